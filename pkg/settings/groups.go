@@ -1,0 +1,228 @@
+package settings
+
+import (
+	"log/slog"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Values of APP_ENV.
+const (
+	Development = "development"
+	Production  = "production"
+)
+
+// MinSecretLen is the shortest secret, in bytes, that production accepts.
+const MinSecretLen = 32
+
+// developmentOnly begins every secret that code or examples bring along. Production refuses it.
+const developmentOnly = "development-only-"
+
+// Secrets that apply in development where none is set.
+const (
+	DevelopmentAuthSecret     = developmentOnly + "secret-of-the-buyers-tokens"
+	DevelopmentInternalSecret = developmentOnly + "secret-of-the-internal-calls"
+)
+
+// App says where the service runs.
+type App struct {
+	Env      string     `env:"APP_ENV" envDefault:"development"`
+	LogLevel slog.Level `env:"LOG_LEVEL" envDefault:"info"`
+}
+
+// Production tells whether the strict rules apply.
+func (a App) Production() bool { return a.Env == Production }
+
+// Validate reports the first wrong setting.
+func (a App) Validate(bool) error {
+	if a.Env != Development && a.Env != Production {
+		return Wrong("APP_ENV", "is %q, which is neither %s nor %s", a.Env, Development, Production)
+	}
+	return nil
+}
+
+// HTTP holds the addresses a service listens on and how long it may take to stop.
+type HTTP struct {
+	Addr         string        `env:"HTTP_ADDR" envDefault:":8080"`
+	AdminAddr    string        `env:"ADMIN_ADDR" envDefault:"127.0.0.1:9080"`
+	PProf        bool          `env:"PPROF"`
+	DrainTimeout time.Duration `env:"DRAIN_TIMEOUT" envDefault:"20s"`
+}
+
+// Validate reports the first wrong setting.
+func (h HTTP) Validate(bool) error {
+	if err := CheckListenAddr("HTTP_ADDR", h.Addr); err != nil {
+		return err
+	}
+	if err := CheckListenAddr("ADMIN_ADDR", h.AdminAddr); err != nil {
+		return err
+	}
+	if h.DrainTimeout < time.Second || h.DrainTimeout > 10*time.Minute {
+		return Wrong("DRAIN_TIMEOUT", "is %s and must be 1s to 10m", h.DrainTimeout)
+	}
+	return nil
+}
+
+// MySQL says where the database is.
+type MySQL struct {
+	DSN string `env:"MYSQL_DSN" secret:"true"` // user:password@tcp(host:port)/database, or sqlite:/path/file.db
+}
+
+// Validate reports the first wrong setting.
+func (m MySQL) Validate(bool) error {
+	if m.DSN == "" {
+		return Wrong("MYSQL_DSN", "is required and not set")
+	}
+	return nil
+}
+
+// Redis says where Redis is. Several addresses are the seeds of a cluster.
+type Redis struct {
+	Addrs []string `env:"REDIS_ADDRS" envDefault:"127.0.0.1:6379"`
+	DB    int      `env:"REDIS_DB"`
+}
+
+// Validate reports the first wrong setting.
+func (r Redis) Validate(bool) error {
+	if err := checkDialAddrs("REDIS_ADDRS", r.Addrs); err != nil {
+		return err
+	}
+	if r.DB < 0 || r.DB > 1_000_000 {
+		return Wrong("REDIS_DB", "is %d and must not be negative", r.DB)
+	}
+	if r.DB != 0 && len(r.Addrs) > 1 {
+		return Wrong("REDIS_DB", "must be 0 with several REDIS_ADDRS, as a cluster has one database")
+	}
+	return nil
+}
+
+// RocketMQ says where the name servers are.
+type RocketMQ struct {
+	NameServers []string `env:"ROCKETMQ_NAMESRV" envDefault:"127.0.0.1:9876"`
+	Prefix      string   `env:"ROCKETMQ_PREFIX"` // before topic and group names, so that several installations share a broker
+}
+
+// Validate reports the first wrong setting.
+func (r RocketMQ) Validate(bool) error {
+	if err := checkDialAddrs("ROCKETMQ_NAMESRV", r.NameServers); err != nil {
+		return err
+	}
+	for _, c := range r.Prefix {
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		if !letter && (c < '0' || c > '9') && c != '-' && c != '_' {
+			return Wrong("ROCKETMQ_PREFIX", "may hold letters, digits, - and _ only")
+		}
+	}
+	if len(r.Prefix) > 64 {
+		return Wrong("ROCKETMQ_PREFIX", "is longer than 64 characters")
+	}
+	return nil
+}
+
+// Auth says how buyers' and merchants' tokens are checked: by a shared secret or by published keys, exactly one.
+type Auth struct {
+	HS256Secret string `env:"AUTH_HS256_SECRET" secret:"true"`
+	JWKSURL     string `env:"AUTH_JWKS_URL"`
+	Audience    string `env:"AUTH_AUDIENCE"` // checked where set
+	Issuer      string `env:"AUTH_ISSUER"`   // checked where set
+	DevTokens   bool   `env:"AUTH_DEV_TOKENS"`
+}
+
+func (a *Auth) developmentDefaults() {
+	if a.HS256Secret == "" && a.JWKSURL == "" {
+		a.HS256Secret = DevelopmentAuthSecret
+	}
+}
+
+// Validate reports the first wrong setting.
+func (a Auth) Validate(production bool) error {
+	switch {
+	case a.HS256Secret == "" && a.JWKSURL == "":
+		return Wrong("AUTH_HS256_SECRET", "or AUTH_JWKS_URL is required and neither is set")
+	case a.HS256Secret != "" && a.JWKSURL != "":
+		return Wrong("AUTH_HS256_SECRET", "and AUTH_JWKS_URL are both set; set exactly one")
+	case production && a.DevTokens:
+		return Wrong("AUTH_DEV_TOKENS", "must not be true with APP_ENV=production")
+	case a.DevTokens && a.HS256Secret == "":
+		return Wrong("AUTH_DEV_TOKENS", "needs AUTH_HS256_SECRET to sign with")
+	case a.HS256Secret != "":
+		return CheckSecret("AUTH_HS256_SECRET", a.HS256Secret, production)
+	}
+	u, err := url.Parse(a.JWKSURL)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return Wrong("AUTH_JWKS_URL", "is not an http or https URL")
+	}
+	if production && u.Scheme != "https" {
+		return Wrong("AUTH_JWKS_URL", "must be an https URL with APP_ENV=production")
+	}
+	return nil
+}
+
+// Internal holds what the services use to know each other.
+type Internal struct {
+	Secret string `env:"INTERNAL_SECRET" secret:"true"`
+}
+
+func (i *Internal) developmentDefaults() {
+	if i.Secret == "" {
+		i.Secret = DevelopmentInternalSecret
+	}
+}
+
+// Validate reports the first wrong setting.
+func (i Internal) Validate(production bool) error {
+	return CheckSecret("INTERNAL_SECRET", i.Secret, production)
+}
+
+// CheckSecret reports a missing secret; in production also a short one and one that comes with the code.
+func CheckSecret(variable, secret string, production bool) error {
+	switch {
+	case secret == "":
+		return Wrong(variable, "is required and not set")
+	case production && strings.HasPrefix(secret, developmentOnly):
+		return Wrong(variable, "is a secret for development and is refused with APP_ENV=production")
+	case production && len(secret) < MinSecretLen:
+		return Wrong(variable, "has %d bytes and must have at least %d with APP_ENV=production", len(secret), MinSecretLen)
+	case production && strings.Count(secret, secret[:1]) == len(secret):
+		return Wrong(variable, "is one character repeated and is refused with APP_ENV=production")
+	}
+	return nil
+}
+
+// CheckListenAddr reports an address that nothing can listen on. The host may be missing: all interfaces.
+func CheckListenAddr(variable, addr string) error {
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil || !validPort(port, 0) {
+		return Wrong(variable, "is %q, which is not an address such as :8080 or 127.0.0.1:8080", addr)
+	}
+	return nil
+}
+
+// CheckDialAddr reports an address that nothing can connect to.
+func CheckDialAddr(variable, addr string) error {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil || host == "" || !validPort(port, 1) {
+		return Wrong(variable, "holds %q, which is not an address such as 127.0.0.1:6379", addr)
+	}
+	return nil
+}
+
+func checkDialAddrs(variable string, addrs []string) error {
+	if len(addrs) == 0 {
+		return Wrong(variable, "is required and not set")
+	}
+	for _, a := range addrs {
+		if err := CheckDialAddr(variable, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func validPort(s string, lowest int) bool {
+	n, err := strconv.Atoi(s)
+	return err == nil && n >= lowest && n <= 65535
+}

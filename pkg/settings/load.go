@@ -1,0 +1,188 @@
+// Package settings reads a service's settings from the environment, checks them, and prints them without their secrets.
+//
+// A service embeds the groups it needs (App, HTTP, MySQL, ...) in its own struct and calls Load. Each wrong setting
+// stops the start with one sentence that names the variable.
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caarlos0/env/v11"
+)
+
+// Error says what is wrong with one variable.
+type Error struct {
+	Variable string
+	Message  string // continues the sentence that the variable begins
+}
+
+func (e *Error) Error() string { return e.Variable + " " + e.Message }
+
+// Wrong makes an Error; the message continues a sentence that begins with the variable: "must be ...", "is not ...".
+func Wrong(variable, format string, args ...any) error {
+	return &Error{Variable: variable, Message: fmt.Sprintf(format, args...)}
+}
+
+// group is a part of the settings that checks itself.
+type group interface{ Validate(production bool) error }
+
+// developed is a group that fills in what a developer's machine may leave out.
+type developed interface{ developmentDefaults() }
+
+// Load fills dst from environ, or from the process's environment when environ is nil. A value that dst already holds
+// is that variable's default; it wins over the default in the field's tag. Then every group with Validate(production)
+// is checked, production being what App says, and at last dst itself when it has Validate() error.
+func Load[T any](dst *T, environ map[string]string) error {
+	if environ == nil {
+		environ = env.ToMap(os.Environ())
+	}
+	opts := env.Options{Environment: environ, SetDefaultsForZeroValuesOnly: true}
+	if err := env.ParseWithOptions(dst, opts); err != nil {
+		return sentence[T](err, environ)
+	}
+	production := false
+	groups(reflect.ValueOf(dst).Elem(), func(v any) {
+		if app, ok := v.(*App); ok {
+			production = app.Production()
+		}
+	})
+	var first error
+	groups(reflect.ValueOf(dst).Elem(), func(v any) {
+		if d, ok := v.(developed); ok && !production {
+			d.developmentDefaults()
+		}
+		if g, ok := v.(group); ok && first == nil {
+			first = g.Validate(production)
+		}
+	})
+	if first != nil {
+		return first
+	}
+	if v, ok := any(dst).(interface{ Validate() error }); ok {
+		return v.Validate()
+	}
+	return nil
+}
+
+// groups calls visit with a pointer to each struct inside v that Go code may reach, depth first, v itself excluded.
+func groups(v reflect.Value, visit func(any)) {
+	for i := range v.NumField() {
+		f := v.Field(i)
+		if f.Kind() != reflect.Struct || !v.Type().Field(i).IsExported() || f.Type() == reflect.TypeFor[time.Time]() {
+			continue
+		}
+		groups(f, visit)
+		if f.CanAddr() {
+			visit(f.Addr().Interface())
+		}
+	}
+}
+
+// sentence turns what the parser says into one sentence that names the variable.
+func sentence[T any](err error, environ map[string]string) error {
+	var notSet env.VarIsNotSetError
+	var empty env.EmptyVarError
+	switch {
+	case errors.As(err, &notSet):
+		return Wrong(notSet.Key, "is required and not set")
+	case errors.As(err, &empty):
+		return Wrong(empty.Key, "is required and empty")
+	}
+	// The parser names the Go field, not the variable. Parsing each variable alone finds the one that fails.
+	for _, leaf := range leaves(reflect.TypeFor[T]()) {
+		value, ok := environ[leaf.key]
+		if !ok {
+			continue
+		}
+		alone := env.Options{Environment: map[string]string{leaf.key: value}}
+		var parse env.ParseError
+		if e := env.ParseWithOptions(new(T), alone); e == nil || !errors.As(e, &parse) {
+			continue
+		}
+		if leaf.secret {
+			return Wrong(leaf.key, "is not %s", kindName(leaf.typ))
+		}
+		return Wrong(leaf.key, "is %q, which is not %s", value, kindName(leaf.typ))
+	}
+	return fmt.Errorf("settings: %w", err)
+}
+
+type leaf struct {
+	key    string
+	secret bool
+	typ    reflect.Type
+	index  []int
+}
+
+// leaves lists the fields of t that have a variable, in order.
+func leaves(t reflect.Type) []leaf {
+	var found []leaf
+	for _, f := range reflect.VisibleFields(t) {
+		if f.Anonymous || !f.IsExported() {
+			continue
+		}
+		key, _, _ := strings.Cut(f.Tag.Get("env"), ",")
+		switch {
+		case key != "":
+			found = append(found, leaf{key: key, secret: f.Tag.Get("secret") == "true", typ: f.Type, index: f.Index})
+		case f.Type.Kind() == reflect.Struct:
+			for _, in := range leaves(f.Type) {
+				in.index = append(slices.Clone(f.Index), in.index...)
+				found = append(found, in)
+			}
+		}
+	}
+	return found
+}
+
+func kindName(t reflect.Type) string {
+	switch {
+	case t == reflect.TypeFor[time.Duration]():
+		return "a duration such as 500ms, 30s or 5m"
+	case t == reflect.TypeFor[slog.Level]():
+		return "one of debug, info, warn and error"
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return "a whole number in range"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	case reflect.Slice:
+		return "a comma-separated list of which each is " + kindName(t.Elem())
+	default:
+		return "a valid " + t.String()
+	}
+}
+
+// Describe lists the settings by variable, for the log at start. What is tagged secret:"true" shows only whether it is
+// set.
+func Describe(v any) []slog.Attr {
+	value := reflect.Indirect(reflect.ValueOf(v))
+	if value.Kind() != reflect.Struct {
+		return nil
+	}
+	var attrs []slog.Attr
+	for _, l := range leaves(value.Type()) {
+		f := value.FieldByIndex(l.index)
+		switch {
+		case l.secret && f.IsZero():
+			attrs = append(attrs, slog.String(l.key, ""))
+		case l.secret:
+			attrs = append(attrs, slog.String(l.key, "(hidden)"))
+		case l.typ == reflect.TypeFor[[]string]():
+			attrs = append(attrs, slog.String(l.key, strings.Join(f.Interface().([]string), ",")))
+		default:
+			attrs = append(attrs, slog.String(l.key, fmt.Sprint(f.Interface())))
+		}
+	}
+	return attrs
+}
