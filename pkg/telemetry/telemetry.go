@@ -1,0 +1,218 @@
+// Package telemetry holds what a service uses to be seen from outside: a logger, a tracer, a meter and the page with
+// its metrics. There are no globals, so that one process may hold several (allinone holds three); the one exception
+// is OpenTelemetry's error handler, which Setup points at the log.
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/contrib/exporters/autoexport"
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"go.opentelemetry.io/contrib/instrumentation/runtime"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	promexporter "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+
+	"flashsale.internal/pkg/lifecycle"
+	"flashsale.internal/pkg/settings"
+)
+
+// scope names the instrumentation in spans and metrics.
+const scope = "flashsale.internal"
+
+// Telemetry is what one service is seen by.
+type Telemetry struct {
+	Service        string
+	Log            *slog.Logger
+	Tracer         trace.Tracer
+	Meter          metric.Meter
+	TracerProvider trace.TracerProvider
+	MeterProvider  metric.MeterProvider
+	Propagator     propagation.TextMapPropagator
+	Metrics        http.Handler // the Prometheus page
+
+	gatherer prometheus.Gatherer
+	shutdown func(context.Context) error
+}
+
+// Options of Setup; the zero value is right for development.
+type Options struct {
+	Production bool       // callers from outside cannot force sampling
+	LogLevel   slog.Level // below it nothing is logged
+	LogWriter  io.Writer  // nil = standard output
+}
+
+// Setup makes a service's telemetry as the OTEL_* variables say. Spans are exported by gRPC or http/protobuf when an
+// endpoint is set (OTEL_EXPORTER_OTLP_ENDPOINT) or OTEL_TRACES_EXPORTER asks for it, else nowhere; metrics always on
+// the Prometheus page, and pushed too when OTEL_METRICS_EXPORTER says otlp or console. An exporter whose other side is
+// absent never holds up the service.
+func Setup(ctx context.Context, service, version string, o Options) (*Telemetry, error) {
+	w := o.LogWriter
+	if w == nil {
+		w = os.Stdout
+	}
+	log := NewLogger(w, o.LogLevel).With("service", service)
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("telemetry export failed", "error", err) }))
+
+	res, err := resource.New(ctx,
+		resource.WithTelemetrySDK(),
+		resource.WithHost(),
+		resource.WithAttributes(attribute.String("service.name", service), attribute.String("service.version", version)),
+		resource.WithFromEnv(), // last: OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win
+	)
+	if err != nil && !errors.Is(err, resource.ErrPartialResource) {
+		return nil, settings.Wrong("OTEL_RESOURCE_ATTRIBUTES", "cannot be used: %v", err)
+	}
+
+	exporting := exportsTraces()
+	sampler, err := samplerFromEnv(os.Getenv, exporting, o.Production)
+	if err != nil {
+		return nil, err
+	}
+	traceOpts := []sdktrace.TracerProviderOption{sdktrace.WithResource(res), sdktrace.WithSampler(sampler)}
+	if exporting {
+		exporter, err := autoexport.NewSpanExporter(ctx)
+		if err != nil {
+			return nil, settings.Wrong("OTEL_TRACES_EXPORTER", "or one of OTEL_EXPORTER_OTLP_* cannot be used: %v", err)
+		}
+		traceOpts = append(traceOpts, sdktrace.WithBatcher(exporter))
+	}
+	tp := sdktrace.NewTracerProvider(traceOpts...)
+
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	page, err := promexporter.New(promexporter.WithRegisterer(registry), promexporter.WithoutScopeInfo())
+	if err != nil {
+		return nil, fmt.Errorf("metrics page: %w", err)
+	}
+	meterOpts := []sdkmetric.Option{sdkmetric.WithResource(res), sdkmetric.WithReader(page), sdkmetric.WithView(httpServerView())}
+	if e := os.Getenv("OTEL_METRICS_EXPORTER"); pushesMetrics(e) {
+		reader, err := autoexport.NewMetricReader(ctx)
+		if err != nil {
+			return nil, settings.Wrong("OTEL_METRICS_EXPORTER", "cannot be used: %v", err)
+		}
+		meterOpts = append(meterOpts, sdkmetric.WithReader(reader))
+	}
+	mp := sdkmetric.NewMeterProvider(meterOpts...)
+	if err := runtime.Start(runtime.WithMeterProvider(mp)); err != nil {
+		return nil, fmt.Errorf("runtime metrics: %w", err)
+	}
+
+	t := assemble(service, log, tp, mp)
+	t.gatherer = registry
+	t.Metrics = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	t.shutdown = func(ctx context.Context) error { return errors.Join(tp.Shutdown(ctx), mp.Shutdown(ctx)) }
+	return t, nil
+}
+
+func assemble(service string, log *slog.Logger, tp trace.TracerProvider, mp metric.MeterProvider) *Telemetry {
+	return &Telemetry{
+		Service:        service,
+		Log:            log,
+		Tracer:         tp.Tracer(scope),
+		Meter:          mp.Meter(scope),
+		TracerProvider: tp,
+		MeterProvider:  mp,
+		Propagator:     propagation.TraceContext{},
+		Metrics:        http.NotFoundHandler(),
+		gatherer:       prometheus.NewRegistry(),
+		shutdown:       func(context.Context) error { return nil },
+	}
+}
+
+// httpServerView keeps what callers choose (the Host header) out of the labels of the HTTP server's metrics.
+func httpServerView() sdkmetric.View {
+	keep := attribute.NewAllowKeysFilter("http.request.method", "http.route", "http.response.status_code", "error.type")
+	return sdkmetric.NewView(sdkmetric.Instrument{Name: "http.server.*"}, sdkmetric.Stream{AttributeFilter: keep})
+}
+
+// exportsTraces tells whether the environment names a place to send spans to.
+func exportsTraces() bool {
+	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
+		return false
+	}
+	switch os.Getenv("OTEL_TRACES_EXPORTER") {
+	case "":
+		return os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
+	case "none":
+		return false
+	default:
+		return true
+	}
+}
+
+func pushesMetrics(exporter string) bool {
+	return exporter != "" && exporter != "none" && exporter != "prometheus"
+}
+
+// Shutdown sends what is still held back and ends the exporters.
+func (t *Telemetry) Shutdown(ctx context.Context) error { return t.shutdown(ctx) }
+
+// Component shuts the telemetry down at the end of the process. It belongs first in the list, so that it ends last.
+func (t *Telemetry) Component() lifecycle.Component {
+	return lifecycle.Component{Name: t.Service + " telemetry", Run: func(ctx context.Context) error {
+		<-ctx.Done()
+		out, cancel := lifecycle.DrainContext(ctx)
+		defer cancel()
+		out, cancelOut := context.WithTimeout(out, 5*time.Second)
+		defer cancelOut()
+		if err := t.Shutdown(out); err != nil {
+			t.Log.WarnContext(ctx, "telemetry not fully sent", "error", err)
+		}
+		return nil
+	}}
+}
+
+// Transport makes outgoing HTTP calls show in traces and carry the trace on. A nil base is http.DefaultTransport.
+func (t *Telemetry) Transport(base http.RoundTripper) http.RoundTripper {
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	return otelhttp.NewTransport(base, otelhttp.WithTracerProvider(t.TracerProvider),
+		otelhttp.WithMeterProvider(t.MeterProvider), otelhttp.WithPropagators(t.Propagator))
+}
+
+// TB is the part of testing.TB that Discard uses.
+type TB interface{ Helper() }
+
+// Discard is telemetry that goes nowhere. Traces have ids but are never sampled.
+func Discard(t TB) *Telemetry {
+	if t != nil {
+		t.Helper()
+	}
+	tp := sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample()))
+	return assemble("test", slog.New(slog.DiscardHandler), tp, sdkmetric.NewMeterProvider(sdkmetric.WithView(httpServerView())))
+}
+
+// Recording is telemetry for tests: every span lands in the recorder, every metric on the page, no log anywhere.
+func Recording() (*Telemetry, *tracetest.SpanRecorder) {
+	recorder := tracetest.NewSpanRecorder()
+	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder))
+	registry := prometheus.NewRegistry()
+	opts := []sdkmetric.Option{sdkmetric.WithView(httpServerView())}
+	if page, err := promexporter.New(promexporter.WithRegisterer(registry), promexporter.WithoutScopeInfo()); err == nil {
+		opts = append(opts, sdkmetric.WithReader(page))
+	}
+	t := assemble("test", slog.New(slog.DiscardHandler), tp, sdkmetric.NewMeterProvider(opts...))
+	t.gatherer = registry
+	t.Metrics = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	return t, recorder
+}
