@@ -1,0 +1,97 @@
+# `make` or `make help` lists the targets. All of them work from a fresh clone; what they need is installed by `make deps`.
+
+SHELL := /usr/bin/env bash
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+# Tools, by exact version; each is installed into .bin by `go install` when it is missing.
+GOLANGCI_LINT := .bin/golangci-lint-v2.15.0
+OAPI_CODEGEN  := .bin/oapi-codegen-v2.8.2
+
+FUZZTIME ?= 30s
+PKG      ?= work
+
+.PHONY: help
+help: ## This list
+	@awk 'BEGIN { FS = ":.*## " } /^##@ / { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+##@ Look at it
+.PHONY: run demo
+run: .bin ## One process on http://127.0.0.1:8080, nothing to install; Ctrl-C stops it
+	@go build -o .bin/allinone ./services/allinone/cmd/allinone
+	@exec .bin/allinone serve
+
+demo: .bin ## A whole sale against what runs (BASE_URL, make up or make run); fails unless every count is right
+	@go build -o .bin/flashctl ./tools/cmd/flashctl
+	@.bin/flashctl demo
+
+##@ Real parts on this machine
+.PHONY: deps up down status logs
+deps: ## Installs MariaDB, Redis, a JRE and RocketMQ's jars, if missing
+	@scripts/dev/deps
+
+up: deps .bin ## Starts what is down of MariaDB, Redis, RocketMQ and the three services; keeps the data
+	@scripts/dev/parts up
+	@scripts/dev/services up
+
+down: ## Stops them, services first; keeps the data in .run
+	@scripts/dev/services down
+	@scripts/dev/parts down
+
+status: ## What runs, on which port
+	@rc=0; scripts/dev/parts status || rc=1; scripts/dev/services status || rc=1; exit $$rc
+
+logs: ## The last lines of every log
+	@scripts/dev/services logs
+	@scripts/dev/parts logs
+
+##@ Work on it
+.PHONY: build test bench fuzz lint fmt generate clean
+build: .bin ## Every program into .bin
+	@for main in services/*/cmd/* tools/cmd/*; do go build -o .bin/ "./$$main" || exit 1; done
+
+test: deps ## All tests with the race detector on real parts of their own (PKG=./pkg/lock for one package)
+	@scripts/dev/with-parts scripts/dev/test $(PKG)
+
+bench: deps ## Benchmarks on real parts of their own (PKG=./pkg/stockgate/... for some)
+	@scripts/dev/with-parts go test -run '^$$' -bench . -benchmem -p 1 $(PKG)
+
+fuzz: ## Every fuzz target for FUZZTIME (30s) each
+	@grep -rlE '^func Fuzz' --include='*_test.go' pkg services tools | while read -r file; do \
+	  for name in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9_]*).*/\1/p' "$$file"); do \
+	    go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")" || exit 1; \
+	  done; \
+	done
+
+lint: $(GOLANGCI_LINT) $(OAPI_CODEGEN) ## Linters, formatting, tidy modules, fresh generated code, shell scripts
+	@scripts/dev/deps lint
+	@scripts/dev/lint $(GOLANGCI_LINT) $(OAPI_CODEGEN)
+
+fmt: $(GOLANGCI_LINT) ## Formats all Go code
+	@$(GOLANGCI_LINT) fmt $$(go list -f '{{.Dir}}/...' -m)
+
+generate: $(OAPI_CODEGEN) ## Go code from the OpenAPI files
+	@for cfg in services/*/api/cfg.yaml; do \
+	  (cd "$$(dirname "$$(dirname "$$cfg")")" && "$(CURDIR)/$(OAPI_CODEGEN)" -config api/cfg.yaml -o api/api.gen.go api/openapi.yaml) || exit 1; \
+	done
+
+clean: ## Stops everything of this folder and deletes what it built and stored
+	@scripts/dev/services kill
+	@scripts/dev/parts kill
+	@rm -rf .bin .run
+
+.bin:
+	@mkdir -p .bin
+
+$(GOLANGCI_LINT): | .bin
+	$(call install,github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0)
+
+$(OAPI_CODEGEN): | .bin
+	$(call install,github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2)
+
+# install(module@version) builds a tool outside of the workspace and names it after its version.
+define install
+	@echo "installing $(1)"
+	@dir=$$(mktemp -d) && GOBIN=$$dir GOWORK=off go install $(1) && mv $$dir/* $@ && rm -rf $$dir
+endef

@@ -1,0 +1,116 @@
+# shellcheck shell=bash
+# Shared by the scripts in this folder: where things are, and how a process is started, found and stopped.
+# Not run by itself.
+
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+here=$root/scripts/dev
+
+# RUN_DIR and PORT_OFFSET let several sets live side by side: a test that kills a broker starts its own set.
+RUN_DIR=${RUN_DIR:-$root/.run}
+case $RUN_DIR in /*) ;; *) RUN_DIR=$PWD/$RUN_DIR ;; esac
+PORT_OFFSET=${PORT_OFFSET:-0}
+if ! [[ $PORT_OFFSET =~ ^[0-9]{1,5}$ ]]; then
+    echo "PORT_OFFSET must be a number, not '$PORT_OFFSET'" >&2
+    exit 2
+fi
+mkdir -p "$RUN_DIR/logs"
+
+# shellcheck source=env
+. "$here/env"
+
+say() { echo "$*"; }
+die() {
+    echo "${0##*/}: $*" >&2
+    exit 1
+}
+
+# need <command>...: stops with a sentence when a program is missing.
+need() {
+    local program
+    for program in "$@"; do
+        find_program "$program" >/dev/null || die "$program is not installed; run 'make deps'"
+    done
+}
+
+# Debian keeps daemons in /usr/sbin, which is not on everybody's PATH.
+find_program() { PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin command -v "$1"; }
+
+pid_file() { echo "$RUN_DIR/$1.pid"; }
+log_file() { echo "$RUN_DIR/logs/$1.log"; }
+
+# mark <part>: text that the part's command line, and no other process's, contains. A pid file can outlive a reboot,
+# so a pid alone proves nothing.
+mark() { echo "$RUN_DIR/$1/"; }
+
+# pid_of <part>: prints the pid if the part runs. A killed process that nobody has reaped yet does not run.
+pid_of() {
+    local pid
+    pid=$(cat "$(pid_file "$1")" 2>/dev/null) || return 1
+    [[ $pid =~ ^[0-9]+$ ]] || return 1
+    ps -ww -o args= -p "$pid" 2>/dev/null | grep -qF -- "$(mark "$1")" || return 1
+    echo "$pid"
+}
+
+# spawn <part> <command>...: starts it in a session of its own, so that it outlives this shell and its Ctrl-C.
+spawn() {
+    local part=$1
+    shift
+    # 9 is the lock of this script; a daemon must not hold it.
+    setsid nohup "$@" >>"$(log_file "$part")" 2>&1 </dev/null 9>&- &
+    echo $! >"$(pid_file "$part")"
+}
+
+# gone <pid>: it has ended, reaped or not (in a container nobody may reap it).
+gone() { [[ $(ps -o stat= -p "$1" 2>/dev/null || true) =~ ^(Z.*)?$ ]]; }
+
+# wait_until <part> <seconds> <check>...: waits until the check succeeds; fails at once when the process is gone.
+wait_until() {
+    local part=$1 deadline=$((SECONDS + $2)) pid
+    shift 2
+    pid=$(cat "$(pid_file "$part")")
+    until "$@" >/dev/null 2>&1; do
+        if gone "$pid"; then
+            tail -n 15 "$(log_file "$part")" >&2
+            die "$part ended while starting; its log is $(log_file "$part")"
+        fi
+        if ((SECONDS >= deadline)); then
+            tail -n 15 "$(log_file "$part")" >&2
+            die "$part is not ready in time; its log is $(log_file "$part")"
+        fi
+        sleep 0.2
+    done
+}
+
+# end <part> <signal> <seconds>: signals it and waits; after that time it is killed.
+end() {
+    local part=$1 signal=$2 deadline=$((SECONDS + $3)) pid
+    if ! pid=$(pid_of "$part"); then
+        rm -f "$(pid_file "$part")"
+        return 0
+    fi
+    kill "-$signal" "$pid" 2>/dev/null || true
+    while pid_of "$part" >/dev/null; do
+        if ((SECONDS >= deadline)); then
+            say "$part did not end in $3 s and is killed" >&2
+            kill -KILL "$pid" 2>/dev/null || true
+            deadline=$((SECONDS + 10))
+        fi
+        sleep 0.1
+    done
+    rm -f "$(pid_file "$part")"
+}
+
+# free <part> <port>: a sentence now instead of a stack trace in a log later.
+free() {
+    if (exec 3<>"/dev/tcp/127.0.0.1/$2") 2>/dev/null; then
+        die "port $2 for $1 is taken by something else; choose another PORT_OFFSET"
+    fi
+}
+
+# only_one: two callers at once would start everything twice.
+only_one() {
+    exec 9>"$RUN_DIR/.lock"
+    flock -w 300 9 || die "another '${0##*/}' is at work on $RUN_DIR"
+}

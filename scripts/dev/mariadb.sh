@@ -1,0 +1,32 @@
+# shellcheck shell=bash
+# MariaDB. Sourced by parts.
+
+mariadb_up() {
+    local dir=$RUN_DIR/mariadb socket=$RUN_DIR/mariadb/sock user
+    need mariadbd mariadb-install-db mariadb
+    free mariadb "$MARIADB_PORT"
+    user=$(id -un)
+    # A socket's path has at most 107 bytes. Everybody uses TCP anyway.
+    if ((${#socket} > 100)); then socket=${TMPDIR:-/tmp}/flashsale-$MARIADB_PORT.sock; fi
+    if [[ ! -d $dir/data/mysql ]]; then
+        rm -rf "$dir/data.new"
+        mkdir -p "$dir"
+        # root without a password, reachable from this machine only.
+        mariadb-install-db --no-defaults --datadir="$dir/data.new" --user="$user" --skip-test-db \
+            --auth-root-authentication-method=normal >>"$(log_file mariadb)" 2>&1 ||
+            die "mariadb-install-db failed; see $(log_file mariadb)"
+        mv "$dir/data.new" "$dir/data" # so that a half-made directory is never taken for a whole one
+    fi
+    spawn mariadb "$(find_program mariadbd)" --no-defaults \
+        --datadir="$dir/data" --user="$user" --socket="$socket" --pid-file="$dir/data/mariadbd.pid" \
+        --bind-address=127.0.0.1 --port="$MARIADB_PORT" --skip-name-resolve --max-connections=500 \
+        --character-set-server=utf8mb4 --collation-server=utf8mb4_bin --default-time-zone=+00:00 \
+        --innodb-buffer-pool-size=256M --innodb-log-file-size=128M --innodb-flush-log-at-trx-commit=1 \
+        --performance-schema=OFF --skip-log-bin
+    wait_until mariadb 60 mariadb_answers
+}
+
+mariadb_answers() {
+    [[ $(mariadb --no-defaults --protocol=tcp -h 127.0.0.1 -P "$MARIADB_PORT" -u root --connect-timeout=2 \
+        -N -e 'SELECT 40 + 2') == 42 ]]
+}
