@@ -1,0 +1,88 @@
+// Package dbtest gives tests a fresh, migrated database on the real MariaDB and on SQLite.
+package dbtest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	mysqldriver "github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"flashsale.internal/pkg/sqldb"
+)
+
+const defaultDSN = "root@tcp(127.0.0.1:13306)/"
+
+// Each runs fn twice, as subtests "mariadb" and "sqlite", each on a database of its own that holds the migrations.
+func Each(t *testing.T, migrations fs.FS, fn func(t *testing.T, db *gorm.DB)) {
+	t.Helper()
+	t.Run("mariadb", func(t *testing.T) { fn(t, MariaDB(t, migrations)) })
+	t.Run("sqlite", func(t *testing.T) { fn(t, SQLite(t, migrations)) })
+}
+
+// SQLite opens a database in a file of the test's own.
+func SQLite(t testing.TB, migrations fs.FS) *gorm.DB {
+	t.Helper()
+	return open(t, "sqlite:"+filepath.Join(t.TempDir(), "test.db"), migrations)
+}
+
+// MariaDB makes a database with a random name on the server of MYSQL_DSN, dropped when the test ends.
+func MariaDB(t testing.TB, migrations fs.FS) *gorm.DB {
+	t.Helper()
+	return open(t, MariaDBDSN(t), migrations)
+}
+
+// MariaDBDSN makes an empty database as MariaDB does, and tells its DSN.
+func MariaDBDSN(t testing.TB) string {
+	t.Helper()
+	cfg, err := mysqldriver.ParseDSN(ServerDSN())
+	require.NoError(t, err, "MYSQL_DSN")
+	cfg.DBName = ""
+	admin, err := sqldb.Open(cfg.FormatDSN(), sqldb.Options{MaxOpen: 1})
+	require.NoError(t, err)
+	random := make([]byte, 6)
+	_, _ = rand.Read(random)
+	name := "fs_test_" + hex.EncodeToString(random)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := admin.WithContext(ctx).Exec("CREATE DATABASE " + name + " CHARACTER SET utf8mb4").Error; err != nil {
+		_ = sqldb.Close(admin)
+		t.Fatalf("no MySQL or MariaDB answers at %s (MYSQL_DSN): run `make test`, which starts one: %v", cfg.Addr, err)
+	}
+	t.Cleanup(func() {
+		if err := admin.Exec("DROP DATABASE " + name).Error; err != nil {
+			t.Errorf("drop %s: %v", name, err)
+		}
+		_ = sqldb.Close(admin)
+	})
+	cfg.DBName = name
+	return cfg.FormatDSN()
+}
+
+// ServerDSN is MYSQL_DSN, or that of the server which `make up` and `make test` start.
+func ServerDSN() string {
+	if dsn := os.Getenv("MYSQL_DSN"); dsn != "" {
+		return dsn
+	}
+	return defaultDSN
+}
+
+func open(t testing.TB, dsn string, migrations fs.FS) *gorm.DB {
+	t.Helper()
+	db, err := sqldb.Open(dsn, sqldb.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = sqldb.Close(db) })
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	require.NoError(t, sqldb.Migrate(ctx, db, migrations, slog.New(slog.DiscardHandler)), fmt.Sprintf("migrate %T", migrations))
+	return db
+}

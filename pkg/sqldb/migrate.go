@@ -1,0 +1,126 @@
+package sqldb
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"time"
+
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/database"
+	"gorm.io/gorm"
+)
+
+// lockPatience is how long a migration waits for another process that migrates the same database.
+const lockPatience = 5 * time.Minute
+
+// Migration is one file and when it was applied (zero: not yet).
+type Migration struct {
+	Version   int64
+	Name      string
+	AppliedAt time.Time
+}
+
+// Migrate applies the files that the database has not seen, in the order of their numbers. migrations holds mysql/*.sql
+// (also for MariaDB) and sqlite/*.sql, in goose's format. Several processes may call it at once: on MySQL one migrates
+// and the others wait. The statements run without a read time-out, since an ALTER may take its time; ctx ends them.
+func Migrate(ctx context.Context, db *gorm.DB, migrations fs.FS, log *slog.Logger) error {
+	return withProvider(db, migrations, func(p *goose.Provider) error {
+		applied, err := p.Up(ctx)
+		if partial := (*goose.PartialError)(nil); errors.As(err, &partial) {
+			applied = partial.Applied
+		}
+		for _, m := range applied {
+			log.InfoContext(ctx, "migration applied", "file", m.Source.Path, "took", m.Duration)
+		}
+		if err != nil {
+			return fmt.Errorf("migrate: %w", err)
+		}
+		return nil
+	})
+}
+
+// Status lists all migrations and which of them were applied.
+func Status(ctx context.Context, db *gorm.DB, migrations fs.FS) ([]Migration, error) {
+	var list []Migration
+	err := withProvider(db, migrations, func(p *goose.Provider) error {
+		states, err := p.Status(ctx)
+		if err != nil {
+			return fmt.Errorf("migration status: %w", err)
+		}
+		for _, s := range states {
+			m := Migration{Version: s.Source.Version, Name: s.Source.Path}
+			if s.State == goose.StateApplied {
+				m.AppliedAt = s.AppliedAt
+			}
+			list = append(list, m)
+		}
+		return nil
+	})
+	return list, err
+}
+
+func withProvider(db *gorm.DB, migrations fs.FS, do func(*goose.Provider) error) (err error) {
+	dir, dialect := "mysql", database.DialectMySQL
+	pool, err := db.DB()
+	if err != nil {
+		return err
+	}
+	opts := []goose.ProviderOption{goose.WithDisableGlobalRegistry(true)}
+	if IsSQLite(db) {
+		dir, dialect = "sqlite", database.DialectSQLite3
+	} else {
+		opts = append(opts, goose.WithSessionLocker(namedLock{}))
+		if cfg := extensionOf(db).mysql; cfg != nil {
+			patient := cfg.Clone()
+			patient.ReadTimeout = 0
+			if pool, err = openMySQL(patient); err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, pool.Close()) }()
+		}
+	}
+	sub, err := fs.Sub(migrations, dir)
+	if err != nil {
+		return err
+	}
+	p, err := goose.NewProvider(dialect, pool, sub, opts...)
+	if err != nil {
+		return fmt.Errorf("migrations in %s: %w", dir, err)
+	}
+	return do(p)
+}
+
+// namedLock is a server-side lock of one session, which ends with it: a killed migration holds up nobody.
+type namedLock struct{}
+
+// The name holds the database's, since the locks are those of the whole server; cut to fit MySQL's 64 characters.
+const lockName = "CONCAT('fs_migrate_', LEFT(SHA2(COALESCE(DATABASE(), ''), 256), 40))"
+
+func (namedLock) SessionLock(ctx context.Context, conn *sql.Conn) error {
+	deadline := time.Now().Add(lockPatience)
+	for time.Now().Before(deadline) {
+		var got sql.NullInt64
+		// One second at a time, so that a cancelled ctx is noticed by all servers and proxies.
+		if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK("+lockName+", 1)").Scan(&got); err != nil {
+			return fmt.Errorf("take the migration lock: %w", err)
+		}
+		if got.Int64 == 1 {
+			return nil
+		}
+	}
+	return fmt.Errorf("another process has been migrating this database for %v", lockPatience)
+}
+
+func (namedLock) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	var released sql.NullInt64
+	if err := conn.QueryRowContext(ctx, "SELECT RELEASE_LOCK("+lockName+")").Scan(&released); err != nil {
+		return fmt.Errorf("release the migration lock: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,191 @@
+package sqldb
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/glebarez/sqlite"
+	mysqldriver "github.com/go-sql-driver/mysql"
+	gormmysql "gorm.io/driver/mysql"
+	"gorm.io/gorm"
+)
+
+const sqlitePrefix = "sqlite:"
+
+// Options bound the pool and the calls of one database. The zero value is right for a service.
+type Options struct {
+	Log             *slog.Logger  // slow statements (warn) and failed ones (debug), without their values; nil: none
+	MaxOpen         int           // connections at most; default 16
+	MaxIdle         int           // connections kept; default as MaxOpen
+	ConnMaxLifetime time.Duration // default 5 min, so that a moved or load-balanced server is noticed
+	ConnMaxIdleTime time.Duration // default 2 min
+	DialTimeout     time.Duration // default 3 s
+	IOTimeout       time.Duration // one read or write on the wire; default 10 s; above LockWait
+	LockWait        time.Duration // how long a statement waits for a row, or SQLite for its writer; default 5 s, whole seconds
+	SlowAfter       time.Duration // default 500 ms
+}
+
+func (o Options) withDefaults() Options {
+	setDefault(&o.MaxOpen, 16)
+	setDefault(&o.MaxIdle, o.MaxOpen)
+	setDefault(&o.ConnMaxLifetime, 5*time.Minute)
+	setDefault(&o.ConnMaxIdleTime, 2*time.Minute)
+	setDefault(&o.DialTimeout, 3*time.Second)
+	setDefault(&o.IOTimeout, 10*time.Second)
+	setDefault(&o.LockWait, 5*time.Second)
+	setDefault(&o.SlowAfter, 500*time.Millisecond)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+func setDefault[T comparable](p *T, v T) {
+	var zero T
+	if *p == zero {
+		*p = v
+	}
+}
+
+// Open prepares a pool for dsn: "sqlite:/path/to/file.db", or a MySQL DSN such as "user:password@tcp(host:3306)/name".
+// It never dials a server: a wrong DSN is an error, an absent server is one only later, statement by statement.
+//
+// Whatever the DSN says, times are parsed and in UTC, values are interpolated (one round trip a statement; server-side
+// statements would pile up with every size of batch), RowsAffected counts changed rows, sessions are READ COMMITTED with
+// strict SQL mode, and waiting for a row ends before the read time-out does.
+// Errors come back as the driver made them; ask IsDuplicate and IsTransient about them.
+func Open(dsn string, opts Options) (*gorm.DB, error) {
+	opts = opts.withDefaults()
+	cfg := &gorm.Config{
+		SkipDefaultTransaction: true,
+		DisableAutomaticPing:   true,
+		NowFunc:                func() time.Time { return time.Now().UTC().Truncate(time.Millisecond) },
+		Logger:                 &statementLog{log: opts.Log, slow: opts.SlowAfter},
+	}
+	own := &extension{}
+	var dialector gorm.Dialector
+	var pool *sql.DB
+	if path, ok := strings.CutPrefix(dsn, sqlitePrefix); ok {
+		if path == "" {
+			return nil, errors.New("the database DSN names no file after " + sqlitePrefix)
+		}
+		pool = sql.OpenDB(&sqliteConnector{dsn: sqliteDSN(path, opts.LockWait)})
+		own.writer = make(chan struct{}, 1)
+		dialector = &sqlite.Dialector{Conn: pool}
+	} else {
+		my, err := mysqlConfig(dsn, opts)
+		if err != nil {
+			return nil, err
+		}
+		own.mysql = my
+		if pool, err = openMySQL(my); err != nil {
+			return nil, err
+		}
+		dialector = gormmysql.New(gormmysql.Config{Conn: pool, DSNConfig: my, SkipInitializeWithVersion: true})
+	}
+	pool.SetMaxOpenConns(opts.MaxOpen)
+	pool.SetMaxIdleConns(opts.MaxIdle)
+	pool.SetConnMaxLifetime(opts.ConnMaxLifetime)
+	pool.SetConnMaxIdleTime(opts.ConnMaxIdleTime)
+	db, err := gorm.Open(dialector, cfg)
+	if err == nil {
+		err = db.Use(own)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open database: %w", err), pool.Close())
+	}
+	return db, nil
+}
+
+// Close closes the pool. It is for main and tests, once nothing uses db any more.
+func Close(db *gorm.DB) error {
+	pool, err := db.DB()
+	if err != nil {
+		return err
+	}
+	return pool.Close()
+}
+
+// IsSQLite tells whether db is SQLite, for the few statements that must differ.
+func IsSQLite(db *gorm.DB) bool { return db.Name() == "sqlite" }
+
+func mysqlConfig(dsn string, opts Options) (*mysqldriver.Config, error) {
+	cfg, err := mysqldriver.ParseDSN(dsn)
+	if err != nil {
+		// The driver's text may quote the DSN, and with it the password.
+		return nil, errors.New("the MySQL DSN is malformed: it must look like user:password@tcp(host:3306)/database")
+	}
+	cfg.ParseTime, cfg.Loc = true, time.UTC
+	cfg.InterpolateParams = true
+	cfg.ClientFoundRows = false
+	cfg.MultiStatements = false
+	setDefault(&cfg.Timeout, opts.DialTimeout)
+	setDefault(&cfg.ReadTimeout, opts.IOTimeout)
+	setDefault(&cfg.WriteTimeout, opts.IOTimeout)
+	cfg.Logger = driverLog{opts.Log}
+	// DATETIME(3) rounds; the gate and the messages cut. Cut everywhere.
+	if err := cfg.Apply(mysqldriver.TimeTruncate(time.Millisecond)); err != nil {
+		return nil, err
+	}
+	if cfg.Params == nil {
+		cfg.Params = map[string]string{}
+	}
+	for name, value := range map[string]string{
+		"sql_mode":                 "'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'",
+		"time_zone":                "'+00:00'",
+		"innodb_lock_wait_timeout": fmt.Sprint(max(1, int64(opts.LockWait/time.Second))),
+	} {
+		if _, set := cfg.Params[name]; !set {
+			cfg.Params[name] = value
+		}
+	}
+	return cfg, nil
+}
+
+func openMySQL(cfg *mysqldriver.Config) (*sql.DB, error) {
+	c, err := mysqldriver.NewConnector(cfg)
+	if err != nil {
+		return nil, errors.New("the MySQL DSN cannot be used: " + err.Error())
+	}
+	return sql.OpenDB(&mysqlConnector{c}), nil
+}
+
+// mysqlConnector sets the isolation level of each new session. It is a statement and no DSN parameter because MySQL and
+// MariaDB 10.11 do not share the name of the variable.
+type mysqlConnector struct{ driver.Connector }
+
+func (c *mysqlConnector) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if ex, ok := conn.(driver.ExecerContext); ok {
+		if _, err = ex.ExecContext(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", nil); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+	}
+	return conn, nil
+}
+
+// extension carries what InTx and Migrate need to know about the database that gorm does not tell.
+type extension struct {
+	mysql  *mysqldriver.Config // nil on SQLite
+	writer chan struct{}       // SQLite: held by the one transaction that is open in this process
+}
+
+const extensionName = "flashsale:sqldb"
+
+func (*extension) Name() string              { return extensionName }
+func (*extension) Initialize(*gorm.DB) error { return nil }
+func extensionOf(db *gorm.DB) *extension {
+	if e, ok := db.Config.Plugins[extensionName].(*extension); ok {
+		return e
+	}
+	return &extension{}
+}
