@@ -1,0 +1,45 @@
+package core
+
+import (
+	"encoding/base64"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"flashsale.internal/pkg/contract"
+)
+
+// earlier orders the list of sales by start, then by id.
+func earlier(a, b Sale) bool {
+	if !a.StartsAt.Equal(b.StartsAt) {
+		return a.StartsAt.Before(b.StartsAt)
+	}
+	return numberLess(a.ActivityID, b.ActivityID)
+}
+
+// numberLess compares two ids as the numbers they spell.
+func numberLess(a, b string) bool {
+	if len(a) != len(b) {
+		return len(a) < len(b)
+	}
+	return a < b
+}
+
+// A cursor of the list of sales is where the last one of a page stands, so that it also works when that sale is gone.
+func cursorOf(s Sale) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(s.StartsAt.UnixMilli(), 10) + "." + s.ActivityID))
+}
+
+func openCursor(c string) (Sale, error) {
+	raw, err := base64.RawURLEncoding.DecodeString(c)
+	if err != nil {
+		return Sale{}, err
+	}
+	ms, id, ok := strings.Cut(string(raw), ".")
+	at, err := strconv.ParseInt(ms, 10, 64)
+	if !ok || err != nil || !contract.ValidID(id) {
+		return Sale{}, errors.New("not a cursor")
+	}
+	return Sale{ActivityID: id, StartsAt: time.UnixMilli(at)}, nil
+}

@@ -1,0 +1,150 @@
+package core
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A path is base64url of version | order_sn | expiry | MAC. 33 bytes make 44 characters without a spare bit, so one path
+// has one spelling. The MAC is HMAC-SHA256 cut to 16 bytes.
+const (
+	pathVersion = 1
+	macLen      = 16
+	pathBytes   = 1 + 8 + 8 + macLen
+	pathChars   = pathBytes / 3 * 4
+
+	ticketVersion  = 1
+	ticketMinBytes = 1 + 8 + 1 + macLen
+	ticketMaxChars = (ticketMinBytes + 64 + 2) / 3 * 4
+)
+
+// MinSecretLen is how many bytes a path secret needs outside development.
+const MinSecretLen = 32
+
+var errSeal = errors.New("does not verify")
+
+// Seal makes and checks paths and tickets. The first secret signs, all of them verify.
+type Seal struct{ keys [][]byte }
+
+// NewSeal takes the secrets, the signing one first.
+func NewSeal(secrets ...string) (*Seal, error) {
+	s := &Seal{}
+	for _, secret := range secrets {
+		if secret == "" {
+			return nil, errors.New("a path secret is empty")
+		}
+		s.keys = append(s.keys, []byte(secret))
+	}
+	if len(s.keys) == 0 {
+		return nil, errors.New("no path secret")
+	}
+	return s, nil
+}
+
+// path is what a path says once its MAC was checked.
+type path struct {
+	orderSN string
+	expires time.Time
+}
+
+// ticket is what a ticket says once its MAC was checked.
+type ticket struct {
+	userID  string
+	expires time.Time
+}
+
+func (s *Seal) path(activityID, userID, orderSN string, expires time.Time) (string, error) {
+	sn, err := strconv.ParseUint(orderSN, 10, 63)
+	if err != nil {
+		return "", err
+	}
+	raw := make([]byte, 0, pathBytes)
+	raw = append(raw, pathVersion)
+	raw = binary.BigEndian.AppendUint64(raw, sn)
+	raw = binary.BigEndian.AppendUint64(raw, uint64(expires.Unix()))
+	raw = append(raw, mac(s.keys[0], "path", raw, activityID, userID)...)
+	return base64.RawURLEncoding.EncodeToString(raw), nil
+}
+
+// openPath checks that the path was made for this user and activity. Whether it has expired is for the caller.
+func (s *Seal) openPath(token, activityID, userID string) (path, error) {
+	if len(token) != pathChars {
+		return path{}, errSeal
+	}
+	// DecodeString skips line breaks, so the decoded length has to be checked too.
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(token)
+	if err != nil || len(raw) != pathBytes || raw[0] != pathVersion {
+		return path{}, errSeal
+	}
+	said := raw[:pathBytes-macLen]
+	if !s.verifies(raw[pathBytes-macLen:], "path", said, activityID, userID) {
+		return path{}, errSeal
+	}
+	sn, sec := binary.BigEndian.Uint64(raw[1:9]), binary.BigEndian.Uint64(raw[9:17])
+	if sn == 0 || sn>>63 != 0 || sec>>62 != 0 {
+		return path{}, errSeal
+	}
+	return path{orderSN: strconv.FormatUint(sn, 10), expires: time.Unix(int64(sec), 0).UTC()}, nil
+}
+
+// ticket names the user, because an EventSource sends no Authorization and streams are counted by user.
+func (s *Seal) ticket(activityID, userID, orderSN string, expires time.Time) string {
+	raw := make([]byte, 0, ticketMinBytes+len(userID))
+	raw = append(raw, ticketVersion)
+	raw = binary.BigEndian.AppendUint64(raw, uint64(expires.Unix()))
+	raw = append(raw, byte(len(userID)))
+	raw = append(raw, userID...)
+	raw = append(raw, mac(s.keys[0], "ticket", raw, activityID, orderSN)...)
+	return base64.RawURLEncoding.EncodeToString(raw)
+}
+
+func (s *Seal) openTicket(token, activityID, orderSN string) (ticket, error) {
+	if len(token) > ticketMaxChars || strings.ContainsAny(token, "\r\n") {
+		return ticket{}, errSeal
+	}
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(token)
+	if err != nil || len(raw) < ticketMinBytes || raw[0] != ticketVersion || len(raw) != ticketMinBytes+int(raw[9]) {
+		return ticket{}, errSeal
+	}
+	said := raw[:len(raw)-macLen]
+	if !s.verifies(raw[len(raw)-macLen:], "ticket", said, activityID, orderSN) {
+		return ticket{}, errSeal
+	}
+	sec := binary.BigEndian.Uint64(raw[1:9])
+	if sec>>62 != 0 {
+		return ticket{}, errSeal
+	}
+	return ticket{userID: string(said[10:]), expires: time.Unix(int64(sec), 0).UTC()}, nil
+}
+
+func (s *Seal) verifies(got []byte, purpose string, said []byte, bound ...string) bool {
+	ok := false
+	for _, key := range s.keys {
+		ok = hmac.Equal(got, mac(key, purpose, said, bound...)) || ok
+	}
+	return ok
+}
+
+// mac binds the purpose, so that a ticket never passes for a path, and the length of each part, so that no two sets of
+// parts are written alike.
+func mac(key []byte, purpose string, said []byte, bound ...string) []byte {
+	h := hmac.New(sha256.New, key)
+	var n [4]byte
+	part := func(b []byte) {
+		binary.BigEndian.PutUint32(n[:], uint32(len(b)))
+		h.Write(n[:])
+		h.Write(b)
+	}
+	part([]byte(purpose))
+	part(said)
+	for _, b := range bound {
+		part([]byte(b))
+	}
+	return h.Sum(nil)[:macLen]
+}

@@ -1,0 +1,115 @@
+package core
+
+import (
+	"time"
+
+	"flashsale.internal/pkg/contract"
+)
+
+// State is where a sale stands. A gate holds open, paused or ended; scheduled and the ends of the window follow from
+// the time.
+type State string
+
+// The states of a sale.
+const (
+	StateScheduled State = "scheduled"
+	StateOpen      State = "open"
+	StatePaused    State = "paused"
+	StateEnded     State = "ended"
+)
+
+// Item is one SKU of a sale.
+type Item struct {
+	SKUID    string
+	Name     string
+	Price    int64 // minor units
+	Currency string
+	Total    int64 // pieces
+}
+
+// Sale is a sale as buyers see it.
+type Sale struct {
+	ActivityID   string
+	Title        string
+	State        State // open, paused or ended, as the merchant last set it
+	StartsAt     time.Time
+	EndsAt       time.Time
+	PerUserLimit int64
+	Items        []Item
+}
+
+// StateAt is what the sale is at a moment. It decides in the order of the gate: what the merchant ended or paused is
+// that, whatever the window says.
+func (s Sale) StateAt(now time.Time) State {
+	switch {
+	case s.State == StateEnded || !now.Before(s.EndsAt):
+		return StateEnded
+	case s.State == StatePaused:
+		return StatePaused
+	case now.Before(s.StartsAt):
+		return StateScheduled
+	}
+	return StateOpen
+}
+
+// Status is what a buyer is told of a purchase. It only rises.
+type Status string
+
+// The statuses of a purchase.
+const (
+	StatusQueued  Status = "queued"
+	StatusCreated Status = "created"
+	StatusPaid    Status = "paid"
+	StatusClosed  Status = "closed"
+	StatusFailed  Status = "failed"
+)
+
+// Terminal tells whether nothing follows s.
+func (s Status) Terminal() bool { return s == StatusPaid || s == StatusClosed || s == StatusFailed }
+
+// HasOrder tells whether the order service knows an order by now.
+func (s Status) HasOrder() bool { return s == StatusCreated || s == StatusPaid || s == StatusClosed }
+
+// Reservation is one purchase as the gate holds it.
+type Reservation struct {
+	ActivityID string
+	OrderSN    string
+	UserID     string
+	Lines      []contract.Line
+	Status     Status
+	Reason     string    // of closed and failed
+	ExpiresAt  time.Time // when the pay window ends; zero until the order is there
+}
+
+// Purchase is what is asked of the gate.
+type Purchase struct {
+	OrderSN string
+	UserID  string
+	Lines   []contract.Line
+}
+
+// Outcome is what the gate decided.
+type Outcome int
+
+// The outcomes of a purchase at the gate.
+const (
+	Accepted Outcome = iota + 1
+	Known            // this order_sn was there before, of the same user and lines
+	Conflict         // this order_sn was there before, of another user or lines
+	NotStarted
+	Ended
+	Paused
+	SoldOut
+	LimitReached
+	JournalFull
+	UnknownSKU
+)
+
+// Verdict is the gate's answer to one purchase.
+type Verdict struct {
+	Outcome        Outcome
+	Reservation    Reservation // of Accepted and Known
+	OrderSNs       []string    // of LimitReached: what the user holds, latest last
+	StartsAt       time.Time   // of NotStarted
+	MayReturnUntil time.Time   // of SoldOut: until when unpaid pieces may come back; zero when there are none
+}
