@@ -2,6 +2,7 @@ package contract
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
@@ -28,41 +29,53 @@ type BadItem struct {
 	Err error
 }
 
+// frame is what a body holds beside its items and the commas between them.
+const frame = len(`{"v":1,"items":[]}`)
+
+// ErrTooLarge says that an item alone is over the bound of a message. No item is that passes Validate and whose free
+// text is of sane length.
+var ErrTooLarge = fmt.Errorf("does not fit into a message of %d bytes", MaxBytes)
+
 // Encode packs the items, in order, into as few message bodies as the bounds allow. An item that alone is over
-// MaxBytes is an error: nothing that passes Validate is.
+// MaxBytes is an error (ErrTooLarge).
 func Encode[T Item](items []T) ([][]byte, error) {
-	var bodies [][]byte
-	var pack []json.RawMessage
-	size := 0
-	flush := func() error {
-		if len(pack) == 0 {
-			return nil
-		}
-		body, err := json.Marshal(envelope{V: 1, Items: pack})
-		if err != nil {
-			return err
-		}
-		bodies, pack, size = append(bodies, body), nil, 0
-		return nil
-	}
-	const frame = len(`{"v":1,"items":[]}`)
-	for _, item := range items {
+	raws := make([]json.RawMessage, len(items))
+	for i, item := range items {
 		raw, err := json.Marshal(item)
 		if err != nil {
 			return nil, fmt.Errorf("encode item: %w", err)
 		}
-		if len(raw)+frame > MaxBytes {
-			return nil, fmt.Errorf("encode item: %d bytes do not fit into a message of %d", len(raw), MaxBytes)
-		}
-		if len(pack) == MaxItems || size+len(raw)+1+frame > MaxBytes {
-			if err := flush(); err != nil {
-				return nil, err
-			}
-		}
-		pack = append(pack, raw)
-		size += len(raw) + 1
+		raws[i] = raw
 	}
-	return bodies, flush()
+	var bodies [][]byte
+	for len(raws) > 0 {
+		body, n, err := Pack(raws)
+		if err != nil {
+			return nil, err
+		}
+		bodies, raws = append(bodies, body), raws[n:]
+	}
+	return bodies, nil
+}
+
+// Pack makes one message body of as many encoded items, from the first on, as the bounds allow, and tells how many: at
+// least one, or an error about the first.
+func Pack(items []json.RawMessage) (body []byte, n int, err error) {
+	size := frame - 1 // the last item has no comma
+	for n < len(items) && n < MaxItems && size+len(items[n])+1 <= MaxBytes {
+		size += len(items[n]) + 1
+		n++
+	}
+	if n == 0 {
+		if len(items) == 0 {
+			return nil, 0, errors.New("encode: no item")
+		}
+		return nil, 0, fmt.Errorf("encode: an item of %d bytes: %w", len(items[0]), ErrTooLarge)
+	}
+	if body, err = json.Marshal(envelope{V: 1, Items: items[:n]}); err != nil {
+		return nil, 0, fmt.Errorf("encode: %w", err)
+	}
+	return body, n, nil
 }
 
 // Decode unpacks a message body. Items that do not parse or do not validate come back apart, so that one of them never

@@ -1,0 +1,188 @@
+// Package idempotency remembers the answers to requests that carry an Idempotency-Key, in the transaction of the request
+// itself: what is rolled back is not remembered, and of two requests at once with one key the second waits for the first
+// one's commit and answers the same.
+//
+// The table is part of each service's own migrations; schema.sql holds it for MySQL and for SQLite.
+package idempotency
+
+import (
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/sqldb"
+)
+
+// Schema is the documented table, for tests and for copying into migrations.
+//
+//go:embed schema.sql
+var Schema string
+
+// KeptFor is how long an answer is remembered.
+const KeptFor = 24 * time.Hour
+
+// Bounds of a Key, those of its columns.
+const (
+	MaxValueLen  = 64
+	maxMethodLen = 8
+	maxPathLen   = 255
+	sweepRows    = 500
+)
+
+// Key names one request.
+type Key struct {
+	Caller   string // user id
+	Method   string
+	Path     string // full URL path
+	Value    string // the Idempotency-Key header
+	BodyHash [sha256.Size]byte
+}
+
+// HashBody is the BodyHash of a request body.
+func HashBody(body []byte) [sha256.Size]byte { return sha256.Sum256(body) }
+
+// Stored is the answer given before.
+type Stored struct {
+	Status int
+	Body   []byte
+}
+
+type record struct {
+	ID        int64 `gorm:"primaryKey"`
+	Caller    string
+	Method    string
+	Path      string
+	IdemKey   string
+	BodyHash  string
+	Status    int
+	Body      []byte
+	CreatedAt time.Time
+}
+
+func (record) TableName() string { return "idempotency_keys" }
+
+// Begin takes the key for this transaction, and returns nil: do the work, then Save. When the request was answered
+// before, it returns that answer instead. It refuses with invalid_request a key that is missing or malformed, and with
+// idempotency_conflict one that came with another body.
+//
+// Call it first in the transaction, under sqldb.InTx: two requests that wait for a third one's rollback may deadlock.
+func Begin(tx *gorm.DB, k Key) (*Stored, error) {
+	if err := k.validate(); err != nil {
+		return nil, err
+	}
+	if !sqldb.InsideTx(tx) {
+		return nil, errors.New("idempotency: Begin outside of a transaction")
+	}
+	now := tx.NowFunc()
+	hash := hex.EncodeToString(k.BodyHash[:])
+	// Both forms leave a present row as it is, wait for the transaction that holds it, and then lock it.
+	known := " ON DUPLICATE KEY UPDATE caller = caller"
+	if sqldb.IsSQLite(tx) {
+		known = " ON CONFLICT DO NOTHING"
+	}
+	insert := tx.Exec("INSERT INTO idempotency_keys (caller, method, path, idem_key, body_hash, status, created_at) "+
+		"VALUES (?, ?, ?, ?, ?, 0, ?)"+known, k.Caller, k.Method, k.Path, k.Value, hash, now)
+	if insert.Error != nil {
+		return nil, fmt.Errorf("idempotency: take the key: %w", insert.Error)
+	}
+	if insert.RowsAffected > 0 {
+		return nil, nil
+	}
+	var row record
+	if err := k.where(sqldb.ForUpdate(tx)).Take(&row).Error; err != nil {
+		if errors.Is(err, gorm.ErrRecordNotFound) { // swept in between
+			return nil, sqldb.Race(err)
+		}
+		return nil, fmt.Errorf("idempotency: read the key: %w", err)
+	}
+	switch {
+	case !row.CreatedAt.After(now.Add(-KeptFor)):
+		// Forgotten, only not yet swept: this request takes the row over.
+		err := tx.Model(&record{}).Where("id = ?", row.ID).
+			Updates(map[string]any{"body_hash": hash, "status": 0, "body": nil, "created_at": now}).Error
+		if err != nil {
+			return nil, fmt.Errorf("idempotency: take over the key: %w", err)
+		}
+		return nil, nil
+	case row.BodyHash != hash:
+		return nil, contract.Refuse(contract.CodeIdempotencyConflict, "this Idempotency-Key was used with another request body")
+	case row.Status == 0:
+		// This transaction took it before, or one was committed without Save: nothing was answered yet.
+		return nil, nil
+	}
+	return &Stored{Status: row.Status, Body: row.Body}, nil
+}
+
+// Save keeps the answer, in the same transaction as Begin.
+func Save(tx *gorm.DB, k Key, status int, body []byte) error {
+	if !sqldb.InsideTx(tx) {
+		return errors.New("idempotency: Save outside of a transaction")
+	}
+	if status <= 0 {
+		return fmt.Errorf("idempotency: status %d", status)
+	}
+	update := k.where(tx.Model(&record{})).Updates(map[string]any{"status": status, "body": body})
+	if update.Error != nil {
+		return fmt.Errorf("idempotency: keep the answer: %w", update.Error)
+	}
+	if update.RowsAffected != 1 {
+		return errors.New("idempotency: Save without Begin")
+	}
+	return nil
+}
+
+// Sweep deletes what is older than KeptFor, some hundred rows at a time, and tells how many it deleted.
+func Sweep(ctx context.Context, db *gorm.DB) (int64, error) {
+	db = db.WithContext(ctx)
+	before := db.NowFunc().Add(-KeptFor)
+	var deleted int64
+	for {
+		var old []int64
+		err := db.Model(&record{}).Where("created_at <= ?", before).Order("created_at").Limit(sweepRows).Pluck("id", &old).Error
+		if err != nil || len(old) == 0 {
+			return deleted, err
+		}
+		// A request may have taken a row over meanwhile.
+		gone := db.Where("id IN ? AND created_at <= ?", old, before).Delete(&record{})
+		if gone.Error != nil {
+			return deleted, gone.Error
+		}
+		deleted += gone.RowsAffected
+		if len(old) < sweepRows {
+			return deleted, nil
+		}
+	}
+}
+
+func (k Key) where(tx *gorm.DB) *gorm.DB {
+	return tx.Where("caller = ? AND method = ? AND path = ? AND idem_key = ?", k.Caller, k.Method, k.Path, k.Value)
+}
+
+func (k Key) validate() error {
+	if k.Value == "" || len(k.Value) > MaxValueLen {
+		return contract.InvalidField("Idempotency-Key", "must have 1 to 64 characters")
+	}
+	for i := range len(k.Value) {
+		if k.Value[i] < 0x20 || k.Value[i] > 0x7e {
+			return contract.InvalidField("Idempotency-Key", "must be printable ASCII")
+		}
+	}
+	switch {
+	case !contract.ValidUserID(k.Caller):
+		return errors.New("idempotency: no caller")
+	case k.Method == "" || len(k.Method) > maxMethodLen:
+		return errors.New("idempotency: no method")
+	case k.Path == "":
+		return errors.New("idempotency: no path")
+	case len(k.Path) > maxPathLen:
+		return contract.Refuse(contract.CodeNotFound, "no such resource")
+	}
+	return nil
+}

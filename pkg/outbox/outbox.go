@@ -1,0 +1,134 @@
+// Package outbox keeps messages in the transaction that causes them and publishes them afterwards, at least once. It is
+// for changes that come by HTTP; work driven by messages publishes before it acknowledges and needs no outbox.
+//
+// The table is part of each service's own migrations; schema.sql holds it for MySQL and for SQLite.
+package outbox
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+
+	"flashsale.internal/pkg/bus"
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/sqldb"
+)
+
+// Schema is the documented table, for tests and for copying into migrations.
+//
+//go:embed schema.sql
+var Schema string
+
+// Row is one item to be published.
+type Row struct {
+	Topic     string
+	Item      json.RawMessage // one item of the topic, with its traceparent inside
+	OrderSN   string          // key of the message, for searching only; may be empty
+	DeliverAt time.Time       // zero: at once
+}
+
+// maxItemBytes leaves room for the frame of the message around a single item.
+const maxItemBytes = contract.MaxBytes - 64
+
+// record is a row of the table.
+type record struct {
+	ID           int64 `gorm:"primaryKey"`
+	Topic        string
+	MsgKey       string
+	Item         string
+	DeliverAt    *time.Time
+	CreatedAt    time.Time
+	ClaimedUntil time.Time
+	ClaimedBy    string
+}
+
+func (record) TableName() string { return "outbox" }
+
+// unclaimed is before every clock, so that a relay whose clock is behind takes new rows at once.
+var unclaimed = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Add writes rows in the caller's transaction. After the commit, call Relay.Wake.
+func Add(tx *gorm.DB, rows ...Row) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	if !sqldb.InsideTx(tx) {
+		return errors.New("outbox: Add outside of a transaction")
+	}
+	now := tx.NowFunc()
+	records := make([]record, len(rows))
+	for i, r := range rows {
+		switch {
+		case r.Topic == "":
+			return errors.New("outbox: row without a topic")
+		case !json.Valid(r.Item):
+			return fmt.Errorf("outbox: item for %s is not JSON", r.Topic)
+		case len(r.Item) > maxItemBytes:
+			return fmt.Errorf("outbox: item for %s: %d bytes: %w", r.Topic, len(r.Item), contract.ErrTooLarge)
+		}
+		records[i] = record{
+			Topic: r.Topic, MsgKey: r.OrderSN, Item: string(r.Item), CreatedAt: now, ClaimedUntil: unclaimed,
+		}
+		if !r.DeliverAt.IsZero() {
+			if time.Until(r.DeliverAt) > bus.MaxDelay {
+				return fmt.Errorf("outbox: item for %s: %w", r.Topic, bus.ErrTooFar)
+			}
+			at := r.DeliverAt.UTC().Truncate(time.Millisecond)
+			records[i].DeliverAt = &at
+		}
+	}
+	if err := tx.CreateInBatches(records, 200).Error; err != nil {
+		return fmt.Errorf("outbox: add: %w", err)
+	}
+	return nil
+}
+
+// Append writes items of one topic in the caller's transaction, for delivery at once. The items must be valid: what a
+// consumer could only refuse never gets into the outbox.
+func Append[T contract.Item](tx *gorm.DB, topic string, items ...T) error {
+	rows := make([]Row, len(items))
+	for i, item := range items {
+		if err := item.Validate(); err != nil {
+			return fmt.Errorf("outbox: item %d for %s: %w", i, topic, err)
+		}
+		raw, err := json.Marshal(item)
+		if err != nil {
+			return fmt.Errorf("outbox: item %d for %s: %w", i, topic, err)
+		}
+		rows[i] = Row{Topic: topic, Item: raw, OrderSN: keyOf(item)}
+	}
+	return Add(tx, rows...)
+}
+
+func keyOf(item any) string {
+	switch it := item.(type) {
+	case contract.Reservation:
+		return it.OrderSN
+	case contract.Deduction:
+		return it.OrderSN
+	case contract.OrderEvent:
+		return it.OrderSN
+	case contract.DeadLetter:
+		return it.OrderSN
+	}
+	return ""
+}
+
+// Backlog tells how many rows wait and since when the oldest does (zero time: none).
+func Backlog(ctx context.Context, db *gorm.DB) (rows int64, oldest time.Time, err error) {
+	db = db.WithContext(ctx)
+	if err = db.Model(&record{}).Count(&rows).Error; err != nil || rows == 0 {
+		return rows, time.Time{}, err
+	}
+	var first []record
+	err = db.Select("id", "created_at").Order("id").Limit(1).Find(&first).Error
+	if len(first) > 0 {
+		oldest = first[0].CreatedAt
+	}
+	return rows, oldest, err
+}

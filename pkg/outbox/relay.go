@@ -1,0 +1,299 @@
+package outbox
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"time"
+
+	"gorm.io/gorm"
+
+	"flashsale.internal/pkg/bus"
+	"flashsale.internal/pkg/contract"
+)
+
+const (
+	passRows       = 1024             // rows claimed at a time
+	maxKeys        = 64               // keys of one message; brokers bound a message's properties
+	defaultPoll    = time.Second      // how often a relay looks without being woken
+	defaultClaim   = 30 * time.Second // after that a dead relay's rows are taken by another one
+	publishTimeout = 10 * time.Second
+	queryTimeout   = 15 * time.Second
+	minPause       = 200 * time.Millisecond
+	maxPause       = 5 * time.Second
+	parkedFor      = time.Hour // for rows that cannot be published as they are
+)
+
+// Relay publishes the rows of one outbox and deletes each once the broker confirmed it. Any number of relays may work on
+// one table: a claim is a compare-and-swap on claimed_until. Killed between publishing and deleting, a row is published
+// again by whoever claims it next; consumers know what they have done.
+type Relay struct {
+	db          *gorm.DB
+	pub         bus.Publisher
+	log         *slog.Logger
+	wake        chan struct{}
+	poll, claim time.Duration
+	down        map[string]int // failed publishes in a row, by topic
+}
+
+// RelayOption changes a default of a Relay.
+type RelayOption func(*Relay)
+
+// Poll sets how often the relay looks for rows without being woken (1 s).
+func Poll(d time.Duration) RelayOption { return func(r *Relay) { r.poll = d } }
+
+// ClaimFor sets for how long rows belong to the relay that claimed them (30 s).
+func ClaimFor(d time.Duration) RelayOption { return func(r *Relay) { r.claim = d } }
+
+// NewRelay makes a relay; Run starts it.
+func NewRelay(db *gorm.DB, pub bus.Publisher, log *slog.Logger, opts ...RelayOption) *Relay {
+	r := &Relay{
+		db: db, pub: pub, log: log, wake: make(chan struct{}, 1),
+		poll: defaultPoll, claim: defaultClaim, down: map[string]int{},
+	}
+	for _, o := range opts {
+		o(r)
+	}
+	return r
+}
+
+// Wake makes the relay look at once. It never blocks; call it after the commit.
+func (r *Relay) Wake() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run publishes until ctx is done, and returns nil then. An absent database or broker only delays it.
+func (r *Relay) Run(ctx context.Context) error {
+	failures := 0
+	for {
+		more, err := r.pass(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		wait := r.poll/2 + mathrand.N(r.poll/2+1)
+		switch {
+		case err != nil:
+			failures++
+			wait = pause(failures)
+			// Once per outage: the first failure, and the return below.
+			if failures == 1 {
+				r.log.WarnContext(ctx, "outbox: the database does not answer, trying again", "error", err)
+			}
+		default:
+			if failures > 0 {
+				r.log.InfoContext(ctx, "outbox: the database answers again", "failures", failures)
+			}
+			failures = 0
+			if more {
+				continue
+			}
+		}
+		timer := time.NewTimer(wait)
+		wake := r.wake
+		if failures > 0 {
+			wake = nil // being woken is no reason to hammer a database that is down
+		}
+		select {
+		case <-ctx.Done():
+		case <-wake:
+		case <-timer.C:
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// pause grows from 200 ms to 5 s with the number of failures in a row; half of it is random.
+func pause(failures int) time.Duration {
+	d := min(maxPause, minPause<<min(failures-1, 10))
+	return d/2 + mathrand.N(d/2+1)
+}
+
+// pass claims rows, publishes them and deletes them. more tells that another pass at once has something to do.
+func (r *Relay) pass(ctx context.Context) (more bool, err error) {
+	token, rows, full, err := r.take(ctx)
+	if err != nil || len(rows) == 0 {
+		return full && err == nil, err
+	}
+	// This relay's claim may not last for what it has not begun by then; that goes back.
+	until := time.Now().Add(r.claim / 2)
+	published := false
+	var left, putOff []record // to be taken again at once, or after a pause
+	down := map[string]bool{}
+	for _, g := range groups(rows) {
+		for len(g.rows) > 0 {
+			if ctx.Err() != nil || time.Now().After(until) {
+				left = append(left, g.rows...)
+				break
+			}
+			if down[g.topic] {
+				putOff = append(putOff, g.rows...)
+				break
+			}
+			n, err := r.publish(ctx, g)
+			if errors.Is(err, errUnpublishable) {
+				n, err = 1, r.giveBack(ctx, token, g.rows[:1], time.Now().Add(parkedFor))
+			} else if n == 0 && err == nil {
+				down[g.topic] = true
+				continue
+			}
+			if err != nil {
+				return false, err
+			}
+			published = true
+			g.rows = g.rows[n:]
+		}
+	}
+	longest := 0
+	for topic := range down {
+		longest = max(longest, r.down[topic])
+	}
+	stopping := context.WithoutCancel(ctx)
+	err = errors.Join(r.giveBack(stopping, token, left, unclaimed),
+		r.giveBack(stopping, token, putOff, time.Now().Add(pause(longest))))
+	return published && (full || len(left) > 0), err
+}
+
+// errUnpublishable says that the first row of a group cannot become a message: somebody wrote the table by hand.
+var errUnpublishable = errors.New("outbox: row cannot be published")
+
+// publish sends one message of the group's first rows and deletes those. It tells how many they were; 0 means that the
+// broker did not confirm. An error is one of the database, or errUnpublishable.
+func (r *Relay) publish(ctx context.Context, g group) (int, error) {
+	items := make([]json.RawMessage, len(g.rows))
+	for i, row := range g.rows {
+		items[i] = json.RawMessage(row.Item)
+		if !json.Valid(items[i]) || len(row.Item) > maxItemBytes {
+			if i == 0 {
+				r.log.ErrorContext(ctx, "outbox: a row cannot be published, put off for an hour", "id", row.ID, "topic", row.Topic)
+				return 0, errUnpublishable
+			}
+			items = items[:i]
+			break
+		}
+	}
+	body, n, err := contract.Pack(items)
+	if err != nil {
+		return 0, err
+	}
+	m := bus.Message{Topic: g.topic, Body: body, DeliverAt: g.deliverAt}
+	for _, row := range g.rows[:n] {
+		if row.MsgKey != "" && len(m.Keys) < maxKeys {
+			m.Keys = append(m.Keys, row.MsgKey)
+		}
+	}
+	pctx, cancel := context.WithTimeout(ctx, publishTimeout)
+	err = r.pub.Publish(pctx, m)
+	cancel()
+	if err != nil {
+		if ctx.Err() != nil { // stopping; the outcome of this one is unknown, so it comes again
+			return 0, nil
+		}
+		r.down[g.topic]++
+		if r.down[g.topic] == 1 {
+			r.log.WarnContext(ctx, "outbox: publishing fails, trying again", "topic", g.topic, "error", err)
+		}
+		return 0, nil
+	}
+	if failed := r.down[g.topic]; failed > 0 {
+		r.log.InfoContext(ctx, "outbox: publishing works again", "topic", g.topic, "failures", failed)
+		delete(r.down, g.topic)
+	}
+	// Published rows are deleted also while the process is stopping: it saves the consumers a repetition.
+	qctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), queryTimeout)
+	defer cancel()
+	if err := r.db.WithContext(qctx).Where("id IN ?", ids(g.rows[:n])).Delete(&record{}).Error; err != nil {
+		return 0, fmt.Errorf("delete published rows: %w", err)
+	}
+	return n, nil
+}
+
+// take claims up to passRows rows. full tells that there may be more.
+func (r *Relay) take(ctx context.Context) (token string, rows []record, full bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	db := r.db.WithContext(ctx)
+	var free []int64
+	now := time.Now()
+	err = db.Model(&record{}).Where("claimed_until <= ?", now).Order("claimed_until, id").Limit(passRows).Pluck("id", &free).Error
+	if err != nil || len(free) == 0 {
+		return "", nil, false, err
+	}
+	random := make([]byte, 16)
+	_, _ = rand.Read(random)
+	token = hex.EncodeToString(random)
+	claim := db.Model(&record{}).Where("id IN ? AND claimed_until <= ?", free, now).
+		Updates(map[string]any{"claimed_until": now.Add(r.claim), "claimed_by": token})
+	if claim.Error != nil {
+		return "", nil, false, claim.Error
+	}
+	if claim.RowsAffected == 0 { // another relay was faster
+		return token, nil, len(free) == passRows, nil
+	}
+	err = db.Where("id IN ? AND claimed_by = ?", free, token).Order("id").Find(&rows).Error
+	return token, rows, len(free) == passRows, err
+}
+
+// giveBack lets go of rows of the claim, not to be taken before notBefore.
+func (r *Relay) giveBack(ctx context.Context, token string, rows []record, notBefore time.Time) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	err := r.db.WithContext(ctx).Model(&record{}).Where("id IN ? AND claimed_by = ?", ids(rows), token).
+		Updates(map[string]any{"claimed_until": notBefore, "claimed_by": ""}).Error
+	if err != nil {
+		return fmt.Errorf("give back claimed rows: %w", err)
+	}
+	return nil
+}
+
+// group is what may go into common messages: one topic and one time of delivery.
+type group struct {
+	topic     string
+	deliverAt time.Time
+	rows      []record
+}
+
+func groups(rows []record) []group {
+	type key struct {
+		topic string
+		at    int64
+	}
+	var list []group
+	index := map[key]int{}
+	for _, row := range rows {
+		k, at := key{topic: row.Topic}, time.Time{}
+		if row.DeliverAt != nil {
+			at = *row.DeliverAt
+			k.at = at.UnixMilli()
+		}
+		i, ok := index[k]
+		if !ok {
+			i = len(list)
+			index[k] = i
+			list = append(list, group{topic: row.Topic, deliverAt: at})
+		}
+		list[i].rows = append(list[i].rows, row)
+	}
+	return list
+}
+
+func ids(rows []record) []int64 {
+	list := make([]int64, len(rows))
+	for i, row := range rows {
+		list[i] = row.ID
+	}
+	return list
+}
