@@ -1,0 +1,155 @@
+package auth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/golang-jwt/jwt/v5"
+	"golang.org/x/sync/singleflight"
+)
+
+const (
+	fetchTimeout = 5 * time.Second
+	refreshEvery = 10 * time.Minute
+	retryFrom    = time.Second      // after a failed fetch, doubling up to retryUpTo
+	retryUpTo    = time.Minute      //
+	askAgain     = 10 * time.Second // between fetches that callers cause, by a key id nobody knows or because there are no keys
+	maxKeySet    = 1 << 20          // bytes
+)
+
+// errNoKeys says that no key set was ever read.
+var errNoKeys = errors.New("no keys to check tokens with")
+
+// keySet holds the keys published at a URL. Keys once read stay in use while the URL does not answer.
+type keySet struct {
+	url    string
+	client *http.Client
+	flight singleflight.Group
+
+	mu    sync.RWMutex
+	keys  *jose.JSONWebKeySet // nil until the first success
+	asked time.Time           // when the last fetch began
+}
+
+func newKeySet(url string, client *http.Client) *keySet {
+	if client == nil {
+		client = &http.Client{Timeout: fetchTimeout}
+	}
+	return &keySet{url: url, client: client}
+}
+
+// find returns the key that signed t.
+func (s *keySet) find(ctx context.Context, t *jwt.Token) (any, error) {
+	key, err := s.look(t)
+	if err == nil {
+		return key, nil
+	}
+	// The key may be new. Many callers cause one fetch, and only so often.
+	s.mu.RLock()
+	soon := time.Since(s.asked) < askAgain
+	s.mu.RUnlock()
+	if soon {
+		return nil, err
+	}
+	done := s.flight.DoChan("fetch", func() (any, error) {
+		return nil, s.fetch(context.WithoutCancel(ctx)) // bounded by itself; one caller's end is not the others'
+	})
+	select {
+	case <-done:
+		return s.look(t)
+	case <-ctx.Done():
+		return nil, errors.Join(errNoKeys, ctx.Err())
+	}
+}
+
+func (s *keySet) look(t *jwt.Token) (any, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.keys == nil {
+		return nil, errNoKeys
+	}
+	kid, _ := t.Header["kid"].(string)
+	alg := t.Method.Alg()
+	var fits []any
+	for _, k := range s.keys.Keys {
+		if kid != "" && k.KeyID != kid || k.Use != "" && k.Use != "sig" || k.Algorithm != "" && k.Algorithm != alg || !k.IsPublic() {
+			continue
+		}
+		fits = append(fits, k.Key)
+	}
+	// Without a key id the set must leave no choice.
+	if len(fits) != 1 {
+		return nil, fmt.Errorf("%d keys fit the token", len(fits))
+	}
+	return fits[0], nil
+}
+
+func (s *keySet) fetch(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	s.mu.Lock()
+	s.asked = time.Now()
+	s.mu.Unlock()
+
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Accept", "application/jwk-set+json, application/json")
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxKeySet+1))
+	switch {
+	case err != nil:
+		return err
+	case resp.StatusCode != http.StatusOK:
+		return fmt.Errorf("key set: status %d", resp.StatusCode)
+	case len(body) > maxKeySet:
+		return fmt.Errorf("key set: more than %d bytes", maxKeySet)
+	}
+	var keys jose.JSONWebKeySet
+	if err := json.Unmarshal(body, &keys); err != nil {
+		return fmt.Errorf("key set: %w", err)
+	}
+	if len(keys.Keys) == 0 {
+		return errors.New("key set: no keys in it")
+	}
+	s.mu.Lock()
+	s.keys = &keys
+	s.mu.Unlock()
+	return nil
+}
+
+// keepFresh fetches the keys now and again until ctx is done. Failures are tried again without an end.
+func (s *keySet) keepFresh(ctx context.Context, log *slog.Logger) error {
+	wait := retryFrom
+	for {
+		_, err, _ := s.flight.Do("fetch", func() (any, error) { return nil, s.fetch(ctx) })
+		next := refreshEvery
+		if err != nil && ctx.Err() == nil {
+			log.WarnContext(ctx, "keys to check tokens with not fetched", "error", err, "again_in", wait.String())
+			next, wait = wait, min(2*wait, retryUpTo)
+		} else {
+			wait = retryFrom
+		}
+		timer := time.NewTimer(next - next/10 + rand.N(next/5+1)) //nolint:gosec // no secret depends on it
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		}
+	}
+}

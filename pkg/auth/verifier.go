@@ -1,0 +1,161 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/lifecycle"
+	"flashsale.internal/pkg/problem"
+	"flashsale.internal/pkg/settings"
+)
+
+// leeway is how far apart clocks may be.
+const leeway = 5 * time.Second
+
+// maxToken bounds the bytes of a token before anything is computed from it.
+const maxToken = 8 << 10
+
+// Algorithms that published keys may use. None of them is symmetric: a public key must never serve as a secret.
+var asymmetric = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
+
+// Verifier checks tokens.
+type Verifier struct {
+	parser *jwt.Parser
+	key    func(ctx context.Context, t *jwt.Token) (any, error)
+	keys   *keySet // nil with a shared secret
+}
+
+// NewVerifier checks tokens against the shared secret, or against the keys published at the URL, which client fetches
+// (nil = one with a time-out). It never fails because that URL does not answer: until it does, tokens cannot be
+// checked and callers are told to come again.
+func NewVerifier(s settings.Auth, client *http.Client) (*Verifier, error) {
+	opts := []jwt.ParserOption{jwt.WithExpirationRequired(), jwt.WithLeeway(leeway), jwt.WithIssuedAt()}
+	if s.Audience != "" {
+		opts = append(opts, jwt.WithAudience(s.Audience))
+	}
+	if s.Issuer != "" {
+		opts = append(opts, jwt.WithIssuer(s.Issuer))
+	}
+	v := &Verifier{}
+	switch {
+	case s.HS256Secret != "" && s.JWKSURL == "":
+		secret := []byte(s.HS256Secret)
+		opts = append(opts, jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}))
+		v.key = func(context.Context, *jwt.Token) (any, error) { return secret, nil }
+	case s.JWKSURL != "" && s.HS256Secret == "":
+		opts = append(opts, jwt.WithValidMethods(asymmetric))
+		v.keys = newKeySet(s.JWKSURL, client)
+		v.key = v.keys.find
+	default:
+		return nil, settings.Wrong("AUTH_HS256_SECRET", "or AUTH_JWKS_URL must be set, exactly one of them")
+	}
+	v.parser = jwt.NewParser(opts...)
+	return v, nil
+}
+
+// Component keeps the published keys fresh. With a shared secret it does nothing until the end. A Verifier works
+// without it, too, but then fetches keys only while a caller waits.
+func (v *Verifier) Component(log *slog.Logger) lifecycle.Component {
+	return lifecycle.Component{Name: "token keys", Run: func(ctx context.Context) error {
+		if v.keys == nil {
+			<-ctx.Done()
+			return nil
+		}
+		return v.keys.keepFresh(ctx, log)
+	}}
+}
+
+// Verify returns the caller that the token names. Errors are refusals: unauthenticated, or unavailable while there are
+// no keys to check with.
+func (v *Verifier) Verify(ctx context.Context, token string) (Identity, error) {
+	if len(token) > maxToken {
+		return Identity{}, unauthenticated("The token is too long.")
+	}
+	var c claims
+	_, err := v.parser.ParseWithClaims(token, &c, func(t *jwt.Token) (any, error) { return v.key(ctx, t) })
+	switch {
+	case err == nil:
+	case errors.Is(err, errNoKeys):
+		return Identity{}, contract.Refuse(contract.CodeUnavailable, "Tokens cannot be checked right now.").After(2 * time.Second).Because(err)
+	case errors.Is(err, jwt.ErrTokenExpired):
+		return Identity{}, unauthenticated("The token has expired.")
+	default:
+		return Identity{}, unauthenticated("The token is not valid.").Because(err)
+	}
+	if !contract.ValidUserID(c.Subject) {
+		return Identity{}, unauthenticated("The token names no user.")
+	}
+	return Identity{UserID: c.Subject, Roles: c.Roles}, nil
+}
+
+func unauthenticated(detail string) *contract.Refusal {
+	return contract.Refuse(contract.CodeUnauthenticated, detail)
+}
+
+// Require lets callers with a valid token in, and with roles only those who have one of them. From tells who it is.
+func (v *Verifier) Require(roles ...Role) func(http.Handler) http.Handler {
+	quiet := slog.New(slog.DiscardHandler) // refusals of callers are not logged
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			token, err := bearer(r)
+			if err != nil {
+				w.Header().Set("WWW-Authenticate", "Bearer")
+				problem.Write(w, r, quiet, err)
+				return
+			}
+			id, err := v.Verify(r.Context(), token)
+			if err != nil {
+				w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+				if contract.CodeOf(err) != contract.CodeUnauthenticated {
+					w.Header().Del("WWW-Authenticate")
+				}
+				problem.Write(w, r, quiet, err)
+				return
+			}
+			if !allowed(id, roles) {
+				problem.Write(w, r, quiet, contract.Refuse(contract.CodeForbidden, fmt.Sprintf("This call needs the role %s.", names(roles))))
+				return
+			}
+			next.ServeHTTP(w, r.WithContext(With(r.Context(), id)))
+		})
+	}
+}
+
+func allowed(id Identity, roles []Role) bool {
+	for _, role := range roles {
+		if id.Has(role) {
+			return true
+		}
+	}
+	return len(roles) == 0
+}
+
+func names(roles []Role) string {
+	s := make([]string, len(roles))
+	for i, r := range roles {
+		s[i] = string(r)
+	}
+	return strings.Join(s, " or ")
+}
+
+// bearer is the token of the Authorization header.
+func bearer(r *http.Request) (string, error) {
+	values := r.Header.Values("Authorization")
+	if len(values) != 1 {
+		return "", unauthenticated("This call needs one Authorization header with a bearer token.")
+	}
+	scheme, token, _ := strings.Cut(values[0], " ")
+	token = strings.TrimSpace(token)
+	if !strings.EqualFold(scheme, "Bearer") || token == "" {
+		return "", unauthenticated("This call needs an Authorization header with a bearer token.")
+	}
+	return token, nil
+}

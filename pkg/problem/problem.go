@@ -1,0 +1,156 @@
+// Package problem answers refusals and errors as problem documents (RFC 9457).
+package problem
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"flashsale.internal/pkg/contract"
+)
+
+// ContentType of a problem document.
+const ContentType = "application/problem+json"
+
+// statusClientGone is what nginx calls the answer to a caller who hung up. Nobody receives it; metrics count it.
+const statusClientGone = 499
+
+type kind struct {
+	status int
+	title  string
+}
+
+var kinds = map[contract.Code]kind{
+	contract.CodeInvalidRequest:       {http.StatusBadRequest, "The request is not valid"},
+	contract.CodeUnauthenticated:      {http.StatusUnauthorized, "Authentication is required"},
+	contract.CodeForbidden:            {http.StatusForbidden, "Not allowed"},
+	contract.CodePathInvalid:          {http.StatusForbidden, "The purchase path is not valid"},
+	contract.CodePathExpired:          {http.StatusForbidden, "The purchase path has expired"},
+	contract.CodeCaptchaWrong:         {http.StatusForbidden, "The captcha was not solved"},
+	contract.CodeNotFound:             {http.StatusNotFound, "Not found"},
+	contract.CodeMethodNotAllowed:     {http.StatusMethodNotAllowed, "Method not allowed"},
+	contract.CodeBodyTooLarge:         {http.StatusRequestEntityTooLarge, "The request body is too large"},
+	contract.CodeUnsupportedMediaType: {http.StatusUnsupportedMediaType, "The media type is not supported"},
+	contract.CodeActivityNotStarted:   {http.StatusConflict, "The sale has not started"},
+	contract.CodeActivityEnded:        {http.StatusConflict, "The sale is over"},
+	contract.CodeActivityPaused:       {http.StatusConflict, "The sale is paused"},
+	contract.CodeSoldOut:              {http.StatusConflict, "Sold out"},
+	contract.CodeLimitReached:         {http.StatusConflict, "The limit per buyer is reached"},
+	contract.CodeInsufficientStock:    {http.StatusConflict, "Not enough stock"},
+	contract.CodeOrderNotPayable:      {http.StatusConflict, "The order cannot be paid"},
+	contract.CodeStateConflict:        {http.StatusConflict, "The present state does not allow it"},
+	contract.CodeIdempotencyConflict:  {http.StatusConflict, "The same key came with another request"},
+	contract.CodeRateLimited:          {http.StatusTooManyRequests, "Too many requests"},
+	contract.CodeOverloaded:           {http.StatusServiceUnavailable, "Overloaded"},
+	contract.CodeGateUnavailable:      {http.StatusServiceUnavailable, "Purchases are not available right now"},
+	contract.CodeJournalFull:          {http.StatusServiceUnavailable, "Purchases are not taken right now"},
+	contract.CodeUnavailable:          {http.StatusServiceUnavailable, "Not available right now"},
+	contract.CodeInternal:             {http.StatusInternalServerError, "Internal error"},
+}
+
+// Status is the HTTP status of a code, 500 for one that is unknown.
+func Status(code contract.Code) int { return kindOf(code).status }
+
+func kindOf(code contract.Code) kind {
+	if k, ok := kinds[code]; ok {
+		return k
+	}
+	return kinds[contract.CodeInternal]
+}
+
+// Write answers err. A Refusal is answered as it is; a deadline that passed is 503 unavailable; anything else is 500
+// internal, with nothing of the inside in it. What is our fault is logged here, once, with the trace it belongs to.
+func Write(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
+	ctx := r.Context()
+	var refusal *contract.Refusal
+	switch {
+	case errors.As(err, &refusal):
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		log.DebugContext(ctx, "caller gone", "error", err)
+		w.WriteHeader(statusClientGone)
+		return
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		refusal = contract.Refuse(contract.CodeUnavailable, "This took too long. The outcome may be unknown; ask again.").Because(err)
+	default:
+		refusal = contract.Refuse(contract.CodeInternal, "Something went wrong on our side.").Because(err)
+	}
+	status := Status(refusal.Code)
+	logRefusal(ctx, log, status, refusal, err)
+
+	h := w.Header()
+	for _, stale := range []string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified"} {
+		h.Del(stale)
+	}
+	h.Set("Content-Type", ContentType)
+	h.Set("Cache-Control", "no-store")
+	switch status {
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		h.Set("Retry-After", strconv.Itoa(retryAfter(refusal.RetryAfter)))
+	case http.StatusUnauthorized:
+		if h.Get("WWW-Authenticate") == "" {
+			h.Set("WWW-Authenticate", "Bearer")
+		}
+	}
+	w.WriteHeader(status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(document(ctx, status, refusal)) // the caller may be gone
+	}
+}
+
+func logRefusal(ctx context.Context, log *slog.Logger, status int, refusal *contract.Refusal, err error) {
+	switch {
+	case refusal.Code == contract.CodeInternal || status == http.StatusInternalServerError:
+		log.ErrorContext(ctx, "request failed", "code", refusal.Code, "error", err)
+	case status == http.StatusServiceUnavailable && refusal.Cause != nil:
+		log.WarnContext(ctx, "request not served", "code", refusal.Code, "error", err)
+	}
+}
+
+// document is the body. A member of the code never overrides one of the standard's.
+func document(ctx context.Context, status int, refusal *contract.Refusal) []byte {
+	doc := make(map[string]any, len(refusal.Members)+7)
+	for name, value := range refusal.Members {
+		doc[name] = value
+	}
+	if len(refusal.Fields) > 0 {
+		doc["errors"] = refusal.Fields
+	}
+	code := refusal.Code
+	if _, known := kinds[code]; !known {
+		code = contract.CodeInternal
+	}
+	doc["type"] = "about:blank"
+	doc["title"] = kindOf(code).title
+	doc["status"] = status
+	doc["code"] = code
+	delete(doc, "detail")
+	if refusal.Detail != "" {
+		doc["detail"] = refusal.Detail
+	}
+	delete(doc, "trace_id")
+	if sc := trace.SpanContextFromContext(ctx); sc.HasTraceID() {
+		doc["trace_id"] = sc.TraceID().String()
+	}
+	body, err := json.Marshal(doc)
+	if err != nil { // a member that is no JSON
+		body, _ = json.Marshal(map[string]any{"type": "about:blank", "title": kindOf(code).title, "status": status, "code": code})
+	}
+	return append(body, '\n')
+}
+
+// retryAfter is whole seconds, at least 1, and up to a quarter more (at most 3 s), so that callers who were refused
+// together do not come back together.
+func retryAfter(d time.Duration) int {
+	seconds := max(1, int((d+time.Second-1)/time.Second))
+	if spread := min(3, (seconds+3)/4); spread > 0 {
+		seconds += rand.IntN(spread + 1) //nolint:gosec // no secret depends on it
+	}
+	return seconds
+}
