@@ -1,0 +1,231 @@
+package httpserver
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"flashsale.internal/pkg/contract"
+)
+
+var discard = slog.New(slog.DiscardHandler)
+
+// DecodeJSON reads the one JSON object that the request's body must be into dst. What it refuses is a *contract.Refusal:
+// another content type, a body over MaxBody, no object, more than one value, unknown or repeated fields, values of the
+// wrong type, numbers that are not whole or out of range where dst has integers. The field is named.
+func DecodeJSON(w http.ResponseWriter, r *http.Request, dst any) error {
+	body, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	if len(bytes.TrimSpace(body)) == 0 {
+		return contract.InvalidField("body", "is missing")
+	}
+	return decode(body, dst)
+}
+
+// DecodeOptionalJSON is DecodeJSON for a body that may be missing; dst then stays as it is.
+func DecodeOptionalJSON(w http.ResponseWriter, r *http.Request, dst any) error {
+	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
+		return nil
+	}
+	return DecodeJSON(w, r, dst)
+}
+
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.Body == nil || r.Body == http.NoBody {
+		return nil, contract.InvalidField("body", "is missing")
+	}
+	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || media != "application/json" {
+		return nil, contract.Refuse(contract.CodeUnsupportedMediaType, "The body must be application/json.")
+	}
+	if enc := r.Header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
+		return nil, contract.Refuse(contract.CodeUnsupportedMediaType, "The body must not be compressed.")
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return nil, contract.Refuse(contract.CodeBodyTooLarge, fmt.Sprintf("The body may have %d bytes.", tooLarge.Limit))
+	case err != nil:
+		return nil, contract.InvalidField("body", "could not be read").Because(err)
+	}
+	return body, nil
+}
+
+func decode(body []byte, dst any) error {
+	if !utf8.Valid(body) {
+		return contract.InvalidField("body", "is not UTF-8")
+	}
+	if err := checkShape(body); err != nil {
+		return err
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(dst); err != nil {
+		return refuseValue(err, body, dst)
+	}
+	return nil
+}
+
+// checkShape refuses what is not exactly one object, and repeated fields, of which readers take now the first, now the
+// last.
+func checkShape(body []byte) error {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	type level struct {
+		seen map[string]bool // nil in an array
+		key  bool            // the next token is a field's name
+		name string          // of the field being read
+	}
+	var stack []level
+	path := func() string {
+		var names []string
+		for _, l := range stack {
+			if l.name != "" {
+				names = append(names, l.name)
+			}
+		}
+		return strings.Join(names, ".")
+	}
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return syntax(err)
+		}
+		if len(stack) == 0 && token != json.Delim('{') {
+			return contract.InvalidField("body", "must be a JSON object")
+		}
+		if len(stack) > 0 {
+			if top := &stack[len(stack)-1]; top.key && token != json.Delim('}') {
+				top.name, _ = token.(string)
+				if top.seen[top.name] {
+					return contract.InvalidField(clip(path()), "appears twice")
+				}
+				top.seen[top.name], top.key = true, false
+				continue
+			}
+		}
+		switch token {
+		case json.Delim('{'):
+			stack = append(stack, level{seen: map[string]bool{}, key: true})
+		case json.Delim('['):
+			stack = append(stack, level{})
+		case json.Delim('}'), json.Delim(']'):
+			stack = stack[:len(stack)-1]
+		}
+		if len(stack) > maxDepth {
+			return contract.InvalidField("body", "is nested too deeply")
+		}
+		if len(stack) == 0 {
+			break
+		}
+		if top := &stack[len(stack)-1]; token != json.Delim('{') && token != json.Delim('[') && top.seen != nil {
+			top.key = true // its value is complete
+		}
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return contract.InvalidField("body", "must hold one JSON value only")
+	}
+	return nil
+}
+
+// maxDepth bounds the nesting of a body. No request of the interface has more than four levels.
+const maxDepth = 32
+
+func syntax(err error) error {
+	var s *json.SyntaxError
+	switch {
+	case errors.As(err, &s):
+		return contract.InvalidField("body", fmt.Sprintf("is not JSON (at byte %d)", s.Offset))
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return contract.InvalidField("body", "is not complete")
+	}
+	return contract.InvalidField("body", "is not JSON")
+}
+
+func refuseValue(err error, body []byte, dst any) error {
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) && wrong.Field != "" {
+		return contract.InvalidField(clip(wrong.Field), "must be "+typeName(wrong.Type))
+	}
+	if name, ok := strings.CutPrefix(err.Error(), `json: unknown field "`); ok {
+		return contract.InvalidField(clip(strings.TrimSuffix(name, `"`)), "is unknown")
+	}
+	// A type that reads itself does not say where it stood. Each field alone does.
+	t := reflect.TypeOf(dst)
+	var fields map[string]json.RawMessage
+	if t.Kind() == reflect.Pointer && json.Unmarshal(body, &fields) == nil {
+		names := make([]string, 0, len(fields))
+		for name := range fields {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			one, e := json.Marshal(map[string]json.RawMessage{name: fields[name]})
+			if e != nil {
+				continue
+			}
+			if json.Unmarshal(one, reflect.New(t.Elem()).Interface()) != nil {
+				var bad *time.ParseError
+				if errors.As(err, &bad) || strings.Contains(err.Error(), "Time.UnmarshalJSON") {
+					return contract.InvalidField(clip(name), "must be a time such as 2026-01-02T15:04:05Z")
+				}
+				return contract.InvalidField(clip(name), "is not valid")
+			}
+		}
+	}
+	return contract.InvalidField("body", "is not valid")
+}
+
+func typeName(t reflect.Type) string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch t.Kind() {
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return "a whole number in range"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	default:
+		return "an object"
+	}
+}
+
+// clip keeps a name that the caller made up from filling the answer.
+func clip(s string) string {
+	if len(s) <= 64 {
+		return s
+	}
+	return strings.ToValidUTF8(s[:64], "") + "..."
+}
+
+// WriteJSON answers v. A value that is no JSON is a mistake of ours and answers 500.
+func WriteJSON(w http.ResponseWriter, status int, v any) {
+	var buf bytes.Buffer
+	e := json.NewEncoder(&buf)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic(fmt.Errorf("answer is no JSON: %w", err)) // the router logs it and answers
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(buf.Bytes()) // the caller may be gone
+}
