@@ -1,0 +1,131 @@
+// Package command is the command line that every service has: serve, migrate, check-config, version.
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"flashsale.internal/pkg/settings"
+	"flashsale.internal/pkg/telemetry"
+)
+
+// Exit codes.
+const (
+	exitOK    = 0
+	exitRun   = 1 // the work failed
+	exitUsage = 2 // the command line or a setting is wrong
+)
+
+// version may be set by the linker: -X flashsale.internal/pkg/command.version=v1.2.3.
+var version string
+
+// Spec is what a service's commands do. A nil function is a command that the service does not have. An error of package
+// settings, wherever it comes from, counts as a wrong setting.
+type Spec struct {
+	Name        string
+	Serve       func(ctx context.Context, log *slog.Logger) error
+	Migrate     func(ctx context.Context, log *slog.Logger, up bool) error // up=false: show what is applied
+	CheckConfig func() error
+}
+
+// Main runs the command of the process's arguments and ends the process. The first SIGINT or SIGTERM cancels the
+// command's context; the second ends the process at once.
+func Main(s Spec) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// From the first signal on the default handling is back, by which the second one kills.
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, s, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+func run(ctx context.Context, s Spec, args []string, stdout, stderr io.Writer) int {
+	var level slog.Level // a wrong LOG_LEVEL is told by the settings
+	_ = level.UnmarshalText([]byte(os.Getenv("LOG_LEVEL")))
+	log := telemetry.NewLogger(stdout, level).With("service", s.Name)
+
+	var err error
+	switch command, rest := split(args); {
+	case command == "serve" && s.Serve != nil && len(rest) == 0:
+		err = s.Serve(ctx, log)
+	case command == "migrate" && s.Migrate != nil && len(rest) == 1 && (rest[0] == "up" || rest[0] == "status"):
+		err = s.Migrate(ctx, log, rest[0] == "up")
+	case command == "check-config" && s.CheckConfig != nil && len(rest) == 0:
+		if err = s.CheckConfig(); err == nil {
+			fmt.Fprintln(stdout, "The settings are valid.")
+		}
+	case command == "version" && len(rest) == 0:
+		fmt.Fprintf(stdout, "%s %s\n", s.Name, Version())
+	case (command == "help" || command == "-h" || command == "--help") && len(rest) == 0:
+		fmt.Fprint(stdout, usage(s))
+	default:
+		fmt.Fprint(stderr, usage(s))
+		return exitUsage
+	}
+	var wrong *settings.Error
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		return exitOK // ended because it was told to
+	case errors.As(err, &wrong), s.CheckConfig != nil && len(args) > 0 && args[0] == "check-config":
+		fmt.Fprintf(stderr, "%s: %v\n", s.Name, err)
+		return exitUsage
+	default:
+		fmt.Fprintf(stderr, "%s: %v\n", s.Name, err)
+		return exitRun
+	}
+}
+
+func split(args []string) (command string, rest []string) {
+	if len(args) == 0 {
+		return "", nil
+	}
+	return args[0], args[1:]
+}
+
+func usage(s Spec) string {
+	text := "Usage: " + s.Name + " <command>\n\n"
+	if s.Serve != nil {
+		text += "  serve            run until SIGINT or SIGTERM\n"
+	}
+	if s.Migrate != nil {
+		text += "  migrate up       bring the database's tables up to date\n  migrate status   show which migrations are applied\n"
+	}
+	if s.CheckConfig != nil {
+		text += "  check-config     check the settings and end\n"
+	}
+	return text + "  version          print the version\n\nSettings come from the environment.\n"
+}
+
+// Version is what the linker was told, else what the build knows: the module's version or the commit.
+func Version() string {
+	if version != "" {
+		return version
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	var revision, dirty string
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			revision = s.Value[:min(12, len(s.Value))]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = "-dirty"
+		}
+	}
+	switch {
+	case info.Main.Version != "" && info.Main.Version != "(devel)":
+		return info.Main.Version
+	case revision != "":
+		return revision + dirty
+	}
+	return "devel"
+}
