@@ -9,6 +9,8 @@ package bus
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"time"
 )
 
@@ -44,8 +46,9 @@ type Delivery struct {
 	Attempt int    // from 1; counts the failed attempts known to the broker, so a lost consumer's do not count
 }
 
-// Handler handles one delivery. nil acknowledges it; an error or a panic has it delivered again after a growing pause,
-// without a cap on the number of times. ctx ends with the subscription's Timeout.
+// Handler handles one delivery and does not change it. nil acknowledges it; an error or a panic is logged by the bus and
+// has it delivered again after a growing pause, without a cap on the number of times. ctx ends with the subscription's
+// Timeout; a handler that does not heed it keeps its place among the Concurrency calls.
 type Handler func(ctx context.Context, d Delivery) error
 
 // Subscription names what is consumed and how. All subscribers of one group share the messages of a topic; every group
@@ -78,10 +81,22 @@ func (s Subscription) Validate() error {
 	return nil
 }
 
+// Handle calls h as s demands: with its timeout, and with a panic turned into an error. It is for implementations of Bus.
+func (s Subscription) Handle(ctx context.Context, h Handler, d Delivery) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("handler panicked: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return h(ctx, d)
+}
+
 // Publisher publishes messages.
 type Publisher interface {
 	// Publish returns nil only once the broker has confirmed the message. After any error the outcome is unknown:
-	// publish again. It returns when ctx ends, at the latest.
+	// publish again (ErrTooFar and ErrClosed excepted). It returns when ctx ends, at the latest.
 	Publish(ctx context.Context, m Message) error
 }
 
@@ -92,6 +107,6 @@ type Bus interface {
 	// subscription, a group that this bus has subscribed before, and a closed bus.
 	Subscribe(s Subscription, h Handler) error
 	// Close stops the intake, waits for the handlers under way so that their results count, and frees everything.
-	// It is bounded by ctx; what was not finished then is delivered again to somebody else.
+	// It is bounded by ctx: then the handlers' contexts are cancelled, and what was not finished is delivered again.
 	Close(ctx context.Context) error
 }

@@ -1,0 +1,158 @@
+package rocketmq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	client "github.com/apache/rocketmq-client-go/v2"
+	"github.com/apache/rocketmq-client-go/v2/primitive"
+	"github.com/apache/rocketmq-client-go/v2/producer"
+
+	"flashsale.internal/pkg/bus"
+)
+
+// replaceAfter is how long nothing may get through before the producer is replaced, and how often at most that happens.
+// A fresh producer has neither a half-dead connection nor an outdated route.
+const replaceAfter = 10 * time.Second
+
+// sender sends with a bounded number of goroutines. The client cannot be interrupted (against a name server that
+// accepts but never answers, one send takes 24 s), so a caller whose time is up leaves and the send goes on without it.
+type sender struct {
+	cfg   Config
+	log   *slog.Logger
+	slots chan struct{} // one for each send under way
+
+	mu        sync.Mutex
+	closed    bool
+	producer  client.Producer
+	builtAt   time.Time
+	silentSince time.Time // since when no send got an answer; zero after an answer
+}
+
+func newSender(cfg Config, log *slog.Logger) (*sender, error) {
+	p, err := newProducer(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &sender{cfg: cfg, log: log, slots: make(chan struct{}, cfg.MaxSends), producer: p, builtAt: time.Now()}, nil
+}
+
+func newProducer(cfg Config) (client.Producer, error) {
+	p, err := client.NewProducer(
+		producer.WithNsResolver(resolver(cfg.NameServers)),
+		producer.WithGroupName(cfg.Prefix+"publishers"),
+		producer.WithInstanceName(instanceName()),
+		producer.WithSendMsgTimeout(cfg.PublishTimeout),
+		producer.WithRetry(0),                          // callers publish again, with a pause
+		producer.WithCompressMsgBodyOverHowmuch(1<<30), // never: it costs more than half of the send rate
+	)
+	if err == nil {
+		err = p.Start()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("rocketmq: make a producer: %w", err)
+	}
+	return p, nil
+}
+
+// send returns nil only after SendOK.
+func (s *sender) send(ctx context.Context, m bus.Message) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.PublishTimeout, errors.New("no answer in time"))
+	defer cancel()
+	select {
+	case s.slots <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("all %d sends are under way: %w", s.cfg.MaxSends, context.Cause(ctx))
+	}
+	p := s.current()
+	if p == nil {
+		<-s.slots
+		return bus.ErrClosed
+	}
+	sent := make(chan error, 1)
+	go func() {
+		defer func() { <-s.slots }()
+		// Without the caller's deadline: the client would set it on the connection that all sends share, and close that.
+		res, err := p.SendSync(context.WithoutCancel(ctx), message(s.cfg.Prefix, m))
+		if err == nil && res.Status != primitive.SendOK {
+			err = fmt.Errorf("stored, but not as safely as asked for: status %d", res.Status)
+		}
+		s.heard(err == nil || strings.HasPrefix(err.Error(), "CODE:"))
+		sent <- err
+	}()
+	select {
+	case err := <-sent:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("outcome unknown: %w", context.Cause(ctx))
+	}
+}
+
+func message(prefix string, m bus.Message) *primitive.Message {
+	msg := primitive.NewMessage(prefix+m.Topic, m.Body)
+	msg.WithKeys(m.Keys)
+	if m.DeliverAt.After(time.Now()) {
+		ms := m.DeliverAt.Add(time.Millisecond - time.Nanosecond).UnixMilli() // rounded up: never early
+		msg.WithProperty("TIMER_DELIVER_MS", strconv.FormatInt(ms, 10))
+	}
+	return msg
+}
+
+// current returns the producer to send with, nil when closed.
+func (s *sender) current() client.Producer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	if !s.silentSince.IsZero() && time.Since(s.silentSince) > replaceAfter && time.Since(s.builtAt) > replaceAfter {
+		s.builtAt = time.Now()
+		fresh, err := newProducer(s.cfg)
+		if err != nil {
+			s.log.Warn("the producer cannot be replaced", "error", err)
+			return s.producer
+		}
+		s.log.Warn("nothing gets through to RocketMQ, the producer is replaced", "since", s.silentSince)
+		_ = s.producer.Shutdown() // never fails
+		s.producer = fresh
+	}
+	return s.producer
+}
+
+// heard notes whether a send got an answer, be it a refusal.
+func (s *sender) heard(answered bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case answered:
+		s.silentSince = time.Time{}
+	case s.silentSince.IsZero():
+		s.silentSince = time.Now()
+	}
+}
+
+// stop waits for the sends under way.
+func (s *sender) stop(ctx context.Context) error {
+	s.mu.Lock()
+	first := !s.closed
+	s.closed = true
+	s.mu.Unlock()
+	if !first {
+		return nil
+	}
+	defer func() { _ = s.producer.Shutdown() }() // never fails
+	for n := range cap(s.slots) {
+		select {
+		case s.slots <- struct{}{}:
+		case <-ctx.Done():
+			return fmt.Errorf("up to %d sends are still under way: %w", cap(s.slots)-n, ctx.Err())
+		}
+	}
+	return nil
+}
