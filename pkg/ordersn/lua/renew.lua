@@ -1,0 +1,24 @@
+-- Moves the high-water of a held worker id on.
+--
+-- KEYS[1]  fs:worker:leases (see acquire.lua)
+-- ARGV[1]  owner
+-- ARGV[2]  length of a lease, ms
+-- ARGV[3]  worker id
+-- Returns  {high, now}, ms of Redis TIME as strings; high 0 when the id is not this owner's (any more).
+-- Cost     O(1); once a second per process.
+--
+-- The high-water never falls, also when the clock of Redis is set back.
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local function text(n) return string.format('%.0f', n) end
+local held = redis.call('HGET', KEYS[1], ARGV[3])
+if not held then
+  return {'0', text(now)}
+end
+local owner, from, high = string.match(held, '^(%S+) (%d+) (%d+)$')
+if owner ~= ARGV[1] then
+  return {'0', text(now)}
+end
+high = math.max(tonumber(high), now + tonumber(ARGV[2]))
+redis.call('HSET', KEYS[1], ARGV[3], owner .. ' ' .. from .. ' ' .. text(high))
+return {text(high), text(now)}

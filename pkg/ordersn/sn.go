@@ -1,0 +1,96 @@
+// Package ordersn issues order numbers and takes them apart.
+//
+// An order_sn is a positive 63-bit integer, written in decimal:
+//
+//	41 bits  milliseconds since 2025-01-01T00:00:00Z
+//	 8 bits  worker that issued it
+//	 6 bits  sequence within the millisecond
+//	 8 bits  gene: FNV-1a 64 of the buyer's user id, lowest 8 bits
+//
+// The gene puts all orders of a buyer into one shard: shard = gene mod count, for a count that is a power of two up to
+// 256. Neither layout nor gene may ever change: stored orders would not be found any more.
+package ordersn
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"flashsale.internal/pkg/contract"
+)
+
+const (
+	geneBits     = 8
+	sequenceBits = 6
+	workerBits   = 8
+	timeBits     = 41
+
+	sequenceShift = geneBits
+	workerShift   = sequenceShift + sequenceBits
+	timeShift     = workerShift + workerBits
+
+	// Workers is how many generators may issue at a time.
+	Workers = 1 << workerBits
+	// MaxShards is the largest count that ShardOf takes.
+	MaxShards = 1 << geneBits
+
+	maxSequence = 1<<sequenceBits - 1
+	maxTime     = 1<<timeBits - 1 // in the year 2094
+
+	epochMS = 1_735_689_600_000 // 2025-01-01T00:00:00Z
+)
+
+// SN is an order_sn taken apart.
+type SN struct {
+	Time     time.Time // when it was issued, to the millisecond
+	Worker   int
+	Sequence int
+	Gene     uint8
+}
+
+// Gene is the part of a user's order_sns that is the same in all of them: FNV-1a 64 of the id, lowest 8 bits.
+func Gene(userID string) uint8 {
+	h := uint64(14695981039346656037)
+	for i := range len(userID) {
+		h = (h ^ uint64(userID[i])) * 1099511628211
+	}
+	return uint8(h)
+}
+
+// ShardOf tells which of count shards holds the order, by its gene. count is a power of two up to MaxShards.
+func ShardOf(orderSN string, count int) (int, error) {
+	if count < 1 || count > MaxShards || count&(count-1) != 0 {
+		return 0, fmt.Errorf("%d shards: must be a power of two up to %d", count, MaxShards)
+	}
+	sn, err := Parse(orderSN)
+	if err != nil {
+		return 0, err
+	}
+	return int(sn.Gene) % count, nil
+}
+
+var errMalformed = errors.New("order_sn is malformed")
+
+// Parse takes an order_sn apart. Every positive 63-bit integer is one.
+func Parse(orderSN string) (SN, error) {
+	if !contract.ValidID(orderSN) {
+		return SN{}, errMalformed
+	}
+	n, err := strconv.ParseInt(orderSN, 10, 64)
+	if err != nil {
+		return SN{}, errMalformed
+	}
+	return SN{
+		Time:     time.UnixMilli(n>>timeShift + epochMS).UTC(),
+		Worker:   int(n >> workerShift & (Workers - 1)),
+		Sequence: int(n >> sequenceShift & maxSequence),
+		Gene:     uint8(n),
+	}, nil
+}
+
+// String is the order_sn itself.
+func (s SN) String() string {
+	return strconv.FormatInt((s.Time.UnixMilli()-epochMS)<<timeShift|
+		int64(s.Worker)<<workerShift|int64(s.Sequence)<<sequenceShift|int64(s.Gene), 10)
+}
