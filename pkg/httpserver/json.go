@@ -68,7 +68,7 @@ func decode(body []byte, dst any) error {
 	if !utf8.Valid(body) {
 		return contract.InvalidField("body", "is not UTF-8")
 	}
-	if err := checkShape(body); err != nil {
+	if err := checkShape(body, reflect.TypeOf(dst)); err != nil {
 		return err
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
@@ -77,82 +77,6 @@ func decode(body []byte, dst any) error {
 		return refuseValue(err, body, dst)
 	}
 	return nil
-}
-
-// checkShape refuses what is not exactly one object, and repeated fields, of which readers take now the first, now the
-// last.
-func checkShape(body []byte) error {
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.UseNumber()
-	type level struct {
-		seen map[string]bool // nil in an array
-		key  bool            // the next token is a field's name
-		name string          // of the field being read
-	}
-	var stack []level
-	path := func() string {
-		var names []string
-		for _, l := range stack {
-			if l.name != "" {
-				names = append(names, l.name)
-			}
-		}
-		return strings.Join(names, ".")
-	}
-	for {
-		token, err := d.Token()
-		if err != nil {
-			return syntax(err)
-		}
-		if len(stack) == 0 && token != json.Delim('{') {
-			return contract.InvalidField("body", "must be a JSON object")
-		}
-		if len(stack) > 0 {
-			if top := &stack[len(stack)-1]; top.key && token != json.Delim('}') {
-				top.name, _ = token.(string)
-				if top.seen[top.name] {
-					return contract.InvalidField(clip(path()), "appears twice")
-				}
-				top.seen[top.name], top.key = true, false
-				continue
-			}
-		}
-		switch token {
-		case json.Delim('{'):
-			stack = append(stack, level{seen: map[string]bool{}, key: true})
-		case json.Delim('['):
-			stack = append(stack, level{})
-		case json.Delim('}'), json.Delim(']'):
-			stack = stack[:len(stack)-1]
-		}
-		if len(stack) > maxDepth {
-			return contract.InvalidField("body", "is nested too deeply")
-		}
-		if len(stack) == 0 {
-			break
-		}
-		if top := &stack[len(stack)-1]; token != json.Delim('{') && token != json.Delim('[') && top.seen != nil {
-			top.key = true // its value is complete
-		}
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return contract.InvalidField("body", "must hold one JSON value only")
-	}
-	return nil
-}
-
-// maxDepth bounds the nesting of a body. No request of the interface has more than four levels.
-const maxDepth = 32
-
-func syntax(err error) error {
-	var s *json.SyntaxError
-	switch {
-	case errors.As(err, &s):
-		return contract.InvalidField("body", fmt.Sprintf("is not JSON (at byte %d)", s.Offset))
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return contract.InvalidField("body", "is not complete")
-	}
-	return contract.InvalidField("body", "is not JSON")
 }
 
 func refuseValue(err error, body []byte, dst any) error {

@@ -16,7 +16,7 @@ import (
 // RateBucket lets perSecond requests through, with bursts of up to burst, all callers together. Others are answered 429
 // rate_limited. Every answer tells the state by the fields RateLimit and RateLimit-Policy (IETF httpapi draft).
 func RateBucket(perSecond float64, burst int) func(http.Handler) http.Handler {
-	burst = max(1, burst)
+	perSecond, burst = max(perSecond, 1e-3), max(1, burst)
 	limiter := rate.NewLimiter(rate.Limit(perSecond), burst)
 	window := max(1, int(math.Ceil(float64(burst)/perSecond)))
 	policy := fmt.Sprintf(`"route";q=%d;w=%d`, burst, window)

@@ -116,6 +116,7 @@ func tagAndRecover(tel *telemetry.Telemetry) func(http.Handler) http.Handler {
 			answer := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
 			defer func() {
 				if route := chi.RouteContext(ctx).RoutePattern(); route != "" {
+					r.Pattern = route // otelhttp names the span by it; a subrouter behind a copy set it on the copy only
 					attr := telemetry.AttrRoute.String(route)
 					span.SetAttributes(attr)
 					if labeler, ok := otelhttp.LabelerFromContext(ctx); ok {
