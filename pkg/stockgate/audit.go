@@ -1,0 +1,172 @@
+package stockgate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Counts are the pieces of one SKU. Left + Held + Sold = Total, always.
+type Counts struct {
+	Left  int64 // may be below 0 after an adoption
+	Held  int64 // of queued and created purchases
+	Sold  int64 // of paid purchases
+	Total int64
+	// Of Held, the pieces not known to be in the ledger: Journal while the purchase's journal entry is there, InFlight
+	// once it was acked.
+	Journal, InFlight int64
+}
+
+// Audit is a gate's own account of itself, taken at one moment.
+type Audit struct {
+	Config
+	SKUs        map[string]Counts
+	JournalLen  int64 // journal entries not yet acked
+	UnlandedLen int64 // purchases not known to be in the ledger
+	EntriesLen  int64 // purchases known, ended ones included
+}
+
+// Audit reads the counters of a gate. One script call; its cost depends on the number of SKUs only.
+func (g *Gate) Audit(ctx context.Context, ref Ref) (Audit, error) {
+	reply, err := g.runStrings(ctx, scriptAudit, ref)
+	if err != nil {
+		return Audit{}, err
+	}
+	if len(reply) < 3 || len(reply)%2 == 0 {
+		return Audit{}, fmt.Errorf("stockgate: audit answered %d values", len(reply))
+	}
+	a := Audit{SKUs: map[string]Counts{}}
+	for i, dst := range []*int64{&a.JournalLen, &a.UnlandedLen, &a.EntriesLen} {
+		if *dst, err = strconv.ParseInt(reply[i], 10, 64); err != nil {
+			return Audit{}, fmt.Errorf("stockgate: audit: %w", err)
+		}
+	}
+	hash := make(map[string]string, len(reply)/2)
+	for pair := range slices.Chunk(reply[3:], 2) {
+		hash[pair[0]] = pair[1]
+	}
+	if a.Config, err = decodeConfig(hash); err != nil {
+		return Audit{}, err
+	}
+	for field, value := range hash {
+		kind, sku, ok := strings.Cut(field, ":")
+		if !ok || kind == "x" {
+			continue
+		}
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil {
+			return Audit{}, fmt.Errorf("stockgate: gate field %s: %w", field, err)
+		}
+		c := a.SKUs[sku]
+		switch kind {
+		case "s":
+			c.Left = n
+		case "h":
+			c.Held = n
+		case "p":
+			c.Sold = n
+		case "t":
+			c.Total = n
+		case "j":
+			c.Journal = n
+			c.InFlight -= n
+		case "u":
+			c.InFlight += n
+		}
+		a.SKUs[sku] = c
+	}
+	return a, nil
+}
+
+// Level is what is left in one gate.
+type Level struct {
+	Ref              Ref
+	Found            bool // false: no gate, and nothing else is set
+	State            GateState
+	StartsAt, EndsAt time.Time
+	Left             map[string]int64 // by SKU, may be below 0
+}
+
+// Levels reads what is left in each of the gates, in their order, in one round trip (one per node on a Cluster). It costs
+// O(SKUs), runs no script, and is meant to be polled several times a second.
+func (g *Gate) Levels(ctx context.Context, refs ...Ref) ([]Level, error) {
+	if len(refs) == 0 {
+		return nil, nil
+	}
+	hashes, err := call(ctx, g, func(ctx context.Context) ([]map[string]string, error) {
+		p := g.rdb.Pipeline()
+		replies := make([]*redis.MapStringStringCmd, len(refs))
+		for i, r := range refs {
+			replies[i] = p.HGetAll(ctx, r.key("gate"))
+		}
+		if _, err := p.Exec(ctx); err != nil {
+			return nil, err
+		}
+		hashes := make([]map[string]string, len(refs))
+		for i, r := range replies {
+			hashes[i] = r.Val()
+		}
+		return hashes, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	levels := make([]Level, len(refs))
+	for i, h := range hashes {
+		levels[i] = Level{Ref: refs[i]}
+		if len(h) == 0 {
+			continue
+		}
+		c, err := decodeConfig(h)
+		if err != nil {
+			return nil, err
+		}
+		levels[i] = Level{Ref: refs[i], Found: true, State: c.State, StartsAt: c.StartsAt, EndsAt: c.EndsAt, Left: map[string]int64{}}
+		for field, value := range h {
+			if sku, ok := strings.CutPrefix(field, "s:"); ok {
+				if levels[i].Left[sku], err = strconv.ParseInt(value, 10, 64); err != nil {
+					return nil, fmt.Errorf("stockgate: gate field %s: %w", field, err)
+				}
+			}
+		}
+	}
+	return levels, nil
+}
+
+// Left reads what is left in one gate, by SKU, and its state. As Levels; ErrNoGate when there is none.
+func (g *Gate) Left(ctx context.Context, ref Ref) (map[string]int64, GateState, error) {
+	levels, err := g.Levels(ctx, ref)
+	if err != nil {
+		return nil, "", err
+	}
+	if !levels[0].Found {
+		return nil, "", ErrNoGate
+	}
+	return levels[0].Left, levels[0].State, nil
+}
+
+func decodeConfig(h map[string]string) (c Config, err error) {
+	c.State = GateState(h["state"])
+	for _, f := range []struct {
+		name string
+		dst  *time.Time
+	}{{"starts", &c.StartsAt}, {"ends", &c.EndsAt}} {
+		if *f.dst, err = decodeTime(h[f.name]); err != nil {
+			return Config{}, err
+		}
+	}
+	for _, f := range []struct {
+		name string
+		dst  *int64
+	}{{"limit", &c.PerUserLimit}, {"version", &c.Version}} {
+		if *f.dst, err = strconv.ParseInt(h[f.name], 10, 64); err != nil {
+			return Config{}, fmt.Errorf("stockgate: gate field %s: %w", f.name, err)
+		}
+	}
+	return c, nil
+}

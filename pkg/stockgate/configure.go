@@ -1,0 +1,63 @@
+package stockgate
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// GateState is what the merchant has set. Whether a sale is still to come or over follows from the window as well.
+type GateState string
+
+// The states of a gate.
+const (
+	GateOpen   GateState = "open"
+	GatePaused GateState = "paused"
+	GateEnded  GateState = "ended"
+)
+
+// Config is when and for whom a gate is open.
+type Config struct {
+	State            GateState
+	StartsAt, EndsAt time.Time // open from StartsAt on, until just before EndsAt, by Redis time in ms
+	PerUserLimit     int64     // pieces that one buyer may hold
+	Version          int64     // of the activity's row; a later one wins
+}
+
+func (c Config) validate() error {
+	switch c.State {
+	case GateOpen, GatePaused, GateEnded:
+	default:
+		return fmt.Errorf("stockgate: state %q is unknown", c.State)
+	}
+	switch {
+	case c.StartsAt.IsZero() || c.EndsAt.IsZero():
+		return fmt.Errorf("stockgate: the window is missing")
+	case c.PerUserLimit < 1:
+		return fmt.Errorf("stockgate: per-user limit %d is not positive", c.PerUserLimit)
+	case c.Version < 0 || c.Version >= maxExact:
+		return fmt.Errorf("stockgate: version %d is out of range", c.Version)
+	}
+	return nil
+}
+
+// maxExact bounds the numbers that scripts compute with: doubles, written back with 14 digits.
+const maxExact = 100_000_000_000_000
+
+// args are the fields of the gate hash, as the configure and preload scripts take them.
+func (c Config) args() []any {
+	return []any{string(c.State), encodeTime(c.StartsAt), encodeTime(c.EndsAt), strconv.FormatInt(c.PerUserLimit, 10),
+		strconv.FormatInt(c.Version, 10)}
+}
+
+// Configure sets state, window and limit of a gate that exists. The version decides: an earlier one than the gate's fails
+// with ErrVersion and changes nothing; the same or a later one is set, so that repeating a call is harmless. It binds all
+// purchases decided after it returns. One script call, O(1).
+func (g *Gate) Configure(ctx context.Context, ref Ref, c Config) error {
+	if err := c.validate(); err != nil {
+		return err
+	}
+	_, err := g.run(ctx, scriptConfigure, ref, c.args()...)
+	return err
+}

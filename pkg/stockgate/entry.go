@@ -1,0 +1,234 @@
+package stockgate
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"flashsale.internal/pkg/contract"
+)
+
+// Line is one SKU of a purchase and its number of pieces.
+type Line = contract.Line
+
+// Status is how far a purchase has come, as its buyer is told. It only rises:
+// queued < created < paid | closed, or failed from queued.
+type Status string
+
+// The statuses of a purchase. Closed, failed and paid are final.
+const (
+	StatusQueued  Status = "queued"
+	StatusCreated Status = "created"
+	StatusPaid    Status = "paid"
+	StatusClosed  Status = "closed"
+	StatusFailed  Status = "failed"
+)
+
+// Entry is what the gate knows of one purchase.
+type Entry struct {
+	OrderSN     string
+	UserID      string
+	Lines       []Line // sorted by SKU
+	Status      Status
+	Landed      bool      // queued only: the ledger has it. Always true for created and paid, false for closed and failed
+	Reason      string    // of closed and failed
+	ExpiresAt   time.Time // of created, when the pay window ends; else zero
+	EndedAt     time.Time // of closed and failed
+	ReservedAt  time.Time // by Redis time; zero for entries adopted or preloaded without it
+	Traceparent string    // of the purchase, when sampled
+}
+
+// terminal tells whether the entry holds no pieces any more.
+func (e Entry) terminal() bool { return e.Status == StatusClosed || e.Status == StatusFailed }
+
+// Stages are the single characters by which scripts know how far an entry is. lua/prelude.lua has the same list.
+const (
+	stageQueued  = "q" // not known to be in the ledger
+	stageLanded  = "l"
+	stageCreated = "c"
+	stagePaid    = "p"
+	stageClosed  = "x"
+	stageFailed  = "f"
+)
+
+// entryFields is the number of fields of a stored entry: stage|user|lines|reason|expires|ended|reserved|journal|trace.
+// Times are Unix milliseconds, empty when zero; journal is the id of the entry's message in the journal, empty once acked.
+const entryFields = 9
+
+var errEntry = errors.New("stockgate: malformed entry")
+
+func (e Entry) encode() (string, error) {
+	stage, err := e.stage()
+	if err != nil {
+		return "", err
+	}
+	return strings.Join([]string{stage, e.UserID, encodeLines(e.Lines), e.Reason, encodeTime(e.ExpiresAt),
+		encodeTime(e.EndedAt), encodeTime(e.ReservedAt), "", e.Traceparent}, "|"), nil
+}
+
+func (e Entry) stage() (string, error) {
+	switch e.Status {
+	case StatusQueued:
+		if e.Landed {
+			return stageLanded, nil
+		}
+		return stageQueued, nil
+	case StatusCreated:
+		return stageCreated, nil
+	case StatusPaid:
+		return stagePaid, nil
+	case StatusClosed:
+		return stageClosed, nil
+	case StatusFailed:
+		return stageFailed, nil
+	}
+	return "", fmt.Errorf("%w: status %q", errEntry, e.Status)
+}
+
+func decodeEntry(orderSN, stored string) (Entry, error) {
+	f := strings.Split(stored, "|")
+	if len(f) != entryFields {
+		return Entry{}, fmt.Errorf("%w: %d fields", errEntry, len(f))
+	}
+	e := Entry{OrderSN: orderSN, UserID: f[1], Reason: f[3], Traceparent: f[8]}
+	switch f[0] {
+	case stageQueued:
+		e.Status = StatusQueued
+	case stageLanded:
+		e.Status, e.Landed = StatusQueued, true
+	case stageCreated:
+		e.Status, e.Landed = StatusCreated, true
+	case stagePaid:
+		e.Status, e.Landed = StatusPaid, true
+	case stageClosed:
+		e.Status = StatusClosed
+	case stageFailed:
+		e.Status = StatusFailed
+	default:
+		return Entry{}, fmt.Errorf("%w: stage %q", errEntry, f[0])
+	}
+	var err error
+	if e.Lines, err = decodeLines(f[2]); err != nil {
+		return Entry{}, err
+	}
+	for _, t := range []struct {
+		dst *time.Time
+		src string
+	}{{&e.ExpiresAt, f[4]}, {&e.EndedAt, f[5]}, {&e.ReservedAt, f[6]}} {
+		if *t.dst, err = decodeTime(t.src); err != nil {
+			return Entry{}, err
+		}
+	}
+	return e, nil
+}
+
+// encodeLines writes lines as "sku:qty,sku:qty", sorted by SKU, so that equal purchases are equal strings.
+func encodeLines(lines []Line) string {
+	sorted := sortLines(lines)
+	var b strings.Builder
+	for i, l := range sorted {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(l.SKUID)
+		b.WriteByte(':')
+		b.WriteString(strconv.FormatInt(l.Qty, 10))
+	}
+	return b.String()
+}
+
+func sortLines(lines []Line) []Line {
+	sorted := slices.Clone(lines)
+	slices.SortFunc(sorted, func(a, b Line) int { return compareIDs(a.SKUID, b.SKUID) })
+	return sorted
+}
+
+func decodeLines(s string) ([]Line, error) {
+	parts := strings.Split(s, ",")
+	lines := make([]Line, len(parts))
+	for i, p := range parts {
+		sku, qty, ok := strings.Cut(p, ":")
+		n, err := strconv.ParseInt(qty, 10, 64)
+		if !ok || err != nil || !contract.ValidID(sku) || n < 1 || qty[0] == '+' {
+			return nil, fmt.Errorf("%w: lines %q", errEntry, s)
+		}
+		lines[i] = Line{SKUID: sku, Qty: n}
+	}
+	return lines, nil
+}
+
+// compareIDs orders decimal ids as the numbers they are.
+func compareIDs(a, b string) int {
+	if len(a) != len(b) {
+		return len(a) - len(b)
+	}
+	return strings.Compare(a, b)
+}
+
+func encodeTime(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return strconv.FormatInt(t.UnixMilli(), 10)
+}
+
+func decodeTime(s string) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	ms, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%w: time %q", errEntry, s)
+	}
+	return time.UnixMilli(ms).UTC(), nil
+}
+
+func validatePurchase(orderSN, userID string, lines []Line) error {
+	switch {
+	case !contract.ValidID(orderSN):
+		return fmt.Errorf("stockgate: order_sn %q is malformed", orderSN)
+	case !contract.ValidUserID(userID):
+		return fmt.Errorf("stockgate: order_sn %s: user id is malformed", orderSN)
+	}
+	if err := contract.ValidateLines(lines); err != nil {
+		return fmt.Errorf("stockgate: order_sn %s: %w", orderSN, err)
+	}
+	return nil
+}
+
+// validToken tells whether s can be stored in an entry: 1 to limit characters of a-z 0-9 _ and -.
+func validToken(s string, limit int) bool {
+	if s == "" || len(s) > limit {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+// maxTraceparent is the length of a W3C traceparent of version 00, with room for a later one.
+const maxTraceparent = 64
+
+// storableTraceparent drops a traceparent that is not one: a trace is never worth a purchase.
+func storableTraceparent(s string) string {
+	if !validToken(s, maxTraceparent) {
+		return ""
+	}
+	return s
+}
+
+const maxReason = 32
+
+func validateReason(orderSN, reason string) error {
+	if !validToken(reason, maxReason) {
+		return fmt.Errorf("stockgate: order_sn %s: reason %q is malformed", orderSN, reason)
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package stockgate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"flashsale.internal/pkg/contract"
+)
+
+// Lookup tells how the purchases stand. An order_sn that the gate does not know is absent from the map. Any number of
+// order_sns, 256 to a script call, O(order_sns).
+func (g *Gate) Lookup(ctx context.Context, ref Ref, orderSNs []string) (map[string]Entry, error) {
+	found := make(map[string]Entry, len(orderSNs))
+	for batch := range slices.Chunk(orderSNs, batchSize) {
+		args, err := idArgs(batch)
+		if err != nil {
+			return nil, err
+		}
+		reply, err := g.runStrings(ctx, scriptLookup, ref, args...)
+		if err != nil {
+			return nil, err
+		}
+		if err := decodePairs(reply, func(e Entry) { found[e.OrderSN] = e }); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// Buyer lists the buyer's purchases in this gate in the order they were made, latest last: all that hold pieces, and the
+// latest ended ones (at most 16, for 24 h after their end). One script call.
+func (g *Gate) Buyer(ctx context.Context, ref Ref, userID string) ([]string, error) {
+	if !contract.ValidUserID(userID) {
+		return nil, fmt.Errorf("stockgate: user id is malformed")
+	}
+	orderSNs, err := g.runStrings(ctx, scriptBuyer, ref, userID)
+	slices.SortFunc(orderSNs, compareIDs)
+	return orderSNs, err
+}
+
+// Unlanded lists purchases that are not known to be in the ledger and were last journaled before a moment, those journaled
+// longest ago first. One script call, O(log n + limit).
+func (g *Gate) Unlanded(ctx context.Context, ref Ref, journaledBefore time.Time, limit int) ([]Entry, error) {
+	if limit < 1 {
+		return nil, nil
+	}
+	reply, err := g.runStrings(ctx, scriptUnlanded, ref, journaledBefore.UnixMilli(), min(limit, maxPage))
+	if err != nil {
+		return nil, err
+	}
+	var entries []Entry
+	err = decodePairs(reply, func(e Entry) { entries = append(entries, e) })
+	return entries, err
+}
+
+// maxPage bounds what one call returns.
+const maxPage = 1000
+
+// Entries pages through all purchases of a gate in no particular order, for comparing it with the ledger: begin with cursor
+// 0 and go on until it is 0 again. Entries that are there throughout come at least once, changing ones perhaps not, some
+// twice. One script call, O(count).
+func (g *Gate) Entries(ctx context.Context, ref Ref, cursor uint64, count int) (entries []Entry, next uint64, err error) {
+	reply, err := g.runStrings(ctx, scriptScan, ref, cursor, min(max(count, 1), maxPage))
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(reply) == 0 {
+		return nil, 0, fmt.Errorf("stockgate: scan answered nothing")
+	}
+	if _, err := fmt.Sscan(reply[0], &next); err != nil {
+		return nil, 0, fmt.Errorf("stockgate: cursor %q", reply[0])
+	}
+	err = decodePairs(reply[1:], func(e Entry) { entries = append(entries, e) })
+	return entries, next, err
+}
+
+// decodePairs reads order_sn and stored entry in turn.
+func decodePairs(reply []string, each func(Entry)) error {
+	for pair := range slices.Chunk(reply, 2) {
+		if len(pair) != 2 {
+			return fmt.Errorf("stockgate: an order_sn without its entry")
+		}
+		e, err := decodeEntry(pair[0], pair[1])
+		if err != nil {
+			return fmt.Errorf("order_sn %s: %w", pair[0], err)
+		}
+		each(e)
+	}
+	return nil
+}
+
+func idArgs(orderSNs []string) ([]any, error) {
+	args := make([]any, len(orderSNs))
+	for i, sn := range orderSNs {
+		if !contract.ValidID(sn) {
+			return nil, fmt.Errorf("stockgate: order_sn %q is malformed", sn)
+		}
+		args[i] = sn
+	}
+	return args, nil
+}

@@ -1,0 +1,14 @@
+-- lookup: how purchases stand.
+-- KEYS    as in prelude.lua
+-- ARGV    order_sns, at least one
+-- returns 'no_gate', or order_sn and entry in turn of those that are known
+-- cost    O(order_sns)
+if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end
+local out = {}
+for i, stored in ipairs(redis.call('HMGET', HELD, unpack(ARGV))) do
+  if stored then
+    out[#out + 1] = ARGV[i]
+    out[#out + 1] = stored
+  end
+end
+return out

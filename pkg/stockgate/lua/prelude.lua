@@ -1,0 +1,237 @@
+-- What all scripts of a gate share. It stands before each of them, runs nothing by itself, and names the keys, which every
+-- script receives in this order:
+local GATE, BUYERS, HELD, JOURNAL, UNLANDED, ENDED, ADJUSTED, SALE, BUILD = unpack(KEYS)
+--
+-- GATE      hash    state, starts, ends, limit, version; life = token of the build that made it; held = pieces held in all;
+--                   ttl = 1 while the keys expire; and for each SKU, in pieces: s: left, h: held, p: sold, t: total,
+--                   u: of held, not known to be in the ledger, j: of those, in the journal; x: latest deadline known
+-- BUYERS    hash    user -> pieces|order_sns that hold them|order_sns ended lately, lists separated by commas, latest last
+-- HELD      hash    order_sn -> entry, see parse()
+-- JOURNAL   stream  one field r = order_sn|user|lines|reserved|trace
+-- UNLANDED  zset    order_sn -> ms of its last journaling, exactly the entries of stage q
+-- ENDED     zset    order_sn -> ms of its end, exactly the entries of stages x and f
+-- ADJUSTED  hash    adjustment id -> see adjust.lua
+-- SALE      string  JSON
+-- BUILD     string  token of the build that is going on
+--
+-- Ids are strings throughout. Times are Unix milliseconds, numbers of pieces small integers: both exact as doubles.
+
+local GROUP = 'relays'
+local DAY = 86400000
+local MAX_ENDED = 16
+
+local function now_ms()
+  local t = redis.call('TIME')
+  return tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
+end
+
+-- tostring would write large numbers in scientific notation.
+local function int(n) return string.format('%.0f', n) end
+
+-- Entries: stage|user|lines|reason|expires|ended|reserved|journal|trace. Stages: q queued, l landed, c created, p paid,
+-- x closed, f failed. journal is the id of the entry's message in JOURNAL, empty once that was acked.
+local ENTRY = '^(%a)|([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)$'
+
+local function parse(stored)
+  local stage, user, lines, reason, expires, ended, reserved, journal, trace = string.match(stored, ENTRY)
+  return { stage = stage, user = user, lines = lines, reason = reason, expires = expires, ended = ended,
+    reserved = reserved, journal = journal, trace = trace }
+end
+
+local function format(e)
+  return e.stage .. '|' .. e.user .. '|' .. e.lines .. '|' .. e.reason .. '|' .. e.expires .. '|' .. e.ended .. '|' ..
+    e.reserved .. '|' .. e.journal .. '|' .. e.trace
+end
+
+local function copy(e)
+  local c = {}
+  for k, v in pairs(e) do c[k] = v end
+  return c
+end
+
+local RANK = { q = 1, l = 2, c = 3, p = 4, x = 5, f = 5 }
+
+local function holds(e) return e ~= nil and RANK[e.stage] <= 4 end
+local function ended(e) return e ~= nil and RANK[e.stage] == 5 end
+
+local function each_line(lines) return string.gmatch(lines, '(%d+):(%d+)') end
+
+local function pieces_of(lines)
+  local n = 0
+  for _, qty in each_line(lines) do n = n + tonumber(qty) end
+  return n
+end
+
+-- Counters. Changes are gathered and written once per script, by flush().
+local deltas = {}
+
+local function count(field, n) deltas[field] = (deltas[field] or 0) + n end
+
+-- weigh adds (sign 1) or removes (sign -1) what an entry means to the counters. An entry that ended means nothing.
+local function weigh(e, sign)
+  if not holds(e) then return end
+  for sku, qty in each_line(e.lines) do
+    local n = sign * tonumber(qty)
+    count('s:' .. sku, -n)
+    if e.stage == 'p' then
+      count('p:' .. sku, n)
+    else
+      count('h:' .. sku, n)
+      count('held', n)
+      if e.stage == 'q' then
+        count('u:' .. sku, n)
+        if e.journal ~= '' then count('j:' .. sku, n) end
+      end
+    end
+  end
+end
+
+local function flush()
+  for field, n in pairs(deltas) do
+    if n ~= 0 then redis.call('HINCRBY', GATE, field, int(n)) end
+  end
+  deltas = {}
+end
+
+-- Buyers.
+local function parse_buyer(stored)
+  if not stored then return { pieces = 0, held = '', ended = '' } end
+  local pieces, held, ended_sns = string.match(stored, '^(%-?%d+)|([^|]*)|([^|]*)$')
+  return { pieces = tonumber(pieces), held = held, ended = ended_sns }
+end
+
+local function format_buyer(b) return int(b.pieces) .. '|' .. b.held .. '|' .. b.ended end
+
+local function list_add(list, sn)
+  if list == '' then return sn end
+  return list .. ',' .. sn
+end
+
+local function list_remove(list, sn)
+  local kept = {}
+  for other in string.gmatch(list, '%d+') do
+    if other ~= sn then kept[#kept + 1] = other end
+  end
+  return table.concat(kept, ',')
+end
+
+local function list_latest(list, n)
+  local all = {}
+  for sn in string.gmatch(list, '%d+') do all[#all + 1] = sn end
+  if #all <= n then return list end
+  return table.concat(all, ',', #all - n + 1)
+end
+
+-- change_buyer edits the record of a user, and removes one that says nothing any more.
+local function change_buyer(user, edit)
+  local b = parse_buyer(redis.call('HGET', BUYERS, user))
+  edit(b)
+  if b.pieces == 0 and b.held == '' and b.ended == '' then
+    redis.call('HDEL', BUYERS, user)
+  else
+    redis.call('HSET', BUYERS, user, format_buyer(b))
+  end
+end
+
+local function list_entry(sn, e)
+  change_buyer(e.user, function(b)
+    if holds(e) then
+      b.pieces = b.pieces + pieces_of(e.lines)
+      b.held = list_add(b.held, sn)
+    else
+      b.ended = list_latest(list_add(b.ended, sn), MAX_ENDED)
+    end
+  end)
+end
+
+local function unlist_entry(sn, e)
+  change_buyer(e.user, function(b)
+    if holds(e) then
+      b.pieces = b.pieces - pieces_of(e.lines)
+      b.held = list_remove(b.held, sn)
+    else
+      b.ended = list_remove(b.ended, sn)
+    end
+  end)
+end
+
+-- change replaces an entry (old is nil when there was none) and everything that follows from it. The only way in which
+-- pieces move after they were taken, so that what is given back was taken, and is given back once.
+local function change(sn, old, new)
+  if old then weigh(old, -1) end
+  weigh(new, 1)
+  local same_buyer = old and old.user == new.user and old.lines == new.lines and holds(old) == holds(new)
+  if not same_buyer then
+    if old then unlist_entry(sn, old) end
+    list_entry(sn, new)
+  end
+  if old and old.stage == 'q' and new.stage ~= 'q' then redis.call('ZREM', UNLANDED, sn) end
+  if ended(new) then redis.call('ZADD', ENDED, new.ended, sn) end
+  if new.stage == 'c' and new.expires ~= '' then
+    for sku in each_line(new.lines) do
+      local latest = tonumber(redis.call('HGET', GATE, 'x:' .. sku) or 0) or 0
+      if tonumber(new.expires) > latest then redis.call('HSET', GATE, 'x:' .. sku, new.expires) end
+    end
+  end
+  redis.call('HSET', HELD, sn, format(new))
+end
+
+-- journal_record is what an entry's message in the journal says.
+local function journal_record(sn, e)
+  return sn .. '|' .. e.user .. '|' .. e.lines .. '|' .. e.reserved .. '|' .. e.trace
+end
+
+-- expire gives all keys 24 h more once the activity is over and nothing is held, and takes the expiry off when that is no
+-- longer so. Called after flush(). changed tells whether the script has changed anything: looking alone puts nothing off.
+local function expire(now, changed)
+  local g = redis.call('HMGET', GATE, 'state', 'ends', 'held', 'ttl')
+  local over = g[1] == 'ended' or now >= tonumber(g[2])
+  local idle = over and (tonumber(g[3] or 0) or 0) <= 0
+  if idle and (changed or not g[4]) then
+    redis.call('HSET', GATE, 'ttl', '1')
+    for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, DAY) end
+  elseif g[4] and not idle then
+    redis.call('HDEL', GATE, 'ttl')
+    for _, key in ipairs(KEYS) do redis.call('PERSIST', key) end
+  end
+end
+
+-- trim removes at most limit entries that ended more than 24 h ago.
+local function trim(now, limit)
+  local sns = redis.call('ZRANGEBYSCORE', ENDED, '-inf', int(now - DAY), 'LIMIT', 0, limit)
+  for _, sn in ipairs(sns) do
+    local stored = redis.call('HGET', HELD, sn)
+    if stored then unlist_entry(sn, parse(stored)) end
+    redis.call('HDEL', HELD, sn)
+    redis.call('ZREM', ENDED, sn)
+  end
+  return #sns
+end
+
+-- finish ends the purchases that ARGV lists (order_sn, user, lines, reason in turn) with the given stage: what release and
+-- drop share.
+local function finish(stage)
+  local now = now_ms()
+  local changed = 0
+  for i = 1, #ARGV, 4 do
+    local sn, user, lines, reason = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+    local stored = redis.call('HGET', HELD, sn)
+    local old = stored and parse(stored) or nil
+    if not old then
+      change(sn, nil, { stage = stage, user = user, lines = lines, reason = reason, expires = '', ended = int(now),
+        reserved = '', journal = '', trace = '' })
+      changed = changed + 1
+    elseif holds(old) and old.stage ~= 'p' then
+      local new = copy(old)
+      new.stage = old.stage == 'c' and 'x' or stage
+      new.reason, new.ended, new.expires, new.journal = reason, int(now), '', ''
+      change(sn, old, new)
+      changed = changed + 1
+    end
+  end
+  flush()
+  trim(now, 8)
+  expire(now, changed > 0)
+  return changed
+end
+

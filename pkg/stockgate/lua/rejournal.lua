@@ -1,0 +1,25 @@
+-- rejournal: journals purchases again whose journal entry was acked and that are still not known to be in the ledger.
+-- KEYS    as in prelude.lua
+-- ARGV    length from which on the journal is full; then order_sns
+-- returns the number of entries journaled, or 'no_gate'
+-- cost    O(purchases)
+if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end
+local room = tonumber(ARGV[1]) - redis.call('XLEN', JOURNAL)
+local now = now_ms()
+local journaled = 0
+for i = 2, #ARGV do
+  if room <= 0 then break end
+  local sn = ARGV[i]
+  local stored = redis.call('HGET', HELD, sn)
+  local old = stored and parse(stored) or nil
+  if old and old.stage == 'q' and (old.journal == '' or #redis.call('XRANGE', JOURNAL, old.journal, old.journal) == 0) then
+    local new = copy(old)
+    new.journal = redis.call('XADD', JOURNAL, '*', 'r', journal_record(sn, old))
+    change(sn, old, new)
+    redis.call('ZADD', UNLANDED, int(now), sn)
+    room = room - 1
+    journaled = journaled + 1
+  end
+end
+flush()
+return journaled

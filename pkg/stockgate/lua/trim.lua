@@ -1,0 +1,10 @@
+-- trim: removes entries that ended more than 24 h ago, and lets a finished gate expire.
+-- KEYS    as in prelude.lua
+-- ARGV    number of entries at most
+-- returns the number of entries removed, or 'no_gate'
+-- cost    O(entries)
+if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end
+local now = now_ms()
+local removed = trim(now, ARGV[1])
+expire(now, false)
+return removed

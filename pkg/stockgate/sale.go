@@ -1,0 +1,154 @@
+package stockgate
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Sale is an activity as buyers see it.
+type Sale struct {
+	ActivityID   string     `json:"activity_id"`
+	Title        string     `json:"title"`
+	State        GateState  `json:"state"` // what the merchant has set
+	StartsAt     time.Time  `json:"starts_at"`
+	EndsAt       time.Time  `json:"ends_at"`
+	PerUserLimit int64      `json:"per_user_limit"`
+	Items        []SaleItem `json:"items"`
+	Version      int64      `json:"version"` // an earlier one never replaces a later one
+}
+
+// SaleItem is one SKU of a sale.
+type SaleItem struct {
+	SKUID    string `json:"sku_id"`
+	Name     string `json:"name"`
+	Price    int64  `json:"price"` // minor units
+	Currency string `json:"currency"`
+	Total    int64  `json:"total"`
+}
+
+func saleRef(activityID string) Ref { return Ref{ActivityID: activityID} }
+
+// PutSale stores the sale as buyers see it and lists its gate. The version decides: an earlier one than what is stored
+// changes nothing, which is no error. It may be put before there is a gate. Two round trips, O(size).
+func (g *Gate) PutSale(ctx context.Context, s Sale) error {
+	if s.Version < 0 || s.Version >= maxExact {
+		return fmt.Errorf("stockgate: version %d is out of range", s.Version)
+	}
+	body, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("stockgate: sale: %w", err)
+	}
+	if _, err := g.run(ctx, scriptSale, saleRef(s.ActivityID), body, s.Version); err != nil {
+		return err
+	}
+	return g.list(ctx, saleRef(s.ActivityID))
+}
+
+// Sale reads one sale; ErrNoSale when there is none. One round trip.
+func (g *Gate) Sale(ctx context.Context, activityID string) (Sale, error) {
+	sales, err := g.sales(ctx, []Ref{saleRef(activityID)})
+	if err != nil {
+		return Sale{}, err
+	}
+	if len(sales) == 0 {
+		return Sale{}, ErrNoSale
+	}
+	return sales[0], nil
+}
+
+// Sales reads all sales, by start and activity id. Two round trips (one per node on a Cluster), O(sales).
+func (g *Gate) Sales(ctx context.Context) ([]Sale, error) {
+	refs, err := g.Refs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	refs = slices.DeleteFunc(refs, func(r Ref) bool { return r.Bucket != 0 })
+	sales, err := g.sales(ctx, refs)
+	slices.SortFunc(sales, func(a, b Sale) int {
+		return cmp.Or(a.StartsAt.Compare(b.StartsAt), compareIDs(a.ActivityID, b.ActivityID))
+	})
+	return sales, err
+}
+
+func (g *Gate) sales(ctx context.Context, refs []Ref) ([]Sale, error) {
+	if len(refs) == 0 {
+		return nil, nil
+	}
+	bodies, err := call(ctx, g, func(ctx context.Context) ([]string, error) {
+		p := g.rdb.Pipeline()
+		replies := make([]*redis.StringCmd, len(refs))
+		for i, r := range refs {
+			replies[i] = p.Get(ctx, r.key("sale"))
+		}
+		if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+			return nil, err
+		}
+		var bodies []string
+		for _, r := range replies {
+			switch {
+			case r.Err() == nil:
+				bodies = append(bodies, r.Val())
+			case !errors.Is(r.Err(), redis.Nil):
+				return nil, r.Err()
+			}
+		}
+		return bodies, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	sales := make([]Sale, len(bodies))
+	for i, body := range bodies {
+		if err := json.Unmarshal([]byte(body), &sales[i]); err != nil {
+			return nil, fmt.Errorf("stockgate: sale of activity %s: %w", refs[i].ActivityID, err)
+		}
+	}
+	return sales, nil
+}
+
+// Refs lists all gates that were put or preloaded here and not forgotten, ended ones too, by activity and bucket. One
+// round trip, O(gates).
+func (g *Gate) Refs(ctx context.Context) ([]Ref, error) {
+	members, err := call(ctx, g, func(ctx context.Context) ([]string, error) {
+		return g.rdb.SMembers(ctx, keyActivities).Result()
+	})
+	if err != nil {
+		return nil, err
+	}
+	refs := make([]Ref, 0, len(members))
+	for _, m := range members {
+		if ref, ok := parseRef(m); ok {
+			refs = append(refs, ref)
+		}
+	}
+	slices.SortFunc(refs, func(a, b Ref) int {
+		return cmp.Or(compareIDs(a.ActivityID, b.ActivityID), a.Bucket-b.Bucket)
+	})
+	return refs, nil
+}
+
+// Forget takes a gate off the list. The keys of a finished gate expire by themselves; this is for whoever finds that they
+// have. Preload and PutSale list it again. One round trip, O(1).
+func (g *Gate) Forget(ctx context.Context, ref Ref) error {
+	if err := ref.validate(); err != nil {
+		return err
+	}
+	_, err := call(ctx, g, func(ctx context.Context) (int64, error) {
+		return g.rdb.SRem(ctx, keyActivities, ref.String()).Result()
+	})
+	return err
+}
+
+func (g *Gate) list(ctx context.Context, ref Ref) error {
+	_, err := call(ctx, g, func(ctx context.Context) (int64, error) {
+		return g.rdb.SAdd(ctx, keyActivities, ref.String()).Result()
+	})
+	return err
+}

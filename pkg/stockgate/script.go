@@ -1,0 +1,151 @@
+package stockgate
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// The scripts. Each file begins with what it takes, answers and costs. The prelude, with what they share, stands before
+// each of them.
+var (
+	//go:embed lua/prelude.lua
+	luaPrelude string
+	//go:embed lua/preload.lua
+	luaPreload string
+	//go:embed lua/configure.lua
+	luaConfigure string
+	//go:embed lua/reserve.lua
+	luaReserve string
+	//go:embed lua/release.lua
+	luaRelease string
+	//go:embed lua/drop.lua
+	luaDrop string
+	//go:embed lua/settle.lua
+	luaSettle string
+	//go:embed lua/rejournal.lua
+	luaRejournal string
+	//go:embed lua/adjust.lua
+	luaAdjust string
+	//go:embed lua/ack.lua
+	luaAck string
+	//go:embed lua/read.lua
+	luaRead string
+	//go:embed lua/audit.lua
+	luaAudit string
+	//go:embed lua/lookup.lua
+	luaLookup string
+	//go:embed lua/buyer.lua
+	luaBuyer string
+	//go:embed lua/unlanded.lua
+	luaUnlanded string
+	//go:embed lua/scan.lua
+	luaScan string
+	//go:embed lua/trim.lua
+	luaTrim string
+	//go:embed lua/sale.lua
+	luaSale string
+)
+
+// script is one script, by the name that errors tell.
+type script struct {
+	name string
+	*redis.Script
+}
+
+func newScript(name, source string) *script {
+	return &script{name: name, Script: redis.NewScript(luaPrelude + source)}
+}
+
+var (
+	scriptPreload   = newScript("preload", luaPreload)
+	scriptConfigure = newScript("configure", luaConfigure)
+	scriptReserve   = newScript("reserve", luaReserve)
+	scriptRelease   = newScript("release", luaRelease)
+	scriptDrop      = newScript("drop", luaDrop)
+	scriptSettle    = newScript("settle", luaSettle)
+	scriptRejournal = newScript("rejournal", luaRejournal)
+	scriptAdjust    = newScript("adjust", luaAdjust)
+	scriptAck       = newScript("ack", luaAck)
+	scriptRead      = newScript("read", luaRead)
+	scriptAudit     = newScript("audit", luaAudit)
+	scriptLookup    = newScript("lookup", luaLookup)
+	scriptBuyer     = newScript("buyer", luaBuyer)
+	scriptUnlanded  = newScript("unlanded", luaUnlanded)
+	scriptScan      = newScript("scan", luaScan)
+	scriptTrim      = newScript("trim", luaTrim)
+	scriptSale      = newScript("sale", luaSale)
+)
+
+// answers are the words by which any script refuses.
+var answers = map[string]error{
+	"no_gate":      ErrNoGate,
+	"version":      ErrVersion,
+	"insufficient": ErrInsufficient,
+	"unknown_sku":  ErrUnknownSKU,
+	"conflict":     ErrAdjustmentConflict,
+}
+
+// run calls a script by its hash, and by its text where the server does not know it yet. A refusal comes back as an error.
+func (g *Gate) run(ctx context.Context, s *script, ref Ref, args ...any) (any, error) {
+	if err := ref.validate(); err != nil {
+		return nil, err
+	}
+	reply, err := call(ctx, g, func(ctx context.Context) (any, error) {
+		return s.Run(ctx, g.rdb, ref.keys(), args...).Result()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.name, err)
+	}
+	if word, ok := reply.(string); ok {
+		if refusal := answers[word]; refusal != nil {
+			return nil, refusal
+		}
+	}
+	return reply, nil
+}
+
+// runStrings is run for scripts that answer a list of strings.
+func (g *Gate) runStrings(ctx context.Context, s *script, ref Ref, args ...any) ([]string, error) {
+	reply, err := g.run(ctx, s, ref, args...)
+	if err != nil {
+		return nil, err
+	}
+	list, ok := reply.([]any)
+	if !ok {
+		return nil, fmt.Errorf("stockgate: %s answered %T", s.name, reply)
+	}
+	out := make([]string, len(list))
+	for i, v := range list {
+		if out[i], ok = v.(string); !ok {
+			return nil, fmt.Errorf("stockgate: %s answered a list with %T", s.name, v)
+		}
+	}
+	return out, nil
+}
+
+// runInt is run for scripts that answer a number.
+func (g *Gate) runInt(ctx context.Context, s *script, ref Ref, args ...any) (int64, error) {
+	reply, err := g.run(ctx, s, ref, args...)
+	if err != nil {
+		return 0, err
+	}
+	n, ok := reply.(int64)
+	if !ok {
+		return 0, fmt.Errorf("stockgate: %s answered %T", s.name, reply)
+	}
+	return n, nil
+}
+
+// runBatches runs a script that takes items of size arguments each, batchSize items at a time, until one call fails.
+func (g *Gate) runBatches(ctx context.Context, s *script, ref Ref, size int, args []any) error {
+	for batch := range slices.Chunk(args, size*batchSize) {
+		if _, err := g.run(ctx, s, ref, batch...); err != nil {
+			return err
+		}
+	}
+	return nil
+}

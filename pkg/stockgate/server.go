@@ -1,0 +1,81 @@
+package stockgate
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// MarkReady says that inventory has filled this Redis: from now on, what is not here does not exist. It vanishes with the
+// data. One round trip.
+func (g *Gate) MarkReady(ctx context.Context) error {
+	_, err := call(ctx, g, func(ctx context.Context) (string, error) { return g.rdb.Set(ctx, keyReady, "1", 0).Result() })
+	return err
+}
+
+// Ready tells whether MarkReady was called since this Redis was last empty. One round trip.
+func (g *Gate) Ready(ctx context.Context) (bool, error) {
+	return call(ctx, g, func(ctx context.Context) (bool, error) {
+		n, err := g.rdb.Exists(ctx, keyReady).Result()
+		return n == 1, err
+	})
+}
+
+// Now is the time by which the gate at this address decides: Redis TIME, in ms. On a Cluster it is the time of one of the
+// nodes. One round trip.
+func (g *Gate) Now(ctx context.Context) (time.Time, error) {
+	return call(ctx, g, func(ctx context.Context) (time.Time, error) {
+		now, err := g.rdb.Time(ctx).Result()
+		return now.UTC().Truncate(time.Millisecond), err
+	})
+}
+
+// RunID identifies the running master, or the masters of a Cluster: another value means that a master was restarted or
+// replaced, and that writes may have been lost. Empty on a server that has none (miniredis). One round trip per master.
+func (g *Gate) RunID(ctx context.Context) (string, error) {
+	return call(ctx, g, func(ctx context.Context) (string, error) {
+		cluster, ok := g.rdb.(*redis.ClusterClient)
+		if !ok {
+			return runID(ctx, g.rdb)
+		}
+		var mu sync.Mutex
+		var ids []string
+		err := cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+			id, err := runID(ctx, node)
+			mu.Lock()
+			defer mu.Unlock()
+			ids = append(ids, id)
+			return err
+		})
+		slices.Sort(ids)
+		return strings.Join(ids, ","), err
+	})
+}
+
+func runID(ctx context.Context, node redis.Cmdable) (string, error) {
+	info, err := node.Info(ctx, "server").Result()
+	if err != nil {
+		if strings.Contains(err.Error(), "is not supported") { // miniredis
+			return "", nil
+		}
+		return "", err
+	}
+	for line := range strings.Lines(info) {
+		if id, ok := strings.CutPrefix(line, "run_id:"); ok {
+			return strings.TrimSpace(id), nil
+		}
+	}
+	return "", nil
+}
+
+// Trim removes terminal entries 24 h after their end, at most limit of them, and lets the keys of a gate expire whose
+// activity is over and that holds nothing. It tells how many entries it removed. Called now and then by whoever keeps the
+// gates; Release and Drop trim a few entries as well. One script call, O(limit).
+func (g *Gate) Trim(ctx context.Context, ref Ref, limit int) (int, error) {
+	n, err := g.runInt(ctx, scriptTrim, ref, min(max(limit, 0), maxPage))
+	return int(n), err
+}
