@@ -22,8 +22,9 @@ type drainKey struct{}
 
 // drain is what components may ask about the end of the process.
 type drain struct {
-	stopping chan struct{}   // closed when the first component is about to be told to end
-	hard     context.Context // done when the time to drain is over
+	stopping chan struct{}   // closed when the end begins, before any component is told of it
+	until    time.Time       // set before stopping is closed
+	over     context.Context // done when the time to drain is over
 }
 
 // Stopping is closed as soon as the process begins to end, which is before all but the last component hear of it. It
@@ -42,15 +43,15 @@ func DrainContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	if !ok {
 		return context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	}
-	out, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	var stop func() bool
-	if deadline, ok := d.hard.Deadline(); ok {
-		var cancelDeadline context.CancelFunc
-		out, cancelDeadline = context.WithDeadline(out, deadline)
-		stop = context.AfterFunc(d.hard, cancelDeadline)
-	} else {
-		stop = context.AfterFunc(d.hard, cancel)
+	var out context.Context
+	var cancel context.CancelFunc
+	select {
+	case <-d.stopping:
+		out, cancel = context.WithDeadline(context.WithoutCancel(ctx), d.until)
+	default: // the end has not begun, so that nobody knows when it will be over
+		out, cancel = context.WithCancel(context.WithoutCancel(ctx))
 	}
+	stop := context.AfterFunc(d.over, cancel)
 	return out, func() { stop(); cancel() }
 }
 
@@ -65,9 +66,9 @@ type running struct {
 // the reverse order, waiting for each, all within drain. It returns the first unexpected error, nil after an orderly
 // end. Whoever has not ended when drain is over is named in the error and left behind.
 func Run(ctx context.Context, log *slog.Logger, drainFor time.Duration, comps ...Component) error {
-	hard, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	over, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer giveUp()
-	d := &drain{stopping: make(chan struct{}), hard: hard}
+	d := &drain{stopping: make(chan struct{}), over: over}
 	base := context.WithValue(context.WithoutCancel(ctx), drainKey{}, d)
 
 	failed := make(chan *running, len(comps))
@@ -93,6 +94,7 @@ func Run(ctx context.Context, log *slog.Logger, drainFor time.Duration, comps ..
 		first = fmt.Errorf("%s: %w", p.Name, p.err)
 		log.ErrorContext(ctx, "stopping because a part failed", "part", p.Name, "error", p.err)
 	}
+	d.until = time.Now().Add(drainFor)
 	close(d.stopping)
 	timer := time.AfterFunc(drainFor, giveUp)
 	defer timer.Stop()
@@ -103,8 +105,8 @@ func Run(ctx context.Context, log *slog.Logger, drainFor time.Duration, comps ..
 		p.cancel()
 		select {
 		case <-p.done:
-		case <-hard.Done():
-			// A moment for those that end because the hard context did.
+		case <-over.Done():
+			// A moment for those that end because the time is over.
 			select {
 			case <-p.done:
 			case <-time.After(100 * time.Millisecond):
