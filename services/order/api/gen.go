@@ -1,0 +1,5 @@
+// Package api is generated from openapi.yaml, the buyers' and the payment providers' side of the order service.
+package api
+
+//go:generate sh -c "cd .. && go run github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2 -config api/cfg.yaml api/openapi.yaml"
+//go:generate sh -c "cd .. && go run github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2 -config api/internalapi/cfg.yaml api/internalapi/openapi.yaml"

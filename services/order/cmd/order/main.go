@@ -1,0 +1,8 @@
+// Command order runs the order service.
+package main
+
+import "flashsale.internal/pkg/command"
+
+func main() {
+	command.Main(command.Spec{Name: "order", Serve: serve, Migrate: migrate, CheckConfig: checkConfig})
+}

@@ -1,0 +1,118 @@
+// Package order is the order service: orders, payments and refunds. This package composes it; cmd/order runs it as a
+// process and allinone runs it beside the other services.
+package order
+
+import (
+	"net"
+	"net/url"
+	"slices"
+	"time"
+
+	"flashsale.internal/pkg/settings"
+)
+
+// Config is what the service itself is set up by. Zero figures stand for their defaults.
+type Config struct {
+	settings.Auth
+	settings.Internal
+	Payments Payments
+
+	SweepEvery     time.Duration `env:"ORDER_SWEEP_EVERY" envDefault:"5s"`     // how often lost closings are looked for
+	SweepAfter     time.Duration `env:"ORDER_SWEEP_AFTER" envDefault:"30s"`    // past the deadline until a closing counts as lost
+	PaymentGrace   time.Duration `env:"ORDER_PAYMENT_GRACE" envDefault:"120s"` // how old a payment in flight may get that holds its order past the deadline
+	RefundEvery    time.Duration `env:"ORDER_REFUND_EVERY" envDefault:"1s"`    // how often due refunds are looked for
+	RefundAttempts int           `env:"ORDER_REFUND_ATTEMPTS" envDefault:"60"` // failed attempts until a refund is left to a person
+	Consumers      int           `env:"ORDER_CONSUMERS" envDefault:"4"`        // deductions messages handled at a time
+	ReadRate       float64       `env:"ORDER_READ_RATE" envDefault:"5000"`     // calls per second of each reading route; 0 for no limit
+	WriteRate      float64       `env:"ORDER_WRITE_RATE" envDefault:"2000"`    // of each writing route
+}
+
+// Payments says who takes the money.
+type Payments struct {
+	Sandbox bool `env:"PAYMENTS_SANDBOX"` // never in production: it takes no money
+	// SandboxSecrets sign the sandbox's callbacks: new,old while the secret is being changed.
+	SandboxSecrets []string `env:"PAYMENTS_SANDBOX_SECRET" secret:"true"`
+	// SandboxCallbackURL is where the sandbox sends its callbacks. cmd/order takes its own public listener when empty.
+	SandboxCallbackURL string `env:"PAYMENTS_SANDBOX_CALLBACK_URL"`
+}
+
+// DevelopmentSandboxSecret signs callbacks where no secret is set. Production has no sandbox.
+const DevelopmentSandboxSecret = "development-only-secret-of-the-sandbox-provider"
+
+// Validate reports the first wrong setting.
+func (p Payments) Validate(production bool) error {
+	if !p.Sandbox {
+		return nil
+	}
+	if production {
+		return settings.Wrong("PAYMENTS_SANDBOX", "must not be true with APP_ENV=production: it takes no money")
+	}
+	if slices.Contains(p.SandboxSecrets, "") {
+		return settings.Wrong("PAYMENTS_SANDBOX_SECRET", "holds an empty secret")
+	}
+	if p.SandboxCallbackURL != "" {
+		u, err := url.Parse(p.SandboxCallbackURL)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return settings.Wrong("PAYMENTS_SANDBOX_CALLBACK_URL", "is not an http or https URL")
+		}
+	}
+	return nil
+}
+
+// Check reports the first figure out of range.
+func (c Config) Check() error {
+	for _, d := range []struct {
+		variable string
+		value    time.Duration
+		least    time.Duration
+		most     time.Duration
+	}{
+		{"ORDER_SWEEP_EVERY", c.SweepEvery, 100 * time.Millisecond, 10 * time.Minute},
+		{"ORDER_SWEEP_AFTER", c.SweepAfter, time.Second, time.Hour},
+		{"ORDER_PAYMENT_GRACE", c.PaymentGrace, time.Second, time.Hour},
+		{"ORDER_REFUND_EVERY", c.RefundEvery, 50 * time.Millisecond, 10 * time.Minute},
+	} {
+		if d.value != 0 && (d.value < d.least || d.value > d.most) {
+			return settings.Wrong(d.variable, "is %s and must be %s to %s", d.value, d.least, d.most)
+		}
+	}
+	switch {
+	case c.RefundAttempts < 0 || c.RefundAttempts > 10_000:
+		return settings.Wrong("ORDER_REFUND_ATTEMPTS", "is %d and must be 1 to 10000", c.RefundAttempts)
+	case c.Consumers < 0 || c.Consumers > 64:
+		return settings.Wrong("ORDER_CONSUMERS", "is %d and must be 1 to 64", c.Consumers)
+	case c.ReadRate < 0:
+		return settings.Wrong("ORDER_READ_RATE", "must not be negative")
+	case c.WriteRate < 0:
+		return settings.Wrong("ORDER_WRITE_RATE", "must not be negative")
+	}
+	return nil
+}
+
+func (c Config) withDefaults() Config {
+	set := func(d *time.Duration, def time.Duration) {
+		if *d == 0 {
+			*d = def
+		}
+	}
+	set(&c.SweepEvery, 5*time.Second)
+	set(&c.SweepAfter, 30*time.Second)
+	set(&c.PaymentGrace, 120*time.Second)
+	set(&c.RefundEvery, time.Second)
+	if len(c.Payments.SandboxSecrets) == 0 {
+		c.Payments.SandboxSecrets = []string{DevelopmentSandboxSecret}
+	}
+	return c
+}
+
+// CallbackURL is the sandbox's callback on a listener of this machine.
+func CallbackURL(listenAddr string) (string, error) {
+	host, port, err := net.SplitHostPort(listenAddr)
+	if err != nil {
+		return "", err
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port) + "/v1/payments/callbacks/sandbox", nil
+}

@@ -1,0 +1,61 @@
+// Package consumer takes in the messages of the other services.
+package consumer
+
+import (
+	"context"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"go.opentelemetry.io/otel/trace"
+
+	"flashsale.internal/pkg/bus"
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/telemetry"
+	"flashsale.internal/services/order/internal/core"
+)
+
+// Lander turns deductions into orders.
+type Lander interface {
+	Land(ctx context.Context, items []contract.Deduction, bad []contract.BadItem) error
+}
+
+// Deductions handles the messages of TopicDeductions.
+type Deductions struct {
+	lander Lander
+	tel    *telemetry.Telemetry
+	pause  time.Duration
+}
+
+// NewDeductions makes the handler. pause is the first back-off after a transient error; 0 for the default.
+func NewDeductions(l Lander, tel *telemetry.Telemetry, pause time.Duration) *Deductions {
+	if pause <= 0 {
+		pause = 100 * time.Millisecond
+	}
+	return &Deductions{lander: l, tel: tel, pause: pause}
+}
+
+var _ Lander = (*core.Service)(nil)
+
+// Handle is the bus.Handler. It tries a message a few times by itself; after that the error brings it again later,
+// without a cap. Every step of it may be repeated.
+func (c *Deductions) Handle(ctx context.Context, d bus.Delivery) (err error) {
+	items, bad := contract.Decode[contract.Deduction](d.Body)
+	parents := make([]string, len(items))
+	for i := range items {
+		parents[i] = items[i].Traceparent
+	}
+	ctx, batch := c.tel.StartBatch(ctx, "process "+contract.TopicDeductions, trace.SpanKindConsumer, parents,
+		telemetry.AttrTopic.String(contract.TopicDeductions), telemetry.AttrGroup.String(contract.GroupOrderDeductions),
+		telemetry.AttrOperation.String("process"), telemetry.AttrAttempt.Int(d.Attempt))
+	defer func() { batch.End(err) }()
+	// What follows from an item hangs below this handling of it.
+	for i := range items {
+		items[i].Traceparent = batch.Traceparent(i)
+	}
+	_, err = backoff.Retry(ctx, func() (struct{}, error) { return struct{}{}, c.lander.Land(ctx, items, bad) },
+		backoff.WithBackOff(&backoff.ExponentialBackOff{
+			InitialInterval: c.pause, Multiplier: 2, MaxInterval: 2 * time.Second, RandomizationFactor: 0.5,
+		}),
+		backoff.WithMaxTries(4), backoff.WithMaxElapsedTime(10*time.Second))
+	return err
+}

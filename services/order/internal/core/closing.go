@@ -1,0 +1,240 @@
+package core
+
+import (
+	"context"
+	"time"
+
+	"flashsale.internal/pkg/contract"
+)
+
+// CloseOutcome is how an order stands after it was asked to close.
+type CloseOutcome string
+
+// The outcomes of a closing.
+const (
+	CloseClosed  CloseOutcome = "closed"
+	ClosePaid    CloseOutcome = "paid"
+	ClosePaying  CloseOutcome = "paying"
+	CloseNotDue  CloseOutcome = "not_due"
+	CloseUnknown CloseOutcome = "unknown"
+)
+
+// CloseResult is the outcome for one order. At says when to ask again, of not_due and paying.
+type CloseResult struct {
+	OrderSN string
+	Outcome CloseOutcome
+	At      time.Time
+}
+
+// CloseOrders closes the orders that are pending and due, and tells how each stands. Asked again it tells the same.
+//
+// For ReasonExpired an order is due at its deadline. If a payment begun before the deadline is still open and younger
+// than the grace, the order is put off until that payment is that old: once, so that no second payment puts it off again. For
+// ReasonCancelled and ReasonRejected it is due at once.
+//
+// An order_sn that was never seen gets its tombstone: it is unknown from now on. That is right for every closing, as
+// the closing of an order is published only after the order was committed.
+func (s *Service) CloseOrders(ctx context.Context, orderSNs []string, reason string) ([]CloseResult, error) {
+	orderSNs = distinct(orderSNs)
+	var results []CloseResult
+	var closing []Order
+	var closedAt time.Time
+	err := s.store.InTx(ctx, "close transaction", func(tx Tx) error {
+		results, closing = make([]CloseResult, 0, len(orderSNs)), nil
+		orders, err := tx.LockOrders(orderSNs)
+		if err != nil {
+			return err
+		}
+		now := s.now()
+		closedAt = now
+		inFlight, err := s.paymentsInFlight(tx, orders, reason, now)
+		if err != nil {
+			return err
+		}
+		var missing []string
+		for _, sn := range orderSNs {
+			o, found := orders[sn]
+			if !found {
+				missing = append(missing, sn)
+			}
+			r, err := s.howToClose(tx, o, found, reason, now, inFlight[sn])
+			if err != nil {
+				return err
+			}
+			r.OrderSN = sn
+			results = append(results, r)
+			if r.Outcome == CloseClosed && o.State == Pending {
+				closing = append(closing, o)
+			}
+		}
+		if len(missing) > 0 {
+			if err := tx.InsertTombstones(missing, now); err != nil {
+				return err
+			}
+		}
+		return s.closeIn(tx, closing, reason)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(closing) > 0 {
+		s.rec.Closed(ctx, reason, len(closing))
+	}
+	if reason == ReasonExpired {
+		for _, o := range closing {
+			s.rec.Lateness(ctx, closedAt.Sub(o.ExpiresAt))
+		}
+	}
+	return results, nil
+}
+
+// howToClose decides on one locked order; found tells whether it exists. inFlight is the end of the grace of its newest
+// open payment, zero without one.
+func (s *Service) howToClose(tx Tx, o Order, found bool, reason string, now, inFlight time.Time) (CloseResult, error) {
+	switch {
+	case !found, o.Tombstone:
+		return CloseResult{Outcome: CloseUnknown}, nil
+	case o.State == Closed:
+		return CloseResult{Outcome: CloseClosed}, nil
+	case o.State != Pending:
+		return CloseResult{Outcome: ClosePaid}, nil
+	case reason != ReasonExpired:
+		return CloseResult{Outcome: CloseClosed}, nil
+	case now.Before(o.ExpiresAt):
+		return CloseResult{Outcome: CloseNotDue, At: o.ExpiresAt}, nil
+	case inFlight.IsZero():
+		return CloseResult{Outcome: CloseClosed}, nil
+	case o.PayingUntil.IsZero():
+		n, err := tx.HoldForPayment(o.OrderSN, inFlight)
+		if err != nil {
+			return CloseResult{}, err
+		}
+		if n != 1 {
+			return CloseResult{}, ErrAgain
+		}
+		return CloseResult{Outcome: ClosePaying, At: inFlight}, nil
+	case now.Before(o.PayingUntil): // the same question again, not a second grace
+		return CloseResult{Outcome: ClosePaying, At: o.PayingUntil}, nil
+	default:
+		return CloseResult{Outcome: CloseClosed}, nil
+	}
+}
+
+// paymentsInFlight finds, for the orders that are due, until when their open payments may hold them.
+func (s *Service) paymentsInFlight(tx Tx, orders map[string]Order, reason string, now time.Time) (map[string]time.Time, error) {
+	if reason != ReasonExpired {
+		return nil, nil
+	}
+	var due []string
+	for sn, o := range orders {
+		if !o.Tombstone && o.State == Pending && !now.Before(o.ExpiresAt) {
+			due = append(due, sn)
+		}
+	}
+	if len(due) == 0 {
+		return nil, nil
+	}
+	payments, err := tx.PaymentsOf(due)
+	if err != nil {
+		return nil, err
+	}
+	until := make(map[string]time.Time, len(due))
+	for _, p := range payments {
+		end := p.CreatedAt.Add(s.opts.PaymentGrace)
+		if p.State == PaymentStarted && p.CreatedAt.Before(orders[p.OrderSN].ExpiresAt) && now.Before(end) && end.After(until[p.OrderSN]) {
+			until[p.OrderSN] = end
+		}
+	}
+	return until, nil
+}
+
+// RefundOutcome is how an order stands after its refund was asked for.
+type RefundOutcome string
+
+// The outcomes of a refund asked for by inventory.
+const (
+	OrderRefunded  RefundOutcome = "refunded"
+	OrderNotPaid   RefundOutcome = "not_paid"
+	OrderIsUnknown RefundOutcome = "unknown"
+)
+
+// RefundResult is the outcome for one order.
+type RefundResult struct {
+	OrderSN string
+	Outcome RefundOutcome
+}
+
+// RefundOrders takes back paid orders that no piece can be given to: paid -> refunded, with the refund of the payment
+// that paid it. Asked again it tells the same.
+func (s *Service) RefundOrders(ctx context.Context, orderSNs []string, reason string) ([]RefundResult, error) {
+	orderSNs = distinct(orderSNs)
+	var results []RefundResult
+	var refunded []Refund
+	err := s.store.InTx(ctx, "refund transaction", func(tx Tx) error {
+		results, refunded = make([]RefundResult, 0, len(orderSNs)), nil
+		orders, err := tx.LockOrders(orderSNs)
+		if err != nil {
+			return err
+		}
+		for _, sn := range orderSNs {
+			o, found := orders[sn]
+			r := RefundResult{OrderSN: sn, Outcome: OrderNotPaid}
+			switch {
+			case !found || o.Tombstone:
+				r.Outcome = OrderIsUnknown
+			case o.State == Refunded:
+				r.Outcome = OrderRefunded
+			case o.State == Paid:
+				back, err := s.refundIn(tx, o, reason)
+				if err != nil {
+					return err
+				}
+				refunded = append(refunded, back)
+				r.Outcome = OrderRefunded
+			}
+			results = append(results, r)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range refunded {
+		s.rec.Refund(ctx, RefundPending)
+		s.rec.Alarm(ctx, "order_refunded", "A paid order is taken back", "order_sn", r.OrderSN, "payment_id", r.PaymentID, "reason", reason)
+	}
+	return results, nil
+}
+
+func (s *Service) refundIn(tx Tx, o Order, reason string) (Refund, error) {
+	now := s.now()
+	if err := moved(tx.Refund(o.OrderSN, now)); err != nil {
+		return Refund{}, err
+	}
+	p, found, err := tx.LockPayment(o.PaidBy)
+	if err != nil {
+		return Refund{}, err
+	}
+	if !found {
+		return Refund{}, ErrAgain
+	}
+	r := refundOf(p, reason)
+	r.CreatedAt, r.NextAttemptAt = now, now
+	if err := tx.InsertRefund(r); err != nil {
+		return Refund{}, err
+	}
+	o.State, o.RefundedAt = Refunded, now
+	return r, tx.AddEvents([]contract.OrderEvent{o.event(contract.OrderRefunded, now)})
+}
+
+func distinct(ids []string) []string {
+	seen := make(map[string]bool, len(ids))
+	out := make([]string, 0, len(ids))
+	for _, id := range ids {
+		if !seen[id] {
+			seen[id] = true
+			out = append(out, id)
+		}
+	}
+	return out
+}

@@ -1,0 +1,112 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"unicode/utf8"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/httpserver"
+	"flashsale.internal/services/order/api"
+	"flashsale.internal/services/order/internal/core"
+	"flashsale.internal/services/order/internal/payment"
+)
+
+// PaymentCallback implements api.ServerInterface. The signature is checked over the bytes as they came, before
+// anything is read from them.
+func (p *Public) PaymentCallback(w http.ResponseWriter, r *http.Request, name string, _ api.PaymentCallbackParams) {
+	provider, ok := p.core.Provider(name)
+	if !ok {
+		p.refuse(w, r, contract.Refuse(contract.CodeNotFound, "There is no such payment provider."))
+		return
+	}
+	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
+		p.refuse(w, r, contract.Refuse(contract.CodeUnsupportedMediaType, "The body must be application/json."))
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, httpserver.MaxBody))
+	if err != nil {
+		var large *http.MaxBytesError
+		if errors.As(err, &large) {
+			p.refuse(w, r, contract.Refuse(contract.CodeBodyTooLarge, "The body is too large."))
+			return
+		}
+		p.refuse(w, r, contract.InvalidField("body", "could not be read").Because(err))
+		return
+	}
+	if err := provider.Verify(r.Header.Get(payment.Header), body, p.now()); err != nil {
+		p.tel.Log.WarnContext(r.Context(), "callback refused", "provider", provider.Name(), "reason", err.Error())
+		p.refuse(w, r, contract.Refuse(contract.CodeUnauthenticated, "The signature is missing, wrong or too old."))
+		return
+	}
+	event, err := readEvent(provider.Name(), body)
+	if err != nil {
+		p.tel.Log.WarnContext(r.Context(), "a signed callback cannot be read", "provider", provider.Name(), "error", err)
+		p.refuse(w, r, err)
+		return
+	}
+	handled, err := p.core.Callback(r.Context(), event)
+	if err != nil {
+		p.refuse(w, r, err)
+		return
+	}
+	if handled == core.EventUnknown {
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// readEvent reads a callback's body. Providers add fields, so unknown ones are passed over.
+func readEvent(provider string, body []byte) (core.PaymentEvent, error) {
+	var e struct {
+		EventID   string       `json:"event_id"`
+		PaymentID string       `json:"payment_id"`
+		Outcome   core.Outcome `json:"outcome"`
+		Amount    *int64       `json:"amount"`
+		Currency  string       `json:"currency"`
+	}
+	if !utf8.Valid(body) {
+		return core.PaymentEvent{}, contract.InvalidField("body", "is not UTF-8")
+	}
+	if err := json.Unmarshal(body, &e); err != nil { // refuses a second value, too
+		var wrong *json.UnmarshalTypeError
+		if errors.As(err, &wrong) && wrong.Field != "" {
+			return core.PaymentEvent{}, contract.InvalidField(wrong.Field, "has the wrong type")
+		}
+		return core.PaymentEvent{}, contract.InvalidField("body", "is not one JSON object")
+	}
+	switch {
+	case !printable(e.EventID, 1, 64):
+		return core.PaymentEvent{}, contract.InvalidField("event_id", "must have 1 to 64 printable characters")
+	case !contract.ValidID(e.PaymentID):
+		return core.PaymentEvent{}, contract.InvalidField("payment_id", "is not an id")
+	case e.Outcome != core.OutcomeSucceeded && e.Outcome != core.OutcomeFailed:
+		return core.PaymentEvent{}, contract.InvalidField("outcome", "must be succeeded or failed")
+	case e.Amount == nil:
+		return core.PaymentEvent{}, contract.InvalidField("amount", "is required")
+	case *e.Amount < 0:
+		return core.PaymentEvent{}, contract.InvalidField("amount", "must not be negative")
+	case !printable(e.Currency, 3, 3):
+		return core.PaymentEvent{}, contract.InvalidField("currency", "must have 3 letters")
+	}
+	return core.PaymentEvent{
+		Provider: provider, EventID: e.EventID, PaymentID: e.PaymentID, Outcome: e.Outcome, Amount: *e.Amount, Currency: e.Currency,
+	}, nil
+}
+
+// printable tells whether s is ASCII without controls, of a length in bytes.
+func printable(s string, shortest, longest int) bool {
+	if len(s) < shortest || len(s) > longest {
+		return false
+	}
+	for i := range len(s) {
+		if s[i] < 0x21 || s[i] > 0x7e {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,120 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+
+	"flashsale.internal/pkg/auth"
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/httpserver"
+	"flashsale.internal/pkg/problem"
+	"flashsale.internal/pkg/telemetry"
+	"flashsale.internal/services/order/api/internalapi"
+	"flashsale.internal/services/order/internal/core"
+)
+
+// Internal is what inventory sees.
+type Internal struct {
+	core *core.Service
+	tel  *telemetry.Telemetry
+}
+
+var _ internalapi.ServerInterface = (*Internal)(nil)
+
+// NewInternal routes the internal API.
+func NewInternal(svc *core.Service, tel *telemetry.Telemetry, secret string) http.Handler {
+	w := internalapi.ServerInterfaceWrapper{Handler: &Internal{core: svc, tel: tel}}
+	r := httpserver.NewRouter(tel, httpserver.Trusted())
+	r.Use(httpserver.Timeout(callTimeout), auth.Internal(secret))
+	r.Post("/internal/v1/orders:close", w.CloseOrders)
+	r.Post("/internal/v1/orders:refund", w.RefundOrders)
+	return r
+}
+
+// CloseOrders implements internalapi.ServerInterface.
+func (a *Internal) CloseOrders(w http.ResponseWriter, r *http.Request) {
+	var body internalapi.CloseRequest
+	if err := httpserver.DecodeJSON(w, r, &body); err != nil {
+		a.refuse(w, r, err)
+		return
+	}
+	reasons := map[internalapi.CloseRequestReason]string{
+		"expired": core.ReasonExpired, "cancelled": core.ReasonCancelled, "rejected": core.ReasonRejected, "system": core.ReasonRejected,
+	}
+	reason, ok := reasons[body.Reason]
+	if !ok {
+		a.refuse(w, r, contract.InvalidField("reason", "must be expired, cancelled, rejected or system"))
+		return
+	}
+	if err := checkSNs(body.OrderSns); err != nil {
+		a.refuse(w, r, err)
+		return
+	}
+	results, err := a.core.CloseOrders(r.Context(), body.OrderSns, reason)
+	if err != nil {
+		a.refuse(w, r, err)
+		return
+	}
+	answer := internalapi.CloseResults{Results: make([]internalapi.CloseResult, len(results))}
+	for i, c := range results {
+		answer.Results[i] = internalapi.CloseResult{
+			OrderSn: c.OrderSN, Outcome: internalapi.CloseResultOutcome(c.Outcome), At: maybe(c.At),
+		}
+	}
+	httpserver.WriteJSON(w, http.StatusOK, answer)
+}
+
+// RefundOrders implements internalapi.ServerInterface.
+func (a *Internal) RefundOrders(w http.ResponseWriter, r *http.Request) {
+	var body internalapi.RefundRequest
+	if err := httpserver.DecodeJSON(w, r, &body); err != nil {
+		a.refuse(w, r, err)
+		return
+	}
+	if !word(body.Reason) {
+		a.refuse(w, r, contract.InvalidField("reason", "must be 1 to 16 of a-z and _"))
+		return
+	}
+	if err := checkSNs(body.OrderSns); err != nil {
+		a.refuse(w, r, err)
+		return
+	}
+	results, err := a.core.RefundOrders(r.Context(), body.OrderSns, body.Reason)
+	if err != nil {
+		a.refuse(w, r, err)
+		return
+	}
+	answer := internalapi.RefundResults{Results: make([]internalapi.RefundResult, len(results))}
+	for i, c := range results {
+		answer.Results[i] = internalapi.RefundResult{OrderSn: c.OrderSN, Outcome: internalapi.RefundResultOutcome(c.Outcome)}
+	}
+	httpserver.WriteJSON(w, http.StatusOK, answer)
+}
+
+func (a *Internal) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	problem.Write(w, r, a.tel.Log, err)
+}
+
+func checkSNs(sns []string) error {
+	if len(sns) < 1 || len(sns) > contract.MaxItems {
+		return contract.InvalidField("order_sns", fmt.Sprintf("must be 1 to %d", contract.MaxItems))
+	}
+	for i, sn := range sns {
+		if !contract.ValidID(sn) {
+			return contract.InvalidField(fmt.Sprintf("order_sns[%d]", i), "is not an id")
+		}
+	}
+	return nil
+}
+
+func word(s string) bool {
+	if s == "" || len(s) > 16 {
+		return false
+	}
+	for _, c := range s {
+		if (c < 'a' || c > 'z') && c != '_' {
+			return false
+		}
+	}
+	return true
+}

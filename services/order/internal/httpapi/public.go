@@ -1,0 +1,220 @@
+// Package httpapi is the HTTP side of the order service: buyers and payment providers in public.go and callback.go,
+// inventory in internal.go.
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"flashsale.internal/pkg/auth"
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/httpserver"
+	"flashsale.internal/pkg/problem"
+	"flashsale.internal/pkg/telemetry"
+	"flashsale.internal/services/order/api"
+	"flashsale.internal/services/order/internal/core"
+)
+
+// callTimeout bounds one request, the wait for the database included.
+const callTimeout = 15 * time.Second
+
+// Player plays the sandbox provider.
+type Player interface {
+	Play(ctx context.Context, p core.Payment, outcome core.Outcome, amount int64) error
+}
+
+// Rates bound each route, all callers together: calls per second. 0 leaves a route unbounded.
+type Rates struct {
+	Read, Write float64
+}
+
+// Public is what buyers and payment providers see.
+type Public struct {
+	core   *core.Service
+	tel    *telemetry.Telemetry
+	player Player // nil without the sandbox
+	now    func() time.Time
+}
+
+var _ api.ServerInterface = (*Public)(nil)
+
+// NewPublic routes the public API. player is nil where the sandbox is off.
+func NewPublic(svc *core.Service, tel *telemetry.Telemetry, verifier *auth.Verifier, player Player, rates Rates, now func() time.Time) http.Handler {
+	p := &Public{core: svc, tel: tel, player: player, now: now}
+	w := api.ServerInterfaceWrapper{Handler: p, ErrorHandlerFunc: p.refuseParameter}
+	r := httpserver.NewRouter(tel)
+	r.Use(httpserver.Timeout(callTimeout))
+	r.Group(func(r chi.Router) {
+		r.Use(verifier.Require())
+		r.With(bucket(rates.Read)).Get("/v1/orders", w.ListOrders)
+		r.With(bucket(rates.Read)).Get("/v1/orders/{order_sn}", w.GetOrder)
+		r.With(bucket(rates.Write)).Post("/v1/orders/{order_sn}/payments", w.StartPayment)
+		r.With(bucket(rates.Write)).Post("/v1/orders/{order_sn}/cancel", w.CancelOrder)
+		if player != nil {
+			r.With(bucket(rates.Write)).Post("/v1/payments/{payment_id}/sandbox", w.PlaySandbox)
+		}
+	})
+	// Providers prove themselves by their signature. They are not bounded: money that was taken is never turned away.
+	r.Post("/v1/payments/callbacks/{provider}", w.PaymentCallback)
+	return r
+}
+
+// bucket is the one simple limit of a route.
+func bucket(perSecond float64) func(http.Handler) http.Handler {
+	if perSecond <= 0 {
+		return func(next http.Handler) http.Handler { return next }
+	}
+	return httpserver.RateBucket(perSecond, max(1, int(perSecond)))
+}
+
+func (p *Public) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	problem.Write(w, r, p.tel.Log, err)
+}
+
+// refuseParameter answers what the generated code could not read.
+func (p *Public) refuseParameter(w http.ResponseWriter, r *http.Request, err error) {
+	p.refuse(w, r, parameterRefusal(err))
+}
+
+var errNoOrder = contract.Refuse(contract.CodeNotFound, "There is no such order.")
+
+// ListOrders implements api.ServerInterface.
+func (p *Public) ListOrders(w http.ResponseWriter, r *http.Request, params api.ListOrdersParams) {
+	page, err := httpserver.PageOf(r)
+	if err != nil {
+		p.refuse(w, r, err)
+		return
+	}
+	q := core.ListQuery{UserID: auth.From(r.Context()).UserID, Limit: page.Limit}
+	if r.URL.Query().Has("state") {
+		if params.State != nil {
+			q.State = core.State(*params.State)
+		}
+		switch q.State {
+		case core.Pending, core.Paid, core.Closed, core.Refunded:
+		default:
+			p.refuse(w, r, contract.InvalidField("state", "must be pending, paid, closed or refunded"))
+			return
+		}
+	}
+	if page.Cursor != "" {
+		if q.Before, err = parseCursor(page.Cursor); err != nil {
+			p.refuse(w, r, err)
+			return
+		}
+	}
+	orders, more, err := p.core.List(r.Context(), q)
+	if err != nil {
+		p.refuse(w, r, err)
+		return
+	}
+	list := api.OrderList{Items: make([]api.Order, len(orders))}
+	for i, o := range orders {
+		list.Items[i] = orderView(o)
+	}
+	if more {
+		last := orders[len(orders)-1]
+		next := formatCursor(core.Position{CreatedAt: last.CreatedAt, OrderSN: last.OrderSN})
+		list.NextCursor = &next
+	}
+	httpserver.WriteJSON(w, http.StatusOK, list)
+}
+
+// GetOrder implements api.ServerInterface.
+func (p *Public) GetOrder(w http.ResponseWriter, r *http.Request, orderSN api.OrderSN) {
+	if !contract.ValidID(orderSN) {
+		p.refuse(w, r, errNoOrder)
+		return
+	}
+	o, err := p.core.Order(r.Context(), auth.From(r.Context()).UserID, orderSN)
+	if err != nil {
+		p.refuse(w, r, err)
+		return
+	}
+	httpserver.WriteJSON(w, http.StatusOK, orderView(o))
+}
+
+// StartPayment implements api.ServerInterface.
+func (p *Public) StartPayment(w http.ResponseWriter, r *http.Request, orderSN api.OrderSN, params api.StartPaymentParams) {
+	if !contract.ValidID(orderSN) {
+		p.refuse(w, r, errNoOrder)
+		return
+	}
+	var body api.PaymentRequest
+	if err := httpserver.DecodeJSON(w, r, &body); err != nil {
+		p.refuse(w, r, err)
+		return
+	}
+	asked, err := json.Marshal(body) // one form, whatever blanks the caller sends
+	if err != nil {
+		p.refuse(w, r, err)
+		return
+	}
+	user := auth.From(r.Context()).UserID
+	started, err := p.core.StartPayment(r.Context(), user, orderSN, body.Provider, core.Call{
+		Caller: user, Method: r.Method, Path: r.URL.Path, Key: params.IdempotencyKey, Body: asked,
+	})
+	if err != nil {
+		p.refuse(w, r, err)
+		return
+	}
+	httpserver.WriteJSON(w, http.StatusCreated, started)
+}
+
+// CancelOrder implements api.ServerInterface.
+func (p *Public) CancelOrder(w http.ResponseWriter, r *http.Request, orderSN api.OrderSN) {
+	if !contract.ValidID(orderSN) {
+		p.refuse(w, r, errNoOrder)
+		return
+	}
+	if err := httpserver.DecodeOptionalJSON(w, r, &struct{}{}); err != nil {
+		p.refuse(w, r, err)
+		return
+	}
+	o, err := p.core.Cancel(r.Context(), auth.From(r.Context()).UserID, orderSN)
+	if err != nil {
+		p.refuse(w, r, err)
+		return
+	}
+	httpserver.WriteJSON(w, http.StatusOK, orderView(o))
+}
+
+// PlaySandbox implements api.ServerInterface.
+func (p *Public) PlaySandbox(w http.ResponseWriter, r *http.Request, paymentID string) {
+	if !contract.ValidID(paymentID) {
+		p.refuse(w, r, contract.Refuse(contract.CodeNotFound, "There is no such payment."))
+		return
+	}
+	var body api.SandboxRequest
+	if err := httpserver.DecodeJSON(w, r, &body); err != nil {
+		p.refuse(w, r, err)
+		return
+	}
+	outcome := core.Outcome(body.Outcome)
+	if outcome != core.OutcomeSucceeded && outcome != core.OutcomeFailed {
+		p.refuse(w, r, contract.InvalidField("outcome", "must be succeeded or failed"))
+		return
+	}
+	if body.Amount != nil && *body.Amount < 1 {
+		p.refuse(w, r, contract.InvalidField("amount", "must be at least 1"))
+		return
+	}
+	pay, err := p.core.Payment(r.Context(), auth.From(r.Context()).UserID, paymentID)
+	if err != nil {
+		p.refuse(w, r, err)
+		return
+	}
+	amount := pay.Amount
+	if body.Amount != nil {
+		amount = *body.Amount
+	}
+	if err := p.player.Play(r.Context(), pay, outcome, amount); err != nil {
+		p.refuse(w, r, err)
+		return
+	}
+	w.WriteHeader(http.StatusAccepted)
+}

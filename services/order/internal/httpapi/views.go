@@ -1,0 +1,88 @@
+package httpapi
+
+import (
+	"encoding/base64"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/services/order/api"
+	"flashsale.internal/services/order/internal/core"
+)
+
+func orderView(o core.Order) api.Order {
+	v := api.Order{
+		OrderSn: o.OrderSN, ActivityId: o.ActivityID, UserId: o.UserID, State: api.OrderState(o.State),
+		Lines: make([]api.Line, len(o.Lines)), Amount: o.Amount, Currency: o.Currency,
+		CreatedAt: o.CreatedAt, ExpiresAt: o.ExpiresAt,
+		PaidAt: maybe(o.PaidAt), ClosedAt: maybe(o.ClosedAt),
+	}
+	for i, l := range o.Lines {
+		v.Lines[i] = api.Line{SkuId: l.SKUID, Qty: l.Qty, UnitPrice: l.Price}
+	}
+	if o.State == core.Closed {
+		reason := api.OrderCloseReason(o.CloseReason)
+		v.CloseReason = &reason
+	}
+	if len(o.Refunds) > 0 {
+		refunds := make([]api.Refund, len(o.Refunds))
+		for i, r := range o.Refunds {
+			refunds[i] = api.Refund{
+				RefundId: r.PaymentID, PaymentId: r.PaymentID, Amount: r.Amount, Currency: r.Currency,
+				State: api.RefundState(r.State), Reason: r.Reason, CreatedAt: r.CreatedAt,
+			}
+			if r.State == core.RefundDone {
+				refunds[i].RefundedAt = maybe(r.FinishedAt)
+			}
+		}
+		v.Refunds = &refunds
+	}
+	return v
+}
+
+func maybe(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// A cursor names the last order of the page before: its creation in milliseconds and its order_sn.
+func formatCursor(p core.Position) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(p.CreatedAt.UnixMilli(), 10) + "." + p.OrderSN))
+}
+
+func parseCursor(s string) (core.Position, error) {
+	bad := contract.InvalidField("cursor", "is not valid")
+	raw, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil {
+		return core.Position{}, bad
+	}
+	ms, sn, ok := strings.Cut(string(raw), ".")
+	n, err := strconv.ParseInt(ms, 10, 64)
+	if !ok || err != nil || n < 1 || n > 1<<46 || !contract.ValidID(sn) {
+		return core.Position{}, bad
+	}
+	return core.Position{CreatedAt: time.UnixMilli(n).UTC(), OrderSN: sn}, nil
+}
+
+// parameterRefusal names the parameter that the generated code could not read.
+func parameterRefusal(err error) *contract.Refusal {
+	var format *api.InvalidParamFormatError
+	var missing *api.RequiredHeaderError
+	var required *api.RequiredParamError
+	var many *api.TooManyValuesForParamError
+	switch {
+	case errors.As(err, &missing):
+		return contract.InvalidField(missing.ParamName, "is required")
+	case errors.As(err, &required):
+		return contract.InvalidField(required.ParamName, "is required")
+	case errors.As(err, &format):
+		return contract.InvalidField(format.ParamName, "is not valid")
+	case errors.As(err, &many):
+		return contract.InvalidField(many.ParamName, "may be given once")
+	}
+	return contract.Refuse(contract.CodeInvalidRequest, "A parameter is not valid.")
+}

@@ -1,0 +1,220 @@
+package store
+
+import (
+	"time"
+
+	"gorm.io/gorm"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/sqldb"
+	"flashsale.internal/services/order/internal/core"
+)
+
+type orderRow struct {
+	OrderSN      int64 `gorm:"column:order_sn;primaryKey;autoIncrement:false"`
+	UserID       string
+	ActivityID   int64
+	Bucket       int
+	State        string
+	Tombstone    bool
+	Amount       int64
+	Currency     string
+	CreatedAt    time.Time
+	ExpiresAt    time.Time
+	PaidAt       *time.Time
+	ClosedAt     *time.Time
+	RefundedAt   *time.Time
+	CloseReason  string
+	PaidBy       *int64
+	PayingUntil  *time.Time
+	CloseCheckAt time.Time
+	CloseResends int
+	Traceparent  string
+}
+
+type itemRow struct {
+	OrderSN int64 `gorm:"column:order_sn;primaryKey;autoIncrement:false"`
+	LineNo  int   `gorm:"primaryKey;autoIncrement:false"`
+	SKUID   int64 `gorm:"column:sku_id"`
+	Qty     int64
+	Price   int64
+}
+
+func (itemRow) TableName() string { return "order_items" }
+
+type paymentRow struct {
+	PaymentID    int64 `gorm:"primaryKey;autoIncrement:false"`
+	OrderSN      int64 `gorm:"column:order_sn"`
+	UserID       string
+	Provider     string
+	State        string
+	Amount       int64
+	Currency     string
+	PaidAmount   int64
+	PaidCurrency string
+	CreatedAt    time.Time
+	FinishedAt   *time.Time
+}
+
+func (paymentRow) TableName() string { return "payments" }
+
+type refundRow struct {
+	PaymentID     int64 `gorm:"primaryKey;autoIncrement:false"`
+	OrderSN       int64 `gorm:"column:order_sn"`
+	Provider      string
+	Amount        int64
+	Currency      string
+	State         string
+	Reason        string
+	Attempts      int
+	NextAttemptAt time.Time
+	LastError     string
+	CreatedAt     time.Time
+	FinishedAt    *time.Time
+}
+
+func (refundRow) TableName() string { return "refunds" }
+
+type eventRow struct {
+	Provider   string `gorm:"primaryKey"`
+	EventID    string `gorm:"primaryKey"`
+	PaymentID  int64
+	Outcome    string
+	Amount     int64
+	Currency   string
+	Handled    string
+	ReceivedAt time.Time
+}
+
+func (eventRow) TableName() string { return "payment_events" }
+
+// moment reads a time that may be missing.
+func moment(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.UTC()
+}
+
+// maybe writes a time that may be missing.
+func maybe(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+func (r orderRow) order() core.Order {
+	o := core.Order{
+		OrderSN: text(r.OrderSN), UserID: r.UserID, ActivityID: text(r.ActivityID), Bucket: r.Bucket,
+		State: core.State(r.State), Tombstone: r.Tombstone, Amount: r.Amount, Currency: r.Currency,
+		CreatedAt: r.CreatedAt.UTC(), ExpiresAt: r.ExpiresAt.UTC(), PaidAt: moment(r.PaidAt), ClosedAt: moment(r.ClosedAt),
+		RefundedAt: moment(r.RefundedAt), CloseReason: r.CloseReason, PayingUntil: moment(r.PayingUntil),
+		CloseResends: r.CloseResends, Traceparent: r.Traceparent,
+	}
+	if r.PaidBy != nil {
+		o.PaidBy = text(*r.PaidBy)
+	}
+	return o
+}
+
+func (r paymentRow) payment() core.Payment {
+	return core.Payment{
+		PaymentID: text(r.PaymentID), OrderSN: text(r.OrderSN), UserID: r.UserID, Provider: r.Provider,
+		State: core.PaymentState(r.State), Amount: r.Amount, Currency: r.Currency, PaidAmount: r.PaidAmount,
+		PaidCurrency: r.PaidCurrency, CreatedAt: r.CreatedAt.UTC(), FinishedAt: moment(r.FinishedAt),
+	}
+}
+
+func (r refundRow) refund() core.Refund {
+	return core.Refund{
+		PaymentID: text(r.PaymentID), OrderSN: text(r.OrderSN), Provider: r.Provider, Amount: r.Amount,
+		Currency: r.Currency, State: core.RefundState(r.State), Reason: r.Reason, Attempts: r.Attempts,
+		NextAttemptAt: r.NextAttemptAt.UTC(), LastError: r.LastError, CreatedAt: r.CreatedAt.UTC(), FinishedAt: moment(r.FinishedAt),
+	}
+}
+
+func (r eventRow) event() core.PaymentEvent {
+	return core.PaymentEvent{
+		Provider: r.Provider, EventID: r.EventID, PaymentID: text(r.PaymentID), Outcome: core.Outcome(r.Outcome),
+		Amount: r.Amount, Currency: r.Currency, Handled: core.Handled(r.Handled), ReceivedAt: r.ReceivedAt.UTC(),
+	}
+}
+
+// readOrders reads the orders of each shard with their lines, locked when asked.
+func readOrders(db *gorm.DB, groups [][]int64, lock bool) ([]core.Order, error) {
+	var all []orderRow
+	for shard, sns := range groups {
+		if len(sns) == 0 {
+			continue
+		}
+		find := db.Table(table(shard))
+		if lock {
+			find = sqldb.ForUpdate(find)
+		}
+		var rows []orderRow
+		if err := find.Where("order_sn IN ?", sns).Order("order_sn").Find(&rows).Error; err != nil {
+			return nil, err
+		}
+		all = append(all, rows...)
+	}
+	return withLines(db, all)
+}
+
+func withLines(db *gorm.DB, rows []orderRow) ([]core.Order, error) {
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	orders := make([]core.Order, len(rows))
+	at := make(map[int64]int, len(rows))
+	sns := make([]int64, len(rows))
+	for i, r := range rows {
+		orders[i] = r.order()
+		at[r.OrderSN], sns[i] = i, r.OrderSN
+	}
+	var items []itemRow
+	if err := db.Where("order_sn IN ?", sns).Order("order_sn, line_no").Find(&items).Error; err != nil {
+		return nil, err
+	}
+	for _, it := range items {
+		o := &orders[at[it.OrderSN]]
+		o.Lines = append(o.Lines, contract.PricedLine{SKUID: text(it.SKUID), Qty: it.Qty, Price: it.Price})
+	}
+	return orders, nil
+}
+
+func fillRefunds(db *gorm.DB, orders []core.Order) error {
+	if len(orders) == 0 {
+		return nil
+	}
+	at := make(map[string]int, len(orders))
+	sns := make([]int64, len(orders))
+	for i, o := range orders {
+		n, err := id(o.OrderSN)
+		if err != nil {
+			return err
+		}
+		at[o.OrderSN], sns[i] = i, n
+	}
+	var rows []refundRow
+	if err := db.Where("order_sn IN ?", sns).Order("created_at, payment_id").Find(&rows).Error; err != nil {
+		return err
+	}
+	for _, r := range rows {
+		o := &orders[at[text(r.OrderSN)]]
+		o.Refunds = append(o.Refunds, r.refund())
+	}
+	return nil
+}
+
+func findPayment(db *gorm.DB, paymentID string) (core.Payment, bool, error) {
+	pid, err := id(paymentID)
+	if err != nil {
+		return core.Payment{}, false, err
+	}
+	var rows []paymentRow
+	if err := db.Where("payment_id = ?", pid).Limit(1).Find(&rows).Error; err != nil || len(rows) == 0 {
+		return core.Payment{}, false, err
+	}
+	return rows[0].payment(), true, nil
+}

@@ -1,0 +1,267 @@
+// Package store keeps orders, payments and refunds in MySQL, MariaDB or SQLite.
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+	"gorm.io/gorm"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/ordersn"
+	"flashsale.internal/pkg/sqldb"
+	"flashsale.internal/pkg/telemetry"
+	"flashsale.internal/services/order/internal/core"
+)
+
+// Shards is the number of order tables, a power of two.
+const Shards = 16
+
+// Store is the core's store on a database.
+type Store struct {
+	db  *gorm.DB
+	tel *telemetry.Telemetry
+	// committed is called after each transaction that wrote to the outbox.
+	committed func()
+}
+
+var _ core.Store = (*Store)(nil)
+
+// New makes a store. committed, which may be nil, is called after each commit that may have left something in the outbox.
+func New(db *gorm.DB, tel *telemetry.Telemetry, committed func()) *Store {
+	if committed == nil {
+		committed = func() {}
+	}
+	return &Store{db: db, tel: tel, committed: committed}
+}
+
+// InTx implements core.Store.
+func (s *Store) InTx(ctx context.Context, name string, fn func(core.Tx) error) error {
+	system := "mysql"
+	if sqldb.IsSQLite(s.db) {
+		system = "sqlite"
+	}
+	ctx, end := s.tel.Span(ctx, name, trace.SpanKindClient, attribute.String("db.system", system))
+	wrote := false
+	err := sqldb.InTx(ctx, s.db, func(db *gorm.DB) error {
+		t := &tx{db: db}
+		err := fn(t)
+		wrote = t.wrote
+		if errors.Is(err, core.ErrAgain) {
+			return sqldb.Race(err)
+		}
+		return err
+	}, sqldb.RetryDuplicates())
+	if refusal := (*contract.Refusal)(nil); errors.As(err, &refusal) {
+		end(nil) // an answer, not a failure
+	} else {
+		end(err)
+	}
+	if err == nil && wrote {
+		s.committed()
+	}
+	return edge(err)
+}
+
+// edge turns what the caller may wait out into a refusal that says so.
+func edge(err error) error {
+	if err == nil || !sqldb.IsTransient(err) {
+		return err
+	}
+	if refusal := (*contract.Refusal)(nil); errors.As(err, &refusal) {
+		return err
+	}
+	return contract.Refuse(contract.CodeUnavailable, "This cannot be answered right now. The outcome may be unknown; ask again.").Because(err)
+}
+
+// table is the order table of a shard.
+func table(shard int) string { return fmt.Sprintf("orders_%02d", shard) }
+
+// byShard groups order_sns by table, in the order in which everybody locks: shards and order_sns ascending.
+func byShard(orderSNs []string) ([][]int64, error) {
+	groups := make([][]int64, Shards)
+	for _, sn := range orderSNs {
+		shard, err := ordersn.ShardOf(sn, Shards)
+		if err != nil {
+			return nil, err
+		}
+		n, err := id(sn)
+		if err != nil {
+			return nil, err
+		}
+		groups[shard] = append(groups[shard], n)
+	}
+	for _, g := range groups {
+		slices.Sort(g)
+	}
+	return groups, nil
+}
+
+func id(s string) (int64, error) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("id: %w", err)
+	}
+	return n, nil
+}
+
+func text(n int64) string { return strconv.FormatInt(n, 10) }
+
+// Order implements core.Store.
+func (s *Store) Order(ctx context.Context, orderSN string) (core.Order, bool, error) {
+	var o core.Order
+	groups, err := byShard([]string{orderSN})
+	if err != nil {
+		return o, false, err
+	}
+	db := s.db.WithContext(ctx)
+	found, err := readOrders(db, groups, false)
+	if err != nil {
+		return o, false, edge(err)
+	}
+	if len(found) == 0 {
+		return o, false, nil
+	}
+	if err := fillRefunds(db, found); err != nil {
+		return o, false, edge(err)
+	}
+	return found[0], true, nil
+}
+
+// List implements core.Store.
+func (s *Store) List(ctx context.Context, q core.ListQuery) ([]core.Order, error) {
+	db := s.db.WithContext(ctx)
+	// A user's orders are in the shard of the user's gene.
+	find := db.Table(table(int(ordersn.Gene(q.UserID))%Shards)).Where("user_id = ? AND tombstone = ?", q.UserID, false)
+	if q.State != "" {
+		find = find.Where("state = ?", string(q.State))
+	}
+	if !q.Before.CreatedAt.IsZero() {
+		before, err := id(q.Before.OrderSN)
+		if err != nil {
+			return nil, err
+		}
+		find = find.Where("created_at < ? OR (created_at = ? AND order_sn < ?)", q.Before.CreatedAt, q.Before.CreatedAt, before)
+	}
+	var rows []orderRow
+	if err := find.Order("created_at DESC, order_sn DESC").Limit(q.Limit).Find(&rows).Error; err != nil {
+		return nil, edge(err)
+	}
+	orders, err := withLines(db, rows)
+	if err != nil {
+		return nil, edge(err)
+	}
+	if err := fillRefunds(db, orders); err != nil {
+		return nil, edge(err)
+	}
+	return orders, nil
+}
+
+// Payment implements core.Store.
+func (s *Store) Payment(ctx context.Context, paymentID string) (core.Payment, bool, error) {
+	p, found, err := findPayment(s.db.WithContext(ctx), paymentID)
+	return p, found, edge(err)
+}
+
+// LateOrders implements core.Store.
+func (s *Store) LateOrders(ctx context.Context, before time.Time, limit int) ([]core.Order, error) {
+	var late []core.Order
+	for shard := range Shards {
+		var rows []orderRow
+		err := s.db.WithContext(ctx).Table(table(shard)).
+			Where("state = ? AND close_check_at <= ?", string(core.Pending), before).
+			Order("close_check_at").Limit(limit - len(late)).Find(&rows).Error
+		if err != nil {
+			return nil, edge(err)
+		}
+		for _, r := range rows {
+			late = append(late, r.order())
+		}
+		if len(late) >= limit {
+			break
+		}
+	}
+	return late, nil
+}
+
+// LookAgain implements core.Store.
+func (s *Store) LookAgain(ctx context.Context, orderSNs []string, at time.Time) error {
+	groups, err := byShard(orderSNs)
+	if err != nil {
+		return err
+	}
+	for shard, sns := range groups {
+		if len(sns) == 0 {
+			continue
+		}
+		err := s.db.WithContext(ctx).Table(table(shard)).
+			Where("order_sn IN ? AND state = ?", sns, string(core.Pending)).
+			Updates(map[string]any{"close_check_at": at, "close_resends": gorm.Expr("close_resends + 1")}).Error
+		if err != nil {
+			return edge(err)
+		}
+	}
+	return nil
+}
+
+// DueRefunds implements core.Store.
+func (s *Store) DueRefunds(ctx context.Context, now time.Time, limit int) ([]core.Refund, error) {
+	var rows []refundRow
+	err := s.db.WithContext(ctx).Where("state = ? AND next_attempt_at <= ?", string(core.RefundPending), now).
+		Order("next_attempt_at").Limit(limit).Find(&rows).Error
+	if err != nil {
+		return nil, edge(err)
+	}
+	due := make([]core.Refund, len(rows))
+	for i, r := range rows {
+		due[i] = r.refund()
+	}
+	return due, nil
+}
+
+// ClaimRefund implements core.Store.
+func (s *Store) ClaimRefund(ctx context.Context, r core.Refund, next time.Time) (bool, error) {
+	pid, err := id(r.PaymentID)
+	if err != nil {
+		return false, err
+	}
+	res := s.db.WithContext(ctx).Model(&refundRow{}).
+		Where("payment_id = ? AND state = ? AND attempts = ?", pid, string(core.RefundPending), r.Attempts).
+		Updates(map[string]any{"attempts": r.Attempts + 1, "next_attempt_at": next})
+	return res.RowsAffected == 1, edge(res.Error)
+}
+
+// FinishRefund implements core.Store.
+func (s *Store) FinishRefund(ctx context.Context, paymentID string, to core.RefundState, lastError string, at time.Time) (bool, error) {
+	pid, err := id(paymentID)
+	if err != nil {
+		return false, err
+	}
+	res := s.db.WithContext(ctx).Model(&refundRow{}).
+		Where("payment_id = ? AND state = ?", pid, string(core.RefundPending)).
+		Updates(map[string]any{"state": string(to), "last_error": cut(lastError), "finished_at": at})
+	return res.RowsAffected == 1, edge(res.Error)
+}
+
+// NoteRefundError implements core.Store.
+func (s *Store) NoteRefundError(ctx context.Context, paymentID, lastError string) error {
+	pid, err := id(paymentID)
+	if err != nil {
+		return err
+	}
+	return edge(s.db.WithContext(ctx).Model(&refundRow{}).
+		Where("payment_id = ? AND state = ?", pid, string(core.RefundPending)).
+		Update("last_error", cut(lastError)).Error)
+}
+
+// cut fits an error's text into its column.
+func cut(s string) string {
+	r := []rune(s)
+	return string(r[:min(len(r), 255)])
+}

@@ -1,0 +1,268 @@
+package store
+
+import (
+	"time"
+
+	"gorm.io/gorm"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/idempotency"
+	"flashsale.internal/pkg/outbox"
+	"flashsale.internal/pkg/sqldb"
+	"flashsale.internal/services/order/internal/core"
+)
+
+// tx is one transaction.
+type tx struct {
+	db    *gorm.DB
+	wrote bool // something to the outbox
+}
+
+func (t *tx) LockOrders(orderSNs []string) (map[string]core.Order, error) {
+	groups, err := byShard(orderSNs)
+	if err != nil {
+		return nil, err
+	}
+	found, err := readOrders(t.db, groups, true)
+	if err != nil {
+		return nil, err
+	}
+	orders := make(map[string]core.Order, len(found))
+	for _, o := range found {
+		orders[o.OrderSN] = o
+	}
+	return orders, nil
+}
+
+func (t *tx) InsertOrders(orders []core.Order) error {
+	sns := make([]string, len(orders))
+	rows := make(map[int64]orderRow, len(orders))
+	items := make([]itemRow, 0, len(orders))
+	for i, o := range orders {
+		sn, err := id(o.OrderSN)
+		if err != nil {
+			return err
+		}
+		activity, err := id(o.ActivityID)
+		if err != nil {
+			return err
+		}
+		sns[i] = o.OrderSN
+		rows[sn] = orderRow{
+			OrderSN: sn, UserID: o.UserID, ActivityID: activity, Bucket: o.Bucket, State: string(o.State),
+			Amount: o.Amount, Currency: o.Currency, CreatedAt: o.CreatedAt, ExpiresAt: o.ExpiresAt,
+			CloseCheckAt: o.ExpiresAt, Traceparent: o.Traceparent,
+		}
+		for n, l := range o.Lines {
+			sku, err := id(l.SKUID)
+			if err != nil {
+				return err
+			}
+			items = append(items, itemRow{OrderSN: sn, LineNo: n, SKUID: sku, Qty: l.Qty, Price: l.Price})
+		}
+	}
+	if err := t.insert(sns, func(sn int64) orderRow { return rows[sn] }); err != nil {
+		return err
+	}
+	// 256 orders of 16 lines: bounded statements.
+	return t.db.CreateInBatches(items, 1000).Error
+}
+
+func (t *tx) InsertTombstones(orderSNs []string, at time.Time) error {
+	return t.insert(orderSNs, func(sn int64) orderRow {
+		return orderRow{
+			OrderSN: sn, State: string(core.Closed), Tombstone: true, CreatedAt: at, ExpiresAt: at, ClosedAt: &at, CloseCheckAt: at,
+		}
+	})
+}
+
+func (t *tx) insert(orderSNs []string, row func(int64) orderRow) error {
+	groups, err := byShard(orderSNs)
+	if err != nil {
+		return err
+	}
+	for shard, sns := range groups {
+		if len(sns) == 0 {
+			continue
+		}
+		rows := make([]orderRow, len(sns))
+		for i, sn := range sns {
+			rows[i] = row(sn)
+		}
+		if err := t.db.Table(table(shard)).Create(&rows).Error; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step is one compare-and-swap of orders.
+func (t *tx) step(orderSNs []string, from core.State, set map[string]any) (int, error) {
+	groups, err := byShard(orderSNs)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for shard, sns := range groups {
+		if len(sns) == 0 {
+			continue
+		}
+		res := t.db.Table(table(shard)).
+			Where("order_sn IN ? AND state = ? AND tombstone = ?", sns, string(from), false).Updates(set)
+		if res.Error != nil {
+			return 0, res.Error
+		}
+		n += int(res.RowsAffected)
+	}
+	return n, nil
+}
+
+func (t *tx) Close(orderSNs []string, reason string, at time.Time) (int, error) {
+	return t.step(orderSNs, core.Pending, map[string]any{"state": string(core.Closed), "closed_at": at, "close_reason": reason})
+}
+
+func (t *tx) Pay(orderSN, paymentID string, at time.Time) (int, error) {
+	pid, err := id(paymentID)
+	if err != nil {
+		return 0, err
+	}
+	return t.step([]string{orderSN}, core.Pending, map[string]any{"state": string(core.Paid), "paid_at": at, "paid_by": pid})
+}
+
+func (t *tx) Refund(orderSN string, at time.Time) (int, error) {
+	return t.step([]string{orderSN}, core.Paid, map[string]any{"state": string(core.Refunded), "refunded_at": at})
+}
+
+func (t *tx) HoldForPayment(orderSN string, until time.Time) (int, error) {
+	groups, err := byShard([]string{orderSN})
+	if err != nil {
+		return 0, err
+	}
+	for shard, sns := range groups {
+		if len(sns) == 0 {
+			continue
+		}
+		// The sweeper has nothing to look for before the grace is over, either.
+		res := t.db.Table(table(shard)).
+			Where("order_sn IN ? AND state = ? AND paying_until IS NULL", sns, string(core.Pending)).
+			Updates(map[string]any{"paying_until": until, "close_check_at": until})
+		return int(res.RowsAffected), res.Error
+	}
+	return 0, nil
+}
+
+func (t *tx) AddEvents(events []contract.OrderEvent) error {
+	t.wrote = true
+	return outbox.Append(t.db, contract.TopicOrderEvents, events...)
+}
+
+func (t *tx) Remembered(call core.Call) ([]byte, bool, error) {
+	stored, err := idempotency.Begin(t.db, key(call))
+	if err != nil || stored == nil {
+		return nil, false, err
+	}
+	return stored.Body, true, nil
+}
+
+func (t *tx) Remember(call core.Call, status int, answer []byte) error {
+	return idempotency.Save(t.db, key(call), status, answer)
+}
+
+func (t *tx) PaymentsOf(orderSNs []string) ([]core.Payment, error) {
+	sns := make([]int64, len(orderSNs))
+	for i, sn := range orderSNs {
+		n, err := id(sn)
+		if err != nil {
+			return nil, err
+		}
+		sns[i] = n
+	}
+	var rows []paymentRow
+	if err := t.db.Where("order_sn IN ?", sns).Find(&rows).Error; err != nil {
+		return nil, err
+	}
+	payments := make([]core.Payment, len(rows))
+	for i, r := range rows {
+		payments[i] = r.payment()
+	}
+	return payments, nil
+}
+
+func (t *tx) LockPayment(paymentID string) (core.Payment, bool, error) {
+	return findPayment(sqldb.ForUpdate(t.db), paymentID)
+}
+
+func (t *tx) InsertPayment(p core.Payment) error {
+	pid, err := id(p.PaymentID)
+	if err != nil {
+		return err
+	}
+	sn, err := id(p.OrderSN)
+	if err != nil {
+		return err
+	}
+	return t.db.Create(&paymentRow{
+		PaymentID: pid, OrderSN: sn, UserID: p.UserID, Provider: p.Provider, State: string(p.State), Amount: p.Amount,
+		Currency: p.Currency, PaidAmount: p.PaidAmount, PaidCurrency: p.PaidCurrency, CreatedAt: p.CreatedAt, FinishedAt: maybe(p.FinishedAt),
+	}).Error
+}
+
+func (t *tx) MovePayment(p core.Payment, from ...core.PaymentState) (int, error) {
+	pid, err := id(p.PaymentID)
+	if err != nil {
+		return 0, err
+	}
+	states := make([]string, len(from))
+	for i, f := range from {
+		states[i] = string(f)
+	}
+	res := t.db.Model(&paymentRow{}).Where("payment_id = ? AND state IN ?", pid, states).Updates(map[string]any{
+		"state": string(p.State), "paid_amount": p.PaidAmount, "paid_currency": p.PaidCurrency, "finished_at": p.FinishedAt,
+	})
+	return int(res.RowsAffected), res.Error
+}
+
+func (t *tx) PaymentEvent(provider, eventID string) (core.PaymentEvent, bool, error) {
+	var rows []eventRow
+	err := t.db.Where("provider = ? AND event_id = ?", provider, eventID).Limit(1).Find(&rows).Error
+	if err != nil || len(rows) == 0 {
+		return core.PaymentEvent{}, false, err
+	}
+	return rows[0].event(), true, nil
+}
+
+func (t *tx) InsertPaymentEvent(e core.PaymentEvent) error {
+	pid, err := id(e.PaymentID)
+	if err != nil {
+		return err
+	}
+	return t.db.Create(&eventRow{
+		Provider: e.Provider, EventID: e.EventID, PaymentID: pid, Outcome: string(e.Outcome), Amount: e.Amount,
+		Currency: e.Currency, Handled: string(e.Handled), ReceivedAt: e.ReceivedAt,
+	}).Error
+}
+
+func (t *tx) MovePaymentEvent(provider, eventID string, from, to core.Handled) (int, error) {
+	res := t.db.Model(&eventRow{}).
+		Where("provider = ? AND event_id = ? AND handled = ?", provider, eventID, string(from)).Update("handled", string(to))
+	return int(res.RowsAffected), res.Error
+}
+
+func (t *tx) InsertRefund(r core.Refund) error {
+	pid, err := id(r.PaymentID)
+	if err != nil {
+		return err
+	}
+	sn, err := id(r.OrderSN)
+	if err != nil {
+		return err
+	}
+	return t.db.Create(&refundRow{
+		PaymentID: pid, OrderSN: sn, Provider: r.Provider, Amount: r.Amount, Currency: r.Currency, State: string(r.State),
+		Reason: r.Reason, NextAttemptAt: r.NextAttemptAt, CreatedAt: r.CreatedAt,
+	}).Error
+}
+
+func key(c core.Call) idempotency.Key {
+	return idempotency.Key{Caller: c.Caller, Method: c.Method, Path: c.Path, Value: c.Key, BodyHash: idempotency.HashBody(c.Body)}
+}
