@@ -2,9 +2,11 @@ module flashsale.internal/tools
 
 go 1.26.0
 
+require flashsale.internal/pkg v0.0.0
+
 require (
 	filippo.io/edwards25519 v1.2.0 // indirect
-	flashsale.internal/pkg v0.0.0
+	github.com/alecthomas/kong v1.17.0 // indirect
 	github.com/alicebob/miniredis/v2 v2.40.0 // indirect
 	github.com/apache/rocketmq-client-go/v2 v2.1.3-0.20250427084711-67ec50b93040 // indirect
 	github.com/apapsch/go-jsonmerge/v2 v2.0.0 // indirect

@@ -114,3 +114,9 @@ only_one() {
     exec 9>"$RUN_DIR/.lock"
     flock -w 300 9 || die "another '${0##*/}' is at work on $RUN_DIR"
 }
+
+# make_topics: returns when the system's own topics are there and visible, on whatever broker ROCKETMQ_NAMESRV leads to.
+make_topics() {
+    need go
+    (cd "$root" && go build -o .bin/topics ./tools/cmd/topics && .bin/topics)
+}

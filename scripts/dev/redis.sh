@@ -26,5 +26,5 @@ EOF
 
 redis_answers() {
     # A write: while Redis loads its append-only file it answers PING but refuses this.
-    [[ $(redis-cli -h 127.0.0.1 -p "$REDIS_PORT" SET dev:ready 1 EX 60) == OK ]]
+    [[ $(redis-cli -h 127.0.0.1 -p "$REDIS_PORT" SET dev:ready 1 PX 100) == OK ]]
 }

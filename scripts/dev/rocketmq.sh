@@ -38,6 +38,7 @@ broker_up() {
         "-Drocketmq.home.dir=$dir/" "-Duser.home=$dir/" \
         org.apache.rocketmq.broker.BrokerStartup -n "127.0.0.1:$NAMESRV_PORT" -c "$dir/broker.conf"
     wait_until broker 90 listens "$BROKER_PORT"
+    make_topics # a broker that listens may register with the name server 10 s later
 }
 
 listens() { (exec 3<>"/dev/tcp/127.0.0.1/$1"); }

@@ -1,0 +1,167 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+
+	"flashsale.internal/pkg/contract"
+)
+
+// Activity is a sale as buyers see it.
+type Activity struct {
+	ActivityID   string    `json:"activity_id"`
+	Title        string    `json:"title"`
+	State        string    `json:"state"`
+	StartsAt     time.Time `json:"starts_at"`
+	EndsAt       time.Time `json:"ends_at"`
+	ServerTime   time.Time `json:"server_time"`
+	PerUserLimit int64     `json:"per_user_limit"`
+	Items        []struct {
+		SKUID    string `json:"sku_id"`
+		Name     string `json:"name"`
+		Price    int64  `json:"price"`
+		Currency string `json:"currency"`
+		Total    int64  `json:"total"`
+		Left     int64  `json:"left"`
+	} `json:"items"`
+}
+
+// Activity asks for a sale.
+func (c *Caller) Activity(ctx context.Context, id string) (Activity, error) {
+	var out Activity
+	_, err := c.do(ctx, call{method: http.MethodGet, url: c.origins.Seckill + "/v1/activities/" + url.PathEscape(id)}, &out)
+	return out, err
+}
+
+// Path is the secret for one purchase.
+type Path struct {
+	Path      string    `json:"path"`
+	OrderSN   string    `json:"order_sn"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// NewPath presses the button.
+func (c *Caller) NewPath(ctx context.Context, activityID string) (Path, error) {
+	var out Path
+	_, err := c.do(ctx, call{
+		method: http.MethodPost,
+		url:    c.origins.Seckill + "/v1/activities/" + url.PathEscape(activityID) + "/paths",
+		body:   struct{}{},
+	}, &out)
+	return out, err
+}
+
+// Status is how far a purchase has come.
+type Status string
+
+// The states of a purchase. They only rise; steps may be skipped.
+const (
+	Queued  Status = "queued"
+	Created Status = "created"
+	Paid    Status = "paid"
+	Closed  Status = "closed"
+	Failed  Status = "failed"
+)
+
+// Reservation is a purchase as its buyer sees it.
+type Reservation struct {
+	OrderSN   string    `json:"order_sn"`
+	Status    Status    `json:"status"`
+	Reason    string    `json:"reason"`
+	ExpiresAt time.Time `json:"expires_at"`
+	ResultURL string    `json:"result_url"`
+	EventsURL string    `json:"events_url"`
+	OrderURL  string    `json:"order_url"`
+}
+
+// Reserve uses a path. After a 503 or a time-out the outcome is unknown and the same path is posted again, which never
+// buys twice.
+func (c *Caller) Reserve(ctx context.Context, activityID, path string, lines []contract.Line) (Reservation, error) {
+	var out Reservation
+	_, err := c.do(ctx, call{
+		method: http.MethodPost,
+		url: c.origins.Seckill + "/v1/activities/" + url.PathEscape(activityID) + "/paths/" + url.PathEscape(path) +
+			"/reservations",
+		body: struct {
+			Lines []contract.Line `json:"lines"`
+		}{lines},
+	}, &out)
+	return out, err
+}
+
+// Reservation asks how a purchase stands.
+func (c *Caller) Reservation(ctx context.Context, activityID, orderSN string) (Reservation, error) {
+	var out Reservation
+	_, err := c.do(ctx, call{
+		method: http.MethodGet,
+		url: c.origins.Seckill + "/v1/activities/" + url.PathEscape(activityID) + "/reservations/" +
+			url.PathEscape(orderSN),
+	}, &out)
+	return out, err
+}
+
+// Order is an order as its buyer sees it.
+type Order struct {
+	OrderSN     string    `json:"order_sn"`
+	ActivityID  string    `json:"activity_id"`
+	UserID      string    `json:"user_id"`
+	State       string    `json:"state"` // pending, paid, closed, refunded
+	Amount      int64     `json:"amount"`
+	Currency    string    `json:"currency"`
+	CreatedAt   time.Time `json:"created_at"`
+	ExpiresAt   time.Time `json:"expires_at"`
+	PaidAt      time.Time `json:"paid_at"`
+	ClosedAt    time.Time `json:"closed_at"`
+	CloseReason string    `json:"close_reason"`
+}
+
+// Order asks for an order.
+func (c *Caller) Order(ctx context.Context, orderSN string) (Order, error) {
+	var out Order
+	_, err := c.do(ctx, call{method: http.MethodGet, url: c.origins.Order + "/v1/orders/" + url.PathEscape(orderSN)}, &out)
+	return out, err
+}
+
+// Cancel closes an unpaid order.
+func (c *Caller) Cancel(ctx context.Context, orderSN string) (Order, error) {
+	var out Order
+	_, err := c.do(ctx, call{
+		method: http.MethodPost, url: c.origins.Order + "/v1/orders/" + url.PathEscape(orderSN) + "/cancel",
+	}, &out)
+	return out, err
+}
+
+// Payment is a payment that was begun.
+type Payment struct {
+	PaymentID string `json:"payment_id"`
+	State     string `json:"state"`
+	PayURL    string `json:"pay_url"`
+}
+
+// StartPayment begins a payment with the sandbox provider. The same key again is the same payment.
+func (c *Caller) StartPayment(ctx context.Context, orderSN, key string) (Payment, error) {
+	var out Payment
+	_, err := c.do(ctx, call{
+		method: http.MethodPost,
+		url:    c.origins.Order + "/v1/orders/" + url.PathEscape(orderSN) + "/payments",
+		body: struct {
+			Provider string `json:"provider"`
+		}{"sandbox"},
+		key: key,
+	}, &out)
+	return out, err
+}
+
+// PlayProvider lets the sandbox provider report success.
+func (c *Caller) PlayProvider(ctx context.Context, paymentID string) error {
+	_, err := c.do(ctx, call{
+		method: http.MethodPost,
+		url:    c.origins.Order + "/v1/payments/" + url.PathEscape(paymentID) + "/sandbox",
+		body: struct {
+			Outcome string `json:"outcome"`
+		}{"succeeded"},
+	}, nil)
+	return err
+}

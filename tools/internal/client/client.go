@@ -1,0 +1,175 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Options of a Client. The zero value is usable.
+type Options struct {
+	Timeout     time.Duration // of one attempt; 10 s when 0
+	Connections int           // to one origin at a time; 256 when 0
+	Attempts    int           // of a call that may be repeated; 8 when 0, 1 = no retries
+	Secret      string        // signs tokens here; "" asks the services for developer's tokens
+}
+
+// Client calls the services for any number of callers.
+type Client struct {
+	origins Origins
+	opts    Options
+	http    *http.Client
+}
+
+// New makes a client; it calls nobody.
+func New(o Origins, opts Options) *Client {
+	if opts.Timeout <= 0 {
+		opts.Timeout = 10 * time.Second
+	}
+	if opts.Connections <= 0 {
+		opts.Connections = 256
+	}
+	if opts.Attempts <= 0 {
+		opts.Attempts = 8
+	}
+	return &Client{origins: o, opts: opts, http: &http.Client{
+		Transport: &http.Transport{
+			MaxConnsPerHost:     opts.Connections,
+			MaxIdleConns:        3 * opts.Connections,
+			MaxIdleConnsPerHost: opts.Connections,
+			IdleConnTimeout:     30 * time.Second,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// Origins is where the services are.
+func (c *Client) Origins() Origins { return c.origins }
+
+// Close ends idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Caller makes calls with one token.
+type Caller struct {
+	*Client
+	token string
+}
+
+// As makes calls with that token; "" is nobody.
+func (c *Client) As(token string) *Caller { return &Caller{Client: c, token: token} }
+
+type call struct {
+	method string
+	url    string
+	body   any    // nil = none
+	key    string // Idempotency-Key
+	accept string
+	// once forbids a repetition after a time-out or a broken connection, as the call may have been carried out.
+	once bool
+}
+
+// do makes a call, again while the answer is 429 or 503 or none at all, and decodes a success into out (unless nil).
+func (c *Caller) do(ctx context.Context, in call, out any) (http.Header, error) {
+	var body []byte
+	if in.body != nil {
+		var err error
+		if body, err = json.Marshal(in.body); err != nil {
+			return nil, err
+		}
+	}
+	for attempt := 1; ; attempt++ {
+		header, err := c.attempt(ctx, in, body, out)
+		if err == nil {
+			return header, nil
+		}
+		wait, again := retryAfter(err, attempt, in.once)
+		if !again || attempt >= c.opts.Attempts {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w; before that: %w", ctx.Err(), err)
+		case <-time.After(wait):
+		}
+	}
+}
+
+// retryAfter says whether and when to repeat. The wait doubles from 100 ms to 3 s, never less than what the service
+// asked for, and half of it is left to chance so that callers refused together do not come back together.
+func retryAfter(err error, attempt int, once bool) (time.Duration, bool) {
+	wait := min(100*time.Millisecond<<min(attempt-1, 10), 3*time.Second)
+	wait = wait/2 + rand.N(wait/2)
+	p := AsProblem(err)
+	switch {
+	case p == nil:
+		return wait, !once && !errors.Is(err, context.Canceled)
+	case p.Status == http.StatusTooManyRequests, p.Status == http.StatusServiceUnavailable && !once:
+		return max(wait, p.RetryAfter+rand.N(100*time.Millisecond)), true
+	}
+	return 0, false
+}
+
+func (c *Caller) attempt(ctx context.Context, in call, body []byte, out any) (http.Header, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, in.method, in.url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	if in.key != "" {
+		req.Header.Set("Idempotency-Key", in.key)
+	}
+	if in.accept != "" {
+		req.Header.Set("Accept", in.accept)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, 64<<20))
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", in.method, in.url, err)
+	}
+	if resp.StatusCode >= 300 {
+		return nil, problemOf(in, resp, raw)
+	}
+	switch out := out.(type) {
+	case nil:
+	case *[]byte:
+		*out = raw
+	default:
+		if err := json.Unmarshal(raw, out); err != nil {
+			return nil, fmt.Errorf("%s %s: the answer is not what was expected: %w", in.method, in.url, err)
+		}
+	}
+	return resp.Header, nil
+}
+
+func problemOf(in call, resp *http.Response, raw []byte) error {
+	p := &Problem{}
+	if json.Unmarshal(raw, p) != nil || p.Code == "" {
+		// Not one of ours: a proxy, or the wrong address.
+		p = &Problem{Detail: strings.ToValidUTF8(string(raw[:min(len(raw), 200)]), "?")}
+	}
+	p.Status = resp.StatusCode
+	p.call = in.method + " " + in.url
+	if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s >= 0 {
+		p.RetryAfter = time.Duration(s) * time.Second
+	}
+	return p
+}

@@ -1,0 +1,182 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// Product is what is to be made, with one SKU.
+type Product struct {
+	Name      string
+	ListPrice int64 // minor units
+	Currency  string
+}
+
+// NewProduct makes a product of one SKU and returns the SKU's id.
+func (c *Caller) NewProduct(ctx context.Context, p Product) (skuID string, err error) {
+	type sku struct {
+		SKUID     string `json:"sku_id,omitempty"`
+		Name      string `json:"name"`
+		ListPrice int64  `json:"list_price"`
+		Currency  string `json:"currency"`
+	}
+	type product struct {
+		Name string `json:"name"`
+		SKUs []sku  `json:"skus"`
+	}
+	var out product
+	if _, err = c.do(ctx, call{
+		method: http.MethodPost,
+		url:    c.origins.Inventory + "/v1/merchant/products",
+		body:   product{Name: p.Name, SKUs: []sku{{Name: p.Name, ListPrice: p.ListPrice, Currency: p.Currency}}},
+		once:   true,
+	}, &out); err != nil {
+		return "", err
+	}
+	if len(out.SKUs) != 1 || out.SKUs[0].SKUID == "" {
+		return "", fmt.Errorf("a product of one SKU was made and the answer names %d", len(out.SKUs))
+	}
+	return out.SKUs[0].SKUID, nil
+}
+
+// Item is one SKU of a sale.
+type Item struct {
+	SKUID string `json:"sku_id"`
+	Price int64  `json:"price"`
+	Stock int64  `json:"stock"`
+}
+
+// Draft is a sale to be made.
+type Draft struct {
+	Title        string    `json:"title"`
+	StartsAt     time.Time `json:"starts_at"`
+	EndsAt       time.Time `json:"ends_at"`
+	PerUserLimit int64     `json:"per_user_limit"`
+	PayWithinS   int64     `json:"pay_within_s"`
+	Items        []Item    `json:"items"`
+}
+
+// NewActivity makes a draft of a sale and returns its id.
+func (c *Caller) NewActivity(ctx context.Context, d Draft) (string, error) {
+	var out struct {
+		ActivityID string `json:"activity_id"`
+	}
+	_, err := c.do(ctx, call{
+		method: http.MethodPost, url: c.origins.Inventory + "/v1/merchant/activities", body: d, once: true,
+	}, &out)
+	return out.ActivityID, err
+}
+
+// Change is one of publish, pause, resume and end; each may be repeated.
+func (c *Caller) Change(ctx context.Context, activityID, change string) error {
+	_, err := c.do(ctx, call{
+		method: http.MethodPost,
+		url:    c.origins.Inventory + "/v1/merchant/activities/" + url.PathEscape(activityID) + "/" + change,
+	}, nil)
+	return err
+}
+
+// Stock is the three-way view of a sale's stock.
+type Stock struct {
+	AsOf time.Time  `json:"as_of"`
+	SKUs []SKUStock `json:"skus"`
+}
+
+// SKUStock is the three-way view of one SKU's stock, in pieces.
+type SKUStock struct {
+	SKUID string `json:"sku_id"`
+	Total int64  `json:"total"`
+	MySQL struct {
+		Available int64 `json:"available"`
+		Reserved  int64 `json:"reserved"`
+		Sold      int64 `json:"sold"`
+	} `json:"mysql"`
+	Gate struct {
+		Left int64 `json:"left"`
+		Held int64 `json:"held"`
+	} `json:"gate"`
+	Journal    int64 `json:"journal"`
+	InFlight   int64 `json:"in_flight"`
+	Difference int64 `json:"difference"`
+}
+
+func (s SKUStock) String() string {
+	return fmt.Sprintf("database: %d available, %d reserved, %d sold of %d; gate: %d left, %d held; journal %d, in flight %d, difference %d",
+		s.MySQL.Available, s.MySQL.Reserved, s.MySQL.Sold, s.Total, s.Gate.Left, s.Gate.Held, s.Journal, s.InFlight, s.Difference)
+}
+
+// Stock asks for the stock of a sale.
+func (c *Caller) Stock(ctx context.Context, activityID string) (Stock, error) {
+	var out Stock
+	_, err := c.do(ctx, call{
+		method: http.MethodGet,
+		url:    c.origins.Inventory + "/v1/merchant/activities/" + url.PathEscape(activityID) + "/stock",
+	}, &out)
+	return out, err
+}
+
+// Holding is one row of the ledger: who holds what.
+type Holding struct {
+	OrderSN string `json:"order_sn"`
+	UserID  string `json:"user_id"`
+	State   string `json:"state"` // reserved, sold, released, rejected
+}
+
+// Holdings asks for the whole ledger of a sale.
+func (c *Caller) Holdings(ctx context.Context, activityID string) ([]Holding, error) {
+	return pages[Holding](ctx, c, c.origins.Inventory+"/v1/merchant/activities/"+url.PathEscape(activityID)+"/orders")
+}
+
+// DeadLetter is a message that was given up on.
+type DeadLetter map[string]any
+
+// DeadLetters asks for all of them.
+func (c *Caller) DeadLetters(ctx context.Context) ([]DeadLetter, error) {
+	return pages[DeadLetter](ctx, c, c.origins.Inventory+"/v1/merchant/dead-letters")
+}
+
+// SettleDeadLetter does replay or reject.
+func (c *Caller) SettleDeadLetter(ctx context.Context, id, what string) error {
+	_, err := c.do(ctx, call{
+		method: http.MethodPost,
+		url:    c.origins.Inventory + "/v1/merchant/dead-letters/" + url.PathEscape(id) + "/" + what,
+	}, nil)
+	return err
+}
+
+// Reconcile compares and repairs a sale; the answer is for people.
+func (c *Caller) Reconcile(ctx context.Context, activityID string) (json.RawMessage, error) {
+	var out json.RawMessage
+	_, err := c.do(ctx, call{
+		method: http.MethodPost,
+		url:    c.origins.Inventory + "/v1/merchant/activities/" + url.PathEscape(activityID) + "/reconciliations",
+	}, &out)
+	return out, err
+}
+
+// pages reads a list from its first to its last page.
+func pages[T any](ctx context.Context, c *Caller, list string) ([]T, error) {
+	var all []T
+	for cursor := ""; ; {
+		query := url.Values{"limit": {"100"}}
+		if cursor != "" {
+			query.Set("cursor", cursor)
+		}
+		var page struct {
+			Items      []T    `json:"items"`
+			NextCursor string `json:"next_cursor"`
+		}
+		if _, err := c.do(ctx, call{method: http.MethodGet, url: list + "?" + query.Encode()}, &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Items...)
+		if page.NextCursor == "" || page.NextCursor == cursor {
+			return all, nil
+		}
+		cursor = page.NextCursor
+	}
+}

@@ -1,0 +1,88 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+)
+
+// Origins says where the services answer. With one origin in front of all three (an edge, or allinone) they are equal.
+type Origins struct {
+	Seckill, Order, Inventory string
+}
+
+// Single is one origin in front of all services.
+func Single(url string) Origins { return Origins{Seckill: url, Order: url, Inventory: url} }
+
+func (o Origins) String() string {
+	if o.Seckill == o.Order && o.Order == o.Inventory {
+		return o.Seckill
+	}
+	return strings.Join([]string{o.Seckill, o.Order, o.Inventory}, " ")
+}
+
+// Addresses of `make up` and `make run`.
+var (
+	threeServices = Origins{
+		Seckill:   "http://127.0.0.1:8081",
+		Order:     "http://127.0.0.1:8082",
+		Inventory: "http://127.0.0.1:8083",
+	}
+	allInOne = Single("http://127.0.0.1:8080")
+)
+
+// Discover takes BASE_URL, or SECKILL_URL, ORDER_URL and INVENTORY_URL, where they are set; else the three services of
+// `make up` or the one process of `make run`, whichever answers.
+func Discover(ctx context.Context) (Origins, error) {
+	if base := os.Getenv("BASE_URL"); base != "" {
+		return checked(Single(strings.TrimRight(base, "/")))
+	}
+	o, set := threeServices, false
+	for name, field := range map[string]*string{
+		"SECKILL_URL": &o.Seckill, "ORDER_URL": &o.Order, "INVENTORY_URL": &o.Inventory,
+	} {
+		if v := os.Getenv(name); v != "" {
+			*field, set = strings.TrimRight(v, "/"), true
+		}
+	}
+	if set {
+		return checked(o)
+	}
+	for _, o := range []Origins{threeServices, allInOne} {
+		if answers(ctx, o) {
+			return o, nil
+		}
+	}
+	return Origins{}, errors.New("nothing answers on port 8080 or 8081: start the system with `make run` or `make up`, or set BASE_URL")
+}
+
+func checked(o Origins) (Origins, error) {
+	for _, s := range []string{o.Seckill, o.Order, o.Inventory} {
+		u, err := url.Parse(s)
+		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+			return Origins{}, fmt.Errorf("%q is not an address such as http://127.0.0.1:8080", s)
+		}
+	}
+	return o, nil
+}
+
+func answers(ctx context.Context, o Origins) bool {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, o.Seckill+"/v1/activities", nil)
+	if err != nil {
+		return false
+	}
+	c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := c.Do(req)
+	if err != nil {
+		return false
+	}
+	_ = resp.Body.Close()
+	return true
+}
