@@ -72,9 +72,7 @@ fmt: $(GOLANGCI_LINT) ## Formats all Go code
 	@$(GOLANGCI_LINT) fmt $$(go list -f '{{.Dir}}/...' -m)
 
 generate: $(OAPI_CODEGEN) ## Go code from the OpenAPI files
-	@for cfg in services/*/api/cfg.yaml; do \
-	  (cd "$$(dirname "$$(dirname "$$cfg")")" && "$(CURDIR)/$(OAPI_CODEGEN)" -config api/cfg.yaml -o api/api.gen.go api/openapi.yaml) || exit 1; \
-	done
+	@scripts/dev/generate $(OAPI_CODEGEN)
 
 clean: ## Stops everything of this folder and deletes what it built and stored
 	@scripts/dev/services kill

@@ -91,7 +91,7 @@ end() {
         return 0
     fi
     kill "-$signal" "$pid" 2>/dev/null || true
-    while pid_of "$part" >/dev/null; do
+    until gone "$pid"; do # not pid_of: a dying process loses its command line before it frees its ports
         if ((SECONDS >= deadline)); then
             say "$part did not end in $3 s and is killed" >&2
             kill -KILL "$pid" 2>/dev/null || true
