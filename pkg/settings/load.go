@@ -43,9 +43,14 @@ func Load[T any](dst *T, environ map[string]string) error {
 	if environ == nil {
 		environ = env.ToMap(os.Environ())
 	}
-	opts := env.Options{Environment: environ, SetDefaultsForZeroValuesOnly: true}
-	if err := env.ParseWithOptions(dst, opts); err != nil {
+	before := *dst
+	if err := env.ParseWithOptions(dst, env.Options{Environment: environ}); err != nil {
 		return sentence[T](err, environ)
+	}
+	for _, l := range leaves(reflect.TypeFor[T]()) {
+		if preset := reflect.ValueOf(&before).Elem().FieldByIndex(l.index); environ[l.key] == "" && !preset.IsZero() {
+			reflect.ValueOf(dst).Elem().FieldByIndex(l.index).Set(preset)
+		}
 	}
 	production := false
 	groups(reflect.ValueOf(dst).Elem(), func(v any) {

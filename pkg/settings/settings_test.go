@@ -1,0 +1,171 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+type config struct {
+	App
+	HTTP
+	MySQL
+	Redis
+	RocketMQ
+	Auth
+	Internal
+	Grace    time.Duration `env:"GRACE" envDefault:"3s"`
+	Workers  int           `env:"WORKERS" envDefault:"4"`
+	Rate     float64       `env:"PATH_RATE" envDefault:"1000"`
+	PathKeys []string      `env:"PATH_KEYS" secret:"true"`
+	Must     string        `env:"MUST,required"`
+}
+
+func (c *config) Validate() error {
+	if c.Workers < 1 {
+		return Wrong("WORKERS", "is %d and must be at least 1", c.Workers)
+	}
+	return nil
+}
+
+const strong = "0123456789abcdef0123456789abcdef"
+
+func environ(changes ...string) map[string]string {
+	m := map[string]string{"MYSQL_DSN": "root:hush@tcp(127.0.0.1:3306)/x", "MUST": "1"}
+	for _, c := range changes {
+		k, v, _ := strings.Cut(c, "=")
+		m[k] = v
+	}
+	return m
+}
+
+func production(changes ...string) map[string]string {
+	return environ(append([]string{"APP_ENV=production", "AUTH_HS256_SECRET=" + strong, "INTERNAL_SECRET=" + strong + "x"}, changes...)...)
+}
+
+func TestLoadDefaults(t *testing.T) {
+	var c config
+	require.NoError(t, Load(&c, environ()))
+	require.False(t, c.Production())
+	require.Equal(t, slog.LevelInfo, c.LogLevel)
+	require.Equal(t, ":8080", c.HTTP.Addr)
+	require.Equal(t, "127.0.0.1:9080", c.AdminAddr)
+	require.Equal(t, []string{"127.0.0.1:6379"}, c.Redis.Addrs)
+	require.Equal(t, 3*time.Second, c.Grace)
+	require.Equal(t, DevelopmentAuthSecret, c.HS256Secret)
+	require.Equal(t, DevelopmentInternalSecret, c.Internal.Secret)
+}
+
+func TestLoadReads(t *testing.T) {
+	c := config{HTTP: HTTP{Addr: ":8081"}, Grace: time.Minute}
+	require.NoError(t, Load(&c, environ("REDIS_ADDRS=a:1,b:2", "LOG_LEVEL=warn", "GRACE=250ms", "AUTH_JWKS_URL=http://idp/keys")))
+	require.Equal(t, ":8081", c.HTTP.Addr, "what was there before is the default")
+	require.Equal(t, []string{"a:1", "b:2"}, c.Redis.Addrs)
+	require.Equal(t, slog.LevelWarn, c.LogLevel)
+	require.Equal(t, 250*time.Millisecond, c.Grace)
+	require.Empty(t, c.HS256Secret, "no default secret beside a key set")
+	c = config{HTTP: HTTP{Addr: ":8081"}}
+	require.NoError(t, Load(&c, environ("HTTP_ADDR=:1")))
+	require.Equal(t, ":1", c.HTTP.Addr)
+}
+
+func TestLoadFromTheProcess(t *testing.T) {
+	t.Setenv("MYSQL_DSN", "x")
+	t.Setenv("MUST", "from the process")
+	var c config
+	require.NoError(t, Load(&c, nil))
+	require.Equal(t, "from the process", c.Must)
+}
+
+func TestProductionIsAccepted(t *testing.T) {
+	var c config
+	require.NoError(t, Load(&c, production()))
+	require.True(t, c.Production())
+	c = config{}
+	require.NoError(t, Load(&c, production("AUTH_HS256_SECRET=", "AUTH_JWKS_URL=https://idp.example/keys")))
+}
+
+func TestAWrongSettingIsOneSentenceThatNamesIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		environ  map[string]string
+		variable string
+		says     string
+	}{
+		"duration":           {environ("GRACE=5 parsecs"), "GRACE", `GRACE is "5 parsecs", which is not a duration`},
+		"duration no unit":   {environ("DRAIN_TIMEOUT=20"), "DRAIN_TIMEOUT", "not a duration"},
+		"duration range":     {environ("DRAIN_TIMEOUT=1ms"), "DRAIN_TIMEOUT", "must be 1s to 10m"},
+		"int":                {environ("WORKERS=four"), "WORKERS", "not a whole number"},
+		"own rule":           {environ("WORKERS=0"), "WORKERS", "at least 1"},
+		"float":              {environ("PATH_RATE=fast"), "PATH_RATE", "not a number"},
+		"bool":               {environ("PPROF=maybe"), "PPROF", "true or false"},
+		"level":              {environ("LOG_LEVEL=loud"), "LOG_LEVEL", "debug, info"},
+		"required":           {map[string]string{"MYSQL_DSN": "x"}, "MUST", "MUST is required and not set"},
+		"no DSN":             {map[string]string{"MUST": "x"}, "MYSQL_DSN", "MYSQL_DSN is required and not set"},
+		"env":                {environ("APP_ENV=prod"), "APP_ENV", `APP_ENV is "prod"`},
+		"address":            {environ("HTTP_ADDR=8080"), "HTTP_ADDR", "not an address"},
+		"address port":       {environ("HTTP_ADDR=:70000"), "HTTP_ADDR", "not an address"},
+		"admin address":      {environ("ADMIN_ADDR=localhost"), "ADMIN_ADDR", "not an address"},
+		"redis address":      {environ("REDIS_ADDRS=a:1,b"), "REDIS_ADDRS", `"b"`},
+		"redis db":           {environ("REDIS_DB=-1"), "REDIS_DB", "negative"},
+		"redis cluster db":   {environ("REDIS_ADDRS=a:1,b:2", "REDIS_DB=1"), "REDIS_DB", "cluster"},
+		"namesrv":            {environ("ROCKETMQ_NAMESRV=:9876"), "ROCKETMQ_NAMESRV", "not an address"},
+		"prefix":             {environ("ROCKETMQ_PREFIX=a%b"), "ROCKETMQ_PREFIX", "letters"},
+		"both keys":          {environ("AUTH_HS256_SECRET=a", "AUTH_JWKS_URL=http://a/"), "AUTH_HS256_SECRET", "exactly one"},
+		"jwks url":           {environ("AUTH_JWKS_URL=keys.json"), "AUTH_JWKS_URL", "URL"},
+		"dev tokens no key":  {environ("AUTH_JWKS_URL=http://a/", "AUTH_DEV_TOKENS=true"), "AUTH_DEV_TOKENS", "AUTH_HS256_SECRET"},
+		"prod no keys":       {production("AUTH_HS256_SECRET="), "AUTH_HS256_SECRET", "neither is set"},
+		"prod no internal":   {production("INTERNAL_SECRET="), "INTERNAL_SECRET", "not set"},
+		"prod short":         {production("INTERNAL_SECRET=short"), "INTERNAL_SECRET", "at least 32"},
+		"prod default":       {production("AUTH_HS256_SECRET=" + DevelopmentAuthSecret), "AUTH_HS256_SECRET", "for development"},
+		"prod default 2":     {production("INTERNAL_SECRET=" + DevelopmentInternalSecret), "INTERNAL_SECRET", "for development"},
+		"prod one character": {production("INTERNAL_SECRET=" + strings.Repeat("x", 40)), "INTERNAL_SECRET", "repeated"},
+		"prod dev tokens":    {production("AUTH_DEV_TOKENS=true"), "AUTH_DEV_TOKENS", "production"},
+		"prod plain jwks":    {production("AUTH_HS256_SECRET=", "AUTH_JWKS_URL=http://idp/keys"), "AUTH_JWKS_URL", "https"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var cfg config
+			err := Load(&cfg, c.environ)
+			var wrong *Error
+			require.True(t, errors.As(err, &wrong), "%v", err)
+			require.Equal(t, c.variable, wrong.Variable)
+			require.True(t, strings.HasPrefix(err.Error(), c.variable+" "), err.Error())
+			require.Contains(t, err.Error(), c.says)
+			require.NotContains(t, err.Error(), "\n")
+		})
+	}
+}
+
+func TestSecretsAreNotToldWhenTheyDoNotParse(t *testing.T) {
+	var c struct {
+		PIN int `env:"PIN" secret:"true"`
+	}
+	err := Load(&c, map[string]string{"PIN": "hush"})
+	require.EqualError(t, err, "PIN is not a whole number in range")
+}
+
+func TestDescribeHidesSecrets(t *testing.T) {
+	var c config
+	require.NoError(t, Load(&c, environ("PATH_KEYS=hush1,hush2", "AUTH_HS256_SECRET=hush", "REDIS_ADDRS=a:1,b:2")))
+	attrs := map[string]string{}
+	for _, a := range Describe(&c) {
+		attrs[a.Key] = a.Value.String()
+	}
+	require.NotContains(t, fmt.Sprint(attrs), "hush")
+	require.Equal(t, "(hidden)", attrs["MYSQL_DSN"])
+	require.Equal(t, "(hidden)", attrs["PATH_KEYS"])
+	require.Equal(t, "(hidden)", attrs["AUTH_HS256_SECRET"])
+	require.Equal(t, "a:1,b:2", attrs["REDIS_ADDRS"])
+	require.Equal(t, "3s", attrs["GRACE"])
+	require.Equal(t, "INFO", attrs["LOG_LEVEL"])
+	c.MySQL.DSN = ""
+	for _, a := range Describe(c) {
+		if a.Key == "MYSQL_DSN" {
+			require.Empty(t, a.Value.String())
+		}
+	}
+}
