@@ -37,8 +37,8 @@ type Gate interface {
 type Catalogue interface {
 	Sale(ctx context.Context, activityID string) (Sale, error)
 	Sales(ctx context.Context) ([]Sale, error)
-	// Left is the pieces left per SKU as the gate counts them.
-	Left(ctx context.Context, activityID string) (map[string]int64, error)
+	// Levels reads the gates of these activities at once; one without a gate is absent.
+	Levels(ctx context.Context, activityIDs []string) (map[string]Level, error)
 	// Ready tells whether this Redis has been filled: only then does "unknown" mean "does not exist".
 	Ready(ctx context.Context) (bool, error)
 	// Now is the clock that decides whether a sale is open.

@@ -46,12 +46,12 @@ func noReservation() error {
 func (s *Service) unknownSKU(activityID string, lines []contract.Line) error {
 	if v := s.Watch.fresh(activityID); v != nil {
 		for i, l := range lines {
-			if _, ok := v.left[l.SKUID]; !ok {
-				return contract.InvalidField(fmt.Sprintf("lines[%d].sku_id", i), "not part of this activity")
+			if _, ok := v.Left[l.SKUID]; !ok {
+				return contract.InvalidField(fmt.Sprintf("lines[%d].sku_id", i), "is not part of this activity")
 			}
 		}
 	}
-	return contract.InvalidField("lines", "a SKU is not part of this activity")
+	return contract.InvalidField("lines", "name a SKU that is not part of this activity")
 }
 
 // refusal turns what the ports report into what a buyer is told.
@@ -62,6 +62,8 @@ func (s *Service) refusal(ctx context.Context, activityID string, err error) err
 		return err
 	case errors.Is(err, ErrNoGate), errors.Is(err, ErrNoSale):
 		return s.missing(ctx, activityID, err)
+	case errors.Is(err, errNotReady):
+		return notReady(err)
 	case errors.Is(err, ErrOverloaded):
 		return contract.Refuse(contract.CodeOverloaded, "too many callers at once; nothing was taken").After(time.Second).Because(err)
 	case errors.Is(err, ErrUnavailable), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
@@ -89,5 +91,9 @@ func (s *Service) missing(ctx context.Context, activityID string, cause error) e
 	if ready && errors.Is(cause, ErrNoSale) {
 		return contract.Refuse(contract.CodeNotFound, "no such activity")
 	}
+	return notReady(cause)
+}
+
+func notReady(cause error) error {
 	return contract.Refuse(contract.CodeGateUnavailable, "the sale is not ready here yet").After(time.Second).Because(cause)
 }

@@ -37,9 +37,16 @@ func NewService(d Deps) *Service { return &Service{d} }
 // ActivityView is an activity as a buyer sees it at a moment.
 type ActivityView struct {
 	Sale
-	StateNow   State
+	State      State
 	ServerTime time.Time
 	Left       map[string]int64
+}
+
+func (v *view) at(now time.Time) ActivityView {
+	shown := v.Sale
+	// The gate's window is the one that holds.
+	shown.StartsAt, shown.EndsAt = v.Level.StartsAt, v.Level.EndsAt
+	return ActivityView{Sale: shown, State: v.StateAt(now), ServerTime: now, Left: v.Left}
 }
 
 // Activities lists open and scheduled sales by their start, from after the sale named by cursor.
@@ -49,47 +56,34 @@ func (s *Service) Activities(ctx context.Context, limit int, cursor string) (pag
 		return nil, "", s.refusal(ctx, "", err)
 	}
 	now := s.Watch.clock(ctx)
-	var shown []Sale
-	for _, sale := range all {
-		if st := sale.StateAt(now); st == StateOpen || st == StateScheduled {
-			shown = append(shown, sale)
+	var shown []ActivityView
+	for i := range all {
+		if v := all[i].at(now); v.State == StateOpen || v.State == StateScheduled {
+			shown = append(shown, v)
 		}
 	}
-	sort.Slice(shown, func(i, j int) bool { return earlier(shown[i], shown[j]) })
-	start := 0
+	sort.Slice(shown, func(i, j int) bool { return earlier(shown[i].Sale, shown[j].Sale) })
 	if cursor != "" {
 		after, err := openCursor(cursor)
 		if err != nil {
-			return nil, "", contract.InvalidField("cursor", "not a cursor of this list")
+			return nil, "", contract.InvalidField("cursor", "is not a cursor of this list")
 		}
-		start = sort.Search(len(shown), func(i int) bool { return earlier(after, shown[i]) })
+		shown = shown[sort.Search(len(shown), func(i int) bool { return earlier(after, shown[i].Sale) }):]
 	}
-	for _, sale := range shown[start:] {
-		if len(page) == limit {
-			next = cursorOf(page[limit-1].Sale)
-			break
-		}
-		v, err := s.Watch.get(ctx, sale.ActivityID, showAge, false)
-		switch {
-		case err == nil:
-			page = append(page, ActivityView{sale, sale.StateAt(now), now, v.left})
-		case errors.Is(err, ErrNoGate), errors.Is(err, ErrNoSale):
-			// Listed a moment ago and gone now, or still being filled.
-		default:
-			return nil, "", s.refusal(ctx, sale.ActivityID, err)
-		}
+	if len(shown) > limit {
+		shown = shown[:limit]
+		next = cursorOf(shown[limit-1].Sale)
 	}
-	return page, next, nil
+	return shown, next, nil
 }
 
 // Activity shows one sale.
 func (s *Service) Activity(ctx context.Context, activityID string) (ActivityView, error) {
-	v, err := s.Watch.get(ctx, activityID, showAge, true)
+	v, err := s.Watch.get(ctx, activityID, showAge)
 	if err != nil {
 		return ActivityView{}, s.refusal(ctx, activityID, err)
 	}
-	now := s.Watch.clock(ctx)
-	return ActivityView{v.sale, v.sale.StateAt(now), now, v.left}, nil
+	return v.at(s.Watch.clock(ctx)), nil
 }
 
 // IssuedPath is the permission for one purchase.
@@ -127,17 +121,17 @@ func (s *Service) IssuePath(ctx context.Context, userID, activityID string) (Iss
 
 // admits decides by what this process knows of the sale. The gate has the last word on the purchase itself.
 func (s *Service) admits(ctx context.Context, activityID string) error {
-	v, err := s.Watch.get(ctx, activityID, flagAge, true)
+	v, err := s.Watch.get(ctx, activityID, flagAge)
 	if err != nil {
 		return s.refusal(ctx, activityID, err)
 	}
-	switch v.sale.StateAt(s.Watch.clock(ctx)) {
+	switch v.StateAt(s.Watch.clock(ctx)) {
 	case StateEnded:
 		return ended()
 	case StatePaused:
 		return paused()
 	case StateScheduled:
-		return notStarted(v.sale.StartsAt)
+		return notStarted(v.Level.StartsAt)
 	case StateOpen:
 	}
 	if v.lacksAll() {
@@ -169,7 +163,7 @@ func (s *Service) Purchase(ctx context.Context, userID, activityID, token string
 			return contract.Refuse(contract.CodePathExpired, "this path has expired; ask for another one")
 		})
 	}
-	if v := s.Watch.fresh(activityID); v != nil && v.sale.StateAt(now) == StateOpen && v.lacksAny(lines) {
+	if v := s.Watch.fresh(activityID); v != nil && v.StateAt(now) == StateOpen && v.lacksAny(lines) {
 		return s.known(ctx, activityID, p.orderSN, userID, lines, func() error {
 			return s.soldOut(ctx, s.Watch.mayReturn(activityID))
 		})
@@ -240,7 +234,7 @@ func (s *Service) Reservation(ctx context.Context, userID, activityID, orderSN s
 // Reservations shows a buyer's purchases in an activity, latest first, from after the order_sn named by cursor.
 func (s *Service) Reservations(ctx context.Context, userID, activityID string, limit int, cursor string) (page []Reservation, next string, err error) {
 	if cursor != "" && !contract.ValidID(cursor) {
-		return nil, "", contract.InvalidField("cursor", "not a cursor of this list")
+		return nil, "", contract.InvalidField("cursor", "is not a cursor of this list")
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.CallerWait)
 	defer cancel()

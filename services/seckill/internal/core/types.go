@@ -27,29 +27,55 @@ type Item struct {
 	Total    int64 // pieces
 }
 
-// Sale is a sale as buyers see it.
+// Sale is a sale as buyers read it. Whether it is open is not here but in its Level.
 type Sale struct {
 	ActivityID   string
 	Title        string
-	State        State // open, paused or ended, as the merchant last set it
 	StartsAt     time.Time
 	EndsAt       time.Time
 	PerUserLimit int64
 	Items        []Item
 }
 
-// StateAt is what the sale is at a moment. It decides in the order of the gate: what the merchant ended or paused is
-// that, whatever the window says.
-func (s Sale) StateAt(now time.Time) State {
+// Level is what the gate itself says of a sale: whether it is open, and what is left.
+type Level struct {
+	State    State // open, paused or ended, as the merchant last set it
+	StartsAt time.Time
+	EndsAt   time.Time
+	Left     map[string]int64 // pieces by SKU; may be below 0 after a repair
+}
+
+// StateAt is what the sale is at a moment. What the merchant ended or paused is that, whatever the window says.
+func (l Level) StateAt(now time.Time) State {
 	switch {
-	case s.State == StateEnded || !now.Before(s.EndsAt):
+	case l.State == StateEnded || !now.Before(l.EndsAt):
 		return StateEnded
-	case s.State == StatePaused:
+	case l.State == StatePaused:
 		return StatePaused
-	case now.Before(s.StartsAt):
+	case now.Before(l.StartsAt):
 		return StateScheduled
 	}
 	return StateOpen
+}
+
+// lacksAny tells whether nothing is left of one of these lines. A SKU that the gate does not list is left to the gate.
+func (l Level) lacksAny(lines []contract.Line) bool {
+	for _, line := range lines {
+		if left, ok := l.Left[line.SKUID]; ok && left <= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// lacksAll tells whether nothing is left at all.
+func (l Level) lacksAll() bool {
+	for _, left := range l.Left {
+		if left > 0 {
+			return false
+		}
+	}
+	return len(l.Left) > 0
 }
 
 // Status is what a buyer is told of a purchase. It only rises.

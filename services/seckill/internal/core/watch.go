@@ -2,13 +2,12 @@ package core
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
-
-	"flashsale.internal/pkg/contract"
 )
 
-// How the watch reads. A view may be used for a decision while it is no older than flagAge; the loop reads those in use
+// How the watch reads. A level may be used for a decision while it is no older than flagAge; the loop reads those in use
 // often enough that this holds while Redis answers.
 const (
 	flagAge   = 200 * time.Millisecond
@@ -18,55 +17,36 @@ const (
 	clockAge  = time.Second
 	readBound = time.Second // of one read of the catalogue
 	maxViews  = 1024
-	readers   = 4
 )
 
 // view is one activity as this process last read it. It is never changed, only replaced.
 type view struct {
-	sale Sale
-	left map[string]int64
-	at   time.Time // before the read began
-}
-
-// lacksAny tells whether nothing is left of one of these lines. A SKU that the view does not know is left to the gate.
-func (v *view) lacksAny(lines []contract.Line) bool {
-	for _, l := range lines {
-		if left, ok := v.left[l.SKUID]; ok && left <= 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// lacksAll tells whether nothing is left at all.
-func (v *view) lacksAll() bool {
-	for _, left := range v.left {
-		if left > 0 {
-			return false
-		}
-	}
-	return len(v.left) > 0
+	Sale
+	Level
+	saleAt  time.Time // both before the read began
+	levelAt time.Time
 }
 
 type slot struct {
-	view      *view
+	view      *view // nil while nothing was read
 	usedAt    time.Time
 	loading   chan struct{} // closed when the read under way is done
 	err       error         // of the last read
 	mayReturn time.Time     // what the gate last said with sold_out
 }
 
-// Watch keeps what this process needs to know of sales at hand: the window, what is left, and the offset to Redis time.
+// Watch keeps what this process needs to know of the sales at hand: the window, what is left, and how far Redis time is
+// from ours.
 type Watch struct {
 	cat Catalogue
 	now func() time.Time
 
 	mu       sync.Mutex
 	slots    map[string]*slot
-	list     []Sale
+	list     []view
 	listAt   time.Time
-	listing  chan struct{}
 	listErr  error
+	listing  chan struct{}
 	offset   time.Duration // Redis time minus ours
 	offsetAt time.Time     // zero while it is not known
 }
@@ -90,6 +70,7 @@ func (w *Watch) Run(ctx context.Context) error {
 	}
 }
 
+// look reads the levels in use, all in one round trip, and what is due of the rest.
 func (w *Watch) look(ctx context.Context) {
 	now := w.now()
 	w.mu.Lock()
@@ -105,72 +86,140 @@ func (w *Watch) look(ctx context.Context) {
 	clockDue := now.Sub(w.offsetAt) >= clockAge
 	w.mu.Unlock()
 
-	work := make(chan string)
-	var wg sync.WaitGroup
-	for range min(readers, len(ids)) {
-		wg.Go(func() {
-			for id := range work {
-				w.read(ctx, id)
-			}
-		})
-	}
 	if clockDue {
 		w.readClock(ctx)
 	}
-	for _, id := range ids {
-		work <- id
+	if len(ids) == 0 {
+		return
 	}
-	close(work)
-	wg.Wait()
+	at := w.now()
+	call, cancel := context.WithTimeout(ctx, readBound)
+	defer cancel()
+	levels, err := w.cat.Levels(call, ids)
+	if err != nil {
+		return // what is known grows old, and is not used then
+	}
+	for _, id := range ids {
+		w.refresh(call, id, levels, at)
+	}
 }
 
-// get answers the view of an activity that is no older than maxAge, reading it when there is none. keep tells that the
-// activity is in use.
-func (w *Watch) get(ctx context.Context, id string, maxAge time.Duration, keep bool) (*view, error) {
+func (w *Watch) refresh(ctx context.Context, id string, levels map[string]Level, at time.Time) {
+	level, ok := levels[id]
+	w.mu.Lock()
+	s := w.slots[id]
+	switch {
+	case s == nil:
+		w.mu.Unlock()
+		return
+	case !ok:
+		s.view = nil
+		w.mu.Unlock()
+		return
+	}
+	known := s.view
+	w.mu.Unlock()
+
+	v := view{Level: level, levelAt: at}
+	if known != nil {
+		v.Sale, v.saleAt = known.Sale, known.saleAt
+	}
+	if at.Sub(v.saleAt) >= showAge {
+		sale, err := w.cat.Sale(ctx, id)
+		switch {
+		case err == nil:
+			v.Sale, v.saleAt = sale, at
+		case known == nil:
+			return
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	// A reader may have been here meanwhile and know better.
+	if s.view == nil || s.view.levelAt.Before(at) {
+		s.view = &v
+	}
+}
+
+// get answers the view of an activity whose level is no older than maxAge, reading it when there is none. Asking keeps
+// the activity in use.
+func (w *Watch) get(ctx context.Context, id string, maxAge time.Duration) (*view, error) {
 	for {
 		w.mu.Lock()
-		s := w.slots[id]
 		now := w.now()
-		if s != nil {
-			if keep && s.view != nil {
-				s.usedAt = now
-			}
-			if s.view != nil && now.Sub(s.view.at) <= maxAge {
+		s := w.slots[id]
+		if s != nil && s.view != nil {
+			s.usedAt = now
+			if now.Sub(s.view.levelAt) <= maxAge {
 				w.mu.Unlock()
 				return s.view, nil
 			}
-			if s.loading != nil {
-				done := s.loading
-				w.mu.Unlock()
-				select {
-				case <-done:
-				case <-ctx.Done():
-					return nil, ctx.Err()
-				}
-				// The reader's answer is ours too: it began before we came at worst one read ago.
-				w.mu.Lock()
-				v, err := s.view, s.err
-				w.mu.Unlock()
-				if err != nil {
-					return nil, err
-				}
-				if keep {
-					w.use(id)
-				}
-				return v, nil
-			}
 		}
-		w.mu.Unlock()
-		if v, err, mine := w.read(ctx, id); mine {
-			if err == nil && keep {
-				w.use(id)
+		if s != nil && s.loading != nil {
+			done := s.loading
+			w.mu.Unlock()
+			select {
+			case <-done:
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+			// That read is recent enough for all who waited for it.
+			w.mu.Lock()
+			v, err := s.view, s.err
+			w.mu.Unlock()
+			if err == nil && v == nil {
+				err = ErrNoGate
 			}
 			return v, err
 		}
+		if s == nil {
+			if len(w.slots) >= maxViews {
+				w.mu.Unlock()
+				return w.load(ctx, id)
+			}
+			s = &slot{}
+			w.slots[id] = s
+		}
+		done := make(chan struct{})
+		s.loading = done
+		w.mu.Unlock()
+
+		v, err := w.load(ctx, id)
+
+		w.mu.Lock()
+		s.loading, s.err = nil, err
+		if err == nil {
+			s.view, s.usedAt = v, w.now()
+		} else if s.view == nil && s.usedAt.IsZero() {
+			delete(w.slots, id) // anybody may ask for any id, so what does not exist is not kept
+		}
+		w.mu.Unlock()
+		close(done)
+		return v, err
 	}
 }
 
-// fresh answers the view only when it may decide something now, and marks the activity as in use.
+// load is detached from the caller, because others wait for what it reads.
+func (w *Watch) load(ctx context.Context, id string) (*view, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readBound)
+	defer cancel()
+	at := w.now()
+	levels, err := w.cat.Levels(ctx, []string{id})
+	if err != nil {
+		return nil, err
+	}
+	level, ok := levels[id]
+	if !ok {
+		return nil, ErrNoGate
+	}
+	sale, err := w.cat.Sale(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return &view{Sale: sale, Level: level, saleAt: at, levelAt: at}, nil
+}
+
+// fresh answers the view only when it may decide something now, and keeps the activity in use.
 func (w *Watch) fresh(id string) *view {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -180,19 +229,10 @@ func (w *Watch) fresh(id string) *view {
 	}
 	now := w.now()
 	s.usedAt = now
-	if s.view == nil || now.Sub(s.view.at) > flagAge {
+	if s.view == nil || now.Sub(s.view.levelAt) > flagAge {
 		return nil
 	}
 	return s.view
-}
-
-// use marks a known activity as in use.
-func (w *Watch) use(id string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if s := w.slots[id]; s != nil {
-		s.usedAt = w.now()
-	}
 }
 
 // learn has an activity watched that the gate has just shown to exist.
@@ -206,93 +246,40 @@ func (w *Watch) learn(id string) {
 	}
 }
 
-// read reads one activity unless somebody else is doing it; mine tells which.
-func (w *Watch) read(ctx context.Context, id string) (v *view, err error, mine bool) {
+// sales lists all sales that are not over, at most showAge old.
+func (w *Watch) sales(ctx context.Context) ([]view, error) {
 	w.mu.Lock()
-	s := w.slots[id]
-	if s == nil {
-		if len(w.slots) >= maxViews {
-			w.mu.Unlock()
-			v, err = w.load(ctx, id)
-			return v, err, true
-		}
-		s = &slot{}
-		w.slots[id] = s
-	} else if s.loading != nil {
-		w.mu.Unlock()
-		return nil, nil, false
-	}
-	done := make(chan struct{})
-	s.loading = done
-	w.mu.Unlock()
-
-	v, err = w.load(ctx, id)
-
-	w.mu.Lock()
-	s.loading, s.err = nil, err
-	if err == nil {
-		s.view = v
-	}
-	// What does not exist is not kept: anybody may ask for any id.
-	if err != nil && s.view == nil && s.usedAt.IsZero() {
-		delete(w.slots, id)
-	}
-	w.mu.Unlock()
-	close(done)
-	return v, err, true
-}
-
-// load is detached from the caller, because others wait for what it reads.
-func (w *Watch) load(ctx context.Context, id string) (*view, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readBound)
-	defer cancel()
-	at := w.now()
-	sale, err := w.cat.Sale(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	left, err := w.cat.Left(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	return &view{sale: sale, left: left, at: at}, nil
-}
-
-// sales lists all sales, at most showAge old.
-func (w *Watch) sales(ctx context.Context) ([]Sale, error) {
-	w.mu.Lock()
-	if w.listAt.IsZero() || w.now().Sub(w.listAt) > showAge {
-		if done := w.listing; done != nil {
-			w.mu.Unlock()
-			select {
-			case <-done:
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			}
-			w.mu.Lock()
-		} else {
-			done := make(chan struct{})
-			w.listing = done
-			w.mu.Unlock()
-			at := w.now()
-			list, err := w.loadSales(ctx)
-			w.mu.Lock()
-			w.listing, w.listErr = nil, err
-			if err == nil {
-				w.list, w.listAt = list, at
-			}
-			close(done)
-		}
-		if w.listErr != nil {
-			defer w.mu.Unlock()
-			return nil, w.listErr
-		}
-	}
 	defer w.mu.Unlock()
-	return w.list, nil
+	if !w.listAt.IsZero() && w.now().Sub(w.listAt) <= showAge {
+		return w.list, nil
+	}
+	done := w.listing
+	if done == nil {
+		done = make(chan struct{})
+		w.listing = done
+		w.mu.Unlock()
+		at := w.now()
+		list, err := w.loadSales(ctx, at)
+		w.mu.Lock()
+		w.listing, w.listErr = nil, err
+		if err == nil {
+			w.list, w.listAt = list, at
+		}
+		close(done)
+		return list, err
+	}
+	w.mu.Unlock()
+	select {
+	case <-done:
+		w.mu.Lock()
+		return w.list, w.listErr
+	case <-ctx.Done():
+		w.mu.Lock()
+		return nil, ctx.Err()
+	}
 }
 
-func (w *Watch) loadSales(ctx context.Context) ([]Sale, error) {
+func (w *Watch) loadSales(ctx context.Context, at time.Time) ([]view, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readBound)
 	defer cancel()
 	ready, err := w.cat.Ready(ctx)
@@ -300,10 +287,36 @@ func (w *Watch) loadSales(ctx context.Context) ([]Sale, error) {
 		return nil, err
 	}
 	if !ready {
-		return nil, ErrUnavailable
+		return nil, errNotReady
 	}
-	return w.cat.Sales(ctx)
+	sales, err := w.cat.Sales(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now := w.clock(ctx)
+	var ids []string
+	for _, s := range sales {
+		if now.Before(s.EndsAt) {
+			ids = append(ids, s.ActivityID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	levels, err := w.cat.Levels(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	var list []view
+	for _, s := range sales {
+		if l, ok := levels[s.ActivityID]; ok {
+			list = append(list, view{Sale: s, Level: l, saleAt: at, levelAt: at})
+		}
+	}
+	return list, nil
 }
+
+var errNotReady = errors.New("this redis was not filled yet")
 
 // clock is Redis time as well as it is known here. While Redis was never reached it is our own.
 func (w *Watch) clock(ctx context.Context) time.Time {

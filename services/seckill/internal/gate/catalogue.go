@@ -1,0 +1,78 @@
+package gate
+
+import (
+	"context"
+	"time"
+
+	"flashsale.internal/pkg/stockgate"
+	"flashsale.internal/services/seckill/internal/core"
+)
+
+// Catalogue implements core.Catalogue.
+type Catalogue struct{ Redis *stockgate.Gate }
+
+var _ core.Catalogue = Catalogue{}
+
+// Sale implements core.Catalogue.
+func (c Catalogue) Sale(ctx context.Context, activityID string) (core.Sale, error) {
+	s, err := c.Redis.Sale(ctx, activityID)
+	if err != nil {
+		return core.Sale{}, mapped(err)
+	}
+	return toSale(s), nil
+}
+
+// Sales implements core.Catalogue.
+func (c Catalogue) Sales(ctx context.Context) ([]core.Sale, error) {
+	sales, err := c.Redis.Sales(ctx)
+	if err != nil {
+		return nil, mapped(err)
+	}
+	out := make([]core.Sale, len(sales))
+	for i, s := range sales {
+		out[i] = toSale(s)
+	}
+	return out, nil
+}
+
+// Levels implements core.Catalogue.
+func (c Catalogue) Levels(ctx context.Context, activityIDs []string) (map[string]core.Level, error) {
+	refs := make([]stockgate.Ref, len(activityIDs))
+	for i, id := range activityIDs {
+		refs[i] = refOf(id)
+	}
+	levels, err := c.Redis.Levels(ctx, refs...)
+	if err != nil {
+		return nil, mapped(err)
+	}
+	out := make(map[string]core.Level, len(levels))
+	for i, l := range levels {
+		if l.Found {
+			out[activityIDs[i]] = core.Level{State: core.State(l.State), StartsAt: l.StartsAt, EndsAt: l.EndsAt, Left: l.Left}
+		}
+	}
+	return out, nil
+}
+
+// Ready implements core.Catalogue.
+func (c Catalogue) Ready(ctx context.Context) (bool, error) {
+	ready, err := c.Redis.Ready(ctx)
+	return ready, mapped(err)
+}
+
+// Now implements core.Catalogue.
+func (c Catalogue) Now(ctx context.Context) (time.Time, error) {
+	now, err := c.Redis.Now(ctx)
+	return now, mapped(err)
+}
+
+func toSale(s stockgate.Sale) core.Sale {
+	out := core.Sale{
+		ActivityID: s.ActivityID, Title: s.Title, StartsAt: s.StartsAt, EndsAt: s.EndsAt, PerUserLimit: s.PerUserLimit,
+		Items: make([]core.Item, len(s.Items)),
+	}
+	for i, item := range s.Items {
+		out.Items[i] = core.Item(item)
+	}
+	return out
+}

@@ -1,0 +1,211 @@
+// Package gate joins the rules of the purchase path to pkg/stockgate. It sends the purchases of many callers with one
+// script call, and it is where a purchase leaves its caller's trace for the journal.
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"flashsale.internal/pkg/stockgate"
+	"flashsale.internal/pkg/telemetry"
+	"flashsale.internal/services/seckill/internal/core"
+	"flashsale.internal/services/seckill/internal/relay"
+)
+
+// Bounds of the groups.
+const (
+	lookupGroup = 256
+	maxKeys     = 1024 // gates with callers waiting
+)
+
+// Redis is the part of *stockgate.Gate that purchases and buyers need.
+type Redis interface {
+	Reserve(ctx context.Context, ref stockgate.Ref, requests []stockgate.Request) ([]stockgate.Verdict, error)
+	Lookup(ctx context.Context, ref stockgate.Ref, orderSNs []string) (map[string]stockgate.Entry, error)
+	Buyer(ctx context.Context, ref stockgate.Ref, userID string) ([]string, error)
+}
+
+// Options of a Gate.
+type Options struct {
+	CallTimeout time.Duration // of one script call
+	Queue       int           // callers waiting for one gate
+	// Accepted, when set, hears that a gate has journaled something. It must not block.
+	Accepted func(ref relay.Ref)
+}
+
+// Gate implements core.Gate.
+type Gate struct {
+	redis    Redis
+	tel      *telemetry.Telemetry
+	accepted func(ref relay.Ref)
+	size     metric.Int64Histogram
+	reserves grouper[stockgate.Request, stockgate.Verdict]
+	lookups  grouper[string, found]
+}
+
+type found struct {
+	entry stockgate.Entry
+	ok    bool
+}
+
+var _ core.Gate = (*Gate)(nil)
+
+// New starts nothing; goroutines live while callers wait.
+func New(redis Redis, tel *telemetry.Telemetry, o Options) (*Gate, error) {
+	size, err := tel.Meter.Int64Histogram("seckill.gate.group", metric.WithUnit("{purchase}"),
+		metric.WithDescription("Purchases sent with one script call"),
+		metric.WithExplicitBucketBoundaries(1, 2, 4, 8, 16, 32, 64, 128))
+	if err != nil {
+		return nil, err
+	}
+	g := &Gate{redis: redis, tel: tel, accepted: o.Accepted, size: size}
+	if g.accepted == nil {
+		g.accepted = func(relay.Ref) {}
+	}
+	g.reserves = grouper[stockgate.Request, stockgate.Verdict]{
+		call: g.reserveGroup, timeout: o.CallTimeout, maxGroup: stockgate.MaxGroup, maxQueue: o.Queue, maxKeys: maxKeys,
+	}
+	g.lookups = grouper[string, found]{
+		call: g.lookupGroup, timeout: o.CallTimeout, maxGroup: lookupGroup, maxQueue: o.Queue, maxKeys: maxKeys,
+	}
+	return g, nil
+}
+
+// Close takes no further callers and waits for those under way as long as ctx lasts.
+func (g *Gate) Close(ctx context.Context) {
+	g.reserves.close(ctx)
+	g.lookups.close(ctx)
+}
+
+func refOf(activityID string) stockgate.Ref { return stockgate.Ref{ActivityID: activityID} }
+
+// Reserve implements core.Gate. The span covers the wait for the group, and the journal entry hangs below it.
+func (g *Gate) Reserve(ctx context.Context, activityID string, p core.Purchase) (_ core.Verdict, err error) {
+	ctx, end := g.tel.Span(ctx, "gate reserve", trace.SpanKindInternal,
+		telemetry.AttrActivityID.String(activityID), telemetry.AttrOrderSN.String(p.OrderSN))
+	defer func() { end(err) }()
+	v, err := g.reserves.do(ctx, activityID, stockgate.Request{
+		OrderSN: p.OrderSN, UserID: p.UserID, Lines: p.Lines, Traceparent: telemetry.Traceparent(ctx),
+	})
+	if err != nil {
+		return core.Verdict{}, mapped(err)
+	}
+	trace.SpanFromContext(ctx).SetAttributes(telemetry.AttrOutcome.String(v.Outcome.String()))
+	return toVerdict(activityID, v)
+}
+
+func (g *Gate) reserveGroup(ctx context.Context, activityID string, asked []stockgate.Request) (verdicts []stockgate.Verdict, err error) {
+	parents := make([]string, len(asked))
+	for i, r := range asked {
+		parents[i] = r.Traceparent
+	}
+	ctx, batch := g.tel.StartBatch(ctx, "redis reserve", trace.SpanKindClient, parents, dbSystem)
+	defer func() { batch.End(err) }()
+	g.size.Record(ctx, int64(len(asked)))
+	verdicts, err = g.redis.Reserve(ctx, refOf(activityID), asked)
+	for _, v := range verdicts {
+		if v.Outcome == stockgate.Accepted {
+			g.accepted(relay.Ref{ActivityID: activityID})
+			break
+		}
+	}
+	return verdicts, err
+}
+
+var dbSystem = attribute.String("db.system.name", "redis")
+
+// Lookup implements core.Gate.
+func (g *Gate) Lookup(ctx context.Context, activityID, orderSN string) (_ core.Reservation, _ bool, err error) {
+	ctx, end := g.tel.Span(ctx, "gate lookup", trace.SpanKindClient, dbSystem,
+		telemetry.AttrActivityID.String(activityID), telemetry.AttrOrderSN.String(orderSN))
+	defer func() { end(err) }()
+	f, err := g.lookups.do(ctx, activityID, orderSN)
+	if err != nil || !f.ok {
+		return core.Reservation{}, false, mapped(err)
+	}
+	return toReservation(activityID, f.entry), true, nil
+}
+
+func (g *Gate) lookupGroup(ctx context.Context, activityID string, orderSNs []string) ([]found, error) {
+	entries, err := g.redis.Lookup(ctx, refOf(activityID), orderSNs)
+	if err != nil {
+		return nil, err
+	}
+	answers := make([]found, len(orderSNs))
+	for i, sn := range orderSNs {
+		answers[i].entry, answers[i].ok = entries[sn]
+	}
+	return answers, nil
+}
+
+// LookupAll implements core.Gate.
+func (g *Gate) LookupAll(ctx context.Context, activityID string, orderSNs []string) (map[string]core.Reservation, error) {
+	entries, err := g.redis.Lookup(ctx, refOf(activityID), orderSNs)
+	if err != nil {
+		return nil, mapped(err)
+	}
+	all := make(map[string]core.Reservation, len(entries))
+	for sn, e := range entries {
+		all[sn] = toReservation(activityID, e)
+	}
+	return all, nil
+}
+
+// Buyer implements core.Gate.
+func (g *Gate) Buyer(ctx context.Context, activityID, userID string) ([]string, error) {
+	sns, err := g.redis.Buyer(ctx, refOf(activityID), userID)
+	return sns, mapped(err)
+}
+
+var outcomes = map[stockgate.Outcome]core.Outcome{
+	stockgate.Accepted:     core.Accepted,
+	stockgate.Known:        core.Known,
+	stockgate.Conflict:     core.Conflict,
+	stockgate.NotStarted:   core.NotStarted,
+	stockgate.Ended:        core.Ended,
+	stockgate.Paused:       core.Paused,
+	stockgate.SoldOut:      core.SoldOut,
+	stockgate.LimitReached: core.LimitReached,
+	stockgate.JournalFull:  core.JournalFull,
+	stockgate.UnknownSKU:   core.UnknownSKU,
+}
+
+func toVerdict(activityID string, v stockgate.Verdict) (core.Verdict, error) {
+	outcome, ok := outcomes[v.Outcome]
+	if !ok {
+		return core.Verdict{}, fmt.Errorf("the gate answered %s", v.Outcome)
+	}
+	out := core.Verdict{Outcome: outcome, OrderSNs: v.OrderSNs, StartsAt: v.StartsAt, MayReturnUntil: v.MayReturnUntil}
+	if outcome == core.Accepted || outcome == core.Known {
+		out.Reservation = toReservation(activityID, v.Entry)
+	}
+	return out, nil
+}
+
+func toReservation(activityID string, e stockgate.Entry) core.Reservation {
+	return core.Reservation{
+		ActivityID: activityID, OrderSN: e.OrderSN, UserID: e.UserID, Lines: e.Lines,
+		Status: core.Status(e.Status), Reason: e.Reason, ExpiresAt: e.ExpiresAt,
+	}
+}
+
+// mapped tells the core what happened in its own words.
+func mapped(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, stockgate.ErrNoGate):
+		return fmt.Errorf("%w: %w", core.ErrNoGate, err)
+	case errors.Is(err, stockgate.ErrNoSale):
+		return fmt.Errorf("%w: %w", core.ErrNoSale, err)
+	case errors.Is(err, stockgate.ErrUnavailable):
+		return fmt.Errorf("%w: %w", core.ErrUnavailable, err)
+	}
+	return err
+}

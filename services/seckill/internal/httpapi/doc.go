@@ -1,0 +1,2 @@
+// Package httpapi is the REST surface of the purchase path.
+package httpapi

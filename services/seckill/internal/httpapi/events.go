@@ -1,0 +1,104 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/services/seckill/api"
+	"flashsale.internal/services/seckill/internal/core"
+)
+
+// How long a stream lasts and how often it shows that it is alive.
+const (
+	streamFor   = 60 * time.Second
+	heartbeat   = 15 * time.Second
+	eventBound  = 10 * time.Second // for a buyer's side to take one event
+	reconnectMS = 2000             // told to EventSource, for a stream that broke
+)
+
+// StreamReservation implements api.ServerInterface.
+func (h *handlers) StreamReservation(w http.ResponseWriter, r *http.Request, activityID, orderSN string, params api.StreamReservationParams) {
+	if !contract.ValidID(activityID) || !contract.ValidID(orderSN) {
+		h.refuse(w, r, notFound())
+		return
+	}
+	var ticket string
+	if params.Ticket != nil {
+		ticket = *params.Ticket
+	}
+	first, stream, err := h.Core.Follow(r.Context(), activityID, orderSN, ticket)
+	if err != nil {
+		h.refuse(w, r, err)
+		return
+	}
+	if stream == nil {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	defer stream.Close()
+	header := w.Header()
+	header.Set("Content-Type", "text/event-stream")
+	header.Set("X-Accel-Buffering", "no") // for the edge
+	w.WriteHeader(http.StatusOK)
+	h.follow(r, &events{w: w, control: http.NewResponseController(w)}, first, stream)
+}
+
+// follow tells what happens until the purchase is over, the time is up, the buyer has left or the process stops. Of
+// those the first two are told by event: end.
+func (h *handlers) follow(r *http.Request, out *events, first core.Reservation, stream *core.Stream) {
+	out.printf("retry: %d\n\n", reconnectMS)
+	out.status(first)
+	end := time.NewTimer(h.StreamFor)
+	defer end.Stop()
+	beat := time.NewTicker(h.Heartbeat)
+	defer beat.Stop()
+	for out.err == nil {
+		select {
+		case now := <-stream.Updates():
+			out.status(now)
+			if now.Status.Terminal() {
+				out.printf("event: end\ndata: {}\n\n")
+				return
+			}
+		case <-beat.C:
+			out.printf(": \n\n")
+		case <-end.C:
+			out.printf("event: end\ndata: {}\n\n")
+			return
+		case <-stream.Done():
+			return
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// events writes server-sent events; after an error it writes nothing more.
+type events struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	err     error
+}
+
+func (e *events) status(r core.Reservation) {
+	data, err := json.Marshal(toReservation(r))
+	if err != nil {
+		e.err = err
+		return
+	}
+	e.printf("event: status\ndata: %s\n\n", data)
+}
+
+func (e *events) printf(format string, args ...any) {
+	if e.err != nil {
+		return
+	}
+	// Where there is no connection (tests) there is no deadline either.
+	_ = e.control.SetWriteDeadline(time.Now().Add(eventBound))
+	if _, e.err = fmt.Fprintf(e.w, format, args...); e.err == nil {
+		e.err = e.control.Flush()
+	}
+}

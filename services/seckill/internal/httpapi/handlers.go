@@ -1,0 +1,179 @@
+package httpapi
+
+import (
+	"net/http"
+	"strings"
+
+	"flashsale.internal/pkg/auth"
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/httpserver"
+	"flashsale.internal/pkg/problem"
+	"flashsale.internal/services/seckill/api"
+	"flashsale.internal/services/seckill/internal/core"
+)
+
+type handlers struct {
+	Deps
+	metrics metrics
+}
+
+var _ api.ServerInterface = (*handlers)(nil)
+
+func (h *handlers) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	problem.Write(w, r, h.Tel.Log, err)
+}
+
+func notFound() error { return contract.Refuse(contract.CodeNotFound, "there is nothing here") }
+
+// ListActivities implements api.ServerInterface.
+func (h *handlers) ListActivities(w http.ResponseWriter, r *http.Request, _ api.ListActivitiesParams) {
+	page, err := httpserver.PageOf(r)
+	if err != nil {
+		h.refuse(w, r, err)
+		return
+	}
+	views, next, err := h.Core.Activities(r.Context(), page.Limit, page.Cursor)
+	if err != nil {
+		h.refuse(w, r, err)
+		return
+	}
+	list := api.ActivityList{Items: make([]api.Activity, 0, len(views))}
+	for _, v := range views {
+		list.Items = append(list.Items, toActivity(v))
+	}
+	if next != "" {
+		list.NextCursor = &next
+	}
+	w.Header().Set("Cache-Control", "public, max-age=1")
+	httpserver.WriteJSON(w, http.StatusOK, list)
+}
+
+// GetActivity implements api.ServerInterface.
+func (h *handlers) GetActivity(w http.ResponseWriter, r *http.Request, activityID string) {
+	if !contract.ValidID(activityID) {
+		h.refuse(w, r, notFound())
+		return
+	}
+	v, err := h.Core.Activity(r.Context(), activityID)
+	if err != nil {
+		h.refuse(w, r, err)
+		return
+	}
+	httpserver.WriteJSON(w, http.StatusOK, toActivity(v))
+}
+
+// CreatePath implements api.ServerInterface.
+func (h *handlers) CreatePath(w http.ResponseWriter, r *http.Request, activityID string) {
+	if !contract.ValidID(activityID) {
+		h.refuse(w, r, notFound())
+		return
+	}
+	// No field yet: those of the captcha are refused until it works.
+	var body struct{}
+	if err := httpserver.DecodeOptionalJSON(w, r, &body); err != nil {
+		h.refuse(w, r, err)
+		return
+	}
+	p, err := h.Core.IssuePath(r.Context(), auth.From(r.Context()).UserID, activityID)
+	h.Bucket.tell(w.Header())
+	if err != nil {
+		h.metrics.refuse(r.Context(), "path", err)
+		h.refuse(w, r, err)
+		return
+	}
+	h.metrics.paths.Add(r.Context(), 1)
+	httpserver.WriteJSON(w, http.StatusCreated, api.Path{Path: p.Path, OrderSn: p.OrderSN, ExpiresAt: p.ExpiresAt})
+}
+
+// The body of a purchase. It is decoded and checked by hand, as it is what everybody sends at once.
+type purchaseBody struct {
+	Lines []purchaseLine `json:"lines"`
+}
+
+type purchaseLine struct {
+	SKUID string `json:"sku_id"`
+	Qty   int64  `json:"qty"`
+}
+
+func readPurchase(w http.ResponseWriter, r *http.Request) ([]contract.Line, error) {
+	var body purchaseBody
+	if err := httpserver.DecodeJSON(w, r, &body); err != nil {
+		return nil, err
+	}
+	lines := fromLines(body.Lines)
+	if err := contract.ValidateLines(lines); err != nil {
+		field, message, ok := strings.Cut(err.Error(), ": ")
+		if !ok {
+			field, message = "lines", err.Error()
+		}
+		return nil, contract.InvalidField(field, message)
+	}
+	return lines, nil
+}
+
+// CreateReservation implements api.ServerInterface.
+func (h *handlers) CreateReservation(w http.ResponseWriter, r *http.Request, activityID, path string) {
+	ctx := r.Context()
+	if !contract.ValidID(activityID) {
+		h.refuse(w, r, notFound())
+		return
+	}
+	lines, err := readPurchase(w, r)
+	var p core.Purchased
+	if err == nil {
+		p, err = h.Core.Purchase(ctx, auth.From(ctx).UserID, activityID, path, lines)
+	}
+	if err != nil {
+		h.metrics.refuse(ctx, "purchase", err)
+		h.refuse(w, r, err)
+		return
+	}
+	if p.Fresh {
+		h.metrics.accepted.Add(ctx, 1)
+	} else {
+		h.metrics.repeated.Add(ctx, 1)
+	}
+	answer := toAccepted(p)
+	w.Header().Set("Location", answer.ResultUrl)
+	httpserver.WriteJSON(w, http.StatusAccepted, answer)
+}
+
+// ListReservations implements api.ServerInterface.
+func (h *handlers) ListReservations(w http.ResponseWriter, r *http.Request, activityID string, _ api.ListReservationsParams) {
+	if !contract.ValidID(activityID) {
+		h.refuse(w, r, notFound())
+		return
+	}
+	page, err := httpserver.PageOf(r)
+	if err != nil {
+		h.refuse(w, r, err)
+		return
+	}
+	own, next, err := h.Core.Reservations(r.Context(), auth.From(r.Context()).UserID, activityID, page.Limit, page.Cursor)
+	if err != nil {
+		h.refuse(w, r, err)
+		return
+	}
+	list := api.ReservationList{Items: make([]api.Reservation, 0, len(own))}
+	for _, one := range own {
+		list.Items = append(list.Items, toReservation(one))
+	}
+	if next != "" {
+		list.NextCursor = &next
+	}
+	httpserver.WriteJSON(w, http.StatusOK, list)
+}
+
+// GetReservation implements api.ServerInterface.
+func (h *handlers) GetReservation(w http.ResponseWriter, r *http.Request, activityID, orderSN string) {
+	if !contract.ValidID(activityID) || !contract.ValidID(orderSN) {
+		h.refuse(w, r, notFound())
+		return
+	}
+	one, err := h.Core.Reservation(r.Context(), auth.From(r.Context()).UserID, activityID, orderSN)
+	if err != nil {
+		h.refuse(w, r, err)
+		return
+	}
+	httpserver.WriteJSON(w, http.StatusOK, toReservation(one))
+}

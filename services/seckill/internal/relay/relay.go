@@ -1,0 +1,336 @@
+// Package relay carries reservations from the gates' journals to the message bus. An entry is acknowledged only after
+// the broker has confirmed the message that holds it, so a relay that dies loses nothing: another one claims what it had
+// read. A reservation may therefore be published more than once.
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"flashsale.internal/pkg/bus"
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/lifecycle"
+	"flashsale.internal/pkg/telemetry"
+)
+
+// How the relay moves. A first purchase goes out at once; while more follow, gather lets them share messages.
+const (
+	listEvery    = 200 * time.Millisecond // a new activity waits no longer than this
+	gather       = 20 * time.Millisecond
+	pollFirst    = 20 * time.Millisecond // doubles while a journal stays empty
+	pollLast     = time.Second
+	retryFirst   = 20 * time.Millisecond // after an error; grows, with jitter
+	retryLast    = 5 * time.Second
+	callBound    = 3 * time.Second // of one call to Redis
+	sendBound    = 10 * time.Second
+	drainBound   = 5 * time.Second
+	measureEvery = 5 * time.Second
+	atOnce       = 8 // journals served at a time
+)
+
+// Ref names one gate.
+type Ref struct {
+	ActivityID string
+	Bucket     int
+}
+
+// Entry is one journal entry.
+type Entry struct {
+	ID string
+	contract.Reservation
+}
+
+// Journal is where the reservations wait.
+type Journal interface {
+	// Refs lists all gates, those of ended activities too.
+	Refs(ctx context.Context) ([]Ref, error)
+	// Read takes up to limit entries for this consumer: new ones, then those a dead consumer left behind.
+	Read(ctx context.Context, ref Ref, consumer string, limit int) ([]Entry, error)
+	// Ack removes entries.
+	Ack(ctx context.Context, ref Ref, ids []string) error
+	// Len is the number of entries not yet removed.
+	Len(ctx context.Context, ref Ref) (int64, error)
+}
+
+// Relay publishes the journals of all gates.
+type Relay struct {
+	journal  Journal
+	bus      bus.Publisher
+	tel      *telemetry.Telemetry
+	consumer string
+	slots    chan struct{}
+
+	lag       metric.Float64Histogram
+	published metric.Int64Counter
+	failures  metric.Int64Counter
+	length    metric.Int64Gauge
+
+	mu    sync.Mutex
+	wakes map[Ref]chan struct{}
+	news  chan struct{} // a purchase at a gate that is not served yet
+}
+
+// New starts nothing. consumer names this process among the relays of the installation.
+func New(journal Journal, publisher bus.Publisher, tel *telemetry.Telemetry, consumer string) (*Relay, error) {
+	r := &Relay{
+		journal: journal, bus: publisher, tel: tel, consumer: consumer,
+		slots: make(chan struct{}, atOnce), wakes: map[Ref]chan struct{}{}, news: make(chan struct{}, 1),
+	}
+	var err, e error
+	r.lag, e = tel.Meter.Float64Histogram("seckill.relay.lag", metric.WithUnit("s"),
+		metric.WithDescription("From the acceptance of a reservation to its confirmed message"),
+		metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 15, 60, 300))
+	err = errors.Join(err, e)
+	r.published, e = tel.Meter.Int64Counter("seckill.relay.published", metric.WithUnit("{reservation}"),
+		metric.WithDescription("Reservations in confirmed messages"))
+	err = errors.Join(err, e)
+	r.failures, e = tel.Meter.Int64Counter("seckill.relay.failures",
+		metric.WithDescription("Failed steps of the relay; each is tried again"))
+	err = errors.Join(err, e)
+	r.length, e = tel.Meter.Int64Gauge("seckill.journal.length", metric.WithUnit("{reservation}"),
+		metric.WithDescription("Reservations accepted and not yet published, over all gates"))
+	return r, errors.Join(err, e)
+}
+
+// Wake tells that a purchase of this gate was accepted in this process.
+func (r *Relay) Wake(ref Ref) {
+	r.mu.Lock()
+	wake := r.wakes[ref]
+	r.mu.Unlock()
+	if wake == nil {
+		wake = r.news
+	}
+	select {
+	case wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run publishes until ctx ends, and then what is left as far as time and the broker allow.
+func (r *Relay) Run(ctx context.Context) error {
+	served := map[Ref]context.CancelFunc{}
+	var loops sync.WaitGroup
+	defer loops.Wait()
+	list := time.NewTicker(listEvery)
+	defer list.Stop()
+	measure := time.NewTicker(measureEvery)
+	defer measure.Stop()
+	for {
+		r.follow(ctx, &loops, served)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-list.C:
+		case <-r.news:
+		case <-measure.C:
+			r.measure(ctx, served)
+		}
+	}
+}
+
+// follow begins a loop for each gate that is new and ends those of gates that are gone.
+func (r *Relay) follow(ctx context.Context, loops *sync.WaitGroup, served map[Ref]context.CancelFunc) {
+	call, cancel := context.WithTimeout(ctx, callBound)
+	defer cancel()
+	refs, err := r.journal.Refs(call)
+	if err != nil {
+		return // the loops tell of it; the next round lists again
+	}
+	there := make(map[Ref]bool, len(refs))
+	for _, ref := range refs {
+		there[ref] = true
+		if served[ref] != nil || ctx.Err() != nil {
+			continue
+		}
+		wake := make(chan struct{}, 1)
+		r.mu.Lock()
+		r.wakes[ref] = wake
+		r.mu.Unlock()
+		own, stop := context.WithCancel(ctx)
+		served[ref] = stop
+		loops.Go(func() { r.serve(own, ref, wake) })
+	}
+	for ref, stop := range served {
+		if !there[ref] {
+			stop()
+			delete(served, ref)
+			r.mu.Lock()
+			delete(r.wakes, ref)
+			r.mu.Unlock()
+		}
+	}
+}
+
+func (r *Relay) measure(ctx context.Context, served map[Ref]context.CancelFunc) {
+	var sum int64
+	for ref := range served {
+		call, cancel := context.WithTimeout(ctx, callBound)
+		n, err := r.journal.Len(call, ref)
+		cancel()
+		if err == nil { // a gate that is gone has no length
+			sum += n
+		}
+	}
+	r.length.Record(ctx, sum)
+}
+
+// batch is what was read and is not acknowledged yet.
+type batch struct {
+	entries   []Entry
+	published bool
+}
+
+// serve carries one journal until ctx ends.
+func (r *Relay) serve(ctx context.Context, ref Ref, wake <-chan struct{}) {
+	log := r.tel.Log.With("activity_id", ref.ActivityID)
+	retry := backoff.NewExponentialBackOff()
+	retry.InitialInterval, retry.MaxInterval = retryFirst, retryLast
+	var held batch
+	idle, failed := pollFirst, 0
+	for ctx.Err() == nil {
+		n, err := r.step(ctx, ref, &held)
+		if err != nil {
+			if ctx.Err() != nil {
+				break
+			}
+			r.failures.Add(ctx, 1)
+			if failed++; failed == 1 {
+				log.WarnContext(ctx, "relay cannot go on and keeps trying", "error", err)
+			}
+			wait(ctx, retry.NextBackOff(), nil)
+			continue
+		}
+		if failed > 0 {
+			log.InfoContext(ctx, "relay goes on", "failed_attempts", failed)
+			failed = 0
+			retry.Reset()
+		}
+		switch {
+		case n == contract.MaxItems:
+			idle = pollFirst
+		case n > 0:
+			idle = pollFirst
+			wait(ctx, gather, nil)
+		default:
+			wait(ctx, jittered(idle), wake)
+			idle = min(2*idle, pollLast)
+		}
+	}
+	r.drain(ctx, ref, held)
+}
+
+// drain publishes what this process accepted before it was told to stop. Others carry what comes after.
+func (r *Relay) drain(ctx context.Context, ref Ref, held batch) {
+	hard, cancel := lifecycle.DrainContext(ctx)
+	defer cancel()
+	hard, stop := context.WithTimeout(hard, drainBound)
+	defer stop()
+	for hard.Err() == nil {
+		n, err := r.step(hard, ref, &held)
+		if err != nil || n < contract.MaxItems {
+			return
+		}
+	}
+}
+
+// step reads a batch, unless one is still held, publishes and acknowledges it. What fails is left in held for the next
+// step. Its calls have bounds of their own, so that the end of the process does not cut one off halfway.
+func (r *Relay) step(ctx context.Context, ref Ref, held *batch) (int, error) {
+	select {
+	case r.slots <- struct{}{}:
+		defer func() { <-r.slots }()
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	if len(held.entries) == 0 {
+		call, cancel := bound(ctx, callBound)
+		entries, err := r.journal.Read(call, ref, r.consumer, contract.MaxItems)
+		cancel()
+		if err != nil {
+			return 0, fmt.Errorf("read journal: %w", err)
+		}
+		*held = batch{entries: entries}
+	}
+	n := len(held.entries)
+	if n == 0 {
+		return 0, nil
+	}
+	if !held.published {
+		if err := r.publish(ctx, held.entries); err != nil {
+			return 0, fmt.Errorf("publish reservations: %w", err)
+		}
+		held.published = true
+	}
+	ids := make([]string, n)
+	for i, e := range held.entries {
+		ids[i] = e.ID
+	}
+	call, cancel := bound(ctx, callBound)
+	defer cancel()
+	if err := r.journal.Ack(call, ref, ids); err != nil {
+		return 0, fmt.Errorf("acknowledge journal: %w", err)
+	}
+	*held = batch{}
+	return n, nil
+}
+
+func (r *Relay) publish(ctx context.Context, entries []Entry) (err error) {
+	parents := make([]string, len(entries))
+	for i, e := range entries {
+		parents[i] = e.Traceparent
+	}
+	ctx, cancel := bound(ctx, sendBound)
+	defer cancel()
+	ctx, traced := r.tel.StartBatch(ctx, "publish "+contract.TopicReservations, trace.SpanKindProducer, parents,
+		telemetry.AttrTopic.String(contract.TopicReservations), telemetry.AttrOperation.String("send"))
+	defer func() { traced.End(err) }()
+
+	items, keys := make([]contract.Reservation, len(entries)), make([]string, len(entries))
+	for i, e := range entries {
+		items[i], keys[i] = e.Reservation, e.OrderSN
+		items[i].Traceparent = traced.Traceparent(i)
+	}
+	bodies, err := contract.Encode(items)
+	if err != nil {
+		return err
+	}
+	// Lines at their longest can make two messages. When one of them fails both go again; consumers know an order_sn.
+	for _, body := range bodies {
+		if err := r.bus.Publish(ctx, bus.Message{Topic: contract.TopicReservations, Keys: keys, Body: body}); err != nil {
+			return err
+		}
+	}
+	now := time.Now()
+	for _, e := range entries {
+		r.lag.Record(ctx, max(0, now.Sub(e.ReservedAt).Seconds()))
+	}
+	r.published.Add(ctx, int64(len(entries)))
+	return nil
+}
+
+func bound(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), d)
+}
+
+// jittered keeps the relays of several processes from asking in step.
+func jittered(d time.Duration) time.Duration {
+	return d - d/4 + time.Duration(rand.Int64N(int64(d/2))) //nolint:gosec // no secret depends on it
+}
+
+func wait(ctx context.Context, d time.Duration, wake <-chan struct{}) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-wake:
+	case <-timer.C:
+	}
+}
