@@ -88,6 +88,10 @@ func Decode[T Item](body []byte) (good []T, bad []BadItem) {
 	if e.V != 1 {
 		return nil, []BadItem{{Raw: body, Err: fmt.Errorf("version %d is unknown", e.V)}}
 	}
+	if len(e.Items) == 0 {
+		// Encode makes no such message; to acknowledge it as done would hide what went wrong.
+		return nil, []BadItem{{Raw: body, Err: errors.New("no items")}}
+	}
 	for _, raw := range e.Items {
 		var item T
 		err := json.Unmarshal(raw, &item)

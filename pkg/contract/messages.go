@@ -209,7 +209,7 @@ func (e OrderEvent) Validate() error {
 	default:
 		return fmt.Errorf("type: %q is unknown", e.Type)
 	}
-	if e.Type == OrderCreated && e.ExpiresAt == nil {
+	if e.Type == OrderCreated && (e.ExpiresAt == nil || e.ExpiresAt.IsZero()) {
 		return errors.New("expires_at: missing on created")
 	}
 	return validatePurchase(e.OrderSN, e.UserID, e.ActivityID, e.Bucket, e.Lines)

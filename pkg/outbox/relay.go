@@ -154,7 +154,7 @@ func (r *Relay) pass(ctx context.Context) (more bool, err error) {
 			g.rows = g.rows[n:]
 		}
 	}
-	longest := 0
+	longest := 1
 	for topic := range down {
 		longest = max(longest, r.down[topic])
 	}

@@ -61,6 +61,9 @@ func setDefault[T comparable](p *T, v T) {
 // strict SQL mode, and waiting for a row ends before the read time-out does.
 // Errors come back as the driver made them; ask IsDuplicate and IsTransient about them.
 func Open(dsn string, opts Options) (*gorm.DB, error) {
+	if dsn == "" {
+		return nil, errors.New("the database DSN is empty")
+	}
 	opts = opts.withDefaults()
 	cfg := &gorm.Config{
 		SkipDefaultTransaction: true,

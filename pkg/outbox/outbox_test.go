@@ -1,0 +1,307 @@
+package outbox_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"flashsale.internal/pkg/bus"
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/outbox"
+	"flashsale.internal/pkg/sqldb"
+	"flashsale.internal/pkg/sqldb/dbtest"
+)
+
+func migrations(t *testing.T) fstest.MapFS {
+	_, rest, ok := strings.Cut(outbox.Schema, "-- mysql/")
+	require.True(t, ok)
+	mysql, sqlite, ok := strings.Cut(rest, "-- sqlite/")
+	require.True(t, ok)
+	return fstest.MapFS{
+		"mysql/00001_outbox.sql":  {Data: []byte("-- +goose Up\n" + mysql)},
+		"sqlite/00001_outbox.sql": {Data: []byte("-- +goose Up\n" + sqlite)},
+	}
+}
+
+// broker keeps what was published, and refuses while it is down.
+type broker struct {
+	mu       sync.Mutex
+	messages []bus.Message
+	calls    int
+	down     map[string]bool // topics
+	hold     chan struct{}   // non-nil: Publish waits for it, heeding ctx
+}
+
+func (b *broker) Publish(ctx context.Context, m bus.Message) error {
+	b.mu.Lock()
+	hold, down := b.hold, b.down[m.Topic]
+	b.calls++
+	b.mu.Unlock()
+	if hold != nil {
+		select {
+		case <-hold:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if down {
+		return errors.New("no route")
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.messages = append(b.messages, m)
+	return nil
+}
+
+func (b *broker) setDown(topic string, down bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.down == nil {
+		b.down = map[string]bool{}
+	}
+	b.down[topic] = down
+}
+
+// seen counts how often each order_sn was published, over all messages.
+func (b *broker) seen(t *testing.T) map[string]int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	times := map[string]int{}
+	for _, m := range b.messages {
+		good, bad := contract.Decode[contract.OrderEvent](m.Body)
+		require.Empty(t, bad)
+		for _, e := range good {
+			times[e.OrderSN]++
+		}
+	}
+	return times
+}
+
+func event(n int) contract.OrderEvent {
+	return contract.OrderEvent{
+		OrderSN: fmt.Sprint(1000 + n), UserID: "u", ActivityID: "1", Lines: []contract.Line{{SKUID: "1", Qty: 1}},
+		Type: contract.OrderPaid, At: time.Now().UTC(), Traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+	}
+}
+
+func add(t *testing.T, db *gorm.DB, topic string, from, to int) {
+	events := make([]contract.OrderEvent, 0, to-from)
+	for n := from; n < to; n++ {
+		events = append(events, event(n))
+	}
+	require.NoError(t, sqldb.InTx(t.Context(), db, func(tx *gorm.DB) error { return outbox.Append(tx, topic, events...) }))
+}
+
+func run(t *testing.T, r *outbox.Relay) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		require.NoError(t, <-done)
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+func empty(t *testing.T, db *gorm.DB) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		n, _, err := outbox.Backlog(context.Background(), db)
+		return err == nil && n == 0
+	}, 15*time.Second, 10*time.Millisecond)
+}
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func TestRelayGroupsAndDeletes(t *testing.T) {
+	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
+		b := &broker{}
+		add(t, db, "t1", 0, 300)
+		add(t, db, "t2", 300, 301)
+		due := time.Now().Add(time.Hour)
+		raw, err := json.Marshal(event(301))
+		require.NoError(t, err)
+		require.NoError(t, sqldb.InTx(t.Context(), db, func(tx *gorm.DB) error {
+			return outbox.Add(tx, outbox.Row{Topic: "t1", Item: raw, DeliverAt: due}, outbox.Row{Topic: "t1", Item: raw, OrderSN: "x", DeliverAt: due})
+		}))
+		n, oldest, err := outbox.Backlog(t.Context(), db)
+		require.NoError(t, err)
+		require.EqualValues(t, 303, n)
+		require.WithinDuration(t, time.Now(), oldest, 10*time.Second)
+		run(t, outbox.NewRelay(db, b, quiet(), outbox.Poll(20*time.Millisecond)))
+		empty(t, db)
+
+		require.Len(t, b.messages, 4)
+		byTopic := map[string][]int{}
+		for _, m := range b.messages {
+			good, bad := contract.Decode[contract.OrderEvent](m.Body)
+			require.Empty(t, bad)
+			require.NotEmpty(t, good[0].Traceparent)
+			require.LessOrEqual(t, len(m.Keys), 64)
+			if m.DeliverAt.IsZero() {
+				byTopic[m.Topic] = append(byTopic[m.Topic], len(good))
+				continue
+			}
+			require.Equal(t, due.UTC().Truncate(time.Millisecond), m.DeliverAt.UTC())
+			require.Len(t, good, 2)
+			require.Equal(t, []string{"x"}, m.Keys)
+		}
+		require.Equal(t, map[string][]int{"t1": {256, 44}, "t2": {1}}, byTopic)
+	})
+}
+
+func TestRolledBackRowsAreNeverPublished(t *testing.T) {
+	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
+		b := &broker{}
+		r := outbox.NewRelay(db, b, quiet(), outbox.Poll(time.Hour))
+		run(t, r)
+		boom := errors.New("boom")
+		require.ErrorIs(t, sqldb.InTx(t.Context(), db, func(tx *gorm.DB) error {
+			require.NoError(t, outbox.Append(tx, "t", event(1)))
+			return boom
+		}), boom)
+		add(t, db, "t", 2, 3)
+		r.Wake() // the poll is an hour away
+		empty(t, db)
+		require.Equal(t, map[string]int{"1002": 1}, b.seen(t))
+	})
+}
+
+func TestTwoRelaysShare(t *testing.T) {
+	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
+		b := &broker{}
+		for range 3 {
+			run(t, outbox.NewRelay(db, b, quiet(), outbox.Poll(5*time.Millisecond)))
+		}
+		const n = 1500
+		for from := 0; from < n; from += 50 {
+			add(t, db, "t", from, from+50)
+		}
+		empty(t, db)
+		seen := b.seen(t)
+		require.Len(t, seen, n)
+		for sn, times := range seen {
+			require.Equal(t, 1, times, sn)
+		}
+	})
+}
+
+func TestDeadRelaysRowsComeBack(t *testing.T) {
+	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
+		add(t, db, "t", 0, 10)
+		// What a relay leaves behind that is killed between claiming and publishing.
+		require.NoError(t, db.Exec("UPDATE outbox SET claimed_by = 'dead', claimed_until = ?", time.Now().Add(700*time.Millisecond)).Error)
+		b := &broker{}
+		start := time.Now()
+		run(t, outbox.NewRelay(db, b, quiet(), outbox.Poll(10*time.Millisecond)))
+		empty(t, db)
+		require.GreaterOrEqual(t, time.Since(start), 600*time.Millisecond, "not while they were the other one's")
+		require.Len(t, b.seen(t), 10)
+	})
+}
+
+func TestStoppedRelayGivesBack(t *testing.T) {
+	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
+		add(t, db, "t", 0, 10)
+		stuck := &broker{hold: make(chan struct{})}
+		stop := run(t, outbox.NewRelay(db, stuck, quiet()))
+		require.Eventually(t, func() bool { stuck.mu.Lock(); defer stuck.mu.Unlock(); return stuck.calls > 0 }, 5*time.Second, time.Millisecond)
+		stop()
+		b := &broker{}
+		start := time.Now()
+		run(t, outbox.NewRelay(db, b, quiet(), outbox.Poll(10*time.Millisecond)))
+		empty(t, db)
+		require.Less(t, time.Since(start), 5*time.Second, "without waiting for the claim's end")
+		require.Len(t, b.seen(t), 10)
+	})
+}
+
+func TestOneTopicDownDoesNotHoldUpOthers(t *testing.T) {
+	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
+		b := &broker{}
+		b.setDown("down", true)
+		add(t, db, "down", 0, 1100) // more than one claim takes
+		add(t, db, "up", 2000, 2005)
+		run(t, outbox.NewRelay(db, b, quiet(), outbox.Poll(10*time.Millisecond)))
+		require.Eventually(t, func() bool { return len(b.seen(t)) == 5 }, 10*time.Second, 10*time.Millisecond)
+		b.setDown("down", false)
+		empty(t, db)
+		require.Len(t, b.seen(t), 1105)
+	})
+}
+
+func TestBackOffWhileTheBusIsDown(t *testing.T) {
+	db := dbtest.SQLite(t, migrations(t))
+	b := &broker{}
+	b.setDown("t", true)
+	r := outbox.NewRelay(db, b, quiet(), outbox.Poll(time.Millisecond))
+	run(t, r)
+	add(t, db, "t", 0, 1)
+	end := time.Now().Add(time.Second)
+	for time.Now().Before(end) {
+		r.Wake()
+		time.Sleep(time.Millisecond)
+	}
+	b.mu.Lock()
+	calls := b.calls
+	b.mu.Unlock()
+	require.LessOrEqual(t, calls, 8)
+	require.GreaterOrEqual(t, calls, 2)
+	b.setDown("t", false)
+	empty(t, db)
+}
+
+func TestDatabaseDownThenBack(t *testing.T) {
+	dsn := dbtest.MariaDBDSN(t) // without the table: as good as down
+	db, err := sqldb.Open(dsn, sqldb.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = sqldb.Close(db) })
+	b := &broker{}
+	stop := run(t, outbox.NewRelay(db, b, quiet(), outbox.Poll(5*time.Millisecond)))
+	require.NoError(t, sqldb.Migrate(t.Context(), db, migrations(t), quiet()))
+	add(t, db, "t", 0, 3)
+	empty(t, db)
+	require.Len(t, b.seen(t), 3)
+	stop()
+}
+
+func TestUnpublishableRowIsPutAside(t *testing.T) {
+	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
+		add(t, db, "t", 0, 3)
+		require.NoError(t, db.Exec("UPDATE outbox SET item = 'not json' WHERE msg_key = '1001'").Error)
+		b := &broker{}
+		run(t, outbox.NewRelay(db, b, quiet(), outbox.Poll(5*time.Millisecond)))
+		require.Eventually(t, func() bool { return len(b.seen(t)) == 2 }, 10*time.Second, 10*time.Millisecond)
+		n, _, err := outbox.Backlog(t.Context(), db)
+		require.NoError(t, err)
+		require.EqualValues(t, 1, n)
+	})
+}
+
+func TestAddRefuses(t *testing.T) {
+	db := dbtest.SQLite(t, migrations(t))
+	require.Error(t, outbox.Append(db, "t", event(1)), "outside of a transaction")
+	for name, row := range map[string]outbox.Row{
+		"no topic": {Item: json.RawMessage(`{}`)},
+		"no JSON":  {Topic: "t", Item: json.RawMessage(`{`)},
+		"too big":  {Topic: "t", Item: json.RawMessage(`"` + strings.Repeat("x", contract.MaxBytes) + `"`)},
+		"too far":  {Topic: "t", Item: json.RawMessage(`{}`), DeliverAt: time.Now().Add(bus.MaxDelay + time.Hour)},
+	} {
+		require.Error(t, sqldb.InTx(t.Context(), db, func(tx *gorm.DB) error { return outbox.Add(tx, row) }), name)
+	}
+	bad := event(1)
+	bad.UserID = ""
+	require.Error(t, sqldb.InTx(t.Context(), db, func(tx *gorm.DB) error { return outbox.Append(tx, "t", bad) }))
+	require.NoError(t, sqldb.InTx(t.Context(), db, func(tx *gorm.DB) error { return outbox.Add(tx) }))
+}
