@@ -36,8 +36,8 @@ type keySet struct {
 	flight singleflight.Group
 
 	mu    sync.RWMutex
-	keys  *jose.JSONWebKeySet // nil until the first success
-	asked time.Time           // when the last fetch began
+	keys  []jose.JSONWebKey // nil until the first success
+	asked time.Time         // when the last fetch began
 }
 
 func newKeySet(url string, client *http.Client) *keySet {
@@ -80,7 +80,7 @@ func (s *keySet) look(t *jwt.Token) (any, error) {
 	kid, _ := t.Header["kid"].(string)
 	alg := t.Method.Alg()
 	var fits []any
-	for _, k := range s.keys.Keys {
+	for _, k := range s.keys {
 		if kid != "" && k.KeyID != kid || k.Use != "" && k.Use != "sig" || k.Algorithm != "" && k.Algorithm != alg || !k.IsPublic() {
 			continue
 		}
@@ -119,17 +119,35 @@ func (s *keySet) fetch(ctx context.Context) error {
 	case len(body) > maxKeySet:
 		return fmt.Errorf("key set: more than %d bytes", maxKeySet)
 	}
-	var keys jose.JSONWebKeySet
-	if err := json.Unmarshal(body, &keys); err != nil {
-		return fmt.Errorf("key set: %w", err)
-	}
-	if len(keys.Keys) == 0 {
-		return errors.New("key set: no keys in it")
+	keys, err := readKeys(body)
+	if err != nil {
+		return err
 	}
 	s.mu.Lock()
-	s.keys = &keys
+	s.keys = keys
 	s.mu.Unlock()
 	return nil
+}
+
+// readKeys reads a key set and leaves out the keys of kinds that it does not know, as RFC 7517 asks for.
+func readKeys(body []byte) ([]jose.JSONWebKey, error) {
+	var set struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if err := json.Unmarshal(body, &set); err != nil {
+		return nil, fmt.Errorf("key set: %w", err)
+	}
+	var keys []jose.JSONWebKey
+	for _, raw := range set.Keys {
+		var k jose.JSONWebKey
+		if k.UnmarshalJSON(raw) == nil && k.Valid() {
+			keys = append(keys, k)
+		}
+	}
+	if len(keys) == 0 {
+		return nil, errors.New("key set: no usable keys in it")
+	}
+	return keys, nil
 }
 
 // keepFresh fetches the keys now and again until ctx is done. Failures are tried again without an end.

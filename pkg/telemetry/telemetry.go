@@ -72,14 +72,18 @@ func Setup(ctx context.Context, service, version string, o Options) (*Telemetry,
 	log := NewLogger(w, o.LogLevel).With("service", service)
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("telemetry export failed", "error", err) }))
 
-	res, err := resource.New(ctx,
-		resource.WithTelemetrySDK(),
-		resource.WithHost(),
-		resource.WithAttributes(attribute.String("service.name", service), attribute.String("service.version", version)),
-		resource.WithFromEnv(), // last: OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win
-	)
-	if err != nil && !errors.Is(err, resource.ErrPartialResource) {
+	named, err := resource.New(ctx, resource.WithFromEnv())
+	if err != nil {
 		return nil, settings.Wrong("OTEL_RESOURCE_ATTRIBUTES", "cannot be used: %v", err)
+	}
+	known, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithHost(),
+		resource.WithAttributes(attribute.String("service.name", service), attribute.String("service.version", version)))
+	if err != nil && !errors.Is(err, resource.ErrPartialResource) && !errors.Is(err, resource.ErrSchemaURLConflict) {
+		return nil, fmt.Errorf("telemetry resource: %w", err)
+	}
+	res, err := resource.Merge(known, named) // OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win
+	if err != nil && !errors.Is(err, resource.ErrSchemaURLConflict) {
+		return nil, fmt.Errorf("telemetry resource: %w", err)
 	}
 
 	exporting := exportsTraces()

@@ -1,0 +1,166 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"flashsale.internal/pkg/settings"
+)
+
+// TestMain lets the test binary stand for a service, so that signals meet a real process.
+func TestMain(m *testing.M) {
+	switch os.Getenv("BE_A_SERVICE") {
+	case "polite":
+		Main(Spec{Name: "shop", Serve: func(ctx context.Context, _ *slog.Logger) error {
+			fmt.Println("serving")
+			<-ctx.Done()
+			fmt.Println("drained")
+			return nil
+		}})
+	case "deaf":
+		Main(Spec{Name: "shop", Serve: func(ctx context.Context, _ *slog.Logger) error {
+			fmt.Println("serving")
+			<-ctx.Done()
+			fmt.Println("stopping")
+			select {}
+		}})
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func TestCommands(t *testing.T) {
+	var did string
+	spec := Spec{
+		Name:  "shop",
+		Serve: func(context.Context, *slog.Logger) error { did = "serve"; return nil },
+		Migrate: func(_ context.Context, _ *slog.Logger, up bool) error {
+			did = fmt.Sprintf("migrate %t", up)
+			return nil
+		},
+		CheckConfig: func() error { did = "check"; return nil },
+	}
+	for line, c := range map[string]struct {
+		code         int
+		did          string
+		out, problem string
+	}{
+		"serve":              {0, "serve", "", ""},
+		"migrate up":         {0, "migrate true", "", ""},
+		"migrate status":     {0, "migrate false", "", ""},
+		"check-config":       {0, "check", "The settings are valid.", ""},
+		"version":            {0, "", "shop ", ""},
+		"help":               {0, "", "Usage: shop", ""},
+		"":                   {2, "", "", "Usage: shop"},
+		"dance":              {2, "", "", "Usage: shop"},
+		"serve now":          {2, "", "", "Usage: shop"},
+		"migrate":            {2, "", "", "migrate up"},
+		"migrate down":       {2, "", "", "migrate up"},
+		"check-config twice": {2, "", "", "Usage"},
+	} {
+		t.Run(line, func(t *testing.T) {
+			did = ""
+			var out, problem bytes.Buffer
+			require.Equal(t, c.code, run(context.Background(), spec, strings.Fields(line), &out, &problem))
+			require.Equal(t, c.did, did)
+			require.Contains(t, out.String(), c.out)
+			require.Contains(t, problem.String(), c.problem)
+		})
+	}
+}
+
+func TestACommandThatIsNotThere(t *testing.T) {
+	var out, problem bytes.Buffer
+	require.Equal(t, 2, run(context.Background(), Spec{Name: "shop"}, []string{"migrate", "up"}, &out, &problem))
+	require.NotContains(t, problem.String(), "migrate")
+}
+
+func TestExitCodes(t *testing.T) {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	for name, c := range map[string]struct {
+		ctx     context.Context
+		args    string
+		err     error
+		code    int
+		problem string
+	}{
+		"setting":          {context.Background(), "serve", fmt.Errorf("start: %w", settings.Wrong("HTTP_ADDR", "is wrong")), 2, "shop: start: HTTP_ADDR is wrong\n"},
+		"check-config":     {context.Background(), "check-config", errors.New("PATH_KEYS is wrong"), 2, "shop: PATH_KEYS is wrong\n"},
+		"failed":           {context.Background(), "serve", errors.New("listener HTTP_ADDR: taken"), 1, "shop: listener HTTP_ADDR: taken\n"},
+		"told to end":      {ended, "serve", context.Canceled, 0, ""},
+		"canceled by whom": {context.Background(), "serve", context.Canceled, 1, "shop: context canceled\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, problem bytes.Buffer
+			spec := Spec{Name: "shop", Serve: func(context.Context, *slog.Logger) error { return c.err }, CheckConfig: func() error { return c.err }}
+			require.Equal(t, c.code, run(c.ctx, spec, []string{c.args}, &out, &problem))
+			require.Equal(t, c.problem, problem.String())
+		})
+	}
+}
+
+// service starts this test binary as a service and waits until it serves.
+func service(t *testing.T, kind string) (*exec.Cmd, io.Reader) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, os.Args[0], "serve")
+	cmd.Env = append(os.Environ(), "BE_A_SERVICE="+kind)
+	pipe, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	read(t, pipe, "serving\n")
+	if kind == "deaf" {
+		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+		read(t, pipe, "stopping\n")
+	}
+	return cmd, pipe
+}
+
+func read(t *testing.T, pipe io.Reader, want string) {
+	t.Helper()
+	got := make([]byte, len(want))
+	_, err := io.ReadFull(pipe, got)
+	require.NoError(t, err)
+	require.Equal(t, want, string(got))
+}
+
+func TestTheFirstSignalEndsInOrder(t *testing.T) {
+	for _, signal := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
+		cmd, out := service(t, "polite")
+		require.NoError(t, cmd.Process.Signal(signal))
+		read(t, out, "drained\n")
+		require.NoError(t, cmd.Wait())
+	}
+}
+
+func TestTheSecondSignalEndsAtOnce(t *testing.T) {
+	cmd, _ := service(t, "deaf")
+	// The default handling is back shortly after the context was cancelled.
+	exited := make(chan error, 1)
+	go func() { exited <- cmd.Wait() }()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for {
+		select {
+		case err := <-exited:
+			require.ErrorContains(t, err, "signal: terminated")
+			return
+		case <-again.C:
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+		}
+	}
+}
