@@ -31,7 +31,7 @@ type Activity struct {
 // Activity asks for a sale.
 func (c *Caller) Activity(ctx context.Context, id string) (Activity, error) {
 	var out Activity
-	_, err := c.do(ctx, call{method: http.MethodGet, url: c.origins.Seckill + "/v1/activities/" + url.PathEscape(id)}, &out)
+	err := c.do(ctx, call{method: http.MethodGet, url: c.origins.Seckill + "/v1/activities/" + url.PathEscape(id)}, &out)
 	return out, err
 }
 
@@ -45,7 +45,7 @@ type Path struct {
 // NewPath presses the button.
 func (c *Caller) NewPath(ctx context.Context, activityID string) (Path, error) {
 	var out Path
-	_, err := c.do(ctx, call{
+	err := c.do(ctx, call{
 		method: http.MethodPost,
 		url:    c.origins.Seckill + "/v1/activities/" + url.PathEscape(activityID) + "/paths",
 		body:   struct{}{},
@@ -80,7 +80,7 @@ type Reservation struct {
 // buys twice.
 func (c *Caller) Reserve(ctx context.Context, activityID, path string, lines []contract.Line) (Reservation, error) {
 	var out Reservation
-	_, err := c.do(ctx, call{
+	err := c.do(ctx, call{
 		method: http.MethodPost,
 		url: c.origins.Seckill + "/v1/activities/" + url.PathEscape(activityID) + "/paths/" + url.PathEscape(path) +
 			"/reservations",
@@ -94,7 +94,7 @@ func (c *Caller) Reserve(ctx context.Context, activityID, path string, lines []c
 // Reservation asks how a purchase stands.
 func (c *Caller) Reservation(ctx context.Context, activityID, orderSN string) (Reservation, error) {
 	var out Reservation
-	_, err := c.do(ctx, call{
+	err := c.do(ctx, call{
 		method: http.MethodGet,
 		url: c.origins.Seckill + "/v1/activities/" + url.PathEscape(activityID) + "/reservations/" +
 			url.PathEscape(orderSN),
@@ -120,14 +120,14 @@ type Order struct {
 // Order asks for an order.
 func (c *Caller) Order(ctx context.Context, orderSN string) (Order, error) {
 	var out Order
-	_, err := c.do(ctx, call{method: http.MethodGet, url: c.origins.Order + "/v1/orders/" + url.PathEscape(orderSN)}, &out)
+	err := c.do(ctx, call{method: http.MethodGet, url: c.origins.Order + "/v1/orders/" + url.PathEscape(orderSN)}, &out)
 	return out, err
 }
 
 // Cancel closes an unpaid order.
 func (c *Caller) Cancel(ctx context.Context, orderSN string) (Order, error) {
 	var out Order
-	_, err := c.do(ctx, call{
+	err := c.do(ctx, call{
 		method: http.MethodPost, url: c.origins.Order + "/v1/orders/" + url.PathEscape(orderSN) + "/cancel",
 	}, &out)
 	return out, err
@@ -143,7 +143,7 @@ type Payment struct {
 // StartPayment begins a payment with the sandbox provider. The same key again is the same payment.
 func (c *Caller) StartPayment(ctx context.Context, orderSN, key string) (Payment, error) {
 	var out Payment
-	_, err := c.do(ctx, call{
+	err := c.do(ctx, call{
 		method: http.MethodPost,
 		url:    c.origins.Order + "/v1/orders/" + url.PathEscape(orderSN) + "/payments",
 		body: struct {
@@ -156,7 +156,7 @@ func (c *Caller) StartPayment(ctx context.Context, orderSN, key string) (Payment
 
 // PlayProvider lets the sandbox provider report success.
 func (c *Caller) PlayProvider(ctx context.Context, paymentID string) error {
-	_, err := c.do(ctx, call{
+	err := c.do(ctx, call{
 		method: http.MethodPost,
 		url:    c.origins.Order + "/v1/payments/" + url.PathEscape(paymentID) + "/sandbox",
 		body: struct {

@@ -77,26 +77,26 @@ type call struct {
 }
 
 // do makes a call, again while the answer is 429 or 503 or none at all, and decodes a success into out (unless nil).
-func (c *Caller) do(ctx context.Context, in call, out any) (http.Header, error) {
+func (c *Caller) do(ctx context.Context, in call, out any) error {
 	var body []byte
 	if in.body != nil {
 		var err error
 		if body, err = json.Marshal(in.body); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	for attempt := 1; ; attempt++ {
-		header, err := c.attempt(ctx, in, body, out)
+		err := c.attempt(ctx, in, body, out)
 		if err == nil {
-			return header, nil
+			return nil
 		}
 		wait, again := retryAfter(err, attempt, in.once)
 		if !again || attempt >= c.opts.Attempts {
-			return nil, err
+			return err
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w; before that: %w", ctx.Err(), err)
+			return fmt.Errorf("%w; before that: %w", ctx.Err(), err)
 		case <-time.After(wait):
 		}
 	}
@@ -117,12 +117,12 @@ func retryAfter(err error, attempt int, once bool) (time.Duration, bool) {
 	return 0, false
 }
 
-func (c *Caller) attempt(ctx context.Context, in call, body []byte, out any) (http.Header, error) {
+func (c *Caller) attempt(ctx context.Context, in call, body []byte, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, in.method, in.url, bytes.NewReader(body))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
@@ -138,15 +138,15 @@ func (c *Caller) attempt(ctx context.Context, in call, body []byte, out any) (ht
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, 64<<20))
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", in.method, in.url, err)
+		return fmt.Errorf("%s %s: %w", in.method, in.url, err)
 	}
 	if resp.StatusCode >= 300 {
-		return nil, problemOf(in, resp, raw)
+		return problemOf(in, resp, raw)
 	}
 	switch out := out.(type) {
 	case nil:
@@ -154,10 +154,10 @@ func (c *Caller) attempt(ctx context.Context, in call, body []byte, out any) (ht
 		*out = raw
 	default:
 		if err := json.Unmarshal(raw, out); err != nil {
-			return nil, fmt.Errorf("%s %s: the answer is not what was expected: %w", in.method, in.url, err)
+			return fmt.Errorf("%s %s: the answer is not what was expected: %w", in.method, in.url, err)
 		}
 	}
-	return resp.Header, nil
+	return nil
 }
 
 func problemOf(in call, resp *http.Response, raw []byte) error {

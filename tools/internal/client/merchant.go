@@ -29,7 +29,7 @@ func (c *Caller) NewProduct(ctx context.Context, p Product) (skuID string, err e
 		SKUs []sku  `json:"skus"`
 	}
 	var out product
-	if _, err = c.do(ctx, call{
+	if err = c.do(ctx, call{
 		method: http.MethodPost,
 		url:    c.origins.Inventory + "/v1/merchant/products",
 		body:   product{Name: p.Name, SKUs: []sku{{Name: p.Name, ListPrice: p.ListPrice, Currency: p.Currency}}},
@@ -65,7 +65,7 @@ func (c *Caller) NewActivity(ctx context.Context, d Draft) (string, error) {
 	var out struct {
 		ActivityID string `json:"activity_id"`
 	}
-	_, err := c.do(ctx, call{
+	err := c.do(ctx, call{
 		method: http.MethodPost, url: c.origins.Inventory + "/v1/merchant/activities", body: d, once: true,
 	}, &out)
 	return out.ActivityID, err
@@ -73,7 +73,7 @@ func (c *Caller) NewActivity(ctx context.Context, d Draft) (string, error) {
 
 // Change is one of publish, pause, resume and end; each may be repeated.
 func (c *Caller) Change(ctx context.Context, activityID, change string) error {
-	_, err := c.do(ctx, call{
+	err := c.do(ctx, call{
 		method: http.MethodPost,
 		url:    c.origins.Inventory + "/v1/merchant/activities/" + url.PathEscape(activityID) + "/" + change,
 	}, nil)
@@ -112,7 +112,7 @@ func (s SKUStock) String() string {
 // Stock asks for the stock of a sale.
 func (c *Caller) Stock(ctx context.Context, activityID string) (Stock, error) {
 	var out Stock
-	_, err := c.do(ctx, call{
+	err := c.do(ctx, call{
 		method: http.MethodGet,
 		url:    c.origins.Inventory + "/v1/merchant/activities/" + url.PathEscape(activityID) + "/stock",
 	}, &out)
@@ -141,7 +141,7 @@ func (c *Caller) DeadLetters(ctx context.Context) ([]DeadLetter, error) {
 
 // SettleDeadLetter does replay or reject.
 func (c *Caller) SettleDeadLetter(ctx context.Context, id, what string) error {
-	_, err := c.do(ctx, call{
+	err := c.do(ctx, call{
 		method: http.MethodPost,
 		url:    c.origins.Inventory + "/v1/merchant/dead-letters/" + url.PathEscape(id) + "/" + what,
 	}, nil)
@@ -151,7 +151,7 @@ func (c *Caller) SettleDeadLetter(ctx context.Context, id, what string) error {
 // Reconcile compares and repairs a sale; the answer is for people.
 func (c *Caller) Reconcile(ctx context.Context, activityID string) (json.RawMessage, error) {
 	var out json.RawMessage
-	_, err := c.do(ctx, call{
+	err := c.do(ctx, call{
 		method: http.MethodPost,
 		url:    c.origins.Inventory + "/v1/merchant/activities/" + url.PathEscape(activityID) + "/reconciliations",
 	}, &out)
@@ -170,7 +170,7 @@ func pages[T any](ctx context.Context, c *Caller, list string) ([]T, error) {
 			Items      []T    `json:"items"`
 			NextCursor string `json:"next_cursor"`
 		}
-		if _, err := c.do(ctx, call{method: http.MethodGet, url: list + "?" + query.Encode()}, &page); err != nil {
+		if err := c.do(ctx, call{method: http.MethodGet, url: list + "?" + query.Encode()}, &page); err != nil {
 			return nil, err
 		}
 		all = append(all, page.Items...)

@@ -17,7 +17,7 @@ func (c *Client) Token(ctx context.Context, userID string, roles ...auth.Role) (
 	var out struct {
 		Token string `json:"token"`
 	}
-	_, err := c.As("").do(ctx, call{
+	err := c.As("").do(ctx, call{
 		method: http.MethodPost,
 		url:    c.origins.Seckill + "/v1/dev/tokens",
 		body: struct {

@@ -46,19 +46,30 @@ func (r *run) play(ctx context.Context) error {
 		return fmt.Errorf("open the sale: %w", err)
 	}
 	winners, losers, err := r.firstWave(ctx)
-	if err != nil {
-		return fmt.Errorf("first wave: %w", err)
+	if err := r.sofar("first wave", err); err != nil {
+		return err
 	}
-	if err := r.payHalf(ctx, winners); err != nil {
-		return fmt.Errorf("payments: %w", err)
+	if err := r.sofar("payments", r.payHalf(ctx, winners)); err != nil {
+		return err
 	}
-	if err := r.letExpire(ctx, winners); err != nil {
-		return fmt.Errorf("closing: %w", err)
+	if err := r.sofar("closing", r.letExpire(ctx, winners)); err != nil {
+		return err
 	}
-	if err := r.secondWave(ctx, losers); err != nil {
-		return fmt.Errorf("second wave: %w", err)
+	if err := r.sofar("second wave", r.secondWave(ctx, losers)); err != nil {
+		return err
 	}
 	return r.end(ctx)
+}
+
+// sofar ends the demo after a step that failed or got a figure wrong: what follows would only repeat it.
+func (r *run) sofar(step string, err error) error {
+	if err == nil && r.table.Wrong() > 0 {
+		err = ErrWrong
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", step, err)
+	}
+	return nil
 }
 
 // open makes the sale, the crowd and their tokens.
@@ -341,9 +352,9 @@ func (r *run) end(ctx context.Context) error {
 	return r.merchant.Change(ctx, r.activityID, "end")
 }
 
-// settled waits until the stock view is as it has to be, or 10 s at most: then the rows of the table show what differs.
+// settled waits until the stock view is as it has to be, or its time is over: then the rows of the table show what differs.
 func (r *run) settled(ctx context.Context, available, reserved, sold int64) (client.SKUStock, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, r.plan.SettleWithin)
 	defer cancel()
 	var seen client.SKUStock
 	_, err := purchase.Await(ctx, func(ctx context.Context) (client.SKUStock, error) {

@@ -6,16 +6,20 @@ import "time"
 
 // Plan is the size of the sale.
 type Plan struct {
-	Pieces     int           // on sale
-	Buyers     int           // who press the button in the first wave
-	PayWithin  time.Duration // whole seconds
-	LateAtMost time.Duration // an order may be closed this long after its deadline, and never before it
-	Width      int           // calls at a time
+	Pieces       int           // on sale
+	Buyers       int           // who press the button in the first wave
+	PayWithin    time.Duration // whole seconds
+	LateAtMost   time.Duration // an order may be closed this long after its deadline, and never before it
+	SettleWithin time.Duration // how long the stock view may take to agree with what buyers were told
+	Width        int           // calls at a time
 }
 
 // Default is the plan of `make demo`.
 func Default() Plan {
-	return Plan{Pieces: 100, Buyers: 2000, PayWithin: 12 * time.Second, LateAtMost: 3 * time.Second, Width: 200}
+	return Plan{
+		Pieces: 100, Buyers: 2000, PayWithin: 12 * time.Second, LateAtMost: 3 * time.Second,
+		SettleWithin: 10 * time.Second, Width: 200,
+	}
 }
 
 // Paying is how many of the winners pay.

@@ -1,0 +1,288 @@
+// Package shoptest is a double of the system's REST interface, in memory and right unless told to be wrong, for tests of
+// what talks to it.
+package shoptest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Faults make the shop wrong.
+type Faults struct {
+	Oversell    int           // pieces sold beyond the stock
+	CloseEarly  time.Duration // closes that long before the deadline
+	CloseLate   time.Duration // and that long after it
+	KeepsPieces bool          // closes orders and does not sell their pieces again
+	LosesOrders int           // accepted purchases that fail afterwards
+	Refuses     int           // every nth purchase call answers 503 once it has been carried out; 0 = none
+}
+
+// Shop is the double.
+type Shop struct {
+	URL    string
+	faults Faults
+
+	mu       sync.Mutex
+	sales    map[string]*sale
+	orders   map[string]*order
+	payments map[string]*order
+	calls    int
+	next     int
+}
+
+type sale struct {
+	id, sku  string
+	total    int
+	left     int
+	payS     int64
+	starts   time.Time
+	ended    bool
+	failures int
+	orders   []*order
+}
+
+type order struct {
+	sn, user, state, reason string
+	sale                    *sale
+	created, expires        time.Time
+	paid, closed            time.Time
+	lost                    bool
+}
+
+// Start starts a shop that ends with the test.
+func Start(t testing.TB, faults Faults) *Shop {
+	t.Helper()
+	s := &Shop{faults: faults, sales: map[string]*sale{}, orders: map[string]*order{}, payments: map[string]*order{}}
+	mux := http.NewServeMux()
+	for pattern, h := range map[string]func(r *http.Request) (int, any){
+		"GET /v1/activities":                                 s.list,
+		"GET /v1/activities/{id}":                            s.activity,
+		"POST /v1/dev/tokens":                                s.token,
+		"POST /v1/merchant/products":                         s.product,
+		"POST /v1/merchant/activities":                       s.draft,
+		"POST /v1/merchant/activities/{id}/{change}":         s.change,
+		"GET /v1/merchant/activities/{id}/stock":             s.stock,
+		"GET /v1/merchant/activities/{id}/orders":            s.ledger,
+		"POST /v1/activities/{id}/paths":                     s.path,
+		"POST /v1/activities/{id}/paths/{path}/reservations": s.reserve,
+		"GET /v1/activities/{id}/reservations/{sn}":          s.result,
+		"GET /v1/orders/{sn}":                                s.order,
+		"POST /v1/orders/{sn}/payments":                      s.pay,
+		"POST /v1/payments/{id}/sandbox":                     s.provider,
+	} {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			s.mu.Lock()
+			s.passTime()
+			status, body := h(r)
+			s.mu.Unlock()
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(status)
+			_ = json.NewEncoder(w).Encode(body)
+		})
+	}
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	s.URL = server.URL
+	return s
+}
+
+// passTime closes what is due.
+func (s *Shop) passTime() {
+	now := time.Now()
+	for _, o := range s.orders {
+		at := o.expires.Add(s.faults.CloseLate - s.faults.CloseEarly)
+		if o.state == "pending" && now.After(at) {
+			o.state, o.closed, o.reason = "closed", at, "expired"
+			if !s.faults.KeepsPieces {
+				o.sale.left++
+			}
+		}
+	}
+}
+
+type object = map[string]any
+
+func refuse(status int, code string) (int, any) {
+	return status, object{"status": status, "code": code}
+}
+
+func user(r *http.Request) string { return r.Header.Get("Authorization")[len("Bearer "):] }
+
+func (s *Shop) id() string {
+	s.next++
+	return strconv.Itoa(s.next)
+}
+
+func (s *Shop) list(*http.Request) (int, any) { return http.StatusOK, object{"items": []any{}} }
+
+func (s *Shop) activity(r *http.Request) (int, any) {
+	a := s.sales[r.PathValue("id")]
+	if a == nil {
+		return refuse(http.StatusNotFound, "not_found")
+	}
+	return http.StatusOK, object{"activity_id": a.id, "items": []object{{"sku_id": a.sku, "total": a.total, "left": a.left}}}
+}
+
+func (s *Shop) token(r *http.Request) (int, any) {
+	var in struct {
+		UserID string `json:"user_id"`
+	}
+	_ = json.NewDecoder(r.Body).Decode(&in)
+	return http.StatusOK, object{"token": in.UserID}
+}
+
+func (s *Shop) product(*http.Request) (int, any) {
+	return http.StatusCreated, object{"product_id": s.id(), "skus": []object{{"sku_id": s.id()}}}
+}
+
+func (s *Shop) draft(r *http.Request) (int, any) {
+	var in struct {
+		PayWithinS int64     `json:"pay_within_s"`
+		StartsAt   time.Time `json:"starts_at"`
+		Items      []struct {
+			SKUID string `json:"sku_id"`
+			Stock int    `json:"stock"`
+		} `json:"items"`
+	}
+	if json.NewDecoder(r.Body).Decode(&in) != nil || len(in.Items) != 1 {
+		return refuse(http.StatusBadRequest, "invalid_request")
+	}
+	a := &sale{id: s.id(), sku: in.Items[0].SKUID, total: in.Items[0].Stock, payS: in.PayWithinS, starts: in.StartsAt}
+	a.left = a.total + s.faults.Oversell
+	s.sales[a.id] = a
+	return http.StatusCreated, object{"activity_id": a.id, "state": "draft"}
+}
+
+func (s *Shop) change(r *http.Request) (int, any) {
+	a := s.sales[r.PathValue("id")]
+	a.ended = r.PathValue("change") == "end"
+	return http.StatusOK, object{"activity_id": a.id}
+}
+
+func (s *Shop) path(r *http.Request) (int, any) {
+	a := s.sales[r.PathValue("id")]
+	switch {
+	case time.Now().Before(a.starts):
+		return http.StatusConflict, object{"code": "activity_not_started", "starts_at": a.starts}
+	case a.left == 0:
+		return refuse(http.StatusConflict, "sold_out")
+	}
+	sn := s.id()
+	return http.StatusCreated, object{"path": "p" + sn, "order_sn": sn}
+}
+
+func (s *Shop) reserve(r *http.Request) (int, any) {
+	a, path := s.sales[r.PathValue("id")], r.PathValue("path")
+	o := s.orders[path[1:]]
+	if o == nil {
+		if a.left == 0 {
+			return refuse(http.StatusConflict, "sold_out")
+		}
+		a.left--
+		now := time.Now()
+		o = &order{
+			sn: path[1:], user: user(r), state: "pending", sale: a, created: now,
+			expires: now.Add(time.Duration(a.payS) * time.Second),
+		}
+		if a.failures < s.faults.LosesOrders {
+			a.failures++
+			o.lost = true
+		}
+		s.orders[o.sn] = o
+		a.orders = append(a.orders, o)
+		s.calls++
+		if s.faults.Refuses > 0 && s.calls%s.faults.Refuses == 0 {
+			return refuse(http.StatusServiceUnavailable, "gate_unavailable")
+		}
+	}
+	return http.StatusAccepted, object{"order_sn": o.sn, "status": "queued"}
+}
+
+func (s *Shop) result(r *http.Request) (int, any) {
+	o := s.orders[r.PathValue("sn")]
+	switch {
+	case o == nil || o.user != user(r):
+		return refuse(http.StatusNotFound, "not_found")
+	case o.lost:
+		return http.StatusOK, object{"order_sn": o.sn, "status": "failed", "reason": "system"}
+	case o.state == "pending":
+		return http.StatusOK, object{"order_sn": o.sn, "status": "created", "expires_at": o.expires}
+	}
+	return http.StatusOK, object{"order_sn": o.sn, "status": o.state, "reason": o.reason}
+}
+
+func (s *Shop) order(r *http.Request) (int, any) {
+	o := s.orders[r.PathValue("sn")]
+	if o == nil || o.user != user(r) {
+		return refuse(http.StatusNotFound, "not_found")
+	}
+	out := object{"order_sn": o.sn, "activity_id": o.sale.id, "user_id": o.user, "state": o.state, "created_at": o.created, "expires_at": o.expires}
+	switch o.state {
+	case "paid":
+		out["paid_at"] = o.paid
+	case "closed":
+		out["closed_at"], out["close_reason"] = o.closed, o.reason
+	}
+	return http.StatusOK, out
+}
+
+func (s *Shop) pay(r *http.Request) (int, any) {
+	o := s.orders[r.PathValue("sn")]
+	if r.Header.Get("Idempotency-Key") == "" {
+		return refuse(http.StatusBadRequest, "invalid_request")
+	}
+	if o.state != "pending" {
+		return refuse(http.StatusConflict, "order_not_payable")
+	}
+	id := s.id()
+	s.payments[id] = o
+	return http.StatusCreated, object{"payment_id": id, "state": "started"}
+}
+
+func (s *Shop) provider(r *http.Request) (int, any) {
+	o := s.payments[r.PathValue("id")]
+	if o.state == "pending" {
+		o.state, o.paid = "paid", time.Now()
+	}
+	return http.StatusAccepted, object{}
+}
+
+func (s *Shop) stock(r *http.Request) (int, any) {
+	a := s.sales[r.PathValue("id")]
+	reserved, sold := 0, 0
+	for _, o := range a.orders {
+		switch o.state {
+		case "pending":
+			reserved++
+		case "paid":
+			sold++
+		}
+	}
+	return http.StatusOK, object{"as_of": time.Now(), "skus": []object{{
+		"sku_id": a.sku, "total": a.total,
+		"mysql": object{"available": a.left, "reserved": reserved, "sold": sold},
+		"gate":  object{"left": a.left, "held": reserved},
+	}}}
+}
+
+// ledger answers two rows a page, so that whoever reads it has to turn pages.
+func (s *Shop) ledger(r *http.Request) (int, any) {
+	a := s.sales[r.PathValue("id")]
+	from, _ := strconv.Atoi(r.URL.Query().Get("cursor"))
+	items := []object{}
+	for _, o := range a.orders[from:min(from+2, len(a.orders))] {
+		state := map[string]string{"pending": "reserved", "paid": "sold", "closed": "released"}[o.state]
+		items = append(items, object{"order_sn": o.sn, "user_id": o.user, "state": state})
+	}
+	out := object{"items": items}
+	if from+2 < len(a.orders) {
+		out["next_cursor"] = fmt.Sprint(from + 2)
+	}
+	return http.StatusOK, out
+}
