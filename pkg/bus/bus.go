@@ -107,6 +107,6 @@ type Bus interface {
 	// subscription, a group that this bus has subscribed before, and a closed bus.
 	Subscribe(s Subscription, h Handler) error
 	// Close stops the intake, waits for the handlers under way so that their results count, and frees everything.
-	// It is bounded by ctx: then the handlers' contexts are cancelled, and what was not finished is delivered again.
+	// It is bounded by ctx: then the handlers' contexts are cancelled and their results may no longer count.
 	Close(ctx context.Context) error
 }

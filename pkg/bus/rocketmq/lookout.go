@@ -29,10 +29,6 @@ type view struct {
 	alive        []string // addresses of the brokers that answer
 }
 
-func (v view) equal(w view) bool {
-	return slices.Equal(v.topic, w.topic) && slices.Equal(v.retry, w.retry) && slices.Equal(v.alive, w.alive)
-}
-
 func sortShares(s []share) {
 	slices.SortFunc(s, func(a, b share) int { return cmp.Compare(a.broker, b.broker) })
 }
@@ -61,8 +57,10 @@ func (l *lookout) watch(ctx context.Context, built view, instance string) error 
 		switch {
 		case err != nil:
 			return err
-		case !v.equal(built):
-			return fmt.Errorf("route or brokers changed: from %+v to %+v", built, v)
+		case !slices.Equal(v.alive, built.alive):
+			return fmt.Errorf("the brokers that answer were %v and are %v", built.alive, v.alive)
+		case !slices.Equal(v.topic, built.topic) || !slices.Equal(v.retry, built.retry):
+			return fmt.Errorf("the route changed from %v, %v to %v, %v", built.topic, built.retry, v.topic, v.retry)
 		case slices.ContainsFunc(consumers, func(id string) bool { return isInstance(id, instance) }):
 			misses = 0
 		default:

@@ -28,10 +28,12 @@ type sender struct {
 	log   *slog.Logger
 	slots chan struct{} // one for each send under way
 
-	mu        sync.Mutex
-	closed    bool
-	producer  client.Producer
-	builtAt   time.Time
+	close   sync.Once
+	closing chan struct{} // closed when no more sends may begin
+
+	mu          sync.Mutex
+	producer    client.Producer
+	builtAt     time.Time
 	silentSince time.Time // since when no send got an answer; zero after an answer
 }
 
@@ -40,7 +42,10 @@ func newSender(cfg Config, log *slog.Logger) (*sender, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &sender{cfg: cfg, log: log, slots: make(chan struct{}, cfg.MaxSends), producer: p, builtAt: time.Now()}, nil
+	return &sender{
+		cfg: cfg, log: log, slots: make(chan struct{}, cfg.MaxSends), closing: make(chan struct{}),
+		producer: p, builtAt: time.Now(),
+	}, nil
 }
 
 func newProducer(cfg Config) (client.Producer, error) {
@@ -65,19 +70,13 @@ func newProducer(cfg Config) (client.Producer, error) {
 func (s *sender) send(ctx context.Context, m bus.Message) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.PublishTimeout, errors.New("no answer in time"))
 	defer cancel()
-	select {
-	case s.slots <- struct{}{}:
-	case <-ctx.Done():
-		return fmt.Errorf("all %d sends are under way: %w", s.cfg.MaxSends, context.Cause(ctx))
-	}
-	p := s.current()
-	if p == nil {
-		<-s.slots
-		return bus.ErrClosed
+	if err := s.enter(ctx); err != nil {
+		return err
 	}
 	sent := make(chan error, 1)
 	go func() {
 		defer func() { <-s.slots }()
+		p := s.current()
 		// Without the caller's deadline: the client would set it on the connection that all sends share, and close that.
 		res, err := p.SendSync(context.WithoutCancel(ctx), message(s.cfg.Prefix, m))
 		if err == nil && res.Status != primitive.SendOK {
@@ -94,6 +93,27 @@ func (s *sender) send(ctx context.Context, m bus.Message) error {
 	}
 }
 
+// enter takes a slot.
+func (s *sender) enter(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	select {
+	case <-s.closing:
+		return bus.ErrClosed
+	case <-ctx.Done():
+		return fmt.Errorf("all %d sends are under way: %w", s.cfg.MaxSends, context.Cause(ctx))
+	case s.slots <- struct{}{}:
+	}
+	select {
+	case <-s.closing: // it was a matter of luck which case was chosen
+		<-s.slots
+		return bus.ErrClosed
+	default:
+		return nil
+	}
+}
+
 func message(prefix string, m bus.Message) *primitive.Message {
 	msg := primitive.NewMessage(prefix+m.Topic, m.Body)
 	msg.WithKeys(m.Keys)
@@ -104,13 +124,10 @@ func message(prefix string, m bus.Message) *primitive.Message {
 	return msg
 }
 
-// current returns the producer to send with, nil when closed.
+// current returns the producer to send with.
 func (s *sender) current() client.Producer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		return nil
-	}
 	if !s.silentSince.IsZero() && time.Since(s.silentSince) > replaceAfter && time.Since(s.builtAt) > replaceAfter {
 		s.builtAt = time.Now()
 		fresh, err := newProducer(s.cfg)
@@ -138,15 +155,19 @@ func (s *sender) heard(answered bool) {
 }
 
 // stop waits for the sends under way.
-func (s *sender) stop(ctx context.Context) error {
-	s.mu.Lock()
-	first := !s.closed
-	s.closed = true
-	s.mu.Unlock()
-	if !first {
-		return nil
-	}
-	defer func() { _ = s.producer.Shutdown() }() // never fails
+func (s *sender) stop(ctx context.Context) (err error) {
+	s.close.Do(func() {
+		close(s.closing)
+		err = s.drain(ctx)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		_ = s.producer.Shutdown() // never fails
+	})
+	return err
+}
+
+// drain takes all slots: then no send is under way.
+func (s *sender) drain(ctx context.Context) error {
 	for n := range cap(s.slots) {
 		select {
 		case s.slots <- struct{}{}:

@@ -1,0 +1,444 @@
+// Package bustest says in tests what every bus.Bus must do. Each implementation runs all Cases.
+package bustest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/bus"
+)
+
+// Topic and groups that the broker of a case must have.
+const (
+	Topic  = "conformance"
+	GroupA = "conformance-a"
+	GroupB = "conformance-b"
+)
+
+// Broker is an empty broker for one case.
+type Broker struct {
+	// Join connects one more member, as another process would. The case closes it.
+	Join func(t *testing.T) bus.Bus
+	// JoinImpatient is Join with pauses of at most about a second before each redelivery.
+	JoinImpatient func(t *testing.T) bus.Bus
+}
+
+// Case is one demand.
+type Case struct {
+	Name string
+	Run  func(t *testing.T, b Broker)
+}
+
+const (
+	patience   = 40 * time.Second // for what must happen; on a loaded machine a real broker takes its time
+	lateBy     = 2 * time.Second  // at most, for delayed messages
+	quiet      = 3 * time.Second  // in which what must not happen has not happened
+	closeLimit = 20 * time.Second
+)
+
+// Cases returns all demands.
+func Cases() []Case {
+	return []Case{
+		{"delivers what was published", deliversWhatWasPublished},
+		{"keeps messages until a group comes", keepsMessagesUntilAGroupComes},
+		{"redelivers without a cap", redeliversWithoutACap},
+		{"pauses longer after each failure", pausesLongerAfterEachFailure},
+		{"delivers at the time asked for", deliversAtTheTimeAskedFor},
+		{"redelivers a delayed message", redeliversADelayedMessage},
+		{"refuses a time too far away", refusesATimeTooFarAway},
+		{"shares between members of a group", sharesBetweenMembersOfAGroup},
+		{"gives each group everything", givesEachGroupEverything},
+		{"takes over from a lost member", takesOverFromALostMember},
+		{"survives a panic", survivesAPanic},
+		{"ends a handler's context", endsAHandlersContext},
+		{"bounds handler calls", boundsHandlerCalls},
+		{"drains on close", drainsOnClose},
+		{"is closed after close", isClosedAfterClose},
+		{"refuses what cannot work", refusesWhatCannotWork},
+	}
+}
+
+// log collects deliveries.
+type log struct {
+	mu         sync.Mutex
+	deliveries []bus.Delivery
+	at         []time.Time
+}
+
+func (l *log) add(d bus.Delivery) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.deliveries = append(l.deliveries, d)
+	l.at = append(l.at, time.Now())
+}
+
+func (l *log) len() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.deliveries)
+}
+
+// bodies returns how often each body was delivered.
+func (l *log) bodies() map[string]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := make(map[string]int)
+	for _, d := range l.deliveries {
+		n[string(d.Body)]++
+	}
+	return n
+}
+
+// accept collects and acknowledges.
+func (l *log) accept(_ context.Context, d bus.Delivery) error {
+	l.add(d)
+	return nil
+}
+
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !done(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			require.Fail(t, "in vain waited for: "+what)
+		}
+	}
+}
+
+// never waits a while and fails when it happens.
+func never(t *testing.T, what string, happened func() bool) {
+	t.Helper()
+	for end := time.Now().Add(quiet); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		require.False(t, happened(), what)
+	}
+}
+
+// publish publishes until it is confirmed: right after a topic was made, a real broker may not know it yet.
+func publish(t *testing.T, b bus.Bus, m bus.Message) {
+	t.Helper()
+	m.Topic = Topic
+	eventually(t, "a publish", func() bool { return b.Publish(t.Context(), m) == nil })
+}
+
+func publishAll(t *testing.T, b bus.Bus, from, to int) {
+	t.Helper()
+	for i := from; i < to; i++ {
+		publish(t, b, bus.Message{Body: []byte(strconv.Itoa(i))})
+	}
+}
+
+func subscribe(t *testing.T, b bus.Bus, group string, h bus.Handler) {
+	t.Helper()
+	require.NoError(t, b.Subscribe(bus.Subscription{Topic: Topic, Group: group}, h))
+}
+
+// end closes a member and demands that this works in time.
+func end(t *testing.T, b bus.Bus) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), closeLimit)
+	defer cancel()
+	require.NoError(t, b.Close(ctx))
+}
+
+func deliversWhatWasPublished(t *testing.T, b Broker) {
+	m := b.Join(t)
+	defer end(t, m)
+	var got log
+	subscribe(t, m, GroupA, got.accept)
+	publish(t, m, bus.Message{Keys: []string{"k1", "k2"}, Body: []byte(`{"v":1}`)})
+	eventually(t, "the message", func() bool { return got.len() > 0 })
+	d := got.deliveries[0]
+	assert.Equal(t, Topic, d.Topic)
+	assert.Equal(t, []string{"k1", "k2"}, d.Keys)
+	assert.Equal(t, `{"v":1}`, string(d.Body))
+	assert.Equal(t, 1, d.Attempt)
+	assert.NotEmpty(t, d.ID)
+}
+
+func keepsMessagesUntilAGroupComes(t *testing.T, b Broker) {
+	m := b.Join(t)
+	defer end(t, m)
+	publishAll(t, m, 0, 20)
+	var got log
+	subscribe(t, m, GroupA, got.accept)
+	eventually(t, "the messages", func() bool { return len(got.bodies()) == 20 })
+}
+
+func redeliversWithoutACap(t *testing.T, b Broker) {
+	const failures = 18 // a default RocketMQ consumer gives up after 16
+	m := b.JoinImpatient(t)
+	defer end(t, m)
+	var got log
+	subscribe(t, m, GroupA, func(_ context.Context, d bus.Delivery) error {
+		got.add(d)
+		if d.Attempt <= failures {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	publish(t, m, bus.Message{Body: []byte("x")})
+	eventually(t, "the last attempt", func() bool { return got.len() > failures })
+	for i, d := range got.deliveries {
+		assert.Equal(t, i+1, d.Attempt)
+		assert.Equal(t, Topic, d.Topic)
+		assert.Equal(t, got.deliveries[0].ID, d.ID)
+	}
+	never(t, "delivered again after it was acknowledged", func() bool { return got.len() > failures+1 })
+}
+
+func pausesLongerAfterEachFailure(t *testing.T, b Broker) {
+	m := b.Join(t)
+	defer end(t, m)
+	var got log
+	subscribe(t, m, GroupA, func(_ context.Context, d bus.Delivery) error {
+		got.add(d)
+		if d.Attempt < 4 {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	publish(t, m, bus.Message{Body: []byte("x")})
+	eventually(t, "the fourth attempt", func() bool { return got.len() == 4 })
+	first, third := got.at[1].Sub(got.at[0]), got.at[3].Sub(got.at[2])
+	assert.Greater(t, first, 400*time.Millisecond, "the first pause")
+	assert.Greater(t, third, first*3/2, "the third pause against the first")
+}
+
+func deliversAtTheTimeAskedFor(t *testing.T, b Broker) {
+	m := b.Join(t)
+	defer end(t, m)
+	var got log
+	subscribe(t, m, GroupA, got.accept)
+	due := make(map[string]time.Time)
+	begin := time.Now()
+	for i, in := range []time.Duration{-time.Hour, 0, 2500 * time.Millisecond, 3001 * time.Millisecond, 5 * time.Second} {
+		for j := range 4 {
+			body := fmt.Sprintf("%d-%d", i, j)
+			due[body] = begin.Add(in)
+			publish(t, m, bus.Message{Body: []byte(body), DeliverAt: due[body]})
+		}
+	}
+	eventually(t, "the messages", func() bool { return len(got.bodies()) == len(due) })
+	for i, d := range got.deliveries {
+		late := got.at[i].Sub(due[string(d.Body)])
+		assert.GreaterOrEqual(t, late, time.Duration(0), "message %s came early", d.Body)
+		if due[string(d.Body)].After(begin) {
+			assert.LessOrEqual(t, late, lateBy, "message %s came late", d.Body)
+		}
+	}
+}
+
+func redeliversADelayedMessage(t *testing.T, b Broker) {
+	m := b.JoinImpatient(t)
+	defer end(t, m)
+	var got log
+	subscribe(t, m, GroupA, func(_ context.Context, d bus.Delivery) error {
+		got.add(d)
+		if d.Attempt < 3 {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	publish(t, m, bus.Message{Body: []byte("x"), DeliverAt: time.Now().Add(2 * time.Second)})
+	eventually(t, "the third attempt", func() bool { return got.len() == 3 })
+	never(t, "delivered again after it was acknowledged", func() bool { return got.len() > 3 })
+}
+
+func refusesATimeTooFarAway(t *testing.T, b Broker) {
+	m := b.Join(t)
+	defer end(t, m)
+	err := m.Publish(t.Context(), bus.Message{Topic: Topic, DeliverAt: time.Now().Add(bus.MaxDelay + time.Hour)})
+	require.ErrorIs(t, err, bus.ErrTooFar)
+}
+
+func sharesBetweenMembersOfAGroup(t *testing.T, b Broker) {
+	one, two := b.Join(t), b.Join(t)
+	defer end(t, one)
+	defer end(t, two)
+	var first, second log
+	slowly := func(l *log) bus.Handler {
+		return func(_ context.Context, d bus.Delivery) error {
+			l.add(d)
+			time.Sleep(20 * time.Millisecond) // work, so that one member alone does not keep up
+			return nil
+		}
+	}
+	subscribe(t, one, GroupA, slowly(&first))
+	subscribe(t, two, GroupA, slowly(&second))
+	n := 0
+	eventually(t, "both members to get messages", func() bool {
+		publishAll(t, one, n, n+20)
+		n += 20
+		return first.len() > 0 && second.len() > 0
+	})
+	eventually(t, "every message", func() bool {
+		all := first.bodies()
+		for body := range second.bodies() {
+			all[body]++
+		}
+		return len(all) == n
+	})
+}
+
+func givesEachGroupEverything(t *testing.T, b Broker) {
+	m := b.Join(t)
+	defer end(t, m)
+	var first, second log
+	subscribe(t, m, GroupA, first.accept)
+	subscribe(t, m, GroupB, second.accept)
+	publishAll(t, m, 0, 30)
+	eventually(t, "every message in both groups", func() bool {
+		return len(first.bodies()) == 30 && len(second.bodies()) == 30
+	})
+}
+
+func takesOverFromALostMember(t *testing.T, b Broker) {
+	lost, other := b.Join(t), b.Join(t)
+	defer end(t, other)
+	const n = 12
+	var stuck, got log
+	testEnds := make(chan struct{})
+	defer close(testEnds)
+	subscribe(t, lost, GroupA, func(_ context.Context, d bus.Delivery) error {
+		stuck.add(d)
+		<-testEnds
+		return nil
+	})
+	publishAll(t, other, 0, n)
+	eventually(t, "the member to be at work", func() bool { return stuck.len() >= bus.DefaultConcurrency })
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.ErrorIs(t, lost.Close(now), context.Canceled)
+	subscribe(t, other, GroupA, got.accept)
+	eventually(t, "every message at the other member", func() bool { return len(got.bodies()) == n })
+}
+
+func survivesAPanic(t *testing.T, b Broker) {
+	m := b.JoinImpatient(t)
+	defer end(t, m)
+	var got log
+	subscribe(t, m, GroupA, func(_ context.Context, d bus.Delivery) error {
+		got.add(d)
+		if d.Attempt == 1 {
+			panic("the handler's own fault")
+		}
+		return nil
+	})
+	publish(t, m, bus.Message{Body: []byte("x")})
+	eventually(t, "the second attempt", func() bool { return got.len() == 2 })
+	assert.Equal(t, 2, got.deliveries[1].Attempt)
+}
+
+func endsAHandlersContext(t *testing.T, b Broker) {
+	m := b.JoinImpatient(t)
+	defer end(t, m)
+	var got log
+	s := bus.Subscription{Topic: Topic, Group: GroupA, Timeout: time.Second}
+	require.NoError(t, m.Subscribe(s, func(ctx context.Context, d bus.Delivery) error {
+		got.add(d)
+		if d.Attempt > 1 {
+			return nil
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	}))
+	publish(t, m, bus.Message{Body: []byte("x")})
+	eventually(t, "the second attempt", func() bool { return got.len() == 2 })
+	assert.GreaterOrEqual(t, got.at[1].Sub(got.at[0]), time.Second)
+}
+
+func boundsHandlerCalls(t *testing.T, b Broker) {
+	m := b.JoinImpatient(t)
+	defer end(t, m)
+	const bound = 3
+	var mu sync.Mutex
+	now, most := 0, 0
+	var got log
+	s := bus.Subscription{Topic: Topic, Group: GroupA, Concurrency: bound}
+	require.NoError(t, m.Subscribe(s, func(_ context.Context, d bus.Delivery) error {
+		mu.Lock()
+		now++
+		most = max(most, now)
+		mu.Unlock()
+		time.Sleep(100 * time.Millisecond) // work
+		mu.Lock()
+		now--
+		mu.Unlock()
+		if d.Attempt == 1 {
+			return errors.New("redeliveries count as well")
+		}
+		got.add(d)
+		return nil
+	}))
+	publishAll(t, m, 0, 20)
+	eventually(t, "every message", func() bool { return len(got.bodies()) == 20 })
+	assert.Equal(t, bound, most)
+}
+
+func drainsOnClose(t *testing.T, b Broker) {
+	m, other := b.Join(t), b.Join(t)
+	defer end(t, other)
+	var begun, got log
+	release := make(chan struct{})
+	subscribe(t, m, GroupA, func(_ context.Context, d bus.Delivery) error {
+		begun.add(d)
+		<-release
+		return nil
+	})
+	publishAll(t, m, 0, bus.DefaultConcurrency)
+	eventually(t, "all handlers to be at work", func() bool { return begun.len() == bus.DefaultConcurrency })
+
+	closed := make(chan error)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), closeLimit)
+		defer cancel()
+		closed <- m.Close(ctx)
+	}()
+	never(t, "closed before the handlers were done", func() bool {
+		select {
+		case <-closed:
+			return true
+		default:
+			return false
+		}
+	})
+	close(release)
+	require.NoError(t, <-closed)
+
+	publish(t, other, bus.Message{Body: []byte("last")})
+	subscribe(t, other, GroupA, got.accept)
+	eventually(t, "the message after", func() bool { return got.bodies()["last"] > 0 })
+	never(t, "what was handled during Close came again", func() bool { return got.len() > 1 })
+}
+
+func isClosedAfterClose(t *testing.T, b Broker) {
+	m := b.Join(t)
+	var got log
+	subscribe(t, m, GroupA, got.accept)
+	end(t, m)
+	require.ErrorIs(t, m.Publish(t.Context(), bus.Message{Topic: Topic, Body: []byte("x")}), bus.ErrClosed)
+	require.ErrorIs(t, m.Subscribe(bus.Subscription{Topic: Topic, Group: GroupB}, got.accept), bus.ErrClosed)
+	end(t, m)
+}
+
+func refusesWhatCannotWork(t *testing.T, b Broker) {
+	m := b.Join(t)
+	defer end(t, m)
+	var got log
+	require.Error(t, m.Subscribe(bus.Subscription{Topic: Topic}, got.accept))
+	require.Error(t, m.Subscribe(bus.Subscription{Group: GroupA}, got.accept))
+	require.Error(t, m.Subscribe(bus.Subscription{Topic: Topic, Group: GroupA, Concurrency: -1}, got.accept))
+	subscribe(t, m, GroupA, got.accept)
+	require.Error(t, m.Subscribe(bus.Subscription{Topic: Topic, Group: GroupA}, got.accept), "the same group twice")
+
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, m.Publish(ended, bus.Message{Topic: Topic, Body: []byte("x")}), context.Canceled)
+}

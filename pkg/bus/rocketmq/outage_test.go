@@ -1,0 +1,296 @@
+package rocketmq
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/bus"
+)
+
+const (
+	resumeWithin  = 5 * time.Second // consuming and publishing, once a route is visible
+	partsPatience = 2 * time.Minute // a JVM on a loaded machine
+)
+
+// parts is a name server and a broker of the test's own, to be killed. Nothing runs at first.
+type parts struct {
+	dir    string
+	offset int
+	cfg    Config
+}
+
+func newParts(t *testing.T) *parts {
+	t.Helper()
+	offset := 1000 + 10*rand.IntN(1000)
+	p := &parts{
+		dir: t.TempDir(), offset: offset,
+		cfg: Config{NameServers: []string{fmt.Sprintf("127.0.0.1:%d", 19876+offset)}},
+	}
+	t.Cleanup(func() { p.do(t, "kill", "namesrv", "broker") })
+	return p
+}
+
+// do runs scripts/dev/parts.
+func (p *parts) do(t *testing.T, args ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), partsPatience)
+	defer cancel()
+	script, err := filepath.Abs("../../../scripts/dev/parts")
+	require.NoError(t, err)
+	cmd := exec.CommandContext(ctx, script, args...)
+	cmd.Env = append(os.Environ(), "RUN_DIR="+p.dir, "PORT_OFFSET="+strconv.Itoa(p.offset))
+	out, err := cmd.CombinedOutput()
+	require.NoErrorf(t, err, "scripts/dev/parts %s: %s", strings.Join(args, " "), out)
+}
+
+// signal sends a part a signal.
+func (p *parts) signal(t *testing.T, part string, s syscall.Signal) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(p.dir, part+".pid"))
+	require.NoError(t, err)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(pid, s))
+}
+
+func (p *parts) hasRoute(ctx context.Context) bool {
+	conns := make(links)
+	defer conns.close()
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	_, err := conns.route(ctx, p.cfg.NameServers, "traffic")
+	return err == nil
+}
+
+// traffic publishes one message after the other and notes what comes back.
+type traffic struct {
+	bus       *Bus
+	confirmed sync.Map // number -> true
+	consumed  sync.Map
+	published atomic.Int64 // time of the last confirmation, unix ns
+	handled   atomic.Int64
+	again     atomic.Int64 // deliveries of what was consumed already
+	stop      context.CancelFunc
+	done      chan struct{}
+}
+
+func (tr *traffic) handle(_ context.Context, d bus.Delivery) error {
+	if _, known := tr.consumed.LoadOrStore(string(d.Body), true); known {
+		tr.again.Add(1)
+	}
+	tr.handled.Store(time.Now().UnixNano())
+	return nil
+}
+
+func (tr *traffic) run(ctx context.Context) {
+	defer close(tr.done)
+	for n := 0; ctx.Err() == nil; n++ {
+		body := strconv.Itoa(n)
+		if tr.bus.Publish(ctx, bus.Message{Topic: "traffic", Body: []byte(body)}) == nil {
+			tr.confirmed.Store(body, true)
+			tr.published.Store(time.Now().UnixNano())
+		}
+		if pause(ctx, 5*time.Millisecond) != nil {
+			return
+		}
+	}
+}
+
+func startTraffic(t *testing.T, cfg Config) *traffic {
+	t.Helper()
+	tr := &traffic{bus: newBus(t, cfg), done: make(chan struct{})}
+	require.NoError(t, tr.bus.Subscribe(bus.Subscription{Topic: "traffic", Group: "traffic"}, tr.handle))
+	var ctx context.Context
+	ctx, tr.stop = context.WithCancel(context.Background())
+	go tr.run(ctx)
+	return tr
+}
+
+// resumption is how it went on after an outage.
+type resumption struct {
+	at                  time.Time     // when the name server knew the topic
+	published, consumed time.Duration // from then to the first confirmation and to the first handler call
+}
+
+func (r resumption) String() string {
+	return fmt.Sprintf("from route visible to publish %v, to consume %v", r.published, r.consumed)
+}
+
+// resumes watches for the route and then for the traffic.
+func (tr *traffic) resumes(t *testing.T, p *parts) <-chan resumption {
+	t.Helper()
+	result := make(chan resumption, 1)
+	go func() {
+		for t.Context().Err() == nil && !p.hasRoute(t.Context()) {
+			time.Sleep(10 * time.Millisecond)
+		}
+		r := resumption{at: time.Now()}
+		for t.Context().Err() == nil && (r.published <= 0 || r.consumed <= 0) {
+			if r.published <= 0 {
+				r.published = time.Unix(0, tr.published.Load()).Sub(r.at)
+			}
+			if r.consumed <= 0 {
+				r.consumed = time.Unix(0, tr.handled.Load()).Sub(r.at)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		result <- r
+	}()
+	return result
+}
+
+// soon takes the result and demands that it did not take long.
+func soon(t *testing.T, result <-chan resumption) resumption {
+	t.Helper()
+	select {
+	case r := <-result:
+		assert.Less(t, r.published, resumeWithin, "publishing")
+		assert.Less(t, r.consumed, resumeWithin, "consuming")
+		return r
+	case <-time.After(partsPatience):
+		require.Fail(t, "the traffic did not resume")
+		return resumption{}
+	}
+}
+
+// end stops publishing and demands that everything confirmed is consumed.
+func (tr *traffic) end(t *testing.T) {
+	t.Helper()
+	tr.stop()
+	<-tr.done
+	all := 0
+	require.Eventually(t, func() bool {
+		lost := 0
+		all = 0
+		tr.confirmed.Range(func(body, _ any) bool {
+			all++
+			if _, ok := tr.consumed.Load(body); !ok {
+				lost++
+			}
+			return true
+		})
+		return lost == 0
+	}, 90*time.Second, 50*time.Millisecond, "a confirmed message was lost")
+	t.Logf("%d messages confirmed and consumed, %d deliveries more than one", all, tr.again.Load())
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	assert.NoError(t, tr.bus.Close(ctx))
+}
+
+func TestOutages(t *testing.T) {
+	t.Parallel()
+	p := newParts(t)
+	tr := startTraffic(t, p.cfg) // nothing is there yet
+	started := make(chan error, 1)
+	go func() { started <- EnsureTopics(t.Context(), p.cfg, []string{"traffic"}, []string{"traffic"}) }()
+	require.Eventually(t, func() bool {
+		return tr.bus.Publish(t.Context(), bus.Message{Topic: "traffic"}) != nil
+	}, 10*time.Second, time.Millisecond)
+
+	resumed := tr.resumes(t, p)
+	p.do(t, "up", "namesrv", "broker")
+	require.NoError(t, <-started)
+	t.Logf("first start: %v", soon(t, resumed))
+
+	for range 2 {
+		p.do(t, "kill", "broker")
+		killed := time.Now()
+		require.Eventually(t, func() bool { return !p.hasRoute(t.Context()) }, partsPatience, 10*time.Millisecond)
+		resumed = tr.resumes(t, p)
+		p.do(t, "up", "broker")
+		r := soon(t, resumed)
+		t.Logf("broker killed, back after %v: %v", r.at.Sub(killed), r)
+	}
+
+	p.signal(t, "broker", syscall.SIGSTOP) // accepts connections, answers nothing
+	time.Sleep(12 * time.Second)           // the length of the outage
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	began := time.Now()
+	require.ErrorIs(t, tr.bus.Publish(ctx, bus.Message{Topic: "traffic"}), context.DeadlineExceeded)
+	cancel()
+	assert.Less(t, time.Since(began), time.Second)
+	p.signal(t, "broker", syscall.SIGCONT)
+	t.Logf("broker silent for 12 s: %v", soon(t, tr.resumes(t, p)))
+
+	p.do(t, "kill", "namesrv") // who has a route goes on
+	count := func() (n int) {
+		tr.confirmed.Range(func(_, _ any) bool { n++; return true })
+		return n
+	}
+	before := count()
+	require.Eventually(t, func() bool { return count() > before+100 }, resumeWithin*2, 10*time.Millisecond)
+	p.do(t, "up", "namesrv")
+	soon(t, tr.resumes(t, p))
+
+	tr.end(t)
+}
+
+// A name server that accepts connections and never answers holds the client's sends for 24 s each.
+func TestASilentNameServerHoldsNobody(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, listener.Close()) }()
+
+	const sends = 3
+	b := newBus(t, Config{NameServers: []string{listener.Addr().String()}, MaxSends: sends, PublishTimeout: 500 * time.Millisecond})
+	require.NoError(t, b.Subscribe(bus.Subscription{Topic: "t", Group: "g"}, func(context.Context, bus.Delivery) error { return nil }))
+	var callers sync.WaitGroup
+	for range 10 {
+		callers.Go(func() {
+			began := time.Now()
+			assert.ErrorContains(t, b.Publish(t.Context(), bus.Message{Topic: "t"}), "no answer in time")
+			assert.Less(t, time.Since(began), 2*time.Second)
+		})
+	}
+	callers.Wait()
+	assert.Len(t, b.sender.slots, sends, "sends under way, all of them stuck")
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	began := time.Now()
+	require.ErrorIs(t, b.Close(ctx), context.DeadlineExceeded)
+	assert.Less(t, time.Since(began), 2*time.Second)
+	require.ErrorIs(t, b.Publish(t.Context(), bus.Message{Topic: "t"}), bus.ErrClosed)
+}
+
+func TestPublishWithoutNameServerFailsAtOnce(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, listener.Close()) // its port refuses from now on
+	b := newBus(t, Config{NameServers: []string{listener.Addr().String()}})
+	began := time.Now()
+	require.Error(t, b.Publish(t.Context(), bus.Message{Topic: "t"}))
+	assert.Less(t, time.Since(began), time.Second)
+	require.NoError(t, b.Close(t.Context()))
+}
+
+func TestConfigErrors(t *testing.T) {
+	for name, cfg := range map[string]Config{
+		"no name server": {},
+		"no port":        {NameServers: []string{"namesrv"}},
+		"a URL":          {NameServers: []string{"http://namesrv:9876"}},
+		"a blank":        {NameServers: []string{""}},
+		"negative":       {NameServers: []string{"namesrv:9876"}, MaxSends: -1},
+	} {
+		_, err := New(cfg, testLog)
+		assert.Error(t, err, name)
+		assert.Error(t, EnsureTopics(t.Context(), cfg, nil, nil), name)
+	}
+}

@@ -1,0 +1,104 @@
+package rocketmq
+
+import (
+	"context"
+	"crypto/rand"
+	"flag"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/bus"
+	"flashsale.internal/pkg/bus/bustest"
+)
+
+// The client library has data races and leaves goroutines behind, so this package is tested without -race and goleak.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil { // these tests wait far more than they work
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
+// testLog is not a test's own, because goroutines of the client outlive tests.
+var testLog = slog.New(slog.NewTextHandler(os.Stderr, nil))
+
+func TestConformance(t *testing.T) {
+	for _, c := range bustest.Cases() {
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			cfg := testConfig(t)
+			makeTopics(t, cfg, bustest.Topic, bustest.GroupA, bustest.GroupB)
+			c.Run(t, bustest.Broker{
+				Join: func(t *testing.T) bus.Bus { return newBus(t, cfg) },
+				JoinImpatient: func(t *testing.T) bus.Bus {
+					b := newBus(t, cfg)
+					b.retryLevel = func(int) int { return 1 } // 1 s
+					return b
+				},
+			})
+		})
+	}
+}
+
+// testConfig is for the broker that scripts/dev or the environment provides, apart from everybody else who uses it.
+func testConfig(t *testing.T) Config {
+	t.Helper()
+	addrs := "127.0.0.1:19876"
+	if s := os.Getenv("ROCKETMQ_NAMESRV"); s != "" {
+		addrs = s
+	}
+	cfg := Config{NameServers: strings.Split(addrs, ","), Prefix: "t" + rand.Text()[:10] + "-"}
+	conn, err := net.DialTimeout("tcp", cfg.NameServers[0], time.Second)
+	require.NoErrorf(t, err, "No RocketMQ name server listens at %s: run 'make test', which starts one.", addrs)
+	require.NoError(t, conn.Close())
+	return cfg
+}
+
+func newBus(t *testing.T, cfg Config) *Bus {
+	t.Helper()
+	b, err := New(cfg, testLog.With("test", t.Name()))
+	require.NoError(t, err)
+	return b
+}
+
+// makeTopics makes a topic and its groups for the time of the test.
+func makeTopics(t *testing.T, cfg Config, topic string, groups ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	require.NoError(t, EnsureTopics(ctx, cfg, []string{topic}, groups))
+	t.Cleanup(func() {
+		deleteTopic(t, cfg, cfg.Prefix+topic)
+		for _, g := range groups {
+			deleteTopic(t, cfg, retryTopic(cfg.Prefix+g))
+		}
+	})
+}
+
+func deleteTopic(t *testing.T, cfg Config, topic string) {
+	const askDeleteInBroker, askDeleteInNameServer = 215, 216
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	conns := make(links)
+	defer conns.close()
+	shares, err := conns.route(ctx, cfg.NameServers, topic)
+	if err != nil {
+		t.Logf("topic %s stays: %v", topic, err)
+		return
+	}
+	for _, s := range shares {
+		_, err = conns.ask(ctx, s.addr, askDeleteInBroker, map[string]string{"topic": topic})
+		require.NoError(t, err)
+	}
+	for _, addr := range cfg.NameServers {
+		_, err = conns.ask(ctx, addr, askDeleteInNameServer, map[string]string{"topic": topic})
+		require.NoError(t, err)
+	}
+}
