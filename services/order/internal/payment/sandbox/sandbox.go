@@ -12,13 +12,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"time"
 
-	"gorm.io/gorm"
-
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/services/order/internal/core"
 	"flashsale.internal/services/order/internal/payment"
 )
@@ -41,18 +37,18 @@ type Config struct {
 // Provider is the sandbox.
 type Provider struct {
 	cfg    Config
-	db     *gorm.DB
+	book   Book
 	client *http.Client
 }
 
 var _ core.Provider = (*Provider)(nil)
 
-// New makes the provider with its book in db.
-func New(cfg Config, db *gorm.DB) *Provider {
+// New makes the provider with its book.
+func New(cfg Config, book Book) *Provider {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Provider{cfg: cfg, db: db, client: &http.Client{
+	return &Provider{cfg: cfg, book: book, client: &http.Client{
 		Transport: cfg.Transport, Timeout: callTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -69,34 +65,22 @@ func (p *Provider) Verify(signature string, body []byte, now time.Time) error {
 	return payment.Verify(p.cfg.Secrets, signature, body, now)
 }
 
-type refundRow struct {
-	RefundID  int64 `gorm:"primaryKey;autoIncrement:false"`
-	Amount    int64
-	Currency  string
-	CreatedAt time.Time
+// Book keeps what was given back.
+type Book interface {
+	// GiveBack notes a refund once. The same again is no error; false tells that the id stands for other figures.
+	GiveBack(ctx context.Context, refundID string, amount int64, currency string, at time.Time) (same bool, err error)
 }
-
-func (refundRow) TableName() string { return "sandbox_refunds" }
 
 // Refund implements core.Provider. The same refund again is done; the same id with other figures is declined.
 func (p *Provider) Refund(ctx context.Context, refundID string, amount int64, currency string) error {
-	id, err := strconv.ParseInt(refundID, 10, 64)
+	same, err := p.book.GiveBack(ctx, refundID, amount, currency, p.cfg.Now())
 	if err != nil {
-		return fmt.Errorf("%w: refund id: %w", core.ErrRefundDeclined, err)
+		return err
 	}
-	return sqldb.InTx(ctx, p.db, func(tx *gorm.DB) error {
-		var known []refundRow
-		if err := tx.Where("refund_id = ?", id).Limit(1).Find(&known).Error; err != nil {
-			return err
-		}
-		if len(known) == 1 {
-			if known[0].Amount != amount || known[0].Currency != currency {
-				return fmt.Errorf("%w: refund %s was given with other figures", core.ErrRefundDeclined, refundID)
-			}
-			return nil
-		}
-		return tx.Create(&refundRow{RefundID: id, Amount: amount, Currency: currency, CreatedAt: p.cfg.Now().UTC()}).Error
-	}, sqldb.RetryDuplicates(), sqldb.RetryUnknownCommit())
+	if !same {
+		return fmt.Errorf("%w: refund %s was given with other figures", core.ErrRefundDeclined, refundID)
+	}
+	return nil
 }
 
 type event struct {

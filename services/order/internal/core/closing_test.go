@@ -1,0 +1,181 @@
+package core_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/sqldb/dbtest"
+	"flashsale.internal/services/order"
+	"flashsale.internal/services/order/internal/core"
+)
+
+func TestClosingAtTheDeadline(t *testing.T) {
+	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		d := w.created(t, "u1")
+		due := w.clock.Now().Add(payWithin)
+		w.clock.advance(payWithin - time.Millisecond)
+		require.Equal(t, []core.CloseResult{{d.OrderSN, core.CloseNotDue, due}}, w.close(t, core.ReasonExpired, d.OrderSN))
+		require.Equal(t, core.Pending, w.state(t, d), "never early")
+		w.clock.advance(time.Millisecond)
+		for range 2 {
+			require.Equal(t, []core.CloseResult{{OrderSN: d.OrderSN, Outcome: core.CloseClosed}}, w.close(t, core.ReasonExpired, d.OrderSN, d.OrderSN))
+		}
+		o := w.get(t, d)
+		require.Equal(t, core.Closed, o.State)
+		require.Equal(t, core.ReasonExpired, o.CloseReason)
+		require.Equal(t, due, o.ClosedAt)
+		events := w.outbox(t)
+		require.Len(t, events, 1)
+		require.Equal(t, contract.OrderClosed, events[0].Type)
+		require.Equal(t, []time.Duration{0}, w.alarms.late)
+	})
+}
+
+func TestClosingABatchOfAllKinds(t *testing.T) {
+	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		closed, paid, refunded, paying, cancelled := w.created(t, "a"), w.created(t, "b"), w.created(t, "c"), w.created(t, "d"), w.created(t, "e")
+		never := w.deduction("f")
+		w.succeed(t, w.started(t, paid, "k").PaymentID)
+		w.succeed(t, w.started(t, refunded, "k").PaymentID)
+		r, err := w.RefundOrders(t.Context(), []string{refunded.OrderSN}, core.RefundNoStock)
+		require.NoError(t, err)
+		require.Equal(t, []core.RefundResult{{refunded.OrderSN, core.OrderRefunded}}, r)
+		_, err = w.Cancel(t.Context(), "e", cancelled.OrderSN)
+		require.NoError(t, err)
+		w.clock.advance(payWithin - time.Second)
+		w.started(t, paying, "k")
+		begun := w.clock.Now()
+		w.clock.advance(time.Second)
+		young := w.created(t, "g")
+
+		got := map[string]core.CloseResult{}
+		for _, r := range w.close(t, core.ReasonExpired, closed.OrderSN, paid.OrderSN, refunded.OrderSN, paying.OrderSN, cancelled.OrderSN, never.OrderSN, young.OrderSN) {
+			got[r.OrderSN] = r
+		}
+		require.Equal(t, core.CloseClosed, got[closed.OrderSN].Outcome)
+		require.Equal(t, core.ClosePaid, got[paid.OrderSN].Outcome)
+		require.Equal(t, core.ClosePaid, got[refunded.OrderSN].Outcome)
+		require.Equal(t, core.CloseClosed, got[cancelled.OrderSN].Outcome)
+		require.Equal(t, core.CloseUnknown, got[never.OrderSN].Outcome)
+		require.Equal(t, core.CloseResult{young.OrderSN, core.CloseNotDue, w.clock.Now().Add(payWithin)}, got[young.OrderSN])
+		require.Equal(t, core.CloseResult{paying.OrderSN, core.ClosePaying, begun.Add(120 * time.Second)}, got[paying.OrderSN])
+	})
+}
+
+func TestAPaymentInFlightHoldsItsOrderOnce(t *testing.T) {
+	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+		t.Run("until it is too old", func(t *testing.T) {
+			w := newWorld(t, db)
+			d := w.created(t, "u1")
+			w.clock.advance(payWithin - 10*time.Second)
+			p := w.started(t, d, "k")
+			until := w.clock.Now().Add(120 * time.Second)
+			w.clock.advance(10 * time.Second)
+			for range 3 { // asked again, the same answer: no second grace
+				require.Equal(t, core.CloseResult{d.OrderSN, core.ClosePaying, until}, w.close(t, core.ReasonExpired, d.OrderSN)[0])
+				w.clock.advance(30 * time.Second)
+			}
+			w.clock.advance(until.Sub(w.clock.Now()))
+			require.Equal(t, core.CloseClosed, w.close(t, core.ReasonExpired, d.OrderSN)[0].Outcome)
+			w.succeed(t, p.PaymentID)
+			require.Equal(t, core.RefundLate, w.get(t, d).Refunds[0].Reason)
+		})
+		t.Run("and pays it", func(t *testing.T) {
+			w := newWorld(t, db)
+			d := w.created(t, "u2")
+			p := w.started(t, d, "k")
+			w.clock.advance(payWithin)
+			require.Equal(t, core.ClosePaying, w.close(t, core.ReasonExpired, d.OrderSN)[0].Outcome)
+			w.succeed(t, p.PaymentID)
+			require.Equal(t, core.Paid, w.state(t, d))
+			require.Equal(t, core.ClosePaid, w.close(t, core.ReasonExpired, d.OrderSN)[0].Outcome)
+		})
+		t.Run("not when it failed", func(t *testing.T) {
+			w := newWorld(t, db)
+			d := w.created(t, "u3")
+			p := w.started(t, d, "k")
+			w.clock.advance(payWithin)
+			_, err := w.Callback(t.Context(), failure(p.PaymentID))
+			require.NoError(t, err)
+			require.Equal(t, core.CloseClosed, w.close(t, core.ReasonExpired, d.OrderSN)[0].Outcome)
+		})
+		t.Run("not when it is old", func(t *testing.T) {
+			w := newWorld(t, db)
+			d := w.deduction("u4")
+			d.PayWithinS = 121
+			require.NoError(t, w.Land(t.Context(), []contract.Deduction{d}, nil))
+			w.started(t, d, "k")
+			w.clock.advance(121 * time.Second)
+			require.Equal(t, core.CloseClosed, w.close(t, core.ReasonExpired, d.OrderSN)[0].Outcome)
+		})
+	})
+}
+
+func TestRefundingPaidOrders(t *testing.T) {
+	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		paid, pending, never := w.created(t, "a"), w.created(t, "b"), w.deduction("c")
+		p := w.started(t, paid, "k")
+		w.succeed(t, p.PaymentID)
+		for range 2 {
+			r, err := w.RefundOrders(t.Context(), []string{paid.OrderSN, pending.OrderSN, never.OrderSN}, core.RefundNoStock)
+			require.NoError(t, err)
+			require.Equal(t, []core.RefundResult{
+				{paid.OrderSN, core.OrderRefunded}, {pending.OrderSN, core.OrderNotPaid}, {never.OrderSN, core.OrderIsUnknown},
+			}, r)
+		}
+		o := w.get(t, paid)
+		require.Equal(t, core.Refunded, o.State)
+		require.Len(t, o.Refunds, 1)
+		require.Equal(t, core.RefundNoStock, o.Refunds[0].Reason)
+		events := w.outbox(t)
+		require.Len(t, events, 2)
+		require.Equal(t, contract.OrderRefunded, events[1].Type)
+		require.NoError(t, w.Land(t.Context(), []contract.Deduction{never}, nil), "asking for a refund leaves no tombstone")
+		require.Equal(t, core.Pending, w.state(t, never))
+	})
+}
+
+func TestLostClosingsArePublishedAgain(t *testing.T) {
+	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		var batch []contract.Deduction
+		for i := range 40 {
+			batch = append(batch, w.deduction(fmt.Sprintf("u%d", i)))
+		}
+		require.NoError(t, w.Land(t.Context(), batch, nil))
+		w.succeed(t, w.started(t, batch[0], "k").PaymentID)
+		w.bus.take("")
+		sweep := func() []contract.OrderClose {
+			t.Helper()
+			_, err := w.ResendClosings(t.Context())
+			require.NoError(t, err)
+			messages := w.bus.all(contract.TopicOrderClose)
+			for _, m := range messages {
+				require.True(t, m.DeliverAt.IsZero(), "at once")
+			}
+			found := items[contract.OrderClose](t, messages)
+			w.bus.take("")
+			return found
+		}
+		w.clock.advance(payWithin + 29*time.Second)
+		require.Empty(t, sweep())
+		w.clock.advance(2 * time.Second)
+		again := sweep()
+		require.Len(t, again, 1)
+		require.Len(t, again[0].OrderSNs, 39)
+		require.Empty(t, sweep(), "each after a pause of its own")
+		w.clock.advance(80 * time.Second)
+		require.Len(t, sweep(), 1)
+		w.close(t, core.ReasonExpired, again[0].OrderSNs...)
+		w.clock.advance(time.Hour)
+		require.Empty(t, sweep())
+	})
+}

@@ -1,0 +1,318 @@
+package core_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"flashsale.internal/pkg/bus"
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/sqldb/dbtest"
+	"flashsale.internal/services/order"
+	"flashsale.internal/services/order/internal/core"
+)
+
+func TestLandingABatch(t *testing.T) {
+	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		var batch []contract.Deduction
+		for i := range 256 {
+			d := w.deduction(fmt.Sprintf("u%d", i))
+			if i >= 200 { // another activity with another window
+				d.ActivityID, d.PayWithinS = "8", 30
+			}
+			d.Traceparent = fmt.Sprintf("00-%032x-%016x-01", i+1, i+1)
+			batch = append(batch, d)
+		}
+		w.clock.advance(1234567 * time.Nanosecond)
+		require.NoError(t, w.Land(t.Context(), batch, nil))
+		now := w.clock.Now().Truncate(time.Millisecond)
+
+		o := w.get(t, batch[0])
+		require.Equal(t, core.Order{
+			OrderSN: batch[0].OrderSN, UserID: "u0", ActivityID: "7", State: core.Pending, Lines: batch[0].Lines, Amount: fullAmount,
+			Currency: "EUR", CreatedAt: now, ExpiresAt: now.Add(payWithin), Traceparent: batch[0].Traceparent,
+		}, o)
+
+		events := items[contract.OrderEvent](t, w.bus.all(contract.TopicOrderEvents))
+		require.Len(t, events, 256)
+		for i, e := range events {
+			require.Equal(t, batch[i].OrderSN, e.OrderSN)
+			require.Equal(t, contract.OrderCreated, e.Type)
+			require.Equal(t, batch[i].Traceparent, e.Traceparent)
+			require.Equal(t, contract.PlainLines(batch[i].Lines), e.Lines)
+		}
+		require.True(t, events[0].ExpiresAt.Equal(now.Add(payWithin)))
+
+		// One delayed message for each activity and deadline.
+		closings := w.bus.take(contract.TopicOrderClose)
+		require.Len(t, closings, 2)
+		for i, want := range []struct {
+			orders int
+			due    time.Time
+		}{{200, now.Add(payWithin)}, {56, now.Add(30 * time.Second)}} {
+			c := items[contract.OrderClose](t, closings[i:i+1])
+			require.Len(t, c, 1, "never batched")
+			require.Len(t, c[0].OrderSNs, want.orders)
+			require.True(t, c[0].DueAt.Equal(want.due))
+			require.True(t, closings[i].DeliverAt.Equal(want.due))
+		}
+		require.Equal(t, 256, w.alarms.created)
+	})
+}
+
+func TestADeductionThatComesAgainSaysTheSameAgain(t *testing.T) {
+	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		d := w.created(t, "u1")
+		created := w.bus.take(contract.TopicOrderEvents)
+		w.clock.advance(5 * time.Second)
+
+		require.NoError(t, w.Land(t.Context(), []contract.Deduction{d, d}, nil))
+		require.Equal(t, items[contract.OrderEvent](t, created), items[contract.OrderEvent](t, w.bus.all(contract.TopicOrderEvents)))
+		require.Len(t, w.bus.take(contract.TopicOrderClose), 1)
+
+		p := w.started(t, d, "k")
+		w.succeed(t, p.PaymentID)
+		require.NoError(t, w.Land(t.Context(), []contract.Deduction{d}, nil))
+		events := items[contract.OrderEvent](t, w.bus.all(contract.TopicOrderEvents))
+		require.Len(t, events, 2, "what became of it, too")
+		require.Equal(t, contract.OrderPaid, events[1].Type)
+		require.Empty(t, w.bus.take(contract.TopicOrderClose), "nothing to close")
+		require.Equal(t, 1, w.alarms.created)
+		require.Equal(t, core.Paid, w.state(t, d))
+	})
+}
+
+func TestAConflictingDeductionBecomesADeadLetter(t *testing.T) {
+	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		d := w.created(t, "u1")
+		before := w.get(t, d)
+		good := w.deduction("u2")
+
+		otherActivity, otherLines, otherPrice, otherUser, foreign := d, d, d, d, w.deduction("u1")
+		otherActivity.ActivityID = "9"
+		otherLines.Lines = []contract.PricedLine{{SKUID: "11", Qty: 3, Price: 350}, {SKUID: "12", Qty: 1, Price: 99}}
+		otherPrice.Lines = []contract.PricedLine{{SKUID: "11", Qty: 2, Price: 351}, {SKUID: "12", Qty: 1, Price: 99}}
+		otherUser.UserID = sameGene(t, "u1")
+		foreign.UserID = "somebody-else" // with a gene that is not in the order_sn
+		for name, bad := range map[string]contract.Deduction{
+			"activity": otherActivity, "lines": otherLines, "price": otherPrice, "user": otherUser, "gene": foreign,
+		} {
+			t.Run(name, func(t *testing.T) {
+				w.bus.take("")
+				alarms := w.alarms.count("dead_letter")
+				require.NoError(t, w.Land(t.Context(), []contract.Deduction{bad, good}, nil))
+				letters := items[contract.DeadLetter](t, w.bus.all(contract.TopicDeadLetters))
+				require.Len(t, letters, 1)
+				require.Equal(t, contract.GroupOrderDeductions, letters[0].Where)
+				require.Equal(t, contract.TopicDeductions, letters[0].Topic)
+				require.Equal(t, bad.OrderSN, letters[0].OrderSN)
+				var kept contract.Deduction
+				require.NoError(t, json.Unmarshal(letters[0].Item, &kept))
+				require.Equal(t, bad, kept)
+				require.Equal(t, alarms+1, w.alarms.count("dead_letter"))
+				events := items[contract.OrderEvent](t, w.bus.take(contract.TopicOrderEvents))
+				require.Len(t, events, 1)
+				require.Equal(t, good.OrderSN, events[0].OrderSN)
+			})
+		}
+		require.Equal(t, before, w.get(t, d), "the order stays as it was")
+
+		twice := w.deduction("u3")
+		other := twice
+		other.Currency = "USD"
+		require.NoError(t, w.Land(t.Context(), []contract.Deduction{twice, other}, nil))
+		require.Len(t, w.bus.take(contract.TopicDeadLetters), 1)
+		require.Equal(t, "EUR", w.get(t, twice).Currency)
+	})
+}
+
+// sameGene finds another user whose orders lie in the same shard under the same gene.
+func sameGene(t *testing.T, user string) string {
+	t.Helper()
+	w := &world{clock: &clock{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}}
+	gene := func(u string) string { sn := w.orderSN(u); w.sn = 0; return sn }
+	for i := range 100_000 {
+		if u := fmt.Sprintf("other%d", i); gene(u) == gene(user) {
+			return u
+		}
+	}
+	t.Fatal("no user with this gene")
+	return ""
+}
+
+func TestAPoisonedItemDoesNotHoldUpTheOthers(t *testing.T) {
+	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		var raw []json.RawMessage
+		var good []contract.Deduction
+		for i := range 255 {
+			d := w.deduction(fmt.Sprintf("u%d", i))
+			good = append(good, d)
+			one, err := json.Marshal(d)
+			require.NoError(t, err)
+			raw = append(raw, one)
+		}
+		poison := json.RawMessage(`{"order_sn":"4711","activity_id":"7","lines":"all of them"}`)
+		raw = append(raw[:100], append([]json.RawMessage{poison}, raw[100:]...)...)
+		body, n, err := contract.Pack(raw)
+		require.NoError(t, err)
+		require.Equal(t, 256, n)
+
+		decoded, bad := contract.Decode[contract.Deduction](body)
+		require.NoError(t, w.Land(t.Context(), decoded, bad))
+		letters := items[contract.DeadLetter](t, w.bus.all(contract.TopicDeadLetters))
+		require.Len(t, letters, 1)
+		require.JSONEq(t, string(poison), string(letters[0].Item))
+		require.Equal(t, "4711", letters[0].OrderSN)
+		require.Equal(t, "7", letters[0].ActivityID)
+		require.Equal(t, 255, w.alarms.created)
+		for _, d := range good {
+			require.Equal(t, core.Pending, w.state(t, d))
+		}
+	})
+}
+
+func TestAnUnparseableMessageBecomesADeadLetter(t *testing.T) {
+	w := newWorld(t, dbtest.SQLite(t, order.Migrations))
+	for _, body := range []string{"", "no json", `{"v":2,"items":[]}`, strings.Repeat("x", contract.MaxBytes)} {
+		decoded, bad := contract.Decode[contract.Deduction]([]byte(body))
+		require.NoError(t, w.Land(t.Context(), decoded, bad))
+		letters := items[contract.DeadLetter](t, w.bus.take(contract.TopicDeadLetters))
+		require.Len(t, letters, 1)
+		require.True(t, strings.HasPrefix(body, string(letters[0].Item)))
+	}
+}
+
+func TestADeductionThatMeetsATombstoneIsDone(t *testing.T) {
+	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		d, other := w.deduction("u1"), w.deduction("u2")
+		require.Equal(t, []core.CloseResult{{OrderSN: d.OrderSN, Outcome: core.CloseUnknown}}, w.close(t, core.ReasonExpired, d.OrderSN))
+		for range 2 {
+			require.NoError(t, w.Land(t.Context(), []contract.Deduction{d, other}, nil))
+			events := items[contract.OrderEvent](t, w.bus.take(contract.TopicOrderEvents))
+			require.Len(t, events, 1)
+			require.Equal(t, other.OrderSN, events[0].OrderSN)
+			_, err := w.Order(t.Context(), "u1", d.OrderSN)
+			require.Equal(t, contract.CodeNotFound, contract.CodeOf(err))
+			_, err = w.Order(t.Context(), "", d.OrderSN)
+			require.Equal(t, contract.CodeNotFound, contract.CodeOf(err))
+			require.Equal(t, core.CloseUnknown, w.close(t, core.ReasonRejected, d.OrderSN)[0].Outcome, "then and ever after")
+		}
+		page, _, err := w.List(t.Context(), core.ListQuery{UserID: "u1", Limit: 10})
+		require.NoError(t, err)
+		require.Empty(t, page)
+	})
+}
+
+// Killed after the commit and before any of the messages, or between them, the deduction comes again and everything is said.
+func TestCrashBetweenCommitPublishAndAck(t *testing.T) {
+	for _, dies := range []string{contract.TopicOrderEvents, contract.TopicOrderClose, contract.TopicDeadLetters} {
+		t.Run(dies, func(t *testing.T) {
+			dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+				w := newWorld(t, db)
+				d := w.deduction("u1")
+				bad := []contract.BadItem{{Raw: []byte("?"), Err: errors.New("not a message")}}
+				w.bus.fail = func(m bus.Message) bool { return m.Topic == dies }
+				require.ErrorIs(t, w.Land(t.Context(), []contract.Deduction{d}, bad), errBroker)
+				require.Equal(t, core.Pending, w.state(t, d), "committed")
+				require.Zero(t, w.alarms.count("dead_letter"))
+				first := w.get(t, d)
+
+				w.clock.advance(7 * time.Second)
+				w.bus.fail = nil
+				w.bus.take("")
+				require.NoError(t, w.Land(t.Context(), []contract.Deduction{d}, bad))
+				require.Equal(t, first, w.get(t, d))
+				events := items[contract.OrderEvent](t, w.bus.all(contract.TopicOrderEvents))
+				require.Len(t, events, 1)
+				require.True(t, events[0].ExpiresAt.Equal(first.ExpiresAt), "the deadline stands")
+				closings := w.bus.all(contract.TopicOrderClose)
+				require.Len(t, closings, 1)
+				require.True(t, closings[0].DeliverAt.Equal(first.ExpiresAt))
+				require.Len(t, w.bus.all(contract.TopicDeadLetters), 1)
+				require.Equal(t, 1, w.alarms.created)
+			})
+		})
+	}
+}
+
+// The same messages at several consumers at once, with tombstones between: every order_sn ends as one or the other.
+func TestLandingRacesLandingAndTombstones(t *testing.T) {
+	w := newWorld(t, dbtest.MariaDB(t, order.Migrations))
+	const n = 120
+	var batch []contract.Deduction
+	var sns []string
+	for i := range n {
+		d := w.deduction(fmt.Sprintf("u%d", i))
+		batch, sns = append(batch, d), append(sns, d.OrderSN)
+	}
+	var wg sync.WaitGroup
+	errs := make(chan error, 64)
+	var mu sync.Mutex
+	unknown := map[string]bool{}
+	for i := range 6 {
+		wg.Go(func() {
+			own := append([]contract.Deduction(nil), batch[i*10:]...)
+			for {
+				err := w.Land(t.Context(), own, nil)
+				if contract.CodeOf(err) == contract.CodeUnavailable {
+					continue // as the broker does
+				}
+				errs <- err
+				return
+			}
+		})
+		wg.Go(func() {
+			for at := i; at+5 < n; at += 20 {
+				r, err := w.CloseOrders(t.Context(), sns[at:at+5], core.ReasonExpired)
+				if contract.CodeOf(err) == contract.CodeUnavailable {
+					at -= 20
+					continue
+				}
+				if err != nil {
+					errs <- err
+					return
+				}
+				mu.Lock()
+				for _, c := range r {
+					if c.Outcome == core.CloseUnknown {
+						unknown[c.OrderSN] = true
+					}
+				}
+				mu.Unlock()
+			}
+			errs <- nil
+		})
+	}
+	wg.Wait()
+	close(errs)
+	for err := range errs {
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.Land(t.Context(), batch, nil))
+	orders := 0
+	for _, d := range batch {
+		_, err := w.Order(t.Context(), d.UserID, d.OrderSN)
+		if unknown[d.OrderSN] {
+			require.Equal(t, contract.CodeNotFound, contract.CodeOf(err))
+			continue
+		}
+		require.NoError(t, err)
+		orders++
+	}
+	require.Equal(t, orders, w.alarms.created, "each order was counted once")
+	var lines int64
+	require.NoError(t, w.db.Table("order_items").Count(&lines).Error)
+	require.Equal(t, int64(2*orders), lines)
+}

@@ -1,0 +1,346 @@
+package core_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/sqldb/dbtest"
+	"flashsale.internal/services/order"
+	"flashsale.internal/services/order/internal/core"
+)
+
+func TestPaying(t *testing.T) {
+	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		d := w.created(t, "u1")
+		p := w.started(t, d, "k1")
+		require.Equal(t, core.PaymentStarted, p.State)
+		require.Equal(t, "/pay/"+p.PaymentID, p.PayURL)
+		w.clock.advance(time.Second)
+		require.Equal(t, p, w.started(t, d, "k1"), "the same call, the same payment")
+		require.NotEqual(t, p.PaymentID, w.started(t, d, "k2").PaymentID)
+		expires := w.get(t, d).ExpiresAt
+
+		w.succeed(t, p.PaymentID)
+		o := w.get(t, d)
+		require.Equal(t, core.Paid, o.State)
+		require.Equal(t, w.clock.Now(), o.PaidAt)
+		require.Equal(t, expires, o.ExpiresAt)
+		require.Equal(t, p.PaymentID, o.PaidBy)
+		require.Empty(t, o.Refunds)
+		events := w.outbox(t)
+		require.Len(t, events, 1)
+		require.Equal(t, contract.OrderPaid, events[0].Type)
+		require.Equal(t, contract.PlainLines(d.Lines), events[0].Lines)
+
+		for range 3 { // the same event
+			handled, err := w.Callback(t.Context(), success(p.PaymentID))
+			require.NoError(t, err)
+			require.Equal(t, core.EventApplied, handled)
+		}
+		require.Equal(t, o, w.get(t, d))
+		require.Len(t, w.outbox(t), 1)
+
+		_, err := w.StartPayment(t.Context(), "u1", d.OrderSN, providerName, call(d, "k3"))
+		require.Equal(t, contract.CodeOrderNotPayable, contract.CodeOf(err))
+		require.Equal(t, p, w.started(t, d, "k1"), "still the same answer")
+		_, err = w.Cancel(t.Context(), "u1", d.OrderSN)
+		require.Equal(t, contract.CodeStateConflict, contract.CodeOf(err))
+	})
+}
+
+func TestARefusedCallIsNotRemembered(t *testing.T) {
+	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		d := w.deduction("u1")
+		_, err := w.StartPayment(t.Context(), "u1", d.OrderSN, providerName, call(d, "k"))
+		require.Equal(t, contract.CodeNotFound, contract.CodeOf(err))
+		require.NoError(t, w.Land(t.Context(), []contract.Deduction{d}, nil))
+		w.started(t, d, "k")
+
+		other := call(d, "k")
+		other.Body = []byte(`{"x":1}`)
+		_, err = w.StartPayment(t.Context(), "u1", d.OrderSN, providerName, other)
+		require.Equal(t, contract.CodeIdempotencyConflict, contract.CodeOf(err))
+	})
+}
+
+func TestPayingAtTheDeadline(t *testing.T) {
+	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		d := w.created(t, "u1")
+		w.clock.advance(payWithin - time.Millisecond)
+		p := w.started(t, d, "k1")
+		w.clock.advance(time.Millisecond)
+		_, err := w.StartPayment(t.Context(), "u1", d.OrderSN, providerName, call(d, "k2"))
+		require.Equal(t, contract.CodeOrderNotPayable, contract.CodeOf(err))
+		// Nobody has closed it: a payment that succeeds now still pays it.
+		w.clock.advance(time.Hour)
+		w.succeed(t, p.PaymentID)
+		require.Equal(t, core.Paid, w.state(t, d))
+		require.Equal(t, core.ClosePaid, w.close(t, core.ReasonExpired, d.OrderSN)[0].Outcome)
+	})
+}
+
+func TestPaymentsAreBounded(t *testing.T) {
+	w := newWorld(t, dbtest.SQLite(t, order.Migrations))
+	d := w.created(t, "u1")
+	for i := range 20 {
+		w.started(t, d, fmt.Sprint(i))
+	}
+	_, err := w.StartPayment(t.Context(), "u1", d.OrderSN, providerName, call(d, "x"))
+	require.Equal(t, contract.CodeOrderNotPayable, contract.CodeOf(err))
+}
+
+func TestASuccessThatDoesNotPayIsRefunded(t *testing.T) {
+	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		for name, tt := range map[string]struct {
+			before func(t *testing.T, d contract.Deduction)
+			change func(e *core.PaymentEvent)
+			state  core.State
+			reason string
+		}{
+			"second": {func(t *testing.T, d contract.Deduction) { w.succeed(t, w.started(t, d, "first").PaymentID) }, nil, core.Paid, core.RefundSecond},
+			"late": {func(t *testing.T, d contract.Deduction) {
+				w.clock.advance(payWithin + 120*time.Second)
+				require.Equal(t, core.CloseClosed, w.close(t, core.ReasonExpired, d.OrderSN)[0].Outcome)
+			}, nil, core.Closed, core.RefundLate},
+			"cancelled": {func(t *testing.T, d contract.Deduction) {
+				_, err := w.Cancel(t.Context(), d.UserID, d.OrderSN)
+				require.NoError(t, err)
+			}, nil, core.Closed, core.RefundCancelled},
+			"rejected": {func(t *testing.T, d contract.Deduction) {
+				require.Equal(t, core.CloseClosed, w.close(t, core.ReasonRejected, d.OrderSN)[0].Outcome)
+			}, nil, core.Closed, core.RefundRejected},
+			"too little": {nil, func(e *core.PaymentEvent) { e.Amount-- }, core.Pending, core.RefundWrongAmount},
+			"too much":   {nil, func(e *core.PaymentEvent) { e.Amount++ }, core.Pending, core.RefundWrongAmount},
+			"currency":   {nil, func(e *core.PaymentEvent) { e.Currency = "USD" }, core.Pending, core.RefundWrongAmount},
+		} {
+			t.Run(name, func(t *testing.T) {
+				d := w.created(t, "u1")
+				p := w.started(t, d, "k")
+				if tt.before != nil {
+					tt.before(t, d)
+				}
+				e := success(p.PaymentID)
+				if tt.change != nil {
+					tt.change(&e)
+				}
+				for range 2 {
+					handled, err := w.Callback(t.Context(), e)
+					require.NoError(t, err)
+					require.Equal(t, core.EventApplied, handled)
+				}
+				o := w.get(t, d)
+				require.Equal(t, tt.state, o.State)
+				require.Len(t, o.Refunds, 1)
+				require.Equal(t, core.RefundPending, o.Refunds[0].State)
+				require.Equal(t, e.Amount, o.Refunds[0].Amount, "in full: what was taken")
+				require.Equal(t, e.Currency, o.Refunds[0].Currency)
+				require.Equal(t, tt.reason, o.Refunds[0].Reason)
+
+				_, err := w.RefundDue(t.Context())
+				require.NoError(t, err)
+				o = w.get(t, d)
+				require.Equal(t, core.RefundDone, o.Refunds[0].State)
+				require.Equal(t, e.Amount, w.provider.given[p.PaymentID])
+				require.Equal(t, tt.state, o.State)
+			})
+		}
+		require.Equal(t, 7, w.alarms.count("payment_refunded"))
+	})
+}
+
+func TestAPaymentOfTheWrongAmountLeavesTheOrderPayable(t *testing.T) {
+	w := newWorld(t, dbtest.SQLite(t, order.Migrations))
+	d := w.created(t, "u1")
+	wrong := success(w.started(t, d, "k1").PaymentID)
+	wrong.Amount = 1
+	_, err := w.Callback(t.Context(), wrong)
+	require.NoError(t, err)
+	w.succeed(t, w.started(t, d, "k2").PaymentID)
+	require.Equal(t, core.Paid, w.state(t, d))
+
+	// A later word on a payment that has succeeded changes nothing.
+	again := success(wrong.PaymentID)
+	handled, err := w.Callback(t.Context(), core.PaymentEvent{
+		Provider: again.Provider, EventID: "another", PaymentID: again.PaymentID, Outcome: again.Outcome, Amount: again.Amount, Currency: again.Currency,
+	})
+	require.NoError(t, err)
+	require.Equal(t, core.EventIgnored, handled)
+	require.Equal(t, 1, w.alarms.count("payment_disagreement"))
+	require.Len(t, w.get(t, d).Refunds, 1)
+}
+
+func TestAFailedPayment(t *testing.T) {
+	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		d := w.created(t, "u1")
+		p := w.started(t, d, "k1")
+		_, err := w.Callback(t.Context(), failure(p.PaymentID))
+		require.NoError(t, err)
+		require.Equal(t, core.PaymentFailed, w.payments(t, d.OrderSN)[0].State)
+		require.Equal(t, core.Pending, w.state(t, d), "still payable")
+		w.started(t, d, "k2")
+
+		// The provider took the money after all.
+		w.succeed(t, p.PaymentID)
+		require.Equal(t, core.Paid, w.state(t, d))
+		late := failure(p.PaymentID)
+		late.EventID = "late"
+		handled, err := w.Callback(t.Context(), late)
+		require.NoError(t, err)
+		require.Equal(t, core.EventIgnored, handled)
+		require.Equal(t, core.Paid, w.state(t, d))
+	})
+}
+
+func TestACallbackForAnUnknownPaymentIsKept(t *testing.T) {
+	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		e := success("123456789")
+		for range 3 {
+			handled, err := w.Callback(t.Context(), e)
+			require.NoError(t, err)
+			require.Equal(t, core.EventUnknown, handled)
+		}
+		require.Equal(t, 1, w.alarms.count("unknown_payment"))
+		var kept int64
+		require.NoError(t, db.Table("payment_events").Where("handled = 'unknown' AND payment_id = 123456789").Count(&kept).Error)
+		require.EqualValues(t, 1, kept)
+
+		// Should the payment turn up (a restored database), the event sent again counts.
+		d := w.created(t, "u1")
+		w.started(t, d, "k")
+		require.NoError(t, db.Exec("UPDATE payments SET payment_id = 123456789 WHERE order_sn = ?", d.OrderSN).Error)
+		w.succeed(t, "123456789")
+		require.Equal(t, core.Paid, w.state(t, d))
+	})
+}
+
+func TestAnEventIDUsedForTwoEventsIsRefused(t *testing.T) {
+	w := newWorld(t, dbtest.SQLite(t, order.Migrations))
+	d := w.created(t, "u1")
+	p := w.started(t, d, "k1")
+	_, err := w.Callback(t.Context(), failure(p.PaymentID))
+	require.NoError(t, err)
+	e := success(p.PaymentID)
+	e.EventID = failure(p.PaymentID).EventID
+	_, err = w.Callback(t.Context(), e)
+	require.Equal(t, contract.CodeStateConflict, contract.CodeOf(err))
+	require.Equal(t, 1, w.alarms.count("event_reused"))
+	require.Equal(t, core.Pending, w.state(t, d))
+}
+
+func TestAnotherUsersOrder(t *testing.T) {
+	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		d := w.created(t, "u1")
+		p := w.started(t, d, "k")
+		other := sameGene(t, "u1")
+		for _, user := range []string{"u2", other} {
+			_, err := w.Order(t.Context(), user, d.OrderSN)
+			require.Equal(t, contract.CodeNotFound, contract.CodeOf(err))
+			_, err = w.Cancel(t.Context(), user, d.OrderSN)
+			require.Equal(t, contract.CodeNotFound, contract.CodeOf(err))
+			_, err = w.Payment(t.Context(), user, p.PaymentID)
+			require.Equal(t, contract.CodeNotFound, contract.CodeOf(err))
+			stolen := call(d, "k") // the very key of the owner
+			stolen.Caller = user
+			_, err = w.StartPayment(t.Context(), user, d.OrderSN, providerName, stolen)
+			require.Equal(t, contract.CodeNotFound, contract.CodeOf(err))
+			page, _, err := w.List(t.Context(), core.ListQuery{UserID: user, Limit: 10})
+			require.NoError(t, err)
+			require.Empty(t, page)
+		}
+		require.Equal(t, core.Pending, w.state(t, d))
+	})
+}
+
+func TestCancelling(t *testing.T) {
+	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		d := w.created(t, "u1")
+		o, err := w.Cancel(t.Context(), "u1", d.OrderSN)
+		require.NoError(t, err)
+		require.Equal(t, core.Closed, o.State)
+		require.Equal(t, core.ReasonCancelled, o.CloseReason)
+		w.clock.advance(time.Minute)
+		again, err := w.Cancel(t.Context(), "u1", d.OrderSN)
+		require.NoError(t, err)
+		require.Equal(t, o, again)
+		events := w.outbox(t)
+		require.Len(t, events, 1)
+		require.Equal(t, contract.OrderClosed, events[0].Type)
+		require.Equal(t, core.ReasonCancelled, events[0].Reason)
+		require.Equal(t, core.CloseClosed, w.close(t, core.ReasonExpired, d.OrderSN)[0].Outcome)
+		require.Len(t, w.outbox(t), 1)
+		require.Equal(t, map[string]int{core.ReasonCancelled: 1}, w.alarms.closed)
+	})
+}
+
+func TestRefundsAreTriedUntilTheyAreDone(t *testing.T) {
+	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		d := w.created(t, "u1")
+		p := w.started(t, d, "k")
+		_, err := w.Cancel(t.Context(), "u1", d.OrderSN)
+		require.NoError(t, err)
+		w.succeed(t, p.PaymentID)
+
+		attempt := 0
+		w.provider.late = func(string) error { // the money moved, the answer was lost
+			if attempt++; attempt < 6 {
+				return errors.New("time-out")
+			}
+			return nil
+		}
+		for range 200 {
+			if w.get(t, d).Refunds[0].State != core.RefundPending {
+				break
+			}
+			_, err := w.RefundDue(t.Context())
+			require.NoError(t, err)
+			w.clock.advance(10 * time.Second)
+		}
+		r := w.get(t, d).Refunds[0]
+		require.Equal(t, core.RefundDone, r.State)
+		require.Equal(t, 6, r.Attempts)
+		require.Equal(t, map[string]int64{p.PaymentID: fullAmount}, w.provider.given, "once, under one id")
+		require.Equal(t, 1, w.alarms.count("refund_failing"))
+		n, err := w.RefundDue(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, n)
+	})
+}
+
+func TestARefundThatCannotBeDoneIsLeftToAPerson(t *testing.T) {
+	for name, fail := range map[string]error{"declined": fmt.Errorf("%w: account closed", core.ErrRefundDeclined), "given up": errors.New("always down")} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, dbtest.SQLite(t, order.Migrations))
+			d := w.created(t, "u1")
+			p := w.started(t, d, "k")
+			_, err := w.Cancel(t.Context(), "u1", d.OrderSN)
+			require.NoError(t, err)
+			w.succeed(t, p.PaymentID)
+			w.provider.fail = func(string) error { return fail }
+			for range 20 {
+				_, err := w.RefundDue(t.Context())
+				require.NoError(t, err)
+				w.clock.advance(20 * time.Minute)
+			}
+			r := w.get(t, d).Refunds[0]
+			require.Equal(t, core.RefundFailed, r.State)
+			require.Equal(t, fail.Error(), r.LastError)
+			require.Equal(t, 1, w.alarms.count("refund_failed"))
+			require.Equal(t, r.Attempts, w.provider.calls)
+		})
+	}
+}

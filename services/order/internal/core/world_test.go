@@ -1,0 +1,318 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"gorm.io/gorm"
+
+	"flashsale.internal/pkg/bus"
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/ordersn"
+	"flashsale.internal/pkg/telemetry"
+	"flashsale.internal/services/order/internal/core"
+	"flashsale.internal/services/order/internal/publisher"
+	"flashsale.internal/services/order/internal/shards"
+	"flashsale.internal/services/order/internal/store"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("database/sql.(*DB).connectionOpener"))
+}
+
+const payWithin = 60 * time.Second
+
+// world is a core on a real store, with everything else under the test's hand.
+type world struct {
+	*core.Service
+	db       *gorm.DB
+	clock    *clock
+	bus      *recordingBus
+	alarms   *alarms
+	provider *provider
+	sn       int64
+}
+
+func newWorld(t testing.TB, db *gorm.DB) *world {
+	t.Helper()
+	w := &world{
+		db: db, clock: &clock{now: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)}, bus: &recordingBus{},
+		alarms: &alarms{}, provider: &provider{given: map[string]int64{}},
+	}
+	tel := telemetry.Discard(t)
+	w.Service = core.New(store.New(db, tel, nil), publisher.New(w.bus, tel), shards.Genes{}, w.alarms, []core.Provider{w.provider}, core.Options{
+		Now: w.clock.Now, RefundFirstRetry: time.Second, RefundTimeout: time.Second, RefundAttempts: 8,
+	})
+	return w
+}
+
+// orderSN is a new order_sn of a user.
+func (w *world) orderSN(user string) string {
+	w.sn++
+	return ordersn.SN{Time: w.clock.Now(), Worker: int(w.sn >> 6 & 0xff), Sequence: int(w.sn & 63), Gene: ordersn.Gene(user)}.String()
+}
+
+func (w *world) deduction(user string) contract.Deduction {
+	return contract.Deduction{
+		OrderSN: w.orderSN(user), UserID: user, ActivityID: "7", Currency: "EUR", PayWithinS: int64(payWithin / time.Second),
+		Lines: []contract.PricedLine{{SKUID: "11", Qty: 2, Price: 350}, {SKUID: "12", Qty: 1, Price: 99}},
+	}
+}
+
+// created lands one order.
+func (w *world) created(t testing.TB, user string) contract.Deduction {
+	t.Helper()
+	d := w.deduction(user)
+	require.NoError(t, w.Land(t.Context(), []contract.Deduction{d}, nil))
+	return d
+}
+
+func (w *world) started(t testing.TB, d contract.Deduction, key string) core.StartedPayment {
+	t.Helper()
+	p, err := w.StartPayment(t.Context(), d.UserID, d.OrderSN, providerName, call(d, key))
+	require.NoError(t, err)
+	return p
+}
+
+func call(d contract.Deduction, key string) core.Call {
+	return core.Call{Caller: d.UserID, Method: "POST", Path: "/v1/orders/" + d.OrderSN + "/payments", Key: key, Body: []byte("{}")}
+}
+
+const fullAmount = 799 // of a deduction as above
+
+func success(paymentID string) core.PaymentEvent {
+	return core.PaymentEvent{
+		Provider: providerName, EventID: "ok-" + paymentID, PaymentID: paymentID, Outcome: core.OutcomeSucceeded, Amount: fullAmount, Currency: "EUR",
+	}
+}
+
+func failure(paymentID string) core.PaymentEvent {
+	e := success(paymentID)
+	e.EventID, e.Outcome = "no-"+paymentID, core.OutcomeFailed
+	return e
+}
+
+func (w *world) succeed(t testing.TB, paymentID string) {
+	t.Helper()
+	handled, err := w.Callback(t.Context(), success(paymentID))
+	require.NoError(t, err)
+	require.Equal(t, core.EventApplied, handled)
+}
+
+func (w *world) state(t testing.TB, d contract.Deduction) core.State {
+	t.Helper()
+	return w.get(t, d).State
+}
+
+func (w *world) get(t testing.TB, d contract.Deduction) core.Order {
+	t.Helper()
+	o, err := w.Order(t.Context(), d.UserID, d.OrderSN)
+	require.NoError(t, err)
+	return o
+}
+
+func (w *world) close(t testing.TB, reason string, sns ...string) []core.CloseResult {
+	t.Helper()
+	r, err := w.CloseOrders(t.Context(), sns, reason)
+	require.NoError(t, err)
+	return r
+}
+
+// outbox reads the order events that wait to be published.
+func (w *world) outbox(t testing.TB) []contract.OrderEvent {
+	t.Helper()
+	var items []string
+	require.NoError(t, w.db.Table("outbox").Order("id").Pluck("item", &items).Error)
+	var all []contract.OrderEvent
+	for _, it := range items {
+		good, bad := contract.Decode[contract.OrderEvent]([]byte(`{"v":1,"items":[` + it + `]}`))
+		require.Empty(t, bad)
+		all = append(all, good...)
+	}
+	return all
+}
+
+func (w *world) payments(t testing.TB, orderSN string) (list []payment) {
+	t.Helper()
+	require.NoError(t, w.db.Table("payments").Where("order_sn = ?", orderSN).Order("payment_id").Find(&list).Error)
+	return list
+}
+
+func (w *world) refunds(t testing.TB, orderSN string) (list []refund) {
+	t.Helper()
+	require.NoError(t, w.db.Table("refunds").Where("order_sn = ?", orderSN).Find(&list).Error)
+	return list
+}
+
+type payment struct {
+	PaymentID  string
+	State      core.PaymentState
+	Amount     int64
+	PaidAmount int64
+}
+
+type refund struct {
+	PaymentID string
+	State     core.RefundState
+	Amount    int64
+	Reason    string
+	Attempts  int
+}
+
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+var errBroker = errors.New("no broker")
+
+// recordingBus keeps what is published and fails the publishes that failNext counts down to.
+type recordingBus struct {
+	mu       sync.Mutex
+	messages []bus.Message
+	fail     func(bus.Message) bool
+}
+
+func (b *recordingBus) Publish(_ context.Context, m bus.Message) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.fail != nil && b.fail(m) {
+		return errBroker
+	}
+	b.messages = append(b.messages, m)
+	return nil
+}
+
+// take returns what was published to a topic and forgets all.
+func (b *recordingBus) take(topic string) []bus.Message {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var found []bus.Message
+	for _, m := range b.messages {
+		if m.Topic == topic {
+			found = append(found, m)
+		}
+	}
+	b.messages = nil
+	return found
+}
+
+func items[T contract.Item](t testing.TB, messages []bus.Message) []T {
+	t.Helper()
+	var all []T
+	for _, m := range messages {
+		good, bad := contract.Decode[T](m.Body)
+		require.Empty(t, bad)
+		require.LessOrEqual(t, len(good), contract.MaxItems)
+		all = append(all, good...)
+	}
+	return all
+}
+
+func (b *recordingBus) all(topic string) []bus.Message {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var found []bus.Message
+	for _, m := range b.messages {
+		if m.Topic == topic {
+			found = append(found, m)
+		}
+	}
+	return found
+}
+
+type alarms struct {
+	mu      sync.Mutex
+	kinds   []string
+	created int
+	late    []time.Duration
+	closed  map[string]int
+	resent  int
+}
+
+func (a *alarms) Created(_ context.Context, n int) { a.mu.Lock(); a.created += n; a.mu.Unlock() }
+func (a *alarms) Paid(context.Context)             {}
+func (a *alarms) Closed(_ context.Context, reason string, n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed == nil {
+		a.closed = map[string]int{}
+	}
+	a.closed[reason] += n
+}
+
+func (a *alarms) Lateness(_ context.Context, d time.Duration) {
+	a.mu.Lock()
+	a.late = append(a.late, d)
+	a.mu.Unlock()
+}
+func (a *alarms) Refund(context.Context, core.RefundState) {}
+func (a *alarms) ClosingsResent(_ context.Context, n int)  { a.mu.Lock(); a.resent += n; a.mu.Unlock() }
+func (a *alarms) Alarm(_ context.Context, kind, _ string, _ ...any) {
+	a.mu.Lock()
+	a.kinds = append(a.kinds, kind)
+	a.mu.Unlock()
+}
+
+func (a *alarms) count(kind string) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := 0
+	for _, k := range a.kinds {
+		if k == kind {
+			n++
+		}
+	}
+	return n
+}
+
+const providerName = "testpay"
+
+// provider gives money back, unless the test says otherwise.
+type provider struct {
+	mu    sync.Mutex
+	given map[string]int64 // by refund id
+	calls int
+	fail  func(refundID string) error // before the money moves
+	late  func(refundID string) error // after it moved: the answer is lost
+}
+
+func (*provider) Name() string                           { return providerName }
+func (*provider) PayURL(p core.Payment) string           { return "/pay/" + p.PaymentID }
+func (*provider) Verify(string, []byte, time.Time) error { return nil }
+func (p *provider) Refund(_ context.Context, id string, amount int64, _ string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls++
+	if p.fail != nil {
+		if err := p.fail(id); err != nil {
+			return err
+		}
+	}
+	if before, known := p.given[id]; known && before != amount {
+		return fmt.Errorf("%w: other figures", core.ErrRefundDeclined)
+	}
+	p.given[id] = amount
+	if p.late != nil {
+		return p.late(id)
+	}
+	return nil
+}

@@ -1,0 +1,47 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"gorm.io/gorm"
+
+	"flashsale.internal/pkg/sqldb"
+)
+
+// SandboxBook is the sandbox provider's own table: what it has given back.
+type SandboxBook struct{ db *gorm.DB }
+
+// NewSandboxBook opens the book.
+func NewSandboxBook(db *gorm.DB) *SandboxBook { return &SandboxBook{db} }
+
+type sandboxRow struct {
+	RefundID  int64 `gorm:"primaryKey;autoIncrement:false"`
+	Amount    int64
+	Currency  string
+	CreatedAt time.Time
+}
+
+func (sandboxRow) TableName() string { return "sandbox_refunds" }
+
+// GiveBack notes a refund once. The same again is no error; false tells that the id stands for other figures.
+func (b *SandboxBook) GiveBack(ctx context.Context, refundID string, amount int64, currency string, at time.Time) (bool, error) {
+	rid, err := id(refundID)
+	if err != nil {
+		return false, err
+	}
+	same := true
+	err = sqldb.InTx(ctx, b.db, func(tx *gorm.DB) error {
+		same = true
+		var known []sandboxRow
+		if err := tx.Where("refund_id = ?", rid).Limit(1).Find(&known).Error; err != nil {
+			return err
+		}
+		if len(known) == 1 {
+			same = known[0].Amount == amount && known[0].Currency == currency
+			return nil
+		}
+		return tx.Create(&sandboxRow{RefundID: rid, Amount: amount, Currency: currency, CreatedAt: at}).Error
+	}, sqldb.RetryDuplicates(), sqldb.RetryUnknownCommit())
+	return same, edge(err)
+}
