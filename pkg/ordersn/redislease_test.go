@@ -1,0 +1,256 @@
+package ordersn_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/ordersn"
+)
+
+const term = 1500 * time.Millisecond // renewals are a second apart
+
+// server is a Redis, and a key of the test's own in it.
+type server struct {
+	rdb *redis.Client
+	key string
+}
+
+func realRedis(t *testing.T) server {
+	addr := os.Getenv("REDIS_ADDRS")
+	if addr == "" {
+		addr = "127.0.0.1:16379"
+	}
+	rdb := redis.NewClient(&redis.Options{Addr: strings.Split(addr, ",")[0], DB: 4, ContextTimeoutEnabled: true, DialTimeout: time.Second})
+	t.Cleanup(func() { _ = rdb.Close() })
+	if err := rdb.Ping(t.Context()).Err(); err != nil {
+		t.Fatalf("no Redis answers at %s (REDIS_ADDRS): run `make test`, which starts one: %v", addr, err)
+	}
+	random := make([]byte, 6)
+	_, _ = rand.Read(random)
+	key := "fs:worker:test:" + hex.EncodeToString(random)
+	t.Cleanup(func() { rdb.Del(context.Background(), key) })
+	return server{rdb, key}
+}
+
+func each(t *testing.T, fn func(t *testing.T, s server)) {
+	t.Run("redis", func(t *testing.T) { t.Parallel(); fn(t, realRedis(t)) })
+	t.Run("miniredis", func(t *testing.T) {
+		t.Parallel()
+		m := miniredis.RunT(t)
+		rdb := redis.NewClient(&redis.Options{Addr: m.Addr(), ContextTimeoutEnabled: true, DisableIdentity: true})
+		t.Cleanup(func() { _ = rdb.Close() })
+		fn(t, server{rdb, "fs:worker:leases"})
+	})
+}
+
+func lease(s server) *ordersn.RedisLease {
+	return ordersn.NewTestLease(ordersn.NewRedisLease(s.rdb, slog.New(slog.DiscardHandler)), s.key, term)
+}
+
+func start(t *testing.T, l *ordersn.RedisLease) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- l.Run(ctx) }()
+	stop = sync.OnceFunc(func() { cancel(); require.NoError(t, <-done) })
+	t.Cleanup(stop)
+	return stop
+}
+
+func usable(l *ordersn.RedisLease) bool {
+	_, ok := l.Worker(l.Now().UnixMilli())
+	return ok
+}
+
+func eventually(t *testing.T, cond func() bool) {
+	t.Helper()
+	require.Eventually(t, cond, 15*time.Second, 5*time.Millisecond)
+}
+
+func TestEmptyRedisIssuesAfterOneLease(t *testing.T) {
+	each(t, func(t *testing.T, s server) {
+		l := lease(s)
+		require.False(t, l.Held())
+		_, err := ordersn.NewGenerator(l, nil).Next("u")
+		require.ErrorIs(t, err, ordersn.ErrNoLease)
+		begin := time.Now()
+		start(t, l)
+		eventually(t, l.Held)
+		require.GreaterOrEqual(t, time.Since(begin), term)
+		_, err = ordersn.NewGenerator(l, nil).Next("u")
+		require.NoError(t, err)
+
+		// Redis is not empty any more: the next one needs not wait.
+		begin = time.Now()
+		second := lease(s)
+		start(t, second)
+		eventually(t, second.Held)
+		require.Less(t, time.Since(begin), term)
+		a, _, _ := l.Window()
+		b, _, _ := second.Window()
+		require.NotEqual(t, a, b)
+	})
+}
+
+func TestRenewedLeaseLastsAndFollowsRedisTime(t *testing.T) {
+	each(t, func(t *testing.T, s server) {
+		l := lease(s)
+		start(t, l)
+		eventually(t, l.Held)
+		for end := time.Now().Add(2 * term); time.Now().Before(end); time.Sleep(time.Millisecond) {
+			require.True(t, usable(l))
+		}
+		redisTime, err := s.rdb.Time(t.Context()).Result()
+		require.NoError(t, err)
+		require.WithinDuration(t, redisTime, l.Now(), 200*time.Millisecond)
+		// A machine whose clock is off may not issue by it.
+		_, err = ordersn.NewGenerator(l, func() time.Time { return time.Now().Add(-time.Hour) }).Next("u")
+		require.ErrorIs(t, err, ordersn.ErrNoLease)
+		_, err = ordersn.NewGenerator(l, func() time.Time { return time.Now().Add(term * 2) }).Next("u")
+		require.ErrorIs(t, err, ordersn.ErrNoLease)
+	})
+}
+
+// TestStoppedHoldersWindowIsNeverShared takes over the id of a holder that is gone without a word.
+func TestStoppedHoldersWindowIsNeverShared(t *testing.T) {
+	each(t, func(t *testing.T, s server) {
+		first := lease(s)
+		stop := start(t, first)
+		eventually(t, first.Held)
+		id, _, high := first.Window()
+		stop()
+		require.False(t, usable(first))
+
+		// All other ids are held for long, so that the next one must take this one.
+		all := map[string]any{}
+		for w := range ordersn.Workers {
+			if w != id {
+				all[strconv.Itoa(w)] = "someone 1 99999999999999"
+			}
+		}
+		require.NoError(t, s.rdb.HSet(t.Context(), s.key, all).Err())
+		begin := time.Now()
+		second := lease(s)
+		start(t, second)
+		eventually(t, second.Held)
+		got, from, _ := second.Window()
+		require.Equal(t, id, got)
+		require.Greater(t, from, high)
+		require.GreaterOrEqual(t, time.Since(begin), term, "one lease after the high-water at the earliest")
+		require.NoError(t, s.rdb.HDel(t.Context(), s.key, strconv.Itoa(id)).Err())
+		eventually(t, func() bool { return !usable(second) }) // all are taken now
+		require.True(t, second.Held(), "readiness is not taken back")
+	})
+}
+
+func TestLossStopsIssuing(t *testing.T) {
+	each(t, func(t *testing.T, s server) {
+		l := lease(s)
+		start(t, l)
+		eventually(t, l.Held)
+		id, _, high := l.Window()
+		// Somebody else is the owner now, as after a failover that lost this one.
+		require.NoError(t, s.rdb.HSet(t.Context(), s.key, strconv.Itoa(id), "other 1 99999999999999").Err())
+		eventually(t, func() bool { w, from, _ := l.Window(); return w != id && from > high })
+		eventually(t, func() bool { return usable(l) })
+	})
+}
+
+func TestFlushWaitsOneLease(t *testing.T) {
+	each(t, func(t *testing.T, s server) {
+		l := lease(s)
+		start(t, l)
+		eventually(t, l.Held)
+		_, _, high := l.Window()
+		require.NoError(t, s.rdb.Del(t.Context(), s.key).Err())
+		flushed := time.Now()
+		eventually(t, func() bool { _, from, _ := l.Window(); return from > high })
+		require.False(t, usable(l))
+		eventually(t, func() bool { return usable(l) })
+		require.GreaterOrEqual(t, time.Since(flushed), term)
+	})
+}
+
+func TestRedisGoneStopsIssuingWithinTheLease(t *testing.T) {
+	m := miniredis.RunT(t)
+	rdb := redis.NewClient(&redis.Options{Addr: m.Addr(), ContextTimeoutEnabled: true, DisableIdentity: true, MaxRetries: -1})
+	t.Cleanup(func() { _ = rdb.Close() })
+	l := lease(server{rdb, "fs:worker:leases"})
+	start(t, l)
+	eventually(t, l.Held)
+	m.SetError("LOADING")
+	gone := time.Now()
+	eventually(t, func() bool { return !usable(l) })
+	require.LessOrEqual(t, time.Since(gone), term+200*time.Millisecond)
+	require.True(t, l.Held())
+	m.SetError("")
+	eventually(t, func() bool { return usable(l) })
+}
+
+// TestNoMillisecondOfAnIDIsShared lets many processes come, be killed, lose Redis's memory, and issue all the time.
+func TestNoMillisecondOfAnIDIsShared(t *testing.T) {
+	each(t, func(t *testing.T, s server) {
+		var mu sync.Mutex
+		owner := map[string]int{} // worker id and millisecond -> process
+		seen := map[string]bool{}
+		issued := 0
+		deadline := time.Now().Add(6 * term)
+		var wg sync.WaitGroup
+		for p := range 6 {
+			wg.Go(func() {
+				for life := 0; time.Now().Before(deadline); life++ {
+					l := lease(s)
+					ctx, cancel := context.WithCancel(context.Background())
+					var run sync.WaitGroup
+					run.Go(func() { _ = l.Run(ctx) })
+					g := ordersn.NewGenerator(l, nil)
+					for end := time.Now().Add(2*term + time.Duration(p)*100*time.Millisecond); time.Now().Before(end); time.Sleep(time.Millisecond) {
+						text, err := g.Next("u")
+						if err != nil {
+							continue
+						}
+						sn, _ := ordersn.Parse(text)
+						slot := strconv.Itoa(sn.Worker) + "@" + sn.Time.String()
+						mu.Lock()
+						if who, ok := owner[slot]; ok && who != p*1000+life {
+							t.Errorf("%s issued for by two processes", slot)
+						}
+						if seen[text] {
+							t.Errorf("%s twice", text)
+						}
+						owner[slot], seen[text] = p*1000+life, true
+						issued++
+						mu.Unlock()
+					}
+					cancel()
+					run.Wait()
+				}
+			})
+		}
+		// Few ids, so that they are fought for.
+		few := map[string]any{}
+		for w := 4; w < ordersn.Workers; w++ {
+			few[strconv.Itoa(w)] = "someone 1 99999999999999"
+		}
+		for i := 0; time.Now().Before(deadline); i++ {
+			require.NoError(t, s.rdb.HSet(t.Context(), s.key, few).Err())
+			time.Sleep(100 * time.Millisecond)
+			if i == 40 {
+				require.NoError(t, s.rdb.Del(t.Context(), s.key).Err())
+			}
+		}
+		wg.Wait()
+		require.Greater(t, issued, 500)
+	})
+}
