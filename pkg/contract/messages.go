@@ -25,6 +25,18 @@ const (
 	GroupOrderDeductions       = "order-deductions"
 )
 
+// Topics lists every topic of the system.
+func Topics() []string {
+	return []string{TopicReservations, TopicDeductions, TopicOrderEvents, TopicOrderClose, TopicDeadLetters}
+}
+
+// Groups lists every consumer group of the system.
+func Groups() []string {
+	return []string{
+		GroupInventoryReservations, GroupInventoryOrderEvents, GroupInventoryOrderClose, GroupInventoryDeadLetters, GroupOrderDeductions,
+	}
+}
+
 // Limits of one purchase. They bound what a client may ask for and what a consumer believes.
 const (
 	MaxLines      = 16

@@ -33,17 +33,5 @@ func run(ctx context.Context) error {
 	return rocketmq.EnsureTopics(ctx, rocketmq.Config{
 		NameServers: strings.Split(os.Getenv("ROCKETMQ_NAMESRV"), ","),
 		Prefix:      os.Getenv("ROCKETMQ_PREFIX"),
-	}, []string{
-		contract.TopicReservations,
-		contract.TopicDeductions,
-		contract.TopicOrderEvents,
-		contract.TopicOrderClose,
-		contract.TopicDeadLetters,
-	}, []string{
-		contract.GroupInventoryReservations,
-		contract.GroupInventoryOrderEvents,
-		contract.GroupInventoryOrderClose,
-		contract.GroupInventoryDeadLetters,
-		contract.GroupOrderDeductions,
-	})
+	}, contract.Topics(), contract.Groups())
 }
