@@ -1,0 +1,94 @@
+// Package inventory is the inventory service: products, sales, their stock, its ledger, and the gate. This package composes
+// it; cmd/inventory runs it as a process and allinone runs it beside the other services.
+package inventory
+
+import (
+	"net/url"
+	"time"
+
+	"flashsale.internal/pkg/settings"
+	"flashsale.internal/services/inventory/internal/core"
+)
+
+// Config is what the service itself is set up by. Zero figures stand for their defaults.
+type Config struct {
+	settings.Auth
+	settings.Internal
+
+	OrderURL string `env:"ORDER_INTERNAL_URL" envDefault:"http://127.0.0.1:7082"` // the order service's internal listener
+
+	KeepEvery      time.Duration `env:"INVENTORY_KEEP_EVERY" envDefault:"1s"`       // how often the gates are looked at
+	SweepEvery     time.Duration `env:"INVENTORY_SWEEP_EVERY" envDefault:"5s"`      // how often the sweepers look
+	RepublishAfter time.Duration `env:"INVENTORY_REPUBLISH_AFTER" envDefault:"60s"` // first repetition of a deduction without an order; doubles
+	RepublishCap   time.Duration `env:"INVENTORY_REPUBLISH_CAP" envDefault:"30m"`   // longest pause between repetitions
+	AbandonAfter   time.Duration `env:"INVENTORY_ABANDON_AFTER" envDefault:"24h"`   // a reservation without an order is given up
+	RejournalAfter time.Duration `env:"INVENTORY_REJOURNAL_AFTER" envDefault:"60s"` // first re-journaling of what did not land; doubles
+	RejournalCap   time.Duration `env:"INVENTORY_REJOURNAL_CAP" envDefault:"30m"`   // longest pause between re-journalings
+	ResumeAfter    time.Duration `env:"INVENTORY_RESUME_AFTER" envDefault:"20s"`    // an adjustment left in between is resumed; above the time a call may take
+	ResettleWindow time.Duration `env:"INVENTORY_RESETTLE_WINDOW" envDefault:"10m"` // rows the gate is told again before a refusal
+	Consumers      int           `env:"INVENTORY_CONSUMERS" envDefault:"4"`         // messages handled at a time, of each topic
+	ReadRate       float64       `env:"INVENTORY_READ_RATE" envDefault:"500"`       // calls per second of each reading route; 0 for no limit
+	WriteRate      float64       `env:"INVENTORY_WRITE_RATE" envDefault:"200"`      // of each writing route
+}
+
+// Check reports the first setting out of range.
+func (c Config) Check() error {
+	if u, err := url.Parse(c.OrderURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return settings.Wrong("ORDER_INTERNAL_URL", "is not an http or https URL")
+	}
+	for _, d := range []struct {
+		variable           string
+		value, least, most time.Duration
+	}{
+		{"INVENTORY_KEEP_EVERY", c.KeepEvery, 10 * time.Millisecond, time.Minute},
+		{"INVENTORY_SWEEP_EVERY", c.SweepEvery, 10 * time.Millisecond, 10 * time.Minute},
+		{"INVENTORY_REPUBLISH_AFTER", c.RepublishAfter, 10 * time.Millisecond, time.Hour},
+		{"INVENTORY_REPUBLISH_CAP", c.RepublishCap, 10 * time.Millisecond, 24 * time.Hour},
+		{"INVENTORY_ABANDON_AFTER", c.AbandonAfter, 10 * time.Millisecond, 30 * 24 * time.Hour},
+		{"INVENTORY_REJOURNAL_AFTER", c.RejournalAfter, 10 * time.Millisecond, time.Hour},
+		{"INVENTORY_REJOURNAL_CAP", c.RejournalCap, 10 * time.Millisecond, 24 * time.Hour},
+		{"INVENTORY_RESUME_AFTER", c.ResumeAfter, 10 * time.Millisecond, time.Hour},
+		{"INVENTORY_RESETTLE_WINDOW", c.ResettleWindow, time.Second, 24 * time.Hour},
+	} {
+		if d.value != 0 && (d.value < d.least || d.value > d.most) {
+			return settings.Wrong(d.variable, "is %s and must be %s to %s", d.value, d.least, d.most)
+		}
+	}
+	switch {
+	case c.Consumers < 0 || c.Consumers > 64:
+		return settings.Wrong("INVENTORY_CONSUMERS", "is %d and must be 1 to 64", c.Consumers)
+	case c.ReadRate < 0:
+		return settings.Wrong("INVENTORY_READ_RATE", "must not be negative")
+	case c.WriteRate < 0:
+		return settings.Wrong("INVENTORY_WRITE_RATE", "must not be negative")
+	}
+	return nil
+}
+
+func (c Config) withDefaults() Config {
+	def := core.DefaultTiming()
+	for _, d := range []struct {
+		value *time.Duration
+		def   time.Duration
+	}{
+		{&c.KeepEvery, time.Second}, {&c.SweepEvery, 5 * time.Second},
+		{&c.RepublishAfter, def.RepublishAfter}, {&c.RepublishCap, def.RepublishCap}, {&c.AbandonAfter, def.AbandonAfter},
+		{&c.RejournalAfter, def.RejournalAfter}, {&c.RejournalCap, def.RejournalCap}, {&c.ResumeAfter, def.ResumeAfter},
+		{&c.ResettleWindow, def.ResettleWindow},
+	} {
+		if *d.value == 0 {
+			*d.value = d.def
+		}
+	}
+	if c.OrderURL == "" {
+		c.OrderURL = "http://127.0.0.1:7082"
+	}
+	return c
+}
+
+func (c Config) timing() core.Timing {
+	t := core.DefaultTiming()
+	t.RepublishAfter, t.RepublishCap, t.AbandonAfter = c.RepublishAfter, c.RepublishCap, c.AbandonAfter
+	t.RejournalAfter, t.RejournalCap, t.ResumeAfter, t.ResettleWindow = c.RejournalAfter, c.RejournalCap, c.ResumeAfter, c.ResettleWindow
+	return t
+}

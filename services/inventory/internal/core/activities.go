@@ -1,0 +1,296 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+	"time"
+	"unicode/utf8"
+
+	"flashsale.internal/pkg/contract"
+)
+
+// Bounds of merchants' requests.
+const (
+	maxItems  = 100
+	maxTitle  = 200
+	maxLimit  = contract.MaxLines * contract.MaxQty // nobody can hold more by one purchase
+	defWindow = 900
+)
+
+// ActivityDraftItem is one SKU of a new activity.
+type ActivityDraftItem struct {
+	SKUID string
+	Price int64
+	Stock int64
+}
+
+// ActivityDraftRequest is a new activity. Nil fields take their defaults.
+type ActivityDraftRequest struct {
+	Title            string
+	StartsAt, EndsAt time.Time
+	PerUserLimit     *int64
+	PayWithinS       *int64
+	Items            []ActivityDraftItem
+}
+
+// ActivityPatch changes what is not nil.
+type ActivityPatch struct {
+	Title            *string
+	StartsAt, EndsAt *time.Time
+	PerUserLimit     *int64
+	PayWithinS       *int64
+	Items            *[]ActivityDraftItem
+}
+
+// CreateActivity makes a draft.
+func (s *Service) CreateActivity(ctx context.Context, who string, r ActivityDraftRequest) (*Activity, error) {
+	now := s.now()
+	a := Activity{
+		State: ActivityDraft, Title: r.Title, StartsAt: ms(r.StartsAt), EndsAt: ms(r.EndsAt), PerUserLimit: 1, PayWithinS: defWindow,
+		Version: 1, CreatedAt: now, UpdatedAt: now,
+	}
+	if r.PerUserLimit != nil {
+		a.PerUserLimit = *r.PerUserLimit
+	}
+	if r.PayWithinS != nil {
+		a.PayWithinS = *r.PayWithinS
+	}
+	if err := a.validate(); err != nil {
+		return nil, err
+	}
+	if err := s.setItems(ctx, &a, r.Items); err != nil {
+		return nil, err
+	}
+	id, err := s.Store.CreateActivity(ctx, a, Change{At: now, Who: who, Action: "activity.create", Object: "activity", Detail: a.Title})
+	if err != nil {
+		return nil, err
+	}
+	return s.Activity(ctx, id)
+}
+
+// Activity is one activity, refused with not_found when there is none.
+func (s *Service) Activity(ctx context.Context, id string) (*Activity, error) {
+	a, err := s.Store.Activity(ctx, id)
+	if err == nil && a == nil {
+		err = notFound()
+	}
+	return a, err
+}
+
+// PatchActivity changes a draft, or the title and a later end of a published one.
+func (s *Service) PatchActivity(ctx context.Context, who, id string, p ActivityPatch) (*Activity, error) {
+	var draft *Activity
+	if p.Items != nil {
+		draft = &Activity{}
+		if err := s.setItems(ctx, draft, *p.Items); err != nil {
+			return nil, err
+		}
+	}
+	now := s.now()
+	a, err := s.Store.ChangeActivity(ctx, id, Change{At: now, Who: who, Action: "activity.patch", Object: "activity", ObjectID: id}, func(a *Activity) (bool, error) {
+		if a.State != ActivityDraft {
+			if p.StartsAt != nil || p.PerUserLimit != nil || p.PayWithinS != nil || p.Items != nil {
+				return false, contract.Refuse(contract.CodeStateConflict, "only the title and a later ends_at may change once the activity is published")
+			}
+			if p.EndsAt != nil {
+				if _, over := a.Over(now); over {
+					return false, contract.Refuse(contract.CodeActivityEnded, "the activity is over")
+				}
+				if ms(*p.EndsAt).Before(a.EndsAt) {
+					return false, contract.Refuse(contract.CodeStateConflict, "ends_at may only become later")
+				}
+			}
+		}
+		set(&a.Title, p.Title)
+		set(&a.PerUserLimit, p.PerUserLimit)
+		set(&a.PayWithinS, p.PayWithinS)
+		if p.StartsAt != nil {
+			a.StartsAt = ms(*p.StartsAt)
+		}
+		if p.EndsAt != nil {
+			a.EndsAt = ms(*p.EndsAt)
+		}
+		if draft != nil {
+			a.Items, a.Currency = draft.Items, draft.Currency
+		}
+		a.Version++
+		a.UpdatedAt = now
+		return true, a.validate()
+	})
+	if err != nil || a.State == ActivityDraft {
+		return a, err
+	}
+	return a, gateRefusal(s.bind(ctx, a))
+}
+
+// Publish opens the gate of a draft. What was published before is filled again if its gate is absent.
+func (s *Service) Publish(ctx context.Context, who, id string) (*Activity, error) {
+	return s.transition(ctx, who, id, "publish", func(a *Activity, now time.Time) (bool, error) {
+		if _, over := a.Over(now); over {
+			return false, contract.Refuse(contract.CodeActivityEnded, "the activity is over")
+		}
+		switch a.State {
+		case ActivityDraft:
+			if len(a.Items) == 0 {
+				return false, contract.Refuse(contract.CodeStateConflict, "the activity sells nothing")
+			}
+			a.State = ActivityPublished
+			return true, nil
+		case ActivityPublished:
+			return false, nil
+		}
+		return false, contract.Refuse(contract.CodeStateConflict, "the activity is paused: resume it")
+	})
+}
+
+// Pause stops selling until it is resumed.
+func (s *Service) Pause(ctx context.Context, who, id string) (*Activity, error) {
+	return s.transition(ctx, who, id, "pause", liveStep(ActivityPublished, ActivityPaused))
+}
+
+// Resume sells again.
+func (s *Service) Resume(ctx context.Context, who, id string) (*Activity, error) {
+	return s.transition(ctx, who, id, "resume", liveStep(ActivityPaused, ActivityPublished))
+}
+
+func liveStep(from, to ActivityState) func(a *Activity, now time.Time) (bool, error) {
+	return func(a *Activity, now time.Time) (bool, error) {
+		if a.State == ActivityDraft {
+			return false, contract.Refuse(contract.CodeStateConflict, "the activity is a draft: publish it first")
+		}
+		if _, over := a.Over(now); over {
+			return false, contract.Refuse(contract.CodeActivityEnded, "the activity is over")
+		}
+		if a.State == to {
+			return false, nil
+		}
+		if a.State != from {
+			return false, contract.Refuse(contract.CodeStateConflict, fmt.Sprintf("the activity is %s", a.State))
+		}
+		a.State = to
+		return true, nil
+	}
+}
+
+// End ends an activity before its time. Reservations under way are honoured.
+func (s *Service) End(ctx context.Context, who, id string) (*Activity, error) {
+	return s.transition(ctx, who, id, "end", func(a *Activity, now time.Time) (bool, error) {
+		switch a.State {
+		case ActivityDraft:
+			return false, contract.Refuse(contract.CodeStateConflict, "the activity is a draft")
+		case ActivityEnded:
+			return false, nil
+		}
+		a.State, a.EndedAt = ActivityEnded, &now
+		return true, nil
+	})
+}
+
+// transition decides in the database first. When the call returns without an error the gate is bound as well; when the gate
+// cannot be reached the decision stands, the caller is told so, and the keeper binds the gate.
+func (s *Service) transition(ctx context.Context, who, id, action string, fn func(a *Activity, now time.Time) (bool, error)) (*Activity, error) {
+	now := s.now()
+	a, err := s.Store.ChangeActivity(ctx, id, Change{At: now, Who: who, Action: "activity." + action, Object: "activity", ObjectID: id},
+		func(a *Activity) (bool, error) {
+			write, err := fn(a, now)
+			if write {
+				a.Version++
+				a.UpdatedAt = now
+			}
+			return write, err
+		})
+	if err != nil {
+		return nil, err
+	}
+	return a, gateRefusal(s.bind(ctx, a))
+}
+
+// bind makes the gate what the activity says. An activity that has been over for long has no gate to bind.
+func (s *Service) bind(ctx context.Context, a *Activity) error {
+	err := s.configure(ctx, a)
+	if errors.Is(err, ErrNoGate) {
+		if !a.GateDue(s.now()) {
+			return nil
+		}
+		return s.FillGate(ctx, a.ID)
+	}
+	if err != nil {
+		return err
+	}
+	return s.Gate.ShowSale(ctx, *a)
+}
+
+func (a *Activity) validate() error {
+	switch n := utf8.RuneCountInString(a.Title); {
+	case n < 1 || n > maxTitle:
+		return contract.InvalidField("title", "must have 1 to 200 characters")
+	case a.StartsAt.Year() < 2000 || a.StartsAt.Year() > 2200:
+		return contract.InvalidField("starts_at", "is required, from 2000 to 2200")
+	case a.EndsAt.Year() < 2000 || a.EndsAt.Year() > 2200:
+		return contract.InvalidField("ends_at", "is required, from 2000 to 2200")
+	case !a.EndsAt.After(a.StartsAt):
+		return contract.InvalidField("ends_at", "must be after starts_at")
+	case a.PerUserLimit < 1 || a.PerUserLimit > maxLimit:
+		return contract.InvalidField("per_user_limit", "must be 1 to 1600")
+	case a.PayWithinS < 1 || a.PayWithinS > contract.MaxPayWithinS:
+		return contract.InvalidField("pay_within_s", "must be 1 to 86400")
+	}
+	return nil
+}
+
+func (s *Service) setItems(ctx context.Context, a *Activity, items []ActivityDraftItem) error {
+	if len(items) < 1 || len(items) > maxItems {
+		return contract.InvalidField("items", "must be 1 to 100")
+	}
+	ids, seen := make([]string, len(items)), map[string]bool{}
+	for i, it := range items {
+		field := fmt.Sprintf("items[%d].", i)
+		switch {
+		case !contract.ValidID(it.SKUID):
+			return contract.InvalidField(field+"sku_id", "not an id")
+		case seen[it.SKUID]:
+			return contract.InvalidField(field+"sku_id", "second item of one SKU")
+		case it.Price < 1 || it.Price > contract.MaxPrice:
+			return contract.InvalidField(field+"price", "must be 1 to 100000000000")
+		case it.Stock < 1 || it.Stock > contract.MaxStock:
+			return contract.InvalidField(field+"stock", "must be 1 to 100000000")
+		}
+		ids[i], seen[it.SKUID] = it.SKUID, true
+	}
+	skus, err := s.Store.SKUs(ctx, ids)
+	if err != nil {
+		return err
+	}
+	a.Items, a.Currency = nil, ""
+	for i, it := range items {
+		sku, ok := skus[it.SKUID]
+		if !ok {
+			return contract.InvalidField(fmt.Sprintf("items[%d].sku_id", i), "no such SKU")
+		}
+		if a.Currency != "" && a.Currency != sku.Currency {
+			return contract.InvalidField(fmt.Sprintf("items[%d].sku_id", i), "has another currency than the items before")
+		}
+		a.Currency = sku.Currency
+		a.Items = append(a.Items, Stock{SKUID: it.SKUID, Name: sku.Name, Price: it.Price, Total: it.Stock, Available: it.Stock})
+	}
+	sort.Slice(a.Items, func(i, j int) bool { return idLess(a.Items[i].SKUID, a.Items[j].SKUID) })
+	return nil
+}
+
+// idLess compares ids as the numbers they are.
+func idLess(a, b string) bool {
+	if len(a) != len(b) {
+		return len(a) < len(b)
+	}
+	return a < b
+}
+
+func ms(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
+
+func set[T any](dst *T, v *T) {
+	if v != nil {
+		*dst = *v
+	}
+}

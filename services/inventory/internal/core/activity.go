@@ -1,0 +1,108 @@
+package core
+
+import (
+	"sort"
+	"time"
+)
+
+// ActivityState is what merchants decided about an activity. Whether it is open also depends on the clock.
+type ActivityState string
+
+// The states of an activity.
+const (
+	ActivityDraft     ActivityState = "draft"
+	ActivityPublished ActivityState = "published"
+	ActivityPaused    ActivityState = "paused"
+	ActivityEnded     ActivityState = "ended"
+)
+
+// GateKept is how long a gate is kept after its activity is over and nothing is held any more.
+const GateKept = 24 * time.Hour
+
+// Activity is one sale. Version rises with every change that the gate must hear of.
+type Activity struct {
+	ID           string
+	Title        string
+	State        ActivityState
+	StartsAt     time.Time
+	EndsAt       time.Time
+	EndedAt      *time.Time // when a merchant ended it early
+	PerUserLimit int64
+	PayWithinS   int64
+	Currency     string
+	Version      int64
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
+	Items        []Stock // by SKU
+}
+
+// Stock is the allotment of one SKU: Available + Reserved + Sold = Total, always.
+type Stock struct {
+	SKUID     string
+	Name      string
+	Price     int64
+	Total     int64
+	Available int64
+	Reserved  int64
+	Sold      int64
+}
+
+// Item is the stock of a SKU, nil when the activity does not sell it.
+func (a *Activity) Item(skuID string) *Stock {
+	for i := range a.Items {
+		if a.Items[i].SKUID == skuID {
+			return &a.Items[i]
+		}
+	}
+	return nil
+}
+
+// Over tells since when nobody can buy any more; ok is false while somebody can.
+func (a *Activity) Over(now time.Time) (since time.Time, ok bool) {
+	since = a.EndsAt
+	if a.State == ActivityEnded && a.EndedAt != nil && a.EndedAt.Before(since) {
+		since = *a.EndedAt
+	}
+	return since, !since.After(now)
+}
+
+// GateDue tells whether the gate of this activity has to exist: from its publication until a day after it is over, and
+// for as long as anything is reserved. Outside of that an absent gate is no loss, and its effects are void.
+func (a *Activity) GateDue(now time.Time) bool {
+	if a.State == ActivityDraft {
+		return false
+	}
+	for _, it := range a.Items {
+		if it.Reserved > 0 {
+			return true
+		}
+	}
+	since, over := a.Over(now)
+	return !over || now.Before(since.Add(GateKept))
+}
+
+// Phase is the state as people see it: draft, scheduled, open, paused or ended.
+func (a *Activity) Phase(now time.Time) string {
+	if a.State == ActivityDraft {
+		return "draft"
+	}
+	if _, over := a.Over(now); over || a.State == ActivityEnded {
+		return "ended"
+	}
+	switch {
+	case a.State == ActivityPaused:
+		return "paused"
+	case now.Before(a.StartsAt):
+		return "scheduled"
+	}
+	return "open"
+}
+
+func (a *Activity) skus() []string {
+	ids := make([]string, len(a.Items))
+	for i, it := range a.Items {
+		ids[i] = it.SKUID
+	}
+	sort.Strings(ids)
+	return ids
+}

@@ -1,0 +1,191 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// gateChunk bounds one script call.
+const gateChunk = 128
+
+// effects are what the gate must hear of rows as they stand. Each is safe to repeat, in any order with the effects of
+// other states of the row: the gate's states only rise.
+type effects struct {
+	settle  []Settlement
+	release []Ending
+	drop    []Ending
+	refused []Row // rejected for stock or allowance: the gate believed in pieces that were not there
+}
+
+func (e *effects) add(r Row) {
+	switch r.State {
+	case RowReserved, RowSold:
+		e.settle = append(e.settle, settlement(r))
+	case RowReleased:
+		end := Ending{OrderSN: r.OrderSN, UserID: r.UserID, Lines: r.Lines, Reason: r.Reason}
+		if r.OrderCreatedAt == nil { // never had an order: failed, not closed
+			e.drop = append(e.drop, end)
+		} else {
+			e.release = append(e.release, end)
+		}
+	case RowRejected:
+		e.drop = append(e.drop, Ending{OrderSN: r.OrderSN, UserID: r.UserID, Lines: r.Lines, Reason: r.Reason})
+		if r.Reason == ReasonSoldOut || r.Reason == ReasonLimitReached {
+			e.refused = append(e.refused, r)
+		}
+	}
+}
+
+func settlement(r Row) Settlement {
+	st := Settlement{OrderSN: r.OrderSN, UserID: r.UserID, Lines: r.Lines, Step: StepLanded}
+	switch {
+	case r.State == RowSold:
+		st.Step = StepPaid
+	case r.OrderCreatedAt != nil:
+		st.Step = StepCreated
+	}
+	if r.ExpiresAt != nil {
+		st.ExpiresAt = *r.ExpiresAt
+	}
+	return st
+}
+
+// tellGate repeats the effect of every row's present state on its gate.
+func (s *Service) tellGate(ctx context.Context, rows []Row) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	byGate := map[GateRef]*effects{}
+	for _, r := range rows {
+		ref := GateRef{r.ActivityID, r.Bucket}
+		if byGate[ref] == nil {
+			byGate[ref] = &effects{}
+		}
+		byGate[ref].add(r)
+	}
+	return s.span(ctx, "gate settle", false, func(ctx context.Context) error {
+		var errs []error
+		for ref, e := range byGate {
+			err := s.retry(ctx, func() error { return s.tell(ctx, ref, e) })
+			if errors.Is(err, ErrNoGate) {
+				err = s.absentGate(ctx, ref, e, err)
+			}
+			errs = append(errs, err)
+		}
+		return errors.Join(errs...)
+	})
+}
+
+func (s *Service) tell(ctx context.Context, ref GateRef, e *effects) error {
+	err := chunks(e.settle, gateChunk, func(c []Settlement) error { return s.Gate.Settle(ctx, ref, c) })
+	if err == nil {
+		err = chunks(e.release, gateChunk, func(c []Ending) error { return s.Gate.Release(ctx, ref, c) })
+	}
+	if err == nil && len(e.refused) > 0 {
+		err = s.settleBeforeRefusing(ctx, ref, e.refused)
+	}
+	if err == nil {
+		err = chunks(e.drop, gateChunk, func(c []Ending) error { return s.Gate.Drop(ctx, ref, c) })
+	}
+	return err
+}
+
+// absentGate decides what an absent gate means. While the activity's gate is due it was lost: it is rebuilt here, which
+// also writes what the ledger says, and the effect is repeated. An activity that has been over for a day and holds nothing
+// has no gate any more; then the ledger alone is the end of the story and there is nobody left to tell.
+func (s *Service) absentGate(ctx context.Context, ref GateRef, e *effects, cause error) error {
+	due, err := s.gateDue(ctx, ref.ActivityID)
+	if err != nil {
+		return err
+	}
+	if !due {
+		return nil
+	}
+	if err := s.FillGate(ctx, ref.ActivityID); err != nil {
+		return fmt.Errorf("%w; filling it: %w", cause, err)
+	}
+	return s.tell(ctx, ref, e)
+}
+
+func (s *Service) gateDue(ctx context.Context, activityID string) (bool, error) {
+	a, err := s.Store.Activity(ctx, activityID)
+	if err != nil {
+		return false, err
+	}
+	return a != nil && a.GateDue(s.now()), nil
+}
+
+// resettleMark remembers the last settling again of a whole gate.
+type resettleMark struct{ began time.Time }
+
+// clockSkew is how far Redis's clock, which stamps reservations, and ours may be apart.
+const clockSkew = 2 * time.Second
+
+// settleBeforeRefusing makes the gate know all that the ledger holds before refused pieces go back to it. The gate gave
+// them away because it had lost somebody's reservation; giving them back first would only sell them again.
+// A purchase that the gate accepted before the last such settling began needs no other one. One that it accepted
+// afterwards shows that the recent rows were not enough: then all rows are settled.
+func (s *Service) settleBeforeRefusing(ctx context.Context, ref GateRef, refused []Row) error {
+	latest := refused[0].ReservedAt
+	for _, r := range refused {
+		if r.ReservedAt.After(latest) {
+			latest = r.ReservedAt
+		}
+	}
+	s.mu.Lock()
+	last, before := s.resettled[ref]
+	s.mu.Unlock()
+	began := s.now()
+	since := began.Add(-s.Timing.ResettleWindow)
+	if before && last.began.After(latest.Add(clockSkew)) {
+		return nil
+	}
+	if before && last.began.After(since) {
+		since = time.Time{}
+	}
+	if err := s.resettle(ctx, ref, since); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.resettled[ref] = resettleMark{began: began}
+	return nil
+}
+
+// resettle settles every reserved or sold row that changed since then, and sends the adjustments again. The rows are read
+// page by page without locks: a row that is released meanwhile is terminal in the gate, and settling changes nothing there.
+func (s *Service) resettle(ctx context.Context, ref GateRef, since time.Time) error {
+	n, after := 0, ""
+	for {
+		rows, err := s.Store.HeldRows(ctx, ref.ActivityID, since, after, 512)
+		if err != nil {
+			return err
+		}
+		if len(rows) == 0 {
+			break
+		}
+		var st []Settlement
+		for _, r := range rows {
+			if r.Bucket == ref.Bucket {
+				st = append(st, settlement(r))
+			}
+		}
+		if err := chunks(st, gateChunk, func(c []Settlement) error { return s.Gate.Settle(ctx, ref, c) }); err != nil {
+			return err
+		}
+		n, after = n+len(st), rows[len(rows)-1].OrderSN
+	}
+	taken, err := s.Store.TakenAdjustments(ctx, ref.ActivityID)
+	if err != nil {
+		return err
+	}
+	for _, a := range taken {
+		if err := s.Gate.Adjust(ctx, ref, a, true); err != nil {
+			return err
+		}
+	}
+	s.Watch.Resettled(ctx, ref.ActivityID, n)
+	return nil
+}

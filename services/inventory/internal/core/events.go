@@ -1,0 +1,211 @@
+package core
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"flashsale.internal/pkg/contract"
+)
+
+// Follow lets the ledger follow the steps that orders took. Events come in any order and any number of times; rows only
+// rise, so each event either moves its row or finds it moved. letters are items of the message that could not be read.
+//
+// An event about an order_sn that the ledger does not have cannot happen while no database loses commits: a deduction is
+// published only after its row was committed. It would never change by waiting, so created and closed become dead
+// letters; paid is refunded, as there is no piece.
+func (s *Service) Follow(ctx context.Context, events []contract.OrderEvent, letters []contract.DeadLetter) error {
+	steps := make([]step, 0, len(events))
+	for _, ev := range events {
+		if ev.Type == contract.OrderRefunded {
+			continue // what it held was given back, or never taken
+		}
+		steps = append(steps, step{
+			orderSN: ev.OrderSN, activityID: ev.ActivityID, event: &ev, kind: ev.Type, at: ev.At, expiresAt: ev.ExpiresAt, reason: ev.Reason,
+		})
+	}
+	return s.take(ctx, contract.GroupInventoryOrderEvents, contract.TopicOrderEvents, steps, letters)
+}
+
+// step is something an order did, as an event or a call says.
+type step struct {
+	orderSN    string
+	activityID string
+	event      *contract.OrderEvent // nil when the order service answered it to a call
+	kind       contract.OrderEventType
+	at         time.Time
+	expiresAt  *time.Time
+	reason     string
+	tombstone  bool // closed: order has no such order and never will
+}
+
+// take moves the rows, tells the gate, and sends back the money of those that came too late.
+func (s *Service) take(ctx context.Context, where, topic string, steps []step, letters []contract.DeadLetter) error {
+	var f following
+	now := s.now()
+	err := s.span(ctx, "ledger transaction", true, func(ctx context.Context) error {
+		ids := map[string]bool{}
+		for _, st := range steps {
+			ids[st.activityID] = true
+		}
+		return s.Store.Ledger(ctx, sortedKeys(ids), func(tx LedgerTx) error {
+			f = following{now: now, where: where, topic: topic}
+			if err := f.decide(tx, steps); err != nil {
+				return err
+			}
+			f.moves.Letters = append(f.moves.Letters, letters...)
+			return tx.Apply(f.moves)
+		})
+	})
+	if err != nil {
+		return err
+	}
+	for _, d := range f.moves.Letters {
+		s.Watch.Incident(ctx, "order event became a dead letter", "order_sn", d.OrderSN)
+	}
+	for _, sn := range f.contradicted {
+		s.Watch.Incident(ctx, "order says closed, the ledger says sold", "order_sn", sn)
+	}
+	if f.closed > 0 {
+		s.Watch.Closed(ctx, f.closed, f.lateness)
+	}
+	return errors.Join(s.tellGate(ctx, f.rows), s.refund(ctx, f.refunds))
+}
+
+// refund sends money back that came for a piece that is not there.
+func (s *Service) refund(ctx context.Context, orderSNs []string) error {
+	if len(orderSNs) == 0 {
+		return nil
+	}
+	return s.retry(ctx, func() error {
+		return chunks(orderSNs, contract.MaxItems, func(c []string) error {
+			outcomes, err := s.Orders.Refund(ctx, c, "no_stock")
+			if err != nil {
+				return err
+			}
+			for _, sn := range c {
+				s.Watch.Incident(ctx, "paid order without a reserved piece was sent back", "order_sn", sn, "outcome", outcomes[sn])
+			}
+			return nil
+		})
+	})
+}
+
+// following is the outcome of one run of the transaction.
+type following struct {
+	now          time.Time
+	where, topic string
+	moves        *Moves
+	rows         []Row
+	refunds      []string
+	contradicted []string
+	closed       int
+	lateness     time.Duration
+}
+
+func (f *following) decide(tx LedgerTx, steps []step) error {
+	f.moves = newMoves()
+	sns := make([]string, len(steps))
+	for i, st := range steps {
+		sns[i] = st.orderSN
+	}
+	rows, err := tx.Rows(sns)
+	if err != nil {
+		return err
+	}
+	before := make(map[string]Row, len(rows))
+	for sn, r := range rows {
+		before[sn] = r
+	}
+	touched := map[string]bool{}
+	var order []string
+	for _, st := range steps {
+		row, ok := rows[st.orderSN]
+		switch {
+		case ok && st.event != nil && !row.same(st.event.UserID, st.event.ActivityID, st.event.Bucket, st.event.Lines):
+			f.letter(st, "order_sn is known with another user, activity or lines")
+			continue
+		case !ok && st.kind == contract.OrderPaid:
+			f.refunds = append(f.refunds, st.orderSN)
+			continue
+		case !ok:
+			f.letter(st, "the ledger has no such reservation")
+			continue
+		}
+		rows[st.orderSN] = f.move(row, st)
+		if !touched[st.orderSN] {
+			touched[st.orderSN] = true
+			order = append(order, st.orderSN)
+		}
+	}
+	for _, sn := range order {
+		row := rows[sn]
+		if changed(before[sn], row) {
+			row.ChangedAt = f.now
+			f.moves.Update = append(f.moves.Update, RowUpdate{From: before[sn].State, Row: row})
+		}
+		f.rows = append(f.rows, row)
+	}
+	return nil
+}
+
+// move returns the row after the step.
+func (f *following) move(row Row, st step) Row {
+	if !st.tombstone && row.OrderCreatedAt == nil && row.State == RowReserved {
+		at := st.at.UTC().Truncate(time.Millisecond)
+		row.OrderCreatedAt = &at
+	}
+	if st.expiresAt != nil && row.ExpiresAt == nil && row.State == RowReserved {
+		at := st.expiresAt.UTC().Truncate(time.Millisecond)
+		row.ExpiresAt = &at
+	}
+	switch st.kind {
+	case contract.OrderPaid:
+		switch row.State {
+		case RowReserved:
+			f.moves.sell(row)
+			row.State = RowSold
+		case RowReleased, RowRejected:
+			f.refunds = append(f.refunds, row.OrderSN)
+		}
+	case contract.OrderClosed:
+		switch row.State {
+		case RowReserved:
+			f.moves.giveBack(row)
+			row.State, row.Reason = RowReleased, st.reason
+			if row.Reason == "" {
+				row.Reason = ReasonExpired
+			}
+			f.closed++
+			if row.Reason == ReasonExpired && row.ExpiresAt != nil {
+				f.lateness = max(f.lateness, f.now.Sub(*row.ExpiresAt))
+			}
+		case RowSold:
+			f.contradicted = append(f.contradicted, row.OrderSN)
+		}
+	}
+	if row.State != RowReserved || row.OrderCreatedAt != nil {
+		row.RepublishAt = nil
+	}
+	return row
+}
+
+func changed(a, b Row) bool {
+	return a.State != b.State || (a.OrderCreatedAt == nil) != (b.OrderCreatedAt == nil) ||
+		(a.ExpiresAt == nil) != (b.ExpiresAt == nil) || (a.RepublishAt == nil) != (b.RepublishAt == nil)
+}
+
+func (f *following) letter(st step, why string) {
+	raw := []byte(st.orderSN)
+	traceparent := ""
+	if st.event != nil {
+		if b, err := json.Marshal(st.event); err == nil {
+			raw = b
+		}
+		traceparent = st.event.Traceparent
+	}
+	f.moves.Letters = append(f.moves.Letters, contract.DeadLetter{
+		Where: f.where, Topic: f.topic, OrderSN: st.orderSN, ActivityID: st.activityID, Why: why, Item: raw, At: f.now, Traceparent: traceparent,
+	})
+}

@@ -1,0 +1,117 @@
+package core
+
+import (
+	"time"
+
+	"flashsale.internal/pkg/contract"
+)
+
+// RowState is where a reservation stands in the ledger: reserved -> sold | released, or rejected from the start.
+type RowState string
+
+// The states of a ledger row.
+const (
+	RowReserved RowState = "reserved"
+	RowSold     RowState = "sold"
+	RowReleased RowState = "released"
+	RowRejected RowState = "rejected"
+)
+
+// Reasons of rejected and released rows.
+const (
+	ReasonSoldOut      = "sold_out"
+	ReasonLimitReached = "limit_reached"
+	ReasonExpired      = "expired"
+	ReasonSystem       = "system"
+	ReasonRejected     = "rejected"
+	ReasonCancelled    = "cancelled"
+)
+
+// Row is one reservation in the ledger.
+type Row struct {
+	OrderSN          string
+	ActivityID       string
+	UserID           string
+	Bucket           int
+	Lines            []contract.Line
+	State            RowState
+	Reason           string
+	ReservedAt       time.Time
+	LandedAt         time.Time
+	OrderCreatedAt   *time.Time // nil: no order is known
+	ExpiresAt        *time.Time // end of the pay window, once an order is known
+	ChangedAt        time.Time
+	RepublishAt      *time.Time // when its deduction is due again; set exactly while reserved without a known order
+	RepublishAttempt int
+	Traceparent      string
+}
+
+func (r Row) pieces() int64 { return pieces(r.Lines) }
+
+func pieces(lines []contract.Line) int64 {
+	var n int64
+	for _, l := range lines {
+		n += l.Qty
+	}
+	return n
+}
+
+// same tells whether a message speaks of the purchase that the row is about.
+func (r Row) same(userID, activityID string, bucket int, lines []contract.Line) bool {
+	return r.UserID == userID && r.ActivityID == activityID && r.Bucket == bucket && contract.SameLines(r.Lines, lines)
+}
+
+// Buyer is a user within an activity, the key of an allowance.
+type Buyer struct{ ActivityID, UserID string }
+
+// Shelf is a SKU within an activity, the key of a stock row.
+type Shelf struct{ ActivityID, SKUID string }
+
+// StockDelta is what a transaction moves on one shelf. Total changes by the sum of the three.
+type StockDelta struct{ Available, Reserved, Sold int64 }
+
+// Moves are the writes of one ledger transaction: they keep available + reserved + sold = total and
+// held = pieces of a user's reserved and sold rows.
+type Moves struct {
+	Insert     []Row
+	Update     []RowUpdate
+	Allowances map[Buyer]int64
+	Stocks     map[Shelf]StockDelta
+	Letters    []contract.DeadLetter
+}
+
+// RowUpdate rewrites the changeable part of a row, only if it still is in the state From.
+type RowUpdate struct {
+	From RowState
+	Row  Row
+}
+
+func newMoves() *Moves {
+	return &Moves{Allowances: map[Buyer]int64{}, Stocks: map[Shelf]StockDelta{}}
+}
+
+func (m *Moves) take(r Row) {
+	m.Allowances[Buyer{r.ActivityID, r.UserID}] += r.pieces()
+	for _, l := range r.Lines {
+		m.shift(r.ActivityID, l.SKUID, StockDelta{Available: -l.Qty, Reserved: l.Qty})
+	}
+}
+
+func (m *Moves) sell(r Row) {
+	for _, l := range r.Lines {
+		m.shift(r.ActivityID, l.SKUID, StockDelta{Reserved: -l.Qty, Sold: l.Qty})
+	}
+}
+
+func (m *Moves) giveBack(r Row) {
+	m.Allowances[Buyer{r.ActivityID, r.UserID}] -= r.pieces()
+	for _, l := range r.Lines {
+		m.shift(r.ActivityID, l.SKUID, StockDelta{Available: l.Qty, Reserved: -l.Qty})
+	}
+}
+
+func (m *Moves) shift(activityID, skuID string, by StockDelta) {
+	k := Shelf{activityID, skuID}
+	d := m.Stocks[k]
+	m.Stocks[k] = StockDelta{d.Available + by.Available, d.Reserved + by.Reserved, d.Sold + by.Sold}
+}

@@ -1,0 +1,223 @@
+package core
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"flashsale.internal/pkg/contract"
+)
+
+// AddDeadLetters writes items that a consumer, ours or order's, gave up on. An item that fails again meets its letter.
+func (s *Service) AddDeadLetters(ctx context.Context, letters []contract.DeadLetter) error {
+	if len(letters) == 0 {
+		return nil
+	}
+	if err := s.Store.AddDeadLetters(ctx, letters); err != nil {
+		return err
+	}
+	for _, d := range letters {
+		s.Watch.Incident(ctx, "dead letter", "where", d.Where, "topic", d.Topic, "order_sn", d.OrderSN)
+	}
+	return nil
+}
+
+func (s *Service) letter(ctx context.Context, id string) (*DeadLetter, error) {
+	d, err := s.Store.DeadLetter(ctx, id)
+	if err == nil && d == nil {
+		err = notFound()
+	}
+	return d, err
+}
+
+// ReplayDeadLetter publishes the item again to its topic, where its consumer sees it as any other. The letter is marked
+// afterwards, and only if the item has not failed again in between; so whatever dies in between leaves an open letter.
+func (s *Service) ReplayDeadLetter(ctx context.Context, who, id string) (*DeadLetter, error) {
+	d, err := s.letter(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if d.State == LetterRejected {
+		return nil, contract.Refuse(contract.CodeStateConflict, "the dead letter was rejected")
+	}
+	if err := s.Pub.Replay(ctx, *d); err != nil {
+		return nil, contract.Refuse(contract.CodeUnavailable, "the message could not be published; repeat the call").Because(err).After(retryGateAfter)
+	}
+	return s.Store.DecideDeadLetter(ctx, *d, LetterReplayed, s.letterChange(who, "dead_letter.replay", d))
+}
+
+// RejectDeadLetter gives a letter's pieces back and tells the buyer failed(system). Every step may be repeated, and the
+// letter is marked last, so a call that died is finished by repeating it.
+func (s *Service) RejectDeadLetter(ctx context.Context, who, id string) (*DeadLetter, error) {
+	d, err := s.letter(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	switch d.Topic {
+	case contract.TopicReservations:
+		err = s.rejectReservation(ctx, d)
+	case contract.TopicDeductions:
+		err = s.rejectDeduction(ctx, d)
+	}
+	// Events and closings hold nothing themselves: their orders' fate is told again by other messages and sweeps.
+	if err != nil {
+		return nil, gateRefusal(err)
+	}
+	return s.Store.DecideDeadLetter(ctx, *d, LetterRejected, s.letterChange(who, "dead_letter.reject", d))
+}
+
+func (s *Service) letterChange(who, action string, d *DeadLetter) Change {
+	return Change{At: s.now(), Who: who, Action: action, Object: "dead_letter", ObjectID: d.ID, Detail: map[string]any{"order_sn": d.OrderSN, "topic": d.Topic}}
+}
+
+// rejectReservation ends a purchase that never came into the ledger: a rejected row first, so that no replay and no late
+// delivery can take pieces any more, then the gate. A letter about an order_sn that the ledger has for somebody else's
+// purchase touches nothing: that purchase is sound.
+func (s *Service) rejectReservation(ctx context.Context, d *DeadLetter) error {
+	it, ok := looseReservation(d)
+	if !ok {
+		return nil // not even an order_sn: nothing was taken under it
+	}
+	if err := s.completeFromGate(ctx, &it); err != nil {
+		return err
+	}
+	var row Row
+	mine := false
+	now := s.now()
+	err := s.Store.Ledger(ctx, []string{it.ActivityID}, func(tx LedgerTx) error {
+		rows, err := tx.Rows([]string{it.OrderSN})
+		if err != nil {
+			return err
+		}
+		var known bool
+		if row, known = rows[it.OrderSN]; known {
+			mine = row.same(it.UserID, it.ActivityID, it.Bucket, it.Lines)
+			return nil
+		}
+		mine = true
+		row = Row{
+			OrderSN: it.OrderSN, ActivityID: it.ActivityID, UserID: it.UserID, Bucket: it.Bucket, Lines: it.Lines, State: RowRejected,
+			Reason: ReasonSystem, ReservedAt: d.FailedAt, LandedAt: now, ChangedAt: now, Traceparent: d.Traceparent,
+		}
+		m := newMoves()
+		m.Insert = []Row{row}
+		return tx.Apply(m)
+	})
+	if err != nil || !mine {
+		return err
+	}
+	switch {
+	case row.State == RowReserved:
+		return s.tombstone(ctx, row)
+	case row.UserID == "" || len(row.Lines) == 0:
+		return nil // the gate does not know it either
+	}
+	return s.tellGate(ctx, []Row{row})
+}
+
+// completeFromGate takes buyer and lines from the gate's entry where the item's own are unusable.
+func (s *Service) completeFromGate(ctx context.Context, it *contract.Reservation) error {
+	if it.Validate() == nil {
+		return nil
+	}
+	it.UserID, it.Lines = "", nil
+	e, err := s.Gate.Lookup(ctx, GateRef{it.ActivityID, it.Bucket}, it.OrderSN)
+	if errors.Is(err, ErrNoGate) {
+		due, derr := s.gateDue(ctx, it.ActivityID)
+		if derr != nil || due {
+			return errors.Join(err, derr)
+		}
+		return nil
+	}
+	if err == nil && e != nil {
+		it.UserID, it.Lines = e.UserID, e.Lines
+	}
+	return err
+}
+
+// rejectDeduction gives up a purchase that the ledger holds and order could not take.
+func (s *Service) rejectDeduction(ctx context.Context, d *DeadLetter) error {
+	if !contract.ValidID(d.OrderSN) {
+		return nil
+	}
+	rows, err := s.Store.Rows(ctx, []string{d.OrderSN})
+	if err != nil {
+		return err
+	}
+	row, ok := rows[d.OrderSN]
+	if !ok {
+		return nil
+	}
+	if row.State != RowReserved {
+		return s.tellGate(ctx, []Row{row})
+	}
+	return s.tombstone(ctx, row)
+}
+
+// tombstone asks order never to make this order, and follows its answer.
+func (s *Service) tombstone(ctx context.Context, row Row) error {
+	outcomes, err := s.closeOrders(ctx, []string{row.OrderSN}, ReasonRejected, ReasonSystem, row.ActivityID, row.Traceparent)
+	if err != nil {
+		return err
+	}
+	for _, o := range outcomes {
+		if o.OrderSN == row.OrderSN && (o.Outcome == OutcomeNotDue || o.Outcome == OutcomePaying) {
+			return contract.Refuse(contract.CodeStateConflict, "the order exists and may still be paid; it closes by itself")
+		}
+	}
+	return nil
+}
+
+// looseReservation reads what can be read of an item that may be invalid.
+func looseReservation(d *DeadLetter) (contract.Reservation, bool) {
+	var it contract.Reservation
+	if err := json.Unmarshal(d.Item, &it); err != nil {
+		var ids struct {
+			OrderSN    string `json:"order_sn"`
+			UserID     string `json:"user_id"`
+			ActivityID string `json:"activity_id"`
+		}
+		var typed *json.UnmarshalTypeError
+		if !errors.As(err, &typed) || (json.Unmarshal(d.Item, &ids) != nil && ids.OrderSN == "") {
+			return it, false
+		}
+		it = contract.Reservation{OrderSN: ids.OrderSN, UserID: ids.UserID, ActivityID: ids.ActivityID}
+	}
+	if !contract.ValidID(it.OrderSN) || !contract.ValidID(it.ActivityID) || it.Bucket < 0 {
+		return it, false
+	}
+	return it, true
+}
+
+// LetterIDs reads the ids of an item that could not be read as a whole, for its letter.
+func LetterIDs(item []byte) (orderSN, activityID string) {
+	var ids struct {
+		OrderSN    string `json:"order_sn"`
+		ActivityID string `json:"activity_id"`
+	}
+	_ = json.Unmarshal(item, &ids) // what it could read it has
+	if !contract.ValidID(ids.OrderSN) {
+		ids.OrderSN = ""
+	}
+	if !contract.ValidID(ids.ActivityID) {
+		ids.ActivityID = ""
+	}
+	return ids.OrderSN, ids.ActivityID
+}
+
+// Reconcile tells where gate and database differ. It repairs nothing.
+func (s *Service) Reconcile(ctx context.Context, who, activityID string) (time.Time, []SKUView, error) {
+	v, err := s.StockView(ctx, activityID)
+	if err != nil {
+		return time.Time{}, nil, err
+	}
+	var off []SKUView
+	for _, sku := range v.SKUs {
+		if sku.Difference != 0 {
+			off = append(off, sku)
+		}
+	}
+	err = s.Store.Record(ctx, Change{At: v.AsOf, Who: who, Action: "activity.reconcile", Object: "activity", ObjectID: activityID, Detail: map[string]any{"differences": len(off)}})
+	return v.AsOf, off, err
+}

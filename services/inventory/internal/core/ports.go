@@ -1,0 +1,207 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"flashsale.internal/pkg/contract"
+)
+
+// What the gate may answer besides success. Its adapter maps to these.
+var (
+	ErrNoGate           = errors.New("the gate is absent")
+	ErrGateUnavailable  = errors.New("the gate cannot be reached; the outcome is unknown")
+	ErrGateVersion      = errors.New("the gate has a newer version")
+	ErrGateInsufficient = errors.New("the gate has not so many pieces left")
+	ErrGateLive         = errors.New("the gate is live already")
+)
+
+// Page asks for a part of a list: Limit rows after the id Cursor ("" = from the start).
+type Page struct {
+	Limit  int
+	Cursor string
+}
+
+// Store is the truth. Every method is one transaction unless it says otherwise; transactions are repeated after a
+// deadlock, so functions given to them start from nothing each time they run.
+type Store interface {
+	// Ledger locks all stock rows of the activities in (activity, SKU) order and then runs fn. Whoever changes an
+	// activity's ledger, allowances, adjustments or stock holds these locks, so fn sees and decides alone.
+	Ledger(ctx context.Context, activityIDs []string, fn func(tx LedgerTx) error) error
+	// Rebuild locks the activity, then its stock rows, and only then reads what a gate is made of.
+	Rebuild(ctx context.Context, activityID string, now time.Time, fn func(Rebuild) error) error
+
+	Rows(ctx context.Context, orderSNs []string) (map[string]Row, error)
+	RowsOfActivity(ctx context.Context, activityID, userID string, p Page) ([]Row, error) // newest first
+	HeldRows(ctx context.Context, activityID string, changedSince time.Time, afterSN string, limit int) ([]Row, error)
+	RowsToRepublish(ctx context.Context, due time.Time, limit int) ([]Row, error)
+	ScheduleRepublish(ctx context.Context, rows []Row) error // RepublishAt and RepublishAttempt, if still without an order
+
+	Activity(ctx context.Context, id string) (*Activity, error) // nil when there is none
+	Activities(ctx context.Context, p Page) ([]Activity, error) // newest first
+	GateActivities(ctx context.Context, now time.Time) ([]Activity, error)
+	CreateActivity(ctx context.Context, a Activity, c Change) (string, error)
+	// ChangeActivity locks the activity's row, lets fn change it, and writes it, its items when they were replaced,
+	// and the change. fn returning false writes nothing.
+	ChangeActivity(ctx context.Context, id string, c Change, fn func(a *Activity) (bool, error)) (*Activity, error)
+	SKUs(ctx context.Context, ids []string) (map[string]SKU, error)
+
+	CreateProduct(ctx context.Context, p Product, c Change) (*Product, error)
+	Product(ctx context.Context, id string) (*Product, error)
+	Products(ctx context.Context, p Page) ([]Product, error)
+	ChangeProduct(ctx context.Context, id string, c Change, fn func(p *Product) error) (*Product, error)
+
+	// BeginAdjustment writes the intent, if check allows it, and remembers the Idempotency-Key, or finds the adjustment that the key made.
+	BeginAdjustment(ctx context.Context, k IdempotencyKey, a Adjustment, c Change, check func(*Activity) error) (*Adjustment, error)
+	DecideAdjustment(ctx context.Context, id string, refuse bool, now time.Time) (*Adjustment, error)
+	// FinishAdjustment ends the intent as decided. A refused one forgets its Idempotency-Key.
+	FinishAdjustment(ctx context.Context, id string, now time.Time) (*Adjustment, error)
+	AdjustmentsToResume(ctx context.Context, before time.Time, limit int) ([]Adjustment, error)
+	TakenAdjustments(ctx context.Context, activityID string) ([]Adjustment, error)
+
+	AddDeadLetters(ctx context.Context, letters []contract.DeadLetter) error
+	DeadLetters(ctx context.Context, state string, p Page) ([]DeadLetter, error)
+	DeadLetter(ctx context.Context, id string) (*DeadLetter, error)
+	// DecideDeadLetter writes the decision and the change, if the letter has not failed again since (occurrences).
+	DecideDeadLetter(ctx context.Context, d DeadLetter, state string, c Change) (*DeadLetter, error)
+	OpenLetters(ctx context.Context, orderSNs []string) (map[string]bool, error)
+	CountOpenLetters(ctx context.Context) (int64, error)
+	Record(ctx context.Context, c Change) error
+	SweepKeys(ctx context.Context) error // Idempotency-Keys past their 24 h
+}
+
+// LedgerTx is the inside of a ledger transaction.
+type LedgerTx interface {
+	Activity(id string) *Activity // nil: unknown; its items as locked
+	Rows(orderSNs []string) (map[string]Row, error)
+	Held(activityID string, userIDs []string) (map[string]int64, error)
+	Apply(m *Moves) error
+}
+
+// Rebuild is what a gate is made of, read under the locks.
+type Rebuild struct {
+	Activity Activity
+	Rows     []Row    // reserved and sold ones, released and rejected ones of the last day
+	Adjusted []string // ids of the adjustments that the figures contain
+}
+
+// GateStep is how far the ledger says a reservation is.
+type GateStep string
+
+// The steps a gate is told.
+const (
+	StepLanded  GateStep = "landed"
+	StepCreated GateStep = "created"
+	StepPaid    GateStep = "paid"
+)
+
+// GateRef names a gate.
+type GateRef struct {
+	ActivityID string
+	Bucket     int
+}
+
+// Settlement tells the gate a ledger row that holds pieces.
+type Settlement struct {
+	OrderSN, UserID string
+	Lines           []contract.Line
+	Step            GateStep
+	ExpiresAt       time.Time
+}
+
+// Ending tells the gate a ledger row that holds nothing.
+type Ending struct {
+	OrderSN, UserID string
+	Lines           []contract.Line
+	Reason          string
+}
+
+// GateConfig is what of an activity binds the gate.
+type GateConfig struct {
+	State            ActivityState
+	StartsAt, EndsAt time.Time
+	PerUserLimit     int64
+	Version          int64
+}
+
+// GateStock counts the pieces of one SKU in the gate.
+type GateStock struct{ Left, Held, Sold, Total, Journal, InFlight int64 }
+
+// GateAudit is the gate's own account of itself.
+type GateAudit struct {
+	Config GateConfig
+	SKUs   map[string]GateStock
+}
+
+// GateEntry is a queued reservation that the gate has not heard the ledger's answer about.
+type GateEntry struct {
+	OrderSN, UserID string
+	Lines           []contract.Line
+}
+
+// Gate is the gate, as the one that fills, settles and repairs it sees it.
+type Gate interface {
+	Preload(ctx context.Context, ref GateRef, r Rebuild) error
+	Configure(ctx context.Context, ref GateRef, c GateConfig) error
+	Settle(ctx context.Context, ref GateRef, s []Settlement) error
+	Release(ctx context.Context, ref GateRef, e []Ending) error
+	Drop(ctx context.Context, ref GateRef, e []Ending) error
+	Adjust(ctx context.Context, ref GateRef, a Adjustment, force bool) error
+	UndoAdjust(ctx context.Context, ref GateRef, a Adjustment) error
+	Audit(ctx context.Context, ref GateRef) (GateAudit, error)
+	Unlanded(ctx context.Context, ref GateRef, journaledBefore time.Time, limit int) ([]GateEntry, error)
+	Rejournal(ctx context.Context, ref GateRef, orderSNs []string) (int, error)
+	Lookup(ctx context.Context, ref GateRef, orderSN string) (*GateEntry, error) // nil: not known
+	Trim(ctx context.Context, ref GateRef) error
+	Refs(ctx context.Context) ([]GateRef, error)
+	Forget(ctx context.Context, ref GateRef) error
+	ShowSale(ctx context.Context, a Activity) error // writes the sale document, if it differs
+	Ready(ctx context.Context) (bool, error)
+	MarkReady(ctx context.Context) error
+	RunID(ctx context.Context) (string, error)
+	Now(ctx context.Context) (time.Time, error)
+}
+
+// Publisher publishes what follows from a committed transaction.
+type Publisher interface {
+	Deductions(ctx context.Context, d []contract.Deduction) error
+	Closings(ctx context.Context, c []contract.OrderClose) error
+	Replay(ctx context.Context, l DeadLetter) error
+}
+
+// CloseOutcome is how an order stands after it was asked to close.
+type CloseOutcome struct {
+	OrderSN string
+	Outcome string // closed, paid, paying, not_due or unknown
+	At      time.Time
+}
+
+// Outcomes of the two internal calls.
+const (
+	OutcomeClosed   = "closed"
+	OutcomePaid     = "paid"
+	OutcomePaying   = "paying"
+	OutcomeNotDue   = "not_due"
+	OutcomeUnknown  = "unknown"
+	OutcomeRefunded = "refunded"
+)
+
+// Orders is the order service: only it decides an order's fate.
+type Orders interface {
+	Close(ctx context.Context, orderSNs []string, reason string) ([]CloseOutcome, error)
+	Refund(ctx context.Context, orderSNs []string, reason string) (map[string]string, error)
+}
+
+// Watch is told what happened, for logs, metrics and traces.
+type Watch interface {
+	Span(ctx context.Context, name string, database bool) (context.Context, func(error))
+	Landed(ctx context.Context, n int, lag []time.Duration)
+	Refused(ctx context.Context, reason string, n int)
+	Closed(ctx context.Context, n int, lateness time.Duration)
+	Rebuilt(ctx context.Context, activityID string)
+	Resettled(ctx context.Context, activityID string, rows int)
+	Incident(ctx context.Context, what string, attrs ...any) // alarm: must never happen, and did
+	Info(ctx context.Context, what string, attrs ...any)
+	Warn(ctx context.Context, what string, err error)
+}

@@ -1,0 +1,138 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"unicode/utf8"
+
+	"flashsale.internal/pkg/contract"
+)
+
+// ProductPatch changes what is not nil. SKUs with an id are changed, those without are added.
+type ProductPatch struct {
+	Name, Description, ImageURL *string
+	SKUs                        []SKUPatch
+}
+
+// SKUPatch changes or adds a SKU. The currency of a SKU never changes: activities were priced in it.
+type SKUPatch struct {
+	ID        string
+	Name      *string
+	ListPrice *int64
+	Currency  *string
+}
+
+// CreateProduct makes a product with its SKUs.
+func (s *Service) CreateProduct(ctx context.Context, who string, p Product) (*Product, error) {
+	p.CreatedAt = s.now()
+	p.UpdatedAt = p.CreatedAt
+	if err := p.validate(); err != nil {
+		return nil, err
+	}
+	return s.Store.CreateProduct(ctx, p, Change{At: p.CreatedAt, Who: who, Action: "product.create", Object: "product", Detail: p.Name})
+}
+
+// Product is one product, refused with not_found when there is none.
+func (s *Service) Product(ctx context.Context, id string) (*Product, error) {
+	p, err := s.Store.Product(ctx, id)
+	if err == nil && p == nil {
+		err = notFound()
+	}
+	return p, err
+}
+
+// PatchProduct changes a product. Activities keep the prices they were made with.
+func (s *Service) PatchProduct(ctx context.Context, who, id string, patch ProductPatch) (*Product, error) {
+	now := s.now()
+	return s.Store.ChangeProduct(ctx, id, Change{At: now, Who: who, Action: "product.patch", Object: "product", ObjectID: id}, func(p *Product) error {
+		set(&p.Name, patch.Name)
+		set(&p.Description, patch.Description)
+		set(&p.ImageURL, patch.ImageURL)
+		for i, sp := range patch.SKUs {
+			sku, err := skuToPatch(p, i, sp)
+			if err != nil {
+				return err
+			}
+			set(&sku.Name, sp.Name)
+			set(&sku.ListPrice, sp.ListPrice)
+		}
+		p.UpdatedAt = now
+		return p.validate()
+	})
+}
+
+func skuToPatch(p *Product, i int, sp SKUPatch) (*SKU, error) {
+	if sp.ID == "" {
+		p.SKUs = append(p.SKUs, SKU{})
+		sku := &p.SKUs[len(p.SKUs)-1]
+		set(&sku.Currency, sp.Currency)
+		return sku, nil
+	}
+	for j := range p.SKUs {
+		if sku := &p.SKUs[j]; sku.ID == sp.ID {
+			if sp.Currency != nil && *sp.Currency != sku.Currency {
+				return nil, contract.InvalidField(fmt.Sprintf("skus[%d].currency", i), "cannot change")
+			}
+			return sku, nil
+		}
+	}
+	return nil, contract.InvalidField(fmt.Sprintf("skus[%d].sku_id", i), "no such SKU of this product")
+}
+
+func (p *Product) validate() error {
+	switch {
+	case !length(p.Name, 1, 200):
+		return contract.InvalidField("name", "must have 1 to 200 characters")
+	case !length(p.Description, 0, 5000):
+		return contract.InvalidField("description", "must have at most 5000 characters")
+	case len(p.ImageURL) > 500 || !webAddress(p.ImageURL):
+		return contract.InvalidField("image_url", "must be an http or https address of at most 500 characters")
+	case len(p.SKUs) < 1 || len(p.SKUs) > maxItems:
+		return contract.InvalidField("skus", "must be 1 to 100")
+	}
+	for i, k := range p.SKUs {
+		field := fmt.Sprintf("skus[%d].", i)
+		switch {
+		case !length(k.Name, 1, 200):
+			return contract.InvalidField(field+"name", "must have 1 to 200 characters")
+		case k.ListPrice < 1 || k.ListPrice > contract.MaxPrice:
+			return contract.InvalidField(field+"list_price", "must be 1 to 100000000000")
+		case !currencyCode(k.Currency):
+			return contract.InvalidField(field+"currency", "must be three capital letters")
+		}
+	}
+	return nil
+}
+
+func length(s string, from, to int) bool {
+	n := utf8.RuneCountInString(s)
+	return utf8.ValidString(s) && n >= from && n <= to
+}
+
+func currencyCode(s string) bool {
+	if len(s) != 3 {
+		return false
+	}
+	for i := range len(s) {
+		if s[i] < 'A' || s[i] > 'Z' {
+			return false
+		}
+	}
+	return true
+}
+
+// webAddress admits addresses a page may show: absolute ones over http(s), or relative ones of this site.
+func webAddress(s string) bool {
+	if s == "" {
+		return true
+	}
+	u, err := url.Parse(s)
+	if err != nil {
+		return false
+	}
+	if u.Scheme == "" {
+		return u.Host == "" && s[0] == '/'
+	}
+	return (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+}

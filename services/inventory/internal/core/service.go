@@ -1,0 +1,98 @@
+package core
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// Timing holds the thresholds of what is repeated.
+type Timing struct {
+	RepublishAfter   time.Duration // first repetition of a deduction without an order; doubles up to RepublishCap
+	RepublishCap     time.Duration
+	AbandonAfter     time.Duration // a row without an order is given up after this
+	RejournalAfter   time.Duration // first re-journaling of an entry absent from the ledger; doubles up to RejournalCap
+	RejournalCap     time.Duration
+	ResumeAfter      time.Duration // an adjustment left in intent is resumed after this
+	ResettleWindow   time.Duration // how far back rows are settled again before a refusal is dropped
+	PayingAgainAfter time.Duration // when order names no time for an order that is being paid
+}
+
+// DefaultTiming is what the design says.
+func DefaultTiming() Timing {
+	return Timing{
+		RepublishAfter: time.Minute, RepublishCap: 30 * time.Minute, AbandonAfter: 24 * time.Hour,
+		RejournalAfter: time.Minute, RejournalCap: 30 * time.Minute, ResumeAfter: 20 * time.Second,
+		ResettleWindow: 10 * time.Minute, PayingAgainAfter: 5 * time.Second,
+	}
+}
+
+// Parts are what a Service works with.
+type Parts struct {
+	Store  Store
+	Gate   Gate
+	Pub    Publisher
+	Orders Orders
+	Watch  Watch
+	Now    func() time.Time
+	Timing Timing
+}
+
+// Service is the inventory.
+type Service struct {
+	Parts
+
+	mu        sync.Mutex
+	resettled map[GateRef]resettleMark
+	journaled map[string]journalMark // order_sn -> how often it was journaled again
+	runID     *string                // of the Redis master that was healed last
+}
+
+// New makes the inventory of its parts.
+func New(p Parts) *Service {
+	return &Service{Parts: p, resettled: map[GateRef]resettleMark{}, journaled: map[string]journalMark{}}
+}
+
+// now is the time as the tables keep it.
+func (s *Service) now() time.Time { return s.Now().UTC().Truncate(time.Millisecond) }
+
+// retry repeats work a few times within one delivery, with a growing pause. What still fails then comes again with the
+// message, so a short hiccup does not cost a redelivery and a long one does not hold a handler.
+func (s *Service) retry(ctx context.Context, work func() error) error {
+	pause := 50 * time.Millisecond
+	for attempt := 1; ; attempt++ {
+		err := work()
+		if err == nil || attempt == 3 {
+			return err
+		}
+		t := time.NewTimer(pause + rand.N(pause))
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return err
+		case <-t.C:
+		}
+		pause *= 3
+	}
+}
+
+func doubled(first, limit time.Duration, times int) time.Duration {
+	d := first
+	for i := 0; i < times && d < limit; i++ {
+		d *= 2
+	}
+	return min(d, limit)
+}
+
+// chunks calls fn with pieces of at most n.
+func chunks[T any](all []T, n int, fn func([]T) error) error {
+	for len(all) > 0 {
+		k := min(n, len(all))
+		if err := fn(all[:k]); err != nil {
+			return err
+		}
+		all = all[k:]
+	}
+	return nil
+}

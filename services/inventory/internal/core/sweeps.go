@@ -1,0 +1,172 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// sweepBatch bounds one look of a sweeper.
+const sweepBatch = 256
+
+// SweepOrders publishes the deductions again of rows that have no order, and gives up those that have had none for
+// AbandonAfter: order is asked for the tombstone, and only its answer releases anything. A row with an open dead letter is
+// left alone. more says that
+// there may be others due.
+func (s *Service) SweepOrders(ctx context.Context) (more bool, err error) {
+	now := s.now()
+	rows, err := s.Store.RowsToRepublish(ctx, now, sweepBatch)
+	if err != nil || len(rows) == 0 {
+		return false, err
+	}
+	sns := make([]string, len(rows))
+	for i, r := range rows {
+		sns[i] = r.OrderSN
+	}
+	open, err := s.Store.OpenLetters(ctx, sns)
+	if err != nil {
+		return false, err
+	}
+	var again []Row
+	abandoned := map[string][]string{}
+	for i := range rows {
+		r := &rows[i]
+		given := !r.LandedAt.Add(s.Timing.AbandonAfter).After(now)
+		switch {
+		case open[r.OrderSN]:
+		case given:
+			abandoned[r.ActivityID] = append(abandoned[r.ActivityID], r.OrderSN)
+		default:
+			again = append(again, *r)
+		}
+		pause := doubled(s.Timing.RepublishAfter, s.Timing.RepublishCap, r.RepublishAttempt+1)
+		next := now.Add(pause)
+		if end := r.LandedAt.Add(s.Timing.AbandonAfter); end.After(now) && end.Before(next) {
+			next = end
+		}
+		r.RepublishAt, r.RepublishAttempt = &next, r.RepublishAttempt+1
+	}
+	// Schedule first only what succeeded: a failed publish leaves the row due.
+	if err := s.publishDeductions(ctx, again); err != nil {
+		return false, err
+	}
+	if err := s.Store.ScheduleRepublish(ctx, rows); err != nil {
+		return false, err
+	}
+	var errs []error
+	for activityID, list := range abandoned {
+		s.Watch.Info(ctx, "giving up reservations without an order", "activity_id", activityID, "rows", len(list))
+		_, err := s.closeOrders(ctx, list, ReasonExpired, ReasonExpired, activityID, "")
+		errs = append(errs, err)
+	}
+	return len(rows) == sweepBatch, errors.Join(errs...)
+}
+
+type journalMark struct {
+	times int
+	next  time.Time
+}
+
+// SweepGates has queued purchases journaled again that the ledger does not have: their journal entry was acked by
+// somebody who then lost it, or Redis lost it. The ledger is asked first: what it has is told to the gate instead. An
+// order_sn with an open dead letter is left alone.
+func (s *Service) SweepGates(ctx context.Context) error {
+	activities, err := s.Store.GateActivities(ctx, s.now())
+	if err != nil {
+		return err
+	}
+	redisNow, err := s.Gate.Now(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, a := range activities {
+		errs = append(errs, s.sweepGate(ctx, GateRef{ActivityID: a.ID}, redisNow))
+	}
+	s.mu.Lock()
+	for sn, m := range s.journaled {
+		if m.next.Add(2 * s.Timing.RejournalCap).Before(redisNow) {
+			delete(s.journaled, sn)
+		}
+	}
+	s.mu.Unlock()
+	return errors.Join(errs...)
+}
+
+func (s *Service) sweepGate(ctx context.Context, ref GateRef, redisNow time.Time) error {
+	entries, err := s.Gate.Unlanded(ctx, ref, redisNow.Add(-s.Timing.RejournalAfter), 4*sweepBatch)
+	if errors.Is(err, ErrNoGate) {
+		return nil // the keeper's work
+	}
+	if err != nil || len(entries) == 0 {
+		return err
+	}
+	sns := make([]string, len(entries))
+	for i, e := range entries {
+		sns[i] = e.OrderSN
+	}
+	rows, err := s.Store.Rows(ctx, sns)
+	if err != nil {
+		return err
+	}
+	open, err := s.Store.OpenLetters(ctx, sns)
+	if err != nil {
+		return err
+	}
+	var missed []Row
+	var again []string
+	for _, e := range entries {
+		if r, ok := rows[e.OrderSN]; ok {
+			if r.UserID == e.UserID {
+				missed = append(missed, r)
+			}
+			continue
+		}
+		if !open[e.OrderSN] && s.journalDue(e.OrderSN, redisNow) {
+			again = append(again, e.OrderSN)
+		}
+	}
+	if err := s.tellGate(ctx, missed); err != nil {
+		return err
+	}
+	return chunks(again, gateChunk, func(c []string) error {
+		n, err := s.Gate.Rejournal(ctx, ref, c)
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			s.Watch.Info(ctx, "queued reservations were journaled again", "activity_id", ref.ActivityID, "entries", n)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, sn := range c {
+			m := s.journaled[sn]
+			m.times++
+			m.next = redisNow.Add(doubled(s.Timing.RejournalAfter, s.Timing.RejournalCap, m.times))
+			s.journaled[sn] = m
+		}
+		return nil
+	})
+}
+
+// journalDue keeps the growing pauses of one order_sn. They begin anew with the process, which costs a message at most.
+func (s *Service) journalDue(sn string, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, ok := s.journaled[sn]
+	return !ok || !m.next.After(now)
+}
+
+// SweepAdjustments finishes adjustments that a killed instance left in between.
+func (s *Service) SweepAdjustments(ctx context.Context) error {
+	left, err := s.Store.AdjustmentsToResume(ctx, s.now().Add(-s.Timing.ResumeAfter), sweepBatch)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, a := range left {
+		_, err := s.runAdjustment(ctx, a)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}

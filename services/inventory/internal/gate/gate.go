@@ -1,0 +1,263 @@
+// Package gate lets the core speak to the Redis gate through pkg/stockgate.
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/stockgate"
+	"flashsale.internal/services/inventory/internal/core"
+)
+
+// Gate implements core.Gate.
+type Gate struct{ gate *stockgate.Gate }
+
+var _ core.Gate = (*Gate)(nil)
+
+// New makes the core's gate.
+func New(g *stockgate.Gate) *Gate { return &Gate{gate: g} }
+
+func ref(r core.GateRef) stockgate.Ref {
+	return stockgate.Ref{ActivityID: r.ActivityID, Bucket: r.Bucket}
+}
+
+var translations = []struct{ theirs, ours error }{
+	{stockgate.ErrNoGate, core.ErrNoGate},
+	{stockgate.ErrUnavailable, core.ErrGateUnavailable},
+	{stockgate.ErrSuperseded, core.ErrGateUnavailable}, // somebody else builds it: come again
+	{stockgate.ErrVersion, core.ErrGateVersion},
+	{stockgate.ErrInsufficient, core.ErrGateInsufficient},
+	{stockgate.ErrLive, core.ErrGateLive},
+}
+
+func translate(err error) error {
+	for _, t := range translations {
+		if errors.Is(err, t.theirs) {
+			return fmt.Errorf("%w: %w", t.ours, err)
+		}
+	}
+	return err
+}
+
+func state(s core.ActivityState) stockgate.GateState {
+	switch s {
+	case core.ActivityPaused:
+		return stockgate.GatePaused
+	case core.ActivityEnded:
+		return stockgate.GateEnded
+	}
+	return stockgate.GateOpen
+}
+
+func config(c core.GateConfig) stockgate.Config {
+	return stockgate.Config{State: state(c.State), StartsAt: c.StartsAt, EndsAt: c.EndsAt, PerUserLimit: c.PerUserLimit, Version: c.Version}
+}
+
+// Preload implements core.Gate.
+func (g *Gate) Preload(ctx context.Context, r core.GateRef, b core.Rebuild) error {
+	a := b.Activity
+	s := stockgate.Snapshot{
+		Config: config(core.GateConfig{State: a.State, StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit, Version: a.Version}),
+		Stock:  make(map[string]int64, len(a.Items)), Totals: make(map[string]int64, len(a.Items)), Adjusted: b.Adjusted,
+	}
+	for _, it := range a.Items {
+		s.Stock[it.SKUID], s.Totals[it.SKUID] = it.Available, it.Total
+	}
+	for _, row := range b.Rows {
+		if row.Bucket == r.Bucket && contract.ValidUserID(row.UserID) && contract.ValidateLines(row.Lines) == nil {
+			s.Entries = append(s.Entries, entry(row))
+		}
+	}
+	return translate(g.gate.Preload(ctx, ref(r), s))
+}
+
+// entry is a ledger row as buyers are told about it.
+func entry(r core.Row) stockgate.Entry {
+	e := stockgate.Entry{OrderSN: r.OrderSN, UserID: r.UserID, Lines: r.Lines, ReservedAt: r.ReservedAt, Traceparent: r.Traceparent}
+	switch r.State {
+	case core.RowReserved:
+		e.Status, e.Landed = stockgate.StatusQueued, true
+		if r.OrderCreatedAt != nil {
+			e.Status = stockgate.StatusCreated
+			if r.ExpiresAt != nil {
+				e.ExpiresAt = *r.ExpiresAt
+			}
+		}
+	case core.RowSold:
+		e.Status, e.Landed = stockgate.StatusPaid, true
+	case core.RowReleased:
+		e.Status, e.Reason, e.EndedAt = stockgate.StatusClosed, r.Reason, r.ChangedAt
+		if r.OrderCreatedAt == nil {
+			e.Status = stockgate.StatusFailed
+		}
+	case core.RowRejected:
+		e.Status, e.Reason, e.EndedAt = stockgate.StatusFailed, r.Reason, r.ChangedAt
+	}
+	return e
+}
+
+// Configure implements core.Gate.
+func (g *Gate) Configure(ctx context.Context, r core.GateRef, c core.GateConfig) error {
+	return translate(g.gate.Configure(ctx, ref(r), config(c)))
+}
+
+// Settle implements core.Gate.
+func (g *Gate) Settle(ctx context.Context, r core.GateRef, list []core.Settlement) error {
+	items := make([]stockgate.Settlement, len(list))
+	for i, s := range list {
+		items[i] = stockgate.Settlement{OrderSN: s.OrderSN, UserID: s.UserID, Lines: s.Lines, Step: stockgate.Step(s.Step), ExpiresAt: s.ExpiresAt}
+	}
+	return translate(g.gate.Settle(ctx, ref(r), items))
+}
+
+func endings(list []core.Ending) []stockgate.Ending {
+	items := make([]stockgate.Ending, len(list))
+	for i, e := range list {
+		items[i] = stockgate.Ending{OrderSN: e.OrderSN, UserID: e.UserID, Lines: e.Lines, Reason: e.Reason}
+	}
+	return items
+}
+
+// Release implements core.Gate.
+func (g *Gate) Release(ctx context.Context, r core.GateRef, list []core.Ending) error {
+	return translate(g.gate.Release(ctx, ref(r), endings(list)))
+}
+
+// Drop implements core.Gate.
+func (g *Gate) Drop(ctx context.Context, r core.GateRef, list []core.Ending) error {
+	return translate(g.gate.Drop(ctx, ref(r), endings(list)))
+}
+
+// Adjust implements core.Gate.
+func (g *Gate) Adjust(ctx context.Context, r core.GateRef, a core.Adjustment, force bool) error {
+	return translate(g.gate.Adjust(ctx, ref(r), stockgate.Adjustment{ID: a.ID, SKUID: a.SKUID, Delta: a.Delta, Force: force}))
+}
+
+// UndoAdjust implements core.Gate.
+func (g *Gate) UndoAdjust(ctx context.Context, r core.GateRef, a core.Adjustment) error {
+	return translate(g.gate.UndoAdjust(ctx, ref(r), a.ID))
+}
+
+// Audit implements core.Gate.
+func (g *Gate) Audit(ctx context.Context, r core.GateRef) (core.GateAudit, error) {
+	a, err := g.gate.Audit(ctx, ref(r))
+	if err != nil {
+		return core.GateAudit{}, translate(err)
+	}
+	out := core.GateAudit{
+		Config: core.GateConfig{StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit, Version: a.Version},
+		SKUs:   make(map[string]core.GateStock, len(a.SKUs)),
+	}
+	for sku, c := range a.SKUs {
+		out.SKUs[sku] = core.GateStock{Left: c.Left, Held: c.Held, Sold: c.Sold, Total: c.Total, Journal: c.Journal, InFlight: c.InFlight}
+	}
+	return out, nil
+}
+
+// Unlanded implements core.Gate.
+func (g *Gate) Unlanded(ctx context.Context, r core.GateRef, before time.Time, limit int) ([]core.GateEntry, error) {
+	list, err := g.gate.Unlanded(ctx, ref(r), before, limit)
+	if err != nil {
+		return nil, translate(err)
+	}
+	out := make([]core.GateEntry, len(list))
+	for i, e := range list {
+		out[i] = core.GateEntry{OrderSN: e.OrderSN, UserID: e.UserID, Lines: e.Lines}
+	}
+	return out, nil
+}
+
+// Rejournal implements core.Gate.
+func (g *Gate) Rejournal(ctx context.Context, r core.GateRef, orderSNs []string) (int, error) {
+	n, err := g.gate.Rejournal(ctx, ref(r), orderSNs)
+	return n, translate(err)
+}
+
+// Lookup implements core.Gate.
+func (g *Gate) Lookup(ctx context.Context, r core.GateRef, orderSN string) (*core.GateEntry, error) {
+	found, err := g.gate.Lookup(ctx, ref(r), []string{orderSN})
+	if err != nil {
+		return nil, translate(err)
+	}
+	e, ok := found[orderSN]
+	if !ok {
+		return nil, nil
+	}
+	return &core.GateEntry{OrderSN: e.OrderSN, UserID: e.UserID, Lines: e.Lines}, nil
+}
+
+// trimBatch bounds the entries that one visit takes off.
+const trimBatch = 500
+
+// Trim implements core.Gate.
+func (g *Gate) Trim(ctx context.Context, r core.GateRef) error {
+	_, err := g.gate.Trim(ctx, ref(r), trimBatch)
+	return translate(err)
+}
+
+// Refs implements core.Gate.
+func (g *Gate) Refs(ctx context.Context) ([]core.GateRef, error) {
+	list, err := g.gate.Refs(ctx)
+	refs := make([]core.GateRef, len(list))
+	for i, r := range list {
+		refs[i] = core.GateRef{ActivityID: r.ActivityID, Bucket: r.Bucket}
+	}
+	return refs, translate(err)
+}
+
+// Forget implements core.Gate.
+func (g *Gate) Forget(ctx context.Context, r core.GateRef) error {
+	return translate(g.gate.Forget(ctx, ref(r)))
+}
+
+// ShowSale implements core.Gate.
+func (g *Gate) ShowSale(ctx context.Context, a core.Activity) error {
+	sale := stockgate.Sale{
+		ActivityID: a.ID, Title: a.Title, State: state(a.State), StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit, Version: a.Version,
+		Items: make([]stockgate.SaleItem, 0, len(a.Items)),
+	}
+	for _, it := range a.Items {
+		sale.Items = append(sale.Items, stockgate.SaleItem{SKUID: it.SKUID, Name: it.Name, Price: it.Price, Currency: a.Currency, Total: it.Total})
+	}
+	shown, err := g.gate.Sale(ctx, a.ID)
+	switch {
+	case err == nil && same(shown, sale):
+		return nil
+	case err != nil && !errors.Is(err, stockgate.ErrNoSale):
+		return translate(err)
+	}
+	return translate(g.gate.PutSale(ctx, sale))
+}
+
+func same(a, b stockgate.Sale) bool {
+	if !a.StartsAt.Equal(b.StartsAt) || !a.EndsAt.Equal(b.EndsAt) {
+		return false
+	}
+	a.StartsAt, a.EndsAt = b.StartsAt, b.EndsAt
+	return reflect.DeepEqual(a, b)
+}
+
+// Ready implements core.Gate.
+func (g *Gate) Ready(ctx context.Context) (bool, error) {
+	ok, err := g.gate.Ready(ctx)
+	return ok, translate(err)
+}
+
+// MarkReady implements core.Gate.
+func (g *Gate) MarkReady(ctx context.Context) error { return translate(g.gate.MarkReady(ctx)) }
+
+// RunID implements core.Gate.
+func (g *Gate) RunID(ctx context.Context) (string, error) {
+	id, err := g.gate.RunID(ctx)
+	return id, translate(err)
+}
+
+// Now implements core.Gate.
+func (g *Gate) Now(ctx context.Context) (time.Time, error) {
+	now, err := g.gate.Now(ctx)
+	return now, translate(err)
+}

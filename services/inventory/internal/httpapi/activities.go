@@ -1,0 +1,124 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+
+	"flashsale.internal/pkg/httpserver"
+	"flashsale.internal/services/inventory/api"
+	"flashsale.internal/services/inventory/internal/core"
+)
+
+func (m *Merchant) activityView(a core.Activity) api.Activity {
+	return api.Activity{
+		ActivityId: a.ID, Title: a.Title, State: api.ActivityState(a.Phase(m.now())), StartsAt: a.StartsAt, EndsAt: a.EndsAt, EndedAt: a.EndedAt,
+		PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS, Currency: a.Currency, Version: a.Version, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
+		Items: views(a.Items, func(it core.Stock) api.ActivityItem {
+			return api.ActivityItem{SkuId: it.SKUID, Name: it.Name, Price: it.Price, Stock: it.Total}
+		}),
+	}
+}
+
+func draftItems(items []api.NewActivityItem) []core.ActivityDraftItem {
+	return views(items, func(it api.NewActivityItem) core.ActivityDraftItem {
+		return core.ActivityDraftItem{SKUID: it.SkuId, Price: it.Price, Stock: it.Stock}
+	})
+}
+
+// CreateActivity implements api.ServerInterface.
+func (m *Merchant) CreateActivity(w http.ResponseWriter, r *http.Request) {
+	var body api.NewActivity
+	if err := httpserver.DecodeJSON(w, r, &body); err != nil {
+		m.refuse(w, r, err)
+		return
+	}
+	a, err := m.core.CreateActivity(r.Context(), who(r), core.ActivityDraftRequest{
+		Title: body.Title, StartsAt: body.StartsAt, EndsAt: body.EndsAt, PerUserLimit: body.PerUserLimit, PayWithinS: body.PayWithinS,
+		Items: draftItems(body.Items),
+	})
+	if err != nil {
+		m.refuse(w, r, err)
+		return
+	}
+	w.Header().Set("Location", "/v1/merchant/activities/"+a.ID)
+	httpserver.WriteJSON(w, http.StatusCreated, m.activityView(*a))
+}
+
+// ListActivities implements api.ServerInterface.
+func (m *Merchant) ListActivities(w http.ResponseWriter, r *http.Request, _ api.ListActivitiesParams) {
+	p, ok := m.page(w, r)
+	if !ok {
+		return
+	}
+	list, err := m.core.Store.Activities(r.Context(), p)
+	if err != nil {
+		m.refuse(w, r, err)
+		return
+	}
+	list, next := cut(list, p, func(a core.Activity) string { return a.ID })
+	httpserver.WriteJSON(w, http.StatusOK, api.ActivityList{Items: views(list, m.activityView), NextCursor: next})
+}
+
+// GetActivity implements api.ServerInterface.
+func (m *Merchant) GetActivity(w http.ResponseWriter, r *http.Request, id string) {
+	if m.known(w, r, id) {
+		a, err := m.core.Activity(r.Context(), id)
+		m.answerActivity(w, r, a, err)
+	}
+}
+
+// PatchActivity implements api.ServerInterface.
+func (m *Merchant) PatchActivity(w http.ResponseWriter, r *http.Request, id string) {
+	if !m.known(w, r, id) {
+		return
+	}
+	var body api.ActivityPatch
+	if err := httpserver.DecodeJSON(w, r, &body); err != nil {
+		m.refuse(w, r, err)
+		return
+	}
+	patch := core.ActivityPatch{
+		Title: body.Title, StartsAt: body.StartsAt, EndsAt: body.EndsAt, PerUserLimit: body.PerUserLimit, PayWithinS: body.PayWithinS,
+	}
+	if body.Items != nil {
+		items := draftItems(*body.Items)
+		patch.Items = &items
+	}
+	a, err := m.core.PatchActivity(r.Context(), who(r), id, patch)
+	m.answerActivity(w, r, a, err)
+}
+
+// PublishActivity implements api.ServerInterface.
+func (m *Merchant) PublishActivity(w http.ResponseWriter, r *http.Request, id string) {
+	m.step(w, r, id, m.core.Publish)
+}
+
+// PauseActivity implements api.ServerInterface.
+func (m *Merchant) PauseActivity(w http.ResponseWriter, r *http.Request, id string) {
+	m.step(w, r, id, m.core.Pause)
+}
+
+// ResumeActivity implements api.ServerInterface.
+func (m *Merchant) ResumeActivity(w http.ResponseWriter, r *http.Request, id string) {
+	m.step(w, r, id, m.core.Resume)
+}
+
+// EndActivity implements api.ServerInterface.
+func (m *Merchant) EndActivity(w http.ResponseWriter, r *http.Request, id string) {
+	m.step(w, r, id, m.core.End)
+}
+
+func (m *Merchant) step(w http.ResponseWriter, r *http.Request, id string, do func(ctx context.Context, who, id string) (*core.Activity, error)) {
+	if m.known(w, r, id) && m.noBody(w, r) {
+		a, err := do(r.Context(), who(r), id)
+		m.answerActivity(w, r, a, err)
+	}
+}
+
+func (m *Merchant) answerActivity(w http.ResponseWriter, r *http.Request, a *core.Activity, err error) {
+	if err != nil {
+		m.refuse(w, r, err)
+		return
+	}
+	httpserver.WriteJSON(w, http.StatusOK, m.activityView(*a))
+}

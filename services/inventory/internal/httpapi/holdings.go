@@ -1,0 +1,131 @@
+package httpapi
+
+import (
+	"encoding/csv"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/httpserver"
+	"flashsale.internal/services/inventory/api"
+	"flashsale.internal/services/inventory/internal/core"
+)
+
+func holdingView(r core.Row) api.Holding {
+	return api.Holding{
+		OrderSn: r.OrderSN, UserId: r.UserID, State: api.HoldingState(r.State), Reason: maybe(r.Reason), ReservedAt: r.ReservedAt,
+		OrderCreatedAt: r.OrderCreatedAt, ExpiresAt: r.ExpiresAt, ChangedAt: r.ChangedAt,
+		Lines: views(r.Lines, func(l contract.Line) api.Line { return api.Line{SkuId: l.SKUID, Qty: l.Qty} }),
+	}
+}
+
+// ListActivityOrders implements api.ServerInterface.
+func (m *Merchant) ListActivityOrders(w http.ResponseWriter, r *http.Request, id string, params api.ListActivityOrdersParams) {
+	if !m.known(w, r, id) {
+		return
+	}
+	user := ""
+	if r.URL.Query().Has("user_id") {
+		if params.UserId != nil {
+			user = *params.UserId
+		}
+		if !contract.ValidUserID(user) {
+			m.refuse(w, r, contract.InvalidField("user_id", "must be 1 to 64 of A-Z a-z 0-9 _ . -"))
+			return
+		}
+	}
+	p, ok := m.page(w, r)
+	if !ok {
+		return
+	}
+	if _, err := m.core.Activity(r.Context(), id); err != nil {
+		m.refuse(w, r, err)
+		return
+	}
+	w.Header().Set("Vary", "Accept")
+	if wantsCSV(r) {
+		m.csv(w, r, id, user)
+		return
+	}
+	list, err := m.core.Store.RowsOfActivity(r.Context(), id, user, p)
+	if err != nil {
+		m.refuse(w, r, err)
+		return
+	}
+	list, next := cut(list, p, func(r core.Row) string { return r.OrderSN })
+	httpserver.WriteJSON(w, http.StatusOK, api.HoldingList{Items: views(list, holdingView), NextCursor: next})
+}
+
+func wantsCSV(r *http.Request) bool {
+	for _, part := range strings.Split(r.Header.Get("Accept"), ",") {
+		if media, _, err := mime.ParseMediaType(part); err == nil && media == "text/csv" {
+			return true
+		}
+	}
+	return false
+}
+
+const csvPage = 1000
+
+// csv sends the whole list, page by page. A failure after the first page cuts the connection, so that nobody takes a part
+// for the whole.
+func (m *Merchant) csv(w http.ResponseWriter, r *http.Request, id, user string) {
+	out := csv.NewWriter(w)
+	cursor := ""
+	for first := true; ; first = false {
+		rows, err := m.core.Store.RowsOfActivity(r.Context(), id, user, core.Page{Limit: csvPage, Cursor: cursor})
+		if err != nil && first {
+			m.refuse(w, r, err)
+			return
+		}
+		if err != nil {
+			m.tel.Log.WarnContext(r.Context(), "CSV ended early", "error", err)
+			panic(http.ErrAbortHandler)
+		}
+		if first {
+			w.Header().Set("Content-Type", "text/csv; charset=utf-8; header=present")
+			w.Header().Set("Content-Disposition", `attachment; filename="orders-`+id+`.csv"`)
+			_ = out.Write([]string{"order_sn", "user_id", "lines", "state", "reason", "reserved_at", "order_created_at", "expires_at", "changed_at"})
+		}
+		for _, row := range rows {
+			_ = out.Write(record(row)) // Flush tells
+		}
+		out.Flush()
+		if out.Error() != nil || len(rows) < csvPage {
+			return
+		}
+		cursor = rows[len(rows)-1].OrderSN
+	}
+}
+
+func record(r core.Row) []string {
+	lines := make([]string, len(r.Lines))
+	for i, l := range r.Lines {
+		lines[i] = l.SKUID + "x" + strconv.FormatInt(l.Qty, 10)
+	}
+	fields := []string{
+		r.OrderSN, r.UserID, strings.Join(lines, " "), string(r.State), r.Reason, stamp(&r.ReservedAt), stamp(r.OrderCreatedAt), stamp(r.ExpiresAt), stamp(&r.ChangedAt),
+	}
+	for i := range fields {
+		fields[i] = harmless(fields[i])
+	}
+	return fields
+}
+
+func stamp(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000Z")
+}
+
+// harmless keeps a spreadsheet from taking a buyer's text for a formula.
+func harmless(s string) string {
+	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
+		return "'" + s
+	}
+	return s
+}

@@ -1,0 +1,72 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/httpserver"
+	"flashsale.internal/services/inventory/api"
+	"flashsale.internal/services/inventory/internal/core"
+)
+
+func letterView(d core.DeadLetter) api.DeadLetter {
+	return api.DeadLetter{
+		DeadLetterId: d.ID, Where: d.Where, Topic: d.Topic, OrderSn: maybe(d.OrderSN), ActivityId: maybe(d.ActivityID), Why: d.Why,
+		Item: strings.ToValidUTF8(string(d.Item), "\uFFFD"), State: api.DeadLetterState(d.State), Occurrences: d.Occurrences, FailedAt: d.FailedAt,
+		DecidedBy: maybe(d.DecidedBy), DecidedAt: d.DecidedAt,
+	}
+}
+
+// ListDeadLetters implements api.ServerInterface.
+func (m *Merchant) ListDeadLetters(w http.ResponseWriter, r *http.Request, params api.ListDeadLettersParams) {
+	p, ok := m.page(w, r)
+	if !ok {
+		return
+	}
+	state := core.LetterOpen
+	if r.URL.Query().Has("state") {
+		state = ""
+		if params.State != nil {
+			state = string(*params.State)
+		}
+		switch state {
+		case core.LetterOpen, core.LetterReplayed, core.LetterRejected:
+		case "all":
+			state = ""
+		default:
+			m.refuse(w, r, contract.InvalidField("state", "must be open, replayed, rejected or all"))
+			return
+		}
+	}
+	list, err := m.core.Store.DeadLetters(r.Context(), state, p)
+	if err != nil {
+		m.refuse(w, r, err)
+		return
+	}
+	list, next := cut(list, p, func(d core.DeadLetter) string { return d.ID })
+	httpserver.WriteJSON(w, http.StatusOK, api.DeadLetterList{Items: views(list, letterView), NextCursor: next})
+}
+
+// ReplayDeadLetter implements api.ServerInterface.
+func (m *Merchant) ReplayDeadLetter(w http.ResponseWriter, r *http.Request, id string) {
+	m.decide(w, r, id, m.core.ReplayDeadLetter)
+}
+
+// RejectDeadLetter implements api.ServerInterface.
+func (m *Merchant) RejectDeadLetter(w http.ResponseWriter, r *http.Request, id string) {
+	m.decide(w, r, id, m.core.RejectDeadLetter)
+}
+
+func (m *Merchant) decide(w http.ResponseWriter, r *http.Request, id string, do func(ctx context.Context, who, id string) (*core.DeadLetter, error)) {
+	if !m.known(w, r, id) || !m.noBody(w, r) {
+		return
+	}
+	d, err := do(r.Context(), who(r), id)
+	if err != nil {
+		m.refuse(w, r, err)
+		return
+	}
+	httpserver.WriteJSON(w, http.StatusOK, letterView(*d))
+}

@@ -1,0 +1,106 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/httpserver"
+	"flashsale.internal/services/inventory/api"
+	"flashsale.internal/services/inventory/internal/core"
+)
+
+func productView(p core.Product) api.Product {
+	return api.Product{
+		ProductId: p.ID, Name: p.Name, Description: p.Description, ImageUrl: p.ImageURL, CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt,
+		Skus: views(p.SKUs, func(k core.SKU) api.SKU {
+			return api.SKU{SkuId: k.ID, Name: k.Name, ListPrice: k.ListPrice, Currency: k.Currency}
+		}),
+	}
+}
+
+// CreateProduct implements api.ServerInterface.
+func (m *Merchant) CreateProduct(w http.ResponseWriter, r *http.Request) {
+	var body api.NewProduct
+	if err := httpserver.DecodeJSON(w, r, &body); err != nil {
+		m.refuse(w, r, err)
+		return
+	}
+	p := core.Product{Name: body.Name}
+	if body.Description != nil {
+		p.Description = *body.Description
+	}
+	if body.ImageUrl != nil {
+		p.ImageURL = *body.ImageUrl
+	}
+	for _, k := range body.Skus {
+		p.SKUs = append(p.SKUs, core.SKU{Name: k.Name, ListPrice: k.ListPrice, Currency: k.Currency})
+	}
+	made, err := m.core.CreateProduct(r.Context(), who(r), p)
+	if err != nil {
+		m.refuse(w, r, err)
+		return
+	}
+	w.Header().Set("Location", "/v1/merchant/products/"+made.ID)
+	httpserver.WriteJSON(w, http.StatusCreated, productView(*made))
+}
+
+// ListProducts implements api.ServerInterface.
+func (m *Merchant) ListProducts(w http.ResponseWriter, r *http.Request, _ api.ListProductsParams) {
+	p, ok := m.page(w, r)
+	if !ok {
+		return
+	}
+	list, err := m.core.Store.Products(r.Context(), p)
+	if err != nil {
+		m.refuse(w, r, err)
+		return
+	}
+	list, next := cut(list, p, func(p core.Product) string { return p.ID })
+	httpserver.WriteJSON(w, http.StatusOK, api.ProductList{Items: views(list, productView), NextCursor: next})
+}
+
+// GetProduct implements api.ServerInterface.
+func (m *Merchant) GetProduct(w http.ResponseWriter, r *http.Request, id string) {
+	if !m.known(w, r, id) {
+		return
+	}
+	p, err := m.core.Product(r.Context(), id)
+	if err != nil {
+		m.refuse(w, r, err)
+		return
+	}
+	httpserver.WriteJSON(w, http.StatusOK, productView(*p))
+}
+
+// PatchProduct implements api.ServerInterface.
+func (m *Merchant) PatchProduct(w http.ResponseWriter, r *http.Request, id string) {
+	if !m.known(w, r, id) {
+		return
+	}
+	var body api.ProductPatch
+	if err := httpserver.DecodeJSON(w, r, &body); err != nil {
+		m.refuse(w, r, err)
+		return
+	}
+	patch := core.ProductPatch{Name: body.Name, Description: body.Description, ImageURL: body.ImageUrl}
+	if body.Skus != nil {
+		for i, k := range *body.Skus {
+			sku := core.SKUPatch{Name: k.Name, ListPrice: k.ListPrice, Currency: k.Currency}
+			if k.SkuId != nil {
+				if !contract.ValidID(*k.SkuId) {
+					m.refuse(w, r, contract.InvalidField(fmt.Sprintf("skus[%d].sku_id", i), "not an id"))
+					return
+				}
+				sku.ID = *k.SkuId
+			}
+			patch.SKUs = append(patch.SKUs, sku)
+		}
+	}
+	p, err := m.core.PatchProduct(r.Context(), who(r), id, patch)
+	if err != nil {
+		m.refuse(w, r, err)
+		return
+	}
+	httpserver.WriteJSON(w, http.StatusOK, productView(*p))
+}

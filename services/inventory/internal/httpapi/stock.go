@@ -1,0 +1,89 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/httpserver"
+	"flashsale.internal/pkg/idempotency"
+	"flashsale.internal/services/inventory/api"
+	"flashsale.internal/services/inventory/internal/core"
+)
+
+// AdjustStock implements api.ServerInterface.
+func (m *Merchant) AdjustStock(w http.ResponseWriter, r *http.Request, id string, params api.AdjustStockParams) {
+	if !m.known(w, r, id) {
+		return
+	}
+	key := ""
+	if params.IdempotencyKey != nil {
+		key = *params.IdempotencyKey
+	}
+	if key == "" || len(key) > idempotency.MaxValueLen {
+		m.refuse(w, r, contract.InvalidField("Idempotency-Key", "must have 1 to 64 characters"))
+		return
+	}
+	var body api.NewAdjustment
+	if err := httpserver.DecodeJSON(w, r, &body); err != nil {
+		m.refuse(w, r, err)
+		return
+	}
+	same, err := json.Marshal(body) // the same request, whatever its spaces
+	if err != nil {
+		m.refuse(w, r, err)
+		return
+	}
+	a, err := m.core.AdjustStock(r.Context(), who(r), core.AdjustmentRequest{
+		ActivityID: id, SKUID: body.SkuId, Delta: body.Delta, Reason: body.Reason,
+		Key: core.IdempotencyKey{Caller: who(r), Method: r.Method, Path: r.URL.Path, Value: key, BodyHash: idempotency.HashBody(same)},
+	})
+	if err != nil {
+		m.refuse(w, r, err)
+		return
+	}
+	httpserver.WriteJSON(w, http.StatusOK, api.Adjustment{
+		AdjustmentId: a.ID, ActivityId: a.ActivityID, SkuId: a.SKUID, Delta: a.Delta, Reason: a.Reason, State: api.AdjustmentState(a.State),
+		CreatedBy: a.CreatedBy, CreatedAt: a.CreatedAt,
+	})
+}
+
+// GetStock implements api.ServerInterface.
+func (m *Merchant) GetStock(w http.ResponseWriter, r *http.Request, id string) {
+	if !m.known(w, r, id) {
+		return
+	}
+	v, err := m.core.StockView(r.Context(), id)
+	if err != nil {
+		m.refuse(w, r, err)
+		return
+	}
+	httpserver.WriteJSON(w, http.StatusOK, api.StockView{AsOf: v.AsOf, Skus: views(v.SKUs, func(k core.SKUView) api.StockSKU {
+		view := api.StockSKU{
+			SkuId: k.SKUID, Total: k.Total, Mysql: api.StockMySQL{Available: k.Available, Reserved: k.Reserved, Sold: k.Sold}, Difference: k.Difference,
+		}
+		if k.Gate != nil {
+			view.Gate = api.StockGate{Left: k.Gate.Left, Held: k.Gate.Held}
+			view.Journal, view.InFlight = k.Gate.Journal, k.Gate.InFlight
+		}
+		return view
+	})})
+}
+
+// Reconcile implements api.ServerInterface.
+func (m *Merchant) Reconcile(w http.ResponseWriter, r *http.Request, id string) {
+	if !m.known(w, r, id) || !m.noBody(w, r) {
+		return
+	}
+	at, off, err := m.core.Reconcile(r.Context(), who(r), id)
+	if err != nil {
+		m.refuse(w, r, err)
+		return
+	}
+	httpserver.WriteJSON(w, http.StatusOK, api.Reconciliation{
+		LookedAt: at, Repairs: []api.Repair{},
+		Differences: views(off, func(k core.SKUView) api.Repair {
+			return api.Repair{SkuId: k.SKUID, Delta: k.Difference, Why: "gate and database differ"}
+		}),
+	})
+}

@@ -1,0 +1,127 @@
+// Package orders calls the order service, the only one to decide an order's fate.
+package orders
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"flashsale.internal/pkg/auth"
+	"flashsale.internal/services/inventory/internal/core"
+)
+
+const (
+	timeout   = 8 * time.Second // of one call
+	maxAnswer = 1 << 20
+)
+
+// Client implements core.Orders over HTTP.
+type Client struct {
+	base   string
+	secret string
+	http   *http.Client
+}
+
+var _ core.Orders = (*Client)(nil)
+
+// New makes a client of the order service's internal listener at base.
+func New(base, secret string, transport http.RoundTripper) *Client {
+	return &Client{base: strings.TrimSuffix(base, "/"), secret: secret, http: &http.Client{
+		Transport: transport, Timeout: timeout,
+		// The secret must not travel to wherever somebody redirects to.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+type request struct {
+	OrderSNs []string `json:"order_sns"`
+	Reason   string   `json:"reason"`
+}
+
+type result struct {
+	OrderSN string     `json:"order_sn"`
+	Outcome string     `json:"outcome"`
+	At      *time.Time `json:"at"`
+}
+
+// Close implements core.Orders.
+func (c *Client) Close(ctx context.Context, orderSNs []string, reason string) ([]core.CloseOutcome, error) {
+	results, err := c.call(ctx, "/internal/v1/orders:close", request{orderSNs, reason})
+	if err != nil {
+		return nil, err
+	}
+	outcomes := make([]core.CloseOutcome, len(results))
+	for i, r := range results {
+		outcomes[i] = core.CloseOutcome{OrderSN: r.OrderSN, Outcome: r.Outcome}
+		if r.At != nil {
+			outcomes[i].At = r.At.UTC()
+		}
+	}
+	return outcomes, nil
+}
+
+// Refund implements core.Orders.
+func (c *Client) Refund(ctx context.Context, orderSNs []string, reason string) (map[string]string, error) {
+	results, err := c.call(ctx, "/internal/v1/orders:refund", request{orderSNs, reason})
+	if err != nil {
+		return nil, err
+	}
+	outcomes := make(map[string]string, len(results))
+	for _, r := range results {
+		outcomes[r.OrderSN] = r.Outcome
+	}
+	return outcomes, nil
+}
+
+// call posts and checks that the answer speaks of exactly the orders asked about: anything else is no answer.
+func (c *Client) call(ctx context.Context, path string, body request) ([]result, error) {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	auth.SignInternal(req, c.secret)
+	res, err := c.http.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("order service: %w", err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("order service: read answer: %w", err)
+	}
+	if res.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("order service: %s answered %d", path, res.StatusCode)
+	}
+	var doc struct {
+		Results []result `json:"results"`
+	}
+	if err := json.Unmarshal(answer, &doc); err != nil {
+		return nil, fmt.Errorf("order service: answer: %w", err)
+	}
+	asked := make(map[string]bool, len(body.OrderSNs))
+	for _, sn := range body.OrderSNs {
+		asked[sn] = true
+	}
+	for _, r := range doc.Results {
+		if !asked[r.OrderSN] {
+			return nil, fmt.Errorf("order service: %s answered about an order twice or unasked", path)
+		}
+		delete(asked, r.OrderSN)
+	}
+	if len(asked) > 0 {
+		return nil, fmt.Errorf("order service: %s left out %d orders", path, len(asked))
+	}
+	return doc.Results, nil
+}

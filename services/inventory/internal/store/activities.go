@@ -1,0 +1,266 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"gorm.io/gorm"
+
+	"flashsale.internal/pkg/sqldb"
+	"flashsale.internal/services/inventory/internal/core"
+)
+
+type activityRow struct {
+	ID           int64 `gorm:"primaryKey"`
+	Title        string
+	State        string
+	StartsAt     time.Time
+	EndsAt       time.Time
+	EndedAt      *time.Time
+	PerUserLimit int64
+	PayWithinS   int64
+	Currency     string
+	Version      int64
+	CreatedAt    time.Time `gorm:"autoCreateTime:false"`
+	UpdatedAt    time.Time `gorm:"autoUpdateTime:false"`
+}
+
+func (activityRow) TableName() string { return "activities" }
+
+var activityColumns = []string{
+	"id", "title", "state", "starts_at", "ends_at", "ended_at", "per_user_limit", "pay_within_s", "currency", "version", "created_at", "updated_at",
+}
+
+type stockRow struct {
+	ActivityID int64 `gorm:"primaryKey;autoIncrement:false"`
+	SKUID      int64 `gorm:"column:sku_id;primaryKey;autoIncrement:false"`
+	Price      int64
+	Total      int64
+	Available  int64
+	Reserved   int64
+	Sold       int64
+}
+
+func (stockRow) TableName() string { return "stocks" }
+
+var stockColumns = []string{"activity_id", "sku_id", "price", "total", "available", "reserved", "sold"}
+
+func toActivity(r activityRow, items []core.Stock) *core.Activity {
+	return &core.Activity{
+		ID: text(r.ID), Title: r.Title, State: core.ActivityState(r.State), StartsAt: r.StartsAt.UTC(), EndsAt: r.EndsAt.UTC(),
+		EndedAt: utc(r.EndedAt), PerUserLimit: r.PerUserLimit, PayWithinS: r.PayWithinS, Currency: r.Currency, Version: r.Version,
+		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(), Items: items,
+	}
+}
+
+func fromActivity(a core.Activity) activityRow {
+	return activityRow{
+		ID: number(a.ID), Title: a.Title, State: string(a.State), StartsAt: a.StartsAt, EndsAt: a.EndsAt, EndedAt: a.EndedAt,
+		PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS, Currency: a.Currency, Version: a.Version,
+		CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
+	}
+}
+
+// itemsOf reads an activity's stock rows in the order of their key, and locks them if asked.
+func itemsOf(tx *gorm.DB, activityID int64, lock bool) ([]core.Stock, error) {
+	q := tx
+	if lock {
+		q = sqldb.ForUpdate(tx)
+	}
+	var list []stockRow
+	if err := q.Select(stockColumns).Where("activity_id = ?", activityID).Order("activity_id, sku_id").Find(&list).Error; err != nil {
+		return nil, err
+	}
+	return toItems(tx, list)
+}
+
+func toItems(tx *gorm.DB, list []stockRow) ([]core.Stock, error) {
+	ids := make([]int64, len(list))
+	for i, r := range list {
+		ids[i] = r.SKUID
+	}
+	names, err := skuNames(tx, ids)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]core.Stock, len(list))
+	for i, r := range list {
+		items[i] = core.Stock{
+			SKUID: text(r.SKUID), Name: names[r.SKUID], Price: r.Price, Total: r.Total, Available: r.Available, Reserved: r.Reserved, Sold: r.Sold,
+		}
+	}
+	return items, nil
+}
+
+func skuNames(tx *gorm.DB, ids []int64) (map[int64]string, error) {
+	names := make(map[int64]string, len(ids))
+	err := chunked(ids, func(c []int64) error {
+		var list []skuRow
+		err := tx.Select("id", "name").Where("id IN ?", c).Find(&list).Error
+		for _, r := range list {
+			names[r.ID] = r.Name
+		}
+		return err
+	})
+	return names, err
+}
+
+func activityOf(tx *gorm.DB, id int64, items []core.Stock) (*core.Activity, error) {
+	var list []activityRow
+	if err := tx.Select(activityColumns).Where("id = ?", id).Limit(1).Find(&list).Error; err != nil || len(list) == 0 {
+		return nil, err
+	}
+	return toActivity(list[0], items), nil
+}
+
+// Activity implements core.Store.
+func (s *Store) Activity(ctx context.Context, id string) (*core.Activity, error) {
+	db := s.read(ctx)
+	a, err := activityOf(db, number(id), nil)
+	if err != nil || a == nil {
+		return nil, err
+	}
+	a.Items, err = itemsOf(db, number(id), false)
+	return a, err
+}
+
+// Activities implements core.Store.
+func (s *Store) Activities(ctx context.Context, p core.Page) ([]core.Activity, error) {
+	q := s.read(ctx).Select(activityColumns)
+	if p.Cursor != "" {
+		q = q.Where("id < ?", number(p.Cursor))
+	}
+	var list []activityRow
+	if err := q.Order("id DESC").Limit(p.Limit).Find(&list).Error; err != nil {
+		return nil, err
+	}
+	return s.withItems(ctx, list)
+}
+
+// GateActivities implements core.Store.
+func (s *Store) GateActivities(ctx context.Context, now time.Time) ([]core.Activity, error) {
+	var list []activityRow
+	err := s.read(ctx).Select(activityColumns).
+		Where("state <> ? AND (ends_at > ? OR EXISTS (SELECT 1 FROM stocks WHERE stocks.activity_id = activities.id AND stocks.reserved > 0))",
+			string(core.ActivityDraft), now.Add(-core.GateKept)).
+		Order("id").Find(&list).Error
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.withItems(ctx, list)
+	if err != nil {
+		return nil, err
+	}
+	due := all[:0]
+	for _, a := range all {
+		if a.GateDue(now) {
+			due = append(due, a)
+		}
+	}
+	return due, nil
+}
+
+func (s *Store) withItems(ctx context.Context, list []activityRow) ([]core.Activity, error) {
+	ids := make([]int64, len(list))
+	for i, r := range list {
+		ids[i] = r.ID
+	}
+	items := map[int64][]core.Stock{}
+	err := chunked(ids, func(c []int64) error {
+		var stocks []stockRow
+		if err := s.read(ctx).Select(stockColumns).Where("activity_id IN ?", c).Order("activity_id, sku_id").Find(&stocks).Error; err != nil {
+			return err
+		}
+		named, err := toItems(s.read(ctx), stocks)
+		for i, it := range named {
+			items[stocks[i].ActivityID] = append(items[stocks[i].ActivityID], it)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	activities := make([]core.Activity, len(list))
+	for i, r := range list {
+		activities[i] = *toActivity(r, items[r.ID])
+	}
+	return activities, nil
+}
+
+// CreateActivity implements core.Store.
+func (s *Store) CreateActivity(ctx context.Context, a core.Activity, c core.Change) (string, error) {
+	var id string
+	err := sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
+		row := fromActivity(a)
+		row.ID = 0
+		if err := tx.Create(&row).Error; err != nil {
+			return err
+		}
+		id = text(row.ID)
+		if err := writeItems(tx, row.ID, a.Items); err != nil {
+			return err
+		}
+		c.ObjectID = id
+		return record(tx, c)
+	})
+	return id, err
+}
+
+func writeItems(tx *gorm.DB, activityID int64, items []core.Stock) error {
+	rows := make([]stockRow, len(items))
+	for i, it := range items {
+		rows[i] = stockRow{
+			ActivityID: activityID, SKUID: number(it.SKUID), Price: it.Price, Total: it.Total, Available: it.Available, Reserved: it.Reserved, Sold: it.Sold,
+		}
+	}
+	return chunked(rows, func(c []stockRow) error { return tx.Create(&c).Error })
+}
+
+// ChangeActivity implements core.Store. Items are rewritten only while the activity was a draft: nothing refers to them.
+func (s *Store) ChangeActivity(ctx context.Context, id string, c core.Change, fn func(a *core.Activity) (bool, error)) (*core.Activity, error) {
+	var out *core.Activity
+	err := sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
+		a, err := lockActivity(tx, id)
+		if err != nil {
+			return err
+		}
+		draft := a.State == core.ActivityDraft
+		write, err := fn(a)
+		out = a
+		if err != nil || !write {
+			return err
+		}
+		row := fromActivity(*a)
+		if err := tx.Model(&activityRow{}).Where("id = ?", row.ID).Select(activityColumns[1:]).Updates(&row).Error; err != nil {
+			return err
+		}
+		if draft {
+			if err := tx.Where("activity_id = ?", row.ID).Delete(&stockRow{}).Error; err != nil {
+				return err
+			}
+			if err := writeItems(tx, row.ID, a.Items); err != nil {
+				return err
+			}
+		}
+		return record(tx, c)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func lockActivity(tx *gorm.DB, id string) (*core.Activity, error) {
+	var list []activityRow
+	if err := sqldb.ForUpdate(tx).Select(activityColumns).Where("id = ?", number(id)).Limit(1).Find(&list).Error; err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, notFound()
+	}
+	items, err := itemsOf(tx, list[0].ID, false)
+	if err != nil {
+		return nil, err
+	}
+	return toActivity(list[0], items), nil
+}

@@ -1,0 +1,179 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"gorm.io/gorm"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/idempotency"
+	"flashsale.internal/pkg/sqldb"
+	"flashsale.internal/services/inventory/internal/core"
+)
+
+type adjustmentRow struct {
+	ID         int64 `gorm:"primaryKey"`
+	ActivityID int64
+	SKUID      int64 `gorm:"column:sku_id"`
+	Delta      int64
+	Reason     string
+	State      string
+	Decision   string
+	CreatedBy  string
+	CreatedAt  time.Time `gorm:"autoCreateTime:false"`
+	UpdatedAt  time.Time `gorm:"autoUpdateTime:false"`
+}
+
+func (adjustmentRow) TableName() string { return "adjustments" }
+
+var adjustmentColumns = []string{"id", "activity_id", "sku_id", "delta", "reason", "state", "decision", "created_by", "created_at", "updated_at"}
+
+func toAdjustment(r adjustmentRow) *core.Adjustment {
+	return &core.Adjustment{
+		ID: text(r.ID), ActivityID: text(r.ActivityID), SKUID: text(r.SKUID), Delta: r.Delta, Reason: r.Reason, State: r.State, Decision: r.Decision,
+		CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
+	}
+}
+
+func adjustmentOf(tx *gorm.DB, id int64) (*core.Adjustment, error) {
+	var list []adjustmentRow
+	if err := tx.Select(adjustmentColumns).Where("id = ?", id).Limit(1).Find(&list).Error; err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("adjustment %d is gone", id)
+	}
+	return toAdjustment(list[0]), nil
+}
+
+// BeginAdjustment implements core.Store. What the key remembers is the adjustment's id; its answer is made from the
+// adjustment as it stands.
+func (s *Store) BeginAdjustment(ctx context.Context, k core.IdempotencyKey, a core.Adjustment, c core.Change, check func(*core.Activity) error) (*core.Adjustment, error) {
+	key := idempotency.Key{Caller: k.Caller, Method: k.Method, Path: k.Path, Value: k.Value, BodyHash: k.BodyHash}
+	var out *core.Adjustment
+	err := sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
+		known, err := idempotency.Begin(tx, key)
+		if err != nil {
+			return err
+		}
+		if known != nil {
+			out, err = adjustmentOf(tx, number(string(known.Body)))
+			return err
+		}
+		items, err := itemsOf(tx, number(a.ActivityID), false)
+		if err != nil {
+			return err
+		}
+		act, err := activityOf(tx, number(a.ActivityID), items)
+		if err != nil {
+			return err
+		}
+		if err := check(act); err != nil {
+			return err
+		}
+		row := adjustmentRow{
+			ActivityID: number(a.ActivityID), SKUID: number(a.SKUID), Delta: a.Delta, Reason: a.Reason, State: a.State, CreatedBy: a.CreatedBy,
+			CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
+		}
+		if err := tx.Create(&row).Error; err != nil {
+			return err
+		}
+		out = toAdjustment(row)
+		if err := record(tx, c); err != nil {
+			return err
+		}
+		return idempotency.Save(tx, key, http.StatusOK, []byte(out.ID))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// DecideAdjustment implements core.Store: under the locks of the activity's stock, once and for all.
+func (s *Store) DecideAdjustment(ctx context.Context, id string, refuse bool, now time.Time) (*core.Adjustment, error) {
+	var out *core.Adjustment
+	err := sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
+		before, err := adjustmentOf(tx, number(id))
+		if err != nil {
+			return err
+		}
+		items, err := itemsOf(tx, number(before.ActivityID), true)
+		if err != nil {
+			return err
+		}
+		if out, err = adjustmentOf(tx, number(id)); err != nil || out.Decision != "" {
+			return err
+		}
+		act := core.Activity{Items: items}
+		it := act.Item(out.SKUID)
+		out.Decision = core.DecisionTaken
+		if refuse || it == nil || it.Available+out.Delta < 0 || it.Total+out.Delta > contract.MaxStock {
+			out.Decision = core.DecisionRefused
+		} else if err := moveStock(tx, number(out.ActivityID), number(out.SKUID), core.StockDelta{Available: out.Delta}); err != nil {
+			return err
+		}
+		return exactly(tx.Exec("UPDATE adjustments SET decision = ?, updated_at = ? WHERE id = ? AND decision = ''", out.Decision, now, number(id)), 1)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// FinishAdjustment implements core.Store.
+func (s *Store) FinishAdjustment(ctx context.Context, id string, now time.Time) (*core.Adjustment, error) {
+	var out *core.Adjustment
+	err := sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
+		var err error
+		if out, err = adjustmentOf(tx, number(id)); err != nil || out.State != core.AdjustmentIntent {
+			return err
+		}
+		switch out.Decision {
+		case core.DecisionTaken:
+			out.State = core.AdjustmentApplied
+		case core.DecisionRefused:
+			out.State = core.AdjustmentRefused
+			// A refused call is not remembered.
+			err = tx.Exec("DELETE FROM idempotency_keys WHERE caller = ? AND method = ? AND body = ?", out.CreatedBy, http.MethodPost, []byte(id)).Error
+		default:
+			err = errors.New("an adjustment is finished before it is decided")
+		}
+		if err != nil {
+			return err
+		}
+		return tx.Exec("UPDATE adjustments SET state = ?, updated_at = ? WHERE id = ? AND state = ?", out.State, now, number(id), core.AdjustmentIntent).Error
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// AdjustmentsToResume implements core.Store.
+func (s *Store) AdjustmentsToResume(ctx context.Context, before time.Time, limit int) ([]core.Adjustment, error) {
+	var list []adjustmentRow
+	err := s.read(ctx).Select(adjustmentColumns).Where("state = ? AND updated_at <= ?", core.AdjustmentIntent, before).
+		Order("updated_at, id").Limit(limit).Find(&list).Error
+	return toAdjustments(list), err
+}
+
+// TakenAdjustments implements core.Store.
+func (s *Store) TakenAdjustments(ctx context.Context, activityID string) ([]core.Adjustment, error) {
+	var list []adjustmentRow
+	err := s.read(ctx).Select(adjustmentColumns).Where("activity_id = ? AND decision = ?", number(activityID), core.DecisionTaken).
+		Order("id").Find(&list).Error
+	return toAdjustments(list), err
+}
+
+func toAdjustments(list []adjustmentRow) []core.Adjustment {
+	out := make([]core.Adjustment, len(list))
+	for i, r := range list {
+		out[i] = *toAdjustment(r)
+	}
+	return out
+}

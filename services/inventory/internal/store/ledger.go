@@ -1,0 +1,440 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sort"
+	"time"
+
+	"gorm.io/gorm"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/sqldb"
+	"flashsale.internal/services/inventory/internal/core"
+)
+
+type reservationRow struct {
+	OrderSN          int64 `gorm:"column:order_sn;primaryKey;autoIncrement:false"`
+	ActivityID       int64
+	UserID           string
+	Bucket           int
+	LineItems        string
+	State            string
+	Reason           string
+	ReservedAt       time.Time
+	LandedAt         time.Time
+	OrderCreatedAt   *time.Time
+	ExpiresAt        *time.Time
+	ChangedAt        time.Time
+	RepublishAt      *time.Time
+	RepublishAttempt int
+	Traceparent      string
+}
+
+func (reservationRow) TableName() string { return "reservations" }
+
+var reservationColumns = []string{
+	"order_sn", "activity_id", "user_id", "bucket", "line_items", "state", "reason", "reserved_at", "landed_at",
+	"order_created_at", "expires_at", "changed_at", "republish_at", "republish_attempt", "traceparent",
+}
+
+func toRow(r reservationRow) (core.Row, error) {
+	row := core.Row{
+		OrderSN: text(r.OrderSN), ActivityID: text(r.ActivityID), UserID: r.UserID, Bucket: r.Bucket, State: core.RowState(r.State),
+		Reason: r.Reason, ReservedAt: r.ReservedAt.UTC(), LandedAt: r.LandedAt.UTC(), OrderCreatedAt: utc(r.OrderCreatedAt),
+		ExpiresAt: utc(r.ExpiresAt), ChangedAt: r.ChangedAt.UTC(), RepublishAt: utc(r.RepublishAt), RepublishAttempt: r.RepublishAttempt,
+		Traceparent: r.Traceparent,
+	}
+	if err := json.Unmarshal([]byte(r.LineItems), &row.Lines); err != nil {
+		return row, fmt.Errorf("lines of reservation %d: %w", r.OrderSN, err)
+	}
+	return row, nil
+}
+
+func fromRow(r core.Row) (reservationRow, error) {
+	lines := r.Lines
+	if lines == nil {
+		lines = []contract.Line{}
+	}
+	b, err := json.Marshal(lines)
+	return reservationRow{
+		OrderSN: number(r.OrderSN), ActivityID: number(r.ActivityID), UserID: r.UserID, Bucket: r.Bucket, LineItems: string(b),
+		State: string(r.State), Reason: r.Reason, ReservedAt: r.ReservedAt, LandedAt: r.LandedAt, OrderCreatedAt: r.OrderCreatedAt,
+		ExpiresAt: r.ExpiresAt, ChangedAt: r.ChangedAt, RepublishAt: r.RepublishAt, RepublishAttempt: r.RepublishAttempt,
+		Traceparent: r.Traceparent,
+	}, err
+}
+
+func toRows(list []reservationRow) ([]core.Row, error) {
+	rows := make([]core.Row, len(list))
+	for i, r := range list {
+		var err error
+		if rows[i], err = toRow(r); err != nil {
+			return nil, err
+		}
+	}
+	return rows, nil
+}
+
+func utc(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	u := t.UTC()
+	return &u
+}
+
+// Ledger implements core.Store.
+func (s *Store) Ledger(ctx context.Context, activityIDs []string, fn func(tx core.LedgerTx) error) error {
+	ids := numbers(activityIDs)
+	sort.Slice(ids, func(i, j int) bool { return ids[i] < ids[j] })
+	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
+		l := &ledgerTx{tx: tx, activities: map[string]*core.Activity{}}
+		for _, id := range ids {
+			items, err := itemsOf(tx, id, true)
+			if err != nil {
+				return err
+			}
+			a, err := activityOf(tx, id, items)
+			if err != nil {
+				return err
+			}
+			if a != nil {
+				l.activities[a.ID] = a
+			}
+		}
+		return fn(l)
+	}, sqldb.RetryDuplicates())
+}
+
+type ledgerTx struct {
+	tx         *gorm.DB
+	activities map[string]*core.Activity
+}
+
+func (l *ledgerTx) Activity(id string) *core.Activity { return l.activities[id] }
+
+func (l *ledgerTx) Rows(orderSNs []string) (map[string]core.Row, error) {
+	return rowsBySN(l.tx, orderSNs)
+}
+
+func rowsBySN(tx *gorm.DB, orderSNs []string) (map[string]core.Row, error) {
+	found := make(map[string]core.Row, len(orderSNs))
+	err := chunked(orderSNs, func(c []string) error {
+		var list []reservationRow
+		if err := tx.Select(reservationColumns).Where("order_sn IN ?", numbers(c)).Find(&list).Error; err != nil {
+			return err
+		}
+		for _, r := range list {
+			row, err := toRow(r)
+			if err != nil {
+				return err
+			}
+			found[row.OrderSN] = row
+		}
+		return nil
+	})
+	return found, err
+}
+
+type allowanceRow struct {
+	ActivityID int64  `gorm:"primaryKey;autoIncrement:false"`
+	UserID     string `gorm:"primaryKey"`
+	Held       int64
+}
+
+func (allowanceRow) TableName() string { return "allowances" }
+
+func (l *ledgerTx) Held(activityID string, userIDs []string) (map[string]int64, error) {
+	held := make(map[string]int64, len(userIDs))
+	err := chunked(userIDs, func(c []string) error {
+		var list []allowanceRow
+		err := l.tx.Select("activity_id", "user_id", "held").Where("activity_id = ? AND user_id IN ?", number(activityID), c).Find(&list).Error
+		for _, a := range list {
+			held[a.UserID] = a.Held
+		}
+		return err
+	})
+	return held, err
+}
+
+// Apply implements core.LedgerTx.
+func (l *ledgerTx) Apply(m *core.Moves) error {
+	if err := l.insert(m.Insert); err != nil {
+		return err
+	}
+	if err := l.update(m.Update); err != nil {
+		return err
+	}
+	if err := l.allow(m.Allowances); err != nil {
+		return err
+	}
+	if err := l.stock(m.Stocks); err != nil {
+		return err
+	}
+	return addLetters(l.tx, m.Letters)
+}
+
+func (l *ledgerTx) insert(rows []core.Row) error {
+	list := make([]reservationRow, len(rows))
+	for i, r := range rows {
+		var err error
+		if list[i], err = fromRow(r); err != nil {
+			return err
+		}
+	}
+	return chunked(list, func(c []reservationRow) error { return l.tx.Create(&c).Error })
+}
+
+// change is what one UPDATE writes; rows of a batch mostly share it.
+type change struct {
+	from, state, reason                    string
+	orderCreated, expires, republish, when int64 // ms, 0 = NULL
+}
+
+func (l *ledgerTx) update(rows []core.RowUpdate) error {
+	groups := map[change][]int64{}
+	for _, u := range rows {
+		c := change{
+			from: string(u.From), state: string(u.Row.State), reason: u.Row.Reason, orderCreated: millis(u.Row.OrderCreatedAt),
+			expires: millis(u.Row.ExpiresAt), republish: millis(u.Row.RepublishAt), when: u.Row.ChangedAt.UnixMilli(),
+		}
+		groups[c] = append(groups[c], number(u.Row.OrderSN))
+	}
+	for c, sns := range groups {
+		err := chunked(sns, func(part []int64) error {
+			return exactly(l.tx.Exec("UPDATE reservations SET state = ?, reason = ?, order_created_at = ?, expires_at = ?, republish_at = ?, changed_at = ? "+
+				"WHERE order_sn IN ? AND state = ?",
+				c.state, c.reason, moment(c.orderCreated), moment(c.expires), moment(c.republish), time.UnixMilli(c.when).UTC(), part, c.from), len(part))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func millis(t *time.Time) int64 {
+	if t == nil {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+func moment(ms int64) *time.Time {
+	if ms == 0 {
+		return nil
+	}
+	t := time.UnixMilli(ms).UTC()
+	return &t
+}
+
+// allow changes allowances: one UPDATE per activity and number of pieces, each guarded by the activity's limit.
+func (l *ledgerTx) allow(deltas map[core.Buyer]int64) error {
+	type group struct {
+		activityID string
+		delta      int64
+	}
+	groups := map[group][]string{}
+	users := map[string][]string{}
+	for b, d := range deltas {
+		if d != 0 {
+			groups[group{b.ActivityID, d}] = append(groups[group{b.ActivityID, d}], b.UserID)
+			users[b.ActivityID] = append(users[b.ActivityID], b.UserID)
+		}
+	}
+	known := map[core.Buyer]bool{}
+	for activityID, ids := range users {
+		held, err := l.Held(activityID, ids)
+		if err != nil {
+			return err
+		}
+		for u := range held {
+			known[core.Buyer{ActivityID: activityID, UserID: u}] = true
+		}
+	}
+	var fresh []allowanceRow
+	for g, ids := range groups {
+		sort.Strings(ids)
+		a := l.activities[g.activityID]
+		if a == nil {
+			return fmt.Errorf("allowance in activity %s without its locks", g.activityID)
+		}
+		var old []string
+		for _, u := range ids {
+			switch {
+			case known[core.Buyer{ActivityID: g.activityID, UserID: u}]:
+				old = append(old, u)
+			case g.delta < 0 || g.delta > a.PerUserLimit:
+				return sqldb.Race(fmt.Errorf("%w: allowance in activity %s", errGuard, g.activityID))
+			default:
+				fresh = append(fresh, allowanceRow{ActivityID: number(g.activityID), UserID: u, Held: g.delta})
+			}
+		}
+		err := chunked(old, func(c []string) error {
+			return exactly(l.tx.Exec("UPDATE allowances SET held = held + ? WHERE activity_id = ? AND user_id IN ? AND held + ? >= 0 AND held + ? <= ?",
+				g.delta, number(g.activityID), c, g.delta, g.delta, a.PerUserLimit), len(c))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	sort.Slice(fresh, func(i, j int) bool {
+		if fresh[i].ActivityID != fresh[j].ActivityID {
+			return fresh[i].ActivityID < fresh[j].ActivityID
+		}
+		return fresh[i].UserID < fresh[j].UserID
+	})
+	return chunked(fresh, func(c []allowanceRow) error { return l.tx.Create(&c).Error })
+}
+
+func (l *ledgerTx) stock(deltas map[core.Shelf]core.StockDelta) error {
+	shelves := make([]core.Shelf, 0, len(deltas))
+	for k, d := range deltas {
+		if d != (core.StockDelta{}) {
+			shelves = append(shelves, k)
+		}
+	}
+	sort.Slice(shelves, func(i, j int) bool {
+		a, b := shelves[i], shelves[j]
+		if a.ActivityID != b.ActivityID {
+			return number(a.ActivityID) < number(b.ActivityID)
+		}
+		return number(a.SKUID) < number(b.SKUID)
+	})
+	for _, k := range shelves {
+		if err := moveStock(l.tx, number(k.ActivityID), number(k.SKUID), deltas[k]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// moveStock changes one stock row; the guard keeps every figure from falling below 0.
+func moveStock(tx *gorm.DB, activityID, skuID int64, d core.StockDelta) error {
+	return exactly(tx.Exec("UPDATE stocks SET total = total + ?, available = available + ?, reserved = reserved + ?, sold = sold + ? "+
+		"WHERE activity_id = ? AND sku_id = ? AND available + ? >= 0 AND reserved + ? >= 0 AND sold + ? >= 0",
+		d.Available+d.Reserved+d.Sold, d.Available, d.Reserved, d.Sold, activityID, skuID, d.Available, d.Reserved, d.Sold), 1)
+}
+
+// Rebuild implements core.Store.
+func (s *Store) Rebuild(ctx context.Context, activityID string, now time.Time, fn func(core.Rebuild) error) error {
+	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
+		id := number(activityID)
+		var locked []int64
+		if err := sqldb.ForUpdate(tx).Model(&activityRow{}).Where("id = ?", id).Pluck("id", &locked).Error; err != nil {
+			return err
+		}
+		if len(locked) == 0 {
+			return notFound()
+		}
+		items, err := itemsOf(tx, id, true)
+		if err != nil {
+			return err
+		}
+		a, err := activityOf(tx, id, items)
+		if err != nil {
+			return err
+		}
+		r := core.Rebuild{Activity: *a}
+		for after := int64(0); ; {
+			var page []reservationRow
+			err := tx.Select(reservationColumns).
+				Where("activity_id = ? AND order_sn > ? AND (state IN ? OR changed_at >= ?)", id, after,
+					[]string{string(core.RowReserved), string(core.RowSold)}, now.Add(-core.GateKept)).
+				Order("order_sn").Limit(2000).Find(&page).Error
+			if err != nil {
+				return err
+			}
+			if len(page) == 0 {
+				break
+			}
+			rows, err := toRows(page)
+			if err != nil {
+				return err
+			}
+			r.Rows = append(r.Rows, rows...)
+			after = page[len(page)-1].OrderSN
+		}
+		var taken []int64
+		err = tx.Model(&adjustmentRow{}).Where("activity_id = ? AND decision = ?", id, core.DecisionTaken).Order("id").Pluck("id", &taken).Error
+		if err != nil {
+			return err
+		}
+		for _, n := range taken {
+			r.Adjusted = append(r.Adjusted, text(n))
+		}
+		return fn(r)
+	})
+}
+
+// Rows implements core.Store.
+func (s *Store) Rows(ctx context.Context, orderSNs []string) (map[string]core.Row, error) {
+	return rowsBySN(s.read(ctx), orderSNs)
+}
+
+// RowsOfActivity implements core.Store.
+func (s *Store) RowsOfActivity(ctx context.Context, activityID, userID string, p core.Page) ([]core.Row, error) {
+	q := s.read(ctx).Select(reservationColumns).Where("activity_id = ?", number(activityID))
+	if userID != "" {
+		q = q.Where("user_id = ?", userID)
+	}
+	if p.Cursor != "" {
+		q = q.Where("order_sn < ?", number(p.Cursor))
+	}
+	var list []reservationRow
+	if err := q.Order("order_sn DESC").Limit(p.Limit).Find(&list).Error; err != nil {
+		return nil, err
+	}
+	return toRows(list)
+}
+
+// HeldRows implements core.Store.
+func (s *Store) HeldRows(ctx context.Context, activityID string, since time.Time, afterSN string, limit int) ([]core.Row, error) {
+	q := s.read(ctx).Select(reservationColumns).
+		Where("activity_id = ? AND order_sn > ? AND state IN ?", number(activityID), number(afterSN), []string{string(core.RowReserved), string(core.RowSold)})
+	if !since.IsZero() {
+		q = q.Where("changed_at >= ?", since.UTC())
+	}
+	var list []reservationRow
+	if err := q.Order("order_sn").Limit(limit).Find(&list).Error; err != nil {
+		return nil, err
+	}
+	return toRows(list)
+}
+
+// RowsToRepublish implements core.Store.
+func (s *Store) RowsToRepublish(ctx context.Context, due time.Time, limit int) ([]core.Row, error) {
+	var list []reservationRow
+	err := s.read(ctx).Select(reservationColumns).Where("republish_at <= ?", due).Order("republish_at").Limit(limit).Find(&list).Error
+	if err != nil {
+		return nil, err
+	}
+	return toRows(list)
+}
+
+// ScheduleRepublish implements core.Store.
+func (s *Store) ScheduleRepublish(ctx context.Context, rows []core.Row) error {
+	type plan struct {
+		at      int64
+		attempt int
+	}
+	groups := map[plan][]int64{}
+	for _, r := range rows {
+		if r.RepublishAt != nil {
+			p := plan{r.RepublishAt.UnixMilli(), r.RepublishAttempt}
+			groups[p] = append(groups[p], number(r.OrderSN))
+		}
+	}
+	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
+		for p, sns := range groups {
+			err := tx.Exec("UPDATE reservations SET republish_at = ?, republish_attempt = ? WHERE order_sn IN ? AND republish_at IS NOT NULL",
+				time.UnixMilli(p.at).UTC(), p.attempt, sns).Error
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

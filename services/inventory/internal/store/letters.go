@@ -1,0 +1,185 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"gorm.io/gorm"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/sqldb"
+	"flashsale.internal/services/inventory/internal/core"
+)
+
+type letterRow struct {
+	ID          int64 `gorm:"primaryKey"`
+	Fingerprint string
+	Origin      string
+	Topic       string
+	OrderSN     *int64 `gorm:"column:order_sn"`
+	ActivityID  *int64
+	Why         string
+	Item        []byte
+	FailedAt    time.Time
+	Traceparent string
+	State       string
+	Occurrences int64
+	DecidedBy   string
+	DecidedAt   *time.Time
+}
+
+func (letterRow) TableName() string { return "dead_letters" }
+
+var letterColumns = []string{
+	"id", "fingerprint", "origin", "topic", "order_sn", "activity_id", "why", "item", "failed_at", "traceparent", "state", "occurrences", "decided_by", "decided_at",
+}
+
+func toLetter(r letterRow) *core.DeadLetter {
+	d := &core.DeadLetter{
+		ID: text(r.ID), Where: r.Origin, Topic: r.Topic, Why: r.Why, Item: r.Item, FailedAt: r.FailedAt.UTC(), Traceparent: r.Traceparent, State: r.State,
+		Occurrences: r.Occurrences, DecidedBy: r.DecidedBy, DecidedAt: utc(r.DecidedAt),
+	}
+	if r.OrderSN != nil {
+		d.OrderSN = text(*r.OrderSN)
+	}
+	if r.ActivityID != nil {
+		d.ActivityID = text(*r.ActivityID)
+	}
+	return d
+}
+
+// fingerprint knows an item again, whatever its spaces.
+func fingerprint(d contract.DeadLetter) string {
+	item := d.Item
+	var compact bytes.Buffer
+	if json.Compact(&compact, d.Item) == nil {
+		item = compact.Bytes()
+	}
+	h := sha256.New()
+	for _, part := range [][]byte{[]byte(d.Where), []byte(d.Topic), item} {
+		h.Write(part)
+		h.Write([]byte{0})
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// addLetters writes letters. One that is there already counts once more; if it was replayed, it failed again and is open.
+// A rejected one stays rejected: its purchase is over.
+func addLetters(tx *gorm.DB, letters []contract.DeadLetter) error {
+	for _, d := range letters {
+		f := fingerprint(d)
+		res := tx.Exec("UPDATE dead_letters SET occurrences = occurrences + 1, why = ?, failed_at = ?, "+
+			"state = CASE WHEN state = 'replayed' THEN 'open' ELSE state END WHERE fingerprint = ?", clip(d.Why, 500), d.At.UTC(), f)
+		if res.Error != nil {
+			return res.Error
+		}
+		if res.RowsAffected > 0 {
+			continue
+		}
+		item := d.Item
+		if item == nil {
+			item = []byte{}
+		}
+		row := letterRow{
+			Fingerprint: f, Origin: clip(d.Where, 100), Topic: clip(d.Topic, 100), OrderSN: idOrNull(d.OrderSN), ActivityID: idOrNull(d.ActivityID),
+			Why: clip(d.Why, 500), Item: item, FailedAt: d.At.UTC(), Traceparent: clip(d.Traceparent, 64), State: core.LetterOpen, Occurrences: 1,
+		}
+		if err := tx.Create(&row).Error; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func idOrNull(id string) *int64 {
+	if !contract.ValidID(id) {
+		return nil
+	}
+	n := number(id)
+	return &n
+}
+
+func clip(s string, runes int) string {
+	s = strings.ToValidUTF8(s, "?")
+	if utf8.RuneCountInString(s) <= runes {
+		return s
+	}
+	return string([]rune(s)[:runes])
+}
+
+// AddDeadLetters implements core.Store.
+func (s *Store) AddDeadLetters(ctx context.Context, letters []contract.DeadLetter) error {
+	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error { return addLetters(tx, letters) }, sqldb.RetryDuplicates())
+}
+
+// DeadLetters implements core.Store.
+func (s *Store) DeadLetters(ctx context.Context, state string, p core.Page) ([]core.DeadLetter, error) {
+	q := s.read(ctx).Select(letterColumns)
+	if state != "" {
+		q = q.Where("state = ?", state)
+	}
+	if p.Cursor != "" {
+		q = q.Where("id < ?", number(p.Cursor))
+	}
+	var list []letterRow
+	if err := q.Order("id DESC").Limit(p.Limit).Find(&list).Error; err != nil {
+		return nil, err
+	}
+	letters := make([]core.DeadLetter, len(list))
+	for i, r := range list {
+		letters[i] = *toLetter(r)
+	}
+	return letters, nil
+}
+
+// DeadLetter implements core.Store.
+func (s *Store) DeadLetter(ctx context.Context, id string) (*core.DeadLetter, error) {
+	var list []letterRow
+	if err := s.read(ctx).Select(letterColumns).Where("id = ?", number(id)).Limit(1).Find(&list).Error; err != nil || len(list) == 0 {
+		return nil, err
+	}
+	return toLetter(list[0]), nil
+}
+
+// DecideDeadLetter implements core.Store.
+func (s *Store) DecideDeadLetter(ctx context.Context, d core.DeadLetter, state string, c core.Change) (*core.DeadLetter, error) {
+	err := sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
+		err := tx.Exec("UPDATE dead_letters SET state = ?, decided_by = ?, decided_at = ? WHERE id = ? AND occurrences = ? AND state <> ?",
+			state, c.Who, c.At, number(d.ID), d.Occurrences, core.LetterRejected).Error
+		if err != nil {
+			return err
+		}
+		return record(tx, c)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.DeadLetter(ctx, d.ID)
+}
+
+// OpenLetters implements core.Store.
+func (s *Store) OpenLetters(ctx context.Context, orderSNs []string) (map[string]bool, error) {
+	open := map[string]bool{}
+	err := chunked(orderSNs, func(c []string) error {
+		var list []int64
+		err := s.read(ctx).Model(&letterRow{}).Where("order_sn IN ? AND state = ?", numbers(c), core.LetterOpen).Distinct().Pluck("order_sn", &list).Error
+		for _, n := range list {
+			open[text(n)] = true
+		}
+		return err
+	})
+	return open, err
+}
+
+// CountOpenLetters implements core.Store.
+func (s *Store) CountOpenLetters(ctx context.Context) (int64, error) {
+	var n int64
+	err := s.read(ctx).Model(&letterRow{}).Where("state = ?", core.LetterOpen).Count(&n).Error
+	return n, err
+}

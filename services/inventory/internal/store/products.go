@@ -1,0 +1,192 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"gorm.io/gorm"
+
+	"flashsale.internal/pkg/sqldb"
+	"flashsale.internal/services/inventory/internal/core"
+)
+
+type productRow struct {
+	ID          int64 `gorm:"primaryKey"`
+	Name        string
+	Description string
+	ImageURL    string
+	CreatedAt   time.Time `gorm:"autoCreateTime:false"`
+	UpdatedAt   time.Time `gorm:"autoUpdateTime:false"`
+}
+
+func (productRow) TableName() string { return "products" }
+
+var productColumns = []string{"id", "name", "description", "image_url", "created_at", "updated_at"}
+
+type skuRow struct {
+	ID        int64 `gorm:"primaryKey"`
+	ProductID int64
+	Name      string
+	ListPrice int64
+	Currency  string
+	CreatedAt time.Time `gorm:"autoCreateTime:false"`
+}
+
+func (skuRow) TableName() string { return "skus" }
+
+var skuColumns = []string{"id", "product_id", "name", "list_price", "currency", "created_at"}
+
+func toSKU(r skuRow) core.SKU {
+	return core.SKU{ID: text(r.ID), ProductID: text(r.ProductID), Name: r.Name, ListPrice: r.ListPrice, Currency: r.Currency}
+}
+
+func toProduct(r productRow, skus []core.SKU) *core.Product {
+	return &core.Product{
+		ID: text(r.ID), Name: r.Name, Description: r.Description, ImageURL: r.ImageURL, SKUs: skus, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
+	}
+}
+
+// SKUs implements core.Store.
+func (s *Store) SKUs(ctx context.Context, ids []string) (map[string]core.SKU, error) {
+	found := make(map[string]core.SKU, len(ids))
+	err := chunked(ids, func(c []string) error {
+		var list []skuRow
+		err := s.read(ctx).Select(skuColumns).Where("id IN ?", numbers(c)).Find(&list).Error
+		for _, r := range list {
+			found[text(r.ID)] = toSKU(r)
+		}
+		return err
+	})
+	return found, err
+}
+
+// CreateProduct implements core.Store.
+func (s *Store) CreateProduct(ctx context.Context, p core.Product, c core.Change) (*core.Product, error) {
+	var out *core.Product
+	err := sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
+		row := productRow{Name: p.Name, Description: p.Description, ImageURL: p.ImageURL, CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt}
+		if err := tx.Create(&row).Error; err != nil {
+			return err
+		}
+		skus, err := addSKUs(tx, row.ID, p.SKUs, p.UpdatedAt)
+		if err != nil {
+			return err
+		}
+		out = toProduct(row, skus)
+		c.ObjectID = out.ID
+		return record(tx, c)
+	})
+	return out, err
+}
+
+func addSKUs(tx *gorm.DB, productID int64, skus []core.SKU, now time.Time) ([]core.SKU, error) {
+	out := make([]core.SKU, len(skus))
+	for i, k := range skus { // one by one: the driver tells only the first id of several
+		row := skuRow{ProductID: productID, Name: k.Name, ListPrice: k.ListPrice, Currency: k.Currency, CreatedAt: now}
+		if err := tx.Create(&row).Error; err != nil {
+			return nil, err
+		}
+		out[i] = toSKU(row)
+	}
+	return out, nil
+}
+
+// Product implements core.Store.
+func (s *Store) Product(ctx context.Context, id string) (*core.Product, error) {
+	return productOf(s.read(ctx), number(id), false)
+}
+
+func productOf(db *gorm.DB, id int64, lock bool) (*core.Product, error) {
+	q := db
+	if lock {
+		q = sqldb.ForUpdate(db)
+	}
+	var list []productRow
+	if err := q.Select(productColumns).Where("id = ?", id).Limit(1).Find(&list).Error; err != nil || len(list) == 0 {
+		return nil, err
+	}
+	var skus []skuRow
+	if err := db.Select(skuColumns).Where("product_id = ?", id).Order("product_id, id").Find(&skus).Error; err != nil {
+		return nil, err
+	}
+	p := toProduct(list[0], nil)
+	for _, k := range skus {
+		p.SKUs = append(p.SKUs, toSKU(k))
+	}
+	return p, nil
+}
+
+// Products implements core.Store.
+func (s *Store) Products(ctx context.Context, p core.Page) ([]core.Product, error) {
+	q := s.read(ctx).Select(productColumns)
+	if p.Cursor != "" {
+		q = q.Where("id < ?", number(p.Cursor))
+	}
+	var list []productRow
+	if err := q.Order("id DESC").Limit(p.Limit).Find(&list).Error; err != nil {
+		return nil, err
+	}
+	ids := make([]int64, len(list))
+	for i, r := range list {
+		ids[i] = r.ID
+	}
+	skus := map[int64][]core.SKU{}
+	err := chunked(ids, func(c []int64) error {
+		var rows []skuRow
+		err := s.read(ctx).Select(skuColumns).Where("product_id IN ?", c).Order("product_id, id").Find(&rows).Error
+		for _, r := range rows {
+			skus[r.ProductID] = append(skus[r.ProductID], toSKU(r))
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	products := make([]core.Product, len(list))
+	for i, r := range list {
+		products[i] = *toProduct(r, skus[r.ID])
+	}
+	return products, nil
+}
+
+// ChangeProduct implements core.Store.
+func (s *Store) ChangeProduct(ctx context.Context, id string, c core.Change, fn func(p *core.Product) error) (*core.Product, error) {
+	var out *core.Product
+	err := sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
+		p, err := productOf(tx, number(id), true)
+		if err != nil {
+			return err
+		}
+		if p == nil {
+			return notFound()
+		}
+		if err := fn(p); err != nil {
+			return err
+		}
+		err = tx.Exec("UPDATE products SET name = ?, description = ?, image_url = ?, updated_at = ? WHERE id = ?",
+			p.Name, p.Description, p.ImageURL, p.UpdatedAt, number(id)).Error
+		if err != nil {
+			return err
+		}
+		for i := range p.SKUs {
+			k := &p.SKUs[i]
+			if k.ID != "" {
+				if err := tx.Exec("UPDATE skus SET name = ?, list_price = ? WHERE id = ?", k.Name, k.ListPrice, number(k.ID)).Error; err != nil {
+					return err
+				}
+				continue
+			}
+			added, err := addSKUs(tx, number(id), []core.SKU{*k}, p.UpdatedAt)
+			if err != nil {
+				return err
+			}
+			*k = added[0]
+		}
+		out = p
+		return record(tx, c)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}

@@ -1,0 +1,123 @@
+// Package watch tells the outside what the core did: metrics, spans, log lines.
+package watch
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"flashsale.internal/pkg/telemetry"
+	"flashsale.internal/services/inventory/internal/core"
+)
+
+// Watch implements core.Watch.
+type Watch struct {
+	tel       *telemetry.Telemetry
+	system    string
+	landed    metric.Int64Counter
+	lag       metric.Float64Histogram
+	refused   metric.Int64Counter
+	closed    metric.Int64Counter
+	lateness  metric.Float64Histogram
+	rebuilt   metric.Int64Counter
+	resettled metric.Int64Counter
+	incidents metric.Int64Counter
+	letters   metric.Int64Gauge
+}
+
+var _ core.Watch = (*Watch)(nil)
+
+// New makes the instruments. system is the database's name by OpenTelemetry's conventions.
+func New(tel *telemetry.Telemetry, system string) (*Watch, error) {
+	w := &Watch{tel: tel, system: system}
+	var errs []error
+	counter := func(dst *metric.Int64Counter, name, unit, text string) {
+		var err error
+		*dst, err = tel.Meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(text))
+		errs = append(errs, err)
+	}
+	seconds := func(dst *metric.Float64Histogram, name, text string) {
+		var err error
+		*dst, err = tel.Meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(text),
+			metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .1, .25, .5, 1, 2, 3, 5, 10, 30, 60, 300, 1800))
+		errs = append(errs, err)
+	}
+	counter(&w.landed, "flashsale.inventory.landed", "{reservation}", "Reservations entered into the ledger.")
+	counter(&w.refused, "flashsale.inventory.refused", "{reservation}", "Reservations that the gate took and the ledger refused.")
+	counter(&w.closed, "flashsale.inventory.restored", "{reservation}", "Reservations whose pieces went back into the stock.")
+	counter(&w.rebuilt, "flashsale.inventory.gate.rebuilds", "{gate}", "Gates built from the tables, first fillings included.")
+	counter(&w.resettled, "flashsale.inventory.gate.resettled", "{reservation}", "Rows settled again after a refusal or a change of Redis's master.")
+	counter(&w.incidents, "flashsale.inventory.incidents", "{incident}", "What must not happen and did; each is in the log.")
+	seconds(&w.lag, "flashsale.inventory.landing.lag", "From the gate's yes to the ledger's.")
+	seconds(&w.lateness, "flashsale.inventory.close.lateness", "From the end of the pay window to the restored stock.")
+	var err error
+	w.letters, err = tel.Meter.Int64Gauge("flashsale.inventory.dead_letters.open", metric.WithUnit("{letter}"), metric.WithDescription("Dead letters that wait for a person."))
+	return w, errors.Join(append(errs, err)...)
+}
+
+// Span implements core.Watch.
+func (w *Watch) Span(ctx context.Context, name string, database bool) (context.Context, func(error)) {
+	if database {
+		return w.tel.Span(ctx, name, trace.SpanKindClient, attribute.String("db.system", w.system), attribute.String("db.system.name", w.system))
+	}
+	return w.tel.Span(ctx, name, trace.SpanKindInternal)
+}
+
+// Landed implements core.Watch.
+func (w *Watch) Landed(ctx context.Context, n int, lags []time.Duration) {
+	if n > 0 {
+		w.landed.Add(ctx, int64(n))
+	}
+	for _, d := range lags {
+		w.lag.Record(ctx, max(0, d.Seconds()))
+	}
+}
+
+// Refused implements core.Watch.
+func (w *Watch) Refused(ctx context.Context, reason string, n int) {
+	w.refused.Add(ctx, int64(n), metric.WithAttributes(telemetry.AttrReason.String(reason)))
+}
+
+// Closed implements core.Watch.
+func (w *Watch) Closed(ctx context.Context, n int, lateness time.Duration) {
+	w.closed.Add(ctx, int64(n))
+	w.lateness.Record(ctx, max(0, lateness.Seconds()))
+}
+
+// Rebuilt implements core.Watch.
+func (w *Watch) Rebuilt(ctx context.Context, activityID string) {
+	w.rebuilt.Add(ctx, 1)
+	w.tel.Log.InfoContext(ctx, "gate filled from the tables", "activity_id", activityID)
+}
+
+// Resettled implements core.Watch.
+func (w *Watch) Resettled(ctx context.Context, activityID string, rows int) {
+	if rows == 0 {
+		return
+	}
+	w.resettled.Add(ctx, int64(rows))
+	w.tel.Log.InfoContext(ctx, "gate told again what the ledger holds", "activity_id", activityID, "rows", rows)
+}
+
+// Incident implements core.Watch.
+func (w *Watch) Incident(ctx context.Context, what string, attrs ...any) {
+	w.incidents.Add(ctx, 1)
+	w.tel.Log.ErrorContext(ctx, what, attrs...)
+}
+
+// Info implements core.Watch.
+func (w *Watch) Info(ctx context.Context, what string, attrs ...any) {
+	w.tel.Log.InfoContext(ctx, what, attrs...)
+}
+
+// Warn implements core.Watch.
+func (w *Watch) Warn(ctx context.Context, what string, err error) {
+	w.tel.Log.WarnContext(ctx, what, "error", err)
+}
+
+// OpenLetters tells how many dead letters wait.
+func (w *Watch) OpenLetters(ctx context.Context, n int64) { w.letters.Record(ctx, n) }

@@ -1,0 +1,148 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"gorm.io/gorm"
+
+	"flashsale.internal/pkg/auth"
+	"flashsale.internal/pkg/bus"
+	"flashsale.internal/pkg/lifecycle"
+	"flashsale.internal/pkg/lock"
+	"flashsale.internal/pkg/sqldb"
+	"flashsale.internal/pkg/stockgate"
+	"flashsale.internal/pkg/telemetry"
+	"flashsale.internal/services/inventory/internal/consumer"
+	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/gate"
+	"flashsale.internal/services/inventory/internal/httpapi"
+	"flashsale.internal/services/inventory/internal/orders"
+	"flashsale.internal/services/inventory/internal/publisher"
+	"flashsale.internal/services/inventory/internal/store"
+	"flashsale.internal/services/inventory/internal/watch"
+)
+
+// Deps is what the service works on. Whoever made it closes it, after the components have ended.
+type Deps struct {
+	DB        *gorm.DB
+	Redis     redis.UniversalClient
+	Bus       bus.Bus
+	Telemetry *telemetry.Telemetry
+	Now       func() time.Time  // nil for time.Now
+	Transport http.RoundTripper // of the calls to the order service; nil for the default
+}
+
+// Service is the inventory service.
+type Service struct {
+	cfg      Config
+	deps     Deps
+	core     *core.Service
+	watch    *watch.Watch
+	verifier *auth.Verifier
+	handler  http.Handler
+}
+
+// New puts the service together and starts nothing. None of its parts has to be there yet.
+func New(cfg Config, deps Deps) (*Service, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.Check(); err != nil {
+		return nil, err
+	}
+	if deps.DB == nil || deps.Redis == nil || deps.Bus == nil || deps.Telemetry == nil {
+		return nil, errors.New("inventory: DB, Redis, Bus and Telemetry are required")
+	}
+	if deps.Now == nil {
+		deps.Now = time.Now
+	}
+	tel := deps.Telemetry
+	verifier, err := auth.NewVerifier(cfg.Auth, nil)
+	if err != nil {
+		return nil, err
+	}
+	system := "mysql"
+	if sqldb.IsSQLite(deps.DB) {
+		system = "sqlite"
+	}
+	w, err := watch.New(tel, system)
+	if err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	s := &Service{cfg: cfg, deps: deps, watch: w, verifier: verifier}
+	s.core = core.New(core.Parts{
+		Store: store.New(deps.DB),
+		Gate: gate.New(stockgate.New(deps.Redis, stockgate.Options{OnBreaker: func(from, to string) {
+			tel.Log.Warn("breaker of the gate", "from", from, "to", to)
+		}})),
+		Pub:    publisher.New(deps.Bus, tel),
+		Orders: orders.New(cfg.OrderURL, cfg.Internal.Secret, tel.Transport(deps.Transport)),
+		Watch:  w,
+		Now:    deps.Now,
+		Timing: cfg.timing(),
+	})
+	s.handler = httpapi.NewMerchant(s.core, tel, verifier, httpapi.Rates{Read: cfg.ReadRate, Write: cfg.WriteRate}, deps.Now)
+	return s, nil
+}
+
+// Handler is the merchants' API.
+func (s *Service) Handler() http.Handler { return s.handler }
+
+// Ready is nil when callers may come. It never asks the database, Redis or the broker: without them calls are answered
+// 503, and taking the instance away would not help.
+func (s *Service) Ready() error { return nil }
+
+// tidyEvery is how often what is over is cleared away.
+const tidyEvery = time.Minute
+
+// Components are the loops in the background. Each survives the absence of database, Redis, broker and order service. The
+// sweepers run in one instance at a time, only to save work.
+func (s *Service) Components() []lifecycle.Component {
+	log := s.deps.Telemetry.Log
+	locker := lock.New(s.deps.Redis, log)
+	alone := func(name string, interval time.Duration, round func(ctx context.Context) error) lifecycle.Component {
+		return every("inventory "+name, interval, log, func(ctx context.Context) error {
+			err := locker.Do(ctx, "inventory "+name, func(ctx context.Context, _ int64) error { return round(ctx) })
+			if errors.Is(err, lock.ErrNotObtained) {
+				return nil
+			}
+			return err
+		})
+	}
+	return []lifecycle.Component{
+		s.verifier.Component(log),
+		alone("gate keeper", s.cfg.KeepEvery, s.core.KeepGates),
+		alone("order sweep", s.cfg.SweepEvery, func(ctx context.Context) error {
+			for { // until the backlog is worked off
+				if more, err := s.core.SweepOrders(ctx); err != nil || !more {
+					return err
+				}
+			}
+		}),
+		alone("journal sweep", s.cfg.SweepEvery, s.core.SweepGates),
+		alone("adjustment sweep", s.cfg.SweepEvery, s.core.SweepAdjustments),
+		alone("tidying", tidyEvery, func(ctx context.Context) error {
+			return errors.Join(s.core.TidyGates(ctx), s.core.Store.SweepKeys(ctx))
+		}),
+		every("inventory dead letter count", 5*time.Second, log, func(ctx context.Context) error {
+			n, err := s.core.Store.CountOpenLetters(ctx)
+			if err == nil {
+				s.watch.OpenLetters(ctx, n)
+			}
+			return err
+		}),
+		{Name: "inventory consumers", Run: s.consume},
+	}
+}
+
+// consume subscribes; the deliveries end with the bus, which waits for them.
+func (s *Service) consume(ctx context.Context) error {
+	if err := consumer.New(s.core, s.deps.Telemetry, s.deps.Now).Subscribe(s.deps.Bus, s.cfg.Consumers); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
