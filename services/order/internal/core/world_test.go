@@ -125,7 +125,7 @@ func (w *world) close(t testing.TB, reason string, sns ...string) []core.CloseRe
 }
 
 // outbox reads the order events that wait to be published.
-func (w *world) outbox(t testing.TB) []contract.OrderEvent {
+func (w *world) outbox(t helper) []contract.OrderEvent {
 	t.Helper()
 	var items []string
 	require.NoError(t, w.db.Table("outbox").Order("id").Pluck("item", &items).Error)
@@ -138,13 +138,13 @@ func (w *world) outbox(t testing.TB) []contract.OrderEvent {
 	return all
 }
 
-func (w *world) payments(t testing.TB, orderSN string) (list []payment) {
+func (w *world) payments(t helper, orderSN string) (list []payment) {
 	t.Helper()
 	require.NoError(t, w.db.Table("payments").Where("order_sn = ?", orderSN).Order("payment_id").Find(&list).Error)
 	return list
 }
 
-func (w *world) refunds(t testing.TB, orderSN string) (list []refund) {
+func (w *world) refunds(t helper, orderSN string) (list []refund) {
 	t.Helper()
 	require.NoError(t, w.db.Table("refunds").Where("order_sn = ?", orderSN).Find(&list).Error)
 	return list
@@ -315,4 +315,10 @@ func (p *provider) Refund(_ context.Context, id string, amount int64, _ string) 
 		return p.late(id)
 	}
 	return nil
+}
+
+// helper is what both a test and one run of a property are.
+type helper interface {
+	require.TestingT
+	Helper()
 }
