@@ -136,7 +136,7 @@ func (w *Watch) refresh(ctx context.Context, id string, levels map[string]Level,
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	// A reader may have been here meanwhile and know better.
-	if s.view == nil || s.view.levelAt.Before(at) {
+	if s.view == nil || !s.view.levelAt.After(at) {
 		s.view = &v
 	}
 }

@@ -1,0 +1,200 @@
+package core
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/contract"
+)
+
+// world fakes everything that the core asks for.
+type world struct {
+	mu sync.Mutex
+
+	sale     Sale
+	level    *Level // nil: no gate
+	hasSale  bool
+	ready    bool
+	offset   time.Duration // of Redis time
+	now      time.Time     // ours
+	err      error         // of every call to the gate and the catalogue
+	nowCalls int
+	reads    int // of levels
+
+	verdict  Verdict
+	asked    []Purchase
+	held     map[string]Reservation
+	lookups  int
+	buyer    []string
+	noLease  bool
+	next     uint64
+	paceErr  error
+	whenPace func()
+}
+
+func (w *world) Reserve(_ context.Context, _ string, p Purchase) (Verdict, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asked = append(w.asked, p)
+	if w.err != nil {
+		return Verdict{}, w.err
+	}
+	if w.level == nil {
+		return Verdict{}, ErrNoGate
+	}
+	v := w.verdict
+	if v.Outcome == Accepted || v.Outcome == Known {
+		v.Reservation = Reservation{ActivityID: "7", OrderSN: p.OrderSN, UserID: p.UserID, Lines: p.Lines, Status: StatusQueued}
+		w.held[p.OrderSN] = v.Reservation
+	}
+	return v, nil
+}
+
+func (w *world) Lookup(_ context.Context, _, orderSN string) (Reservation, bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lookups++
+	if w.err != nil {
+		return Reservation{}, false, w.err
+	}
+	if w.level == nil {
+		return Reservation{}, false, ErrNoGate
+	}
+	r, ok := w.held[orderSN]
+	return r, ok, nil
+}
+
+func (w *world) LookupAll(_ context.Context, _ string, sns []string) (map[string]Reservation, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lookups++
+	if w.err != nil {
+		return nil, w.err
+	}
+	found := map[string]Reservation{}
+	for _, sn := range sns {
+		if r, ok := w.held[sn]; ok {
+			found[sn] = r
+		}
+	}
+	return found, nil
+}
+
+func (w *world) Buyer(context.Context, string, string) ([]string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.level == nil {
+		return nil, ErrNoGate
+	}
+	return append([]string(nil), w.buyer...), w.err
+}
+
+func (w *world) Sale(context.Context, string) (Sale, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		return Sale{}, w.err
+	}
+	if !w.hasSale {
+		return Sale{}, ErrNoSale
+	}
+	return w.sale, nil
+}
+
+func (w *world) Sales(context.Context) ([]Sale, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return []Sale{w.sale}, w.err
+}
+
+func (w *world) Levels(_ context.Context, ids []string) (map[string]Level, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.reads++
+	if w.err != nil {
+		return nil, w.err
+	}
+	found := map[string]Level{}
+	for _, id := range ids {
+		if w.level != nil && id == "7" {
+			found[id] = *w.level
+		}
+	}
+	return found, nil
+}
+
+func (w *world) Ready(context.Context) (bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ready, w.err
+}
+
+func (w *world) Now(context.Context) (time.Time, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.nowCalls++
+	return w.now.Add(w.offset), w.err
+}
+
+func (w *world) Next(string) (string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.noLease {
+		return "", ErrNoLease
+	}
+	w.next++
+	return strconv.FormatUint(w.next, 10), nil
+}
+
+// Belongs fakes the gene: order numbers of a thousand and more belong to nobody.
+func (w *world) Belongs(orderSN, _ string) bool { return len(orderSN) < 4 }
+
+func (w *world) Wait(context.Context) error {
+	if w.whenPace != nil {
+		w.whenPace()
+	}
+	return w.paceErr
+}
+
+func (w *world) clock() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now
+}
+
+func (w *world) change(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f()
+}
+
+// pass lets time go by.
+func (w *world) pass(d time.Duration) { w.change(func() { w.now = w.now.Add(d) }) }
+
+var (
+	noon  = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	lines = []contract.Line{{SKUID: "1", Qty: 1}}
+)
+
+// newWorld is an open sale of one piece of SKU 1 and none of SKU 2.
+func newWorld(t *testing.T) (*world, *Service) {
+	t.Helper()
+	w := &world{
+		sale: Sale{ActivityID: "7", Title: "sale", StartsAt: noon.Add(-time.Hour), EndsAt: noon.Add(time.Hour), PerUserLimit: 1},
+		level: &Level{
+			State: StateOpen, StartsAt: noon.Add(-time.Hour), EndsAt: noon.Add(time.Hour),
+			Left: map[string]int64{"1": 1, "2": 0},
+		},
+		hasSale: true, ready: true, now: noon, held: map[string]Reservation{}, verdict: Verdict{Outcome: Accepted},
+	}
+	seal, err := NewSeal("new", "old")
+	require.NoError(t, err)
+	return w, NewService(Deps{
+		Gate: w, Watch: NewWatch(w, w.clock), Feed: NewFeed(w, 3), SNs: w, Seal: seal, Pace: w, CallerWait: time.Second,
+	})
+}

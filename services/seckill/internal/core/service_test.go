@@ -1,0 +1,314 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/contract"
+)
+
+// refused asserts the code and returns the refusal.
+func refused(t *testing.T, err error, code contract.Code) *contract.Refusal {
+	t.Helper()
+	var r *contract.Refusal
+	require.ErrorAs(t, err, &r)
+	require.Equal(t, code, r.Code, r.Error())
+	return r
+}
+
+func TestPathIsGivenOnlyWhileTheSaleIsOpenAndSomethingIsLeft(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(w *world)
+		code   contract.Code
+		member string
+	}{
+		"open":                    {func(*world) {}, "", ""},
+		"one SKU of two left":     {func(w *world) { w.level.Left["2"] = 0 }, "", ""},
+		"not started":             {func(w *world) { w.level.StartsAt = noon.Add(time.Second) }, contract.CodeActivityNotStarted, "starts_at"},
+		"over":                    {func(w *world) { w.level.EndsAt = noon }, contract.CodeActivityEnded, ""},
+		"ended by the merchant":   {func(w *world) { w.level.State = StateEnded }, contract.CodeActivityEnded, ""},
+		"paused":                  {func(w *world) { w.level.State = StatePaused }, contract.CodeActivityPaused, ""},
+		"not started, paused":     {func(w *world) { w.level.State, w.level.StartsAt = StatePaused, noon.Add(time.Hour) }, contract.CodeActivityPaused, ""},
+		"sold out":                {func(w *world) { w.level.Left["1"] = 0 }, contract.CodeSoldOut, ""},
+		"oversold by an adoption": {func(w *world) { w.level.Left["1"] = -2 }, contract.CodeSoldOut, ""},
+		"no gate, no sale":        {func(w *world) { w.level, w.hasSale = nil, false }, contract.CodeNotFound, ""},
+		"gate lost":               {func(w *world) { w.level = nil }, contract.CodeGateUnavailable, ""},
+		"redis not filled":        {func(w *world) { w.level, w.hasSale, w.ready = nil, false, false }, contract.CodeGateUnavailable, ""},
+		"redis away":              {func(w *world) { w.err = fmt.Errorf("%w: dial", ErrUnavailable) }, contract.CodeGateUnavailable, ""},
+		"no worker id":            {func(w *world) { w.noLease = true }, contract.CodeUnavailable, ""},
+		"too many":                {func(w *world) { w.paceErr = contract.Refuse(contract.CodeRateLimited, "") }, contract.CodeRateLimited, ""},
+		"redis is ahead of us":    {func(w *world) { w.offset, w.level.StartsAt = 2*time.Second, noon.Add(time.Second) }, "", ""},
+		"redis is behind us":      {func(w *world) { w.offset, w.level.StartsAt = -2*time.Second, noon.Add(-time.Second) }, contract.CodeActivityNotStarted, "starts_at"},
+		"paused while it waited":  {func(w *world) { w.whenPace = w.pauseIn(time.Second) }, contract.CodeActivityPaused, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, s := newWorld(t)
+			c.change(w)
+			p, err := s.IssuePath(t.Context(), "alice", "7")
+			if c.code != "" {
+				r := refused(t, err, c.code)
+				if c.member != "" {
+					require.Contains(t, r.Members, c.member)
+				}
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, noon.Add(w.offset).Add(PathTTL), p.ExpiresAt)
+			opened, err := s.Seal.openPath(p.Path, "7", "alice")
+			require.NoError(t, err)
+			require.Equal(t, p.OrderSN, opened.orderSN)
+		})
+	}
+}
+
+func (w *world) pauseIn(d time.Duration) func() {
+	return func() { w.change(func() { w.now, w.level.State = w.now.Add(d), StatePaused }) }
+}
+
+func mustPath(t *testing.T, s *Service, user string) IssuedPath {
+	t.Helper()
+	p, err := s.IssuePath(t.Context(), user, "7")
+	require.NoError(t, err)
+	return p
+}
+
+func TestEachVerdictHasItsCode(t *testing.T) {
+	until := noon.Add(time.Minute)
+	for name, c := range map[string]struct {
+		verdict Verdict
+		code    contract.Code
+		members map[string]any
+	}{
+		"not started":   {Verdict{Outcome: NotStarted, StartsAt: until}, contract.CodeActivityNotStarted, map[string]any{"starts_at": until}},
+		"ended":         {Verdict{Outcome: Ended}, contract.CodeActivityEnded, nil},
+		"paused":        {Verdict{Outcome: Paused}, contract.CodeActivityPaused, nil},
+		"sold out":      {Verdict{Outcome: SoldOut}, contract.CodeSoldOut, nil},
+		"may return":    {Verdict{Outcome: SoldOut, MayReturnUntil: until}, contract.CodeSoldOut, map[string]any{"may_return_until": until}},
+		"limit reached": {Verdict{Outcome: LimitReached, OrderSNs: []string{"1", "2"}}, contract.CodeLimitReached, map[string]any{"order_sn": "2", "order_sns": []string{"1", "2"}}},
+		"too much":      {Verdict{Outcome: LimitReached}, contract.CodeLimitReached, nil},
+		"journal full":  {Verdict{Outcome: JournalFull}, contract.CodeJournalFull, nil},
+		"unknown SKU":   {Verdict{Outcome: UnknownSKU}, contract.CodeInvalidRequest, nil},
+		"conflict":      {Verdict{Outcome: Conflict}, contract.CodeIdempotencyConflict, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, s := newWorld(t)
+			p := mustPath(t, s, "alice")
+			w.verdict = c.verdict
+			_, err := s.Purchase(t.Context(), "alice", "7", p.Path, lines)
+			require.Equal(t, c.members, refused(t, err, c.code).Members)
+		})
+	}
+	t.Run("unknown", func(t *testing.T) {
+		w, s := newWorld(t)
+		p := mustPath(t, s, "alice")
+		w.verdict = Verdict{}
+		_, err := s.Purchase(t.Context(), "alice", "7", p.Path, lines)
+		require.Equal(t, contract.CodeInternal, contract.CodeOf(err))
+	})
+}
+
+func TestUnknownSKUIsNamed(t *testing.T) {
+	w, s := newWorld(t)
+	p := mustPath(t, s, "alice")
+	w.verdict = Verdict{Outcome: UnknownSKU}
+	_, err := s.Purchase(t.Context(), "alice", "7", p.Path, []contract.Line{{SKUID: "1", Qty: 1}, {SKUID: "99", Qty: 1}})
+	require.Equal(t, "lines[1].sku_id", refused(t, err, contract.CodeInvalidRequest).Fields[0].Field)
+}
+
+func TestPurchaseIsAcceptedOnceAndThenKnown(t *testing.T) {
+	w, s := newWorld(t)
+	p := mustPath(t, s, "alice")
+	got, err := s.Purchase(t.Context(), "alice", "7", p.Path, lines)
+	require.NoError(t, err)
+	require.True(t, got.Fresh)
+	require.Equal(t, p.OrderSN, got.OrderSN)
+	require.Equal(t, StatusQueued, got.Status)
+	require.Equal(t, []Purchase{{OrderSN: p.OrderSN, UserID: "alice", Lines: lines}}, w.asked)
+	_, err = s.Seal.openTicket(got.Ticket, "7", p.OrderSN)
+	require.NoError(t, err)
+
+	w.verdict = Verdict{Outcome: Known}
+	again, err := s.Purchase(t.Context(), "alice", "7", p.Path, lines)
+	require.NoError(t, err)
+	require.False(t, again.Fresh)
+	require.Equal(t, got.OrderSN, again.OrderSN)
+}
+
+func TestForeignAndMalformedPathsReachNothing(t *testing.T) {
+	w, s := newWorld(t)
+	p := mustPath(t, s, "alice")
+	for name, try := range map[string][3]string{
+		"another buyer's":    {"bob", "7", p.Path},
+		"another activity's": {"alice", "8", p.Path},
+		"malformed":          {"alice", "7", "x"},
+	} {
+		_, err := s.Purchase(t.Context(), try[0], try[1], try[2], lines)
+		refused(t, err, contract.CodePathInvalid)
+		require.Empty(t, w.asked, name)
+	}
+	t.Run("order_sn of another buyer's gene", func(t *testing.T) {
+		token, err := s.Seal.path("7", "alice", "1234", noon.Add(time.Minute))
+		require.NoError(t, err)
+		_, err = s.Purchase(t.Context(), "alice", "7", token, lines)
+		refused(t, err, contract.CodePathInvalid)
+	})
+	require.Zero(t, w.lookups)
+}
+
+func TestExpiredPathAnswersOnlyWhatIsKnown(t *testing.T) {
+	w, s := newWorld(t)
+	used, unused := mustPath(t, s, "alice"), mustPath(t, s, "alice")
+	_, err := s.Purchase(t.Context(), "alice", "7", used.Path, lines)
+	require.NoError(t, err)
+	w.pass(PathTTL)
+
+	_, err = s.Purchase(t.Context(), "alice", "7", unused.Path, lines)
+	refused(t, err, contract.CodePathExpired)
+	got, err := s.Purchase(t.Context(), "alice", "7", used.Path, lines)
+	require.NoError(t, err)
+	require.Equal(t, used.OrderSN, got.OrderSN)
+	require.False(t, got.Fresh)
+	_, err = s.Purchase(t.Context(), "alice", "7", used.Path, []contract.Line{{SKUID: "1", Qty: 2}})
+	refused(t, err, contract.CodeIdempotencyConflict)
+	require.Len(t, w.asked, 1, "the gate is asked for the first purchase only")
+
+	w.change(func() { w.err = ErrUnavailable })
+	_, err = s.Purchase(t.Context(), "alice", "7", unused.Path, lines)
+	refused(t, err, contract.CodeGateUnavailable)
+}
+
+func TestSoldOutFlagSparesTheGate(t *testing.T) {
+	w, s := newWorld(t)
+	used, unused, stale := mustPath(t, s, "alice"), mustPath(t, s, "bob"), mustPath(t, s, "carol")
+	_, err := s.Purchase(t.Context(), "alice", "7", used.Path, lines)
+	require.NoError(t, err)
+	w.verdict = Verdict{Outcome: SoldOut, MayReturnUntil: noon.Add(time.Minute)}
+	_, err = s.Purchase(t.Context(), "bob", "7", unused.Path, lines)
+	refused(t, err, contract.CodeSoldOut)
+	require.Len(t, w.asked, 2)
+
+	w.change(func() {
+		w.level = &Level{State: StateOpen, StartsAt: w.level.StartsAt, EndsAt: w.level.EndsAt, Left: map[string]int64{"1": 0, "2": 0}}
+	})
+	s.Watch.look(t.Context())
+	_, err = s.Purchase(t.Context(), "bob", "7", unused.Path, lines)
+	require.Equal(t, noon.Add(time.Minute), refused(t, err, contract.CodeSoldOut).Members["may_return_until"])
+	got, err := s.Purchase(t.Context(), "alice", "7", used.Path, lines)
+	require.NoError(t, err)
+	require.Equal(t, used.OrderSN, got.OrderSN, "a known path is answered while sold out")
+	require.Len(t, w.asked, 2, "the flag and the look-up answer without a script call")
+	require.Equal(t, 2, w.lookups)
+
+	// A flag that has grown old is not used: the gate decides.
+	w.pass(flagAge + time.Millisecond)
+	w.change(func() { w.verdict = Verdict{Outcome: Accepted} })
+	_, err = s.Purchase(t.Context(), "carol", "7", stale.Path, lines)
+	require.NoError(t, err)
+
+	// Nor is it while the sale is not open: the gate has the right answer.
+	s.Watch.look(t.Context())
+	w.change(func() { w.level.State = StatePaused; w.verdict = Verdict{Outcome: Paused} })
+	w.pass(150 * time.Millisecond)
+	s.Watch.look(t.Context())
+	_, err = s.Purchase(t.Context(), "bob", "7", unused.Path, lines)
+	refused(t, err, contract.CodeActivityPaused)
+}
+
+func TestTroubleAtTheGateIsTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(w *world)
+		code   contract.Code
+	}{
+		"redis away":       {func(w *world) { w.err = fmt.Errorf("%w: x", ErrUnavailable) }, contract.CodeGateUnavailable},
+		"time-out":         {func(w *world) { w.err = context.DeadlineExceeded }, contract.CodeGateUnavailable},
+		"queue full":       {func(w *world) { w.err = ErrOverloaded }, contract.CodeOverloaded},
+		"broken":           {func(w *world) { w.err = errors.New("WRONGTYPE") }, contract.CodeInternal},
+		"unknown activity": {func(w *world) { w.level, w.hasSale = nil, false }, contract.CodeNotFound},
+		"gate lost":        {func(w *world) { w.level = nil }, contract.CodeGateUnavailable},
+		"redis not filled": {func(w *world) { w.level, w.hasSale, w.ready = nil, false, false }, contract.CodeGateUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, s := newWorld(t)
+			p := mustPath(t, s, "alice")
+			w.change(func() { c.change(w) })
+			_, err := s.Purchase(t.Context(), "alice", "7", p.Path, lines)
+			require.Equal(t, c.code, contract.CodeOf(err))
+			_, err = s.Reservation(t.Context(), "alice", "7", "1")
+			require.Equal(t, c.code, contract.CodeOf(err))
+		})
+	}
+}
+
+func TestReservationsAreToldToTheirBuyerOnly(t *testing.T) {
+	w, s := newWorld(t)
+	for _, sn := range []string{"8", "9", "10", "11"} {
+		w.held[sn] = Reservation{ActivityID: "7", OrderSN: sn, UserID: "alice", Status: StatusQueued}
+	}
+	w.held["12"] = Reservation{OrderSN: "12", UserID: "bob"}
+	w.buyer = []string{"8", "9", "10", "11", "12"}
+
+	_, err := s.Reservation(t.Context(), "alice", "7", "9")
+	require.NoError(t, err)
+	_, err = s.Reservation(t.Context(), "alice", "7", "12")
+	refused(t, err, contract.CodeNotFound)
+	_, err = s.Reservation(t.Context(), "alice", "7", "99")
+	refused(t, err, contract.CodeNotFound)
+
+	var seen []string
+	cursor := ""
+	for {
+		page, next, err := s.Reservations(t.Context(), "alice", "7", 2, cursor)
+		require.NoError(t, err)
+		for _, r := range page {
+			seen = append(seen, r.OrderSN)
+		}
+		if cursor = next; next == "" {
+			break
+		}
+	}
+	require.Equal(t, []string{"11", "10", "9", "8"}, seen, "latest first, by number")
+	_, _, err = s.Reservations(t.Context(), "alice", "7", 2, "x")
+	refused(t, err, contract.CodeInvalidRequest)
+}
+
+func TestActivitiesListsOpenAndScheduledOnes(t *testing.T) {
+	w, s := newWorld(t)
+	page, next, err := s.Activities(t.Context(), 20, "")
+	require.NoError(t, err)
+	require.Empty(t, next)
+	require.Len(t, page, 1)
+	require.Equal(t, StateOpen, page[0].State)
+
+	w.change(func() { w.level.State = StatePaused })
+	page, _, err = s.Activities(t.Context(), 20, "")
+	require.NoError(t, err)
+	require.Len(t, page, 1, "a second old at most")
+	w.pass(showAge + time.Millisecond)
+	page, _, err = s.Activities(t.Context(), 20, "")
+	require.NoError(t, err)
+	require.Empty(t, page)
+
+	w.pass(2 * showAge)
+	w.change(func() { w.ready = false })
+	_, _, err = s.Activities(t.Context(), 20, "")
+	refused(t, err, contract.CodeGateUnavailable)
+	w.change(func() { w.ready = true })
+	_, _, err = s.Activities(t.Context(), 20, "%%")
+	refused(t, err, contract.CodeInvalidRequest)
+}
+
+func TestCursorOfSalesComesBack(t *testing.T) {
+	s := Sale{ActivityID: "7", StartsAt: noon}
+	got, err := openCursor(cursorOf(s))
+	require.NoError(t, err)
+	require.False(t, earlier(s, got) || earlier(got, s))
+	for _, bad := range []string{"", "x", "MQ", cursorOf(Sale{ActivityID: "x"})} {
+		_, err := openCursor(bad)
+		require.Error(t, err, bad)
+	}
+}

@@ -1,0 +1,315 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.uber.org/goleak"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/stockgate"
+	"flashsale.internal/pkg/telemetry"
+	"flashsale.internal/services/seckill/internal/core"
+	"flashsale.internal/services/seckill/internal/relay"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// slow is a Redis whose calls take as long as the test wants.
+type slow struct {
+	mu     sync.Mutex
+	groups [][]stockgate.Request
+	err    error
+	hold   chan struct{} // calls wait until it is closed; nil: not at all
+	under  atomic.Int32  // calls under way
+	most   atomic.Int32
+}
+
+func (s *slow) Reserve(ctx context.Context, ref stockgate.Ref, asked []stockgate.Request) ([]stockgate.Verdict, error) {
+	s.most.Store(max(s.most.Load(), s.under.Add(1)))
+	defer s.under.Add(-1)
+	s.mu.Lock()
+	s.groups = append(s.groups, asked)
+	err := s.err
+	s.mu.Unlock()
+	if s.hold != nil {
+		select {
+		case <-s.hold:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", stockgate.ErrUnavailable, ctx.Err())
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	verdicts := make([]stockgate.Verdict, len(asked))
+	for i, r := range asked {
+		verdicts[i] = stockgate.Verdict{Outcome: stockgate.SoldOut}
+		// An even order_sn wins.
+		if n, _ := strconv.Atoi(r.OrderSN); n%2 == 0 {
+			verdicts[i] = stockgate.Verdict{Outcome: stockgate.Accepted, Entry: stockgate.Entry{
+				OrderSN: r.OrderSN, UserID: r.UserID, Lines: r.Lines, Status: stockgate.StatusQueued,
+			}}
+		}
+	}
+	return verdicts, nil
+}
+
+func (s *slow) Lookup(_ context.Context, _ stockgate.Ref, sns []string) (map[string]stockgate.Entry, error) {
+	if s.err != nil {
+		return nil, s.err
+	}
+	found := map[string]stockgate.Entry{}
+	for _, sn := range sns {
+		if sn != "404" {
+			found[sn] = stockgate.Entry{OrderSN: sn, UserID: "u", Status: stockgate.StatusCreated}
+		}
+	}
+	return found, nil
+}
+
+func (s *slow) Buyer(context.Context, stockgate.Ref, string) ([]string, error) {
+	return []string{"1"}, s.err
+}
+
+func (s *slow) calls() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.groups)
+}
+
+func newGate(t *testing.T, r *slow, o Options) *Gate {
+	t.Helper()
+	if o.CallTimeout == 0 {
+		o.CallTimeout = 5 * time.Second
+	}
+	if o.Queue == 0 {
+		o.Queue = 10_000
+	}
+	g, err := New(r, telemetry.Discard(t), o)
+	require.NoError(t, err)
+	t.Cleanup(func() { g.Close(context.Background()) })
+	return g
+}
+
+func purchase(n int) core.Purchase {
+	return core.Purchase{OrderSN: strconv.Itoa(n), UserID: "u" + strconv.Itoa(n), Lines: []contract.Line{{SKUID: "1", Qty: 1}}}
+}
+
+func TestManyCallersShareFewCallsAndEachGetsItsVerdict(t *testing.T) {
+	r := &slow{hold: make(chan struct{})}
+	woken := make(chan relay.Ref, 1000)
+	g := newGate(t, r, Options{Accepted: func(ref relay.Ref) { woken <- ref }})
+	const callers = 1000
+	var wg sync.WaitGroup
+	var waiting atomic.Int32
+	for n := 1; n <= callers; n++ {
+		wg.Go(func() {
+			waiting.Add(1)
+			v, err := g.Reserve(t.Context(), "7", purchase(n))
+			if err != nil {
+				t.Errorf("%d: %v", n, err)
+				return
+			}
+			won := v.Outcome == core.Accepted
+			if won != (n%2 == 0) || won && (v.Reservation.OrderSN != strconv.Itoa(n) || v.Reservation.ActivityID != "7") {
+				t.Errorf("%d got %+v", n, v)
+			}
+		})
+	}
+	require.Eventually(t, func() bool {
+		g.reserves.mu.Lock()
+		defer g.reserves.mu.Unlock()
+		q := g.reserves.queues["7"]
+		return q != nil && len(q.waiting)+r.sent() == callers
+	}, 5*time.Second, time.Millisecond)
+	close(r.hold)
+	wg.Wait()
+	require.LessOrEqual(t, r.calls(), 1+(callers+stockgate.MaxGroup-1)/stockgate.MaxGroup+1)
+	require.Equal(t, int32(1), r.most.Load(), "one call of a gate at a time")
+	require.Equal(t, relay.Ref{ActivityID: "7"}, <-woken)
+	require.LessOrEqual(t, len(woken), r.calls())
+	for _, group := range r.groups {
+		require.LessOrEqual(t, len(group), stockgate.MaxGroup)
+	}
+}
+
+// sent is how many callers the calls so far have taken.
+func (s *slow) sent() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, g := range s.groups {
+		n += len(g)
+	}
+	return n
+}
+
+func TestIdleGateAnswersAtOnceAndKeepsNoGoroutine(t *testing.T) {
+	r := &slow{}
+	g := newGate(t, r, Options{})
+	for n := range 5 {
+		_, err := g.Reserve(t.Context(), strconv.Itoa(n+1), purchase(2))
+		require.NoError(t, err)
+	}
+	require.Equal(t, 5, r.calls())
+	require.Eventually(t, func() bool {
+		g.reserves.mu.Lock()
+		defer g.reserves.mu.Unlock()
+		return len(g.reserves.queues) == 0
+	}, 5*time.Second, time.Millisecond)
+}
+
+func TestGatesDoNotWaitForEachOther(t *testing.T) {
+	r := &slow{hold: make(chan struct{})}
+	g := newGate(t, r, Options{})
+	var wg sync.WaitGroup
+	for n := 1; n <= 3; n++ {
+		wg.Go(func() { _, _ = g.Reserve(t.Context(), strconv.Itoa(n), purchase(n)) })
+	}
+	require.Eventually(t, func() bool { return r.under.Load() == 3 }, 5*time.Second, time.Millisecond)
+	close(r.hold)
+	wg.Wait()
+}
+
+func TestACallerWhoLeavesTakesNobodyAlong(t *testing.T) {
+	r := &slow{hold: make(chan struct{})}
+	g := newGate(t, r, Options{})
+	gone, leave := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		_, err := g.Reserve(gone, "7", purchase(2))
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("left with %v", err)
+		}
+	})
+	require.Eventually(t, func() bool { return r.under.Load() == 1 }, 5*time.Second, time.Millisecond)
+	for n := 4; n <= 20; n += 2 {
+		wg.Go(func() {
+			if v, err := g.Reserve(t.Context(), "7", purchase(n)); err != nil || v.Outcome != core.Accepted {
+				t.Errorf("%d: %v %v", n, v, err)
+			}
+		})
+	}
+	leave()
+	require.Eventually(t, func() bool {
+		g.reserves.mu.Lock()
+		defer g.reserves.mu.Unlock()
+		return len(g.reserves.queues["7"].waiting) == 9
+	}, 5*time.Second, time.Millisecond)
+	close(r.hold)
+	wg.Wait()
+}
+
+func TestQueueIsBounded(t *testing.T) {
+	r := &slow{hold: make(chan struct{})}
+	g := newGate(t, r, Options{Queue: 2})
+	var wg sync.WaitGroup
+	ask := func() { wg.Go(func() { _, _ = g.Reserve(t.Context(), "7", purchase(2)) }) }
+	ask()
+	require.Eventually(t, func() bool { return r.under.Load() == 1 }, 5*time.Second, time.Millisecond)
+	ask()
+	ask()
+	require.Eventually(t, func() bool {
+		g.reserves.mu.Lock()
+		defer g.reserves.mu.Unlock()
+		return len(g.reserves.queues["7"].waiting) == 2
+	}, 5*time.Second, time.Millisecond)
+	_, err := g.Reserve(t.Context(), "7", purchase(2))
+	require.ErrorIs(t, err, core.ErrOverloaded)
+	close(r.hold)
+	wg.Wait()
+}
+
+func TestACallThatHangsEndsByItsOwnTime(t *testing.T) {
+	r := &slow{hold: make(chan struct{})}
+	defer close(r.hold)
+	g := newGate(t, r, Options{CallTimeout: 20 * time.Millisecond})
+	_, err := g.Reserve(t.Context(), "7", purchase(2))
+	require.ErrorIs(t, err, core.ErrUnavailable)
+}
+
+func TestErrorsAreToldInTheWordsOfTheCore(t *testing.T) {
+	for in, want := range map[error]error{
+		stockgate.ErrNoGate:      core.ErrNoGate,
+		stockgate.ErrNoSale:      core.ErrNoSale,
+		stockgate.ErrUnavailable: core.ErrUnavailable,
+	} {
+		g := newGate(t, &slow{err: in}, Options{})
+		_, err := g.Reserve(t.Context(), "7", purchase(2))
+		require.ErrorIs(t, err, want)
+		_, _, err = g.Lookup(t.Context(), "7", "1")
+		require.ErrorIs(t, err, want)
+		_, err = g.LookupAll(t.Context(), "7", []string{"1"})
+		require.ErrorIs(t, err, want)
+		_, err = g.Buyer(t.Context(), "7", "u")
+		require.ErrorIs(t, err, want)
+	}
+}
+
+func TestLookup(t *testing.T) {
+	g := newGate(t, &slow{}, Options{})
+	got, ok, err := g.Lookup(t.Context(), "7", "1")
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, core.StatusCreated, got.Status)
+	_, ok, err = g.Lookup(t.Context(), "7", "404")
+	require.NoError(t, err)
+	require.False(t, ok)
+}
+
+func TestAPanicReachesTheCallersOnly(t *testing.T) {
+	g := grouper[int, int]{timeout: time.Second, maxGroup: 1, maxQueue: 1, maxKeys: 1, call: func(context.Context, string, []int) ([]int, error) {
+		panic("boom")
+	}}
+	_, err := g.do(t.Context(), "k", 1)
+	require.ErrorContains(t, err, "boom")
+	g.call = func(context.Context, string, []int) ([]int, error) { return nil, nil }
+	require.Eventually(t, func() bool {
+		_, err = g.do(t.Context(), "k", 1)
+		return err != nil && !errors.Is(err, core.ErrOverloaded)
+	}, time.Second, time.Millisecond)
+	require.ErrorContains(t, err, "0 answers for 1 callers")
+	g.close(t.Context())
+	_, err = g.do(t.Context(), "k", 1)
+	require.ErrorIs(t, err, core.ErrOverloaded)
+}
+
+func TestClosedGateTakesNobody(t *testing.T) {
+	r := &slow{}
+	g := newGate(t, r, Options{})
+	g.Close(t.Context())
+	_, err := g.Reserve(t.Context(), "7", purchase(2))
+	require.ErrorIs(t, err, core.ErrOverloaded)
+	require.Zero(t, r.calls())
+}
+
+// The journal entry continues the span in which its buyer waits, and the shared call shows in each buyer's trace.
+func TestEachCallersTraceGoesThroughTheGate(t *testing.T) {
+	tel, spans := telemetry.Recording()
+	r := &slow{}
+	g, err := New(r, tel, Options{CallTimeout: time.Second, Queue: 10})
+	require.NoError(t, err)
+	ctx, end := tel.Span(t.Context(), "POST", 0)
+	_, err = g.Reserve(ctx, "7", purchase(2))
+	end(nil)
+	require.NoError(t, err)
+	g.Close(t.Context())
+
+	byName := map[string]tracetest.SpanStub{}
+	for _, s := range tracetest.SpanStubsFromReadOnlySpans(spans.Ended()) {
+		byName[s.Name] = s
+	}
+	wait, call := byName["gate reserve"], byName["redis reserve"]
+	require.Equal(t, byName["POST"].SpanContext.SpanID(), wait.Parent.SpanID())
+	require.Equal(t, wait.SpanContext.SpanID(), call.Parent.SpanID())
+	require.Contains(t, r.groups[0][0].Traceparent, wait.SpanContext.SpanID().String())
+}
