@@ -64,7 +64,7 @@ type Options struct {
 // endpoint is set (OTEL_EXPORTER_OTLP_ENDPOINT) or OTEL_TRACES_EXPORTER asks for it, else nowhere; metrics always on
 // the Prometheus page, and pushed too when OTEL_METRICS_EXPORTER says otlp or console. An exporter whose other side is
 // absent never holds up the service.
-func Setup(ctx context.Context, service, version string, o Options) (*Telemetry, error) {
+func Setup(ctx context.Context, service, version string, o Options) (t *Telemetry, err error) {
 	w := o.LogWriter
 	if w == nil {
 		w = os.Stdout
@@ -100,6 +100,11 @@ func Setup(ctx context.Context, service, version string, o Options) (*Telemetry,
 		traceOpts = append(traceOpts, sdktrace.WithBatcher(exporter))
 	}
 	tp := sdktrace.NewTracerProvider(traceOpts...)
+	defer func() {
+		if err != nil {
+			_ = tp.Shutdown(context.WithoutCancel(ctx)) // nothing was recorded yet, so that it does not wait
+		}
+	}()
 
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -120,7 +125,7 @@ func Setup(ctx context.Context, service, version string, o Options) (*Telemetry,
 		return nil, fmt.Errorf("runtime metrics: %w", err)
 	}
 
-	t := assemble(service, log, tp, mp)
+	t = assemble(service, log, tp, mp)
 	t.gatherer = registry
 	t.Metrics = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 	t.shutdown = func(ctx context.Context) error { return errors.Join(tp.Shutdown(ctx), mp.Shutdown(ctx)) }
