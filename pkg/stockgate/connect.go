@@ -28,7 +28,6 @@ func Connect(addrs []string, db int, tune ...func(*redis.UniversalOptions)) redi
 		MaxRedirects:    3,
 
 		PoolSize:        32,
-		MinIdleConns:    2,
 		PoolTimeout:     500 * time.Millisecond,
 		ConnMaxIdleTime: 5 * time.Minute,
 

@@ -1,0 +1,119 @@
+package stockgate
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAdjustOncePerID(t *testing.T) {
+	eachServer(t, Options{}, func(t *testing.T, e *env) {
+		ctx := t.Context()
+		e.open(openConfig(), 5)
+		adjust := func(id string, delta int64, force bool) error {
+			err := e.Adjust(ctx, e.ref, Adjustment{ID: id, SKUID: "1", Delta: delta, Force: force})
+			e.check()
+			return err
+		}
+		undo := func(id string) {
+			require.NoError(t, e.UndoAdjust(ctx, e.ref, id))
+			e.check()
+		}
+		have := func(left, total int64) {
+			t.Helper()
+			c := e.counts("1")
+			require.Equal(t, []int64{left, total}, []int64{c.Left, c.Total})
+		}
+		for range 2 {
+			require.NoError(t, adjust("up", 3, false))
+			have(8, 8)
+		}
+		require.ErrorIs(t, adjust("up", 4, false), ErrAdjustmentConflict)
+		require.ErrorIs(t, adjust("down", -9, false), ErrInsufficient)
+		have(8, 8)
+		require.NoError(t, adjust("down", -8, false))
+		have(0, 0)
+		require.NoError(t, adjust("down", -8, true), "the same step again, without the condition")
+		have(0, 0)
+		for range 2 {
+			undo("down")
+			have(8, 8)
+		}
+		e.reserve("1", "ann", lines(1))
+		require.ErrorIs(t, adjust("down", -8, false), ErrInsufficient, "the condition holds for each attempt anew")
+		require.NoError(t, adjust("down", -8, true))
+		have(-1, 0)
+		require.NoError(t, adjust("down", -8, true))
+		have(-1, 0)
+		undo("down")
+		undo("up")
+		have(4, 5)
+		undo("never") // and an attempt that is still on its way must not count
+		require.NoError(t, adjust("never", 2, false))
+		have(6, 7)
+		require.ErrorIs(t, e.Adjust(ctx, e.ref, Adjustment{ID: "x", SKUID: "9", Delta: 1}), ErrUnknownSKU)
+	})
+}
+
+// TestLateAttemptsOfAnAdjustmentDoNothing plays commands that Redis carries out after their caller has given up on them.
+func TestLateAttemptsOfAnAdjustmentDoNothing(t *testing.T) {
+	eachServer(t, Options{}, func(t *testing.T, e *env) {
+		ctx := t.Context()
+		e.open(openConfig(), 5)
+		read := func() (life, stored string) {
+			life = e.rdb.HGet(ctx, e.ref.key("gate"), "life").Val()
+			return life, e.rdb.HGet(ctx, e.ref.key("adjusted"), "a").Val()
+		}
+		send := func(life, stored string, step ...any) any {
+			answer, err := e.run(ctx, scriptAdjust, e.ref, append([]any{"a", life, stored}, step...)...)
+			require.NoError(t, err)
+			e.check()
+			return answer
+		}
+		a := Adjustment{ID: "a", SKUID: "1", Delta: -2}
+		life, fresh := read()
+		require.NoError(t, e.Adjust(ctx, e.ref, a))
+		_, applied := read()
+		require.Equal(t, "ok", send(life, fresh, "apply", "1", "-2", "0"), "a retry of the same attempt")
+		require.NoError(t, e.UndoAdjust(ctx, e.ref, "a"))
+		require.Equal(t, "stale", send(life, fresh, "apply", "1", "-2", "0"))
+		require.Equal(t, int64(5), e.counts("1").Left)
+		require.NoError(t, e.Adjust(ctx, e.ref, a))
+		require.Equal(t, "stale", send(life, applied, "undo"), "an undo of the first round must not undo the second")
+		require.Equal(t, int64(3), e.counts("1").Left)
+
+		e.wipe()
+		e.open(openConfig(), 5)
+		require.Equal(t, "stale", send(life, fresh, "apply", "1", "-2", "0"), "meant for a gate that is gone")
+		require.Equal(t, int64(5), e.counts("1").Left)
+	})
+}
+
+func TestAdjustmentsInTheFiguresAreKnown(t *testing.T) {
+	eachServer(t, Options{}, func(t *testing.T, e *env) {
+		ctx := t.Context()
+		require.NoError(t, e.Preload(ctx, e.ref, Snapshot{Config: openConfig(), Stock: map[string]int64{"1": 5},
+			Totals: map[string]int64{"1": 5}, Adjusted: []string{"17", "18"}}))
+		require.NoError(t, e.Adjust(ctx, e.ref, Adjustment{ID: "17", SKUID: "1", Delta: -2}))
+		require.NoError(t, e.UndoAdjust(ctx, e.ref, "18"))
+		require.Equal(t, Counts{Left: 5, Total: 5}, e.counts("1"))
+		require.NoError(t, e.Adjust(ctx, e.ref, Adjustment{ID: "19", SKUID: "1", Delta: -2}))
+		require.Equal(t, Counts{Left: 3, Total: 3}, e.counts("1"))
+	})
+}
+
+func TestMalformedAdjustmentsNeverReachRedis(t *testing.T) {
+	ctx, g, ref := t.Context(), New(nil, Options{}), Ref{ActivityID: "1"}
+	for _, a := range []Adjustment{
+		{ID: "", SKUID: "1", Delta: 1},
+		{ID: strings.Repeat("a", maxAdjustmentID+1), SKUID: "1", Delta: 1},
+		{ID: "a|b", SKUID: "1", Delta: 1},
+		{ID: "a", SKUID: "x", Delta: 1},
+		{ID: "a", SKUID: "1", Delta: 0},
+		{ID: "a", SKUID: "1", Delta: 1 << 40},
+	} {
+		require.Error(t, g.Adjust(ctx, ref, a))
+	}
+	require.Error(t, g.UndoAdjust(ctx, ref, "A B"))
+}

@@ -1,0 +1,336 @@
+package stockgate
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+var (
+	clusterAddr string       // a Redis Cluster of one node, which refuses scripts that mix slots
+	activitySeq atomic.Int64 // unique activity ids, also across runs against a server that keeps its data
+)
+
+func TestMain(m *testing.M) {
+	activitySeq.Store(time.Now().UnixNano())
+	stop, err := startCluster()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "these tests need redis-server 7 on the PATH; `make test` installs and starts what they need:", err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	stop()
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+func startCluster() (stop func(), err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	if err := l.Close(); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "stockgate-cluster-")
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command("redis-server", "--port", strconv.Itoa(port), "--cluster-port", strconv.Itoa(port+1),
+		"--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no", "--cluster-enabled", "yes")
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	stop = func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		_ = os.RemoveAll(dir)
+	}
+	clusterAddr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	rdb := redis.NewClient(&redis.Options{Addr: clusterAddr})
+	defer func() { _ = rdb.Close() }()
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		err = rdb.ClusterAddSlotsRange(context.Background(), 0, 16383).Err()
+		if err == nil || strings.Contains(err.Error(), "already busy") {
+			break
+		}
+		if time.Now().After(deadline) {
+			stop()
+			return nil, err
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		info, err := rdb.ClusterInfo(context.Background()).Result()
+		if err == nil && strings.Contains(info, "cluster_state:ok") {
+			return stop, nil
+		}
+		if time.Now().After(deadline) {
+			stop()
+			return nil, fmt.Errorf("cluster does not come up: %s %w", info, err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// env is one gate on one kind of server.
+type env struct {
+	*Gate
+	t   testing.TB
+	rdb redis.UniversalClient
+	ref Ref
+}
+
+func newEnv(t testing.TB, rdb redis.UniversalClient, opts Options) *env {
+	return &env{Gate: New(rdb, opts), t: t, rdb: rdb, ref: Ref{ActivityID: strconv.FormatInt(activitySeq.Add(1), 10)}}
+}
+
+// realRedis is the server that `make test` starts.
+func realRedis(t testing.TB) redis.UniversalClient {
+	addrs := os.Getenv("REDIS_ADDRS")
+	if addrs == "" {
+		addrs = "127.0.0.1:16379"
+	}
+	rdb := Connect(strings.Split(addrs, ","), 1)
+	t.Cleanup(func() { _ = rdb.Close() })
+	require.NoErrorf(t, rdb.Ping(t.Context()).Err(), "no Redis at %s (REDIS_ADDRS); run `make test`, which starts one", addrs)
+	return rdb
+}
+
+func miniRedis(t testing.TB) redis.UniversalClient {
+	m := miniredis.RunT(t)
+	rdb := Connect([]string{m.Addr()}, 1)
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+func clusterRedis(t testing.TB) redis.UniversalClient {
+	rdb := Connect([]string{clusterAddr}, 0, func(o *redis.UniversalOptions) { o.IsClusterMode = true })
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+// eachServer runs a test on Redis, on a Redis Cluster and on miniredis.
+func eachServer(t *testing.T, opts Options, test func(t *testing.T, e *env)) {
+	for _, server := range []struct {
+		name    string
+		connect func(testing.TB) redis.UniversalClient
+	}{{"redis", realRedis}, {"cluster", clusterRedis}, {"miniredis", miniRedis}} {
+		t.Run(server.name, func(t *testing.T) {
+			e := newEnv(t, server.connect(t), opts)
+			t.Cleanup(func() { e.wipe() })
+			test(t, e)
+		})
+	}
+}
+
+// wipe removes everything of the gate, as a Redis that lost its data.
+func (e *env) wipe() {
+	ctx := context.Background()
+	require.NoError(e.t, e.rdb.Del(ctx, e.ref.keys()...).Err())
+	require.NoError(e.t, e.rdb.SRem(ctx, keyActivities, e.ref.String()).Err())
+}
+
+// openConfig is a sale that began an hour ago and lasts for another one.
+func openConfig() Config {
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	return Config{State: GateOpen, StartsAt: now.Add(-time.Hour), EndsAt: now.Add(time.Hour), PerUserLimit: 2, Version: 1}
+}
+
+// open preloads a gate with pieces of SKU 1 and, when given, of SKU 2.
+func (e *env) open(c Config, stock ...int64) {
+	e.t.Helper()
+	s := Snapshot{Config: c, Stock: map[string]int64{}, Totals: map[string]int64{}}
+	for i, n := range stock {
+		sku := strconv.Itoa(i + 1)
+		s.Stock[sku], s.Totals[sku] = n, n
+	}
+	require.NoError(e.t, e.Preload(e.t.Context(), e.ref, s))
+	e.check()
+}
+
+func lines(qty ...int64) []Line {
+	var ls []Line
+	for i, n := range qty {
+		if n > 0 {
+			ls = append(ls, Line{SKUID: strconv.Itoa(i + 1), Qty: n})
+		}
+	}
+	return ls
+}
+
+func (e *env) reserve(sn, user string, ls []Line) Verdict {
+	e.t.Helper()
+	vs, err := e.Reserve(e.t.Context(), e.ref, []Request{{OrderSN: sn, UserID: user, Lines: ls}})
+	require.NoError(e.t, err)
+	e.check()
+	return vs[0]
+}
+
+func (e *env) settle(sn, user string, ls []Line, step Step) {
+	e.t.Helper()
+	s := Settlement{OrderSN: sn, UserID: user, Lines: ls, Step: step}
+	if step == StepCreated {
+		s.ExpiresAt = deadline
+	}
+	require.NoError(e.t, e.Settle(e.t.Context(), e.ref, []Settlement{s}))
+	e.check()
+}
+
+// deadline is when pay windows of these tests end.
+var deadline = time.Now().Add(10 * time.Minute).UTC().Truncate(time.Millisecond)
+
+func (e *env) release(sn, user string, ls []Line, reason string) {
+	e.t.Helper()
+	require.NoError(e.t, e.Release(e.t.Context(), e.ref, []Ending{{OrderSN: sn, UserID: user, Lines: ls, Reason: reason}}))
+	e.check()
+}
+
+func (e *env) drop(sn, user string, ls []Line, reason string) {
+	e.t.Helper()
+	require.NoError(e.t, e.Drop(e.t.Context(), e.ref, []Ending{{OrderSN: sn, UserID: user, Lines: ls, Reason: reason}}))
+	e.check()
+}
+
+func (e *env) entry(sn string) Entry {
+	e.t.Helper()
+	found, err := e.Lookup(e.t.Context(), e.ref, []string{sn})
+	require.NoError(e.t, err)
+	require.Contains(e.t, found, sn)
+	return found[sn]
+}
+
+func (e *env) counts(sku string) Counts {
+	e.t.Helper()
+	a, err := e.Audit(e.t.Context(), e.ref)
+	require.NoError(e.t, err)
+	return a.SKUs[sku]
+}
+
+// image is a gate read key by key, past the scripts.
+type image struct {
+	gate     map[string]string
+	entries  map[string]Entry
+	journals map[string]string // order_sn -> id of its message, of entries that have one
+	buyers   map[string]string
+	unlanded []string
+	ended    []string
+}
+
+func (e *env) image() image {
+	e.t.Helper()
+	ctx := context.Background()
+	p := e.rdb.TxPipeline()
+	gate, held, buyers := p.HGetAll(ctx, e.ref.key("gate")), p.HGetAll(ctx, e.ref.key("held")), p.HGetAll(ctx, e.ref.key("buyers"))
+	unlanded, ended := p.ZRange(ctx, e.ref.key("unlanded"), 0, -1), p.ZRange(ctx, e.ref.key("ended"), 0, -1)
+	_, err := p.Exec(ctx)
+	require.NoError(e.t, err)
+	im := image{gate: gate.Val(), entries: map[string]Entry{}, journals: map[string]string{}, buyers: buyers.Val(),
+		unlanded: unlanded.Val(), ended: ended.Val()}
+	for sn, stored := range held.Val() {
+		im.entries[sn], err = decodeEntry(sn, stored)
+		require.NoError(e.t, err)
+		if id := strings.Split(stored, "|")[7]; id != "" {
+			im.journals[sn] = id
+		}
+	}
+	slices.Sort(im.unlanded)
+	slices.Sort(im.ended)
+	return im
+}
+
+// check recomputes everything that follows from the entries and compares it with what the gate says: left + held + sold =
+// total for each SKU, the other counters, every buyer's record and both indexes. It gives back what it has read.
+func (e *env) check() image {
+	e.t.Helper()
+	im := e.image()
+	if len(im.gate) == 0 {
+		return im
+	}
+	want := map[string]int64{"held": 0}
+	var unlanded, ended []string
+	pieces, held, gone := map[string]int64{}, map[string][]string{}, map[string][]string{}
+	for sn, en := range im.entries {
+		if en.terminal() {
+			ended = append(ended, sn)
+			gone[en.UserID] = append(gone[en.UserID], sn)
+			continue
+		}
+		held[en.UserID] = append(held[en.UserID], sn)
+		queued := en.Status == StatusQueued && !en.Landed
+		if queued {
+			unlanded = append(unlanded, sn)
+		}
+		for _, l := range en.Lines {
+			pieces[en.UserID] += l.Qty
+			if en.Status == StatusPaid {
+				want["p:"+l.SKUID] += l.Qty
+				continue
+			}
+			want["h:"+l.SKUID] += l.Qty
+			want["held"] += l.Qty
+			if queued {
+				want["u:"+l.SKUID] += l.Qty
+				if im.journals[sn] != "" {
+					want["j:"+l.SKUID] += l.Qty
+				}
+			}
+		}
+	}
+	number := func(field string) int64 {
+		n, err := strconv.ParseInt("0"+im.gate[field], 10, 64)
+		if strings.HasPrefix(im.gate[field], "-") {
+			n, err = strconv.ParseInt(im.gate[field], 10, 64)
+		}
+		require.NoError(e.t, err, field)
+		return n
+	}
+	for field := range im.gate {
+		kind, sku, _ := strings.Cut(field, ":")
+		switch kind {
+		case "h", "p", "u", "j", "held":
+			require.Equal(e.t, want[field], number(field), "counter %s", field)
+			delete(want, field)
+		case "s":
+			require.Equal(e.t, number("t:"+sku), number("s:"+sku)+number("h:"+sku)+number("p:"+sku), "SKU %s does not add up", sku)
+		}
+	}
+	for field, n := range want {
+		require.Zero(e.t, n, "counter %s is missing", field)
+	}
+	slices.Sort(unlanded)
+	slices.Sort(ended)
+	require.Equal(e.t, unlanded, append([]string(nil), im.unlanded...), "index of unlanded entries")
+	require.Equal(e.t, ended, append([]string(nil), im.ended...), "index of ended entries")
+	for user, record := range im.buyers {
+		f := strings.Split(record, "|")
+		require.Len(e.t, f, 3)
+		require.Equal(e.t, strconv.FormatInt(pieces[user], 10), f[0], "pieces of buyer %s", user)
+		require.ElementsMatch(e.t, held[user], splitIDs(f[1]), "what buyer %s holds", user)
+		require.Subset(e.t, gone[user], splitIDs(f[2]), "what buyer %s held", user)
+		require.LessOrEqual(e.t, len(splitIDs(f[2])), maxEnded)
+	}
+	for user := range held {
+		require.Contains(e.t, im.buyers, user)
+	}
+	return im
+}

@@ -1,0 +1,325 @@
+package stockgate
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/stretchr/testify/require"
+)
+
+func TestNothingHappensWithoutAGate(t *testing.T) {
+	eachServer(t, Options{}, func(t *testing.T, e *env) {
+		ctx, ending := t.Context(), []Ending{{OrderSN: "1", UserID: "ann", Lines: lines(1), Reason: "expired"}}
+		for name, do := range map[string]func() error{
+			"reserve": func() error {
+				_, err := e.Reserve(ctx, e.ref, []Request{{OrderSN: "1", UserID: "ann", Lines: lines(1)}})
+				return err
+			},
+			"configure": func() error { return e.Configure(ctx, e.ref, openConfig()) },
+			"settle": func() error {
+				return e.Settle(ctx, e.ref, []Settlement{{OrderSN: "1", UserID: "ann", Lines: lines(1), Step: StepPaid}})
+			},
+			"release":   func() error { return e.Release(ctx, e.ref, ending) },
+			"drop":      func() error { return e.Drop(ctx, e.ref, ending) },
+			"rejournal": func() error { _, err := e.Rejournal(ctx, e.ref, []string{"1"}); return err },
+			"adjust":    func() error { return e.Adjust(ctx, e.ref, Adjustment{ID: "a", SKUID: "1", Delta: 1}) },
+			"undo":      func() error { return e.UndoAdjust(ctx, e.ref, "a") },
+			"lookup":    func() error { _, err := e.Lookup(ctx, e.ref, []string{"1"}); return err },
+			"buyer":     func() error { _, err := e.Buyer(ctx, e.ref, "ann"); return err },
+			"audit":     func() error { _, err := e.Audit(ctx, e.ref); return err },
+			"unlanded":  func() error { _, err := e.Unlanded(ctx, e.ref, time.Now(), 1); return err },
+			"entries":   func() error { _, _, err := e.Entries(ctx, e.ref, 0, 1); return err },
+			"trim":      func() error { _, err := e.Trim(ctx, e.ref, 1); return err },
+			"left":      func() error { _, _, err := e.Left(ctx, e.ref); return err },
+		} {
+			require.ErrorIs(t, do(), ErrNoGate, name)
+		}
+		n, err := e.rdb.Exists(ctx, e.ref.keys()...).Result()
+		require.NoError(t, err)
+		require.Zero(t, n)
+	})
+}
+
+func TestConfigureObeysTheVersion(t *testing.T) {
+	eachServer(t, Options{}, func(t *testing.T, e *env) {
+		ctx, c := t.Context(), openConfig()
+		c.Version = 5
+		e.open(c, 3)
+		paused := c
+		paused.State, paused.Version = GatePaused, 6
+		for range 2 {
+			require.NoError(t, e.Configure(ctx, e.ref, paused))
+			require.Equal(t, Paused, e.reserve("1", "ann", lines(1)).Outcome)
+		}
+		require.ErrorIs(t, e.Configure(ctx, e.ref, c), ErrVersion)
+		require.Equal(t, Paused, e.reserve("1", "ann", lines(1)).Outcome)
+		c.Version, c.PerUserLimit = 7, 1
+		require.NoError(t, e.Configure(ctx, e.ref, c))
+		require.Equal(t, LimitReached, e.reserve("1", "ann", lines(2)).Outcome)
+		a, err := e.Audit(ctx, e.ref)
+		require.NoError(t, err)
+		require.Equal(t, c, a.Config)
+		c.State = "closed"
+		require.Error(t, e.Configure(ctx, e.ref, c))
+	})
+}
+
+func TestKeysExpireOnceOverAndEmpty(t *testing.T) {
+	eachServer(t, Options{}, func(t *testing.T, e *env) {
+		ctx := t.Context()
+		expires := func() bool {
+			t.Helper()
+			var with, without []string
+			for _, key := range e.ref.keys() {
+				ttl, err := e.rdb.PTTL(ctx, key).Result()
+				require.NoError(t, err)
+				switch {
+				case ttl == -1:
+					without = append(without, key)
+				case ttl > 0:
+					require.InDelta(t, 24*time.Hour, ttl, float64(time.Minute), key)
+					with = append(with, key)
+				}
+			}
+			if len(with) > 0 {
+				require.Empty(t, without, "one key would outlive the others")
+			}
+			return len(with) > 0
+		}
+		c := openConfig()
+		require.NoError(t, e.PutSale(ctx, Sale{ActivityID: e.ref.ActivityID, Version: 1}))
+		e.open(c, 3)
+		e.reserve("1", "ann", lines(1))
+		e.reserve("2", "bob", lines(1))
+		e.release("1", "ann", lines(1), "expired")
+		require.False(t, expires())
+		c.State, c.Version = GateEnded, 2
+		require.NoError(t, e.Configure(ctx, e.ref, c))
+		require.False(t, expires(), "bob's is unpaid")
+		e.settle("2", "bob", lines(1), StepPaid)
+		require.True(t, expires())
+		e.drop("3", "cat", lines(1), "system")
+		require.NoError(t, e.PutSale(ctx, Sale{ActivityID: e.ref.ActivityID, Version: 2}))
+		require.NoError(t, e.Adjust(ctx, e.ref, Adjustment{ID: "a", SKUID: "1", Delta: 1}))
+		require.True(t, expires(), "keys that came later as well")
+		e.settle("4", "dan", lines(1), StepLanded)
+		require.False(t, expires(), "an adoption keeps the gate")
+		e.release("4", "dan", lines(1), "expired")
+		require.True(t, expires())
+		c.State, c.Version = GateOpen, 3
+		require.NoError(t, e.Configure(ctx, e.ref, c))
+		require.False(t, expires(), "open again")
+
+		c.EndsAt, c.Version = time.Now().Add(20*time.Millisecond), 4 // over by the clock, and nobody calls but the keeper
+		require.NoError(t, e.Configure(ctx, e.ref, c))
+		require.Eventually(t, func() bool {
+			_, err := e.Trim(ctx, e.ref, 10)
+			return err == nil && expires()
+		}, 10*time.Second, 10*time.Millisecond)
+	})
+}
+
+func TestLevelsOfManyGates(t *testing.T) {
+	eachServer(t, Options{}, func(t *testing.T, e *env) {
+		ctx, c := t.Context(), openConfig()
+		e.open(c, 3, 0)
+		e.settle("1", "ann", lines(0, 1), StepLanded)
+		other := newEnv(t, e.rdb, Options{})
+		defer other.wipe()
+		levels, err := e.Levels(ctx, e.ref, other.ref, e.ref)
+		require.NoError(t, err)
+		want := Level{Ref: e.ref, Found: true, State: GateOpen, StartsAt: c.StartsAt, EndsAt: c.EndsAt, Left: map[string]int64{"1": 3, "2": -1}}
+		require.Equal(t, []Level{want, {Ref: other.ref}, want}, levels)
+		left, state, err := e.Left(ctx, e.ref)
+		require.NoError(t, err)
+		require.Equal(t, want.Left, left)
+		require.Equal(t, GateOpen, state)
+		none, err := e.Levels(ctx)
+		require.NoError(t, err)
+		require.Empty(t, none)
+	})
+}
+
+func TestSales(t *testing.T) {
+	eachServer(t, Options{}, func(t *testing.T, e *env) {
+		ctx := t.Context()
+		s := Sale{ActivityID: e.ref.ActivityID, Title: "a | title, with {everything}", State: GateOpen, StartsAt: openConfig().StartsAt,
+			EndsAt: openConfig().EndsAt, PerUserLimit: 1, Version: 3,
+			Items: []SaleItem{{SKUID: "9223372036854775807", Name: "n", Price: 100_000_000_000, Currency: "EUR", Total: 5}}}
+		_, err := e.Sale(ctx, s.ActivityID)
+		require.ErrorIs(t, err, ErrNoSale)
+		require.NoError(t, e.PutSale(ctx, s))
+		older := s
+		older.Version, older.Title = 2, "old"
+		require.NoError(t, e.PutSale(ctx, older))
+		got, err := e.Sale(ctx, s.ActivityID)
+		require.NoError(t, err)
+		require.Equal(t, s, got)
+
+		earlier := s
+		earlier.ActivityID, earlier.StartsAt = newEnv(t, e.rdb, Options{}).ref.ActivityID, s.StartsAt.Add(-time.Hour)
+		require.NoError(t, e.PutSale(ctx, earlier))
+		mine := func() []Sale {
+			all, err := e.Sales(ctx)
+			require.NoError(t, err)
+			return slices.DeleteFunc(all, func(o Sale) bool { return o.ActivityID != s.ActivityID && o.ActivityID != earlier.ActivityID })
+		}
+		require.Equal(t, []Sale{earlier, s}, mine())
+		require.NoError(t, e.Forget(ctx, saleRef(earlier.ActivityID)))
+		require.Equal(t, []Sale{s}, mine())
+		require.NoError(t, e.rdb.Del(ctx, saleRef(earlier.ActivityID).key("sale")).Err())
+	})
+}
+
+func TestServer(t *testing.T) {
+	eachServer(t, Options{}, func(t *testing.T, e *env) {
+		ctx := t.Context()
+		now, err := e.Now(ctx)
+		require.NoError(t, err)
+		require.WithinDuration(t, time.Now(), now, time.Minute)
+		id, err := e.RunID(ctx)
+		require.NoError(t, err)
+		again, err := e.RunID(ctx)
+		require.NoError(t, err)
+		require.Equal(t, id, again)
+		if id != "" { // miniredis has none
+			require.Len(t, id, 40)
+		}
+		require.NoError(t, e.rdb.Del(ctx, keyReady).Err())
+		ready, err := e.Ready(ctx)
+		require.NoError(t, err)
+		require.False(t, ready)
+		require.NoError(t, e.MarkReady(ctx))
+		ready, err = e.Ready(ctx)
+		require.NoError(t, err)
+		require.True(t, ready)
+	})
+}
+
+func TestRepliesThatMeanNotNow(t *testing.T) {
+	m := miniredis.RunT(t)
+	rdb := Connect([]string{m.Addr()}, 0)
+	defer func() { _ = rdb.Close() }()
+	e := newEnv(t, rdb, Options{BreakerFailures: 2})
+	e.open(openConfig(), 1)
+	for _, reply := range []string{"LOADING Redis is loading the dataset in memory", "READONLY You can't write against a read only replica.",
+		"CLUSTERDOWN The cluster is down", "MASTERDOWN Link with MASTER is down", "NOREPLICAS Not enough good replicas to write.",
+		"OOM command not allowed when used memory > 'maxmemory'.", "MISCONF Errors writing to the AOF file", "BUSY Redis is busy running a script."} {
+		m.SetError(reply)
+		_, err := e.Audit(t.Context(), e.ref)
+		require.ErrorIs(t, err, ErrUnavailable, reply)
+	}
+	require.Equal(t, "closed", e.Breaker(), "a Redis that answers is not cut off")
+	m.SetError("ERR something else")
+	_, err := e.Audit(t.Context(), e.ref)
+	require.Error(t, err)
+	require.NotErrorIs(t, err, ErrUnavailable)
+	m.SetError("")
+	_, err = e.Audit(t.Context(), e.ref)
+	require.NoError(t, err)
+}
+
+// silence accepts connections and never answers.
+func silence(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var open []net.Conn
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			open = append(open, c)
+			mu.Unlock()
+			wg.Go(func() { _, _ = io.Copy(io.Discard, c) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		mu.Lock()
+		for _, c := range open {
+			_ = c.Close()
+		}
+		mu.Unlock()
+		wg.Wait()
+	})
+	return l.Addr().String()
+}
+
+func TestASilentRedisOpensTheBreaker(t *testing.T) {
+	rdb := Connect([]string{silence(t)}, 0)
+	defer func() { _ = rdb.Close() }()
+	e := newEnv(t, rdb, Options{Timeout: 50 * time.Millisecond, BreakerFailures: 3})
+
+	given, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 10 { // callers that went away say nothing about Redis
+		_, err := e.Audit(given, e.ref)
+		require.ErrorIs(t, err, ErrUnavailable)
+		require.ErrorIs(t, err, context.Canceled)
+	}
+	require.Equal(t, "closed", e.Breaker())
+
+	for range 3 {
+		_, err := e.Audit(t.Context(), e.ref)
+		require.ErrorIs(t, err, ErrUnavailable)
+	}
+	require.Equal(t, "open", e.Breaker())
+	began := time.Now()
+	for range 1000 {
+		_, err := e.Audit(t.Context(), e.ref)
+		require.ErrorIs(t, err, ErrUnavailable)
+	}
+	require.Less(t, time.Since(began), time.Second, "refused at once, with at most one probe")
+}
+
+func TestTheBreakerClosesBySelfProbing(t *testing.T) {
+	m := miniredis.NewMiniRedis()
+	require.NoError(t, m.Start())
+	defer m.Close()
+	rdb := Connect([]string{m.Addr()}, 0)
+	defer func() { _ = rdb.Close() }()
+	var mu sync.Mutex
+	var changes []string
+	e := newEnv(t, rdb, Options{BreakerFailures: 2, BreakerOpenFor: 100 * time.Millisecond, OnBreaker: func(_, to string) {
+		mu.Lock()
+		defer mu.Unlock()
+		changes = append(changes, to)
+	}})
+	e.open(openConfig(), 1)
+	m.Close()
+	require.Eventually(t, func() bool {
+		_, err := e.Audit(t.Context(), e.ref)
+		return errors.Is(err, ErrUnavailable) && e.Breaker() == "open"
+	}, 10*time.Second, time.Millisecond)
+	require.NoError(t, m.Restart())
+	require.Eventually(t, func() bool {
+		_, err := e.Audit(t.Context(), e.ref)
+		return err == nil
+	}, 10*time.Second, 10*time.Millisecond)
+	require.Equal(t, "closed", e.Breaker())
+	mu.Lock()
+	defer mu.Unlock()
+	require.Equal(t, "open", changes[0])
+	require.Equal(t, "closed", changes[len(changes)-1])
+}
+
+// TestScriptsAreLoadedAgain: a restarted Redis has forgotten all scripts.
+func TestScriptsAreLoadedAgain(t *testing.T) {
+	e := newEnv(t, clusterRedis(t), Options{})
+	defer e.wipe()
+	e.open(openConfig(), 1)
+	require.NoError(t, e.rdb.ScriptFlush(t.Context()).Err())
+	require.Equal(t, Accepted, e.reserve("1", "ann", lines(1)).Outcome)
+}

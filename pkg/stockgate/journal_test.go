@@ -1,0 +1,150 @@
+package stockgate
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func (e *env) read(consumer string, max int) []JournalEntry {
+	e.t.Helper()
+	entries, err := e.ReadJournal(e.t.Context(), e.ref, consumer, max)
+	require.NoError(e.t, err)
+	return entries
+}
+
+func (e *env) ack(entries ...JournalEntry) {
+	e.t.Helper()
+	var ids []string
+	for _, en := range entries {
+		ids = append(ids, en.ID)
+	}
+	require.NoError(e.t, e.Ack(e.t.Context(), e.ref, ids))
+	e.check()
+}
+
+func (e *env) journalLen() int64 {
+	e.t.Helper()
+	n, err := e.rdb.XLen(context.Background(), e.ref.key("journal")).Result()
+	require.NoError(e.t, err)
+	return n
+}
+
+func TestRelaysShareTheJournal(t *testing.T) {
+	eachServer(t, Options{ClaimAfter: 300 * time.Millisecond}, func(t *testing.T, e *env) {
+		require.Empty(t, e.read("a", 10), "no gate, no journal")
+		exists, err := e.rdb.Exists(t.Context(), e.ref.keys()...).Result()
+		require.NoError(t, err)
+		require.Zero(t, exists, "reading leaves nothing behind")
+
+		e.open(openConfig(), 9)
+		for _, sn := range []string{"1", "2", "3", "4"} {
+			require.Equal(t, Accepted, e.reserve(sn, "u"+sn, lines(1)).Outcome)
+		}
+		first := e.read("a", 2)
+		require.Len(t, first, 2)
+		rest := e.read("b", 10)
+		require.Len(t, rest, 2)
+		require.Empty(t, e.read("a", 10))
+		e.ack(first...)
+		e.ack(first...)
+		require.Equal(t, Counts{Left: 5, Held: 4, Total: 9, Journal: 2, InFlight: 2}, e.counts("1"))
+
+		var claimed []JournalEntry // b is dead
+		require.Eventually(t, func() bool {
+			claimed = append(claimed, e.read("a", 1)...)
+			return len(claimed) == 2
+		}, 10*time.Second, 10*time.Millisecond)
+		require.Equal(t, rest, claimed)
+		e.ack(claimed...)
+		require.Zero(t, e.journalLen())
+		require.Equal(t, Counts{Left: 5, Held: 4, Total: 9, InFlight: 4}, e.counts("1"))
+		e.settle("1", "u1", lines(1), StepLanded)
+		require.Equal(t, Counts{Left: 5, Held: 4, Total: 9, InFlight: 3}, e.counts("1"))
+	})
+}
+
+func TestALostConsumerGroupReadsFromTheBeginning(t *testing.T) {
+	eachServer(t, Options{}, func(t *testing.T, e *env) {
+		e.open(openConfig(), 9)
+		e.reserve("1", "ann", lines(1))
+		e.reserve("2", "bob", lines(1))
+		before := e.read("a", 10)
+		require.NoError(t, e.rdb.XGroupDestroy(t.Context(), e.ref.key("journal"), "relays").Err())
+		e.ack(before[0]) // published, though its group is gone
+		again := e.read("b", 10)
+		require.Equal(t, before[1:], again)
+		e.ack(again...)
+		require.Zero(t, e.journalLen())
+	})
+}
+
+func TestTheJournalOutlivesGateAndSale(t *testing.T) {
+	eachServer(t, Options{}, func(t *testing.T, e *env) {
+		c := openConfig()
+		e.open(c, 9)
+		e.reserve("1", "ann", lines(1))
+		e.reserve("2", "bob", lines(1))
+		c.State = GateEnded
+		require.NoError(t, e.Configure(t.Context(), e.ref, c))
+		e.release("1", "ann", lines(1), "expired")
+		e.settle("2", "bob", lines(1), StepPaid)
+		one := e.read("a", 1)
+		require.Len(t, one, 1)
+		require.NoError(t, e.rdb.Del(t.Context(), e.ref.key("gate")).Err())
+		two := e.read("a", 1)
+		require.Len(t, two, 1)
+		e.ack(one[0], two[0])
+		require.Zero(t, e.journalLen())
+	})
+}
+
+func TestRejournalOnlyWhatIsOnNobodysWay(t *testing.T) {
+	eachServer(t, Options{JournalMax: 4}, func(t *testing.T, e *env) {
+		ctx := t.Context()
+		e.open(openConfig(), 20)
+		for _, sn := range []string{"1", "2", "3", "4"} {
+			e.reserve(sn, "u"+sn, lines(1))
+		}
+		rejournal := func(sns ...string) int {
+			n, err := e.Rejournal(ctx, e.ref, sns)
+			require.NoError(t, err)
+			e.check()
+			return n
+		}
+		require.Zero(t, rejournal("1", "99"), "still in the journal; unknown")
+		all := e.read("a", 10)
+		e.ack(all[:3]...)
+		e.settle("2", "u2", lines(1), StepLanded)
+		e.release("3", "u3", lines(1), "expired")
+		unlanded, err := e.Unlanded(ctx, e.ref, time.Now().Add(time.Minute), 10)
+		require.NoError(t, err)
+		require.Len(t, unlanded, 2)
+		require.Equal(t, []string{"1", "4"}, []string{unlanded[0].OrderSN, unlanded[1].OrderSN})
+		none, err := e.Unlanded(ctx, e.ref, unlanded[0].ReservedAt, 10)
+		require.NoError(t, err)
+		require.Empty(t, none, "journaled then, not before")
+
+		require.Equal(t, 1, rejournal("1", "2", "3", "4"))
+		require.Zero(t, rejournal("1"))
+		again := e.read("a", 10)
+		require.Len(t, again, 1)
+		require.Equal(t, all[0].Reservation, again[0].Reservation)
+		require.NotEqual(t, all[0].ID, again[0].ID)
+		e.ack(all[0])
+		require.Equal(t, Counts{Left: 17, Held: 3, Total: 20, Journal: 2}, e.counts("1"), "an old ack means nothing")
+		e.ack(again...)
+
+		require.Equal(t, Accepted, e.reserve("5", "u5", lines(1)).Outcome)
+		require.Equal(t, Accepted, e.reserve("6", "u6", lines(1)).Outcome)
+		require.Equal(t, Accepted, e.reserve("7", "u7", lines(1)).Outcome)
+		require.Zero(t, rejournal("1"), "the journal is full")
+
+		// A Redis that lost the journal but not the entries.
+		require.NoError(t, e.rdb.Del(ctx, e.ref.key("journal")).Err())
+		require.Equal(t, 2, rejournal("1", "5"))
+		require.Len(t, e.read("a", 10), 2)
+	})
+}

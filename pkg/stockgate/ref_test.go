@@ -1,0 +1,35 @@
+package stockgate
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAllKeysOfAGateShareASlot(t *testing.T) {
+	ctx := t.Context()
+	rdb := clusterRedis(t)
+	for _, ref := range []Ref{{"1", 0}, {"1", 1}, {"9223372036854775807", 12}} {
+		slots := map[int64]bool{}
+		for _, key := range ref.keys() {
+			require.True(t, strings.HasPrefix(key, "fs:{"+ref.String()+"}:"), key)
+			slot, err := rdb.ClusterKeySlot(ctx, key).Result()
+			require.NoError(t, err)
+			slots[slot] = true
+		}
+		require.Len(t, slots, 1, ref)
+	}
+}
+
+func TestRefsAreWrittenInOneWayOnly(t *testing.T) {
+	for _, ref := range []Ref{{"1", 0}, {"77", 3}} {
+		back, ok := parseRef(ref.String())
+		require.True(t, ok)
+		require.Equal(t, ref, back)
+	}
+	for _, s := range []string{"", "1", ":0", "1:", "1:-1", "01:0", "1:00", "1:+1", "a:0", "1:0:0"} {
+		_, ok := parseRef(s)
+		require.False(t, ok, s)
+	}
+}
