@@ -2,7 +2,6 @@ package httpserver
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -134,7 +133,7 @@ func FuzzDecodeJSON(f *testing.F) {
 			return
 		}
 		var refusal *contract.Refusal
-		require.True(t, errors.As(err, &refusal), "%v", err)
+		require.ErrorAs(t, err, &refusal)
 		switch refusal.Code {
 		case contract.CodeInvalidRequest:
 			require.Len(t, refusal.Fields, 1)

@@ -38,7 +38,7 @@ func process(t *testing.T, drain time.Duration, comps ...lifecycle.Component) (s
 }
 
 func get(url string) (int, error) {
-	resp, err := http.Get(url) //nolint:noctx // bounded by the test
+	resp, err := http.Get(url)
 	if err != nil {
 		return 0, err
 	}
@@ -72,7 +72,7 @@ func TestListenFinishesRequestsInFlightAndEndsStreams(t *testing.T) {
 		started <- struct{}{}
 		<-goOn
 		if r.Context().Err() != nil {
-			w.WriteHeader(500)
+			w.WriteHeader(http.StatusInternalServerError)
 		}
 	})
 	streamOver := make(chan struct{})
@@ -95,7 +95,7 @@ func TestListenFinishesRequestsInFlightAndEndsStreams(t *testing.T) {
 		status, _ := get("http://" + addr + "/slow")
 		slow <- status
 	}()
-	stream, err := http.Get("http://" + addr + "/stream") //nolint:noctx // bounded by the test
+	stream, err := http.Get("http://" + addr + "/stream")
 	require.NoError(t, err)
 	defer stream.Body.Close()
 	lines := bufio.NewScanner(stream.Body)
@@ -152,7 +152,7 @@ func TestATakenAddressStopsTheStartAndNamesTheVariable(t *testing.T) {
 func TestAdmin(t *testing.T) {
 	tel, _ := telemetry.Recording()
 	addr := freeAddr(t)
-	var why error = errors.New("no worker id yet")
+	why := errors.New("no worker id yet")
 	ready := make(chan error, 1)
 	check := func() error {
 		select {
@@ -202,7 +202,7 @@ func TestStreamingOutlivesTheTimeLimitsOfTheConnection(t *testing.T) {
 	server.Config.ReadTimeout, server.Config.WriteTimeout = 100*time.Millisecond, 150*time.Millisecond
 	server.Start()
 	defer server.Close()
-	resp, err := http.Get(server.URL) //nolint:noctx // bounded by the handler
+	resp, err := http.Get(server.URL)
 	require.NoError(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)

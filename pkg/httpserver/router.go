@@ -4,6 +4,7 @@ package httpserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -42,7 +43,7 @@ func NewRouter(tel *telemetry.Telemetry, opts ...Option) *chi.Mux {
 	for _, opt := range opts {
 		opt(&o)
 	}
-	var propagator propagation.TextMapPropagator = tel.Propagator
+	propagator := tel.Propagator
 	if o.trusted {
 		propagator = trustingPropagator{propagator}
 	}
@@ -127,7 +128,7 @@ func tagAndRecover(tel *telemetry.Telemetry) func(http.Handler) http.Handler {
 				if p == nil {
 					return
 				}
-				if p == http.ErrAbortHandler {
+				if e, ok := p.(error); ok && errors.Is(e, http.ErrAbortHandler) {
 					panic(p)
 				}
 				err := fmt.Errorf("panic: %v", p)

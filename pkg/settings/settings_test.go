@@ -1,7 +1,6 @@
 package settings
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -131,7 +130,7 @@ func TestAWrongSettingIsOneSentenceThatNamesIt(t *testing.T) {
 			var cfg config
 			err := Load(&cfg, c.environ)
 			var wrong *Error
-			require.True(t, errors.As(err, &wrong), "%v", err)
+			require.ErrorAs(t, err, &wrong)
 			require.Equal(t, c.variable, wrong.Variable)
 			require.True(t, strings.HasPrefix(err.Error(), c.variable+" "), err.Error())
 			require.Contains(t, err.Error(), c.says)
