@@ -62,14 +62,15 @@ func (c *clientLog) warn(text string, fields map[string]any) {
 	if text == "" || !c.due(text) {
 		return
 	}
-	args := make([]any, 0, 2*len(fields))
+	args := make([]any, 0, 2+2*len(fields))
+	args = append(args, "text", strings.TrimSpace(text))
 	for k, v := range fields {
 		if k == rlog.LogKeyMessages || k == "message" { // whole messages: what buyers sent does not belong into logs
 			continue
 		}
 		args = append(args, k, fmt.Sprint(v))
 	}
-	c.log.WarnContext(context.Background(), strings.TrimSpace(text), args...)
+	c.log.WarnContext(context.Background(), "the client library complains", args...)
 }
 
 func (c *clientLog) due(text string) bool {

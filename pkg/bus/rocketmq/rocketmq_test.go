@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 }
 
 // testLog is not a test's own, because goroutines of the client outlive tests.
-var testLog = slog.New(slog.NewTextHandler(os.Stderr, nil))
+func testLog() *slog.Logger { return slog.New(slog.NewTextHandler(os.Stderr, nil)) }
 
 func TestConformance(t *testing.T) {
 	for _, c := range bustest.Cases() {
@@ -63,7 +63,7 @@ func testConfig(t *testing.T) Config {
 
 func newBus(t *testing.T, cfg Config) *Bus {
 	t.Helper()
-	b, err := New(cfg, testLog.With("test", t.Name()))
+	b, err := New(cfg, testLog().With("test", t.Name()))
 	require.NoError(t, err)
 	return b
 }
