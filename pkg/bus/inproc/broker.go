@@ -166,7 +166,7 @@ func (o Options) pause(n int) time.Duration {
 		d *= 2
 	}
 	d = min(d, o.RetryMax)
-	return d/2 + rand.N(d/2+1)
+	return d/2 + rand.N(d/2+1) //nolint:gosec // chance against stampedes, not against guessing
 }
 
 func (e *entry) delivery() bus.Delivery {

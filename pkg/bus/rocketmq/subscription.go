@@ -250,7 +250,7 @@ func (s *subscription) delivery(m *primitive.MessageExt) bus.Delivery {
 func retryLevel(attempt int) int {
 	level := min(attempt, 4)
 	if level > 1 {
-		level -= rand.IntN(2)
+		level -= rand.IntN(2) //nolint:gosec // chance against stampedes, not against guessing
 	}
 	return level
 }
