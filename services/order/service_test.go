@@ -1,0 +1,692 @@
+package order_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"gorm.io/gorm"
+
+	"flashsale.internal/pkg/auth"
+	"flashsale.internal/pkg/bus"
+	"flashsale.internal/pkg/bus/inproc"
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/lifecycle"
+	"flashsale.internal/pkg/ordersn"
+	"flashsale.internal/pkg/settings"
+	"flashsale.internal/pkg/sqldb"
+	"flashsale.internal/pkg/sqldb/dbtest"
+	"flashsale.internal/pkg/telemetry"
+	"flashsale.internal/services/order"
+	"flashsale.internal/services/order/internal/payment"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("database/sql.(*DB).connectionOpener"))
+}
+
+// running is the whole service on a database and an in-process bus, reached over HTTP.
+type running struct {
+	t        *testing.T
+	public   string
+	internal string
+	bus      *inproc.Bus
+	client   *http.Client
+	events   *collected[contract.OrderEvent]
+	letters  *collected[contract.DeadLetter]
+	sn       atomic.Int64
+}
+
+type change func(*order.Config, *order.Deps)
+
+func run(t *testing.T, db *gorm.DB, changes ...change) *running {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	broker := inproc.New(inproc.Options{RetryMin: 20 * time.Millisecond, RetryMax: 100 * time.Millisecond}, log)
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	url, err := order.CallbackURL(l.Addr().String())
+	require.NoError(t, err)
+	transport := &http.Transport{}
+	cfg := order.Config{
+		Auth:     settings.Auth{HS256Secret: settings.DevelopmentAuthSecret},
+		Internal: settings.Internal{Secret: settings.DevelopmentInternalSecret},
+		Payments: order.Payments{Sandbox: true, SandboxCallbackURL: url}, RefundEvery: 50 * time.Millisecond,
+	}
+	deps := order.Deps{DB: db, Bus: broker, Telemetry: telemetry.Discard(t), Transport: transport}
+	for _, c := range changes {
+		c(&cfg, &deps)
+	}
+	svc, err := order.New(cfg, deps)
+	require.NoError(t, err)
+	require.NoError(t, svc.Ready())
+
+	public := &httptest.Server{Listener: l, Config: &http.Server{Handler: svc.Handler(), ReadHeaderTimeout: time.Second}}
+	public.Start()
+	internal := httptest.NewServer(svc.InternalHandler())
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- lifecycle.Run(ctx, log, 10*time.Second, svc.Components()...) }()
+	r := &running{
+		t: t, public: public.URL, internal: internal.URL, bus: broker, client: &http.Client{Transport: transport, Timeout: 20 * time.Second},
+		events: collect[contract.OrderEvent](t, broker, contract.TopicOrderEvents), letters: collect[contract.DeadLetter](t, broker, contract.TopicDeadLetters),
+	}
+	t.Cleanup(func() {
+		public.Close()
+		internal.Close()
+		cancel()
+		require.NoError(t, <-ended)
+		closing, done := context.WithTimeout(context.Background(), 10*time.Second)
+		defer done()
+		require.NoError(t, broker.Close(closing))
+		transport.CloseIdleConnections()
+	})
+	return r
+}
+
+type collected[T contract.Item] struct {
+	mu    sync.Mutex
+	items []T
+}
+
+func collect[T contract.Item](t *testing.T, b *inproc.Bus, topic string) *collected[T] {
+	t.Helper()
+	c := &collected[T]{}
+	require.NoError(t, b.Subscribe(bus.Subscription{Topic: topic, Group: "test-" + topic}, func(_ context.Context, d bus.Delivery) error {
+		good, _ := contract.Decode[T](d.Body)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.items = append(c.items, good...)
+		return nil
+	}))
+	return c
+}
+
+func (c *collected[T]) all() []T {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]T(nil), c.items...)
+}
+
+func eventually(t *testing.T, ok func() bool, msg string) {
+	t.Helper()
+	require.Eventually(t, ok, 15*time.Second, 20*time.Millisecond, msg)
+}
+
+func (r *running) deduction(user string) contract.Deduction {
+	n := r.sn.Add(1)
+	return contract.Deduction{
+		OrderSN: ordersn.SN{Time: time.Now(), Worker: 1, Sequence: int(n & 63), Gene: ordersn.Gene(user)}.String(),
+		UserID:  user, ActivityID: "7", Currency: "EUR", PayWithinS: 600,
+		Lines: []contract.PricedLine{{SKUID: "11", Qty: 2, Price: 350}},
+	}
+}
+
+// created lands an order by way of the bus.
+func (r *running) created(user string, edit ...func(*contract.Deduction)) contract.Deduction {
+	r.t.Helper()
+	d := r.deduction(user)
+	for _, e := range edit {
+		e(&d)
+	}
+	r.publish(d)
+	eventually(r.t, func() bool { return r.call("GET", "/v1/orders/"+d.OrderSN, user, "").status == 200 }, "the order is there")
+	return d
+}
+
+func (r *running) publish(items ...contract.Deduction) {
+	r.t.Helper()
+	bodies, err := contract.Encode(items)
+	require.NoError(r.t, err)
+	for _, b := range bodies {
+		require.NoError(r.t, r.bus.Publish(r.t.Context(), bus.Message{Topic: contract.TopicDeductions, Body: b}))
+	}
+}
+
+type answer struct {
+	status int
+	header http.Header
+	body   map[string]any
+	raw    string
+}
+
+func (a answer) code() string { c, _ := a.body["code"].(string); return c }
+
+func (r *running) do(req *http.Request) answer {
+	r.t.Helper()
+	res, err := r.client.Do(req)
+	require.NoError(r.t, err)
+	defer func() { _ = res.Body.Close() }()
+	raw, err := io.ReadAll(res.Body)
+	require.NoError(r.t, err)
+	a := answer{status: res.StatusCode, header: res.Header, raw: string(raw)}
+	if len(raw) > 0 {
+		require.NoError(r.t, json.Unmarshal(raw, &a.body), string(raw))
+	}
+	if res.StatusCode >= 400 {
+		require.Equal(r.t, "application/problem+json", res.Header.Get("Content-Type"))
+		require.NotEmpty(r.t, a.code())
+		if res.StatusCode == 503 || res.StatusCode == 429 {
+			require.NotEmpty(r.t, res.Header.Get("Retry-After"))
+		}
+	}
+	return a
+}
+
+func (r *running) call(method, path, user, body string, headers ...string) answer {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), method, r.public+path, strings.NewReader(body))
+	require.NoError(r.t, err)
+	if user != "" {
+		token, err := auth.Mint(settings.DevelopmentAuthSecret, auth.Identity{UserID: user}, time.Minute)
+		require.NoError(r.t, err)
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	return r.do(req)
+}
+
+func (r *running) ask(path, secret, body string) answer {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, r.internal+path, strings.NewReader(body))
+	require.NoError(r.t, err)
+	auth.SignInternal(req, secret)
+	req.Header.Set("Content-Type", "application/json")
+	return r.do(req)
+}
+
+func (r *running) pay(d contract.Deduction, key string) (paymentID string) {
+	r.t.Helper()
+	a := r.call("POST", "/v1/orders/"+d.OrderSN+"/payments", d.UserID, `{"provider":"sandbox"}`, "Idempotency-Key", key)
+	require.Equal(r.t, 201, a.status, a.raw)
+	require.Equal(r.t, "started", a.body["state"])
+	id := a.body["payment_id"].(string)
+	require.Equal(r.t, "/v1/payments/"+id+"/sandbox", a.body["pay_url"])
+	return id
+}
+
+func (r *running) order(d contract.Deduction) map[string]any {
+	r.t.Helper()
+	a := r.call("GET", "/v1/orders/"+d.OrderSN, d.UserID, "")
+	require.Equal(r.t, 200, a.status, a.raw)
+	return a.body
+}
+
+// callback sends what a provider would send.
+func (r *running) callback(secret string, at time.Time, body string) answer {
+	r.t.Helper()
+	return r.call("POST", "/v1/payments/callbacks/sandbox", "", body, payment.Header, payment.Sign(secret, []byte(body), at))
+}
+
+func (r *running) event(paymentID, eventID string, amount int64) string {
+	return fmt.Sprintf(`{"event_id":%q,"payment_id":%q,"outcome":"succeeded","amount":%d,"currency":"EUR","fee":7}`, eventID, paymentID, amount)
+}
+
+func each(t *testing.T, fn func(t *testing.T, r *running)) {
+	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) { fn(t, run(t, db)) })
+}
+
+func TestFromDeductionToPaid(t *testing.T) {
+	each(t, func(t *testing.T, r *running) {
+		d := r.created("u1")
+		o := r.order(d)
+		require.Equal(t, "pending", o["state"])
+		require.Equal(t, float64(700), o["amount"])
+		require.Equal(t, []any{map[string]any{"sku_id": "11", "qty": float64(2), "unit_price": float64(350)}}, o["lines"])
+		require.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z$`, o["expires_at"])
+		require.NotContains(t, o, "paid_at")
+		require.NotContains(t, o, "refunds")
+
+		id := r.pay(d, "k1")
+		require.Equal(t, id, r.pay(d, "k1"))
+		second := r.pay(d, "k2")
+		for range 2 {
+			require.Equal(t, 202, r.call("POST", "/v1/payments/"+id+"/sandbox", "u1", `{"outcome":"succeeded"}`).status)
+		}
+		require.Equal(t, "paid", r.order(d)["state"])
+		eventually(t, func() bool { return len(r.events.all()) == 2 }, "created by the consumer, paid by the outbox")
+		events := r.events.all()
+		require.Equal(t, contract.OrderCreated, events[0].Type)
+		require.Equal(t, contract.OrderPaid, events[1].Type)
+
+		// A second success is given back, and the order shows it.
+		require.Equal(t, 202, r.call("POST", "/v1/payments/"+second+"/sandbox", "u1", `{"outcome":"succeeded"}`).status)
+		eventually(t, func() bool {
+			refunds, _ := r.order(d)["refunds"].([]any)
+			return len(refunds) == 1 && refunds[0].(map[string]any)["state"] == "refunded"
+		}, "the refund is done")
+		refund := r.order(d)["refunds"].([]any)[0].(map[string]any)
+		require.Equal(t, "second", refund["reason"])
+		require.Equal(t, float64(700), refund["amount"])
+		require.Equal(t, second, refund["payment_id"])
+		require.NotEmpty(t, refund["refunded_at"])
+		require.Equal(t, "paid", r.order(d)["state"])
+
+		a := r.call("POST", "/v1/orders/"+d.OrderSN+"/cancel", "u1", "")
+		require.Equal(t, 409, a.status)
+		require.Equal(t, "state_conflict", a.code())
+	})
+}
+
+func TestCancellingAndListing(t *testing.T) {
+	each(t, func(t *testing.T, r *running) {
+		var mine []contract.Deduction
+		for range 3 {
+			mine = append(mine, r.created("u1"))
+		}
+		r.created("u2")
+		for range 2 {
+			a := r.call("POST", "/v1/orders/"+mine[0].OrderSN+"/cancel", "u1", "")
+			require.Equal(t, 200, a.status, a.raw)
+			require.Equal(t, "closed", a.body["state"])
+			require.Equal(t, "cancelled", a.body["close_reason"])
+			require.NotEmpty(t, a.body["closed_at"])
+		}
+		first := r.call("GET", "/v1/orders?limit=2", "u1", "")
+		require.Equal(t, 200, first.status)
+		require.Equal(t, "no-store", first.header.Get("Cache-Control"))
+		require.Len(t, first.body["items"], 2)
+		require.Equal(t, mine[2].OrderSN, first.body["items"].([]any)[0].(map[string]any)["order_sn"])
+		rest := r.call("GET", "/v1/orders?limit=2&cursor="+first.body["next_cursor"].(string), "u1", "")
+		require.Len(t, rest.body["items"], 1)
+		require.NotContains(t, rest.body, "next_cursor")
+		closed := r.call("GET", "/v1/orders?state=closed", "u1", "")
+		require.Len(t, closed.body["items"], 1)
+		require.Equal(t, "[]", compact(t, r.call("GET", "/v1/orders", "nobody", "").body["items"]))
+	})
+}
+
+func compact(t *testing.T, v any) string {
+	t.Helper()
+	raw, err := json.Marshal(v)
+	require.NoError(t, err)
+	return string(raw)
+}
+
+func TestWhatBuyersGetWrong(t *testing.T) {
+	r := run(t, dbtest.SQLite(t, order.Migrations))
+	d := r.created("u1")
+	id := r.pay(d, "used")
+	sn, pay := "/v1/orders/"+d.OrderSN, "/v1/orders/"+d.OrderSN+"/payments"
+	key := []string{"Idempotency-Key", "k"}
+	for name, tt := range map[string]struct {
+		method, path, user, body string
+		headers                  []string
+		status                   int
+		code                     string
+	}{
+		"no token":               {"GET", sn, "", "", nil, 401, "unauthenticated"},
+		"no token to pay":        {"POST", pay, "", `{"provider":"sandbox"}`, key, 401, "unauthenticated"},
+		"another's order":        {"GET", sn, "u2", "", nil, 404, "not_found"},
+		"another's cancel":       {"POST", sn + "/cancel", "u2", "", nil, 404, "not_found"},
+		"another's payment":      {"POST", "/v1/payments/" + id + "/sandbox", "u2", `{"outcome":"succeeded"}`, nil, 404, "not_found"},
+		"another's key":          {"POST", pay, "u2", `{"provider":"sandbox"}`, []string{"Idempotency-Key", "used"}, 404, "not_found"},
+		"no such order":          {"GET", "/v1/orders/12345", "u1", "", nil, 404, "not_found"},
+		"malformed order":        {"GET", "/v1/orders/0x12", "u1", "", nil, 404, "not_found"},
+		"order out of range":     {"GET", "/v1/orders/9223372036854775808", "u1", "", nil, 404, "not_found"},
+		"malformed to pay":       {"POST", "/v1/orders/-1/payments", "u1", `{"provider":"sandbox"}`, key, 404, "not_found"},
+		"malformed to cancel":    {"POST", "/v1/orders/01/cancel", "u1", "", nil, 404, "not_found"},
+		"malformed payment":      {"POST", "/v1/payments/x/sandbox", "u1", `{"outcome":"succeeded"}`, nil, 404, "not_found"},
+		"limit 0":                {"GET", "/v1/orders?limit=0", "u1", "", nil, 400, "invalid_request"},
+		"limit 101":              {"GET", "/v1/orders?limit=101", "u1", "", nil, 400, "invalid_request"},
+		"limit no number":        {"GET", "/v1/orders?limit=x", "u1", "", nil, 400, "invalid_request"},
+		"cursor":                 {"GET", "/v1/orders?cursor=x", "u1", "", nil, 400, "invalid_request"},
+		"state":                  {"GET", "/v1/orders?state=lost", "u1", "", nil, 400, "invalid_request"},
+		"empty state":            {"GET", "/v1/orders?state=", "u1", "", nil, 400, "invalid_request"},
+		"no key":                 {"POST", pay, "u1", `{"provider":"sandbox"}`, nil, 400, "invalid_request"},
+		"long key":               {"POST", pay, "u1", `{"provider":"sandbox"}`, []string{"Idempotency-Key", strings.Repeat("k", 65)}, 400, "invalid_request"},
+		"unknown provider":       {"POST", pay, "u1", `{"provider":"gold"}`, key, 400, "invalid_request"},
+		"no provider":            {"POST", pay, "u1", `{}`, key, 400, "invalid_request"},
+		"unknown field":          {"POST", pay, "u1", `{"provider":"sandbox","amount":1}`, key, 400, "invalid_request"},
+		"two values":             {"POST", pay, "u1", `{"provider":"sandbox"}{}`, key, 400, "invalid_request"},
+		"no JSON":                {"POST", pay, "u1", `provider=sandbox`, key, 400, "invalid_request"},
+		"another type":           {"POST", pay, "u1", `{"provider":"sandbox"}`, append([]string{"Content-Type", "text/plain"}, key...), 415, "unsupported_media_type"},
+		"too large":              {"POST", pay, "u1", `{"provider":"` + strings.Repeat("x", 65<<10) + `"}`, key, 413, "body_too_large"},
+		"cancel with a field":    {"POST", sn + "/cancel", "u1", `{"why":"no"}`, nil, 400, "invalid_request"},
+		"sandbox outcome":        {"POST", "/v1/payments/" + id + "/sandbox", "u1", `{"outcome":"maybe"}`, nil, 400, "invalid_request"},
+		"sandbox amount 0":       {"POST", "/v1/payments/" + id + "/sandbox", "u1", `{"outcome":"succeeded","amount":0}`, nil, 400, "invalid_request"},
+		"sandbox amount 1.5":     {"POST", "/v1/payments/" + id + "/sandbox", "u1", `{"outcome":"succeeded","amount":1.5}`, nil, 400, "invalid_request"},
+		"sandbox amount 10^30":   {"POST", "/v1/payments/" + id + "/sandbox", "u1", `{"outcome":"succeeded","amount":1000000000000000000000000000000}`, nil, 400, "invalid_request"},
+		"method":                 {"DELETE", sn, "u1", "", nil, 405, "method_not_allowed"},
+		"nothing here":           {"GET", "/v1/nothing", "u1", "", nil, 404, "not_found"},
+		"internal on the public": {"POST", "/internal/v1/orders:close", "u1", `{"order_sns":["1"],"reason":"expired"}`, nil, 404, "not_found"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := r.call(tt.method, tt.path, tt.user, tt.body, tt.headers...)
+			require.Equal(t, tt.status, a.status, a.raw)
+			require.Equal(t, tt.code, a.code())
+		})
+	}
+	require.Equal(t, "pending", r.order(d)["state"])
+}
+
+func TestCallbacks(t *testing.T) {
+	each(t, func(t *testing.T, r *running) {
+		d := r.created("u1")
+		id := r.pay(d, "k1")
+		good, secret, now := r.event(id, "e1", 700), order.DevelopmentSandboxSecret, time.Now()
+		unsigned := r.call("POST", "/v1/payments/callbacks/sandbox", "", good)
+		require.Equal(t, 401, unsigned.status)
+		require.Equal(t, "unauthenticated", unsigned.code())
+		buyer := r.call("POST", "/v1/payments/callbacks/sandbox", "u1", good)
+		require.Equal(t, 401, buyer.status, "a buyer's token is no signature")
+		require.Equal(t, 401, r.callback("another secret", now, good).status)
+		require.Equal(t, 401, r.callback(secret, now.Add(-6*time.Minute), good).status)
+		require.Equal(t, 401, r.callback(secret, now.Add(6*time.Minute), good).status)
+		changed := r.call("POST", "/v1/payments/callbacks/sandbox", "", strings.Replace(good, "700", "701", 1), payment.Header, payment.Sign(secret, []byte(good), now))
+		require.Equal(t, 401, changed.status)
+		require.Equal(t, 404, r.call("POST", "/v1/payments/callbacks/gold", "", good, payment.Header, payment.Sign(secret, []byte(good), now)).status)
+		for _, bad := range []string{
+			`{`, good + good, `[]`, strings.Replace(good, `"e1"`, `""`, 1), strings.Replace(good, `"e1"`, `"`+strings.Repeat("e", 65)+`"`, 1),
+			strings.Replace(good, id, "x", 1), strings.Replace(good, "succeeded", "maybe", 1), strings.Replace(good, "700", "-1", 1),
+			strings.Replace(good, "700", "7.5", 1), strings.Replace(good, "700", "0", 1), strings.Replace(good, `"amount":700,`, "", 1), strings.Replace(good, "EUR", "EURO", 1),
+		} {
+			a := r.callback(secret, now, bad)
+			require.Equal(t, 400, a.status, bad)
+		}
+		require.Equal(t, 413, r.callback(secret, now, strings.Repeat(" ", 65<<10)).status)
+		require.Equal(t, "pending", r.order(d)["state"])
+
+		require.Equal(t, 202, r.callback(secret, now, r.event("4711", "e0", 700)).status)
+		require.Equal(t, 202, r.callback(secret, now, r.event("4711", "e0", 700)).status)
+
+		wrong := r.pay(d, "k2")
+		require.Equal(t, 204, r.callback(secret, now, r.event(wrong, "e2", 699)).status)
+		require.Equal(t, "pending", r.order(d)["state"])
+
+		for range 3 {
+			require.Equal(t, 204, r.callback(secret, now, good).status)
+		}
+		require.Equal(t, "paid", r.order(d)["state"])
+		a := r.callback(secret, now, r.event(id, "e2", 700))
+		require.Equal(t, 409, a.status, "e2 was another event")
+		eventually(t, func() bool {
+			refunds := r.order(d)["refunds"].([]any)
+			return len(refunds) == 1 && refunds[0].(map[string]any)["state"] == "refunded"
+		}, "the wrong amount is given back")
+		require.Equal(t, float64(699), r.order(d)["refunds"].([]any)[0].(map[string]any)["amount"])
+	})
+}
+
+func TestTheSandboxOnlyWhereItIsOn(t *testing.T) {
+	db := dbtest.SQLite(t, order.Migrations)
+	off := run(t, db, func(c *order.Config, _ *order.Deps) { c.Payments.Sandbox = false })
+	d := off.created("u1")
+	require.Equal(t, 400, off.call("POST", "/v1/orders/"+d.OrderSN+"/payments", "u1", `{"provider":"sandbox"}`, "Idempotency-Key", "k").status)
+	require.Equal(t, 404, off.call("POST", "/v1/payments/1/sandbox", "u1", `{"outcome":"succeeded"}`).status)
+	require.Equal(t, 404, off.callback(order.DevelopmentSandboxSecret, time.Now(), off.event("1", "e", 1)).status)
+
+	dead := run(t, dbtest.SQLite(t, order.Migrations), func(c *order.Config, _ *order.Deps) {
+		c.Payments.SandboxCallbackURL = "http://127.0.0.1:1/v1/payments/callbacks/sandbox"
+	})
+	d = dead.created("u1")
+	id := dead.pay(d, "k")
+	a := dead.call("POST", "/v1/payments/"+id+"/sandbox", "u1", `{"outcome":"succeeded"}`)
+	require.Equal(t, 503, a.status, a.raw)
+	require.Equal(t, "unavailable", a.code())
+}
+
+func TestInternalCalls(t *testing.T) {
+	each(t, func(t *testing.T, r *running) {
+		secret := settings.DevelopmentInternalSecret
+		paid, pending := r.created("u1"), r.created("u2")
+		id := r.pay(paid, "k")
+		require.Equal(t, 202, r.call("POST", "/v1/payments/"+id+"/sandbox", "u1", `{"outcome":"succeeded"}`).status)
+
+		token, err := auth.Mint(settings.DevelopmentAuthSecret, auth.Identity{UserID: "u1", Roles: []auth.Role{auth.Operator}}, time.Minute)
+		require.NoError(t, err)
+		for _, wrong := range []string{"", "x", token} {
+			require.Equal(t, 401, r.ask("/internal/v1/orders:close", wrong, `{"order_sns":["1"],"reason":"expired"}`).status)
+		}
+		for _, body := range []string{
+			`{}`, `{"order_sns":[],"reason":"expired"}`, `{"order_sns":["1"],"reason":"bored"}`, `{"order_sns":["x"],"reason":"expired"}`,
+			`{"order_sns":["1"],"reason":"expired","why":1}`, `{"order_sns":[1],"reason":"expired"}`,
+			`{"order_sns":["` + strings.Repeat(`1","`, 256) + `1"],"reason":"expired"}`,
+		} {
+			require.Equal(t, 400, r.ask("/internal/v1/orders:close", secret, body).status, body)
+		}
+		require.Equal(t, 400, r.ask("/internal/v1/orders:refund", secret, `{"order_sns":["1"],"reason":"No Stock"}`).status)
+
+		ask := fmt.Sprintf(`{"order_sns":[%q,%q,"77"],"reason":"expired"}`, paid.OrderSN, pending.OrderSN)
+		for range 2 {
+			a := r.ask("/internal/v1/orders:close", secret, ask)
+			require.Equal(t, 200, a.status, a.raw)
+			results := a.body["results"].([]any)
+			require.Equal(t, map[string]any{"order_sn": paid.OrderSN, "outcome": "paid"}, results[0])
+			require.Equal(t, "not_due", results[1].(map[string]any)["outcome"])
+			require.Equal(t, r.order(pending)["expires_at"], results[1].(map[string]any)["at"])
+			require.Equal(t, map[string]any{"order_sn": "77", "outcome": "unknown"}, results[2])
+		}
+		a := r.ask("/internal/v1/orders:close", secret, fmt.Sprintf(`{"order_sns":[%q],"reason":"system"}`, pending.OrderSN))
+		require.Equal(t, "closed", a.body["results"].([]any)[0].(map[string]any)["outcome"])
+		require.Equal(t, "rejected", r.order(pending)["close_reason"])
+		a = r.ask("/internal/v1/orders:refund", secret, fmt.Sprintf(`{"order_sns":[%q,%q,"99"],"reason":"no_stock"}`, paid.OrderSN, pending.OrderSN))
+		require.Equal(t, `[{"order_sn":"`+paid.OrderSN+`","outcome":"refunded"},{"order_sn":"`+pending.OrderSN+`","outcome":"not_paid"},{"order_sn":"99","outcome":"unknown"}]`,
+			sorted(t, a.body["results"]))
+		eventually(t, func() bool {
+			return r.order(paid)["refunds"].([]any)[0].(map[string]any)["state"] == "refunded"
+		}, "the refund is done")
+		require.Equal(t, "refunded", r.order(paid)["state"])
+		eventually(t, func() bool {
+			steps := map[contract.OrderEventType]int{}
+			for _, e := range r.events.all() {
+				steps[e.Type]++
+			}
+			return steps[contract.OrderRefunded] == 1 && steps[contract.OrderClosed] == 1 && steps[contract.OrderPaid] == 1
+		}, "each step is told")
+	})
+}
+
+func sorted(t *testing.T, v any) string {
+	t.Helper()
+	return compact(t, v) // maps are marshalled in the order of their keys
+}
+
+func TestPoisonedMessagesOverTheBus(t *testing.T) {
+	r := run(t, dbtest.SQLite(t, order.Migrations))
+	require.NoError(t, r.bus.Publish(t.Context(), bus.Message{Topic: contract.TopicDeductions, Body: []byte("poison")}))
+	d := r.created("u1")
+	eventually(t, func() bool { return len(r.letters.all()) == 1 }, "the poison became a dead letter")
+	require.Equal(t, []byte("poison"), r.letters.all()[0].Item)
+	require.Equal(t, "pending", r.order(d)["state"])
+}
+
+// flaky loses every second publish.
+type flaky struct {
+	bus.Bus
+	n atomic.Int64
+}
+
+func (f *flaky) Publish(ctx context.Context, m bus.Message) error {
+	if f.n.Add(1)%2 == 1 {
+		return errors.New("outcome unknown")
+	}
+	return f.Bus.Publish(ctx, m)
+}
+
+func TestABrokerThatLosesAnswers(t *testing.T) {
+	r := run(t, dbtest.SQLite(t, order.Migrations), func(_ *order.Config, d *order.Deps) { d.Bus = &flaky{Bus: d.Bus} })
+	d := r.created("u1")
+	id := r.pay(d, "k")
+	require.Equal(t, 202, r.call("POST", "/v1/payments/"+id+"/sandbox", "u1", `{"outcome":"succeeded"}`).status)
+	eventually(t, func() bool {
+		steps := map[contract.OrderEventType]bool{}
+		for _, e := range r.events.all() {
+			steps[e.Type] = true
+		}
+		return steps[contract.OrderCreated] && steps[contract.OrderPaid]
+	}, "both steps are told in the end")
+}
+
+// The database is absent at the start: calls are answered 503, messages wait, and all goes on once it is there.
+func TestTheDatabaseComesLater(t *testing.T) {
+	dsn := dbtest.MariaDBDSN(t)
+	direct, err := sqldb.Open(dsn, sqldb.Options{})
+	require.NoError(t, err)
+	require.NoError(t, sqldb.Migrate(t.Context(), direct, order.Migrations, slog.New(slog.DiscardHandler)))
+	require.NoError(t, sqldb.Close(direct))
+
+	server := regexp.MustCompile(`tcp\(([^)]*)\)`).FindStringSubmatch(dsn)[1]
+	door := newDoor(t, server)
+	db, err := sqldb.Open(strings.Replace(dsn, server, door.addr, 1), sqldb.Options{DialTimeout: time.Second, IOTimeout: 5 * time.Second, LockWait: time.Second})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = sqldb.Close(db) })
+	r := run(t, db)
+	d := r.deduction("u1")
+	r.publish(d)
+	a := r.call("GET", "/v1/orders/"+d.OrderSN, "u1", "")
+	require.Equal(t, 503, a.status, a.raw)
+	require.Equal(t, "unavailable", a.code())
+	require.NotContains(t, a.raw, "127.0.0.1")
+	body := r.event("1", "e", 1)
+	require.Equal(t, 503, r.callback(order.DevelopmentSandboxSecret, time.Now(), body).status)
+
+	door.open()
+	eventually(t, func() bool { return r.call("GET", "/v1/orders/"+d.OrderSN, "u1", "").status == 200 }, "the message was handled")
+	require.Equal(t, 202, r.callback(order.DevelopmentSandboxSecret, time.Now(), body).status)
+	eventually(t, func() bool { return len(r.events.all()) >= 1 }, "and its event was published")
+}
+
+// door is a way to a server that is shut at first.
+type door struct {
+	addr, to string
+	isOpen   atomic.Bool
+}
+
+func newDoor(t *testing.T, to string) *door {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	d := &door{addr: l.Addr().String(), to: to}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var open []net.Conn
+	wg.Go(func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if !d.isOpen.Load() {
+				_ = in.Close()
+				continue
+			}
+			out, err := (&net.Dialer{Timeout: time.Second}).Dial("tcp", d.to)
+			if err != nil {
+				_ = in.Close()
+				continue
+			}
+			mu.Lock()
+			open = append(open, in, out)
+			mu.Unlock()
+			for _, way := range [][2]net.Conn{{in, out}, {out, in}} {
+				wg.Go(func() {
+					_, _ = io.Copy(way[0], way[1])
+					_ = way[0].Close()
+				})
+			}
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		mu.Lock()
+		for _, c := range open {
+			_ = c.Close()
+		}
+		mu.Unlock()
+		wg.Wait()
+	})
+	return d
+}
+
+func (d *door) open() { d.isOpen.Store(true) }
+
+func TestEveryOperationOfTheInterfaceIsRouted(t *testing.T) {
+	r := run(t, dbtest.SQLite(t, order.Migrations))
+	for file, base := range map[string]string{"api/openapi.yaml": r.public, "api/internalapi/openapi.yaml": r.internal} {
+		spec, err := os.ReadFile(file)
+		require.NoError(t, err)
+		path, found := "", 0
+		for line := range strings.SplitSeq(string(spec), "\n") {
+			if m := regexp.MustCompile(`^  (/\S+):$`).FindStringSubmatch(line); m != nil {
+				path = regexp.MustCompile(`\{[^}]*\}`).ReplaceAllString(m[1], "1")
+			}
+			m := regexp.MustCompile(`^    (get|post|put|patch|delete):$`).FindStringSubmatch(line)
+			if m == nil {
+				continue
+			}
+			found++
+			req, err := http.NewRequestWithContext(t.Context(), strings.ToUpper(m[1]), base+path, bytes.NewReader(nil))
+			require.NoError(t, err)
+			a := r.do(req)
+			require.NotEqual(t, 405, a.status, "%s %s", m[1], path)
+			require.NotContains(t, a.raw, "There is nothing here", "%s %s", m[1], path)
+		}
+		require.NotZero(t, found)
+	}
+}
+
+func TestSettings(t *testing.T) {
+	load := func(environ map[string]string) error {
+		var c struct {
+			settings.App
+			order.Config
+		}
+		if err := settings.Load(&c, environ); err != nil {
+			return err
+		}
+		return c.Check()
+	}
+	long := strings.Repeat("abcdefgh", 5)
+	production := map[string]string{"APP_ENV": "production", "AUTH_HS256_SECRET": long, "INTERNAL_SECRET": long}
+	with := func(base map[string]string, pairs ...string) map[string]string {
+		m := map[string]string{}
+		for k, v := range base {
+			m[k] = v
+		}
+		for i := 0; i+1 < len(pairs); i += 2 {
+			m[pairs[i]] = pairs[i+1]
+		}
+		return m
+	}
+	require.NoError(t, load(map[string]string{}))
+	require.NoError(t, load(production))
+	require.NoError(t, load(map[string]string{"PAYMENTS_SANDBOX": "true", "PAYMENTS_SANDBOX_SECRET": "new,old"}))
+	for variable, environ := range map[string]map[string]string{
+		"PAYMENTS_SANDBOX":              with(production, "PAYMENTS_SANDBOX", "true"),
+		"PAYMENTS_SANDBOX_SECRET":       {"PAYMENTS_SANDBOX": "true", "PAYMENTS_SANDBOX_SECRET": "new,,old"},
+		"PAYMENTS_SANDBOX_CALLBACK_URL": {"PAYMENTS_SANDBOX": "true", "PAYMENTS_SANDBOX_CALLBACK_URL": "callbacks"},
+		"INTERNAL_SECRET":               with(production, "INTERNAL_SECRET", settings.DevelopmentInternalSecret),
+		"AUTH_HS256_SECRET":             with(production, "AUTH_HS256_SECRET", "short"),
+		"ORDER_SWEEP_AFTER":             {"ORDER_SWEEP_AFTER": "1ms"},
+		"ORDER_CONSUMERS":               {"ORDER_CONSUMERS": "1000"},
+	} {
+		require.ErrorContains(t, load(environ), variable)
+	}
+	for addr, want := range map[string]string{":8082": "127.0.0.1:8082", "0.0.0.0:1": "127.0.0.1:1", "[::]:1": "127.0.0.1:1", "10.0.0.1:5": "10.0.0.1:5"} {
+		url, err := order.CallbackURL(addr)
+		require.NoError(t, err)
+		require.Equal(t, "http://"+want+"/v1/payments/callbacks/sandbox", url)
+	}
+}
