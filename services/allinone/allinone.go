@@ -1,0 +1,248 @@
+package allinone
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"gorm.io/gorm"
+
+	"flashsale.internal/pkg/bus/inproc"
+	"flashsale.internal/pkg/command"
+	"flashsale.internal/pkg/httpserver"
+	"flashsale.internal/pkg/lifecycle"
+	"flashsale.internal/pkg/ordersn"
+	"flashsale.internal/pkg/settings"
+	"flashsale.internal/pkg/sqldb"
+	"flashsale.internal/pkg/stockgate"
+	"flashsale.internal/pkg/telemetry"
+	"flashsale.internal/services/inventory"
+	"flashsale.internal/services/order"
+	"flashsale.internal/services/seckill"
+)
+
+// Run serves until ctx is done. What people read at the start goes to out; the log goes to logs.
+func Run(ctx context.Context, cfg Config, environ map[string]string, out, logs io.Writer) (err error) {
+	dir, removeDir, err := cfg.dataDir()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, removeDir()) }()
+
+	tels := map[string]*telemetry.Telemetry{}
+	for _, name := range []string{"seckill", "order", "inventory"} {
+		tel, err := telemetry.Setup(ctx, name, command.Version(), telemetry.Options{LogLevel: cfg.LogLevel, LogWriter: logs})
+		if err != nil {
+			return err
+		}
+		tels[name] = tel
+	}
+	log := tels["seckill"].Log
+
+	redis := miniredis.NewMiniRedis()
+	if err := redis.Start(); err != nil {
+		return fmt.Errorf("embedded Redis: %w", err)
+	}
+	rdb := stockgate.Connect([]string{redis.Addr()}, 0)
+	defer func() { err = errors.Join(err, rdb.Close()) }()
+	orderDB, err := openDatabase(ctx, dir, "order", tels["order"])
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, sqldb.Close(orderDB)) }()
+	inventoryDB, err := openDatabase(ctx, dir, "inventory", tels["inventory"])
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, sqldb.Close(inventoryDB)) }()
+	lease, err := ordersn.OpenFileLease(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lease.Close()) }()
+
+	// inventory asks order over a listener of its own, as it does between machines.
+	internal, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("internal listener: %w", err)
+	}
+	set, err := loadServices(cfg, environ, "http://"+internal.Addr().String())
+	if err != nil {
+		return errors.Join(err, internal.Close())
+	}
+
+	broker := inproc.New(inproc.Options{}, log)
+	buses := map[string]*inproc.Bus{"seckill": broker, "order": broker.Join(), "inventory": broker.Join()}
+	sales, err := seckill.New(set.seckill, seckill.Deps{Redis: rdb, Bus: buses["seckill"], Telemetry: tels["seckill"], Lease: lease, Now: lease.Now})
+	if err != nil {
+		return errors.Join(err, internal.Close())
+	}
+	orders, err := order.New(set.order, order.Deps{DB: orderDB, Bus: buses["order"], Telemetry: tels["order"]})
+	if err != nil {
+		return errors.Join(err, internal.Close())
+	}
+	stock, err := inventory.New(set.inventory, inventory.Deps{
+		DB: inventoryDB, Redis: rdb, Bus: buses["inventory"], Telemetry: tels["inventory"],
+	})
+	if err != nil {
+		return errors.Join(err, internal.Close())
+	}
+
+	// They end in the reverse order: callers first, then the services, then what all of them need.
+	parts := []lifecycle.Component{redisComponent(redis)}
+	for _, name := range []string{"seckill", "order", "inventory"} {
+		parts = append(parts, tels[name].Component(), closeBus(name, buses[name]))
+	}
+	parts = append(parts, lifecycle.Component{Name: "internal listener", Run: func(ctx context.Context) error {
+		return httpserver.Serve(ctx, "internal", internal, orders.InternalHandler(), tels["order"].Log)
+	}})
+	parts = append(parts, orders.Components()...)
+	parts = append(parts, stock.Components()...)
+	parts = append(parts, sales.Components()...)
+	ready := func() error { return errors.Join(sales.Ready(), orders.Ready(), stock.Ready()) }
+	metrics := telemetry.MergeMetrics(tels["seckill"], tels["order"], tels["inventory"])
+	url := baseURL(cfg.HTTPAddr)
+	parts = append(parts,
+		httpserver.Admin("ADMIN_ADDR", cfg.AdminAddr, ready, metrics, false, log),
+		httpserver.Listen("HTTP_ADDR", cfg.HTTPAddr, routes(sales.Handler(), orders.Handler(), stock.Handler(), tels["seckill"]), log),
+		greeting(cfg, url, set.seckill.HS256Secret, out))
+	return lifecycle.Run(ctx, log, cfg.DrainTimeout, parts...)
+}
+
+// services are the settings of the three.
+type services struct {
+	seckill   seckill.Config
+	order     order.Config
+	inventory inventory.Config
+}
+
+// loadServices takes what the environment says, except for what is given in one process: where the parts are, and that
+// tokens are for the asking and payments are play.
+func loadServices(cfg Config, environ map[string]string, internalURL string) (services, error) {
+	given := map[string]string{}
+	for k, v := range environ {
+		given[k] = v
+	}
+	given["HTTP_ADDR"], given["ADMIN_ADDR"] = cfg.HTTPAddr, cfg.AdminAddr
+	given["AUTH_DEV_TOKENS"], given["PAYMENTS_SANDBOX"] = "true", "true"
+	given["ORDER_INTERNAL_URL"] = internalURL
+	given["MYSQL_DSN"] = "sqlite:"
+	given["REDIS_ADDRS"], given["ROCKETMQ_NAMESRV"] = "127.0.0.1:6379", "127.0.0.1:9876" // not dialled
+	delete(given, "REDIS_DB")
+	var s services
+	s.seckill = seckill.DefaultConfig()
+	callback, err := order.CallbackURL(cfg.HTTPAddr)
+	if err != nil {
+		return s, settings.Wrong("HTTP_ADDR", "cannot be called back: %v", err)
+	}
+	given["PAYMENTS_SANDBOX_CALLBACK_URL"] = callback
+	return s, errors.Join(settings.Load(&s.seckill, given), settings.Load(&s.order, given), settings.Load(&s.inventory, given))
+}
+
+func openDatabase(ctx context.Context, dir, name string, tel *telemetry.Telemetry) (*gorm.DB, error) {
+	db, err := sqldb.Open("sqlite:"+filepath.Join(dir, name+".db"), sqldb.Options{Log: tel.Log})
+	if err != nil {
+		return nil, err
+	}
+	migrations := order.Migrations
+	if name == "inventory" {
+		migrations = inventory.Migrations
+	}
+	if err := sqldb.Migrate(ctx, db, migrations, tel.Log); err != nil {
+		return nil, errors.Join(err, sqldb.Close(db))
+	}
+	return db, nil
+}
+
+func closeBus(name string, b *inproc.Bus) lifecycle.Component {
+	return lifecycle.Component{Name: name + " message bus", Run: func(ctx context.Context) error {
+		<-ctx.Done()
+		out, cancel := lifecycle.DrainContext(ctx)
+		defer cancel()
+		return b.Close(out)
+	}}
+}
+
+// greeting opens the demo sale and says what to do next. Without a sale to show, the process serves all the same.
+func greeting(cfg Config, url, secret string, out io.Writer) lifecycle.Component {
+	return lifecycle.Component{Name: "greeting", Run: func(ctx context.Context) error {
+		if err := awaitAnswer(ctx, url); err != nil {
+			return nil //nolint:nilerr // ended before it answered
+		}
+		fmt.Fprintf(out, "\nFlashsale answers on %s (embedded parts: to look at, neither durable nor fast).\n", url)
+		if cfg.Demo {
+			demo, err := newDemoSale(url, secret)
+			if err != nil {
+				return err
+			}
+			id, opens, err := demo.open(ctx)
+			if err != nil {
+				if ctx.Err() != nil {
+					return nil
+				}
+				return fmt.Errorf("demo sale: %w", err)
+			}
+			printDemo(out, url, id, opens)
+		}
+		fmt.Fprintf(out, "\nA whole sale with 2,000 buyers: make demo (in a second terminal). Metrics: http://%s/metrics. Ctrl-C stops.\n\n", cfg.AdminAddr)
+		<-ctx.Done()
+		return nil
+	}}
+}
+
+func awaitAnswer(ctx context.Context, url string) error {
+	client := &http.Client{Timeout: time.Second}
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/v1/activities", nil)
+		if err != nil {
+			return err
+		}
+		if resp, err := client.Do(req); err == nil {
+			_ = resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func printDemo(out io.Writer, url, activityID string, opens time.Time) {
+	when := "is open"
+	if in := time.Until(opens).Round(time.Second); in > 0 {
+		when = fmt.Sprintf("opens in %s", in)
+	}
+	fmt.Fprintf(out, `
+A demo sale of 100 pieces %[3]s: %[1]s/v1/activities/%[2]s
+Buy one:
+
+  U=%[1]s; A=%[2]s; J='Content-Type: application/json'
+  T=$(curl -s $U/v1/dev/tokens -H "$J" -d '{"user_id":"42"}' | sed 's/.*"token":"\([^"]*\)".*/\1/')
+  K=$(curl -s $U/v1/activities/$A | sed 's/.*"sku_id":"\([0-9]*\)".*/\1/')
+  P=$(curl -s -X POST $U/v1/activities/$A/paths -H "Authorization: Bearer $T" -H "$J" -d '{}' | sed 's/.*"path":"\([^"]*\)".*/\1/')
+  curl -s $U/v1/activities/$A/paths/$P/reservations -H "Authorization: Bearer $T" -H "$J" -d '{"lines":[{"sku_id":"'$K'","qty":1}]}'
+  curl -s $U/v1/orders -H "Authorization: Bearer $T"
+`, url, activityID, when)
+}
+
+// baseURL is where a browser on this machine finds the listener.
+func baseURL(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "http://" + addr
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}

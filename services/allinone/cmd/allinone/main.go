@@ -1,0 +1,32 @@
+// Command allinone runs the whole system in one process.
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+
+	"github.com/caarlos0/env/v11"
+
+	"flashsale.internal/pkg/command"
+	"flashsale.internal/pkg/settings"
+	"flashsale.internal/services/allinone"
+)
+
+func main() {
+	command.Main(command.Spec{Name: "allinone", Serve: serve, CheckConfig: func() error { _, err := load(); return err }})
+}
+
+func load() (allinone.Config, error) {
+	cfg := allinone.Config{App: settings.App{LogLevel: slog.LevelWarn}} // what is worth reading is printed
+	err := settings.Load(&cfg, nil)
+	return cfg, err
+}
+
+func serve(ctx context.Context, _ *slog.Logger) error {
+	cfg, err := load()
+	if err != nil {
+		return err
+	}
+	return allinone.Run(ctx, cfg, env.ToMap(os.Environ()), os.Stdout, os.Stderr)
+}

@@ -1,0 +1,47 @@
+package allinone
+
+import (
+	"os"
+	"path/filepath"
+	"time"
+
+	"flashsale.internal/pkg/settings"
+)
+
+// Config is what the process is set up by; the services inside take theirs from the same environment.
+type Config struct {
+	settings.App
+	HTTPAddr     string        `env:"HTTP_ADDR" envDefault:"127.0.0.1:8080"`
+	AdminAddr    string        `env:"ADMIN_ADDR" envDefault:"127.0.0.1:9080"`
+	DrainTimeout time.Duration `env:"DRAIN_TIMEOUT" envDefault:"10s"`
+	// DataDir keeps the tables; empty: a temporary folder, gone at the end.
+	DataDir string `env:"DATA_DIR"`
+	// Demo opens a sale to look at, some seconds after the start.
+	Demo bool `env:"DEMO" envDefault:"true"`
+}
+
+// Validate reports the first wrong setting.
+func (c Config) Validate() error {
+	if c.Production() {
+		return settings.Wrong("APP_ENV", "must not be production for allinone: its Redis and its messages live in memory")
+	}
+	if err := settings.CheckListenAddr("HTTP_ADDR", c.HTTPAddr); err != nil {
+		return err
+	}
+	return settings.CheckListenAddr("ADMIN_ADDR", c.AdminAddr)
+}
+
+// dataDir makes the folder for the tables; the returned func removes it if it is a temporary one.
+func (c Config) dataDir() (dir string, remove func() error, err error) {
+	if c.DataDir == "" {
+		dir, err = os.MkdirTemp("", "flashsale-")
+		return dir, func() error { return os.RemoveAll(dir) }, err
+	}
+	if dir, err = filepath.Abs(c.DataDir); err == nil {
+		err = os.MkdirAll(dir, 0o700)
+	}
+	if err != nil {
+		return "", nil, settings.Wrong("DATA_DIR", "cannot be used: %v", err)
+	}
+	return dir, func() error { return nil }, nil
+}

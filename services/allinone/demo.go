@@ -1,0 +1,122 @@
+package allinone
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"flashsale.internal/pkg/auth"
+)
+
+const (
+	demoOpensIn = 5 * time.Second
+	demoLasts   = 24 * time.Hour
+	demoTitle   = "Demo: 100 phones"
+)
+
+// demoSale opens a sale as a merchant would, over the API. A sale that an earlier process left in DATA_DIR and that is
+// not over is used again.
+type demoSale struct {
+	url   string
+	token string
+	http  *http.Client
+}
+
+func newDemoSale(url, secret string) (*demoSale, error) {
+	token, err := auth.Mint(secret, auth.Identity{UserID: "demo-merchant", Roles: []auth.Role{auth.Merchant}}, time.Hour)
+	if err != nil {
+		return nil, fmt.Errorf("token of the demo sale: %w", err)
+	}
+	return &demoSale{url: url, token: token, http: &http.Client{Timeout: 5 * time.Second}}, nil
+}
+
+// open returns the activity's id and when it opens.
+func (d *demoSale) open(ctx context.Context) (activityID string, opens time.Time, err error) {
+	type activity struct {
+		ActivityID string    `json:"activity_id"`
+		Title      string    `json:"title"`
+		State      string    `json:"state"`
+		StartsAt   time.Time `json:"starts_at"`
+		EndsAt     time.Time `json:"ends_at"`
+	}
+	var list struct {
+		Items []activity `json:"items"`
+	}
+	if err := d.call(ctx, http.MethodGet, "/v1/activities?limit=100", nil, &list); err != nil {
+		return "", time.Time{}, err
+	}
+	for _, a := range list.Items {
+		if a.Title == demoTitle {
+			return a.ActivityID, a.StartsAt, nil
+		}
+	}
+	var product struct {
+		SKUs []struct {
+			SKUID string `json:"sku_id"`
+		} `json:"skus"`
+	}
+	err = d.call(ctx, http.MethodPost, "/v1/merchant/products", map[string]any{
+		"name": "Phone", "description": "The one that everybody wants",
+		"skus": []any{map[string]any{"name": "black", "list_price": 99900, "currency": "EUR"}},
+	}, &product)
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	if len(product.SKUs) != 1 {
+		return "", time.Time{}, fmt.Errorf("the product has %d SKUs and not one", len(product.SKUs))
+	}
+	opens = time.Now().Add(demoOpensIn).UTC().Truncate(time.Second)
+	var made activity
+	err = d.call(ctx, http.MethodPost, "/v1/merchant/activities", map[string]any{
+		"title": demoTitle, "starts_at": opens, "ends_at": opens.Add(demoLasts), "per_user_limit": 1, "pay_within_s": 60,
+		"items": []any{map[string]any{"sku_id": product.SKUs[0].SKUID, "price": 49900, "stock": 100}},
+	}, &made)
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	return made.ActivityID, opens, d.call(ctx, http.MethodPost, "/v1/merchant/activities/"+made.ActivityID+"/publish", nil, nil)
+}
+
+// call repeats what was answered 5xx: in the first moments the gate is not filled yet.
+func (d *demoSale) call(ctx context.Context, method, path string, body, out any) error {
+	raw := []byte{}
+	if body != nil {
+		var err error
+		if raw, err = json.Marshal(body); err != nil {
+			return err
+		}
+	}
+	attempt := func() (struct{}, error) {
+		req, err := http.NewRequestWithContext(ctx, method, d.url+path, bytes.NewReader(raw))
+		if err != nil {
+			return struct{}{}, backoff.Permanent(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+d.token)
+		if body != nil {
+			req.Header.Set("Content-Type", "application/json")
+		}
+		resp, err := d.http.Do(req)
+		if err != nil {
+			return struct{}{}, err
+		}
+		defer func() { _ = resp.Body.Close() }()
+		switch {
+		case resp.StatusCode >= http.StatusInternalServerError:
+			return struct{}{}, fmt.Errorf("%s %s: %s", method, path, resp.Status)
+		case resp.StatusCode >= http.StatusMultipleChoices:
+			return struct{}{}, backoff.Permanent(fmt.Errorf("%s %s: %s", method, path, resp.Status))
+		case out != nil:
+			return struct{}{}, json.NewDecoder(resp.Body).Decode(out)
+		}
+		return struct{}{}, nil
+	}
+	every := backoff.NewExponentialBackOff()
+	every.InitialInterval, every.MaxInterval = 50*time.Millisecond, 500*time.Millisecond
+	_, err := backoff.Retry(ctx, attempt, backoff.WithBackOff(every), backoff.WithMaxElapsedTime(30*time.Second))
+	return err
+}

@@ -1,0 +1,33 @@
+package allinone
+
+import (
+	"net/http"
+	"strings"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/problem"
+	"flashsale.internal/pkg/telemetry"
+)
+
+// routes is the edge of the one origin: the prefix of the path decides which service answers.
+func routes(seckill, order, inventory http.Handler, tel *telemetry.Telemetry) http.Handler {
+	byPrefix := []struct {
+		prefix  string
+		handler http.Handler
+	}{
+		{"/v1/activities", seckill},
+		{"/v1/dev", seckill},
+		{"/v1/orders", order},
+		{"/v1/payments", order},
+		{"/v1/merchant", inventory},
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, route := range byPrefix {
+			if r.URL.Path == route.prefix || strings.HasPrefix(r.URL.Path, route.prefix+"/") {
+				route.handler.ServeHTTP(w, r)
+				return
+			}
+		}
+		problem.Write(w, r, tel.Log, contract.Refuse(contract.CodeNotFound, "there is no such resource"))
+	})
+}
