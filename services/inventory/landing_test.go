@@ -1,0 +1,217 @@
+package inventory
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/bus"
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/sqldb/dbtest"
+	"flashsale.internal/pkg/stockgate"
+	"flashsale.internal/services/inventory/internal/core"
+)
+
+func TestAReservationLandsOnce(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a := w.sale(2, 5, 5)
+		r := w.buy(a, "u1", contract.Line{SKUID: a.Items[1].SKUID, Qty: 2})
+		for range 3 {
+			w.land(r)
+		}
+		w.land(r, r) // twice in one message
+		w.agree(a)
+		require.Equal(w.t, int64(2), w.stock(a)[1].Reserved)
+		d := w.deductions()
+		require.Len(w.t, d, 1)
+		require.Equal(w.t, contract.Deduction{
+			OrderSN: r.OrderSN, UserID: "u1", ActivityID: a.ID, Currency: "EUR", PayWithinS: 900,
+			Lines: []contract.PricedLine{{SKUID: a.Items[1].SKUID, Qty: 2, Price: 101}},
+		}, d[r.OrderSN])
+		require.Equal(w.t, stockgate.StatusQueued, w.entry(a, r.OrderSN).Status)
+		w.follow(event(r, contract.OrderCreated))
+		w.land(r) // has its order: nothing to publish any more
+		require.Empty(w.t, w.deductions())
+		require.Equal(w.t, stockgate.StatusCreated, w.entry(a, r.OrderSN).Status)
+	})
+}
+
+func TestTheLedgerGivesFirstComeFirstServed(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a := w.sale(1, 3)
+		sku := a.Items[0].SKUID
+		var items []contract.Reservation
+		for i := range 5 { // they never came by the gate: it was lost
+			items = append(items, contract.Reservation{
+				OrderSN: newSN(), UserID: fmt.Sprint("u", i), ActivityID: a.ID, Lines: []contract.Line{{SKUID: sku, Qty: 1}}, ReservedAt: w.parts.Now(),
+			})
+		}
+		again := items[0]
+		again.OrderSN = newSN()
+		items = append([]contract.Reservation{items[0], again}, items[1:]...)
+		w.land(items...)
+		w.agree(a)
+		for i, want := range []core.RowState{core.RowReserved, core.RowRejected, core.RowReserved, core.RowReserved, core.RowRejected, core.RowRejected} {
+			row := w.row(items[i].OrderSN)
+			require.Equal(w.t, want, row.State, i)
+			switch {
+			case i == 1:
+				require.Equal(w.t, core.ReasonLimitReached, row.Reason)
+			case want == core.RowRejected:
+				require.Equal(w.t, core.ReasonSoldOut, row.Reason)
+			}
+		}
+		require.Zero(w.t, w.left(a, 0))
+		require.Len(w.t, w.deductions(), 3)
+		w.land(items...) // and again: nothing moves
+		w.agree(a)
+		require.Len(w.t, w.deductions(), 3)
+	})
+}
+
+func TestAnOrderSNOfSomebodyElseIsAnIncident(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a, b := w.sale(5, 9, 9), w.sale(5, 9)
+		r := w.buy(a, "u1")
+		w.land(r)
+		for _, change := range []func(*contract.Reservation){
+			func(x *contract.Reservation) { x.UserID = "u2" },
+			func(x *contract.Reservation) { x.ActivityID = b.ID },
+			func(x *contract.Reservation) { x.Lines = []contract.Line{{SKUID: a.Items[0].SKUID, Qty: 2}} },
+			func(x *contract.Reservation) { x.Lines = []contract.Line{{SKUID: a.Items[1].SKUID, Qty: 1}} },
+		} {
+			other := r
+			change(&other)
+			w.land(other)
+			w.land(other) // its letter is written once
+		}
+		w.agree(a)
+		w.sound(b)
+		letters := w.letters(core.LetterOpen)
+		require.Len(w.t, letters, 4)
+		for _, l := range letters {
+			require.Equal(w.t, r.OrderSN, l.OrderSN)
+			require.Equal(w.t, int64(2), l.Occurrences)
+			got, err := w.core.RejectDeadLetter(w.ctx, "op", l.ID) // touches nothing of the sound purchase
+			require.NoError(w.t, err)
+			require.Equal(w.t, core.LetterRejected, got.State)
+		}
+		require.Equal(w.t, core.RowReserved, w.row(r.OrderSN).State)
+		w.agree(a)
+		w.follow(event(r, contract.OrderCreated))
+		foreign := event(r, contract.OrderPaid)
+		foreign.UserID = "u2"
+		w.follow(foreign, event(r, contract.OrderCreated))
+		require.Equal(w.t, core.RowReserved, w.row(r.OrderSN).State)
+		require.Len(w.t, w.letters(core.LetterOpen), 1)
+	})
+}
+
+func TestOnePoisonedItemAmongGoodOnes(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a := w.sale(1, 300)
+		sku := a.Items[0].SKUID
+		var raws []json.RawMessage
+		bad := ""
+		for i := range 256 {
+			r := contract.Reservation{OrderSN: newSN(), UserID: fmt.Sprint("u", i), ActivityID: a.ID, Lines: []contract.Line{{SKUID: sku, Qty: 1}}, ReservedAt: w.parts.Now()}
+			raw, err := json.Marshal(r)
+			require.NoError(w.t, err)
+			if i == 100 {
+				raw, bad = []byte(strings.Replace(string(raw), `"qty":1`, `"qty":1.5`, 1)), r.OrderSN
+			}
+			raws = append(raws, raw)
+		}
+		body, err := json.Marshal(map[string]any{"v": 1, "items": raws})
+		require.NoError(w.t, err)
+		for range 2 {
+			require.NoError(w.t, w.consumer.Reservations(w.ctx, bus.Delivery{Message: bus.Message{Body: body}, Attempt: 1}))
+		}
+		w.agree(a)
+		require.Equal(w.t, int64(255), w.stock(a)[0].Reserved)
+		require.Len(w.t, w.deductions(), 255)
+		letters := w.letters(core.LetterOpen)
+		require.Len(w.t, letters, 1)
+		require.Equal(w.t, bad, letters[0].OrderSN)
+		require.Equal(w.t, a.ID, letters[0].ActivityID)
+		require.Equal(w.t, contract.GroupInventoryReservations, letters[0].Where)
+	})
+}
+
+func TestMessagesThatAreNone(t *testing.T) {
+	eachDB(t, func(w *world) {
+		for i, handle := range []bus.Handler{w.consumer.Reservations, w.consumer.OrderEvents, w.consumer.OrderClose, w.consumer.DeadLetters} {
+			for _, body := range []string{"", "{", "[]", `{"v":2,"items":[]}`, "\xff\xfe"} {
+				require.NoError(w.t, handle(w.ctx, bus.Delivery{Message: bus.Message{Body: []byte(body)}}), "%d %q", i, body)
+			}
+		}
+		letters := w.letters(core.LetterOpen)
+		require.Len(w.t, letters, 20)
+		for _, l := range letters {
+			_, err := w.core.ReplayDeadLetter(w.ctx, "op", l.ID)
+			require.NoError(w.t, err)
+			_, err = w.core.RejectDeadLetter(w.ctx, "op", l.ID)
+			require.NoError(w.t, err)
+		}
+		for _, m := range w.broker.take(contract.TopicReservations) {
+			require.Contains(w.t, []string{"", "{", "[]", `{"v":2,"items":[]}`, "\xff\xfe", `{"v":1,"items":[[]]}`}, string(m.Body))
+		}
+	})
+}
+
+func TestUnknownActivityAndSKUBecomeLetters(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a, draft := w.sale(1, 5), w.draft(1, 5)
+		r := w.buy(a, "u1")
+		for i, change := range []func(*contract.Reservation){
+			func(x *contract.Reservation) { x.ActivityID = "999999" },
+			func(x *contract.Reservation) { x.ActivityID = draft.ID },
+			func(x *contract.Reservation) { x.Lines = []contract.Line{{SKUID: "999999", Qty: 1}} },
+		} {
+			other := r
+			other.OrderSN = newSN()
+			change(&other)
+			w.land(other)
+			letters := w.letters(core.LetterOpen)
+			require.Len(w.t, letters, i+1)
+			require.Equal(w.t, other.OrderSN, letters[0].OrderSN)
+		}
+		w.land(r)
+		w.agree(a)
+	})
+}
+
+// Two instances get the same messages at the same time, on a real server with real locks.
+func TestTwoInstancesLandTheSameMessages(t *testing.T) {
+	w := newWorld(t, dbtest.MariaDB(t, Migrations))
+	a := w.sale(1, 40, 40)
+	var messages []bus.Delivery
+	for m := range 6 {
+		var items []contract.Reservation
+		for i := range 12 {
+			line := contract.Line{SKUID: a.Items[(m+i)%2].SKUID, Qty: 1}
+			items = append(items, contract.Reservation{OrderSN: newSN(), UserID: fmt.Sprint("u", m*12+i), ActivityID: a.ID, Lines: []contract.Line{line}, ReservedAt: w.parts.Now()})
+		}
+		messages = append(messages, message(t, contract.TopicReservations, items...))
+	}
+	var wg sync.WaitGroup
+	errs := make(chan error, 100)
+	for range 3 {
+		for _, m := range messages {
+			wg.Go(func() { errs <- w.consumer.Reservations(w.ctx, m) })
+		}
+	}
+	wg.Wait()
+	close(errs)
+	for err := range errs {
+		require.NoError(t, err)
+	}
+	w.agree(a)
+	items := w.stock(a)
+	require.Equal(t, int64(72), items[0].Reserved+items[1].Reserved)
+	require.Len(t, w.deductions(), 72)
+}

@@ -1,0 +1,638 @@
+package inventory
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"sort"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"gorm.io/gorm"
+
+	"flashsale.internal/pkg/auth"
+	"flashsale.internal/pkg/bus"
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/sqldb/dbtest"
+	"flashsale.internal/pkg/stockgate"
+	"flashsale.internal/pkg/telemetry"
+	"flashsale.internal/services/inventory/internal/consumer"
+	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/gate"
+	"flashsale.internal/services/inventory/internal/orders"
+	"flashsale.internal/services/inventory/internal/publisher"
+	"flashsale.internal/services/inventory/internal/store"
+	"flashsale.internal/services/inventory/internal/watch"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is an inventory on a real database and a gate, with the order service and the broker played by the test.
+type world struct {
+	t        testing.TB
+	ctx      context.Context
+	db       *gorm.DB
+	core     *core.Service
+	consumer *consumer.Consumer
+	rdb      redis.UniversalClient
+	gate     *stockgate.Gate
+	broker   *broker
+	orders   *orderService
+	faults   *faults
+	shift    time.Duration // how far the service's clock is ahead
+	parts    core.Parts
+	tel      *telemetry.Telemetry
+}
+
+// eachDB runs a test on MariaDB and on SQLite.
+func eachDB(t *testing.T, fn func(w *world)) {
+	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) { fn(newWorld(t, db)) })
+}
+
+func newWorld(t testing.TB, db *gorm.DB) *world {
+	mini := miniredis.RunT(t)
+	return newWorldOn(t, db, []string{mini.Addr()}, 0)
+}
+
+func newWorldOn(t testing.TB, db *gorm.DB, redisAddrs []string, redisDB int) *world {
+	w := &world{t: t, ctx: t.Context(), db: db, broker: &broker{}, faults: &faults{}, tel: telemetry.Discard(nil)}
+	w.rdb = stockgate.Connect(redisAddrs, redisDB)
+	t.Cleanup(func() { _ = w.rdb.Close() })
+	w.gate = stockgate.New(w.rdb, stockgate.Options{BreakerFailures: 1000})
+	w.orders = newOrderService(t)
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	seen, err := watch.New(w.tel, "mysql")
+	require.NoError(t, err)
+	w.parts = core.Parts{
+		Store: &faultyStore{store.New(db), w.faults}, Gate: &faultyGate{gate.New(w.gate), w.faults},
+		Pub:    &faultyPub{publisher.New(w.broker, w.tel), w.faults},
+		Orders: &faultyOrders{orders.New(w.orders.url, "a secret for tests only, of length", transport), w.faults},
+		Watch:  seen, Timing: core.DefaultTiming(),
+		Now: func() time.Time { return time.Now().Add(w.shift) },
+	}
+	w.restart()
+	return w
+}
+
+// restart is a new process on the same parts.
+func (w *world) restart() {
+	w.core = core.New(w.parts)
+	w.consumer = consumer.New(w.core, w.tel, w.parts.Now)
+}
+
+// faults kills the process at its n-th step that anybody else can see, before or after the step took place.
+type faults struct {
+	mu    sync.Mutex
+	at, n int
+	after bool
+	dead  bool
+}
+
+var errKilled = errors.New("killed")
+
+func (f *faults) kill(at int, after bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.at, f.n, f.after, f.dead = at, 0, after, false
+}
+
+func (f *faults) heal() (died bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	died = f.dead
+	f.at, f.dead = 0, false
+	return died
+}
+
+func (f *faults) step(do func() error) error {
+	f.mu.Lock()
+	if f.dead {
+		f.mu.Unlock()
+		return errKilled
+	}
+	f.n++
+	hit := f.at == f.n
+	if hit {
+		f.dead = true
+	}
+	after := f.after
+	f.mu.Unlock()
+	if !hit {
+		return do()
+	}
+	if after {
+		_ = do()
+	}
+	return errKilled
+}
+
+type faultyStore struct {
+	core.Store
+	f *faults
+}
+
+func (s *faultyStore) Ledger(ctx context.Context, ids []string, fn func(core.LedgerTx) error) error {
+	return s.f.step(func() error { return s.Store.Ledger(ctx, ids, fn) })
+}
+
+func (s *faultyStore) AddDeadLetters(ctx context.Context, l []contract.DeadLetter) error {
+	return s.f.step(func() error { return s.Store.AddDeadLetters(ctx, l) })
+}
+
+func (s *faultyStore) ScheduleRepublish(ctx context.Context, rows []core.Row) error {
+	return s.f.step(func() error { return s.Store.ScheduleRepublish(ctx, rows) })
+}
+
+func (s *faultyStore) BeginAdjustment(ctx context.Context, k core.IdempotencyKey, a core.Adjustment, c core.Change, check func(*core.Activity) error) (out *core.Adjustment, err error) {
+	err = s.f.step(func() error { out, err = s.Store.BeginAdjustment(ctx, k, a, c, check); return err })
+	return out, err
+}
+
+func (s *faultyStore) DecideAdjustment(ctx context.Context, id string, refuse bool, now time.Time) (out *core.Adjustment, err error) {
+	err = s.f.step(func() error { out, err = s.Store.DecideAdjustment(ctx, id, refuse, now); return err })
+	return out, err
+}
+
+func (s *faultyStore) FinishAdjustment(ctx context.Context, id string, now time.Time) (out *core.Adjustment, err error) {
+	err = s.f.step(func() error { out, err = s.Store.FinishAdjustment(ctx, id, now); return err })
+	return out, err
+}
+
+func (s *faultyStore) ChangeActivity(ctx context.Context, id string, c core.Change, fn func(*core.Activity) (bool, error)) (out *core.Activity, err error) {
+	err = s.f.step(func() error { out, err = s.Store.ChangeActivity(ctx, id, c, fn); return err })
+	return out, err
+}
+
+func (s *faultyStore) DecideDeadLetter(ctx context.Context, d core.DeadLetter, state string, c core.Change) (out *core.DeadLetter, err error) {
+	err = s.f.step(func() error { out, err = s.Store.DecideDeadLetter(ctx, d, state, c); return err })
+	return out, err
+}
+
+type faultyGate struct {
+	core.Gate
+	f *faults
+}
+
+func (g *faultyGate) Preload(ctx context.Context, r core.GateRef, b core.Rebuild) error {
+	return g.f.step(func() error { return g.Gate.Preload(ctx, r, b) })
+}
+
+func (g *faultyGate) Configure(ctx context.Context, r core.GateRef, c core.GateConfig) error {
+	return g.f.step(func() error { return g.Gate.Configure(ctx, r, c) })
+}
+
+func (g *faultyGate) Settle(ctx context.Context, r core.GateRef, s []core.Settlement) error {
+	return g.f.step(func() error { return g.Gate.Settle(ctx, r, s) })
+}
+
+func (g *faultyGate) Release(ctx context.Context, r core.GateRef, e []core.Ending) error {
+	return g.f.step(func() error { return g.Gate.Release(ctx, r, e) })
+}
+
+func (g *faultyGate) Drop(ctx context.Context, r core.GateRef, e []core.Ending) error {
+	return g.f.step(func() error { return g.Gate.Drop(ctx, r, e) })
+}
+
+func (g *faultyGate) Adjust(ctx context.Context, r core.GateRef, a core.Adjustment, force bool) error {
+	return g.f.step(func() error { return g.Gate.Adjust(ctx, r, a, force) })
+}
+
+func (g *faultyGate) UndoAdjust(ctx context.Context, r core.GateRef, a core.Adjustment) error {
+	return g.f.step(func() error { return g.Gate.UndoAdjust(ctx, r, a) })
+}
+
+func (g *faultyGate) ShowSale(ctx context.Context, a core.Activity) error {
+	return g.f.step(func() error { return g.Gate.ShowSale(ctx, a) })
+}
+
+type faultyPub struct {
+	core.Publisher
+	f *faults
+}
+
+func (p *faultyPub) Deductions(ctx context.Context, d []contract.Deduction) error {
+	return p.f.step(func() error { return p.Publisher.Deductions(ctx, d) })
+}
+
+func (p *faultyPub) Closings(ctx context.Context, c []contract.OrderClose) error {
+	return p.f.step(func() error { return p.Publisher.Closings(ctx, c) })
+}
+
+func (p *faultyPub) Replay(ctx context.Context, l core.DeadLetter) error {
+	return p.f.step(func() error { return p.Publisher.Replay(ctx, l) })
+}
+
+type faultyOrders struct {
+	core.Orders
+	f *faults
+}
+
+func (o *faultyOrders) Close(ctx context.Context, sns []string, reason string) (out []core.CloseOutcome, err error) {
+	err = o.f.step(func() error { out, err = o.Orders.Close(ctx, sns, reason); return err })
+	return out, err
+}
+
+func (o *faultyOrders) Refund(ctx context.Context, sns []string, reason string) (out map[string]string, err error) {
+	err = o.f.step(func() error { out, err = o.Orders.Refund(ctx, sns, reason); return err })
+	return out, err
+}
+
+// broker keeps what was published, for the test to look at and to deliver.
+type broker struct {
+	mu   sync.Mutex
+	sent []bus.Message
+	down bool
+}
+
+func (b *broker) Publish(_ context.Context, m bus.Message) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.down {
+		return errors.New("broker is away")
+	}
+	b.sent = append(b.sent, m)
+	return nil
+}
+
+func (b *broker) setDown(down bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.down = down
+}
+
+func (b *broker) take(topic string) []bus.Message {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var taken, rest []bus.Message
+	for _, m := range b.sent {
+		if m.Topic == topic {
+			taken = append(taken, m)
+		} else {
+			rest = append(rest, m)
+		}
+	}
+	b.sent = rest
+	return taken
+}
+
+func (w *world) deductions() map[string]contract.Deduction {
+	found := map[string]contract.Deduction{}
+	for _, m := range w.broker.take(contract.TopicDeductions) {
+		items, bad := contract.Decode[contract.Deduction](m.Body)
+		require.Empty(w.t, bad)
+		for _, d := range items {
+			found[d.OrderSN] = d
+		}
+	}
+	return found
+}
+
+// orderService plays order behind a real HTTP server: states decide, an unknown order gets its tombstone.
+type orderService struct {
+	url string
+
+	mu       sync.Mutex
+	state    map[string]string // pending, paid, closed, refunded, tombstone
+	due      map[string]time.Time
+	paying   map[string]time.Time
+	closes   int
+	refunded []string
+	down     bool
+}
+
+func newOrderService(t testing.TB) *orderService {
+	o := &orderService{state: map[string]string{}, due: map[string]time.Time{}, paying: map[string]time.Time{}}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /internal/v1/orders:close", o.close)
+	mux.HandleFunc("POST /internal/v1/orders:refund", o.refund)
+	srv := httptest.NewServer(auth.Internal("a secret for tests only, of length")(mux))
+	t.Cleanup(srv.Close)
+	o.url = srv.URL
+	return o
+}
+
+func (o *orderService) set(state string, sns ...string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, sn := range sns {
+		o.state[sn] = state
+	}
+}
+
+func (o *orderService) setDown(down bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.down = down
+}
+
+func (o *orderService) of(sn string) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.state[sn]
+}
+
+func (o *orderService) close(w http.ResponseWriter, r *http.Request) {
+	var body struct {
+		OrderSNs []string `json:"order_sns"`
+		Reason   string   `json:"reason"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.down {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	o.closes++
+	var results []map[string]any
+	for _, sn := range body.OrderSNs {
+		res := map[string]any{"order_sn": sn}
+		switch state := o.state[sn]; {
+		case state == "" || state == "tombstone":
+			o.state[sn] = "tombstone"
+			res["outcome"] = "unknown"
+		case state == "closed":
+			res["outcome"] = "closed"
+		case state == "paid" || state == "refunded":
+			res["outcome"] = "paid"
+		case body.Reason != "expired":
+			o.state[sn] = "closed"
+			res["outcome"] = "closed"
+		case time.Now().Before(o.due[sn]):
+			res["outcome"], res["at"] = "not_due", o.due[sn]
+		case time.Now().Before(o.paying[sn]):
+			res["outcome"], res["at"] = "paying", o.paying[sn]
+		default:
+			o.state[sn] = "closed"
+			res["outcome"] = "closed"
+		}
+		results = append(results, res)
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{"results": results})
+}
+
+func (o *orderService) refund(w http.ResponseWriter, r *http.Request) {
+	var body struct {
+		OrderSNs []string `json:"order_sns"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.down {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	var results []map[string]any
+	for _, sn := range body.OrderSNs {
+		outcome := "unknown"
+		switch o.state[sn] {
+		case "paid", "refunded":
+			o.state[sn], outcome = "refunded", "refunded"
+			o.refunded = append(o.refunded, sn)
+		case "pending", "closed":
+			outcome = "not_paid"
+		}
+		results = append(results, map[string]any{"order_sn": sn, "outcome": outcome})
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{"results": results})
+}
+
+// sale is a published activity with so many pieces of each of n SKUs.
+func (w *world) sale(limit int64, stock ...int64) *core.Activity {
+	w.t.Helper()
+	a := w.draft(limit, stock...)
+	a, err := w.core.Publish(w.ctx, "m", a.ID)
+	require.NoError(w.t, err)
+	return a
+}
+
+func (w *world) draft(limit int64, stock ...int64) *core.Activity {
+	w.t.Helper()
+	p := core.Product{Name: "Thing"}
+	for i := range stock {
+		p.SKUs = append(p.SKUs, core.SKU{Name: fmt.Sprintf("Thing %d", i+1), ListPrice: 9900, Currency: "EUR"})
+	}
+	made, err := w.core.CreateProduct(w.ctx, "m", p)
+	require.NoError(w.t, err)
+	var items []core.ActivityDraftItem
+	for i, n := range stock {
+		items = append(items, core.ActivityDraftItem{SKUID: made.SKUs[i].ID, Price: 100 + int64(i), Stock: n})
+	}
+	a, err := w.core.CreateActivity(w.ctx, "m", core.ActivityDraftRequest{
+		Title: "Sale", StartsAt: time.Now().Add(-time.Minute), EndsAt: time.Now().Add(time.Hour), PerUserLimit: &limit, Items: items,
+	})
+	require.NoError(w.t, err)
+	return a
+}
+
+var lastSN = struct {
+	sync.Mutex
+	n int64
+}{n: 1_000_000 + rand.Int64N(1_000_000_000)}
+
+func newSN() string {
+	lastSN.Lock()
+	defer lastSN.Unlock()
+	lastSN.n++
+	return strconv.FormatInt(lastSN.n, 10)
+}
+
+func ref(a *core.Activity) stockgate.Ref { return stockgate.Ref{ActivityID: a.ID} }
+
+// ask makes a purchase at the gate, as seckill does.
+func (w *world) ask(a *core.Activity, user string, lines ...contract.Line) (contract.Reservation, stockgate.Outcome) {
+	w.t.Helper()
+	if len(lines) == 0 {
+		lines = []contract.Line{{SKUID: a.Items[0].SKUID, Qty: 1}}
+	}
+	r := contract.Reservation{OrderSN: newSN(), UserID: user, ActivityID: a.ID, Lines: lines, ReservedAt: time.Now().UTC().Truncate(time.Millisecond)}
+	verdicts, err := w.gate.Reserve(w.ctx, ref(a), []stockgate.Request{{OrderSN: r.OrderSN, UserID: user, Lines: lines}})
+	require.NoError(w.t, err)
+	return r, verdicts[0].Outcome
+}
+
+func (w *world) buy(a *core.Activity, user string, lines ...contract.Line) contract.Reservation {
+	w.t.Helper()
+	r, outcome := w.ask(a, user, lines...)
+	require.Equal(w.t, stockgate.Accepted, outcome)
+	w.relay(a)
+	return r
+}
+
+// relay takes everything off the journal, as seckill's relay does after its message was confirmed.
+func (w *world) relay(a *core.Activity) {
+	w.t.Helper()
+	entries, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 256)
+	require.NoError(w.t, err)
+	var ids []string
+	for _, e := range entries {
+		ids = append(ids, e.ID)
+	}
+	if len(ids) > 0 {
+		require.NoError(w.t, w.gate.Ack(w.ctx, ref(a), ids))
+	}
+}
+
+func message[T contract.Item](t testing.TB, topic string, items ...T) bus.Delivery {
+	t.Helper()
+	bodies, err := contract.Encode(items)
+	require.NoError(t, err)
+	require.Len(t, bodies, 1)
+	return bus.Delivery{Message: bus.Message{Topic: topic, Body: bodies[0]}, Attempt: 1}
+}
+
+func (w *world) land(items ...contract.Reservation) {
+	w.t.Helper()
+	require.NoError(w.t, w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, items...)))
+}
+
+func event(r contract.Reservation, kind contract.OrderEventType) contract.OrderEvent {
+	e := contract.OrderEvent{
+		OrderSN: r.OrderSN, UserID: r.UserID, ActivityID: r.ActivityID, Lines: r.Lines, Type: kind, At: time.Now().UTC().Truncate(time.Millisecond),
+	}
+	switch kind {
+	case contract.OrderCreated:
+		at := e.At.Add(15 * time.Minute)
+		e.ExpiresAt = &at
+	case contract.OrderClosed:
+		e.Reason = "expired"
+	}
+	return e
+}
+
+func (w *world) follow(events ...contract.OrderEvent) {
+	w.t.Helper()
+	require.NoError(w.t, w.consumer.OrderEvents(w.ctx, message(w.t, contract.TopicOrderEvents, events...)))
+}
+
+func (w *world) row(sn string) core.Row {
+	w.t.Helper()
+	rows, err := w.parts.Store.Rows(w.ctx, []string{sn})
+	require.NoError(w.t, err)
+	require.Contains(w.t, rows, sn)
+	return rows[sn]
+}
+
+func (w *world) entry(a *core.Activity, sn string) stockgate.Entry {
+	w.t.Helper()
+	found, err := w.gate.Lookup(w.ctx, ref(a), []string{sn})
+	require.NoError(w.t, err)
+	require.Contains(w.t, found, sn)
+	return found[sn]
+}
+
+func (w *world) stock(a *core.Activity) []core.Stock {
+	w.t.Helper()
+	now, err := w.parts.Store.Activity(w.ctx, a.ID)
+	require.NoError(w.t, err)
+	return now.Items
+}
+
+func (w *world) left(a *core.Activity, item int) int64 {
+	w.t.Helper()
+	left, _, err := w.gate.Left(w.ctx, ref(a))
+	require.NoError(w.t, err)
+	return left[a.Items[item].SKUID]
+}
+
+func (w *world) letters(state string) []core.DeadLetter {
+	w.t.Helper()
+	list, err := w.parts.Store.DeadLetters(w.ctx, state, core.Page{Limit: 1000})
+	require.NoError(w.t, err)
+	return list
+}
+
+// sound checks everything that must hold at any moment in the database.
+func (w *world) sound(a *core.Activity) {
+	w.t.Helper()
+	rows, err := w.parts.Store.RowsOfActivity(w.ctx, a.ID, "", core.Page{Limit: 100_000})
+	require.NoError(w.t, err)
+	type sums struct{ reserved, sold int64 }
+	shelves, held := map[string]sums{}, map[string]int64{}
+	for _, r := range rows {
+		for _, l := range r.Lines {
+			s := shelves[l.SKUID]
+			switch r.State {
+			case core.RowReserved:
+				s.reserved += l.Qty
+				held[r.UserID] += l.Qty
+			case core.RowSold:
+				s.sold += l.Qty
+				held[r.UserID] += l.Qty
+			}
+			shelves[l.SKUID] = s
+		}
+		require.Equal(w.t, r.State == core.RowReserved && r.OrderCreatedAt == nil, r.RepublishAt != nil, "republish_at of %+v", r)
+	}
+	for _, it := range w.stock(a) {
+		require.Equal(w.t, it.Total, it.Available+it.Reserved+it.Sold, "sum of %+v", it)
+		require.GreaterOrEqual(w.t, it.Available, int64(0))
+		require.Equal(w.t, shelves[it.SKUID], sums{it.Reserved, it.Sold}, "ledger and stock of %s", it.SKUID)
+	}
+	var allowances []struct {
+		UserID string
+		Held   int64
+	}
+	require.NoError(w.t, w.db.Table("allowances").Select("user_id", "held").Where("activity_id = ?", a.ID).Find(&allowances).Error)
+	for _, al := range allowances {
+		require.Equal(w.t, held[al.UserID], al.Held, "allowance of %s", al.UserID)
+		require.LessOrEqual(w.t, al.Held, a.PerUserLimit)
+		delete(held, al.UserID)
+	}
+	require.Empty(w.t, held, "holders without an allowance")
+}
+
+// agree checks that the gate tells what the ledger holds, for an activity of which nothing is under way.
+func (w *world) agree(a *core.Activity) {
+	w.t.Helper()
+	w.sound(a)
+	v, err := w.core.StockView(w.ctx, a.ID)
+	require.NoError(w.t, err)
+	for _, k := range v.SKUs {
+		require.NotNil(w.t, k.Gate)
+		require.Zero(w.t, k.Difference, "difference of SKU %s: %+v %+v", k.SKUID, k, *k.Gate)
+	}
+	rows, err := w.parts.Store.RowsOfActivity(w.ctx, a.ID, "", core.Page{Limit: 100_000})
+	require.NoError(w.t, err)
+	var sns []string
+	for _, r := range rows {
+		sns = append(sns, r.OrderSN)
+	}
+	sort.Strings(sns)
+	entries, err := w.gate.Lookup(w.ctx, ref(a), sns)
+	require.NoError(w.t, err)
+	for _, r := range rows {
+		e, ok := entries[r.OrderSN]
+		require.True(w.t, ok, "the gate does not know %+v", r)
+		want := map[core.RowState]stockgate.Status{core.RowSold: stockgate.StatusPaid, core.RowRejected: stockgate.StatusFailed}[r.State]
+		switch {
+		case r.State == core.RowReserved && r.OrderCreatedAt == nil:
+			want = stockgate.StatusQueued
+			require.True(w.t, e.Landed, "landed: %+v", r)
+		case r.State == core.RowReserved:
+			want = stockgate.StatusCreated
+		case r.State == core.RowReleased && r.OrderCreatedAt == nil:
+			want = stockgate.StatusFailed
+		case r.State == core.RowReleased:
+			want = stockgate.StatusClosed
+		}
+		require.Equal(w.t, want, e.Status, "status of %+v", r)
+	}
+}
