@@ -8,6 +8,7 @@ require (
 	flashsale.internal/services/inventory v0.0.0
 	flashsale.internal/services/order v0.0.0
 	flashsale.internal/services/seckill v0.0.0
+	flashsale.internal/tools v0.0.0
 	github.com/alicebob/miniredis/v2 v2.40.0 // indirect
 	github.com/apache/rocketmq-client-go/v2 v2.1.3-0.20250427084711-67ec50b93040 // indirect
 	github.com/apapsch/go-jsonmerge/v2 v2.0.0 // indirect
@@ -114,3 +115,5 @@ replace flashsale.internal/services/seckill => ../../services/seckill
 replace flashsale.internal/services/order => ../../services/order
 
 replace flashsale.internal/services/inventory => ../../services/inventory
+
+replace flashsale.internal/tools => ../../tools

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/tools/internal/client"
-	"flashsale.internal/tools/internal/purchase"
+	"flashsale.internal/tools/client"
+	"flashsale.internal/tools/purchase"
 )
 
 type buyCmd struct {

@@ -13,7 +13,7 @@ import (
 
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/settings"
-	"flashsale.internal/tools/internal/client"
+	"flashsale.internal/tools/client"
 )
 
 type commands struct {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"flashsale.internal/tools/internal/client"
+	"flashsale.internal/tools/client"
 	"flashsale.internal/tools/internal/demo"
 )
 

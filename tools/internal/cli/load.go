@@ -10,8 +10,8 @@ import (
 
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/tools/internal/client"
-	"flashsale.internal/tools/internal/crowd"
+	"flashsale.internal/tools/client"
+	"flashsale.internal/tools/crowd"
 	"flashsale.internal/tools/internal/load"
 )
 

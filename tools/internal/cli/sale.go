@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"flashsale.internal/pkg/auth"
-	"flashsale.internal/tools/internal/client"
+	"flashsale.internal/tools/client"
 )
 
 // merchantID is who flashctl acts as where a role is needed; it is kept with every change.

@@ -10,9 +10,9 @@ import (
 
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/tools/internal/client"
-	"flashsale.internal/tools/internal/crowd"
-	"flashsale.internal/tools/internal/purchase"
+	"flashsale.internal/tools/client"
+	"flashsale.internal/tools/crowd"
+	"flashsale.internal/tools/purchase"
 )
 
 // run is one demo under way.

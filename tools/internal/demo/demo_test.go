@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"flashsale.internal/tools/internal/client"
+	"flashsale.internal/tools/client"
 	"flashsale.internal/tools/internal/demo"
 	"flashsale.internal/tools/internal/shoptest"
 )

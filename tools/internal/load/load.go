@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/tools/internal/client"
-	"flashsale.internal/tools/internal/crowd"
+	"flashsale.internal/tools/client"
+	"flashsale.internal/tools/crowd"
 	"flashsale.internal/tools/internal/latency"
-	"flashsale.internal/tools/internal/purchase"
+	"flashsale.internal/tools/purchase"
 )
 
 // Plan is what to do.

@@ -9,10 +9,10 @@ import (
 
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/tools/internal/client"
-	"flashsale.internal/tools/internal/crowd"
+	"flashsale.internal/tools/client"
+	"flashsale.internal/tools/crowd"
 	"flashsale.internal/tools/internal/load"
-	"flashsale.internal/tools/internal/purchase"
+	"flashsale.internal/tools/purchase"
 	"flashsale.internal/tools/internal/shoptest"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"flashsale.internal/tools/internal/client"
+	"flashsale.internal/tools/client"
 )
 
 // Buyer is one of them.

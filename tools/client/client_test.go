@@ -11,7 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/tools/internal/client"
+	"flashsale.internal/tools/client"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/tools/internal/client"
+	"flashsale.internal/tools/client"
 )
 
 // Outcome is how an attempt to buy ended: Accepted, or the code of the refusal, or NoAnswer.

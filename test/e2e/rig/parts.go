@@ -1,0 +1,76 @@
+package rig
+
+import (
+	"context"
+	"database/sql"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	_ "github.com/go-sql-driver/mysql" // the driver of CREATE DATABASE below
+	"github.com/stretchr/testify/require"
+)
+
+// PartSet is a set of real parts of a test's own, which it may start and kill as it likes.
+type PartSet struct {
+	dir    string
+	offset int
+}
+
+// OwnParts prepares a set on ports apart from every other one and starts nothing.
+func OwnParts(t testing.TB, offset int) *PartSet {
+	t.Helper()
+	s := &PartSet{dir: t.TempDir(), offset: offset}
+	t.Cleanup(func() { s.Do(t, "wipe") })
+	return s
+}
+
+// Do runs scripts/dev/parts on the set: "up", "kill" or "down", and the parts' names.
+func (s *PartSet) Do(t testing.TB, verb string, parts ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(Root(t), "scripts", "dev", "parts"), append([]string{verb}, parts...)...)
+	for _, kv := range os.Environ() {
+		switch name, _, _ := strings.Cut(kv, "="); name {
+		case "MYSQL_DSN", "REDIS_ADDRS", "ROCKETMQ_NAMESRV", "RUN_DIR", "PORT_OFFSET":
+		default:
+			cmd.Env = append(cmd.Env, kv)
+		}
+	}
+	cmd.Env = append(cmd.Env, "RUN_DIR="+s.dir, "PORT_OFFSET="+strconv.Itoa(s.offset))
+	// A file, not a pipe: what the script starts keeps it open and would be waited for.
+	log, err := os.OpenFile(filepath.Join(s.dir, "parts.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	require.NoError(t, err)
+	defer func() { _ = log.Close() }()
+	cmd.Stdout, cmd.Stderr = log, log
+	err = cmd.Run()
+	said, _ := os.ReadFile(log.Name())
+	require.NoError(t, err, "scripts/dev/parts %s %v:\n%s", verb, parts, said)
+}
+
+// Option points a rig at the set.
+func (s *PartSet) Option() Option {
+	return On(s.address(16379), s.address(19876), "root@tcp("+s.address(13306)+")/flashsale_order",
+		"root@tcp("+s.address(13306)+")/flashsale_inventory")
+}
+
+// MakeDatabases makes the two databases, empty.
+func (s *PartSet) MakeDatabases(t testing.TB) {
+	t.Helper()
+	db, err := sql.Open("mysql", "root@tcp("+s.address(13306)+")/")
+	require.NoError(t, err)
+	defer func() { _ = db.Close() }()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	for _, name := range []string{"flashsale_order", "flashsale_inventory"} {
+		_, err := db.ExecContext(ctx, "CREATE DATABASE IF NOT EXISTS "+name+" CHARACTER SET utf8mb4")
+		require.NoError(t, err)
+	}
+}
+
+func (s *PartSet) address(port int) string { return "127.0.0.1:" + strconv.Itoa(port+s.offset) }

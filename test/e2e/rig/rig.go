@@ -1,0 +1,209 @@
+package rig
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/bus/rocketmq"
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/settings"
+	"flashsale.internal/pkg/sqldb/dbtest"
+	"flashsale.internal/tools/client"
+)
+
+// redisDB is the database of the end-to-end tests; they run one after another and begin with it empty.
+const redisDB = 5
+
+// Parts says where the real parts are and what is this rig's own in them.
+type Parts struct {
+	RedisAddr, NameServer   string
+	OrderDSN, InventoryDSN  string
+	TopicPrefix             string
+	extra                   []string // more settings of every service
+	skipTopics, skipMigrate bool
+}
+
+// Option changes a rig before it starts.
+type Option func(*Parts)
+
+// Env gives every service one more setting.
+func Env(name, value string) Option {
+	return func(p *Parts) { p.extra = append(p.extra, name+"="+value) }
+}
+
+// On takes other parts than the environment names. They need not be there yet: topics and tables are left to the test.
+func On(redisAddr, nameServer, orderDSN, inventoryDSN string) Option {
+	return func(p *Parts) {
+		p.RedisAddr, p.NameServer, p.OrderDSN, p.InventoryDSN = redisAddr, nameServer, orderDSN, inventoryDSN
+		p.skipTopics, p.skipMigrate = true, true
+	}
+}
+
+// Rig is the running system.
+type Rig struct {
+	Parts                     Parts
+	Seckill, Order, Inventory *Process
+	Client                    *client.Client
+}
+
+// New prepares a rig and starts nothing but the preparation of its parts: empty tables, empty Redis, topics.
+func New(t testing.TB, opts ...Option) *Rig {
+	t.Helper()
+	bin := build(t)
+	random := make([]byte, 4)
+	_, _ = rand.Read(random)
+	p := Parts{
+		RedisAddr:   first(getenv("REDIS_ADDRS", "127.0.0.1:16379")),
+		NameServer:  first(getenv("ROCKETMQ_NAMESRV", "127.0.0.1:19876")),
+		TopicPrefix: "e2e-" + hex.EncodeToString(random) + "-",
+	}
+	for _, o := range opts {
+		o(&p)
+	}
+	if p.OrderDSN == "" {
+		p.OrderDSN, p.InventoryDSN = dbtest.MariaDBDSN(t), dbtest.MariaDBDSN(t)
+	}
+	r := &Rig{Parts: p}
+	logs := t.TempDir()
+	internal := FreeAddr(t)
+	process := func(name string, env ...string) *Process {
+		public, admin := FreeAddr(t), FreeAddr(t)
+		env = append(env, "HTTP_ADDR="+public, "ADMIN_ADDR="+admin, "APP_ENV=development", "AUTH_DEV_TOKENS=true",
+			"PAYMENTS_SANDBOX=true", "REDIS_ADDRS="+p.RedisAddr, "REDIS_DB="+strconv.Itoa(redisDB),
+			"ROCKETMQ_NAMESRV="+p.NameServer, "ROCKETMQ_PREFIX="+p.TopicPrefix, "PATH="+os.Getenv("PATH"), "HOME="+logs)
+		return &Process{
+			Name: name, URL: "http://" + public, Admin: "http://" + admin,
+			binary: filepath.Join(bin, name), env: append(env, p.extra...), log: filepath.Join(logs, name+".log"),
+		}
+	}
+	r.Seckill = process("seckill")
+	r.Order = process("order", "MYSQL_DSN="+p.OrderDSN, "INTERNAL_ADDR="+internal)
+	r.Inventory = process("inventory", "MYSQL_DSN="+p.InventoryDSN, "ORDER_INTERNAL_URL=http://"+internal)
+	r.Client = client.New(client.Origins{Seckill: r.Seckill.URL, Order: r.Order.URL, Inventory: r.Inventory.URL}, client.Options{})
+	t.Cleanup(r.Client.Close)
+	t.Cleanup(func() {
+		for _, process := range r.Processes() {
+			process.Stop(t)
+			if t.Failed() {
+				t.Logf("last lines of %s:\n%s", process.Name, process.Tail(30))
+			}
+		}
+	})
+	if !p.skipTopics {
+		r.PrepareBroker(t)
+	}
+	if !p.skipMigrate {
+		r.Migrate(t)
+		r.emptyRedis(t)
+	}
+	return r
+}
+
+// Start prepares a rig, starts the three services and waits until they are ready.
+func Start(t testing.TB, opts ...Option) *Rig {
+	t.Helper()
+	r := New(t, opts...)
+	for _, p := range r.Processes() {
+		p.Start(t)
+	}
+	for _, p := range r.Processes() {
+		p.WaitReady(t)
+	}
+	r.Seckill.WaitStatus(t, r.Seckill.URL+"/v1/activities", 200, 30*time.Second) // the gate is filled
+	return r
+}
+
+// Processes are the services in the order in which they are stopped.
+func (r *Rig) Processes() []*Process { return []*Process{r.Seckill, r.Order, r.Inventory} }
+
+// PrepareBroker makes the topics and the retry topics.
+func (r *Rig) PrepareBroker(t testing.TB) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	cfg := rocketmq.Config{NameServers: []string{r.Parts.NameServer}, Prefix: r.Parts.TopicPrefix}
+	require.NoError(t, rocketmq.EnsureTopics(ctx, cfg, contract.Topics(), contract.Groups()),
+		"no RocketMQ at %s: run `make test`, which starts one", r.Parts.NameServer)
+}
+
+// Migrate runs `<service> migrate up`, as an operator does.
+func (r *Rig) Migrate(t testing.TB) {
+	t.Helper()
+	for _, p := range []*Process{r.Order, r.Inventory} {
+		ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+		cmd := exec.CommandContext(ctx, p.binary, "migrate", "up")
+		cmd.Env = p.env
+		out, err := cmd.CombinedOutput()
+		cancel()
+		require.NoError(t, err, "%s migrate up:\n%s", p.Name, out)
+	}
+}
+
+func (r *Rig) emptyRedis(t testing.TB) {
+	t.Helper()
+	rdb := redis.NewClient(&redis.Options{Addr: r.Parts.RedisAddr, DB: redisDB})
+	defer rdb.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	require.NoError(t, rdb.FlushDB(ctx).Err(), "no Redis at %s: run `make test`, which starts one", r.Parts.RedisAddr)
+}
+
+var built struct {
+	sync.Once
+	dir string
+	err error
+	out []byte
+}
+
+// build compiles the three services once for all tests of the process.
+func build(t testing.TB) string {
+	t.Helper()
+	built.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "flashsale-e2e-"); built.err != nil {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, "go", "build", "-o", built.dir+string(filepath.Separator),
+			"./services/seckill/cmd/seckill", "./services/order/cmd/order", "./services/inventory/cmd/inventory")
+		cmd.Dir = Root(t)
+		built.out, built.err = cmd.CombinedOutput()
+	})
+	require.NoError(t, built.err, "%s", built.out)
+	return built.dir
+}
+
+// RemoveBuilt deletes what build made; for TestMain.
+func RemoveBuilt(log *slog.Logger) {
+	if built.dir == "" {
+		return
+	}
+	if err := os.RemoveAll(built.dir); err != nil {
+		log.Warn("binaries of the tests are left behind", "error", err)
+	}
+}
+
+func getenv(name, otherwise string) string {
+	if v := os.Getenv(name); v != "" {
+		return v
+	}
+	return otherwise
+}
+
+func first(list string) string { return strings.TrimSpace(strings.Split(list, ",")[0]) }
+
+// TokenSecret signs the tokens that the services of a rig accept.
+const TokenSecret = settings.DevelopmentAuthSecret

@@ -1,0 +1,156 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/test/e2e/rig"
+)
+
+// One purchase is one trace: from the POST through the gate, the topics and both databases to the result. Every span has
+// its parent in the trace, and the services hand over where the messages go.
+func TestOnePurchaseIsOneTrace(t *testing.T) {
+	spans := rig.ReceiveSpans(t)
+	r := rig.Start(t,
+		rig.Env("OTEL_EXPORTER_OTLP_ENDPOINT", spans.URL), rig.Env("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"),
+		rig.Env("OTEL_BSP_SCHEDULE_DELAY", "200"), rig.Env("OTEL_METRICS_EXPORTER", "none"))
+	sale := openSale(t, r, Sale{Stock: 5, PayWithinS: 600})
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	token, err := r.Client.Token(ctx, "traced-buyer")
+	require.NoError(t, err)
+	path, err := r.Client.As(token).NewPath(ctx, sale.ActivityID)
+	require.NoError(t, err)
+
+	// The buyer's own client is the root of the trace.
+	traceID, rootID := randomHex(16), randomHex(8)
+	traced := func(method, url, body string, into any) int {
+		req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+		require.NoError(t, err)
+		req.Header.Set("Authorization", "Bearer "+token)
+		req.Header.Set("traceparent", "00-"+traceID+"-"+rootID+"-01")
+		if body != "" {
+			req.Header.Set("Content-Type", "application/json")
+		}
+		resp, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		defer func() { _ = resp.Body.Close() }()
+		raw, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		if into != nil {
+			require.NoError(t, json.NewDecoder(bytes.NewReader(raw)).Decode(into), "%s", raw)
+		}
+		require.Contains(t, resp.Header.Get("traceparent"), traceID, "the answer names the trace")
+		return resp.StatusCode
+	}
+	var accepted struct {
+		OrderSN   string `json:"order_sn"`
+		ResultURL string `json:"result_url"`
+	}
+	reserve := r.Seckill.URL + "/v1/activities/" + sale.ActivityID + "/paths/" + path.Path + "/reservations"
+	require.Equal(t, http.StatusAccepted, traced(http.MethodPost, reserve, `{"lines":[{"sku_id":"`+sale.SKUID+`","qty":1}]}`, &accepted))
+	require.Equal(t, path.OrderSN, accepted.OrderSN)
+	require.Eventually(t, func() bool {
+		var result struct {
+			Status string `json:"status"`
+		}
+		return traced(http.MethodGet, r.Seckill.URL+accepted.ResultURL, "", &result) == http.StatusOK && result.Status == "created"
+	}, 30*time.Second, 100*time.Millisecond, "the order was never made")
+
+	// hands lists, in the order of the purchase, what must hang under what: "service: part of the name".
+	hands := []string{
+		"seckill: POST /v1/activities/{activity_id}/paths/{path}/reservations",
+		"seckill: gate reserve",
+		"seckill: publish seckill-reservations",
+		"inventory: process seckill-reservations",
+		"inventory: publish inventory-deductions",
+		"order: process inventory-deductions",
+		"order: publish order-events",
+		"inventory: process order-events",
+		"inventory: gate settle",
+	}
+	var got []rig.Span
+	complete := func() bool {
+		got = spans.Trace(traceID)
+		_, orphans := rig.Edges(got, rootID)
+		return len(orphans) == 0 && descends(got, rootID, hands) &&
+			has(got, "inventory: ledger transaction") && has(got, "order: orders transaction") &&
+			has(got, "seckill: GET /v1/activities/{activity_id}/reservations/{order_sn}") && has(got, "order: publish order-close")
+	}
+	if !waitFor(complete, 20*time.Second) {
+		edges, orphans := rig.Edges(got, rootID)
+		t.Fatalf("the trace is not whole.\ntree:\n%s\nedges:\n%s\nin the air: %v", rig.Print(got, rootID), strings.Join(edges, "\n"), orphans)
+	}
+	t.Logf("the trace of one purchase:\n%s", rig.Print(got, rootID))
+	for _, span := range got {
+		for key, value := range span.Attributes {
+			require.NotContains(t, value, path.Path, "the path is a secret, and stands in %s of %s", key, span.Name)
+			require.NotContains(t, value, token, "a token stands in %s of %s", key, span.Name)
+		}
+	}
+	for _, p := range r.Processes() {
+		require.NotContains(t, p.Log(t), path.Path, "the path is a secret, and stands in the log of %s", p.Name)
+		require.NotContains(t, p.Log(t), token, "a token stands in the log of %s", p.Name)
+	}
+}
+
+func has(spans []rig.Span, what string) bool {
+	for _, s := range spans {
+		if s.Service+": "+s.Name == what {
+			return true
+		}
+	}
+	return false
+}
+
+// descends tells whether the named spans hang one under the other, with others in between or not.
+func descends(spans []rig.Span, root string, names []string) bool {
+	children := map[string][]rig.Span{}
+	for _, s := range spans {
+		children[s.Parent] = append(children[s.Parent], s)
+	}
+	var walk func(parent string, names []string) bool
+	walk = func(parent string, names []string) bool {
+		if len(names) == 0 {
+			return true
+		}
+		for _, s := range children[parent] {
+			rest := names
+			if s.Service+": "+s.Name == names[0] {
+				rest = names[1:]
+			}
+			if walk(s.ID, rest) {
+				return true
+			}
+		}
+		return false
+	}
+	return walk(root, names)
+}
+
+func waitFor(done func() bool, within time.Duration) bool {
+	for end := time.Now().Add(within); ; time.Sleep(100 * time.Millisecond) {
+		if done() {
+			return true
+		}
+		if time.Now().After(end) {
+			return false
+		}
+	}
+}
+
+func randomHex(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b)
+	return hex.EncodeToString(b)
+}
