@@ -162,7 +162,7 @@ func (s *keySet) keepFresh(ctx context.Context, log *slog.Logger) error {
 		} else {
 			wait = retryFrom
 		}
-		timer := time.NewTimer(next - next/10 + rand.N(next/5+1))
+		timer := time.NewTimer(next - next/10 + rand.N(next/5+1)) //nolint:gosec // jitter, no secret
 		select {
 		case <-ctx.Done():
 			timer.Stop()

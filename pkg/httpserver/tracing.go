@@ -32,7 +32,7 @@ func (s scrubbingTracer) Start(ctx context.Context, name string, opts ...trace.S
 	if !c.Timestamp().IsZero() {
 		clean = append(clean, trace.WithTimestamp(c.Timestamp()))
 	}
-	return s.Tracer.Start(ctx, name, clean...) //nolint:spancheck // otelhttp ends it
+	return s.Tracer.Start(ctx, name, clean...)
 }
 
 // trustingPropagator takes callers for parts of this system: their parents count as local ones.

@@ -150,7 +150,7 @@ func document(ctx context.Context, status int, refusal *contract.Refusal) []byte
 func retryAfter(d time.Duration) int {
 	seconds := max(1, int((d+time.Second-1)/time.Second))
 	if spread := min(3, (seconds+3)/4); spread > 0 {
-		seconds += rand.IntN(spread + 1)
+		seconds += rand.IntN(spread + 1) //nolint:gosec // jitter, no secret
 	}
 	return seconds
 }

@@ -69,7 +69,7 @@ type chance float64
 
 func (c chance) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
 	r := sdktrace.SamplingResult{Tracestate: trace.SpanContextFromContext(p.ParentContext).TraceState()}
-	if c >= 1 || rand.Float64() < float64(c) {
+	if c >= 1 || rand.Float64() < float64(c) { //nolint:gosec // dice, no secret
 		r.Decision = sdktrace.RecordAndSample
 	}
 	return r
