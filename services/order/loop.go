@@ -20,11 +20,11 @@ func every(name string, interval time.Duration, log *slog.Logger, round func(con
 	return lifecycle.Component{Name: name, Run: func(ctx context.Context) error {
 		failures := 0
 		for {
-			wait := interval + rand.N(interval/4+1)
+			wait := interval
 			if failures > 0 {
 				wait = min(max(interval, 200*time.Millisecond<<min(failures-1, 10)), max(interval, maxPause))
-				wait += rand.N(wait/4 + 1)
 			}
+			wait += rand.N(wait/4 + 1) //nolint:gosec // no secret depends on it
 			timer := time.NewTimer(wait)
 			select {
 			case <-ctx.Done():
@@ -36,8 +36,7 @@ func every(name string, interval time.Duration, log *slog.Logger, round func(con
 			err := round(bounded)
 			cancel()
 			switch {
-			case ctx.Err() != nil:
-				return nil
+			case ctx.Err() != nil: // ended, whatever became of the round
 			case err != nil:
 				failures++
 				if failures == 1 {

@@ -182,7 +182,7 @@ func (r *running) do(req *http.Request) answer {
 	if res.StatusCode >= 400 {
 		require.Equal(r.t, "application/problem+json", res.Header.Get("Content-Type"))
 		require.NotEmpty(r.t, a.code())
-		if res.StatusCode == 503 || res.StatusCode == 429 {
+		if res.StatusCode == http.StatusServiceUnavailable || res.StatusCode == http.StatusTooManyRequests {
 			require.NotEmpty(r.t, res.Header.Get("Retry-After"))
 		}
 	}
@@ -252,7 +252,7 @@ func TestFromDeductionToPaid(t *testing.T) {
 		d := r.created("u1")
 		o := r.order(d)
 		require.Equal(t, "pending", o["state"])
-		require.Equal(t, float64(700), o["amount"])
+		require.EqualValues(t, 700, o["amount"])
 		require.Equal(t, []any{map[string]any{"sku_id": "11", "qty": float64(2), "unit_price": float64(350)}}, o["lines"])
 		require.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z$`, o["expires_at"])
 		require.NotContains(t, o, "paid_at")
@@ -278,7 +278,7 @@ func TestFromDeductionToPaid(t *testing.T) {
 		}, "the refund is done")
 		refund := r.order(d)["refunds"].([]any)[0].(map[string]any)
 		require.Equal(t, "second", refund["reason"])
-		require.Equal(t, float64(700), refund["amount"])
+		require.EqualValues(t, 700, refund["amount"])
 		require.Equal(t, second, refund["payment_id"])
 		require.NotEmpty(t, refund["refunded_at"])
 		require.Equal(t, "paid", r.order(d)["state"])
@@ -425,7 +425,7 @@ func TestCallbacks(t *testing.T) {
 			refunds := r.order(d)["refunds"].([]any)
 			return len(refunds) == 1 && refunds[0].(map[string]any)["state"] == "refunded"
 		}, "the wrong amount is given back")
-		require.Equal(t, float64(699), r.order(d)["refunds"].([]any)[0].(map[string]any)["amount"])
+		require.EqualValues(t, 699, r.order(d)["refunds"].([]any)[0].(map[string]any)["amount"])
 	})
 }
 

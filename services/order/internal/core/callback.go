@@ -97,7 +97,7 @@ func (s *Service) settle(tx Tx, o Order, p Payment, e PaymentEvent, done *settle
 	if err := moved(tx.MovePayment(p, PaymentStarted, PaymentFailed)); err != nil {
 		return err
 	}
-	why := ""
+	var why string
 	switch {
 	case e.Amount != p.Amount || e.Currency != p.Currency:
 		why = RefundWrongAmount

@@ -198,6 +198,7 @@ func (o Order) event(step contract.OrderEventType, at time.Time) contract.OrderE
 		Lines: contract.PlainLines(o.Lines), Type: step, At: at, Traceparent: o.Traceparent,
 	}
 	switch step {
+	case contract.OrderPaid, contract.OrderRefunded:
 	case contract.OrderCreated:
 		expires := o.ExpiresAt
 		e.ExpiresAt = &expires
@@ -211,6 +212,7 @@ func (o Order) event(step contract.OrderEventType, at time.Time) contract.OrderE
 func (o Order) events() []contract.OrderEvent {
 	all := []contract.OrderEvent{o.event(contract.OrderCreated, o.CreatedAt)}
 	switch o.State {
+	case Pending:
 	case Paid:
 		all = append(all, o.event(contract.OrderPaid, o.PaidAt))
 	case Closed:

@@ -207,6 +207,7 @@ func (l *life) invariants(t tb) {
 	}
 	want := map[contract.OrderEventType]int{}
 	switch o.State {
+	case core.Pending:
 	case core.Paid:
 		want[contract.OrderPaid] = 1
 	case core.Closed:

@@ -140,4 +140,6 @@ func (s *Service) finishRefund(ctx context.Context, r Refund, to RefundState, la
 }
 
 // jitter spreads d over d to 1.25 d.
-func jitter(d time.Duration) time.Duration { return d + rand.N(d/4+1) }
+func jitter(d time.Duration) time.Duration {
+	return d + rand.N(d/4+1) //nolint:gosec // no secret depends on it
+}

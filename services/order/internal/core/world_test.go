@@ -266,6 +266,7 @@ func (a *alarms) Lateness(_ context.Context, d time.Duration) {
 }
 func (a *alarms) Refund(context.Context, core.RefundState) {}
 func (a *alarms) ClosingsResent(_ context.Context, n int)  { a.mu.Lock(); a.resent += n; a.mu.Unlock() }
+
 func (a *alarms) Alarm(_ context.Context, kind, _ string, _ ...any) {
 	a.mu.Lock()
 	a.kinds = append(a.kinds, kind)

@@ -81,5 +81,5 @@ func (r *Recorder) ClosingsResent(ctx context.Context, n int) {
 // Alarm implements core.Recorder.
 func (r *Recorder) Alarm(ctx context.Context, kind, message string, attrs ...any) {
 	r.alarms.Add(ctx, 1, metric.WithAttributes(attribute.String("flashsale.kind", kind)))
-	r.log.ErrorContext(ctx, message, append([]any{"alarm", kind}, attrs...)...)
+	r.log.ErrorContext(ctx, "alarm", append([]any{"kind", kind, "what", message}, attrs...)...)
 }

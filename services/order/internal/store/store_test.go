@@ -258,9 +258,9 @@ func TestRefundsAreClaimedOnce(t *testing.T) {
 }
 
 func TestWhatFailsLeavesNothing(t *testing.T) {
-	each(t, func(t *testing.T, s *store.Store, db *gorm.DB) {
+	each(t, func(t *testing.T, _ *store.Store, db *gorm.DB) {
 		woken := 0
-		s = store.New(db, telemetry.Discard(t), func() { woken++ })
+		s := store.New(db, telemetry.Discard(t), func() { woken++ })
 		o := newOrder("u1", 1)
 		broken := errors.New("killed here")
 		work := func(tx core.Tx) error {
