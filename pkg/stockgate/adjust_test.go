@@ -93,8 +93,10 @@ func TestLateAttemptsOfAnAdjustmentDoNothing(t *testing.T) {
 func TestAdjustmentsInTheFiguresAreKnown(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx := t.Context()
-		require.NoError(t, e.Preload(ctx, e.ref, Snapshot{Config: openConfig(), Stock: map[string]int64{"1": 5},
-			Totals: map[string]int64{"1": 5}, Adjusted: []string{"17", "18"}}))
+		require.NoError(t, e.Preload(ctx, e.ref, Snapshot{
+			Config: openConfig(), Stock: map[string]int64{"1": 5},
+			Totals: map[string]int64{"1": 5}, Adjusted: []string{"17", "18"},
+		}))
 		require.NoError(t, e.Adjust(ctx, e.ref, Adjustment{ID: "17", SKUID: "1", Delta: -2}))
 		require.NoError(t, e.UndoAdjust(ctx, e.ref, "18"))
 		require.Equal(t, Counts{Left: 5, Total: 5}, e.counts("1"))

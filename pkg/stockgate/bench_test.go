@@ -42,3 +42,18 @@ func BenchmarkReserve(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkPreload builds a gate from a ledger: ns/op is per entry.
+func BenchmarkPreload(b *testing.B) {
+	const n = 50_000
+	s := soldSale(n)
+	rdb := realRedis(b)
+	for i := 0; b.Loop(); i++ {
+		if i%n != 0 {
+			continue
+		}
+		e := newEnv(b, rdb, Options{})
+		require.NoError(b, e.Preload(b.Context(), e.ref, s))
+		e.wipe()
+	}
+}

@@ -47,8 +47,10 @@ const maxExact = 100_000_000_000_000
 
 // args are the fields of the gate hash, as the configure and preload scripts take them.
 func (c Config) args() []any {
-	return []any{string(c.State), encodeTime(c.StartsAt), encodeTime(c.EndsAt), strconv.FormatInt(c.PerUserLimit, 10),
-		strconv.FormatInt(c.Version, 10)}
+	return []any{
+		string(c.State), encodeTime(c.StartsAt), encodeTime(c.EndsAt), strconv.FormatInt(c.PerUserLimit, 10),
+		strconv.FormatInt(c.Version, 10),
+	}
 }
 
 // Configure sets state, window and limit of a gate that exists. The version decides: an earlier one than the gate's fails

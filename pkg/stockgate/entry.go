@@ -38,6 +38,7 @@ type Entry struct {
 	ExpiresAt   time.Time // of created, when the pay window ends; else zero
 	EndedAt     time.Time // of closed and failed
 	ReservedAt  time.Time // by Redis time; zero for entries adopted or preloaded without it
+	JournaledAt time.Time // when it was last journaled; told by Unlanded only
 	Traceparent string    // of the purchase, when sampled
 }
 
@@ -65,8 +66,10 @@ func (e Entry) encode() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return strings.Join([]string{stage, e.UserID, encodeLines(e.Lines), e.Reason, encodeTime(e.ExpiresAt),
-		encodeTime(e.EndedAt), encodeTime(e.ReservedAt), "", e.Traceparent}, "|"), nil
+	return strings.Join([]string{
+		stage, e.UserID, encodeLines(e.Lines), e.Reason, encodeTime(e.ExpiresAt),
+		encodeTime(e.EndedAt), encodeTime(e.ReservedAt), "", e.Traceparent,
+	}, "|"), nil
 }
 
 func (e Entry) stage() (string, error) {

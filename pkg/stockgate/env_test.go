@@ -244,8 +244,10 @@ func (e *env) image() image {
 	unlanded, ended := p.ZRange(ctx, e.ref.key("unlanded"), 0, -1), p.ZRange(ctx, e.ref.key("ended"), 0, -1)
 	_, err := p.Exec(ctx)
 	require.NoError(e.t, err)
-	im := image{gate: gate.Val(), entries: map[string]Entry{}, journals: map[string]string{}, buyers: buyers.Val(),
-		unlanded: unlanded.Val(), ended: ended.Val()}
+	im := image{
+		gate: gate.Val(), entries: map[string]Entry{}, journals: map[string]string{}, buyers: buyers.Val(),
+		unlanded: unlanded.Val(), ended: ended.Val(),
+	}
 	for sn, stored := range held.Val() {
 		im.entries[sn], err = decodeEntry(sn, stored)
 		require.NoError(e.t, err)

@@ -3,6 +3,7 @@ package stockgate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -74,6 +75,9 @@ func (g *Gate) Breaker() string { return g.breaker.State().String() }
 // call makes one bounded call through the breaker and maps its error.
 func call[T any](ctx context.Context, g *Gate, do func(ctx context.Context) (T, error)) (T, error) {
 	var zero T
+	if err := ctx.Err(); err != nil { // says nothing about Redis, so the breaker does not hear of it
+		return zero, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
 	v, err := g.breaker.Execute(func() (any, error) {
 		ctx, cancel := context.WithTimeout(ctx, g.opts.Timeout)
 		defer cancel()

@@ -150,9 +150,11 @@ func TestLevelsOfManyGates(t *testing.T) {
 func TestSales(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx := t.Context()
-		s := Sale{ActivityID: e.ref.ActivityID, Title: "a | title, with {everything}", State: GateOpen, StartsAt: openConfig().StartsAt,
+		s := Sale{
+			ActivityID: e.ref.ActivityID, Title: "a | title, with {everything}", State: GateOpen, StartsAt: openConfig().StartsAt,
 			EndsAt: openConfig().EndsAt, PerUserLimit: 1, Version: 3,
-			Items: []SaleItem{{SKUID: "9223372036854775807", Name: "n", Price: 100_000_000_000, Currency: "EUR", Total: 5}}}
+			Items: []SaleItem{{SKUID: "9223372036854775807", Name: "n", Price: 100_000_000_000, Currency: "EUR", Total: 5}},
+		}
 		_, err := e.Sale(ctx, s.ActivityID)
 		require.ErrorIs(t, err, ErrNoSale)
 		require.NoError(t, e.PutSale(ctx, s))
@@ -209,9 +211,11 @@ func TestRepliesThatMeanNotNow(t *testing.T) {
 	defer func() { _ = rdb.Close() }()
 	e := newEnv(t, rdb, Options{BreakerFailures: 2})
 	e.open(openConfig(), 1)
-	for _, reply := range []string{"LOADING Redis is loading the dataset in memory", "READONLY You can't write against a read only replica.",
+	for _, reply := range []string{
+		"LOADING Redis is loading the dataset in memory", "READONLY You can't write against a read only replica.",
 		"CLUSTERDOWN The cluster is down", "MASTERDOWN Link with MASTER is down", "NOREPLICAS Not enough good replicas to write.",
-		"OOM command not allowed when used memory > 'maxmemory'.", "MISCONF Errors writing to the AOF file", "BUSY Redis is busy running a script."} {
+		"OOM command not allowed when used memory > 'maxmemory'.", "MISCONF Errors writing to the AOF file", "BUSY Redis is busy running a script.",
+	} {
 		m.SetError(reply)
 		_, err := e.Audit(t.Context(), e.ref)
 		require.ErrorIs(t, err, ErrUnavailable, reply)

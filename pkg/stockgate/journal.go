@@ -84,6 +84,8 @@ func decodeJournal(ref Ref, id, stored string) (JournalEntry, error) {
 	if err != nil {
 		return JournalEntry{}, fmt.Errorf("journal entry %s: %w", id, err)
 	}
-	return JournalEntry{ID: id, Reservation: contract.Reservation{OrderSN: f[0], UserID: f[1], ActivityID: ref.ActivityID,
-		Bucket: ref.Bucket, Lines: lines, ReservedAt: at, Traceparent: f[4]}}, nil
+	return JournalEntry{ID: id, Reservation: contract.Reservation{
+		OrderSN: f[0], UserID: f[1], ActivityID: ref.ActivityID,
+		Bucket: ref.Bucket, Lines: lines, ReservedAt: at, Traceparent: f[4],
+	}}, nil
 }

@@ -123,6 +123,7 @@ func TestRejournalOnlyWhatIsOnNobodysWay(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, unlanded, 2)
 		require.Equal(t, []string{"1", "4"}, []string{unlanded[0].OrderSN, unlanded[1].OrderSN})
+		require.Equal(t, unlanded[0].ReservedAt, unlanded[0].JournaledAt)
 		none, err := e.Unlanded(ctx, e.ref, unlanded[0].ReservedAt, 10)
 		require.NoError(t, err)
 		require.Empty(t, none, "journaled then, not before")

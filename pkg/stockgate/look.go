@@ -51,8 +51,20 @@ func (g *Gate) Unlanded(ctx context.Context, ref Ref, journaledBefore time.Time,
 		return nil, err
 	}
 	var entries []Entry
-	err = decodePairs(reply, func(e Entry) { entries = append(entries, e) })
-	return entries, err
+	for triple := range slices.Chunk(reply, 3) {
+		if len(triple) != 3 {
+			return nil, fmt.Errorf("stockgate: unlanded answered %d values", len(reply))
+		}
+		e, err := decodeEntry(triple[0], triple[1])
+		if err != nil {
+			return nil, fmt.Errorf("order_sn %s: %w", triple[0], err)
+		}
+		if e.JournaledAt, err = decodeTime(triple[2]); err != nil {
+			return nil, fmt.Errorf("order_sn %s: %w", triple[0], err)
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
 }
 
 // maxPage bounds what one call returns.

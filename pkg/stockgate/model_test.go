@@ -66,10 +66,10 @@ func (m *model) reserve(r Request) Outcome {
 		}
 		return Known
 	}
-	switch m.state {
-	case GatePaused:
+	if m.state == GatePaused {
 		return Paused
-	case GateEnded:
+	}
+	if m.state == GateEnded {
 		return Ended
 	}
 	pieces := m.holding(r.UserID)
@@ -139,8 +139,10 @@ type gateMachine struct {
 }
 
 // The small worlds that steps draw from, so that they meet.
-func drawSN(t *rapid.T) string   { return strconv.Itoa(rapid.IntRange(1, 9).Draw(t, "sn")) }
+func drawSN(t *rapid.T) string { return strconv.Itoa(rapid.IntRange(1, 9).Draw(t, "sn")) }
+
 func drawUser(t *rapid.T) string { return rapid.SampledFrom([]string{"ann", "bob"}).Draw(t, "user") }
+
 func drawLines(t *rapid.T) []Line {
 	return rapid.SampledFrom([][]Line{lines(1), lines(2), lines(0, 1), lines(1, 1)}).Draw(t, "lines")
 }
@@ -164,8 +166,10 @@ func (g *gateMachine) Reserve(t *rapid.T) {
 
 func (g *gateMachine) Settle(t *rapid.T) {
 	items := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Settlement {
-		s := Settlement{OrderSN: drawSN(t), UserID: drawUser(t), Lines: drawLines(t),
-			Step: rapid.SampledFrom([]Step{StepLanded, StepCreated, StepPaid}).Draw(t, "step")}
+		s := Settlement{
+			OrderSN: drawSN(t), UserID: drawUser(t), Lines: drawLines(t),
+			Step: rapid.SampledFrom([]Step{StepLanded, StepCreated, StepPaid}).Draw(t, "step"),
+		}
 		if e := g.m.entries[s.OrderSN]; e != nil && rapid.IntRange(0, 3).Draw(t, "differs") > 0 {
 			s.UserID, s.Lines = e.user, e.lines // most of the time the ledger agrees
 		}
@@ -179,8 +183,10 @@ func (g *gateMachine) Settle(t *rapid.T) {
 
 func drawEndings(t *rapid.T) []Ending {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Ending {
-		return Ending{OrderSN: drawSN(t), UserID: drawUser(t), Lines: drawLines(t),
-			Reason: rapid.SampledFrom([]string{"expired", "system"}).Draw(t, "reason")}
+		return Ending{
+			OrderSN: drawSN(t), UserID: drawUser(t), Lines: drawLines(t),
+			Reason: rapid.SampledFrom([]string{"expired", "system"}).Draw(t, "reason"),
+		}
 	}), 1, 3).Draw(t, "items")
 }
 
@@ -201,8 +207,10 @@ func (g *gateMachine) Drop(t *rapid.T) {
 }
 
 func (g *gateMachine) Adjust(t *rapid.T) {
-	a := Adjustment{ID: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "id"), SKUID: "1",
-		Delta: rapid.SampledFrom([]int64{-3, -1, 2}).Draw(t, "delta"), Force: rapid.Bool().Draw(t, "force")}
+	a := Adjustment{
+		ID: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "id"), SKUID: "1",
+		Delta: rapid.SampledFrom([]int64{-3, -1, 2}).Draw(t, "delta"), Force: rapid.Bool().Draw(t, "force"),
+	}
 	err := g.e.Adjust(t.Context(), g.e.ref, a)
 	known := g.m.adjusted[a.ID]
 	switch {
@@ -352,9 +360,11 @@ func TestAnyOrderOfStepsMatchesTheModel(t *testing.T) {
 			defer e.wipe()
 			c := openConfig()
 			c.PerUserLimit = 3
-			g := &gateMachine{e: e, config: c, m: &model{state: GateOpen, version: 1, limit: 3,
+			g := &gateMachine{e: e, config: c, m: &model{
+				state: GateOpen, version: 1, limit: 3,
 				left: map[string]int64{"1": 9, "2": 2}, total: map[string]int64{"1": 9, "2": 2},
-				entries: map[string]*modelEntry{}, adjusted: map[string]*modelAdjustment{}, room: modelJournalMax}}
+				entries: map[string]*modelEntry{}, adjusted: map[string]*modelAdjustment{}, room: modelJournalMax,
+			}}
 			e.open(c, 9, 2) // of SKU 1, as many as all adjustments together can take off
 			t.Repeat(rapid.StateMachineActions(g))
 		})
@@ -391,11 +401,11 @@ func TestConcurrentCallersNeitherOversellNorLeak(t *testing.T) {
 						if err != nil {
 							return err
 						}
-						switch vs[0].Outcome {
-						case Accepted:
+						if vs[0].Outcome == Accepted {
 							accepted[w][sn] = true
 							err = e.Settle(ctx, e.ref, []Settlement{{OrderSN: sn, UserID: user, Lines: lines(1), Step: StepLanded}})
-						case Known:
+						}
+						if vs[0].Outcome == Known {
 							end := []Ending{{OrderSN: sn, UserID: user, Lines: lines(1), Reason: "expired"}}
 							switch n % 3 {
 							case 0:

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"flashsale.internal/pkg/contract"
 )
@@ -79,15 +80,15 @@ func (g *Gate) Preload(ctx context.Context, ref Ref, s Snapshot) error {
 type build struct {
 	held, buyers, adjusted []string
 	skus                   []string
-	counts                 map[string]*Counts // InFlight counts unlanded pieces
-	maxReturn              map[string]string
+	counts                 map[string]*Counts   // InFlight counts unlanded pieces
+	deadlines              map[string]time.Time // the latest known, by SKU
 }
 
 func plan(s Snapshot) (*build, error) {
 	if err := s.validate(); err != nil {
 		return nil, err
 	}
-	b := &build{counts: make(map[string]*Counts, len(s.Stock)), maxReturn: map[string]string{}}
+	b := &build{counts: make(map[string]*Counts, len(s.Stock)), deadlines: map[string]time.Time{}}
 	for sku, left := range s.Stock {
 		b.skus = append(b.skus, sku)
 		b.counts[sku] = &Counts{Left: left, Total: s.Totals[sku]}
@@ -133,7 +134,9 @@ func plan(s Snapshot) (*build, error) {
 			if e.Status == StatusQueued && !e.Landed {
 				c.InFlight += l.Qty
 			}
-			b.maxReturn[l.SKUID] = max(b.maxReturn[l.SKUID], encodeTime(e.ExpiresAt))
+			if e.ExpiresAt.After(b.deadlines[l.SKUID]) {
+				b.deadlines[l.SKUID] = e.ExpiresAt
+			}
 		}
 	}
 	for _, sku := range b.skus {
@@ -202,7 +205,7 @@ func (b *build) commit(c Config) []string {
 		for _, n := range []int64{c.Left, c.Held, c.Sold, c.Total, c.InFlight} {
 			args = append(args, strconv.FormatInt(n, 10))
 		}
-		args = append(args, b.maxReturn[sku])
+		args = append(args, encodeTime(b.deadlines[sku]))
 	}
 	return args
 }

@@ -12,8 +12,10 @@ import (
 func soldSale(n int) Snapshot {
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	total := int64(n)
-	s := Snapshot{Config: openConfig(), Totals: map[string]int64{"1": total, "2": 5}, Stock: map[string]int64{"1": total, "2": 5},
-		Adjusted: []string{"7"}}
+	s := Snapshot{
+		Config: openConfig(), Totals: map[string]int64{"1": total, "2": 5}, Stock: map[string]int64{"1": total, "2": 5},
+		Adjusted: []string{"7"},
+	}
 	for i := range n {
 		e := Entry{OrderSN: strconv.Itoa(1000 + i), UserID: "u" + strconv.Itoa(i/2), Lines: lines(1)}
 		switch i % 5 {

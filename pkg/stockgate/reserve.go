@@ -37,8 +37,10 @@ const (
 
 // String names the outcome as metrics and logs do.
 func (o Outcome) String() string {
-	names := [...]string{"", "known", "conflict", "paused", "ended", "not_started", "limit_reached", "unknown_sku",
-		"sold_out", "journal_full", "accepted"}
+	names := [...]string{
+		"", "known", "conflict", "paused", "ended", "not_started", "limit_reached", "unknown_sku",
+		"sold_out", "journal_full", "accepted",
+	}
 	if o < Known || o > Accepted {
 		return fmt.Sprintf("outcome(%d)", int(o))
 	}
@@ -86,8 +88,8 @@ func (g *Gate) Reserve(ctx context.Context, ref Ref, requests []Request) ([]Verd
 		return nil, fmt.Errorf("stockgate: %d verdicts for %d requests", len(reply), len(requests))
 	}
 	verdicts := make([]Verdict, len(requests))
-	for i, answer := range reply {
-		if verdicts[i], err = decodeVerdict(requests[i].OrderSN, answer); err != nil {
+	for i, r := range requests {
+		if verdicts[i], err = decodeVerdict(r.OrderSN, reply[i]); err != nil {
 			return nil, err
 		}
 	}

@@ -19,8 +19,10 @@ func TestReserveDecidesInOrder(t *testing.T) {
 		require.Equal(t, Accepted, v.Outcome)
 		require.Equal(t, StatusQueued, v.Entry.Status)
 		require.WithinDuration(t, time.Now(), v.Entry.ReservedAt, time.Minute)
-		require.Equal(t, Entry{OrderSN: "101", UserID: "ann", Lines: lines(1), Status: StatusQueued,
-			ReservedAt: v.Entry.ReservedAt}, v.Entry)
+		require.Equal(t, Entry{
+			OrderSN: "101", UserID: "ann", Lines: lines(1), Status: StatusQueued,
+			ReservedAt: v.Entry.ReservedAt,
+		}, v.Entry)
 		require.Equal(t, v.Entry, e.entry("101"))
 
 		known := e.reserve("101", "ann", lines(1))
@@ -92,7 +94,8 @@ func TestReserveGroupsKeepTheirOrder(t *testing.T) {
 		require.NoError(t, journal[0].Validate())
 		require.Equal(t, trace, journal[0].Traceparent)
 		require.Equal(t, vs[0].Entry.ReservedAt, journal[0].ReservedAt)
-		require.Equal(t, e.ref, Ref{ActivityID: journal[0].ActivityID, Bucket: journal[0].Bucket})
+		require.Equal(t, e.ref.ActivityID, journal[0].ActivityID)
+		require.Equal(t, e.ref.Bucket, journal[0].Bucket)
 		require.Equal(t, []string{"1", "2", "5"}, []string{journal[0].OrderSN, journal[1].OrderSN, journal[2].OrderSN})
 	})
 }

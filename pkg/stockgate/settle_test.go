@@ -46,8 +46,10 @@ func TestEveryStepFromEveryStage(t *testing.T) {
 		{"settle created", func(e *env) { e.settle("1", "ann", lines(1), StepCreated) }, [5]Entry{created, created, created, created, paid}},
 		{"settle paid", func(e *env) { e.settle("1", "ann", lines(1), StepPaid) }, [5]Entry{paid, paid, paid, paid, paid}},
 		{"release", func(e *env) { e.release("1", "ann", lines(1), "cancelled") }, [5]Entry{closed, closed, closed, closed, paid}},
-		{"drop", func(e *env) { e.drop("1", "ann", lines(1), "sold_out") },
-			[5]Entry{failed, failed, failed, {Status: StatusClosed, Reason: "sold_out"}, paid}},
+		{
+			"drop", func(e *env) { e.drop("1", "ann", lines(1), "sold_out") },
+			[5]Entry{failed, failed, failed, {Status: StatusClosed, Reason: "sold_out"}, paid},
+		},
 	}
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		for _, stage := range stages {
@@ -184,8 +186,10 @@ func TestEndedPurchasesAreToldForADay(t *testing.T) {
 			if i < 30 {
 				ended = now.Add(-25 * time.Hour)
 			}
-			s.Entries = append(s.Entries, Entry{OrderSN: strconv.Itoa(i + 1), UserID: "ann", Lines: lines(1),
-				Status: StatusClosed, Reason: "expired", EndedAt: ended})
+			s.Entries = append(s.Entries, Entry{
+				OrderSN: strconv.Itoa(i + 1), UserID: "ann", Lines: lines(1),
+				Status: StatusClosed, Reason: "expired", EndedAt: ended,
+			})
 		}
 		require.NoError(t, e.Preload(ctx, e.ref, s))
 		mine, err := e.Buyer(ctx, e.ref, "ann")
