@@ -1,7 +1,9 @@
 package stockgate
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -42,54 +44,75 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// startCluster brings a cluster of one node up. Somebody else may take a free port before it does, so it tries several.
 func startCluster() (stop func(), err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	for range 5 {
+		if stop, err = tryCluster(); err == nil {
+			return stop, nil
+		}
+	}
+	return nil, err
+}
+
+func tryCluster() (stop func(), err error) {
+	port, err := freePort()
 	if err != nil {
 		return nil, err
 	}
-	port := l.Addr().(*net.TCPAddr).Port
-	if err := l.Close(); err != nil {
+	busPort, err := freePort()
+	if err != nil {
 		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "stockgate-cluster-")
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command("redis-server", "--port", strconv.Itoa(port), "--cluster-port", strconv.Itoa(port+1),
+	var output bytes.Buffer
+	cmd := exec.Command("redis-server", "--port", strconv.Itoa(port), "--cluster-port", strconv.Itoa(busPort),
 		"--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no", "--cluster-enabled", "yes")
+	cmd.Stdout = &output
 	if err := cmd.Start(); err != nil {
-		return nil, err
+		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
+	exited := make(chan struct{})
+	go func() {
+		defer close(exited)
+		_ = cmd.Wait()
+	}()
 	stop = func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+		<-exited
 		_ = os.RemoveAll(dir)
 	}
 	clusterAddr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	rdb := redis.NewClient(&redis.Options{Addr: clusterAddr})
+	rdb := redis.NewClient(&redis.Options{Addr: clusterAddr, MaxRetries: -1})
 	defer func() { _ = rdb.Close() }()
-	for deadline := time.Now().Add(10 * time.Second); ; {
-		err = rdb.ClusterAddSlotsRange(context.Background(), 0, 16383).Err()
-		if err == nil || strings.Contains(err.Error(), "already busy") {
-			break
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for slots := false; ; {
+		if !slots {
+			slots = rdb.ClusterAddSlotsRange(ctx, 0, 16383).Err() == nil
 		}
-		if time.Now().After(deadline) {
-			stop()
-			return nil, err
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	for deadline := time.Now().Add(10 * time.Second); ; {
-		info, err := rdb.ClusterInfo(context.Background()).Result()
-		if err == nil && strings.Contains(info, "cluster_state:ok") {
+		if info, err := rdb.ClusterInfo(ctx).Result(); err == nil && strings.Contains(info, "cluster_state:ok") {
 			return stop, nil
 		}
-		if time.Now().After(deadline) {
-			stop()
-			return nil, fmt.Errorf("cluster does not come up: %s %w", info, err)
+		select {
+		case <-exited:
+		case <-ctx.Done():
+		case <-time.After(20 * time.Millisecond):
+			continue
 		}
-		time.Sleep(20 * time.Millisecond)
+		stop()
+		return nil, fmt.Errorf("no cluster at %s: %s", clusterAddr, output.String())
 	}
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	return l.Addr().(*net.TCPAddr).Port, l.Close()
 }
 
 // env is one gate on one kind of server.
