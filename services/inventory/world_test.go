@@ -81,6 +81,7 @@ func newWorldOn(t testing.TB, db *gorm.DB, redisAddrs []string, redisDB int) *wo
 		Watch:  seen, Timing: core.DefaultTiming(),
 		Now: func() time.Time { return time.Now().Add(w.shift) },
 	}
+	w.parts.Timing.Pause = time.Millisecond
 	w.restart()
 	return w
 }
@@ -636,3 +637,5 @@ func (w *world) agree(a *core.Activity) {
 		require.Equal(w.t, want, e.Status, "status of %+v", r)
 	}
 }
+
+func delivered(m bus.Message) bus.Delivery { return bus.Delivery{Message: m, Attempt: 1} }

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
-
 	"flashsale.internal/pkg/bus"
+	"flashsale.internal/pkg/bus/items"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/inventory/internal/core"
@@ -47,46 +46,30 @@ func (c *Consumer) Subscribe(b bus.Bus, concurrency int) error {
 
 // Reservations handles TopicReservations.
 func (c *Consumer) Reservations(ctx context.Context, d bus.Delivery) (err error) {
-	items, bad := contract.Decode[contract.Reservation](d.Body)
-	ctx, batch := start(ctx, c, d, contract.TopicReservations, contract.GroupInventoryReservations, items, func(r contract.Reservation) string { return r.Traceparent })
-	defer func() { batch.End(err) }()
-	for i := range items {
-		items[i].Traceparent = batch.Traceparent(i)
-	}
-	return c.core.Land(ctx, items, c.letters(contract.TopicReservations, contract.GroupInventoryReservations, bad))
+	ctx, list, bad, end := items.Open[contract.Reservation](ctx, c.tel, contract.GroupInventoryReservations, d)
+	defer func() { end(err) }()
+	return c.core.Land(ctx, list, c.letters(contract.TopicReservations, contract.GroupInventoryReservations, bad))
 }
 
 // OrderEvents handles TopicOrderEvents.
 func (c *Consumer) OrderEvents(ctx context.Context, d bus.Delivery) (err error) {
-	items, bad := contract.Decode[contract.OrderEvent](d.Body)
-	ctx, batch := start(ctx, c, d, contract.TopicOrderEvents, contract.GroupInventoryOrderEvents, items, func(e contract.OrderEvent) string { return e.Traceparent })
-	defer func() { batch.End(err) }()
-	return c.core.Follow(ctx, items, c.letters(contract.TopicOrderEvents, contract.GroupInventoryOrderEvents, bad))
+	ctx, list, bad, end := items.Open[contract.OrderEvent](ctx, c.tel, contract.GroupInventoryOrderEvents, d)
+	defer func() { end(err) }()
+	return c.core.Follow(ctx, list, c.letters(contract.TopicOrderEvents, contract.GroupInventoryOrderEvents, bad))
 }
 
 // OrderClose handles TopicOrderClose.
 func (c *Consumer) OrderClose(ctx context.Context, d bus.Delivery) (err error) {
-	items, bad := contract.Decode[contract.OrderClose](d.Body)
-	ctx, batch := start(ctx, c, d, contract.TopicOrderClose, contract.GroupInventoryOrderClose, items, func(o contract.OrderClose) string { return o.Traceparent })
-	defer func() { batch.End(err) }()
-	return c.core.CloseDue(ctx, items, c.letters(contract.TopicOrderClose, contract.GroupInventoryOrderClose, bad))
+	ctx, list, bad, end := items.Open[contract.OrderClose](ctx, c.tel, contract.GroupInventoryOrderClose, d)
+	defer func() { end(err) }()
+	return c.core.CloseDue(ctx, list, c.letters(contract.TopicOrderClose, contract.GroupInventoryOrderClose, bad))
 }
 
 // DeadLetters handles TopicDeadLetters. A letter that cannot be read is kept as the letter of this consumer.
 func (c *Consumer) DeadLetters(ctx context.Context, d bus.Delivery) (err error) {
-	items, bad := contract.Decode[contract.DeadLetter](d.Body)
-	ctx, batch := start(ctx, c, d, contract.TopicDeadLetters, contract.GroupInventoryDeadLetters, items, func(l contract.DeadLetter) string { return l.Traceparent })
-	defer func() { batch.End(err) }()
-	return c.core.AddDeadLetters(ctx, append(items, c.letters(contract.TopicDeadLetters, contract.GroupInventoryDeadLetters, bad)...))
-}
-
-func start[T any](ctx context.Context, c *Consumer, d bus.Delivery, topic, group string, items []T, traceparent func(T) string) (context.Context, *telemetry.Batch) {
-	parents := make([]string, len(items))
-	for i, it := range items {
-		parents[i] = traceparent(it)
-	}
-	return c.tel.StartBatch(ctx, "process "+topic, trace.SpanKindConsumer, parents,
-		telemetry.AttrTopic.String(topic), telemetry.AttrGroup.String(group), telemetry.AttrOperation.String("process"), telemetry.AttrAttempt.Int(d.Attempt))
+	ctx, list, bad, end := items.Open[contract.DeadLetter](ctx, c.tel, contract.GroupInventoryDeadLetters, d)
+	defer func() { end(err) }()
+	return c.core.AddDeadLetters(ctx, append(list, c.letters(contract.TopicDeadLetters, contract.GroupInventoryDeadLetters, bad)...))
 }
 
 func (c *Consumer) letters(topic, group string, bad []contract.BadItem) []contract.DeadLetter {

@@ -17,6 +17,7 @@ type Timing struct {
 	ResumeAfter      time.Duration // an adjustment left in intent is resumed after this
 	ResettleWindow   time.Duration // how far back rows are settled again before a refusal is dropped
 	PayingAgainAfter time.Duration // when order names no time for an order that is being paid
+	Pause            time.Duration // first pause between tries within one delivery
 }
 
 // DefaultTiming is what the design says.
@@ -24,7 +25,7 @@ func DefaultTiming() Timing {
 	return Timing{
 		RepublishAfter: time.Minute, RepublishCap: 30 * time.Minute, AbandonAfter: 24 * time.Hour,
 		RejournalAfter: time.Minute, RejournalCap: 30 * time.Minute, ResumeAfter: 20 * time.Second,
-		ResettleWindow: 10 * time.Minute, PayingAgainAfter: 5 * time.Second,
+		ResettleWindow: 10 * time.Minute, PayingAgainAfter: 5 * time.Second, Pause: 50 * time.Millisecond,
 	}
 }
 
@@ -60,13 +61,13 @@ func (s *Service) now() time.Time { return s.Now().UTC().Truncate(time.Milliseco
 // retry repeats work a few times within one delivery, with a growing pause. What still fails then comes again with the
 // message, so a short hiccup does not cost a redelivery and a long one does not hold a handler.
 func (s *Service) retry(ctx context.Context, work func() error) error {
-	pause := 50 * time.Millisecond
+	pause := s.Timing.Pause
 	for attempt := 1; ; attempt++ {
 		err := work()
 		if err == nil || attempt == 3 {
 			return err
 		}
-		t := time.NewTimer(pause + rand.N(pause))
+		t := time.NewTimer(pause + rand.N(pause+1))
 		select {
 		case <-ctx.Done():
 			t.Stop()

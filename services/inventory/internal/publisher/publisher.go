@@ -6,11 +6,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
 	"flashsale.internal/pkg/bus"
+	"flashsale.internal/pkg/bus/items"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/inventory/internal/core"
@@ -19,8 +21,6 @@ import (
 const (
 	// timeout bounds one message on its way to the broker.
 	timeout = 10 * time.Second
-	// maxKeys bounds what an operator may search a message by: brokers bound a message's properties.
-	maxKeys = 64
 )
 
 // Publisher is the core's publisher on a bus.
@@ -34,35 +34,18 @@ var _ core.Publisher = (*Publisher)(nil)
 // New makes a publisher.
 func New(b bus.Publisher, tel *telemetry.Telemetry) *Publisher { return &Publisher{bus: b, tel: tel} }
 
-// Deductions implements core.Publisher. What the order service does hangs below the publishing in each item's trace.
-func (p *Publisher) Deductions(ctx context.Context, items []contract.Deduction) error {
-	parents := make([]string, len(items))
-	for i, d := range items {
-		parents[i] = d.Traceparent
-	}
-	ctx, batch := p.tel.StartBatch(ctx, "publish "+contract.TopicDeductions, trace.SpanKindProducer, parents,
-		telemetry.AttrTopic.String(contract.TopicDeductions), telemetry.AttrOperation.String("send"))
-	out := make([]contract.Deduction, len(items))
-	for i, d := range items {
-		d.Traceparent = batch.Traceparent(i)
-		out[i] = d
-	}
-	err := publish(ctx, p, contract.TopicDeductions, time.Time{}, out, func(d contract.Deduction) string { return d.OrderSN })
-	batch.End(err)
-	return err
+// Deductions implements core.Publisher.
+func (p *Publisher) Deductions(ctx context.Context, list []contract.Deduction) error {
+	return items.Publish(ctx, p.bus, p.tel, contract.TopicDeductions, time.Time{}, list)
 }
 
 // Closings implements core.Publisher. One message carries one closing, never more: it is delayed.
-func (p *Publisher) Closings(ctx context.Context, list []contract.OrderClose) (err error) {
-	ctx, end := p.tel.Span(ctx, "publish "+contract.TopicOrderClose, trace.SpanKindProducer,
-		telemetry.AttrTopic.String(contract.TopicOrderClose), telemetry.AttrOperation.String("send"))
-	defer func() { end(err) }()
+func (p *Publisher) Closings(ctx context.Context, list []contract.OrderClose) error {
 	for _, c := range list {
-		for len(c.OrderSNs) > 0 {
-			part := c
-			n := min(len(c.OrderSNs), contract.MaxItems)
-			part.OrderSNs, c.OrderSNs = c.OrderSNs[:n], c.OrderSNs[n:]
-			if err := publish(ctx, p, contract.TopicOrderClose, c.DueAt, []contract.OrderClose{part}, nil); err != nil {
+		for part := range slices.Chunk(c.OrderSNs, contract.MaxItems) {
+			one := c
+			one.OrderSNs = part
+			if err := items.Publish(ctx, p.bus, p.tel, contract.TopicOrderClose, c.DueAt, []contract.OrderClose{one}); err != nil {
 				return err
 			}
 		}
@@ -103,25 +86,6 @@ func isItem(raw []byte) bool {
 		return true // a bare value inside of items
 	}
 	return json.Unmarshal(raw, &whole) == nil && (whole.V == nil || whole.Items == nil)
-}
-
-func publish[T contract.Item](ctx context.Context, p *Publisher, topic string, at time.Time, items []T, key func(T) string) error {
-	bodies, err := contract.Encode(items)
-	if err != nil {
-		return err
-	}
-	var keys []string
-	if key != nil {
-		for _, it := range items[:min(len(items), maxKeys)] {
-			keys = append(keys, key(it))
-		}
-	}
-	for _, body := range bodies {
-		if err := p.send(ctx, bus.Message{Topic: topic, Body: body, DeliverAt: at, Keys: keys}); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (p *Publisher) send(ctx context.Context, m bus.Message) error {

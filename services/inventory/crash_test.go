@@ -1,0 +1,246 @@
+package inventory
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/sqldb/dbtest"
+	"flashsale.internal/pkg/stockgate"
+	"flashsale.internal/services/inventory/internal/core"
+)
+
+// killedEverywhere runs work again and again on fresh ground, killed before and after each of its steps in turn, then
+// restarted and run again, and checks that the end is the same as without any of it.
+func killedEverywhere(t *testing.T, prepare func(w *world) (work func() error, check func())) {
+	db := dbtest.SQLite(t, Migrations)
+	w := newWorld(t, db)
+	for _, after := range []bool{false, true} {
+		for step := 1; ; step++ {
+			work, check := prepare(w)
+			w.faults.kill(step, after)
+			err := work()
+			died := w.faults.heal()
+			require.True(t, died || err == nil, "%v", err)
+			if died {
+				w.restart()
+			}
+			if err != nil { // what was taken for done is not done again
+				require.NoError(t, work(), "again, after a kill at step %d, after=%v", step, after)
+			}
+			check()
+			if !died {
+				require.Greater(t, step, 1)
+				break
+			}
+		}
+	}
+}
+
+func TestKilledWhileLanding(t *testing.T) {
+	killedEverywhere(t, func(w *world) (func() error, func()) {
+		a := w.sale(1, 2)
+		good := w.buy(a, "u1")
+		lost := contract.Reservation{OrderSN: newSN(), UserID: "u2", ActivityID: a.ID, Lines: []contract.Line{{SKUID: a.Items[0].SKUID, Qty: 2}}, ReservedAt: w.parts.Now()}
+		bad := good
+		bad.OrderSN, bad.ActivityID = newSN(), "999999"
+		m := message(t, contract.TopicReservations, good, lost, bad)
+		return func() error { return w.consumer.Reservations(w.ctx, m) }, func() {
+			w.agree(a)
+			require.Equal(t, core.RowReserved, w.row(good.OrderSN).State)
+			require.Equal(t, core.RowRejected, w.row(lost.OrderSN).State)
+			require.Equal(t, stockgate.StatusFailed, w.entry(a, lost.OrderSN).Status)
+			require.Contains(t, w.deductions(), good.OrderSN)
+			require.Equal(t, bad.OrderSN, w.letters(core.LetterOpen)[0].OrderSN)
+		}
+	})
+}
+
+func TestKilledWhileFollowing(t *testing.T) {
+	killedEverywhere(t, func(w *world) (func() error, func()) {
+		a := w.sale(1, 4)
+		var r []contract.Reservation
+		for i := range 4 {
+			r = append(r, w.buy(a, fmt.Sprint("u", i)))
+		}
+		w.land(r...)
+		w.follow(event(r[3], contract.OrderClosed))
+		w.orders.set("paid", r[3].OrderSN)
+		m := message(t, contract.TopicOrderEvents, event(r[0], contract.OrderCreated), event(r[1], contract.OrderPaid), event(r[2], contract.OrderClosed), event(r[3], contract.OrderPaid))
+		return func() error { return w.consumer.OrderEvents(w.ctx, m) }, func() {
+			w.agree(a)
+			require.Equal(t, int64(2), w.stock(a)[0].Available)
+			require.Equal(t, int64(2), w.left(a, 0))
+			require.Equal(t, "refunded", w.orders.of(r[3].OrderSN))
+		}
+	})
+}
+
+func TestKilledWhileClosing(t *testing.T) {
+	killedEverywhere(t, func(w *world) (func() error, func()) {
+		a := w.sale(1, 4)
+		var r []contract.Reservation
+		var sns []string
+		for i := range 4 {
+			r = append(r, w.buy(a, fmt.Sprint("u", i)))
+			sns = append(sns, r[i].OrderSN)
+		}
+		w.land(r...)
+		for _, x := range r[:3] {
+			w.follow(event(x, contract.OrderCreated))
+		}
+		w.orders.set("pending", sns[0], sns[1])
+		w.orders.set("paid", sns[2])
+		w.orders.due[sns[1]] = time.Now().Add(time.Hour)
+		m := message(t, contract.TopicOrderClose, contract.OrderClose{OrderSNs: sns, ActivityID: a.ID, DueAt: time.Now()})
+		return func() error { return w.consumer.OrderClose(w.ctx, m) }, func() {
+			w.agree(a)
+			it := w.stock(a)[0]
+			require.Equal(t, []int64{2, 1, 1}, []int64{it.Available, it.Reserved, it.Sold})
+			require.NotEmpty(t, w.broker.take(contract.TopicOrderClose))
+		}
+	})
+}
+
+func TestKilledWhilePublishing(t *testing.T) {
+	killedEverywhere(t, func(w *world) (func() error, func()) {
+		a := w.draft(1, 4)
+		return func() error { _, err := w.core.Publish(w.ctx, "m", a.ID); return err }, func() {
+			w.agree(a)
+			require.Equal(t, int64(4), w.left(a, 0))
+			sale, err := w.gate.Sale(w.ctx, a.ID)
+			require.NoError(t, err)
+			require.Equal(t, int64(4), sale.Items[0].Total)
+		}
+	})
+}
+
+// Nobody repeats the call: the keeper finishes what a killed instance began.
+func TestTheKeeperFinishes(t *testing.T) {
+	eachDB(t, func(w *world) {
+		for _, after := range []bool{false, true} {
+			for step := 1; step < 5; step++ {
+				a := w.draft(1, 4)
+				w.faults.kill(step, after)
+				_, err := w.core.Publish(w.ctx, "m", a.ID)
+				died := w.faults.heal()
+				require.Equal(w.t, died, err != nil)
+				if step == 1 && !after { // not even decided
+					continue
+				}
+				w.restart()
+				require.NoError(w.t, w.core.KeepGates(w.ctx))
+				w.agree(a)
+				_, state, err := w.gate.Left(w.ctx, ref(a))
+				require.NoError(w.t, err)
+				require.Equal(w.t, stockgate.GateOpen, state)
+
+				w.faults.kill(step, after)
+				_, err = w.core.Pause(w.ctx, "m", a.ID)
+				died = w.faults.heal()
+				require.Equal(w.t, died, err != nil)
+				if step == 1 && !after {
+					continue
+				}
+				w.restart()
+				require.NoError(w.t, w.core.KeepGates(w.ctx))
+				_, outcome := w.ask(a, "u1")
+				require.Equal(w.t, stockgate.Paused, outcome)
+				sale, err := w.gate.Sale(w.ctx, a.ID)
+				require.NoError(w.t, err)
+				require.Equal(w.t, stockgate.GatePaused, sale.State)
+			}
+		}
+		ready, err := w.gate.Ready(w.ctx)
+		require.NoError(w.t, err)
+		require.True(w.t, ready)
+	})
+}
+
+func TestKilledWhileAdjusting(t *testing.T) {
+	for name, c := range map[string]struct {
+		delta int64
+		hold  int64 // pieces that the ledger holds and the gate does not know
+		want  []int64
+	}{
+		"top-up":                         {5, 0, []int64{10, 10}},
+		"withdrawal":                     {-3, 0, []int64{2, 2}},
+		"refused by the gate":            {-6, 0, nil},
+		"refused by the database":        {-3, 4, nil},
+		"withdrawal of the last ones":    {-5, 0, []int64{0, 0}},
+		"top-up while the gate is short": {2, 4, []int64{3, 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := 0
+			killedEverywhere(t, func(w *world) (func() error, func()) {
+				n++
+				a := w.sale(10, 5)
+				if c.hold > 0 { // landed, but the gate has not heard of it
+					r := contract.Reservation{OrderSN: newSN(), UserID: "u1", ActivityID: a.ID, Lines: []contract.Line{{SKUID: a.Items[0].SKUID, Qty: c.hold}}, ReservedAt: w.parts.Now()}
+					w.faults.kill(2, false)
+					require.Error(t, w.consumer.Reservations(w.ctx, message(t, contract.TopicReservations, r)))
+					require.True(t, w.faults.heal())
+				}
+				req := core.AdjustmentRequest{ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: c.delta, Reason: "count", Key: core.IdempotencyKey{
+					Caller: "m", Method: "POST", Path: "/v1/merchant/activities/" + a.ID + "/stock-adjustments", Value: fmt.Sprint("k", n)}}
+				work := func() error {
+					_, err := w.core.AdjustStock(w.ctx, "m", req)
+					if c.want == nil && contract.CodeOf(err) == contract.CodeInsufficientStock {
+						return nil
+					}
+					if err == nil {
+						require.NotNil(t, c.want, "it should have been refused")
+					}
+					return err
+				}
+				return work, func() {
+					w.shift += time.Hour // whatever a killed call left behind is resumed
+					require.NoError(t, w.core.SweepAdjustments(w.ctx))
+					w.shift = 0
+					if c.hold > 0 {
+						w.core = core.New(w.parts)
+						require.NoError(t, w.core.KeepGates(w.ctx)) // settles again
+					}
+					w.agree(a)
+					want := c.want
+					if want == nil {
+						want = []int64{5 - c.hold, 5 - c.hold}
+					}
+					require.Equal(t, want, []int64{w.stock(a)[0].Available, w.left(a, 0)})
+				}
+			})
+		})
+	}
+}
+
+// Nobody repeats the call: the sweeper ends what was left, one way or the other.
+func TestAnAdjustmentLeftBehindIsResumed(t *testing.T) {
+	w := newWorld(t, dbtest.SQLite(t, Migrations))
+	for _, delta := range []int64{7, -2, -9} {
+		for _, after := range []bool{false, true} {
+			for step := 1; ; step++ {
+				a := w.sale(1, 5)
+				w.faults.kill(step, after)
+				_, err := w.core.AdjustStock(w.ctx, "m", core.AdjustmentRequest{ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: delta, Reason: "r", Key: core.IdempotencyKey{
+					Caller: "m", Method: "POST", Path: "/x", Value: newSN()}})
+				if !w.faults.heal() {
+					break
+				}
+				_ = err // not told: the caller does not come again
+				w.restart()
+				w.shift += time.Hour
+				require.NoError(t, w.core.SweepAdjustments(w.ctx))
+				w.shift = 0
+				w.agree(a)
+				want := int64(5) + delta
+				if delta == -9 || step == 1 && !after {
+					want = 5
+				}
+				require.Equal(t, want, w.left(a, 0), "delta %d killed at %d after=%v", delta, step, after)
+			}
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package inventory
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/stockgate"
+	"flashsale.internal/services/inventory/internal/core"
+)
+
+// Events overtake each other and come twice; whatever the order, the end is the same.
+func TestEventsInAnyOrder(t *testing.T) {
+	created, paid, closed, refunded := contract.OrderCreated, contract.OrderPaid, contract.OrderClosed, contract.OrderRefunded
+	eachDB(t, func(w *world) {
+		for i, c := range []struct {
+			events []contract.OrderEventType
+			row    core.RowState
+			status stockgate.Status
+		}{
+			{[]contract.OrderEventType{created}, core.RowReserved, stockgate.StatusCreated},
+			{[]contract.OrderEventType{created, created}, core.RowReserved, stockgate.StatusCreated},
+			{[]contract.OrderEventType{created, paid}, core.RowSold, stockgate.StatusPaid},
+			{[]contract.OrderEventType{paid, created, paid}, core.RowSold, stockgate.StatusPaid},
+			{[]contract.OrderEventType{created, closed, closed}, core.RowReleased, stockgate.StatusClosed},
+			{[]contract.OrderEventType{closed, created, closed}, core.RowReleased, stockgate.StatusClosed},
+			{[]contract.OrderEventType{paid, refunded, created}, core.RowSold, stockgate.StatusPaid},
+			{[]contract.OrderEventType{refunded}, core.RowReserved, stockgate.StatusQueued},
+		} {
+			for _, together := range []bool{true, false} {
+				a := w.sale(1, 3)
+				r := w.buy(a, fmt.Sprint("u", i))
+				w.land(r)
+				var events []contract.OrderEvent
+				for _, k := range c.events {
+					events = append(events, event(r, k))
+				}
+				if together {
+					w.follow(events...)
+				} else {
+					for _, e := range events {
+						w.follow(e)
+					}
+				}
+				w.agree(a)
+				require.Equal(w.t, c.row, w.row(r.OrderSN).State, "%v", c.events)
+				require.Equal(w.t, c.status, w.entry(a, r.OrderSN).Status, "%v", c.events)
+				if c.row == core.RowReleased { // the piece and the allowance are free again
+					w.land(w.buy(a, fmt.Sprint("u", i)))
+					w.agree(a)
+				}
+			}
+		}
+		require.Empty(w.t, w.letters(core.LetterOpen))
+	})
+}
+
+func TestPaidWithoutAPieceIsSentBack(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a := w.sale(2, 1)
+		released := w.buy(a, "u1")
+		w.land(released)
+		w.follow(event(released, contract.OrderCreated), event(released, contract.OrderClosed))
+		missing := contract.Reservation{OrderSN: newSN(), UserID: "u2", ActivityID: a.ID, Lines: released.Lines, ReservedAt: w.parts.Now()}
+		rejected := contract.Reservation{OrderSN: newSN(), UserID: "u3", ActivityID: a.ID, Lines: []contract.Line{{SKUID: a.Items[0].SKUID, Qty: 2}}, ReservedAt: w.parts.Now()}
+		w.land(rejected)
+		w.orders.set("paid", released.OrderSN, missing.OrderSN, rejected.OrderSN)
+
+		w.orders.setDown(true)
+		late := message(w.t, contract.TopicOrderEvents, event(released, contract.OrderPaid), event(missing, contract.OrderPaid), event(rejected, contract.OrderPaid))
+		require.Error(w.t, w.consumer.OrderEvents(w.ctx, late), "order is away: the message has to come again")
+		w.orders.setDown(false)
+		for range 2 {
+			require.NoError(w.t, w.consumer.OrderEvents(w.ctx, late))
+		}
+		w.agree(a)
+		for _, r := range []contract.Reservation{released, missing, rejected} {
+			require.Equal(w.t, "refunded", w.orders.of(r.OrderSN))
+			w.follow(event(r, contract.OrderRefunded))
+		}
+		w.agree(a)
+		require.Equal(w.t, int64(1), w.stock(a)[0].Available)
+		require.Equal(w.t, stockgate.StatusClosed, w.entry(a, released.OrderSN).Status)
+	})
+}
+
+func TestEventsWithoutALedgerRowBecomeLetters(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a := w.sale(1, 1)
+		r := contract.Reservation{OrderSN: newSN(), UserID: "u2", ActivityID: a.ID, Lines: []contract.Line{{SKUID: a.Items[0].SKUID, Qty: 1}}}
+		w.follow(event(r, contract.OrderCreated), event(r, contract.OrderClosed))
+		require.Len(w.t, w.letters(core.LetterOpen), 2)
+		w.agree(a)
+	})
+}
+
+func TestDueOrdersAreClosedAsOrderSays(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a := w.sale(1, 6)
+		var all []contract.Reservation
+		var sns []string
+		for i := range 6 {
+			r := w.buy(a, fmt.Sprint("u", i))
+			all, sns = append(all, r), append(sns, r.OrderSN)
+		}
+		w.land(all...)
+		for _, r := range all[:4] {
+			w.follow(event(r, contract.OrderCreated))
+		}
+		w.orders.set("pending", sns[0], sns[2], sns[3], sns[4])
+		w.orders.set("paid", sns[1])
+		notDue, paying := time.Now().Add(time.Minute).UTC().Truncate(time.Millisecond), time.Now().Add(30*time.Second).UTC().Truncate(time.Millisecond)
+		w.orders.due[sns[2]], w.orders.paying[sns[3]], w.orders.due[sns[4]] = notDue, paying, notDue
+		due := message(w.t, contract.TopicOrderClose, contract.OrderClose{OrderSNs: append(sns, "77"), ActivityID: a.ID, DueAt: time.Now()})
+
+		w.orders.setDown(true)
+		require.Error(w.t, w.consumer.OrderClose(w.ctx, due))
+		w.orders.setDown(false)
+		for range 2 {
+			require.NoError(w.t, w.consumer.OrderClose(w.ctx, due))
+			w.agree(a)
+			later := w.broker.take(contract.TopicOrderClose)
+			require.Len(w.t, later, 2)
+			for i, want := range []struct {
+				at  time.Time
+				sns []string
+			}{{paying, sns[3:4]}, {notDue, []string{sns[2], sns[4]}}} {
+				require.True(w.t, later[i].DeliverAt.Equal(want.at), "%v %v", later[i].DeliverAt, want.at)
+				items, _ := contract.Decode[contract.OrderClose](later[i].Body)
+				require.Len(w.t, items, 1)
+				require.Equal(w.t, want.sns, items[0].OrderSNs)
+			}
+		}
+		states := map[int]core.RowState{0: core.RowReleased, 1: core.RowSold, 2: core.RowReserved, 3: core.RowReserved, 4: core.RowReserved, 5: core.RowReleased}
+		for i, want := range states {
+			require.Equal(w.t, want, w.row(sns[i]).State, i)
+		}
+		require.Equal(w.t, stockgate.StatusClosed, w.entry(a, sns[0]).Status)
+		require.Equal(w.t, stockgate.StatusFailed, w.entry(a, sns[5]).Status) // never had an order
+		require.Equal(w.t, "expired", w.entry(a, sns[5]).Reason)
+		require.NotNil(w.t, w.row(sns[4]).OrderCreatedAt, "not_due tells that there is an order")
+	})
+}
+
+// The gate is told of a release also when the ledger was released by another message, killed before it told the gate.
+func TestTheGateIsReleasedEvenIfTheLedgerWas(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a := w.sale(1, 1)
+		r := w.buy(a, "u1")
+		w.land(r)
+		w.follow(event(r, contract.OrderCreated))
+		w.faults.kill(2, false) // the ledger transaction is done, the gate not told
+		require.Error(w.t, w.consumer.OrderEvents(w.ctx, message(w.t, contract.TopicOrderEvents, event(r, contract.OrderClosed))))
+		require.True(w.t, w.faults.heal())
+		require.Equal(w.t, core.RowReleased, w.row(r.OrderSN).State)
+		require.Zero(w.t, w.left(a, 0))
+		w.orders.set("closed", r.OrderSN)
+		require.NoError(w.t, w.consumer.OrderClose(w.ctx, message(w.t, contract.TopicOrderClose, contract.OrderClose{OrderSNs: []string{r.OrderSN}, ActivityID: a.ID, DueAt: time.Now()})))
+		require.Equal(w.t, int64(1), w.left(a, 0))
+		w.agree(a)
+	})
+}

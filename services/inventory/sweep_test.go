@@ -1,0 +1,371 @@
+package inventory
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/sqldb/dbtest"
+	"flashsale.internal/pkg/stockgate"
+	"flashsale.internal/services/inventory/internal/core"
+)
+
+func (w *world) sweepOrders() {
+	w.t.Helper()
+	for {
+		more, err := w.core.SweepOrders(w.ctx)
+		require.NoError(w.t, err)
+		if !more {
+			return
+		}
+	}
+}
+
+func TestDeductionsArePublishedAgain(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a := w.sale(1, 9)
+		waiting, ordered := w.buy(a, "u1"), w.buy(a, "u2")
+		w.land(waiting, ordered)
+		require.Len(w.t, w.deductions(), 2)
+		w.follow(event(ordered, contract.OrderCreated))
+		start := w.row(waiting.OrderSN).LandedAt
+		at := time.Duration(0)
+		for _, pause := range []time.Duration{60, 120, 240, 480, 960, 1800, 1800} {
+			at += pause * time.Second
+			w.shift = time.Until(start.Add(at - 500*time.Millisecond))
+			w.sweepOrders()
+			require.Empty(w.t, w.deductions(), "too early for %v", at)
+			w.shift = time.Until(start.Add(at + 500*time.Millisecond))
+			w.broker.setDown(true)
+			_, err := w.core.SweepOrders(w.ctx)
+			require.Error(w.t, err)
+			w.broker.setDown(false)
+			w.sweepOrders()
+			d := w.deductions()
+			require.Len(w.t, d, 1)
+			require.Contains(w.t, d, waiting.OrderSN)
+			start = start.Add(500 * time.Millisecond)
+		}
+		require.Equal(w.t, core.RowReserved, w.row(waiting.OrderSN).State)
+		w.follow(event(waiting, contract.OrderCreated))
+		w.shift += 2 * time.Hour
+		w.sweepOrders()
+		require.Empty(w.t, w.deductions())
+	})
+}
+
+func TestAReservationWithoutAnOrderIsGivenUp(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a := w.sale(1, 9)
+		var r []contract.Reservation
+		for i := range 6 {
+			r = append(r, w.buy(a, fmt.Sprint("u", i)))
+		}
+		w.land(r...)
+		// 0 has no order; the orders of the others were made, but nobody said so. 5 waits for a person.
+		w.orders.set("closed", r[1].OrderSN)
+		w.orders.set("paid", r[2].OrderSN)
+		w.orders.set("pending", r[3].OrderSN, r[4].OrderSN)
+		w.orders.due[r[4].OrderSN] = time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
+		require.NoError(w.t, w.core.AddDeadLetters(w.ctx, []contract.DeadLetter{{Where: contract.GroupOrderDeductions, Topic: contract.TopicDeductions, OrderSN: r[5].OrderSN, Why: "w", Item: []byte("{}"), At: w.parts.Now()}}))
+		w.deductions()
+		w.shift = 24*time.Hour + time.Minute
+		w.orders.setDown(true)
+		_, err := w.core.SweepOrders(w.ctx)
+		require.Error(w.t, err)
+		w.orders.setDown(false)
+		w.shift += 2 * time.Minute
+		w.sweepOrders()
+		w.shift = 0
+		w.agree(a)
+		for i, want := range []core.RowState{core.RowReleased, core.RowReleased, core.RowSold, core.RowReleased, core.RowReserved, core.RowReserved} {
+			require.Equal(w.t, want, w.row(r[i].OrderSN).State, i)
+		}
+		require.Equal(w.t, "tombstone", w.orders.of(r[0].OrderSN))
+		require.Equal(w.t, stockgate.StatusFailed, w.entry(a, r[0].OrderSN).Status)
+		require.Equal(w.t, "expired", w.entry(a, r[0].OrderSN).Reason)
+		require.Equal(w.t, stockgate.StatusClosed, w.entry(a, r[1].OrderSN).Status)
+		require.Len(w.t, w.broker.take(contract.TopicOrderClose), 1, "the closing of the pending order is sent again")
+		require.Empty(w.t, w.deductions(), "an open dead letter is left alone")
+		w.land(r...) // late deliveries change nothing
+		w.agree(a)
+	})
+}
+
+func TestWhatNeverLandedIsJournaledAgain(t *testing.T) {
+	eachDB(t, func(w *world) {
+		w.parts.Timing.RejournalAfter, w.parts.Timing.RejournalCap = 50*time.Millisecond, 100*time.Millisecond
+		w.restart()
+		a := w.sale(1, 9)
+		lost, landed, poisoned := w.buy(a, "u1"), w.buy(a, "u2"), w.buy(a, "u3")
+		w.faults.kill(2, false) // landed, but the gate was not told
+		require.Error(w.t, w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, landed)))
+		require.True(w.t, w.faults.heal())
+		require.NoError(w.t, w.core.AddDeadLetters(w.ctx, []contract.DeadLetter{{Where: contract.GroupInventoryReservations, Topic: contract.TopicReservations, OrderSN: poisoned.OrderSN, Why: "w", Item: []byte("{}"), At: w.parts.Now()}}))
+		for range 3 {
+			require.Eventually(w.t, func() bool {
+				require.NoError(w.t, w.core.SweepGates(w.ctx))
+				entries, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 10)
+				require.NoError(w.t, err)
+				for _, e := range entries {
+					require.Equal(w.t, lost.OrderSN, e.OrderSN)
+					require.NoError(w.t, w.gate.Ack(w.ctx, ref(a), []string{e.ID}))
+				}
+				return len(entries) == 1
+			}, 5*time.Second, 20*time.Millisecond)
+		}
+		require.True(w.t, w.entry(a, landed.OrderSN).Landed, "the gate was told what the ledger has")
+		w.land(lost)
+		require.NoError(w.t, w.core.SweepGates(w.ctx))
+		v, err := w.core.StockView(w.ctx, a.ID)
+		require.NoError(w.t, err)
+		require.Equal(w.t, int64(1), v.SKUs[0].Gate.InFlight)
+		require.Zero(w.t, v.SKUs[0].Difference)
+	})
+}
+
+func TestALetterOfAReservationIsReplayedOrRejected(t *testing.T) {
+	killedEverywhere(t, func(w *world) (func() error, func()) {
+		a := w.sale(1, 5)
+		replayed, rejected := w.buy(a, "u1"), w.buy(a, "u2")
+		raw := func(r contract.Reservation, qty string) []byte {
+			return []byte(fmt.Sprintf(`{"order_sn":%q,"user_id":%q,"activity_id":%q,"bucket":0,"lines":[{"sku_id":%q,"qty":%s}],"reserved_at":"2026-01-01T00:00:00Z"}`,
+				r.OrderSN, r.UserID, a.ID, a.Items[0].SKUID, qty))
+		}
+		// One is sound and was refused by mistake, one is not even readable. Both hold a piece in the gate.
+		require.NoError(t, w.core.AddDeadLetters(w.ctx, []contract.DeadLetter{
+			{Where: contract.GroupInventoryReservations, Topic: contract.TopicReservations, OrderSN: replayed.OrderSN, ActivityID: a.ID, Why: "w", Item: raw(replayed, "1"), At: w.parts.Now()},
+			{Where: contract.GroupInventoryReservations, Topic: contract.TopicReservations, OrderSN: rejected.OrderSN, ActivityID: a.ID, Why: "w", Item: raw(rejected, "1.5"), At: w.parts.Now()},
+		}))
+		id := map[string]string{}
+		for _, l := range w.letters(core.LetterOpen) {
+			id[l.OrderSN] = l.ID
+		}
+		work := func() error {
+			for _, m := range w.broker.take(contract.TopicReservations) {
+				if err := w.consumer.Reservations(w.ctx, delivered(m)); err != nil {
+					return err
+				}
+			}
+			if _, err := w.core.ReplayDeadLetter(w.ctx, "op", id[replayed.OrderSN]); err != nil {
+				return err
+			}
+			_, err := w.core.RejectDeadLetter(w.ctx, "op", id[rejected.OrderSN])
+			return err
+		}
+		return work, func() {
+			for _, m := range w.broker.take(contract.TopicReservations) {
+				require.NoError(t, w.consumer.Reservations(w.ctx, delivered(m)))
+			}
+			w.agree(a)
+			require.Equal(t, core.RowReserved, w.row(replayed.OrderSN).State)
+			require.Equal(t, core.RowRejected, w.row(rejected.OrderSN).State)
+			e := w.entry(a, rejected.OrderSN)
+			require.Equal(t, stockgate.StatusFailed, e.Status)
+			require.Equal(t, "system", e.Reason)
+			require.Equal(t, int64(4), w.left(a, 0))
+			_, err := w.core.ReplayDeadLetter(w.ctx, "op", id[rejected.OrderSN])
+			require.Equal(t, contract.CodeStateConflict, contract.CodeOf(err))
+			w.land(rejected) // the sound message comes after all: it takes nothing
+			require.Equal(t, int64(4), w.left(a, 0))
+			var changes []string
+			require.NoError(t, w.db.Table("changes").Where("object = 'dead_letter' AND who = 'op'").Distinct().Order("action").Pluck("action", &changes).Error)
+			require.Equal(t, []string{"dead_letter.reject", "dead_letter.replay"}, changes)
+		}
+	})
+}
+
+func TestALetterOfADeductionIsRejected(t *testing.T) {
+	killedEverywhere(t, func(w *world) (func() error, func()) {
+		a := w.sale(1, 5)
+		var r []contract.Reservation
+		for i := range 3 {
+			r = append(r, w.buy(a, fmt.Sprint("u", i)))
+		}
+		w.land(r...)
+		w.orders.set("paid", r[1].OrderSN)
+		w.orders.set("pending", r[2].OrderSN)
+		var ids []string
+		for _, x := range r {
+			d := contract.DeadLetter{Where: contract.GroupOrderDeductions, Topic: contract.TopicDeductions, OrderSN: x.OrderSN, ActivityID: a.ID, Why: "w", Item: []byte(`{"order_sn":"` + x.OrderSN + `"}`), At: w.parts.Now()}
+			require.NoError(t, w.consumer.DeadLetters(w.ctx, message(t, contract.TopicDeadLetters, d)))
+			ids = append(ids, w.letters(core.LetterOpen)[0].ID)
+		}
+		work := func() error {
+			for _, id := range ids {
+				if _, err := w.core.RejectDeadLetter(w.ctx, "op", id); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		return work, func() {
+			w.agree(a)
+			require.Equal(t, "tombstone", w.orders.of(r[0].OrderSN))
+			e := w.entry(a, r[0].OrderSN)
+			require.Equal(t, []any{stockgate.StatusFailed, "system"}, []any{e.Status, e.Reason})
+			require.Equal(t, core.RowSold, w.row(r[1].OrderSN).State)
+			require.Equal(t, stockgate.StatusClosed, w.entry(a, r[2].OrderSN).Status)
+			require.Equal(t, int64(4), w.left(a, 0))
+		}
+	})
+}
+
+func TestAReplayThatFailsAgainStaysOpen(t *testing.T) {
+	w := newWorld(t, dbtest.SQLite(t, Migrations))
+	a := w.sale(1, 5)
+	r := w.buy(a, "u1")
+	r.Lines = []contract.Line{{SKUID: "999999", Qty: 1}}
+	w.land(r)
+	letter := w.letters(core.LetterOpen)[0]
+	got, err := w.core.ReplayDeadLetter(w.ctx, "op", letter.ID)
+	require.NoError(t, err)
+	require.Equal(t, core.LetterReplayed, got.State)
+	for _, m := range w.broker.take(contract.TopicReservations) {
+		require.NoError(t, w.consumer.Reservations(w.ctx, delivered(m)))
+	}
+	again := w.letters(core.LetterOpen)
+	require.Len(t, again, 1)
+	require.Equal(t, letter.ID, again[0].ID)
+	_, err = w.core.ReplayDeadLetter(w.ctx, "op", "424242")
+	require.Equal(t, contract.CodeNotFound, contract.CodeOf(err))
+}
+
+func TestALostGateIsRebuiltWhileMessagesLand(t *testing.T) {
+	w := newWorld(t, dbtest.MariaDB(t, Migrations))
+	a := w.sale(2, 400)
+	var all []contract.Reservation
+	for i := range 120 {
+		all = append(all, w.buy(a, fmt.Sprint("u", i)))
+	}
+	w.land(all[:40]...)
+	w.follow(event(all[0], contract.OrderCreated), event(all[1], contract.OrderPaid), event(all[2], contract.OrderClosed))
+	_, err := w.core.AdjustStock(w.ctx, "m", core.AdjustmentRequest{ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 10, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: "k"}})
+	require.NoError(t, err)
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				_ = w.core.KeepGates(w.ctx) // may meet the flush
+			}
+		}
+	})
+	for i := 40; i < 120; i += 10 {
+		m := message(t, contract.TopicReservations, all[i:i+10]...)
+		wg.Go(func() {
+			for w.consumer.Reservations(w.ctx, m) != nil {
+			}
+		})
+		if i%30 == 10 {
+			require.NoError(t, w.rdb.FlushAll(w.ctx).Err())
+		}
+		e := message(t, contract.TopicOrderEvents, event(all[i/4], contract.OrderPaid))
+		wg.Go(func() {
+			for w.consumer.OrderEvents(w.ctx, e) != nil {
+			}
+		})
+	}
+	require.Eventually(t, func() bool {
+		var n int64
+		require.NoError(t, w.db.Table("reservations").Count(&n).Error)
+		return n == 120
+	}, 30*time.Second, 20*time.Millisecond)
+	close(stop)
+	wg.Wait()
+	require.NoError(t, w.core.KeepGates(w.ctx))
+	w.agree(a)
+	require.Equal(t, int64(410), w.stock(a)[0].Total)
+	adj, err := w.core.AdjustStock(w.ctx, "m", core.AdjustmentRequest{ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 10, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: "k"}})
+	require.NoError(t, err)
+	require.Equal(t, core.AdjustmentApplied, adj.State)
+	w.agree(a) // the repeated key adds nothing, neither to the rebuilt gate
+}
+
+// An activity that has been over for a day and holds nothing has no gate, and its late messages are not stuck for that.
+func TestAGateThatExpiredHoldsNothingUp(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a := w.sale(1, 5)
+		r := w.buy(a, "u1")
+		w.land(r)
+		w.follow(event(r, contract.OrderPaid))
+		w.shift = 26 * time.Hour
+		require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
+		require.NoError(w.t, w.core.KeepGates(w.ctx))
+		_, _, err := w.gate.Left(w.ctx, ref(a))
+		require.ErrorIs(w.t, err, stockgate.ErrNoGate)
+		w.follow(event(r, contract.OrderPaid), event(r, contract.OrderCreated))
+		w.land(r)
+		v, err := w.core.StockView(w.ctx, a.ID)
+		require.NoError(w.t, err)
+		require.Nil(w.t, v.SKUs[0].Gate)
+		// One that lands even now is honoured, and its gate comes back for as long as it is held.
+		late := contract.Reservation{OrderSN: newSN(), UserID: "u2", ActivityID: a.ID, Lines: r.Lines, ReservedAt: time.Now()}
+		w.land(late)
+		require.Equal(w.t, int64(3), w.left(a, 0))
+		w.follow(event(late, contract.OrderClosed))
+		require.Equal(w.t, int64(4), w.left(a, 0))
+		require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
+		require.NoError(w.t, w.gate.PutSale(w.ctx, stockgate.Sale{ActivityID: a.ID}))
+		require.NoError(w.t, w.core.TidyGates(w.ctx))
+		refs, err := w.gate.Refs(w.ctx)
+		require.NoError(w.t, err)
+		require.Empty(w.t, refs)
+	})
+}
+
+// The gate lost somebody's reservation in a failover and sold the piece again. The refused buyer's piece must not be sold
+// a third time, nor be lost.
+func TestARefusalFirstTellsTheGateWhatItLost(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a := w.sale(1, 1)
+		first := w.buy(a, "u1")
+		w.land(first)
+		w.deductions()
+		// Redis forgets: it looks as if nobody had bought.
+		require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
+		require.NoError(w.t, w.gate.Preload(w.ctx, ref(a), stockgate.Snapshot{
+			Config: stockgate.Config{State: stockgate.GateOpen, StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: 1, Version: a.Version},
+			Stock:  map[string]int64{a.Items[0].SKUID: 1}, Totals: map[string]int64{a.Items[0].SKUID: 1},
+		}))
+		second := w.buy(a, "u2")
+		w.land(second)
+		w.agree(a)
+		require.Zero(w.t, w.left(a, 0))
+		require.Equal(w.t, "sold_out", w.entry(a, second.OrderSN).Reason)
+		_, outcome := w.ask(a, "u3")
+		require.Equal(w.t, stockgate.SoldOut, outcome)
+		require.Empty(w.t, w.deductions()[second.OrderSN])
+	})
+}
+
+func TestDeadLettersOfOrderAreKept(t *testing.T) {
+	eachDB(t, func(w *world) {
+		at := time.Now().UTC().Truncate(time.Millisecond)
+		d := contract.DeadLetter{Where: contract.GroupOrderDeductions, Topic: contract.TopicDeductions, OrderSN: "5", ActivityID: "6", Why: "no price", Item: []byte(`{"order_sn":"5"}`), At: at}
+		for range 2 {
+			require.NoError(w.t, w.consumer.DeadLetters(w.ctx, message(w.t, contract.TopicDeadLetters, d)))
+		}
+		list := w.letters(core.LetterOpen)
+		require.Len(w.t, list, 1)
+		require.Equal(w.t, "no price", list[0].Why)
+		require.True(w.t, list[0].FailedAt.Equal(at))
+		_, err := w.core.ReplayDeadLetter(w.ctx, "op", list[0].ID)
+		require.NoError(w.t, err)
+		sent := w.broker.take(contract.TopicDeductions)
+		require.Len(w.t, sent, 1)
+		var doc struct {
+			Items []json.RawMessage `json:"items"`
+		}
+		require.NoError(w.t, json.Unmarshal(sent[0].Body, &doc))
+		require.JSONEq(w.t, `{"order_sn":"5"}`, string(doc.Items[0]))
+	})
+}
