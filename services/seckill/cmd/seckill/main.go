@@ -3,8 +3,11 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"flashsale.internal/pkg/bus/rocketmq"
 	"flashsale.internal/pkg/command"
@@ -47,6 +50,7 @@ func serve(ctx context.Context, _ *slog.Logger) (err error) {
 	}
 	tel.Log.LogAttrs(ctx, slog.LevelInfo, "settings", settings.Describe(cfg)...)
 
+	redis.SetLogger(clientLog{tel.Log})
 	rdb := stockgate.Connect(cfg.Addrs, cfg.DB)
 	defer func() { _ = rdb.Close() }() // nothing is under way any more
 	broker, err := rocketmq.New(rocketmq.Config{NameServers: cfg.NameServers, Prefix: cfg.Prefix}, tel.Log)
@@ -75,4 +79,11 @@ func serve(ctx context.Context, _ *slog.Logger) (err error) {
 		httpserver.Listen("HTTP_ADDR", cfg.HTTP.Addr, service.Handler(), tel.Log),
 	)
 	return lifecycle.Run(ctx, tel.Log, cfg.DrainTimeout, parts...)
+}
+
+// clientLog takes what the Redis client would print. Its callers tell of each failure anyway.
+type clientLog struct{ *slog.Logger }
+
+func (l clientLog) Printf(ctx context.Context, format string, v ...any) {
+	l.DebugContext(ctx, "redis client", "said", fmt.Sprintf(format, v...))
 }

@@ -15,7 +15,7 @@ const (
 	lookEvery = 100 * time.Millisecond
 	inUseFor  = 10 * time.Second // after the last question for it
 	clockAge  = time.Second
-	readBound = time.Second // of one read of the catalogue
+	readBound = 3 * time.Second // of one read of the catalogue, whose calls are bounded by themselves
 	maxViews  = 1024
 )
 
@@ -144,15 +144,15 @@ func (w *Watch) refresh(ctx context.Context, id string, levels map[string]Level,
 // get answers the view of an activity whose level is no older than maxAge, reading it when there is none. Asking keeps
 // the activity in use.
 func (w *Watch) get(ctx context.Context, id string, maxAge time.Duration) (*view, error) {
-	for {
+	for shared := false; ; {
 		w.mu.Lock()
 		now := w.now()
 		s := w.slots[id]
 		if s != nil && s.view != nil {
 			s.usedAt = now
-			if now.Sub(s.view.levelAt) <= maxAge {
+			if v := s.view; now.Sub(v.levelAt) <= maxAge {
 				w.mu.Unlock()
-				return s.view, nil
+				return v, nil
 			}
 		}
 		if s != nil && s.loading != nil {
@@ -169,6 +169,11 @@ func (w *Watch) get(ctx context.Context, id string, maxAge time.Duration) (*view
 			w.mu.Unlock()
 			if err == nil && v == nil {
 				err = ErrNoGate
+			}
+			// One read that failed must not refuse all who waited for it, so each asks once more.
+			if errors.Is(err, ErrUnavailable) && !shared {
+				shared = true
+				continue
 			}
 			return v, err
 		}

@@ -13,9 +13,9 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/trace"
 
 	"flashsale.internal/pkg/bus"
+	"flashsale.internal/pkg/bus/items"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/lifecycle"
 	"flashsale.internal/pkg/telemetry"
@@ -30,7 +30,6 @@ const (
 	retryFirst   = 20 * time.Millisecond // after an error; grows, with jitter
 	retryLast    = 5 * time.Second
 	callBound    = 3 * time.Second // of one call to Redis
-	sendBound    = 10 * time.Second
 	drainBound   = 5 * time.Second
 	measureEvery = 5 * time.Second
 	atOnce       = 8 // journals served at a time
@@ -282,31 +281,14 @@ func (r *Relay) step(ctx context.Context, ref Ref, held *batch) (int, error) {
 	return n, nil
 }
 
-func (r *Relay) publish(ctx context.Context, entries []Entry) (err error) {
-	parents := make([]string, len(entries))
+func (r *Relay) publish(ctx context.Context, entries []Entry) error {
+	list := make([]contract.Reservation, len(entries))
 	for i, e := range entries {
-		parents[i] = e.Traceparent
-	}
-	ctx, cancel := bound(ctx, sendBound)
-	defer cancel()
-	ctx, traced := r.tel.StartBatch(ctx, "publish "+contract.TopicReservations, trace.SpanKindProducer, parents,
-		telemetry.AttrTopic.String(contract.TopicReservations), telemetry.AttrOperation.String("send"))
-	defer func() { traced.End(err) }()
-
-	items, keys := make([]contract.Reservation, len(entries)), make([]string, len(entries))
-	for i, e := range entries {
-		items[i], keys[i] = e.Reservation, e.OrderSN
-		items[i].Traceparent = traced.Traceparent(i)
-	}
-	bodies, err := contract.Encode(items)
-	if err != nil {
-		return err
+		list[i] = e.Reservation
 	}
 	// Lines at their longest can make two messages. When one of them fails both go again; consumers know an order_sn.
-	for _, body := range bodies {
-		if err := r.bus.Publish(ctx, bus.Message{Topic: contract.TopicReservations, Keys: keys, Body: body}); err != nil {
-			return err
-		}
+	if err := items.Publish(context.WithoutCancel(ctx), r.bus, r.tel, contract.TopicReservations, time.Time{}, list); err != nil {
+		return err
 	}
 	now := time.Now()
 	for _, e := range entries {

@@ -1,0 +1,316 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.uber.org/goleak"
+
+	"flashsale.internal/pkg/bus"
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/telemetry"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// journal fakes the journals of all gates and notes the order of what happens to an entry.
+type journal struct {
+	mu      sync.Mutex
+	refs    []Ref
+	entries map[Ref][]Entry
+	pending map[string]Entry
+	events  map[string][]string // entry id -> read, published, acked
+	readErr error
+	ackErrs int // this many acknowledgements fail
+	next    int
+}
+
+func newJournal(refs ...Ref) *journal {
+	return &journal{refs: refs, entries: map[Ref][]Entry{}, pending: map[string]Entry{}, events: map[string][]string{}}
+}
+
+// add journals n reservations.
+func (j *journal) add(ref Ref, n int, traceparent string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for range n {
+		j.next++
+		id := strconv.Itoa(j.next)
+		j.entries[ref] = append(j.entries[ref], Entry{ID: id, Reservation: contract.Reservation{
+			OrderSN: id, UserID: "u" + id, ActivityID: ref.ActivityID, Lines: []contract.Line{{SKUID: "1", Qty: 1}},
+			ReservedAt: time.Now(), Traceparent: traceparent,
+		}})
+	}
+}
+
+func (j *journal) Refs(context.Context) ([]Ref, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.refs), j.readErr
+}
+
+func (j *journal) Read(_ context.Context, ref Ref, _ string, limit int) ([]Entry, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.readErr != nil {
+		return nil, j.readErr
+	}
+	n := min(limit, len(j.entries[ref]))
+	out := j.entries[ref][:n:n]
+	j.entries[ref] = j.entries[ref][n:]
+	for _, e := range out {
+		j.pending[e.ID] = e
+		j.events[e.ID] = append(j.events[e.ID], "read")
+	}
+	return out, nil
+}
+
+func (j *journal) Ack(_ context.Context, _ Ref, ids []string) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.ackErrs > 0 {
+		j.ackErrs--
+		return errors.New("ack failed")
+	}
+	for _, id := range ids {
+		delete(j.pending, id)
+		j.events[id] = append(j.events[id], "acked")
+	}
+	return nil
+}
+
+func (j *journal) Len(_ context.Context, ref Ref) (int64, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return int64(len(j.entries[ref]) + len(j.pending)), nil
+}
+
+func (j *journal) acked() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n := 0
+	for _, e := range j.events {
+		if e[len(e)-1] == "acked" {
+			n++
+		}
+	}
+	return n
+}
+
+// broker fakes the message bus.
+type broker struct {
+	j        *journal
+	mu       sync.Mutex
+	down     bool
+	messages []bus.Message
+	tries    int
+}
+
+func (b *broker) Publish(_ context.Context, m bus.Message) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tries++
+	if b.down {
+		return errors.New("no route")
+	}
+	b.messages = append(b.messages, m)
+	items, bad := contract.Decode[contract.Reservation](m.Body)
+	if len(bad) > 0 {
+		return fmt.Errorf("bad items: %v", bad)
+	}
+	b.j.mu.Lock()
+	defer b.j.mu.Unlock()
+	for _, i := range items {
+		b.j.events[i.OrderSN] = append(b.j.events[i.OrderSN], "published")
+	}
+	return nil
+}
+
+func (b *broker) set(down bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.down = down
+}
+
+func (b *broker) sent() ([]bus.Message, int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.messages), b.tries
+}
+
+// start runs a relay until the test ends or stop is called.
+func start(t *testing.T, j *journal, b *broker, tel *telemetry.Telemetry) (r *Relay, stop func()) {
+	t.Helper()
+	r, err := New(j, b, tel, "me")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	var loop sync.WaitGroup
+	loop.Go(func() { _ = r.Run(ctx) })
+	stop = func() { cancel(); loop.Wait() }
+	t.Cleanup(stop)
+	return r, stop
+}
+
+var (
+	seven = Ref{ActivityID: "7"}
+	eight = Ref{ActivityID: "8", Bucket: 1}
+)
+
+func TestPublishesExactlyTheJournalAndThenAcknowledges(t *testing.T) {
+	j := newJournal(seven, eight)
+	b := &broker{j: j}
+	j.add(seven, 600, "")
+	j.add(eight, 3, "")
+	start(t, j, b, telemetry.Discard(t))
+	require.Eventually(t, func() bool { return j.acked() == 603 }, 10*time.Second, 5*time.Millisecond)
+
+	messages, _ := b.sent()
+	require.LessOrEqual(t, len(messages), 5, "256 to a message")
+	seen := map[string]bool{}
+	for _, m := range messages {
+		require.Equal(t, contract.TopicReservations, m.Topic)
+		items, _ := contract.Decode[contract.Reservation](m.Body)
+		require.LessOrEqual(t, len(items), contract.MaxItems)
+		require.Len(t, m.Keys, len(items))
+		for _, i := range items {
+			require.False(t, seen[i.OrderSN])
+			seen[i.OrderSN] = true
+		}
+	}
+	require.Len(t, seen, 603)
+	for id, events := range j.events {
+		require.Equal(t, []string{"read", "published", "acked"}, events, id)
+	}
+}
+
+func TestBrokerAwayHoldsTheJournalAndResumes(t *testing.T) {
+	j := newJournal(seven)
+	b := &broker{j: j, down: true}
+	j.add(seven, 300, "")
+	start(t, j, b, telemetry.Discard(t))
+	require.Eventually(t, func() bool { _, tries := b.sent(); return tries >= 3 }, 10*time.Second, 5*time.Millisecond)
+	require.Zero(t, j.acked())
+	j.mu.Lock()
+	require.Len(t, j.pending, contract.MaxItems, "no more than one message is held")
+	j.mu.Unlock()
+	b.set(false)
+	require.Eventually(t, func() bool { return j.acked() == 300 }, 10*time.Second, 5*time.Millisecond)
+}
+
+func TestAcknowledgingIsTriedAgainWithoutPublishingAgain(t *testing.T) {
+	j := newJournal(seven)
+	j.ackErrs = 2
+	b := &broker{j: j}
+	j.add(seven, 1, "")
+	start(t, j, b, telemetry.Discard(t))
+	require.Eventually(t, func() bool { return j.acked() == 1 }, 10*time.Second, 5*time.Millisecond)
+	messages, _ := b.sent()
+	require.Len(t, messages, 1)
+}
+
+func TestRedisAwayIsTriedAgain(t *testing.T) {
+	j := newJournal(seven)
+	j.readErr = errors.New("no redis")
+	b := &broker{j: j}
+	start(t, j, b, telemetry.Discard(t))
+	j.add(seven, 1, "")
+	j.mu.Lock()
+	j.readErr = nil
+	j.mu.Unlock()
+	require.Eventually(t, func() bool { return j.acked() == 1 }, 10*time.Second, 5*time.Millisecond)
+}
+
+func TestWakeIsFasterThanThePoll(t *testing.T) {
+	j := newJournal(seven)
+	b := &broker{j: j}
+	r, _ := start(t, j, b, telemetry.Discard(t))
+	require.Eventually(t, func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.wakes[seven] != nil
+	}, 5*time.Second, time.Millisecond)
+	// With every purchase its wake-up: none may wait for a poll, which comes a second apart by the end.
+	began := time.Now()
+	for n := 1; n <= 20; n++ {
+		j.add(seven, 1, "")
+		r.Wake(seven)
+		require.Eventually(t, func() bool { return j.acked() == n }, 10*time.Second, time.Millisecond)
+	}
+	require.Less(t, time.Since(began), 10*time.Second)
+}
+
+func TestNewGatesAreNoticedAndGoneOnesLeft(t *testing.T) {
+	j := newJournal()
+	b := &broker{j: j}
+	r, _ := start(t, j, b, telemetry.Discard(t))
+	j.add(seven, 1, "")
+	j.mu.Lock()
+	j.refs = []Ref{seven}
+	j.mu.Unlock()
+	r.Wake(seven) // of a gate that nobody serves yet
+	require.Eventually(t, func() bool { return j.acked() == 1 }, 10*time.Second, time.Millisecond)
+	j.mu.Lock()
+	j.refs = nil
+	j.mu.Unlock()
+	require.Eventually(t, func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return len(r.wakes) == 0
+	}, 10*time.Second, time.Millisecond)
+}
+
+func TestStopDrains(t *testing.T) {
+	j := newJournal(seven)
+	b := &broker{j: j, down: true}
+	j.add(seven, 700, "")
+	_, stop := start(t, j, b, telemetry.Discard(t))
+	require.Eventually(t, func() bool { _, tries := b.sent(); return tries > 0 }, 10*time.Second, time.Millisecond)
+	b.set(false)
+	stop()
+	require.Equal(t, 700, j.acked())
+}
+
+func TestStopDoesNotWaitForABrokerThatIsAway(t *testing.T) {
+	j := newJournal(seven)
+	b := &broker{j: j, down: true}
+	j.add(seven, 10, "")
+	_, stop := start(t, j, b, telemetry.Discard(t))
+	require.Eventually(t, func() bool { _, tries := b.sent(); return tries > 0 }, 10*time.Second, time.Millisecond)
+	stop()
+	require.Zero(t, j.acked())
+}
+
+func TestEachItemCarriesItsOwnTraceOn(t *testing.T) {
+	tel, spans := telemetry.Recording()
+	ctx, end := tel.Span(t.Context(), "purchase", 0)
+	parent := telemetry.Traceparent(ctx)
+	end(nil)
+	j := newJournal(seven)
+	b := &broker{j: j}
+	j.add(seven, 1, parent)
+	j.add(seven, 1, "")
+	_, stop := start(t, j, b, tel)
+	require.Eventually(t, func() bool { return j.acked() == 2 }, 10*time.Second, time.Millisecond)
+	stop()
+
+	messages, _ := b.sent()
+	items, _ := contract.Decode[contract.Reservation](messages[0].Body)
+	require.Len(t, items, 2)
+	require.Empty(t, items[1].Traceparent)
+	for _, s := range tracetest.SpanStubsFromReadOnlySpans(spans.Ended()) {
+		if s.Name == "publish seckill-reservations" {
+			require.Contains(t, parent, s.Parent.SpanID().String())
+			require.Contains(t, items[0].Traceparent, s.SpanContext.SpanID().String())
+			return
+		}
+	}
+	t.Fatal("no span of the publishing")
+}

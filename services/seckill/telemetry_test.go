@@ -1,0 +1,90 @@
+package seckill_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/telemetry"
+)
+
+// lockedBuffer takes the log of several goroutines.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func TestOnePurchaseIsOneTraceAndNothingSecretIsSeen(t *testing.T) {
+	tel, recorder := telemetry.Recording()
+	log := &lockedBuffer{}
+	tel.Log = telemetry.NewLogger(log, slog.LevelDebug)
+	r := newRig(t, setup{tel: tel})
+	activity := r.sale(1)
+	p := r.path("alice-the-buyer", activity)
+	got := r.buy(p, oneOf("1")).is(t, 202, "")
+	s := r.open(got.str("events_url"))
+	require.Equal(t, "queued", s.status())
+	bob := r.path("bob", activity)
+	r.buy(bob, oneOf("1")).is(t, 409, contract.CodeSoldOut)
+	r.call("GET", "/v1/activities/"+activity+"/reservations/"+p.orderSN, p.token, nil).is(t, 200, "")
+	require.Eventually(t, func() bool { return len(r.arrived(activity)) == 1 }, 5*time.Second, 5*time.Millisecond)
+
+	page := httptest.NewRecorder()
+	tel.Metrics.ServeHTTP(page, httptest.NewRequest("GET", "/metrics", nil))
+	metrics := page.Body.String()
+	for _, name := range []string{"seckill_purchases_accepted", "seckill_refused", "seckill_relay_lag", "seckill_relay_published", "seckill_gate_group", "seckill_gate_breaker", "seckill_streams_open"} {
+		require.Contains(t, metrics, name)
+	}
+	r.mini.Close()
+	r.buy(bob, oneOf("1")).is(t, 503, contract.CodeGateUnavailable) // has something to log
+	require.NoError(t, r.mini.Restart())
+	r.stop()
+
+	spans := tracetest.SpanStubsFromReadOnlySpans(recorder.Ended())
+	byID := map[string]tracetest.SpanStub{}
+	var post, publish *tracetest.SpanStub
+	for i, s := range spans {
+		byID[s.SpanContext.SpanID().String()] = s
+		if s.Name == "publish "+contract.TopicReservations {
+			publish = &spans[i]
+		}
+		if post == nil && s.Name == "POST /v1/activities/{activity_id}/paths/{path}/reservations" {
+			post = &spans[i]
+		}
+	}
+	require.NotNil(t, post)
+	require.NotNil(t, publish)
+	wait := byID[publish.Parent.SpanID().String()]
+	require.Equal(t, "gate reserve", wait.Name)
+	require.Equal(t, post.SpanContext.SpanID(), wait.Parent.SpanID())
+	require.Equal(t, post.SpanContext.TraceID(), publish.SpanContext.TraceID())
+	require.Contains(t, r.arrived(activity)[0].Traceparent, publish.SpanContext.SpanID().String())
+
+	ticket := got.str("events_url")[strings.Index(got.str("events_url"), "ticket=")+len("ticket="):]
+	seen := fmt.Sprintf("%+v", spans) + log.String() + metrics
+	require.Contains(t, log.String(), "request not served")
+	for what, secret := range map[string]string{"path": p.path, "bearer token": p.token, "ticket": ticket, "user": "alice-the-buyer", "another path": bob.path} {
+		require.NotContains(t, seen, secret, what)
+	}
+}

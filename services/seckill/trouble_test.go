@@ -1,0 +1,253 @@
+package seckill_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/auth"
+	"flashsale.internal/pkg/bus"
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/settings"
+	"flashsale.internal/services/seckill"
+)
+
+// noBroker is a message bus without a route.
+type noBroker struct{}
+
+func (noBroker) Publish(context.Context, bus.Message) error { return errors.New("no route") }
+
+func TestCallersWhoAreNobody(t *testing.T) {
+	r := newRig(t, setup{})
+	activity := r.sale(10)
+	signed := func(method jwt.SigningMethod, key any, c jwt.MapClaims) string {
+		token, err := jwt.NewWithClaims(method, c).SignedString(key)
+		require.NoError(t, err)
+		return token
+	}
+	secret, later := []byte(settings.DevelopmentAuthSecret), time.Now().Add(time.Hour).Unix()
+	for name, token := range map[string]string{
+		"missing":         "",
+		"no JWT":          "x",
+		"expired":         signed(jwt.SigningMethodHS256, secret, jwt.MapClaims{"sub": "alice", "exp": time.Now().Add(-time.Hour).Unix()}),
+		"without expiry":  signed(jwt.SigningMethodHS256, secret, jwt.MapClaims{"sub": "alice"}),
+		"another key":     signed(jwt.SigningMethodHS256, []byte(strings.Repeat("k", 40)), jwt.MapClaims{"sub": "alice", "exp": later}),
+		"none":            signed(jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, jwt.MapClaims{"sub": "alice", "exp": later}),
+		"HS512":           signed(jwt.SigningMethodHS512, secret, jwt.MapClaims{"sub": "alice", "exp": later}),
+		"without subject": signed(jwt.SigningMethodHS256, secret, jwt.MapClaims{"exp": later}),
+		"strange subject": signed(jwt.SigningMethodHS256, secret, jwt.MapClaims{"sub": "a b", "exp": later}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, call := range [][2]string{
+				{"POST", "/v1/activities/" + activity + "/paths"},
+				{"POST", "/v1/activities/" + activity + "/paths/x/reservations"},
+				{"GET", "/v1/activities/" + activity + "/reservations"},
+				{"GET", "/v1/activities/" + activity + "/reservations/1"},
+			} {
+				r.call(call[0], call[1], token, nil).is(t, http.StatusUnauthorized, contract.CodeUnauthenticated)
+			}
+		})
+	}
+}
+
+func TestWhatBelongsToSomebodyElse(t *testing.T) {
+	r := newRig(t, setup{})
+	activity := r.sale(10)
+	p := r.path("alice", activity)
+	r.buy(p, oneOf("1")).is(t, 202, "")
+	mine := "/v1/activities/" + activity + "/reservations"
+	r.call("GET", mine+"/"+p.orderSN, p.token, nil).is(t, 200, "")
+	r.call("GET", mine+"/"+p.orderSN, r.token("bob"), nil).is(t, http.StatusNotFound, contract.CodeNotFound)
+	require.Empty(t, r.call("GET", mine, r.token("bob"), nil).is(t, 200, "").body["items"])
+	for _, sn := range []string{"1", "0", "x", "01", "99999999999999999999"} {
+		r.call("GET", mine+"/"+sn, p.token, nil).is(t, http.StatusNotFound, contract.CodeNotFound)
+	}
+	for _, id := range []string{"1", "x", "-1"} {
+		r.call("GET", "/v1/activities/"+id+"/reservations/"+p.orderSN, p.token, nil).is(t, http.StatusNotFound, contract.CodeNotFound)
+		r.call("GET", "/v1/activities/"+id, "", nil).is(t, http.StatusNotFound, contract.CodeNotFound)
+	}
+}
+
+func TestRoutesAndParameters(t *testing.T) {
+	r := newRig(t, setup{})
+	activity := r.sale(10)
+	token := r.token("alice")
+	paths := "/v1/activities/" + activity + "/paths"
+	r.call("POST", paths, token, "{}").is(t, http.StatusCreated, "")
+	r.call("POST", paths, token, `{"captcha_id":"x","captcha_answer":"y"}`).is(t, http.StatusBadRequest, contract.CodeInvalidRequest)
+	r.call("POST", paths, token, `[]`).is(t, http.StatusBadRequest, contract.CodeInvalidRequest)
+	r.call("POST", "/v1/activities/"+activity+"/captchas", token, nil).is(t, http.StatusNotFound, contract.CodeNotFound)
+	r.call("DELETE", paths, token, nil).is(t, http.StatusMethodNotAllowed, contract.CodeMethodNotAllowed)
+	for _, query := range []string{"limit=0", "limit=101", "limit=x", "limit=1.5", "cursor=%25"} {
+		r.call("GET", "/v1/activities?"+query, "", nil).is(t, http.StatusBadRequest, contract.CodeInvalidRequest)
+		r.call("GET", "/v1/activities/"+activity+"/reservations?"+query, token, nil).is(t, http.StatusBadRequest, contract.CodeInvalidRequest)
+	}
+}
+
+func TestDevelopersTokens(t *testing.T) {
+	r := newRig(t, setup{})
+	activity := r.sale(10)
+	got := r.call("POST", "/v1/dev/tokens", "", `{"user_id":"42","roles":["merchant"]}`).is(t, 200, "")
+	r.call("POST", "/v1/activities/"+activity+"/paths", got.str("token"), nil).is(t, http.StatusCreated, "")
+	for _, bad := range []string{`{}`, `{"user_id":"a b"}`, `{"user_id":"1","roles":["root"]}`, `{"user_id":"1","ttl":1}`} {
+		r.call("POST", "/v1/dev/tokens", "", bad).is(t, http.StatusBadRequest, contract.CodeInvalidRequest)
+	}
+	off := newRig(t, setup{cfg: func(c *seckill.Config) { c.DevTokens = false }})
+	off.call("POST", "/v1/dev/tokens", "", `{"user_id":"42"}`).is(t, http.StatusNotFound, contract.CodeNotFound)
+}
+
+func TestPathsArePaced(t *testing.T) {
+	r := newRig(t, setup{cfg: func(c *seckill.Config) { c.PathRate, c.PathWait = 0.1, 0 }})
+	activity := r.sale(10)
+	r.path("alice", activity)
+	paths := "/v1/activities/" + activity + "/paths"
+	refused := r.call("POST", paths, r.token("bob"), nil).is(t, http.StatusTooManyRequests, contract.CodeRateLimited)
+	require.Equal(t, []any{"path"}, refused.body["violated_policies"])
+	require.NotEmpty(t, refused.Header.Get("RateLimit"))
+	require.NotEmpty(t, refused.Header.Get("RateLimit-Policy"))
+
+	waiting := newRig(t, setup{cfg: func(c *seckill.Config) { c.PathRate, c.PathWait = 20, time.Second }})
+	activity = waiting.sale(10)
+	for range 8 {
+		waiting.path("alice", activity) // more than the burst of 4: the others wait for their turn
+	}
+}
+
+func TestNoWorkerIDNoPath(t *testing.T) {
+	r := newRig(t, setup{})
+	activity := r.sale(10)
+	r.path("alice", activity)
+	held := r.path("bob", activity)
+	r.lease.gone = true
+	r.call("POST", "/v1/activities/"+activity+"/paths", held.token, nil).is(t, http.StatusServiceUnavailable, contract.CodeUnavailable)
+	r.buy(held, oneOf("1")).is(t, 202, "")
+}
+
+func TestRedisThatWasNotFilled(t *testing.T) {
+	r := newRig(t, setup{})
+	token := r.token("alice")
+	for _, call := range [][2]string{{"GET", "/v1/activities"}, {"GET", "/v1/activities/5"}, {"POST", "/v1/activities/5/paths"}, {"GET", "/v1/activities/5/reservations/1"}} {
+		r.call(call[0], call[1], token, nil).is(t, http.StatusServiceUnavailable, contract.CodeGateUnavailable)
+	}
+	require.NoError(t, r.gate.MarkReady(t.Context()))
+	require.Empty(t, r.call("GET", "/v1/activities", token, nil).is(t, 200, "").body["items"])
+	for _, call := range [][2]string{{"GET", "/v1/activities/5"}, {"POST", "/v1/activities/5/paths"}, {"GET", "/v1/activities/5/reservations/1"}} {
+		r.call(call[0], call[1], token, nil).is(t, http.StatusNotFound, contract.CodeNotFound)
+	}
+
+	// A sale whose gate was lost is not "not found": its buyers come again.
+	activity := r.sale(10)
+	p := r.path("alice", activity)
+	r.buy(p, oneOf("1")).is(t, 202, "")
+	for _, key := range r.mini.Keys() {
+		if strings.HasSuffix(key, ":gate") {
+			r.mini.Del(key)
+		}
+	}
+	r.buy(p, oneOf("1")).is(t, http.StatusServiceUnavailable, contract.CodeGateUnavailable)
+	r.call("GET", "/v1/activities/"+activity+"/reservations/"+p.orderSN, p.token, nil).is(t, http.StatusServiceUnavailable, contract.CodeGateUnavailable)
+}
+
+func TestRedisAbsentAtStart(t *testing.T) {
+	r := newRig(t, setup{absent: true, deps: func(d *seckill.Deps) { d.Lease = nil }})
+	require.Error(t, r.service.Ready(), "no worker id was held yet")
+	token := r.token("alice")
+	r.call("GET", "/v1/activities", "", nil).is(t, http.StatusServiceUnavailable, contract.CodeGateUnavailable)
+	r.call("POST", "/v1/activities/5/paths", token, nil).is(t, http.StatusServiceUnavailable, contract.CodeGateUnavailable)
+
+	require.NoError(t, r.mini.Restart())
+	var activity string
+	require.Eventually(t, func() bool { _, err := r.gate.Now(t.Context()); return err == nil }, 10*time.Second, 50*time.Millisecond)
+	activity = r.sale(10)
+	var p path
+	require.Eventually(t, func() bool {
+		a := r.call("POST", "/v1/activities/"+activity+"/paths", token, nil)
+		p = path{token, a.str("path"), a.str("order_sn"), activity}
+		return a.StatusCode == http.StatusCreated
+	}, 20*time.Second, 100*time.Millisecond, "an empty Redis gives no worker id for one lease of 5 s")
+	require.NoError(t, r.service.Ready())
+	r.buy(p, oneOf("1")).is(t, 202, "")
+	require.Eventually(t, func() bool { return len(r.arrived(activity)) == 1 }, 10*time.Second, 10*time.Millisecond)
+}
+
+func TestRedisDiesAndComesBack(t *testing.T) {
+	r := newRig(t, setup{})
+	activity := r.sale(10)
+	p, bob := r.path("alice", activity), r.path("bob", activity)
+	r.buy(p, oneOf("1")).is(t, 202, "")
+	require.Eventually(t, func() bool { return len(r.arrived(activity)) == 1 }, 10*time.Second, 10*time.Millisecond)
+
+	r.mini.Close()
+	result := "/v1/activities/" + activity + "/reservations/" + p.orderSN
+	r.buy(bob, oneOf("1")).is(t, http.StatusServiceUnavailable, contract.CodeGateUnavailable)
+	r.call("GET", result, p.token, nil).is(t, http.StatusServiceUnavailable, contract.CodeGateUnavailable)
+	require.NoError(t, r.service.Ready(), "readiness stays")
+	// The breaker is open by now: answers come at once.
+	began := time.Now()
+	for range 20 {
+		r.buy(bob, oneOf("1")).is(t, http.StatusServiceUnavailable, contract.CodeGateUnavailable)
+	}
+	require.Less(t, time.Since(began), 5*time.Second)
+	require.Eventually(t, func() bool {
+		a := r.call("POST", "/v1/activities/"+activity+"/paths", bob.token, nil)
+		return a.body["code"] == string(contract.CodeGateUnavailable)
+	}, 5*time.Second, 20*time.Millisecond, "what is known grows old")
+
+	require.NoError(t, r.mini.Restart())
+	require.Eventually(t, func() bool { return r.buy(bob, oneOf("1")).StatusCode == 202 }, 20*time.Second, 50*time.Millisecond)
+	r.call("GET", result, p.token, nil).is(t, 200, "")
+	require.Eventually(t, func() bool { return len(r.arrived(activity)) == 2 }, 10*time.Second, 10*time.Millisecond)
+}
+
+func TestSettingsThatStopTheStart(t *testing.T) {
+	load := func(env map[string]string) error {
+		cfg := seckill.DefaultConfig()
+		return settings.Load(&cfg, env)
+	}
+	require.NoError(t, load(nil))
+	for name, env := range map[string]map[string]string{
+		"PATH_RATE":           {"PATH_RATE": "0"},
+		"PATH_WAIT":           {"PATH_WAIT": "1m"},
+		"GATE_TIMEOUT":        {"GATE_TIMEOUT": "10s"},
+		"GATE_WAIT":           {"GATE_WAIT": "1ms"},
+		"GATE_QUEUE":          {"GATE_QUEUE": "0"},
+		"JOURNAL_MAX":         {"JOURNAL_MAX": "-1"},
+		"JOURNAL_CLAIM_AFTER": {"JOURNAL_CLAIM_AFTER": "1ms"},
+		"STREAMS_MAX":         {"STREAMS_MAX": "0"},
+		"REDIS_ADDRS":         {"REDIS_ADDRS": "here"},
+	} {
+		require.ErrorContains(t, load(env), name)
+	}
+	production := map[string]string{"APP_ENV": "production", "AUTH_HS256_SECRET": strings.Repeat("ab", 20)}
+	require.ErrorContains(t, load(production), "PATH_SECRETS")
+	for _, bad := range []string{"short", "development-only-secret-of-the-paths", strings.Repeat("cd", 20) + ",short", strings.Repeat("cd", 20) + ","} {
+		production["PATH_SECRETS"] = bad
+		require.ErrorContains(t, load(production), "PATH_SECRETS", bad)
+	}
+	production["PATH_SECRETS"] = strings.Repeat("cd", 20) + "," + strings.Repeat("ef", 20)
+	require.NoError(t, load(production))
+}
+
+func TestSecretsAreRotated(t *testing.T) {
+	secrets := func(s ...string) func(*seckill.Config) { return func(c *seckill.Config) { c.PathSecrets = s } }
+	before := newRig(t, setup{real: true, cfg: secrets("old")})
+	activity := before.sale(10)
+	p := before.path("alice", activity)
+	after := newRig(t, setup{real: true, cfg: secrets("new", "old")})
+	after.buy(p, oneOf("1")).is(t, 202, "")
+	gone := newRig(t, setup{real: true, cfg: secrets("new")})
+	gone.buy(p, oneOf("1")).is(t, http.StatusForbidden, contract.CodePathInvalid)
+}
+
+func TestTokensOfARoleBuyToo(t *testing.T) {
+	r := newRig(t, setup{})
+	token, err := auth.Mint(settings.DevelopmentAuthSecret, auth.Identity{UserID: "m", Roles: []auth.Role{auth.Merchant}}, time.Minute)
+	require.NoError(t, err)
+	r.call("POST", "/v1/activities/"+r.sale(1)+"/paths", token, nil).is(t, http.StatusCreated, "")
+}
