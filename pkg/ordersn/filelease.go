@@ -31,7 +31,7 @@ type FileLease struct {
 // OpenFileLease opens the lease in dir, which must exist.
 func OpenFileLease(dir string) (*FileLease, error) {
 	path := filepath.Join(dir, highWaterFile)
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // the operator says where
 	if err != nil {
 		return nil, fmt.Errorf("high-water of order numbers: %w", err)
 	}

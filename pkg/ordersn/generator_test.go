@@ -1,6 +1,7 @@
 package ordersn_test
 
 import (
+	"errors"
 	"strconv"
 	"sync"
 	"testing"
@@ -108,7 +109,7 @@ func TestNextRisesWhateverHappens(t *testing.T) {
 				for range rapid.IntRange(1, 100).Draw(t, "n") {
 					text, err := g.Next("u")
 					if err != nil {
-						if err != ordersn.ErrNoLease {
+						if !errors.Is(err, ordersn.ErrNoLease) {
 							t.Fatal(err)
 						}
 						return

@@ -116,7 +116,7 @@ func (l *RedisLease) Run(ctx context.Context) error {
 		var wait time.Duration
 		if l.holds() {
 			err := l.renew(ctx)
-			wait = renewEvery - renewEvery/10 + mathrand.N(renewEvery/5)
+			wait = renewEvery - renewEvery/10 + mathrand.N(renewEvery/5) //nolint:gosec // no secret depends on it
 			switch {
 			case errors.Is(err, errLost):
 				l.log.WarnContext(ctx, "worker id lost, taking another one", "error", err)
@@ -144,7 +144,7 @@ func (l *RedisLease) Run(ctx context.Context) error {
 					l.log.WarnContext(ctx, "no worker id yet, trying again", "error", err)
 				}
 				wait = min(acquireMax, acquirePause<<min(failures-1, 10))
-				wait = wait/2 + mathrand.N(wait/2+1)
+				wait = wait/2 + mathrand.N(wait/2+1) //nolint:gosec // no secret depends on it
 			}
 		}
 		timer := time.NewTimer(wait)
@@ -181,7 +181,7 @@ func (l *RedisLease) acquire(ctx context.Context) error {
 	l.mu.Lock()
 	seen := l.seen
 	l.mu.Unlock()
-	n, err := l.run(ctx, acquireScript, 4, owner, l.term.Milliseconds(), mathrand.IntN(Workers), Workers, seen)
+	n, err := l.run(ctx, acquireScript, 4, owner, l.term.Milliseconds(), mathrand.IntN(Workers), Workers, seen) //nolint:gosec // no secret depends on it
 	if err != nil {
 		return err
 	}

@@ -78,7 +78,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		wait := r.poll/2 + mathrand.N(r.poll/2+1)
+		wait := r.poll/2 + mathrand.N(r.poll/2+1) //nolint:gosec // no secret depends on it
 		switch {
 		case err != nil:
 			failures++
@@ -116,7 +116,7 @@ func (r *Relay) Run(ctx context.Context) error {
 // pause grows from 200 ms to 5 s with the number of failures in a row; half of it is random.
 func pause(failures int) time.Duration {
 	d := min(maxPause, minPause<<min(failures-1, 10))
-	return d/2 + mathrand.N(d/2+1)
+	return d/2 + mathrand.N(d/2+1) //nolint:gosec // no secret depends on it
 }
 
 // pass claims rows, publishes them and deletes them. more tells that another pass at once has something to do.

@@ -77,7 +77,7 @@ func IsDuplicate(err error) bool {
 	if my := (*mysqldriver.MySQLError)(nil); errors.As(err, &my) {
 		return my.Number == myDuplicate || my.Number == myDuplicateNamed
 	}
-	if lite := (sqliteError)(nil); errors.As(err, &lite) {
+	if lite := sqliteError(nil); errors.As(err, &lite) {
 		switch lite.Code() {
 		case liteUniqueConstraint, litePrimaryKey, liteRowID:
 			return true
@@ -121,7 +121,7 @@ func IsTransient(err error) bool {
 		}
 		return true
 	}
-	if lite := (sqliteError)(nil); errors.As(err, &lite) {
+	if lite := sqliteError(nil); errors.As(err, &lite) {
 		switch lite.Code() & 0xff {
 		case liteConstraint, liteMismatch, liteTooBig:
 			return false
@@ -149,7 +149,7 @@ func retryable(err error) bool {
 	if my := (*mysqldriver.MySQLError)(nil); errors.As(err, &my) {
 		return my.Number == myDeadlock || my.Number == myLockWait
 	}
-	if lite := (sqliteError)(nil); errors.As(err, &lite) {
+	if lite := sqliteError(nil); errors.As(err, &lite) {
 		return lite.Code()&0xff == liteBusy || lite.Code()&0xff == liteLocked
 	}
 	return false

@@ -62,7 +62,7 @@ func errorCode(err error) string {
 	if my := (*mysqldriver.MySQLError)(nil); errors.As(err, &my) {
 		return fmt.Sprintf("mysql %d", my.Number)
 	}
-	if lite := (sqliteError)(nil); errors.As(err, &lite) {
+	if lite := sqliteError(nil); errors.As(err, &lite) {
 		return fmt.Sprintf("sqlite %d", lite.Code())
 	}
 	return fmt.Sprintf("%T", err)

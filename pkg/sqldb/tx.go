@@ -106,7 +106,7 @@ func once(ctx context.Context, db *gorm.DB, fn func(tx *gorm.DB) error) (err err
 		if !done { // fn failed or panics
 			// The connection is dropped when it cannot even roll back; the server then does it.
 			if back := tx.Rollback().Error; back != nil && !errors.Is(back, sql.ErrTxDone) && err != nil {
-				err = fmt.Errorf("%w (roll back: %v)", err, back)
+				err = fmt.Errorf("%w (roll back: %w)", err, back)
 			}
 		}
 	}()

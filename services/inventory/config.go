@@ -71,9 +71,14 @@ func (c Config) withDefaults() Config {
 		value *time.Duration
 		def   time.Duration
 	}{
-		{&c.KeepEvery, time.Second}, {&c.SweepEvery, 5 * time.Second},
-		{&c.RepublishAfter, def.RepublishAfter}, {&c.RepublishCap, def.RepublishCap}, {&c.AbandonAfter, def.AbandonAfter},
-		{&c.RejournalAfter, def.RejournalAfter}, {&c.RejournalCap, def.RejournalCap}, {&c.ResumeAfter, def.ResumeAfter},
+		{&c.KeepEvery, time.Second},
+		{&c.SweepEvery, 5 * time.Second},
+		{&c.RepublishAfter, def.RepublishAfter},
+		{&c.RepublishCap, def.RepublishCap},
+		{&c.AbandonAfter, def.AbandonAfter},
+		{&c.RejournalAfter, def.RejournalAfter},
+		{&c.RejournalCap, def.RejournalCap},
+		{&c.ResumeAfter, def.ResumeAfter},
 		{&c.ResettleWindow, def.ResettleWindow},
 	} {
 		if *d.value == 0 {

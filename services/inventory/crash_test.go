@@ -185,7 +185,8 @@ func TestKilledWhileAdjusting(t *testing.T) {
 					require.True(t, w.faults.heal())
 				}
 				req := core.AdjustmentRequest{ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: c.delta, Reason: "count", Key: core.IdempotencyKey{
-					Caller: "m", Method: "POST", Path: "/v1/merchant/activities/" + a.ID + "/stock-adjustments", Value: fmt.Sprint("k", n)}}
+					Caller: "m", Method: "POST", Path: "/v1/merchant/activities/" + a.ID + "/stock-adjustments", Value: fmt.Sprint("k", n),
+				}}
 				work := func() error {
 					_, err := w.core.AdjustStock(w.ctx, "m", req)
 					if c.want == nil && contract.CodeOf(err) == contract.CodeInsufficientStock {
@@ -225,7 +226,8 @@ func TestAnAdjustmentLeftBehindIsResumed(t *testing.T) {
 				a := w.sale(1, 5)
 				w.faults.kill(step, after)
 				_, err := w.core.AdjustStock(w.ctx, "m", core.AdjustmentRequest{ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: delta, Reason: "r", Key: core.IdempotencyKey{
-					Caller: "m", Method: "POST", Path: "/x", Value: newSN()}})
+					Caller: "m", Method: "POST", Path: "/x", Value: newSN(),
+				}})
 				if !w.faults.heal() {
 					break
 				}

@@ -289,8 +289,13 @@ func TestBadRequestsAreNamed(t *testing.T) {
 		require.Equal(t, c.field, got.field(), "%s", c.body)
 	}
 	for _, c := range []struct{ path, field string }{
-		{"products?limit=0", "limit"}, {"products?limit=101", "limit"}, {"products?limit=x", "limit"}, {"products?cursor=!", "cursor"},
-		{"activities?cursor=MA", "cursor"}, {"activities/" + id + "/orders?user_id=a%20b", "user_id"}, {"activities/" + id + "/orders?user_id=", "user_id"},
+		{"products?limit=0", "limit"},
+		{"products?limit=101", "limit"},
+		{"products?limit=x", "limit"},
+		{"products?cursor=!", "cursor"},
+		{"activities?cursor=MA", "cursor"},
+		{"activities/" + id + "/orders?user_id=a%20b", "user_id"},
+		{"activities/" + id + "/orders?user_id=", "user_id"},
 	} {
 		got := s.do("GET", "/v1/merchant/"+c.path, "")
 		require.Equal(t, 400, got.status, "%s -> %s", c.path, got.body)
@@ -317,9 +322,17 @@ func TestRoles(t *testing.T) {
 		method, path string
 		operator     bool
 	}{
-		{"GET", "products", false}, {"POST", "products", false}, {"GET", "activities", false}, {"POST", "activities/" + id + "/pause", false},
-		{"GET", "activities/" + id + "/stock", false}, {"GET", "activities/" + id + "/orders", false}, {"POST", "activities/" + id + "/stock-adjustments", false},
-		{"POST", "activities/" + id + "/reconciliations", true}, {"GET", "dead-letters", true}, {"POST", "dead-letters/1/replay", true}, {"POST", "dead-letters/1/reject", true},
+		{"GET", "products", false},
+		{"POST", "products", false},
+		{"GET", "activities", false},
+		{"POST", "activities/" + id + "/pause", false},
+		{"GET", "activities/" + id + "/stock", false},
+		{"GET", "activities/" + id + "/orders", false},
+		{"POST", "activities/" + id + "/stock-adjustments", false},
+		{"POST", "activities/" + id + "/reconciliations", true},
+		{"GET", "dead-letters", true},
+		{"POST", "dead-letters/1/replay", true},
+		{"POST", "dead-letters/1/reject", true},
 	} {
 		path := "/v1/merchant/" + c.path
 		require.Equal(t, 401, s.as("", c.method, path, "").status, path)

@@ -20,10 +20,10 @@ func every(name string, interval time.Duration, log *slog.Logger, round func(con
 	return lifecycle.Component{Name: name, Run: func(ctx context.Context) error {
 		failures := 0
 		for {
-			wait := interval + rand.N(interval/4+1)
+			wait := interval + rand.N(interval/4+1) //nolint:gosec // no secret depends on it
 			if failures > 0 {
 				wait = min(max(interval, 200*time.Millisecond<<min(failures-1, 10)), max(interval, maxPause))
-				wait += rand.N(wait/4 + 1)
+				wait += rand.N(wait/4 + 1) //nolint:gosec // no secret depends on it
 			}
 			timer := time.NewTimer(wait)
 			select {

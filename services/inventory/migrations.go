@@ -9,7 +9,7 @@ import (
 var files embed.FS
 
 // Migrations holds the schema of the inventory service: mysql/*.sql and sqlite/*.sql.
-var Migrations fs.FS = sub(files, "migrations")
+var Migrations = sub(files, "migrations")
 
 func sub(f embed.FS, dir string) fs.FS {
 	s, err := fs.Sub(f, dir)

@@ -84,7 +84,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		Now:    deps.Now,
 		Timing: cfg.timing(),
 	})
-	s.handler = httpapi.NewMerchant(s.core, tel, verifier, httpapi.Rates{Read: cfg.ReadRate, Write: cfg.WriteRate}, deps.Now)
+	s.handler = httpapi.NewMerchant(s.core, tel, verifier, httpapi.Rates{Read: cfg.ReadRate, Write: cfg.WriteRate}, sqldb.IsTransient, deps.Now)
 	return s, nil
 }
 

@@ -106,13 +106,13 @@ func (c *Caller) do(ctx context.Context, in call, out any) error {
 // asked for, and half of it is left to chance so that callers refused together do not come back together.
 func retryAfter(err error, attempt int, once bool) (time.Duration, bool) {
 	wait := min(100*time.Millisecond<<min(attempt-1, 10), 3*time.Second)
-	wait = wait/2 + rand.N(wait/2)
+	wait = wait/2 + rand.N(wait/2) //nolint:gosec // no secret depends on it
 	p := AsProblem(err)
 	switch {
 	case p == nil:
 		return wait, !once && !errors.Is(err, context.Canceled)
 	case p.Status == http.StatusTooManyRequests, p.Status == http.StatusServiceUnavailable && !once:
-		return max(wait, p.RetryAfter+rand.N(100*time.Millisecond)), true
+		return max(wait, p.RetryAfter+rand.N(100*time.Millisecond)), true //nolint:gosec // no secret depends on it
 	}
 	return 0, false
 }

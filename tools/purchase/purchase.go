@@ -96,7 +96,7 @@ func Await[T any](ctx context.Context, ask func(context.Context) (T, error), don
 		if err == nil && done(v) {
 			return v, nil
 		}
-		if perr := pause(ctx, wait/2+rand.N(wait)); perr != nil {
+		if perr := pause(ctx, wait/2+rand.N(wait)); perr != nil { //nolint:gosec // no secret depends on it
 			if err != nil {
 				return v, fmt.Errorf("%w: %w", ErrNeverCame, err)
 			}

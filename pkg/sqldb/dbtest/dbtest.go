@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -83,6 +82,6 @@ func open(t testing.TB, dsn string, migrations fs.FS) *gorm.DB {
 	t.Cleanup(func() { _ = sqldb.Close(db) })
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	require.NoError(t, sqldb.Migrate(ctx, db, migrations, slog.New(slog.DiscardHandler)), fmt.Sprintf("migrate %T", migrations))
+	require.NoError(t, sqldb.Migrate(ctx, db, migrations, slog.New(slog.DiscardHandler)), "migrate %T", migrations)
 	return db
 }

@@ -172,7 +172,7 @@ var built struct {
 func build(t testing.TB) string {
 	t.Helper()
 	built.Do(func() {
-		if built.dir, built.err = os.MkdirTemp("", "flashsale-e2e-"); built.err != nil {
+		if built.dir, built.err = os.MkdirTemp("", "flashsale-e2e-"); built.err != nil { //nolint:usetesting // it outlives the test that needs it first
 			return
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)

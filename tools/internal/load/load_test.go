@@ -12,8 +12,8 @@ import (
 	"flashsale.internal/tools/client"
 	"flashsale.internal/tools/crowd"
 	"flashsale.internal/tools/internal/load"
-	"flashsale.internal/tools/purchase"
 	"flashsale.internal/tools/internal/shoptest"
+	"flashsale.internal/tools/purchase"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

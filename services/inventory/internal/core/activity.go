@@ -1,7 +1,6 @@
 package core
 
 import (
-	"sort"
 	"time"
 )
 
@@ -96,13 +95,4 @@ func (a *Activity) Phase(now time.Time) string {
 		return "scheduled"
 	}
 	return "open"
-}
-
-func (a *Activity) skus() []string {
-	ids := make([]string, len(a.Items))
-	for i, it := range a.Items {
-		ids[i] = it.SKUID
-	}
-	sort.Strings(ids)
-	return ids
 }

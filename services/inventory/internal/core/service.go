@@ -67,7 +67,7 @@ func (s *Service) retry(ctx context.Context, work func() error) error {
 		if err == nil || attempt == 3 {
 			return err
 		}
-		t := time.NewTimer(pause + rand.N(pause+1))
+		t := time.NewTimer(pause + rand.N(pause+1)) //nolint:gosec // no secret depends on it
 		select {
 		case <-ctx.Done():
 			t.Stop()

@@ -13,7 +13,6 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/httpserver"
 	"flashsale.internal/pkg/problem"
-	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/inventory/api"
 	"flashsale.internal/services/inventory/internal/core"
@@ -27,16 +26,17 @@ type Rates struct{ Read, Write float64 }
 
 // Merchant is what merchants and operators see.
 type Merchant struct {
-	core *core.Service
-	tel  *telemetry.Telemetry
-	now  func() time.Time
+	core      *core.Service
+	tel       *telemetry.Telemetry
+	transient func(error) bool // what may succeed later
+	now       func() time.Time
 }
 
 var _ api.ServerInterface = (*Merchant)(nil)
 
-// NewMerchant routes the merchants' API.
-func NewMerchant(svc *core.Service, tel *telemetry.Telemetry, verifier *auth.Verifier, rates Rates, now func() time.Time) http.Handler {
-	m := &Merchant{core: svc, tel: tel, now: now}
+// NewMerchant routes the merchants' API. transient tells which errors may be gone when the caller asks again.
+func NewMerchant(svc *core.Service, tel *telemetry.Telemetry, verifier *auth.Verifier, rates Rates, transient func(error) bool, now func() time.Time) http.Handler {
+	m := &Merchant{core: svc, tel: tel, transient: transient, now: now}
 	w := api.ServerInterfaceWrapper{Handler: m, ErrorHandlerFunc: m.refuseParameter}
 	r := httpserver.NewRouter(tel)
 	r.Use(httpserver.Timeout(callTimeout))
@@ -81,7 +81,7 @@ func bucket(perSecond float64) func() func(http.Handler) http.Handler {
 
 // refuse answers err. What a lost database or a deadlock caused may succeed later and is 503.
 func (m *Merchant) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	if refusal := (*contract.Refusal)(nil); !errors.As(err, &refusal) && r.Context().Err() == nil && sqldb.IsTransient(err) {
+	if refusal := (*contract.Refusal)(nil); !errors.As(err, &refusal) && r.Context().Err() == nil && m.transient(err) {
 		err = contract.Refuse(contract.CodeUnavailable, "This cannot be answered right now. The outcome may be unknown; ask again.").Because(err).After(time.Second)
 	}
 	problem.Write(w, r, m.tel.Log, err)
