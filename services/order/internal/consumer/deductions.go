@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
-	"go.opentelemetry.io/otel/trace"
 
 	"flashsale.internal/pkg/bus"
+	"flashsale.internal/pkg/bus/items"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/order/internal/core"
@@ -39,20 +39,9 @@ var _ Lander = (*core.Service)(nil)
 // Handle is the bus.Handler. It tries a message a few times by itself; after that the error brings it again later,
 // without a cap. Every step of it may be repeated.
 func (c *Deductions) Handle(ctx context.Context, d bus.Delivery) (err error) {
-	items, bad := contract.Decode[contract.Deduction](d.Body)
-	parents := make([]string, len(items))
-	for i := range items {
-		parents[i] = items[i].Traceparent
-	}
-	ctx, batch := c.tel.StartBatch(ctx, "process "+contract.TopicDeductions, trace.SpanKindConsumer, parents,
-		telemetry.AttrTopic.String(contract.TopicDeductions), telemetry.AttrGroup.String(contract.GroupOrderDeductions),
-		telemetry.AttrOperation.String("process"), telemetry.AttrAttempt.Int(d.Attempt))
-	defer func() { batch.End(err) }()
-	// What follows from an item hangs below this handling of it.
-	for i := range items {
-		items[i].Traceparent = batch.Traceparent(i)
-	}
-	_, err = backoff.Retry(ctx, func() (struct{}, error) { return struct{}{}, c.lander.Land(ctx, items, bad) },
+	ctx, list, bad, end := items.Open[contract.Deduction](ctx, c.tel, contract.GroupOrderDeductions, d)
+	defer func() { end(err) }()
+	_, err = backoff.Retry(ctx, func() (struct{}, error) { return struct{}{}, c.lander.Land(ctx, list, bad) },
 		backoff.WithBackOff(&backoff.ExponentialBackOff{
 			InitialInterval: c.pause, Multiplier: 2, MaxInterval: 2 * time.Second, RandomizationFactor: 0.5,
 		}),

@@ -179,7 +179,7 @@ func TestPublishesExactlyTheJournalAndThenAcknowledges(t *testing.T) {
 		require.Equal(t, contract.TopicReservations, m.Topic)
 		items, _ := contract.Decode[contract.Reservation](m.Body)
 		require.LessOrEqual(t, len(items), contract.MaxItems)
-		require.Len(t, m.Keys, len(items))
+		require.Len(t, m.Keys, min(len(items), 64))
 		for _, i := range items {
 			require.False(t, seen[i.OrderSN])
 			seen[i.OrderSN] = true
