@@ -150,7 +150,9 @@ func assemble(service string, log *slog.Logger, tp trace.TracerProvider, mp metr
 // httpServerView keeps what callers choose (the Host header) out of the labels of the HTTP server's metrics.
 func httpServerView() sdkmetric.View {
 	keep := attribute.NewAllowKeysFilter("http.request.method", "http.route", "http.response.status_code", "error.type")
-	return sdkmetric.NewView(sdkmetric.Instrument{Name: "http.server.*"}, sdkmetric.Stream{AttributeFilter: keep})
+	return sdkmetric.NewView(sdkmetric.Instrument{Name: "http.server.*"}, sdkmetric.Stream{
+		AttributeFilter: keep, ExemplarReservoirProviderSelector: tracesOnly,
+	})
 }
 
 // exportsTraces tells whether the environment names a place to send spans to.
