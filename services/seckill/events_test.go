@@ -24,7 +24,7 @@ type stream struct {
 
 func (r *rig) open(url string) *stream {
 	r.Helper()
-	req, err := http.NewRequestWithContext(r.Context(), "GET", r.url+url, nil)
+	req, err := http.NewRequestWithContext(r.Context(), http.MethodGet, r.url+url, nil)
 	require.NoError(r, err)
 	client := &http.Client{Transport: r.client.Transport} // without a time-out
 	res, err := client.Do(req)

@@ -186,7 +186,7 @@ func TestSoldOut(t *testing.T) {
 
 		ref := stockgate.Ref{ActivityID: activity}
 		require.NoError(t, r.gate.Release(t.Context(), ref, []stockgate.Ending{{OrderSN: alice.orderSN, UserID: "alice", Lines: []contract.Line{{SKUID: "1", Qty: 1}}, Reason: "expired"}}))
-		require.Eventually(t, func() bool { return r.buy(bob, oneOf("1")).StatusCode == 202 }, 5*time.Second, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return r.buy(bob, oneOf("1")).StatusCode == http.StatusAccepted }, 5*time.Second, 10*time.Millisecond)
 	})
 }
 
@@ -263,7 +263,7 @@ func TestRush(t *testing.T) {
 			switch {
 			case err != nil:
 				t.Error(err)
-			case a.StatusCode == 202:
+			case a.StatusCode == http.StatusAccepted:
 				accepted.Add(1)
 				winners.Store(a.body["order_sn"], fmt.Sprintf("buyer-%d", n))
 			case a.body["code"] == string(contract.CodeSoldOut):

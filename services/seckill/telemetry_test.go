@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
@@ -51,7 +52,7 @@ func TestOnePurchaseIsOneTraceAndNothingSecretIsSeen(t *testing.T) {
 	require.Eventually(t, func() bool { return len(r.arrived(activity)) == 1 }, 5*time.Second, 5*time.Millisecond)
 
 	page := httptest.NewRecorder()
-	tel.Metrics.ServeHTTP(page, httptest.NewRequest("GET", "/metrics", nil))
+	tel.Metrics.ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	metrics := page.Body.String()
 	for _, name := range []string{"seckill_purchases_accepted", "seckill_refused", "seckill_relay_lag", "seckill_relay_published", "seckill_gate_group", "seckill_gate_breaker", "seckill_streams_open"} {
 		require.Contains(t, metrics, name)

@@ -200,7 +200,7 @@ func TestRedisDiesAndComesBack(t *testing.T) {
 	}, 5*time.Second, 20*time.Millisecond, "what is known grows old")
 
 	require.NoError(t, r.mini.Restart())
-	require.Eventually(t, func() bool { return r.buy(bob, oneOf("1")).StatusCode == 202 }, 20*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return r.buy(bob, oneOf("1")).StatusCode == http.StatusAccepted }, 20*time.Second, 50*time.Millisecond)
 	r.call("GET", result, p.token, nil).is(t, 200, "")
 	require.Eventually(t, func() bool { return len(r.arrived(activity)) == 2 }, 10*time.Second, 10*time.Millisecond)
 }

@@ -1,0 +1,105 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"flashsale.internal/pkg/auth"
+	"flashsale.internal/pkg/settings"
+	"flashsale.internal/pkg/telemetry"
+	"flashsale.internal/services/seckill/internal/core"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// still is a gate at which one purchase is queued for ever.
+type still struct{ core.Gate }
+
+func (still) Reserve(_ context.Context, activityID string, p core.Purchase) (core.Verdict, error) {
+	return core.Verdict{Outcome: core.Accepted, Reservation: reservation(activityID, p.OrderSN)}, nil
+}
+
+func (still) Lookup(_ context.Context, activityID, orderSN string) (core.Reservation, bool, error) {
+	return reservation(activityID, orderSN), true, nil
+}
+
+func reservation(activityID, orderSN string) core.Reservation {
+	return core.Reservation{ActivityID: activityID, OrderSN: orderSN, UserID: "alice", Status: core.StatusQueued}
+}
+
+// open is a catalogue with one open sale.
+type open struct{}
+
+func (open) Sale(_ context.Context, id string) (core.Sale, error) {
+	return core.Sale{ActivityID: id}, nil
+}
+func (open) Sales(context.Context) ([]core.Sale, error) { return nil, nil }
+func (open) Levels(_ context.Context, ids []string) (map[string]core.Level, error) {
+	now := time.Now()
+	return map[string]core.Level{ids[0]: {
+		State: core.StateOpen, StartsAt: now.Add(-time.Hour), EndsAt: now.Add(time.Hour), Left: map[string]int64{"1": 1},
+	}}, nil
+}
+func (open) Ready(context.Context) (bool, error)    { return true, nil }
+func (open) Now(context.Context) (time.Time, error) { return time.Now(), nil }
+func (open) Next(string) (string, error)            { return "5", nil }
+func (open) Belongs(string, string) bool            { return true }
+
+// What a buyer sees of a purchase that does not move: the status, a sign of life every 15 s, and the end after 60 s.
+func TestAStreamLivesForAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := settings.Auth{HS256Secret: strings.Repeat("s", 32)}
+		verifier, err := auth.NewVerifier(cfg, nil)
+		require.NoError(t, err)
+		seal, err := core.NewSeal("secret")
+		require.NoError(t, err)
+		bucket := NewPathBucket(1000, time.Second)
+		feed := core.NewFeed(still{}, 10)
+		handler, err := New(Deps{
+			Core: core.NewService(core.Deps{
+				Gate: still{}, Watch: core.NewWatch(open{}, time.Now), Feed: feed, SNs: open{}, Seal: seal, Pace: bucket, CallerWait: time.Second,
+			}),
+			Verifier: verifier, Bucket: bucket, Tel: telemetry.Discard(t), OpenStreams: feed.Open,
+		})
+		require.NoError(t, err)
+		token, err := auth.Mint(cfg.HS256Secret, auth.Identity{UserID: "alice"}, time.Hour)
+		require.NoError(t, err)
+		call := func(method, path, body string) *httptest.ResponseRecorder {
+			r := httptest.NewRequest(method, path, strings.NewReader(body))
+			r.Header.Set("Authorization", "Bearer "+token)
+			r.Header.Set("Content-Type", "application/json")
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, r)
+			return w
+		}
+		path := field(t, call(http.MethodPost, "/v1/activities/7/paths", "").Body.String(), "path")
+		bought := call(http.MethodPost, "/v1/activities/7/paths/"+path+"/reservations", `{"lines":[{"sku_id":"1","qty":1}]}`)
+		require.Equal(t, http.StatusAccepted, bought.Code, bought.Body)
+
+		began := time.Now()
+		got := call(http.MethodGet, field(t, bought.Body.String(), "events_url"), "")
+		require.Equal(t, time.Minute, time.Since(began))
+		require.Equal(t, "retry: 2000\n\n"+
+			`event: status`+"\n"+`data: {"activity_id":"7","order_sn":"5","status":"queued"}`+"\n\n"+
+			": \n\n: \n\n: \n\n"+
+			"event: end\ndata: {}\n\n", strings.Replace(got.Body.String(), ": \n\n: \n\n: \n\n: \n\n", ": \n\n: \n\n: \n\n", 1))
+		require.True(t, got.Flushed)
+		require.Zero(t, feed.Open())
+	})
+}
+
+func field(t *testing.T, body, name string) string {
+	t.Helper()
+	_, after, ok := strings.Cut(body, `"`+name+`":"`)
+	require.True(t, ok, body)
+	value, _, _ := strings.Cut(after, `"`)
+	return value
+}
