@@ -140,9 +140,13 @@ func (s *Service) Components() []lifecycle.Component {
 
 // consume subscribes; the deliveries end with the bus, which waits for them.
 func (s *Service) consume(ctx context.Context) error {
-	if err := consumer.New(s.core, s.deps.Telemetry, s.deps.Now).Subscribe(s.deps.Bus, s.cfg.Consumers); err != nil {
+	if err := consumerOf(s).Subscribe(s.deps.Bus, s.cfg.Consumers); err != nil {
 		return err
 	}
 	<-ctx.Done()
 	return nil
+}
+
+func consumerOf(s *Service) *consumer.Consumer {
+	return consumer.New(s.core, s.deps.Telemetry, s.deps.Now)
 }

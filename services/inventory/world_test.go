@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -35,7 +36,15 @@ import (
 	"flashsale.internal/services/inventory/internal/watch"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" })
+	if !given { // each history is some hundred transactions
+		_ = flag.Set("rapid.checks", "30")
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // world is an inventory on a real database and a gate, with the order service and the broker played by the test.
 type world struct {
@@ -491,8 +500,7 @@ func (w *world) relay(a *core.Activity) {
 	}
 }
 
-func message[T contract.Item](t testing.TB, topic string, items ...T) bus.Delivery {
-	t.Helper()
+func message[T contract.Item](t require.TestingT, topic string, items ...T) bus.Delivery {
 	bodies, err := contract.Encode(items)
 	require.NoError(t, err)
 	require.Len(t, bodies, 1)
