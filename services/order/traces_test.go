@@ -44,7 +44,8 @@ func TestALandedBatchInEachItemsTrace(t *testing.T) {
 		process := only(t, recorder, root.TraceID(), "process inventory-deductions")
 		require.Equal(t, root.SpanID(), process.Parent().SpanID())
 		require.Equal(t, trace.SpanKindConsumer, process.SpanKind())
-		require.Contains(t, e.Traceparent, process.SpanContext().SpanID().String(), "what follows hangs below")
+		publish := only(t, recorder, root.TraceID(), "publish order-events")
+		require.Contains(t, e.Traceparent, publish.SpanContext().SpanID().String(), "what follows hangs below")
 		for _, name := range []string{"orders transaction", "publish order-events", "publish order-close"} {
 			child := only(t, recorder, root.TraceID(), name)
 			require.Equal(t, process.SpanContext().SpanID(), child.Parent().SpanID(), name)

@@ -100,7 +100,7 @@ func (s *Service) tellLanded(ctx context.Context, fresh, known []Order, letters 
 		}
 	}
 	for _, c := range closings(pending) {
-		if err := s.pub.Close(ctx, c, c.DueAt); err != nil {
+		if err := s.pub.Close(ctx, c.OrderClose, c.traceparents, c.DueAt); err != nil {
 			return fmt.Errorf("publish closing: %w", err)
 		}
 	}
@@ -140,26 +140,30 @@ func newOrder(d contract.Deduction, now time.Time) (Order, error) {
 	}, nil
 }
 
+// closing is one delayed message and the traceparents of its orders, which it closes in one go.
+type closing struct {
+	contract.OrderClose
+	traceparents []string
+}
+
 // closings groups orders into delayed messages: one for all that share activity and deadline.
-func closings(orders []Order) []contract.OrderClose {
+func closings(orders []Order) []closing {
 	type group struct {
 		activityID string
 		due        time.Time
 	}
 	at := map[group]int{} // the message being filled
-	var all []contract.OrderClose
+	var all []closing
 	for _, o := range orders {
 		g := group{o.ActivityID, o.ExpiresAt}
 		i, ok := at[g]
 		if !ok || len(all[i].OrderSNs) == contract.MaxItems {
 			i = len(all)
 			at[g] = i
-			all = append(all, contract.OrderClose{ActivityID: o.ActivityID, DueAt: o.ExpiresAt})
+			all = append(all, closing{OrderClose: contract.OrderClose{ActivityID: o.ActivityID, DueAt: o.ExpiresAt}})
 		}
 		all[i].OrderSNs = append(all[i].OrderSNs, o.OrderSN)
-		if all[i].Traceparent == "" {
-			all[i].Traceparent = o.Traceparent
-		}
+		all[i].traceparents = append(all[i].traceparents, o.Traceparent)
 	}
 	return all
 }

@@ -46,7 +46,6 @@ func TestLandingABatch(t *testing.T) {
 		for i, e := range events {
 			require.Equal(t, batch[i].OrderSN, e.OrderSN)
 			require.Equal(t, contract.OrderCreated, e.Type)
-			require.Equal(t, batch[i].Traceparent, e.Traceparent)
 			require.Equal(t, contract.PlainLines(batch[i].Lines), e.Lines)
 		}
 		require.True(t, events[0].ExpiresAt.Equal(now.Add(payWithin)))

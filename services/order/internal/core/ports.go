@@ -83,7 +83,8 @@ type Position struct {
 // outcome is unknown and everything is said again.
 type Publisher interface {
 	Events(ctx context.Context, events []contract.OrderEvent) error
-	Close(ctx context.Context, c contract.OrderClose, deliverAt time.Time) error // the zero time for now
+	// Close says when to close orders; deliverAt zero is now. traceparents are those of the orders.
+	Close(ctx context.Context, c contract.OrderClose, traceparents []string, deliverAt time.Time) error
 	DeadLetters(ctx context.Context, letters []contract.DeadLetter) error
 }
 

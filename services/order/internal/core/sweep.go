@@ -34,7 +34,7 @@ func (s *Service) ResendClosings(ctx context.Context) (int, error) {
 			return sent, nil
 		}
 		for _, c := range closings(late) {
-			if err := s.pub.Close(ctx, c, time.Time{}); err != nil {
+			if err := s.pub.Close(ctx, c.OrderClose, c.traceparents, time.Time{}); err != nil {
 				return sent, fmt.Errorf("publish closing: %w", err)
 			}
 		}

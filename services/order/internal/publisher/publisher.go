@@ -9,17 +9,14 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"flashsale.internal/pkg/bus"
+	"flashsale.internal/pkg/bus/items"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/order/internal/core"
 )
 
-const (
-	// timeout bounds one message on its way to the broker.
-	timeout = 10 * time.Second
-	// maxKeys bounds what an operator may search a message by: brokers bound a message's properties.
-	maxKeys = 64
-)
+// sendTimeout bounds one message on its way to the broker.
+const sendTimeout = 10 * time.Second
 
 // Publisher is the core's publisher on a bus.
 type Publisher struct {
@@ -34,48 +31,31 @@ func New(b bus.Publisher, tel *telemetry.Telemetry) *Publisher { return &Publish
 
 // Events implements core.Publisher.
 func (p *Publisher) Events(ctx context.Context, events []contract.OrderEvent) error {
-	return publish(ctx, p, contract.TopicOrderEvents, time.Time{}, events, func(e contract.OrderEvent) string { return e.OrderSN })
+	return items.Publish(ctx, p.bus, p.tel, contract.TopicOrderEvents, time.Time{}, events)
 }
 
-// Close implements core.Publisher. One message carries one closing, never more: it is delayed.
-func (p *Publisher) Close(ctx context.Context, c contract.OrderClose, deliverAt time.Time) error {
-	return publish(ctx, p, contract.TopicOrderClose, deliverAt, []contract.OrderClose{c}, nil)
-}
-
-// DeadLetters implements core.Publisher.
-func (p *Publisher) DeadLetters(ctx context.Context, letters []contract.DeadLetter) error {
-	return publish(ctx, p, contract.TopicDeadLetters, time.Time{}, letters, func(l contract.DeadLetter) string { return l.OrderSN })
-}
-
-func publish[T contract.Item](ctx context.Context, p *Publisher, topic string, at time.Time, items []T, key func(T) string) (err error) {
-	ctx, end := p.tel.Span(ctx, "publish "+topic, trace.SpanKindProducer,
-		telemetry.AttrTopic.String(topic), telemetry.AttrOperation.String("send"), telemetry.AttrBatchSize.Int(len(items)))
-	defer func() { end(err) }()
-	bodies, err := contract.Encode(items)
+// Close implements core.Publisher. One message carries one closing, never more: it is delayed. Publishing it is seen in
+// the trace of each sampled order; what the message leads to hangs in the first one's.
+func (p *Publisher) Close(ctx context.Context, c contract.OrderClose, traceparents []string, deliverAt time.Time) (err error) {
+	ctx, batch := p.tel.StartBatch(ctx, "publish "+contract.TopicOrderClose, trace.SpanKindProducer, traceparents,
+		telemetry.AttrTopic.String(contract.TopicOrderClose), telemetry.AttrOperation.String("send"))
+	defer func() { batch.End(err) }()
+	for i := 0; i < len(traceparents) && c.Traceparent == ""; i++ {
+		c.Traceparent = batch.Traceparent(i)
+	}
+	bodies, err := contract.Encode([]contract.OrderClose{c})
 	if err != nil {
 		return err
 	}
-	for _, body := range bodies {
-		m := bus.Message{Topic: topic, Body: body, DeliverAt: at, Keys: keys(items, key)}
-		send, cancel := context.WithTimeout(ctx, timeout)
-		err := p.bus.Publish(send, m)
-		cancel()
-		if err != nil {
-			return fmt.Errorf("%s: %w", topic, err)
-		}
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	if err := p.bus.Publish(ctx, bus.Message{Topic: contract.TopicOrderClose, Body: bodies[0], DeliverAt: deliverAt}); err != nil {
+		return fmt.Errorf("publish to %s: %w", contract.TopicOrderClose, err)
 	}
 	return nil
 }
 
-func keys[T any](items []T, key func(T) string) []string {
-	if key == nil {
-		return nil
-	}
-	var found []string
-	for _, it := range items {
-		if k := key(it); k != "" && len(found) < maxKeys {
-			found = append(found, k)
-		}
-	}
-	return found
+// DeadLetters implements core.Publisher.
+func (p *Publisher) DeadLetters(ctx context.Context, letters []contract.DeadLetter) error {
+	return items.Publish(ctx, p.bus, p.tel, contract.TopicDeadLetters, time.Time{}, letters)
 }
