@@ -45,6 +45,7 @@ func Run(ctx context.Context, cfg Config, environ map[string]string, out, logs i
 	}
 	log := tels["seckill"].Log
 
+	stockgate.LogTo(log)
 	redis := miniredis.NewMiniRedis()
 	if err := redis.Start(); err != nil {
 		return fmt.Errorf("embedded Redis: %w", err)
@@ -97,7 +98,7 @@ func Run(ctx context.Context, cfg Config, environ map[string]string, out, logs i
 	// They end in the reverse order: callers first, then the services, then what all of them need.
 	parts := []lifecycle.Component{redisComponent(redis)}
 	for _, name := range []string{"seckill", "order", "inventory"} {
-		parts = append(parts, tels[name].Component(), closeBus(name, buses[name]))
+		parts = append(parts, tels[name].Component(), lifecycle.AtEnd(name+" message bus", buses[name].Close))
 	}
 	parts = append(parts, lifecycle.Component{Name: "internal listener", Run: func(ctx context.Context) error {
 		return httpserver.Serve(ctx, "internal", internal, orders.InternalHandler(), tels["order"].Log)
@@ -158,15 +159,6 @@ func openDatabase(ctx context.Context, dir, name string, tel *telemetry.Telemetr
 		return nil, errors.Join(err, sqldb.Close(db))
 	}
 	return db, nil
-}
-
-func closeBus(name string, b *inproc.Bus) lifecycle.Component {
-	return lifecycle.Component{Name: name + " message bus", Run: func(ctx context.Context) error {
-		<-ctx.Done()
-		out, cancel := lifecycle.DrainContext(ctx)
-		defer cancel()
-		return b.Close(out)
-	}}
 }
 
 // greeting opens the demo sale and says what to do next. Without a sale to show, the process serves all the same.

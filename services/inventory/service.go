@@ -104,7 +104,7 @@ func (s *Service) Components() []lifecycle.Component {
 	log := s.deps.Telemetry.Log
 	locker := lock.New(s.deps.Redis, log)
 	alone := func(name string, interval time.Duration, round func(ctx context.Context) error) lifecycle.Component {
-		return every("inventory "+name, interval, log, func(ctx context.Context) error {
+		return lifecycle.Every("inventory "+name, interval, log, func(ctx context.Context) error {
 			err := locker.Do(ctx, "inventory "+name, func(ctx context.Context, _ int64) error { return round(ctx) })
 			if errors.Is(err, lock.ErrNotObtained) {
 				return nil
@@ -127,7 +127,7 @@ func (s *Service) Components() []lifecycle.Component {
 		alone("tidying", tidyEvery, func(ctx context.Context) error {
 			return errors.Join(s.core.TidyGates(ctx), s.core.Store.SweepKeys(ctx))
 		}),
-		every("inventory dead letter count", 5*time.Second, log, func(ctx context.Context) error {
+		lifecycle.Every("inventory dead letter count", 5*time.Second, log, func(ctx context.Context) error {
 			n, err := s.core.Store.CountOpenLetters(ctx)
 			if err == nil {
 				s.watch.OpenLetters(ctx, n)

@@ -111,15 +111,15 @@ func (s *Service) Components() []lifecycle.Component {
 	return []lifecycle.Component{
 		s.verifier.Component(log),
 		{Name: "order outbox", Run: s.relay.Run},
-		every("order closings sweep", s.cfg.SweepEvery, log, func(ctx context.Context) error {
+		lifecycle.Every("order closings sweep", s.cfg.SweepEvery, log, func(ctx context.Context) error {
 			_, err := s.core.ResendClosings(ctx)
 			return err
 		}),
-		every("order refunds", s.cfg.RefundEvery, log, func(ctx context.Context) error {
+		lifecycle.Every("order refunds", s.cfg.RefundEvery, log, func(ctx context.Context) error {
 			_, err := s.core.RefundDue(ctx)
 			return err
 		}),
-		every("order idempotency keys sweep", 10*time.Minute, log, func(ctx context.Context) error {
+		lifecycle.Every("order idempotency keys sweep", 10*time.Minute, log, func(ctx context.Context) error {
 			_, err := idempotency.Sweep(ctx, s.deps.DB)
 			return err
 		}),

@@ -2,11 +2,7 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"time"
-
-	"gorm.io/gorm"
 
 	"flashsale.internal/pkg/bus/rocketmq"
 	"flashsale.internal/pkg/command"
@@ -56,36 +52,6 @@ func checkConfig() error {
 	return err
 }
 
-func migrate(ctx context.Context, log *slog.Logger, up bool) error {
-	var c struct {
-		settings.App
-		settings.MySQL
-	}
-	if err := settings.Load(&c, nil); err != nil {
-		return err
-	}
-	db, err := sqldb.Open(c.MySQL.DSN, sqldb.Options{Log: log})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = sqldb.Close(db) }()
-	if up {
-		return sqldb.Migrate(ctx, db, order.Migrations, log)
-	}
-	list, err := sqldb.Status(ctx, db, order.Migrations)
-	if err != nil {
-		return err
-	}
-	for _, m := range list {
-		state := "pending"
-		if !m.AppliedAt.IsZero() {
-			state = "applied " + m.AppliedAt.UTC().Format(time.RFC3339)
-		}
-		fmt.Printf("%05d  %-32s  %s\n", m.Version, m.Name, state)
-	}
-	return nil
-}
-
 func serve(ctx context.Context, _ *slog.Logger) error {
 	c, err := load()
 	if err != nil {
@@ -109,27 +75,15 @@ func serve(ctx context.Context, _ *slog.Logger) error {
 		return err
 	}
 	// They end in the reverse order: callers first, then what works in the background, then what all of it needs.
-	parts := []lifecycle.Component{tel.Component(), closeDatabase(db), closeBus(broker)}
+	parts := []lifecycle.Component{
+		tel.Component(),
+		lifecycle.AtEnd("database", func(context.Context) error { return sqldb.Close(db) }),
+		lifecycle.AtEnd("message bus", broker.Close),
+	}
 	parts = append(parts, svc.Components()...)
 	parts = append(parts,
 		httpserver.Admin("ADMIN_ADDR", c.AdminAddr, svc.Ready, tel.Metrics, c.PProf, tel.Log),
 		httpserver.Listen("INTERNAL_ADDR", c.InternalAddr, svc.InternalHandler(), tel.Log),
 		httpserver.Listen("HTTP_ADDR", c.HTTP.Addr, svc.Handler(), tel.Log))
 	return lifecycle.Run(ctx, tel.Log, c.DrainTimeout, parts...)
-}
-
-func closeDatabase(db *gorm.DB) lifecycle.Component {
-	return lifecycle.Component{Name: "database", Run: func(ctx context.Context) error {
-		<-ctx.Done()
-		return sqldb.Close(db)
-	}}
-}
-
-func closeBus(b *rocketmq.Bus) lifecycle.Component {
-	return lifecycle.Component{Name: "message bus", Run: func(ctx context.Context) error {
-		<-ctx.Done()
-		out, cancel := lifecycle.DrainContext(ctx)
-		defer cancel()
-		return b.Close(out)
-	}}
 }

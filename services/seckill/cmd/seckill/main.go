@@ -51,6 +51,7 @@ func serve(ctx context.Context, _ *slog.Logger) (err error) {
 	tel.Log.LogAttrs(ctx, slog.LevelInfo, "settings", settings.Describe(cfg)...)
 
 	redis.SetLogger(clientLog{tel.Log})
+	stockgate.LogTo(tel.Log)
 	rdb := stockgate.Connect(cfg.Addrs, cfg.DB)
 	defer func() { _ = rdb.Close() }() // nothing is under way any more
 	broker, err := rocketmq.New(rocketmq.Config{NameServers: cfg.NameServers, Prefix: cfg.Prefix}, tel.Log)

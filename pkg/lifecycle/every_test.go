@@ -1,0 +1,54 @@
+package lifecycle
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestEveryGoesOnAfterFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		ctx, cancel := context.WithCancel(t.Context())
+		rounds := 0
+		began := time.Now()
+		var at []time.Duration
+		err := Every("sweep", time.Second, slog.New(slog.NewTextHandler(&out, nil)), func(ctx context.Context) error {
+			_, bounded := ctx.Deadline()
+			require.True(t, bounded)
+			rounds++
+			at = append(at, time.Since(began))
+			switch {
+			case rounds <= 8:
+				return errors.New("away")
+			case rounds == 10:
+				cancel()
+			}
+			return nil
+		}).Run(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 10, rounds)
+		require.GreaterOrEqual(t, at[0], time.Second)
+		require.LessOrEqual(t, at[0], 1250*time.Millisecond)
+		require.Greater(t, at[8]-at[7], 20*time.Second, "pauses grow while it fails")
+		require.LessOrEqual(t, at[8]-at[7], 40*time.Second, "and are bounded")
+		require.Less(t, at[9]-at[8], 2*time.Second, "and are forgotten")
+		require.Equal(t, 1, strings.Count(out.String(), "a round failed"), "an outage is told once")
+		require.Equal(t, 1, strings.Count(out.String(), "works again"))
+	})
+}
+
+func TestAtEndMayStillWork(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var seen error
+	require.NoError(t, AtEnd("database", func(ctx context.Context) error { seen = ctx.Err(); return nil }).Run(ctx))
+	require.NoError(t, seen, "the time to drain is not over")
+}
