@@ -14,6 +14,8 @@ var (
 	ErrNoSale = errors.New("no sale")
 	// ErrUnavailable says that Redis did not answer. Whether it did what it was asked is unknown.
 	ErrUnavailable = errors.New("gate unavailable")
+	// ErrAway says that Redis did not answer others and is not asked at present.
+	ErrAway = errors.New("gate is away")
 	// ErrOverloaded says that the call was not even queued.
 	ErrOverloaded = errors.New("gate queue is full")
 	// ErrNoLease says that this process may not issue order_sns now.

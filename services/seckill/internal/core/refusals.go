@@ -63,15 +63,18 @@ func (s *Service) refusal(ctx context.Context, activityID string, err error) err
 	case errors.Is(err, ErrNoGate), errors.Is(err, ErrNoSale):
 		return s.missing(ctx, activityID, err)
 	case errors.Is(err, errNotReady):
-		return notReady(err)
+		return notReady(nil)
 	case errors.Is(err, ErrOverloaded):
-		return contract.Refuse(contract.CodeOverloaded, "too many callers at once; nothing was taken").After(time.Second).Because(err)
-	case errors.Is(err, ErrUnavailable), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return contract.Refuse(contract.CodeOverloaded, "too many callers at once; nothing was taken").After(time.Second)
+	case errors.Is(err, ErrUnavailable):
 		return unknownOutcome(err)
+	case errors.Is(err, ErrAway), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return unknownOutcome(nil)
 	}
 	return err
 }
 
+// unknownOutcome is logged with its cause. The many who find Redis away or their time over have none to tell.
 func unknownOutcome(err error) error {
 	return contract.Refuse(contract.CodeGateUnavailable,
 		"no answer in time, the outcome is unknown: repeat the same call or ask for the reservation").After(time.Second).Because(err)
@@ -83,7 +86,7 @@ func (s *Service) missing(ctx context.Context, activityID string, cause error) e
 	defer cancel()
 	ready, err := s.Watch.cat.Ready(ctx)
 	if err != nil {
-		return unknownOutcome(err)
+		return s.refusal(ctx, activityID, err)
 	}
 	if ready && !errors.Is(cause, ErrNoSale) {
 		_, cause = s.Watch.cat.Sale(ctx, activityID)

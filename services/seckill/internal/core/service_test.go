@@ -225,6 +225,7 @@ func TestTroubleAtTheGateIsTold(t *testing.T) {
 		code   contract.Code
 	}{
 		"redis away":       {func(w *world) { w.err = fmt.Errorf("%w: x", ErrUnavailable) }, contract.CodeGateUnavailable},
+		"breaker open":     {func(w *world) { w.err = ErrAway }, contract.CodeGateUnavailable},
 		"time-out":         {func(w *world) { w.err = context.DeadlineExceeded }, contract.CodeGateUnavailable},
 		"queue full":       {func(w *world) { w.err = ErrOverloaded }, contract.CodeOverloaded},
 		"broken":           {func(w *world) { w.err = errors.New("WRONGTYPE") }, contract.CodeInternal},

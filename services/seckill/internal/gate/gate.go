@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sony/gobreaker/v2"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
@@ -204,6 +205,8 @@ func mapped(err error) error {
 		return fmt.Errorf("%w: %w", core.ErrNoGate, err)
 	case errors.Is(err, stockgate.ErrNoSale):
 		return fmt.Errorf("%w: %w", core.ErrNoSale, err)
+	case errors.Is(err, gobreaker.ErrOpenState), errors.Is(err, gobreaker.ErrTooManyRequests):
+		return core.ErrAway
 	case errors.Is(err, stockgate.ErrUnavailable):
 		return fmt.Errorf("%w: %w", core.ErrUnavailable, err)
 	}

@@ -264,7 +264,7 @@ func (r *Relay) step(ctx context.Context, ref Ref, held *batch) (int, error) {
 	}
 	if !held.published {
 		if err := r.publish(ctx, held.entries); err != nil {
-			return 0, fmt.Errorf("publish reservations: %w", err)
+			return 0, err
 		}
 		held.published = true
 	}
