@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -214,4 +215,31 @@ func TestTwoInstancesLandTheSameMessages(t *testing.T) {
 	items := w.stock(a)
 	require.Equal(t, int64(72), items[0].Reserved+items[1].Reserved)
 	require.Len(t, w.deductions(), 72)
+}
+
+// What the contract leaves open must not keep a message from ever landing.
+func TestOddButValidItemsLand(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a := w.sale(1, 9)
+		odd, bucket := w.buy(a, "u1"), w.buy(a, "u2")
+		odd.ReservedAt, odd.Traceparent = time.Time{}, strings.Repeat("x", 300)
+		bucket.OrderSN, bucket.Bucket = newSN(), 3
+		w.land(odd, bucket)
+		letters := w.letters(core.LetterOpen)
+		require.Len(w.t, letters, 1)
+		_, err := w.core.RejectDeadLetter(w.ctx, "op", letters[0].ID)
+		require.NoError(w.t, err)
+		created := event(odd, contract.OrderCreated)
+		far := time.Date(2500, 1, 1, 0, 0, 0, 0, time.UTC)
+		created.At, created.ExpiresAt = time.Time{}, &far
+		closed := event(odd, contract.OrderClosed)
+		closed.Reason = "Ünlesbar, und viel zu lang für jede Spalte"
+		w.follow(created, closed)
+		require.Equal(w.t, core.RowReleased, w.row(odd.OrderSN).State)
+		require.Equal(w.t, core.ReasonExpired, w.entry(a, odd.OrderSN).Reason)
+		require.NoError(w.t, w.consumer.DeadLetters(w.ctx, message(w.t, contract.TopicDeadLetters, contract.DeadLetter{
+			Where: strings.Repeat("w", 300), Topic: "t", OrderSN: "nonsense", Why: strings.Repeat("y", 3000), Item: []byte("x")})))
+		require.Len(w.t, w.letters(core.LetterOpen), 1)
+		w.sound(a)
+	})
 }

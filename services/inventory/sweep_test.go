@@ -35,8 +35,9 @@ func TestDeductionsArePublishedAgain(t *testing.T) {
 		w.follow(event(ordered, contract.OrderCreated))
 		start := w.row(waiting.OrderSN).LandedAt
 		at := time.Duration(0)
-		for _, pause := range []time.Duration{60, 120, 240, 480, 960, 1800, 1800} {
-			at += pause * time.Second
+		for _, seconds := range []int{60, 120, 240, 480, 960, 1800, 1800} {
+			pause := time.Duration(seconds) * time.Second
+			at += pause
 			w.shift = time.Until(start.Add(at - 500*time.Millisecond))
 			w.sweepOrders()
 			require.Empty(w.t, w.deductions(), "too early for %v", at)
@@ -232,6 +233,13 @@ func TestAReplayThatFailsAgainStaysOpen(t *testing.T) {
 	again := w.letters(core.LetterOpen)
 	require.Len(t, again, 1)
 	require.Equal(t, letter.ID, again[0].ID)
+	got, err = w.core.RejectDeadLetter(w.ctx, "op", letter.ID)
+	require.NoError(t, err)
+	require.Equal(t, core.LetterRejected, got.State)
+	require.Equal(t, int64(5), w.left(a, 0))
+	require.NoError(t, w.rdb.FlushAll(w.ctx).Err())
+	require.NoError(t, w.core.KeepGates(w.ctx), "what was rejected with an unknown SKU does not keep the gate from being rebuilt")
+	w.agree(a)
 	_, err = w.core.ReplayDeadLetter(w.ctx, "op", "424242")
 	require.Equal(t, contract.CodeNotFound, contract.CodeOf(err))
 }

@@ -114,7 +114,7 @@ func (s *Service) adjustGate(ctx context.Context, ref GateRef, a Adjustment, for
 	if !errors.Is(err, ErrNoGate) {
 		return err
 	}
-	due, err := s.gateDue(ctx, ref.ActivityID)
+	due, err := s.gateDue(ctx, ref)
 	if err != nil || !due {
 		return err
 	}

@@ -65,6 +65,9 @@ func (s *Service) closeOrders(ctx context.Context, sns []string, reason, tombsto
 			if at.IsZero() || at.Before(now) {
 				at = now.Add(s.Timing.PayingAgainAfter)
 			}
+			if latest := now.Add(24 * time.Hour); at.After(latest) { // no pay window is longer, no broker waits for ever
+				at = latest
+			}
 			later[at] = append(later[at], o.OrderSN)
 			// The order is there: its row needs no deduction any more.
 			st.kind = contract.OrderCreated

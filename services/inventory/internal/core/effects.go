@@ -94,9 +94,10 @@ func (s *Service) tell(ctx context.Context, ref GateRef, e *effects) error {
 
 // absentGate decides what an absent gate means. While the activity's gate is due it was lost: it is rebuilt here, which
 // also writes what the ledger says, and the effect is repeated. An activity that has been over for a day and holds nothing
-// has no gate any more; then the ledger alone is the end of the story and there is nobody left to tell.
+// has no gate any more; then the ledger alone is the end of the story and there is nobody left to tell. The same goes for
+// a bucket that no gate was ever made for.
 func (s *Service) absentGate(ctx context.Context, ref GateRef, e *effects, cause error) error {
-	due, err := s.gateDue(ctx, ref.ActivityID)
+	due, err := s.gateDue(ctx, ref)
 	if err != nil {
 		return err
 	}
@@ -109,8 +110,11 @@ func (s *Service) absentGate(ctx context.Context, ref GateRef, e *effects, cause
 	return s.tell(ctx, ref, e)
 }
 
-func (s *Service) gateDue(ctx context.Context, activityID string) (bool, error) {
-	a, err := s.Store.Activity(ctx, activityID)
+func (s *Service) gateDue(ctx context.Context, ref GateRef) (bool, error) {
+	if ref.Bucket != 0 {
+		return false, nil
+	}
+	a, err := s.Store.Activity(ctx, ref.ActivityID)
 	if err != nil {
 		return false, err
 	}

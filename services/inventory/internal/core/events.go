@@ -153,12 +153,13 @@ func (f *following) decide(tx LedgerTx, steps []step) error {
 // move returns the row after the step.
 func (f *following) move(row Row, st step) Row {
 	if !st.tombstone && row.OrderCreatedAt == nil && row.State == RowReserved {
-		at := st.at.UTC().Truncate(time.Millisecond)
+		at := saneTime(st.at, f.now)
 		row.OrderCreatedAt = &at
 	}
 	if st.expiresAt != nil && row.ExpiresAt == nil && row.State == RowReserved {
-		at := st.expiresAt.UTC().Truncate(time.Millisecond)
-		row.ExpiresAt = &at
+		if at := saneTime(*st.expiresAt, time.Time{}); !at.IsZero() {
+			row.ExpiresAt = &at
+		}
 	}
 	switch st.kind {
 	case contract.OrderPaid:
@@ -173,10 +174,7 @@ func (f *following) move(row Row, st step) Row {
 		switch row.State {
 		case RowReserved:
 			f.moves.giveBack(row)
-			row.State, row.Reason = RowReleased, st.reason
-			if row.Reason == "" {
-				row.Reason = ReasonExpired
-			}
+			row.State, row.Reason = RowReleased, saneReason(st.reason)
 			f.closed++
 			if row.Reason == ReasonExpired && row.ExpiresAt != nil {
 				f.lateness = max(f.lateness, f.now.Sub(*row.ExpiresAt))

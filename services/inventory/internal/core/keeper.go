@@ -62,7 +62,7 @@ func (s *Service) TidyGates(ctx context.Context) error {
 		err := s.Gate.Trim(ctx, ref)
 		if errors.Is(err, ErrNoGate) {
 			var due bool
-			if due, err = s.gateDue(ctx, ref.ActivityID); err == nil && !due {
+			if due, err = s.gateDue(ctx, ref); err == nil && !due {
 				err = s.Gate.Forget(ctx, ref)
 			}
 		}

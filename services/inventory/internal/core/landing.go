@@ -94,6 +94,10 @@ func (l *landing) decide(tx LedgerTx, items []contract.Reservation) error {
 			l.letter(it, "activity is unknown")
 			continue
 		}
+		if it.Bucket != 0 {
+			l.letter(it, "bucket is unknown")
+			continue
+		}
 		if sku := unknownSKU(a, it.Lines); sku != "" {
 			l.letter(it, "SKU "+sku+" is not sold in this activity")
 			continue
@@ -114,8 +118,8 @@ func (l *landing) decide(tx LedgerTx, items []contract.Reservation) error {
 func (l *landing) place(a *Activity, it contract.Reservation, held map[Buyer]int64) Row {
 	row := Row{
 		OrderSN: it.OrderSN, ActivityID: it.ActivityID, UserID: it.UserID, Bucket: it.Bucket, Lines: it.Lines,
-		State: RowReserved, ReservedAt: it.ReservedAt.UTC().Truncate(time.Millisecond), LandedAt: l.now, ChangedAt: l.now,
-		Traceparent: it.Traceparent,
+		State: RowReserved, ReservedAt: saneTime(it.ReservedAt, l.now), LandedAt: l.now, ChangedAt: l.now,
+		Traceparent: saneTraceparent(it.Traceparent),
 	}
 	who := Buyer{it.ActivityID, it.UserID}
 	switch {

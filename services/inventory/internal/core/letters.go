@@ -124,7 +124,7 @@ func (s *Service) completeFromGate(ctx context.Context, it *contract.Reservation
 	it.UserID, it.Lines = "", nil
 	e, err := s.Gate.Lookup(ctx, GateRef{it.ActivityID, it.Bucket}, it.OrderSN)
 	if errors.Is(err, ErrNoGate) {
-		due, derr := s.gateDue(ctx, it.ActivityID)
+		due, derr := s.gateDue(ctx, GateRef{it.ActivityID, it.Bucket})
 		if derr != nil || due {
 			return errors.Join(err, derr)
 		}

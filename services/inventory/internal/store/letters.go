@@ -73,6 +73,9 @@ func fingerprint(d contract.DeadLetter) string {
 // A rejected one stays rejected: its purchase is over.
 func addLetters(tx *gorm.DB, letters []contract.DeadLetter) error {
 	for _, d := range letters {
+		if d.At.Year() < 2000 || d.At.Year() > 2200 { // no column takes any time
+			d.At = tx.NowFunc()
+		}
 		f := fingerprint(d)
 		res := tx.Exec("UPDATE dead_letters SET occurrences = occurrences + 1, why = ?, failed_at = ?, "+
 			"state = CASE WHEN state = 'replayed' THEN 'open' ELSE state END WHERE fingerprint = ?", clip(d.Why, 500), d.At.UTC(), f)
