@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154
 # RocketMQ name server and broker, run straight from Maven's jars. Sourced by parts.
 
 # The --add-* flags open what the broker reaches into on JDK 17; SerialGC and small heaps keep it laptop-sized.
