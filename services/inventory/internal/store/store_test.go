@@ -1,0 +1,146 @@
+package store_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"gorm.io/gorm"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/sqldb"
+	"flashsale.internal/pkg/sqldb/dbtest"
+	"flashsale.internal/services/inventory"
+	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// each runs fn with an activity of 5 pieces, limit 2, on both databases.
+func each(t *testing.T, fn func(t *testing.T, db *gorm.DB, s *store.Store, a *core.Activity)) {
+	dbtest.Each(t, inventory.Migrations, func(t *testing.T, db *gorm.DB) {
+		s := store.New(db)
+		now := time.Now().UTC().Truncate(time.Millisecond)
+		p, err := s.CreateProduct(t.Context(), core.Product{Name: "p", SKUs: []core.SKU{{Name: "k", ListPrice: 1, Currency: "EUR"}}, CreatedAt: now, UpdatedAt: now}, core.Change{At: now, Who: "m"})
+		require.NoError(t, err)
+		id, err := s.CreateActivity(t.Context(), core.Activity{
+			Title: "t", State: core.ActivityPublished, StartsAt: now, EndsAt: now.Add(time.Hour), PerUserLimit: 2, PayWithinS: 9, Currency: "EUR", Version: 1,
+			CreatedAt: now, UpdatedAt: now, Items: []core.Stock{{SKUID: p.SKUs[0].ID, Price: 1, Total: 5, Available: 5}},
+		}, core.Change{At: now, Who: "m"})
+		require.NoError(t, err)
+		a, err := s.Activity(t.Context(), id)
+		require.NoError(t, err)
+		require.Equal(t, "k", a.Items[0].Name)
+		fn(t, db, s, a)
+	})
+}
+
+func row(a *core.Activity, sn, user string) core.Row {
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	return core.Row{OrderSN: sn, ActivityID: a.ID, UserID: user, Lines: []contract.Line{{SKUID: a.Items[0].SKUID, Qty: 1}}, State: core.RowReserved, ReservedAt: now, LandedAt: now, ChangedAt: now, RepublishAt: &now}
+}
+
+func TestTheTablesRefuseWhatMustNotBe(t *testing.T) {
+	each(t, func(t *testing.T, db *gorm.DB, _ *store.Store, a *core.Activity) {
+		for _, statement := range []string{
+			"UPDATE stocks SET available = available - 1 WHERE activity_id = ?",
+			"UPDATE stocks SET available = -1, reserved = 6 WHERE activity_id = ?",
+			"UPDATE stocks SET reserved = -1, available = 6 WHERE activity_id = ?",
+			"UPDATE stocks SET sold = -1, available = 6 WHERE activity_id = ?",
+			"UPDATE activities SET state = 'open' WHERE id = ?",
+			"INSERT INTO allowances (activity_id, user_id, held) VALUES (?, 'u', -1)",
+		} {
+			err := db.Exec(statement, a.ID).Error
+			require.Error(t, err, statement)
+			require.False(t, sqldb.IsTransient(err), statement)
+		}
+	})
+}
+
+func TestAWrongMoveIsRolledBackWhole(t *testing.T) {
+	each(t, func(t *testing.T, db *gorm.DB, s *store.Store, a *core.Activity) {
+		shelf, buyer := core.Shelf{ActivityID: a.ID, SKUID: a.Items[0].SKUID}, core.Buyer{ActivityID: a.ID, UserID: "u"}
+		good := row(a, "1", "u")
+		require.NoError(t, s.Ledger(t.Context(), []string{a.ID}, func(tx core.LedgerTx) error {
+			return tx.Apply(&core.Moves{Insert: []core.Row{good}, Allowances: map[core.Buyer]int64{buyer: 1}, Stocks: map[core.Shelf]core.StockDelta{shelf: {Available: -1, Reserved: 1}}})
+		}))
+		sold := good
+		sold.State = core.RowSold
+		for name, m := range map[string]*core.Moves{
+			"more than is there":     {Insert: []core.Row{row(a, "2", "v")}, Stocks: map[core.Shelf]core.StockDelta{shelf: {Available: -5, Reserved: 5}}},
+			"over the limit":         {Insert: []core.Row{row(a, "3", "u")}, Allowances: map[core.Buyer]int64{buyer: 2}},
+			"first and over it":      {Insert: []core.Row{row(a, "4", "w")}, Allowances: map[core.Buyer]int64{{ActivityID: a.ID, UserID: "w"}: 3}},
+			"gives back too much":    {Insert: []core.Row{row(a, "5", "v")}, Allowances: map[core.Buyer]int64{buyer: -2}},
+			"from another state":     {Insert: []core.Row{row(a, "6", "v")}, Update: []core.RowUpdate{{From: core.RowReleased, Row: sold}}},
+			"no such shelf":          {Insert: []core.Row{row(a, "7", "v")}, Stocks: map[core.Shelf]core.StockDelta{{ActivityID: a.ID, SKUID: "999"}: {Available: 1}}},
+			"the same row once more": {Insert: []core.Row{good}},
+		} {
+			err := s.Ledger(t.Context(), []string{a.ID}, func(tx core.LedgerTx) error { return tx.Apply(m) })
+			require.Error(t, err, name)
+			require.True(t, sqldb.IsTransient(err), "%s: %v", name, err)
+		}
+		rows, err := s.Rows(t.Context(), []string{"1", "2", "3", "4", "5", "6", "7"})
+		require.NoError(t, err)
+		require.Equal(t, map[string]core.Row{"1": good}, rows)
+		var held int64
+		require.NoError(t, db.Table("allowances").Where("user_id = 'u'").Pluck("held", &held).Error)
+		require.Equal(t, int64(1), held)
+	})
+}
+
+func TestUsersDifferByCase(t *testing.T) {
+	each(t, func(t *testing.T, _ *gorm.DB, s *store.Store, a *core.Activity) {
+		require.NoError(t, s.Ledger(t.Context(), []string{a.ID}, func(tx core.LedgerTx) error {
+			return tx.Apply(&core.Moves{Insert: []core.Row{row(a, "1", "anna")}, Allowances: map[core.Buyer]int64{{ActivityID: a.ID, UserID: "anna"}: 1}})
+		}))
+		require.NoError(t, s.Ledger(t.Context(), []string{a.ID}, func(tx core.LedgerTx) error {
+			held, err := tx.Held(a.ID, []string{"Anna", "anna"})
+			require.Equal(t, map[string]int64{"anna": 1}, held)
+			return err
+		}))
+		rows, err := s.RowsOfActivity(t.Context(), a.ID, "Anna", core.Page{Limit: 9})
+		require.NoError(t, err)
+		require.Empty(t, rows)
+	})
+}
+
+func TestARebuildSeesOneMoment(t *testing.T) {
+	each(t, func(t *testing.T, _ *gorm.DB, s *store.Store, a *core.Activity) {
+		ended := row(a, "2", "v")
+		ended.State, ended.RepublishAt, ended.ChangedAt = core.RowRejected, nil, time.Now().Add(-25*time.Hour).UTC().Truncate(time.Millisecond)
+		require.NoError(t, s.Ledger(t.Context(), []string{a.ID}, func(tx core.LedgerTx) error {
+			return tx.Apply(&core.Moves{Insert: []core.Row{row(a, "1", "u"), ended}, Stocks: map[core.Shelf]core.StockDelta{{ActivityID: a.ID, SKUID: a.Items[0].SKUID}: {Available: -1, Reserved: 1}}})
+		}))
+		require.NoError(t, s.Rebuild(t.Context(), a.ID, time.Now(), func(r core.Rebuild) error {
+			require.Len(t, r.Rows, 1, "what ended more than a day ago is left out")
+			require.Equal(t, int64(4), r.Activity.Items[0].Available)
+			return nil
+		}))
+		stop := errors.New("stop")
+		require.ErrorIs(t, s.Rebuild(t.Context(), a.ID, time.Now(), func(core.Rebuild) error { return stop }), stop)
+		require.Equal(t, contract.CodeNotFound, contract.CodeOf(s.Rebuild(t.Context(), "4242", time.Now(), nil)))
+	})
+}
+
+func TestADecisionIsTakenOnce(t *testing.T) {
+	each(t, func(t *testing.T, _ *gorm.DB, s *store.Store, a *core.Activity) {
+		now := time.Now().UTC().Truncate(time.Millisecond)
+		adj, err := s.BeginAdjustment(t.Context(), core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/p", Value: "k"}, core.Adjustment{
+			ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: -3, Reason: "r", State: core.AdjustmentIntent, CreatedBy: "m", CreatedAt: now, UpdatedAt: now,
+		}, core.Change{At: now, Who: "m"}, func(*core.Activity) error { return nil })
+		require.NoError(t, err)
+		_, err = s.FinishAdjustment(t.Context(), adj.ID, now)
+		require.Error(t, err, "not decided yet")
+		for _, refuse := range []bool{false, true, false} {
+			got, err := s.DecideAdjustment(t.Context(), adj.ID, refuse, now)
+			require.NoError(t, err)
+			require.Equal(t, core.DecisionTaken, got.Decision)
+		}
+		after, err := s.Activity(t.Context(), a.ID)
+		require.NoError(t, err)
+		require.Equal(t, []int64{2, 2}, []int64{after.Items[0].Total, after.Items[0].Available})
+	})
+}
