@@ -182,7 +182,7 @@ func consumerName() string {
 
 func observeBreaker(tel *telemetry.Telemetry, g *stockgate.Gate) error {
 	states := map[string]int64{"closed": 0, "half-open": 1, "open": 2}
-	_, err := tel.Meter.Int64ObservableGauge("seckill.gate.breaker",
+	_, err := tel.Meter.Int64ObservableGauge("flashsale.seckill.gate.breaker",
 		metric.WithDescription("Breaker before Redis: 0 closed, 1 half open, 2 open"),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			o.Observe(states[g.Breaker()])

@@ -54,7 +54,7 @@ func TestOnePurchaseIsOneTraceAndNothingSecretIsSeen(t *testing.T) {
 	page := httptest.NewRecorder()
 	tel.Metrics.ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	metrics := page.Body.String()
-	for _, name := range []string{"seckill_purchases_accepted", "seckill_refused", "seckill_relay_lag", "seckill_relay_published", "seckill_gate_group", "seckill_gate_breaker", "seckill_streams_open"} {
+	for _, name := range []string{"flashsale_seckill_purchases_accepted", "flashsale_seckill_refused", "flashsale_seckill_relay_lag", "flashsale_seckill_relay_published", "flashsale_seckill_gate_group", "flashsale_seckill_gate_breaker", "flashsale_seckill_streams_open"} {
 		require.Contains(t, metrics, name)
 	}
 	r.mini.Close()

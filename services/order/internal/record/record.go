@@ -33,15 +33,15 @@ func New(tel *telemetry.Telemetry) (*Recorder, error) {
 	}
 	r := &Recorder{
 		log:     tel.Log,
-		created: counter("flashsale.orders.created", "{order}", "Orders created."),
-		paid:    counter("flashsale.orders.paid", "{order}", "Orders paid."),
-		closed:  counter("flashsale.orders.closed", "{order}", "Orders closed, by reason."),
-		refunds: counter("flashsale.refunds", "{refund}", "Refunds that reached a state."),
-		resent:  counter("flashsale.orders.closings_resent", "{order}", "Orders whose lost closing was published again."),
-		alarms:  counter("flashsale.alarms", "{alarm}", "Things that a person should look at, by kind."),
+		created: counter("flashsale.order.created", "{order}", "Orders created."),
+		paid:    counter("flashsale.order.paid", "{order}", "Orders paid."),
+		closed:  counter("flashsale.order.closed", "{order}", "Orders closed, by reason."),
+		refunds: counter("flashsale.order.refunds", "{refund}", "Refunds that reached a state."),
+		resent:  counter("flashsale.order.closings_resent", "{order}", "Orders whose lost closing was published again."),
+		alarms:  counter("flashsale.order.alarms", "{alarm}", "Things that a person should look at, by kind."),
 	}
 	var err error
-	r.lateness, err = tel.Meter.Float64Histogram("flashsale.orders.close_lateness", metric.WithUnit("s"),
+	r.lateness, err = tel.Meter.Float64Histogram("flashsale.order.close_lateness", metric.WithUnit("s"),
 		metric.WithDescription("From an order's deadline to its closing."),
 		metric.WithExplicitBucketBoundaries(0.1, 0.25, 0.5, 1, 1.5, 2, 3, 5, 10, 30, 60, 120, 300, 1800))
 	return r, errors.Join(append(all, err)...)

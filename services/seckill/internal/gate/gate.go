@@ -59,7 +59,7 @@ var _ core.Gate = (*Gate)(nil)
 
 // New starts nothing; goroutines live while callers wait.
 func New(redis Redis, tel *telemetry.Telemetry, o Options) (*Gate, error) {
-	size, err := tel.Meter.Int64Histogram("seckill.gate.group", metric.WithUnit("{purchase}"),
+	size, err := tel.Meter.Int64Histogram("flashsale.seckill.gate.group", metric.WithUnit("{purchase}"),
 		metric.WithDescription("Purchases sent with one script call"),
 		metric.WithExplicitBucketBoundaries(1, 2, 4, 8, 16, 32, 64, 128))
 	if err != nil {

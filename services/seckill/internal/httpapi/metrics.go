@@ -23,11 +23,11 @@ func newMetrics(meter metric.Meter, openStreams func() int) (metrics, error) {
 		all = append(all, err)
 		return c
 	}
-	m.accepted = counter("seckill.purchases.accepted", "Purchases taken by the gate")
-	m.repeated = counter("seckill.purchases.repeated", "Purchases posted again by a known path")
-	m.refused = counter("seckill.refused", "Path and purchase calls refused, by reason")
-	m.paths = counter("seckill.paths.issued", "Paths given out")
-	_, err := meter.Int64ObservableGauge("seckill.streams.open", metric.WithDescription("Event streams open"),
+	m.accepted = counter("flashsale.seckill.purchases.accepted", "Purchases taken by the gate")
+	m.repeated = counter("flashsale.seckill.purchases.repeated", "Purchases posted again by a known path")
+	m.refused = counter("flashsale.seckill.refused", "Path and purchase calls refused, by reason")
+	m.paths = counter("flashsale.seckill.paths.issued", "Paths given out")
+	_, err := meter.Int64ObservableGauge("flashsale.seckill.streams.open", metric.WithDescription("Event streams open"),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			o.Observe(int64(openStreams()))
 			return nil

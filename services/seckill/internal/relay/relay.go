@@ -84,17 +84,17 @@ func New(journal Journal, publisher bus.Publisher, tel *telemetry.Telemetry, con
 		slots: make(chan struct{}, atOnce), wakes: map[Ref]chan struct{}{}, news: make(chan struct{}, 1),
 	}
 	var err, e error
-	r.lag, e = tel.Meter.Float64Histogram("seckill.relay.lag", metric.WithUnit("s"),
+	r.lag, e = tel.Meter.Float64Histogram("flashsale.seckill.relay.lag", metric.WithUnit("s"),
 		metric.WithDescription("From the acceptance of a reservation to its confirmed message"),
 		metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 15, 60, 300))
 	err = errors.Join(err, e)
-	r.published, e = tel.Meter.Int64Counter("seckill.relay.published", metric.WithUnit("{reservation}"),
+	r.published, e = tel.Meter.Int64Counter("flashsale.seckill.relay.published", metric.WithUnit("{reservation}"),
 		metric.WithDescription("Reservations in confirmed messages"))
 	err = errors.Join(err, e)
-	r.failures, e = tel.Meter.Int64Counter("seckill.relay.failures",
+	r.failures, e = tel.Meter.Int64Counter("flashsale.seckill.relay.failures",
 		metric.WithDescription("Failed steps of the relay; each is tried again"))
 	err = errors.Join(err, e)
-	r.length, e = tel.Meter.Int64Gauge("seckill.journal.length", metric.WithUnit("{reservation}"),
+	r.length, e = tel.Meter.Int64Gauge("flashsale.seckill.journal.length", metric.WithUnit("{reservation}"),
 		metric.WithDescription("Reservations accepted and not yet published, over all gates"))
 	return r, errors.Join(err, e)
 }
