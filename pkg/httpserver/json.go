@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -38,6 +39,16 @@ func DecodeJSON(w http.ResponseWriter, r *http.Request, dst any) error {
 func DecodeOptionalJSON(w http.ResponseWriter, r *http.Request, dst any) error {
 	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
 		return nil
+	}
+	if r.ContentLength < 0 { // sent in chunks, of which there may be none
+		body := bufio.NewReader(r.Body)
+		if _, err := body.Peek(1); errors.Is(err, io.EOF) {
+			return nil
+		}
+		r.Body = struct {
+			io.Reader
+			io.Closer
+		}{body, r.Body}
 	}
 	return DecodeJSON(w, r, dst)
 }

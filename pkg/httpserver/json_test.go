@@ -2,6 +2,7 @@ package httpserver
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -116,6 +117,20 @@ func TestDecodeOptionalJSON(t *testing.T) {
 	require.Equal(t, int8(5), dst.Small)
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("{"))
 	require.Equal(t, contract.CodeUnsupportedMediaType, contract.CodeOf(DecodeOptionalJSON(httptest.NewRecorder(), r, &dst)))
+
+	chunked := func(body string) error {
+		r := httptest.NewRequest(http.MethodPost, "/", struct{ io.Reader }{strings.NewReader(body)}) // of unknown length
+		require.EqualValues(t, -1, r.ContentLength)
+		if body != "" {
+			r.Header.Set("Content-Type", "application/json")
+		}
+		return DecodeOptionalJSON(httptest.NewRecorder(), r, &dst)
+	}
+	require.NoError(t, chunked(""))
+	require.Equal(t, int8(5), dst.Small)
+	require.NoError(t, chunked(`{"small":6}`))
+	require.Equal(t, int8(6), dst.Small)
+	require.Equal(t, contract.CodeBodyTooLarge, contract.CodeOf(chunked(strings.Repeat(" ", MaxBody+1))))
 }
 
 func FuzzDecodeJSON(f *testing.F) {

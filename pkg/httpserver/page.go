@@ -3,6 +3,7 @@ package httpserver
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 
 	"flashsale.internal/pkg/contract"
@@ -24,15 +25,18 @@ type Page struct {
 // PageOf reads ?limit= and ?cursor=.
 func PageOf(r *http.Request) (Page, error) {
 	p := Page{Limit: DefaultLimit}
-	q := r.URL.Query()
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil { // parts of it would be passed over
+		return Page{}, contract.InvalidField("query", "is malformed")
+	}
 	if q.Has("limit") {
-		n, err := strconv.Atoi(q.Get("limit"))
+		n, err := strconv.ParseUint(q.Get("limit"), 10, 8) // unlike Atoi it takes no sign
 		if err != nil || n < 1 || n > MaxLimit {
 			return Page{}, contract.InvalidField("limit", fmt.Sprintf("must be 1 to %d", MaxLimit))
 		}
-		p.Limit = n
+		p.Limit = int(n)
 	}
-	if p.Cursor = q.Get("cursor"); len(p.Cursor) > MaxCursor {
+	if p.Cursor = q.Get("cursor"); len(p.Cursor) > MaxCursor || q.Has("cursor") && p.Cursor == "" {
 		return Page{}, contract.InvalidField("cursor", "is not valid")
 	}
 	return p, nil

@@ -187,7 +187,7 @@ func TestPageOf(t *testing.T) {
 		require.NoError(t, err, url)
 		require.Equal(t, want, got)
 	}
-	for _, url := range []string{"/?limit=", "/?limit=0", "/?limit=101", "/?limit=-1", "/?limit=1.5", "/?limit=x", "/?cursor=" + strings.Repeat("c", 257)} {
+	for _, url := range []string{"/?limit=", "/?limit=0", "/?limit=101", "/?limit=-1", "/?limit=1.5", "/?limit=x", "/?limit=%2B5", "/?limit=%zz", "/?limit=1;cursor=a", "/?cursor=", "/?cursor=" + strings.Repeat("c", 257)} {
 		_, err := PageOf(httptest.NewRequest(http.MethodGet, url, nil))
 		require.Error(t, err, url)
 	}
