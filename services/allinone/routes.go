@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/httpserver"
 	"flashsale.internal/pkg/problem"
 	"flashsale.internal/pkg/telemetry"
 )
@@ -21,6 +22,11 @@ func routes(seckill, order, inventory http.Handler, tel *telemetry.Telemetry) ht
 		{"/v1/payments", order},
 		{"/v1/merchant", inventory},
 	}
+	// Answered with trace and headers as any other route.
+	elsewhere := httpserver.NewRouter(tel)
+	elsewhere.HandleFunc("/*", func(w http.ResponseWriter, r *http.Request) {
+		problem.Write(w, r, tel.Log, contract.Refuse(contract.CodeNotFound, "There is nothing here."))
+	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, route := range byPrefix {
 			if r.URL.Path == route.prefix || strings.HasPrefix(r.URL.Path, route.prefix+"/") {
@@ -28,6 +34,6 @@ func routes(seckill, order, inventory http.Handler, tel *telemetry.Telemetry) ht
 				return
 			}
 		}
-		problem.Write(w, r, tel.Log, contract.Refuse(contract.CodeNotFound, "there is no such resource"))
+		elsewhere.ServeHTTP(w, r)
 	})
 }
