@@ -8,10 +8,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/trace"
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/pkg/stockgate"
+	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/inventory/internal/core"
 )
 
@@ -242,6 +244,32 @@ func TestAReplayThatFailsAgainStaysOpen(t *testing.T) {
 	w.agree(a)
 	_, err = w.core.ReplayDeadLetter(w.ctx, "op", "424242")
 	require.Equal(t, contract.CodeNotFound, contract.CodeOf(err))
+}
+
+// Each delivery of a sampled item is a span of its own, which its letter must not be told apart by.
+func TestAnItemMeetsItsLetterInEveryDelivery(t *testing.T) {
+	w := newWorld(t, dbtest.SQLite(t, Migrations))
+	w.tel, _ = telemetry.Recording()
+	w.restart()
+	a := w.sale(1, 5)
+	r := w.buy(a, "u1")
+	r.Lines = []contract.Line{{SKUID: "999999", Qty: 1}}
+	ctx, end := w.tel.Span(t.Context(), "the gate", trace.SpanKindInternal)
+	r.Traceparent = telemetry.Traceparent(ctx)
+	end(nil)
+	w.land(r)
+	w.land(r)
+	letters := w.letters(core.LetterOpen)
+	require.Len(t, letters, 1)
+	require.Equal(t, int64(2), letters[0].Occurrences)
+	_, err := w.core.ReplayDeadLetter(w.ctx, "op", letters[0].ID)
+	require.NoError(t, err)
+	for _, m := range w.broker.take(contract.TopicReservations) {
+		require.NoError(t, w.consumer.Reservations(w.ctx, delivered(m)))
+	}
+	again := w.letters(core.LetterOpen)
+	require.Len(t, again, 1)
+	require.Equal(t, letters[0].ID, again[0].ID)
 }
 
 func TestALostGateIsRebuiltWhileMessagesLand(t *testing.T) {

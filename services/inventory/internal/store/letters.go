@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -54,15 +53,21 @@ func toLetter(r letterRow) *core.DeadLetter {
 	return d
 }
 
-// fingerprint knows an item again, whatever its spaces.
+// fingerprint knows an item again, whatever its spaces and the order of its fields, and in whichever delivery: each one
+// gives a sampled item another traceparent.
 func fingerprint(d contract.DeadLetter) string {
-	item := d.Item
-	var compact bytes.Buffer
-	if json.Compact(&compact, d.Item) == nil {
-		item = compact.Bytes()
+	var item any = json.RawMessage(d.Item)
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(d.Item, &fields) == nil && fields != nil {
+		delete(fields, "traceparent")
+		item = fields
+	}
+	raw, err := json.Marshal(item)
+	if err != nil { // no JSON at all
+		raw = d.Item
 	}
 	h := sha256.New()
-	for _, part := range [][]byte{[]byte(d.Where), []byte(d.Topic), item} {
+	for _, part := range [][]byte{[]byte(d.Where), []byte(d.Topic), raw} {
 		h.Write(part)
 		h.Write([]byte{0})
 	}

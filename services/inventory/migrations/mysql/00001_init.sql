@@ -102,7 +102,7 @@ CREATE TABLE adjustments (
   KEY adjustments_open (state, updated_at)
 ) DEFAULT CHARSET = utf8mb4;
 
--- fingerprint is SHA-256 over origin, topic and item: an item that fails again meets its row again.
+-- fingerprint is SHA-256 over origin, topic and item without its traceparent: an item that fails again meets its row again.
 CREATE TABLE dead_letters (
   id          BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
   fingerprint CHAR(64)     CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,

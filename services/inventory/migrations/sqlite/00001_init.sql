@@ -102,7 +102,7 @@ CREATE TABLE adjustments (
 CREATE INDEX adjustments_of_activity ON adjustments (activity_id, decision, id);
 CREATE INDEX adjustments_open ON adjustments (state, updated_at);
 
--- fingerprint is SHA-256 over origin, topic and item: an item that fails again meets its row again.
+-- fingerprint is SHA-256 over origin, topic and item without its traceparent: an item that fails again meets its row again.
 CREATE TABLE dead_letters (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   fingerprint TEXT NOT NULL,
