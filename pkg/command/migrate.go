@@ -21,6 +21,9 @@ func Migrate(migrations fs.FS) func(ctx context.Context, log *slog.Logger, up bo
 		if err := settings.Load(&c, nil); err != nil {
 			return err
 		}
+		if err := CheckDSN(c.MySQL); err != nil {
+			return err
+		}
 		db, err := sqldb.Open(c.MySQL.DSN, sqldb.Options{Log: log})
 		if err != nil {
 			return err
@@ -42,4 +45,12 @@ func Migrate(migrations fs.FS) func(ctx context.Context, log *slog.Logger, up bo
 		}
 		return nil
 	}
+}
+
+// CheckDSN reports a MYSQL_DSN that the database's driver does not understand, for a service's check of its settings.
+func CheckDSN(m settings.MySQL) error {
+	if err := sqldb.CheckDSN(m.DSN); err != nil {
+		return settings.Wrong("MYSQL_DSN", "%v", err)
+	}
+	return nil
 }

@@ -118,6 +118,25 @@ func Close(db *gorm.DB) error {
 // IsSQLite tells whether db is SQLite, for the few statements that must differ.
 func IsSQLite(db *gorm.DB) bool { return db.Name() == "sqlite" }
 
+// CheckDSN reports a DSN that no service can work with; the text continues a sentence that begins with the variable's
+// name. Unlike Open it wants a database to be named, as only tests work on the server as such.
+func CheckDSN(dsn string) error {
+	if path, ok := strings.CutPrefix(dsn, sqlitePrefix); ok {
+		if path == "" {
+			return errors.New("names no file after " + sqlitePrefix)
+		}
+		return nil
+	}
+	cfg, err := mysqldriver.ParseDSN(dsn)
+	switch {
+	case err != nil: // the driver's text may quote the DSN, and with it the password
+		return errors.New("is malformed: it must look like user:password@tcp(host:3306)/database")
+	case cfg.DBName == "":
+		return errors.New("names no database after the /")
+	}
+	return nil
+}
+
 func mysqlConfig(dsn string, opts Options) (*mysqldriver.Config, error) {
 	cfg, err := mysqldriver.ParseDSN(dsn)
 	if err != nil {

@@ -26,7 +26,12 @@ type config struct {
 }
 
 // Validate reports the first wrong setting of those that no group checks.
-func (c *config) Validate() error { return c.Config.Check() }
+func (c *config) Validate() error {
+	if err := command.CheckDSN(c.MySQL); err != nil {
+		return err
+	}
+	return c.Config.Check()
+}
 
 func load() (config, error) {
 	c := config{HTTP: settings.HTTP{Addr: ":8083", AdminAddr: "127.0.0.1:9083"}}

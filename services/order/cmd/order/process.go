@@ -29,6 +29,9 @@ func (c *config) Validate() error {
 	if err := settings.CheckListenAddr("INTERNAL_ADDR", c.InternalAddr); err != nil {
 		return err
 	}
+	if err := command.CheckDSN(c.MySQL); err != nil {
+		return err
+	}
 	return c.Config.Check()
 }
 
