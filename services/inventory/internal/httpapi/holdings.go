@@ -59,13 +59,20 @@ func (m *Merchant) ListActivityOrders(w http.ResponseWriter, r *http.Request, id
 	httpserver.WriteJSON(w, http.StatusOK, api.HoldingList{Items: views(list, holdingView), NextCursor: next})
 }
 
+// wantsCSV tells whether the caller names CSV and does not like JSON better.
 func wantsCSV(r *http.Request) bool {
-	for _, part := range strings.Split(r.Header.Get("Accept"), ",") {
-		if media, _, err := mime.ParseMediaType(part); err == nil && media == "text/csv" {
-			return true
+	likes := map[string]float64{} // 0 to 1
+	for part := range strings.SplitSeq(strings.Join(r.Header.Values("Accept"), ","), ",") {
+		media, params, err := mime.ParseMediaType(part)
+		if err != nil {
+			continue
+		}
+		likes[media] = 1
+		if q, ok := params["q"]; ok {
+			likes[media], _ = strconv.ParseFloat(q, 64) // what is no number is no wish
 		}
 	}
-	return false
+	return likes["text/csv"] > 0 && likes["text/csv"] >= likes["application/json"]
 }
 
 const csvPage = 1000
