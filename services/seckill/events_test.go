@@ -132,6 +132,15 @@ func TestStreamsAreBounded(t *testing.T) {
 	require.Eventually(t, func() bool { return r.open(alice).res.StatusCode == http.StatusOK }, 5*time.Second, 20*time.Millisecond)
 }
 
+func TestHeadKeepsNoStreamOpen(t *testing.T) {
+	r := newRig(t, setup{})
+	events := r.buy(r.path("alice", r.sale(10)), oneOf("1")).is(t, 202, "").str("events_url")
+	for range 3 {
+		require.Equal(t, "text/event-stream", r.call("HEAD", events, "", nil).is(t, http.StatusOK, "").Header.Get("Content-Type"))
+	}
+	require.Equal(t, "queued", r.open(events).status())
+}
+
 func TestStreamsEndWithTheProcess(t *testing.T) {
 	r := newRig(t, setup{})
 	s := r.open(r.buy(r.path("alice", r.sale(10)), oneOf("1")).is(t, 202, "").str("events_url"))

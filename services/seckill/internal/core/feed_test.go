@@ -84,7 +84,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	two, err := follow(t, w, s, "alice", "2")
 	require.NoError(t, err)
 	_, err = follow(t, w, s, "alice", "3")
-	refused(t, err, contract.CodeRateLimited)
+	require.Equal(t, []string{"streams"}, refused(t, err, contract.CodeRateLimited).Members["violated_policies"])
 	three, err := follow(t, w, s, "bob", "4")
 	require.NoError(t, err)
 	_, err = follow(t, w, s, "carol", "5")

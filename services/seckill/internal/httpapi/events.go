@@ -43,6 +43,9 @@ func (h *handlers) StreamReservation(w http.ResponseWriter, r *http.Request, act
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("X-Accel-Buffering", "no") // for the edge
 	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return
+	}
 	h.follow(r, &events{w: w, control: http.NewResponseController(w)}, first, stream)
 }
 
