@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -27,13 +28,35 @@ import (
 	"flashsale.internal/services/seckill"
 )
 
+// Check reports the first wrong setting, of the services inside too.
+func Check(cfg Config, environ map[string]string) error {
+	_, err := loadServices(cfg, environ, "http://127.0.0.1:1") // the port is chosen at the start
+	return err
+}
+
 // Run serves until ctx is done. What people read at the start goes to out; the log goes to logs.
 func Run(ctx context.Context, cfg Config, environ map[string]string, out, logs io.Writer) (err error) {
+	// inventory asks order over a listener of its own, as it does between machines.
+	internal, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("internal listener: %w", err)
+	}
+	defer func() { _ = internal.Close() }() // closed already when it was served
+	set, err := loadServices(cfg, environ, "http://"+internal.Addr().String())
+	if err != nil {
+		return err
+	}
 	dir, removeDir, err := cfg.dataDir()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, removeDir()) }()
+	// The lease locks the folder: before anything in it is touched.
+	lease, err := ordersn.OpenFileLease(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lease.Close()) }()
 
 	tels := map[string]*telemetry.Telemetry{}
 	for _, name := range []string{"seckill", "order", "inventory"} {
@@ -50,6 +73,7 @@ func Run(ctx context.Context, cfg Config, environ map[string]string, out, logs i
 	if err := redis.Start(); err != nil {
 		return fmt.Errorf("embedded Redis: %w", err)
 	}
+	defer redis.Close()
 	rdb := stockgate.Connect([]string{redis.Addr()}, 0)
 	defer func() { err = errors.Join(err, rdb.Close()) }()
 	orderDB, err := openDatabase(ctx, dir, "order", tels["order"])
@@ -62,37 +86,22 @@ func Run(ctx context.Context, cfg Config, environ map[string]string, out, logs i
 		return err
 	}
 	defer func() { err = errors.Join(err, sqldb.Close(inventoryDB)) }()
-	lease, err := ordersn.OpenFileLease(dir)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, lease.Close()) }()
-
-	// inventory asks order over a listener of its own, as it does between machines.
-	internal, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return fmt.Errorf("internal listener: %w", err)
-	}
-	set, err := loadServices(cfg, environ, "http://"+internal.Addr().String())
-	if err != nil {
-		return errors.Join(err, internal.Close())
-	}
 
 	broker := inproc.New(inproc.Options{}, log)
 	buses := map[string]*inproc.Bus{"seckill": broker, "order": broker.Join(), "inventory": broker.Join()}
 	sales, err := seckill.New(set.seckill, seckill.Deps{Redis: rdb, Bus: buses["seckill"], Telemetry: tels["seckill"], Lease: lease, Now: lease.Now})
 	if err != nil {
-		return errors.Join(err, internal.Close())
+		return err
 	}
 	orders, err := order.New(set.order, order.Deps{DB: orderDB, Bus: buses["order"], Telemetry: tels["order"]})
 	if err != nil {
-		return errors.Join(err, internal.Close())
+		return err
 	}
 	stock, err := inventory.New(set.inventory, inventory.Deps{
 		DB: inventoryDB, Redis: rdb, Bus: buses["inventory"], Telemetry: tels["inventory"],
 	})
 	if err != nil {
-		return errors.Join(err, internal.Close())
+		return err
 	}
 
 	// They end in the reverse order: callers first, then the services, then what all of them need.
@@ -112,7 +121,7 @@ func Run(ctx context.Context, cfg Config, environ map[string]string, out, logs i
 	parts = append(parts,
 		httpserver.Admin("ADMIN_ADDR", cfg.AdminAddr, ready, metrics, false, log),
 		httpserver.Listen("HTTP_ADDR", cfg.HTTPAddr, routes(sales.Handler(), orders.Handler(), stock.Handler(), tels["seckill"]), log),
-		greeting(cfg, url, set.seckill.HS256Secret, out))
+		greeting(cfg, url, set.seckill.HS256Secret, stockgate.New(rdb, stockgate.Options{}), out))
 	return lifecycle.Run(ctx, log, cfg.DrainTimeout, parts...)
 }
 
@@ -126,10 +135,13 @@ type services struct {
 // loadServices takes what the environment says, except for what is given in one process: where the parts are, and that
 // tokens are for the asking and payments are play.
 func loadServices(cfg Config, environ map[string]string, internalURL string) (services, error) {
-	given := map[string]string{}
-	for k, v := range environ {
-		given[k] = v
+	given := map[string]string{
+		// The messages live in memory, timers of closings too: after a kill the sweepers are the only ones who know what
+		// is due, and a first look should not last minutes.
+		"ORDER_SWEEP_AFTER": "1s", "ORDER_SWEEP_EVERY": "1s",
+		"INVENTORY_REPUBLISH_AFTER": "3s", "INVENTORY_SWEEP_EVERY": "1s",
 	}
+	maps.Copy(given, environ)
 	given["HTTP_ADDR"], given["ADMIN_ADDR"] = cfg.HTTPAddr, cfg.AdminAddr
 	given["AUTH_DEV_TOKENS"], given["PAYMENTS_SANDBOX"] = "true", "true"
 	given["ORDER_INTERNAL_URL"] = internalURL
@@ -143,7 +155,15 @@ func loadServices(cfg Config, environ map[string]string, internalURL string) (se
 		return s, settings.Wrong("HTTP_ADDR", "cannot be called back: %v", err)
 	}
 	given["PAYMENTS_SANDBOX_CALLBACK_URL"] = callback
-	return s, errors.Join(settings.Load(&s.seckill, given), settings.Load(&s.order, given), settings.Load(&s.inventory, given))
+	for _, err := range []error{
+		settings.Load(&s.seckill, given), settings.Load(&s.order, given), settings.Load(&s.inventory, given),
+		s.order.Check(), s.inventory.Check(),
+	} {
+		if err != nil {
+			return s, err // one at a time: most are shared, and would be told three times
+		}
+	}
+	return s, nil
 }
 
 func openDatabase(ctx context.Context, dir, name string, tel *telemetry.Telemetry) (*gorm.DB, error) {
@@ -162,9 +182,9 @@ func openDatabase(ctx context.Context, dir, name string, tel *telemetry.Telemetr
 }
 
 // greeting opens the demo sale and says what to do next. Without a sale to show, the process serves all the same.
-func greeting(cfg Config, url, secret string, out io.Writer) lifecycle.Component {
+func greeting(cfg Config, url, secret string, gate *stockgate.Gate, out io.Writer) lifecycle.Component {
 	return lifecycle.Component{Name: "greeting", Run: func(ctx context.Context) error {
-		if err := awaitAnswer(ctx, url); err != nil {
+		if err := errors.Join(awaitGate(ctx, gate), awaitAnswer(ctx, url)); err != nil {
 			return nil //nolint:nilerr // ended before it answered
 		}
 		fmt.Fprintf(out, "\nFlashsale answers on %s (embedded parts: to look at, neither durable nor fast).\n", url)
@@ -186,6 +206,20 @@ func greeting(cfg Config, url, secret string, out io.Writer) lifecycle.Component
 		<-ctx.Done()
 		return nil
 	}}
+}
+
+// awaitGate waits until inventory has filled the gate. To ask seckill before would be answered 503, and logged.
+func awaitGate(ctx context.Context, gate *stockgate.Gate) error {
+	for {
+		if ready, err := gate.Ready(ctx); err == nil && ready {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 
 func awaitAnswer(ctx context.Context, url string) error {

@@ -14,13 +14,21 @@ import (
 )
 
 func main() {
-	command.Main(command.Spec{Name: "allinone", Serve: serve, CheckConfig: func() error { _, err := load(); return err }})
+	command.Main(command.Spec{Name: "allinone", Serve: serve, CheckConfig: checkConfig})
 }
 
 func load() (allinone.Config, error) {
 	cfg := allinone.Config{App: settings.App{LogLevel: slog.LevelWarn}} // what is worth reading is printed
 	err := settings.Load(&cfg, nil)
 	return cfg, err
+}
+
+func checkConfig() error {
+	cfg, err := load()
+	if err != nil {
+		return err
+	}
+	return allinone.Check(cfg, env.ToMap(os.Environ()))
 }
 
 func serve(ctx context.Context, _ *slog.Logger) error {
