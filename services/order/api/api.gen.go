@@ -133,44 +133,30 @@ func (e StartedPaymentState) Valid() bool {
 
 // Line defines model for Line.
 type Line struct {
-	// Qty Example: 1
-	Qty int64 `json:"qty"`
-
-	// SkuId Example: 1
-	SkuId string `json:"sku_id"`
-
-	// UnitPrice Example: 9900
-	UnitPrice int64 `json:"unit_price"`
+	Qty       int64  `json:"qty"`
+	SkuId     string `json:"sku_id"`
+	UnitPrice int64  `json:"unit_price"`
 }
 
-// Order defines model for Order.
+// Order Example: {"activity_id":"1","amount":9900,"created_at":"2026-11-21T10:00:01.28Z","currency":"EUR","expires_at":"2026-11-21T10:15:01.28Z","lines":[{"qty":1,"sku_id":"1","unit_price":9900}],"order_sn":"244837465837465837","paid_at":"2026-11-21T10:02:00.5Z","refunds":[{"amount":9900,"created_at":"2026-11-21T10:03:00.1Z","currency":"EUR","payment_id":"4984557191785365628","reason":"second","refund_id":"4984557191785365628","refunded_at":"2026-11-21T10:03:01.1Z","state":"refunded"}],"state":"paid","user_id":"42"}
 type Order struct {
-	// ActivityId Example: 1
 	ActivityId string `json:"activity_id"`
 
 	// Amount Minor units
-	//
-	// Example: 9900
 	Amount      int64             `json:"amount"`
 	CloseReason *OrderCloseReason `json:"close_reason,omitempty"`
 	ClosedAt    *time.Time        `json:"closed_at,omitempty"`
 	CreatedAt   time.Time         `json:"created_at"`
-
-	// Currency Example: EUR
-	Currency string `json:"currency"`
+	Currency    string            `json:"currency"`
 
 	// ExpiresAt Payable before this moment
-	ExpiresAt time.Time `json:"expires_at"`
-	Lines     []Line    `json:"lines"`
-
-	// OrderSn Example: 124554051584
-	OrderSn string     `json:"order_sn"`
-	PaidAt  *time.Time `json:"paid_at,omitempty"`
-	Refunds *[]Refund  `json:"refunds,omitempty"`
-	State   OrderState `json:"state"`
-
-	// UserId Example: 42
-	UserId string `json:"user_id"`
+	ExpiresAt time.Time  `json:"expires_at"`
+	Lines     []Line     `json:"lines"`
+	OrderSn   string     `json:"order_sn"`
+	PaidAt    *time.Time `json:"paid_at,omitempty"`
+	Refunds   *[]Refund  `json:"refunds,omitempty"`
+	State     OrderState `json:"state"`
+	UserId    string     `json:"user_id"`
 }
 
 // OrderCloseReason defines model for Order.CloseReason.
@@ -185,7 +171,7 @@ type OrderList struct {
 // OrderState defines model for OrderState.
 type OrderState string
 
-// PaymentEvent defines model for PaymentEvent.
+// PaymentEvent Example: {"amount":9900,"currency":"EUR","event_id":"evt_1","outcome":"succeeded","payment_id":"4984557191785365628"}
 type PaymentEvent struct {
 	// Amount Minor units; what the provider took
 	Amount    int64               `json:"amount"`
@@ -238,7 +224,7 @@ type Refund struct {
 // RefundState defines model for Refund.State.
 type RefundState string
 
-// SandboxRequest defines model for SandboxRequest.
+// SandboxRequest Example: {"outcome":"succeeded"}
 type SandboxRequest struct {
 	// Amount The payment's own amount when left out
 	Amount  *int64                `json:"amount,omitempty"`
@@ -248,7 +234,7 @@ type SandboxRequest struct {
 // SandboxRequestOutcome defines model for SandboxRequest.Outcome.
 type SandboxRequestOutcome string
 
-// StartedPayment defines model for StartedPayment.
+// StartedPayment Example: {"pay_url":"/v1/payments/4984557191785365628/sandbox","payment_id":"4984557191785365628","state":"started"}
 type StartedPayment struct {
 	// PayUrl Relative to the origin
 	PayUrl    string              `json:"pay_url"`
@@ -270,6 +256,9 @@ type OrderSN = string
 
 // BodyTooLarge defines model for BodyTooLarge.
 type BodyTooLarge = Problem
+
+// Failed defines model for Failed.
+type Failed = Problem
 
 // InvalidRequest defines model for InvalidRequest.
 type InvalidRequest = Problem

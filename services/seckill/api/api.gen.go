@@ -58,25 +58,25 @@ func (e DevTokenRequestRoles) Valid() bool {
 
 // Defines values for Status.
 const (
-	Closed  Status = "closed"
-	Created Status = "created"
-	Failed  Status = "failed"
-	Paid    Status = "paid"
-	Queued  Status = "queued"
+	StatusClosed  Status = "closed"
+	StatusCreated Status = "created"
+	StatusFailed  Status = "failed"
+	StatusPaid    Status = "paid"
+	StatusQueued  Status = "queued"
 )
 
 // Valid indicates whether the value is a known member of the Status enum.
 func (e Status) Valid() bool {
 	switch e {
-	case Closed:
+	case StatusClosed:
 		return true
-	case Created:
+	case StatusCreated:
 		return true
-	case Failed:
+	case StatusFailed:
 		return true
-	case Paid:
+	case StatusPaid:
 		return true
-	case Queued:
+	case StatusQueued:
 		return true
 	default:
 		return false
@@ -169,7 +169,9 @@ type Reservation struct {
 	// ExpiresAt when the pay window ends
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 	OrderSn   string     `json:"order_sn"`
-	OrderUrl  *string    `json:"order_url,omitempty"`
+
+	// OrderUrl once the order service knows the order
+	OrderUrl *string `json:"order_url,omitempty"`
 
 	// Reason of failed: sold_out, limit_reached, expired, system; of closed: expired, cancelled, rejected
 	Reason *string `json:"reason,omitempty"`
@@ -220,6 +222,9 @@ type OrderSN = string
 
 // BodyTooLarge RFC 9457; members of the code stand beside these
 type BodyTooLarge = Problem
+
+// Failed RFC 9457; members of the code stand beside these
+type Failed = Problem
 
 // InvalidRequest RFC 9457; members of the code stand beside these
 type InvalidRequest = Problem
