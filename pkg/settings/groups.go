@@ -177,11 +177,30 @@ func (i Internal) Validate(production bool) error {
 	return CheckSecret("INTERNAL_SECRET", i.Secret, production)
 }
 
-// CheckSecret reports a missing secret; in production also a short one and one that comes with the code.
+// CheckSecrets reports the first wrong one of a list such as new,old.
+func CheckSecrets(variable string, secrets []string, production bool) error {
+	if len(secrets) == 0 {
+		return Wrong(variable, "is required and not set")
+	}
+	for _, secret := range secrets {
+		if secret == "" {
+			return Wrong(variable, "holds an empty secret")
+		}
+		if err := CheckSecret(variable, secret, production); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CheckSecret reports a missing secret, and one with blanks around it, which the other side will hardly have; in
+// production also a short one and one that comes with the code.
 func CheckSecret(variable, secret string, production bool) error {
 	switch {
 	case secret == "":
 		return Wrong(variable, "is required and not set")
+	case strings.TrimSpace(secret) != secret:
+		return Wrong(variable, "has a blank before or after a secret")
 	case production && strings.HasPrefix(secret, developmentOnly):
 		return Wrong(variable, "is a secret for development and is refused with APP_ENV=production")
 	case production && len(secret) < MinSecretLen:

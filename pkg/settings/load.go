@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"reflect"
 	"slices"
@@ -48,8 +49,13 @@ func Load[T any](dst *T, environ map[string]string) error {
 		return sentence[T](err, environ)
 	}
 	for _, l := range leaves(reflect.TypeFor[T]()) {
+		value := reflect.ValueOf(dst).Elem().FieldByIndex(l.index)
 		if preset := reflect.ValueOf(&before).Elem().FieldByIndex(l.index); environ[l.key] == "" && !preset.IsZero() {
-			reflect.ValueOf(dst).Elem().FieldByIndex(l.index).Set(preset)
+			value.Set(preset)
+		}
+		// NaN is neither below nor above any bound.
+		if value.CanFloat() && (math.IsNaN(value.Float()) || math.IsInf(value.Float(), 0)) {
+			return Wrong(l.key, "is %q, which is not a number", environ[l.key])
 		}
 	}
 	production := false

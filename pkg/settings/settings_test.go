@@ -101,6 +101,8 @@ func TestAWrongSettingIsOneSentenceThatNamesIt(t *testing.T) {
 		"int":                {environ("WORKERS=four"), "WORKERS", "not a whole number"},
 		"own rule":           {environ("WORKERS=0"), "WORKERS", "at least 1"},
 		"float":              {environ("PATH_RATE=fast"), "PATH_RATE", "not a number"},
+		"float NaN":          {environ("PATH_RATE=NaN"), "PATH_RATE", `is "NaN", which is not a number`},
+		"float infinite":     {environ("PATH_RATE=-Inf"), "PATH_RATE", "not a number"},
 		"bool":               {environ("PPROF=maybe"), "PPROF", "true or false"},
 		"level":              {environ("LOG_LEVEL=loud"), "LOG_LEVEL", "debug, info"},
 		"required":           {map[string]string{"MYSQL_DSN": "x"}, "MUST", "MUST is required and not set"},
@@ -123,6 +125,8 @@ func TestAWrongSettingIsOneSentenceThatNamesIt(t *testing.T) {
 		"prod default":       {production("AUTH_HS256_SECRET=" + DevelopmentAuthSecret), "AUTH_HS256_SECRET", "for development"},
 		"prod default 2":     {production("INTERNAL_SECRET=" + DevelopmentInternalSecret), "INTERNAL_SECRET", "for development"},
 		"prod one character": {production("INTERNAL_SECRET=" + strings.Repeat("x", 40)), "INTERNAL_SECRET", "repeated"},
+		"secret with blank":  {environ("INTERNAL_SECRET= " + strong), "INTERNAL_SECRET", "blank"},
+		"secret with line":   {environ("AUTH_HS256_SECRET=" + strong + "\n"), "AUTH_HS256_SECRET", "blank"},
 		"prod dev tokens":    {production("AUTH_DEV_TOKENS=true"), "AUTH_DEV_TOKENS", "production"},
 		"prod plain jwks":    {production("AUTH_HS256_SECRET=", "AUTH_JWKS_URL=http://idp/keys"), "AUTH_JWKS_URL", "https"},
 	} {

@@ -5,7 +5,6 @@ package order
 import (
 	"net"
 	"net/url"
-	"slices"
 	"time"
 
 	"flashsale.internal/pkg/settings"
@@ -47,8 +46,10 @@ func (p Payments) Validate(production bool) error {
 	if production {
 		return settings.Wrong("PAYMENTS_SANDBOX", "must not be true with APP_ENV=production: it takes no money")
 	}
-	if slices.Contains(p.SandboxSecrets, "") {
-		return settings.Wrong("PAYMENTS_SANDBOX_SECRET", "holds an empty secret")
+	if len(p.SandboxSecrets) > 0 {
+		if err := settings.CheckSecrets("PAYMENTS_SANDBOX_SECRET", p.SandboxSecrets, production); err != nil {
+			return err
+		}
 	}
 	if p.SandboxCallbackURL != "" {
 		u, err := url.Parse(p.SandboxCallbackURL)

@@ -676,11 +676,14 @@ func TestSettings(t *testing.T) {
 	for variable, environ := range map[string]map[string]string{
 		"PAYMENTS_SANDBOX":              with(production, "PAYMENTS_SANDBOX", "true"),
 		"PAYMENTS_SANDBOX_SECRET":       {"PAYMENTS_SANDBOX": "true", "PAYMENTS_SANDBOX_SECRET": "new,,old"},
+		"PAYMENTS_SANDBOX_SECRET has":   {"PAYMENTS_SANDBOX": "true", "PAYMENTS_SANDBOX_SECRET": "new, old"},
 		"PAYMENTS_SANDBOX_CALLBACK_URL": {"PAYMENTS_SANDBOX": "true", "PAYMENTS_SANDBOX_CALLBACK_URL": "callbacks"},
 		"INTERNAL_SECRET":               with(production, "INTERNAL_SECRET", settings.DevelopmentInternalSecret),
 		"AUTH_HS256_SECRET":             with(production, "AUTH_HS256_SECRET", "short"),
 		"ORDER_SWEEP_AFTER":             {"ORDER_SWEEP_AFTER": "1ms"},
 		"ORDER_CONSUMERS":               {"ORDER_CONSUMERS": "1000"},
+		"ORDER_READ_RATE":               {"ORDER_READ_RATE": "NaN"},
+		"ORDER_WRITE_RATE":              {"ORDER_WRITE_RATE": "-1"},
 	} {
 		require.ErrorContains(t, load(environ), variable)
 	}

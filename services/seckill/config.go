@@ -42,10 +42,8 @@ func DefaultConfig() Config {
 
 // Validate reports the first wrong setting.
 func (c Config) Validate() error {
-	for _, secret := range c.pathSecrets() {
-		if err := settings.CheckSecret("PATH_SECRETS", secret, c.Production()); err != nil {
-			return err
-		}
+	if err := settings.CheckSecrets("PATH_SECRETS", c.pathSecrets(), c.Production()); err != nil {
+		return err
 	}
 	switch {
 	case c.PathRate <= 0 || c.PathRate > 1_000_000:
@@ -68,14 +66,10 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// pathSecrets are those that are set; in development there is always one. In production none is an empty one, which
-// Validate reports.
+// pathSecrets are those that are set; in development there is always one.
 func (c Config) pathSecrets() []string {
-	switch {
-	case len(c.PathSecrets) > 0:
-		return c.PathSecrets
-	case c.Production():
-		return []string{""}
+	if len(c.PathSecrets) == 0 && !c.Production() {
+		return []string{developmentPathSecret}
 	}
-	return []string{developmentPathSecret}
+	return c.PathSecrets
 }

@@ -24,9 +24,6 @@ const (
 	ticketMaxChars = (ticketMinBytes + 64 + 2) / 3 * 4
 )
 
-// MinSecretLen is how many bytes a path secret needs outside development.
-const MinSecretLen = 32
-
 var errSeal = errors.New("does not verify")
 
 // Seal makes and checks paths and tickets. The first secret signs, all of them verify.
