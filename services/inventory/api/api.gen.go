@@ -124,7 +124,7 @@ func (e ListDeadLettersParamsState) Valid() bool {
 	}
 }
 
-// Activity defines model for Activity.
+// Activity Example: {"activity_id":"1","created_at":"2026-11-21T09:00:00Z","currency":"EUR","ends_at":"2026-11-21T12:00:00Z","items":[{"name":"black","price":49900,"sku_id":"1","stock":100}],"pay_within_s":900,"per_user_limit":1,"starts_at":"2026-11-21T10:00:00Z","state":"draft","title":"Autumn sale","updated_at":"2026-11-21T09:00:00Z","version":1}
 type Activity struct {
 	ActivityId string    `json:"activity_id"`
 	CreatedAt  time.Time `json:"created_at"`
@@ -172,7 +172,7 @@ type ActivityPatch struct {
 	Title        *string            `json:"title,omitempty"`
 }
 
-// Adjustment defines model for Adjustment.
+// Adjustment Example: {"activity_id":"1","adjustment_id":"1","created_at":"2026-11-21T10:05:00Z","created_by":"7","delta":20,"reason":"more came in","sku_id":"1","state":"applied"}
 type Adjustment struct {
 	ActivityId   string          `json:"activity_id"`
 	AdjustmentId string          `json:"adjustment_id"`
@@ -187,7 +187,7 @@ type Adjustment struct {
 // AdjustmentState defines model for Adjustment.State.
 type AdjustmentState string
 
-// DeadLetter defines model for DeadLetter.
+// DeadLetter Example: {"activity_id":"1","dead_letter_id":"1","failed_at":"2026-11-21T10:00:02Z","item":"{\"order_sn\":\"244837465837465837\",\"user_id\":\"42\",\"activity_id\":\"1\",\"bucket\":0,\"lines\":[{\"sku_id\":\"1\",\"qty\":0}]}","occurrences":1,"order_sn":"244837465837465837","state":"open","topic":"seckill-reservations","where":"inventory-reservations","why":"lines[0].qty: must be 1 to 100"}
 type DeadLetter struct {
 	ActivityId   *string    `json:"activity_id,omitempty"`
 	DeadLetterId string     `json:"dead_letter_id"`
@@ -214,7 +214,7 @@ type DeadLetterList struct {
 	NextCursor *string      `json:"next_cursor,omitempty"`
 }
 
-// Holding defines model for Holding.
+// Holding Example: {"changed_at":"2026-11-21T10:00:01.3Z","expires_at":"2026-11-21T10:15:01.28Z","lines":[{"qty":1,"sku_id":"1"}],"order_created_at":"2026-11-21T10:00:01.28Z","order_sn":"244837465837465837","reserved_at":"2026-11-21T10:00:01.25Z","state":"reserved","user_id":"42"}
 type Holding struct {
 	ChangedAt      time.Time    `json:"changed_at"`
 	ExpiresAt      *time.Time   `json:"expires_at,omitempty"`
@@ -242,7 +242,7 @@ type Line struct {
 	SkuId string `json:"sku_id"`
 }
 
-// NewActivity defines model for NewActivity.
+// NewActivity Example: {"ends_at":"2026-11-21T12:00:00Z","items":[{"price":49900,"sku_id":"1","stock":100}],"pay_within_s":900,"per_user_limit":1,"starts_at":"2026-11-21T10:00:00Z","title":"Autumn sale"}
 type NewActivity struct {
 	EndsAt       time.Time         `json:"ends_at"`
 	Items        []NewActivityItem `json:"items"`
@@ -259,19 +259,22 @@ type NewActivityItem struct {
 	Stock int64  `json:"stock"`
 }
 
-// NewAdjustment defines model for NewAdjustment.
+// NewAdjustment Example: {"delta":20,"reason":"more came in","sku_id":"1"}
 type NewAdjustment struct {
+	// Delta not 0
 	Delta  int64  `json:"delta"`
 	Reason string `json:"reason"`
 	SkuId  string `json:"sku_id"`
 }
 
-// NewProduct defines model for NewProduct.
+// NewProduct Example: {"name":"Phone","skus":[{"currency":"EUR","list_price":99900,"name":"black"}]}
 type NewProduct struct {
-	Description *string  `json:"description,omitempty"`
-	ImageUrl    *string  `json:"image_url,omitempty"`
-	Name        string   `json:"name"`
-	Skus        []NewSKU `json:"skus"`
+	Description *string `json:"description,omitempty"`
+
+	// ImageUrl over http or https
+	ImageUrl *string  `json:"image_url,omitempty"`
+	Name     string   `json:"name"`
+	Skus     []NewSKU `json:"skus"`
 }
 
 // NewSKU defines model for NewSKU.
@@ -295,7 +298,7 @@ type Problem struct {
 	Type    string  `json:"type"`
 }
 
-// Product defines model for Product.
+// Product Example: {"created_at":"2026-11-21T09:00:00Z","description":"","image_url":"","name":"Phone","product_id":"1","skus":[{"currency":"EUR","list_price":99900,"name":"black","sku_id":"1"}],"updated_at":"2026-11-21T09:00:00Z"}
 type Product struct {
 	CreatedAt   time.Time `json:"created_at"`
 	Description string    `json:"description"`
@@ -320,7 +323,7 @@ type ProductPatch struct {
 	Skus        *[]SKUPatch `json:"skus,omitempty"`
 }
 
-// Reconciliation defines model for Reconciliation.
+// Reconciliation Example: {"differences":[],"looked_at":"2026-11-21T10:05:00Z","repairs":[]}
 type Reconciliation struct {
 	Differences []Repair  `json:"differences"`
 	LookedAt    time.Time `json:"looked_at"`
@@ -345,10 +348,13 @@ type SKU struct {
 
 // SKUPatch defines model for SKUPatch.
 type SKUPatch struct {
+	// Currency of a new SKU; it never changes
 	Currency  *string `json:"currency,omitempty"`
 	ListPrice *int64  `json:"list_price,omitempty"`
 	Name      *string `json:"name,omitempty"`
-	SkuId     *string `json:"sku_id,omitempty"`
+
+	// SkuId of a SKU of this product; without it a new one is added
+	SkuId *string `json:"sku_id,omitempty"`
 }
 
 // StockGate defines model for StockGate.
@@ -375,7 +381,10 @@ type StockSKU struct {
 	Total      int64      `json:"total"`
 }
 
-// StockView defines model for StockView.
+// StockView held is queued and created pieces, journal and in_flight those of them that are not in the ledger yet.
+// difference is mysql.available - gate.left - journal - in_flight; 0 says that database and gate agree.
+//
+// Example: {"as_of":"2026-11-21T10:05:00Z","skus":[{"difference":0,"gate":{"held":53,"left":37},"in_flight":1,"journal":2,"mysql":{"available":40,"reserved":50,"sold":10},"sku_id":"1","total":100}]}
 type StockView struct {
 	AsOf time.Time  `json:"as_of"`
 	Skus []StockSKU `json:"skus"`
@@ -394,21 +403,46 @@ type DeadLetterID = string
 type IdempotencyKey = string
 
 // Limit defines model for Limit.
-type Limit = string
+type Limit = int
 
 // ProductID defines model for ProductID.
 type ProductID = string
 
+// BodyTooLarge defines model for BodyTooLarge.
+type BodyTooLarge = Problem
+
+// Failed defines model for Failed.
+type Failed = Problem
+
+// Forbidden defines model for Forbidden.
+type Forbidden = Problem
+
+// InvalidRequest defines model for InvalidRequest.
+type InvalidRequest = Problem
+
+// NotFound defines model for NotFound.
+type NotFound = Problem
+
+// RateLimited defines model for RateLimited.
+type RateLimited = Problem
+
+// Unauthenticated defines model for Unauthenticated.
+type Unauthenticated = Problem
+
+// Unavailable defines model for Unavailable.
+type Unavailable = Problem
+
+// UnsupportedMediaType defines model for UnsupportedMediaType.
+type UnsupportedMediaType = Problem
+
 // ListActivitiesParams defines parameters for ListActivities.
 type ListActivitiesParams struct {
-	// Limit 1 to 100
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListActivityOrdersParams defines parameters for ListActivityOrders.
 type ListActivityOrdersParams struct {
-	// Limit 1 to 100
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 	UserId *string `form:"user_id,omitempty" json:"user_id,omitempty"`
@@ -416,13 +450,12 @@ type ListActivityOrdersParams struct {
 
 // AdjustStockParams defines parameters for AdjustStock.
 type AdjustStockParams struct {
-	// IdempotencyKey 1 to 64 characters; required
-	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+	// IdempotencyKey The same key with the same body is the same adjustment for 24 h; a refused call is not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
 }
 
 // ListDeadLettersParams defines parameters for ListDeadLetters.
 type ListDeadLettersParams struct {
-	// Limit 1 to 100
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
@@ -435,7 +468,6 @@ type ListDeadLettersParamsState string
 
 // ListProductsParams defines parameters for ListProducts.
 type ListProductsParams struct {
-	// Limit 1 to 100
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
@@ -652,7 +684,7 @@ func (siw *ServerInterfaceWrapper) ListActivities(w http.ResponseWriter, r *http
 
 	// ------------- Optional query parameter "limit" -------------
 
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
 	if err != nil {
 		var requiredError *runtime.RequiredParameterError
 		if errors.As(err, &requiredError) {
@@ -799,7 +831,7 @@ func (siw *ServerInterfaceWrapper) ListActivityOrders(w http.ResponseWriter, r *
 
 	// ------------- Optional query parameter "limit" -------------
 
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
 	if err != nil {
 		var requiredError *runtime.RequiredParameterError
 		if errors.As(err, &requiredError) {
@@ -997,7 +1029,7 @@ func (siw *ServerInterfaceWrapper) AdjustStock(w http.ResponseWriter, r *http.Re
 
 	headers := r.Header
 
-	// ------------- Optional header parameter "Idempotency-Key" -------------
+	// ------------- Required header parameter "Idempotency-Key" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
 		var IdempotencyKey IdempotencyKey
 		n := len(valueList)
@@ -1006,14 +1038,18 @@ func (siw *ServerInterfaceWrapper) AdjustStock(w http.ResponseWriter, r *http.Re
 			return
 		}
 
-		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""})
 		if err != nil {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
 			return
 		}
 
-		params.IdempotencyKey = &IdempotencyKey
+		params.IdempotencyKey = IdempotencyKey
 
+	} else {
+		err := fmt.Errorf("Header parameter Idempotency-Key is required, but not found")
+		siw.ErrorHandlerFunc(w, r, &RequiredHeaderError{ParamName: "Idempotency-Key", Err: err})
+		return
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -1038,7 +1074,7 @@ func (siw *ServerInterfaceWrapper) ListDeadLetters(w http.ResponseWriter, r *htt
 
 	// ------------- Optional query parameter "limit" -------------
 
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
 	if err != nil {
 		var requiredError *runtime.RequiredParameterError
 		if errors.As(err, &requiredError) {
@@ -1149,7 +1185,7 @@ func (siw *ServerInterfaceWrapper) ListProducts(w http.ResponseWriter, r *http.R
 
 	// ------------- Optional query parameter "limit" -------------
 
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
 	if err != nil {
 		var requiredError *runtime.RequiredParameterError
 		if errors.As(err, &requiredError) {

@@ -93,6 +93,7 @@ func (m *Merchant) refuseParameter(w http.ResponseWriter, r *http.Request, err e
 	var format *api.InvalidParamFormatError
 	var many *api.TooManyValuesForParamError
 	var missing *api.RequiredParamError
+	var header *api.RequiredHeaderError
 	switch {
 	case errors.As(err, &format):
 		name = format.ParamName
@@ -100,6 +101,9 @@ func (m *Merchant) refuseParameter(w http.ResponseWriter, r *http.Request, err e
 		name = many.ParamName
 	case errors.As(err, &missing):
 		name = missing.ParamName
+	case errors.As(err, &header):
+		m.refuse(w, r, contract.InvalidField(header.ParamName, "is required"))
+		return
 	}
 	m.refuse(w, r, contract.InvalidField(name, "is not valid"))
 }

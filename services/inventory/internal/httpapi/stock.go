@@ -16,10 +16,7 @@ func (m *Merchant) AdjustStock(w http.ResponseWriter, r *http.Request, id string
 	if !m.known(w, r, id) {
 		return
 	}
-	key := ""
-	if params.IdempotencyKey != nil {
-		key = *params.IdempotencyKey
-	}
+	key := params.IdempotencyKey
 	if key == "" || len(key) > idempotency.MaxValueLen {
 		m.refuse(w, r, contract.InvalidField("Idempotency-Key", "must have 1 to 64 characters"))
 		return
