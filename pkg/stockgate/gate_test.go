@@ -5,12 +5,16 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os/exec"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
 
@@ -186,9 +190,9 @@ func TestServer(t *testing.T) {
 		now, err := e.Now(ctx)
 		require.NoError(t, err)
 		require.WithinDuration(t, time.Now(), now, time.Minute)
-		id, err := e.RunID(ctx)
+		id, err := e.ReplicationID(ctx)
 		require.NoError(t, err)
-		again, err := e.RunID(ctx)
+		again, err := e.ReplicationID(ctx)
 		require.NoError(t, err)
 		require.Equal(t, id, again)
 		if id != "" { // miniredis has none
@@ -203,6 +207,47 @@ func TestServer(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, ready)
 	})
+}
+
+// A master that was replaced and put back has lost what was written in between, although it is the same process.
+func TestAMasterPutBackIsAnotherOne(t *testing.T) {
+	ctx := t.Context()
+	one, two := startRedis(t), startRedis(t)
+	gate := New(one, Options{})
+	replicate := func(from, to *redis.Client) {
+		host, port, err := net.SplitHostPort(from.Options().Addr)
+		require.NoError(t, err)
+		require.NoError(t, to.SlaveOf(ctx, host, port).Err())
+		require.Eventually(t, func() bool {
+			return strings.Contains(to.Info(ctx, "replication").Val(), "master_link_status:up")
+		}, 20*time.Second, 20*time.Millisecond)
+	}
+	promote := func(c *redis.Client) { require.NoError(t, c.SlaveOf(ctx, "NO", "ONE").Err()) }
+	replicate(one, two)
+	before, err := gate.ReplicationID(ctx)
+	require.NoError(t, err)
+	promote(two)
+	replicate(two, one)
+	promote(one)
+	after, err := gate.ReplicationID(ctx)
+	require.NoError(t, err)
+	require.NotEqual(t, before, after)
+}
+
+func startRedis(t *testing.T) *redis.Client {
+	port, err := freePort()
+	require.NoError(t, err)
+	cmd := exec.Command("redis-server", "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", "",
+		"--repl-diskless-sync-delay", "0")
+	require.NoError(t, cmd.Start())
+	rdb := redis.NewClient(&redis.Options{Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))})
+	t.Cleanup(func() {
+		_ = rdb.Close()
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	require.Eventually(t, func() bool { return rdb.Ping(t.Context()).Err() == nil }, 20*time.Second, 20*time.Millisecond)
+	return rdb
 }
 
 func TestRepliesThatMeanNotNow(t *testing.T) {

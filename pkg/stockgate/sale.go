@@ -48,7 +48,7 @@ func (g *Gate) PutSale(ctx context.Context, s Sale) error {
 	if _, err := g.run(ctx, scriptSale, saleRef(s.ActivityID), body, s.Version); err != nil {
 		return err
 	}
-	return g.list(ctx, saleRef(s.ActivityID))
+	return g.List(ctx, saleRef(s.ActivityID))
 }
 
 // Sale reads one sale; ErrNoSale when there is none. One round trip.
@@ -146,9 +146,18 @@ func (g *Gate) Forget(ctx context.Context, ref Ref) error {
 	return err
 }
 
-func (g *Gate) list(ctx context.Context, ref Ref) error {
+// List puts gates on the list that Refs reads. The list does not lie with the gates on a Cluster, so a failover may take
+// one off while the gate lives on. One round trip, O(gates).
+func (g *Gate) List(ctx context.Context, refs ...Ref) error {
+	if len(refs) == 0 {
+		return nil
+	}
+	members := make([]any, len(refs))
+	for i, r := range refs {
+		members[i] = r.String()
+	}
 	_, err := call(ctx, g, func(ctx context.Context) (int64, error) {
-		return g.rdb.SAdd(ctx, keyActivities, ref.String()).Result()
+		return g.rdb.SAdd(ctx, keyActivities, members...).Result()
 	})
 	return err
 }

@@ -34,18 +34,20 @@ func (g *Gate) Now(ctx context.Context) (time.Time, error) {
 	})
 }
 
-// RunID identifies the running master, or the masters of a Cluster: another value means that a master was restarted or
-// replaced, and that writes may have been lost. Empty on a server that has none (miniredis). One round trip per master.
-func (g *Gate) RunID(ctx context.Context) (string, error) {
+// ReplicationID identifies the history of the master's data, or those of the masters of a Cluster: another value means
+// that a master was restarted or replaced, and that writes may have been lost. It is not the run id: a master that is
+// replaced and put back runs on, without what was written meanwhile. Empty on a server that has none (miniredis). One round
+// trip per master.
+func (g *Gate) ReplicationID(ctx context.Context) (string, error) {
 	return call(ctx, g, func(ctx context.Context) (string, error) {
 		cluster, ok := g.rdb.(*redis.ClusterClient)
 		if !ok {
-			return runID(ctx, g.rdb)
+			return replicationID(ctx, g.rdb)
 		}
 		var mu sync.Mutex
 		var ids []string
 		err := cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-			id, err := runID(ctx, node)
+			id, err := replicationID(ctx, node)
 			mu.Lock()
 			defer mu.Unlock()
 			ids = append(ids, id)
@@ -56,8 +58,8 @@ func (g *Gate) RunID(ctx context.Context) (string, error) {
 	})
 }
 
-func runID(ctx context.Context, node redis.Cmdable) (string, error) {
-	info, err := node.Info(ctx, "server").Result()
+func replicationID(ctx context.Context, node redis.Cmdable) (string, error) {
+	info, err := node.Info(ctx, "replication").Result()
 	if err != nil {
 		if strings.Contains(err.Error(), "is not supported") { // miniredis
 			return "", nil
@@ -65,7 +67,7 @@ func runID(ctx context.Context, node redis.Cmdable) (string, error) {
 		return "", err
 	}
 	for line := range strings.Lines(info) {
-		if id, ok := strings.CutPrefix(line, "run_id:"); ok {
+		if id, ok := strings.CutPrefix(line, "master_replid:"); ok {
 			return strings.TrimSpace(id), nil
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -20,6 +21,9 @@ type effects struct {
 }
 
 func (e *effects) add(r Row) {
+	if len(r.Lines) == 0 { // rejected unread: no gate knows it
+		return
+	}
 	switch r.State {
 	case RowReserved, RowSold:
 		e.settle = append(e.settle, settlement(r))
@@ -158,28 +162,50 @@ func (s *Service) settleBeforeRefusing(ctx context.Context, ref GateRef, refused
 	return nil
 }
 
+// tellAgain repeats the effect of every row that changed since then, whatever its state, for a gate that may have lost it.
+func (s *Service) tellAgain(ctx context.Context, ref GateRef, since time.Time) error {
+	if err := s.resettle(ctx, ref, since); err != nil {
+		return err
+	}
+	return s.eachPage(ctx, ref, []RowState{RowReleased, RowRejected}, since, func(rows []Row) error {
+		var e effects
+		for _, r := range rows {
+			e.add(r)
+		}
+		e.refused = nil // what they stood behind has just been settled
+		return s.tell(ctx, ref, &e)
+	})
+}
+
+// eachPage calls fn with the gate's rows in these states that changed since then (zero: all), page by page.
+func (s *Service) eachPage(ctx context.Context, ref GateRef, states []RowState, since time.Time, fn func([]Row) error) error {
+	for after := ""; ; {
+		rows, err := s.Store.ChangedRows(ctx, ref.ActivityID, states, since, after, 512)
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		after = rows[len(rows)-1].OrderSN
+		rows = slices.DeleteFunc(rows, func(r Row) bool { return r.Bucket != ref.Bucket })
+		if err := fn(rows); err != nil {
+			return err
+		}
+	}
+}
+
 // resettle settles every reserved or sold row that changed since then, and sends the adjustments again. The rows are read
 // page by page without locks: a row that is released meanwhile is terminal in the gate, and settling changes nothing there.
 func (s *Service) resettle(ctx context.Context, ref GateRef, since time.Time) error {
-	n, after := 0, ""
-	for {
-		rows, err := s.Store.HeldRows(ctx, ref.ActivityID, since, after, 512)
-		if err != nil {
-			return err
+	n := 0
+	err := s.eachPage(ctx, ref, []RowState{RowReserved, RowSold}, since, func(rows []Row) error {
+		st := make([]Settlement, len(rows))
+		for i, r := range rows {
+			st[i] = settlement(r)
 		}
-		if len(rows) == 0 {
-			break
-		}
-		var st []Settlement
-		for _, r := range rows {
-			if r.Bucket == ref.Bucket {
-				st = append(st, settlement(r))
-			}
-		}
-		if err := chunks(st, gateChunk, func(c []Settlement) error { return s.Gate.Settle(ctx, ref, c) }); err != nil {
-			return err
-		}
-		n, after = n+len(st), rows[len(rows)-1].OrderSN
+		n += len(st)
+		return chunks(st, gateChunk, func(c []Settlement) error { return s.Gate.Settle(ctx, ref, c) })
+	})
+	if err != nil {
+		return err
 	}
 	taken, err := s.Store.TakenAdjustments(ctx, ref.ActivityID)
 	if err != nil {

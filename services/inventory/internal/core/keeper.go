@@ -9,24 +9,44 @@ import (
 
 const retryGateAfter = 2 * time.Second
 
+// master is a Redis master, or all of a Cluster's, by replication id.
+type master struct {
+	id   string
+	seen time.Time // when it was last found in its place
+}
+
 // KeepGates looks at every gate that has to exist: builds the absent ones, tells those of an older version what was
-// decided since, keeps the sales' documents, and says that this Redis is filled. After a change of Redis's master it
-// settles again what the new one may not have heard of. All of it is safe to repeat and to run twice at once.
+// decided since, keeps the sales' documents and the list of gates, and says that this Redis is filled. A new master of
+// Redis is told again what it may not have heard of. All of it is safe to repeat and to run twice at once.
 func (s *Service) KeepGates(ctx context.Context) error {
-	runID, err := s.Gate.RunID(ctx)
+	id, err := s.Gate.ReplicationID(ctx)
 	if err != nil {
 		return err
 	}
+	now := s.now()
 	s.mu.Lock()
-	heal := s.runID == nil || *s.runID != runID
+	last := s.master
 	s.mu.Unlock()
-	activities, err := s.Store.GateActivities(ctx, s.now())
+	heal := last == nil || last.id != id
+	// What a new master has not heard, its predecessor was told since it was last seen, or shortly before.
+	since := now.Add(-s.Timing.ResettleWindow)
+	if last != nil {
+		since = last.seen.Add(-s.Timing.ResettleWindow)
+	}
+	activities, err := s.Store.GateActivities(ctx, now)
 	if err != nil {
+		return err
+	}
+	refs := make([]GateRef, len(activities))
+	for i, a := range activities {
+		refs[i] = GateRef{ActivityID: a.ID}
+	}
+	if err := s.Gate.List(ctx, refs); err != nil {
 		return err
 	}
 	var errs []error
 	for i := range activities {
-		if err := s.keepGate(ctx, &activities[i], heal); err != nil {
+		if err := s.keepGate(ctx, &activities[i], heal, since); err != nil {
 			errs = append(errs, fmt.Errorf("gate of activity %s: %w", activities[i].ID, err))
 		}
 	}
@@ -43,11 +63,9 @@ func (s *Service) KeepGates(ctx context.Context) error {
 		}
 		s.Watch.Info(ctx, "Redis is filled", "gates", len(activities))
 	}
-	if heal {
-		s.mu.Lock()
-		s.runID = &runID
-		s.mu.Unlock()
-	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.master = &master{id: id, seen: now}
 	return nil
 }
 
@@ -71,7 +89,7 @@ func (s *Service) TidyGates(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (s *Service) keepGate(ctx context.Context, a *Activity, heal bool) error {
+func (s *Service) keepGate(ctx context.Context, a *Activity, heal bool, since time.Time) error {
 	ref := GateRef{ActivityID: a.ID}
 	audit, err := s.Gate.Audit(ctx, ref)
 	switch {
@@ -85,7 +103,7 @@ func (s *Service) keepGate(ctx context.Context, a *Activity, heal bool) error {
 		}
 	}
 	if heal {
-		if err := s.resettle(ctx, ref, s.now().Add(-s.Timing.ResettleWindow)); err != nil {
+		if err := s.tellAgain(ctx, ref, since); err != nil {
 			return err
 		}
 	}

@@ -107,11 +107,8 @@ func (s *Service) rejectReservation(ctx context.Context, d *DeadLetter) error {
 	if err != nil || !mine {
 		return err
 	}
-	switch {
-	case row.State == RowReserved:
+	if row.State == RowReserved {
 		return s.tombstone(ctx, row)
-	case row.UserID == "" || len(row.Lines) == 0:
-		return nil // the gate does not know it either
 	}
 	return s.tellGate(ctx, []Row{row})
 }

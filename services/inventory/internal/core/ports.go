@@ -34,7 +34,8 @@ type Store interface {
 
 	Rows(ctx context.Context, orderSNs []string) (map[string]Row, error)
 	RowsOfActivity(ctx context.Context, activityID, userID string, p Page) ([]Row, error) // newest first
-	HeldRows(ctx context.Context, activityID string, changedSince time.Time, afterSN string, limit int) ([]Row, error)
+	// ChangedRows pages by order_sn through the rows in these states that changed since then (zero: all).
+	ChangedRows(ctx context.Context, activityID string, states []RowState, since time.Time, afterSN string, limit int) ([]Row, error)
 	RowsToRepublish(ctx context.Context, due time.Time, limit int) ([]Row, error)
 	ScheduleRepublish(ctx context.Context, rows []Row) error // RepublishAt and RepublishAttempt, if still without an order
 
@@ -155,11 +156,12 @@ type Gate interface {
 	Lookup(ctx context.Context, ref GateRef, orderSN string) (*GateEntry, error) // nil: not known
 	Trim(ctx context.Context, ref GateRef) error
 	Refs(ctx context.Context) ([]GateRef, error)
+	List(ctx context.Context, refs []GateRef) error // puts them among Refs
 	Forget(ctx context.Context, ref GateRef) error
 	ShowSale(ctx context.Context, a Activity) error // writes the sale document, if it differs
 	Ready(ctx context.Context) (bool, error)
 	MarkReady(ctx context.Context) error
-	RunID(ctx context.Context) (string, error)
+	ReplicationID(ctx context.Context) (string, error) // another one: a master was restarted or replaced
 	Now(ctx context.Context) (time.Time, error)
 }
 

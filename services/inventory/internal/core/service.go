@@ -47,7 +47,7 @@ type Service struct {
 	mu        sync.Mutex
 	resettled map[GateRef]resettleMark
 	journaled map[string]journalMark // order_sn -> how often it was journaled again
-	runID     *string                // of the Redis master that was healed last
+	master    *master                // the Redis master that has heard everything
 }
 
 // New makes the inventory of its parts.

@@ -209,6 +209,15 @@ func (g *Gate) Refs(ctx context.Context) ([]core.GateRef, error) {
 	return refs, translate(err)
 }
 
+// List implements core.Gate.
+func (g *Gate) List(ctx context.Context, refs []core.GateRef) error {
+	list := make([]stockgate.Ref, len(refs))
+	for i, r := range refs {
+		list[i] = ref(r)
+	}
+	return translate(g.gate.List(ctx, list...))
+}
+
 // Forget implements core.Gate.
 func (g *Gate) Forget(ctx context.Context, r core.GateRef) error {
 	return translate(g.gate.Forget(ctx, ref(r)))
@@ -250,9 +259,9 @@ func (g *Gate) Ready(ctx context.Context) (bool, error) {
 // MarkReady implements core.Gate.
 func (g *Gate) MarkReady(ctx context.Context) error { return translate(g.gate.MarkReady(ctx)) }
 
-// RunID implements core.Gate.
-func (g *Gate) RunID(ctx context.Context) (string, error) {
-	id, err := g.gate.RunID(ctx)
+// ReplicationID implements core.Gate.
+func (g *Gate) ReplicationID(ctx context.Context) (string, error) {
+	id, err := g.gate.ReplicationID(ctx)
 	return id, translate(err)
 }
 

@@ -390,10 +390,10 @@ func (s *Store) RowsOfActivity(ctx context.Context, activityID, userID string, p
 	return toRows(list)
 }
 
-// HeldRows implements core.Store.
-func (s *Store) HeldRows(ctx context.Context, activityID string, since time.Time, afterSN string, limit int) ([]core.Row, error) {
+// ChangedRows implements core.Store.
+func (s *Store) ChangedRows(ctx context.Context, activityID string, states []core.RowState, since time.Time, afterSN string, limit int) ([]core.Row, error) {
 	q := s.read(ctx).Select(reservationColumns).
-		Where("activity_id = ? AND order_sn > ? AND state IN ?", number(activityID), number(afterSN), []string{string(core.RowReserved), string(core.RowSold)})
+		Where("activity_id = ? AND order_sn > ? AND state IN ?", number(activityID), number(afterSN), states)
 	if !since.IsZero() {
 		q = q.Where("changed_at >= ?", since.UTC())
 	}
