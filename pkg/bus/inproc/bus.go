@@ -25,9 +25,10 @@ type Bus struct {
 	broker *broker
 	log    *slog.Logger
 
-	mu     sync.Mutex
-	closed bool
-	subs   []*subscription
+	mu      sync.Mutex
+	closing bool // no more subscriptions
+	closed  bool // nor messages
+	subs    []*subscription
 }
 
 var _ bus.Bus = (*Bus)(nil)
@@ -75,7 +76,7 @@ func (b *Bus) Subscribe(s bus.Subscription, h bus.Handler) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed {
+	if b.closing {
 		return bus.ErrClosed
 	}
 	for _, other := range b.subs {
@@ -87,10 +88,10 @@ func (b *Bus) Subscribe(s bus.Subscription, h bus.Handler) error {
 	return nil
 }
 
-// Close ends this member. Others, and what the broker holds, stay.
+// Close ends this member. Others, and what the broker holds, stay. The handlers under way may publish to their end.
 func (b *Bus) Close(ctx context.Context) error {
 	b.mu.Lock()
-	b.closed = true
+	b.closing = true
 	subs := b.subs
 	b.subs = nil
 	b.mu.Unlock()
@@ -103,5 +104,8 @@ func (b *Bus) Close(ctx context.Context) error {
 			err = fmt.Errorf("close the bus: handlers of %s are not done: %w", s.sub.Group, e)
 		}
 	}
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
 	return err
 }
