@@ -486,7 +486,9 @@ func TestTheGateIsAway(t *testing.T) {
 		require.Equal(t, []any{503, "gate_unavailable"}, []any{got.status, got.code()})
 		require.NotEmpty(t, got.header.Get("Retry-After"))
 	}
-	require.Equal(t, "gate_unavailable", s.do("GET", at+"/stock", "").code())
+	read := s.do("GET", at+"/stock", "")
+	require.Equal(t, "gate_unavailable", read.code())
+	require.NotContains(t, string(read.body), "the change is kept", "nothing was changed")
 	body := fmt.Sprintf(`{"sku_id":%q,"delta":2,"reason":"r"}`, sku)
 	require.Equal(t, "gate_unavailable", s.do("POST", at+"/stock-adjustments", body, "Idempotency-Key", "k").code())
 	require.Contains(t, string(s.do("GET", at, "").body), `"state":"paused"`)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"flashsale.internal/pkg/contract"
 )
 
 // SKUView is one SKU as the database and the gate see it. Gate is nil when the activity has no gate (a draft, or long over).
@@ -35,12 +37,12 @@ func (s *Service) StockView(ctx context.Context, activityID string) (*StockView,
 		present := err == nil
 		if errors.Is(err, ErrNoGate) {
 			if before.GateDue(s.now()) {
-				return nil, gateRefusal(err)
+				return nil, gateUnread(err)
 			}
 			err = nil
 		}
 		if err != nil {
-			return nil, gateRefusal(err)
+			return nil, gateUnread(err)
 		}
 		after, err := s.Activity(ctx, activityID)
 		if err != nil {
@@ -51,6 +53,15 @@ func (s *Service) StockView(ctx context.Context, activityID string) (*StockView,
 		}
 		before = after
 	}
+}
+
+// gateUnread is what a caller over HTTP sees of a gate that could not be read; unlike gateRefusal it is of calls that
+// change nothing.
+func gateUnread(err error) error {
+	if errors.Is(err, ErrGateUnavailable) || errors.Is(err, ErrNoGate) {
+		return contract.Refuse(contract.CodeGateUnavailable, "the gate cannot be read right now; repeat the call").Because(err).After(retryGateAfter)
+	}
+	return err
 }
 
 func sameStock(a, b *Activity) bool {
