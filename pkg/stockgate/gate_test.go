@@ -38,7 +38,7 @@ func TestNothingHappensWithoutAGate(t *testing.T) {
 			"lookup":    func() error { _, err := e.Lookup(ctx, e.ref, []string{"1"}); return err },
 			"buyer":     func() error { _, err := e.Buyer(ctx, e.ref, "ann"); return err },
 			"audit":     func() error { _, err := e.Audit(ctx, e.ref); return err },
-			"unlanded":  func() error { _, err := e.Unlanded(ctx, e.ref, time.Now(), 1); return err },
+			"unlanded":  func() error { _, err := e.Unlanded(ctx, e.ref, time.Time{}, time.Now(), 1); return err },
 			"entries":   func() error { _, _, err := e.Entries(ctx, e.ref, 0, 1); return err },
 			"trim":      func() error { _, err := e.Trim(ctx, e.ref, 1); return err },
 			"left":      func() error { _, _, err := e.Left(ctx, e.ref); return err },

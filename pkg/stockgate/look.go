@@ -1,6 +1,7 @@
 package stockgate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -40,13 +41,14 @@ func (g *Gate) Buyer(ctx context.Context, ref Ref, userID string) ([]string, err
 	return orderSNs, err
 }
 
-// Unlanded lists purchases that are not known to be in the ledger and were last journaled before a moment, those journaled
-// longest ago first. One script call, O(log n + limit).
-func (g *Gate) Unlanded(ctx context.Context, ref Ref, journaledBefore time.Time, limit int) ([]Entry, error) {
+// Unlanded lists purchases that are not known to be in the ledger and were last journaled at from (zero: ever) or later,
+// and before a moment; those journaled longest ago first, at most limit and at most 1000. The next page begins with the
+// last JournaledAt. One script call, O(log n + limit).
+func (g *Gate) Unlanded(ctx context.Context, ref Ref, from, before time.Time, limit int) ([]Entry, error) {
 	if limit < 1 {
 		return nil, nil
 	}
-	reply, err := g.runStrings(ctx, scriptUnlanded, ref, journaledBefore.UnixMilli(), min(limit, maxPage))
+	reply, err := g.runStrings(ctx, scriptUnlanded, ref, cmp.Or(encodeTime(from), "-inf"), before.UnixMilli(), min(limit, maxPage))
 	if err != nil {
 		return nil, err
 	}

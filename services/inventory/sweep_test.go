@@ -358,6 +358,53 @@ func TestAGateThatExpiredHoldsNothingUp(t *testing.T) {
 	})
 }
 
+// Nothing is given up on: not even when the sale has been over for long and the ledger holds nothing.
+func TestAQueuedPurchaseOfASaleLongOverIsJournaledAgain(t *testing.T) {
+	eachDB(t, func(w *world) {
+		w.parts.Timing.RejournalAfter = time.Millisecond
+		w.restart()
+		a := w.sale(1, 5)
+		r := w.buy(a, "u1") // published, and lost by the broker
+		w.shift = 26 * time.Hour
+		require.Eventually(w.t, func() bool {
+			require.NoError(w.t, w.core.SweepGates(w.ctx))
+			entries, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 10)
+			require.NoError(w.t, err)
+			return len(entries) == 1 && entries[0].OrderSN == r.OrderSN
+		}, 5*time.Second, 5*time.Millisecond)
+	})
+}
+
+// A thousand purchases that wait for a person do not hide the one behind them.
+func TestAQueuedPurchaseBehindManyDeadLettersIsJournaledAgain(t *testing.T) {
+	w := newWorld(t, dbtest.SQLite(t, Migrations))
+	w.parts.Timing.RejournalAfter = time.Millisecond
+	w.restart()
+	a := w.sale(1, 2000)
+	var letters []contract.DeadLetter
+	for n := range 1000 / 125 {
+		var group []stockgate.Request
+		for i := range 125 {
+			q := stockgate.Request{OrderSN: newSN(), UserID: fmt.Sprint("u", n, "-", i), Lines: []contract.Line{{SKUID: a.Items[0].SKUID, Qty: 1}}}
+			group = append(group, q)
+			letters = append(letters, contract.DeadLetter{
+				Where: contract.GroupInventoryReservations, Topic: contract.TopicReservations, OrderSN: q.OrderSN, Why: "w", Item: []byte(q.OrderSN), At: w.parts.Now(),
+			})
+		}
+		_, err := w.gate.Reserve(w.ctx, ref(a), group)
+		require.NoError(t, err)
+		w.relay(a)
+	}
+	require.NoError(t, w.core.AddDeadLetters(w.ctx, letters))
+	behind := w.buy(a, "behind")
+	require.Eventually(t, func() bool {
+		require.NoError(t, w.core.SweepGates(w.ctx))
+		entries, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 10)
+		require.NoError(t, err)
+		return len(entries) == 1 && entries[0].OrderSN == behind.OrderSN
+	}, 10*time.Second, 5*time.Millisecond)
+}
+
 // The gate lost somebody's reservation in a failover and sold the piece again. The refused buyer's piece must not be sold
 // a third time, nor be lost.
 func TestARefusalFirstTellsTheGateWhatItLost(t *testing.T) {

@@ -1,10 +1,10 @@
 -- unlanded: purchases not known to be in the ledger, those journaled longest ago first.
 -- KEYS    as in prelude.lua
--- ARGV    ms before which they were last journaled, number of entries at most
+-- ARGV    ms from which on and ms before which they were last journaled, number of entries at most
 -- returns 'no_gate', or order_sn, entry and ms of the last journaling in turn
 -- cost    O(log n + entries)
 if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end
-local found = redis.call('ZRANGEBYSCORE', UNLANDED, '-inf', '(' .. ARGV[1], 'WITHSCORES', 'LIMIT', 0, ARGV[2])
+local found = redis.call('ZRANGEBYSCORE', UNLANDED, ARGV[1], '(' .. ARGV[2], 'WITHSCORES', 'LIMIT', 0, ARGV[3])
 local out = {}
 for i = 1, #found, 2 do
   out[#out + 1] = found[i]

@@ -72,7 +72,7 @@ func (s *Service) closeOrders(ctx context.Context, sns []string, reason, tombsto
 			// The order is there: its row needs no deduction any more.
 			st.kind = contract.OrderCreated
 			if o.Outcome == OutcomeNotDue && !o.At.IsZero() {
-				st.expiresAt = &at
+				st.expiresAt = &o.At // as order has it, whatever our clock says
 			}
 		default:
 			s.Watch.Incident(ctx, "order answered an unknown outcome", "order_sn", o.OrderSN, "outcome", o.Outcome)

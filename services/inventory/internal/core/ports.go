@@ -139,6 +139,7 @@ type GateAudit struct {
 type GateEntry struct {
 	OrderSN, UserID string
 	Lines           []contract.Line
+	JournaledAt     time.Time // told by Unlanded only
 }
 
 // Gate is the gate, as the one that fills, settles and repairs it sees it.
@@ -151,7 +152,8 @@ type Gate interface {
 	Adjust(ctx context.Context, ref GateRef, a Adjustment, force bool) error
 	UndoAdjust(ctx context.Context, ref GateRef, a Adjustment) error
 	Audit(ctx context.Context, ref GateRef) (GateAudit, error)
-	Unlanded(ctx context.Context, ref GateRef, journaledBefore time.Time, limit int) ([]GateEntry, error)
+	// Unlanded lists entries last journaled from then on and before then, the oldest first.
+	Unlanded(ctx context.Context, ref GateRef, from, before time.Time, limit int) ([]GateEntry, error)
 	Rejournal(ctx context.Context, ref GateRef, orderSNs []string) (int, error)
 	Lookup(ctx context.Context, ref GateRef, orderSN string) (*GateEntry, error) // nil: not known
 	Trim(ctx context.Context, ref GateRef) error

@@ -47,12 +47,13 @@ type Service struct {
 	mu        sync.Mutex
 	resettled map[GateRef]resettleMark
 	journaled map[string]journalMark // order_sn -> how often it was journaled again
+	swept     map[GateRef]time.Time  // where the next look at a gate's unlanded entries begins; absent: with the oldest
 	master    *master                // the Redis master that has heard everything
 }
 
 // New makes the inventory of its parts.
 func New(p Parts) *Service {
-	return &Service{Parts: p, resettled: map[GateRef]resettleMark{}, journaled: map[string]journalMark{}}
+	return &Service{Parts: p, resettled: map[GateRef]resettleMark{}, journaled: map[string]journalMark{}, swept: map[GateRef]time.Time{}}
 }
 
 // now is the time as the tables keep it.

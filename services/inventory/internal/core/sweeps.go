@@ -6,8 +6,10 @@ import (
 	"time"
 )
 
-// sweepBatch bounds one look of a sweeper.
-const sweepBatch = 256
+const (
+	sweepBatch   = 256  // bounds one look of a sweeper at the database
+	unlandedPage = 1000 // bounds one at a gate; more than one ms ever journals
+)
 
 // SweepOrders publishes the deductions again of rows that have no order, and gives up those that have had none for
 // AbandonAfter: order is asked for the tombstone, and only its answer releases anything. A row with an open dead letter is
@@ -71,7 +73,7 @@ type journalMark struct {
 // somebody who then lost it, or Redis lost it. The ledger is asked first: what it has is told to the gate instead. An
 // order_sn with an open dead letter is left alone.
 func (s *Service) SweepGates(ctx context.Context) error {
-	activities, err := s.Store.GateActivities(ctx, s.now())
+	refs, err := s.Gate.Refs(ctx)
 	if err != nil {
 		return err
 	}
@@ -80,8 +82,8 @@ func (s *Service) SweepGates(ctx context.Context) error {
 		return err
 	}
 	var errs []error
-	for _, a := range activities {
-		errs = append(errs, s.sweepGate(ctx, GateRef{ActivityID: a.ID}, redisNow))
+	for _, ref := range refs {
+		errs = append(errs, s.sweepGate(ctx, ref, redisNow))
 	}
 	s.mu.Lock()
 	for sn, m := range s.journaled {
@@ -89,17 +91,39 @@ func (s *Service) SweepGates(ctx context.Context) error {
 			delete(s.journaled, sn)
 		}
 	}
+	for ref, m := range s.resettled {
+		if m.began.Add(GateKept).Before(s.now()) {
+			delete(s.resettled, ref)
+		}
+	}
 	s.mu.Unlock()
 	return errors.Join(errs...)
 }
 
 func (s *Service) sweepGate(ctx context.Context, ref GateRef, redisNow time.Time) error {
-	entries, err := s.Gate.Unlanded(ctx, ref, redisNow.Add(-s.Timing.RejournalAfter), 4*sweepBatch)
+	s.mu.Lock()
+	from := s.swept[ref]
+	s.mu.Unlock()
+	entries, err := s.Gate.Unlanded(ctx, ref, from, redisNow.Add(-s.Timing.RejournalAfter), unlandedPage)
 	if errors.Is(err, ErrNoGate) {
 		return nil // the keeper's work
 	}
-	if err != nil || len(entries) == 0 {
+	if err != nil {
 		return err
+	}
+	// One page at a time, and the next one in the next round: those that wait for their pause to end, or for a person, do
+	// not hide those behind them.
+	s.mu.Lock()
+	if len(entries) < unlandedPage {
+		delete(s.swept, ref)
+	} else if next := entries[len(entries)-1].JournaledAt; next.After(from) {
+		s.swept[ref] = next
+	} else {
+		s.swept[ref] = from.Add(time.Millisecond)
+	}
+	s.mu.Unlock()
+	if len(entries) == 0 {
+		return nil
 	}
 	sns := make([]string, len(entries))
 	for i, e := range entries {

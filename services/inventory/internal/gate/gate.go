@@ -159,14 +159,14 @@ func (g *Gate) Audit(ctx context.Context, r core.GateRef) (core.GateAudit, error
 }
 
 // Unlanded implements core.Gate.
-func (g *Gate) Unlanded(ctx context.Context, r core.GateRef, before time.Time, limit int) ([]core.GateEntry, error) {
-	list, err := g.gate.Unlanded(ctx, ref(r), before, limit)
+func (g *Gate) Unlanded(ctx context.Context, r core.GateRef, from, before time.Time, limit int) ([]core.GateEntry, error) {
+	list, err := g.gate.Unlanded(ctx, ref(r), from, before, limit)
 	if err != nil {
 		return nil, translate(err)
 	}
 	out := make([]core.GateEntry, len(list))
 	for i, e := range list {
-		out[i] = core.GateEntry{OrderSN: e.OrderSN, UserID: e.UserID, Lines: e.Lines}
+		out[i] = core.GateEntry{OrderSN: e.OrderSN, UserID: e.UserID, Lines: e.Lines, JournaledAt: e.JournaledAt}
 	}
 	return out, nil
 }
