@@ -233,8 +233,9 @@ func (r *Relay) drain(ctx context.Context, ref Ref, held batch) {
 	hard, stop := context.WithTimeout(hard, drainBound)
 	defer stop()
 	for hard.Err() == nil {
+		read := len(held.entries) == 0 // by this step; only then does its size tell whether more is there
 		n, err := r.step(hard, ref, &held)
-		if err != nil || n < contract.MaxItems {
+		if err != nil || read && n < contract.MaxItems {
 			return
 		}
 	}

@@ -278,6 +278,18 @@ func TestStopDrains(t *testing.T) {
 	require.Equal(t, 700, j.acked())
 }
 
+func TestStopDrainsBehindWhatTheBrokerDidNotTake(t *testing.T) {
+	j := newJournal(seven)
+	b := &broker{j: j, down: true}
+	j.add(seven, 1, "")
+	_, stop := start(t, j, b, telemetry.Discard(t))
+	require.Eventually(t, func() bool { _, tries := b.sent(); return tries > 3 }, 5*time.Second, time.Millisecond)
+	j.add(seven, 5, "")
+	b.set(false)
+	stop()
+	require.Equal(t, 6, j.acked())
+}
+
 func TestStopDoesNotWaitForABrokerThatIsAway(t *testing.T) {
 	j := newJournal(seven)
 	b := &broker{j: j, down: true}
