@@ -29,6 +29,7 @@ const (
 	killPieces    = 500
 	killPayWithin = 20 * time.Second
 	killArrivals  = 25 // buyers a second
+	killBuyersMin = 1000
 	killBuyersMax = 6000
 )
 
@@ -173,7 +174,7 @@ type shop struct {
 	bought  []*bought
 }
 
-// open lets buyers in at a steady rate. The returned func lets no more in and waits until the last of them knows how his
+// open lets buyers in at a steady rate. The returned func lets no more in, once enough have come, and waits until the last of them knows how his
 // purchase ended.
 func (s *shop) open(ctx context.Context) (closeDoors func() error) {
 	doors, shut := context.WithCancel(ctx)
@@ -183,8 +184,12 @@ func (s *shop) open(ctx context.Context) (closeDoors func() error) {
 		defer tick.Stop()
 		prefix := "k" + strconv.FormatInt(time.Now().UnixMilli(), 36) + "-"
 		for n := range killBuyersMax {
+			closing := doors.Done()
+			if n < killBuyersMin {
+				closing = nil
+			}
 			select {
-			case <-doors.Done():
+			case <-closing:
 				return nil
 			case <-inner.Done():
 				return inner.Err()
