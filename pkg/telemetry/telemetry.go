@@ -86,6 +86,9 @@ func Setup(ctx context.Context, service, version string, o Options) (t *Telemetr
 		return nil, fmt.Errorf("telemetry resource: %w", err)
 	}
 
+	if err := checkEndpoints(os.Getenv); err != nil {
+		return nil, err
+	}
 	exporting := exportsTraces()
 	sampler, err := samplerFromEnv(os.Getenv, exporting, o.Production)
 	if err != nil {
