@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net"
 	"net/http"
@@ -67,6 +68,10 @@ func Run(ctx context.Context, cfg Config, environ map[string]string, out, logs i
 		tels[name] = tel
 	}
 	log := tels["seckill"].Log
+	log.LogAttrs(ctx, slog.LevelInfo, "settings", settings.Describe(cfg)...)
+	for name, of := range map[string]any{"seckill": set.seckill, "order": set.order, "inventory": set.inventory} {
+		tels[name].Log.LogAttrs(ctx, slog.LevelInfo, "settings", settings.Describe(of)...)
+	}
 
 	stockgate.LogTo(log)
 	redis := miniredis.NewMiniRedis()

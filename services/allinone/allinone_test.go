@@ -221,6 +221,18 @@ func TestTwoProcessesOnOneFolder(t *testing.T) {
 	require.True(t, answersOK(first.url+"/v1/activities"))
 }
 
+func TestSettingsAreLoggedWithoutTheirSecrets(t *testing.T) {
+	p := newProcess(t, t.TempDir())
+	p.env = append(p.env, "LOG_LEVEL=info", "AUTH_HS256_SECRET=hush-buyers", "INTERNAL_SECRET=hush-internal", "PATH_SECRETS=hush-paths")
+	p.start(t)
+	p.kill(t)
+	said := p.log.String()
+	for _, setting := range []string{`"DATA_DIR":"`, `"PATH_RATE":"10000"`, `"ORDER_PAYMENT_GRACE":"`, `"INVENTORY_CONSUMERS":"`, `"PATH_SECRETS":"(hidden)"`} {
+		require.Contains(t, said, setting)
+	}
+	require.NotContains(t, said, "hush")
+}
+
 func TestWrongSettingsStopIt(t *testing.T) {
 	for setting, name := range map[string]string{
 		"HTTP_ADDR=nonsense":         "HTTP_ADDR",
