@@ -19,7 +19,8 @@ func RateBucket(perSecond float64, burst int) func(http.Handler) http.Handler {
 	perSecond, burst = max(perSecond, 1e-3), max(1, burst)
 	limiter := rate.NewLimiter(rate.Limit(perSecond), burst)
 	window := max(1, int(math.Ceil(float64(burst)/perSecond)))
-	policy := fmt.Sprintf(`"route";q=%d;w=%d`, burst, window)
+	quota := max(burst, int(perSecond)*window) // what a whole window lets through
+	policy := fmt.Sprintf(`"route";q=%d;w=%d`, quota, window)
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			now := time.Now()

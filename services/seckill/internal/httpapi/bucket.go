@@ -28,10 +28,11 @@ type PathBucket struct {
 func NewPathBucket(perSecond float64, wait time.Duration) *PathBucket {
 	burst := max(1, int(perSecond/5))
 	window := max(1, int(math.Ceil(float64(burst)/perSecond)))
+	quota := max(burst, int(perSecond)*window) // what a whole window lets through
 	return &PathBucket{
 		limiter: rate.NewLimiter(rate.Limit(perSecond), burst),
 		wait:    wait,
-		policy:  fmt.Sprintf(`"%s";q=%d;w=%d`, pathPolicy, burst, window),
+		policy:  fmt.Sprintf(`"%s";q=%d;w=%d`, pathPolicy, quota, window),
 	}
 }
 
