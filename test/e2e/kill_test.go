@@ -3,12 +3,14 @@ package e2e
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -26,7 +28,7 @@ import (
 // How a sale under kills is set up. Buyers come all the time, so that at any moment some buy, some pay, some run out and
 // some buy what came back.
 const (
-	killPieces    = 500
+	killPieces    = 700
 	killPayWithin = 20 * time.Second
 	killArrivals  = 25 // buyers a second
 	killBuyersMin = 1000
@@ -134,6 +136,22 @@ func sellUnderKills(t *testing.T, r *rig.Rig, victims []victim) {
 	letters, err := operator(t, r).DeadLetters(ctx)
 	require.NoError(t, err)
 	require.Empty(t, letters, "no outage makes a dead letter")
+	for _, p := range r.Processes() {
+		noAlarms(t, p)
+	}
+}
+
+// noAlarms demands that an outage calls nobody: incidents, alarms, panics and answers 500 are errors in the log, and all
+// else is at most a warning.
+func noAlarms(t *testing.T, p *rig.Process) {
+	t.Helper()
+	for line := range strings.Lines(p.Log(t)) {
+		var entry struct {
+			Level string `json:"level"`
+		}
+		require.NoError(t, json.Unmarshal([]byte(line), &entry), "%s logged: %s", p.Name, line)
+		require.NotEqual(t, "ERROR", entry.Level, "%s logged: %s", p.Name, line)
+	}
 }
 
 func killSeed(t testing.TB) uint64 {

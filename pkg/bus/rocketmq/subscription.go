@@ -211,7 +211,7 @@ func (s *subscription) consume(ctx context.Context, c *consumerObject, m *primit
 	if cc, ok := primitive.GetConcurrentlyCtx(ctx); ok {
 		cc.DelayLevelWhenNextConsume = level
 	}
-	s.log.WarnContext(ctx, "message not handled, it comes again", "id", d.ID, "attempt", d.Attempt, "level", level, "error", err)
+	s.log.WarnContext(ctx, "message not handled, it comes again", "id", d.ID, "attempt", d.Attempt, "pause_level", level, "error", err)
 	return consumer.ConsumeRetryLater
 }
 
