@@ -126,7 +126,7 @@ func Run(ctx context.Context, cfg Config, environ map[string]string, out, logs i
 	parts = append(parts,
 		httpserver.Admin("ADMIN_ADDR", cfg.AdminAddr, ready, metrics, false, log),
 		httpserver.Listen("HTTP_ADDR", cfg.HTTPAddr, routes(sales.Handler(), orders.Handler(), stock.Handler(), tels["seckill"]), log),
-		greeting(cfg, url, set.seckill.HS256Secret, stockgate.New(rdb, stockgate.Options{}), out))
+		greeting(cfg, url, set.seckill.Auth, stockgate.New(rdb, stockgate.Options{}), out))
 	return lifecycle.Run(ctx, log, cfg.DrainTimeout, parts...)
 }
 
@@ -187,14 +187,14 @@ func openDatabase(ctx context.Context, dir, name string, tel *telemetry.Telemetr
 }
 
 // greeting opens the demo sale and says what to do next. Without a sale to show, the process serves all the same.
-func greeting(cfg Config, url, secret string, gate *stockgate.Gate, out io.Writer) lifecycle.Component {
+func greeting(cfg Config, url string, tokens settings.Auth, gate *stockgate.Gate, out io.Writer) lifecycle.Component {
 	return lifecycle.Component{Name: "greeting", Run: func(ctx context.Context) error {
 		if err := errors.Join(awaitGate(ctx, gate), awaitAnswer(ctx, url)); err != nil {
 			return nil //nolint:nilerr // ended before it answered
 		}
 		fmt.Fprintf(out, "\nFlashsale answers on %s (embedded parts: to look at, neither durable nor fast).\n", url)
 		if cfg.Demo {
-			demo, err := newDemoSale(url, secret)
+			demo, err := newDemoSale(url, tokens)
 			if err != nil {
 				return err
 			}

@@ -3,6 +3,7 @@ package allinone_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -231,6 +232,22 @@ func TestSettingsAreLoggedWithoutTheirSecrets(t *testing.T) {
 		require.Contains(t, said, setting)
 	}
 	require.NotContains(t, said, "hush")
+}
+
+func TestDemoSaleWhereTokensAreForAnAudience(t *testing.T) {
+	p := newProcess(t, t.TempDir())
+	p.env = append(p.env, "DEMO=true", "AUTH_AUDIENCE=shop", "AUTH_ISSUER=idp")
+	p.start(t)
+	client := http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	require.Eventually(t, func() bool {
+		resp, err := client.Get(p.url + "/v1/activities")
+		if err != nil {
+			return false
+		}
+		defer resp.Body.Close()
+		list, err := io.ReadAll(resp.Body)
+		return err == nil && strings.Contains(string(list), "Demo")
+	}, 20*time.Second, 50*time.Millisecond)
 }
 
 func TestWrongSettingsStopIt(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"flashsale.internal/pkg/auth"
+	"flashsale.internal/pkg/settings"
 )
 
 const (
@@ -27,8 +28,9 @@ type demoSale struct {
 	http  *http.Client
 }
 
-func newDemoSale(url, secret string) (*demoSale, error) {
-	token, err := auth.Mint(secret, auth.Identity{UserID: "demo-merchant", Roles: []auth.Role{auth.Merchant}}, time.Hour)
+func newDemoSale(url string, a settings.Auth) (*demoSale, error) {
+	merchant := auth.Identity{UserID: "demo-merchant", Roles: []auth.Role{auth.Merchant}}
+	token, err := auth.MintFor(a.HS256Secret, merchant, time.Hour, a.Audience, a.Issuer)
 	if err != nil {
 		return nil, fmt.Errorf("token of the demo sale: %w", err)
 	}
