@@ -2,11 +2,8 @@ package stockgate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
-
-	"github.com/redis/go-redis/v9"
 
 	"flashsale.internal/pkg/contract"
 )
@@ -28,10 +25,9 @@ func validateAdjustmentID(id string) error {
 	return nil
 }
 
-// Adjust applies an adjustment once per id; a known id is nil and changes nothing (ErrAdjustmentConflict if it is known
-// with another SKU or number). Taking pieces off fails with ErrInsufficient, and leaves no trace, unless so many are left
-// or Force is set. After UndoAdjust the same id can be applied again. An attempt that Redis carries out late, after the
-// caller gave it up and undid the adjustment, does nothing. Two round trips, O(1).
+// Adjust applies an adjustment once per id; an id that is applied is nil and changes nothing (ErrAdjustmentConflict if it
+// is known with another SKU or number), and so is one that is over: undone, or named by Preload. Taking pieces off fails
+// with ErrInsufficient, and leaves no trace, unless so many are left or Force is set. One script call, O(1).
 func (g *Gate) Adjust(ctx context.Context, ref Ref, a Adjustment) error {
 	if err := validateAdjustmentID(a.ID); err != nil {
 		return err
@@ -46,41 +42,16 @@ func (g *Gate) Adjust(ctx context.Context, ref Ref, a Adjustment) error {
 	if a.Force {
 		force = "1"
 	}
-	return g.adjust(ctx, ref, a.ID, "apply", a.SKUID, strconv.FormatInt(a.Delta, 10), force)
+	_, err := g.run(ctx, scriptAdjust, ref, a.ID, "apply", a.SKUID, strconv.FormatInt(a.Delta, 10), force)
+	return err
 }
 
-// UndoAdjust takes an adjustment back, once: an id that is not applied changes nothing, and neither does one that Preload
-// named as contained in MySQL's figures. Two round trips, O(1).
+// UndoAdjust takes an adjustment back and ends it, also one that was never applied: no attempt of it that Redis carries out
+// late does anything any more. What Preload named changes nothing. One script call, O(1).
 func (g *Gate) UndoAdjust(ctx context.Context, ref Ref, id string) error {
 	if err := validateAdjustmentID(id); err != nil {
 		return err
 	}
-	return g.adjust(ctx, ref, id, "undo")
-}
-
-// adjust runs one step on the present round of the adjustment. Each undo begins a new round, and a rebuilt gate begins its
-// own; a step that names an earlier round is a late one, and the script refuses it.
-func (g *Gate) adjust(ctx context.Context, ref Ref, id, step string, args ...any) error {
-	const rounds = 3 // somebody else undid the same adjustment meanwhile, so often
-	for range rounds {
-		stored, err := call(ctx, g, func(ctx context.Context) ([2]string, error) {
-			p := g.rdb.Pipeline()
-			life, round := p.HGet(ctx, ref.key("gate"), "life"), p.HGet(ctx, ref.key("adjusted"), id)
-			if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-				return [2]string{}, err
-			}
-			return [2]string{life.Val(), round.Val()}, nil
-		})
-		if err != nil {
-			return err
-		}
-		if stored[0] == "" {
-			return ErrNoGate
-		}
-		answer, err := g.run(ctx, scriptAdjust, ref, append([]any{id, stored[0], stored[1], step}, args...)...)
-		if err != nil || answer != "stale" {
-			return err
-		}
-	}
-	return fmt.Errorf("%w: adjustment %s is being changed by somebody else", ErrUnavailable, id)
+	_, err := g.run(ctx, scriptAdjust, ref, id, "undo")
+	return err
 }

@@ -40,53 +40,19 @@ func TestAdjustOncePerID(t *testing.T) {
 			undo("down")
 			have(8, 8)
 		}
+		require.NoError(t, adjust("down", -8, true), "it is over")
+		have(8, 8)
 		e.reserve("1", "ann", lines(1))
-		require.ErrorIs(t, adjust("down", -8, false), ErrInsufficient, "the condition holds for each attempt anew")
-		require.NoError(t, adjust("down", -8, true))
+		require.ErrorIs(t, adjust("more", -8, false), ErrInsufficient)
+		require.NoError(t, adjust("more", -8, true))
 		have(-1, 0)
-		require.NoError(t, adjust("down", -8, true))
-		have(-1, 0)
-		undo("down")
+		undo("more")
 		undo("up")
 		have(4, 5)
 		undo("never") // and an attempt that is still on its way must not count
 		require.NoError(t, adjust("never", 2, false))
-		have(6, 7)
+		have(4, 5)
 		require.ErrorIs(t, e.Adjust(ctx, e.ref, Adjustment{ID: "x", SKUID: "9", Delta: 1}), ErrUnknownSKU)
-	})
-}
-
-// TestLateAttemptsOfAnAdjustmentDoNothing plays commands that Redis carries out after their caller has given up on them.
-func TestLateAttemptsOfAnAdjustmentDoNothing(t *testing.T) {
-	eachServer(t, Options{}, func(t *testing.T, e *env) {
-		ctx := t.Context()
-		e.open(openConfig(), 5)
-		read := func() (life, stored string) {
-			life = e.rdb.HGet(ctx, e.ref.key("gate"), "life").Val()
-			return life, e.rdb.HGet(ctx, e.ref.key("adjusted"), "a").Val()
-		}
-		send := func(life, stored string, step ...any) any {
-			answer, err := e.run(ctx, scriptAdjust, e.ref, append([]any{"a", life, stored}, step...)...)
-			require.NoError(t, err)
-			e.check()
-			return answer
-		}
-		a := Adjustment{ID: "a", SKUID: "1", Delta: -2}
-		life, fresh := read()
-		require.NoError(t, e.Adjust(ctx, e.ref, a))
-		_, applied := read()
-		require.Equal(t, "ok", send(life, fresh, "apply", "1", "-2", "0"), "a retry of the same attempt")
-		require.NoError(t, e.UndoAdjust(ctx, e.ref, "a"))
-		require.Equal(t, "stale", send(life, fresh, "apply", "1", "-2", "0"))
-		require.Equal(t, int64(5), e.counts("1").Left)
-		require.NoError(t, e.Adjust(ctx, e.ref, a))
-		require.Equal(t, "stale", send(life, applied, "undo"), "an undo of the first round must not undo the second")
-		require.Equal(t, int64(3), e.counts("1").Left)
-
-		e.wipe()
-		e.open(openConfig(), 5)
-		require.Equal(t, "stale", send(life, fresh, "apply", "1", "-2", "0"), "meant for a gate that is gone")
-		require.Equal(t, int64(5), e.counts("1").Left)
 	})
 }
 

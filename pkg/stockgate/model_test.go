@@ -36,8 +36,7 @@ type modelEntry struct {
 type modelAdjustment struct {
 	sku   string
 	delta int64
-	on    bool
-	baked bool // contained in the figures of the last build
+	over  bool // undone, or named by the last build
 }
 
 func (e *modelEntry) holds() bool { return e.stage != stageClosed && e.stage != stageFailed }
@@ -214,17 +213,15 @@ func (g *gateMachine) Adjust(t *rapid.T) {
 	err := g.e.Adjust(t.Context(), g.e.ref, a)
 	known := g.m.adjusted[a.ID]
 	switch {
-	case known != nil && known.baked:
-		require.NoError(t, err)
-	case known != nil && known.on && (known.sku != a.SKUID || known.delta != a.Delta):
+	case known != nil && !known.over && (known.sku != a.SKUID || known.delta != a.Delta):
 		require.ErrorIs(t, err, ErrAdjustmentConflict)
-	case known != nil && known.on:
+	case known != nil:
 		require.NoError(t, err)
 	case a.Delta < 0 && !a.Force && g.m.left[a.SKUID]+a.Delta < 0:
 		require.ErrorIs(t, err, ErrInsufficient)
 	default:
 		require.NoError(t, err)
-		g.m.adjusted[a.ID] = &modelAdjustment{sku: a.SKUID, delta: a.Delta, on: true}
+		g.m.adjusted[a.ID] = &modelAdjustment{sku: a.SKUID, delta: a.Delta}
 		g.m.left[a.SKUID] += a.Delta
 		g.m.total[a.SKUID] += a.Delta
 	}
@@ -233,11 +230,11 @@ func (g *gateMachine) Adjust(t *rapid.T) {
 func (g *gateMachine) UndoAdjust(t *rapid.T) {
 	id := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "id")
 	require.NoError(t, g.e.UndoAdjust(t.Context(), g.e.ref, id))
-	if a := g.m.adjusted[id]; a != nil && a.on && !a.baked {
-		a.on = false
+	if a := g.m.adjusted[id]; a != nil && !a.over {
 		g.m.left[a.sku] -= a.delta
 		g.m.total[a.sku] -= a.delta
 	}
+	g.m.adjusted[id] = &modelAdjustment{over: true}
 }
 
 func (g *gateMachine) Configure(t *rapid.T) {
@@ -288,7 +285,7 @@ func (g *gateMachine) Rejournal(t *rapid.T) {
 }
 
 // Lose takes the gate away, nothing happens without it, and then it is built again from the ledger: everything but what
-// had not landed, and every adjustment that is on.
+// had not landed, and every adjustment.
 func (g *gateMachine) Lose(t *rapid.T) {
 	require.NoError(t, g.e.rdb.Del(t.Context(), g.e.ref.keys()...).Err())
 	_, err := g.e.Audit(t.Context(), g.e.ref)
@@ -307,12 +304,8 @@ func (g *gateMachine) Lose(t *rapid.T) {
 	}
 	maps.Copy(s.Stock, g.m.left)
 	for id, a := range g.m.adjusted {
-		if a.on {
-			s.Adjusted = append(s.Adjusted, id)
-			a.baked = true
-		} else {
-			delete(g.m.adjusted, id)
-		}
+		s.Adjusted = append(s.Adjusted, id)
+		a.over = true
 	}
 	require.NoError(t, g.e.Preload(t.Context(), g.e.ref, s))
 }

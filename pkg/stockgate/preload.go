@@ -18,7 +18,7 @@ type Snapshot struct {
 	Stock    map[string]int64 // pieces left, by SKU
 	Totals   map[string]int64 // pieces in all, by SKU
 	Entries  []Entry          // all that hold pieces, and those that ended in the last 24 h
-	Adjusted []string         // ids of the adjustments contained in the figures
+	Adjusted []string         // ids of the adjustments that are decided: contained in the figures, or never to be
 }
 
 // preloadChunk is the number of hash fields that one script call of a build writes.
@@ -149,7 +149,7 @@ func plan(s Snapshot) (*build, error) {
 		b.buyers = append(b.buyers, id, u.encode())
 	}
 	for _, id := range s.Adjusted {
-		b.adjusted = append(b.adjusted, id, adjustedInFigures)
+		b.adjusted = append(b.adjusted, id, adjustmentOver)
 	}
 	return b, nil
 }
@@ -190,8 +190,8 @@ func (s Snapshot) validate() error {
 	return nil
 }
 
-// adjustedInFigures is the round of an adjustment that the figures of a snapshot contain. See lua/adjust.lua.
-const adjustedInFigures = "m"
+// adjustmentOver is what is stored of an adjustment that nothing changes any more. See lua/adjust.lua.
+const adjustmentOver = "m"
 
 // commit is what the last step needs: how many fields each hash must have by now, the configuration, and the counters.
 func (b *build) commit(c Config) []string {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
 )
 
@@ -91,4 +92,90 @@ func TestAGateOffTheListIsListedAgain(t *testing.T) {
 		require.NoError(w.t, err)
 		require.Contains(w.t, refs, ref(a))
 	})
+}
+
+// withdraw takes three of five pieces off, of which the ledger holds four that the gate does not know: the gate has them,
+// the database has not, and what the gate gave is undone.
+func (w *world) withdraw(a *core.Activity) error {
+	_, err := w.core.AdjustStock(w.ctx, "m", core.AdjustmentRequest{
+		ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: -3, Reason: "count",
+		Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/v1/merchant/activities/" + a.ID + "/stock-adjustments", Value: "k"},
+	})
+	return err
+}
+
+func (w *world) short() (*core.Activity, contract.Reservation) {
+	a := w.sale(10, 5)
+	r := contract.Reservation{OrderSN: newSN(), UserID: "u1", ActivityID: a.ID, Lines: []contract.Line{{SKUID: a.Items[0].SKUID, Qty: 4}}, ReservedAt: w.parts.Now()}
+	w.forgets(func() error { return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, r)) })
+	return a, r
+}
+
+// The undoing of a refused withdrawal was acknowledged and lost.
+func TestANewMasterHearsAgainOfARefusedWithdrawal(t *testing.T) {
+	eachDB(t, func(w *world) {
+		m := w.onMaster()
+		a, _ := w.short()
+		require.Equal(w.t, contract.CodeInsufficientStock, contract.CodeOf(w.withdraw(a)))
+		require.NoError(w.t, w.core.KeepGates(w.ctx))
+		var id string
+		require.NoError(w.t, w.db.Table("adjustments").Where("activity_id = ?", a.ID).Pluck("id", &id).Error)
+		sku := a.Items[0].SKUID
+		require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
+		require.NoError(w.t, w.gate.Preload(w.ctx, ref(a), stockgate.Snapshot{
+			Config: stockgate.Config{State: stockgate.GateOpen, StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: 10, Version: a.Version},
+			Stock:  map[string]int64{sku: 5}, Totals: map[string]int64{sku: 5},
+		}))
+		require.NoError(w.t, w.gate.Adjust(w.ctx, ref(a), stockgate.Adjustment{ID: id, SKUID: sku, Delta: -3}))
+		m.id = "second"
+		require.NoError(w.t, w.core.KeepGates(w.ctx))
+		w.agree(a)
+		require.Equal(w.t, int64(1), w.left(a, 0))
+	})
+}
+
+// lateSweeper is a sweeper that somebody overtakes between its look and its work.
+type lateSweeper struct {
+	core.Store
+	meanwhile func()
+}
+
+func (s *lateSweeper) AdjustmentsToResume(ctx context.Context, before time.Time, limit int) ([]core.Adjustment, error) {
+	list, err := s.Store.AdjustmentsToResume(ctx, before, limit)
+	s.meanwhile()
+	return list, err
+}
+
+// A sweeper that comes too late and dies leaves nothing behind that nobody would resume, neither in the gate that it
+// looked at nor in one that was built since.
+func TestALateStepOfARefusedWithdrawalDoesNothing(t *testing.T) {
+	for name, rebuilt := range map[string]bool{"same gate": false, "rebuilt gate": true} {
+		t.Run(name, func(t *testing.T) {
+			eachDB(t, func(w *world) {
+				a, r := w.short()
+				w.faults.kill(1, true)
+				require.Error(w.t, w.withdraw(a))
+				require.True(w.t, w.faults.heal())
+				ours := w.parts.Store
+				w.parts.Store = &lateSweeper{ours, func() {
+					require.Equal(w.t, contract.CodeInsufficientStock, contract.CodeOf(w.withdraw(a)))
+					w.follow(event(r, contract.OrderClosed)) // there would be enough now
+					if rebuilt {
+						require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
+					}
+					require.NoError(w.t, core.New(w.parts).KeepGates(w.ctx))
+					w.faults.kill(1, true)
+				}}
+				w.restart()
+				w.shift = time.Minute
+				require.Error(w.t, w.core.SweepAdjustments(w.ctx))
+				require.True(w.t, w.faults.heal())
+				w.parts.Store = ours
+				w.restart()
+				require.NoError(w.t, w.core.SweepAdjustments(w.ctx))
+				w.agree(a)
+				require.Equal(w.t, int64(5), w.left(a, 0))
+			})
+		})
+	}
 }

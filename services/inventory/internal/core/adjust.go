@@ -76,7 +76,7 @@ func (s *Service) runAdjustment(ctx context.Context, a Adjustment) (*Adjustment,
 	if a.Decision == "" {
 		refuse := false
 		if a.Delta < 0 {
-			err := s.adjustGate(ctx, ref, a, false)
+			err := s.orFill(ctx, ref, func() error { return s.Gate.Adjust(ctx, ref, a, false) })
 			if refuse = errors.Is(err, ErrGateInsufficient); err != nil && !refuse {
 				return nil, err
 			}
@@ -87,17 +87,8 @@ func (s *Service) runAdjustment(ctx context.Context, a Adjustment) (*Adjustment,
 		}
 		a = *decided
 	}
-	switch {
-	case a.Decision == DecisionTaken:
-		if err := s.adjustGate(ctx, ref, a, true); err != nil {
-			return nil, err
-		}
-	case a.Delta < 0:
-		// Another run may have taken the pieces out of the gate before this one was refused. An absent gate will be built
-		// from figures without them.
-		if err := s.Gate.UndoAdjust(ctx, ref, a); err != nil && !errors.Is(err, ErrNoGate) {
-			return nil, err
-		}
+	if err := s.orFill(ctx, ref, func() error { return s.tellAdjustment(ctx, ref, a) }); err != nil {
+		return nil, err
 	}
 	done, err := s.Store.FinishAdjustment(ctx, a.ID, s.now())
 	if err != nil {
@@ -109,19 +100,13 @@ func (s *Service) runAdjustment(ctx context.Context, a Adjustment) (*Adjustment,
 	return done, nil
 }
 
-func (s *Service) adjustGate(ctx context.Context, ref GateRef, a Adjustment, force bool) error {
-	err := s.Gate.Adjust(ctx, ref, a, force)
-	if !errors.Is(err, ErrNoGate) {
-		return err
+// tellAdjustment makes the gate agree with what the database decided: by force, or not at all, whatever any run took out
+// of it before.
+func (s *Service) tellAdjustment(ctx context.Context, ref GateRef, a Adjustment) error {
+	if a.Decision == DecisionTaken {
+		return s.Gate.Adjust(ctx, ref, a, true)
 	}
-	due, err := s.gateDue(ctx, ref)
-	if err != nil || !due {
-		return err
-	}
-	if err := s.FillGate(ctx, ref.ActivityID); err != nil {
-		return err
-	}
-	return s.Gate.Adjust(ctx, ref, a, force)
+	return s.Gate.UndoAdjust(ctx, ref, a)
 }
 
 // gateRefusal is what a caller over HTTP sees of a gate that did not answer.

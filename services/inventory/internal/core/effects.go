@@ -72,11 +72,9 @@ func (s *Service) tellGate(ctx context.Context, rows []Row) error {
 	return s.span(ctx, "gate settle", false, func(ctx context.Context) error {
 		var errs []error
 		for ref, e := range byGate {
-			err := s.retry(ctx, func() error { return s.tell(ctx, ref, e) })
-			if errors.Is(err, ErrNoGate) {
-				err = s.absentGate(ctx, ref, e, err)
-			}
-			errs = append(errs, err)
+			errs = append(errs, s.retry(ctx, func() error {
+				return s.orFill(ctx, ref, func() error { return s.tell(ctx, ref, e) })
+			}))
 		}
 		return errors.Join(errs...)
 	})
@@ -96,22 +94,23 @@ func (s *Service) tell(ctx context.Context, ref GateRef, e *effects) error {
 	return err
 }
 
-// absentGate decides what an absent gate means. While the activity's gate is due it was lost: it is rebuilt here, which
-// also writes what the ledger says, and the effect is repeated. An activity that has been over for a day and holds nothing
+// orFill does what needs the gate. While the activity's gate is due an absent one was lost: it is rebuilt here, which also
+// writes what the ledger says, and the work is done after all. An activity that has been over for a day and holds nothing
 // has no gate any more; then the ledger alone is the end of the story and there is nobody left to tell. The same goes for
 // a bucket that no gate was ever made for.
-func (s *Service) absentGate(ctx context.Context, ref GateRef, e *effects, cause error) error {
-	due, err := s.gateDue(ctx, ref)
-	if err != nil {
-		return err
+func (s *Service) orFill(ctx context.Context, ref GateRef, do func() error) error {
+	cause := do()
+	if !errors.Is(cause, ErrNoGate) {
+		return cause
 	}
-	if !due {
-		return nil
+	due, err := s.gateDue(ctx, ref)
+	if err != nil || !due {
+		return err
 	}
 	if err := s.FillGate(ctx, ref.ActivityID); err != nil {
 		return fmt.Errorf("%w; filling it: %w", cause, err)
 	}
-	return s.tell(ctx, ref, e)
+	return do()
 }
 
 func (s *Service) gateDue(ctx context.Context, ref GateRef) (bool, error) {
@@ -207,12 +206,12 @@ func (s *Service) resettle(ctx context.Context, ref GateRef, since time.Time) er
 	if err != nil {
 		return err
 	}
-	taken, err := s.Store.TakenAdjustments(ctx, ref.ActivityID)
+	decided, err := s.Store.DecidedAdjustments(ctx, ref.ActivityID)
 	if err != nil {
 		return err
 	}
-	for _, a := range taken {
-		if err := s.Gate.Adjust(ctx, ref, a, true); err != nil {
+	for _, a := range decided {
+		if err := s.tellAdjustment(ctx, ref, a); err != nil {
 			return err
 		}
 	}

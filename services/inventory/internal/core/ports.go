@@ -59,7 +59,7 @@ type Store interface {
 	// FinishAdjustment ends the intent as decided. A refused one forgets its Idempotency-Key.
 	FinishAdjustment(ctx context.Context, id string, now time.Time) (*Adjustment, error)
 	AdjustmentsToResume(ctx context.Context, before time.Time, limit int) ([]Adjustment, error)
-	TakenAdjustments(ctx context.Context, activityID string) ([]Adjustment, error)
+	DecidedAdjustments(ctx context.Context, activityID string) ([]Adjustment, error)
 
 	AddDeadLetters(ctx context.Context, letters []contract.DeadLetter) error
 	DeadLetters(ctx context.Context, state string, p Page) ([]DeadLetter, error)
@@ -84,7 +84,7 @@ type LedgerTx interface {
 type Rebuild struct {
 	Activity Activity
 	Rows     []Row    // reserved and sold ones, released and rejected ones of the last day
-	Adjusted []string // ids of the adjustments that the figures contain
+	Adjusted []string // ids of the adjustments that are decided: the figures contain them, or never will
 }
 
 // GateStep is how far the ledger says a reservation is.

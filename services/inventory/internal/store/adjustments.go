@@ -162,12 +162,15 @@ func (s *Store) AdjustmentsToResume(ctx context.Context, before time.Time, limit
 	return toAdjustments(list), err
 }
 
-// TakenAdjustments implements core.Store.
-func (s *Store) TakenAdjustments(ctx context.Context, activityID string) ([]core.Adjustment, error) {
+// DecidedAdjustments implements core.Store.
+func (s *Store) DecidedAdjustments(ctx context.Context, activityID string) ([]core.Adjustment, error) {
 	var list []adjustmentRow
-	err := s.read(ctx).Select(adjustmentColumns).Where("activity_id = ? AND decision = ?", number(activityID), core.DecisionTaken).
-		Order("id").Find(&list).Error
+	err := decidedOf(s.read(ctx), number(activityID)).Select(adjustmentColumns).Find(&list).Error
 	return toAdjustments(list), err
+}
+
+func decidedOf(tx *gorm.DB, activityID int64) *gorm.DB {
+	return tx.Model(&adjustmentRow{}).Where("activity_id = ? AND decision <> ''", activityID).Order("id")
 }
 
 func toAdjustments(list []adjustmentRow) []core.Adjustment {

@@ -357,12 +357,11 @@ func (s *Store) Rebuild(ctx context.Context, activityID string, now time.Time, f
 			r.Rows = append(r.Rows, rows...)
 			after = page[len(page)-1].OrderSN
 		}
-		var taken []int64
-		err = tx.Model(&adjustmentRow{}).Where("activity_id = ? AND decision = ?", id, core.DecisionTaken).Order("id").Pluck("id", &taken).Error
-		if err != nil {
+		var decided []int64
+		if err := decidedOf(tx, id).Pluck("id", &decided).Error; err != nil {
 			return err
 		}
-		for _, n := range taken {
+		for _, n := range decided {
 			r.Adjusted = append(r.Adjusted, text(n))
 		}
 		return fn(r)
