@@ -71,11 +71,11 @@ func Write(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) 
 	ctx := r.Context()
 	var refusal *contract.Refusal
 	switch {
-	case errors.As(err, &refusal):
-	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+	case errors.Is(err, context.Canceled) && errors.Is(ctx.Err(), context.Canceled): // also what a store made a refusal of
 		log.DebugContext(ctx, "caller gone", "error", err)
 		w.WriteHeader(statusClientGone)
 		return
+	case errors.As(err, &refusal):
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		refusal = contract.Refuse(contract.CodeUnavailable, "This took too long. The outcome may be unknown; ask again.").Because(err)
 	default:

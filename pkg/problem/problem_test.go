@@ -113,11 +113,14 @@ func TestACallerWhoIsGoneIsNoError(t *testing.T) {
 	var log bytes.Buffer
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	w := httptest.NewRecorder()
-	Write(w, httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx), telemetry.NewLogger(&log, slog.LevelInfo), fmt.Errorf("query: %w", context.Canceled))
-	require.Equal(t, 499, w.Code)
-	require.Empty(t, w.Body.String())
-	require.Empty(t, log.String())
+	query := fmt.Errorf("query: %w", context.Canceled)
+	for _, err := range []error{query, contract.Refuse(contract.CodeUnavailable, "Ask again.").Because(query)} {
+		w := httptest.NewRecorder()
+		Write(w, httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx), telemetry.NewLogger(&log, slog.LevelInfo), err)
+		require.Equal(t, 499, w.Code)
+		require.Empty(t, w.Body.String())
+		require.Empty(t, log.String())
+	}
 }
 
 func TestRetryAfterIsWholeSecondsAndSpread(t *testing.T) {

@@ -66,9 +66,9 @@ func (s *Service) refusal(ctx context.Context, activityID string, err error) err
 		return notReady(nil)
 	case errors.Is(err, ErrOverloaded):
 		return contract.Refuse(contract.CodeOverloaded, "too many callers at once; nothing was taken").After(time.Second)
-	case errors.Is(err, ErrUnavailable):
+	case errors.Is(err, ErrUnavailable), errors.Is(err, context.Canceled):
 		return unknownOutcome(err)
-	case errors.Is(err, ErrAway), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+	case errors.Is(err, ErrAway), errors.Is(err, context.DeadlineExceeded):
 		return unknownOutcome(nil)
 	}
 	return err
