@@ -217,12 +217,12 @@ func TestAMasterPutBackIsAnotherOne(t *testing.T) {
 	replicate := func(from, to *redis.Client) {
 		host, port, err := net.SplitHostPort(from.Options().Addr)
 		require.NoError(t, err)
-		require.NoError(t, to.SlaveOf(ctx, host, port).Err())
+		require.NoError(t, to.ReplicaOf(ctx, host, port).Err())
 		require.Eventually(t, func() bool {
 			return strings.Contains(to.Info(ctx, "replication").Val(), "master_link_status:up")
 		}, 20*time.Second, 20*time.Millisecond)
 	}
-	promote := func(c *redis.Client) { require.NoError(t, c.SlaveOf(ctx, "NO", "ONE").Err()) }
+	promote := func(c *redis.Client) { require.NoError(t, c.ReplicaOf(ctx, "NO", "ONE").Err()) }
 	replicate(one, two)
 	before, err := gate.ReplicationID(ctx)
 	require.NoError(t, err)

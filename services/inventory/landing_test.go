@@ -238,7 +238,8 @@ func TestOddButValidItemsLand(t *testing.T) {
 		require.Equal(w.t, core.RowReleased, w.row(odd.OrderSN).State)
 		require.Equal(w.t, core.ReasonExpired, w.entry(a, odd.OrderSN).Reason)
 		require.NoError(w.t, w.consumer.DeadLetters(w.ctx, message(w.t, contract.TopicDeadLetters, contract.DeadLetter{
-			Where: strings.Repeat("w", 300), Topic: "t", OrderSN: "nonsense", Why: strings.Repeat("y", 3000), Item: []byte("x")})))
+			Where: strings.Repeat("w", 300), Topic: "t", OrderSN: "nonsense", Why: strings.Repeat("y", 3000), Item: []byte("x"),
+		})))
 		require.Len(w.t, w.letters(core.LetterOpen), 1)
 		w.sound(a)
 	})

@@ -226,8 +226,10 @@ func TestSettingsThatStopTheStart(t *testing.T) {
 	}
 	production := map[string]string{"APP_ENV": "production", "AUTH_HS256_SECRET": strings.Repeat("ab", 20)}
 	require.ErrorContains(t, load(production), "PATH_SECRETS")
-	for _, bad := range []string{"short", "development-only-secret-of-the-paths", strings.Repeat("cd", 20) + ",short", strings.Repeat("cd", 20) + ",",
-		strings.Repeat("cd", 20) + ", development-only-secret-of-the-paths"} {
+	for _, bad := range []string{
+		"short", "development-only-secret-of-the-paths", strings.Repeat("cd", 20) + ",short", strings.Repeat("cd", 20) + ",",
+		strings.Repeat("cd", 20) + ", development-only-secret-of-the-paths",
+	} {
 		production["PATH_SECRETS"] = bad
 		require.ErrorContains(t, load(production), "PATH_SECRETS", bad)
 	}

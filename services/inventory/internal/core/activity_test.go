@@ -35,8 +35,8 @@ func TestPhaseAndGateDue(t *testing.T) {
 }
 
 func TestDoubled(t *testing.T) {
-	for times, want := range []time.Duration{60, 120, 240, 480, 960, 1800, 1800} {
-		if got := doubled(time.Minute, 30*time.Minute, times); got != want*time.Second {
+	for times, want := range []float64{1, 2, 4, 8, 16, 30, 30} {
+		if got := doubled(time.Minute, 30*time.Minute, times); got.Minutes() != want {
 			t.Errorf("%d: %v", times, got)
 		}
 	}
