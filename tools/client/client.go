@@ -76,7 +76,7 @@ type call struct {
 	once bool
 }
 
-// do makes a call, again while the answer is 429 or 503 or none at all, and decodes a success into out (unless nil).
+// do makes a call, again while the answer is 429, 502, 503 or 504 or none at all, and decodes a success into out (unless nil).
 func (c *Caller) do(ctx context.Context, in call, out any) error {
 	var body []byte
 	if in.body != nil {
@@ -108,11 +108,15 @@ func retryAfter(err error, attempt int, once bool) (time.Duration, bool) {
 	wait := min(100*time.Millisecond<<min(attempt-1, 10), 3*time.Second)
 	wait = wait/2 + rand.N(wait/2) //nolint:gosec // no secret depends on it
 	p := AsProblem(err)
-	switch {
-	case p == nil:
+	if p == nil {
 		return wait, !once && !errors.Is(err, context.Canceled)
-	case p.Status == http.StatusTooManyRequests, p.Status == http.StatusServiceUnavailable && !once:
-		return max(wait, p.RetryAfter+rand.N(100*time.Millisecond)), true //nolint:gosec // no secret depends on it
+	}
+	wait = max(wait, p.RetryAfter+rand.N(100*time.Millisecond)) //nolint:gosec // no secret depends on it
+	switch p.Status {
+	case http.StatusTooManyRequests:
+		return wait, true
+	case http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout: // the last two are the edge's
+		return wait, !once
 	}
 	return 0, false
 }

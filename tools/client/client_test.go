@@ -43,11 +43,11 @@ var lines = []contract.Line{{SKUID: "1", Qty: 1}}
 
 func TestTheSamePathIsPostedAgain(t *testing.T) {
 	b, calls := serve(t, client.Options{}, answer(http.StatusServiceUnavailable, `{"code":"gate_unavailable"}`), breakOff,
-		answer(http.StatusAccepted, `{"order_sn":"7","status":"queued"}`))
+		answer(http.StatusBadGateway, "<html>"), answer(http.StatusAccepted, `{"order_sn":"7","status":"queued"}`))
 	r, err := b.Reserve(t.Context(), "1", "p", lines)
 	require.NoError(t, err)
 	require.Equal(t, "7", r.OrderSN)
-	require.EqualValues(t, 3, calls.Load())
+	require.EqualValues(t, 4, calls.Load())
 }
 
 func TestRetryAfterIsObeyed(t *testing.T) {
@@ -71,10 +71,12 @@ func TestARefusalIsNotRepeated(t *testing.T) {
 }
 
 func TestWhatMayHaveHappenedIsNotRepeated(t *testing.T) {
-	m, calls := serve(t, client.Options{}, breakOff)
-	_, err := m.NewActivity(t.Context(), client.Draft{})
-	require.Error(t, err)
-	require.EqualValues(t, 1, calls.Load())
+	for _, unknown := range []http.HandlerFunc{breakOff, answer(http.StatusGatewayTimeout, "<html>")} {
+		m, calls := serve(t, client.Options{}, unknown)
+		_, err := m.NewActivity(t.Context(), client.Draft{})
+		require.Error(t, err)
+		require.EqualValues(t, 1, calls.Load())
+	}
 }
 
 func TestRetriesEnd(t *testing.T) {
@@ -85,7 +87,7 @@ func TestRetriesEnd(t *testing.T) {
 }
 
 func TestAnAnswerThatIsNotOurs(t *testing.T) {
-	b, _ := serve(t, client.Options{}, answer(http.StatusBadGateway, "<html>"))
+	b, _ := serve(t, client.Options{Attempts: 1}, answer(http.StatusBadGateway, "<html>"))
 	_, err := b.Order(t.Context(), "1")
 	require.ErrorContains(t, err, "502")
 	require.Empty(t, client.CodeOf(err))
