@@ -90,25 +90,28 @@ func (g *Gate) sales(ctx context.Context, refs []Ref) ([]Sale, error) {
 		if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 			return nil, err
 		}
-		var bodies []string
-		for _, r := range replies {
-			switch {
-			case r.Err() == nil:
-				bodies = append(bodies, r.Val())
-			case !errors.Is(r.Err(), redis.Nil):
+		bodies := make([]string, len(refs)) // empty where there is none
+		for i, r := range replies {
+			if r.Err() != nil && !errors.Is(r.Err(), redis.Nil) {
 				return nil, r.Err()
 			}
+			bodies[i] = r.Val()
 		}
 		return bodies, nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	sales := make([]Sale, len(bodies))
+	sales := make([]Sale, 0, len(refs))
 	for i, body := range bodies {
-		if err := json.Unmarshal([]byte(body), &sales[i]); err != nil {
+		if body == "" {
+			continue
+		}
+		var sale Sale
+		if err := json.Unmarshal([]byte(body), &sale); err != nil {
 			return nil, fmt.Errorf("stockgate: sale of activity %s: %w", refs[i].ActivityID, err)
 		}
+		sales = append(sales, sale)
 	}
 	return sales, nil
 }
