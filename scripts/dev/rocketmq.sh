@@ -2,7 +2,7 @@
 # RocketMQ name server and broker, run straight from Maven's jars. Sourced by parts.
 
 # The --add-* flags open what the broker reaches into on JDK 17; SerialGC and small heaps keep it laptop-sized.
-# No TLS: for it, each start would search for the primes of a certificate of its own, which takes seconds to half a minute.
+# No TLS: for it, each start would search for the primes of a certificate of its own, which takes seconds by chance.
 rocketmq_flags=(
     --add-exports java.base/sun.nio.ch=ALL-UNNAMED --add-opens java.base/java.nio=ALL-UNNAMED
     --add-opens java.base/java.util=ALL-UNNAMED --add-opens java.base/java.lang=ALL-UNNAMED
