@@ -10,6 +10,8 @@ OAPI_CODEGEN  := .bin/oapi-codegen-v2.8.2
 
 FUZZTIME ?= 30s
 PKG      ?= work
+SEEDS    ?= 5000
+FIRST    ?= 1
 
 .PHONY: help
 help: ## This list
@@ -47,12 +49,15 @@ logs: ## The last lines of every log
 	@scripts/dev/parts logs
 
 ##@ Work on it
-.PHONY: build test bench fuzz lint fmt generate clean
+.PHONY: build test sim bench fuzz lint fmt generate clean
 build: .bin ## Every program into .bin
 	@for main in services/*/cmd/* tools/cmd/*; do go build -o .bin/ "./$$main" || exit 1; done
 
 test: deps ## All tests with the race detector on real parts of their own (PKG=./pkg/lock for one package)
 	@scripts/dev/with-parts scripts/dev/test $(PKG)
+
+sim: ## SEEDS (5000) whole sales under drawn faults, from seed FIRST (1) on; every fault point must be hit
+	@set -o pipefail; go test ./test/sim -count=1 -run '^TestSim$$' -timeout 60m -v -seeds $(SEEDS) -first $(FIRST) -complete | grep -v -e '^=== ' -e '--- PASS'
 
 bench: deps ## Benchmarks on real parts of their own (PKG=./pkg/stockgate/... for some)
 	@scripts/dev/with-parts go test -run '^$$' -bench . -benchmem -p 1 $(PKG)

@@ -1,0 +1,458 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"flashsale.internal/pkg/stockgate"
+)
+
+// findings are what is wrong when a sale has come to rest, and whom it concerns.
+type findings struct {
+	list      []string
+	concerned map[string]bool
+}
+
+func (f *findings) add(orderSN, format string, args ...any) {
+	f.list = append(f.list, fmt.Sprintf(format, args...))
+	if orderSN != "" {
+		f.concerned[orderSN] = true
+	}
+}
+
+type stockRow struct {
+	SKU                              int64
+	Total, Available, Reserved, Sold int64
+}
+
+type ledgerRow struct {
+	OrderSN, ActivityID      int64
+	UserID, LineItems, State string
+	Reason                   string
+	OrderCreatedAt           *time.Time
+}
+
+func (r ledgerRow) sn() string { return strconv.FormatInt(r.OrderSN, 10) }
+
+func (r ledgerRow) lines() (list []struct {
+	SKU string `json:"sku_id"`
+	Qty int64  `json:"qty"`
+},
+) {
+	_ = json.Unmarshal([]byte(r.LineItems), &list)
+	return list
+}
+
+type orderRow struct {
+	OrderSN     int64
+	UserID      string
+	State       string
+	Tombstone   bool
+	Amount      int64
+	CreatedAt   time.Time
+	ClosedAt    *time.Time
+	RefundedAt  *time.Time
+	CloseReason string
+	PaidBy      *int64
+}
+
+type paymentRow struct {
+	PaymentID, OrderSN, Amount, PaidAmount int64
+	State                                  string
+}
+
+type refundRow struct {
+	PaymentID, OrderSN, Amount int64
+	State                      string
+}
+
+type itemRow struct{ OrderSN, SKU, Qty, Price int64 }
+
+// books are the tables of both services at one time.
+type books struct {
+	stocks     []stockRow
+	ledger     []ledgerRow
+	allowances []struct {
+		UserID string
+		Held   int64
+	}
+	adjustments []struct {
+		SKU, Delta      int64
+		State, Decision string
+	}
+	letters []struct {
+		Origin, Topic, Why string
+		OrderSN            *int64
+	}
+	orders   []orderRow
+	items    []itemRow
+	payments []paymentRow
+	refunds  []refundRow
+	given    []struct{ RefundID, Amount int64 }
+	outbox   int64
+}
+
+func (w *world) read(activity string) (b books, err error) {
+	scan := func(service, query string, dst any, args ...any) {
+		if err == nil {
+			err = w.books[service].Raw(query, args...).Scan(dst).Error
+		}
+	}
+	scan("inventory", "SELECT sku_id AS sku, total, available, reserved, sold FROM stocks WHERE activity_id = ? ORDER BY sku_id", &b.stocks, activity)
+	scan("inventory", "SELECT order_sn, activity_id, user_id, line_items, state, reason, order_created_at FROM reservations ORDER BY order_sn", &b.ledger)
+	scan("inventory", "SELECT user_id, held FROM allowances WHERE activity_id = ?", &b.allowances, activity)
+	scan("inventory", "SELECT sku_id AS sku, delta, state, decision FROM adjustments", &b.adjustments)
+	scan("inventory", "SELECT origin, topic, why, order_sn FROM dead_letters", &b.letters)
+	for shard := range 16 {
+		var part []orderRow
+		scan("order", fmt.Sprintf("SELECT order_sn, user_id, state, tombstone, amount, created_at, closed_at, refunded_at, close_reason, paid_by FROM orders_%02d", shard), &part)
+		b.orders = append(b.orders, part...)
+	}
+	scan("order", "SELECT order_sn, sku_id AS sku, qty, price FROM order_items", &b.items)
+	scan("order", "SELECT payment_id, order_sn, amount, paid_amount, state FROM payments", &b.payments)
+	scan("order", "SELECT payment_id, order_sn, amount, state FROM refunds", &b.refunds)
+	scan("order", "SELECT refund_id, amount FROM sandbox_refunds", &b.given)
+	scan("order", "SELECT COUNT(*) FROM outbox", &b.outbox)
+	return b, err
+}
+
+// check tells all that is not as promised once nothing moves any more.
+func (w *world) check(activity string) *findings {
+	f := &findings{concerned: map[string]bool{}}
+	b, err := w.read(activity)
+	if err != nil {
+		f.add("", "read: %v", err)
+		return f
+	}
+	w.checkStock(f, activity, b)
+	ledger := w.checkLedger(f, b)
+	orders := w.checkOrders(f, b, ledger)
+	w.checkMoney(f, b, orders)
+	w.checkLimits(f, b)
+	w.checkGate(f, activity, b)
+	w.checkBuyers(f, activity, ledger, orders)
+	return f
+}
+
+func (w *world) checkStock(f *findings, activity string, b books) {
+	reserved, sold, adjusted := map[int64]int64{}, map[int64]int64{}, map[int64]int64{}
+	held := map[string]int64{}
+	for _, r := range b.ledger {
+		for _, l := range r.lines() {
+			sku, _ := strconv.ParseInt(l.SKU, 10, 64)
+			switch r.State {
+			case "reserved":
+				reserved[sku] += l.Qty
+				held[r.UserID] += l.Qty
+			case "sold":
+				sold[sku] += l.Qty
+				held[r.UserID] += l.Qty
+			}
+		}
+	}
+	for _, a := range b.adjustments {
+		if a.State == "intent" {
+			f.add("", "an adjustment of SKU %d by %d is not finished: %q", a.SKU, a.Delta, a.Decision)
+		}
+		if a.Decision == "taken" {
+			adjusted[a.SKU] += a.Delta
+		}
+	}
+	for i, s := range b.stocks {
+		if s.Available+s.Reserved+s.Sold != s.Total || s.Available < 0 {
+			f.add("", "stock of SKU %d does not add up: %+v", s.SKU, s)
+		}
+		if s.Reserved != reserved[s.SKU] || s.Sold != sold[s.SKU] {
+			f.add("", "SKU %d: stock %+v, ledger reserved %d sold %d", s.SKU, s, reserved[s.SKU], sold[s.SKU])
+		}
+		if want := w.sale.stock[i] + adjusted[s.SKU]; s.Total != want {
+			f.add("", "SKU %d: total %d, with all adjustments %d", s.SKU, s.Total, want)
+		}
+	}
+	for _, a := range b.allowances {
+		if a.Held != held[a.UserID] {
+			f.add("", "user %s: allowance %d, ledger %d", a.UserID, a.Held, held[a.UserID])
+		}
+		delete(held, a.UserID)
+	}
+	for user, n := range held {
+		f.add("", "user %s holds %d without an allowance", user, n)
+	}
+	for _, l := range b.letters {
+		sn := ""
+		if l.OrderSN != nil {
+			sn = strconv.FormatInt(*l.OrderSN, 10)
+		}
+		f.add(sn, "dead letter of %s in %s: %s (order_sn %s)", l.Origin, l.Topic, l.Why, sn)
+	}
+	if b.outbox > 0 {
+		f.add("", "%d rows in order's outbox", b.outbox)
+	}
+}
+
+func (w *world) checkLedger(f *findings, b books) map[string]ledgerRow {
+	ledger := map[string]ledgerRow{}
+	for _, r := range b.ledger {
+		ledger[r.sn()] = r
+		if r.State == "reserved" {
+			f.add(r.sn(), "order_sn %s is still reserved", r.sn())
+		}
+		w.mu.Lock()
+		p := w.purchases[r.sn()]
+		w.mu.Unlock()
+		if p == nil || p.user != r.UserID {
+			f.add(r.sn(), "order_sn %s of user %s is in the ledger, and nobody asked for it", r.sn(), r.UserID)
+		}
+	}
+	return ledger
+}
+
+func (w *world) checkOrders(f *findings, b books, ledger map[string]ledgerRow) map[string]orderRow {
+	orders := map[string]orderRow{}
+	for _, o := range b.orders {
+		sn := strconv.FormatInt(o.OrderSN, 10)
+		if _, twice := orders[sn]; twice {
+			f.add(sn, "order_sn %s is in two shards", sn)
+		}
+		orders[sn] = o
+		row, landed := ledger[sn]
+		switch {
+		case o.Tombstone:
+			if landed && row.State != "released" {
+				f.add(sn, "order_sn %s: tombstone, ledger %s", sn, row.State)
+			}
+		case !landed:
+			f.add(sn, "order %s has no reservation", sn)
+		case o.State == "pending":
+			f.add(sn, "order %s is still pending", sn)
+		case o.State == "paid" && row.State != "sold", o.State == "closed" && row.State != "released",
+			o.State == "refunded" && row.State == "sold":
+			f.add(sn, "order %s is %s, its reservation is %s", sn, o.State, row.State)
+		}
+	}
+	for sn, row := range ledger {
+		if o, ok := orders[sn]; row.State == "sold" && (!ok || o.State != "paid") {
+			f.add(sn, "order_sn %s is sold in the ledger, its order is %q", sn, o.State)
+		}
+	}
+	for _, it := range b.items {
+		sn := strconv.FormatInt(it.OrderSN, 10)
+		w.mu.Lock()
+		p := w.purchases[sn]
+		w.mu.Unlock()
+		if p == nil {
+			continue
+		}
+		found := false
+		for _, l := range p.lines {
+			found = found || l.SKUID == strconv.FormatInt(it.SKU, 10) && l.Qty == it.Qty
+		}
+		if !found || it.Price != w.sale.price {
+			f.add(sn, "order %s has the line %+v, asked for was %+v at %d", sn, it, p.lines, w.sale.price)
+		}
+	}
+	return orders
+}
+
+func (w *world) checkMoney(f *findings, b books, orders map[string]orderRow) {
+	took, gave := map[int64]int64{}, map[int64]int64{}
+	payments := map[string]paymentRow{}
+	for _, p := range b.payments {
+		payments[strconv.FormatInt(p.PaymentID, 10)] = p
+		if p.State == "succeeded" {
+			took[p.OrderSN] += p.PaidAmount
+		}
+	}
+	book := map[int64]int64{}
+	for _, g := range b.given {
+		book[g.RefundID] = g.Amount
+	}
+	for _, r := range b.refunds {
+		gave[r.OrderSN] += r.Amount
+		if r.State != "refunded" || book[r.PaymentID] != r.Amount {
+			f.add(strconv.FormatInt(r.OrderSN, 10), "refund %+v, the provider gave back %d", r, book[r.PaymentID])
+		}
+		delete(book, r.PaymentID)
+	}
+	for id, amount := range book {
+		f.add("", "the provider gave back %d for %d, of which no refund tells", amount, id)
+	}
+	for sn, o := range orders {
+		kept := took[o.OrderSN] - gave[o.OrderSN]
+		want := int64(0)
+		if o.State == "paid" {
+			want = o.Amount
+		}
+		if kept != want {
+			f.add(sn, "order %s is %s over %d, and %d were kept (%d taken, %d given back)", sn, o.State, o.Amount, kept, took[o.OrderSN], gave[o.OrderSN])
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id := range w.played {
+		if p := payments[id]; p.State != "succeeded" {
+			f.add(strconv.FormatInt(p.OrderSN, 10), "payment %s was taken and confirmed, it is %q", id, p.State)
+		}
+	}
+}
+
+// checkLimits goes through every order's life: no buyer ever had more pieces in open and paid orders than the limit.
+func (w *world) checkLimits(f *findings, b books) {
+	type change struct {
+		at  time.Time
+		sn  string
+		qty int64
+	}
+	pieces := map[int64]int64{}
+	for _, it := range b.items {
+		pieces[it.OrderSN] += it.Qty
+	}
+	changes := map[string][]change{}
+	for _, o := range b.orders {
+		if o.Tombstone {
+			continue
+		}
+		sn := strconv.FormatInt(o.OrderSN, 10)
+		changes[o.UserID] = append(changes[o.UserID], change{o.CreatedAt, sn, pieces[o.OrderSN]})
+		for _, end := range []*time.Time{o.ClosedAt, o.RefundedAt} {
+			if end != nil {
+				changes[o.UserID] = append(changes[o.UserID], change{*end, sn, -pieces[o.OrderSN]})
+			}
+		}
+	}
+	for user, list := range changes {
+		slices.SortStableFunc(list, func(a, b change) int {
+			if c := a.at.Compare(b.at); c != 0 {
+				return c
+			}
+			return int(a.qty - b.qty)
+		})
+		held := int64(0)
+		for _, c := range list {
+			if held += c.qty; held > w.sale.limit {
+				f.add(c.sn, "user %s had %d pieces in orders, the limit is %d", user, held, w.sale.limit)
+			}
+		}
+	}
+}
+
+func (w *world) checkGate(f *findings, activity string, b books) {
+	ctx := context.Background()
+	ref := stockgate.Ref{ActivityID: activity}
+	audit, err := w.gate.Audit(ctx, ref)
+	if err != nil {
+		f.add("", "audit: %v", err)
+		return
+	}
+	if audit.JournalLen != 0 || audit.UnlandedLen != 0 {
+		f.add("", "the gate has %d journal entries and %d purchases that did not land", audit.JournalLen, audit.UnlandedLen)
+		if list, err := w.gate.Unlanded(ctx, ref, time.Time{}, time.Now().Add(time.Hour), 10); err == nil {
+			for _, e := range list {
+				f.add(e.OrderSN, "order_sn %s did not land", e.OrderSN)
+			}
+		}
+	}
+	for _, s := range b.stocks {
+		c := audit.SKUs[strconv.FormatInt(s.SKU, 10)]
+		if c.Left+c.Held+c.Sold != c.Total {
+			f.add("", "gate of SKU %d does not add up: %+v", s.SKU, c)
+		}
+		if c.Left != s.Available || c.Held != s.Reserved || c.Sold != s.Sold || c.Total != s.Total {
+			f.add("", "SKU %d: gate %+v, database %+v", s.SKU, c, s)
+		}
+	}
+	held := map[string][]string{}
+	for _, r := range b.ledger {
+		if r.State == "reserved" || r.State == "sold" {
+			held[r.UserID] = append(held[r.UserID], r.sn())
+		}
+	}
+	users := map[string]bool{}
+	w.mu.Lock()
+	for _, p := range w.purchases {
+		users[p.user] = true
+	}
+	w.mu.Unlock()
+	for user := range users {
+		sns, err := w.gate.Buyer(ctx, ref, user)
+		if err != nil {
+			f.add("", "buyer: %v", err)
+			continue
+		}
+		entries, err := w.gate.Lookup(ctx, ref, sns)
+		if err != nil {
+			f.add("", "lookup: %v", err)
+			continue
+		}
+		var has []string
+		for _, sn := range sns {
+			if s := entries[sn].Status; s != stockgate.StatusClosed && s != stockgate.StatusFailed {
+				has = append(has, sn)
+			}
+		}
+		slices.Sort(has)
+		slices.Sort(held[user])
+		if !slices.Equal(has, held[user]) {
+			f.add("", "user %s holds %v in the gate, %v in the ledger", user, has, held[user])
+			for _, sn := range append(has, held[user]...) {
+				f.concerned[sn] = true
+			}
+		}
+	}
+}
+
+// checkBuyers asks for every purchase once more, as its buyer.
+func (w *world) checkBuyers(f *findings, activity string, ledger map[string]ledgerRow, orders map[string]orderRow) {
+	w.mu.Lock()
+	purchases := slices.Collect(maps.Values(w.purchases))
+	w.mu.Unlock()
+	for _, p := range purchases {
+		buyer, err := w.person(p.user, "checker")
+		if err != nil {
+			f.add(p.orderSN, "%v", err)
+			continue
+		}
+		a := buyer.insist(http.MethodGet, "http://seckill/v1/activities/"+activity+"/reservations/"+p.orderSN, "", nil, 5)
+		w.mu.Lock()
+		carried, accepted := w.carried[p.orderSN], !p.accepted.IsZero()
+		w.mu.Unlock()
+		if a.status == http.StatusNotFound {
+			lost := w.mayBeLost(p) && !carried
+			if accepted && !lost {
+				f.add(p.orderSN, "order_sn %s was accepted, and is not found", p.orderSN)
+			}
+			if _, ok := ledger[p.orderSN]; ok {
+				f.add(p.orderSN, "order_sn %s is in the ledger, and its buyer is told it is not found", p.orderSN)
+			}
+			continue
+		}
+		var got struct{ Status, Reason string }
+		if err := a.into(&got); a.status != http.StatusOK || err != nil {
+			f.add(p.orderSN, "result of %s: %d %s", p.orderSN, a.status, short(a.raw))
+			continue
+		}
+		if before := p.last(); before != "" && got.Status != before && (rank[got.Status] <= rank[before] || before == "created" && got.Status == "failed") {
+			f.add(p.orderSN, "order_sn %s: told %s, then %s", p.orderSN, before, got.Status)
+		}
+		o, made := orders[p.orderSN]
+		made = made && !o.Tombstone
+		right := false
+		switch got.Status {
+		case "paid":
+			right = made && o.State == "paid"
+		case "closed":
+			right = made && (o.State == "closed" || o.State == "refunded")
+		case "failed":
+			right = !made
+		}
+		if !right {
+			f.add(p.orderSN, "order_sn %s is told %s (%s), its order is %q, its reservation %q", p.orderSN, got.Status, got.Reason, o.State, ledger[p.orderSN].State)
+		}
+	}
+}

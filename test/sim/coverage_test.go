@@ -1,0 +1,53 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// coverage counts the faults of all seeds by point, and all points that were come by.
+var coverage = &counts{hit: map[string]map[kind]int{}, seen: map[string]int{}}
+
+type counts struct {
+	mu   sync.Mutex
+	hit  map[string]map[kind]int
+	seen map[string]int
+}
+
+func (c *counts) add(point string, k kind) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.hit[point] == nil {
+		c.hit[point] = map[kind]int{}
+	}
+	c.hit[point][k]++
+}
+
+func (c *counts) pass(point string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seen[point]++
+}
+
+// table lists the points with the number of calls and what happened at them, and missed those where nothing ever did.
+func (c *counts) table() (table string, missed []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var b strings.Builder
+	for _, point := range slices.Sorted(maps.Keys(c.seen)) {
+		sum := 0
+		var parts []string
+		for _, k := range slices.Sorted(maps.Keys(c.hit[point])) {
+			sum += c.hit[point][k]
+			parts = append(parts, fmt.Sprintf("%s %d", k, c.hit[point][k]))
+		}
+		if sum == 0 && !strings.HasPrefix(point, "checker") {
+			missed = append(missed, point)
+		}
+		fmt.Fprintf(&b, "%-58s %9d calls %7d faults  %s\n", point, c.seen[point], sum, strings.Join(parts, ", "))
+	}
+	return b.String(), missed
+}

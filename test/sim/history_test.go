@@ -1,0 +1,87 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// history is what happened in one sale, to be told when it ends badly. Nothing is formatted before.
+type history struct {
+	began time.Time
+	mu    sync.Mutex
+	lines []line
+}
+
+type line struct {
+	at      time.Time
+	who     string
+	what    string
+	payload []any
+}
+
+func (h *history) note(who, what string, payload ...any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lines = append(h.lines, line{time.Now(), who, what, payload})
+}
+
+func (l line) text() string {
+	var b strings.Builder
+	for _, p := range l.payload {
+		switch p := p.(type) {
+		case []byte:
+			fmt.Fprintf(&b, " %s", p)
+		default:
+			fmt.Fprintf(&b, " %v", p)
+		}
+	}
+	return b.String()
+}
+
+// about tells the lines that name one of the words, and those that concern everybody.
+func (h *history) about(words []string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var b strings.Builder
+	for _, l := range h.lines {
+		text := l.text()
+		named := strings.HasPrefix(l.what, "!") ||
+			slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) || strings.Contains(l.what, w) })
+		if !named {
+			continue
+		}
+		if len(text) > 600 {
+			text = text[:600] + " ..."
+		}
+		fmt.Fprintf(&b, "%9.3f %-12s %s%s\n", l.at.Sub(h.began).Seconds(), l.who, l.what, text)
+	}
+	return b.String()
+}
+
+// logs puts what a service logs into the history.
+type logs struct {
+	h     *history
+	who   string
+	attrs []slog.Attr
+}
+
+func (l *logs) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
+func (l *logs) WithGroup(string) slog.Handler                    { return l }
+func (l *logs) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &logs{l.h, l.who, append(slices.Clip(l.attrs), attrs...)}
+}
+
+func (l *logs) Handle(_ context.Context, r slog.Record) error {
+	payload := []any{r.Message}
+	for _, a := range l.attrs {
+		payload = append(payload, a.String())
+	}
+	r.Attrs(func(a slog.Attr) bool { payload = append(payload, a.String()); return true })
+	l.h.note(l.who, "logs", payload...)
+	return nil
+}

@@ -1,0 +1,451 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"flashsale.internal/pkg/auth"
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/settings"
+)
+
+// person is somebody with a token and a browser.
+type person struct {
+	w      *world
+	id     string
+	r      *rand.Rand
+	client *http.Client
+	token  string
+}
+
+func (w *world) person(id, who string, roles ...auth.Role) (*person, error) {
+	token, err := auth.Mint(settings.DevelopmentAuthSecret, auth.Identity{UserID: id, Roles: roles}, 24*time.Hour)
+	if err != nil {
+		return nil, err
+	}
+	return &person{
+		w: w, id: id, r: rng(w.seed, "person "+id), token: token,
+		client: &http.Client{Transport: &wire{w: w, who: who}, Timeout: 15 * time.Second},
+	}, nil
+}
+
+// answer of a call; status 0 means that none came.
+type answer struct {
+	status int
+	code   string
+	raw    []byte
+}
+
+func (a answer) clear() bool {
+	return a.status != 0 && a.status < 500 && a.status != http.StatusTooManyRequests
+}
+
+func (a answer) into(dst any) error { return json.Unmarshal(a.raw, dst) }
+
+func (b *person) call(method, url, key string, body any) answer {
+	var reader io.Reader
+	if body != nil {
+		raw, err := json.Marshal(body)
+		if err != nil {
+			panic(err)
+		}
+		reader = bytes.NewReader(raw)
+	}
+	req, err := http.NewRequestWithContext(context.Background(), method, url, reader)
+	if err != nil {
+		panic(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+b.token)
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if key != "" {
+		req.Header.Set("Idempotency-Key", key)
+	}
+	res, err := b.client.Do(req)
+	if err != nil {
+		return answer{}
+	}
+	defer func() { _ = res.Body.Close() }()
+	raw, err := io.ReadAll(res.Body)
+	if err != nil {
+		return answer{}
+	}
+	a := answer{status: res.StatusCode, raw: raw}
+	if res.StatusCode >= 400 {
+		var problem struct {
+			Code string `json:"code"`
+		}
+		_ = json.Unmarshal(raw, &problem)
+		a.code = problem.Code
+	}
+	if a.status == http.StatusInternalServerError && !b.w.plan.ended() {
+		// a transient trouble inside is 503
+		b.w.history.note(b.id, "is answered 500", url, string(raw))
+	}
+	return a
+}
+
+// insist calls until the answer is clear.
+func (b *person) insist(method, url, key string, body any, most int) answer {
+	var a answer
+	for range most {
+		if a = b.call(method, url, key, body); a.clear() {
+			return a
+		}
+		b.sleep(200*time.Millisecond, 2*time.Second)
+	}
+	return a
+}
+
+func (b *person) sleep(least, most time.Duration) {
+	time.Sleep(least + time.Duration(b.r.Int64N(int64(most-least)+1)))
+}
+
+// purchase is one order_sn as its buyer saw it.
+type purchase struct {
+	orderSN, user string
+	lines         []contract.Line
+	accepted      time.Time // of the first 202; zero: none was seen
+	statuses      []string  // each once, as they were told
+	at            time.Time
+}
+
+func (p *purchase) last() string {
+	if len(p.statuses) == 0 {
+		return ""
+	}
+	return p.statuses[len(p.statuses)-1]
+}
+
+var rank = map[string]int{"": 0, "queued": 1, "created": 2, "paid": 3, "closed": 3, "failed": 3}
+
+// told checks a status against what was told before.
+func (w *world) told(p *purchase, status string) {
+	w.mu.Lock()
+	before := p.last()
+	if before == status {
+		w.mu.Unlock()
+		return
+	}
+	p.statuses = append(p.statuses, status)
+	w.mu.Unlock()
+	w.history.note(p.user, "is told", p.orderSN, status)
+	if rank[status] == 0 || rank[status] <= rank[before] || before == "created" && status == "failed" {
+		w.concern(p.orderSN)
+		w.fail("order_sn %s: %q was told after %q", p.orderSN, status, before)
+	}
+}
+
+// merchant makes the sale and returns its ids.
+func (w *world) openSale() (activity string, skus []string, err error) {
+	m, err := w.person("merchant", "merchant", auth.Merchant)
+	if err != nil {
+		return "", nil, err
+	}
+	type sku struct {
+		Name      string `json:"name"`
+		ListPrice int64  `json:"list_price"`
+		Currency  string `json:"currency"`
+	}
+	var wanted []sku
+	for i := range w.sale.skus {
+		wanted = append(wanted, sku{fmt.Sprintf("sku %d", i), w.sale.price, "CNY"})
+	}
+	a := m.insist(http.MethodPost, "http://inventory/v1/merchant/products", "", map[string]any{"name": "thing", "skus": wanted}, 50)
+	var product struct {
+		SKUs []struct {
+			ID string `json:"sku_id"`
+		} `json:"skus"`
+	}
+	if err := a.into(&product); a.status != http.StatusCreated || err != nil {
+		return "", nil, fmt.Errorf("product: %d %s", a.status, a.raw)
+	}
+	type item struct {
+		SKU   string `json:"sku_id"`
+		Price int64  `json:"price"`
+		Stock int64  `json:"stock"`
+	}
+	var items []item
+	for i, s := range product.SKUs {
+		skus = append(skus, s.ID)
+		items = append(items, item{s.ID, w.sale.price, w.sale.stock[i]})
+	}
+	now := time.Now().UTC()
+	a = m.insist(http.MethodPost, "http://inventory/v1/merchant/activities", "", map[string]any{
+		"title": "sale", "starts_at": now.Add(time.Second), "ends_at": now.Add(w.sale.window + 2*time.Second),
+		"per_user_limit": w.sale.limit, "pay_within_s": int(w.sale.payWithin / time.Second), "items": items,
+	}, 50)
+	var made struct {
+		ID string `json:"activity_id"`
+	}
+	if err := a.into(&made); a.status != http.StatusCreated || err != nil {
+		return "", nil, fmt.Errorf("activity: %d %s", a.status, a.raw)
+	}
+	a = m.insist(http.MethodPost, "http://inventory/v1/merchant/activities/"+made.ID+"/publish", "", nil, 50)
+	if a.status != http.StatusOK {
+		return "", nil, fmt.Errorf("publish: %d %s", a.status, a.raw)
+	}
+	return made.ID, skus, nil
+}
+
+// meddle is what a merchant does while the sale runs.
+func (w *world) meddle(activity string, skus []string) {
+	m, err := w.person("merchant2", "merchant", auth.Merchant)
+	if err != nil {
+		w.fail("merchant: %v", err)
+		return
+	}
+	base := "http://inventory/v1/merchant/activities/" + activity
+	paused := false
+	for n := range m.r.IntN(7) {
+		m.sleep(0, w.sale.window/3)
+		if w.plan.ended() {
+			break
+		}
+		switch m.r.IntN(10) {
+		case 0, 1, 2, 3:
+			m.insist(http.MethodPost, base+"/stock-adjustments", "adjust-"+strconv.Itoa(n), map[string]any{
+				"sku_id": skus[m.r.IntN(len(skus))], "delta": 1 + m.r.IntN(4), "reason": "more",
+			}, 1+m.r.IntN(20))
+		case 4, 5, 6:
+			m.insist(http.MethodPost, base+"/stock-adjustments", "adjust-"+strconv.Itoa(n), map[string]any{
+				"sku_id": skus[m.r.IntN(len(skus))], "delta": -1 - m.r.IntN(4), "reason": "less",
+			}, 1+m.r.IntN(20))
+		case 7, 8:
+			verb := "/pause"
+			if paused {
+				verb = "/resume"
+			}
+			paused = !paused
+			m.insist(http.MethodPost, base+verb, "", nil, 1+m.r.IntN(20))
+		case 9:
+			m.insist(http.MethodPost, base+"/end", "", nil, 1+m.r.IntN(20))
+		}
+	}
+}
+
+// shop is one buyer's day.
+func (w *world) shop(n int, activity string, skus []string) {
+	b, err := w.person("u"+strconv.Itoa(n), "buyer")
+	if err != nil {
+		w.fail("buyer: %v", err)
+		return
+	}
+	time.Sleep(time.Second)
+	for range 1 + b.r.IntN(3) {
+		b.sleep(0, w.sale.window*2/3)
+		b.buy(activity, skus)
+	}
+}
+
+func (b *person) buy(activity string, skus []string) {
+	w := b.w
+	base := "http://seckill/v1/activities/" + activity
+	a := b.insist(http.MethodPost, base+"/paths", "", map[string]any{}, 12)
+	if a.status != http.StatusCreated {
+		return
+	}
+	var path struct {
+		Path    string `json:"path"`
+		OrderSN string `json:"order_sn"`
+	}
+	if err := a.into(&path); err != nil {
+		w.fail("path: %v", err)
+		return
+	}
+	lines := []contract.Line{{SKUID: skus[b.r.IntN(len(skus))], Qty: 1 + b.r.Int64N(w.sale.limit)}}
+	if len(skus) > 1 && b.r.IntN(4) == 0 {
+		lines = []contract.Line{{SKUID: skus[0], Qty: 1}, {SKUID: skus[1], Qty: 1}}
+	}
+	type wire struct {
+		SKU string `json:"sku_id"`
+		Qty int64  `json:"qty"`
+	}
+	var body []wire
+	for _, l := range lines {
+		body = append(body, wire{l.SKUID, l.Qty})
+	}
+	p := &purchase{orderSN: path.OrderSN, user: b.id, lines: lines, at: time.Now()}
+	w.mu.Lock()
+	w.purchases[p.orderSN] = p
+	w.mu.Unlock()
+	post := func() answer {
+		a := b.call(http.MethodPost, base+"/paths/"+path.Path+"/reservations", "", map[string]any{"lines": body})
+		if a.status == http.StatusAccepted {
+			var got struct {
+				OrderSN string `json:"order_sn"`
+				Status  string `json:"status"`
+			}
+			if err := a.into(&got); err != nil || got.OrderSN != p.orderSN {
+				w.concern(p.orderSN)
+				w.fail("order_sn %s: answered %s", p.orderSN, a.raw)
+			}
+			w.mu.Lock()
+			if p.accepted.IsZero() {
+				p.accepted = time.Now()
+			}
+			w.mu.Unlock()
+			w.told(p, got.Status)
+		}
+		return a
+	}
+	for range 1 + b.r.IntN(25) {
+		if a = post(); a.clear() {
+			break
+		}
+		b.sleep(200*time.Millisecond, 1500*time.Millisecond)
+	}
+	switch {
+	case a.status == http.StatusAccepted:
+	case a.clear() && a.status != http.StatusConflict:
+		w.concern(p.orderSN)
+		w.fail("order_sn %s: purchase answered %d %s", p.orderSN, a.status, a.raw)
+		return
+	default:
+		return // refused, or left without an answer
+	}
+	b.follow(base, p, func() { post() })
+}
+
+// reservation asks for the result.
+func (b *person) reservation(base string, p *purchase) (status string, found, known bool) {
+	a := b.call(http.MethodGet, base+"/reservations/"+p.orderSN, "", nil)
+	switch a.status {
+	case http.StatusOK:
+		var got struct {
+			Status string `json:"status"`
+		}
+		if err := a.into(&got); err != nil {
+			b.w.fail("result of %s: %s", p.orderSN, a.raw)
+		}
+		return got.Status, true, true
+	case http.StatusNotFound:
+		return "", false, true
+	}
+	return "", false, false
+}
+
+// follow polls the result, acts on it, and goes on for a while after the end.
+func (b *person) follow(base string, p *purchase, post func()) {
+	w := b.w
+	acted := false
+	behaviour := b.r.IntN(12)
+	for polls := 0; polls < 400; polls++ {
+		b.sleep(300*time.Millisecond, 1500*time.Millisecond)
+		status, found, known := b.reservation(base, p)
+		if known && !found && !w.mayBeLost(p) {
+			w.concern(p.orderSN)
+			w.fail("order_sn %s: told not found after 202", p.orderSN)
+			return
+		}
+		if !found {
+			if w.plan.ended() && known && w.mayBeLost(p) && polls > 60 {
+				return
+			}
+			continue
+		}
+		w.told(p, status)
+		if b.r.IntN(10) == 0 && rank[status] < 3 {
+			post() // a reload of the page
+		}
+		if status == "created" && !acted {
+			acted = true
+			b.act(p, behaviour)
+		}
+		if rank[status] == 3 {
+			if b.r.IntN(3) == 0 {
+				post()
+			}
+			if behaviour%3 == 0 {
+				b.act(p, behaviour) // too late
+			}
+			return
+		}
+	}
+}
+
+// act pays, or does not, in one of the ways that buyers and providers have.
+func (b *person) act(p *purchase, behaviour int) {
+	order := "http://order/v1/orders/" + p.orderSN
+	pay := func(key string) string {
+		a := b.insist(http.MethodPost, order+"/payments", p.orderSN+key, map[string]any{"provider": "sandbox"}, 10)
+		var got struct {
+			ID string `json:"payment_id"`
+		}
+		if a.status != http.StatusCreated || a.into(&got) != nil {
+			return ""
+		}
+		return got.ID
+	}
+	play := func(payment, outcome string, amount int64) {
+		if payment == "" {
+			return
+		}
+		body := map[string]any{"outcome": outcome}
+		if amount != 0 {
+			body["amount"] = amount
+		}
+		a := b.insist(http.MethodPost, "http://order/v1/payments/"+payment+"/sandbox", "", body, 10)
+		if a.status == http.StatusAccepted && outcome == "succeeded" {
+			b.w.mu.Lock()
+			b.w.played[payment] = amount
+			b.w.mu.Unlock()
+		}
+	}
+	switch behaviour {
+	case 0, 1, 2, 3: // at once
+		play(pay("a"), "succeeded", 0)
+	case 4: // at the last moment, or later
+		id := pay("a")
+		time.Sleep(b.w.sale.payWithin - time.Second + time.Duration(b.r.IntN(5000))*time.Millisecond)
+		play(id, "succeeded", 0)
+	case 5: // twice
+		one, two := pay("a"), pay("b")
+		play(one, "succeeded", 0)
+		play(two, "succeeded", 0)
+	case 6: // not the right amount, then the right one
+		play(pay("a"), "succeeded", b.w.sale.price/2)
+		if b.r.IntN(2) == 0 {
+			play(pay("b"), "succeeded", 0)
+		}
+	case 7: // it fails first
+		id := pay("a")
+		play(id, "failed", 0)
+		if b.r.IntN(2) == 0 {
+			play(id, "succeeded", 0)
+		}
+	case 8: // cancelled
+		b.insist(http.MethodPost, order+"/cancel", "", nil, 10)
+		if b.r.IntN(2) == 0 {
+			play(pay("a"), "succeeded", 0)
+		}
+	case 9: // begun, cancelled, paid all the same
+		id := pay("a")
+		b.insist(http.MethodPost, order+"/cancel", "", nil, 10)
+		play(id, "succeeded", 0)
+	case 10: // begun and left
+		pay("a")
+	}
+}
+
+// mayBeLost tells whether Redis may have lost the purchase: it was accepted before the gate was lost, and nobody had
+// carried it to the broker.
+func (w *world) mayBeLost(p *purchase) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(w.lossAt, func(at time.Time) bool { return !at.Before(p.at) })
+}
+
+func (p *plan) ended() bool { return !time.Now().Before(p.until) }
+
+func short(raw []byte) string { return strings.TrimSpace(string(raw)) }

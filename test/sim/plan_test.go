@@ -1,0 +1,127 @@
+package sim
+
+import (
+	"hash/fnv"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+)
+
+// kind is what happens at a fault point.
+type kind string
+
+const (
+	fine       kind = ""
+	failBefore kind = "fails"         // an error, and nothing took place
+	failAfter  kind = "answer lost"   // it took place, the caller sees an error
+	late       kind = "late"          // it takes place after a while, and the caller waits for it
+	twice      kind = "twice"         // it takes place twice
+	ghost      kind = "after timeout" // the caller sees an error, and it takes place some time later
+	dieBefore  kind = "dies before"   // the process ends here, and nothing took place
+	dieAfter   kind = "dies after"    // it took place, and the process ends here
+	vanishes   kind = "vanishes"      // it is confirmed, and never comes
+)
+
+var (
+	reading = []kind{failBefore, late, dieBefore, dieAfter}
+	writing = []kind{failBefore, failAfter, late, twice, ghost, dieBefore, dieAfter}
+)
+
+// plan tells which call of which fault point meets which fault. The n-th call of a point meets the same with the same
+// seed, whatever else happens.
+type plan struct {
+	seed   uint64
+	rate   float64 // of the ordinary points
+	until  time.Time
+	outage []outage
+	mu     sync.Mutex
+	calls  map[string]uint64
+	deaths int // how many are left
+}
+
+// outage is a time during which all calls of some points fail: a part is away for one of the services.
+type outage struct {
+	points   string // how their names begin
+	from, to time.Time
+}
+
+var parts = []string{
+	"inventory: bus deliver seckill-reservations", "inventory: bus deliver order-events", "inventory: bus deliver", "inventory: bus publish",
+	"inventory: db", "inventory: redis", "inventory: http", "order: bus deliver", "order: bus publish", "order: db", "seckill: bus publish",
+	"seckill: redis", "seckill: redis script ack", "inventory: redis script settle", "inventory: redis script release",
+}
+
+// idle points are called all the time by loops that find nothing to do: what happens there is spent for little.
+var idle = regexp.MustCompile(`lock or lease|redis (time|smembers|exists|set|sadd|pipeline)|script (read|audit|unlanded)|` +
+	`db select (outbox|refunds|orders|reservations|activities|skus|stocks|adjustments|dead_letters)|db begin`)
+
+func newPlan(seed uint64, length time.Duration) *plan {
+	r := rng(seed, "plan")
+	rates := []float64{0, 0.003, 0.01, 0.01, 0.03, 0.03, 0.08, 0.2}
+	now := time.Now()
+	p := &plan{seed: seed, rate: rates[r.IntN(len(rates))], deaths: r.IntN(7), calls: map[string]uint64{}, until: now.Add(length)}
+	for range max(0, r.IntN(5)-2) {
+		from := now.Add(time.Duration(r.Int64N(int64(length))))
+		p.outage = append(p.outage, outage{parts[r.IntN(len(parts))], from, from.Add(time.Duration(1+r.IntN(80)) * 100 * time.Millisecond)})
+	}
+	return p
+}
+
+// rng is a source of its own for each use, so that one more draw here changes nothing there.
+func rng(seed uint64, use string) *rand.Rand {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(use))
+	return rand.New(rand.NewPCG(seed, h.Sum64()))
+}
+
+// draw decides about this call of the point. Each seed has points of its own at which much happens.
+func (p *plan) draw(point string, kinds []kind) kind {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if !now.Before(p.until) {
+		return fine
+	}
+	for _, o := range p.outage {
+		if strings.HasPrefix(point, o.points) && now.After(o.from) && now.Before(o.to) {
+			coverage.add(point, failBefore)
+			return failBefore
+		}
+	}
+	n := p.calls[point]
+	p.calls[point]++
+	rate := p.rate
+	focus := rng(p.seed, "focus "+point).IntN(12) == 0
+	switch {
+	case focus && p.rate > 0:
+		rate = max(4*rate, 0.25)
+	case idle.MatchString(point):
+		rate /= 8
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(point))
+	r := rand.New(rand.NewPCG(p.seed, h.Sum64()+n*0x9e3779b97f4a7c15))
+	if r.Float64() >= rate {
+		return fine
+	}
+	k := kinds[r.IntN(len(kinds))]
+	if k == dieBefore || k == dieAfter {
+		if p.deaths == 0 || idle.MatchString(point) && r.IntN(4) > 0 {
+			return failBefore
+		}
+		p.deaths--
+	}
+	coverage.add(point, k)
+	return k
+}
+
+// pause is how long something is late.
+func (p *plan) pause(point string) time.Duration {
+	p.mu.Lock()
+	n := p.calls[point]
+	p.mu.Unlock()
+	r := rng(p.seed+n, "pause "+point)
+	return time.Duration(1+r.IntN(40)) * 100 * time.Millisecond
+}

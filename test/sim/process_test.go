@@ -1,0 +1,262 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"gorm.io/gorm"
+
+	"flashsale.internal/pkg/bus/inproc"
+	"flashsale.internal/pkg/lifecycle"
+	"flashsale.internal/pkg/settings"
+	"flashsale.internal/pkg/sqldb"
+	"flashsale.internal/pkg/telemetry"
+	"flashsale.internal/services/inventory"
+	"flashsale.internal/services/order"
+	"flashsale.internal/services/seckill"
+)
+
+var (
+	errFault    = errors.New("sim: fault")
+	errVanished = errors.New("sim: vanished")
+)
+
+// process is one life of one instance of a service.
+type process struct {
+	w        *world
+	service  string
+	slot     int
+	dead     atomic.Bool // nothing that it still does reaches anybody
+	public   http.Handler
+	internal http.Handler
+	cancel   context.CancelFunc
+}
+
+func (p *process) name() string { return fmt.Sprintf("%s/%d", p.service, p.slot) }
+
+// settingsOf are short, so that a sale and all that follows it take a minute.
+func (w *world) settingsOf() map[string]string {
+	return map[string]string{
+		"AUTH_DEV_TOKENS": "true", "PAYMENTS_SANDBOX": "true", "PAYMENTS_SANDBOX_CALLBACK_URL": "http://order/v1/payments/callbacks/sandbox",
+		"ORDER_INTERNAL_URL": "http://order", "MYSQL_DSN": "sqlite:", "HTTP_ADDR": ":1", "ADMIN_ADDR": ":2",
+		"JOURNAL_CLAIM_AFTER": "2s", "ORDER_SWEEP_EVERY": "2s", "ORDER_SWEEP_AFTER": "3s", "ORDER_PAYMENT_GRACE": "6s",
+		"INVENTORY_SWEEP_EVERY": "2s", "INVENTORY_REPUBLISH_AFTER": "3s", "INVENTORY_REPUBLISH_CAP": "12s",
+		"INVENTORY_REJOURNAL_AFTER": "3s", "INVENTORY_REJOURNAL_CAP": "12s", "INVENTORY_RESUME_AFTER": "20s",
+		"INVENTORY_ABANDON_AFTER": w.sale.abandonAfter.String(), "JOURNAL_MAX": fmt.Sprint(w.sale.journalMax),
+		"INVENTORY_KEEP_EVERY": "1s", "INVENTORY_READ_RATE": "0", "INVENTORY_WRITE_RATE": "0", "ORDER_READ_RATE": "0", "ORDER_WRITE_RATE": "0",
+	}
+}
+
+// start begins a life of the instance.
+func (w *world) start(service string, slot int) error {
+	p := &process{w: w, service: service, slot: slot}
+	tel := telemetry.Discard(nil)
+	tel.Log = slog.New(&logs{h: w.history, who: p.name()})
+	env := w.settingsOf()
+	member := w.broker.Join()
+	b := &busFaults{p: p, member: member}
+	rdb := w.dialRedis()
+	rdb.AddHook(redisFaults{p})
+	var db *gorm.DB
+	var comps []lifecycle.Component
+	var err error
+	if service != "seckill" {
+		if db, err = sqldb.Open(w.dsn(service), sqldb.Options{}); err != nil {
+			return err
+		}
+		if db, err = p.under(db); err != nil {
+			return err
+		}
+	}
+	transport := &wire{w: w, from: p, who: service}
+	switch service {
+	case "seckill":
+		cfg := seckill.DefaultConfig()
+		if err = settings.Load(&cfg, env); err == nil {
+			var s *seckill.Service
+			if s, err = seckill.New(cfg, seckill.Deps{Redis: rdb, Bus: b, Telemetry: tel}); err == nil {
+				p.public, comps = s.Handler(), s.Components()
+			}
+		}
+	case "order":
+		var cfg struct {
+			settings.App
+			order.Config
+		}
+		if err = settings.Load(&cfg, env); err == nil {
+			var s *order.Service
+			if s, err = order.New(cfg.Config, order.Deps{DB: db, Bus: b, Telemetry: tel, Transport: transport}); err == nil {
+				p.public, p.internal, comps = s.Handler(), s.InternalHandler(), s.Components()
+			}
+		}
+	case "inventory":
+		var cfg struct {
+			settings.App
+			inventory.Config
+		}
+		if err = settings.Load(&cfg, env); err == nil {
+			var s *inventory.Service
+			if s, err = inventory.New(cfg.Config, inventory.Deps{DB: db, Redis: rdb, Bus: b, Telemetry: tel, Transport: transport}); err == nil {
+				p.public, comps = s.Handler(), s.Components()
+			}
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", service, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p.cancel = cancel
+	w.mu.Lock()
+	if w.over {
+		w.mu.Unlock()
+		cancel()
+		return errors.Join(member.Close(context.Background()), rdb.Close(), closeDB(db))
+	}
+	w.lives[p.name()] = p
+	w.mu.Unlock()
+	w.history.note(p.name(), "! starts")
+	w.running.Go(func() { p.run(ctx, member, rdb, db, comps) })
+	return nil
+}
+
+func (p *process) run(ctx context.Context, member *inproc.Bus, rdb redis.UniversalClient, db *gorm.DB, comps []lifecycle.Component) {
+	parts := append([]lifecycle.Component{lifecycle.AtEnd("bus", member.Close)}, comps...)
+	if err := lifecycle.Run(ctx, slog.New(&logs{h: p.w.history, who: p.name()}), 10*time.Second, parts...); err != nil && !p.dead.Load() {
+		p.w.fail("%s ended: %v", p.name(), err)
+	}
+	p.dead.Store(true)
+	_ = rdb.Close()
+	_ = closeDB(db)
+}
+
+func closeDB(db *gorm.DB) error {
+	if db == nil {
+		return nil
+	}
+	return sqldb.Close(db)
+}
+
+func (w *world) dsn(service string) string {
+	return "sqlite:" + filepath.Join(w.dir, service+".db")
+}
+
+// die ends a life at once: from here on nothing that its goroutines do reaches anybody. Another life begins after a while.
+func (p *process) die(why string) {
+	if !p.dead.CompareAndSwap(false, true) {
+		return
+	}
+	w := p.w
+	w.history.note(p.name(), "! dies", why)
+	w.mu.Lock()
+	delete(w.lives, p.name())
+	down := time.Duration(1+w.downs.IntN(40)) * 100 * time.Millisecond
+	w.mu.Unlock()
+	p.cancel()
+	w.running.Go(func() {
+		time.Sleep(down)
+		if err := w.start(p.service, p.slot); err != nil {
+			w.fail("start again: %v", err)
+		}
+	})
+}
+
+// alive picks a living process of a service, nil when there is none.
+func (w *world) alive(service string) *process {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.turn++
+	for i := range w.sale.instances {
+		if p := w.lives[fmt.Sprintf("%s/%d", service, (w.turn+i)%w.sale.instances)]; p != nil {
+			return p
+		}
+	}
+	return nil
+}
+
+func (p *process) at(ctx context.Context, part, name string, kinds []kind, payload []any, do func() error, again func()) error {
+	return p.w.pass(ctx, p, p.service, part, name, kinds, payload, do, again)
+}
+
+// pass is every fault point. do is what is to take place; again, where it is not nil, is the same with nobody waiting.
+func (w *world) pass(ctx context.Context, p *process, who, part, name string, kinds []kind, payload []any, do func() error, again func()) error {
+	lifeless := func() bool { return p != nil && p.dead.Load() }
+	if lifeless() {
+		return errFault
+	}
+	point := who + ": " + part + " " + name
+	coverage.pass(point)
+	actor := who
+	if p != nil {
+		actor = p.name()
+	}
+	k := w.plan.draw(point, kinds)
+	w.history.note(actor, part+" "+name, append([]any{k}, payload...)...)
+	run := func() error {
+		err := do()
+		if lifeless() {
+			return errFault
+		}
+		if err != nil {
+			w.history.note(actor, part+" "+name+" FAILED", append([]any{err}, payload...)...)
+		}
+		return err
+	}
+	switch k {
+	case failBefore:
+		return errFault
+	case failAfter:
+		if err := run(); err != nil {
+			return err
+		}
+		return errFault
+	case late:
+		select {
+		case <-time.After(w.plan.pause(point)):
+			return run()
+		case <-ctx.Done():
+			if again != nil {
+				w.running.Go(again)
+			}
+			return ctx.Err()
+		}
+	case twice:
+		if again != nil {
+			again()
+			return run()
+		}
+		if err := run(); err != nil {
+			return err
+		}
+		return run()
+	case ghost:
+		pause := w.plan.pause(point)
+		w.running.Go(func() {
+			time.Sleep(pause)
+			w.history.note("late", part+" "+name, payload...)
+			again()
+		})
+		return errFault
+	case dieBefore:
+		if p == nil {
+			return errFault
+		}
+		p.die(point)
+		return errFault
+	case dieAfter:
+		_ = do()
+		if p != nil {
+			p.die("after " + point)
+		}
+		return errFault
+	case vanishes:
+		return errVanished
+	}
+	return run()
+}

@@ -1,0 +1,224 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"gorm.io/gorm"
+
+	"flashsale.internal/pkg/bus/inproc"
+	"flashsale.internal/pkg/sqldb"
+	"flashsale.internal/pkg/stockgate"
+	"flashsale.internal/services/inventory"
+	"flashsale.internal/services/order"
+)
+
+// world is one sale with everything in it.
+type world struct {
+	seed      uint64
+	sale      sale
+	plan      *plan
+	history   *history
+	dir       string
+	scripts   map[string]string
+	mini      *miniredis.Miniredis
+	rdb       redis.UniversalClient // without faults
+	gate      *stockgate.Gate       // on rdb
+	broker    *inproc.Bus
+	books     map[string]*gorm.DB      // without faults
+	writers   map[string]chan struct{} // one for each database
+	redisLife atomic.Int64
+	running   sync.WaitGroup
+
+	mu        sync.Mutex
+	over      bool
+	turn      int
+	downs     *rand.Rand
+	lives     map[string]*process
+	failures  []string
+	concerned map[string]bool
+	carried   map[string]bool // order_sns in messages that the broker has
+	lossAt    []time.Time     // when the gate was lost
+	purchases map[string]*purchase
+	played    map[string]int64 // payment_id -> amount that the provider was heard to have taken
+}
+
+// sale is what is sold and how, drawn from the seed.
+type sale struct {
+	skus         int
+	stock        []int64
+	limit        int64
+	price        int64
+	buyers       int
+	window       time.Duration
+	payWithin    time.Duration
+	instances    int
+	abandonAfter time.Duration
+	journalMax   int
+	losses       []time.Duration // of the gate, after the start of the sale
+}
+
+func drawSale(seed uint64) sale {
+	r := rng(seed, "sale")
+	s := sale{
+		skus: 1 + r.IntN(2), limit: int64(1 + r.IntN(3)), price: int64(100 + r.IntN(900)), buyers: 4 + r.IntN(9),
+		window: time.Duration(5+r.IntN(16)) * time.Second, payWithin: time.Duration(3+r.IntN(10)) * time.Second,
+		instances: 1, abandonAfter: 24 * time.Hour, journalMax: 1000,
+	}
+	for range s.skus {
+		s.stock = append(s.stock, int64(1+r.IntN(8)))
+	}
+	if r.IntN(4) == 0 {
+		s.instances = 2
+	}
+	if r.IntN(6) == 0 {
+		s.abandonAfter = 9 * time.Second
+	}
+	if r.IntN(10) == 0 {
+		s.journalMax = 2
+	}
+	if r.IntN(3) == 0 {
+		for range 1 + r.IntN(2) {
+			s.losses = append(s.losses, time.Duration(r.Int64N(int64(s.window+s.payWithin))))
+		}
+	}
+	return s
+}
+
+var services = []string{"order", "inventory", "seckill"}
+
+// templates makes the migrated databases that every sale begins with, once.
+func templates(ctx context.Context, dir string) error {
+	for _, service := range []string{"order", "inventory"} {
+		db, err := sqldb.Open("sqlite:"+filepath.Join(dir, service+".db"), sqldb.Options{})
+		if err != nil {
+			return err
+		}
+		migrations := order.Migrations
+		if service == "inventory" {
+			migrations = inventory.Migrations
+		}
+		if err := sqldb.Migrate(ctx, db, migrations, slog.New(slog.DiscardHandler)); err != nil {
+			return err
+		}
+		if err := sqldb.Close(db); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newWorld prepares a sale; it is called inside the bubble, with the databases in dir.
+func newWorld(seed uint64, dir string, scripts map[string]string) (*world, error) {
+	w := &world{
+		seed: seed, sale: drawSale(seed), dir: dir, scripts: scripts, downs: rng(seed, "downs"),
+		history: &history{began: time.Now()},
+		lives:   map[string]*process{}, concerned: map[string]bool{}, carried: map[string]bool{}, purchases: map[string]*purchase{},
+		played: map[string]int64{}, books: map[string]*gorm.DB{}, writers: map[string]chan struct{}{}, mini: miniredis.NewMiniRedis(),
+	}
+	w.redisLife.Store(1)
+	w.plan = newPlan(seed, w.sale.window+w.sale.payWithin+14*time.Second)
+	w.mini.ClockTTL(true)
+	w.rdb = w.dialRedis()
+	w.gate = stockgate.New(w.rdb, stockgate.Options{})
+	w.broker = inproc.New(inproc.Options{RetryMin: 200 * time.Millisecond, RetryMax: 5 * time.Second}, slog.New(&logs{h: w.history, who: "broker"}))
+	for _, service := range []string{"order", "inventory"} {
+		db, err := sqldb.Open(w.dsn(service), sqldb.Options{MaxOpen: 2})
+		if err != nil {
+			return nil, err
+		}
+		w.books[service], w.writers[service] = db, make(chan struct{}, 1)
+	}
+	return w, nil
+}
+
+func (w *world) fail(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failures = append(w.failures, fmt.Sprintf(format, args...))
+}
+
+func (w *world) concern(orderSN string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.concerned[orderSN] = true
+}
+
+// noteCarried keeps which reservations the broker was given: from then on no loss of Redis may lose them.
+func (w *world) noteCarried(_ []string, body []byte) {
+	var batch struct {
+		Items []struct {
+			OrderSN string `json:"order_sn"`
+		} `json:"items"`
+	}
+	if json.Unmarshal(body, &batch) != nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, it := range batch.Items {
+		w.carried[it.OrderSN] = true
+	}
+}
+
+// loseGate empties Redis, or deletes all that belongs to the gate.
+func (w *world) loseGate(whole bool) {
+	w.mu.Lock()
+	w.lossAt = append(w.lossAt, time.Now())
+	w.mu.Unlock()
+	w.history.note("redis", "! gate is lost", whole)
+	if whole {
+		w.redisLife.Add(1)
+		w.mini.FlushAll()
+		coverage.pass("redis: emptied")
+		coverage.add("redis: emptied", dieAfter)
+		return
+	}
+	for _, key := range w.mini.Keys() {
+		if strings.HasPrefix(key, "fs:{") {
+			w.mini.Del(key)
+		}
+	}
+	coverage.pass("redis: gate deleted")
+	coverage.add("redis: gate deleted", dieAfter)
+}
+
+// end stops everything, in order, so that nothing of the bubble is left.
+func (w *world) end() {
+	w.mu.Lock()
+	w.over = true
+	lives := w.lives
+	w.lives = map[string]*process{}
+	w.mu.Unlock()
+	for _, p := range lives {
+		p.cancel()
+	}
+	w.running.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	_ = w.broker.Close(ctx)
+	_ = w.rdb.Close()
+	w.mini.Close()
+	for _, db := range w.books {
+		_ = sqldb.Close(db)
+	}
+}
+
+func copyFile(from, to string) error {
+	b, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, b, 0o600)
+}
