@@ -111,12 +111,13 @@ func Run(ctx context.Context, cfg Config, environ map[string]string, out, logs i
 
 	// They end in the reverse order: callers first, then the services, then what all of them need.
 	parts := []lifecycle.Component{redisComponent(redis)}
-	for _, name := range []string{"seckill", "order", "inventory"} {
-		parts = append(parts, tels[name].Component(), lifecycle.AtEnd(name+" message bus", buses[name].Close))
-	}
+	// Before the buses, whose last handlers still ask order.
 	parts = append(parts, lifecycle.Component{Name: "internal listener", Run: func(ctx context.Context) error {
 		return httpserver.Serve(ctx, "internal", internal, orders.InternalHandler(), tels["order"].Log)
 	}})
+	for _, name := range []string{"seckill", "order", "inventory"} {
+		parts = append(parts, tels[name].Component(), lifecycle.AtEnd(name+" message bus", buses[name].Close))
+	}
 	parts = append(parts, orders.Components()...)
 	parts = append(parts, stock.Components()...)
 	parts = append(parts, sales.Components()...)

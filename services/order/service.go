@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
 	"gorm.io/gorm"
 
 	"flashsale.internal/pkg/auth"
@@ -42,6 +43,7 @@ type Service struct {
 	deps     Deps
 	core     *core.Service
 	relay    *outbox.Relay
+	waiting  metric.Int64Gauge
 	verifier *auth.Verifier
 	public   http.Handler
 	internal http.Handler
@@ -68,7 +70,12 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	s := &Service{cfg: cfg, deps: deps, verifier: verifier}
+	waiting, err := tel.Meter.Int64Gauge("flashsale.order.outbox.waiting", metric.WithUnit("{item}"),
+		metric.WithDescription("What was committed and waits for the broker."))
+	if err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	s := &Service{cfg: cfg, deps: deps, verifier: verifier, waiting: waiting}
 	s.relay = outbox.NewRelay(deps.DB, deps.Bus, tel.Log)
 
 	var providers []core.Provider
@@ -111,6 +118,13 @@ func (s *Service) Components() []lifecycle.Component {
 	return []lifecycle.Component{
 		s.verifier.Component(log),
 		{Name: "order outbox", Run: s.relay.Run},
+		lifecycle.Every("order outbox count", 5*time.Second, log, func(ctx context.Context) error {
+			n, _, err := outbox.Backlog(ctx, s.deps.DB)
+			if err == nil {
+				s.waiting.Record(ctx, n)
+			}
+			return err
+		}),
 		lifecycle.Every("order closings sweep", s.cfg.SweepEvery, log, func(ctx context.Context) error {
 			_, err := s.core.ResendClosings(ctx)
 			return err

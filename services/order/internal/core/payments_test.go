@@ -344,3 +344,25 @@ func TestARefundThatCannotBeDoneIsLeftToAPerson(t *testing.T) {
 		})
 	}
 }
+
+func TestARefundWaitsForItsProviderToBeSetUp(t *testing.T) {
+	w := newWorld(t, dbtest.SQLite(t, order.Migrations))
+	d := w.created(t, "u1")
+	p := w.started(t, d, "k")
+	_, err := w.Cancel(t.Context(), "u1", d.OrderSN)
+	require.NoError(t, err)
+	w.succeed(t, p.PaymentID)
+
+	without := w.service(t)
+	for range 20 { // more than the attempts after which a refund is given up
+		_, err := without.RefundDue(t.Context())
+		require.NoError(t, err)
+		w.clock.advance(20 * time.Minute)
+	}
+	require.Equal(t, core.RefundPending, w.get(t, d).Refunds[0].State)
+	require.Equal(t, 1, w.alarms.count("refund_failing"), "a person is told")
+
+	_, err = w.RefundDue(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, core.RefundDone, w.get(t, d).Refunds[0].State)
+}

@@ -106,7 +106,7 @@ func (s *Service) attemptRefund(ctx context.Context, r Refund) error {
 		return s.finishRefund(ctx, r, RefundDone, "")
 	case ctx.Err() != nil: // stopped, not refused
 		return ctx.Err()
-	case errors.Is(said, ErrRefundDeclined) || attempts >= s.opts.RefundAttempts:
+	case errors.Is(said, ErrRefundDeclined), attempts >= s.opts.RefundAttempts && !errors.Is(said, errNoProvider):
 		return s.finishRefund(ctx, r, RefundFailed, said.Error())
 	}
 	if attempts == alarmAttempts {
@@ -116,10 +116,13 @@ func (s *Service) attemptRefund(ctx context.Context, r Refund) error {
 	return s.store.NoteRefundError(ctx, r.PaymentID, said.Error())
 }
 
+// errNoProvider is a fault of the set-up, not the provider's word: the refund waits for as long as it lasts.
+var errNoProvider = errors.New("the provider is not set up")
+
 func (s *Service) callRefund(ctx context.Context, r Refund) error {
 	prov, ok := s.providers[r.Provider]
 	if !ok {
-		return fmt.Errorf("provider %q is not set up", r.Provider)
+		return fmt.Errorf("%w: %q", errNoProvider, r.Provider)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opts.RefundTimeout)
 	defer cancel()

@@ -45,11 +45,16 @@ func newWorld(t testing.TB, db *gorm.DB) *world {
 		db: db, clock: &clock{now: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)}, bus: &recordingBus{},
 		alarms: &alarms{}, provider: &provider{given: map[string]int64{}},
 	}
+	w.Service = w.service(t, w.provider)
+	return w
+}
+
+// service is the core on the same store, clock and bus, set up with these providers.
+func (w *world) service(t testing.TB, providers ...core.Provider) *core.Service {
 	tel := telemetry.Discard(t)
-	w.Service = core.New(store.New(db, tel, nil), publisher.New(w.bus, tel), shards.Genes{}, w.alarms, []core.Provider{w.provider}, core.Options{
+	return core.New(store.New(w.db, tel, nil), publisher.New(w.bus, tel), shards.Genes{}, w.alarms, providers, core.Options{
 		Now: w.clock.Now, RefundFirstRetry: time.Second, RefundTimeout: time.Second, RefundAttempts: 8,
 	})
-	return w
 }
 
 // orderSN is a new order_sn of a user.
