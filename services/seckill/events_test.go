@@ -125,7 +125,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	first := r.open(alice)
 	require.Equal(t, "queued", first.status())
 	require.Equal(t, "queued", r.open(alice).status())
-	r.call("GET", alice, "", nil).is(t, http.StatusTooManyRequests, contract.CodeRateLimited)
+	r.call("GET", alice, "", nil).is(t, http.StatusServiceUnavailable, contract.CodeOverloaded)
 	require.Equal(t, "queued", r.open(bob).status())
 	r.call("GET", bob, "", nil).is(t, http.StatusServiceUnavailable, contract.CodeOverloaded)
 	require.NoError(t, first.res.Body.Close())

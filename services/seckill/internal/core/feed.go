@@ -13,7 +13,6 @@ const (
 	feedEvery      = 200 * time.Millisecond
 	feedGroup      = 256 // order_sns per look-up
 	streamsPerUser = 2
-	streamsPolicy  = "streams" // its name in a refusal
 )
 
 // Feed follows the purchases that buyers have a stream open for. One loop looks all of them up together.
@@ -56,8 +55,7 @@ func (f *Feed) open(activityID, orderSN, userID string) (*Stream, error) {
 	case f.over:
 		return nil, contract.Refuse(contract.CodeUnavailable, "this server is stopping").After(time.Second)
 	case f.byUser[userID] >= streamsPerUser:
-		return nil, contract.Refuse(contract.CodeRateLimited, "a buyer may have two streams open").
-			With("violated_policies", []string{streamsPolicy}).After(5 * time.Second)
+		return nil, contract.Refuse(contract.CodeOverloaded, "a buyer may have two streams open; ask for the reservation instead").After(5 * time.Second)
 	case f.opened >= f.max:
 		return nil, contract.Refuse(contract.CodeOverloaded, "too many streams are open; ask for the reservation instead").After(5 * time.Second)
 	}
