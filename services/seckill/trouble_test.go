@@ -102,6 +102,24 @@ func TestDevelopersTokens(t *testing.T) {
 	off.call("POST", "/v1/dev/tokens", "", `{"user_id":"42"}`).is(t, http.StatusNotFound, contract.CodeNotFound)
 }
 
+// A part of Redis was lost, as one node of a Cluster may be: what the list of gates still names exists.
+func TestASaleThatRedisLostIsNotUnknown(t *testing.T) {
+	r := newRig(t, setup{})
+	activity := r.sale(10)
+	p := r.path("alice", activity)
+	for _, key := range r.mini.Keys() {
+		if strings.HasPrefix(key, "fs:{"+activity+":") {
+			r.mini.Del(key)
+		}
+	}
+	r.buy(p, oneOf("1")).is(t, http.StatusServiceUnavailable, contract.CodeGateUnavailable)
+	require.Eventually(t, func() bool { // once the sale in memory is too old
+		return r.call("POST", "/v1/activities/"+activity+"/paths", p.token, nil).StatusCode == http.StatusServiceUnavailable
+	}, 5*time.Second, 20*time.Millisecond)
+	r.call("GET", "/v1/activities/"+activity+"/reservations/"+p.orderSN, p.token, nil).is(t, http.StatusServiceUnavailable, contract.CodeGateUnavailable)
+	r.call("POST", "/v1/activities/12345/paths", p.token, nil).is(t, http.StatusNotFound, contract.CodeNotFound)
+}
+
 func TestPathsArePaced(t *testing.T) {
 	r := newRig(t, setup{cfg: func(c *seckill.Config) { c.PathRate, c.PathWait = 0.1, 0 }})
 	activity := r.sale(10)

@@ -2,6 +2,8 @@ package gate
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	"flashsale.internal/pkg/stockgate"
@@ -13,9 +15,19 @@ type Catalogue struct{ Redis *stockgate.Gate }
 
 var _ core.Catalogue = Catalogue{}
 
-// Sale implements core.Catalogue.
+// Sale implements core.Catalogue. A sale that is absent while its gate is listed exists: a part of Redis was lost, such as
+// a node of a Cluster, and inventory fills it again.
 func (c Catalogue) Sale(ctx context.Context, activityID string) (core.Sale, error) {
 	s, err := c.Redis.Sale(ctx, activityID)
+	if errors.Is(err, stockgate.ErrNoSale) {
+		refs, listing := c.Redis.Refs(ctx)
+		switch {
+		case listing != nil:
+			err = listing
+		case slices.Contains(refs, refOf(activityID)):
+			err = stockgate.ErrNoGate
+		}
+	}
 	if err != nil {
 		return core.Sale{}, mapped(err)
 	}
