@@ -57,7 +57,7 @@ test: deps ## All tests with the race detector on real parts of their own (PKG=.
 	@scripts/dev/with-parts scripts/dev/test $(PKG)
 
 sim: ## SEEDS (5000) whole sales under drawn faults, from seed FIRST (1) on; every fault point must be hit
-	@set -o pipefail; go test ./test/sim -count=1 -run '^TestSim$$' -timeout 60m -v -seeds $(SEEDS) -first $(FIRST) -complete | grep -v -e '^=== ' -e '--- PASS'
+	@set -o pipefail; GOGC=400 go test ./test/sim -count=1 -run '^TestSim$$' -timeout 60m -v -seeds $(SEEDS) -first $(FIRST) -complete | grep -v -e '^=== ' -e '--- PASS'
 
 bench: deps ## Benchmarks on real parts of their own (PKG=./pkg/stockgate/... for some)
 	@scripts/dev/with-parts go test -run '^$$' -bench . -benchmem -p 1 $(PKG)

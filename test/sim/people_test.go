@@ -137,6 +137,11 @@ func (w *world) told(p *purchase, status string) {
 		w.mu.Unlock()
 		return
 	}
+	if rank[status] < rank[before] && slices.ContainsFunc(w.losses, func(l loss) bool { return !l.whole && time.Since(l.to) < 30*time.Second }) {
+		w.mu.Unlock()
+		w.history.note(p.user, "is told again", p.orderSN, status)
+		return
+	}
 	p.statuses = append(p.statuses, status)
 	w.mu.Unlock()
 	w.history.note(p.user, "is told", p.orderSN, status)
@@ -277,8 +282,13 @@ func (b *person) buy(activity string, skus []string) {
 	}
 	p := &purchase{orderSN: path.OrderSN, user: b.id, lines: lines, at: time.Now()}
 	w.mu.Lock()
+	other := w.purchases[p.orderSN]
 	w.purchases[p.orderSN] = p
 	w.mu.Unlock()
+	if other != nil {
+		w.concern(p.orderSN)
+		w.fail("order_sn %s was issued to %s and to %s", p.orderSN, other.user, p.user)
+	}
 	post := func() answer {
 		a := b.call(http.MethodPost, base+"/paths/"+path.Path+"/reservations", "", map[string]any{"lines": body})
 		if a.status == http.StatusAccepted {
@@ -438,12 +448,14 @@ func (b *person) act(p *purchase, behaviour int) {
 	}
 }
 
-// mayBeLost tells whether Redis may have lost the purchase: it was accepted before the gate was lost, and nobody had
-// carried it to the broker.
+// mayBeLost tells whether Redis may have lost the purchase: what it heard of at that time was lost. Whether somebody had
+// carried it to the broker before is for the end to say.
 func (w *world) mayBeLost(p *purchase) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.ContainsFunc(w.lossAt, func(at time.Time) bool { return !at.Before(p.at) })
+	return slices.ContainsFunc(w.losses, func(l loss) bool {
+		return !l.to.Before(p.at) && (p.accepted.IsZero() || !p.accepted.Before(l.from))
+	})
 }
 
 func (p *plan) ended() bool { return !time.Now().Before(p.until) }

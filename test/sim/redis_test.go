@@ -10,9 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"flashsale.internal/pkg/stockgate"
 )
@@ -46,7 +49,7 @@ func scriptNames() (map[string]string, error) {
 // dial connects to the embedded Redis without a socket, as a bubble of synctest needs it.
 func (w *world) dialRedis() redis.UniversalClient {
 	return stockgate.Connect([]string{"sim:6379"}, 0, func(o *redis.UniversalOptions) {
-		o.Dialer = func(context.Context, string, string) (net.Conn, error) { return w.mini.Dial() }
+		o.Dialer = func(context.Context, string, string) (net.Conn, error) { return w.mini.Load().Dial() }
 		o.PoolSize = 256 // a full pool waits on timers that it shares with other bubbles
 	})
 }
@@ -82,7 +85,8 @@ func (f redisFaults) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if cmd.Name() == "info" { // the embedded Redis has no identity of its own
 			if c, ok := cmd.(*redis.StringCmd); ok {
-				c.SetVal(fmt.Sprintf("run_id:%d\r\n", f.p.w.redisLife.Load()))
+				life := f.p.w.redisLife.Load()
+				c.SetVal(fmt.Sprintf("run_id:%d\r\nmaster_replid:%d\r\n", life, life))
 				return nil
 			}
 		}
@@ -101,9 +105,11 @@ func (f redisFaults) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		again := func() { // the command arrives without anybody who waits for it
 			out, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 			defer cancel()
-			f.p.w.rdb.Do(out, cmd.Args()...)
+			_ = f.p.w.replicated(writes, cmd.Args(), func() error { return f.p.w.rdb.Do(out, cmd.Args()...).Err() })
 		}
-		err := f.p.at(ctx, "redis", name, kinds, args, func() error { return next(ctx, cmd) }, again)
+		err := f.p.at(ctx, "redis", name, kinds, args, func() error {
+			return f.p.w.replicated(writes, cmd.Args(), func() error { return next(ctx, cmd) })
+		}, again)
 		if errors.Is(err, errFault) {
 			return errLost
 		}
@@ -125,4 +131,68 @@ func (f redisFaults) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.P
 		}
 		return err
 	}
+}
+
+func newRedis() *miniredis.Miniredis {
+	m := miniredis.NewMiniRedis()
+	m.ClockTTL(true)
+	return m
+}
+
+// replica does what the master did, at the same time, until it is cut off. On the bubble's clock both see one TIME, so
+// that they are equal until then.
+type replica struct {
+	mini *miniredis.Miniredis
+	rdb  redis.UniversalClient
+	one  chan struct{} // one command at a time, in the master's order
+	cut  atomic.Bool
+}
+
+func newReplica() *replica {
+	r := &replica{mini: newRedis(), one: make(chan struct{}, 1)}
+	r.rdb = redis.NewClient(&redis.Options{
+		Dialer:      func(context.Context, string, string) (net.Conn, error) { return r.mini.Dial() },
+		ReadTimeout: -1, WriteTimeout: -1, DisableIdentity: true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	return r
+}
+
+func (r *replica) close() {
+	_ = r.rdb.Close()
+	r.mini.Close()
+}
+
+// replicated has the replica follow a command of the master.
+func (w *world) replicated(writes bool, args []any, do func() error) error {
+	r := w.replica
+	if r == nil || !writes && !strings.HasPrefix(fmt.Sprint(args[0]), "eval") {
+		return do()
+	}
+	r.one <- struct{}{}
+	defer func() { <-r.one }()
+	err := do()
+	if !r.cut.Load() {
+		r.rdb.Do(context.Background(), args...)
+	}
+	return err
+}
+
+// failOver makes the replica the master some time after it was cut off.
+func (w *world) failOver(behind time.Duration) {
+	r := w.replica
+	from := time.Now()
+	r.cut.Store(true)
+	w.history.note("redis", "! the replica is cut off")
+	time.Sleep(behind)
+	old := w.mini.Load()
+	w.mu.Lock()
+	w.losses = append(w.losses, loss{from, time.Now(), false})
+	w.mu.Unlock()
+	w.history.note("redis", "! fails over")
+	coverage.pass("redis: failover")
+	coverage.add("redis: failover", failAfter)
+	w.redisLife.Add(1)
+	w.mini.Store(r.mini)
+	old.Close()
 }

@@ -164,6 +164,12 @@ func (w *world) run() *findings {
 			w.loseGate((w.seed+uint64(i))%2 == 0)
 		}
 	})
+	if w.replica != nil {
+		people.Go(func() {
+			time.Sleep(w.sale.failover)
+			w.failOver(time.Duration(1+w.seed%20) * 100 * time.Millisecond)
+		})
+	}
 	people.Wait()
 	time.Sleep(time.Until(w.plan.until))
 

@@ -32,9 +32,10 @@ type world struct {
 	history   *history
 	dir       string
 	scripts   map[string]string
-	mini      *miniredis.Miniredis
-	rdb       redis.UniversalClient // without faults
-	gate      *stockgate.Gate       // on rdb
+	mini      atomic.Pointer[miniredis.Miniredis] // the master
+	replica   *replica                            // nil: there is none
+	rdb       redis.UniversalClient               // without faults
+	gate      *stockgate.Gate                     // on rdb
 	broker    *inproc.Bus
 	books     map[string]*gorm.DB      // without faults
 	writers   map[string]chan struct{} // one for each database
@@ -49,7 +50,7 @@ type world struct {
 	failures  []string
 	concerned map[string]bool
 	carried   map[string]bool // order_sns in messages that the broker has
-	lossAt    []time.Time     // when the gate was lost
+	losses    []loss          // of what Redis knew
 	purchases map[string]*purchase
 	played    map[string]int64 // payment_id -> amount that the provider was heard to have taken
 }
@@ -67,13 +68,14 @@ type sale struct {
 	abandonAfter time.Duration
 	journalMax   int
 	losses       []time.Duration // of the gate, after the start of the sale
+	failover     time.Duration   // to a replica that has not heard of the last writes; 0: none
 }
 
 func drawSale(seed uint64) sale {
 	r := rng(seed, "sale")
 	s := sale{
 		skus: 1 + r.IntN(2), limit: int64(1 + r.IntN(3)), price: int64(100 + r.IntN(900)), buyers: 4 + r.IntN(9),
-		window: time.Duration(5+r.IntN(16)) * time.Second, payWithin: time.Duration(3+r.IntN(10)) * time.Second,
+		window: time.Duration(4+r.IntN(11)) * time.Second, payWithin: time.Duration(2+r.IntN(8)) * time.Second,
 		instances: 1, abandonAfter: 24 * time.Hour, journalMax: 1000,
 	}
 	for range s.skus {
@@ -93,7 +95,16 @@ func drawSale(seed uint64) sale {
 			s.losses = append(s.losses, time.Duration(r.Int64N(int64(s.window+s.payWithin))))
 		}
 	}
+	if r.IntN(4) == 0 {
+		s.failover = time.Second + time.Duration(r.Int64N(int64(s.window+s.payWithin)))
+	}
 	return s
+}
+
+// loss is what Redis forgot: all that it heard of between from and to.
+type loss struct {
+	from, to time.Time
+	whole    bool // nothing is left; a failover leaves an earlier state, which heals
 }
 
 var services = []string{"order", "inventory", "seckill"}
@@ -125,11 +136,14 @@ func newWorld(seed uint64, dir string, scripts map[string]string) (*world, error
 		seed: seed, sale: drawSale(seed), dir: dir, scripts: scripts, downs: rng(seed, "downs"),
 		history: &history{began: time.Now()},
 		lives:   map[string]*process{}, concerned: map[string]bool{}, carried: map[string]bool{}, purchases: map[string]*purchase{},
-		played: map[string]int64{}, books: map[string]*gorm.DB{}, writers: map[string]chan struct{}{}, mini: miniredis.NewMiniRedis(),
+		played: map[string]int64{}, books: map[string]*gorm.DB{}, writers: map[string]chan struct{}{},
 	}
 	w.redisLife.Store(1)
-	w.plan = newPlan(seed, w.sale.window+w.sale.payWithin+14*time.Second)
-	w.mini.ClockTTL(true)
+	w.plan = newPlan(seed, w.sale.window+w.sale.payWithin+11*time.Second)
+	w.mini.Store(newRedis())
+	if w.sale.failover > 0 {
+		w.replica = newReplica()
+	}
 	w.rdb = w.dialRedis()
 	w.gate = stockgate.New(w.rdb, stockgate.Options{})
 	w.broker = inproc.New(inproc.Options{RetryMin: 200 * time.Millisecond, RetryMax: 5 * time.Second}, slog.New(&logs{h: w.history, who: "broker"}))
@@ -175,19 +189,26 @@ func (w *world) noteCarried(_ []string, body []byte) {
 // loseGate empties Redis, or deletes all that belongs to the gate.
 func (w *world) loseGate(whole bool) {
 	w.mu.Lock()
-	w.lossAt = append(w.lossAt, time.Now())
+	w.losses = append(w.losses, loss{time.Time{}, time.Now(), true})
 	w.mu.Unlock()
+	mini := w.mini.Load()
 	w.history.note("redis", "! gate is lost", whole)
 	if whole {
 		w.redisLife.Add(1)
-		w.mini.FlushAll()
+		mini.FlushAll()
+		if w.replica != nil {
+			w.replica.mini.FlushAll()
+		}
 		coverage.pass("redis: emptied")
 		coverage.add("redis: emptied", dieAfter)
 		return
 	}
-	for _, key := range w.mini.Keys() {
+	for _, key := range mini.Keys() {
 		if strings.HasPrefix(key, "fs:{") {
-			w.mini.Del(key)
+			mini.Del(key)
+			if w.replica != nil {
+				w.replica.mini.Del(key)
+			}
 		}
 	}
 	coverage.pass("redis: gate deleted")
@@ -209,7 +230,10 @@ func (w *world) end() {
 	defer cancel()
 	_ = w.broker.Close(ctx)
 	_ = w.rdb.Close()
-	w.mini.Close()
+	w.mini.Load().Close()
+	if w.replica != nil {
+		w.replica.close()
+	}
 	for _, db := range w.books {
 		_ = sqldb.Close(db)
 	}
