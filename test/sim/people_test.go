@@ -88,9 +88,8 @@ func (b *person) call(method, url, key string, body any) answer {
 		_ = json.Unmarshal(raw, &problem)
 		a.code = problem.Code
 	}
-	if a.status == http.StatusInternalServerError && !b.w.plan.ended() {
-		// a transient trouble inside is 503
-		b.w.history.note(b.id, "is answered 500", url, string(raw))
+	if a.status == http.StatusInternalServerError {
+		b.w.fail("%s %s is answered 500: %s", method, url, raw) // a part in trouble is 503
 	}
 	return a
 }

@@ -64,7 +64,7 @@ func newPlan(seed uint64, length time.Duration) *plan {
 	p := &plan{seed: seed, rate: rates[r.IntN(len(rates))], deaths: r.IntN(7), calls: map[string]uint64{}, until: now.Add(length)}
 	for range max(0, r.IntN(5)-2) {
 		from := now.Add(time.Duration(r.Int64N(int64(length))))
-		p.outage = append(p.outage, outage{parts[r.IntN(len(parts))], from, from.Add(time.Duration(1+r.IntN(80)) * 100 * time.Millisecond)})
+		p.outage = append(p.outage, outage{parts[r.IntN(len(parts))], from, from.Add(time.Duration(1+r.IntN(150)) * 100 * time.Millisecond)})
 	}
 	return p
 }
@@ -84,6 +84,7 @@ func (p *plan) draw(point string, kinds []kind) kind {
 	if !now.Before(p.until) {
 		return fine
 	}
+	coverage.pass(point)
 	for _, o := range p.outage {
 		if strings.HasPrefix(point, o.points) && now.After(o.from) && now.Before(o.to) {
 			coverage.add(point, failBefore)
