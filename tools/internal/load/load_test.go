@@ -31,15 +31,13 @@ func TestEveryBuyerIsCounted(t *testing.T) {
 			sku, err := m.NewProduct(ctx, client.Product{Name: "p"})
 			require.NoError(t, err)
 			// Not open yet: buyers wait for it.
-			opens := time.Now().Add(time.Second)
 			id, err := m.NewActivity(ctx, client.Draft{
-				StartsAt: opens, PayWithinS: 60, Items: []client.Item{{SKUID: sku, Stock: 20}},
+				StartsAt: time.Now().Add(300 * time.Millisecond), PayWithinS: 60, Items: []client.Item{{SKUID: sku, Stock: 20}},
 			})
 			require.NoError(t, err)
 			buyers, err := crowd.Gather(ctx, c, 100)
 			require.NoError(t, err)
 
-			wait := time.Until(opens)
 			report, err := load.Run(ctx, buyers, load.Plan{
 				ActivityID: id, Lines: []contract.Line{{SKUID: sku, Qty: 1}}, Width: 10, Rate: rate, Follow: 10 * time.Second,
 			})
