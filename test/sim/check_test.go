@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"flashsale.internal/pkg/stockgate"
@@ -138,6 +139,37 @@ func (w *world) check(activity string) *findings {
 	w.checkGate(f, activity, b)
 	w.checkBuyers(f, activity, ledger, orders)
 	return f
+}
+
+// count tells coverage how the sale ended.
+func (w *world) count(activity string) {
+	b, err := w.read(activity)
+	if err != nil {
+		return
+	}
+	for _, r := range b.ledger {
+		coverage.end(strings.TrimSpace("reservation " + r.State + " " + r.Reason))
+	}
+	for _, o := range b.orders {
+		if o.Tombstone {
+			coverage.end("tombstone")
+		} else {
+			coverage.end(strings.TrimSpace("order " + o.State + " " + o.CloseReason))
+		}
+	}
+	for _, r := range b.refunds {
+		coverage.end("refund " + r.State)
+	}
+	for _, a := range b.adjustments {
+		coverage.end("adjustment " + a.Decision)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.purchases {
+		if !p.accepted.IsZero() {
+			coverage.end("purchase accepted")
+		}
+	}
 }
 
 func (w *world) checkStock(f *findings, activity string, b books) {

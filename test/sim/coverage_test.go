@@ -9,12 +9,30 @@ import (
 )
 
 // coverage counts the faults of all seeds by point, and the calls of each point while faults were still possible.
-var coverage = &counts{hit: map[string]map[kind]int{}, seen: map[string]int{}}
+var coverage = &counts{hit: map[string]map[kind]int{}, seen: map[string]int{}, ends: map[string]int{}}
 
 type counts struct {
 	mu   sync.Mutex
 	hit  map[string]map[kind]int
 	seen map[string]int
+	ends map[string]int // how purchases, orders and payments ended, so that nobody takes empty sales for good ones
+}
+
+func (c *counts) end(what string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ends[what]++
+}
+
+// endings lists how things ended.
+func (c *counts) endings() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var b strings.Builder
+	for _, what := range slices.Sorted(maps.Keys(c.ends)) {
+		fmt.Fprintf(&b, "%s %d; ", what, c.ends[what])
+	}
+	return b.String()
 }
 
 func (c *counts) add(point string, k kind) {

@@ -81,7 +81,7 @@ func TestSim(t *testing.T) {
 	}
 	wg.Wait()
 	table, missed := coverage.table()
-	t.Logf("%d seeds in %v\n%s", played.Load(), time.Since(began).Round(time.Second), table)
+	t.Logf("%d seeds in %v\n%s\n%s", played.Load(), time.Since(began).Round(time.Second), coverage.endings(), table)
 	if *complete {
 		require.Empty(t, missed, "nothing ever happened at these points")
 	} else if len(missed) > 0 {
@@ -180,6 +180,7 @@ func (w *world) run() *findings {
 		f = w.check(activity)
 		if len(f.list) == 0 {
 			if rested++; rested == 2 {
+				w.count(activity)
 				return f
 			}
 		} else {
