@@ -9,6 +9,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -142,12 +144,15 @@ func (c *Caller) attempt(ctx context.Context, in call, body []byte, out any) err
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
+		if u := (*url.Error)(nil); errors.As(err, &u) {
+			u.URL = withoutPath(u.URL)
+		}
 		return err
 	}
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, 64<<20))
 	if err != nil {
-		return fmt.Errorf("%s %s: %w", in.method, in.url, err)
+		return fmt.Errorf("%s %s: %w", in.method, withoutPath(in.url), err)
 	}
 	if resp.StatusCode >= 300 {
 		return problemOf(in, resp, raw)
@@ -158,11 +163,16 @@ func (c *Caller) attempt(ctx context.Context, in call, body []byte, out any) err
 		*out = raw
 	default:
 		if err := json.Unmarshal(raw, out); err != nil {
-			return fmt.Errorf("%s %s: the answer is not what was expected: %w", in.method, in.url, err)
+			return fmt.Errorf("%s %s: the answer is not what was expected: %w", in.method, withoutPath(in.url), err)
 		}
 	}
 	return nil
 }
+
+// withoutPath takes a purchase's path, which is a secret, out of a URL that is printed.
+func withoutPath(u string) string { return secretPath.ReplaceAllString(u, "/paths/{path}") }
+
+var secretPath = regexp.MustCompile(`/paths/[^/]+`)
 
 func problemOf(in call, resp *http.Response, raw []byte) error {
 	p := &Problem{}
@@ -171,7 +181,7 @@ func problemOf(in call, resp *http.Response, raw []byte) error {
 		p = &Problem{Detail: strings.ToValidUTF8(string(raw[:min(len(raw), 200)]), "?")}
 	}
 	p.Status = resp.StatusCode
-	p.call = in.method + " " + in.url
+	p.call = in.method + " " + withoutPath(in.url)
 	if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s >= 0 {
 		p.RetryAfter = time.Duration(s) * time.Second
 	}

@@ -111,3 +111,12 @@ func TestDiscover(t *testing.T) {
 		Seckill: "http://127.0.0.1:8081", Order: "http://o.example", Inventory: "http://127.0.0.1:8083",
 	}, o)
 }
+
+func TestNoPathIsPrinted(t *testing.T) {
+	b, _ := serve(t, client.Options{Attempts: 1}, answer(http.StatusConflict, `{"code":"sold_out"}`), breakOff)
+	for range 2 {
+		_, err := b.Reserve(t.Context(), "1", "hush", lines)
+		require.ErrorContains(t, err, "/v1/activities/1/paths/{path}/reservations")
+		require.NotContains(t, err.Error(), "hush")
+	}
+}
