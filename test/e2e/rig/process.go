@@ -2,14 +2,13 @@ package rig
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -79,25 +78,24 @@ func (p *Process) WaitReady(t testing.TB) {
 // WaitStatus polls url until it answers with status, or fails the test.
 func (p *Process) WaitStatus(t testing.TB, url string, status int, within time.Duration) {
 	t.Helper()
-	last := errors.New("not asked yet")
+	var last lastAnswer
 	require.Eventually(t, func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 		if err != nil {
-			last = err
+			last.note(err.Error())
 			return false
 		}
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
-			last = err
+			last.note(err.Error())
 			return false
 		}
 		_ = resp.Body.Close()
-		last = fmt.Errorf("status %d", resp.StatusCode)
+		last.note(resp.Status)
 		return resp.StatusCode == status
-	}, within, 50*time.Millisecond, "%s: %s never answered %d, see its log:\n%s", p.Name, url, status, lazyTail{p})
-	_ = last
+	}, within, 50*time.Millisecond, "%s: %s never answered %d (at last: %s), see its log:\n%s", p.Name, url, status, &last, lazyTail{p})
 }
 
 // Tail returns the last lines of the log.
@@ -116,6 +114,18 @@ func (p *Process) Log(t testing.TB) string {
 	raw, err := os.ReadFile(p.log)
 	require.NoError(t, err)
 	return string(raw)
+}
+
+// lastAnswer is what came of the latest attempt at the time of printing. An attempt may still be going on then.
+type lastAnswer struct{ text atomic.Pointer[string] }
+
+func (l *lastAnswer) note(s string) { l.text.Store(&s) }
+
+func (l *lastAnswer) String() string {
+	if s := l.text.Load(); s != nil {
+		return *s
+	}
+	return "not asked yet"
 }
 
 // lazyTail reads the log when the message is printed, not when the wait begins.

@@ -29,11 +29,11 @@ const redisDB = 5
 
 // Parts says where the real parts are and what is this rig's own in them.
 type Parts struct {
-	RedisAddr, NameServer   string
-	OrderDSN, InventoryDSN  string
-	TopicPrefix             string
-	extra                   []string // more settings of every service
-	skipTopics, skipMigrate bool
+	RedisAddr, NameServer  string
+	OrderDSN, InventoryDSN string
+	TopicPrefix            string
+	extra                  []string // more settings of every service
+	absent                 bool     // topics, tables and an empty Redis are left to the test
 }
 
 // Option changes a rig before it starts.
@@ -48,7 +48,7 @@ func Env(name, value string) Option {
 func On(redisAddr, nameServer, orderDSN, inventoryDSN string) Option {
 	return func(p *Parts) {
 		p.RedisAddr, p.NameServer, p.OrderDSN, p.InventoryDSN = redisAddr, nameServer, orderDSN, inventoryDSN
-		p.skipTopics, p.skipMigrate = true, true
+		p.absent = true
 	}
 }
 
@@ -102,10 +102,8 @@ func New(t testing.TB, opts ...Option) *Rig {
 			}
 		}
 	})
-	if !p.skipTopics {
+	if !p.absent {
 		r.PrepareBroker(t)
-	}
-	if !p.skipMigrate {
 		r.Migrate(t)
 		r.emptyRedis(t)
 	}
