@@ -1,0 +1,229 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/tools/client"
+	"flashsale.internal/tools/purchase"
+)
+
+// bought is one accepted purchase.
+type bought struct {
+	userID, orderSN string
+	pays            bool
+	accepted        time.Time
+	landed          time.Time // when it was first told as more than queued
+	told            client.Status
+	paidFor         bool // the provider reported the payment and was heard
+	order           client.Order
+}
+
+// shop is a sale that buyers keep coming to.
+type shop struct {
+	sale        Sale
+	client      *client.Client
+	arrivals    int        // buyers a second
+	least, most int        // how many come before the doors may close, and when that takes too long
+	pays        *rand.Rand // used by the doorman only
+
+	mu      sync.Mutex
+	came    int
+	soldOut int
+	bought  []*bought
+}
+
+// open lets buyers in at a steady rate. The returned func lets no more in, once enough have come, and waits until the last of them knows how his
+// purchase ended.
+func (s *shop) open(ctx context.Context) (closeDoors func() error) {
+	doors, shut := context.WithCancel(ctx)
+	group, inner := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		tick := time.NewTicker(time.Second / time.Duration(s.arrivals))
+		defer tick.Stop()
+		prefix := "k" + strconv.FormatInt(time.Now().UnixMilli(), 36) + "-"
+		for n := range s.most {
+			closing := doors.Done()
+			if n < s.least {
+				closing = nil
+			}
+			select {
+			case <-closing:
+				return nil
+			case <-inner.Done():
+				return inner.Err()
+			case <-tick.C:
+			}
+			pays := s.pays.IntN(2) == 0
+			group.Go(func() error {
+				userID := prefix + strconv.Itoa(n)
+				if err := s.buy(inner, userID, pays); err != nil {
+					return fmt.Errorf("buyer %s: %w", userID, err)
+				}
+				return nil
+			})
+		}
+		return errors.New("more buyers than expected: what is waited for takes too long")
+	})
+	return func() error {
+		shut()
+		return group.Wait()
+	}
+}
+
+// buy is one buyer from the button to the end.
+func (s *shop) buy(ctx context.Context, userID string, pays bool) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	defer cancel()
+	token, err := s.client.Token(ctx, userID)
+	if err != nil {
+		return err
+	}
+	caller := s.client.As(token)
+	a := purchase.Buy(ctx, caller, userID, s.sale.ActivityID, s.sale.lines())
+	b := s.answered(a, pays)
+	switch {
+	case a.Outcome == purchase.SoldOut:
+		return nil
+	case b == nil:
+		return fmt.Errorf("%s: %w", a.Outcome, a.Err)
+	}
+	var turned error
+	told := func(done func(client.Reservation) bool) (client.Reservation, error) {
+		v, err := purchase.Await(ctx, func(ctx context.Context) (client.Reservation, error) {
+			v, err := caller.Reservation(ctx, s.sale.ActivityID, b.orderSN)
+			if err == nil {
+				turned = errors.Join(turned, s.hears(b, v.Status))
+			}
+			return v, err
+		}, func(v client.Reservation) bool { return turned != nil || done(v) })
+		return v, errors.Join(turned, err)
+	}
+	v, err := told(func(v client.Reservation) bool { return v.Status != client.Queued })
+	if err != nil {
+		return fmt.Errorf("order %s never came: %w", b.orderSN, err)
+	}
+	if pays {
+		err := purchase.Pay(ctx, caller, b.orderSN)
+		b.paidFor = err == nil
+		// An outage may have eaten the pay window.
+		if err != nil && client.CodeOf(err) != contract.CodeOrderNotPayable {
+			return fmt.Errorf("paying for order %s: %w", b.orderSN, err)
+		}
+	} else if err := until(ctx, v.ExpiresAt); err != nil {
+		return err
+	}
+	if _, err := told(func(v client.Reservation) bool { return v.Status == client.Paid || v.Status == client.Closed }); err != nil {
+		return fmt.Errorf("order %s was never paid or closed: %w", b.orderSN, err)
+	}
+	b.order, err = caller.Order(ctx, b.orderSN)
+	return err
+}
+
+func (s *shop) answered(a purchase.Attempt, pays bool) *bought {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.came++
+	switch a.Outcome {
+	case purchase.SoldOut:
+		s.soldOut++
+	case purchase.Accepted:
+		b := &bought{userID: a.UserID, orderSN: a.OrderSN, pays: pays, accepted: time.Now(), told: client.Queued}
+		s.bought = append(s.bought, b)
+		return b
+	}
+	return nil
+}
+
+// hears notes what a buyer is told. States only rise, and an end is an end.
+func (s *shop) hears(b *bought, status client.Status) error {
+	rank := map[client.Status]int{client.Queued: 1, client.Created: 2, client.Paid: 3, client.Closed: 3}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := b.told
+	b.told = status
+	if status != client.Queued && b.landed.IsZero() {
+		b.landed = time.Now()
+	}
+	if status != was && rank[status] <= rank[was] {
+		return fmt.Errorf("order %s was told as %s and then as %s", b.orderSN, was, status)
+	}
+	return nil
+}
+
+// notLanded counts the purchases that were accepted before that moment and whose buyer has not heard of an order yet.
+func (s *shop) notLanded(before time.Time) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, b := range s.bought {
+		if b.accepted.Before(before) && b.landed.IsZero() {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *shop) acceptedIn(from, to time.Time) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, b := range s.bought {
+		if !b.accepted.Before(from) && b.accepted.Before(to) {
+			n++
+		}
+	}
+	return n
+}
+
+// watch looks at the stock all the time. The returned func ends that and tells what was wrong.
+func (s *shop) watch(ctx context.Context) (end func() error) {
+	ctx, stop := context.WithCancel(ctx)
+	wrong := make(chan error, 1)
+	go func() {
+		tick := time.NewTicker(250 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			view, err := s.sale.Merchant.Stock(ctx, s.sale.ActivityID)
+			if err == nil {
+				err = s.plausible(view)
+				if err != nil {
+					wrong <- err
+					return
+				}
+			}
+			select {
+			case <-ctx.Done():
+				wrong <- nil
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return func() error {
+		stop()
+		return <-wrong
+	}
+}
+
+func (s *shop) plausible(view client.Stock) error {
+	for _, sku := range view.SKUs {
+		m := sku.MySQL
+		if sku.Total != s.sale.Stock || m.Available < 0 || m.Reserved+m.Sold > sku.Total || m.Available+m.Reserved+m.Sold != sku.Total {
+			return fmt.Errorf("the ledger does not add up: %s", sku)
+		}
+		// Nothing that Redis answered is lost by a kill, so no adoption takes what is not there.
+		if sku.Gate.Left < 0 || sku.Gate.Left > sku.Total {
+			return fmt.Errorf("the gate gives out what is not there: %s", sku)
+		}
+	}
+	return nil
+}
