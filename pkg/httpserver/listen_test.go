@@ -49,7 +49,7 @@ func get(url string) (int, error) {
 
 func eventually(t *testing.T, url string, want int) {
 	t.Helper()
-	require.Eventually(t, func() bool { got, err := get(url); return err == nil && got == want }, 5*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { got, err := get(url); return err == nil && got == want }, 30*time.Second, 5*time.Millisecond)
 }
 
 func wait(t *testing.T, ended chan error) error {
@@ -117,7 +117,7 @@ func TestListenFinishesRequestsInFlightAndEndsStreams(t *testing.T) {
 			c.Close()
 		}
 		return err != nil
-	}, 5*time.Second, 5*time.Millisecond, "no new connections are taken")
+	}, 30*time.Second, 5*time.Millisecond, "no new connections are taken")
 	close(goOn)
 	require.Equal(t, 200, <-slow)
 	require.NoError(t, wait(t, ended))
@@ -130,7 +130,7 @@ func TestListenCutsWhatDoesNotEnd(t *testing.T) {
 	r.Get("/hang", func(_ http.ResponseWriter, r *http.Request) { close(started); <-r.Context().Done() })
 	addr := freeAddr(t)
 	stop, ended := process(t, 400*time.Millisecond, Listen("HTTP_ADDR", addr, r, tel.Log))
-	require.Eventually(t, func() bool { _, err := get("http://" + addr + "/"); return err == nil }, 5*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { _, err := get("http://" + addr + "/"); return err == nil }, 30*time.Second, 5*time.Millisecond)
 	hung := make(chan error, 1)
 	go func() { _, err := get("http://" + addr + "/hang"); hung <- err }()
 	<-started

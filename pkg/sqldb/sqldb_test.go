@@ -239,7 +239,7 @@ func TestCommitOutcomeUnknown(t *testing.T) {
 	require.ErrorIs(t, err, sqldb.ErrCommitUnknown)
 	require.True(t, sqldb.IsTransient(err))
 	require.Equal(t, 1, runs, "never repeated silently")
-	require.Eventually(t, func() bool { return inserted("once") == 1 }, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return inserted("once") == 1 }, 30*time.Second, 10*time.Millisecond)
 
 	runs = 0
 	err = sqldb.InTx(t.Context(), db, func(tx *gorm.DB) error {

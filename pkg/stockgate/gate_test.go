@@ -126,7 +126,7 @@ func TestKeysExpireOnceOverAndEmpty(t *testing.T) {
 		require.Eventually(t, func() bool {
 			_, err := e.Trim(ctx, e.ref, 10)
 			return err == nil && expires()
-		}, 10*time.Second, 10*time.Millisecond)
+		}, 30*time.Second, 10*time.Millisecond)
 	})
 }
 
@@ -356,12 +356,12 @@ func TestTheBreakerClosesBySelfProbing(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := e.Audit(t.Context(), e.ref)
 		return errors.Is(err, ErrUnavailable) && e.Breaker() == "open"
-	}, 10*time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 	require.NoError(t, m.Restart())
 	require.Eventually(t, func() bool {
 		_, err := e.Audit(t.Context(), e.ref)
 		return err == nil
-	}, 10*time.Second, 10*time.Millisecond)
+	}, 30*time.Second, 10*time.Millisecond)
 	require.Equal(t, "closed", e.Breaker())
 	mu.Lock()
 	defer mu.Unlock()

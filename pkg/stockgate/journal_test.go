@@ -56,7 +56,7 @@ func TestRelaysShareTheJournal(t *testing.T) {
 		require.Eventually(t, func() bool {
 			claimed = append(claimed, e.read("a", 1)...)
 			return len(claimed) == 2
-		}, 10*time.Second, 10*time.Millisecond)
+		}, 30*time.Second, 10*time.Millisecond)
 		require.Equal(t, rest, claimed)
 		e.ack(claimed...)
 		require.Zero(t, e.journalLen())

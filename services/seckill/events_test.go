@@ -112,7 +112,7 @@ func TestEventsWithoutARightTicket(t *testing.T) {
 	r.call("GET", strings.Replace(url, p.orderSN, "x", 1), "", nil).is(t, http.StatusNotFound, contract.CodeNotFound)
 
 	r.mini.SetTime(time.Now().Add(6 * time.Minute))
-	require.Eventually(t, func() bool { return r.open(url).res.StatusCode == http.StatusUnauthorized }, 5*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return r.open(url).res.StatusCode == http.StatusUnauthorized }, 30*time.Second, 50*time.Millisecond)
 }
 
 func TestStreamsAreBounded(t *testing.T) {
@@ -129,7 +129,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	require.Equal(t, "queued", r.open(bob).status())
 	r.call("GET", bob, "", nil).is(t, http.StatusServiceUnavailable, contract.CodeOverloaded)
 	require.NoError(t, first.res.Body.Close())
-	require.Eventually(t, func() bool { return r.open(alice).res.StatusCode == http.StatusOK }, 5*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return r.open(alice).res.StatusCode == http.StatusOK }, 30*time.Second, 20*time.Millisecond)
 }
 
 func TestHeadKeepsNoStreamOpen(t *testing.T) {

@@ -49,7 +49,7 @@ func TestOnePurchaseIsOneTraceAndNothingSecretIsSeen(t *testing.T) {
 	bob := r.path("bob", activity)
 	r.buy(bob, oneOf("1")).is(t, 409, contract.CodeSoldOut)
 	r.call("GET", "/v1/activities/"+activity+"/reservations/"+p.orderSN, p.token, nil).is(t, 200, "")
-	require.Eventually(t, func() bool { return len(r.arrived(activity)) == 1 }, 5*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.arrived(activity)) == 1 }, 30*time.Second, 5*time.Millisecond)
 
 	page := httptest.NewRecorder()
 	tel.Metrics.ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))

@@ -115,7 +115,7 @@ func TestASaleThatRedisLostIsNotUnknown(t *testing.T) {
 	r.buy(p, oneOf("1")).is(t, http.StatusServiceUnavailable, contract.CodeGateUnavailable)
 	require.Eventually(t, func() bool { // once the sale in memory is too old
 		return r.call("POST", "/v1/activities/"+activity+"/paths", p.token, nil).StatusCode == http.StatusServiceUnavailable
-	}, 5*time.Second, 20*time.Millisecond)
+	}, 30*time.Second, 20*time.Millisecond)
 	r.call("GET", "/v1/activities/"+activity+"/reservations/"+p.orderSN, p.token, nil).is(t, http.StatusServiceUnavailable, contract.CodeGateUnavailable)
 	r.call("POST", "/v1/activities/12345/paths", p.token, nil).is(t, http.StatusNotFound, contract.CodeNotFound)
 }
@@ -181,7 +181,7 @@ func TestRedisAbsentAtStart(t *testing.T) {
 
 	require.NoError(t, r.mini.Restart())
 	var activity string
-	require.Eventually(t, func() bool { _, err := r.gate.Now(t.Context()); return err == nil }, 10*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { _, err := r.gate.Now(t.Context()); return err == nil }, 30*time.Second, 50*time.Millisecond)
 	activity = r.sale(10)
 	var p path
 	require.Eventually(t, func() bool {
@@ -191,7 +191,7 @@ func TestRedisAbsentAtStart(t *testing.T) {
 	}, 20*time.Second, 100*time.Millisecond, "an empty Redis gives no worker id for one lease of 5 s")
 	require.NoError(t, r.service.Ready())
 	r.buy(p, oneOf("1")).is(t, 202, "")
-	require.Eventually(t, func() bool { return len(r.arrived(activity)) == 1 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.arrived(activity)) == 1 }, 30*time.Second, 10*time.Millisecond)
 }
 
 func TestRedisDiesAndComesBack(t *testing.T) {
@@ -199,7 +199,7 @@ func TestRedisDiesAndComesBack(t *testing.T) {
 	activity := r.sale(10)
 	p, bob := r.path("alice", activity), r.path("bob", activity)
 	r.buy(p, oneOf("1")).is(t, 202, "")
-	require.Eventually(t, func() bool { return len(r.arrived(activity)) == 1 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.arrived(activity)) == 1 }, 30*time.Second, 10*time.Millisecond)
 
 	r.mini.Close()
 	result := "/v1/activities/" + activity + "/reservations/" + p.orderSN
@@ -215,12 +215,12 @@ func TestRedisDiesAndComesBack(t *testing.T) {
 	require.Eventually(t, func() bool {
 		a := r.call("POST", "/v1/activities/"+activity+"/paths", bob.token, nil)
 		return a.body["code"] == string(contract.CodeGateUnavailable)
-	}, 5*time.Second, 20*time.Millisecond, "what is known grows old")
+	}, 30*time.Second, 20*time.Millisecond, "what is known grows old")
 
 	require.NoError(t, r.mini.Restart())
 	require.Eventually(t, func() bool { return r.buy(bob, oneOf("1")).StatusCode == http.StatusAccepted }, 20*time.Second, 50*time.Millisecond)
 	r.call("GET", result, p.token, nil).is(t, 200, "")
-	require.Eventually(t, func() bool { return len(r.arrived(activity)) == 2 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.arrived(activity)) == 2 }, 30*time.Second, 10*time.Millisecond)
 }
 
 func TestSettingsThatStopTheStart(t *testing.T) {

@@ -130,7 +130,7 @@ func TestManyCallersShareFewCallsAndEachGetsItsVerdict(t *testing.T) {
 		defer g.reserves.mu.Unlock()
 		q := g.reserves.queues["7"]
 		return q != nil && len(q.waiting)+r.sent() == callers
-	}, 5*time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 	close(r.hold)
 	wg.Wait()
 	require.LessOrEqual(t, r.calls(), 1+(callers+stockgate.MaxGroup-1)/stockgate.MaxGroup+1)
@@ -165,7 +165,7 @@ func TestIdleGateAnswersAtOnceAndKeepsNoGoroutine(t *testing.T) {
 		g.reserves.mu.Lock()
 		defer g.reserves.mu.Unlock()
 		return len(g.reserves.queues) == 0
-	}, 5*time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 }
 
 func TestGatesDoNotWaitForEachOther(t *testing.T) {
@@ -175,7 +175,7 @@ func TestGatesDoNotWaitForEachOther(t *testing.T) {
 	for n := 1; n <= 3; n++ {
 		wg.Go(func() { _, _ = g.Reserve(t.Context(), strconv.Itoa(n), purchase(n)) })
 	}
-	require.Eventually(t, func() bool { return r.under.Load() == 3 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.under.Load() == 3 }, 30*time.Second, time.Millisecond)
 	close(r.hold)
 	wg.Wait()
 }
@@ -191,7 +191,7 @@ func TestACallerWhoLeavesTakesNobodyAlong(t *testing.T) {
 			t.Errorf("left with %v", err)
 		}
 	})
-	require.Eventually(t, func() bool { return r.under.Load() == 1 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.under.Load() == 1 }, 30*time.Second, time.Millisecond)
 	for n := 4; n <= 20; n += 2 {
 		wg.Go(func() {
 			if v, err := g.Reserve(t.Context(), "7", purchase(n)); err != nil || v.Outcome != core.Accepted {
@@ -204,7 +204,7 @@ func TestACallerWhoLeavesTakesNobodyAlong(t *testing.T) {
 		g.reserves.mu.Lock()
 		defer g.reserves.mu.Unlock()
 		return len(g.reserves.queues["7"].waiting) == 9
-	}, 5*time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 	close(r.hold)
 	wg.Wait()
 }
@@ -215,14 +215,14 @@ func TestQueueIsBounded(t *testing.T) {
 	var wg sync.WaitGroup
 	ask := func() { wg.Go(func() { _, _ = g.Reserve(t.Context(), "7", purchase(2)) }) }
 	ask()
-	require.Eventually(t, func() bool { return r.under.Load() == 1 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.under.Load() == 1 }, 30*time.Second, time.Millisecond)
 	ask()
 	ask()
 	require.Eventually(t, func() bool {
 		g.reserves.mu.Lock()
 		defer g.reserves.mu.Unlock()
 		return len(g.reserves.queues["7"].waiting) == 2
-	}, 5*time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 	_, err := g.Reserve(t.Context(), "7", purchase(2))
 	require.ErrorIs(t, err, core.ErrOverloaded)
 	close(r.hold)

@@ -170,7 +170,7 @@ func TestPublishesExactlyTheJournalAndThenAcknowledges(t *testing.T) {
 	j.add(seven, 600, "")
 	j.add(eight, 3, "")
 	start(t, j, b, telemetry.Discard(t))
-	require.Eventually(t, func() bool { return j.acked() == 603 }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return j.acked() == 603 }, 30*time.Second, 5*time.Millisecond)
 
 	messages, _ := b.sent()
 	require.LessOrEqual(t, len(messages), 5, "256 to a message")
@@ -196,13 +196,13 @@ func TestBrokerAwayHoldsTheJournalAndResumes(t *testing.T) {
 	b := &broker{j: j, down: true}
 	j.add(seven, 300, "")
 	start(t, j, b, telemetry.Discard(t))
-	require.Eventually(t, func() bool { _, tries := b.sent(); return tries >= 3 }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { _, tries := b.sent(); return tries >= 3 }, 30*time.Second, 5*time.Millisecond)
 	require.Zero(t, j.acked())
 	j.mu.Lock()
 	require.Len(t, j.pending, contract.MaxItems, "no more than one message is held")
 	j.mu.Unlock()
 	b.set(false)
-	require.Eventually(t, func() bool { return j.acked() == 300 }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return j.acked() == 300 }, 30*time.Second, 5*time.Millisecond)
 }
 
 func TestAcknowledgingIsTriedAgainWithoutPublishingAgain(t *testing.T) {
@@ -211,7 +211,7 @@ func TestAcknowledgingIsTriedAgainWithoutPublishingAgain(t *testing.T) {
 	b := &broker{j: j}
 	j.add(seven, 1, "")
 	start(t, j, b, telemetry.Discard(t))
-	require.Eventually(t, func() bool { return j.acked() == 1 }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return j.acked() == 1 }, 30*time.Second, 5*time.Millisecond)
 	messages, _ := b.sent()
 	require.Len(t, messages, 1)
 }
@@ -225,7 +225,7 @@ func TestRedisAwayIsTriedAgain(t *testing.T) {
 	j.mu.Lock()
 	j.readErr = nil
 	j.mu.Unlock()
-	require.Eventually(t, func() bool { return j.acked() == 1 }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return j.acked() == 1 }, 30*time.Second, 5*time.Millisecond)
 }
 
 func TestWakeIsFasterThanThePoll(t *testing.T) {
@@ -236,13 +236,13 @@ func TestWakeIsFasterThanThePoll(t *testing.T) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return r.wakes[seven] != nil
-	}, 5*time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 	// With every purchase its wake-up: none may wait for a poll, which comes a second apart by the end.
 	began := time.Now()
 	for n := 1; n <= 20; n++ {
 		j.add(seven, 1, "")
 		r.Wake(seven)
-		require.Eventually(t, func() bool { return j.acked() == n }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return j.acked() == n }, 30*time.Second, time.Millisecond)
 	}
 	require.Less(t, time.Since(began), 10*time.Second)
 }
@@ -256,7 +256,7 @@ func TestNewGatesAreNoticedAndGoneOnesLeft(t *testing.T) {
 	j.refs = []Ref{seven}
 	j.mu.Unlock()
 	r.Wake(seven) // of a gate that nobody serves yet
-	require.Eventually(t, func() bool { return j.acked() == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return j.acked() == 1 }, 30*time.Second, time.Millisecond)
 	j.mu.Lock()
 	j.refs = nil
 	j.mu.Unlock()
@@ -264,7 +264,7 @@ func TestNewGatesAreNoticedAndGoneOnesLeft(t *testing.T) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return len(r.wakes) == 0
-	}, 10*time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 }
 
 func TestStopDrains(t *testing.T) {
@@ -272,7 +272,7 @@ func TestStopDrains(t *testing.T) {
 	b := &broker{j: j, down: true}
 	j.add(seven, 700, "")
 	_, stop := start(t, j, b, telemetry.Discard(t))
-	require.Eventually(t, func() bool { _, tries := b.sent(); return tries > 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { _, tries := b.sent(); return tries > 0 }, 30*time.Second, time.Millisecond)
 	b.set(false)
 	stop()
 	require.Equal(t, 700, j.acked())
@@ -283,7 +283,7 @@ func TestStopDrainsBehindWhatTheBrokerDidNotTake(t *testing.T) {
 	b := &broker{j: j, down: true}
 	j.add(seven, 1, "")
 	_, stop := start(t, j, b, telemetry.Discard(t))
-	require.Eventually(t, func() bool { _, tries := b.sent(); return tries > 3 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { _, tries := b.sent(); return tries > 3 }, 30*time.Second, time.Millisecond)
 	j.add(seven, 5, "")
 	b.set(false)
 	stop()
@@ -295,7 +295,7 @@ func TestStopDoesNotWaitForABrokerThatIsAway(t *testing.T) {
 	b := &broker{j: j, down: true}
 	j.add(seven, 10, "")
 	_, stop := start(t, j, b, telemetry.Discard(t))
-	require.Eventually(t, func() bool { _, tries := b.sent(); return tries > 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { _, tries := b.sent(); return tries > 0 }, 30*time.Second, time.Millisecond)
 	stop()
 	require.Zero(t, j.acked())
 }
@@ -310,7 +310,7 @@ func TestEachItemCarriesItsOwnTraceOn(t *testing.T) {
 	j.add(seven, 1, parent)
 	j.add(seven, 1, "")
 	_, stop := start(t, j, b, tel)
-	require.Eventually(t, func() bool { return j.acked() == 2 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return j.acked() == 2 }, 30*time.Second, time.Millisecond)
 	stop()
 
 	messages, _ := b.sent()
