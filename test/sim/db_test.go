@@ -64,8 +64,20 @@ func dbError(err error) error {
 
 var statement = regexp.MustCompile("(?i)^\\s*(INSERT INTO|UPDATE|DELETE FROM|SELECT.*? FROM)\\s+[`\"]?([a-z_]+)")
 
+// names of statements, as there are few texts and many calls.
+var names sync.Map
+
 // nameOf tells what a statement does to which table. Shards count as one.
 func nameOf(query string) string {
+	if n, ok := names.Load(query); ok {
+		return n.(string)
+	}
+	n := readName(query)
+	names.Store(query, n)
+	return n
+}
+
+func readName(query string) string {
 	m := statement.FindStringSubmatch(query)
 	if m == nil {
 		word, _, _ := strings.Cut(query, " ")

@@ -37,8 +37,28 @@ type plan struct {
 	until  time.Time
 	outage []outage
 	mu     sync.Mutex
-	calls  map[string]uint64
+	points map[string]*point
 	deaths int // how many are left
+}
+
+// point is what the plan knows of one fault point.
+type point struct {
+	calls uint64
+	hash  uint64
+	focus bool // much happens here in this sale
+	idle  bool
+}
+
+// at returns the point of that name. The caller holds mu.
+func (p *plan) at(name string) *point {
+	at := p.points[name]
+	if at == nil {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(name))
+		at = &point{hash: h.Sum64(), focus: rng(p.seed, "focus "+name).IntN(12) == 0, idle: idle.MatchString(name)}
+		p.points[name] = at
+	}
+	return at
 }
 
 // outage is a time during which all calls of some points fail: a part is away for one of the services.
@@ -61,7 +81,7 @@ func newPlan(seed uint64, length time.Duration) *plan {
 	r := rng(seed, "plan")
 	rates := []float64{0, 0.003, 0.01, 0.01, 0.03, 0.03, 0.08, 0.2}
 	now := time.Now()
-	p := &plan{seed: seed, rate: rates[r.IntN(len(rates))], deaths: r.IntN(7), calls: map[string]uint64{}, until: now.Add(length)}
+	p := &plan{seed: seed, rate: rates[r.IntN(len(rates))], deaths: r.IntN(7), points: map[string]*point{}, until: now.Add(length)}
 	for range max(0, r.IntN(5)-2) {
 		from := now.Add(time.Duration(r.Int64N(int64(length))))
 		p.outage = append(p.outage, outage{parts[r.IntN(len(parts))], from, from.Add(time.Duration(1+r.IntN(150)) * 100 * time.Millisecond)})
@@ -77,52 +97,50 @@ func rng(seed uint64, use string) *rand.Rand {
 }
 
 // draw decides about this call of the point. Each seed has points of its own at which much happens.
-func (p *plan) draw(point string, kinds []kind) kind {
+func (p *plan) draw(name string, kinds []kind) kind {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
 	if !now.Before(p.until) {
 		return fine
 	}
-	coverage.pass(point)
+	at := p.at(name)
+	coverage.pass(name)
 	for _, o := range p.outage {
-		if strings.HasPrefix(point, o.points) && now.After(o.from) && now.Before(o.to) {
-			coverage.add(point, failBefore)
+		if strings.HasPrefix(name, o.points) && now.After(o.from) && now.Before(o.to) {
+			coverage.add(name, failBefore)
 			return failBefore
 		}
 	}
-	n := p.calls[point]
-	p.calls[point]++
+	n := at.calls
+	at.calls++
 	rate := p.rate
-	focus := rng(p.seed, "focus "+point).IntN(12) == 0
 	switch {
-	case focus && p.rate > 0:
+	case at.focus && p.rate > 0:
 		rate = max(4*rate, 0.25)
-	case idle.MatchString(point):
+	case at.idle:
 		rate /= 8
 	}
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(point))
-	r := rand.New(rand.NewPCG(p.seed, h.Sum64()+n*0x9e3779b97f4a7c15))
+	r := rand.New(rand.NewPCG(p.seed, at.hash+n*0x9e3779b97f4a7c15))
 	if r.Float64() >= rate {
 		return fine
 	}
 	k := kinds[r.IntN(len(kinds))]
 	if k == dieBefore || k == dieAfter {
-		if p.deaths == 0 || idle.MatchString(point) && r.IntN(4) > 0 {
+		if p.deaths == 0 || at.idle && r.IntN(4) > 0 {
 			return failBefore
 		}
 		p.deaths--
 	}
-	coverage.add(point, k)
+	coverage.add(name, k)
 	return k
 }
 
 // pause is how long something is late.
-func (p *plan) pause(point string) time.Duration {
+func (p *plan) pause(name string) time.Duration {
 	p.mu.Lock()
-	n := p.calls[point]
+	n := p.at(name).calls
 	p.mu.Unlock()
-	r := rng(p.seed+n, "pause "+point)
+	r := rng(p.seed+n, "pause "+name)
 	return time.Duration(1+r.IntN(40)) * 100 * time.Millisecond
 }

@@ -2,8 +2,6 @@ package sim
 
 import (
 	"context"
-	"crypto/sha1"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -40,17 +38,20 @@ func scriptNames() (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		sum := sha1.Sum(append(append([]byte(nil), prelude...), source...))
-		names[hex.EncodeToString(sum[:])] = strings.TrimSuffix(filepath.Base(f), ".lua")
+		names[hashOf(string(prelude)+string(source))] = strings.TrimSuffix(filepath.Base(f), ".lua")
 	}
 	return names, nil
 }
 
-// dial connects to the embedded Redis without a socket, as a bubble of synctest needs it.
+// connBuffer is enough for what small sales say; the default of 32 KiB is made anew with every connection.
+const connBuffer = 1 << 10
+
+// dialRedis connects to the embedded Redis without a socket, as a bubble of synctest needs it.
 func (w *world) dialRedis() redis.UniversalClient {
 	return stockgate.Connect([]string{"sim:6379"}, 0, func(o *redis.UniversalOptions) {
 		o.Dialer = func(context.Context, string, string) (net.Conn, error) { return w.mini.Load().Dial() }
 		o.PoolSize = 256 // a full pool waits on timers that it shares with other bubbles
+		o.ReadBufferSize, o.WriteBufferSize = connBuffer, connBuffer
 	})
 }
 
@@ -67,8 +68,7 @@ func (f redisFaults) name(cmd redis.Cmder) (name string, writes bool) {
 	case "evalsha", "eval":
 		hash := fmt.Sprint(args[1])
 		if n == "eval" {
-			sum := sha1.Sum([]byte(hash))
-			hash = hex.EncodeToString(sum[:])
+			hash = hashOf(hash)
 		}
 		if s, ok := f.p.w.scripts[hash]; ok {
 			return "script " + s, !scriptsThatRead[s]
@@ -133,9 +133,17 @@ func (f redisFaults) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.P
 	}
 }
 
+// newRedis starts an embedded Redis without a socket.
 func newRedis() *miniredis.Miniredis {
 	m := miniredis.NewMiniRedis()
 	m.ClockTTL(true)
+	conn, err := m.Dial()
+	if err == nil {
+		err = errors.Join(conn.Close(), keepStates(m))
+	}
+	if err != nil {
+		panic(err)
+	}
 	return m
 }
 
@@ -153,6 +161,7 @@ func newReplica() *replica {
 	r.rdb = redis.NewClient(&redis.Options{
 		Dialer:      func(context.Context, string, string) (net.Conn, error) { return r.mini.Dial() },
 		ReadTimeout: -1, WriteTimeout: -1, DisableIdentity: true,
+		ReadBufferSize: connBuffer, WriteBufferSize: connBuffer,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	return r

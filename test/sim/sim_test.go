@@ -189,6 +189,6 @@ func (w *world) run() *findings {
 		if time.Now().After(patience) || len(w.failures) > 0 {
 			return f
 		}
-		time.Sleep(10 * time.Second)
+		time.Sleep(6 * time.Second)
 	}
 }

@@ -75,7 +75,7 @@ func drawSale(seed uint64) sale {
 	r := rng(seed, "sale")
 	s := sale{
 		skus: 1 + r.IntN(2), limit: int64(1 + r.IntN(3)), price: int64(100 + r.IntN(900)), buyers: 4 + r.IntN(9),
-		window: time.Duration(4+r.IntN(11)) * time.Second, payWithin: time.Duration(2+r.IntN(8)) * time.Second,
+		window: time.Duration(3+r.IntN(8)) * time.Second, payWithin: time.Duration(2+r.IntN(6)) * time.Second,
 		instances: 1, abandonAfter: 24 * time.Hour, journalMax: 1000,
 	}
 	for range s.skus {
@@ -139,7 +139,7 @@ func newWorld(seed uint64, dir string, scripts map[string]string) (*world, error
 		played: map[string]int64{}, books: map[string]*gorm.DB{}, writers: map[string]chan struct{}{},
 	}
 	w.redisLife.Store(1)
-	w.plan = newPlan(seed, w.sale.window+w.sale.payWithin+11*time.Second)
+	w.plan = newPlan(seed, w.sale.window+w.sale.payWithin+9*time.Second)
 	w.mini.Store(newRedis())
 	if w.sale.failover > 0 {
 		w.replica = newReplica()

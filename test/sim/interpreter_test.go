@@ -1,0 +1,102 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/stockgate"
+)
+
+// both sends each command to a second server too, and compares what they say.
+type both struct {
+	t     *testing.T
+	other *redis.Client
+}
+
+func (both) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (both) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook { return next }
+
+func (b both) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "hello" {
+			return next(ctx, cmd)
+		}
+		err := next(ctx, cmd)
+		want, otherErr := b.other.Do(ctx, cmd.Args()...).Result()
+		require.Equal(b.t, fmt.Sprint(otherErr), fmt.Sprint(err), "%v", cmd.Args()[2:])
+		if c, ok := cmd.(*redis.Cmd); ok && err == nil {
+			require.Equal(b.t, want, c.Val(), "%v", cmd.Args()[2:])
+		}
+		return err
+	}
+}
+
+// TestScriptsRunAsOnTheEmbeddedRedis plays the gate by chance on a server that keeps its Lua states and on one as it
+// comes. They answer the same, and end with the same keys.
+func TestScriptsRunAsOnTheEmbeddedRedis(t *testing.T) {
+	kept, own := newRedis(), miniredis.RunT(t)
+	defer kept.Close()
+	clock := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	other := redis.NewClient(&redis.Options{Addr: own.Addr()})
+	defer other.Close()
+	rdb := redis.NewClient(&redis.Options{Addr: "kept", Dialer: func(context.Context, string, string) (net.Conn, error) { return kept.Dial() }})
+	defer rdb.Close()
+	rdb.AddHook(both{t, other})
+	gate, ref, ctx := stockgate.New(rdb, stockgate.Options{}), stockgate.Ref{ActivityID: "1"}, t.Context()
+	r := rand.New(rand.NewPCG(1, 2))
+	for step := range 3000 {
+		clock = clock.Add(time.Duration(r.IntN(40)) * time.Millisecond)
+		kept.SetTime(clock)
+		own.SetTime(clock)
+		sn, user := strconv.Itoa(100+r.IntN(40)), "u"+strconv.Itoa(r.IntN(6))
+		lines := []contract.Line{{SKUID: strconv.Itoa(1 + r.IntN(3)), Qty: 1 + r.Int64N(2)}} // SKU 3 is not sold
+		var err error
+		switch r.IntN(13) {
+		case 0:
+			err = gate.Preload(ctx, ref, stockgate.Snapshot{
+				Config: stockgate.Config{State: "open", StartsAt: clock.Add(-time.Second), EndsAt: clock.Add(time.Minute), PerUserLimit: 2, Version: 1},
+				Stock:  map[string]int64{"1": 20, "2": 5}, Totals: map[string]int64{"1": 20, "2": 5},
+			})
+		case 1, 2, 3:
+			_, err = gate.Reserve(ctx, ref, []stockgate.Request{{OrderSN: sn, UserID: user, Lines: lines}})
+		case 4, 5:
+			err = gate.Settle(ctx, ref, []stockgate.Settlement{{
+				OrderSN: sn, UserID: user, Lines: lines, ExpiresAt: clock.Add(time.Second),
+				Step: []stockgate.Step{stockgate.StepLanded, stockgate.StepCreated, stockgate.StepPaid}[r.IntN(3)],
+			}})
+		case 6:
+			err = gate.Release(ctx, ref, []stockgate.Ending{{OrderSN: sn, UserID: user, Lines: lines, Reason: "expired"}})
+		case 7:
+			err = gate.Drop(ctx, ref, []stockgate.Ending{{OrderSN: sn, UserID: user, Lines: lines, Reason: "sold_out"}})
+		case 8:
+			err = gate.Adjust(ctx, ref, stockgate.Adjustment{ID: strconv.Itoa(r.IntN(30)), SKUID: lines[0].SKUID, Delta: int64(r.IntN(7)) - 3, Force: r.IntN(2) == 0})
+		case 9:
+			var list []stockgate.JournalEntry
+			if list, err = gate.ReadJournal(ctx, ref, "c", 4); err == nil && len(list) > 0 {
+				err = gate.Ack(ctx, ref, []string{list[0].ID})
+			}
+		case 10:
+			_, err = gate.Rejournal(ctx, ref, []string{sn})
+		case 11:
+			_, err = gate.Unlanded(ctx, ref, time.Time{}, clock, 3)
+		case 12:
+			if _, err = gate.Audit(ctx, ref); err == nil && r.IntN(20) == 0 {
+				err = rdb.Del(ctx, "fs:{1:0}:gate").Err()
+			}
+		}
+		require.False(t, errors.Is(err, stockgate.ErrUnavailable), "step %d: %v", step, err)
+	}
+	require.Equal(t, own.Dump(), kept.Dump())
+}

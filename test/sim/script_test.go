@@ -1,0 +1,250 @@
+package sim
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/alicebob/miniredis/v2"
+	luajson "github.com/alicebob/miniredis/v2/gopher-json"
+	"github.com/alicebob/miniredis/v2/server"
+	lua "github.com/yuin/gopher-lua"
+	"github.com/yuin/gopher-lua/parse"
+)
+
+// The embedded Redis makes a new Lua state for every script, which took most of a sale's time. Scripts run here instead,
+// on states that are kept, as Redis keeps its one; the commands they call are those of the embedded Redis, under its lock.
+
+// scripts of all sales, compiled once, by their hash.
+var scripts sync.Map // string -> *lua.FunctionProto
+
+func compiled(hash, source string) (*lua.FunctionProto, error) {
+	if p, ok := scripts.Load(hash); ok {
+		return p.(*lua.FunctionProto), nil
+	}
+	chunk, err := parse.Parse(strings.NewReader(source), "script")
+	if err != nil {
+		return nil, err
+	}
+	p, err := lua.Compile(chunk, "script")
+	if err == nil {
+		scripts.Store(hash, p)
+	}
+	return p, err
+}
+
+func hashOf(source string) string {
+	sum := sha1.Sum([]byte(source))
+	return hex.EncodeToString(sum[:])
+}
+
+// interpreter is one Lua state and the peer by which its scripts call commands.
+type interpreter struct {
+	state *lua.LState
+	srv   *server.Server
+	peer  *server.Peer
+	out   bytes.Buffer
+	w     *bufio.Writer
+	r     *bufio.Reader
+}
+
+var interpreters = sync.Pool{New: func() any { return newInterpreter() }}
+
+// strict is how Redis treats globals.
+const strict = `
+setmetatable(_G, {
+  __newindex = function(_, name) error("Script attempted to create global variable '" .. tostring(name) .. "'", 2) end,
+  __index = function(_, name) error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2) end,
+})`
+
+func newInterpreter() *interpreter {
+	l := lua.NewState(lua.Options{SkipOpenLibs: true})
+	in := &interpreter{state: l}
+	in.w, in.r = bufio.NewWriter(&in.out), bufio.NewReader(&in.out)
+	for _, lib := range []struct {
+		name string
+		open lua.LGFunction
+	}{
+		{lua.LoadLibName, lua.OpenPackage},
+		{lua.BaseLibName, lua.OpenBase},
+		{lua.TabLibName, lua.OpenTable},
+		{lua.StringLibName, lua.OpenString},
+		{lua.MathLibName, lua.OpenMath},
+	} {
+		if err := l.CallByParam(lua.P{Fn: l.NewFunction(lib.open), Protect: true}, lua.LString(lib.name)); err != nil {
+			panic(err)
+		}
+	}
+	luajson.Preload(l)
+	if err := l.DoString(`cjson = require("json")`); err != nil {
+		panic(err)
+	}
+	l.SetGlobal("redis", l.SetFuncs(l.NewTable(), map[string]lua.LGFunction{
+		"call":  func(l *lua.LState) int { return in.call(l, true) },
+		"pcall": func(l *lua.LState) int { return in.call(l, false) },
+	}))
+	if err := l.DoString(strict); err != nil {
+		panic(err)
+	}
+	return in
+}
+
+// call is redis.call and redis.pcall.
+func (in *interpreter) call(l *lua.LState, raise bool) int {
+	args := make([]string, l.GetTop())
+	for i := range args {
+		switch a := l.Get(i + 1).(type) {
+		case lua.LNumber, lua.LString:
+			args[i] = a.String()
+		default:
+			l.RaiseError("Lua redis lib command arguments must be strings or integers")
+		}
+	}
+	in.out.Reset()
+	in.r.Reset(&in.out)
+	in.srv.Dispatch(in.peer, args)
+	in.peer.Flush()
+	reply, err := server.ParseReply(in.r)
+	switch {
+	case err != nil && raise:
+		l.RaiseError("%s", err.Error())
+	case err != nil:
+		t := l.NewTable()
+		t.RawSetString("err", lua.LString(err.Error()))
+		l.Push(t)
+	default:
+		l.Push(toLua(l, reply))
+	}
+	return 1
+}
+
+func toLua(l *lua.LState, reply any) lua.LValue {
+	switch r := reply.(type) {
+	case nil:
+		return lua.LFalse
+	case int:
+		return lua.LNumber(r)
+	case string:
+		return lua.LString(r)
+	case server.Simple:
+		t := l.NewTable()
+		t.RawSetString("ok", lua.LString(r))
+		return t
+	case []any:
+		t := l.CreateTable(len(r), 0)
+		for _, e := range r {
+			t.Append(toLua(l, e))
+		}
+		return t
+	}
+	panic(fmt.Sprintf("sim: a command answered %T", reply))
+}
+
+func writeReply(w *server.Writer, v lua.LValue) {
+	switch v := v.(type) {
+	case lua.LBool:
+		if v {
+			w.WriteInt(1)
+		} else {
+			w.WriteNull()
+		}
+	case lua.LNumber:
+		w.WriteInt(int(v))
+	case lua.LString:
+		w.WriteBulk(string(v))
+	case *lua.LTable:
+		if e, ok := v.RawGetString("err").(lua.LString); ok {
+			w.WriteError(string(e))
+			return
+		}
+		if s, ok := v.RawGetString("ok").(lua.LString); ok {
+			w.WriteInline(string(s))
+			return
+		}
+		n := 0
+		for v.RawGetInt(n+1) != lua.LNil {
+			n++
+		}
+		w.WriteLen(n)
+		for i := range n {
+			writeReply(w, v.RawGetInt(i+1))
+		}
+	default:
+		w.WriteNull()
+	}
+}
+
+// run answers a script to the peer. The server is locked.
+func (in *interpreter) run(to *server.Peer, p *lua.FunctionProto, keys, argv []string) {
+	l := in.state
+	list := func(values []string) *lua.LTable {
+		t := l.CreateTable(len(values), 0)
+		for _, v := range values {
+			t.Append(lua.LString(v))
+		}
+		return t
+	}
+	l.G.Global.RawSetString("KEYS", list(keys))
+	l.G.Global.RawSetString("ARGV", list(argv))
+	l.Push(l.NewFunctionFromProto(p))
+	err := l.PCall(0, 1, nil)
+	to.Block(func(w *server.Writer) {
+		if err != nil {
+			w.WriteError("ERR Error running script: " + strings.ReplaceAll(err.Error(), "\n", " "))
+			return
+		}
+		writeReply(w, l.Get(1))
+	})
+	l.SetTop(0)
+}
+
+// keepStates has the embedded Redis, which must run, answer EVAL and EVALSHA here.
+func keepStates(m *miniredis.Miniredis) error {
+	srv := m.Server()
+	known := map[string]bool{} // this server's; guarded by its lock
+	var inner any              // what marks a command as a script's; got hold of while the server itself runs one
+	srv.SetPreHook(func(c *server.Peer, _ string, _ ...string) bool { inner = c.Ctx; return false })
+	var out bytes.Buffer
+	first := server.NewPeer(bufio.NewWriter(&out))
+	srv.Dispatch(first, []string{"EVAL", "return redis.call('TIME')", "0"})
+	if inner == nil || inner == first.Ctx {
+		return fmt.Errorf("sim: the embedded Redis cannot be made to run scripts: %s", out.String())
+	}
+	srv.SetPreHook(func(c *server.Peer, cmd string, args ...string) bool {
+		if cmd != "EVAL" && cmd != "EVALSHA" || len(args) < 2 {
+			return false
+		}
+		n, err := strconv.Atoi(args[1])
+		if err != nil || n < 0 || n > len(args)-2 {
+			return false
+		}
+		hash := args[0]
+		if cmd == "EVAL" {
+			hash = hashOf(args[0])
+		}
+		m.Lock()
+		defer m.Unlock()
+		if cmd == "EVALSHA" && !known[hash] {
+			c.WriteError("NOSCRIPT No matching script. Please use EVAL.")
+			return true
+		}
+		p, err := compiled(hash, args[0])
+		if err != nil {
+			c.WriteError("ERR Error compiling script: " + err.Error())
+			return true
+		}
+		known[hash] = true
+		in := interpreters.Get().(*interpreter)
+		defer interpreters.Put(in)
+		in.srv, in.peer = srv, server.NewPeer(in.w)
+		in.peer.Ctx = inner
+		in.run(c, p, args[2:2+n], args[2+n:])
+		return true
+	})
+	return nil
+}
