@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
 	"testing"
@@ -79,19 +80,33 @@ func buyOneToTheEnd(t *testing.T, r *rig.Rig, sale Sale, userID string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	token, err := r.Client.Token(ctx, userID)
-	require.NoError(t, err)
-	buyer := r.Client.As(token)
+	require.NoError(t, buyOne(ctx, r.Client, sale, userID))
+}
+
+func buyOne(ctx context.Context, c *client.Client, sale Sale, userID string) error {
+	token, err := c.Token(ctx, userID)
+	if err != nil {
+		return err
+	}
+	buyer := c.As(token)
 	a := purchase.Buy(ctx, buyer, userID, sale.ActivityID, sale.lines())
-	require.Equal(t, purchase.Accepted, a.Outcome, "%v", a.Err)
-	await := func(status client.Status) {
-		t.Helper()
+	if a.Outcome != purchase.Accepted {
+		return fmt.Errorf("%s: %w", a.Outcome, a.Err)
+	}
+	await := func(status client.Status) error {
 		_, err := purchase.Await(ctx, func(ctx context.Context) (client.Reservation, error) {
 			return buyer.Reservation(ctx, sale.ActivityID, a.OrderSN)
 		}, func(v client.Reservation) bool { return v.Status == status })
-		require.NoError(t, err, "the purchase never was %s", status)
+		if err != nil {
+			return fmt.Errorf("order %s never was %s: %w", a.OrderSN, status, err)
+		}
+		return nil
 	}
-	await(client.Created)
-	require.NoError(t, purchase.Pay(ctx, buyer, a.OrderSN))
-	await(client.Paid)
+	if err := await(client.Created); err != nil {
+		return err
+	}
+	if err := purchase.Pay(ctx, buyer, a.OrderSN); err != nil {
+		return fmt.Errorf("paying for order %s: %w", a.OrderSN, err)
+	}
+	return await(client.Paid)
 }

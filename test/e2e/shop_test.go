@@ -24,7 +24,10 @@ type bought struct {
 	landed          time.Time // when it was first told as more than queued
 	told            client.Status
 	paidFor         bool // the provider reported the payment and was heard
-	order           client.Order
+	cancelled       bool // by the buyer
+	expires         time.Time
+	order           client.Order // as it was at the end
+	ended           bool         // order is known
 }
 
 // shop is a sale that buyers keep coming to.
@@ -34,11 +37,19 @@ type shop struct {
 	arrivals    int        // buyers a second
 	least, most int        // how many come before the doors may close, and when that takes too long
 	pays        *rand.Rand // used by the doorman only
+	// Buyers who find everything sold come back until they get a piece, and then pay, or give it back at once.
+	comeBack bool
+	// How long a buyer who waits pauses at most before asking again; a second when 0.
+	slowest time.Duration
 
-	mu      sync.Mutex
-	came    int
-	soldOut int
-	bought  []*bought
+	mu                        sync.Mutex
+	came                      int
+	soldOut                   int  // buyers who went away without a piece
+	refused                   int  // times that a buyer found everything sold
+	refusedForGood            int  // of these, without a word that pieces may come back
+	emptied                   bool // no piece was left, neither in the database nor at the gate
+	bought                    []*bought
+	answers, landings, paying spread
 }
 
 // open lets buyers in at a steady rate. The returned func lets no more in, once enough have come, and waits until the last of them knows how his
@@ -81,7 +92,7 @@ func (s *shop) open(ctx context.Context) (closeDoors func() error) {
 
 // buy is one buyer from the button to the end.
 func (s *shop) buy(ctx context.Context, userID string, pays bool) error {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 6*time.Minute+time.Duration(s.sale.PayWithinS)*time.Second)
 	defer cancel()
 	token, err := s.client.Token(ctx, userID)
 	if err != nil {
@@ -89,6 +100,14 @@ func (s *shop) buy(ctx context.Context, userID string, pays bool) error {
 	}
 	caller := s.client.As(token)
 	a := purchase.Buy(ctx, caller, userID, s.sale.ActivityID, s.sale.lines())
+	again := false
+	for s.comeBack && s.refuses(a) {
+		again = true
+		if err := until(ctx, time.Now().Add(comesBackAfter+rand.N(comesBackAfter))); err != nil {
+			return fmt.Errorf("never got a piece: %w", a.Err)
+		}
+		a = purchase.Buy(ctx, caller, userID, s.sale.ActivityID, s.sale.lines())
+	}
 	b := s.answered(a, pays)
 	switch {
 	case a.Outcome == purchase.SoldOut:
@@ -98,10 +117,10 @@ func (s *shop) buy(ctx context.Context, userID string, pays bool) error {
 	}
 	var turned error
 	told := func(done func(client.Reservation) bool) (client.Reservation, error) {
-		v, err := purchase.Await(ctx, func(ctx context.Context) (client.Reservation, error) {
+		v, err := s.await(ctx, func(ctx context.Context) (client.Reservation, error) {
 			v, err := caller.Reservation(ctx, s.sale.ActivityID, b.orderSN)
 			if err == nil {
-				turned = errors.Join(turned, s.hears(b, v.Status))
+				turned = errors.Join(turned, s.hears(b, v))
 			}
 			return v, err
 		}, func(v client.Reservation) bool { return turned != nil || done(v) })
@@ -111,21 +130,69 @@ func (s *shop) buy(ctx context.Context, userID string, pays bool) error {
 	if err != nil {
 		return fmt.Errorf("order %s never came: %w", b.orderSN, err)
 	}
-	if pays {
+	switch {
+	case pays:
+		began := time.Now()
 		err := purchase.Pay(ctx, caller, b.orderSN)
+		s.paying.add(time.Since(began))
 		b.paidFor = err == nil
 		// An outage may have eaten the pay window.
 		if err != nil && client.CodeOf(err) != contract.CodeOrderNotPayable {
 			return fmt.Errorf("paying for order %s: %w", b.orderSN, err)
 		}
-	} else if err := until(ctx, v.ExpiresAt); err != nil {
-		return err
+	case again:
+		if _, err := caller.Cancel(ctx, b.orderSN); err != nil {
+			return fmt.Errorf("giving order %s back: %w", b.orderSN, err)
+		}
+		b.cancelled = true
+	default:
+		if err := until(ctx, v.ExpiresAt); err != nil {
+			return err
+		}
 	}
 	if _, err := told(func(v client.Reservation) bool { return v.Status == client.Paid || v.Status == client.Closed }); err != nil {
 		return fmt.Errorf("order %s was never paid or closed: %w", b.orderSN, err)
 	}
-	b.order, err = caller.Order(ctx, b.orderSN)
+	order, err := caller.Order(ctx, b.orderSN)
+	if err == nil {
+		s.mu.Lock()
+		b.order, b.ended = order, true
+		s.mu.Unlock()
+	}
 	return err
+}
+
+// comesBackAfter is how long, and up to twice as long, a buyer stays away who found everything sold.
+const comesBackAfter = 6 * time.Second
+
+// refuses tells whether everything was sold.
+func (s *shop) refuses(a purchase.Attempt) bool {
+	if a.Outcome != purchase.SoldOut {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused++
+	if p := client.AsProblem(a.Err); p != nil && p.MayReturnUntil.IsZero() {
+		s.refusedForGood++
+	}
+	return true
+}
+
+// await asks until done is content, slower and slower.
+func (s *shop) await(ctx context.Context, ask func(context.Context) (client.Reservation, error), done func(client.Reservation) bool) (client.Reservation, error) {
+	if s.slowest == 0 {
+		return purchase.Await(ctx, ask, done)
+	}
+	for wait := s.slowest / 16; ; wait = min(2*wait, s.slowest) {
+		v, err := ask(ctx)
+		if err == nil && done(v) {
+			return v, nil
+		}
+		if uerr := until(ctx, time.Now().Add(wait/2+rand.N(wait/2))); uerr != nil {
+			return v, errors.Join(purchase.ErrNeverCame, err)
+		}
+	}
 }
 
 func (s *shop) answered(a purchase.Attempt, pays bool) *bought {
@@ -136,6 +203,7 @@ func (s *shop) answered(a purchase.Attempt, pays bool) *bought {
 	case purchase.SoldOut:
 		s.soldOut++
 	case purchase.Accepted:
+		s.answers.add(a.PathTook + a.ReserveTook)
 		b := &bought{userID: a.UserID, orderSN: a.OrderSN, pays: pays, accepted: time.Now(), told: client.Queued}
 		s.bought = append(s.bought, b)
 		return b
@@ -144,7 +212,8 @@ func (s *shop) answered(a purchase.Attempt, pays bool) *bought {
 }
 
 // hears notes what a buyer is told. States only rise, and an end is an end.
-func (s *shop) hears(b *bought, status client.Status) error {
+func (s *shop) hears(b *bought, v client.Reservation) error {
+	status := v.Status
 	rank := map[client.Status]int{client.Queued: 1, client.Created: 2, client.Paid: 3, client.Closed: 3}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,6 +221,10 @@ func (s *shop) hears(b *bought, status client.Status) error {
 	b.told = status
 	if status != client.Queued && b.landed.IsZero() {
 		b.landed = time.Now()
+		s.landings.add(b.landed.Sub(b.accepted))
+	}
+	if !v.ExpiresAt.IsZero() {
+		b.expires = v.ExpiresAt
 	}
 	if status != was && rank[status] <= rank[was] {
 		return fmt.Errorf("order %s was told as %s and then as %s", b.orderSN, was, status)
@@ -166,6 +239,19 @@ func (s *shop) notLanded(before time.Time) int {
 	n := 0
 	for _, b := range s.bought {
 		if b.accepted.Before(before) && b.landed.IsZero() {
+			n++
+		}
+	}
+	return n
+}
+
+// notEnded counts the purchases that were to be closed before that moment and whose buyer has not heard of it yet.
+func (s *shop) notEnded(before time.Time) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, b := range s.bought {
+		if !b.ended && !b.pays && !b.expires.IsZero() && b.expires.Before(before) {
 			n++
 		}
 	}
@@ -220,6 +306,9 @@ func (s *shop) plausible(view client.Stock) error {
 		if sku.Total != s.sale.Stock || m.Available < 0 || m.Reserved+m.Sold > sku.Total || m.Available+m.Reserved+m.Sold != sku.Total {
 			return fmt.Errorf("the ledger does not add up: %s", sku)
 		}
+		s.mu.Lock()
+		s.emptied = s.emptied || m.Available == 0 && sku.Gate.Left == 0
+		s.mu.Unlock()
 		// Nothing that Redis answered is lost by a kill, so no adoption takes what is not there.
 		if sku.Gate.Left < 0 || sku.Gate.Left > sku.Total {
 			return fmt.Errorf("the gate gives out what is not there: %s", sku)

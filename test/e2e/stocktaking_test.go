@@ -16,8 +16,8 @@ import (
 // settle takes stock when the last purchase has ended.
 func (s *shop) settle(t *testing.T, r *rig.Rig) {
 	t.Helper()
-	var paid, closed, lapsed, refunded int64
-	var latest time.Duration
+	var paid, closed, cancelled, lapsed, refunded int64
+	var late spread
 	accepted, users := map[string]*bought{}, map[string]bool{}
 	for _, b := range s.bought {
 		require.Nil(t, accepted[b.orderSN], "order_sn %s was given twice", b.orderSN)
@@ -30,10 +30,15 @@ func (s *shop) settle(t *testing.T, r *rig.Rig) {
 			require.True(t, b.pays, "order %s is paid and nobody paid it", b.orderSN)
 		case "closed":
 			closed++
+			if b.cancelled {
+				cancelled++
+				require.Equal(t, "cancelled", b.order.CloseReason)
+				break
+			}
 			require.Equal(t, "expired", b.order.CloseReason)
-			late := b.order.ClosedAt.Sub(b.order.ExpiresAt)
-			require.GreaterOrEqual(t, late, time.Duration(0), "order %s was closed early", b.orderSN)
-			latest = max(latest, late)
+			after := b.order.ClosedAt.Sub(b.order.ExpiresAt)
+			require.GreaterOrEqual(t, after, time.Duration(0), "order %s was closed early", b.orderSN)
+			late.add(after)
 			if b.pays {
 				lapsed++
 			}
@@ -44,15 +49,21 @@ func (s *shop) settle(t *testing.T, r *rig.Rig) {
 			t.Errorf("order %s is %s", b.orderSN, b.order.State)
 		}
 	}
-	t.Logf("%d buyers: %d accepted, %d sold out; %d paid, %d closed (the latest %s after its deadline; %d wanted to pay and came too late, %d of them with money to get back)",
-		s.came, len(s.bought), s.soldOut, paid, closed, latest.Round(time.Millisecond), lapsed, refunded)
+	t.Logf("%d buyers: %d accepted, %d went without a piece; %d paid, %d closed, %d of these given back by the buyer; %d wanted to pay and came too late, %d of them with money to get back",
+		s.came, len(s.bought), s.soldOut, paid, closed, cancelled, lapsed, refunded)
+	t.Logf("told sold out %d times, %d of these for good", s.refused, s.refusedForGood)
+	t.Logf("from the button to the answer: %s", &s.answers)
+	t.Logf("from there to the order:       %s", &s.landings)
+	t.Logf("paying:                        %s", &s.paying)
+	t.Logf("closed after the deadline:     %s", &late)
 	require.Greater(t, len(s.bought), int(s.sale.Stock/2), "too little was bought to prove anything")
 	require.Equal(t, s.came, len(s.bought)+s.soldOut)
 
-	s.sale.stockBecomes(t, s.sale.Stock-paid, 0, paid, 60*time.Second)
+	s.sale.stockBecomes(t, s.sale.Stock-paid, 0, paid, 3*time.Minute)
 	s.ledgerIs(t, map[string]int64{"sold": paid, "released": closed}, accepted)
 	orderRows(t, r.Parts.OrderDSN, s.sale.ActivityID, accepted)
-	require.Equal(t, refunded, refundRows(t, r.Parts.OrderDSN), "money that paid for nothing goes back")
+	require.Equal(t, refunded, count(t, r.Parts.OrderDSN, "SELECT COUNT(*) FROM refunds"), "money that paid for nothing goes back")
+	s.booksAgree(t, r, accepted)
 
 	// What came back is bought by others, to the last piece.
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -63,7 +74,7 @@ func (s *shop) settle(t *testing.T, r *rig.Rig) {
 	won, _, lost := s.sale.rush(t, buyers, 32)
 	require.Len(t, won, int(left))
 	require.Len(t, lost, 20)
-	s.sale.stockBecomes(t, 0, left, paid, 60*time.Second)
+	s.sale.stockBecomes(t, 0, left, paid, 3*time.Minute)
 }
 
 // ledgerIs demands exactly one row for each accepted purchase, and no other.
@@ -101,13 +112,6 @@ func orderRows(t *testing.T, dsn, activityID string, accepted map[string]*bought
 			}, activityID)
 	}
 	require.Equal(t, len(accepted), found)
-}
-
-func refundRows(t *testing.T, dsn string) int64 {
-	t.Helper()
-	var n int64
-	query(t, dsn, "SELECT COUNT(*) FROM refunds", func(rows *sql.Rows) { require.NoError(t, rows.Scan(&n)) })
-	return n
 }
 
 func query(t *testing.T, dsn, text string, each func(*sql.Rows), args ...any) {

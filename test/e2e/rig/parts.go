@@ -3,6 +3,7 @@ package rig
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 
 // PartSet is a set of real parts of a test's own, which it may start and kill as it likes.
 type PartSet struct {
+	root   string
 	dir    string
 	offset int
 }
@@ -24,7 +26,7 @@ type PartSet struct {
 // OwnParts prepares a set on ports apart from every other one and starts nothing.
 func OwnParts(t testing.TB, offset int) *PartSet {
 	t.Helper()
-	s := &PartSet{dir: t.TempDir(), offset: offset}
+	s := &PartSet{root: Root(t), dir: t.TempDir(), offset: offset}
 	t.Cleanup(func() { s.Do(t, "wipe") })
 	return s
 }
@@ -32,9 +34,14 @@ func OwnParts(t testing.TB, offset int) *PartSet {
 // Do runs scripts/dev/parts on the set: "up", "kill" or "down", and the parts' names.
 func (s *PartSet) Do(t testing.TB, verb string, parts ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	require.NoError(t, s.Try(verb, parts...))
+}
+
+// Try does the same and returns what went wrong, for goroutines that must not end the test.
+func (s *PartSet) Try(verb string, parts ...string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(Root(t), "scripts", "dev", "parts"), append([]string{verb}, parts...)...)
+	cmd := exec.CommandContext(ctx, filepath.Join(s.root, "scripts", "dev", "parts"), append([]string{verb}, parts...)...)
 	for _, kv := range os.Environ() {
 		switch name, _, _ := strings.Cut(kv, "="); name {
 		case "MYSQL_DSN", "REDIS_ADDRS", "ROCKETMQ_NAMESRV", "RUN_DIR", "PORT_OFFSET":
@@ -45,12 +52,16 @@ func (s *PartSet) Do(t testing.TB, verb string, parts ...string) {
 	cmd.Env = append(cmd.Env, "RUN_DIR="+s.dir, "PORT_OFFSET="+strconv.Itoa(s.offset))
 	// A file, not a pipe: what the script starts keeps it open and would be waited for.
 	log, err := os.OpenFile(filepath.Join(s.dir, "parts.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	require.NoError(t, err)
+	if err != nil {
+		return err
+	}
 	defer func() { _ = log.Close() }()
 	cmd.Stdout, cmd.Stderr = log, log
-	err = cmd.Run()
-	said, _ := os.ReadFile(log.Name())
-	require.NoError(t, err, "scripts/dev/parts %s %v:\n%s", verb, parts, said)
+	if err := cmd.Run(); err != nil {
+		said, _ := os.ReadFile(log.Name())
+		return fmt.Errorf("scripts/dev/parts %s %v: %w\n%s", verb, parts, err, said)
+	}
+	return nil
 }
 
 // Option points a rig at the set.

@@ -2,13 +2,13 @@ package rig
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -32,23 +32,42 @@ type Process struct {
 // Start starts the process; it does not wait until it is ready.
 func (p *Process) Start(t testing.TB) {
 	t.Helper()
+	require.NoError(t, p.TryStart())
+}
+
+// TryStart does the same and returns what went wrong, for goroutines that must not end the test.
+func (p *Process) TryStart() error {
 	out, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	require.NoError(t, err)
+	if err != nil {
+		return err
+	}
 	defer out.Close() // the child has its own descriptor
-	p.cmd = exec.Command(p.binary, "serve")
-	p.cmd.Env = p.env
-	p.cmd.Stdout, p.cmd.Stderr = out, out
-	require.NoError(t, p.cmd.Start())
-	p.done = make(chan error, 1)
-	go func(cmd *exec.Cmd, done chan<- error) { done <- cmd.Wait() }(p.cmd, p.done)
+	cmd := exec.Command(p.binary, "serve")
+	cmd.Env = p.env
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", p.Name, err)
+	}
+	done := make(chan error, 1)
+	p.cmd, p.done = cmd, done
+	go func() { done <- cmd.Wait() }()
+	return nil
 }
 
 // Kill ends the process with SIGKILL, as a crash does.
 func (p *Process) Kill(t testing.TB) {
 	t.Helper()
-	require.NoError(t, p.cmd.Process.Kill())
+	require.NoError(t, p.TryKill())
+}
+
+// TryKill does the same and returns what went wrong.
+func (p *Process) TryKill() error {
+	if err := p.cmd.Process.Kill(); err != nil {
+		return fmt.Errorf("kill %s: %w", p.Name, err)
+	}
 	<-p.done
 	p.cmd = nil
+	return nil
 }
 
 // Stop ends the process with SIGTERM and demands that it drains and ends with status 0.
@@ -78,24 +97,40 @@ func (p *Process) WaitReady(t testing.TB) {
 // WaitStatus polls url until it answers with status, or fails the test.
 func (p *Process) WaitStatus(t testing.TB, url string, status int, within time.Duration) {
 	t.Helper()
-	var last lastAnswer
-	require.Eventually(t, func() bool {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-		if err != nil {
-			last.note(err.Error())
-			return false
+	require.NoError(t, p.TryStatus(context.Background(), url, status, within))
+}
+
+// TryStatus does the same and returns what went wrong.
+func (p *Process) TryStatus(ctx context.Context, url string, status int, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	for {
+		answer := answerOf(ctx, url)
+		if answer == http.StatusText(status) {
+			return nil
 		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			last.note(err.Error())
-			return false
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %s never answered %d (at last: %s), see its log:\n%s", p.Name, url, status, answer, p.Tail(40))
+		case <-time.After(50 * time.Millisecond):
 		}
-		_ = resp.Body.Close()
-		last.note(resp.Status)
-		return resp.StatusCode == status
-	}, within, 50*time.Millisecond, "%s: %s never answered %d (at last: %s), see its log:\n%s", p.Name, url, status, &last, lazyTail{p})
+	}
+}
+
+// answerOf is the text of the status that url answers with, or why there is none.
+func answerOf(ctx context.Context, url string) string {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err.Error()
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err.Error()
+	}
+	_ = resp.Body.Close()
+	return http.StatusText(resp.StatusCode)
 }
 
 // Tail returns the last lines of the log.
@@ -115,23 +150,6 @@ func (p *Process) Log(t testing.TB) string {
 	require.NoError(t, err)
 	return string(raw)
 }
-
-// lastAnswer is what came of the latest attempt at the time of printing. An attempt may still be going on then.
-type lastAnswer struct{ text atomic.Pointer[string] }
-
-func (l *lastAnswer) note(s string) { l.text.Store(&s) }
-
-func (l *lastAnswer) String() string {
-	if s := l.text.Load(); s != nil {
-		return *s
-	}
-	return "not asked yet"
-}
-
-// lazyTail reads the log when the message is printed, not when the wait begins.
-type lazyTail struct{ p *Process }
-
-func (l lazyTail) String() string { return l.p.Tail(40) }
 
 // FreeAddr is a loopback address that nothing listened on a moment ago.
 func FreeAddr(t testing.TB) string {

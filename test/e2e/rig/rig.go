@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -34,6 +35,7 @@ type Parts struct {
 	TopicPrefix            string
 	extra                  []string // more settings of every service
 	absent                 bool     // topics, tables and an empty Redis are left to the test
+	instances              int      // processes of each service
 }
 
 // Option changes a rig before it starts.
@@ -42,6 +44,11 @@ type Option func(*Parts)
 // Env gives every service one more setting.
 func Env(name, value string) Option {
 	return func(p *Parts) { p.extra = append(p.extra, name+"="+value) }
+}
+
+// Twice runs two processes of each service. Callers, and inventory where it asks order, meet them at one address.
+func Twice() Option {
+	return func(p *Parts) { p.instances = 2 }
 }
 
 // On takes other parts than the environment names. They need not be there yet: topics and tables are left to the test.
@@ -55,8 +62,10 @@ func On(redisAddr, nameServer, orderDSN, inventoryDSN string) Option {
 // Rig is the running system.
 type Rig struct {
 	Parts                     Parts
-	Seckill, Order, Inventory *Process
+	Seckill, Order, Inventory *Process // the first of each service, mostly the only one
 	Client                    *client.Client
+
+	services [][]*Process
 }
 
 // New prepares a rig and starts nothing but the preparation of its parts: empty tables, empty Redis, topics.
@@ -69,6 +78,7 @@ func New(t testing.TB, opts ...Option) *Rig {
 		RedisAddr:   first(getenv("REDIS_ADDRS", "127.0.0.1:16379")),
 		NameServer:  first(getenv("ROCKETMQ_NAMESRV", "127.0.0.1:19876")),
 		TopicPrefix: "e2e-" + hex.EncodeToString(random) + "-",
+		instances:   1,
 	}
 	for _, o := range opts {
 		o(&p)
@@ -78,21 +88,36 @@ func New(t testing.TB, opts ...Option) *Rig {
 	}
 	r := &Rig{Parts: p}
 	logs := t.TempDir()
-	internal := FreeAddr(t)
-	process := func(name string, env ...string) *Process {
+	process := func(name string, instance int, env ...string) *Process {
 		public, admin := FreeAddr(t), FreeAddr(t)
 		env = append(env, "HTTP_ADDR="+public, "ADMIN_ADDR="+admin, "APP_ENV=development", "AUTH_DEV_TOKENS=true",
 			"PAYMENTS_SANDBOX=true", "REDIS_ADDRS="+p.RedisAddr, "REDIS_DB="+strconv.Itoa(redisDB),
 			"ROCKETMQ_NAMESRV="+p.NameServer, "ROCKETMQ_PREFIX="+p.TopicPrefix, "PATH="+os.Getenv("PATH"), "HOME="+logs)
-		return &Process{
+		out := &Process{
 			Name: name, URL: "http://" + public, Admin: "http://" + admin,
-			binary: filepath.Join(bin, name), env: append(env, p.extra...), log: filepath.Join(logs, name+".log"),
+			binary: filepath.Join(bin, name), env: append(env, p.extra...),
 		}
+		if instance > 0 {
+			out.Name += "-" + strconv.Itoa(instance+1)
+		}
+		out.log = filepath.Join(logs, out.Name+".log")
+		return out
 	}
-	r.Seckill = process("seckill")
-	r.Order = process("order", "MYSQL_DSN="+p.OrderDSN, "INTERNAL_ADDR="+internal)
-	r.Inventory = process("inventory", "MYSQL_DSN="+p.InventoryDSN, "ORDER_INTERNAL_URL=http://"+internal)
-	r.Client = client.New(client.Origins{Seckill: r.Seckill.URL, Order: r.Order.URL, Inventory: r.Inventory.URL}, client.Options{})
+	var seckills, orders, inventories []*Process
+	var internals []string
+	for i := range p.instances {
+		internals = append(internals, FreeAddr(t))
+		seckills = append(seckills, process("seckill", i))
+		orders = append(orders, process("order", i, "MYSQL_DSN="+p.OrderDSN, "INTERNAL_ADDR="+internals[i]))
+	}
+	internal := together(t, internals)
+	for i := range p.instances {
+		inventories = append(inventories, process("inventory", i, "MYSQL_DSN="+p.InventoryDSN, "ORDER_INTERNAL_URL=http://"+internal))
+	}
+	r.Seckill, r.Order, r.Inventory = seckills[0], orders[0], inventories[0]
+	r.services = [][]*Process{seckills, orders, inventories}
+	r.Client = client.New(client.Origins{Seckill: origin(t, seckills), Order: origin(t, orders), Inventory: origin(t, inventories)},
+		client.Options{})
 	t.Cleanup(r.Client.Close)
 	t.Cleanup(func() {
 		for _, process := range r.Processes() {
@@ -114,6 +139,13 @@ func New(t testing.TB, opts ...Option) *Rig {
 func Start(t testing.TB, opts ...Option) *Rig {
 	t.Helper()
 	r := New(t, opts...)
+	r.Up(t)
+	return r
+}
+
+// Up starts all processes and waits until they are ready.
+func (r *Rig) Up(t testing.TB) {
+	t.Helper()
 	for _, p := range r.Processes() {
 		p.Start(t)
 	}
@@ -121,11 +153,32 @@ func Start(t testing.TB, opts ...Option) *Rig {
 		p.WaitReady(t)
 	}
 	r.Seckill.WaitStatus(t, r.Seckill.URL+"/v1/activities", 200, 30*time.Second) // the gate is filled
-	return r
 }
 
-// Processes are the services in the order in which they are stopped.
-func (r *Rig) Processes() []*Process { return []*Process{r.Seckill, r.Order, r.Inventory} }
+// Services are the processes of each service, in the order in which they are stopped.
+func (r *Rig) Services() [][]*Process { return r.services }
+
+// Processes are all of them.
+func (r *Rig) Processes() []*Process { return slices.Concat(r.services...) }
+
+// origin is where callers reach these processes of one service.
+func origin(t testing.TB, processes []*Process) string {
+	t.Helper()
+	addrs := make([]string, len(processes))
+	for i, p := range processes {
+		addrs[i] = strings.TrimPrefix(p.URL, "http://")
+	}
+	return "http://" + together(t, addrs)
+}
+
+// together is one address for all of these.
+func together(t testing.TB, addrs []string) string {
+	t.Helper()
+	if len(addrs) == 1 {
+		return addrs[0]
+	}
+	return before(t, addrs...).addr
+}
 
 // PrepareBroker makes the topics and the retry topics.
 func (r *Rig) PrepareBroker(t testing.TB) {
@@ -150,13 +203,19 @@ func (r *Rig) Migrate(t testing.TB) {
 	}
 }
 
-func (r *Rig) emptyRedis(t testing.TB) {
+// Redis is a client of the services' Redis database, closed when the test ends.
+func (r *Rig) Redis(t testing.TB) *redis.Client {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: r.Parts.RedisAddr, DB: redisDB})
-	defer rdb.Close()
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+func (r *Rig) emptyRedis(t testing.TB) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	require.NoError(t, rdb.FlushDB(ctx).Err(), "no Redis at %s: run `make test`, which starts one", r.Parts.RedisAddr)
+	require.NoError(t, r.Redis(t).FlushDB(ctx).Err(), "no Redis at %s: run `make test`, which starts one", r.Parts.RedisAddr)
 }
 
 var built struct {
