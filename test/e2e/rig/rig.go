@@ -87,7 +87,7 @@ func New(t testing.TB, opts ...Option) *Rig {
 		p.OrderDSN, p.InventoryDSN = dbtest.MariaDBDSN(t), dbtest.MariaDBDSN(t)
 	}
 	r := &Rig{Parts: p}
-	logs := t.TempDir()
+	logs := logFolder(t)
 	process := func(name string, instance int, env ...string) *Process {
 		public, admin := FreeAddr(t), FreeAddr(t)
 		env = append(env, "HTTP_ADDR="+public, "ADMIN_ADDR="+admin, "APP_ENV=development", "AUTH_DEV_TOKENS=true",
@@ -216,6 +216,19 @@ func (r *Rig) emptyRedis(t testing.TB) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	require.NoError(t, r.Redis(t).FlushDB(ctx).Err(), "no Redis at %s: run `make test`, which starts one", r.Parts.RedisAddr)
+}
+
+// logFolder is where the processes log: below E2E_LOGS, where they stay, or in a folder that ends with the test.
+func logFolder(t testing.TB) string {
+	t.Helper()
+	keep := os.Getenv("E2E_LOGS")
+	if keep == "" {
+		return t.TempDir()
+	}
+	require.NoError(t, os.MkdirAll(keep, 0o700))
+	dir, err := os.MkdirTemp(keep, t.Name()+"-")
+	require.NoError(t, err)
+	return dir
 }
 
 var built struct {
