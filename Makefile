@@ -12,6 +12,7 @@ FUZZTIME ?= 30s
 PKG      ?= work
 SEEDS    ?= 5000
 FIRST    ?= 1
+RUNS     ?= 1
 
 .PHONY: help
 help: ## This list
@@ -49,7 +50,7 @@ logs: ## The last lines of every log
 	@scripts/dev/parts logs
 
 ##@ Work on it
-.PHONY: build test sim bench fuzz lint fmt generate clean
+.PHONY: build test sim storm bench fuzz lint fmt generate clean
 build: .bin ## Every program into .bin
 	@for main in services/*/cmd/* tools/cmd/*; do go build -o .bin/ "./$$main" || exit 1; done
 
@@ -58,6 +59,9 @@ test: deps ## All tests with the race detector on real parts of their own (PKG=.
 
 sim: ## SEEDS (5000) whole sales under drawn faults, from seed FIRST (1) on; every fault point must be hit
 	@set -o pipefail; GOGC=400 go test ./test/sim -count=1 -run '^TestSim$$' -timeout 60m -v -seeds $(SEEDS) -first $(FIRST) -complete | grep -v -e '^=== ' -e '--- PASS'
+
+storm: deps ## RUNS (1) sales of 10,000 pieces while every process is killed twice, 8 min each; STORM_SEED repeats one
+	@go test ./test/e2e -count=$(RUNS) -run '^TestStorm$$' -timeout $$(($(RUNS) * 15))m -v
 
 bench: deps ## Benchmarks on real parts of their own (PKG=./pkg/stockgate/... for some)
 	@scripts/dev/with-parts go test -run '^$$' -bench . -benchmem -p 1 $(PKG)
