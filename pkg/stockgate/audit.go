@@ -26,6 +26,8 @@ type Counts struct {
 type Audit struct {
 	Config
 	SKUs        map[string]Counts
+	Mark        Mark
+	Held        int64 // pieces held in all
 	JournalLen  int64 // journal entries not yet acked
 	UnlandedLen int64 // purchases not known to be in the ledger
 	EntriesLen  int64 // purchases known, ended ones included
@@ -51,6 +53,12 @@ func (g *Gate) Audit(ctx context.Context, ref Ref) (Audit, error) {
 		hash[pair[0]] = pair[1]
 	}
 	if a.Config, err = decodeConfig(hash); err != nil {
+		return Audit{}, err
+	}
+	if a.Mark, err = decodeMark(hash["life"], hash["moves"], hash["steps"], hash["repairs"]); err != nil {
+		return Audit{}, err
+	}
+	if a.Held, err = decodeCount(hash["held"]); err != nil {
 		return Audit{}, err
 	}
 	for field, value := range hash {

@@ -128,6 +128,14 @@ func decodeEntry(orderSN, stored string) (Entry, error) {
 	return e, nil
 }
 
+// journalID is the id of a stored entry's message in the journal, "" once that was acked.
+func journalID(stored string) string {
+	if f := strings.Split(stored, "|"); len(f) == entryFields {
+		return f[7]
+	}
+	return ""
+}
+
 // encodeLines writes lines as "sku:qty,sku:qty", sorted by SKU, so that equal purchases are equal strings.
 func encodeLines(lines []Line) string {
 	sorted := sortLines(lines)

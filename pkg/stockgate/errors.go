@@ -23,7 +23,8 @@ var (
 	ErrInsufficient = errors.New("stockgate: not so many pieces left")
 	// ErrLive: there is a gate already, and Preload does not overwrite it.
 	ErrLive = errors.New("stockgate: gate is live")
-	// ErrSuperseded: another build of the same gate began meanwhile, or Redis lost a part of this one.
+	// ErrSuperseded: another build of the same gate began meanwhile, or Redis lost a part of this one; or a repair meets a
+	// gate that was built anew or corrected since it was looked at.
 	ErrSuperseded = errors.New("stockgate: build was superseded")
 	// ErrUnknownSKU: the gate does not sell this SKU.
 	ErrUnknownSKU = errors.New("stockgate: unknown sku")

@@ -48,6 +48,16 @@ var (
 	luaTrim string
 	//go:embed lua/sale.lua
 	luaSale string
+	//go:embed lua/survey.lua
+	luaSurvey string
+	//go:embed lua/buyers.lua
+	luaBuyers string
+	//go:embed lua/repair.lua
+	luaRepair string
+	//go:embed lua/mend.lua
+	luaMend string
+	//go:embed lua/correct.lua
+	luaCorrect string
 )
 
 // script is one script, by the name that errors tell.
@@ -78,6 +88,11 @@ var (
 	scriptScan      = newScript("scan", luaScan)
 	scriptTrim      = newScript("trim", luaTrim)
 	scriptSale      = newScript("sale", luaSale)
+	scriptSurvey    = newScript("survey", luaSurvey)
+	scriptBuyers    = newScript("buyers", luaBuyers)
+	scriptRepair    = newScript("repair", luaRepair)
+	scriptMend      = newScript("mend", luaMend)
+	scriptCorrect   = newScript("correct", luaCorrect)
 )
 
 // answers are the words by which any script refuses.

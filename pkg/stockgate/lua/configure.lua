@@ -1,11 +1,15 @@
 -- configure: sets state, window and limit.
 -- KEYS    as in prelude.lua
--- ARGV    state, starts, ends, per-user limit, version
--- returns 'ok', 'version' when the gate has a later one, or 'no_gate'
+-- ARGV    state, starts, ends, per-user limit, version; then, to overrule a later version, the version that the gate has
+-- returns 'ok', 'version' when the gate has a later one or not the one to overrule, or 'no_gate'
 -- cost    O(1)
 local version = redis.call('HGET', GATE, 'version')
 if not version then return 'no_gate' end
-if tonumber(version) > tonumber(ARGV[5]) then return 'version' end
+if ARGV[6] then
+  if version ~= ARGV[6] then return 'version' end
+elseif tonumber(version) > tonumber(ARGV[5]) then
+  return 'version'
+end
 redis.call('HSET', GATE, 'state', ARGV[1], 'starts', ARGV[2], 'ends', ARGV[3], 'limit', ARGV[4], 'version', ARGV[5])
 expire(now_ms(), false)
 return 'ok'

@@ -3,7 +3,8 @@
 local GATE, BUYERS, HELD, JOURNAL, UNLANDED, ENDED, ADJUSTED, SALE, BUILD = unpack(KEYS)
 --
 -- GATE      hash    state, starts, ends, limit, version; life = token of the build that made it; held = pieces held in all;
---                   ttl = 1 while the keys expire; and for each SKU, in pieces: s: left, h: held, p: sold, t: total,
+--                   ttl = 1 while the keys expire; moves, steps, repairs = how often pieces were taken or given back, how
+--                   often anything else of an entry changed, how often counters were corrected; and for each SKU, in pieces: s: left, h: held, p: sold, t: total,
 --                   u: of held, not known to be in the ledger, j: of those, in the journal; x: latest deadline known
 -- BUYERS    hash    user -> pieces|order_sns that hold them|order_sns ended lately, lists separated by commas, latest last
 -- HELD      hash    order_sn -> entry, see parse()
@@ -86,11 +87,17 @@ local function weigh(e, sign)
   end
 end
 
+-- Whoever reads the entries page by page learns from these two whether any changed meanwhile: moved when an entry began or
+-- ceased to hold pieces or holds others, stepped when it only changed its stage.
+local moved, stepped = false, false
+
 local function flush()
   for field, n in pairs(deltas) do
     if n ~= 0 then redis.call('HINCRBY', GATE, field, int(n)) end
   end
-  deltas = {}
+  if moved then redis.call('HINCRBY', GATE, 'moves', '1') end
+  if stepped then redis.call('HINCRBY', GATE, 'steps', '1') end
+  deltas, moved, stepped = {}, false, false
 end
 
 -- Buyers.
@@ -161,6 +168,7 @@ local function change(sn, old, new)
   if old then weigh(old, -1) end
   weigh(new, 1)
   local same_buyer = old and old.user == new.user and old.lines == new.lines and holds(old) == holds(new)
+  if same_buyer or (ended(new) and not holds(old)) then stepped = true else moved = true end
   if not same_buyer then
     if old then unlist_entry(sn, old) end
     list_entry(sn, new)

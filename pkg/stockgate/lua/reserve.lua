@@ -101,6 +101,7 @@ for user, buyer in pairs(buyers) do
     records[#records + 1] = format_buyer(buyer)
   end
 end
+moved = true
 flush()
 redis.call('HSET', HELD, unpack(held))
 redis.call('HSET', BUYERS, unpack(records))

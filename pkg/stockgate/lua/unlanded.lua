@@ -2,13 +2,19 @@
 -- KEYS    as in prelude.lua
 -- ARGV    ms from which on and ms before which they were last journaled, number of entries at most
 -- returns 'no_gate', or order_sn, entry and ms of the last journaling in turn
+-- A member of the index without such an entry, as damage leaves it, goes and is not told.
 -- cost    O(log n + entries)
 if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end
 local found = redis.call('ZRANGEBYSCORE', UNLANDED, ARGV[1], '(' .. ARGV[2], 'WITHSCORES', 'LIMIT', 0, ARGV[3])
 local out = {}
 for i = 1, #found, 2 do
-  out[#out + 1] = found[i]
-  out[#out + 1] = redis.call('HGET', HELD, found[i])
-  out[#out + 1] = found[i + 1]
+  local stored = redis.call('HGET', HELD, found[i])
+  if stored and string.sub(stored, 1, 2) == 'q|' then
+    out[#out + 1] = found[i]
+    out[#out + 1] = stored
+    out[#out + 1] = found[i + 1]
+  else
+    redis.call('ZREM', UNLANDED, found[i])
+  end
 end
 return out

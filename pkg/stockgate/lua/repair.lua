@@ -1,0 +1,36 @@
+-- repair: makes entries what the ledger says they are, each only if it still is as it was read.
+-- KEYS    as in prelude.lua
+-- ARGV    life of the gate; then for each purchase: order_sn, entry as it was read ('' when there was none), stage ('-'
+--         removes the entry, and gives nothing back), user, lines, reason, deadline or ''
+-- returns 'no_gate', 'superseded' when this is another life of the gate, or for each purchase '1' if it was changed, else
+--         '0'
+-- cost    O(purchases)
+local life = redis.call('HGET', GATE, 'life')
+if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end
+if (life or '') ~= ARGV[1] then return 'superseded' end
+local now = now_ms()
+local out = {}
+for i = 2, #ARGV, 7 do
+  local sn, seen, stage, user, lines, reason, expires = unpack(ARGV, i, i + 6)
+  local stored = redis.call('HGET', HELD, sn) or ''
+  out[#out + 1] = '0'
+  if stored == seen then
+    local old = parse(stored)
+    if not RANK[old.stage or ''] then old = nil end -- none, or one that cannot be read: what it took nobody knows
+    if stage == '-' then
+      redis.call('HDEL', HELD, sn)
+    else
+      local new = old and copy(old) or { reserved = '', journal = '', trace = '' }
+      new.stage, new.user, new.lines, new.reason, new.expires = stage, user, lines, reason, expires
+      new.ended = RANK[stage] == 5 and int(now) or ''
+      if stage ~= 'q' or (old and old.stage ~= 'q') then new.journal = '' end
+      change(sn, old, new)
+    end
+    if stage == 'q' then redis.call('ZADD', UNLANDED, int(now), sn) else redis.call('ZREM', UNLANDED, sn) end
+    if stage == '-' or RANK[stage] ~= 5 then redis.call('ZREM', ENDED, sn) end
+    out[#out] = '1'
+  end
+end
+flush()
+expire(now, true)
+return out

@@ -1,0 +1,37 @@
+-- survey: entries as they are stored, for comparing them with the ledger, and whether what is kept about them fits them.
+-- KEYS    as in prelude.lua
+-- ARGV    'page', cursor ('0' at first), number of entries wanted; or 'some', order_sns
+-- returns 'no_gate', or life, moves, steps and repairs of the gate, the next cursor ('0' at the end), then order_sn, entry
+--         and '1' if buyer's record and indexes fit it, else '0', in turn
+-- cost    O(entries of the page)
+local gate = redis.call('HMGET', GATE, 'life', 'moves', 'steps', 'repairs')
+if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end
+local found, cursor = {}, '0'
+if ARGV[1] == 'page' then
+  local page = redis.call('HSCAN', HELD, ARGV[2], 'COUNT', ARGV[3])
+  cursor, found = page[1], page[2]
+else
+  local stored = redis.call('HMGET', HELD, unpack(ARGV, 2))
+  for i = 2, #ARGV do
+    if stored[i - 1] then
+      found[#found + 1] = ARGV[i]
+      found[#found + 1] = stored[i - 1]
+    end
+  end
+end
+
+local function fits(sn, e)
+  if not RANK[e.stage or ''] then return false end
+  local _, held = string.match(redis.call('HGET', BUYERS, e.user) or '', '^(%-?%d+)|([^|]*)|([^|]*)$')
+  local listed = held ~= nil and string.find(',' .. held .. ',', ',' .. sn .. ',', 1, true) ~= nil
+  return listed == holds(e) and (redis.call('ZSCORE', UNLANDED, sn) and true or false) == (e.stage == 'q') and
+    (redis.call('ZSCORE', ENDED, sn) and true or false) == ended(e)
+end
+
+local out = { gate[1] or '', gate[2] or '0', gate[3] or '0', gate[4] or '0', cursor }
+for i = 1, #found, 2 do
+  out[#out + 1] = found[i]
+  out[#out + 1] = found[i + 1]
+  out[#out + 1] = fits(found[i], parse(found[i + 1])) and '1' or '0'
+end
+return out

@@ -1,0 +1,285 @@
+package stockgate
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// seen is an entry as a survey tells it.
+func (e *env) seen(sn string) Surveyed {
+	e.t.Helper()
+	found, err := e.Inspect(e.t.Context(), e.ref, []string{sn})
+	require.NoError(e.t, err)
+	return found[sn]
+}
+
+// survey reads all entries, and demands that no page was read while anything changed.
+func (e *env) survey(count int) (map[string]Surveyed, Mark) {
+	e.t.Helper()
+	all := map[string]Surveyed{}
+	var first Mark
+	for cursor := uint64(0); ; {
+		page, mark, next, err := e.Gate.Survey(e.t.Context(), e.ref, cursor, count)
+		require.NoError(e.t, err)
+		if cursor == 0 {
+			first = mark
+		}
+		require.Equal(e.t, first, mark)
+		for _, s := range page {
+			all[s.OrderSN] = s
+		}
+		if cursor = next; cursor == 0 {
+			return all, first
+		}
+	}
+}
+
+func (e *env) repair(r Repair) bool {
+	e.t.Helper()
+	_, mark := e.survey(1000)
+	done, err := e.Repair(e.t.Context(), e.ref, mark.Life, []Repair{r})
+	require.NoError(e.t, err)
+	return done[r.OrderSN]
+}
+
+func TestSurveyTellsWhatDoesNotFit(t *testing.T) {
+	eachServer(t, Options{}, func(t *testing.T, e *env) {
+		ctx := t.Context()
+		e.open(openConfig(), 100)
+		e.reserve("1", "ann", lines(1))
+		e.reserve("2", "bob", lines(1))
+		e.settle("2", "bob", lines(1), StepCreated)
+		e.drop("3", "cat", lines(1), "sold_out")
+		for _, s := range first(e.survey(1)) {
+			require.False(t, s.Misfiled, s.OrderSN)
+			require.Equal(t, s.OrderSN == "1", s.Journaled, s.OrderSN)
+			require.Equal(t, s.Stored, e.rdb.HGet(ctx, e.ref.key("held"), s.OrderSN).Val())
+		}
+		misfiled := func() (users []string) {
+			t.Helper()
+			users, next, err := e.MisfiledBuyers(ctx, e.ref, 0, 1000)
+			require.NoError(t, err)
+			require.Zero(t, next)
+			return users
+		}
+		require.Empty(t, misfiled())
+		for name, c := range map[string]struct {
+			damage      func() error
+			sn, user    string
+			misfiledBuy bool // the buyer's record says more than there is
+		}{
+			"record gone":          {func() error { return e.rdb.HDel(ctx, e.ref.key("buyers"), "ann").Err() }, "1", "ann", false},
+			"record counts more":   {func() error { return e.rdb.HSet(ctx, e.ref.key("buyers"), "bob", "2|2|").Err() }, "", "bob", true},
+			"record unreadable":    {func() error { return e.rdb.HSet(ctx, e.ref.key("buyers"), "bob", "rubbish").Err() }, "2", "bob", true},
+			"record of nobody":     {func() error { return e.rdb.HSet(ctx, e.ref.key("buyers"), "dan", "1|77|").Err() }, "", "dan", true},
+			"not among unlanded":   {func() error { return e.rdb.ZRem(ctx, e.ref.key("unlanded"), "1").Err() }, "1", "ann", false},
+			"ended entry not kept": {func() error { return e.rdb.Del(ctx, e.ref.key("ended")).Err() }, "3", "cat", false},
+			"listed twice":         {func() error { return e.rdb.HSet(ctx, e.ref.key("buyers"), "bob", "2|2,2|").Err() }, "", "bob", true},
+		} {
+			require.NoError(t, c.damage(), name)
+			for sn, s := range first(e.survey(1000)) {
+				require.Equal(t, sn == c.sn, s.Misfiled, "%s: %s", name, sn)
+			}
+			if c.misfiledBuy {
+				require.Equal(t, []string{c.user}, misfiled(), name)
+			} else {
+				require.Empty(t, misfiled(), name)
+			}
+			var sns []string
+			if c.sn != "" {
+				sns = []string{c.sn}
+			}
+			for _, want := range []bool{true, false} {
+				changed, err := e.Mend(ctx, e.ref, c.user, sns)
+				require.NoError(t, err, name)
+				require.Equal(t, want, changed, name)
+			}
+			e.check()
+			require.Empty(t, misfiled(), name)
+		}
+	})
+}
+
+func first[A, B any](a A, _ B) A { return a }
+
+func TestOneUnreadableEntryDoesNotHideTheOthers(t *testing.T) {
+	eachServer(t, Options{}, func(t *testing.T, e *env) {
+		ctx := t.Context()
+		e.open(openConfig(), 100)
+		for _, rubbish := range []string{"rubbish", "z|ann|1:1||||||", "l|ann|||||||"} {
+			e.reserve("1", "ann", lines(1))
+			e.settle("1", "ann", lines(1), StepLanded)
+			require.NoError(t, e.rdb.HSet(ctx, e.ref.key("held"), "1", rubbish, "2", e.rdb.HGet(ctx, e.ref.key("held"), "1").Val()).Err())
+			all, _ := e.survey(1000)
+			require.Len(t, all, 2)
+			require.True(t, all["1"].Broken, rubbish)
+			require.Equal(t, "1", all["1"].OrderSN)
+			require.Equal(t, StatusQueued, all["2"].Status, rubbish)
+			require.True(t, e.repair(Repair{OrderSN: "2", Seen: all["2"].Stored, To: Entry{UserID: "ann", Lines: lines(1), Status: StatusFailed, Reason: "system"}}))
+			require.True(t, e.repair(Repair{OrderSN: "1", Seen: rubbish, Remove: true}))
+			require.NotContains(t, first(e.survey(1000)), "1")
+			e.wipe()
+			e.open(openConfig(), 100)
+		}
+	})
+}
+
+func TestRepairChangesOnlyWhatIsAsItWasSeen(t *testing.T) {
+	eachServer(t, Options{}, func(t *testing.T, e *env) {
+		ctx := t.Context()
+		e.open(openConfig(), 10)
+		e.reserve("1", "ann", lines(2))
+		queued := e.seen("1")
+		landed := Entry{UserID: "ann", Lines: lines(2), Status: StatusQueued, Landed: true}
+		require.False(t, e.repair(Repair{OrderSN: "1", Seen: "", To: landed}), "it is known")
+		e.settle("1", "ann", lines(2), StepCreated)
+		require.False(t, e.repair(Repair{OrderSN: "1", Seen: queued.Stored, To: landed}), "it moved on")
+		require.Equal(t, StatusCreated, e.entry("1").Status)
+
+		// Every state can be made of every other one; the counters follow, and stay in step with the entries.
+		want := func(status Status, landed bool) Entry {
+			en := Entry{UserID: "ann", Lines: lines(2), Status: status, Landed: landed}
+			if en.terminal() {
+				en.Reason = "expired"
+			}
+			if status == StatusCreated {
+				en.ExpiresAt = deadline
+			}
+			return en
+		}
+		for _, to := range []Entry{
+			want(StatusQueued, true), want(StatusPaid, true), want(StatusClosed, false), want(StatusCreated, true), want(StatusFailed, false),
+			want(StatusPaid, true), want(StatusQueued, false), want(StatusCreated, true),
+		} {
+			require.True(t, e.repair(Repair{OrderSN: "1", Seen: e.seen("1").Stored, To: to}))
+			e.check()
+			got := e.entry("1")
+			require.Equal(t, to.Status, got.Status)
+			require.Equal(t, to.Landed, got.Landed)
+			require.True(t, to.ExpiresAt.Equal(got.ExpiresAt))
+			require.Equal(t, queued.ReservedAt, got.ReservedAt)
+			require.Equal(t, to.terminal(), !got.EndedAt.IsZero())
+			left := int64(8)
+			if to.terminal() {
+				left = 10
+			}
+			require.Equal(t, left, e.counts("1").Left)
+		}
+		// Another buyer, other lines.
+		require.True(t, e.repair(Repair{OrderSN: "1", Seen: e.seen("1").Stored, To: Entry{UserID: "bob", Lines: lines(1), Status: StatusPaid}}))
+		e.check()
+		require.Equal(t, int64(9), e.counts("1").Left)
+		// Adoption.
+		require.True(t, e.repair(Repair{OrderSN: "9", To: Entry{UserID: "cat", Lines: lines(3), Status: StatusQueued, Landed: true}}))
+		e.check()
+		require.Equal(t, int64(6), e.counts("1").Left)
+
+		done, err := e.Repair(ctx, e.ref, "another life", []Repair{{OrderSN: "1", To: want(StatusPaid, true)}})
+		require.ErrorIs(t, err, ErrSuperseded)
+		require.Empty(t, done)
+		for _, r := range []Repair{{OrderSN: "x"}, {OrderSN: "1"}, {OrderSN: "1", To: Entry{UserID: "a", Lines: lines(1), Status: StatusFailed}}} {
+			_, err := e.Repair(ctx, e.ref, "", []Repair{r})
+			require.Error(t, err)
+		}
+	})
+}
+
+func TestACorrectionCountsOnce(t *testing.T) {
+	eachServer(t, Options{}, func(t *testing.T, e *env) {
+		ctx := t.Context()
+		e.open(openConfig(), 10)
+		e.reserve("1", "ann", lines(2))
+		_, mark := e.survey(1000)
+		require.NoError(t, e.rdb.HIncrBy(ctx, e.ref.key("gate"), "s:1", -3).Err())
+		require.NoError(t, e.rdb.HIncrBy(ctx, e.ref.key("gate"), "u:1", 7).Err())
+		fix := []Correction{{SKUID: "1", Left: 3, Unlanded: -7}}
+		_, err := e.Reserve(ctx, e.ref, []Request{{OrderSN: "2", UserID: "bob", Lines: lines(1)}}) // others go on
+		require.NoError(t, err)
+		require.NoError(t, e.Correct(ctx, e.ref, mark, 0, fix))
+		e.check()
+		require.Equal(t, int64(7), e.counts("1").Left)
+		require.ErrorIs(t, e.Correct(ctx, e.ref, mark, 0, fix), ErrSuperseded, "a second or late attempt")
+		e.check()
+		mark.Repairs++
+		mark.Life = "another"
+		require.ErrorIs(t, e.Correct(ctx, e.ref, mark, 0, fix), ErrSuperseded)
+		require.Error(t, e.Correct(ctx, e.ref, mark, 0, nil))
+		require.Error(t, e.Correct(ctx, e.ref, mark, 0, []Correction{{SKUID: "x", Left: 1}}))
+	})
+}
+
+func TestMarksTellWhetherAnythingChanged(t *testing.T) {
+	eachServer(t, Options{}, func(t *testing.T, e *env) {
+		e.open(openConfig(), 10)
+		mark := func() Mark {
+			a, err := e.Audit(t.Context(), e.ref)
+			require.NoError(t, err)
+			require.Equal(t, a.Mark, second(e.survey(10)))
+			return a.Mark
+		}
+		last := mark()
+		require.NotEmpty(t, last.Life)
+		for i, c := range []struct {
+			moves bool
+			do    func()
+		}{
+			{true, func() { e.reserve("1", "ann", lines(1)) }},
+			{false, func() { e.settle("1", "ann", lines(1), StepLanded) }},
+			{false, func() { e.settle("1", "ann", lines(1), StepCreated) }},
+			{true, func() { e.settle("1", "ann", lines(2), StepCreated) }},
+			{true, func() { e.release("1", "ann", lines(1), "expired") }},
+			{true, func() { e.settle("2", "ann", lines(1), StepLanded) }},
+			{false, func() { e.drop("3", "ann", lines(1), "system") }},
+			{false, func() { e.settle("2", "ann", lines(1), StepPaid) }},
+		} {
+			c.do()
+			now := mark()
+			require.Equal(t, c.moves, now.Moves != last.Moves, i)
+			require.Equal(t, !c.moves, now.Steps != last.Steps, i)
+			last = now
+		}
+		e.settle("2", "ann", lines(1), StepPaid)
+		e.release("1", "ann", lines(1), "expired")
+		require.Equal(t, last, mark(), "what changes nothing")
+	})
+}
+
+func second[A, B any](_ A, b B) B { return b }
+
+func TestOverruleNamesTheVersionItOverrules(t *testing.T) {
+	eachServer(t, Options{}, func(t *testing.T, e *env) {
+		ctx, c := t.Context(), openConfig()
+		e.open(c, 1)
+		require.NoError(t, e.rdb.HSet(ctx, e.ref.key("gate"), "version", "9", "limit", "77").Err())
+		require.ErrorIs(t, e.Configure(ctx, e.ref, c), ErrVersion)
+		require.ErrorIs(t, e.Overrule(ctx, e.ref, 8, c), ErrVersion)
+		require.NoError(t, e.Overrule(ctx, e.ref, 9, c))
+		a, err := e.Audit(ctx, e.ref)
+		require.NoError(t, err)
+		require.Equal(t, c, a.Config)
+	})
+}
+
+// Entries removed by hand leave their order_sn among the unlanded ones; that hid all others from the sweeper.
+func TestUnlandedPassesOverWhatIsNotThere(t *testing.T) {
+	eachServer(t, Options{}, func(t *testing.T, e *env) {
+		ctx := t.Context()
+		e.open(openConfig(), 10)
+		for _, sn := range []string{"1", "2", "3"} {
+			e.reserve(sn, "u"+sn, lines(1))
+		}
+		require.NoError(t, e.rdb.HDel(ctx, e.ref.key("held"), "1").Err())
+		stored := e.rdb.HGet(ctx, e.ref.key("held"), "2").Val()
+		require.NoError(t, e.rdb.HSet(ctx, e.ref.key("held"), "2", "l"+strings.TrimPrefix(stored, "q")).Err())
+		for range 2 {
+			found, err := e.Unlanded(ctx, e.ref, time.Time{}, time.Now().Add(time.Minute), 10)
+			require.NoError(t, err)
+			require.Len(t, found, 1)
+			require.Equal(t, "3", found[0].OrderSN)
+		}
+		require.Equal(t, []string{"3"}, e.rdb.ZRange(ctx, e.ref.key("unlanded"), 0, -1).Val())
+	})
+}
