@@ -63,7 +63,10 @@ sim: ## SEEDS (5000) whole sales under drawn faults, from seed FIRST (1) on; eve
 storm: deps ## RUNS (1) sales of 10,000 pieces while every process is killed twice, 8 min each; STORM_SEED repeats one
 	@go test ./test/e2e -count=$(RUNS) -run '^TestStorm$$' -timeout $$(($(RUNS) * 15))m -v
 
-bench: deps ## Benchmarks on real parts of their own (PKG=./pkg/stockgate/... for some)
+bench: deps .bin ## The figures of docs/benchmarks.md, on parts and services of their own (BENCH="--only refused" for some)
+	@scripts/dev/bench $(BENCH)
+
+bench-go: deps ## Go benchmarks on real parts of their own (PKG=./pkg/stockgate/... for some)
 	@scripts/dev/with-parts go test -run '^$$' -bench . -benchmem -p 1 $(PKG)
 
 fuzz: ## Every fuzz target for FUZZTIME (30s) each

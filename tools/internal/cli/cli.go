@@ -33,8 +33,8 @@ Tokens are asked from the services, which give them out in development; with AUT
 
 // env is what every command gets.
 type env struct {
-	ctx context.Context
-	out io.Writer
+	ctx       context.Context
+	out, errs io.Writer
 }
 
 // connect finds the system; connections and attempts as in client.Options.
@@ -67,7 +67,7 @@ func Run(ctx context.Context, args []string, out, errs io.Writer) int {
 	parser, err := kong.New(&cmds,
 		kong.Name("flashctl"), kong.Description(description),
 		kong.Writers(out, errs), kong.Exit(func(status int) { exit = status }),
-		kong.Bind(env{ctx: ctx, out: out}),
+		kong.Bind(env{ctx: ctx, out: out, errs: errs}),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	)
 	if err != nil {

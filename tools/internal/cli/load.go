@@ -16,6 +16,12 @@ import (
 )
 
 type loadCmd struct {
+	Buyers buyersCmd `cmd:"" default:"withargs" help:"Distinct buyers, each from the button to the order."`
+	Bench  benchCmd  `cmd:"" help:"Measure everything in one run; make bench starts what it needs."`
+	Bare   bareCmd   `cmd:"" help:"Serve the bare handler that the bench compares with."`
+}
+
+type buyersCmd struct {
 	Activity  string        `help:"The sale's id; a new sale by default."`
 	Stock     int64         `default:"1000" help:"Pieces of the new sale."`
 	PayWithin time.Duration `default:"15m" help:"Pay window of the new sale."`
@@ -28,14 +34,14 @@ type loadCmd struct {
 }
 
 // Validate is called by kong.
-func (c *loadCmd) Validate() error {
+func (c *buyersCmd) Validate() error {
 	if c.Buyers < 1 || c.Width < 1 || c.Rate < 0 {
 		return fmt.Errorf("%d buyers, %d at a time, %g a second", c.Buyers, c.Width, c.Rate)
 	}
 	return nil
 }
 
-func (c *loadCmd) Run(e env) error {
+func (c *buyersCmd) Run(e env) error {
 	opts := client.Options{Connections: c.Width}
 	if c.NoRetry {
 		opts.Attempts = 1
@@ -80,7 +86,7 @@ func (c *loadCmd) Run(e env) error {
 	return nil
 }
 
-func (c *loadCmd) newSale(e env, m *client.Caller) (string, error) {
+func (c *buyersCmd) newSale(e env, m *client.Caller) (string, error) {
 	sku, err := m.NewProduct(e.ctx, client.Product{Name: "Load phone", ListPrice: 49900, Currency: "EUR"})
 	if err != nil {
 		return "", err

@@ -36,6 +36,11 @@ func (r *Recorder) Sum() Summary {
 	r.mu.Lock()
 	all := slices.Clone(r.all)
 	r.mu.Unlock()
+	return Of(all)
+}
+
+// Of sums up durations; it sorts them.
+func Of(all []time.Duration) Summary {
 	if len(all) == 0 {
 		return Summary{}
 	}

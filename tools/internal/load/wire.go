@@ -1,0 +1,161 @@
+package load
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+)
+
+// wire is one kept-alive HTTP/1.1 connection for measuring: a request is written as the bytes it is given as, and of the
+// answer only what a measurement needs is read. It costs a third of net/http's client, which on a small machine would take
+// as much of the processors as the server under test. It knows no redirects, no chunks and no second request under way.
+type wire struct {
+	addr    string
+	timeout time.Duration // of one exchange, to the second
+	conn    net.Conn
+	bounded time.Time // when the deadline of conn was last moved
+	buf     []byte
+	have    int // bytes of buf that were read
+}
+
+const (
+	maxAnswer   = 1 << 20
+	dialTimeout = 5 * time.Second
+)
+
+var (
+	errChunked = errors.New("the answer is sent in chunks, which this client does not read")
+	errAnswer  = errors.New("the answer is not HTTP/1.1")
+	headEnd    = []byte("\r\n\r\n")
+)
+
+func newWire(addr string, timeout time.Duration) *wire {
+	return &wire{addr: addr, timeout: timeout, buf: make([]byte, 4096)}
+}
+
+func (w *wire) dial(ctx context.Context) error {
+	if w.conn != nil {
+		return nil
+	}
+	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", w.addr)
+	if err != nil {
+		return err
+	}
+	w.conn, w.bounded, w.have = conn, time.Time{}, 0
+	return nil
+}
+
+func (w *wire) close() {
+	if w.conn != nil {
+		_ = w.conn.Close()
+		w.conn = nil
+	}
+}
+
+// exchange sends a request and reads its answer; body is good until the next call. After an error the connection is
+// closed and the outcome of the request unknown.
+func (w *wire) exchange(ctx context.Context, request []byte, now time.Time) (status int, body []byte, err error) {
+	if err := w.dial(ctx); err != nil {
+		return 0, nil, err
+	}
+	defer func() {
+		if err != nil {
+			w.close()
+		}
+	}()
+	// Moving a deadline costs as much as a system call, so it is moved once a second.
+	if now.Sub(w.bounded) > time.Second {
+		if err := w.conn.SetDeadline(now.Add(w.timeout + time.Second)); err != nil {
+			return 0, nil, err
+		}
+		w.bounded = now
+	}
+	if _, err := w.conn.Write(request); err != nil {
+		return 0, nil, err
+	}
+	return w.answer()
+}
+
+func (w *wire) answer() (status int, body []byte, err error) {
+	w.have = 0
+	head := -1
+	for head < 0 {
+		if err := w.more(); err != nil {
+			return 0, nil, err
+		}
+		head = bytes.Index(w.buf[:w.have], headEnd)
+	}
+	status, length, last, err := parseHead(w.buf[:head+2])
+	if err != nil {
+		return 0, nil, err
+	}
+	from := head + len(headEnd)
+	for w.have < from+length {
+		if err := w.more(); err != nil {
+			return 0, nil, err
+		}
+	}
+	if w.have > from+length {
+		return 0, nil, fmt.Errorf("%w: %d bytes follow it", errAnswer, w.have-from-length)
+	}
+	body = w.buf[from : from+length]
+	if last {
+		w.close()
+	}
+	return status, body, nil
+}
+
+func (w *wire) more() error {
+	if w.have == len(w.buf) {
+		if len(w.buf) >= maxAnswer {
+			return fmt.Errorf("the answer is over %d bytes", maxAnswer)
+		}
+		w.buf = append(w.buf, make([]byte, len(w.buf))...)
+	}
+	n, err := w.conn.Read(w.buf[w.have:])
+	w.have += n
+	if n > 0 {
+		return nil
+	}
+	return err
+}
+
+// parseHead reads status line and headers, each ended by CRLF.
+func parseHead(head []byte) (status, length int, last bool, err error) {
+	line, rest, _ := bytes.Cut(head, []byte("\r\n"))
+	if len(line) < 12 || !bytes.HasPrefix(line, []byte("HTTP/1.1 ")) {
+		return 0, 0, false, errAnswer
+	}
+	if status, err = strconv.Atoi(string(line[9:12])); err != nil {
+		return 0, 0, false, errAnswer
+	}
+	length = -1
+	for len(rest) > 0 {
+		line, rest, _ = bytes.Cut(rest, []byte("\r\n"))
+		switch {
+		case hasName(line, "Content-Length:"):
+			if length, err = strconv.Atoi(string(bytes.TrimSpace(line[len("Content-Length:"):]))); err != nil || length < 0 || length > maxAnswer {
+				return 0, 0, false, fmt.Errorf("%w: %q", errAnswer, line)
+			}
+		case hasName(line, "Transfer-Encoding:"):
+			return 0, 0, false, errChunked
+		case hasName(line, "Connection:"):
+			last = bytes.EqualFold(bytes.TrimSpace(line[len("Connection:"):]), []byte("close"))
+		}
+	}
+	switch {
+	case status == 204 || status == 304:
+		length = 0
+	case length < 0:
+		return 0, 0, false, fmt.Errorf("%w: it does not tell its length", errAnswer)
+	}
+	return status, length, last, nil
+}
+
+func hasName(line []byte, name string) bool {
+	return len(line) >= len(name) && line[0]|0x20 == name[0]|0x20 && bytes.EqualFold(line[:len(name)], []byte(name))
+}
