@@ -32,6 +32,7 @@ type Spec struct {
 	Name        string
 	Serve       func(ctx context.Context, log *slog.Logger) error
 	Migrate     func(ctx context.Context, log *slog.Logger, up bool) error // up=false: show what is applied
+	Await       func(ctx context.Context, log *slog.Logger) error          // until somebody has applied all migrations
 	CheckConfig func() error
 }
 
@@ -55,6 +56,8 @@ func run(ctx context.Context, s Spec, args []string, stdout, stderr io.Writer) i
 		err = s.Serve(ctx, log)
 	case command == "migrate" && s.Migrate != nil && len(rest) == 1 && (rest[0] == "up" || rest[0] == "status"):
 		err = s.Migrate(ctx, log, rest[0] == "up")
+	case command == "migrate" && s.Await != nil && len(rest) == 1 && rest[0] == "wait":
+		err = s.Await(ctx, log)
 	case command == "check-config" && s.CheckConfig != nil && len(rest) == 0:
 		if err = s.CheckConfig(); err == nil {
 			fmt.Fprintln(stdout, "The settings are valid.")
@@ -96,6 +99,9 @@ func usage(s Spec) string {
 	}
 	if s.Migrate != nil {
 		text += "  migrate up       bring the database's tables up to date\n  migrate status   show which migrations are applied\n"
+	}
+	if s.Await != nil {
+		text += "  migrate wait     wait until somebody has applied them all\n"
 	}
 	if s.CheckConfig != nil {
 		text += "  check-config     check the settings and end\n"

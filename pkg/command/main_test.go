@@ -50,6 +50,7 @@ func TestCommands(t *testing.T) {
 			did = fmt.Sprintf("migrate %t", up)
 			return nil
 		},
+		Await:       func(context.Context, *slog.Logger) error { did = "await"; return nil },
 		CheckConfig: func() error { did = "check"; return nil },
 	}
 	for line, c := range map[string]struct {
@@ -60,6 +61,7 @@ func TestCommands(t *testing.T) {
 		"serve":              {0, "serve", "", ""},
 		"migrate up":         {0, "migrate true", "", ""},
 		"migrate status":     {0, "migrate false", "", ""},
+		"migrate wait":       {0, "await", "", ""},
 		"check-config":       {0, "check", "The settings are valid.", ""},
 		"version":            {0, "", "shop ", ""},
 		"help":               {0, "", "Usage: shop", ""},

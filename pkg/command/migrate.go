@@ -2,34 +2,61 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
+	"gorm.io/gorm"
+
 	"flashsale.internal/pkg/settings"
 	"flashsale.internal/pkg/sqldb"
 )
 
+// migrateConfig is what the migrate commands are set up by.
+type migrateConfig struct {
+	settings.App
+	settings.MySQL
+	// Patience is how long `migrate up` waits for a database that does not answer yet, as one that starts beside it.
+	Patience time.Duration `env:"MIGRATE_PATIENCE"`
+}
+
+// Validate reports a wrong patience.
+func (c migrateConfig) Validate() error {
+	if c.Patience < 0 || c.Patience > time.Hour {
+		return settings.Wrong("MIGRATE_PATIENCE", "is %s and must be 0s to 1h", c.Patience)
+	}
+	return nil
+}
+
+func openForMigrations(log *slog.Logger) (*gorm.DB, migrateConfig, error) {
+	var c migrateConfig
+	if err := settings.Load(&c, nil); err != nil {
+		return nil, c, err
+	}
+	if err := CheckDSN(c.MySQL); err != nil {
+		return nil, c, err
+	}
+	db, err := sqldb.Open(c.MySQL.DSN, sqldb.Options{Log: log})
+	return db, c, err
+}
+
 // Migrate makes the migrate command of a service with these migrations, on the database of MYSQL_DSN.
 func Migrate(migrations fs.FS) func(ctx context.Context, log *slog.Logger, up bool) error {
 	return func(ctx context.Context, log *slog.Logger, up bool) error {
-		var c struct {
-			settings.App
-			settings.MySQL
-		}
-		if err := settings.Load(&c, nil); err != nil {
-			return err
-		}
-		if err := CheckDSN(c.MySQL); err != nil {
-			return err
-		}
-		db, err := sqldb.Open(c.MySQL.DSN, sqldb.Options{Log: log})
+		db, c, err := openForMigrations(log)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = sqldb.Close(db) }()
 		if up {
+			if c.Patience > 0 {
+				if err := reach(ctx, db, c.Patience, log); err != nil {
+					return err
+				}
+			}
 			return sqldb.Migrate(ctx, db, migrations, log)
 		}
 		list, err := sqldb.Status(ctx, db, migrations)
@@ -44,6 +71,65 @@ func Migrate(migrations fs.FS) func(ctx context.Context, log *slog.Logger, up bo
 			fmt.Printf("%05d  %-32s  %s\n", m.Version, m.Name, state)
 		}
 		return nil
+	}
+}
+
+// AwaitMigrations makes the command that ends well as soon as the database of MYSQL_DSN answers and has all of these
+// migrations. It waits until it is told to end: whoever starts it knows how long is too long.
+func AwaitMigrations(migrations fs.FS) func(ctx context.Context, log *slog.Logger) error {
+	return func(ctx context.Context, log *slog.Logger) error {
+		db, _, err := openForMigrations(log)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = sqldb.Close(db) }()
+		return patiently(ctx, log, "waiting for the migrations", func(ctx context.Context) error {
+			list, err := sqldb.Status(ctx, db, migrations)
+			if err != nil {
+				return err
+			}
+			for _, m := range list {
+				if m.AppliedAt.IsZero() {
+					return fmt.Errorf("%s is not applied yet", m.Name)
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// reach returns as soon as the database answers.
+func reach(ctx context.Context, db *gorm.DB, patience time.Duration, log *slog.Logger) error {
+	pool, err := db.DB()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err = patiently(ctx, log, "waiting for the database", pool.PingContext)
+	if err != nil && errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("the database does not answer within %s: %w", patience, err)
+	}
+	return err
+}
+
+// patiently repeats do until it succeeds or ctx ends, and says why it waits.
+func patiently(ctx context.Context, log *slog.Logger, what string, do func(context.Context) error) error {
+	wait := backoff.NewExponentialBackOff()
+	wait.InitialInterval, wait.MaxInterval = 200*time.Millisecond, 3*time.Second
+	for {
+		attempt, cancel := context.WithTimeout(ctx, 10*time.Second)
+		err := do(attempt)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		log.InfoContext(ctx, what, "because", err.Error())
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-time.After(wait.NextBackOff()):
+		}
 	}
 }
 

@@ -3,8 +3,13 @@ package command
 import (
 	"context"
 	"log/slog"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -31,4 +36,58 @@ func TestADSNThatTheDriverDoesNotTakeIsAWrongSetting(t *testing.T) {
 	for _, dsn := range []string{"root:hush@tcp(db:3306)/flashsale", "unix(/run/db.sock)/x", "sqlite:/tmp/x.db"} {
 		require.NoError(t, CheckDSN(settings.MySQL{DSN: dsn}))
 	}
+}
+
+// heard closes said once the text is written.
+type heard struct {
+	text string
+	once sync.Once
+	said chan struct{}
+}
+
+func (h *heard) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), h.text) {
+		h.once.Do(func() { close(h.said) })
+	}
+	return len(p), nil
+}
+
+func TestWaitingEndsWhenSomebodyHasMigrated(t *testing.T) {
+	t.Setenv("MYSQL_DSN", "sqlite:"+filepath.Join(t.TempDir(), "x.db"))
+	migrations := fstest.MapFS{"sqlite/00001_a.sql": {Data: []byte("-- +goose Up\nCREATE TABLE a (id INT);\n")}}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	waiting := &heard{text: "not applied yet", said: make(chan struct{})}
+	waited := make(chan error, 1)
+	go func() { waited <- AwaitMigrations(migrations)(ctx, slog.New(slog.NewTextHandler(waiting, nil))) }()
+	select {
+	case <-waiting.said:
+	case err := <-waited:
+		t.Fatalf("it did not wait: %v", err)
+	}
+	require.NoError(t, Migrate(migrations)(ctx, slog.New(slog.DiscardHandler), true))
+	require.NoError(t, <-waited)
+}
+
+func TestWaitingEndsWhenToldTo(t *testing.T) {
+	t.Setenv("MYSQL_DSN", "sqlite:"+filepath.Join(t.TempDir(), "x.db"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	migrations := fstest.MapFS{"sqlite/00001_a.sql": {Data: []byte("-- +goose Up\nCREATE TABLE a (id INT);\n")}}
+	require.ErrorIs(t, AwaitMigrations(migrations)(ctx, slog.New(slog.DiscardHandler)), context.Canceled)
+}
+
+func TestADatabaseThatStartsLateIsWaitedFor(t *testing.T) {
+	// A port at which nobody listens.
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr := l.Addr().String()
+	require.NoError(t, l.Close())
+	t.Setenv("MYSQL_DSN", "root@tcp("+addr+")/x")
+	t.Setenv("MIGRATE_PATIENCE", "300ms")
+	err = Migrate(fstest.MapFS{})(t.Context(), slog.New(slog.DiscardHandler), true)
+	require.ErrorContains(t, err, "does not answer within 300ms")
+	t.Setenv("MIGRATE_PATIENCE", "-1s")
+	err = Migrate(fstest.MapFS{})(t.Context(), slog.New(slog.DiscardHandler), true)
+	require.ErrorContains(t, err, "MIGRATE_PATIENCE")
 }

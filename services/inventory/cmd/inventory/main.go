@@ -7,5 +7,8 @@ import (
 )
 
 func main() {
-	command.Main(command.Spec{Name: "inventory", Serve: serve, Migrate: command.Migrate(inventory.Migrations), CheckConfig: checkConfig})
+	command.Main(command.Spec{
+		Name: "inventory", Serve: serve, CheckConfig: checkConfig,
+		Migrate: command.Migrate(inventory.Migrations), Await: command.AwaitMigrations(inventory.Migrations),
+	})
 }

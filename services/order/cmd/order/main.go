@@ -7,5 +7,8 @@ import (
 )
 
 func main() {
-	command.Main(command.Spec{Name: "order", Serve: serve, Migrate: command.Migrate(order.Migrations), CheckConfig: checkConfig})
+	command.Main(command.Spec{
+		Name: "order", Serve: serve, CheckConfig: checkConfig,
+		Migrate: command.Migrate(order.Migrations), Await: command.AwaitMigrations(order.Migrations),
+	})
 }
