@@ -1,0 +1,25 @@
+# For those who prefer `docker build` to `make images`. One file for every program:
+#
+#   docker build --build-arg SERVICE=seckill --build-arg VERSION=v1 -t flashsale/seckill:v1 .
+#
+# SERVICE is one of seckill, order, inventory, topics, flashctl.
+FROM golang:1.26-bookworm AS build
+WORKDIR /src
+COPY . .
+ARG SERVICE
+ARG VERSION=devel
+# The modules of the other programs are not looked at: each builds by its own go.mod.
+RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
+    case "$SERVICE" in \
+      seckill|order|inventory) dir="services/$SERVICE" ;; \
+      topics|flashctl) dir=tools ;; \
+      *) echo "SERVICE is '$SERVICE' and must be one of seckill, order, inventory, topics, flashctl" >&2; exit 1 ;; \
+    esac && cd "$dir" && \
+    CGO_ENABLED=0 GOWORK=off go build -trimpath -buildvcs=false \
+      -ldflags "-s -w -X flashsale.internal/pkg/command.version=$VERSION" -o /out/program "./cmd/$SERVICE"
+
+# No shell, no package manager; certificates of the public authorities and a user 65532.
+FROM gcr.io/distroless/static-debian12:nonroot
+COPY --from=build /out/program /ko-app/program
+USER 65532:65532
+ENTRYPOINT ["/ko-app/program"]
