@@ -58,10 +58,10 @@ func (c Config) validate() error {
 
 // Bus publishes to and consumes from RocketMQ.
 type Bus struct {
-	cfg        Config
-	log        *slog.Logger
-	retryLevel func(attempt int) int
-	sender     *sender
+	cfg    Config
+	log    *slog.Logger
+	sender *sender
+	tune   func(*subscription) // for tests; may be nil
 
 	mu     sync.Mutex
 	closed bool
@@ -82,7 +82,7 @@ func New(cfg Config, log *slog.Logger) (*Bus, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Bus{cfg: cfg, log: log, retryLevel: retryLevel, sender: s}, nil
+	return &Bus{cfg: cfg, log: log, sender: s}, nil
 }
 
 // Publish sends the message and waits until the broker has stored it.
@@ -111,7 +111,12 @@ func (b *Bus) Subscribe(s bus.Subscription, h bus.Handler) error {
 			return fmt.Errorf("bus: group %s is subscribed already", s.Group)
 		}
 	}
-	b.subs = append(b.subs, subscribe(b.cfg, s.WithDefaults(), h, b.retryLevel, b.log))
+	sub := newSubscription(b.cfg, s.WithDefaults(), h, b.log)
+	if b.tune != nil {
+		b.tune(sub)
+	}
+	go sub.run()
+	b.subs = append(b.subs, sub)
 	return nil
 }
 

@@ -39,7 +39,10 @@ func TestConformance(t *testing.T) {
 				Join: func(t *testing.T) bus.Bus { return newBus(t, cfg) },
 				JoinImpatient: func(t *testing.T) bus.Bus {
 					b := newBus(t, cfg)
-					b.retryLevel = func(int) int { return 1 } // 1 s
+					b.tune = func(s *subscription) {
+						s.retryLevel = func(int) int { return 1 } // 1 s
+						s.tries = newTries(200*time.Millisecond, 400*time.Millisecond)
+					}
 					return b
 				},
 			})

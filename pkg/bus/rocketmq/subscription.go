@@ -37,6 +37,7 @@ type subscription struct {
 	sub        bus.Subscription
 	handler    bus.Handler
 	retryLevel func(attempt int) int
+	tries      *tries
 	log        *slog.Logger
 
 	slots   chan struct{}   // one for each handler call under way, of all consumer objects
@@ -46,13 +47,13 @@ type subscription struct {
 	ended   chan struct{} // closed when run is over
 }
 
-func subscribe(cfg Config, s bus.Subscription, h bus.Handler, level func(int) int, log *slog.Logger) *subscription {
+func newSubscription(cfg Config, s bus.Subscription, h bus.Handler, log *slog.Logger) *subscription {
 	sub := &subscription{
-		cfg: cfg, sub: s, handler: h, retryLevel: level, log: log.With("topic", s.Topic, "group", s.Group),
+		cfg: cfg, sub: s, handler: h, retryLevel: retryLevel, tries: newTries(firstTry, longestTry),
+		log:   log.With("topic", s.Topic, "group", s.Group),
 		slots: make(chan struct{}, s.Concurrency), closing: make(chan struct{}), ended: make(chan struct{}),
 	}
 	sub.life, sub.end = context.WithCancel(context.Background())
-	go sub.run()
 	return sub
 }
 
@@ -154,7 +155,7 @@ func (s *subscription) start() (*consumerObject, error) {
 		consumer.WithInstance(c.instance),
 		consumer.WithConsumerModel(consumer.Clustering),
 		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
-		consumer.WithConsumeGoroutineNums(s.sub.Concurrency),
+		consumer.WithConsumeGoroutineNums(s.sub.Concurrency+maxWaiting),
 		consumer.WithConsumeMessageBatchMaxSize(1),
 		consumer.WithMaxReconsumeTimes(math.MaxInt32), // no dead-letter queue of the broker's
 		consumer.WithConsumeTimeout(clientTimeout+2*s.sub.Timeout),
@@ -193,25 +194,48 @@ func (c *consumerObject) stop() {
 	close(c.down)
 }
 
-// consume is called by the client for each message.
+// consume is called by the client for each message. It returns when the message was handled, is to come again from the
+// broker, or is not this consumer object's any more.
 func (s *subscription) consume(ctx context.Context, c *consumerObject, m *primitive.MessageExt) consumer.ConsumeResult {
-	if !s.enter(c) {
-		// Not to be handled here any more. Once the client is down it drops what it is told, and the message goes to another
-		// consumer as if this one had never had it.
-		<-c.down
-		return consumer.ConsumeRetryLater
-	}
-	defer func() { <-s.slots }()
 	d := s.delivery(m)
-	err := s.sub.Handle(s.life, s.handler, d)
-	if err == nil {
-		return consumer.ConsumeSuccess
+	for began := time.Now(); ; d.Attempt++ {
+		if !s.enter(c) {
+			return dropped(c)
+		}
+		begun := s.tries.begin()
+		err := s.sub.Handle(s.life, s.handler, d)
+		<-s.slots
+		if err == nil {
+			if failures, lasted := s.tries.succeeded(); failures > 0 {
+				s.log.InfoContext(ctx, "messages are handled again", "failures", failures, "after", lasted)
+			}
+			return consumer.ConsumeSuccess
+		}
+		alone, first := s.tries.failed(begun)
+		if alone || time.Since(began) > holdFor {
+			level := 1 // whoever waited here long enough is not to wait there
+			if alone {
+				level = s.retryLevel(int(m.ReconsumeTimes) + 1)
+			}
+			if cc, ok := primitive.GetConcurrentlyCtx(ctx); ok {
+				cc.DelayLevelWhenNextConsume = level
+			}
+			s.log.WarnContext(ctx, "message not handled, it comes again", "id", d.ID, "attempt", d.Attempt, "pause_level", level, "error", err)
+			return consumer.ConsumeRetryLater
+		}
+		if first {
+			s.log.WarnContext(ctx, "message not handled, nor any other; they wait", "id", d.ID, "attempt", d.Attempt, "error", err)
+		}
+		if !s.tries.turn(s.closing, c.down) {
+			return dropped(c)
+		}
 	}
-	level := s.retryLevel(d.Attempt)
-	if cc, ok := primitive.GetConcurrentlyCtx(ctx); ok {
-		cc.DelayLevelWhenNextConsume = level
-	}
-	s.log.WarnContext(ctx, "message not handled, it comes again", "id", d.ID, "attempt", d.Attempt, "pause_level", level, "error", err)
+}
+
+// dropped is for a message that is not to be handled here any more. Once the client is down it drops what it is told, and
+// the message goes to another consumer as if this one had never had it.
+func dropped(c *consumerObject) consumer.ConsumeResult {
+	<-c.down
 	return consumer.ConsumeRetryLater
 }
 
@@ -245,7 +269,7 @@ func (s *subscription) delivery(m *primitive.MessageExt) bus.Delivery {
 	return d
 }
 
-// retryLevel is the pause before the message comes again, as a number into the broker's table: 1 s, 5 s, 10 s, 30 s are
+// retryLevel is the pause before a message that fails by itself comes again, as a number into the broker's table: 1 s, 5 s, 10 s, 30 s are
 // levels 1 to 4. As the broker knows these pauses only, chance is in the choice between two neighbours.
 func retryLevel(attempt int) int {
 	level := min(attempt, 4)
