@@ -84,7 +84,7 @@ func sellUnderKills(t *testing.T, r *rig.Rig, victims []victim) {
 		sale: sale, client: r.Client, arrivals: killArrivals, least: killBuyersMin, most: killBuyersMax,
 		pays: rand.New(rand.NewPCG(seed, 1)),
 	}
-	closeDoors := s.open(ctx)
+	_, closeDoors := s.open(ctx)
 	watched := s.watch(ctx)
 
 	for i, v := range victims {

@@ -54,7 +54,8 @@ type shop struct {
 
 // open lets buyers in at a steady rate. The returned func lets no more in, once enough have come, and waits until the last of them knows how his
 // purchase ended.
-func (s *shop) open(ctx context.Context) (closeDoors func() error) {
+// trouble ends with ctx, or as soon as a buyer met with a defect.
+func (s *shop) open(ctx context.Context) (trouble context.Context, closeDoors func() error) {
 	doors, shut := context.WithCancel(ctx)
 	group, inner := errgroup.WithContext(ctx)
 	group.Go(func() error {
@@ -82,9 +83,12 @@ func (s *shop) open(ctx context.Context) (closeDoors func() error) {
 				return nil
 			})
 		}
+		if s.least == s.most {
+			return nil
+		}
 		return errors.New("more buyers than expected: what is waited for takes too long")
 	})
-	return func() error {
+	return inner, func() error {
 		shut()
 		return group.Wait()
 	}
