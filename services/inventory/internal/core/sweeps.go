@@ -3,7 +3,11 @@ package core
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
+
+	"flashsale.internal/pkg/contract"
 )
 
 const (
@@ -13,8 +17,7 @@ const (
 
 // SweepOrders publishes the deductions again of rows that have no order, and gives up those that have had none for
 // AbandonAfter: order is asked for the tombstone, and only its answer releases anything. A row with an open dead letter is
-// left alone. more says that
-// there may be others due.
+// left alone. more says that there may be others due.
 func (s *Service) SweepOrders(ctx context.Context) (more bool, err error) {
 	now := s.now()
 	rows, err := s.Store.RowsToRepublish(ctx, now, sweepBatch)
@@ -33,10 +36,10 @@ func (s *Service) SweepOrders(ctx context.Context) (more bool, err error) {
 	abandoned := map[string][]string{}
 	for i := range rows {
 		r := &rows[i]
-		given := !r.LandedAt.Add(s.Timing.AbandonAfter).After(now)
+		over := !r.LandedAt.Add(s.Timing.AbandonAfter).After(now)
 		switch {
 		case open[r.OrderSN]:
-		case given:
+		case over:
 			abandoned[r.ActivityID] = append(abandoned[r.ActivityID], r.OrderSN)
 		default:
 			again = append(again, *r)
@@ -52,16 +55,22 @@ func (s *Service) SweepOrders(ctx context.Context) (more bool, err error) {
 	if err := s.publishDeductions(ctx, again); err != nil {
 		return false, err
 	}
+	// To give up is a closing like any other, and comes as a message, which comes again until order, ledger and gate have
+	// all heard of it: once the row is released no sweep finds it any more.
+	given := make([]contract.OrderClose, 0, len(abandoned))
+	for _, activityID := range slices.Sorted(maps.Keys(abandoned)) {
+		s.Watch.Info(ctx, "giving up reservations without an order", "activity_id", activityID, "rows", len(abandoned[activityID]))
+		given = append(given, contract.OrderClose{OrderSNs: abandoned[activityID], ActivityID: activityID, DueAt: now})
+	}
+	if len(given) > 0 {
+		if err := s.retry(ctx, func() error { return s.Pub.Closings(ctx, given) }); err != nil {
+			return false, err
+		}
+	}
 	if err := s.Store.ScheduleRepublish(ctx, rows); err != nil {
 		return false, err
 	}
-	var errs []error
-	for activityID, list := range abandoned {
-		s.Watch.Info(ctx, "giving up reservations without an order", "activity_id", activityID, "rows", len(list))
-		_, err := s.closeOrders(ctx, list, ReasonExpired, ReasonExpired, activityID, "")
-		errs = append(errs, err)
-	}
-	return len(rows) == sweepBatch, errors.Join(errs...)
+	return len(rows) == sweepBatch, nil
 }
 
 type journalMark struct {
