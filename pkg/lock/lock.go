@@ -1,17 +1,35 @@
-// Package lock runs work that only one process should do at a time, under a lock in Redis (redsync).
+// Package lock runs work that one process should do at a time, under locks in Redis (redsync).
 //
-// The lock saves work; it is no guard of correctness: Redis may lose it in a failover, and a process may be paused at any
-// line. What must never happen twice is guarded by the database, or by the fencing number that work is given: write
-// with WHERE fence < ?.
+// A lock saves work; it is no guard of correctness. Redis may lose it in a failover or a restart, and a process may be
+// paused at any line, for longer than the lock lives, and go on with its write. What must never happen twice is guarded
+// where it is written: by compare-and-swap, or by the fencing number that work is given (write with WHERE fence < ?).
+// Stock is never guarded by a lock.
+//
+// # What holds while work runs
+//
+//   - Inside one Locker nobody else has the name, whatever becomes of Redis.
+//   - The lock in Redis lives for a TTL and is renewed when a third of that is over. When it is found gone or in other
+//     hands, or could not be renewed until a tenth of the TTL before its end, the context of work is cancelled with a
+//     cause that is ErrLost and tells which lock and why. Work has to heed its context; nothing can stop it.
+//   - Time is measured by the monotonic clock from before each call to Redis, so a wall clock that is set makes no
+//     difference here. A clock that is set in Redis ends locks early or late: early is noticed by the next renewal. A
+//     suspended machine stops the monotonic clock too, which also is noticed by the next renewal.
+//
+// # Redis Cluster, Sentinel
+//
+// A client is one vote, a cluster behind it too: replication is asynchronous, so a failover may forget a lock that was
+// just taken, and then two have it. Their fencing numbers differ. A lock and its fencing number share a hash tag, the
+// locks of one DoAll do not: it works on a cluster, with calls to several nodes. Redis must not evict these keys
+// (maxmemory-policy noeviction, or volatile-ttl with room to spare).
 package lock
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
@@ -20,39 +38,45 @@ import (
 )
 
 var (
-	// ErrNotObtained says that somebody else holds the lock. The work was not begun.
+	// ErrNotObtained says that the lock is held by somebody else: another process, or another goroutine of this one. Work
+	// was not begun.
 	ErrNotObtained = errors.New("lock is held by somebody else")
-	// ErrLost says that the lock went away while the work ran; it is also the cause of the work's context then.
+	// ErrLost says that the lock went away while work ran; the cause of work's context is this too then. What work wrote
+	// last may have been written beside another holder. It is also told when the lock was given back and Redis' answer to
+	// that got lost on the way: the client asks again and hears that the lock is gone.
 	ErrLost = errors.New("lock was lost")
+	// ErrUnavailable says that Redis could not be asked. Work was not begun.
+	ErrUnavailable = errors.New("locks are unavailable")
 )
 
 const (
-	defaultTTL = 10 * time.Second
-	keyPrefix  = "fs:lock:{"
-	keySuffix  = "}"
+	defaultTTL  = 10 * time.Second
+	shortestTTL = 100 * time.Millisecond
+	mostNames   = 64  // one connection each while they are renewed
+	longestName = 200 // bytes
 )
 
-//go:embed lua/fence.lua
-var fenceLua string
-
-var fenceScript = redis.NewScript(fenceLua)
-
-// Locker makes locks in one Redis.
+// Locker makes locks in one Redis. Have one per process: goroutines that want the same lock stand in line in the Locker,
+// and only the first of them asks Redis. It is safe for concurrent use, starts nothing by itself, and has nothing to
+// close.
 type Locker struct {
-	rdb redis.UniversalClient
-	rs  *redsync.Redsync
-	log *slog.Logger
-	ttl time.Duration
+	rdb   redis.UniversalClient
+	rs    *redsync.Redsync
+	log   *slog.Logger
+	ttl   time.Duration
+	lines lines
 }
 
 // Option changes a default of a Locker.
 type Option func(*Locker)
 
-// TTL sets how long a lock outlives its holder's death (10 s). It is renewed every third of that.
-func TTL(d time.Duration) Option { return func(l *Locker) { l.ttl = d } }
+// TTL sets how long a lock outlives its holder's death: 10 s by default, 100 ms at least (less is raised to that). It also
+// bounds each call to Redis, to a fifth of it: below 2 s a slow moment of Redis begins to cost locks.
+func TTL(d time.Duration) Option { return func(l *Locker) { l.ttl = max(d, shortestTTL) } }
 
-// New makes a Locker. It starts nothing. The client should heed contexts' deadlines (ContextTimeoutEnabled); with one
-// that does not, Do may return as late as the client's own time-outs allow.
+// New makes a Locker. The client should heed contexts' deadlines (ContextTimeoutEnabled); with one that does not, calls may
+// return as late as the client's own time-outs and retries allow. The log gets one line for a lock that could not be
+// given back; all else is in the errors.
 func New(rdb redis.UniversalClient, log *slog.Logger, opts ...Option) *Locker {
 	l := &Locker{rdb: rdb, rs: redsync.New(goredis.NewPool(rdb)), log: log, ttl: defaultTTL}
 	for _, o := range opts {
@@ -61,130 +85,110 @@ func New(rdb redis.UniversalClient, log *slog.Logger, opts ...Option) *Locker {
 	return l
 }
 
-// Do tries once to get the lock, runs work while holding it, and lets go of it. The lock is renewed while work runs,
-// however long; when it cannot be, or is found in other hands, work's context is cancelled with the cause ErrLost before
-// anybody else can get the lock, and Do returns ErrLost together with work's own error. fence is larger than that of all
-// earlier holders.
+// Do tries once to get the lock, runs work while holding it, and gives it back. The lock is renewed while work runs,
+// however long; see the package for what happens when it is lost. fence is larger than that of all earlier holders of the
+// name; README.md says when that can fail.
 //
-// An error that is neither work's own nor ErrNotObtained nor ErrLost means that Redis could not be asked; work was not
-// begun then.
-func (l *Locker) Do(ctx context.Context, name string, work func(ctx context.Context, fence int64) error) (err error) {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	key := keyPrefix + name + keySuffix
-	m := l.rs.NewMutex(key, redsync.WithExpiry(l.ttl), redsync.WithTries(1), redsync.WithTimeoutFactor(0.1))
-	// redsync gives back a lock that it half got under the context it was given: with a cancelled one the lock would stay
-	// for its whole TTL. The call is bounded by its own time-out instead, a tenth of the TTL.
-	detached := context.WithoutCancel(ctx)
-	if err := m.TryLockContext(detached); err != nil {
-		if taken := (*redsync.ErrTaken)(nil); errors.As(err, &taken) {
-			return ErrNotObtained
-		}
-		return fmt.Errorf("lock %s: %w", name, err)
-	}
-	h := &holding{mutex: m, ttl: l.ttl, until: m.Until()}
-	defer func() { err = errors.Join(err, l.release(detached, name, h)) }()
-	fence, err := l.fence(detached, key, m.Value())
+// Errors: work's own, joined with ErrLost when the lock did not last to the end of work. ErrNotObtained, ErrUnavailable,
+// or that of ctx: work was not begun. ErrNotObtained may be told although nobody keeps the lock, when Redis' first
+// answer got lost on the way.
+//
+// A ctx that ends reaches work, and never keeps the lock from being given back. Before work begins it is heeded between
+// calls to Redis, so Do returns within four fifths of the TTL even when Redis does not answer.
+//
+// Work must not ask for a lock that it has (it would stand in line behind itself), and with another lock in hand it
+// should only ask with Do: to have several locks is what DoAll is for. A name is a constant, or made of ids: it
+// appears in errors and logs. It has 1 to 200 bytes and no braces.
+func (l *Locker) Do(ctx context.Context, name string, work func(ctx context.Context, fence int64) error) error {
+	return l.DoWithin(ctx, 0, name, work)
+}
+
+// DoWithin is Do, and waits for the lock up to the given time. Goroutines of this Locker get it in the order they came,
+// one of them at a time asking Redis, with growing jittered pauses: ten times in the first second, and at most ten times in
+// each later one; the last time when the wait is over. Processes get it in no order. A Redis that does not answer is
+// asked again too.
+func (l *Locker) DoWithin(ctx context.Context, wait time.Duration, name string, work func(ctx context.Context, fence int64) error) error {
+	return l.do(ctx, wait, []string{name}, func(ctx context.Context, fences map[string]int64) error {
+		return work(ctx, fences[name])
+	})
+}
+
+// DoAll is DoWithin for all of the names (64 at most; the same one twice counts once). Locks are taken in the order of
+// their names by everybody, so sets that overlap cannot wait for each other in a circle. They are renewed together while
+// the rest is waited for, too; the loss of one is the loss of all, and all are given back together. fences has the
+// number of each name. Without names work runs at once.
+func (l *Locker) DoAll(ctx context.Context, wait time.Duration, names []string, work func(ctx context.Context, fences map[string]int64) error) error {
+	return l.do(ctx, wait, names, work)
+}
+
+func (l *Locker) do(ctx context.Context, wait time.Duration, names []string, work func(ctx context.Context, fences map[string]int64) error) (err error) {
+	names, err = inOrder(names)
 	if err != nil {
-		return fmt.Errorf("lock %s: fencing number: %w", name, err)
-	}
-	if fence == 0 {
-		return nil // release reports the loss
+		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	deadline := time.Now().Add(wait)
+	// All places in the lines come before all locks: with a lock in hand one then only waits for other processes, and those
+	// for us only in the order of the names.
+	for _, name := range names {
+		leave, err := l.lines.enter(ctx, name, deadline)
+		if err != nil {
+			return err
+		}
+		defer leave()
 	}
 	wctx, lose := context.WithCancelCause(ctx)
 	defer lose(nil)
-	stop := h.keep(detached, lose)
-	defer stop()
-	return work(wctx, fence)
-}
-
-func (l *Locker) fence(ctx context.Context, key, value string) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.ttl/10)
-	defer cancel()
-	text, err := fenceScript.Run(ctx, l.rdb, []string{key, key + ":fence"}, value).Text()
-	if err != nil {
-		return 0, err
-	}
-	return strconv.ParseInt(text, 10, 64)
-}
-
-// release gives the lock back, and tells ErrLost when it was not held to the end.
-func (l *Locker) release(ctx context.Context, name string, h *holding) error {
-	ctx, cancel := context.WithTimeout(ctx, l.ttl/5)
-	defer cancel()
-	ours, err := h.mutex.UnlockContext(ctx)
-	switch taken := (*redsync.ErrTaken)(nil); {
-	case h.lost, err != nil && (errors.As(err, &taken) || errors.Is(err, redsync.ErrLockAlreadyExpired)):
-		l.log.WarnContext(ctx, "lock lost", "lock", name)
-		return fmt.Errorf("lock %s: %w", name, ErrLost)
-	case !ours && time.Now().After(h.until):
-		return fmt.Errorf("lock %s: %w: %w", name, ErrLost, err)
-	case !ours:
-		// It was ours to the end, only Redis cannot be told; it goes by itself.
-		l.log.WarnContext(ctx, "lock not released, it will expire", "lock", name, "error", err)
-	}
-	return nil
-}
-
-// holding is a lock in hand. A redsync.Mutex is not safe for concurrent use: keep's goroutine has it until stopped.
-type holding struct {
-	mutex *redsync.Mutex
-	ttl   time.Duration
-	until time.Time // held for certain until then
-	lost  bool
-}
-
-// keep renews the lock until stop is called, which waits for it. lose is called on a loss, or a tenth of the TTL before
-// the lock may have expired, whichever comes first.
-func (h *holding) keep(ctx context.Context, lose context.CancelCauseFunc) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	margin := h.ttl / 10
-	// A timer of its own: a call that hangs must not delay the end.
-	alarm := time.AfterFunc(time.Until(h.until)-margin, func() { lose(ErrLost) })
-	go func() {
-		defer close(done)
-		wait := h.ttl / 3
-		for {
-			timer := time.NewTimer(wait)
-			select {
-			case <-ctx.Done():
-				timer.Stop()
-				return
-			case <-timer.C:
-			}
-			cctx, ccancel := context.WithTimeout(ctx, h.ttl/5)
-			ok, err := h.mutex.ExtendContext(cctx)
-			ccancel()
-			switch taken := (*redsync.ErrTaken)(nil); {
-			case ok:
-				if !alarm.Stop() { // too late, work was told already
-					h.lost = true
-					return
-				}
-				h.until = h.mutex.Until()
-				alarm.Reset(time.Until(h.until) - margin)
-				wait = h.ttl / 3
-			case errors.As(err, &taken) || errors.Is(err, redsync.ErrExtendFailed) || time.Now().After(h.until.Add(-margin)):
-				if ctx.Err() == nil {
-					h.lost = true
-					lose(ErrLost)
-				}
-				return
-			default: // Redis does not answer: sooner again
-				wait = h.ttl / 15
-			}
+	// Giving back and renewing outlast ctx; each call has a time-out of its own.
+	detached := context.WithoutCancel(ctx)
+	s := newLease(detached, l.ttl, lose)
+	begun := false
+	defer func() {
+		if lost := l.giveBack(detached, s); begun {
+			err = errors.Join(err, lost)
 		}
 	}()
-	return func() {
-		cancel()
-		<-done
-		if !alarm.Stop() {
-			h.lost = true
+	fences := make(map[string]int64, len(names))
+	for _, name := range names {
+		h, err := l.obtain(wctx, name, deadline)
+		if err != nil {
+			return stopped(ctx, wctx, err)
+		}
+		s.add(h)
+		fences[name] = h.fence
+	}
+	if err := stopped(ctx, wctx, nil); err != nil {
+		return err
+	}
+	begun = true
+	return work(wctx, fences)
+}
+
+// stopped says why work does not begin: ctx has ended, or a lock that was taken first was lost before the last one was
+// there, or else err.
+func stopped(ctx, wctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case wctx.Err() != nil: // not ErrLost: nothing was done under it
+		return fmt.Errorf("%w: %s", ErrNotObtained, context.Cause(wctx).Error())
+	}
+	return err
+}
+
+// inOrder gives each name once, in the order in which everybody takes them.
+func inOrder(names []string) ([]string, error) {
+	names = slices.Compact(slices.Sorted(slices.Values(names)))
+	if len(names) > mostNames {
+		return nil, fmt.Errorf("%d locks at once, %d are allowed", len(names), mostNames)
+	}
+	for _, name := range names {
+		// A brace would end the hash tag that keeps lock and fencing number on one node.
+		if name == "" || len(name) > longestName || strings.ContainsAny(name, "{}") {
+			return nil, fmt.Errorf("%q is no name for a lock: 1 to %d bytes without braces", name, longestName)
 		}
 	}
+	return names, nil
 }

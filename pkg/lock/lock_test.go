@@ -1,12 +1,11 @@
 package lock_test
 
 import (
+	"bytes"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"log/slog"
-	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,62 +19,13 @@ import (
 	"flashsale.internal/pkg/lock"
 )
 
-func realRedis(t *testing.T) *redis.Client {
-	addr := os.Getenv("REDIS_ADDRS")
-	if addr == "" {
-		addr = "127.0.0.1:16379"
-	}
-	rdb := redis.NewClient(&redis.Options{Addr: strings.Split(addr, ",")[0], DB: 4, ContextTimeoutEnabled: true, DialTimeout: time.Second})
-	t.Cleanup(func() { _ = rdb.Close() })
-	if err := rdb.Ping(t.Context()).Err(); err != nil {
-		t.Fatalf("no Redis answers at %s (REDIS_ADDRS): run `make test`, which starts one: %v", addr, err)
-	}
-	return rdb
-}
-
-func mini(t *testing.T) (*miniredis.Miniredis, *redis.Client) {
-	m := miniredis.RunT(t)
-	rdb := redis.NewClient(&redis.Options{Addr: m.Addr(), ContextTimeoutEnabled: true, DisableIdentity: true, MaxRetries: -1})
-	t.Cleanup(func() { _ = rdb.Close() })
-	return m, rdb
-}
-
-// each gives the test a lock name of its own, on the real Redis and on miniredis (whose keys expire by FastForward only).
-func each(t *testing.T, fn func(t *testing.T, rdb *redis.Client, name string)) {
-	random := make([]byte, 6)
-	_, _ = rand.Read(random)
-	name := "test-" + hex.EncodeToString(random)
-	t.Run("redis", func(t *testing.T) {
-		rdb := realRedis(t)
-		t.Cleanup(func() { rdb.Del(context.Background(), key(name), key(name)+":fence") })
-		fn(t, rdb, name)
-	})
-	t.Run("miniredis", func(t *testing.T) {
-		_, rdb := mini(t)
-		fn(t, rdb, name)
-	})
-}
-
-func key(name string) string { return "fs:lock:{" + name + "}" }
-
-func locker(rdb *redis.Client, ttl time.Duration) *lock.Locker {
-	return lock.New(rdb, slog.New(slog.DiscardHandler), lock.TTL(ttl))
-}
-
-func free(t *testing.T, rdb *redis.Client, name string) {
-	t.Helper()
-	n, err := rdb.Exists(context.Background(), key(name)).Result()
-	require.NoError(t, err)
-	require.Zero(t, n, "the lock stayed behind")
-}
-
 func TestOneAtATimeWithRisingFences(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
-		l := locker(rdb, 3*time.Second)
 		var inside, runs atomic.Int32
 		last := int64(0)
 		var wg sync.WaitGroup
 		for range 8 {
+			l := locker(rdb, 3*time.Second)
 			wg.Go(func() {
 				for range 15 {
 					err := l.Do(t.Context(), name, func(_ context.Context, fence int64) error {
@@ -100,12 +50,39 @@ func TestOneAtATimeWithRisingFences(t *testing.T) {
 		wg.Wait()
 		require.Positive(t, runs.Load())
 		free(t, rdb, name)
-		// Redis forgets everything: fences go on rising.
-		require.NoError(t, rdb.Del(t.Context(), key(name)+":fence").Err())
-		require.NoError(t, l.Do(t.Context(), name, func(_ context.Context, fence int64) error {
-			require.Greater(t, fence, last)
-			return nil
-		}))
+	})
+}
+
+// Everybody who waits long enough gets it, from whichever process.
+func TestEverybodyWhoWaitsGetsIt(t *testing.T) {
+	each(t, func(t *testing.T, rdb *redis.Client, name string) {
+		var inside, runs atomic.Int32
+		last := int64(0)
+		var wg sync.WaitGroup
+		for range 3 {
+			l := locker(rdb, 5*time.Second)
+			for range 10 {
+				wg.Go(func() {
+					if err := l.DoWithin(t.Context(), patience, name, func(_ context.Context, fence int64) error {
+						if inside.Add(1) != 1 {
+							t.Error("two at a time")
+						}
+						if fence <= last {
+							t.Errorf("fence %d after %d", fence, last)
+						}
+						last = fence
+						runs.Add(1)
+						inside.Add(-1)
+						return nil
+					}); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}
+		wg.Wait()
+		require.EqualValues(t, 30, runs.Load())
+		free(t, rdb, name)
 	})
 }
 
@@ -119,6 +96,14 @@ func TestWorkErrorPanicAndRelease(t *testing.T) {
 		free(t, rdb, name)
 		require.Panics(t, func() { _ = l.Do(t.Context(), name, func(context.Context, int64) error { panic("x") }) })
 		free(t, rdb, name)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = l.Do(t.Context(), name, func(context.Context, int64) error { runtime.Goexit(); return nil })
+		}()
+		<-done
+		free(t, rdb, name)
+		require.NoError(t, l.Do(t.Context(), name, func(context.Context, int64) error { return nil }), "nobody stands in line any more")
 	})
 }
 
@@ -139,48 +124,25 @@ func TestCancelledContextStillReleases(t *testing.T) {
 	})
 }
 
-func TestRenewalOutlastsTheTTL(t *testing.T) {
-	rdb := realRedis(t)
-	name := "renewal-" + time.Now().Format("150405.000000")
-	t.Cleanup(func() { rdb.Del(context.Background(), key(name)+":fence") })
-	const ttl = 600 * time.Millisecond
-	l := locker(rdb, ttl)
-	require.NoError(t, l.Do(t.Context(), name, func(ctx context.Context, _ int64) error {
-		for end := time.Now().Add(4 * ttl); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-			require.NoError(t, ctx.Err())
-			require.ErrorIs(t, l.Do(ctx, name, func(context.Context, int64) error { t.Error("second holder"); return nil }), lock.ErrNotObtained)
-		}
-		return nil
-	}))
-	free(t, rdb, name)
-}
-
 func TestLossCancelsTheWork(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
-		const ttl = 900 * time.Millisecond
-		l := locker(rdb, ttl)
+		l := locker(rdb, 3*time.Second)
 		for _, c := range []struct {
 			how  string
 			lose func()
 		}{
 			{"deleted", func() { require.NoError(t, rdb.Del(t.Context(), key(name)).Err()) }},
-			{"taken", func() { require.NoError(t, rdb.Set(t.Context(), key(name), "other", time.Minute).Err()) }},
+			{"taken", func() { require.NoError(t, rdb.Set(t.Context(), key(name), "other", patience).Err()) }},
 		} {
-			how, lose := c.how, c.lose
-			begin := time.Now()
 			err := l.Do(t.Context(), name, func(ctx context.Context, _ int64) error {
-				lose()
-				select {
-				case <-ctx.Done():
-				case <-time.After(5 * time.Second):
-					t.Error(how + ": never told")
-				}
+				c.lose()
+				told(ctx, t)
 				require.ErrorIs(t, context.Cause(ctx), lock.ErrLost)
+				require.ErrorContains(t, context.Cause(ctx), name)
 				return ctx.Err()
 			})
-			require.ErrorIs(t, err, lock.ErrLost, how)
-			require.ErrorIs(t, err, context.Canceled, how)
-			require.Less(t, time.Since(begin), ttl, how)
+			require.ErrorIs(t, err, lock.ErrLost, c.how)
+			require.ErrorIs(t, err, context.Canceled, c.how)
 		}
 		value, err := rdb.Get(t.Context(), key(name)).Result()
 		require.NoError(t, err)
@@ -193,36 +155,100 @@ func TestLossCancelsTheWork(t *testing.T) {
 }
 
 func TestRedisGone(t *testing.T) {
-	m, rdb := mini(t)
-	const ttl = 900 * time.Millisecond
-	l := locker(rdb, ttl)
-	begin := time.Now()
-	err := l.Do(t.Context(), "x", func(ctx context.Context, _ int64) error {
+	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
+		l, w := process(t, m, ttl)
 		m.SetError("LOADING")
-		<-ctx.Done()
-		require.ErrorIs(t, context.Cause(ctx), lock.ErrLost)
-		require.Less(t, time.Since(begin), ttl, "before anybody else can get it")
-		return nil
+		none := func(context.Context, int64) error { t.Error("begun"); return nil }
+		err := l.Do(t.Context(), "x", none)
+		require.ErrorIs(t, err, lock.ErrUnavailable)
+		require.NotErrorIs(t, err, lock.ErrNotObtained)
+		require.NotErrorIs(t, err, lock.ErrLost)
+
+		// It does not answer at all: that is bounded, and does not look like the end of the caller's context.
+		w.upset(func(call) trouble { return trouble{before: time.Hour} })
+		begin := time.Now()
+		err = l.Do(t.Context(), "y", none)
+		require.ErrorIs(t, err, lock.ErrUnavailable)
+		require.NotErrorIs(t, err, context.DeadlineExceeded)
+		require.LessOrEqual(t, time.Since(begin), ttl*4/5)
+		w.upset(nil)
+		w.late.Wait()
+
+		// It comes back while somebody waits.
+		begin = time.Now()
+		time.AfterFunc(3*time.Second, func() { m.SetError("") })
+		require.NoError(t, l.DoWithin(t.Context(), ttl, "z", func(context.Context, int64) error { return nil }))
+		require.Less(t, time.Since(begin), 4*time.Second)
+
+		m.SetError("LOADING")
+		begin = time.Now()
+		require.ErrorIs(t, l.DoWithin(t.Context(), ttl, "z", none), lock.ErrUnavailable)
+		require.InDelta(t, ttl, time.Since(begin), float64(time.Second))
 	})
-	require.ErrorIs(t, err, lock.ErrLost)
+}
 
-	err = l.Do(t.Context(), "y", func(context.Context, int64) error { t.Error("begun"); return nil })
-	require.Error(t, err)
-	require.NotErrorIs(t, err, lock.ErrNotObtained)
-	require.NotErrorIs(t, err, lock.ErrLost)
+// The number could not be given: nothing stays behind.
+func TestNoFenceNoWork(t *testing.T) {
+	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
+		l, w := process(t, m, ttl)
+		none := func(context.Context, int64) error { t.Error("begun"); return nil }
+		w.upset(func(c call) trouble { return trouble{refuse: c.kind == fence} })
+		require.ErrorIs(t, l.Do(t.Context(), "x", none), lock.ErrUnavailable)
+		require.False(t, m.Exists(key("x")))
+		// It comes so late that the lock has expired.
+		w.upset(func(c call) trouble {
+			if c.kind == fence {
+				m.FastForward(ttl)
+			}
+			return trouble{}
+		})
+		require.ErrorIs(t, l.Do(t.Context(), "x", none), lock.ErrNotObtained)
+	})
+}
 
-	// A short outage costs nothing.
-	m.SetError("")
-	m.FlushAll()
-	require.NoError(t, l.Do(t.Context(), "z", func(ctx context.Context, _ int64) error {
-		m.SetError("LOADING")
-		time.Sleep(ttl / 2)
-		m.SetError("")
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(ttl):
+// A lock that cannot be given back is one line in the log and no error; a lost one is an error and no line in the log.
+func TestLogHasOneLineForWhatIsNotGivenBack(t *testing.T) {
+	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
+		rdb := piped(t, m)
+		w := &wire{}
+		rdb.AddHook(w)
+		var out bytes.Buffer
+		l := lock.New(rdb, slog.New(slog.NewTextHandler(&out, nil)), lock.TTL(ttl))
+		w.upset(func(c call) trouble { return trouble{refuse: c.kind == give} })
+		require.NoError(t, l.DoAll(t.Context(), 0, []string{"a", "b", "c"}, func(context.Context, map[string]int64) error { return nil }))
+		require.Equal(t, 1, strings.Count(out.String(), "\n"), out.String())
+		require.Contains(t, out.String(), "[a b c]")
+		require.True(t, m.Exists(key("a")))
+		time.Sleep(ttl)
+		require.False(t, m.Exists(key("a")))
+
+		out.Reset()
+		w.upset(nil)
+		require.ErrorIs(t, l.Do(t.Context(), "a", func(context.Context, int64) error { m.Del(key("a")); return nil }), lock.ErrLost)
+		require.Empty(t, out.String())
+
+		// It outlived the lock, and what became of it cannot be asked.
+		w.upset(func(c call) trouble { return trouble{refuse: c.kind == give || c.kind == renew} })
+		require.ErrorIs(t, l.Do(t.Context(), "a", func(context.Context, int64) error { time.Sleep(2 * ttl); return nil }), lock.ErrLost)
+	})
+}
+
+func TestNames(t *testing.T) {
+	_, rdb := mini(t)
+	l := locker(rdb, ttl)
+	for _, name := range []string{"", "a{b", "a}b", strings.Repeat("x", 201)} {
+		require.ErrorContains(t, l.Do(t.Context(), name, nil), "no name for a lock", name)
+	}
+	require.NoError(t, l.Do(t.Context(), strings.Repeat("x", 200), func(context.Context, int64) error { return nil }))
+}
+
+// A TTL that makes no sense is raised.
+func TestLeastTTL(t *testing.T) {
+	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
+		l, _ := process(t, m, 0)
+		require.NoError(t, l.Do(t.Context(), "x", func(context.Context, int64) error {
+			require.Equal(t, 100*time.Millisecond, m.TTL(key("x")))
 			return nil
-		}
-	}))
+		}))
+	})
 }

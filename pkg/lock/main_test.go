@@ -1,9 +1,16 @@
 package lock_test
 
 import (
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain is also the program of the processes that tests pause and kill.
+func TestMain(m *testing.M) {
+	if name := os.Getenv(victimEnv); name != "" {
+		os.Exit(victim(name))
+	}
+	goleak.VerifyTestMain(m)
+}

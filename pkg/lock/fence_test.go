@@ -1,0 +1,108 @@
+package lock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"flashsale.internal/pkg/lock"
+)
+
+func numberOf(t require.TestingT, l *lock.Locker, name string) (n int64) {
+	require.NoError(t, l.Do(context.Background(), name, func(_ context.Context, fence int64) error { n = fence; return nil }))
+	return n
+}
+
+// Numbers rise when Redis has forgotten the last one: by its clock.
+func TestFenceOutlivesItsKey(t *testing.T) {
+	each(t, func(t *testing.T, rdb *redis.Client, name string) {
+		l := locker(rdb, ttl)
+		last := int64(0)
+		for range 10 {
+			n := numberOf(t, l, name)
+			require.Greater(t, n, last)
+			last = n
+			require.NoError(t, rdb.Del(t.Context(), key(name)+":fence").Err())
+		}
+		left, err := rdb.PTTL(t.Context(), key(name)).Result()
+		require.NoError(t, err)
+		require.Negative(t, left)
+	})
+}
+
+// The numbers of names that are not used any more take no room for ever.
+func TestFenceIsForgottenAfterADay(t *testing.T) {
+	each(t, func(t *testing.T, rdb *redis.Client, name string) {
+		numberOf(t, locker(rdb, ttl), name)
+		left, err := rdb.PTTL(t.Context(), key(name)+":fence").Result()
+		require.NoError(t, err)
+		require.InDelta(t, 24*time.Hour, left, float64(10*time.Minute))
+	})
+	m, rdb := mini(t)
+	l := locker(rdb, ttl)
+	// Its clock was a year ahead for a while: the number is kept until the clock has come so far.
+	now := time.Now()
+	m.SetTime(now.Add(365 * 24 * time.Hour))
+	ahead := numberOf(t, l, "x")
+	m.SetTime(now)
+	require.Equal(t, ahead+1, numberOf(t, l, "x"))
+	require.InDelta(t, 366*24*time.Hour, m.TTL(key("x")+":fence"), float64(time.Minute))
+}
+
+// Rubbish in the key does not end all locking.
+func TestFenceFromRubbish(t *testing.T) {
+	each(t, func(t *testing.T, rdb *redis.Client, name string) {
+		require.NoError(t, rdb.Set(t.Context(), key(name)+":fence", "rubbish", 0).Err())
+		require.Positive(t, numberOf(t, locker(rdb, ttl), name))
+	})
+}
+
+// Whatever clock and memory of Redis do, numbers rise; but for a number that is lost while the clock is behind it.
+func TestFenceRises(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		m := miniredis.NewMiniRedis()
+		require.NoError(rt, m.Start())
+		defer m.Close()
+		clock := time.Unix(1_800_000_000, 0)
+		m.SetTime(clock)
+		m.ClockTTL(true)
+		rdb := redis.NewClient(&redis.Options{Addr: m.Addr(), ContextTimeoutEnabled: true, DisableIdentity: true, MaintNotificationsConfig: quietly})
+		defer rdb.Close()
+		l := locker(rdb, ttl)
+		last := int64(0)
+		rt.Repeat(map[string]func(*rapid.T){
+			"lock": func(rt *rapid.T) {
+				n := numberOf(rt, l, "x")
+				require.Greater(rt, n, last)
+				require.GreaterOrEqual(rt, n, clock.UnixMicro(), "never behind the time")
+				last = n
+			},
+			"tick": func(rt *rapid.T) {
+				clock = clock.Add(time.Duration(rapid.IntRange(0, 10).Draw(rt, "µs")) * time.Microsecond)
+				m.SetTime(clock)
+			},
+			"days": func(rt *rapid.T) {
+				clock = clock.Add(time.Duration(rapid.IntRange(0, 48).Draw(rt, "hours")) * time.Hour)
+				m.SetTime(clock)
+			},
+			"back": func(rt *rapid.T) {
+				back := clock.Add(-time.Duration(rapid.IntRange(0, 60_000_000).Draw(rt, "µs")) * time.Microsecond)
+				if !m.Exists(key("x")+":fence") && back.UnixMicro() <= last {
+					return
+				}
+				clock = back
+				m.SetTime(clock)
+			},
+			"forget": func(*rapid.T) {
+				if clock.UnixMicro() > last {
+					m.Del(key("x") + ":fence")
+				}
+			},
+		})
+	})
+}

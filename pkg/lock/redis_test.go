@@ -1,0 +1,129 @@
+package lock_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/lock"
+)
+
+var (
+	quiet   = slog.New(slog.DiscardHandler)
+	quietly = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled} // would look up names, and complain
+)
+
+const patience = time.Minute // how long a busy machine may take; nothing waits that long when all is well
+
+func dial() *redis.Client {
+	addr := os.Getenv("REDIS_ADDRS")
+	if addr == "" {
+		addr = "127.0.0.1:16379"
+	}
+	return redis.NewClient(&redis.Options{Addr: strings.Split(addr, ",")[0], DB: 4, ContextTimeoutEnabled: true, DialTimeout: time.Second, MaintNotificationsConfig: quietly})
+}
+
+func realRedis(t *testing.T) *redis.Client {
+	rdb := dial()
+	t.Cleanup(func() { _ = rdb.Close() })
+	if err := rdb.Ping(t.Context()).Err(); err != nil {
+		t.Fatalf("no Redis answers (REDIS_ADDRS): run `make test`, which starts one: %v", err)
+	}
+	return rdb
+}
+
+func mini(t *testing.T) (*miniredis.Miniredis, *redis.Client) {
+	m := miniredis.RunT(t)
+	rdb := redis.NewClient(&redis.Options{Addr: m.Addr(), ContextTimeoutEnabled: true, DisableIdentity: true, MaxRetries: -1, MaintNotificationsConfig: quietly})
+	t.Cleanup(func() { _ = rdb.Close() })
+	return m, rdb
+}
+
+// fresh is a name of the test's own, cleared away in the end.
+func fresh(t *testing.T, rdb *redis.Client) string {
+	random := make([]byte, 6)
+	_, _ = rand.Read(random)
+	name := "test-" + hex.EncodeToString(random)
+	t.Cleanup(func() { rdb.Del(context.Background(), key(name), key(name)+":fence") })
+	return name
+}
+
+// each gives the test a lock name of its own, on the real Redis and on miniredis (whose keys expire by FastForward only).
+func each(t *testing.T, fn func(t *testing.T, rdb *redis.Client, name string)) {
+	t.Run("redis", func(t *testing.T) {
+		rdb := realRedis(t)
+		fn(t, rdb, fresh(t, rdb))
+	})
+	t.Run("miniredis", func(t *testing.T) {
+		_, rdb := mini(t)
+		fn(t, rdb, "test")
+	})
+}
+
+// bubble runs the test in virtual time, with a miniredis whose keys expire by it and which is reached through pipes.
+func bubble(t *testing.T, fn func(t *testing.T, m *miniredis.Miniredis)) {
+	synctest.Test(t, func(t *testing.T) {
+		m := miniredis.NewMiniRedis()
+		m.ClockTTL(true)
+		defer m.Close()
+		fn(t, m)
+	})
+}
+
+// process is a Locker with a connection of its own, which is all that the locks of two processes have in common.
+func process(t *testing.T, m *miniredis.Miniredis, ttl time.Duration) (*lock.Locker, *wire) {
+	rdb := piped(t, m)
+	w := &wire{}
+	t.Cleanup(w.late.Wait)
+	rdb.AddHook(w)
+	return lock.New(rdb, quiet, lock.TTL(ttl)), w
+}
+
+// piped is a client for use in a bubble.
+func piped(t *testing.T, m *miniredis.Miniredis) *redis.Client {
+	rdb := redis.NewClient(&redis.Options{
+		Dialer:                   func(context.Context, string, string) (net.Conn, error) { return m.Dial() },
+		ContextTimeoutEnabled:    true,
+		DisableIdentity:          true,
+		MaxRetries:               -1,
+		ConnMaxIdleTime:          -1, // told by a clock outside of the bubble
+		MaintNotificationsConfig: quietly,
+	})
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+func key(name string) string { return "fs:lock:{" + name + "}" }
+
+func locker(rdb *redis.Client, ttl time.Duration) *lock.Locker {
+	return lock.New(rdb, quiet, lock.TTL(ttl))
+}
+
+func free(t *testing.T, rdb *redis.Client, name string) {
+	t.Helper()
+	n, err := rdb.Exists(context.Background(), key(name)).Result()
+	require.NoError(t, err)
+	require.Zero(t, n, "the lock stayed behind")
+}
+
+// told waits until work is told that it is over.
+func told(ctx context.Context, t *testing.T) {
+	t.Helper()
+	select {
+	case <-ctx.Done():
+	case <-time.After(patience):
+		t.Error("never told")
+	}
+}

@@ -1,0 +1,151 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// The calls that a Locker makes.
+const (
+	take  = "take"
+	fence = "fence"
+	renew = "renew"
+	give  = "give"
+)
+
+var errCut = errors.New("connection cut by the test")
+
+// trouble is what happens to one call.
+type trouble struct {
+	before time.Duration // until Redis gets it
+	after  time.Duration // until the answer comes
+	cut    bool          // the answer never comes, an error does
+	refuse bool          // Redis never gets it, an error comes
+}
+
+// call is one that was made.
+type call struct {
+	kind string
+	key  string
+	at   time.Time
+}
+
+// wire stands between a client and Redis, notes the calls and makes trouble. A call that times out reaches Redis all the
+// same, as it does when it lies in a socket's buffer.
+type wire struct {
+	mu      sync.Mutex
+	calls   []call
+	trouble func(c call) trouble
+	custom  func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error
+	late    sync.WaitGroup
+}
+
+// upset has every call answered with trouble from now on; nil ends that.
+func (w *wire) upset(f func(c call) trouble) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.trouble = f
+}
+
+// around has every call made by f from now on.
+func (w *wire) around(f func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.custom = f
+}
+
+// made is the calls of a kind so far, all for "".
+func (w *wire) made(kind string) (calls []call) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.calls {
+		if kind == "" || c.kind == kind {
+			calls = append(calls, c)
+		}
+	}
+	return calls
+}
+
+func (w *wire) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+func (w *wire) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		args := cmd.Args()
+		c := call{at: time.Now()}
+		switch {
+		case cmd.Name() == "set":
+			c.kind, c.key = take, args[1].(string)
+		case cmd.Name() == "evalsha" || cmd.Name() == "eval":
+			c.key = args[3].(string)
+			c.kind = map[int]string{5: give, 6: renew}[len(args)]
+			if args[2] == 2 {
+				c.kind = fence
+			}
+		default:
+			return next(ctx, cmd)
+		}
+		w.mu.Lock()
+		w.calls = append(w.calls, c)
+		f, custom := w.trouble, w.custom
+		w.mu.Unlock()
+		if custom != nil {
+			return custom(ctx, cmd, next)
+		}
+		if f == nil {
+			return next(ctx, cmd)
+		}
+		return w.hinder(ctx, cmd, next, f(c))
+	}
+}
+
+// hinder makes the call with a command of its own: the caller reads cmd as soon as its context ends.
+func (w *wire) hinder(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook, t trouble) error {
+	if t == (trouble{}) {
+		return next(ctx, cmd)
+	}
+	answered := make(chan func() error, 1)
+	w.late.Go(func() {
+		time.Sleep(t.before)
+		if t.refuse {
+			answered <- func() error { return errCut }
+			return
+		}
+		var answer func() error
+		detached := context.WithoutCancel(ctx)
+		switch cmd := cmd.(type) {
+		case *redis.BoolCmd:
+			own := redis.NewBoolCmd(detached, cmd.Args()...)
+			err := next(detached, own)
+			answer = func() error { cmd.SetVal(own.Val()); return err }
+		case *redis.Cmd:
+			own := redis.NewCmd(detached, cmd.Args()...)
+			err := next(detached, own)
+			answer = func() error { cmd.SetVal(own.Val()); return err }
+		}
+		time.Sleep(t.after)
+		if t.cut {
+			answer = func() error { return errCut }
+		}
+		answered <- answer
+	})
+	select {
+	case answer := <-answered:
+		err := answer()
+		cmd.SetErr(err)
+		return err
+	case <-ctx.Done():
+		cmd.SetErr(ctx.Err())
+		return ctx.Err()
+	}
+}
