@@ -10,7 +10,7 @@ import (
 const (
 	roundTimeout = 2 * time.Minute        // of one round
 	firstRetry   = 200 * time.Millisecond // after a round that failed; doubles
-	longestRetry = 30 * time.Second
+	longestRetry = 2 * time.Second        // how long after an outage the work may go on resting
 )
 
 // Every is a component that runs a round of work again and again, for as long as the process lives. What fails is tried

@@ -25,8 +25,8 @@ const (
 	publishTimeout = 10 * time.Second
 	queryTimeout   = 15 * time.Second
 	minPause       = 200 * time.Millisecond
-	maxPause       = 5 * time.Second
-	parkedFor      = time.Hour // for rows that cannot be published as they are
+	maxPause       = time.Second // how soon after an outage rows are published again
+	parkedFor      = time.Hour   // for rows that cannot be published as they are
 )
 
 // Relay publishes the rows of one outbox and deletes each once the broker confirmed it. Any number of relays may work on
@@ -113,7 +113,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 }
 
-// pause grows from 200 ms to 5 s with the number of failures in a row; half of it is random.
+// pause grows from 200 ms to 1 s with the number of failures in a row; half of it is random.
 func pause(failures int) time.Duration {
 	d := min(maxPause, minPause<<min(failures-1, 10))
 	return d/2 + mathrand.N(d/2+1) //nolint:gosec // no secret depends on it

@@ -28,8 +28,8 @@ const (
 	pollFirst    = 20 * time.Millisecond // doubles while a journal stays empty
 	pollLast     = time.Second
 	retryFirst   = 20 * time.Millisecond // after an error; grows, with jitter
-	retryLast    = 5 * time.Second
-	callBound    = 3 * time.Second // of one call to Redis
+	retryLast    = time.Second           // how soon after an outage the journal moves again
+	callBound    = 3 * time.Second       // of one call to Redis
 	drainBound   = 5 * time.Second
 	measureEvery = 5 * time.Second
 	atOnce       = 8 // journals served at a time
