@@ -7,6 +7,10 @@ SHELL := /usr/bin/env bash
 # Tools, by exact version; each is installed into .bin by `go install` when it is missing.
 GOLANGCI_LINT := .bin/golangci-lint-v2.15.0
 OAPI_CODEGEN  := .bin/oapi-codegen-v2.8.2
+KO            := .bin/ko-v0.19.1
+HELM3         := .bin/helm-v3.22.0
+HELM4         := .bin/helm-v4.3.1
+KUBECONFORM   := .bin/kubeconform-v0.8.0
 
 FUZZTIME ?= 30s
 PKG      ?= work
@@ -49,6 +53,20 @@ logs: ## The last lines of every log
 	@scripts/dev/services logs
 	@scripts/dev/parts logs
 
+##@ Kubernetes
+.PHONY: images chart-test chart-tools cluster-test
+images: $(KO) ## Container images of all programs into dist/images.tar (VERSION, REPO, BASE, PUSH: see scripts/images)
+	@scripts/images $(KO)
+
+chart-test: ## The chart by what it makes, with Helm 3 and 4: schemas, rules, wrong values
+	@cd test/chart && go test -count=1 ./...
+
+cluster-test: $(KO) $(HELM3) ## The chart on a real cluster: a sale, its trace, scaling, kills, upgrade, rollback, uninstall
+	@scripts/cluster/test $(KO) $(HELM3)
+
+chart-tools: $(HELM3) $(HELM4) $(KUBECONFORM)
+	@echo $^
+
 ##@ Work on it
 .PHONY: build test sim storm bench fuzz lint fmt generate clean
 build: .bin ## Every program into .bin
@@ -83,13 +101,14 @@ lint: $(GOLANGCI_LINT) $(OAPI_CODEGEN) ## Linters, formatting, tidy modules, fre
 fmt: $(GOLANGCI_LINT) ## Formats all Go code
 	@$(GOLANGCI_LINT) fmt $$(go list -f '{{.Dir}}/...' -m)
 
-generate: $(OAPI_CODEGEN) ## Go code from the OpenAPI files
+generate: $(OAPI_CODEGEN) ## Go code from the OpenAPI files; the chart's table of values
 	@scripts/dev/generate $(OAPI_CODEGEN)
+	@cd test/chart && go run ./cmd/values -write ../../docs/kubernetes.md
 
 clean: ## Stops everything of this folder and deletes what it built and stored
 	@scripts/dev/services kill
 	@scripts/dev/parts kill
-	@rm -rf .bin .run
+	@rm -rf .bin .run dist
 
 .bin:
 	@mkdir -p .bin
@@ -99,6 +118,18 @@ $(GOLANGCI_LINT): | .bin
 
 $(OAPI_CODEGEN): | .bin
 	$(call install,github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2)
+
+$(KO): | .bin
+	$(call install,github.com/google/ko@v0.19.1)
+
+$(HELM3): | .bin
+	$(call install,helm.sh/helm/v3/cmd/helm@v3.22.0)
+
+$(HELM4): | .bin
+	$(call install,helm.sh/helm/v4/cmd/helm@v4.3.1)
+
+$(KUBECONFORM): | .bin
+	$(call install,github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0)
 
 # install(module@version) builds a tool outside of the workspace and names it after its version.
 define install

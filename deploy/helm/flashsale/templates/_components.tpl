@@ -1,0 +1,105 @@
+{{/*
+What the three services are: facts of the programs, not choices of an installation.
+  port, adminPort, internalPort   where they listen
+  redis, mysql                    what they use; mysql names the database and, in upper case, the key of its DSN
+  secrets                         the keys of the Secret that they may see
+*/}}
+{{- define "flashsale.facts" -}}
+seckill: {port: 8081, adminPort: 9081, redis: true, secrets: [PATH_SECRETS]}
+order: {port: 8082, adminPort: 9082, internalPort: 7082, mysql: order, secrets: [INTERNAL_SECRET]}
+inventory: {port: 8083, adminPort: 9083, redis: true, mysql: inventory, secrets: [INTERNAL_SECRET]}
+{{- end }}
+
+{{/* component: a service's values over the defaults, as YAML. dict "root" $ "name" COMPONENT */}}
+{{- define "flashsale.component" -}}
+{{- $own := index .root.Values.components .name | default dict -}}
+{{- $all := mergeOverwrite (deepCopy .root.Values.defaults) (deepCopy $own) -}}
+{{- toYaml $all -}}
+{{- end }}
+
+{{- define "flashsale.redisAddresses" -}}
+{{- if and .Values.devdeps.enabled (dig "redis" "enabled" true .Values.devdeps) -}}
+{{ .Release.Name }}-redis:6379
+{{- else -}}
+{{ join "," .Values.redis.addresses }}
+{{- end -}}
+{{- end }}
+
+{{- define "flashsale.nameServers" -}}
+{{- if and .Values.devdeps.enabled (dig "rocketmq" "enabled" true .Values.devdeps) -}}
+{{ .Release.Name }}-namesrv:9876
+{{- else -}}
+{{ join "," .Values.rocketmq.nameServers }}
+{{- end -}}
+{{- end }}
+
+{{- define "flashsale.otlpEndpoint" -}}
+{{- if .Values.tracing.endpoint -}}
+{{ .Values.tracing.endpoint }}
+{{- else if and .Values.devdeps.enabled (dig "jaeger" "enabled" true .Values.devdeps) -}}
+http://{{ .Release.Name }}-jaeger:4317
+{{- end -}}
+{{- end }}
+
+{{/* settings: what is no secret, by environment. dict "root" $ "name" COMPONENT "facts" FACTS "own" VALUES */}}
+{{- define "flashsale.settings" -}}
+{{- $v := .root.Values -}}
+{{- $s := dict
+  "APP_ENV" $v.environment
+  "LOG_LEVEL" $v.logLevel
+  "HTTP_ADDR" (printf ":%v" .facts.port)
+  "ADMIN_ADDR" (printf ":%v" .facts.adminPort)
+  "DRAIN_TIMEOUT" (printf "%vs" $v.drain.timeoutSeconds)
+  "ROCKETMQ_NAMESRV" (include "flashsale.nameServers" .root)
+  "AUTH_DEV_TOKENS" (toString $v.auth.devTokens)
+-}}
+{{- with $v.rocketmq.prefix }}{{ $_ := set $s "ROCKETMQ_PREFIX" . }}{{ end -}}
+{{- with $v.auth.jwksURL }}{{ $_ := set $s "AUTH_JWKS_URL" . }}{{ end -}}
+{{- with $v.auth.audience }}{{ $_ := set $s "AUTH_AUDIENCE" . }}{{ end -}}
+{{- with $v.auth.issuer }}{{ $_ := set $s "AUTH_ISSUER" . }}{{ end -}}
+{{- if .facts.redis -}}
+{{- $_ := set $s "REDIS_ADDRS" (include "flashsale.redisAddresses" .root) -}}
+{{- $_ := set $s "REDIS_DB" (toString $v.redis.db) -}}
+{{- end -}}
+{{- if .facts.internalPort }}{{ $_ := set $s "INTERNAL_ADDR" (printf ":%v" .facts.internalPort) }}{{ end -}}
+{{- if eq .name "order" }}{{ $_ := set $s "PAYMENTS_SANDBOX" (toString $v.payments.sandbox) }}{{ end -}}
+{{- if eq .name "inventory" -}}
+{{- $_ := set $s "ORDER_INTERNAL_URL" (printf "http://%s-order-internal:7082" (include "flashsale.fullname" .root)) -}}
+{{- end -}}
+{{- with include "flashsale.otlpEndpoint" .root -}}
+{{- $_ := set $s "OTEL_EXPORTER_OTLP_ENDPOINT" . -}}
+{{- $_ := set $s "OTEL_EXPORTER_OTLP_PROTOCOL" "grpc" -}}
+{{- $_ := set $s "OTEL_TRACES_SAMPLER" "parentbased_traceidratio" -}}
+{{- $_ := set $s "OTEL_TRACES_SAMPLER_ARG" (toString $v.tracing.sampleRatio) -}}
+{{- /* Prometheus asks the admin port. */ -}}
+{{- $_ := set $s "OTEL_METRICS_EXPORTER" "none" -}}
+{{- end -}}
+{{- range $k, $x := .own.env }}{{ $_ := set $s $k (toString $x) }}{{ end -}}
+{{- toYaml $s -}}
+{{- end }}
+
+{{/* The secrets that a service sees. dict "root" $ "name" COMPONENT "facts" FACTS */}}
+{{- define "flashsale.secretEnv" -}}
+{{- $root := .root -}}
+{{- $keys := .facts.secrets -}}
+{{- if not $root.Values.auth.jwksURL }}{{ $keys = append $keys "AUTH_HS256_SECRET" }}{{ end -}}
+{{- if and (eq .name "order") $root.Values.payments.sandbox }}{{ $keys = append $keys "PAYMENTS_SANDBOX_SECRET" }}{{ end -}}
+{{- range $keys }}
+- name: {{ . }}
+  valueFrom: {secretKeyRef: {name: {{ include "flashsale.secretName" $root }}, key: {{ . }}}}
+{{- end }}
+{{- end }}
+
+{{/* How a service reaches its database. dict "root" $ "name" COMPONENT "facts" FACTS */}}
+{{- define "flashsale.mysqlEnv" -}}
+{{- $bundled := and .root.Values.devdeps.enabled (dig "mysql" "enabled" true .root.Values.devdeps) -}}
+{{- if and .facts.mysql $bundled }}
+- name: MYSQL_PASSWORD
+  valueFrom: {secretKeyRef: {name: {{ .root.Release.Name }}-mysql, key: {{ upper .facts.mysql }}_PASSWORD}}
+- name: MYSQL_DSN
+  value: flashsale_{{ .facts.mysql }}:$(MYSQL_PASSWORD)@tcp({{ .root.Release.Name }}-mysql:3306)/flashsale_{{ .facts.mysql }}
+{{- else if .facts.mysql }}
+- name: MYSQL_DSN
+  valueFrom: {secretKeyRef: {name: {{ .root.Values.mysql.existingSecret }}, key: {{ upper .facts.mysql }}_DSN}}
+{{- end }}
+{{- end }}

@@ -1,0 +1,183 @@
+// Command schemas writes the JSON schemas that the chart's objects are checked with, for each release of Kubernetes, out of
+// the API's description in the Go module k8s.io/kubernetes. The result is kept in the repository, so that checking needs
+// nothing but a checkout.
+//
+//	go run ./cmd/schemas [-out schemas] v1.30.14 v1.34.4
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// kinds are those that the chart may make.
+var kinds = map[string][]string{
+	"v1":                   {"ConfigMap", "Pod", "Secret", "Service", "ServiceAccount"},
+	"apps/v1":              {"Deployment", "StatefulSet"},
+	"autoscaling/v2":       {"HorizontalPodAutoscaler"},
+	"batch/v1":             {"Job"},
+	"networking.k8s.io/v1": {"Ingress", "NetworkPolicy"},
+	"policy/v1":            {"PodDisruptionBudget"},
+}
+
+type schema = map[string]any
+
+func main() {
+	out := flag.String("out", "schemas", "the folder to write to")
+	flag.Parse()
+	for _, version := range flag.Args() {
+		if err := write(filepath.Join(*out, version), version); err != nil {
+			fmt.Fprintln(os.Stderr, "schemas:", err)
+			os.Exit(1)
+		}
+	}
+}
+
+func write(dir, version string) error {
+	definitions, err := load(version)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // sources
+		return err
+	}
+	for apiVersion, names := range kinds {
+		for _, kind := range names {
+			text, err := standalone(definitions, apiVersion, kind)
+			if err != nil {
+				return err
+			}
+			// As kubeconform asks for it: group without its domain.
+			group, v, found := strings.Cut(apiVersion, "/")
+			suffix := "-" + apiVersion
+			if found {
+				group, _, _ = strings.Cut(group, ".")
+				suffix = "-" + group + "-" + v
+			}
+			name := filepath.Join(dir, strings.ToLower(kind)+suffix+".json")
+			if err := os.WriteFile(name, text, 0o644); err != nil { //nolint:gosec // sources
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// load reads the definitions of the API of that release.
+func load(version string) (map[string]schema, error) {
+	cmd := exec.Command("go", "mod", "download", "-json", "k8s.io/kubernetes@"+version) //nolint:gosec,noctx // a person's argument
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
+	answer, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("download k8s.io/kubernetes %s: %w: %s", version, err, answer)
+	}
+	var module struct{ Dir string }
+	if err := json.Unmarshal(answer, &module); err != nil {
+		return nil, err
+	}
+	raw, err := os.ReadFile(filepath.Join(module.Dir, "api/openapi-spec/swagger.json"))
+	if err != nil {
+		return nil, err
+	}
+	var spec struct {
+		Definitions map[string]schema `json:"definitions"`
+	}
+	return spec.Definitions, json.Unmarshal(raw, &spec)
+}
+
+// standalone is the schema of one kind with all that it refers to.
+func standalone(all map[string]schema, apiVersion, kind string) ([]byte, error) {
+	group, version, found := strings.Cut(apiVersion, "/")
+	if !found {
+		group, version = "", apiVersion
+	}
+	root := ""
+	for name, s := range all {
+		gvks, _ := s["x-kubernetes-group-version-kind"].([]any)
+		for _, g := range gvks {
+			if gvk, _ := g.(map[string]any); len(gvks) == 1 && gvk["kind"] == kind && gvk["group"] == group && gvk["version"] == version {
+				root = name
+			}
+		}
+	}
+	if root == "" {
+		return nil, fmt.Errorf("the API has no %s %s", apiVersion, kind)
+	}
+	needed := map[string]schema{}
+	var collect func(name string)
+	collect = func(name string) {
+		if _, ok := needed[name]; ok {
+			return
+		}
+		needed[name] = nil
+		needed[name], _ = strict(all[name], collect).(schema)
+		if strings.HasSuffix(name, ".api.resource.Quantity") {
+			needed[name] = schema{"type": []string{"string", "number"}}
+		}
+		if strings.HasSuffix(name, ".util.intstr.IntOrString") {
+			needed[name] = schema{"type": []string{"string", "integer"}}
+		}
+	}
+	collect(root)
+	top := needed[root]
+	delete(needed, root)
+	properties, _ := top["properties"].(schema)
+	properties["apiVersion"] = schema{"enum": []string{apiVersion}}
+	properties["kind"] = schema{"enum": []string{kind}}
+	top["required"] = append(list(top["required"]), "apiVersion", "kind")
+	top["$schema"] = "http://json-schema.org/draft-07/schema#"
+	top["definitions"] = needed
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(top)
+	return text.Bytes(), err
+}
+
+func list(v any) []any {
+	l, _ := v.([]any)
+	return l
+}
+
+// strict copies a schema without its words, refuses unknown fields, and tells collect what it refers to.
+func strict(v any, collect func(string)) any {
+	switch v := v.(type) {
+	case schema:
+		out := schema{}
+		for key, x := range v {
+			switch {
+			case key == "description" && isText(x), strings.HasPrefix(key, "x-kubernetes-"), key == "format", key == "default" && v["type"] != nil:
+				continue
+			case key == "$ref" && isText(x):
+				name := strings.TrimPrefix(x.(string), "#/definitions/")
+				collect(name)
+				out[key] = x
+			default:
+				out[key] = strict(x, collect)
+			}
+		}
+		if _, ok := out["properties"]; ok && out["type"] == "object" && out["additionalProperties"] == nil {
+			out["additionalProperties"] = false
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, x := range v {
+			out[i] = strict(x, collect)
+		}
+		return out
+	default:
+		return v
+	}
+}
+
+func isText(v any) bool {
+	_, ok := v.(string)
+	return ok
+}

@@ -1,0 +1,263 @@
+package chart
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
+)
+
+// A rendering is what helm makes of the chart.
+type rendering struct {
+	helm    string
+	kube    string // the release of Kubernetes that it is for
+	release string
+	values  []string // values files, in the chart's folder or absolute
+	set     []string
+}
+
+func kind(set ...string) rendering {
+	return rendering{values: []string{"values-kind.yaml"}, set: set}
+}
+
+func production(set ...string) rendering {
+	return rendering{values: []string{"values-production.yaml"}, set: set}
+}
+
+// An object that was rendered.
+type object map[string]any
+
+func (o object) kind() string { return text(o, "kind") }
+func (o object) name() string { return text(o, "metadata", "name") }
+func (o object) id() string   { return o.kind() + "/" + o.name() }
+
+// at goes down the names; nil where there is nothing.
+func at(v any, path ...string) any {
+	for _, key := range path {
+		switch m := v.(type) {
+		case object:
+			v = m[key]
+		case map[string]any:
+			v = m[key]
+		default:
+			return nil
+		}
+	}
+	return v
+}
+
+func text(v any, path ...string) string {
+	s, _ := at(v, path...).(string)
+	return s
+}
+
+func list(v any, path ...string) []any {
+	l, _ := at(v, path...).([]any)
+	return l
+}
+
+func fields(v any, path ...string) map[string]any {
+	m, _ := at(v, path...).(map[string]any)
+	return m
+}
+
+func (r rendering) command() *exec.Cmd {
+	helm, kube, release := r.helm, r.kube, r.release
+	if helm == "" {
+		helm = helm3
+	}
+	if kube == "" {
+		kube = "1.34.4"
+	}
+	if release == "" {
+		release = "flashsale"
+	}
+	args := []string{"template", release, chart, "--namespace", "shop", "--kube-version", kube}
+	for _, file := range r.values {
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(chart, file)
+		}
+		args = append(args, "--values", file)
+	}
+	for _, s := range r.set {
+		args = append(args, "--set", s)
+	}
+	return exec.Command(helm, args...) //nolint:gosec,noctx // helm, of TestMain
+}
+
+func (r rendering) text(t *testing.T) string {
+	t.Helper()
+	var problem bytes.Buffer
+	cmd := r.command()
+	cmd.Stderr = &problem
+	out, err := cmd.Output()
+	require.NoError(t, err, problem.String())
+	return string(out)
+}
+
+// refused is what helm says when it makes nothing of it.
+func (r rendering) refused(t *testing.T) string {
+	t.Helper()
+	out, err := r.command().CombinedOutput()
+	require.Error(t, err, "the chart takes %v", r.set)
+	return string(out)
+}
+
+func (r rendering) objects(t *testing.T) []object {
+	t.Helper()
+	return parse(t, r.text(t))
+}
+
+var separator = regexp.MustCompile(`(?m)^---.*$`)
+
+func parse(t *testing.T, manifests string) []object {
+	t.Helper()
+	var all []object
+	for _, doc := range separator.Split(manifests, -1) {
+		var o object
+		require.NoError(t, yaml.Unmarshal([]byte(doc), &o), doc)
+		if len(o) > 0 {
+			all = append(all, o)
+		}
+	}
+	require.NotEmpty(t, all)
+	return all
+}
+
+// find is the one object of that kind and name.
+func find(t *testing.T, all []object, id string) object {
+	t.Helper()
+	var found []object
+	for _, o := range all {
+		if o.id() == id {
+			found = append(found, o)
+		}
+	}
+	require.Len(t, found, 1, id)
+	return found[0]
+}
+
+// A workload is what makes pods.
+type workload struct {
+	object
+	labels map[string]any // of its pods
+	spec   map[string]any // of its pods
+}
+
+func workloads(all []object) []workload {
+	var found []workload
+	for _, o := range all {
+		switch o.kind() {
+		case "Deployment", "StatefulSet", "Job":
+			found = append(found, workload{o, fields(o, "spec", "template", "metadata", "labels"), fields(o, "spec", "template", "spec")})
+		case "Pod":
+			found = append(found, workload{o, fields(o, "metadata", "labels"), fields(o, "spec")})
+		}
+	}
+	return found
+}
+
+func (w workload) component() string { return text(w.labels, "app.kubernetes.io/component") }
+
+// containers lists those of a pod, the ones that run first included.
+func (w workload) containers() []map[string]any {
+	var all []map[string]any
+	for _, c := range append(list(w.spec, "initContainers"), list(w.spec, "containers")...) {
+		all = append(all, c.(map[string]any))
+	}
+	return all
+}
+
+// everyRendering is each values file, and what else changes which objects there are.
+func everyRendering() map[string]rendering {
+	return map[string]rendering{
+		"kind":       kind(),
+		"production": production(),
+		"ingress":    production("ingress.enabled=true", "ingress.host=shop.example.com", "ingress.className=nginx", "ingress.tlsSecret=shop-tls"),
+		"strict network": {values: []string{"values-kind.yaml"}, set: []string{
+			"networkPolicy.enabled=true", "networkPolicy.egress.enabled=true", "defaults.replicas=2",
+		}},
+		"placed": production("defaults.nodeSelector.pool=shop", "defaults.tolerations[0].key=shop", "defaults.tolerations[0].operator=Exists",
+			"defaults.priorityClassName=high", "image.pullSecrets[0]=registry", "commonLabels.team=shop", "secrets.revision=2",
+			"components.seckill.env.PATH_RATE=5000", "components.seckill.podAnnotations.a=b"),
+		"own secret": production("secrets.existingSecret=", "auth.jwksURL="),
+	}
+}
+
+func TestEveryRenderingIsValidAndTheSameWithHelm3And4(t *testing.T) {
+	for name, r := range everyRendering() {
+		for _, kube := range []string{"1.30.14", "1.34.4"} {
+			t.Run(name+" "+kube, func(t *testing.T) {
+				r.kube = kube
+				var made []string
+				for _, helm := range []string{helm3, helm4} {
+					r.helm = helm
+					manifests := r.text(t)
+					valid(t, kube, manifests)
+					made = append(made, withoutDrawn(manifests))
+				}
+				require.Equal(t, parse(t, made[0]), parse(t, made[1]))
+			})
+		}
+	}
+}
+
+// drawn are the values of secrets, which differ with every rendering.
+var drawn = regexp.MustCompile(`(?m)^(  [A-Z0-9_]+_(?:SECRETS?|PASSWORD)): "[A-Za-z0-9+/=]+"$`)
+
+func withoutDrawn(manifests string) string { return drawn.ReplaceAllString(manifests, `$1: ""`) }
+
+func valid(t *testing.T, kube, manifests string) {
+	t.Helper()
+	cmd := exec.Command(kubeconform, "-strict", "-summary", "-kubernetes-version", kube, //nolint:gosec,noctx // of TestMain
+		"-schema-location", "schemas/{{.NormalizedKubernetesVersion}}/{{.ResourceKind}}{{.KindSuffix}}.json")
+	cmd.Stdin = strings.NewReader(manifests)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "Invalid: 0, Errors: 0, Skipped: 0")
+}
+
+// The schemas find what they are for.
+func TestAWrongObjectIsInvalid(t *testing.T) {
+	manifests := kind().text(t)
+	for was, is := range map[string]string{
+		"  replicas: 1\n":                    "  replicas: one\n",
+		"      enableServiceLinks: false\n":  "      enableServiceLinkz: false\n",
+		"apiVersion: policy/v1\n":            "apiVersion: policy/v1beta1\n",
+		"            - {name: http, containe": "            - {name: http, hostPort: x, containe",
+	} {
+		wrong := strings.Replace(manifests, was, is, 1)
+		if was == "apiVersion: policy/v1\n" {
+			wrong = strings.Replace(production().text(t), was, is, 1)
+		}
+		require.NotEqual(t, manifests, wrong, was)
+		cmd := exec.Command(kubeconform, "-strict", "-kubernetes-version", "1.34.4", //nolint:gosec,noctx // of TestMain
+			"-schema-location", "schemas/{{.NormalizedKubernetesVersion}}/{{.ResourceKind}}{{.KindSuffix}}.json")
+		cmd.Stdin = strings.NewReader(wrong)
+		out, err := cmd.CombinedOutput()
+		require.Error(t, err, "%s: %s", is, out)
+	}
+}
+
+func TestLint(t *testing.T) {
+	for _, helm := range []string{helm3, helm4} {
+		for _, file := range []string{"values.yaml", "values-kind.yaml", "values-production.yaml"} {
+			out, err := exec.Command(helm, "lint", "--strict", chart, "--values", filepath.Join(chart, file)).CombinedOutput() //nolint:gosec,noctx // of TestMain
+			require.NoError(t, err, "%s: %s", file, out)
+		}
+	}
+}
+
+func TestAnInstallNeedsNothingFetched(t *testing.T) {
+	_, err := os.Stat(filepath.Join(chart, "charts/devdeps/Chart.yaml"))
+	require.NoError(t, err)
+	out, err := exec.Command(helm3, "dependency", "list", chart).CombinedOutput() //nolint:gosec,noctx // of TestMain
+	require.NoError(t, err)
+	require.NotContains(t, string(out), "missing")
+}

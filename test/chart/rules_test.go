@@ -1,0 +1,382 @@
+package chart
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Every pod passes the "restricted" pod security standard, and more.
+func TestPodsMayDoLittle(t *testing.T) {
+	for name, r := range everyRendering() {
+		for _, w := range workloads(r.objects(t)) {
+			t.Run(name+" "+w.id(), func(t *testing.T) {
+				require.Equal(t, false, at(w.spec, "automountServiceAccountToken"))
+				require.Equal(t, false, at(w.spec, "enableServiceLinks"))
+				for _, key := range []string{"hostNetwork", "hostPID", "hostIPC"} {
+					require.Nil(t, at(w.spec, key))
+				}
+				pod := fields(w.spec, "securityContext")
+				require.Equal(t, true, pod["runAsNonRoot"])
+				require.Positive(t, pod["runAsUser"], "a number, as some images name their user")
+				require.Equal(t, "RuntimeDefault", text(pod, "seccompProfile", "type"))
+				for _, volume := range list(w.spec, "volumes") {
+					for key := range volume.(map[string]any) {
+						require.Contains(t, []string{"name", "configMap", "emptyDir"}, key)
+					}
+				}
+				for _, c := range w.containers() {
+					may := fields(c, "securityContext")
+					require.Equal(t, false, may["allowPrivilegeEscalation"])
+					require.Equal(t, true, may["readOnlyRootFilesystem"])
+					require.Equal(t, []any{"ALL"}, at(may, "capabilities", "drop"))
+					require.NotEmpty(t, at(c, "resources", "requests", "memory"))
+					require.NotEmpty(t, at(c, "resources", "limits", "memory"))
+					image := text(c, "image")
+					require.Regexp(t, `:[^/]+$`, image, "an image has a tag")
+					require.NotContains(t, image, ":latest")
+				}
+			})
+		}
+	}
+}
+
+// What is found by labels is there, and ports that are named exist.
+func TestEverythingLeadsSomewhere(t *testing.T) {
+	for name, r := range everyRendering() {
+		t.Run(name, func(t *testing.T) {
+			all := r.objects(t)
+			pods := workloads(all)
+			for _, o := range all {
+				switch o.kind() {
+				case "Service":
+					chosen := choose(pods, fields(o, "spec", "selector"))
+					require.Len(t, chosen, 1, "%s leads to one workload", o.id())
+					for _, p := range list(o, "spec", "ports") {
+						require.Contains(t, portNames(chosen[0]), text(p, "targetPort"), o.id())
+					}
+				case "PodDisruptionBudget":
+					require.Len(t, choose(pods, fields(o, "spec", "selector", "matchLabels")), 1, o.id())
+				case "NetworkPolicy":
+					if text(o, "metadata", "name") == "flashsale-egress" {
+						continue
+					}
+					chosen := chooseBy(pods, fields(o, "spec", "podSelector"))
+					require.NotEmpty(t, chosen, o.id())
+					for _, rule := range list(o, "spec", "ingress") {
+						for _, p := range list(rule, "ports") {
+							require.Contains(t, portNames(chosen[0]), text(p, "port"), o.id())
+						}
+						for _, from := range list(rule, "from") {
+							if s := fields(from, "podSelector"); s != nil {
+								require.NotEmpty(t, chooseBy(pods, s), "%s is for somebody", o.id())
+							}
+						}
+					}
+				case "HorizontalPodAutoscaler":
+					d := find(t, all, "Deployment/"+text(o, "spec", "scaleTargetRef", "name"))
+					require.Nil(t, at(d, "spec", "replicas"), "an upgrade must not undo what the autoscaler did")
+				case "Deployment", "StatefulSet":
+					selector := fields(o, "spec", "selector", "matchLabels")
+					require.Len(t, choose(pods, selector), 1, "%s takes no other's pods", o.id())
+					for key := range selector {
+						require.NotContains(t, []string{"app.kubernetes.io/version", "helm.sh/chart"}, key, "a selector never changes")
+					}
+				}
+			}
+		})
+	}
+}
+
+func choose(pods []workload, labels map[string]any) []workload {
+	var chosen []workload
+	for _, w := range pods {
+		hit := len(labels) > 0
+		for k, v := range labels {
+			hit = hit && w.labels[k] == v
+		}
+		if hit {
+			chosen = append(chosen, w)
+		}
+	}
+	return chosen
+}
+
+// chooseBy knows matchExpressions with In, too.
+func chooseBy(pods []workload, selector map[string]any) []workload {
+	chosen := pods
+	if labels := fields(selector, "matchLabels"); labels != nil {
+		chosen = choose(pods, labels)
+	}
+	for _, e := range list(selector, "matchExpressions") {
+		chosen = slices.DeleteFunc(slices.Clone(chosen), func(w workload) bool {
+			return !slices.Contains(list(e, "values"), w.labels[text(e, "key")])
+		})
+	}
+	return chosen
+}
+
+func portNames(w workload) []string {
+	var names []string
+	for _, c := range w.containers() {
+		for _, p := range list(c, "ports") {
+			names = append(names, text(p, "name"))
+		}
+	}
+	return names
+}
+
+var services = []string{"seckill", "order", "inventory"}
+
+func deployment(t *testing.T, all []object, component string) workload {
+	t.Helper()
+	o := find(t, all, "Deployment/flashsale-"+component)
+	return workload{o, fields(o, "spec", "template", "metadata", "labels"), fields(o, "spec", "template", "spec")}
+}
+
+func TestProbesAskTheAdminPortAndDrainingHasTime(t *testing.T) {
+	all := production().objects(t)
+	for _, name := range services {
+		w := deployment(t, all, name)
+		c := w.containers()[len(w.containers())-1]
+		for probe, path := range map[string]string{"startupProbe": "/livez", "livenessProbe": "/livez", "readinessProbe": "/readyz"} {
+			require.Equal(t, "admin", text(c, probe, "httpGet", "port"), name)
+			require.Equal(t, path, text(c, probe, "httpGet", "path"), name)
+		}
+		pause, _ := at(c, "lifecycle", "preStop", "sleep", "seconds").(float64)
+		grace, _ := at(w.spec, "terminationGracePeriodSeconds").(float64)
+		require.Positive(t, pause)
+		require.Equal(t, "20s", text(find(t, all, "ConfigMap/flashsale-"+name), "data", "DRAIN_TIMEOUT"))
+		require.Greater(t, grace, pause+20)
+		require.EqualValues(t, 0, at(w.object, "spec", "strategy", "rollingUpdate", "maxUnavailable"))
+		require.Nil(t, at(c, "resources", "limits", "cpu"), "a CPU limit stretches the slowest answers")
+		require.NotEmpty(t, list(w.spec, "topologySpreadConstraints"))
+	}
+}
+
+// A service sees the secrets that it needs, and none of another's; nothing secret is in a ConfigMap.
+func TestSecretsAreSeenByThoseWhoNeedThem(t *testing.T) {
+	seen := func(all []object, component string) []string {
+		var keys []string
+		w := deployment(t, all, component)
+		c := w.containers()[len(w.containers())-1]
+		for _, e := range list(c, "env") {
+			if s := fields(e, "valueFrom", "secretKeyRef"); s != nil {
+				keys = append(keys, text(s, "name")+"/"+text(s, "key"))
+			}
+		}
+		slices.Sort(keys)
+		return keys
+	}
+	small := kind().objects(t)
+	require.Equal(t, []string{"flashsale-secrets/AUTH_HS256_SECRET", "flashsale-secrets/PATH_SECRETS"}, seen(small, "seckill"))
+	require.Equal(t, []string{"flashsale-mysql/ORDER_PASSWORD", "flashsale-secrets/AUTH_HS256_SECRET", "flashsale-secrets/INTERNAL_SECRET",
+		"flashsale-secrets/PAYMENTS_SANDBOX_SECRET"}, seen(small, "order"))
+	require.Equal(t, []string{"flashsale-mysql/INVENTORY_PASSWORD", "flashsale-secrets/AUTH_HS256_SECRET", "flashsale-secrets/INTERNAL_SECRET"},
+		seen(small, "inventory"))
+	large := production().objects(t)
+	require.Equal(t, []string{"flashsale-secrets/PATH_SECRETS"}, seen(large, "seckill"))
+	require.Equal(t, []string{"flashsale-mysql-dsn/ORDER_DSN", "flashsale-secrets/INTERNAL_SECRET"}, seen(large, "order"))
+	for _, o := range large {
+		require.NotEqual(t, "Secret", o.kind(), "existing ones are used")
+	}
+	for _, r := range everyRendering() {
+		for _, o := range r.objects(t) {
+			if o.kind() == "ConfigMap" {
+				for key := range fields(o, "data") {
+					require.NotRegexp(t, `SECRET|PASSWORD|DSN`, key, o.id())
+				}
+			}
+		}
+	}
+}
+
+func TestDrawnSecretsAreLongAndKept(t *testing.T) {
+	all := kind().objects(t)
+	for _, id := range []string{"Secret/flashsale-secrets", "Secret/flashsale-mysql"} {
+		s := find(t, all, id)
+		require.Equal(t, "keep", text(s, "metadata", "annotations", "helm.sh/resource-policy"))
+		values := slices.Sorted(maps.Values(fieldTexts(s, "data")))
+		require.Len(t, slices.Compact(slices.Clone(values)), len(values), "each is another")
+		for _, v := range values {
+			require.GreaterOrEqual(t, len(v), 40)
+		}
+	}
+	// What is drawn anew by `helm template` replaces no pod.
+	again := kind().objects(t)
+	for _, w := range workloads(all) {
+		require.Equal(t, w.spec, fields(map[string]any(find(t, again, w.id())), specPath(w)...), w.id())
+	}
+}
+
+func specPath(w workload) []string {
+	if w.kind() == "Pod" {
+		return []string{"spec"}
+	}
+	return []string{"spec", "template", "spec"}
+}
+
+func fieldTexts(v any, path ...string) map[string]string {
+	out := map[string]string{}
+	for k, x := range fields(v, path...) {
+		out[k] = fmt.Sprint(x)
+	}
+	return out
+}
+
+// A Job cannot be changed: another image is another Job, and what does not concern its pod is not.
+func TestJobsHaveNewNamesWhenTheirPodsChange(t *testing.T) {
+	jobs := func(set ...string) (names []string) {
+		for _, o := range production(set...).objects(t) {
+			if o.kind() == "Job" {
+				names = append(names, o.name())
+			}
+		}
+		slices.Sort(names)
+		return names
+	}
+	first := jobs("image.tag=v1")
+	require.Len(t, first, 3)
+	require.Equal(t, first, jobs("image.tag=v1", "components.seckill.replicas=9", "drain.pauseSeconds=7"))
+	second := jobs("image.tag=v2")
+	for i := range first {
+		require.NotEqual(t, first[i], second[i])
+	}
+}
+
+func TestChangedSettingsReplaceThePodsThatReadThem(t *testing.T) {
+	sums := func(set ...string) map[string]string {
+		all := production(set...).objects(t)
+		out := map[string]string{}
+		for _, name := range append([]string{"edge"}, services...) {
+			out[name] = text(deployment(t, all, name).object, "spec", "template", "metadata", "annotations", "checksum/settings")
+			require.NotEmpty(t, out[name])
+		}
+		return out
+	}
+	before := sums()
+	after := sums("components.order.env.ORDER_CONSUMERS=8")
+	require.NotEqual(t, before["order"], after["order"])
+	require.Equal(t, before["seckill"], after["seckill"])
+	require.NotEqual(t, before["edge"], sums("edge.limits.burst=7")["edge"])
+}
+
+// Where connections lead is decided by the policies: nobody but inventory reaches the internal listener, and nobody but
+// those named the admin ports.
+func TestWhoReachesWhom(t *testing.T) {
+	all := rendering{values: []string{"values-kind.yaml"}, set: []string{"networkPolicy.enabled=true"}}.objects(t)
+	pods := workloads(all)
+	reaches := func(from, to, port string) bool {
+		var target, caller workload
+		for _, w := range pods {
+			if w.component() == to {
+				target = w
+			}
+			if w.component() == from {
+				caller = w
+			}
+		}
+		require.NotNil(t, target.spec, to)
+		held := false
+		for _, o := range all {
+			if o.kind() != "NetworkPolicy" || len(chooseBy([]workload{target}, fields(o, "spec", "podSelector"))) == 0 {
+				continue
+			}
+			held = true
+			for _, rule := range list(o, "spec", "ingress") {
+				named := slices.ContainsFunc(list(rule, "ports"), func(p any) bool { return text(p, "port") == port })
+				from := list(rule, "from")
+				known := from == nil || caller.spec != nil && slices.ContainsFunc(from, func(f any) bool {
+					return len(chooseBy([]workload{caller}, fields(f, "podSelector"))) > 0
+				})
+				if named && known {
+					return true
+				}
+			}
+		}
+		return !held
+	}
+	for _, c := range []struct {
+		from, to, port string
+		want           bool
+	}{
+		{"edge", "seckill", "http", true},
+		{"edge", "order", "http", true},
+		{"edge", "inventory", "http", true},
+		{"edge", "order", "internal", false},
+		{"edge", "seckill", "admin", false},
+		{"seckill", "order", "http", false},
+		{"seckill", "order", "internal", false},
+		{"inventory", "order", "internal", true},
+		{"order", "inventory", "http", false},
+		{"somebody", "seckill", "http", false},
+		{"somebody", "edge", "http", true},
+		{"somebody", "edge", "health", false},
+		{"somebody", "topics", "http", false},
+	} {
+		require.Equal(t, c.want, reaches(c.from, c.to, c.port), "%s to %s of %s", c.from, c.port, c.to)
+	}
+}
+
+func TestTheEdgeLeadsNowhereInside(t *testing.T) {
+	for _, r := range []rendering{kind(), production()} {
+		conf := text(find(t, r.objects(t), "ConfigMap/flashsale-edge"), "data", "nginx.conf")
+		for _, port := range []string{"7082", "9081", "9082", "9083"} {
+			require.NotContains(t, conf, port)
+		}
+		require.Contains(t, conf, "location ~ ^/(internal|livez|readyz|metrics|debug)(/|$) {")
+		require.NotRegexp(t, `error_log .* (error|warn|notice|info|debug);`, conf, "such lines hold URLs")
+		require.NotRegexp(t, regexp.MustCompile(`log_format [^;]*\$(request|uri|request_uri|args|http_referer)\b`), conf)
+		require.Equal(t, strings.Count(conf, "{"), strings.Count(conf, "}"))
+	}
+	require.NotContains(t, text(find(t, kind().objects(t), "ConfigMap/flashsale-edge"), "data", "nginx.conf"), "limit_req")
+	require.Contains(t, text(find(t, production().objects(t), "ConfigMap/flashsale-edge"), "data", "nginx.conf"), "rate=20r/s")
+}
+
+// Names that a cluster takes, whatever the release is called; two releases share nothing.
+func TestNamesFit(t *testing.T) {
+	r := kind()
+	r.release = "a-very-long-name-of-a-release-as-helm-lets-it-be-5353"
+	names := map[string]bool{}
+	for _, o := range r.objects(t) {
+		require.LessOrEqual(t, len(o.name()), 63, o.id())
+		require.Regexp(t, `^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`, o.name())
+		names[o.id()] = true
+	}
+	r.release = "other"
+	for _, o := range r.objects(t) {
+		require.False(t, names[o.id()], o.id())
+	}
+}
+
+func TestEverythingIsLabelled(t *testing.T) {
+	for _, o := range production("commonLabels.team=shop").objects(t) {
+		labels := fields(o, "metadata", "labels")
+		for _, key := range []string{"name", "instance", "component", "part-of", "version", "managed-by"} {
+			require.NotEmpty(t, labels["app.kubernetes.io/"+key], o.id())
+		}
+		require.Equal(t, "shop", labels["team"], o.id())
+	}
+}
+
+// The broker is found again after a restart because clients dial a Service, and it may delay messages.
+func TestTheBundledBroker(t *testing.T) {
+	all := kind().objects(t)
+	conf := text(find(t, all, "ConfigMap/flashsale-broker"), "data", "broker.conf")
+	require.Contains(t, conf, "\nbrokerIP1=flashsale-broker\n")
+	require.Contains(t, conf, "\ntimerWheelEnable=true\n")
+	find(t, all, "Service/flashsale-broker")
+	for _, line := range strings.Split(conf, "\n") {
+		if !strings.HasPrefix(line, "#") {
+			require.NotContains(t, line, "#", "it would become part of the value")
+		}
+	}
+	for _, id := range []string{"StatefulSet/flashsale-broker", "StatefulSet/flashsale-redis", "StatefulSet/flashsale-mysql"} {
+		require.NotEmpty(t, list(find(t, all, id), "spec", "volumeClaimTemplates"))
+	}
+}

@@ -1,0 +1,63 @@
+package chart
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What the chart sets is what the services take: each is built and asked whether it would start with it.
+func TestTheServicesTakeTheirSettings(t *testing.T) {
+	programs := t.TempDir()
+	for _, name := range services {
+		build := exec.Command("go", "build", "-o", filepath.Join(programs, name), "./cmd/"+name) //nolint:gosec,noctx // our own
+		build.Dir = filepath.Join(root, "services", name)
+		build.Env = append(os.Environ(), "GOWORK=off")
+		out, err := build.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+	for values, r := range everyRendering() {
+		all := r.objects(t)
+		for _, name := range services {
+			t.Run(values+" "+name, func(t *testing.T) {
+				env := environment(t, all, name)
+				cmd := exec.Command(filepath.Join(programs, name), "check-config") //nolint:gosec,noctx // our own
+				cmd.Env = env
+				out, err := cmd.CombinedOutput()
+				require.NoError(t, err, "%s with %s", out, strings.Join(env, "\n"))
+			})
+		}
+	}
+}
+
+// environment is what the service's container gets; secrets are made up where the objects do not hold them.
+func environment(t *testing.T, all []object, component string) (env []string) {
+	t.Helper()
+	w := deployment(t, all, component)
+	c := w.containers()[len(w.containers())-1]
+	for _, from := range list(c, "envFrom") {
+		for k, v := range fieldTexts(find(t, all, "ConfigMap/"+text(from, "configMapRef", "name")), "data") {
+			env = append(env, k+"="+v)
+		}
+	}
+	for _, e := range list(c, "env") {
+		name, value := text(e, "name"), text(e, "value")
+		if secret := fields(e, "valueFrom", "secretKeyRef"); secret != nil {
+			value = "abcdefghijklmnopqrstuvwxyz-0123456789-of-" + text(secret, "key")
+			if name == "MYSQL_DSN" {
+				value = "user:password@tcp(db:3306)/" + component
+			}
+		}
+		for _, known := range env { // $(NAME) stands for what is told above it
+			k, v, _ := strings.Cut(known, "=")
+			value = strings.ReplaceAll(value, "$("+k+")", v)
+		}
+		require.NotRegexp(t, `\$\((MYSQL_PASSWORD)\)`, value, "told above it")
+		env = append(env, name+"="+value)
+	}
+	return env
+}

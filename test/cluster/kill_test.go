@@ -1,0 +1,63 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"flashsale.internal/tools/client"
+)
+
+// One component after the other is killed without notice during a sale of 5,000 pieces for 6,000 buyers that lasts as long
+// as the kills. Nothing that was accepted is lost or doubled, and every piece is sold once.
+func TestKillsOfEveryComponentDuringASale(t *testing.T) {
+	const pieces, buyers = 5000, 6000
+	c := signer(t, client.Options{Attempts: 200, Timeout: 10 * time.Second, Connections: 512})
+	s := &shoppers{sale: openSale(t, c, pieces)}
+	ctx, cancel := context.WithTimeout(context.Background(), 25*time.Minute)
+	defer cancel()
+	over, all := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(all)
+		s.pace(ctx, 20, buyers, 600, over)
+	}()
+	defer func() { <-all }()
+	defer cancel()
+
+	var table strings.Builder
+	fmt.Fprintf(&table, "%-10s %12s %14s %14s\n", "killed", "pod ready", "accepted again", "ordered again")
+	for _, component := range []string{"seckill", "inventory", "order", "edge", "redis", "broker", "namesrv", "mysql", "jaeger"} {
+		before := pods(t, component)
+		former := map[string]bool{}
+		names := []string{}
+		for _, p := range before {
+			former[p.Metadata.UID] = true
+			names = append(names, p.Metadata.Name)
+		}
+		if len(names) == 0 {
+			t.Fatalf("there is no pod of %s", component)
+		}
+		// Somebody is buying.
+		began := time.Now()
+		eventually(t, 2*time.Minute, 200*time.Millisecond, "purchases before the kill of "+component, func() bool {
+			_, _, ok := s.firstAfter(began)
+			return ok
+		})
+		killed := time.Now()
+		kubectl(t, append([]string{"delete", "pod", "--grace-period=0", "--force", "--wait=false"}, names...)...)
+		becomesReady(t, component, len(names), former)
+		ready := time.Since(killed)
+		var accepted, ordered time.Duration
+		eventually(t, 5*time.Minute, 200*time.Millisecond, "purchases after the kill of "+component, func() (ok bool) {
+			accepted, ordered, ok = s.firstAfter(killed)
+			return ok
+		})
+		fmt.Fprintf(&table, "%-10s %12s %14s %14s\n", component, seconds(ready), seconds(accepted), seconds(ordered))
+	}
+	close(over)
+	<-all
+	t.Logf("time to recover:\n%s", table.String())
+	s.books(t)
+}
