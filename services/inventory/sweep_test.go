@@ -111,6 +111,30 @@ func TestAReservationWithoutAnOrderIsGivenUp(t *testing.T) {
 	})
 }
 
+// A sweep that dies at any step, also right after the ledger let go of a row, leaves something that goes on.
+func TestWhoGivesAReservationUpMayDie(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a := w.sale(1, 20)
+		for at, died := 1, true; died; at++ {
+			r := w.buy(a, fmt.Sprint("u", at))
+			w.land(r)
+			w.shift = 24*time.Hour + time.Minute
+			w.faults.kill(at, true)
+			_, _ = w.core.SweepOrders(w.ctx)
+			died = w.faults.heal()
+			w.restart()
+			w.shift += time.Hour
+			w.sweepOrders()
+			for _, m := range w.broker.take(contract.TopicOrderClose) {
+				require.NoError(w.t, w.consumer.OrderClose(w.ctx, bus.Delivery{Message: m}))
+			}
+			w.shift = 0
+			w.agree(a)
+			require.Equal(w.t, stockgate.StatusFailed, w.entry(a, r.OrderSN).Status, "died at step %d", at)
+		}
+	})
+}
+
 func TestWhatNeverLandedIsJournaledAgain(t *testing.T) {
 	eachDB(t, func(w *world) {
 		w.parts.Timing.RejournalAfter, w.parts.Timing.RejournalCap = 50*time.Millisecond, 100*time.Millisecond
