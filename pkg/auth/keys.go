@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,9 +33,10 @@ var errNoKeys = errors.New("no keys to check tokens with")
 
 // keySet holds the keys published at a URL. Keys once read stay in use while the URL does not answer.
 type keySet struct {
-	url    string
-	client *http.Client
-	flight singleflight.Group
+	url     string
+	client  *http.Client
+	flight  singleflight.Group
+	changed func() // called after the keys were replaced by others; may be nil
 
 	mu    sync.RWMutex
 	keys  []jose.JSONWebKey // nil until the first success
@@ -124,9 +127,22 @@ func (s *keySet) fetch(ctx context.Context) error {
 		return err
 	}
 	s.mu.Lock()
+	other := !sameKeys(s.keys, keys)
 	s.keys = keys
 	s.mu.Unlock()
+	if other && s.changed != nil {
+		s.changed()
+	}
 	return nil
+}
+
+// sameKeys tells whether two sets hold the same keys in the same order. What cannot be compared is another set.
+func sameKeys(a, b []jose.JSONWebKey) bool {
+	return slices.EqualFunc(a, b, func(x, y jose.JSONWebKey) bool {
+		left, err := x.MarshalJSON()
+		right, other := y.MarshalJSON()
+		return err == nil && other == nil && bytes.Equal(left, right)
+	})
 }
 
 // readKeys reads a key set and leaves out the keys of kinds that it does not know, as RFC 7517 asks for.

@@ -31,6 +31,7 @@ type Verifier struct {
 	parser *jwt.Parser
 	key    func(ctx context.Context, t *jwt.Token) (any, error)
 	keys   *keySet // nil with a shared secret
+	cache  *cache
 }
 
 // NewVerifier checks tokens against the shared secret, or against the keys published at the URL, which client fetches
@@ -44,7 +45,7 @@ func NewVerifier(s settings.Auth, client *http.Client) (*Verifier, error) {
 	if s.Issuer != "" {
 		opts = append(opts, jwt.WithIssuer(s.Issuer))
 	}
-	v := &Verifier{}
+	v := &Verifier{cache: newCache(cachedTokens)}
 	switch {
 	case s.HS256Secret != "" && s.JWKSURL == "":
 		secret := []byte(s.HS256Secret)
@@ -53,6 +54,7 @@ func NewVerifier(s settings.Auth, client *http.Client) (*Verifier, error) {
 	case s.JWKSURL != "" && s.HS256Secret == "":
 		opts = append(opts, jwt.WithValidMethods(asymmetric))
 		v.keys = newKeySet(s.JWKSURL, client)
+		v.keys.changed = v.cache.forget
 		v.key = v.keys.find
 	default:
 		return nil, settings.Wrong("AUTH_HS256_SECRET", "or AUTH_JWKS_URL must be set, exactly one of them")
@@ -74,10 +76,15 @@ func (v *Verifier) Component(log *slog.Logger) lifecycle.Component {
 }
 
 // Verify returns the caller that the token names. Errors are refusals: unauthenticated, or unavailable while there are
-// no keys to check with.
+// no keys to check with. A token that was verified lately is known again.
 func (v *Verifier) Verify(ctx context.Context, token string) (Identity, error) {
 	if len(token) > maxToken {
 		return Identity{}, unauthenticated("The token is too long.")
+	}
+	hash := hashOf(token)
+	known, ok, keys := v.cache.find(hash, time.Now())
+	if ok {
+		return known, nil
 	}
 	var c claims
 	_, err := v.parser.ParseWithClaims(token, &c, func(t *jwt.Token) (any, error) { return v.key(ctx, t) })
@@ -93,7 +100,9 @@ func (v *Verifier) Verify(ctx context.Context, token string) (Identity, error) {
 	if !contract.ValidUserID(c.Subject) {
 		return Identity{}, unauthenticated("The token names no user.")
 	}
-	return Identity{UserID: c.Subject, Roles: c.Roles}, nil
+	id := Identity{UserID: c.Subject, Roles: c.Roles}
+	v.cache.add(hash, id, c.ExpiresAt.Add(leeway), time.Now(), keys)
+	return id, nil
 }
 
 func unauthenticated(detail string) *contract.Refusal {

@@ -23,6 +23,9 @@ const (
 	exitUsage = 2 // the command line or a setting is wrong
 )
 
+// gcPercent is how much a service may allocate between two collections, in percent of what it keeps.
+const gcPercent = 400
+
 // version may be set by the linker: -X flashsale.internal/pkg/command.version=v1.2.3.
 var version string
 
@@ -39,6 +42,11 @@ type Spec struct {
 // Main runs the command of the process's arguments and ends the process. The first SIGINT or SIGTERM cancels the
 // command's context; the second ends the process at once.
 func Main(s Spec) {
+	// A service keeps some ten MiB and allocates hundreds in a second of a sale: at Go's default of 100 it would spend a
+	// tenth of its time collecting. Both variables of the runtime, GOGC and GOMEMLIMIT, go before.
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// From the first signal on the default handling is back, by which the second one kills.
 	context.AfterFunc(ctx, stop)

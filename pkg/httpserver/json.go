@@ -25,14 +25,11 @@ var discard = slog.New(slog.DiscardHandler)
 // another content type, a body over MaxBody, no object, more than one value, unknown or repeated fields, values of the
 // wrong type, numbers that are not whole or out of range where dst has integers. The field is named.
 func DecodeJSON(w http.ResponseWriter, r *http.Request, dst any) error {
-	body, err := readBody(w, r)
+	body, err := ReadJSON(w, r)
 	if err != nil {
 		return err
 	}
-	if len(bytes.TrimSpace(body)) == 0 {
-		return contract.InvalidField("body", "is missing")
-	}
-	return decode(body, dst)
+	return Decode(body, dst)
 }
 
 // DecodeOptionalJSON is DecodeJSON for a body that may be missing; dst then stays as it is.
@@ -53,18 +50,28 @@ func DecodeOptionalJSON(w http.ResponseWriter, r *http.Request, dst any) error {
 	return DecodeJSON(w, r, dst)
 }
 
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+// ReadJSON reads the body of a request that says it is JSON, for Decode. Its refusals are the first ones of DecodeJSON.
+func ReadJSON(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, contract.InvalidField("body", "is missing")
 	}
-	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || media != "application/json" {
-		return nil, contract.Refuse(contract.CodeUnsupportedMediaType, "The body must be application/json.")
+	if said := r.Header.Get("Content-Type"); said != "application/json" { // as most say it
+		media, _, err := mime.ParseMediaType(said)
+		if err != nil || media != "application/json" {
+			return nil, contract.Refuse(contract.CodeUnsupportedMediaType, "The body must be application/json.")
+		}
 	}
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
 		return nil, contract.Refuse(contract.CodeUnsupportedMediaType, "The body must not be compressed.")
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
+	var body []byte
+	var err error
+	if n := r.ContentLength; n > 0 && n <= 1<<10 {
+		body = make([]byte, n) // the server reads no further than that
+		_, err = io.ReadFull(r.Body, body)
+	} else {
+		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
+	}
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
@@ -75,7 +82,11 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-func decode(body []byte, dst any) error {
+// Decode is DecodeJSON for a body that was read.
+func Decode(body []byte, dst any) error {
+	if len(bytes.TrimSpace(body)) == 0 {
+		return contract.InvalidField("body", "is missing")
+	}
 	if !utf8.Valid(body) {
 		return contract.InvalidField("body", "is not UTF-8")
 	}

@@ -4,20 +4,12 @@ package httpserver
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net/http"
-	"runtime/debug"
 	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
-	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
-	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/propagation"
-	"go.opentelemetry.io/otel/trace"
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/problem"
@@ -48,101 +40,12 @@ func NewRouter(tel *telemetry.Telemetry, opts ...Option) *chi.Mux {
 		propagator = trustingPropagator{propagator}
 	}
 	r := chi.NewRouter()
-	r.Use(
-		defaultHeaders,
-		boundBody,
-		inFlight(tel),
-		// The last that copies the request, else it does not see the route that chi finds (it would name spans by the
-		// method only).
-		otelhttp.NewMiddleware("http",
-			otelhttp.WithTracerProvider(scrubbing{TracerProvider: tel.TracerProvider}),
-			otelhttp.WithMeterProvider(tel.MeterProvider),
-			otelhttp.WithPropagators(propagator)),
-		middleware.GetHead,
-		tagAndRecover(tel),
-	)
+	r.Use(newEdge(tel, propagator).handle, middleware.GetHead)
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		problem.Write(w, r, tel.Log, contract.Refuse(contract.CodeNotFound, "There is nothing here."))
 	})
 	r.MethodNotAllowed(methodNotAllowed(tel))
 	return r
-}
-
-func defaultHeaders(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("X-Frame-Options", "DENY")
-		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Cache-Control", "no-store")
-		next.ServeHTTP(w, r)
-	})
-}
-
-func boundBody(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Body != nil && r.Body != http.NoBody {
-			r.Body = http.MaxBytesReader(w, r.Body, MaxBody)
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-func inFlight(tel *telemetry.Telemetry) func(http.Handler) http.Handler {
-	active, err := tel.Meter.Int64UpDownCounter("http.server.active_requests",
-		metric.WithUnit("{request}"), metric.WithDescription("Requests being served right now."))
-	if err != nil {
-		tel.Log.Warn("metric not available", "metric", "http.server.active_requests", "error", err)
-	}
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			ctx := context.WithoutCancel(r.Context())
-			active.Add(ctx, 1)
-			defer active.Add(ctx, -1)
-			next.ServeHTTP(w, r)
-		})
-	}
-}
-
-// tagAndRecover gives span and metrics the route, answers with the traceparent, and turns a panic into 500 internal.
-// It does not copy the request.
-func tagAndRecover(tel *telemetry.Telemetry) func(http.Handler) http.Handler {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			ctx := r.Context()
-			span := trace.SpanFromContext(ctx)
-			if span.SpanContext().IsValid() {
-				tel.Propagator.Inject(ctx, propagation.HeaderCarrier(w.Header()))
-			}
-			answer := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
-			defer func() {
-				if route := chi.RouteContext(ctx).RoutePattern(); route != "" {
-					r.Pattern = route // otelhttp names the span by it; a subrouter behind a copy set it on the copy only
-					attr := telemetry.AttrRoute.String(route)
-					span.SetAttributes(attr)
-					if labeler, ok := otelhttp.LabelerFromContext(ctx); ok {
-						labeler.Add(attr)
-					}
-				}
-				p := recover()
-				if p == nil {
-					return
-				}
-				if e, ok := p.(error); ok && errors.Is(e, http.ErrAbortHandler) {
-					panic(p)
-				}
-				err := fmt.Errorf("panic: %v", p)
-				span.RecordError(err)
-				span.SetStatus(codes.Error, "panic")
-				tel.Log.ErrorContext(ctx, "panic in a handler", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-				if answer.Status() != 0 {
-					panic(http.ErrAbortHandler) // the answer has begun; only cutting it tells the caller
-				}
-				problem.Write(answer, r, discard, contract.Refuse(contract.CodeInternal, "Something went wrong on our side."))
-			}()
-			next.ServeHTTP(answer, r)
-		})
-	}
 }
 
 var methods = []string{

@@ -159,6 +159,10 @@ func (s spans) end(err error) {
 func (t *Telemetry) Span(ctx context.Context, name string, kind trace.SpanKind, attrs ...attribute.KeyValue) (context.Context, func(error)) {
 	parents, batch := ctx.Value(batchKey{}).(spans)
 	if !batch {
+		// Nobody records the trace, which was decided where it began: no span of it needs an id of its own.
+		if around := trace.SpanFromContext(ctx); around.SpanContext().IsValid() && !around.SpanContext().IsSampled() && !around.IsRecording() {
+			return ctx, func(error) {}
+		}
 		ctx, span := t.Tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attrs...))
 		return ctx, spans{span}.end
 	}

@@ -6,8 +6,10 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
+	"hash"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -27,7 +29,15 @@ const (
 var errSeal = errors.New("does not verify")
 
 // Seal makes and checks paths and tickets. The first secret signs, all of them verify.
-type Seal struct{ keys [][]byte }
+type Seal struct{ keys []*sealKey }
+
+// sealKey is one secret and the states made from it: setting HMAC up costs as much as using it.
+type sealKey struct{ states sync.Pool }
+
+func newSealKey(secret string) *sealKey {
+	key := []byte(secret)
+	return &sealKey{states: sync.Pool{New: func() any { return hmac.New(sha256.New, key) }}}
+}
 
 // NewSeal takes the secrets, the signing one first.
 func NewSeal(secrets ...string) (*Seal, error) {
@@ -36,7 +46,7 @@ func NewSeal(secrets ...string) (*Seal, error) {
 		if secret == "" {
 			return nil, errors.New("a path secret is empty")
 		}
-		s.keys = append(s.keys, []byte(secret))
+		s.keys = append(s.keys, newSealKey(secret))
 	}
 	if len(s.keys) == 0 {
 		return nil, errors.New("no path secret")
@@ -65,7 +75,7 @@ func (s *Seal) path(activityID, userID, orderSN string, expires time.Time) (stri
 	raw = append(raw, pathVersion)
 	raw = binary.BigEndian.AppendUint64(raw, sn)
 	raw = binary.BigEndian.AppendUint64(raw, uint64(expires.Unix()))
-	raw = append(raw, mac(s.keys[0], "path", raw, activityID, userID)...)
+	raw = s.keys[0].mac(raw, "path", raw, activityID, userID)
 	return base64.RawURLEncoding.EncodeToString(raw), nil
 }
 
@@ -97,7 +107,7 @@ func (s *Seal) ticket(activityID, userID, orderSN string, expires time.Time) str
 	raw = binary.BigEndian.AppendUint64(raw, uint64(expires.Unix()))
 	raw = append(raw, byte(len(userID)))
 	raw = append(raw, userID...)
-	raw = append(raw, mac(s.keys[0], "ticket", raw, activityID, orderSN)...)
+	raw = s.keys[0].mac(raw, "ticket", raw, activityID, orderSN)
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
@@ -123,25 +133,30 @@ func (s *Seal) openTicket(token, activityID, orderSN string) (ticket, error) {
 func (s *Seal) verifies(got []byte, purpose string, said []byte, bound ...string) bool {
 	ok := false
 	for _, key := range s.keys {
-		ok = hmac.Equal(got, mac(key, purpose, said, bound...)) || ok
+		var sum [sha256.Size]byte
+		ok = hmac.Equal(got, key.mac(sum[:0], purpose, said, bound...)) || ok
 	}
 	return ok
 }
 
 // mac binds the purpose, so that a ticket never passes for a path, and the length of each part, so that no two sets of
-// parts are written alike.
-func mac(key []byte, purpose string, said []byte, bound ...string) []byte {
-	h := hmac.New(sha256.New, key)
-	var n [4]byte
-	part := func(b []byte) {
-		binary.BigEndian.PutUint32(n[:], uint32(len(b)))
-		h.Write(n[:])
-		h.Write(b)
+// parts are written alike. It is appended to to.
+func (k *sealKey) mac(to []byte, purpose string, said []byte, bound ...string) []byte {
+	text := make([]byte, 0, 256)
+	part := func(b string) {
+		text = binary.BigEndian.AppendUint32(text, uint32(len(b)))
+		text = append(text, b...)
 	}
-	part([]byte(purpose))
-	part(said)
+	part(purpose)
+	text = binary.BigEndian.AppendUint32(text, uint32(len(said)))
+	text = append(text, said...)
 	for _, b := range bound {
-		part([]byte(b))
+		part(b)
 	}
-	return h.Sum(nil)[:macLen]
+	h, _ := k.states.Get().(hash.Hash)
+	defer k.states.Put(h)
+	h.Reset()
+	h.Write(text)
+	var sum [sha256.Size]byte
+	return append(to, h.Sum(sum[:0])[:macLen]...)
 }

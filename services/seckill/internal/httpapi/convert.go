@@ -1,8 +1,6 @@
 package httpapi
 
 import (
-	"net/url"
-
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/services/seckill/api"
 	"flashsale.internal/services/seckill/internal/core"
@@ -45,16 +43,6 @@ func toReservation(r core.Reservation) api.Reservation {
 
 func resultURL(activityID, orderSN string) string {
 	return "/v1/activities/" + activityID + "/reservations/" + orderSN
-}
-
-func toAccepted(p core.Purchased) api.ReservationAccepted {
-	result := resultURL(p.ActivityID, p.OrderSN)
-	return api.ReservationAccepted{
-		OrderSn:   p.OrderSN,
-		Status:    api.Status(p.Status),
-		ResultUrl: result,
-		EventsUrl: result + "/events?ticket=" + url.QueryEscape(p.Ticket),
-	}
 }
 
 func fromLines(lines []purchaseLine) []contract.Line {

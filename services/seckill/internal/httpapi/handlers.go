@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"net/http"
-	"strings"
 
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/contract"
@@ -85,32 +84,6 @@ func (h *handlers) CreatePath(w http.ResponseWriter, r *http.Request, activityID
 	httpserver.WriteJSON(w, http.StatusCreated, api.Path{Path: p.Path, OrderSn: p.OrderSN, ExpiresAt: p.ExpiresAt})
 }
 
-// The body of a purchase. It is decoded and checked by hand, as it is what everybody sends at once.
-type purchaseBody struct {
-	Lines []purchaseLine `json:"lines"`
-}
-
-type purchaseLine struct {
-	SKUID string `json:"sku_id"`
-	Qty   int64  `json:"qty"`
-}
-
-func readPurchase(w http.ResponseWriter, r *http.Request) ([]contract.Line, error) {
-	var body purchaseBody
-	if err := httpserver.DecodeJSON(w, r, &body); err != nil {
-		return nil, err
-	}
-	lines := fromLines(body.Lines)
-	if err := contract.ValidateLines(lines); err != nil {
-		field, message, ok := strings.Cut(err.Error(), ": ")
-		if !ok {
-			field, message = "lines", err.Error()
-		}
-		return nil, contract.InvalidField(field, message)
-	}
-	return lines, nil
-}
-
 // CreateReservation implements api.ServerInterface.
 func (h *handlers) CreateReservation(w http.ResponseWriter, r *http.Request, activityID, path string) {
 	ctx := r.Context()
@@ -133,9 +106,7 @@ func (h *handlers) CreateReservation(w http.ResponseWriter, r *http.Request, act
 	} else {
 		h.metrics.repeated.Add(ctx, 1)
 	}
-	answer := toAccepted(p)
-	w.Header().Set("Location", answer.ResultUrl)
-	httpserver.WriteJSON(w, http.StatusAccepted, answer)
+	writeAccepted(w, p)
 }
 
 // ListReservations implements api.ServerInterface.

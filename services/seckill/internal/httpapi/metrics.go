@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -13,10 +14,16 @@ import (
 
 type metrics struct {
 	accepted, repeated, refused, paths metric.Int64Counter
+	reasons                            *sync.Map // refusal -> []metric.AddOption; as many as calls and codes
+}
+
+type refusal struct {
+	call string
+	code contract.Code
 }
 
 func newMetrics(meter metric.Meter, openStreams func() int) (metrics, error) {
-	var m metrics
+	m := metrics{reasons: &sync.Map{}}
 	var all []error
 	counter := func(name, what string) metric.Int64Counter {
 		c, err := meter.Int64Counter(name, metric.WithDescription(what))
@@ -36,6 +43,11 @@ func newMetrics(meter metric.Meter, openStreams func() int) (metrics, error) {
 }
 
 func (m metrics) refuse(ctx context.Context, call string, err error) {
-	m.refused.Add(ctx, 1, metric.WithAttributes(
-		attribute.String("flashsale.call", call), telemetry.AttrReason.String(string(contract.CodeOf(err)))))
+	key := refusal{call, contract.CodeOf(err)}
+	opts, ok := m.reasons.Load(key)
+	if !ok {
+		opts, _ = m.reasons.LoadOrStore(key, []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(
+			attribute.String("flashsale.call", call), telemetry.AttrReason.String(string(key.code))))})
+	}
+	m.refused.Add(ctx, 1, opts.([]metric.AddOption)...)
 }

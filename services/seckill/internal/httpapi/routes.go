@@ -53,10 +53,10 @@ func New(d Deps) (http.Handler, error) {
 
 	r.Get("/v1/activities", wrapped.ListActivities)
 	r.Get(activity, wrapped.GetActivity)
-	r.With(buyer).Post(activity+"/paths", wrapped.CreatePath)
-	r.With(buyer).Post(activity+"/paths/{path}/reservations", wrapped.CreateReservation)
+	r.With(buyer).Post(activity+"/paths", h.postPath)
+	r.With(buyer).Post(activity+"/paths/{path}/reservations", h.postReservation)
 	r.With(buyer).Get(activity+"/reservations", wrapped.ListReservations)
-	r.With(buyer).Get(activity+"/reservations/{order_sn}", wrapped.GetReservation)
+	r.With(buyer).Get(activity+"/reservations/{order_sn}", h.getReservation)
 	r.With(httpserver.Streaming).Get(activity+"/reservations/{order_sn}/events", wrapped.StreamReservation)
 	if d.DevToken != nil {
 		r.Post("/v1/dev/tokens", wrapped.CreateDevToken)

@@ -21,7 +21,8 @@ import (
 	"flashsale.internal/pkg/telemetry"
 )
 
-// How the relay moves. A first purchase goes out at once; while more follow, gather lets them share messages.
+// How the relay moves. A first purchase goes out at once; while more follow, gather lets them share messages. It grows while
+// the journal never runs empty, as each message costs those behind the relay some transactions, however little is in it.
 const (
 	listEvery    = 200 * time.Millisecond // a new activity waits no longer than this
 	gather       = 20 * time.Millisecond
@@ -193,7 +194,7 @@ func (r *Relay) serve(ctx context.Context, ref Ref, wake <-chan struct{}) {
 	retry := backoff.NewExponentialBackOff()
 	retry.InitialInterval, retry.MaxInterval = retryFirst, retryLast
 	var held batch
-	idle, failed := pollFirst, 0
+	idle, gather, failed := pollFirst, gatherFirst, 0
 	for ctx.Err() == nil {
 		n, err := r.step(ctx, ref, &held)
 		if err != nil {
@@ -218,7 +219,9 @@ func (r *Relay) serve(ctx context.Context, ref Ref, wake <-chan struct{}) {
 		case n > 0:
 			idle = pollFirst
 			wait(ctx, gather, nil)
+			gather = min(2*gather, gatherLast)
 		default:
+			gather = max(gather/2, gatherFirst)
 			wait(ctx, jittered(idle), wake)
 			idle = min(2*idle, pollLast)
 		}

@@ -1,0 +1,104 @@
+package auth
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/settings"
+)
+
+func TestAKnownTokenIsNotVerifiedAgainAndEndsAllTheSame(t *testing.T) {
+	v := verifier(t, settings.Auth{HS256Secret: secret})
+	verified := 0
+	key := v.key
+	v.key = func(ctx context.Context, tok *jwt.Token) (any, error) { verified++; return key(ctx, tok) }
+
+	token := sign(t, jwt.SigningMethodHS256, []byte(secret), "", good("roles", []string{"operator"}))
+	for range 3 {
+		id, err := v.Verify(t.Context(), token)
+		require.NoError(t, err)
+		require.Equal(t, Identity{UserID: "42", Roles: []Role{Operator}}, id)
+	}
+	require.Equal(t, 1, verified)
+
+	// One letter less is another token.
+	_, err := v.Verify(t.Context(), token[:len(token)-1])
+	require.Error(t, err)
+	require.Equal(t, 2, verified)
+
+	// What was refused is not remembered.
+	_, err = v.Verify(t.Context(), token[:len(token)-1])
+	require.Error(t, err)
+	require.Equal(t, 3, verified)
+
+	// Changed keys: everything is verified again.
+	v.cache.forget()
+	_, err = v.Verify(t.Context(), token)
+	require.NoError(t, err)
+	require.Equal(t, 4, verified)
+}
+
+func TestRememberedTokensEnd(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	c := newCache(8)
+	c.add(hashOf("short"), Identity{UserID: "1"}, now.Add(time.Second), now, 0)
+	c.add(hashOf("long"), Identity{UserID: "2"}, now.Add(time.Hour), now, 0)
+	for _, at := range []struct {
+		token string
+		after time.Duration
+		known bool
+	}{
+		{"short", time.Second - 1, true}, {"short", time.Second, false}, {"long", cachedFor - 1, true}, {"long", cachedFor, false}, {"none", 0, false},
+	} {
+		_, ok, _ := c.find(hashOf(at.token), now.Add(at.after))
+		require.Equal(t, at.known, ok, "%s after %s", at.token, at.after)
+	}
+}
+
+func TestATokenVerifiedByOldKeysIsNotRemembered(t *testing.T) {
+	now := time.Now()
+	c := newCache(8)
+	_, _, keys := c.find(hashOf("a"), now)
+	c.forget()
+	c.add(hashOf("a"), Identity{UserID: "1"}, now.Add(time.Hour), now, keys)
+	_, ok, _ := c.find(hashOf("a"), now)
+	require.False(t, ok)
+}
+
+func TestTheCacheIsBounded(t *testing.T) {
+	now := time.Now()
+	c := newCache(100)
+	for i := range 10_000 {
+		c.add(hashOf(strconv.Itoa(i)), Identity{UserID: "1"}, now.Add(time.Hour), now, 0)
+		require.LessOrEqual(t, len(c.young)+len(c.old), 100)
+	}
+	for i := 9_950; i < 10_000; i++ {
+		_, ok, _ := c.find(hashOf(strconv.Itoa(i)), now)
+		require.True(t, ok, "%d is among the latest", i)
+	}
+}
+
+func TestTheTokensOfAWithdrawnKeyAreRefused(t *testing.T) {
+	withdrawn, err := rsa.GenerateKey(rand.Reader, 2048)
+	require.NoError(t, err)
+	kept, err := rsa.GenerateKey(rand.Reader, 2048)
+	require.NoError(t, err)
+	p := newProvider(t)
+	p.publish(t, jwk(&withdrawn.PublicKey, "withdrawn", ""), jwk(&kept.PublicKey, "kept", ""))
+	v := p.verifier(t)
+	token := sign(t, jwt.SigningMethodRS256, withdrawn, "withdrawn", good())
+	_, err = v.Verify(t.Context(), token)
+	require.NoError(t, err)
+
+	p.publish(t, jwk(&kept.PublicKey, "kept", ""))
+	require.NoError(t, v.keys.fetch(t.Context()))
+	_, err = v.Verify(t.Context(), token)
+	require.Error(t, err)
+}

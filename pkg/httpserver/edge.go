@@ -1,0 +1,252 @@
+package httpserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/problem"
+	"flashsale.internal/pkg/telemetry"
+)
+
+// edge is what every request goes through before it is routed: default headers, a bound on its body, its span, its
+// metrics, the traceparent of its answer, and the recovery of its handler. It is one middleware, and not otelhttp and five
+// others, because in the first second of a sale it is what a buyer's request spends most of its time in: the generic ones
+// copy the request several times and build every attribute of a span that nobody records.
+//
+// Spans and metrics have the names and attributes of OpenTelemetry's semantic conventions. Nothing that the caller chose
+// (path, query, Host, addresses, User-Agent) is an attribute: paths hold secrets, and labels would never end.
+type edge struct {
+	tel        *telemetry.Telemetry
+	propagator propagation.TextMapPropagator
+	active     metric.Int64UpDownCounter
+	duration   metric.Float64Histogram
+
+	mu     sync.Mutex
+	series atomic.Pointer[map[seriesKey][]metric.RecordOption] // copied on write: as many as routes and statuses
+}
+
+type seriesKey struct {
+	method, route string
+	status        int
+}
+
+func newEdge(tel *telemetry.Telemetry, propagator propagation.TextMapPropagator) *edge {
+	e := &edge{tel: tel, propagator: propagator}
+	e.series.Store(&map[seriesKey][]metric.RecordOption{})
+	var err, more error
+	e.active, err = tel.Meter.Int64UpDownCounter("http.server.active_requests",
+		metric.WithUnit("{request}"), metric.WithDescription("Requests being served right now."))
+	e.duration, more = tel.Meter.Float64Histogram("http.server.request.duration",
+		metric.WithUnit("s"), metric.WithDescription("Duration of HTTP server requests."),
+		metric.WithExplicitBucketBoundaries(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10))
+	if err = errors.Join(err, more); err != nil {
+		tel.Log.Warn("metrics not available", "error", err)
+	}
+	return e
+}
+
+// Values of the default headers, shared by all answers: handlers replace values, they never write into them.
+var (
+	noSniff    = []string{"nosniff"}
+	denied     = []string{"DENY"}
+	noReferrer = []string{"no-referrer"}
+	noStore    = []string{"no-store"}
+)
+
+// handle is the middleware.
+func (e *edge) handle(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began := time.Now()
+		h := w.Header()
+		h["X-Content-Type-Options"] = noSniff
+		h["X-Frame-Options"] = denied
+		h["Referrer-Policy"] = noReferrer
+		h["Cache-Control"] = noStore
+		if r.Body != nil && r.Body != http.NoBody {
+			r.Body = http.MaxBytesReader(w, r.Body, MaxBody)
+		}
+		// Not of the request's context: what was counted when it came is counted when its caller is gone.
+		e.active.Add(context.Background(), 1)
+		defer e.active.Add(context.Background(), -1)
+
+		method := r.Method
+		if !known(method) {
+			method = "_OTHER"
+		}
+		ctx, span := e.start(r, method)
+		defer span.End()
+		if sc := span.SpanContext(); sc.IsValid() {
+			h["Traceparent"] = []string{traceparentOf(sc)}
+		}
+		answer := &answerWriter{ResponseWriter: w}
+		r = r.WithContext(ctx)
+		defer e.finish(answer, r, span, method, began)
+		next.ServeHTTP(answer, r)
+	})
+}
+
+// finish ends the request's span and metrics, and turns a panic into 500 internal.
+func (e *edge) finish(answer *answerWriter, r *http.Request, span trace.Span, method string, began time.Time) {
+	p := recover()
+	ctx := r.Context()
+	// What is under way is over, whatever the caller does.
+	defer func() { e.record(ctx, answer, span, method, began) }()
+	if p == nil {
+		return
+	}
+	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		panic(p)
+	}
+	err := fmt.Errorf("panic: %v", p)
+	span.RecordError(err)
+	span.SetStatus(codes.Error, "panic")
+	e.tel.Log.ErrorContext(ctx, "panic in a handler", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+	if answer.status != 0 {
+		panic(http.ErrAbortHandler) // the answer has begun; only cutting it tells the caller
+	}
+	problem.Write(answer, r, discard, contract.Refuse(contract.CodeInternal, "Something went wrong on our side."))
+}
+
+// start begins the span. One that nobody records is left without attributes.
+func (e *edge) start(r *http.Request, method string) (context.Context, trace.Span) {
+	ctx := r.Context()
+	if r.Header["Traceparent"] != nil {
+		ctx = e.propagator.Extract(ctx, propagation.HeaderCarrier(r.Header))
+	}
+	name := method
+	if name == "_OTHER" {
+		name = "HTTP"
+	}
+	ctx, span := e.tel.Tracer.Start(ctx, name, serverSpan...)
+	if span.IsRecording() {
+		scheme := "http"
+		if r.TLS != nil {
+			scheme = "https"
+		}
+		span.SetAttributes(attribute.String("http.request.method", method), attribute.String("url.scheme", scheme),
+			attribute.String("network.protocol.version", strconv.Itoa(r.ProtoMajor)+"."+strconv.Itoa(r.ProtoMinor)))
+	}
+	return ctx, span
+}
+
+var serverSpan = []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer)}
+
+func (e *edge) record(ctx context.Context, answer *answerWriter, span trace.Span, method string, began time.Time) {
+	status := answer.status
+	if status == 0 {
+		status = http.StatusOK
+	}
+	route := ""
+	if rctx := chi.RouteContext(ctx); rctx != nil {
+		route = rctx.RoutePattern()
+	}
+	measured := context.Background()
+	if span.IsRecording() {
+		if route != "" {
+			name := method
+			if name == "_OTHER" {
+				name = "HTTP"
+			}
+			span.SetName(name + " " + route)
+			span.SetAttributes(telemetry.AttrRoute.String(route))
+		}
+		span.SetAttributes(attribute.Int("http.response.status_code", status))
+		if status >= http.StatusInternalServerError {
+			span.SetStatus(codes.Error, "")
+		}
+		measured = context.WithoutCancel(ctx) // for the exemplar
+	}
+	e.duration.Record(measured, time.Since(began).Seconds(), e.optionsOf(seriesKey{method, route, status})...)
+}
+
+// optionsOf keeps the attributes of each series, as making them costs more than counting.
+func (e *edge) optionsOf(key seriesKey) []metric.RecordOption {
+	if opts, ok := (*e.series.Load())[key]; ok {
+		return opts
+	}
+	attrs := []attribute.KeyValue{
+		attribute.String("http.request.method", key.method), attribute.Int("http.response.status_code", key.status),
+	}
+	if key.route != "" {
+		attrs = append(attrs, telemetry.AttrRoute.String(key.route))
+	}
+	opts := []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(attrs...))}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all := maps.Clone(*e.series.Load())
+	all[key] = opts
+	e.series.Store(&all)
+	return opts
+}
+
+func known(method string) bool {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+		http.MethodOptions, http.MethodConnect, http.MethodTrace:
+		return true
+	}
+	return false
+}
+
+// traceparentOf is the W3C header, as propagation.TraceContext writes it.
+func traceparentOf(sc trace.SpanContext) string {
+	tid, sid := sc.TraceID(), sc.SpanID()
+	out := make([]byte, 0, 55)
+	out = append(out, "00-"...)
+	out = appendHex(out, tid[:])
+	out = append(out, '-')
+	out = appendHex(out, sid[:])
+	if sc.IsSampled() {
+		return string(append(out, "-01"...))
+	}
+	return string(append(out, "-00"...))
+}
+
+func appendHex(out, raw []byte) []byte {
+	const digits = "0123456789abcdef"
+	for _, b := range raw {
+		out = append(out, digits[b>>4], digits[b&15])
+	}
+	return out
+}
+
+// answerWriter remembers the status. http.ResponseController finds what the connection can do beneath it.
+type answerWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answerWriter) WriteHeader(status int) {
+	if a.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) { // others are only informational
+		a.status = status
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (a *answerWriter) Write(b []byte) (int, error) {
+	if a.status == 0 {
+		a.status = http.StatusOK
+	}
+	return a.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (a *answerWriter) Unwrap() http.ResponseWriter { return a.ResponseWriter }
