@@ -253,8 +253,6 @@ func (s *storm) start(ctx context.Context, k *strike) error {
 
 // recovery measures how long it takes until the chain works again, and until all has been caught up with.
 func (s *storm) recovery(ctx context.Context, k *strike) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
-	defer cancel()
 	var wg sync.WaitGroup
 	var bought, healed error
 	wg.Go(func() {

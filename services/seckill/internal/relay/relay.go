@@ -25,7 +25,8 @@ import (
 // the journal never runs empty, as each message costs those behind the relay some transactions, however little is in it.
 const (
 	listEvery    = 200 * time.Millisecond // a new activity waits no longer than this
-	gather       = 20 * time.Millisecond
+	gatherFirst  = 20 * time.Millisecond
+	gatherLast   = 160 * time.Millisecond
 	pollFirst    = 20 * time.Millisecond // doubles while a journal stays empty
 	pollLast     = time.Second
 	retryFirst   = 20 * time.Millisecond // after an error; grows, with jitter
