@@ -26,6 +26,10 @@ type Config struct {
 	RejournalCap   time.Duration `env:"INVENTORY_REJOURNAL_CAP" envDefault:"30m"`   // longest pause between re-journalings
 	ResumeAfter    time.Duration `env:"INVENTORY_RESUME_AFTER" envDefault:"20s"`    // an adjustment left in between is resumed; above the time a call may take
 	ResettleWindow time.Duration `env:"INVENTORY_RESETTLE_WINDOW" envDefault:"10m"` // rows the gate is told again before a refusal
+	ReconcileEvery time.Duration `env:"INVENTORY_RECONCILE_EVERY" envDefault:"60s"` // how often gate, ledger and allowances are compared
+	ReconcileGrace time.Duration `env:"INVENTORY_RECONCILE_GRACE" envDefault:"10s"` // what the ledger changed more recently is on its way to the gate
+	ReconcilePause time.Duration `env:"INVENTORY_RECONCILE_PAUSE" envDefault:"2s"`  // before what disagrees is looked at again
+	ReconcileLooks int           `env:"INVENTORY_RECONCILE_LOOKS" envDefault:"3"`   // so many must find the same before a counter is corrected
 	Consumers      int           `env:"INVENTORY_CONSUMERS" envDefault:"4"`         // messages handled at a time, of each topic
 	ReadRate       float64       `env:"INVENTORY_READ_RATE" envDefault:"500"`       // calls per second of each reading route; 0 for no limit
 	WriteRate      float64       `env:"INVENTORY_WRITE_RATE" envDefault:"200"`      // of each writing route
@@ -49,12 +53,17 @@ func (c Config) Check() error {
 		{"INVENTORY_REJOURNAL_CAP", c.RejournalCap, 10 * time.Millisecond, 24 * time.Hour},
 		{"INVENTORY_RESUME_AFTER", c.ResumeAfter, 10 * time.Millisecond, time.Hour},
 		{"INVENTORY_RESETTLE_WINDOW", c.ResettleWindow, time.Second, 24 * time.Hour},
+		{"INVENTORY_RECONCILE_EVERY", c.ReconcileEvery, 10 * time.Millisecond, 24 * time.Hour},
+		{"INVENTORY_RECONCILE_GRACE", c.ReconcileGrace, 10 * time.Millisecond, time.Hour},
+		{"INVENTORY_RECONCILE_PAUSE", c.ReconcilePause, time.Millisecond, time.Minute},
 	} {
 		if d.value != 0 && (d.value < d.least || d.value > d.most) {
 			return settings.Wrong(d.variable, "is %s and must be %s to %s", d.value, d.least, d.most)
 		}
 	}
 	switch {
+	case c.ReconcileLooks < 0 || c.ReconcileLooks > 20:
+		return settings.Wrong("INVENTORY_RECONCILE_LOOKS", "is %d and must be 1 to 20", c.ReconcileLooks)
 	case c.Consumers < 0 || c.Consumers > 64:
 		return settings.Wrong("INVENTORY_CONSUMERS", "is %d and must be 1 to 64", c.Consumers)
 	case c.ReadRate < 0:
@@ -80,10 +89,16 @@ func (c Config) withDefaults() Config {
 		{&c.RejournalCap, def.RejournalCap},
 		{&c.ResumeAfter, def.ResumeAfter},
 		{&c.ResettleWindow, def.ResettleWindow},
+		{&c.ReconcileEvery, time.Minute},
+		{&c.ReconcileGrace, def.ReconcileGrace},
+		{&c.ReconcilePause, def.ReconcilePause},
 	} {
 		if *d.value == 0 {
 			*d.value = d.def
 		}
+	}
+	if c.ReconcileLooks == 0 {
+		c.ReconcileLooks = def.ReconcileLooks
 	}
 	if c.OrderURL == "" {
 		c.OrderURL = "http://127.0.0.1:7082"
@@ -95,5 +110,6 @@ func (c Config) timing() core.Timing {
 	t := core.DefaultTiming()
 	t.RepublishAfter, t.RepublishCap, t.AbandonAfter = c.RepublishAfter, c.RepublishCap, c.AbandonAfter
 	t.RejournalAfter, t.RejournalCap, t.ResumeAfter, t.ResettleWindow = c.RejournalAfter, c.RejournalCap, c.ResumeAfter, c.ResettleWindow
+	t.ReconcileGrace, t.ReconcilePause, t.ReconcileLooks = c.ReconcileGrace, c.ReconcilePause, c.ReconcileLooks
 	return t
 }

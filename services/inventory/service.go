@@ -80,6 +80,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		}})),
 		Pub:    publisher.New(deps.Bus, tel),
 		Orders: orders.New(cfg.OrderURL, cfg.Internal.Secret, tel.Transport(deps.Transport)),
+		Locks:  locks{lock.New(deps.Redis, tel.Log)},
 		Watch:  w,
 		Now:    deps.Now,
 		Timing: cfg.timing(),
@@ -124,6 +125,7 @@ func (s *Service) Components() []lifecycle.Component {
 		}),
 		alone("journal sweep", s.cfg.SweepEvery, s.core.SweepGates),
 		alone("adjustment sweep", s.cfg.SweepEvery, s.core.SweepAdjustments),
+		lifecycle.Every("inventory reconciler", s.cfg.ReconcileEvery, log, s.core.ReconcileAll), // each activity under its own lock
 		alone("tidying", tidyEvery, func(ctx context.Context) error {
 			return errors.Join(s.core.TidyGates(ctx), s.core.Store.SweepKeys(ctx))
 		}),
@@ -136,6 +138,24 @@ func (s *Service) Components() []lifecycle.Component {
 		}),
 		{Name: "inventory consumers", Run: s.consume},
 	}
+}
+
+// locks implements core.Locks.
+type locks struct{ locker *lock.Locker }
+
+func (l locks) Do(ctx context.Context, name string, work func(ctx context.Context) error) error {
+	begun := false
+	err := l.locker.Do(ctx, name, func(ctx context.Context, _ int64) error {
+		begun = true
+		return work(ctx)
+	})
+	switch {
+	case errors.Is(err, lock.ErrNotObtained):
+		return fmt.Errorf("%w: %w", core.ErrLockHeld, err)
+	case err != nil && (!begun || errors.Is(err, lock.ErrLost)):
+		return fmt.Errorf("%w: %w", core.ErrGateUnavailable, err) // the same Redis
+	}
+	return err
 }
 
 // consume subscribes; the deliveries end with the bus, which waits for them.

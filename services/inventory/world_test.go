@@ -24,6 +24,7 @@ import (
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/bus"
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/lock"
 	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/pkg/telemetry"
@@ -87,10 +88,11 @@ func newWorldOn(t testing.TB, db *gorm.DB, redisAddrs []string, redisDB int) *wo
 		Store: &faultyStore{store.New(db), w.faults}, Gate: &faultyGate{gate.New(w.gate), w.faults},
 		Pub:    &faultyPub{publisher.New(w.broker, w.tel), w.faults},
 		Orders: &faultyOrders{orders.New(w.orders.url, "a secret for tests only, of length", transport), w.faults},
-		Watch:  seen, Timing: core.DefaultTiming(),
+		Locks:  locks{lock.New(w.rdb, w.tel.Log)}, Watch: seen, Timing: core.DefaultTiming(),
 		Now: func() time.Time { return time.Now().Add(w.shift) },
 	}
 	w.parts.Timing.Pause = time.Millisecond
+	w.parts.Timing.ReconcilePause, w.parts.Timing.ReconcileGrace = 5*time.Millisecond, time.Millisecond
 	w.restart()
 	return w
 }

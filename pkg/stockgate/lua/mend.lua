@@ -26,7 +26,7 @@ local changed = false
 local b = { pieces = 0, held = '', ended = '' }
 for _, sn in ipairs(sns) do
   local e = parse(redis.call('HGET', HELD, sn) or '')
-  local known = RANK[e.stage or ''] ~= nil
+  local known = rank(e) > 0
   if known and e.user == user then
     if holds(e) then
       b.pieces = b.pieces + pieces_of(e.lines)
@@ -45,7 +45,7 @@ for _, sn in ipairs(sns) do
   end
   if known and ended(e) then
     if not redis.call('ZSCORE', ENDED, sn) then
-      redis.call('ZADD', ENDED, e.ended, sn)
+      redis.call('ZADD', ENDED, tonumber(e.ended) and e.ended or int(now_ms()), sn)
       changed = true
     end
   elseif redis.call('ZREM', ENDED, sn) == 1 then

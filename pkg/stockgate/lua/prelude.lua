@@ -52,8 +52,10 @@ end
 
 local RANK = { q = 1, l = 2, c = 3, p = 4, x = 5, f = 5 }
 
-local function holds(e) return e ~= nil and RANK[e.stage] <= 4 end
-local function ended(e) return e ~= nil and RANK[e.stage] == 5 end
+-- An entry that cannot be read neither holds nor has ended. Scripts leave it as it is, and go on with the others.
+local function rank(e) return e and RANK[e.stage or ''] or 0 end
+local function holds(e) return rank(e) >= 1 and rank(e) <= 4 end
+local function ended(e) return rank(e) == 5 end
 
 local function each_line(lines) return string.gmatch(lines, '(%d+):(%d+)') end
 
@@ -104,6 +106,7 @@ end
 local function parse_buyer(stored)
   if not stored then return { pieces = 0, held = '', ended = '' } end
   local pieces, held, ended_sns = string.match(stored, '^(%-?%d+)|([^|]*)|([^|]*)$')
+  if not pieces then return { pieces = 0, held = '', ended = '' } end -- unreadable: the ledger knows the limit too
   return { pieces = tonumber(pieces), held = held, ended = ended_sns }
 end
 
@@ -209,7 +212,8 @@ local function trim(now, limit)
   local sns = redis.call('ZRANGEBYSCORE', ENDED, '-inf', int(now - DAY), 'LIMIT', 0, limit)
   for _, sn in ipairs(sns) do
     local stored = redis.call('HGET', HELD, sn)
-    if stored then unlist_entry(sn, parse(stored)) end
+    local e = stored and parse(stored)
+    if rank(e) > 0 then unlist_entry(sn, e) end
     redis.call('HDEL', HELD, sn)
     redis.call('ZREM', ENDED, sn)
   end

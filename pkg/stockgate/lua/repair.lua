@@ -16,7 +16,7 @@ for i = 2, #ARGV, 7 do
   out[#out + 1] = '0'
   if stored == seen then
     local old = parse(stored)
-    if not RANK[old.stage or ''] then old = nil end -- none, or one that cannot be read: what it took nobody knows
+    if rank(old) == 0 then old = nil end -- none, or one that cannot be read: what it took nobody knows
     if stage == '-' then
       redis.call('HDEL', HELD, sn)
     else

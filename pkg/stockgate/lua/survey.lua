@@ -21,7 +21,7 @@ else
 end
 
 local function fits(sn, e)
-  if not RANK[e.stage or ''] then return false end
+  if rank(e) == 0 then return false end
   local _, held = string.match(redis.call('HGET', BUYERS, e.user) or '', '^(%-?%d+)|([^|]*)|([^|]*)$')
   local listed = held ~= nil and string.find(',' .. held .. ',', ',' .. sn .. ',', 1, true) ~= nil
   return listed == holds(e) and (redis.call('ZSCORE', UNLANDED, sn) and true or false) == (e.stage == 'q') and

@@ -323,8 +323,9 @@ type ProductPatch struct {
 	Skus        *[]SKUPatch `json:"skus,omitempty"`
 }
 
-// Reconciliation Example: {"differences":[],"looked_at":"2026-11-21T10:05:00Z","repairs":[]}
+// Reconciliation Example: {"differences":[],"looked_at":"2026-11-21T10:05:00Z","repairs":[{"delta":1,"order_sn":"244837465837465837","sku_id":"1","why":"the gate held pieces of a purchase that is over"}]}
 type Reconciliation struct {
+	// Differences What disagrees and was not repaired
 	Differences []Repair  `json:"differences"`
 	LookedAt    time.Time `json:"looked_at"`
 	Repairs     []Repair  `json:"repairs"`
@@ -332,10 +333,15 @@ type Reconciliation struct {
 
 // Repair defines model for Repair.
 type Repair struct {
-	Delta   int64   `json:"delta"`
+	// Delta By what the repair changed the pieces left in the gate. Of a difference - the pieces that the gate tells too few
+	Delta int64 `json:"delta"`
+
+	// OrderSn Where one purchase was concerned
 	OrderSn *string `json:"order_sn,omitempty"`
-	SkuId   string  `json:"sku_id"`
-	Why     string  `json:"why"`
+
+	// SkuId Empty where no SKU is concerned
+	SkuId string `json:"sku_id"`
+	Why   string `json:"why"`
 }
 
 // SKU defines model for SKU.
@@ -513,7 +519,7 @@ type ServerInterface interface {
 	// PublishActivity Fill the gate and open at starts_at; may be repeated
 	// (POST /v1/merchant/activities/{activity_id}/publish)
 	PublishActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID)
-	// Reconcile Look for differences between gate and database (role operator); repairs nothing yet
+	// Reconcile Compare gate, ledger and allowances and repair what disagrees (role operator)
 	// (POST /v1/merchant/activities/{activity_id}/reconciliations)
 	Reconcile(w http.ResponseWriter, r *http.Request, activityId ActivityID)
 	// ResumeActivity Sell again; binds the gate when it returns; may be repeated
@@ -599,7 +605,7 @@ func (_ Unimplemented) PublishActivity(w http.ResponseWriter, r *http.Request, a
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// Reconcile Look for differences between gate and database (role operator); repairs nothing yet
+// Reconcile Compare gate, ledger and allowances and repair what disagrees (role operator)
 // (POST /v1/merchant/activities/{activity_id}/reconciliations)
 func (_ Unimplemented) Reconcile(w http.ResponseWriter, r *http.Request, activityId ActivityID) {
 	w.WriteHeader(http.StatusNotImplemented)

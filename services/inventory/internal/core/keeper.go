@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 )
 
@@ -27,7 +28,6 @@ func (s *Service) KeepGates(ctx context.Context) error {
 	s.mu.Lock()
 	last := s.master
 	s.mu.Unlock()
-	heal := last == nil || last.id != id
 	// What a new master has not heard, its predecessor was told since it was last seen, or shortly before.
 	since := now.Add(-s.Timing.ResettleWindow)
 	if last != nil {
@@ -44,10 +44,34 @@ func (s *Service) KeepGates(ctx context.Context) error {
 	if err := s.Gate.List(ctx, refs); err != nil {
 		return err
 	}
+	unhealed := map[GateRef]time.Time{}
+	s.mu.Lock()
+	for _, ref := range refs {
+		if at, ok := s.unhealed[ref]; ok {
+			unhealed[ref] = at
+		}
+		if at, ok := unhealed[ref]; (last == nil || last.id != id) && (!ok || since.Before(at)) {
+			unhealed[ref] = since
+		}
+	}
+	s.unhealed = maps.Clone(unhealed)
+	s.master = &master{id: id, seen: now}
+	s.mu.Unlock()
 	var errs []error
 	for i := range activities {
-		if err := s.keepGate(ctx, &activities[i], heal, since); err != nil {
-			errs = append(errs, fmt.Errorf("gate of activity %s: %w", activities[i].ID, err))
+		a := &activities[i]
+		since, heal := unhealed[refs[i]]
+		err := s.keepGate(ctx, a, heal, since)
+		switch {
+		case err == nil:
+			s.mu.Lock()
+			delete(s.unhealed, refs[i])
+			s.mu.Unlock()
+		case errors.Is(err, ErrGateBroken) || errors.Is(err, ErrBrokenRow):
+			// This one waits for a person. Its buyers are told 503; the other sales go on.
+			s.alarmBroken(ctx, a.ID, err)
+		default:
+			errs = append(errs, fmt.Errorf("gate of activity %s: %w", a.ID, err))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -63,10 +87,12 @@ func (s *Service) KeepGates(ctx context.Context) error {
 		}
 		s.Watch.Info(ctx, "Redis is filled", "gates", len(activities))
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.master = &master{id: id, seen: now}
 	return nil
+}
+
+// alarmBroken calls somebody to a gate that cannot be read, or not be built.
+func (s *Service) alarmBroken(ctx context.Context, activityID string, err error) {
+	s.alarm(ctx, "broken "+activityID, "a gate is broken", "activity_id", activityID, "error", err)
 }
 
 // TidyGates takes off the list what has expired, and lets go of entries that ended long ago.

@@ -182,7 +182,7 @@ func activitiesOf(items []contract.Reservation) []string {
 	return sortedKeys(ids)
 }
 
-func sortedKeys(set map[string]bool) []string {
+func sortedKeys[V any](set map[string]V) []string {
 	keys := make([]string, 0, len(set))
 	for k := range set {
 		keys = append(keys, k)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"time"
 
 	"flashsale.internal/pkg/contract"
 )
@@ -201,20 +200,4 @@ func LetterIDs(item []byte) (orderSN, activityID string) {
 		ids.ActivityID = ""
 	}
 	return ids.OrderSN, ids.ActivityID
-}
-
-// Reconcile tells where gate and database differ. It repairs nothing.
-func (s *Service) Reconcile(ctx context.Context, who, activityID string) (time.Time, []SKUView, error) {
-	v, err := s.StockView(ctx, activityID)
-	if err != nil {
-		return time.Time{}, nil, err
-	}
-	var off []SKUView
-	for _, sku := range v.SKUs {
-		if sku.Difference != 0 {
-			off = append(off, sku)
-		}
-	}
-	err = s.Store.Record(ctx, Change{At: v.AsOf, Who: who, Action: "activity.reconcile", Object: "activity", ObjectID: activityID, Detail: map[string]any{"differences": len(off)}})
-	return v.AsOf, off, err
 }

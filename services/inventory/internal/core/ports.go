@@ -15,7 +15,22 @@ var (
 	ErrGateVersion      = errors.New("the gate has a newer version")
 	ErrGateInsufficient = errors.New("the gate has not so many pieces left")
 	ErrGateLive         = errors.New("the gate is live already")
+	// ErrGateBroken: the call was answered, and the same call will never be answered otherwise; somebody has to look at the
+	// gate or at the tables.
+	ErrGateBroken = errors.New("the gate is broken")
 )
+
+// ErrBrokenRow: a row of the tables cannot be read, and reading it again will not help.
+var ErrBrokenRow = errors.New("a row cannot be read")
+
+// ErrLockHeld says that somebody else does this work now.
+var ErrLockHeld = errors.New("somebody else does this now")
+
+// Locks let one process at a time do a piece of work. They save work and guard nothing: work whose lock is lost has its
+// context cancelled, and may run beside another holder for a moment.
+type Locks interface {
+	Do(ctx context.Context, name string, work func(ctx context.Context) error) error
+}
 
 // Page asks for a part of a list: Limit rows after the id Cursor ("" = from the start).
 type Page struct {
@@ -36,6 +51,9 @@ type Store interface {
 	RowsOfActivity(ctx context.Context, activityID, userID string, p Page) ([]Row, error) // newest first
 	// ChangedRows pages by order_sn through the rows in these states that changed since then (zero: all).
 	ChangedRows(ctx context.Context, activityID string, states []RowState, since time.Time, afterSN string, limit int) ([]Row, error)
+	// Holders pages by user through the allowances and the users of rows that hold pieces. next "" is the end. The two are not
+	// read at one moment.
+	Holders(ctx context.Context, activityID, afterUser string, limit int) (page []Holder, next string, err error)
 	RowsToRepublish(ctx context.Context, due time.Time, limit int) ([]Row, error)
 	ScheduleRepublish(ctx context.Context, rows []Row) error // RepublishAt and RepublishAttempt, if still without an order
 
@@ -60,6 +78,8 @@ type Store interface {
 	FinishAdjustment(ctx context.Context, id string, now time.Time) (*Adjustment, error)
 	AdjustmentsToResume(ctx context.Context, before time.Time, limit int) ([]Adjustment, error)
 	DecidedAdjustments(ctx context.Context, activityID string) ([]Adjustment, error)
+	// OpenAdjustments counts those that the gate may not have heard of, or not to the end.
+	OpenAdjustments(ctx context.Context, activityID string) (int64, error)
 
 	AddDeadLetters(ctx context.Context, letters []contract.DeadLetter) error
 	DeadLetters(ctx context.Context, state string, p Page) ([]DeadLetter, error)
@@ -77,7 +97,17 @@ type LedgerTx interface {
 	Activity(id string) *Activity // nil: unknown; its items as locked
 	Rows(orderSNs []string) (map[string]Row, error)
 	Held(activityID string, userIDs []string) (map[string]int64, error)
+	// HeldByRows adds up what the users' rows hold.
+	HeldByRows(activityID string, userIDs []string) (map[string]int64, error)
+	// SetHeld rewrites an allowance that does not say what the rows say, whatever the limit is.
+	SetHeld(b Buyer, held int64) error
 	Apply(m *Moves) error
+}
+
+// Holder is a user of an activity: what the ledger's rows hold, and what the allowance says of it.
+type Holder struct {
+	UserID          string
+	Rows, Allowance int64
 }
 
 // Rebuild is what a gate is made of, read under the locks.
@@ -131,8 +161,61 @@ type GateStock struct{ Left, Held, Sold, Total, Journal, InFlight int64 }
 
 // GateAudit is the gate's own account of itself.
 type GateAudit struct {
-	Config GateConfig
-	SKUs   map[string]GateStock
+	Config   GateConfig
+	SKUs     map[string]GateStock
+	Mark     GateMark
+	Held     int64 // pieces held in all
+	Unlanded int64 // purchases that are not known to be in the ledger
+}
+
+// GateMark tells one moment of a gate from another. Between two equal marks no purchase changed.
+type GateMark struct {
+	Life    string // of the build that made the gate
+	Moves   int64  // how often purchases took pieces, gave them back, or came to hold others
+	Steps   int64  // how often they changed otherwise
+	Repairs int64  // how often counters were corrected
+}
+
+// GateStage is how far a purchase is in the gate.
+type GateStage string
+
+// The stages. Landed is told to buyers as queued. A broken entry cannot be read.
+const (
+	StageQueued  GateStage = "queued"
+	StageLanded  GateStage = "landed"
+	StageCreated GateStage = "created"
+	StagePaid    GateStage = "paid"
+	StageClosed  GateStage = "closed"
+	StageFailed  GateStage = "failed"
+	StageBroken  GateStage = "broken"
+)
+
+// GateRecord is an entry of the gate, as whoever compares it with the ledger sees it.
+type GateRecord struct {
+	OrderSN, UserID string
+	Lines           []contract.Line
+	Stage           GateStage
+	ExpiresAt       time.Time // of created
+	Journaled       bool      // queued, and its journal entry is not acked
+	Misfiled        bool      // its buyer's record or an index does not fit it
+	Stored          string    // as it is stored
+}
+
+// GateRepair makes an entry what the ledger says, if it still is as it was seen.
+type GateRepair struct {
+	OrderSN, Seen string // Seen "": the gate did not know it
+	Remove        bool
+	UserID        string
+	Lines         []contract.Line
+	Stage         GateStage
+	Reason        string
+	ExpiresAt     time.Time
+}
+
+// GateCorrection is what the counters of a SKU lack. Unlanded and Journal are parts of Held.
+type GateCorrection struct {
+	SKUID                                        string
+	Left, Held, Sold, Total, Unlanded, Journaled int64
 }
 
 // GateEntry is a queued reservation that the gate has not heard the ledger's answer about.
@@ -156,6 +239,17 @@ type Gate interface {
 	Unlanded(ctx context.Context, ref GateRef, from, before time.Time, limit int) ([]GateEntry, error)
 	Rejournal(ctx context.Context, ref GateRef, orderSNs []string) (int, error)
 	Lookup(ctx context.Context, ref GateRef, orderSN string) (*GateEntry, error) // nil: not known
+	// Survey pages through all entries, each of which comes at least once if it is there throughout.
+	Survey(ctx context.Context, ref GateRef, cursor uint64) (page []GateRecord, mark GateMark, next uint64, err error)
+	Inspect(ctx context.Context, ref GateRef, orderSNs []string) (map[string]GateRecord, error)
+	MisfiledBuyers(ctx context.Context, ref GateRef, cursor uint64) (users []string, next uint64, err error)
+	// Repair tells which entries were as they had been seen, and changed.
+	Repair(ctx context.Context, ref GateRef, life string, list []GateRepair) (map[string]bool, error)
+	Mend(ctx context.Context, ref GateRef, userID string, orderSNs []string) (changed bool, err error)
+	// Correct adds to counters what they lack, once, if the gate was neither built anew nor corrected since seen.
+	Correct(ctx context.Context, ref GateRef, seen GateMark, held int64, list []GateCorrection) error
+	// Overrule is Configure of a gate that claims a later version than there is.
+	Overrule(ctx context.Context, ref GateRef, seenVersion int64, c GateConfig) error
 	Trim(ctx context.Context, ref GateRef) error
 	Refs(ctx context.Context) ([]GateRef, error)
 	List(ctx context.Context, refs []GateRef) error // puts them among Refs
@@ -205,6 +299,7 @@ type Watch interface {
 	Closed(ctx context.Context, n int, lateness time.Duration)
 	Rebuilt(ctx context.Context, activityID string)
 	Resettled(ctx context.Context, activityID string, rows int)
+	Repaired(ctx context.Context, activityID string, r Repair)
 	Incident(ctx context.Context, what string, attrs ...any) // alarm: must never happen, and did
 	Info(ctx context.Context, what string, attrs ...any)
 	Warn(ctx context.Context, what string, err error)

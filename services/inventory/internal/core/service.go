@@ -18,6 +18,9 @@ type Timing struct {
 	ResettleWindow   time.Duration // how far back rows are settled again before a refusal is dropped
 	PayingAgainAfter time.Duration // when order names no time for an order that is being paid
 	Pause            time.Duration // first pause between tries within one delivery
+	ReconcileGrace   time.Duration // what the ledger changed more recently is still on its way to the gate
+	ReconcilePause   time.Duration // between two looks at what disagrees
+	ReconcileLooks   int           // so many looks must find the same before a counter is corrected
 }
 
 // DefaultTiming is what the design says.
@@ -26,6 +29,7 @@ func DefaultTiming() Timing {
 		RepublishAfter: time.Minute, RepublishCap: 30 * time.Minute, AbandonAfter: 24 * time.Hour,
 		RejournalAfter: time.Minute, RejournalCap: 30 * time.Minute, ResumeAfter: 20 * time.Second,
 		ResettleWindow: 10 * time.Minute, PayingAgainAfter: 5 * time.Second, Pause: 50 * time.Millisecond,
+		ReconcileGrace: 10 * time.Second, ReconcilePause: 2 * time.Second, ReconcileLooks: 3,
 	}
 }
 
@@ -35,6 +39,7 @@ type Parts struct {
 	Gate   Gate
 	Pub    Publisher
 	Orders Orders
+	Locks  Locks
 	Watch  Watch
 	Now    func() time.Time
 	Timing Timing
@@ -49,11 +54,17 @@ type Service struct {
 	journaled map[string]journalMark // order_sn -> how often it was journaled again
 	swept     map[GateRef]time.Time  // where the next look at a gate's unlanded entries begins; absent: with the oldest
 	master    *master                // the Redis master that has heard everything
+	unhealed  map[GateRef]time.Time  // gates that a new master has not heard about, and since when they have to be told
+	alarms    map[string]time.Time   // when something that stays wrong was last told
+	looked    map[string]lookedAt    // when activities were last reconciled
 }
 
 // New makes the inventory of its parts.
 func New(p Parts) *Service {
-	return &Service{Parts: p, resettled: map[GateRef]resettleMark{}, journaled: map[string]journalMark{}, swept: map[GateRef]time.Time{}}
+	return &Service{
+		Parts: p, resettled: map[GateRef]resettleMark{}, journaled: map[string]journalMark{}, swept: map[GateRef]time.Time{},
+		unhealed: map[GateRef]time.Time{}, alarms: map[string]time.Time{}, looked: map[string]lookedAt{},
+	}
 }
 
 // now is the time as the tables keep it.

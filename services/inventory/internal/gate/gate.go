@@ -34,13 +34,17 @@ var translations = []struct{ theirs, ours error }{
 	{stockgate.ErrLive, core.ErrGateLive},
 }
 
+// translate maps the gate's errors to those of the core. What is none of them is no matter of time.
 func translate(err error) error {
+	if err == nil {
+		return nil
+	}
 	for _, t := range translations {
 		if errors.Is(err, t.theirs) {
 			return fmt.Errorf("%w: %w", t.ours, err)
 		}
 	}
-	return err
+	return fmt.Errorf("%w: %w", core.ErrGateBroken, err)
 }
 
 func state(s core.ActivityState) stockgate.GateState {
@@ -51,6 +55,10 @@ func state(s core.ActivityState) stockgate.GateState {
 		return stockgate.GateEnded
 	}
 	return stockgate.GateOpen
+}
+
+var states = map[stockgate.GateState]core.ActivityState{
+	stockgate.GateOpen: core.ActivityPublished, stockgate.GatePaused: core.ActivityPaused, stockgate.GateEnded: core.ActivityEnded,
 }
 
 func config(c core.GateConfig) stockgate.Config {
@@ -149,8 +157,8 @@ func (g *Gate) Audit(ctx context.Context, r core.GateRef) (core.GateAudit, error
 		return core.GateAudit{}, translate(err)
 	}
 	out := core.GateAudit{
-		Config: core.GateConfig{StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit, Version: a.Version},
-		SKUs:   make(map[string]core.GateStock, len(a.SKUs)),
+		Config: core.GateConfig{State: states[a.State], StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit, Version: a.Version},
+		SKUs:   make(map[string]core.GateStock, len(a.SKUs)), Mark: mark(a.Mark), Held: a.Held, Unlanded: a.UnlandedLen,
 	}
 	for sku, c := range a.SKUs {
 		out.SKUs[sku] = core.GateStock{Left: c.Left, Held: c.Held, Sold: c.Sold, Total: c.Total, Journal: c.Journal, InFlight: c.InFlight}

@@ -21,6 +21,9 @@ import (
 // callTimeout bounds one request, the wait for the database included.
 const callTimeout = 15 * time.Second
 
+// reconcileTimeout is that of a reconciliation, which looks several times; shorter than what an answer may take to write.
+const reconcileTimeout = 55 * time.Second
+
 // Rates bound each route, all callers together: calls per second. 0 leaves a route unbounded.
 type Rates struct{ Read, Write float64 }
 
@@ -39,10 +42,9 @@ func NewMerchant(svc *core.Service, tel *telemetry.Telemetry, verifier *auth.Ver
 	m := &Merchant{core: svc, tel: tel, transient: transient, now: now}
 	w := api.ServerInterfaceWrapper{Handler: m, ErrorHandlerFunc: m.refuseParameter}
 	r := httpserver.NewRouter(tel)
-	r.Use(httpserver.Timeout(callTimeout))
 	read, write := bucket(rates.Read), bucket(rates.Write)
 	r.Group(func(r chi.Router) {
-		r.Use(verifier.Require(auth.Merchant))
+		r.Use(httpserver.Timeout(callTimeout), verifier.Require(auth.Merchant))
 		r.With(write()).Post("/v1/merchant/products", w.CreateProduct)
 		r.With(read()).Get("/v1/merchant/products", w.ListProducts)
 		r.With(read()).Get("/v1/merchant/products/{product_id}", w.GetProduct)
@@ -60,8 +62,11 @@ func NewMerchant(svc *core.Service, tel *telemetry.Telemetry, verifier *auth.Ver
 		r.With(read()).Get("/v1/merchant/activities/{activity_id}/orders", w.ListActivityOrders)
 	})
 	r.Group(func(r chi.Router) {
-		r.Use(verifier.Require(auth.Operator))
+		r.Use(httpserver.Timeout(reconcileTimeout), verifier.Require(auth.Operator))
 		r.With(write()).Post("/v1/merchant/activities/{activity_id}/reconciliations", w.Reconcile)
+	})
+	r.Group(func(r chi.Router) {
+		r.Use(httpserver.Timeout(callTimeout), verifier.Require(auth.Operator))
 		r.With(read()).Get("/v1/merchant/dead-letters", w.ListDeadLetters)
 		r.With(write()).Post("/v1/merchant/dead-letters/{dead_letter_id}/replay", w.ReplayDeadLetter)
 		r.With(write()).Post("/v1/merchant/dead-letters/{dead_letter_id}/reject", w.RejectDeadLetter)

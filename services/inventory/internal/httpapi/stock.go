@@ -72,15 +72,28 @@ func (m *Merchant) Reconcile(w http.ResponseWriter, r *http.Request, id string) 
 	if !m.known(w, r, id) || !m.noBody(w, r) {
 		return
 	}
-	at, off, err := m.core.Reconcile(r.Context(), who(r), id)
+	done, err := m.core.Reconcile(r.Context(), who(r), id)
 	if err != nil {
 		m.refuse(w, r, err)
 		return
 	}
-	httpserver.WriteJSON(w, http.StatusOK, api.Reconciliation{
-		LookedAt: at, Repairs: []api.Repair{},
-		Differences: views(off, func(k core.SKUView) api.Repair {
-			return api.Repair{SkuId: k.SKUID, Delta: k.Difference, Why: "gate and database differ"}
-		}),
+	answer := api.Reconciliation{LookedAt: done.LookedAt, Repairs: []api.Repair{}, Differences: []api.Repair{}}
+	for _, rep := range done.Repairs {
+		answer.Repairs = append(answer.Repairs, repairView(rep)...)
+	}
+	for _, d := range done.Differences {
+		answer.Differences = append(answer.Differences, api.Repair{OrderSn: maybe(d.OrderSN), SkuId: d.SKUID, Delta: d.Delta, Why: d.Why})
+	}
+	httpserver.WriteJSON(w, http.StatusOK, answer)
+}
+
+// repairView is a repair with one line for each SKU that it concerns, or one without a SKU.
+func repairView(r core.Repair) []api.Repair {
+	deltas := r.Deltas
+	if len(deltas) == 0 {
+		deltas = []core.SKUDelta{{}}
+	}
+	return views(deltas, func(d core.SKUDelta) api.Repair {
+		return api.Repair{OrderSn: maybe(r.OrderSN), SkuId: d.SKUID, Delta: d.Delta, Why: r.Why()}
 	})
 }

@@ -169,6 +169,13 @@ func (s *Store) DecidedAdjustments(ctx context.Context, activityID string) ([]co
 	return toAdjustments(list), err
 }
 
+// OpenAdjustments implements core.Store.
+func (s *Store) OpenAdjustments(ctx context.Context, activityID string) (int64, error) {
+	var n int64
+	err := s.read(ctx).Model(&adjustmentRow{}).Where("activity_id = ? AND state = ?", number(activityID), core.AdjustmentIntent).Count(&n).Error
+	return n, err
+}
+
 func decidedOf(tx *gorm.DB, activityID int64) *gorm.DB {
 	return tx.Model(&adjustmentRow{}).Where("activity_id = ? AND decision <> ''", activityID).Order("id")
 }

@@ -47,7 +47,7 @@ func toRow(r reservationRow) (core.Row, error) {
 		Traceparent: r.Traceparent,
 	}
 	if err := json.Unmarshal([]byte(r.LineItems), &row.Lines); err != nil {
-		return row, fmt.Errorf("lines of reservation %d: %w", r.OrderSN, err)
+		return row, fmt.Errorf("%w: lines of reservation %d: %w", core.ErrBrokenRow, r.OrderSN, err)
 	}
 	return row, nil
 }

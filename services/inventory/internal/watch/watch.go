@@ -27,6 +27,7 @@ type Watch struct {
 	resettled metric.Int64Counter
 	incidents metric.Int64Counter
 	letters   metric.Int64Gauge
+	repairs   metric.Int64Counter
 }
 
 var _ core.Watch = (*Watch)(nil)
@@ -51,6 +52,7 @@ func New(tel *telemetry.Telemetry, system string) (*Watch, error) {
 	counter(&w.closed, "flashsale.inventory.restored", "{reservation}", "Reservations whose pieces went back into the stock.")
 	counter(&w.rebuilt, "flashsale.inventory.gate.rebuilds", "{gate}", "Gates built from the tables, first fillings included.")
 	counter(&w.resettled, "flashsale.inventory.gate.resettled", "{reservation}", "Rows settled again after a refusal or a change of Redis's master.")
+	counter(&w.repairs, "flashsale.inventory.repairs", "{repair}", "What the reconciler put right, by kind.")
 	counter(&w.incidents, "flashsale.inventory.incidents", "{incident}", "What must not happen and did; each is in the log.")
 	seconds(&w.lag, "flashsale.inventory.landing.lag", "From the gate's yes to the ledger's.")
 	seconds(&w.lateness, "flashsale.inventory.close.lateness", "From the end of the pay window to the restored stock.")
@@ -101,6 +103,29 @@ func (w *Watch) Resettled(ctx context.Context, activityID string, rows int) {
 	}
 	w.resettled.Add(ctx, int64(rows))
 	w.tel.Log.InfoContext(ctx, "gate told again what the ledger holds", "activity_id", activityID, "rows", rows)
+}
+
+// Repaired implements core.Watch: in the trace of the purchase, where it has one, else in that of the reconciliation.
+func (w *Watch) Repaired(ctx context.Context, activityID string, r core.Repair) {
+	kind := attribute.String("flashsale.repair", string(r.Kind))
+	w.repairs.Add(ctx, 1, metric.WithAttributes(kind))
+	attrs := []any{"kind", r.Kind, "activity_id", activityID}
+	of := []attribute.KeyValue{kind, telemetry.AttrActivityID.String(activityID)}
+	if r.OrderSN != "" {
+		attrs = append(attrs, "order_sn", r.OrderSN)
+		of = append(of, telemetry.AttrOrderSN.String(r.OrderSN))
+	}
+	for _, d := range r.Deltas {
+		if d.Delta != 0 {
+			attrs = append(attrs, "left_"+d.SKUID, d.Delta)
+		}
+	}
+	w.tel.Log.InfoContext(ctx, "repaired", attrs...)
+	if r.Traceparent != "" {
+		ctx = telemetry.WithTraceparent(ctx, r.Traceparent)
+	}
+	_, end := w.tel.Span(ctx, "repair", trace.SpanKindInternal, of...)
+	end(nil)
 }
 
 // Incident implements core.Watch.

@@ -1,0 +1,212 @@
+package core
+
+import (
+	"context"
+	"maps"
+)
+
+// counterErrors are what the counters of the gate lack, by SKU, as one exact look found it. Whatever a counter lacks, it
+// lacks before and after every script: each moves entries and counters by the same. That is what makes the correction safe
+// beside traffic: it adds what is lacking, it sets nothing, and it does not matter what is bought or given back in between.
+type counterErrors struct {
+	lacks map[string]GateCorrection
+	held  int64 // of the pieces held in all
+	// stocks are SKUs whose stock row and ledger rows do not add up. Which of them is right nobody can tell from here, so
+	// nothing of the gate is corrected by them.
+	stocks map[string]int64
+	// dubious: the stock rows tell other pieces available than the entries leave, and it is not known why.
+	dubious bool
+}
+
+func (f counterErrors) agree() bool { return len(f.lacks) == 0 && f.held == 0 && len(f.stocks) == 0 }
+
+// figures compares what the look has counted with what gate and tables say.
+func (l *look) figures() counterErrors {
+	f := counterErrors{lacks: map[string]GateCorrection{}, stocks: map[string]int64{}}
+	if !l.exact {
+		return f
+	}
+	skus := map[string]bool{}
+	for _, it := range l.after.Items {
+		skus[it.SKUID] = true
+	}
+	for sku := range l.audit.SKUs {
+		skus[sku] = true
+	}
+	for sku := range l.held {
+		skus[sku] = true
+	}
+	var held int64
+	for sku := range skus {
+		var want figures
+		if h := l.held[sku]; h != nil {
+			want = *h
+		}
+		held += want.Held
+		var total int64
+		if it := l.after.Item(sku); it != nil {
+			total = it.Total
+			var rows figures
+			if r := l.ledger[sku]; r != nil {
+				rows = *r
+			}
+			if b := l.before.Item(sku); b != nil && *b == *it && (rows.Held != it.Reserved || rows.Sold != it.Sold) {
+				f.stocks[sku] = it.Reserved + it.Sold - rows.Held - rows.Sold
+				continue
+			}
+		}
+		if it := l.after.Item(sku); it != nil && it.Available != total-want.Held-want.Sold+want.Unlanded {
+			f.dubious = true
+		}
+		has := l.audit.SKUs[sku]
+		c := GateCorrection{SKUID: sku, Left: total - want.Held - want.Sold - has.Left, Total: total - has.Total}
+		if l.stages {
+			c.Held, c.Sold = want.Held-has.Held, want.Sold-has.Sold
+			c.Unlanded, c.Journaled = want.Unlanded-has.Journal-has.InFlight, want.Journaled-has.Journal
+		}
+		if c != (GateCorrection{SKUID: sku}) {
+			f.lacks[sku] = c
+		}
+	}
+	if l.stages {
+		f.held = held - l.audit.Held
+	}
+	return f
+}
+
+// roughlyAgrees is what can be said of the counters while purchases come and go: they add up, and gate and database tell
+// the same.
+func (l *look) roughlyAgrees() bool {
+	for _, it := range l.after.Items {
+		g := l.audit.SKUs[it.SKUID]
+		if g.Left+g.Held+g.Sold != it.Total || g.Total != it.Total || it.Available != g.Left+g.Journal+g.InFlight {
+			return false
+		}
+	}
+	return true
+}
+
+// isQuiet tells whether the sets are equal and nothing is on its way, so that what counters lack can be told from what is
+// only under way: no purchase is queued but those that wait for a person, none is in another state in the ledger, no
+// adjustment is between its steps, and the tables did not change while they were read.
+func (s *Service) isQuiet(ctx context.Context, run *reconciliation, l *look) (bool, error) {
+	if !l.exact || !l.settled || l.inFlight > 0 || len(run.result.Differences) > 0 || len(l.unlanded) > waitingMost {
+		return false, nil
+	}
+	open, err := s.Store.OpenAdjustments(ctx, run.activity.ID)
+	if err != nil || open > 0 {
+		return false, err
+	}
+	if len(l.unlanded) == 0 {
+		return true, nil
+	}
+	letters, err := s.Store.OpenLetters(ctx, l.unlanded)
+	return err == nil && len(letters) == len(l.unlanded), err
+}
+
+// sameFigures counts how many looks in a row found the same.
+type sameFigures struct {
+	last  counterErrors
+	times int
+}
+
+func (x *sameFigures) any() bool { return x.times > 0 }
+
+func (x *sameFigures) again(f counterErrors) int {
+	if x.times == 0 || x.last.held != f.held || !maps.Equal(x.last.lacks, f.lacks) || !maps.Equal(x.last.stocks, f.stocks) {
+		x.last, x.times = f, 0
+	}
+	x.times++
+	return x.times
+}
+
+// correct adds to the counters what they lack, after the gate was told of all adjustments again: one that it never heard
+// of would be added once more when it does. done tells that there is nothing to look at again.
+func (s *Service) correct(ctx context.Context, run *reconciliation, l *look, f counterErrors) (done bool, err error) {
+	for _, sku := range sortedKeys(f.stocks) {
+		s.alarm(ctx, "stock "+run.activity.ID+" "+sku, "stock and ledger of a SKU do not add up", "activity_id", run.activity.ID, "sku_id", sku, "pieces", f.stocks[sku])
+	}
+	if len(f.lacks) == 0 && f.held == 0 {
+		return true, nil
+	}
+	if !run.retold {
+		run.retold = true
+		told, err := s.tellAdjustmentsAgain(ctx, run, f)
+		if err != nil || told {
+			return false, err
+		}
+	}
+	list := make([]GateCorrection, 0, len(f.lacks))
+	rep := Repair{Kind: RepairCounters}
+	for _, sku := range sortedKeys(f.lacks) {
+		list = append(list, f.lacks[sku])
+		rep.Deltas = append(rep.Deltas, SKUDelta{sku, f.lacks[sku].Left})
+	}
+	if err := s.Gate.Correct(ctx, run.ref, l.audit.Mark, f.held, list); err != nil {
+		return false, err
+	}
+	run.add(ctx, s, rep)
+	return false, nil
+}
+
+// tellAdjustmentsAgain sends every decided adjustment by its id, if a total is not what it should be. The gate does
+// nothing about those that it knows.
+func (s *Service) tellAdjustmentsAgain(ctx context.Context, run *reconciliation, f counterErrors) (told bool, err error) {
+	off := false
+	for _, c := range f.lacks {
+		off = off || c.Total != 0
+	}
+	if !off {
+		return false, nil
+	}
+	before, err := s.Gate.Audit(ctx, run.ref)
+	if err != nil {
+		return false, err
+	}
+	decided, err := s.Store.DecidedAdjustments(ctx, run.activity.ID)
+	if err != nil {
+		return false, err
+	}
+	for _, a := range decided {
+		if err := s.tellAdjustment(ctx, run.ref, a); err != nil {
+			return false, err
+		}
+	}
+	after, err := s.Gate.Audit(ctx, run.ref)
+	if err != nil {
+		return false, err
+	}
+	rep := Repair{Kind: RepairAdjustment}
+	for _, sku := range sortedKeys(after.SKUs) {
+		if d := after.SKUs[sku].Total - before.SKUs[sku].Total; d != 0 { // left went with it
+			rep.Deltas = append(rep.Deltas, SKUDelta{sku, d})
+		}
+	}
+	if len(rep.Deltas) > 0 {
+		run.add(ctx, s, rep)
+	}
+	return len(rep.Deltas) > 0, nil
+}
+
+// tellDifferences notes what the last look found and nothing was done about.
+func (l *look) tellDifferences(run *reconciliation) {
+	add := func(sku string, delta int64, why string) {
+		run.result.Differences = append(run.result.Differences, Difference{SKUID: sku, Delta: delta, Why: why})
+	}
+	f := l.figures()
+	for _, sku := range sortedKeys(f.stocks) {
+		add(sku, f.stocks[sku], "stock and ledger in the database do not add up; a person has to decide")
+	}
+	for _, sku := range sortedKeys(f.lacks) {
+		add(sku, f.lacks[sku].Left, "the gate's counters do not fit its entries; purchases are still on their way")
+	}
+	if l.exact {
+		return
+	}
+	for _, it := range l.after.Items {
+		g := l.audit.SKUs[it.SKUID]
+		if d := it.Available - g.Left - g.Journal - g.InFlight; d != 0 {
+			add(it.SKUID, d, "gate and database differ; purchases are still on their way")
+		}
+	}
+}

@@ -1,0 +1,314 @@
+package core
+
+import (
+	"context"
+	"slices"
+	"sort"
+	"strconv"
+	"time"
+
+	"flashsale.internal/pkg/contract"
+)
+
+// ledgerPage bounds one query of a look.
+const ledgerPage = 1000
+
+// look is one comparison of a gate with the ledger, page by page and without a lock: the gate's entries first, then the
+// ledger's rows. It decides nothing about single purchases; those that do not fit are suspects, which are looked at again.
+//
+// Its figures are exact when no purchase took pieces or gave any back from the first page of the entries until the
+// counters were read, which the gate's marks tell. Then they all belong to one moment, however long the reading took.
+type look struct {
+	before, after *Activity
+	audit         GateAudit // read after the last entry
+	held          map[string]*figures
+	ledger        map[string]*figures // of Held the reserved, of Sold the sold ones
+	unlanded      []string            // queued purchases, as far as waitingMost
+	suspects      []suspect
+	misfits       map[string][]string // user -> order_sns that his record or the indexes do not fit; none: the record alone
+
+	exact    bool // the figures are those of one moment
+	stages   bool // and so are the stages
+	settled  bool // the tables did not change what the figures are compared with
+	inFlight int
+	quiet    bool
+}
+
+// figures are pieces of one SKU, of entries that hold some.
+type figures struct{ Held, Sold, Unlanded, Journaled int64 }
+
+// waitingMost bounds how many queued purchases are asked after. With more of them nothing is at rest anyway.
+const waitingMost = 500
+
+// suspect is a purchase about which gate and ledger did not agree.
+type suspect struct {
+	orderSN string
+	stored  uint64    // digest of the entry, 0 for none
+	changed time.Time // of the row, zero for none
+}
+
+// moved tells whether the purchase went on since.
+func (x suspect) moved(g *GateRecord, row *Row) bool {
+	var stored uint64
+	if g != nil {
+		stored = digest(g.Stored)
+	}
+	var changed time.Time
+	if row != nil {
+		changed = row.ChangedAt
+	}
+	return stored != x.stored || !changed.Equal(x.changed)
+}
+
+// entryDigest is what is kept of an entry until the ledger's rows come by: 32 bytes, so that a million are no trouble.
+type entryDigest struct {
+	sn        int64
+	says      uint64 // stage, buyer and lines
+	stored    uint64
+	inFlight  bool // queued
+	holdsNone bool // closed or failed
+}
+
+func (s *Service) look(ctx context.Context, run *reconciliation) (*look, error) {
+	l := &look{held: map[string]*figures{}, ledger: map[string]*figures{}, misfits: map[string][]string{}}
+	var err error
+	if l.before, err = s.Activity(ctx, run.activity.ID); err != nil {
+		return nil, err
+	}
+	entries, first, err := s.lookAtGate(ctx, run.ref, l)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.lookAtLedger(ctx, run.ref, l, entries); err != nil {
+		return nil, err
+	}
+	if l.after, err = s.Activity(ctx, run.activity.ID); err != nil {
+		return nil, err
+	}
+	l.exact = l.exact && first.Life == l.audit.Mark.Life && first.Moves == l.audit.Mark.Moves
+	l.stages = l.exact && first.Steps == l.audit.Mark.Steps
+	l.settled = len(l.before.Items) == len(l.after.Items)
+	for _, it := range l.after.Items {
+		b := l.before.Item(it.SKUID)
+		l.settled = l.settled && b != nil && b.Total == it.Total && b.Available == it.Available
+	}
+	return l, s.lookAtConfig(ctx, run, l)
+}
+
+// lookAtGate reads all entries, then the buyers' records, then the counters.
+func (s *Service) lookAtGate(ctx context.Context, ref GateRef, l *look) (entries []entryDigest, first GateMark, err error) {
+	l.exact = true
+	for cursor, begun := uint64(0), false; ; begun = true {
+		page, mark, next, err := s.Gate.Survey(ctx, ref, cursor)
+		if err != nil {
+			return nil, first, err
+		}
+		if !begun {
+			first = mark
+		}
+		for i := range page {
+			if d, ok := l.enter(&page[i]); ok {
+				entries = append(entries, d)
+			}
+		}
+		if cursor = next; cursor == 0 {
+			break
+		}
+	}
+	slices.SortFunc(entries, func(a, b entryDigest) int { return compare(a.sn, b.sn) })
+	n := len(entries)
+	entries = slices.CompactFunc(entries, func(a, b entryDigest) bool { return a.sn == b.sn })
+	if len(entries) != n { // while Redis rearranges the hash some come twice, and were counted twice
+		l.exact = false
+	}
+	for cursor := uint64(0); ; {
+		users, next, err := s.Gate.MisfiledBuyers(ctx, ref, cursor)
+		if err != nil {
+			return nil, first, err
+		}
+		for _, u := range users {
+			if _, ok := l.misfits[u]; !ok {
+				l.misfits[u] = nil
+			}
+		}
+		if cursor = next; cursor == 0 {
+			break
+		}
+	}
+	l.audit, err = s.Gate.Audit(ctx, ref)
+	return entries, first, err
+}
+
+// enter counts an entry, and keeps what the ledger is compared with.
+func (l *look) enter(e *GateRecord) (entryDigest, bool) {
+	sn, err := strconv.ParseInt(e.OrderSN, 10, 64)
+	if err != nil {
+		return entryDigest{}, false // nobody can ask after it
+	}
+	if e.Misfiled && e.Stage != StageBroken {
+		l.misfits[e.UserID] = append(l.misfits[e.UserID], e.OrderSN)
+	}
+	if e.holds() {
+		for _, line := range e.Lines {
+			f := of(l.held, line.SKUID)
+			if e.Stage == StagePaid {
+				f.Sold += line.Qty
+				continue
+			}
+			f.Held += line.Qty
+			if e.Stage == StageQueued {
+				f.Unlanded += line.Qty
+				if e.Journaled {
+					f.Journaled += line.Qty
+				}
+			}
+		}
+	}
+	if e.Stage == StageQueued && len(l.unlanded) <= waitingMost {
+		l.unlanded = append(l.unlanded, e.OrderSN)
+	}
+	return entryDigest{
+		sn: sn, says: says(e.Stage, e.UserID, e.Lines, e.ExpiresAt), stored: digest(e.Stored),
+		inFlight: e.Stage == StageQueued, holdsNone: e.Stage == StageClosed || e.Stage == StageFailed,
+	}, true
+}
+
+// lookAtLedger reads all rows and holds them against the entries, which are sorted as the rows are.
+func (s *Service) lookAtLedger(ctx context.Context, ref GateRef, l *look, entries []entryDigest) error {
+	now := s.now()
+	known := make([]bool, len(entries))
+	all := []RowState{RowReserved, RowSold, RowReleased, RowRejected}
+	for after := ""; ; {
+		rows, err := s.Store.ChangedRows(ctx, ref.ActivityID, all, time.Time{}, after, ledgerPage)
+		if err != nil {
+			return err
+		}
+		if len(rows) == 0 {
+			break
+		}
+		after = rows[len(rows)-1].OrderSN
+		for _, r := range rows {
+			if r.Bucket != ref.Bucket {
+				continue
+			}
+			l.count(r)
+			sn, err := strconv.ParseInt(r.OrderSN, 10, 64)
+			if err != nil || !r.tellable() {
+				continue
+			}
+			i, ok := sort.Find(len(entries), func(i int) int { return compare(sn, entries[i].sn) })
+			switch {
+			case !ok:
+				if r.holds() || now.Sub(r.ChangedAt) < trimmedAfter {
+					l.suspects = append(l.suspects, suspect{orderSN: r.OrderSN, changed: r.ChangedAt})
+				}
+				continue
+			case entries[i].holdsNone && !r.holds():
+			case entries[i].says != rowSays(r):
+				l.suspects = append(l.suspects, suspect{orderSN: r.OrderSN, stored: entries[i].stored, changed: r.ChangedAt})
+			}
+			known[i] = true
+		}
+	}
+	for i, e := range entries {
+		if !known[i] && !e.inFlight && !e.holdsNone {
+			l.suspects = append(l.suspects, suspect{orderSN: strconv.FormatInt(e.sn, 10), stored: e.stored})
+		}
+	}
+	return nil
+}
+
+func (l *look) count(r Row) {
+	for _, line := range r.Lines {
+		switch r.State {
+		case RowReserved:
+			of(l.ledger, line.SKUID).Held += line.Qty
+		case RowSold:
+			of(l.ledger, line.SKUID).Sold += line.Qty
+		}
+	}
+}
+
+// lookAtConfig compares state, window and limit. The gate is told of a version after that was committed, and what a
+// version says never changes: the gate, read first, can neither be ahead of the table nor say otherwise under the same one.
+func (s *Service) lookAtConfig(ctx context.Context, run *reconciliation, l *look) error {
+	has, want := l.audit.Config, gateConfig(l.after)
+	var err error
+	switch {
+	case has.Version > want.Version:
+		err = s.Gate.Overrule(ctx, run.ref, has.Version, want)
+	case has.Version == want.Version && !sameConfig(has, want):
+		err = s.Gate.Configure(ctx, run.ref, want)
+	default:
+		return nil
+	}
+	if err == nil {
+		run.add(ctx, s, Repair{Kind: RepairConfigured})
+	}
+	return err
+}
+
+func sameConfig(a, b GateConfig) bool {
+	return a.State == b.State && a.StartsAt.Equal(b.StartsAt) && a.EndsAt.Equal(b.EndsAt) && a.PerUserLimit == b.PerUserLimit
+}
+
+func of(m map[string]*figures, sku string) *figures {
+	f := m[sku]
+	if f == nil {
+		f = &figures{}
+		m[sku] = f
+	}
+	return f
+}
+
+func compare(a, b int64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// rowSays is says of the entry that a row should have.
+func rowSays(r Row) uint64 {
+	var expires time.Time
+	if r.State == RowReserved && r.OrderCreatedAt != nil && r.ExpiresAt != nil {
+		expires = *r.ExpiresAt
+	}
+	return says(r.stage(), r.UserID, r.Lines, expires)
+}
+
+// says digests what an entry says about its purchase, in whatever order its lines are.
+func says(stage GateStage, userID string, lines []contract.Line, expires time.Time) uint64 {
+	if len(lines) > 1 {
+		lines = slices.Clone(lines)
+		sort.Slice(lines, func(i, j int) bool { return idLess(lines[i].SKUID, lines[j].SKUID) })
+	}
+	b := make([]byte, 0, 96)
+	b = append(append(append(b, stage...), '|'), userID...)
+	for _, line := range lines {
+		b = strconv.AppendInt(append(append(append(b, '|'), line.SKUID...), ':'), line.Qty, 10)
+	}
+	if !expires.IsZero() {
+		b = strconv.AppendInt(append(b, '@'), expires.UnixMilli(), 10)
+	}
+	return fnv(b)
+}
+
+func digest(stored string) uint64 {
+	if stored == "" {
+		return 0
+	}
+	return fnv([]byte(stored))
+}
+
+// fnv is FNV-1a. A collision hides a difference from one comparison in 2^64.
+func fnv(b []byte) uint64 {
+	h := uint64(14695981039346656037)
+	for _, c := range b {
+		h = (h ^ uint64(c)) * 1099511628211
+	}
+	return h
+}

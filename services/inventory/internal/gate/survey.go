@@ -1,0 +1,95 @@
+package gate
+
+import (
+	"context"
+
+	"flashsale.internal/pkg/stockgate"
+	"flashsale.internal/services/inventory/internal/core"
+)
+
+// surveyPage bounds one script call of a look at all entries: about a millisecond.
+const surveyPage = 250
+
+func mark(m stockgate.Mark) core.GateMark {
+	return core.GateMark{Life: m.Life, Moves: m.Moves, Steps: m.Steps, Repairs: m.Repairs}
+}
+
+func record(s stockgate.Surveyed) core.GateRecord {
+	r := core.GateRecord{
+		OrderSN: s.OrderSN, UserID: s.UserID, Lines: s.Lines, ExpiresAt: s.ExpiresAt, Journaled: s.Journaled, Misfiled: s.Misfiled, Stored: s.Stored,
+	}
+	switch {
+	case s.Broken:
+		r.Stage = core.StageBroken
+	case s.Status == stockgate.StatusQueued && s.Landed:
+		r.Stage = core.StageLanded
+	default:
+		r.Stage = core.GateStage(s.Status)
+	}
+	return r
+}
+
+// Survey implements core.Gate.
+func (g *Gate) Survey(ctx context.Context, r core.GateRef, cursor uint64) ([]core.GateRecord, core.GateMark, uint64, error) {
+	page, m, next, err := g.gate.Survey(ctx, ref(r), cursor, surveyPage)
+	list := make([]core.GateRecord, len(page))
+	for i, s := range page {
+		list[i] = record(s)
+	}
+	return list, mark(m), next, translate(err)
+}
+
+// Inspect implements core.Gate.
+func (g *Gate) Inspect(ctx context.Context, r core.GateRef, orderSNs []string) (map[string]core.GateRecord, error) {
+	found, err := g.gate.Inspect(ctx, ref(r), orderSNs)
+	out := make(map[string]core.GateRecord, len(found))
+	for sn, s := range found {
+		out[sn] = record(s)
+	}
+	return out, translate(err)
+}
+
+// MisfiledBuyers implements core.Gate.
+func (g *Gate) MisfiledBuyers(ctx context.Context, r core.GateRef, cursor uint64) ([]string, uint64, error) {
+	users, next, err := g.gate.MisfiledBuyers(ctx, ref(r), cursor, surveyPage)
+	return users, next, translate(err)
+}
+
+// Repair implements core.Gate.
+func (g *Gate) Repair(ctx context.Context, r core.GateRef, life string, list []core.GateRepair) (map[string]bool, error) {
+	items := make([]stockgate.Repair, len(list))
+	for i, it := range list {
+		to := stockgate.Entry{UserID: it.UserID, Lines: it.Lines, Reason: it.Reason, ExpiresAt: it.ExpiresAt}
+		switch it.Stage {
+		case core.StageLanded:
+			to.Status, to.Landed = stockgate.StatusQueued, true
+		default:
+			to.Status = stockgate.Status(it.Stage)
+		}
+		items[i] = stockgate.Repair{OrderSN: it.OrderSN, Seen: it.Seen, Remove: it.Remove, To: to}
+	}
+	done, err := g.gate.Repair(ctx, ref(r), life, items)
+	return done, translate(err)
+}
+
+// Mend implements core.Gate.
+func (g *Gate) Mend(ctx context.Context, r core.GateRef, userID string, orderSNs []string) (bool, error) {
+	changed, err := g.gate.Mend(ctx, ref(r), userID, orderSNs)
+	return changed, translate(err)
+}
+
+// Correct implements core.Gate.
+func (g *Gate) Correct(ctx context.Context, r core.GateRef, seen core.GateMark, held int64, list []core.GateCorrection) error {
+	items := make([]stockgate.Correction, len(list))
+	for i, c := range list {
+		items[i] = stockgate.Correction{
+			SKUID: c.SKUID, Left: c.Left, Held: c.Held, Sold: c.Sold, Total: c.Total, Unlanded: c.Unlanded, Journal: c.Journaled,
+		}
+	}
+	return translate(g.gate.Correct(ctx, ref(r), stockgate.Mark{Life: seen.Life, Repairs: seen.Repairs}, held, items))
+}
+
+// Overrule implements core.Gate.
+func (g *Gate) Overrule(ctx context.Context, r core.GateRef, seenVersion int64, c core.GateConfig) error {
+	return translate(g.gate.Overrule(ctx, ref(r), seenVersion, config(c)))
+}

@@ -1,0 +1,123 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"gorm.io/gorm"
+
+	"flashsale.internal/services/inventory/internal/core"
+)
+
+// holding are the states of rows that hold pieces.
+var holding = []string{string(core.RowReserved), string(core.RowSold)}
+
+// holderRow is what of a ledger row counts for its user.
+type holderRow struct {
+	OrderSN   int64
+	UserID    string
+	LineItems string
+	State     string
+}
+
+func (r holderRow) pieces() (n int64, err error) {
+	row, err := toRow(reservationRow{OrderSN: r.OrderSN, LineItems: r.LineItems})
+	for _, l := range row.Lines {
+		n += l.Qty
+	}
+	return n, err
+}
+
+func holderRows(tx *gorm.DB, activityID int64) *gorm.DB {
+	return tx.Model(&reservationRow{}).Select("order_sn", "user_id", "line_items", "state").Where("activity_id = ? AND state IN ?", activityID, holding)
+}
+
+// Holders implements core.Store: two pages by user, joined as far as both of them reach.
+func (s *Store) Holders(ctx context.Context, activityID, afterUser string, limit int) ([]core.Holder, string, error) {
+	id := number(activityID)
+	var allowances []allowanceRow
+	err := s.read(ctx).Select("activity_id", "user_id", "held").Where("activity_id = ? AND user_id > ?", id, afterUser).
+		Order("user_id").Limit(limit).Find(&allowances).Error
+	if err != nil {
+		return nil, "", err
+	}
+	// More rows than one user can have, so that a page always ends behind at least one user.
+	most := 4 * max(limit, 1000)
+	var rows []holderRow
+	if err := holderRows(s.read(ctx), id).Where("user_id > ?", afterUser).Order("user_id, order_sn").Limit(most).Find(&rows).Error; err != nil {
+		return nil, "", err
+	}
+	last := "" // where this page ends; "": with the last of both
+	if len(allowances) == limit {
+		last = allowances[limit-1].UserID
+	}
+	if len(rows) == most {
+		// The rows of its last user may go on.
+		end := rows[most-1].UserID
+		rows = rows[:slices.IndexFunc(rows, func(r holderRow) bool { return r.UserID == end })]
+		if len(rows) > 0 && (last == "" || rows[len(rows)-1].UserID < last) {
+			last = rows[len(rows)-1].UserID
+		}
+	}
+	users := map[string]*core.Holder{}
+	of := func(user string) *core.Holder {
+		if users[user] == nil {
+			users[user] = &core.Holder{UserID: user}
+		}
+		return users[user]
+	}
+	for _, a := range allowances {
+		if last == "" || a.UserID <= last {
+			of(a.UserID).Allowance = a.Held
+		}
+	}
+	for _, r := range rows {
+		if last != "" && r.UserID > last {
+			break
+		}
+		n, err := r.pieces()
+		if err != nil {
+			return nil, "", err
+		}
+		of(r.UserID).Rows += n
+	}
+	page := make([]core.Holder, 0, len(users))
+	for _, h := range users {
+		page = append(page, *h)
+	}
+	slices.SortFunc(page, func(a, b core.Holder) int { return cmp.Compare(a.UserID, b.UserID) })
+	return page, last, nil
+}
+
+// HeldByRows implements core.LedgerTx.
+func (l *ledgerTx) HeldByRows(activityID string, userIDs []string) (map[string]int64, error) {
+	held := make(map[string]int64, len(userIDs))
+	err := chunked(userIDs, func(c []string) error {
+		var rows []holderRow
+		if err := holderRows(l.tx, number(activityID)).Where("user_id IN ?", c).Find(&rows).Error; err != nil {
+			return err
+		}
+		for _, r := range rows {
+			n, err := r.pieces()
+			if err != nil {
+				return err
+			}
+			held[r.UserID] += n
+		}
+		return nil
+	})
+	return held, err
+}
+
+// SetHeld implements core.LedgerTx.
+func (l *ledgerTx) SetHeld(b core.Buyer, held int64) error {
+	known, err := l.Held(b.ActivityID, []string{b.UserID})
+	if err != nil {
+		return err
+	}
+	if _, ok := known[b.UserID]; !ok {
+		return l.tx.Create(&allowanceRow{ActivityID: number(b.ActivityID), UserID: b.UserID, Held: held}).Error
+	}
+	return l.tx.Exec("UPDATE allowances SET held = ? WHERE activity_id = ? AND user_id = ?", held, number(b.ActivityID), b.UserID).Error
+}
