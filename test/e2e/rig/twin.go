@@ -1,0 +1,35 @@
+package rig
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Set changes a setting of the process, from its next start on.
+func (p *Process) Set(name, value string) { p.env = append(p.env, name+"="+value) }
+
+// setting is what the process is started with.
+func (p *Process) setting(name string) (value string) {
+	for _, kv := range p.env { // the last one counts
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			value = v
+		}
+	}
+	return value
+}
+
+// Twin prepares one more instance of a service, on the same parts and with the same settings, under that name and on
+// ports of its own. It ends with the test.
+func (p *Process) Twin(t testing.TB, name string) *Process {
+	t.Helper()
+	public, admin := FreeAddr(t), FreeAddr(t)
+	twin := &Process{
+		Name: name, URL: "http://" + public, Admin: "http://" + admin,
+		binary: p.binary, env: append([]string(nil), p.env...), log: filepath.Join(filepath.Dir(p.log), name+".log"),
+	}
+	twin.Set("HTTP_ADDR", public)
+	twin.Set("ADMIN_ADDR", admin)
+	t.Cleanup(func() { twin.Stop(t) })
+	return twin
+}

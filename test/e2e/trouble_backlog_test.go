@@ -1,0 +1,101 @@
+package e2e
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/test/e2e/rig"
+	"flashsale.internal/tools/client"
+	"flashsale.internal/tools/crowd"
+	"flashsale.internal/tools/purchase"
+)
+
+// Inventory is away while a whole sale is accepted, and RocketMQ keeps it. When it comes back everything is delivered,
+// and after it was killed in the middle of that, a part once more. Every purchase lands once, and no pay window is shorter for having waited.
+func TestBacklog(t *testing.T) {
+	const (
+		purchases = 20_000
+		width     = 128
+	)
+	r := rig.Start(t, rig.Env("PATH_RATE", "100000"))
+	s := &scene{r: r, lapse: map[string]string{}}
+	s.patient, s.once = newClients(t, r)
+	ctx, cancel := context.WithTimeout(context.Background(), 12*time.Minute)
+	defer cancel()
+	buyers, err := crowd.Gather(ctx, s.patient, purchases)
+	require.NoError(t, err)
+	sale := openSale(t, r, Sale{Stock: purchases, PayWithinS: 1800})
+	s.lapses(t)
+
+	r.Inventory.Kill(t)
+	began := time.Now()
+	won, wonBy, _ := sale.rush(t, buyers, width)
+	require.Len(t, won, purchases)
+	journal := newJournal(t, r, sale)
+	require.NoError(t, often(ctx, func() (bool, error) {
+		n, err := journal.rdb.XLen(ctx, journal.key).Result()
+		return err == nil && n == 0, err
+	}), "the journal empties into RocketMQ without inventory")
+	t.Logf("%d purchases accepted and handed to RocketMQ in %s without inventory", purchases, time.Since(began).Round(time.Millisecond))
+	queued, err := wonBy[0].Reservation(ctx, sale.ActivityID, won[0].OrderSN)
+	require.NoError(t, err)
+	require.Equal(t, client.Queued, queued.Status, "what is told meanwhile")
+	require.NoError(t, until(ctx, began.Add(absence)))
+
+	back := time.Now()
+	start := func() {
+		r.Inventory.Start(t)
+		r.Inventory.WaitStatus(t, r.Inventory.Admin+"/livez", http.StatusOK, anyWithin)
+	}
+	start()
+	landed := func(n int) {
+		require.NoError(t, often(ctx, func() (bool, error) {
+			have := 0
+			query(t, r.Parts.InventoryDSN, "SELECT COUNT(*) FROM reservations WHERE activity_id = ?",
+				func(rows *sql.Rows) { require.NoError(t, rows.Scan(&have)) }, sale.ActivityID)
+			return have >= n, nil
+		}), "%d of the backlog in the ledger", n)
+	}
+	landed(purchases / 4)
+	first := time.Since(back)
+	r.Inventory.Kill(t)
+	start()
+	again := time.Now()
+	landed(purchases)
+	inLedger := time.Since(again)
+	s.lapsed(t, back, 5*time.Minute)
+	lapsed := time.Since(back)
+	require.NoError(t, crowd.Each(ctx, 8, resultsSample, func(ctx context.Context, i int) error {
+		k := i * (purchases - 1) / (resultsSample - 1)
+		_, err := purchase.Await(ctx, func(ctx context.Context) (client.Reservation, error) {
+			return wonBy[k].Reservation(ctx, sale.ActivityID, won[k].OrderSN)
+		}, func(v client.Reservation) bool { return v.Status == client.Created })
+		return err
+	}))
+	sale.stockBecomes(t, 0, purchases, 0, 5*time.Minute)
+	t.Logf("first quarter of the backlog in the ledger %s after inventory was back, killed then; the rest %s after it was back again; "+
+		"every order there and told after %s; orders that ran out meanwhile on sale again at most %s after the first return", first.Round(time.Millisecond), inLedger.Round(time.Millisecond),
+		time.Since(again).Round(time.Millisecond), lapsed.Round(time.Millisecond))
+
+	accepted := map[string]string{}
+	for _, a := range won {
+		accepted[a.OrderSN] = a.UserID
+	}
+	booked(t, r, sale, accepted)
+	booked(t, r, s.lapsing, s.lapse)
+	for shard := range 16 {
+		query(t, r.Parts.OrderDSN, fmt.Sprintf("SELECT COUNT(*) FROM orders_%02d WHERE activity_id = ? AND (created_at < ? OR state <> 'pending')", shard),
+			func(rows *sql.Rows) {
+				var n int
+				require.NoError(t, rows.Scan(&n))
+				require.Zero(t, n, "orders made before inventory was back, or ended by now")
+			}, sale.ActivityID, back.UTC().Add(-time.Second).Format("2006-01-02 15:04:05.000"))
+	}
+	quiet(t, r)
+}

@@ -1,0 +1,136 @@
+package e2e
+
+import (
+	"context"
+	"database/sql"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/test/e2e/rig"
+	"flashsale.internal/tools/client"
+)
+
+const (
+	journalBound = 20               // of a second seckill process
+	claimAfter   = 15 * time.Second // JOURNAL_CLAIM_AFTER as it is by default
+)
+
+// fullJournal is for the time without a broker. A second seckill process with little room in its journals says that they
+// are full and takes nothing; the first one, with more room, goes on. Then the second is killed with entries in its
+// hands, which the first has to claim.
+func fullJournal(t *testing.T, s *scene) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), anyWithin)
+	defer cancel()
+	tight := s.r.Seckill.Twin(t, "seckill-tight")
+	tight.Set("JOURNAL_MAX", "20")
+	tight.Start(t)
+	tight.WaitReady(t)
+	tight.WaitStatus(t, tight.URL+"/v1/activities", http.StatusOK, anyWithin)
+	journal := newJournal(t, s.r, s.sale)
+	require.NoError(t, often(ctx, func() (bool, error) {
+		n, err := journal.rdb.XLen(ctx, journal.key).Result()
+		return n > journalBound, err
+	}), "purchases wait in the journal")
+
+	origins := s.once.Origins()
+	origins.Seckill = tight.URL
+	second := client.New(origins, client.Options{Secret: rig.TokenSecret, Attempts: 1})
+	t.Cleanup(second.Close)
+	for range 5 {
+		p, err := take(s, &s.permits)
+		require.NoError(t, err)
+		token, err := second.Token(ctx, p.UserID)
+		require.NoError(t, err)
+		_, err = second.As(token).Reserve(ctx, s.sale.ActivityID, p.path.Path, s.sale.lines())
+		s.mu.Lock()
+		s.open = append(s.open, p) // its buyer tries again later
+		s.mu.Unlock()
+		full := client.AsProblem(err)
+		require.NotNil(t, full, "%v", err)
+		assert.Equal(t, http.StatusServiceUnavailable, full.Status)
+		assert.Equal(t, contract.CodeJournalFull, full.Code)
+		assert.Positive(t, full.RetryAfter)
+		left, err := second.As(token).Reservation(ctx, s.sale.ActivityID, p.path.OrderSN)
+		assert.Equal(t, contract.CodeNotFound, client.CodeOf(err), "nothing was taken: %v", left)
+	}
+
+	var dead string
+	require.NoError(t, often(ctx, func() (bool, error) {
+		consumers, err := journal.rdb.XInfoConsumers(ctx, journal.key, journal.group(ctx, t)).Result()
+		for _, c := range consumers {
+			if c.Pending > 0 {
+				dead = c.Name
+			}
+		}
+		return err == nil && len(consumers) > 1 && consumers[0].Pending > 0 && consumers[1].Pending > 0, err
+	}), "both relays hold entries")
+	tight.Kill(t)
+	// One of the two was the killed one's; both are looked at.
+	held := journal.heldBy(ctx, t, dead)
+	all := journal.heldBy(ctx, t, "")
+	require.NotEmpty(t, held)
+	s.left = func(t *testing.T) {
+		var last time.Time
+		query(t, s.r.Parts.InventoryDSN, "SELECT MAX(landed_at), COUNT(*) FROM reservations WHERE order_sn IN ("+strings.Join(all, ",")+")",
+			func(rows *sql.Rows) {
+				var at sql.RawBytes
+				var n int
+				require.NoError(t, rows.Scan(&at, &n))
+				require.Len(t, all, n)
+				var err error
+				last, err = time.Parse("2006-01-02 15:04:05", string(at[:19]))
+				require.NoError(t, err)
+			})
+		t.Logf("%d entries were in the hands of two relays when one was killed; all were in the ledger %s after the broker was back",
+			len(all), last.Sub(s.back).Round(time.Second))
+		assert.Less(t, last.Sub(s.back), claimAfter+30*time.Second, "another relay takes what a killed one held")
+	}
+}
+
+// journal is that of a sale's gate, looked at from outside.
+type journal struct {
+	rdb *redis.Client
+	key string
+}
+
+func newJournal(t *testing.T, r *rig.Rig, sale Sale) journal {
+	t.Helper()
+	return journal{r.Redis(t), "fs:{" + sale.ActivityID + ":0}:journal"}
+}
+
+func (j journal) group(ctx context.Context, t *testing.T) string {
+	t.Helper()
+	groups, err := j.rdb.XInfoGroups(ctx, j.key).Result()
+	require.NoError(t, err)
+	require.Len(t, groups, 1)
+	return groups[0].Name
+}
+
+// heldBy are the order_sns of what a consumer has read and not acknowledged; "" is any consumer.
+func (j journal) heldBy(ctx context.Context, t *testing.T, consumer string) (orderSNs []string) {
+	t.Helper()
+	pending, err := j.rdb.XPendingExt(ctx, &redis.XPendingExtArgs{
+		Stream: j.key, Group: j.group(ctx, t), Start: "-", End: "+", Count: 1000, Consumer: consumer,
+	}).Result()
+	require.NoError(t, err)
+	for _, p := range pending {
+		entries, err := j.rdb.XRange(ctx, j.key, p.ID, p.ID).Result()
+		require.NoError(t, err)
+		for _, e := range entries {
+			for _, v := range e.Values {
+				if sn, _, ok := strings.Cut(v.(string), "|"); ok {
+					orderSNs = append(orderSNs, sn)
+				}
+			}
+		}
+	}
+	return orderSNs
+}

@@ -1,0 +1,52 @@
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	"flashsale.internal/test/e2e/rig"
+)
+
+// The network between each service and each of its parts is cut, swallows everything, and is slow, one after the other,
+// while buyers go on calling. Every answer comes within the time-outs; all else is as when the part is away.
+func TestNetworkTrouble(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	links := r.Links(t)
+	startAll(t, r)
+	// What is not served as ever while nothing gets through.
+	told := map[string]map[string]manner{
+		"seckill to redis":   {callPath: refused, callPurchase: refused, callResult: refused},
+		"inventory to redis": {callStock: refused},
+		"order to mysql":     {callOrder: refused, callPay: refused},
+		"inventory to mysql": {callStock: refused},
+	}
+	for _, l := range links {
+		t.Run(l.String(), func(t *testing.T) {
+			s := newScene(t, r, 25*time.Second)
+			usual := trouble{
+				opens: 4 * time.Second, patience: 35 * time.Second, resumes: anyWithin, told: told[l.String()],
+			}
+			end := func(t *testing.T) { l.Heal(t) }
+
+			cut := usual
+			cut.name, cut.lasts, cut.outage = l.String()+" cut", 7*time.Second, outage{func(t *testing.T) { l.Cut(t) }, end}
+			cut.through(t, s)
+
+			s.lapses(t)
+			swallows := usual
+			swallows.name, swallows.lasts = l.String()+" black hole", 13*time.Second
+			swallows.outage = outage{func(t *testing.T) { l.Swallow(t) }, end}
+			swallows.through(t, s)
+
+			slow := usual
+			slow.name, slow.lasts, slow.outage = l.String()+" slow", 6*time.Second, outage{func(t *testing.T) { l.Slow(t) }, end}
+			slow.told = map[string]manner{}
+			for call := range usual.told {
+				slow.told[call] = either
+			}
+			slow.through(t, s)
+			s.settle(t)
+		})
+	}
+}

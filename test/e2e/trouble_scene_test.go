@@ -1,0 +1,593 @@
+package e2e
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/auth"
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/test/e2e/rig"
+	"flashsale.internal/tools/client"
+	"flashsale.internal/tools/crowd"
+	"flashsale.internal/tools/purchase"
+)
+
+// manner is how a call is answered while something is missing.
+type manner string
+
+const (
+	served     manner = "served"     // as ever; a machine that halts for a moment may cost some a 503, and they ask again
+	refused    manner = "refused"    // 503 with Retry-After
+	either     manner = "either"     // one of these two, as it comes
+	unanswered manner = "unanswered" // by a service that is away itself
+)
+
+// The calls that go on all the time.
+const (
+	callPath     = "path"     // a buyer presses the button
+	callPurchase = "purchase" // a buyer uses a path got before the trouble
+	callResult   = "result"   // a buyer asks how a purchase stands
+	callOrder    = "order"    // a buyer looks at an order
+	callPay      = "pay"      // a buyer pays an order
+	callStock    = "stock"    // the merchant looks at the stock
+)
+
+var calls = []string{callPath, callPurchase, callResult, callOrder, callPay, callStock}
+
+// trouble is something missing for a while, and what is to be seen of it.
+type trouble struct {
+	name  string
+	lasts time.Duration
+	// opens is how long it may take until everybody is answered as told below, of what lasts.
+	opens time.Duration
+	told  map[string]manner // calls that are not served as ever meanwhile
+	codes []contract.Code   // of the refusals; nil for any that says "not now"
+	// atOnce bounds the median of the refusals, patience every answer.
+	atOnce, patience time.Duration
+	outage
+	meanwhile func(t *testing.T, s *scene)
+	resumes   time.Duration // at most, from the end on; generous, as machines differ
+}
+
+// outage takes something away and brings it back; end returns when it is usable again.
+type outage struct{ begin, end func(t *testing.T) }
+
+const (
+	callEvery     = 250 * time.Millisecond // each of the calls
+	callPatience  = 40 * time.Second       // no answer may take longer than what a trouble says; this only ends a call
+	sceneOrders   = 24                     // orders made before the trouble: to be paid meanwhile
+	sceneLapsing  = 24                     // orders made before the trouble: their closings come due meanwhile
+	lapseWithin   = 10 * time.Second       // the pay window of those
+	anyWithin     = 90 * time.Second       // for what must come and is not what is measured
+	resultsSample = 12                     // purchases looked at closely
+)
+
+// answer is what one call was told.
+type answer struct {
+	began, ended time.Time
+	err          error
+}
+
+func (a answer) String() string {
+	p := client.AsProblem(a.err)
+	switch {
+	case a.err == nil:
+		return "served"
+	case p == nil:
+		return "no answer"
+	}
+	return fmt.Sprintf("%d %s", p.Status, p.Code)
+}
+
+// is tells whether the answer is of that manner.
+func (a answer) is(m manner, codes []contract.Code) bool {
+	p := client.AsProblem(a.err)
+	switch m {
+	case served:
+		return a.err == nil
+	case refused:
+		return p != nil && p.Status == http.StatusServiceUnavailable && p.RetryAfter > 0 && slices.Contains(codes, p.Code)
+	case either:
+		return a.is(served, codes) || a.is(refused, codes)
+	case unanswered:
+		return a.err != nil && p == nil
+	}
+	return false
+}
+
+// permit is a path that was not used yet.
+type permit struct {
+	crowd.Buyer
+	path client.Path
+}
+
+// scene is a sale with callers who never stop, and the trouble that comes over it.
+type scene struct {
+	r       *rig.Rig
+	patient *client.Client // repeats what is refused
+	once    *client.Client // does not, so that each answer is seen
+	sale    Sale
+	lapsing Sale
+
+	work sync.WaitGroup
+
+	mu        sync.Mutex
+	answers   map[string][]answer
+	permits   []permit
+	accepted  map[string]string // order_sn -> user
+	at        map[string]time.Time
+	open      []permit // purchases whose outcome is unknown to their buyers
+	payers    []payer
+	unpaid    []payer // payments whose outcome is unknown to their buyers
+	paid      int64
+	watchable []payer // those whose results are asked for
+	lapse     map[string]string
+
+	back time.Time          // when the trouble was over
+	left func(t *testing.T) // what else is to be looked at in the end; may be nil
+}
+
+type payer struct {
+	crowd.Buyer
+	orderSN string
+}
+
+func newClients(t *testing.T, r *rig.Rig) (patient, once *client.Client) {
+	t.Helper()
+	patient = client.New(r.Client.Origins(), client.Options{Secret: rig.TokenSecret, Timeout: 5 * time.Second, Attempts: 100})
+	once = client.New(r.Client.Origins(), client.Options{Secret: rig.TokenSecret, Timeout: callPatience, Attempts: 1})
+	t.Cleanup(patient.Close)
+	t.Cleanup(once.Close)
+	return patient, once
+}
+
+// newScene opens the sales and brings buyers to where the trouble is to find them.
+func newScene(t *testing.T, r *rig.Rig, lasts time.Duration) *scene {
+	t.Helper()
+	s := &scene{r: r, answers: map[string][]answer{}, accepted: map[string]string{}, at: map[string]time.Time{}, lapse: map[string]string{}}
+	s.patient, s.once = newClients(t, r)
+	ctx, cancel := context.WithTimeout(context.Background(), anyWithin)
+	defer cancel()
+	room := int(2*lasts/callEvery) + 200
+	s.sale = openSale(t, r, Sale{Stock: int64(room + sceneOrders), PayWithinS: 1800})
+
+	buyers, err := crowd.Gather(ctx, s.patient, sceneOrders+room)
+	require.NoError(t, err)
+	s.payers = s.buy(ctx, t, s.sale, buyers[:sceneOrders])
+	s.watchable = s.payers
+	for _, p := range s.payers {
+		s.accepted[p.orderSN] = p.UserID
+	}
+	s.permits = make([]permit, room)
+	require.NoError(t, crowd.Each(ctx, 16, room, func(ctx context.Context, i int) error {
+		b := buyers[sceneOrders+i]
+		path, err := b.NewPath(ctx, s.sale.ActivityID)
+		s.permits[i] = permit{b, path}
+		return err
+	}))
+	return s
+}
+
+// lapses makes orders whose closings come due soon.
+func (s *scene) lapses(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), anyWithin)
+	defer cancel()
+	s.lapsing = openSale(t, s.r, Sale{Stock: sceneLapsing, PayWithinS: int64(lapseWithin / time.Second)})
+	buyers, err := crowd.Gather(ctx, s.patient, sceneLapsing)
+	require.NoError(t, err)
+	for _, p := range s.buy(ctx, t, s.lapsing, buyers) {
+		s.lapse[p.orderSN] = p.UserID
+	}
+}
+
+// buy has these buyers get an order each.
+func (s *scene) buy(ctx context.Context, t *testing.T, sale Sale, buyers []crowd.Buyer) []payer {
+	t.Helper()
+	got := make([]payer, len(buyers))
+	require.NoError(t, crowd.Each(ctx, 16, len(buyers), func(ctx context.Context, i int) error {
+		b := buyers[i]
+		a := purchase.Buy(ctx, b.Caller, b.UserID, sale.ActivityID, sale.lines())
+		if a.Outcome != purchase.Accepted {
+			return fmt.Errorf("%s: %w", a.Outcome, a.Err)
+		}
+		got[i] = payer{b, a.OrderSN}
+		_, err := purchase.Await(ctx, func(ctx context.Context) (client.Reservation, error) {
+			return b.Reservation(ctx, sale.ActivityID, a.OrderSN)
+		}, func(v client.Reservation) bool { return v.Status == client.Created })
+		return err
+	}))
+	return got
+}
+
+// keepCalling begins the calls of all kinds. The returned func ends that and waits for the answers.
+func (s *scene) keepCalling() (stop func()) {
+	ctx, end := context.WithCancel(context.Background())
+	for i, name := range calls {
+		call := s.caller(name)
+		s.work.Go(func() {
+			tick := time.NewTicker(callEvery)
+			defer tick.Stop()
+			for n := i; ; n++ {
+				select {
+				case <-ctx.Done():
+					return
+				case <-tick.C:
+				}
+				s.work.Go(func() { // slow answers do not make callers fewer
+					one, cancel := context.WithTimeout(context.Background(), callPatience)
+					defer cancel()
+					a := answer{began: time.Now()}
+					a.err = call(one, n)
+					a.ended = time.Now()
+					if errors.Is(a.err, errNobody) {
+						return
+					}
+					s.mu.Lock()
+					defer s.mu.Unlock()
+					s.answers[name] = append(s.answers[name], a)
+				})
+			}
+		})
+	}
+	return func() {
+		end()
+		s.work.Wait()
+	}
+}
+
+// errNobody says that no such call can be made: all have been.
+var errNobody = errors.New("nobody is left to call")
+
+func take[T any](s *scene, from *[]T) (T, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var one T
+	if len(*from) == 0 {
+		return one, errNobody
+	}
+	one = (*from)[0]
+	*from = (*from)[1:]
+	return one, nil
+}
+
+// as makes calls of that user whose every answer counts.
+func (s *scene) as(ctx context.Context, userID string, roles ...auth.Role) *client.Caller {
+	token, err := s.once.Token(ctx, userID, roles...)
+	if err != nil { // it is signed here
+		panic(err)
+	}
+	return s.once.As(token)
+}
+
+func (s *scene) caller(name string) func(ctx context.Context, n int) error {
+	switch name {
+	case callPath:
+		b := s.payers[0]
+		return func(ctx context.Context, _ int) error {
+			_, err := s.as(ctx, b.UserID).NewPath(ctx, s.sale.ActivityID)
+			return err
+		}
+	case callPurchase:
+		return func(ctx context.Context, _ int) error {
+			p, err := take(s, &s.permits)
+			if err != nil {
+				return err
+			}
+			r, err := s.as(ctx, p.UserID).Reserve(ctx, s.sale.ActivityID, p.path.Path, s.sale.lines())
+			s.bought(p, r, err)
+			return err
+		}
+	case callResult:
+		return func(ctx context.Context, n int) error {
+			s.mu.Lock()
+			p := s.watchable[n%len(s.watchable)]
+			s.mu.Unlock()
+			_, err := s.as(ctx, p.UserID).Reservation(ctx, s.sale.ActivityID, p.orderSN)
+			return err
+		}
+	case callOrder:
+		some := s.payers
+		return func(ctx context.Context, n int) error {
+			p := some[n%len(some)]
+			_, err := s.as(ctx, p.UserID).Order(ctx, p.orderSN)
+			return err
+		}
+	case callPay:
+		return func(ctx context.Context, n int) error {
+			if n%8 != 0 { // there are fewer of them
+				return errNobody
+			}
+			p, err := take(s, &s.payers)
+			if err != nil {
+				return err
+			}
+			if err = purchase.Pay(ctx, s.as(ctx, p.UserID), p.orderSN); err != nil {
+				s.mu.Lock()
+				s.unpaid = append(s.unpaid, p)
+				s.mu.Unlock()
+				return err
+			}
+			s.mu.Lock()
+			s.paid++
+			s.mu.Unlock()
+			return nil
+		}
+	default:
+		return func(ctx context.Context, _ int) error {
+			_, err := s.as(ctx, "merchant-1", auth.Merchant).Stock(ctx, s.sale.ActivityID)
+			return err
+		}
+	}
+}
+
+// bought notes what came of a purchase: one that was not answered may have taken place, so its buyer asks again.
+func (s *scene) bought(p permit, r client.Reservation, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.open = append(s.open, p)
+		return
+	}
+	s.accepted[r.OrderSN], s.at[r.OrderSN] = p.UserID, time.Now()
+	s.watchable = append(s.watchable, payer{p.Buyer, r.OrderSN})
+}
+
+// through lets the trouble come and go, and demands and prints what is to be seen of it.
+func (tr trouble) through(t *testing.T, s *scene) {
+	t.Helper()
+	if tr.codes == nil {
+		tr.codes = []contract.Code{contract.CodeGateUnavailable, contract.CodeUnavailable, contract.CodeOverloaded}
+	}
+	s.answers = map[string][]answer{}
+	stop := s.keepCalling()
+	stopped := sync.OnceFunc(stop)
+	defer stopped()
+	ctx := context.Background()
+
+	began := time.Now()
+	tr.begin(t)
+	if tr.meanwhile != nil {
+		tr.meanwhile(t, s)
+	}
+	require.NoError(t, until(ctx, began.Add(tr.lasts)))
+	ending := time.Now()
+	tr.end(t)
+	back := time.Now()
+
+	s.back = back
+	landed := s.landing(t, back, tr.resumes)
+	lapsed := s.lapsed(t, back, tr.resumes)
+	// Every kind of call is answered again before the callers stop.
+	require.Eventually(t, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return !slices.ContainsFunc(calls, func(name string) bool {
+			return tr.told[name] != "" && firstServed(s.answers[name], ending).IsZero()
+		})
+	}, tr.resumes, 20*time.Millisecond, "some calls are not served again")
+	stopped()
+
+	s.mu.Lock()
+	opened, core := began.Add(tr.opens), 0
+	for _, name := range calls {
+		want := tr.told[name]
+		if want == "" {
+			want = served
+		}
+		seen := map[string]int{}
+		var took []time.Duration
+		for _, a := range s.answers[name] {
+			// While it begins and ends, a call may be served or be told 503; whoever is killed breaks off his answers.
+			fits := a.is(either, tr.codes) || want == unanswered && a.is(unanswered, nil)
+			if a.began.After(opened) && a.began.Before(ending) {
+				if a.ended.Before(ending) && want != served {
+					fits = a.is(want, tr.codes)
+				}
+				core++
+				seen[a.String()]++
+				took = append(took, a.ended.Sub(a.began))
+			}
+			assert.True(t, fits, "%s, %s: a call begun %s after the begin was to be %s and ended %s later with %s: %v", tr.name, name,
+				a.began.Sub(began).Round(time.Millisecond), want, a.ended.Sub(a.began).Round(time.Millisecond), a, a.err)
+			assert.LessOrEqual(t, a.ended.Sub(a.began), tr.patience, "%s, %s: an answer took too long", tr.name, name)
+		}
+		slices.Sort(took)
+		again := "never stopped"
+		if want != served {
+			again = "again " + firstServed(s.answers[name], ending).Sub(back).Round(time.Millisecond).String() + " after"
+		}
+		if len(took) > 0 {
+			p50, worst := took[len(took)/2], took[len(took)-1]
+			t.Logf("%-24s %-8s %s p50 %s, worst %s; %s", tr.name, name, counted(seen), p50.Round(100*time.Microsecond), worst.Round(time.Millisecond), again)
+			assert.True(t, want != served || 2*seen[answer{}.String()] > len(took), "%s, %s: it goes on, and had %s", tr.name, name, counted(seen))
+			if want == refused && tr.atOnce > 0 {
+				assert.Less(t, p50, tr.atOnce, "%s, %s: refusals come at once", tr.name, name)
+			}
+		}
+	}
+	s.mu.Unlock()
+	require.NotZero(t, core, "nobody called while it was missing")
+	t.Logf("%-24s away %s, usable %s after its start; accepted before that and orders after %s; due meanwhile and on sale again after %s",
+		tr.name, ending.Sub(began).Round(time.Millisecond), back.Sub(ending).Round(time.Millisecond), landed, lapsed)
+}
+
+func counted(seen map[string]int) string {
+	var parts []string
+	for what, n := range seen {
+		parts = append(parts, strconv.Itoa(n)+" "+what)
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, ", ") + ";"
+}
+
+// firstServed is when a call was first served after that moment; zero: not at all.
+func firstServed(answers []answer, after time.Time) (first time.Time) {
+	for _, a := range answers {
+		if a.err == nil && a.ended.After(after) && (first.IsZero() || a.ended.Before(first)) {
+			first = a.ended
+		}
+	}
+	return first
+}
+
+// landing waits until a sample of what was accepted before that moment became orders, as their buyers see it.
+func (s *scene) landing(t *testing.T, before time.Time, within time.Duration) time.Duration {
+	t.Helper()
+	s.mu.Lock()
+	var all []payer
+	for _, p := range s.watchable {
+		if at := s.at[p.orderSN]; !at.IsZero() && at.Before(before) {
+			all = append(all, p)
+		}
+	}
+	s.mu.Unlock()
+	if len(all) == 0 {
+		return 0
+	}
+	var sample []payer
+	for i := range resultsSample {
+		sample = append(sample, all[i*(len(all)-1)/(resultsSample-1)])
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), before.Add(within))
+	defer cancel()
+	require.NoError(t, crowd.Each(ctx, len(sample), len(sample), func(ctx context.Context, i int) error {
+		p := sample[i]
+		return often(ctx, func() (bool, error) {
+			v, err := p.Reservation(ctx, s.sale.ActivityID, p.orderSN)
+			return v.Status == client.Created || v.Status == client.Paid, err
+		})
+	}), "what was accepted meanwhile did not become orders within %s", within)
+	return time.Since(before).Round(time.Millisecond)
+}
+
+// lapsed waits until the orders that ran out meanwhile are closed, and their pieces on sale again.
+func (s *scene) lapsed(t *testing.T, back time.Time, within time.Duration) time.Duration {
+	t.Helper()
+	if len(s.lapse) == 0 {
+		return 0
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), back.Add(within))
+	defer cancel()
+	require.NoError(t, often(ctx, func() (bool, error) {
+		view, err := s.lapsing.Merchant.Stock(ctx, s.lapsing.ActivityID)
+		if err != nil || len(view.SKUs) != 1 {
+			return false, err
+		}
+		sku := view.SKUs[0]
+		return sku.MySQL.Available == sceneLapsing && sku.Gate.Left == sceneLapsing && sku.Difference == 0, nil
+	}), "what ran out meanwhile was not on sale again within %s", within)
+	return time.Since(back).Round(time.Millisecond)
+}
+
+// often asks ten times a second until done.
+func often(ctx context.Context, done func() (bool, error)) error {
+	for {
+		ok, err := done()
+		if ok {
+			return nil
+		}
+		if werr := until(ctx, time.Now().Add(100*time.Millisecond)); werr != nil {
+			return errors.Join(werr, err)
+		}
+	}
+}
+
+// settle has the buyers who were left without an answer ask again, and takes stock: one order for each accepted purchase,
+// no other, every payment counted, nothing between gate and database, no dead letter, no alarm.
+func (s *scene) settle(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), anyWithin)
+	defer cancel()
+	require.NoError(t, crowd.Each(ctx, 8, len(s.open), func(ctx context.Context, i int) error {
+		p := s.open[i]
+		r, err := p.Reserve(ctx, s.sale.ActivityID, p.path.Path, s.sale.lines())
+		if err == nil {
+			s.mu.Lock()
+			s.accepted[r.OrderSN] = p.UserID
+			s.mu.Unlock()
+		}
+		return err
+	}), "a purchase that was not answered is repeated")
+	require.NoError(t, crowd.Each(ctx, 8, len(s.unpaid), func(ctx context.Context, i int) error {
+		return purchase.Pay(ctx, s.unpaid[i].Caller, s.unpaid[i].orderSN)
+	}), "a payment that was not answered is repeated")
+	s.paid += int64(len(s.unpaid))
+	s.open, s.unpaid = nil, nil
+
+	total := int64(len(s.accepted))
+	s.sale.stockBecomes(t, s.sale.Stock-total, total-s.paid, s.paid, anyWithin)
+	booked(t, s.r, s.sale, s.accepted)
+	if len(s.lapse) > 0 {
+		s.lapsing.stockBecomes(t, sceneLapsing, 0, 0, anyWithin)
+		booked(t, s.r, s.lapsing, s.lapse)
+	}
+	quiet(t, s.r)
+}
+
+// quiet demands that nobody was called and nothing was given up on.
+func quiet(t *testing.T, r *rig.Rig) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), anyWithin)
+	defer cancel()
+	letters, err := operator(t, r).DeadLetters(ctx)
+	require.NoError(t, err)
+	require.Empty(t, letters, "no outage makes a dead letter")
+	for _, p := range r.Processes() {
+		noAlarms(t, p)
+	}
+}
+
+// booked demands one ledger row and one order for each accepted purchase of the sale, and no other. A pay window is as
+// long as the sale promises, from the making of the order on. Orders come a little after the ledger's rows.
+func booked(t *testing.T, r *rig.Rig, sale Sale, accepted map[string]string) {
+	t.Helper()
+	ledger := map[string]bool{}
+	query(t, r.Parts.InventoryDSN, "SELECT order_sn, user_id FROM reservations WHERE activity_id = ?", func(rows *sql.Rows) {
+		var sn, user string
+		require.NoError(t, rows.Scan(&sn, &user))
+		require.Equal(t, accepted[sn], user, "the ledger has order_sn %s, which no buyer was told of", sn)
+		ledger[sn] = true
+	}, sale.ActivityID)
+	require.Len(t, ledger, len(accepted), "purchases in the ledger")
+	ctx, cancel := context.WithTimeout(context.Background(), anyWithin)
+	defer cancel()
+	require.NoError(t, often(ctx, func() (bool, error) {
+		made := 0
+		for shard := range 16 {
+			query(t, r.Parts.OrderDSN, fmt.Sprintf("SELECT COUNT(*) FROM orders_%02d WHERE activity_id = ? AND tombstone = 0", shard),
+				func(rows *sql.Rows) {
+					var n int
+					require.NoError(t, rows.Scan(&n))
+					made += n
+				}, sale.ActivityID)
+		}
+		return made >= len(accepted), fmt.Errorf("%d of %d orders are made", made, len(accepted))
+	}))
+	orders := map[string]bool{}
+	for shard := range 16 {
+		query(t, r.Parts.OrderDSN, fmt.Sprintf(`SELECT order_sn, user_id, CAST(TIMESTAMPDIFF(MICROSECOND, created_at, expires_at) / 1000 AS SIGNED)
+			FROM orders_%02d WHERE activity_id = ? AND tombstone = 0`, shard), func(rows *sql.Rows) {
+			var sn, user string
+			var window int64
+			require.NoError(t, rows.Scan(&sn, &user, &window))
+			require.Equal(t, accepted[sn], user, "order %s belongs to no accepted purchase", sn)
+			require.Equal(t, sale.PayWithinS*1000, window, "the pay window of order %s, in ms", sn)
+			require.False(t, orders[sn], "order %s is there twice", sn)
+			orders[sn] = true
+		}, sale.ActivityID)
+	}
+	require.Len(t, orders, len(accepted), "orders")
+}
