@@ -1,0 +1,55 @@
+package ratelimit
+
+// decideArrival is TokenBucket, GCRA, LeakyBucket and LeakyQueue on one number: the theoretical arrival time, at which all
+// that was granted will have been earned. tat <= now means full. A clock that goes back meets a tat that lies further ahead,
+// so it refills nothing twice.
+func (p *params) decideArrival(tat, now int64, q ask) (int64, answer) {
+	tat = max(tat, now)
+	free := now + p.room - tat // ns of permits that are there; below 0: reserved ahead
+	a := answer{left: max(0, free/p.perPermit), reset: tat - now}
+	a.give = min(q.n, p.most, max(0, free+q.wait)/p.perPermit)
+	if p.spec.Algorithm == LeakyQueue {
+		a.left = min(a.left, 1)
+	}
+	if a.give < q.least || q.n == 0 {
+		a.granted = q.n == 0
+		a.give = 0
+		switch least := max(q.least, 1); {
+		case least > p.most || (least*p.perPermit > p.room && least*p.perPermit-p.room > q.wait && q.n > 0):
+			a.retry = int64(Never) // too much even for one who finds it full
+		default:
+			a.retry = max(0, least*p.perPermit-free-q.wait)
+		}
+		return tat, a
+	}
+	a.granted = true
+	cost := a.give * p.perPermit
+	a.wait = max(0, cost-free)
+	a.left = max(0, (free-cost)/p.perPermit)
+	a.reset += cost
+	return tat + cost, a
+}
+
+// undoArrival gives n permits back. What has been refilled meanwhile anyway is not given twice: a tat before now means now.
+func (p *params) undoArrival(tat, now, n int64) int64 {
+	if tat <= now {
+		return tat
+	}
+	return max(now, tat-n*p.perPermit)
+}
+
+// convertArrival carries what is spent over from another limit.
+func (p *params) convertArrival(from *params, tat, now int64) int64 {
+	debt := tat - now
+	if debt <= 0 {
+		return tat
+	}
+	var share float64
+	if p.spec.Inherit == InProportion {
+		share = float64(debt) / float64(from.room) * float64(p.room)
+	} else {
+		share = float64(debt) / float64(from.perPermit) * float64(p.perPermit)
+	}
+	// Nobody is locked out for longer than one who reserved as far ahead as the new limit allows.
+	return now + int64(min(share+0.5, float64(p.room)+float64(p.queue)))
+}

@@ -1,0 +1,190 @@
+package ratelimit
+
+import (
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"errors"
+	"fmt"
+	mrand "math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+//go:embed lua/present.lua
+var luaPresent string
+
+var scriptPresent = newScript(luaPresent)
+
+// Connect makes a client with the time-outs that limiters need. It never dials. Several addresses are nodes of one Redis
+// Cluster; tune changes the options before use. Give limiters a Redis, or a database, of their own with
+// maxmemory-policy noeviction: an evicted key is a quota that begins anew.
+func Connect(addrs []string, db int, tune ...func(*redis.UniversalOptions)) redis.UniversalClient {
+	o := &redis.UniversalOptions{
+		Addrs: addrs,
+		DB:    db,
+
+		DialTimeout:           250 * time.Millisecond,
+		DialerRetries:         1,
+		ReadTimeout:           250 * time.Millisecond,
+		WriteTimeout:          250 * time.Millisecond,
+		ContextTimeoutEnabled: true,
+		MaxRetries:            -1,
+		PoolSize:              32,
+		PoolTimeout:           100 * time.Millisecond,
+		ConnMaxIdleTime:       5 * time.Minute,
+
+		DisableIdentity:          true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
+	for _, t := range tune {
+		t(o)
+	}
+	return redis.NewUniversalClient(o)
+}
+
+// ConnOptions says how limiters of a process use Redis. The zero value of a field means its default.
+type ConnOptions struct {
+	// Prefix begins every key (default "rl").
+	Prefix string
+	// Timeout bounds every call (default 50 ms). A caller waits no longer, whatever is wrong with Redis.
+	Timeout time.Duration
+	// Failures in a row that open the breaker (default 3).
+	Failures int
+	// ProbeEvery is the pause between two attempts to reach a Redis that is gone (default 200 ms, with jitter).
+	ProbeEvery time.Duration
+	// Instances is how many processes share the limits as far as is known at the start (default 1); what Run finds out
+	// replaces it. The local share is 1/Instances.
+	Instances int
+	// Instance names this process among them (default: random).
+	Instance string
+	// BeatEvery is how often a process shows that it is there (default 1 s). One that is silent for three beats is gone.
+	BeatEvery time.Duration
+	// OnState is told when Redis is given up and when it is back. It must not block.
+	OnState func(up bool, cause error)
+}
+
+// Conn is Redis as the limiters of one process share it: a breaker, and who else is there.
+type Conn struct {
+	rdb     redis.UniversalClient
+	o       ConnOptions
+	cluster bool
+	breaker breaker
+
+	instances atomic.Int64
+	mu        sync.Mutex
+	onBeat    map[any]func(ctx context.Context) // what limiters do at each beat
+}
+
+// NewConn makes a Conn. It starts nothing; see Run. The client should be one of Connect.
+func NewConn(rdb redis.UniversalClient, o ConnOptions) *Conn {
+	o.Prefix = or(o.Prefix, "rl")
+	o.Timeout = or(o.Timeout, 50*time.Millisecond)
+	o.Failures = or(o.Failures, 3)
+	o.ProbeEvery = or(o.ProbeEvery, 200*time.Millisecond)
+	o.Instances = max(1, o.Instances)
+	o.Instance = or(o.Instance, rand.Text())
+	o.BeatEvery = or(o.BeatEvery, time.Second)
+	if o.OnState == nil {
+		o.OnState = func(bool, error) {}
+	}
+	_, cluster := rdb.(*redis.ClusterClient)
+	c := &Conn{rdb: rdb, o: o, cluster: cluster, onBeat: map[any]func(context.Context){}}
+	c.breaker.tolerates, c.breaker.pause, c.breaker.clock = int64(o.Failures), o.ProbeEvery, newClock(nil)
+	c.breaker.changed = o.OnState
+	c.instances.Store(int64(o.Instances))
+	return c
+}
+
+func or[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
+}
+
+// Up says whether Redis is asked now.
+func (c *Conn) Up() bool { return !c.breaker.open.Load() }
+
+// Instances is how many processes share the limits, as far as is known.
+func (c *Conn) Instances() int { return int(c.instances.Load()) }
+
+// Run shows that this process is there, looks who else is, gives idle leases back, and probes a Redis that is gone, until
+// ctx ends. Without it the limiters work too; then callers probe, and Instances stays what it was.
+func (c *Conn) Run(ctx context.Context) error {
+	c.breaker.probed.Store(true)
+	defer c.breaker.probed.Store(false)
+	for {
+		if err := c.beat(ctx, true); err == nil {
+			for _, do := range c.beaters() {
+				do(ctx)
+			}
+		}
+		pause := c.o.BeatEvery
+		if !c.Up() {
+			pause = c.o.ProbeEvery
+		}
+		if err := sleep(ctx, pause*3/4+mrand.N(pause/2)); err != nil { //nolint:gosec // jitter
+			break
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.o.Timeout)
+	defer cancel()
+	for _, do := range c.beaters() {
+		do(ctx)
+	}
+	_ = c.beat(ctx, false) // the others learn it in three beats anyway
+	return nil
+}
+
+func (c *Conn) beaters() []func(context.Context) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make([]func(context.Context), 0, len(c.onBeat))
+	for _, do := range c.onBeat {
+		out = append(out, do)
+	}
+	return out
+}
+
+// beat says that this process is there (or leaves) and learns how many are.
+func (c *Conn) beat(ctx context.Context, stay bool) error {
+	ttl := 3 * c.o.BeatEvery
+	if !stay {
+		ttl = 0
+	}
+	n, err := c.call(ctx, scriptPresent, []string{c.o.Prefix + ":{instances}"}, []any{c.o.Instance, ttl.Milliseconds()})
+	if err == nil && stay {
+		c.instances.Store(max(1, n[0]))
+	}
+	return err
+}
+
+// call runs a script once, within the time-out, and tells the breaker. It does not ask the breaker.
+func (c *Conn) call(ctx context.Context, s *script, keys []string, args []any) ([]int64, error) {
+	cctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
+	defer cancel()
+	reply, err := s.run(cctx, c.rdb, keys, args)
+	switch {
+	case err == nil:
+		c.breaker.done(nil)
+		return reply, nil
+	case ctx.Err() != nil: // the caller has gone, which says nothing about Redis
+		return nil, context.Cause(ctx)
+	default:
+		c.breaker.done(err)
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+}
+
+// unsent is whether a failed call certainly never reached Redis.
+func unsent(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}

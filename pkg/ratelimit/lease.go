@@ -1,0 +1,244 @@
+package ratelimit
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	leaseIdle    = time.Second // after so long without a request a slice is given back
+	maxLeaseKeys = 4096        // keys beyond this number ask Redis each time
+	maxFetches   = 8           // slices that a caller sees others use up before it is refused
+)
+
+// leases hands out slices of quotas that this process has fetched. A slice is as large as this process's part of the limit
+// in what it was asked for lately, so one that sees little traffic holds one permit at a time; and it may be for a moment
+// ahead, so that processes which compete for a spent quota queue up in Redis instead of asking it again and again.
+type leases struct {
+	l    *Redis
+	keys sync.Map // string -> *lease
+	n    atomic.Int64
+}
+
+// lease is the slice of one key.
+type lease struct {
+	mu    sync.Mutex
+	have  int64 // permits
+	from  int64 // which may be used from then on (ns since 1970)
+	until int64 // until then; 0 = no end
+	stamp int64 // what a refund in Redis needs
+	used  int64 // when it was asked last
+
+	left, reset int64         // as Redis said last
+	refused     int64         // Redis has nothing before this moment
+	filling     chan struct{} // closed when the call that fetches the next slice has returned; nil if there is none
+
+	asked  int64   // permits since measured
+	since  int64   // ns since 1970
+	demand float64 // permits per ns
+}
+
+func newLeases(l *Redis) *leases { return &leases{l: l} }
+
+// slice is how many permits a process may hold at most.
+func (s *leases) slice(p *params) int64 {
+	return max(1, min(int64(float64(p.rate)*s.l.o.Lease), p.most))
+}
+
+func (s *leases) of(key string) *lease {
+	if c, ok := s.keys.Load(key); ok {
+		return c.(*lease)
+	}
+	if s.n.Load() >= maxLeaseKeys {
+		return nil
+	}
+	c, known := s.keys.LoadOrStore(key, &lease{since: s.l.clock.now()})
+	if !known {
+		s.n.Add(1)
+	}
+	return c.(*lease)
+}
+
+// take decides by the slice at hand, and fetches another one if it is used up. done is false for what is not leased.
+func (s *leases) take(ctx context.Context, rs *redisSpec, r Request) (res Result, done bool, err error) {
+	limit := s.slice(rs.p)
+	if r.N > limit || limit == 1 {
+		return res, false, nil
+	}
+	c := s.of(r.Key)
+	if c == nil {
+		return res, false, nil
+	}
+	q := rs.p.ask(r)
+	c.mu.Lock()
+	c.asked += q.n
+	for range maxFetches {
+		now := s.l.clock.now()
+		c.used = now
+		if a, decided := c.decide(q, now); decided {
+			c.mu.Unlock()
+			return rs.p.result(q, a, SourceLease), true, nil
+		}
+		if filled := c.filling; filled != nil {
+			c.mu.Unlock()
+			select {
+			case <-filled:
+			case <-ctx.Done():
+				return Result{Limit: rs.p.spec.Limit, Source: SourceLease}, true, context.Cause(ctx)
+			}
+			c.mu.Lock()
+			continue
+		}
+		if !s.l.conn.breaker.ask() {
+			c.mu.Unlock()
+			res, err = s.l.without(ctx, rs, r, nil)
+			return res, true, err
+		}
+		c.filling = make(chan struct{})
+		want, missing := c.want(rs.p, limit, now), q.least-c.have
+		c.mu.Unlock()
+		err := s.fetch(ctx, rs, r.Key, c, ask{n: max(want, missing), least: max(1, missing), wait: s.ahead(rs.p, limit, q)})
+		c.mu.Lock()
+		close(c.filling)
+		c.filling = nil
+		if err != nil {
+			c.mu.Unlock()
+			res, err = s.l.without(ctx, rs, r, err)
+			return res, true, err
+		}
+	}
+	// Others took each slice before this caller came to it.
+	a := answer{left: c.have, retry: max(rs.p.perPermit, int64(time.Millisecond)), reset: c.reset}
+	c.mu.Unlock()
+	return rs.p.result(q, a, SourceLease), true, nil
+}
+
+// ahead is how far ahead a slice may be: so far that each process can have its next one.
+func (s *leases) ahead(p *params, limit int64, q ask) int64 {
+	if !p.spec.Algorithm.Reserves() {
+		return 0
+	}
+	return min(p.queue, max(q.wait, 2*int64(s.l.conn.Instances())*limit*p.perPermit))
+}
+
+// decide by what is at hand: a grant, now or within the wait, or a refusal that certainly holds.
+func (c *lease) decide(q ask, now int64) (answer, bool) {
+	if c.until > 0 && now >= c.until {
+		c.have = 0
+	}
+	wait := max(0, c.from-now)
+	switch {
+	case c.have >= q.least && wait <= q.wait:
+		give := min(q.n, c.have)
+		c.have -= give
+		return answer{granted: true, give: give, left: c.have + c.left, wait: wait, reset: c.reset, stamp: c.stamp}, true
+	case c.have >= q.least: // it is there, but later than the caller would wait
+		return answer{left: 0, retry: wait - q.wait, reset: c.reset}, true
+	case c.refused-q.wait > now:
+		return answer{left: c.have, retry: c.refused - q.wait - now, reset: c.reset}, true
+	}
+	return answer{}, false
+}
+
+// want is the size of the next slice: limit for a process that is asked for as much as the whole limit, or more, and in
+// proportion less for others.
+func (c *lease) want(p *params, limit, now int64) int64 {
+	if spent := now - c.since; spent >= int64(time.Millisecond) {
+		lately := float64(c.asked) / float64(spent)
+		if c.demand == 0 {
+			c.demand = lately
+		}
+		c.demand = (c.demand + lately) / 2
+		c.asked, c.since = 0, now
+	}
+	return max(1, min(limit, int64(c.demand*float64(p.period)/float64(p.rate)*float64(limit))))
+}
+
+// fetch asks Redis for a slice and puts it to what is at hand. The call is bounded by the Conn's time-out and does not end
+// with the caller who happened to make it: others wait for it.
+func (s *leases) fetch(ctx context.Context, rs *redisSpec, key string, c *lease, q ask) error {
+	sent := s.l.clock.now()
+	reply, err := s.l.conn.call(context.WithoutCancel(ctx), rs.look, []string{s.l.key(rs, key)}, rs.args(nil, q, s.l.debt(key)))
+	if err != nil {
+		return err
+	}
+	a := rs.decode(q, reply)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.left, c.reset, c.refused = a.left, a.reset, 0
+	if a.give == 0 {
+		c.refused = sent + a.retry + q.wait
+		return nil
+	}
+	_ = s.l.share.Reset(ctx, key)
+	now := s.l.clock.now()
+	c.have += a.give
+	c.stamp = a.stamp
+	c.from = max(c.from, now+a.wait) // now, and not when it was sent: the late side
+	if rs.p.spec.Algorithm == FixedWindow {
+		c.have = a.give
+		c.until = sent + a.reset
+	}
+	return nil
+}
+
+// putBack takes permits that a request could not use after all.
+func (s *leases) putBack(key string, n int64) bool {
+	c, ok := s.keys.Load(key)
+	if !ok {
+		return false
+	}
+	held := c.(*lease)
+	held.mu.Lock()
+	defer held.mu.Unlock()
+	if held.have+n > 2*s.slice(s.l.current.Load().p) {
+		return false
+	}
+	held.have += n
+	return true
+}
+
+// drop forgets a key.
+func (s *leases) drop(key string) {
+	if _, had := s.keys.LoadAndDelete(key); had {
+		s.n.Add(-1)
+	}
+}
+
+// forgetDenials is for a limit that changed.
+func (s *leases) forgetDenials() {
+	s.keys.Range(func(_, v any) bool {
+		c := v.(*lease)
+		c.mu.Lock()
+		c.refused = 0
+		c.mu.Unlock()
+		return true
+	})
+}
+
+// giveBack returns the slices that nobody asked for lately.
+func (s *leases) giveBack(ctx context.Context) { s.returnIdle(ctx, leaseIdle) }
+
+func (s *leases) giveBackAll(ctx context.Context) { s.returnIdle(ctx, 0) }
+
+func (s *leases) returnIdle(ctx context.Context, idle time.Duration) {
+	rs := s.l.current.Load()
+	s.keys.Range(func(k, v any) bool {
+		key, c := k.(string), v.(*lease)
+		c.mu.Lock()
+		if c.filling != nil || s.l.clock.now()-c.used < int64(idle) {
+			c.mu.Unlock()
+			return true
+		}
+		n, stamp := c.have, c.stamp
+		c.have, c.demand = 0, 0
+		c.mu.Unlock()
+		s.drop(key)
+		if n > 0 { // if it fails, these permits are lost: too few, never too many
+			_ = s.l.refund(ctx, []*redisSpec{rs}, []string{s.l.key(rs, key)}, []Result{{Granted: n, stamp: stamp}})
+		}
+		return ctx.Err() == nil
+	})
+}

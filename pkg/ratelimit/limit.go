@@ -1,0 +1,61 @@
+package ratelimit
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Limit is how much may pass: Rate permits per Period, and up to Burst permits at once where the algorithm knows bursts.
+type Limit struct {
+	Rate   int64         // permits per Period, 1 to 1e9
+	Period time.Duration // whole microseconds, 1 ms to 366 days
+	Burst  int64         // permits; 0 = Rate (LeakyQueue: places in the queue; WarmUp: 0 = 1). Windows know no burst.
+}
+
+// PerSecond is n permits per second.
+func PerSecond(n int64) Limit { return Limit{Rate: n, Period: time.Second} }
+
+// PerMinute is n permits per minute.
+func PerMinute(n int64) Limit { return Limit{Rate: n, Period: time.Minute} }
+
+// Every is one permit per d.
+func Every(d time.Duration) Limit { return Limit{Rate: 1, Period: d} }
+
+// WithBurst is the limit with another burst.
+func (l Limit) WithBurst(n int64) Limit {
+	l.Burst = n
+	return l
+}
+
+// String is "1000/1s burst 100".
+func (l Limit) String() string {
+	s := fmt.Sprintf("%d/%s", l.Rate, l.Period)
+	if l.Burst != 0 {
+		s += fmt.Sprintf(" burst %d", l.Burst)
+	}
+	return s
+}
+
+const (
+	maxRate    = 1_000_000_000
+	minPeriod  = time.Millisecond
+	maxPeriod  = 366 * 24 * time.Hour
+	maxHorizon = 2 * maxPeriod // the longest time to full, and the longest wait
+)
+
+func (l Limit) validate() error {
+	switch {
+	case l.Rate < 1 || l.Rate > maxRate:
+		return fmt.Errorf("rate %d is not within 1 and %d", l.Rate, maxRate)
+	case l.Period < minPeriod || l.Period > maxPeriod:
+		return fmt.Errorf("period %s is not within %s and %s", l.Period, minPeriod, maxPeriod)
+	case l.Period%time.Microsecond != 0:
+		return fmt.Errorf("period %s has parts of a microsecond", l.Period)
+	case l.Burst < 0 || l.Burst > maxRate:
+		return fmt.Errorf("burst %d is not within 0 and %d", l.Burst, maxRate)
+	case int64(l.Period) < l.Rate:
+		return errors.New("more than one permit per nanosecond")
+	}
+	return nil
+}

@@ -1,0 +1,283 @@
+package ratelimit
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	shards         = 64
+	defaultMaxKeys = 1 << 20
+)
+
+// Local is a limiter in this process. A decision takes no lock but the shared one of its key's shard, and allocates
+// nothing for a key that is known.
+type Local struct {
+	clock    clock
+	maxKeys  int
+	earnOnly bool // newcomers find one permit, not a full bucket
+
+	changing sync.Mutex // one SetSpec at a time
+	current  atomic.Pointer[params]
+	one      atomic.Pointer[line] // the key ""
+	seed     maphash.Seed
+	shards   [shards]shard
+}
+
+// line is a state together with the limit it is for. It is replaced as a whole.
+type line struct {
+	p *params
+	s state
+}
+
+type shard struct {
+	mu    sync.RWMutex
+	p     *params
+	keys  map[uint64]state // by hash: 64 bits of a seeded hash; two keys that share one share a limit
+	spill state            // for newcomers when there is no more room: they share one limit
+	_     [64]byte         // shards do not share cache lines
+}
+
+// LocalOption changes a Local.
+type LocalOption func(*Local)
+
+// WithClock sets the clock, for tests. It need not be monotonic.
+func WithClock(now func() time.Time) LocalOption {
+	return func(l *Local) { l.clock = newClock(now) }
+}
+
+// WithMaxKeys bounds how many keys are remembered, about 100 bytes each (default 1,048,576). When all of them are in use,
+// newcomers share limits with each other: stricter, never looser.
+func WithMaxKeys(n int) LocalOption {
+	return func(l *Local) { l.maxKeys = max(n, shards) }
+}
+
+// WithEmptyStart gives new keys one permit instead of a full bucket (arrival time algorithms only): for a limiter that takes
+// over from another one without letting a burst pass.
+func WithEmptyStart() LocalOption {
+	return func(l *Local) { l.earnOnly = true }
+}
+
+// NewLocal makes a limiter in this process.
+func NewLocal(s Spec, opts ...LocalOption) (*Local, error) {
+	p, err := newParams(s)
+	if err != nil {
+		return nil, err
+	}
+	l := &Local{clock: newClock(nil), maxKeys: defaultMaxKeys, seed: maphash.MakeSeed()}
+	for _, o := range opts {
+		o(l)
+	}
+	l.current.Store(p)
+	l.one.Store(&line{p: p, s: l.fresh(p)})
+	for i := range l.shards {
+		l.shards[i].p = p
+		l.shards[i].keys = make(map[uint64]state)
+	}
+	return l, nil
+}
+
+func (l *Local) fresh(p *params) state {
+	s := p.newState()
+	if w, ok := s.(*word); ok && l.earnOnly && p.spec.Algorithm != FixedWindow {
+		w.v.Store(l.clock.now() + p.room - p.perPermit)
+	}
+	return s
+}
+
+// Spec is what holds now.
+func (l *Local) Spec() Spec { return l.current.Load().spec }
+
+// Take decides. The context is not looked at: nothing here waits.
+func (l *Local) Take(_ context.Context, r Request) (Result, error) {
+	if r.N < 0 {
+		return Result{}, fmt.Errorf("ratelimit: a cost of %d", r.N)
+	}
+	if r.Key == "" {
+		for {
+			at := l.one.Load()
+			q := at.p.ask(r)
+			now := l.clock.now()
+			if a, ok := at.s.take(at.p, now, q); ok {
+				return at.p.result(q, a, SourceLocal), nil
+			}
+			runtime.Gosched() // SetSpec is about to put another line here
+		}
+	}
+	hash := maphash.String(l.seed, r.Key)
+	sh := &l.shards[hash%shards]
+	sh.mu.RLock()
+	s := sh.keys[hash]
+	if s == nil && r.N == 0 { // a look adds no key
+		s = l.fresh(sh.p)
+	}
+	if s == nil {
+		sh.mu.RUnlock()
+		l.admit(sh, hash)
+		sh.mu.RLock()
+		if s = sh.keys[hash]; s == nil {
+			s = sh.spill
+		}
+	}
+	// The shard stays locked for readers: nobody may forget or convert the state before it is charged.
+	p := sh.p
+	q := p.ask(r)
+	now := l.clock.now()
+	var a answer
+	if s == nil { // forgotten between the two locks, so idle: nothing is spent
+		sh.mu.RUnlock()
+		return l.Take(context.Background(), r)
+	}
+	a, _ = s.take(p, now, q)
+	sh.mu.RUnlock()
+	return p.result(q, a, SourceLocal), nil
+}
+
+// admit makes room for a new key: each newcomer looks at some others and forgets those that are idle, so that the table
+// never holds many more keys than are in use.
+func (l *Local) admit(sh *shard, hash uint64) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if sh.keys[hash] != nil {
+		return
+	}
+	looks, now := 4, l.clock.now()
+	if len(sh.keys) >= l.maxKeys/shards {
+		looks = 32
+	}
+	for k, s := range sh.keys { // begins anywhere
+		if s.idle(sh.p, now) {
+			delete(sh.keys, k)
+		}
+		if looks--; looks == 0 {
+			break
+		}
+	}
+	if len(sh.keys) < l.maxKeys/shards {
+		sh.keys[hash] = l.fresh(sh.p)
+	} else if sh.spill == nil {
+		sh.spill = l.fresh(sh.p)
+	}
+}
+
+// find calls do with the state of a key, if there is one, under its limit.
+func (l *Local) find(key string, do func(p *params, s state) (ok bool)) {
+	if key == "" {
+		for {
+			if at := l.one.Load(); do(at.p, at.s) {
+				return
+			}
+			runtime.Gosched()
+		}
+	}
+	hash := maphash.String(l.seed, key)
+	sh := &l.shards[hash%shards]
+	sh.mu.RLock()
+	defer sh.mu.RUnlock()
+	if s := sh.keys[hash]; s != nil {
+		do(sh.p, s)
+	} else if sh.spill != nil {
+		do(sh.p, sh.spill)
+	}
+}
+
+// Refund gives back what a Take granted.
+func (l *Local) Refund(_ context.Context, key string, granted Result) error {
+	if granted.Granted > 0 {
+		l.find(key, func(p *params, s state) bool {
+			return s.undo(p, l.clock.now(), granted.stamp, granted.Granted, granted.debit)
+		})
+	}
+	return nil
+}
+
+// Reset forgets what the key has spent. A key that shares its limit because of WithMaxKeys is not reset.
+func (l *Local) Reset(_ context.Context, key string) error {
+	if key == "" {
+		l.changing.Lock()
+		defer l.changing.Unlock()
+		at := l.one.Load()
+		at.s.freeze(at.p, at.p, l.clock.now())
+		l.one.Store(&line{p: at.p, s: at.p.newState()})
+		return nil
+	}
+	hash := maphash.String(l.seed, key)
+	sh := &l.shards[hash%shards]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	delete(sh.keys, hash)
+	return nil
+}
+
+// SetSpec changes the limit of all keys. Decisions that run at the same time fall under the old limit or the new one, and
+// every charge is carried over.
+func (l *Local) SetSpec(s Spec) error {
+	to, err := newParams(s)
+	if err != nil {
+		return err
+	}
+	l.changing.Lock()
+	defer l.changing.Unlock()
+	if to.spec == l.current.Load().spec {
+		return nil
+	}
+	l.current.Store(to)
+	now := l.clock.now()
+	at := l.one.Load()
+	l.one.Store(&line{p: to, s: at.s.freeze(at.p, to, now)})
+	for i := range l.shards {
+		sh := &l.shards[i]
+		sh.mu.Lock()
+		for k, s := range sh.keys {
+			if s.idle(sh.p, now) {
+				delete(sh.keys, k)
+			} else {
+				sh.keys[k] = s.freeze(sh.p, to, now)
+			}
+		}
+		if sh.spill != nil {
+			sh.spill = sh.spill.freeze(sh.p, to, now)
+		}
+		sh.p = to
+		sh.mu.Unlock()
+	}
+	return nil
+}
+
+// Keys is how many keys are remembered now, "" not counted.
+func (l *Local) Keys() (n int) {
+	for i := range l.shards {
+		l.shards[i].mu.RLock()
+		n += len(l.shards[i].keys)
+		l.shards[i].mu.RUnlock()
+	}
+	return n
+}
+
+// wouldGrant is Take without the charge.
+func (l *Local) wouldGrant(r Request) (res Result) {
+	found := false
+	decide := func(p *params, s state) bool {
+		found = true
+		q := p.ask(r)
+		q.dry = true
+		a, ok := s.take(p, l.clock.now(), q)
+		if a.give > 0 {
+			a.left += a.give
+		}
+		res = p.result(q, a, SourceLocal)
+		res.Granted, res.Wait = 0, 0
+		return ok
+	}
+	l.find(r.Key, decide)
+	if !found {
+		p := l.current.Load()
+		decide(p, l.fresh(p))
+	}
+	return res
+}

@@ -1,0 +1,149 @@
+package ratelimit
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// testDB keeps these tests off the data of others on the same server.
+const testDB = 6
+
+// patience is the time-out of calls in tests: a busy machine is no outage.
+const patience = 20 * time.Second
+
+var nameSeq atomic.Int64
+
+// uniqueName also differs between runs against a server that keeps its data.
+func uniqueName(t testing.TB) string {
+	return fmt.Sprintf("%s-%d-%d", strings.ReplaceAll(t.Name(), "/", "-"), time.Now().UnixNano(), nameSeq.Add(1))
+}
+
+// realRedis is the server that `make test` starts.
+func realRedis(t testing.TB) redis.UniversalClient {
+	t.Helper()
+	addrs := os.Getenv("REDIS_ADDRS")
+	if addrs == "" {
+		addrs = "127.0.0.1:16379"
+	}
+	rdb := Connect(strings.Split(addrs, ","), testDB, patient)
+	t.Cleanup(func() { _ = rdb.Close() })
+	require.NoErrorf(t, rdb.Ping(t.Context()).Err(), "no Redis at %s (REDIS_ADDRS); run `make test`, which starts one", addrs)
+	return rdb
+}
+
+func patient(o *redis.UniversalOptions) {
+	o.ReadTimeout, o.WriteTimeout, o.DialTimeout, o.PoolTimeout = patience, patience, patience, patience
+}
+
+// virtual is a time that passes when it is told to.
+type virtual struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func newVirtual() *virtual {
+	return &virtual{now: time.Date(2026, 11, 21, 12, 0, 0, 123457000, time.UTC)}
+}
+
+func (v *virtual) Now() time.Time {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.now
+}
+
+func (v *virtual) add(d time.Duration) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.now = v.now.Add(d)
+}
+
+// mini is a miniredis whose time is virtual.
+type mini struct {
+	*miniredis.Miniredis
+	virtual
+	rdb redis.UniversalClient
+}
+
+func newMini(t testing.TB) *mini {
+	m := &mini{Miniredis: miniredis.RunT(t), virtual: virtual{now: newVirtual().now}}
+	m.SetTime(m.now)
+	m.rdb = Connect([]string{m.Addr()}, 0, patient)
+	t.Cleanup(func() { _ = m.rdb.Close() })
+	return m
+}
+
+// restart sets the time to the beginning again.
+func (m *mini) restart() {
+	m.mu.Lock()
+	m.now = newVirtual().now
+	m.mu.Unlock()
+	m.SetTime(m.Now())
+}
+
+func (m *mini) pass(d time.Duration) {
+	m.add(d)
+	m.SetTime(m.Now())
+	m.FastForward(d)
+}
+
+// place is where a limiter runs: in this process, on miniredis (both on virtual time), or on Redis.
+type place struct {
+	name string
+	// limiter makes one. pass lets time pass.
+	limiter func(s Spec) Limiter
+	pass    func(d time.Duration)
+	now     func() time.Time
+	real    bool
+}
+
+func places(t *testing.T) []place {
+	v := newVirtual()
+	local := place{
+		name: "local", pass: v.add, now: v.Now,
+		limiter: func(s Spec) Limiter {
+			l, err := NewLocal(s, WithClock(v.Now))
+			require.NoError(t, err)
+			return l
+		},
+	}
+	m := newMini(t)
+	small := place{name: "miniredis", pass: m.pass, now: m.Now, limiter: func(s Spec) Limiter { return onRedis(t, m.rdb, s) }}
+	rdb := realRedis(t)
+	big := place{name: "redis", pass: time.Sleep, now: time.Now, real: true, limiter: func(s Spec) Limiter { return onRedis(t, rdb, s) }}
+	return []place{local, small, big}
+}
+
+// onRedis is a limiter without a deny cache, which would not see virtual time pass.
+func onRedis(t testing.TB, rdb redis.UniversalClient, s Spec) *Redis {
+	t.Helper()
+	c := NewConn(rdb, ConnOptions{Timeout: patience, Prefix: "test"})
+	l, err := c.NewRedis(uniqueName(t), s, RedisOptions{OnFailure: FailClosed, DenyCache: -1})
+	require.NoError(t, err)
+	return l
+}
+
+// eachPlace runs a test everywhere.
+func eachPlace(t *testing.T, test func(t *testing.T, p place)) {
+	for _, p := range places(t) {
+		t.Run(p.name, func(t *testing.T) { test(t, p) })
+	}
+}
+
+func take(t require.TestingT, l Limiter, key string, n int64) Result {
+	r, err := l.Take(context.Background(), Request{Key: key, N: n})
+	require.NoError(t, err)
+	return r
+}

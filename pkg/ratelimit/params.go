@@ -1,0 +1,115 @@
+package ratelimit
+
+import (
+	"math"
+	"time"
+)
+
+// ask is a request in numbers. least is n, or 1 with AtMost, or 0 for a look; wait is what the caller offers, in ns.
+type ask struct {
+	n, least, wait int64
+	dry            bool // decide as ever, but charge nothing
+}
+
+// answer is a decision in numbers; times in ns. granted says whether at least ask.least could be had; give may be 0 then
+// (a look).
+type answer struct {
+	granted            bool
+	give, left         int64
+	wait, retry, reset int64
+	stamp, debit       int64 // what a refund needs to know
+}
+
+// params is a Spec in the numbers that a local decision needs. Immutable.
+type params struct {
+	spec Spec
+
+	// Arrival times: TokenBucket, GCRA, LeakyBucket, LeakyQueue.
+	perPermit int64 // ns one permit takes to be earned, rounded up: the strict side
+	room      int64 // ns of permits that may be taken ahead of time
+	queue     int64 // ns that one may wait at most, whatever the caller offers
+
+	most int64 // permits that can be had at once at best
+
+	// Windows.
+	period, rate int64
+	width        int64 // ns of a bucket, rounded up to whole microseconds so that Redis has the same
+	buckets      int64
+
+	warm curve
+}
+
+func newParams(s Spec) (*params, error) {
+	s, err := s.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	p := &params{
+		spec: s, perPermit: ceilDiv(int64(s.Period), s.Rate), most: s.Burst, queue: int64(s.MaxWait),
+		period: int64(s.Period), rate: s.Rate,
+	}
+	p.room = p.perPermit * s.Burst
+	switch s.Algorithm {
+	case LeakyQueue:
+		p.room = p.perPermit
+	case SlidingWindow:
+		p.buckets = int64(s.Buckets)
+		p.width = ceilDiv(p.period, p.buckets*int64(time.Microsecond)) * int64(time.Microsecond)
+	case WarmUp:
+		p.warm = newCurve(float64(s.Period.Microseconds())/float64(s.Rate), float64(s.WarmUp.Microseconds()), s.ColdFactor)
+		p.warm.room = float64(s.Burst-1) * p.warm.stable
+	}
+	return p, nil
+}
+
+// ask checks a request against what the limiter can do.
+func (p *params) ask(r Request) ask {
+	q := ask{n: r.N, least: r.N, wait: int64(max(0, r.MaxWait))}
+	if r.AtMost && r.N > 1 {
+		q.least = 1
+	}
+	q.wait = min(q.wait, p.queue)
+	return q
+}
+
+// result makes a Result of an answer.
+func (p *params) result(q ask, a answer, source Source) Result {
+	r := Result{
+		Allowed: a.granted && (a.give > 0 || q.n == 0), Granted: a.give, Remaining: a.left, Wait: time.Duration(a.wait),
+		ResetAfter: time.Duration(a.reset), Limit: p.spec.Limit, Source: source, stamp: a.stamp, debit: a.debit,
+	}
+	if !r.Allowed || (q.n == 0 && a.left < 1) {
+		r.RetryAfter = time.Duration(a.retry)
+	}
+	return r
+}
+
+// curve is the price of a permit while a limiter warms up, as in Guava's SmoothWarmingUp: idle time stores permits, up to
+// stored; taking one while more than threshold are stored costs up to cold, in a straight line down to stable. In microseconds, and in
+// the same steps as lua/warm.lua, so that both come to the same doubles.
+type curve struct {
+	stable, cold      float64 // per permit
+	threshold, stored float64 // permits
+	coolDown          float64 // idle time that stores one permit
+	room              float64 // how far ahead of the due time one may take
+}
+
+func newCurve(stable, warmUp, factor float64) curve {
+	c := curve{stable: stable, cold: stable * factor, threshold: 0.5 * warmUp / stable}
+	c.stored = c.threshold + 2*warmUp/(c.stable+c.cold)
+	c.coolDown = warmUp / c.stored
+	return c
+}
+
+// cost is what n permits cost while stored are stored: the area under the curve.
+func (c *curve) cost(stored float64, n int64) float64 {
+	want := float64(n)
+	sum := 0.0
+	if above := stored - c.threshold; above > 0 && want > 0 {
+		k := math.Min(above, want)
+		slope := (c.cold - c.stable) / (c.stored - c.threshold)
+		sum = k * (2*c.stable + slope*(2*above-k)) / 2
+		want -= k
+	}
+	return sum + want*c.stable
+}

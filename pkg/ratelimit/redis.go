@@ -1,0 +1,337 @@
+package ratelimit
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// FailurePolicy is what a Redis limiter does when Redis cannot be asked.
+type FailurePolicy uint8
+
+const (
+	// FailLocal goes on with this process's share, 1/Instances of the limit, evenly and without a burst.
+	FailLocal FailurePolicy = iota
+	// FailOpen lets everything pass.
+	FailOpen
+	// FailClosed lets nothing pass, with ErrUnavailable.
+	FailClosed
+)
+
+// RedisOptions of one limiter. The zero value of a field means its default.
+type RedisOptions struct {
+	OnFailure FailurePolicy
+	// DenyCache is how many refused keys are remembered (default 65,536; below 0: none).
+	DenyCache int
+	// Lease is the part of Rate that this process may fetch at a time and hand out by itself, at most 0.01 (default 0: each
+	// decision asks Redis). At any moment at most Instances*Lease*Rate permits are out; that is how many more than the
+	// limit may pass in a short interval, after a pause. In the long run it is exact.
+	Lease float64
+}
+
+// maxLease is the largest slice of the quota that one process holds.
+const maxLease = 0.01
+
+// Redis is a limiter that all processes with the same Redis share, by its name.
+type Redis struct {
+	conn     *Conn
+	name     string
+	o        RedisOptions
+	clock    clock
+	current  atomic.Pointer[redisSpec]
+	changing sync.Mutex
+	denied   *denyCache
+	leases   *leases
+
+	share   *Local // of this process while Redis is gone
+	largest atomic.Int64
+}
+
+// redisSpec is a Spec in the numbers that the scripts take.
+type redisSpec struct {
+	p       *params
+	numbers [6]any
+	inherit int
+	look    *script
+	letter  string
+}
+
+// NewRedis makes a limiter. The name must be the same in all processes, and one name must not be used with two limits at
+// the same time for longer than a change of it takes.
+func (c *Conn) NewRedis(name string, s Spec, o RedisOptions) (*Redis, error) {
+	rs, err := newRedisSpec(s)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case name == "":
+		return nil, errors.New("ratelimit: a limiter on Redis needs a name")
+	case o.OnFailure > FailClosed:
+		return nil, fmt.Errorf("ratelimit: there is no failure policy %d", o.OnFailure)
+	case !(o.Lease >= 0 && o.Lease <= maxLease):
+		return nil, fmt.Errorf("ratelimit: a lease of %v is not within 0 and %v of the quota", o.Lease, maxLease)
+	case o.Lease > 0 && !s.Algorithm.Leases():
+		return nil, fmt.Errorf("ratelimit: %s cannot be leased", s.Algorithm)
+	}
+	l := &Redis{conn: c, name: name, o: o, clock: newClock(nil)}
+	l.current.Store(rs)
+	if o.DenyCache >= 0 {
+		l.denied = newDenyCache(or(o.DenyCache, 1<<16))
+	}
+	if l.share, err = NewLocal(l.shareOf(rs.p.spec), WithEmptyStart()); err != nil {
+		return nil, err
+	}
+	if o.Lease > 0 {
+		l.leases = newLeases(l)
+		c.mu.Lock()
+		c.onBeat[l] = l.leases.giveBack
+		c.mu.Unlock()
+	}
+	return l, nil
+}
+
+// Close takes the limiter off its Conn. What it holds is given back.
+func (l *Redis) Close(ctx context.Context) {
+	l.conn.mu.Lock()
+	delete(l.conn.onBeat, l)
+	l.conn.mu.Unlock()
+	if l.leases != nil {
+		l.leases.giveBackAll(ctx)
+	}
+}
+
+func newRedisSpec(s Spec) (*redisSpec, error) {
+	p, err := newParams(s)
+	if err != nil {
+		return nil, err
+	}
+	rs := &redisSpec{p: p, numbers: redisParams(p), look: scriptFor("look", s.Algorithm), letter: s.Algorithm.family().letter}
+	if s.Inherit == InProportion {
+		rs.inherit = 1
+	}
+	return rs, nil
+}
+
+// shareOf is what this process grants by itself while Redis is gone: an even 1/Instances of the limit.
+func (l *Redis) shareOf(s Spec) Spec {
+	n := int64(l.conn.Instances())
+	share := Spec{Algorithm: GCRA, Limit: Limit{Rate: s.Rate, Period: s.Period, Burst: max(1, s.Burst/n)}, MaxWait: s.MaxWait}
+	if s.Algorithm == LeakyQueue || s.Algorithm == WarmUp {
+		share.Burst = 1
+	}
+	if share.Period <= maxPeriod/time.Duration(n) {
+		share.Period *= time.Duration(n)
+	} else {
+		share.Rate = max(1, share.Rate/n)
+	}
+	share.Burst = max(share.Burst, min(s.Burst, l.largest.Load())) // what a request costs must fit
+	return share
+}
+
+// Spec is what holds now.
+func (l *Redis) Spec() Spec { return l.current.Load().p.spec }
+
+// SetSpec changes the limit for this process. The values in Redis say under which limit they were written, so processes
+// that change a moment apart agree on what is spent.
+func (l *Redis) SetSpec(s Spec) error {
+	rs, err := newRedisSpec(s)
+	if err != nil {
+		return err
+	}
+	if l.leases != nil && !s.Algorithm.Leases() {
+		return fmt.Errorf("ratelimit: %s cannot be leased", s.Algorithm)
+	}
+	l.changing.Lock()
+	defer l.changing.Unlock()
+	l.current.Store(rs)
+	l.denied.clear()
+	if l.leases != nil {
+		l.leases.forgetDenials()
+	}
+	return l.share.SetSpec(l.shareOf(rs.p.spec))
+}
+
+// key is where Redis keeps what a subject has spent: the subject's hash is the hash tag, so that rules of one subject lie
+// together in a cluster, subjects spread, and nothing that a caller wrote becomes part of a key.
+func (l *Redis) key(rs *redisSpec, subject string) string {
+	if subject == "" {
+		subject = "\x00" + l.name // the common key of each limiter in a slot of its own
+	}
+	sum := sha256.Sum256([]byte(subject))
+	var tag [32]byte
+	hex.Encode(tag[:], sum[:16])
+	return l.conn.o.Prefix + ":{" + string(tag[:]) + "}:" + l.name + ":" + rs.letter
+}
+
+// args are a key's ARGV.
+func (rs *redisSpec) args(args []any, q ask, debt int64) []any {
+	args = append(args, q.n, q.least, ceilDiv(q.wait, 1000), debt, rs.inherit)
+	return append(args, rs.numbers[:]...)
+}
+
+// decode makes an answer of a key's seven numbers.
+func (rs *redisSpec) decode(q ask, v []int64) answer {
+	a := answer{
+		granted: v[0] >= 0, give: max(0, v[0]), left: v[1], wait: v[2] * 1000, retry: v[3] * 1000, reset: v[4] * 1000,
+		stamp: v[5], debit: v[6],
+	}
+	if v[3] < 0 {
+		a.retry = int64(Never)
+	}
+	return a
+}
+
+// Take decides: by what this process knows already, or by asking Redis once.
+func (l *Redis) Take(ctx context.Context, r Request) (Result, error) {
+	rs := l.current.Load()
+	if res, known, err := l.known(rs, r); known || err != nil {
+		return res, err
+	}
+	if l.leases != nil && r.N > 0 {
+		if res, done, err := l.leases.take(ctx, rs, r); done {
+			return res, err
+		}
+	}
+	if !l.conn.breaker.ask() {
+		return l.without(ctx, rs, r, nil)
+	}
+	q, sent := rs.p.ask(r), l.clock.now()
+	var room [argsPerKey]any
+	reply, err := l.conn.call(ctx, rs.look, []string{l.key(rs, r.Key)}, rs.args(room[:0], q, l.debt(r.Key)))
+	if err != nil {
+		return l.without(ctx, rs, r, err)
+	}
+	return l.learn(rs, r.Key, q, sent, rs.decode(q, reply)), nil
+}
+
+// known answers what needs no Redis: an impossible cost, and refusals that still hold.
+func (l *Redis) known(rs *redisSpec, r Request) (Result, bool, error) {
+	if r.N < 0 {
+		return Result{}, false, fmt.Errorf("ratelimit: a cost of %d", r.N)
+	}
+	q := rs.p.ask(r)
+	if q.least > rs.p.most {
+		return rs.p.result(q, answer{retry: int64(Never)}, SourceLocal), true, nil
+	}
+	if a, refused := l.denied.refused(r.Key, l.clock.now(), q); refused {
+		return rs.p.result(q, a, SourceDenyCache), true, nil
+	}
+	return Result{}, false, nil
+}
+
+// learn makes a Result of what Redis said and remembers what can be.
+func (l *Redis) learn(rs *redisSpec, key string, q ask, sent int64, a answer) Result {
+	l.denied.learn(key, sent, q, a)
+	if a.give > 0 {
+		_ = l.share.Reset(context.Background(), key) // its debt is in Redis now
+	}
+	return rs.p.result(q, a, SourceRedis)
+}
+
+// debt is what this process granted the key while Redis was gone and has not been earned since. The first grant of Redis
+// takes it over; until then each question names it, so that the return of Redis, perhaps empty, gives nobody a burst.
+func (l *Redis) debt(key string) (n int64) {
+	l.share.find(key, func(p *params, s state) bool {
+		w, ok := s.(*word)
+		if !ok {
+			return true
+		}
+		v := w.v.Load()
+		if v == frozen {
+			return false
+		}
+		if ahead := v - l.share.clock.now(); v != 0 && ahead > 0 {
+			n = ceilDiv(ahead, p.perPermit)
+		}
+		return true
+	})
+	return n
+}
+
+// without decides when Redis cannot be asked.
+func (l *Redis) without(ctx context.Context, rs *redisSpec, r Request, cause error) (Result, error) {
+	if err := ctx.Err(); err != nil {
+		return Result{Limit: rs.p.spec.Limit, Source: SourceFallback}, context.Cause(ctx)
+	}
+	switch l.o.OnFailure {
+	case FailOpen:
+		return Result{Allowed: true, Remaining: 0, Limit: rs.p.spec.Limit, Source: SourceFallback}, nil
+	case FailClosed:
+		res := Result{RetryAfter: l.conn.o.ProbeEvery, Limit: rs.p.spec.Limit, Source: SourceFallback}
+		if cause == nil {
+			cause = ErrUnavailable
+		}
+		return res, cause
+	default:
+		res, err := l.takeShare(ctx, rs, r)
+		res.Limit, res.Source = rs.p.spec.Limit, SourceFallback
+		return res, err
+	}
+}
+
+func (l *Redis) takeShare(ctx context.Context, rs *redisSpec, r Request) (Result, error) {
+	largest := l.largest.Load()
+	if r.N > largest {
+		l.largest.CompareAndSwap(largest, r.N)
+	}
+	if want := l.shareOf(rs.p.spec); want.Limit != l.share.Spec().Limit { // others came or went
+		if err := l.share.SetSpec(want); err != nil {
+			return Result{}, err
+		}
+	}
+	return l.share.Take(ctx, r)
+}
+
+// Refund gives back what a Take granted.
+func (l *Redis) Refund(ctx context.Context, key string, granted Result) error {
+	if granted.Granted == 0 {
+		return nil
+	}
+	l.denied.forget(key)
+	switch granted.Source {
+	case SourceFallback:
+		return l.share.Refund(ctx, key, granted)
+	case SourceLease:
+		if l.leases.putBack(key, granted.Granted) {
+			return nil
+		}
+	}
+	rs := l.current.Load()
+	return l.refund(ctx, []*redisSpec{rs}, []string{l.key(rs, key)}, []Result{granted})
+}
+
+// refund gives back several grants in one script.
+func (l *Redis) refund(ctx context.Context, specs []*redisSpec, keys []string, granted []Result) error {
+	if !l.conn.Up() {
+		return ErrUnavailable
+	}
+	algorithms := make([]Algorithm, len(specs))
+	var args []any
+	for i, rs := range specs {
+		algorithms[i] = rs.p.spec.Algorithm
+		args = append(args, granted[i].Granted, granted[i].stamp, granted[i].debit, 0, rs.inherit)
+		args = append(args, rs.numbers[:]...)
+	}
+	_, err := l.conn.call(ctx, scriptFor("undo", algorithms...), keys, args)
+	return err
+}
+
+// Reset forgets what the key has spent. Other processes may refuse it until what they remember has ended.
+func (l *Redis) Reset(ctx context.Context, key string) error {
+	l.denied.forget(key)
+	_ = l.share.Reset(ctx, key)
+	if l.leases != nil {
+		l.leases.drop(key)
+	}
+	cctx, cancel := context.WithTimeout(ctx, l.conn.o.Timeout)
+	defer cancel()
+	if err := l.conn.rdb.Del(cctx, l.key(l.current.Load(), key)).Err(); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return nil
+}

@@ -1,0 +1,212 @@
+package ratelimit
+
+import (
+	"context"
+	"crypto/sha1" //nolint:gosec // Redis names scripts so
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// The scripts; see lua/prelude.lua for what they have in common. One script decides about one key, or about several keys
+// together: then it looks at all of them first and charges all or none.
+var (
+	//go:embed lua/prelude.lua
+	luaPrelude string
+	//go:embed lua/arrival.lua
+	luaArrival string
+	//go:embed lua/window.lua
+	luaWindow string
+	//go:embed lua/sliding.lua
+	luaSliding string
+	//go:embed lua/log.lua
+	luaLog string
+	//go:embed lua/warm.lua
+	luaWarm string
+)
+
+// family is what algorithms with the same state in Redis share.
+type family struct {
+	name   string // of its functions in Lua
+	letter string // at the end of its keys: another family never reads them
+	source string
+}
+
+func (a Algorithm) family() family {
+	switch a {
+	case FixedWindow:
+		return family{"window", "f", luaWindow}
+	case SlidingWindow:
+		return family{"sliding", "s", luaSliding}
+	case SlidingLog:
+		return family{"log", "l", luaLog}
+	case WarmUp:
+		return family{"warm", "w", luaWarm}
+	default:
+		return family{"arrival", "a", luaArrival}
+	}
+}
+
+// script is a text by the name that Redis has for it.
+type script struct{ text, sha string }
+
+func newScript(text string) *script {
+	sum := sha1.Sum([]byte(text)) //nolint:gosec // not a secret
+	return &script{text: text, sha: hex.EncodeToString(sum[:])}
+}
+
+// scripts are made when they are first needed: one for each family, and one for each row of families that a route has.
+var scripts sync.Map // string -> *script
+
+func scriptFor(verb string, algorithms ...Algorithm) *script {
+	name := verb
+	for _, a := range algorithms {
+		name += a.family().letter
+	}
+	if s, ok := scripts.Load(name); ok {
+		return s.(*script)
+	}
+	s, _ := scripts.LoadOrStore(name, newScript(assemble(verb, algorithms)))
+	return s.(*script)
+}
+
+// argsPerKey is how many ARGV each key has; see lua/prelude.lua.
+const argsPerKey = 11
+
+// repliesPerKey is how many numbers look answers.
+const repliesPerKey = 7
+
+func assemble(verb string, algorithms []Algorithm) string {
+	var b strings.Builder
+	b.WriteString(luaPrelude)
+	seen := map[string]bool{}
+	for _, a := range algorithms {
+		if f := a.family(); !seen[f.name] {
+			seen[f.name] = true
+			b.WriteString(f.source)
+		}
+	}
+	first := algorithms[0].family().name
+	switch {
+	case verb == "undo":
+		for i, a := range algorithms {
+			fmt.Fprintf(&b, "%s_undo(KEYS[%d], %d)\n", a.family().name, i+1, i*argsPerKey)
+		}
+		b.WriteString("return 1\n")
+	case len(algorithms) == 1:
+		fmt.Fprintf(&b, `
+local give, left, wait, retry, reset, stamp, debit, x, y, z, u, v = %[1]s_look(KEYS[1], 0)
+if give > 0 then %[1]s_keep(KEYS[1], 0, x, y, z, u, v) end
+return {give, left, wait, retry, reset, stamp, debit}
+`, first)
+	default:
+		for i, a := range algorithms {
+			fmt.Fprintf(&b, "local k%[1]d = {%[2]s_look(KEYS[%[1]d], %[3]d)}\n", i+1, a.family().name, i*argsPerKey)
+		}
+		b.WriteString("if true")
+		for i := range algorithms {
+			fmt.Fprintf(&b, " and k%d[1] >= 0", i+1)
+		}
+		b.WriteString(" then\n")
+		for i, a := range algorithms {
+			fmt.Fprintf(&b, "  if k%[1]d[1] > 0 then %[2]s_keep(KEYS[%[1]d], %[3]d, k%[1]d[8], k%[1]d[9], k%[1]d[10], k%[1]d[11], k%[1]d[12]) end\n",
+				i+1, a.family().name, i*argsPerKey)
+		}
+		b.WriteString("end\nreturn {")
+		for i := range algorithms {
+			for j := range repliesPerKey {
+				fmt.Fprintf(&b, "k%d[%d], ", i+1, j+1)
+			}
+		}
+		b.WriteString("}\n")
+	}
+	return b.String()
+}
+
+// redisParams are the six numbers of an algorithm that its script takes.
+func redisParams(p *params) [6]any {
+	s := p.spec
+	switch s.Algorithm {
+	case FixedWindow:
+		period := s.Period.Microseconds()
+		return [6]any{period, s.Rate, "", "", "", fmt.Sprintf("%d;%d", period, s.Rate)}
+	case SlidingWindow:
+		width := p.width / int64(time.Microsecond)
+		return [6]any{width, s.Rate, s.Buckets, "", "", fmt.Sprintf("%d;%d;%d", width, s.Rate, s.Buckets)}
+	case SlidingLog:
+		return [6]any{s.Period.Microseconds(), s.Rate, "", "", "", ""}
+	case WarmUp:
+		text := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+		return [6]any{
+			text(p.warm.stable), text(p.warm.room), s.Burst, s.WarmUp.Microseconds(), text(s.ColdFactor),
+			p.queue/micro + int64(math.Ceil(p.warm.room+float64(s.Burst)*p.warm.cold)),
+		}
+	default:
+		// Whole 1/32 microseconds, rounded up: the strict side, and exact in the doubles of Lua.
+		units := ceilDiv(s.Period.Microseconds()*32, s.Rate)
+		room := units * s.Burst
+		if s.Algorithm == LeakyQueue {
+			room = units
+		}
+		T, R := in32(units), in32(room)
+		return [6]any{T, R, s.Burst, s.MaxWait.Microseconds(), "", T + ";" + R}
+	}
+}
+
+// in32 writes n/32 with its five decimals.
+func in32(n int64) string {
+	return fmt.Sprintf("%d.%05d", n/32, n%32*3125)
+}
+
+// onceCmd is a command that go-redis never sends twice, whatever the client's settings are: a second charge is worse than
+// no answer.
+type onceCmd struct{ *redis.Cmd }
+
+// NoRetry is what go-redis asks.
+func (onceCmd) NoRetry() bool { return true }
+
+// run calls a script by its hash, and by its text where the server does not know it: then it did not run.
+func (s *script) run(ctx context.Context, rdb redis.UniversalClient, keys []string, args []any) ([]int64, error) {
+	call := make([]any, 3, 3+len(keys)+len(args))
+	call[0], call[1], call[2] = "evalsha", s.sha, len(keys)
+	for _, k := range keys {
+		call = append(call, k)
+	}
+	call = append(call, args...)
+	cmd := onceCmd{redis.NewCmd(ctx, call...)}
+	_ = rdb.Process(ctx, cmd)
+	var answered redis.Error
+	if err := cmd.Err(); errors.As(err, &answered) && strings.HasPrefix(err.Error(), "NOSCRIPT") {
+		call[0], call[1] = "eval", s.text
+		cmd = onceCmd{redis.NewCmd(ctx, call...)}
+		_ = rdb.Process(ctx, cmd)
+	}
+	reply, err := cmd.Result()
+	if err != nil {
+		return nil, err
+	}
+	switch v := reply.(type) {
+	case int64:
+		return []int64{v}, nil
+	case []any:
+		out := make([]int64, len(v))
+		for i := range v {
+			n, ok := v[i].(int64)
+			if !ok {
+				return nil, fmt.Errorf("ratelimit: a script answered %T", v[i])
+			}
+			out[i] = n
+		}
+		return out, nil
+	default:
+		return nil, fmt.Errorf("ratelimit: a script answered %T", reply)
+	}
+}

@@ -1,0 +1,112 @@
+package ratelimit
+
+import "sort"
+
+// timeline is the sliding log: when each permit was taken, oldest first, in a ring that grows to Rate places and no further.
+// A permit counts for one Period; it is free again exactly one Period after it was taken.
+type timeline struct {
+	locked
+	at    []int64 // len is a power of two, or 0
+	first int     // place of the oldest
+	n     int
+}
+
+func (s *timeline) get(i int) int64 { return s.at[(s.first+i)&(len(s.at)-1)] }
+
+// moment is now, or that of the newest permit if the clock went back.
+func (s *timeline) moment(now int64) int64 {
+	if s.n > 0 {
+		now = max(now, s.get(s.n-1))
+	}
+	return now
+}
+
+// expired is how many of the oldest count no more at t.
+func (s *timeline) expired(p *params, t int64) int {
+	return sort.Search(s.n, func(i int) bool { return s.get(i) > t-p.period })
+}
+
+func (s *timeline) take(p *params, now int64, q ask) (a answer, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone {
+		return a, false
+	}
+	t := s.moment(now)
+	a.stamp = t
+	old := s.expired(p, t)
+	live := int64(s.n - old)
+	a.left = max(0, p.rate-live)
+	a.give = min(q.n, a.left)
+	if live > 0 {
+		a.reset = s.get(s.n-1) + p.period - now
+	}
+	if a.give < q.least || q.n == 0 {
+		a.granted, a.give = q.n == 0, 0
+		if least := max(q.least, 1); least > p.rate {
+			a.retry = int64(Never)
+		} else if must := live + least - p.rate; must > 0 {
+			a.retry = s.get(old+int(must)-1) + p.period - now
+		}
+		return a, true
+	}
+	a.granted = true
+	a.left -= a.give
+	a.reset = t + p.period - now
+	if q.dry {
+		return a, true
+	}
+	if s.n > 0 {
+		s.first = (s.first + old) & (len(s.at) - 1)
+	}
+	s.n = int(live)
+	for range a.give {
+		s.push(t)
+	}
+	return a, true
+}
+
+func (s *timeline) push(t int64) {
+	if s.n == len(s.at) {
+		grown := make([]int64, max(8, 2*len(s.at)))
+		for i := range s.n {
+			grown[i] = s.get(i)
+		}
+		s.at, s.first = grown, 0
+	}
+	s.at[(s.first+s.n)&(len(s.at)-1)] = t
+	s.n++
+}
+
+// undo removes n permits that were taken at stamp.
+func (s *timeline) undo(_ *params, _, stamp, n, _ int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone {
+		return false
+	}
+	from := sort.Search(s.n, func(i int) bool { return s.get(i) >= stamp })
+	to := sort.Search(s.n, func(i int) bool { return s.get(i) > stamp })
+	cut := min(int(n), to-from)
+	for i := to; i < s.n && cut > 0; i++ {
+		s.at[(s.first+i-cut)&(len(s.at)-1)] = s.get(i)
+	}
+	s.n -= cut
+	return true
+}
+
+func (s *timeline) freeze(_, to *params, _ int64) state {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone = true
+	if to.spec.Algorithm != SlidingLog {
+		return to.newState()
+	}
+	return &timeline{at: s.at, first: s.first, n: s.n}
+}
+
+func (s *timeline) idle(p *params, now int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.n == 0 || s.get(s.n-1) <= now-p.period
+}

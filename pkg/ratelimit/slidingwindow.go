@@ -1,0 +1,136 @@
+package ratelimit
+
+type slot struct{ bucket, count int64 }
+
+// ring is the sliding window: buckets+1 of them, the oldest in full. What is counted at any moment covers at least the last
+// Period, so no Period sees more than Rate.
+type ring struct {
+	locked
+	newest int64 // the newest bucket that has a count
+	slots  []slot
+}
+
+// current is the bucket of now, or the newest one if the clock went back.
+func (s *ring) current(p *params, now int64) int64 { return max(now/p.width, s.newest) }
+
+func (s *ring) sum(p *params, current int64) (sum int64) {
+	for _, b := range s.slots {
+		if b.bucket >= current-p.buckets {
+			sum += b.count
+		}
+	}
+	return sum
+}
+
+func (s *ring) take(p *params, now int64, q ask) (a answer, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone {
+		return a, false
+	}
+	current := s.current(p, now)
+	used := s.sum(p, current)
+	a.stamp = current * p.width
+	a.left = max(0, p.rate-used)
+	a.give = min(q.n, a.left)
+	for b := current; used > 0 && b >= current-p.buckets; b-- {
+		if at := s.slots[b%int64(len(s.slots))]; at.bucket == b && at.count > 0 {
+			a.reset = s.leaves(p, b) - now
+			break
+		}
+	}
+	if a.give < q.least || q.n == 0 {
+		a.granted, a.give = q.n == 0, 0
+		a.retry = s.retry(p, now, current, used, max(q.least, 1))
+		return a, true
+	}
+	a.granted = true
+	a.left -= a.give
+	a.reset = s.leaves(p, current) - now
+	if !q.dry {
+		s.add(current, a.give)
+	}
+	return a, true
+}
+
+func (s *ring) add(bucket, n int64) {
+	at := &s.slots[bucket%int64(len(s.slots))]
+	if at.bucket != bucket {
+		*at = slot{bucket: bucket}
+	}
+	at.count += n
+	s.newest = max(s.newest, bucket)
+}
+
+// leaves is when a bucket counts no more.
+func (s *ring) leaves(p *params, bucket int64) int64 { return (bucket + p.buckets + 1) * p.width }
+
+// retry is when enough buckets have left for least to fit.
+func (s *ring) retry(p *params, now, current, used, least int64) int64 {
+	if least > p.rate {
+		return int64(Never)
+	}
+	for b := current - p.buckets; b <= current && used+least > p.rate; b++ {
+		if at := s.slots[max(0, b)%int64(len(s.slots))]; at.bucket == b && at.count > 0 {
+			if used -= at.count; used+least <= p.rate {
+				return s.leaves(p, b) - now
+			}
+		}
+	}
+	return 0
+}
+
+func (s *ring) undo(p *params, _, stamp, n, _ int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone {
+		return false
+	}
+	b := stamp / p.width
+	if at := &s.slots[b%int64(len(s.slots))]; at.bucket == b {
+		at.count = max(0, at.count-n)
+	}
+	return true
+}
+
+func (s *ring) freeze(from, to *params, now int64) state {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone = true
+	next := to.newState()
+	into, same := next.(*ring)
+	if !same {
+		return next
+	}
+	current := s.current(from, now)
+	scale := func(n int64) int64 {
+		if to.spec.Inherit == InProportion {
+			n = ceilShare(n, to.rate, from.rate)
+		}
+		return n
+	}
+	if from.width == to.width && from.buckets == to.buckets {
+		for _, b := range s.slots {
+			if b.bucket >= current-from.buckets && b.count > 0 {
+				into.add(b.bucket, scale(b.count))
+			}
+		}
+		return next
+	}
+	sum := int64(0)
+	for _, b := range s.slots {
+		if b.bucket >= current-from.buckets {
+			sum += scale(b.count)
+		}
+	}
+	if sum > 0 { // other buckets: all of it counts as of now, the strict side
+		into.add(max(now/to.width, current*from.width/to.width), sum)
+	}
+	return next
+}
+
+func (s *ring) idle(p *params, now int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.leaves(p, s.newest) <= now
+}

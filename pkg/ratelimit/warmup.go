@@ -1,0 +1,131 @@
+package ratelimit
+
+import (
+	"math"
+	"time"
+)
+
+// warmth is the warm-up bucket: how many permits idle time has stored (many = cold), and when the next one is due.
+type warmth struct {
+	locked
+	stored float64
+	next   int64 // microseconds since 1970; before now: idle since then
+}
+
+// settle stores what the idle time until now is worth.
+func (p *params) settle(stored float64, next, now int64) (float64, int64) {
+	if now > next {
+		return math.Min(p.warm.stored, stored+float64(now-next)/p.warm.coolDown), now
+	}
+	return stored, next
+}
+
+// decideWarm: a caller passes if the permits before his last one are earned within room and his wait, and moves the due time
+// by the price of all of them. now, next and q.wait are microseconds here.
+func (p *params) decideWarm(stored float64, next, now int64, q ask) (float64, int64, answer) {
+	stored, next = p.settle(stored, next, now)
+	free, wait := float64(now)+p.warm.room-float64(next), float64(q.wait)
+	before := func(n int64) float64 { return math.Ceil(p.warm.cost(stored, n-1)) }
+	a := answer{give: q.n}
+	if q.least < q.n {
+		a.give = min(q.n, p.mostWarm(stored, free+wait))
+	}
+	if q.n == 0 || a.give < q.least || a.give > p.most || before(a.give) > free+wait {
+		a.granted, a.give = q.n == 0, 0
+		a.left, a.reset = p.mostWarm(stored, free), p.coldAfter(stored, next, now)
+		// It is never colder, so never dearer, when the wait is over: it ends before next, until when nothing is stored.
+		if least := max(q.least, 1); least > p.most || before(least) > p.warm.room+wait {
+			a.retry = int64(Never)
+		} else {
+			a.retry = int64(math.Ceil(max(0, before(least)-free-wait)))
+		}
+		return stored, next, a
+	}
+	a.granted = true
+	a.wait = int64(math.Ceil(max(0, before(a.give)-free)))
+	a.debit = int64(math.Ceil(p.warm.cost(stored, a.give)))
+	next += a.debit
+	stored = math.Max(0, stored-float64(a.give))
+	a.left = p.mostWarm(stored, float64(now)+p.warm.room-float64(next))
+	a.reset = p.coldAfter(stored, next, now)
+	return stored, next, a
+}
+
+// coldAfter is when the bucket is as cold as one that nobody ever used.
+func (p *params) coldAfter(stored float64, next, now int64) int64 {
+	return next - now + int64(math.Ceil((p.warm.stored-stored)*p.warm.coolDown))
+}
+
+// mostWarm is how many permits pass at once within free: a permit passes when those before it are earned.
+func (p *params) mostWarm(stored, free float64) int64 {
+	if free < 0 {
+		return 0
+	}
+	lo, hi := int64(1), p.most
+	for lo < hi {
+		mid := (lo + hi + 1) / 2
+		if math.Ceil(p.warm.cost(stored, mid-1)) <= free {
+			lo = mid
+		} else {
+			hi = mid - 1
+		}
+	}
+	return lo
+}
+
+const micro = int64(time.Microsecond)
+
+func (s *warmth) take(p *params, now int64, q ask) (a answer, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone {
+		return a, false
+	}
+	q.wait = ceilDiv(q.wait, micro)
+	stored, next, a := p.decideWarm(s.stored, s.next, now/micro, q)
+	if a.give > 0 && !q.dry {
+		s.stored, s.next = stored, next
+	}
+	a.wait *= micro
+	a.reset *= micro
+	if a.retry > 0 {
+		a.retry *= micro
+	}
+	return a, true
+}
+
+func (s *warmth) undo(p *params, now, _, n, debit int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone {
+		return false
+	}
+	if now /= micro; s.next > now {
+		s.next = max(now, s.next-debit)
+		s.stored = math.Min(p.warm.stored, s.stored+float64(n))
+	}
+	return true
+}
+
+// freeze keeps the debt in permits, and the temperature in proportion, as Guava's setRate does.
+func (s *warmth) freeze(from, to *params, now int64) state {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone = true
+	if to.spec.Algorithm != WarmUp {
+		return to.newState()
+	}
+	now /= micro
+	stored, next := from.settle(s.stored, s.next, now)
+	debt := math.Ceil(float64(next-now) / from.warm.stable * to.warm.stable)
+	return &warmth{
+		stored: stored / from.warm.stored * to.warm.stored,
+		next:   now + int64(math.Min(debt, to.warm.room+float64(to.queue/micro)+float64(to.most)*to.warm.cold)),
+	}
+}
+
+func (s *warmth) idle(p *params, now int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return p.coldAfter(s.stored, s.next, now/micro) <= 0
+}
