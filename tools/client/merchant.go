@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -148,9 +147,24 @@ func (c *Caller) SettleDeadLetter(ctx context.Context, id, what string) error {
 	return err
 }
 
-// Reconcile compares and repairs a sale; the answer is for people.
-func (c *Caller) Reconcile(ctx context.Context, activityID string) (json.RawMessage, error) {
-	var out json.RawMessage
+// Reconciliation is what came of comparing gate, ledger and allowances of a sale.
+type Reconciliation struct {
+	LookedAt    time.Time `json:"looked_at"`
+	Repairs     []Repair  `json:"repairs"`
+	Differences []Repair  `json:"differences"` // what is left
+}
+
+// Repair is something that was put right, or (among the differences) was not.
+type Repair struct {
+	OrderSN string `json:"order_sn,omitempty"`
+	SKUID   string `json:"sku_id"`
+	Delta   int64  `json:"delta"` // of the pieces left in the gate
+	Why     string `json:"why"`
+}
+
+// Reconcile compares and repairs a sale. It takes some seconds: see Options.Timeout.
+func (c *Caller) Reconcile(ctx context.Context, activityID string) (Reconciliation, error) {
+	var out Reconciliation
 	err := c.do(ctx, call{
 		method: http.MethodPost,
 		url:    c.origins.Inventory + "/v1/merchant/activities/" + url.PathEscape(activityID) + "/reconciliations",

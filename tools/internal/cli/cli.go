@@ -22,7 +22,7 @@ type commands struct {
 	Buy         buyCmd         `cmd:"" help:"Buy as one buyer and tell what happens."`
 	Load        loadCmd        `cmd:"" help:"Let many distinct buyers buy and measure it."`
 	DeadLetters deadLettersCmd `cmd:"" help:"List, replay or reject messages that were given up on."`
-	Reconcile   reconcileCmd   `cmd:"" help:"Compare gate, ledger and allowances of a sale."`
+	Reconcile   reconcileCmd   `cmd:"" help:"Compare gate, ledger and allowances of a sale and repair what disagrees; fails when something is left."`
 	Demo        demoCmd        `cmd:"" help:"Play a whole sale and check every count."`
 }
 

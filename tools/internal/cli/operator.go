@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"fmt"
 
 	"flashsale.internal/pkg/auth"
 )
@@ -54,19 +53,3 @@ type (
 
 func (c *deadLettersReplayCmd) Run(e env) error { return c.settle(e, "replay") }
 func (c *deadLettersRejectCmd) Run(e env) error { return c.settle(e, "reject") }
-
-type reconcileCmd struct{ activityArg }
-
-func (c *reconcileCmd) Run(e env) error {
-	o, err := e.as(merchantID, auth.Operator)
-	if err != nil {
-		return err
-	}
-	defer o.Close()
-	answer, err := o.Reconcile(e.ctx, c.Activity)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(e.out, string(answer))
-	return err
-}
