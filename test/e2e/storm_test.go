@@ -181,6 +181,10 @@ func (s *storm) plan(rnd *rand.Rand) (ofServices, ofParts []*strike) {
 	return ofServices, ofParts
 }
 
+func between(rnd *rand.Rand, least, most time.Duration) time.Duration {
+	return least + time.Duration(rnd.Int64N(int64(most-least)))
+}
+
 // run carries one strike out after the other, and watches the recovery from each while the next ones go on.
 func (s *storm) run(ctx context.Context, list []*strike) error {
 	recoveries, ctx := errgroup.WithContext(ctx)
