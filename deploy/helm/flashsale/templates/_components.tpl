@@ -19,7 +19,7 @@ inventory: {port: 8083, adminPort: 9083, redis: true, mysql: inventory, secrets:
 
 {{- define "flashsale.redisAddresses" -}}
 {{- if and .Values.devdeps.enabled (dig "redis" "enabled" true .Values.devdeps) -}}
-{{ .Release.Name }}-redis:6379
+{{ include "flashsale.devdep" (dict "root" . "name" "redis") }}:6379
 {{- else -}}
 {{ join "," .Values.redis.addresses }}
 {{- end -}}
@@ -27,7 +27,7 @@ inventory: {port: 8083, adminPort: 9083, redis: true, mysql: inventory, secrets:
 
 {{- define "flashsale.nameServers" -}}
 {{- if and .Values.devdeps.enabled (dig "rocketmq" "enabled" true .Values.devdeps) -}}
-{{ .Release.Name }}-namesrv:9876
+{{ include "flashsale.devdep" (dict "root" . "name" "namesrv") }}:9876
 {{- else -}}
 {{ join "," .Values.rocketmq.nameServers }}
 {{- end -}}
@@ -37,7 +37,7 @@ inventory: {port: 8083, adminPort: 9083, redis: true, mysql: inventory, secrets:
 {{- if .Values.tracing.endpoint -}}
 {{ .Values.tracing.endpoint }}
 {{- else if and .Values.devdeps.enabled (dig "jaeger" "enabled" true .Values.devdeps) -}}
-http://{{ .Release.Name }}-jaeger:4317
+http://{{ include "flashsale.devdep" (dict "root" . "name" "jaeger") }}:4317
 {{- end -}}
 {{- end }}
 
@@ -93,11 +93,12 @@ http://{{ .Release.Name }}-jaeger:4317
 {{/* How a service reaches its database. dict "root" $ "name" COMPONENT "facts" FACTS */}}
 {{- define "flashsale.mysqlEnv" -}}
 {{- $bundled := and .root.Values.devdeps.enabled (dig "mysql" "enabled" true .root.Values.devdeps) -}}
+{{- $mysql := include "flashsale.devdep" (dict "root" .root "name" "mysql") -}}
 {{- if and .facts.mysql $bundled }}
 - name: MYSQL_PASSWORD
-  valueFrom: {secretKeyRef: {name: {{ .root.Release.Name }}-mysql, key: {{ upper .facts.mysql }}_PASSWORD}}
+  valueFrom: {secretKeyRef: {name: {{ $mysql }}, key: {{ upper .facts.mysql }}_PASSWORD}}
 - name: MYSQL_DSN
-  value: flashsale_{{ .facts.mysql }}:$(MYSQL_PASSWORD)@tcp({{ .root.Release.Name }}-mysql:3306)/flashsale_{{ .facts.mysql }}
+  value: flashsale_{{ .facts.mysql }}:$(MYSQL_PASSWORD)@tcp({{ $mysql }}:3306)/flashsale_{{ .facts.mysql }}
 {{- else if .facts.mysql }}
 - name: MYSQL_DSN
   valueFrom: {secretKeyRef: {name: {{ .root.Values.mysql.existingSecret }}, key: {{ upper .facts.mysql }}_DSN}}

@@ -1,12 +1,12 @@
-{{/* Beginning of all names: the release's name, with the chart's in it. At most 40 characters, so that what is put behind fits into 63. */}}
+{{/* Beginning of all names: the release's name, with the chart's in it. At most 36 characters, so that what is put behind fits into 63. */}}
 {{- define "flashsale.fullname" -}}
 {{- $chart := default .Chart.Name .Values.nameOverride -}}
 {{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- .Values.fullnameOverride | trunc 36 | trimSuffix "-" -}}
 {{- else if contains $chart .Release.Name -}}
-{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- .Release.Name | trunc 36 | trimSuffix "-" -}}
 {{- else -}}
-{{- printf "%s-%s" .Release.Name $chart | trunc 40 | trimSuffix "-" -}}
+{{- printf "%s-%s" .Release.Name $chart | trunc 36 | trimSuffix "-" -}}
 {{- end -}}
 {{- end }}
 
@@ -49,4 +49,9 @@ app.kubernetes.io/part-of: flashsale
 
 {{- define "flashsale.secretName" -}}
 {{- default (printf "%s-secrets" (include "flashsale.fullname" .)) .Values.secrets.existingSecret -}}
+{{- end }}
+
+{{/* The name of a bundled part, as the sub-chart calls it. dict "root" $ "name" PART */}}
+{{- define "flashsale.devdep" -}}
+{{ .root.Release.Name | trunc 36 | trimSuffix "-" }}-{{ .name }}
 {{- end }}

@@ -1,3 +1,11 @@
+{{/*
+A part's name: the release's, cut so that what Kubernetes puts behind a StatefulSet's name fits into a label, and the part's.
+dict "root" $ "name" PART
+*/}}
+{{- define "devdeps.name" -}}
+{{ .root.Release.Name | trunc 36 | trimSuffix "-" }}-{{ .name }}
+{{- end }}
+
 {{/* dict "root" $ "name" PART */}}
 {{- define "devdeps.selector" -}}
 app.kubernetes.io/name: devdeps
