@@ -439,11 +439,7 @@ func (b *bench) offer(ctx context.Context, s *sale, buyers []buyer, rate float64
 }
 
 func (b *bench) closing(ctx context.Context) error {
-	rate := b.report.drainRate()
-	if rate == 0 {
-		rate = 2000
-	}
-	c, err := b.closeAll(ctx, b.cfg.Closing, rate)
+	c, err := b.closeAll(ctx, b.cfg.Closing)
 	if err != nil {
 		return err
 	}

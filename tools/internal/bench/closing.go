@@ -23,11 +23,15 @@ const closingSlices = 8
 
 // closeAll sells n pieces in several activities so that all pay windows end together, and watches the pieces come back.
 // One activity is sold after another, each with a pay window that is shorter by the time that has passed.
-func (b *bench) closeAll(ctx context.Context, n int, landingRate float64) (Closing, error) {
+func (b *bench) closeAll(ctx context.Context, n int) (Closing, error) {
 	var c Closing
 	each := n / closingSlices
-	// Time to sell and land all of them, at half the rate that was seen, and some seconds to breathe before the deadline.
-	need := time.Duration(float64(n)/max(landingRate/2, 100)*float64(time.Second)) + (closingSlices+8)*time.Second
+	// How long one takes here is tried out first.
+	tried := time.Now()
+	if _, err := b.soldAndLanded(ctx, each, 24*time.Hour); err != nil {
+		return c, err
+	}
+	need := closingSlices*(time.Since(tried)*8/5+time.Second) + 6*time.Second
 	end := time.Now().Add(need).Truncate(time.Second)
 	var sales []*sale
 	for range closingSlices {
@@ -39,26 +43,14 @@ func (b *bench) closeAll(ctx context.Context, n int, landingRate float64) (Closi
 		if err := pause(ctx, time.Until(end.Add(-left))); err != nil {
 			return c, err
 		}
-		s, err := b.newSale(ctx, int64(each), left)
+		s, err := b.soldAndLanded(ctx, each, left)
 		if err != nil {
 			return c, err
 		}
 		sales = append(sales, s)
-		buyers, err := b.gather(each)
-		if err != nil {
-			return c, err
-		}
-		if _, err := b.fetchPaths(ctx, s, buyers); err != nil {
-			return c, err
-		}
-		if _, err := b.buy(ctx, s, buyers, 0, 0); err != nil {
-			return c, err
-		}
-		if _, err := b.landed(ctx); err != nil {
-			return c, err
-		}
 		c.Orders += s.count()
 	}
+	b.say("%d orders of %d activities wait for their deadline at %s", c.Orders, len(sales), end.Format(time.TimeOnly))
 	c.Activities = len(sales)
 	first, last, err := b.deadlines(ctx, sales)
 	if err != nil {
@@ -97,6 +89,26 @@ func (b *bench) closeAll(ctx context.Context, n int, landingRate float64) (Closi
 	c.Use = m.used()
 	c.Lateness, c.Early, err = b.lateness(ctx, sales)
 	return c, err
+}
+
+// soldAndLanded makes a sale, sells it out, and waits until the orders are there.
+func (b *bench) soldAndLanded(ctx context.Context, n int, payWithin time.Duration) (*sale, error) {
+	s, err := b.newSale(ctx, int64(n), payWithin)
+	if err != nil {
+		return nil, err
+	}
+	buyers, err := b.gather(n)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := b.fetchPaths(ctx, s, buyers); err != nil {
+		return nil, err
+	}
+	if _, err := b.buy(ctx, s, buyers, 0, 0); err != nil {
+		return nil, err
+	}
+	_, err = b.landed(ctx)
+	return s, err
 }
 
 // restored tells whether all pieces of a sale are on sale again, in both places.

@@ -117,6 +117,7 @@ func (l *ledgerTx) SetHeld(b core.Buyer, held int64) error {
 		return err
 	}
 	if _, ok := known[b.UserID]; !ok {
+		l.asked[b] = true
 		return l.tx.Create(&allowanceRow{ActivityID: number(b.ActivityID), UserID: b.UserID, Held: held}).Error
 	}
 	return l.tx.Exec("UPDATE allowances SET held = ? WHERE activity_id = ? AND user_id = ?", held, number(b.ActivityID), b.UserID).Error

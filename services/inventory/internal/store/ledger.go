@@ -111,6 +111,9 @@ func (s *Store) Ledger(ctx context.Context, activityIDs []string, fn func(tx cor
 type ledgerTx struct {
 	tx         *gorm.DB
 	activities map[string]*core.Activity
+	// asked are the buyers whose allowance was read in this transaction, and whether they have a row. The locks on the
+	// activity's stock keep that true until the end.
+	asked map[core.Buyer]bool
 }
 
 func (l *ledgerTx) Activity(id string) *core.Activity { return l.activities[id] }
@@ -156,6 +159,12 @@ func (l *ledgerTx) Held(activityID string, userIDs []string) (map[string]int64, 
 		}
 		return err
 	})
+	if l.asked == nil {
+		l.asked = make(map[core.Buyer]bool, len(userIDs))
+	}
+	for _, id := range userIDs {
+		_, l.asked[core.Buyer{ActivityID: activityID, UserID: id}] = held[id]
+	}
 	return held, err
 }
 
@@ -241,17 +250,14 @@ func (l *ledgerTx) allow(deltas map[core.Buyer]int64) error {
 	for b, d := range deltas {
 		if d != 0 {
 			groups[group{b.ActivityID, d}] = append(groups[group{b.ActivityID, d}], b.UserID)
-			users[b.ActivityID] = append(users[b.ActivityID], b.UserID)
+			if _, asked := l.asked[b]; !asked {
+				users[b.ActivityID] = append(users[b.ActivityID], b.UserID)
+			}
 		}
 	}
-	known := map[core.Buyer]bool{}
 	for activityID, ids := range users {
-		held, err := l.Held(activityID, ids)
-		if err != nil {
+		if _, err := l.Held(activityID, ids); err != nil {
 			return err
-		}
-		for u := range held {
-			known[core.Buyer{ActivityID: activityID, UserID: u}] = true
 		}
 	}
 	var fresh []allowanceRow
@@ -264,12 +270,13 @@ func (l *ledgerTx) allow(deltas map[core.Buyer]int64) error {
 		var old []string
 		for _, u := range ids {
 			switch {
-			case known[core.Buyer{ActivityID: g.activityID, UserID: u}]:
+			case l.asked[core.Buyer{ActivityID: g.activityID, UserID: u}]:
 				old = append(old, u)
 			case g.delta < 0 || g.delta > a.PerUserLimit:
 				return sqldb.Race(fmt.Errorf("%w: allowance in activity %s", errGuard, g.activityID))
 			default:
 				fresh = append(fresh, allowanceRow{ActivityID: number(g.activityID), UserID: u, Held: g.delta})
+				l.asked[core.Buyer{ActivityID: g.activityID, UserID: u}] = true
 			}
 		}
 		err := chunked(old, func(c []string) error {

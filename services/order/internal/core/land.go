@@ -43,12 +43,19 @@ func (s *Service) Land(ctx context.Context, items []contract.Deduction, bad []co
 	var fresh, known []Order
 	var conflicts []contract.Deduction
 	if len(order) > 0 {
+		// Nearly every message comes once, so the first run does not look for its orders: where one exists the insertion
+		// fails on its key, the transaction is rolled back, and the next run looks. That saves a statement for each shard.
+		look := false
 		err := s.store.InTx(ctx, "orders transaction", func(tx Tx) error {
 			fresh, known, conflicts = nil, nil, nil
-			existing, err := tx.LockOrders(order)
-			if err != nil {
-				return err
+			var existing map[string]Order
+			if look {
+				var err error
+				if existing, err = tx.LockOrders(order); err != nil {
+					return err
+				}
 			}
+			look = true
 			now := s.now()
 			for _, sn := range order {
 				d := wanted[sn]
