@@ -49,11 +49,11 @@ func Encode[T Item](items []T) ([][]byte, error) {
 	}
 	var bodies [][]byte
 	for len(raws) > 0 {
-		body, n, err := Pack(raws)
+		n, size, err := fits(raws)
 		if err != nil {
 			return nil, err
 		}
-		bodies, raws = append(bodies, body), raws[n:]
+		bodies, raws = append(bodies, join(raws[:n], size)), raws[n:]
 	}
 	return bodies, nil
 }
@@ -61,16 +61,8 @@ func Encode[T Item](items []T) ([][]byte, error) {
 // Pack makes one message body of as many encoded items, from the first on, as the bounds allow, and tells how many: at
 // least one, or an error about the first.
 func Pack(items []json.RawMessage) (body []byte, n int, err error) {
-	size := frame - 1 // the last item has no comma
-	for n < len(items) && n < MaxItems && size+len(items[n])+1 <= MaxBytes {
-		size += len(items[n]) + 1
-		n++
-	}
-	if n == 0 {
-		if len(items) == 0 {
-			return nil, 0, errors.New("encode: no item")
-		}
-		return nil, 0, fmt.Errorf("encode: an item of %d bytes: %w", len(items[0]), ErrTooLarge)
+	if n, _, err = fits(items); err != nil {
+		return nil, 0, err
 	}
 	if body, err = json.Marshal(envelope{V: 1, Items: items[:n]}); err != nil {
 		return nil, 0, fmt.Errorf("encode: %w", err)
@@ -78,9 +70,40 @@ func Pack(items []json.RawMessage) (body []byte, n int, err error) {
 	return body, n, nil
 }
 
+// fits tells how many of the items make one message, and how long it is.
+func fits(items []json.RawMessage) (n, size int, err error) {
+	size = frame - 1 // the last item has no comma
+	for n < len(items) && n < MaxItems && size+len(items[n])+1 <= MaxBytes {
+		size += len(items[n]) + 1
+		n++
+	}
+	if n > 0 {
+		return n, size, nil
+	}
+	if len(items) == 0 {
+		return 0, 0, errors.New("encode: no item")
+	}
+	return 0, 0, fmt.Errorf("encode: an item of %d bytes: %w", len(items[0]), ErrTooLarge)
+}
+
+// join makes a message body of items that json.Marshal has just written: another pass over them would change nothing.
+func join(items []json.RawMessage, size int) []byte {
+	body := append(make([]byte, 0, size), `{"v":1,"items":[`...)
+	for i, raw := range items {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = append(body, raw...)
+	}
+	return append(body, "]}"...)
+}
+
 // Decode unpacks a message body. Items that do not parse or do not validate come back apart, so that one of them never
 // holds up the others. A body that is no message at all comes back as one bad item.
 func Decode[T Item](body []byte) (good []T, bad []BadItem) {
+	if all, ok := decodeGood[T](body); ok {
+		return all, nil
+	}
 	var e envelope
 	if err := json.Unmarshal(body, &e); err != nil {
 		return nil, []BadItem{{Raw: body, Err: fmt.Errorf("not a message: %w", err)}}
@@ -105,4 +128,22 @@ func Decode[T Item](body []byte) (good []T, bad []BadItem) {
 		good = append(good, item)
 	}
 	return good, bad
+}
+
+// decodeGood reads a message without a fault, as nearly all are, in one pass instead of three. At any fault it gives up, and
+// Decode looks which item has it.
+func decodeGood[T Item](body []byte) ([]T, bool) {
+	var e struct {
+		V     int `json:"v"`
+		Items []T `json:"items"`
+	}
+	if json.Unmarshal(body, &e) != nil || e.V != 1 || len(e.Items) == 0 {
+		return nil, false
+	}
+	for _, item := range e.Items {
+		if item.Validate() != nil {
+			return nil, false
+		}
+	}
+	return e.Items, true
 }

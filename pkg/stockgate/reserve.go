@@ -37,14 +37,15 @@ const (
 
 // String names the outcome as metrics and logs do.
 func (o Outcome) String() string {
-	names := [...]string{
-		"", "known", "conflict", "paused", "ended", "not_started", "limit_reached", "unknown_sku",
-		"sold_out", "journal_full", "accepted",
-	}
 	if o < Known || o > Accepted {
 		return fmt.Sprintf("outcome(%d)", int(o))
 	}
-	return names[o]
+	return outcomeNames[o]
+}
+
+var outcomeNames = [...]string{
+	"", "known", "conflict", "paused", "ended", "not_started", "limit_reached", "unknown_sku",
+	"sold_out", "journal_full", "accepted",
 }
 
 // Verdict is the answer to one Request.
@@ -100,7 +101,7 @@ func (g *Gate) Reserve(ctx context.Context, ref Ref, requests []Request) ([]Verd
 func decodeVerdict(orderSN, answer string) (v Verdict, err error) {
 	name, payload, _ := strings.Cut(answer, ";")
 	for o := Known; o <= Accepted; o++ {
-		if o.String() == name {
+		if outcomeNames[o] == name {
 			v.Outcome = o
 		}
 	}

@@ -72,6 +72,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	grouped, err := gate.New(redisGate, tel, gate.Options{
 		// A little over the time of one call, which bounds itself.
 		CallTimeout: cfg.GateTimeout + 250*time.Millisecond,
+		CallerWait:  cfg.GateWait,
 		Queue:       cfg.GateQueue,
 		Accepted:    carrier.Wake,
 	})

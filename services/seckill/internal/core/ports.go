@@ -24,8 +24,8 @@ var (
 
 // Gate is the one place where pieces are given out. Calls of many callers may travel together.
 type Gate interface {
-	// Reserve asks for the pieces of one purchase. After an error other than ErrOverloaded and ErrNoGate the outcome
-	// is unknown.
+	// Reserve asks for the pieces of one purchase. Like Lookup it waits for a bounded time. After an error other than
+	// ErrOverloaded and ErrNoGate the outcome is unknown.
 	Reserve(ctx context.Context, activityID string, p Purchase) (Verdict, error)
 	// Lookup reads one purchase; false when the gate does not know it.
 	Lookup(ctx context.Context, activityID, orderSN string) (Reservation, bool, error)

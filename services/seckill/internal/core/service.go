@@ -24,7 +24,7 @@ type Deps struct {
 	SNs   OrderSNs
 	Seal  *Seal
 	Pace  Pace
-	// CallerWait bounds how long a caller waits for the gate before it is told that the outcome is unknown.
+	// CallerWait bounds how long a caller waits for a list. Gate bounds the waiting for a single purchase by itself.
 	CallerWait time.Duration
 }
 
@@ -154,9 +154,6 @@ func (s *Service) Purchase(ctx context.Context, userID, activityID, token string
 	if err != nil || !s.SNs.Belongs(p.orderSN, userID) {
 		return Purchased{}, contract.Refuse(contract.CodePathInvalid, "this path is not valid for this buyer and activity")
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.CallerWait)
-	defer cancel()
-
 	now := s.Watch.clock(ctx)
 	if !now.Before(p.expires) {
 		return s.known(ctx, activityID, p.orderSN, userID, lines, func() error {
@@ -219,8 +216,6 @@ func (s *Service) purchased(ctx context.Context, r Reservation, fresh bool) Purc
 
 // Reservation shows a purchase to its buyer.
 func (s *Service) Reservation(ctx context.Context, userID, activityID, orderSN string) (Reservation, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.CallerWait)
-	defer cancel()
 	r, found, err := s.Gate.Lookup(ctx, activityID, orderSN)
 	if err != nil {
 		return Reservation{}, s.refusal(ctx, activityID, err)

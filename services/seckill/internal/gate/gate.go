@@ -35,6 +35,7 @@ type Redis interface {
 // Options of a Gate.
 type Options struct {
 	CallTimeout time.Duration // of one script call
+	CallerWait  time.Duration // of one caller, for the outcome of a call; default 3 s
 	Queue       int           // callers waiting for one gate
 	// Accepted, when set, hears that a gate has journaled something. It must not block.
 	Accepted func(ref relay.Ref)
@@ -69,11 +70,14 @@ func New(redis Redis, tel *telemetry.Telemetry, o Options) (*Gate, error) {
 	if g.accepted == nil {
 		g.accepted = func(relay.Ref) {}
 	}
+	if o.CallerWait <= 0 {
+		o.CallerWait = 3 * time.Second
+	}
 	g.reserves = grouper[stockgate.Request, stockgate.Verdict]{
-		call: g.reserveGroup, timeout: o.CallTimeout, maxGroup: stockgate.MaxGroup, maxQueue: o.Queue, maxKeys: maxKeys,
+		call: g.reserveGroup, timeout: o.CallTimeout, wait: o.CallerWait, maxGroup: stockgate.MaxGroup, maxQueue: o.Queue, maxKeys: maxKeys,
 	}
 	g.lookups = grouper[string, found]{
-		call: g.lookupGroup, timeout: o.CallTimeout, maxGroup: lookupGroup, maxQueue: o.Queue, maxKeys: maxKeys,
+		call: g.lookupGroup, timeout: o.CallTimeout, wait: o.CallerWait, maxGroup: lookupGroup, maxQueue: o.Queue, maxKeys: maxKeys,
 	}
 	return g, nil
 }

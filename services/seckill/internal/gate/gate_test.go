@@ -266,8 +266,40 @@ func TestLookup(t *testing.T) {
 	require.False(t, ok)
 }
 
+// Who waits too long is told so, and the answer that comes after all is nobody else's.
+func TestACallerWaitsForABoundedTime(t *testing.T) {
+	hold := make(chan struct{})
+	held := true
+	g := grouper[int, int]{
+		timeout: time.Minute, wait: 20 * time.Millisecond, maxGroup: 4, maxQueue: 100, maxKeys: 1,
+		call: func(_ context.Context, _ string, asked []int) ([]int, error) {
+			if held {
+				<-hold
+				held = false
+			}
+			return asked, nil
+		},
+	}
+	_, err := g.do(t.Context(), "k", 1)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	close(hold)
+	g.wait = 10 * time.Second
+	var wg sync.WaitGroup
+	for n := range 50 {
+		wg.Go(func() {
+			for range 20 {
+				if got, err := g.do(t.Context(), "k", n); err != nil || got != n {
+					t.Errorf("%d got %d, %v", n, got, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	g.close(t.Context())
+}
+
 func TestAPanicReachesTheCallersOnly(t *testing.T) {
-	g := grouper[int, int]{timeout: time.Second, maxGroup: 1, maxQueue: 1, maxKeys: 1, call: func(context.Context, string, []int) ([]int, error) {
+	g := grouper[int, int]{timeout: time.Second, wait: 10 * time.Second, maxGroup: 1, maxQueue: 1, maxKeys: 1, call: func(context.Context, string, []int) ([]int, error) {
 		panic("boom")
 	}}
 	_, err := g.do(t.Context(), "k", 1)

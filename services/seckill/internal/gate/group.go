@@ -17,6 +17,7 @@ import (
 type grouper[Q, A any] struct {
 	call     func(ctx context.Context, key string, asked []Q) ([]A, error)
 	timeout  time.Duration // of one call
+	wait     time.Duration // of one caller
 	maxGroup int           // callers in one call
 	maxQueue int           // callers waiting for one key
 	maxKeys  int           // keys with callers
@@ -25,13 +26,28 @@ type grouper[Q, A any] struct {
 	queues map[string]*queue[Q, A]
 	closed bool
 	active sync.WaitGroup
+	idle   sync.Pool // of *seat[A]
+}
+
+// seat is where one caller waits. It is used again, but for one that a caller has left: its answer may still come.
+type seat[A any] struct {
+	answer chan answer[A] // holds one, so that the worker never waits for a caller that has left
+	timer  *time.Timer
+}
+
+func (g *grouper[Q, A]) seat() *seat[A] {
+	if s, ok := g.idle.Get().(*seat[A]); ok {
+		s.timer.Reset(g.wait)
+		return s
+	}
+	return &seat[A]{answer: make(chan answer[A], 1), timer: time.NewTimer(g.wait)}
 }
 
 type queue[Q, A any] struct{ waiting []caller[Q, A] }
 
 type caller[Q, A any] struct {
 	asked  Q
-	answer chan answer[A] // holds one, so that the worker never waits for a caller that has left
+	answer chan<- answer[A]
 }
 
 type answer[A any] struct {
@@ -41,19 +57,25 @@ type answer[A any] struct {
 
 var errClosed = errors.New("gate is closed")
 
-// do asks for one caller and waits no longer than its ctx. The call itself goes on then: its outcome is unknown to the
-// caller.
+// do asks for one caller and waits no longer than its ctx and g.wait. The call itself goes on then: its outcome is unknown
+// to the caller.
 func (g *grouper[Q, A]) do(ctx context.Context, key string, asked Q) (A, error) {
 	var none A
-	c := caller[Q, A]{asked: asked, answer: make(chan answer[A], 1)}
-	if err := g.enqueue(key, c); err != nil {
+	s := g.seat()
+	if err := g.enqueue(key, caller[Q, A]{asked, s.answer}); err != nil {
+		s.timer.Stop()
 		return none, err
 	}
 	select {
-	case a := <-c.answer:
+	case a := <-s.answer:
+		s.timer.Stop()
+		g.idle.Put(s)
 		return a.value, a.err
 	case <-ctx.Done():
+		s.timer.Stop()
 		return none, fmt.Errorf("waiting for the gate: %w", ctx.Err())
+	case <-s.timer.C:
+		return none, fmt.Errorf("waiting for the gate: %w", context.DeadlineExceeded)
 	}
 }
 
