@@ -119,7 +119,7 @@ func empty(t *testing.T, db *gorm.DB) {
 	require.Eventually(t, func() bool {
 		n, _, err := outbox.Backlog(context.Background(), db)
 		return err == nil && n == 0
-	}, 15*time.Second, 10*time.Millisecond)
+	}, 60*time.Second, 10*time.Millisecond)
 }
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -234,7 +234,7 @@ func TestOneTopicDownDoesNotHoldUpOthers(t *testing.T) {
 		add(t, db, "down", 0, 1100) // more than one claim takes
 		add(t, db, "up", 2000, 2005)
 		run(t, outbox.NewRelay(db, b, quiet(), outbox.Poll(10*time.Millisecond)))
-		require.Eventually(t, func() bool { return len(b.seen(t)) == 5 }, 10*time.Second, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return len(b.seen(t)) == 5 }, 60*time.Second, 10*time.Millisecond)
 		b.setDown("down", false)
 		empty(t, db)
 		require.Len(t, b.seen(t), 1105)
@@ -282,7 +282,7 @@ func TestUnpublishableRowIsPutAside(t *testing.T) {
 		require.NoError(t, db.Exec("UPDATE outbox SET item = 'not json' WHERE msg_key = '1001'").Error)
 		b := &broker{}
 		run(t, outbox.NewRelay(db, b, quiet(), outbox.Poll(5*time.Millisecond)))
-		require.Eventually(t, func() bool { return len(b.seen(t)) == 2 }, 10*time.Second, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return len(b.seen(t)) == 2 }, 60*time.Second, 10*time.Millisecond)
 		n, _, err := outbox.Backlog(t.Context(), db)
 		require.NoError(t, err)
 		require.EqualValues(t, 1, n)
@@ -304,4 +304,25 @@ func TestAddRefuses(t *testing.T) {
 	bad.UserID = ""
 	require.Error(t, sqldb.InTx(t.Context(), db, func(tx *gorm.DB) error { return outbox.Append(tx, "t", bad) }))
 	require.NoError(t, sqldb.InTx(t.Context(), db, func(tx *gorm.DB) error { return outbox.Add(tx) }))
+}
+
+func TestRowsThatKeepComingShareMessages(t *testing.T) {
+	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
+		b := &broker{}
+		r := outbox.NewRelay(db, b, quiet())
+		run(t, r)
+		began := time.Now()
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for n := range 200 {
+			<-tick.C
+			add(t, db, contract.TopicOrderEvents, n, n+1)
+			r.Wake()
+		}
+		took := time.Since(began)
+		require.Eventually(t, func() bool { return len(b.seen(t)) == 200 }, 30*time.Second, 10*time.Millisecond)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		require.LessOrEqual(t, len(b.messages), 20+int(took/(100*time.Millisecond)), "messages of 200 rows in %s", took)
+	})
 }

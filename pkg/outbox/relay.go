@@ -27,6 +27,9 @@ const (
 	minPause       = 200 * time.Millisecond
 	maxPause       = time.Second // how soon after an outage rows are published again
 	parkedFor      = time.Hour   // for rows that cannot be published as they are
+	// A first row is published at once. While more follow, those of this time share messages, as each message costs its
+	// consumers a transaction; it grows as long as rows keep coming.
+	gatherFirst, gatherLast = 10 * time.Millisecond, 160 * time.Millisecond
 )
 
 // Relay publishes the rows of one outbox and deletes each once the broker confirmed it. Any number of relays may work on
@@ -72,17 +75,18 @@ func (r *Relay) Wake() {
 
 // Run publishes until ctx is done, and returns nil then. An absent database or broker only delays it.
 func (r *Relay) Run(ctx context.Context) error {
-	failures := 0
+	failures, gather := 0, gatherFirst
 	for {
-		more, err := r.pass(ctx)
+		published, more, err := r.pass(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
 		wait := r.poll/2 + mathrand.N(r.poll/2+1) //nolint:gosec // no secret depends on it
+		wake := r.wake
 		switch {
 		case err != nil:
 			failures++
-			wait = pause(failures)
+			wait, wake = pause(failures), nil // being woken is no reason to hammer a database that is down
 			// Once per outage: the first failure, and the return below.
 			if failures == 1 {
 				r.log.WarnContext(ctx, "outbox: the database does not answer, trying again", "error", err)
@@ -95,12 +99,14 @@ func (r *Relay) Run(ctx context.Context) error {
 			if more {
 				continue
 			}
+			if published {
+				wait, wake = gather, nil
+				gather = min(2*gather, gatherLast)
+			} else {
+				gather = max(gather/2, gatherFirst)
+			}
 		}
 		timer := time.NewTimer(wait)
-		wake := r.wake
-		if failures > 0 {
-			wake = nil // being woken is no reason to hammer a database that is down
-		}
 		select {
 		case <-ctx.Done():
 		case <-wake:
@@ -119,15 +125,15 @@ func pause(failures int) time.Duration {
 	return d/2 + mathrand.N(d/2+1) //nolint:gosec // no secret depends on it
 }
 
-// pass claims rows, publishes them and deletes them. more tells that another pass at once has something to do.
-func (r *Relay) pass(ctx context.Context) (more bool, err error) {
+// pass claims rows, publishes them and deletes them. published tells that some were; more, that another pass at once has
+// something to do.
+func (r *Relay) pass(ctx context.Context) (published, more bool, err error) {
 	token, rows, full, err := r.take(ctx)
 	if err != nil || len(rows) == 0 {
-		return full && err == nil, err
+		return false, full && err == nil, err
 	}
 	// This relay's claim may not last for what it has not begun by then; that goes back.
 	until := time.Now().Add(r.claim / 2)
-	published := false
 	var left, putOff []record // to be taken again at once, or after a pause
 	down := map[string]bool{}
 	for _, g := range groups(rows) {
@@ -148,7 +154,7 @@ func (r *Relay) pass(ctx context.Context) (more bool, err error) {
 				continue
 			}
 			if err != nil {
-				return false, err
+				return published, false, err
 			}
 			published = true
 			g.rows = g.rows[n:]
@@ -161,7 +167,7 @@ func (r *Relay) pass(ctx context.Context) (more bool, err error) {
 	stopping := context.WithoutCancel(ctx)
 	err = errors.Join(r.giveBack(stopping, token, left, unclaimed),
 		r.giveBack(stopping, token, putOff, time.Now().Add(pause(longest))))
-	return published && (full || len(left) > 0), err
+	return published, published && (full || len(left) > 0), err
 }
 
 // errUnpublishable says that the first row of a group cannot become a message: somebody wrote the table by hand.
