@@ -63,7 +63,7 @@ func keysOf(calls []call) (keys []string) {
 // One is taken: what was obtained before is given back, also in the lines of this process.
 func TestAllOrNone(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
-		l, other := locker(rdb, ttl), locker(rdb, ttl)
+		l, other := locker(rdb, long), locker(rdb, long)
 		a, b, c := name+"a", name+"b", name+"c"
 		t.Cleanup(func() { rdb.Del(context.Background(), key(a)+":fence", key(b)+":fence", key(c)+":fence") })
 		run := func(context.Context, int64) error { return nil }
@@ -118,7 +118,7 @@ func TestAllAreLostWithOne(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
 		a, b := name+"a", name+"b"
 		t.Cleanup(func() { rdb.Del(context.Background(), key(a)+":fence", key(b)+":fence") })
-		err := locker(rdb, 3*time.Second).DoAll(t.Context(), 0, []string{a, b}, func(ctx context.Context, _ map[string]int64) error {
+		err := locker(rdb, short).DoAll(t.Context(), patience, []string{a, b}, func(ctx context.Context, _ map[string]int64) error {
 			require.NoError(t, rdb.Del(t.Context(), key(b)).Err())
 			told(ctx, t)
 			require.ErrorContains(t, context.Cause(ctx), b)
@@ -197,7 +197,7 @@ func TestAllOverlappingSetsOnRealRedis(t *testing.T) {
 	var runs atomic.Int32
 	var wg sync.WaitGroup
 	for range 2 {
-		l := locker(rdb, ttl)
+		l := locker(rdb, long)
 		for i := range names {
 			wg.Go(func() {
 				two := []int{i, (i + 1) % len(names)} // a ring: each waits for the next one's first

@@ -21,7 +21,7 @@ func numberOf(t require.TestingT, l *lock.Locker, name string) (n int64) {
 // Numbers rise when Redis has forgotten the last one: by its clock.
 func TestFenceOutlivesItsKey(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
-		l := locker(rdb, ttl)
+		l := locker(rdb, long)
 		last := int64(0)
 		for range 10 {
 			n := numberOf(t, l, name)
@@ -38,13 +38,13 @@ func TestFenceOutlivesItsKey(t *testing.T) {
 // The numbers of names that are not used any more take no room for ever.
 func TestFenceIsForgottenAfterADay(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
-		numberOf(t, locker(rdb, ttl), name)
+		numberOf(t, locker(rdb, long), name)
 		left, err := rdb.PTTL(t.Context(), key(name)+":fence").Result()
 		require.NoError(t, err)
 		require.InDelta(t, 24*time.Hour, left, float64(10*time.Minute))
 	})
 	m, rdb := mini(t)
-	l := locker(rdb, ttl)
+	l := locker(rdb, long)
 	// Its clock was a year ahead for a while: the number is kept until the clock has come so far.
 	now := time.Now()
 	m.SetTime(now.Add(365 * 24 * time.Hour))
@@ -58,7 +58,7 @@ func TestFenceIsForgottenAfterADay(t *testing.T) {
 func TestFenceFromRubbish(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
 		require.NoError(t, rdb.Set(t.Context(), key(name)+":fence", "rubbish", 0).Err())
-		require.Positive(t, numberOf(t, locker(rdb, ttl), name))
+		require.Positive(t, numberOf(t, locker(rdb, long), name))
 	})
 }
 
@@ -73,7 +73,7 @@ func TestFenceRises(t *testing.T) {
 		m.ClockTTL(true)
 		rdb := redis.NewClient(&redis.Options{Addr: m.Addr(), ContextTimeoutEnabled: true, DisableIdentity: true, MaintNotificationsConfig: quietly})
 		defer rdb.Close()
-		l := locker(rdb, ttl)
+		l := locker(rdb, long)
 		last := int64(0)
 		rt.Repeat(map[string]func(*rapid.T){
 			"lock": func(rt *rapid.T) {

@@ -25,7 +25,7 @@ func TestOneAtATimeWithRisingFences(t *testing.T) {
 		last := int64(0)
 		var wg sync.WaitGroup
 		for range 8 {
-			l := locker(rdb, 3*time.Second)
+			l := locker(rdb, long)
 			wg.Go(func() {
 				for range 15 {
 					err := l.Do(t.Context(), name, func(_ context.Context, fence int64) error {
@@ -60,7 +60,7 @@ func TestEverybodyWhoWaitsGetsIt(t *testing.T) {
 		last := int64(0)
 		var wg sync.WaitGroup
 		for range 3 {
-			l := locker(rdb, 5*time.Second)
+			l := locker(rdb, long)
 			for range 10 {
 				wg.Go(func() {
 					if err := l.DoWithin(t.Context(), patience, name, func(_ context.Context, fence int64) error {
@@ -88,7 +88,7 @@ func TestEverybodyWhoWaitsGetsIt(t *testing.T) {
 
 func TestWorkErrorPanicAndRelease(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
-		l := locker(rdb, 3*time.Second)
+		l := locker(rdb, long)
 		boom := errors.New("boom")
 		err := l.Do(t.Context(), name, func(context.Context, int64) error { return boom })
 		require.ErrorIs(t, err, boom)
@@ -109,7 +109,7 @@ func TestWorkErrorPanicAndRelease(t *testing.T) {
 
 func TestCancelledContextStillReleases(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
-		l := locker(rdb, 3*time.Second)
+		l := locker(rdb, long)
 		ctx, cancel := context.WithCancel(t.Context())
 		err := l.Do(ctx, name, func(ctx context.Context, _ int64) error {
 			cancel()
@@ -126,7 +126,7 @@ func TestCancelledContextStillReleases(t *testing.T) {
 
 func TestLossCancelsTheWork(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
-		l := locker(rdb, 3*time.Second)
+		l := locker(rdb, short)
 		for _, c := range []struct {
 			how  string
 			lose func()
@@ -134,7 +134,7 @@ func TestLossCancelsTheWork(t *testing.T) {
 			{"deleted", func() { require.NoError(t, rdb.Del(t.Context(), key(name)).Err()) }},
 			{"taken", func() { require.NoError(t, rdb.Set(t.Context(), key(name), "other", patience).Err()) }},
 		} {
-			err := l.Do(t.Context(), name, func(ctx context.Context, _ int64) error {
+			err := l.DoWithin(t.Context(), patience, name, func(ctx context.Context, _ int64) error {
 				c.lose()
 				told(ctx, t)
 				require.ErrorIs(t, context.Cause(ctx), lock.ErrLost)

@@ -21,7 +21,7 @@ import (
 
 const (
 	victimEnv = "LOCK_TEST_VICTIM"
-	victimTTL = 2 * time.Second
+	victimTTL = short
 )
 
 // guarded is a write that a fencing number guards: the one with the largest number wins, whoever is awake last.
@@ -38,11 +38,11 @@ func stored(name string) string { return "fs:lock-test:{" + name + "}" }
 func victim(name string) int {
 	rdb := dial()
 	defer rdb.Close()
-	err := locker(rdb, victimTTL).Do(context.Background(), name, func(ctx context.Context, fence int64) error {
+	err := locker(rdb, victimTTL).DoWithin(context.Background(), patience, name, func(ctx context.Context, fence int64) error {
 		fmt.Println("held", fence)
 		select {
 		case <-ctx.Done():
-		case <-time.After(2 * patience):
+		case <-time.After(3 * patience):
 			return nil
 		}
 		fmt.Println("cause", context.Cause(ctx))
@@ -77,7 +77,7 @@ func TestHolderPausedForLongerThanTheTTL(t *testing.T) {
 	t.Cleanup(func() { rdb.Del(context.Background(), stored(name)) })
 	cmd, first, line := inVictim(t, name)
 	require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
-	require.NoError(t, locker(rdb, patience).DoWithin(t.Context(), patience, name, func(ctx context.Context, second int64) error {
+	require.NoError(t, locker(rdb, 2*patience).DoWithin(t.Context(), patience, name, func(ctx context.Context, second int64) error {
 		require.Greater(t, second, first)
 		wrote, err := guarded.Run(ctx, rdb, []string{stored(name)}, second, "us").Int()
 		require.NoError(t, err)
@@ -100,7 +100,7 @@ func TestHolderPausedBriefly(t *testing.T) {
 	name := fresh(t, rdb)
 	cmd, _, _ := inVictim(t, name)
 	value := rdb.Get(t.Context(), key(name)).Val()
-	for range 3 {
+	for range 2 {
 		require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
 		time.Sleep(victimTTL / 20)
 		require.NoError(t, cmd.Process.Signal(syscall.SIGCONT))
@@ -120,9 +120,9 @@ func TestHolderKilled(t *testing.T) {
 	rdb := realRedis(t)
 	name := fresh(t, rdb)
 	cmd, first, _ := inVictim(t, name)
-	require.ErrorIs(t, locker(rdb, ttl).Do(t.Context(), name, nil), lock.ErrNotObtained)
+	require.ErrorIs(t, locker(rdb, long).Do(t.Context(), name, nil), lock.ErrNotObtained)
 	require.NoError(t, cmd.Process.Kill())
-	require.NoError(t, locker(rdb, ttl).DoWithin(t.Context(), patience, name, func(_ context.Context, second int64) error {
+	require.NoError(t, locker(rdb, long).DoWithin(t.Context(), patience, name, func(_ context.Context, second int64) error {
 		require.Greater(t, second, first)
 		return nil
 	}))

@@ -39,7 +39,7 @@ func TestTrapCancelWhileLockingLeavesNoLock(t *testing.T) {
 					cancel()
 					return trouble{}
 				})
-				require.ErrorIs(t, locker(rdb, ttl).DoWithin(ctx, patience, name, none), context.Canceled)
+				require.ErrorIs(t, locker(rdb, long).DoWithin(ctx, patience, name, none), context.Canceled)
 				free(t, rdb, name)
 				cancel()
 				w.late.Wait()
@@ -54,7 +54,7 @@ func TestTrapLostAnswerLeavesNoLock(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
 		w := &wire{}
 		rdb.AddHook(w)
-		l := locker(rdb, ttl)
+		l := locker(rdb, long)
 		for _, kind := range []string{take, fence} {
 			w.upset(func(c call) trouble { return trouble{cut: c.kind == kind} })
 			require.ErrorIs(t, l.Do(t.Context(), name, func(context.Context, int64) error { t.Error("begun"); return nil }), lock.ErrUnavailable)
@@ -88,7 +88,7 @@ func TestTrapClientRetriesItsOwnLock(t *testing.T) {
 // redsync calls a lock that expired "already taken", though nobody has it. Here it is lost, and says which one and how.
 func TestTrapExpiredIsNotCalledTaken(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
-		err := locker(rdb, 3*time.Second).Do(t.Context(), name, func(ctx context.Context, _ int64) error {
+		err := locker(rdb, short).DoWithin(t.Context(), patience, name, func(ctx context.Context, _ int64) error {
 			require.NoError(t, rdb.Del(t.Context(), key(name)).Err())
 			told(ctx, t)
 			return context.Cause(ctx)
@@ -103,8 +103,8 @@ func TestTrapExpiredIsNotCalledTaken(t *testing.T) {
 // WithSetNXOnExtend takes an expired lock anew and calls that an extension, although another had it in between.
 func TestTrapRenewalNeverTakesItAgain(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
-		l, other := locker(rdb, 3*time.Second), locker(rdb, 3*time.Second)
-		err := l.Do(t.Context(), name, func(ctx context.Context, first int64) error {
+		l, other := locker(rdb, short), locker(rdb, long)
+		err := l.DoWithin(t.Context(), patience, name, func(ctx context.Context, first int64) error {
 			require.NoError(t, rdb.Del(t.Context(), key(name)).Err())
 			require.NoError(t, other.Do(t.Context(), name, func(_ context.Context, second int64) error {
 				require.Greater(t, second, first)
@@ -123,12 +123,11 @@ func TestTrapRenewalNeverTakesItAgain(t *testing.T) {
 func TestTrapWorkOutlastsTheTTL(t *testing.T) {
 	rdb := realRedis(t)
 	name := fresh(t, rdb)
-	const ttl = 2 * time.Second
-	l, other := locker(rdb, ttl), locker(rdb, ttl)
-	require.NoError(t, l.Do(t.Context(), name, func(ctx context.Context, _ int64) error {
-		for end := time.Now().Add(2 * ttl); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	l, other := locker(rdb, short), locker(rdb, short)
+	require.NoError(t, l.DoWithin(t.Context(), patience, name, func(ctx context.Context, _ int64) error {
+		for end := time.Now().Add(short * 3 / 2); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 			require.NoError(t, ctx.Err())
-			require.ErrorIs(t, other.Do(ctx, name, func(context.Context, int64) error { t.Error("second holder"); return nil }), lock.ErrNotObtained)
+			require.Error(t, other.Do(ctx, name, func(context.Context, int64) error { t.Error("second holder"); return nil }))
 		}
 		return nil
 	}))
@@ -160,11 +159,44 @@ func TestTrapRenewalRacesRelease(t *testing.T) {
 	})
 }
 
+// Nor is it given back while a renewal is under way, however long that pays no heed to its context.
+func TestTrapReleaseDuringRenewal(t *testing.T) {
+	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
+		l, w := process(t, m, ttl)
+		var renewing, renewed atomic.Bool
+		w.around(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+			switch len(cmd.Args()) {
+			case 6:
+				renewing.Store(true)
+				time.Sleep(time.Second)
+				err := next(context.WithoutCancel(ctx), cmd)
+				renewing.Store(false)
+				renewed.Store(true)
+				return err
+			case 5:
+				if renewing.Load() {
+					t.Error("given back meanwhile")
+				}
+			}
+			return next(ctx, cmd)
+		})
+		require.NoError(t, l.Do(t.Context(), "x", func(ctx context.Context, _ int64) error {
+			for !renewing.Load() {
+				time.Sleep(time.Millisecond)
+				synctest.Wait()
+			}
+			return ctx.Err()
+		}))
+		require.True(t, renewed.Load())
+		require.False(t, m.Exists(key("x")))
+	})
+}
+
 // One client is a quorum of one, and its replica may not have heard of the lock, nor of the last fencing number, when it
 // takes over. Two hold the lock then, and the fencing numbers tell them apart.
 func TestTrapFailoverGivesItToTwo(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
-		l, other := locker(rdb, ttl), locker(rdb, ttl)
+		l, other := locker(rdb, long), locker(rdb, long)
 		stored := int64(0)
 		write := func(fence int64) bool { // UPDATE ... WHERE fence < ?
 			if fence <= stored {
