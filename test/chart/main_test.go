@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 }
 
 func tools() error {
-	cmd := exec.Command("make", "-s", "-C", root, "chart-tools") //nolint:noctx // the test's time-out ends it
+	cmd := exec.Command("make", "-s", "-C", root, "chart-tools")
 	// Not this test's, which make would take for the jobs of a make above it.
 	cmd.Env = append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=")
 	cmd.Stderr = os.Stderr

@@ -88,7 +88,7 @@ func (r rendering) command() *exec.Cmd {
 	for _, s := range r.set {
 		args = append(args, "--set", s)
 	}
-	return exec.Command(helm, args...) //nolint:gosec,noctx // helm, of TestMain
+	return exec.Command(helm, args...)
 }
 
 func (r rendering) text(t *testing.T) string {
@@ -215,7 +215,7 @@ func withoutDrawn(manifests string) string { return drawn.ReplaceAllString(manif
 
 func valid(t *testing.T, kube, manifests string) {
 	t.Helper()
-	cmd := exec.Command(kubeconform, "-strict", "-summary", "-kubernetes-version", kube, //nolint:gosec,noctx // of TestMain
+	cmd := exec.Command(kubeconform, "-strict", "-summary", "-kubernetes-version", kube,
 		"-schema-location", "schemas/{{.NormalizedKubernetesVersion}}/{{.ResourceKind}}{{.KindSuffix}}.json")
 	cmd.Stdin = strings.NewReader(manifests)
 	out, err := cmd.CombinedOutput()
@@ -227,9 +227,9 @@ func valid(t *testing.T, kube, manifests string) {
 func TestAWrongObjectIsInvalid(t *testing.T) {
 	manifests := kind().text(t)
 	for was, is := range map[string]string{
-		"  replicas: 1\n":                    "  replicas: one\n",
-		"      enableServiceLinks: false\n":  "      enableServiceLinkz: false\n",
-		"apiVersion: policy/v1\n":            "apiVersion: policy/v1beta1\n",
+		"  replicas: 1\n":                     "  replicas: one\n",
+		"      enableServiceLinks: false\n":   "      enableServiceLinkz: false\n",
+		"apiVersion: policy/v1\n":             "apiVersion: policy/v1beta1\n",
 		"            - {name: http, containe": "            - {name: http, hostPort: x, containe",
 	} {
 		wrong := strings.Replace(manifests, was, is, 1)
@@ -237,7 +237,7 @@ func TestAWrongObjectIsInvalid(t *testing.T) {
 			wrong = strings.Replace(production().text(t), was, is, 1)
 		}
 		require.NotEqual(t, manifests, wrong, was)
-		cmd := exec.Command(kubeconform, "-strict", "-kubernetes-version", "1.34.4", //nolint:gosec,noctx // of TestMain
+		cmd := exec.Command(kubeconform, "-strict", "-kubernetes-version", "1.34.4",
 			"-schema-location", "schemas/{{.NormalizedKubernetesVersion}}/{{.ResourceKind}}{{.KindSuffix}}.json")
 		cmd.Stdin = strings.NewReader(wrong)
 		out, err := cmd.CombinedOutput()
@@ -248,7 +248,7 @@ func TestAWrongObjectIsInvalid(t *testing.T) {
 func TestLint(t *testing.T) {
 	for _, helm := range []string{helm3, helm4} {
 		for _, file := range []string{"values.yaml", "values-kind.yaml", "values-production.yaml"} {
-			out, err := exec.Command(helm, "lint", "--strict", chart, "--values", filepath.Join(chart, file)).CombinedOutput() //nolint:gosec,noctx // of TestMain
+			out, err := exec.Command(helm, "lint", "--strict", chart, "--values", filepath.Join(chart, file)).CombinedOutput()
 			require.NoError(t, err, "%s: %s", file, out)
 		}
 	}
@@ -257,7 +257,7 @@ func TestLint(t *testing.T) {
 func TestAnInstallNeedsNothingFetched(t *testing.T) {
 	_, err := os.Stat(filepath.Join(chart, "charts/devdeps/Chart.yaml"))
 	require.NoError(t, err)
-	out, err := exec.Command(helm3, "dependency", "list", chart).CombinedOutput() //nolint:gosec,noctx // of TestMain
+	out, err := exec.Command(helm3, "dependency", "list", chart).CombinedOutput()
 	require.NoError(t, err)
 	require.NotContains(t, string(out), "missing")
 }

@@ -14,7 +14,7 @@ import (
 func TestTheServicesTakeTheirSettings(t *testing.T) {
 	programs := t.TempDir()
 	for _, name := range services {
-		build := exec.Command("go", "build", "-o", filepath.Join(programs, name), "./cmd/"+name) //nolint:gosec,noctx // our own
+		build := exec.Command("go", "build", "-o", filepath.Join(programs, name), "./cmd/"+name)
 		build.Dir = filepath.Join(root, "services", name)
 		build.Env = append(os.Environ(), "GOWORK=off")
 		out, err := build.CombinedOutput()
@@ -25,7 +25,7 @@ func TestTheServicesTakeTheirSettings(t *testing.T) {
 		for _, name := range services {
 			t.Run(values+" "+name, func(t *testing.T) {
 				env := environment(t, all, name)
-				cmd := exec.Command(filepath.Join(programs, name), "check-config") //nolint:gosec,noctx // our own
+				cmd := exec.Command(filepath.Join(programs, name), "check-config")
 				cmd.Env = env
 				out, err := cmd.CombinedOutput()
 				require.NoError(t, err, "%s with %s", out, strings.Join(env, "\n"))

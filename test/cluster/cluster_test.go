@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 
 // output runs a program and returns what it prints.
 func output(ctx context.Context, name string, args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // kubectl and helm
+	cmd := exec.CommandContext(ctx, name, args...)
 	var problem bytes.Buffer
 	cmd.Stderr = &problem
 	out, err := cmd.Output()

@@ -153,7 +153,7 @@ func (s *shoppers) books(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	require.Empty(t, len(s.wrong), "buyers to whom something wrong was told")
+	require.Empty(t, s.wrong, "buyers to whom something wrong was told")
 	paid := int64(0)
 	told := map[string]*bought{}
 	for _, b := range s.bought {

@@ -30,7 +30,7 @@ http {
 
     # Only what went wrong, and of the URL only where it led to.
     map $status $wrong { ~^5 1; default 0; }
-    log_format short escape=json '{"time":"$time_iso8601","status":$status,"method":"$request_method","to":"$proxy_host",'
+    log_format short escape=json '{"time":"$time_iso8601","status":$status,"method":"$request_method","to":"$upstream_addr",'
         '"upstream_status":"$upstream_status","seconds":$request_time}';
     access_log /dev/stdout short if=$wrong;
 
