@@ -78,7 +78,8 @@ type Conn struct {
 
 	instances atomic.Int64
 	mu        sync.Mutex
-	onBeat    map[any]func(ctx context.Context) // what limiters do at each beat
+	onBeat    map[any]func(ctx context.Context) // what limiters do at each beat that reached Redis
+	onMiss    map[any]func()                    // and at each that did not
 }
 
 // NewConn makes a Conn. It starts nothing; see Run. The client should be one of Connect.
@@ -94,7 +95,7 @@ func NewConn(rdb redis.UniversalClient, o ConnOptions) *Conn {
 		o.OnState = func(bool, error) {}
 	}
 	_, cluster := rdb.(*redis.ClusterClient)
-	c := &Conn{rdb: rdb, o: o, cluster: cluster, onBeat: map[any]func(context.Context){}}
+	c := &Conn{rdb: rdb, o: o, cluster: cluster, onBeat: map[any]func(context.Context){}, onMiss: map[any]func(){}}
 	c.breaker.tolerates, c.breaker.pause, c.breaker.clock = int64(o.Failures), o.ProbeEvery, newClock(nil)
 	c.breaker.changed = o.OnState
 	c.instances.Store(int64(o.Instances))
@@ -121,10 +122,9 @@ func (c *Conn) Run(ctx context.Context) error {
 	c.breaker.probed.Store(true)
 	defer c.breaker.probed.Store(false)
 	for {
-		if err := c.beat(ctx, true); err == nil {
-			for _, do := range c.beaters() {
-				do(ctx)
-			}
+		err := c.beat(ctx, true)
+		for _, do := range c.after(err == nil) {
+			do(ctx)
 		}
 		pause := c.o.BeatEvery
 		if !c.Up() {
@@ -136,19 +136,36 @@ func (c *Conn) Run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.o.Timeout)
 	defer cancel()
-	for _, do := range c.beaters() {
-		do(ctx)
+	for _, l := range c.leasing() {
+		l.giveBackAll(ctx)
 	}
 	_ = c.beat(ctx, false) // the others learn it in three beats anyway
 	return nil
 }
 
-func (c *Conn) beaters() []func(context.Context) {
+func (c *Conn) leasing() (out []*leases) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	out := make([]func(context.Context), 0, len(c.onBeat))
-	for _, do := range c.onBeat {
-		out = append(out, do)
+	for l := range c.onBeat {
+		if l, ok := l.(*Redis); ok {
+			out = append(out, l.leases)
+		}
+	}
+	return out
+}
+
+// after is what is to be done after a beat.
+func (c *Conn) after(reached bool) (out []func(context.Context)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if reached {
+		for _, do := range c.onBeat {
+			out = append(out, do)
+		}
+		return out
+	}
+	for _, do := range c.onMiss {
+		out = append(out, func(context.Context) { do() })
 	}
 	return out
 }

@@ -189,3 +189,18 @@ func (s *Spec) fits() error {
 const endOfTime = 4_102_444_800 * int64(time.Second) // the year 2100
 
 func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }
+
+// Validate says what is wrong with a Spec, if anything is.
+func (s Spec) Validate() error {
+	_, err := s.withDefaults()
+	return err
+}
+
+// Most is how many permits can be had at once at best.
+func (s Spec) Most() int64 {
+	s, err := s.withDefaults()
+	if err != nil {
+		return 0
+	}
+	return s.Burst
+}

@@ -1,0 +1,222 @@
+package ratelimit
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	mrand "math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+var (
+	//go:embed lua/acquire.lua
+	luaAcquire string
+	//go:embed lua/renew.lua
+	luaRenew string
+	//go:embed lua/release.lua
+	luaRelease string
+
+	scriptAcquire = newScript(luaAcquire)
+	scriptRenew   = newScript(luaRenew)
+	scriptRelease = newScript(luaRelease)
+)
+
+// RedisBulkhead bounds what runs at the same time in all processes together. A place is a lease: the process renews it at
+// each beat of its Conn, and it expires with the process.
+type RedisBulkhead struct {
+	conn      *Conn
+	name      string
+	onFailure FailurePolicy
+	ttl       time.Duration
+	local     *Bulkhead // at most the limit of all, and the queue: one queues here before one asks Redis
+	share     *Bulkhead // while Redis is gone
+	spec      atomic.Pointer[BulkheadSpec]
+
+	seq  atomic.Int64
+	mu   sync.Mutex
+	held map[*held]struct{}
+}
+
+// held is a place in Redis.
+type held struct {
+	b     *RedisBulkhead
+	key   string // in Redis
+	id    string
+	until time.Time // ours for certain until then
+	lost  chan struct{}
+	ended bool // under b.mu: given back or lost
+}
+
+// NewBulkhead makes a bulkhead that all processes share by its name. Places of a process that died are free after ttl
+// (0: ten beats). Conn.Run has to run: it renews the places.
+func (c *Conn) NewBulkhead(name string, s BulkheadSpec, onFailure FailurePolicy, ttl time.Duration) (*RedisBulkhead, error) {
+	local, err := NewBulkhead(s)
+	if err != nil {
+		return nil, err
+	}
+	b := &RedisBulkhead{conn: c, name: name, onFailure: onFailure, ttl: or(ttl, 10*c.o.BeatEvery), local: local, held: map[*held]struct{}{}}
+	if b.share, err = NewBulkhead(b.shareOf(s)); err != nil {
+		return nil, err
+	}
+	if b.ttl < 3*c.o.BeatEvery {
+		return nil, fmt.Errorf("ratelimit: places of %s cannot be renewed every %s", b.ttl, c.o.BeatEvery)
+	}
+	b.spec.Store(&s)
+	c.mu.Lock()
+	c.onBeat[b], c.onMiss[b] = b.renew, b.expire
+	c.mu.Unlock()
+	return b, nil
+}
+
+// Close ends the renewal. Places still held expire.
+func (b *RedisBulkhead) Close() {
+	b.conn.mu.Lock()
+	delete(b.conn.onBeat, b)
+	delete(b.conn.onMiss, b)
+	b.conn.mu.Unlock()
+}
+
+func (b *RedisBulkhead) shareOf(s BulkheadSpec) BulkheadSpec {
+	s.Limit = max(1, s.Limit/int64(b.conn.Instances()))
+	return s
+}
+
+// Spec is what holds now.
+func (b *RedisBulkhead) Spec() BulkheadSpec { return *b.spec.Load() }
+
+// SetSpec changes it.
+func (b *RedisBulkhead) SetSpec(s BulkheadSpec) error {
+	if err := b.local.SetSpec(s); err != nil {
+		return err
+	}
+	b.spec.Store(&s)
+	return b.share.SetSpec(b.shareOf(s))
+}
+
+func (b *RedisBulkhead) redisKey(key string) string {
+	return (&Redis{conn: b.conn, name: b.name}).key(&redisSpec{letter: "c"}, key)
+}
+
+// Acquire takes a place; see ConcurrencyLimiter.
+func (b *RedisBulkhead) Acquire(ctx context.Context, key string) (Permit, error) {
+	deadline := time.Now().Add(b.Spec().MaxWait)
+	p, err := b.local.Acquire(ctx, key)
+	if err != nil {
+		return p, err
+	}
+	h := &held{b: b, key: b.redisKey(key), id: b.conn.o.Instance + ":" + strconv.FormatInt(b.seq.Add(1), 10), lost: make(chan struct{})}
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
+		if !b.conn.breaker.ask() {
+			return b.without(ctx, key, p, ErrUnavailable)
+		}
+		begun := time.Now()
+		v, err := b.conn.call(ctx, scriptAcquire, []string{h.key}, []any{h.id, b.Spec().Limit, b.ttl.Milliseconds()})
+		switch {
+		case err != nil && ctx.Err() != nil:
+			p.Release()
+			return Permit{}, context.Cause(ctx)
+		case err != nil: // if it came to pass after all, the place expires
+			return b.without(ctx, key, p, err)
+		case v[0] == 1:
+			h.until = begun.Add(b.ttl)
+			b.mu.Lock()
+			b.held[h] = struct{}{}
+			b.mu.Unlock()
+			p.held = h
+			return p, nil
+		}
+		wait := pause/2 + mrand.N(pause) //nolint:gosec // jitter
+		if time.Until(deadline) < wait {
+			p.Release()
+			return Permit{}, fmt.Errorf("%w: no place within %s", ErrLimited, b.Spec().MaxWait)
+		}
+		if err := sleep(ctx, wait); err != nil {
+			p.Release()
+			return Permit{}, err
+		}
+	}
+}
+
+// without is Acquire while Redis is gone.
+func (b *RedisBulkhead) without(ctx context.Context, key string, p Permit, cause error) (Permit, error) {
+	if b.onFailure == FailOpen {
+		return p, nil // still bounded by what one process may run
+	}
+	p.Release()
+	if b.onFailure == FailClosed {
+		return Permit{}, cause
+	}
+	if want := b.shareOf(b.Spec()); want != b.share.Spec() {
+		if err := b.share.SetSpec(want); err != nil {
+			return Permit{}, err
+		}
+	}
+	return b.share.Acquire(ctx, key)
+}
+
+// renew is done at each beat.
+func (b *RedisBulkhead) renew(ctx context.Context) {
+	byKey := map[string][]*held{}
+	b.mu.Lock()
+	for h := range b.held {
+		byKey[h.key] = append(byKey[h.key], h)
+	}
+	b.mu.Unlock()
+	for key, hs := range byKey {
+		args := []any{b.ttl.Milliseconds()}
+		for _, h := range hs {
+			args = append(args, h.id)
+		}
+		begun := time.Now()
+		v, err := b.conn.call(ctx, scriptRenew, []string{key}, args)
+		b.mu.Lock()
+		for i, h := range hs {
+			switch {
+			case err == nil && v[i] == 1:
+				h.until = begun.Add(b.ttl)
+			case err == nil || time.Now().After(h.until):
+				b.lose(h)
+			}
+		}
+		b.mu.Unlock()
+	}
+}
+
+// lose tells the holder that the place is gone. b.mu is held.
+func (b *RedisBulkhead) lose(h *held) {
+	if !h.ended {
+		h.ended = true
+		delete(b.held, h)
+		close(h.lost)
+	}
+}
+
+// expire is done at each beat that does not reach Redis.
+func (b *RedisBulkhead) expire() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for h := range b.held {
+		if time.Now().After(h.until) {
+			b.lose(h)
+		}
+	}
+}
+
+func (h *held) release() {
+	h.b.mu.Lock()
+	if h.ended {
+		h.b.mu.Unlock()
+		return
+	}
+	h.ended = true
+	delete(h.b.held, h)
+	h.b.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), h.b.conn.o.Timeout)
+	defer cancel()
+	if h.b.conn.Up() {
+		_, _ = h.b.conn.call(ctx, scriptRelease, []string{h.key}, []any{h.id}) // else it expires
+	}
+}

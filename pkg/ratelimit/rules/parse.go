@@ -1,0 +1,47 @@
+package rules
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"go.yaml.in/yaml/v3"
+)
+
+const maxFile = 1 << 20
+
+// Parse reads rules written in YAML (or JSON, which is YAML). It is strict: an unknown key, a value that cannot be, a second
+// document or a name that comes twice is an error.
+func Parse(text []byte) (Set, error) {
+	if len(text) > maxFile {
+		return Set{}, fmt.Errorf("rules: %d bytes are more than %d", len(text), maxFile)
+	}
+	var s Set
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(&s); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = errors.New("nothing is in it")
+		}
+		return Set{}, fmt.Errorf("rules: %w", err)
+	}
+	if err := d.Decode(new(any)); !errors.Is(err, io.EOF) {
+		return Set{}, errors.New("rules: more than one document")
+	}
+	if err := s.Validate(); err != nil {
+		return Set{}, fmt.Errorf("rules: %w", err)
+	}
+	return s, nil
+}
+
+// Format writes rules in YAML.
+func Format(s Set) ([]byte, error) {
+	var b bytes.Buffer
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(2)
+	if err := e.Encode(s); err != nil {
+		return nil, fmt.Errorf("rules: %w", err)
+	}
+	return b.Bytes(), e.Close()
+}

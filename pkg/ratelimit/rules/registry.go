@@ -1,0 +1,367 @@
+package rules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"flashsale.internal/pkg/ratelimit"
+)
+
+// Options of a Registry.
+type Options struct {
+	// Conn is the Redis that rules with where: redis share. Without it all rules are local.
+	Conn *ratelimit.Conn
+	// User is who is signed in, for rules by user: only what has been verified. Without it all requests count as nobody's.
+	User func(*http.Request) (id string, ok bool)
+	// TrustedProxies are whose X-Forwarded-For is believed.
+	TrustedProxies []netip.Prefix
+	// Refuse writes the answer to a refused request; the fields RateLimit, RateLimit-Policy and Retry-After are set already.
+	// Default: a problem document, 429 or 503.
+	Refuse func(w http.ResponseWriter, r *http.Request, refusal Refusal)
+	// Waiting is told before and after a request waits, for example so that a load shedder does not count it meanwhile.
+	Waiting func(r *http.Request, waiting bool)
+	// Observe is told every decision of a rule. It must be quick.
+	Observe func(rule string, outcome Outcome, source ratelimit.Source)
+	// RetrySpread is the part by which Retry-After is longer at random (default 0.2; below 0: none).
+	RetrySpread float64
+	// Reloaded is told each time that rules were read from "file" or "redis", with an error if they were not taken over.
+	Reloaded func(source string, err error)
+	// Log is told why rules were not taken over. Default: nobody is told.
+	Log *slog.Logger
+}
+
+// Outcome is what a rule said to a request.
+type Outcome string
+
+// The outcomes.
+const (
+	Allowed Outcome = "allowed"
+	Waited  Outcome = "waited"  // allowed after a wait
+	Refused Outcome = "refused" //
+	Shadow  Outcome = "shadow"  // would have been refused
+	Failed  Outcome = "failed"  // Redis could not be asked and the rule fails closed
+)
+
+// Registry holds the rules that are in force. All methods may be called by many goroutines.
+type Registry struct {
+	o Options
+
+	mu       sync.Mutex // of changes
+	file     Set        // what the file says
+	overlay  Set        // what Redis says on top
+	declared map[string]bool
+	current  atomic.Pointer[snapshot]
+}
+
+// snapshot is what is in force. Immutable.
+type snapshot struct {
+	rules map[string]*active
+}
+
+// active is a rule with its limiter.
+type active struct {
+	rule     Rule
+	key      []keyPart
+	limiter  ratelimit.Limiter            // nil: blocked, or concurrency
+	bulkhead ratelimit.ConcurrencyLimiter // of concurrency
+	blocked  bool                         // limit 0
+	tally    *tally
+}
+
+// New makes a Registry without rules.
+func New(o Options) *Registry {
+	if o.User == nil {
+		o.User = func(*http.Request) (string, bool) { return "", false }
+	}
+	if o.Refuse == nil {
+		o.Refuse = writeProblem
+	}
+	if o.Waiting == nil {
+		o.Waiting = func(*http.Request, bool) {}
+	}
+	if o.Observe == nil {
+		o.Observe = func(string, Outcome, ratelimit.Source) {}
+	}
+	if o.Reloaded == nil {
+		o.Reloaded = func(string, error) {}
+	}
+	if o.RetrySpread == 0 {
+		o.RetrySpread = 0.2
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	g := &Registry{o: o, declared: map[string]bool{}}
+	g.file, g.overlay = Set{Version: formatVersion}, Set{Version: formatVersion}
+	g.current.Store(&snapshot{rules: map[string]*active{}})
+	return g
+}
+
+// Apply puts the rules of the file in force, all of them or, with an error that says why, none. Limits keep what is spent.
+func (g *Registry) Apply(file Set) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.put(file, g.overlay)
+}
+
+// Overlay puts rules on top of those of the file: they add, replace and, by Deleted, take away.
+func (g *Registry) Overlay(overlay Set) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.put(g.file, overlay)
+}
+
+// merge is file with overlay on top, sorted by name.
+func merge(file, overlay Set) []Rule {
+	over := map[string]bool{}
+	for _, r := range overlay.Rules {
+		over[r.Name] = true
+	}
+	for _, name := range overlay.Deleted {
+		over[name] = true
+	}
+	out := slices.Clone(overlay.Rules)
+	for _, r := range file.Rules {
+		if !over[r.Name] {
+			out = append(out, r)
+		}
+	}
+	slices.SortFunc(out, func(a, b Rule) int {
+		switch {
+		case a.Name < b.Name:
+			return -1
+		case a.Name > b.Name:
+			return 1
+		}
+		return 0
+	})
+	return out
+}
+
+// put is done under g.mu. What can fail comes first, so that a change is complete or is none.
+func (g *Registry) put(file, overlay Set) error {
+	if err := errors.Join(file.Validate(), overlay.Validate()); err != nil {
+		return err
+	}
+	if len(file.Deleted) > 0 {
+		return errors.New("rules: a file deletes nothing, it leaves out")
+	}
+	before := g.current.Load().rules
+	next := &snapshot{rules: map[string]*active{}}
+	var change []func() error
+	for _, r := range merge(file, overlay) {
+		a, apply, err := g.activate(r, before[r.Name])
+		if err != nil {
+			return fmt.Errorf("rules: %s: %w", r.Name, err)
+		}
+		next.rules[r.Name] = a
+		if apply != nil {
+			change = append(change, apply)
+		}
+	}
+	for _, apply := range change { // of what was validated
+		if err := apply(); err != nil {
+			return fmt.Errorf("rules: %w", err)
+		}
+	}
+	g.file, g.overlay = file, overlay
+	g.current.Store(next)
+	for name, a := range before {
+		if now := next.rules[name]; now == nil || now.limiter != a.limiter || now.bulkhead != a.bulkhead {
+			a.close()
+		}
+	}
+	return nil
+}
+
+// activate makes a rule's limiter, or finds the one it has and what changes in it.
+func (g *Registry) activate(r Rule, before *active) (a *active, apply func() error, err error) {
+	a = &active{rule: r, tally: newTally()}
+	if a.key, err = parseKey(r.Key); err != nil {
+		return nil, nil, err
+	}
+	if before != nil {
+		a.tally = before.tally
+	}
+	if r.Limit == 0 {
+		a.blocked = true
+		return a, nil, nil
+	}
+	keep := before != nil && !before.blocked && g.sameKind(before.rule, r)
+	if r.Algorithm == Concurrency {
+		apply, err = g.activateBulkhead(a, before, keep)
+	} else {
+		apply, err = g.activateLimiter(a, before, keep)
+	}
+	return a, apply, err
+}
+
+func (g *Registry) activateLimiter(a, before *active, keep bool) (func() error, error) {
+	r := a.rule
+	spec, err := r.spec()
+	if err != nil {
+		return nil, err
+	}
+	if keep {
+		a.limiter = before.limiter
+		return func() error { return a.limiter.SetSpec(spec) }, nil
+	}
+	if g.local(r) {
+		a.limiter, err = ratelimit.NewLocal(spec)
+		return nil, err
+	}
+	policy, err := r.onFailure()
+	if err != nil {
+		return nil, err
+	}
+	a.limiter, err = g.o.Conn.NewRedis(r.Name, spec, ratelimit.RedisOptions{OnFailure: policy, Lease: r.Lease})
+	return nil, err
+}
+
+func (g *Registry) activateBulkhead(a, before *active, keep bool) (func() error, error) {
+	r := a.rule
+	spec := ratelimit.BulkheadSpec{Limit: r.Limit, Queue: r.Queue, MaxWait: time.Duration(r.MaxWait)}
+	if spec.Queue == 0 && spec.MaxWait > 0 {
+		spec.Queue = r.Limit
+	}
+	if keep {
+		a.bulkhead = before.bulkhead
+		return func() error { return a.bulkhead.SetSpec(spec) }, nil
+	}
+	var err error
+	if g.local(r) {
+		a.bulkhead, err = ratelimit.NewBulkhead(spec)
+		return nil, err
+	}
+	policy, err := r.onFailure()
+	if err != nil {
+		return nil, err
+	}
+	a.bulkhead, err = g.o.Conn.NewBulkhead(r.Name, spec, policy, 0)
+	return nil, err
+}
+
+func (g *Registry) local(r Rule) bool { return g.o.Conn == nil || r.Where == "local" }
+
+// sameKind is whether a rule's limiter can go on under the changed rule.
+func (g *Registry) sameKind(was, is Rule) bool {
+	return g.local(was) == g.local(is) && (was.Algorithm == Concurrency) == (is.Algorithm == Concurrency) &&
+		(g.local(is) || was.OnFailure == is.OnFailure && was.Lease == is.Lease)
+}
+
+const closeTime = time.Second
+
+func (a *active) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	if l, ok := a.limiter.(*ratelimit.Redis); ok {
+		l.Close(ctx)
+	}
+	if b, ok := a.bulkhead.(*ratelimit.RedisBulkhead); ok {
+		b.Close()
+	}
+}
+
+// Rules are those in force, sorted by name.
+func (g *Registry) Rules() []Rule {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return merge(g.file, g.overlay)
+}
+
+// Missing are names that routes declare and no rule has: nothing limits them.
+func (g *Registry) Missing() (names []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	rules := g.current.Load().rules
+	for name := range g.declared {
+		if rules[name] == nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// ErrUnknownRule is for names that no rule in force has.
+var ErrUnknownRule = errors.New("rules: there is no such rule")
+
+// Status is a rule in force and what it did in this process.
+type Status struct {
+	Rule     Rule     `json:"rule"`
+	Allowed  int64    `json:"allowed"`
+	Waited   int64    `json:"waited"`
+	Refused  int64    `json:"refused"`
+	Shadowed int64    `json:"shadowed"` // would have been refused
+	Failed   int64    `json:"failed"`
+	Limited  []Caller `json:"limited"` // who is being refused now, most refused first
+}
+
+// List is the status of all rules, sorted by name, without who is limited.
+func (g *Registry) List() []Status {
+	rules := g.current.Load().rules
+	out := make([]Status, 0, len(rules))
+	for _, a := range rules {
+		s := a.tally.status()
+		s.Rule = a.rule
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b Status) int {
+		if a.Rule.Name < b.Rule.Name {
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+// Look is the status of one rule, with up to n of those who are limited.
+func (g *Registry) Look(name string, n int) (Status, error) {
+	a := g.current.Load().rules[name]
+	if a == nil {
+		return Status{}, fmt.Errorf("%w: %q", ErrUnknownRule, name)
+	}
+	s := a.tally.status()
+	s.Rule, s.Limited = a.rule, a.tally.limited(n)
+	return s, nil
+}
+
+// Try tells how a rule would decide about a key, which is written as in Caller.Key, and charges nothing.
+func (g *Registry) Try(ctx context.Context, name, key string) (ratelimit.Result, error) {
+	a := g.current.Load().rules[name]
+	switch {
+	case a == nil:
+		return ratelimit.Result{}, fmt.Errorf("%w: %q", ErrUnknownRule, name)
+	case a.blocked:
+		return ratelimit.Result{RetryAfter: ratelimit.Never}, nil
+	case a.bulkhead != nil:
+		return ratelimit.Result{}, fmt.Errorf("rules: %q bounds concurrency, which cannot be tried", name)
+	}
+	res, err := ratelimit.Peek(ctx, a.limiter, key)
+	res.Allowed = err == nil && res.Remaining >= a.rule.cost()
+	return res, err
+}
+
+// Reset forgets what a key has spent of a rule.
+func (g *Registry) Reset(ctx context.Context, name, key string) error {
+	a := g.current.Load().rules[name]
+	if a == nil || a.limiter == nil {
+		return fmt.Errorf("%w: %q", ErrUnknownRule, name)
+	}
+	return a.limiter.Reset(ctx, key)
+}
+
+// has is whether the file's rules are these.
+func (g *Registry) has(s Set) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Equal(g.file.Rules, s.Rules)
+}

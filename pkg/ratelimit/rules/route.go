@@ -1,0 +1,397 @@
+package rules
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"flashsale.internal/pkg/ratelimit"
+	"flashsale.internal/pkg/ratelimit/httpfield"
+)
+
+// Reason is why a request was refused.
+type Reason uint8
+
+// The reasons.
+const (
+	// OverLimit: a rate is exceeded; 429.
+	OverLimit Reason = iota
+	// Overloaded: too many run at the same time; 503.
+	Overloaded
+	// Unavailable: Redis could not be asked and a rule fails closed, or the request's time was over before its turn; 503.
+	Unavailable
+)
+
+// Refusal is what a refused request is answered.
+type Refusal struct {
+	Reason     Reason
+	Violated   []string      // names of the rules
+	RetryAfter time.Duration // without the jitter of the field; 0 = it makes no sense to come again with this request
+}
+
+// Status is the HTTP status.
+func (f Refusal) Status() int {
+	if f.Reason == OverLimit {
+		return http.StatusTooManyRequests
+	}
+	return http.StatusServiceUnavailable
+}
+
+// writeProblem answers a problem document (RFC 9457) of the types that the draft registers.
+func writeProblem(w http.ResponseWriter, _ *http.Request, f Refusal) {
+	body := map[string]any{
+		"type": "https://iana.org/assignments/http-problem-types#quota-exceeded", "title": "Too many requests",
+		"status": f.Status(), "violated_policies": f.Violated,
+	}
+	if f.Reason != OverLimit {
+		body["type"] = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
+		body["title"] = "Not available right now"
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(f.Status())
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+// On limits a route by rules. They are looked up by name for each request, so a rule may come, change and go while the
+// server runs; a name that no rule has limits nothing (see Missing). All rates are charged together or not at all; then
+// places in bulkheads are taken, and given back when the handler has returned. What a refused request was charged is
+// refunded, also when its caller has gone while it waited.
+func (g *Registry) On(names ...string) func(http.Handler) http.Handler {
+	g.mu.Lock()
+	for _, name := range names {
+		g.declared[name] = true
+	}
+	g.mu.Unlock()
+	rt := &route{g: g, names: names}
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { rt.serve(w, r, next) })
+	}
+}
+
+// route is a row of rules on a handler.
+type route struct {
+	g     *Registry
+	names []string
+	plan  atomic.Pointer[plan]
+}
+
+// plan is a route's rules of one snapshot.
+type plan struct {
+	of                       *snapshot
+	rates, bulkheads, shadow []*active
+	blocked                  []*active
+	policy                   string // the field
+}
+
+func (rt *route) planned() *plan {
+	now := rt.g.current.Load()
+	if p := rt.plan.Load(); p != nil && p.of == now {
+		return p
+	}
+	p := &plan{of: now}
+	var policy []byte
+	for _, name := range rt.names {
+		a := now.rules[name]
+		switch {
+		case a == nil:
+			continue
+		case a.rule.Shadow:
+			p.shadow = append(p.shadow, a)
+			continue
+		case a.blocked:
+			p.blocked = append(p.blocked, a)
+		case a.bulkhead != nil:
+			p.bulkheads = append(p.bulkheads, a)
+			continue
+		default:
+			p.rates = append(p.rates, a)
+		}
+		if len(policy) > 0 {
+			policy = append(policy, ", "...)
+		}
+		per := time.Duration(a.rule.Per)
+		if per == 0 {
+			per = time.Second
+		}
+		policy = httpfield.AppendPolicy(policy, httpfield.Policy{Name: name, Quota: a.rule.Limit, Window: per})
+	}
+	p.policy = string(policy)
+	rt.plan.Store(p)
+	return p
+}
+
+const fewRules = 4 // that need no allocation
+
+func (rt *route) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	p := rt.planned()
+	for _, a := range p.shadow {
+		rt.g.shadow(r, a)
+	}
+	if len(p.blocked) > 0 {
+		rt.g.refuseBlocked(w, r, p)
+		return
+	}
+	if len(p.rates) > 0 && !rt.g.passRates(w, r, p) {
+		return
+	}
+	if len(p.bulkheads) == 0 {
+		next.ServeHTTP(w, r)
+		return
+	}
+	permits := make([]ratelimit.Permit, 0, fewRules)
+	defer func() {
+		for _, permit := range permits {
+			permit.Release()
+		}
+	}()
+	for _, a := range p.bulkheads {
+		permit, ok := rt.g.enter(w, r, a)
+		if !ok {
+			return
+		}
+		permits = append(permits, permit)
+	}
+	next.ServeHTTP(w, r)
+}
+
+// passRates charges all rates of a route and waits. false: the request has been answered.
+func (g *Registry) passRates(w http.ResponseWriter, r *http.Request, p *plan) bool {
+	var chargesAt [fewRules]ratelimit.Charge
+	var resultsAt [fewRules]ratelimit.Result
+	charges, results := chargesAt[:0], resultsAt[:0]
+	for _, a := range p.rates {
+		charges = append(charges, ratelimit.Charge{Limiter: a.limiter, Request: ratelimit.Request{
+			Key: g.subject(r, a.key), N: a.rule.cost(), MaxWait: time.Duration(a.rule.MaxWait),
+		}})
+		results = append(results, ratelimit.Result{})
+	}
+	allowed, err := ratelimit.TakeAll(r.Context(), charges, results)
+	g.tell(w.Header(), p, results)
+	if !allowed {
+		g.refuseRates(w, r, p, charges, results, err)
+		return false
+	}
+	wait := time.Duration(0)
+	for _, res := range results {
+		wait = max(wait, res.Wait)
+	}
+	if wait > 0 && !g.wait(w, r, p, charges, results, wait) {
+		return false
+	}
+	for i, a := range p.rates {
+		if results[i].Wait > 0 {
+			a.tally.waited.Add(1)
+			g.o.Observe(a.rule.Name, Waited, results[i].Source)
+		} else {
+			a.tally.allowed.Add(1)
+			g.o.Observe(a.rule.Name, Allowed, results[i].Source)
+		}
+	}
+	return true
+}
+
+// tell sets the fields RateLimit-Policy and RateLimit.
+func (g *Registry) tell(h http.Header, p *plan, results []ratelimit.Result) {
+	var at [128]byte
+	b := at[:0]
+	for i, a := range p.rates {
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		reset := results[i].ResetAfter
+		if !results[i].Allowed && results[i].RetryAfter >= 0 {
+			reset = results[i].RetryAfter // no later than Retry-After
+		}
+		b = httpfield.AppendLimit(b, httpfield.Limit{Name: a.rule.Name, Remaining: results[i].Remaining, Reset: reset})
+	}
+	h.Add("RateLimit-Policy", p.policy) // routes may lie within each other, each with rules of its own
+	h.Add("RateLimit", string(b))
+}
+
+func (g *Registry) refuseRates(w http.ResponseWriter, r *http.Request, p *plan, charges []ratelimit.Charge, results []ratelimit.Result, err error) {
+	f := Refusal{Reason: OverLimit}
+	if err != nil {
+		f.Reason = Unavailable
+		if r.Context().Err() == nil {
+			g.o.Log.DebugContext(r.Context(), "limits not available", "error", err)
+		}
+	}
+	now, comesTrue := time.Now(), true
+	for i, a := range p.rates {
+		res := results[i]
+		if res.Allowed {
+			continue
+		}
+		f.Violated = append(f.Violated, a.rule.Name)
+		f.RetryAfter = max(f.RetryAfter, res.RetryAfter)
+		comesTrue = comesTrue && res.RetryAfter != ratelimit.Never
+		if f.Reason == Unavailable && res.Source == ratelimit.SourceFallback {
+			a.tally.failed.Add(1)
+			g.o.Observe(a.rule.Name, Failed, res.Source)
+			continue
+		}
+		a.tally.refused.Add(1)
+		a.tally.refuse(charges[i].Request.Key, now, res.RetryAfter)
+		g.o.Observe(a.rule.Name, Refused, res.Source)
+	}
+	if !comesTrue {
+		f.RetryAfter = 0
+	}
+	g.refuse(w, r, f)
+}
+
+func (g *Registry) refuse(w http.ResponseWriter, r *http.Request, f Refusal) {
+	if f.RetryAfter > 0 || f.Reason != OverLimit {
+		w.Header().Set("Retry-After", httpfield.RetryAfter(f.RetryAfter, g.o.RetrySpread))
+	}
+	g.o.Refuse(w, r, f)
+}
+
+func (g *Registry) refuseBlocked(w http.ResponseWriter, r *http.Request, p *plan) {
+	f := Refusal{Reason: OverLimit}
+	var b []byte
+	for i, a := range p.blocked {
+		per := time.Duration(a.rule.Per)
+		f.Violated, f.RetryAfter = append(f.Violated, a.rule.Name), max(f.RetryAfter, per, time.Second)
+		a.tally.refused.Add(1)
+		g.o.Observe(a.rule.Name, Refused, ratelimit.SourceLocal)
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		b = httpfield.AppendLimit(b, httpfield.Limit{Name: a.rule.Name, Reset: max(per, time.Second)})
+	}
+	w.Header().Add("RateLimit-Policy", p.policy)
+	w.Header().Add("RateLimit", string(b))
+	g.refuse(w, r, f)
+}
+
+const cancelTime = time.Second
+
+// wait lets the request wait for its turn. A caller who goes away meanwhile gets his permits refunded.
+func (g *Registry) wait(w http.ResponseWriter, r *http.Request, p *plan, charges []ratelimit.Charge, results []ratelimit.Result, d time.Duration) bool {
+	g.o.Waiting(r, true)
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		g.o.Waiting(r, false)
+		return true
+	case <-r.Context().Done():
+	}
+	g.o.Waiting(r, false)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), cancelTime)
+	defer cancel()
+	if err := ratelimit.Cancel(ctx, charges, results); err != nil {
+		g.o.Log.DebugContext(ctx, "permits not refunded", "error", err)
+	}
+	f := Refusal{Reason: Unavailable, RetryAfter: d}
+	for i, a := range p.rates {
+		if results[i].Wait > 0 {
+			f.Violated = append(f.Violated, a.rule.Name)
+		}
+	}
+	g.refuse(w, r, f)
+	return false
+}
+
+// enter takes a place in a bulkhead. What the rates were charged stays charged: the request did come.
+func (g *Registry) enter(w http.ResponseWriter, r *http.Request, a *active) (ratelimit.Permit, bool) {
+	waits := a.rule.MaxWait > 0
+	if waits {
+		g.o.Waiting(r, true)
+	}
+	permit, err := a.bulkhead.Acquire(r.Context(), g.subject(r, a.key))
+	if waits {
+		g.o.Waiting(r, false)
+	}
+	if err == nil {
+		a.tally.allowed.Add(1)
+		g.o.Observe(a.rule.Name, Allowed, ratelimit.SourceLocal)
+		return permit, true
+	}
+	f := Refusal{Reason: Overloaded, Violated: []string{a.rule.Name}, RetryAfter: time.Second}
+	outcome := Refused
+	if !errors.Is(err, ratelimit.ErrQueueFull) && !errors.Is(err, ratelimit.ErrLimited) {
+		f.Reason, outcome = Unavailable, Failed
+		a.tally.failed.Add(1)
+	} else {
+		a.tally.refused.Add(1)
+	}
+	g.o.Observe(a.rule.Name, outcome, ratelimit.SourceLocal)
+	g.refuse(w, r, f)
+	return ratelimit.Permit{}, false
+}
+
+// shadow asks a rule that refuses nobody.
+func (g *Registry) shadow(r *http.Request, a *active) {
+	key := g.subject(r, a.key)
+	if a.limiter == nil {
+		if a.blocked {
+			a.tally.shadowed.Add(1)
+			g.o.Observe(a.rule.Name, Shadow, ratelimit.SourceLocal)
+		}
+		return
+	}
+	res, err := a.limiter.Take(r.Context(), ratelimit.Request{Key: key, N: a.rule.cost(), MaxWait: time.Duration(a.rule.MaxWait)})
+	switch {
+	case err != nil:
+		a.tally.failed.Add(1)
+		g.o.Observe(a.rule.Name, Failed, res.Source)
+	case res.Allowed:
+		a.tally.allowed.Add(1)
+		g.o.Observe(a.rule.Name, Allowed, res.Source)
+	default:
+		a.tally.shadowed.Add(1)
+		a.tally.refuse(key, time.Now(), res.RetryAfter)
+		g.o.Observe(a.rule.Name, Shadow, res.Source)
+	}
+}
+
+// nobody stands for a part that a request lacks.
+const nobody = "-"
+
+// subject is who shares a limit with the request: the parts joined by |. A | or a \ within a part is escaped, so nobody can
+// write a header that makes him somebody else.
+func (g *Registry) subject(r *http.Request, key []keyPart) string {
+	switch len(key) {
+	case 0:
+		return ""
+	case 1:
+		return g.part(r, key[0])
+	}
+	var b strings.Builder
+	for i, k := range key {
+		if i > 0 {
+			b.WriteByte('|')
+		}
+		part := g.part(r, k)
+		if strings.ContainsAny(part, `|\`) {
+			part = strings.NewReplacer(`\`, `\\`, `|`, `\|`).Replace(part)
+		}
+		b.WriteString(part)
+	}
+	return b.String()
+}
+
+func (g *Registry) part(r *http.Request, k keyPart) (v string) {
+	switch k.kind {
+	case "ip":
+		if a, ok := httpfield.ClientIP(r, g.o.TrustedProxies); ok {
+			v = httpfield.Subject(a)
+		}
+	case "user":
+		v, _ = g.o.User(r)
+	case "header":
+		v = r.Header.Get(k.name)
+	case "param":
+		v = r.PathValue(k.name)
+	}
+	if v == "" {
+		return nobody
+	}
+	return v
+}

@@ -1,0 +1,209 @@
+package rules
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed put.lua
+var luaPut string
+
+var scriptPut = redis.NewScript(luaPut)
+
+// ErrConflict means that somebody else changed the rules meanwhile.
+var ErrConflict = errors.New("rules: changed by somebody else meanwhile")
+
+// Store is the rules in Redis: one text with a version, which grows by one with each change. All processes that Follow it
+// have a change within a second, by a message, or by looking.
+type Store struct {
+	rdb     redis.UniversalClient
+	key     string
+	timeout time.Duration
+	every   time.Duration
+}
+
+// NewStore makes a Store. The prefix is that of the limiters ("rl" if empty).
+func NewStore(rdb redis.UniversalClient, prefix string) *Store {
+	if prefix == "" {
+		prefix = "rl"
+	}
+	return &Store{rdb: rdb, key: prefix + ":{rules}", timeout: 500 * time.Millisecond, every: 900 * time.Millisecond}
+}
+
+// Get is what Redis has, and its version; 0 if it has nothing.
+func (s *Store) Get(ctx context.Context) (Set, int64, error) {
+	text, version, err := s.get(ctx)
+	if err != nil || version == 0 {
+		return Set{Version: formatVersion}, 0, err
+	}
+	set, err := Parse([]byte(text))
+	return set, version, err
+}
+
+func (s *Store) get(ctx context.Context) (text string, version int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	v, err := s.rdb.HMGet(ctx, s.key, "text", "version").Result()
+	if err != nil {
+		return "", 0, fmt.Errorf("rules: %w", err)
+	}
+	text, _ = v[0].(string)
+	number, _ := v[1].(string)
+	if number == "" {
+		return "", 0, nil
+	}
+	if version, err = strconv.ParseInt(number, 10, 64); err != nil {
+		return "", 0, fmt.Errorf("rules: version %q", number)
+	}
+	return text, version, nil
+}
+
+// Put replaces the rules if they still have that version, and answers the new one. ErrConflict if they do not.
+func (s *Store) Put(ctx context.Context, set Set, version int64) (int64, error) {
+	set.Version = formatVersion
+	if err := set.Validate(); err != nil {
+		return 0, fmt.Errorf("rules: %w", err)
+	}
+	text, err := Format(set)
+	if err != nil {
+		return 0, err
+	}
+	return s.put(ctx, string(text), version, version+1)
+}
+
+func (s *Store) put(ctx context.Context, text string, from, to int64) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	done, err := scriptPut.Run(ctx, s.rdb, []string{s.key}, from, to, text).Int64()
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("rules: %w", err)
+	case done == 0:
+		return 0, ErrConflict
+	}
+	return to, nil
+}
+
+const conflicts = 10 // that a change outlasts
+
+// change gets, changes and puts, again if somebody else was quicker.
+func (s *Store) change(ctx context.Context, do func(*Set)) (int64, error) {
+	for range conflicts {
+		set, version, err := s.Get(ctx)
+		if err != nil {
+			return 0, err
+		}
+		do(&set)
+		if version, err = s.Put(ctx, set, version); !errors.Is(err, ErrConflict) {
+			return version, err
+		}
+	}
+	return 0, ErrConflict
+}
+
+// PutRule adds a rule, or replaces the one of its name.
+func (s *Store) PutRule(ctx context.Context, r Rule) (int64, error) {
+	if err := r.Validate(); err != nil {
+		return 0, fmt.Errorf("rules: %s: %w", r.Name, err)
+	}
+	return s.change(ctx, func(set *Set) {
+		set.drop(r.Name)
+		set.Rules = append(set.Rules, r)
+	})
+}
+
+// DeleteRule takes a rule out of force, also one of the file.
+func (s *Store) DeleteRule(ctx context.Context, name string) (int64, error) {
+	return s.change(ctx, func(set *Set) {
+		set.drop(name)
+		set.Deleted = append(set.Deleted, name)
+	})
+}
+
+// RevertRule forgets what Redis says about a rule: the file's holds again.
+func (s *Store) RevertRule(ctx context.Context, name string) (int64, error) {
+	return s.change(ctx, func(set *Set) { set.drop(name) })
+}
+
+func (s *Set) drop(name string) {
+	s.Rules = slices.DeleteFunc(s.Rules, func(r Rule) bool { return r.Name == name })
+	s.Deleted = slices.DeleteFunc(s.Deleted, func(n string) bool { return n == name })
+}
+
+// Follow keeps a Registry at what Redis says, until ctx ends. Rules that are no good change nothing. A Redis that lost them
+// gets them back from whoever remembers: rules only ever go by a change of their version.
+func (s *Store) Follow(ctx context.Context, g *Registry) error {
+	sub := s.rdb.Subscribe(ctx, s.key)
+	defer func() { _ = sub.Close() }()
+	var f follower
+	f.s, f.g = s, g
+	messages := sub.Channel()
+	for {
+		f.look(ctx)
+		pause := time.NewTimer(s.every*3/4 + rand.N(s.every/4)) //nolint:gosec // jitter
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+			return nil
+		case _, open := <-messages:
+			pause.Stop()
+			if !open {
+				messages = nil
+			}
+		case <-pause.C:
+		}
+	}
+}
+
+type follower struct {
+	s       *Store
+	g       *Registry
+	version int64
+	text    string // of the version, if it was good
+	failing bool
+}
+
+func (f *follower) look(ctx context.Context) {
+	text, version, err := f.s.get(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err != nil:
+		if !f.failing {
+			f.g.o.Log.WarnContext(ctx, "rules in redis cannot be read, those in force stay", "error", err)
+		}
+		f.failing = true
+		return
+	}
+	f.failing = false
+	known := f.version
+	switch {
+	case version == known:
+		return
+	case version == 0 && f.text != "":
+		if _, err := f.s.put(ctx, f.text, 0, known); err == nil {
+			f.g.o.Log.WarnContext(ctx, "redis had lost the rules, it has them again", "version", known)
+		}
+		return
+	}
+	f.version = version
+	set, err := Parse([]byte(text))
+	if err == nil {
+		err = f.g.Overlay(set)
+	}
+	f.g.o.Reloaded("redis", err)
+	if err != nil {
+		f.g.o.Log.ErrorContext(ctx, "rules in redis not taken over, the old ones stay in force", "version", version, "error", err)
+		return
+	}
+	f.text = text
+	f.g.o.Log.InfoContext(ctx, "rules in redis taken over", "version", version)
+}
