@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"flashsale.internal/tools/client"
 )
 
@@ -60,4 +62,6 @@ func TestKillsOfEveryComponentDuringASale(t *testing.T) {
 	<-all
 	t.Logf("time to recover:\n%s", table.String())
 	s.books(t)
+	require.Len(t, s.bought, pieces, "every piece was wanted and nothing expired, so each is sold")
+	calm(t)
 }
