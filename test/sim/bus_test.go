@@ -25,15 +25,29 @@ func (b *busFaults) Publish(ctx context.Context, m bus.Message) error {
 	if delayed {
 		name += " delayed"
 	}
-	switch {
-	case delayed, m.Topic == contract.TopicReservations, m.Topic == contract.TopicDeductions:
-		// A timer that is lost, and a message that a broker lost after confirming it: each has a sweeper behind it.
+	if b.vanishing(m.Topic, delayed) {
 		kinds = append(append([]kind(nil), writing...), vanishes)
+	}
+	if m.Topic == contract.TopicDeductions && w.sale.abandonAfter < time.Hour {
+		switch { // so much goes wrong that reservations are given up
+		case w.plan.chance("broker: keeps inventory-deductions back", 0.15):
+			w.running.Go(func() {
+				time.Sleep(w.sale.abandonAfter + w.plan.pause(name))
+				_ = w.broker.Publish(context.Background(), m)
+			})
+			return nil
+		case w.plan.chance("broker: forgets inventory-deductions", 0.7):
+			return nil
+		}
+	}
+	if w.sale.garbles && w.plan.chance("broker: garbles "+m.Topic, 0.15) {
+		m.Body = garble(m.Body, rng(w.seed, string(m.Body)))
+		w.history.note(b.p.name(), "! garbled "+m.Topic, m.Body)
 	}
 	send := func(ctx context.Context) error {
 		err := w.broker.Publish(ctx, m)
 		if err == nil && m.Topic == contract.TopicReservations {
-			w.noteCarried(m.Keys, m.Body)
+			w.noteCarried(m.Body)
 		}
 		return err
 	}
@@ -47,10 +61,25 @@ func (b *busFaults) Publish(ctx context.Context, m bus.Message) error {
 	return err
 }
 
+// vanishing tells which confirmed messages may get lost: those that have a sweeper behind them, and an order's events, as
+// its closing tells how it stands; so of these two only one sort in one sale.
+func (b *busFaults) vanishing(topic string, delayed bool) bool {
+	switch topic {
+	case contract.TopicReservations, contract.TopicDeductions:
+		return true
+	case contract.TopicOrderEvents:
+		return b.p.w.sale.losesEvents
+	case contract.TopicOrderClose:
+		return delayed && !b.p.w.sale.losesEvents
+	}
+	return false
+}
+
 func (b *busFaults) Subscribe(s bus.Subscription, h bus.Handler) error {
 	kinds := []kind{failBefore, failAfter, late, twice, dieBefore, dieAfter}
 	return b.member.Subscribe(s, func(ctx context.Context, d bus.Delivery) error {
 		name := "deliver " + d.Topic
+		d.Body = b.p.w.readable(d.Body)
 		return b.p.at(ctx, "bus", name, kinds, []any{d.Body}, func() error { return h(ctx, d) }, nil)
 	})
 }

@@ -41,6 +41,11 @@ type ledgerRow struct {
 
 func (r ledgerRow) sn() string { return strconv.FormatInt(r.OrderSN, 10) }
 
+// unread tells of a row that an operator rejected when neither the item could be read nor Redis knew of it any more.
+func (r ledgerRow) unread() bool {
+	return r.State == "rejected" && r.Reason == "system" && len(r.lines()) == 0
+}
+
 func (r ledgerRow) lines() (list []struct {
 	SKU string `json:"sku_id"`
 	Qty int64  `json:"qty"`
@@ -57,6 +62,7 @@ type orderRow struct {
 	Tombstone   bool
 	Amount      int64
 	CreatedAt   time.Time
+	ExpiresAt   time.Time
 	ClosedAt    *time.Time
 	RefundedAt  *time.Time
 	CloseReason string
@@ -84,12 +90,13 @@ type books struct {
 		Held   int64
 	}
 	adjustments []struct {
-		SKU, Delta      int64
-		State, Decision string
+		SKU, Delta              int64
+		State, Decision, Reason string
 	}
 	letters []struct {
-		Origin, Topic, Why string
-		OrderSN            *int64
+		Origin, Topic, Why, State string
+		Item                      []byte
+		OrderSN                   *int64
 	}
 	orders   []orderRow
 	items    []itemRow
@@ -97,6 +104,7 @@ type books struct {
 	refunds  []refundRow
 	given    []struct{ RefundID, Amount int64 }
 	outbox   int64
+	repairs  []string // the kinds of the reconciler's
 }
 
 func (w *world) read(activity string) (b books, err error) {
@@ -108,11 +116,11 @@ func (w *world) read(activity string) (b books, err error) {
 	scan("inventory", "SELECT sku_id AS sku, total, available, reserved, sold FROM stocks WHERE activity_id = ? ORDER BY sku_id", &b.stocks, activity)
 	scan("inventory", "SELECT order_sn, activity_id, user_id, line_items, state, reason, order_created_at FROM reservations ORDER BY order_sn", &b.ledger)
 	scan("inventory", "SELECT user_id, held FROM allowances WHERE activity_id = ?", &b.allowances, activity)
-	scan("inventory", "SELECT sku_id AS sku, delta, state, decision FROM adjustments", &b.adjustments)
-	scan("inventory", "SELECT origin, topic, why, order_sn FROM dead_letters", &b.letters)
+	scan("inventory", "SELECT sku_id AS sku, delta, state, decision, reason FROM adjustments", &b.adjustments)
+	scan("inventory", "SELECT origin, topic, why, state, item, order_sn FROM dead_letters", &b.letters)
 	for shard := range 16 {
 		var part []orderRow
-		scan("order", fmt.Sprintf("SELECT order_sn, user_id, state, tombstone, amount, created_at, closed_at, refunded_at, close_reason, paid_by FROM orders_%02d", shard), &part)
+		scan("order", fmt.Sprintf("SELECT order_sn, user_id, state, tombstone, amount, created_at, expires_at, closed_at, refunded_at, close_reason, paid_by FROM orders_%02d", shard), &part)
 		b.orders = append(b.orders, part...)
 	}
 	scan("order", "SELECT order_sn, sku_id AS sku, qty, price FROM order_items", &b.items)
@@ -120,6 +128,17 @@ func (w *world) read(activity string) (b books, err error) {
 	scan("order", "SELECT payment_id, order_sn, amount, state FROM refunds", &b.refunds)
 	scan("order", "SELECT refund_id, amount FROM sandbox_refunds", &b.given)
 	scan("order", "SELECT COUNT(*) FROM outbox", &b.outbox)
+	var details []string
+	scan("inventory", "SELECT detail FROM changes WHERE action = 'activity.reconcile'", &details)
+	for _, d := range details {
+		var detail struct{ Repairs []struct{ Kind string } }
+		if e := json.Unmarshal([]byte(d), &detail); e != nil {
+			return b, e
+		}
+		for _, r := range detail.Repairs {
+			b.repairs = append(b.repairs, r.Kind)
+		}
+	}
 	return b, err
 }
 
@@ -137,6 +156,7 @@ func (w *world) check(activity string) *findings {
 	w.checkMoney(f, b, orders)
 	w.checkLimits(f, b)
 	w.checkGate(f, activity, b)
+	w.checkRepairs(f, b)
 	w.checkBuyers(f, activity, ledger, orders)
 	return f
 }
@@ -163,6 +183,12 @@ func (w *world) count(activity string) {
 	for _, a := range b.adjustments {
 		coverage.end("adjustment " + a.Decision)
 	}
+	for _, kind := range b.repairs {
+		coverage.end("repair " + kind)
+	}
+	for _, l := range b.letters {
+		coverage.end("dead letter of " + l.Topic + " " + l.State)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range w.purchases {
@@ -188,7 +214,14 @@ func (w *world) checkStock(f *findings, activity string, b books) {
 			}
 		}
 	}
+	asked := map[string]bool{}
 	for _, a := range b.adjustments {
+		if a.Decision == "taken" { // a refused call may be repeated under its key, and then it is another one
+			if asked[a.Reason] {
+				f.add("", "an adjustment that was asked for once was made twice: %q", a.Reason)
+			}
+			asked[a.Reason] = true
+		}
 		if a.State == "intent" {
 			f.add("", "an adjustment of SKU %d by %d is not finished: %q", a.SKU, a.Delta, a.Decision)
 		}
@@ -221,7 +254,12 @@ func (w *world) checkStock(f *findings, activity string, b books) {
 		if l.OrderSN != nil {
 			sn = strconv.FormatInt(*l.OrderSN, 10)
 		}
-		f.add(sn, "dead letter of %s in %s: %s (order_sn %s)", l.Origin, l.Topic, l.Why, sn)
+		w.mu.Lock()
+		forged := w.forged[sn]
+		w.mu.Unlock()
+		if l.State == "open" || !forged && !garbled(l.Item) {
+			f.add(sn, "dead letter of %s in %s, %s: %s (order_sn %s)", l.Origin, l.Topic, l.State, l.Why, sn)
+		}
 	}
 	if b.outbox > 0 {
 		f.add("", "%d rows in order's outbox", b.outbox)
@@ -238,7 +276,7 @@ func (w *world) checkLedger(f *findings, b books) map[string]ledgerRow {
 		w.mu.Lock()
 		p := w.purchases[r.sn()]
 		w.mu.Unlock()
-		if p == nil || p.user != r.UserID {
+		if p == nil || p.user != r.UserID && !r.unread() {
 			f.add(r.sn(), "order_sn %s of user %s is in the ledger, and nobody asked for it", r.sn(), r.UserID)
 		}
 	}
@@ -261,6 +299,8 @@ func (w *world) checkOrders(f *findings, b books, ledger map[string]ledgerRow) m
 			}
 		case !landed:
 			f.add(sn, "order %s has no reservation", sn)
+		case o.State == "closed" && o.CloseReason == "expired" && o.ClosedAt.Before(o.ExpiresAt):
+			f.add(sn, "order %s expired before its time: %+v", sn, o)
 		case o.State == "pending":
 			f.add(sn, "order %s is still pending", sn)
 		case o.State == "paid" && row.State != "sold", o.State == "closed" && row.State != "released",
@@ -347,10 +387,10 @@ func (w *world) checkLimits(f *findings, b books) {
 	}
 	changes := map[string][]change{}
 	for _, o := range b.orders {
-		if o.Tombstone {
+		sn := strconv.FormatInt(o.OrderSN, 10)
+		if o.Tombstone || w.forgot(sn) { // what was open again while its buyer had others is not the limit's
 			continue
 		}
-		sn := strconv.FormatInt(o.OrderSN, 10)
 		changes[o.UserID] = append(changes[o.UserID], change{o.CreatedAt, sn, pieces[o.OrderSN]})
 		for _, end := range []*time.Time{o.ClosedAt, o.RefundedAt} {
 			if end != nil {
@@ -439,6 +479,25 @@ func (w *world) checkGate(f *findings, activity string, b books) {
 	}
 }
 
+// heardLate is what a gate may hear from the reconciler when faults kept everybody else from telling it, or Redis lost it.
+var heardLate = map[string]bool{
+	"adopted": true, "settled": true, "released": true, "forgotten": true, "adjustment": true, "rebuilt": true, "configured": true,
+}
+
+// checkRepairs: where nothing fails and nothing is lost nothing is repaired, and what only damage brings about is not
+// repaired without any.
+func (w *world) checkRepairs(f *findings, b books) {
+	w.mu.Lock()
+	lost := len(w.losses) > 0
+	w.mu.Unlock()
+	calm := w.plan.calm() && !lost && w.sale.abandonAfter > time.Hour && !w.sale.garbles && w.sale.forges == 0
+	for _, kind := range b.repairs {
+		if calm || len(w.sale.damages) == 0 && !heardLate[kind] {
+			f.add("", "the reconciler repaired what was not broken: %s", kind)
+		}
+	}
+}
+
 // checkBuyers asks for every purchase once more, as its buyer.
 func (w *world) checkBuyers(f *findings, activity string, ledger map[string]ledgerRow, orders map[string]orderRow) {
 	w.mu.Lock()
@@ -459,7 +518,7 @@ func (w *world) checkBuyers(f *findings, activity string, ledger map[string]ledg
 			if accepted && !lost {
 				f.add(p.orderSN, "order_sn %s was accepted, and is not found", p.orderSN)
 			}
-			if _, ok := ledger[p.orderSN]; ok {
+			if r, ok := ledger[p.orderSN]; ok && !r.unread() {
 				f.add(p.orderSN, "order_sn %s is in the ledger, and its buyer is told it is not found", p.orderSN)
 			}
 			continue

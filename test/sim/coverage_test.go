@@ -50,25 +50,37 @@ func (c *counts) pass(point string) {
 	c.seen[point]++
 }
 
-// rare is a number of calls below which a point may go without a fault.
-const rare = 100
-
-// table lists the points with the number of calls and what happened at them, and missed those where nothing ever did.
+// table lists the points with the number of calls and what happened at them, and missed those where nothing ever did, those
+// that were never come by, and the endings that no sale had.
 func (c *counts) table() (table string, missed []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var b strings.Builder
-	for _, point := range slices.Sorted(maps.Keys(c.seen)) {
+	for _, point := range c.names() {
 		sum := 0
 		var parts []string
 		for _, k := range slices.Sorted(maps.Keys(c.hit[point])) {
 			sum += c.hit[point][k]
 			parts = append(parts, fmt.Sprintf("%s %d", k, c.hit[point][k]))
 		}
-		if sum == 0 && c.seen[point] >= rare {
+		if sum == 0 {
 			missed = append(missed, point)
 		}
 		fmt.Fprintf(&b, "%-58s %9d calls %7d faults  %s\n", point, c.seen[point], sum, strings.Join(parts, ", "))
 	}
+	for _, what := range endings {
+		if c.ends[what] == 0 {
+			missed = append(missed, "ending: "+what)
+		}
+	}
 	return b.String(), missed
+}
+
+// names are the points that there are and those that were come by. The caller holds mu.
+func (c *counts) names() []string {
+	all := maps.Clone(c.seen)
+	for _, p := range points {
+		all[p] += 0
+	}
+	return slices.Sorted(maps.Keys(all))
 }

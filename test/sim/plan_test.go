@@ -22,6 +22,7 @@ const (
 	dieBefore  kind = "dies before"   // the process ends here, and nothing took place
 	dieAfter   kind = "dies after"    // it took place, and the process ends here
 	vanishes   kind = "vanishes"      // it is confirmed, and never comes
+	happens    kind = "happens"       // of what is no call
 )
 
 var (
@@ -35,6 +36,7 @@ type plan struct {
 	seed   uint64
 	rate   float64 // of the ordinary points
 	until  time.Time
+	focus  string // the point at which most happens in this sale
 	outage []outage
 	mu     sync.Mutex
 	points map[string]*point
@@ -45,7 +47,7 @@ type plan struct {
 type point struct {
 	calls uint64
 	hash  uint64
-	focus bool // much happens here in this sale
+	rate  float64
 	idle  bool
 }
 
@@ -55,7 +57,15 @@ func (p *plan) at(name string) *point {
 	if at == nil {
 		h := fnv.New64a()
 		_, _ = h.Write([]byte(name))
-		at = &point{hash: h.Sum64(), focus: rng(p.seed, "focus "+name).IntN(12) == 0, idle: idle.MatchString(name)}
+		at = &point{hash: h.Sum64(), rate: p.rate, idle: idle.MatchString(name)}
+		switch {
+		case name == p.focus:
+			at.rate = 0.35
+		case p.rate > 0 && rng(p.seed, "focus "+name).IntN(12) == 0:
+			at.rate = max(4*p.rate, 0.25)
+		case at.idle:
+			at.rate /= 8
+		}
 		p.points[name] = at
 	}
 	return at
@@ -81,7 +91,10 @@ func newPlan(seed uint64, length time.Duration) *plan {
 	r := rng(seed, "plan")
 	rates := []float64{0, 0.003, 0.01, 0.01, 0.03, 0.03, 0.08, 0.2}
 	now := time.Now()
-	p := &plan{seed: seed, rate: rates[r.IntN(len(rates))], deaths: r.IntN(7), points: map[string]*point{}, until: now.Add(length)}
+	p := &plan{seed: seed, rate: rates[r.IntN(len(rates))], deaths: r.IntN(7), focus: points[seed%uint64(len(points))], points: map[string]*point{}, until: now.Add(length)}
+	if p.rate == 0 && r.IntN(2) == 0 {
+		p.focus = ""
+	}
 	for range max(0, r.IntN(5)-2) {
 		from := now.Add(time.Duration(r.Int64N(int64(length))))
 		p.outage = append(p.outage, outage{parts[r.IntN(len(parts))], from, from.Add(time.Duration(1+r.IntN(150)) * 100 * time.Millisecond)})
@@ -96,7 +109,8 @@ func rng(seed uint64, use string) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, h.Sum64()))
 }
 
-// draw decides about this call of the point. Each seed has points of its own at which much happens.
+// draw decides about this call of the point. Each seed has points of its own at which much happens, and one, in turn of all
+// that there are, at which most does.
 func (p *plan) draw(name string, kinds []kind) kind {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -114,15 +128,8 @@ func (p *plan) draw(name string, kinds []kind) kind {
 	}
 	n := at.calls
 	at.calls++
-	rate := p.rate
-	switch {
-	case at.focus && p.rate > 0:
-		rate = max(4*rate, 0.25)
-	case at.idle:
-		rate /= 8
-	}
 	r := rand.New(rand.NewPCG(p.seed, at.hash+n*0x9e3779b97f4a7c15))
-	if r.Float64() >= rate {
+	if r.Float64() >= at.rate {
 		return fine
 	}
 	k := kinds[r.IntN(len(kinds))]
@@ -135,6 +142,27 @@ func (p *plan) draw(name string, kinds []kind) kind {
 	coverage.add(name, k)
 	return k
 }
+
+// chance tells whether what the point's name says happens this time, apart from what else fails.
+func (p *plan) chance(name string, rate float64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !time.Now().Before(p.until) {
+		return false
+	}
+	coverage.pass(name)
+	at := p.at(name)
+	n := at.calls
+	at.calls++
+	if rand.New(rand.NewPCG(p.seed, at.hash+n*0x9e3779b97f4a7c15)).Float64() >= rate {
+		return false
+	}
+	coverage.add(name, happens)
+	return true
+}
+
+// calm tells whether no call fails in this sale.
+func (p *plan) calm() bool { return p.rate == 0 && p.focus == "" && len(p.outage) == 0 }
 
 // pause is how long something is late.
 func (p *plan) pause(name string) time.Duration {

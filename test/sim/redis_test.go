@@ -71,6 +71,9 @@ func (f redisFaults) name(cmd redis.Cmder) (name string, writes bool) {
 			hash = hashOf(hash)
 		}
 		if s, ok := f.p.w.scripts[hash]; ok {
+			if s == "adjust" && args[13] == "undo" {
+				s = "adjust undo"
+			}
 			return "script " + s, !scriptsThatRead[s]
 		}
 		return "script of lock or lease", true
@@ -108,12 +111,23 @@ func (f redisFaults) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			_ = f.p.w.replicated(writes, cmd.Args(), func() error { return f.p.w.rdb.Do(out, cmd.Args()...).Err() })
 		}
 		err := f.p.at(ctx, "redis", name, kinds, args, func() error {
+			if name == "script adjust undo" {
+				f.p.w.noteUndone(cmd.Args())
+			}
 			return f.p.w.replicated(writes, cmd.Args(), func() error { return next(ctx, cmd) })
 		}, again)
 		if errors.Is(err, errFault) {
 			return errLost
 		}
 		return err
+	}
+}
+
+// noteUndone counts the adjustments that the gate had taken and the database had not.
+func (w *world) noteUndone(args []any) {
+	adjusted, id := fmt.Sprint(args[9]), fmt.Sprint(args[12])
+	if strings.Contains(w.mini.Load().HGet(adjusted, id), "|") {
+		coverage.end("adjustment taken back from the gate")
 	}
 }
 
@@ -195,14 +209,26 @@ func (w *world) failOver(behind time.Duration) {
 	from := time.Now()
 	r.cut.Store(true)
 	w.history.note("redis", "! the replica is cut off")
+	point := "redis: failover"
+	if w.sale.alone {
+		point = "redis: failover while inventory is down"
+		for slot := range w.sale.instances {
+			w.mu.Lock()
+			p := w.lives[fmt.Sprintf("inventory/%d", slot)]
+			w.mu.Unlock()
+			if p != nil {
+				p.die(point)
+			}
+		}
+	}
 	time.Sleep(behind)
 	old := w.mini.Load()
 	w.mu.Lock()
 	w.losses = append(w.losses, loss{from, time.Now(), false})
 	w.mu.Unlock()
 	w.history.note("redis", "! fails over")
-	coverage.pass("redis: failover")
-	coverage.add("redis: failover", failAfter)
+	coverage.pass(point)
+	coverage.add(point, happens)
 	w.redisLife.Add(1)
 	w.mini.Store(r.mini)
 	old.Close()

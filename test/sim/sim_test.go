@@ -24,6 +24,7 @@ var (
 	seeds    = flag.Int("seeds", 0, "how many seeds to play; 0: as many as fit into -for")
 	first    = flag.Uint64("first", 1, "the first seed")
 	playFor  = flag.Duration("for", 30*time.Second, "how long to play when -seeds is 0")
+	atMost   = flag.Int("failures", 4, "after how many failing seeds to stop")
 	complete = flag.Bool("complete", false, "fail when nothing ever happened at a fault point")
 )
 
@@ -67,7 +68,7 @@ func TestSim(t *testing.T) {
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			for failed.Load() < 4 {
+			for failed.Load() < uint64(*atMost) {
 				seed := next.Add(1) - 1
 				if *seeds > 0 && seed >= *first+uint64(*seeds) || *seeds == 0 && time.Since(began) > *playFor {
 					return
@@ -167,16 +168,40 @@ func (w *world) run() *findings {
 	if w.replica != nil {
 		people.Go(func() {
 			time.Sleep(w.sale.failover)
-			w.failOver(time.Duration(1+w.seed%20) * 100 * time.Millisecond)
+			w.failOver(w.sale.behind)
+			w.withdraw(activity, skus)
 		})
 	}
+	for i, after := range w.sale.damages {
+		people.Go(func() {
+			time.Sleep(after)
+			w.damage(activity, rng(w.seed+uint64(i), "damage"))
+		})
+	}
+	if w.sale.forges > 0 {
+		people.Go(func() {
+			time.Sleep(w.sale.forges)
+			w.forge(activity)
+		})
+	}
+	op, err := w.operator()
+	if err != nil {
+		f.add("", "operator: %v", err)
+		return f
+	}
+	people.Go(func() {
+		for !w.plan.ended() {
+			op.sleep(time.Second, 4*time.Second)
+			op.decide(op.r.IntN(4))
+		}
+	})
 	people.Wait()
 	time.Sleep(time.Until(w.plan.until))
 
 	// Everything has its time to come to rest: the longest pauses are those between repeated closings.
 	patience := time.Now().Add(20 * time.Minute)
 	rested := 0
-	for {
+	for round := 1; ; round++ {
 		f = w.check(activity)
 		if len(f.list) == 0 {
 			if rested++; rested == 2 {
@@ -189,6 +214,7 @@ func (w *world) run() *findings {
 		if time.Now().After(patience) || len(w.failures) > 0 {
 			return f
 		}
+		op.decide(round)
 		time.Sleep(6 * time.Second)
 	}
 }

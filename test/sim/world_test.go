@@ -2,7 +2,6 @@ package sim
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -18,6 +17,7 @@ import (
 	"gorm.io/gorm"
 
 	"flashsale.internal/pkg/bus/inproc"
+	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory"
@@ -42,6 +42,8 @@ type world struct {
 	redisLife atomic.Int64
 	running   sync.WaitGroup
 
+	began time.Time
+
 	mu        sync.Mutex
 	over      bool
 	turn      int
@@ -53,6 +55,9 @@ type world struct {
 	losses    []loss          // of what Redis knew
 	purchases map[string]*purchase
 	played    map[string]int64 // payment_id -> amount that the provider was heard to have taken
+	forgotten map[string]bool  // order_sns whose closing order's database lost
+	nonsense  time.Time        // since when an entry of the gate cannot be read; zero: all can
+	forged    map[string]bool  // order_sns that somebody else used
 }
 
 // sale is what is sold and how, drawn from the seed.
@@ -69,6 +74,13 @@ type sale struct {
 	journalMax   int
 	losses       []time.Duration // of the gate, after the start of the sale
 	failover     time.Duration   // to a replica that has not heard of the last writes; 0: none
+	behind       time.Duration   // for how long the replica has heard nothing by then
+	alone        bool            // no inventory lives while it fails over
+	garbles      bool            // some items arrive in a form that no consumer reads, until it is mended
+	mended       time.Duration   // when it is
+	forges       time.Duration   // somebody publishes what contradicts the ledger; 0: nobody does
+	damages      []time.Duration // somebody spoils what Redis holds of the gate
+	losesEvents  bool            // of confirmed messages events get lost; else closings do. One makes up for the other
 }
 
 func drawSale(seed uint64) sale {
@@ -84,8 +96,8 @@ func drawSale(seed uint64) sale {
 	if r.IntN(4) == 0 {
 		s.instances = 2
 	}
-	if r.IntN(6) == 0 {
-		s.abandonAfter = 9 * time.Second
+	if r.IntN(5) == 0 {
+		s.abandonAfter = 7 * time.Second
 	}
 	if r.IntN(10) == 0 {
 		s.journalMax = 2
@@ -96,7 +108,30 @@ func drawSale(seed uint64) sale {
 		}
 	}
 	if r.IntN(4) == 0 {
-		s.failover = time.Second + time.Duration(r.Int64N(int64(s.window+s.payWithin)))
+		s.failover = time.Second + time.Duration(r.Int64N(int64(s.window)))
+		s.behind = time.Duration(1+r.IntN(25)) * 100 * time.Millisecond
+		s.alone = r.IntN(3) == 0
+		if r.IntN(2) == 0 { // what the replica has not heard of is missed
+			for i := range s.stock {
+				s.stock[i] = int64(1 + r.IntN(3))
+			}
+			s.buyers += 6
+		}
+	}
+	length := s.window + s.payWithin + 9*time.Second
+	switch r.IntN(5) {
+	case 0:
+		s.garbles, s.mended = true, time.Duration(r.Int64N(int64(length)))
+	case 1, 2:
+		s.losesEvents = true
+	}
+	if r.IntN(6) == 0 {
+		for range 1 + r.IntN(3) {
+			s.damages = append(s.damages, 2*time.Second+time.Duration(r.Int64N(int64(length))))
+		}
+	}
+	if r.IntN(6) == 0 {
+		s.forges = 2*time.Second + time.Duration(r.Int64N(int64(length)))
 	}
 	return s
 }
@@ -136,7 +171,7 @@ func newWorld(seed uint64, dir string, scripts map[string]string) (*world, error
 		seed: seed, sale: drawSale(seed), dir: dir, scripts: scripts, downs: rng(seed, "downs"),
 		history: &history{began: time.Now()},
 		lives:   map[string]*process{}, concerned: map[string]bool{}, carried: map[string]bool{}, purchases: map[string]*purchase{},
-		played: map[string]int64{}, books: map[string]*gorm.DB{}, writers: map[string]chan struct{}{},
+		played: map[string]int64{}, forgotten: map[string]bool{}, forged: map[string]bool{}, began: time.Now(), books: map[string]*gorm.DB{}, writers: map[string]chan struct{}{},
 	}
 	w.redisLife.Store(1)
 	w.plan = newPlan(seed, w.sale.window+w.sale.payWithin+9*time.Second)
@@ -169,19 +204,13 @@ func (w *world) concern(orderSN string) {
 	w.concerned[orderSN] = true
 }
 
-// noteCarried keeps which reservations the broker was given: from then on no loss of Redis may lose them.
-func (w *world) noteCarried(_ []string, body []byte) {
-	var batch struct {
-		Items []struct {
-			OrderSN string `json:"order_sn"`
-		} `json:"items"`
-	}
-	if json.Unmarshal(body, &batch) != nil {
-		return
-	}
+// noteCarried keeps which reservations the broker was given: from then on no loss of Redis may lose them. What nobody can
+// read is none.
+func (w *world) noteCarried(body []byte) {
+	good, _ := contract.Decode[contract.Reservation](body)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, it := range batch.Items {
+	for _, it := range good {
 		w.carried[it.OrderSN] = true
 	}
 }
@@ -200,7 +229,7 @@ func (w *world) loseGate(whole bool) {
 			w.replica.mini.FlushAll()
 		}
 		coverage.pass("redis: emptied")
-		coverage.add("redis: emptied", dieAfter)
+		coverage.add("redis: emptied", happens)
 		return
 	}
 	for _, key := range mini.Keys() {
@@ -212,7 +241,7 @@ func (w *world) loseGate(whole bool) {
 		}
 	}
 	coverage.pass("redis: gate deleted")
-	coverage.add("redis: gate deleted", dieAfter)
+	coverage.add("redis: gate deleted", happens)
 }
 
 // end stops everything, in order, so that nothing of the bubble is left.
@@ -246,3 +275,5 @@ func copyFile(from, to string) error {
 	}
 	return os.WriteFile(to, b, 0o600)
 }
+
+func refOf(activity string) stockgate.Ref { return stockgate.Ref{ActivityID: activity} }

@@ -1,0 +1,82 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+)
+
+// damage spoils something that Redis holds of the gate, which no part of Flashsale ever does: the reconciler's work.
+func (w *world) damage(activity string, r *rand.Rand) {
+	if w.plan.ended() {
+		return
+	}
+	prefix := "fs:{" + activity + ":0}:"
+	mini := w.mini.Load()
+	gate, held := prefix+"gate", prefix+"held"
+	var what string
+	var do func(m *miniredis.Miniredis)
+	switch r.IntN(5) {
+	case 0:
+		sn := w.holding(mini, held, r)
+		what, do = "entry removed", func(m *miniredis.Miniredis) { m.HDel(held, sn) }
+		if sn == "" {
+			return
+		}
+	case 1, 2:
+		fields, _ := mini.HKeys(gate)
+		fields = slices.DeleteFunc(fields, func(f string) bool { return !strings.HasPrefix(f, "s:") })
+		if len(fields) == 0 {
+			return
+		}
+		field, by := fields[r.IntN(len(fields))], r.IntN(9)-4
+		what, do = "stock changed", func(m *miniredis.Miniredis) { m.HIncrBy(gate, field, by) }
+	case 3:
+		users, _ := mini.HKeys(prefix + "buyers")
+		if len(users) == 0 {
+			return
+		}
+		user := users[r.IntN(len(users))]
+		what, do = "buyer removed", func(m *miniredis.Miniredis) { m.HDel(prefix+"buyers", user) }
+	case 4:
+		sn := w.holding(mini, held, r)
+		if sn == "" {
+			return
+		}
+		what, do = "entry spoiled", func(m *miniredis.Miniredis) { m.HSet(held, sn, "nonsense") }
+	}
+	w.mu.Lock()
+	w.losses = append(w.losses, loss{time.Time{}, time.Now(), false})
+	if what == "entry spoiled" {
+		w.nonsense = time.Now()
+	}
+	w.mu.Unlock()
+	w.history.note("redis", "! damage: "+what)
+	coverage.pass("redis: " + what)
+	coverage.add("redis: "+what, happens)
+	do(mini)
+	if w.replica != nil && w.replica.mini != mini {
+		do(w.replica.mini)
+	}
+}
+
+// spoiled tells whether an entry of the gate may still be nonsense, which nobody has an answer to.
+func (w *world) spoiled() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.nonsense.IsZero() && time.Since(w.nonsense) < 2*time.Minute
+}
+
+// holding picks an entry that holds pieces.
+func (w *world) holding(m *miniredis.Miniredis, held string, r *rand.Rand) string {
+	sns, _ := m.HKeys(held)
+	sns = slices.DeleteFunc(sns, func(sn string) bool { return strings.ContainsAny(m.HGet(held, sn)[:1], "xf") })
+	if len(sns) == 0 {
+		return ""
+	}
+	slices.Sort(sns)
+	return sns[r.IntN(len(sns))]
+}

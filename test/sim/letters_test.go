@@ -1,0 +1,195 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"flashsale.internal/pkg/auth"
+	"flashsale.internal/pkg/bus"
+	"flashsale.internal/pkg/contract"
+)
+
+// What no consumer can read, until somebody has mended whatever it was.
+var (
+	noise    = []byte("garbled ")
+	openings = [][]byte{[]byte(`"lines":[{"sku_id":"`), []byte(`"at":"`), []byte(`"due_at":"`), []byte(`"order_sn":"`)}
+)
+
+// garble spoils one of a message's items, or the message.
+func garble(body []byte, r *rand.Rand) []byte {
+	if r.IntN(4) > 0 {
+		for _, i := range r.Perm(len(openings)) {
+			if n := bytes.Count(body, openings[i]); n > 0 {
+				return spoil(body, openings[i], r.IntN(n))
+			}
+		}
+	}
+	return append(bytes.Clone(noise), body...)
+}
+
+// spoil puts noise behind the n-th opening.
+func spoil(body, opening []byte, n int) []byte {
+	at := 0
+	for ; n >= 0; n-- {
+		at += bytes.Index(body[at:], opening) + len(opening)
+	}
+	return append(append(bytes.Clone(body[:at]), noise...), body[at:]...)
+}
+
+func garbled(body []byte) bool { return bytes.Contains(body, noise) }
+
+// readable is a message as consumers get it.
+func (w *world) readable(body []byte) []byte {
+	if !garbled(body) || time.Since(w.began) < w.sale.mended {
+		return body
+	}
+	return bytes.ReplaceAll(body, noise, nil)
+}
+
+// forge publishes something that contradicts a purchase which the ledger has.
+func (w *world) forge(activity string) {
+	b, err := w.read(activity)
+	if err != nil || len(b.ledger) == 0 {
+		return
+	}
+	r := rng(w.seed, "forge")
+	row := b.ledger[r.IntN(len(b.ledger))]
+	sku := strconv.FormatInt(b.stocks[0].SKU, 10)
+	lines := []contract.Line{{SKUID: sku, Qty: 77}}
+	var topic string
+	var bodies [][]byte
+	switch r.IntN(3) {
+	case 0:
+		topic = contract.TopicReservations
+		bodies, err = contract.Encode([]contract.Reservation{{OrderSN: row.sn(), UserID: row.UserID, ActivityID: activity, Lines: lines, ReservedAt: time.Now()}})
+	case 1:
+		topic = contract.TopicDeductions
+		bodies, err = contract.Encode([]contract.Deduction{{
+			OrderSN: row.sn(), UserID: row.UserID, ActivityID: activity, Lines: []contract.PricedLine{{SKUID: sku, Qty: 77, Price: 1}}, Currency: "CNY", PayWithinS: 5,
+		}})
+		if row.OrderCreatedAt == nil {
+			return // it would be believed: there is nothing yet that it contradicts
+		}
+	case 2:
+		topic = contract.TopicOrderEvents
+		kinds := []contract.OrderEventType{contract.OrderCreated, contract.OrderPaid, contract.OrderClosed}
+		bodies, err = contract.Encode([]contract.OrderEvent{{
+			OrderSN: row.sn(), UserID: row.UserID, ActivityID: activity, Lines: lines, Type: kinds[r.IntN(3)], At: time.Now(), Reason: "cancelled",
+		}})
+	}
+	if err != nil {
+		w.fail("forge: %v", err)
+		return
+	}
+	w.mu.Lock()
+	w.forged[row.sn()] = true
+	w.mu.Unlock()
+	w.history.note("forger", "! publishes "+topic, bodies[0])
+	point := "forger: " + topic
+	coverage.pass(point)
+	coverage.add(point, happens)
+	if err := w.broker.Publish(context.Background(), bus.Message{Topic: topic, Body: bodies[0]}); err != nil {
+		w.fail("forge: %v", err)
+	}
+}
+
+// withdraw takes as much out of a sale as there ever was, when the gate may believe that it is still there.
+func (w *world) withdraw(activity string, skus []string) {
+	m, err := w.person("merchant3", "merchant", auth.Merchant)
+	if err != nil {
+		w.fail("merchant: %v", err)
+		return
+	}
+	for i, sku := range skus {
+		left, _, err := w.gate.Left(context.Background(), refOf(activity))
+		if err != nil || left[sku] < 1 {
+			continue
+		}
+		m.insist(http.MethodPost, "http://inventory/v1/merchant/activities/"+activity+"/stock-adjustments", "withdraw-"+strconv.Itoa(i), map[string]any{
+			"sku_id": sku, "delta": -left[sku], "reason": "all of SKU " + sku,
+		}, 5)
+	}
+}
+
+// forgetClosing has order's database lose the closing of an order that inventory has followed already, as a server that
+// comes back without its last commits does. It tells whether it came to that.
+func (w *world) forgetClosing(orderSN string) bool {
+	for range 20 {
+		var state string
+		err := w.books["inventory"].Raw("SELECT state FROM reservations WHERE order_sn = ?", orderSN).Scan(&state).Error
+		if err == nil && state == "released" {
+			break
+		}
+		time.Sleep(500 * time.Millisecond)
+	}
+	w.writers["order"] <- struct{}{}
+	defer func() { <-w.writers["order"] }()
+	for shard := range 16 {
+		res := w.books["order"].Exec(fmt.Sprintf("UPDATE orders_%02d SET state = 'pending', closed_at = NULL, close_reason = '' "+
+			"WHERE order_sn = ? AND state = 'closed'", shard), orderSN)
+		if res.Error != nil {
+			w.fail("forget the closing of %s: %v", orderSN, res.Error)
+		}
+		if res.RowsAffected == 1 {
+			w.history.note("order", "! forgets the closing of "+orderSN)
+			w.mu.Lock()
+			w.forgotten[orderSN] = true
+			w.mu.Unlock()
+			coverage.pass("order: a closing is forgotten")
+			coverage.add("order: a closing is forgotten", happens)
+			return true
+		}
+	}
+	return false
+}
+
+func (w *world) forgot(orderSN string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.forgotten[orderSN]
+}
+
+// operator is the person who looks after dead letters.
+type operator struct {
+	*person
+	decided map[string]int // how often, by letter
+}
+
+func (w *world) operator() (*operator, error) {
+	p, err := w.person("operator", "operator", auth.Operator)
+	return &operator{p, map[string]int{}}, err
+}
+
+// decide goes through the open letters: most are replayed, some are rejected, as is what fails however often it is replayed.
+// Some are left for the next time where mood is 0.
+func (o *operator) decide(mood int) {
+	if !o.w.sale.garbles && o.w.sale.forges == 0 {
+		return
+	}
+	base := "http://inventory/v1/merchant/dead-letters"
+	a := o.call(http.MethodGet, base+"?limit=100", "", nil)
+	var list struct {
+		Items []struct {
+			ID string `json:"dead_letter_id"`
+		} `json:"items"`
+	}
+	if a.status != http.StatusOK || a.into(&list) != nil {
+		return
+	}
+	for _, l := range list.Items {
+		if mood == 0 && o.r.IntN(2) == 0 {
+			continue
+		}
+		verb := "/replay"
+		if o.r.IntN(5) == 0 || o.decided[l.ID] > 3 {
+			verb = "/reject"
+		}
+		o.call(http.MethodPost, base+"/"+l.ID+verb, "", nil)
+		o.decided[l.ID]++
+	}
+}
