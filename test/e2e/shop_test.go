@@ -47,7 +47,7 @@ type shop struct {
 	soldOut                   int  // buyers who went away without a piece
 	refused                   int  // times that a buyer found everything sold
 	refusedForGood            int  // of these, without a word that pieces may come back
-	emptied                   bool // no piece was left, neither in the database nor at the gate
+	emptied                   bool // the gate had given out every piece
 	bought                    []*bought
 	answers, landings, paying spread
 }
@@ -311,7 +311,7 @@ func (s *shop) plausible(view client.Stock) error {
 			return fmt.Errorf("the ledger does not add up: %s", sku)
 		}
 		s.mu.Lock()
-		s.emptied = s.emptied || m.Available == 0 && sku.Gate.Left == 0
+		s.emptied = s.emptied || sku.Gate.Left == 0
 		s.mu.Unlock()
 		// Nothing that Redis answered is lost by a kill, so no adoption takes what is not there.
 		if sku.Gate.Left < 0 || sku.Gate.Left > sku.Total {
