@@ -9,20 +9,20 @@ import (
 // lacks before and after every script: each moves entries and counters by the same. That is what makes the correction safe
 // beside traffic: it adds what is lacking, it sets nothing, and it does not matter what is bought or given back in between.
 type counterErrors struct {
-	lacks map[string]GateCorrection
-	held  int64 // of the pieces held in all
-	// stocks are SKUs whose stock row and ledger rows do not add up. Which of them is right nobody can tell from here, so
-	// nothing of the gate is corrected by them.
+	pieces map[string]GateCorrection // Left and Total only
+	stages map[string]GateCorrection // all the rest, which is known only if no purchase changed its stage either
+	held   int64                     // of the pieces held in all; likewise
+	// stocks are SKUs whose stock row and ledger rows do not add up. Which of them is right nobody can tell from here.
 	stocks map[string]int64
-	// dubious: the stock rows tell other pieces available than the entries leave, and it is not known why.
-	dubious bool
 }
 
-func (f counterErrors) agree() bool { return len(f.lacks) == 0 && f.held == 0 && len(f.stocks) == 0 }
+func (f counterErrors) agree() bool {
+	return len(f.pieces) == 0 && len(f.stages) == 0 && f.held == 0 && len(f.stocks) == 0
+}
 
 // figures compares what the look has counted with what gate and tables say.
 func (l *look) figures() counterErrors {
-	f := counterErrors{lacks: map[string]GateCorrection{}, stocks: map[string]int64{}}
+	f := counterErrors{pieces: map[string]GateCorrection{}, stages: map[string]GateCorrection{}, stocks: map[string]int64{}}
 	if !l.exact {
 		return f
 	}
@@ -38,7 +38,7 @@ func (l *look) figures() counterErrors {
 	}
 	var held int64
 	for sku := range skus {
-		var want figures
+		var want, rows figures
 		if h := l.held[sku]; h != nil {
 			want = *h
 		}
@@ -46,26 +46,23 @@ func (l *look) figures() counterErrors {
 		var total int64
 		if it := l.after.Item(sku); it != nil {
 			total = it.Total
-			var rows figures
 			if r := l.ledger[sku]; r != nil {
 				rows = *r
 			}
 			if b := l.before.Item(sku); b != nil && *b == *it && (rows.Held != it.Reserved || rows.Sold != it.Sold) {
 				f.stocks[sku] = it.Reserved + it.Sold - rows.Held - rows.Sold
-				continue
 			}
 		}
-		if it := l.after.Item(sku); it != nil && it.Available != total-want.Held-want.Sold+want.Unlanded {
-			f.dubious = true
-		}
 		has := l.audit.SKUs[sku]
-		c := GateCorrection{SKUID: sku, Left: total - want.Held - want.Sold - has.Left, Total: total - has.Total}
-		if l.stages {
-			c.Held, c.Sold = want.Held-has.Held, want.Sold-has.Sold
-			c.Unlanded, c.Journaled = want.Unlanded-has.Journal-has.InFlight, want.Journaled-has.Journal
+		none := GateCorrection{SKUID: sku}
+		if c := (GateCorrection{SKUID: sku, Left: total - want.Held - want.Sold - has.Left, Total: total - has.Total}); c != none {
+			f.pieces[sku] = c
 		}
-		if c != (GateCorrection{SKUID: sku}) {
-			f.lacks[sku] = c
+		if c := (GateCorrection{
+			SKUID: sku, Held: want.Held - has.Held, Sold: want.Sold - has.Sold,
+			Unlanded: want.Unlanded - has.Journal - has.InFlight, Journaled: want.Journaled - has.Journal,
+		}); l.stages && c != none {
+			f.stages[sku] = c
 		}
 	}
 	if l.stages {
@@ -86,38 +83,63 @@ func (l *look) roughlyAgrees() bool {
 	return true
 }
 
-// isQuiet tells whether the sets are equal and nothing is on its way, so that what counters lack can be told from what is
-// only under way: no purchase is queued but those that wait for a person, none is in another state in the ledger, no
-// adjustment is between its steps, and the tables did not change while they were read.
-func (s *Service) isQuiet(ctx context.Context, run *reconciliation, l *look) (bool, error) {
-	if !l.exact || !l.settled || l.inFlight > 0 || len(run.result.Differences) > 0 || len(l.unlanded) > waitingMost {
-		return false, nil
+// isQuiet tells whether what counters lack may be corrected by this look. Entry for entry the sets have to be equal, but for
+// purchases that are on their way in the ordinary manner, which the figures contain and which move entries and counters by
+// the same; and no adjustment may be between its steps, as it changes what the counters are compared with. still: nothing at
+// all is on its way, but what waits for a person.
+func (s *Service) isQuiet(ctx context.Context, run *reconciliation, l *look) (quiet, still bool, err error) {
+	if !l.exact || !l.settled || l.odd > 0 || len(run.result.Differences) > 0 {
+		return false, false, nil
 	}
 	open, err := s.Store.OpenAdjustments(ctx, run.activity.ID)
 	if err != nil || open > 0 {
-		return false, err
+		return false, false, err
+	}
+	if l.inFlight > 0 || len(l.unlanded) > waitingMost {
+		return true, false, nil
 	}
 	if len(l.unlanded) == 0 {
-		return true, nil
+		return true, true, nil
 	}
 	letters, err := s.Store.OpenLetters(ctx, l.unlanded)
-	return err == nil && len(letters) == len(l.unlanded), err
+	return true, len(letters) == len(l.unlanded), err
 }
 
 // sameFigures counts how many looks in a row found the same.
 type sameFigures struct {
-	last  counterErrors
-	times int
+	last                           counterErrors
+	ofPieces, ofStages, ofTheStock int
 }
 
-func (x *sameFigures) any() bool { return x.times > 0 }
+func (x *sameFigures) any() bool { return x.ofPieces+x.ofStages+x.ofTheStock > 0 }
 
-func (x *sameFigures) again(f counterErrors) int {
-	if x.times == 0 || x.last.held != f.held || !maps.Equal(x.last.lacks, f.lacks) || !maps.Equal(x.last.stocks, f.stocks) {
-		x.last, x.times = f, 0
+// again counts one more look, and returns what was found often enough.
+func (x *sameFigures) again(f counterErrors, stages bool, looks int) (proven counterErrors) {
+	count := func(times *int, same, none bool) bool {
+		if !same {
+			*times = 0
+		}
+		*times++
+		if none {
+			*times = 0
+		}
+		return *times >= looks
 	}
-	x.times++
-	return x.times
+	if count(&x.ofPieces, maps.Equal(x.last.pieces, f.pieces), len(f.pieces) == 0) {
+		proven.pieces = f.pieces
+	}
+	x.last.pieces = f.pieces
+	if stages { // else this look knows nothing of them
+		if count(&x.ofStages, maps.Equal(x.last.stages, f.stages) && x.last.held == f.held, len(f.stages) == 0 && f.held == 0) {
+			proven.stages, proven.held = f.stages, f.held
+		}
+		x.last.stages, x.last.held = f.stages, f.held
+	}
+	if count(&x.ofTheStock, maps.Equal(x.last.stocks, f.stocks), len(f.stocks) == 0) {
+		proven.stocks = f.stocks
+	}
+	x.last.stocks = f.stocks
+	return proven
 }
 
 // correct adds to the counters what they lack, after the gate was told of all adjustments again: one that it never heard
@@ -126,7 +148,7 @@ func (s *Service) correct(ctx context.Context, run *reconciliation, l *look, f c
 	for _, sku := range sortedKeys(f.stocks) {
 		s.alarm(ctx, "stock "+run.activity.ID+" "+sku, "stock and ledger of a SKU do not add up", "activity_id", run.activity.ID, "sku_id", sku, "pieces", f.stocks[sku])
 	}
-	if len(f.lacks) == 0 && f.held == 0 {
+	if len(f.pieces) == 0 && len(f.stages) == 0 && f.held == 0 {
 		return true, nil
 	}
 	if !run.retold {
@@ -136,11 +158,19 @@ func (s *Service) correct(ctx context.Context, run *reconciliation, l *look, f c
 			return false, err
 		}
 	}
-	list := make([]GateCorrection, 0, len(f.lacks))
+	merged := maps.Clone(f.pieces)
+	if merged == nil {
+		merged = map[string]GateCorrection{}
+	}
+	for sku, c := range f.stages {
+		c.Left, c.Total = merged[sku].Left, merged[sku].Total
+		merged[sku] = c
+	}
+	list := make([]GateCorrection, 0, len(merged))
 	rep := Repair{Kind: RepairCounters}
-	for _, sku := range sortedKeys(f.lacks) {
-		list = append(list, f.lacks[sku])
-		rep.Deltas = append(rep.Deltas, SKUDelta{sku, f.lacks[sku].Left})
+	for _, sku := range sortedKeys(merged) {
+		list = append(list, merged[sku])
+		rep.Deltas = append(rep.Deltas, SKUDelta{sku, merged[sku].Left})
 	}
 	if err := s.Gate.Correct(ctx, run.ref, l.audit.Mark, f.held, list); err != nil {
 		return false, err
@@ -153,7 +183,7 @@ func (s *Service) correct(ctx context.Context, run *reconciliation, l *look, f c
 // nothing about those that it knows.
 func (s *Service) tellAdjustmentsAgain(ctx context.Context, run *reconciliation, f counterErrors) (told bool, err error) {
 	off := false
-	for _, c := range f.lacks {
+	for _, c := range f.pieces {
 		off = off || c.Total != 0
 	}
 	if !off {
@@ -197,16 +227,15 @@ func (l *look) tellDifferences(run *reconciliation) {
 	for _, sku := range sortedKeys(f.stocks) {
 		add(sku, f.stocks[sku], "stock and ledger in the database do not add up; a person has to decide")
 	}
-	for _, sku := range sortedKeys(f.lacks) {
-		add(sku, f.lacks[sku].Left, "the gate's counters do not fit its entries; purchases are still on their way")
+	lacking := maps.Clone(f.stages)
+	maps.Copy(lacking, f.pieces)
+	for _, sku := range sortedKeys(lacking) {
+		add(sku, lacking[sku].Left, "the gate's counters do not fit its entries, and something was always on its way; ask again later")
 	}
 	if l.exact {
 		return
 	}
-	for _, it := range l.after.Items {
-		g := l.audit.SKUs[it.SKUID]
-		if d := it.Available - g.Left - g.Journal - g.InFlight; d != 0 {
-			add(it.SKUID, d, "gate and database differ; purchases are still on their way")
-		}
+	for _, sku := range sortedKeys(run.rough) {
+		add(sku, run.rough[sku], "gate and database differ, and purchases never stopped coming; ask again later")
 	}
 }

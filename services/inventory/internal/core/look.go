@@ -29,9 +29,9 @@ type look struct {
 
 	exact    bool // the figures are those of one moment
 	stages   bool // and so are the stages
-	settled  bool // the tables did not change what the figures are compared with
-	inFlight int
-	quiet    bool
+	settled  bool // the totals in the tables did not change meanwhile
+	inFlight int  // purchases that are on their way in the ordinary manner
+	odd      int  // and those about which gate and ledger disagree as they never do by themselves
 }
 
 // figures are pieces of one SKU, of entries that hold some.
@@ -90,7 +90,7 @@ func (s *Service) look(ctx context.Context, run *reconciliation) (*look, error) 
 	l.settled = len(l.before.Items) == len(l.after.Items)
 	for _, it := range l.after.Items {
 		b := l.before.Item(it.SKUID)
-		l.settled = l.settled && b != nil && b.Total == it.Total && b.Available == it.Available
+		l.settled = l.settled && b != nil && b.Total == it.Total
 	}
 	return l, s.lookAtConfig(ctx, run, l)
 }

@@ -28,9 +28,10 @@ type reconciliation struct {
 	ref      GateRef
 	who      string
 	result   Reconciliation
-	recorded int             // of result.Repairs, how many are on record
-	left     map[string]bool // order_sns of result.Differences, so that each is there once
-	retold   bool            // the adjustments were told again
+	recorded int              // of result.Repairs, how many are on record
+	left     map[string]bool  // order_sns of result.Differences, so that each is there once
+	retold   bool             // the adjustments were told again
+	rough    map[string]int64 // by SKU, what gate and database differed by in every look so far that was not exact
 }
 
 // lockWait bounds how long a person's call waits for another reconciliation of the same activity.
@@ -257,29 +258,39 @@ func (s *Service) reconcile(ctx context.Context, run *reconciliation) error {
 			return nil
 		}
 		repairs := len(run.result.Repairs)
-		if l.inFlight, err = s.repairEntries(ctx, run, l.audit.Mark.Life, l.suspects); err != nil {
+		if err := s.repairEntries(ctx, run, l); err != nil {
 			return err
 		}
 		if err := s.mend(ctx, run, l); err != nil {
 			return err
 		}
-		if l.quiet, err = s.isQuiet(ctx, run, l); err != nil {
+		quiet, still, err := s.isQuiet(ctx, run, l)
+		if err != nil {
 			return err
 		}
-		last := n >= s.mostLooks()
+		run.compareRoughly(l)
+		last := n >= s.mostLooks() || s.nearlyOver(ctx, took/time.Duration(n))
 		switch f := l.figures(); {
 		case len(run.result.Repairs) > repairs:
 			same = sameFigures{} // they say something else now
-		case f.agree() && (l.exact || l.roughlyAgrees()):
+		case f.agree() && (l.exact && (l.stages || !same.any()) || l.roughlyAgrees()):
 			return nil
 		case !l.exact: // whether there is anything to wait for, nobody knows
 			last = last || !same.any() && n >= s.Timing.ReconcileLooks
-		case !l.quiet || f.dubious:
-		case same.again(f) < s.Timing.ReconcileLooks:
-		default:
-			if last, err = s.correct(ctx, run, l, f); err != nil {
+		case quiet:
+			looks := s.Timing.ReconcileLooks
+			if !still {
+				looks *= 2
+			}
+			proven := same.again(f, l.stages, looks)
+			if proven.agree() {
+				break
+			}
+			done, err := s.correct(ctx, run, l, proven)
+			if err != nil {
 				return err
 			}
+			last = last || done
 			same = sameFigures{}
 		}
 		if last {
@@ -287,6 +298,26 @@ func (s *Service) reconcile(ctx context.Context, run *reconciliation) error {
 			return nil
 		}
 	}
+}
+
+// compareRoughly keeps what gate and database differ by, as far as every look found the same: what is on its way differs
+// from look to look.
+func (run *reconciliation) compareRoughly(l *look) {
+	now := map[string]int64{}
+	for _, it := range l.after.Items {
+		g := l.audit.SKUs[it.SKUID]
+		d := it.Available - g.Left - g.Journal - g.InFlight
+		if before, ok := run.rough[it.SKUID]; d != 0 && (run.rough == nil || ok && before == d) {
+			now[it.SKUID] = d
+		}
+	}
+	run.rough = now
+}
+
+// nearlyOver tells whether there is no time for another look.
+func (s *Service) nearlyOver(ctx context.Context, look time.Duration) bool {
+	end, bounded := ctx.Deadline()
+	return bounded && time.Until(end) < 4*s.Timing.ReconcilePause+3*look
 }
 
 // mostLooks bounds one reconciliation.

@@ -221,29 +221,28 @@ func deltas(g *GateRecord, to GateRepair) []SKUDelta {
 }
 
 // repairEntries looks again at purchases about which a look found gate and ledger to disagree, and makes the gate say
-// what the ledger says where they still do. It tells how many are only on their way.
+// what the ledger says where they still do. It counts those that are left as they are: on their way, or odd.
 //
 // Between the two looks lies a pause. What moved meanwhile, or what the ledger changed within the grace, is on its way and
 // left alone: the one whose message, call or sweep changed it tells the gate. Each entry is changed only if it still is
 // as it was read here, so neither a late nor a repeated attempt nor another reconciler does anything to what went on.
-func (s *Service) repairEntries(ctx context.Context, run *reconciliation, life string, suspects []suspect) (inFlight int, err error) {
-	if len(suspects) == 0 {
-		return 0, nil
+func (s *Service) repairEntries(ctx context.Context, run *reconciliation, l *look) error {
+	if len(l.suspects) == 0 {
+		return nil
 	}
 	if err := wait(ctx, s.Timing.ReconcilePause); err != nil {
-		return 0, err
-	}
-	return inFlight, chunks(suspects, repairChunk, func(c []suspect) error {
-		n, err := s.repairChunk(ctx, run, life, c)
-		inFlight += n
 		return err
-	})
+	}
+	return chunks(l.suspects, repairChunk, func(c []suspect) error { return s.repairChunk(ctx, run, l, c) })
 }
+
+// ordinary tells whether a purchase that is on its way looks like this: the gate has not heard that it went on.
+func (f finding) ordinary() bool { return f.kind == RepairSettled || f.kind == RepairReleased }
 
 // repairChunk bounds one look again.
 const repairChunk = 256
 
-func (s *Service) repairChunk(ctx context.Context, run *reconciliation, life string, suspects []suspect) (inFlight int, err error) {
+func (s *Service) repairChunk(ctx context.Context, run *reconciliation, l *look, suspects []suspect) error {
 	sns := make([]string, len(suspects))
 	for i, x := range suspects {
 		sns[i] = x.orderSN
@@ -251,11 +250,11 @@ func (s *Service) repairChunk(ctx context.Context, run *reconciliation, life str
 	// The gate first, then the ledger: see judge.
 	entries, err := s.Gate.Inspect(ctx, run.ref, sns)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	rows, err := s.Store.Rows(ctx, sns)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	now := s.now()
 	// Those who hold pieces first, so that the gate knows them before it gives any back: settleBeforeRefusing.
@@ -279,7 +278,11 @@ func (s *Service) repairChunk(ctx context.Context, run *reconciliation, life str
 		case f.agrees():
 			continue
 		case x.moved(g, row) || row != nil && now.Sub(row.ChangedAt) < s.Timing.ReconcileGrace:
-			inFlight++
+			if f.ordinary() {
+				l.inFlight++
+			} else {
+				l.odd++
+			}
 			continue
 		case f.kind == "":
 			run.leave(ctx, s, f, x.orderSN)
@@ -301,13 +304,13 @@ func (s *Service) repairChunk(ctx context.Context, run *reconciliation, life str
 		}
 		if i == 2 {
 			if err := s.settleBeforeRefusing(ctx, run.ref, refusedRows); err != nil {
-				return inFlight, err
+				return err
 			}
 		}
-		done, err := s.Gate.Repair(ctx, run.ref, life, list)
+		done, err := s.Gate.Repair(ctx, run.ref, l.audit.Mark.Life, list)
 		for _, to := range list {
 			if !done[to.OrderSN] {
-				inFlight++
+				l.odd++ // it went on just now, and is looked at again
 				continue
 			}
 			f := found[to.OrderSN]
@@ -323,8 +326,8 @@ func (s *Service) repairChunk(ctx context.Context, run *reconciliation, life str
 			run.add(ctx, s, rep)
 		}
 		if err != nil {
-			return inFlight, err
+			return err
 		}
 	}
-	return inFlight, nil
+	return nil
 }

@@ -1,0 +1,296 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/sqldb/dbtest"
+	"flashsale.internal/pkg/stockgate"
+	"flashsale.internal/services/inventory/internal/core"
+)
+
+// crowd is heavy traffic of every kind on one activity, as the services make it: purchases, relays, landings in batches,
+// orders, payments, closings, adjustments, pauses.
+type crowd struct {
+	*world
+	a       *core.Activity
+	landing chan contract.Reservation
+	orders  chan contract.Reservation
+	wg      sync.WaitGroup
+}
+
+func (w *world) crowd(a *core.Activity) *crowd {
+	return &crowd{world: w, a: a, landing: make(chan contract.Reservation, 10_000), orders: make(chan contract.Reservation, 10_000)}
+}
+
+// run lets n buyers buy, and returns when all their purchases have ended.
+func (c *crowd) run(t *testing.T, n int) {
+	ctx := c.ctx
+	var buyers, landers, enders sync.WaitGroup
+	const width = 4
+	for i := range width {
+		buyers.Go(func() {
+			rnd := rand.New(rand.NewPCG(uint64(i), 7))
+			for k := range n / width {
+				line := contract.Line{SKUID: c.a.Items[rnd.IntN(2)].SKUID, Qty: 1 + rnd.Int64N(2)}
+				r := contract.Reservation{
+					OrderSN: newSN(), UserID: fmt.Sprintf("c%d-%d", i, k), ActivityID: c.a.ID, Lines: []contract.Line{line},
+					ReservedAt: time.Now().UTC().Truncate(time.Millisecond),
+				}
+				v, err := c.gate.Reserve(ctx, ref(c.a), []stockgate.Request{{OrderSN: r.OrderSN, UserID: r.UserID, Lines: r.Lines}})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if v[0].Outcome == stockgate.Accepted {
+					c.landing <- r
+				}
+			}
+		})
+	}
+	for range 2 {
+		landers.Go(func() {
+			for r := range c.landing {
+				batch := []contract.Reservation{r}
+				for len(batch) < 20 && len(c.landing) > 0 {
+					if next, ok := <-c.landing; ok {
+						batch = append(batch, next)
+					}
+				}
+				if err := c.consumer.Reservations(ctx, message(t, contract.TopicReservations, batch...)); err != nil {
+					t.Error(err)
+				}
+				for _, b := range batch {
+					c.orders <- b
+				}
+			}
+		})
+	}
+	for i := range 2 {
+		enders.Go(func() {
+			rnd := rand.New(rand.NewPCG(uint64(i), 9))
+			for r := range c.orders {
+				kinds := []contract.OrderEventType{contract.OrderCreated, contract.OrderClosed}
+				if rnd.IntN(8) == 0 {
+					kinds[1] = contract.OrderPaid
+				}
+				for _, k := range kinds {
+					if err := c.consumer.OrderEvents(ctx, message(t, contract.TopicOrderEvents, event(r, k))); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	stop := make(chan struct{})
+	c.wg.Go(func() { // the relay, and a merchant
+		for n := 0; ; n++ {
+			entries, err := c.gate.ReadJournal(ctx, ref(c.a), "crowd", 256)
+			if err != nil {
+				t.Error(err)
+			}
+			ids := make([]string, len(entries))
+			for i, e := range entries {
+				ids[i] = e.ID
+			}
+			if len(ids) > 0 {
+				if err := c.gate.Ack(ctx, ref(c.a), ids); err != nil {
+					t.Error(err)
+				}
+			}
+			if n%50 == 49 {
+				delta := int64(1 + n%7)
+				if n%100 == 99 {
+					delta = -delta
+				}
+				_, err := c.core.AdjustStock(ctx, "m", core.AdjustmentRequest{
+					ActivityID: c.a.ID, SKUID: c.a.Items[0].SKUID, Delta: delta, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: newSN()},
+				})
+				if err != nil && contract.CodeOf(err) != contract.CodeInsufficientStock {
+					t.Error(err)
+				}
+			}
+			select {
+			case <-stop:
+				if len(entries) == 0 {
+					return
+				}
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	})
+	buyers.Wait()
+	close(c.landing)
+	landers.Wait()
+	close(c.orders)
+	enders.Wait()
+	close(stop)
+	c.wg.Wait()
+}
+
+// Beside heavy traffic and without damage nothing is ever repaired.
+func TestWhatIsOnItsWayIsNotRepaired(t *testing.T) {
+	eachDB(t, func(w *world) {
+		// As the service comes: whatever takes a machine less than the grace is on its way.
+		w.parts.Timing.ReconcileGrace, w.parts.Timing.ReconcilePause = core.DefaultTiming().ReconcileGrace, 20*time.Millisecond
+		w.restart()
+		a := w.sale(2, 150, 90)
+		ctx, cancel := context.WithCancel(w.ctx)
+		var looks, looked int
+		var wg sync.WaitGroup
+		other := core.New(w.parts) // in another instance
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				r, err := other.Reconcile(ctx, "loop", a.ID)
+				if ctx.Err() != nil {
+					return
+				}
+				if err != nil {
+					w.t.Errorf("reconciliation: %v", err)
+					return
+				}
+				looks++
+				if len(r.Repairs) > 0 {
+					w.t.Errorf("repaired: %+v", r.Repairs)
+					return
+				}
+				looked += len(r.Differences)
+			}
+		})
+		w.crowd(a).run(t, 600)
+		cancel()
+		wg.Wait()
+		require.Positive(w.t, looks)
+		w.t.Logf("%d reconciliations beside the traffic, %d differences told as on their way", looks, looked)
+		w.agree(a)
+		w.whole(w.t, a)
+		w.settles()
+		r := w.reconcile(a)
+		require.Empty(w.t, r.Repairs)
+		require.Empty(w.t, r.Differences)
+	})
+}
+
+// Whatever is damaged, and whatever goes on meanwhile and is killed in between: once it is quiet, one reconciliation after
+// the other brings gate and ledger together, and nothing was sold twice.
+func TestAnyDamageIsRepaired(t *testing.T) {
+	w := newWorld(t, dbtest.SQLite(t, Migrations))
+	rapid.Check(t, func(r *rapid.T) {
+		w.faults.heal()
+		limit := rapid.Int64Range(1, 3).Draw(r, "limit")
+		a := w.sale(limit, rapid.Int64Range(4, 12).Draw(r, "stock"), 5)
+		h := &history{world: w, a: a, limit: limit}
+		r.Repeat(map[string]func(*rapid.T){
+			"buy":     h.buySome,
+			"deliver": h.deliver,
+			"event":   h.orderStep,
+			"adjust":  h.adjust,
+			"damage":  h.damage,
+			"damage2": h.damage,
+			"keep":    func(*rapid.T) { _ = w.core.KeepGates(w.ctx); w.faults.heal() },
+			"reconcile": func(r *rapid.T) {
+				w.settles()
+				_, err := w.core.Reconcile(w.ctx, "operator", a.ID)
+				if err != nil && !errors.Is(err, core.ErrGateUnavailable) && !errors.Is(err, errKilled) {
+					r.Fatalf("reconcile: %v", err)
+				}
+				w.faults.heal()
+			},
+			"fault next": func(r *rapid.T) { w.faults.kill(rapid.IntRange(1, 4).Draw(r, "step"), rapid.Bool().Draw(r, "after")) },
+			"":           func(*rapid.T) { h.addsUp(r) },
+		})
+		w.faults.heal()
+		w.restart()
+		require.NoError(r, w.core.KeepGates(w.ctx))
+		for range 2 {
+			for _, m := range h.messages {
+				require.NoError(r, h.handle(m))
+			}
+			w.shift += time.Hour
+			require.NoError(r, w.core.SweepAdjustments(w.ctx))
+		}
+		w.settles()
+		for n := 1; ; n++ { // purchases whose message was never delivered stay queued, and nothing is told of those
+			out, err := w.core.Reconcile(w.ctx, "operator", a.ID)
+			require.NoError(r, err)
+			if len(out.Repairs)+len(out.Differences) == 0 {
+				break
+			}
+			require.Less(r, n, 4, "it never ends: %+v", out)
+		}
+		w.shift = 0
+		w.whole(r, a)
+		w.agree(a)
+	})
+}
+
+// addsUp is what holds in the database at any moment, whatever becomes of the gate. Allowances are damaged, too.
+func (h *history) addsUp(r *rapid.T) {
+	for _, it := range h.stock(h.a) {
+		require.Equal(r, it.Total, it.Available+it.Reserved+it.Sold)
+		require.GreaterOrEqual(r, it.Available, int64(0))
+	}
+}
+
+// damage changes anything in the gate, or an allowance.
+func (h *history) damage(r *rapid.T) {
+	ctx, a := h.ctx, h.a
+	key := func(name string) string { return gateKey(a, name) }
+	sku := a.Items[rapid.IntRange(0, 1).Draw(r, "sku")].SKUID
+	// An entry that the ledger has: of one that it has not nobody would know any more that it was there.
+	landed := func() string {
+		rows, err := h.parts.Store.RowsOfActivity(ctx, a.ID, "", core.Page{Limit: 1000})
+		require.NoError(r, err)
+		if len(rows) == 0 {
+			r.Skip("nothing has landed")
+		}
+		return rows[rapid.IntRange(0, len(rows)-1).Draw(r, "row")].OrderSN
+	}
+	if n, err := h.rdb.Exists(ctx, key("gate")).Result(); err != nil || n == 0 {
+		r.Skip("there is no gate")
+	}
+	switch rapid.SampledFrom([]string{
+		"entry", "stage", "buyer", "buyers", "counter", "field", "index", "journal", "gate", "all", "config", "allowance",
+	}).Draw(r, "what") {
+	case "entry":
+		require.NoError(r, h.rdb.HDel(ctx, key("held"), landed()).Err())
+	case "stage":
+		sn := landed()
+		stored, err := h.rdb.HGet(ctx, key("held"), sn).Result()
+		if err == nil {
+			to := rapid.SampledFrom([]string{"l", "c", "p", "x", "f", "?"}).Draw(r, "to")
+			require.NoError(r, h.rdb.HSet(ctx, key("held"), sn, to+stored[1:]).Err())
+		}
+	case "buyer":
+		require.NoError(r, h.rdb.HSet(ctx, key("buyers"), fmt.Sprint("u", rapid.IntRange(1, 4).Draw(r, "user")), "7|123,|").Err())
+	case "buyers":
+		require.NoError(r, h.rdb.Del(ctx, key("buyers")).Err())
+	case "counter":
+		field := rapid.SampledFrom([]string{"s:", "h:", "p:", "t:", "u:", "j:"}).Draw(r, "field")
+		require.NoError(r, h.rdb.HIncrBy(ctx, key("gate"), field+sku, rapid.Int64Range(-5, 5).Draw(r, "by")).Err())
+	case "field":
+		require.NoError(r, h.rdb.HDel(ctx, key("gate"), rapid.SampledFrom([]string{"s:" + sku, "h:" + sku, "held", "moves"}).Draw(r, "field")).Err())
+	case "index":
+		require.NoError(r, h.rdb.Del(ctx, key(rapid.SampledFrom([]string{"unlanded", "ended"}).Draw(r, "index"))).Err())
+	case "journal":
+		require.NoError(r, h.rdb.Del(ctx, key("journal")).Err())
+	case "gate":
+		require.NoError(r, h.rdb.Del(ctx, key("gate")).Err())
+	case "all":
+		require.NoError(r, h.rdb.FlushAll(ctx).Err())
+	case "config":
+		require.NoError(r, h.rdb.HSet(ctx, key("gate"), "state", "paused", "version", rapid.IntRange(0, 99).Draw(r, "version")).Err())
+	case "allowance":
+		require.NoError(r, h.db.Exec("UPDATE allowances SET held = ? WHERE activity_id = ? AND user_id = ?",
+			rapid.IntRange(0, 3).Draw(r, "held"), a.ID, fmt.Sprint("u", rapid.IntRange(1, 4).Draw(r, "user"))).Error)
+	}
+}

@@ -1,0 +1,455 @@
+package e2e
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/stockgate"
+	"flashsale.internal/test/e2e/rig"
+	"flashsale.internal/tools/client"
+	"flashsale.internal/tools/crowd"
+	"flashsale.internal/tools/purchase"
+)
+
+// The sale whose gate is damaged.
+const (
+	damagePieces    = 400
+	damageArrivals  = 8 // buyers a second
+	damagePayWithin = 20 * time.Second
+	damageHeals     = 3 * time.Minute // bounds the wait for one repair on a busy machine
+)
+
+// A gate that is damaged by hand in every way while buyers buy, pay and let their orders run out comes to agree with the
+// ledger again. Nothing is sold twice, no piece stays unsold that somebody wants, and nothing is repaired that was only
+// on its way.
+func TestDamagedGate(t *testing.T) {
+	seed := rand.Uint64N(1_000_000)
+	if text := os.Getenv("DAMAGE_SEED"); text != "" {
+		var err error
+		seed, err = strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err, "DAMAGE_SEED")
+	}
+	t.Logf("seed %d (DAMAGE_SEED repeats it)", seed)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+
+	// The grace is that of the service as it comes, so that a slow machine does not make what is on its way look lost.
+	r := rig.Start(t, rig.Env("INVENTORY_RECONCILE_EVERY", "2s"), rig.Env("INVENTORY_RECONCILE_PAUSE", "500ms"),
+		rig.Env("INVENTORY_REJOURNAL_AFTER", "5s"), rig.Env("INVENTORY_SWEEP_EVERY", "1s"), rig.Env("JOURNAL_CLAIM_AFTER", "2s"))
+	r.Client.Close()
+	r.Client = client.New(r.Client.Origins(), client.Options{Secret: rig.TokenSecret, Timeout: time.Minute, Attempts: 1000})
+	t.Cleanup(r.Client.Close)
+	sale := openSale(t, r, Sale{Stock: damagePieces, PayWithinS: int64(damagePayWithin / time.Second)})
+	d := &damaged{
+		t: t, rig: r, sale: sale, rnd: rnd, rdb: r.Redis(t), ref: stockgate.Ref{ActivityID: sale.ActivityID}, sns: map[string]bool{},
+	}
+	d.gate = stockgate.New(d.rdb, stockgate.Options{})
+
+	ctx, cancel := context.WithTimeout(context.Background(), 25*time.Minute)
+	defer cancel()
+	crowd := &insistent{sale: sale, client: r.Client, pays: rand.New(rand.NewPCG(seed, 1)), won: map[string]string{}}
+	trouble, closeDoors := crowd.open(ctx)
+
+	// Traffic of every kind and no damage: orders are made, paid, and run out.
+	require.Eventually(t, func() bool { return trouble.Err() != nil || crowd.ended() >= 30 }, 3*time.Minute, 100*time.Millisecond)
+	require.Empty(t, d.repairs(), "nothing is wrong, so nothing is repaired")
+
+	damages := d.all()
+	rnd.Shuffle(len(damages), func(i, j int) { damages[i], damages[j] = damages[j], damages[i] })
+	for _, x := range damages {
+		if trouble.Err() != nil {
+			break
+		}
+		require.NoError(t, until(ctx, time.Now().Add(between(rnd, 500*time.Millisecond, 3*time.Second))))
+		before := len(d.repairs())
+		began := time.Now()
+		what := x.do(ctx)
+		d.heals(trouble, x, before)
+		t.Logf("%-28s %-40s healed after %6s, %d repairs", x.name, what, time.Since(began).Round(10*time.Millisecond), len(d.repairs())-before)
+	}
+	require.NoError(t, closeDoors(), "what a buyer was told")
+
+	// At rest everything agrees, entry for entry and figure for figure.
+	paid := count(t, r.Parts.InventoryDSN, "SELECT COUNT(*) FROM reservations WHERE state = 'sold' AND activity_id = "+sale.ActivityID)
+	sale.stockBecomes(t, damagePieces-paid, 0, paid, damageHeals)
+	done, err := operator(t, r).Reconcile(ctx, sale.ActivityID)
+	require.NoError(t, err)
+	require.Empty(t, done.Differences)
+	d.whole()
+	d.onlyWhatWasDamaged()
+	crowd.noneTwice(t, r)
+	letters, err := operator(t, r).DeadLetters(ctx)
+	require.NoError(t, err)
+	require.Empty(t, letters)
+	t.Logf("%d buyers: %d got an order, %d of these paid; %d times refused by the ledger after the gate had taken it, %d posted again what Redis had lost",
+		crowd.came, len(crowd.won), paid, crowd.refused, crowd.again)
+
+	// No piece is lost: whoever comes now buys all of them, and not one more.
+	d.sellsOut(ctx, damagePieces-paid, paid)
+}
+
+// sellsOut lets as many buyers come as there are pieces, and some more.
+func (d *damaged) sellsOut(ctx context.Context, left, paid int64) {
+	d.t.Helper()
+	buyers, err := crowd.Gather(ctx, d.rig.Client, int(left)+20)
+	require.NoError(d.t, err)
+	won, _, lost := d.sale.rush(d.t, buyers, 16)
+	require.Len(d.t, won, int(left))
+	require.Len(d.t, lost, 20)
+	d.sale.stockBecomes(d.t, 0, left, paid, damageHeals)
+}
+
+// damaged is a gate under damage.
+type damaged struct {
+	t    *testing.T
+	rig  *rig.Rig
+	sale Sale
+	rnd  *rand.Rand
+	rdb  *redis.Client
+	gate *stockgate.Gate
+	ref  stockgate.Ref
+	sns  map[string]bool // entries that were damaged
+}
+
+// damage is one way to damage a gate, and the repair that has to follow.
+type damage struct {
+	name  string
+	do    func(ctx context.Context) string
+	kinds []string // one of them; none: it heals without the reconciler
+}
+
+func (d *damaged) key(name string) string { return "fs:{" + d.sale.ActivityID + ":0}:" + name }
+
+func (d *damaged) all() []damage {
+	add := func(field string, n int64) func(context.Context) string {
+		return func(ctx context.Context) string {
+			require.NoError(d.t, d.rdb.HIncrBy(ctx, d.key("gate"), field, n).Err())
+			return fmt.Sprintf("%s by %+d", field, n)
+		}
+	}
+	sku := d.sale.SKUID
+	counters := []string{"counters"}
+	del := func(name string) func(context.Context) string {
+		return func(ctx context.Context) string {
+			require.NoError(d.t, d.rdb.Del(ctx, d.key(name)).Err())
+			return name
+		}
+	}
+	return []damage{
+		{"entries removed", func(ctx context.Context) string { return d.remove(ctx, 6, false) }, []string{"adopted", "forgotten"}},
+		{"entries and buyers removed", func(ctx context.Context) string { return d.remove(ctx, 6, true) }, []string{"adopted", "forgotten"}},
+		{"buyers removed", del("buyers"), []string{"buyers"}},
+		{"fewer left", add("s:"+sku, -30-d.rnd.Int64N(30)), counters},
+		{"more left", add("s:"+sku, 30+d.rnd.Int64N(30)), counters},
+		{"held", add("h:"+sku, 1+d.rnd.Int64N(9)), counters},
+		{"sold", add("p:"+sku, -1-d.rnd.Int64N(9)), counters},
+		{"total", add("t:"+sku, 5), counters},
+		{"unlanded", add("u:"+sku, 3), counters},
+		{"held in all", add("held", -4), counters},
+		{"journal deleted", del("journal"), nil},
+		{"gate deleted", del("gate"), nil},
+		{"Redis emptied", func(ctx context.Context) string {
+			require.NoError(d.t, d.rdb.FlushDB(ctx).Err())
+			return "all keys"
+		}, nil},
+	}
+}
+
+// remove takes n entries away that the ledger has: what it has not is only on its way, and would be missed by nobody.
+func (d *damaged) remove(ctx context.Context, n int, buyers bool) string {
+	states := map[string]int{}
+	for len(states) == 0 {
+		entries, _, err := d.gate.Entries(ctx, d.ref, 0, 1000)
+		require.NoError(d.t, err)
+		d.rnd.Shuffle(len(entries), func(i, j int) { entries[i], entries[j] = entries[j], entries[i] })
+		for _, e := range entries {
+			if n == 0 || e.Status == stockgate.StatusQueued || e.Status == stockgate.StatusFailed {
+				continue
+			}
+			n--
+			states[string(e.Status)]++
+			d.sns[e.OrderSN] = true
+			require.NoError(d.t, d.rdb.HDel(ctx, d.key("held"), e.OrderSN).Err())
+			if buyers {
+				require.NoError(d.t, d.rdb.HDel(ctx, d.key("buyers"), e.UserID).Err())
+			}
+		}
+	}
+	return fmt.Sprint(states)
+}
+
+// repaired is a repair on record.
+type repaired struct {
+	OrderSN string `json:"order_sn"`
+	Kind    string `json:"kind"`
+}
+
+// repairs are all of them, in the order in which they were made.
+func (d *damaged) repairs() []repaired {
+	var all []repaired
+	query(d.t, d.rig.Parts.InventoryDSN, "SELECT detail FROM changes WHERE action = 'activity.reconcile' AND object_id = ? ORDER BY id", func(rows *sql.Rows) {
+		var text string
+		require.NoError(d.t, rows.Scan(&text))
+		var detail struct {
+			Repairs []repaired `json:"repairs"`
+		}
+		require.NoError(d.t, json.Unmarshal([]byte(text), &detail))
+		all = append(all, detail.Repairs...)
+	}, d.sale.ActivityID)
+	return all
+}
+
+// heals waits until the repair is made that the damage asks for, and until gate and database agree.
+func (d *damaged) heals(ctx context.Context, x damage, before int) {
+	d.t.Helper()
+	require.Eventually(d.t, func() bool {
+		if ctx.Err() != nil {
+			return true // a buyer met with a defect, which is told later
+		}
+		made := len(x.kinds) == 0
+		for _, r := range d.repairs()[before:] {
+			for _, k := range x.kinds {
+				made = made || r.Kind == k
+			}
+		}
+		view, err := d.sale.Merchant.Stock(ctx, d.sale.ActivityID)
+		return made && err == nil && view.SKUs[0].Difference == 0
+	}, damageHeals, 100*time.Millisecond, "%s was not repaired", x.name)
+}
+
+// onlyWhatWasDamaged demands that no purchase was repaired that had not been damaged.
+func (d *damaged) onlyWhatWasDamaged() {
+	d.t.Helper()
+	kinds := map[string]int{}
+	for _, r := range d.repairs() {
+		kinds[r.Kind]++
+		if r.OrderSN != "" {
+			require.True(d.t, d.sns[r.OrderSN], "%s was repaired (%s) and had not been damaged", r.OrderSN, r.Kind)
+		}
+	}
+	d.t.Logf("repairs: %v", kinds)
+}
+
+// whole demands that everything in a gate at rest follows from its entries.
+func (d *damaged) whole() {
+	d.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	entries := map[string]stockgate.Surveyed{}
+	for cursor := uint64(0); ; {
+		page, _, next, err := d.gate.Survey(ctx, d.ref, cursor, 500)
+		require.NoError(d.t, err)
+		for _, e := range page {
+			require.False(d.t, e.Broken || e.Misfiled, "%+v", e)
+			entries[e.OrderSN] = e
+		}
+		if cursor = next; cursor == 0 {
+			break
+		}
+	}
+	for cursor := uint64(0); ; {
+		users, next, err := d.gate.MisfiledBuyers(ctx, d.ref, cursor, 500)
+		require.NoError(d.t, err)
+		require.Empty(d.t, users)
+		if cursor = next; cursor == 0 {
+			break
+		}
+	}
+	want := stockgate.Counts{Total: damagePieces, Left: damagePieces}
+	for _, e := range entries {
+		if e.Status == stockgate.StatusPaid {
+			want.Sold++
+			want.Left--
+		}
+	}
+	audit, err := d.gate.Audit(ctx, d.ref)
+	require.NoError(d.t, err)
+	require.Equal(d.t, map[string]stockgate.Counts{d.sale.SKUID: want}, audit.SKUs)
+	require.Zero(d.t, audit.Held)
+	rows, err := d.sale.Merchant.Holdings(ctx, d.sale.ActivityID)
+	require.NoError(d.t, err)
+	is := map[string]stockgate.Status{"sold": stockgate.StatusPaid, "released": stockgate.StatusClosed, "rejected": stockgate.StatusFailed}
+	for _, row := range rows {
+		require.Equal(d.t, is[row.State], entries[row.OrderSN].Status, "order_sn %s is %s in the ledger", row.OrderSN, row.State)
+		require.Equal(d.t, row.UserID, entries[row.OrderSN].UserID)
+	}
+}
+
+// insistent are buyers who know that Redis may lose what it accepted, and then post the same path again.
+type insistent struct {
+	sale   Sale
+	client *client.Client
+	pays   *rand.Rand // used by the doorman only
+
+	mu      sync.Mutex
+	came    int
+	done    int
+	refused int               // accepted by the gate, refused by the ledger
+	again   int               // posted again
+	won     map[string]string // order_sn -> user
+}
+
+func (c *insistent) ended() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.done
+}
+
+// open lets buyers in at a steady rate, until the returned func closes the doors and waits for all of them.
+func (c *insistent) open(ctx context.Context) (trouble context.Context, closeDoors func() error) {
+	doors, shut := context.WithCancel(ctx)
+	group, inner := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		tick := time.NewTicker(time.Second / damageArrivals)
+		defer tick.Stop()
+		prefix := "d" + strconv.FormatInt(time.Now().UnixMilli(), 36) + "-"
+		for n := 0; ; n++ {
+			select {
+			case <-doors.Done():
+				return nil
+			case <-inner.Done():
+				return inner.Err()
+			case <-tick.C:
+			}
+			pays := c.pays.IntN(8) == 0 // few, so that pieces come back and buyers always find some
+			group.Go(func() error {
+				if err := c.buy(inner, prefix+strconv.Itoa(n), pays); err != nil {
+					return fmt.Errorf("buyer %s%d: %w", prefix, n, err)
+				}
+				return nil
+			})
+		}
+	})
+	return inner, func() error {
+		shut()
+		return group.Wait()
+	}
+}
+
+// lostAfter is how long a purchase has to be unknown before its buyer posts it again.
+const lostAfter = 20 * time.Second
+
+// buy is one buyer from the button to the end.
+func (c *insistent) buy(ctx context.Context, userID string, pays bool) error {
+	ctx, cancel := context.WithTimeout(ctx, 6*time.Minute)
+	defer cancel()
+	c.mu.Lock()
+	c.came++
+	c.mu.Unlock()
+	token, err := c.client.Token(ctx, userID)
+	if err != nil {
+		return err
+	}
+	caller := c.client.As(token)
+	path, err := caller.NewPath(ctx, c.sale.ActivityID)
+	if code := client.CodeOf(err); code == contract.CodeSoldOut {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	post := func() (bool, error) {
+		_, err := caller.Reserve(ctx, c.sale.ActivityID, path.Path, c.sale.lines())
+		if client.CodeOf(err) == contract.CodeSoldOut {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	if ok, err := post(); !ok {
+		return err
+	}
+	rank := map[client.Status]int{client.Queued: 1, client.Created: 2, client.Paid: 3, client.Closed: 3, client.Failed: 3}
+	told := client.Queued
+	known, gone := time.Now(), false
+	var turned error
+	await := func(done func(client.Reservation) bool) (client.Reservation, error) {
+		v, err := purchase.Await(ctx, func(ctx context.Context) (client.Reservation, error) {
+			v, err := caller.Reservation(ctx, c.sale.ActivityID, path.OrderSN)
+			switch {
+			case err == nil:
+				known = time.Now()
+				if v.Status != told && rank[v.Status] <= rank[told] {
+					turned = fmt.Errorf("order %s was told as %s and then as %s", path.OrderSN, told, v.Status)
+				}
+				told = v.Status
+			case client.CodeOf(err) == contract.CodeNotFound && time.Since(known) > lostAfter:
+				c.mu.Lock()
+				c.again++
+				c.mu.Unlock()
+				var ok bool
+				if ok, err = post(); err == nil {
+					known, gone = time.Now(), !ok
+				}
+			}
+			return v, err
+		}, func(v client.Reservation) bool { return turned != nil || gone || done(v) })
+		return v, errors.Join(turned, err)
+	}
+	v, err := await(func(v client.Reservation) bool { return v.OrderSN != "" && v.Status != client.Queued })
+	switch {
+	case err != nil:
+		return fmt.Errorf("order %s never came: %w", path.OrderSN, err)
+	case gone: // Redis lost it, and others bought the piece
+		return nil
+	case v.Status == client.Failed:
+		c.mu.Lock()
+		c.refused++
+		c.mu.Unlock()
+		if v.Reason != string(contract.CodeSoldOut) {
+			return fmt.Errorf("order %s failed: %s", path.OrderSN, v.Reason)
+		}
+		return nil
+	}
+	c.mu.Lock()
+	c.won[path.OrderSN] = userID
+	c.mu.Unlock()
+	if pays {
+		if err := purchase.Pay(ctx, caller, path.OrderSN); err != nil && client.CodeOf(err) != contract.CodeOrderNotPayable {
+			return fmt.Errorf("paying for order %s: %w", path.OrderSN, err)
+		}
+	}
+	if _, err := await(func(v client.Reservation) bool { return v.Status == client.Paid || v.Status == client.Closed }); err != nil {
+		return fmt.Errorf("order %s was never paid or closed: %w", path.OrderSN, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.done++
+	return nil
+}
+
+// noneTwice demands one ledger row and one order for each who was told of one, and no order for anybody else.
+func (c *insistent) noneTwice(t *testing.T, r *rig.Rig) {
+	t.Helper()
+	rows := map[string]string{}
+	query(t, r.Parts.InventoryDSN, "SELECT order_sn, user_id, state FROM reservations WHERE activity_id = ?", func(row *sql.Rows) {
+		var sn, user, state string
+		require.NoError(t, row.Scan(&sn, &user, &state))
+		if state != "rejected" {
+			rows[sn] = user
+		}
+	}, c.sale.ActivityID)
+	require.Equal(t, c.won, rows, "who was told of an order, and whom the ledger has")
+	require.Equal(t, int64(0), count(t, r.Parts.InventoryDSN, "SELECT COUNT(*) FROM stocks WHERE available < 0 OR reserved <> 0 AND activity_id = "+c.sale.ActivityID))
+	orders := map[string]string{}
+	for shard := range 16 {
+		query(t, r.Parts.OrderDSN, fmt.Sprintf("SELECT order_sn, user_id FROM orders_%02d WHERE activity_id = ? AND tombstone = 0", shard), func(row *sql.Rows) {
+			var sn, user string
+			require.NoError(t, row.Scan(&sn, &user))
+			orders[sn] = user
+		}, c.sale.ActivityID)
+	}
+	require.Equal(t, c.won, orders, "who was told of an order, and whose there are")
+}
