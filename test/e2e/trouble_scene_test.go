@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/contract"
@@ -368,8 +369,10 @@ func (tr trouble) through(t *testing.T, s *scene) {
 	back := time.Now()
 
 	s.back = back
-	landed := s.landing(t, back, tr.resumes)
-	lapsed := s.lapsed(t, back, tr.resumes)
+	soon, cancel := context.WithDeadline(ctx, back.Add(tr.resumes))
+	defer cancel()
+	recovered, err := s.recovers(soon, back)
+	require.NoError(t, err)
 	// Every kind of call is answered again before the callers stop.
 	require.Eventually(t, func() bool {
 		s.mu.Lock()
@@ -420,8 +423,7 @@ func (tr trouble) through(t *testing.T, s *scene) {
 	}
 	s.mu.Unlock()
 	require.NotZero(t, core, "nobody called while it was missing")
-	t.Logf("%-24s away %s, usable %s after its start; accepted before that and orders after %s; due meanwhile and on sale again after %s",
-		tr.name, ending.Sub(began).Round(time.Millisecond), back.Sub(ending).Round(time.Millisecond), landed, lapsed)
+	t.Logf("%-24s away %s, usable %s after its start; %s", tr.name, ending.Sub(began).Round(time.Millisecond), back.Sub(ending).Round(time.Millisecond), recovered)
 }
 
 func counted(seen map[string]int) string {
@@ -443,53 +445,67 @@ func firstServed(answers []answer, after time.Time) (first time.Time) {
 	return first
 }
 
-// landing waits until a sample of what was accepted before that moment became orders, as their buyers see it.
-func (s *scene) landing(t *testing.T, before time.Time, within time.Duration) time.Duration {
-	t.Helper()
+// recovery is what came after the trouble, from its end on.
+type recovery struct {
+	first, last time.Duration // of what was accepted before the end, to become an order as its buyer sees it; of a sample
+	lapsed      time.Duration // what ran out meanwhile is closed and on sale again
+}
+
+func (r recovery) String() string {
+	return fmt.Sprintf("what was accepted before that became orders after %s to %s; what ran out meanwhile was on sale again after %s", r.first, r.last, r.lapsed)
+}
+
+// recovers watches what follows the end of the trouble, until all is well.
+func (s *scene) recovers(ctx context.Context, back time.Time) (r recovery, err error) {
+	since := func() time.Duration { return time.Since(back).Round(time.Millisecond) }
 	s.mu.Lock()
-	var all []payer
+	var all, sample []payer
 	for _, p := range s.watchable {
-		if at := s.at[p.orderSN]; !at.IsZero() && at.Before(before) {
+		if at := s.at[p.orderSN]; !at.IsZero() && at.Before(back) {
 			all = append(all, p)
 		}
 	}
 	s.mu.Unlock()
-	if len(all) == 0 {
-		return 0
-	}
-	var sample []payer
-	for i := range resultsSample {
+	for i := range min(resultsSample, len(all)) {
 		sample = append(sample, all[i*(len(all)-1)/(resultsSample-1)])
 	}
-	ctx, cancel := context.WithDeadline(context.Background(), before.Add(within))
-	defer cancel()
-	require.NoError(t, crowd.Each(ctx, len(sample), len(sample), func(ctx context.Context, i int) error {
-		p := sample[i]
-		return often(ctx, func() (bool, error) {
-			v, err := p.Reservation(ctx, s.sale.ActivityID, p.orderSN)
-			return v.Status == client.Created || v.Status == client.Paid, err
+	landed := make([]time.Duration, len(sample))
+	group, ctx := errgroup.WithContext(ctx)
+	for i, p := range sample {
+		group.Go(func() error {
+			err := often(ctx, func() (bool, error) {
+				v, err := p.Reservation(ctx, s.sale.ActivityID, p.orderSN)
+				return v.Status == client.Created || v.Status == client.Paid, err
+			})
+			landed[i] = since()
+			if err != nil {
+				return fmt.Errorf("order %s, accepted before the end, did not come: %w", p.orderSN, err)
+			}
+			return nil
 		})
-	}), "what was accepted meanwhile did not become orders within %s", within)
-	return time.Since(before).Round(time.Millisecond)
-}
-
-// lapsed waits until the orders that ran out meanwhile are closed, and their pieces on sale again.
-func (s *scene) lapsed(t *testing.T, back time.Time, within time.Duration) time.Duration {
-	t.Helper()
-	if len(s.lapse) == 0 {
-		return 0
 	}
-	ctx, cancel := context.WithDeadline(context.Background(), back.Add(within))
-	defer cancel()
-	require.NoError(t, often(ctx, func() (bool, error) {
-		view, err := s.lapsing.Merchant.Stock(ctx, s.lapsing.ActivityID)
-		if err != nil || len(view.SKUs) != 1 {
-			return false, err
-		}
-		sku := view.SKUs[0]
-		return sku.MySQL.Available == sceneLapsing && sku.Gate.Left == sceneLapsing && sku.Difference == 0, nil
-	}), "what ran out meanwhile was not on sale again within %s", within)
-	return time.Since(back).Round(time.Millisecond)
+	if len(s.lapse) > 0 {
+		group.Go(func() error {
+			err := often(ctx, func() (bool, error) {
+				view, err := s.lapsing.Merchant.Stock(ctx, s.lapsing.ActivityID)
+				if err != nil || len(view.SKUs) != 1 {
+					return false, err
+				}
+				sku := view.SKUs[0]
+				return sku.MySQL.Available == sceneLapsing && sku.Gate.Left == sceneLapsing && sku.Difference == 0, nil
+			})
+			r.lapsed = since()
+			if err != nil {
+				return fmt.Errorf("what ran out meanwhile is not on sale again: %w", err)
+			}
+			return nil
+		})
+	}
+	err = group.Wait()
+	if len(landed) > 0 {
+		r.first, r.last = slices.Min(landed), slices.Max(landed)
+	}
+	return r, err
 }
 
 // often asks ten times a second until done.
