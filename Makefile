@@ -68,7 +68,7 @@ chart-tools: $(HELM3) $(HELM4) $(KUBECONFORM)
 	@echo $^
 
 ##@ Work on it
-.PHONY: build test sim storm bench fuzz lint fmt generate clean
+.PHONY: build test sim storm bench bench-go fuzz lint fmt generate clean
 build: .bin ## Every program into .bin
 	@for main in services/*/cmd/* tools/cmd/*; do go build -o .bin/ "./$$main" || exit 1; done
 

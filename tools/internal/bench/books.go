@@ -42,6 +42,17 @@ func (b *bench) eachRow(ctx context.Context, query string, args []any, read func
 	return rows.Err()
 }
 
+func (b *bench) countOrders(ctx context.Context) (int, error) {
+	all := 0
+	err := b.eachOrder(ctx, b.sales, "COUNT(*)", func(rows *sql.Rows) error {
+		n := 0
+		err := rows.Scan(&n)
+		all += n
+		return err
+	})
+	return all, err
+}
+
 func (b *bench) deadlines(ctx context.Context, sales []*sale) (first, last time.Time, err error) {
 	err = b.eachOrder(ctx, sales, "MIN(expires_at), MAX(expires_at)", func(rows *sql.Rows) error {
 		var a, z sql.NullTime

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"encoding/json"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -15,7 +16,7 @@ import (
 
 // read reads a purchase's body as a request brings it.
 func read(body string) ([]contract.Line, error) {
-	r := httptest.NewRequest("POST", "/", strings.NewReader(body))
+	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	return readPurchase(httptest.NewRecorder(), r)
 }

@@ -1,0 +1,37 @@
+package procstat_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/tools/internal/procstat"
+)
+
+func TestThisProcess(t *testing.T) {
+	before, err := procstat.CPU(os.Getpid())
+	require.NoError(t, err)
+	machine, err := procstat.Machine()
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		for range 10_000_000 { // processor time, to be seen
+		}
+		now, err := procstat.CPU(os.Getpid())
+		return err == nil && now > before
+	}, 30*time.Second, time.Millisecond)
+	later, err := procstat.Machine()
+	require.NoError(t, err)
+	require.Greater(t, later, machine)
+
+	now, most, err := procstat.Memory(os.Getpid())
+	require.NoError(t, err)
+	require.Greater(t, now, int64(1<<20))
+	require.GreaterOrEqual(t, most, now)
+
+	_, err = procstat.CPU(1 << 30)
+	require.Error(t, err)
+	_, _, err = procstat.Memory(1 << 30)
+	require.Error(t, err)
+}
