@@ -8,6 +8,7 @@ import (
 	"fmt"
 	mrand "math/rand/v2"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -204,4 +205,18 @@ func (c *Conn) call(ctx context.Context, s *script, keys []string, args []any) (
 func unsent(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// CheckEviction says whether this Redis may forget what keys have spent before they expire.
+func (c *Conn) CheckEviction(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
+	defer cancel()
+	v, err := c.rdb.ConfigGet(ctx, "maxmemory-policy").Result()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	if p := v["maxmemory-policy"]; strings.HasPrefix(p, "allkeys-") || p == "volatile-lru" || p == "volatile-lfu" || p == "volatile-random" {
+		return fmt.Errorf("ratelimit: maxmemory-policy %s forgets limits that are in force; noeviction or volatile-ttl does not", p)
+	}
+	return nil
 }

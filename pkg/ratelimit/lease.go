@@ -172,7 +172,7 @@ func (s *leases) fetch(ctx context.Context, rs *redisSpec, key string, c *lease,
 		c.refused = sent + a.retry + q.wait
 		return nil
 	}
-	_ = s.l.share.Reset(ctx, key)
+	s.l.settled(key)
 	now := s.l.clock.now()
 	c.have += a.give
 	c.stamp = a.stamp

@@ -228,7 +228,7 @@ func (l *Redis) known(rs *redisSpec, r Request) (Result, bool, error) {
 func (l *Redis) learn(rs *redisSpec, key string, q ask, sent int64, a answer) Result {
 	l.denied.learn(key, sent, q, a)
 	if a.give > 0 {
-		_ = l.share.Reset(context.Background(), key) // its debt is in Redis now
+		l.settled(key)
 	}
 	return rs.p.result(q, a, SourceRedis)
 }
@@ -236,7 +236,7 @@ func (l *Redis) learn(rs *redisSpec, key string, q ask, sent int64, a answer) Re
 // debt is what this process granted the key while Redis was gone and has not been earned since. The first grant of Redis
 // takes it over; until then each question names it, so that the return of Redis, perhaps empty, gives nobody a burst.
 func (l *Redis) debt(key string) (n int64) {
-	l.share.find(key, func(p *params, s state) bool {
+	l.share.find(shareKey+key, func(p *params, s state) bool {
 		w, ok := s.(*word)
 		if !ok {
 			return true
@@ -253,6 +253,16 @@ func (l *Redis) debt(key string) (n int64) {
 	return n
 }
 
+// settled is for a key whose debt is in Redis now.
+func (l *Redis) settled(key string) {
+	if l.debt(key) > 0 {
+		_ = l.share.Reset(context.Background(), shareKey+key)
+	}
+}
+
+// shareKey begins the keys of the share, so that "" is one that is made when it is first needed, as all others.
+const shareKey = "\x00"
+
 // without decides when Redis cannot be asked.
 func (l *Redis) without(ctx context.Context, rs *redisSpec, r Request, cause error) (Result, error) {
 	if err := ctx.Err(); err != nil {
@@ -260,7 +270,7 @@ func (l *Redis) without(ctx context.Context, rs *redisSpec, r Request, cause err
 	}
 	switch l.o.OnFailure {
 	case FailOpen:
-		return Result{Allowed: true, Remaining: 0, Limit: rs.p.spec.Limit, Source: SourceFallback}, nil
+		return Result{Allowed: true, Remaining: Unknown, Limit: rs.p.spec.Limit, Source: SourceFallback}, nil
 	case FailClosed:
 		res := Result{RetryAfter: l.conn.o.ProbeEvery, Limit: rs.p.spec.Limit, Source: SourceFallback}
 		if cause == nil {
@@ -284,6 +294,7 @@ func (l *Redis) takeShare(ctx context.Context, rs *redisSpec, r Request) (Result
 			return Result{}, err
 		}
 	}
+	r.Key = shareKey + r.Key
 	return l.share.Take(ctx, r)
 }
 
@@ -295,7 +306,7 @@ func (l *Redis) Refund(ctx context.Context, key string, granted Result) error {
 	l.denied.forget(key)
 	switch granted.Source {
 	case SourceFallback:
-		return l.share.Refund(ctx, key, granted)
+		return l.share.Refund(ctx, shareKey+key, granted)
 	case SourceLease:
 		if l.leases.putBack(key, granted.Granted) {
 			return nil
@@ -324,7 +335,7 @@ func (l *Redis) refund(ctx context.Context, specs []*redisSpec, keys []string, g
 // Reset forgets what the key has spent. Other processes may refuse it until what they remember has ended.
 func (l *Redis) Reset(ctx context.Context, key string) error {
 	l.denied.forget(key)
-	_ = l.share.Reset(ctx, key)
+	_ = l.share.Reset(ctx, shareKey+key)
 	if l.leases != nil {
 		l.leases.drop(key)
 	}

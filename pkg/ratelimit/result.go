@@ -5,6 +5,9 @@ import "time"
 // Never is the RetryAfter of a request that no wait can help: it costs more than can be had at once.
 const Never time.Duration = -1
 
+// Unknown is the Remaining of a limiter that was not asked: another one refused first, or Redis is gone and all may pass.
+const Unknown int64 = -1
+
 // Source is who decided.
 type Source uint8
 
@@ -39,7 +42,7 @@ func (s Source) String() string {
 type Result struct {
 	Allowed    bool
 	Granted    int64         // permits; with AtMost perhaps fewer than were asked for
-	Remaining  int64         // permits that could be had at once, after this decision
+	Remaining  int64         // permits that could be had at once, after this decision; Unknown if nobody was asked
 	Wait       time.Duration // allowed, but only after this time; 0 unless MaxWait was given
 	RetryAfter time.Duration // of a refusal: when the same request may pass; Never; 0 if allowed
 	ResetAfter time.Duration // until all is as if nobody had ever come

@@ -74,7 +74,7 @@ func (t *together) looks(ctx context.Context) (remote []int) {
 			t.results[i] = res
 			continue
 		}
-		t.results[i] = Result{Allowed: true, Limit: l.Spec().Limit, Source: SourceRedis}
+		t.results[i] = Result{Allowed: true, Remaining: Unknown, Limit: l.Spec().Limit, Source: SourceRedis}
 		remote = append(remote, i)
 	}
 	return remote

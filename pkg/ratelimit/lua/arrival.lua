@@ -26,9 +26,12 @@ local function arrival_read(key, a)
     end
     tat = min(tat, now + room + ARGV[a + 9])
     arrival_keep(key, a, tat)
+  elseif tat > now + room + ARGV[a + 9] then
+    -- Redis's clock was set back: nobody is locked out for longer than the limit can mean.
+    tat = now + room + ARGV[a + 9]
+    arrival_keep(key, a, tat)
   end
-  -- Redis's clock was set back: nobody is locked out for longer than the limit can mean.
-  return min(tat, now + room + ARGV[a + 9])
+  return tat
 end
 
 local function arrival_look(key, a)

@@ -1,8 +1,8 @@
 -- What all scripts share. Each algorithm's file gives three functions:
 --
 --   look(key, a)          -> give (-1: refused), left, wait, retry, reset, stamp, debit, then what keep needs. Reads only,
---                            but for a value that was written under another limit: the first look converts it, once, or
---                            it would go on being earned at the old rate
+--                            but for a value that was written under another limit, or before the clock was set back: the
+--                            first look converts it, once, or it would go on being earned as before, or never
 --   keep(key, a, x, y, z)    writes what look decided; called only if something was granted
 --   undo(key, a)             gives ARGV[a+1] permits back that were taken at ARGV[a+2] for ARGV[a+3]
 --

@@ -29,7 +29,11 @@ local function warm_read(key, a)
     warm_keep(key, a, due, stored)
   end
   if now > due then return now, min(full, stored + (now - due) / cooldown) end
-  return min(due, now + ARGV[a + 11]), min(full, stored) -- Redis's clock was set back: no lock-out
+  if due > now + ARGV[a + 11] then -- Redis's clock was set back: nobody is locked out for longer than the limit can mean
+    due = now + ARGV[a + 11]
+    warm_keep(key, a, due, min(full, stored))
+  end
+  return due, min(full, stored)
 end
 
 -- what n permits cost while stored are stored: the area under the curve

@@ -17,8 +17,13 @@ local function window_read(key, a)
   if not (at0 and count) then return at, 0 end
   if under == ARGV[a + 11] then
     if at0 < at then return at, 0 end
-    if at0 == at + 1 then at = at0 end -- the clock went back over the border; from further back, the count stays
-    return at, min(count, rate)
+    count = min(count, rate)
+    if at0 == at + 1 then -- the clock went back over the border
+      at = at0
+    elseif at0 > at then -- it was set back further: the count stays, and counts as of now
+      window_keep(key, a, at, count)
+    end
+    return at, count
   end
   local period0, rate0 = match(under, '^(%d+);(%d+)$') -- another limit: carry over what is spent, if its window still runs
   period0, rate0 = tonumber(period0 or nil), tonumber(rate0 or nil)

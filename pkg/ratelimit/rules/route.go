@@ -199,7 +199,10 @@ func (g *Registry) tell(h http.Header, p *plan, results []ratelimit.Result) {
 	var at [128]byte
 	b := at[:0]
 	for i, a := range p.rates {
-		if i > 0 {
+		if results[i].Remaining == ratelimit.Unknown {
+			continue
+		}
+		if len(b) > 0 {
 			b = append(b, ", "...)
 		}
 		reset := results[i].ResetAfter
@@ -209,7 +212,9 @@ func (g *Registry) tell(h http.Header, p *plan, results []ratelimit.Result) {
 		b = httpfield.AppendLimit(b, httpfield.Limit{Name: a.rule.Name, Remaining: results[i].Remaining, Reset: reset})
 	}
 	h.Add("RateLimit-Policy", p.policy) // routes may lie within each other, each with rules of its own
-	h.Add("RateLimit", string(b))
+	if len(b) > 0 {
+		h.Add("RateLimit", string(b))
+	}
 }
 
 func (g *Registry) refuseRates(w http.ResponseWriter, r *http.Request, p *plan, charges []ratelimit.Charge, results []ratelimit.Result, err error) {
