@@ -254,6 +254,29 @@ func TestALetterOfADeductionIsRejected(t *testing.T) {
 	})
 }
 
+// Somebody else's item under the order_sn of a sound purchase is rejected, and the purchase is not.
+func TestALetterThatContradictsTheLedgerTakesNothingAway(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a := w.sale(1, 5)
+		r := w.buy(a, "u")
+		w.land(r)
+		w.orders.set("pending", r.OrderSN)
+		item, err := json.Marshal(contract.Deduction{
+			OrderSN: r.OrderSN, UserID: "somebody", ActivityID: r.ActivityID, Currency: "EUR", PayWithinS: 60,
+			Lines: []contract.PricedLine{{SKUID: r.Lines[0].SKUID, Qty: 1, Price: 1}},
+		})
+		require.NoError(w.t, err)
+		require.NoError(w.t, w.core.AddDeadLetters(w.ctx, []contract.DeadLetter{{
+			Where: contract.GroupOrderDeductions, Topic: contract.TopicDeductions, OrderSN: r.OrderSN, Why: "w", Item: item, At: w.parts.Now(),
+		}}))
+		d, err := w.core.RejectDeadLetter(w.ctx, "operator", w.letters(core.LetterOpen)[0].ID)
+		require.NoError(w.t, err)
+		require.Equal(w.t, core.LetterRejected, d.State)
+		require.Equal(w.t, "pending", w.orders.of(r.OrderSN))
+		require.Equal(w.t, core.RowReserved, w.row(r.OrderSN).State)
+	})
+}
+
 func TestAReplayThatFailsAgainStaysOpen(t *testing.T) {
 	w := newWorld(t, dbtest.SQLite(t, Migrations))
 	a := w.sale(1, 5)

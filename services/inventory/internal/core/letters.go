@@ -132,7 +132,8 @@ func (s *Service) completeFromGate(ctx context.Context, it *contract.Reservation
 	return err
 }
 
-// rejectDeduction gives up a purchase that the ledger holds and order could not take.
+// rejectDeduction gives up a purchase that the ledger holds and order could not take. An item that says something else
+// under its order_sn than the ledger touches nothing: that purchase is sound.
 func (s *Service) rejectDeduction(ctx context.Context, d *DeadLetter) error {
 	if !contract.ValidID(d.OrderSN) {
 		return nil
@@ -142,13 +143,22 @@ func (s *Service) rejectDeduction(ctx context.Context, d *DeadLetter) error {
 		return err
 	}
 	row, ok := rows[d.OrderSN]
-	if !ok {
+	if !ok || contradicts(d, row) {
 		return nil
 	}
 	if row.State != RowReserved {
 		return s.tellGate(ctx, []Row{row})
 	}
 	return s.tombstone(ctx, row)
+}
+
+// contradicts tells whether a readable item is about another purchase than the ledger's row.
+func contradicts(d *DeadLetter, row Row) bool {
+	var it contract.Deduction
+	if json.Unmarshal(d.Item, &it) != nil || it.Validate() != nil {
+		return false
+	}
+	return !row.same(it.UserID, it.ActivityID, it.Bucket, contract.PlainLines(it.Lines))
 }
 
 // tombstone asks order never to make this order, and follows its answer.
