@@ -197,6 +197,7 @@ func (r *Relay) serve(ctx context.Context, ref Ref, wake <-chan struct{}) {
 	var held batch
 	idle, gather, failed := pollFirst, gatherFirst, 0
 	for ctx.Err() == nil {
+		began := time.Now()
 		n, err := r.step(ctx, ref, &held)
 		if err != nil {
 			if ctx.Err() != nil {
@@ -216,7 +217,10 @@ func (r *Relay) serve(ctx context.Context, ref Ref, wake <-chan struct{}) {
 		}
 		switch {
 		case n == contract.MaxItems:
+			// More than half of the time is not for this: the same processors answer the buyers who fill the journal. What
+			// lands is slower than half of what the relay can do, and the journal holds it meanwhile.
 			idle = pollFirst
+			wait(ctx, min(time.Since(began), gatherLast), nil)
 		case n > 0:
 			idle = pollFirst
 			wait(ctx, gather, nil)
