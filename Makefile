@@ -68,7 +68,7 @@ chart-tools: $(HELM3) $(HELM4) $(KUBECONFORM)
 	@echo $^
 
 ##@ Work on it
-.PHONY: build test sim storm bench bench-go fuzz lint fmt generate clean
+.PHONY: build test sim sim-mutants storm bench bench-go fuzz lint fmt generate clean
 build: .bin ## Every program into .bin
 	@for main in services/*/cmd/* tools/cmd/*; do go build -o .bin/ "./$$main" || exit 1; done
 
@@ -77,6 +77,9 @@ test: deps ## All tests with the race detector on real parts of their own (PKG=.
 
 sim: ## SEEDS (5000) whole sales under drawn faults, from seed FIRST (1) on; every fault point must be hit
 	@set -o pipefail; GOGC=400 go test ./test/sim -count=1 -run '^TestSim$$' -timeout 60m -v -seeds $(SEEDS) -first $(FIRST) -complete | grep -v -e '^=== ' -e '--- PASS'
+
+sim-mutants: ## Breaks the services in some twenty ways, one by one; the simulation has to notice each
+	@go run ./test/sim/mutants
 
 storm: deps ## RUNS (1) sales of 10,000 pieces while every process is killed twice, 8 min each; STORM_SEED repeats one
 	@go test ./test/e2e -count=$(RUNS) -run '^TestStorm$$' -timeout $$(($(RUNS) * 15))m -v

@@ -40,6 +40,9 @@ func (b *busFaults) Publish(ctx context.Context, m bus.Message) error {
 			return nil
 		}
 	}
+	if delayed && w.sale.losesTimers && w.plan.chance("broker: forgets order-close", 0.5) {
+		return nil
+	}
 	if w.sale.garbles && w.plan.chance("broker: garbles "+m.Topic, 0.15) {
 		m.Body = garble(m.Body, rng(w.seed, string(m.Body)))
 		w.history.note(b.p.name(), "! garbled "+m.Topic, m.Body)

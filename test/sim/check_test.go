@@ -142,6 +142,16 @@ func (w *world) read(activity string) (b books, err error) {
 	return b, err
 }
 
+// rejected tells whether an operator gave a purchase up whose message nobody could read.
+func (b books) rejected(orderSN int64) bool {
+	for _, l := range b.letters {
+		if l.OrderSN != nil && *l.OrderSN == orderSN && l.State != "open" && garbled(l.Item) {
+			return true
+		}
+	}
+	return false
+}
+
 // check tells all that is not as promised once nothing moves any more.
 func (w *world) check(activity string) *findings {
 	f := &findings{concerned: map[string]bool{}}
@@ -301,6 +311,8 @@ func (w *world) checkOrders(f *findings, b books, ledger map[string]ledgerRow) m
 			f.add(sn, "order %s has no reservation", sn)
 		case o.State == "closed" && o.CloseReason == "expired" && o.ClosedAt.Before(o.ExpiresAt):
 			f.add(sn, "order %s expired before its time: %+v", sn, o)
+		case o.CloseReason == "rejected" && !b.rejected(o.OrderSN):
+			f.add(sn, "order %s was rejected, and nobody decided that", sn)
 		case o.State == "pending":
 			f.add(sn, "order %s is still pending", sn)
 		case o.State == "paid" && row.State != "sold", o.State == "closed" && row.State != "released",

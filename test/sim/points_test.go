@@ -39,6 +39,7 @@ var endings = []string{
 // here is found by being come by; one that is here and never come by is missed.
 var points = []string{
 	"broker: forgets inventory-deductions",
+	"broker: forgets order-close",
 	"broker: garbles dead-letters",
 	"broker: garbles inventory-deductions",
 	"broker: garbles order-close",

@@ -22,9 +22,17 @@ const luaDir = "../../pkg/stockgate/lua"
 
 var errLost = errors.New("sim: connection lost")
 
-// scriptNames finds the names of the gate's scripts by their hash.
+// scriptNames finds the names of the gate's scripts by their hash. SIM_LUA=settle.lua=/elsewhere/file reads one of the
+// files there, where the services were built with it.
 func scriptNames() (map[string]string, error) {
-	prelude, err := os.ReadFile(filepath.Join(luaDir, "prelude.lua"))
+	other, elsewhere, _ := strings.Cut(os.Getenv("SIM_LUA"), "=")
+	read := func(file string) ([]byte, error) {
+		if filepath.Base(file) == other {
+			file = elsewhere
+		}
+		return os.ReadFile(file)
+	}
+	prelude, err := read(filepath.Join(luaDir, "prelude.lua"))
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +42,7 @@ func scriptNames() (map[string]string, error) {
 	}
 	names := map[string]string{}
 	for _, f := range files {
-		source, err := os.ReadFile(f)
+		source, err := read(f)
 		if err != nil {
 			return nil, err
 		}

@@ -80,6 +80,7 @@ type sale struct {
 	mended       time.Duration   // when it is
 	forges       time.Duration   // somebody publishes what contradicts the ledger; 0: nobody does
 	damages      []time.Duration // somebody spoils what Redis holds of the gate
+	losesTimers  bool            // half of the delayed closings get lost
 	losesEvents  bool            // of confirmed messages events get lost; else closings do. One makes up for the other
 }
 
@@ -122,8 +123,10 @@ func drawSale(seed uint64) sale {
 	switch r.IntN(5) {
 	case 0:
 		s.garbles, s.mended = true, time.Duration(r.Int64N(int64(length)))
-	case 1, 2:
+	case 1:
 		s.losesEvents = true
+	case 2:
+		s.losesTimers = true
 	}
 	if r.IntN(6) == 0 {
 		for range 1 + r.IntN(3) {

@@ -1,0 +1,102 @@
+package main
+
+// mutant is one breakage: in file, the text old, which is there once, becomes now. heals says why no promise is broken by it,
+// where that is so: then nothing has to be noticed.
+type mutant struct{ name, file, old, now, heals string }
+
+const (
+	coreDir  = "services/inventory/internal/core/"
+	orderDir = "services/order/internal/"
+	luaDir   = "pkg/stockgate/lua/"
+)
+
+var mutants = []mutant{
+	{
+		name: "outbox ignores publish errors", file: "pkg/outbox/relay.go",
+		old: "err = r.pub.Publish(pctx, m)\n\tcancel()\n\tif err != nil {", now: "_ = r.pub.Publish(pctx, m)\n\tcancel()\n\tif err = nil; err != nil {",
+	},
+	{
+		name: "events acknowledged on failure", file: "services/inventory/internal/consumer/consumer.go",
+		old: "return c.core.Follow(", now: "_ = c.core.Follow(ctx, list, c.letters(contract.TopicOrderEvents, contract.GroupInventoryOrderEvents, bad))\n\treturn nil\n}\n\nfunc (c *Consumer) follow(ctx context.Context, list []contract.OrderEvent, bad []contract.BadItem) error {\n\treturn c.core.Follow(",
+	},
+	{
+		name: "closings acknowledged on failure", file: "services/inventory/internal/consumer/consumer.go",
+		old: "return c.core.CloseDue(ctx, list, c.letters(", now: "_ = c.core.CloseDue(ctx, list, nil)\n\treturn nil\n}\n\nfunc (c *Consumer) closeDue(ctx context.Context, list []contract.OrderClose, bad []contract.BadItem) error {\n\treturn c.core.CloseDue(ctx, list, c.letters(",
+	},
+	{
+		name: "finish ends what has ended", file: luaDir + "prelude.lua",
+		old: "elseif holds(old) and old.stage ~= 'p' then\n      local new = copy(old)\n      new.stage = old.stage == 'c' and 'x' or stage", now: "else\n      local new = copy(old)\n      new.stage = stage",
+	},
+	{
+		name: "settle raises what has ended", file: luaDir + "settle.lua",
+		old: "elseif holds(old) then", now: "else",
+	},
+	{
+		name: "adjustments not once by id", file: luaDir + "adjust.lua",
+		old: "if stored == 'm' then return 'ok' end", now: "if stored == 'm' then stored = nil end",
+	},
+	{
+		name: "an undone adjustment stays", file: coreDir + "adjust.go",
+		old: "return s.Gate.UndoAdjust(ctx, ref, a)", now: "return nil",
+		heals: "the reconciler finds what the counters lack and corrects it",
+	},
+	{
+		name: "a released row is released again", file: coreDir + "events.go",
+		old: "case contract.OrderClosed:\n\t\tswitch row.State {\n\t\tcase RowReserved:", now: "case contract.OrderClosed:\n\t\tswitch row.State {\n\t\tcase RowReserved, RowReleased:",
+	},
+	{
+		name: "late money for no piece is kept", file: coreDir + "events.go",
+		old: "case RowReleased, RowRejected:\n\t\t\tf.refunds = append(f.refunds, row.OrderSN)", now: "case RowReleased, RowRejected:",
+	},
+	{
+		name: "allowances are not given back", file: coreDir + "ledger_row.go",
+		old: "m.Allowances[Buyer{r.ActivityID, r.UserID}] -= r.pieces()", now: "",
+		heals: "the reconciler rewrites allowances; the simulation calls that a repair of what was not broken",
+	},
+	{
+		name: "what never landed is left", file: coreDir + "sweeps.go",
+		old: "if !open[e.OrderSN] && s.journalDue(e.OrderSN, redisNow) {", now: "if false {",
+	},
+	{
+		name: "lost deductions are left", file: coreDir + "sweeps.go",
+		old: "if err := s.publishDeductions(ctx, again); err != nil {\n\t\treturn false, err\n\t}", now: "_ = again",
+	},
+	{
+		name: "lost closings are left", file: orderDir + "core/sweep.go",
+		old: "if err := s.pub.Close(ctx, c.OrderClose, c.traceparents, time.Time{}); err != nil {", now: "if err := error(nil); err != nil {",
+	},
+	{
+		name: "half adjustments are left", file: coreDir + "sweeps.go",
+		old: "for _, a := range left {\n\t\t_, err := s.runAdjustment(ctx, a)", now: "for range left {\n\t\tvar err error",
+	},
+	{
+		name: "no tombstones", file: orderDir + "core/closing.go",
+		old: "if len(missing) > 0 {", now: "if false {",
+	},
+	{
+		name: "orders close before their time", file: orderDir + "core/closing.go",
+		old: "case now.Before(o.ExpiresAt):", now: "case now.Before(o.ExpiresAt.Add(-2 * time.Second)):",
+	},
+	{
+		name: "a second payment is kept", file: orderDir + "core/callback.go",
+		old: "done.refund = &r\n\treturn tx.InsertRefund(r)", now: "done.refund = &r\n\treturn nil",
+	},
+	{
+		name: "a wrong amount pays", file: orderDir + "core/callback.go",
+		old: "case e.Amount != p.Amount || e.Currency != p.Currency:", now: "case e.Currency != p.Currency:",
+	},
+	{
+		name: "known orders are told no closing", file: orderDir + "core/land.go",
+		old: "for _, o := range append(fresh, known...) {", now: "for _, o := range fresh {",
+		heals: "order sends the closing of what is past its deadline again",
+	},
+	{
+		name: "a new master is told nothing", file: coreDir + "keeper.go",
+		old: "\tif heal {", now: "\tif false && heal {",
+		heals: "the reconciler tells the gate, some seconds later",
+	},
+	{
+		name: "failed refunds are not tried again", file: orderDir + "core/sweep.go",
+		old: "return s.store.NoteRefundError(ctx, r.PaymentID, said.Error())\n}", now: "return s.finishRefund(ctx, r, RefundFailed, said.Error())\n}",
+	},
+}

@@ -1,0 +1,150 @@
+// Command mutants breaks the services on purpose, one breakage at a time, and tells after how many sales the simulation
+// notices. Nothing in the tree is changed: the compiler is given the broken files in an overlay.
+//
+//	go run ./test/sim/mutants                   all of them, 400 sales each
+//	go run ./test/sim/mutants -only outbox -seeds 50
+//	go run ./test/sim/mutants -list             whether each of them still fits the code
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+func main() {
+	seeds := flag.Int("seeds", 400, "sales for each breakage")
+	only := flag.String("only", "", "those whose names match")
+	list := flag.Bool("list", false, "see only that each of them still fits the code")
+	flag.Parse()
+	if err := run(*seeds, *only, *list); err != nil {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		os.Exit(1)
+	}
+}
+
+func run(seeds int, only string, list bool) error {
+	named, err := regexp.Compile(only)
+	if err != nil {
+		return err
+	}
+	root, err := rootDir()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "flashsale-mutants-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	var unnoticed []string
+	for _, m := range mutants {
+		if !named.MatchString(m.name) {
+			continue
+		}
+		if err := m.write(root, dir); err != nil {
+			return err
+		}
+		if list {
+			continue
+		}
+		found, took, err := m.play(root, dir, seeds)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s: %w", m.name, err)
+		case found == "" && m.heals == "":
+			unnoticed = append(unnoticed, m.name)
+			found = "NOT NOTICED"
+		case found == "":
+			found = "heals: " + m.heals
+		}
+		fmt.Printf("%-34s %-7s %s\n", m.name, took.Round(time.Second), found)
+	}
+	if len(unnoticed) > 0 {
+		return fmt.Errorf("not noticed: %s", strings.Join(unnoticed, ", "))
+	}
+	return nil
+}
+
+// rootDir is where go.work lies.
+func rootDir() (string, error) {
+	out, err := exec.Command("go", "env", "GOWORK").Output()
+	if err != nil {
+		return "", err
+	}
+	work := strings.TrimSpace(string(out))
+	if filepath.Base(work) != "go.work" {
+		return "", errors.New("there is no go.work here")
+	}
+	return filepath.Dir(work), nil
+}
+
+// write makes the broken file and the overlay that puts it into its place.
+func (m mutant) write(root, dir string) error {
+	path := filepath.Join(root, m.file)
+	source, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if n := strings.Count(string(source), m.old); n != 1 {
+		return fmt.Errorf("%s: its text is %d times in %s", m.name, n, m.file)
+	}
+	broken := filepath.Join(dir, "broken"+filepath.Ext(path))
+	if err := os.WriteFile(broken, []byte(strings.Replace(string(source), m.old, m.now, 1)), 0o600); err != nil {
+		return err
+	}
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {path: broken}})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600)
+}
+
+var (
+	played = regexp.MustCompile(`(\d+) seeds in`)
+	seed   = regexp.MustCompile(`seed (\d+), replay`)
+	first  = regexp.MustCompile(`(?m)^ +\* (.*)$`)
+)
+
+// play tells what the simulation said first, "" when it found nothing.
+func (m mutant) play(root, dir string, seeds int) (found string, took time.Duration, err error) {
+	test := filepath.Join(dir, "sim.test")
+	build := exec.Command("go", "test", "-c", "-overlay", filepath.Join(dir, "overlay.json"), "-o", test, "./test/sim") //nolint:gosec // arguments of our own
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", 0, fmt.Errorf("does not compile: %s", out)
+	}
+	began := time.Now()
+	sim := exec.Command(test, "-test.run", "^TestSim$", "-test.v", "-test.timeout", "60m", "-failures", "1", "-seeds", fmt.Sprint(seeds)) //nolint:gosec // ours
+	sim.Dir = filepath.Join(root, "test", "sim")
+	sim.Env = append(os.Environ(), "GOGC=400", "SIM_LUA="+m.lua(dir))
+	out, err := sim.CombinedOutput()
+	took = time.Since(began)
+	if err == nil {
+		return "", took, nil
+	}
+	n, s, f := played.FindSubmatch(out), seed.FindSubmatch(out), first.FindSubmatch(out)
+	if s == nil || f == nil {
+		return "ended with " + err.Error(), took, nil
+	}
+	count := "?"
+	if n != nil {
+		count = string(n[1])
+	}
+	return fmt.Sprintf("after %s sales, seed %s: %.110s", count, s[1], f[1]), took, nil
+}
+
+// lua is the broken script, which the simulation must know by its text.
+func (m mutant) lua(dir string) string {
+	if filepath.Ext(m.file) != ".lua" {
+		return ""
+	}
+	return filepath.Base(m.file) + "=" + filepath.Join(dir, "broken.lua")
+}
