@@ -79,6 +79,7 @@ type Conn struct {
 
 	instances atomic.Int64
 	mu        sync.Mutex
+	fewer     int                               // beats in a row that saw fewer processes
 	onBeat    map[any]func(ctx context.Context) // what limiters do at each beat that reached Redis
 	onMiss    map[any]func()                    // and at each that did not
 }
@@ -144,6 +145,22 @@ func (c *Conn) Run(ctx context.Context) error {
 	return nil
 }
 
+// saw takes how many processes a beat has seen. More hold at once; fewer only after as many beats as it takes to be given up:
+// a Redis that comes back empty sees the others one by one, and each process would think that it is alone.
+func (c *Conn) saw(n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n >= c.instances.Load() {
+		c.fewer = 0
+		c.instances.Store(n)
+		return
+	}
+	if c.fewer++; c.fewer >= 4 {
+		c.fewer = 0
+		c.instances.Store(n)
+	}
+}
+
 func (c *Conn) leasing() (out []*leases) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,7 +196,7 @@ func (c *Conn) beat(ctx context.Context, stay bool) error {
 	}
 	n, err := c.call(ctx, scriptPresent, []string{c.o.Prefix + ":{instances}"}, []any{c.o.Instance, ttl.Milliseconds()})
 	if err == nil && stay {
-		c.instances.Store(max(1, n[0]))
+		c.saw(max(1, n[0]))
 	}
 	return err
 }

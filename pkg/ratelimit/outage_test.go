@@ -1,0 +1,405 @@
+package ratelimit
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+// TestBreakerAsksNobodyWhileRedisIsGone: after some failures nobody waits for Redis any more, and the share of this process
+// goes on; when Redis is back, it is asked again.
+func TestBreakerAsksNobodyWhileRedisIsGone(t *testing.T) {
+	s := newServer(t)
+	rdb := Connect([]string{s.addr}, 0)
+	defer rdb.Close()
+	count := &counting{commands: map[string]int{}}
+	var states []bool
+	var mu sync.Mutex
+	c := NewConn(rdb, ConnOptions{Instances: 4, Timeout: patience, ProbeEvery: 20 * time.Millisecond, OnState: func(up bool, _ error) {
+		mu.Lock()
+		defer mu.Unlock()
+		states = append(states, up)
+	}})
+	l, err := c.NewRedis("k", Spec{Algorithm: TokenBucket, Limit: Limit{Rate: 100, Period: time.Hour}}, RedisOptions{})
+	require.NoError(t, err)
+	open, err := c.NewRedis("open", Spec{Algorithm: TokenBucket, Limit: Limit{Rate: 100, Period: time.Hour}}, RedisOptions{OnFailure: FailOpen})
+	require.NoError(t, err)
+	closed, err := c.NewRedis("closed", Spec{Algorithm: TokenBucket, Limit: Limit{Rate: 100, Period: time.Hour}}, RedisOptions{OnFailure: FailClosed})
+	require.NoError(t, err)
+	for range 10 {
+		require.Equal(t, SourceRedis, take(t, l, "k", 1).Source)
+	}
+	s.kill()
+	for c.Up() {
+		take(t, l, "k", 0)
+	}
+	rdb.AddHook(count)
+	c.breaker.probed.Store(true) // as if Run did it
+	granted := 0
+	for range 100 {
+		res := take(t, l, "k", 1)
+		require.Equal(t, SourceFallback, res.Source)
+		granted += int(res.Granted)
+	}
+	require.Equal(t, 1, granted, "the share begins without a burst, and not at nothing")
+	res, err := open.Take(t.Context(), Request{N: 1})
+	require.NoError(t, err)
+	require.True(t, res.Allowed)
+	res, err = closed.Take(t.Context(), Request{N: 1})
+	require.ErrorIs(t, err, ErrUnavailable)
+	require.False(t, res.Allowed)
+	require.Positive(t, res.RetryAfter)
+	require.Empty(t, count.commands)
+	c.breaker.probed.Store(false)
+
+	require.NoError(t, s.start(t))
+	require.Eventually(t, func() bool { // a caller probes
+		take(t, l, "probe", 0)
+		return c.Up()
+	}, patience, time.Millisecond)
+	// Redis is empty. What was spent here meanwhile (as good as all of the share, 25) is not given again.
+	left := int64(0)
+	for take(t, l, "k", 1).Granted == 1 {
+		left++
+	}
+	require.LessOrEqual(t, left, int64(75))
+	mu.Lock()
+	defer mu.Unlock()
+	require.Equal(t, []bool{false, true}, states)
+}
+
+// TestRunCountsWhoIsThere: processes see each other, and the share of each is what the others leave it.
+func TestRunCountsWhoIsThere(t *testing.T) {
+	rdb := realRedis(t)
+	prefix := uniqueName(t)
+	run := func() (c *Conn, stop func()) {
+		c = NewConn(rdb, ConnOptions{Prefix: prefix, Timeout: patience, BeatEvery: 50 * time.Millisecond})
+		ctx, cancel := context.WithCancel(context.Background())
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = c.Run(ctx) })
+		return c, func() {
+			cancel()
+			wg.Wait()
+		}
+	}
+	a, stopA := run()
+	defer stopA()
+	_, stopB := run()
+	require.Eventually(t, func() bool { return a.Instances() == 2 }, patience, time.Millisecond)
+	l, err := a.NewRedis("x", Spec{Algorithm: FixedWindow, Limit: PerSecond(100)}, RedisOptions{})
+	require.NoError(t, err)
+	require.Equal(t, Limit{Rate: 100, Period: 2 * time.Second, Burst: 50}, l.shareOf(l.Spec()).Limit)
+	stopB()
+	require.Eventually(t, func() bool { return a.Instances() == 1 }, patience, time.Millisecond)
+}
+
+// TestDenyCacheAsksOnce: who is refused is refused here until a permit can have come.
+func TestDenyCacheAsksOnce(t *testing.T) {
+	rdb := realRedis(t)
+	count := &counting{commands: map[string]int{}}
+	c := NewConn(rdb, ConnOptions{Timeout: patience})
+	for _, a := range Algorithms() {
+		s := Spec{Algorithm: a, Limit: Limit{Rate: 5, Period: 24 * time.Hour}}
+		l, err := c.NewRedis(uniqueName(t), s, RedisOptions{OnFailure: FailClosed})
+		require.NoError(t, err)
+		var last Result
+		for range 6 {
+			last = take(t, l, "k", 1)
+		}
+		require.False(t, last.Allowed)
+		rdb.AddHook(count)
+		count.commands = map[string]int{}
+		for range 1000 {
+			res := take(t, l, "k", 1)
+			require.Equal(t, SourceDenyCache, res.Source)
+			require.LessOrEqual(t, res.RetryAfter, last.RetryAfter)
+			require.Positive(t, res.RetryAfter)
+		}
+		require.Empty(t, count.commands, a)
+		take(t, l, "k", 0) // a look asks
+		require.Len(t, count.commands, 1)
+		require.NoError(t, l.Reset(t.Context(), "k"))
+		require.True(t, take(t, l, "k", 1).Allowed, "a reset here is seen at once")
+	}
+}
+
+// TestLeasesNeverExceedTheLimit: processes that hand out slices by themselves grant no more than there is, and nearly all.
+func TestLeasesNeverExceedTheLimit(t *testing.T) {
+	rdb := realRedis(t)
+	for _, a := range []Algorithm{TokenBucket, GCRA, LeakyBucket, FixedWindow} {
+		t.Run(a.String(), func(t *testing.T) {
+			const quota, pods = 10_000, 4
+			name := uniqueName(t)
+			count := &counting{commands: map[string]int{}}
+			var granted, asked atomic.Int64
+			var wg sync.WaitGroup
+			for pod := range pods {
+				mine := realRedis(t)
+				mine.AddHook(count)
+				c := NewConn(mine, ConnOptions{Timeout: patience, Instances: pods})
+				l, err := c.NewRedis(name, Spec{Algorithm: a, Limit: Limit{Rate: quota, Period: 24 * time.Hour}}, RedisOptions{Lease: 0.01, OnFailure: FailClosed})
+				require.NoError(t, err)
+				for range 2 {
+					wg.Go(func() {
+						for range 2000 * (pod + 1) {
+							r, err := l.Take(context.Background(), Request{N: 1})
+							if err != nil {
+								panic(err)
+							}
+							asked.Add(1)
+							granted.Add(r.Granted)
+						}
+					})
+				}
+			}
+			wg.Wait()
+			_ = rdb
+			calls := count.commands["evalsha"]
+			t.Logf("%d decisions, %d granted of %d, %d calls to Redis (1 in %.0f)", asked.Load(), granted.Load(), quota, calls, float64(asked.Load())/float64(calls))
+			require.LessOrEqual(t, granted.Load(), int64(quota+1)) // +1: earned meanwhile
+			require.GreaterOrEqual(t, granted.Load(), int64(quota*97/100))
+		})
+	}
+}
+
+// TestIdleLeaseIsGivenBack: what a process does not need goes back for the others.
+func TestIdleLeaseIsGivenBack(t *testing.T) {
+	rdb := realRedis(t)
+	c := NewConn(rdb, ConnOptions{Timeout: patience, Prefix: uniqueName(t)})
+	l, err := c.NewRedis("x", Spec{Algorithm: TokenBucket, Limit: Limit{Rate: 10_000, Period: 24 * time.Hour}}, RedisOptions{Lease: 0.01})
+	require.NoError(t, err)
+	used := int64(0)
+	require.Eventually(t, func() bool { // until it holds a large slice
+		require.True(t, take(t, l, "", 1).Allowed)
+		used++
+		v, _ := l.leases.keys.Load("")
+		held := v.(*lease)
+		held.mu.Lock()
+		defer held.mu.Unlock()
+		return held.have > 50
+	}, patience, time.Microsecond)
+	require.Less(t, take(t, l, "", 0).Remaining, 10_000-used)
+	l.leases.giveBackAll(t.Context())
+	require.Equal(t, 10_000-used, take(t, l, "", 0).Remaining)
+	require.Zero(t, l.leases.n.Load())
+}
+
+// fleetEnv tells this test binary to be a process of a fleet.
+const fleetEnv = "RATELIMIT_FLEET"
+
+type order struct {
+	Addr  string
+	Lease float64
+	Rate  int64
+}
+
+// tick is what a process of the fleet did in a twentieth of a second, or longer if the machine is busy.
+type tick struct {
+	From, At                   int64 // ms since 1970
+	Granted, Refused, Fallback int64
+}
+
+// TestFleetMember is a process of TestFleetThroughOutages; by itself it does nothing.
+func TestFleetMember(t *testing.T) {
+	text := os.Getenv(fleetEnv)
+	if text == "" {
+		return
+	}
+	var o order
+	require.NoError(t, json.Unmarshal([]byte(text), &o))
+	rdb := Connect([]string{o.Addr}, 0)
+	defer rdb.Close()
+	c := NewConn(rdb, ConnOptions{Instances: 4, BeatEvery: 500 * time.Millisecond, Timeout: 100 * time.Millisecond})
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { _ = c.Run(ctx) })
+	l, err := c.NewRedis("path-total", Spec{Algorithm: TokenBucket, Limit: Limit{Rate: o.Rate, Period: time.Second, Burst: o.Rate}}, RedisOptions{Lease: o.Lease})
+	require.NoError(t, err)
+	var granted, refused, fallback atomic.Int64
+	for range 4 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				r, err := l.Take(ctx, Request{N: 1})
+				switch {
+				case err != nil:
+				case !r.Allowed:
+					refused.Add(1)
+				default:
+					granted.Add(1)
+					if r.Source == SourceFallback {
+						fallback.Add(1)
+					}
+				}
+				_ = sleep(ctx, 400*time.Microsecond)
+			}
+		})
+	}
+	wg.Go(func() { // ends with the parent, who closes the pipe
+		_, _ = bufio.NewReader(os.Stdin).ReadByte()
+		cancel()
+	})
+	out := json.NewEncoder(os.Stdout)
+	for from := time.Now().UnixMilli(); ctx.Err() == nil; {
+		_ = sleep(ctx, 50*time.Millisecond)
+		k := tick{From: from, Granted: granted.Swap(0), Refused: refused.Swap(0), Fallback: fallback.Swap(0)}
+		from = time.Now().UnixMilli()
+		k.At = from
+		_ = out.Encode(k)
+	}
+}
+
+// TestFleetThroughOutages: four processes on one Redis, one of them killed, Redis paused, then killed and started again
+// empty. While Redis is there the fleet admits the limit; while it is not, neither nothing nor everything; and no return of
+// it lets a burst pass.
+func TestFleetThroughOutages(t *testing.T) {
+	for _, lease := range []float64{0, 0.01} {
+		t.Run(fmt.Sprintf("lease %v", lease), func(t *testing.T) { fleetThroughOutages(t, lease) })
+	}
+}
+
+func fleetThroughOutages(t *testing.T, leased float64) {
+	const rate, burst, pods = 1000, 1000, 4
+	s := newServer(t)
+	text, err := json.Marshal(order{Addr: s.addr, Lease: leased, Rate: rate})
+	require.NoError(t, err)
+	f := &fleet{t: t, rate: rate}
+	defer f.wg.Wait()
+	for range pods {
+		f.send(string(text))
+	}
+	defer func() {
+		for _, m := range f.members {
+			_ = m.Process.Kill()
+		}
+	}()
+	require.Eventually(t, func() bool { return f.within(0, time.Now().UnixMilli()).Granted > burst }, 5*patience, 20*time.Millisecond)
+
+	f.phase("four processes", 2*time.Second, 4*time.Second, 0.97)
+
+	require.NoError(t, f.members[0].Process.Kill())
+	f.phase("one of them killed", 500*time.Millisecond, 4*time.Second, 0.97)
+
+	admin := redis.NewClient(&redis.Options{Addr: s.addr, MaxRetries: -1})
+	defer admin.Close()
+	require.NoError(t, admin.Do(t.Context(), "CLIENT", "PAUSE", 2500, "ALL").Err())
+	k := f.phase("redis paused", 500*time.Millisecond, 1500*time.Millisecond, 0.5)
+	require.Positive(t, k.Fallback)
+
+	f.phase("redis is back", 1500*time.Millisecond, 3*time.Second, 0.9)
+
+	s.kill()
+	k = f.phase("redis killed", 500*time.Millisecond, 2*time.Second, 0.5)
+	require.Positive(t, k.Fallback)
+
+	require.NoError(t, s.start(t))
+	f.phase("redis started again, empty", 2*time.Second, 4*time.Second, 0.9)
+
+	f.requireNoBurst(burst, burst/2)
+}
+
+// fleet is the processes and what they told.
+type fleet struct {
+	t       *testing.T
+	rate    int64
+	wg      sync.WaitGroup
+	members []*exec.Cmd
+	mu      sync.Mutex
+	ticks   []tick
+}
+
+func (f *fleet) send(text string) {
+	cmd := exec.Command(os.Args[0], "-test.run=^TestFleetMember$") //nolint:gosec,noctx // this very program
+	cmd.Env = append(os.Environ(), fleetEnv+"="+text)
+	in, err := cmd.StdinPipe()
+	require.NoError(f.t, err)
+	f.t.Cleanup(func() { in.Close() })
+	out, err := cmd.StdoutPipe()
+	require.NoError(f.t, err)
+	require.NoError(f.t, cmd.Start())
+	f.members = append(f.members, cmd)
+	f.wg.Go(func() {
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			var k tick
+			if json.Unmarshal(lines.Bytes(), &k) == nil && k.At > 0 {
+				f.mu.Lock()
+				f.ticks = append(f.ticks, k)
+				f.mu.Unlock()
+			}
+		}
+		_ = cmd.Wait()
+	})
+}
+
+// within sums the ticks that lie in an interval as a whole.
+func (f *fleet) within(from, to int64) (sum tick) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, k := range f.ticks {
+		if k.From >= from && k.At <= to {
+			sum.Granted, sum.Refused, sum.Fallback = sum.Granted+k.Granted, sum.Refused+k.Refused, sum.Fallback+k.Fallback
+		}
+	}
+	return sum
+}
+
+// phase lets the fleet run and requires that it admitted at least a part of the limit. That can only be asked of a fleet that
+// was asked for more than the limit all the time: processes that a busy machine lets stand admit nothing.
+func (f *fleet) phase(name string, settle, measure time.Duration, atLeast float64) tick {
+	time.Sleep(settle)
+	from := time.Now()
+	time.Sleep(measure)
+	to := time.Now()
+	time.Sleep(300 * time.Millisecond) // what was counted by then has arrived
+	k := f.within(from.Add(-50*time.Millisecond).UnixMilli(), to.Add(50*time.Millisecond).UnixMilli())
+	share := float64(k.Granted) / float64(f.rate) / (to.Sub(from).Seconds() + 0.05)
+	f.t.Logf("%-28s %6d admitted in %s: %.3f of the limit, %d by fallback, %d refused", name, k.Granted, to.Sub(from).Round(time.Millisecond), share, k.Fallback, k.Refused)
+	busiest := int64(0) // the longest time in which one process did nothing
+	f.mu.Lock()
+	for _, k := range f.ticks {
+		if k.At > from.UnixMilli() && k.From < to.UnixMilli() {
+			busiest = max(busiest, k.At-k.From)
+		}
+	}
+	f.mu.Unlock()
+	slow := atLeast > 0.5 && k.Fallback > 0 // Redis is there, and did not answer within the time-out
+	if k.Refused > k.Granted && busiest < 250 && !slow {
+		require.GreaterOrEqual(f.t, share, atLeast-0.1/measure.Seconds(), name)
+	}
+	return k
+}
+
+// requireNoBurst: from the beginning to any moment, no more than a burst and the rate. The slack is for the moments at which
+// some processes have Redis and others go on by their share.
+func (f *fleet) requireNoBurst(burst, slack int64) {
+	f.mu.Lock()
+	begun, ends := f.ticks[0].From, make([]int64, 0, len(f.ticks))
+	for _, k := range f.ticks {
+		begun = min(begun, k.From)
+		ends = append(ends, k.At)
+	}
+	f.mu.Unlock()
+	closest, whole := int64(1<<62), tick{}
+	for _, end := range ends {
+		k := f.within(begun, end)
+		closest = min(closest, burst+f.rate*(end-begun)/1000-k.Granted)
+		require.LessOrEqual(f.t, k.Granted, burst+f.rate*(end-begun)/1000+slack, "%d ms after the beginning", end-begun)
+		if k.Granted > whole.Granted {
+			whole = k
+			whole.At = end - begun
+		}
+	}
+	f.t.Logf("all in all                   %6d admitted in %.1f s; at the closest moment %d less than a burst and the rate", whole.Granted, float64(whole.At)/1000, closest)
+}
