@@ -48,18 +48,24 @@ func (g *Gate) Audit(ctx context.Context, ref Ref) (Audit, error) {
 			return Audit{}, fmt.Errorf("stockgate: audit: %w", err)
 		}
 	}
-	hash := make(map[string]string, len(reply)/2)
-	for pair := range slices.Chunk(reply[3:], 2) {
+	return a, a.decode(reply[3:])
+}
+
+// decode reads the fields of the gate hash and their values in turn.
+func (a *Audit) decode(values []string) (err error) {
+	hash := make(map[string]string, len(values)/2)
+	for pair := range slices.Chunk(values, 2) {
 		hash[pair[0]] = pair[1]
 	}
 	if a.Config, err = decodeConfig(hash); err != nil {
-		return Audit{}, err
+		return err
 	}
-	if a.Mark, err = decodeMark(hash["life"], hash["moves"], hash["steps"], hash["repairs"]); err != nil {
-		return Audit{}, err
+	a.Mark.Life = hash["life"]
+	if a.Mark.Repairs, err = decodeCount(hash["repairs"]); err != nil {
+		return err
 	}
 	if a.Held, err = decodeCount(hash["held"]); err != nil {
-		return Audit{}, err
+		return err
 	}
 	for field, value := range hash {
 		kind, sku, ok := strings.Cut(field, ":")
@@ -68,7 +74,7 @@ func (g *Gate) Audit(ctx context.Context, ref Ref) (Audit, error) {
 		}
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil {
-			return Audit{}, fmt.Errorf("stockgate: gate field %s: %w", field, err)
+			return fmt.Errorf("stockgate: gate field %s: %w", field, err)
 		}
 		c := a.SKUs[sku]
 		switch kind {
@@ -88,7 +94,7 @@ func (g *Gate) Audit(ctx context.Context, ref Ref) (Audit, error) {
 		}
 		a.SKUs[sku] = c
 	}
-	return a, nil
+	return nil
 }
 
 // Level is what is left in one gate.

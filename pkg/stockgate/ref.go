@@ -45,7 +45,7 @@ func (r Ref) key(name string) string { return "fs:{" + r.String() + "}:" + name 
 
 // keys lists all keys of the gate in the order in which every script receives them. lua/prelude.lua names them.
 func (r Ref) keys() []string {
-	names := [...]string{"gate", "buyers", "held", "journal", "unlanded", "ended", "adjusted", "sale", "build"}
+	names := [...]string{"gate", "buyers", "held", "journal", "unlanded", "ended", "adjusted", "sale", "build", "touched"}
 	keys := make([]string, len(names))
 	for i, n := range names {
 		keys[i] = r.key(n)

@@ -1,6 +1,7 @@
 package stockgate
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,23 +17,21 @@ func (e *env) seen(sn string) Surveyed {
 	return found[sn]
 }
 
-// survey reads all entries, and demands that no page was read while anything changed.
+// survey reads all entries.
 func (e *env) survey(count int) (map[string]Surveyed, Mark) {
 	e.t.Helper()
 	all := map[string]Surveyed{}
-	var first Mark
+	audit, err := e.Audit(e.t.Context(), e.ref)
+	require.NoError(e.t, err)
 	for cursor := uint64(0); ; {
-		page, mark, next, err := e.Gate.Survey(e.t.Context(), e.ref, cursor, count)
+		page, life, next, err := e.Gate.Survey(e.t.Context(), e.ref, cursor, count)
 		require.NoError(e.t, err)
-		if cursor == 0 {
-			first = mark
-		}
-		require.Equal(e.t, first, mark)
+		require.Equal(e.t, audit.Mark.Life, life)
 		for _, s := range page {
 			all[s.OrderSN] = s
 		}
 		if cursor = next; cursor == 0 {
-			return all, first
+			return all, audit.Mark
 		}
 	}
 }
@@ -211,43 +210,92 @@ func TestACorrectionCountsOnce(t *testing.T) {
 	})
 }
 
-func TestMarksTellWhetherAnythingChanged(t *testing.T) {
+// What was read since the watch began and is not told by the tally is as it was read, so both together are one moment.
+func TestATallyTellsWhatChanged(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
-		e.open(openConfig(), 10)
-		mark := func() Mark {
-			a, err := e.Audit(t.Context(), e.ref)
+		ctx := t.Context()
+		e.open(openConfig(), 100)
+		for i := range 5 {
+			e.reserve(strconv.Itoa(i+1), "u"+strconv.Itoa(i+1), lines(1))
+		}
+		watch := func() string {
+			t.Helper()
+			token, err := e.Watch(ctx, e.ref)
 			require.NoError(t, err)
-			require.Equal(t, a.Mark, second(e.survey(10)))
-			return a.Mark
+			return token
 		}
-		last := mark()
-		require.NotEmpty(t, last.Life)
-		for i, c := range []struct {
-			moves bool
-			do    func()
-		}{
-			{true, func() { e.reserve("1", "ann", lines(1)) }},
-			{false, func() { e.settle("1", "ann", lines(1), StepLanded) }},
-			{false, func() { e.settle("1", "ann", lines(1), StepCreated) }},
-			{true, func() { e.settle("1", "ann", lines(2), StepCreated) }},
-			{true, func() { e.release("1", "ann", lines(1), "expired") }},
-			{true, func() { e.settle("2", "ann", lines(1), StepLanded) }},
-			{false, func() { e.drop("3", "ann", lines(1), "system") }},
-			{false, func() { e.settle("2", "ann", lines(1), StepPaid) }},
+		tally := func(token string) map[string]Surveyed {
+			t.Helper()
+			audit, touched, err := e.Tally(ctx, e.ref, token)
+			require.NoError(t, err)
+			now, err := e.Audit(ctx, e.ref)
+			require.NoError(t, err)
+			require.Equal(t, now.SKUs, audit.SKUs)
+			require.Equal(t, now.Mark, audit.Mark)
+			require.Equal(t, now.Held, audit.Held)
+			byName := map[string]Surveyed{}
+			for _, s := range touched {
+				require.Equal(t, e.rdb.HGet(ctx, e.ref.key("held"), s.OrderSN).Val(), s.Stored)
+				byName[s.OrderSN] = s
+			}
+			return byName
+		}
+		require.Empty(t, tally(watch()))
+
+		token := watch()
+		e.settle("1", "u1", lines(1), StepLanded)
+		e.settle("1", "u1", lines(1), StepLanded) // nothing new
+		e.release("2", "u2", lines(1), "expired")
+		e.reserve("6", "u6", lines(1))
+		e.reserve("6", "u6", lines(1)) // known
+		entries, err := e.ReadJournal(ctx, e.ref, "relay", 10)
+		require.NoError(t, err)
+		require.NoError(t, e.Ack(ctx, e.ref, []string{entries[2].ID}))
+		require.True(t, e.repair(Repair{OrderSN: "7", To: Entry{UserID: "u7", Lines: lines(1), Status: StatusPaid}}))
+		require.NoError(t, e.rdb.HSet(ctx, e.ref.key("held"), "8", "rubbish").Err())
+		require.True(t, e.repair(Repair{OrderSN: "8", Seen: "rubbish", Remove: true}))
+		touched := tally(token)
+		require.Len(t, touched, 6)
+		require.True(t, touched["1"].Landed)
+		require.Equal(t, StatusClosed, touched["2"].Status)
+		require.False(t, touched["3"].Journaled)
+		require.True(t, touched["6"].Journaled)
+		require.Equal(t, StatusPaid, touched["7"].Status)
+		require.Empty(t, touched["8"].Stored)
+
+		_, _, err = e.Tally(ctx, e.ref, token)
+		require.ErrorIs(t, err, ErrSuperseded, "it is over")
+		first, second := watch(), watch()
+		_, _, err = e.Tally(ctx, e.ref, first)
+		require.ErrorIs(t, err, ErrSuperseded, "another one was set")
+		require.Empty(t, tally(second))
+
+		// Too many changes, and one who never comes back: what was noted goes.
+		for _, over := range []func(token string){
+			func(string) {
+				var many []any
+				for i := range 2000 {
+					many = append(many, 1000+i)
+				}
+				require.NoError(t, e.rdb.SAdd(ctx, e.ref.key("touched"), many...).Err())
+				e.settle("5", "u5", lines(1), StepLanded)
+			},
+			func(token string) {
+				require.NoError(t, e.rdb.HSet(ctx, e.ref.key("gate"), "watch", token+"|1").Err())
+				e.settle("3", "u3", lines(1), StepLanded)
+			},
 		} {
-			c.do()
-			now := mark()
-			require.Equal(t, c.moves, now.Moves != last.Moves, i)
-			require.Equal(t, !c.moves, now.Steps != last.Steps, i)
-			last = now
+			token = watch()
+			e.settle("4", "u4", lines(1), StepLanded)
+			over(token)
+			_, _, err = e.Tally(ctx, e.ref, token)
+			require.ErrorIs(t, err, ErrSuperseded)
+			require.Zero(t, e.rdb.Exists(ctx, e.ref.key("touched")).Val())
+			require.False(t, e.rdb.HExists(ctx, e.ref.key("gate"), "watch").Val())
 		}
-		e.settle("2", "ann", lines(1), StepPaid)
-		e.release("1", "ann", lines(1), "expired")
-		require.Equal(t, last, mark(), "what changes nothing")
+		e.check()
 	})
 }
-
-func second[A, B any](_ A, b B) B { return b }
 
 func TestOverruleNamesTheVersionItOverrules(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {

@@ -58,6 +58,10 @@ var (
 	luaMend string
 	//go:embed lua/correct.lua
 	luaCorrect string
+	//go:embed lua/watch.lua
+	luaWatch string
+	//go:embed lua/tally.lua
+	luaTally string
 )
 
 // script is one script, by the name that errors tell.
@@ -93,6 +97,8 @@ var (
 	scriptRepair    = newScript("repair", luaRepair)
 	scriptMend      = newScript("mend", luaMend)
 	scriptCorrect   = newScript("correct", luaCorrect)
+	scriptWatch     = newScript("watch", luaWatch)
+	scriptTally     = newScript("tally", luaTally)
 )
 
 // answers are the words by which any script refuses.
@@ -129,6 +135,11 @@ func (g *Gate) runStrings(ctx context.Context, s *script, ref Ref, args ...any) 
 	if err != nil {
 		return nil, err
 	}
+	return texts(s, reply)
+}
+
+// texts reads a reply that is a list of strings.
+func texts(s *script, reply any) ([]string, error) {
 	list, ok := reply.([]any)
 	if !ok {
 		return nil, fmt.Errorf("stockgate: %s answered %T", s.name, reply)

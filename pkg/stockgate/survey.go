@@ -2,30 +2,17 @@ package stockgate
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 )
 
-// Mark tells one moment of a gate from another. Between two equal marks no purchase changed.
+// Mark tells in which life of a gate, and after which of its corrections, something was seen.
 type Mark struct {
 	Life    string // of the build that made the gate
-	Moves   int64  // how often purchases took pieces, gave them back, or came to hold others
-	Steps   int64  // how often they changed otherwise
 	Repairs int64  // how often counters were corrected
-}
-
-func decodeMark(life, moves, steps, repairs string) (m Mark, err error) {
-	m.Life = life
-	for _, f := range []struct {
-		text string
-		dst  *int64
-	}{{moves, &m.Moves}, {steps, &m.Steps}, {repairs, &m.Repairs}} {
-		if *f.dst, err = decodeCount(f.text); err != nil {
-			return Mark{}, err
-		}
-	}
-	return m, nil
 }
 
 func decodeCount(s string) (int64, error) {
@@ -51,7 +38,8 @@ type Surveyed struct {
 // Survey is Entries for comparing a gate with the ledger: one entry that cannot be read does not hide the others, and
 // what is kept about each entry is compared with it. One script call, O(count); a Redis that keeps a small hash in one
 // piece answers all of it.
-func (g *Gate) Survey(ctx context.Context, ref Ref, cursor uint64, count int) (entries []Surveyed, mark Mark, next uint64, err error) {
+// life tells one gate from another that was built in its place.
+func (g *Gate) Survey(ctx context.Context, ref Ref, cursor uint64, count int) (entries []Surveyed, life string, next uint64, err error) {
 	return g.survey(ctx, ref, "page", cursor, min(max(count, 1), maxPage))
 }
 
@@ -75,30 +63,80 @@ func (g *Gate) Inspect(ctx context.Context, ref Ref, orderSNs []string) (map[str
 	return found, nil
 }
 
-func (g *Gate) survey(ctx context.Context, ref Ref, args ...any) (entries []Surveyed, mark Mark, next uint64, err error) {
+func (g *Gate) survey(ctx context.Context, ref Ref, args ...any) (entries []Surveyed, life string, next uint64, err error) {
 	reply, err := g.runStrings(ctx, scriptSurvey, ref, args...)
 	if err != nil {
-		return nil, Mark{}, 0, err
+		return nil, "", 0, err
 	}
-	if len(reply) < 5 || len(reply)%3 != 2 {
-		return nil, Mark{}, 0, fmt.Errorf("stockgate: survey answered %d values", len(reply))
+	if len(reply) < 2 || len(reply)%3 != 2 {
+		return nil, "", 0, fmt.Errorf("stockgate: survey answered %d values", len(reply))
 	}
-	if mark, err = decodeMark(reply[0], reply[1], reply[2], reply[3]); err != nil {
-		return nil, Mark{}, 0, err
+	if next, err = strconv.ParseUint(reply[1], 10, 64); err != nil {
+		return nil, "", 0, fmt.Errorf("stockgate: cursor %q", reply[1])
 	}
-	if next, err = strconv.ParseUint(reply[4], 10, 64); err != nil {
-		return nil, Mark{}, 0, fmt.Errorf("stockgate: cursor %q", reply[4])
-	}
-	for triple := range slices.Chunk(reply[5:], 3) {
-		e, err := decodeEntry(triple[0], triple[1])
-		s := Surveyed{Entry: e, Stored: triple[1], Misfiled: triple[2] != "1"}
-		if err != nil {
-			s.Entry, s.Broken = Entry{OrderSN: triple[0]}, true
-		}
-		s.Journaled = e.Status == StatusQueued && !e.Landed && journalID(triple[1]) != ""
+	for triple := range slices.Chunk(reply[2:], 3) {
+		s := surveyed(triple[0], triple[1])
+		s.Misfiled = triple[2] != "1"
 		entries = append(entries, s)
 	}
-	return entries, mark, next, nil
+	return entries, reply[0], next, nil
+}
+
+func surveyed(orderSN, stored string) Surveyed {
+	e, err := decodeEntry(orderSN, stored)
+	if err != nil {
+		return Surveyed{Entry: Entry{OrderSN: orderSN}, Stored: stored, Broken: true}
+	}
+	return Surveyed{Entry: e, Stored: stored, Journaled: e.Status == StatusQueued && !e.Landed && journalID(stored) != ""}
+}
+
+// watchFor bounds how long it may take to read all entries.
+const watchFor = 2 * time.Minute
+
+// Watch has the gate note which entries change from now on, for one who is about to read all of them by Survey and ends that
+// with Tally. It ends the watch of anybody else. One script call, O(1).
+func (g *Gate) Watch(ctx context.Context, ref Ref) (token string, err error) {
+	token = rand.Text()
+	_, err = g.run(ctx, scriptWatch, ref, token, watchFor.Milliseconds())
+	return token, err
+}
+
+// Tally ends a watch: the counters, and the entries that changed since, at one moment. Whatever was read after Watch and is
+// not among these is as it was read. One that is not there any more has no Stored. ErrSuperseded: the watch came to nothing,
+// because another one was set, it took longer than two minutes, or more than 2000 purchases changed. One script call,
+// O(entries that changed).
+func (g *Gate) Tally(ctx context.Context, ref Ref, token string) (Audit, []Surveyed, error) {
+	reply, err := g.run(ctx, scriptTally, ref, token)
+	if err == nil && reply == "superseded" {
+		err = ErrSuperseded
+	}
+	if err != nil {
+		return Audit{}, nil, err
+	}
+	values, err := texts(scriptTally, reply)
+	if err != nil {
+		return Audit{}, nil, err
+	}
+	n := 0
+	if len(values) > 0 {
+		n, err = strconv.Atoi(values[0])
+	}
+	if err != nil || n < 2 || n%2 != 0 || len(values) < n+1 || (len(values)-n-1)%2 != 0 {
+		return Audit{}, nil, fmt.Errorf("stockgate: tally answered %d values", len(values))
+	}
+	a := Audit{SKUs: map[string]Counts{}}
+	if err := a.decode(values[1 : n+1]); err != nil {
+		return Audit{}, nil, err
+	}
+	var touched []Surveyed
+	for pair := range slices.Chunk(values[n+1:], 2) {
+		if pair[1] == "" {
+			touched = append(touched, Surveyed{Entry: Entry{OrderSN: pair[0]}})
+			continue
+		}
+		touched = append(touched, surveyed(pair[0], pair[1]))
+	}
+	return a, touched, nil
 }
 
 // MisfiledBuyers pages through the buyers' records and tells whose do not fit the entries they list. Begin with cursor 0

@@ -186,6 +186,7 @@ func TestAnyDamageIsRepaired(t *testing.T) {
 	w := newWorld(t, dbtest.SQLite(t, Migrations))
 	rapid.Check(t, func(r *rapid.T) {
 		w.faults.heal()
+		w.shift = 0
 		limit := rapid.Int64Range(1, 3).Draw(r, "limit")
 		a := w.sale(limit, rapid.Int64Range(4, 12).Draw(r, "stock"), 5)
 		h := &history{world: w, a: a, limit: limit}

@@ -17,7 +17,7 @@ local BUILD_TTL = 600000 -- of an abandoned build's token; what it has written g
 
 if step == 'begin' then
   if redis.call('GET', BUILD) ~= token then
-    for _, key in ipairs({ BUYERS, HELD, UNLANDED, ENDED, ADJUSTED }) do redis.call('UNLINK', key) end
+    for _, key in ipairs({ BUYERS, HELD, UNLANDED, ENDED, ADJUSTED, TOUCHED }) do redis.call('UNLINK', key) end
     redis.call('PERSIST', JOURNAL)
     redis.call('PERSIST', SALE)
     redis.call('SET', BUILD, token, 'PX', BUILD_TTL)

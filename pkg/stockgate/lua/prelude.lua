@@ -1,10 +1,10 @@
 -- What all scripts of a gate share. It stands before each of them, runs nothing by itself, and names the keys, which every
 -- script receives in this order:
-local GATE, BUYERS, HELD, JOURNAL, UNLANDED, ENDED, ADJUSTED, SALE, BUILD = unpack(KEYS)
+local GATE, BUYERS, HELD, JOURNAL, UNLANDED, ENDED, ADJUSTED, SALE, BUILD, TOUCHED = unpack(KEYS)
 --
 -- GATE      hash    state, starts, ends, limit, version; life = token of the build that made it; held = pieces held in all;
---                   ttl = 1 while the keys expire; moves, steps, repairs = how often pieces were taken or given back, how
---                   often anything else of an entry changed, how often counters were corrected; and for each SKU, in pieces: s: left, h: held, p: sold, t: total,
+--                   ttl = 1 while the keys expire; repairs = how often counters were corrected; watch = token|deadline
+--                   of whoever reads all entries just now; and for each SKU, in pieces: s: left, h: held, p: sold, t: total,
 --                   u: of held, not known to be in the ledger, j: of those, in the journal; x: latest deadline known
 -- BUYERS    hash    user -> pieces|order_sns that hold them|order_sns ended lately, lists separated by commas, latest last
 -- HELD      hash    order_sn -> entry, see parse()
@@ -14,6 +14,7 @@ local GATE, BUYERS, HELD, JOURNAL, UNLANDED, ENDED, ADJUSTED, SALE, BUILD = unpa
 -- ADJUSTED  hash    adjustment id -> see adjust.lua
 -- SALE      string  JSON
 -- BUILD     string  token of the build that is going on
+-- TOUCHED   set     order_sns whose entries changed since the watch was set
 --
 -- Ids are strings throughout. Times are Unix milliseconds, numbers of pieces small integers: both exact as doubles.
 
@@ -89,17 +90,11 @@ local function weigh(e, sign)
   end
 end
 
--- Whoever reads the entries page by page learns from these two whether any changed meanwhile: moved when an entry began or
--- ceased to hold pieces or holds others, stepped when it only changed its stage.
-local moved, stepped = false, false
-
 local function flush()
   for field, n in pairs(deltas) do
     if n ~= 0 then redis.call('HINCRBY', GATE, field, int(n)) end
   end
-  if moved then redis.call('HINCRBY', GATE, 'moves', '1') end
-  if stepped then redis.call('HINCRBY', GATE, 'steps', '1') end
-  deltas, moved, stepped = {}, false, false
+  deltas = {}
 end
 
 -- Buyers.
@@ -165,13 +160,33 @@ local function unlist_entry(sn, e)
   end)
 end
 
+-- Entries that change while somebody reads all of them page by page are noted for him, as long as they are not too many: see
+-- watch.lua and tally.lua.
+local MAX_TOUCHED = 2000
+local watched
+
+local function unwatch()
+  redis.call('HDEL', GATE, 'watch')
+  redis.call('UNLINK', TOUCHED)
+  watched = false
+end
+
+local function touch(sn)
+  if watched == nil then
+    local stored = redis.call('HGET', GATE, 'watch')
+    watched = stored and true or false
+    if stored and now_ms() >= tonumber(string.match(stored, '|(%d+)$') or 0) then unwatch() end
+  end
+  if watched and redis.call('SADD', TOUCHED, sn) == 1 and redis.call('SCARD', TOUCHED) > MAX_TOUCHED then unwatch() end
+end
+
 -- change replaces an entry (old is nil when there was none) and everything that follows from it. The only way in which
 -- pieces move after they were taken, so that what is given back was taken, and is given back once.
 local function change(sn, old, new)
+  touch(sn)
   if old then weigh(old, -1) end
   weigh(new, 1)
   local same_buyer = old and old.user == new.user and old.lines == new.lines and holds(old) == holds(new)
-  if same_buyer or (ended(new) and not holds(old)) then stepped = true else moved = true end
   if not same_buyer then
     if old then unlist_entry(sn, old) end
     list_entry(sn, new)

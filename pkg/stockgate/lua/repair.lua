@@ -18,6 +18,7 @@ for i = 2, #ARGV, 7 do
     local old = parse(stored)
     if rank(old) == 0 then old = nil end -- none, or one that cannot be read: what it took nobody knows
     if stage == '-' then
+      touch(sn)
       redis.call('HDEL', HELD, sn)
     else
       local new = old and copy(old) or { reserved = '', journal = '', trace = '' }

@@ -90,6 +90,7 @@ local held, unlanded, records = {}, {}, {}
 for _, a in ipairs(accepted) do
   a.entry.journal = redis.call('XADD', JOURNAL, '*', 'r', journal_record(a.sn, a.entry))
   weigh(a.entry, 1)
+  touch(a.sn)
   held[#held + 1] = a.sn
   held[#held + 1] = format(a.entry)
   unlanded[#unlanded + 1] = a.entry.reserved
@@ -101,7 +102,6 @@ for user, buyer in pairs(buyers) do
     records[#records + 1] = format_buyer(buyer)
   end
 end
-moved = true
 flush()
 redis.call('HSET', HELD, unpack(held))
 redis.call('HSET', BUYERS, unpack(records))

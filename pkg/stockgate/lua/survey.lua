@@ -1,10 +1,9 @@
 -- survey: entries as they are stored, for comparing them with the ledger, and whether what is kept about them fits them.
 -- KEYS    as in prelude.lua
 -- ARGV    'page', cursor ('0' at first), number of entries wanted; or 'some', order_sns
--- returns 'no_gate', or life, moves, steps and repairs of the gate, the next cursor ('0' at the end), then order_sn, entry
---         and '1' if buyer's record and indexes fit it, else '0', in turn
+-- returns 'no_gate', or the life of the gate, the next cursor ('0' at the end), then order_sn, entry and '1' if buyer's
+--         record and indexes fit it, else '0', in turn
 -- cost    O(entries of the page)
-local gate = redis.call('HMGET', GATE, 'life', 'moves', 'steps', 'repairs')
 if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end
 local found, cursor = {}, '0'
 if ARGV[1] == 'page' then
@@ -28,7 +27,7 @@ local function fits(sn, e)
     (redis.call('ZSCORE', ENDED, sn) and true or false) == ended(e)
 end
 
-local out = { gate[1] or '', gate[2] or '0', gate[3] or '0', gate[4] or '0', cursor }
+local out = { redis.call('HGET', GATE, 'life') or '', cursor }
 for i = 1, #found, 2 do
   out[#out + 1] = found[i]
   out[#out + 1] = found[i + 1]

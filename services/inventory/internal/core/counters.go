@@ -9,20 +9,19 @@ import (
 // lacks before and after every script: each moves entries and counters by the same. That is what makes the correction safe
 // beside traffic: it adds what is lacking, it sets nothing, and it does not matter what is bought or given back in between.
 type counterErrors struct {
-	pieces map[string]GateCorrection // Left and Total only
-	stages map[string]GateCorrection // all the rest, which is known only if no purchase changed its stage either
-	held   int64                     // of the pieces held in all; likewise
+	lacks map[string]GateCorrection
+	held  int64 // of the pieces held in all
 	// stocks are SKUs whose stock row and ledger rows do not add up. Which of them is right nobody can tell from here.
 	stocks map[string]int64
 }
 
 func (f counterErrors) agree() bool {
-	return len(f.pieces) == 0 && len(f.stages) == 0 && f.held == 0 && len(f.stocks) == 0
+	return len(f.lacks) == 0 && f.held == 0 && len(f.stocks) == 0
 }
 
 // figures compares what the look has counted with what gate and tables say.
 func (l *look) figures() counterErrors {
-	f := counterErrors{pieces: map[string]GateCorrection{}, stages: map[string]GateCorrection{}, stocks: map[string]int64{}}
+	f := counterErrors{lacks: map[string]GateCorrection{}, stocks: map[string]int64{}}
 	if !l.exact {
 		return f
 	}
@@ -54,20 +53,15 @@ func (l *look) figures() counterErrors {
 			}
 		}
 		has := l.audit.SKUs[sku]
-		none := GateCorrection{SKUID: sku}
-		if c := (GateCorrection{SKUID: sku, Left: total - want.Held - want.Sold - has.Left, Total: total - has.Total}); c != none {
-			f.pieces[sku] = c
-		}
-		if c := (GateCorrection{
-			SKUID: sku, Held: want.Held - has.Held, Sold: want.Sold - has.Sold,
+		c := GateCorrection{
+			SKUID: sku, Left: total - want.Held - want.Sold - has.Left, Total: total - has.Total, Held: want.Held - has.Held, Sold: want.Sold - has.Sold,
 			Unlanded: want.Unlanded - has.Journal - has.InFlight, Journaled: want.Journaled - has.Journal,
-		}); l.stages && c != none {
-			f.stages[sku] = c
+		}
+		if c != (GateCorrection{SKUID: sku}) {
+			f.lacks[sku] = c
 		}
 	}
-	if l.stages {
-		f.held = held - l.audit.Held
-	}
+	f.held = held - l.audit.Held
 	return f
 }
 
@@ -107,38 +101,30 @@ func (s *Service) isQuiet(ctx context.Context, run *reconciliation, l *look) (qu
 
 // sameFigures counts how many looks in a row found the same.
 type sameFigures struct {
-	last                           counterErrors
-	ofPieces, ofStages, ofTheStock int
+	last                counterErrors
+	lacking, ofTheStock int
 }
 
-func (x *sameFigures) any() bool { return x.ofPieces+x.ofStages+x.ofTheStock > 0 }
+func (x *sameFigures) any() bool { return x.lacking+x.ofTheStock > 0 }
 
 // again counts one more look, and returns what was found often enough.
-func (x *sameFigures) again(f counterErrors, stages bool, looks int) (proven counterErrors) {
+func (x *sameFigures) again(f counterErrors, looks int) (proven counterErrors) {
 	count := func(times *int, same, none bool) bool {
-		if !same {
+		if !same || none {
 			*times = 0
 		}
-		*times++
-		if none {
-			*times = 0
+		if !none {
+			*times++
 		}
 		return *times >= looks
 	}
-	if count(&x.ofPieces, maps.Equal(x.last.pieces, f.pieces), len(f.pieces) == 0) {
-		proven.pieces = f.pieces
-	}
-	x.last.pieces = f.pieces
-	if stages { // else this look knows nothing of them
-		if count(&x.ofStages, maps.Equal(x.last.stages, f.stages) && x.last.held == f.held, len(f.stages) == 0 && f.held == 0) {
-			proven.stages, proven.held = f.stages, f.held
-		}
-		x.last.stages, x.last.held = f.stages, f.held
+	if count(&x.lacking, maps.Equal(x.last.lacks, f.lacks) && x.last.held == f.held, len(f.lacks) == 0 && f.held == 0) {
+		proven.lacks, proven.held = f.lacks, f.held
 	}
 	if count(&x.ofTheStock, maps.Equal(x.last.stocks, f.stocks), len(f.stocks) == 0) {
 		proven.stocks = f.stocks
 	}
-	x.last.stocks = f.stocks
+	x.last = f
 	return proven
 }
 
@@ -148,7 +134,7 @@ func (s *Service) correct(ctx context.Context, run *reconciliation, l *look, f c
 	for _, sku := range sortedKeys(f.stocks) {
 		s.alarm(ctx, "stock "+run.activity.ID+" "+sku, "stock and ledger of a SKU do not add up", "activity_id", run.activity.ID, "sku_id", sku, "pieces", f.stocks[sku])
 	}
-	if len(f.pieces) == 0 && len(f.stages) == 0 && f.held == 0 {
+	if len(f.lacks) == 0 && f.held == 0 {
 		return true, nil
 	}
 	if !run.retold {
@@ -158,19 +144,11 @@ func (s *Service) correct(ctx context.Context, run *reconciliation, l *look, f c
 			return false, err
 		}
 	}
-	merged := maps.Clone(f.pieces)
-	if merged == nil {
-		merged = map[string]GateCorrection{}
-	}
-	for sku, c := range f.stages {
-		c.Left, c.Total = merged[sku].Left, merged[sku].Total
-		merged[sku] = c
-	}
-	list := make([]GateCorrection, 0, len(merged))
+	list := make([]GateCorrection, 0, len(f.lacks))
 	rep := Repair{Kind: RepairCounters}
-	for _, sku := range sortedKeys(merged) {
-		list = append(list, merged[sku])
-		rep.Deltas = append(rep.Deltas, SKUDelta{sku, merged[sku].Left})
+	for _, sku := range sortedKeys(f.lacks) {
+		list = append(list, f.lacks[sku])
+		rep.Deltas = append(rep.Deltas, SKUDelta{sku, f.lacks[sku].Left})
 	}
 	if err := s.Gate.Correct(ctx, run.ref, l.audit.Mark, f.held, list); err != nil {
 		return false, err
@@ -183,7 +161,7 @@ func (s *Service) correct(ctx context.Context, run *reconciliation, l *look, f c
 // nothing about those that it knows.
 func (s *Service) tellAdjustmentsAgain(ctx context.Context, run *reconciliation, f counterErrors) (told bool, err error) {
 	off := false
-	for _, c := range f.pieces {
+	for _, c := range f.lacks {
 		off = off || c.Total != 0
 	}
 	if !off {
@@ -227,10 +205,8 @@ func (l *look) tellDifferences(run *reconciliation) {
 	for _, sku := range sortedKeys(f.stocks) {
 		add(sku, f.stocks[sku], "stock and ledger in the database do not add up; a person has to decide")
 	}
-	lacking := maps.Clone(f.stages)
-	maps.Copy(lacking, f.pieces)
-	for _, sku := range sortedKeys(lacking) {
-		add(sku, lacking[sku].Left, "the gate's counters do not fit its entries, and something was always on its way; ask again later")
+	for _, sku := range sortedKeys(f.lacks) {
+		add(sku, f.lacks[sku].Left, "the gate's counters do not fit its entries, and something was always on its way; ask again later")
 	}
 	if l.exact {
 		return

@@ -16,19 +16,19 @@ const ledgerPage = 1000
 // look is one comparison of a gate with the ledger, page by page and without a lock: the gate's entries first, then the
 // ledger's rows. It decides nothing about single purchases; those that do not fit are suspects, which are looked at again.
 //
-// Its figures are exact when no purchase took pieces or gave any back from the first page of the entries until the
-// counters were read, which the gate's marks tell. Then they all belong to one moment, however long the reading took.
+// Its figures are exact: they all belong to the moment of the tally, however long the reading took and whatever went on
+// meanwhile. The gate notes which entries change from before the first page on, and the tally tells these and the counters
+// in one script; every other entry is as it was read.
 type look struct {
 	before, after *Activity
-	audit         GateAudit // read after the last entry
+	audit         GateAudit // of the moment of the tally
 	held          map[string]*figures
 	ledger        map[string]*figures // of Held the reserved, of Sold the sold ones
 	unlanded      []string            // queued purchases, as far as waitingMost
 	suspects      []suspect
 	misfits       map[string][]string // user -> order_sns that his record or the indexes do not fit; none: the record alone
 
-	exact    bool // the figures are those of one moment
-	stages   bool // and so are the stages
+	exact    bool // more changed than the gate notes, if not
 	settled  bool // the totals in the tables did not change meanwhile
 	inFlight int  // purchases that are on their way in the ordinary manner
 	odd      int  // and those about which gate and ledger disagree as they never do by themselves
@@ -60,13 +60,33 @@ func (x suspect) moved(g *GateRecord, row *Row) bool {
 	return stored != x.stored || !changed.Equal(x.changed)
 }
 
-// entryDigest is what is kept of an entry until the ledger's rows come by: 32 bytes, so that a million are no trouble.
+// entryDigest is what is kept of an entry until the ledger's rows come by: 40 bytes, so that a million are no trouble.
 type entryDigest struct {
 	sn        int64
 	says      uint64 // stage, buyer and lines
 	stored    uint64
-	inFlight  bool // queued
-	holdsNone bool // closed or failed
+	lines     int32 // of lineSets, which are few
+	stage     int8  // of stageRank; 0 for one that cannot be read
+	journaled bool
+}
+
+func (d entryDigest) holdsNone() bool { return d.stage == 5 }
+
+// lineSets keeps every combination of lines once.
+type lineSets struct {
+	byText map[string]int32
+	sets   [][]contract.Line
+}
+
+func (x *lineSets) of(lines []contract.Line) int32 {
+	text := string(appendLines(nil, lines))
+	i, ok := x.byText[text]
+	if !ok {
+		i = int32(len(x.sets)) //nolint:gosec // there are not so many entries
+		x.byText[text] = i
+		x.sets = append(x.sets, lines)
+	}
+	return i
 }
 
 func (s *Service) look(ctx context.Context, run *reconciliation) (*look, error) {
@@ -75,7 +95,7 @@ func (s *Service) look(ctx context.Context, run *reconciliation) (*look, error) 
 	if l.before, err = s.Activity(ctx, run.activity.ID); err != nil {
 		return nil, err
 	}
-	entries, first, err := s.lookAtGate(ctx, run.ref, l)
+	entries, err := s.lookAtGate(ctx, run.ref, l)
 	if err != nil {
 		return nil, err
 	}
@@ -85,8 +105,6 @@ func (s *Service) look(ctx context.Context, run *reconciliation) (*look, error) 
 	if l.after, err = s.Activity(ctx, run.activity.ID); err != nil {
 		return nil, err
 	}
-	l.exact = l.exact && first.Life == l.audit.Mark.Life && first.Moves == l.audit.Mark.Moves
-	l.stages = l.exact && first.Steps == l.audit.Mark.Steps
 	l.settled = len(l.before.Items) == len(l.after.Items)
 	for _, it := range l.after.Items {
 		b := l.before.Item(it.SKUID)
@@ -95,36 +113,54 @@ func (s *Service) look(ctx context.Context, run *reconciliation) (*look, error) 
 	return l, s.lookAtConfig(ctx, run, l)
 }
 
-// lookAtGate reads all entries, then the buyers' records, then the counters.
-func (s *Service) lookAtGate(ctx context.Context, ref GateRef, l *look) (entries []entryDigest, first GateMark, err error) {
-	l.exact = true
-	for cursor, begun := uint64(0), false; ; begun = true {
-		page, mark, next, err := s.Gate.Survey(ctx, ref, cursor)
+// lookAtGate reads all entries, the counters, and the buyers' records, and counts what the entries hold.
+func (s *Service) lookAtGate(ctx context.Context, ref GateRef, l *look) ([]entryDigest, error) {
+	token, err := s.Gate.Watch(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	var entries []entryDigest
+	lines := &lineSets{byText: map[string]int32{}}
+	lives := map[string]bool{}
+	for cursor := uint64(0); ; {
+		page, life, next, err := s.Gate.Survey(ctx, ref, cursor)
 		if err != nil {
-			return nil, first, err
+			return nil, err
 		}
-		if !begun {
-			first = mark
-		}
+		lives[life] = true
 		for i := range page {
-			if d, ok := l.enter(&page[i]); ok {
-				entries = append(entries, d)
-			}
+			entries = l.enter(entries, lines, &page[i])
 		}
 		if cursor = next; cursor == 0 {
 			break
 		}
 	}
-	slices.SortFunc(entries, func(a, b entryDigest) int { return compare(a.sn, b.sn) })
-	n := len(entries)
+	audit, touched, ok, err := s.Gate.Tally(ctx, ref, token)
+	if err != nil {
+		return nil, err
+	}
+	if l.audit, l.exact = audit, ok; !ok {
+		if l.audit, err = s.Gate.Audit(ctx, ref); err != nil {
+			return nil, err
+		}
+	}
+	lives[l.audit.Mark.Life] = true
+	l.exact = l.exact && len(lives) == 1
+	for i := range touched {
+		entries = l.enter(entries, lines, &touched[i])
+	}
+	// Redis may tell an entry twice, and the tally tells those that changed once more: the last word counts.
+	slices.Reverse(entries)
+	slices.SortStableFunc(entries, func(a, b entryDigest) int { return compare(a.sn, b.sn) })
 	entries = slices.CompactFunc(entries, func(a, b entryDigest) bool { return a.sn == b.sn })
-	if len(entries) != n { // while Redis rearranges the hash some come twice, and were counted twice
-		l.exact = false
+	entries = slices.DeleteFunc(entries, func(d entryDigest) bool { return d.stored == 0 })
+	for _, d := range entries {
+		l.weigh(d, lines)
 	}
 	for cursor := uint64(0); ; {
 		users, next, err := s.Gate.MisfiledBuyers(ctx, ref, cursor)
 		if err != nil {
-			return nil, first, err
+			return nil, err
 		}
 		for _, u := range users {
 			if _, ok := l.misfits[u]; !ok {
@@ -132,45 +168,49 @@ func (s *Service) lookAtGate(ctx context.Context, ref GateRef, l *look) (entries
 			}
 		}
 		if cursor = next; cursor == 0 {
-			break
+			return entries, nil
 		}
 	}
-	l.audit, err = s.Gate.Audit(ctx, ref)
-	return entries, first, err
 }
 
-// enter counts an entry, and keeps what the ledger is compared with.
-func (l *look) enter(e *GateRecord) (entryDigest, bool) {
+// enter keeps of an entry what the ledger is compared with.
+func (l *look) enter(entries []entryDigest, lines *lineSets, e *GateRecord) []entryDigest {
 	sn, err := strconv.ParseInt(e.OrderSN, 10, 64)
 	if err != nil {
-		return entryDigest{}, false // nobody can ask after it
+		return entries // nobody can ask after it
 	}
 	if e.Misfiled && e.Stage != StageBroken {
 		l.misfits[e.UserID] = append(l.misfits[e.UserID], e.OrderSN)
 	}
-	if e.holds() {
-		for _, line := range e.Lines {
-			f := of(l.held, line.SKUID)
-			if e.Stage == StagePaid {
-				f.Sold += line.Qty
-				continue
-			}
-			f.Held += line.Qty
-			if e.Stage == StageQueued {
-				f.Unlanded += line.Qty
-				if e.Journaled {
-					f.Journaled += line.Qty
-				}
+	return append(entries, entryDigest{
+		sn: sn, says: says(e.Stage, e.UserID, e.Lines, e.ExpiresAt), stored: digest(e.Stored), lines: lines.of(e.Lines),
+		stage: int8(stageRank[e.Stage]), journaled: e.Journaled, //nolint:gosec // 0 to 5
+	})
+}
+
+// weigh counts what an entry holds.
+func (l *look) weigh(d entryDigest, lines *lineSets) {
+	if d.stage < 1 || d.holdsNone() {
+		return
+	}
+	queued := int(d.stage) == stageRank[StageQueued]
+	for _, line := range lines.sets[d.lines] {
+		f := of(l.held, line.SKUID)
+		if int(d.stage) == stageRank[StagePaid] {
+			f.Sold += line.Qty
+			continue
+		}
+		f.Held += line.Qty
+		if queued {
+			f.Unlanded += line.Qty
+			if d.journaled {
+				f.Journaled += line.Qty
 			}
 		}
 	}
-	if e.Stage == StageQueued && len(l.unlanded) <= waitingMost {
-		l.unlanded = append(l.unlanded, e.OrderSN)
+	if queued && len(l.unlanded) <= waitingMost {
+		l.unlanded = append(l.unlanded, strconv.FormatInt(d.sn, 10))
 	}
-	return entryDigest{
-		sn: sn, says: says(e.Stage, e.UserID, e.Lines, e.ExpiresAt), stored: digest(e.Stored),
-		inFlight: e.Stage == StageQueued, holdsNone: e.Stage == StageClosed || e.Stage == StageFailed,
-	}, true
 }
 
 // lookAtLedger reads all rows and holds them against the entries, which are sorted as the rows are.
@@ -203,7 +243,7 @@ func (s *Service) lookAtLedger(ctx context.Context, ref GateRef, l *look, entrie
 					l.suspects = append(l.suspects, suspect{orderSN: r.OrderSN, changed: r.ChangedAt})
 				}
 				continue
-			case entries[i].holdsNone && !r.holds():
+			case entries[i].holdsNone() && !r.holds():
 			case entries[i].says != rowSays(r):
 				l.suspects = append(l.suspects, suspect{orderSN: r.OrderSN, stored: entries[i].stored, changed: r.ChangedAt})
 			}
@@ -211,7 +251,7 @@ func (s *Service) lookAtLedger(ctx context.Context, ref GateRef, l *look, entrie
 		}
 	}
 	for i, e := range entries {
-		if !known[i] && !e.inFlight && !e.holdsNone {
+		if !known[i] && int(e.stage) != stageRank[StageQueued] && !e.holdsNone() {
 			l.suspects = append(l.suspects, suspect{orderSN: strconv.FormatInt(e.sn, 10), stored: e.stored})
 		}
 	}
@@ -282,19 +322,23 @@ func rowSays(r Row) uint64 {
 
 // says digests what an entry says about its purchase, in whatever order its lines are.
 func says(stage GateStage, userID string, lines []contract.Line, expires time.Time) uint64 {
-	if len(lines) > 1 {
-		lines = slices.Clone(lines)
-		sort.Slice(lines, func(i, j int) bool { return idLess(lines[i].SKUID, lines[j].SKUID) })
-	}
 	b := make([]byte, 0, 96)
-	b = append(append(append(b, stage...), '|'), userID...)
-	for _, line := range lines {
-		b = strconv.AppendInt(append(append(append(b, '|'), line.SKUID...), ':'), line.Qty, 10)
-	}
+	b = appendLines(append(append(append(b, stage...), '|'), userID...), lines)
 	if !expires.IsZero() {
 		b = strconv.AppendInt(append(b, '@'), expires.UnixMilli(), 10)
 	}
 	return fnv(b)
+}
+
+func appendLines(b []byte, lines []contract.Line) []byte {
+	if len(lines) > 1 {
+		lines = slices.Clone(lines)
+		sort.Slice(lines, func(i, j int) bool { return idLess(lines[i].SKUID, lines[j].SKUID) })
+	}
+	for _, line := range lines {
+		b = strconv.AppendInt(append(append(append(b, '|'), line.SKUID...), ':'), line.Qty, 10)
+	}
+	return b
 }
 
 func digest(stored string) uint64 {

@@ -168,11 +168,9 @@ type GateAudit struct {
 	Unlanded int64 // purchases that are not known to be in the ledger
 }
 
-// GateMark tells one moment of a gate from another. Between two equal marks no purchase changed.
+// GateMark tells in which life of a gate, and after which of its corrections, something was seen.
 type GateMark struct {
 	Life    string // of the build that made the gate
-	Moves   int64  // how often purchases took pieces, gave them back, or came to hold others
-	Steps   int64  // how often they changed otherwise
 	Repairs int64  // how often counters were corrected
 }
 
@@ -188,6 +186,7 @@ const (
 	StageClosed  GateStage = "closed"
 	StageFailed  GateStage = "failed"
 	StageBroken  GateStage = "broken"
+	StageGone    GateStage = "gone" // told by Tally only
 )
 
 // GateRecord is an entry of the gate, as whoever compares it with the ledger sees it.
@@ -239,8 +238,13 @@ type Gate interface {
 	Unlanded(ctx context.Context, ref GateRef, from, before time.Time, limit int) ([]GateEntry, error)
 	Rejournal(ctx context.Context, ref GateRef, orderSNs []string) (int, error)
 	Lookup(ctx context.Context, ref GateRef, orderSN string) (*GateEntry, error) // nil: not known
+	// Watch has the gate note which entries change, for one who reads all of them by Survey from now on.
+	Watch(ctx context.Context, ref GateRef) (token string, err error)
 	// Survey pages through all entries, each of which comes at least once if it is there throughout.
-	Survey(ctx context.Context, ref GateRef, cursor uint64) (page []GateRecord, mark GateMark, next uint64, err error)
+	Survey(ctx context.Context, ref GateRef, cursor uint64) (page []GateRecord, life string, next uint64, err error)
+	// Tally ends a watch: the counters, and the entries that changed since, all at one moment. One that is gone has nothing
+	// Stored. ok is false when the watch came to nothing, as too much changed.
+	Tally(ctx context.Context, ref GateRef, token string) (audit GateAudit, touched []GateRecord, ok bool, err error)
 	Inspect(ctx context.Context, ref GateRef, orderSNs []string) (map[string]GateRecord, error)
 	MisfiledBuyers(ctx context.Context, ref GateRef, cursor uint64) (users []string, next uint64, err error)
 	// Repair tells which entries were as they had been seen, and changed.

@@ -232,7 +232,7 @@ func (s *Service) reconcile(ctx context.Context, run *reconciliation) error {
 	var same sameFigures
 	for n := 1; ; n++ {
 		if n > 1 {
-			if err := s.awaitQuiet(ctx, run.ref); err != nil {
+			if err := wait(ctx, s.Timing.ReconcilePause); err != nil {
 				return err
 			}
 		}
@@ -273,7 +273,7 @@ func (s *Service) reconcile(ctx context.Context, run *reconciliation) error {
 		switch f := l.figures(); {
 		case len(run.result.Repairs) > repairs:
 			same = sameFigures{} // they say something else now
-		case f.agree() && (l.exact && (l.stages || !same.any()) || l.roughlyAgrees()):
+		case f.agree() && (l.exact || l.roughlyAgrees()):
 			return nil
 		case !l.exact: // whether there is anything to wait for, nobody knows
 			last = last || !same.any() && n >= s.Timing.ReconcileLooks
@@ -282,7 +282,7 @@ func (s *Service) reconcile(ctx context.Context, run *reconciliation) error {
 			if !still {
 				looks *= 2
 			}
-			proven := same.again(f, l.stages, looks)
+			proven := same.again(f, looks)
 			if proven.agree() {
 				break
 			}
@@ -334,24 +334,6 @@ func (s *Service) gateAbsent(ctx context.Context, run *reconciliation) (again bo
 	}
 	run.add(ctx, s, Repair{Kind: RepairRebuilt})
 	return true, nil
-}
-
-// awaitQuiet pauses between two looks, and then waits a little for a moment at which nothing is on its way.
-func (s *Service) awaitQuiet(ctx context.Context, ref GateRef) error {
-	if err := wait(ctx, s.Timing.ReconcilePause); err != nil {
-		return err
-	}
-	const tries = 20
-	for range tries {
-		audit, err := s.Gate.Audit(ctx, ref)
-		if err != nil || audit.Unlanded == 0 {
-			return nil //nolint:nilerr // the look that follows tells what is wrong
-		}
-		if err := wait(ctx, s.Timing.ReconcilePause/tries); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // mend makes buyers' records and indexes fit the entries. That they do not is seen and put right inside one script each

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"errors"
 
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
@@ -11,7 +12,7 @@ import (
 const surveyPage = 250
 
 func mark(m stockgate.Mark) core.GateMark {
-	return core.GateMark{Life: m.Life, Moves: m.Moves, Steps: m.Steps, Repairs: m.Repairs}
+	return core.GateMark{Life: m.Life, Repairs: m.Repairs}
 }
 
 func record(s stockgate.Surveyed) core.GateRecord {
@@ -30,13 +31,37 @@ func record(s stockgate.Surveyed) core.GateRecord {
 }
 
 // Survey implements core.Gate.
-func (g *Gate) Survey(ctx context.Context, r core.GateRef, cursor uint64) ([]core.GateRecord, core.GateMark, uint64, error) {
-	page, m, next, err := g.gate.Survey(ctx, ref(r), cursor, surveyPage)
+func (g *Gate) Survey(ctx context.Context, r core.GateRef, cursor uint64) ([]core.GateRecord, string, uint64, error) {
+	page, life, next, err := g.gate.Survey(ctx, ref(r), cursor, surveyPage)
 	list := make([]core.GateRecord, len(page))
 	for i, s := range page {
 		list[i] = record(s)
 	}
-	return list, mark(m), next, translate(err)
+	return list, life, next, translate(err)
+}
+
+// Watch implements core.Gate.
+func (g *Gate) Watch(ctx context.Context, r core.GateRef) (string, error) {
+	token, err := g.gate.Watch(ctx, ref(r))
+	return token, translate(err)
+}
+
+// Tally implements core.Gate.
+func (g *Gate) Tally(ctx context.Context, r core.GateRef, token string) (core.GateAudit, []core.GateRecord, bool, error) {
+	a, touched, err := g.gate.Tally(ctx, ref(r), token)
+	if err != nil {
+		if errors.Is(err, stockgate.ErrSuperseded) {
+			err = nil
+		}
+		return core.GateAudit{}, nil, false, translate(err)
+	}
+	list := make([]core.GateRecord, len(touched))
+	for i, s := range touched {
+		if list[i] = record(s); s.Stored == "" {
+			list[i].Stage = core.StageGone
+		}
+	}
+	return audit(a), list, true, nil
 }
 
 // Inspect implements core.Gate.
