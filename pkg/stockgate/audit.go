@@ -104,6 +104,8 @@ type Level struct {
 	State            GateState
 	StartsAt, EndsAt time.Time
 	Left             map[string]int64 // by SKU, may be below 0
+	// Unpaid has the SKUs of which somebody holds unpaid pieces, and the latest deadline known among them; zero: none is.
+	Unpaid map[string]time.Time
 }
 
 // Levels reads what is left in each of the gates, in their order, in one round trip (one per node on a Cluster). It costs
@@ -142,9 +144,23 @@ func (g *Gate) Levels(ctx context.Context, refs ...Ref) ([]Level, error) {
 		}
 		levels[i] = Level{Ref: refs[i], Found: true, State: c.State, StartsAt: c.StartsAt, EndsAt: c.EndsAt, Left: map[string]int64{}}
 		for field, value := range h {
-			if sku, ok := strings.CutPrefix(field, "s:"); ok {
-				if levels[i].Left[sku], err = strconv.ParseInt(value, 10, 64); err != nil {
-					return nil, fmt.Errorf("stockgate: gate field %s: %w", field, err)
+			kind, sku, ok := strings.Cut(field, ":")
+			if !ok || kind != "s" && kind != "h" {
+				continue
+			}
+			n, err := strconv.ParseInt(value, 10, 64)
+			if err != nil {
+				return nil, fmt.Errorf("stockgate: gate field %s: %w", field, err)
+			}
+			switch {
+			case kind == "s":
+				levels[i].Left[sku] = n
+			case n > 0:
+				if levels[i].Unpaid == nil {
+					levels[i].Unpaid = map[string]time.Time{}
+				}
+				if levels[i].Unpaid[sku], err = decodeTime(h["x:"+sku]); err != nil {
+					return nil, fmt.Errorf("stockgate: gate field x:%s: %w", sku, err)
 				}
 			}
 		}

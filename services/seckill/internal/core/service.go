@@ -125,7 +125,8 @@ func (s *Service) admits(ctx context.Context, activityID string) error {
 	if err != nil {
 		return s.refusal(ctx, activityID, err)
 	}
-	switch v.StateAt(s.Watch.clock(ctx)) {
+	now := s.Watch.clock(ctx)
+	switch v.StateAt(now) {
 	case StateEnded:
 		return ended()
 	case StatePaused:
@@ -135,7 +136,7 @@ func (s *Service) admits(ctx context.Context, activityID string) error {
 	case StateOpen:
 	}
 	if v.lacksAll() {
-		return s.soldOut(ctx, s.Watch.mayReturn(activityID))
+		return s.soldOut(ctx, v.mayReturn(now, nil))
 	}
 	return nil
 }
@@ -162,7 +163,7 @@ func (s *Service) Purchase(ctx context.Context, userID, activityID, token string
 	}
 	if v := s.Watch.fresh(activityID); v != nil && v.StateAt(now) == StateOpen && v.lacksAny(lines) {
 		return s.known(ctx, activityID, p.orderSN, userID, lines, func() error {
-			return s.soldOut(ctx, s.Watch.mayReturn(activityID))
+			return s.soldOut(ctx, v.mayReturn(now, lines))
 		})
 	}
 	v, err := s.Gate.Reserve(ctx, activityID, Purchase{OrderSN: p.orderSN, UserID: userID, Lines: lines})
@@ -182,7 +183,6 @@ func (s *Service) Purchase(ctx context.Context, userID, activityID, token string
 	case Paused:
 		return Purchased{}, paused()
 	case SoldOut:
-		s.Watch.noteReturn(activityID, v.MayReturnUntil)
 		return Purchased{}, s.soldOut(ctx, v.MayReturnUntil)
 	case LimitReached:
 		return Purchased{}, limitReached(v.OrderSNs)

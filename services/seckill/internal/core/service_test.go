@@ -193,11 +193,13 @@ func TestSoldOutFlagSparesTheGate(t *testing.T) {
 	require.Len(t, w.asked, 2)
 
 	w.change(func() {
-		w.level = &Level{State: StateOpen, StartsAt: w.level.StartsAt, EndsAt: w.level.EndsAt, Left: map[string]int64{"1": 0, "2": 0}}
+		w.level = &Level{State: StateOpen, StartsAt: w.level.StartsAt, EndsAt: w.level.EndsAt, Left: map[string]int64{"1": 0, "2": 0}, Unpaid: map[string]time.Time{"1": noon.Add(2 * time.Minute)}}
 	})
 	s.Watch.look(t.Context())
 	_, err = s.Purchase(t.Context(), "bob", "7", unused.Path, lines)
-	require.Equal(t, noon.Add(time.Minute), refused(t, err, contract.CodeSoldOut).Members["may_return_until"])
+	require.Equal(t, noon.Add(2*time.Minute), refused(t, err, contract.CodeSoldOut).Members["may_return_until"], "of the level, not of an old answer")
+	_, err = s.IssuePath(t.Context(), "dora", "7")
+	require.Equal(t, noon.Add(2*time.Minute), refused(t, err, contract.CodeSoldOut).Members["may_return_until"])
 	got, err := s.Purchase(t.Context(), "alice", "7", used.Path, lines)
 	require.NoError(t, err)
 	require.Equal(t, used.OrderSN, got.OrderSN, "a known path is answered while sold out")
@@ -312,4 +314,25 @@ func TestCursorOfSalesComesBack(t *testing.T) {
 		_, err := openCursor(bad)
 		require.Error(t, err, bad)
 	}
+}
+
+func TestUntilWhenPiecesMayReturn(t *testing.T) {
+	soon, end := noon.Add(time.Minute), noon.Add(time.Hour)
+	l := Level{
+		EndsAt: end, Left: map[string]int64{"1": 0, "2": 0, "3": 0, "4": 5},
+		Unpaid: map[string]time.Time{"1": soon, "2": {}, "4": noon.Add(-time.Minute)},
+	}
+	line := func(skus ...string) (list []contract.Line) {
+		for _, sku := range skus {
+			list = append(list, contract.Line{SKUID: sku, Qty: 1})
+		}
+		return list
+	}
+	require.Equal(t, soon, l.mayReturn(noon, line("1")))
+	require.Equal(t, end, l.mayReturn(noon, line("2")), "no deadline is known yet")
+	require.Equal(t, soon, l.mayReturn(noon, line("2", "1", "4")), "the first that may fail to return")
+	require.Zero(t, l.mayReturn(noon, line("1", "3")), "nobody holds the third")
+	require.Equal(t, end, l.mayReturn(noon, nil), "any")
+	require.Equal(t, end, l.mayReturn(soon, line("1")), "the deadline known has passed")
+	require.Zero(t, Level{EndsAt: end}.mayReturn(noon, nil))
 }

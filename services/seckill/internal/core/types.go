@@ -43,6 +43,8 @@ type Level struct {
 	StartsAt time.Time
 	EndsAt   time.Time
 	Left     map[string]int64 // pieces by SKU; may be below 0 after a repair
+	// Unpaid has the SKUs of which somebody holds unpaid pieces, and the latest deadline known among them; zero: none is.
+	Unpaid map[string]time.Time
 }
 
 // StateAt is what the sale is at a moment. What the merchant ended or paused is that, whatever the window says.
@@ -76,6 +78,41 @@ func (l Level) lacksAll() bool {
 		}
 	}
 	return len(l.Left) > 0
+}
+
+// mayReturn is until when the pieces that these lines lack may come back, zero when one of them cannot, as reserve.lua has
+// it; without lines, until when any SKU may.
+func (l Level) mayReturn(now time.Time, lines []contract.Line) (back time.Time) {
+	if len(lines) == 0 {
+		for sku := range l.Unpaid {
+			if at := l.returns(now, sku); at.After(back) {
+				back = at
+			}
+		}
+		return back
+	}
+	for _, line := range lines {
+		if left, ok := l.Left[line.SKUID]; !ok || left > 0 {
+			continue
+		}
+		at := l.returns(now, line.SKUID)
+		if at.IsZero() {
+			return at
+		}
+		if back.IsZero() || at.Before(back) {
+			back = at
+		}
+	}
+	return back
+}
+
+// returns is until when unpaid pieces of the SKU may come back; zero when there are none.
+func (l Level) returns(now time.Time, skuID string) time.Time {
+	at, unpaid := l.Unpaid[skuID]
+	if unpaid && (!at.After(now) || at.After(l.EndsAt)) { // of some no deadline is known yet
+		return l.EndsAt
+	}
+	return at
 }
 
 // Status is what a buyer is told of a purchase. It only rises.

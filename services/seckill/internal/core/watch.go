@@ -28,11 +28,10 @@ type view struct {
 }
 
 type slot struct {
-	view      *view // nil while nothing was read
-	usedAt    time.Time
-	loading   chan struct{} // closed when the read under way is done
-	err       error         // of the last read
-	mayReturn time.Time     // what the gate last said with sold_out
+	view    *view // nil while nothing was read
+	usedAt  time.Time
+	loading chan struct{} // closed when the read under way is done
+	err     error         // of the last read
 }
 
 // Watch keeps what this process needs to know of the sales at hand: the window, what is left, and how far Redis time is
@@ -350,22 +349,4 @@ func (w *Watch) readClock(ctx context.Context) {
 	// The answer was true at some moment of the call; the middle is wrong by half of it at most.
 	w.offset = there.Sub(before.Add(after.Sub(before) / 2))
 	w.offsetAt = after
-}
-
-// noteReturn remembers until when the gate saw unpaid pieces, for the answers that are given without it.
-func (w *Watch) noteReturn(id string, until time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if s := w.slots[id]; s != nil {
-		s.mayReturn = until
-	}
-}
-
-func (w *Watch) mayReturn(id string) time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if s := w.slots[id]; s != nil {
-		return s.mayReturn
-	}
-	return time.Time{}
 }

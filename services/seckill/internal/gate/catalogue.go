@@ -60,7 +60,7 @@ func (c Catalogue) Levels(ctx context.Context, activityIDs []string) (map[string
 	out := make(map[string]core.Level, len(levels))
 	for i, l := range levels {
 		if l.Found {
-			out[activityIDs[i]] = core.Level{State: core.State(l.State), StartsAt: l.StartsAt, EndsAt: l.EndsAt, Left: l.Left}
+			out[activityIDs[i]] = core.Level{State: core.State(l.State), StartsAt: l.StartsAt, EndsAt: l.EndsAt, Left: l.Left, Unpaid: l.Unpaid}
 		}
 	}
 	return out, nil
