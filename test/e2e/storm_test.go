@@ -89,6 +89,7 @@ func TestStorm(t *testing.T) {
 	require.True(t, s.emptied, "every piece was sold to somebody")
 	require.GreaterOrEqual(t, len(s.bought), stormPieces)
 	require.Zero(t, s.soldOut, "what came back was enough for all")
+	require.Zero(t, s.refusedForGood, "told that nothing comes back, and a third of it did")
 	s.settle(t, r)
 	paid := int64(len(ofServices) + len(ofParts))
 	canaries.stockBecomes(t, 100-paid, 0, paid, 3*time.Minute)
