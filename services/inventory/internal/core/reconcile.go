@@ -40,14 +40,14 @@ const lockWait = 5 * time.Second
 // alarmAgain is how long something that stays wrong is not told again.
 const alarmAgain = time.Hour
 
-// lookedAt is when an activity was last reconciled, and how long that took.
+// lookedAt is when an activity was last reconciled, and how long a look took, if nothing was wrong.
 type lookedAt struct {
 	at   time.Time
 	took time.Duration
 }
 
-// restAfter is by how much the pause after a reconciliation exceeds its length: looking at a very large activity takes
-// one part in twenty of the time, at most.
+// restAfter is by how much the pause after a look that found nothing exceeds its length: looking at a very large activity
+// takes one part in twenty of the time, at most.
 const restAfter = 20
 
 // Reconcile compares and repairs an activity now, for a person.
@@ -214,12 +214,14 @@ func wait(ctx context.Context, d time.Duration) error {
 // reconcile looks, repairs by order_sn, and looks again, until a look finds nothing or so many were made that it is
 // better to come back later.
 func (s *Service) reconcile(ctx context.Context, run *reconciliation) error {
-	began := time.Now()
-	var took time.Duration
+	var took time.Duration // the latest look
 	defer func() {
+		if len(run.result.Repairs)+len(run.result.Differences) > 0 {
+			took = 0
+		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.looked[run.activity.ID] = lookedAt{time.Now(), max(took, 0)}
+		s.looked[run.activity.ID] = lookedAt{time.Now(), took}
 	}()
 	if run.activity.State == ActivityDraft {
 		run.result.LookedAt = s.now()
@@ -228,7 +230,6 @@ func (s *Service) reconcile(ctx context.Context, run *reconciliation) error {
 	if err := s.repairAllowances(ctx, run); err != nil {
 		return err
 	}
-	took = time.Since(began)
 	var same sameFigures
 	for n := 1; ; n++ {
 		if n > 1 {
@@ -240,7 +241,7 @@ func (s *Service) reconcile(ctx context.Context, run *reconciliation) error {
 		run.result.LookedAt = s.now()
 		looking := time.Now()
 		l, err := s.look(ctx, run)
-		took += time.Since(looking)
+		took = time.Since(looking)
 		built := false
 		if errors.Is(err, ErrNoGate) {
 			built, err = s.gateAbsent(ctx, run)
@@ -269,7 +270,7 @@ func (s *Service) reconcile(ctx context.Context, run *reconciliation) error {
 			return err
 		}
 		run.compareRoughly(l)
-		last := n >= s.mostLooks() || s.nearlyOver(ctx, took/time.Duration(n))
+		last := n >= s.mostLooks() || s.nearlyOver(ctx, took)
 		switch f := l.figures(); {
 		case len(run.result.Repairs) > repairs:
 			same = sameFigures{} // they say something else now
