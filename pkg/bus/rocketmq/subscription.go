@@ -25,7 +25,8 @@ const (
 	steady = 30 * time.Second
 	// shutdownWait is how long the replacement of a consumer object waits for the old one, which may be stuck on a dead broker.
 	shutdownWait = time.Second
-	// clientTimeout is when the client sends a message back by itself; handlers are through long before.
+	// clientTimeout is when the client sends a message back by itself, counted from the end of the longest wait for a slot
+	// (see consumeTimeout). Both copies would be handled, so consume is to be through long before.
 	clientTimeout = 15 * time.Minute
 	// What the client may have pulled ahead for one topic.
 	maxAheadMessages, maxAheadMiB = 2048, 128
@@ -38,6 +39,7 @@ type subscription struct {
 	handler    bus.Handler
 	retryLevel func(attempt int) int
 	tries      *tries
+	holdFor    time.Duration
 	log        *slog.Logger
 
 	slots   chan struct{}   // one for each handler call under way, of all consumer objects
@@ -49,7 +51,7 @@ type subscription struct {
 
 func newSubscription(cfg Config, s bus.Subscription, h bus.Handler, log *slog.Logger) *subscription {
 	sub := &subscription{
-		cfg: cfg, sub: s, handler: h, retryLevel: retryLevel, tries: newTries(firstTry, longestTry),
+		cfg: cfg, sub: s, handler: h, retryLevel: retryLevel, tries: newTries(firstTry, longestTry), holdFor: holdFor,
 		log:   log.With("topic", s.Topic, "group", s.Group),
 		slots: make(chan struct{}, s.Concurrency), closing: make(chan struct{}), ended: make(chan struct{}),
 	}
@@ -158,7 +160,7 @@ func (s *subscription) start() (*consumerObject, error) {
 		consumer.WithConsumeGoroutineNums(s.sub.Concurrency+maxWaiting),
 		consumer.WithConsumeMessageBatchMaxSize(1),
 		consumer.WithMaxReconsumeTimes(math.MaxInt32), // no dead-letter queue of the broker's
-		consumer.WithConsumeTimeout(clientTimeout+2*s.sub.Timeout),
+		consumer.WithConsumeTimeout(consumeTimeout(s.sub)),
 		consumer.WithPullThresholdForTopic(maxAheadMessages),
 		consumer.WithPullThresholdSizeForTopic(maxAheadMiB),
 	)
@@ -179,6 +181,12 @@ func (s *subscription) start() (*consumerObject, error) {
 	return c, nil
 }
 
+// consumeTimeout bounds how long the client leaves a message here. Those of the topic and of its retries wait for the same
+// slots, and each handler before them may last for the whole Timeout.
+func consumeTimeout(s bus.Subscription) time.Duration {
+	return clientTimeout + time.Duration(2*maxWaiting/s.Concurrency+4)*s.Timeout
+}
+
 // stop shuts the client down. That can hang for long on a dead broker, then it goes on in the background.
 func (c *consumerObject) stop() {
 	c.client.Suspend()
@@ -197,13 +205,21 @@ func (c *consumerObject) stop() {
 // consume is called by the client for each message. It returns when the message was handled, is to come again from the
 // broker, or is not this consumer object's any more.
 func (s *subscription) consume(ctx context.Context, c *consumerObject, m *primitive.MessageExt) consumer.ConsumeResult {
-	d := s.delivery(m)
-	for began := time.Now(); ; d.Attempt++ {
-		if !s.enter(c) {
-			return dropped(c)
+	var (
+		d      = s.delivery(m)
+		begun  uint64           // what tries.begin said before the first attempt here
+		failed time.Time        // when that one failed
+		long   <-chan time.Time // from then on: tells when the message has waited here for long enough
+		err    error
+	)
+	for ; ; d.Attempt++ {
+		if !s.enter(c, long) {
+			break
 		}
-		begun := s.tries.begin()
-		err := s.sub.Handle(s.life, s.handler, d)
+		if failed.IsZero() {
+			begun = s.tries.begin()
+		}
+		err = s.sub.Handle(s.life, s.handler, d)
 		<-s.slots
 		if err == nil {
 			if failures, lasted := s.tries.succeeded(); failures > 0 {
@@ -212,24 +228,32 @@ func (s *subscription) consume(ctx context.Context, c *consumerObject, m *primit
 			return consumer.ConsumeSuccess
 		}
 		alone, first := s.tries.failed(begun)
-		if alone || time.Since(began) > holdFor {
-			level := 1 // whoever waited here long enough is not to wait there
-			if alone {
-				level = s.retryLevel(int(m.ReconsumeTimes) + 1)
-			}
-			if cc, ok := primitive.GetConcurrentlyCtx(ctx); ok {
-				cc.DelayLevelWhenNextConsume = level
-			}
-			s.log.WarnContext(ctx, "message not handled, it comes again", "id", d.ID, "attempt", d.Attempt, "pause_level", level, "error", err)
-			return consumer.ConsumeRetryLater
+		if alone {
+			return s.comesAgain(ctx, d, s.retryLevel(int(m.ReconsumeTimes)+1), err)
 		}
 		if first {
 			s.log.WarnContext(ctx, "message not handled, nor any other; they wait", "id", d.ID, "attempt", d.Attempt, "error", err)
 		}
-		if !s.tries.turn(s.closing, c.down) {
-			return dropped(c)
+		if failed.IsZero() {
+			failed, long = time.Now(), time.After(s.holdFor)
+		}
+		if !s.tries.turn(s.closing, c.down, long) {
+			break
 		}
 	}
+	if !failed.IsZero() && time.Since(failed) >= s.holdFor {
+		return s.comesAgain(ctx, d, 1, err) // whoever waited here long enough is not to wait there
+	}
+	return dropped(c)
+}
+
+// comesAgain has the client send a message back to the broker.
+func (s *subscription) comesAgain(ctx context.Context, d bus.Delivery, level int, err error) consumer.ConsumeResult {
+	if cc, ok := primitive.GetConcurrentlyCtx(ctx); ok {
+		cc.DelayLevelWhenNextConsume = level
+	}
+	s.log.WarnContext(ctx, "message not handled, it comes again", "id", d.ID, "attempt", d.Attempt, "pause_level", level, "error", err)
+	return consumer.ConsumeRetryLater
 }
 
 // dropped is for a message that is not to be handled here any more. Once the client is down it drops what it is told, and
@@ -239,9 +263,12 @@ func dropped(c *consumerObject) consumer.ConsumeResult {
 	return consumer.ConsumeRetryLater
 }
 
-// enter takes a slot for a handler call. It refuses when the subscription is closing or the consumer object was replaced.
-func (s *subscription) enter(c *consumerObject) bool {
+// enter takes a slot for a handler call. It refuses when the subscription is closing, the consumer object was replaced, or
+// long tells.
+func (s *subscription) enter(c *consumerObject, long <-chan time.Time) bool {
 	select {
+	case <-long:
+		return false
 	case <-s.closing:
 		return false
 	case <-c.down:

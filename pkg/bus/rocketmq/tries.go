@@ -12,8 +12,9 @@ const (
 	firstTry, longestTry = 500 * time.Millisecond, 1250 * time.Millisecond
 	// maxWaiting bounds the messages of one topic that wait in this process to be tried again.
 	maxWaiting = 60
-	// holdFor is how long a message waits here before the broker gets it back. It is below clientTimeout.
-	holdFor = 5 * time.Minute
+	// holdFor is how long a message waits here, from its first failure on, before the broker gets it back: as long may those
+	// that fail by themselves keep all places and hold up the others. It is far below clientTimeout.
+	holdFor = time.Minute
 )
 
 // tries tells a message that fails by itself from an outage of what all messages of a subscription need: in an outage
@@ -37,7 +38,7 @@ func newTries(first, longest time.Duration) *tries {
 	return &tries{first: first, longest: longest, works: make(chan struct{})}
 }
 
-// begin is called before a message is handled; failed wants what it returns.
+// begin is called before a message is handled for the first time here; failed wants what it returns.
 func (t *tries) begin() uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -58,8 +59,8 @@ func (t *tries) succeeded() (failures int, lasted time.Duration) {
 	return failures, lasted
 }
 
-// failed notes a message that was not handled. alone tells that others were, since it began; first, that it is the first
-// to fail in a row.
+// failed notes a message that was not handled. alone tells that others were, since begin; first, that it is the first to
+// fail in a row.
 func (t *tries) failed(begun uint64) (alone, first bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -75,12 +76,16 @@ func (t *tries) failed(begun uint64) (alone, first bool) {
 	return false, true
 }
 
-// turn waits until a message that failed may be tried again. It returns false when one of the channels is closed first.
-func (t *tries) turn(closing, down <-chan struct{}) bool {
+// turn waits until a message that failed may be tried again. It returns false when one of the channels tells first.
+func (t *tries) turn(closing, down <-chan struct{}, long <-chan time.Time) bool {
 	for {
 		t.mu.Lock()
+		if t.failures == 0 {
+			t.mu.Unlock()
+			return true
+		}
 		wait := time.Until(t.next)
-		if t.failures == 0 || wait <= 0 {
+		if wait <= 0 {
 			t.made++
 			t.next = time.Now().Add(t.pause())
 			t.mu.Unlock()
@@ -94,6 +99,9 @@ func (t *tries) turn(closing, down <-chan struct{}) bool {
 			timer.Stop()
 			return false
 		case <-down:
+			timer.Stop()
+			return false
+		case <-long:
 			timer.Stop()
 			return false
 		case <-works:

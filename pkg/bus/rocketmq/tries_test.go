@@ -41,6 +41,16 @@ func (d *desk) give(body string) <-chan result {
 	return out
 }
 
+// failed waits until so many attempts in a row have failed.
+func (d *desk) failed(t *testing.T, attempts int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		d.sub.tries.mu.Lock()
+		defer d.sub.tries.mu.Unlock()
+		return d.sub.tries.failures >= attempts
+	}, 30*time.Second, time.Millisecond)
+}
+
 type result struct {
 	of    consumer.ConsumeResult
 	level int
@@ -146,6 +156,58 @@ func TestAMessageThatFailsByItselfIsFoundOut(t *testing.T) {
 	close(stop)
 	good.Wait()
 	d.work.Wait()
+}
+
+// Once another message has got through, each that failed before is tried once more and then goes back: what fails quickly must
+// not take a turn whenever anything succeeds.
+func TestWhatFailedBeforeAndAfterASuccessGoesBack(t *testing.T) {
+	t.Parallel()
+	const messages = 20
+	var calls atomic.Int64
+	d := newDesk(t, func(_ context.Context, m bus.Delivery) error {
+		if string(m.Body) == "good" {
+			return nil
+		}
+		calls.Add(1)
+		return errors.New("not this one")
+	})
+	d.sub.tries = newTries(time.Hour, time.Hour) // they wait for a success
+	var outs []<-chan result
+	for range messages {
+		outs = append(outs, d.give("bad"))
+	}
+	d.failed(t, messages)
+	require.Equal(t, consumer.ConsumeSuccess, soonComes(t, d.give("good")).of)
+	for _, out := range outs {
+		assert.Equal(t, result{consumer.ConsumeRetryLater, 1}, soonComes(t, out))
+	}
+	assert.EqualValues(t, 2*messages, calls.Load())
+	d.work.Wait()
+}
+
+// Nobody waits here for longer than agreed, whether for a turn or for a slot: others need the place, and the client would in
+// the end send the message back by itself while it is still here.
+func TestTheBrokerGetsBackWhatHasWaitedForLong(t *testing.T) {
+	t.Parallel()
+	t.Run("for a turn", func(t *testing.T) {
+		t.Parallel()
+		d := newDesk(t, func(context.Context, bus.Delivery) error { return errors.New("connection refused") })
+		d.sub.tries, d.sub.holdFor = newTries(time.Hour, time.Hour), 50*time.Millisecond
+		assert.Equal(t, result{consumer.ConsumeRetryLater, 1}, soonComes(t, d.give("x")))
+		d.work.Wait()
+	})
+	t.Run("for a slot", func(t *testing.T) {
+		t.Parallel()
+		d := newDesk(t, func(context.Context, bus.Delivery) error { return errors.New("connection refused") })
+		d.sub.tries, d.sub.holdFor = newTries(time.Second, time.Second), 3*time.Second
+		out := d.give("x")
+		d.failed(t, 1)
+		for range cap(d.sub.slots) {
+			d.sub.slots <- struct{}{} // as handlers do that take all their time
+		}
+		assert.Equal(t, result{consumer.ConsumeRetryLater, 1}, soonComes(t, out))
+		d.work.Wait()
+	})
 }
 
 // What waits when the consumer object is replaced, or the bus is closed, is left to the broker, and nobody waits for it.
