@@ -7,12 +7,14 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -24,18 +26,21 @@ func main() {
 	only := flag.String("only", "", "those whose names match")
 	list := flag.Bool("list", false, "see only that each of them still fits the code")
 	flag.Parse()
-	if err := run(*seeds, *only, *list); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, *seeds, *only, *list); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
-		os.Exit(1)
+		stop()
+		os.Exit(1) //nolint:gocritic // stop was called
 	}
 }
 
-func run(seeds int, only string, list bool) error {
+func run(ctx context.Context, seeds int, only string, list bool) error {
 	named, err := regexp.Compile(only)
 	if err != nil {
 		return err
 	}
-	root, err := rootDir()
+	root, err := rootDir(ctx)
 	if err != nil {
 		return err
 	}
@@ -55,7 +60,7 @@ func run(seeds int, only string, list bool) error {
 		if list {
 			continue
 		}
-		found, took, err := m.play(root, dir, seeds)
+		found, took, err := m.play(ctx, root, dir, seeds)
 		switch {
 		case err != nil:
 			return fmt.Errorf("%s: %w", m.name, err)
@@ -74,8 +79,8 @@ func run(seeds int, only string, list bool) error {
 }
 
 // rootDir is where go.work lies.
-func rootDir() (string, error) {
-	out, err := exec.Command("go", "env", "GOWORK").Output()
+func rootDir(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "env", "GOWORK").Output()
 	if err != nil {
 		return "", err
 	}
@@ -89,7 +94,7 @@ func rootDir() (string, error) {
 // write makes the broken file and the overlay that puts it into its place.
 func (m mutant) write(root, dir string) error {
 	path := filepath.Join(root, m.file)
-	source, err := os.ReadFile(path)
+	source, err := os.ReadFile(path) //nolint:gosec // of the list
 	if err != nil {
 		return err
 	}
@@ -97,7 +102,7 @@ func (m mutant) write(root, dir string) error {
 		return fmt.Errorf("%s: its text is %d times in %s", m.name, n, m.file)
 	}
 	broken := filepath.Join(dir, "broken"+filepath.Ext(path))
-	if err := os.WriteFile(broken, []byte(strings.Replace(string(source), m.old, m.now, 1)), 0o600); err != nil {
+	if err := os.WriteFile(broken, []byte(strings.Replace(string(source), m.old, m.now, 1)), 0o600); err != nil { //nolint:gosec // a folder of our own
 		return err
 	}
 	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {path: broken}})
@@ -114,15 +119,15 @@ var (
 )
 
 // play tells what the simulation said first, "" when it found nothing.
-func (m mutant) play(root, dir string, seeds int) (found string, took time.Duration, err error) {
+func (m mutant) play(ctx context.Context, root, dir string, seeds int) (found string, took time.Duration, err error) {
 	test := filepath.Join(dir, "sim.test")
-	build := exec.Command("go", "test", "-c", "-overlay", filepath.Join(dir, "overlay.json"), "-o", test, "./test/sim") //nolint:gosec // arguments of our own
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-overlay", filepath.Join(dir, "overlay.json"), "-o", test, "./test/sim") //nolint:gosec // arguments of our own
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", 0, fmt.Errorf("does not compile: %s", out)
 	}
 	began := time.Now()
-	sim := exec.Command(test, "-test.run", "^TestSim$", "-test.v", "-test.timeout", "60m", "-failures", "1", "-seeds", fmt.Sprint(seeds)) //nolint:gosec // ours
+	sim := exec.CommandContext(ctx, test, "-test.run", "^TestSim$", "-test.v", "-test.timeout", "60m", "-failures", "1", "-seeds", fmt.Sprint(seeds)) //nolint:gosec // ours
 	sim.Dir = filepath.Join(root, "test", "sim")
 	sim.Env = append(os.Environ(), "GOGC=400", "SIM_LUA="+m.lua(dir))
 	out, err := sim.CombinedOutput()
