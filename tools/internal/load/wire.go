@@ -11,8 +11,8 @@ import (
 )
 
 // wire is one kept-alive HTTP/1.1 connection for measuring: a request is written as the bytes it is given as, and of the
-// answer only what a measurement needs is read. It costs a third of net/http's client, which on a small machine would take
-// as much of the processors as the server under test. It knows no redirects, no chunks and no second request under way.
+// answer only what a measurement needs is read. net/http's client does more than its server, and on a small machine it would
+// take as much of the processors as the server under test. It knows no redirects, no chunks and no second request under way.
 type wire struct {
 	addr    string
 	timeout time.Duration // of one exchange, to the second
