@@ -6,28 +6,37 @@ package ratelimit
 func (p *params) decideArrival(tat, now int64, q ask) (int64, answer) {
 	tat = max(tat, now)
 	free := now + p.room - tat // ns of permits that are there; below 0: reserved ahead
-	a := answer{left: max(0, free/p.perPermit), reset: tat - now}
-	a.give = min(q.n, p.most, max(0, free+q.wait)/p.perPermit)
-	if p.spec.Algorithm == LeakyQueue {
-		a.left = min(a.left, 1)
-	}
-	if a.give < q.least || q.n == 0 {
-		a.granted = q.n == 0
-		a.give = 0
-		switch least := max(q.least, 1); {
-		case least > p.most || (least*p.perPermit > p.room && least*p.perPermit-p.room > q.wait && q.n > 0):
-			a.retry = int64(Never) // too much even for one who finds it full
-		default:
-			a.retry = max(0, least*p.perPermit-free-q.wait)
+	give := q.n
+	if give > p.most || give*p.perPermit > free+q.wait {
+		give = 0
+		if q.least < q.n {
+			give = min(q.n, p.most, max(0, free+q.wait)/p.perPermit)
 		}
-		return tat, a
 	}
-	a.granted = true
-	cost := a.give * p.perPermit
-	a.wait = max(0, cost-free)
-	a.left = max(0, (free-cost)/p.perPermit)
-	a.reset += cost
+	if give < q.least || q.n == 0 {
+		return tat, p.refuseArrival(free, tat-now, q)
+	}
+	cost := give * p.perPermit
+	a := answer{granted: true, give: give, wait: max(0, cost-free), reset: tat - now + cost}
+	if free-cost >= p.perPermit { // a division costs as much as all the rest
+		a.left = (free - cost) / p.perPermit
+	}
 	return tat + cost, a
+}
+
+// refuseArrival answers a refusal, or a look.
+func (p *params) refuseArrival(free, reset int64, q ask) answer {
+	a := answer{granted: q.n == 0, reset: reset}
+	if free >= p.perPermit {
+		a.left = free / p.perPermit
+	}
+	switch least := max(q.least, 1); {
+	case least > p.most || (q.n > 0 && least*p.perPermit > p.room+q.wait):
+		a.retry = int64(Never) // too much even for one who finds it full
+	default:
+		a.retry = max(0, least*p.perPermit-free-q.wait)
+	}
+	return a
 }
 
 // undoArrival gives n permits back. What has been refilled meanwhile anyway is not given twice: a tat before now means now.

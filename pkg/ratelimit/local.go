@@ -13,6 +13,7 @@ import (
 const (
 	shards         = 64
 	defaultMaxKeys = 1 << 20
+	sweepFrom      = 1024 // keys of a shard: to make a state again costs more than to keep it for a while
 )
 
 // Local is a limiter in this process. A decision takes no lock but the shared one of its key's shard, and allocates
@@ -36,11 +37,12 @@ type line struct {
 }
 
 type shard struct {
-	mu    sync.RWMutex
-	p     *params
-	keys  map[uint64]state // by hash: 64 bits of a seeded hash; two keys that share one share a limit
-	spill state            // for newcomers when there is no more room: they share one limit
-	_     [64]byte         // shards do not share cache lines
+	mu      sync.RWMutex
+	p       *params
+	keys    map[uint64]state // by hash: 64 bits of a seeded hash; two keys that share one share a limit
+	spill   state            // for newcomers when there is no more room: they share one limit
+	sweepAt int              // so many keys make the next newcomer forget who is idle
+	_       [64]byte         // shards do not share cache lines
 }
 
 // LocalOption changes a Local.
@@ -76,7 +78,7 @@ func NewLocal(s Spec, opts ...LocalOption) (*Local, error) {
 	l.current.Store(p)
 	l.one.Store(&line{p: p, s: l.fresh(p)})
 	for i := range l.shards {
-		l.shards[i].p = p
+		l.shards[i].p, l.shards[i].sweepAt = p, sweepFrom
 		l.shards[i].keys = make(map[uint64]state)
 	}
 	return l, nil
@@ -138,25 +140,25 @@ func (l *Local) Take(_ context.Context, r Request) (Result, error) {
 	return p.result(q, a, SourceLocal), nil
 }
 
-// admit makes room for a new key: each newcomer looks at some others and forgets those that are idle, so that the table
-// never holds many more keys than are in use.
+// admit makes a state for a new key. When the shard has twice as many keys as were in use last time, all that are idle are
+// forgotten; when it is full, each newcomer looks at some others, so that no flood of keys can make this expensive.
 func (l *Local) admit(sh *shard, hash uint64) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if sh.keys[hash] != nil {
 		return
 	}
-	looks, now := 4, l.clock.now()
-	if len(sh.keys) >= l.maxKeys/shards {
-		looks = 32
-	}
-	for k, s := range sh.keys { // begins anywhere
-		if s.idle(sh.p, now) {
-			delete(sh.keys, k)
+	if full := len(sh.keys) >= l.maxKeys/shards; full || len(sh.keys) >= sh.sweepAt {
+		now, looks := l.clock.now(), 32
+		for k, s := range sh.keys { // begins anywhere
+			if s.idle(sh.p, now) {
+				delete(sh.keys, k)
+			}
+			if looks--; full && looks == 0 {
+				break
+			}
 		}
-		if looks--; looks == 0 {
-			break
-		}
+		sh.sweepAt = max(sweepFrom, 2*len(sh.keys))
 	}
 	if len(sh.keys) < l.maxKeys/shards {
 		sh.keys[hash] = l.fresh(sh.p)
