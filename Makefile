@@ -82,7 +82,7 @@ sim-mutants: ## Breaks the services in some twenty ways, one by one; the simulat
 	@go run ./test/sim/mutants
 
 storm: deps ## RUNS (1) sales of 10,000 pieces while every process is killed twice, 8 min each; STORM_SEED repeats one
-	@go test ./test/e2e -count=$(RUNS) -run '^TestStorm$$' -timeout $$(($(RUNS) * 15))m -v
+	@go test ./test/e2e -count=$(RUNS) -run '^TestStorm$$' -timeout $$(($(RUNS) * 25))m -v
 
 bench: deps .bin ## The figures of docs/benchmarks.md, on parts and services of their own (BENCH="--only refused" for some)
 	@scripts/dev/bench $(BENCH)

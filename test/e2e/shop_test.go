@@ -30,17 +30,14 @@ type bought struct {
 	ended           bool         // order is known
 }
 
-// shop is a sale that buyers keep coming to.
+// shop is a sale that buyers come to. Those who find everything sold come back until they get a piece, and then pay, or give
+// it back at once.
 type shop struct {
-	sale        Sale
-	client      *client.Client
-	arrivals    int        // buyers a second
-	least, most int        // how many come before the doors may close, and when that takes too long
-	pays        *rand.Rand // used by the doorman only
-	// Buyers who find everything sold come back until they get a piece, and then pay, or give it back at once.
-	comeBack bool
-	// How long a buyer who waits pauses at most before asking again; a second when 0.
-	slowest time.Duration
+	sale     Sale
+	client   *client.Client
+	buyers   int
+	arrivals int        // buyers a second
+	pays     *rand.Rand // used by the doorman only
 
 	mu                        sync.Mutex
 	came                      int
@@ -52,24 +49,16 @@ type shop struct {
 	answers, landings, paying spread
 }
 
-// open lets buyers in at a steady rate. The returned func lets no more in, once enough have come, and waits until the last of them knows how his
-// purchase ended.
-// trouble ends with ctx, or as soon as a buyer met with a defect.
-func (s *shop) open(ctx context.Context) (trouble context.Context, closeDoors func() error) {
-	doors, shut := context.WithCancel(ctx)
+// open lets the buyers in at a steady rate. trouble ends with ctx, or as soon as a buyer met with a defect; ended waits until
+// the last of them knows how his purchase ended.
+func (s *shop) open(ctx context.Context) (trouble context.Context, ended func() error) {
 	group, inner := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		tick := time.NewTicker(time.Second / time.Duration(s.arrivals))
 		defer tick.Stop()
 		prefix := "k" + strconv.FormatInt(time.Now().UnixMilli(), 36) + "-"
-		for n := range s.most {
-			closing := doors.Done()
-			if n < s.least {
-				closing = nil
-			}
+		for n := range s.buyers {
 			select {
-			case <-closing:
-				return nil
 			case <-inner.Done():
 				return inner.Err()
 			case <-tick.C:
@@ -83,21 +72,13 @@ func (s *shop) open(ctx context.Context) (trouble context.Context, closeDoors fu
 				return nil
 			})
 		}
-		if s.least == s.most {
-			return nil
-		}
-		return errors.New("more buyers than expected: what is waited for takes too long")
+		return nil
 	})
-	return inner, func() error {
-		shut()
-		return group.Wait()
-	}
+	return inner, group.Wait
 }
 
 // buy is one buyer from the button to the end.
 func (s *shop) buy(ctx context.Context, userID string, pays bool) error {
-	ctx, cancel := context.WithTimeout(ctx, 6*time.Minute+time.Duration(s.sale.PayWithinS)*time.Second)
-	defer cancel()
 	token, err := s.client.Token(ctx, userID)
 	if err != nil {
 		return err
@@ -105,7 +86,7 @@ func (s *shop) buy(ctx context.Context, userID string, pays bool) error {
 	caller := s.client.As(token)
 	a := purchase.Buy(ctx, caller, userID, s.sale.ActivityID, s.sale.lines())
 	again := false
-	for s.comeBack && s.refuses(a) {
+	for s.refuses(a) {
 		again = true
 		if err := until(ctx, time.Now().Add(comesBackAfter+rand.N(comesBackAfter))); err != nil {
 			return fmt.Errorf("never got a piece: %w", a.Err)
@@ -113,15 +94,12 @@ func (s *shop) buy(ctx context.Context, userID string, pays bool) error {
 		a = purchase.Buy(ctx, caller, userID, s.sale.ActivityID, s.sale.lines())
 	}
 	b := s.answered(a, pays)
-	switch {
-	case a.Outcome == purchase.SoldOut:
-		return nil
-	case b == nil:
+	if b == nil {
 		return fmt.Errorf("%s: %w", a.Outcome, a.Err)
 	}
 	var turned error
 	told := func(done func(client.Reservation) bool) (client.Reservation, error) {
-		v, err := s.await(ctx, func(ctx context.Context) (client.Reservation, error) {
+		v, err := await(ctx, func(ctx context.Context) (client.Reservation, error) {
 			v, err := caller.Reservation(ctx, s.sale.ActivityID, b.orderSN)
 			if err == nil {
 				turned = errors.Join(turned, s.hears(b, v))
@@ -183,12 +161,12 @@ func (s *shop) refuses(a purchase.Attempt) bool {
 	return true
 }
 
+// slowest is how long a buyer who waits pauses at most before asking again.
+const slowest = 2 * time.Second
+
 // await asks until done is content, slower and slower.
-func (s *shop) await(ctx context.Context, ask func(context.Context) (client.Reservation, error), done func(client.Reservation) bool) (client.Reservation, error) {
-	if s.slowest == 0 {
-		return purchase.Await(ctx, ask, done)
-	}
-	for wait := s.slowest / 16; ; wait = min(2*wait, s.slowest) {
+func await(ctx context.Context, ask func(context.Context) (client.Reservation, error), done func(client.Reservation) bool) (client.Reservation, error) {
+	for wait := slowest / 16; ; wait = min(2*wait, slowest) {
 		v, err := ask(ctx)
 		if err == nil && done(v) {
 			return v, nil
@@ -203,16 +181,13 @@ func (s *shop) answered(a purchase.Attempt, pays bool) *bought {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.came++
-	switch a.Outcome {
-	case purchase.SoldOut:
-		s.soldOut++
-	case purchase.Accepted:
-		s.answers.add(a.PathTook + a.ReserveTook)
-		b := &bought{userID: a.UserID, orderSN: a.OrderSN, pays: pays, accepted: time.Now(), told: client.Queued}
-		s.bought = append(s.bought, b)
-		return b
+	if a.Outcome != purchase.Accepted {
+		return nil
 	}
-	return nil
+	s.answers.add(a.PathTook + a.ReserveTook)
+	b := &bought{userID: a.UserID, orderSN: a.OrderSN, pays: pays, accepted: time.Now(), told: client.Queued}
+	s.bought = append(s.bought, b)
+	return b
 }
 
 // hears notes what a buyer is told. States only rise, and an end is an end.

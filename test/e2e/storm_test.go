@@ -50,7 +50,7 @@ func TestStorm(t *testing.T) {
 	r.Migrate(t)
 	r.Up(t)
 
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute) // of a machine that is three times too slow
 	defer cancel()
 	// Few connections, as the generator has the machine in common with what it measures. Buyers do not give up, so whatever
 	// they are refused for good is a defect.
@@ -63,11 +63,10 @@ func TestStorm(t *testing.T) {
 	canaries := openSale(t, r, Sale{Stock: 100, PayWithinS: 600})
 
 	s := &shop{
-		sale: sale, client: r.Client, arrivals: stormArrivals, least: stormBuyers, most: stormBuyers,
-		pays: rand.New(rand.NewPCG(seed, 1)), comeBack: true, slowest: 2 * time.Second,
+		sale: sale, client: r.Client, buyers: stormBuyers, arrivals: stormArrivals, pays: rand.New(rand.NewPCG(seed, 1)),
 	}
 	opened := time.Now()
-	buying, closeDoors := s.open(ctx)
+	buying, ended := s.open(ctx)
 	watched := s.watch(ctx)
 
 	st := &storm{rig: r, parts: parts, shop: s, canaries: canaries, opened: opened}
@@ -83,12 +82,11 @@ func TestStorm(t *testing.T) {
 	if buying.Err() == nil {
 		require.NoError(t, err, "what was killed has to come back and to work")
 	}
-	require.NoError(t, closeDoors(), "what a buyer was told")
+	require.NoError(t, ended(), "what a buyer was told")
 	require.NoError(t, watched(), "what the stock view showed")
 	t.Logf("%s after the doors opened every purchase has ended", time.Since(opened).Round(time.Second))
 	require.True(t, s.emptied, "every piece was sold to somebody")
 	require.GreaterOrEqual(t, len(s.bought), stormPieces)
-	require.Zero(t, s.soldOut, "what came back was enough for all")
 	require.Zero(t, s.refusedForGood, "told that nothing comes back, and a third of it did")
 	s.settle(t, r)
 	paid := int64(len(ofServices) + len(ofParts))
