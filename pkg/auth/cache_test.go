@@ -85,6 +85,20 @@ func TestTheCacheIsBounded(t *testing.T) {
 	}
 }
 
+func TestOfATokensRolesOnlyOursAreRemembered(t *testing.T) {
+	v := verifier(t, settings.Auth{HS256Secret: secret})
+	roles := []string{"operator", "merchant", "operator"}
+	for n := range 100 {
+		roles = append(roles, "of-another-system-"+strconv.Itoa(n))
+	}
+	token := sign(t, jwt.SigningMethodHS256, []byte(secret), "", good("roles", roles))
+	for range 2 { // verified, and remembered
+		id, err := v.Verify(t.Context(), token)
+		require.NoError(t, err)
+		require.Equal(t, []Role{Merchant, Operator}, id.Roles)
+	}
+}
+
 func TestTheTokensOfAWithdrawnKeyAreRefused(t *testing.T) {
 	withdrawn, err := rsa.GenerateKey(rand.Reader, 2048)
 	require.NoError(t, err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -100,9 +101,20 @@ func (v *Verifier) Verify(ctx context.Context, token string) (Identity, error) {
 	if !contract.ValidUserID(c.Subject) {
 		return Identity{}, unauthenticated("The token names no user.")
 	}
-	id := Identity{UserID: c.Subject, Roles: c.Roles}
+	id := Identity{UserID: c.Subject, Roles: knownRoles(c.Roles)}
 	v.cache.add(hash, id, c.ExpiresAt.Add(leeway), time.Now(), keys)
 	return id, nil
+}
+
+// knownRoles leaves out what means nothing here: an Identity is remembered, and a provider's list may be long.
+func knownRoles(said []Role) []Role {
+	var roles []Role
+	for _, role := range []Role{Merchant, Operator} {
+		if slices.Contains(said, role) {
+			roles = append(roles, role)
+		}
+	}
+	return roles
 }
 
 func unauthenticated(detail string) *contract.Refusal {
