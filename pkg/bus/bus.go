@@ -47,8 +47,8 @@ type Delivery struct {
 }
 
 // Handler handles one delivery and does not change it. nil acknowledges it; an error or a panic is logged by the bus and
-// has it delivered again after a growing pause, without a cap on the number of times; while no message of the
-// subscription is handled, what all of them need is taken to be away, and the pause stays short. ctx ends with the subscription's
+// has it delivered again after a growing pause, without a cap on the number of times. While no message of the subscription
+// is handled, what all of them need is taken to be away, and the pause may stay short. ctx ends with the subscription's
 // Timeout; a handler that does not heed it keeps its place among the Concurrency calls.
 type Handler func(ctx context.Context, d Delivery) error
 
