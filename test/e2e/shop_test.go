@@ -41,7 +41,6 @@ type shop struct {
 
 	mu                        sync.Mutex
 	came                      int
-	soldOut                   int  // buyers who went away without a piece
 	refused                   int  // times that a buyer found everything sold
 	refusedForGood            int  // of these, without a word that pieces may come back
 	emptied                   bool // the gate had given out every piece

@@ -80,7 +80,7 @@ func (f *front) serve(caller net.Conn) {
 func (f *front) dial() net.Conn {
 	turn := f.turn.Add(1)
 	for i := range f.backends {
-		addr := f.backends[(turn+uint64(i))%uint64(len(f.backends))] //nolint:gosec // an index is not negative
+		addr := f.backends[(turn+uint64(i))%uint64(len(f.backends))]
 		if conn, err := net.DialTimeout("tcp", addr, 2*time.Second); err == nil {
 			return conn
 		}

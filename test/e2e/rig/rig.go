@@ -226,7 +226,7 @@ func logFolder(t testing.TB) string {
 		return t.TempDir()
 	}
 	require.NoError(t, os.MkdirAll(keep, 0o700))
-	dir, err := os.MkdirTemp(keep, strings.ReplaceAll(t.Name(), "/", "-")+"-")
+	dir, err := os.MkdirTemp(keep, strings.ReplaceAll(t.Name(), "/", "-")+"-") //nolint:usetesting // it is to stay
 	require.NoError(t, err)
 	return dir
 }
