@@ -113,6 +113,13 @@ func TestKeysExpireOnceOverAndEmpty(t *testing.T) {
 		require.NoError(t, e.PutSale(ctx, Sale{ActivityID: e.ref.ActivityID, Version: 2}))
 		require.NoError(t, e.Adjust(ctx, e.ref, Adjustment{ID: "a", SKUID: "1", Delta: 1}))
 		require.True(t, expires(), "keys that came later as well")
+		require.NoError(t, e.rdb.Del(ctx, e.ref.key("buyers")).Err())
+		for sn, user := range map[string]string{"1": "ann", "2": "bob", "3": "cat"} {
+			changed, err := e.Mend(ctx, e.ref, user, []string{sn})
+			require.NoError(t, err)
+			require.True(t, changed)
+		}
+		require.True(t, expires(), "keys that were made anew")
 		e.settle("4", "dan", lines(1), StepLanded)
 		require.False(t, expires(), "an adoption keeps the gate")
 		e.release("4", "dan", lines(1), "expired")

@@ -59,4 +59,5 @@ elseif format_buyer(b) ~= record then
   redis.call('HSET', BUYERS, user, format_buyer(b))
   changed = true
 end
+if changed then expire(now_ms(), true) end -- a key that was made anew has no expiry yet
 return changed and '1' or '0'
