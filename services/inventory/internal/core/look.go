@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sort"
 	"strconv"
@@ -176,7 +177,7 @@ func (s *Service) lookAtGate(ctx context.Context, ref GateRef, l *look) ([]entry
 // enter keeps of an entry what the ledger is compared with.
 func (l *look) enter(entries []entryDigest, lines *lineSets, e *GateRecord) []entryDigest {
 	sn, err := strconv.ParseInt(e.OrderSN, 10, 64)
-	if err != nil {
+	if err != nil || !contract.ValidID(e.OrderSN) {
 		return entries // nobody can ask after it
 	}
 	if e.Misfiled && e.Stage != StageBroken {
@@ -280,6 +281,9 @@ func (s *Service) lookAtConfig(ctx context.Context, run *reconciliation, l *look
 	case has.Version == want.Version && !sameConfig(has, want):
 		err = s.Gate.Configure(ctx, run.ref, want)
 	default:
+		return nil
+	}
+	if errors.Is(err, ErrGateVersion) { // it has just been told of a later one
 		return nil
 	}
 	if err == nil {

@@ -181,7 +181,11 @@ func judgeUnknown(g *GateRecord) finding {
 	if g == nil {
 		return finding{}
 	}
-	switch g.Stage {
+	stage := g.Stage
+	if stage == StageLanded && (!contract.ValidUserID(g.UserID) || contract.ValidateLines(g.Lines) != nil) {
+		stage = StageBroken // no message could carry it into the ledger, and no repair may write it
+	}
+	switch stage {
 	case StageQueued:
 		return finding{} // in flight: journal, broker or dead letter. The sweepers' rules decide what is lost of these.
 	case StageLanded:

@@ -1,0 +1,88 @@
+package inventory
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/services/inventory/internal/core"
+)
+
+// Nobody could land again what such an entry says, and no repair may write it: it goes, and holds up no other repair.
+func TestALandedEntryThatNobodyCouldLandGoes(t *testing.T) {
+	eachDB(t, func(w *world) {
+		alarms := w.alarms()
+		a := w.sale(3, 10)
+		sku := a.Items[0].SKUID
+		lost, unknown := w.buy(a, "u1"), w.buy(a, "u2")
+		for _, says := range []string{"u 1|" + sku + ":1", "u1|" + sku + ":1," + sku + ":1"} {
+			w.land(unknown)
+			w.settles()
+			require.NoError(w.t, w.rdb.HDel(w.ctx, gateKey(a, "held"), unknown.OrderSN).Err())
+			require.NoError(w.t, w.rdb.HSet(w.ctx, gateKey(a, "held"), lost.OrderSN, "l|"+says+"||||||").Err())
+			alarms.told = nil
+			r := w.reconcile(a)
+			require.Subset(w.t, kinds(r), []string{"adopted", "removed"})
+			require.Empty(w.t, r.Differences)
+			require.Equal(w.t, []string{"an entry of the gate cannot be read"}, alarms.told)
+			w.agree(a)
+			w.whole(w.t, a)
+		}
+	})
+}
+
+// No script writes such an order_sn, and nobody can ask after it: it holds up no repair of the others.
+func TestAnEntryUnderWhatIsNoOrderSNIsPassedOver(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a := w.sale(1, 10)
+		r := w.buy(a, "u1")
+		w.land(r)
+		w.settles()
+		held := gateKey(a, "held")
+		entry := w.rdb.HGet(w.ctx, held, r.OrderSN).Val()
+		require.NoError(w.t, w.rdb.HSet(w.ctx, held, "-5", entry, "007", entry, "rubbish", entry).Err())
+		require.NoError(w.t, w.rdb.HDel(w.ctx, held, r.OrderSN).Err())
+		require.Contains(w.t, kinds(w.reconcile(a)), "adopted")
+		require.NoError(w.t, w.rdb.HDel(w.ctx, held, "-5", "007", "rubbish").Err())
+		w.agree(a)
+		w.whole(w.t, a)
+	})
+}
+
+// decider lets somebody decide about the activity just before the gate is told of an older decision.
+type decider struct {
+	core.Gate
+	decide func()
+}
+
+func (g *decider) Configure(ctx context.Context, ref core.GateRef, c core.GateConfig) error {
+	if decide := g.decide; decide != nil {
+		g.decide = nil
+		decide()
+	}
+	return g.Gate.Configure(ctx, ref, c)
+}
+
+// A gate that hears of a later decision meanwhile needs no repair of an older one, and what else is wrong is put right.
+func TestADecisionThatComesFirstStays(t *testing.T) {
+	eachDB(t, func(w *world) {
+		gate := &decider{Gate: w.parts.Gate}
+		w.parts.Gate = gate
+		w.restart()
+		a := w.sale(1, 10)
+		r := w.buy(a, "u1")
+		w.land(r)
+		w.settles()
+		require.NoError(w.t, w.rdb.HDel(w.ctx, gateKey(a, "held"), r.OrderSN).Err())
+		require.NoError(w.t, w.rdb.HSet(w.ctx, gateKey(a, "gate"), "limit", "7").Err())
+		gate.decide = func() {
+			_, err := w.core.Pause(w.ctx, "m", a.ID)
+			require.NoError(w.t, err)
+		}
+		require.Contains(w.t, kinds(w.reconcile(a)), "adopted")
+		require.Equal(w.t, "paused", w.rdb.HGet(w.ctx, gateKey(a, "gate"), "state").Val())
+		require.Equal(w.t, "1", w.rdb.HGet(w.ctx, gateKey(a, "gate"), "limit").Val())
+		w.agree(a)
+	})
+}
