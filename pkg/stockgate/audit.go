@@ -27,10 +27,11 @@ type Audit struct {
 	Config
 	SKUs        map[string]Counts
 	Mark        Mark
-	Held        int64 // pieces held in all
-	JournalLen  int64 // journal entries not yet acked
-	UnlandedLen int64 // purchases not known to be in the ledger
-	EntriesLen  int64 // purchases known, ended ones included
+	Held        int64    // pieces held in all
+	Incomplete  []string // SKUs of which the gate lacks what is left; no script leaves it so
+	JournalLen  int64    // journal entries not yet acked
+	UnlandedLen int64    // purchases not known to be in the ledger
+	EntriesLen  int64    // purchases known, ended ones included
 }
 
 // Audit reads the counters of a gate. One script call; its cost depends on the number of SKUs only.
@@ -71,6 +72,9 @@ func (a *Audit) decode(values []string) (err error) {
 		kind, sku, ok := strings.Cut(field, ":")
 		if !ok || kind == "x" {
 			continue
+		}
+		if _, known := hash["s:"+sku]; !known && !slices.Contains(a.Incomplete, sku) {
+			a.Incomplete = append(a.Incomplete, sku)
 		}
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil {

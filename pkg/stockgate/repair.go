@@ -100,15 +100,13 @@ type Correction struct {
 // Correct adds to counters what they lack, and to the number of pieces held in all. seen is the gate when it was found
 // out; ErrSuperseded: it was built anew or corrected since. What a counter lacks is the same before and after every other
 // script, so purchases that change meanwhile do not matter, and nothing is overwritten. An attempt that arrives late or
-// again does nothing. One script call, O(SKUs).
+// again does nothing. Counters of the SKUs that are missing are made, also by a correction of 0. One script call, O(SKUs).
 func (g *Gate) Correct(ctx context.Context, ref Ref, seen Mark, held int64, list []Correction) error {
 	args := []any{seen.Life, strconv.FormatInt(seen.Repairs, 10)}
-	add := func(field string, n int64) {
-		if n != 0 {
-			args = append(args, field, strconv.FormatInt(n, 10))
-		}
+	add := func(field string, n int64) { args = append(args, field, strconv.FormatInt(n, 10)) }
+	if held != 0 {
+		add("held", held)
 	}
-	add("held", held)
 	for _, c := range list {
 		if !contract.ValidID(c.SKUID) {
 			return fmt.Errorf("stockgate: sku id %q is malformed", c.SKUID)

@@ -207,6 +207,21 @@ func TestACorrectionCountsOnce(t *testing.T) {
 		require.ErrorIs(t, e.Correct(ctx, e.ref, mark, 0, fix), ErrSuperseded)
 		require.Error(t, e.Correct(ctx, e.ref, mark, 0, nil))
 		require.Error(t, e.Correct(ctx, e.ref, mark, 0, []Correction{{SKUID: "x", Left: 1}}))
+
+		// What is missing is told, and made.
+		before := e.counts("1")
+		require.NoError(t, e.rdb.HDel(ctx, e.ref.key("gate"), "s:1").Err())
+		a, err := e.Audit(ctx, e.ref)
+		require.NoError(t, err)
+		require.Equal(t, []string{"1"}, a.Incomplete)
+		require.ErrorIs(t, e.Adjust(ctx, e.ref, Adjustment{ID: "a", SKUID: "1", Delta: 1}), ErrUnknownSKU)
+		require.NoError(t, e.Correct(ctx, e.ref, a.Mark, 0, []Correction{{SKUID: "1"}}))
+		require.NoError(t, e.Adjust(ctx, e.ref, Adjustment{ID: "a", SKUID: "1", Delta: 1}))
+		a, err = e.Audit(ctx, e.ref)
+		require.NoError(t, err)
+		require.Empty(t, a.Incomplete)
+		require.Equal(t, int64(1), a.SKUs["1"].Left)
+		require.Equal(t, before.Held, a.SKUs["1"].Held)
 	})
 }
 

@@ -157,6 +157,27 @@ func TestCountersWaitForAdjustments(t *testing.T) {
 	})
 }
 
+// The gate lacks a counter, and an adjustment needs it: neither waits for the other.
+func TestAMissingCounterDoesNotWaitForAnAdjustment(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a := w.sale(2, 10)
+		w.land(w.buy(a, "u1"))
+		w.settles()
+		require.NoError(w.t, w.rdb.HDel(w.ctx, gateKey(a, "gate"), "s:"+a.Items[0].SKUID).Err())
+		_, err := w.core.AdjustStock(w.ctx, "m", core.AdjustmentRequest{
+			ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 3, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: "k"},
+		})
+		require.Error(w.t, err)
+		w.reconcile(a)
+		w.shift += time.Hour
+		require.NoError(w.t, w.core.SweepAdjustments(w.ctx))
+		require.Empty(w.t, w.reconcile(a).Differences)
+		w.shift = 0
+		w.whole(w.t, a)
+		w.agree(a)
+	})
+}
+
 // A journal that somebody deleted is no matter for the reconciler: the sweeper journals again what it held.
 func TestADeletedJournalHeals(t *testing.T) {
 	eachDB(t, func(w *world) {

@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"maps"
+	"slices"
 )
 
 // counterErrors are what the counters of the gate lack, by SKU, as one exact look found it. Whatever a counter lacks, it
@@ -155,6 +156,27 @@ func (s *Service) correct(ctx context.Context, run *reconciliation, l *look, f c
 	}
 	run.add(ctx, s, rep)
 	return false, nil
+}
+
+// makeMissing makes counters that are not there, as 0. Whoever builds a gate writes them and no script removes them, so it
+// need not be looked at twice; and an adjustment that is under way would wait for them, as their correction waits for it.
+func (s *Service) makeMissing(ctx context.Context, run *reconciliation, l *look) error {
+	var list []GateCorrection
+	rep := Repair{Kind: RepairCounters}
+	for _, it := range l.after.Items {
+		if _, known := l.audit.SKUs[it.SKUID]; !known || slices.Contains(l.audit.Incomplete, it.SKUID) {
+			list = append(list, GateCorrection{SKUID: it.SKUID})
+			rep.Deltas = append(rep.Deltas, SKUDelta{it.SKUID, 0})
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	if err := s.Gate.Correct(ctx, run.ref, l.audit.Mark, 0, list); err != nil {
+		return err
+	}
+	run.add(ctx, s, rep)
+	return nil
 }
 
 // tellAdjustmentsAgain sends every decided adjustment by its id, if a total is not what it should be. The gate does

@@ -161,11 +161,11 @@ type GateStock struct{ Left, Held, Sold, Total, Journal, InFlight int64 }
 
 // GateAudit is the gate's own account of itself.
 type GateAudit struct {
-	Config   GateConfig
-	SKUs     map[string]GateStock
-	Mark     GateMark
-	Held     int64 // pieces held in all
-	Unlanded int64 // purchases that are not known to be in the ledger
+	Config     GateConfig
+	SKUs       map[string]GateStock
+	Mark       GateMark
+	Held       int64    // pieces held in all
+	Incomplete []string // SKUs of which the gate does not say what is left
 }
 
 // GateMark tells in which life of a gate, and after which of its corrections, something was seen.

@@ -265,6 +265,9 @@ func (s *Service) reconcile(ctx context.Context, run *reconciliation) error {
 		if err := s.mend(ctx, run, l); err != nil {
 			return err
 		}
+		if err := s.makeMissing(ctx, run, l); err != nil {
+			return err
+		}
 		quiet, still, err := s.isQuiet(ctx, run, l)
 		if err != nil {
 			return err
