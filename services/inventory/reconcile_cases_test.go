@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -30,7 +29,7 @@ func TestWhatAFailoverLostLongAgoIsRepaired(t *testing.T) {
 	eachDB(t, func(w *world) {
 		m := w.onMaster()
 		a := w.sale(2, 10)
-		closed, failed, unknown := w.buy(a, "u1"), w.buy(a, "u2"), contract.Reservation{}
+		closed, failed := w.buy(a, "u1"), w.buy(a, "u2")
 		w.land(closed, failed)
 		w.follow(event(closed, contract.OrderCreated))
 		w.forgets(func() error {
@@ -40,7 +39,7 @@ func TestWhatAFailoverLostLongAgoIsRepaired(t *testing.T) {
 		w.faults.kill(3, false) // order, ledger
 		require.Error(w.t, w.core.CloseDue(w.ctx, []contract.OrderClose{{OrderSNs: []string{failed.OrderSN}, ActivityID: a.ID}}, nil))
 		require.True(w.t, w.faults.heal())
-		unknown = contract.Reservation{OrderSN: newSN(), UserID: "u3", ActivityID: a.ID, Lines: closed.Lines, ReservedAt: w.parts.Now()}
+		unknown := contract.Reservation{OrderSN: newSN(), UserID: "u3", ActivityID: a.ID, Lines: closed.Lines, ReservedAt: w.parts.Now()}
 		w.forgets(func() error { return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, unknown)) })
 
 		w.shift = 3 * time.Hour
@@ -440,7 +439,7 @@ func TestAReconciliationThatIsKilledIsFinishedByTheNext(t *testing.T) {
 			w.faults.kill(at, after)
 			_, err := w.core.Reconcile(w.ctx, "operator", m.a.ID)
 			if w.faults.heal() {
-				require.True(t, errors.Is(err, errKilled), "%v", err)
+				require.ErrorIs(t, err, errKilled)
 			}
 			w.restart()
 			require.Empty(t, w.reconcile(m.a).Differences)

@@ -83,7 +83,7 @@ func (x *lineSets) of(lines []contract.Line) int32 {
 	text := string(appendLines(nil, lines))
 	i, ok := x.byText[text]
 	if !ok {
-		i = int32(len(x.sets)) //nolint:gosec // there are not so many entries
+		i = int32(len(x.sets)) // as many as there are entries, at the very most
 		x.byText[text] = i
 		x.sets = append(x.sets, lines)
 	}
@@ -185,7 +185,7 @@ func (l *look) enter(entries []entryDigest, lines *lineSets, e *GateRecord) []en
 	}
 	return append(entries, entryDigest{
 		sn: sn, says: says(e.Stage, e.UserID, e.Lines, e.ExpiresAt), stored: digest(e.Stored), lines: lines.of(e.Lines),
-		stage: int8(stageRank[e.Stage]), journaled: e.Journaled, //nolint:gosec // 0 to 5
+		stage: int8(stageRank[e.Stage]), journaled: e.Journaled,
 	})
 }
 

@@ -20,7 +20,7 @@ var (
 	ErrGateBroken = errors.New("the gate is broken")
 )
 
-// ErrBrokenRow: a row of the tables cannot be read, and reading it again will not help.
+// ErrBrokenRow says that a row of the tables cannot be read, and that reading it again will not help.
 var ErrBrokenRow = errors.New("a row cannot be read")
 
 // ErrLockHeld says that somebody else does this work now.
