@@ -197,7 +197,7 @@ func (r *room) take(b *Bulkhead) Permit {
 	if n := len(r.free); n > 0 {
 		slot, r.free = r.free[n-1], r.free[:n-1]
 	} else {
-		slot = int32(len(r.turns)) //nolint:gosec // at most maxConcurrency
+		slot = int32(len(r.turns))
 		r.turns = append(r.turns, 0)
 	}
 	return Permit{bulkhead: b, room: r, slot: slot, turn: r.turns[slot]}

@@ -4,10 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	_ "embed"
-	"errors"
 	"fmt"
 	mrand "math/rand/v2"
-	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -216,12 +214,6 @@ func (c *Conn) call(ctx context.Context, s *script, keys []string, args []any) (
 		c.breaker.done(err)
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-}
-
-// unsent is whether a failed call certainly never reached Redis.
-func unsent(err error) bool {
-	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
 }
 
 // CheckEviction says whether this Redis may forget what keys have spent before they expire.

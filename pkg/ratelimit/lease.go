@@ -164,7 +164,7 @@ func (s *leases) fetch(ctx context.Context, rs *redisSpec, key string, c *lease,
 	if err != nil {
 		return err
 	}
-	a := rs.decode(q, reply)
+	a := rs.decode(reply)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.left, c.reset, c.refused = a.left, a.reset, 0

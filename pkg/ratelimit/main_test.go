@@ -135,13 +135,6 @@ func onRedis(t testing.TB, rdb redis.UniversalClient, s Spec) *Redis {
 	return l
 }
 
-// eachPlace runs a test everywhere.
-func eachPlace(t *testing.T, test func(t *testing.T, p place)) {
-	for _, p := range places(t) {
-		t.Run(p.name, func(t *testing.T) { test(t, p) })
-	}
-}
-
 func take(t require.TestingT, l Limiter, key string, n int64) Result {
 	r, err := l.Take(context.Background(), Request{Key: key, N: n})
 	require.NoError(t, err)

@@ -175,7 +175,7 @@ func (rs *redisSpec) args(args []any, q ask, debt int64) []any {
 }
 
 // decode makes an answer of a key's seven numbers.
-func (rs *redisSpec) decode(q ask, v []int64) answer {
+func (rs *redisSpec) decode(v []int64) answer {
 	a := answer{
 		granted: v[0] >= 0, give: max(0, v[0]), left: v[1], wait: v[2] * 1000, retry: v[3] * 1000, reset: v[4] * 1000,
 		stamp: v[5], debit: v[6],
@@ -206,7 +206,7 @@ func (l *Redis) Take(ctx context.Context, r Request) (Result, error) {
 	if err != nil {
 		return l.without(ctx, rs, r, err)
 	}
-	return l.learn(rs, r.Key, q, sent, rs.decode(q, reply)), nil
+	return l.learn(rs, r.Key, q, sent, rs.decode(reply)), nil
 }
 
 // known answers what needs no Redis: an impossible cost, and refusals that still hold.

@@ -57,7 +57,7 @@ func (a Algorithm) String() string {
 func ParseAlgorithm(name string) (Algorithm, error) {
 	for a, n := range algorithmNames {
 		if n != "" && n == name {
-			return Algorithm(a), nil //nolint:gosec // at most 8
+			return Algorithm(a), nil
 		}
 	}
 	return 0, fmt.Errorf("algorithm %q is not one of %s", name, strings.Join(algorithmNames[1:], ", "))

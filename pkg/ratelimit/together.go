@@ -189,7 +189,7 @@ func (t *together) takeGroup(ctx context.Context, group []int) {
 	}
 	for k, i := range group {
 		l := t.charges[i].Limiter.(*Redis)
-		a := specs[k].decode(asks[k], reply[k*repliesPerKey:(k+1)*repliesPerKey])
+		a := specs[k].decode(reply[k*repliesPerKey : (k+1)*repliesPerKey])
 		if !all {
 			would := a.granted
 			if a.give > 0 { // it was not kept

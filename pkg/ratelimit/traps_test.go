@@ -534,7 +534,7 @@ func newLagging(t *testing.T, to string) *lagging {
 			if err != nil {
 				return
 			}
-			server, err := net.Dial("tcp", to) //nolint:noctx // of a test
+			server, err := net.Dial("tcp", to)
 			if err != nil {
 				client.Close()
 				return

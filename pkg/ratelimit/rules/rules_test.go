@@ -260,7 +260,7 @@ func TestSubjectsCannotBeForged(t *testing.T) {
 		edit(r)
 		return g.subject(r, parts)
 	}
-	require.Equal(t, "", subject("all", func(*http.Request) {}))
+	require.Empty(t, subject("all", func(*http.Request) {}))
 	require.Equal(t, "-", subject("user", func(*http.Request) {}))
 	require.Equal(t, "1.2.3.4", subject("ip", func(r *http.Request) { r.Header.Set("X-Forwarded-For", "6.6.6.6, 1.2.3.4") }))
 	require.Equal(t, "2001:db8::/64", subject("ip", func(r *http.Request) { r.RemoteAddr = "[2001:db8::5]:1" }))
