@@ -156,6 +156,35 @@ func TestCountersWaitForAdjustments(t *testing.T) {
 	})
 }
 
+// Pieces that somebody wrote into the gate are sold before they are found missing: the ledger refuses, the buyers are told
+// so, and nothing is sold twice.
+func TestPiecesThatThereAreNotAreNotSold(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a := w.sale(1, 2)
+		require.NoError(w.t, w.rdb.HIncrBy(w.ctx, gateKey(a, "gate"), "s:"+a.Items[0].SKUID, 3).Err())
+		var all []contract.Reservation
+		for i := range 5 {
+			all = append(all, w.buy(a, fmt.Sprint("u", i)))
+		}
+		w.land(all...)
+		for i, r := range all {
+			if i < 2 {
+				require.Equal(w.t, core.RowReserved, w.row(r.OrderSN).State)
+				continue
+			}
+			require.Equal(w.t, core.ReasonSoldOut, w.row(r.OrderSN).Reason)
+			require.Equal(w.t, stockgate.StatusFailed, w.entry(a, r.OrderSN).Status)
+		}
+		w.settles()
+		require.Equal(w.t, []string{"counters"}, kinds(w.reconcile(a)))
+		require.Zero(w.t, w.left(a, 0))
+		_, outcome := w.ask(a, "late")
+		require.Equal(w.t, stockgate.SoldOut, outcome)
+		w.agree(a)
+		w.whole(w.t, a)
+	})
+}
+
 // The gate lacks a counter, and an adjustment needs it: neither waits for the other.
 func TestAMissingCounterDoesNotWaitForAnAdjustment(t *testing.T) {
 	eachDB(t, func(w *world) {

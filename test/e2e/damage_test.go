@@ -27,10 +27,10 @@ import (
 
 // The sale whose gate is damaged.
 const (
-	damagePieces    = 400
-	damageArrivals  = 8 // buyers a second
+	damagePieces    = 200 // fewer than buyers would hold at a time, so that it is sold out now and then
+	damageArrivals  = 8   // buyers a second
 	damagePayWithin = 20 * time.Second
-	damageHeals     = 3 * time.Minute // bounds the wait for one repair on a busy machine
+	damageHeals     = 8 * time.Minute // bounds the wait for one repair on a busy machine, where looks are slow and rests long
 )
 
 // A gate that is damaged by hand in every way while buyers buy, pay and let their orders run out comes to agree with the
@@ -58,7 +58,7 @@ func TestDamagedGate(t *testing.T) {
 	}
 	d.gate = stockgate.New(d.rdb, stockgate.Options{})
 
-	ctx, cancel := context.WithTimeout(context.Background(), 25*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Minute)
 	defer cancel()
 	crowd := &insistent{sale: sale, client: r.Client, pays: rand.New(rand.NewPCG(seed, 1)), won: map[string]string{}}
 	trouble, closeDoors := crowd.open(ctx)
@@ -324,7 +324,7 @@ func (c *insistent) open(ctx context.Context) (trouble context.Context, closeDoo
 				return inner.Err()
 			case <-tick.C:
 			}
-			pays := c.pays.IntN(8) == 0 // few, so that pieces come back and buyers always find some
+			pays := c.pays.IntN(16) == 0 // few, so that pieces come back all the time
 			group.Go(func() error {
 				if err := c.buy(inner, prefix+strconv.Itoa(n), pays); err != nil {
 					return fmt.Errorf("buyer %s%d: %w", prefix, n, err)
@@ -442,6 +442,9 @@ func (c *insistent) noneTwice(t *testing.T, r *rig.Rig) {
 		}
 	}, c.sale.ActivityID)
 	require.Equal(t, c.won, rows, "who was told of an order, and whom the ledger has")
+	require.Equal(t, int64(c.refused), count(t, r.Parts.InventoryDSN,
+		"SELECT COUNT(*) FROM reservations WHERE state = 'rejected' AND reason = 'sold_out' AND activity_id = "+c.sale.ActivityID),
+		"who was told sold out after all, as the gate had pieces that there were not")
 	require.Equal(t, int64(0), count(t, r.Parts.InventoryDSN, "SELECT COUNT(*) FROM stocks WHERE available < 0 OR reserved <> 0 AND activity_id = "+c.sale.ActivityID))
 	orders := map[string]string{}
 	for shard := range 16 {

@@ -46,9 +46,12 @@ type lookedAt struct {
 	took time.Duration
 }
 
-// restAfter is by how much the pause after a look that found nothing exceeds its length: looking at a very large activity
-// takes one part in twenty of the time, at most.
-const restAfter = 20
+// restAfter is by how much the pause after a look that found nothing exceeds its length, up to restMost: looking at a very
+// large activity takes a tenth of the time, at most.
+const (
+	restAfter = 10
+	restMost  = 5 * time.Minute
+)
 
 // Reconcile compares and repairs an activity now, for a person.
 func (s *Service) Reconcile(ctx context.Context, who, activityID string) (*Reconciliation, error) {
@@ -92,7 +95,7 @@ func (s *Service) ReconcileAll(ctx context.Context) error {
 	var errs []error
 	for i := range activities {
 		a := &activities[i]
-		if l := last[a.ID]; began.Before(l.at.Add(restAfter * l.took)) {
+		if l := last[a.ID]; began.Before(l.at.Add(min(restAfter*l.took, restMost))) {
 			continue
 		}
 		if ctx.Err() != nil {
