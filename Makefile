@@ -81,7 +81,7 @@ sim: ## SEEDS (5000) whole sales under drawn faults, from seed FIRST (1) on; eve
 sim-mutants: ## Breaks the services in some twenty ways, one by one; the simulation has to notice each
 	@go run ./test/sim/mutants
 
-storm: deps ## RUNS (1) sales of 10,000 pieces while every process is killed twice, 8 min each; STORM_SEED repeats one
+storm: deps ## RUNS (1) sales of 10,000 pieces while every process is killed twice, 7 to 8 min each; STORM_SEED repeats one
 	@go test ./test/e2e -count=$(RUNS) -run '^TestStorm$$' -timeout $$(($(RUNS) * 25))m -v
 
 bench: deps .bin ## The figures of docs/benchmarks.md, on parts and services of their own (BENCH="--only refused" for some)
