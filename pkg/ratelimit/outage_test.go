@@ -320,7 +320,7 @@ type fleet struct {
 }
 
 func (f *fleet) send(text string) {
-	cmd := exec.Command(os.Args[0], "-test.run=^TestFleetMember$") //nolint:noctx // ends with the test
+	cmd := exec.Command(os.Args[0], "-test.run=^TestFleetMember$")
 	cmd.Env = append(os.Environ(), fleetEnv+"="+text)
 	in, err := cmd.StdinPipe()
 	require.NoError(f.t, err)
