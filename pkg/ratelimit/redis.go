@@ -170,7 +170,7 @@ func (l *Redis) key(rs *redisSpec, subject string) string {
 
 // args are a key's ARGV.
 func (rs *redisSpec) args(args []any, q ask, debt int64) []any {
-	args = append(args, q.n, q.least, ceilDiv(q.wait, 1000), debt, rs.inherit)
+	args = append(args, q.n, q.least, q.wait/micro, debt, rs.inherit)
 	return append(args, rs.numbers[:]...)
 }
 

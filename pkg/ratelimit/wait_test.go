@@ -46,6 +46,32 @@ func TestWaitsAreEven(t *testing.T) {
 	})
 }
 
+// TestOfferedWaitIsNeverExceeded, also not by the part of a microsecond that Redis does not know.
+func TestOfferedWaitIsNeverExceeded(t *testing.T) {
+	for _, p := range places(t) {
+		for _, a := range Algorithms() {
+			for _, s := range []Spec{
+				{Algorithm: a, Limit: Limit{Rate: 6, Period: time.Second}, MaxWait: time.Minute},
+				{Algorithm: a, Limit: Limit{Rate: 999_983, Period: time.Second}, MaxWait: time.Minute},
+			} {
+				if a == SlidingLog {
+					s.Rate = min(s.Rate, 10_000)
+				}
+				if !a.Reserves() {
+					s.MaxWait = 0
+				}
+				l := p.limiter(s)
+				for offer := time.Duration(1); offer < time.Second; offer = offer*3 + 1 {
+					r := Request{Key: "k", N: max(1, l.Spec().Burst/2), AtMost: true, MaxWait: offer}
+					res, err := l.Take(context.Background(), r)
+					require.NoError(t, err)
+					require.LessOrEqual(t, res.Wait, offer, "%s %s %+v", p.name, a, res)
+				}
+			}
+		}
+	}
+}
+
 // TestWaitOnWindows: a window takes no reservations; Wait asks again when it may pass.
 func TestWaitOnWindows(t *testing.T) {
 	for _, a := range []Algorithm{FixedWindow, SlidingWindow, SlidingLog} {

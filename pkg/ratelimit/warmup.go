@@ -81,7 +81,7 @@ func (s *warmth) take(p *params, now int64, q ask) (a answer, ok bool) {
 	if s.gone {
 		return a, false
 	}
-	q.wait = ceilDiv(q.wait, micro)
+	q.wait /= micro // what is offered is never exceeded
 	stored, next, a := p.decideWarm(s.stored, s.next, now/micro, q)
 	if a.give > 0 && !q.dry {
 		s.stored, s.next = stored, next
