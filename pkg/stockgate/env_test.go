@@ -124,8 +124,16 @@ type env struct {
 }
 
 func newEnv(t testing.TB, rdb redis.UniversalClient, opts Options) *env {
+	if opts.Timeout == 0 {
+		opts.Timeout = patience
+	}
 	return &env{Gate: New(rdb, opts), t: t, rdb: rdb, ref: Ref{ActivityID: strconv.FormatInt(activitySeq.Add(1), 10)}}
 }
+
+// patience is how long a test waits for one answer: the disk of a busy machine, which every write waits for, stands at times.
+const patience = 20 * time.Second
+
+func patient(o *redis.UniversalOptions) { o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = patience, patience, patience }
 
 // realRedis is the server that `make test` starts.
 func realRedis(t testing.TB) redis.UniversalClient {
@@ -133,7 +141,7 @@ func realRedis(t testing.TB) redis.UniversalClient {
 	if addrs == "" {
 		addrs = "127.0.0.1:16379"
 	}
-	rdb := Connect(strings.Split(addrs, ","), 1)
+	rdb := Connect(strings.Split(addrs, ","), 1, patient)
 	t.Cleanup(func() { _ = rdb.Close() })
 	require.NoErrorf(t, rdb.Ping(t.Context()).Err(), "no Redis at %s (REDIS_ADDRS); run `make test`, which starts one", addrs)
 	return rdb
@@ -147,7 +155,7 @@ func miniRedis(t testing.TB) redis.UniversalClient {
 }
 
 func clusterRedis(t testing.TB) redis.UniversalClient {
-	rdb := Connect([]string{clusterAddr}, 0, func(o *redis.UniversalOptions) { o.IsClusterMode = true })
+	rdb := Connect([]string{clusterAddr}, 0, patient, func(o *redis.UniversalOptions) { o.IsClusterMode = true })
 	t.Cleanup(func() { _ = rdb.Close() })
 	return rdb
 }
