@@ -133,7 +133,9 @@ func newEnv(t testing.TB, rdb redis.UniversalClient, opts Options) *env {
 // patience is how long a test waits for one answer: the disk of a busy machine, which every write waits for, stands at times.
 const patience = 20 * time.Second
 
-func patient(o *redis.UniversalOptions) { o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = patience, patience, patience }
+func patient(o *redis.UniversalOptions) {
+	o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = patience, patience, patience
+}
 
 // realRedis is the server that `make test` starts.
 func realRedis(t testing.TB) redis.UniversalClient {
