@@ -33,7 +33,11 @@ func (w *world) damage(activity string, r *rand.Rand) {
 			return
 		}
 		field, by := fields[r.IntN(len(fields))], r.IntN(9)-4
-		what, do = "stock changed", func(m *miniredis.Miniredis) { m.HIncrBy(gate, field, by) }
+		what, do = "stock changed", func(m *miniredis.Miniredis) {
+			if m.Exists(gate) { // a replica may have lost it, or not have it yet
+				m.HIncrBy(gate, field, by)
+			}
+		}
 	case 3:
 		users, _ := mini.HKeys(prefix + "buyers")
 		if len(users) == 0 {

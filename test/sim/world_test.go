@@ -133,7 +133,7 @@ func drawSale(seed uint64) sale {
 			s.damages = append(s.damages, 2*time.Second+time.Duration(r.Int64N(int64(length))))
 		}
 	}
-	if r.IntN(6) == 0 {
+	if r.IntN(6) == 0 && !s.garbles { // one kind of letters at a time, as each is decided in its own way
 		s.forges = 2*time.Second + time.Duration(r.Int64N(int64(length)))
 	}
 	return s
