@@ -4,12 +4,13 @@
 #
 # SERVICE is one of seckill, order, inventory, topics, flashctl.
 FROM golang:1.26-bookworm AS build
+ENV GOCACHE=/go/build
 WORKDIR /src
 COPY . .
 ARG SERVICE
 ARG VERSION=devel
 # The modules of the other programs are not looked at: each builds by its own go.mod.
-RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
+RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/go/build \
     case "$SERVICE" in \
       seckill|order|inventory) dir="services/$SERVICE" ;; \
       topics|flashctl) dir=tools ;; \
@@ -18,8 +19,9 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache
     CGO_ENABLED=0 GOWORK=off go build -trimpath -buildvcs=false \
       -ldflags "-s -w -X flashsale.internal/pkg/command.version=$VERSION" -o /out/program "./cmd/$SERVICE"
 
-# No shell, no package manager; certificates of the public authorities and a user 65532.
-FROM gcr.io/distroless/static-debian12:nonroot
+# Nothing but the program and the certificates of the public authorities; user 65532.
+FROM scratch
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /out/program /ko-app/program
 USER 65532:65532
 ENTRYPOINT ["/ko-app/program"]
