@@ -86,3 +86,17 @@ func TestADecisionThatComesFirstStays(t *testing.T) {
 		w.agree(a)
 	})
 }
+
+// A row of the ledger that nobody can read is told of, as nothing can be compared with it.
+func TestALedgerRowThatCannotBeReadCallsSomebody(t *testing.T) {
+	eachDB(t, func(w *world) {
+		alarms := w.alarms()
+		a := w.sale(1, 10)
+		r := w.buy(a, "u1")
+		w.land(r)
+		w.settles()
+		require.NoError(w.t, w.db.Exec("UPDATE reservations SET line_items = 'rubbish' WHERE order_sn = ?", r.OrderSN).Error)
+		require.Len(w.t, w.reconcile(a).Differences, 1)
+		require.Len(w.t, alarms.told, 1)
+	})
+}

@@ -138,12 +138,8 @@ func (s *Service) correct(ctx context.Context, run *reconciliation, l *look, f c
 	if len(f.lacks) == 0 && f.held == 0 {
 		return true, nil
 	}
-	if !run.retold {
-		run.retold = true
-		told, err := s.tellAdjustmentsAgain(ctx, run, f)
-		if err != nil || told {
-			return false, err
-		}
+	if told, err := s.tellAdjustmentsAgain(ctx, run, f); err != nil || told {
+		return false, err
 	}
 	list := make([]GateCorrection, 0, len(f.lacks))
 	rep := Repair{Kind: RepairCounters}

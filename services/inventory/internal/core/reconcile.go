@@ -30,7 +30,6 @@ type reconciliation struct {
 	result   Reconciliation
 	recorded int              // of result.Repairs, how many are on record
 	left     map[string]bool  // order_sns of result.Differences, so that each is there once
-	retold   bool             // the adjustments were told again
 	rough    map[string]int64 // by SKU, what gate and database differed by in every look so far that was not exact
 }
 
@@ -214,6 +213,16 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// unreadable calls somebody where rows or a gate cannot be read, as nothing can be compared then; any other error is the caller's.
+func (s *Service) unreadable(ctx context.Context, run *reconciliation, err error) error {
+	if !errors.Is(err, ErrGateBroken) && !errors.Is(err, ErrBrokenRow) {
+		return err
+	}
+	run.result.Differences = append(run.result.Differences, Difference{Why: "the gate cannot be read, or not be built from the tables"})
+	s.alarmBroken(ctx, run.activity.ID, err)
+	return nil
+}
+
 // reconcile looks, repairs by order_sn, and looks again, until a look finds nothing or so many were made that it is
 // better to come back later.
 func (s *Service) reconcile(ctx context.Context, run *reconciliation) error {
@@ -231,7 +240,7 @@ func (s *Service) reconcile(ctx context.Context, run *reconciliation) error {
 		return nil
 	}
 	if err := s.repairAllowances(ctx, run); err != nil {
-		return err
+		return s.unreadable(ctx, run, err)
 	}
 	var same sameFigures
 	for n := 1; ; n++ {
@@ -250,12 +259,8 @@ func (s *Service) reconcile(ctx context.Context, run *reconciliation) error {
 			built, err = s.gateAbsent(ctx, run)
 		}
 		switch {
-		case errors.Is(err, ErrGateBroken) || errors.Is(err, ErrBrokenRow):
-			run.result.Differences = append(run.result.Differences, Difference{Why: "the gate cannot be read, or not be built from the tables"})
-			s.alarmBroken(ctx, run.activity.ID, err)
-			return nil
 		case err != nil:
-			return err
+			return s.unreadable(ctx, run, err)
 		case built && n < s.mostLooks():
 			continue
 		case l == nil:
