@@ -60,6 +60,9 @@ type ConnOptions struct {
 	// Instances is how many processes share the limits as far as is known at the start (default 1); what Run finds out
 	// replaces it. The local share is 1/Instances.
 	Instances int
+	// Peers names those who use the same limits, where only some of the processes with this Prefix do: a process counts, and
+	// shares with, those of its own Peers (default: all).
+	Peers string
 	// Instance names this process among them (default: random).
 	Instance string
 	// BeatEvery is how often a process shows that it is there (default 1 s). One that is silent for three beats is gone.
@@ -115,6 +118,9 @@ func (c *Conn) Up() bool { return !c.breaker.open.Load() }
 
 // Instances is how many processes share the limits, as far as is known.
 func (c *Conn) Instances() int { return int(c.instances.Load()) }
+
+// Instance is this process's name among those.
+func (c *Conn) Instance() string { return c.o.Instance }
 
 // Run shows that this process is there, looks who else is, gives idle leases back, and probes a Redis that is gone, until
 // ctx ends. Without it the limiters work too; then callers probe, and Instances stays what it was.
@@ -192,7 +198,7 @@ func (c *Conn) beat(ctx context.Context, stay bool) error {
 	if !stay {
 		ttl = 0
 	}
-	n, err := c.call(ctx, scriptPresent, []string{c.o.Prefix + ":{instances}"}, []any{c.o.Instance, ttl.Milliseconds()})
+	n, err := c.call(ctx, scriptPresent, []string{c.o.Prefix + ":{instances}" + c.o.Peers}, []any{c.o.Instance, ttl.Milliseconds()})
 	if err == nil && stay {
 		c.saw(max(1, n[0]))
 	}

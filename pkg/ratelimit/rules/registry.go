@@ -21,6 +21,8 @@ type Options struct {
 	Conn *ratelimit.Conn
 	// User is who is signed in, for rules by user: only what has been verified. Without it all requests count as nobody's.
 	User func(*http.Request) (id string, ok bool)
+	// Route names the route of a request, for rules by route. Without it all requests count as one route's.
+	Route func(*http.Request) string
 	// TrustedProxies are whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
 	// Refuse writes the answer to a refused request; the fields RateLimit, RateLimit-Policy and Retry-After are set already.
@@ -28,6 +30,10 @@ type Options struct {
 	Refuse func(w http.ResponseWriter, r *http.Request, refusal Refusal)
 	// Waiting is told before and after a request waits, for example so that a load shedder does not count it meanwhile.
 	Waiting func(r *http.Request, waiting bool)
+	// Waits is told how long a rule had a request wait, when its turn has come.
+	Waits func(rule string, wait time.Duration)
+	// Edit changes what a file says before it holds, as settings of the process may.
+	Edit func(*Set)
 	// Observe is told every decision of a rule. It must be quick.
 	Observe func(rule string, outcome Outcome, source ratelimit.Source)
 	// RetrySpread is the part by which Retry-After is longer at random (default 0.2; below 0: none).
@@ -81,6 +87,15 @@ func New(o Options) *Registry {
 	if o.User == nil {
 		o.User = func(*http.Request) (string, bool) { return "", false }
 	}
+	if o.Route == nil {
+		o.Route = func(*http.Request) string { return "" }
+	}
+	if o.Waits == nil {
+		o.Waits = func(string, time.Duration) {}
+	}
+	if o.Edit == nil {
+		o.Edit = func(*Set) {}
+	}
 	if o.Refuse == nil {
 		o.Refuse = writeProblem
 	}
@@ -107,6 +122,8 @@ func New(o Options) *Registry {
 
 // Apply puts the rules of the file in force, all of them or, with an error that says why, none. Limits keep what is spent.
 func (g *Registry) Apply(file Set) error {
+	file.Rules = slices.Clone(file.Rules)
+	g.o.Edit(&file)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.put(file, g.overlay)
@@ -363,5 +380,7 @@ func (g *Registry) Reset(ctx context.Context, name, key string) error {
 func (g *Registry) has(s Set) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	s.Rules = slices.Clone(s.Rules)
+	g.o.Edit(&s)
 	return slices.Equal(g.file.Rules, s.Rules)
 }

@@ -186,6 +186,7 @@ func (g *Registry) passRates(w http.ResponseWriter, r *http.Request, p *plan) bo
 		if results[i].Wait > 0 {
 			a.tally.waited.Add(1)
 			g.o.Observe(a.rule.Name, Waited, results[i].Source)
+			g.o.Waits(a.rule.Name, results[i].Wait)
 		} else {
 			a.tally.allowed.Add(1)
 			g.o.Observe(a.rule.Name, Allowed, results[i].Source)
@@ -390,6 +391,8 @@ func (g *Registry) part(r *http.Request, k keyPart) (v string) {
 		}
 	case "user":
 		v, _ = g.o.User(r)
+	case "route":
+		v = g.o.Route(r)
 	case "header":
 		v = r.Header.Get(k.name)
 	case "param":

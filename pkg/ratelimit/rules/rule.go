@@ -34,7 +34,7 @@ type Rule struct {
 	Per Duration `yaml:"per,omitempty" json:"per,omitempty"`
 	// Burst is how many permits pass at once (default: Limit). leaky_queue: how many may wait.
 	Burst int64 `yaml:"burst,omitempty" json:"burst,omitempty"`
-	// Key says who shares the limit: all (default), ip, user, header:<name>, param:<name of a path parameter>, or several of
+	// Key says who shares the limit: all (default), ip, user, route, header:<name>, param:<name of a path parameter>, or several of
 	// them joined by +, for example user+param:activity_id. Requests that lack a part of it share one limit.
 	Key string `yaml:"key,omitempty" json:"key,omitempty"`
 	// Cost is how many permits a request takes (default 1).
@@ -265,12 +265,12 @@ func parseKey(key string) ([]keyPart, error) {
 	for p := range strings.SplitSeq(key, "+") {
 		kind, name, named := strings.Cut(p, ":")
 		switch {
-		case (kind == "ip" || kind == "user") && !named:
+		case (kind == "ip" || kind == "user" || kind == "route") && !named:
 		case kind == "header" && fieldPattern.MatchString(name):
 			name = textproto.CanonicalMIMEHeaderKey(name)
 		case kind == "param" && paramPattern.MatchString(name):
 		default:
-			return nil, fmt.Errorf("key %q: %q is not one of ip, user, header:<name>, param:<name>; all stands alone", key, p)
+			return nil, fmt.Errorf("key %q: %q is not one of ip, user, route, header:<name>, param:<name>; all stands alone", key, p)
 		}
 		parts = append(parts, keyPart{kind, name})
 	}
