@@ -22,6 +22,7 @@ type Config struct {
 	RepublishAfter time.Duration `env:"INVENTORY_REPUBLISH_AFTER" envDefault:"60s"` // first repetition of a deduction without an order; doubles
 	RepublishCap   time.Duration `env:"INVENTORY_REPUBLISH_CAP" envDefault:"30m"`   // longest pause between repetitions
 	AbandonAfter   time.Duration `env:"INVENTORY_ABANDON_AFTER" envDefault:"24h"`   // a reservation without an order is given up
+	AskAfter       time.Duration `env:"INVENTORY_ASK_AFTER" envDefault:"10m"`       // a reservation still open so long past its pay window is asked about; doubles, six times as much at most
 	RejournalAfter time.Duration `env:"INVENTORY_REJOURNAL_AFTER" envDefault:"60s"` // first re-journaling of what did not land; doubles
 	RejournalCap   time.Duration `env:"INVENTORY_REJOURNAL_CAP" envDefault:"30m"`   // longest pause between re-journalings
 	ResumeAfter    time.Duration `env:"INVENTORY_RESUME_AFTER" envDefault:"20s"`    // an adjustment left in between is resumed; above the time a call may take
@@ -49,6 +50,7 @@ func (c Config) Check() error {
 		{"INVENTORY_REPUBLISH_AFTER", c.RepublishAfter, 10 * time.Millisecond, time.Hour},
 		{"INVENTORY_REPUBLISH_CAP", c.RepublishCap, 10 * time.Millisecond, 24 * time.Hour},
 		{"INVENTORY_ABANDON_AFTER", c.AbandonAfter, 10 * time.Millisecond, 30 * 24 * time.Hour},
+		{"INVENTORY_ASK_AFTER", c.AskAfter, 10 * time.Millisecond, 24 * time.Hour},
 		{"INVENTORY_REJOURNAL_AFTER", c.RejournalAfter, 10 * time.Millisecond, time.Hour},
 		{"INVENTORY_REJOURNAL_CAP", c.RejournalCap, 10 * time.Millisecond, 24 * time.Hour},
 		{"INVENTORY_RESUME_AFTER", c.ResumeAfter, 10 * time.Millisecond, time.Hour},
@@ -85,6 +87,7 @@ func (c Config) withDefaults() Config {
 		{&c.RepublishAfter, def.RepublishAfter},
 		{&c.RepublishCap, def.RepublishCap},
 		{&c.AbandonAfter, def.AbandonAfter},
+		{&c.AskAfter, def.AskAfter},
 		{&c.RejournalAfter, def.RejournalAfter},
 		{&c.RejournalCap, def.RejournalCap},
 		{&c.ResumeAfter, def.ResumeAfter},
@@ -109,6 +112,7 @@ func (c Config) withDefaults() Config {
 func (c Config) timing() core.Timing {
 	t := core.DefaultTiming()
 	t.RepublishAfter, t.RepublishCap, t.AbandonAfter = c.RepublishAfter, c.RepublishCap, c.AbandonAfter
+	t.AskAfter, t.AskCap = c.AskAfter, 6*c.AskAfter
 	t.RejournalAfter, t.RejournalCap, t.ResumeAfter, t.ResettleWindow = c.RejournalAfter, c.RejournalCap, c.ResumeAfter, c.ResettleWindow
 	t.ReconcileGrace, t.ReconcilePause, t.ReconcileLooks = c.ReconcileGrace, c.ReconcilePause, c.ReconcileLooks
 	return t

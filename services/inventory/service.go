@@ -123,6 +123,7 @@ func (s *Service) Components() []lifecycle.Component {
 				}
 			}
 		}),
+		alone("reserved sweep", s.cfg.SweepEvery, s.core.SweepReserved),
 		alone("journal sweep", s.cfg.SweepEvery, s.core.SweepGates),
 		alone("adjustment sweep", s.cfg.SweepEvery, s.core.SweepAdjustments),
 		lifecycle.Every("inventory reconciler", s.cfg.ReconcileEvery, log, s.core.ReconcileAll), // each activity under its own lock

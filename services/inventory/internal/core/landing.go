@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"sort"
 	"time"
 
@@ -207,19 +206,17 @@ func (s *Service) publishDeductions(ctx context.Context, rows []Row) error {
 			}
 			activities[r.ActivityID] = a
 		}
-		if a == nil {
-			return fmt.Errorf("activity %s of a ledger row is gone", r.ActivityID)
+		// Without its activity or SKU a row waits for a person; the others do not wait for it.
+		if a == nil || unknownSKU(a, r.Lines) != "" {
+			s.alarm(ctx, "unpriced "+r.OrderSN, "the activity or a SKU of a ledger row is gone", "order_sn", r.OrderSN, "activity_id", r.ActivityID)
+			continue
 		}
 		d := contract.Deduction{
 			OrderSN: r.OrderSN, UserID: r.UserID, ActivityID: r.ActivityID, Bucket: r.Bucket,
 			Currency: a.Currency, PayWithinS: a.PayWithinS, Traceparent: r.Traceparent,
 		}
 		for _, l := range r.Lines {
-			st := a.Item(l.SKUID)
-			if st == nil {
-				return fmt.Errorf("SKU %s of a ledger row is gone from activity %s", l.SKUID, r.ActivityID)
-			}
-			d.Lines = append(d.Lines, contract.PricedLine{SKUID: l.SKUID, Qty: l.Qty, Price: st.Price})
+			d.Lines = append(d.Lines, contract.PricedLine{SKUID: l.SKUID, Qty: l.Qty, Price: a.Item(l.SKUID).Price})
 		}
 		due = append(due, d)
 	}

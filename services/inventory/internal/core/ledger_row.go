@@ -46,6 +46,12 @@ type Row struct {
 	Traceparent      string
 }
 
+// RowPlace is a row's place in the order of last changes.
+type RowPlace struct {
+	ChangedAt time.Time
+	OrderSN   string
+}
+
 func (r Row) pieces() int64 { return pieces(r.Lines) }
 
 func pieces(lines []contract.Line) int64 {

@@ -54,8 +54,16 @@ type Store interface {
 	// Holders pages by user through the allowances and the users of rows that hold pieces. next "" is the end. The two are not
 	// read at one moment.
 	Holders(ctx context.Context, activityID, afterUser string, limit int) (page []Holder, next string, err error)
-	RowsToRepublish(ctx context.Context, due time.Time, limit int) ([]Row, error)
+	// RowsToRepublish lists the rows whose deduction is due again, the longest due first. broken are those whose lines cannot be
+	// read; they have none.
+	RowsToRepublish(ctx context.Context, due time.Time, limit int) (rows, broken []Row, err error)
 	ScheduleRepublish(ctx context.Context, rows []Row) error // RepublishAt and RepublishAttempt, if still without an order
+
+	// HoldingActivities lists the activities that have reserved pieces, without their items.
+	HoldingActivities(ctx context.Context) ([]Activity, error)
+	// OverdueRows pages through the reserved rows that have an order and did not change since then, in the order of their last
+	// change. broken as in RowsToRepublish; next is nil after the last page.
+	OverdueRows(ctx context.Context, activityID string, since time.Time, after *RowPlace, limit int) (rows, broken []Row, next *RowPlace, err error)
 
 	Activity(ctx context.Context, id string) (*Activity, error) // nil when there is none
 	Activities(ctx context.Context, p Page) ([]Activity, error) // newest first

@@ -190,10 +190,9 @@ func (s *Service) alarm(ctx context.Context, key, what string, attrs ...any) {
 	if tell {
 		s.alarms[key] = now
 	}
-	for k, at := range s.alarms {
-		if now.Sub(at) >= 2*alarmAgain {
-			delete(s.alarms, k)
-		}
+	if now.Sub(s.tidied) >= alarmAgain {
+		s.tidied = now
+		maps.DeleteFunc(s.alarms, func(_ string, at time.Time) bool { return now.Sub(at) >= 2*alarmAgain })
 	}
 	s.mu.Unlock()
 	if tell {

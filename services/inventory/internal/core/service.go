@@ -12,6 +12,8 @@ type Timing struct {
 	RepublishAfter   time.Duration // first repetition of a deduction without an order; doubles up to RepublishCap
 	RepublishCap     time.Duration
 	AbandonAfter     time.Duration // a row without an order is given up after this
+	AskAfter         time.Duration // a row still reserved so long past its pay window is asked about; doubles up to AskCap
+	AskCap           time.Duration
 	RejournalAfter   time.Duration // first re-journaling of an entry absent from the ledger; doubles up to RejournalCap
 	RejournalCap     time.Duration
 	ResumeAfter      time.Duration // an adjustment left in intent is resumed after this
@@ -27,6 +29,7 @@ type Timing struct {
 func DefaultTiming() Timing {
 	return Timing{
 		RepublishAfter: time.Minute, RepublishCap: 30 * time.Minute, AbandonAfter: 24 * time.Hour,
+		AskAfter: 10 * time.Minute, AskCap: time.Hour,
 		RejournalAfter: time.Minute, RejournalCap: 30 * time.Minute, ResumeAfter: 20 * time.Second,
 		ResettleWindow: 10 * time.Minute, PayingAgainAfter: 5 * time.Second, Pause: 50 * time.Millisecond,
 		ReconcileGrace: 10 * time.Second, ReconcilePause: 2 * time.Second, ReconcileLooks: 3,
@@ -51,18 +54,21 @@ type Service struct {
 
 	mu        sync.Mutex
 	resettled map[GateRef]resettleMark
-	journaled map[string]journalMark // order_sn -> how often it was journaled again
-	swept     map[GateRef]time.Time  // where the next look at a gate's unlanded entries begins; absent: with the oldest
-	master    *master                // the Redis master that has heard everything
-	unhealed  map[GateRef]time.Time  // gates that a new master has not heard about, and since when they have to be told
-	alarms    map[string]time.Time   // when something that stays wrong was last told
-	looked    map[string]lookedAt    // when activities were last reconciled
+	journaled map[string]repeatMark // order_sn -> how often it was journaled again
+	asked     map[string]repeatMark // order_sn -> how often order was asked about it again
+	overdue   map[string]*RowPlace  // where the next look at an activity's overdue rows begins; absent: with the oldest
+	swept     map[GateRef]time.Time // where the next look at a gate's unlanded entries begins; absent: with the oldest
+	master    *master               // the Redis master that has heard everything
+	unhealed  map[GateRef]time.Time // gates that a new master has not heard about, and since when they have to be told
+	alarms    map[string]time.Time  // when something that stays wrong was last told
+	tidied    time.Time             // when alarms long past were last forgotten
+	looked    map[string]lookedAt   // when activities were last reconciled
 }
 
 // New makes the inventory of its parts.
 func New(p Parts) *Service {
 	return &Service{
-		Parts: p, resettled: map[GateRef]resettleMark{}, journaled: map[string]journalMark{}, swept: map[GateRef]time.Time{},
+		Parts: p, resettled: map[GateRef]resettleMark{}, journaled: map[string]repeatMark{}, asked: map[string]repeatMark{}, overdue: map[string]*RowPlace{}, swept: map[GateRef]time.Time{},
 		unhealed: map[GateRef]time.Time{}, alarms: map[string]time.Time{}, looked: map[string]lookedAt{},
 	}
 }

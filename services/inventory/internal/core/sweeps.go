@@ -20,10 +20,11 @@ const (
 // left alone. more says that there may be others due.
 func (s *Service) SweepOrders(ctx context.Context) (more bool, err error) {
 	now := s.now()
-	rows, err := s.Store.RowsToRepublish(ctx, now, sweepBatch)
-	if err != nil || len(rows) == 0 {
+	rows, broken, err := s.Store.RowsToRepublish(ctx, now, sweepBatch)
+	if err != nil || len(rows)+len(broken) == 0 {
 		return false, err
 	}
+	more = len(rows)+len(broken) == sweepBatch
 	sns := make([]string, len(rows))
 	for i, r := range rows {
 		sns[i] = r.OrderSN
@@ -34,23 +35,17 @@ func (s *Service) SweepOrders(ctx context.Context) (more bool, err error) {
 	}
 	var again []Row
 	abandoned := map[string][]string{}
-	for i := range rows {
-		r := &rows[i]
+	for _, r := range rows {
 		over := !r.LandedAt.Add(s.Timing.AbandonAfter).After(now)
 		switch {
 		case open[r.OrderSN]:
 		case over:
 			abandoned[r.ActivityID] = append(abandoned[r.ActivityID], r.OrderSN)
 		default:
-			again = append(again, *r)
+			again = append(again, r)
 		}
-		pause := doubled(s.Timing.RepublishAfter, s.Timing.RepublishCap, r.RepublishAttempt+1)
-		next := now.Add(pause)
-		if end := r.LandedAt.Add(s.Timing.AbandonAfter); end.After(now) && end.Before(next) {
-			next = end
-		}
-		r.RepublishAt, r.RepublishAttempt = &next, r.RepublishAttempt+1
 	}
+	s.alarmRows(ctx, broken)
 	// Schedule first only what succeeded: a failed publish leaves the row due.
 	if err := s.publishDeductions(ctx, again); err != nil {
 		return false, err
@@ -67,15 +62,129 @@ func (s *Service) SweepOrders(ctx context.Context) (more bool, err error) {
 			return false, err
 		}
 	}
+	// What nobody can read or price waits as all others do, so that it hides none of them.
+	rows = append(rows, broken...)
+	for i := range rows {
+		r := &rows[i]
+		next := now.Add(doubled(s.Timing.RepublishAfter, s.Timing.RepublishCap, r.RepublishAttempt+1))
+		if end := r.LandedAt.Add(s.Timing.AbandonAfter); end.After(now) && end.Before(next) {
+			next = end
+		}
+		r.RepublishAt, r.RepublishAttempt = &next, r.RepublishAttempt+1
+	}
 	if err := s.Store.ScheduleRepublish(ctx, rows); err != nil {
 		return false, err
 	}
-	return len(rows) == sweepBatch, nil
+	return more, nil
 }
 
-type journalMark struct {
+// alarmRows calls somebody to rows of the ledger that cannot be read.
+func (s *Service) alarmRows(ctx context.Context, broken []Row) {
+	for _, r := range broken {
+		s.alarm(ctx, "unreadable "+r.OrderSN, "a row of the ledger cannot be read", "order_sn", r.OrderSN, "activity_id", r.ActivityID)
+	}
+}
+
+// repeatMark keeps the growing pauses of one order_sn. They begin anew with the process, which costs a message at most.
+type repeatMark struct {
 	times int
 	next  time.Time
+}
+
+func (m repeatMark) again(now time.Time, first, limit time.Duration) repeatMark {
+	m.times++
+	m.next = now.Add(doubled(first, limit, m.times))
+	return m
+}
+
+// SweepReserved asks order again about reservations that should be over and are not: neither what their orders told nor
+// their closings got here, or a person rejected both unread. It sends their closing anew, whose consumer lets ledger and
+// gate follow whatever order answers. A row with an open dead letter is left alone; one that never had an order is the
+// business of SweepOrders.
+func (s *Service) SweepReserved(ctx context.Context) error {
+	now := s.now()
+	holding, err := s.Store.HoldingActivities(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	overdue := make(map[string]*RowPlace, len(holding))
+	for _, a := range holding {
+		// One page at a time, and the next one in the next round: those that are asked about in vain hide nobody.
+		s.mu.Lock()
+		from := s.overdue[a.ID]
+		s.mu.Unlock()
+		next, err := s.askAgain(ctx, a, now, from)
+		if err != nil {
+			errs = append(errs, err)
+			next = from
+		}
+		if next != nil {
+			overdue[a.ID] = next
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.overdue = overdue
+	for sn, m := range s.asked {
+		if m.next.Add(2 * s.Timing.AskCap).Before(now) {
+			delete(s.asked, sn)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Service) askAgain(ctx context.Context, a Activity, now time.Time, from *RowPlace) (next *RowPlace, err error) {
+	// A reserved row that has an order changed last when inventory heard of it: its pay window began before.
+	late := s.Timing.AskAfter
+	since := now.Add(-late - time.Duration(a.PayWithinS)*time.Second)
+	rows, broken, next, err := s.Store.OverdueRows(ctx, a.ID, since, from, sweepBatch)
+	if err != nil {
+		return nil, err
+	}
+	s.alarmRows(ctx, broken)
+	sns := make([]string, len(rows))
+	for i, r := range rows {
+		sns[i] = r.OrderSN
+	}
+	open, err := s.Store.OpenLetters(ctx, sns)
+	if err != nil {
+		return nil, err
+	}
+	var due []string
+	for _, r := range rows {
+		early := r.ExpiresAt != nil && r.ExpiresAt.Add(late).After(now)
+		if !open[r.OrderSN] && !early && s.due(s.asked, r.OrderSN, now) {
+			due = append(due, r.OrderSN)
+		}
+	}
+	if len(due) == 0 {
+		return next, nil
+	}
+	s.Watch.Info(ctx, "asking again about reservations past their time", "activity_id", a.ID, "rows", len(due))
+	closing := []contract.OrderClose{{OrderSNs: due, ActivityID: a.ID, DueAt: now}}
+	if err := s.retry(ctx, func() error { return s.Pub.Closings(ctx, closing) }); err != nil {
+		return nil, err
+	}
+	s.repeated(s.asked, due, now, late, s.Timing.AskCap)
+	return next, nil
+}
+
+// due tells whether the pause of an order_sn is over.
+func (s *Service) due(marks map[string]repeatMark, sn string, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, ok := marks[sn]
+	return !ok || !m.next.After(now)
+}
+
+// repeated begins the next, longer pause of each.
+func (s *Service) repeated(marks map[string]repeatMark, sns []string, now time.Time, first, limit time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, sn := range sns {
+		marks[sn] = marks[sn].again(now, first, limit)
+	}
 }
 
 // SweepGates has queued purchases journaled again that the ledger does not have: their journal entry was acked by
@@ -155,7 +264,7 @@ func (s *Service) sweepGate(ctx context.Context, ref GateRef, redisNow time.Time
 			}
 			continue
 		}
-		if !open[e.OrderSN] && s.journalDue(e.OrderSN, redisNow) {
+		if !open[e.OrderSN] && s.due(s.journaled, e.OrderSN, redisNow) {
 			again = append(again, e.OrderSN)
 		}
 	}
@@ -170,24 +279,9 @@ func (s *Service) sweepGate(ctx context.Context, ref GateRef, redisNow time.Time
 		if n > 0 {
 			s.Watch.Info(ctx, "queued reservations were journaled again", "activity_id", ref.ActivityID, "entries", n)
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for _, sn := range c {
-			m := s.journaled[sn]
-			m.times++
-			m.next = redisNow.Add(doubled(s.Timing.RejournalAfter, s.Timing.RejournalCap, m.times))
-			s.journaled[sn] = m
-		}
+		s.repeated(s.journaled, c, redisNow, s.Timing.RejournalAfter, s.Timing.RejournalCap)
 		return nil
 	})
-}
-
-// journalDue keeps the growing pauses of one order_sn. They begin anew with the process, which costs a message at most.
-func (s *Service) journalDue(sn string, now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	m, ok := s.journaled[sn]
-	return !ok || !m.next.After(now)
 }
 
 // SweepAdjustments finishes adjustments that a killed instance left in between.

@@ -411,13 +411,54 @@ func (s *Store) ChangedRows(ctx context.Context, activityID string, states []cor
 }
 
 // RowsToRepublish implements core.Store.
-func (s *Store) RowsToRepublish(ctx context.Context, due time.Time, limit int) ([]core.Row, error) {
+func (s *Store) RowsToRepublish(ctx context.Context, due time.Time, limit int) (rows, broken []core.Row, err error) {
 	var list []reservationRow
-	err := s.read(ctx).Select(reservationColumns).Where("republish_at <= ?", due).Order("republish_at").Limit(limit).Find(&list).Error
-	if err != nil {
-		return nil, err
+	err = s.read(ctx).Select(reservationColumns).Where("republish_at <= ?", due).Order("republish_at").Limit(limit).Find(&list).Error
+	rows, broken = readable(list)
+	return rows, broken, err
+}
+
+// readable parts rows that cannot be read from those that can.
+func readable(list []reservationRow) (rows, broken []core.Row) {
+	for _, r := range list {
+		if row, err := toRow(r); err != nil {
+			broken = append(broken, row)
+		} else {
+			rows = append(rows, row)
+		}
 	}
-	return toRows(list)
+	return rows, broken
+}
+
+// HoldingActivities implements core.Store.
+func (s *Store) HoldingActivities(ctx context.Context) ([]core.Activity, error) {
+	var list []activityRow
+	err := s.read(ctx).Select(activityColumns).Where("id IN (SELECT activity_id FROM stocks WHERE reserved > 0)").Order("id").Find(&list).Error
+	activities := make([]core.Activity, len(list))
+	for i, r := range list {
+		activities[i] = *toActivity(r, nil)
+	}
+	return activities, err
+}
+
+// OverdueRows implements core.Store, along the index by activity, state and time of change.
+func (s *Store) OverdueRows(ctx context.Context, activityID string, since time.Time, after *core.RowPlace, limit int) (rows, broken []core.Row, next *core.RowPlace, err error) {
+	q := s.read(ctx).Select(reservationColumns).
+		Where("activity_id = ? AND state = ? AND changed_at <= ? AND order_created_at IS NOT NULL", number(activityID), string(core.RowReserved), since.UTC())
+	if after != nil {
+		at := after.ChangedAt.UTC()
+		q = q.Where("changed_at >= ? AND (changed_at > ? OR order_sn > ?)", at, at, number(after.OrderSN))
+	}
+	var list []reservationRow
+	if err := q.Order("changed_at, order_sn").Limit(limit).Find(&list).Error; err != nil {
+		return nil, nil, nil, err
+	}
+	if len(list) == limit {
+		last := list[limit-1]
+		next = &core.RowPlace{ChangedAt: last.ChangedAt.UTC(), OrderSN: text(last.OrderSN)}
+	}
+	rows, broken = readable(list)
+	return rows, broken, next, nil
 }
 
 // ScheduleRepublish implements core.Store.

@@ -1,0 +1,196 @@
+package inventory
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/bus"
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/sqldb/dbtest"
+	"flashsale.internal/pkg/stockgate"
+	"flashsale.internal/services/inventory/internal/core"
+)
+
+// askedAbout has the sweep look for what is overdue, and tells which closings it sent.
+func (w *world) askedAbout() (sns []string, messages []bus.Message) {
+	w.t.Helper()
+	require.NoError(w.t, w.core.SweepReserved(w.ctx))
+	messages = w.broker.take(contract.TopicOrderClose)
+	for _, m := range messages {
+		closings, bad := contract.Decode[contract.OrderClose](m.Body)
+		require.Empty(w.t, bad)
+		for _, c := range closings {
+			sns = append(sns, c.OrderSNs...)
+		}
+	}
+	slices.Sort(sns)
+	return sns, messages
+}
+
+// Neither what the orders told nor their closings ever came.
+func TestWhatStaysReservedIsAskedAbout(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a := w.sale(1, 9)
+		var r []contract.Reservation
+		for i := range 7 {
+			r = append(r, w.buy(a, fmt.Sprint("u", i)))
+		}
+		paid, closed, pending, paying, lettered, sold, without := r[0], r[1], r[2], r[3], r[4], r[5], r[6]
+		w.land(r...)
+		var created []contract.OrderEvent
+		for _, it := range r[:6] {
+			created = append(created, event(it, contract.OrderCreated))
+		}
+		w.follow(created...)
+		// Of this one not even the end of its pay window is known, as when order was asked while it was being paid.
+		require.NoError(w.t, w.db.Exec("UPDATE reservations SET expires_at = NULL WHERE order_sn = ?", closed.OrderSN).Error)
+		w.follow(event(sold, contract.OrderPaid))
+		require.NoError(w.t, w.core.AddDeadLetters(w.ctx, []contract.DeadLetter{{
+			Where: contract.GroupInventoryOrderEvents, Topic: contract.TopicOrderEvents, OrderSN: lettered.OrderSN, Why: "w", Item: []byte("{}"), At: w.parts.Now(),
+		}}))
+		w.orders.set("paid", paid.OrderSN, lettered.OrderSN)
+		w.orders.set("closed", closed.OrderSN)
+		w.orders.set("pending", pending.OrderSN, paying.OrderSN)
+		w.orders.paying[paying.OrderSN] = time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
+
+		late := 15*time.Minute + w.parts.Timing.AskAfter
+		w.shift = late - 10*time.Second
+		sns, _ := w.askedAbout()
+		require.Empty(w.t, sns, "too early")
+		w.shift = late + 10*time.Second
+		w.broker.setDown(true)
+		require.Error(w.t, w.core.SweepReserved(w.ctx))
+		w.broker.setDown(false)
+		want := []string{paid.OrderSN, closed.OrderSN, pending.OrderSN, paying.OrderSN}
+		slices.Sort(want)
+		sns, _ = w.askedAbout()
+		require.Equal(w.t, want, sns)
+		// It is lost as well: the pauses grow, and have a limit.
+		for _, minutes := range []int{20, 40, 60, 60} {
+			w.shift += time.Duration(minutes)*time.Minute - 10*time.Second
+			sns, _ = w.askedAbout()
+			require.Empty(w.t, sns, "too early after %d min", minutes)
+			w.shift += 10 * time.Second
+			var messages []bus.Message
+			sns, messages = w.askedAbout()
+			require.Equal(w.t, want, sns)
+			if minutes == 60 {
+				for _, m := range messages {
+					require.NoError(w.t, w.consumer.OrderClose(w.ctx, delivered(m)))
+				}
+				want = []string{paying.OrderSN}
+				require.Len(w.t, w.broker.take(contract.TopicOrderClose), 1, "who pays has a closing again")
+			}
+		}
+		require.Empty(w.t, w.orders.of(without.OrderSN), "nobody asked for a tombstone")
+		w.shift = 0
+		w.agree(a)
+		for _, c := range []struct {
+			of   contract.Reservation
+			want core.RowState
+		}{
+			{paid, core.RowSold},
+			{closed, core.RowReleased},
+			{pending, core.RowReleased},
+			{paying, core.RowReserved},
+			{lettered, core.RowReserved},
+			{sold, core.RowSold},
+			{without, core.RowReserved},
+		} {
+			require.Equal(w.t, c.want, w.row(c.of.OrderSN).State)
+		}
+		require.Equal(w.t, stockgate.StatusPaid, w.entry(a, paid.OrderSN).Status)
+		// The letter is rejected, unread: nobody waits for it any more.
+		_, err := w.core.RejectDeadLetter(w.ctx, "op", w.letters(core.LetterOpen)[0].ID)
+		require.NoError(w.t, err)
+		w.shift = 12 * time.Hour
+		sns, messages := w.askedAbout()
+		require.Contains(w.t, sns, lettered.OrderSN)
+		for _, m := range messages {
+			require.NoError(w.t, w.consumer.OrderClose(w.ctx, delivered(m)))
+		}
+		require.Equal(w.t, core.RowSold, w.row(lettered.OrderSN).State)
+	})
+}
+
+// Hundreds that are asked about in vain, and those of which nobody can read the row, hide nobody behind them.
+func TestThoseAskedAboutInVainHideNobody(t *testing.T) {
+	eachDB(t, func(w *world) {
+		alarms := w.alarms()
+		a := w.sale(1, 2000)
+		var all []contract.Reservation
+		for n := range 3 {
+			var part []contract.Reservation
+			for i := range 200 {
+				r := contract.Reservation{OrderSN: newSN(), UserID: fmt.Sprint("u", n, "-", i), ActivityID: a.ID, Lines: []contract.Line{{SKUID: a.Items[0].SKUID, Qty: 1}}, ReservedAt: time.Now()}
+				part = append(part, r)
+			}
+			w.land(part...)
+			var created []contract.OrderEvent
+			for _, r := range part {
+				created = append(created, event(r, contract.OrderCreated))
+			}
+			w.follow(created...)
+			all = append(all, part...)
+		}
+		broken := all[3].OrderSN
+		require.NoError(w.t, w.db.Exec("UPDATE reservations SET line_items = 'rubbish' WHERE order_sn = ?", broken).Error)
+		w.shift = time.Hour
+		asked := map[string]int{}
+		for range 3 {
+			sns, _ := w.askedAbout()
+			for _, sn := range sns {
+				asked[sn]++
+			}
+		}
+		require.Len(w.t, asked, 599)
+		require.NotContains(w.t, asked, broken)
+		for sn, n := range asked {
+			require.Equal(w.t, 1, n, sn)
+		}
+		require.Equal(w.t, []string{"a row of the ledger cannot be read"}, alarms.told)
+		w.shift += time.Hour
+		again := 0
+		for range 4 {
+			sns, _ := w.askedAbout()
+			again += len(sns)
+		}
+		require.Equal(w.t, 599, again, "they are asked about again")
+		require.Len(w.t, alarms.told, 2)
+	})
+}
+
+// One row that cannot be read, and one whose SKU somebody deleted, keep no other from its order.
+func TestARowThatNobodyCanReadHoldsUpNoOther(t *testing.T) {
+	w := newWorld(t, dbtest.SQLite(t, Migrations))
+	alarms := w.alarms()
+	a := w.sale(1, 300, 300)
+	var all []contract.Reservation
+	for i := range 260 { // more than the sweep looks at in one go
+		all = append(all, contract.Reservation{
+			OrderSN: newSN(), UserID: fmt.Sprint("u", i), ActivityID: a.ID, Lines: []contract.Line{{SKUID: a.Items[0].SKUID, Qty: 1}}, ReservedAt: time.Now(),
+		})
+	}
+	all[1].Lines[0].SKUID = a.Items[1].SKUID
+	w.land(all[:250]...)
+	w.land(all[250:]...)
+	require.Len(t, w.deductions(), 260)
+	require.NoError(t, w.db.Exec("UPDATE reservations SET line_items = 'rubbish' WHERE order_sn = ?", all[0].OrderSN).Error)
+	require.NoError(t, w.db.Exec("DELETE FROM stocks WHERE sku_id = ?", a.Items[1].SKUID).Error)
+	for n := 1; n <= 3; n++ {
+		w.shift += 10 * time.Minute
+		w.sweepOrders()
+		again := w.deductions()
+		require.Len(t, again, 258)
+		require.NotContains(t, again, all[0].OrderSN)
+		require.NotContains(t, again, all[1].OrderSN)
+	}
+	require.Equal(t, []string{"a row of the ledger cannot be read", "the activity or a SKU of a ledger row is gone"}, alarms.told)
+	// A message that names it among others is no different.
+	w.land(all[1], all[2])
+	require.Len(t, w.deductions(), 1)
+}
