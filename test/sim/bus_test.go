@@ -18,7 +18,7 @@ type busFaults struct {
 
 var _ bus.Bus = (*busFaults)(nil)
 
-func (b *busFaults) Publish(ctx context.Context, m bus.Message) error {
+func (b *busFaults) Publish(ctx context.Context, m bus.Message) (err error) {
 	w := b.p.w
 	name, kinds := "publish "+m.Topic, writing
 	delayed := m.DeliverAt.After(time.Now().Add(time.Second))
@@ -43,7 +43,15 @@ func (b *busFaults) Publish(ctx context.Context, m bus.Message) error {
 	if delayed && w.sale.losesTimers && w.plan.chance("broker: forgets order-close", 0.5) {
 		return nil
 	}
-	if w.sale.garbles && w.plan.chance("broker: garbles "+m.Topic, 0.15) {
+	if m.Topic == contract.TopicOrderEvents && b.p.service == "order" {
+		plain := m.Body
+		defer func() {
+			if err == nil {
+				w.noteTold(plain)
+			}
+		}()
+	}
+	if w.sale.garbles && w.plan.chance("broker: garbles "+m.Topic, w.noise(m.Topic)) {
 		m.Body = garble(m.Body, rng(w.seed, string(m.Body)))
 		w.history.note(b.p.name(), "! garbled "+m.Topic, m.Body)
 	}
@@ -54,7 +62,7 @@ func (b *busFaults) Publish(ctx context.Context, m bus.Message) error {
 		}
 		return err
 	}
-	err := b.p.at(ctx, "bus", name, kinds, []any{m.Body}, func() error { return send(ctx) }, func() { _ = send(context.Background()) })
+	err = b.p.at(ctx, "bus", name, kinds, []any{m.Body}, func() error { return send(ctx) }, func() { _ = send(context.Background()) })
 	switch {
 	case errors.Is(err, errVanished):
 		return nil
@@ -64,8 +72,26 @@ func (b *busFaults) Publish(ctx context.Context, m bus.Message) error {
 	return err
 }
 
-// vanishing tells which confirmed messages may get lost: those that have a sweeper behind them, and an order's events, as
-// its closing tells how it stands; so of these two only one sort in one sale.
+// noise is how often a message of the topic is garbled. Letters come only of what was garbled itself.
+func (w *world) noise(topic string) float64 {
+	switch {
+	case topic == w.sale.loudest, topic == contract.TopicDeductions && w.sale.loudest == contract.TopicDeadLetters:
+		return 0.5
+	}
+	return 0.15
+}
+
+// noteTold keeps which steps of orders were handed to the broker, whatever became of them there.
+func (w *world) noteTold(body []byte) {
+	events, _ := contract.Decode[contract.OrderEvent](body)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, ev := range events {
+		w.events[ev.OrderSN+" "+string(ev.Type)] = true
+	}
+}
+
+// vanishing tells which confirmed messages may get lost: those that have a sweeper behind them.
 func (b *busFaults) vanishing(topic string, delayed bool) bool {
 	switch topic {
 	case contract.TopicReservations, contract.TopicDeductions:
@@ -73,7 +99,7 @@ func (b *busFaults) vanishing(topic string, delayed bool) bool {
 	case contract.TopicOrderEvents:
 		return b.p.w.sale.losesEvents
 	case contract.TopicOrderClose:
-		return delayed && !b.p.w.sale.losesEvents
+		return !b.p.w.sale.keepsTimers && (delayed || b.p.w.sale.asks)
 	}
 	return false
 }

@@ -164,6 +164,7 @@ func (w *world) check(activity string) *findings {
 	ledger := w.checkLedger(f, b)
 	orders := w.checkOrders(f, b, ledger)
 	w.checkMoney(f, b, orders)
+	w.checkTold(f, orders)
 	w.checkLimits(f, b)
 	w.checkGate(f, activity, b)
 	w.checkRepairs(f, b)
@@ -195,6 +196,9 @@ func (w *world) count(activity string) {
 	}
 	for _, kind := range b.repairs {
 		coverage.end("repair " + kind)
+	}
+	if w.history.hasAsked() {
+		coverage.end("reservations asked about")
 	}
 	for _, l := range b.letters {
 		coverage.end("dead letter of " + l.Topic + " " + l.State)
@@ -342,6 +346,25 @@ func (w *world) checkOrders(f *findings, b books, ledger map[string]ledgerRow) m
 		}
 	}
 	return orders
+}
+
+// checkTold: order hands an event of each end to the broker, however long that takes, and where nothing that the broker
+// confirmed gets lost nobody has to ask how an order stands.
+func (w *world) checkTold(f *findings, orders map[string]orderRow) {
+	if w.history.hasAsked() && !w.sale.asks {
+		f.add("", "inventory had to ask about what stayed reserved")
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for sn, o := range orders {
+		end := o.State
+		if end == "refunded" {
+			end = "paid"
+		}
+		if !o.Tombstone && end != "pending" && !w.events[sn+" "+end] {
+			f.add(sn, "order %s is %s, and no event of it was handed to the broker", sn, o.State)
+		}
+	}
 }
 
 func (w *world) checkMoney(f *findings, b books, orders map[string]orderRow) {

@@ -15,6 +15,7 @@ type history struct {
 	began time.Time
 	mu    sync.Mutex
 	lines []line
+	asked bool // inventory asked about what stayed reserved
 }
 
 type line struct {
@@ -63,6 +64,12 @@ func (h *history) about(words []string) string {
 	return b.String()
 }
 
+func (h *history) hasAsked() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.asked
+}
+
 // logs puts what a service logs into the history.
 type logs struct {
 	h     *history
@@ -83,5 +90,10 @@ func (l *logs) Handle(_ context.Context, r slog.Record) error {
 	}
 	r.Attrs(func(a slog.Attr) bool { payload = append(payload, a.String()); return true })
 	l.h.note(l.who, "logs", payload...)
+	if strings.HasPrefix(r.Message, "asking again about reservations") {
+		l.h.mu.Lock()
+		l.h.asked = true
+		l.h.mu.Unlock()
+	}
 	return nil
 }

@@ -166,8 +166,7 @@ func (w *world) operator() (*operator, error) {
 }
 
 // decide goes through the open letters: most are replayed, some are rejected, as is what fails however often it is replayed.
-// Nothing is rejected where messages arrive garbled: who throws away both what tells that an order was paid and what asks for its
-// closing, unread, leaves its reservation as it is. Some are left for the next time where mood is 0.
+// Some are left for the next time where mood is 0.
 func (o *operator) decide(mood int) {
 	if !o.w.sale.garbles && o.w.sale.forges == 0 {
 		return
@@ -187,7 +186,7 @@ func (o *operator) decide(mood int) {
 			continue
 		}
 		verb := "/replay"
-		if !o.w.sale.garbles && (o.r.IntN(5) == 0 || o.decided[l.ID] > 3) {
+		if o.r.IntN(5) == 0 || o.decided[l.ID] > 3 {
 			verb = "/reject"
 		}
 		o.call(http.MethodPost, base+"/"+l.ID+verb, "", nil)

@@ -248,11 +248,12 @@ func (w *world) shop(n int, activity string, skus []string) {
 	time.Sleep(time.Second)
 	for range 1 + b.r.IntN(3) {
 		b.sleep(0, w.sale.window*2/3)
-		b.buy(activity, skus)
+		b.buy(activity, skus, 0)
 	}
 }
 
-func (b *person) buy(activity string, skus []string) {
+// buy is one purchase and what follows it, of qty pieces, or of as many as the buyer likes.
+func (b *person) buy(activity string, skus []string, qty int64) {
 	w := b.w
 	base := "http://seckill/v1/activities/" + activity
 	a := b.insist(http.MethodPost, base+"/paths", "", map[string]any{}, 12)
@@ -268,7 +269,9 @@ func (b *person) buy(activity string, skus []string) {
 		return
 	}
 	lines := []contract.Line{{SKUID: skus[b.r.IntN(len(skus))], Qty: 1 + b.r.Int64N(w.sale.limit)}}
-	if len(skus) > 1 && b.r.IntN(4) == 0 {
+	if qty > 0 {
+		lines[0].Qty = qty
+	} else if len(skus) > 1 && b.r.IntN(4) == 0 {
 		lines = []contract.Line{{SKUID: skus[0], Qty: 1}, {SKUID: skus[1], Qty: 1}}
 	}
 	type wire struct {

@@ -91,7 +91,7 @@ func newPlan(seed uint64, length time.Duration) *plan {
 	r := rng(seed, "plan")
 	rates := []float64{0, 0.003, 0.01, 0.01, 0.03, 0.03, 0.08, 0.2}
 	now := time.Now()
-	p := &plan{seed: seed, rate: rates[r.IntN(len(rates))], deaths: r.IntN(7), focus: points[seed%uint64(len(points))], points: map[string]*point{}, until: now.Add(length)}
+	p := &plan{seed: seed, rate: rates[r.IntN(len(rates))], deaths: r.IntN(7), focus: focusOf(seed), points: map[string]*point{}, until: now.Add(length)}
 	if p.rate == 0 && r.IntN(2) == 0 {
 		p.focus = ""
 	}
@@ -101,6 +101,8 @@ func newPlan(seed uint64, length time.Duration) *plan {
 	}
 	return p
 }
+
+func focusOf(seed uint64) string { return points[seed%uint64(len(points))] }
 
 // rng is a source of its own for each use, so that one more draw here changes nothing there.
 func rng(seed uint64, use string) *rand.Rand {

@@ -49,10 +49,18 @@ func (w *world) settingsOf() map[string]string {
 		"JOURNAL_CLAIM_AFTER": "2s", "ORDER_SWEEP_EVERY": "4s", "ORDER_SWEEP_AFTER": "3s", "ORDER_PAYMENT_GRACE": "6s",
 		"INVENTORY_SWEEP_EVERY": "3s", "INVENTORY_REPUBLISH_AFTER": "3s", "INVENTORY_REPUBLISH_CAP": "12s",
 		"INVENTORY_REJOURNAL_AFTER": "3s", "INVENTORY_REJOURNAL_CAP": "12s", "INVENTORY_RESUME_AFTER": "20s",
-		"INVENTORY_ABANDON_AFTER": w.sale.abandonAfter.String(), "JOURNAL_MAX": fmt.Sprint(w.sale.journalMax),
+		"INVENTORY_ASK_AFTER": w.askAfter().String(), "INVENTORY_ABANDON_AFTER": w.sale.abandonAfter.String(), "JOURNAL_MAX": fmt.Sprint(w.sale.journalMax),
 		"INVENTORY_KEEP_EVERY": "2s", "ORDER_REFUND_EVERY": "2s",
 		"INVENTORY_RECONCILE_EVERY": "8s", "INVENTORY_RECONCILE_GRACE": "6s", "INVENTORY_RECONCILE_PAUSE": "1s", "INVENTORY_READ_RATE": "0", "INVENTORY_WRITE_RATE": "0", "ORDER_READ_RATE": "0", "ORDER_WRITE_RATE": "0",
 	}
+}
+
+// askAfter is long where all of an order's messages arrive in the end, as then nobody has to ask.
+func (w *world) askAfter() time.Duration {
+	if w.sale.asks {
+		return 5 * time.Second
+	}
+	return 90 * time.Second
 }
 
 // start begins a life of the instance.

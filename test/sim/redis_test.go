@@ -7,7 +7,9 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -79,7 +81,7 @@ func (f redisFaults) name(cmd redis.Cmder) (name string, writes bool) {
 			hash = hashOf(hash)
 		}
 		if s, ok := f.p.w.scripts[hash]; ok {
-			if s == "adjust" && args[13] == "undo" {
+			if argv := argvOf(args); s == "adjust" && argv[1] == "undo" {
 				s = "adjust undo"
 			}
 			return "script " + s, !scriptsThatRead[s]
@@ -90,6 +92,15 @@ func (f redisFaults) name(cmd redis.Cmder) (name string, writes bool) {
 	default:
 		return n, false
 	}
+}
+
+// argvOf are a script's arguments behind its keys.
+func argvOf(args []any) []any {
+	keys, ok := args[2].(int)
+	if !ok {
+		panic(fmt.Sprintf("sim: a script with %T keys", args[2]))
+	}
+	return args[3+keys:]
 }
 
 func (f redisFaults) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
@@ -133,7 +144,7 @@ func (f redisFaults) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 // noteUndone counts the adjustments that the gate had taken and the database had not.
 func (w *world) noteUndone(args []any) {
-	adjusted, id := fmt.Sprint(args[9]), fmt.Sprint(args[12])
+	adjusted, id := fmt.Sprint(args[9]), fmt.Sprint(argvOf(args)[0])
 	if strings.Contains(w.mini.Load().HGet(adjusted, id), "|") {
 		coverage.end("adjustment taken back from the gate")
 	}
@@ -212,7 +223,7 @@ func (w *world) replicated(writes bool, args []any, do func() error) error {
 }
 
 // failOver makes the replica the master some time after it was cut off.
-func (w *world) failOver(behind time.Duration) {
+func (w *world) failOver(people *sync.WaitGroup, behind time.Duration, activity string, skus []string) {
 	r := w.replica
 	from := time.Now()
 	r.cut.Store(true)
@@ -229,6 +240,20 @@ func (w *world) failOver(behind time.Duration) {
 			}
 		}
 	}
+	var greedy []*person
+	if w.sale.greedy {
+		for i := range 3 {
+			b, err := w.person("greedy"+strconv.Itoa(i), "buyer")
+			if err != nil {
+				w.fail("buyer: %v", err)
+				continue
+			}
+			greedy = append(greedy, b)
+			again := *b
+			again.r = rng(w.seed, "again "+b.id)
+			people.Go(func() { again.buy(activity, skus, w.sale.limit) })
+		}
+	}
 	time.Sleep(behind)
 	old := w.mini.Load()
 	w.mu.Lock()
@@ -240,4 +265,7 @@ func (w *world) failOver(behind time.Duration) {
 	w.redisLife.Add(1)
 	w.mini.Store(r.mini)
 	old.Close()
+	for _, b := range greedy {
+		people.Go(func() { b.buy(activity, skus, w.sale.limit) })
+	}
 }

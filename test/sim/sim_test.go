@@ -168,7 +168,7 @@ func (w *world) run() *findings {
 	if w.replica != nil {
 		people.Go(func() {
 			time.Sleep(w.sale.failover)
-			w.failOver(w.sale.behind)
+			w.failOver(&people, w.sale.behind, activity, skus)
 			w.withdraw(activity, skus)
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -58,6 +59,7 @@ type world struct {
 	forgotten map[string]bool  // order_sns whose closing order's database lost
 	nonsense  time.Time        // since when an entry of the gate cannot be read; zero: all can
 	forged    map[string]bool  // order_sns that somebody else used
+	events    map[string]bool  // order_sn and step, of which order handed an event to the broker
 }
 
 // sale is what is sold and how, drawn from the seed.
@@ -77,11 +79,15 @@ type sale struct {
 	behind       time.Duration   // for how long the replica has heard nothing by then
 	alone        bool            // no inventory lives while it fails over
 	garbles      bool            // some items arrive in a form that no consumer reads, until it is mended
+	loudest      string          // the topic where most of them do; "": none
 	mended       time.Duration   // when it is
 	forges       time.Duration   // somebody publishes what contradicts the ledger; 0: nobody does
 	damages      []time.Duration // somebody spoils what Redis holds of the gate
 	losesTimers  bool            // half of the delayed closings get lost
-	losesEvents  bool            // of confirmed messages events get lost; else closings do. One makes up for the other
+	losesEvents  bool            // confirmed events get lost
+	keepsTimers  bool            // no confirmed closing gets lost
+	greedy       bool            // buyers buy all they may when a replica is cut off, and once more when it is the master
+	asks         bool            // orders may be told of by nobody: inventory asks about what stays reserved after a few seconds
 }
 
 func drawSale(seed uint64) sale {
@@ -120,24 +126,68 @@ func drawSale(seed uint64) sale {
 		}
 	}
 	length := s.window + s.payWithin + 9*time.Second
-	switch r.IntN(5) {
+	switch r.IntN(6) {
 	case 0:
 		s.garbles, s.mended = true, time.Duration(r.Int64N(int64(length)))
-	case 1:
-		s.losesEvents = true
+	case 1: // one makes up for the other
+		s.losesEvents, s.keepsTimers = true, true
 	case 2:
 		s.losesTimers = true
+	case 3:
+		s.losesEvents, s.losesTimers = true, true
 	}
 	if r.IntN(6) == 0 {
 		for range 1 + r.IntN(3) {
 			s.damages = append(s.damages, 2*time.Second+time.Duration(r.Int64N(int64(length))))
 		}
 	}
-	if r.IntN(6) == 0 && !s.garbles { // one kind of letters at a time, as each is decided in its own way
+	if r.IntN(6) == 0 {
 		s.forges = 2*time.Second + time.Duration(r.Int64N(int64(length)))
 	}
+	s.suit(focusOf(seed), r, length)
+	if s.garbles { // one kind of letters at a time, as each is decided in its own way
+		s.forges = 0
+	}
+	s.greedy = s.failover > 0 && r.IntN(2) == 0
+	s.asks = s.garbles || s.losesEvents && !s.keepsTimers
 	return s
 }
+
+// suit makes the sale one in which that point can be come by.
+func (s *sale) suit(point string, r *rand.Rand, length time.Duration) {
+	soon := 2*time.Second + time.Duration(r.Int64N(int64(s.window)))
+	for _, topic := range []string{contract.TopicDeadLetters, contract.TopicDeductions, contract.TopicOrderEvents, contract.TopicOrderClose, contract.TopicReservations} {
+		if point == "broker: garbles "+topic || point == "inventory: bus publish "+topic && topic != contract.TopicDeductions {
+			s.garbles, s.mended, s.loudest = true, soon, topic
+		}
+	}
+	switch {
+	case point == "inventory: bus deliver dead-letters", point == "order: bus publish dead-letters":
+		s.garbles, s.mended, s.loudest = true, soon, contract.TopicDeductions
+	case point == "inventory: redis script lookup":
+		s.garbles, s.mended, s.loudest = true, length, contract.TopicReservations
+	case strings.HasPrefix(point, "operator: "), strings.HasSuffix(point, "dead_letters"):
+		s.garbles, s.mended = true, soon
+	case strings.HasPrefix(point, "forger: "):
+		s.garbles, s.forges = false, soon+time.Second
+	case point == "redis: emptied", point == "redis: gate deleted":
+		s.losses = append(s.losses, soon)
+	case strings.HasPrefix(point, "redis: failover"):
+		s.failover, s.behind, s.alone = soon, time.Second, point != "redis: failover"
+	case strings.HasPrefix(point, "redis: "), slices.Contains(repairing, point):
+		for range 4 {
+			s.damages = append(s.damages, soon)
+			soon += time.Duration(r.Int64N(int64(2 * time.Second)))
+		}
+	case strings.HasPrefix(point, "broker: ") && strings.Contains(point, contract.TopicDeductions):
+		s.abandonAfter = 7 * time.Second
+	case point == "broker: forgets order-close":
+		s.losesTimers = true
+	}
+}
+
+// repairing are the points that the reconciler comes by when something is wrong with the gate.
+var repairing = []string{"inventory: redis script correct", "inventory: redis script mend", "inventory: redis script repair"}
 
 // loss is what Redis forgot: all that it heard of between from and to.
 type loss struct {
@@ -174,7 +224,7 @@ func newWorld(seed uint64, dir string, scripts map[string]string) (*world, error
 		seed: seed, sale: drawSale(seed), dir: dir, scripts: scripts, downs: rng(seed, "downs"),
 		history: &history{began: time.Now()},
 		lives:   map[string]*process{}, concerned: map[string]bool{}, carried: map[string]bool{}, purchases: map[string]*purchase{},
-		played: map[string]int64{}, forgotten: map[string]bool{}, forged: map[string]bool{}, began: time.Now(), books: map[string]*gorm.DB{}, writers: map[string]chan struct{}{},
+		played: map[string]int64{}, forgotten: map[string]bool{}, forged: map[string]bool{}, events: map[string]bool{}, began: time.Now(), books: map[string]*gorm.DB{}, writers: map[string]chan struct{}{},
 	}
 	w.redisLife.Store(1)
 	w.plan = newPlan(seed, w.sale.window+w.sale.payWithin+9*time.Second)
