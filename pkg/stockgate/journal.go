@@ -11,9 +11,12 @@ import (
 
 // JournalEntry is an accepted reservation on its way to the broker.
 type JournalEntry struct {
-	ID string // for Ack
+	ID string // for Ack: the message's id in the journal, and whose it is
 	contract.Reservation
 }
+
+// idSeparator stands between the parts of a JournalEntry's ID. Knowing whose message it is spares Ack a look at the message.
+const idSeparator = "/"
 
 // ReadJournal hands out at most max entries to a relay's consumer: first those that some consumer has kept for longer than
 // Options.ClaimAfter without acking them, then new ones. It never waits: nothing to do is an empty answer. A consumer
@@ -44,11 +47,12 @@ func (g *Gate) ReadJournal(ctx context.Context, ref Ref, consumer string, max in
 // Ack removes published entries from the journal. It needs no gate, and an id that is not there is fine. Any number of
 // ids, 256 to a script call, O(ids).
 func (g *Gate) Ack(ctx context.Context, ref Ref, ids []string) error {
-	args := make([]any, len(ids))
-	for i, id := range ids {
-		args[i] = id
+	args := make([]any, 0, 2*len(ids))
+	for _, id := range ids {
+		message, orderSN, _ := strings.Cut(id, idSeparator)
+		args = append(args, message, orderSN)
 	}
-	return g.runBatches(ctx, scriptAck, ref, 1, args)
+	return g.runBatches(ctx, scriptAck, ref, 2, args)
 }
 
 // Rejournal journals purchases again that are queued and not known to be in the ledger, if their last journal entry was
@@ -84,7 +88,7 @@ func decodeJournal(ref Ref, id, stored string) (JournalEntry, error) {
 	if err != nil {
 		return JournalEntry{}, fmt.Errorf("journal entry %s: %w", id, err)
 	}
-	return JournalEntry{ID: id, Reservation: contract.Reservation{
+	return JournalEntry{ID: id + idSeparator + f[0], Reservation: contract.Reservation{
 		OrderSN: f[0], UserID: f[1], ActivityID: ref.ActivityID,
 		Bucket: ref.Bucket, Lines: lines, ReservedAt: at, Traceparent: f[4],
 	}}, nil

@@ -266,7 +266,7 @@ func (g *gateMachine) Ack(t *rapid.T) {
 	ids := g.e.image().journals
 	require.NoError(t, g.e.Ack(t.Context(), g.e.ref, []string{entry.ID}))
 	g.m.room += int(before - g.e.journalLen())
-	if e := g.m.entries[entry.OrderSN]; e != nil && ids[entry.OrderSN] == entry.ID {
+	if e := g.m.entries[entry.OrderSN]; e != nil && ids[entry.OrderSN]+idSeparator+entry.OrderSN == entry.ID {
 		e.journal = false
 	}
 }

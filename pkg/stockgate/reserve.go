@@ -48,6 +48,14 @@ var outcomeNames = [...]string{
 	"sold_out", "journal_full", "accepted",
 }
 
+var outcomeByName = func() map[string]Outcome {
+	all := make(map[string]Outcome, len(outcomeNames))
+	for o := Known; o <= Accepted; o++ {
+		all[outcomeNames[o]] = o
+	}
+	return all
+}()
+
 // Verdict is the answer to one Request.
 type Verdict struct {
 	Outcome  Outcome
@@ -90,7 +98,7 @@ func (g *Gate) Reserve(ctx context.Context, ref Ref, requests []Request) ([]Verd
 	}
 	verdicts := make([]Verdict, len(requests))
 	for i, r := range requests {
-		if verdicts[i], err = decodeVerdict(r.OrderSN, reply[i]); err != nil {
+		if verdicts[i], err = decodeVerdict(r, reply[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -98,16 +106,18 @@ func (g *Gate) Reserve(ctx context.Context, ref Ref, requests []Request) ([]Verd
 }
 
 // decodeVerdict reads "outcome;payload".
-func decodeVerdict(orderSN, answer string) (v Verdict, err error) {
+func decodeVerdict(r Request, answer string) (v Verdict, err error) {
 	name, payload, _ := strings.Cut(answer, ";")
-	for o := Known; o <= Accepted; o++ {
-		if outcomeNames[o] == name {
-			v.Outcome = o
-		}
-	}
+	v.Outcome = outcomeByName[name]
 	switch v.Outcome {
-	case Accepted, Known:
-		v.Entry, err = decodeEntry(orderSN, payload)
+	case Accepted:
+		v.Entry = Entry{
+			OrderSN: r.OrderSN, UserID: r.UserID, Lines: sortLines(r.Lines), Status: StatusQueued,
+			Traceparent: storableTraceparent(r.Traceparent),
+		}
+		v.Entry.ReservedAt, err = decodeTime(payload)
+	case Known:
+		v.Entry, err = decodeEntry(r.OrderSN, payload)
 	case LimitReached:
 		v.OrderSNs = splitIDs(payload)
 	case NotStarted:

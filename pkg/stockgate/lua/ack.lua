@@ -1,15 +1,15 @@
 -- ack: published entries leave the journal.
 -- KEYS    as in prelude.lua
--- ARGV    journal ids
+-- ARGV    for each entry: its id in the journal, order_sn
 -- returns the number of entries that left
 -- Needs no gate: what was published was published. The entry of a purchase that was journaled again meanwhile stays.
--- cost    O(ids)
-local live = redis.call('EXISTS', GATE) == 1
-if live then
-  for _, id in ipairs(ARGV) do
-    local found = redis.call('XRANGE', JOURNAL, id, id)
-    local sn = found[1] and string.match(found[1][2][2], '^%d+')
-    local stored = sn and redis.call('HGET', HELD, sn)
+-- cost    O(entries)
+local ids = every(2, 1)
+if redis.call('EXISTS', GATE) == 1 then
+  read_entries(every(2, 2))
+  for i = 1, #ARGV, 2 do
+    local id, sn = ARGV[i], ARGV[i + 1]
+    local stored = stored_entry(sn)
     local old = stored and parse(stored) or nil
     if old and old.stage == 'q' and old.journal == id then
       local new = copy(old)
@@ -20,5 +20,5 @@ if live then
   flush()
 end
 if redis.call('EXISTS', JOURNAL) == 0 then return 0 end
-redis.pcall('XACK', JOURNAL, GROUP, unpack(ARGV)) -- fails when the group was lost, and then there is nothing to ack
-return redis.call('XDEL', JOURNAL, unpack(ARGV))
+redis.pcall('XACK', JOURNAL, GROUP, unpack(ids)) -- fails when the group was lost, and then there is nothing to ack
+return redis.call('XDEL', JOURNAL, unpack(ids))

@@ -58,15 +58,30 @@ local function rank(e) return e and RANK[e.stage or ''] or 0 end
 local function holds(e) return rank(e) >= 1 and rank(e) <= 4 end
 local function ended(e) return rank(e) == 5 end
 
-local function each_line(lines) return string.gmatch(lines, '(%d+):(%d+)') end
+-- A wish is what an entry's lines say: for each of them SKU, pieces and the names of its counters; and the pieces in all.
+-- Most purchases of a sale ask for the same, so each text is read once per script.
+local wishes = {}
 
-local function pieces_of(lines)
-  local n = 0
-  for _, qty in each_line(lines) do n = n + tonumber(qty) end
-  return n
+local function wish_of(lines)
+  local w = wishes[lines]
+  if w then return w end
+  w = { pieces = 0 }
+  for sku, qty in string.gmatch(lines, '(%d+):(%d+)') do
+    local n = tonumber(qty)
+    w[#w + 1] = { sku = sku, n = n, left = 's:' .. sku, held = 'h:' .. sku, sold = 'p:' .. sku, unlanded = 'u:' .. sku,
+      journaled = 'j:' .. sku }
+    w.pieces = w.pieces + n
+  end
+  wishes[lines] = w
+  return w
 end
 
--- Counters. Changes are gathered and written once per script, by flush().
+local function pieces_of(lines) return wish_of(lines).pieces end
+
+-- What a script changes is gathered and written once, at its end, by flush(): Redis is asked by each call, and a call costs
+-- more than what it does. So entries, buyers and counters are read and written through the functions below.
+
+-- Counters.
 local deltas = {}
 
 local function count(field, n) deltas[field] = (deltas[field] or 0) + n end
@@ -74,27 +89,45 @@ local function count(field, n) deltas[field] = (deltas[field] or 0) + n end
 -- weigh adds (sign 1) or removes (sign -1) what an entry means to the counters. An entry that ended means nothing.
 local function weigh(e, sign)
   if not holds(e) then return end
-  for sku, qty in each_line(e.lines) do
-    local n = sign * tonumber(qty)
-    count('s:' .. sku, -n)
+  for _, line in ipairs(wish_of(e.lines)) do
+    local n = sign * line.n
+    count(line.left, -n)
     if e.stage == 'p' then
-      count('p:' .. sku, n)
+      count(line.sold, n)
     else
-      count('h:' .. sku, n)
+      count(line.held, n)
       count('held', n)
       if e.stage == 'q' then
-        count('u:' .. sku, n)
-        if e.journal ~= '' then count('j:' .. sku, n) end
+        count(line.unlanded, n)
+        if e.journal ~= '' then count(line.journaled, n) end
       end
     end
   end
 end
 
-local function flush()
-  for field, n in pairs(deltas) do
-    if n ~= 0 then redis.call('HINCRBY', GATE, field, int(n)) end
+-- Entries, as they are now: order_sn -> stored form, false when there is none.
+local entries = {}
+local changed_entries, entry_changed = {}, {}
+local leaves_unlanded = {}
+
+-- read_entries reads those of several order_sns at once.
+local function read_entries(sns)
+  if #sns == 0 then return end
+  for i, stored in ipairs(redis.call('HMGET', HELD, unpack(sns))) do entries[sns[i]] = stored end
+end
+
+local function stored_entry(sn)
+  if entries[sn] == nil then entries[sn] = redis.call('HGET', HELD, sn) end
+  return entries[sn]
+end
+
+-- store_entry replaces an entry, or removes it (false).
+local function store_entry(sn, stored)
+  entries[sn] = stored
+  if not entry_changed[sn] then
+    entry_changed[sn] = true
+    changed_entries[#changed_entries + 1] = sn
   end
-  deltas = {}
 end
 
 -- Buyers.
@@ -127,37 +160,47 @@ local function list_latest(list, n)
   return table.concat(all, ',', #all - n + 1)
 end
 
--- change_buyer edits the record of a user, and removes one that says nothing any more.
-local function change_buyer(user, edit)
-  local b = parse_buyer(redis.call('HGET', BUYERS, user))
-  edit(b)
-  if b.pieces == 0 and b.held == '' and b.ended == '' then
-    redis.call('HDEL', BUYERS, user)
-  else
-    redis.call('HSET', BUYERS, user, format_buyer(b))
+local buyers = {} -- user -> record, as it is now
+local changed_buyers = {}
+
+local function read_buyers(users)
+  if #users == 0 then return end
+  for i, stored in ipairs(redis.call('HMGET', BUYERS, unpack(users))) do buyers[users[i]] = parse_buyer(stored) end
+end
+
+local function buyer_of(user)
+  if not buyers[user] then buyers[user] = parse_buyer(redis.call('HGET', BUYERS, user)) end
+  return buyers[user]
+end
+
+-- change_buyer is buyer_of for one who changes the record.
+local function change_buyer(user)
+  local b = buyer_of(user)
+  if not b.changed then
+    b.changed = true
+    changed_buyers[#changed_buyers + 1] = user
   end
+  return b
 end
 
 local function list_entry(sn, e)
-  change_buyer(e.user, function(b)
-    if holds(e) then
-      b.pieces = b.pieces + pieces_of(e.lines)
-      b.held = list_add(b.held, sn)
-    else
-      b.ended = list_latest(list_add(b.ended, sn), MAX_ENDED)
-    end
-  end)
+  local b = change_buyer(e.user)
+  if holds(e) then
+    b.pieces = b.pieces + pieces_of(e.lines)
+    b.held = list_add(b.held, sn)
+  else
+    b.ended = list_latest(list_add(b.ended, sn), MAX_ENDED)
+  end
 end
 
 local function unlist_entry(sn, e)
-  change_buyer(e.user, function(b)
-    if holds(e) then
-      b.pieces = b.pieces - pieces_of(e.lines)
-      b.held = list_remove(b.held, sn)
-    else
-      b.ended = list_remove(b.ended, sn)
-    end
-  end)
+  local b = change_buyer(e.user)
+  if holds(e) then
+    b.pieces = b.pieces - pieces_of(e.lines)
+    b.held = list_remove(b.held, sn)
+  else
+    b.ended = list_remove(b.ended, sn)
+  end
 end
 
 -- Entries that change while somebody reads all of them page by page are noted for him, as long as they are not too many: see
@@ -180,6 +223,22 @@ local function touch(sn)
   if watched and redis.call('SADD', TOUCHED, sn) == 1 and redis.call('SCARD', TOUCHED) > MAX_TOUCHED then unwatch() end
 end
 
+local latest = {} -- field x: of GATE -> at: the latest deadline known; text: the same, when it is to be written
+
+-- note_deadline keeps the latest deadline known of each SKU.
+local function note_deadline(e)
+  local at = tonumber(e.expires)
+  for _, line in ipairs(wish_of(e.lines)) do
+    local field = 'x:' .. line.sku
+    local l = latest[field]
+    if not l then
+      l = { at = tonumber(redis.call('HGET', GATE, field) or 0) or 0 }
+      latest[field] = l
+    end
+    if at > l.at then l.at, l.text = at, e.expires end
+  end
+end
+
 -- change replaces an entry (old is nil when there was none) and everything that follows from it. The only way in which
 -- pieces move after they were taken, so that what is given back was taken, and is given back once.
 local function change(sn, old, new)
@@ -191,20 +250,63 @@ local function change(sn, old, new)
     if old then unlist_entry(sn, old) end
     list_entry(sn, new)
   end
-  if old and old.stage == 'q' and new.stage ~= 'q' then redis.call('ZREM', UNLANDED, sn) end
+  if old and old.stage == 'q' and new.stage ~= 'q' then leaves_unlanded[#leaves_unlanded + 1] = sn end
   if ended(new) then redis.call('ZADD', ENDED, new.ended, sn) end
-  if new.stage == 'c' and new.expires ~= '' then
-    for sku in each_line(new.lines) do
-      local latest = tonumber(redis.call('HGET', GATE, 'x:' .. sku) or 0) or 0
-      if tonumber(new.expires) > latest then redis.call('HSET', GATE, 'x:' .. sku, new.expires) end
-    end
-  end
-  redis.call('HSET', HELD, sn, format(new))
+  if new.stage == 'c' and new.expires ~= '' then note_deadline(new) end
+  store_entry(sn, format(new))
 end
 
--- journal_record is what an entry's message in the journal says.
-local function journal_record(sn, e)
-  return sn .. '|' .. e.user .. '|' .. e.lines .. '|' .. e.reserved .. '|' .. e.trace
+-- call_with calls a command unless there is nothing to call it with.
+local function call_with(command, key, args)
+  if #args > 0 then redis.call(command, key, unpack(args)) end
+end
+
+-- flush writes what was gathered.
+local function flush()
+  for field, n in pairs(deltas) do
+    if n ~= 0 then redis.call('HINCRBY', GATE, field, int(n)) end
+  end
+  for field, l in pairs(latest) do
+    if l.text then redis.call('HSET', GATE, field, l.text) end
+  end
+  local put, gone = {}, {}
+  for _, sn in ipairs(changed_entries) do
+    if entries[sn] then
+      put[#put + 1] = sn
+      put[#put + 1] = entries[sn]
+    else
+      gone[#gone + 1] = sn
+    end
+  end
+  call_with('HSET', HELD, put)
+  call_with('HDEL', HELD, gone)
+  put, gone = {}, {}
+  for _, user in ipairs(changed_buyers) do
+    local b = buyers[user]
+    if b.pieces == 0 and b.held == '' and b.ended == '' then
+      gone[#gone + 1] = user
+    else
+      put[#put + 1] = user
+      put[#put + 1] = format_buyer(b)
+    end
+    b.changed = false
+  end
+  call_with('HSET', BUYERS, put)
+  call_with('HDEL', BUYERS, gone)
+  call_with('ZREM', UNLANDED, leaves_unlanded)
+  deltas, latest, changed_entries, entry_changed, changed_buyers, leaves_unlanded = {}, {}, {}, {}, {}, {}
+end
+
+-- every lists each step-th argument, beginning with number first.
+local function every(step, first)
+  local out = {}
+  for i = first, #ARGV, step do out[#out + 1] = ARGV[i] end
+  return out
+end
+
+-- journal_add journals a purchase and returns the id of its message.
+local function journal_add(sn, user, lines, reserved, trace)
+  return redis.call('XADD', JOURNAL, '*', 'r', sn .. '|' .. user .. '|' .. lines .. '|' .. reserved .. '|' .. trace)
 end
 
 -- expire gives all keys 24 h more once the activity is over and nothing is held, and takes the expiry off when that is no
@@ -222,16 +324,16 @@ local function expire(now, changed)
   end
 end
 
--- trim removes at most limit entries that ended more than 24 h ago.
+-- trim removes at most limit entries that ended more than 24 h ago. Called before flush().
 local function trim(now, limit)
   local sns = redis.call('ZRANGEBYSCORE', ENDED, '-inf', int(now - DAY), 'LIMIT', 0, limit)
   for _, sn in ipairs(sns) do
-    local stored = redis.call('HGET', HELD, sn)
+    local stored = stored_entry(sn)
     local e = stored and parse(stored)
     if rank(e) > 0 then unlist_entry(sn, e) end
-    redis.call('HDEL', HELD, sn)
-    redis.call('ZREM', ENDED, sn)
+    store_entry(sn, false)
   end
+  call_with('ZREM', ENDED, sns)
   return #sns
 end
 
@@ -240,9 +342,10 @@ end
 local function finish(stage)
   local now = now_ms()
   local changed = 0
+  read_entries(every(4, 1))
   for i = 1, #ARGV, 4 do
     local sn, user, lines, reason = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
-    local stored = redis.call('HGET', HELD, sn)
+    local stored = stored_entry(sn)
     local old = stored and parse(stored) or nil
     if not old then
       change(sn, nil, { stage = stage, user = user, lines = lines, reason = reason, expires = '', ended = int(now),
@@ -256,8 +359,8 @@ local function finish(stage)
       changed = changed + 1
     end
   end
-  flush()
   trim(now, 8)
+  flush()
   expire(now, changed > 0)
   return changed
 end

@@ -7,14 +7,15 @@ if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end
 local room = tonumber(ARGV[1]) - redis.call('XLEN', JOURNAL)
 local now = now_ms()
 local journaled = 0
+read_entries(every(1, 2))
 for i = 2, #ARGV do
   if room <= 0 then break end
   local sn = ARGV[i]
-  local stored = redis.call('HGET', HELD, sn)
+  local stored = stored_entry(sn)
   local old = stored and parse(stored) or nil
   if old and old.stage == 'q' and (old.journal == '' or #redis.call('XRANGE', JOURNAL, old.journal, old.journal) == 0) then
     local new = copy(old)
-    new.journal = redis.call('XADD', JOURNAL, '*', 'r', journal_record(sn, old))
+    new.journal = journal_add(sn, old.user, old.lines, old.reserved, old.trace)
     change(sn, old, new)
     redis.call('ZADD', UNLANDED, int(now), sn)
     room = room - 1

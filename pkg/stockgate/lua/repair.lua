@@ -10,16 +10,17 @@ if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end
 if (life or '') ~= ARGV[1] then return 'superseded' end
 local now = now_ms()
 local out = {}
+read_entries(every(7, 2))
 for i = 2, #ARGV, 7 do
   local sn, seen, stage, user, lines, reason, expires = unpack(ARGV, i, i + 6)
-  local stored = redis.call('HGET', HELD, sn) or ''
+  local stored = stored_entry(sn) or ''
   out[#out + 1] = '0'
   if stored == seen then
     local old = parse(stored)
     if rank(old) == 0 then old = nil end -- none, or one that cannot be read: what it took nobody knows
     if stage == '-' then
       touch(sn)
-      redis.call('HDEL', HELD, sn)
+      store_entry(sn, false)
     else
       local new = old and copy(old) or { reserved = '', journal = '', trace = '' }
       new.stage, new.user, new.lines, new.reason, new.expires = stage, user, lines, reason, expires

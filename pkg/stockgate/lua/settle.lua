@@ -6,9 +6,10 @@
 -- cost    O(purchases)
 if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end
 local changed = 0
+read_entries(every(5, 1))
 for i = 1, #ARGV, 5 do
   local sn, user, lines, stage, expires = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
-  local stored = redis.call('HGET', HELD, sn)
+  local stored = stored_entry(sn)
   local old = stored and parse(stored) or nil
   local new
   if not old then

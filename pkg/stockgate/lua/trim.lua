@@ -6,5 +6,6 @@
 if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end
 local now = now_ms()
 local removed = trim(now, ARGV[1])
+flush()
 expire(now, false)
 return removed
