@@ -84,7 +84,7 @@ type plan struct {
 	of                       *snapshot
 	rates, bulkheads, shadow []*active
 	blocked                  []*active
-	policy                   string // the field
+	policy                   []string // the field's value, shared by all answers: it is replaced, never written into
 }
 
 func (rt *route) planned() *plan {
@@ -119,7 +119,7 @@ func (rt *route) planned() *plan {
 		}
 		policy = httpfield.AppendPolicy(policy, httpfield.Policy{Name: name, Quota: a.rule.Limit, Window: per})
 	}
-	p.policy = string(policy)
+	p.policy = []string{string(policy)}
 	rt.plan.Store(p)
 	return p
 }
@@ -160,6 +160,9 @@ func (rt *route) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 
 // passRates charges all rates of a route and waits. false: the request has been answered.
 func (g *Registry) passRates(w http.ResponseWriter, r *http.Request, p *plan) bool {
+	if len(p.rates) == 1 {
+		return g.passRate(w, r, p)
+	}
 	var chargesAt [fewRules]ratelimit.Charge
 	var resultsAt [fewRules]ratelimit.Result
 	charges, results := chargesAt[:0], resultsAt[:0]
@@ -170,6 +173,26 @@ func (g *Registry) passRates(w http.ResponseWriter, r *http.Request, p *plan) bo
 		results = append(results, ratelimit.Result{})
 	}
 	allowed, err := ratelimit.TakeAll(r.Context(), charges, results)
+	return g.passed(w, r, p, charges, results, allowed, err)
+}
+
+// passRate is passRates for the one rule that most routes have; what it lets pass at once costs as little as can be.
+func (g *Registry) passRate(w http.ResponseWriter, r *http.Request, p *plan) bool {
+	a := p.rates[0]
+	q := ratelimit.Request{Key: g.subject(r, a.key), N: a.rule.cost(), MaxWait: time.Duration(a.rule.MaxWait)}
+	res, err := a.limiter.Take(r.Context(), q)
+	if err == nil && res.Allowed && res.Wait == 0 {
+		g.tellOne(w.Header(), p, res)
+		a.tally.allowed.Add(1)
+		g.o.Observe(a.rule.Name, Allowed, res.Source)
+		return true
+	}
+	charges, results := []ratelimit.Charge{{Limiter: a.limiter, Request: q}}, []ratelimit.Result{res}
+	return g.passed(w, r, p, charges, results, res.Allowed && err == nil, err)
+}
+
+// passed goes on after the rates were charged.
+func (g *Registry) passed(w http.ResponseWriter, r *http.Request, p *plan, charges []ratelimit.Charge, results []ratelimit.Result, allowed bool, err error) bool {
 	g.tell(w.Header(), p, results)
 	if !allowed {
 		g.refuseRates(w, r, p, charges, results, err)
@@ -195,26 +218,50 @@ func (g *Registry) passRates(w http.ResponseWriter, r *http.Request, p *plan) bo
 	return true
 }
 
+// The fields, as http.Header has them.
+const (
+	policyField = "Ratelimit-Policy"
+	limitField  = "Ratelimit"
+)
+
 // tell sets the fields RateLimit-Policy and RateLimit.
 func (g *Registry) tell(h http.Header, p *plan, results []ratelimit.Result) {
 	var at [128]byte
 	b := at[:0]
-	for i, a := range p.rates {
-		if results[i].Remaining == ratelimit.Unknown {
-			continue
-		}
-		if len(b) > 0 {
-			b = append(b, ", "...)
-		}
-		reset := results[i].ResetAfter
-		if !results[i].Allowed && results[i].RetryAfter >= 0 {
-			reset = results[i].RetryAfter // no later than Retry-After
-		}
-		b = httpfield.AppendLimit(b, httpfield.Limit{Name: a.rule.Name, Remaining: results[i].Remaining, Reset: reset})
+	for i := range p.rates {
+		b = appendLimit(b, p.rates[i], &results[i])
 	}
-	h.Add("RateLimit-Policy", p.policy) // routes may lie within each other, each with rules of its own
+	tellFields(h, p, b)
+}
+
+func (g *Registry) tellOne(h http.Header, p *plan, res ratelimit.Result) {
+	var at [128]byte
+	tellFields(h, p, appendLimit(at[:0], p.rates[0], &res))
+}
+
+func appendLimit(b []byte, a *active, res *ratelimit.Result) []byte {
+	if res.Remaining == ratelimit.Unknown {
+		return b
+	}
 	if len(b) > 0 {
-		h.Add("RateLimit", string(b))
+		b = append(b, ", "...)
+	}
+	reset := res.ResetAfter
+	if !res.Allowed && res.RetryAfter >= 0 {
+		reset = res.RetryAfter // no later than Retry-After
+	}
+	return httpfield.AppendLimit(b, httpfield.Limit{Name: a.rule.Name, Remaining: res.Remaining, Reset: reset})
+}
+
+// tellFields adds to what is there: routes may lie within each other, each with rules of its own.
+func tellFields(h http.Header, p *plan, limits []byte) {
+	if told := h[policyField]; told != nil {
+		h[policyField] = append(told[:len(told):len(told)], p.policy...)
+	} else {
+		h[policyField] = p.policy
+	}
+	if len(limits) > 0 {
+		h[limitField] = append(h[limitField], string(limits))
 	}
 }
 
@@ -270,8 +317,7 @@ func (g *Registry) refuseBlocked(w http.ResponseWriter, r *http.Request, p *plan
 		}
 		b = httpfield.AppendLimit(b, httpfield.Limit{Name: a.rule.Name, Reset: max(per, time.Second)})
 	}
-	w.Header().Add("RateLimit-Policy", p.policy)
-	w.Header().Add("RateLimit", string(b))
+	tellFields(w.Header(), p, b)
 	g.refuse(w, r, f)
 }
 
