@@ -3,6 +3,7 @@ package seckill
 import (
 	"time"
 
+	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/settings"
 )
 
@@ -16,12 +17,10 @@ type Config struct {
 	settings.Redis
 	settings.RocketMQ
 	settings.Auth
+	admission.Settings
 
 	// PathSecrets sign paths and tickets: the first signs, all verify, so that a new one can be put before the old.
 	PathSecrets []string `env:"PATH_SECRETS" secret:"true"`
-	// PathRate is how many paths are given out in a second, PathWait how long a buyer waits for one.
-	PathRate float64       `env:"PATH_RATE" envDefault:"1000"`
-	PathWait time.Duration `env:"PATH_WAIT" envDefault:"2s"`
 	// GateWait is how long a buyer waits for the gate before hearing that the outcome is unknown; GateTimeout bounds one
 	// call to Redis; GateQueue is how many wait for one gate.
 	GateWait    time.Duration `env:"GATE_WAIT" envDefault:"3s"`
@@ -46,10 +45,6 @@ func (c Config) Validate() error {
 		return err
 	}
 	switch {
-	case c.PathRate <= 0 || c.PathRate > 1_000_000:
-		return settings.Wrong("PATH_RATE", "is %v and must be above 0 and at most 1000000", c.PathRate)
-	case c.PathWait < 0 || c.PathWait > 30*time.Second:
-		return settings.Wrong("PATH_WAIT", "is %s and must be 0 to 30s", c.PathWait)
 	case c.GateWait < 50*time.Millisecond || c.GateWait > 30*time.Second:
 		return settings.Wrong("GATE_WAIT", "is %s and must be 50ms to 30s", c.GateWait)
 	case c.GateTimeout < 50*time.Millisecond || c.GateTimeout > c.GateWait:

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.opentelemetry.io/otel/metric"
 
+	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/bus"
 	"flashsale.internal/pkg/lifecycle"
@@ -32,6 +33,8 @@ type Deps struct {
 	Redis     redis.UniversalClient
 	Bus       bus.Publisher
 	Telemetry *telemetry.Telemetry
+	// Limits of the routes; nil means that this process counts for itself. Their components are not the service's.
+	Limits *admission.Limits
 	// Lease of the worker id; nil takes one in Redis and keeps it by a component of the service.
 	Lease ordersn.Lease
 	// Now is this machine's clock, for tests; nil means time.Now. What it is off Redis time by is found out.
@@ -106,14 +109,19 @@ func New(cfg Config, deps Deps) (*Service, error) {
 
 	watch := core.NewWatch(gate.Catalogue{Redis: redisGate}, deps.Now)
 	feed := core.NewFeed(grouped, cfg.StreamsMax)
-	bucket := httpapi.NewPathBucket(cfg.PathRate, cfg.PathWait)
+	limits := deps.Limits
+	if limits == nil {
+		if limits, err = admission.Local(cfg.Settings, tel); err != nil {
+			return nil, err
+		}
+	}
 	surface := httpapi.Deps{
 		Core: core.NewService(core.Deps{
 			Gate: grouped, Watch: watch, Feed: feed, SNs: orderSNs{ordersn.NewGenerator(lease, nil)},
-			Seal: seal, Pace: bucket, CallerWait: cfg.GateWait,
+			Seal: seal, CallerWait: cfg.GateWait,
 		}),
 		Verifier:    verifier,
-		Bucket:      bucket,
+		Limits:      limits,
 		Tel:         tel,
 		OpenStreams: feed.Open,
 	}

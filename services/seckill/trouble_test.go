@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +18,7 @@ import (
 	"flashsale.internal/pkg/bus"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/settings"
+	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/seckill"
 )
 
@@ -120,21 +124,76 @@ func TestASaleThatRedisLostIsNotUnknown(t *testing.T) {
 	r.call("POST", "/v1/activities/12345/paths", p.token, nil).is(t, http.StatusNotFound, contract.CodeNotFound)
 }
 
+// ruled is a service with these rules alone.
+func ruled(t *testing.T, rules string) setup {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("version: 1\nrules:\n"+rules), 0o600))
+	return setup{cfg: func(c *seckill.Config) { c.Rules = file }}
+}
+
 func TestPathsArePaced(t *testing.T) {
-	r := newRig(t, setup{cfg: func(c *seckill.Config) { c.PathRate, c.PathWait = 0.1, 0 }})
+	r := newRig(t, ruled(t, "  - {name: path-total, limit: 1, per: 10s}"))
 	activity := r.sale(10)
 	r.path("alice", activity)
 	paths := "/v1/activities/" + activity + "/paths"
 	refused := r.call("POST", paths, r.token("bob"), nil).is(t, http.StatusTooManyRequests, contract.CodeRateLimited)
-	require.Equal(t, []any{"path"}, refused.body["violated_policies"])
-	require.NotEmpty(t, refused.Header.Get("RateLimit"))
-	require.NotEmpty(t, refused.Header.Get("RateLimit-Policy"))
+	require.Equal(t, []any{"path-total"}, refused.body["violated_policies"])
+	require.Equal(t, `"path-total";q=1;w=10`, refused.Header.Get("RateLimit-Policy"))
+	require.Equal(t, `"path-total";r=0;t=10`, refused.Header.Get("RateLimit"))
+	retry, err := strconv.Atoi(refused.Header.Get("Retry-After"))
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, retry, 10, "not earlier than t")
 
-	waiting := newRig(t, setup{cfg: func(c *seckill.Config) { c.PathRate, c.PathWait = 20, time.Second }})
+	waiting := newRig(t, ruled(t, "  - {name: path-total, limit: 20, burst: 4, max_wait: 10s}"))
 	activity = waiting.sale(10)
 	for range 8 {
 		waiting.path("alice", activity) // more than the burst of 4: the others wait for their turn
 	}
+}
+
+func TestAClickEverySoManySeconds(t *testing.T) {
+	r := newRig(t, ruled(t, `  - {name: path-click, algorithm: gcra, key: "user+param:activity_id", limit: 1, per: 1h, burst: 1}`))
+	one, other := r.sale(10), r.sale(10)
+	r.path("alice", one)
+	refused := r.call("POST", "/v1/activities/"+one+"/paths", r.token("alice"), nil).is(t, http.StatusTooManyRequests, contract.CodeRateLimited)
+	require.Equal(t, []any{"path-click"}, refused.body["violated_policies"])
+	r.path("alice", other)
+	r.path("bob", one)
+}
+
+// What stands first answers, and who is refused by it is charged for nothing behind it.
+func TestTheOrderOfWhatStandsBeforeAPath(t *testing.T) {
+	r := newRig(t, ruled(t, `  - {name: path-per-ip, key: ip, limit: 1000000, per: 1h}
+  - {name: path-per-user, key: user, limit: 2, per: 1h}
+  - {name: path-total, limit: 3, per: 1h}`))
+	post := func(activity, user string, body any) answer {
+		token := ""
+		if user != "" {
+			token = r.token(user)
+		}
+		return r.call("POST", "/v1/activities/"+activity+"/paths", token, body)
+	}
+	gone, sale := r.sale(1, func(c *stockgate.Config) { c.PerUserLimit = 2 }), r.sale(10)
+	r.buy(r.path("alice", gone), `{"lines":[{"sku_id":"1","qty":1},{"sku_id":"2","qty":1}]}`).is(t, 202, "")
+	var flagged answer
+	require.Eventually(t, func() bool {
+		flagged = post(gone, "", nil)
+		return flagged.StatusCode == http.StatusConflict
+	}, 30*time.Second, 5*time.Millisecond, "the flag needs nobody's name")
+	flagged.is(t, http.StatusConflict, contract.CodeSoldOut)
+	require.Empty(t, flagged.Header.Get("RateLimit"), "before every limit")
+
+	require.Contains(t, post(sale, "", nil).is(t, http.StatusUnauthorized, contract.CodeUnauthenticated).Header.Get("RateLimit"), `"path-per-ip";r=`)
+	bad := post(sale, "alice", `{"captcha_id":"1"}`).is(t, http.StatusBadRequest, contract.CodeInvalidRequest)
+	require.Equal(t, `"path-per-user";r=0;t=3600`, bad.Header.Values("RateLimit")[1])
+	refused := post(sale, "alice", nil).is(t, http.StatusTooManyRequests, contract.CodeRateLimited)
+	require.Equal(t, []any{"path-per-user"}, refused.body["violated_policies"])
+	post("77", "bob", nil).is(t, http.StatusNotFound, contract.CodeNotFound)
+	r.path("bob", sale)
+	r.path("carol", sale) // the third of path-total: what was refused before it was not charged
+	refused = post(sale, "dave", nil).is(t, http.StatusTooManyRequests, contract.CodeRateLimited)
+	require.Equal(t, []any{"path-total"}, refused.body["violated_policies"])
 }
 
 func TestNoWorkerIDNoPath(t *testing.T) {
@@ -230,8 +289,11 @@ func TestSettingsThatStopTheStart(t *testing.T) {
 	}
 	require.NoError(t, load(nil))
 	for name, env := range map[string]map[string]string{
-		"PATH_RATE":           {"PATH_RATE": "0"},
-		"PATH_WAIT":           {"PATH_WAIT": "1m"},
+		"PATH_RATE":           {"PATH_RATE": "-1"},
+		"LIMIT_RULES":         {"LIMIT_RULES": "/nowhere/rules.yaml"},
+		"LIMIT_REDIS_ADDRS":   {"LIMIT_REDIS_ADDRS": "here"},
+		"LIMIT_REDIS_DB":      {"LIMIT_REDIS_DB": "1"},
+		"TRUSTED_PROXIES":     {"TRUSTED_PROXIES": "10.0.0.0/8,edge"},
 		"GATE_TIMEOUT":        {"GATE_TIMEOUT": "10s"},
 		"GATE_WAIT":           {"GATE_WAIT": "1ms"},
 		"GATE_QUEUE":          {"GATE_QUEUE": "0"},
@@ -253,7 +315,7 @@ func TestSettingsThatStopTheStart(t *testing.T) {
 	}
 	production["PATH_SECRETS"] = strings.Repeat("cd", 20) + "," + strings.Repeat("ef", 20)
 	require.NoError(t, load(production))
-	require.ErrorContains(t, load(map[string]string{"PATH_RATE": "NaN"}), "PATH_RATE")
+	require.ErrorContains(t, load(map[string]string{"PATH_RATE": "fast"}), "PATH_RATE")
 	require.ErrorContains(t, load(map[string]string{"PATH_SECRETS": "new, old"}), "PATH_SECRETS")
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/bus/rocketmq"
 	"flashsale.internal/pkg/command"
 	"flashsale.internal/pkg/httpserver"
@@ -58,7 +59,11 @@ func serve(ctx context.Context, _ *slog.Logger) (err error) {
 	if err != nil {
 		return err
 	}
-	service, err := seckill.New(cfg, seckill.Deps{Redis: rdb, Bus: broker, Telemetry: tel})
+	limits, err := admission.New(cfg.Settings, cfg.Redis, tel)
+	if err != nil {
+		return err
+	}
+	service, err := seckill.New(cfg, seckill.Deps{Redis: rdb, Bus: broker, Telemetry: tel, Limits: limits})
 	if err != nil {
 		return err
 	}
@@ -74,6 +79,7 @@ func serve(ctx context.Context, _ *slog.Logger) (err error) {
 			return broker.Close(out)
 		}},
 	}
+	parts = append(parts, limits.Components()...)
 	parts = append(parts, service.Components()...)
 	parts = append(parts,
 		httpserver.Admin("ADMIN_ADDR", cfg.AdminAddr, service.Ready, tel.Metrics, cfg.PProf, tel.Log),

@@ -33,8 +33,6 @@ type world struct {
 	buyer    []string
 	noLease  bool
 	next     uint64
-	paceErr  error
-	whenPace func()
 }
 
 func (w *world) Reserve(_ context.Context, _ string, p Purchase) (Verdict, error) {
@@ -154,13 +152,6 @@ func (w *world) Next(string) (string, error) {
 // Belongs fakes the gene: order numbers of a thousand and more belong to nobody.
 func (w *world) Belongs(orderSN, _ string) bool { return len(orderSN) < 4 }
 
-func (w *world) Wait(context.Context) error {
-	if w.whenPace != nil {
-		w.whenPace()
-	}
-	return w.paceErr
-}
-
 func (w *world) clock() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -195,6 +186,6 @@ func newWorld(t *testing.T) (*world, *Service) {
 	seal, err := NewSeal("new", "old")
 	require.NoError(t, err)
 	return w, NewService(Deps{
-		Gate: w, Watch: NewWatch(w, w.clock), Feed: NewFeed(w, 3), SNs: w, Seal: seal, Pace: w, CallerWait: time.Second,
+		Gate: w, Watch: NewWatch(w, w.clock), Feed: NewFeed(w, 3), SNs: w, Seal: seal, CallerWait: time.Second,
 	})
 }

@@ -53,8 +53,3 @@ type OrderSNs interface {
 	// Belongs tells whether an order_sn carries the mark of this user.
 	Belongs(orderSN, userID string) bool
 }
-
-// Pace holds a caller back until it is its turn, for a bounded time; its error is a refusal.
-type Pace interface {
-	Wait(ctx context.Context) error
-}

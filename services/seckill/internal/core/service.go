@@ -23,7 +23,6 @@ type Deps struct {
 	Feed  *Feed
 	SNs   OrderSNs
 	Seal  *Seal
-	Pace  Pace
 	// CallerWait bounds how long a caller waits for a list. Gate bounds the waiting for a single purchase by itself.
 	CallerWait time.Duration
 }
@@ -92,16 +91,10 @@ type IssuedPath struct {
 	ExpiresAt     time.Time
 }
 
-// IssuePath gives a user a path while the sale is open and something is left.
+// IssuePath gives a user a path while the sale is open and something is left. The sale may have been paused or sold out
+// while this caller waited for its turn, so it is asked again whether the sale Admits.
 func (s *Service) IssuePath(ctx context.Context, userID, activityID string) (IssuedPath, error) {
-	if err := s.admits(ctx, activityID); err != nil {
-		return IssuedPath{}, err
-	}
-	if err := s.Pace.Wait(ctx); err != nil {
-		return IssuedPath{}, err
-	}
-	// The sale may have been paused or sold out while this caller waited for its turn.
-	if err := s.admits(ctx, activityID); err != nil {
+	if err := s.Admits(ctx, activityID); err != nil {
 		return IssuedPath{}, err
 	}
 	orderSN, err := s.SNs.Next(userID)
@@ -119,8 +112,22 @@ func (s *Service) IssuePath(ctx context.Context, userID, activityID string) (Iss
 	return IssuedPath{Path: p, OrderSN: orderSN, ExpiresAt: expires}, nil
 }
 
-// admits decides by what this process knows of the sale. The gate has the last word on the purchase itself.
-func (s *Service) admits(ctx context.Context, activityID string) error {
+// Flagged says that nothing is left of a sale, if this process knows it for certain without asking anybody. It is what the
+// many are told who come when all is over, before anything else is spent on them.
+func (s *Service) Flagged(ctx context.Context, activityID string) error {
+	v := s.Watch.fresh(activityID)
+	if v == nil || !v.lacksAll() {
+		return nil
+	}
+	now := s.Watch.clock(ctx)
+	if v.StateAt(now) != StateOpen {
+		return nil
+	}
+	return s.soldOut(ctx, v.mayReturn(now, nil))
+}
+
+// Admits decides by what this process knows of the sale. The gate has the last word on the purchase itself.
+func (s *Service) Admits(ctx context.Context, activityID string) error {
 	v, err := s.Watch.get(ctx, activityID, flagAge)
 	if err != nil {
 		return s.refusal(ctx, activityID, err)

@@ -41,10 +41,8 @@ func TestPathIsGivenOnlyWhileTheSaleIsOpenAndSomethingIsLeft(t *testing.T) {
 		"redis not filled":        {func(w *world) { w.level, w.hasSale, w.ready = nil, false, false }, contract.CodeGateUnavailable, ""},
 		"redis away":              {func(w *world) { w.err = fmt.Errorf("%w: dial", ErrUnavailable) }, contract.CodeGateUnavailable, ""},
 		"no worker id":            {func(w *world) { w.noLease = true }, contract.CodeUnavailable, ""},
-		"too many":                {func(w *world) { w.paceErr = contract.Refuse(contract.CodeRateLimited, "") }, contract.CodeRateLimited, ""},
 		"redis is ahead of us":    {func(w *world) { w.offset, w.level.StartsAt = 2*time.Second, noon.Add(time.Second) }, "", ""},
 		"redis is behind us":      {func(w *world) { w.offset, w.level.StartsAt = -2*time.Second, noon.Add(-time.Second) }, contract.CodeActivityNotStarted, "starts_at"},
-		"paused while it waited":  {func(w *world) { w.whenPace = w.pauseIn(time.Second) }, contract.CodeActivityPaused, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, s := newWorld(t)
@@ -66,8 +64,28 @@ func TestPathIsGivenOnlyWhileTheSaleIsOpenAndSomethingIsLeft(t *testing.T) {
 	}
 }
 
-func (w *world) pauseIn(d time.Duration) func() {
-	return func() { w.change(func() { w.now, w.level.State = w.now.Add(d), StatePaused }) }
+func TestASaleThatIsPausedWhileABuyerWaits(t *testing.T) {
+	w, s := newWorld(t)
+	require.NoError(t, s.Admits(t.Context(), "7"))
+	w.change(func() { w.now, w.level.State = w.now.Add(time.Second), StatePaused })
+	_, err := s.IssuePath(t.Context(), "alice", "7")
+	refused(t, err, contract.CodeActivityPaused)
+}
+
+func TestTheFlagAsksNobody(t *testing.T) {
+	w, s := newWorld(t)
+	require.NoError(t, s.Flagged(t.Context(), "7"), "nothing is known yet")
+	w.change(func() { w.level.Left["1"], w.level.Left["2"] = 0, 0 })
+	refused(t, s.Admits(t.Context(), "7"), contract.CodeSoldOut)
+	reads := w.reads
+	refused(t, s.Flagged(t.Context(), "7"), contract.CodeSoldOut)
+	w.change(func() { w.now = w.now.Add(time.Second) })
+	require.NoError(t, s.Flagged(t.Context(), "7"), "what it knew is too old")
+	require.Equal(t, reads, w.reads)
+
+	w.change(func() { w.level.State = StatePaused })
+	refused(t, s.Admits(t.Context(), "7"), contract.CodeActivityPaused)
+	require.NoError(t, s.Flagged(t.Context(), "7"), "paused is told by others")
 }
 
 func mustPath(t *testing.T, s *Service, user string) IssuedPath {

@@ -6,12 +6,15 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/settings"
 	"flashsale.internal/pkg/telemetry"
@@ -37,11 +40,15 @@ func BenchmarkPurchase(b *testing.B) {
 			seal, err := core.NewSeal("secret")
 			require.NoError(b, err)
 			watch := core.NewWatch(open{}, time.Now)
+			rules := filepath.Join(b.TempDir(), "rules.yaml")
+			require.NoError(b, os.WriteFile(rules, []byte("version: 1\nrules: [{name: purchase-per-user, key: user, limit: 100000000, where: local}]"), 0o600))
+			limits, err := admission.Local(admission.Settings{Rules: rules}, tel)
+			require.NoError(b, err)
 			svc := core.NewService(core.Deps{
 				Gate: gate, Watch: watch, Feed: core.NewFeed(gate, 1), SNs: open{}, Seal: seal,
-				Pace: NewPathBucket(1e6, time.Second), CallerWait: 3 * time.Second,
+				CallerWait: 3 * time.Second,
 			})
-			h, err := New(Deps{Core: svc, Verifier: verifier, Bucket: NewPathBucket(1e6, time.Second), Tel: tel, OpenStreams: func() int { return 0 }})
+			h, err := New(Deps{Core: svc, Verifier: verifier, Limits: limits, Tel: tel, OpenStreams: func() int { return 0 }})
 			require.NoError(b, err)
 			path, err := svc.IssuePath(b.Context(), "alice", "7")
 			require.NoError(b, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/settings"
 	"flashsale.internal/pkg/telemetry"
@@ -61,13 +62,14 @@ func TestAStreamLivesForAMinute(t *testing.T) {
 		require.NoError(t, err)
 		seal, err := core.NewSeal("secret")
 		require.NoError(t, err)
-		bucket := NewPathBucket(1000, time.Second)
+		limits, err := admission.Local(admission.Settings{}, telemetry.Discard(t))
+		require.NoError(t, err)
 		feed := core.NewFeed(still{}, 10)
 		handler, err := New(Deps{
 			Core: core.NewService(core.Deps{
-				Gate: still{}, Watch: core.NewWatch(open{}, time.Now), Feed: feed, SNs: open{}, Seal: seal, Pace: bucket, CallerWait: time.Second,
+				Gate: still{}, Watch: core.NewWatch(open{}, time.Now), Feed: feed, SNs: open{}, Seal: seal, CallerWait: time.Second,
 			}),
-			Verifier: verifier, Bucket: bucket, Tel: telemetry.Discard(t), OpenStreams: feed.Open,
+			Verifier: verifier, Limits: limits, Tel: telemetry.Discard(t), OpenStreams: feed.Open,
 		})
 		require.NoError(t, err)
 		token, err := auth.Mint(cfg.HS256Secret, auth.Identity{UserID: "alice"}, time.Hour)

@@ -61,20 +61,44 @@ func (h *handlers) GetActivity(w http.ResponseWriter, r *http.Request, activityI
 	httpserver.WriteJSON(w, http.StatusOK, toActivity(v))
 }
 
-// CreatePath implements api.ServerInterface.
+// soldOut answers path calls by the flag alone, while it holds.
+func (h *handlers) soldOut(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := h.Core.Flagged(r.Context(), parameter(r, "activity_id")); err != nil {
+			h.metrics.flagged.Add(r.Context(), 1)
+			h.refuse(w, r, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// admit refuses path calls that would get no path anyway, before they wait for one.
+func (h *handlers) admit(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		activityID := parameter(r, "activity_id")
+		if !contract.ValidID(activityID) {
+			h.refuse(w, r, notFound())
+			return
+		}
+		// No field yet: those of the captcha are refused until it works.
+		var body struct{}
+		err := httpserver.DecodeOptionalJSON(w, r, &body)
+		if err == nil {
+			err = h.Core.Admits(r.Context(), activityID)
+		}
+		if err != nil {
+			h.metrics.refuse(r.Context(), "path", err)
+			h.refuse(w, r, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// CreatePath implements api.ServerInterface. What is wrong with the request itself was told before.
 func (h *handlers) CreatePath(w http.ResponseWriter, r *http.Request, activityID string) {
-	if !contract.ValidID(activityID) {
-		h.refuse(w, r, notFound())
-		return
-	}
-	// No field yet: those of the captcha are refused until it works.
-	var body struct{}
-	if err := httpserver.DecodeOptionalJSON(w, r, &body); err != nil {
-		h.refuse(w, r, err)
-		return
-	}
 	p, err := h.Core.IssuePath(r.Context(), auth.From(r.Context()).UserID, activityID)
-	h.Bucket.tell(w.Header())
 	if err != nil {
 		h.metrics.refuse(r.Context(), "path", err)
 		h.refuse(w, r, err)

@@ -13,8 +13,8 @@ import (
 )
 
 type metrics struct {
-	accepted, repeated, refused, paths metric.Int64Counter
-	reasons                            *sync.Map // refusal -> []metric.AddOption; as many as calls and codes
+	accepted, repeated, refused, paths, flagged metric.Int64Counter
+	reasons                                     *sync.Map // refusal -> []metric.AddOption; as many as calls and codes
 }
 
 type refusal struct {
@@ -33,6 +33,7 @@ func newMetrics(meter metric.Meter, openStreams func() int) (metrics, error) {
 	m.accepted = counter("flashsale.seckill.purchases.accepted", "Purchases taken by the gate")
 	m.repeated = counter("flashsale.seckill.purchases.repeated", "Purchases posted again by a known path")
 	m.refused = counter("flashsale.seckill.refused", "Path and purchase calls refused, by reason")
+	m.flagged = counter("flashsale.seckill.flag.answered", "Path calls answered by the sold-out flag alone")
 	m.paths = counter("flashsale.seckill.paths.issued", "Paths given out")
 	_, err := meter.Int64ObservableGauge("flashsale.seckill.streams.open", metric.WithDescription("Event streams open"),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/httpserver"
@@ -17,7 +18,7 @@ import (
 type Deps struct {
 	Core     *core.Service
 	Verifier *auth.Verifier
-	Bucket   *PathBucket
+	Limits   *admission.Limits
 	Tel      *telemetry.Telemetry
 	// OpenStreams counts the event streams, for the metrics.
 	OpenStreams func() int
@@ -39,25 +40,32 @@ func New(d Deps) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	shed, err := newShedder(d.Tel.Meter)
+	if err != nil {
+		return nil, err
+	}
 	h := &handlers{Deps: d, metrics: m}
 	wrapped := api.ServerInterfaceWrapper{Handler: h, ErrorHandlerFunc: func(w http.ResponseWriter, r *http.Request, err error) {
 		h.refuse(w, r, badParameter(err))
 	}}
 
-	// The order on a route is: limits by address, the token, limits by user and route, the handler. The limits are
-	// declared here, with With, beside the route they hold for. The path bucket is not one of them: it comes after the
-	// sold-out flag, inside the core.
+	// What stands before a handler, in this order: too many requests at all; the sold-out flag; limits by address, which need
+	// nobody's name; the token; limits by user, who is known only now; on the path route whether the sale admits anybody, and
+	// last the one limit that is worth waiting for. Whoever is refused has cost no more than what stands before.
 	r := httpserver.NewRouter(d.Tel)
 	buyer := d.Verifier.Require()
+	on := d.Limits.On
 	const activity = "/v1/activities/{activity_id}"
 
-	r.Get("/v1/activities", wrapped.ListActivities)
-	r.Get(activity, wrapped.GetActivity)
-	r.With(buyer).Post(activity+"/paths", h.postPath)
-	r.With(buyer).Post(activity+"/paths/{path}/reservations", h.postReservation)
-	r.With(buyer).Get(activity+"/reservations", wrapped.ListReservations)
-	r.With(buyer).Get(activity+"/reservations/{order_sn}", h.getReservation)
-	r.With(httpserver.Streaming).Get(activity+"/reservations/{order_sn}/events", wrapped.StreamReservation)
+	r.With(shed.others, on("browse-per-ip")).Get("/v1/activities", wrapped.ListActivities)
+	r.With(shed.others, on("browse-per-ip")).Get(activity, wrapped.GetActivity)
+	r.With(shed.paths, h.soldOut, on("path-per-ip"), buyer, on("path-per-user", "path-click"), h.admit, on("path-total")).
+		Post(activity+"/paths", h.postPath)
+	r.With(shed.purchases, on("purchase-per-ip"), buyer, on("purchase-per-user")).Post(activity+"/paths/{path}/reservations", h.postReservation)
+	r.With(shed.others, on("result-per-ip"), buyer, on("result-per-user")).Get(activity+"/reservations", wrapped.ListReservations)
+	r.With(shed.others, on("result-per-ip"), buyer, on("result-per-user")).Get(activity+"/reservations/{order_sn}", h.getReservation)
+	// A stream lasts a minute, in which nothing is done for it: it is bounded by its own number. Who has its ticket has a purchase.
+	r.With(httpserver.Streaming, on("events-per-ip")).Get(activity+"/reservations/{order_sn}/events", wrapped.StreamReservation)
 	if d.DevToken != nil {
 		r.Post("/v1/dev/tokens", wrapped.CreateDevToken)
 	}

@@ -1,0 +1,89 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"flashsale.internal/pkg/ratelimit"
+	"flashsale.internal/pkg/ratelimit/rules"
+	"flashsale.internal/pkg/telemetry"
+)
+
+const attrRule = attribute.Key("flashsale.limit")
+
+// metrics of the limits. Decisions are counted by the rules themselves and only read when somebody asks.
+type metrics struct {
+	wait    metric.Float64Histogram
+	reloads metric.Int64Counter
+	sources [ratelimit.SourceFallback + 1]atomic.Int64
+}
+
+func newMetrics(meter metric.Meter) (*metrics, error) {
+	m := &metrics{}
+	var err, more error
+	m.wait, err = meter.Float64Histogram("flashsale.limits.wait", metric.WithUnit("s"),
+		metric.WithDescription("How long requests that a limit let in waited for their turn."),
+		metric.WithExplicitBucketBoundaries(0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1, 2, 5, 10, 30))
+	m.reloads, more = meter.Int64Counter("flashsale.limits.reloads",
+		metric.WithDescription("Rules read from the file or from Redis, by whether they were taken over."))
+	return m, errors.Join(err, more)
+}
+
+func (m *metrics) decided(_ string, _ rules.Outcome, source ratelimit.Source) { m.sources[source].Add(1) }
+
+func (m *metrics) waited(rule string, wait time.Duration) {
+	m.wait.Record(context.Background(), wait.Seconds(), metric.WithAttributes(attrRule.String(rule)))
+}
+
+func (m *metrics) reloaded(source string, err error) {
+	outcome := "taken over"
+	if err != nil {
+		outcome = "refused"
+	}
+	m.reloads.Add(context.Background(), 1, metric.WithAttributes(attribute.String("flashsale.source", source), telemetry.AttrOutcome.String(outcome)))
+}
+
+// observe registers what is read when somebody asks.
+func (m *metrics) observe(meter metric.Meter, l *Limits) error {
+	decisions, err := meter.Int64ObservableCounter("flashsale.limits.decisions", metric.WithDescription("Decisions of the limits, by rule and outcome."))
+	sources, more := meter.Int64ObservableCounter("flashsale.limits.decided",
+		metric.WithDescription("Decisions of the limits, by who decided: local, redis, lease, deny_cache, fallback."))
+	breaker, again := meter.Int64ObservableGauge("flashsale.limits.redis.breaker",
+		metric.WithDescription("Breaker before the Redis of the limits: 0 closed, 2 open."))
+	instances, last := meter.Int64ObservableGauge("flashsale.limits.instances",
+		metric.WithDescription("Processes of this service that share the limits, as this one knows."))
+	if err = errors.Join(err, more, again, last); err != nil {
+		return err
+	}
+	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		for _, s := range l.List() {
+			for outcome, n := range map[rules.Outcome]int64{
+				rules.Allowed: s.Allowed, rules.Waited: s.Waited, rules.Refused: s.Refused, rules.Shadow: s.Shadowed, rules.Failed: s.Failed,
+			} {
+				if n > 0 {
+					o.ObserveInt64(decisions, n, metric.WithAttributes(attrRule.String(s.Rule.Name), telemetry.AttrOutcome.String(string(outcome))))
+				}
+			}
+		}
+		for source := range m.sources {
+			if n := m.sources[source].Load(); n > 0 {
+				o.ObserveInt64(sources, n, metric.WithAttributes(attribute.String("flashsale.source", ratelimit.Source(source).String()))) //nolint:gosec // a few
+			}
+		}
+		if l.conn != nil {
+			state := int64(0)
+			if !l.conn.Up() {
+				state = 2
+			}
+			o.ObserveInt64(breaker, state)
+			o.ObserveInt64(instances, int64(l.conn.Instances()))
+		}
+		return nil
+	}, decisions, sources, breaker, instances)
+	return err
+}

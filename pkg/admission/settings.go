@@ -1,0 +1,111 @@
+package admission
+
+import (
+	_ "embed"
+	"net/netip"
+	"os"
+	"strings"
+
+	"flashsale.internal/pkg/ratelimit/rules"
+	"flashsale.internal/pkg/settings"
+)
+
+// The rules that hold where LIMIT_RULES names no file.
+var (
+	//go:embed rules.yaml
+	productionRules []byte
+	//go:embed rules-development.yaml
+	developmentRules []byte
+)
+
+// Settings say which limits hold and where what is spent of them is kept. The zero value is that of a developer's machine
+// without Redis.
+type Settings struct {
+	// Rules is a file, read again when it changes; without it those that come along hold, which differ by APP_ENV.
+	Rules string `env:"LIMIT_RULES"`
+	// RedisAddrs and RedisDB are of the limiters, where they have a Redis of their own; empty: REDIS_ADDRS and REDIS_DB.
+	RedisAddrs []string `env:"LIMIT_REDIS_ADDRS"`
+	RedisDB    int      `env:"LIMIT_REDIS_DB"`
+	// TrustedProxies are the networks of the proxies in front, whose X-Forwarded-For is believed.
+	TrustedProxies []string `env:"TRUSTED_PROXIES"`
+	// PathRate is how many paths all pods together give out in a second, other than the rules say.
+	PathRate int64 `env:"PATH_RATE"`
+
+	production bool
+}
+
+// maxPathRate is above what any number of pods can do.
+const maxPathRate = 10_000_000
+
+// Validate reports the first wrong setting. It is called by settings.Load.
+func (s *Settings) Validate(production bool) error {
+	s.production = production
+	if _, err := s.proxies(); err != nil {
+		return err
+	}
+	for _, addr := range s.RedisAddrs {
+		if err := settings.CheckDialAddr("LIMIT_REDIS_ADDRS", addr); err != nil {
+			return err
+		}
+	}
+	switch {
+	case s.RedisDB < 0 || s.RedisDB > 1_000_000:
+		return settings.Wrong("LIMIT_REDIS_DB", "is %d and must not be negative", s.RedisDB)
+	case s.RedisDB != 0 && len(s.RedisAddrs) != 1:
+		return settings.Wrong("LIMIT_REDIS_DB", "needs one address in LIMIT_REDIS_ADDRS")
+	case s.PathRate < 0 || s.PathRate > maxPathRate:
+		return settings.Wrong("PATH_RATE", "is %d and must be 1 to %d, or 0 for what the rules say", s.PathRate, maxPathRate)
+	}
+	text, err := s.text()
+	if err == nil {
+		_, err = rules.Parse(text)
+	}
+	if err != nil {
+		return settings.Wrong("LIMIT_RULES", "is of no use: %v", err)
+	}
+	return nil
+}
+
+// text is what the rules' file says.
+func (s *Settings) text() ([]byte, error) {
+	switch {
+	case s.Rules != "":
+		return os.ReadFile(s.Rules)
+	case s.production:
+		return productionRules, nil
+	}
+	return developmentRules, nil
+}
+
+func (s *Settings) proxies() ([]netip.Prefix, error) {
+	var all []netip.Prefix
+	for _, text := range s.TrustedProxies {
+		text = strings.TrimSpace(text)
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			addr, aerr := netip.ParseAddr(text)
+			if aerr != nil {
+				return nil, settings.Wrong("TRUSTED_PROXIES", "holds %q, which is neither an address nor a network such as 10.0.0.0/8", text)
+			}
+			p = netip.PrefixFrom(addr.Unmap(), addr.Unmap().BitLen())
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// pathTotal is the rule that PATH_RATE is about.
+const pathTotal = "path-total"
+
+// edit puts PATH_RATE in the place of the rule's own limit. The burst stays the same part of it.
+func (s *Settings) edit(set *rules.Set) {
+	if s.PathRate == 0 {
+		return
+	}
+	for i := range set.Rules {
+		if r := &set.Rules[i]; r.Name == pathTotal && r.Limit > 0 {
+			r.Burst = max(min(r.Burst, 1), r.Burst*s.PathRate/r.Limit)
+			r.Limit = s.PathRate
+		}
+	}
+}
