@@ -40,6 +40,9 @@ func (b *busFaults) Publish(ctx context.Context, m bus.Message) (err error) {
 			return nil
 		}
 	}
+	if m.Topic == contract.TopicReservations && w.sale.losesFresh && w.plan.chance("broker: forgets seckill-reservations", 0.3) {
+		return nil
+	}
 	if delayed && w.sale.losesTimers && w.plan.chance("broker: forgets order-close", 0.5) {
 		return nil
 	}

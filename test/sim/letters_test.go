@@ -162,11 +162,11 @@ type operator struct {
 
 func (w *world) operator() (*operator, error) {
 	p, err := w.person("operator", "operator", auth.Operator)
-	return &operator{p, map[string]int{}}, err
+	return &operator{person: p, decided: map[string]int{}}, err
 }
 
 // decide goes through the open letters: most are replayed, some are rejected, as is what fails however often it is replayed.
-// Some are left for the next time where mood is 0.
+// Some are left for the next time where mood is 0. Of some that were replayed the operator thinks better.
 func (o *operator) decide(mood int) {
 	if !o.w.sale.garbles && o.w.sale.forges == 0 {
 		return
@@ -191,5 +191,9 @@ func (o *operator) decide(mood int) {
 		}
 		o.call(http.MethodPost, base+"/"+l.ID+verb, "", nil)
 		o.decided[l.ID]++
+		if verb == "/replay" && o.r.IntN(4) == 0 {
+			o.sleep(200*time.Millisecond, 2*time.Second)
+			o.call(http.MethodPost, base+"/"+l.ID+"/reject", "", nil)
+		}
 	}
 }

@@ -211,12 +211,20 @@ func (w *world) meddle(activity string, skus []string) {
 	}
 	base := "http://inventory/v1/merchant/activities/" + activity
 	paused := false
-	for n := range m.r.IntN(7) {
+	actions := m.r.IntN(7)
+	if w.sale.pauses {
+		actions = 4
+	}
+	for n := range actions {
 		m.sleep(0, w.sale.window/3)
 		if w.plan.ended() {
 			break
 		}
-		switch m.r.IntN(10) {
+		what := m.r.IntN(10)
+		if w.sale.pauses {
+			what = 7
+		}
+		switch what {
 		case 0, 1, 2, 3:
 			m.insist(http.MethodPost, base+"/stock-adjustments", "adjust-"+strconv.Itoa(n), map[string]any{
 				"sku_id": skus[m.r.IntN(len(skus))], "delta": 1 + m.r.IntN(4), "reason": "more " + strconv.Itoa(n),
@@ -352,6 +360,9 @@ func (b *person) follow(base string, p *purchase, post func()) {
 	w := b.w
 	acted := false
 	behaviour := b.r.IntN(14)
+	if w.sale.behaviour > 0 && b.r.IntN(2) == 0 {
+		behaviour = w.sale.behaviour
+	}
 	for polls := 0; polls < 400; polls++ {
 		b.sleep(300*time.Millisecond, 1500*time.Millisecond)
 		status, found, known := b.reservation(base, p)
@@ -385,6 +396,11 @@ func (b *person) follow(base string, p *purchase, post func()) {
 		}
 	}
 }
+
+const (
+	beginAndLeave = 10 // a payment is begun and left
+	payForgotten  = 12 // begun, cancelled, which the order's database forgets, and paid
+)
 
 // act pays, or does not, in one of the ways that buyers and providers have.
 func (b *person) act(p *purchase, behaviour int) {
@@ -445,9 +461,9 @@ func (b *person) act(p *purchase, behaviour int) {
 		id := pay("a")
 		b.insist(http.MethodPost, order+"/cancel", "", nil, 10)
 		play(id, "succeeded", 0)
-	case 10: // begun and left
+	case beginAndLeave:
 		pay("a")
-	case 12: // begun, cancelled, which the order's database forgets, and paid
+	case payForgotten:
 		id := pay("a")
 		a := b.insist(http.MethodPost, order+"/cancel", "", nil, 10)
 		if id != "" && a.status == http.StatusOK && b.w.forgetClosing(p.orderSN) {

@@ -4,6 +4,7 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -59,6 +60,8 @@ func (p *plan) at(name string) *point {
 		_, _ = h.Write([]byte(name))
 		at = &point{hash: h.Sum64(), rate: p.rate, idle: idle.MatchString(name)}
 		switch {
+		case name == p.focus && slices.Contains(rare, name):
+			at.rate = 0.6
 		case name == p.focus:
 			at.rate = 0.35
 		case p.rate > 0 && rng(p.seed, "focus "+name).IntN(12) == 0:
@@ -102,7 +105,13 @@ func newPlan(seed uint64, length time.Duration) *plan {
 	return p
 }
 
-func focusOf(seed uint64) string { return points[seed%uint64(len(points))] }
+// focusOf has every point come in turn, and in every fourth sale one of the rare ones.
+func focusOf(seed uint64) string {
+	if seed%4 == 3 {
+		return rare[seed/4%uint64(len(rare))]
+	}
+	return points[seed%uint64(len(points))]
+}
 
 // rng is a source of its own for each use, so that one more draw here changes nothing there.
 func rng(seed uint64, use string) *rand.Rand {

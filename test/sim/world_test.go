@@ -83,9 +83,12 @@ type sale struct {
 	mended       time.Duration   // when it is
 	forges       time.Duration   // somebody publishes what contradicts the ledger; 0: nobody does
 	damages      []time.Duration // somebody spoils what Redis holds of the gate
+	losesFresh   bool            // reservations get lost that the broker confirmed
 	losesTimers  bool            // half of the delayed closings get lost
 	losesEvents  bool            // confirmed events get lost
 	keepsTimers  bool            // no confirmed closing gets lost
+	behaviour    int             // of half the buyers; 0: they have none in common
+	pauses       bool            // a merchant pauses the sale and resumes it
 	greedy       bool            // buyers buy all they may when a replica is cut off, and once more when it is the master
 	asks         bool            // orders may be told of by nobody: inventory asks about what stays reserved after a few seconds
 }
@@ -123,6 +126,11 @@ func drawSale(seed uint64) sale {
 				s.stock[i] = int64(1 + r.IntN(3))
 			}
 			s.buyers += 6
+		} else { // what buyers hold is missed; there are pieces for those who try again
+			for i := range s.stock {
+				s.stock[i] += 6
+			}
+			s.greedy, s.failover = true, 2*time.Second+time.Duration(r.Int64N(int64(2*time.Second)))
 		}
 	}
 	length := s.window + s.payWithin + 9*time.Second
@@ -148,7 +156,6 @@ func drawSale(seed uint64) sale {
 	if s.garbles { // one kind of letters at a time, as each is decided in its own way
 		s.forges = 0
 	}
-	s.greedy = s.failover > 0 && r.IntN(2) == 0
 	s.asks = s.garbles || s.losesEvents && !s.keepsTimers
 	return s
 }
@@ -174,11 +181,21 @@ func (s *sale) suit(point string, r *rand.Rand, length time.Duration) {
 		s.losses = append(s.losses, soon)
 	case strings.HasPrefix(point, "redis: failover"):
 		s.failover, s.behind, s.alone = soon, time.Second, point != "redis: failover"
-	case strings.HasPrefix(point, "redis: "), slices.Contains(repairing, point):
-		for range 4 {
-			s.damages = append(s.damages, soon)
-			soon += time.Duration(r.Int64N(int64(2 * time.Second)))
+	case strings.HasPrefix(point, "redis: "):
+		s.damages = append(s.damages, soon, soon+time.Second, soon+3*time.Second)
+	case slices.Contains(repairing, point): // early enough to be repaired while something may still fail
+		s.window, s.payWithin, s.damages = 10*time.Second, 7*time.Second, nil
+		for range 6 {
+			s.damages = append(s.damages, 3*time.Second+time.Duration(r.Int64N(int64(6*time.Second))))
 		}
+	case point == "inventory: redis script rejournal", point == "broker: forgets seckill-reservations":
+		s.losesFresh = true
+	case point == "inventory: http POST /internal/v1/orders:refund", point == "order: a closing is forgotten":
+		s.behaviour = payForgotten
+	case point == "order: db update orders", point == "inventory: bus publish order-close delayed":
+		s.behaviour = beginAndLeave
+	case strings.HasSuffix(point, "/pause"), strings.HasSuffix(point, "/resume"):
+		s.pauses = true
 	case strings.HasPrefix(point, "broker: ") && strings.Contains(point, contract.TopicDeductions):
 		s.abandonAfter = 7 * time.Second
 	case point == "broker: forgets order-close":
