@@ -14,8 +14,11 @@ type breaker struct {
 
 	failures atomic.Int64
 	open     atomic.Bool
-	probed   atomic.Bool // somebody else probes, callers need not
+	probed   atomic.Bool // Run probes and says when Redis is back; callers need not
 	probeAt  atomic.Int64
+	openedAt atomic.Int64
+	era      atomic.Int64 // rises when Redis may have missed, or forgotten, what was granted
+	only     atomic.Int64 // the era in which it was out of reach of this process only
 	clock    clock
 }
 
@@ -35,15 +38,28 @@ func (b *breaker) ask() bool {
 func (b *breaker) done(err error) {
 	if err == nil {
 		b.failures.Store(0)
-		if b.open.Load() && b.open.CompareAndSwap(true, false) {
-			b.changed(true, nil)
+		if !b.probed.Load() {
+			b.back(false)
 		}
 		return
 	}
 	if b.failures.Add(1) >= b.tolerates && !b.open.Load() {
-		b.probeAt.Store(b.clock.now() + int64(b.pause))
+		now := b.clock.now()
+		b.probeAt.Store(now + int64(b.pause))
+		b.openedAt.Store(now)
+		b.era.Add(1) // first, so that what is granted while it is open belongs to this era
 		if b.open.CompareAndSwap(false, true) {
 			b.changed(false, err)
 		}
+	}
+}
+
+// back lets callers ask Redis again. only is whether others did all the time.
+func (b *breaker) back(only bool) {
+	if only {
+		b.only.Store(b.era.Load())
+	}
+	if b.open.Load() && b.open.CompareAndSwap(true, false) {
+		b.changed(true, nil)
 	}
 }

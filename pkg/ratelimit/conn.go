@@ -79,6 +79,7 @@ type Conn struct {
 	breaker breaker
 
 	instances atomic.Int64
+	beaten    time.Time // when a beat reached Redis last; Run's
 	mu        sync.Mutex
 	fewer     int                               // beats in a row that saw fewer processes
 	onBeat    map[any]func(ctx context.Context) // what limiters do at each beat that reached Redis
@@ -128,7 +129,12 @@ func (c *Conn) Run(ctx context.Context) error {
 	c.breaker.probed.Store(true)
 	defer c.breaker.probed.Store(false)
 	for {
-		err := c.beat(ctx, true)
+		seen, err := c.beat(ctx, true)
+		if err == nil && !c.Up() && sleep(ctx, seen.wait) == nil {
+			if seen, err = c.beat(ctx, true); err == nil {
+				c.breaker.back(seen.others > 0)
+			}
+		}
 		for _, do := range c.after(err == nil) {
 			do(ctx)
 		}
@@ -145,7 +151,7 @@ func (c *Conn) Run(ctx context.Context) error {
 	for _, l := range c.leasing() {
 		l.giveBackAll(ctx)
 	}
-	_ = c.beat(ctx, false) // the others learn it in three beats anyway
+	_, _ = c.beat(ctx, false) // the others learn it in three beats anyway
 	return nil
 }
 
@@ -192,17 +198,36 @@ func (c *Conn) after(reached bool) (out []func(context.Context)) {
 	return out
 }
 
+// seen is what a process that had lost Redis learns when it reaches it again.
+type seen struct {
+	// wait is how long its callers go on without Redis: until a moment that the first one who reached it has set, so that
+	// all go on from their shares to the common limit at the same time. One after the other, the first would have the limit
+	// and the others still their shares.
+	wait   time.Duration
+	others int64 // who were in reach of Redis meanwhile: it was not gone for all
+}
+
 // beat says that this process is there (or leaves) and learns how many are.
-func (c *Conn) beat(ctx context.Context, stay bool) error {
-	ttl := 3 * c.o.BeatEvery
+func (c *Conn) beat(ctx context.Context, stay bool) (s seen, err error) {
+	ttl, without := 3*c.o.BeatEvery, int64(-1)
 	if !stay {
 		ttl = 0
 	}
-	n, err := c.call(ctx, scriptPresent, []string{c.o.Prefix + ":{instances}" + c.o.Peers}, []any{c.o.Instance, ttl.Milliseconds()})
-	if err == nil && stay {
-		c.saw(max(1, n[0]))
+	if !c.Up() {
+		without = (c.breaker.clock.now() - c.breaker.openedAt.Load()) / int64(time.Millisecond)
 	}
-	return err
+	settle := 3*c.o.ProbeEvery/2 + 2*c.o.Timeout // within which every probe of a process comes through
+	peers := c.o.Prefix + ":{instances}" + c.o.Peers
+	v, err := c.call(ctx, scriptPresent, []string{peers, peers + ":back"}, []any{c.o.Instance, ttl.Milliseconds(), without, settle.Milliseconds()})
+	if err != nil || !stay {
+		return s, err
+	}
+	c.saw(max(1, v[0]))
+	if v[1] == 0 && time.Since(c.beaten) < 2*c.o.BeatEvery {
+		c.breaker.era.Add(1) // Redis has forgotten this process, and everything else
+	}
+	c.beaten = time.Now()
+	return seen{wait: time.Duration(v[2]) * time.Millisecond, others: v[3]}, nil
 }
 
 // call runs a script once, within the time-out, and tells the breaker. It does not ask the breaker.

@@ -160,11 +160,14 @@ func (c *lease) want(p *params, limit, now int64) int64 {
 // with the caller who happened to make it: others wait for it.
 func (s *leases) fetch(ctx context.Context, rs *redisSpec, key string, c *lease, q ask) error {
 	sent := s.l.clock.now()
-	reply, err := s.l.conn.call(context.WithoutCancel(ctx), rs.look, []string{s.l.key(rs, key)}, rs.args(nil, q, s.l.debt(key)))
+	told := s.l.ledger.claim(rs, key)
+	reply, err := s.l.conn.call(context.WithoutCancel(ctx), rs.look, []string{s.l.key(rs, key)}, rs.args(nil, q, told.debt))
 	if err != nil {
+		s.l.ledger.failed(key, told)
 		return err
 	}
 	a := rs.decode(reply)
+	s.l.ledger.told(rs, key, told, a, true)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.left, c.reset, c.refused = a.left, a.reset, 0
@@ -172,7 +175,6 @@ func (s *leases) fetch(ctx context.Context, rs *redisSpec, key string, c *lease,
 		c.refused = sent + a.retry + q.wait
 		return nil
 	}
-	s.l.settled(key)
 	now := s.l.clock.now()
 	c.have += a.give
 	c.stamp = a.stamp

@@ -2,11 +2,13 @@ package ratelimit
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -51,7 +53,7 @@ func TestBreakerAsksNobodyWhileRedisIsGone(t *testing.T) {
 		require.Equal(t, SourceFallback, res.Source)
 		granted += int(res.Granted)
 	}
-	require.Equal(t, 1, granted, "the share begins without a burst, and not at nothing")
+	require.Equal(t, 22, granted, "a quarter of what was left")
 	res, err := open.Take(t.Context(), Request{N: 1})
 	require.NoError(t, err)
 	require.True(t, res.Allowed)
@@ -67,12 +69,13 @@ func TestBreakerAsksNobodyWhileRedisIsGone(t *testing.T) {
 		take(t, l, "probe", 0)
 		return c.Up()
 	}, patience, time.Millisecond)
-	// Redis is empty. What was spent here meanwhile (as good as all of the share, 25) is not given again.
+	// Redis is empty, and learns what was spent before it was gone, and meanwhile: 22 by this process, so 88 by all.
 	left := int64(0)
 	for take(t, l, "k", 1).Granted == 1 {
 		left++
 	}
-	require.LessOrEqual(t, left, int64(75))
+	require.GreaterOrEqual(t, left, int64(2))
+	require.LessOrEqual(t, left, int64(4)) // earned meanwhile
 	mu.Lock()
 	defer mu.Unlock()
 	require.Equal(t, []bool{false, true}, states)
@@ -98,7 +101,7 @@ func TestRunCountsWhoIsThere(t *testing.T) {
 	require.Eventually(t, func() bool { return a.Instances() == 2 }, patience, time.Millisecond)
 	l, err := a.NewRedis("x", Spec{Algorithm: FixedWindow, Limit: PerSecond(100)}, RedisOptions{})
 	require.NoError(t, err)
-	require.Equal(t, Limit{Rate: 100, Period: 2 * time.Second, Burst: 50}, l.shareOf(l.Spec()).Limit)
+	require.Equal(t, Limit{Rate: 100, Period: 2 * time.Second, Burst: 50}, shareOf(l.Spec(), int64(a.Instances()), 0).Limit)
 	stopB()
 	require.Eventually(t, func() bool { return a.Instances() == 1 }, patience, time.Millisecond)
 }
@@ -205,7 +208,7 @@ type order struct {
 
 // tick is what a process of the fleet did in a twentieth of a second, or longer if the machine is busy.
 type tick struct {
-	From, At                   int64 // ms since 1970
+	From, At                   int64 // us since 1970; what is counted was granted in between
 	Granted, Refused, Fallback int64
 }
 
@@ -219,7 +222,7 @@ func TestFleetMember(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(text), &o))
 	rdb := Connect([]string{o.Addr}, 0)
 	defer rdb.Close()
-	c := NewConn(rdb, ConnOptions{Instances: 4, BeatEvery: 500 * time.Millisecond, Timeout: 100 * time.Millisecond})
+	c := NewConn(rdb, ConnOptions{Instances: 4, BeatEvery: 500 * time.Millisecond, Timeout: 250 * time.Millisecond})
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -251,11 +254,12 @@ func TestFleetMember(t *testing.T) {
 		cancel()
 	})
 	out := json.NewEncoder(os.Stdout)
-	for from := time.Now().UnixMilli(); ctx.Err() == nil; {
+	for from := time.Now().UnixMicro(); ctx.Err() == nil; {
 		_ = sleep(ctx, 50*time.Millisecond)
+		next := time.Now().UnixMicro() // before the counters are read: what this tick does not count is later than that
 		k := tick{From: from, Granted: granted.Swap(0), Refused: refused.Swap(0), Fallback: fallback.Swap(0)}
-		from = time.Now().UnixMilli()
-		k.At = from
+		k.At = time.Now().UnixMicro()
+		from = next
 		_ = out.Encode(k)
 	}
 }
@@ -284,29 +288,35 @@ func fleetThroughOutages(t *testing.T, leased float64) {
 			_ = m.Process.Kill()
 		}
 	}()
-	require.Eventually(t, func() bool { return f.within(0, time.Now().UnixMilli()).Granted > burst }, 5*patience, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return f.within(0, time.Now().UnixMicro()).Granted > burst }, 5*patience, 20*time.Millisecond)
 
 	f.phase("four processes", 2*time.Second, 4*time.Second, 0.97)
 
 	require.NoError(t, f.members[0].Process.Kill())
 	f.phase("one of them killed", 500*time.Millisecond, 4*time.Second, 0.97)
 
+	f.away[0] = time.Now()
 	admin := redis.NewClient(&redis.Options{Addr: s.addr, MaxRetries: -1})
 	defer admin.Close()
 	require.NoError(t, admin.Do(t.Context(), "CLIENT", "PAUSE", 2500, "ALL").Err())
 	k := f.phase("redis paused", 500*time.Millisecond, 1500*time.Millisecond, 0.5)
 	require.Positive(t, k.Fallback)
 
-	f.phase("redis is back", 1500*time.Millisecond, 3*time.Second, 0.9)
+	f.back[0] = time.Now().Add(2 * time.Second)
+	f.phase("redis is back", 1500*time.Millisecond, 3*time.Second, 0.97)
 
+	f.away[1] = time.Now()
 	s.kill()
 	k = f.phase("redis killed", 500*time.Millisecond, 2*time.Second, 0.5)
 	require.Positive(t, k.Fallback)
 
 	require.NoError(t, s.start(t))
-	f.phase("redis started again, empty", 2*time.Second, 4*time.Second, 0.9)
+	f.back[1] = time.Now().Add(2 * time.Second)
+	f.phase("redis started again, empty", 2*time.Second, 4*time.Second, 0.97)
 
-	f.requireNoBurst(burst, burst) // two losses and two returns of Redis cost 600 at most as seen; a burst given away is 1,000 more
+	// The stated error, and what each goroutine was granted and has not counted yet, and what passes on top while a process
+	// of a busy machine hears nothing from Redis and the others do.
+	f.requireNoBurst(burst, pods*rate/100+4*pods+f.fallbackBeside())
 }
 
 // fleet is the processes and what they told.
@@ -317,6 +327,8 @@ type fleet struct {
 	members []*exec.Cmd
 	mu      sync.Mutex
 	ticks   []tick
+
+	away, back [2]time.Time // Redis was gone within
 }
 
 func (f *fleet) send(text string) {
@@ -355,6 +367,22 @@ func (f *fleet) within(from, to int64) (sum tick) {
 	return sum
 }
 
+// fallbackBeside is what was granted without Redis while it was there.
+func (f *fleet) fallbackBeside() (n int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, k := range f.ticks {
+		away := false
+		for i := range f.away {
+			away = away || k.At >= f.away[i].UnixMicro() && k.From <= f.back[i].UnixMicro()
+		}
+		if !away {
+			n += k.Fallback
+		}
+	}
+	return n
+}
+
 // phase lets the fleet run and requires that it admitted at least a part of the limit. That can only be asked of a fleet that
 // was asked for more than the limit all the time: processes that a busy machine lets stand admit nothing.
 func (f *fleet) phase(name string, settle, measure time.Duration, atLeast float64) tick {
@@ -363,43 +391,52 @@ func (f *fleet) phase(name string, settle, measure time.Duration, atLeast float6
 	time.Sleep(measure)
 	to := time.Now()
 	time.Sleep(300 * time.Millisecond) // what was counted by then has arrived
-	k := f.within(from.Add(-50*time.Millisecond).UnixMilli(), to.Add(50*time.Millisecond).UnixMilli())
+	k := f.within(from.Add(-50*time.Millisecond).UnixMicro(), to.Add(50*time.Millisecond).UnixMicro())
 	share := float64(k.Granted) / float64(f.rate) / (to.Sub(from).Seconds() + 0.05)
 	f.t.Logf("%-28s %6d admitted in %s: %.3f of the limit, %d by fallback, %d refused", name, k.Granted, to.Sub(from).Round(time.Millisecond), share, k.Fallback, k.Refused)
 	busiest := int64(0) // the longest time in which one process did nothing
 	f.mu.Lock()
 	for _, k := range f.ticks {
-		if k.At > from.UnixMilli() && k.From < to.UnixMilli() {
+		if k.At > from.UnixMicro() && k.From < to.UnixMicro() {
 			busiest = max(busiest, k.At-k.From)
 		}
 	}
 	f.mu.Unlock()
 	slow := atLeast > 0.5 && k.Fallback > 0 // Redis is there, and did not answer within the time-out
-	if k.Refused > k.Granted && busiest < 250 && !slow {
+	if k.Refused > k.Granted && busiest < 250_000 && !slow {
 		require.GreaterOrEqual(f.t, share, atLeast-0.1/measure.Seconds(), name)
 	}
 	return k
 }
 
-// requireNoBurst: from the beginning to any moment, no more than a burst and the rate. The slack is for the moments at which
-// some processes have Redis and others go on by their share.
+// requireNoBurst: in any interval, no more than a burst and the rate, and the slack. It looks at every interval between the
+// beginning of a tick and the end of one.
 func (f *fleet) requireNoBurst(burst, slack int64) {
 	f.mu.Lock()
-	begun, ends := f.ticks[0].From, make([]int64, 0, len(f.ticks))
-	for _, k := range f.ticks {
-		begun = min(begun, k.From)
-		ends = append(ends, k.At)
-	}
-	f.mu.Unlock()
-	closest, whole := int64(1<<62), tick{}
-	for _, end := range ends {
-		k := f.within(begun, end)
-		closest = min(closest, burst+f.rate*(end-begun)/1000-k.Granted)
-		require.LessOrEqual(f.t, k.Granted, burst+f.rate*(end-begun)/1000+slack, "%d ms after the beginning", end-begun)
-		if k.Granted > whole.Granted {
-			whole = k
-			whole.At = end - begun
+	defer f.mu.Unlock()
+	ticks := f.ticks
+	slices.SortFunc(ticks, func(a, b tick) int { return cmp.Compare(a.At, b.At) })
+	worst, from, to, all := int64(-1<<62), int64(0), int64(0), int64(0)
+	for i, first := range ticks {
+		sum := int64(0)
+		for _, k := range ticks { // those that end first come first
+			if k.From < first.From {
+				continue
+			}
+			sum += k.Granted
+			if over := sum - burst - f.rate*(k.At-first.From)/1_000_000; over > worst {
+				worst, from, to = over, first.From, k.At
+			}
+		}
+		if i == 0 {
+			for _, k := range ticks {
+				all += k.Granted
+			}
 		}
 	}
-	f.t.Logf("all in all                   %6d admitted in %.1f s; at the closest moment %d less than a burst and the rate", whole.Granted, float64(whole.At)/1000, closest)
+	begun := ticks[0].From
+	took := time.Duration(ticks[len(ticks)-1].At-begun) * time.Microsecond
+	f.t.Logf("all in all                   %6d admitted in %s; most within %s from %s on: %d more than a burst and the rate, %d may be", all,
+		took.Round(time.Millisecond), time.Duration(to-from)*time.Microsecond, time.Duration(from-begun)*time.Microsecond, worst, slack)
+	require.LessOrEqual(f.t, worst, slack)
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // FailurePolicy is what a Redis limiter does when Redis cannot be asked.
@@ -48,8 +47,7 @@ type Redis struct {
 	denied   *denyCache
 	leases   *leases
 
-	share   *Local // of this process while Redis is gone
-	largest atomic.Int64
+	ledger *ledger // what FailLocal goes by; else nil
 }
 
 // redisSpec is a Spec in the numbers that the scripts take.
@@ -83,8 +81,8 @@ func (c *Conn) NewRedis(name string, s Spec, o RedisOptions) (*Redis, error) {
 	if o.DenyCache >= 0 {
 		l.denied = newDenyCache(or(o.DenyCache, 1<<16))
 	}
-	if l.share, err = NewLocal(l.shareOf(rs.p.spec), WithEmptyStart()); err != nil {
-		return nil, err
+	if o.OnFailure == FailLocal {
+		l.ledger = newLedger(l)
 	}
 	if o.Lease > 0 {
 		l.leases = newLeases(l)
@@ -117,22 +115,6 @@ func newRedisSpec(s Spec) (*redisSpec, error) {
 	return rs, nil
 }
 
-// shareOf is what this process grants by itself while Redis is gone: an even 1/Instances of the limit.
-func (l *Redis) shareOf(s Spec) Spec {
-	n := int64(l.conn.Instances())
-	share := Spec{Algorithm: GCRA, Limit: Limit{Rate: s.Rate, Period: s.Period, Burst: max(1, s.Burst/n)}, MaxWait: s.MaxWait}
-	if s.Algorithm == LeakyQueue || s.Algorithm == WarmUp {
-		share.Burst = 1
-	}
-	if share.Period <= maxPeriod/time.Duration(n) {
-		share.Period *= time.Duration(n)
-	} else {
-		share.Rate = max(1, share.Rate/n)
-	}
-	share.Burst = max(share.Burst, min(s.Burst, l.largest.Load())) // what a request costs must fit
-	return share
-}
-
 // Spec is what holds now.
 func (l *Redis) Spec() Spec { return l.current.Load().p.spec }
 
@@ -148,12 +130,13 @@ func (l *Redis) SetSpec(s Spec) error {
 	}
 	l.changing.Lock()
 	defer l.changing.Unlock()
-	l.current.Store(rs)
+	before := l.current.Swap(rs)
+	l.ledger.convert(before.p, rs.p)
 	l.denied.clear()
 	if l.leases != nil {
 		l.leases.forgetDenials()
 	}
-	return l.share.SetSpec(l.shareOf(rs.p.spec))
+	return nil
 }
 
 // key is where Redis keeps what a subject has spent: the subject's hash is the hash tag, so that rules of one subject lie
@@ -201,12 +184,17 @@ func (l *Redis) Take(ctx context.Context, r Request) (Result, error) {
 		return l.without(ctx, rs, r, nil)
 	}
 	q, sent := rs.p.ask(r), l.clock.now()
+	c := l.ledger.claim(rs, r.Key)
 	var room [argsPerKey]any
-	reply, err := l.conn.call(ctx, rs.look, []string{l.key(rs, r.Key)}, rs.args(room[:0], q, l.debt(r.Key)))
+	reply, err := l.conn.call(ctx, rs.look, []string{l.key(rs, r.Key)}, rs.args(room[:0], q, c.debt))
 	if err != nil {
+		l.ledger.failed(r.Key, c)
 		return l.without(ctx, rs, r, err)
 	}
-	return l.learn(rs, r.Key, q, sent, rs.decode(reply)), nil
+	a := rs.decode(reply)
+	l.ledger.told(rs, r.Key, c, a, true)
+	l.denied.learn(r.Key, sent, q, a)
+	return rs.p.result(q, a, SourceRedis), nil
 }
 
 // known answers what needs no Redis: an impossible cost, and refusals that still hold.
@@ -224,45 +212,6 @@ func (l *Redis) known(rs *redisSpec, r Request) (Result, bool, error) {
 	return Result{}, false, nil
 }
 
-// learn makes a Result of what Redis said and remembers what can be.
-func (l *Redis) learn(rs *redisSpec, key string, q ask, sent int64, a answer) Result {
-	l.denied.learn(key, sent, q, a)
-	if a.give > 0 {
-		l.settled(key)
-	}
-	return rs.p.result(q, a, SourceRedis)
-}
-
-// debt is what this process granted the key while Redis was gone and has not been earned since. The first grant of Redis
-// takes it over; until then each question names it, so that the return of Redis, perhaps empty, gives nobody a burst.
-func (l *Redis) debt(key string) (n int64) {
-	l.share.find(shareKey+key, func(p *params, s state) bool {
-		w, ok := s.(*word)
-		if !ok {
-			return true
-		}
-		v := w.v.Load()
-		if v == frozen {
-			return false
-		}
-		if ahead := v - l.share.clock.now(); v != 0 && ahead > 0 {
-			n = ceilDiv(ahead, p.perPermit)
-		}
-		return true
-	})
-	return n
-}
-
-// settled is for a key whose debt is in Redis now.
-func (l *Redis) settled(key string) {
-	if l.debt(key) > 0 {
-		_ = l.share.Reset(context.Background(), shareKey+key)
-	}
-}
-
-// shareKey begins the keys of the share, so that "" is one that is made when it is first needed, as all others.
-const shareKey = "\x00"
-
 // without decides when Redis cannot be asked.
 func (l *Redis) without(ctx context.Context, rs *redisSpec, r Request, cause error) (Result, error) {
 	if err := ctx.Err(); err != nil {
@@ -278,24 +227,10 @@ func (l *Redis) without(ctx context.Context, rs *redisSpec, r Request, cause err
 		}
 		return res, cause
 	default:
-		res, err := l.takeShare(ctx, rs, r)
+		res, err := l.ledger.take(rs, r)
 		res.Limit, res.Source = rs.p.spec.Limit, SourceFallback
 		return res, err
 	}
-}
-
-func (l *Redis) takeShare(ctx context.Context, rs *redisSpec, r Request) (Result, error) {
-	largest := l.largest.Load()
-	if r.N > largest {
-		l.largest.CompareAndSwap(largest, r.N)
-	}
-	if want := l.shareOf(rs.p.spec); want.Limit != l.share.Spec().Limit { // others came or went
-		if err := l.share.SetSpec(want); err != nil {
-			return Result{}, err
-		}
-	}
-	r.Key = shareKey + r.Key
-	return l.share.Take(ctx, r)
 }
 
 // Refund gives back what a Take granted.
@@ -306,7 +241,10 @@ func (l *Redis) Refund(ctx context.Context, key string, granted Result) error {
 	l.denied.forget(key)
 	switch granted.Source {
 	case SourceFallback:
-		return l.share.Refund(ctx, shareKey+key, granted)
+		if l.ledger == nil {
+			return nil // FailOpen
+		}
+		return l.ledger.undo(l.current.Load(), key, granted.Granted)
 	case SourceLease:
 		if l.leases.putBack(key, granted.Granted) {
 			return nil
@@ -335,7 +273,7 @@ func (l *Redis) refund(ctx context.Context, specs []*redisSpec, keys []string, g
 // Reset forgets what the key has spent. Other processes may refuse it until what they remember has ended.
 func (l *Redis) Reset(ctx context.Context, key string) error {
 	l.denied.forget(key)
-	_ = l.share.Reset(ctx, shareKey+key)
+	l.ledger.forget(key)
 	if l.leases != nil {
 		l.leases.drop(key)
 	}

@@ -5,7 +5,6 @@ import (
 	"crypto/sha1" //nolint:gosec // Redis names scripts so
 	_ "embed"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -100,7 +99,7 @@ func assemble(verb string, algorithms []Algorithm) string {
 		for i, a := range algorithms {
 			fmt.Fprintf(&b, "%s_undo(KEYS[%d], %d)\n", a.family().name, i+1, i*argsPerKey)
 		}
-		b.WriteString("return 1\n")
+		b.WriteString("return {1}\n")
 	case len(algorithms) == 1:
 		fmt.Fprintf(&b, `
 local give, left, wait, retry, reset, stamp, debit, x, y, z, u, v = %[1]s_look(KEYS[1], 0)
@@ -168,12 +167,13 @@ func in32(n int64) string {
 
 // onceCmd is a command that go-redis never sends twice, whatever the client's settings are: a second charge is worse than
 // no answer.
-type onceCmd struct{ *redis.Cmd }
+type onceCmd struct{ *redis.IntSliceCmd }
 
 // NoRetry is what go-redis asks.
 func (onceCmd) NoRetry() bool { return true }
 
-// run calls a script by its hash, and by its text where the server does not know it: then it did not run.
+// run calls a script by its hash, and by its text where the server does not know it: then it did not run. Scripts answer
+// lists of whole numbers.
 func (s *script) run(ctx context.Context, rdb redis.UniversalClient, keys []string, args []any) ([]int64, error) {
 	call := make([]any, 3, 3+len(keys)+len(args))
 	call[0], call[1], call[2] = "evalsha", s.sha, len(keys)
@@ -181,32 +181,12 @@ func (s *script) run(ctx context.Context, rdb redis.UniversalClient, keys []stri
 		call = append(call, k)
 	}
 	call = append(call, args...)
-	cmd := onceCmd{redis.NewCmd(ctx, call...)}
+	cmd := onceCmd{redis.NewIntSliceCmd(ctx, call...)}
 	_ = rdb.Process(ctx, cmd)
-	var answered redis.Error
-	if err := cmd.Err(); errors.As(err, &answered) && strings.HasPrefix(err.Error(), "NOSCRIPT") {
+	if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
 		call[0], call[1] = "eval", s.text
-		cmd = onceCmd{redis.NewCmd(ctx, call...)}
+		cmd = onceCmd{redis.NewIntSliceCmd(ctx, call...)}
 		_ = rdb.Process(ctx, cmd)
 	}
-	reply, err := cmd.Result()
-	if err != nil {
-		return nil, err
-	}
-	switch v := reply.(type) {
-	case int64:
-		return []int64{v}, nil
-	case []any:
-		out := make([]int64, len(v))
-		for i := range v {
-			n, ok := v[i].(int64)
-			if !ok {
-				return nil, fmt.Errorf("ratelimit: a script answered %T", v[i])
-			}
-			out[i] = n
-		}
-		return out, nil
-	default:
-		return nil, fmt.Errorf("ratelimit: a script answered %T", reply)
-	}
+	return cmd.Result()
 }

@@ -152,6 +152,7 @@ func (t *together) takeGroup(ctx context.Context, group []int) {
 		algorithms = make([]Algorithm, len(group))
 		specs      = make([]*redisSpec, len(group))
 		asks       = make([]ask, len(group))
+		claims     = make([]claim, len(group))
 		keys       = make([]string, len(group))
 		args       = make([]any, 0, len(group)*argsPerKey)
 		sent       int64
@@ -168,12 +169,16 @@ func (t *together) takeGroup(ctx context.Context, group []int) {
 			t.fail(fmt.Errorf("ratelimit: %s is asked twice about one key", l.name))
 			return
 		}
-		args = specs[k].args(args, asks[k], l.debt(r.Key))
+	}
+	for k, i := range group {
+		claims[k] = t.charges[i].Limiter.(*Redis).ledger.claim(specs[k], t.charges[i].Request.Key)
+		args = specs[k].args(args, asks[k], claims[k].debt)
 	}
 	reply, err := conn.call(ctx, scriptFor("look", algorithms...), keys, args)
 	if err != nil {
 		for k, i := range group {
 			l := t.charges[i].Limiter.(*Redis)
+			l.ledger.failed(t.charges[i].Request.Key, claims[k])
 			res, err := l.without(ctx, specs[k], t.charges[i].Request, err)
 			t.results[i] = res
 			t.fail(err)
@@ -190,6 +195,7 @@ func (t *together) takeGroup(ctx context.Context, group []int) {
 	for k, i := range group {
 		l := t.charges[i].Limiter.(*Redis)
 		a := specs[k].decode(reply[k*repliesPerKey : (k+1)*repliesPerKey])
+		l.ledger.told(specs[k], t.charges[i].Request.Key, claims[k], a, all)
 		if !all {
 			would := a.granted
 			if a.give > 0 { // it was not kept
@@ -202,7 +208,8 @@ func (t *together) takeGroup(ctx context.Context, group []int) {
 			}
 			continue
 		}
-		t.results[i] = l.learn(specs[k], t.charges[i].Request.Key, asks[k], sent, a)
+		l.denied.learn(t.charges[i].Request.Key, sent, asks[k], a)
+		t.results[i] = specs[k].p.result(asks[k], a, SourceRedis)
 		if a.give > 0 {
 			t.charged = append(t.charged, i)
 		}

@@ -38,7 +38,11 @@ local function arrival_look(key, a)
   local n, least, wait, debt = ARGV[a + 1] + 0, ARGV[a + 2] + 0, ARGV[a + 3] + 0, ARGV[a + 4] + 0
   local T, room, most = ARGV[a + 6] + 0, ARGV[a + 7] + 0, ARGV[a + 8] + 0
   local tat = arrival_read(key, a)
-  if debt > 0 then tat = max(tat, min(tat + debt * T, now + room)) end
+  if debt ~= 0 then
+    local latest = max(tat, now + room + ARGV[a + 9])
+    tat = debt > 0 and min(tat + debt * T, latest) or max(tat, min(now - debt * T, latest))
+    arrival_keep(key, a, tat)
+  end
   local free = now + room - tat
   local left = max(0, floor(free / T))
   local give = min(n, most, floor(max(0, free + wait) / T))

@@ -40,24 +40,26 @@ end
 local function log_look(key, a)
   local n, least, debt, period, rate = ARGV[a + 1] + 0, ARGV[a + 2] + 0, ARGV[a + 4] + 0, ARGV[a + 6] + 0, ARGV[a + 7] + 0
   local t, old, live = log_read(key, a)
-  debt = max(0, min(debt, rate - live))
-  local left, reset = max(0, rate - live - debt), 0
-  if live + debt > 0 then reset = t + period - now end
-  if live > 0 and debt == 0 then reset = tonumber(call('LINDEX', key, -1)) + period - now end
+  if debt < 0 then debt = -debt - live end
+  debt = min(debt, rate - live)
+  if debt > 0 then
+    log_keep(key, a, t, old, debt)
+    old, live = 0, live + debt
+  end
+  local left, reset = max(0, rate - live), 0
+  if live > 0 then reset = tonumber(call('LINDEX', key, -1)) + period - now end
   local give = min(n, left)
   if give < least or n == 0 then
     local retry, need = 0, max(least, 1)
-    local must = live + debt + need - rate
+    local must = live + need - rate
     if need > rate then
       retry = -1
-    elseif must > live then
-      retry = t + period - now
     elseif must > 0 then
       retry = tonumber(call('LINDEX', key, old + must - 1)) + period - now
     end
     return n == 0 and 0 or -1, left, 0, retry, reset, t, 0
   end
-  return give, left - give, 0, 0, t + period - now, t, 0, t, old, give + debt
+  return give, left - give, 0, 0, t + period - now, t, 0, t, old, give
 end
 
 local function log_undo(key, a)

@@ -7,11 +7,12 @@
 --   undo(key, a)             gives ARGV[a+1] permits back that were taken at ARGV[a+2] for ARGV[a+3]
 --
 -- ARGV from a+1: n, least, wait, debt, inherit (0 as is, 1 in proportion), then six numbers of the algorithm, one of which
--- says under which limit the value was written. debt is permits that a pod granted by itself while Redis was gone.
+-- says under which limit the value was written. debt is what pods granted by themselves while Redis was gone: above 0 permits
+-- to be added, below 0 at least so many are spent. It is written whatever the answer is: it is told once.
 -- Times are microseconds since 2026; fractions, where there are any, are whole 1/32, so doubles add them without loss
 -- until 2034. Every number that leaves is whole: a reply with a fraction would be cut, a refusal's wait would not suffice.
 local call = redis.call
-local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
+local floor, ceil, max, min, abs = math.floor, math.ceil, math.max, math.min, math.abs
 local find, sub, match, format = string.find, string.sub, string.match, string.format
 local clock = call('TIME')
 local now = (clock[1] - 1767225600) * 1000000 + clock[2]

@@ -1,11 +1,31 @@
--- KEYS: the set of instances. ARGV: who, for how many ms (0 = goes). Answers how many are there. Cost: O(log instances).
+-- KEYS: the set of instances by when they expire, and a hash: when (at) those who had lost Redis all ask again, and who they
+-- are. ARGV: who, for how many ms (0 = goes), for how many ms Redis was out of its reach (-1 = it was not), how many ms the
+-- others may need to come back as well.
+-- Answers how many are there, whether this one was known, after how many ms it asks again, and how many others were here
+-- while it was not. Cost: O(instances) for one that was out of reach, else O(log instances).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-if tonumber(ARGV[2]) > 0 then
-  redis.call('ZADD', KEYS[1], now + ARGV[2], ARGV[1])
-  redis.call('PEXPIRE', KEYS[1], ARGV[2])
+local ttl, without, settle = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local known = redis.call('ZSCORE', KEYS[1], ARGV[1])
+if ttl > 0 then
+  redis.call('ZADD', KEYS[1], now + ttl, ARGV[1])
+  redis.call('PEXPIRE', KEYS[1], ttl)
 else
   redis.call('ZREM', KEYS[1], ARGV[1])
 end
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
-return redis.call('ZCARD', KEYS[1])
+local at, others = now, 0
+if without >= 0 then
+  at = tonumber(redis.call('HGET', KEYS[2], 'at') or nil)
+  if not at or at < now - without or at > now + settle then -- none, or that of another outage
+    at = now + settle
+    redis.call('DEL', KEYS[2])
+    redis.call('HSET', KEYS[2], 'at', string.format('%.0f', at))
+  end
+  redis.call('HSET', KEYS[2], ':' .. ARGV[1], 1)
+  redis.call('PEXPIRE', KEYS[2], settle + 10000)
+  for _, who in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], string.format('(%.0f', now - without + ttl), '+inf')) do
+    if redis.call('HEXISTS', KEYS[2], ':' .. who) == 0 then others = others + 1 end
+  end
+end
+return {redis.call('ZCARD', KEYS[1]), known and 1 or 0, math.max(0, at - now), others}

@@ -86,9 +86,13 @@ local function sliding_look(key, a)
   local n, least, debt = ARGV[a + 1] + 0, ARGV[a + 2] + 0, ARGV[a + 4] + 0
   local width, rate, buckets = ARGV[a + 6] + 0, ARGV[a + 7] + 0, ARGV[a + 8] + 0
   local at, sum, counts, stale, fresh = sliding_read(key, a)
-  debt = max(0, min(debt, rate - sum))
-  sum = sum + debt
-  counts[0] = (counts[0] or 0) + debt
+  if debt < 0 then debt = -debt - sum end
+  debt = min(debt, rate - sum)
+  if debt > 0 then
+    sliding_keep(key, a, at, stale, fresh, debt)
+    stale, fresh, sum = {}, false, sum + debt
+    counts[0] = (counts[0] or 0) + debt
+  end
   local left, stamp, reset = max(0, rate - sum), at * width - 1767225600000000, 0
   local function leaves(age) return (at - age + buckets + 1) * width - unix end
   local give = min(n, left)
@@ -114,7 +118,7 @@ local function sliding_look(key, a)
     end
     return n == 0 and 0 or -1, left, 0, retry, reset, stamp, 0
   end
-  return give, left - give, 0, 0, leaves(0), stamp, 0, at, stale, fresh, give + debt
+  return give, left - give, 0, 0, leaves(0), stamp, 0, at, stale, fresh, give
 end
 
 local function sliding_undo(key, a)

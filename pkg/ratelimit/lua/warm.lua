@@ -62,7 +62,11 @@ local function warm_look(key, a)
   local n, least, wait, debt = ARGV[a + 1] + 0, ARGV[a + 2] + 0, ARGV[a + 3] + 0, ARGV[a + 4] + 0
   local room, most = ARGV[a + 7] + 0, ARGV[a + 8] + 0
   local due, stored = warm_read(key, a)
-  if debt > 0 then due = max(due, min(due + ceil(debt * ARGV[a + 6]), now + room)) end
+  if debt ~= 0 then
+    local cost = ceil(abs(debt) * ARGV[a + 6])
+    due = max(due, min(debt > 0 and due + cost or now + cost, now + room + ARGV[a + 11]))
+    warm_keep(key, a, due, stored)
+  end
   local free = now + room - due
   local give = n
   if least < n then give = min(n, warm_most(a, stored, free + wait)) end

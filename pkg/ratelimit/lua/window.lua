@@ -36,7 +36,10 @@ end
 local function window_look(key, a)
   local n, least, debt, period, rate = ARGV[a + 1] + 0, ARGV[a + 2] + 0, ARGV[a + 4] + 0, ARGV[a + 6] + 0, ARGV[a + 7] + 0
   local at, count = window_read(key, a)
-  count = min(rate, count + debt)
+  if debt ~= 0 then
+    count = min(rate, debt > 0 and count + debt or max(count, -debt))
+    window_keep(key, a, at, count)
+  end
   local left, ends, stamp = rate - count, (at + 1) * period - unix, at * period - 1767225600000000
   local give = min(n, left)
   if give < least or n == 0 then
