@@ -17,11 +17,12 @@ PKG      ?= work
 SEEDS    ?= 5000
 FIRST    ?= 1
 RUNS     ?= 1
+ROUNDS   ?= 60
 
 .PHONY: help
 help: ## This list
 	@awk 'BEGIN { FS = ":.*## " } /^##@ / { printf "\n%s\n", substr($$0, 5) } \
-	  /^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	  /^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 ##@ Look at it
 .PHONY: run demo
@@ -68,7 +69,7 @@ chart-tools: $(HELM3) $(HELM4) $(KUBECONFORM)
 	@echo $^
 
 ##@ Work on it
-.PHONY: build test sim sim-mutants storm bench bench-go fuzz lint fmt generate clean
+.PHONY: build test sim sim-mutants storm bench bench-go bench-ratelimit fuzz lint fmt generate clean
 build: .bin ## Every program into .bin
 	@for main in services/*/cmd/* tools/cmd/*; do go build -o .bin/ "./$$main" || exit 1; done
 
@@ -89,6 +90,10 @@ bench: deps .bin ## The figures of docs/benchmarks.md, on parts and services of 
 
 bench-go: deps ## Go benchmarks on real parts of their own (PKG=./pkg/stockgate/... for some)
 	@scripts/dev/with-parts go test -run '^$$' -bench . -benchmem -p 1 $(PKG)
+
+bench-ratelimit: deps .bin ## pkg/ratelimit beside other limiters and beside a bare script, in turns (ROUNDS=60), some 3 min
+	@go build -o .bin/bench-ratelimit ./test/bench-ratelimit
+	@MYSQL_DSN=- ROCKETMQ_NAMESRV=- scripts/dev/with-parts .bin/bench-ratelimit -rounds $(ROUNDS)
 
 fuzz: ## Every fuzz target for FUZZTIME (30s) each
 	@grep -rlE '^func Fuzz' --include='*_test.go' pkg services tools | while read -r file; do \

@@ -11,76 +11,136 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// asked and answered are a call in a history.
+type asked struct {
+	n      int64
+	atMost bool
+	wait   time.Duration
+	refund bool
+	debit  int64 // of what is refunded
+}
+
+type answered struct {
+	granted int64
+	wait    time.Duration
+}
+
+// paper is what one who counts on paper has before him: what is spent, and how cold it is.
+type paper struct {
+	spent  int64
+	stored float64
+}
+
+// onPaper decides about one call after the other, while time stands still. A bucket or window of n, a queue in which the
+// first permit is for now and each other one for one permit's time later, or the curve of a warm-up.
+func onPaper(p *params) func(at paper, q asked) (paper, answered) {
+	interval := time.Duration(p.perPermit)
+	return func(at paper, q asked) (paper, answered) {
+		switch a := p.spec.Algorithm; {
+		case a == WarmUp && q.refund:
+			return paper{at.spent - q.debit, min(p.warm.stored, at.stored+float64(q.n))}, answered{}
+		case a == WarmUp:
+			least := q.n
+			if q.atMost {
+				least = 1
+			}
+			stored, next, res := p.decideWarm(at.stored, at.spent, 0, ask{n: q.n, least: least, wait: q.wait.Microseconds()})
+			if res.give == 0 {
+				return at, answered{}
+			}
+			return paper{next, stored}, answered{res.give, time.Duration(res.wait) * time.Microsecond}
+		case q.refund:
+			return paper{spent: at.spent - q.n}, answered{}
+		case a == LeakyQueue:
+			room := 1 + int64(min(q.wait, p.spec.MaxWait)/interval) - at.spent
+			give := q.n
+			if give > room && q.atMost {
+				give = room
+			}
+			if give > room || give <= 0 {
+				return at, answered{}
+			}
+			return paper{spent: at.spent + give}, answered{give, time.Duration(at.spent+give-1) * interval}
+		default:
+			give := q.n
+			if left := p.most - at.spent; give > left {
+				give = 0
+				if q.atMost {
+					give = left
+				}
+			}
+			return paper{spent: at.spent + give}, answered{granted: give}
+		}
+	}
+}
+
 // TestLocalIsLinearizable: what concurrent callers were answered is what some order of their calls would have been answered
-// by one who counts on paper. Time stands still, so the only state is what is left.
+// by one who counts on paper.
 func TestLocalIsLinearizable(t *testing.T) {
 	const budget = 20
-	type in struct {
-		n      int64
-		atMost bool
-		refund bool
-	}
-	model := porcupine.Model{
-		Init: func() any { return int64(budget) },
-		Step: func(state, input, output any) (bool, any) {
-			left, q, granted := state.(int64), input.(in), output.(int64)
-			switch {
-			case q.refund:
-				return true, left + q.n
-			case left >= q.n:
-				return granted == q.n, left - q.n
-			case q.atMost:
-				return granted == left, int64(0)
-			default:
-				return granted == 0, left
-			}
-		},
-	}
 	for _, a := range Algorithms() {
-		if a == LeakyQueue || a == WarmUp { // whose burst is one
-			continue
-		}
 		t.Run(a.String(), func(t *testing.T) {
+			spec := Spec{Algorithm: a, Limit: Limit{Rate: budget, Period: time.Minute}}
+			if a == WarmUp {
+				spec.Burst = 5
+			}
+			p, err := newParams(spec)
+			require.NoError(t, err)
+			decide := onPaper(p)
+			model := porcupine.Model{
+				Init: func() any { return paper{stored: p.warm.stored} },
+				Step: func(state, input, output any) (bool, any) {
+					next, want := decide(state.(paper), input.(asked))
+					return want == output.(answered), next
+				},
+			}
 			for _, key := range []string{"", "k"} {
-				v := newVirtual()
 				for range 20 {
-					l, err := NewLocal(Spec{Algorithm: a, Limit: Limit{Rate: budget, Period: time.Minute}}, WithClock(v.Now))
-					require.NoError(t, err)
-					var mu sync.Mutex
-					var history []porcupine.Operation
-					record := func(client int, q in, do func() int64) {
-						call := time.Now().UnixNano()
-						out := do()
-						ret := time.Now().UnixNano()
-						mu.Lock()
-						history = append(history, porcupine.Operation{ClientId: client, Input: q, Call: call, Output: out, Return: ret})
-						mu.Unlock()
-					}
-					var wg sync.WaitGroup
-					for client := range 4 {
-						wg.Go(func() {
-							for range 10 {
-								q := in{n: rand.Int64N(4) + 1, atMost: rand.IntN(2) == 0}
-								var res Result
-								record(client, q, func() int64 {
-									res, _ = l.Take(context.Background(), Request{Key: key, N: q.n, AtMost: q.atMost})
-									return res.Granted
-								})
-								if res.Granted > 0 && rand.IntN(3) == 0 {
-									record(client, in{n: res.Granted, refund: true}, func() int64 {
-										_ = l.Refund(context.Background(), key, res)
-										return 0
-									})
-								}
-							}
-						})
-					}
-					wg.Wait()
+					history := concurrently(t, spec, key)
 					require.Equal(t, porcupine.Ok, porcupine.CheckOperationsTimeout(model, history, time.Minute))
 				}
 			}
 		})
 	}
+}
+
+// concurrently lets four callers use a limiter whose time stands still.
+func concurrently(t *testing.T, spec Spec, key string) (history []porcupine.Operation) {
+	l, err := NewLocal(spec, WithClock(newVirtual().Now))
+	require.NoError(t, err)
+	var mu sync.Mutex
+	record := func(client int, q asked, do func() answered) {
+		call := time.Now().UnixNano()
+		out := do()
+		ret := time.Now().UnixNano()
+		mu.Lock()
+		defer mu.Unlock()
+		history = append(history, porcupine.Operation{ClientId: client, Input: q, Call: call, Output: out, Return: ret})
+	}
+	var wg sync.WaitGroup
+	for client := range 4 {
+		wg.Go(func() {
+			for range 10 {
+				q := asked{n: rand.Int64N(4) + 1, atMost: rand.IntN(2) == 0}
+				if spec.Algorithm == LeakyQueue || spec.Algorithm == WarmUp {
+					q.wait = time.Duration(rand.Int64N(int64(time.Minute)))
+				}
+				var res Result
+				record(client, q, func() answered {
+					res, _ = l.Take(context.Background(), Request{Key: key, N: q.n, AtMost: q.atMost, MaxWait: q.wait})
+					return answered{res.Granted, res.Wait}
+				})
+				if res.Granted > 0 && rand.IntN(3) == 0 {
+					record(client, asked{n: res.Granted, refund: true, debit: res.debit}, func() answered {
+						_ = l.Refund(context.Background(), key, res)
+						return answered{}
+					})
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return history
 }
 
 // TestManyAtOnce: goroutines that race for the same keys, and changes of the limit meanwhile, never get more than there is.

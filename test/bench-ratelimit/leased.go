@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flashsale.internal/pkg/ratelimit"
+)
+
+// calls counts the commands of a client.
+type calls struct{ n atomic.Int64 }
+
+func (c *calls) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (c *calls) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (c *calls) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		c.n.Add(1)
+		return next(ctx, cmd)
+	}
+}
+
+// leased is four processes' limiters on one limit, which are asked for more than it all the time.
+func leased(ctx context.Context, addr string) error {
+	const pods, perSecond, lasts = 4, 10_000, 10 * time.Second
+	spec := ratelimit.Spec{Algorithm: ratelimit.TokenBucket, Limit: ratelimit.PerSecond(perSecond)}
+	prefix := "bench-" + strconv.FormatInt(rand.Int64(), 36) //nolint:gosec // a name
+	count := &calls{}
+	var limiters []*ratelimit.Redis
+	for range pods {
+		rdb, err := connect(ctx, addr)
+		if err != nil {
+			return err
+		}
+		defer rdb.Close()
+		rdb.AddHook(count)
+		c := ratelimit.NewConn(rdb, ratelimit.ConnOptions{Timeout: 10 * time.Second, Instances: pods, Prefix: prefix})
+		l, err := c.NewRedis("all", spec, ratelimit.RedisOptions{Lease: 0.01})
+		if err != nil {
+			return err
+		}
+		limiters = append(limiters, l)
+	}
+	// The burst is spent first: what counts is the rate.
+	for res := (ratelimit.Result{Allowed: true}); res.Allowed; {
+		var err error
+		if res, err = limiters[0].Take(ctx, ratelimit.Request{N: perSecond / 10, AtMost: true}); err != nil {
+			return err
+		}
+	}
+	count.n.Store(0)
+	var asked, granted atomic.Int64
+	took := make([][]time.Duration, 2*pods)
+	begun := time.Now()
+	var wg sync.WaitGroup
+	for g := range took {
+		wg.Go(func() {
+			for n := 0; time.Since(begun) < lasts && ctx.Err() == nil; n++ {
+				at := time.Now()
+				r, err := limiters[g%pods].Take(ctx, ratelimit.Request{N: 1})
+				if n%16 == 0 {
+					took[g] = append(took[g], time.Since(at))
+				}
+				if err == nil {
+					granted.Add(r.Granted)
+				}
+				asked.Add(1)
+				if !r.Allowed { // as a server that turns to its next request
+					time.Sleep(50 * time.Microsecond)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	seconds := time.Since(begun).Seconds()
+	all := &contender{calls: took}
+	fmt.Printf("\nRedis, 4 processes' limiters with leases of 1 %% and the deny cache, %d/s, asked %.0f times a second for %.0f s\n", perSecond, float64(asked.Load())/seconds, seconds)
+	fmt.Printf("%-34s %.0f\n", "decisions per call to Redis", float64(asked.Load())/float64(max(1, count.n.Load())))
+	fmt.Printf("%-34s %.3f\n", "granted, of the limit", float64(granted.Load())/seconds/perSecond)
+	fmt.Printf("%-34s %.0f\n", "grants per call to Redis", float64(granted.Load())/float64(max(1, count.n.Load())))
+	fmt.Printf("%-34s %s, p99 %s\n", "a decision takes (median)", quantile(all.calls[0], 0.5), all.p99())
+	return ctx.Err()
+}

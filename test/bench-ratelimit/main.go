@@ -1,0 +1,44 @@
+// Command bench-ratelimit measures pkg/ratelimit beside other limiters and prints tables. It is a module of its own, so that
+// nobody who uses pkg gets the others as dependencies. Run it by `make bench-ratelimit`, which starts a Redis.
+//
+// A machine that has other things to do varies by more than the limiters differ. So all contenders take turns, in an order
+// that is drawn anew for each round, and each is compared with the reference of the same round; what is printed is the
+// median of the rounds' ratios, with their quartiles.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+)
+
+func main() {
+	rounds := flag.Int("rounds", 60, "rounds of each comparison")
+	addr := flag.String("redis", os.Getenv("REDIS_ADDRS"), "address of a Redis that may be filled")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if *addr == "" {
+		*addr = "127.0.0.1:16379"
+	}
+	fmt.Printf("%s %s/%s, %d processors, medians of %d rounds (quartiles)\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), *rounds)
+	if err := run(ctx, *addr, *rounds); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		stop()
+		os.Exit(1) //nolint:gocritic // stop was called
+	}
+}
+
+func run(ctx context.Context, addr string, rounds int) error {
+	if err := local(ctx, rounds); err != nil {
+		return err
+	}
+	if err := single(ctx, addr, rounds); err != nil {
+		return err
+	}
+	return leased(ctx, addr)
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-redis/redis_rate/v10"
+	"github.com/redis/go-redis/v9"
+
+	"flashsale.internal/pkg/ratelimit"
+)
+
+func connect(ctx context.Context, addr string) (redis.UniversalClient, error) {
+	rdb := ratelimit.Connect(strings.Split(addr, ","), 6, func(o *redis.UniversalOptions) {
+		o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = 10*time.Second, 10*time.Second, 10*time.Second
+	})
+	return rdb, rdb.Ping(ctx).Err()
+}
+
+// The raw scripts make the same reads and writes as the limiters' do when they grant to a key that is there, take the same
+// number of arguments, answer as many numbers, and decide nothing.
+const reply = "\nreturn {1, 2, 3, 4, 5, 6, 7}"
+
+var raw = map[ratelimit.Algorithm]*redis.Script{
+	ratelimit.TokenBucket: redis.NewScript(`redis.call('TIME') redis.call('GET', KEYS[1])
+redis.call('SET', KEYS[1], '28036800557000.00000;3600000.00000;3600000000.00000', 'PX', 3600000)` + reply),
+	ratelimit.FixedWindow: redis.NewScript(`redis.call('TIME') redis.call('GET', KEYS[1])
+redis.call('SET', KEYS[1], '490000;17;3600000000;1000', 'PX', 3600000)` + reply),
+	ratelimit.SlidingWindow: redis.NewScript(`redis.call('TIME') redis.call('HGETALL', KEYS[1])
+redis.call('HINCRBY', KEYS[1], '4900000', '1') redis.call('PEXPIRE', KEYS[1], 3600000)` + reply),
+	ratelimit.SlidingLog: redis.NewScript(`redis.call('TIME') redis.call('LLEN', KEYS[1]) redis.call('LINDEX', KEYS[1], -1) redis.call('LINDEX', KEYS[1], 0)
+redis.call('LINDEX', KEYS[1], -1) redis.call('RPUSH', KEYS[1], '28036800557000') redis.call('PEXPIRE', KEYS[1], 3600000)` + reply),
+	ratelimit.WarmUp: redis.NewScript(`redis.call('TIME') redis.call('GET', KEYS[1])
+redis.call('SET', KEYS[1], '28036800557000;17.123456789012345;1000', 'PX', 3600000)` + reply),
+}
+
+// single compares decisions that ask Redis once each.
+func single(ctx context.Context, addr string, rounds int) error {
+	rdb, err := connect(ctx, addr)
+	if err != nil {
+		return fmt.Errorf("no Redis at %s: %w", addr, err)
+	}
+	defer rdb.Close()
+	subjects := make([]string, 10_000) // so that none is hot
+	for i := range subjects {
+		subjects[i] = "user-" + strconv.Itoa(i)
+	}
+	subject := func(i int) string { return subjects[i%len(subjects)] }
+	prefix := "bench-" + strconv.FormatInt(rand.Int64(), 36) //nolint:gosec // a name
+	conn := ratelimit.NewConn(rdb, ratelimit.ConnOptions{Timeout: 10 * time.Second, Prefix: prefix})
+	for _, a := range []ratelimit.Algorithm{ratelimit.TokenBucket, ratelimit.FixedWindow, ratelimit.SlidingWindow, ratelimit.SlidingLog, ratelimit.WarmUp} {
+		limit := ratelimit.Limit{Rate: 1000, Period: time.Hour}
+		if a == ratelimit.WarmUp {
+			limit = ratelimit.PerSecond(1000)
+		}
+		l, err := conn.NewRedis("one", ratelimit.Spec{Algorithm: a, Limit: limit}, ratelimit.RedisOptions{DenyCache: -1})
+		if err != nil {
+			return err
+		}
+		script := raw[a]
+		if err := script.Load(ctx, rdb).Err(); err != nil {
+			return err
+		}
+		contenders := []*contender{
+			{name: "raw EVALSHA", decide: func(i int) {
+				script.EvalSha(ctx, rdb, []string{prefix + ":raw:" + a.String() + subject(i)}, 1, 1, 0, 0, 0, "3600000.00000", "3600000000.00000", 1000, 60000000, "", "3600000.00000;3600000000.00000")
+			}},
+			{name: a.String(), decide: func(i int) { _, _ = l.Take(ctx, ratelimit.Request{Key: subject(i), N: 1}) }},
+		}
+		if a == ratelimit.TokenBucket {
+			other := redis_rate.NewLimiter(rdb)
+			contenders = append(contenders, &contender{name: "redis_rate", decide: func(i int) {
+				_, _ = other.Allow(ctx, prefix+subject(i), redis_rate.PerHour(1000))
+			}})
+		}
+		for _, goroutines := range []int{1, 64} {
+			if err := singleTable(ctx, rounds, goroutines, contenders); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func singleTable(ctx context.Context, rounds, goroutines int, contenders []*contender) error {
+	for _, c := range contenders {
+		c.spent, c.calls = nil, make([][]time.Duration, goroutines)
+	}
+	if err := takeTurns(ctx, rounds, 1000, goroutines, contenders); err != nil {
+		return err
+	}
+	fmt.Printf("\nRedis, one call per decision, %d goroutines\n%-34s %8s %9s  %s\n", goroutines, "", "us", "p99 us", "times as fast as raw")
+	for _, c := range contenders {
+		fmt.Printf("%-34s %8.1f %9d  %s\n", c.name, quantile(c.spent, 0.5)/1000, c.p99().Microseconds(), c.against(contenders[0]))
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+)
+
+// contender is one that is compared.
+type contender struct {
+	name   string
+	decide func(i int)
+	calls  [][]time.Duration // how long each decision took, by goroutine; nil: not looked at
+
+	spent []float64 // ns per decision, by round
+}
+
+// takeTurns lets each contender make n decisions in each round, by so many goroutines.
+func takeTurns(ctx context.Context, rounds, n, goroutines int, contenders []*contender) error {
+	for round := range rounds + 1 {
+		for _, i := range rand.Perm(len(contenders)) { //nolint:gosec // an order
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			c := contenders[i]
+			took := c.round(round*n, n, goroutines)
+			if round > 0 { // the first one fills caches
+				c.spent = append(c.spent, float64(took)/float64(n))
+			}
+		}
+	}
+	return nil
+}
+
+func (c *contender) round(first, n, goroutines int) time.Duration {
+	if goroutines == 1 && c.calls == nil {
+		begun := time.Now()
+		for i := range n {
+			c.decide(first + i)
+		}
+		return time.Since(begun)
+	}
+	var wg sync.WaitGroup
+	begun := time.Now()
+	for g := range goroutines {
+		wg.Go(func() {
+			for i := g; i < n; i += goroutines {
+				if c.calls == nil {
+					c.decide(first + i)
+					continue
+				}
+				at := time.Now()
+				c.decide(first + i)
+				c.calls[g] = append(c.calls[g], time.Since(at))
+			}
+		})
+	}
+	wg.Wait()
+	return time.Since(begun)
+}
+
+// against is how fast c is beside the reference, round by round: 2 is twice as fast.
+func (c *contender) against(reference *contender) string {
+	ratios := make([]float64, len(c.spent))
+	for i := range ratios {
+		ratios[i] = reference.spent[i] / c.spent[i]
+	}
+	return fmt.Sprintf("%.2f (%.2f..%.2f)", quantile(ratios, 0.5), quantile(ratios, 0.25), quantile(ratios, 0.75))
+}
+
+// p99 is what 99 of 100 decisions stay under.
+func (c *contender) p99() time.Duration { return quantile(slices.Concat(c.calls...), 0.99) }
+
+func quantile[T float64 | time.Duration](v []T, q float64) T {
+	s := slices.Sorted(slices.Values(v))
+	return s[min(len(s)-1, int(q*float64(len(s))))]
+}
