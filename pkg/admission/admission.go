@@ -86,7 +86,27 @@ func New(s Settings, of settings.Redis, tel *telemetry.Telemetry) (*Limits, erro
 }
 
 // Local has the rules of a developer's machine, or of the file that the settings name, each process for itself.
-func Local(s Settings, tel *telemetry.Telemetry) (*Limits, error) { return New(s, settings.Redis{}, tel) }
+func Local(s Settings, tel *telemetry.Telemetry) (*Limits, error) {
+	return New(s, settings.Redis{}, tel)
+}
+
+// None limits nothing: for tests of something else.
+func None(tel *telemetry.Telemetry) *Limits {
+	return &Limits{Registry: rules.New(rules.Options{}), tel: tel}
+}
+
+// Names are those of all limits that the routes of the services have, whether or not a rule says anything about them here.
+func Names() []string {
+	set, err := rules.Parse(productionRules)
+	if err != nil {
+		panic(err) // it comes with the code, and a test reads it
+	}
+	names := make([]string, len(set.Rules))
+	for i, r := range set.Rules {
+		names[i] = r.Name
+	}
+	return names
+}
 
 // Components keep the rules and what is spent of them together with those of other processes. They belong before the
 // listeners, whose last requests still have to be decided.

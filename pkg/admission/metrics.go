@@ -34,7 +34,9 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 	return m, errors.Join(err, more)
 }
 
-func (m *metrics) decided(_ string, _ rules.Outcome, source ratelimit.Source) { m.sources[source].Add(1) }
+func (m *metrics) decided(_ string, _ rules.Outcome, source ratelimit.Source) {
+	m.sources[source].Add(1)
+}
 
 func (m *metrics) waited(rule string, wait time.Duration) {
 	m.wait.Record(context.Background(), wait.Seconds(), metric.WithAttributes(attrRule.String(rule)))

@@ -192,19 +192,3 @@ func TestPageOf(t *testing.T) {
 		require.Error(t, err, url)
 	}
 }
-
-func TestRateBucket(t *testing.T) {
-	tel := telemetry.Discard(t)
-	r := NewRouter(tel)
-	r.With(RateBucket(0.01, 2)).Get("/", func(http.ResponseWriter, *http.Request) {})
-	first := do(r, http.MethodGet, "/")
-	require.Equal(t, 200, first.StatusCode)
-	require.Equal(t, `"route";q=2;w=200`, first.Header.Get("RateLimit-Policy"))
-	require.Equal(t, `"route";r=1;t=0`, first.Header.Get("RateLimit"))
-	require.Equal(t, 200, do(r, http.MethodGet, "/").StatusCode)
-	over := do(r, http.MethodGet, "/")
-	require.Equal(t, 429, over.StatusCode)
-	require.Equal(t, `"route";r=0;t=100`, over.Header.Get("RateLimit"))
-	require.Contains(t, []string{"100", "101", "102", "103"}, over.Header.Get("Retry-After"))
-	require.Contains(t, text(t, over), `"violated_policies":["route"]`)
-}

@@ -15,6 +15,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"gorm.io/gorm"
 
+	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/bus/inproc"
 	"flashsale.internal/pkg/command"
 	"flashsale.internal/pkg/httpserver"
@@ -92,25 +93,29 @@ func Run(ctx context.Context, cfg Config, environ map[string]string, out, logs i
 	}
 	defer func() { err = errors.Join(err, sqldb.Close(inventoryDB)) }()
 
-	broker := inproc.New(inproc.Options{}, log)
-	buses := map[string]*inproc.Bus{"seckill": broker, "order": broker.Join(), "inventory": broker.Join()}
-	sales, err := seckill.New(set.seckill, seckill.Deps{Redis: rdb, Bus: buses["seckill"], Telemetry: tels["seckill"], Lease: lease, Now: lease.Now})
+	limits, err := admission.New(set.seckill.Settings, settings.Redis{Addrs: []string{redis.Addr()}}, tels["seckill"])
 	if err != nil {
 		return err
 	}
-	orders, err := order.New(set.order, order.Deps{DB: orderDB, Bus: buses["order"], Telemetry: tels["order"]})
+	broker := inproc.New(inproc.Options{}, log)
+	buses := map[string]*inproc.Bus{"seckill": broker, "order": broker.Join(), "inventory": broker.Join()}
+	sales, err := seckill.New(set.seckill, seckill.Deps{Redis: rdb, Bus: buses["seckill"], Telemetry: tels["seckill"], Limits: limits, Lease: lease, Now: lease.Now})
+	if err != nil {
+		return err
+	}
+	orders, err := order.New(set.order, order.Deps{DB: orderDB, Bus: buses["order"], Telemetry: tels["order"], Limits: limits})
 	if err != nil {
 		return err
 	}
 	stock, err := inventory.New(set.inventory, inventory.Deps{
-		DB: inventoryDB, Redis: rdb, Bus: buses["inventory"], Telemetry: tels["inventory"],
+		DB: inventoryDB, Redis: rdb, Bus: buses["inventory"], Telemetry: tels["inventory"], Limits: limits,
 	})
 	if err != nil {
 		return err
 	}
 
 	// They end in the reverse order: callers first, then the services, then what all of them need.
-	parts := []lifecycle.Component{redisComponent(redis)}
+	parts := append([]lifecycle.Component{redisComponent(redis)}, limits.Components()...)
 	// Before the buses, whose last handlers still ask order.
 	parts = append(parts, lifecycle.Component{Name: "internal listener", Run: func(ctx context.Context) error {
 		return httpserver.Serve(ctx, "internal", internal, orders.InternalHandler(), tels["order"].Log)
@@ -153,7 +158,9 @@ func loadServices(cfg Config, environ map[string]string, internalURL string) (se
 	given["ORDER_INTERNAL_URL"] = internalURL
 	given["MYSQL_DSN"] = "sqlite:"
 	given["REDIS_ADDRS"], given["ROCKETMQ_NAMESRV"] = "127.0.0.1:6379", "127.0.0.1:9876" // not dialled
-	delete(given, "REDIS_DB")
+	for _, name := range []string{"REDIS_DB", "LIMIT_REDIS_ADDRS", "LIMIT_REDIS_DB"} {
+		delete(given, name)
+	}
 	var s services
 	s.seckill = seckill.DefaultConfig()
 	callback, err := order.CallbackURL(cfg.HTTPAddr)

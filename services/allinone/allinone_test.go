@@ -257,7 +257,7 @@ func TestWrongSettingsStopIt(t *testing.T) {
 		"DEMO=perhaps":               "DEMO",
 		"DRAIN_TIMEOUT=soon":         "DRAIN_TIMEOUT",
 		"APP_ENV=production":         "APP_ENV",
-		"PATH_RATE=0":                "PATH_RATE",
+		"PATH_RATE=-1":               "PATH_RATE",
 		"ORDER_SWEEP_AFTER=1ms":      "ORDER_SWEEP_AFTER",
 		"INVENTORY_CONSUMERS=1000":   "INVENTORY_CONSUMERS",
 	} {

@@ -32,8 +32,6 @@ type Config struct {
 	ReconcilePause time.Duration `env:"INVENTORY_RECONCILE_PAUSE" envDefault:"2s"`  // before what disagrees is looked at again
 	ReconcileLooks int           `env:"INVENTORY_RECONCILE_LOOKS" envDefault:"3"`   // so many must find the same before a counter is corrected
 	Consumers      int           `env:"INVENTORY_CONSUMERS" envDefault:"4"`         // messages handled at a time, of each topic
-	ReadRate       float64       `env:"INVENTORY_READ_RATE" envDefault:"500"`       // calls per second of each reading route; 0 for no limit
-	WriteRate      float64       `env:"INVENTORY_WRITE_RATE" envDefault:"200"`      // of each writing route
 }
 
 // Check reports the first setting out of range.
@@ -68,10 +66,6 @@ func (c Config) Check() error {
 		return settings.Wrong("INVENTORY_RECONCILE_LOOKS", "is %d and must be 1 to 20", c.ReconcileLooks)
 	case c.Consumers < 0 || c.Consumers > 64:
 		return settings.Wrong("INVENTORY_CONSUMERS", "is %d and must be 1 to 64", c.Consumers)
-	case c.ReadRate < 0:
-		return settings.Wrong("INVENTORY_READ_RATE", "must not be negative")
-	case c.WriteRate < 0:
-		return settings.Wrong("INVENTORY_WRITE_RATE", "must not be negative")
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"gorm.io/gorm"
 
+	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/bus"
 	"flashsale.internal/pkg/lifecycle"
@@ -34,6 +35,7 @@ type Deps struct {
 	Bus       bus.Bus
 	Telemetry *telemetry.Telemetry
 	Now       func() time.Time  // nil for time.Now
+	Limits    *admission.Limits // of the routes; nil for none. Their components are not the service's
 	Transport http.RoundTripper // of the calls to the order service; nil for the default
 }
 
@@ -85,7 +87,11 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		Now:    deps.Now,
 		Timing: cfg.timing(),
 	})
-	s.handler = httpapi.NewMerchant(s.core, tel, verifier, httpapi.Rates{Read: cfg.ReadRate, Write: cfg.WriteRate}, sqldb.IsTransient, deps.Now)
+	limits := deps.Limits
+	if limits == nil {
+		limits = admission.None(tel)
+	}
+	s.handler = httpapi.NewMerchant(s.core, tel, verifier, limits, sqldb.IsTransient, deps.Now)
 	return s, nil
 }
 

@@ -192,7 +192,7 @@ func TestSpansOfALanding(t *testing.T) {
 
 func TestSettingsAreChecked(t *testing.T) {
 	for variable, value := range map[string]string{
-		"ORDER_INTERNAL_URL": "order:7082", "INVENTORY_KEEP_EVERY": "1h", "INVENTORY_REPUBLISH_AFTER": "1ns", "INVENTORY_CONSUMERS": "65", "INVENTORY_READ_RATE": "-1",
+		"ORDER_INTERNAL_URL": "order:7082", "INVENTORY_KEEP_EVERY": "1h", "INVENTORY_REPUBLISH_AFTER": "1ns", "INVENTORY_CONSUMERS": "65",
 	} {
 		var c struct {
 			settings.App

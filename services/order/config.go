@@ -22,8 +22,6 @@ type Config struct {
 	RefundEvery    time.Duration `env:"ORDER_REFUND_EVERY" envDefault:"1s"`    // how often due refunds are looked for
 	RefundAttempts int           `env:"ORDER_REFUND_ATTEMPTS" envDefault:"60"` // failed attempts until a refund is left to a person
 	Consumers      int           `env:"ORDER_CONSUMERS" envDefault:"4"`        // deductions messages handled at a time
-	ReadRate       float64       `env:"ORDER_READ_RATE" envDefault:"5000"`     // calls per second of each reading route; 0 for no limit
-	WriteRate      float64       `env:"ORDER_WRITE_RATE" envDefault:"2000"`    // of each writing route
 }
 
 // Payments says who takes the money.
@@ -82,10 +80,6 @@ func (c Config) Check() error {
 		return settings.Wrong("ORDER_REFUND_ATTEMPTS", "is %d and must be 1 to 10000", c.RefundAttempts)
 	case c.Consumers < 0 || c.Consumers > 64:
 		return settings.Wrong("ORDER_CONSUMERS", "is %d and must be 1 to 64", c.Consumers)
-	case c.ReadRate < 0:
-		return settings.Wrong("ORDER_READ_RATE", "must not be negative")
-	case c.WriteRate < 0:
-		return settings.Wrong("ORDER_WRITE_RATE", "must not be negative")
 	}
 	return nil
 }

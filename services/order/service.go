@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"gorm.io/gorm"
 
+	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/bus"
 	"flashsale.internal/pkg/contract"
@@ -34,6 +35,7 @@ type Deps struct {
 	Bus       bus.Bus
 	Telemetry *telemetry.Telemetry
 	Now       func() time.Time  // nil for time.Now
+	Limits    *admission.Limits // of the public routes; nil for none. Their components are not the service's
 	Transport http.RoundTripper // of the sandbox's callbacks; nil for the default
 }
 
@@ -93,8 +95,11 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s.core = core.New(store.New(deps.DB, tel, s.relay.Wake), publisher.New(deps.Bus, tel), shards.Genes{}, rec, providers, core.Options{
 		Now: deps.Now, PaymentGrace: cfg.PaymentGrace, LateAfter: cfg.SweepAfter, RefundAttempts: cfg.RefundAttempts,
 	})
-	rates := httpapi.Rates{Read: cfg.ReadRate, Write: cfg.WriteRate}
-	s.public = httpapi.NewPublic(s.core, tel, verifier, player, rates, deps.Now)
+	limits := deps.Limits
+	if limits == nil {
+		limits = admission.None(tel)
+	}
+	s.public = httpapi.NewPublic(s.core, tel, verifier, player, limits, deps.Now)
 	s.internal = httpapi.NewInternal(s.core, tel, cfg.Internal.Secret)
 	return s, nil
 }

@@ -100,6 +100,123 @@ func (e HoldingState) Valid() bool {
 	}
 }
 
+// Defines values for LimitRuleAlgorithm.
+const (
+	Concurrency   LimitRuleAlgorithm = "concurrency"
+	FixedWindow   LimitRuleAlgorithm = "fixed_window"
+	Gcra          LimitRuleAlgorithm = "gcra"
+	LeakyBucket   LimitRuleAlgorithm = "leaky_bucket"
+	LeakyQueue    LimitRuleAlgorithm = "leaky_queue"
+	SlidingLog    LimitRuleAlgorithm = "sliding_log"
+	SlidingWindow LimitRuleAlgorithm = "sliding_window"
+	TokenBucket   LimitRuleAlgorithm = "token_bucket"
+	WarmUp        LimitRuleAlgorithm = "warm_up"
+)
+
+// Valid indicates whether the value is a known member of the LimitRuleAlgorithm enum.
+func (e LimitRuleAlgorithm) Valid() bool {
+	switch e {
+	case Concurrency:
+		return true
+	case FixedWindow:
+		return true
+	case Gcra:
+		return true
+	case LeakyBucket:
+		return true
+	case LeakyQueue:
+		return true
+	case SlidingLog:
+		return true
+	case SlidingWindow:
+		return true
+	case TokenBucket:
+		return true
+	case WarmUp:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for LimitRuleInherit.
+const (
+	AsIs         LimitRuleInherit = "as_is"
+	InProportion LimitRuleInherit = "in_proportion"
+)
+
+// Valid indicates whether the value is a known member of the LimitRuleInherit enum.
+func (e LimitRuleInherit) Valid() bool {
+	switch e {
+	case AsIs:
+		return true
+	case InProportion:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for LimitRuleOnFailure.
+const (
+	LimitRuleOnFailureClosed LimitRuleOnFailure = "closed"
+	LimitRuleOnFailureLocal  LimitRuleOnFailure = "local"
+	LimitRuleOnFailureOpen   LimitRuleOnFailure = "open"
+)
+
+// Valid indicates whether the value is a known member of the LimitRuleOnFailure enum.
+func (e LimitRuleOnFailure) Valid() bool {
+	switch e {
+	case LimitRuleOnFailureClosed:
+		return true
+	case LimitRuleOnFailureLocal:
+		return true
+	case LimitRuleOnFailureOpen:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for LimitRuleWhere.
+const (
+	LimitRuleWhereLocal LimitRuleWhere = "local"
+	LimitRuleWhereRedis LimitRuleWhere = "redis"
+)
+
+// Valid indicates whether the value is a known member of the LimitRuleWhere enum.
+func (e LimitRuleWhere) Valid() bool {
+	switch e {
+	case LimitRuleWhereLocal:
+		return true
+	case LimitRuleWhereRedis:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for LimitStateSource.
+const (
+	LimitStateSourceFile  LimitStateSource = "file"
+	LimitStateSourceNone  LimitStateSource = "none"
+	LimitStateSourceRedis LimitStateSource = "redis"
+)
+
+// Valid indicates whether the value is a known member of the LimitStateSource enum.
+func (e LimitStateSource) Valid() bool {
+	switch e {
+	case LimitStateSourceFile:
+		return true
+	case LimitStateSourceNone:
+		return true
+	case LimitStateSourceRedis:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListDeadLettersParamsState.
 const (
 	ListDeadLettersParamsStateAll      ListDeadLettersParamsState = "all"
@@ -235,6 +352,118 @@ type HoldingList struct {
 	Items      []Holding `json:"items"`
 	NextCursor *string   `json:"next_cursor,omitempty"`
 }
+
+// LimitChange defines model for LimitChange.
+type LimitChange struct {
+	Name    string `json:"name"`
+	Version int64  `json:"version"`
+}
+
+// LimitDecision defines model for LimitDecision.
+type LimitDecision struct {
+	Allowed   bool  `json:"allowed"`
+	Remaining int64 `json:"remaining"`
+
+	// RetryAfterS seconds until a request would be allowed
+	RetryAfterS *int64 `json:"retry_after_s,omitempty"`
+}
+
+// LimitKey defines model for LimitKey.
+type LimitKey struct {
+	// Key the parts of the rule's key joined by |; empty for a limit of all together
+	Key string `json:"key"`
+}
+
+// LimitList defines model for LimitList.
+type LimitList struct {
+	Items      []LimitState `json:"items"`
+	NextCursor *string      `json:"next_cursor,omitempty"`
+
+	// Processes whose figures these are
+	Processes int `json:"processes"`
+
+	// Version of the rules in Redis; grows by one with each change, 0 = there are none
+	Version int64 `json:"version"`
+}
+
+// LimitRule As in the rules' file; docs/limits.md says what each field means.
+//
+// Example: {"algorithm":"token_bucket","burst":50,"lease":0.01,"limit":500,"max_wait":"1s","per":"1s"}
+type LimitRule struct {
+	Algorithm  *LimitRuleAlgorithm `json:"algorithm,omitempty"`
+	Buckets    *int                `json:"buckets,omitempty"`
+	Burst      *int64              `json:"burst,omitempty"`
+	ColdFactor *float64            `json:"cold_factor,omitempty"`
+	Cost       *int64              `json:"cost,omitempty"`
+	Inherit    *LimitRuleInherit   `json:"inherit,omitempty"`
+
+	// Key all, ip, user, route, header:<name>, param:<name>, or several joined by +
+	Key   *string  `json:"key,omitempty"`
+	Lease *float64 `json:"lease,omitempty"`
+
+	// Limit 0 lets nobody pass
+	Limit   int64   `json:"limit"`
+	MaxWait *string `json:"max_wait,omitempty"`
+
+	// Name that of the URL, or left out
+	Name      *string             `json:"name,omitempty"`
+	OnFailure *LimitRuleOnFailure `json:"on_failure,omitempty"`
+
+	// Per a duration such as 500ms, 1s or 1m; 1s unless said otherwise
+	Per    *string         `json:"per,omitempty"`
+	Queue  *int64          `json:"queue,omitempty"`
+	Shadow *bool           `json:"shadow,omitempty"`
+	WarmUp *string         `json:"warm_up,omitempty"`
+	Where  *LimitRuleWhere `json:"where,omitempty"`
+}
+
+// LimitRuleAlgorithm defines model for LimitRule.Algorithm.
+type LimitRuleAlgorithm string
+
+// LimitRuleInherit defines model for LimitRule.Inherit.
+type LimitRuleInherit string
+
+// LimitRuleOnFailure defines model for LimitRule.OnFailure.
+type LimitRuleOnFailure string
+
+// LimitRuleWhere defines model for LimitRule.Where.
+type LimitRuleWhere string
+
+// LimitState defines model for LimitState.
+type LimitState struct {
+	// Allowed by all processes since each has started
+	Allowed int64 `json:"allowed"`
+
+	// Failed Redis could not be asked and the rule fails closed
+	Failed int64 `json:"failed"`
+
+	// Limited Who is being refused now, most refused first; only where one limit is asked for.
+	Limited []struct {
+		// Key the parts of the rule's key joined by |
+		Key     string    `json:"key"`
+		Refused int64     `json:"refused"`
+		Until   time.Time `json:"until"`
+	} `json:"limited"`
+	Name    string `json:"name"`
+	Refused int64  `json:"refused"`
+
+	// Rule As in the rules' file; docs/limits.md says what each field means.
+	//
+	// Example: {"algorithm":"token_bucket","burst":50,"lease":0.01,"limit":500,"max_wait":"1s","per":"1s"}
+	Rule *LimitRule `json:"rule,omitempty"`
+
+	// Shadowed would have been refused
+	Shadowed int64 `json:"shadowed"`
+
+	// Source who says what holds; none: nothing does, nobody is limited
+	Source LimitStateSource `json:"source"`
+
+	// Waited allowed after a wait
+	Waited int64 `json:"waited"`
+}
+
+// LimitStateSource who says what holds; none: nothing does, nobody is limited
+type LimitStateSource string
 
 // Line defines model for Line.
 type Line struct {
@@ -411,6 +640,9 @@ type IdempotencyKey = string
 // Limit defines model for Limit.
 type Limit = int
 
+// LimitName defines model for LimitName.
+type LimitName = string
+
 // ProductID defines model for ProductID.
 type ProductID = string
 
@@ -472,6 +704,12 @@ type ListDeadLettersParams struct {
 // ListDeadLettersParamsState defines parameters for ListDeadLetters.
 type ListDeadLettersParamsState string
 
+// ListLimitsParams defines parameters for ListLimits.
+type ListLimitsParams struct {
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // ListProductsParams defines parameters for ListProducts.
 type ListProductsParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
@@ -486,6 +724,12 @@ type PatchActivityJSONRequestBody = ActivityPatch
 
 // AdjustStockJSONRequestBody defines body for AdjustStock for application/json ContentType.
 type AdjustStockJSONRequestBody = NewAdjustment
+
+// PutLimitJSONRequestBody defines body for PutLimit for application/json ContentType.
+type PutLimitJSONRequestBody = LimitRule
+
+// TryLimitJSONRequestBody defines body for TryLimit for application/json ContentType.
+type TryLimitJSONRequestBody = LimitKey
 
 // CreateProductJSONRequestBody defines body for CreateProduct for application/json ContentType.
 type CreateProductJSONRequestBody = NewProduct
@@ -540,6 +784,24 @@ type ServerInterface interface {
 	// ReplayDeadLetter Publish the item again to its topic (role operator); may be repeated
 	// (POST /v1/merchant/dead-letters/{dead_letter_id}/replay)
 	ReplayDeadLetter(w http.ResponseWriter, r *http.Request, deadLetterId DeadLetterID)
+	// ListLimits All limits in force, of every service, by name, and what they did in all processes (role operator)
+	// (GET /v1/merchant/limits)
+	ListLimits(w http.ResponseWriter, r *http.Request, params ListLimitsParams)
+	// DeleteLimit Take a limit out of force on all processes, also one that their files have (role operator)
+	// (DELETE /v1/merchant/limits/{limit_name})
+	DeleteLimit(w http.ResponseWriter, r *http.Request, limitName LimitName)
+	// GetLimit One limit and who is refused by it now (role operator)
+	// (GET /v1/merchant/limits/{limit_name})
+	GetLimit(w http.ResponseWriter, r *http.Request, limitName LimitName)
+	// PutLimit Put a rule in force on all processes, within a second, whatever their files say (role operator)
+	// (PUT /v1/merchant/limits/{limit_name})
+	PutLimit(w http.ResponseWriter, r *http.Request, limitName LimitName)
+	// RevertLimit Let the files say again what holds (role operator)
+	// (POST /v1/merchant/limits/{limit_name}/revert)
+	RevertLimit(w http.ResponseWriter, r *http.Request, limitName LimitName)
+	// TryLimit How a limit would decide about a key now; charges nothing (role operator)
+	// (POST /v1/merchant/limits/{limit_name}/try)
+	TryLimit(w http.ResponseWriter, r *http.Request, limitName LimitName)
 	// ListProducts Products, newest first
 	// (GET /v1/merchant/products)
 	ListProducts(w http.ResponseWriter, r *http.Request, params ListProductsParams)
@@ -644,6 +906,42 @@ func (_ Unimplemented) RejectDeadLetter(w http.ResponseWriter, r *http.Request, 
 // ReplayDeadLetter Publish the item again to its topic (role operator); may be repeated
 // (POST /v1/merchant/dead-letters/{dead_letter_id}/replay)
 func (_ Unimplemented) ReplayDeadLetter(w http.ResponseWriter, r *http.Request, deadLetterId DeadLetterID) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ListLimits All limits in force, of every service, by name, and what they did in all processes (role operator)
+// (GET /v1/merchant/limits)
+func (_ Unimplemented) ListLimits(w http.ResponseWriter, r *http.Request, params ListLimitsParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// DeleteLimit Take a limit out of force on all processes, also one that their files have (role operator)
+// (DELETE /v1/merchant/limits/{limit_name})
+func (_ Unimplemented) DeleteLimit(w http.ResponseWriter, r *http.Request, limitName LimitName) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// GetLimit One limit and who is refused by it now (role operator)
+// (GET /v1/merchant/limits/{limit_name})
+func (_ Unimplemented) GetLimit(w http.ResponseWriter, r *http.Request, limitName LimitName) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// PutLimit Put a rule in force on all processes, within a second, whatever their files say (role operator)
+// (PUT /v1/merchant/limits/{limit_name})
+func (_ Unimplemented) PutLimit(w http.ResponseWriter, r *http.Request, limitName LimitName) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// RevertLimit Let the files say again what holds (role operator)
+// (POST /v1/merchant/limits/{limit_name}/revert)
+func (_ Unimplemented) RevertLimit(w http.ResponseWriter, r *http.Request, limitName LimitName) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// TryLimit How a limit would decide about a key now; charges nothing (role operator)
+// (POST /v1/merchant/limits/{limit_name}/try)
+func (_ Unimplemented) TryLimit(w http.ResponseWriter, r *http.Request, limitName LimitName) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -1180,6 +1478,182 @@ func (siw *ServerInterfaceWrapper) ReplayDeadLetter(w http.ResponseWriter, r *ht
 	handler.ServeHTTP(w, r)
 }
 
+// ListLimits operation middleware
+func (siw *ServerInterfaceWrapper) ListLimits(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListLimitsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListLimits(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteLimit operation middleware
+func (siw *ServerInterfaceWrapper) DeleteLimit(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "limit_name" -------------
+	var limitName LimitName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "limit_name", chi.URLParam(r, "limit_name"), &limitName, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit_name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteLimit(w, r, limitName)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetLimit operation middleware
+func (siw *ServerInterfaceWrapper) GetLimit(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "limit_name" -------------
+	var limitName LimitName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "limit_name", chi.URLParam(r, "limit_name"), &limitName, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit_name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetLimit(w, r, limitName)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PutLimit operation middleware
+func (siw *ServerInterfaceWrapper) PutLimit(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "limit_name" -------------
+	var limitName LimitName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "limit_name", chi.URLParam(r, "limit_name"), &limitName, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit_name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PutLimit(w, r, limitName)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RevertLimit operation middleware
+func (siw *ServerInterfaceWrapper) RevertLimit(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "limit_name" -------------
+	var limitName LimitName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "limit_name", chi.URLParam(r, "limit_name"), &limitName, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit_name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RevertLimit(w, r, limitName)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// TryLimit operation middleware
+func (siw *ServerInterfaceWrapper) TryLimit(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "limit_name" -------------
+	var limitName LimitName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "limit_name", chi.URLParam(r, "limit_name"), &limitName, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit_name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.TryLimit(w, r, limitName)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListProducts operation middleware
 func (siw *ServerInterfaceWrapper) ListProducts(w http.ResponseWriter, r *http.Request) {
 
@@ -1461,6 +1935,24 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/v1/merchant/dead-letters/{dead_letter_id}/reject", wrapper.RejectDeadLetter)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/v1/merchant/limits", wrapper.ListLimits)
+	})
+	r.Group(func(r chi.Router) {
+		r.Delete(options.BaseURL+"/v1/merchant/limits/{limit_name}", wrapper.DeleteLimit)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/v1/merchant/limits/{limit_name}", wrapper.GetLimit)
+	})
+	r.Group(func(r chi.Router) {
+		r.Put(options.BaseURL+"/v1/merchant/limits/{limit_name}", wrapper.PutLimit)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/v1/merchant/limits/{limit_name}/revert", wrapper.RevertLimit)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/v1/merchant/limits/{limit_name}/try", wrapper.TryLimit)
 	})
 
 	return r

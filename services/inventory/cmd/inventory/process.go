@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 
+	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/bus/rocketmq"
 	"flashsale.internal/pkg/command"
 	"flashsale.internal/pkg/httpserver"
@@ -22,6 +23,7 @@ type config struct {
 	settings.MySQL
 	settings.Redis
 	settings.RocketMQ
+	admission.Settings
 	inventory.Config
 }
 
@@ -64,7 +66,11 @@ func serve(ctx context.Context, _ *slog.Logger) error {
 	}
 	stockgate.LogTo(tel.Log)
 	rdb := stockgate.Connect(c.Addrs, c.DB)
-	svc, err := inventory.New(c.Config, inventory.Deps{DB: db, Redis: rdb, Bus: broker, Telemetry: tel})
+	limits, err := admission.New(c.Settings, c.Redis, tel)
+	if err != nil {
+		return err
+	}
+	svc, err := inventory.New(c.Config, inventory.Deps{DB: db, Redis: rdb, Bus: broker, Telemetry: tel, Limits: limits})
 	if err != nil {
 		return err
 	}
@@ -75,6 +81,7 @@ func serve(ctx context.Context, _ *slog.Logger) error {
 		lifecycle.AtEnd("redis", func(context.Context) error { return rdb.Close() }),
 		lifecycle.AtEnd("message bus", broker.Close),
 	}
+	parts = append(parts, limits.Components()...)
 	parts = append(parts, svc.Components()...)
 	parts = append(parts,
 		httpserver.Admin("ADMIN_ADDR", c.AdminAddr, svc.Ready, tel.Metrics, c.PProf, tel.Log),

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/httpserver"
@@ -24,12 +25,10 @@ const callTimeout = 15 * time.Second
 // reconcileTimeout is that of a reconciliation, which looks several times; shorter than what an answer may take to write.
 const reconcileTimeout = 55 * time.Second
 
-// Rates bound each route, all callers together: calls per second. 0 leaves a route unbounded.
-type Rates struct{ Read, Write float64 }
-
 // Merchant is what merchants and operators see.
 type Merchant struct {
 	core      *core.Service
+	limits    *admission.Limits
 	tel       *telemetry.Telemetry
 	transient func(error) bool // what may succeed later
 	now       func() time.Time
@@ -38,50 +37,48 @@ type Merchant struct {
 var _ api.ServerInterface = (*Merchant)(nil)
 
 // NewMerchant routes the merchants' API. transient tells which errors may be gone when the caller asks again.
-func NewMerchant(svc *core.Service, tel *telemetry.Telemetry, verifier *auth.Verifier, rates Rates, transient func(error) bool, now func() time.Time) http.Handler {
-	m := &Merchant{core: svc, tel: tel, transient: transient, now: now}
+func NewMerchant(svc *core.Service, tel *telemetry.Telemetry, verifier *auth.Verifier, limits *admission.Limits, transient func(error) bool, now func() time.Time) http.Handler {
+	m := &Merchant{core: svc, limits: limits, tel: tel, transient: transient, now: now}
 	w := api.ServerInterfaceWrapper{Handler: m, ErrorHandlerFunc: m.refuseParameter}
 	r := httpserver.NewRouter(tel)
-	read, write := bucket(rates.Read), bucket(rates.Write)
+	// Before the token by address, after it by user, and last what all of a route may do together.
+	byAddress := limits.On("merchant-per-ip")
+	read, write := limits.On("merchant-per-user", "merchant-read-total"), limits.On("merchant-per-user", "merchant-write-total")
 	r.Group(func(r chi.Router) {
-		r.Use(httpserver.Timeout(callTimeout), verifier.Require(auth.Merchant))
-		r.With(write()).Post("/v1/merchant/products", w.CreateProduct)
-		r.With(read()).Get("/v1/merchant/products", w.ListProducts)
-		r.With(read()).Get("/v1/merchant/products/{product_id}", w.GetProduct)
-		r.With(write()).Patch("/v1/merchant/products/{product_id}", w.PatchProduct)
-		r.With(write()).Post("/v1/merchant/activities", w.CreateActivity)
-		r.With(read()).Get("/v1/merchant/activities", w.ListActivities)
-		r.With(read()).Get("/v1/merchant/activities/{activity_id}", w.GetActivity)
-		r.With(write()).Patch("/v1/merchant/activities/{activity_id}", w.PatchActivity)
-		r.With(write()).Post("/v1/merchant/activities/{activity_id}/publish", w.PublishActivity)
-		r.With(write()).Post("/v1/merchant/activities/{activity_id}/pause", w.PauseActivity)
-		r.With(write()).Post("/v1/merchant/activities/{activity_id}/resume", w.ResumeActivity)
-		r.With(write()).Post("/v1/merchant/activities/{activity_id}/end", w.EndActivity)
-		r.With(write()).Post("/v1/merchant/activities/{activity_id}/stock-adjustments", w.AdjustStock)
-		r.With(read()).Get("/v1/merchant/activities/{activity_id}/stock", w.GetStock)
-		r.With(read()).Get("/v1/merchant/activities/{activity_id}/orders", w.ListActivityOrders)
+		r.Use(byAddress, httpserver.Timeout(callTimeout), verifier.Require(auth.Merchant))
+		r.With(write).Post("/v1/merchant/products", w.CreateProduct)
+		r.With(read).Get("/v1/merchant/products", w.ListProducts)
+		r.With(read).Get("/v1/merchant/products/{product_id}", w.GetProduct)
+		r.With(write).Patch("/v1/merchant/products/{product_id}", w.PatchProduct)
+		r.With(write).Post("/v1/merchant/activities", w.CreateActivity)
+		r.With(read).Get("/v1/merchant/activities", w.ListActivities)
+		r.With(read).Get("/v1/merchant/activities/{activity_id}", w.GetActivity)
+		r.With(write).Patch("/v1/merchant/activities/{activity_id}", w.PatchActivity)
+		r.With(write).Post("/v1/merchant/activities/{activity_id}/publish", w.PublishActivity)
+		r.With(write).Post("/v1/merchant/activities/{activity_id}/pause", w.PauseActivity)
+		r.With(write).Post("/v1/merchant/activities/{activity_id}/resume", w.ResumeActivity)
+		r.With(write).Post("/v1/merchant/activities/{activity_id}/end", w.EndActivity)
+		r.With(write).Post("/v1/merchant/activities/{activity_id}/stock-adjustments", w.AdjustStock)
+		r.With(read).Get("/v1/merchant/activities/{activity_id}/stock", w.GetStock)
+		r.With(read).Get("/v1/merchant/activities/{activity_id}/orders", w.ListActivityOrders)
 	})
 	r.Group(func(r chi.Router) {
-		r.Use(httpserver.Timeout(reconcileTimeout), verifier.Require(auth.Operator))
-		r.With(write()).Post("/v1/merchant/activities/{activity_id}/reconciliations", w.Reconcile)
+		r.Use(byAddress, httpserver.Timeout(reconcileTimeout), verifier.Require(auth.Operator))
+		r.With(write).Post("/v1/merchant/activities/{activity_id}/reconciliations", w.Reconcile)
 	})
 	r.Group(func(r chi.Router) {
-		r.Use(httpserver.Timeout(callTimeout), verifier.Require(auth.Operator))
-		r.With(read()).Get("/v1/merchant/dead-letters", w.ListDeadLetters)
-		r.With(write()).Post("/v1/merchant/dead-letters/{dead_letter_id}/replay", w.ReplayDeadLetter)
-		r.With(write()).Post("/v1/merchant/dead-letters/{dead_letter_id}/reject", w.RejectDeadLetter)
+		r.Use(byAddress, httpserver.Timeout(callTimeout), verifier.Require(auth.Operator))
+		r.With(read).Get("/v1/merchant/dead-letters", w.ListDeadLetters)
+		r.With(write).Post("/v1/merchant/dead-letters/{dead_letter_id}/replay", w.ReplayDeadLetter)
+		r.With(write).Post("/v1/merchant/dead-letters/{dead_letter_id}/reject", w.RejectDeadLetter)
+		r.With(read).Get("/v1/merchant/limits", w.ListLimits)
+		r.With(read).Get("/v1/merchant/limits/{limit_name}", w.GetLimit)
+		r.With(write).Put("/v1/merchant/limits/{limit_name}", w.PutLimit)
+		r.With(write).Delete("/v1/merchant/limits/{limit_name}", w.DeleteLimit)
+		r.With(write).Post("/v1/merchant/limits/{limit_name}/revert", w.RevertLimit)
+		r.With(write).Post("/v1/merchant/limits/{limit_name}/try", w.TryLimit)
 	})
 	return r
-}
-
-// bucket makes the one simple limit of each route.
-func bucket(perSecond float64) func() func(http.Handler) http.Handler {
-	return func() func(http.Handler) http.Handler {
-		if perSecond <= 0 {
-			return func(next http.Handler) http.Handler { return next }
-		}
-		return httpserver.RateBucket(perSecond, max(1, int(perSecond)))
-	}
 }
 
 // refuse answers err. What a lost database or a deadlock caused may succeed later and is 503.

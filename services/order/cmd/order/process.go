@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 
+	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/bus/rocketmq"
 	"flashsale.internal/pkg/command"
 	"flashsale.internal/pkg/httpserver"
@@ -19,7 +20,9 @@ type config struct {
 	settings.App
 	settings.HTTP
 	settings.MySQL
+	settings.Redis // of the limits only
 	settings.RocketMQ
+	admission.Settings
 	order.Config
 	InternalAddr string `env:"INTERNAL_ADDR" envDefault:":7082"` // never reachable from outside
 }
@@ -73,7 +76,11 @@ func serve(ctx context.Context, _ *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	svc, err := order.New(c.Config, order.Deps{DB: db, Bus: broker, Telemetry: tel})
+	limits, err := admission.New(c.Settings, c.Redis, tel)
+	if err != nil {
+		return err
+	}
+	svc, err := order.New(c.Config, order.Deps{DB: db, Bus: broker, Telemetry: tel, Limits: limits})
 	if err != nil {
 		return err
 	}
@@ -83,6 +90,7 @@ func serve(ctx context.Context, _ *slog.Logger) error {
 		lifecycle.AtEnd("database", func(context.Context) error { return sqldb.Close(db) }),
 		lifecycle.AtEnd("message bus", broker.Close),
 	}
+	parts = append(parts, limits.Components()...)
 	parts = append(parts, svc.Components()...)
 	parts = append(parts,
 		httpserver.Admin("ADMIN_ADDR", c.AdminAddr, svc.Ready, tel.Metrics, c.PProf, tel.Log),

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/httpserver"
@@ -27,11 +28,6 @@ type Player interface {
 	Play(ctx context.Context, p core.Payment, outcome core.Outcome, amount int64) error
 }
 
-// Rates bound each route, all callers together: calls per second. 0 leaves a route unbounded.
-type Rates struct {
-	Read, Write float64
-}
-
 // Public is what buyers and payment providers see.
 type Public struct {
 	core   *core.Service
@@ -43,32 +39,26 @@ type Public struct {
 var _ api.ServerInterface = (*Public)(nil)
 
 // NewPublic routes the public API. player is nil where the sandbox is off.
-func NewPublic(svc *core.Service, tel *telemetry.Telemetry, verifier *auth.Verifier, player Player, rates Rates, now func() time.Time) http.Handler {
+func NewPublic(svc *core.Service, tel *telemetry.Telemetry, verifier *auth.Verifier, player Player, limits *admission.Limits, now func() time.Time) http.Handler {
 	p := &Public{core: svc, tel: tel, player: player, now: now}
 	w := api.ServerInterfaceWrapper{Handler: p, ErrorHandlerFunc: p.refuseParameter}
 	r := httpserver.NewRouter(tel)
 	r.Use(httpserver.Timeout(callTimeout))
+	// Before the token by address, after it by user, and last what all of a route may do together.
+	read, write := limits.On("order-per-user", "order-read-total"), limits.On("order-per-user", "order-write-total")
 	r.Group(func(r chi.Router) {
-		r.Use(verifier.Require())
-		r.With(bucket(rates.Read)).Get("/v1/orders", w.ListOrders)
-		r.With(bucket(rates.Read)).Get("/v1/orders/{order_sn}", w.GetOrder)
-		r.With(bucket(rates.Write)).Post("/v1/orders/{order_sn}/payments", w.StartPayment)
-		r.With(bucket(rates.Write)).Post("/v1/orders/{order_sn}/cancel", w.CancelOrder)
+		r.Use(limits.On("order-per-ip"), verifier.Require())
+		r.With(read).Get("/v1/orders", w.ListOrders)
+		r.With(read).Get("/v1/orders/{order_sn}", w.GetOrder)
+		r.With(write).Post("/v1/orders/{order_sn}/payments", w.StartPayment)
+		r.With(write).Post("/v1/orders/{order_sn}/cancel", w.CancelOrder)
 		if player != nil {
-			r.With(bucket(rates.Write)).Post("/v1/payments/{payment_id}/sandbox", w.PlaySandbox)
+			r.With(write).Post("/v1/payments/{payment_id}/sandbox", w.PlaySandbox)
 		}
 	})
-	// Providers prove themselves by their signature. They are not bounded: money that was taken is never turned away.
+	// Providers prove themselves by their signature. They are not limited: money that was taken is never turned away.
 	r.Post("/v1/payments/callbacks/{provider}", w.PaymentCallback)
 	return r
-}
-
-// bucket is the one simple limit of a route.
-func bucket(perSecond float64) func(http.Handler) http.Handler {
-	if perSecond <= 0 {
-		return func(next http.Handler) http.Handler { return next }
-	}
-	return httpserver.RateBucket(perSecond, max(1, int(perSecond)))
 }
 
 func (p *Public) refuse(w http.ResponseWriter, r *http.Request, err error) {

@@ -26,13 +26,13 @@ type world struct {
 	nowCalls int
 	reads    int // of levels
 
-	verdict  Verdict
-	asked    []Purchase
-	held     map[string]Reservation
-	lookups  int
-	buyer    []string
-	noLease  bool
-	next     uint64
+	verdict Verdict
+	asked   []Purchase
+	held    map[string]Reservation
+	lookups int
+	buyer   []string
+	noLease bool
+	next    uint64
 }
 
 func (w *world) Reserve(_ context.Context, _ string, p Purchase) (Verdict, error) {

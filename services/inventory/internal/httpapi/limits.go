@@ -1,0 +1,258 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"flashsale.internal/pkg/admission"
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/httpserver"
+	"flashsale.internal/pkg/ratelimit"
+	"flashsale.internal/pkg/ratelimit/httpfield"
+	"flashsale.internal/pkg/ratelimit/rules"
+	"flashsale.internal/services/inventory/api"
+)
+
+// Limits are looked at and changed here for all services: they read the same rules, in their file and in Redis, and each
+// process writes down in Redis what its limits did.
+
+// limitView is api.LimitState with the rule as its own package writes it.
+type limitView struct {
+	Name     string               `json:"name"`
+	Source   api.LimitStateSource `json:"source"`
+	Rule     *rules.Rule          `json:"rule,omitempty"`
+	Allowed  int64                `json:"allowed"`
+	Waited   int64                `json:"waited"`
+	Refused  int64                `json:"refused"`
+	Shadowed int64                `json:"shadowed"`
+	Failed   int64                `json:"failed"`
+	Limited  []rules.Caller       `json:"limited"`
+}
+
+// limitViews are all limits by name. What holds is what this process knows to hold.
+type limitViews struct {
+	views     []limitView
+	version   int64
+	processes int
+}
+
+func (m *Merchant) limitViews(ctx context.Context) (limitViews, error) {
+	if m.limits.Store == nil {
+		return limitViews{}, limitsUnavailable(errors.New("limits are not kept in Redis here"))
+	}
+	set, version, err := m.limits.Store.Get(ctx)
+	if err != nil {
+		return limitViews{}, limitsUnavailable(err)
+	}
+	did, processes, err := m.limits.Store.Overview(ctx)
+	if err != nil {
+		return limitViews{}, limitsUnavailable(err)
+	}
+	inForce := m.limits.Rules()
+	names := admission.Names()
+	for _, r := range inForce {
+		names = append(names, r.Name)
+	}
+	slices.Sort(names)
+	out := limitViews{version: version, processes: processes}
+	for _, name := range slices.Compact(names) {
+		s := did[name]
+		v := limitView{
+			Name: name, Source: api.LimitStateSourceNone, Allowed: s.Allowed, Waited: s.Waited, Refused: s.Refused, Shadowed: s.Shadowed, Failed: s.Failed,
+			Limited: s.Limited,
+		}
+		named := func(r rules.Rule) bool { return r.Name == name }
+		if i := slices.IndexFunc(inForce, named); i >= 0 {
+			v.Rule, v.Source = &inForce[i], api.LimitStateSourceFile
+			if slices.ContainsFunc(set.Rules, named) {
+				v.Source = api.LimitStateSourceRedis
+			}
+		} else if slices.Contains(set.Deleted, name) {
+			v.Source = api.LimitStateSourceRedis
+		}
+		if v.Limited == nil {
+			v.Limited = []rules.Caller{}
+		}
+		out.views = append(out.views, v)
+	}
+	return out, nil
+}
+
+func limitsUnavailable(err error) error {
+	return contract.Refuse(contract.CodeUnavailable, "The limits cannot be read or changed right now. The outcome may be unknown; ask again.").Because(err).After(time.Second)
+}
+
+// ListLimits implements api.ServerInterface.
+func (m *Merchant) ListLimits(w http.ResponseWriter, r *http.Request, _ api.ListLimitsParams) {
+	p, err := httpserver.PageOf(r)
+	after := ""
+	if err == nil && r.URL.Query().Has("cursor") {
+		raw, derr := base64.RawURLEncoding.DecodeString(p.Cursor)
+		if after = string(raw); derr != nil || after == "" {
+			err = contract.InvalidField("cursor", "is not valid")
+		}
+	}
+	if err != nil {
+		m.refuse(w, r, err)
+		return
+	}
+	all, err := m.limitViews(r.Context())
+	if err != nil {
+		m.refuse(w, r, err)
+		return
+	}
+	views := slices.DeleteFunc(all.views, func(v limitView) bool { return v.Name <= after })
+	var next *string
+	if len(views) > p.Limit {
+		views = views[:p.Limit]
+		cursor := base64.RawURLEncoding.EncodeToString([]byte(views[p.Limit-1].Name))
+		next = &cursor
+	}
+	for i := range views {
+		views[i].Limited = []rules.Caller{}
+	}
+	httpserver.WriteJSON(w, http.StatusOK, struct {
+		Items      []limitView `json:"items"`
+		Version    int64       `json:"version"`
+		Processes  int         `json:"processes"`
+		NextCursor *string     `json:"next_cursor,omitempty"`
+	}{views, all.version, all.processes, next})
+}
+
+// GetLimit implements api.ServerInterface.
+func (m *Merchant) GetLimit(w http.ResponseWriter, r *http.Request, name string) {
+	all, err := m.limitViews(r.Context())
+	if err != nil {
+		m.refuse(w, r, err)
+		return
+	}
+	for _, v := range all.views {
+		if v.Name == name {
+			httpserver.WriteJSON(w, http.StatusOK, v)
+			return
+		}
+	}
+	m.refuse(w, r, noSuchLimit())
+}
+
+func noSuchLimit() error { return contract.Refuse(contract.CodeNotFound, "no such limit") }
+
+// knownLimit answers 404 for a name that no route has and no rule either: a rule of that name would limit nobody.
+func (m *Merchant) knownLimit(w http.ResponseWriter, r *http.Request, name string) bool {
+	if slices.Contains(admission.Names(), name) || slices.ContainsFunc(m.limits.Rules(), func(rule rules.Rule) bool { return rule.Name == name }) {
+		return true
+	}
+	m.refuse(w, r, noSuchLimit())
+	return false
+}
+
+// PutLimit implements api.ServerInterface.
+func (m *Merchant) PutLimit(w http.ResponseWriter, r *http.Request, name string) {
+	if !m.knownLimit(w, r, name) {
+		return
+	}
+	var rule rules.Rule
+	err := httpserver.DecodeJSON(w, r, &rule)
+	if err == nil && rule.Name != "" && rule.Name != name {
+		err = contract.InvalidField("name", "is not that of the URL")
+	}
+	rule.Name = name
+	if err == nil {
+		if verr := rule.Validate(); verr != nil {
+			err = contract.InvalidField("rule", strings.ReplaceAll(verr.Error(), "\n", "; "))
+		}
+	}
+	if err != nil {
+		m.refuse(w, r, err)
+		return
+	}
+	m.changeLimit(w, r, "limit.put", name, rule, func(ctx context.Context) (int64, error) { return m.limits.Store.PutRule(ctx, rule) })
+}
+
+// DeleteLimit implements api.ServerInterface.
+func (m *Merchant) DeleteLimit(w http.ResponseWriter, r *http.Request, name string) {
+	if !m.knownLimit(w, r, name) {
+		return
+	}
+	m.changeLimit(w, r, "limit.delete", name, nil, func(ctx context.Context) (int64, error) { return m.limits.Store.DeleteRule(ctx, name) })
+}
+
+// RevertLimit implements api.ServerInterface.
+func (m *Merchant) RevertLimit(w http.ResponseWriter, r *http.Request, name string) {
+	if !m.knownLimit(w, r, name) || !m.noBody(w, r) {
+		return
+	}
+	m.changeLimit(w, r, "limit.revert", name, nil, func(ctx context.Context) (int64, error) { return m.limits.Store.RevertRule(ctx, name) })
+}
+
+// changeLimit records and does a change. Each may be repeated: it says what is to be, not by how much.
+func (m *Merchant) changeLimit(w http.ResponseWriter, r *http.Request, action, name string, rule any, do func(context.Context) (int64, error)) {
+	var version int64
+	err := limitsUnavailable(errors.New("limits are not kept in Redis here"))
+	if m.limits.Store != nil {
+		err = m.core.ChangeLimit(r.Context(), who(r), action, name, rule, func(ctx context.Context) (err error) {
+			if version, err = do(ctx); err != nil {
+				return limitsUnavailable(err)
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		m.refuse(w, r, err)
+		return
+	}
+	httpserver.WriteJSON(w, http.StatusOK, api.LimitChange{Name: name, Version: version})
+}
+
+// maxLimitKey bounds a key in bytes, as the interface says it.
+const maxLimitKey = 512
+
+// TryLimit implements api.ServerInterface.
+func (m *Merchant) TryLimit(w http.ResponseWriter, r *http.Request, name string) {
+	var body struct {
+		Key *string `json:"key"`
+	}
+	err := httpserver.DecodeJSON(w, r, &body)
+	switch {
+	case err != nil:
+	case body.Key == nil:
+		err = contract.InvalidField("key", "is required")
+	case len(*body.Key) > maxLimitKey:
+		err = contract.InvalidField("key", "is too long")
+	}
+	if err != nil {
+		m.refuse(w, r, err)
+		return
+	}
+	inForce := m.limits.Rules()
+	i := slices.IndexFunc(inForce, func(rule rules.Rule) bool { return rule.Name == name })
+	switch {
+	case i < 0:
+		m.refuse(w, r, noSuchLimit())
+		return
+	case m.limits.Store == nil || inForce[i].Where == "local":
+		m.refuse(w, r, contract.Refuse(contract.CodeStateConflict, "each process counts for itself here, so nobody can be asked; GET tells who is refused"))
+		return
+	}
+	res, err := m.limits.Try(r.Context(), name, *body.Key)
+	switch {
+	case errors.Is(err, rules.ErrUnknownRule): // deleted meanwhile
+		m.refuse(w, r, noSuchLimit())
+	case errors.Is(err, ratelimit.ErrUnavailable) || err == nil && res.Source == ratelimit.SourceFallback:
+		m.refuse(w, r, limitsUnavailable(err))
+	case err != nil:
+		m.refuse(w, r, contract.Refuse(contract.CodeStateConflict, "a limit of how many run at the same time cannot be tried"))
+	default:
+		view := api.LimitDecision{Allowed: res.Allowed, Remaining: max(0, res.Remaining)}
+		if !res.Allowed && res.RetryAfter > 0 {
+			seconds := httpfield.Seconds(res.RetryAfter)
+			view.RetryAfterS = &seconds
+		}
+		httpserver.WriteJSON(w, http.StatusOK, view)
+	}
+}
