@@ -156,6 +156,43 @@ func TestCountersWaitForAdjustments(t *testing.T) {
 	})
 }
 
+// tallied does something right after the counters were read.
+type tallied struct {
+	core.Gate
+	then func()
+}
+
+func (g tallied) Tally(ctx context.Context, ref core.GateRef, token string) (core.GateAudit, []core.GateRecord, bool, error) {
+	audit, touched, ok, err := g.Gate.Tally(ctx, ref, token)
+	g.then()
+	return audit, touched, ok, err
+}
+
+// An adjustment that the gate hears of after its counters were read, and that is over before anybody looks for open ones, is
+// not taken for pieces that the gate lacks.
+func TestAnAdjustmentThatEndsDuringTheLookIsNotMadeTwice(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a := w.sale(2, 10)
+		w.settles()
+		w.parts.Timing.ReconcileLooks = 1
+		w.parts.Gate = tallied{w.parts.Gate, func() {
+			w.shift += time.Hour
+			require.NoError(w.t, w.core.SweepAdjustments(w.ctx))
+		}}
+		w.restart()
+		w.faults.kill(3, false) // intent, decision
+		_, err := w.core.AdjustStock(w.ctx, "m", core.AdjustmentRequest{
+			ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 3, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: "k"},
+		})
+		require.Error(w.t, err)
+		require.True(w.t, w.faults.heal())
+		require.Empty(w.t, w.reconcile(a).Repairs)
+		w.shift = 0
+		require.Equal(w.t, int64(13), w.left(a, 0))
+		w.agree(a)
+	})
+}
+
 // Pieces that somebody wrote into the gate are sold before they are found missing: the ledger refuses, the buyers are told
 // so, and nothing is sold twice.
 func TestPiecesThatThereAreNotAreNotSold(t *testing.T) {

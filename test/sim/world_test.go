@@ -136,7 +136,10 @@ func drawSale(seed uint64) sale {
 	length := s.window + s.payWithin + 9*time.Second
 	switch r.IntN(6) {
 	case 0:
-		s.garbles, s.mended = true, time.Duration(r.Int64N(int64(length)))
+		s.garbles, s.mended = true, time.Duration(r.Int64N(int64(length*2/3)))
+		if r.IntN(2) == 0 {
+			s.loudest = loud[r.IntN(len(loud))]
+		}
 	case 1: // one makes up for the other
 		s.losesEvents, s.keepsTimers = true, true
 	case 2:
@@ -160,10 +163,12 @@ func drawSale(seed uint64) sale {
 	return s
 }
 
+var loud = []string{contract.TopicDeadLetters, contract.TopicDeductions, contract.TopicOrderEvents, contract.TopicOrderClose, contract.TopicReservations}
+
 // suit makes the sale one in which that point can be come by.
 func (s *sale) suit(point string, r *rand.Rand, length time.Duration) {
 	soon := 2*time.Second + time.Duration(r.Int64N(int64(s.window)))
-	for _, topic := range []string{contract.TopicDeadLetters, contract.TopicDeductions, contract.TopicOrderEvents, contract.TopicOrderClose, contract.TopicReservations} {
+	for _, topic := range loud {
 		if point == "broker: garbles "+topic || point == "inventory: bus publish "+topic && topic != contract.TopicDeductions {
 			s.garbles, s.mended, s.loudest = true, soon, topic
 		}

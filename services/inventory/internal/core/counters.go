@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 )
@@ -86,10 +87,6 @@ func (s *Service) isQuiet(ctx context.Context, run *reconciliation, l *look) (qu
 	if !l.exact || !l.settled || l.odd > 0 || len(run.result.Differences) > 0 {
 		return false, false, nil
 	}
-	open, err := s.Store.OpenAdjustments(ctx, run.activity.ID)
-	if err != nil || open > 0 {
-		return false, false, err
-	}
 	if l.inFlight > 0 || len(l.unlanded) > waitingMost {
 		return true, false, nil
 	}
@@ -148,10 +145,19 @@ func (s *Service) correct(ctx context.Context, run *reconciliation, l *look, f c
 		rep.Deltas = append(rep.Deltas, SKUDelta{sku, f.lacks[sku].Left})
 	}
 	if err := s.Gate.Correct(ctx, run.ref, l.audit.Mark, f.held, list); err != nil {
+		s.warnUnheard(ctx, err, "counters", "activity_id", run.activity.ID, "deltas", rep.Deltas)
 		return false, err
 	}
 	run.add(ctx, s, rep)
 	return false, nil
+}
+
+// warnUnheard keeps on record what may have been repaired, as the answer was lost: the next look finds nothing there to repair
+// and would not tell.
+func (s *Service) warnUnheard(ctx context.Context, err error, what string, attrs ...any) {
+	if errors.Is(err, ErrGateUnavailable) {
+		s.Watch.Info(ctx, "may have been repaired, the answer was lost", append([]any{"what", what}, attrs...)...)
+	}
 }
 
 // makeMissing makes counters that are not there, as 0. Whoever builds a gate writes them and no script removes them, so it
@@ -169,6 +175,7 @@ func (s *Service) makeMissing(ctx context.Context, run *reconciliation, l *look)
 		return nil
 	}
 	if err := s.Gate.Correct(ctx, run.ref, l.audit.Mark, 0, list); err != nil {
+		s.warnUnheard(ctx, err, "counters", "activity_id", run.activity.ID, "deltas", rep.Deltas)
 		return err
 	}
 	run.add(ctx, s, rep)

@@ -30,7 +30,7 @@ type look struct {
 	misfits       map[string][]string // user -> order_sns that his record or the indexes do not fit; none: the record alone
 
 	exact    bool // more changed than the gate notes, if not
-	settled  bool // the totals in the tables did not change meanwhile
+	settled  bool // the totals in the tables did not change meanwhile, and no adjustment was between its steps
 	inFlight int  // purchases that are on their way in the ordinary manner
 	odd      int  // and those about which gate and ledger disagree as they never do by themselves
 }
@@ -92,7 +92,11 @@ func (x *lineSets) of(lines []contract.Line) int32 {
 
 func (s *Service) look(ctx context.Context, run *reconciliation) (*look, error) {
 	l := &look{held: map[string]*figures{}, ledger: map[string]*figures{}, misfits: map[string][]string{}}
-	var err error
+	// An adjustment that is over by the end of the look may have been half done when the gate was read.
+	adjusted, open, err := s.Store.CountAdjustments(ctx, run.activity.ID)
+	if err != nil {
+		return nil, err
+	}
 	if l.before, err = s.Activity(ctx, run.activity.ID); err != nil {
 		return nil, err
 	}
@@ -106,7 +110,11 @@ func (s *Service) look(ctx context.Context, run *reconciliation) (*look, error) 
 	if l.after, err = s.Activity(ctx, run.activity.ID); err != nil {
 		return nil, err
 	}
-	l.settled = len(l.before.Items) == len(l.after.Items)
+	now, still, err := s.Store.CountAdjustments(ctx, run.activity.ID)
+	if err != nil {
+		return nil, err
+	}
+	l.settled = now == adjusted && open == 0 && still == 0 && len(l.before.Items) == len(l.after.Items)
 	for _, it := range l.after.Items {
 		b := l.before.Item(it.SKUID)
 		l.settled = l.settled && b != nil && b.Total == it.Total

@@ -86,8 +86,8 @@ type Store interface {
 	FinishAdjustment(ctx context.Context, id string, now time.Time) (*Adjustment, error)
 	AdjustmentsToResume(ctx context.Context, before time.Time, limit int) ([]Adjustment, error)
 	DecidedAdjustments(ctx context.Context, activityID string) ([]Adjustment, error)
-	// OpenAdjustments counts those that the gate may not have heard of, or not to the end.
-	OpenAdjustments(ctx context.Context, activityID string) (int64, error)
+	// CountAdjustments counts all that there ever were, and those of them that the gate may not have heard of, or not to the end.
+	CountAdjustments(ctx context.Context, activityID string) (all, open int64, err error)
 
 	AddDeadLetters(ctx context.Context, letters []contract.DeadLetter) error
 	DeadLetters(ctx context.Context, state string, p Page) ([]DeadLetter, error)

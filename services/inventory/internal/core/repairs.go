@@ -314,6 +314,7 @@ func (s *Service) repairChunk(ctx context.Context, run *reconciliation, l *look,
 		done, err := s.Gate.Repair(ctx, run.ref, l.audit.Mark.Life, list)
 		for _, to := range list {
 			if !done[to.OrderSN] {
+				s.warnUnheard(ctx, err, string(found[to.OrderSN].kind), "activity_id", run.activity.ID, "order_sn", to.OrderSN)
 				l.odd++ // it went on just now, and is looked at again
 				continue
 			}

@@ -169,11 +169,12 @@ func (s *Store) DecidedAdjustments(ctx context.Context, activityID string) ([]co
 	return toAdjustments(list), err
 }
 
-// OpenAdjustments implements core.Store.
-func (s *Store) OpenAdjustments(ctx context.Context, activityID string) (int64, error) {
-	var n int64
-	err := s.read(ctx).Model(&adjustmentRow{}).Where("activity_id = ? AND state = ?", number(activityID), core.AdjustmentIntent).Count(&n).Error
-	return n, err
+// CountAdjustments implements core.Store.
+func (s *Store) CountAdjustments(ctx context.Context, activityID string) (all, open int64, err error) {
+	var n struct{ Total, Undone int64 }
+	err = s.read(ctx).Model(&adjustmentRow{}).Select("COUNT(*) AS total, COALESCE(SUM(CASE WHEN state = ? THEN 1 ELSE 0 END), 0) AS undone", core.AdjustmentIntent).
+		Where("activity_id = ?", number(activityID)).Find(&n).Error
+	return n.Total, n.Undone, err
 }
 
 func decidedOf(tx *gorm.DB, activityID int64) *gorm.DB {
