@@ -44,7 +44,29 @@ func drawChange(t *rapid.T, s Spec) Spec {
 	return s
 }
 
-// TestSameDecisionsInGoAndLua: the local limiter and the script answer the same to the same requests at the same times,
+// inCompany is a limiter that is always asked together with another one, so that the scripts for several keys decide.
+type inCompany struct {
+	*Redis
+	company *Redis
+}
+
+func newInCompany(t testing.TB, m *mini, s Spec) inCompany {
+	l := onRedis(t, m.rdb, s)
+	other, err := l.conn.NewRedis("company", Spec{Algorithm: GCRA, Limit: Limit{Rate: 1e9, Period: time.Minute}}, RedisOptions{OnFailure: FailClosed, DenyCache: -1})
+	require.NoError(t, err)
+	return inCompany{l, other}
+}
+
+func (l inCompany) Take(ctx context.Context, r Request) (Result, error) {
+	if r.N == 0 {
+		return l.Redis.Take(ctx, r)
+	}
+	results := make([]Result, 2)
+	_, err := TakeAll(ctx, []Charge{{l.Redis, r}, {l.company, Request{Key: r.Key, N: 1}}}, results)
+	return results[0], err
+}
+
+// TestSameDecisionsInGoAndLua: the local limiter, and the scripts for one key and for several, answer the same to the same requests at the same times,
 // through changes of the limit and refunds.
 func TestSameDecisionsInGoAndLua(t *testing.T) {
 	m := newMini(t)
@@ -56,42 +78,49 @@ func TestSameDecisionsInGoAndLua(t *testing.T) {
 				spec := drawSpec(rt, a)
 				local, err := NewLocal(spec, WithClock(m.Now))
 				require.NoError(rt, err)
-				remote := onRedis(t, m.rdb, spec)
-				var granted []Result
-				var grantedRemote []Result
+				remote, company := onRedis(t, m.rdb, spec), newInCompany(t, m, spec)
+				var granted [][3]Result
+				all := []Limiter{local, remote, company}
 				for i := range rapid.IntRange(1, 40).Draw(rt, "steps") {
 					switch rapid.IntRange(0, 11).Draw(rt, "what") {
 					case 0, 1, 2, 3:
 						m.pass(time.Duration(rapid.Int64Range(0, 3*spec.Period.Microseconds()/2).Draw(rt, "us")) * time.Microsecond)
 					case 4:
 						if n := len(granted); n > 0 && a != WarmUp {
-							require.NoError(rt, local.Refund(context.Background(), "k", granted[n-1]))
-							require.NoError(rt, remote.Refund(context.Background(), "k", grantedRemote[n-1]))
-							granted, grantedRemote = granted[:n-1], grantedRemote[:n-1]
+							for k, l := range all {
+								require.NoError(rt, l.Refund(context.Background(), "k", granted[n-1][k]))
+							}
+							granted = granted[:n-1]
 						}
 					case 5:
 						if rapid.IntRange(0, 3).Draw(rt, "change") == 0 && a != WarmUp {
 							spec = drawChange(rt, spec)
-							require.NoError(rt, local.SetSpec(spec))
-							require.NoError(rt, remote.SetSpec(spec))
-							granted, grantedRemote = nil, nil
-							// A change converts at once here and at the next write there; time in between would show.
-							r1 := take(rt, local, "k", 1)
-							r2 := take(rt, remote, "k", 1)
-							requireSame(rt, i, r1, r2)
+							granted = nil
+							var res [3]Result
+							for k, l := range all {
+								require.NoError(rt, l.SetSpec(spec))
+								// A change converts at once here and at the next write there; time in between would show.
+								res[k] = take(rt, l, "k", 1)
+							}
+							requireSame(rt, i, res)
 						}
 					default:
 						r := Request{
 							Key: "k", N: rapid.Int64Range(0, spec.Burst+3).Draw(rt, "n"), AtMost: rapid.Bool().Draw(rt, "at most"),
 							MaxWait: time.Duration(rapid.Int64Range(0, spec.Period.Microseconds()).Draw(rt, "wait")) * time.Microsecond,
 						}
-						r1, err := local.Take(context.Background(), r)
-						require.NoError(rt, err)
-						r2, err := remote.Take(context.Background(), r)
-						require.NoError(rt, err)
-						requireSame(rt, i, r1, r2)
-						if r1.Granted > 0 {
-							granted, grantedRemote = append(granted, r1), append(grantedRemote, r2)
+						if rapid.Bool().Draw(rt, "plain") { // what most callers ask
+							r = Request{Key: "k", N: 1}
+						}
+						var res [3]Result
+						for k, l := range all {
+							var err error
+							res[k], err = l.Take(context.Background(), r)
+							require.NoError(rt, err)
+						}
+						requireSame(rt, i, res)
+						if res[0].Granted > 0 {
+							granted = append(granted, res)
 						}
 					}
 				}
@@ -100,14 +129,17 @@ func TestSameDecisionsInGoAndLua(t *testing.T) {
 	}
 }
 
-func requireSame(t *rapid.T, step int, local, remote Result) {
+func requireSame(t *rapid.T, step int, res [3]Result) {
 	same := func(a, b time.Duration) bool { return (a - b).Abs() <= 2*time.Microsecond }
-	if remote.Source == SourceLocal { // an impossible cost is refused without asking Redis how things stand
-		remote.Remaining, remote.ResetAfter = local.Remaining, local.ResetAfter
-	}
-	ok := local.Allowed == remote.Allowed && local.Granted == remote.Granted && local.Remaining == remote.Remaining &&
-		same(local.Wait, remote.Wait) && same(local.RetryAfter, remote.RetryAfter) && same(local.ResetAfter, remote.ResetAfter)
-	if !ok {
-		t.Fatalf("step %d:\nlocal  %+v\nremote %+v", step, local, remote)
+	local := res[0]
+	for _, remote := range res[1:] {
+		if remote.Source == SourceLocal { // an impossible cost is refused without asking Redis how things stand
+			remote.Remaining, remote.ResetAfter = local.Remaining, local.ResetAfter
+		}
+		ok := local.Allowed == remote.Allowed && local.Granted == remote.Granted && local.Remaining == remote.Remaining &&
+			same(local.Wait, remote.Wait) && same(local.RetryAfter, remote.RetryAfter) && same(local.ResetAfter, remote.ResetAfter)
+		if !ok {
+			t.Fatalf("step %d:\nlocal   %+v\nremote  %+v\nof all  %+v", step, local, remote, res)
+		}
 	}
 }

@@ -22,12 +22,20 @@ var (
 	luaPrelude string
 	//go:embed lua/arrival.lua
 	luaArrival string
+	//go:embed lua/once/arrival.lua
+	onceArrival string
 	//go:embed lua/window.lua
 	luaWindow string
+	//go:embed lua/once/window.lua
+	onceWindow string
 	//go:embed lua/sliding.lua
 	luaSliding string
+	//go:embed lua/once/sliding.lua
+	onceSliding string
 	//go:embed lua/log.lua
 	luaLog string
+	//go:embed lua/once/log.lua
+	onceLog string
 	//go:embed lua/warm.lua
 	luaWarm string
 )
@@ -37,20 +45,21 @@ type family struct {
 	name   string // of its functions in Lua
 	letter string // at the end of its keys: another family never reads them
 	source string
+	once   string // for the common cases of one key
 }
 
 func (a Algorithm) family() family {
 	switch a {
 	case FixedWindow:
-		return family{"window", "f", luaWindow}
+		return family{"window", "f", luaWindow, onceWindow}
 	case SlidingWindow:
-		return family{"sliding", "s", luaSliding}
+		return family{"sliding", "s", luaSliding, onceSliding}
 	case SlidingLog:
-		return family{"log", "l", luaLog}
+		return family{"log", "l", luaLog, onceLog}
 	case WarmUp:
-		return family{"warm", "w", luaWarm}
+		return family{"warm", "w", luaWarm, ""}
 	default:
-		return family{"arrival", "a", luaArrival}
+		return family{"arrival", "a", luaArrival, onceArrival}
 	}
 }
 
@@ -85,6 +94,9 @@ const repliesPerKey = 7
 
 func assemble(verb string, algorithms []Algorithm) string {
 	var b strings.Builder
+	if verb == "look" && len(algorithms) == 1 {
+		b.WriteString(algorithms[0].family().once)
+	}
 	b.WriteString(luaPrelude)
 	seen := map[string]bool{}
 	for _, a := range algorithms {
@@ -150,19 +162,13 @@ func redisParams(p *params) [6]any {
 		}
 	default:
 		// Whole 1/32 microseconds, rounded up: the strict side, and exact in the doubles of Lua.
-		units := ceilDiv(s.Period.Microseconds()*32, s.Rate)
-		room := units * s.Burst
+		ticks := ceilDiv(s.Period.Microseconds()*32, s.Rate)
+		room := ticks * s.Burst
 		if s.Algorithm == LeakyQueue {
-			room = units
+			room = ticks
 		}
-		T, R := in32(units), in32(room)
-		return [6]any{T, R, s.Burst, s.MaxWait.Microseconds(), "", T + ";" + R}
+		return [6]any{ticks, room, s.Burst, s.MaxWait.Microseconds() * 32, "", fmt.Sprintf("%d;%d", ticks, room)}
 	}
-}
-
-// in32 writes n/32 with its five decimals.
-func in32(n int64) string {
-	return fmt.Sprintf("%d.%05d", n/32, n%32*3125)
 }
 
 // onceCmd is a command that go-redis never sends twice, whatever the client's settings are: a second charge is worse than

@@ -93,14 +93,14 @@ func TestTrap04TimesKeepTheirMicroseconds(t *testing.T) {
 	tat := at.Sub(time.Unix(1767225600, 0)).Microseconds() + 100_000
 	v, err := m.Get(l.key(l.current.Load(), "k"))
 	require.NoError(t, err)
-	require.Equal(t, fmt.Sprintf("%d.00000;100000.00000;1000000.00000", tat), v)
+	require.Equal(t, fmt.Sprintf("%d;3200000;32000000", tat*32), v) // ticks of 1/32 us
 
 	rdb := realRedis(t)
 	real := onRedis(t, rdb, Spec{Algorithm: TokenBucket, Limit: PerSecond(3)})
 	take(t, real, "k", 1)
 	v, err = rdb.Get(t.Context(), real.key(real.current.Load(), "k")).Result()
 	require.NoError(t, err)
-	require.Regexp(t, `^\d{14,15}\.\d{5};333333\.34375;1000000\.03125$`, v) // all digits, on the grid of 1/32
+	require.Regexp(t, `^\d{15,16};10666667;32000001$`, v) // all digits, and a third of a second rounded up
 }
 
 // 5 and 6: rounding what was earned down loses permits of who asks often, rounding it up gives too many.
@@ -218,7 +218,7 @@ func TestTrap10JumpOfRedisClockLocksNobodyOut(t *testing.T) {
 	}
 	m := newMini(t)
 	l := onRedis(t, m.rdb, specOf(GCRA))
-	require.NoError(t, m.Set(l.key(l.current.Load(), "k"), "1000000000000000000;100000.00000;1000000.00000"))
+	require.NoError(t, m.Set(l.key(l.current.Load(), "k"), "1000000000000000000;3200000;32000000"))
 	res := take(t, l, "k", 1)
 	require.False(t, res.Allowed)
 	require.LessOrEqual(t, res.RetryAfter, time.Second+defaultMaxWait)

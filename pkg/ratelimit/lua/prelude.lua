@@ -9,10 +9,13 @@
 -- ARGV from a+1: n, least, wait, debt, inherit (0 as is, 1 in proportion), then six numbers of the algorithm, one of which
 -- says under which limit the value was written. debt is what pods granted by themselves while Redis was gone: above 0 permits
 -- to be added, below 0 at least so many are spent. It is written whatever the answer is: it is told once.
--- Times are microseconds since 2026; fractions, where there are any, are whole 1/32, so doubles add them without loss
--- until 2034. Every number that leaves is whole: a reply with a fraction would be cut, a refusal's wait would not suffice.
+-- Times are microseconds since 2026, or whole 1/32 of them, which doubles add without loss until 2034. Every number that
+-- leaves is whole: a reply with a fraction would be cut, a refusal's wait would not suffice.
+--
+-- Making these functions costs more than what most decisions do. So a script about one key begins with the file of the same
+-- name in once/, which decides the common cases, and only those, in the same way: no debt, no other limit, no clock set back.
 local call = redis.call
 local floor, ceil, max, min, abs = math.floor, math.ceil, math.max, math.min, math.abs
-local find, sub, match, format = string.find, string.sub, string.match, string.format
+local match, format = string.match, string.format
 local clock = call('TIME')
 local now = (clock[1] - 1767225600) * 1000000 + clock[2]

@@ -1,10 +1,10 @@
--- FixedWindow. One string "window;count;period;rate". Windows are counted from the Unix epoch. Numbers: period, rate, "",
+-- FixedWindow. One string "count;window;period;rate". Windows are counted from the Unix epoch. Numbers: period, rate, "",
 -- "", "", "period;rate". Cost: GET, and SET if granted. The key expires with its window.
 local unix = now + 1767225600000000
 
 local function window_keep(key, a, at, count)
   local left = (at + 1) * ARGV[a + 6] - unix
-  call('SET', key, format('%.0f;%.0f;%s', at, count, ARGV[a + 11]), 'PX', ceil(left / 1000) + 1)
+  call('SET', key, format('%d;%d;%s', count, at, ARGV[a + 11]), 'PX', ceil(left / 1000) + 1)
 end
 
 local function window_read(key, a)
@@ -12,7 +12,7 @@ local function window_read(key, a)
   local at = floor(unix / period)
   local v = call('GET', key)
   if not v then return at, 0 end
-  local at0, count, under = match(v, '^(%d+);(%d+);(.*)$')
+  local count, at0, under = match(v, '^(%d+);(%d+);(.*)$')
   at0, count = tonumber(at0 or nil), tonumber(count or nil)
   if not (at0 and count) then return at, 0 end
   if under == ARGV[a + 11] then
