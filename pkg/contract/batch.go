@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -104,7 +105,10 @@ func Decode[T Item](body []byte) (good []T, bad []BadItem) {
 	if all, ok := decodeGood[T](body); ok {
 		return all, nil
 	}
-	var e envelope
+	var e struct {
+		V     int  `json:"v"`
+		Items once `json:"items"`
+	}
 	if err := json.Unmarshal(body, &e); err != nil {
 		return nil, []BadItem{{Raw: body, Err: fmt.Errorf("not a message: %w", err)}}
 	}
@@ -130,6 +134,22 @@ func Decode[T Item](body []byte) (good []T, bad []BadItem) {
 	return good, bad
 }
 
+// once is the list of items of a message that has one list. Of two the second would count, and nobody would miss the first.
+type once []json.RawMessage
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (o *once) UnmarshalJSON(raw []byte) error {
+	if *o != nil {
+		return errors.New("two lists of items")
+	}
+	return json.Unmarshal(raw, (*[]json.RawMessage)(o))
+}
+
+// twoLists tells, at little cost, whether a body may have two lists of items, in any spelling that anybody uses.
+func twoLists(body []byte) bool {
+	return bytes.Count(body, []byte(`"items"`)) > 1 || bytes.Contains(body, []byte(`"Items"`)) || bytes.Contains(body, []byte(`"ITEMS"`))
+}
+
 // decodeGood reads a message without a fault, as nearly all are, in one pass instead of three. At any fault it gives up, and
 // Decode looks which item has it.
 func decodeGood[T Item](body []byte) ([]T, bool) {
@@ -137,7 +157,7 @@ func decodeGood[T Item](body []byte) ([]T, bool) {
 		V     int `json:"v"`
 		Items []T `json:"items"`
 	}
-	if json.Unmarshal(body, &e) != nil || e.V != 1 || len(e.Items) == 0 {
+	if twoLists(body) || json.Unmarshal(body, &e) != nil || e.V != 1 || len(e.Items) == 0 {
 		return nil, false
 	}
 	for _, item := range e.Items {

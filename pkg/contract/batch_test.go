@@ -133,6 +133,31 @@ func TestDecodeWhatIsNoMessage(t *testing.T) {
 	}
 }
 
+// Of two lists of items neither may count for the other: the message is refused as it is, and becomes one dead letter.
+func TestDecodeRefusesTwoListsOfItems(t *testing.T) {
+	bodies, err := contract.Encode(numbered(2))
+	require.NoError(t, err)
+	list := strings.TrimSuffix(strings.TrimPrefix(string(bodies[0]), `{"v":1,"items":`), "}")
+	for _, second := range []string{"items", "Items", "ITEMS"} {
+		for _, body := range []string{
+			`{"v":1,"items":` + list + `,"` + second + `":` + list + `}`,
+			`{"items":[],"v":1,"` + second + `":` + list + `}`,
+		} {
+			good, bad := contract.Decode[contract.Reservation]([]byte(body))
+			require.Empty(t, good, second)
+			require.Len(t, bad, 1)
+			require.Equal(t, body, string(bad[0].Raw))
+		}
+	}
+	item := numbered(1)
+	item[0].UserID = "items"
+	bodies, err = contract.Encode(item)
+	require.NoError(t, err)
+	good, bad := contract.Decode[contract.Reservation](bodies[0])
+	require.Equal(t, item, good, "a buyer may be called that")
+	require.Empty(t, bad)
+}
+
 // TestTruncatedItemIsKept: the raw bytes of a bad item must not change when the consumer reuses the body's memory.
 func TestBadItemsOwnTheirBytes(t *testing.T) {
 	body := []byte(`{"v":1,"items":[{"order_sn":"x"}]}`)
