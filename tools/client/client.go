@@ -65,6 +65,9 @@ type Caller struct {
 	token string
 }
 
+// Token is what the calls are made with.
+func (c *Caller) Token() string { return c.token }
+
 // As makes calls with that token; "" is nobody.
 func (c *Client) As(token string) *Caller { return &Caller{Client: c, token: token} }
 

@@ -22,6 +22,7 @@ type commands struct {
 	Buy         buyCmd         `cmd:"" help:"Buy as one buyer and tell what happens."`
 	Load        loadCmd        `cmd:"" help:"Let many distinct buyers buy and measure it."`
 	DeadLetters deadLettersCmd `cmd:"" help:"List, replay or reject messages that were given up on."`
+	Limits      limitsCmd      `cmd:"" help:"Look at the limits of all services, try and change them."`
 	Reconcile   reconcileCmd   `cmd:"" help:"Compare gate, ledger and allowances of a sale and repair what disagrees; fails when something is left."`
 	Demo        demoCmd        `cmd:"" help:"Play a whole sale and check every count."`
 }

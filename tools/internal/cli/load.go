@@ -17,6 +17,7 @@ import (
 
 type loadCmd struct {
 	Buyers buyersCmd `cmd:"" default:"withargs" help:"Distinct buyers, each from the button to the order."`
+	Paths  pathsCmd  `cmd:"" help:"Calls of the path route at a fixed rate, whatever the answers: what the limits make of them."`
 	Bench  benchCmd  `cmd:"" help:"Measure everything in one run; make bench starts what it needs."`
 	Bare   bareCmd   `cmd:"" help:"Serve the bare handler that the bench compares with."`
 }
@@ -57,7 +58,7 @@ func (c *buyersCmd) Run(e env) error {
 	}
 	m := cl.As(token)
 	if c.Activity == "" {
-		if c.Activity, err = c.newSale(e, m); err != nil {
+		if c.Activity, err = newLoadSale(e, m, c.Stock, c.PayWithin, 1); err != nil {
 			return err
 		}
 	}
@@ -86,16 +87,16 @@ func (c *buyersCmd) Run(e env) error {
 	return nil
 }
 
-func (c *buyersCmd) newSale(e env, m *client.Caller) (string, error) {
+func newLoadSale(e env, m *client.Caller, stock int64, payWithin time.Duration, perUser int64) (string, error) {
 	sku, err := m.NewProduct(e.ctx, client.Product{Name: "Load phone", ListPrice: 49900, Currency: "EUR"})
 	if err != nil {
 		return "", err
 	}
 	now := time.Now()
 	id, err := m.NewActivity(e.ctx, client.Draft{
-		Title: "Load", StartsAt: now, EndsAt: now.Add(24 * time.Hour), PerUserLimit: 1,
-		PayWithinS: int64(c.PayWithin / time.Second),
-		Items:      []client.Item{{SKUID: sku, Price: 49900, Stock: c.Stock}},
+		Title: "Load", StartsAt: now, EndsAt: now.Add(24 * time.Hour), PerUserLimit: perUser,
+		PayWithinS: int64(payWithin / time.Second),
+		Items:      []client.Item{{SKUID: sku, Price: 49900, Stock: stock}},
 	})
 	if err != nil {
 		return "", err

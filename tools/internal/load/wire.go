@@ -19,7 +19,8 @@ type wire struct {
 	conn    net.Conn
 	bounded time.Time // when the deadline of conn was last moved
 	buf     []byte
-	have    int // bytes of buf that were read
+	have    int    // bytes of buf that were read
+	head    []byte // of the last answer, each line ended by CRLF; good until the next call
 }
 
 const (
@@ -89,7 +90,8 @@ func (w *wire) answer() (status int, body []byte, err error) {
 		}
 		head = bytes.Index(w.buf[:w.have], headEnd)
 	}
-	status, length, last, err := parseHead(w.buf[:head+2])
+	w.head = w.buf[:head+2]
+	status, length, last, err := parseHead(w.head)
 	if err != nil {
 		return 0, nil, err
 	}
