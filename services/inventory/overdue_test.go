@@ -58,10 +58,10 @@ func TestWhatStaysReservedIsAskedAbout(t *testing.T) {
 		w.orders.paying[paying.OrderSN] = time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
 
 		late := 15*time.Minute + w.parts.Timing.AskAfter
-		w.shift = late - 10*time.Second
+		w.shift = late - time.Minute
 		sns, _ := w.askedAbout()
 		require.Empty(w.t, sns, "too early")
-		w.shift = late + 10*time.Second
+		w.shift = late + time.Minute
 		w.broker.setDown(true)
 		require.Error(w.t, w.core.SweepReserved(w.ctx))
 		w.broker.setDown(false)
@@ -71,10 +71,10 @@ func TestWhatStaysReservedIsAskedAbout(t *testing.T) {
 		require.Equal(w.t, want, sns)
 		// It is lost as well: the pauses grow, and have a limit.
 		for _, minutes := range []int{20, 40, 60, 60} {
-			w.shift += time.Duration(minutes)*time.Minute - 10*time.Second
+			w.shift += time.Duration(minutes-1) * time.Minute
 			sns, _ = w.askedAbout()
 			require.Empty(w.t, sns, "too early after %d min", minutes)
-			w.shift += 10 * time.Second
+			w.shift += time.Minute
 			var messages []bus.Message
 			sns, messages = w.askedAbout()
 			require.Equal(w.t, want, sns)
