@@ -1,0 +1,231 @@
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/go-chi/chi/v5"
+	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/auth"
+	"flashsale.internal/pkg/lifecycle"
+	"flashsale.internal/pkg/ratelimit/rules"
+	"flashsale.internal/pkg/settings"
+	"flashsale.internal/pkg/telemetry"
+)
+
+const patience = 20 * time.Second
+
+// load reads settings as a service does.
+func load(t *testing.T, env map[string]string) (Settings, error) {
+	t.Helper()
+	var cfg struct {
+		settings.App
+		Settings
+	}
+	err := settings.Load(&cfg, env)
+	return cfg.Settings, err
+}
+
+func file(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "rules.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+func rule(t *testing.T, l *Limits, name string) (found rules.Rule) {
+	t.Helper()
+	for _, r := range l.Rules() {
+		if r.Name == name {
+			return r
+		}
+	}
+	t.Fatalf("no rule %s", name)
+	return found
+}
+
+// What the interface promises of the rules that come along.
+func TestTheRulesThatComeAlong(t *testing.T) {
+	dev, err := load(t, nil)
+	require.NoError(t, err)
+	relaxed, err := Local(dev, telemetry.Discard(t))
+	require.NoError(t, err)
+	for _, r := range relaxed.Rules() {
+		require.NotContains(t, r.Key, "ip", r.Name)
+		if strings.Contains(r.Key, "user") {
+			require.EqualValues(t, 100, r.Limit, r.Name)
+		}
+		require.Contains(t, Names(), r.Name)
+	}
+	require.EqualValues(t, 1000, rule(t, relaxed, "path-total").Limit)
+	require.Equal(t, rules.Duration(time.Second), rule(t, relaxed, "path-total").MaxWait)
+
+	prod, err := load(t, map[string]string{"APP_ENV": "production"})
+	require.NoError(t, err)
+	strict, err := Local(prod, telemetry.Discard(t))
+	require.NoError(t, err)
+	require.Equal(t, rules.Duration(2*time.Second), rule(t, strict, "path-click").Per)
+	for _, name := range []string{"purchase-per-ip", "purchase-per-user", "result-per-user"} {
+		require.Equal(t, "local", rule(t, strict, name).Where, "a purchase costs no call to Redis")
+	}
+	require.Len(t, strict.Rules(), len(Names()))
+
+	// PATH_RATE is another figure for the same rule, its burst the same part of it.
+	dev.PathRate = 10
+	slow, err := Local(dev, telemetry.Discard(t))
+	require.NoError(t, err)
+	require.EqualValues(t, 10, rule(t, slow, "path-total").Limit)
+	require.EqualValues(t, 1, rule(t, slow, "path-total").Burst)
+}
+
+func TestSettingsThatStopTheStart(t *testing.T) {
+	for name, env := range map[string]map[string]string{
+		"LIMIT_RULES is of no use":                            {"LIMIT_RULES": file(t, "version: 1\nrules: [{name: a, lmit: 1}]")},
+		"LIMIT_RULES is of no use: open":                      {"LIMIT_RULES": "/nowhere"},
+		"LIMIT_REDIS_ADDRS":                                   {"LIMIT_REDIS_ADDRS": "redis"},
+		"LIMIT_REDIS_DB needs":                                {"LIMIT_REDIS_DB": "3"},
+		"TRUSTED_PROXIES holds \"edge\", which is neither an": {"TRUSTED_PROXIES": "10.0.0.0/8, edge"},
+		"PATH_RATE is -1":                                     {"PATH_RATE": "-1"},
+	} {
+		_, err := load(t, env)
+		require.ErrorContains(t, err, name)
+	}
+	s, err := load(t, map[string]string{"TRUSTED_PROXIES": "10.0.0.0/8, 192.0.2.7,2001:db8::/32"})
+	require.NoError(t, err)
+	proxies, err := s.proxies()
+	require.NoError(t, err)
+	require.Len(t, proxies, 3)
+}
+
+// site has a route with limits, and who its callers say they are.
+func site(l *Limits, names ...string) func(user, forwarded string) *httptest.ResponseRecorder {
+	r := chi.NewRouter()
+	who := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			next.ServeHTTP(w, r.WithContext(auth.With(r.Context(), auth.Identity{UserID: r.Header.Get("User")})))
+		})
+	}
+	for _, path := range []string{"/one", "/other"} {
+		r.With(who, l.On(names...)).Get(path, func(http.ResponseWriter, *http.Request) {})
+	}
+	return func(user, forwarded string) *httptest.ResponseRecorder {
+		path, user, _ := strings.Cut(user, " ")
+		q := httptest.NewRequest(http.MethodGet, "/"+path, nil)
+		q.RemoteAddr = "10.1.2.3:4711"
+		q.Header.Set("User", user)
+		if forwarded != "" {
+			q.Header.Set("X-Forwarded-For", forwarded)
+		}
+		w := httptest.NewRecorder()
+		r.ServeHTTP(w, q)
+		return w
+	}
+}
+
+func TestWhoSharesALimit(t *testing.T) {
+	s, err := load(t, map[string]string{"TRUSTED_PROXIES": "10.0.0.0/8", "LIMIT_RULES": file(t, `version: 1
+rules:
+  - {name: by-address, key: ip, limit: 1, per: 1h}
+  - {name: by-user, key: user+route, limit: 1, per: 1h}`)})
+	require.NoError(t, err)
+	l, err := Local(s, telemetry.Discard(t))
+	require.NoError(t, err)
+
+	byAddress := site(l, "by-address")
+	require.Equal(t, 200, byAddress("one ", "203.0.113.1").Code)
+	require.Equal(t, 200, byAddress("one ", "203.0.113.2").Code)
+	require.Equal(t, 429, byAddress("one ", "198.51.100.9, 203.0.113.1").Code, "what a caller adds on the left is nobody's word")
+	require.Equal(t, 200, byAddress("one ", "2001:db8:1:1::1").Code)
+	require.Equal(t, 429, byAddress("one ", "2001:db8:1:1::ffff").Code, "the same /64")
+	require.Equal(t, 200, byAddress("one ", "2001:db8:1:2::1").Code)
+
+	byUser := site(l, "by-user")
+	require.Equal(t, 200, byUser("one alice", "").Code)
+	require.Equal(t, 200, byUser("other alice", "").Code, "another route")
+	require.Equal(t, 200, byUser("one bob", "").Code)
+	refused := byUser("one alice", "")
+	require.Equal(t, 429, refused.Code)
+	var problem struct {
+		Code     string   `json:"code"`
+		Violated []string `json:"violated_policies"`
+	}
+	require.NoError(t, json.Unmarshal(refused.Body.Bytes(), &problem))
+	require.Equal(t, "rate_limited", problem.Code)
+	require.Equal(t, []string{"by-user"}, problem.Violated)
+	require.NotEmpty(t, refused.Header().Get("Retry-After"))
+	require.Equal(t, `"by-user";q=1;w=3600`, refused.Header().Get("RateLimit-Policy"))
+	require.Equal(t, `"by-user";r=0;t=3600`, refused.Header().Get("RateLimit"))
+}
+
+func TestWhoWaitsIsTold(t *testing.T) {
+	l, err := Local(Settings{Rules: file(t, "version: 1\nrules: [{name: a, limit: 50, burst: 1, max_wait: 10s}]")}, telemetry.Discard(t))
+	require.NoError(t, err)
+	var said []bool
+	h := l.On("a")(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	for range 2 {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r = r.WithContext(WithWaiting(r.Context(), func(waiting bool) { said = append(said, waiting) }))
+		h.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	require.Equal(t, []bool{true, false}, said, "the second one")
+}
+
+// The loops keep file and Redis in force, survive a Redis that comes late, and end.
+func TestRulesAreKeptUpToDate(t *testing.T) {
+	m := miniredis.NewMiniRedis()
+	require.NoError(t, m.Start())
+	addr := m.Addr()
+	m.Close() // it comes later
+	tel, _ := telemetry.Recording()
+	tel.Log = slog.New(slog.DiscardHandler)
+	path := file(t, "version: 1\nrules: [{name: a, limit: 1, where: local}]")
+	l, err := New(Settings{Rules: path}, settings.Redis{Addrs: []string{addr}}, tel)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = lifecycle.Run(ctx, tel.Log, patience, l.Components()...) })
+	defer wg.Wait()
+	defer cancel()
+	page := func() string {
+		w := httptest.NewRecorder()
+		tel.Metrics.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		return w.Body.String()
+	}
+	require.Eventually(t, func() bool { return strings.Contains(page(), "flashsale_limits_redis_breaker 2") }, patience, 10*time.Millisecond)
+	post := site(l, "a")
+	require.Equal(t, 200, post("one u", "").Code, "without Redis as well")
+	require.Equal(t, 429, post("one u", "").Code)
+	require.Contains(t, page(), `flashsale_limits_decisions_total{flashsale_limit="a",flashsale_outcome="refused"} 1`)
+	require.Contains(t, page(), `flashsale_limits_decided_total{flashsale_source="local"} 2`)
+
+	require.NoError(t, m.StartAddr(addr))
+	defer m.Close()
+	require.Eventually(t, func() bool { return strings.Contains(page(), "flashsale_limits_redis_breaker 0") }, patience, 10*time.Millisecond)
+	require.NoError(t, os.WriteFile(path, []byte("version: 1\nrules: [{name: a, limit: 2, where: local}]"), 0o600))
+	require.Eventually(t, func() bool { return rule(t, l, "a").Limit == 2 }, patience, 10*time.Millisecond)
+	require.NoError(t, os.WriteFile(path, []byte("version: 1\nrules: [{name: a, limit: -2}]"), 0o600))
+	require.Eventually(t, func() bool {
+		return strings.Contains(page(), `flashsale_limits_reloads_total{flashsale_outcome="refused",flashsale_source="file"} 1`)
+	}, patience, 10*time.Millisecond)
+	require.EqualValues(t, 2, rule(t, l, "a").Limit)
+	require.Eventually(t, func() bool {
+		_, err := l.Store.PutRule(t.Context(), rules.Rule{Name: "a", Limit: 3, Where: "local"})
+		return err == nil
+	}, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return rule(t, l, "a").Limit == 3 }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool {
+		all, n, err := l.Store.Overview(t.Context())
+		return err == nil && n == 1 && all["a"].Refused == 1
+	}, patience, 10*time.Millisecond)
+}
