@@ -34,7 +34,7 @@ import (
 type edge struct {
 	tel        *telemetry.Telemetry
 	propagator propagation.TextMapPropagator
-	active     metric.Int64UpDownCounter
+	active     *atomic.Int64
 	duration   metric.Float64Histogram
 
 	mu     sync.Mutex
@@ -50,7 +50,7 @@ func newEdge(tel *telemetry.Telemetry, propagator propagation.TextMapPropagator)
 	e := &edge{tel: tel, propagator: propagator}
 	e.series.Store(&map[seriesKey][]metric.RecordOption{})
 	var err, more error
-	e.active, err = tel.Meter.Int64UpDownCounter("http.server.active_requests",
+	e.active, err = tel.Level("http.server.active_requests",
 		metric.WithUnit("{request}"), metric.WithDescription("Requests being served right now."))
 	e.duration, more = tel.Meter.Float64Histogram("http.server.request.duration",
 		metric.WithUnit("s"), metric.WithDescription("Duration of HTTP server requests."),
@@ -78,12 +78,11 @@ func (e *edge) handle(next http.Handler) http.Handler {
 		h["X-Frame-Options"] = denied
 		h["Referrer-Policy"] = noReferrer
 		h["Cache-Control"] = noStore
-		if r.Body != nil && r.Body != http.NoBody {
+		if r.ContentLength < 0 || r.ContentLength > MaxBody { // the server itself reads no more than what was announced
 			r.Body = http.MaxBytesReader(w, r.Body, MaxBody)
 		}
-		// Not of the request's context: what was counted when it came is counted when its caller is gone.
-		e.active.Add(context.Background(), 1)
-		defer e.active.Add(context.Background(), -1)
+		e.active.Add(1)
+		defer e.active.Add(-1)
 
 		method := r.Method
 		if !known(method) {

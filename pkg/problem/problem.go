@@ -8,9 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -65,13 +63,17 @@ var kinds = map[contract.Code]kind{
 }
 
 // Status is the HTTP status of a code, 500 for one that is unknown.
-func Status(code contract.Code) int { return kindOf(code).status }
+func Status(code contract.Code) int {
+	_, k := kindOf(code)
+	return k.status
+}
 
-func kindOf(code contract.Code) kind {
+// kindOf also tells as what a code is answered: one that is unknown is internal.
+func kindOf(code contract.Code) (contract.Code, kind) {
 	if k, ok := kinds[code]; ok {
-		return k
+		return code, k
 	}
-	return kinds[contract.CodeInternal]
+	return contract.CodeInternal, kinds[contract.CodeInternal]
 }
 
 // Write answers err. A Refusal is answered as it is; a deadline that passed is 503 unavailable; anything else is 500
@@ -90,11 +92,12 @@ func Write(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) 
 	default:
 		refusal = contract.Refuse(contract.CodeInternal, "Something went wrong on our side.").Because(err)
 	}
-	status := Status(refusal.Code)
+	code, k := kindOf(refusal.Code)
+	status := k.status
 	logRefusal(ctx, log, status, refusal, err)
 
 	h := w.Header()
-	for _, stale := range []string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified"} {
+	for _, stale := range [...]string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified"} {
 		delete(h, stale)
 	}
 	h["Content-Type"] = contentType
@@ -109,7 +112,7 @@ func Write(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) 
 	}
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(document(ctx, status, refusal)) // the caller may be gone
+		_, _ = w.Write(document(ctx, code, k, refusal)) // the caller may be gone
 	}
 }
 
@@ -124,38 +127,35 @@ func logRefusal(ctx context.Context, log *slog.Logger, status int, refusal *cont
 
 // document is the body. A member of the code never overrides one of the standard's. It is written by hand, in the order
 // of the names: most buyers of a good sale are refused, so that this is what the system says most.
-func document(ctx context.Context, status int, refusal *contract.Refusal) []byte {
-	code := refusal.Code
-	if _, known := kinds[code]; !known {
-		code = contract.CodeInternal
-	}
-	members := make([]member, 0, 16)
-	add := func(name string, value any) { members = append(members, member{name, value}) }
-	add("type", "about:blank")
-	add("title", kindOf(code).title)
-	add("status", status)
-	add("code", string(code))
+func document(ctx context.Context, code contract.Code, k kind, refusal *contract.Refusal) []byte {
+	members := make([]member, 0, 8) // those that not every document has
 	if refusal.Detail != "" {
-		add("detail", refusal.Detail)
+		members = append(members, member{"detail", refusal.Detail})
 	}
 	if sc := trace.SpanContextFromContext(ctx); sc.HasTraceID() {
-		add("trace_id", sc.TraceID().String())
+		members = append(members, member{"trace_id", sc.TraceID().String()})
+	}
+	if len(refusal.Fields) > 0 {
+		members = append(members, member{"errors", refusal.Fields})
 	}
 	for name, value := range refusal.Members {
 		switch name {
 		case "type", "title", "status", "code", "detail", "trace_id":
 		case "errors":
 			if len(refusal.Fields) == 0 {
-				add(name, value)
+				members = append(members, member{name, value})
 			}
 		default:
-			add(name, value)
+			members = append(members, member{name, value})
 		}
 	}
-	if len(refusal.Fields) > 0 {
-		add("errors", refusal.Fields)
+	members = append(members, member{"code", string(code)}, member{"status", k.status}, member{"title", k.title},
+		member{"type", "about:blank"})
+	for i := 1; i < len(members); i++ { // so few that nothing sorts them sooner
+		for j := i; j > 0 && members[j].name < members[j-1].name; j-- {
+			members[j], members[j-1] = members[j-1], members[j]
+		}
 	}
-	slices.SortFunc(members, func(a, b member) int { return strings.Compare(a.name, b.name) })
 	body := make([]byte, 1, 320)
 	body[0] = '{'
 	for _, m := range members {
@@ -183,6 +183,10 @@ func appendValue(to []byte, value any) ([]byte, error) {
 		return appendText(to, v), nil
 	case int:
 		return strconv.AppendInt(to, int64(v), 10), nil
+	case time.Time:
+		if y := v.Year(); y >= 0 && y <= 9999 { // as time.Time writes itself
+			return append(v.AppendFormat(append(to, '"'), time.RFC3339Nano), '"'), nil
+		}
 	}
 	raw, err := json.Marshal(value)
 	return append(to, raw...), err

@@ -49,6 +49,7 @@ type Telemetry struct {
 	Propagator     propagation.TextMapPropagator
 	Metrics        http.Handler // the Prometheus page
 
+	levels   levels
 	gatherer prometheus.Gatherer
 	shutdown func(context.Context) error
 }

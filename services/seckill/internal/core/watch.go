@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -46,8 +47,9 @@ type Watch struct {
 	listAt   time.Time
 	listErr  error
 	listing  chan struct{}
-	offset   time.Duration // Redis time minus ours
-	offsetAt time.Time     // zero while it is not known
+	offsetAt time.Time // when offset was read
+
+	offset atomic.Pointer[time.Duration] // Redis time minus ours, nil while it is not known; each request asks for it
 }
 
 // NewWatch starts nothing; without Run everything is read when it is asked for.
@@ -324,15 +326,14 @@ var errNotReady = errors.New("this redis was not filled yet")
 
 // clock is Redis time as well as it is known here. While Redis was never reached it is our own.
 func (w *Watch) clock(ctx context.Context) time.Time {
-	w.mu.Lock()
-	known := !w.offsetAt.IsZero()
-	w.mu.Unlock()
-	if !known {
+	offset := w.offset.Load()
+	if offset == nil {
 		w.readClock(ctx)
+		if offset = w.offset.Load(); offset == nil {
+			return w.now()
+		}
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.now().Add(w.offset)
+	return w.now().Add(*offset)
 }
 
 func (w *Watch) readClock(ctx context.Context) {
@@ -344,9 +345,10 @@ func (w *Watch) readClock(ctx context.Context) {
 		return
 	}
 	after := w.now()
+	// The answer was true at some moment of the call; the middle is wrong by half of it at most.
+	offset := there.Sub(before.Add(after.Sub(before) / 2))
+	w.offset.Store(&offset)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	// The answer was true at some moment of the call; the middle is wrong by half of it at most.
-	w.offset = there.Sub(before.Add(after.Sub(before) / 2))
 	w.offsetAt = after
 }

@@ -1,0 +1,36 @@
+package telemetry
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel/metric"
+)
+
+// levels are up-down counters by name.
+type levels struct {
+	mu     sync.Mutex
+	byName map[string]*atomic.Int64
+}
+
+// Level is an up-down counter for what happens with every request: adding to it is one atomic step, and it is read when
+// somebody looks at the metrics. Whoever asks for the same name shares it.
+func (t *Telemetry) Level(name string, opts ...metric.Int64ObservableUpDownCounterOption) (*atomic.Int64, error) {
+	t.levels.mu.Lock()
+	defer t.levels.mu.Unlock()
+	if level := t.levels.byName[name]; level != nil {
+		return level, nil
+	}
+	level := new(atomic.Int64)
+	_, err := t.Meter.Int64ObservableUpDownCounter(name, append(opts,
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(level.Load())
+			return nil
+		}))...)
+	if t.levels.byName == nil {
+		t.levels.byName = map[string]*atomic.Int64{}
+	}
+	t.levels.byName[name] = level
+	return level, err
+}
