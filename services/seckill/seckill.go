@@ -68,7 +68,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, err
 	}
 
-	carrier, err := relay.New(gate.Journal{Redis: redisGate}, deps.Bus, tel, consumerName())
+	carrier, err := relay.New(gate.Journal{Redis: redisGate}, deps.Bus, tel, consumerName(), cfg.JournalMax)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		CallTimeout: cfg.GateTimeout + 250*time.Millisecond,
 		CallerWait:  cfg.GateWait,
 		Queue:       cfg.GateQueue,
-		Accepted:    carrier.Wake,
+		Accepted:    carrier.Accepted,
 	})
 	if err != nil {
 		return nil, err

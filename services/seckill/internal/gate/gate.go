@@ -23,6 +23,7 @@ import (
 const (
 	lookupGroup = 256
 	maxKeys     = 1024 // gates with callers waiting
+	gatherFor   = 2 * time.Millisecond
 )
 
 // Redis is the part of *stockgate.Gate that purchases and buyers need.
@@ -37,15 +38,15 @@ type Options struct {
 	CallTimeout time.Duration // of one script call
 	CallerWait  time.Duration // of one caller, for the outcome of a call; default 3 s
 	Queue       int           // callers waiting for one gate
-	// Accepted, when set, hears that a gate has journaled something. It must not block.
-	Accepted func(ref relay.Ref)
+	// Accepted, when set, hears how many purchases a gate has just journaled. It must not block.
+	Accepted func(ref relay.Ref, n int)
 }
 
 // Gate implements core.Gate.
 type Gate struct {
 	redis    Redis
 	tel      *telemetry.Telemetry
-	accepted func(ref relay.Ref)
+	accepted func(ref relay.Ref, n int)
 	size     metric.Int64Histogram
 	reserves grouper[stockgate.Request, stockgate.Verdict]
 	lookups  grouper[string, found]
@@ -68,16 +69,16 @@ func New(redis Redis, tel *telemetry.Telemetry, o Options) (*Gate, error) {
 	}
 	g := &Gate{redis: redis, tel: tel, accepted: o.Accepted, size: size}
 	if g.accepted == nil {
-		g.accepted = func(relay.Ref) {}
+		g.accepted = func(relay.Ref, int) {}
 	}
 	if o.CallerWait <= 0 {
 		o.CallerWait = 3 * time.Second
 	}
 	g.reserves = grouper[stockgate.Request, stockgate.Verdict]{
-		call: g.reserveGroup, timeout: o.CallTimeout, wait: o.CallerWait, maxGroup: stockgate.MaxGroup, maxQueue: o.Queue, maxKeys: maxKeys,
+		call: g.reserveGroup, timeout: o.CallTimeout, wait: o.CallerWait, maxGroup: stockgate.MaxGroup, maxQueue: o.Queue, maxKeys: maxKeys, gather: gatherFor,
 	}
 	g.lookups = grouper[string, found]{
-		call: g.lookupGroup, timeout: o.CallTimeout, wait: o.CallerWait, maxGroup: lookupGroup, maxQueue: o.Queue, maxKeys: maxKeys,
+		call: g.lookupGroup, timeout: o.CallTimeout, wait: o.CallerWait, maxGroup: lookupGroup, maxQueue: o.Queue, maxKeys: maxKeys, gather: gatherFor,
 	}
 	return g, nil
 }
@@ -114,11 +115,14 @@ func (g *Gate) reserveGroup(ctx context.Context, activityID string, asked []stoc
 	defer func() { batch.End(err) }()
 	g.size.Record(ctx, int64(len(asked)))
 	verdicts, err = g.redis.Reserve(ctx, refOf(activityID), asked)
+	n := 0
 	for _, v := range verdicts {
 		if v.Outcome == stockgate.Accepted {
-			g.accepted(relay.Ref{ActivityID: activityID})
-			break
+			n++
 		}
+	}
+	if n > 0 {
+		g.accepted(relay.Ref{ActivityID: activityID}, n)
 	}
 	return verdicts, err
 }

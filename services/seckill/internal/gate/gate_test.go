@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -107,7 +108,8 @@ func purchase(n int) core.Purchase {
 func TestManyCallersShareFewCallsAndEachGetsItsVerdict(t *testing.T) {
 	r := &slow{hold: make(chan struct{})}
 	woken := make(chan relay.Ref, 1000)
-	g := newGate(t, r, Options{Accepted: func(ref relay.Ref) { woken <- ref }})
+	var journaled atomic.Int64
+	g := newGate(t, r, Options{Accepted: func(ref relay.Ref, n int) { woken <- ref; journaled.Add(int64(n)) }})
 	const callers = 1000
 	var wg sync.WaitGroup
 	var waiting atomic.Int32
@@ -137,9 +139,47 @@ func TestManyCallersShareFewCallsAndEachGetsItsVerdict(t *testing.T) {
 	require.Equal(t, int32(1), r.most.Load(), "one call of a gate at a time")
 	require.Equal(t, relay.Ref{ActivityID: "7"}, <-woken)
 	require.LessOrEqual(t, len(woken), r.calls())
+	require.Equal(t, int64(callers/2), journaled.Load())
 	for _, group := range r.groups {
 		require.LessOrEqual(t, len(group), stockgate.MaxGroup)
 	}
+}
+
+func TestBetweenIdleAndBusyCallsGatherALittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const call = time.Millisecond
+		var groups [][]int
+		g := &grouper[int, int]{
+			call: func(_ context.Context, _ string, asked []int) ([]int, error) {
+				groups = append(groups, asked)
+				time.Sleep(call)
+				return asked, nil
+			},
+			timeout: time.Second, wait: time.Second, maxGroup: 128, maxQueue: 1000, maxKeys: 1, gather: 2 * call,
+		}
+		began := time.Now()
+		ask := func(n int) {
+			_, err := g.do(t.Context(), "7", n)
+			require.NoError(t, err)
+		}
+		ask(1)
+		require.Equal(t, call, time.Since(began), "who comes alone does not wait")
+
+		var all sync.WaitGroup
+		at := func(after time.Duration, n int) { all.Go(func() { time.Sleep(after); ask(n) }) }
+		at(0, 2)      // alone
+		at(call/4, 3) // while 2 is under way, with 4
+		at(call/2, 4)
+		at(call+call/2, 5)   // while these are under way,
+		at(3*call+call/2, 6) // and what comes in the two milliseconds after them
+		all.Wait()
+		require.Equal(t, [][]int{{1}, {2}, {3, 4}, {5, 6}}, groups)
+		require.Equal(t, call+5*call, time.Since(began))
+
+		ask(7)
+		require.Equal(t, call+6*call, time.Since(began), "it is idle again")
+		g.close(t.Context())
+	})
 }
 
 // sent is how many callers the calls so far have taken.

@@ -14,6 +14,9 @@ import (
 // grouper lets many callers share one call. A group is what came for one key while the previous call of that key was
 // under way, so an idle gate answers at once and a busy one answers many with each call. There is at most one call of a
 // key at a time. A key's goroutine lives while there is work for it.
+//
+// Between idle and busy, calls of two or three callers would follow each other without a pause, and each costs about as much
+// as one for fifty (a round trip, a write to disk): after a call that others waited behind, the next one gathers a little.
 type grouper[Q, A any] struct {
 	call     func(ctx context.Context, key string, asked []Q) ([]A, error)
 	timeout  time.Duration // of one call
@@ -21,6 +24,7 @@ type grouper[Q, A any] struct {
 	maxGroup int           // callers in one call
 	maxQueue int           // callers waiting for one key
 	maxKeys  int           // keys with callers
+	gather   time.Duration // how long a call waits for company after one that had some, unless enough are there
 
 	mu     sync.Mutex
 	queues map[string]*queue[Q, A]
@@ -105,10 +109,18 @@ func (g *grouper[Q, A]) enqueue(key string, c caller[Q, A]) error {
 	return nil
 }
 
+// enough callers are sent without gathering more.
+const enough = 16
+
 func (g *grouper[Q, A]) work(key string, q *queue[Q, A]) {
 	defer g.active.Done()
-	for {
+	for served := 0; ; {
 		g.mu.Lock()
+		if n := len(q.waiting); g.gather > 0 && served > 1 && n > 0 && n < enough && !g.closed {
+			g.mu.Unlock()
+			time.Sleep(g.gather)
+			g.mu.Lock()
+		}
 		n := min(g.maxGroup, len(q.waiting))
 		if n == 0 {
 			delete(g.queues, key)
@@ -119,6 +131,7 @@ func (g *grouper[Q, A]) work(key string, q *queue[Q, A]) {
 		q.waiting = q.waiting[n:]
 		g.mu.Unlock()
 		g.serve(key, group)
+		served = n
 	}
 }
 

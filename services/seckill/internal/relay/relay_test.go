@@ -149,7 +149,7 @@ func (b *broker) sent() ([]bus.Message, int) {
 // start runs a relay until the test ends or stop is called.
 func start(t *testing.T, j *journal, b *broker, tel *telemetry.Telemetry) (r *Relay, stop func()) {
 	t.Helper()
-	r, err := New(j, b, tel, "me")
+	r, err := New(j, b, tel, "me", 1000)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	var loop sync.WaitGroup
@@ -157,6 +157,34 @@ func start(t *testing.T, j *journal, b *broker, tel *telemetry.Telemetry) (r *Re
 	stop = func() { cancel(); loop.Wait() }
 	t.Cleanup(stop)
 	return r, stop
+}
+
+func TestBuyersGoFirstWhileTheyCome(t *testing.T) {
+	const took = 10 * time.Millisecond
+	for name, c := range map[string]struct {
+		came, waiting int
+		took, rest    time.Duration
+	}{
+		"more come than are carried away":          {came: 300, took: took, rest: 3 * took},
+		"as many come":                             {came: 256, took: took, rest: 3 * took},
+		"the rush is over":                         {came: 10, took: took},
+		"nobody comes":                             {took: took},
+		"the journal is half full":                 {came: 300, waiting: 501, took: took},
+		"a slow broker does not make it rest long": {came: 300, took: time.Second, rest: restLast},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := newJournal(seven)
+			j.add(seven, c.waiting, "")
+			r, err := New(j, nil, telemetry.Discard(t), "me", 1000)
+			require.NoError(t, err)
+			l := &line{ref: seven}
+			r.lines[seven] = l
+			l.wake = make(chan struct{}, 1)
+			r.Accepted(seven, c.came)
+			require.Equal(t, c.rest, r.rest(t.Context(), l, 256, c.took))
+			require.Zero(t, l.came.Load(), "each purchase counts once")
+		})
+	}
 }
 
 var (
@@ -235,13 +263,13 @@ func TestWakeIsFasterThanThePoll(t *testing.T) {
 	require.Eventually(t, func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return r.wakes[seven] != nil
+		return r.lines[seven] != nil
 	}, 30*time.Second, time.Millisecond)
 	// With every purchase its wake-up: none may wait for a poll, which comes a second apart by the end.
 	began := time.Now()
 	for n := 1; n <= 20; n++ {
 		j.add(seven, 1, "")
-		r.Wake(seven)
+		r.Accepted(seven, 1)
 		require.Eventually(t, func() bool { return j.acked() == n }, 30*time.Second, time.Millisecond)
 	}
 	require.Less(t, time.Since(began), 10*time.Second)
@@ -255,7 +283,7 @@ func TestNewGatesAreNoticedAndGoneOnesLeft(t *testing.T) {
 	j.mu.Lock()
 	j.refs = []Ref{seven}
 	j.mu.Unlock()
-	r.Wake(seven) // of a gate that nobody serves yet
+	r.Accepted(seven, 1) // of a gate that nobody serves yet
 	require.Eventually(t, func() bool { return j.acked() == 1 }, 30*time.Second, time.Millisecond)
 	j.mu.Lock()
 	j.refs = nil
@@ -263,7 +291,7 @@ func TestNewGatesAreNoticedAndGoneOnesLeft(t *testing.T) {
 	require.Eventually(t, func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return len(r.wakes) == 0
+		return len(r.lines) == 0
 	}, 30*time.Second, time.Millisecond)
 }
 
