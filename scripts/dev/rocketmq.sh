@@ -1,12 +1,13 @@
 # shellcheck shell=bash disable=SC2154
 # RocketMQ name server and broker, run straight from Maven's jars. Sourced by parts.
 
-# The --add-* flags open what the broker reaches into on JDK 17; SerialGC and small heaps keep it laptop-sized.
+# The --add-* flags open what the broker reaches into on JDK 17; SerialGC, small heaps and the quick compiler alone (the other
+# one needs a processor for the first minutes) keep it laptop-sized.
 # No TLS: for it, each start would search for the primes of a certificate of its own, which takes seconds by chance.
 rocketmq_flags=(
     --add-exports java.base/sun.nio.ch=ALL-UNNAMED --add-opens java.base/java.nio=ALL-UNNAMED
     --add-opens java.base/java.util=ALL-UNNAMED --add-opens java.base/java.lang=ALL-UNNAMED
-    -XX:+UseSerialGC -XX:-UsePerfData -Dtls.server.mode=disabled "-Drmq.logback.configurationFile=$here/rocketmq/logback.xml"
+    -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -Dtls.server.mode=disabled "-Drmq.logback.configurationFile=$here/rocketmq/logback.xml"
     -cp "$ROCKETMQ_LIB/*"
 )
 
