@@ -368,33 +368,61 @@ func (b *bench) raw(ctx context.Context) error {
 	return nil
 }
 
-// landing: purchases offered as fast as they land, for orders per second while selling; raw inserts before and after.
+// keptUp is how long after the last purchase the last order may land for a rate to count as sustained: a purchase that is
+// sold at leisure takes some tenths of a second from the button to its order.
+const keptUp = 500 * time.Millisecond
+
+// landing: orders per second while selling, raw inserts before, between and after. The rate at which orders land beside
+// selling is looked for first, by halving: purchases that are offered faster only take processors from those that land.
 func (b *bench) landing(ctx context.Context) error {
-	rate := b.report.drainRate()
+	rate := b.report.drainRate() * 0.6
 	if rate == 0 {
 		rate = 3000
 	}
 	if err := b.raw(ctx); err != nil {
 		return err
 	}
-	// The first offer finds the rate that is sustained beside selling, the second measures at it.
-	for _, within := range []time.Duration{b.cfg.Slice, 4 * b.cfg.Slice} {
-		n := int(rate*within.Seconds()) + 1
-		s, buyers, err := b.prepare(ctx, int64(n), n)
+	sustained, beyond := 0.0, 0.0
+	for range 4 {
+		l, err := b.offerFor(ctx, rate, b.cfg.Slice)
 		if err != nil {
 			return err
 		}
-		if err := b.raw(ctx); err != nil {
-			return err
+		if l.Behind <= keptUp {
+			sustained = rate
+		} else {
+			beyond = rate
 		}
-		l, err := b.offer(ctx, s, buyers, rate, within)
-		if err != nil {
-			return err
+		switch {
+		case beyond == 0:
+			rate *= 1.3
+		case sustained == 0:
+			rate *= 0.75
+		default:
+			rate = (sustained + beyond) / 2
 		}
-		b.report.Offered = append(b.report.Offered, l)
-		rate = min(rate, l.PerSec*1.02)
 	}
+	if sustained == 0 {
+		sustained = rate
+	}
+	if err := b.raw(ctx); err != nil {
+		return err
+	}
+	l, err := b.offerFor(ctx, sustained, 4*b.cfg.Slice)
+	if err != nil {
+		return err
+	}
+	b.report.Offered = append(b.report.Offered, l)
 	return b.raw(ctx)
+}
+
+func (b *bench) offerFor(ctx context.Context, rate float64, within time.Duration) (Offered, error) {
+	n := int(rate*within.Seconds()) + 1
+	s, buyers, err := b.prepare(ctx, int64(n), n)
+	if err != nil {
+		return Offered{}, err
+	}
+	return b.offer(ctx, s, buyers, rate, within)
 }
 
 // offer sells at a rate and measures how many orders are made in a second meanwhile.

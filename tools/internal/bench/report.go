@@ -25,7 +25,7 @@ type Report struct {
 	Refused     Series            `json:"refused"`
 	Polled      Series            `json:"polled"`
 	Drained     []Landed          `json:"drained"`
-	Offered     []Offered         `json:"landed_while_selling"` // the first one finds the rate
+	Offered     []Offered         `json:"landed_while_selling"` // at the highest rate that is sustained
 	Raw         []Inserts         `json:"raw_inserts"`
 	Closing     Closing           `json:"closing"`
 	Memory      map[string]Memory `json:"memory"`

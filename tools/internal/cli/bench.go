@@ -29,7 +29,7 @@ type benchCmd struct {
 	Slice       time.Duration `default:"3s" help:"Length of each other measurement."`
 	Rounds      int           `default:"3" help:"How often each of them is taken."`
 	Closing     int           `default:"20000" help:"Orders due at once."`
-	Only        string        `help:"One part only: accepted, refused, polled, landed, steady or closing."`
+	Only        string        `enum:",accepted,refused,polled,landed,steady,closing" default:"" help:"One part only: accepted, refused, polled, landed, steady or closing."`
 	JSON        string        `name:"json" help:"File that gets the whole report."`
 }
 
