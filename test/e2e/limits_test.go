@@ -1,0 +1,305 @@
+package e2e
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/auth"
+	"flashsale.internal/test/e2e/rig"
+	"flashsale.internal/tools/client"
+)
+
+// flashctl is the program, as an operator uses it.
+type flashctl struct {
+	binary string
+	env    []string
+}
+
+func newFlashctl(t *testing.T, r *rig.Rig) flashctl {
+	t.Helper()
+	f := flashctl{binary: filepath.Join(t.TempDir(), "flashctl")}
+	build := exec.Command("go", "build", "-o", f.binary, "./tools/cmd/flashctl")
+	build.Dir = rig.Root(t)
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	origins := r.Client.Origins()
+	f.env = append(os.Environ(), "SECKILL_URL="+origins.Seckill, "ORDER_URL="+origins.Order, "INVENTORY_URL="+origins.Inventory, "BASE_URL=")
+	return f
+}
+
+func (f flashctl) run(ctx context.Context, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, f.binary, args...)
+	cmd.Env = f.env
+	var said strings.Builder
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("flashctl %s: %w: %s", strings.Join(args, " "), err, said.String())
+	}
+	return out, err
+}
+
+// pathLoad is the report of `flashctl load paths --json`.
+type pathLoad struct {
+	Calls     int            `json:"calls"`
+	Took      time.Duration  `json:"took_ns"`
+	Outcomes  map[string]int `json:"outcomes"`
+	PerSec    []int          `json:"per_second"`
+	Given     summary        `json:"given"`
+	Refused   summary        `json:"refused"`
+	Purchase  summary        `json:"purchase"`
+	Purchases map[string]int `json:"purchases"`
+	BadFields string         `json:"bad_fields"`
+	BadCount  int            `json:"bad_count"`
+	Failed    int            `json:"failed"`
+}
+
+type summary struct {
+	P50 time.Duration `json:"p50_ns"`
+	P99 time.Duration `json:"p99_ns"`
+	Max time.Duration `json:"max_ns"`
+}
+
+func (f flashctl) load(ctx context.Context, activityID string, args ...string) (report pathLoad, err error) {
+	out, err := f.run(ctx, append([]string{"load", "paths", "--json", "--activity", activityID}, args...)...)
+	if err != nil {
+		return report, err
+	}
+	return report, json.Unmarshal(out, &report)
+}
+
+// limitRules writes a file of rules for the services.
+func limitRules(t *testing.T, rules string) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "rules.yaml")
+	writeRules(t, file, rules)
+	return file
+}
+
+// writeRules puts the file in place as a whole, as an editor or Kubernetes does.
+func writeRules(t *testing.T, file, rules string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(file+".new", []byte("version: 1\nrules:\n"+rules), 0o600))
+	require.NoError(t, os.Rename(file+".new", file))
+}
+
+// limitedSale opens a sale in which a user may buy often.
+func limitedSale(t *testing.T, ctx context.Context, r *rig.Rig) (activityID string) {
+	t.Helper()
+	token, err := r.Client.Token(ctx, "merchant-1", auth.Merchant)
+	require.NoError(t, err)
+	m := r.Client.As(token)
+	sku, err := m.NewProduct(ctx, client.Product{Name: "Phone", ListPrice: 100, Currency: "EUR"})
+	require.NoError(t, err)
+	now := time.Now()
+	id, err := m.NewActivity(ctx, client.Draft{
+		Title: "Limits", StartsAt: now, EndsAt: now.Add(time.Hour), PerUserLimit: 1000, PayWithinS: 3600,
+		Items: []client.Item{{SKUID: sku, Price: 100, Stock: 1_000_000}},
+	})
+	require.NoError(t, err)
+	require.NoError(t, m.Change(ctx, id, "publish"))
+	require.NoError(t, often(ctx, func() (bool, error) {
+		sale, err := m.Activity(ctx, id)
+		return err == nil && sale.State == "open", err
+	}))
+	return id
+}
+
+// policyOf asks a process for a path and tells what it says of the limit of all paths: how many a second.
+func policyOf(ctx context.Context, p *rig.Process, activityID, token string) (int, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL+"/v1/activities/"+activityID+"/paths", nil)
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer res.Body.Close()
+	_, _ = io.Copy(io.Discard, res.Body)
+	found := policyPattern.FindStringSubmatch(strings.Join(res.Header.Values("RateLimit-Policy"), ", "))
+	if found == nil {
+		return 0, fmt.Errorf("status %d, RateLimit-Policy %q", res.StatusCode, res.Header.Values("RateLimit-Policy"))
+	}
+	return strconv.Atoi(found[1])
+}
+
+var policyPattern = regexp.MustCompile(`"path-total";q=(\d+);w=1`)
+
+// metricOf reads a counter of a process's metrics page; 0 if it is not there yet.
+func metricOf(ctx context.Context, p *rig.Process, line string) (float64, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.Admin+"/metrics", nil)
+	if err != nil {
+		return 0, err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer res.Body.Close()
+	page, err := io.ReadAll(res.Body)
+	if err != nil {
+		return 0, err
+	}
+	for l := range strings.SplitSeq(string(page), "\n") {
+		if rest, ok := strings.CutPrefix(l, line+" "); ok {
+			return strconv.ParseFloat(rest, 64)
+		}
+	}
+	return 0, nil
+}
+
+// TestPathLimitUnderLoad: five times as many callers as there are paths, on two processes of seckill that share the limit.
+func TestPathLimitUnderLoad(t *testing.T) {
+	const (
+		rate, burst, seconds = 300, 30, 6
+		leases               = 2 * 3 // what both processes may hold of the next moment
+	)
+	r := rig.Start(t, rig.Twice(), rig.Env("LIMIT_RULES", limitRules(t, fmt.Sprintf(
+		"  - {name: path-total, limit: %d, burst: %d, max_wait: 1s, lease: 0.01}", rate, burst))))
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	sale := limitedSale(t, ctx, r)
+	ctl := newFlashctl(t, r)
+	report, err := ctl.load(ctx, sale, "--rate", strconv.Itoa(5*rate), "--for", fmt.Sprintf("%ds", seconds), "--users", "500", "--conns", "1000")
+	require.NoError(t, err)
+	t.Logf("%+v", report)
+
+	given := report.Outcomes["201"]
+	for outcome := range report.Outcomes { // a busy machine may refuse a moment
+		assert.True(t, outcome == "201" || outcome == "429 rate_limited" || strings.HasPrefix(outcome, "503 "), outcome)
+	}
+	assert.Zero(t, report.Failed)
+	assert.Zero(t, report.BadCount, "fields of the refusals: %s", report.BadFields)
+	most := rate*report.Took.Seconds() + burst + leases
+	assert.LessOrEqual(t, float64(given), most, "of %s", report.Took)
+	assert.GreaterOrEqual(t, given, rate*seconds/2, "half of what the limit allows, however slow the machine")
+	assert.Positive(t, report.Outcomes["429 rate_limited"])
+	for outcome, n := range report.Purchases {
+		assert.True(t, outcome == "202" || strings.HasPrefix(outcome, "503 "), "%d times %s", n, outcome)
+	}
+
+	// The operator sees it, of both processes together.
+	token, err := r.Client.Token(ctx, "operator-1", auth.Operator)
+	require.NoError(t, err)
+	require.NoError(t, often(ctx, func() (bool, error) {
+		l, err := r.Client.As(token).Limit(ctx, "path-total")
+		return l.Source == "file" && l.Allowed+l.Waited >= int64(given) && l.Refused >= int64(report.Outcomes["429 rate_limited"]), err
+	}))
+	for _, p := range r.Services()[0] {
+		n, err := metricOf(ctx, p, `flashsale_limits_decisions_total{flashsale_limit="path-total",flashsale_outcome="refused"}`)
+		require.NoError(t, err)
+		assert.Positive(t, n, p.Name)
+	}
+}
+
+// TestLimitsChangeUnderLoad: an operator changes a limit while it is in use. It holds on all processes at once, and nobody
+// gets more by it than what both limits allow. A file that is no good changes nothing and says why.
+func TestLimitsChangeUnderLoad(t *testing.T) {
+	const before, after, burst = 200, 400, 20
+	rule := func(limit int) string {
+		return fmt.Sprintf("  - {name: path-total, limit: %d, burst: %d, lease: 0.01}", limit, burst)
+	}
+	file := limitRules(t, rule(before))
+	r := rig.Start(t, rig.Twice(), rig.Env("LIMIT_RULES", file))
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	sale := limitedSale(t, ctx, r)
+	ctl := newFlashctl(t, r)
+	token, err := r.Client.Token(ctx, "watcher")
+	require.NoError(t, err)
+	// everywhere waits until all processes of seckill say that limit, and tells how long it took.
+	everywhere := func(limit int) time.Duration {
+		t.Helper()
+		began := time.Now()
+		for _, p := range r.Services()[0] {
+			require.NoError(t, often(ctx, func() (bool, error) {
+				n, err := policyOf(ctx, p, sale, token)
+				return n == limit, err
+			}), "%s holds %d", p.Name, limit)
+		}
+		return time.Since(began)
+	}
+	everywhere(before)
+
+	type outcome struct {
+		report pathLoad
+		err    error
+	}
+	loaded := make(chan outcome, 1)
+	began := time.Now()
+	go func() {
+		report, err := ctl.load(ctx, sale, "--rate", strconv.Itoa(3*after), "--for", "8s", "--users", "200", "--conns", "200", "--no-buy")
+		loaded <- outcome{report, err}
+	}()
+	require.NoError(t, often(ctx, func() (bool, error) { // it has begun
+		n, err := metricOf(ctx, r.Seckill, `flashsale_limits_decisions_total{flashsale_limit="path-total",flashsale_outcome="refused"}`)
+		return n > 100, err
+	}))
+	changing := time.Now()
+	out, err := ctl.run(ctx, "limits", "set", "path-total", "limit="+strconv.Itoa(after))
+	require.NoError(t, err)
+	require.Contains(t, string(out), "version 1")
+	took := everywhere(after)
+	done := <-loaded
+	require.NoError(t, done.err)
+	t.Logf("set and seen on all processes after %s; %+v", time.Since(changing), done.report)
+	t.Logf("the last process said so %s after the answer", took)
+	assert.Zero(t, done.report.BadCount, done.report.BadFields)
+	most := before*changing.Sub(began).Seconds() + after*(time.Since(changing)).Seconds() + 2*burst + 2*4
+	assert.LessOrEqual(t, float64(done.report.Outcomes["201"]), most, "no burst beyond those of the two limits")
+	assert.GreaterOrEqual(t, done.report.Outcomes["201"], before*8/2)
+
+	// Who changed it is on record.
+	db, err := sql.Open("mysql", r.Parts.InventoryDSN)
+	require.NoError(t, err)
+	defer db.Close()
+	var who, detail string
+	require.NoError(t, db.QueryRowContext(ctx, "SELECT who, detail FROM changes WHERE action = 'limit.put'").Scan(&who, &detail))
+	assert.Equal(t, "flashctl", who)
+	assert.Contains(t, detail, `"limit":400`)
+
+	// A file that is no good: the old rules stay, and each process says why.
+	writeRules(t, file, strings.Replace(rule(50), "limit:", "lmit:", 1))
+	for _, p := range r.Processes() {
+		require.NoError(t, often(ctx, func() (bool, error) {
+			n, err := metricOf(ctx, p, `flashsale_limits_reloads_total{flashsale_outcome="refused",flashsale_source="file"}`)
+			return n > 0, err
+		}), p.Name)
+		assert.Regexp(t, `rules not taken over.*field lmit not found`, p.Log(t), p.Name)
+	}
+	everywhere(after)
+
+	// What Redis says holds whatever the file says, until it is taken back.
+	writeRules(t, file, rule(50))
+	for _, p := range r.Services()[0] {
+		require.NoError(t, often(ctx, func() (bool, error) {
+			n, err := metricOf(ctx, p, `flashsale_limits_reloads_total{flashsale_outcome="taken over",flashsale_source="file"}`)
+			return n >= 1, err
+		}), p.Name)
+	}
+	everywhere(after)
+	_, err = ctl.run(ctx, "limits", "revert", "path-total")
+	require.NoError(t, err)
+	everywhere(50)
+	_, err = ctl.run(ctx, "limits", "set", "path-total", "limit=-1")
+	require.ErrorContains(t, err, "below 0")
+	_, err = ctl.run(ctx, "limits", "set", "no-route-has-it", "limit=1")
+	require.ErrorContains(t, err, "no such limit")
+}
