@@ -18,6 +18,7 @@ type breaker struct {
 	probeAt  atomic.Int64
 	openedAt atomic.Int64
 	era      atomic.Int64 // rises when Redis may have missed, or forgotten, what was granted
+	eraAt    atomic.Int64 // when it rose; 0 = never
 	only     atomic.Int64 // the era in which it was out of reach of this process only
 	clock    clock
 }
@@ -47,11 +48,16 @@ func (b *breaker) done(err error) {
 		now := b.clock.now()
 		b.probeAt.Store(now + int64(b.pause))
 		b.openedAt.Store(now)
-		b.era.Add(1) // first, so that what is granted while it is open belongs to this era
+		b.newEra() // first, so that what is granted while it is open belongs to this era
 		if b.open.CompareAndSwap(false, true) {
 			b.changed(false, err)
 		}
 	}
+}
+
+func (b *breaker) newEra() {
+	b.eraAt.Store(b.clock.now())
+	b.era.Add(1)
 }
 
 // back lets callers ask Redis again. only is whether others did all the time.

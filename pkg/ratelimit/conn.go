@@ -224,7 +224,7 @@ func (c *Conn) beat(ctx context.Context, stay bool) (s seen, err error) {
 	}
 	c.saw(max(1, v[0]))
 	if v[1] == 0 && time.Since(c.beaten) < 2*c.o.BeatEvery {
-		c.breaker.era.Add(1) // Redis has forgotten this process, and everything else
+		c.breaker.newEra() // Redis has forgotten this process, and everything else
 	}
 	c.beaten = time.Now()
 	return seen{wait: time.Duration(v[2]) * time.Millisecond, others: v[3]}, nil

@@ -18,6 +18,7 @@ type ledger struct {
 	l      *Redis
 	seed   maphash.Seed
 	share  atomic.Pointer[share]
+	until  atomic.Int64 // all that was granted here before has been earned by then
 	shards [shards]ledgerShard
 }
 
@@ -55,6 +56,16 @@ func newLedger(l *Redis) *ledger {
 	}
 	return g
 }
+
+// settled is whether Redis knows all there is to know: nothing was granted here for so long that it would still count, and
+// Redis has neither been gone nor forgotten anything since.
+func (g *ledger) settled(p *params, now int64) bool {
+	at := g.l.conn.breaker.eraAt.Load()
+	return now >= g.until.Load() && (at == 0 || now-at >= p.horizon())
+}
+
+// horizon is how long anything spent can count.
+func (p *params) horizon() int64 { return max(p.room, p.period) + p.queue }
 
 // marks says whether the state in Redis is a mark in time too.
 func (a Algorithm) marks() bool { return a <= LeakyQueue }
@@ -124,6 +135,7 @@ func (g *ledger) take(rs *redisSpec, r Request) (Result, error) {
 	e.assumed = min(e.assumed, max(0, e.spent-now))
 	spent, a := p.decideArrival(e.spent, now, q)
 	if a.give > 0 {
+		g.until.Store(now + rs.p.horizon())
 		e.spent = spent
 		if gone {
 			e.grewAlone(rs.p, now, a.give)
@@ -164,8 +176,9 @@ func (g *ledger) room(sh *ledgerShard, now int64) bool {
 // claim is what Redis has to be told with the next question about a key: debt > 0 is permits that it does not know of,
 // debt < 0 says that at least -debt are spent.
 type claim struct {
-	debt int64
-	era  int64
+	debt    int64
+	era     int64
+	settled bool // there was nothing to tell of any key
 }
 
 // claim is to be followed by told. What is owed is taken out, so that it is told once; a mark may be told by many at once.
@@ -174,6 +187,10 @@ func (g *ledger) claim(rs *redisSpec, key string) (c claim) {
 		return c
 	}
 	c.era = g.l.conn.breaker.era.Load()
+	now := g.l.clock.now()
+	if c.settled = g.settled(rs.p, now); c.settled {
+		return c
+	}
 	sh, h := g.shard(key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -181,7 +198,6 @@ func (g *ledger) claim(rs *redisSpec, key string) (c claim) {
 	if !known {
 		return c
 	}
-	now := g.l.clock.now()
 	switch {
 	case c.era == g.l.conn.breaker.only.Load() && (e.era == c.era-1 || e.alone > 0):
 		// Redis knows what the others spent: this comes on top.
@@ -214,9 +230,14 @@ func (g *ledger) failed(key string, c claim) {
 	sh.keys[h] = e
 }
 
-// told is for an answer of Redis. standing is false for one that tells what would have been.
+// told is for an answer of Redis. standing is false for one that tells what would have been. Who has most of his burst left
+// is not remembered: most keys never come near their limits.
 func (g *ledger) told(rs *redisSpec, key string, c claim, a answer, standing bool) {
 	if g == nil {
+		return
+	}
+	marks := rs.p.spec.Algorithm.marks()
+	if c.settled && (!marks || a.reset < rs.p.room/8) {
 		return
 	}
 	sh, h := g.shard(key)
@@ -225,7 +246,7 @@ func (g *ledger) told(rs *redisSpec, key string, c claim, a answer, standing boo
 	e, known := sh.keys[h]
 	now := g.l.clock.now()
 	switch {
-	case rs.p.spec.Algorithm.marks() && standing:
+	case marks && standing:
 		if !known && !g.room(sh, now) {
 			return
 		}

@@ -38,7 +38,7 @@ func TestBreakerAsksNobodyWhileRedisIsGone(t *testing.T) {
 	require.NoError(t, err)
 	closed, err := c.NewRedis("closed", Spec{Algorithm: TokenBucket, Limit: Limit{Rate: 100, Period: time.Hour}}, RedisOptions{OnFailure: FailClosed})
 	require.NoError(t, err)
-	for range 10 {
+	for range 20 {
 		require.Equal(t, SourceRedis, take(t, l, "k", 1).Source)
 	}
 	s.kill()
@@ -53,7 +53,7 @@ func TestBreakerAsksNobodyWhileRedisIsGone(t *testing.T) {
 		require.Equal(t, SourceFallback, res.Source)
 		granted += int(res.Granted)
 	}
-	require.Equal(t, 22, granted, "a quarter of what was left")
+	require.Equal(t, 20, granted, "a quarter of what was left")
 	res, err := open.Take(t.Context(), Request{N: 1})
 	require.NoError(t, err)
 	require.True(t, res.Allowed)
@@ -69,13 +69,12 @@ func TestBreakerAsksNobodyWhileRedisIsGone(t *testing.T) {
 		take(t, l, "probe", 0)
 		return c.Up()
 	}, patience, time.Millisecond)
-	// Redis is empty, and learns what was spent before it was gone, and meanwhile: 22 by this process, so 88 by all.
+	// Redis is empty, and learns what was spent before it was gone, and meanwhile: 20 by this process, so 80 by all.
 	left := int64(0)
 	for take(t, l, "k", 1).Granted == 1 {
 		left++
 	}
-	require.GreaterOrEqual(t, left, int64(2))
-	require.LessOrEqual(t, left, int64(4)) // earned meanwhile
+	require.LessOrEqual(t, left, int64(2)) // earned meanwhile
 	mu.Lock()
 	defer mu.Unlock()
 	require.Equal(t, []bool{false, true}, states)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -104,16 +105,23 @@ func manyKeys(ctx context.Context) ([]*contender, error) {
 	}, nil
 }
 
+// ownTime is the processor time of this process.
+func ownTime() (time.Duration, error) {
+	var u syscall.Rusage
+	err := syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), err
+}
+
 func localTable(ctx context.Context, title string, rounds, goroutines int, contenders []*contender) error {
 	for _, c := range contenders {
-		c.spent = nil
+		c.spent, c.cpu = nil, nil
 	}
-	if err := takeTurns(ctx, rounds, 50_000, goroutines, contenders); err != nil {
+	if err := takeTurns(ctx, rounds, 50_000, goroutines, ownTime, contenders); err != nil {
 		return err
 	}
-	fmt.Printf("\nLocal, %s\n%-34s %8s %7s  %s\n", title, "", "ns", "allocs", "times as fast as "+contenders[0].name)
+	fmt.Printf("\nLocal, %s\n%-34s %8s %8s %7s  %s\n", title, "", "ns", "cpu ns", "allocs", "times as fast as "+contenders[0].name)
 	for _, c := range contenders {
-		fmt.Printf("%-34s %8.1f %7.0f  %s\n", c.name, quantile(c.spent, 0.5), testing.AllocsPerRun(1000, func() { c.decide(0) }), c.against(contenders[0]))
+		fmt.Printf("%-34s %8.1f %8.1f %7.0f  %s\n", c.name, quantile(c.spent, 0.5), quantile(c.cpu, 0.5), testing.AllocsPerRun(1000, func() { c.decide(0) }), c.against(contenders[0]))
 	}
 	return nil
 }

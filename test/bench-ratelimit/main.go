@@ -19,6 +19,7 @@ import (
 func main() {
 	rounds := flag.Int("rounds", 60, "rounds of each comparison")
 	addr := flag.String("redis", os.Getenv("REDIS_ADDRS"), "address of a Redis that may be filled")
+	only := flag.String("only", "", "local, single or leased")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -26,19 +27,26 @@ func main() {
 		*addr = "127.0.0.1:16379"
 	}
 	fmt.Printf("%s %s/%s, %d processors, medians of %d rounds (quartiles)\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), *rounds)
-	if err := run(ctx, *addr, *rounds); err != nil {
+	if err := run(ctx, *only, *addr, *rounds); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		stop()
 		os.Exit(1) //nolint:gocritic // stop was called
 	}
 }
 
-func run(ctx context.Context, addr string, rounds int) error {
-	if err := local(ctx, rounds); err != nil {
-		return err
+func run(ctx context.Context, only, addr string, rounds int) error {
+	if only == "" || only == "local" {
+		if err := local(ctx, rounds); err != nil {
+			return err
+		}
 	}
-	if err := single(ctx, addr, rounds); err != nil {
-		return err
+	if only == "" || only == "single" {
+		if err := single(ctx, addr, rounds); err != nil {
+			return err
+		}
 	}
-	return leased(ctx, addr)
+	if only == "" || only == "leased" {
+		return leased(ctx, addr)
+	}
+	return nil
 }

@@ -27,13 +27,13 @@ const reply = "\nreturn {1, 2, 3, 4, 5, 6, 7}"
 
 var raw = map[ratelimit.Algorithm]*redis.Script{
 	ratelimit.TokenBucket: redis.NewScript(`redis.call('TIME') redis.call('GET', KEYS[1])
-redis.call('SET', KEYS[1], '28036800557000.00000;3600000.00000;3600000000.00000', 'PX', 3600000)` + reply),
+redis.call('SET', KEYS[1], '897177600000000;115200000;115200000000', 'PX', 3600000)` + reply),
 	ratelimit.FixedWindow: redis.NewScript(`redis.call('TIME') redis.call('GET', KEYS[1])
-redis.call('SET', KEYS[1], '490000;17;3600000000;1000', 'PX', 3600000)` + reply),
+redis.call('SET', KEYS[1], '17;490000;3600000000;1000', 'PX', 3600000)` + reply),
 	ratelimit.SlidingWindow: redis.NewScript(`redis.call('TIME') redis.call('HGETALL', KEYS[1])
 redis.call('HINCRBY', KEYS[1], '4900000', '1') redis.call('PEXPIRE', KEYS[1], 3600000)` + reply),
 	ratelimit.SlidingLog: redis.NewScript(`redis.call('TIME') redis.call('LLEN', KEYS[1]) redis.call('LINDEX', KEYS[1], -1) redis.call('LINDEX', KEYS[1], 0)
-redis.call('LINDEX', KEYS[1], -1) redis.call('RPUSH', KEYS[1], '28036800557000') redis.call('PEXPIRE', KEYS[1], 3600000)` + reply),
+redis.call('RPUSH', KEYS[1], '28036800557000') redis.call('PEXPIRE', KEYS[1], 3600000)` + reply),
 	ratelimit.WarmUp: redis.NewScript(`redis.call('TIME') redis.call('GET', KEYS[1])
 redis.call('SET', KEYS[1], '28036800557000;17.123456789012345;1000', 'PX', 3600000)` + reply),
 }
@@ -67,7 +67,7 @@ func single(ctx context.Context, addr string, rounds int) error {
 		}
 		contenders := []*contender{
 			{name: "raw EVALSHA", decide: func(i int) {
-				script.EvalSha(ctx, rdb, []string{prefix + ":raw:" + a.String() + subject(i)}, 1, 1, 0, 0, 0, "3600000.00000", "3600000000.00000", 1000, 60000000, "", "3600000.00000;3600000000.00000")
+				script.EvalSha(ctx, rdb, []string{prefix + ":raw:" + a.String() + subject(i)}, 1, 1, 0, 0, 0, 115200000, 115200000000, 1000, 1920000000, "", "115200000;115200000000")
 			}},
 			{name: a.String(), decide: func(i int) { _, _ = l.Take(ctx, ratelimit.Request{Key: subject(i), N: 1}) }},
 		}
@@ -77,25 +77,64 @@ func single(ctx context.Context, addr string, rounds int) error {
 				_, _ = other.Allow(ctx, prefix+subject(i), redis_rate.PerHour(1000))
 			}})
 		}
-		for _, goroutines := range []int{1, 64} {
-			if err := singleTable(ctx, rounds, goroutines, contenders); err != nil {
-				return err
-			}
+		if err := oneByOne(ctx, rounds, contenders); err != nil {
+			return err
+		}
+		if err := manyAtOnce(ctx, rdb, rounds, contenders); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func singleTable(ctx context.Context, rounds, goroutines int, contenders []*contender) error {
+func oneByOne(ctx context.Context, rounds int, contenders []*contender) error {
 	for _, c := range contenders {
-		c.spent, c.calls = nil, make([][]time.Duration, goroutines)
+		c.calls = make([][]time.Duration, 1)
 	}
-	if err := takeTurns(ctx, rounds, 1000, goroutines, contenders); err != nil {
+	if err := takeTurnsByCall(ctx, rounds, 500, contenders); err != nil {
 		return err
 	}
-	fmt.Printf("\nRedis, one call per decision, %d goroutines\n%-34s %8s %9s  %s\n", goroutines, "", "us", "p99 us", "times as fast as raw")
+	fmt.Printf("\nRedis, one call per decision, one by one\n%-34s %8s %8s  %s\n", "", "us", "p99 us", "times as fast as raw")
 	for _, c := range contenders {
-		fmt.Printf("%-34s %8.1f %9d  %s\n", c.name, quantile(c.spent, 0.5)/1000, c.p99().Microseconds(), c.against(contenders[0]))
+		fmt.Printf("%-34s %8.1f %8d  %s\n", c.name, quantile(c.spent, 0.5)/1000, c.p99().Microseconds(), c.against(contenders[0]))
 	}
 	return nil
+}
+
+func manyAtOnce(ctx context.Context, rdb redis.UniversalClient, rounds int, contenders []*contender) error {
+	const goroutines = 64
+	for _, c := range contenders {
+		c.spent, c.cpu, c.calls = nil, nil, make([][]time.Duration, goroutines)
+	}
+	used := func() (time.Duration, error) {
+		own, err := ownTime()
+		if err != nil {
+			return 0, err
+		}
+		server, err := serverTime(ctx, rdb)
+		return own + server, err
+	}
+	if err := takeTurns(ctx, rounds, 2000, goroutines, used, contenders); err != nil {
+		return err
+	}
+	fmt.Printf("\nRedis, one call per decision, %d at a time (processor time: of both sides)\n%-34s %8s %8s %8s  %-20s %s\n", goroutines, "", "us", "p99 us", "cpu us", "times as fast as raw", "by processor time")
+	for _, c := range contenders {
+		fmt.Printf("%-34s %8.1f %8d %8.1f  %-20s %s\n", c.name, quantile(c.spent, 0.5)/1000, c.p99().Microseconds(), quantile(c.cpu, 0.5)/1000, c.against(contenders[0]), beside(c.cpu, contenders[0].cpu))
+	}
+	return nil
+}
+
+// serverTime is the processor time that Redis has used.
+func serverTime(ctx context.Context, rdb redis.UniversalClient) (sum time.Duration, err error) {
+	info, err := rdb.Info(ctx, "cpu").Result()
+	for line := range strings.Lines(info) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok && (name == "used_cpu_sys" || name == "used_cpu_user") {
+			seconds, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				return 0, err
+			}
+			sum += time.Duration(seconds * float64(time.Second))
+		}
+	}
+	return sum, err
 }

@@ -16,19 +16,56 @@ type contender struct {
 	calls  [][]time.Duration // how long each decision took, by goroutine; nil: not looked at
 
 	spent []float64 // ns per decision, by round
+	cpu   []float64 // ns of processor time per decision, by round, where it is measured
 }
 
-// takeTurns lets each contender make n decisions in each round, by so many goroutines.
-func takeTurns(ctx context.Context, rounds, n, goroutines int, contenders []*contender) error {
+// takeTurnsByCall lets contenders make one decision after the other by turns: the finest comparison there is, for one
+// goroutine.
+func takeTurnsByCall(ctx context.Context, rounds, n int, contenders []*contender) error {
+	for round := range rounds + 1 {
+		sums := make([]time.Duration, len(contenders))
+		for i := range n {
+			for _, k := range rand.Perm(len(contenders)) { //nolint:gosec // an order
+				begun := time.Now()
+				contenders[k].decide(round*n + i)
+				took := time.Since(begun)
+				sums[k] += took
+				contenders[k].calls[0] = append(contenders[k].calls[0], took)
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+		for k, c := range contenders {
+			if round > 0 {
+				c.spent = append(c.spent, float64(sums[k])/float64(n))
+			}
+		}
+	}
+	return nil
+}
+
+// takeTurns lets each contender make n decisions in each round, by so many goroutines. used is the processor time that all of
+// it took so far.
+func takeTurns(ctx context.Context, rounds, n, goroutines int, used func() (time.Duration, error), contenders []*contender) error {
 	for round := range rounds + 1 {
 		for _, i := range rand.Perm(len(contenders)) { //nolint:gosec // an order
 			if err := ctx.Err(); err != nil {
 				return err
 			}
 			c := contenders[i]
+			before, err := used()
+			if err != nil {
+				return err
+			}
 			took := c.round(round*n, n, goroutines)
+			after, err := used()
+			if err != nil {
+				return err
+			}
 			if round > 0 { // the first one fills caches
 				c.spent = append(c.spent, float64(took)/float64(n))
+				c.cpu = append(c.cpu, float64(after-before)/float64(n))
 			}
 		}
 	}
@@ -63,10 +100,17 @@ func (c *contender) round(first, n, goroutines int) time.Duration {
 }
 
 // against is how fast c is beside the reference, round by round: 2 is twice as fast.
-func (c *contender) against(reference *contender) string {
-	ratios := make([]float64, len(c.spent))
-	for i := range ratios {
-		ratios[i] = reference.spent[i] / c.spent[i]
+func (c *contender) against(reference *contender) string { return beside(c.spent, reference.spent) }
+
+func beside(mine, reference []float64) string {
+	ratios := make([]float64, 0, len(mine))
+	for i := range mine {
+		if mine[i] > 0 {
+			ratios = append(ratios, reference[i]/mine[i])
+		}
+	}
+	if len(ratios) == 0 {
+		return "-"
 	}
 	return fmt.Sprintf("%.2f (%.2f..%.2f)", quantile(ratios, 0.5), quantile(ratios, 0.25), quantile(ratios, 0.75))
 }
