@@ -13,6 +13,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/ratelimit"
 )
 
 func TestFiguresOfAllProcesses(t *testing.T) {
@@ -111,4 +113,13 @@ func TestAFileIsEdited(t *testing.T) {
 	require.Positive(t, wait)
 	require.NoError(t, g.Overlay(Set{Version: 1, Rules: []Rule{{Name: "path-total", Limit: 30}}}))
 	require.EqualValues(t, 30, g.Rules()[0].Limit)
+}
+
+// A slice that others used up and one of them gave back: the refusal and what is left are of two moments.
+func TestARefusalSaysThatNothingIsLeft(t *testing.T) {
+	told := func(r Rule, res ratelimit.Result) string { return string(appendLimit(nil, &active{rule: r}, &res)) }
+	refused := ratelimit.Result{Remaining: 6, RetryAfter: time.Second, ResetAfter: time.Minute}
+	require.Equal(t, `"a";r=0;t=1`, told(Rule{Name: "a"}, refused))
+	require.Equal(t, `"a";r=6;t=1`, told(Rule{Name: "a", Cost: 7}, refused), "too few for what it costs")
+	require.Equal(t, `"a";r=6;t=60`, told(Rule{Name: "a"}, ratelimit.Result{Allowed: true, Remaining: 6, ResetAfter: time.Minute}))
 }

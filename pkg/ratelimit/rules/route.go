@@ -246,11 +246,15 @@ func appendLimit(b []byte, a *active, res *ratelimit.Result) []byte {
 	if len(b) > 0 {
 		b = append(b, ", "...)
 	}
-	reset := res.ResetAfter
-	if !res.Allowed && res.RetryAfter >= 0 {
-		reset = res.RetryAfter // no later than Retry-After
+	remaining, reset := res.Remaining, res.ResetAfter
+	if !res.Allowed {
+		// Others may have left some since, in the same instant; who is told to come later is not told that he could have them.
+		remaining = min(remaining, a.rule.cost()-1)
+		if res.RetryAfter >= 0 {
+			reset = res.RetryAfter // no later than Retry-After
+		}
 	}
-	return httpfield.AppendLimit(b, httpfield.Limit{Name: a.rule.Name, Remaining: res.Remaining, Reset: reset})
+	return httpfield.AppendLimit(b, httpfield.Limit{Name: a.rule.Name, Remaining: remaining, Reset: reset})
 }
 
 // tellFields adds to what is there: routes may lie within each other, each with rules of its own.
