@@ -34,6 +34,9 @@ func (c *pathsCmd) Validate() error {
 	return nil
 }
 
+// mostPerUser is how many pieces a sale may give one user: they come again and again.
+const mostPerUser = 1600
+
 func (c *pathsCmd) Run(e env) error {
 	cl, err := e.connect(client.Options{})
 	if err != nil {
@@ -46,7 +49,7 @@ func (c *pathsCmd) Run(e env) error {
 	}
 	m := cl.As(token)
 	if c.Activity == "" {
-		if c.Activity, err = newLoadSale(e, m, c.Stock, 15*time.Minute, 10_000); err != nil {
+		if c.Activity, err = newLoadSale(e, m, c.Stock, 15*time.Minute, mostPerUser); err != nil {
 			return err
 		}
 	}
