@@ -1,0 +1,279 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// severed is a client's hook that lets nothing through while it is cut, and then knows how to tell.
+type severed struct{ cut atomic.Bool }
+
+var errSevered = errors.New("severed")
+
+func (s *severed) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (s *severed) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (s *severed) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if s.cut.Load() {
+			cmd.SetErr(errSevered)
+			return errSevered
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// member is a process of a fleet on virtual time.
+type member struct {
+	*severed
+	conn *Conn
+	l    *Redis
+}
+
+func newMember(t testing.TB, m *mini, name string, instances int, s Spec) member {
+	rdb := Connect([]string{m.Addr()}, 0, patient)
+	t.Cleanup(func() { _ = rdb.Close() })
+	p := member{severed: &severed{}}
+	rdb.AddHook(p.severed)
+	p.conn = NewConn(rdb, ConnOptions{Timeout: patience, Instances: instances, Prefix: name})
+	p.conn.breaker.clock = newClock(m.Now)
+	var err error
+	p.l, err = p.conn.NewRedis("x", s, RedisOptions{DenyCache: -1})
+	require.NoError(t, err)
+	p.l.clock = newClock(m.Now)
+	return p
+}
+
+// loses makes a process give Redis up, with one granted permit at most on the way.
+func (p member) loses(t testing.TB) {
+	p.cut.Store(true)
+	for p.conn.Up() {
+		_, err := p.conn.beat(context.Background(), true)
+		require.ErrorIs(t, err, errSevered)
+	}
+}
+
+// returns is what Run does when Redis is back.
+func (p member) returns(t testing.TB) seen {
+	p.cut.Store(false)
+	p.conn.breaker.probed.Store(true)
+	s, err := p.conn.beat(context.Background(), true)
+	require.NoError(t, err)
+	return s
+}
+
+// TestAllAskAgainAtOneMoment: the first process that reaches Redis again sets when all ask it, later ones take that over, one
+// that comes after it need not wait, and another outage has its own.
+func TestAllAskAgainAtOneMoment(t *testing.T) {
+	m := newMini(t)
+	var fleet []member
+	for range 4 {
+		p := newMember(t, m, "fleet", 4, Spec{Algorithm: TokenBucket, Limit: PerSecond(100)})
+		p.conn.o.Timeout, p.conn.o.ProbeEvery = time.Second, time.Second // 3.5 s to come back
+		_, err := p.conn.beat(t.Context(), true)
+		require.NoError(t, err)
+		m.pass(time.Millisecond)
+		fleet = append(fleet, p)
+	}
+	for _, p := range fleet {
+		p.loses(t)
+	}
+	m.pass(time.Minute)
+	require.Equal(t, 3500*time.Millisecond, fleet[0].returns(t).wait)
+	m.pass(500 * time.Millisecond)
+	require.Equal(t, 3000*time.Millisecond, fleet[1].returns(t).wait)
+	require.False(t, fleet[1].conn.Up(), "Run decides")
+	m.pass(2900 * time.Millisecond)
+	require.Equal(t, 100*time.Millisecond, fleet[2].returns(t).wait)
+	m.pass(100 * time.Millisecond)
+	for _, p := range fleet[:3] {
+		s := p.returns(t)
+		require.Equal(t, seen{}, s, "nobody was here meanwhile but those who came back")
+		p.conn.breaker.back(s.others > 0)
+		require.True(t, p.conn.Up())
+	}
+	m.pass(5 * time.Second)
+	require.Zero(t, fleet[3].returns(t).wait, "the others ask already")
+
+	fleet[0].loses(t)
+	m.pass(time.Millisecond)
+	_, err := fleet[1].conn.beat(t.Context(), true)
+	require.NoError(t, err)
+	require.Equal(t, seen{wait: 3500 * time.Millisecond, others: 1}, fleet[0].returns(t))
+}
+
+// TestFailedCallIsChargedOnce: what the share granted when a single call failed is charged by the next one, once, whatever
+// the algorithm; also if that one fails as well.
+func TestFailedCallIsChargedOnce(t *testing.T) {
+	for _, a := range Algorithms() {
+		t.Run(a.String(), func(t *testing.T) {
+			m := newMini(t)
+			s := Spec{Algorithm: a, Limit: Limit{Rate: 100, Period: time.Hour}}
+			if a == WarmUp {
+				s.Burst = 100
+			}
+			p, watch := newMember(t, m, "fleet", 1, s), newMember(t, m, "fleet", 1, s)
+			left := func() int64 { return take(t, watch.l, "k", 0).Remaining }
+			take(t, p.l, "k", 1)
+			byTime := a == WarmUp || a == LeakyQueue // whose looks tell what is to be had at once
+			if byTime {
+				m.pass(time.Hour)
+			}
+			before, reset := left(), take(t, watch.l, "k", 0).ResetAfter
+			p.cut.Store(true)
+			require.Equal(t, SourceFallback, take(t, p.l, "k", 1).Source)
+			again := take(t, p.l, "k", 0) // names the debt, and fails
+			require.Equal(t, SourceFallback, again.Source)
+			require.True(t, p.conn.Up())
+			require.Equal(t, before, left())
+			p.cut.Store(false)
+			take(t, p.l, "k", 0) // a look tells it
+			if byTime {
+				require.Greater(t, take(t, watch.l, "k", 0).ResetAfter, reset)
+				return
+			}
+			require.Equal(t, before-1, left())
+			take(t, p.l, "k", 0)
+			require.Equal(t, before-1, left())
+		})
+	}
+}
+
+// TestRedisLearnsWhatItForgot: when Redis comes back empty, those who ask it first tell what was spent before and meanwhile.
+func TestRedisLearnsWhatItForgot(t *testing.T) {
+	m := newMini(t)
+	s := Spec{Algorithm: TokenBucket, Limit: Limit{Rate: 100, Period: time.Hour}}
+	a, b := newMember(t, m, "fleet", 2, s), newMember(t, m, "fleet", 2, s)
+	require.Equal(t, int64(40), take(t, a.l, "k", 40).Granted)
+	require.Equal(t, int64(30), take(t, b.l, "k", 30).Granted)
+	require.Equal(t, int64(30), take(t, a.l, "k", 0).Remaining)
+	a.loses(t)
+	b.loses(t)
+	m.FlushAll()
+	granted := [2]int64{}
+	for i, p := range []member{a, b} {
+		for take(t, p.l, "k", 1).Granted == 1 {
+			granted[i]++
+		}
+	}
+	require.Equal(t, [2]int64{15, 15}, granted, "what was left, in halves")
+	for _, p := range []member{a, b} {
+		p.returns(t)
+		p.conn.breaker.back(false)
+		require.False(t, take(t, p.l, "k", 1).Allowed)
+	}
+	m.pass(36 * time.Second)
+	require.True(t, take(t, a.l, "k", 1).Allowed)
+	require.False(t, take(t, b.l, "k", 1).Allowed)
+
+	// Forgotten within two beats, and nobody noticed that it was gone.
+	_, err := a.conn.beat(t.Context(), true)
+	require.NoError(t, err)
+	m.FlushAll()
+	_, err = a.conn.beat(t.Context(), true)
+	require.NoError(t, err)
+	require.False(t, take(t, a.l, "k", 1).Allowed)
+}
+
+// TestOutageOfOneIsPaidBack: a process that alone was out of Redis's reach is charged for what it granted.
+func TestOutageOfOneIsPaidBack(t *testing.T) {
+	for _, a := range []Algorithm{TokenBucket, FixedWindow, SlidingWindow, SlidingLog} {
+		m := newMini(t)
+		s := Spec{Algorithm: a, Limit: Limit{Rate: 100, Period: time.Hour}}
+		p, other := newMember(t, m, "fleet", 2, s), newMember(t, m, "fleet", 2, s)
+		require.Equal(t, int64(50), take(t, p.l, "k", 50).Granted)
+		_, err := p.conn.beat(t.Context(), true)
+		require.NoError(t, err)
+		p.loses(t)
+		m.pass(time.Millisecond)
+		_, err = other.conn.beat(t.Context(), true)
+		require.NoError(t, err)
+		granted := int64(0)
+		for take(t, p.l, "k", 1).Granted == 1 {
+			granted++
+		}
+		require.Positive(t, granted)
+		require.Equal(t, int64(50), take(t, other.l, "k", 0).Remaining)
+		seen := p.returns(t)
+		require.EqualValues(t, 1, seen.others)
+		p.conn.breaker.back(true)
+		take(t, p.l, "k", 0)
+		require.Equal(t, 50-granted, take(t, other.l, "k", 0).Remaining, a)
+		take(t, p.l, "k", 0)
+		require.Equal(t, 50-granted, take(t, other.l, "k", 0).Remaining, a)
+	}
+}
+
+// TestFleetNeverExceedsTheLimit: processes that are all asked for more than there is, through outages that Redis survives or
+// forgets everything in, admit in no interval more than a burst and the rate, and one permit each.
+func TestFleetNeverExceedsTheLimit(t *testing.T) {
+	m := newMini(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		m.FlushAll()
+		m.restart()
+		n := rapid.IntRange(1, 4).Draw(rt, "processes")
+		s := Spec{Algorithm: rapid.SampledFrom([]Algorithm{TokenBucket, LeakyBucket, LeakyQueue}).Draw(rt, "algorithm")}
+		s.Limit = Limit{Rate: rapid.Int64Range(1, 50).Draw(rt, "rate"), Period: time.Second, Burst: rapid.Int64Range(1, 40).Draw(rt, "burst")}
+		var fleet []member
+		for range n {
+			fleet = append(fleet, newMember(t, m, "fleet", n, s))
+		}
+		var passes []pass
+		everybodyAsks := func() {
+			for _, i := range rapid.Permutation(indexes(n)).Draw(rt, "order") {
+				for range 60 {
+					res, err := fleet[i].l.Take(context.Background(), Request{N: 1})
+					require.NoError(rt, err)
+					if res.Granted == 0 {
+						break
+					}
+					passes = append(passes, pass{m.Now(), res.Granted})
+				}
+			}
+		}
+		everybodyAsks()
+		everybodyAsks() // all know how things stand
+		for range rapid.IntRange(1, 30).Draw(rt, "steps") {
+			switch rapid.IntRange(0, 5).Draw(rt, "what") {
+			case 0:
+				for _, p := range fleet {
+					p.loses(t)
+				}
+			case 1:
+				if rapid.Bool().Draw(rt, "empty") && !fleet[0].conn.Up() {
+					m.FlushAll()
+				}
+				for _, p := range fleet {
+					p.cut.Store(false)
+					p.conn.breaker.back(false)
+					p.conn.breaker.failures.Store(0)
+				}
+			default:
+				m.pass(time.Duration(rapid.Int64Range(0, 500_000).Draw(rt, "us")) * time.Microsecond)
+			}
+			everybodyAsks()
+		}
+		s.Burst += int64(n)
+		if s.Algorithm == LeakyQueue {
+			s.Algorithm, s.Burst = LeakyBucket, 1+int64(n)
+		}
+		requireWithin(rt, s, passes)
+	})
+}
+
+func indexes(n int) (out []int) {
+	for i := range n {
+		out = append(out, i)
+	}
+	return out
+}
