@@ -161,7 +161,7 @@ func (c *lease) want(p *params, limit, now int64) int64 {
 func (s *leases) fetch(ctx context.Context, rs *redisSpec, key string, c *lease, q ask) error {
 	sent := s.l.clock.now()
 	told := s.l.ledger.claim(rs, key)
-	reply, err := s.l.conn.call(context.WithoutCancel(ctx), rs.look, []string{s.l.key(rs, key)}, rs.args(nil, q, told.debt))
+	reply, err := s.l.conn.call(context.WithoutCancel(ctx), rs.look, []string{s.l.key(rs, key)}, rs.ask(nil, q, told.debt))
 	if err != nil {
 		s.l.ledger.failed(key, told)
 		return err

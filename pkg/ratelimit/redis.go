@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 )
@@ -55,7 +56,10 @@ type redisSpec struct {
 	p       *params
 	numbers [6]any
 	inherit int
-	look    *script
+	look    *script // about one key; takes what ask makes
+	heads   int     // how many numbers the common cases of it take; 0 = there are none, and it takes what args makes
+	tail    string  // of the text that it takes
+	plain   string  // the text for one permit, if there is nothing special about it
 	letter  string
 }
 
@@ -112,6 +116,16 @@ func newRedisSpec(s Spec) (*redisSpec, error) {
 	if s.Inherit == InProportion {
 		rs.inherit = 1
 	}
+	if family := s.Algorithm.family(); family.once != "" {
+		if rs.heads = 2; s.Algorithm == SlidingWindow {
+			rs.heads = 3
+		}
+		rs.tail = fmt.Sprintf("|%d|", rs.inherit)
+		for _, n := range rs.numbers {
+			rs.tail += fmt.Sprintf("%v|", n)
+		}
+		rs.plain = rs.text(ask{n: 1, least: 1}, 0)
+	}
 	return rs, nil
 }
 
@@ -157,6 +171,33 @@ func (rs *redisSpec) args(args []any, q ask, debt int64) []any {
 	return append(args, rs.numbers[:]...)
 }
 
+// ask are the ARGV of a script about one key.
+func (rs *redisSpec) ask(args []any, q ask, debt int64) []any {
+	switch {
+	case rs.heads == 0:
+		return rs.args(args, q, debt)
+	case q.n == 0 || q.least != q.n || q.wait >= micro || debt != 0:
+		args = append(args, "")
+	default:
+		args = append(args, q.n)
+	}
+	args = append(args, rs.numbers[:rs.heads]...)
+	if q.n == 1 && q.least == 1 && q.wait < micro && debt == 0 {
+		return append(args, rs.plain)
+	}
+	return append(args, rs.text(q, debt))
+}
+
+// text is args as one text.
+func (rs *redisSpec) text(q ask, debt int64) string {
+	b := make([]byte, 0, 128)
+	b = append(strconv.AppendInt(b, q.n, 10), '|')
+	b = append(strconv.AppendInt(b, q.least, 10), '|')
+	b = append(strconv.AppendInt(b, q.wait/micro, 10), '|')
+	b = strconv.AppendInt(b, debt, 10)
+	return string(append(b, rs.tail...))
+}
+
 // decode makes an answer of a key's seven numbers.
 func (rs *redisSpec) decode(v []int64) answer {
 	a := answer{
@@ -186,7 +227,7 @@ func (l *Redis) Take(ctx context.Context, r Request) (Result, error) {
 	q, sent := rs.p.ask(r), l.clock.now()
 	c := l.ledger.claim(rs, r.Key)
 	var room [argsPerKey]any
-	reply, err := l.conn.call(ctx, rs.look, []string{l.key(rs, r.Key)}, rs.args(room[:0], q, c.debt))
+	reply, err := l.conn.call(ctx, rs.look, []string{l.key(rs, r.Key)}, rs.ask(room[:0], q, c.debt))
 	if err != nil {
 		l.ledger.failed(r.Key, c)
 		return l.without(ctx, rs, r, err)

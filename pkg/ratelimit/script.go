@@ -34,6 +34,8 @@ var (
 	onceSliding string
 	//go:embed lua/log.lua
 	luaLog string
+	//go:embed lua/once/rest.lua
+	onceRest string
 	//go:embed lua/once/log.lua
 	onceLog string
 	//go:embed lua/warm.lua
@@ -94,8 +96,9 @@ const repliesPerKey = 7
 
 func assemble(verb string, algorithms []Algorithm) string {
 	var b strings.Builder
-	if verb == "look" && len(algorithms) == 1 {
-		b.WriteString(algorithms[0].family().once)
+	if f := algorithms[0].family(); verb == "look" && len(algorithms) == 1 && f.once != "" {
+		b.WriteString(f.once)
+		b.WriteString(onceRest)
 	}
 	b.WriteString(luaPrelude)
 	seen := map[string]bool{}

@@ -4,20 +4,20 @@ do
   local clock = call('TIME')
   local ticks = (clock[1] - 1767225600) * 32000000 + clock[2] * 32
   local v, tat = call('GET', key), ticks
-  local T, room, under = A[6] + 0, A[7] + 0, A[11]
+  local T, room, n = A[2] + 0, A[3] + 0, tonumber(A[1])
+  local under = A[2] .. ';' .. A[3]
   if v then
     local sub, cut = string.sub, #under
     tat = sub(v, -cut) == under and tonumber(sub(v, 1, -cut - 2))
     if tat and tat < ticks then tat = ticks end
   end
-  local n = A[1] + 0
-  if tat and A[4] == '0' and A[2] == A[1] and n > 0 then
+  if tat and n then
     local after, full = tat + n * T, ticks + room
     if after <= full then
       local ahead, format = after - ticks, string.format
       call('SET', key, format('%d;%s', after, under), 'PX', format('%d', ahead / 32000 + 2))
       return {n, (full - after) / T, 0, 0, (ahead + 31) / 32, ticks / 32, 0}
-    elseif A[3] == '0' and n * T <= room and tat <= full then
+    elseif n * T <= room and tat <= full then
       return {-1, (full - tat) / T, 0, (after - full + 31) / 32, (tat - ticks + 31) / 32, ticks / 32, 0}
     end
   end

@@ -2,10 +2,10 @@
 do
   local call, A, key, tonumber = redis.call, ARGV, KEYS[1], tonumber
   local clock = call('TIME')
-  local width, unix = A[6] + 0, clock[1] * 1000000 + clock[2]
+  local width, rate, unix = A[2] + 0, A[3] + 0, clock[1] * 1000000 + clock[2]
   local into = unix % width
   local at, sum, under = (unix - into) / width, 0, nil
-  local oldest, all = at - A[8], call('HGETALL', key)
+  local oldest, all = at - A[4], call('HGETALL', key)
   for i = 1, #all, 2 do
     if all[i] == 'p' then
       under = all[i + 1]
@@ -18,11 +18,11 @@ do
       sum = sum + count
     end
   end
-  local n = A[1] + 0
-  if under == A[11] and A[4] == '0' and n > 0 and sum + n <= A[7] + 0 then
-    local format, lasts = string.format, (A[8] + 1) * width - into
+  local n = tonumber(A[1])
+  if n and sum + n <= rate and under == A[2] .. ';' .. A[3] .. ';' .. A[4] then
+    local format, lasts = string.format, (A[4] + 1) * width - into
     call('HINCRBY', key, format('%d', at), A[1])
     call('PEXPIRE', key, format('%d', lasts / 1000 + 2))
-    return {n, A[7] - sum - n, 0, 0, lasts, unix - into - 1767225600000000, 0}
+    return {n, rate - sum - n, 0, 0, lasts, unix - into - 1767225600000000, 0}
   end
 end
