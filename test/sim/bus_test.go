@@ -112,7 +112,14 @@ func (b *busFaults) Subscribe(s bus.Subscription, h bus.Handler) error {
 	return b.member.Subscribe(s, func(ctx context.Context, d bus.Delivery) error {
 		name := "deliver " + d.Topic
 		d.Body = b.p.w.readable(d.Body)
-		return b.p.at(ctx, "bus", name, kinds, []any{d.Body}, func() error { return h(ctx, d) }, nil)
+		return b.p.at(ctx, "bus", name, kinds, []any{d.Body}, func() error {
+			told := &answers{about: map[string]string{}}
+			err := h(context.WithValue(ctx, answersKey{}, told), d)
+			if err == nil && !b.p.dead.Load() {
+				b.p.w.acknowledged(b.p.service, d.Topic, d.Body, told)
+			}
+			return err
+		}, nil)
 	})
 }
 

@@ -55,11 +55,15 @@ var mutants = []mutant{
 	},
 	{
 		name: "what never landed is left", file: coreDir + "sweeps.go",
-		old: "if !open[e.OrderSN] && s.journalDue(e.OrderSN, redisNow) {", now: "if false {",
+		old: "if !open[e.OrderSN] && s.due(s.journaled, e.OrderSN, redisNow) {", now: "if false {",
 	},
 	{
 		name: "lost deductions are left", file: coreDir + "sweeps.go",
 		old: "if err := s.publishDeductions(ctx, again); err != nil {\n\t\treturn false, err\n\t}", now: "_ = again",
+	},
+	{
+		name: "what stays reserved is left", file: coreDir + "sweeps.go",
+		old: "return s.Pub.Closings(ctx, closing)", now: "_ = closing; return nil",
 	},
 	{
 		name: "lost closings are left", file: orderDir + "core/sweep.go",

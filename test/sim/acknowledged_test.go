@@ -1,0 +1,110 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+
+	"flashsale.internal/pkg/contract"
+)
+
+// acknowledged checks that what a message asked for was done when its consumer said so: the broker has forgotten it.
+func (w *world) acknowledged(service, topic string, body []byte, told *answers) {
+	switch service + " " + topic {
+	case "inventory " + contract.TopicReservations:
+		good, _ := contract.Decode[contract.Reservation](body)
+		for _, it := range good {
+			if w.rowState(it.OrderSN) == "" && !w.isForged(it.OrderSN) {
+				w.unfollowed(it.OrderSN, "the reservation is not in the ledger")
+			}
+		}
+	case "inventory " + contract.TopicOrderEvents:
+		good, _ := contract.Decode[contract.OrderEvent](body)
+		for _, ev := range good {
+			if (ev.Type == contract.OrderPaid || ev.Type == contract.OrderClosed) && w.rowState(ev.OrderSN) == "reserved" && !w.isForged(ev.OrderSN) {
+				w.unfollowed(ev.OrderSN, "the ledger has not followed "+string(ev.Type))
+			}
+		}
+	case "inventory " + contract.TopicOrderClose:
+		good, _ := contract.Decode[contract.OrderClose](body)
+		for _, c := range good {
+			for _, sn := range c.OrderSNs {
+				outcome := told.of(sn)
+				final := slices.Contains([]string{"closed", "paid", "unknown"}, outcome)
+				if outcome == "" || final && w.rowState(sn) == "reserved" {
+					w.unfollowed(sn, fmt.Sprintf("order's answer to its closing was %q, the reservation is still there", outcome))
+				}
+			}
+		}
+	case "order " + contract.TopicDeductions:
+		good, _ := contract.Decode[contract.Deduction](body)
+		for _, d := range good {
+			if !w.hasOrder(d.OrderSN) && !w.isForged(d.OrderSN) {
+				w.unfollowed(d.OrderSN, "the order is not there")
+			}
+		}
+	}
+}
+
+func (w *world) unfollowed(orderSN, what string) {
+	w.concern(orderSN)
+	w.fail("order_sn %s: a message was acknowledged, and %s", orderSN, what)
+}
+
+func (w *world) isForged(orderSN string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.forged[orderSN]
+}
+
+func (w *world) rowState(orderSN string) (state string) {
+	if err := w.books["inventory"].Raw("SELECT state FROM reservations WHERE order_sn = ?", orderSN).Scan(&state).Error; err != nil {
+		w.fail("read reservation %s: %v", orderSN, err)
+	}
+	return state
+}
+
+func (w *world) hasOrder(orderSN string) bool {
+	sn, err := strconv.ParseInt(orderSN, 10, 64)
+	if err != nil {
+		return false
+	}
+	var n int64
+	if err := w.books["order"].Raw(fmt.Sprintf("SELECT COUNT(*) FROM orders_%02d WHERE order_sn = ?", sn%16), sn).Scan(&n).Error; err != nil {
+		w.fail("read order %s: %v", orderSN, err)
+	}
+	return n > 0
+}
+
+// answers are what order answered during one delivery about the orders that it was asked to close.
+type answers struct {
+	mu    sync.Mutex
+	about map[string]string
+}
+
+type answersKey struct{}
+
+func (a *answers) of(orderSN string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.about[orderSN]
+}
+
+func (a *answers) note(body []byte) {
+	var doc struct {
+		Results []struct {
+			OrderSN string `json:"order_sn"`
+			Outcome string `json:"outcome"`
+		} `json:"results"`
+	}
+	if json.Unmarshal(body, &doc) != nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, r := range doc.Results {
+		a.about[r.OrderSN] = r.Outcome
+	}
+}
