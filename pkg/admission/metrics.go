@@ -74,7 +74,7 @@ func (m *metrics) observe(meter metric.Meter, l *Limits) error {
 		}
 		for source := range m.sources {
 			if n := m.sources[source].Load(); n > 0 {
-				o.ObserveInt64(sources, n, metric.WithAttributes(attribute.String("flashsale.source", ratelimit.Source(source).String()))) //nolint:gosec // a few
+				o.ObserveInt64(sources, n, metric.WithAttributes(attribute.String("flashsale.source", ratelimit.Source(source).String())))
 			}
 		}
 		if l.conn != nil {
