@@ -51,7 +51,8 @@ func Connect(addrs []string, db int, tune ...func(*redis.UniversalOptions)) redi
 type ConnOptions struct {
 	// Prefix begins every key (default "rl").
 	Prefix string
-	// Timeout bounds every call (default 50 ms). A caller waits no longer, whatever is wrong with Redis.
+	// Timeout bounds every call (default 50 ms; up to a quarter less, as calls that begin together end together). A caller
+	// waits no longer, whatever is wrong with Redis.
 	Timeout time.Duration
 	// Failures in a row that open the breaker (default 3).
 	Failures int
@@ -79,6 +80,7 @@ type Conn struct {
 	breaker breaker
 
 	instances atomic.Int64
+	latest    atomic.Pointer[deadline]
 	beaten    time.Time // when a beat reached Redis last; Run's
 	mu        sync.Mutex
 	fewer     int                               // beats in a row that saw fewer processes
@@ -232,9 +234,10 @@ func (c *Conn) beat(ctx context.Context, stay bool) (s seen, err error) {
 
 // call runs a script once, within the time-out, and tells the breaker. It does not ask the breaker.
 func (c *Conn) call(ctx context.Context, s *script, keys []string, args []any) ([]int64, error) {
-	cctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
-	defer cancel()
-	reply, err := s.run(cctx, c.rdb, keys, args)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	reply, err := s.run(bounded{ctx, c.deadline()}, c.rdb, keys, args)
 	switch {
 	case err == nil:
 		c.breaker.done(nil)

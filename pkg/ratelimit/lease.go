@@ -160,7 +160,7 @@ func (c *lease) want(p *params, limit, now int64) int64 {
 // with the caller who happened to make it: others wait for it.
 func (s *leases) fetch(ctx context.Context, rs *redisSpec, key string, c *lease, q ask) error {
 	sent := s.l.clock.now()
-	told := s.l.ledger.claim(rs, key)
+	told := s.l.ledger.claim(rs, key, sent)
 	reply, err := s.l.conn.call(context.WithoutCancel(ctx), rs.look, []string{s.l.key(rs, key)}, rs.ask(nil, q, told.debt))
 	if err != nil {
 		s.l.ledger.failed(key, told)

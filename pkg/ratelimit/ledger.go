@@ -182,12 +182,11 @@ type claim struct {
 }
 
 // claim is to be followed by told. What is owed is taken out, so that it is told once; a mark may be told by many at once.
-func (g *ledger) claim(rs *redisSpec, key string) (c claim) {
+func (g *ledger) claim(rs *redisSpec, key string, now int64) (c claim) {
 	if g == nil {
 		return c
 	}
 	c.era = g.l.conn.breaker.era.Load()
-	now := g.l.clock.now()
 	if c.settled = g.settled(rs.p, now); c.settled {
 		return c
 	}

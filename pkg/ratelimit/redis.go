@@ -213,7 +213,8 @@ func (rs *redisSpec) decode(v []int64) answer {
 // Take decides: by what this process knows already, or by asking Redis once.
 func (l *Redis) Take(ctx context.Context, r Request) (Result, error) {
 	rs := l.current.Load()
-	if res, known, err := l.known(rs, r); known || err != nil {
+	now := l.clock.now()
+	if res, known, err := l.known(rs, r, now); known || err != nil {
 		return res, err
 	}
 	if l.leases != nil && r.N > 0 {
@@ -224,8 +225,8 @@ func (l *Redis) Take(ctx context.Context, r Request) (Result, error) {
 	if !l.conn.breaker.ask() {
 		return l.without(ctx, rs, r, nil)
 	}
-	q, sent := rs.p.ask(r), l.clock.now()
-	c := l.ledger.claim(rs, r.Key)
+	q := rs.p.ask(r)
+	c := l.ledger.claim(rs, r.Key, now)
 	var room [argsPerKey]any
 	reply, err := l.conn.call(ctx, rs.look, []string{l.key(rs, r.Key)}, rs.ask(room[:0], q, c.debt))
 	if err != nil {
@@ -234,12 +235,12 @@ func (l *Redis) Take(ctx context.Context, r Request) (Result, error) {
 	}
 	a := rs.decode(reply)
 	l.ledger.told(rs, r.Key, c, a, true)
-	l.denied.learn(r.Key, sent, q, a)
+	l.denied.learn(r.Key, now, q, a)
 	return rs.p.result(q, a, SourceRedis), nil
 }
 
 // known answers what needs no Redis: an impossible cost, and refusals that still hold.
-func (l *Redis) known(rs *redisSpec, r Request) (Result, bool, error) {
+func (l *Redis) known(rs *redisSpec, r Request, now int64) (Result, bool, error) {
 	if r.N < 0 {
 		return Result{}, false, fmt.Errorf("ratelimit: a cost of %d", r.N)
 	}
@@ -247,7 +248,7 @@ func (l *Redis) known(rs *redisSpec, r Request) (Result, bool, error) {
 	if q.least > rs.p.most {
 		return rs.p.result(q, answer{retry: int64(Never)}, SourceLocal), true, nil
 	}
-	if a, refused := l.denied.refused(r.Key, l.clock.now(), q); refused {
+	if a, refused := l.denied.refused(r.Key, now, q); refused {
 		return rs.p.result(q, a, SourceDenyCache), true, nil
 	}
 	return Result{}, false, nil

@@ -69,7 +69,7 @@ func (t *together) looks(ctx context.Context) (remote []int) {
 			t.peek(ctx, i)
 			continue
 		}
-		res, known, err := l.known(l.current.Load(), c.Request)
+		res, known, err := l.known(l.current.Load(), c.Request, l.clock.now())
 		if t.fail(err); known || err != nil {
 			t.results[i] = res
 			continue
@@ -171,7 +171,7 @@ func (t *together) takeGroup(ctx context.Context, group []int) {
 		}
 	}
 	for k, i := range group {
-		claims[k] = t.charges[i].Limiter.(*Redis).ledger.claim(specs[k], t.charges[i].Request.Key)
+		claims[k] = t.charges[i].Limiter.(*Redis).ledger.claim(specs[k], t.charges[i].Request.Key, sent)
 		args = specs[k].args(args, asks[k], claims[k].debt)
 	}
 	reply, err := conn.call(ctx, scriptFor("look", algorithms...), keys, args)

@@ -67,7 +67,7 @@ func single(ctx context.Context, addr string, rounds int) error {
 		}
 		contenders := []*contender{
 			{name: "raw EVALSHA", decide: func(i int) {
-				script.EvalSha(ctx, rdb, []string{prefix + ":raw:" + a.String() + subject(i)}, 1, 1, 0, 0, 0, 115200000, 115200000000, 1000, 1920000000, "", "115200000;115200000000")
+				script.EvalSha(ctx, rdb, []string{prefix + ":raw:" + a.String() + subject(i)}, 1, 115200000, 115200000000, "1|1|0|0|0|115200000|115200000000|1000|1920000000||115200000;115200000000|")
 			}},
 			{name: a.String(), decide: func(i int) { _, _ = l.Take(ctx, ratelimit.Request{Key: subject(i), N: 1}) }},
 		}
