@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel/metric"
 	"gorm.io/gorm"
 
 	"flashsale.internal/pkg/admission"
@@ -75,13 +76,17 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	s := &Service{cfg: cfg, deps: deps, watch: w, verifier: verifier}
+	orderService := orders.New(cfg.OrderURL, cfg.Internal.Secret, tel.Transport(deps.Transport))
+	if err := observeBreaker(tel, orderService); err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
 	s.core = core.New(core.Parts{
 		Store: store.New(deps.DB),
 		Gate: gate.New(stockgate.New(deps.Redis, stockgate.Options{OnBreaker: func(from, to string) {
 			tel.Log.Warn("breaker of the gate", "from", from, "to", to)
 		}})),
 		Pub:    publisher.New(deps.Bus, tel),
-		Orders: orders.New(cfg.OrderURL, cfg.Internal.Secret, tel.Transport(deps.Transport)),
+		Orders: orderService,
 		Locks:  locks{lock.New(deps.Redis, tel.Log)},
 		Watch:  w,
 		Now:    deps.Now,
@@ -93,6 +98,17 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	s.handler = httpapi.NewMerchant(s.core, tel, verifier, limits, sqldb.IsTransient, deps.Now)
 	return s, nil
+}
+
+func observeBreaker(tel *telemetry.Telemetry, c *orders.Client) error {
+	states := map[string]int64{"closed": 0, "half-open": 1, "open": 2}
+	_, err := tel.Meter.Int64ObservableGauge("flashsale.inventory.order.breaker",
+		metric.WithDescription("Breaker before the order service: 0 closed, 1 half open, 2 open"),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(states[c.Breaker()])
+			return nil
+		}))
+	return err
 }
 
 // Handler is the merchants' API.

@@ -5,11 +5,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/sony/gobreaker/v2"
 
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/services/inventory/internal/core"
@@ -18,13 +21,18 @@ import (
 const (
 	timeout   = 8 * time.Second // of one call
 	maxAnswer = 1 << 20
+
+	failures = 5                      // in a row, after which the order service counts as away
+	awayFor  = 500 * time.Millisecond // until one call looks again; below every pause after which somebody repeats a call
 )
 
-// Client implements core.Orders over HTTP.
+// Client implements core.Orders over HTTP. While the order service is away calls fail at once, so that nobody who has
+// other things to do spends his time on waiting for it; they are repeated by those who make them.
 type Client struct {
-	base   string
-	secret string
-	http   *http.Client
+	base    string
+	secret  string
+	http    *http.Client
+	breaker *gobreaker.CircuitBreaker[*http.Response]
 }
 
 var _ core.Orders = (*Client)(nil)
@@ -35,8 +43,16 @@ func New(base, secret string, transport http.RoundTripper) *Client {
 		Transport: transport, Timeout: timeout,
 		// The secret must not travel to wherever somebody redirects to.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	}, breaker: gobreaker.NewCircuitBreaker[*http.Response](gobreaker.Settings{
+		MaxRequests: 1,
+		Timeout:     awayFor,
+		ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= failures },
+		IsExcluded:  func(err error) bool { return errors.Is(err, context.Canceled) },
+	})}
 }
+
+// Breaker is the state of the breaker: closed, half-open or open.
+func (c *Client) Breaker() string { return c.breaker.State().String() }
 
 type request struct {
 	OrderSNs []string `json:"order_sns"`
@@ -92,7 +108,14 @@ func (c *Client) call(ctx context.Context, path string, body request) ([]result,
 	}
 	req.Header.Set("Content-Type", "application/json")
 	auth.SignInternal(req, c.secret)
-	res, err := c.http.Do(req)
+	res, err := c.breaker.Execute(func() (*http.Response, error) {
+		res, err := c.http.Do(req)
+		if err == nil && res.StatusCode >= http.StatusInternalServerError {
+			_ = res.Body.Close()
+			return nil, fmt.Errorf("%s answered %d", path, res.StatusCode)
+		}
+		return res, err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("order service: %w", err)
 	}

@@ -3,9 +3,11 @@ package orders
 import (
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/sony/gobreaker/v2"
 	"github.com/stretchr/testify/require"
 )
 
@@ -47,4 +49,40 @@ func TestOnlyAWholeAnswerCounts(t *testing.T) {
 	require.Error(t, ask())
 	_, err = c.Refund(t.Context(), []string{"1"}, "no_stock")
 	require.Error(t, err)
+}
+
+func TestAnAbsentOrderServiceIsAskedNowAndThen(t *testing.T) {
+	var asked atomic.Int64
+	var status atomic.Int64
+	status.Store(http.StatusServiceUnavailable)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		w.WriteHeader(int(status.Load()))
+		_, _ = w.Write([]byte(`{"results":[{"order_sn":"1","outcome":"closed"}]}`))
+	}))
+	t.Cleanup(srv.Close)
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	c := New(srv.URL, "s3cret", transport)
+	ask := func() error { _, err := c.Close(t.Context(), []string{"1"}, "expired"); return err }
+
+	// What it refuses for our own fault says nothing about it.
+	status.Store(http.StatusUnauthorized)
+	for range 2 * failures {
+		require.Error(t, ask())
+	}
+	require.Equal(t, "closed", c.Breaker())
+
+	status.Store(http.StatusServiceUnavailable)
+	for range failures {
+		require.ErrorContains(t, ask(), "answered 503")
+	}
+	require.Equal(t, "open", c.Breaker())
+	before := asked.Load()
+	require.ErrorIs(t, ask(), gobreaker.ErrOpenState)
+	require.Equal(t, before, asked.Load(), "nobody waits for it")
+
+	status.Store(http.StatusOK)
+	require.Eventually(t, func() bool { return ask() == nil }, 30*time.Second, 10*time.Millisecond)
+	require.Equal(t, "closed", c.Breaker())
 }
