@@ -161,7 +161,7 @@ func TestPauseBindsThePathRouteSoon(t *testing.T) {
 				a.is(t, http.StatusConflict, contract.CodeActivityPaused)
 				break
 			}
-			time.Sleep(20 * time.Millisecond) // or she would ask more often than a user may
+			time.Sleep(20 * time.Millisecond)                  // or she would ask more often than a user may
 			require.Less(t, asked.Sub(paused), 10*time.Second) // 200 ms where a core is free; that no older view is used: TestWatchFollowsTheGate
 		}
 	})
