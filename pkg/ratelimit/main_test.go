@@ -70,6 +70,12 @@ func (v *virtual) add(d time.Duration) {
 	v.now = v.now.Add(d)
 }
 
+func (v *virtual) reset() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.now = newVirtual().now
+}
+
 // mini is a miniredis whose time is virtual.
 type mini struct {
 	*miniredis.Miniredis
@@ -87,9 +93,7 @@ func newMini(t testing.TB) *mini {
 
 // restart sets the time to the beginning again.
 func (m *mini) restart() {
-	m.mu.Lock()
-	m.now = newVirtual().now
-	m.mu.Unlock()
+	m.reset()
 	m.SetTime(m.Now())
 }
 

@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"context"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -48,46 +49,89 @@ func mostWithin(s Spec, from time.Time, d time.Duration) int64 {
 // TestNeverMoreThanTheLimit: whatever is asked at whatever times, also when the clock goes back, with waits, at-most requests
 // and refunds of what was not used, no interval sees more than the limit.
 func TestNeverMoreThanTheLimit(t *testing.T) {
-	for _, a := range Algorithms() {
-		t.Run(a.String(), func(t *testing.T) {
-			rapid.Check(t, func(rt *rapid.T) {
-				spec := drawSpec(rt, a)
-				spec.Rate += rapid.Int64Range(0, 2).Draw(rt, "odd") // permits that take no whole nanoseconds
-				v := newVirtual()
-				latest := v.Now()
-				l, err := NewLocal(spec, WithClock(v.Now))
-				require.NoError(rt, err)
-				spec = l.Spec()
-				take(rt, l, "", 0) // the limiter has seen the time from which the clock may go back
-				var passes []pass
-				for range rapid.IntRange(1, 60).Draw(rt, "steps") {
-					step := time.Duration(rapid.Int64Range(-int64(spec.Period)/2, int64(spec.Period)).Draw(rt, "dt"))
-					if rapid.IntRange(0, 3).Draw(rt, "moves") == 0 {
-						v.add(step)
-					}
-					if v.Now().After(latest) {
-						latest = v.Now()
-					}
-					r := Request{
-						N: rapid.Int64Range(1, 4).Draw(rt, "n"), AtMost: rapid.Bool().Draw(rt, "at most"),
-						MaxWait: time.Duration(rapid.Int64Range(0, int64(spec.Period)).Draw(rt, "wait")),
-					}
-					res, err := l.Take(context.Background(), r)
-					require.NoError(rt, err)
-					require.LessOrEqual(rt, res.Granted, r.N)
-					require.Equal(rt, res.Allowed, res.Granted > 0)
-					require.LessOrEqual(rt, res.Wait, r.MaxWait)
-					switch {
-					case res.Granted == 0:
-					case rapid.IntRange(0, 9).Draw(rt, "refund") == 0:
-						require.NoError(rt, l.Refund(context.Background(), "", res))
-					default:
-						passes = append(passes, pass{latest.Add(res.Wait), res.Granted})
-					}
+	onVirtualTime(t, func(t *testing.T, a Algorithm, v virtualPlace) {
+		rapid.Check(t, func(rt *rapid.T) {
+			spec := drawSpec(rt, a)
+			spec.Rate += rapid.Int64Range(0, 2).Draw(rt, "odd") // permits that take no whole nanoseconds
+			v.restart()
+			latest := v.Now()
+			l := v.limiter(spec)
+			spec = l.Spec()
+			take(rt, l, "", 0) // the limiter has seen the time from which the clock may go back
+			var passes []pass
+			back := rapid.Bool().Draw(rt, "clock goes back")
+			for range rapid.IntRange(1, v.steps).Draw(rt, "steps") {
+				step := time.Duration(rapid.Int64Range(-int64(spec.Period)/2000, int64(spec.Period)/1000).Draw(rt, "us")) * time.Microsecond
+				if step < 0 && !back {
+					step = -step
 				}
-				requireWithin(rt, spec, sorted(passes))
-			})
+				if rapid.IntRange(0, 3).Draw(rt, "moves") == 0 {
+					v.add(step)
+				}
+				if v.Now().After(latest) {
+					latest = v.Now()
+				}
+				r := Request{
+					N: rapid.Int64Range(1, 4).Draw(rt, "n"), AtMost: rapid.Bool().Draw(rt, "at most"),
+					MaxWait: time.Duration(rapid.Int64Range(0, int64(spec.Period)).Draw(rt, "wait")),
+				}
+				if back && v.micros { // a wait that Redis tells by a clock that went back is no moment on any clock
+					r.MaxWait = 0
+				}
+				res, err := l.Take(context.Background(), r)
+				require.NoError(rt, err)
+				require.LessOrEqual(rt, res.Granted, r.N)
+				require.Equal(rt, res.Allowed, res.Granted > 0)
+				require.LessOrEqual(rt, res.Wait, r.MaxWait)
+				switch {
+				case res.Granted == 0:
+				case rapid.IntRange(0, 9).Draw(rt, "refund") == 0:
+					require.NoError(rt, l.Refund(context.Background(), "", res))
+				default:
+					passes = append(passes, pass{latest.Add(res.Wait), res.Granted})
+				}
+			}
+			requireWithin(rt, spec, sorted(passes))
 		})
+	})
+}
+
+// virtualPlace is a limiter's place whose time is virtual.
+type virtualPlace struct {
+	*virtual
+	restart func()
+	set     func() // tells the place what time it is
+	limiter func(s Spec) Limiter
+	micros  bool // it knows no nanoseconds
+	steps   int
+}
+
+func (v virtualPlace) add(d time.Duration) {
+	v.virtual.add(d)
+	v.set()
+}
+
+// onVirtualTime does something with each algorithm, in this process and on miniredis.
+func onVirtualTime(t *testing.T, do func(t *testing.T, a Algorithm, v virtualPlace)) {
+	clock := newVirtual()
+	local := virtualPlace{virtual: clock, steps: 60, set: func() {}, restart: func() { clock.reset() }, limiter: func(s Spec) Limiter {
+		l, err := NewLocal(s, WithClock(clock.Now))
+		require.NoError(t, err)
+		return l
+	}}
+	m := newMini(t)
+	redis := virtualPlace{
+		virtual: &m.virtual, micros: true, steps: 20, restart: func() {
+			m.FlushAll()
+			m.restart()
+		},
+		set:     func() { m.SetTime(m.Now()) },
+		limiter: func(s Spec) Limiter { return onRedis(t, m.rdb, s) },
+	}
+	for name, v := range map[string]virtualPlace{"local": local, "miniredis": redis} {
+		for _, a := range Algorithms() {
+			t.Run(name+" "+a.String(), func(t *testing.T) { do(t, a, v) })
+		}
 	}
 }
 
@@ -103,46 +147,93 @@ func sorted(p []pass) []pass {
 // TestWaitingRetryAfterSuffices: who waits as long as he was told gets in, if nobody else came; and not one step earlier,
 // where the algorithm is exact.
 func TestWaitingRetryAfterSuffices(t *testing.T) {
+	onVirtualTime(t, func(t *testing.T, a Algorithm, v virtualPlace) {
+		rapid.Check(t, func(rt *rapid.T) {
+			spec := drawSpec(rt, a)
+			spec.Rate += rapid.Int64Range(0, 2).Draw(rt, "odd")
+			v.restart()
+			l := v.limiter(spec)
+			for range rapid.IntRange(1, 20).Draw(rt, "steps") {
+				v.add(time.Duration(rapid.Int64Range(0, int64(spec.Period)/4000).Draw(rt, "us")) * time.Microsecond)
+				r := Request{
+					Key: "k", N: rapid.Int64Range(1, l.Spec().Burst+1).Draw(rt, "n"),
+					MaxWait: time.Duration(rapid.Int64Range(0, int64(spec.Period)/2).Draw(rt, "wait")),
+				}
+				res, err := l.Take(context.Background(), r)
+				require.NoError(rt, err)
+				if res.Allowed {
+					continue
+				}
+				if res.RetryAfter == Never {
+					if r.N <= l.Spec().Burst {
+						require.Contains(rt, []Algorithm{LeakyQueue, WarmUp}, a, "%+v", r)
+					}
+					continue
+				}
+				require.Positive(rt, res.RetryAfter)
+				if a != WarmUp && !v.micros { // whose time is microseconds
+					v.add(res.RetryAfter - 1)
+					early, err := l.Take(context.Background(), r)
+					require.NoError(rt, err)
+					require.False(rt, early.Allowed, "%+v after %s: %+v", r, res.RetryAfter-1, early)
+					v.add(1)
+				} else {
+					v.add(res.RetryAfter)
+				}
+				again, err := l.Take(context.Background(), r)
+				require.NoError(rt, err)
+				require.True(rt, again.Allowed, "%+v after %s: %+v", r, res.RetryAfter, again)
+			}
+		})
+	})
+}
+
+// TestOnRealTime: on Redis itself, by its clock: no interval sees more than the limit, and who waits as he was told gets in.
+func TestOnRealTime(t *testing.T) {
+	rdb := realRedis(t)
 	for _, a := range Algorithms() {
 		t.Run(a.String(), func(t *testing.T) {
-			rapid.Check(t, func(rt *rapid.T) {
-				spec := drawSpec(rt, a)
-				spec.Rate += rapid.Int64Range(0, 2).Draw(rt, "odd")
-				v := newVirtual()
-				l, err := NewLocal(spec, WithClock(v.Now))
-				require.NoError(rt, err)
-				for range rapid.IntRange(1, 20).Draw(rt, "steps") {
-					v.add(time.Duration(rapid.Int64Range(0, int64(spec.Period)/4).Draw(rt, "dt")))
-					r := Request{
-						Key: "k", N: rapid.Int64Range(1, l.Spec().Burst+1).Draw(rt, "n"),
-						MaxWait: time.Duration(rapid.Int64Range(0, int64(spec.Period)/2).Draw(rt, "wait")),
-					}
-					res, err := l.Take(context.Background(), r)
-					require.NoError(rt, err)
-					if res.Allowed {
-						continue
-					}
-					if res.RetryAfter == Never {
-						if r.N <= l.Spec().Burst {
-							require.Contains(rt, []Algorithm{LeakyQueue, WarmUp}, a, "%+v", r)
-						}
-						continue
-					}
-					require.Positive(rt, res.RetryAfter)
-					if a != WarmUp { // whose time is microseconds
-						v.add(res.RetryAfter - 1)
-						early, err := l.Take(context.Background(), r)
-						require.NoError(rt, err)
-						require.False(rt, early.Allowed, "%+v after %s: %+v", r, res.RetryAfter-1, early)
-						v.add(1)
-					} else {
-						v.add(res.RetryAfter)
-					}
-					again, err := l.Take(context.Background(), r)
-					require.NoError(rt, err)
-					require.True(rt, again.Allowed, "%+v after %s: %+v", r, res.RetryAfter, again)
+			t.Parallel()
+			s := Spec{Algorithm: a, Limit: Limit{Rate: 30, Period: 200 * time.Millisecond}}
+			if a.Reserves() {
+				s.Burst = 10
+			}
+			l := onRedis(t, rdb, s)
+			type call struct {
+				begun, ended time.Time
+				n            int64
+			}
+			var calls []call
+			for begun := time.Now(); time.Since(begun) < 1500*time.Millisecond; {
+				at := time.Now()
+				n := 1 + rand.Int64N(3)
+				if a == LeakyQueue || a == WarmUp { // of which only one is to be had at once
+					n = 1
 				}
-			})
+				res := take(t, l, "k", n)
+				calls = append(calls, call{at, time.Now(), res.Granted})
+				switch {
+				case !res.Allowed && rand.IntN(2) == 0:
+					wait := res.RetryAfter
+					require.Positive(t, wait)
+					time.Sleep(wait)
+					at = time.Now()
+					res = take(t, l, "k", 1)
+					require.True(t, res.Allowed, "after %s: %+v", wait, res)
+					calls = append(calls, call{at, time.Now(), res.Granted})
+				case rand.IntN(3) == 0:
+					time.Sleep(time.Duration(rand.Int64N(int64(20 * time.Millisecond))))
+				}
+			}
+			spec := l.Spec()
+			for i, first := range calls {
+				sum := int64(0)
+				for _, last := range calls[i:] {
+					sum += last.n
+					d := last.ended.Sub(first.begun)
+					require.LessOrEqual(t, sum, mostWithin(spec, first.begun, d), "within %s", d)
+				}
+			}
 		})
 	}
 }

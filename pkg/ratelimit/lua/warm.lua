@@ -73,10 +73,10 @@ local function warm_look(key, a)
   if n == 0 or give < least or give > most or ceil(warm_cost(a, stored, give - 1)) > free + wait then
     local retry, need = -1, max(least, 1)
     local before = ceil(warm_cost(a, stored, need - 1))
-    if need <= most and before <= room + wait then retry = max(0, before - free - wait) end
+    if need <= most and before <= room + wait then retry = max(0, ceil(before - free - wait)) end
     return n == 0 and 0 or -1, warm_most(a, stored, free), 0, retry, warm_cold(a, due, stored), now, 0
   end
-  local delay, cost = max(0, ceil(warm_cost(a, stored, give - 1)) - free), ceil(warm_cost(a, stored, give))
+  local delay, cost = max(0, ceil(warm_cost(a, stored, give - 1) - free)), ceil(warm_cost(a, stored, give))
   local after, rest = due + cost, max(0, stored - give)
   return give, warm_most(a, rest, now + room - after), delay, 0, warm_cold(a, after, rest), now, cost, after, rest
 end
