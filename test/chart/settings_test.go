@@ -61,3 +61,32 @@ func environment(t *testing.T, all []object, component string) (env []string) {
 	}
 	return env
 }
+
+// Rules are mounted as a folder, so that changed ones reach a pod that runs, and the pods are not replaced for them.
+func TestRulesReachTheServices(t *testing.T) {
+	with, other := kind("limits.rules=version: 1").objects(t), kind("limits.rules=version: 2").objects(t)
+	require.Equal(t, "version: 1", strings.TrimSpace(text(find(t, with, "ConfigMap/flashsale-limits"), "data", "rules.yaml")))
+	for _, name := range services {
+		w := deployment(t, with, name)
+		c := w.containers()[len(w.containers())-1]
+		file := ""
+		for _, e := range environment(t, with, name) {
+			if path, ok := strings.CutPrefix(e, "LIMIT_RULES="); ok {
+				file = path
+			}
+		}
+		mounted := false
+		for _, m := range list(c, "volumeMounts") {
+			if text(m, "mountPath") == filepath.Dir(file) {
+				mounted = true
+				require.Nil(t, at(m, "subPath"))
+			}
+		}
+		require.True(t, mounted, "%s finds %s", name, file)
+		require.Equal(t, []any{map[string]any{"name": "limits", "configMap": map[string]any{"name": "flashsale-limits"}}}, at(w.spec, "volumes"))
+		require.Equal(t, w.spec, deployment(t, other, name).spec)
+	}
+	for _, o := range kind().objects(t) {
+		require.NotEqual(t, "ConfigMap/flashsale-limits", o.id(), "without rules those of the programs hold")
+	}
+}

@@ -6,7 +6,7 @@ What the three services are: facts of the programs, not choices of an installati
 */}}
 {{- define "flashsale.facts" -}}
 seckill: {port: 8081, adminPort: 9081, redis: true, secrets: [PATH_SECRETS]}
-order: {port: 8082, adminPort: 9082, internalPort: 7082, mysql: order, secrets: [INTERNAL_SECRET]}
+order: {port: 8082, adminPort: 9082, internalPort: 7082, redis: true, mysql: order, secrets: [INTERNAL_SECRET]}
 inventory: {port: 8083, adminPort: 9083, redis: true, mysql: inventory, secrets: [INTERNAL_SECRET]}
 {{- end }}
 
@@ -61,6 +61,12 @@ http://{{ include "flashsale.devdep" (dict "root" . "name" "jaeger") }}:4317
 {{- $_ := set $s "REDIS_ADDRS" (include "flashsale.redisAddresses" .root) -}}
 {{- $_ := set $s "REDIS_DB" (toString $v.redis.db) -}}
 {{- end -}}
+{{- if $v.limits.redis.addresses -}}
+{{- $_ := set $s "LIMIT_REDIS_ADDRS" (join "," $v.limits.redis.addresses) -}}
+{{- $_ := set $s "LIMIT_REDIS_DB" (toString $v.limits.redis.db) -}}
+{{- end -}}
+{{- with $v.limits.trustedProxies }}{{ $_ := set $s "TRUSTED_PROXIES" (join "," .) }}{{ end -}}
+{{- if $v.limits.rules }}{{ $_ := set $s "LIMIT_RULES" "/etc/flashsale/limits/rules.yaml" }}{{ end -}}
 {{- if .facts.internalPort }}{{ $_ := set $s "INTERNAL_ADDR" (printf ":%v" .facts.internalPort) }}{{ end -}}
 {{- if eq .name "order" }}{{ $_ := set $s "PAYMENTS_SANDBOX" (toString $v.payments.sandbox) }}{{ end -}}
 {{- if eq .name "inventory" -}}
