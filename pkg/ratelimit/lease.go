@@ -13,8 +13,8 @@ const (
 	maxFetches   = 8           // slices that a caller sees others use up before it is refused
 )
 
-// leases hands out slices of quotas that this process has fetched. A slice is as large as this process's part of the limit
-// in what it was asked for lately, so one that sees little traffic holds one permit at a time; and it may be for a moment
+// leases hands out slices of quotas that this process has fetched. A slice grows with this process's part of the limit in
+// what it was asked for lately, so one that sees little traffic holds one permit at a time; and it may be for a moment
 // ahead, so that processes which compete for a spent quota queue up in Redis instead of asking it again and again.
 type leases struct {
 	l    *Redis
@@ -142,7 +142,7 @@ func (c *lease) decide(q ask, now int64) (answer, bool) {
 	return answer{}, false
 }
 
-// want is the size of the next slice: limit for a process that is asked for as much as the whole limit, or more, and in
+// want is the size of the next slice: limit for a process that is asked for half of the whole limit, or more, and in
 // proportion less for others.
 func (c *lease) want(p *params, limit, now int64) int64 {
 	if spent := now - c.since; spent >= int64(time.Millisecond) {
@@ -153,7 +153,7 @@ func (c *lease) want(p *params, limit, now int64) int64 {
 		c.demand = (c.demand + lately) / 2
 		c.asked, c.since = 0, now
 	}
-	return max(1, min(limit, int64(c.demand*float64(p.period)/float64(p.rate)*float64(limit))))
+	return max(1, min(limit, int64(2*c.demand*float64(p.period)/float64(p.rate)*float64(limit))))
 }
 
 // fetch asks Redis for a slice and puts it to what is at hand. The call is bounded by the Conn's time-out and does not end
