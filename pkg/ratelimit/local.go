@@ -19,9 +19,8 @@ const (
 // Local is a limiter in this process. A decision takes no lock but the shared one of its key's shard, and allocates
 // nothing for a key that is known.
 type Local struct {
-	clock    clock
-	maxKeys  int
-	earnOnly bool // newcomers find one permit, not a full bucket
+	clock   clock
+	maxKeys int
 
 	changing sync.Mutex // one SetSpec at a time
 	current  atomic.Pointer[params]
@@ -59,12 +58,6 @@ func WithMaxKeys(n int) LocalOption {
 	return func(l *Local) { l.maxKeys = max(n, shards) }
 }
 
-// WithEmptyStart gives new keys one permit instead of a full bucket (arrival time algorithms only): for a limiter that takes
-// over from another one without letting a burst pass.
-func WithEmptyStart() LocalOption {
-	return func(l *Local) { l.earnOnly = true }
-}
-
 // NewLocal makes a limiter in this process.
 func NewLocal(s Spec, opts ...LocalOption) (*Local, error) {
 	p, err := newParams(s)
@@ -76,20 +69,12 @@ func NewLocal(s Spec, opts ...LocalOption) (*Local, error) {
 		o(l)
 	}
 	l.current.Store(p)
-	l.one.Store(&line{p: p, s: l.fresh(p)})
+	l.one.Store(&line{p: p, s: p.newState()})
 	for i := range l.shards {
 		l.shards[i].p, l.shards[i].sweepAt = p, sweepFrom
 		l.shards[i].keys = make(map[uint64]state)
 	}
 	return l, nil
-}
-
-func (l *Local) fresh(p *params) state {
-	s := p.newState()
-	if w, ok := s.(*word); ok && l.earnOnly && p.spec.Algorithm != FixedWindow {
-		w.v.Store(l.clock.now() + p.room - p.perPermit)
-	}
-	return s
 }
 
 // Spec is what holds now.
@@ -116,7 +101,7 @@ func (l *Local) Take(_ context.Context, r Request) (Result, error) {
 	sh.mu.RLock()
 	s := sh.keys[hash]
 	if s == nil && r.N == 0 { // a look adds no key
-		s = l.fresh(sh.p)
+		s = sh.p.newState()
 	}
 	if s == nil {
 		sh.mu.RUnlock()
@@ -161,9 +146,9 @@ func (l *Local) admit(sh *shard, hash uint64) {
 		sh.sweepAt = max(sweepFrom, 2*len(sh.keys))
 	}
 	if len(sh.keys) < l.maxKeys/shards {
-		sh.keys[hash] = l.fresh(sh.p)
+		sh.keys[hash] = sh.p.newState()
 	} else if sh.spill == nil {
-		sh.spill = l.fresh(sh.p)
+		sh.spill = sh.p.newState()
 	}
 }
 
@@ -279,7 +264,7 @@ func (l *Local) wouldGrant(r Request) (res Result) {
 	l.find(r.Key, decide)
 	if !found {
 		p := l.current.Load()
-		decide(p, l.fresh(p))
+		decide(p, p.newState())
 	}
 	return res
 }

@@ -15,7 +15,7 @@ import (
 type FailurePolicy uint8
 
 const (
-	// FailLocal goes on with this process's share, 1/Instances of the limit, evenly and without a burst.
+	// FailLocal goes on with this process's share: 1/Instances of what Redis last said was left, and of the rate.
 	FailLocal FailurePolicy = iota
 	// FailOpen lets everything pass.
 	FailOpen

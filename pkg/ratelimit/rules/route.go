@@ -205,14 +205,15 @@ func (g *Registry) passed(w http.ResponseWriter, r *http.Request, p *plan, charg
 	if wait > 0 && !g.wait(w, r, p, charges, results, wait) {
 		return false
 	}
-	for i, a := range p.rates {
-		if results[i].Wait > 0 {
+	for i, res := range results {
+		a := p.rates[i]
+		if res.Wait > 0 {
 			a.tally.waited.Add(1)
-			g.o.Observe(a.rule.Name, Waited, results[i].Source)
-			g.o.Waits(a.rule.Name, results[i].Wait)
+			g.o.Observe(a.rule.Name, Waited, res.Source)
+			g.o.Waits(a.rule.Name, res.Wait)
 		} else {
 			a.tally.allowed.Add(1)
-			g.o.Observe(a.rule.Name, Allowed, results[i].Source)
+			g.o.Observe(a.rule.Name, Allowed, res.Source)
 		}
 	}
 	return true
