@@ -87,9 +87,12 @@ func Open(dsn string, opts Options) (*gorm.DB, error) {
 			return nil, err
 		}
 		own.mysql = my
-		if pool, err = openMySQL(my); err != nil {
+		connector, err := connectorOf(my)
+		if err != nil {
 			return nil, err
 		}
+		own.guard = guard(connector)
+		pool = sql.OpenDB(own.guard)
 		dialector = gormmysql.New(gormmysql.Config{Conn: pool, DSNConfig: my, SkipInitializeWithVersion: true})
 	}
 	pool.SetMaxOpenConns(opts.MaxOpen)
@@ -170,12 +173,21 @@ func mysqlConfig(dsn string, opts Options) (*mysqldriver.Config, error) {
 	return cfg, nil
 }
 
+// openMySQL is a pool for one migration: whoever makes it waits.
 func openMySQL(cfg *mysqldriver.Config) (*sql.DB, error) {
+	c, err := connectorOf(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return sql.OpenDB(c), nil
+}
+
+func connectorOf(cfg *mysqldriver.Config) (driver.Connector, error) {
 	c, err := mysqldriver.NewConnector(cfg)
 	if err != nil {
 		return nil, errors.New("the MySQL DSN cannot be used: " + err.Error())
 	}
-	return sql.OpenDB(&mysqlConnector{c}), nil
+	return &mysqlConnector{c}, nil
 }
 
 // mysqlConnector sets the isolation level of each new session. It is a statement and no DSN parameter because MySQL and
@@ -198,6 +210,7 @@ func (c *mysqlConnector) Connect(ctx context.Context) (driver.Conn, error) {
 // extension carries what InTx and Migrate need to know about the database that gorm does not tell.
 type extension struct {
 	mysql  *mysqldriver.Config // nil on SQLite
+	guard  *guarded            // nil on SQLite
 	writer chan struct{}       // SQLite: held by the one transaction that is open in this process
 }
 

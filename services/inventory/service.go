@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"go.opentelemetry.io/otel/metric"
 	"gorm.io/gorm"
 
 	"flashsale.internal/pkg/admission"
@@ -77,7 +76,10 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	s := &Service{cfg: cfg, deps: deps, watch: w, verifier: verifier}
 	orderService := orders.New(cfg.OrderURL, cfg.Internal.Secret, tel.Transport(deps.Transport))
-	if err := observeBreaker(tel, orderService); err != nil {
+	if err := errors.Join(
+		tel.ObserveBreaker("flashsale.inventory.order.breaker", "the order service", orderService.Breaker),
+		tel.ObserveBreaker("flashsale.inventory.mysql.breaker", "MySQL", func() string { return sqldb.Breaker(deps.DB) }),
+	); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	s.core = core.New(core.Parts{
@@ -98,17 +100,6 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	s.handler = httpapi.NewMerchant(s.core, tel, verifier, limits, sqldb.IsTransient, deps.Now)
 	return s, nil
-}
-
-func observeBreaker(tel *telemetry.Telemetry, c *orders.Client) error {
-	states := map[string]int64{"closed": 0, "half-open": 1, "open": 2}
-	_, err := tel.Meter.Int64ObservableGauge("flashsale.inventory.order.breaker",
-		metric.WithDescription("Breaker before the order service: 0 closed, 1 half open, 2 open"),
-		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(states[c.Breaker()])
-			return nil
-		}))
-	return err
 }
 
 // Handler is the merchants' API.

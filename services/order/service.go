@@ -18,6 +18,7 @@ import (
 	"flashsale.internal/pkg/lifecycle"
 	"flashsale.internal/pkg/outbox"
 	"flashsale.internal/pkg/settings"
+	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/order/internal/consumer"
 	"flashsale.internal/services/order/internal/core"
@@ -75,6 +76,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	waiting, err := tel.Meter.Int64Gauge("flashsale.order.outbox.waiting", metric.WithUnit("{item}"),
 		metric.WithDescription("What was committed and waits for the broker."))
 	if err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	if err := tel.ObserveBreaker("flashsale.order.mysql.breaker", "MySQL", func() string { return sqldb.Breaker(deps.DB) }); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	s := &Service{cfg: cfg, deps: deps, verifier: verifier, waiting: waiting}

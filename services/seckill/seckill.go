@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"go.opentelemetry.io/otel/metric"
 
 	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/auth"
@@ -64,7 +63,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 			tel.Log.Warn("breaker of redis changed", "from", from, "to", to)
 		},
 	})
-	if err := observeBreaker(tel, redisGate); err != nil {
+	if err := tel.ObserveBreaker("flashsale.seckill.gate.breaker", "Redis", redisGate.Breaker); err != nil {
 		return nil, err
 	}
 
@@ -187,15 +186,4 @@ func consumerName() string {
 		host = "seckill"
 	}
 	return host + "-" + hex.EncodeToString(id[:])
-}
-
-func observeBreaker(tel *telemetry.Telemetry, g *stockgate.Gate) error {
-	states := map[string]int64{"closed": 0, "half-open": 1, "open": 2}
-	_, err := tel.Meter.Int64ObservableGauge("flashsale.seckill.gate.breaker",
-		metric.WithDescription("Breaker before Redis: 0 closed, 1 half open, 2 open"),
-		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(states[g.Breaker()])
-			return nil
-		}))
-	return err
 }
