@@ -79,7 +79,7 @@ func (b *busFaults) Publish(ctx context.Context, m bus.Message) (err error) {
 func (w *world) noise(topic string) float64 {
 	switch {
 	case topic == w.sale.loudest, topic == contract.TopicDeductions && w.sale.loudest == contract.TopicDeadLetters:
-		return 0.5
+		return 0.7
 	}
 	return 0.15
 }

@@ -196,7 +196,7 @@ func (s *sale) suit(point string, r *rand.Rand, length time.Duration) {
 	case point == "inventory: redis script rejournal", point == "broker: forgets seckill-reservations":
 		s.losesFresh = true
 	case point == "inventory: http POST /internal/v1/orders:refund", point == "order: a closing is forgotten":
-		s.behaviour = payForgotten
+		s.behaviour, s.garbles, s.losesEvents = payForgotten, false, false
 	case point == "order: db update orders", point == "inventory: bus publish order-close delayed":
 		s.behaviour = beginAndLeave
 	case strings.HasSuffix(point, "/pause"), strings.HasSuffix(point, "/resume"):

@@ -21,7 +21,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "closings acknowledged on failure", file: "services/inventory/internal/consumer/consumer.go",
-		old: "return c.core.CloseDue(ctx, list, c.letters(", now: "_ = c.core.CloseDue(ctx, list, nil)\n\treturn nil\n}\n\nfunc (c *Consumer) closeDue(ctx context.Context, list []contract.OrderClose, bad []contract.BadItem) error {\n\treturn c.core.CloseDue(ctx, list, c.letters(",
+		old: "return c.core.CloseDue(ctx, list, c.letters(", now: "_, _ = bad, c.core.CloseDue(ctx, list, nil)\n\treturn nil\n}\n\nfunc (c *Consumer) closeDue(ctx context.Context, list []contract.OrderClose, bad []contract.BadItem) error {\n\treturn c.core.CloseDue(ctx, list, c.letters(",
 	},
 	{
 		name: "finish ends what has ended", file: luaDir + "prelude.lua",
@@ -55,7 +55,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "what never landed is left", file: coreDir + "sweeps.go",
-		old: "if !open[e.OrderSN] && s.due(s.journaled, e.OrderSN, redisNow) {", now: "if false {",
+		old: "if !open[e.OrderSN] && s.due(s.journaled, e.OrderSN, redisNow) {", now: "if open[e.OrderSN] && false {",
 	},
 	{
 		name: "lost deductions are left", file: coreDir + "sweeps.go",
