@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -24,7 +26,7 @@ import (
 	"flashsale.internal/pkg/telemetry"
 )
 
-// Limits are those of one process. Rules.On declares them on a route.
+// Limits are those of one process. On declares them on a route.
 type Limits struct {
 	*rules.Registry
 	// Store is the rules in Redis, for all processes; nil without Redis.
@@ -96,7 +98,9 @@ func None(tel *telemetry.Telemetry) *Limits {
 }
 
 // Names are those of all limits that the routes of the services have, whether or not a rule says anything about them here.
-func Names() []string {
+func Names() []string { return slices.Clone(names()) }
+
+var names = sync.OnceValue(func() []string {
 	set, err := rules.Parse(productionRules)
 	if err != nil {
 		panic(err) // it comes with the code, and a test reads it
@@ -106,7 +110,7 @@ func Names() []string {
 		names[i] = r.Name
 	}
 	return names
-}
+})
 
 // Components keep the rules and what is spent of them together with those of other processes. They belong before the
 // listeners, whose last requests still have to be decided.
