@@ -1,0 +1,86 @@
+package httpapi
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
+	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/admission"
+	"flashsale.internal/pkg/telemetry"
+)
+
+func narrow(t *testing.T) *shedder {
+	t.Helper()
+	s, err := newShedder(telemetry.Discard(t).Meter)
+	require.NoError(t, err)
+	s.limiter = adaptivelimiter.NewBuilder[any]().WithLimits(1, 1, 1).Build()
+	return s
+}
+
+func ask(h http.Handler) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", nil))
+	return w
+}
+
+func TestTooManyAtATimeAreRefusedButPurchases(t *testing.T) {
+	s := narrow(t)
+	served := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) })
+	refused := func(h http.Handler) {
+		w := ask(h)
+		require.Equal(t, http.StatusServiceUnavailable, w.Code)
+		require.Contains(t, w.Body.String(), `"code":"overloaded"`)
+		require.NotEmpty(t, w.Header().Get("Retry-After"))
+	}
+	for name, busy := range map[string]func(http.Handler) http.Handler{"others": s.others, "paths": s.paths, "purchases": s.purchases} {
+		w := ask(busy(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { // takes the one place
+			refused(s.others(served))
+			refused(s.paths(served))
+			require.Equal(t, http.StatusCreated, ask(s.purchases(served)).Code, "whoever has a path was let in")
+		})))
+		require.Equal(t, http.StatusOK, w.Code, name)
+		require.Zero(t, s.limiter.Inflight(), name)
+	}
+	require.PanicsWithValue(t, "oops", func() { ask(s.paths(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("oops") }))) })
+	require.Zero(t, s.limiter.Inflight(), "a handler that dies leaves its place")
+}
+
+// Who waits for a path takes no place; whose turn has come is served, also where there is none.
+func TestWhoWaitsTakesNoPlace(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("version: 1\nrules: [{name: path-total, limit: 1, burst: 1, max_wait: 10s}]"), 0o600))
+	synctest.Test(t, func(t *testing.T) {
+		limits, err := admission.Local(admission.Settings{Rules: file}, telemetry.Discard(t))
+		require.NoError(t, err)
+		s := narrow(t)
+		release := make(chan struct{})
+		served := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) })
+		path := s.paths(limits.On("path-total")(served))
+		require.Equal(t, http.StatusCreated, ask(path).Code) // takes the burst
+		var wg sync.WaitGroup
+		began := time.Now()
+		wg.Go(func() {
+			require.Equal(t, http.StatusCreated, ask(path).Code)
+			require.Equal(t, time.Second, time.Since(began))
+		})
+		synctest.Wait()
+		require.Zero(t, s.limiter.Inflight(), "it waits")
+		wg.Go(func() { // has the place when the turn of the first comes
+			ask(s.others(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release })))
+		})
+		synctest.Wait()
+		require.Equal(t, 1, s.limiter.Inflight())
+		time.Sleep(2 * time.Second)
+		close(release)
+		wg.Wait()
+		require.Zero(t, s.limiter.Inflight())
+	})
+}
