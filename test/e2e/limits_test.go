@@ -257,10 +257,10 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(out), "version 1")
 	took := everywhere(after)
+	seen := time.Since(changing)
 	done := <-loaded
 	require.NoError(t, done.err)
-	t.Logf("set and seen on all processes after %s; %+v", time.Since(changing), done.report)
-	t.Logf("the last process said so %s after the answer", took)
+	t.Logf("all processes said so %s after flashctl had its answer, %s after it was started; %+v", took, seen, done.report)
 	assert.Zero(t, done.report.BadCount, done.report.BadFields)
 	most := before*changing.Sub(began).Seconds() + after*(time.Since(changing)).Seconds() + 2*burst + 2*4
 	assert.LessOrEqual(t, float64(done.report.Outcomes["201"]), most, "no burst beyond those of the two limits")
