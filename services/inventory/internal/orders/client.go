@@ -32,7 +32,7 @@ type Client struct {
 	base    string
 	secret  string
 	http    *http.Client
-	breaker *gobreaker.CircuitBreaker[*http.Response]
+	breaker *gobreaker.CircuitBreaker[answer]
 }
 
 var _ core.Orders = (*Client)(nil)
@@ -43,7 +43,7 @@ func New(base, secret string, transport http.RoundTripper) *Client {
 		Transport: transport, Timeout: timeout,
 		// The secret must not travel to wherever somebody redirects to.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}, breaker: gobreaker.NewCircuitBreaker[*http.Response](gobreaker.Settings{
+	}, breaker: gobreaker.NewCircuitBreaker[answer](gobreaker.Settings{
 		MaxRequests: 1,
 		Timeout:     awayFor,
 		ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= failures },
@@ -94,6 +94,28 @@ func (c *Client) Refund(ctx context.Context, orderSNs []string, reason string) (
 	return outcomes, nil
 }
 
+// answer is what the order service said, if it said anything that shows it to be there.
+type answer struct {
+	status int
+	body   []byte
+}
+
+func (c *Client) exchange(req *http.Request) (answer, error) {
+	res, err := c.http.Do(req)
+	if err != nil {
+		return answer{}, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	switch {
+	case err != nil:
+		return answer{}, fmt.Errorf("read answer: %w", err)
+	case res.StatusCode >= http.StatusInternalServerError:
+		return answer{}, fmt.Errorf("%s answered %d", req.URL.Path, res.StatusCode)
+	}
+	return answer{res.StatusCode, body}, nil
+}
+
 // call posts and checks that the answer speaks of exactly the orders asked about: anything else is no answer.
 func (c *Client) call(ctx context.Context, path string, body request) ([]result, error) {
 	raw, err := json.Marshal(body)
@@ -108,29 +130,17 @@ func (c *Client) call(ctx context.Context, path string, body request) ([]result,
 	}
 	req.Header.Set("Content-Type", "application/json")
 	auth.SignInternal(req, c.secret)
-	res, err := c.breaker.Execute(func() (*http.Response, error) {
-		res, err := c.http.Do(req)
-		if err == nil && res.StatusCode >= http.StatusInternalServerError {
-			_ = res.Body.Close()
-			return nil, fmt.Errorf("%s answered %d", path, res.StatusCode)
-		}
-		return res, err
-	})
+	got, err := c.breaker.Execute(func() (answer, error) { return c.exchange(req) })
 	if err != nil {
 		return nil, fmt.Errorf("order service: %w", err)
 	}
-	defer func() { _ = res.Body.Close() }()
-	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
-	if err != nil {
-		return nil, fmt.Errorf("order service: read answer: %w", err)
-	}
-	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("order service: %s answered %d", path, res.StatusCode)
+	if got.status != http.StatusOK {
+		return nil, fmt.Errorf("order service: %s answered %d", path, got.status)
 	}
 	var doc struct {
 		Results []result `json:"results"`
 	}
-	if err := json.Unmarshal(answer, &doc); err != nil {
+	if err := json.Unmarshal(got.body, &doc); err != nil {
 		return nil, fmt.Errorf("order service: answer: %w", err)
 	}
 	asked := make(map[string]bool, len(body.OrderSNs))

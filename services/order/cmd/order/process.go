@@ -11,7 +11,6 @@ import (
 	"flashsale.internal/pkg/lifecycle"
 	"flashsale.internal/pkg/settings"
 	"flashsale.internal/pkg/sqldb"
-	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/order"
 )
@@ -77,7 +76,7 @@ func serve(ctx context.Context, _ *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	stockgate.LogTo(tel.Log) // order has no gate, but the same client
+	admission.LogTo(tel.Log)
 	limits, err := admission.New(c.Settings, c.Redis, tel)
 	if err != nil {
 		return err
