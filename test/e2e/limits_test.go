@@ -99,7 +99,7 @@ func writeRules(t *testing.T, file, rules string) {
 }
 
 // limitedSale opens a sale in which a user may buy often.
-func limitedSale(t *testing.T, ctx context.Context, r *rig.Rig) (activityID string) {
+func limitedSale(ctx context.Context, t *testing.T, r *rig.Rig) (activityID string) {
 	t.Helper()
 	token, err := r.Client.Token(ctx, "merchant-1", auth.Merchant)
 	require.NoError(t, err)
@@ -175,7 +175,7 @@ func TestPathLimitUnderLoad(t *testing.T) {
 		"  - {name: path-total, limit: %d, burst: %d, max_wait: 1s, lease: 0.01}", rate, burst))))
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
-	sale := limitedSale(t, ctx, r)
+	sale := limitedSale(ctx, t, r)
 	ctl := newFlashctl(t, r)
 	report, err := ctl.load(ctx, sale, "--rate", strconv.Itoa(5*rate), "--for", fmt.Sprintf("%ds", seconds), "--users", "500", "--conns", "1000")
 	require.NoError(t, err)
@@ -220,7 +220,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	r := rig.Start(t, rig.Twice(), rig.Env("LIMIT_RULES", file))
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
-	sale := limitedSale(t, ctx, r)
+	sale := limitedSale(ctx, t, r)
 	ctl := newFlashctl(t, r)
 	token, err := r.Client.Token(ctx, "watcher")
 	require.NoError(t, err)
@@ -262,7 +262,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	require.NoError(t, done.err)
 	t.Logf("all processes said so %s after flashctl had its answer, %s after it was started; %+v", took, seen, done.report)
 	assert.Zero(t, done.report.BadCount, done.report.BadFields)
-	most := before*changing.Sub(began).Seconds() + after*(time.Since(changing)).Seconds() + 2*burst + 2*4
+	most := before*changing.Sub(began).Seconds() + after*time.Since(changing).Seconds() + 2*burst + 2*4
 	assert.LessOrEqual(t, float64(done.report.Outcomes["201"]), most, "no burst beyond those of the two limits")
 	assert.GreaterOrEqual(t, done.report.Outcomes["201"], before*8/2)
 
