@@ -66,6 +66,7 @@ func (h *handlers) soldOut(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := h.Core.Flagged(r.Context(), parameter(r, "activity_id")); err != nil {
 			h.metrics.flagged.Add(r.Context(), 1)
+			h.metrics.refuse(r.Context(), "path", err)
 			h.refuse(w, r, err)
 			return
 		}
