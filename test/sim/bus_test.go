@@ -25,6 +25,14 @@ func (b *busFaults) Publish(ctx context.Context, m bus.Message) (err error) {
 	if delayed {
 		name += " delayed"
 	}
+	if m.Topic == contract.TopicOrderEvents && b.p.service == "order" {
+		plain := m.Body
+		defer func() {
+			if err == nil {
+				w.noteTold(plain)
+			}
+		}()
+	}
 	if b.vanishing(m.Topic, delayed) {
 		kinds = append(append([]kind(nil), writing...), vanishes)
 	}
@@ -43,16 +51,11 @@ func (b *busFaults) Publish(ctx context.Context, m bus.Message) (err error) {
 	if m.Topic == contract.TopicReservations && w.sale.losesFresh && w.plan.chance("broker: forgets seckill-reservations", 0.3) {
 		return nil
 	}
-	if delayed && w.sale.losesTimers && w.plan.chance("broker: forgets order-close", 0.5) {
+	if m.Topic == contract.TopicOrderEvents && w.sale.losesEvents && w.plan.chance("broker: forgets order-events", 0.4) {
 		return nil
 	}
-	if m.Topic == contract.TopicOrderEvents && b.p.service == "order" {
-		plain := m.Body
-		defer func() {
-			if err == nil {
-				w.noteTold(plain)
-			}
-		}()
+	if delayed && w.sale.losesTimers && w.plan.chance("broker: forgets order-close", 0.5) {
+		return nil
 	}
 	if w.sale.garbles && w.plan.chance("broker: garbles "+m.Topic, w.noise(m.Topic)) {
 		m.Body = garble(m.Body, rng(w.seed, string(m.Body)))

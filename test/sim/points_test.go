@@ -62,6 +62,7 @@ var rare = []string{
 var points = []string{
 	"broker: forgets inventory-deductions",
 	"broker: forgets order-close",
+	"broker: forgets order-events",
 	"broker: forgets seckill-reservations",
 	"broker: garbles dead-letters",
 	"broker: garbles inventory-deductions",

@@ -85,7 +85,7 @@ type sale struct {
 	damages      []time.Duration // somebody spoils what Redis holds of the gate
 	losesFresh   bool            // reservations get lost that the broker confirmed
 	losesTimers  bool            // half of the delayed closings get lost
-	losesEvents  bool            // confirmed events get lost
+	losesEvents  bool            // many of an order's events get lost
 	keepsTimers  bool            // no confirmed closing gets lost
 	behaviour    int             // of half the buyers; 0: they have none in common
 	pauses       bool            // a merchant pauses the sale and resumes it
@@ -205,6 +205,8 @@ func (s *sale) suit(point string, r *rand.Rand, length time.Duration) {
 		s.abandonAfter = 7 * time.Second
 	case point == "broker: forgets order-close":
 		s.losesTimers = true
+	case point == "broker: forgets order-events":
+		s.losesEvents = true
 	}
 }
 

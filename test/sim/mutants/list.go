@@ -67,7 +67,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "lost closings are left", file: orderDir + "core/sweep.go",
-		old: "if err := s.pub.Close(ctx, c.OrderClose, c.traceparents, time.Time{}); err != nil {", now: "if err := error(nil); err != nil {",
+		old: "if err := s.pub.Close(ctx, c.OrderClose, c.traceparents, time.Time{}); err != nil {", now: "if err := error(nil); err != nil && c.ActivityID != \"\" {",
 	},
 	{
 		name: "half adjustments are left", file: coreDir + "sweeps.go",
