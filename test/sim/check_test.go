@@ -263,6 +263,10 @@ func (w *world) checkStock(f *findings, activity string, b books) {
 	for user, n := range held {
 		f.add("", "user %s holds %d without an allowance", user, n)
 	}
+	unread := map[string]bool{}
+	for _, r := range b.ledger {
+		unread[r.sn()] = r.unread()
+	}
 	for _, l := range b.letters {
 		sn := ""
 		if l.OrderSN != nil {
@@ -271,7 +275,7 @@ func (w *world) checkStock(f *findings, activity string, b books) {
 		w.mu.Lock()
 		forged := w.forged[sn]
 		w.mu.Unlock()
-		if l.State == "open" || !forged && !garbled(l.Item) {
+		if l.State == "open" || !forged && !unread[sn] && !garbled(l.Item) {
 			f.add(sn, "dead letter of %s in %s, %s: %s (order_sn %s)", l.Origin, l.Topic, l.State, l.Why, sn)
 		}
 	}
@@ -550,7 +554,7 @@ func (w *world) checkBuyers(f *findings, activity string, ledger map[string]ledg
 		w.mu.Unlock()
 		if a.status == http.StatusNotFound {
 			lost := w.mayBeLost(p) && !carried
-			if accepted && !lost {
+			if accepted && !lost && !ledger[p.orderSN].unread() {
 				f.add(p.orderSN, "order_sn %s was accepted, and is not found", p.orderSN)
 			}
 			if r, ok := ledger[p.orderSN]; ok && !r.unread() {

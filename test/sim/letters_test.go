@@ -118,9 +118,9 @@ func (w *world) withdraw(activity string, skus []string) {
 
 // forgetClosing has order's database lose the closing of an order that inventory has followed already, as a server that
 // comes back without its last commits does. It tells whether it came to that. Nobody asks about a reservation that the ledger
-// has let go of, so where both what tells of the money and the closing may get lost as well, the database forgets nothing.
+// has let go of, so where what tells of the money may get lost as well, the database forgets nothing.
 func (w *world) forgetClosing(orderSN string) bool {
-	if w.sale.asks {
+	if w.sale.asks || w.sale.losesEvents {
 		return false
 	}
 	for range 20 {
