@@ -23,7 +23,7 @@ import (
 var (
 	seeds    = flag.Int("seeds", 0, "how many seeds to play; 0: as many as fit into -for")
 	first    = flag.Uint64("first", 1, "the first seed")
-	playFor  = flag.Duration("for", 10*time.Second, "how long to play when -seeds is 0")
+	playFor  = flag.Duration("for", 30*time.Second, "how long to play when -seeds is 0")
 	atMost   = flag.Int("failures", 4, "after how many failing seeds to stop")
 	complete = flag.Bool("complete", false, "fail when nothing ever happened at a fault point")
 )
