@@ -162,15 +162,16 @@ func start(t *testing.T, j *journal, b *broker, tel *telemetry.Telemetry) (r *Re
 func TestBuyersGoFirstWhileTheyCome(t *testing.T) {
 	const took = 10 * time.Millisecond
 	for name, c := range map[string]struct {
-		came, waiting int
-		took, rest    time.Duration
+		calls, came, waiting int // purchases of each call
+		took, rest           time.Duration
 	}{
-		"more come than are carried away":          {came: 300, took: took, rest: 3 * took},
-		"as many come":                             {came: 256, took: took, rest: 3 * took},
-		"the rush is over":                         {came: 10, took: took},
+		"more come than are carried away":          {calls: 3, came: 100, took: took, rest: 7 * took},
+		"as many come":                             {calls: 4, came: 64, took: took, rest: 7 * took},
+		"the rush is over":                         {calls: 2, came: 100, took: took},
 		"nobody comes":                             {took: took},
-		"the journal is half full":                 {came: 300, waiting: 501, took: took},
-		"a slow broker does not make it rest long": {came: 300, took: time.Second, rest: restLast},
+		"many come, but nobody stands in line":     {calls: 30, came: 20, took: took},
+		"the journal is half full":                 {calls: 3, came: 100, waiting: 501, took: took},
+		"a slow broker does not make it rest long": {calls: 3, came: 100, took: time.Second, rest: restLast},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := newJournal(seven)
@@ -180,7 +181,9 @@ func TestBuyersGoFirstWhileTheyCome(t *testing.T) {
 			l := &line{ref: seven}
 			r.lines[seven] = l
 			l.wake = make(chan struct{}, 1)
-			r.Accepted(seven, c.came)
+			for range c.calls {
+				r.Accepted(seven, c.came)
+			}
 			require.Equal(t, c.rest, r.rest(t.Context(), l, 256, c.took))
 			require.Zero(t, l.came.Load(), "each purchase counts once")
 		})
