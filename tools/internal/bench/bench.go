@@ -20,13 +20,14 @@ import (
 
 // Config says where the system is and how much to measure.
 type Config struct {
-	Origins     client.Origins
-	Seckill     string // host:port
-	OrderAdmin  string // http://host:port
-	OrderDSN    string
-	InventoryDB string // DSN
-	RunDir      string // has the pid files of parts and services
-	Secret      string // signs buyers' tokens
+	Origins      client.Origins
+	Seckill      string // host:port
+	OrderAdmin   string // http://host:port
+	OrderDSN     string
+	InventoryDB  string // DSN
+	OrderInserts string // program that inserts orders by the order service's store, and nothing else
+	RunDir       string // has the pid files of parts and services
+	Secret       string // signs buyers' tokens
 
 	Connections int           // of the generator
 	Burst       int           // purchases of one burst

@@ -1,87 +1,70 @@
 package bench
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
-	"sync"
-	"sync/atomic"
+	"os"
+	"os/exec"
+	"strings"
 	"time"
-
-	"flashsale.internal/pkg/sqldb"
 )
 
-const (
-	rawRows    = 64 // of one INSERT, and so of one commit
-	rawWriters = 4  // at a time, as many as a service has consumers
-	rawTable   = "bench_rows"
-)
+// rawDatabase is where bare inserts go, beside that of the order service.
+const rawDatabase = "flashsale_bench_inserts"
 
-// rawRow is a row like an order's, in a table with an order table's columns and indexes.
-type rawRow struct {
-	OrderSN      int64 `gorm:"column:order_sn;primaryKey;autoIncrement:false"`
-	UserID       string
-	ActivityID   int64
-	Bucket       int
-	State        string
-	Tombstone    bool
-	Amount       int64
-	Currency     string
-	CreatedAt    time.Time
-	ExpiresAt    time.Time
-	CloseCheckAt time.Time
-	Traceparent  string
-}
-
-// insertRaw inserts rows for that long, 64 to a statement, each statement a transaction, by way of the same package as the
-// services and into the same server with the same durability. It tells the rows per second.
+// insertRaw has the order service's own store insert orders for that long, 64 to a transaction, into a database of the same
+// server that nobody else uses. It tells the orders per second.
 func (b *bench) insertRaw(ctx context.Context, within time.Duration) (perSec float64, use Usage, err error) {
-	db, err := sqldb.Open(b.cfg.OrderDSN, sqldb.Options{})
-	if err != nil {
-		return 0, use, err
-	}
-	defer func() { _ = sqldb.Close(db) }()
-	pool, err := db.DB()
-	if err != nil {
-		return 0, use, err
-	}
-	for _, statement := range []string{"DROP TABLE IF EXISTS " + rawTable, "CREATE TABLE " + rawTable + " LIKE orders_00"} {
-		if _, err := pool.ExecContext(ctx, statement); err != nil {
+	for _, statement := range []string{"DROP DATABASE IF EXISTS " + rawDatabase, "CREATE DATABASE " + rawDatabase} {
+		if _, err := b.orderDB.ExecContext(ctx, statement); err != nil {
 			return 0, use, err
 		}
 	}
-	defer func() { _, _ = pool.ExecContext(context.WithoutCancel(ctx), "DROP TABLE IF EXISTS "+rawTable) }()
+	defer func() {
+		_, _ = b.orderDB.ExecContext(context.WithoutCancel(ctx), "DROP DATABASE IF EXISTS "+rawDatabase)
+	}()
 
-	var next, rows atomic.Int64
-	var first atomic.Pointer[error]
-	var writers sync.WaitGroup
+	cmd := exec.CommandContext(ctx, b.cfg.OrderInserts, "-for", within.String()) //nolint:gosec // a program of this project
+	cmd.Env = append(os.Environ(), "MYSQL_DSN="+inDatabase(b.cfg.OrderDSN, rawDatabase))
+	cmd.Stderr = os.Stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return 0, use, err
+	}
+	if err := cmd.Start(); err != nil {
+		return 0, use, err
+	}
+	out := bufio.NewReader(stdout)
+	_, err = out.ReadString('\n') // the tables are there
 	m := b.procs.meter()
-	began := time.Now()
-	for range rawWriters {
-		writers.Go(func() {
-			for time.Since(began) < within && ctx.Err() == nil {
-				at := time.Now().UTC().Truncate(time.Millisecond)
-				from := next.Add(rawRows) - rawRows
-				batch := make([]rawRow, rawRows)
-				for i := range batch {
-					n := from + int64(i)
-					batch[i] = rawRow{
-						OrderSN: 1<<50 + n<<8, UserID: fmt.Sprintf("b%d", n), ActivityID: 1, State: "pending", Amount: 49900, Currency: "EUR",
-						CreatedAt: at, ExpiresAt: at.Add(15 * time.Minute), CloseCheckAt: at.Add(15 * time.Minute),
-					}
-				}
-				if err := db.WithContext(ctx).Table(rawTable).Create(&batch).Error; err != nil {
-					first.CompareAndSwap(nil, &err)
-					return
-				}
-				rows.Add(rawRows)
-			}
-		})
+	var r struct {
+		Orders int64         `json:"orders"`
+		Took   time.Duration `json:"took_ns"`
+		CPU    time.Duration `json:"cpu_ns"`
 	}
-	writers.Wait()
-	took := time.Since(began)
+	if err == nil {
+		err = json.NewDecoder(out).Decode(&r)
+	}
 	use = m.used()
-	if e := first.Load(); e != nil {
-		return 0, use, *e
+	if e := cmd.Wait(); e != nil {
+		err = e
 	}
-	return float64(rows.Load()) / took.Seconds(), use, ctx.Err()
+	if err != nil {
+		return 0, use, fmt.Errorf("%s: %w", b.cfg.OrderInserts, err)
+	}
+	use.CPU[generator] += r.CPU
+	use.Others = max(0, use.Others-r.CPU)
+	return float64(r.Orders) / r.Took.Seconds(), use, nil
+}
+
+// inDatabase is the DSN with another database.
+func inDatabase(dsn, database string) string {
+	slash := strings.LastIndexByte(dsn, '/')
+	_, parameters, ok := strings.Cut(dsn[slash+1:], "?")
+	if ok {
+		parameters = "?" + parameters
+	}
+	return dsn[:slash+1] + database + parameters
 }
