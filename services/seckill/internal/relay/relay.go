@@ -99,7 +99,7 @@ type line struct {
 // journal may hold.
 func New(journal Journal, publisher bus.Publisher, tel *telemetry.Telemetry, consumer string, journalMax int64) (*Relay, error) {
 	r := &Relay{
-		journal: journal, bus: publisher, tel: tel, consumer: consumer, yieldUpTo: journalMax / 2,
+		journal: journal, bus: publisher, tel: tel, consumer: consumer, yieldUpTo: journalMax / 4 * 3,
 		slots: make(chan struct{}, atOnce), lines: map[Ref]*line{}, news: make(chan struct{}, 1),
 	}
 	var err, e error
@@ -255,7 +255,7 @@ func (r *Relay) serve(ctx context.Context, l *line) {
 // rest is how long to let buyers go first, after a full batch of n that took so long. While they crowd the gate, and more of
 // them come than are carried away, the relay takes an eighth of the time: each message costs the same processors, Redis, and
 // the whole way to the order what could answer those who press the button now, and the journal keeps what was accepted. It
-// does not rest when the journal is half full, so that this never is why a purchase is refused, nor once the rush is over.
+// does not rest when the journal is three quarters full, so that this never is why a purchase is refused, nor once the rush is over.
 func (r *Relay) rest(ctx context.Context, l *line, n int, took time.Duration) time.Duration {
 	if l.came.Swap(0) < int64(n) {
 		return 0

@@ -170,7 +170,7 @@ func TestBuyersGoFirstWhileTheyCome(t *testing.T) {
 		"the rush is over":                         {calls: 2, came: 100, took: took},
 		"nobody comes":                             {took: took},
 		"many come, but nobody stands in line":     {calls: 30, came: 20, took: took},
-		"the journal is half full":                 {calls: 3, came: 100, waiting: 501, took: took},
+		"the journal is three quarters full":       {calls: 3, came: 100, waiting: 751, took: took},
 		"a slow broker does not make it rest long": {calls: 3, came: 100, took: time.Second, rest: restLast},
 	} {
 		t.Run(name, func(t *testing.T) {
