@@ -161,12 +161,19 @@ func (w *world) forgot(orderSN string) bool {
 // operator is the person who looks after dead letters.
 type operator struct {
 	*person
-	decided map[string]int // how often, by letter
+	decided  map[string]int  // how often, by letter
+	rejected map[string]bool // letters whose rejection began and may not have come to its end
 }
 
 func (w *world) operator() (*operator, error) {
 	p, err := w.person("operator", "operator", auth.Operator)
-	return &operator{person: p, decided: map[string]int{}}, err
+	return &operator{person: p, decided: map[string]int{}, rejected: map[string]bool{}}, err
+}
+
+// reject is repeated until it is done: half of it may have been, and nothing else can be decided any more then.
+func (o *operator) reject(id string) {
+	o.rejected[id] = true
+	o.call(http.MethodPost, "http://inventory/v1/merchant/dead-letters/"+id+"/reject", "", nil)
 }
 
 // decide goes through the open letters: most are replayed, some are rejected, as is what fails however often it is replayed.
@@ -189,15 +196,15 @@ func (o *operator) decide(mood int) {
 		if mood == 0 && o.r.IntN(2) == 0 {
 			continue
 		}
-		verb := "/replay"
-		if o.r.IntN(5) == 0 || o.decided[l.ID] > 3 {
-			verb = "/reject"
+		if o.r.IntN(5) == 0 || o.decided[l.ID] > 3 || o.rejected[l.ID] {
+			o.reject(l.ID)
+			continue
 		}
-		o.call(http.MethodPost, base+"/"+l.ID+verb, "", nil)
 		o.decided[l.ID]++
-		if verb == "/replay" && o.r.IntN(4) == 0 {
+		o.call(http.MethodPost, base+"/"+l.ID+"/replay", "", nil)
+		if o.r.IntN(4) == 0 {
 			o.sleep(200*time.Millisecond, 2*time.Second)
-			o.call(http.MethodPost, base+"/"+l.ID+"/reject", "", nil)
+			o.reject(l.ID)
 		}
 	}
 }
