@@ -267,7 +267,7 @@ func TestFleetNeverExceedsTheLimit(t *testing.T) {
 		if s.Algorithm == LeakyQueue {
 			s.Algorithm, s.Burst = LeakyBucket, 1+int64(n)
 		}
-		requireWithin(rt, s, passes)
+		requireWithin(rt, s, 0, passes)
 	})
 }
 

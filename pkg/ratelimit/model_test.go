@@ -16,13 +16,18 @@ type pass struct {
 	n  int64
 }
 
-// requireWithin checks what was promised on every interval between two grants.
-func requireWithin(t *rapid.T, s Spec, passes []pass) {
+// requireWithin checks what was promised on every interval between two grants. told is the unit in which waits are told,
+// rounded up: two moments may be that much further apart than they seem.
+func requireWithin(t *rapid.T, s Spec, told time.Duration, passes []pass) {
 	for i := range passes {
 		sum := int64(0)
 		for j := i; j < len(passes); j++ {
 			sum += passes[j].n
-			if d := passes[j].at.Sub(passes[i].at); sum > mostWithin(s, passes[i].at, d) {
+			d := passes[j].at.Sub(passes[i].at)
+			if s.Algorithm != FixedWindow && s.Algorithm != SlidingWindow && s.Algorithm != SlidingLog { // nobody waits for those
+				d += told
+			}
+			if sum > mostWithin(s, passes[i].at, d) {
 				t.Fatalf("%+v: %d passed within %s of %s, at most %d may", s, sum, d, passes[i].at, mostWithin(s, passes[i].at, d))
 			}
 		}
@@ -59,7 +64,8 @@ func TestNeverMoreThanTheLimit(t *testing.T) {
 			spec = l.Spec()
 			take(rt, l, "", 0) // the limiter has seen the time from which the clock may go back
 			var passes []pass
-			back := rapid.Bool().Draw(rt, "clock goes back")
+			// Redis keeps no time without a grant, so what it has seen is not known here: the traps are about its clock.
+			back := !v.micros && rapid.Bool().Draw(rt, "clock goes back")
 			for range rapid.IntRange(1, v.steps).Draw(rt, "steps") {
 				step := time.Duration(rapid.Int64Range(-int64(spec.Period)/2000, int64(spec.Period)/1000).Draw(rt, "us")) * time.Microsecond
 				if step < 0 && !back {
@@ -75,9 +81,6 @@ func TestNeverMoreThanTheLimit(t *testing.T) {
 					N: rapid.Int64Range(1, 4).Draw(rt, "n"), AtMost: rapid.Bool().Draw(rt, "at most"),
 					MaxWait: time.Duration(rapid.Int64Range(0, int64(spec.Period)).Draw(rt, "wait")),
 				}
-				if back && v.micros { // a wait that Redis tells by a clock that went back is no moment on any clock
-					r.MaxWait = 0
-				}
 				res, err := l.Take(context.Background(), r)
 				require.NoError(rt, err)
 				require.LessOrEqual(rt, res.Granted, r.N)
@@ -91,7 +94,7 @@ func TestNeverMoreThanTheLimit(t *testing.T) {
 					passes = append(passes, pass{latest.Add(res.Wait), res.Granted})
 				}
 			}
-			requireWithin(rt, spec, sorted(passes))
+			requireWithin(rt, spec, v.told, sorted(passes))
 		})
 	})
 }
@@ -102,7 +105,8 @@ type virtualPlace struct {
 	restart func()
 	set     func() // tells the place what time it is
 	limiter func(s Spec) Limiter
-	micros  bool // it knows no nanoseconds
+	micros  bool          // it knows no nanoseconds
+	told    time.Duration // the unit in which it tells waits
 	steps   int
 }
 
@@ -121,7 +125,7 @@ func onVirtualTime(t *testing.T, do func(t *testing.T, a Algorithm, v virtualPla
 	}}
 	m := newMini(t)
 	redis := virtualPlace{
-		virtual: &m.virtual, micros: true, steps: 20, restart: func() {
+		virtual: &m.virtual, micros: true, told: time.Microsecond, steps: 20, restart: func() {
 			m.FlushAll()
 			m.restart()
 		},
