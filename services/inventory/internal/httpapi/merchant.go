@@ -2,6 +2,7 @@
 package httpapi
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"net/http"
@@ -83,7 +84,9 @@ func NewMerchant(svc *core.Service, tel *telemetry.Telemetry, verifier *auth.Ver
 
 // refuse answers err. What a lost database or a deadlock caused may succeed later and is 503.
 func (m *Merchant) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	if refusal := (*contract.Refusal)(nil); !errors.As(err, &refusal) && r.Context().Err() == nil && m.transient(err) {
+	// A request whose own time is over is refused like any other; only who has gone needs no answer.
+	gone := errors.Is(r.Context().Err(), context.Canceled)
+	if refusal := (*contract.Refusal)(nil); !errors.As(err, &refusal) && !gone && m.transient(err) {
 		err = contract.Refuse(contract.CodeUnavailable, "This cannot be answered right now. The outcome may be unknown; ask again.").Because(err).After(time.Second)
 	}
 	problem.Write(w, r, m.tel.Log, err)
