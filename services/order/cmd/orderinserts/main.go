@@ -96,7 +96,7 @@ func ordersFrom(first int64, at time.Time) []core.Order {
 	for i := range orders {
 		n := first + int64(i)
 		user := "u" + strconv.FormatInt(n, 10)
-		// By time in the process's life, so that a second run into the same tables goes on behind the first.
+		// The number takes the places of worker and sequence: 16,384 orders in a millisecond before one comes twice.
 		sn := ordersn.SN{Time: at, Worker: int(n >> 6 & 0xff), Sequence: int(n & 0x3f), Gene: ordersn.Gene(user)}
 		orders[i] = core.Order{
 			OrderSN: sn.String(), UserID: user, ActivityID: "1", State: core.Pending,
