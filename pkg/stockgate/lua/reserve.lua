@@ -13,7 +13,7 @@ local reserved = int(now)
 local room = tonumber(ARGV[1]) - redis.call('XLEN', JOURNAL)
 
 -- What the group takes; it is written at the end. What it asks for is read at once.
-local accepted = {}  -- order_sn and ms of the reservation, in turn
+local accepted = {}  -- order_sn, user, lines, trace of each
 local taken = {}     -- line of a wish -> pieces
 local left = {}      -- SKU -> pieces left, false when unknown
 read_entries(every(4, 2))
@@ -64,12 +64,8 @@ local function decide(sn, user, lines, trace)
   if short then return 'sold_out;' .. (back > 0 and int(back) or '') end
   if room <= 0 then return 'journal_full' end
 
-  -- The journal first: Lua has no rollback, and a reservation that is journaled but not taken is found by the ledger, while
-  -- one that is taken but not journaled would hold its pieces for nobody.
-  local journal = journal_add(sn, user, lines, reserved, trace)
   room = room - 1
-  touch(sn)
-  store_entry(sn, 'q|' .. user .. '|' .. lines .. '||||' .. reserved .. '|' .. journal .. '|' .. trace)
+  entries[sn] = 'q|' .. user .. '|' .. lines .. '||||' .. reserved .. '||' .. trace -- for one who asks again in this group
   change_buyer(user)
   buyer.pieces = buyer.pieces + wish.pieces
   buyer.held = list_add(buyer.held, sn)
@@ -77,8 +73,7 @@ local function decide(sn, user, lines, trace)
     left[line.sku] = left[line.sku] - line.n
     taken[line] = (taken[line] or 0) + line.n
   end
-  accepted[#accepted + 1] = reserved
-  accepted[#accepted + 1] = sn
+  accepted[#accepted + 1] = { sn, user, lines, trace }
   return 'accepted;' .. reserved
 end
 
@@ -87,6 +82,18 @@ for i = 2, #ARGV, 4 do
   verdicts[#verdicts + 1] = decide(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3])
 end
 if #accepted == 0 then return verdicts end
+
+-- The journal first: Lua has no rollback, and a reservation that is journaled but not taken is found by the ledger, while
+-- one that is taken but not journaled would hold its pieces for nobody.
+local unlanded = {}
+for _, a in ipairs(accepted) do
+  local sn, user, lines, trace = unpack(a)
+  local journal = journal_add(sn, user, lines, reserved, trace)
+  touch(sn)
+  store_entry(sn, 'q|' .. user .. '|' .. lines .. '||||' .. reserved .. '|' .. journal .. '|' .. trace)
+  unlanded[#unlanded + 1] = reserved
+  unlanded[#unlanded + 1] = sn
+end
 
 -- What weigh() would count for entries of stage q that are in the journal, together.
 for line, n in pairs(taken) do
@@ -97,5 +104,5 @@ for line, n in pairs(taken) do
   count(line.journaled, n)
 end
 flush()
-redis.call('ZADD', UNLANDED, unpack(accepted))
+redis.call('ZADD', UNLANDED, unpack(unlanded))
 return verdicts
