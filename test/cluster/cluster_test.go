@@ -95,6 +95,13 @@ func (p pod) ready() bool {
 	return false
 }
 
+func (p pod) restarts() (n int) {
+	for _, c := range p.Status.ContainerStatuses {
+		n += c.RestartCount
+	}
+	return n
+}
+
 // pods lists those of a component ("" for all of the release).
 func pods(t *testing.T, component string) []pod {
 	t.Helper()
