@@ -334,6 +334,11 @@ func TestTheEdgeLeadsNowhereInside(t *testing.T) {
 		require.NotRegexp(t, `error_log .* (error|warn|notice|info|debug);`, conf, "such lines hold URLs")
 		require.NotRegexp(t, `log_format [^;]*\$(request|uri|request_uri|args|http_referer)\b`, conf)
 		require.Equal(t, strings.Count(conf, "{"), strings.Count(conf, "}"))
+		// Callers are told to leave by a file, which a container that starts again must not find.
+		require.Contains(t, conf, "if (-f /tmp/leaving) { set $leaving close; }")
+		nginx := deployment(t, r.objects(t), "edge").containers()[0]
+		require.Contains(t, list(nginx, "lifecycle", "preStop", "exec", "command")[2], ": > /tmp/leaving; sleep 5;")
+		require.Contains(t, list(nginx, "command")[2], "rm -f /tmp/leaving; exec nginx")
 	}
 	require.NotContains(t, text(find(t, kind().objects(t), "ConfigMap/flashsale-edge"), "data", "nginx.conf"), "limit_req")
 	require.Contains(t, text(find(t, production().objects(t), "ConfigMap/flashsale-edge"), "data", "nginx.conf"), "rate=20r/s")

@@ -105,6 +105,11 @@ http {
 
     server {
         listen 8080 default_server backlog=4096;
+        # While this pod leaves, each answer asks its caller to take another connection: one that is cut as it is used
+        # leaves a buyer without an answer.
+        set $leaving "";
+        if (-f /tmp/leaving) { set $leaving close; }
+        add_header Connection $leaving always;
         # A service that does not answer leaves the outcome unknown, which is 503 in the interface: the call may be repeated.
         error_page 502 504 = @unavailable;
         error_page 429 = @limited;
@@ -113,6 +118,7 @@ http {
             internal;
             default_type application/problem+json;
             add_header Retry-After 1 always;
+            add_header Connection $leaving always;
             add_header Cache-Control no-store always;
             return 503 '{{ include "flashsale.problem" (dict "status" 503 "title" "Service Unavailable" "code" "unavailable") }}';
         }
@@ -120,6 +126,7 @@ http {
             internal;
             default_type application/problem+json;
             add_header Retry-After 1 always;
+            add_header Connection $leaving always;
             add_header Cache-Control no-store always;
             return 429 '{{ include "flashsale.problem" (dict "status" 429 "title" "Too Many Requests" "code" "rate_limited") }}';
         }
