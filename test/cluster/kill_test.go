@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,19 +19,32 @@ func TestKillsOfEveryComponentDuringASale(t *testing.T) {
 	const pieces, buyers = 5000, 6000
 	c := signer(t, client.Options{Attempts: 200, Timeout: 10 * time.Second, Connections: 512})
 	s := &shoppers{sale: openSale(t, c, pieces)}
-	ctx, cancel := context.WithTimeout(context.Background(), 25*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 35*time.Minute)
 	defer cancel()
-	over, all := make(chan struct{}), make(chan struct{})
+	components := []string{"seckill", "inventory", "order", "edge", "redis", "broker", "namesrv", "mysql", "jaeger"}
+	// Twenty a second come, but no more than this part of the buyers for each kill, and then one a second: however long the
+	// kills take, something is left to buy. When they are over the rest comes.
+	const share = 400
+	var kills atomic.Int64
+	all := make(chan struct{})
 	go func() {
 		defer close(all)
-		s.pace(ctx, 20, buyers, 600, over)
+		s.pace(ctx, buyers, func(n int) float64 {
+			switch k := int(kills.Load()); {
+			case k == len(components):
+				return 60
+			case n < share*(k+1):
+				return 20
+			}
+			return 1
+		})
 	}()
 	defer func() { <-all }()
 	defer cancel()
 
 	var table strings.Builder
 	fmt.Fprintf(&table, "%-10s %12s %14s %14s\n", "killed", "pod ready", "accepted again", "ordered again")
-	for _, component := range []string{"seckill", "inventory", "order", "edge", "redis", "broker", "namesrv", "mysql", "jaeger"} {
+	for _, component := range components {
 		before := pods(t, component)
 		former := map[string]bool{}
 		names := []string{}
@@ -57,8 +71,8 @@ func TestKillsOfEveryComponentDuringASale(t *testing.T) {
 			return ok
 		})
 		fmt.Fprintf(&table, "%-10s %12s %14s %14s\n", component, seconds(ready), seconds(accepted), seconds(ordered))
+		kills.Add(1)
 	}
-	close(over)
 	<-all
 	t.Logf("time to recover:\n%s", table.String())
 	s.books(t)

@@ -166,7 +166,7 @@ func (s *shoppers) books(t *testing.T) {
 	n := int64(len(s.bought))
 	require.LessOrEqual(t, n, s.sale.stock, "oversold")
 
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	var seen client.SKUStock
 	_, err := purchase.Await(ctx, func(ctx context.Context) (client.SKUStock, error) {
@@ -205,31 +205,19 @@ func (s *shoppers) operator(ctx context.Context, t *testing.T) *client.Caller {
 	return s.sale.client.As(token)
 }
 
-// pace lets shoppers in, rate a second, most of them at most; while shut is open the last keep are held back, so that
-// somebody comes as long as a test lasts. It returns when all have come and know how it ended.
-func (s *shoppers) pace(ctx context.Context, rate float64, most, keep int, shut <-chan struct{}) {
+// pace lets most shoppers in; rate tells how many a second there are to be when the n-th comes. It returns when all have
+// come and know how it ended.
+func (s *shoppers) pace(ctx context.Context, most int, rate func(n int) float64) {
 	var all sync.WaitGroup
-	tick := time.NewTicker(time.Duration(float64(time.Second) / rate))
-	defer tick.Stop()
-	slow := time.NewTicker(time.Second)
-	defer slow.Stop()
+	defer all.Wait()
 	for n := range most {
-		next := tick.C
-		if n >= most-keep {
-			next = slow.C
-			select {
-			case <-shut:
-				next = tick.C
-			default:
-			}
-		}
 		select {
 		case <-ctx.Done():
-		case <-next:
+			return
+		case <-time.After(time.Duration(float64(time.Second) / rate(n))):
 		}
 		all.Go(func() { s.shop(ctx, n) })
 	}
-	all.Wait()
 }
 
 func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + " s" }
