@@ -184,7 +184,7 @@ func everyRendering() map[string]rendering {
 			"networkPolicy.enabled=true", "networkPolicy.egress.enabled=true", "defaults.replicas=2",
 		}},
 		"placed": production("defaults.nodeSelector.pool=shop", "defaults.tolerations[0].key=shop", "defaults.tolerations[0].operator=Exists",
-			"defaults.priorityClassName=high", "image.pullSecrets[0]=registry", "commonLabels.team=shop", "secrets.revision=2",
+			"defaults.priorityClassName=high", "image.pullSecrets[0]=registry", "commonLabels.team=shop", "secrets.revision=2", "tracing.sampleRatio=0.05",
 			"components.seckill.env.PATH_RATE=5000", "components.seckill.podAnnotations.a=b"),
 		"own secret": production("secrets.existingSecret=", "auth.jwksURL="),
 	}

@@ -44,6 +44,8 @@ func TestWrongValues(t *testing.T) {
 		"redis.addresses[0]=redis":                     "redis",
 		"limits.trustedProxies[0]=edge":                "trustedProxies",
 		"tracing.sampleRatio=2":                        "sampleRatio",
+		"tracing.sampleRatio=1.5":                      "sampleRatio",
+		"tracing.sampleRatio=much":                     "sampleRatio",
 		"tracing.endpoint=collector:4317":              "endpoint",
 		"edge.service.type=Ingress":                    "type",
 		"edge.limits.requestsPerSecond=fast":           "requestsPerSecond",

@@ -43,15 +43,11 @@ func TestScalingAndDrainingDuringASale(t *testing.T) {
 		scale("seckill", 3)
 		scale("order", 2)
 		scale("inventory", 2)
-		v.mu.Lock()
-		before := v.answers["503 with Retry-After"]
-		v.mu.Unlock()
+		before := v.told503()
 		drained := pods(t, "seckill")[0]
 		kubectl(t, "delete", "pod", drained.Metadata.Name, "--wait=true")
 		becomesReady(t, "seckill", 3, map[string]bool{drained.Metadata.UID: true})
-		v.mu.Lock()
-		t.Logf("while one of three pods of seckill was drained: %d answers 503 with Retry-After", v.answers["503 with Retry-After"]-before)
-		v.mu.Unlock()
+		t.Logf("while one of three pods of seckill was drained: %d answers 503 with Retry-After", v.told503()-before)
 		scale("seckill", 1)
 		scale("order", 1)
 		scale("inventory", 1)

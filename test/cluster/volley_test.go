@@ -62,7 +62,7 @@ func (v *volley) call(ctx context.Context, token, url string, body, into any) er
 		}
 		after, aerr := strconv.Atoi(resp.Header.Get("Retry-After"))
 		again := (resp.StatusCode == http.StatusServiceUnavailable || resp.StatusCode == http.StatusTooManyRequests) && aerr == nil
-		v.count(strconv.Itoa(resp.StatusCode) + map[bool]string{true: " with Retry-After"}[again])
+		v.count(strconv.Itoa(resp.StatusCode) + why(text) + map[bool]string{true: ", with Retry-After"}[again])
 		switch {
 		case resp.StatusCode < 300:
 			return json.Unmarshal(text, into)
@@ -77,10 +77,34 @@ func (v *volley) call(ctx context.Context, token, url string, body, into any) er
 	}
 }
 
+// why is what a problem document says besides its status, for the counts.
+func why(text []byte) string {
+	var problem struct {
+		Code             string
+		ViolatedPolicies []string `json:"violated_policies"`
+	}
+	if json.Unmarshal(text, &problem) != nil || problem.Code == "" {
+		return ""
+	}
+	return strings.Join(append([]string{" " + problem.Code}, problem.ViolatedPolicies...), " ")
+}
+
 func (v *volley) count(what string) {
 	v.mu.Lock()
 	v.answers[what]++
 	v.mu.Unlock()
+}
+
+// told503 is how many answers were 503 with Retry-After.
+func (v *volley) told503() (n int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for what, k := range v.answers {
+		if strings.HasPrefix(what, "503") && strings.HasSuffix(what, ", with Retry-After") {
+			n += k
+		}
+	}
+	return n
 }
 
 func (v *volley) one(ctx context.Context, n int) error {
@@ -158,7 +182,7 @@ func (v *volley) report(t *testing.T) {
 	defer v.mu.Unlock()
 	var b strings.Builder
 	for _, what := range slices.Sorted(maps.Keys(v.answers)) {
-		fmt.Fprintf(&b, "  %-24s %d\n", what, v.answers[what])
+		fmt.Fprintf(&b, "  %-48s %d\n", what, v.answers[what])
 	}
 	t.Logf("%d purchases in %s, %.0f a second; answers:\n%s", v.sent, seconds(time.Since(v.began)), float64(v.sent)/time.Since(v.began).Seconds(), b.String())
 	for i, f := range v.failures {

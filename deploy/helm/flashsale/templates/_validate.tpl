@@ -14,8 +14,8 @@
 {{- if and (not $mysql) (not $v.mysql.existingSecret) }}{{ fail "mysql.existingSecret is needed: a Secret with ORDER_DSN and INVENTORY_DSN. To try out, take the bundled parts: -f values-kind.yaml." }}{{ end -}}
 {{- if and $redis $v.redis.addresses }}{{ fail "redis.addresses names another Redis while the bundled one is on: set devdeps.redis.enabled to false, or leave the addresses out." }}{{ end -}}
 {{- if and (not $redis) (not $v.redis.addresses) }}{{ fail "redis.addresses is needed: host:port of Redis." }}{{ end -}}
-{{- if and (gt (len $v.redis.addresses) 1) (ne (int $v.redis.db) 0) }}{{ fail "redis.db must be 0 with several redis.addresses, as a cluster has one database." }}{{ end -}}
-{{- if and (ne (int $v.limits.redis.db) 0) (ne (len $v.limits.redis.addresses) 1) }}{{ fail "limits.redis.db needs exactly one address in limits.redis.addresses." }}{{ end -}}
+{{- if and (gt (len ($v.redis.addresses | default list)) 1) (ne (int $v.redis.db) 0) }}{{ fail "redis.db must be 0 with several redis.addresses, as a cluster has one database." }}{{ end -}}
+{{- if and (ne (int $v.limits.redis.db) 0) (ne (len ($v.limits.redis.addresses | default list)) 1) }}{{ fail "limits.redis.db needs exactly one address in limits.redis.addresses." }}{{ end -}}
 {{- if and $rocketmq $v.rocketmq.nameServers }}{{ fail "rocketmq.nameServers names others while the bundled RocketMQ is on: set devdeps.rocketmq.enabled to false, or leave them out." }}{{ end -}}
 {{- if and (not $rocketmq) (not $v.rocketmq.nameServers) }}{{ fail "rocketmq.nameServers is needed: host:port of the name servers." }}{{ end -}}
 {{- if and $v.auth.jwksURL $v.auth.devTokens }}{{ fail "auth.devTokens signs with the shared secret and cannot be true with auth.jwksURL." }}{{ end -}}
