@@ -124,23 +124,32 @@ func (s *shoppers) buy(ctx context.Context, user string, pays bool) (*bought, er
 	return b, nil
 }
 
-// firstAfter tells how long after that moment the first purchase was accepted, and the first had become an order, of
-// those begun after it; false while there is none.
-func (s *shoppers) firstAfter(moment time.Time) (accepted, landed time.Duration, ok bool) {
+// orderedSince tells whether somebody who pressed the button after that moment has an order.
+func (s *shoppers) orderedSince(moment time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, b := range s.bought {
-		if b.begun.Before(moment) {
-			continue
-		}
-		if d := b.accepted.Sub(moment); accepted == 0 || d < accepted {
-			accepted = d
-		}
-		if d := b.landed.Sub(moment); !b.landed.IsZero() && (landed == 0 || d < landed) {
-			landed = d
+		if b.begun.After(moment) && !b.landed.IsZero() {
+			return true
 		}
 	}
-	return accepted, landed, accepted > 0 && landed > 0
+	return false
+}
+
+// waits are the longest times until a purchase was accepted, and until it had become an order, of those who pressed the button
+// between the two moments.
+func (s *shoppers) waits(from, to time.Time) (accepted, landed time.Duration, buyers int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, b := range s.bought {
+		if b.begun.Before(from) || b.begun.After(to) {
+			continue
+		}
+		buyers++
+		accepted = max(accepted, b.accepted.Sub(b.begun))
+		landed = max(landed, b.landed.Sub(b.begun))
+	}
+	return accepted, landed, buyers
 }
 
 // books compares what buyers were told with the ledger and the gate: nothing lost, nothing doubled, nothing oversold.
