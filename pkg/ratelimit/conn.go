@@ -78,6 +78,7 @@ type Conn struct {
 	o       ConnOptions
 	cluster bool
 	breaker breaker
+	flights *flights
 
 	instances atomic.Int64
 	latest    atomic.Pointer[deadline]
@@ -101,7 +102,7 @@ func NewConn(rdb redis.UniversalClient, o ConnOptions) *Conn {
 		o.OnState = func(bool, error) {}
 	}
 	_, cluster := rdb.(*redis.ClusterClient)
-	c := &Conn{rdb: rdb, o: o, cluster: cluster, onBeat: map[any]func(context.Context){}, onMiss: map[any]func(){}}
+	c := &Conn{rdb: rdb, o: o, cluster: cluster, flights: newFlights(cluster), onBeat: map[any]func(context.Context){}, onMiss: map[any]func(){}}
 	c.breaker.tolerates, c.breaker.pause, c.breaker.clock = int64(o.Failures), o.ProbeEvery, newClock(nil)
 	c.breaker.changed = o.OnState
 	c.instances.Store(int64(o.Instances))
@@ -237,7 +238,7 @@ func (c *Conn) call(ctx context.Context, s *script, keys []string, args []any) (
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	reply, err := s.run(bounded{ctx, c.deadline()}, c.rdb, keys, args)
+	reply, err := c.flights.call(ctx, c.rdb, s, keys, args, c.deadline())
 	switch {
 	case err == nil:
 		c.breaker.done(nil)

@@ -20,7 +20,15 @@ var errSevered = errors.New("severed")
 func (s *severed) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (s *severed) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if s.cut.Load() {
+			for _, cmd := range cmds {
+				cmd.SetErr(errSevered)
+			}
+			return errSevered
+		}
+		return next(ctx, cmds)
+	}
 }
 
 func (s *severed) ProcessHook(next redis.ProcessHook) redis.ProcessHook {

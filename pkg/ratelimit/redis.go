@@ -57,7 +57,7 @@ type redisSpec struct {
 	numbers [6]any
 	inherit int
 	look    *script // about one key; takes what ask makes
-	heads   int     // how many numbers the common cases of it take; 0 = there are none, and it takes what args makes
+	heads   int     // how many numbers the common cases of it take
 	tail    string  // of the text that it takes
 	plain   string  // the text for one permit, if there is nothing special about it
 	letter  string
@@ -116,16 +116,18 @@ func newRedisSpec(s Spec) (*redisSpec, error) {
 	if s.Inherit == InProportion {
 		rs.inherit = 1
 	}
-	if family := s.Algorithm.family(); family.once != "" {
-		if rs.heads = 2; s.Algorithm == SlidingWindow {
-			rs.heads = 3
-		}
-		rs.tail = fmt.Sprintf("|%d|", rs.inherit)
-		for _, n := range rs.numbers {
-			rs.tail += fmt.Sprintf("%v|", n)
-		}
-		rs.plain = rs.text(ask{n: 1, least: 1}, 0)
+	rs.heads = 2
+	switch s.Algorithm {
+	case SlidingWindow:
+		rs.heads = 3
+	case WarmUp:
+		rs.heads = 4
 	}
+	rs.tail = fmt.Sprintf("|%d|", rs.inherit)
+	for _, n := range rs.numbers {
+		rs.tail += fmt.Sprintf("%v|", n)
+	}
+	rs.plain = rs.text(ask{n: 1, least: 1}, 0)
 	return rs, nil
 }
 
@@ -173,12 +175,9 @@ func (rs *redisSpec) args(args []any, q ask, debt int64) []any {
 
 // ask are the ARGV of a script about one key.
 func (rs *redisSpec) ask(args []any, q ask, debt int64) []any {
-	switch {
-	case rs.heads == 0:
-		return rs.args(args, q, debt)
-	case q.n == 0 || q.least != q.n || q.wait >= micro || debt != 0:
+	if q.n == 0 || q.least != q.n || q.wait >= micro || debt != 0 {
 		args = append(args, "")
-	default:
+	} else {
 		args = append(args, q.n)
 	}
 	args = append(args, rs.numbers[:rs.heads]...)

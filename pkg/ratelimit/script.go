@@ -40,6 +40,8 @@ var (
 	onceLog string
 	//go:embed lua/warm.lua
 	luaWarm string
+	//go:embed lua/once/warm.lua
+	onceWarm string
 )
 
 // family is what algorithms with the same state in Redis share.
@@ -59,7 +61,7 @@ func (a Algorithm) family() family {
 	case SlidingLog:
 		return family{"log", "l", luaLog, onceLog}
 	case WarmUp:
-		return family{"warm", "w", luaWarm, ""}
+		return family{"warm", "w", luaWarm, onceWarm}
 	default:
 		return family{"arrival", "a", luaArrival, onceArrival}
 	}
@@ -96,8 +98,8 @@ const repliesPerKey = 7
 
 func assemble(verb string, algorithms []Algorithm) string {
 	var b strings.Builder
-	if f := algorithms[0].family(); verb == "look" && len(algorithms) == 1 && f.once != "" {
-		b.WriteString(f.once)
+	if verb == "look" && len(algorithms) == 1 {
+		b.WriteString(algorithms[0].family().once)
 		b.WriteString(onceRest)
 	}
 	b.WriteString(luaPrelude)
@@ -160,8 +162,8 @@ func redisParams(p *params) [6]any {
 	case WarmUp:
 		text := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 		return [6]any{
-			text(p.warm.stable), text(p.warm.room), s.Burst, s.WarmUp.Microseconds(), text(s.ColdFactor),
-			p.queue/micro + int64(math.Ceil(p.warm.room+float64(s.Burst)*p.warm.cold)),
+			text(p.warm.stable), s.Burst, s.WarmUp.Microseconds(), text(s.ColdFactor),
+			p.queue/micro + int64(math.Ceil(p.warm.room+float64(s.Burst)*p.warm.cold)), "",
 		}
 	default:
 		// Whole 1/32 microseconds, rounded up: the strict side, and exact in the doubles of Lua.
@@ -181,20 +183,30 @@ type onceCmd struct{ *redis.IntSliceCmd }
 // NoRetry is what go-redis asks.
 func (onceCmd) NoRetry() bool { return true }
 
-// run calls a script by its hash, and by its text where the server does not know it: then it did not run. Scripts answer
-// lists of whole numbers.
-func (s *script) run(ctx context.Context, rdb redis.UniversalClient, keys []string, args []any) ([]int64, error) {
+// command calls a script by its hash. Scripts answer lists of whole numbers.
+func (s *script) command(ctx context.Context, keys []string, args []any) onceCmd {
 	call := make([]any, 3, 3+len(keys)+len(args))
 	call[0], call[1], call[2] = "evalsha", s.sha, len(keys)
 	for _, k := range keys {
 		call = append(call, k)
 	}
-	call = append(call, args...)
-	cmd := onceCmd{redis.NewIntSliceCmd(ctx, call...)}
-	_ = rdb.Process(ctx, cmd)
-	if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
-		call[0], call[1] = "eval", s.text
-		cmd = onceCmd{redis.NewIntSliceCmd(ctx, call...)}
+	return onceCmd{redis.NewIntSliceCmd(ctx, append(call, args...)...)}
+}
+
+// unknown is whether the server does not know the script: then it did not run.
+func (s *script) unknown(cmd onceCmd) bool { return redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") }
+
+// inFull is the same call by the text of the script.
+func (s *script) inFull(ctx context.Context, cmd onceCmd) onceCmd {
+	call := cmd.Args()
+	call[0], call[1] = "eval", s.text
+	return onceCmd{redis.NewIntSliceCmd(ctx, call...)}
+}
+
+// run sends a command by itself.
+func (s *script) run(ctx context.Context, rdb redis.UniversalClient, cmd onceCmd) ([]int64, error) {
+	if _ = rdb.Process(ctx, cmd); s.unknown(cmd) {
+		cmd = s.inFull(ctx, cmd)
 		_ = rdb.Process(ctx, cmd)
 	}
 	return cmd.Result()

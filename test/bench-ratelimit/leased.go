@@ -20,7 +20,10 @@ type calls struct{ n atomic.Int64 }
 func (c *calls) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (c *calls) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		c.n.Add(int64(len(cmds)))
+		return next(ctx, cmds)
+	}
 }
 
 func (c *calls) ProcessHook(next redis.ProcessHook) redis.ProcessHook {

@@ -21,8 +21,8 @@ func connect(ctx context.Context, addr string) (redis.UniversalClient, error) {
 	return rdb, rdb.Ping(ctx).Err()
 }
 
-// The raw scripts make the same reads and writes as the limiters' do when they grant to a key that is there, take the same
-// number of arguments, answer as many numbers, and decide nothing.
+// The raw scripts make the same reads and writes as the limiters' do when they grant to a key that is there, take as many
+// arguments of about the same length, answer as many numbers, and decide nothing.
 const reply = "\nreturn {1, 2, 3, 4, 5, 6, 7}"
 
 var raw = map[ratelimit.Algorithm]*redis.Script{
@@ -54,8 +54,13 @@ func single(ctx context.Context, addr string, rounds int) error {
 	conn := ratelimit.NewConn(rdb, ratelimit.ConnOptions{Timeout: 10 * time.Second, Prefix: prefix})
 	for _, a := range []ratelimit.Algorithm{ratelimit.TokenBucket, ratelimit.FixedWindow, ratelimit.SlidingWindow, ratelimit.SlidingLog, ratelimit.WarmUp} {
 		limit := ratelimit.Limit{Rate: 1000, Period: time.Hour}
-		if a == ratelimit.WarmUp {
-			limit = ratelimit.PerSecond(1000)
+		args := []any{1, 115200000, 115200000000, "1|1|0|0|0|115200000|115200000000|1000|1920000000||115200000;115200000000|"}
+		switch a {
+		case ratelimit.SlidingWindow:
+			args = []any{1, 360000000, 1000, 10, "1|1|0|0|0|360000000|1000|10|||360000000;1000;10|"}
+		case ratelimit.WarmUp:
+			limit.Burst = 1000 // as the others, which have their rate
+			args = []any{1, 3600000, 1000, 10000000, 3, "1|1|0|0|0|3600000|1000|10000000|3|14396400000||"}
 		}
 		l, err := conn.NewRedis("one", ratelimit.Spec{Algorithm: a, Limit: limit}, ratelimit.RedisOptions{DenyCache: -1})
 		if err != nil {
@@ -67,7 +72,7 @@ func single(ctx context.Context, addr string, rounds int) error {
 		}
 		contenders := []*contender{
 			{name: "raw EVALSHA", decide: func(i int) {
-				script.EvalSha(ctx, rdb, []string{prefix + ":raw:" + a.String() + subject(i)}, 1, 115200000, 115200000000, "1|1|0|0|0|115200000|115200000000|1000|1920000000||115200000;115200000000|")
+				script.EvalSha(ctx, rdb, []string{prefix + ":raw:" + a.String() + subject(i)}, args...)
 			}},
 			{name: a.String(), decide: func(i int) { _, _ = l.Take(ctx, ratelimit.Request{Key: subject(i), N: 1}) }},
 		}

@@ -1,9 +1,9 @@
 -- WarmUp. One string "next;stored;stable": when the next permit is due, how many idle time has stored, and the limit it was
--- written under. Numbers: stable interval, room, most at once, warm-up, cold factor, how far ahead it can be due.
+-- written under. Numbers: stable interval, most at once, warm-up, cold factor, how far ahead it can be due.
 -- Cost: GET, and SET if granted. The key expires when the bucket is cold.
 local function warm_curve(a)
-  local stable, warmup = ARGV[a + 6] + 0, ARGV[a + 9] + 0
-  local cold, threshold = stable * ARGV[a + 10], 0.5 * warmup / stable
+  local stable, warmup = ARGV[a + 6] + 0, ARGV[a + 8] + 0
+  local cold, threshold = stable * ARGV[a + 9], 0.5 * warmup / stable
   local full = threshold + 2 * warmup / (stable + cold)
   return stable, cold, threshold, full, warmup / full
 end
@@ -29,8 +29,8 @@ local function warm_read(key, a)
     warm_keep(key, a, due, stored)
   end
   if now > due then return now, min(full, stored + (now - due) / cooldown) end
-  if due > now + ARGV[a + 11] then -- Redis's clock was set back: nobody is locked out for longer than the limit can mean
-    due = now + ARGV[a + 11]
+  if due > now + ARGV[a + 10] then -- Redis's clock was set back: nobody is locked out for longer than the limit can mean
+    due = now + ARGV[a + 10]
     warm_keep(key, a, due, min(full, stored))
   end
   return due, min(full, stored)
@@ -50,7 +50,7 @@ end
 
 local function warm_most(a, stored, free)
   if free < 0 then return 0 end
-  local lo, hi = 1, ARGV[a + 8] + 0
+  local lo, hi = 1, ARGV[a + 7] + 0
   while lo < hi do
     local mid = floor((lo + hi + 1) / 2)
     if ceil(warm_cost(a, stored, mid - 1)) <= free then lo = mid else hi = mid - 1 end
@@ -60,11 +60,12 @@ end
 
 local function warm_look(key, a)
   local n, least, wait, debt = ARGV[a + 1] + 0, ARGV[a + 2] + 0, ARGV[a + 3] + 0, ARGV[a + 4] + 0
-  local room, most = ARGV[a + 7] + 0, ARGV[a + 8] + 0
+  local most = ARGV[a + 7] + 0
+  local room = (most - 1) * ARGV[a + 6]
   local due, stored = warm_read(key, a)
   if debt ~= 0 then
     local cost = ceil(abs(debt) * ARGV[a + 6])
-    due = max(due, min(debt > 0 and due + cost or now + cost, now + room + ARGV[a + 11]))
+    due = max(due, min(debt > 0 and due + cost or now + cost, now + room + ARGV[a + 10]))
     warm_keep(key, a, due, stored)
   end
   local free = now + room - due

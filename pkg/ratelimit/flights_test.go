@@ -1,0 +1,149 @@
+package ratelimit
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+// barrier is a client's hook that holds commands back until it is lifted, and counts what goes by in pipelines.
+type barrier struct {
+	held   chan struct{} // gets one for each single command that arrives
+	lifted chan struct{}
+
+	mu        sync.Mutex
+	pipelines []int // how many commands each had
+}
+
+func newBarrier() *barrier {
+	return &barrier{held: make(chan struct{}, 1000), lifted: make(chan struct{})}
+}
+
+func (b *barrier) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (b *barrier) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		b.mu.Lock()
+		b.pipelines = append(b.pipelines, len(cmds))
+		b.mu.Unlock()
+		if err := b.pass(ctx); err != nil {
+			for _, cmd := range cmds {
+				cmd.SetErr(err)
+			}
+			return err
+		}
+		return next(ctx, cmds)
+	}
+}
+
+func (b *barrier) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		b.held <- struct{}{}
+		if err := b.pass(ctx); err != nil {
+			cmd.SetErr(err)
+			return err
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (b *barrier) pass(ctx context.Context) error {
+	select {
+	case <-b.lifted:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// waitFor waits until so many calls wait for a flight.
+func (f *flights) waitFor(t *testing.T, n int) {
+	require.Eventually(t, func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return len(f.waiting) == n
+	}, patience, time.Millisecond)
+}
+
+// TestThoseWhoComeTogetherGoTogether: who finds all flights gone shares the next one, and each gets his own answer, of a server
+// that has never seen the scripts.
+func TestThoseWhoComeTogetherGoTogether(t *testing.T) {
+	s := newServer(t)
+	rdb := Connect([]string{s.addr}, 0, patient)
+	defer rdb.Close()
+	c := NewConn(rdb, ConnOptions{Timeout: patience})
+	const callers = 3 * maxPassengers / 2
+	wants := map[Algorithm]int64{TokenBucket: 7, FixedWindow: 9}
+	var limiters []*Redis
+	for a, n := range wants {
+		l, err := c.NewRedis("x", Spec{Algorithm: a, Limit: Limit{Rate: n, Period: 24 * time.Hour}}, RedisOptions{OnFailure: FailClosed})
+		require.NoError(t, err)
+		limiters = append(limiters, l)
+	}
+	b := newBarrier()
+	rdb.AddHook(b)
+	var wg sync.WaitGroup
+	ask := func(i int) {
+		wg.Go(func() {
+			l := limiters[i%len(limiters)]
+			res, err := l.Take(context.Background(), Request{Key: strconv.Itoa(i), N: 3})
+			if err != nil {
+				panic(err)
+			}
+			if want := wants[l.Spec().Algorithm]; !res.Allowed || res.Remaining != want-3 || res.Limit.Rate != want {
+				panic(res)
+			}
+		})
+	}
+	for i := range c.flights.most {
+		ask(i)
+	}
+	for range c.flights.most {
+		<-b.held
+	}
+	for i := range callers {
+		ask(i + c.flights.most)
+	}
+	c.flights.waitFor(t, callers)
+	close(b.lifted)
+	wg.Wait()
+	require.Zero(t, c.flights.gone)
+	require.Empty(t, c.flights.waiting)
+	require.LessOrEqual(t, len(b.pipelines), 4, "two groups, each of them perhaps again by the scripts' text: %v", b.pipelines)
+	require.Contains(t, b.pipelines, maxPassengers)
+}
+
+// TestNobodyWaitsLongerForCompany: with a Redis that does not answer, those who wait for a flight are told when their own time is
+// over, and nothing is charged for them, and the next ones find a place again.
+func TestNobodyWaitsLongerForCompany(t *testing.T) {
+	s := newServer(t)
+	rdb := Connect([]string{s.addr}, 0, patient)
+	defer rdb.Close()
+	c := NewConn(rdb, ConnOptions{Timeout: 300 * time.Millisecond, Failures: 1_000_000})
+	l, err := c.NewRedis("x", Spec{Algorithm: TokenBucket, Limit: Limit{Rate: 1000, Period: 24 * time.Hour}}, RedisOptions{OnFailure: FailClosed})
+	require.NoError(t, err)
+	b := newBarrier()
+	rdb.AddHook(b)
+	var wg sync.WaitGroup
+	for range c.flights.most + 2*maxPassengers {
+		wg.Go(func() {
+			_, err := l.Take(context.Background(), Request{N: 1})
+			if err == nil {
+				panic("granted by nobody")
+			}
+		})
+	}
+	wg.Wait()
+	require.Zero(t, c.flights.gone)
+	require.Empty(t, c.flights.waiting)
+	close(b.lifted)
+	require.Eventually(t, func() bool {
+		res, err := l.Take(t.Context(), Request{N: 1})
+		return err == nil && res.Allowed && res.Remaining > 1000-10 // some may go wrong on a busy machine
+	}, patience, time.Millisecond)
+}
