@@ -142,8 +142,11 @@ func (c *lease) decide(q ask, now int64) (answer, bool) {
 	return answer{}, false
 }
 
-// want is the size of the next slice: limit for a process that is asked for half of the whole limit, or more, and in
-// proportion less for others.
+// largeShare is the part of the whole limit from which on a process takes slices as large as it may. Smaller ones take less in
+// proportion, so that however many processes there are, what all of them hold is at most 1/largeShare slices.
+const largeShare = 0.2
+
+// want is the size of the next slice: by the part of the whole limit that this process was asked for lately.
 func (c *lease) want(p *params, limit, now int64) int64 {
 	if spent := now - c.since; spent >= int64(time.Millisecond) {
 		lately := float64(c.asked) / float64(spent)
@@ -153,7 +156,7 @@ func (c *lease) want(p *params, limit, now int64) int64 {
 		c.demand = (c.demand + lately) / 2
 		c.asked, c.since = 0, now
 	}
-	return max(1, min(limit, int64(2*c.demand*float64(p.period)/float64(p.rate)*float64(limit))))
+	return max(1, min(limit, int64(c.demand*float64(p.period)/float64(p.rate)/largeShare*float64(limit))))
 }
 
 // fetch asks Redis for a slice and puts it to what is at hand. The call is bounded by the Conn's time-out and does not end

@@ -46,7 +46,11 @@ func run(ctx context.Context, only, addr string, rounds int) error {
 		}
 	}
 	if only == "" || only == "leased" {
-		return leased(ctx, addr)
+		for _, times := range []float64{0.9, 1, 2, 10} {
+			if err := leased(ctx, addr, times); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

@@ -103,6 +103,7 @@ func oneByOne(ctx context.Context, rounds int, contenders []*contender) error {
 	for _, c := range contenders {
 		fmt.Printf("%-34s %8.1f %8d  %s\n", c.name, quantile(c.spent, 0.5)/1000, c.p99().Microseconds(), c.against(contenders[0]))
 	}
+	besideTheLast(contenders, func(c *contender) []float64 { return c.spent })
 	return nil
 }
 
@@ -126,7 +127,16 @@ func manyAtOnce(ctx context.Context, rdb redis.UniversalClient, rounds int, cont
 	for _, c := range contenders {
 		fmt.Printf("%-34s %8.1f %8d %8.1f  %-20s %s\n", c.name, quantile(c.spent, 0.5)/1000, c.p99().Microseconds(), quantile(c.cpu, 0.5)/1000, c.against(contenders[0]), beside(c.cpu, contenders[0].cpu))
 	}
+	besideTheLast(contenders, func(c *contender) []float64 { return c.cpu })
 	return nil
+}
+
+// besideTheLast compares the limiter with the other library's.
+func besideTheLast(contenders []*contender, by func(*contender) []float64) {
+	if len(contenders) == 3 {
+		mine, other := contenders[1], contenders[2]
+		fmt.Printf("%-34s %s\n", mine.name+" beside "+other.name, beside(by(mine), by(other)))
+	}
 }
 
 // serverTime is the processor time that Redis has used.
