@@ -212,6 +212,8 @@ type extension struct {
 	mysql  *mysqldriver.Config // nil on SQLite
 	guard  *guarded            // nil on SQLite
 	writer chan struct{}       // SQLite: held by the one transaction that is open in this process
+
+	repeats budget
 }
 
 const extensionName = "flashsale:sqldb"

@@ -32,7 +32,7 @@ func RetryUnknownCommit() TxOption { return func(o *txOptions) { o.unknownCommit
 // InTx runs fn in one READ COMMITTED transaction (SQLite: one immediate transaction at a time in this process) and
 // commits unless fn fails or panics. It runs fn again, up to 5 times with growing pauses, after a deadlock, a lock wait
 // time-out, a busy SQLite, an error marked with Race, and what the options declare; so fn must keep nothing from an
-// earlier run. Inside of a transaction InTx only calls fn: the outer one decides.
+// earlier run. All transactions of a database share a budget for that (RepeatsLeft); what it does not allow is a transient error. Inside of a transaction InTx only calls fn: the outer one decides.
 //
 // When the connection breaks during the commit, nobody knows whether it took place: the error has ErrCommitUnknown in
 // its chain, is transient, and is never retried here unless RetryUnknownCommit allows it. Consumers get their message
@@ -49,6 +49,8 @@ func InTx(ctx context.Context, db *gorm.DB, fn func(tx *gorm.DB) error, opts ...
 		InitialInterval: 5 * time.Millisecond, Multiplier: 3, MaxInterval: 500 * time.Millisecond, RandomizationFactor: 0.5,
 	}
 	pause.Reset()
+	repeats := &extensionOf(db).repeats
+	repeats.earn()
 	for attempt := 1; ; attempt++ {
 		err := once(ctx, db, fn)
 		again := err != nil && (retryable(err) && !errors.Is(err, ErrCommitUnknown) ||
@@ -57,7 +59,7 @@ func InTx(ctx context.Context, db *gorm.DB, fn func(tx *gorm.DB) error, opts ...
 		if !again {
 			return err
 		}
-		if attempt == maxAttempts {
+		if attempt == maxAttempts || !repeats.take() {
 			if o.duplicates && IsDuplicate(err) {
 				err = Race(err)
 			}

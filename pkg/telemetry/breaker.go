@@ -17,3 +17,14 @@ func (t *Telemetry) ObserveBreaker(name, before string, state func() string) err
 		}))
 	return err
 }
+
+// ObserveRepeats makes a metric of how often what failed may be tried again at present.
+func (t *Telemetry) ObserveRepeats(name, at string, left func() int64) error {
+	_, err := t.Meter.Int64ObservableGauge(name,
+		metric.WithDescription("Repeats that the budget of this process allows at "+at+" now. 0: what fails is not tried again at once"),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(left())
+			return nil
+		}))
+	return err
+}

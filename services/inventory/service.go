@@ -75,18 +75,21 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	s := &Service{cfg: cfg, deps: deps, watch: w, verifier: verifier}
+	gates := stockgate.New(deps.Redis, stockgate.Options{OnBreaker: func(from, to string) {
+		tel.Log.Warn("breaker of the gate", "from", from, "to", to)
+	}})
 	orderService := orders.New(cfg.OrderURL, cfg.Internal.Secret, tel.Transport(deps.Transport))
 	if err := errors.Join(
 		tel.ObserveBreaker("flashsale.inventory.order.breaker", "the order service", orderService.Breaker),
 		tel.ObserveBreaker("flashsale.inventory.mysql.breaker", "MySQL", func() string { return sqldb.Breaker(deps.DB) }),
+		tel.ObserveRepeats("flashsale.inventory.mysql.repeats", "MySQL", func() int64 { return sqldb.RepeatsLeft(deps.DB) }),
+		tel.ObserveBreaker("flashsale.inventory.gate.breaker", "Redis", gates.Breaker),
 	); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	s.core = core.New(core.Parts{
-		Store: store.New(deps.DB),
-		Gate: gate.New(stockgate.New(deps.Redis, stockgate.Options{OnBreaker: func(from, to string) {
-			tel.Log.Warn("breaker of the gate", "from", from, "to", to)
-		}})),
+		Store:  store.New(deps.DB),
+		Gate:   gate.New(gates),
 		Pub:    publisher.New(deps.Bus, tel),
 		Orders: orderService,
 		Locks:  locks{lock.New(deps.Redis, tel.Log)},

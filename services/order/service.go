@@ -78,7 +78,10 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	if err := tel.ObserveBreaker("flashsale.order.mysql.breaker", "MySQL", func() string { return sqldb.Breaker(deps.DB) }); err != nil {
+	if err := errors.Join(
+		tel.ObserveBreaker("flashsale.order.mysql.breaker", "MySQL", func() string { return sqldb.Breaker(deps.DB) }),
+		tel.ObserveRepeats("flashsale.order.mysql.repeats", "MySQL", func() int64 { return sqldb.RepeatsLeft(deps.DB) }),
+	); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	s := &Service{cfg: cfg, deps: deps, verifier: verifier, waiting: waiting}
