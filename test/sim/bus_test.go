@@ -57,6 +57,9 @@ func (b *busFaults) Publish(ctx context.Context, m bus.Message) (err error) {
 	if delayed && w.sale.losesTimers && w.plan.chance("broker: forgets order-close", 0.5) {
 		return nil
 	}
+	if delayed && w.sale.hurries && w.plan.chance("broker: hurries order-close", 0.5) { // as one whose clock is fast
+		m.DeliverAt = time.Now().Add(time.Duration(rng(w.seed, "early "+string(m.Body)).Int64N(int64(time.Until(m.DeliverAt)))))
+	}
 	if w.sale.garbles && w.plan.chance("broker: garbles "+m.Topic, w.noise(m.Topic)) {
 		m.Body = garble(m.Body, rng(w.seed, string(m.Body)))
 		w.history.note(b.p.name(), "! garbled "+m.Topic, m.Body)

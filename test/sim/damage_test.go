@@ -61,7 +61,7 @@ func (w *world) damage(activity string, r *rand.Rand) {
 	w.history.note("redis", "! damage: "+what)
 	coverage.pass("redis: " + what)
 	coverage.add("redis: "+what, happens)
-	do(mini)
+	w.ends.forget(func() { do(mini) })
 	if w.replica != nil && w.replica.mini != mini {
 		do(w.replica.mini)
 	}

@@ -69,6 +69,7 @@ var points = []string{
 	"broker: garbles order-close",
 	"broker: garbles order-events",
 	"broker: garbles seckill-reservations",
+	"broker: hurries order-close",
 	"broker: keeps inventory-deductions back",
 	"buyer: http GET /v1/activities/*/reservations/*",
 	"buyer: http POST /v1/activities/*/paths",

@@ -124,16 +124,21 @@ func (f redisFaults) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		if strings.HasPrefix(cmd.Name(), "eval") {
 			args = args[2:]
 		}
+		carry := func(do func() error) error {
+			err := f.p.w.replicated(writes, cmd.Args(), do)
+			f.p.w.watchEnds(name, cmd.Args())
+			return err
+		}
 		again := func() { // the command arrives without anybody who waits for it
 			out, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 			defer cancel()
-			_ = f.p.w.replicated(writes, cmd.Args(), func() error { return f.p.w.rdb.Do(out, cmd.Args()...).Err() })
+			_ = carry(func() error { return f.p.w.rdb.Do(out, cmd.Args()...).Err() })
 		}
 		err := f.p.at(ctx, "redis", name, kinds, args, func() error {
 			if name == "script adjust undo" {
 				f.p.w.noteUndone(cmd.Args())
 			}
-			return f.p.w.replicated(writes, cmd.Args(), func() error { return next(ctx, cmd) })
+			return carry(func() error { return next(ctx, cmd) })
 		}, again)
 		if errors.Is(err, errFault) {
 			return errLost
@@ -263,7 +268,7 @@ func (w *world) failOver(people *sync.WaitGroup, behind time.Duration, activity 
 	coverage.pass(point)
 	coverage.add(point, happens)
 	w.redisLife.Add(1)
-	w.mini.Store(r.mini)
+	w.ends.forget(func() { w.mini.Store(r.mini) })
 	old.Close()
 	for _, b := range greedy {
 		people.Go(func() { b.buy(activity, skus, w.sale.limit) })

@@ -44,6 +44,7 @@ type world struct {
 	running   sync.WaitGroup
 
 	began time.Time
+	ends  ends
 
 	mu        sync.Mutex
 	over      bool
@@ -87,6 +88,7 @@ type sale struct {
 	losesTimers  bool            // half of the delayed closings get lost
 	losesEvents  bool            // many of an order's events get lost
 	keepsTimers  bool            // no confirmed closing gets lost
+	hurries      bool            // half of the delayed closings come before their time
 	behaviour    int             // of half the buyers; 0: they have none in common
 	pauses       bool            // a merchant pauses the sale and resumes it
 	greedy       bool            // buyers buy all they may when a replica is cut off, and once more when it is the master
@@ -155,6 +157,7 @@ func drawSale(seed uint64) sale {
 	if r.IntN(6) == 0 {
 		s.forges = 2*time.Second + time.Duration(r.Int64N(int64(length)))
 	}
+	s.hurries = rng(seed, "hurries").IntN(5) == 0
 	s.suit(focusOf(seed), r, length)
 	if s.garbles { // one kind of letters at a time, as each is decided in its own way
 		s.forges = 0
@@ -205,6 +208,8 @@ func (s *sale) suit(point string, r *rand.Rand, length time.Duration) {
 		s.abandonAfter = 7 * time.Second
 	case point == "broker: forgets order-close":
 		s.losesTimers = true
+	case point == "broker: hurries order-close":
+		s.hurries = true
 	case point == "broker: forgets order-events":
 		s.losesEvents = true
 	}
@@ -252,7 +257,7 @@ func newWorld(seed uint64, dir string, scripts map[string]string) (*world, error
 	}
 	w.redisLife.Store(1)
 	w.plan = newPlan(seed, w.sale.window+w.sale.payWithin+9*time.Second)
-	w.mini.Store(newRedis())
+	w.ends.forget(func() { w.mini.Store(newRedis()) })
 	if w.sale.failover > 0 {
 		w.replica = newReplica()
 	}
@@ -301,7 +306,7 @@ func (w *world) loseGate(whole bool) {
 	w.history.note("redis", "! gate is lost", whole)
 	if whole {
 		w.redisLife.Add(1)
-		mini.FlushAll()
+		w.ends.forget(mini.FlushAll)
 		if w.replica != nil {
 			w.replica.mini.FlushAll()
 		}
@@ -309,14 +314,16 @@ func (w *world) loseGate(whole bool) {
 		coverage.add("redis: emptied", happens)
 		return
 	}
-	for _, key := range mini.Keys() {
-		if strings.HasPrefix(key, "fs:{") {
-			mini.Del(key)
-			if w.replica != nil {
-				w.replica.mini.Del(key)
+	w.ends.forget(func() {
+		for _, key := range mini.Keys() {
+			if strings.HasPrefix(key, "fs:{") {
+				mini.Del(key)
+				if w.replica != nil {
+					w.replica.mini.Del(key)
+				}
 			}
 		}
-	}
+	})
 	coverage.pass("redis: gate deleted")
 	coverage.add("redis: gate deleted", happens)
 }

@@ -1,8 +1,15 @@
 package main
 
 // mutant is one breakage: in file, the text old, which is there once, becomes now. heals says why no promise is broken by it,
-// where that is so: then nothing has to be noticed.
-type mutant struct{ name, file, old, now, heals string }
+// where that is so: then no sale has to notice it, and the test of a package has to.
+type mutant struct {
+	name, file, old, now string
+	heals                string
+	test                 unit // where heals
+}
+
+// unit is a test by its package and what -run takes.
+type unit struct{ pkg, run string }
 
 const (
 	coreDir  = "services/inventory/internal/core/"
@@ -29,7 +36,12 @@ var mutants = []mutant{
 	},
 	{
 		name: "settle raises what has ended", file: luaDir + "settle.lua",
-		old: "elseif holds(old) then", now: "else",
+		old: "elseif holds(old) then\n    new = copy(old)\n    new.user, new.lines = user, lines\n    if RANK",
+		now: "elseif rank(old) > 0 then\n    new = copy(old)\n    new.user, new.lines = user, lines\n    if ended(old) or RANK",
+	},
+	{
+		name: "what has ended gives back again", file: luaDir + "prelude.lua",
+		old: "elseif holds(old) and old.stage ~= 'p' then\n      local new", now: "elseif old.stage ~= 'p' then\n      if ended(old) then old.stage = 'l' end\n      local new",
 	},
 	{
 		name: "adjustments not once by id", file: luaDir + "adjust.lua",
@@ -39,6 +51,7 @@ var mutants = []mutant{
 		name: "an undone adjustment stays", file: coreDir + "adjust.go",
 		old: "return s.Gate.UndoAdjust(ctx, ref, a)", now: "return nil",
 		heals: "the reconciler finds what the counters lack and corrects it",
+		test:  unit{"services/inventory", "^TestKilledWhileAdjusting$/^refused_by_the_database$"},
 	},
 	{
 		name: "a released row is released again", file: coreDir + "events.go",
@@ -51,7 +64,6 @@ var mutants = []mutant{
 	{
 		name: "allowances are not given back", file: coreDir + "ledger_row.go",
 		old: "m.Allowances[Buyer{r.ActivityID, r.UserID}] -= r.pieces()", now: "",
-		heals: "the reconciler rewrites allowances; the simulation calls that a repair of what was not broken",
 	},
 	{
 		name: "what never landed is left", file: coreDir + "sweeps.go",
@@ -93,11 +105,13 @@ var mutants = []mutant{
 		name: "known orders are told no closing", file: orderDir + "core/land.go",
 		old: "for _, o := range append(fresh, known...) {", now: "for _, o := range fresh {",
 		heals: "order sends the closing of what is past its deadline again",
+		test:  unit{"services/order/internal/core", "^TestADeductionThatComesAgainSaysTheSameAgain$/^sqlite$"},
 	},
 	{
 		name: "a new master is told nothing", file: coreDir + "keeper.go",
 		old: "\tif heal {", now: "\tif false && heal {",
 		heals: "the reconciler tells the gate, some seconds later",
+		test:  unit{"services/inventory", "^TestANewMasterHearsAgainWhatTheOldOneWasTold$/^sqlite$"},
 	},
 	{
 		name: "failed refunds are not tried again", file: orderDir + "core/sweep.go",

@@ -7,6 +7,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -69,6 +70,16 @@ func run(ctx context.Context, seeds int, only string, list bool) error {
 			found = "NOT NOTICED"
 		case found == "":
 			found = "heals: " + m.heals
+			noticed, err := m.asserted(ctx, root, dir)
+			switch {
+			case err != nil:
+				return fmt.Errorf("%s: %w", m.name, err)
+			case noticed:
+				found += "; noticed by " + m.test.run
+			default:
+				unnoticed = append(unnoticed, m.name)
+				found += "; NOT NOTICED by " + m.test.run
+			}
 		}
 		fmt.Printf("%-34s %-7s %s\n", m.name, took.Round(time.Second), found)
 	}
@@ -144,6 +155,22 @@ func (m mutant) play(ctx context.Context, root, dir string, seeds int) (found st
 		count = string(n[1])
 	}
 	return fmt.Sprintf("after %s sales, seed %s: %.110s", count, s[1], f[1]), took, nil
+}
+
+// asserted tells whether the unit test that holds the rule fails.
+func (m mutant) asserted(ctx context.Context, root, dir string) (bool, error) {
+	test := exec.CommandContext(ctx, "go", "test", "-overlay", filepath.Join(dir, "overlay.json"), "-count=1", "-v", "-run", m.test.run, "./"+m.test.pkg) //nolint:gosec // ours
+	test.Dir = root
+	out, err := test.CombinedOutput()
+	switch {
+	case err == nil && !bytes.Contains(out, []byte("--- PASS")):
+		return false, fmt.Errorf("there is no test %s in %s", m.test.run, m.test.pkg)
+	case err == nil:
+		return false, nil
+	case bytes.Contains(out, []byte("--- FAIL")):
+		return true, nil
+	}
+	return false, fmt.Errorf("%s in %s cannot be run: %s", m.test.run, m.test.pkg, out)
 }
 
 // lua is the broken script, which the simulation must know by its text.
