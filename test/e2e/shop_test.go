@@ -44,6 +44,7 @@ type shop struct {
 	refused                   int  // times that a buyer found everything sold
 	refusedForGood            int  // of these, without a word that pieces may come back
 	emptied                   bool // the gate had given out every piece
+	pathsExpired              int  // times that a buyer was told 503 until his path had expired, and took another one
 	bought                    []*bought
 	answers, landings, paying spread
 }
@@ -85,10 +86,12 @@ func (s *shop) buy(ctx context.Context, userID string, pays bool) error {
 	caller := s.client.As(token)
 	a := purchase.Buy(ctx, caller, userID, s.sale.ActivityID, s.sale.lines())
 	again := false
-	for s.refuses(a) {
-		again = true
-		if err := until(ctx, time.Now().Add(comesBackAfter+rand.N(comesBackAfter))); err != nil {
-			return fmt.Errorf("never got a piece: %w", a.Err)
+	for refused := s.refuses(a); refused || s.expired(a); refused = s.refuses(a) {
+		if refused {
+			again = true
+			if err := until(ctx, time.Now().Add(comesBackAfter+rand.N(comesBackAfter))); err != nil {
+				return fmt.Errorf("never got a piece: %w", a.Err)
+			}
 		}
 		a = purchase.Buy(ctx, caller, userID, s.sale.ActivityID, s.sale.lines())
 	}
@@ -157,6 +160,18 @@ func (s *shop) refuses(a purchase.Attempt) bool {
 	if p := client.AsProblem(a.Err); p != nil && p.MayReturnUntil.IsZero() {
 		s.refusedForGood++
 	}
+	return true
+}
+
+// expired tells whether a path ended before its purchase was accepted. A known purchase is answered whatever became of its
+// path, so this one took nothing.
+func (s *shop) expired(a purchase.Attempt) bool {
+	if a.Outcome != purchase.Outcome(contract.CodePathExpired) {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pathsExpired++
 	return true
 }
 

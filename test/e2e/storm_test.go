@@ -84,7 +84,7 @@ func TestStorm(t *testing.T) {
 	}
 	require.NoError(t, ended(), "what a buyer was told")
 	require.NoError(t, watched(), "what the stock view showed")
-	t.Logf("%s after the doors opened every purchase has ended", time.Since(opened).Round(time.Second))
+	t.Logf("%s after the doors opened every purchase has ended; %d paths had expired before they could be used", time.Since(opened).Round(time.Second), s.pathsExpired)
 	require.True(t, s.emptied, "every piece was sold to somebody")
 	require.GreaterOrEqual(t, len(s.bought), stormPieces)
 	require.Zero(t, s.refusedForGood, "told that nothing comes back, and a third of it did")
