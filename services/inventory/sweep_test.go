@@ -254,6 +254,56 @@ func TestALetterOfADeductionIsRejected(t *testing.T) {
 	})
 }
 
+// Order was told never to make the order, and whoever said so died there. Replayed, the letter would make nothing, and the
+// reservation stay for a day.
+func TestALetterWhoseRejectionHasBegunIsNotReplayed(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a := w.sale(1, 5)
+		r := w.buy(a, "u")
+		w.land(r)
+		w.deductions()
+		item, err := json.Marshal(contract.Deduction{
+			OrderSN: r.OrderSN, UserID: r.UserID, ActivityID: r.ActivityID, Currency: "EUR", PayWithinS: 60,
+			Lines: []contract.PricedLine{{SKUID: r.Lines[0].SKUID, Qty: r.Lines[0].Qty, Price: 1}},
+		})
+		require.NoError(w.t, err)
+		require.NoError(w.t, w.core.AddDeadLetters(w.ctx, []contract.DeadLetter{{
+			Where: contract.GroupOrderDeductions, Topic: contract.TopicDeductions, OrderSN: r.OrderSN, Why: "w", Item: item, At: w.parts.Now(),
+		}}))
+		letter := w.letters(core.LetterOpen)[0]
+		d, err := w.core.ReplayDeadLetter(w.ctx, "operator", letter.ID)
+		require.NoError(w.t, err)
+		require.Equal(w.t, core.LetterReplayed, d.State)
+		w.deductions()
+
+		w.faults.kill(2, true) // the first step is that it begins
+		_, err = w.core.RejectDeadLetter(w.ctx, "operator", letter.ID)
+		require.Error(w.t, err)
+		require.True(w.t, w.faults.heal())
+		w.restart()
+		require.Equal(w.t, "tombstone", w.orders.of(r.OrderSN))
+		require.Equal(w.t, core.RowReserved, w.row(r.OrderSN).State)
+
+		_, err = w.core.ReplayDeadLetter(w.ctx, "operator", letter.ID)
+		require.Equal(w.t, contract.CodeStateConflict, contract.CodeOf(err))
+		require.Empty(w.t, w.deductions())
+		late, err := w.parts.Store.DecideDeadLetter(w.ctx, letter, core.LetterReplayed, core.Change{
+			At: w.parts.Now(), Who: "operator", Action: "dead_letter.replay", Object: "dead_letter", ObjectID: letter.ID,
+		})
+		require.NoError(w.t, err)
+		require.Equal(w.t, core.LetterOpen, late.State, "a replay under way meanwhile does not hide it")
+		require.Len(w.t, w.letters(core.LetterOpen), 1, "it still waits for a person")
+
+		d, err = w.core.RejectDeadLetter(w.ctx, "operator", letter.ID)
+		require.NoError(w.t, err)
+		require.Equal(w.t, core.LetterRejected, d.State)
+		require.Equal(w.t, core.RowReleased, w.row(r.OrderSN).State)
+		require.Equal(w.t, stockgate.StatusFailed, w.entry(a, r.OrderSN).Status)
+		require.Equal(w.t, int64(5), w.left(a, 0))
+		w.agree(a)
+	})
+}
+
 // Somebody else's item under the order_sn of a sound purchase is rejected, and the purchase is not.
 func TestALetterThatContradictsTheLedgerTakesNothingAway(t *testing.T) {
 	eachDB(t, func(w *world) {

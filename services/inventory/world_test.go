@@ -186,6 +186,10 @@ func (s *faultyStore) ChangeActivity(ctx context.Context, id string, c core.Chan
 	return out, err
 }
 
+func (s *faultyStore) BeginRejection(ctx context.Context, id string) error {
+	return s.f.step(func() error { return s.Store.BeginRejection(ctx, id) })
+}
+
 func (s *faultyStore) DecideDeadLetter(ctx context.Context, d core.DeadLetter, state string, c core.Change) (out *core.DeadLetter, err error) {
 	err = s.f.step(func() error { out, err = s.Store.DecideDeadLetter(ctx, d, state, c); return err })
 	return out, err

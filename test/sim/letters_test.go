@@ -161,18 +161,15 @@ func (w *world) forgot(orderSN string) bool {
 // operator is the person who looks after dead letters.
 type operator struct {
 	*person
-	decided  map[string]int  // how often, by letter
-	rejected map[string]bool // letters whose rejection began and may not have come to its end
+	decided map[string]int // how often, by letter
 }
 
 func (w *world) operator() (*operator, error) {
 	p, err := w.person("operator", "operator", auth.Operator)
-	return &operator{person: p, decided: map[string]int{}, rejected: map[string]bool{}}, err
+	return &operator{person: p, decided: map[string]int{}}, err
 }
 
-// reject is repeated until it is done: half of it may have been, and nothing else can be decided any more then.
 func (o *operator) reject(id string) {
-	o.rejected[id] = true
 	o.call(http.MethodPost, "http://inventory/v1/merchant/dead-letters/"+id+"/reject", "", nil)
 }
 
@@ -196,7 +193,7 @@ func (o *operator) decide(mood int) {
 		if mood == 0 && o.r.IntN(2) == 0 {
 			continue
 		}
-		if o.r.IntN(5) == 0 || o.decided[l.ID] > 3 || o.rejected[l.ID] {
+		if o.r.IntN(5) == 0 || o.decided[l.ID] > 3 {
 			o.reject(l.ID)
 			continue
 		}

@@ -40,6 +40,9 @@ func (s *Service) ReplayDeadLetter(ctx context.Context, who, id string) (*DeadLe
 	if d.State == LetterRejected {
 		return nil, contract.Refuse(contract.CodeStateConflict, "the dead letter was rejected")
 	}
+	if d.Rejecting {
+		return nil, contract.Refuse(contract.CodeStateConflict, "the rejection of the dead letter has begun; repeat that")
+	}
 	if err := s.Pub.Replay(ctx, *d); err != nil {
 		return nil, contract.Refuse(contract.CodeUnavailable, "the message could not be published; repeat the call").Because(err).After(retryGateAfter)
 	}
@@ -53,17 +56,26 @@ func (s *Service) RejectDeadLetter(ctx context.Context, who, id string) (*DeadLe
 	if err != nil {
 		return nil, err
 	}
-	switch d.Topic {
-	case contract.TopicReservations:
-		err = s.rejectReservation(ctx, d)
-	case contract.TopicDeductions:
-		err = s.rejectDeduction(ctx, d)
+	if d.Topic == contract.TopicReservations || d.Topic == contract.TopicDeductions {
+		err = s.rejectPurchase(ctx, d)
 	}
 	// Events and closings hold nothing themselves: their orders' fate is told again by other messages and sweeps.
 	if err != nil {
 		return nil, gateRefusal(err)
 	}
 	return s.Store.DecideDeadLetter(ctx, *d, LetterRejected, s.letterChange(who, "dead_letter.reject", d))
+}
+
+// rejectPurchase ends the purchase of a letter. Half of it done and then replayed the purchase would stay reserved: order
+// makes nothing of what it was told to reject. So a letter whose rejection has begun can only be rejected.
+func (s *Service) rejectPurchase(ctx context.Context, d *DeadLetter) error {
+	if err := s.Store.BeginRejection(ctx, d.ID); err != nil {
+		return err
+	}
+	if d.Topic == contract.TopicReservations {
+		return s.rejectReservation(ctx, d)
+	}
+	return s.rejectDeduction(ctx, d)
 }
 
 func (s *Service) letterChange(who, action string, d *DeadLetter) Change {

@@ -92,6 +92,8 @@ type Store interface {
 	AddDeadLetters(ctx context.Context, letters []contract.DeadLetter) error
 	DeadLetters(ctx context.Context, state string, p Page) ([]DeadLetter, error)
 	DeadLetter(ctx context.Context, id string) (*DeadLetter, error)
+	// BeginRejection opens a letter that is not rejected yet for its rejection only: nothing replays it any more.
+	BeginRejection(ctx context.Context, id string) error
 	// DecideDeadLetter writes the decision and the change, if the letter has not failed again since (occurrences).
 	DecideDeadLetter(ctx context.Context, d DeadLetter, state string, c Change) (*DeadLetter, error)
 	OpenLetters(ctx context.Context, orderSNs []string) (map[string]bool, error)

@@ -57,6 +57,7 @@ type DeadLetter struct {
 	FailedAt    time.Time
 	Traceparent string
 	State       string // open, replayed or rejected
+	Rejecting   bool   // its rejection has begun
 	Occurrences int64
 	DecidedBy   string
 	DecidedAt   *time.Time

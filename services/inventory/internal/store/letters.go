@@ -28,6 +28,7 @@ type letterRow struct {
 	FailedAt    time.Time
 	Traceparent string
 	State       string
+	Rejecting   bool
 	Occurrences int64
 	DecidedBy   string
 	DecidedAt   *time.Time
@@ -36,13 +37,13 @@ type letterRow struct {
 func (letterRow) TableName() string { return "dead_letters" }
 
 var letterColumns = []string{
-	"id", "fingerprint", "origin", "topic", "order_sn", "activity_id", "why", "item", "failed_at", "traceparent", "state", "occurrences", "decided_by", "decided_at",
+	"id", "fingerprint", "origin", "topic", "order_sn", "activity_id", "why", "item", "failed_at", "traceparent", "state", "rejecting", "occurrences", "decided_by", "decided_at",
 }
 
 func toLetter(r letterRow) *core.DeadLetter {
 	d := &core.DeadLetter{
 		ID: text(r.ID), Where: r.Origin, Topic: r.Topic, Why: r.Why, Item: r.Item, FailedAt: r.FailedAt.UTC(), Traceparent: r.Traceparent, State: r.State,
-		Occurrences: r.Occurrences, DecidedBy: r.DecidedBy, DecidedAt: utc(r.DecidedAt),
+		Rejecting: r.Rejecting, Occurrences: r.Occurrences, DecidedBy: r.DecidedBy, DecidedAt: utc(r.DecidedAt),
 	}
 	if r.OrderSN != nil {
 		d.OrderSN = text(*r.OrderSN)
@@ -155,11 +156,18 @@ func (s *Store) DeadLetter(ctx context.Context, id string) (*core.DeadLetter, er
 	return toLetter(list[0]), nil
 }
 
-// DecideDeadLetter implements core.Store.
+// BeginRejection implements core.Store.
+func (s *Store) BeginRejection(ctx context.Context, id string) error {
+	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
+		return tx.Exec("UPDATE dead_letters SET rejecting = TRUE, state = ? WHERE id = ? AND state <> ?", core.LetterOpen, number(id), core.LetterRejected).Error
+	})
+}
+
+// DecideDeadLetter implements core.Store. A replay that a rejection overtook decides nothing.
 func (s *Store) DecideDeadLetter(ctx context.Context, d core.DeadLetter, state string, c core.Change) (*core.DeadLetter, error) {
 	err := sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
-		err := tx.Exec("UPDATE dead_letters SET state = ?, decided_by = ?, decided_at = ? WHERE id = ? AND occurrences = ? AND state <> ?",
-			state, c.Who, c.At, number(d.ID), d.Occurrences, core.LetterRejected).Error
+		err := tx.Exec("UPDATE dead_letters SET state = ?, decided_by = ?, decided_at = ? WHERE id = ? AND occurrences = ? AND state <> ? "+
+			"AND rejecting IN (FALSE, ?)", state, c.Who, c.At, number(d.ID), d.Occurrences, core.LetterRejected, state == core.LetterRejected).Error
 		if err != nil {
 			return err
 		}
