@@ -175,9 +175,12 @@ func (rs *redisSpec) args(args []any, q ask, debt int64) []any {
 
 // ask are the ARGV of a script about one key.
 func (rs *redisSpec) ask(args []any, q ask, debt int64) []any {
-	if q.n == 0 || q.least != q.n || q.wait >= micro || debt != 0 {
+	switch {
+	case q.n == 0 || q.least != q.n || debt != 0:
 		args = append(args, "")
-	} else {
+	case q.wait >= micro:
+		args = append(args, -q.n)
+	default:
 		args = append(args, q.n)
 	}
 	args = append(args, rs.numbers[:rs.heads]...)

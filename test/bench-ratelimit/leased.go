@@ -56,11 +56,8 @@ func leased(ctx context.Context, addr string, times float64) error {
 		limiters = append(limiters, l)
 	}
 	// The burst is spent first: what counts is the rate.
-	for res := (ratelimit.Result{Allowed: true}); res.Allowed; {
-		var err error
-		if res, err = limiters[0].Take(ctx, ratelimit.Request{N: perSecond / 10, AtMost: true}); err != nil {
-			return err
-		}
+	if _, err := limiters[0].Take(ctx, ratelimit.Request{N: perSecond}); err != nil {
+		return err
 	}
 	count.n.Store(0)
 	var asked, granted atomic.Int64

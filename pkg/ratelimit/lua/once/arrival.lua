@@ -5,7 +5,8 @@ do
   local ticks = (clock[1] - 1767225600) * 32000000 + clock[2] * 32
   local v, tat = call('GET', key), ticks
   local T, room, n = A[2] + 0, A[3] + 0, tonumber(A[1])
-  local under = A[2] .. ';' .. A[3]
+  local under, waits = A[2] .. ';' .. A[3], n and n < 0
+  if waits then n = -n end
   if v then
     local sub, cut = string.sub, #under
     tat = sub(v, -cut) == under and tonumber(sub(v, 1, -cut - 2))
@@ -17,7 +18,7 @@ do
       local ahead, format = after - ticks, string.format
       call('SET', key, format('%d;%s', after, under), 'PX', format('%d', ahead / 32000 + 2))
       return {n, (full - after) / T, 0, 0, (ahead + 31) / 32, ticks / 32, 0}
-    elseif n * T <= room and tat <= full then
+    elseif not waits and n * T <= room and tat <= full then
       return {-1, (full - tat) / T, 0, (after - full + 31) / 32, (tat - ticks + 31) / 32, ticks / 32, 0}
     end
   end

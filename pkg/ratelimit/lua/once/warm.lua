@@ -7,6 +7,8 @@ do
   local cold, threshold = stable * A[5], 0.5 * warmup / stable
   local full = threshold + 2 * warmup / (stable + cold)
   local cooldown, room, due, stored = warmup / full, (most - 1) * stable, now, full
+  local waits = n and n < 0
+  if waits then n = -n end
   if v then
     local due0, stored0, under = string.match(v, '^(%d+);([%d.e+-]+);(.*)$')
     due, stored = tonumber(due0), under == A[2] and tonumber(stored0)
@@ -28,12 +30,12 @@ do
       end
       return sum + want * stable
     end
-    local before, give, debit, wait = n > 1 and ceil(cost(stored, n - 1)) or 0, -1, 0, 0
+    local before, give, debit, retry = n > 1 and ceil(cost(stored, n - 1)) or 0, -1, 0, 0
     if before <= free then
       give, debit = n, ceil(cost(stored, n))
       free, due, stored = free - debit, due + debit, stored > n and stored - n or 0
     else
-      wait = before - free
+      retry = ceil(before - free)
     end
     local left = 0
     if free >= 0 then -- a guess, and steps to where it holds
@@ -55,8 +57,8 @@ do
       local format = string.format
       call('SET', key, format('%d;%.17g;%s', due, stored, A[2]), 'PX', format('%d', reset / 1000 + 2))
       return {give, left, 0, 0, reset, now, debit}
-    elseif before <= room then
-      return {-1, left, 0, ceil(wait), reset, now, 0}
+    elseif not waits and before <= room then
+      return {-1, left, 0, retry, reset, now, 0}
     end
   end
 end
