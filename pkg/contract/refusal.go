@@ -2,6 +2,7 @@ package contract
 
 import (
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -47,10 +48,16 @@ type FieldError struct {
 type Refusal struct {
 	Code       Code
 	Detail     string
-	Fields     []FieldError   // of invalid_request
-	Members    map[string]any // further members of the problem document, by their JSON name
-	RetryAfter time.Duration  // of 429 and 503; 0 there means 1 s
+	Fields     []FieldError  // of invalid_request
+	Members    []Member      // further members of the problem document
+	RetryAfter time.Duration // of 429 and 503; 0 there means 1 s
 	Cause      error
+}
+
+// Member is one of a problem document. It may not have the name of a standard one, nor be code, errors or trace_id.
+type Member struct {
+	Name  string // in JSON
+	Value any
 }
 
 // Refuse makes a refusal with a sentence for the caller.
@@ -61,14 +68,10 @@ func InvalidField(field, message string) *Refusal {
 	return &Refusal{Code: CodeInvalidRequest, Detail: field + ": " + message, Fields: []FieldError{{field, message}}}
 }
 
-// With returns a copy that carries one more member.
+// With returns a copy that carries one more member, of a name that it does not have yet.
 func (r *Refusal) With(name string, value any) *Refusal {
 	c := *r
-	c.Members = make(map[string]any, len(r.Members)+1)
-	for k, v := range r.Members {
-		c.Members[k] = v
-	}
-	c.Members[name] = value
+	c.Members = append(slices.Clip(r.Members), Member{name, value})
 	return &c
 }
 
@@ -90,8 +93,18 @@ func (r *Refusal) Unwrap() error { return r.Cause }
 
 // CodeOf is the code of the first Refusal in err's chain, CodeInternal when there is none.
 func CodeOf(err error) Code {
-	if r := (*Refusal)(nil); errors.As(err, &r) {
+	if r := RefusalOf(err); r != nil {
 		return r.Code
 	}
 	return CodeInternal
+}
+
+// RefusalOf is the first Refusal in err's chain, nil when there is none.
+func RefusalOf(err error) *Refusal {
+	if r, ok := err.(*Refusal); ok { //nolint:errorlint // by far the most are nothing else, and this is what most buyers are told
+		return r
+	}
+	var r *Refusal
+	errors.As(err, &r)
+	return r
 }

@@ -61,12 +61,12 @@ func newEdge(tel *telemetry.Telemetry, propagator propagation.TextMapPropagator)
 	return e
 }
 
-// Values of the default headers, shared by all answers: handlers replace values, they never write into them.
+// Values of the default headers, shared by all answers: handlers replace values, they never write into them. What else is
+// recommended, about frames and referrers, is about documents that a browser shows; here are none, and each header is copied,
+// sorted and sent with every answer of the rush.
 var (
-	noSniff    = []string{"nosniff"}
-	denied     = []string{"DENY"}
-	noReferrer = []string{"no-referrer"}
-	noStore    = []string{"no-store"}
+	noSniff = []string{"nosniff"}
+	noStore = []string{"no-store"}
 )
 
 // handle is the middleware.
@@ -75,8 +75,6 @@ func (e *edge) handle(next http.Handler) http.Handler {
 		began := time.Now()
 		h := w.Header()
 		h["X-Content-Type-Options"] = noSniff
-		h["X-Frame-Options"] = denied
-		h["Referrer-Policy"] = noReferrer
 		h["Cache-Control"] = noStore
 		if r.ContentLength < 0 || r.ContentLength > MaxBody { // the server itself reads no more than what was announced
 			r.Body = http.MaxBytesReader(w, r.Body, MaxBody)

@@ -3,8 +3,10 @@ package problem
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -30,76 +32,81 @@ var (
 const statusClientGone = 499
 
 type kind struct {
-	status int
-	title  string
+	status   int
+	title    string
+	document []byte // how every document of this kind begins
 }
 
-var kinds = map[contract.Code]kind{
-	contract.CodeInvalidRequest:       {http.StatusBadRequest, "The request is not valid"},
-	contract.CodeUnauthenticated:      {http.StatusUnauthorized, "Authentication is required"},
-	contract.CodeForbidden:            {http.StatusForbidden, "Not allowed"},
-	contract.CodePathInvalid:          {http.StatusForbidden, "The purchase path is not valid"},
-	contract.CodePathExpired:          {http.StatusForbidden, "The purchase path has expired"},
-	contract.CodeCaptchaWrong:         {http.StatusForbidden, "The captcha was not solved"},
-	contract.CodeNotFound:             {http.StatusNotFound, "Not found"},
-	contract.CodeMethodNotAllowed:     {http.StatusMethodNotAllowed, "Method not allowed"},
-	contract.CodeBodyTooLarge:         {http.StatusRequestEntityTooLarge, "The request body is too large"},
-	contract.CodeUnsupportedMediaType: {http.StatusUnsupportedMediaType, "The media type is not supported"},
-	contract.CodeActivityNotStarted:   {http.StatusConflict, "The sale has not started"},
-	contract.CodeActivityEnded:        {http.StatusConflict, "The sale is over"},
-	contract.CodeActivityPaused:       {http.StatusConflict, "The sale is paused"},
-	contract.CodeSoldOut:              {http.StatusConflict, "Sold out"},
-	contract.CodeLimitReached:         {http.StatusConflict, "The limit per buyer is reached"},
-	contract.CodeInsufficientStock:    {http.StatusConflict, "Not enough stock"},
-	contract.CodeOrderNotPayable:      {http.StatusConflict, "The order cannot be paid"},
-	contract.CodeStateConflict:        {http.StatusConflict, "The present state does not allow it"},
-	contract.CodeIdempotencyConflict:  {http.StatusConflict, "The same key came with another request"},
-	contract.CodeRateLimited:          {http.StatusTooManyRequests, "Too many requests"},
-	contract.CodeOverloaded:           {http.StatusServiceUnavailable, "Overloaded"},
-	contract.CodeGateUnavailable:      {http.StatusServiceUnavailable, "Purchases are not available right now"},
-	contract.CodeJournalFull:          {http.StatusServiceUnavailable, "Purchases are not taken right now"},
-	contract.CodeUnavailable:          {http.StatusServiceUnavailable, "Not available right now"},
-	contract.CodeInternal:             {http.StatusInternalServerError, "Internal error"},
-}
+var kinds = func() map[contract.Code]kind {
+	kinds := map[contract.Code]kind{
+		contract.CodeInvalidRequest:       {status: http.StatusBadRequest, title: "The request is not valid"},
+		contract.CodeUnauthenticated:      {status: http.StatusUnauthorized, title: "Authentication is required"},
+		contract.CodeForbidden:            {status: http.StatusForbidden, title: "Not allowed"},
+		contract.CodePathInvalid:          {status: http.StatusForbidden, title: "The purchase path is not valid"},
+		contract.CodePathExpired:          {status: http.StatusForbidden, title: "The purchase path has expired"},
+		contract.CodeCaptchaWrong:         {status: http.StatusForbidden, title: "The captcha was not solved"},
+		contract.CodeNotFound:             {status: http.StatusNotFound, title: "Not found"},
+		contract.CodeMethodNotAllowed:     {status: http.StatusMethodNotAllowed, title: "Method not allowed"},
+		contract.CodeBodyTooLarge:         {status: http.StatusRequestEntityTooLarge, title: "The request body is too large"},
+		contract.CodeUnsupportedMediaType: {status: http.StatusUnsupportedMediaType, title: "The media type is not supported"},
+		contract.CodeActivityNotStarted:   {status: http.StatusConflict, title: "The sale has not started"},
+		contract.CodeActivityEnded:        {status: http.StatusConflict, title: "The sale is over"},
+		contract.CodeActivityPaused:       {status: http.StatusConflict, title: "The sale is paused"},
+		contract.CodeSoldOut:              {status: http.StatusConflict, title: "Sold out"},
+		contract.CodeLimitReached:         {status: http.StatusConflict, title: "The limit per buyer is reached"},
+		contract.CodeInsufficientStock:    {status: http.StatusConflict, title: "Not enough stock"},
+		contract.CodeOrderNotPayable:      {status: http.StatusConflict, title: "The order cannot be paid"},
+		contract.CodeStateConflict:        {status: http.StatusConflict, title: "The present state does not allow it"},
+		contract.CodeIdempotencyConflict:  {status: http.StatusConflict, title: "The same key came with another request"},
+		contract.CodeRateLimited:          {status: http.StatusTooManyRequests, title: "Too many requests"},
+		contract.CodeOverloaded:           {status: http.StatusServiceUnavailable, title: "Overloaded"},
+		contract.CodeGateUnavailable:      {status: http.StatusServiceUnavailable, title: "Purchases are not available right now"},
+		contract.CodeJournalFull:          {status: http.StatusServiceUnavailable, title: "Purchases are not taken right now"},
+		contract.CodeUnavailable:          {status: http.StatusServiceUnavailable, title: "Not available right now"},
+		contract.CodeInternal:             {status: http.StatusInternalServerError, title: "Internal error"},
+	}
+	for code, k := range kinds {
+		k.document = fmt.Appendf(nil, `{"type":"about:blank","title":%q,"status":%d,"code":%q`, k.title, k.status, code)
+		kinds[code] = k
+	}
+	return kinds
+}()
 
 // Status is the HTTP status of a code, 500 for one that is unknown.
 func Status(code contract.Code) int {
-	_, k := kindOf(code)
-	return k.status
+	return kindOf(code).status
 }
 
-// kindOf also tells as what a code is answered: one that is unknown is internal.
-func kindOf(code contract.Code) (contract.Code, kind) {
+// kindOf is how a code is answered: one that is unknown is internal.
+func kindOf(code contract.Code) kind {
 	if k, ok := kinds[code]; ok {
-		return code, k
+		return k
 	}
-	return contract.CodeInternal, kinds[contract.CodeInternal]
+	return kinds[contract.CodeInternal]
 }
 
 // Write answers err. A Refusal is answered as it is; a deadline that passed is 503 unavailable; anything else is 500
 // internal, with nothing of the inside in it. What is our fault is logged here, once, with the trace it belongs to.
 func Write(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
 	ctx := r.Context()
-	var refusal *contract.Refusal
+	refusal := contract.RefusalOf(err)
 	switch {
+	case refusal != nil && refusal.Cause == nil && err == error(refusal): //nolint:errorlint // nothing else is in it
 	case errors.Is(err, context.Canceled) && errors.Is(ctx.Err(), context.Canceled): // also what a store made a refusal of
 		log.DebugContext(ctx, "caller gone", "error", err)
 		w.WriteHeader(statusClientGone)
 		return
-	case errors.As(err, &refusal):
+	case refusal != nil:
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		refusal = contract.Refuse(contract.CodeUnavailable, "This took too long. The outcome may be unknown; ask again.").Because(err)
 	default:
 		refusal = contract.Refuse(contract.CodeInternal, "Something went wrong on our side.").Because(err)
 	}
-	code, k := kindOf(refusal.Code)
+	k := kindOf(refusal.Code)
 	status := k.status
 	logRefusal(ctx, log, status, refusal, err)
 
 	h := w.Header()
-	for _, stale := range [...]string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified"} {
-		delete(h, stale)
-	}
 	h["Content-Type"] = contentType
 	h["Cache-Control"] = noStore
 	switch status {
@@ -112,7 +119,7 @@ func Write(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) 
 	}
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(document(ctx, code, k, refusal)) // the caller may be gone
+		_, _ = w.Write(document(ctx, k, refusal)) // the caller may be gone
 	}
 }
 
@@ -125,71 +132,46 @@ func logRefusal(ctx context.Context, log *slog.Logger, status int, refusal *cont
 	}
 }
 
-// document is the body. A member of the code never overrides one of the standard's. It is written by hand, in the order
-// of the names: most buyers of a good sale are refused, so that this is what the system says most.
-func document(ctx context.Context, code contract.Code, k kind, refusal *contract.Refusal) []byte {
-	members := make([]member, 0, 8) // those that not every document has
+// document is the body. A member of the code never overrides one of the standard's. It is written by hand: most buyers of a
+// good sale are refused, so that this is what the system says most.
+func document(ctx context.Context, k kind, refusal *contract.Refusal) []byte {
+	body := append(make([]byte, 0, 384), k.document...)
 	if refusal.Detail != "" {
-		members = append(members, member{"detail", refusal.Detail})
+		body = appendText(append(body, `,"detail":`...), refusal.Detail)
 	}
 	if sc := trace.SpanContextFromContext(ctx); sc.HasTraceID() {
-		members = append(members, member{"trace_id", sc.TraceID().String()})
+		id := sc.TraceID()
+		body = append(hex.AppendEncode(append(body, `,"trace_id":"`...), id[:]), '"')
 	}
 	if len(refusal.Fields) > 0 {
-		members = append(members, member{"errors", refusal.Fields})
+		body = appendMember(body, "errors", refusal.Fields)
 	}
-	for name, value := range refusal.Members {
-		switch name {
-		case "type", "title", "status", "code", "detail", "trace_id":
-		case "errors":
-			if len(refusal.Fields) == 0 {
-				members = append(members, member{name, value})
-			}
+	for _, m := range refusal.Members {
+		switch m.Name {
+		case "type", "title", "status", "code", "detail", "trace_id", "errors":
 		default:
-			members = append(members, member{name, value})
-		}
-	}
-	members = append(members, member{"code", string(code)}, member{"status", k.status}, member{"title", k.title},
-		member{"type", "about:blank"})
-	for i := 1; i < len(members); i++ { // so few that nothing sorts them sooner
-		for j := i; j > 0 && members[j].name < members[j-1].name; j-- {
-			members[j], members[j-1] = members[j-1], members[j]
-		}
-	}
-	body := make([]byte, 1, 320)
-	body[0] = '{'
-	for _, m := range members {
-		before := len(body)
-		if before > 1 {
-			body = append(body, ',')
-		}
-		body = append(appendText(body, m.name), ':')
-		var err error
-		if body, err = appendValue(body, m.value); err != nil { // a member that is no JSON
-			body = body[:before]
+			body = appendMember(body, m.Name, m.Value)
 		}
 	}
 	return append(body, "}\n"...)
 }
 
-type member struct {
-	name  string
-	value any
-}
-
-func appendValue(to []byte, value any) ([]byte, error) {
+// appendMember leaves out a value that is no JSON.
+func appendMember(to []byte, name string, value any) []byte {
+	body := append(appendText(append(to, ','), name), ':')
 	switch v := value.(type) {
 	case string:
-		return appendText(to, v), nil
-	case int:
-		return strconv.AppendInt(to, int64(v), 10), nil
+		return appendText(body, v)
 	case time.Time:
 		if y := v.Year(); y >= 0 && y <= 9999 { // as time.Time writes itself
-			return append(v.AppendFormat(append(to, '"'), time.RFC3339Nano), '"'), nil
+			return append(v.AppendFormat(append(body, '"'), time.RFC3339Nano), '"')
 		}
 	}
 	raw, err := json.Marshal(value)
-	return append(to, raw...), err
+	if err != nil {
+		return to
+	}
+	return append(body, raw...)
 }
 
 // appendText appends a JSON string; what needs an escape is left to encoding/json.

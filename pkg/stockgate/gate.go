@@ -14,7 +14,7 @@ import (
 type Options struct {
 	// Timeout bounds one round trip, connecting and one retry included. Default 2 s.
 	Timeout time.Duration
-	// JournalMax is the number of journal entries from which on Reserve answers JournalFull. Default 200,000.
+	// JournalMax is the number of journal entries from which on Reserve answers JournalFull. Default 500,000.
 	JournalMax int64
 	// ClaimAfter is for how long a relay may keep a journal entry before another one may have it. Default 15 s.
 	ClaimAfter time.Duration
@@ -31,7 +31,7 @@ func (o Options) withDefaults() Options {
 		o.Timeout = 2 * time.Second
 	}
 	if o.JournalMax <= 0 {
-		o.JournalMax = 200_000
+		o.JournalMax = 500_000
 	}
 	if o.ClaimAfter <= 0 {
 		o.ClaimAfter = 15 * time.Second

@@ -157,17 +157,18 @@ func (s spans) end(err error) {
 // Span begins a piece of work and returns what ends it. In the context of a batch it is one child in each sampled
 // item's trace; else it is a plain child of ctx's span, or the beginning of a trace.
 func (t *Telemetry) Span(ctx context.Context, name string, kind trace.SpanKind, attrs ...attribute.KeyValue) (context.Context, func(error)) {
+	// Nobody records the trace, which was decided where it began: no span of it needs an id of its own. The span around a batch
+	// is one that is recorded, if any is.
+	if around := trace.SpanFromContext(ctx); around.SpanContext().IsValid() && !around.SpanContext().IsSampled() && !around.IsRecording() {
+		return ctx, unrecorded
+	}
 	parents, batch := ctx.Value(batchKey{}).(spans)
 	if !batch {
-		// Nobody records the trace, which was decided where it began: no span of it needs an id of its own.
-		if around := trace.SpanFromContext(ctx); around.SpanContext().IsValid() && !around.SpanContext().IsSampled() && !around.IsRecording() {
-			return ctx, func(error) {}
-		}
 		ctx, span := t.Tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attrs...))
 		return ctx, spans{span}.end
 	}
 	if len(parents) == 0 {
-		return ctx, func(error) {}
+		return ctx, unrecorded
 	}
 	opts := []trace.SpanStartOption{trace.WithTimestamp(time.Now()), trace.WithSpanKind(kind), trace.WithAttributes(attrs...)}
 	children := make(spans, len(parents))
@@ -177,3 +178,5 @@ func (t *Telemetry) Span(ctx context.Context, name string, kind trace.SpanKind, 
 	ctx = context.WithValue(ctx, batchKey{}, children)
 	return trace.ContextWithSpan(ctx, children[0]), children.end
 }
+
+func unrecorded(error) {}

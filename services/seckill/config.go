@@ -28,7 +28,7 @@ type Config struct {
 	GateQueue   int           `env:"GATE_QUEUE" envDefault:"8192"`
 	// JournalMax is how many reservations may wait for the broker at one gate; JournalClaimAfter is for how long a relay
 	// may keep one before another relay takes it.
-	JournalMax        int64         `env:"JOURNAL_MAX" envDefault:"200000"`
+	JournalMax        int64         `env:"JOURNAL_MAX" envDefault:"500000"`
 	JournalClaimAfter time.Duration `env:"JOURNAL_CLAIM_AFTER" envDefault:"15s"`
 	// StreamsMax is how many event streams this process serves.
 	StreamsMax int `env:"STREAMS_MAX" envDefault:"20000"`

@@ -17,10 +17,10 @@ func notStarted(at time.Time) error {
 	return contract.Refuse(contract.CodeActivityNotStarted, "the sale has not started").With("starts_at", at.UTC())
 }
 
-// soldOut tells until when pieces may come back, while that lies ahead.
-func (s *Service) soldOut(ctx context.Context, until time.Time) error {
+// soldOut tells until when pieces may come back, while that lies ahead of now.
+func soldOut(until, now time.Time) error {
 	r := contract.Refuse(contract.CodeSoldOut, "sold out")
-	if until.After(s.Watch.clock(ctx)) {
+	if until.After(now) {
 		r = r.With("may_return_until", until.UTC())
 	}
 	return r

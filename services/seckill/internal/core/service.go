@@ -123,7 +123,7 @@ func (s *Service) Flagged(ctx context.Context, activityID string) error {
 	if v.StateAt(now) != StateOpen {
 		return nil
 	}
-	return s.soldOut(ctx, v.mayReturn(now, nil))
+	return soldOut(v.mayReturn(now, nil), now)
 }
 
 // Admits decides by what this process knows of the sale. The gate has the last word on the purchase itself.
@@ -143,7 +143,7 @@ func (s *Service) Admits(ctx context.Context, activityID string) error {
 	case StateOpen:
 	}
 	if v.lacksAll() {
-		return s.soldOut(ctx, v.mayReturn(now, nil))
+		return soldOut(v.mayReturn(now, nil), now)
 	}
 	return nil
 }
@@ -170,7 +170,7 @@ func (s *Service) Purchase(ctx context.Context, userID, activityID, token string
 	}
 	if v := s.Watch.fresh(activityID); v != nil && v.StateAt(now) == StateOpen && v.lacksAny(lines) {
 		return s.known(ctx, activityID, p.orderSN, userID, lines, func() error {
-			return s.soldOut(ctx, v.mayReturn(now, lines))
+			return soldOut(v.mayReturn(now, lines), now)
 		})
 	}
 	v, err := s.Gate.Reserve(ctx, activityID, Purchase{OrderSN: p.orderSN, UserID: userID, Lines: lines})
@@ -190,7 +190,7 @@ func (s *Service) Purchase(ctx context.Context, userID, activityID, token string
 	case Paused:
 		return Purchased{}, paused()
 	case SoldOut:
-		return Purchased{}, s.soldOut(ctx, v.MayReturnUntil)
+		return Purchased{}, soldOut(v.MayReturnUntil, s.Watch.clock(ctx))
 	case LimitReached:
 		return Purchased{}, limitReached(v.OrderSNs)
 	case JournalFull:

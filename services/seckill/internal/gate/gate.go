@@ -74,11 +74,13 @@ func New(redis Redis, tel *telemetry.Telemetry, o Options) (*Gate, error) {
 	if o.CallerWait <= 0 {
 		o.CallerWait = 3 * time.Second
 	}
+	// The wait for the call and the call together. Where they are set to the same there still is time to stand in line.
+	patience := max(o.CallerWait-o.CallTimeout, o.CallerWait/4)
 	g.reserves = grouper[stockgate.Request, stockgate.Verdict]{
-		call: g.reserveGroup, timeout: o.CallTimeout, wait: o.CallerWait, maxGroup: stockgate.MaxGroup, maxQueue: o.Queue, maxKeys: maxKeys, gather: gatherFor,
+		call: g.reserveGroup, timeout: o.CallTimeout, patience: patience, maxGroup: stockgate.MaxGroup, maxQueue: o.Queue, maxKeys: maxKeys, gather: gatherFor,
 	}
 	g.lookups = grouper[string, found]{
-		call: g.lookupGroup, timeout: o.CallTimeout, wait: o.CallerWait, maxGroup: lookupGroup, maxQueue: o.Queue, maxKeys: maxKeys, gather: gatherFor,
+		call: g.lookupGroup, timeout: o.CallTimeout, patience: patience, maxGroup: lookupGroup, maxQueue: o.Queue, maxKeys: maxKeys, gather: gatherFor,
 	}
 	return g, nil
 }
@@ -96,7 +98,7 @@ func (g *Gate) Reserve(ctx context.Context, activityID string, p core.Purchase) 
 	ctx, end := g.tel.Span(ctx, "gate reserve", trace.SpanKindInternal,
 		telemetry.AttrActivityID.String(activityID), telemetry.AttrOrderSN.String(p.OrderSN))
 	defer func() { end(err) }()
-	v, err := g.reserves.do(ctx, activityID, stockgate.Request{
+	v, err := g.reserves.do(activityID, stockgate.Request{
 		OrderSN: p.OrderSN, UserID: p.UserID, Lines: p.Lines, Traceparent: telemetry.Traceparent(ctx),
 	})
 	if err != nil {
@@ -131,10 +133,10 @@ var dbSystem = attribute.String("db.system.name", "redis")
 
 // Lookup implements core.Gate.
 func (g *Gate) Lookup(ctx context.Context, activityID, orderSN string) (_ core.Reservation, _ bool, err error) {
-	ctx, end := g.tel.Span(ctx, "gate lookup", trace.SpanKindClient, dbSystem,
+	_, end := g.tel.Span(ctx, "gate lookup", trace.SpanKindClient, dbSystem,
 		telemetry.AttrActivityID.String(activityID), telemetry.AttrOrderSN.String(orderSN))
 	defer func() { end(err) }()
-	f, err := g.lookups.do(ctx, activityID, orderSN)
+	f, err := g.lookups.do(activityID, orderSN)
 	if err != nil || !f.ok {
 		return core.Reservation{}, false, mapped(err)
 	}

@@ -155,11 +155,11 @@ func TestBetweenIdleAndBusyCallsGatherALittle(t *testing.T) {
 				time.Sleep(call)
 				return asked, nil
 			},
-			timeout: time.Second, wait: time.Second, maxGroup: 128, maxQueue: 1000, maxKeys: 1, gather: 2 * call,
+			timeout: time.Second, patience: time.Second, maxGroup: 128, maxQueue: 1000, maxKeys: 1, gather: 2 * call,
 		}
 		began := time.Now()
 		ask := func(n int) {
-			_, err := g.do(t.Context(), "7", n)
+			_, err := g.do("7", n)
 			require.NoError(t, err)
 		}
 		ask(1)
@@ -220,31 +220,26 @@ func TestGatesDoNotWaitForEachOther(t *testing.T) {
 	wg.Wait()
 }
 
+// The call goes on for those who are there, whoever of them has left.
 func TestACallerWhoLeavesTakesNobodyAlong(t *testing.T) {
 	r := &slow{hold: make(chan struct{})}
 	g := newGate(t, r, Options{})
 	gone, leave := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	wg.Go(func() {
-		_, err := g.Reserve(gone, "7", purchase(2))
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("left with %v", err)
-		}
-	})
-	require.Eventually(t, func() bool { return r.under.Load() == 1 }, 30*time.Second, time.Millisecond)
-	for n := 4; n <= 20; n += 2 {
+	ask := func(ctx context.Context, n int) {
 		wg.Go(func() {
-			if v, err := g.Reserve(t.Context(), "7", purchase(n)); err != nil || v.Outcome != core.Accepted {
+			if v, err := g.Reserve(ctx, "7", purchase(n)); err != nil || v.Outcome != core.Accepted {
 				t.Errorf("%d: %v %v", n, v, err)
 			}
 		})
 	}
+	ask(gone, 2)
+	require.Eventually(t, func() bool { return r.under.Load() == 1 }, 30*time.Second, time.Millisecond)
+	for n := 4; n <= 20; n += 2 {
+		ask(gone, n)
+		ask(t.Context(), 20+n)
+	}
 	leave()
-	require.Eventually(t, func() bool {
-		g.reserves.mu.Lock()
-		defer g.reserves.mu.Unlock()
-		return len(g.reserves.queues["7"].waiting) == 9
-	}, 30*time.Second, time.Millisecond)
 	close(r.hold)
 	wg.Wait()
 }
@@ -306,29 +301,53 @@ func TestLookup(t *testing.T) {
 	require.False(t, ok)
 }
 
-// Who waits too long is told so, and the answer that comes after all is nobody else's.
+// Who waits too long for a call is told so, and none is made for it; who comes later is served.
 func TestACallerWaitsForABoundedTime(t *testing.T) {
-	hold := make(chan struct{})
-	held := true
+	synctest.Test(t, func(t *testing.T) {
+		const timeout, patience = 2 * time.Second, time.Second
+		var asked []int
+		g := &grouper[int, int]{
+			timeout: timeout, patience: patience, maxGroup: 4, maxQueue: 100, maxKeys: 1,
+			call: func(ctx context.Context, _ string, group []int) ([]int, error) {
+				asked = append(asked, group...)
+				if group[0] == 1 { // hangs
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+				return group, nil
+			},
+		}
+		began := time.Now()
+		var all sync.WaitGroup
+		at := func(after time.Duration, n int, want error, told time.Duration) {
+			all.Go(func() {
+				time.Sleep(after)
+				got, err := g.do("k", n)
+				if !errors.Is(err, want) || err == nil && got != n || time.Since(began) != told {
+					t.Errorf("%d got %d, %v after %s", n, got, err, time.Since(began))
+				}
+			})
+		}
+		at(0, 1, context.DeadlineExceeded, timeout)
+		at(time.Millisecond, 2, context.DeadlineExceeded, timeout)
+		at(timeout-patience, 3, nil, timeout)
+		all.Wait()
+		require.Equal(t, []int{1, 3}, asked)
+		g.close(t.Context())
+	})
+}
+
+// Places to wait are used again; an answer is nobody else's.
+func TestEachCallerGetsItsOwnAnswer(t *testing.T) {
 	g := grouper[int, int]{
-		timeout: time.Minute, wait: 20 * time.Millisecond, maxGroup: 4, maxQueue: 100, maxKeys: 1,
-		call: func(_ context.Context, _ string, asked []int) ([]int, error) {
-			if held {
-				<-hold
-				held = false
-			}
-			return asked, nil
-		},
+		timeout: time.Minute, patience: time.Minute, maxGroup: 4, maxQueue: 100, maxKeys: 1,
+		call: func(_ context.Context, _ string, asked []int) ([]int, error) { return asked, nil },
 	}
-	_, err := g.do(t.Context(), "k", 1)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	close(hold)
-	g.wait = 10 * time.Second
 	var wg sync.WaitGroup
 	for n := range 50 {
 		wg.Go(func() {
 			for range 20 {
-				if got, err := g.do(t.Context(), "k", n); err != nil || got != n {
+				if got, err := g.do("k", n); err != nil || got != n {
 					t.Errorf("%d got %d, %v", n, got, err)
 				}
 			}
@@ -339,19 +358,19 @@ func TestACallerWaitsForABoundedTime(t *testing.T) {
 }
 
 func TestAPanicReachesTheCallersOnly(t *testing.T) {
-	g := grouper[int, int]{timeout: time.Second, wait: 10 * time.Second, maxGroup: 1, maxQueue: 1, maxKeys: 1, call: func(context.Context, string, []int) ([]int, error) {
+	g := grouper[int, int]{timeout: time.Second, patience: 10 * time.Second, maxGroup: 1, maxQueue: 1, maxKeys: 1, call: func(context.Context, string, []int) ([]int, error) {
 		panic("boom")
 	}}
-	_, err := g.do(t.Context(), "k", 1)
+	_, err := g.do("k", 1)
 	require.ErrorContains(t, err, "boom")
 	g.call = func(context.Context, string, []int) ([]int, error) { return nil, nil }
 	require.Eventually(t, func() bool {
-		_, err = g.do(t.Context(), "k", 1)
+		_, err = g.do("k", 1)
 		return err != nil && !errors.Is(err, core.ErrOverloaded)
 	}, time.Second, time.Millisecond)
 	require.ErrorContains(t, err, "0 answers for 1 callers")
 	g.close(t.Context())
-	_, err = g.do(t.Context(), "k", 1)
+	_, err = g.do("k", 1)
 	require.ErrorIs(t, err, core.ErrOverloaded)
 }
 

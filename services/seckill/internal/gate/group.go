@@ -15,12 +15,16 @@ import (
 // under way, so an idle gate answers at once and a busy one answers many with each call. There is at most one call of a
 // key at a time. A key's goroutine lives while there is work for it.
 //
+// A caller waits for nothing but its answer, which comes in time whatever happens: calls end by their time-out, one follows
+// the other, and who has waited beyond its patience is told so instead. To wait for a timer and
+// for the caller's leaving as well would cost each of a hundred thousand buyers more than their share of the call.
+//
 // Between idle and busy, calls of two or three callers would follow each other without a pause, and each costs about as much
 // as one for fifty (a round trip, a write to disk): after a call that others waited behind, the next one gathers a little.
 type grouper[Q, A any] struct {
 	call     func(ctx context.Context, key string, asked []Q) ([]A, error)
-	timeout  time.Duration // of one call
-	wait     time.Duration // of one caller
+	timeout  time.Duration // of one call, which heeds its context
+	patience time.Duration // of one caller, until its call begins
 	maxGroup int           // callers in one call
 	maxQueue int           // callers waiting for one key
 	maxKeys  int           // keys with callers
@@ -30,28 +34,15 @@ type grouper[Q, A any] struct {
 	queues map[string]*queue[Q, A]
 	closed bool
 	active sync.WaitGroup
-	idle   sync.Pool // of *seat[A]
-}
-
-// seat is where one caller waits. It is used again, but for one that a caller has left: its answer may still come.
-type seat[A any] struct {
-	answer chan answer[A] // holds one, so that the worker never waits for a caller that has left
-	timer  *time.Timer
-}
-
-func (g *grouper[Q, A]) seat() *seat[A] {
-	if s, ok := g.idle.Get().(*seat[A]); ok {
-		s.timer.Reset(g.wait)
-		return s
-	}
-	return &seat[A]{answer: make(chan answer[A], 1), timer: time.NewTimer(g.wait)}
+	seats  sync.Pool // of chan answer[A]: where one caller waits, and afterwards another
 }
 
 type queue[Q, A any] struct{ waiting []caller[Q, A] }
 
 type caller[Q, A any] struct {
 	asked  Q
-	answer chan<- answer[A]
+	came   time.Time
+	answer chan<- answer[A] // holds one: the worker never waits for a caller
 }
 
 type answer[A any] struct {
@@ -61,26 +52,20 @@ type answer[A any] struct {
 
 var errClosed = errors.New("gate is closed")
 
-// do asks for one caller and waits no longer than its ctx and g.wait. The call itself goes on then: its outcome is unknown
-// to the caller.
-func (g *grouper[Q, A]) do(ctx context.Context, key string, asked Q) (A, error) {
-	var none A
-	s := g.seat()
-	if err := g.enqueue(key, caller[Q, A]{asked, s.answer}); err != nil {
-		s.timer.Stop()
+// do asks for one caller and waits for its call at most g.patience, and for the call at most g.timeout. After an error the
+// outcome may be unknown to the caller.
+func (g *grouper[Q, A]) do(key string, asked Q) (A, error) {
+	seat, ok := g.seats.Get().(chan answer[A])
+	if !ok {
+		seat = make(chan answer[A], 1)
+	}
+	if err := g.enqueue(key, caller[Q, A]{asked, time.Now(), seat}); err != nil {
+		var none A
 		return none, err
 	}
-	select {
-	case a := <-s.answer:
-		s.timer.Stop()
-		g.idle.Put(s)
-		return a.value, a.err
-	case <-ctx.Done():
-		s.timer.Stop()
-		return none, fmt.Errorf("waiting for the gate: %w", ctx.Err())
-	case <-s.timer.C:
-		return none, fmt.Errorf("waiting for the gate: %w", context.DeadlineExceeded)
-	}
+	a := <-seat
+	g.seats.Put(seat)
+	return a.value, a.err
 }
 
 func (g *grouper[Q, A]) enqueue(key string, c caller[Q, A]) error {
@@ -130,9 +115,23 @@ func (g *grouper[Q, A]) work(key string, q *queue[Q, A]) {
 		group := q.waiting[:n:n]
 		q.waiting = q.waiting[n:]
 		g.mu.Unlock()
-		g.serve(key, group)
 		served = n
+		if group = g.dismissLate(group); len(group) > 0 {
+			g.serve(key, group)
+		}
 	}
+}
+
+var errLate = fmt.Errorf("waiting for the gate: %w", context.DeadlineExceeded)
+
+// dismissLate tells those of a group, which is in the order of their coming, who have waited too long, and returns the others.
+func (g *grouper[Q, A]) dismissLate(group []caller[Q, A]) []caller[Q, A] {
+	since := time.Now().Add(-g.patience)
+	for len(group) > 0 && group[0].came.Before(since) {
+		group[0].answer <- answer[A]{err: errLate}
+		group = group[1:]
+	}
+	return group
 }
 
 func (g *grouper[Q, A]) serve(key string, group []caller[Q, A]) {

@@ -65,8 +65,8 @@ func (h *handlers) GetActivity(w http.ResponseWriter, r *http.Request, activityI
 func (h *handlers) soldOut(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := h.Core.Flagged(r.Context(), parameter(r, "activity_id")); err != nil {
-			h.metrics.flagged.Add(r.Context(), 1)
-			h.metrics.refuse(r.Context(), "path", err)
+			h.metrics.flagged.Add(noExemplar, 1)
+			h.metrics.refuse("path", err)
 			h.refuse(w, r, err)
 			return
 		}
@@ -89,7 +89,7 @@ func (h *handlers) admit(next http.Handler) http.Handler {
 			err = h.Core.Admits(r.Context(), activityID)
 		}
 		if err != nil {
-			h.metrics.refuse(r.Context(), "path", err)
+			h.metrics.refuse("path", err)
 			h.refuse(w, r, err)
 			return
 		}
@@ -101,11 +101,11 @@ func (h *handlers) admit(next http.Handler) http.Handler {
 func (h *handlers) CreatePath(w http.ResponseWriter, r *http.Request, activityID string) {
 	p, err := h.Core.IssuePath(r.Context(), auth.From(r.Context()).UserID, activityID)
 	if err != nil {
-		h.metrics.refuse(r.Context(), "path", err)
+		h.metrics.refuse("path", err)
 		h.refuse(w, r, err)
 		return
 	}
-	h.metrics.paths.Add(r.Context(), 1)
+	h.metrics.paths.Add(noExemplar, 1)
 	httpserver.WriteJSON(w, http.StatusCreated, api.Path{Path: p.Path, OrderSn: p.OrderSN, ExpiresAt: p.ExpiresAt})
 }
 
@@ -122,14 +122,14 @@ func (h *handlers) CreateReservation(w http.ResponseWriter, r *http.Request, act
 		p, err = h.Core.Purchase(ctx, auth.From(ctx).UserID, activityID, path, lines)
 	}
 	if err != nil {
-		h.metrics.refuse(ctx, "purchase", err)
+		h.metrics.refuse("purchase", err)
 		h.refuse(w, r, err)
 		return
 	}
 	if p.Fresh {
-		h.metrics.accepted.Add(ctx, 1)
+		h.metrics.accepted.Add(noExemplar, 1)
 	} else {
-		h.metrics.repeated.Add(ctx, 1)
+		h.metrics.repeated.Add(noExemplar, 1)
 	}
 	writeAccepted(w, p)
 }
