@@ -196,6 +196,22 @@ func TestMetricsPage(t *testing.T) {
 	require.Contains(t, text, `service_name="shop"`)
 }
 
+func TestStatesOfBreakersAndBudgets(t *testing.T) {
+	clean(t)
+	tel := setup(t, Options{})
+	t.Cleanup(func() { require.NoError(t, tel.Shutdown(context.Background())) })
+	state, left := "closed", int64(200)
+	require.NoError(t, tel.ObserveBreaker("flashsale.x.breaker", "X", func() string { return state }))
+	require.NoError(t, tel.ObserveRepeats("flashsale.x.repeats", "X", func() int64 { return left }))
+	for said, value := range map[string]string{"closed": "0", "half-open": "1", "open": "2"} {
+		state = said
+		require.Regexp(t, `(?m)^flashsale_x_breaker(\{.*\})? `+value+`$`, page(t, tel.Metrics))
+	}
+	require.Regexp(t, `(?m)^flashsale_x_repeats(\{.*\})? 200$`, page(t, tel.Metrics))
+	left = 0
+	require.Regexp(t, `(?m)^flashsale_x_repeats(\{.*\})? 0$`, page(t, tel.Metrics))
+}
+
 func TestMergedMetricsSayWhoseTheyAre(t *testing.T) {
 	one, _ := Recording()
 	two, _ := Recording()
