@@ -337,7 +337,11 @@ func TestTheEdgeLeadsNowhereInside(t *testing.T) {
 		// Callers are told to leave by a file, which a container that starts again must not find.
 		require.Contains(t, conf, "if (-f /tmp/leaving) { set $leaving close; }")
 		nginx := deployment(t, r.objects(t), "edge").containers()[0]
-		require.Contains(t, list(nginx, "lifecycle", "preStop", "exec", "command")[2], ": > /tmp/leaving; sleep 5;")
+		require.Equal(t, []any{"sh", "/etc/nginx/flashsale/leave"}, list(nginx, "lifecycle", "preStop", "exec", "command"))
+		leave := text(find(t, r.objects(t), "ConfigMap/flashsale-edge"), "data", "leave")
+		require.Contains(t, leave, ": >/tmp/leaving\nsleep 5\n")
+		require.Contains(t, leave, `[ "$seconds" -lt 65 ] && connected`)
+		require.Greater(t, at(deployment(t, r.objects(t), "edge").spec, "terminationGracePeriodSeconds"), 5.0+65+15, "nginx gives what is under way 15 s")
 		require.Contains(t, list(nginx, "command")[2], "rm -f /tmp/leaving; exec nginx")
 	}
 	require.NotContains(t, text(find(t, kind().objects(t), "ConfigMap/flashsale-edge"), "data", "nginx.conf"), "limit_req")
