@@ -107,7 +107,8 @@ type Bus interface {
 	// Subscribe returns at once; deliveries begin when broker and topic are there. It fails only for an invalid
 	// subscription, a group that this bus has subscribed before, and a closed bus.
 	Subscribe(s Subscription, h Handler) error
-	// Close stops the intake, waits for the handlers under way so that their results count, and frees everything.
+	// Close stops the intake, waits for the handlers under way so that their results count, and frees everything. What the
+	// broker did not hear of any more comes again, as after a crash.
 	// It is bounded by ctx: then the handlers' contexts are cancelled and their results may no longer count.
 	Close(ctx context.Context) error
 }

@@ -382,7 +382,20 @@ func boundsHandlerCalls(t *testing.T, b Broker) {
 	assert.Equal(t, bound, most)
 }
 
+// What a member that closes has handled is done with. It tells its broker so with its last word, to which there is no answer:
+// now and then that is lost, and what it handled comes again, as after a crash. Not each time.
 func drainsOnClose(t *testing.T, b Broker) {
+	const rounds = 3
+	for round := range rounds {
+		if drained(t, b, strconv.Itoa(round)) {
+			return
+		}
+	}
+	require.Fail(t, "each time what was handled during Close came again")
+}
+
+// drained closes a member whose handlers are at work, and tells whether nothing of what they handled came again.
+func drained(t *testing.T, b Broker, round string) bool {
 	m, other := b.Join(t), b.Join(t)
 	defer end(t, other)
 	var begun, got log
@@ -393,7 +406,9 @@ func drainsOnClose(t *testing.T, b Broker) {
 		// A handler is not done before it has published what follows.
 		return m.Publish(ctx, bus.Message{Topic: Topic, Body: append([]byte("after "), d.Body...)})
 	})
-	publishAll(t, m, 0, bus.DefaultConcurrency)
+	for i := range bus.DefaultConcurrency {
+		publish(t, m, bus.Message{Body: []byte(round + " " + strconv.Itoa(i))})
+	}
 	eventually(t, "all handlers to be at work", func() bool { return begun.len() == bus.DefaultConcurrency })
 
 	closed := make(chan error)
@@ -413,12 +428,24 @@ func drainsOnClose(t *testing.T, b Broker) {
 	close(release)
 	require.NoError(t, <-closed)
 
-	publish(t, other, bus.Message{Body: []byte("last")})
+	last := round + " last"
+	publish(t, other, bus.Message{Body: []byte(last)})
 	subscribe(t, other, GroupA, got.accept)
 	eventually(t, "the messages after", func() bool {
-		return got.bodies()["after 0"] > 0 && got.bodies()["last"] > 0
+		bodies := got.bodies()
+		for i := range bus.DefaultConcurrency {
+			if bodies["after "+round+" "+strconv.Itoa(i)] == 0 {
+				return false
+			}
+		}
+		return bodies[last] > 0
 	})
-	never(t, "what was handled during Close came again", func() bool { return got.len() > bus.DefaultConcurrency+1 })
+	for until := time.Now().Add(quiet); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+		if got.len() > bus.DefaultConcurrency+1 {
+			return false
+		}
+	}
+	return true
 }
 
 func isClosedAfterClose(t *testing.T, b Broker) {
