@@ -32,7 +32,8 @@ func RetryUnknownCommit() TxOption { return func(o *txOptions) { o.unknownCommit
 // InTx runs fn in one READ COMMITTED transaction (SQLite: one immediate transaction at a time in this process) and
 // commits unless fn fails or panics. It runs fn again, up to 5 times with growing pauses, after a deadlock, a lock wait
 // time-out, a busy SQLite, an error marked with Race, and what the options declare; so fn must keep nothing from an
-// earlier run. All transactions of a database share a budget for that (RepeatsLeft); what it does not allow is a transient error. Inside of a transaction InTx only calls fn: the outer one decides.
+// earlier run. All transactions of a database share a budget for that (RepeatsLeft); what it does not allow is a transient
+// error. Inside of a transaction InTx only calls fn: the outer one decides.
 //
 // When the connection breaks during the commit, nobody knows whether it took place: the error has ErrCommitUnknown in
 // its chain, is transient, and is never retried here unless RetryUnknownCommit allows it. Consumers get their message

@@ -29,6 +29,8 @@ type Broker struct {
 	Join func(t *testing.T) bus.Bus
 	// JoinImpatient is Join with pauses of at most about a second before each redelivery.
 	JoinImpatient func(t *testing.T) bus.Bus
+	// MayLoseLastWords is set where a member that closes gets no answer when it says what it has handled.
+	MayLoseLastWords bool
 }
 
 // Case is one demand.
@@ -382,16 +384,19 @@ func boundsHandlerCalls(t *testing.T, b Broker) {
 	assert.Equal(t, bound, most)
 }
 
-// What a member that closes has handled is done with. It tells its broker so with its last word, to which there is no answer:
-// now and then that is lost, and what it handled comes again, as after a crash. Not each time.
+// What a member that closes has handled is done with. Where the broker may not hear of it, what was handled comes again now and
+// then, as after a crash; not each time.
 func drainsOnClose(t *testing.T, b Broker) {
-	const rounds = 3
+	rounds := 1
+	if b.MayLoseLastWords {
+		rounds = 3
+	}
 	for round := range rounds {
 		if drained(t, b, strconv.Itoa(round)) {
 			return
 		}
 	}
-	require.Fail(t, "each time what was handled during Close came again")
+	require.Fail(t, "what was handled during Close came again")
 }
 
 // drained closes a member whose handlers are at work, and tells whether nothing of what they handled came again.

@@ -16,8 +16,8 @@ import (
 // key at a time. A key's goroutine lives while there is work for it.
 //
 // A caller waits for nothing but its answer, which comes in time whatever happens: calls end by their time-out, one follows
-// the other, and who has waited beyond its patience is told so instead. To wait for a timer and
-// for the caller's leaving as well would cost each of a hundred thousand buyers more than their share of the call.
+// the other, and who has waited beyond its patience is told so instead. To wait for a timer and for the caller's leaving as
+// well would cost each of a hundred thousand buyers more than their share of the call.
 //
 // Between idle and busy, calls of two or three callers would follow each other without a pause, and each costs about as much
 // as one for fifty (a round trip, a write to disk): after a call that others waited behind, the next one gathers a little.
