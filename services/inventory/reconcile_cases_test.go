@@ -398,6 +398,41 @@ func TestABrokenGateHoldsBackNoOther(t *testing.T) {
 	})
 }
 
+// In a rush the timer waits, though not for ever; who asks is answered.
+func TestReconcilerLetsBuyersGoFirst(t *testing.T) {
+	w := newWorld(t, dbtest.SQLite(t, Migrations))
+	a := w.sale(100, 3000)
+	sku := a.Items[0].SKUID
+	landed := w.buy(a, "landed", contract.Line{SKUID: sku, Qty: 1})
+	w.land(landed)
+	w.relay(a)
+	w.settles()
+	for i := range 20 {
+		_, outcome := w.ask(a, fmt.Sprint("u", i), contract.Line{SKUID: sku, Qty: 100})
+		require.Equal(t, stockgate.Accepted, outcome)
+	}
+	damage := func() {
+		require.Equal(t, int64(1), w.rdb.HDel(w.ctx, gateKey(a, "held"), landed.OrderSN).Val())
+	}
+	round := func() (repaired bool) {
+		require.NoError(t, w.core.ReconcileAll(w.ctx))
+		return w.rdb.HExists(w.ctx, gateKey(a, "held"), landed.OrderSN).Val()
+	}
+	damage()
+	require.False(t, round(), "2,000 pieces wait in the journal")
+	w.shift += 4 * time.Minute
+	require.False(t, round())
+	w.shift += time.Minute
+	require.True(t, round(), "it has waited for long enough")
+	damage()
+	require.False(t, round(), "and waits again")
+	require.NotEmpty(t, w.reconcile(a).Repairs)
+	damage()
+	require.False(t, round())
+	w.relay(a)
+	require.True(t, round(), "the rush is over")
+}
+
 // One reconciliation of an activity at a time; who waits too long is told to come again.
 func TestOneReconciliationAtATime(t *testing.T) {
 	w := newWorld(t, dbtest.SQLite(t, Migrations))

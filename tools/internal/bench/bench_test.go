@@ -99,6 +99,20 @@ func TestMediansAndRatios(t *testing.T) {
 	require.Zero(t, Series(nil).median().PerSec)
 	require.InDelta(t, 2, middle([]float64{3, 2, 1}), 0)
 	require.Zero(t, ratio(1, 0))
+
+	slow, fast := shotOf(30), shotOf(60) // the host is shared: both rates halve and double
+	slow.Bare, fast.Bare = 100, 200
+	require.InDelta(t, 0.3, Series{slow, fast, slow}.ofBare(), 1e-9)
+	require.Zero(t, Series(nil).ofBare())
+}
+
+func TestEveryAnswerHasToBeWhatIsMeasured(t *testing.T) {
+	shot := shotOf(10)
+	shot.Statuses = map[int]int{http.StatusConflict: 100}
+	require.NoError(t, shot.only(http.StatusConflict))
+	require.ErrorContains(t, shot.only(http.StatusOK), "not all 100 answers were 200")
+	shot.Statuses = map[int]int{http.StatusConflict: 99, http.StatusServiceUnavailable: 1}
+	require.Error(t, shot.only(http.StatusConflict))
 }
 
 func shotOf(perSec float64) Shot {
@@ -109,8 +123,10 @@ func shotOf(perSec float64) Shot {
 }
 
 func TestTheReportStatesRatiosAndTargets(t *testing.T) {
+	burst, refused := shotOf(400), shotOf(500)
+	burst.Bare, refused.Bare = 1000, 1000
 	r := Report{
-		CPUs: 2, Bare: Series{shotOf(1000)}, Burst: Series{shotOf(400)}, Refused: Series{shotOf(500)},
+		CPUs: 2, Bare: Series{shotOf(1000)}, Burst: Series{burst}, Refused: Series{refused},
 		Raw: []Inserts{{PerSec: 10_000, Use: Usage{Wall: time.Second}}}, Offered: []Offered{{PerSec: 900, Offered: 1000, Accepted: shotOf(1000)}},
 		Drained: []Landed{{Orders: 100, Drained: 80, DrainPerSec: 1100, Whole: Usage{Wall: time.Second}}},
 		Closing: Closing{Orders: 20_000, Activities: 8, Spread: 2 * time.Second, Restored: 4 * time.Second},
@@ -119,7 +135,8 @@ func TestTheReportStatesRatiosAndTargets(t *testing.T) {
 	var out strings.Builder
 	r.Markdown(&out)
 	for _, want := range []string{
-		"| reservations accepted, burst | 400 | 0.40 | ≥ 0.30 | 1.0 ms | 20 ms | 3.00 s | 400 |",
+		"| reservations accepted, burst | 400 | 0.40 | ≥ 0.30 | 1.0 ms | 20 ms | 3.00 s | 400 (0.40) |",
+		"| bare handler | 1000 | 1.00 | – |",
 		"| refused as sold out | 500 | 0.50 | ≥ 0.60 |",
 		"| landed while selling, 1000/s offered | 900 | 0.090 | ≥ 0.08 |",
 		"| landed while draining a backlog | 1100 | 0.110 |",

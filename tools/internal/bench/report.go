@@ -35,7 +35,16 @@ type Report struct {
 // Shot is one measurement of requests.
 type Shot struct {
 	load.Volleyed
-	Use Usage `json:"use"`
+	Use  Usage   `json:"use"`
+	Bare float64 `json:"bare_per_s,omitempty"` // the bare handler just before and just after, together
+}
+
+// only demands that every answer had this status.
+func (s Shot) only(status int) error {
+	if s.Statuses[status] != s.Count {
+		return fmt.Errorf("not all %d answers were %d: %v", s.Count, status, s.Statuses)
+	}
+	return nil
 }
 
 // Series is the same measurement, taken several times.
@@ -56,6 +65,15 @@ func (s Series) median() Shot {
 		return 1
 	})
 	return sorted[(len(sorted)-1)/2]
+}
+
+// ofBare is the median of what each shot is of the bare handler beside it, the lower one of two.
+func (s Series) ofBare() float64 {
+	var ratios []float64
+	for _, shot := range s {
+		ratios = append(ratios, ratio(shot.PerSec, shot.Bare))
+	}
+	return middle(ratios)
 }
 
 // Landed is how a sale became orders.
@@ -136,23 +154,27 @@ func (r *Report) Markdown(w io.Writer) {
 	p := func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 	p("%s, %d processors (%s), %d connections, run of %s", r.Began.Format("2006-01-02 15:04 MST"), r.CPUs, r.CPU, r.Connections, r.Took.Round(time.Second))
 	p("")
-	bare := r.Bare.median().PerSec
-	p("| Requests | per second | of bare | target | p50 | p99 | max | runs |")
+	p("| Requests | per second | of bare | target | p50 | p99 | max | measured, of the bare handler beside it |")
 	p("|---|---:|---:|---:|---:|---:|---:|---|")
 	line := func(name string, s Series, target float64) {
 		if len(s) == 0 {
 			return
 		}
 		m := s.median()
-		goal := "–"
+		of, goal := "1.00", "–"
 		if target > 0 {
 			goal = fmt.Sprintf("≥ %.2f", target)
 		}
 		var runs []string
 		for _, one := range s {
-			runs = append(runs, fmt.Sprintf("%.0f", one.PerSec))
+			run := fmt.Sprintf("%.0f", one.PerSec)
+			if one.Bare > 0 {
+				of = fmt.Sprintf("%.2f", s.ofBare())
+				run += fmt.Sprintf(" (%.2f)", ratio(one.PerSec, one.Bare))
+			}
+			runs = append(runs, run)
 		}
-		p("| %s | %.0f | %.2f | %s | %s | %s | %s | %s |", name, m.PerSec, ratio(m.PerSec, bare), goal,
+		p("| %s | %.0f | %s | %s | %s | %s | %s | %s |", name, m.PerSec, of, goal,
 			ms(m.Latency.P50), ms(m.Latency.P99), ms(m.Latency.Max), strings.Join(runs, ", "))
 	}
 	line("bare handler", r.Bare, 0)

@@ -74,7 +74,7 @@ func (s *Service) Reconcile(ctx context.Context, who, activityID string) (*Recon
 }
 
 // ReconcileAll reconciles every activity that has a gate, those first that were not looked at for longest. One that
-// cannot be reconciled does not hold up the others.
+// cannot be reconciled does not hold up the others. In a rush it waits.
 func (s *Service) ReconcileAll(ctx context.Context) error {
 	activities, err := s.Store.GateActivities(ctx, s.now())
 	if err != nil {
@@ -92,10 +92,20 @@ func (s *Service) ReconcileAll(ctx context.Context) error {
 	s.mu.Unlock()
 	sort.SliceStable(activities, func(i, j int) bool { return last[activities[i].ID].at.Before(last[activities[j].ID].at) })
 	var errs []error
+	var asked time.Time // when all gates were last asked about a rush
+	due := false        // the round is held in whatever rush
 	for i := range activities {
 		a := &activities[i]
 		if l := last[a.ID]; began.Before(l.at.Add(min(restAfter*l.took, restMost))) {
 			continue
+		}
+		if !due && time.Since(asked) >= time.Second {
+			asked = time.Now()
+			rush := s.rush(ctx, activities)
+			if s.givesWay(rush, s.now()) {
+				return errors.Join(errs...)
+			}
+			due = rush
 		}
 		if ctx.Err() != nil {
 			return errors.Join(errs...) // the next round goes on with those that this one did not come to
@@ -280,7 +290,7 @@ func (s *Service) reconcile(ctx context.Context, run *reconciliation) error {
 			return err
 		}
 		run.compareRoughly(l)
-		last := n >= s.mostLooks() || s.nearlyOver(ctx, took)
+		last := n >= s.mostLooks() || s.nearlyOver(ctx, took) || run.who == ReconcilerName && l.audit.rush()
 		switch f := l.figures(); {
 		case len(run.result.Repairs) > repairs:
 			same = sameFigures{} // they say something else now

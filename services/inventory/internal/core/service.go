@@ -63,6 +63,7 @@ type Service struct {
 	alarms    map[string]time.Time  // when something that stays wrong was last told
 	tidied    time.Time             // when alarms long past were last forgotten
 	looked    map[string]lookedAt   // when activities were last reconciled
+	rushSince time.Time             // since when the reconciler gives way to a rush; zero: it does not
 }
 
 // New makes the inventory of its parts.
