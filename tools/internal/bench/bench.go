@@ -200,23 +200,40 @@ func (b *bench) fire(ctx context.Context, what string, v load.Volley) (Shot, err
 	return shot, err
 }
 
+// glance is how long the bare handler, and what stands beside it, are looked at before it is the other's turn.
+const glance = time.Second
+
 // bare measures the bare handler with the requests of a purchase.
-func (b *bench) bare(ctx context.Context) (Shot, error) {
+func (b *bench) bare(ctx context.Context) error {
 	target := &sale{id: "1", body: `{"lines":[{"sku_id":"1","qty":1}]}`}
 	shot, err := b.fire(ctx, "bare handler", load.Volley{
-		Addr: b.bareAddr, Conns: b.cfg.Connections, For: b.cfg.Slice,
+		Addr: b.bareAddr, Conns: b.cfg.Connections, For: glance,
 		Request: func(i int, buf []byte) []byte {
 			return target.purchase(buf, b.cfg.Seckill, &b.bareShots[i%len(b.bareShots)])
 		},
 	})
 	b.report.Bare.add(shot)
-	return shot, err
+	return err
 }
 
-// beside takes a measurement between two of the bare handler: a host that others share gets slower and faster within a run,
-// so that what was measured a minute apart says little together.
-func (b *bench) beside(ctx context.Context, to *Series, measure func() (Shot, error)) error {
-	before, err := b.bare(ctx)
+// bares is the mean rate of the bare handler in n glances.
+func (b *bench) bares(ctx context.Context, n int) (float64, error) {
+	for range n {
+		if err := b.bare(ctx); err != nil {
+			return 0, err
+		}
+	}
+	sum := 0.0
+	for _, shot := range b.report.Bare[len(b.report.Bare)-n:] {
+		sum += shot.PerSec
+	}
+	return sum / float64(n), nil
+}
+
+// beside takes a measurement between n glances at the bare handler and n more: a host that others share gets slower and
+// faster within a run, so that what was measured a minute apart says little together.
+func (b *bench) beside(ctx context.Context, n int, to *Series, measure func() (Shot, error)) error {
+	before, err := b.bares(ctx, n)
 	if err != nil {
 		return err
 	}
@@ -224,12 +241,38 @@ func (b *bench) beside(ctx context.Context, to *Series, measure func() (Shot, er
 	if err != nil {
 		return err
 	}
-	after, err := b.bare(ctx)
+	after, err := b.bares(ctx, n)
 	if err != nil {
 		return err
 	}
-	shot.Bare = (before.PerSec + after.PerSec) / 2
+	shot.Bare = (before + after) / 2
 	to.add(shot)
+	return nil
+}
+
+// inTurns glances at the bare handler and at the seckill service until it has seen as much of it as of anything else. All
+// answers have to have this status.
+func (b *bench) inTurns(ctx context.Context, what string, to *Series, status int, request func(i int, buf []byte) []byte) error {
+	before, err := b.bares(ctx, 1)
+	if err != nil {
+		return err
+	}
+	for range int(time.Duration(b.cfg.Rounds) * b.cfg.Slice / glance) {
+		shot, err := b.fire(ctx, what, load.Volley{Addr: b.cfg.Seckill, Conns: b.cfg.Connections, For: glance, Request: request})
+		if err == nil {
+			err = shot.only(status)
+		}
+		if err != nil {
+			return err
+		}
+		after, err := b.bares(ctx, 1)
+		if err != nil {
+			return err
+		}
+		shot.Bare = (before + after) / 2
+		to.add(shot)
+		before = after
+	}
 	return nil
 }
 
@@ -255,7 +298,7 @@ func (b *bench) accepted(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := b.beside(ctx, &b.report.Burst, func() (Shot, error) {
+		if err := b.beside(ctx, 2, &b.report.Burst, func() (Shot, error) {
 			return b.sell(ctx, "accepted, burst", s, buyers, 0)
 		}); err != nil {
 			return err
@@ -306,7 +349,7 @@ func (b *bench) steady(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return b.beside(ctx, &b.report.Steady, func() (Shot, error) {
+	return b.beside(ctx, 5, &b.report.Steady, func() (Shot, error) {
 		shot, err := b.sell(ctx, "accepted, steady", s, buyers, b.cfg.Steady)
 		if err == nil && shot.Took < b.cfg.Steady {
 			b.say("all %d pieces were sold after %s already", s.count(), shot.Took)
@@ -329,18 +372,9 @@ func (b *bench) refused(ctx context.Context) error {
 	if _, err := b.landed(ctx); err != nil {
 		return err
 	}
-	for range b.cfg.Rounds {
-		if err := b.beside(ctx, &b.report.Refused, func() (Shot, error) {
-			shot, err := b.fire(ctx, "refused as sold out", load.Volley{
-				Addr: b.cfg.Seckill, Conns: b.cfg.Connections, For: b.cfg.Slice,
-				Request: func(i int, buf []byte) []byte { return s.purchase(buf, b.cfg.Seckill, &losers[i%len(losers)]) },
-			})
-			return shot, errors.Join(err, shot.only(http.StatusConflict))
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
+	return b.inTurns(ctx, "refused as sold out", &b.report.Refused, http.StatusConflict, func(i int, buf []byte) []byte {
+		return s.purchase(buf, b.cfg.Seckill, &losers[i%len(losers)])
+	})
 }
 
 // polled: buyers ask how their purchases stand.
@@ -355,21 +389,10 @@ func (b *bench) polled(ctx context.Context) error {
 	if _, err := b.landed(ctx); err != nil {
 		return err
 	}
-	for range b.cfg.Rounds {
-		if err := b.beside(ctx, &b.report.Polled, func() (Shot, error) {
-			shot, err := b.fire(ctx, "result polled", load.Volley{
-				Addr: b.cfg.Seckill, Conns: b.cfg.Connections, For: b.cfg.Slice,
-				Request: func(i int, buf []byte) []byte {
-					who := &buyers[i%len(buyers)]
-					return request(buf, http.MethodGet, "/v1/activities/"+s.id+"/reservations/"+who.orderSN, b.cfg.Seckill, who.token, "")
-				},
-			})
-			return shot, errors.Join(err, shot.only(http.StatusOK))
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
+	return b.inTurns(ctx, "result polled", &b.report.Polled, http.StatusOK, func(i int, buf []byte) []byte {
+		who := &buyers[i%len(buyers)]
+		return request(buf, http.MethodGet, "/v1/activities/"+s.id+"/reservations/"+who.orderSN, b.cfg.Seckill, who.token, "")
+	})
 }
 
 func (b *bench) raw(ctx context.Context) error {

@@ -104,6 +104,10 @@ func TestMediansAndRatios(t *testing.T) {
 	slow.Bare, fast.Bare = 100, 200
 	require.InDelta(t, 0.3, Series{slow, fast, slow}.ofBare(), 1e-9)
 	require.Zero(t, Series(nil).ofBare())
+	require.Equal(t, "30 (0.30), 60 (0.30)", Series{slow, fast}.all())
+	fast.Bare = 300
+	require.Equal(t, "7, 30 to 60 (0.20 to 0.30)", Series{fast, slow, slow, slow, slow, slow, slow}.all())
+	require.Equal(t, "7, 10 to 20", Series{shotOf(20), shotOf(10), shotOf(20), shotOf(10), shotOf(20), shotOf(10), shotOf(10)}.all())
 }
 
 func TestEveryAnswerHasToBeWhatIsMeasured(t *testing.T) {

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -58,12 +59,7 @@ func (s Series) median() Shot {
 		return Shot{}
 	}
 	sorted := slices.Clone(s)
-	slices.SortFunc(sorted, func(a, b Shot) int {
-		if a.PerSec < b.PerSec {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(sorted, func(a, b Shot) int { return cmp.Compare(a.PerSec, b.PerSec) })
 	return sorted[(len(sorted)-1)/2]
 }
 
@@ -74,6 +70,34 @@ func (s Series) ofBare() float64 {
 		ratios = append(ratios, ratio(shot.PerSec, shot.Bare))
 	}
 	return middle(ratios)
+}
+
+// all tells every rate, with what it is of the bare handler beside it, or their range when there are many.
+func (s Series) all() string {
+	const many = 6
+	sorted := slices.Clone(s)
+	if len(s) > many {
+		slices.SortFunc(sorted, func(a, b Shot) int { return cmp.Compare(a.PerSec, b.PerSec) })
+		sorted = Series{sorted[0], sorted[len(sorted)-1]}
+	}
+	rates, ratios := make([]string, len(sorted)), make([]float64, len(s))
+	for i, shot := range s {
+		ratios[i] = ratio(shot.PerSec, shot.Bare)
+	}
+	for i, shot := range sorted {
+		rates[i] = fmt.Sprintf("%.0f", shot.PerSec)
+		if shot.Bare > 0 && len(s) <= many {
+			rates[i] += fmt.Sprintf(" (%.2f)", ratios[i])
+		}
+	}
+	if len(s) <= many {
+		return strings.Join(rates, ", ")
+	}
+	told := fmt.Sprintf("%d, %s", len(s), strings.Join(rates, " to "))
+	if s[0].Bare > 0 {
+		told += fmt.Sprintf(" (%.2f to %.2f)", slices.Min(ratios), slices.Max(ratios))
+	}
+	return told
 }
 
 // Landed is how a sale became orders.
@@ -165,17 +189,11 @@ func (r *Report) Markdown(w io.Writer) {
 		if target > 0 {
 			goal = fmt.Sprintf("≥ %.2f", target)
 		}
-		var runs []string
-		for _, one := range s {
-			run := fmt.Sprintf("%.0f", one.PerSec)
-			if one.Bare > 0 {
-				of = fmt.Sprintf("%.2f", s.ofBare())
-				run += fmt.Sprintf(" (%.2f)", ratio(one.PerSec, one.Bare))
-			}
-			runs = append(runs, run)
+		if m.Bare > 0 {
+			of = fmt.Sprintf("%.2f", s.ofBare())
 		}
 		p("| %s | %.0f | %s | %s | %s | %s | %s | %s |", name, m.PerSec, of, goal,
-			ms(m.Latency.P50), ms(m.Latency.P99), ms(m.Latency.Max), strings.Join(runs, ", "))
+			ms(m.Latency.P50), ms(m.Latency.P99), ms(m.Latency.Max), s.all())
 	}
 	line("bare handler", r.Bare, 0)
 	line("reservations accepted, burst", r.Burst, targetAccepted)

@@ -56,24 +56,20 @@ func newShedder(meter metric.Meter) (*shedder, error) {
 // purchases takes every purchase: whoever has a path was let in when it was given. They fill the places all the same, so
 // that others are refused in their favour; how many there are at most is a matter of the gate's queue.
 func (s *shedder) purchases(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		permit, ok := s.limiter.TryAcquirePermit()
-		if !ok {
-			s.above.Add(r.Context(), 1)
-			next.ServeHTTP(w, r)
-			return
-		}
-		defer permit.Record()
+	return s.admit(next, func(w http.ResponseWriter, r *http.Request) {
+		s.above.Add(r.Context(), 1)
 		next.ServeHTTP(w, r)
 	})
 }
 
 // others are refused while there is no place.
-func (s *shedder) others(next http.Handler) http.Handler {
+func (s *shedder) others(next http.Handler) http.Handler { return s.admit(next, s.refuse) }
+
+func (s *shedder) admit(next http.Handler, noPlace http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		permit, ok := s.limiter.TryAcquirePermit()
 		if !ok {
-			s.refuse(w, r)
+			noPlace(w, r)
 			return
 		}
 		defer permit.Record()
