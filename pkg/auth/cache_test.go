@@ -4,7 +4,11 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
+	"math"
+	"runtime"
+	"runtime/debug"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,6 +66,67 @@ func TestRememberedTokensEnd(t *testing.T) {
 	}
 }
 
+func TestEveryIdentityIsRememberedAsItWas(t *testing.T) {
+	now := time.Now()
+	c := newCache(1 << 20)
+	of := func(i int) Identity {
+		id := Identity{UserID: strings.Repeat("u", i%59) + strconv.Itoa(i)}
+		if i&1 > 0 {
+			id.Roles = append(id.Roles, Merchant)
+		}
+		if i&2 > 0 {
+			id.Roles = append(id.Roles, Operator)
+		}
+		return id
+	}
+	const n = 20_000 // more than a piece of user ids holds
+	for i := range n {
+		c.add(hashOf(strconv.Itoa(i)), of(i), now.Add(time.Hour), now, 0)
+	}
+	for i := range n {
+		id, ok, _ := c.find(hashOf(strconv.Itoa(i)), now)
+		require.True(t, ok)
+		require.Equal(t, of(i), id)
+	}
+}
+
+func TestTheCacheFitsTheMemoryLimit(t *testing.T) {
+	t.Cleanup(func() { debug.SetMemoryLimit(math.MaxInt64) })
+	require.Equal(t, cachedTokens, cacheSize(), "without a limit")
+	debug.SetMemoryLimit(240 << 20)
+	require.Equal(t, 240<<20/8/tokenBytes, cacheSize())
+	debug.SetMemoryLimit(64 << 30)
+	require.Equal(t, cachedTokens, cacheSize())
+}
+
+// What a remembered token takes of memory, which cacheSize counts with, and what it costs to find it.
+func BenchmarkCache(b *testing.B) {
+	const n = 400_000
+	now := time.Now()
+	hashes := make([]tokenHash, n)
+	for i := range hashes {
+		hashes[i] = hashOf(strconv.Itoa(i))
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	c := newCache(2 * n)
+	for i, h := range hashes {
+		c.add(h, Identity{UserID: "6f1c3a52-8b5e-4d0e-9a57-" + strconv.Itoa(100_000+i)}, now.Add(time.Hour), now, 0)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	token := strings.Repeat("t", 300)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		_ = hashOf(token)
+		if _, ok, _ := c.find(hashes[i%n], now); !ok {
+			b.Fatal("forgotten")
+		}
+	}
+	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/n, "B/token")
+}
+
 func TestATokenVerifiedByOldKeysIsNotRemembered(t *testing.T) {
 	now := time.Now()
 	c := newCache(8)
@@ -77,7 +142,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 	c := newCache(100)
 	for i := range 10_000 {
 		c.add(hashOf(strconv.Itoa(i)), Identity{UserID: "1"}, now.Add(time.Hour), now, 0)
-		require.LessOrEqual(t, len(c.young)+len(c.old), 100)
+		require.LessOrEqual(t, len(c.young.tokens)+len(c.old.tokens), 100)
 	}
 	for i := 9_950; i < 10_000; i++ {
 		_, ok, _ := c.find(hashOf(strconv.Itoa(i)), now)

@@ -46,7 +46,7 @@ func NewVerifier(s settings.Auth, client *http.Client) (*Verifier, error) {
 	if s.Issuer != "" {
 		opts = append(opts, jwt.WithIssuer(s.Issuer))
 	}
-	v := &Verifier{cache: newCache(cachedTokens)}
+	v := &Verifier{cache: newCache(cacheSize())}
 	switch {
 	case s.HS256Secret != "" && s.JWKSURL == "":
 		secret := []byte(s.HS256Secret)
@@ -109,7 +109,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (Identity, error) {
 // knownRoles leaves out what means nothing here: an Identity is remembered, and a provider's list may be long.
 func knownRoles(said []Role) []Role {
 	var roles []Role
-	for _, role := range []Role{Merchant, Operator} {
+	for _, role := range rememberedRoles {
 		if slices.Contains(said, role) {
 			roles = append(roles, role)
 		}

@@ -88,10 +88,11 @@ func (e *edge) handle(next http.Handler) http.Handler {
 		}
 		ctx, span := e.start(r, method)
 		defer span.End()
-		if sc := span.SpanContext(); sc.IsValid() {
-			h["Traceparent"] = []string{traceparentOf(sc)}
-		}
 		answer := &answerWriter{ResponseWriter: w}
+		if sc := span.SpanContext(); sc.IsValid() {
+			answer.traceparent[0] = traceparentOf(sc)
+			h["Traceparent"] = answer.traceparent[:]
+		}
 		r = r.WithContext(ctx)
 		defer e.finish(answer, r, span, method, began)
 		next.ServeHTTP(answer, r)
@@ -226,7 +227,8 @@ func appendHex(out, raw []byte) []byte {
 // answerWriter remembers the status. http.ResponseController finds what the connection can do beneath it.
 type answerWriter struct {
 	http.ResponseWriter
-	status int
+	status      int
+	traceparent [1]string // the header's value
 }
 
 // WriteHeader implements http.ResponseWriter.

@@ -3,7 +3,6 @@ package problem
 
 import (
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -119,7 +118,7 @@ func Write(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) 
 	}
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(document(ctx, k, refusal)) // the caller may be gone
+		_, _ = w.Write(document(traceID(ctx, h), k, refusal)) // the caller may be gone
 	}
 }
 
@@ -134,14 +133,13 @@ func logRefusal(ctx context.Context, log *slog.Logger, status int, refusal *cont
 
 // document is the body. A member of the code never overrides one of the standard's. It is written by hand: most buyers of a
 // good sale are refused, so that this is what the system says most.
-func document(ctx context.Context, k kind, refusal *contract.Refusal) []byte {
+func document(traceID string, k kind, refusal *contract.Refusal) []byte {
 	body := append(make([]byte, 0, 384), k.document...)
 	if refusal.Detail != "" {
 		body = appendText(append(body, `,"detail":`...), refusal.Detail)
 	}
-	if sc := trace.SpanContextFromContext(ctx); sc.HasTraceID() {
-		id := sc.TraceID()
-		body = append(hex.AppendEncode(append(body, `,"trace_id":"`...), id[:]), '"')
+	if traceID != "" {
+		body = append(append(append(body, `,"trace_id":"`...), traceID...), '"')
 	}
 	if len(refusal.Fields) > 0 {
 		body = appendMember(body, "errors", refusal.Fields)
@@ -154,6 +152,18 @@ func document(ctx context.Context, k kind, refusal *contract.Refusal) []byte {
 		}
 	}
 	return append(body, "}\n"...)
+}
+
+// traceID is the id of the caller's trace, "" without one. Mostly the answer's header says it already, in hexadecimal.
+func traceID(ctx context.Context, h http.Header) string {
+	const before, digits, whole = len("00-"), 32, len("00-") + 32 + len("-0123456789abcdef-00")
+	if told := h["Traceparent"]; len(told) == 1 && len(told[0]) == whole {
+		return told[0][before : before+digits]
+	}
+	if sc := trace.SpanContextFromContext(ctx); sc.HasTraceID() {
+		return sc.TraceID().String()
+	}
+	return ""
 }
 
 // appendMember leaves out a value that is no JSON.

@@ -116,7 +116,7 @@ func Setup(ctx context.Context, service, version string, o Options) (t *Telemetr
 	if err != nil {
 		return nil, fmt.Errorf("metrics page: %w", err)
 	}
-	meterOpts := []sdkmetric.Option{sdkmetric.WithResource(res), sdkmetric.WithReader(page), sdkmetric.WithView(httpServerView())}
+	meterOpts := []sdkmetric.Option{sdkmetric.WithResource(res), sdkmetric.WithReader(page)}
 	if e := os.Getenv("OTEL_METRICS_EXPORTER"); pushesMetrics(e) {
 		reader, err := autoexport.NewMetricReader(ctx)
 		if err != nil {
@@ -149,14 +149,6 @@ func assemble(service string, log *slog.Logger, tp trace.TracerProvider, mp metr
 		gatherer:       prometheus.NewRegistry(),
 		shutdown:       func(context.Context) error { return nil },
 	}
-}
-
-// httpServerView keeps what callers choose (the Host header) out of the labels of the HTTP server's metrics.
-func httpServerView() sdkmetric.View {
-	keep := attribute.NewAllowKeysFilter("http.request.method", "http.route", "http.response.status_code", "error.type")
-	return sdkmetric.NewView(sdkmetric.Instrument{Name: "http.server.*"}, sdkmetric.Stream{
-		AttributeFilter: keep, ExemplarReservoirProviderSelector: tracesOnly,
-	})
 }
 
 // exportsTraces tells whether the environment names a place to send spans to.
@@ -214,7 +206,7 @@ func Discard(t TB) *Telemetry {
 		t.Helper()
 	}
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample()))
-	return assemble("test", slog.New(slog.DiscardHandler), tp, sdkmetric.NewMeterProvider(sdkmetric.WithView(httpServerView())))
+	return assemble("test", slog.New(slog.DiscardHandler), tp, sdkmetric.NewMeterProvider())
 }
 
 // Recording is telemetry for tests: every span lands in the recorder, every metric on the page, no log anywhere.
@@ -222,7 +214,7 @@ func Recording() (*Telemetry, *tracetest.SpanRecorder) {
 	recorder := tracetest.NewSpanRecorder()
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder))
 	registry := prometheus.NewRegistry()
-	opts := []sdkmetric.Option{sdkmetric.WithView(httpServerView())}
+	opts := []sdkmetric.Option{}
 	if page, err := promexporter.New(promexporter.WithRegisterer(registry), promexporter.WithoutScopeInfo()); err == nil {
 		opts = append(opts, sdkmetric.WithReader(page))
 	}
