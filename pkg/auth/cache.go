@@ -111,7 +111,7 @@ func (g *generation) add(h tokenHash, id Identity, ends time.Time) {
 		}
 		g.users = append(g.users, make([]byte, 0, userChunk))
 	}
-	e := cached{ends: ends.UnixNano(), chunk: uint16(last), user: uint32(len(g.users[last])), len: uint8(len(id.UserID))} //nolint:gosec // bounded
+	e := cached{ends: ends.UnixNano(), chunk: uint16(last), user: uint32(len(g.users[last])), len: uint8(len(id.UserID))}
 	for bit, role := range rememberedRoles {
 		if slices.Contains(id.Roles, role) {
 			e.roles |= 1 << bit

@@ -81,6 +81,25 @@ func TestARefusalIsAnsweredAsItIs(t *testing.T) {
 	require.Empty(t, log, "a caller's mistake is not ours to log")
 }
 
+func TestTheTraceIsTheOneThatTheAnswerNames(t *testing.T) {
+	of := func(header ...string) any {
+		w := httptest.NewRecorder()
+		if header != nil {
+			w.Header()["Traceparent"] = header
+		}
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r = r.WithContext(telemetry.WithTraceparent(context.Background(), parent))
+		Write(w, r, slog.New(slog.DiscardHandler), contract.Refuse(contract.CodeSoldOut, ""))
+		doc := map[string]any{}
+		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &doc))
+		return doc["trace_id"]
+	}
+	const here = "0af7651916cd43dd8448eb211c80319c"
+	require.Equal(t, here, of())
+	require.Equal(t, "11111111111111111111111111111111", of("00-11111111111111111111111111111111-2222222222222222-00"))
+	require.Equal(t, here, of("00-1-2-00"))
+}
+
 func TestFieldsAreListed(t *testing.T) {
 	_, doc, _ := write(t, contract.InvalidField("lines[0].qty", "must be 1 to 100"))
 	require.Equal(t, []any{map[string]any{"field": "lines[0].qty", "message": "must be 1 to 100"}}, doc["errors"])
