@@ -37,6 +37,7 @@ const (
 //
 // The services are set as they come: their own pauses are short enough to heal what is lost on the way.
 func TestStorm(t *testing.T) {
+	t.Parallel() // parts of its own, and most of the time it waits for deadlines
 	seed := stormSeed(t)
 	t.Logf("seed %d; `make storm STORM_SEED=%d` repeats it", seed, seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
