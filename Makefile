@@ -69,7 +69,7 @@ chart-tools: $(HELM3) $(HELM4) $(KUBECONFORM)
 	@echo $^
 
 ##@ Work on it
-.PHONY: build test sim sim-mutants storm bench bench-go bench-ratelimit fuzz lint fmt generate clean
+.PHONY: build test sim sim-mutants storm bench pgo bench-go bench-ratelimit fuzz lint fmt generate clean
 build: .bin ## Every program into .bin
 	@for main in services/*/cmd/* tools/cmd/*; do go build -o .bin/ "./$$main" || exit 1; done
 
@@ -87,6 +87,9 @@ storm: deps ## RUNS (1) sales of 10,000 pieces while every process is killed twi
 
 bench: deps .bin ## The figures of docs/benchmarks.md, on parts and services of their own (BENCH="--only refused" for some)
 	@scripts/dev/bench $(BENCH)
+
+pgo: deps .bin ## New profiles of seckill for Go's compiler, some 5 min
+	@scripts/dev/pgo
 
 bench-go: deps ## Go benchmarks on real parts of their own (PKG=./pkg/stockgate/... for some)
 	@scripts/dev/with-parts go test -run '^$$' -bench . -benchmem -p 1 $(PKG)
