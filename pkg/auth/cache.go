@@ -16,7 +16,7 @@ import (
 const (
 	cachedTokens = 1 << 20
 	cachedFor    = 5 * time.Minute
-	tokenBytes   = 96 // of memory for each, about
+	tokenBytes   = 120 // of memory for each, with the longest of user ids
 	memoryShare  = 8
 )
 
@@ -93,7 +93,7 @@ func (c *cache) add(h tokenHash, id Identity, ends, now time.Time, keys int) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if keys != c.keys || len(id.UserID) > math.MaxUint8 {
+	if keys != c.keys {
 		return
 	}
 	if len(c.young.tokens) >= c.perGeneration {
@@ -102,14 +102,17 @@ func (c *cache) add(h tokenHash, id Identity, ends, now time.Time, keys int) {
 	c.young.add(h, id, ends)
 }
 
+// add has room for every generation: half of cachedTokens ids of 64 bytes are 512 pieces.
 func (g *generation) add(h tokenHash, id Identity, ends time.Time) {
+	if e, known := g.tokens[h]; known { // it came twice at once, or lives longer than we remember: it says the same as ever
+		e.ends = ends.UnixNano()
+		g.tokens[h] = e
+		return
+	}
 	last := len(g.users) - 1
 	if last < 0 || len(g.users[last])+len(id.UserID) > userChunk {
-		last++
-		if last > math.MaxUint16 {
-			return
-		}
 		g.users = append(g.users, make([]byte, 0, userChunk))
+		last++
 	}
 	e := cached{ends: ends.UnixNano(), chunk: uint16(last), user: uint32(len(g.users[last])), len: uint8(len(id.UserID))}
 	for bit, role := range rememberedRoles {

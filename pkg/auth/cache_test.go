@@ -90,8 +90,24 @@ func TestEveryIdentityIsRememberedAsItWas(t *testing.T) {
 	}
 }
 
+func TestATokenThatComesAgainTakesNoMoreRoom(t *testing.T) {
+	now := time.Now()
+	c := newCache(100)
+	h := hashOf("polls for a day")
+	for n := range 10_000 {
+		now = now.Add(cachedFor)
+		c.add(h, Identity{UserID: strings.Repeat("u", 64)}, now.Add(time.Hour), now, 0)
+		id, ok, _ := c.find(h, now)
+		require.True(t, ok)
+		require.Len(t, id.UserID, 64)
+		require.Len(t, c.young.users, 1, n)
+		require.Len(t, c.young.users[0], 64)
+	}
+}
+
 func TestTheCacheFitsTheMemoryLimit(t *testing.T) {
-	t.Cleanup(func() { debug.SetMemoryLimit(math.MaxInt64) })
+	before := debug.SetMemoryLimit(math.MaxInt64)
+	t.Cleanup(func() { debug.SetMemoryLimit(before) })
 	require.Equal(t, cachedTokens, cacheSize(), "without a limit")
 	debug.SetMemoryLimit(240 << 20)
 	require.Equal(t, 240<<20/8/tokenBytes, cacheSize())

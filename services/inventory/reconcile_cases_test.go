@@ -426,6 +426,14 @@ func TestReconcilerLetsBuyersGoFirst(t *testing.T) {
 	require.True(t, round(), "it has waited for long enough")
 	damage()
 	require.False(t, round(), "and waits again")
+	// Nothing comes and nothing is carried away, as without a broker: counters are repaired, too.
+	left := w.left(a, 0)
+	require.NoError(t, w.rdb.HIncrBy(w.ctx, gateKey(a, "gate"), "s:"+sku, -5).Err())
+	w.shift += 5 * time.Minute
+	require.True(t, round())
+	require.Equal(t, left, w.left(a, 0))
+	damage()
+	require.False(t, round())
 	require.NotEmpty(t, w.reconcile(a).Repairs)
 	damage()
 	require.False(t, round())

@@ -33,7 +33,7 @@ type Config struct {
 	Burst       int           // purchases of one burst
 	Steady      time.Duration // of the steady sale
 	Slice       time.Duration // of each other measurement
-	Rounds      int           // how often each of them is taken
+	Rounds      int           // how often each of them is taken; what is taken in turns with the bare handler: as long in all
 	Closing     int           // orders due at once
 	Only        string        // one part only, for profiling: accepted, steady, refused, landed, closing, polled
 	Log         io.Writer     // tells what is going on
@@ -257,7 +257,7 @@ func (b *bench) inTurns(ctx context.Context, what string, to *Series, status int
 	if err != nil {
 		return err
 	}
-	for range int(time.Duration(b.cfg.Rounds) * b.cfg.Slice / glance) {
+	for range max(1, int(time.Duration(b.cfg.Rounds)*b.cfg.Slice/glance)) {
 		shot, err := b.fire(ctx, what, load.Volley{Addr: b.cfg.Seckill, Conns: b.cfg.Connections, For: glance, Request: request})
 		if err == nil {
 			err = shot.only(status)

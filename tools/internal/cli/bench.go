@@ -28,7 +28,7 @@ type benchCmd struct {
 	Burst        int           `default:"20000" help:"Purchases of a burst."`
 	Steady       time.Duration `default:"15s" help:"Length of the steady sale."`
 	Slice        time.Duration `default:"3s" help:"Length of each other measurement."`
-	Rounds       int           `default:"5" help:"How often each of them is taken, and bursts."`
+	Rounds       int           `default:"5" help:"How often bursts and each of them are taken; refusals and polls a second at a time, for as long in all."`
 	Closing      int           `default:"20000" help:"Orders due at once."`
 	Only         string        `enum:",accepted,refused,polled,landed,steady,closing" default:"" help:"One part only: accepted, refused, polled, landed, steady or closing."`
 	JSON         string        `name:"json" help:"File that gets the whole report."`

@@ -99,16 +99,20 @@ func (s *Service) ReconcileAll(ctx context.Context) error {
 		if l := last[a.ID]; began.Before(l.at.Add(min(restAfter*l.took, restMost))) {
 			continue
 		}
-		if !due && time.Since(asked) >= time.Second {
+		rush := false
+		ask := !due && time.Since(asked) >= time.Second
+		if ask {
+			rush = s.rush(ctx, activities)
 			asked = time.Now()
-			rush := s.rush(ctx, activities)
+		}
+		if ctx.Err() != nil {
+			return errors.Join(errs...) // the next round goes on with those that this one did not come to
+		}
+		if ask {
 			if s.givesWay(rush, s.now()) {
 				return errors.Join(errs...)
 			}
 			due = rush
-		}
-		if ctx.Err() != nil {
-			return errors.Join(errs...) // the next round goes on with those that this one did not come to
 		}
 		if _, err := s.reconcileAlone(ctx, ReconcilerName, a); err != nil && !errors.Is(err, ErrLockHeld) {
 			errs = append(errs, fmt.Errorf("activity %s: %w", a.ID, err))
@@ -290,7 +294,8 @@ func (s *Service) reconcile(ctx context.Context, run *reconciliation) error {
 			return err
 		}
 		run.compareRoughly(l)
-		last := n >= s.mostLooks() || s.nearlyOver(ctx, took) || run.who == ReconcilerName && l.audit.rush()
+		givesWay := run.who == ReconcilerName && !l.exact && l.audit.rush()
+		last := n >= s.mostLooks() || s.nearlyOver(ctx, took) || givesWay
 		switch f := l.figures(); {
 		case len(run.result.Repairs) > repairs:
 			same = sameFigures{} // they say something else now
@@ -315,7 +320,9 @@ func (s *Service) reconcile(ctx context.Context, run *reconciliation) error {
 			same = sameFigures{}
 		}
 		if last {
-			l.tellDifferences(run)
+			if !givesWay || n > 1 { // of one look beside a rush everything differs
+				l.tellDifferences(run)
+			}
 			return nil
 		}
 	}

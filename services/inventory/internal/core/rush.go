@@ -5,8 +5,10 @@ import (
 	"time"
 )
 
-// rushed is how many accepted pieces wait in a journal during a rush. As many purchases that change during a look keep
-// it from being exact, so it would find nothing out, and it reads all of the gate and the ledger beside those who are buying.
+// rushed is how many accepted pieces wait in a journal, at least, during a rush: more come than are carried away. A look
+// reads all of the gate and the ledger then, beside those who are buying, and is mostly not exact, so that it finds nothing
+// out: 2,000 purchases that change meanwhile are enough for that. Where they only wait, as without a broker, looks are exact,
+// and the round that is held every restMost goes on to its end.
 const rushed = 2000
 
 func (a GateAudit) rush() bool {
@@ -28,7 +30,7 @@ func (s *Service) rush(ctx context.Context, activities []Activity) bool {
 	return false
 }
 
-// givesWay tells whether the reconciler's timer lets buyers go first: in a rush, unless it has done so for restMost.
+// givesWay tells whether the timer of this process lets buyers go first: in a rush, unless it has done so for restMost.
 func (s *Service) givesWay(rush bool, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
