@@ -292,11 +292,12 @@ rules:
   - {name: slow, limit: 20, per: 1s, burst: 1, max_wait: 1m, where: local}
   - {name: wide, limit: 10, per: 1h, where: local}
 `)))
-	post("u", "1")
-	begun := time.Now()
-	require.Equal(t, http.StatusCreated, post("u", "1").Code)
-	require.Greater(t, time.Since(begun), 10*time.Millisecond)
+	begun, passed := time.Now(), 0
+	for ; waits.Load() == 0 && passed < 8; passed++ { // a machine that is held up lets the turn come without a wait
+		require.Equal(t, http.StatusCreated, post("u", "1").Code)
+	}
 	require.Positive(t, waits.Load())
+	require.GreaterOrEqual(t, time.Since(begun), time.Duration(passed-1)*50*time.Millisecond-time.Millisecond, "one at once, 20 a second after that")
 
 	require.NoError(t, g.Apply(parse(t, `
 version: 1
@@ -311,7 +312,7 @@ rules:
 	})
 	left, err := g.Try(t.Context(), "wide", "")
 	require.NoError(t, err)
-	require.EqualValues(t, 7, left.Remaining, "what it took went back")
+	require.EqualValues(t, 10-1-passed, left.Remaining, "what it took went back")
 }
 
 func TestConcurrencyOnARoute(t *testing.T) {
