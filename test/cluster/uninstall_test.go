@@ -20,8 +20,8 @@ func TestUninstallLeavesTheData(t *testing.T) {
 		s.shop(ctx, n)
 	}
 	s.books(t)
-	s.sale.client.Close() // a pod of the edge waits for connections that are kept (edge.leaveSeconds)
 	require.NoError(t, helm(ctx, "uninstall", release, "--wait", "--timeout", "8m"))
+	// A pod of the edge takes its time (edge.leaveSeconds).
 	eventually(t, 6*time.Minute, time.Second, "what the release leaves", func() bool {
 		left := strings.Fields(kubectl(t, "get", "all,configmaps,secrets,pvc,networkpolicies,serviceaccounts,pdb,hpa",
 			"-l", "app.kubernetes.io/instance="+release, "-o", "name"))
