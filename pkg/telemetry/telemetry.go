@@ -214,7 +214,7 @@ func Recording() (*Telemetry, *tracetest.SpanRecorder) {
 	recorder := tracetest.NewSpanRecorder()
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder))
 	registry := prometheus.NewRegistry()
-	opts := []sdkmetric.Option{}
+	var opts []sdkmetric.Option
 	if page, err := promexporter.New(promexporter.WithRegisterer(registry), promexporter.WithoutScopeInfo()); err == nil {
 		opts = append(opts, sdkmetric.WithReader(page))
 	}

@@ -37,7 +37,7 @@ type Report struct {
 type Shot struct {
 	load.Volleyed
 	Use  Usage   `json:"use"`
-	Bare float64 `json:"bare_per_s,omitempty"` // the bare handler just before and just after, together
+	Bare float64 `json:"bare_per_s,omitempty"` // mean rate of the bare handler before and after
 }
 
 // only demands that every answer had this status.
