@@ -201,9 +201,9 @@ func TestDeadRelaysRowsComeBack(t *testing.T) {
 	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
 		add(t, db, "t", 0, 10)
 		// What a relay leaves behind that is killed between claiming and publishing.
-		require.NoError(t, db.Exec("UPDATE outbox SET claimed_by = 'dead', claimed_until = ?", time.Now().Add(700*time.Millisecond)).Error)
-		b := &broker{}
 		start := time.Now()
+		require.NoError(t, db.Exec("UPDATE outbox SET claimed_by = 'dead', claimed_until = ?", start.Add(700*time.Millisecond)).Error)
+		b := &broker{}
 		run(t, outbox.NewRelay(db, b, quiet(), outbox.Poll(10*time.Millisecond)))
 		empty(t, db)
 		require.GreaterOrEqual(t, time.Since(start), 600*time.Millisecond, "not while they were the other one's")

@@ -104,7 +104,8 @@ func (a *Audit) decode(values []string) (err error) {
 // Level is what is left in one gate.
 type Level struct {
 	Ref              Ref
-	Found            bool // false: no gate, and nothing else is set
+	Err              error // ErrBroken, or ErrUnavailable where a node of a Cluster is away; nothing else is set
+	Found            bool  // false: no gate, and nothing else is set
 	State            GateState
 	StartsAt, EndsAt time.Time
 	Left             map[string]int64 // by SKU, may be below 0
@@ -113,72 +114,91 @@ type Level struct {
 }
 
 // Levels reads what is left in each of the gates, in their order, in one round trip (one per node on a Cluster). It costs
-// O(SKUs), runs no script, and is meant to be polled several times a second.
+// O(SKUs), runs no script, and is meant to be polled several times a second. It fails when nobody answers; a gate that cannot
+// be read does not hide the others.
 func (g *Gate) Levels(ctx context.Context, refs ...Ref) ([]Level, error) {
 	if len(refs) == 0 {
 		return nil, nil
 	}
-	hashes, err := call(ctx, g, func(ctx context.Context) ([]map[string]string, error) {
+	replies, err := call(ctx, g, func(ctx context.Context) ([]*redis.MapStringStringCmd, error) {
 		p := g.rdb.Pipeline()
 		replies := make([]*redis.MapStringStringCmd, len(refs))
 		for i, r := range refs {
 			replies[i] = p.HGetAll(ctx, r.key("gate"))
 		}
-		if _, err := p.Exec(ctx); err != nil {
+		_, err := p.Exec(ctx)
+		if !byCommand(err, replies) {
 			return nil, err
 		}
-		hashes := make([]map[string]string, len(refs))
-		for i, r := range replies {
-			hashes[i] = r.Val()
+		for _, r := range replies {
+			if r.Err() == nil || refused(r.Err()) {
+				return replies, nil
+			}
 		}
-		return hashes, nil
+		return nil, err
 	})
 	if err != nil {
 		return nil, err
 	}
 	levels := make([]Level, len(refs))
-	for i, h := range hashes {
+	for i, r := range replies {
 		levels[i] = Level{Ref: refs[i]}
-		if len(h) == 0 {
-			continue
-		}
-		c, err := decodeConfig(h)
-		if err != nil {
-			return nil, err
-		}
-		levels[i] = Level{Ref: refs[i], Found: true, State: c.State, StartsAt: c.StartsAt, EndsAt: c.EndsAt, Left: map[string]int64{}}
-		for field, value := range h {
-			kind, sku, ok := strings.Cut(field, ":")
-			if !ok || kind != "s" && kind != "h" {
-				continue
-			}
-			n, err := strconv.ParseInt(value, 10, 64)
-			if err != nil {
-				return nil, fmt.Errorf("stockgate: gate field %s: %w", field, err)
-			}
-			switch {
-			case kind == "s":
-				levels[i].Left[sku] = n
-			case n > 0:
-				if levels[i].Unpaid == nil {
-					levels[i].Unpaid = map[string]time.Time{}
-				}
-				if levels[i].Unpaid[sku], err = decodeTime(h["x:"+sku]); err != nil {
-					return nil, fmt.Errorf("stockgate: gate field x:%s: %w", sku, err)
-				}
-			}
+		l, err := decodeLevel(r.Val())
+		switch {
+		case r.Err() != nil:
+			levels[i].Err = classify(r.Err())
+		case err != nil:
+			levels[i].Err = fmt.Errorf("%w: gate of activity %s: %w", ErrBroken, refs[i].ActivityID, err)
+		default:
+			l.Ref = refs[i]
+			levels[i] = l
 		}
 	}
 	return levels, nil
 }
 
+func decodeLevel(h map[string]string) (Level, error) {
+	if len(h) == 0 {
+		return Level{}, nil
+	}
+	c, err := decodeConfig(h)
+	if err != nil {
+		return Level{}, err
+	}
+	l := Level{Found: true, State: c.State, StartsAt: c.StartsAt, EndsAt: c.EndsAt, Left: map[string]int64{}}
+	for field, value := range h {
+		kind, sku, ok := strings.Cut(field, ":")
+		if !ok || kind != "s" && kind != "h" {
+			continue
+		}
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil {
+			return Level{}, fmt.Errorf("field %s: %w", field, err)
+		}
+		switch {
+		case kind == "s":
+			l.Left[sku] = n
+		case n > 0:
+			if l.Unpaid == nil {
+				l.Unpaid = map[string]time.Time{}
+			}
+			if l.Unpaid[sku], err = decodeTime(h["x:"+sku]); err != nil {
+				return Level{}, fmt.Errorf("field x:%s: %w", sku, err)
+			}
+		}
+	}
+	return l, nil
+}
+
 // Left reads what is left in one gate, by SKU, and its state. As Levels; ErrNoGate when there is none.
 func (g *Gate) Left(ctx context.Context, ref Ref) (map[string]int64, GateState, error) {
 	levels, err := g.Levels(ctx, ref)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, "", err
-	}
-	if !levels[0].Found {
+	case levels[0].Err != nil:
+		return nil, "", levels[0].Err
+	case !levels[0].Found:
 		return nil, "", ErrNoGate
 	}
 	return levels[0].Left, levels[0].State, nil

@@ -30,6 +30,7 @@ const (
 // Entry is what the gate knows of one purchase.
 type Entry struct {
 	OrderSN     string
+	Broken      bool // what is stored cannot be read: nothing but OrderSN is set. It has to be compared with the ledger
 	UserID      string
 	Lines       []Line // sorted by SKU
 	Status      Status
@@ -89,6 +90,15 @@ func (e Entry) stage() (string, error) {
 		return stageFailed, nil
 	}
 	return "", fmt.Errorf("%w: status %q", errEntry, e.Status)
+}
+
+// readEntry is decodeEntry for those who read many: one that cannot be read must not hide the others.
+func readEntry(orderSN, stored string) Entry {
+	e, err := decodeEntry(orderSN, stored)
+	if err != nil {
+		return Entry{OrderSN: orderSN, Broken: true}
+	}
+	return e
 }
 
 func decodeEntry(orderSN, stored string) (Entry, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -17,6 +18,9 @@ var (
 	// ErrUnavailable: Redis did not answer, answered that it cannot serve, or the breaker is open. The outcome is
 	// unknown, and the same call may be made again.
 	ErrUnavailable = errors.New("stockgate: redis is unavailable")
+	// ErrBroken: Redis cannot do this with what is stored, or what is stored cannot be read. The same call will be answered
+	// so again until the damage is mended.
+	ErrBroken = errors.New("stockgate: what is stored cannot be used")
 	// ErrVersion: the gate already has a later configuration.
 	ErrVersion = errors.New("stockgate: gate has a later version")
 	// ErrInsufficient: fewer pieces are left than the adjustment takes.
@@ -51,14 +55,31 @@ func classify(err error) error {
 			return fmt.Errorf("%w: %w", ErrUnavailable, err)
 		}
 	}
-	return fmt.Errorf("stockgate: %w", err)
+	if !refused(err) {
+		return fmt.Errorf("stockgate: %w", err)
+	}
+	return fmt.Errorf("%w: %w", ErrBroken, err)
 }
+
+// refused tells whether Redis answered, and answered with an error.
+func refused(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply)
+}
+
+// byCommand tells whether the answers of a pipeline may be taken one by one: it went through, or its error is that of some of
+// its commands. One that got no connection may leave all of them without an error.
+func byCommand[C redis.Cmder](err error, commands []C) bool {
+	return err == nil || slices.ContainsFunc(commands, func(c C) bool { return c.Err() != nil })
+}
+
+// wrongType tells whether something else is stored under the key than what belongs there.
+func wrongType(err error) bool { return refused(err) && strings.HasPrefix(err.Error(), "WRONGTYPE ") }
 
 // unreachable tells whether Redis gave no answer at all. Only that opens the breaker: a Redis that refuses answers fast.
 func unreachable(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return false
 	}
-	var reply redis.Error
-	return !errors.As(err, &reply)
+	return !refused(err)
 }

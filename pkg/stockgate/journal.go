@@ -12,6 +12,9 @@ import (
 // JournalEntry is an accepted reservation on its way to the broker.
 type JournalEntry struct {
 	ID string // for Ack: the message's id in the journal, and whose it is
+	// Err says why it cannot be read; nothing else but ID is set then. It can be acked all the same: while
+	// its purchase is in the gate and not in the ledger, Rejournal writes it anew.
+	Err error
 	contract.Reservation
 }
 
@@ -35,11 +38,7 @@ func (g *Gate) ReadJournal(ctx context.Context, ref Ref, consumer string, max in
 		if len(pair) != 2 {
 			return nil, fmt.Errorf("stockgate: a journal id without its entry")
 		}
-		e, err := decodeJournal(ref, pair[0], pair[1])
-		if err != nil {
-			return nil, err
-		}
-		entries = append(entries, e)
+		entries = append(entries, readJournal(ref, pair[0], pair[1]))
 	}
 	return entries, nil
 }
@@ -74,22 +73,45 @@ func (g *Gate) Rejournal(ctx context.Context, ref Ref, orderSNs []string) (int, 
 	return journaled, nil
 }
 
-// decodeJournal reads "order_sn|user|lines|reserved|trace", as the reserve and rejournal scripts write it.
-func decodeJournal(ref Ref, id, stored string) (JournalEntry, error) {
+// readJournal reads an entry with those around it, which one that cannot be read must not hold up.
+func readJournal(ref Ref, id, stored string) JournalEntry {
+	orderSN, _, _ := strings.Cut(stored, "|")
+	if !contract.ValidID(orderSN) {
+		orderSN = ""
+	}
+	e := JournalEntry{ID: id + idSeparator + orderSN}
+	r, err := decodeJournal(ref, stored)
+	if err != nil { // without its text, which may name a buyer
+		e.Err = fmt.Errorf("journal entry %s of %d bytes: %w", e.ID, len(stored), err)
+		return e
+	}
+	e.Reservation = r
+	return e
+}
+
+// decodeJournal reads "order_sn|user|lines|reserved|trace", as the reserve and rejournal scripts write it. What can be published
+// is read, right or wrong: inventory makes a dead letter of it, which a person can reject.
+func decodeJournal(ref Ref, stored string) (contract.Reservation, error) {
 	f := strings.Split(stored, "|")
 	if len(f) != 5 {
-		return JournalEntry{}, fmt.Errorf("stockgate: journal entry %s has %d fields", id, len(f))
+		return contract.Reservation{}, fmt.Errorf("%w: %d fields", errEntry, len(f))
+	}
+	if !contract.ValidID(f[0]) {
+		return contract.Reservation{}, fmt.Errorf("%w: no order_sn", errEntry)
 	}
 	lines, err := decodeLines(f[2])
 	if err != nil {
-		return JournalEntry{}, fmt.Errorf("journal entry %s: %w", id, err)
+		return contract.Reservation{}, err
+	}
+	if len(lines) > contract.MaxLines { // no message would take it
+		return contract.Reservation{}, fmt.Errorf("%w: %d lines", errEntry, len(lines))
 	}
 	at, err := decodeTime(f[3])
 	if err != nil {
-		return JournalEntry{}, fmt.Errorf("journal entry %s: %w", id, err)
+		return contract.Reservation{}, err
 	}
-	return JournalEntry{ID: id + idSeparator + f[0], Reservation: contract.Reservation{
+	return contract.Reservation{
 		OrderSN: f[0], UserID: f[1], ActivityID: ref.ActivityID,
 		Bucket: ref.Bucket, Lines: lines, ReservedAt: at, Traceparent: f[4],
-	}}, nil
+	}, nil
 }

@@ -10,8 +10,8 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// Lookup tells how the purchases stand. An order_sn that the gate does not know is absent from the map. Any number of
-// order_sns, 256 to a script call, O(order_sns).
+// Lookup tells how the purchases stand. An order_sn that the gate does not know is absent from the map; an entry that
+// cannot be read is there as Broken. Any number of order_sns, 256 to a script call, O(order_sns).
 func (g *Gate) Lookup(ctx context.Context, ref Ref, orderSNs []string) (map[string]Entry, error) {
 	found := make(map[string]Entry, len(orderSNs))
 	for batch := range slices.Chunk(orderSNs, batchSize) {
@@ -57,10 +57,7 @@ func (g *Gate) Unlanded(ctx context.Context, ref Ref, from, before time.Time, li
 		if len(triple) != 3 {
 			return nil, fmt.Errorf("stockgate: unlanded answered %d values", len(reply))
 		}
-		e, err := decodeEntry(triple[0], triple[1])
-		if err != nil {
-			return nil, fmt.Errorf("order_sn %s: %w", triple[0], err)
-		}
+		e := readEntry(triple[0], triple[1])
 		if e.JournaledAt, err = decodeTime(triple[2]); err != nil {
 			return nil, fmt.Errorf("order_sn %s: %w", triple[0], err)
 		}
@@ -96,11 +93,7 @@ func decodePairs(reply []string, each func(Entry)) error {
 		if len(pair) != 2 {
 			return fmt.Errorf("stockgate: an order_sn without its entry")
 		}
-		e, err := decodeEntry(pair[0], pair[1])
-		if err != nil {
-			return fmt.Errorf("order_sn %s: %w", pair[0], err)
-		}
-		each(e)
+		each(readEntry(pair[0], pair[1]))
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ var outcomeByName = func() map[string]Outcome {
 // Verdict is the answer to one Request.
 type Verdict struct {
 	Outcome  Outcome
-	Entry    Entry     // of Accepted and Known
+	Entry    Entry     // of Accepted and Known; a Known one may be Broken
 	OrderSNs []string  // of LimitReached: what the buyer holds, latest last
 	StartsAt time.Time // of NotStarted
 	// MayReturnUntil is until when unpaid pieces of what is sold out may come back: of the SKUs that are short, the
@@ -117,7 +117,7 @@ func decodeVerdict(r Request, answer string) (v Verdict, err error) {
 		}
 		v.Entry.ReservedAt, err = decodeTime(payload)
 	case Known:
-		v.Entry, err = decodeEntry(r.OrderSN, payload)
+		v.Entry = readEntry(r.OrderSN, payload)
 	case LimitReached:
 		v.OrderSNs = splitIDs(payload)
 	case NotStarted:

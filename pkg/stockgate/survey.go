@@ -30,7 +30,6 @@ func decodeCount(s string) (int64, error) {
 type Surveyed struct {
 	Entry
 	Stored    string // as it is stored; Repair changes it only while it is that
-	Broken    bool   // it cannot be read: nothing of Entry but OrderSN is set
 	Journaled bool   // queued, and its journal entry was not acked
 	Misfiled  bool   // buyer's record or indexes do not fit it; Mend puts that right
 }
@@ -83,10 +82,7 @@ func (g *Gate) survey(ctx context.Context, ref Ref, args ...any) (entries []Surv
 }
 
 func surveyed(orderSN, stored string) Surveyed {
-	e, err := decodeEntry(orderSN, stored)
-	if err != nil {
-		return Surveyed{Entry: Entry{OrderSN: orderSN}, Stored: stored, Broken: true}
-	}
+	e := readEntry(orderSN, stored)
 	return Surveyed{Entry: e, Stored: stored, Journaled: e.Status == StatusQueued && !e.Landed && journalID(stored) != ""}
 }
 

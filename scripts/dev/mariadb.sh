@@ -8,17 +8,18 @@ mariadb_up() {
     user=$(id -un)
     # A socket's path has at most 107 bytes. Everybody uses TCP anyway.
     if ((${#socket} > 100)); then socket=${TMPDIR:-/tmp}/flashsale-$MARIADB_PORT.sock; fi
+    # Not everybody's: a server that starts removes the temporary tables that it finds there, another server's too.
+    mkdir -p "$dir/tmp"
     if [[ ! -d $dir/data/mysql ]]; then
         rm -rf "$dir/data.new"
-        mkdir -p "$dir"
         # root without a password, reachable from this machine only.
-        mariadb-install-db --no-defaults --datadir="$dir/data.new" --user="$user" --skip-test-db \
+        TMPDIR=$dir/tmp mariadb-install-db --no-defaults --datadir="$dir/data.new" --user="$user" --skip-test-db \
             --auth-root-authentication-method=normal >>"$(log_file mariadb)" 2>&1 ||
-            die "mariadb-install-db failed; see $(log_file mariadb)"
+            die "mariadb-install-db failed; see $(log_file mariadb): $(grep -m 3 ERROR "$(log_file mariadb)")"
         mv "$dir/data.new" "$dir/data" # so that a half-made directory is never taken for a whole one
     fi
     spawn mariadb "$(find_program mariadbd)" --no-defaults \
-        --datadir="$dir/data" --user="$user" --socket="$socket" --pid-file="$dir/data/mariadbd.pid" \
+        --datadir="$dir/data" --tmpdir="$dir/tmp" --user="$user" --socket="$socket" --pid-file="$dir/data/mariadbd.pid" \
         --bind-address=127.0.0.1 --port="$MARIADB_PORT" --skip-name-resolve --max-connections=500 \
         --character-set-server=utf8mb4 --collation-server=utf8mb4_bin --default-time-zone=+00:00 \
         --innodb-buffer-pool-size=256M --innodb-log-file-size=128M --innodb-flush-log-at-trx-commit=1 \

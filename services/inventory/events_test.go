@@ -145,6 +145,25 @@ func TestDueOrdersAreClosedAsOrderSays(t *testing.T) {
 	})
 }
 
+// The closing of an order that its buyer has cancelled may come before the event that tells of it. He is told one reason.
+func TestACancelledOrderStaysCancelledWhicheverMessageComesFirst(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a := w.sale(1, 2)
+		r := w.buy(a, "u1")
+		w.land(r)
+		w.follow(event(r, contract.OrderCreated))
+		w.orders.set("cancelled", r.OrderSN)
+		require.NoError(w.t, w.consumer.OrderClose(w.ctx, message(w.t, contract.TopicOrderClose,
+			contract.OrderClose{OrderSNs: []string{r.OrderSN}, ActivityID: a.ID, DueAt: time.Now()})))
+		cancelled := event(r, contract.OrderClosed)
+		cancelled.Reason = "cancelled"
+		w.follow(cancelled)
+		require.Equal(w.t, "cancelled", w.row(r.OrderSN).Reason)
+		require.Equal(w.t, "cancelled", w.entry(a, r.OrderSN).Reason)
+		w.agree(a)
+	})
+}
+
 // The gate is told of a release also when the ledger was released by another message, killed before it told the gate.
 func TestTheGateIsReleasedEvenIfTheLedgerWas(t *testing.T) {
 	eachDB(t, func(w *world) {

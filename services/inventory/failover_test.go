@@ -64,6 +64,28 @@ func TestANewMasterHearsAgainWhatTheOldOneWasTold(t *testing.T) {
 	})
 }
 
+// One row that nobody can read and a damaged sale document keep nothing else from the new master.
+func TestANewMasterHearsAllThatCanBeRead(t *testing.T) {
+	eachDB(t, func(w *world) {
+		alarms := w.alarms()
+		m := w.onMaster()
+		a := w.sale(1, 10)
+		require.NoError(w.t, w.core.KeepGates(w.ctx))
+		broken, sound := w.buy(a, "u0"), w.buy(a, "u1")
+		w.land(broken)
+		w.forgets(func() error { return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, sound)) })
+		require.NoError(w.t, w.db.Exec("UPDATE reservations SET line_items = 'rubbish' WHERE order_sn = ?", broken.OrderSN).Error)
+		require.NoError(w.t, w.rdb.Set(w.ctx, "fs:{"+a.ID+":0}:sale", "{", 0).Err())
+		m.id = "second"
+		require.NoError(w.t, w.core.KeepGates(w.ctx))
+		require.True(w.t, w.entry(a, sound.OrderSN).Landed)
+		require.Equal(w.t, []string{"a row of the ledger cannot be read"}, alarms.told)
+		shown, err := w.gate.Sale(w.ctx, a.ID)
+		require.NoError(w.t, err)
+		require.Equal(w.t, a.Title, shown.Title)
+	})
+}
+
 // Redis was away for longer than the window: what its old master forgot it was told before that.
 func TestAMasterReplacedAfterALongOutageHearsAllOfIt(t *testing.T) {
 	eachDB(t, func(w *world) {

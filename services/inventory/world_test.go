@@ -319,7 +319,7 @@ type orderService struct {
 	url string
 
 	mu       sync.Mutex
-	state    map[string]string // pending, paid, closed, refunded, tombstone
+	state    map[string]string // pending, paid, closed, cancelled, refunded, tombstone
 	due      map[string]time.Time
 	paying   map[string]time.Time
 	closes   int
@@ -381,8 +381,10 @@ func (o *orderService) close(w http.ResponseWriter, r *http.Request) {
 		case state == "" || state == "tombstone":
 			o.state[sn] = "tombstone"
 			res["outcome"] = "unknown"
-		case state == "closed":
+		case state == "closed": // without its reason, as before a version that told it
 			res["outcome"] = "closed"
+		case state == "cancelled":
+			res["outcome"], res["reason"] = "closed", "cancelled"
 		case state == "paid" || state == "refunded":
 			res["outcome"] = "paid"
 		case body.Reason != "expired":
@@ -422,7 +424,7 @@ func (o *orderService) refund(w http.ResponseWriter, r *http.Request) {
 		case "paid", "refunded":
 			o.state[sn], outcome = "refunded", "refunded"
 			o.refunded = append(o.refunded, sn)
-		case "pending", "closed":
+		case "pending", "closed", "cancelled":
 			outcome = "not_paid"
 		}
 		results = append(results, map[string]any{"order_sn": sn, "outcome": outcome})

@@ -244,9 +244,10 @@ func TestJobsHaveNewNamesWhenTheirPodsChange(t *testing.T) {
 	first := jobs("image.tag=v1")
 	require.Len(t, first, 3)
 	require.Equal(t, first, jobs("image.tag=v1", "components.seckill.replicas=9", "drain.pauseSeconds=7"))
-	second := jobs("image.tag=v2")
-	for i := range first {
-		require.NotEqual(t, first[i], second[i])
+	for _, other := range [][]string{jobs("image.tag=v2"), jobs("image.tag=v1", "commonLabels.team=shop")} {
+		for i := range first {
+			require.NotEqual(t, first[i], other[i])
+		}
 	}
 }
 
@@ -270,11 +271,12 @@ func TestChangedSettingsReplaceThePodsThatReadThem(t *testing.T) {
 // Where connections lead is decided by the policies: nobody but inventory reaches the internal listener, and nobody but
 // those named the admin ports.
 func TestWhoReachesWhom(t *testing.T) {
-	all := rendering{values: []string{"values-kind.yaml"}, set: []string{"networkPolicy.enabled=true"}}.objects(t)
-	pods := workloads(all)
-	reaches := func(from, to, port string) bool {
+	render := func(set ...string) []object {
+		return rendering{values: []string{"values-kind.yaml"}, set: append(set, "networkPolicy.enabled=true")}.objects(t)
+	}
+	reaches := func(all []object, from, to, port string) bool {
 		var target, caller workload
-		for _, w := range pods {
+		for _, w := range workloads(all) {
 			if w.component() == to {
 				target = w
 			}
@@ -302,6 +304,7 @@ func TestWhoReachesWhom(t *testing.T) {
 		}
 		return !held
 	}
+	all := render()
 	for _, c := range []struct {
 		from, to, port string
 		want           bool
@@ -320,8 +323,22 @@ func TestWhoReachesWhom(t *testing.T) {
 		{"somebody", "edge", "health", false},
 		{"somebody", "topics", "http", false},
 	} {
-		require.Equal(t, c.want, reaches(c.from, c.to, c.port), "%s to %s of %s", c.from, c.port, c.to)
+		require.Equal(t, c.want, reaches(all, c.from, c.to, c.port), "%s to %s of %s", c.from, c.port, c.to)
 	}
+	bare := render("edge.enabled=false")
+	require.True(t, reaches(bare, "somebody", "seckill", "http"), "whoever stands in the place of the edge")
+	require.False(t, reaches(bare, "somebody", "order", "internal"))
+	require.False(t, reaches(bare, "somebody", "seckill", "admin"))
+}
+
+func TestLargeNumbersStayWhole(t *testing.T) {
+	all := production("edge.connections=1000000", "edge.limits.burst=1000000", "edge.limits.requestsPerSecond=1000000",
+		"components.seckill.env.PATH_RATE=1000000").objects(t)
+	conf := text(find(t, all, "ConfigMap/flashsale-edge"), "data", "nginx.conf")
+	require.Contains(t, conf, "worker_connections 1000000;")
+	require.Contains(t, conf, "rate=1000000r/s;")
+	require.Contains(t, conf, "burst=1000000 nodelay;")
+	require.Contains(t, environment(t, all, "seckill"), "PATH_RATE=1000000")
 }
 
 func TestTheEdgeLeadsNowhereInside(t *testing.T) {
@@ -331,6 +348,8 @@ func TestTheEdgeLeadsNowhereInside(t *testing.T) {
 			require.NotContains(t, conf, port)
 		}
 		require.Contains(t, conf, "location ~ ^/(internal|livez|readyz|metrics|debug)(/|$) {")
+		require.Regexp(t, `location = /v1/activities \{[^}]*proxy_cache_lock on;`, conf)
+		require.Equal(t, 1, strings.Count(conf, "proxy_cache_lock on;"), "one sale is not cacheable: its readers would wait for each other")
 		require.NotRegexp(t, `error_log .* (error|warn|notice|info|debug);`, conf, "such lines hold URLs")
 		require.NotRegexp(t, `log_format [^;]*\$(request|uri|request_uri|args|http_referer)\b`, conf)
 		require.Equal(t, strings.Count(conf, "{"), strings.Count(conf, "}"))
@@ -341,6 +360,7 @@ func TestTheEdgeLeadsNowhereInside(t *testing.T) {
 		leave := text(find(t, r.objects(t), "ConfigMap/flashsale-edge"), "data", "leave")
 		require.Contains(t, leave, ": >/tmp/leaving\nsleep 5\n")
 		require.Contains(t, leave, `[ "$seconds" -lt 65 ] && connected`)
+		require.Contains(t, leave, `kill -QUIT "$(cat /tmp/nginx.pid)"`, "whatever the configuration names is gone in an uninstall")
 		require.Greater(t, at(deployment(t, r.objects(t), "edge").spec, "terminationGracePeriodSeconds"), 5.0+65+15, "nginx gives what is under way 15 s")
 		require.Contains(t, list(nginx, "command")[2], "rm -f /tmp/leaving; exec nginx")
 	}

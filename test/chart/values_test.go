@@ -27,6 +27,7 @@ func TestWrongValues(t *testing.T) {
 		"edge.service.nodePort=30080":                   "edge.service.nodePort needs edge.service.type: NodePort",
 		"ingress.enabled=true":                          "ingress.host is needed with ingress.enabled",
 		"components.order.autoscaling.min=9":            "components.order.autoscaling: min (9) is above max (8)",
+		"components.order.resources.limits.memory=512M": "components.order.resources.limits.memory: 512M must be whole Mi or Gi",
 		// Single values, refused by the schema.
 		"environment=staging":                          "environment",
 		"logLevel=loud":                                "logLevel",

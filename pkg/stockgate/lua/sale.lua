@@ -1,10 +1,13 @@
--- sale: stores the sale as buyers see it, unless a later version is there.
+-- sale: stores the sale as buyers see it, unless a later version is there. What cannot be read is replaced.
 -- KEYS    as in prelude.lua
--- ARGV    JSON, version
+-- ARGV    JSON, version, 'anyway' to replace what is there, whatever its version
 -- returns 'ok', or 'old'
 -- cost    O(size)
-local stored = redis.call('GET', SALE)
-if stored and (cjson.decode(stored).version or 0) > tonumber(ARGV[2]) then return 'old' end
+local stored = redis.pcall('GET', SALE)
+if type(stored) == 'string' and ARGV[3] ~= 'anyway' then
+  local ok, sale = pcall(cjson.decode, stored)
+  if ok and type(sale) == 'table' and (tonumber(sale.version) or 0) > tonumber(ARGV[2]) then return 'old' end
+end
 redis.call('SET', SALE, ARGV[1])
 local ttl = redis.call('PTTL', GATE)
 if ttl > 0 then redis.call('PEXPIRE', SALE, ttl) end

@@ -80,7 +80,8 @@ http://{{ include "flashsale.devdep" (dict "root" . "name" "jaeger") }}:4317
 {{- /* Prometheus asks the admin port. */ -}}
 {{- $_ := set $s "OTEL_METRICS_EXPORTER" "none" -}}
 {{- end -}}
-{{- range $k, $x := .own.env }}{{ $_ := set $s $k (toString $x) }}{{ end -}}
+{{- /* Numbers come as floats, and as text a million would be 1e+06. */ -}}
+{{- range $k, $x := .own.env }}{{ $_ := set $s $k (ternary (toJson $x) (toString $x) (kindIs "float64" $x)) }}{{ end -}}
 {{- toYaml $s -}}
 {{- end }}
 

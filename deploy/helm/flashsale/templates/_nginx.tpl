@@ -15,7 +15,7 @@ error_log /dev/stderr crit;
 worker_shutdown_timeout 15s;
 
 events {
-    worker_connections {{ $e.connections }};
+    worker_connections {{ int $e.connections }};
     multi_accept on;
 }
 
@@ -56,8 +56,8 @@ http {
     real_ip_recursive on;
 {{- end }}
 {{- if $byRate }}
-    limit_req_zone $binary_remote_addr zone=rate:10m rate={{ $e.limits.requestsPerSecond }}r/s;
-    limit_req zone=rate burst={{ $e.limits.burst }} nodelay;
+    limit_req_zone $binary_remote_addr zone=rate:10m rate={{ int $e.limits.requestsPerSecond }}r/s;
+    limit_req zone=rate burst={{ int $e.limits.burst }} nodelay;
     limit_req_status 429;
     limit_req_log_level info;
 {{- end }}
@@ -142,8 +142,9 @@ http {
             return 404 '{{ include "flashsale.problem" (dict "status" 404 "title" "Not Found" "code" "not_found") }}';
         }
 
-        # What the service calls cacheable is asked for once by each worker, not by each buyer.
-        location ~ ^/v1/activities(/[^/]+)?$ {
+        # The list of sales, which the service calls cacheable, is asked for once by each pod, not by each buyer. One sale is
+        # not: its answer is of the moment, and behind this lock buyers would wait for each other.
+        location = /v1/activities {
             proxy_pass http://seckill;
             proxy_cache views;
             proxy_cache_lock on;

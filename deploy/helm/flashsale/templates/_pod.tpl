@@ -55,7 +55,7 @@ imagePullSecrets:
 {{- end }}
 {{- end }}
 
-{{/* Nine tenths of a memory limit, for the Go runtime; nothing for a limit that is not in Mi or Gi. */}}
+{{/* Nine tenths of a memory limit in Mi or Gi, for the Go runtime; nothing without a limit. */}}
 {{- define "flashsale.goMemLimit" -}}
 {{- $limit := toString (dig "limits" "memory" "" .) -}}
 {{- if regexMatch "^[0-9]+Mi$" $limit -}}

@@ -27,6 +27,8 @@
 {{- end -}}
 {{- range $name, $_ := include "flashsale.facts" . | fromYaml -}}
   {{- $c := include "flashsale.component" (dict "root" $ "name" $name) | fromYaml -}}
+  {{- $memory := toString (dig "limits" "memory" "" $c.resources) -}}
+  {{- if and $memory (not (regexMatch "^[0-9]+(Mi|Gi)$" $memory)) }}{{ fail (printf "components.%s.resources.limits.memory: %s must be whole Mi or Gi, as the Go heap is kept below nine tenths of it." $name $memory) }}{{ end -}}
   {{- if gt (int $c.autoscaling.min) (int $c.autoscaling.max) }}{{ fail (printf "components.%s.autoscaling: min (%v) is above max (%v)." $name $c.autoscaling.min $c.autoscaling.max) }}{{ end -}}
   {{- if and $c.autoscaling.enabled (not (dig "requests" "cpu" "" $c.resources)) }}{{ fail (printf "components.%s.autoscaling needs resources.requests.cpu, which it is a share of." $name) }}{{ end -}}
 {{- end -}}

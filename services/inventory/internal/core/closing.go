@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sort"
@@ -55,7 +56,8 @@ func (s *Service) closeOrders(ctx context.Context, sns []string, reason, tombsto
 		}
 		switch o.Outcome {
 		case OutcomeClosed:
-			st.kind, st.reason = contract.OrderClosed, reason
+			// It may have been cancelled before, and the event be on its way: buyers are told one reason everywhere.
+			st.kind, st.reason = contract.OrderClosed, cmp.Or(o.Reason, reason)
 		case OutcomePaid:
 			st.kind = contract.OrderPaid
 		case OutcomeUnknown:

@@ -176,18 +176,20 @@ func (s *Service) tellAgain(ctx context.Context, ref GateRef, since time.Time) e
 	})
 }
 
-// eachPage calls fn with the gate's rows in these states that changed since then (zero: all), page by page.
+// eachPage calls fn with the gate's rows in these states that changed since then (zero: all), page by page. Rows that cannot be
+// read wait for a person, and the others not for them.
 func (s *Service) eachPage(ctx context.Context, ref GateRef, states []RowState, since time.Time, fn func([]Row) error) error {
 	for after := ""; ; {
-		rows, err := s.Store.ChangedRows(ctx, ref.ActivityID, states, since, after, 512)
-		if err != nil || len(rows) == 0 {
+		rows, broken, next, err := s.Store.ChangedRows(ctx, ref.ActivityID, states, since, after, 512)
+		if err != nil {
 			return err
 		}
-		after = rows[len(rows)-1].OrderSN
+		s.alarmRows(ctx, broken)
 		rows = slices.DeleteFunc(rows, func(r Row) bool { return r.Bucket != ref.Bucket })
-		if err := fn(rows); err != nil {
+		if err := fn(rows); err != nil || next == "" {
 			return err
 		}
+		after = next
 	}
 }
 

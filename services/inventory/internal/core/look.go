@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sort"
 	"strconv"
@@ -228,14 +229,13 @@ func (s *Service) lookAtLedger(ctx context.Context, ref GateRef, l *look, entrie
 	known := make([]bool, len(entries))
 	all := []RowState{RowReserved, RowSold, RowReleased, RowRejected}
 	for after := ""; ; {
-		rows, err := s.Store.ChangedRows(ctx, ref.ActivityID, all, time.Time{}, after, ledgerPage)
+		rows, broken, next, err := s.Store.ChangedRows(ctx, ref.ActivityID, all, time.Time{}, after, ledgerPage)
 		if err != nil {
 			return err
 		}
-		if len(rows) == 0 {
-			break
+		if len(broken) > 0 { // no sum is right without them
+			return fmt.Errorf("%w: lines of reservation %s", ErrBrokenRow, broken[0].OrderSN)
 		}
-		after = rows[len(rows)-1].OrderSN
 		for _, r := range rows {
 			if r.Bucket != ref.Bucket {
 				continue
@@ -258,6 +258,10 @@ func (s *Service) lookAtLedger(ctx context.Context, ref GateRef, l *look, entrie
 			}
 			known[i] = true
 		}
+		if next == "" {
+			break
+		}
+		after = next
 	}
 	for i, e := range entries {
 		if !known[i] && int(e.stage) != stageRank[StageQueued] && !e.holdsNone() {

@@ -49,8 +49,9 @@ type Store interface {
 
 	Rows(ctx context.Context, orderSNs []string) (map[string]Row, error)
 	RowsOfActivity(ctx context.Context, activityID, userID string, p Page) ([]Row, error) // newest first
-	// ChangedRows pages by order_sn through the rows in these states that changed since then (zero: all).
-	ChangedRows(ctx context.Context, activityID string, states []RowState, since time.Time, afterSN string, limit int) ([]Row, error)
+	// ChangedRows pages by order_sn through the rows in these states that changed since then (zero: all). broken as in
+	// RowsToRepublish; next is "" after the last page.
+	ChangedRows(ctx context.Context, activityID string, states []RowState, since time.Time, afterSN string, limit int) (rows, broken []Row, next string, err error)
 	// Holders pages by user through the allowances and the users of rows that hold pieces. next "" is the end. The two are not
 	// read at one moment.
 	Holders(ctx context.Context, activityID, afterUser string, limit int) (page []Holder, next string, err error)
@@ -287,6 +288,7 @@ type CloseOutcome struct {
 	OrderSN string
 	Outcome string // closed, paid, paying, not_due or unknown
 	At      time.Time
+	Reason  string // of closed: why it is, where the order service tells
 }
 
 // Outcomes of the two internal calls.

@@ -199,6 +199,9 @@ func (g *Gate) Lookup(ctx context.Context, r core.GateRef, orderSN string) (*cor
 	if !ok {
 		return nil, nil
 	}
+	if e.Broken {
+		return nil, translate(fmt.Errorf("%w: entry of order_sn %s", stockgate.ErrBroken, orderSN))
+	}
 	return &core.GateEntry{OrderSN: e.OrderSN, UserID: e.UserID, Lines: e.Lines}, nil
 }
 

@@ -63,6 +63,7 @@ type result struct {
 	OrderSN string     `json:"order_sn"`
 	Outcome string     `json:"outcome"`
 	At      *time.Time `json:"at"`
+	Reason  string     `json:"reason"`
 }
 
 // Close implements core.Orders.
@@ -73,7 +74,7 @@ func (c *Client) Close(ctx context.Context, orderSNs []string, reason string) ([
 	}
 	outcomes := make([]core.CloseOutcome, len(results))
 	for i, r := range results {
-		outcomes[i] = core.CloseOutcome{OrderSN: r.OrderSN, Outcome: r.Outcome}
+		outcomes[i] = core.CloseOutcome{OrderSN: r.OrderSN, Outcome: r.Outcome, Reason: r.Reason}
 		if r.At != nil {
 			outcomes[i].At = r.At.UTC()
 		}

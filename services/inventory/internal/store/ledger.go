@@ -397,7 +397,7 @@ func (s *Store) RowsOfActivity(ctx context.Context, activityID, userID string, p
 }
 
 // ChangedRows implements core.Store.
-func (s *Store) ChangedRows(ctx context.Context, activityID string, states []core.RowState, since time.Time, afterSN string, limit int) ([]core.Row, error) {
+func (s *Store) ChangedRows(ctx context.Context, activityID string, states []core.RowState, since time.Time, afterSN string, limit int) (rows, broken []core.Row, next string, err error) {
 	q := s.read(ctx).Select(reservationColumns).
 		Where("activity_id = ? AND order_sn > ? AND state IN ?", number(activityID), number(afterSN), states)
 	if !since.IsZero() {
@@ -405,9 +405,13 @@ func (s *Store) ChangedRows(ctx context.Context, activityID string, states []cor
 	}
 	var list []reservationRow
 	if err := q.Order("order_sn").Limit(limit).Find(&list).Error; err != nil {
-		return nil, err
+		return nil, nil, "", err
 	}
-	return toRows(list)
+	if len(list) == limit {
+		next = text(list[limit-1].OrderSN)
+	}
+	rows, broken = readable(list)
+	return rows, broken, next, nil
 }
 
 // RowsToRepublish implements core.Store.

@@ -98,6 +98,9 @@ type CloseResult struct {
 	At      *time.Time         `json:"at,omitempty"`
 	OrderSn string             `json:"order_sn"`
 	Outcome CloseResultOutcome `json:"outcome"`
+
+	// Reason Of closed: why it is, which may be another reason than the one asked for
+	Reason *string `json:"reason,omitempty"`
 }
 
 // CloseResultOutcome defines model for CloseResult.Outcome.

@@ -19,11 +19,13 @@ const (
 	CloseUnknown CloseOutcome = "unknown"
 )
 
-// CloseResult is the outcome for one order. At says when to ask again, of not_due and paying.
+// CloseResult is the outcome for one order. At says when to ask again, of not_due and paying; Reason why it is closed, which
+// may be another one than was asked for.
 type CloseResult struct {
 	OrderSN string
 	Outcome CloseOutcome
 	At      time.Time
+	Reason  string
 }
 
 // CloseOrders closes the orders that are pending and due, and tells how each stands. Asked again it tells the same.
@@ -95,15 +97,15 @@ func (s *Service) howToClose(tx Tx, o Order, found bool, reason string, now, inF
 	case !found, o.Tombstone:
 		return CloseResult{Outcome: CloseUnknown}, nil
 	case o.State == Closed:
-		return CloseResult{Outcome: CloseClosed}, nil
+		return CloseResult{Outcome: CloseClosed, Reason: o.CloseReason}, nil
 	case o.State != Pending:
 		return CloseResult{Outcome: ClosePaid}, nil
 	case reason != ReasonExpired:
-		return CloseResult{Outcome: CloseClosed}, nil
+		return CloseResult{Outcome: CloseClosed, Reason: reason}, nil
 	case now.Before(o.ExpiresAt):
 		return CloseResult{Outcome: CloseNotDue, At: o.ExpiresAt}, nil
 	case inFlight.IsZero():
-		return CloseResult{Outcome: CloseClosed}, nil
+		return CloseResult{Outcome: CloseClosed, Reason: reason}, nil
 	case o.PayingUntil.IsZero():
 		n, err := tx.HoldForPayment(o.OrderSN, inFlight)
 		if err != nil {
@@ -116,7 +118,7 @@ func (s *Service) howToClose(tx Tx, o Order, found bool, reason string, now, inF
 	case now.Before(o.PayingUntil): // the same question again, not a second grace
 		return CloseResult{Outcome: ClosePaying, At: o.PayingUntil}, nil
 	default:
-		return CloseResult{Outcome: CloseClosed}, nil
+		return CloseResult{Outcome: CloseClosed, Reason: reason}, nil
 	}
 }
 

@@ -20,11 +20,11 @@ func TestClosingAtTheDeadline(t *testing.T) {
 		d := w.created(t, "u1")
 		due := w.clock.Now().Add(payWithin)
 		w.clock.advance(payWithin - time.Millisecond)
-		require.Equal(t, []core.CloseResult{{d.OrderSN, core.CloseNotDue, due}}, w.close(t, core.ReasonExpired, d.OrderSN))
+		require.Equal(t, []core.CloseResult{{OrderSN: d.OrderSN, Outcome: core.CloseNotDue, At: due}}, w.close(t, core.ReasonExpired, d.OrderSN))
 		require.Equal(t, core.Pending, w.state(t, d), "never early")
 		w.clock.advance(time.Millisecond)
 		for range 2 {
-			require.Equal(t, []core.CloseResult{{OrderSN: d.OrderSN, Outcome: core.CloseClosed}}, w.close(t, core.ReasonExpired, d.OrderSN, d.OrderSN))
+			require.Equal(t, []core.CloseResult{{OrderSN: d.OrderSN, Outcome: core.CloseClosed, Reason: core.ReasonExpired}}, w.close(t, core.ReasonExpired, d.OrderSN, d.OrderSN))
 		}
 		o := w.get(t, d)
 		require.Equal(t, core.Closed, o.State)
@@ -59,13 +59,14 @@ func TestClosingABatchOfAllKinds(t *testing.T) {
 		for _, r := range w.close(t, core.ReasonExpired, closed.OrderSN, paid.OrderSN, refunded.OrderSN, paying.OrderSN, cancelled.OrderSN, never.OrderSN, young.OrderSN) {
 			got[r.OrderSN] = r
 		}
-		require.Equal(t, core.CloseClosed, got[closed.OrderSN].Outcome)
+		require.Equal(t, core.CloseResult{OrderSN: closed.OrderSN, Outcome: core.CloseClosed, Reason: core.ReasonExpired}, got[closed.OrderSN])
 		require.Equal(t, core.ClosePaid, got[paid.OrderSN].Outcome)
 		require.Equal(t, core.ClosePaid, got[refunded.OrderSN].Outcome)
-		require.Equal(t, core.CloseClosed, got[cancelled.OrderSN].Outcome)
+		require.Equal(t, core.CloseResult{OrderSN: cancelled.OrderSN, Outcome: core.CloseClosed, Reason: core.ReasonCancelled}, got[cancelled.OrderSN],
+			"why it is closed, not what was asked for")
 		require.Equal(t, core.CloseUnknown, got[never.OrderSN].Outcome)
-		require.Equal(t, core.CloseResult{young.OrderSN, core.CloseNotDue, w.clock.Now().Add(payWithin)}, got[young.OrderSN])
-		require.Equal(t, core.CloseResult{paying.OrderSN, core.ClosePaying, begun.Add(120 * time.Second)}, got[paying.OrderSN])
+		require.Equal(t, core.CloseResult{OrderSN: young.OrderSN, Outcome: core.CloseNotDue, At: w.clock.Now().Add(payWithin)}, got[young.OrderSN])
+		require.Equal(t, core.CloseResult{OrderSN: paying.OrderSN, Outcome: core.ClosePaying, At: begun.Add(120 * time.Second)}, got[paying.OrderSN])
 	})
 }
 
@@ -79,7 +80,7 @@ func TestAPaymentInFlightHoldsItsOrderOnce(t *testing.T) {
 			until := w.clock.Now().Add(120 * time.Second)
 			w.clock.advance(10 * time.Second)
 			for range 3 { // asked again, the same answer: no second grace
-				require.Equal(t, core.CloseResult{d.OrderSN, core.ClosePaying, until}, w.close(t, core.ReasonExpired, d.OrderSN)[0])
+				require.Equal(t, core.CloseResult{OrderSN: d.OrderSN, Outcome: core.ClosePaying, At: until}, w.close(t, core.ReasonExpired, d.OrderSN)[0])
 				w.clock.advance(30 * time.Second)
 			}
 			w.clock.advance(until.Sub(w.clock.Now()))

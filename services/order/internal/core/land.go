@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -43,10 +44,7 @@ func (s *Service) Land(ctx context.Context, items []contract.Deduction, bad []co
 	var fresh, known []Order
 	var conflicts []contract.Deduction
 	if len(order) > 0 {
-		// Nearly every message comes once, so the first run does not look for its orders: where one exists the insertion
-		// fails on its key, the transaction is rolled back, and the next run looks. That saves a statement for each shard.
-		look := false
-		err := s.store.InTx(ctx, "orders transaction", func(tx Tx) error {
+		land := func(tx Tx, look bool) error {
 			fresh, known, conflicts = nil, nil, nil
 			var existing map[string]Order
 			if look {
@@ -55,7 +53,6 @@ func (s *Service) Land(ctx context.Context, items []contract.Deduction, bad []co
 					return err
 				}
 			}
-			look = true
 			now := s.now()
 			for _, sn := range order {
 				d := wanted[sn]
@@ -77,8 +74,19 @@ func (s *Service) Land(ctx context.Context, items []contract.Deduction, bad []co
 			if len(fresh) == 0 {
 				return nil
 			}
-			return tx.InsertOrders(fresh)
-		})
+			err := tx.InsertOrders(fresh)
+			if look && errors.Is(err, ErrKnown) {
+				return ErrAgain
+			}
+			return err
+		}
+		// Nearly every message comes once, so the first transaction does not look for its orders: where one exists the
+		// insertion fails on its key, and another transaction looks. That saves a statement for each shard. It is no
+		// repetition of the first one, as a message that comes again is no race that was lost.
+		err := s.store.InTx(ctx, "orders transaction", func(tx Tx) error { return land(tx, false) })
+		if errors.Is(err, ErrKnown) {
+			err = s.store.InTx(ctx, "orders transaction", func(tx Tx) error { return land(tx, true) })
+		}
 		if err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 
 	"flashsale.internal/pkg/bus"
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/services/order"
 	"flashsale.internal/services/order/internal/core"
@@ -72,6 +73,7 @@ func TestADeductionThatComesAgainSaysTheSameAgain(t *testing.T) {
 		w := newWorld(t, db)
 		d := w.created(t, "u1")
 		created := w.bus.take(contract.TopicOrderEvents)
+		before := sqldb.RepeatsLeft(db)
 		w.clock.advance(5 * time.Second)
 
 		require.NoError(t, w.Land(t.Context(), []contract.Deduction{d, d}, nil))
@@ -87,6 +89,7 @@ func TestADeductionThatComesAgainSaysTheSameAgain(t *testing.T) {
 		require.Empty(t, w.bus.take(contract.TopicOrderClose), "nothing to close")
 		require.Equal(t, 1, w.alarms.created)
 		require.Equal(t, core.Paid, w.state(t, d))
+		require.Equal(t, before, sqldb.RepeatsLeft(db), "no race was lost")
 	})
 }
 

@@ -60,6 +60,9 @@ func (a *Internal) CloseOrders(w http.ResponseWriter, r *http.Request) {
 		answer.Results[i] = internalapi.CloseResult{
 			OrderSn: c.OrderSN, Outcome: internalapi.CloseResultOutcome(c.Outcome), At: maybe(c.At),
 		}
+		if c.Reason != "" {
+			answer.Results[i].Reason = &c.Reason
+		}
 	}
 	httpserver.WriteJSON(w, http.StatusOK, answer)
 }

@@ -58,7 +58,7 @@ func (s *Store) InTx(ctx context.Context, name string, fn func(core.Tx) error) e
 		}
 		return err
 	}, sqldb.RetryDuplicates())
-	if refusal := (*contract.Refusal)(nil); errors.As(err, &refusal) {
+	if refusal := (*contract.Refusal)(nil); errors.As(err, &refusal) || errors.Is(err, core.ErrKnown) {
 		end(nil) // an answer, not a failure
 	} else {
 		end(err)

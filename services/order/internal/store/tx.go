@@ -62,6 +62,9 @@ func (t *tx) InsertOrders(orders []core.Order) error {
 		}
 	}
 	if err := t.insert(sns, func(sn int64) orderRow { return rows[sn] }); err != nil {
+		if sqldb.IsDuplicate(err) {
+			return core.ErrKnown
+		}
 		return err
 	}
 	// 256 orders of 16 lines: bounded statements.

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"sync"
 	"testing"
@@ -24,7 +25,8 @@ type world struct {
 	now      time.Time     // ours
 	err      error         // of every call to the gate and the catalogue
 	nowCalls int
-	reads    int // of levels
+	reads    int             // of levels
+	broken   map[string]bool // activities whose gates cannot be read
 
 	verdict Verdict
 	asked   []Purchase
@@ -107,7 +109,13 @@ func (w *world) Sale(context.Context, string) (Sale, error) {
 func (w *world) Sales(context.Context) ([]Sale, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return []Sale{w.sale}, w.err
+	sales := []Sale{w.sale}
+	for id := range w.broken {
+		other := w.sale
+		other.ActivityID = id
+		sales = append(sales, other)
+	}
+	return sales, w.err
 }
 
 func (w *world) Levels(_ context.Context, ids []string) (map[string]Level, error) {
@@ -118,12 +126,16 @@ func (w *world) Levels(_ context.Context, ids []string) (map[string]Level, error
 		return nil, w.err
 	}
 	found := map[string]Level{}
+	var err error
 	for _, id := range ids {
+		if w.broken[id] {
+			err = fmt.Errorf("%w: gate of %s", ErrUnavailable, id)
+		}
 		if w.level != nil && id == "7" {
 			found[id] = *w.level
 		}
 	}
-	return found, nil
+	return found, err
 }
 
 func (w *world) Ready(context.Context) (bool, error) {

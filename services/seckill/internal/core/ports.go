@@ -39,7 +39,8 @@ type Gate interface {
 type Catalogue interface {
 	Sale(ctx context.Context, activityID string) (Sale, error)
 	Sales(ctx context.Context) ([]Sale, error)
-	// Levels reads the gates of these activities at once; one without a gate is absent.
+	// Levels reads the gates of these activities at once; one without a gate is absent. With an error too it answers what
+	// could be read; nothing is known of the others then.
 	Levels(ctx context.Context, activityIDs []string) (map[string]Level, error)
 	// Ready tells whether this Redis has been filled: only then does "unknown" mean "does not exist".
 	Ready(ctx context.Context) (bool, error)

@@ -97,10 +97,10 @@ func (w *Watch) look(ctx context.Context) {
 	call, cancel := context.WithTimeout(ctx, readBound)
 	defer cancel()
 	levels, err := w.cat.Levels(call, ids)
-	if err != nil {
-		return // what is known grows old, and is not used then
-	}
 	for _, id := range ids {
+		if _, ok := levels[id]; !ok && err != nil {
+			continue // what is known grows old, and is not used then
+		}
 		w.refresh(call, id, levels, at)
 	}
 }
@@ -211,11 +211,11 @@ func (w *Watch) load(ctx context.Context, id string) (*view, error) {
 	defer cancel()
 	at := w.now()
 	levels, err := w.cat.Levels(ctx, []string{id})
-	if err != nil {
-		return nil, err
-	}
 	level, ok := levels[id]
-	if !ok {
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok:
 		return nil, ErrNoGate
 	}
 	sale, err := w.cat.Sale(ctx, id)
@@ -310,10 +310,10 @@ func (w *Watch) loadSales(ctx context.Context, at time.Time) ([]view, error) {
 		return nil, nil
 	}
 	levels, err := w.cat.Levels(ctx, ids)
-	if err != nil {
+	if err != nil && len(levels) == 0 {
 		return nil, err
 	}
-	var list []view
+	var list []view // without the sales of which nobody can tell how they stand
 	for _, s := range sales {
 		if l, ok := levels[s.ActivityID]; ok {
 			list = append(list, view{Sale: s, Level: l, saleAt: at, levelAt: at})

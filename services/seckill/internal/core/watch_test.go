@@ -81,9 +81,28 @@ func TestRunKeepsUsedSalesFresh(t *testing.T) {
 	require.Eventually(t, func() bool {
 		v := s.Watch.fresh("7")
 		return v != nil && v.State == StateEnded
-	}, 2*time.Second, 5*time.Millisecond)
+	}, 30*time.Second, 5*time.Millisecond)
 	stop()
 	loop.Wait()
+}
+
+// A gate that cannot be read takes its own sale away, and no other.
+func TestABrokenGateTakesOnlyItsOwnSaleAway(t *testing.T) {
+	w, s := newWorld(t)
+	_, err := s.Watch.get(t.Context(), "7", flagAge)
+	require.NoError(t, err)
+	w.change(func() { w.broken = map[string]bool{"8": true} })
+	_, err = s.Watch.get(t.Context(), "8", flagAge)
+	require.ErrorIs(t, err, ErrUnavailable)
+	s.Watch.learn("8") // its buyers go on asking
+	w.pass(150 * time.Millisecond)
+	w.change(func() { w.level = &Level{State: StatePaused, EndsAt: noon.Add(time.Hour)} })
+	s.Watch.look(t.Context())
+	require.Equal(t, StatePaused, s.Watch.fresh("7").State, "it is looked at as before")
+	list, err := s.Watch.sales(t.Context())
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.Equal(t, "7", list[0].ActivityID)
 }
 
 func TestClockFollowsRedis(t *testing.T) {

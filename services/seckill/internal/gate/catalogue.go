@@ -58,12 +58,16 @@ func (c Catalogue) Levels(ctx context.Context, activityIDs []string) (map[string
 		return nil, mapped(err)
 	}
 	out := make(map[string]core.Level, len(levels))
+	var errs []error
 	for i, l := range levels {
+		if l.Err != nil {
+			errs = append(errs, mapped(l.Err))
+		}
 		if l.Found {
 			out[activityIDs[i]] = core.Level{State: core.State(l.State), StartsAt: l.StartsAt, EndsAt: l.EndsAt, Left: l.Left, Unpaid: l.Unpaid}
 		}
 	}
-	return out, nil
+	return out, errors.Join(errs...)
 }
 
 // Ready implements core.Catalogue.

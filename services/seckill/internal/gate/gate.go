@@ -104,6 +104,9 @@ func (g *Gate) Reserve(ctx context.Context, activityID string, p core.Purchase) 
 	if err != nil {
 		return core.Verdict{}, mapped(err)
 	}
+	if v.Entry.Broken {
+		return core.Verdict{}, unreadable(p.OrderSN)
+	}
 	trace.SpanFromContext(ctx).SetAttributes(telemetry.AttrOutcome.String(v.Outcome.String()))
 	return toVerdict(activityID, v)
 }
@@ -140,7 +143,15 @@ func (g *Gate) Lookup(ctx context.Context, activityID, orderSN string) (_ core.R
 	if err != nil || !f.ok {
 		return core.Reservation{}, false, mapped(err)
 	}
+	if f.entry.Broken {
+		return core.Reservation{}, false, unreadable(orderSN)
+	}
 	return toReservation(activityID, f.entry), true, nil
+}
+
+// unreadable is the answer to whoever asks for an entry that is damaged: he may ask again, as the reconciler writes it anew.
+func unreadable(orderSN string) error {
+	return mapped(fmt.Errorf("%w: entry of order_sn %s", stockgate.ErrBroken, orderSN))
 }
 
 func (g *Gate) lookupGroup(ctx context.Context, activityID string, orderSNs []string) ([]found, error) {
@@ -163,7 +174,9 @@ func (g *Gate) LookupAll(ctx context.Context, activityID string, orderSNs []stri
 	}
 	all := make(map[string]core.Reservation, len(entries))
 	for sn, e := range entries {
-		all[sn] = toReservation(activityID, e)
+		if !e.Broken {
+			all[sn] = toReservation(activityID, e)
+		}
 	}
 	return all, nil
 }
@@ -217,7 +230,7 @@ func mapped(err error) error {
 		return fmt.Errorf("%w: %w", core.ErrNoSale, err)
 	case errors.Is(err, gobreaker.ErrOpenState), errors.Is(err, gobreaker.ErrTooManyRequests):
 		return core.ErrAway
-	case errors.Is(err, stockgate.ErrUnavailable):
+	case errors.Is(err, stockgate.ErrUnavailable), errors.Is(err, stockgate.ErrBroken):
 		return fmt.Errorf("%w: %w", core.ErrUnavailable, err)
 	}
 	return err

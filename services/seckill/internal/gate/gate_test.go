@@ -34,6 +34,9 @@ type slow struct {
 	most   atomic.Int32
 }
 
+// damaged is the order_sn of an entry that cannot be read.
+const damaged = "100000"
+
 func (s *slow) Reserve(ctx context.Context, ref stockgate.Ref, asked []stockgate.Request) ([]stockgate.Verdict, error) {
 	s.most.Store(max(s.most.Load(), s.under.Add(1)))
 	defer s.under.Add(-1)
@@ -54,6 +57,10 @@ func (s *slow) Reserve(ctx context.Context, ref stockgate.Ref, asked []stockgate
 	verdicts := make([]stockgate.Verdict, len(asked))
 	for i, r := range asked {
 		verdicts[i] = stockgate.Verdict{Outcome: stockgate.SoldOut}
+		if r.OrderSN == damaged {
+			verdicts[i] = stockgate.Verdict{Outcome: stockgate.Known, Entry: stockgate.Entry{OrderSN: r.OrderSN, Broken: true}}
+			continue
+		}
 		// An even order_sn wins.
 		if n, _ := strconv.Atoi(r.OrderSN); n%2 == 0 {
 			verdicts[i] = stockgate.Verdict{Outcome: stockgate.Accepted, Entry: stockgate.Entry{
@@ -70,7 +77,11 @@ func (s *slow) Lookup(_ context.Context, _ stockgate.Ref, sns []string) (map[str
 	}
 	found := map[string]stockgate.Entry{}
 	for _, sn := range sns {
-		if sn != "404" {
+		switch sn {
+		case "404":
+		case damaged:
+			found[sn] = stockgate.Entry{OrderSN: sn, Broken: true}
+		default:
 			found[sn] = stockgate.Entry{OrderSN: sn, UserID: "u", Status: stockgate.StatusCreated}
 		}
 	}
@@ -277,6 +288,7 @@ func TestErrorsAreToldInTheWordsOfTheCore(t *testing.T) {
 		stockgate.ErrNoGate:      core.ErrNoGate,
 		stockgate.ErrNoSale:      core.ErrNoSale,
 		stockgate.ErrUnavailable: core.ErrUnavailable,
+		stockgate.ErrBroken:      core.ErrUnavailable,
 	} {
 		g := newGate(t, &slow{err: in}, Options{})
 		_, err := g.Reserve(t.Context(), "7", purchase(2))
@@ -299,6 +311,19 @@ func TestLookup(t *testing.T) {
 	_, ok, err = g.Lookup(t.Context(), "7", "404")
 	require.NoError(t, err)
 	require.False(t, ok)
+}
+
+// Whose entry is damaged is told to come again, as it is written anew; who shares a call with him hears nothing of it.
+func TestADamagedEntryIsToldToItsBuyer(t *testing.T) {
+	g := newGate(t, &slow{}, Options{})
+	_, _, err := g.Lookup(t.Context(), "7", damaged)
+	require.ErrorIs(t, err, core.ErrUnavailable)
+	_, err = g.Reserve(t.Context(), "7", purchase(100_000))
+	require.ErrorIs(t, err, core.ErrUnavailable)
+	all, err := g.LookupAll(t.Context(), "7", []string{"1", damaged})
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.Contains(t, all, "1")
 }
 
 // Who waits too long for a call is told so, and none is made for it; who comes later is served.
@@ -367,7 +392,7 @@ func TestAPanicReachesTheCallersOnly(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err = g.do("k", 1)
 		return err != nil && !errors.Is(err, core.ErrOverloaded)
-	}, time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 	require.ErrorContains(t, err, "0 answers for 1 callers")
 	g.close(t.Context())
 	_, err = g.do("k", 1)

@@ -49,7 +49,8 @@ type Ref struct {
 
 // Entry is one journal entry.
 type Entry struct {
-	ID string
+	ID  string
+	Err error // it cannot be read, and nothing but ID is set
 	contract.Reservation
 }
 
@@ -77,6 +78,8 @@ type Relay struct {
 	published metric.Int64Counter
 	failures  metric.Int64Counter
 	length    metric.Int64Gauge
+
+	unreadable metric.Int64Counter
 
 	yieldUpTo int64 // entries of a journal
 
@@ -112,6 +115,9 @@ func New(journal Journal, publisher bus.Publisher, tel *telemetry.Telemetry, con
 	err = errors.Join(err, e)
 	r.failures, e = tel.Meter.Int64Counter("flashsale.seckill.relay.failures",
 		metric.WithDescription("Failed steps of the relay; each is tried again"))
+	err = errors.Join(err, e)
+	r.unreadable, e = tel.Meter.Int64Counter("flashsale.seckill.relay.unreadable", metric.WithUnit("{reservation}"),
+		metric.WithDescription("Journal entries that could not be read and were taken off; their purchases are journaled again"))
 	err = errors.Join(err, e)
 	r.length, e = tel.Meter.Int64Gauge("flashsale.seckill.journal.length", metric.WithUnit("{reservation}"),
 		metric.WithDescription("Reservations accepted and not yet published, over all gates"))
@@ -314,6 +320,7 @@ func (r *Relay) carry(ctx context.Context, ref Ref, held *batch) (int, error) {
 			return 0, fmt.Errorf("read journal: %w", err)
 		}
 		*held = batch{entries: entries}
+		r.tellUnreadable(ctx, entries)
 	}
 	n := len(held.entries)
 	if n == 0 {
@@ -338,20 +345,36 @@ func (r *Relay) carry(ctx context.Context, ref Ref, held *batch) (int, error) {
 	return n, nil
 }
 
+// tellUnreadable calls somebody to entries that cannot be read. Those around them do not wait for him: they are acknowledged with the
+// others, and inventory has their purchases journaled again from the gate's entries.
+func (r *Relay) tellUnreadable(ctx context.Context, entries []Entry) {
+	for _, e := range entries {
+		if e.Err != nil {
+			r.unreadable.Add(ctx, 1)
+			r.tel.Log.ErrorContext(ctx, "a journal entry cannot be read and is taken off", "error", e.Err)
+		}
+	}
+}
+
 func (r *Relay) publish(ctx context.Context, entries []Entry) error {
-	list := make([]contract.Reservation, len(entries))
-	for i, e := range entries {
-		list[i] = e.Reservation
+	list := make([]contract.Reservation, 0, len(entries))
+	for _, e := range entries {
+		if e.Err == nil {
+			list = append(list, e.Reservation)
+		}
+	}
+	if len(list) == 0 {
+		return nil
 	}
 	// Lines at their longest can make two messages. When one of them fails both go again; consumers know an order_sn.
 	if err := items.Publish(context.WithoutCancel(ctx), r.bus, r.tel, contract.TopicReservations, time.Time{}, list); err != nil {
 		return err
 	}
 	now := time.Now()
-	for _, e := range entries {
-		r.lag.Record(ctx, max(0, now.Sub(e.ReservedAt).Seconds()))
+	for _, it := range list {
+		r.lag.Record(ctx, max(0, now.Sub(it.ReservedAt).Seconds()))
 	}
-	r.published.Add(ctx, int64(len(entries)))
+	r.published.Add(ctx, int64(len(list)))
 	return nil
 }
 

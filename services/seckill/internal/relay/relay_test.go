@@ -222,6 +222,27 @@ func TestPublishesExactlyTheJournalAndThenAcknowledges(t *testing.T) {
 	}
 }
 
+// Those read beside an entry that nobody can read go their way, and it leaves the journal with them.
+func TestAnUnreadableEntryHoldsUpNobody(t *testing.T) {
+	j := newJournal(seven, eight)
+	b := &broker{j: j}
+	j.add(seven, 2, "")
+	rubbish := errors.New("no entry")
+	j.entries[seven] = append(j.entries[seven], Entry{ID: "rubbish", Err: rubbish})
+	j.add(seven, 2, "")
+	j.entries[eight] = append(j.entries[eight], Entry{ID: "alone", Err: rubbish})
+	start(t, j, b, telemetry.Discard(t))
+	require.Eventually(t, func() bool { return j.acked() == 6 }, 30*time.Second, 5*time.Millisecond)
+	messages, _ := b.sent()
+	require.Len(t, messages, 1, "and none of what cannot be read")
+	items, letters := contract.Decode[contract.Reservation](messages[0].Body)
+	require.Empty(t, letters)
+	require.Len(t, items, 4)
+	for id, events := range j.events {
+		require.Equal(t, id == "rubbish" || id == "alone", !slices.Contains(events, "published"), id)
+	}
+}
+
 func TestBrokerAwayHoldsTheJournalAndResumes(t *testing.T) {
 	j := newJournal(seven)
 	b := &broker{j: j, down: true}

@@ -1,0 +1,178 @@
+package stockgate
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+// What is damaged is told of itself alone: who shares a call with it is answered.
+
+func TestABrokenGateDoesNotHideTheOthers(t *testing.T) {
+	eachServer(t, Options{}, func(t *testing.T, e *env) {
+		ctx := t.Context()
+		e.open(openConfig(), 5)
+		for damage, do := range map[string]func(b *env) error{
+			"a counter":  func(b *env) error { return b.rdb.HSet(ctx, b.ref.key("gate"), "s:1", "many").Err() },
+			"a deadline": func(b *env) error { return b.rdb.HSet(ctx, b.ref.key("gate"), "h:1", "1", "x:1", "soon").Err() },
+			"its window": func(b *env) error { return b.rdb.HSet(ctx, b.ref.key("gate"), "ends", "late").Err() },
+			"another type": func(b *env) error {
+				b.wipe()
+				return b.rdb.Set(ctx, b.ref.key("gate"), "x", 0).Err()
+			},
+		} {
+			b := newEnv(t, e.rdb, Options{})
+			t.Cleanup(b.wipe)
+			b.open(openConfig(), 5)
+			require.NoError(t, do(b), damage)
+			absent := newEnv(t, e.rdb, Options{})
+			levels, err := e.Levels(ctx, b.ref, e.ref, absent.ref)
+			require.NoError(t, err, damage)
+			require.ErrorIs(t, levels[0].Err, ErrBroken, damage)
+			require.False(t, levels[0].Found, damage)
+			require.NoError(t, levels[1].Err, damage)
+			require.Equal(t, map[string]int64{"1": 5}, levels[1].Left, damage)
+			require.Equal(t, Level{Ref: absent.ref}, levels[2], damage)
+			_, _, err = e.Left(ctx, b.ref)
+			require.ErrorIs(t, err, ErrBroken, damage)
+		}
+		_, err := e.Reserve(ctx, otherType(t, e), []Request{{OrderSN: "1", UserID: "ann", Lines: lines(1)}})
+		require.ErrorIs(t, err, ErrBroken)
+		require.NotErrorIs(t, err, ErrUnavailable)
+		require.Equal(t, "closed", e.Breaker(), "Redis answers")
+	})
+}
+
+func otherType(t *testing.T, e *env) Ref {
+	b := newEnv(t, e.rdb, Options{})
+	t.Cleanup(b.wipe)
+	require.NoError(t, b.rdb.Set(t.Context(), b.ref.key("gate"), "x", 0).Err())
+	return b.ref
+}
+
+func TestABrokenSaleIsNoneUntilItIsPutAgain(t *testing.T) {
+	eachServer(t, Options{}, func(t *testing.T, e *env) {
+		ctx := t.Context()
+		sound := Sale{ActivityID: e.ref.ActivityID, Title: "sound", StartsAt: deadline, EndsAt: deadline.Add(time.Hour), Version: 3}
+		require.NoError(t, e.PutSale(ctx, sound))
+		b := newEnv(t, e.rdb, Options{})
+		t.Cleanup(b.wipe)
+		mended := sound
+		mended.ActivityID, mended.Version = b.ref.ActivityID, 1
+		key := b.ref.key("sale")
+		for damage, do := range map[string]func() error{
+			"no JSON":      func() error { return e.rdb.Set(ctx, key, "{", 0).Err() },
+			"no object":    func() error { return e.rdb.Set(ctx, key, `"sale"`, 0).Err() },
+			"no version":   func() error { return e.rdb.Set(ctx, key, `{"version":"new"}`, 0).Err() },
+			"later":        func() error { return e.rdb.Set(ctx, key, `{"version":99,"title":5}`, 0).Err() },
+			"another's":    func() error { return e.rdb.Set(ctx, key, `{"version":99,"activity_id":"1"}`, 0).Err() },
+			"another type": func() error { return e.rdb.HSet(ctx, key, "a", "b").Err() },
+		} {
+			require.NoError(t, e.rdb.Del(ctx, key).Err())
+			require.NoError(t, do(), damage)
+			_, err := e.Sale(ctx, b.ref.ActivityID)
+			require.ErrorIs(t, err, ErrNoSale, damage)
+			got, err := e.sales(ctx, []Ref{b.ref, e.ref})
+			require.NoError(t, err, damage)
+			require.Equal(t, []Sale{sound}, got, damage)
+			require.NoError(t, e.PutSale(ctx, mended), damage)
+			again, err := e.Sale(ctx, b.ref.ActivityID)
+			require.NoError(t, err, damage)
+			require.Equal(t, mended, again, damage)
+		}
+	})
+}
+
+func TestABrokenEntryIsToldOfItselfAlone(t *testing.T) {
+	eachServer(t, Options{}, func(t *testing.T, e *env) {
+		ctx := t.Context()
+		e.open(openConfig(), 9)
+		e.reserve("1", "ann", lines(1))
+		e.reserve("2", "bob", lines(1))
+		held := e.ref.key("held")
+		sound := e.rdb.HGet(ctx, held, "1").Val()
+		// One cannot be read at all; the other one by scripts only, as its deadline is no time.
+		e.reserve("4", "dan", lines(1))
+		require.NoError(t, e.rdb.HSet(ctx, held, "4", "nonsense").Err())
+		f := strings.Split(sound, "|")
+		f[4] = "soon"
+		require.NoError(t, e.rdb.HSet(ctx, held, "1", strings.Join(f, "|")).Err())
+
+		found, err := e.Lookup(ctx, e.ref, []string{"1", "2", "3", "4"})
+		require.NoError(t, err)
+		require.Len(t, found, 3)
+		require.Equal(t, Entry{OrderSN: "4", Broken: true}, found["4"])
+		require.Equal(t, Entry{OrderSN: "1", Broken: true}, found["1"])
+		require.Equal(t, StatusQueued, found["2"].Status)
+
+		verdicts, err := e.Reserve(ctx, e.ref, []Request{
+			{OrderSN: "1", UserID: "ann", Lines: lines(1)},
+			{OrderSN: "3", UserID: "cid", Lines: lines(1)},
+			{OrderSN: "2", UserID: "bob", Lines: lines(1)},
+			{OrderSN: "4", UserID: "dan", Lines: lines(1)},
+		})
+		require.NoError(t, err)
+		var outcomes []Outcome
+		for _, v := range verdicts {
+			outcomes = append(outcomes, v.Outcome)
+		}
+		require.Equal(t, []Outcome{Known, Accepted, Known, Known}, outcomes)
+		require.True(t, verdicts[0].Entry.Broken)
+		require.True(t, verdicts[3].Entry.Broken)
+		require.False(t, verdicts[2].Entry.Broken)
+
+		waiting, err := e.Unlanded(ctx, e.ref, time.Time{}, time.Now().Add(time.Hour), 10)
+		require.NoError(t, err)
+		require.Len(t, waiting, 3, "and not 4, of which nobody can tell how far it is")
+		for _, w := range waiting {
+			require.Equal(t, w.OrderSN == "1", w.Broken)
+			require.False(t, w.JournaledAt.IsZero(), "whoever pages needs it")
+		}
+		require.NoError(t, e.rdb.HSet(ctx, held, "1", sound, "4", strings.Replace(sound, "|ann|", "|dan|", 1)).Err())
+		e.entry("4")
+	})
+}
+
+// A journal entry that nobody can read would otherwise be claimed again and again, with all that was read beside it. It may be
+// taken off: what the gate knows of the purchase is journaled again.
+func TestABrokenJournalEntryIsTakenOffAndWrittenAnew(t *testing.T) {
+	eachServer(t, Options{}, func(t *testing.T, e *env) {
+		ctx := t.Context()
+		e.open(openConfig(), 9)
+		e.reserve("1", "ann", lines(1))
+		journal := e.ref.key("journal")
+		require.NoError(t, e.rdb.XDel(ctx, journal, e.check().journals["1"]).Err())
+		for _, rubbish := range []string{"rubbish", "1|ann|1:1|now|", "1|ann|1:1|1|trace|more", "one|ann|1:1|1|", "", "1|ann|1:many|1|"} {
+			require.NoError(t, e.rdb.XAdd(ctx, &redis.XAddArgs{Stream: journal, Values: []string{"r", rubbish}}).Err())
+		}
+		e.reserve("2", "bob", lines(1))
+		read := e.read("relay", 10)
+		require.Len(t, read, 7)
+		for _, r := range read[:6] {
+			require.ErrorContains(t, r.Err, "journal entry")
+			require.NotContains(t, r.Err.Error(), "ann")
+			require.Empty(t, r.OrderSN)
+		}
+		require.NoError(t, read[6].Err)
+		require.Equal(t, "2", read[6].OrderSN)
+		var ids []string
+		for _, r := range read {
+			ids = append(ids, r.ID)
+		}
+		require.NoError(t, e.Ack(ctx, e.ref, ids))
+		require.Zero(t, e.journalLen())
+
+		n, err := e.Rejournal(ctx, e.ref, []string{"1"})
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		again := e.read("relay", 10)
+		require.Len(t, again, 1)
+		require.NoError(t, again[0].Err)
+		require.Equal(t, "1", again[0].OrderSN)
+		require.Equal(t, "ann", again[0].UserID)
+		e.ack(again...)
+	})
+}
