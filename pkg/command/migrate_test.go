@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"log/slog"
-	"net"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"flashsale.internal/pkg/porttest"
 	"flashsale.internal/pkg/settings"
 )
 
@@ -78,14 +78,9 @@ func TestWaitingEndsWhenToldTo(t *testing.T) {
 }
 
 func TestADatabaseThatStartsLateIsWaitedFor(t *testing.T) {
-	// A port at which nobody listens.
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	addr := l.Addr().String()
-	require.NoError(t, l.Close())
-	t.Setenv("MYSQL_DSN", "root@tcp("+addr+")/x")
+	t.Setenv("MYSQL_DSN", "root@tcp("+porttest.Refusing(t)+")/x")
 	t.Setenv("MIGRATE_PATIENCE", "300ms")
-	err = Migrate(fstest.MapFS{})(t.Context(), slog.New(slog.DiscardHandler), true)
+	err := Migrate(fstest.MapFS{})(t.Context(), slog.New(slog.DiscardHandler), true)
 	require.ErrorContains(t, err, "does not answer within 300ms")
 	t.Setenv("MIGRATE_PATIENCE", "-1s")
 	err = Migrate(fstest.MapFS{})(t.Context(), slog.New(slog.DiscardHandler), true)

@@ -15,17 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"flashsale.internal/pkg/lifecycle"
+	"flashsale.internal/pkg/porttest"
 	"flashsale.internal/pkg/telemetry"
 )
-
-// freeAddr is a loopback address that nothing listens on.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
-}
 
 // process runs components until stop.
 func process(t *testing.T, drain time.Duration, comps ...lifecycle.Component) (stop context.CancelFunc, ended chan error) {
@@ -84,7 +76,7 @@ func TestListenFinishesRequestsInFlightAndEndsStreams(t *testing.T) {
 		<-r.Context().Done()
 		_, _ = io.WriteString(w, "event: end\n\n")
 	})
-	addr, admin := freeAddr(t), freeAddr(t)
+	addr, admin := porttest.Free(t), porttest.Free(t)
 	stop, ended := process(t, 10*time.Second,
 		Admin("ADMIN_ADDR", admin, nil, tel.Metrics, false, tel.Log), Listen("HTTP_ADDR", addr, r, tel.Log))
 	eventually(t, "http://"+addr+"/ok", 200)
@@ -128,7 +120,7 @@ func TestListenCutsWhatDoesNotEnd(t *testing.T) {
 	started := make(chan struct{})
 	r := NewRouter(tel)
 	r.Get("/hang", func(_ http.ResponseWriter, r *http.Request) { close(started); <-r.Context().Done() })
-	addr := freeAddr(t)
+	addr := porttest.Free(t)
 	stop, ended := process(t, 400*time.Millisecond, Listen("HTTP_ADDR", addr, r, tel.Log))
 	require.Eventually(t, func() bool { _, err := get("http://" + addr + "/"); return err == nil }, 30*time.Second, 5*time.Millisecond)
 	hung := make(chan error, 1)
@@ -151,7 +143,7 @@ func TestATakenAddressStopsTheStartAndNamesTheVariable(t *testing.T) {
 
 func TestAdmin(t *testing.T) {
 	tel, _ := telemetry.Recording()
-	addr := freeAddr(t)
+	addr := porttest.Free(t)
 	why := errors.New("no worker id yet")
 	ready := make(chan error, 1)
 	check := func() error {
@@ -173,7 +165,7 @@ func TestAdmin(t *testing.T) {
 }
 
 func TestAdminKeepsPProfToItself(t *testing.T) {
-	addr := freeAddr(t)
+	addr := porttest.Free(t)
 	stop, ended := process(t, time.Second, Admin("ADMIN_ADDR", addr, nil, nil, false, slog.New(slog.DiscardHandler)))
 	eventually(t, "http://"+addr+"/livez", 200)
 	eventually(t, "http://"+addr+"/debug/pprof/", 404)

@@ -216,7 +216,7 @@ func TestStoppedRelayGivesBack(t *testing.T) {
 		add(t, db, "t", 0, 10)
 		stuck := &broker{hold: make(chan struct{})}
 		stop := run(t, outbox.NewRelay(db, stuck, quiet()))
-		require.Eventually(t, func() bool { stuck.mu.Lock(); defer stuck.mu.Unlock(); return stuck.calls > 0 }, 5*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { stuck.mu.Lock(); defer stuck.mu.Unlock(); return stuck.calls > 0 }, 30*time.Second, time.Millisecond)
 		stop()
 		b := &broker{}
 		start := time.Now()

@@ -21,6 +21,7 @@ import (
 	"gorm.io/gorm"
 
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/porttest"
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/pkg/sqldb/dbtest"
 )
@@ -311,11 +312,7 @@ func (c *cutter) listen() string {
 }
 
 func TestOpenNeverDials(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	addr := l.Addr().String()
-	require.NoError(t, l.Close())
-	db, err := sqldb.Open("root:secret@tcp("+addr+")/x", sqldb.Options{})
+	db, err := sqldb.Open("root:secret@tcp("+porttest.Refusing(t)+")/x", sqldb.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = sqldb.Close(db) })
 	err = sqldb.InTx(t.Context(), db, func(tx *gorm.DB) error { return nil })

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"flashsale.internal/pkg/porttest"
 	"flashsale.internal/pkg/settings"
 	"flashsale.internal/services/allinone"
 )
@@ -24,7 +25,7 @@ import (
 // In this process: one purchase is paid, another runs out, and after a clean stop nothing is left running.
 func TestPaidAndClosed(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	environ := map[string]string{"HTTP_ADDR": freeAddr(t), "ADMIN_ADDR": freeAddr(t), "DATA_DIR": t.TempDir(), "DEMO": "true"}
+	environ := map[string]string{"HTTP_ADDR": porttest.Free(t), "ADMIN_ADDR": porttest.Free(t), "DATA_DIR": t.TempDir(), "DEMO": "true"}
 	cfg := allinone.Config{App: settings.App{LogLevel: slog.LevelWarn}}
 	require.NoError(t, settings.Load(&cfg, environ))
 	ctx, stop := context.WithCancel(t.Context())

@@ -3,7 +3,6 @@ package allinone_test
 import (
 	"bytes"
 	"context"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -14,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"flashsale.internal/pkg/porttest"
 )
 
 func TestMain(m *testing.M) {
@@ -59,7 +60,7 @@ type process struct {
 
 func newProcess(t *testing.T, dataDir string) *process {
 	t.Helper()
-	public, admin := freeAddr(t), freeAddr(t)
+	public, admin := porttest.Free(t), porttest.Free(t)
 	p := &process{url: "http://" + public, admin: "http://" + admin, env: []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "DATA_DIR=" + dataDir, "HTTP_ADDR=" + public, "ADMIN_ADDR=" + admin,
 		"DEMO=false", "PATH_RATE=10000",
@@ -103,12 +104,4 @@ func answersOK(url string) bool {
 	}
 	_ = resp.Body.Close()
 	return resp.StatusCode == http.StatusOK
-}
-
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { require.NoError(t, l.Close()) }()
-	return l.Addr().String()
 }

@@ -3,7 +3,6 @@ package inventory
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -22,6 +21,7 @@ import (
 	"flashsale.internal/pkg/bus/inproc"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/lifecycle"
+	"flashsale.internal/pkg/porttest"
 	"flashsale.internal/pkg/settings"
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/pkg/sqldb/dbtest"
@@ -29,14 +29,6 @@ import (
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/inventory/internal/core"
 )
-
-// freeAddr is an address where nothing listens yet.
-func freeAddr(t *testing.T) string {
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
-}
 
 // started runs the service's loops until the test ends.
 func started(t *testing.T, svc *Service, tel *telemetry.Telemetry) {
@@ -56,7 +48,7 @@ func TestItStartsBeforeItsParts(t *testing.T) {
 	db, err := sqldb.Open(dsn, sqldb.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = sqldb.Close(db) })
-	addr := freeAddr(t)
+	addr := porttest.Free(t)
 	rdb := stockgate.Connect([]string{addr}, 0)
 	t.Cleanup(func() { _ = rdb.Close() })
 	tel := telemetry.Discard(t)

@@ -155,7 +155,7 @@ func TestWhatNeverLandedIsJournaledAgain(t *testing.T) {
 					require.NoError(w.t, w.gate.Ack(w.ctx, ref(a), []string{e.ID}))
 				}
 				return len(entries) == 1
-			}, 5*time.Second, 20*time.Millisecond)
+			}, 30*time.Second, 20*time.Millisecond)
 		}
 		require.True(w.t, w.entry(a, landed.OrderSN).Landed, "the gate was told what the ledger has")
 		w.land(lost)
@@ -479,7 +479,7 @@ func TestAQueuedPurchaseOfASaleLongOverIsJournaledAgain(t *testing.T) {
 			entries, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 10)
 			require.NoError(w.t, err)
 			return len(entries) == 1 && entries[0].OrderSN == r.OrderSN
-		}, 5*time.Second, 5*time.Millisecond)
+		}, 30*time.Second, 5*time.Millisecond)
 	})
 }
 
@@ -510,7 +510,7 @@ func TestAQueuedPurchaseBehindManyDeadLettersIsJournaledAgain(t *testing.T) {
 		entries, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 10)
 		require.NoError(t, err)
 		return len(entries) == 1 && entries[0].OrderSN == behind.OrderSN
-	}, 10*time.Second, 5*time.Millisecond)
+	}, 30*time.Second, 5*time.Millisecond)
 }
 
 // The gate lost somebody's reservation in a failover and sold the piece again. The refused buyer's piece must not be sold

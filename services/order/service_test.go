@@ -126,7 +126,7 @@ func (c *collected[T]) all() []T {
 
 func eventually(t *testing.T, ok func() bool, msg string) {
 	t.Helper()
-	require.Eventually(t, ok, 15*time.Second, 20*time.Millisecond, msg)
+	require.Eventually(t, ok, 30*time.Second, 20*time.Millisecond, msg)
 }
 
 func (r *running) deduction(user string) contract.Deduction {

@@ -53,7 +53,7 @@ func TestAFullQueueRefuses(t *testing.T) {
 	for range published {
 		<-handled
 	}
-	require.Eventually(t, func() bool { return b.Publish(t.Context(), m) == nil }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return b.Publish(t.Context(), m) == nil }, 30*time.Second, time.Millisecond)
 	require.NoError(t, b.Close(t.Context()))
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"flashsale.internal/pkg/bus"
+	"flashsale.internal/pkg/porttest"
 )
 
 const (
@@ -200,7 +201,7 @@ func TestOutages(t *testing.T) {
 	go func() { started <- EnsureTopics(t.Context(), p.cfg, []string{"traffic"}, []string{"traffic"}) }()
 	require.Eventually(t, func() bool {
 		return tr.bus.Publish(t.Context(), bus.Message{Topic: "traffic"}) != nil
-	}, 10*time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 
 	resumed := tr.resumes(t, p)
 	p.do(t, "up", "namesrv", "broker")
@@ -220,10 +221,8 @@ func TestOutages(t *testing.T) {
 	p.signal(t, "broker", syscall.SIGSTOP) // accepts connections, answers nothing
 	time.Sleep(12 * time.Second)           // the length of the outage
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	began := time.Now()
-	require.ErrorIs(t, tr.bus.Publish(ctx, bus.Message{Topic: "traffic"}), context.DeadlineExceeded)
+	require.ErrorIs(t, tr.bus.Publish(ctx, bus.Message{Topic: "traffic"}), context.DeadlineExceeded, "the caller's, not the bus' own")
 	cancel()
-	assert.Less(t, time.Since(began), time.Second)
 	p.signal(t, "broker", syscall.SIGCONT)
 	t.Logf("broker silent for 12 s: %v", soon(t, tr.resumes(t, p)))
 
@@ -255,7 +254,7 @@ func TestASilentNameServerHoldsNobody(t *testing.T) {
 	for range callers {
 		go func() { failed <- b.Publish(t.Context(), bus.Message{Topic: "t"}) }()
 	}
-	limit := time.After(2 * time.Second)
+	limit := time.After(15 * time.Second) // of the 24
 	for range callers {
 		select {
 		case err := <-failed:
@@ -268,21 +267,14 @@ func TestASilentNameServerHoldsNobody(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	began := time.Now()
 	require.ErrorIs(t, b.Close(ctx), context.DeadlineExceeded)
-	assert.Less(t, time.Since(began), 2*time.Second)
 	require.ErrorIs(t, b.Publish(t.Context(), bus.Message{Topic: "t"}), bus.ErrClosed)
 }
 
 func TestPublishWithoutNameServerFailsAtOnce(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, listener.Close()) // its port refuses from now on
-	b := newBus(t, Config{NameServers: []string{listener.Addr().String()}})
-	began := time.Now()
-	require.Error(t, b.Publish(t.Context(), bus.Message{Topic: "t"}))
-	assert.Less(t, time.Since(began), time.Second)
+	b := newBus(t, Config{NameServers: []string{porttest.Refusing(t)}, PublishTimeout: time.Minute})
+	require.ErrorContains(t, b.Publish(t.Context(), bus.Message{Topic: "t"}), "route info not found", "not that its time is up")
 	require.NoError(t, b.Close(t.Context()))
 }
 

@@ -85,7 +85,7 @@ func TestAnOutageIsWaitedFor(t *testing.T) {
 	for i := range messages {
 		outs = append(outs, d.give(strconv.Itoa(i)))
 	}
-	require.Eventually(t, func() bool { return calls.Load() >= messages }, 10*time.Second, time.Millisecond, "each is tried once")
+	require.Eventually(t, func() bool { return calls.Load() >= messages }, 30*time.Second, time.Millisecond, "each is tried once")
 	time.Sleep(6 * time.Second) // the length of the outage
 	tried := calls.Load() - messages
 	assert.LessOrEqual(t, tried, int64(8), "one at a time is tried again")

@@ -3,15 +3,11 @@ package rig
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -152,34 +148,6 @@ func (p *Process) Log(t testing.TB) string {
 	raw, err := os.ReadFile(p.log)
 	require.NoError(t, err)
 	return string(raw)
-}
-
-// Ports that FreeAddr gives out: between those of the parts and those of Kubernetes' nodes, and not among the ones that Linux
-// takes for outgoing connections. A service may start a minute after its address was chosen, and until then thousands of
-// connections are made.
-const (
-	firstPort = 28_600
-	lastPort  = 29_990
-)
-
-var givenPorts sync.Map // of this process
-
-// FreeAddr is an address of this machine that nobody listens on.
-func FreeAddr(t testing.TB) string {
-	t.Helper()
-	for range 1000 {
-		port := firstPort + rand.IntN(lastPort-firstPort+1)
-		if _, given := givenPorts.LoadOrStore(port, true); given {
-			continue
-		}
-		addr := "127.0.0.1:" + strconv.Itoa(port)
-		if l, err := net.Listen("tcp", addr); err == nil {
-			require.NoError(t, l.Close())
-			return addr
-		}
-	}
-	require.Fail(t, "no free port")
-	return ""
 }
 
 // Root is the folder of the repository.

@@ -20,6 +20,7 @@ import (
 
 	"flashsale.internal/pkg/bus/rocketmq"
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/porttest"
 	"flashsale.internal/pkg/settings"
 	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/tools/client"
@@ -89,7 +90,7 @@ func New(t testing.TB, opts ...Option) *Rig {
 	r := &Rig{Parts: p}
 	logs := logFolder(t)
 	process := func(name string, instance int, env ...string) *Process {
-		public, admin := FreeAddr(t), FreeAddr(t)
+		public, admin := porttest.Free(t), porttest.Free(t)
 		env = append(env, "HTTP_ADDR="+public, "ADMIN_ADDR="+admin, "APP_ENV=development", "AUTH_DEV_TOKENS=true",
 			"PAYMENTS_SANDBOX=true", "REDIS_ADDRS="+p.RedisAddr, "REDIS_DB="+strconv.Itoa(redisDB),
 			"ROCKETMQ_NAMESRV="+p.NameServer, "ROCKETMQ_PREFIX="+p.TopicPrefix, "PATH="+os.Getenv("PATH"), "HOME="+logs)
@@ -106,7 +107,7 @@ func New(t testing.TB, opts ...Option) *Rig {
 	var seckills, orders, inventories []*Process
 	var internals []string
 	for i := range p.instances {
-		internals = append(internals, FreeAddr(t))
+		internals = append(internals, porttest.Free(t))
 		seckills = append(seckills, process("seckill", i))
 		orders = append(orders, process("order", i, "MYSQL_DSN="+p.OrderDSN, "INTERNAL_ADDR="+internals[i]))
 	}

@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"flashsale.internal/pkg/porttest"
 )
 
 // Set changes a setting of the process, from its next start on.
@@ -23,7 +25,7 @@ func (p *Process) setting(name string) (value string) {
 // ports of its own. It ends with the test.
 func (p *Process) Twin(t testing.TB, name string) *Process {
 	t.Helper()
-	public, admin := FreeAddr(t), FreeAddr(t)
+	public, admin := porttest.Free(t), porttest.Free(t)
 	twin := &Process{
 		Name: name, URL: "http://" + public, Admin: "http://" + admin,
 		binary: p.binary, env: append([]string(nil), p.env...), log: filepath.Join(filepath.Dir(p.log), name+".log"),
