@@ -145,5 +145,7 @@ $(KUBECONFORM): | .bin
 # install(module@version) builds a tool outside of the workspace and names it after its version.
 define install
 	@echo "installing $(1)"
-	@dir=$$(mktemp -d) && GOBIN=$$dir GOWORK=off go install $(1) && mv $$dir/* $@ && rm -rf $$dir
+	@dir=$$(mktemp -d) && for n in 1 2 3 4; do \
+		if GOBIN=$$dir GOWORK=off go install $(1); then break; fi; test $$n -lt 4 && sleep 10 || exit 1; \
+	done && mv $$dir/* $@ && rm -rf $$dir
 endef

@@ -19,6 +19,7 @@ import (
 
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/lifecycle"
+	"flashsale.internal/pkg/porttest"
 	"flashsale.internal/pkg/ratelimit/rules"
 	"flashsale.internal/pkg/settings"
 	"flashsale.internal/pkg/telemetry"
@@ -173,23 +174,20 @@ func TestWhoWaitsIsTold(t *testing.T) {
 	require.NoError(t, err)
 	var said []bool
 	h := l.On("a")(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	for range 2 {
+	for n := 0; len(said) == 0 && n < 200; n++ { // a machine that is held up earns the next one meanwhile
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r = r.WithContext(WithWaiting(r.Context(), func(waiting bool) { said = append(said, waiting) }))
 		h.ServeHTTP(httptest.NewRecorder(), r)
 	}
-	require.Equal(t, []bool{true, false}, said, "the second one")
+	require.Equal(t, []bool{true, false}, said)
 }
 
 // The loops keep file and Redis in force, survive a Redis that comes late, and end.
 func TestRulesAreKeptUpToDate(t *testing.T) {
-	m := miniredis.NewMiniRedis()
-	require.NoError(t, m.Start())
-	addr := m.Addr()
-	m.Close() // it comes later
+	m, addr := miniredis.NewMiniRedis(), porttest.Free(t) // it comes later
 	tel, _ := telemetry.Recording()
 	tel.Log = slog.New(slog.DiscardHandler)
-	path := file(t, "version: 1\nrules: [{name: a, limit: 1, where: local}]")
+	path := file(t, "version: 1\nrules: [{name: a, limit: 1, per: 1h, where: local}]")
 	l, err := New(Settings{Rules: path}, settings.Redis{Addrs: []string{addr}}, tel)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -75,25 +76,27 @@ func TestAPanicIsAnErrorThatNamesTheComponent(t *testing.T) {
 }
 
 func TestDrainIsBoundedInTotal(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
-	release := make(chan struct{})
-	var finished sync.WaitGroup
-	finished.Add(1)
-	stuck := Component{Name: "stuck", Run: func(context.Context) error { defer finished.Done(); <-release; return nil }}
-	polite := Component{Name: "polite", Run: func(ctx context.Context) error {
-		<-ctx.Done()
-		out, done := DrainContext(ctx)
-		defer done()
-		<-out.Done()
-		return nil
-	}}
-	cancel()
-	begin := time.Now()
-	err := Run(ctx, quiet, 50*time.Millisecond, stuck, polite)
-	require.EqualError(t, err, "not ended within 50ms: stuck")
-	require.Less(t, time.Since(begin), 5*time.Second)
-	close(release)
-	finished.Wait()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(context.Background())
+		release := make(chan struct{})
+		var finished sync.WaitGroup
+		finished.Add(1)
+		stuck := Component{Name: "stuck", Run: func(context.Context) error { defer finished.Done(); <-release; return nil }}
+		polite := Component{Name: "polite", Run: func(ctx context.Context) error {
+			<-ctx.Done()
+			out, done := DrainContext(ctx)
+			defer done()
+			<-out.Done()
+			return nil
+		}}
+		cancel()
+		begin := time.Now()
+		err := Run(ctx, quiet, 50*time.Millisecond, stuck, polite)
+		require.EqualError(t, err, "not ended within 50ms: stuck")
+		require.Less(t, time.Since(begin), 5*time.Second)
+		close(release)
+		finished.Wait()
+	})
 }
 
 func TestStoppingIsSeenByThoseWhoEndLast(t *testing.T) {

@@ -149,7 +149,7 @@ func TestLossCancelsTheWork(t *testing.T) {
 		require.Equal(t, "other", value, "another one's lock is not released")
 		require.NoError(t, rdb.Del(t.Context(), key(name)).Err())
 		// Lost at the very end, between two renewals: the work is done, but not under the lock.
-		err = l.Do(t.Context(), name, func(context.Context, int64) error { return rdb.Del(t.Context(), key(name)).Err() })
+		err = locker(rdb, long).Do(t.Context(), name, func(context.Context, int64) error { return rdb.Del(t.Context(), key(name)).Err() })
 		require.ErrorIs(t, err, lock.ErrLost)
 	})
 }

@@ -34,7 +34,7 @@ func TestTrapCancelWhileLockingLeavesNoLock(t *testing.T) {
 					}
 					if after {
 						time.AfterFunc(20*time.Millisecond, cancel)
-						return trouble{after: 100 * time.Millisecond}
+						return trouble{until: ctx.Done(), after: 80 * time.Millisecond}
 					}
 					cancel()
 					return trouble{}

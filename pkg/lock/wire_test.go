@@ -22,10 +22,11 @@ var errCut = errors.New("connection cut by the test")
 
 // trouble is what happens to one call.
 type trouble struct {
-	before time.Duration // until Redis gets it
-	after  time.Duration // until the answer comes
-	cut    bool          // the answer never comes, an error does
-	refuse bool          // Redis never gets it, an error comes
+	until  <-chan struct{} // before the answer can come
+	before time.Duration   // until Redis gets it
+	after  time.Duration   // until the answer comes
+	cut    bool            // the answer never comes, an error does
+	refuse bool            // Redis never gets it, an error comes
 }
 
 // call is one that was made.
@@ -132,6 +133,9 @@ func (w *wire) hinder(ctx context.Context, cmd redis.Cmder, next redis.ProcessHo
 			own := redis.NewCmd(detached, cmd.Args()...)
 			err := next(detached, own)
 			answer = func() error { cmd.SetVal(own.Val()); return err }
+		}
+		if t.until != nil {
+			<-t.until
 		}
 		time.Sleep(t.after)
 		if t.cut {

@@ -6,13 +6,14 @@ import (
 	"errors"
 	"net"
 	"os/exec"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/porttest"
 )
 
 // server is a redis-server of a test's own.
@@ -39,20 +40,10 @@ func newServer(t testing.TB, args ...string) *server {
 }
 
 func (s *server) try(t testing.TB) error {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	s.addr = ln.Addr().String()
-	ln.Close()
-	ln2, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	busPort := ln2.Addr().(*net.TCPAddr).Port
-	ln2.Close()
+	s.addr = porttest.Free(t)
 	if len(s.args) > 0 {
-		s.args = append(s.args, "--cluster-port", strconv.Itoa(busPort))
+		_, busPort, _ := net.SplitHostPort(porttest.Free(t))
+		s.args = append(s.args, "--cluster-port", busPort)
 	}
 	return s.start(t)
 }

@@ -35,22 +35,22 @@ func ExampleNewLocal() {
 func ExampleReserve() {
 	limiter, err := ratelimit.NewLocal(ratelimit.Spec{
 		Algorithm: ratelimit.LeakyQueue,
-		Limit:     ratelimit.Limit{Rate: 10, Period: time.Second, Burst: 100}, // one each 100 ms, at most 100 wait
+		Limit:     ratelimit.Limit{Rate: 10, Period: time.Minute, Burst: 100}, // one each 6 s, at most 100 wait
 	})
 	if err != nil {
 		panic(err)
 	}
 	for range 3 {
-		r, err := ratelimit.Reserve(context.Background(), limiter, "", 1, time.Second)
+		r, err := ratelimit.Reserve(context.Background(), limiter, "", 1, time.Minute)
 		if err != nil {
 			panic(err)
 		}
-		fmt.Println(r.Wait.Round(100 * time.Millisecond))
+		fmt.Println(r.Wait.Round(6 * time.Second))
 	}
 	// Output:
 	// 0s
-	// 100ms
-	// 200ms
+	// 6s
+	// 12s
 }
 
 // Two limits that are charged together or not at all.

@@ -22,7 +22,7 @@ import (
 // goes on; when Redis is back, it is asked again.
 func TestBreakerAsksNobodyWhileRedisIsGone(t *testing.T) {
 	s := newServer(t)
-	rdb := Connect([]string{s.addr}, 0)
+	rdb := Connect([]string{s.addr}, 0, patient)
 	defer rdb.Close()
 	count := &counting{commands: map[string]int{}}
 	var states []bool

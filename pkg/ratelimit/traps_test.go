@@ -261,7 +261,9 @@ func TestTrap12ScriptsRunOnACluster(t *testing.T) {
 	var charges []Charge
 	for _, a := range Algorithms() {
 		for _, key := range []string{"user", ""} {
-			l, err := c.NewRedis(a.String(), specOf(a), RedisOptions{OnFailure: FailClosed})
+			s := specOf(a)
+			s.Period = time.Hour // nothing is earned meanwhile
+			l, err := c.NewRedis(a.String(), s, RedisOptions{OnFailure: FailClosed})
 			require.NoError(t, err)
 			if key == "user" {
 				charges = append(charges, Charge{l, Request{Key: key, N: 1}})
@@ -577,7 +579,7 @@ func newLagging(t *testing.T, to string) *lagging {
 func TestTrap20LateAnswerChargesOnce(t *testing.T) {
 	direct := realRedis(t)
 	p := newLagging(t, direct.(*redis.Client).Options().Addr)
-	rdb := redis.NewClient(&redis.Options{Addr: p.addr, DB: testDB, ReadTimeout: 50 * time.Millisecond, DisableIdentity: true}) // retries 3 times by default
+	rdb := redis.NewClient(&redis.Options{Addr: p.addr, DB: testDB, ReadTimeout: 50 * time.Millisecond, WriteTimeout: patience, DisableIdentity: true}) // retries 3 times by default
 	defer rdb.Close()
 	spec := Spec{Algorithm: FixedWindow, Limit: Limit{Rate: 100, Period: 24 * time.Hour}}
 	name := uniqueName(t)

@@ -230,7 +230,7 @@ func TestRedisBulkhead(t *testing.T) {
 		require.NoError(t, err)
 		return b
 	}
-	alive, dies := pod(time.Minute), pod(300*time.Millisecond)
+	alive, dies := pod(time.Minute), pod(3*time.Second)
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = alive.conn.Run(ctx) })

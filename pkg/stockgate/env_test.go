@@ -134,7 +134,7 @@ func newEnv(t testing.TB, rdb redis.UniversalClient, opts Options) *env {
 const patience = 20 * time.Second
 
 func patient(o *redis.UniversalOptions) {
-	o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = patience, patience, patience
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = patience, patience, patience, patience
 }
 
 // realRedis is the server that `make test` starts.
@@ -151,7 +151,7 @@ func realRedis(t testing.TB) redis.UniversalClient {
 
 func miniRedis(t testing.TB) redis.UniversalClient {
 	m := miniredis.RunT(t)
-	rdb := Connect([]string{m.Addr()}, 1)
+	rdb := Connect([]string{m.Addr()}, 1, patient)
 	t.Cleanup(func() { _ = rdb.Close() })
 	return rdb
 }

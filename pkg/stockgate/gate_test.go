@@ -350,7 +350,7 @@ func TestASilentRedisOpensTheBreaker(t *testing.T) {
 
 func TestTheBreakerClosesBySelfProbing(t *testing.T) {
 	m := miniredis.NewMiniRedis()
-	require.NoError(t, m.Start())
+	require.NoError(t, m.StartAddr(porttest.Free(t))) // nobody else takes it meanwhile
 	defer m.Close()
 	rdb := Connect([]string{m.Addr()}, 0)
 	defer func() { _ = rdb.Close() }()

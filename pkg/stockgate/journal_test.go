@@ -33,7 +33,7 @@ func (e *env) journalLen() int64 {
 }
 
 func TestRelaysShareTheJournal(t *testing.T) {
-	eachServer(t, Options{ClaimAfter: 300 * time.Millisecond}, func(t *testing.T, e *env) {
+	eachServer(t, Options{ClaimAfter: time.Hour}, func(t *testing.T, e *env) {
 		require.Empty(t, e.read("a", 10), "no gate, no journal")
 		exists, err := e.rdb.Exists(t.Context(), e.ref.keys()...).Result()
 		require.NoError(t, err)
@@ -53,9 +53,11 @@ func TestRelaysShareTheJournal(t *testing.T) {
 		require.Equal(t, Counts{Left: 5, Held: 4, Total: 9, Journal: 2, InFlight: 2}, e.counts("1"))
 
 		var claimed []JournalEntry // b is dead
+		hasty := *e
+		hasty.Gate = New(e.rdb, Options{ClaimAfter: 300 * time.Millisecond, Timeout: patience})
 		require.Eventually(t, func() bool {
-			claimed = append(claimed, e.read("a", 1)...)
-			return len(claimed) == 2
+			claimed = hasty.read("a", 10)
+			return len(claimed) > 0
 		}, 30*time.Second, 10*time.Millisecond)
 		require.Equal(t, rest, claimed)
 		e.ack(claimed...)

@@ -65,6 +65,16 @@ spawn() {
 # gone <pid>: it has ended, reaped or not (in a container nobody may reap it).
 gone() { [[ $(ps -o stat= -p "$1" 2>/dev/null || true) =~ ^(Z.*)?$ ]]; }
 
+# again <command...>: up to four times, for what comes over the network.
+again() {
+    local n
+    for n in 1 2 3; do
+        "$@" && return
+        sleep $((n * 5))
+    done
+    "$@"
+}
+
 # wait_until <part> <seconds> <check>...: waits until the check succeeds; fails at once when the process is gone.
 wait_until() {
     local part=$1 deadline=$((SECONDS + $2)) pid

@@ -25,11 +25,13 @@ mariadb_up() {
         --innodb-buffer-pool-size=256M --innodb-log-file-size=128M --innodb-flush-log-at-trx-commit=1 \
         --performance-schema=OFF --skip-log-bin
     wait_until mariadb 60 mariadb_answers
-    mariadb_client <"$here/databases.sql"
+    wait_until mariadb 60 mariadb_databases
 }
 
 mariadb_client() {
     mariadb --no-defaults --protocol=tcp -h 127.0.0.1 -P "$MARIADB_PORT" -u root --connect-timeout=2 "$@"
 }
+
+mariadb_databases() { mariadb_client <"$here/databases.sql"; }
 
 mariadb_answers() { [[ $(mariadb_client -N -e 'SELECT 40 + 2') == 42 ]]; }

@@ -3,6 +3,7 @@ package allinone_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -32,6 +33,9 @@ type order struct {
 	CloseReason string    `json:"close_reason"`
 }
 
+// late is how long after its deadline it was closed.
+func (o order) late() time.Duration { return o.ClosedAt.Sub(o.ExpiresAt) }
+
 type skuStock struct {
 	Total int64 `json:"total"`
 	MySQL struct {
@@ -54,7 +58,7 @@ func openShop(t *testing.T, url string, pieces int64, payWithin time.Duration) *
 	s := &shop{url: url, total: pieces, http: &http.Client{
 		Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true},
 	}}
-	s.merchant = s.token(t, "merchant-1", "merchant")
+	s.merchant = s.token(t, fmt.Sprint("merchant-", payWithin), "merchant") // who opens one sale
 	var product struct {
 		SKUs []struct {
 			SKUID string `json:"sku_id"`
@@ -114,9 +118,9 @@ func (s *shop) refuses(t *testing.T, token string) {
 	var out struct {
 		Path string `json:"path"`
 	}
-	status := s.call(t, token, http.MethodPost, "/v1/activities/"+s.activity+"/paths", map[string]any{}, &out)
+	status := s.told(t, token, http.MethodPost, "/v1/activities/"+s.activity+"/paths", map[string]any{}, &out)
 	if status == http.StatusCreated {
-		status = s.call(t, token, http.MethodPost, "/v1/activities/"+s.activity+"/paths/"+out.Path+"/reservations", s.lines(), nil)
+		status = s.told(t, token, http.MethodPost, "/v1/activities/"+s.activity+"/paths/"+out.Path+"/reservations", s.lines(), nil)
 	}
 	require.Equal(t, http.StatusConflict, status)
 }
@@ -188,7 +192,17 @@ func poll(within time.Duration, done func() bool) bool {
 
 func (s *shop) must(t *testing.T, status int, token, method, path string, body, out any) {
 	t.Helper()
-	require.Equal(t, status, s.call(t, token, method, path, body, out), "%s %s", method, path)
+	require.Equal(t, status, s.told(t, token, method, path, body, out), "%s %s", method, path)
+}
+
+// told calls until it is told anything but to come again, as on a machine that is held up. Each call may be repeated.
+func (s *shop) told(t *testing.T, token, method, path string, body, out any) (status int) {
+	t.Helper()
+	poll(patience, func() bool {
+		status = s.call(t, token, method, path, body, out)
+		return status != 0 && status != http.StatusServiceUnavailable
+	})
+	return status
 }
 
 // call returns the status; 0 when nobody answered.

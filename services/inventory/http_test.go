@@ -41,7 +41,7 @@ type shop struct {
 
 func newShop(t *testing.T, db *gorm.DB) *shop {
 	mini := miniredis.RunT(t)
-	rdb := stockgate.Connect([]string{mini.Addr()}, 0)
+	rdb := stockgate.Connect([]string{mini.Addr()}, 0, patient)
 	t.Cleanup(func() { _ = rdb.Close() })
 	tel := telemetry.Discard(t)
 	b := inproc.New(inproc.Options{}, tel.Log)

@@ -258,7 +258,7 @@ func TestADeletedJournalHeals(t *testing.T) {
 			entries, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 10)
 			require.NoError(w.t, err)
 			return len(entries) == 1 && entries[0].OrderSN == r.OrderSN
-		}, 20*time.Second, 10*time.Millisecond)
+		}, 30*time.Second, 10*time.Millisecond)
 		require.Empty(w.t, w.reconcile(a).Repairs)
 	})
 }

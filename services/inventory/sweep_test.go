@@ -36,15 +36,15 @@ func TestDeductionsArePublishedAgain(t *testing.T) {
 		w.land(waiting, ordered)
 		require.Len(w.t, w.deductions(), 2)
 		w.follow(event(ordered, contract.OrderCreated))
-		start := w.row(waiting.OrderSN).LandedAt
-		at := time.Duration(0)
+		now := w.row(waiting.OrderSN).LandedAt
+		w.parts.Now = func() time.Time { return now }
+		w.restart()
 		for _, seconds := range []int{60, 120, 240, 480, 960, 1800, 1800} {
 			pause := time.Duration(seconds) * time.Second
-			at += pause
-			w.shift = time.Until(start.Add(at - 500*time.Millisecond))
+			now = now.Add(pause - time.Millisecond)
 			w.sweepOrders()
-			require.Empty(w.t, w.deductions(), "too early for %v", at)
-			w.shift = time.Until(start.Add(at + 500*time.Millisecond))
+			require.Empty(w.t, w.deductions(), "too early after %v", pause)
+			now = now.Add(time.Millisecond)
 			w.broker.setDown(true)
 			_, err := w.core.SweepOrders(w.ctx)
 			require.Error(w.t, err)
@@ -53,11 +53,10 @@ func TestDeductionsArePublishedAgain(t *testing.T) {
 			d := w.deductions()
 			require.Len(w.t, d, 1)
 			require.Contains(w.t, d, waiting.OrderSN)
-			start = start.Add(500 * time.Millisecond)
 		}
 		require.Equal(w.t, core.RowReserved, w.row(waiting.OrderSN).State)
 		w.follow(event(waiting, contract.OrderCreated))
-		w.shift += 2 * time.Hour
+		now = now.Add(2 * time.Hour)
 		w.sweepOrders()
 		require.Empty(w.t, w.deductions())
 	})

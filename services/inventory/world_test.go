@@ -64,6 +64,11 @@ type world struct {
 	tel      *telemetry.Telemetry
 }
 
+// patient takes no machine that is held up for a Redis that is away: a call that is repeated finds what it did itself.
+func patient(o *redis.UniversalOptions) {
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = time.Minute, time.Minute, time.Minute, time.Minute
+}
+
 // eachDB runs a test on MariaDB and on SQLite.
 func eachDB(t *testing.T, fn func(w *world)) {
 	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) { fn(newWorld(t, db)) })
@@ -76,9 +81,9 @@ func newWorld(t testing.TB, db *gorm.DB) *world {
 
 func newWorldOn(t testing.TB, db *gorm.DB, redisAddrs []string, redisDB int) *world {
 	w := &world{t: t, ctx: t.Context(), db: db, broker: &broker{}, faults: &faults{}, tel: telemetry.Discard(nil)}
-	w.rdb = stockgate.Connect(redisAddrs, redisDB)
+	w.rdb = stockgate.Connect(redisAddrs, redisDB, patient)
 	t.Cleanup(func() { _ = w.rdb.Close() })
-	w.gate = stockgate.New(w.rdb, stockgate.Options{BreakerFailures: 1000})
+	w.gate = stockgate.New(w.rdb, stockgate.Options{Timeout: time.Minute, BreakerFailures: 1000})
 	w.orders = newOrderService(t)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -88,7 +93,7 @@ func newWorldOn(t testing.TB, db *gorm.DB, redisAddrs []string, redisDB int) *wo
 		Store: &faultyStore{store.New(db), w.faults}, Gate: &faultyGate{gate.New(w.gate), w.faults},
 		Pub:    &faultyPub{publisher.New(w.broker, w.tel), w.faults},
 		Orders: &faultyOrders{orders.New(w.orders.url, "a secret for tests only, of length", transport), w.faults},
-		Locks:  locks{lock.New(w.rdb, w.tel.Log)}, Watch: seen, Timing: core.DefaultTiming(),
+		Locks:  locks{lock.New(w.rdb, w.tel.Log, lock.TTL(time.Minute))}, Watch: seen, Timing: core.DefaultTiming(),
 		Now: func() time.Time { return time.Now().Add(w.shift) },
 	}
 	w.parts.Timing.Pause = time.Millisecond

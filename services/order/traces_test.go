@@ -34,6 +34,7 @@ func TestALandedBatchInEachItemsTrace(t *testing.T) {
 	r.publish(batch...)
 	eventually(t, func() bool { return len(r.events.all()) == 3 }, "all landed")
 	eventually(t, func() bool { return len(named(recorder, "publish order-close")) == 2 }, "and their closing was published")
+	eventually(t, func() bool { return len(named(recorder, "process inventory-deductions")) == 2 }, "and the handler was done")
 
 	for _, e := range r.events.all() {
 		root, sampled := roots[e.OrderSN]

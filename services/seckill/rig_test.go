@@ -27,6 +27,7 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/httpserver"
 	"flashsale.internal/pkg/lifecycle"
+	"flashsale.internal/pkg/porttest"
 	"flashsale.internal/pkg/settings"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/pkg/telemetry"
@@ -87,22 +88,26 @@ func newRig(t *testing.T, s setup) *rig {
 	if !s.real {
 		db = 0
 		r.mini = miniredis.NewMiniRedis()
-		require.NoError(t, r.mini.Start())
+		require.NoError(t, r.mini.StartAddr(porttest.Free(t))) // nobody else takes it while Redis is away
 		t.Cleanup(r.mini.Close)
 		addr = r.mini.Addr()
 		if s.absent {
 			r.mini.Close()
 		}
 	}
-	r.rdb = stockgate.Connect([]string{addr}, db)
+	const held = 20 * time.Second // a machine that is held up is no Redis that is away
+	r.rdb = stockgate.Connect([]string{addr}, db, func(o *redis.UniversalOptions) {
+		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = held, held, held, held
+	})
 	t.Cleanup(func() { _ = r.rdb.Close() })
 	if s.real {
 		require.NoError(t, r.rdb.Ping(t.Context()).Err(), "no Redis at %s; run `make test`, which starts one", addr)
 	}
-	r.gate = stockgate.New(r.rdb, stockgate.Options{})
+	r.gate = stockgate.New(r.rdb, stockgate.Options{Timeout: held})
 
 	cfg := seckill.DefaultConfig()
 	require.NoError(t, settings.Load(&cfg, map[string]string{"AUTH_DEV_TOKENS": "true"}))
+	cfg.GateTimeout, cfg.GateWait = held, 30*time.Second
 	if s.cfg != nil {
 		s.cfg(&cfg)
 	}
@@ -123,7 +128,7 @@ func newRig(t *testing.T, s setup) *rig {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	r.url = "http://" + l.Addr().String()
-	r.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}, Timeout: 20 * time.Second}
+	r.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}, Timeout: time.Minute}
 	parts := append(service.Components(), lifecycle.Component{Name: "http", Run: func(ctx context.Context) error {
 		return httpserver.Serve(ctx, "http", l, service.Handler(), tel.Log)
 	}})

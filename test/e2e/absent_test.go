@@ -40,8 +40,11 @@ func TestStartsBeforeItsParts(t *testing.T) {
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 			require.NoError(t, err)
 			req.Header.Set("Authorization", "Bearer "+token)
-			resp, err := http.DefaultClient.Do(req)
-			require.NoError(t, err)
+			var resp *http.Response
+			require.NoError(t, often(ctx, func() (bool, error) { // this address comes after that of /livez
+				resp, err = http.DefaultClient.Do(req)
+				return err == nil, err
+			}))
 			var problem struct {
 				Code contract.Code `json:"code"`
 			}

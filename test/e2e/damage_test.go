@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -65,7 +66,9 @@ func TestDamagedGate(t *testing.T) {
 
 	// Traffic of every kind and no damage: orders are made, paid, and run out.
 	require.Eventually(t, func() bool { return trouble.Err() != nil || crowd.ended() >= 30 }, 3*time.Minute, 100*time.Millisecond)
-	require.Empty(t, d.repairs(), "nothing is wrong, so nothing is repaired")
+	// A look between the commit of a publication and its filling of the gate fills it.
+	repairs := slices.DeleteFunc(d.repairs(), func(r repaired) bool { return r.Kind == "rebuilt" })
+	require.Empty(t, repairs, "nothing is wrong, so nothing is repaired")
 
 	damages := d.all()
 	rnd.Shuffle(len(damages), func(i, j int) { damages[i], damages[j] = damages[j], damages[i] })
@@ -385,7 +388,7 @@ func (c *insistent) buy(ctx context.Context, userID string, pays bool) error {
 					turned = fmt.Errorf("order %s was told as %s and then as %s", path.OrderSN, told, v.Status)
 				}
 				told = v.Status
-			case client.CodeOf(err) == contract.CodeNotFound && time.Since(known) > lostAfter:
+			case told == client.Queued && client.CodeOf(err) == contract.CodeNotFound && time.Since(known) > lostAfter:
 				c.mu.Lock()
 				c.again++
 				c.mu.Unlock()

@@ -165,6 +165,8 @@ func metricOf(ctx context.Context, p *rig.Process, line string) (float64, error)
 	return 0, nil
 }
 
+var refusedRules = regexp.MustCompile(`rules not taken over.*field lmit not found`)
+
 // TestPathLimitUnderLoad: five times as many callers as there are paths, on two processes of seckill that share the limit.
 func TestPathLimitUnderLoad(t *testing.T) {
 	const (
@@ -177,6 +179,16 @@ func TestPathLimitUnderLoad(t *testing.T) {
 	defer cancel()
 	sale := limitedSale(ctx, t, r)
 	ctl := newFlashctl(t, r)
+	// What a process grants by itself while Redis is too slow for it comes on top.
+	fallback := func() (all float64) {
+		for _, p := range r.Services()[0] {
+			n, err := metricOf(ctx, p, `flashsale_limits_decided_total{flashsale_source="fallback"}`)
+			require.NoError(t, err)
+			all += n
+		}
+		return all
+	}
+	before := fallback()
 	report, err := ctl.load(ctx, sale, "--rate", strconv.Itoa(5*rate), "--for", fmt.Sprintf("%ds", seconds), "--users", "500", "--conns", "1000")
 	require.NoError(t, err)
 	t.Logf("%+v", report)
@@ -187,7 +199,7 @@ func TestPathLimitUnderLoad(t *testing.T) {
 	}
 	assert.Zero(t, report.Failed)
 	assert.Zero(t, report.BadCount, "fields of the refusals: %s", report.BadFields)
-	most := rate*report.Took.Seconds() + burst + leases
+	most := rate*report.Took.Seconds() + burst + leases + fallback() - before
 	assert.LessOrEqual(t, float64(given), most, "of %s", report.Took)
 	assert.GreaterOrEqual(t, given, rate*seconds/2, "half of what the limit allows, however slow the machine")
 	assert.Positive(t, report.Outcomes["429 rate_limited"])
@@ -280,9 +292,8 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	for _, p := range r.Processes() {
 		require.NoError(t, often(ctx, func() (bool, error) {
 			n, err := metricOf(ctx, p, `flashsale_limits_reloads_total{flashsale_outcome="refused",flashsale_source="file"}`)
-			return n > 0, err
+			return n > 0 && refusedRules.MatchString(p.Log(t)), err // it is counted, and then logged
 		}), p.Name)
-		assert.Regexp(t, `rules not taken over.*field lmit not found`, p.Log(t), p.Name)
 	}
 	everywhere(after)
 

@@ -88,6 +88,9 @@ func (s Sale) rush(t *testing.T, buyers []crowd.Buyer, width int) (won []purchas
 	return won, wonBy, lost
 }
 
+// closedWithin is how long after its deadline an order is closed at the latest.
+const closedWithin = 3 * time.Second
+
 // The main job: 20,000 buyers, 5,000 pieces, a pay window of 30 s, half of the winners pay.
 func TestSale(t *testing.T) {
 	const (
@@ -132,12 +135,12 @@ func TestSale(t *testing.T) {
 	t.Logf("all orders there and half of them paid %s after the start", time.Since(began).Round(time.Millisecond))
 	oneOrderEach(t, won, orders)
 
-	// The others run out. Nothing is closed early, nothing later than 3 s.
+	// The others run out. Nothing is closed early, nothing late: closed_at tells, and nobody's questions hold it up.
 	var mu sync.Mutex
 	var worst time.Duration
 	require.NoError(t, crowd.Each(ctx, width, len(won)/2, func(ctx context.Context, k int) error {
 		i := 2*k + 1
-		if err := until(ctx, orders[i].ExpiresAt); err != nil {
+		if err := until(ctx, orders[i].ExpiresAt.Add(closedWithin)); err != nil {
 			return err
 		}
 		o, err := purchase.Await(ctx, func(ctx context.Context) (client.Order, error) {
@@ -155,7 +158,7 @@ func TestSale(t *testing.T) {
 		require.GreaterOrEqual(t, late, time.Duration(0), "order %s was closed early", orders[i].OrderSN)
 	}
 	t.Logf("%d orders closed, the latest %s after its deadline", len(orders)/2, worst)
-	require.LessOrEqual(t, worst, 3*time.Second, "closed too late")
+	require.LessOrEqual(t, worst, closedWithin, "closed too late")
 	sale.stockBecomes(t, pieces/2, 0, pieces/2, 60*time.Second)
 
 	// Those who got nothing buy what came back.

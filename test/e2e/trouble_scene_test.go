@@ -68,7 +68,7 @@ type outage struct{ begin, end func(t *testing.T) }
 const (
 	callEvery     = 250 * time.Millisecond // each of the calls
 	callPatience  = 40 * time.Second       // no answer may take longer than what a trouble says; this only ends a call
-	sceneOrders   = 24                     // orders made before the trouble: to be paid meanwhile
+	sceneOrders   = 160                    // orders made before the trouble: one is paid every 2 s, in up to three troubles
 	sceneLapsing  = 24                     // orders made before the trouble: their closings come due meanwhile
 	lapseWithin   = 10 * time.Second       // the pay window of those
 	anyWithin     = 90 * time.Second       // for what must come and is not what is measured
@@ -130,8 +130,9 @@ type scene struct {
 	accepted  map[string]string // order_sn -> user
 	at        map[string]time.Time
 	open      []permit // purchases whose outcome is unknown to their buyers
-	payers    []payer
-	unpaid    []payer // payments whose outcome is unknown to their buyers
+	payers    []payer  // of orders that are not paid yet
+	holders   []payer  // of those made at first, paid or not
+	unpaid    []payer  // payments whose outcome is unknown to their buyers
 	paid      int64
 	watchable []payer // those whose results are asked for
 	lapse     map[string]string
@@ -167,7 +168,7 @@ func newScene(t *testing.T, r *rig.Rig, lasts time.Duration) *scene {
 	buyers, err := crowd.Gather(ctx, s.patient, sceneOrders+room)
 	require.NoError(t, err)
 	s.payers = s.buy(ctx, t, s.sale, buyers[:sceneOrders])
-	s.watchable = s.payers
+	s.holders, s.watchable = s.payers, s.payers
 	for _, p := range s.payers {
 		s.accepted[p.orderSN] = p.UserID
 	}
@@ -276,7 +277,7 @@ func (s *scene) as(ctx context.Context, userID string, roles ...auth.Role) *clie
 func (s *scene) caller(name string) func(ctx context.Context, n int) error {
 	switch name {
 	case callPath:
-		b := s.payers[0]
+		b := s.holders[0]
 		return func(ctx context.Context, _ int) error {
 			_, err := s.as(ctx, b.UserID).NewPath(ctx, s.sale.ActivityID)
 			return err
@@ -300,7 +301,7 @@ func (s *scene) caller(name string) func(ctx context.Context, n int) error {
 			return err
 		}
 	case callOrder:
-		some := s.payers
+		some := s.holders
 		return func(ctx context.Context, n int) error {
 			p := some[n%len(some)]
 			_, err := s.as(ctx, p.UserID).Order(ctx, p.orderSN)
@@ -360,10 +361,11 @@ func (tr trouble) through(t *testing.T, s *scene) {
 
 	began := time.Now()
 	tr.begin(t)
+	gone := time.Now()
 	if tr.meanwhile != nil {
 		tr.meanwhile(t, s)
 	}
-	require.NoError(t, until(ctx, began.Add(tr.lasts)))
+	require.NoError(t, until(ctx, gone.Add(tr.lasts)))
 	ending := time.Now()
 	tr.end(t)
 	back := time.Now()
@@ -384,7 +386,7 @@ func (tr trouble) through(t *testing.T, s *scene) {
 	stopped()
 
 	s.mu.Lock()
-	opened, core := began.Add(tr.opens), 0
+	opened, core := gone.Add(tr.opens), 0
 	for _, name := range calls {
 		want := tr.told[name]
 		if want == "" {

@@ -50,12 +50,15 @@ func TestScriptsRunAsOnTheEmbeddedRedis(t *testing.T) {
 	kept, own := newRedis(), miniredis.RunT(t)
 	defer kept.Close()
 	clock := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	other := redis.NewClient(&redis.Options{Addr: own.Addr()})
+	other := redis.NewClient(&redis.Options{Addr: own.Addr(), ReadTimeout: -1, WriteTimeout: -1})
 	defer other.Close()
-	rdb := redis.NewClient(&redis.Options{Addr: "kept", Dialer: func(context.Context, string, string) (net.Conn, error) { return kept.Dial() }})
+	rdb := redis.NewClient(&redis.Options{
+		Addr: "kept", Dialer: func(context.Context, string, string) (net.Conn, error) { return kept.Dial() },
+		ReadTimeout: -1, WriteTimeout: -1, // what is repeated would be so on one of the two
+	})
 	defer rdb.Close()
 	rdb.AddHook(both{t, other})
-	gate, ref, ctx := stockgate.New(rdb, stockgate.Options{}), stockgate.Ref{ActivityID: "1"}, t.Context()
+	gate, ref, ctx := stockgate.New(rdb, stockgate.Options{Timeout: time.Hour}), stockgate.Ref{ActivityID: "1"}, t.Context()
 	r := rand.New(rand.NewPCG(1, 2))
 	for step := range 3000 {
 		clock = clock.Add(time.Duration(r.IntN(40)) * time.Millisecond)

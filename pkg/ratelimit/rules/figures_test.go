@@ -106,10 +106,14 @@ func TestAFileIsEdited(t *testing.T) {
 	require.True(t, g.has(set), "so that it is not read again")
 	require.EqualValues(t, 1, set.Rules[0].Limit, "the caller's own are left alone")
 	post := site(g, "path-total")
-	require.Equal(t, http.StatusCreated, post("", "1").Code)
-	require.Equal(t, http.StatusCreated, post("", "1").Code)
-	wait, ok := waited.Load("path-total")
-	require.True(t, ok)
+	var wait any
+	for range 200 { // a machine that is held up earns the next one meanwhile
+		require.Equal(t, http.StatusCreated, post("", "1").Code)
+		if w, ok := waited.Load("path-total"); ok {
+			wait = w
+			break
+		}
+	}
 	require.Positive(t, wait)
 	require.NoError(t, g.Overlay(Set{Version: 1, Rules: []Rule{{Name: "path-total", Limit: 30}}}))
 	require.EqualValues(t, 30, g.Rules()[0].Limit)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -540,11 +541,11 @@ func TestProblemOfTheService(t *testing.T) {
 		w.WriteHeader(f.Status())
 	}})
 	post := site(g, "a")
-	require.NoError(t, g.Apply(parse(t, "version: 1\nrules: [{name: a, limit: 1, per: 10s, where: local}]")))
+	require.NoError(t, g.Apply(parse(t, "version: 1\nrules: [{name: a, limit: 1, per: 1h, where: local}]")))
 	post("u", "1")
 	w := post("u", "1")
 	require.Equal(t, http.StatusTooManyRequests, w.Code)
 	require.Equal(t, []string{"a"}, got.Violated)
 	require.Greater(t, got.RetryAfter, time.Duration(0))
-	require.Equal(t, "10", w.Header().Get("Retry-After"))
+	require.Equal(t, strconv.Itoa(int(math.Ceil(got.RetryAfter.Seconds()))), w.Header().Get("Retry-After"))
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/porttest"
 )
 
 // Link is the network between one service and one of its parts. A link that nobody touches only passes bytes on.
@@ -24,6 +26,7 @@ type Link struct {
 	Service, Part string
 
 	server *toxiproxy.ApiServer
+	free   func() string // an address that is still nobody else's after a cut
 
 	mu      sync.Mutex
 	proxies []*toxiproxy.Proxy
@@ -40,7 +43,7 @@ func (r *Rig) Links(t testing.TB) []*Link {
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	var links []*Link
 	between := func(p *Process, part string) *Link {
-		l := &Link{Service: p.Name, Part: part, server: server}
+		l := &Link{Service: p.Name, Part: part, server: server, free: func() string { return porttest.Free(t) }}
 		links = append(links, l)
 		t.Cleanup(func() { l.close(t) })
 		return l
@@ -135,7 +138,7 @@ func (l *Link) lead(upstream string) (string, error) {
 			return p.Listen, nil
 		}
 	}
-	p := toxiproxy.NewProxy(l.server, l.String()+" at "+upstream, "127.0.0.1:0", upstream)
+	p := toxiproxy.NewProxy(l.server, l.String()+" at "+upstream, l.free(), upstream)
 	if err := p.Start(); err != nil {
 		return "", err
 	}

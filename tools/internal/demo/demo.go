@@ -163,7 +163,7 @@ func (r *run) firstWave(ctx context.Context) ([]*winner, []crowd.Buyer, error) {
 
 // orders waits until each accepted purchase is an order.
 func (r *run) orders(ctx context.Context, winners []*winner) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 90*time.Second)
 	defer cancel()
 	distinct := map[string]bool{}
 	err := crowd.Each(ctx, 32, len(winners), func(ctx context.Context, i int) error {
@@ -205,7 +205,7 @@ func (r *run) payHalf(ctx context.Context, winners []*winner) error {
 
 // pay lets them pay and waits until order and result both say so.
 func (r *run) pay(ctx context.Context, winners []*winner) (paid int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 90*time.Second)
 	defer cancel()
 	err = crowd.Each(ctx, 32, len(winners), func(ctx context.Context, i int) error {
 		w := winners[i]
@@ -245,15 +245,15 @@ func (r *run) letExpire(ctx context.Context, winners []*winner) error {
 		}
 	}
 	r.say("%d let their order expire, in %s", len(idle), time.Until(last).Round(time.Second))
-	ctx, cancel := context.WithDeadline(ctx, last.Add(r.plan.LateAtMost+20*time.Second))
+	ctx, cancel := context.WithDeadline(ctx, last.Add(r.plan.LateAtMost+90*time.Second))
 	defer cancel()
 	err := crowd.Each(ctx, 32, len(idle), func(ctx context.Context, i int) error {
 		w := idle[i]
-		// Nothing can be said before the deadline, except that it was closed too early, which closed_at tells later as well.
+		// closed_at tells when it was; until it has to be, nobody's questions hold it up.
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(time.Until(w.order.ExpiresAt)):
+		case <-time.After(time.Until(w.order.ExpiresAt.Add(r.plan.LateAtMost))):
 		}
 		order, err := purchase.Await(ctx, func(ctx context.Context) (client.Order, error) {
 			return w.Order(ctx, w.orderSN)

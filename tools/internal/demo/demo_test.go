@@ -22,8 +22,8 @@ func play(t *testing.T, faults shoptest.Faults) (*demo.Table, string, error) {
 	c := client.New(client.Single(shop.URL), client.Options{Connections: 32})
 	t.Cleanup(c.Close)
 	plan := demo.Plan{
-		Pieces: 10, Buyers: 60, PayWithin: time.Second, LateAtMost: 500 * time.Millisecond,
-		SettleWithin: time.Second, Width: 16,
+		Pieces: 10, Buyers: 60, PayWithin: 5 * time.Second, LateAtMost: 500 * time.Millisecond,
+		SettleWithin: 5 * time.Second, Width: 16,
 	}
 	table, err := demo.Run(t.Context(), c, plan, io.Discard)
 	var out bytes.Buffer

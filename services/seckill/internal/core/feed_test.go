@@ -133,7 +133,7 @@ func TestRunFeedsAndEndsTheStreams(t *testing.T) {
 	select {
 	case r := <-stream.Updates():
 		require.Equal(t, StatusCreated, r.Status)
-	case <-time.After(5 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("no update")
 	}
 	stop()

@@ -100,8 +100,8 @@ func (s *slow) calls() int {
 
 func newGate(t *testing.T, r *slow, o Options) *Gate {
 	t.Helper()
-	if o.CallTimeout == 0 {
-		o.CallTimeout = 5 * time.Second
+	if o.CallTimeout == 0 { // and nobody is late on a machine that is held up
+		o.CallTimeout, o.CallerWait = time.Minute, 2*time.Minute
 	}
 	if o.Queue == 0 {
 		o.Queue = 10_000
@@ -412,7 +412,7 @@ func TestClosedGateTakesNobody(t *testing.T) {
 func TestEachCallersTraceGoesThroughTheGate(t *testing.T) {
 	tel, spans := telemetry.Recording()
 	r := &slow{}
-	g, err := New(r, tel, Options{CallTimeout: time.Second, Queue: 10})
+	g, err := New(r, tel, Options{CallTimeout: time.Minute, CallerWait: 2 * time.Minute, Queue: 10})
 	require.NoError(t, err)
 	ctx, end := tel.Span(t.Context(), "POST", 0)
 	_, err = g.Reserve(ctx, "7", purchase(2))
