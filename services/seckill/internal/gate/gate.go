@@ -22,6 +22,9 @@ import (
 // Bounds of the groups.
 const (
 	lookupGroup = 256
+	// A purchase is written to disk, so the fewer calls the better, one at a time. A look-up only waits for its turn at Redis:
+	// with one at a time all buyers of a sold-out sale stood behind it, and the processor was idle.
+	lookupCalls = 4
 	maxKeys     = 1024 // gates with callers waiting
 	gatherFor   = 2 * time.Millisecond
 )
@@ -80,7 +83,7 @@ func New(redis Redis, tel *telemetry.Telemetry, o Options) (*Gate, error) {
 		call: g.reserveGroup, timeout: o.CallTimeout, patience: patience, maxGroup: stockgate.MaxGroup, maxQueue: o.Queue, maxKeys: maxKeys, gather: gatherFor,
 	}
 	g.lookups = grouper[string, found]{
-		call: g.lookupGroup, timeout: o.CallTimeout, patience: patience, maxGroup: lookupGroup, maxQueue: o.Queue, maxKeys: maxKeys, gather: gatherFor,
+		call: g.lookupGroup, calls: lookupCalls, timeout: o.CallTimeout, patience: patience, maxGroup: lookupGroup, maxQueue: o.Queue, maxKeys: maxKeys, gather: gatherFor,
 	}
 	return g, nil
 }

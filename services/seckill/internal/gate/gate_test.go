@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -380,6 +381,61 @@ func TestEachCallerGetsItsOwnAnswer(t *testing.T) {
 	}
 	wg.Wait()
 	g.close(t.Context())
+}
+
+// While calls are under way, enough further callers begin another one, up to the bound; fewer wait for one that is over.
+func TestSeveralCallsAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const calls, took = 3, time.Second
+		var mu sync.Mutex
+		now, most := 0, 0
+		var sizes []int
+		g := grouper[int, int]{
+			timeout: time.Minute, patience: time.Minute, maxGroup: 1000, maxQueue: 1000, maxKeys: 1, calls: calls,
+			call: func(_ context.Context, _ string, asked []int) ([]int, error) {
+				mu.Lock()
+				now++
+				most = max(most, now)
+				sizes = append(sizes, len(asked))
+				mu.Unlock()
+				time.Sleep(took)
+				mu.Lock()
+				defer mu.Unlock()
+				now--
+				return asked, nil
+			},
+		}
+		begun := func() []int {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(sizes)
+		}
+		var wg sync.WaitGroup
+		come := func(callers int) {
+			for n := range callers {
+				wg.Go(func() {
+					got, err := g.do("k", n)
+					if err != nil || got != n {
+						t.Errorf("%d got %d, %v", n, got, err)
+					}
+				})
+			}
+			synctest.Wait()
+		}
+		come(1)
+		come(enough - 1)
+		require.Equal(t, []int{1}, begun(), "not worth a call")
+		come(1)
+		require.Equal(t, []int{1, enough}, begun())
+		come(enough)
+		come(10 * enough)
+		require.Equal(t, []int{1, enough, enough}, begun(), "no more than three")
+		wg.Wait()
+		require.Equal(t, []int{1, enough, enough, 10 * enough}, begun())
+		require.Equal(t, calls, most)
+		g.close(t.Context())
+		require.Empty(t, g.queues)
+	})
 }
 
 func TestAPanicReachesTheCallersOnly(t *testing.T) {

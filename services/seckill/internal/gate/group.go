@@ -11,9 +11,9 @@ import (
 	"flashsale.internal/services/seckill/internal/core"
 )
 
-// grouper lets many callers share one call. A group is what came for one key while the previous call of that key was
-// under way, so an idle gate answers at once and a busy one answers many with each call. There is at most one call of a
-// key at a time. A key's goroutine lives while there is work for it.
+// grouper lets many callers share one call. A group is what came for one key while the calls of that key were under way,
+// so an idle gate answers at once and a busy one answers many with each call. A key's goroutines, one for each call that may
+// be under way, live while there is work for them.
 //
 // A caller waits for nothing but its answer, which comes in time whatever happens: calls end by their time-out, one follows
 // the other, and who has waited beyond its patience is told so instead. To wait for a timer and for the caller's leaving as
@@ -28,6 +28,7 @@ type grouper[Q, A any] struct {
 	maxGroup int           // callers in one call
 	maxQueue int           // callers waiting for one key
 	maxKeys  int           // keys with callers
+	calls    int           // of one key at a time; 0 is 1
 	gather   time.Duration // how long a call waits for company after one that had some, unless enough are there
 
 	mu     sync.Mutex
@@ -37,7 +38,10 @@ type grouper[Q, A any] struct {
 	seats  sync.Pool // of chan answer[A]: where one caller waits, and afterwards another
 }
 
-type queue[Q, A any] struct{ waiting []caller[Q, A] }
+type queue[Q, A any] struct {
+	waiting []caller[Q, A]
+	workers int // at least one while anybody waits
+}
 
 type caller[Q, A any] struct {
 	asked  Q
@@ -84,17 +88,20 @@ func (g *grouper[Q, A]) enqueue(key string, c caller[Q, A]) error {
 		}
 		q = &queue[Q, A]{}
 		g.queues[key] = q
-		g.active.Add(1)
-		go g.work(key, q)
 	}
 	if len(q.waiting) >= g.maxQueue {
 		return core.ErrOverloaded
 	}
 	q.waiting = append(q.waiting, c)
+	if q.workers == 0 || q.workers < g.calls && len(q.waiting) >= enough {
+		q.workers++
+		g.active.Add(1)
+		go g.work(key, q)
+	}
 	return nil
 }
 
-// enough callers are sent without gathering more.
+// enough callers are sent without gathering more, in a further call if there may be one.
 const enough = 16
 
 func (g *grouper[Q, A]) work(key string, q *queue[Q, A]) {
@@ -108,7 +115,9 @@ func (g *grouper[Q, A]) work(key string, q *queue[Q, A]) {
 		}
 		n := min(g.maxGroup, len(q.waiting))
 		if n == 0 {
-			delete(g.queues, key)
+			if q.workers--; q.workers == 0 {
+				delete(g.queues, key)
+			}
 			g.mu.Unlock()
 			return
 		}
