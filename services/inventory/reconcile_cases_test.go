@@ -243,6 +243,22 @@ func TestAMissingCounterDoesNotWaitForAnAdjustment(t *testing.T) {
 	})
 }
 
+// An allowance that says too much keeps its buyer from buying more until it is repaired, and nobody from giving back.
+func TestADamagedAllowanceHoldsUpNoClosing(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a := w.sale(2, 9)
+		r := w.buy(a, "u1")
+		w.land(r)
+		w.follow(event(r, contract.OrderCreated))
+		require.NoError(w.t, w.db.Exec("UPDATE allowances SET held = held + 3 WHERE activity_id = ? AND user_id = 'u1'", a.ID).Error)
+		w.follow(event(r, contract.OrderClosed))
+		require.Equal(w.t, core.RowReleased, w.row(r.OrderSN).State)
+		w.settles()
+		require.Equal(w.t, []string{string(core.RepairAllowance)}, kinds(w.reconcile(a)))
+		w.agree(a)
+	})
+}
+
 // A journal that somebody deleted is no matter for the reconciler: the sweeper journals again what it held.
 func TestADeletedJournalHeals(t *testing.T) {
 	eachDB(t, func(w *world) {

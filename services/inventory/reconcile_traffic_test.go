@@ -279,6 +279,7 @@ func (h *history) damage(r *rapid.T) {
 		if err == nil {
 			to := rapid.SampledFrom([]string{"l", "c", "p", "x", "f", "?"}).Draw(r, "to")
 			require.NoError(r, h.rdb.HSet(ctx, key("held"), sn, to+stored[1:]).Err())
+			h.told[sn] += to
 		}
 	case "buyer":
 		require.NoError(r, h.rdb.HSet(ctx, key("buyers"), fmt.Sprint("u", rapid.IntRange(1, 4).Draw(r, "user")), "7|123,|").Err())

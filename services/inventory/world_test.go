@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"sort"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -59,7 +60,8 @@ type world struct {
 	broker   *broker
 	orders   *orderService
 	faults   *faults
-	shift    time.Duration // how far the service's clock is ahead
+	shift    time.Duration     // how far the service's clock is ahead
+	told     map[string]string // order_sn -> what damages of its entry made the gate tell, by the letters of the stages
 	parts    core.Parts
 	tel      *telemetry.Telemetry
 }
@@ -80,7 +82,7 @@ func newWorld(t testing.TB, db *gorm.DB) *world {
 }
 
 func newWorldOn(t testing.TB, db *gorm.DB, redisAddrs []string, redisDB int) *world {
-	w := &world{t: t, ctx: t.Context(), db: db, broker: &broker{}, faults: &faults{}, tel: telemetry.Discard(nil)}
+	w := &world{t: t, ctx: t.Context(), db: db, broker: &broker{}, faults: &faults{}, tel: telemetry.Discard(nil), told: map[string]string{}}
 	w.rdb = stockgate.Connect(redisAddrs, redisDB, patient)
 	t.Cleanup(func() { _ = w.rdb.Close() })
 	w.gate = stockgate.New(w.rdb, stockgate.Options{Timeout: time.Minute, BreakerFailures: 1000})
@@ -654,6 +656,12 @@ func (w *world) agree(a *core.Activity) {
 			want = stockgate.StatusFailed
 		case r.State == core.RowReleased:
 			want = stockgate.StatusClosed
+		}
+		// What a damaged gate told of the end stays told, and who was told of an order is not told that there never was one.
+		told := w.told[r.OrderSN]
+		if want == stockgate.StatusFailed && e.Status == stockgate.StatusClosed && strings.ContainsAny(told, "cx") ||
+			want == stockgate.StatusClosed && e.Status == stockgate.StatusFailed && strings.Contains(told, "f") {
+			continue
 		}
 		require.Equal(w.t, want, e.Status, "status of %+v", r)
 	}

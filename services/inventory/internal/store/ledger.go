@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"sort"
 	"time"
 
@@ -239,7 +240,7 @@ func moment(ms int64) *time.Time {
 	return &t
 }
 
-// allow changes allowances: one UPDATE per activity and number of pieces, each guarded by the activity's limit.
+// allow changes allowances: one UPDATE per activity and number of pieces, each guarded by the activity's limit, or by zero.
 func (l *ledgerTx) allow(deltas map[core.Buyer]int64) error {
 	type group struct {
 		activityID string
@@ -279,9 +280,13 @@ func (l *ledgerTx) allow(deltas map[core.Buyer]int64) error {
 				l.asked[core.Buyer{ActivityID: g.activityID, UserID: u}] = true
 			}
 		}
+		most := a.PerUserLimit
+		if g.delta < 0 { // an allowance that is damaged and says too much does not keep anybody from giving back
+			most = math.MaxInt64
+		}
 		err := chunked(old, func(c []string) error {
 			return exactly(l.tx.Exec("UPDATE allowances SET held = held + ? WHERE activity_id = ? AND user_id IN ? AND held + ? >= 0 AND held + ? <= ?",
-				g.delta, number(g.activityID), c, g.delta, g.delta, a.PerUserLimit), len(c))
+				g.delta, number(g.activityID), c, g.delta, g.delta, most), len(c))
 		})
 		if err != nil {
 			return err
