@@ -75,7 +75,7 @@ func usable(l *ordersn.RedisLease) bool {
 
 func eventually(t *testing.T, cond func() bool) {
 	t.Helper()
-	require.Eventually(t, cond, 30*time.Second, 5*time.Millisecond)
+	require.Eventually(t, cond, 15*time.Second, 5*time.Millisecond)
 }
 
 func TestEmptyRedisIssuesAfterOneLease(t *testing.T) {
@@ -88,17 +88,15 @@ func TestEmptyRedisIssuesAfterOneLease(t *testing.T) {
 		start(t, l)
 		eventually(t, l.Held)
 		require.GreaterOrEqual(t, time.Since(begin), term)
-		eventually(t, func() bool { _, err := ordersn.NewGenerator(l, nil).Next("u"); return err == nil })
+		_, err = ordersn.NewGenerator(l, nil).Next("u")
+		require.NoError(t, err)
 
-		// Redis is not empty any more: the next one needs not wait. One of several, as a machine that is held up waits, too.
-		var second *ordersn.RedisLease
-		require.Eventually(t, func() bool {
-			began := time.Now()
-			second = lease(s)
-			start(t, second)
-			eventually(t, second.Held)
-			return time.Since(began) < term
-		}, 30*time.Second, time.Millisecond)
+		// Redis is not empty any more: the next one needs not wait.
+		begin = time.Now()
+		second := lease(s)
+		start(t, second)
+		eventually(t, second.Held)
+		require.Less(t, time.Since(begin), term)
 		a, _, _ := l.Window()
 		b, _, _ := second.Window()
 		require.NotEqual(t, a, b)
@@ -110,25 +108,21 @@ func TestRenewedLeaseLastsAndFollowsRedisTime(t *testing.T) {
 		l := lease(s)
 		start(t, l)
 		eventually(t, l.Held)
-		// For two terms without a break. A machine that is held up renews late, and not each time.
-		id, first, _ := l.Window()
-		for began, end := time.Now(), time.Now().Add(30*time.Second); time.Since(began) < 2*term; time.Sleep(time.Millisecond) {
-			require.True(t, time.Now().Before(end), "it never lasts for two terms")
-			if w, from, _ := l.Window(); !usable(l) || w != id || from != first {
-				began, id, first = time.Now(), w, from
+		for began, last := time.Now(), time.Now(); time.Since(began) < 2*term; time.Sleep(time.Millisecond) {
+			ok, now := usable(l), time.Now()
+			if now.Sub(last) > term/6 { // held up, and so may the renewal have been: says nothing of the lease
+				eventually(t, func() bool { return usable(l) })
+				began, now = time.Now(), time.Now()
+			} else {
+				require.True(t, ok)
 			}
+			last = now
 		}
-		eventually(t, func() bool { // it may be behind by as long as an answer of Redis took
-			before, err := s.rdb.Time(t.Context()).Result()
-			require.NoError(t, err)
-			now := l.Now()
-			after, err := s.rdb.Time(t.Context()).Result()
-			require.NoError(t, err)
-			require.False(t, now.After(after.Add(200*time.Millisecond)), "ahead of Redis")
-			return !now.Before(before.Add(-200 * time.Millisecond))
-		})
+		redisTime, err := s.rdb.Time(t.Context()).Result()
+		require.NoError(t, err)
+		require.WithinDuration(t, redisTime, l.Now(), 200*time.Millisecond)
 		// A machine whose clock is off may not issue by it.
-		_, err := ordersn.NewGenerator(l, func() time.Time { return time.Now().Add(-time.Hour) }).Next("u")
+		_, err = ordersn.NewGenerator(l, func() time.Time { return time.Now().Add(-time.Hour) }).Next("u")
 		require.ErrorIs(t, err, ordersn.ErrNoLease)
 		_, err = ordersn.NewGenerator(l, func() time.Time { return time.Now().Add(term * 2) }).Next("u")
 		require.ErrorIs(t, err, ordersn.ErrNoLease)
@@ -153,13 +147,15 @@ func TestStoppedHoldersWindowIsNeverShared(t *testing.T) {
 			}
 		}
 		require.NoError(t, s.rdb.HSet(t.Context(), s.key, all).Err())
+		begin := time.Now()
 		second := lease(s)
 		start(t, second)
 		eventually(t, second.Held)
 		got, from, _ := second.Window()
 		require.Equal(t, id, got)
-		require.Greater(t, from, high+term.Milliseconds(), "one lease after the high-water at the earliest")
-		require.NoError(t, s.rdb.HSet(t.Context(), s.key, strconv.Itoa(id), "someone 1 99999999999999").Err())
+		require.Greater(t, from, high)
+		require.GreaterOrEqual(t, time.Since(begin), term, "one lease after the high-water at the earliest")
+		require.NoError(t, s.rdb.HDel(t.Context(), s.key, strconv.Itoa(id)).Err())
 		eventually(t, func() bool { return !usable(second) }) // all are taken now
 		require.True(t, second.Held(), "readiness is not taken back")
 	})
@@ -184,13 +180,12 @@ func TestFlushWaitsOneLease(t *testing.T) {
 		start(t, l)
 		eventually(t, l.Held)
 		_, _, high := l.Window()
-		flushed, err := s.rdb.Time(t.Context()).Result()
-		require.NoError(t, err)
+		flushed := time.Now()
 		require.NoError(t, s.rdb.Del(t.Context(), s.key).Err())
 		eventually(t, func() bool { _, from, _ := l.Window(); return from > high })
-		_, from, _ := l.Window()
-		require.Greater(t, from, flushed.UnixMilli()+term.Milliseconds(), "nothing is issued before one lease has passed")
+		require.False(t, usable(l))
 		eventually(t, func() bool { return usable(l) })
+		require.GreaterOrEqual(t, time.Since(flushed), term)
 	})
 }
 

@@ -345,7 +345,7 @@ func TestASilentRedisOpensTheBreaker(t *testing.T) {
 		_, err := e.Audit(t.Context(), e.ref)
 		require.ErrorIs(t, err, ErrUnavailable)
 	}
-	require.Less(t, time.Since(began), 10*time.Second, "refused at once, but for a probe now and then: asked, each would take 50 ms")
+	require.Less(t, time.Since(began), time.Second, "refused at once, with at most one probe")
 }
 
 func TestTheBreakerClosesBySelfProbing(t *testing.T) {

@@ -33,9 +33,6 @@ type order struct {
 	CloseReason string    `json:"close_reason"`
 }
 
-// late is how long after its deadline it was closed.
-func (o order) late() time.Duration { return o.ClosedAt.Sub(o.ExpiresAt) }
-
 type skuStock struct {
 	Total int64 `json:"total"`
 	MySQL struct {

@@ -36,7 +36,6 @@ func TestConformance(t *testing.T) {
 			cfg := testConfig(t)
 			makeTopics(t, cfg, bustest.Topic, bustest.GroupA, bustest.GroupB)
 			c.Run(t, bustest.Broker{
-				RealTime:         true,
 				MayLoseLastWords: true, // the client sends offsets one way, and hangs up
 				Join:             func(t *testing.T) bus.Bus { return newBus(t, cfg) },
 				JoinImpatient: func(t *testing.T) bus.Bus {
