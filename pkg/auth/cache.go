@@ -2,6 +2,7 @@ package auth
 
 import (
 	"crypto/sha256"
+	"hash"
 	"math"
 	"runtime/debug"
 	"slices"
@@ -33,10 +34,22 @@ func cacheSize() int {
 type tokenHash [sha256.Size / 2]byte
 
 func hashOf(token string) tokenHash {
-	var at [1 << 10]byte // a token is shorter, mostly
-	sum := sha256.Sum256(append(at[:0], token...))
-	return tokenHash(sum[:len(tokenHash{})])
+	h, _ := hashers.Get().(*hasher)
+	defer hashers.Put(h)
+	h.Reset()
+	h.text = append(h.text[:0], token...)
+	h.Write(h.text)
+	return tokenHash(h.Sum(h.sum[:0])[:len(tokenHash{})])
 }
+
+// hasher is what a hash is computed with; a token of maxToken bytes is the longest that it comes to hold.
+type hasher struct {
+	hash.Hash
+	text []byte
+	sum  [sha256.Size]byte
+}
+
+var hashers = sync.Pool{New: func() any { return &hasher{Hash: sha256.New()} }}
 
 // cache remembers whom verified tokens name, by their hash: tokens themselves are not kept. An entry ends with its token,
 // at the latest after cachedFor, and all end when the keys change. There are two generations: when the younger is full the

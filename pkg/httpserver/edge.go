@@ -25,8 +25,8 @@ import (
 )
 
 // edge is what every request goes through before it is routed: default headers, a bound on its body, its span, its
-// metrics, the traceparent of its answer, and the recovery of its handler. It is one middleware, and not otelhttp and five
-// others, because in the first second of a sale it is what a buyer's request spends most of its time in: the generic ones
+// metrics, the traceparent of its answer, and the recovery of its handler. It is one piece, and not otelhttp and five
+// middlewares, because in the first second of a sale it is what a buyer's request spends most of its time in: the generic ones
 // copy the request several times and build every attribute of a span that nobody records.
 //
 // Spans and metrics have the names and attributes of OpenTelemetry's semantic conventions. Nothing that the caller chose
@@ -69,34 +69,32 @@ var (
 	noStore = []string{"no-store"}
 )
 
-// handle is the middleware.
-func (e *edge) handle(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		began := time.Now()
-		h := w.Header()
-		h["X-Content-Type-Options"] = noSniff
-		h["Cache-Control"] = noStore
-		if r.ContentLength < 0 || r.ContentLength > MaxBody { // the server itself reads no more than what was announced
-			r.Body = http.MaxBytesReader(w, r.Body, MaxBody)
-		}
-		e.active.Add(1)
-		defer e.active.Add(-1)
+// serve has next, the router, serve a request; routing is the router's context for it.
+func (e *edge) serve(w http.ResponseWriter, r *http.Request, routing *chi.Context, next http.Handler) {
+	began := time.Now()
+	h := w.Header()
+	h["X-Content-Type-Options"] = noSniff
+	h["Cache-Control"] = noStore
+	if r.ContentLength < 0 || r.ContentLength > MaxBody { // the server itself reads no more than what was announced
+		r.Body = http.MaxBytesReader(w, r.Body, MaxBody)
+	}
+	e.active.Add(1)
+	defer e.active.Add(-1)
 
-		method := r.Method
-		if !known(method) {
-			method = "_OTHER"
-		}
-		ctx, span := e.start(r, method)
-		defer span.End()
-		answer := &answerWriter{ResponseWriter: w}
-		if sc := span.SpanContext(); sc.IsValid() {
-			answer.traceparent[0] = traceparentOf(sc)
-			h["Traceparent"] = answer.traceparent[:]
-		}
-		r = r.WithContext(ctx)
-		defer e.finish(answer, r, span, method, began)
-		next.ServeHTTP(answer, r)
-	})
+	method := r.Method
+	if !known(method) {
+		method = "_OTHER"
+	}
+	ctx, span := e.start(r, method)
+	defer span.End()
+	answer := &answerWriter{ResponseWriter: w}
+	if sc := span.SpanContext(); sc.IsValid() {
+		answer.traceparent[0] = traceparentOf(sc)
+		h["Traceparent"] = answer.traceparent[:]
+	}
+	r = r.WithContext(context.WithValue(ctx, chi.RouteCtxKey, routing))
+	defer e.finish(answer, r, span, method, began)
+	next.ServeHTTP(answer, r)
 }
 
 // finish ends the request's span and metrics, and turns a panic into 500 internal.

@@ -72,14 +72,19 @@ func ReadJSON(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	} else {
 		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
 	}
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		return nil, contract.Refuse(contract.CodeBodyTooLarge, fmt.Sprintf("The body may have %d bytes.", tooLarge.Limit))
-	case err != nil:
-		return nil, contract.InvalidField("body", "could not be read").Because(err)
+	if err != nil {
+		return nil, refuseBody(err)
 	}
 	return body, nil
+}
+
+// refuseBody is for a body that could not be read.
+func refuseBody(err error) error {
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return contract.Refuse(contract.CodeBodyTooLarge, fmt.Sprintf("The body may have %d bytes.", tooLarge.Limit))
+	}
+	return contract.InvalidField("body", "could not be read").Because(err)
 }
 
 // Decode is DecodeJSON for a body that was read.

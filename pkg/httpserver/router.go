@@ -6,6 +6,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -27,10 +28,30 @@ type Option func(*options)
 // Trusted is for listeners that only our own services reach: their callers' decision about sampling holds.
 func Trusted() Option { return func(o *options) { o.trusted = true } }
 
+// Router is a chi router within the edge, which sees every request first.
+type Router struct {
+	*chi.Mux
+	edge     *edge
+	contexts sync.Pool // of *chi.Context, each for one request at a time
+}
+
+// ServeHTTP implements http.Handler. It puts into the request's context what the edge and what the router keep there at
+// once, as each copy of a request costs more than what is put into it.
+func (rt *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	routing, ok := rt.contexts.Get().(*chi.Context)
+	if !ok {
+		routing = chi.NewRouteContext()
+	}
+	routing.Reset()
+	routing.Routes = rt.Mux
+	rt.edge.serve(w, r, routing, rt.Mux)
+	rt.contexts.Put(routing)
+}
+
 // NewRouter is a router whose every answer has security headers, Cache-Control: no-store unless the handler says
 // otherwise, and a traceparent; whose bodies are bounded; which counts, traces and survives its handlers; and which
 // answers unknown routes and methods with problem documents. Middleware added with Use comes after all of that.
-func NewRouter(tel *telemetry.Telemetry, opts ...Option) *chi.Mux {
+func NewRouter(tel *telemetry.Telemetry, opts ...Option) *Router {
 	var o options
 	for _, opt := range opts {
 		opt(&o)
@@ -39,8 +60,8 @@ func NewRouter(tel *telemetry.Telemetry, opts ...Option) *chi.Mux {
 	if o.trusted {
 		propagator = trustingPropagator{propagator}
 	}
-	r := chi.NewRouter()
-	r.Use(newEdge(tel, propagator).handle, middleware.GetHead)
+	r := &Router{Mux: chi.NewRouter(), edge: newEdge(tel, propagator)}
+	r.Use(middleware.GetHead)
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		problem.Write(w, r, tel.Log, contract.Refuse(contract.CodeNotFound, "There is nothing here."))
 	})

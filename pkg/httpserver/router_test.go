@@ -28,7 +28,7 @@ func copying(next http.Handler) http.Handler {
 	})
 }
 
-func shop(t *testing.T) (*chi.Mux, *telemetry.Telemetry, *tracetest.SpanRecorder) {
+func shop(t *testing.T) (*Router, *telemetry.Telemetry, *tracetest.SpanRecorder) {
 	t.Helper()
 	tel, recorder := telemetry.Recording()
 	r := NewRouter(tel)

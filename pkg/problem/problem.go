@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -117,10 +118,22 @@ func Write(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) 
 		}
 	}
 	w.WriteHeader(status)
-	if r.Method != http.MethodHead {
-		_, _ = w.Write(document(traceID(ctx, h), k, refusal)) // the caller may be gone
+	if r.Method == http.MethodHead {
+		return
+	}
+	body, _ := bodies.Get().(*[]byte)
+	*body = appendDocument((*body)[:0], traceID(ctx, h), k, refusal)
+	_, _ = w.Write(*body) // the caller may be gone
+	if cap(*body) <= keptBody {
+		bodies.Put(body)
 	}
 }
+
+// bodies are used again by one answer after the other: a writer of answers keeps nothing of what it was given. One that was
+// much longer than most is not kept.
+var bodies = sync.Pool{New: func() any { body := make([]byte, 0, 512); return &body }}
+
+const keptBody = 4 << 10
 
 func logRefusal(ctx context.Context, log *slog.Logger, status int, refusal *contract.Refusal, err error) {
 	switch {
@@ -131,10 +144,10 @@ func logRefusal(ctx context.Context, log *slog.Logger, status int, refusal *cont
 	}
 }
 
-// document is the body. A member of the code never overrides one of the standard's. It is written by hand: most buyers of a
+// appendDocument appends the body. A member of the code never overrides one of the standard's. It is written by hand: most buyers of a
 // good sale are refused, so that this is what the system says most.
-func document(traceID string, k kind, refusal *contract.Refusal) []byte {
-	body := append(make([]byte, 0, 384), k.document...)
+func appendDocument(body []byte, traceID string, k kind, refusal *contract.Refusal) []byte {
+	body = append(body, k.document...)
 	if refusal.Detail != "" {
 		body = appendText(append(body, `,"detail":`...), refusal.Detail)
 	}

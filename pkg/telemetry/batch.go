@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -158,19 +159,19 @@ func (s spans) end(err error) {
 // item's trace; else it is a plain child of ctx's span, or the beginning of a trace.
 func (t *Telemetry) Span(ctx context.Context, name string, kind trace.SpanKind, attrs ...attribute.KeyValue) (context.Context, func(error)) {
 	// Nobody records the trace, which was decided where it began: no span of it needs an id of its own. The span around a batch
-	// is one that is recorded, if any is.
+	// is one that is recorded, if any is. Nor do its attributes leave the caller's stack: only copies of them are kept.
 	if around := trace.SpanFromContext(ctx); around.SpanContext().IsValid() && !around.SpanContext().IsSampled() && !around.IsRecording() {
 		return ctx, unrecorded
 	}
 	parents, batch := ctx.Value(batchKey{}).(spans)
 	if !batch {
-		ctx, span := t.Tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attrs...))
+		ctx, span := t.Tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(slices.Clone(attrs)...))
 		return ctx, spans{span}.end
 	}
 	if len(parents) == 0 {
 		return ctx, unrecorded
 	}
-	opts := []trace.SpanStartOption{trace.WithTimestamp(time.Now()), trace.WithSpanKind(kind), trace.WithAttributes(attrs...)}
+	opts := []trace.SpanStartOption{trace.WithTimestamp(time.Now()), trace.WithSpanKind(kind), trace.WithAttributes(slices.Clone(attrs)...)}
 	children := make(spans, len(parents))
 	for i, p := range parents {
 		_, children[i] = t.Tracer.Start(trace.ContextWithSpan(ctx, p), name, opts...)

@@ -28,15 +28,25 @@ const (
 
 var errSeal = errors.New("does not verify")
 
+// spelling of paths and tickets: strict, so that spare bits are zero.
+var spelling = base64.RawURLEncoding.Strict()
+
 // Seal makes and checks paths and tickets. The first secret signs, all of them verify.
 type Seal struct{ keys []*sealKey }
 
 // sealKey is one secret and the states made from it: setting HMAC up costs as much as using it.
 type sealKey struct{ states sync.Pool }
 
+// macState is what one MAC is computed with.
+type macState struct {
+	hash.Hash
+	text []byte // what it is of
+	sum  [sha256.Size]byte
+}
+
 func newSealKey(secret string) *sealKey {
 	key := []byte(secret)
-	return &sealKey{states: sync.Pool{New: func() any { return hmac.New(sha256.New, key) }}}
+	return &sealKey{states: sync.Pool{New: func() any { return &macState{Hash: hmac.New(sha256.New, key), text: make([]byte, 0, 256)} }}}
 }
 
 // NewSeal takes the secrets, the signing one first.
@@ -76,7 +86,7 @@ func (s *Seal) path(activityID, userID, orderSN string, expires time.Time) (stri
 	raw = binary.BigEndian.AppendUint64(raw, sn)
 	raw = binary.BigEndian.AppendUint64(raw, uint64(expires.Unix()))
 	raw = s.keys[0].mac(raw, "path", raw, activityID, userID)
-	return base64.RawURLEncoding.EncodeToString(raw), nil
+	return spelling.EncodeToString(raw), nil
 }
 
 // openPath checks that the path was made for this user and activity. Whether it has expired is for the caller.
@@ -84,9 +94,9 @@ func (s *Seal) openPath(token, activityID, userID string) (path, error) {
 	if len(token) != pathChars {
 		return path{}, errSeal
 	}
-	// DecodeString skips line breaks, so the decoded length has to be checked too.
-	raw, err := base64.RawURLEncoding.Strict().DecodeString(token)
-	if err != nil || len(raw) != pathBytes || raw[0] != pathVersion {
+	// Decode skips line breaks, so the decoded length has to be checked too.
+	var raw [pathBytes]byte
+	if n, err := spelling.Decode(raw[:], []byte(token)); err != nil || n != pathBytes || raw[0] != pathVersion {
 		return path{}, errSeal
 	}
 	said := raw[:pathBytes-macLen]
@@ -108,14 +118,14 @@ func (s *Seal) ticket(activityID, userID, orderSN string, expires time.Time) str
 	raw = append(raw, byte(len(userID)))
 	raw = append(raw, userID...)
 	raw = s.keys[0].mac(raw, "ticket", raw, activityID, orderSN)
-	return base64.RawURLEncoding.EncodeToString(raw)
+	return spelling.EncodeToString(raw)
 }
 
 func (s *Seal) openTicket(token, activityID, orderSN string) (ticket, error) {
 	if len(token) > ticketMaxChars || strings.ContainsAny(token, "\r\n") {
 		return ticket{}, errSeal
 	}
-	raw, err := base64.RawURLEncoding.Strict().DecodeString(token)
+	raw, err := spelling.DecodeString(token)
 	if err != nil || len(raw) < ticketMinBytes || raw[0] != ticketVersion || len(raw) != ticketMinBytes+int(raw[9]) {
 		return ticket{}, errSeal
 	}
@@ -142,21 +152,17 @@ func (s *Seal) verifies(got []byte, purpose string, said []byte, bound ...string
 // mac binds the purpose, so that a ticket never passes for a path, and the length of each part, so that no two sets of
 // parts are written alike. It is appended to to.
 func (k *sealKey) mac(to []byte, purpose string, said []byte, bound ...string) []byte {
-	text := make([]byte, 0, 256)
-	part := func(b string) {
-		text = binary.BigEndian.AppendUint32(text, uint32(len(b)))
-		text = append(text, b...)
-	}
-	part(purpose)
-	text = binary.BigEndian.AppendUint32(text, uint32(len(said)))
-	text = append(text, said...)
+	s, _ := k.states.Get().(*macState)
+	defer k.states.Put(s)
+	s.text = appendPart(appendPart(s.text[:0], purpose), said)
 	for _, b := range bound {
-		part(b)
+		s.text = appendPart(s.text, b)
 	}
-	h, _ := k.states.Get().(hash.Hash)
-	defer k.states.Put(h)
-	h.Reset()
-	h.Write(text)
-	var sum [sha256.Size]byte
-	return append(to, h.Sum(sum[:0])[:macLen]...)
+	s.Reset()
+	s.Write(s.text)
+	return append(to, s.Sum(s.sum[:0])[:macLen]...)
+}
+
+func appendPart[T string | []byte](to []byte, part T) []byte {
+	return append(binary.BigEndian.AppendUint32(to, uint32(len(part))), part...)
 }
