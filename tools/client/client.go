@@ -22,6 +22,8 @@ type Options struct {
 	Connections int           // to one origin at a time; 256 when 0
 	Attempts    int           // of a call that may be repeated; 8 when 0, 1 = no retries
 	Secret      string        // signs tokens here; "" asks the services for developer's tokens
+	Audience    string        // of the tokens signed here; left out when ""
+	Issuer      string        // likewise
 }
 
 // Client calls the services for any number of callers.

@@ -12,7 +12,7 @@ import (
 // services give out developer's tokens.
 func (c *Client) Token(ctx context.Context, userID string, roles ...auth.Role) (string, error) {
 	if c.opts.Secret != "" {
-		return auth.Mint(c.opts.Secret, auth.Identity{UserID: userID, Roles: roles}, 12*time.Hour)
+		return auth.MintFor(c.opts.Secret, auth.Identity{UserID: userID, Roles: roles}, 12*time.Hour, c.opts.Audience, c.opts.Issuer)
 	}
 	var out struct {
 		Token string `json:"token"`

@@ -30,7 +30,9 @@ type commands struct {
 const description = `Talks to a running flash sale: to BASE_URL, or SECKILL_URL, ORDER_URL and INVENTORY_URL where they are set; else to the
 three services of "make up" or the one process of "make run", whichever answers.
 
-Tokens are asked from the services, which give them out in development; with AUTH_HS256_SECRET they are signed here.`
+FLASHCTL_TOKEN is whom the commands of merchants and operators, and "buy", act as: a token of your identity provider. Without it
+tokens are signed here with AUTH_HS256_SECRET (and AUTH_AUDIENCE, AUTH_ISSUER), or else asked from the services, which give them
+out in development.`
 
 // env is what every command gets.
 type env struct {
@@ -44,15 +46,23 @@ func (e env) connect(opts client.Options) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts.Secret = os.Getenv("AUTH_HS256_SECRET")
+	opts.Secret, opts.Audience, opts.Issuer = os.Getenv("AUTH_HS256_SECRET"), os.Getenv("AUTH_AUDIENCE"), os.Getenv("AUTH_ISSUER")
 	return client.New(origins, opts), nil
 }
 
-// as connects with a token of that role.
+// as connects as whom FLASHCTL_TOKEN names, or else with a token of that user and role.
 func (e env) as(userID string, roles ...auth.Role) (*client.Caller, error) {
-	c, err := e.connect(client.Options{})
+	return e.patiently(0, userID, roles...)
+}
+
+// patiently is as with that time for one answer; 0 is as long as usual.
+func (e env) patiently(timeout time.Duration, userID string, roles ...auth.Role) (*client.Caller, error) {
+	c, err := e.connect(client.Options{Timeout: timeout})
 	if err != nil {
 		return nil, err
+	}
+	if token := os.Getenv("FLASHCTL_TOKEN"); token != "" {
+		return c.As(token), nil
 	}
 	token, err := c.Token(e.ctx, userID, roles...)
 	if err != nil {
@@ -105,7 +115,7 @@ func (c *tokenCmd) Run(e env) error {
 	if secret == "" {
 		secret = settings.DevelopmentAuthSecret
 	}
-	token, err := auth.Mint(secret, auth.Identity{UserID: c.User, Roles: c.Role}, c.TTL)
+	token, err := auth.MintFor(secret, auth.Identity{UserID: c.User, Roles: c.Role}, c.TTL, os.Getenv("AUTH_AUDIENCE"), os.Getenv("AUTH_ISSUER"))
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,8 @@ package cli_test
 
 import (
 	"bytes"
+	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
@@ -9,6 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"flashsale.internal/pkg/auth"
+	"flashsale.internal/pkg/settings"
+	"flashsale.internal/tools/client"
 	"flashsale.internal/tools/internal/cli"
 	"flashsale.internal/tools/internal/shoptest"
 )
@@ -26,6 +31,50 @@ func TestTokenNeedsNoService(t *testing.T) {
 	status, out, errs := run(t, "token", "--user", "42", "--role", "merchant")
 	require.Zero(t, status, errs)
 	require.Len(t, strings.Split(strings.TrimSpace(out), "."), 3)
+}
+
+// Where an identity provider publishes its keys nobody else can sign a token.
+func TestCommandsActAsTheGivenToken(t *testing.T) {
+	var asked []string
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.Method+" "+r.URL.Path+" "+r.Header.Get("Authorization"))
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"items":[]}`))
+	}))
+	t.Cleanup(srv.Close)
+	t.Setenv("BASE_URL", srv.URL)
+	t.Setenv("AUTH_HS256_SECRET", settings.DevelopmentAuthSecret)
+	t.Setenv("FLASHCTL_TOKEN", "of.an.operator")
+	status, _, errs := run(t, "dead-letters", "list")
+	require.Zero(t, status, errs)
+	status, _, errs = run(t, "reconcile", "7")
+	require.Zero(t, status, errs)
+	require.Equal(t, []string{
+		"GET /v1/merchant/dead-letters Bearer of.an.operator", "POST /v1/merchant/activities/7/reconciliations Bearer of.an.operator",
+	}, asked)
+}
+
+func TestTokensAreForTheAudienceOfTheServices(t *testing.T) {
+	t.Setenv("AUTH_HS256_SECRET", settings.DevelopmentAuthSecret)
+	t.Setenv("AUTH_AUDIENCE", "flashsale")
+	t.Setenv("AUTH_ISSUER", "https://login.example.com")
+	status, out, errs := run(t, "token", "--user", "42", "--role", "operator")
+	require.Zero(t, status, errs)
+	v, err := auth.NewVerifier(settings.Auth{
+		HS256Secret: settings.DevelopmentAuthSecret, Audience: "flashsale", Issuer: "https://login.example.com",
+	}, nil)
+	require.NoError(t, err)
+	id, err := v.Verify(t.Context(), strings.TrimSpace(out))
+	require.NoError(t, err)
+	require.Equal(t, "42", id.UserID)
+	require.True(t, id.Has(auth.Operator))
+
+	c := client.New(client.Origins{}, client.Options{Secret: settings.DevelopmentAuthSecret, Audience: "flashsale", Issuer: "https://login.example.com"})
+	t.Cleanup(c.Close)
+	token, err := c.Token(t.Context(), "43")
+	require.NoError(t, err)
+	_, err = v.Verify(t.Context(), token)
+	require.NoError(t, err)
 }
 
 func TestASaleByHand(t *testing.T) {

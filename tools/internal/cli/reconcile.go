@@ -18,16 +18,12 @@ type reconcileCmd struct{ activityArg }
 
 // Run asks once: a repeated call would look again, and tell only what the first one had not repaired.
 func (c *reconcileCmd) Run(e env) error {
-	system, err := e.connect(client.Options{Timeout: time.Minute})
+	o, err := e.patiently(time.Minute, merchantID, auth.Operator)
 	if err != nil {
 		return err
 	}
-	defer system.Close()
-	token, err := system.Token(e.ctx, merchantID, auth.Operator)
-	if err != nil {
-		return fmt.Errorf("no token for %s: %w", merchantID, err)
-	}
-	done, err := system.As(token).Reconcile(e.ctx, c.Activity)
+	defer o.Close()
+	done, err := o.Reconcile(e.ctx, c.Activity)
 	if err != nil {
 		return err
 	}
