@@ -73,7 +73,7 @@ chart-tools: $(HELM3) $(HELM4) $(KUBECONFORM)
 build: .bin ## Every program into .bin
 	@for main in services/*/cmd/* tools/cmd/*; do go build -o .bin/ "./$$main" || exit 1; done
 
-test: deps ## All tests with the race detector on real parts of their own (PKG=./pkg/lock for one package)
+test: deps ## All tests on real parts of their own, with the race detector but for RocketMQ's client (PKG=./pkg/lock for one package)
 	@scripts/dev/with-parts scripts/dev/test $(PKG)
 
 sim: ## SEEDS (5000) whole sales under drawn faults, from seed FIRST (1) on; every fault point must be hit
@@ -116,9 +116,8 @@ generate: $(OAPI_CODEGEN) ## Go code from the OpenAPI files; the chart's table o
 	@scripts/dev/generate $(OAPI_CODEGEN)
 	@cd test/chart && go run ./cmd/values -write ../../docs/kubernetes.md
 
-clean: ## Stops everything of this folder and deletes what it built and stored
-	@scripts/dev/services kill
-	@scripts/dev/parts kill
+clean: ## Stops every set of this folder and deletes what it built and stored
+	@for set in "$${RUN_DIR:-.run}" .run/*; do [ ! -d "$$set" ] || { RUN_DIR=$$set scripts/dev/services kill && RUN_DIR=$$set scripts/dev/parts kill; } || exit 1; done
 	@rm -rf .bin .run dist
 
 .bin:

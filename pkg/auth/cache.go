@@ -51,7 +51,7 @@ type hasher struct {
 
 var hashers = sync.Pool{New: func() any { return &hasher{Hash: sha256.New()} }}
 
-// cache remembers whom verified tokens name, by their hash: tokens themselves are not kept. An entry ends with its token,
+// cache remembers whom verified tokens name, by their hash: no entry has the token itself. An entry ends with its token,
 // at the latest after cachedFor, and all end when the keys change. There are two generations: when the younger is full the
 // older is forgotten as a whole, which bounds the cache whoever comes.
 type cache struct {

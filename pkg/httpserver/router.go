@@ -28,7 +28,8 @@ type Option func(*options)
 // Trusted is for listeners that only our own services reach: their callers' decision about sampling holds.
 func Trusted() Option { return func(o *options) { o.trusted = true } }
 
-// Router is a chi router within the edge, which sees every request first.
+// Router is a chi router within the edge, which sees every request first: serve the Router, not its Mux, and mount it
+// nowhere.
 type Router struct {
 	*chi.Mux
 	edge     *edge

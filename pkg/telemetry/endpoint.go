@@ -20,7 +20,7 @@ func checkEndpoints(getenv func(string) string) error {
 		if err == nil && (u.Scheme == "unix" || u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")) {
 			continue
 		}
-		return settings.Wrong(variable, "is not a URL such as http://127.0.0.1:4317") // it may hold a password
+		return settings.Wrong(variable, "is not a URL such as http://127.0.0.1:4318") // it may hold a password
 	}
 	return nil
 }

@@ -47,6 +47,15 @@ const (
 
 var calls = []string{callPath, callPurchase, callResult, callOrder, callPay, callStock}
 
+// notNow is the code of a call's refusals while what it needs is away.
+var notNow = map[string]contract.Code{
+	callPath: contract.CodeGateUnavailable, callPurchase: contract.CodeGateUnavailable, callResult: contract.CodeGateUnavailable,
+	callOrder: contract.CodeUnavailable, callPay: contract.CodeUnavailable, callStock: contract.CodeUnavailable,
+}
+
+// anyCode are those of refusals while something goes away or comes back.
+var anyCode = []contract.Code{contract.CodeGateUnavailable, contract.CodeUnavailable, contract.CodeOverloaded}
+
 // trouble is something missing for a while, and what is to be seen of it.
 type trouble struct {
 	name  string
@@ -54,7 +63,10 @@ type trouble struct {
 	// opens is how long it may take until everybody is answered as told below, of what lasts.
 	opens time.Duration
 	told  map[string]manner // calls that are not served as ever meanwhile
-	codes []contract.Code   // of the refusals; nil for any that says "not now"
+	// queues: what is accepted meanwhile does not become an order before the end, and its buyers are told so.
+	queues bool
+	// redelivers: messages that could not be handled go back to the broker meanwhile.
+	redelivers bool
 	// atOnce bounds the median of the refusals, patience every answer.
 	atOnce, patience time.Duration
 	outage
@@ -66,13 +78,14 @@ type trouble struct {
 type outage struct{ begin, end func(t *testing.T) }
 
 const (
-	callEvery     = 250 * time.Millisecond // each of the calls
-	callPatience  = 40 * time.Second       // no answer may take longer than what a trouble says; this only ends a call
-	sceneOrders   = 160                    // orders made before the trouble: one is paid every 2 s, in up to three troubles
-	sceneLapsing  = 24                     // orders made before the trouble: their closings come due meanwhile
-	lapseWithin   = 10 * time.Second       // the pay window of those
-	anyWithin     = 90 * time.Second       // for what must come and is not what is measured
-	resultsSample = 12                     // purchases looked at closely
+	callEvery     = 250 * time.Millisecond // each of the calls, but
+	payEvery      = 2 * time.Second
+	callPatience  = 40 * time.Second // no answer may take longer than what a trouble says; this only ends a call
+	sceneOrders   = 160              // orders made before the trouble: one is paid every 2 s, in up to three troubles
+	sceneLapsing  = 24               // orders made before the trouble: their closings come due meanwhile
+	lapseWithin   = 10 * time.Second // the pay window of those
+	anyWithin     = 90 * time.Second // for what must come and is not what is measured
+	resultsSample = 12               // purchases looked at closely
 )
 
 // answer is what one call was told.
@@ -309,7 +322,7 @@ func (s *scene) caller(name string) func(ctx context.Context, n int) error {
 		}
 	case callPay:
 		return func(ctx context.Context, n int) error {
-			if n%8 != 0 { // there are fewer of them
+			if n%int(payEvery/callEvery) != 0 { // there are fewer of them
 				return errNobody
 			}
 			p, err := take(s, &s.payers)
@@ -350,10 +363,8 @@ func (s *scene) bought(p permit, r client.Reservation, err error) {
 // through lets the trouble come and go, and demands and prints what is to be seen of it.
 func (tr trouble) through(t *testing.T, s *scene) {
 	t.Helper()
-	if tr.codes == nil {
-		tr.codes = []contract.Code{contract.CodeGateUnavailable, contract.CodeUnavailable, contract.CodeOverloaded}
-	}
 	s.answers = map[string][]answer{}
+	givenBack := s.givenBack(t)
 	stop := s.keepCalling()
 	stopped := sync.OnceFunc(stop)
 	defer stopped()
@@ -366,6 +377,9 @@ func (tr trouble) through(t *testing.T, s *scene) {
 		tr.meanwhile(t, s)
 	}
 	require.NoError(t, until(ctx, gone.Add(tr.lasts)))
+	if tr.queues {
+		s.stillQueued(t, gone.Add(tr.opens))
+	}
 	ending := time.Now()
 	tr.end(t)
 	back := time.Now()
@@ -375,6 +389,11 @@ func (tr trouble) through(t *testing.T, s *scene) {
 	defer cancel()
 	recovered, err := s.recovers(soon, back)
 	require.NoError(t, err)
+	if tr.redelivers {
+		n := s.givenBack(t) - givenBack
+		require.Positive(t, n, "messages that the broker was given back")
+		t.Logf("%-24s the broker was given back %d messages", tr.name, n)
+	}
 	// Every kind of call is answered again before the callers stop.
 	require.Eventually(t, func() bool {
 		s.mu.Lock()
@@ -386,7 +405,7 @@ func (tr trouble) through(t *testing.T, s *scene) {
 	stopped()
 
 	s.mu.Lock()
-	opened, core := gone.Add(tr.opens), 0
+	opened := gone.Add(tr.opens)
 	for _, name := range calls {
 		want := tr.told[name]
 		if want == "" {
@@ -396,18 +415,20 @@ func (tr trouble) through(t *testing.T, s *scene) {
 		var took []time.Duration
 		for _, a := range s.answers[name] {
 			// While it begins and ends, a call may be served or be told 503; whoever is killed breaks off his answers.
-			fits := a.is(either, tr.codes) || want == unanswered && a.is(unanswered, nil)
+			fits := a.is(either, anyCode) || want == unanswered && a.is(unanswered, nil)
 			if a.began.After(opened) && a.began.Before(ending) {
 				if a.ended.Before(ending) && want != served {
-					fits = a.is(want, tr.codes)
+					fits = a.is(want, []contract.Code{notNow[name]})
 				}
-				core++
 				seen[a.String()]++
 				took = append(took, a.ended.Sub(a.began))
 			}
 			assert.True(t, fits, "%s, %s: a call begun %s after the begin was to be %s and ended %s later with %s: %v", tr.name, name,
 				a.began.Sub(began).Round(time.Millisecond), want, a.ended.Sub(a.began).Round(time.Millisecond), a, a.err)
 			assert.LessOrEqual(t, a.ended.Sub(a.began), tr.patience, "%s, %s: an answer took too long", tr.name, name)
+		}
+		if tr.lasts-tr.opens > 4*payEvery || name != callPay {
+			assert.NotEmpty(t, took, "%s, %s: nobody called while it was missing", tr.name, name)
 		}
 		slices.Sort(took)
 		again := "never stopped"
@@ -417,15 +438,41 @@ func (tr trouble) through(t *testing.T, s *scene) {
 		if len(took) > 0 {
 			p50, worst := took[len(took)/2], took[len(took)-1]
 			t.Logf("%-24s %-8s %s p50 %s, worst %s; %s", tr.name, name, counted(seen), p50.Round(100*time.Microsecond), worst.Round(time.Millisecond), again)
-			assert.True(t, want != served || 2*seen[answer{}.String()] > len(took), "%s, %s: it goes on, and had %s", tr.name, name, counted(seen))
+			assert.True(t, want != served || 4*seen[answer{}.String()] >= 3*len(took), "%s, %s: it goes on, and had %s", tr.name, name, counted(seen))
 			if want == refused && tr.atOnce > 0 {
 				assert.Less(t, p50, tr.atOnce, "%s, %s: refusals come at once", tr.name, name)
 			}
 		}
 	}
 	s.mu.Unlock()
-	require.NotZero(t, core, "nobody called while it was missing")
 	t.Logf("%-24s away %s, usable %s after its start; %s", tr.name, ending.Sub(began).Round(time.Millisecond), back.Sub(ending).Round(time.Millisecond), recovered)
+}
+
+// givenBack counts how often inventory gave a message back to the broker.
+func (s *scene) givenBack(t *testing.T) int {
+	t.Helper()
+	return strings.Count(s.r.Inventory.Log(t), `"message not handled, it comes again"`)
+}
+
+// stillQueued asks how purchases stand that were accepted since then.
+func (s *scene) stillQueued(t *testing.T, since time.Time) {
+	t.Helper()
+	s.mu.Lock()
+	var some []payer
+	for _, p := range s.watchable {
+		if s.at[p.orderSN].After(since) && len(some) < resultsSample {
+			some = append(some, p)
+		}
+	}
+	s.mu.Unlock()
+	require.NotEmpty(t, some, "purchases that were accepted meanwhile")
+	ctx, cancel := context.WithTimeout(context.Background(), anyWithin)
+	defer cancel()
+	for _, p := range some {
+		r, err := p.Reservation(ctx, s.sale.ActivityID, p.orderSN)
+		require.NoError(t, err)
+		require.Equal(t, client.Queued, r.Status, "order_sn %s, accepted meanwhile", p.orderSN)
+	}
 }
 
 func counted(seen map[string]int) string {

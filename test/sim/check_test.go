@@ -530,7 +530,7 @@ func (w *world) checkRepairs(f *findings, b books) {
 	w.mu.Lock()
 	lost := len(w.losses) > 0
 	w.mu.Unlock()
-	calm := w.plan.calm() && !lost && w.sale.abandonAfter > time.Hour && !w.sale.garbles && w.sale.forges == 0
+	calm := w.plan.calm() && !lost && len(w.sale.damages) == 0 && w.sale.abandonAfter > time.Hour && !w.sale.garbles && w.sale.forges == 0
 	for _, kind := range b.repairs {
 		if calm || len(w.sale.damages) == 0 && !heardLate[kind] {
 			f.add("", "the reconciler repaired what was not broken: %s", kind)

@@ -19,9 +19,10 @@ func (w *world) damage(activity string, r *rand.Rand) {
 	gate, held := prefix+"gate", prefix+"held"
 	var what string
 	var do func(m *miniredis.Miniredis)
+	sn := "" // whose entry it is
 	switch r.IntN(5) {
 	case 0:
-		sn := w.holding(mini, held, r)
+		sn = w.holding(mini, held, r)
 		what, do = "entry removed", func(m *miniredis.Miniredis) { m.HDel(held, sn) }
 		if sn == "" {
 			return
@@ -46,14 +47,16 @@ func (w *world) damage(activity string, r *rand.Rand) {
 		user := users[r.IntN(len(users))]
 		what, do = "buyer removed", func(m *miniredis.Miniredis) { m.HDel(prefix+"buyers", user) }
 	case 4:
-		sn := w.holding(mini, held, r)
+		sn = w.holding(mini, held, r)
 		if sn == "" {
 			return
 		}
 		what, do = "entry spoiled", func(m *miniredis.Miniredis) { m.HSet(held, sn, "nonsense") }
 	}
 	w.mu.Lock()
-	w.losses = append(w.losses, loss{time.Time{}, time.Now(), false})
+	if sn != "" {
+		w.damaged[sn] = time.Now()
+	}
 	if what == "entry spoiled" {
 		w.nonsense = time.Now()
 	}
@@ -67,11 +70,21 @@ func (w *world) damage(activity string, r *rand.Rand) {
 	}
 }
 
+// mended is the longest that damage lasts: the reconciler looks every minute, and again until it is sure.
+const mended = 2 * time.Minute
+
+// isDamaged tells whether that entry of the gate was removed or spoiled, and may not be repaired yet: its buyer may be told
+// that there is none, or post it again, which begins it anew. The caller holds mu.
+func (w *world) isDamaged(orderSN string) bool {
+	at, ok := w.damaged[orderSN]
+	return ok && time.Since(at) < mended
+}
+
 // spoiled tells whether an entry of the gate may still be nonsense, which nobody has an answer to.
 func (w *world) spoiled() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return !w.nonsense.IsZero() && time.Since(w.nonsense) < 2*time.Minute
+	return !w.nonsense.IsZero() && time.Since(w.nonsense) < mended
 }
 
 // holding picks an entry that holds pieces.

@@ -158,7 +158,7 @@ func (w *world) forgot(orderSN string) bool {
 	return w.forgotten[orderSN]
 }
 
-// operator is the person who looks after dead letters.
+// operator is the person who looks after dead letters and has sales reconciled.
 type operator struct {
 	*person
 	decided map[string]int // how often, by letter
@@ -171,6 +171,11 @@ func (w *world) operator() (*operator, error) {
 
 func (o *operator) reject(id string) {
 	o.call(http.MethodPost, "http://inventory/v1/merchant/dead-letters/"+id+"/reject", "", nil)
+}
+
+// reconcile asks for it, whatever else is under way.
+func (o *operator) reconcile(activity string) {
+	o.call(http.MethodPost, "http://inventory/v1/merchant/activities/"+activity+"/reconciliations", "", nil)
 }
 
 // decide goes through the open letters: most are replayed, some are rejected, as is what fails however often it is replayed.

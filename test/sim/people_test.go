@@ -136,7 +136,8 @@ func (w *world) told(p *purchase, status string) {
 		w.mu.Unlock()
 		return
 	}
-	if rank[status] < rank[before] && slices.ContainsFunc(w.losses, func(l loss) bool { return !l.whole && time.Since(l.to) < 30*time.Second }) {
+	healing := slices.ContainsFunc(w.losses, func(l loss) bool { return !l.whole && time.Since(l.to) < 30*time.Second })
+	if rank[status] < rank[before] && (healing || w.isDamaged(p.orderSN)) {
 		w.mu.Unlock()
 		w.history.note(p.user, "is told again", p.orderSN, status)
 		return
@@ -358,7 +359,7 @@ func (b *person) reservation(base string, p *purchase) (status string, found, kn
 // follow polls the result, acts on it, and goes on for a while after the end.
 func (b *person) follow(base string, p *purchase, post func()) {
 	w := b.w
-	acted := false
+	acted, hasty := false, b.r.IntN(4) == 0
 	behaviour := b.r.IntN(14)
 	if w.sale.behaviour > 0 && b.r.IntN(2) == 0 {
 		behaviour = w.sale.behaviour
@@ -381,7 +382,7 @@ func (b *person) follow(base string, p *purchase, post func()) {
 		if b.r.IntN(10) == 0 && rank[status] < 3 {
 			post() // a reload of the page
 		}
-		if status == "created" && !acted {
+		if !acted && (status == "created" || hasty && status == "queued" && b.hasOrder(p)) {
 			acted = true
 			b.act(p, behaviour)
 		}
@@ -395,6 +396,11 @@ func (b *person) follow(base string, p *purchase, post func()) {
 			return
 		}
 	}
+}
+
+// hasOrder asks the order service itself, which may have the order before anybody has told the gate.
+func (b *person) hasOrder(p *purchase) bool {
+	return b.call(http.MethodGet, "http://order/v1/orders/"+p.orderSN, "", nil).status == http.StatusOK
 }
 
 const (
@@ -472,12 +478,13 @@ func (b *person) act(p *purchase, behaviour int) {
 	}
 }
 
-// mayBeLost tells whether Redis may have lost the purchase: what it heard of at that time was lost. Whether somebody had
-// carried it to the broker before is for the end to say.
+// mayBeLost tells whether Redis may have lost the purchase: what it heard of at that time was lost, or somebody damaged its
+// entry. Whether somebody had carried it to the broker before is for the end to say.
 func (w *world) mayBeLost(p *purchase) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.ContainsFunc(w.losses, func(l loss) bool {
+	_, damaged := w.damaged[p.orderSN]
+	return damaged || slices.ContainsFunc(w.losses, func(l loss) bool {
 		return !l.to.Before(p.at) && (p.accepted.IsZero() || !p.accepted.Before(l.from))
 	})
 }

@@ -127,6 +127,7 @@ func (f redisFaults) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		carry := func(do func() error) error {
 			err := f.p.w.replicated(writes, cmd.Args(), do)
 			f.p.w.watchEnds(name, cmd.Args())
+			f.p.w.watchSums(name, cmd.Args())
 			return err
 		}
 		again := func() { // the command arrives without anybody who waits for it

@@ -193,6 +193,9 @@ func (w *world) run() *findings {
 		for !w.plan.ended() {
 			op.sleep(time.Second, 4*time.Second)
 			op.decide(op.r.IntN(4))
+			if op.r.IntN(16) == 0 {
+				op.reconcile(activity)
+			}
 		}
 	})
 	people.Wait()

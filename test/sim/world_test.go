@@ -56,11 +56,12 @@ type world struct {
 	carried   map[string]bool // order_sns in messages that the broker has
 	losses    []loss          // of what Redis knew
 	purchases map[string]*purchase
-	played    map[string]int64 // payment_id -> amount that the provider was heard to have taken
-	forgotten map[string]bool  // order_sns whose closing order's database lost
-	nonsense  time.Time        // since when an entry of the gate cannot be read; zero: all can
-	forged    map[string]bool  // order_sns that somebody else used
-	events    map[string]bool  // order_sn and step, of which order handed an event to the broker
+	played    map[string]int64     // payment_id -> amount that the provider was heard to have taken
+	forgotten map[string]bool      // order_sns whose closing order's database lost
+	damaged   map[string]time.Time // order_sns whose entries somebody removed or spoiled, and when
+	nonsense  time.Time            // since when an entry of the gate cannot be read; zero: all can
+	forged    map[string]bool      // order_sns that somebody else used
+	events    map[string]bool      // order_sn and step, of which order handed an event to the broker
 }
 
 // sale is what is sold and how, drawn from the seed.
@@ -253,7 +254,7 @@ func newWorld(seed uint64, dir string, scripts map[string]string) (*world, error
 		seed: seed, sale: drawSale(seed), dir: dir, scripts: scripts, downs: rng(seed, "downs"),
 		history: &history{began: time.Now()},
 		lives:   map[string]*process{}, concerned: map[string]bool{}, carried: map[string]bool{}, purchases: map[string]*purchase{},
-		played: map[string]int64{}, forgotten: map[string]bool{}, forged: map[string]bool{}, events: map[string]bool{}, began: time.Now(), books: map[string]*gorm.DB{}, writers: map[string]chan struct{}{},
+		played: map[string]int64{}, forgotten: map[string]bool{}, forged: map[string]bool{}, damaged: map[string]time.Time{}, events: map[string]bool{}, began: time.Now(), books: map[string]*gorm.DB{}, writers: map[string]chan struct{}{},
 	}
 	w.redisLife.Store(1)
 	w.plan = newPlan(seed, w.sale.window+w.sale.payWithin+9*time.Second)

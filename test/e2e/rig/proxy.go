@@ -48,7 +48,7 @@ func (r *Rig) Links(t testing.TB) []*Link {
 		t.Cleanup(func() { l.close(t) })
 		return l
 	}
-	for _, p := range []*Process{r.Seckill, r.Inventory} {
+	for _, p := range r.Processes() {
 		p.Set("REDIS_ADDRS", between(p, "redis").to(t, r.Parts.RedisAddr))
 	}
 	for p, dsn := range map[*Process]string{r.Order: r.Parts.OrderDSN, r.Inventory: r.Parts.InventoryDSN} {

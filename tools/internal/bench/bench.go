@@ -396,12 +396,12 @@ func (b *bench) polled(ctx context.Context) error {
 }
 
 func (b *bench) raw(ctx context.Context) error {
-	perSec, use, err := b.insertRaw(ctx, b.cfg.Slice)
+	done, err := b.insertRaw(ctx, b.cfg.Slice)
 	if err != nil {
 		return err
 	}
-	b.say("%-28s %8.0f rows/s", "raw inserts", perSec)
-	b.report.Raw = append(b.report.Raw, Inserts{PerSec: perSec, Use: use})
+	b.say("%-28s %8.0f rows/s, a transaction %s", "raw inserts", done.PerSec, done.Transactions)
+	b.report.Raw = append(b.report.Raw, done)
 	return nil
 }
 

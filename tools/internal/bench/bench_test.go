@@ -131,7 +131,7 @@ func TestTheReportStatesRatiosAndTargets(t *testing.T) {
 	burst.Bare, refused.Bare = 1000, 1000
 	r := Report{
 		CPUs: 2, Bare: Series{shotOf(1000)}, Burst: Series{burst}, Refused: Series{refused},
-		Raw: []Inserts{{PerSec: 10_000, Use: Usage{Wall: time.Second}}}, Offered: []Offered{{PerSec: 900, Offered: 1000, Accepted: shotOf(1000)}},
+		Raw: []Inserts{{PerSec: 10_000, Transactions: latency.Of([]time.Duration{10 * time.Millisecond}), Use: Usage{Wall: time.Second}}}, Offered: []Offered{{PerSec: 900, Offered: 1000, Accepted: shotOf(1000)}},
 		Drained: []Landed{{Orders: 100, Drained: 80, DrainPerSec: 1100, Whole: Usage{Wall: time.Second}}},
 		Closing: Closing{Orders: 20_000, Activities: 8, Spread: 2 * time.Second, Restored: 4 * time.Second},
 		Books:   Books{Accepted: 3, Ledger: 2, Orders: 3, Wrong: []string{"activity 1: one is lost"}},
@@ -142,6 +142,7 @@ func TestTheReportStatesRatiosAndTargets(t *testing.T) {
 		"| reservations accepted, burst | 400 | 0.40 | ≥ 0.30 | 1.0 ms | 20 ms | 3.00 s | 400 (0.40) |",
 		"| bare handler | 1000 | 1.00 | – |",
 		"| refused as sold out | 500 | 0.50 | ≥ 0.60 |",
+		"4 writers | 10000 | 1.00 | – | a transaction in 10 ms p50, 10 ms p99, 10 ms max |",
 		"| landed while selling, 1000/s offered | 900 | 0.090 | ≥ 0.08 |",
 		"| landed while draining a backlog | 1100 | 0.110 |",
 		"4.00 s after the last deadline (target: 10s)",

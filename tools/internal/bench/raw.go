@@ -9,17 +9,19 @@ import (
 	"os/exec"
 	"strings"
 	"time"
+
+	"flashsale.internal/tools/internal/latency"
 )
 
 // rawDatabase is where bare inserts go, beside that of the order service.
 const rawDatabase = "flashsale_bench_inserts"
 
 // insertRaw has the order service's own store insert orders for that long, 64 to a transaction, into a database of the same
-// server that nobody else uses. It tells the orders per second.
-func (b *bench) insertRaw(ctx context.Context, within time.Duration) (perSec float64, use Usage, err error) {
+// server that nobody else uses.
+func (b *bench) insertRaw(ctx context.Context, within time.Duration) (done Inserts, err error) {
 	for _, statement := range []string{"DROP DATABASE IF EXISTS " + rawDatabase, "CREATE DATABASE " + rawDatabase} {
 		if _, err := b.orderDB.ExecContext(ctx, statement); err != nil {
-			return 0, use, err
+			return done, err
 		}
 	}
 	defer func() {
@@ -31,10 +33,10 @@ func (b *bench) insertRaw(ctx context.Context, within time.Duration) (perSec flo
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
-		return 0, use, err
+		return done, err
 	}
 	if err := cmd.Start(); err != nil {
-		return 0, use, err
+		return done, err
 	}
 	out := bufio.NewReader(stdout)
 	_, err = out.ReadString('\n') // the tables are there
@@ -43,20 +45,23 @@ func (b *bench) insertRaw(ctx context.Context, within time.Duration) (perSec flo
 		Orders int64         `json:"orders"`
 		Took   time.Duration `json:"took_ns"`
 		CPU    time.Duration `json:"cpu_ns"`
+
+		Transactions []time.Duration `json:"transactions_ns"`
 	}
 	if err == nil {
 		err = json.NewDecoder(out).Decode(&r)
 	}
-	use = m.used()
+	done.Use = m.used()
 	if e := cmd.Wait(); e != nil {
 		err = e
 	}
 	if err != nil {
-		return 0, use, fmt.Errorf("%s: %w", b.cfg.OrderInserts, err)
+		return done, fmt.Errorf("%s: %w", b.cfg.OrderInserts, err)
 	}
-	use.CPU[generator] += r.CPU
-	use.Others = max(0, use.Others-r.CPU)
-	return float64(r.Orders) / r.Took.Seconds(), use, nil
+	done.Use.CPU[generator] += r.CPU
+	done.Use.Others = max(0, done.Use.Others-r.CPU)
+	done.PerSec, done.Transactions = float64(r.Orders)/r.Took.Seconds(), latency.Of(r.Transactions)
+	return done, nil
 }
 
 // inDatabase is the DSN with another database.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"flashsale.internal/tools/internal/latency"
 	"flashsale.internal/tools/internal/load"
 )
 
@@ -121,8 +122,9 @@ type Offered struct {
 
 // Inserts is one measurement of bare inserts.
 type Inserts struct {
-	PerSec float64 `json:"rows_per_s"`
-	Use    Usage   `json:"use"`
+	PerSec       float64         `json:"rows_per_s"`
+	Transactions latency.Summary `json:"transactions"`
+	Use          Usage           `json:"use"`
 }
 
 func (r *Report) fill(cfg Config) {
@@ -218,7 +220,9 @@ func (r *Report) landings(p printer) {
 	p("| Orders | per second | of raw inserts | target | |")
 	p("|---|---:|---:|---:|---|")
 	if raw > 0 {
-		p("| raw inserts: the order store alone, 64 orders a transaction, 4 writers | %.0f | 1.00 | – | |", raw)
+		took := r.Raw[len(r.Raw)-1].Transactions
+		p("| raw inserts: the order store alone, 64 orders a transaction, 4 writers | %.0f | 1.00 | – | a transaction in %s p50, %s p99, %s max |",
+			raw, ms(took.P50), ms(took.P99), ms(took.Max))
 	}
 	if len(r.Offered) > 0 {
 		o := r.Offered[len(r.Offered)-1]
@@ -246,9 +250,9 @@ func (r *Report) closings(p printer) {
 
 // costs is processor time of one request, or of one purchase until its order is known to the gate.
 func (r *Report) costs(p printer) {
-	names := []string{bareName, "seckill", "redis", "inventory", "order", "mariadb", "broker", generator}
-	p("| CPU µs for each | %s | all but generator | other processes, cores |", strings.Join(names, " | "))
-	p("|---|%s", strings.Repeat("---:|", len(names)+2))
+	names := []string{bareName, "seckill", "redis", "inventory", "order", "mariadb", "namesrv", "broker", generator}
+	p("| CPU µs for each | %s | all but generator | other processes, cores | memory afterwards, MiB |", strings.Join(names, " | "))
+	p("|---|%s", strings.Repeat("---:|", len(names)+3))
 	line := func(name string, u Usage, n int) {
 		if n == 0 {
 			return
@@ -262,7 +266,7 @@ func (r *Report) costs(p printer) {
 			}
 			cells = append(cells, fmt.Sprintf("%.0f", v))
 		}
-		p("| %s | %s | %.0f | %.2f |", name, strings.Join(cells, " | "), sum, u.Others.Seconds()/u.Wall.Seconds())
+		p("| %s | %s | %.0f | %.2f | %d |", name, strings.Join(cells, " | "), sum, u.Others.Seconds()/u.Wall.Seconds(), u.Memory>>20)
 	}
 	shot := func(name string, s Series) {
 		if m := s.median(); m.Count > 0 {

@@ -66,6 +66,7 @@ type Usage struct {
 	// Others is what the rest of the machine used, kernel threads included: a figure far above 0.1 of the wall time says
 	// that somebody else was at work and the rates are too low.
 	Others time.Duration `json:"others_cpu_ns"`
+	Memory int64         `json:"memory_bytes"` // resident at the end, of all parts and services
 }
 
 func (m meter) used() Usage {
@@ -76,6 +77,11 @@ func (m meter) used() Usage {
 		u.Others -= u.CPU[name]
 	}
 	u.Others = max(u.Others, 0)
+	for name, m := range m.of.memory() {
+		if name != generator && name != bareName {
+			u.Memory += m.Now
+		}
+	}
 	return u
 }
 

@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -51,6 +52,8 @@ type result struct {
 	Orders int64         `json:"orders"`
 	Took   time.Duration `json:"took_ns"`
 	CPU    time.Duration `json:"cpu_ns"`
+	// How long each transaction took, in no order.
+	Transactions []time.Duration `json:"transactions_ns"`
 }
 
 func run(ctx context.Context, dsn string, within time.Duration, out io.Writer) error {
@@ -66,23 +69,26 @@ func run(ctx context.Context, dsn string, within time.Duration, out io.Writer) e
 	fmt.Fprintln(out, "inserting")
 
 	var taken, made atomic.Int64
+	took := make([][]time.Duration, writers)
 	errs := make(chan error, writers)
 	var all sync.WaitGroup
 	began, before := time.Now(), cpu()
-	for range writers {
+	for i := range writers {
 		all.Go(func() {
 			for time.Since(began) < within {
+				from := time.Now()
 				orders := ordersFrom(taken.Add(batch)-batch, time.Now().UTC().Truncate(time.Millisecond))
 				if err := s.InTx(ctx, "insert", func(tx core.Tx) error { return tx.InsertOrders(orders) }); err != nil {
 					errs <- err
 					return
 				}
+				took[i] = append(took[i], time.Since(from))
 				made.Add(batch)
 			}
 		})
 	}
 	all.Wait()
-	r := result{Orders: made.Load(), Took: time.Since(began), CPU: cpu() - before}
+	r := result{Orders: made.Load(), Took: time.Since(began), CPU: cpu() - before, Transactions: slices.Concat(took...)}
 	close(errs)
 	if err := errors.Join(<-errs, ctx.Err()); err != nil {
 		return err
