@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"flashsale.internal/pkg/contract"
 	"flashsale.internal/test/e2e/rig"
 )
 
@@ -26,6 +27,7 @@ func TestNetworkTrouble(t *testing.T) {
 			s := newScene(t, r, 25*time.Second)
 			usual := trouble{
 				opens: 4 * time.Second, patience: 35 * time.Second, resumes: anyWithin, told: told[l.String()],
+				code: map[string]contract.Code{"redis": contract.CodeGateUnavailable, "mysql": contract.CodeUnavailable}[l.Part],
 			}
 			end := func(t *testing.T) { l.Heal(t) }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"flashsale.internal/pkg/contract"
 	"flashsale.internal/test/e2e/rig"
 )
 
@@ -37,17 +38,17 @@ func TestAway(t *testing.T) {
 	}
 	for _, tr := range []trouble{
 		{
-			name: "redis", outage: part("redis"), atOnce: 500 * time.Millisecond, patience: 10 * time.Second,
+			name: "redis", code: contract.CodeGateUnavailable, outage: part("redis"), atOnce: 500 * time.Millisecond, patience: 10 * time.Second,
 			told: map[string]manner{
 				callPath: refused, callPurchase: refused, callResult: refused, callStock: refused,
 			},
 		},
 		{
-			name: "mysql", queues: true, outage: part("mariadb"), atOnce: 500 * time.Millisecond, patience: 15 * time.Second,
+			name: "mysql", code: contract.CodeUnavailable, queues: true, outage: part("mariadb"), atOnce: 500 * time.Millisecond, patience: 15 * time.Second,
 			told: map[string]manner{callOrder: refused, callPay: refused, callStock: refused},
 		},
 		{ // RocketMQ gets back what waits, and delivers it again and again
-			name: "mysql for long", queues: true, redelivers: true, outage: part("mariadb"), lasts: heldUp, patience: 15 * time.Second,
+			name: "mysql for long", code: contract.CodeUnavailable, queues: true, redelivers: true, outage: part("mariadb"), lasts: heldUp, patience: 15 * time.Second,
 			told: map[string]manner{callOrder: refused, callPay: refused, callStock: refused},
 		},
 		{name: "broker", queues: true, outage: part("broker"), meanwhile: fullJournal},

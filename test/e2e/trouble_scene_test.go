@@ -47,12 +47,6 @@ const (
 
 var calls = []string{callPath, callPurchase, callResult, callOrder, callPay, callStock}
 
-// notNow is the code of a call's refusals while what it needs is away.
-var notNow = map[string]contract.Code{
-	callPath: contract.CodeGateUnavailable, callPurchase: contract.CodeGateUnavailable, callResult: contract.CodeGateUnavailable,
-	callOrder: contract.CodeUnavailable, callPay: contract.CodeUnavailable, callStock: contract.CodeUnavailable,
-}
-
 // anyCode are those of refusals while something goes away or comes back.
 var anyCode = []contract.Code{contract.CodeGateUnavailable, contract.CodeUnavailable, contract.CodeOverloaded}
 
@@ -63,6 +57,7 @@ type trouble struct {
 	// opens is how long it may take until everybody is answered as told below, of what lasts.
 	opens time.Duration
 	told  map[string]manner // calls that are not served as ever meanwhile
+	code  contract.Code     // of the refusals
 	// queues: what is accepted meanwhile does not become an order before the end, and its buyers are told so.
 	queues bool
 	// redelivers: messages that could not be handled go back to the broker meanwhile.
@@ -418,7 +413,7 @@ func (tr trouble) through(t *testing.T, s *scene) {
 			fits := a.is(either, anyCode) || want == unanswered && a.is(unanswered, nil)
 			if a.began.After(opened) && a.began.Before(ending) {
 				if a.ended.Before(ending) && want != served {
-					fits = a.is(want, []contract.Code{notNow[name]})
+					fits = a.is(want, []contract.Code{tr.code})
 				}
 				seen[a.String()]++
 				took = append(took, a.ended.Sub(a.began))
