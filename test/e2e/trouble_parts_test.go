@@ -15,7 +15,7 @@ const absence = 30 * time.Second
 // heldUp is longer than a message that cannot be handled waits in a consumer, which is a minute.
 const heldUp = 75 * time.Second
 
-// Each part and each service is away for 30 s, one after the other, while buyers go on calling: what they are told, what
+// Each part and each service is away for 30 s, MySQL also for longer, one after the other, while buyers go on calling: what they are told, what
 // goes on, what resumes by itself, and how soon.
 func TestAway(t *testing.T) {
 	t.Parallel() // it waits far more than it works

@@ -70,21 +70,21 @@ func (w *world) damage(activity string, r *rand.Rand) {
 	}
 }
 
-// mended is the longest that damage lasts: the reconciler looks every minute, and again until it is sure.
-const mended = 2 * time.Minute
+// heals is for how long somebody may be told less than before after an entry of the gate was lost or damaged.
+const heals = 30 * time.Second
 
 // isDamaged tells whether that entry of the gate was removed or spoiled, and may not be repaired yet: its buyer may be told
 // that there is none, or post it again, which begins it anew. The caller holds mu.
 func (w *world) isDamaged(orderSN string) bool {
 	at, ok := w.damaged[orderSN]
-	return ok && time.Since(at) < mended
+	return ok && time.Since(at) < heals
 }
 
 // spoiled tells whether an entry of the gate may still be nonsense, which nobody has an answer to.
 func (w *world) spoiled() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return !w.nonsense.IsZero() && time.Since(w.nonsense) < mended
+	return !w.nonsense.IsZero() && time.Since(w.nonsense) < 2*time.Minute
 }
 
 // holding picks an entry that holds pieces.

@@ -136,7 +136,7 @@ func (w *world) told(p *purchase, status string) {
 		w.mu.Unlock()
 		return
 	}
-	healing := slices.ContainsFunc(w.losses, func(l loss) bool { return !l.whole && time.Since(l.to) < 30*time.Second })
+	healing := slices.ContainsFunc(w.losses, func(l loss) bool { return !l.whole && time.Since(l.to) < heals })
 	if rank[status] < rank[before] && (healing || w.isDamaged(p.orderSN)) {
 		w.mu.Unlock()
 		w.history.note(p.user, "is told again", p.orderSN, status)
