@@ -13,7 +13,7 @@ ARG VERSION=devel
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/go/build \
     case "$SERVICE" in \
       seckill|order|inventory) dir="services/$SERVICE" ;; \
-      topics|flashctl) dir=tools ;; \
+      topics|flashctl) dir=flashctl ;; \
       *) echo "SERVICE is '$SERVICE' and must be one of seckill, order, inventory, topics, flashctl" >&2; exit 1 ;; \
     esac && cd "$dir" && \
     CGO_ENABLED=0 GOWORK=off go build -trimpath -buildvcs=false \

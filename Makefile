@@ -31,7 +31,7 @@ run: .bin ## One process on http://127.0.0.1:8080, nothing to install; Ctrl-C st
 	@exec .bin/allinone serve
 
 demo: .bin ## A whole sale against what runs (BASE_URL, make up or make run); fails unless every count is right
-	@go build -o .bin/flashctl ./tools/cmd/flashctl
+	@go build -o .bin/flashctl ./flashctl/cmd/flashctl
 	@.bin/flashctl demo
 
 ##@ Real parts on this machine
@@ -71,7 +71,7 @@ chart-tools: $(HELM3) $(HELM4) $(KUBECONFORM)
 ##@ Work on it
 .PHONY: build test sim sim-mutants storm bench pgo bench-go bench-ratelimit fuzz lint fmt generate clean
 build: .bin ## Every program into .bin
-	@for main in services/*/cmd/* tools/cmd/*; do go build -o .bin/ "./$$main" || exit 1; done
+	@for main in services/*/cmd/* flashctl/cmd/*; do go build -o .bin/ "./$$main" || exit 1; done
 
 test: deps ## All tests on real parts of their own, with the race detector but for RocketMQ's client (PKG=./pkg/lock for one package)
 	@scripts/dev/with-parts scripts/dev/test $(PKG)
@@ -99,7 +99,7 @@ bench-ratelimit: deps .bin ## pkg/ratelimit beside other limiters and beside a b
 	@MYSQL_DSN=- ROCKETMQ_NAMESRV=- scripts/dev/with-parts .bin/bench-ratelimit -rounds $(ROUNDS)
 
 fuzz: ## Every fuzz target for FUZZTIME (30s) each
-	@grep -rlE '^func Fuzz' --include='*_test.go' pkg services tools | while read -r file; do \
+	@grep -rlE '^func Fuzz' --include='*_test.go' pkg services flashctl | while read -r file; do \
 	  for name in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9_]*).*/\1/p' "$$file"); do \
 	    go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")" || exit 1; \
 	  done; \

@@ -128,5 +128,5 @@ only_one() {
 # make_topics: returns when the system's own topics are there and visible, on whatever broker ROCKETMQ_NAMESRV leads to.
 make_topics() {
     need go
-    (cd "$root" && go build -o .bin/topics ./tools/cmd/topics && .bin/topics)
+    (cd "$root" && go build -o .bin/topics ./flashctl/cmd/topics && .bin/topics)
 }

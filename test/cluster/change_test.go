@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"flashsale.internal/tools/client"
+	"flashsale.internal/flashctl/client"
 )
 
 // rate is how many purchases a second the tests of changes make.

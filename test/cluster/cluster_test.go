@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"flashsale.internal/tools/client"
+	"flashsale.internal/flashctl/client"
 )
 
 // The installation, as scripts/cluster/test tells it.

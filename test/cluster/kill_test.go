@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"flashsale.internal/tools/client"
+	"flashsale.internal/flashctl/client"
 )
 
 // One component after the other is killed without notice during a sale of 5,000 pieces for 6,000 buyers that lasts as long

@@ -10,10 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"flashsale.internal/flashctl/client"
+	"flashsale.internal/flashctl/client/purchase"
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/tools/client"
-	"flashsale.internal/tools/purchase"
 )
 
 // A sale of one SKU that is open.

@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"flashsale.internal/tools/client"
+	"flashsale.internal/flashctl/client"
 )
 
 // span is one of Jaeger's.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"flashsale.internal/tools/client"
+	"flashsale.internal/flashctl/client"
 )
 
 // An uninstall leaves the data, and nothing else; an install finds it again. The last of the tests, by its name.

@@ -11,10 +11,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"flashsale.internal/flashctl/client"
+	"flashsale.internal/flashctl/client/purchase"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/test/e2e/rig"
-	"flashsale.internal/tools/client"
-	"flashsale.internal/tools/purchase"
 )
 
 // Services that start before Redis, the database and the broker say so with 503, keep trying, and work as soon as the

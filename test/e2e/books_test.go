@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"flashsale.internal/flashctl/client"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/test/e2e/rig"
-	"flashsale.internal/tools/client"
 )
 
 // booksAgree looks behind the interface of a sale at rest, all of whose purchases have ended: both databases and the gate

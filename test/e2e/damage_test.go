@@ -18,12 +18,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"flashsale.internal/flashctl/client"
+	"flashsale.internal/flashctl/client/purchase"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/test/e2e/rig"
-	"flashsale.internal/tools/client"
-	"flashsale.internal/tools/crowd"
-	"flashsale.internal/tools/purchase"
 )
 
 // The sale whose gate is damaged.
@@ -108,7 +107,7 @@ func TestDamagedGate(t *testing.T) {
 // sellsOut lets as many buyers come as there are pieces, and some more.
 func (d *damaged) sellsOut(ctx context.Context, left, paid int64) {
 	d.t.Helper()
-	buyers, err := crowd.Gather(ctx, d.rig.Client, int(left)+20)
+	buyers, err := purchase.NewBuyers(ctx, d.rig.Client, int(left)+20)
 	require.NoError(d.t, err)
 	won, _, lost := d.sale.rush(d.t, buyers, 16)
 	require.Len(d.t, won, int(left))

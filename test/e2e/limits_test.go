@@ -19,9 +19,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"flashsale.internal/flashctl/client"
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/test/e2e/rig"
-	"flashsale.internal/tools/client"
 )
 
 // flashctl is the program, as an operator uses it.
@@ -33,7 +33,7 @@ type flashctl struct {
 func newFlashctl(t *testing.T, r *rig.Rig) flashctl {
 	t.Helper()
 	f := flashctl{binary: filepath.Join(t.TempDir(), "flashctl")}
-	build := exec.Command("go", "build", "-o", f.binary, "./tools/cmd/flashctl")
+	build := exec.Command("go", "build", "-o", f.binary, "./flashctl/cmd/flashctl")
 	build.Dir = rig.Root(t)
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)

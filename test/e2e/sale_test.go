@@ -8,12 +8,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"flashsale.internal/flashctl/client"
+	"flashsale.internal/flashctl/client/purchase"
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/test/e2e/rig"
-	"flashsale.internal/tools/client"
-	"flashsale.internal/tools/crowd"
-	"flashsale.internal/tools/purchase"
 )
 
 // Sale is a sale of one SKU that is open.
@@ -66,12 +65,12 @@ func (s Sale) stockBecomes(t *testing.T, available, reserved, sold int64, within
 }
 
 // rush lets all of them press the button, width at a time.
-func (s Sale) rush(t *testing.T, buyers []crowd.Buyer, width int) (won []purchase.Attempt, wonBy []crowd.Buyer, lost []crowd.Buyer) {
+func (s Sale) rush(t *testing.T, buyers []purchase.Buyer, width int) (won []purchase.Attempt, wonBy []purchase.Buyer, lost []purchase.Buyer) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	attempts := make([]purchase.Attempt, len(buyers))
-	require.NoError(t, crowd.Each(ctx, width, len(buyers), func(ctx context.Context, i int) error {
+	require.NoError(t, purchase.Each(ctx, width, len(buyers), func(ctx context.Context, i int) error {
 		attempts[i] = purchase.Buy(ctx, buyers[i].Caller, buyers[i].UserID, s.ActivityID, s.lines())
 		return nil
 	}))
@@ -105,7 +104,7 @@ func TestSale(t *testing.T) {
 	// Tokens are signed here: making 20,000 of them over HTTP proves nothing.
 	signing := client.New(r.Client.Origins(), client.Options{Secret: rig.TokenSecret, Timeout: 20 * time.Second})
 	t.Cleanup(signing.Close)
-	buyers, err := crowd.Gather(ctx, signing, buyersCount)
+	buyers, err := purchase.NewBuyers(ctx, signing, buyersCount)
 	require.NoError(t, err)
 	sale := openSale(t, r, Sale{Stock: pieces, PayWithinS: int64(payWithin / time.Second)})
 
@@ -117,7 +116,7 @@ func TestSale(t *testing.T) {
 
 	// Half of them pay, each as soon as the order is there: the window is running.
 	orders := make([]client.Order, len(won))
-	require.NoError(t, crowd.Each(ctx, width, len(won), func(ctx context.Context, i int) error {
+	require.NoError(t, purchase.Each(ctx, width, len(won), func(ctx context.Context, i int) error {
 		_, err := purchase.Await(ctx, func(ctx context.Context) (client.Reservation, error) {
 			return winners[i].Reservation(ctx, sale.ActivityID, won[i].OrderSN)
 		}, func(v client.Reservation) bool { return v.Status != client.Queued })
@@ -138,7 +137,7 @@ func TestSale(t *testing.T) {
 	// The others run out. Nothing is closed early, nothing late: closed_at tells, and nobody's questions hold it up.
 	var mu sync.Mutex
 	var worst time.Duration
-	require.NoError(t, crowd.Each(ctx, width, len(won)/2, func(ctx context.Context, k int) error {
+	require.NoError(t, purchase.Each(ctx, width, len(won)/2, func(ctx context.Context, k int) error {
 		i := 2*k + 1
 		if err := until(ctx, orders[i].ExpiresAt.Add(closedWithin)); err != nil {
 			return err

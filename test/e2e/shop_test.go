@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"flashsale.internal/flashctl/client"
+	"flashsale.internal/flashctl/client/purchase"
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/tools/client"
-	"flashsale.internal/tools/purchase"
 )
 
 // bought is one accepted purchase.

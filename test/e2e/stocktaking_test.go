@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"flashsale.internal/flashctl/client/purchase"
 	"flashsale.internal/test/e2e/rig"
-	"flashsale.internal/tools/crowd"
 )
 
 // settle takes stock when the last purchase has ended.
@@ -69,7 +69,7 @@ func (s *shop) settle(t *testing.T, r *rig.Rig) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	left := s.sale.Stock - paid
-	buyers, err := crowd.Gather(ctx, r.Client, int(left)+20)
+	buyers, err := purchase.NewBuyers(ctx, r.Client, int(left)+20)
 	require.NoError(t, err)
 	won, _, lost := s.sale.rush(t, buyers, 32)
 	require.Len(t, won, int(left))

@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"flashsale.internal/flashctl/client"
 	"flashsale.internal/test/e2e/rig"
-	"flashsale.internal/tools/client"
 )
 
 // The sale of the storm: bought for two minutes, closed for two minutes, four minutes later.

@@ -11,10 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"flashsale.internal/flashctl/client"
+	"flashsale.internal/flashctl/client/purchase"
 	"flashsale.internal/test/e2e/rig"
-	"flashsale.internal/tools/client"
-	"flashsale.internal/tools/crowd"
-	"flashsale.internal/tools/purchase"
 )
 
 // Inventory is away while a whole sale is accepted, and RocketMQ keeps it. When it comes back everything is delivered,
@@ -29,7 +28,7 @@ func TestBacklog(t *testing.T) {
 	s.patient, s.once = newClients(t, r)
 	ctx, cancel := context.WithTimeout(context.Background(), 12*time.Minute)
 	defer cancel()
-	buyers, err := crowd.Gather(ctx, s.patient, purchases)
+	buyers, err := purchase.NewBuyers(ctx, s.patient, purchases)
 	require.NoError(t, err)
 	sale := openSale(t, r, Sale{Stock: purchases, PayWithinS: 1800})
 	s.lapses(t)
@@ -77,7 +76,7 @@ func TestBacklog(t *testing.T) {
 	landed(purchases)
 	inLedger := time.Since(again)
 	require.NoError(t, recovering.Wait())
-	require.NoError(t, crowd.Each(ctx, 8, resultsSample, func(ctx context.Context, i int) error {
+	require.NoError(t, purchase.Each(ctx, 8, resultsSample, func(ctx context.Context, i int) error {
 		k := i * (purchases - 1) / (resultsSample - 1)
 		_, err := purchase.Await(ctx, func(ctx context.Context) (client.Reservation, error) {
 			return wonBy[k].Reservation(ctx, sale.ActivityID, won[k].OrderSN)

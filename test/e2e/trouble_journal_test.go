@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"flashsale.internal/flashctl/client"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/test/e2e/rig"
-	"flashsale.internal/tools/client"
 )
 
 const (

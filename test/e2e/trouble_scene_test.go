@@ -17,12 +17,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"flashsale.internal/flashctl/client"
+	"flashsale.internal/flashctl/client/purchase"
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/test/e2e/rig"
-	"flashsale.internal/tools/client"
-	"flashsale.internal/tools/crowd"
-	"flashsale.internal/tools/purchase"
 )
 
 // manner is how a call is answered while something is missing.
@@ -118,7 +117,7 @@ func (a answer) is(m manner, codes []contract.Code) bool {
 
 // permit is a path that was not used yet.
 type permit struct {
-	crowd.Buyer
+	purchase.Buyer
 	path client.Path
 }
 
@@ -150,7 +149,7 @@ type scene struct {
 }
 
 type payer struct {
-	crowd.Buyer
+	purchase.Buyer
 	orderSN string
 }
 
@@ -173,7 +172,7 @@ func newScene(t *testing.T, r *rig.Rig, lasts time.Duration) *scene {
 	room := int(2*lasts/callEvery) + 200
 	s.sale = openSale(t, r, Sale{Stock: int64(room + sceneOrders), PayWithinS: 1800})
 
-	buyers, err := crowd.Gather(ctx, s.patient, sceneOrders+room)
+	buyers, err := purchase.NewBuyers(ctx, s.patient, sceneOrders+room)
 	require.NoError(t, err)
 	s.payers = s.buy(ctx, t, s.sale, buyers[:sceneOrders])
 	s.holders, s.watchable = s.payers, s.payers
@@ -181,7 +180,7 @@ func newScene(t *testing.T, r *rig.Rig, lasts time.Duration) *scene {
 		s.accepted[p.orderSN] = p.UserID
 	}
 	s.permits = make([]permit, room)
-	require.NoError(t, crowd.Each(ctx, 16, room, func(ctx context.Context, i int) error {
+	require.NoError(t, purchase.Each(ctx, 16, room, func(ctx context.Context, i int) error {
 		b := buyers[sceneOrders+i]
 		path, err := b.NewPath(ctx, s.sale.ActivityID)
 		s.permits[i] = permit{b, path}
@@ -196,7 +195,7 @@ func (s *scene) lapses(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), anyWithin)
 	defer cancel()
 	s.lapsing = openSale(t, s.r, Sale{Stock: sceneLapsing, PayWithinS: int64(lapseWithin / time.Second)})
-	buyers, err := crowd.Gather(ctx, s.patient, sceneLapsing)
+	buyers, err := purchase.NewBuyers(ctx, s.patient, sceneLapsing)
 	require.NoError(t, err)
 	for _, p := range s.buy(ctx, t, s.lapsing, buyers) {
 		s.lapse[p.orderSN] = p.UserID
@@ -204,10 +203,10 @@ func (s *scene) lapses(t *testing.T) {
 }
 
 // buy has these buyers get an order each.
-func (s *scene) buy(ctx context.Context, t *testing.T, sale Sale, buyers []crowd.Buyer) []payer {
+func (s *scene) buy(ctx context.Context, t *testing.T, sale Sale, buyers []purchase.Buyer) []payer {
 	t.Helper()
 	got := make([]payer, len(buyers))
-	require.NoError(t, crowd.Each(ctx, 16, len(buyers), func(ctx context.Context, i int) error {
+	require.NoError(t, purchase.Each(ctx, 16, len(buyers), func(ctx context.Context, i int) error {
 		b := buyers[i]
 		a := purchase.Buy(ctx, b.Caller, b.UserID, sale.ActivityID, sale.lines())
 		if a.Outcome != purchase.Accepted {
@@ -571,7 +570,7 @@ func (s *scene) settle(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), anyWithin)
 	defer cancel()
-	require.NoError(t, crowd.Each(ctx, 8, len(s.open), func(ctx context.Context, i int) error {
+	require.NoError(t, purchase.Each(ctx, 8, len(s.open), func(ctx context.Context, i int) error {
 		p := s.open[i]
 		r, err := p.Reserve(ctx, s.sale.ActivityID, p.path.Path, s.sale.lines())
 		if err == nil {
@@ -581,7 +580,7 @@ func (s *scene) settle(t *testing.T) {
 		}
 		return err
 	}), "a purchase that was not answered is repeated")
-	require.NoError(t, crowd.Each(ctx, 8, len(s.unpaid), func(ctx context.Context, i int) error {
+	require.NoError(t, purchase.Each(ctx, 8, len(s.unpaid), func(ctx context.Context, i int) error {
 		return purchase.Pay(ctx, s.unpaid[i].Caller, s.unpaid[i].orderSN)
 	}), "a payment that was not answered is repeated")
 	s.paid += int64(len(s.unpaid))

@@ -18,12 +18,12 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"flashsale.internal/flashctl/client"
 	"flashsale.internal/pkg/bus/rocketmq"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/porttest"
 	"flashsale.internal/pkg/settings"
 	"flashsale.internal/pkg/sqldb/dbtest"
-	"flashsale.internal/tools/client"
 )
 
 // redisDB is the database of the end-to-end tests; they run one after another and begin with it empty.

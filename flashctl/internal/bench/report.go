@@ -1,0 +1,338 @@
+package bench
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"flashsale.internal/flashctl/internal/latency"
+	"flashsale.internal/flashctl/internal/load"
+)
+
+// Report is what one run found. Times are nanoseconds, rates per second, memory in bytes.
+type Report struct {
+	Began       time.Time         `json:"began"`
+	Took        time.Duration     `json:"took_ns"`
+	CPUs        int               `json:"cpus"`
+	CPU         string            `json:"cpu_model"`
+	Connections int               `json:"connections"`
+	Bare        Series            `json:"bare"`
+	Burst       Series            `json:"accepted_burst"`
+	Steady      Series            `json:"accepted_steady"`
+	Refused     Series            `json:"refused"`
+	Polled      Series            `json:"polled"`
+	Drained     []Landed          `json:"drained"`
+	Offered     []Offered         `json:"landed_while_selling"` // at the highest rate that is sustained
+	Raw         []Inserts         `json:"raw_inserts"`
+	Closing     Closing           `json:"closing"`
+	Memory      map[string]Memory `json:"memory"`
+	Books       Books             `json:"books"`
+}
+
+// Shot is one measurement of requests.
+type Shot struct {
+	load.Volleyed
+	Use  Usage   `json:"use"`
+	Bare float64 `json:"bare_per_s,omitempty"` // mean rate of the bare handler before and after
+}
+
+// only demands that every answer had this status.
+func (s Shot) only(status int) error {
+	if s.Statuses[status] != s.Count {
+		return fmt.Errorf("not all %d answers were %d: %v", s.Count, status, s.Statuses)
+	}
+	return nil
+}
+
+// Series is the same measurement, taken several times.
+type Series []Shot
+
+func (s *Series) add(shot Shot) { *s = append(*s, shot) }
+
+// median is the shot of the middle rate, the lower one of two.
+func (s Series) median() Shot {
+	if len(s) == 0 {
+		return Shot{}
+	}
+	sorted := slices.Clone(s)
+	slices.SortFunc(sorted, func(a, b Shot) int { return cmp.Compare(a.PerSec, b.PerSec) })
+	return sorted[(len(sorted)-1)/2]
+}
+
+// ofBare is the median of what each shot is of the bare handler beside it, the lower one of two.
+func (s Series) ofBare() float64 {
+	var ratios []float64
+	for _, shot := range s {
+		ratios = append(ratios, ratio(shot.PerSec, shot.Bare))
+	}
+	return middle(ratios)
+}
+
+// all tells every rate, with what it is of the bare handler beside it, or their range when there are many.
+func (s Series) all() string {
+	const many = 6
+	sorted := slices.Clone(s)
+	if len(s) > many {
+		slices.SortFunc(sorted, func(a, b Shot) int { return cmp.Compare(a.PerSec, b.PerSec) })
+		sorted = Series{sorted[0], sorted[len(sorted)-1]}
+	}
+	rates, ratios := make([]string, len(sorted)), make([]float64, len(s))
+	for i, shot := range s {
+		ratios[i] = ratio(shot.PerSec, shot.Bare)
+	}
+	for i, shot := range sorted {
+		rates[i] = fmt.Sprintf("%.0f", shot.PerSec)
+		if shot.Bare > 0 && len(s) <= many {
+			rates[i] += fmt.Sprintf(" (%.2f)", ratios[i])
+		}
+	}
+	if len(s) <= many {
+		return strings.Join(rates, ", ")
+	}
+	told := fmt.Sprintf("%d, %s", len(s), strings.Join(rates, " to "))
+	if s[0].Bare > 0 {
+		told += fmt.Sprintf(" (%.2f to %.2f)", slices.Min(ratios), slices.Max(ratios))
+	}
+	return told
+}
+
+// Landed is how a sale became orders.
+type Landed struct {
+	Orders      int           `json:"orders"`
+	Meanwhile   int           `json:"landed_while_selling"`
+	Drained     int           `json:"drained"` // afterwards
+	DrainTook   time.Duration `json:"drain_took_ns"`
+	DrainPerSec float64       `json:"drained_per_s"`
+	Whole       Usage         `json:"whole"` // from the first purchase until the gate knew of the last order
+}
+
+// Offered is what landed while purchases were offered at a rate.
+type Offered struct {
+	Offered  float64       `json:"offered_per_s"`
+	PerSec   float64       `json:"landed_per_s"`
+	Accepted Shot          `json:"accepted"`
+	Behind   time.Duration `json:"last_landed_after_ns"`
+	Whole    Usage         `json:"whole"`
+}
+
+// Inserts is one measurement of bare inserts.
+type Inserts struct {
+	PerSec       float64         `json:"rows_per_s"`
+	Transactions latency.Summary `json:"transactions"`
+	Use          Usage           `json:"use"`
+}
+
+func (r *Report) fill(cfg Config) {
+	r.Began, r.CPUs, r.Connections = time.Now().UTC(), runtime.NumCPU(), cfg.Connections
+	if raw, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(raw)) {
+			if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+				r.CPU = strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+}
+
+// drainRate is orders per second while nothing is sold: the median.
+func (r *Report) drainRate() float64 {
+	var rates []float64
+	for _, d := range r.Drained {
+		if d.Drained > d.Orders/4 { // of fewer the rate says little
+			rates = append(rates, d.DrainPerSec)
+		}
+	}
+	return middle(rates)
+}
+
+func (r *Report) rawRate() float64 {
+	var rates []float64
+	for _, i := range r.Raw {
+		rates = append(rates, i.PerSec)
+	}
+	return middle(rates)
+}
+
+func middle(rates []float64) float64 {
+	if len(rates) == 0 {
+		return 0
+	}
+	rates = slices.Clone(rates)
+	slices.Sort(rates)
+	return rates[(len(rates)-1)/2]
+}
+
+// Targets, as parts of the rate that stands beside.
+const (
+	targetAccepted = 0.30
+	targetRefused  = 0.60
+	targetLanded   = 0.08
+	targetRestored = 10 * time.Second
+)
+
+// Markdown writes the tables of docs/benchmarks.md.
+func (r *Report) Markdown(w io.Writer) {
+	p := func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
+	p("%s, %d processors (%s), %d connections, run of %s", r.Began.Format("2006-01-02 15:04 MST"), r.CPUs, r.CPU, r.Connections, r.Took.Round(time.Second))
+	p("")
+	p("| Requests | per second | of bare | target | p50 | p99 | max | measured, of the bare handler beside it |")
+	p("|---|---:|---:|---:|---:|---:|---:|---|")
+	line := func(name string, s Series, target float64) {
+		if len(s) == 0 {
+			return
+		}
+		m := s.median()
+		of, goal := "1.00", "–"
+		if target > 0 {
+			goal = fmt.Sprintf("≥ %.2f", target)
+		}
+		if m.Bare > 0 {
+			of = fmt.Sprintf("%.2f", s.ofBare())
+		}
+		p("| %s | %.0f | %s | %s | %s | %s | %s | %s |", name, m.PerSec, of, goal,
+			ms(m.Latency.P50), ms(m.Latency.P99), ms(m.Latency.Max), s.all())
+	}
+	line("bare handler", r.Bare, 0)
+	line("reservations accepted, burst", r.Burst, targetAccepted)
+	line("reservations accepted, steady", r.Steady, targetAccepted)
+	line("refused as sold out", r.Refused, targetRefused)
+	line("results polled", r.Polled, 0)
+	p("")
+	r.landings(p)
+	r.closings(p)
+	r.costs(p)
+	r.memory(p)
+	r.books(p)
+}
+
+type printer = func(format string, args ...any)
+
+func (r *Report) landings(p printer) {
+	raw := r.rawRate()
+	if raw == 0 && len(r.Drained) == 0 {
+		return
+	}
+	p("| Orders | per second | of raw inserts | target | |")
+	p("|---|---:|---:|---:|---|")
+	if raw > 0 {
+		took := r.Raw[len(r.Raw)-1].Transactions
+		p("| raw inserts: the order store alone, 64 orders a transaction, 4 writers | %.0f | 1.00 | – | a transaction in %s p50, %s p99, %s max |",
+			raw, ms(took.P50), ms(took.P99), ms(took.Max))
+	}
+	if len(r.Offered) > 0 {
+		o := r.Offered[len(r.Offered)-1]
+		p("| landed while selling, %.0f/s offered | %.0f | %.3f | ≥ %.2f | the last one %s after the last purchase; accepted in %s p50, %s p99, %s max |", o.Offered, o.PerSec,
+			ratio(o.PerSec, raw), targetLanded, ms(o.Behind), ms(o.Accepted.Latency.P50), ms(o.Accepted.Latency.P99), ms(o.Accepted.Latency.Max))
+	}
+	if rate := r.drainRate(); rate > 0 {
+		p("| landed while draining a backlog | %.0f | %.3f | – | |", rate, ratio(rate, raw))
+	}
+	p("")
+}
+
+func (r *Report) closings(p printer) {
+	c := r.Closing
+	if c.Orders == 0 {
+		return
+	}
+	p("| Closing | |")
+	p("|---|---|")
+	p("| orders due | %d of %d activities, deadlines within %s |", c.Orders, c.Activities, ms(c.Spread))
+	p("| closed and restored, MySQL and gate | %s after the last deadline (target: %s) |", ms(c.Restored), targetRestored)
+	p("| each order closed after its deadline | %s p50, %s p99, %s max; early: %d |", ms(c.Lateness.P50), ms(c.Lateness.P99), ms(c.Lateness.Max), c.Early)
+	p("")
+}
+
+// costs is processor time of one request, or of one purchase until its order is known to the gate.
+func (r *Report) costs(p printer) {
+	names := []string{bareName, "seckill", "redis", "inventory", "order", "mariadb", "namesrv", "broker", generator}
+	p("| CPU µs for each | %s | all but generator | other processes, cores | memory afterwards, MiB |", strings.Join(names, " | "))
+	p("|---|%s", strings.Repeat("---:|", len(names)+3))
+	line := func(name string, u Usage, n int) {
+		if n == 0 {
+			return
+		}
+		var cells []string
+		sum := 0.0
+		for _, of := range names {
+			v := u.per(of, n)
+			if of != generator {
+				sum += v
+			}
+			cells = append(cells, fmt.Sprintf("%.0f", v))
+		}
+		p("| %s | %s | %.0f | %.2f | %d |", name, strings.Join(cells, " | "), sum, u.Others.Seconds()/u.Wall.Seconds(), u.Memory>>20)
+	}
+	shot := func(name string, s Series) {
+		if m := s.median(); m.Count > 0 {
+			line(name, m.Use, m.Count)
+		}
+	}
+	shot("bare request", r.Bare)
+	shot("accepted, burst (what lands meanwhile included)", r.Burst)
+	shot("accepted, steady (what lands meanwhile included)", r.Steady)
+	shot("refused as sold out", r.Refused)
+	shot("result polled", r.Polled)
+	for i, d := range r.Drained {
+		line(fmt.Sprintf("whole purchase until its order is told, sale %d (%d)", i+1, d.Orders), d.Whole, d.Orders)
+	}
+	for _, o := range r.Offered {
+		line(fmt.Sprintf("whole purchase, %.0f/s offered", o.Offered), o.Whole, o.Accepted.Count)
+	}
+	line("order closed and restored", r.Closing.Use, r.Closing.Orders)
+	rows := 0.0
+	var use Usage
+	for _, i := range r.Raw {
+		rows, use = i.PerSec*i.Use.Wall.Seconds(), i.Use
+	}
+	line("raw inserted order", use, int(rows))
+	p("")
+}
+
+func (r *Report) memory(p printer) {
+	if len(r.Memory) == 0 {
+		return
+	}
+	p("| Memory, MiB | at the end | peak |")
+	p("|---|---:|---:|")
+	for _, name := range append(slices.Clone(partNames), generator, bareName) {
+		m := r.Memory[name]
+		p("| %s | %d | %d |", name, m.Now>>20, m.Most>>20)
+	}
+	p("")
+}
+
+func (r *Report) books(p printer) {
+	k := r.Books
+	p("Accepted %d, in the ledger %d, orders %d, dead letters %d.", k.Accepted, k.Ledger, k.Orders, k.DeadLetters)
+	for _, wrong := range k.Wrong[:min(len(k.Wrong), 20)] {
+		p("WRONG: %s", wrong)
+	}
+	if len(k.Wrong) == 0 {
+		p("Nothing lost, nothing sold twice, difference 0 in all sales.")
+	}
+}
+
+func ratio(a, b float64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return a / b
+}
+
+func ms(d time.Duration) string {
+	switch {
+	case d >= 10*time.Second:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	case d >= time.Second:
+		return fmt.Sprintf("%.2f s", d.Seconds())
+	case d >= 10*time.Millisecond:
+		return fmt.Sprintf("%.0f ms", float64(d)/float64(time.Millisecond))
+	}
+	return fmt.Sprintf("%.1f ms", float64(d)/float64(time.Millisecond))
+}

@@ -1,0 +1,110 @@
+package bench
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"flashsale.internal/flashctl/internal/procstat"
+)
+
+// The processes of a run, in the order of the tables. The generator is this process.
+const (
+	generator = "generator"
+	bareName  = "bare"
+)
+
+var partNames = []string{"seckill", "inventory", "order", "redis", "mariadb", "namesrv", "broker"}
+
+// processes are those whose use is told apart.
+type processes map[string]int
+
+// findProcesses reads the pid files of scripts/dev/parts and scripts/dev/services.
+func findProcesses(runDir string) (processes, error) {
+	found := processes{generator: os.Getpid()}
+	for _, name := range partNames {
+		raw, err := os.ReadFile(filepath.Join(runDir, name+".pid")) //nolint:gosec // the folder that the caller named
+		if err != nil {
+			return nil, err
+		}
+		pid, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+		if err != nil {
+			return nil, fmt.Errorf("pid of %s: %w", name, err)
+		}
+		if _, err := procstat.CPU(pid); err != nil {
+			return nil, fmt.Errorf("%s does not run: %w", name, err)
+		}
+		found[name] = pid
+	}
+	return found, nil
+}
+
+// meter is what processes had used at a moment.
+type meter struct {
+	of      processes
+	at      time.Time
+	cpu     map[string]time.Duration
+	machine time.Duration
+}
+
+func (p processes) meter() meter {
+	m := meter{of: p, at: time.Now(), cpu: map[string]time.Duration{}}
+	for name, pid := range p {
+		m.cpu[name], _ = procstat.CPU(pid) // a process that is gone fails the run elsewhere
+	}
+	m.machine, _ = procstat.Machine()
+	return m
+}
+
+// Usage is processor time used since a moment.
+type Usage struct {
+	Wall time.Duration            `json:"wall_ns"`
+	CPU  map[string]time.Duration `json:"cpu_ns"` // by process
+	// Others is what the rest of the machine used, kernel threads included: a figure far above 0.1 of the wall time says
+	// that somebody else was at work and the rates are too low.
+	Others time.Duration `json:"others_cpu_ns"`
+	Memory int64         `json:"memory_bytes"` // resident at the end, of all parts and services
+}
+
+func (m meter) used() Usage {
+	now := m.of.meter()
+	u := Usage{Wall: now.at.Sub(m.at), CPU: map[string]time.Duration{}, Others: now.machine - m.machine}
+	for name, cpu := range now.cpu {
+		u.CPU[name] = cpu - m.cpu[name]
+		u.Others -= u.CPU[name]
+	}
+	u.Others = max(u.Others, 0)
+	for name, m := range m.of.memory() {
+		if name != generator && name != bareName {
+			u.Memory += m.Now
+		}
+	}
+	return u
+}
+
+// per is microseconds of a process for one of n.
+func (u Usage) per(name string, n int) float64 {
+	if n == 0 {
+		return 0
+	}
+	return float64(u.CPU[name].Microseconds()) / float64(n)
+}
+
+// Memory of one process in bytes.
+type Memory struct {
+	Now  int64 `json:"rss"`
+	Most int64 `json:"peak_rss"`
+}
+
+func (p processes) memory() map[string]Memory {
+	all := map[string]Memory{}
+	for name, pid := range p {
+		var m Memory
+		m.Now, m.Most, _ = procstat.Memory(pid)
+		all[name] = m
+	}
+	return all
+}

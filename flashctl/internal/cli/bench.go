@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"flashsale.internal/flashctl/client"
+	"flashsale.internal/flashctl/internal/bench"
+	"flashsale.internal/pkg/settings"
+)
+
+type bareCmd struct{}
+
+// Run serves until the process is ended.
+func (bareCmd) Run(e env) error { return bench.ServeBare(e.ctx, e.out) }
+
+type benchCmd struct {
+	RunDir       string        `required:"" help:"Folder with the pid files of parts and services."`
+	OrderAdmin   string        `default:"http://127.0.0.1:9082" help:"Admin listener of the order service."`
+	OrderDSN     string        `required:"" env:"ORDER_DSN" name:"order-dsn" help:"Database of the order service."`
+	InventoryDB  string        `required:"" env:"INVENTORY_DSN" name:"inventory-dsn" help:"Database of the inventory service."`
+	OrderInserts string        `required:"" env:"ORDER_INSERTS" type:"existingfile" help:"Program orderinserts of the order service."`
+	Connections  int           `default:"256" help:"Connections of the generator."`
+	Burst        int           `default:"20000" help:"Purchases of a burst."`
+	Steady       time.Duration `default:"15s" help:"Length of the steady sale."`
+	Slice        time.Duration `default:"3s" help:"Length of each other measurement."`
+	Rounds       int           `default:"5" help:"How often bursts and each of them are taken; refusals and polls a second at a time, for as long in all."`
+	Closing      int           `default:"20000" help:"Orders due at once."`
+	Only         string        `enum:",accepted,refused,polled,landed,steady,closing" default:"" help:"One part only: accepted, refused, polled, landed, steady or closing."`
+	JSON         string        `name:"json" help:"File that gets the whole report."`
+}
+
+// Run prints what goes on to the error output and the tables to the standard one.
+func (c *benchCmd) Run(e env) error {
+	origins, err := client.Discover(e.ctx)
+	if err != nil {
+		return err
+	}
+	secret := os.Getenv("AUTH_HS256_SECRET")
+	if secret == "" {
+		secret = settings.DevelopmentAuthSecret
+	}
+	report, err := bench.Run(e.ctx, bench.Config{
+		Origins: origins, Seckill: strings.TrimPrefix(origins.Seckill, "http://"), OrderAdmin: c.OrderAdmin,
+		OrderDSN: c.OrderDSN, InventoryDB: c.InventoryDB, OrderInserts: c.OrderInserts, RunDir: c.RunDir, Secret: secret,
+		Connections: c.Connections, Burst: c.Burst, Steady: c.Steady, Slice: c.Slice, Rounds: c.Rounds, Closing: c.Closing,
+		Only: c.Only, Log: e.errs,
+	})
+	if err != nil && !errors.Is(err, bench.ErrWrong) {
+		return err
+	}
+	report.Markdown(e.out)
+	if c.JSON != "" {
+		raw, jerr := json.MarshalIndent(report, "", " ")
+		if jerr == nil {
+			jerr = os.WriteFile(c.JSON, append(raw, '\n'), 0o644) //nolint:gosec // figures are no secret
+		}
+		if jerr != nil {
+			err = errors.Join(err, fmt.Errorf("report: %w", jerr))
+		}
+	}
+	return err
+}

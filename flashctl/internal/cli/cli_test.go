@@ -1,0 +1,132 @@
+package cli_test
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"flashsale.internal/flashctl/client"
+	"flashsale.internal/flashctl/internal/cli"
+	"flashsale.internal/flashctl/internal/shoptest"
+	"flashsale.internal/pkg/auth"
+	"flashsale.internal/pkg/settings"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func run(t *testing.T, args ...string) (status int, out, errs string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	status = cli.Run(t.Context(), args, &o, &e)
+	return status, o.String(), e.String()
+}
+
+func TestTokenNeedsNoService(t *testing.T) {
+	status, out, errs := run(t, "token", "--user", "42", "--role", "merchant")
+	require.Zero(t, status, errs)
+	require.Len(t, strings.Split(strings.TrimSpace(out), "."), 3)
+}
+
+// Where an identity provider publishes its keys nobody else can sign a token.
+func TestCommandsActAsTheGivenToken(t *testing.T) {
+	var asked []string
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.Method+" "+r.URL.Path+" "+r.Header.Get("Authorization"))
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"items":[]}`))
+	}))
+	t.Cleanup(srv.Close)
+	t.Setenv("BASE_URL", srv.URL)
+	t.Setenv("AUTH_HS256_SECRET", settings.DevelopmentAuthSecret)
+	t.Setenv("FLASHCTL_TOKEN", "of.an.operator")
+	status, _, errs := run(t, "dead-letters", "list")
+	require.Zero(t, status, errs)
+	status, _, errs = run(t, "reconcile", "7")
+	require.Zero(t, status, errs)
+	require.Equal(t, []string{
+		"GET /v1/merchant/dead-letters Bearer of.an.operator", "POST /v1/merchant/activities/7/reconciliations Bearer of.an.operator",
+	}, asked)
+}
+
+func TestTokensAreForTheAudienceOfTheServices(t *testing.T) {
+	t.Setenv("AUTH_HS256_SECRET", settings.DevelopmentAuthSecret)
+	t.Setenv("AUTH_AUDIENCE", "flashsale")
+	t.Setenv("AUTH_ISSUER", "https://login.example.com")
+	status, out, errs := run(t, "token", "--user", "42", "--role", "operator")
+	require.Zero(t, status, errs)
+	v, err := auth.NewVerifier(settings.Auth{
+		HS256Secret: settings.DevelopmentAuthSecret, Audience: "flashsale", Issuer: "https://login.example.com",
+	}, nil)
+	require.NoError(t, err)
+	id, err := v.Verify(t.Context(), strings.TrimSpace(out))
+	require.NoError(t, err)
+	require.Equal(t, "42", id.UserID)
+	require.True(t, id.Has(auth.Operator))
+
+	c := client.New(client.Origins{}, client.Options{Secret: settings.DevelopmentAuthSecret, Audience: "flashsale", Issuer: "https://login.example.com"})
+	t.Cleanup(c.Close)
+	token, err := c.Token(t.Context(), "43")
+	require.NoError(t, err)
+	_, err = v.Verify(t.Context(), token)
+	require.NoError(t, err)
+}
+
+func TestASaleByHand(t *testing.T) {
+	shop := shoptest.Start(t, shoptest.Faults{})
+	t.Setenv("BASE_URL", shop.URL)
+	status, out, errs := run(t, "sale", "create", "--stock", "1", "--publish")
+	require.Zero(t, status, errs)
+	found := regexp.MustCompile(`^activity (\d+) sku (\d+)\n$`).FindStringSubmatch(out)
+	require.NotNil(t, found, out)
+
+	status, out, errs = run(t, "buy", found[1], "--user", "42", "--pay")
+	require.Zero(t, status, errs)
+	require.Regexp(t, `(?s)order \d+ queued.*order \d+ created.*order \d+ paid`, out)
+
+	status, _, errs = run(t, "buy", found[1], "--user", "43")
+	require.Equal(t, 1, status)
+	require.Contains(t, errs, "43 got nothing, sold_out")
+
+	status, out, errs = run(t, "sale", "watch", "--once", found[1])
+	require.Zero(t, status, errs)
+	require.Contains(t, out, "database: 0 available, 0 reserved, 1 sold of 1; gate: 0 left, 0 held")
+}
+
+func TestLoadReport(t *testing.T) {
+	shop := shoptest.Start(t, shoptest.Faults{})
+	t.Setenv("BASE_URL", shop.URL)
+	status, out, errs := run(t, "load", "--stock", "5", "--buyers", "20", "--width", "4")
+	require.Zero(t, status, errs)
+	require.Regexp(t, `accepted\s+5\s`, out)
+	require.Regexp(t, `sold_out\s+15\s`, out)
+	require.Regexp(t, `created\s+5\s`, out)
+
+	status, out, errs = run(t, "load", "--stock", "5", "--buyers", "20", "--json")
+	require.Zero(t, status, errs)
+	require.Contains(t, out, `"sold_out":15`)
+}
+
+func TestWhatIsWrongIsSaid(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{}, "expected one of"},
+		{[]string{"token"}, "missing flags: --user"},
+		{[]string{"token", "--user", "42", "--role", "king"}, "must be one of"},
+		{[]string{"demo", "--pieces", "3"}, "3 pieces cannot be halved"},
+		{[]string{"demo", "--buyers", "5"}, "fewer than two for each"},
+		{[]string{"demo", "--pay-within", "1500ms"}, "not whole seconds"},
+		{[]string{"load", "--buyers", "0"}, "0 buyers"},
+	} {
+		status, _, errs := run(t, c.args...)
+		require.Equal(t, 2, status, c.args)
+		require.Contains(t, errs, c.says)
+	}
+}

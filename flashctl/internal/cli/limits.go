@@ -1,0 +1,181 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"flashsale.internal/flashctl/client"
+	"flashsale.internal/pkg/auth"
+)
+
+type limitsCmd struct {
+	List   limitsListCmd   `cmd:"" help:"All limits in force and what they did in all processes."`
+	Get    limitsGetCmd    `cmd:"" help:"One limit, and who is refused by it now."`
+	Set    limitsSetCmd    `cmd:"" help:"Put a rule in force on all processes, or change what is named of the one that is."`
+	Delete limitsDeleteCmd `cmd:"" help:"Take a limit out of force on all processes."`
+	Revert limitsRevertCmd `cmd:"" help:"Let the services' files say again what holds."`
+	Try    limitsTryCmd    `cmd:"" help:"How a limit would decide about a key now."`
+}
+
+type limitArg struct {
+	Name string `arg:"" help:"Its name."`
+}
+
+// operate runs do as an operator.
+func operate(e env, do func(o *client.Caller) error) error {
+	o, err := e.as(merchantID, auth.Operator)
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	return do(o)
+}
+
+type limitsListCmd struct{}
+
+func (*limitsListCmd) Run(e env) error {
+	return operate(e, func(o *client.Caller) error {
+		all, err := o.Limits(e.ctx)
+		if err != nil {
+			return err
+		}
+		w := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', 0)
+		_, _ = fmt.Fprintln(w, "NAME\tFROM\tALLOWED\tWAITED\tREFUSED\tRULE")
+		for _, l := range all {
+			_, _ = fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\n", l.Name, l.Source, l.Allowed, l.Waited, l.Refused, ruleText(l.Rule))
+		}
+		return w.Flush()
+	})
+}
+
+// ruleText is a rule without its name.
+func ruleText(rule json.RawMessage) string {
+	if rule == nil {
+		return "-"
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(rule, &fields) != nil {
+		return string(rule)
+	}
+	delete(fields, "name")
+	text, err := json.Marshal(fields)
+	if err != nil {
+		return string(rule)
+	}
+	return string(text)
+}
+
+type limitsGetCmd struct{ limitArg }
+
+func (c *limitsGetCmd) Run(e env) error {
+	return operate(e, func(o *client.Caller) error {
+		l, err := o.Limit(e.ctx, c.Name)
+		if err != nil {
+			return err
+		}
+		enc := json.NewEncoder(e.out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(l)
+	})
+}
+
+type limitsSetCmd struct {
+	limitArg
+	Fields []string `arg:"" help:"As in the rules' file: limit=500 per=1s key=user burst=10 ..."`
+	New    bool     `help:"Do not begin with the rule that is in force."`
+}
+
+// Run changes what is named and keeps the rest.
+func (c *limitsSetCmd) Run(e env) error {
+	change, err := ruleFields(c.Fields)
+	if err != nil {
+		return err
+	}
+	return operate(e, func(o *client.Caller) error {
+		rule := map[string]any{}
+		if !c.New {
+			l, err := o.Limit(e.ctx, c.Name)
+			if err != nil {
+				return err
+			}
+			if l.Rule != nil {
+				if err := json.Unmarshal(l.Rule, &rule); err != nil {
+					return err
+				}
+			}
+		}
+		maps.Copy(rule, change)
+		version, err := o.PutLimit(e.ctx, c.Name, rule)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(e.out, "%s is set, version %d\n", c.Name, version)
+		return err
+	})
+}
+
+// ruleFields reads name=value. What looks like a number or a truth value is one.
+func ruleFields(fields []string) (map[string]any, error) {
+	rule := map[string]any{}
+	for _, f := range fields {
+		name, value, ok := strings.Cut(f, "=")
+		if !ok || name == "" {
+			return nil, fmt.Errorf("%q is not field=value", f)
+		}
+		if n, err := strconv.ParseInt(value, 10, 64); err == nil {
+			rule[name] = n
+		} else if x, err := strconv.ParseFloat(value, 64); err == nil {
+			rule[name] = x
+		} else if b, err := strconv.ParseBool(value); err == nil {
+			rule[name] = b
+		} else {
+			rule[name] = value
+		}
+	}
+	return rule, nil
+}
+
+type limitsDeleteCmd struct{ limitArg }
+
+func (c *limitsDeleteCmd) Run(e env) error {
+	return operate(e, func(o *client.Caller) error {
+		version, err := o.DeleteLimit(e.ctx, c.Name)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(e.out, "%s limits nobody any more, version %d\n", c.Name, version)
+		return err
+	})
+}
+
+type limitsRevertCmd struct{ limitArg }
+
+func (c *limitsRevertCmd) Run(e env) error {
+	return operate(e, func(o *client.Caller) error {
+		version, err := o.RevertLimit(e.ctx, c.Name)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(e.out, "%s is as the files have it, version %d\n", c.Name, version)
+		return err
+	})
+}
+
+type limitsTryCmd struct {
+	limitArg
+	Key string `arg:"" optional:"" help:"Whose: the parts of the rule's key joined by |."`
+}
+
+func (c *limitsTryCmd) Run(e env) error {
+	return operate(e, func(o *client.Caller) error {
+		d, err := o.TryLimit(e.ctx, c.Name, c.Key)
+		if err != nil {
+			return err
+		}
+		return json.NewEncoder(e.out).Encode(d)
+	})
+}

@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"flashsale.internal/flashctl/client"
+	"flashsale.internal/flashctl/client/purchase"
+	"flashsale.internal/flashctl/internal/load"
+	"flashsale.internal/pkg/auth"
+	"flashsale.internal/pkg/contract"
+)
+
+type loadCmd struct {
+	Buyers buyersCmd `cmd:"" default:"withargs" help:"Distinct buyers, each from the button to the order."`
+	Paths  pathsCmd  `cmd:"" help:"Calls of the path route at a fixed rate, whatever the answers: what the limits make of them."`
+	Bench  benchCmd  `cmd:"" help:"Measure everything in one run; make bench starts what it needs."`
+	Bare   bareCmd   `cmd:"" help:"Serve the bare handler that the bench compares with."`
+}
+
+type buyersCmd struct {
+	Activity  string        `help:"The sale's id; a new sale by default."`
+	Stock     int64         `default:"1000" help:"Pieces of the new sale."`
+	PayWithin time.Duration `default:"15m" help:"Pay window of the new sale."`
+	Buyers    int           `default:"10000" help:"Distinct users, one attempt each."`
+	Width     int           `default:"200" help:"Buyers at work at a time; with --rate, at most."`
+	Rate      float64       `help:"Buyers a second, whether or not earlier ones have their answer (open loop)."`
+	Follow    time.Duration `default:"60s" help:"How long to wait for accepted purchases to become orders; 0 for not at all."`
+	NoRetry   bool          `help:"Count 429, 503 and time-outs instead of trying again."`
+	JSON      bool          `name:"json" help:"Print the report as JSON."`
+}
+
+// Validate is called by kong.
+func (c *buyersCmd) Validate() error {
+	if c.Buyers < 1 || c.Width < 1 || c.Rate < 0 {
+		return fmt.Errorf("%d buyers, %d at a time, %g a second", c.Buyers, c.Width, c.Rate)
+	}
+	return nil
+}
+
+func (c *buyersCmd) Run(e env) error {
+	opts := client.Options{Connections: c.Width}
+	if c.NoRetry {
+		opts.Attempts = 1
+	}
+	cl, err := e.connect(opts)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	token, err := cl.Token(e.ctx, merchantID, auth.Merchant)
+	if err != nil {
+		return err
+	}
+	m := cl.As(token)
+	if c.Activity == "" {
+		if c.Activity, err = newLoadSale(e, m, c.Stock, c.PayWithin, 1); err != nil {
+			return err
+		}
+	}
+	sale, err := m.Activity(e.ctx, c.Activity)
+	if err != nil {
+		return err
+	}
+	if len(sale.Items) == 0 {
+		return fmt.Errorf("activity %s sells nothing", c.Activity)
+	}
+	buyers, err := purchase.NewBuyers(e.ctx, cl, c.Buyers)
+	if err != nil {
+		return err
+	}
+	report, err := load.Run(e.ctx, buyers, load.Plan{
+		ActivityID: c.Activity, Lines: []contract.Line{{SKUID: sale.Items[0].SKUID, Qty: 1}},
+		Width: c.Width, Rate: c.Rate, Follow: c.Follow,
+	})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return json.NewEncoder(e.out).Encode(report)
+	}
+	printReport(e.out, c.Activity, report)
+	return nil
+}
+
+func newLoadSale(e env, m *client.Caller, stock int64, payWithin time.Duration, perUser int64) (string, error) {
+	sku, err := m.NewProduct(e.ctx, client.Product{Name: "Load phone", ListPrice: 49900, Currency: "EUR"})
+	if err != nil {
+		return "", err
+	}
+	now := time.Now()
+	id, err := m.NewActivity(e.ctx, client.Draft{
+		Title: "Load", StartsAt: now, EndsAt: now.Add(24 * time.Hour), PerUserLimit: perUser,
+		PayWithinS: int64(payWithin / time.Second),
+		Items:      []client.Item{{SKUID: sku, Price: 49900, Stock: stock}},
+	})
+	if err != nil {
+		return "", err
+	}
+	return id, m.Change(e.ctx, id, "publish")
+}
+
+func printReport(w io.Writer, activityID string, r load.Report) {
+	fmt.Fprintf(w, "activity %s: %d buyers in %s, %.0f/s\n", activityID, r.Buyers, r.Took.Round(time.Millisecond), r.PerSec)
+	for _, o := range slices.Sorted(maps.Keys(r.Outcomes)) {
+		fmt.Fprintf(w, "  %-20s %8d  %s\n", o, r.Outcomes[o], r.Example[o])
+	}
+	fmt.Fprintf(w, "attempt  %s\n", r.Whole)
+	fmt.Fprintf(w, "path     %s\n", r.Path)
+	fmt.Fprintf(w, "reserve  %s\n", r.Reserve)
+	if r.Order.Count > 0 || r.Unknown > 0 {
+		fmt.Fprintf(w, "order    %s\n", r.Order)
+		for _, s := range slices.Sorted(maps.Keys(r.Results)) {
+			fmt.Fprintf(w, "  %-20s %8d\n", s, r.Results[s])
+		}
+		if r.Unknown > 0 {
+			fmt.Fprintf(w, "  %-20s %8d\n", "still queued", r.Unknown)
+		}
+	}
+}

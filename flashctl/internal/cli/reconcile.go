@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"flashsale.internal/flashctl/client"
+	"flashsale.internal/pkg/auth"
+)
+
+// errLeft ends flashctl reconcile with a status other than 0.
+var errLeft = errors.New("something is left that was not repaired")
+
+type reconcileCmd struct{ activityArg }
+
+// Run asks once: a repeated call would look again, and tell only what the first one had not repaired.
+func (c *reconcileCmd) Run(e env) error {
+	o, err := e.patiently(time.Minute, merchantID, auth.Operator)
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	done, err := o.Reconcile(e.ctx, c.Activity)
+	if err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', 0)
+	list := func(what string, repairs []client.Repair) {
+		for _, r := range repairs {
+			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%+d\t%s\n", what, cmp.Or(r.OrderSN, "-"), cmp.Or(r.SKUID, "-"), r.Delta, r.Why)
+		}
+	}
+	if len(done.Repairs)+len(done.Differences) > 0 {
+		_, _ = fmt.Fprintln(w, "\tORDER_SN\tSKU\tDELTA\tWHY")
+	}
+	list("repaired", done.Repairs)
+	list("left", done.Differences)
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(e.out, "%d repairs, %d left, looked at %s\n", len(done.Repairs), len(done.Differences), done.LookedAt.Format(time.RFC3339)); err != nil {
+		return err
+	}
+	if len(done.Differences) > 0 {
+		return errLeft
+	}
+	return nil
+}

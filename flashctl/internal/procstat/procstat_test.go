@@ -1,0 +1,35 @@
+package procstat_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/flashctl/internal/procstat"
+)
+
+func TestThisProcess(t *testing.T) {
+	before, err := procstat.CPU(os.Getpid())
+	require.NoError(t, err)
+	machine, err := procstat.Machine()
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		for range 10_000_000 { // processor time, to be seen
+		}
+		now, err := procstat.CPU(os.Getpid())
+		later, err2 := procstat.Machine()
+		return err == nil && err2 == nil && now > before && later > machine // Linux does not count both at the same moment
+	}, 30*time.Second, time.Millisecond)
+
+	now, most, err := procstat.Memory(os.Getpid())
+	require.NoError(t, err)
+	require.Greater(t, now, int64(1<<20))
+	require.GreaterOrEqual(t, most, now)
+
+	_, err = procstat.CPU(1 << 30)
+	require.Error(t, err)
+	_, _, err = procstat.Memory(1 << 30)
+	require.Error(t, err)
+}
