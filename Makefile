@@ -7,6 +7,7 @@ SHELL := /usr/bin/env bash
 # Tools, by exact version; each is installed into .bin by `go install` when it is missing.
 GOLANGCI_LINT := .bin/golangci-lint-v2.15.0
 OAPI_CODEGEN  := .bin/oapi-codegen-v2.8.2
+ACTIONLINT    := .bin/actionlint-v1.7.12
 KO            := .bin/ko-v0.19.1
 HELM3         := .bin/helm-v3.22.0
 HELM4         := .bin/helm-v4.3.1
@@ -16,6 +17,7 @@ FUZZTIME ?= 30s
 PKG      ?= work
 SEEDS    ?= 5000
 FIRST    ?= 1
+COMPLETE ?= true
 RUNS     ?= 1
 ROUNDS   ?= 60
 
@@ -68,22 +70,40 @@ cluster-test: $(KO) $(HELM3) ## The chart on a real cluster: a sale, its trace, 
 chart-tools: $(HELM3) $(HELM4) $(KUBECONFORM)
 	@echo $^
 
-##@ Work on it
-.PHONY: build test sim sim-mutants storm bench pgo bench-go bench-ratelimit fuzz lint fmt generate clean
-build: .bin ## Every program into .bin
-	@for main in services/*/cmd/* flashctl/cmd/*; do go build -o .bin/ "./$$main" || exit 1; done
-
-test: deps ## All tests on real parts of their own, with the race detector but for RocketMQ's client (PKG=./pkg/lock for one package)
+##@ Prove it
+.PHONY: ci proof test sim sim-mutants trouble storm fuzz
+test: deps ## All tests but those of make proof, on real dependencies of their own, with the race detector (PKG=./pkg/lock for one package)
 	@scripts/dev/with-parts scripts/dev/test $(PKG)
 
-sim: ## SEEDS (5000) whole sales under drawn faults, from seed FIRST (1) on; every fault point must be hit
-	@set -o pipefail; GOGC=400 go test ./test/sim -count=1 -run '^TestSim$$' -timeout 60m -v -seeds $(SEEDS) -first $(FIRST) -complete | grep -v -e '^=== ' -e '--- PASS'
+sim: ## SEEDS (5000) whole sales under drawn faults, from seed FIRST (1) on; COMPLETE=false only lists fault points that were not hit
+	@set -o pipefail; GOGC=400 go test ./test/sim -count=1 -run '^TestSim$$' -timeout 60m -v -seeds $(SEEDS) -first $(FIRST) -complete=$(COMPLETE) | grep -v -e '^=== ' -e '--- PASS'
 
 sim-mutants: ## Breaks the services in some twenty ways, one by one; the simulation has to notice each
 	@go run ./test/sim/mutants
 
+trouble: deps ## Sales while dependencies and links fail, and with a damaged gate, some 15 min
+	@scripts/dev/with-parts go test ./test/proof/trouble -count=1 -timeout 60m -v
+
 storm: deps ## RUNS (1) sales of 10,000 pieces while every process is killed twice, 7 to 8 min each; STORM_SEED repeats one
-	@go test ./test/e2e -count=$(RUNS) -run '^TestStorm$$' -timeout $$(($(RUNS) * 25))m -v
+	@go test ./test/proof/storm -count=$(RUNS) -run '^TestStorm$$' -timeout $$(($(RUNS) * 25))m -v
+
+fuzz: ## Every fuzz target for FUZZTIME (30s) each
+	@grep -rlE '^func Fuzz' --include='*_test.go' pkg services flashctl | while read -r file; do \
+	  for name in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9_]*).*/\1/p' "$$file"); do \
+	    go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")" || exit 1; \
+	  done; \
+	done
+
+ci: ## What CI runs, with a table of its steps (LANE=static, system or cluster for one lane)
+	@scripts/ci/run $(LANE)
+
+proof: ## Which of the long lanes are green on this commit; LANE=sim, mutants, trouble, storm, cluster or fuzz runs one
+	@scripts/ci/proof $(LANE)
+
+##@ Work on it
+.PHONY: build bench pgo bench-go bench-ratelimit lint fmt generate clean
+build: .bin ## Every program into .bin
+	@for main in services/*/cmd/* flashctl/cmd/*; do go build -o .bin/ "./$$main" || exit 1; done
 
 bench: deps .bin ## The figures of docs/benchmarks.md, on parts and services of their own (BENCH="--only refused" for some)
 	@scripts/dev/bench $(BENCH)
@@ -98,16 +118,9 @@ bench-ratelimit: deps .bin ## pkg/ratelimit beside other limiters and beside a b
 	@go build -o .bin/bench-ratelimit ./test/bench-ratelimit
 	@MYSQL_DSN=- ROCKETMQ_NAMESRV=- scripts/dev/with-parts .bin/bench-ratelimit -rounds $(ROUNDS)
 
-fuzz: ## Every fuzz target for FUZZTIME (30s) each
-	@grep -rlE '^func Fuzz' --include='*_test.go' pkg services flashctl | while read -r file; do \
-	  for name in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9_]*).*/\1/p' "$$file"); do \
-	    go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")" || exit 1; \
-	  done; \
-	done
-
-lint: $(GOLANGCI_LINT) $(OAPI_CODEGEN) ## Linters, formatting, tidy modules, fresh generated code, shell scripts
+lint: $(GOLANGCI_LINT) $(OAPI_CODEGEN) $(ACTIONLINT) ## Linters, formatting, tidy modules, fresh generated code, shell scripts, workflows
 	@scripts/dev/deps lint
-	@scripts/dev/lint $(GOLANGCI_LINT) $(OAPI_CODEGEN)
+	@scripts/dev/lint $(GOLANGCI_LINT) $(OAPI_CODEGEN) $(ACTIONLINT)
 
 fmt: $(GOLANGCI_LINT) ## Formats all Go code
 	@$(GOLANGCI_LINT) fmt $$(go list -f '{{.Dir}}/...' -m)
@@ -128,6 +141,9 @@ $(GOLANGCI_LINT): | .bin
 
 $(OAPI_CODEGEN): | .bin
 	$(call install,github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2)
+
+$(ACTIONLINT): | .bin
+	$(call install,github.com/rhysd/actionlint/cmd/actionlint@v1.7.12)
 
 $(KO): | .bin
 	$(call install,github.com/google/ko@v0.19.1)

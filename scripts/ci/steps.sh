@@ -1,0 +1,117 @@
+# shellcheck shell=bash
+# Shared by scripts/ci/run and scripts/ci/proof: steps that are timed and logged, and the table of them at the end.
+# A failed step does not end the script; later steps run unless they need it. Not run by itself.
+
+step_logs=${RUN_DIR:?}/steps
+mkdir -p "$step_logs"
+rm -f "$step_logs"/*.log
+step_names=() step_results=() step_seconds=() # of steps that have ended or did not run, in order
+declare -A step_pids=() step_began=()         # of steps in the background
+ci_began=$SECONDS
+
+log_of() { echo "$step_logs/${1//[^A-Za-z0-9]/-}.log"; }
+
+# record <name> <result> <seconds>
+record() {
+    step_names+=("$1") step_results+=("$2") step_seconds+=("$3")
+}
+
+# passed <name>: the step has run and succeeded.
+passed() {
+    local i
+    for i in "${!step_names[@]}"; do
+        [[ ${step_names[i]} != "$1" ]] || [[ ${step_results[i]} != ok ]] || return 0
+    done
+    return 1
+}
+
+# met <name> <needed step or ''>: records the step as not run when the step that it needs has not succeeded.
+met() {
+    [[ -z $2 ]] || passed "$2" || {
+        record "$1" "not run: needs '$2'" 0
+        return 1
+    }
+}
+
+# step <name> <needed step or ''> <command>...: runs it and shows its output.
+step() {
+    local name=$1 needs=$2 began=$SECONDS rc
+    shift 2
+    met "$name" "$needs" || return 0
+    printf '\n=== %s (%s)\n' "$name" "$(date -u +%H:%M:%S)"
+    # A subshell that is not part of a condition, because bash ignores `set -e` inside of one.
+    (
+        set -euo pipefail
+        "$@"
+    ) 2>&1 | tee "$(log_of "$name")"
+    rc=${PIPESTATUS[0]}
+    record "$name" "$( ((rc == 0)) && echo ok || echo "FAIL (status $rc)")" $((SECONDS - began))
+}
+
+# start_step <name> <command>...: runs it in the background, in a process group of its own; await_step shows its output.
+start_step() {
+    local name=$1
+    shift
+    printf '\n=== %s: started in the background (%s)\n' "$name" "$(date -u +%H:%M:%S)"
+    step_began[$name]=$SECONDS
+    set -m
+    (
+        set -euo pipefail
+        "$@"
+        echo $((SECONDS - step_began[$name])) >"$(log_of "$name").seconds"
+    ) >"$(log_of "$name")" 2>&1 &
+    set +m
+    step_pids[$name]=$!
+}
+
+# await_step <name>: waits for a step in the background and records it.
+await_step() {
+    local name=$1 rc=0 took
+    [[ -n ${step_pids[$name]:-} ]] || return 0
+    wait "${step_pids[$name]}" || rc=$?
+    unset "step_pids[$name]"
+    printf '\n=== %s: output of the background\n' "$name"
+    cat "$(log_of "$name")"
+    # How long it took, not how long it was waited for.
+    took=$(cat "$(log_of "$name").seconds" 2>/dev/null || echo $((SECONDS - step_began[$name])))
+    record "$name" "$( ((rc == 0)) && echo ok || echo "FAIL (status $rc)")" "$took"
+}
+
+# end_background: ends steps that still run in the background, for a script that is interrupted.
+end_background() {
+    local name
+    for name in "${!step_pids[@]}"; do
+        kill -TERM -- "-${step_pids[$name]}" 2>/dev/null || true
+        wait "${step_pids[$name]}" 2>/dev/null || true
+        record "$name" "FAIL (interrupted)" $((SECONDS - step_began[$name]))
+    done
+    step_pids=()
+}
+
+minutes() { printf '%d:%02d' $(($1 / 60)) $(($1 % 60)); }
+
+# all_ok: at least one step has run, and none has failed.
+all_ok() {
+    local result
+    ((${#step_results[@]} > 0)) || return 1
+    for result in "${step_results[@]}"; do
+        [[ $result == ok || $result == SKIPPED* ]] || return 1
+    done
+}
+
+# summary: the end of the log of each failed step, then the table.
+summary() {
+    local i
+    for i in "${!step_names[@]}"; do
+        [[ ${step_results[i]} == FAIL* ]] || continue
+        printf '\n=== %s: %s; the end of its output\n' "${step_names[i]}" "${step_results[i]}"
+        # Lines that name a failure first: in the output of many packages they stand far from the end.
+        { grep -nE '^(--- FAIL|FAIL)|^ +--- FAIL|^panic:|WARNING: DATA RACE' "$(log_of "${step_names[i]}")" || true; } | head -n 40
+        tail -n 40 "$(log_of "${step_names[i]}")"
+    done
+    printf '\n%-58s %7s  %s\n' step min:s result
+    for i in "${!step_names[@]}"; do
+        printf '%-58s %7s  %s\n' "${step_names[i]}" "$(minutes "${step_seconds[i]}")" "${step_results[i]}"
+    done
+    printf '%-58s %7s  %s\n' "all, on the clock" "$(minutes $((SECONDS - ci_began)))" "$(all_ok && echo green || echo FAILED)"
+}
