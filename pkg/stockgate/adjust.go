@@ -28,7 +28,7 @@ func validateAdjustmentID(id string) error {
 // Adjust applies an adjustment once per id; an id that is applied is nil and changes nothing (ErrAdjustmentConflict if it
 // is known with another SKU or number), and so is one that is over: undone, or named by Preload. Taking pieces off fails
 // with ErrInsufficient, and leaves no trace, unless so many are left or Force is set. One script call, O(1).
-func (g *Gate) Adjust(ctx context.Context, ref Ref, a Adjustment) error {
+func (g *Gate) Adjust(ctx context.Context, ref contract.GateRef, a Adjustment) error {
 	if err := validateAdjustmentID(a.ID); err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (g *Gate) Adjust(ctx context.Context, ref Ref, a Adjustment) error {
 
 // UndoAdjust takes an adjustment back and ends it, also one that was never applied: no attempt of it that Redis carries out
 // late does anything any more. What Preload named changes nothing. One script call, O(1).
-func (g *Gate) UndoAdjust(ctx context.Context, ref Ref, id string) error {
+func (g *Gate) UndoAdjust(ctx context.Context, ref contract.GateRef, id string) error {
 	if err := validateAdjustmentID(id); err != nil {
 		return err
 	}

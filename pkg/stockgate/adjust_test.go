@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/contract"
 )
 
 func TestAdjustOncePerID(t *testing.T) {
@@ -72,7 +74,7 @@ func TestAdjustmentsInTheFiguresAreKnown(t *testing.T) {
 }
 
 func TestMalformedAdjustmentsNeverReachRedis(t *testing.T) {
-	ctx, g, ref := t.Context(), New(nil, Options{}), Ref{ActivityID: "1"}
+	ctx, g, ref := t.Context(), New(nil, Options{}), contract.GateRef{ActivityID: "1"}
 	for _, a := range []Adjustment{
 		{ID: "", SKUID: "1", Delta: 1},
 		{ID: strings.Repeat("a", maxAdjustmentID+1), SKUID: "1", Delta: 1},

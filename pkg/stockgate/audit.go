@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flashsale.internal/pkg/contract"
 )
 
 // Counts are the pieces of one SKU. Left + Held + Sold = Total, always.
@@ -35,7 +37,7 @@ type Audit struct {
 }
 
 // Audit reads the counters of a gate. One script call; its cost depends on the number of SKUs only.
-func (g *Gate) Audit(ctx context.Context, ref Ref) (Audit, error) {
+func (g *Gate) Audit(ctx context.Context, ref contract.GateRef) (Audit, error) {
 	reply, err := g.runStrings(ctx, scriptAudit, ref)
 	if err != nil {
 		return Audit{}, err
@@ -103,7 +105,7 @@ func (a *Audit) decode(values []string) (err error) {
 
 // Level is what is left in one gate.
 type Level struct {
-	Ref              Ref
+	Ref              contract.GateRef
 	Err              error // ErrBroken, or ErrUnavailable where a node of a Cluster is away; nothing else is set
 	Found            bool  // false: no gate, and nothing else is set
 	State            GateState
@@ -116,7 +118,7 @@ type Level struct {
 // Levels reads what is left in each of the gates, in their order, in one round trip (one per node on a Cluster). It costs
 // O(SKUs), runs no script, and is meant to be polled several times a second. It fails when nobody answers; a gate that cannot
 // be read does not hide the others.
-func (g *Gate) Levels(ctx context.Context, refs ...Ref) ([]Level, error) {
+func (g *Gate) Levels(ctx context.Context, refs ...contract.GateRef) ([]Level, error) {
 	if len(refs) == 0 {
 		return nil, nil
 	}
@@ -124,7 +126,7 @@ func (g *Gate) Levels(ctx context.Context, refs ...Ref) ([]Level, error) {
 		p := g.rdb.Pipeline()
 		replies := make([]*redis.MapStringStringCmd, len(refs))
 		for i, r := range refs {
-			replies[i] = p.HGetAll(ctx, r.key("gate"))
+			replies[i] = p.HGetAll(ctx, keyOf(r, "gate"))
 		}
 		_, err := p.Exec(ctx)
 		if !byCommand(err, replies) {
@@ -191,7 +193,7 @@ func decodeLevel(h map[string]string) (Level, error) {
 }
 
 // Left reads what is left in one gate, by SKU, and its state. As Levels; ErrNoGate when there is none.
-func (g *Gate) Left(ctx context.Context, ref Ref) (map[string]int64, GateState, error) {
+func (g *Gate) Left(ctx context.Context, ref contract.GateRef) (map[string]int64, GateState, error) {
 	levels, err := g.Levels(ctx, ref)
 	switch {
 	case err != nil:

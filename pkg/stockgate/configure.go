@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"flashsale.internal/pkg/contract"
 )
 
 // GateState is what the merchant has set. Whether a sale is still to come or over follows from the window as well.
@@ -56,7 +58,7 @@ func (c Config) args() []any {
 // Configure sets state, window and limit of a gate that exists. The version decides: an earlier one than the gate's fails
 // with ErrVersion and changes nothing; the same or a later one is set, so that repeating a call is harmless. It binds all
 // purchases decided after it returns. One script call, O(1).
-func (g *Gate) Configure(ctx context.Context, ref Ref, c Config) error {
+func (g *Gate) Configure(ctx context.Context, ref contract.GateRef, c Config) error {
 	if err := c.validate(); err != nil {
 		return err
 	}

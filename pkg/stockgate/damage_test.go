@@ -7,6 +7,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/contract"
 )
 
 // What is damaged is told of itself alone: who shares a call with it is answered.
@@ -16,12 +18,12 @@ func TestABrokenGateDoesNotHideTheOthers(t *testing.T) {
 		ctx := t.Context()
 		e.open(openConfig(), 5)
 		for damage, do := range map[string]func(b *env) error{
-			"a counter":  func(b *env) error { return b.rdb.HSet(ctx, b.ref.key("gate"), "s:1", "many").Err() },
-			"a deadline": func(b *env) error { return b.rdb.HSet(ctx, b.ref.key("gate"), "h:1", "1", "x:1", "soon").Err() },
-			"its window": func(b *env) error { return b.rdb.HSet(ctx, b.ref.key("gate"), "ends", "late").Err() },
+			"a counter":  func(b *env) error { return b.rdb.HSet(ctx, keyOf(b.ref, "gate"), "s:1", "many").Err() },
+			"a deadline": func(b *env) error { return b.rdb.HSet(ctx, keyOf(b.ref, "gate"), "h:1", "1", "x:1", "soon").Err() },
+			"its window": func(b *env) error { return b.rdb.HSet(ctx, keyOf(b.ref, "gate"), "ends", "late").Err() },
 			"another type": func(b *env) error {
 				b.wipe()
-				return b.rdb.Set(ctx, b.ref.key("gate"), "x", 0).Err()
+				return b.rdb.Set(ctx, keyOf(b.ref, "gate"), "x", 0).Err()
 			},
 		} {
 			b := newEnv(t, e.rdb, Options{})
@@ -46,10 +48,10 @@ func TestABrokenGateDoesNotHideTheOthers(t *testing.T) {
 	})
 }
 
-func otherType(t *testing.T, e *env) Ref {
+func otherType(t *testing.T, e *env) contract.GateRef {
 	b := newEnv(t, e.rdb, Options{})
 	t.Cleanup(b.wipe)
-	require.NoError(t, b.rdb.Set(t.Context(), b.ref.key("gate"), "x", 0).Err())
+	require.NoError(t, b.rdb.Set(t.Context(), keyOf(b.ref, "gate"), "x", 0).Err())
 	return b.ref
 }
 
@@ -62,7 +64,7 @@ func TestABrokenSaleIsNoneUntilItIsPutAgain(t *testing.T) {
 		t.Cleanup(b.wipe)
 		mended := sound
 		mended.ActivityID, mended.Version = b.ref.ActivityID, 1
-		key := b.ref.key("sale")
+		key := keyOf(b.ref, "sale")
 		for damage, do := range map[string]func() error{
 			"no JSON":      func() error { return e.rdb.Set(ctx, key, "{", 0).Err() },
 			"no object":    func() error { return e.rdb.Set(ctx, key, `"sale"`, 0).Err() },
@@ -75,7 +77,7 @@ func TestABrokenSaleIsNoneUntilItIsPutAgain(t *testing.T) {
 			require.NoError(t, do(), damage)
 			_, err := e.Sale(ctx, b.ref.ActivityID)
 			require.ErrorIs(t, err, ErrNoSale, damage)
-			got, err := e.sales(ctx, []Ref{b.ref, e.ref})
+			got, err := e.sales(ctx, []contract.GateRef{b.ref, e.ref})
 			require.NoError(t, err, damage)
 			require.Equal(t, []Sale{sound}, got, damage)
 			require.NoError(t, e.PutSale(ctx, mended), damage)
@@ -92,7 +94,7 @@ func TestABrokenEntryIsToldOfItselfAlone(t *testing.T) {
 		e.open(openConfig(), 9)
 		e.reserve("1", "ann", lines(1))
 		e.reserve("2", "bob", lines(1))
-		held := e.ref.key("held")
+		held := keyOf(e.ref, "held")
 		sound := e.rdb.HGet(ctx, held, "1").Val()
 		// One cannot be read at all; the other one by scripts only, as its deadline is no time.
 		e.reserve("4", "dan", lines(1))
@@ -143,7 +145,7 @@ func TestABrokenJournalEntryIsTakenOffAndWrittenAnew(t *testing.T) {
 		ctx := t.Context()
 		e.open(openConfig(), 9)
 		e.reserve("1", "ann", lines(1))
-		journal := e.ref.key("journal")
+		journal := keyOf(e.ref, "journal")
 		require.NoError(t, e.rdb.XDel(ctx, journal, e.check().journals["1"]).Err())
 		for _, rubbish := range []string{"rubbish", "1|ann|1:1|now|", "1|ann|1:1|1|trace|more", "one|ann|1:1|1|", "", "1|ann|1:many|1|"} {
 			require.NoError(t, e.rdb.XAdd(ctx, &redis.XAddArgs{Stream: journal, Values: []string{"r", rubbish}}).Err())

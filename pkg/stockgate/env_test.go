@@ -19,6 +19,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"flashsale.internal/pkg/contract"
 )
 
 var (
@@ -120,14 +122,14 @@ type env struct {
 	*Gate
 	t   testing.TB
 	rdb redis.UniversalClient
-	ref Ref
+	ref contract.GateRef
 }
 
 func newEnv(t testing.TB, rdb redis.UniversalClient, opts Options) *env {
 	if opts.Timeout == 0 {
 		opts.Timeout = patience
 	}
-	return &env{Gate: New(rdb, opts), t: t, rdb: rdb, ref: Ref{ActivityID: strconv.FormatInt(activitySeq.Add(1), 10)}}
+	return &env{Gate: New(rdb, opts), t: t, rdb: rdb, ref: contract.GateRef{ActivityID: strconv.FormatInt(activitySeq.Add(1), 10)}}
 }
 
 // patience is how long a test waits for one answer: the disk of a busy machine, which every write waits for, stands at times.
@@ -179,7 +181,7 @@ func eachServer(t *testing.T, opts Options, test func(t *testing.T, e *env)) {
 // wipe removes everything of the gate, as a Redis that lost its data.
 func (e *env) wipe() {
 	ctx := context.Background()
-	require.NoError(e.t, e.rdb.Del(ctx, e.ref.keys()...).Err())
+	require.NoError(e.t, e.rdb.Del(ctx, keysOf(e.ref)...).Err())
 	require.NoError(e.t, e.rdb.SRem(ctx, keyActivities, e.ref.String()).Err())
 }
 
@@ -273,8 +275,8 @@ func (e *env) image() image {
 	e.t.Helper()
 	ctx := context.Background()
 	p := e.rdb.TxPipeline()
-	gate, held, buyers := p.HGetAll(ctx, e.ref.key("gate")), p.HGetAll(ctx, e.ref.key("held")), p.HGetAll(ctx, e.ref.key("buyers"))
-	unlanded, ended := p.ZRange(ctx, e.ref.key("unlanded"), 0, -1), p.ZRange(ctx, e.ref.key("ended"), 0, -1)
+	gate, held, buyers := p.HGetAll(ctx, keyOf(e.ref, "gate")), p.HGetAll(ctx, keyOf(e.ref, "held")), p.HGetAll(ctx, keyOf(e.ref, "buyers"))
+	unlanded, ended := p.ZRange(ctx, keyOf(e.ref, "unlanded"), 0, -1), p.ZRange(ctx, keyOf(e.ref, "ended"), 0, -1)
 	_, err := p.Exec(ctx)
 	require.NoError(e.t, err)
 	im := image{

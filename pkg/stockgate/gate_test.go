@@ -46,7 +46,7 @@ func TestNothingHappensWithoutAGate(t *testing.T) {
 		} {
 			require.ErrorIs(t, do(), ErrNoGate, name)
 		}
-		n, err := e.rdb.Exists(ctx, e.ref.keys()...).Result()
+		n, err := e.rdb.Exists(ctx, keysOf(e.ref)...).Result()
 		require.NoError(t, err)
 		require.Zero(t, n)
 	})
@@ -82,7 +82,7 @@ func TestKeysExpireOnceOverAndEmpty(t *testing.T) {
 		expires := func() bool {
 			t.Helper()
 			var with, without []string
-			for _, key := range e.ref.keys() {
+			for _, key := range keysOf(e.ref) {
 				ttl, err := e.rdb.PTTL(ctx, key).Result()
 				require.NoError(t, err)
 				switch {
@@ -114,7 +114,7 @@ func TestKeysExpireOnceOverAndEmpty(t *testing.T) {
 		require.NoError(t, e.PutSale(ctx, Sale{ActivityID: e.ref.ActivityID, Version: 2}))
 		require.NoError(t, e.Adjust(ctx, e.ref, Adjustment{ID: "a", SKUID: "1", Delta: 1}))
 		require.True(t, expires(), "keys that came later as well")
-		require.NoError(t, e.rdb.Del(ctx, e.ref.key("buyers")).Err())
+		require.NoError(t, e.rdb.Del(ctx, keyOf(e.ref, "buyers")).Err())
 		for sn, user := range map[string]string{"1": "ann", "2": "bob", "3": "cat"} {
 			changed, err := e.Mend(ctx, e.ref, user, []string{sn})
 			require.NoError(t, err)
@@ -194,7 +194,7 @@ func TestSales(t *testing.T) {
 		require.Equal(t, []Sale{earlier, s}, mine())
 		require.NoError(t, e.Forget(ctx, saleRef(earlier.ActivityID)))
 		require.Equal(t, []Sale{s}, mine())
-		require.NoError(t, e.rdb.Del(ctx, saleRef(earlier.ActivityID).key("sale")).Err())
+		require.NoError(t, e.rdb.Del(ctx, keyOf(saleRef(earlier.ActivityID), "sale")).Err())
 	})
 }
 

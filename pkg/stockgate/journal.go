@@ -25,7 +25,7 @@ const idSeparator = "/"
 // Options.ClaimAfter without acking them, then new ones. It never waits: nothing to do is an empty answer. A consumer
 // group that was lost is made again and reads from the beginning. A gate that is absent may still have a journal; a
 // journal that is absent is empty. One script call, O(max).
-func (g *Gate) ReadJournal(ctx context.Context, ref Ref, consumer string, max int) ([]JournalEntry, error) {
+func (g *Gate) ReadJournal(ctx context.Context, ref contract.GateRef, consumer string, max int) ([]JournalEntry, error) {
 	if consumer == "" || max < 1 {
 		return nil, fmt.Errorf("stockgate: reading the journal needs a consumer's name and a positive number")
 	}
@@ -45,7 +45,7 @@ func (g *Gate) ReadJournal(ctx context.Context, ref Ref, consumer string, max in
 
 // Ack removes published entries from the journal. It needs no gate, and an id that is not there is fine. Any number of
 // ids, 256 to a script call, O(ids).
-func (g *Gate) Ack(ctx context.Context, ref Ref, ids []string) error {
+func (g *Gate) Ack(ctx context.Context, ref contract.GateRef, ids []string) error {
 	args := make([]any, 0, 2*len(ids))
 	for _, id := range ids {
 		message, orderSN, _ := strings.Cut(id, idSeparator)
@@ -57,7 +57,7 @@ func (g *Gate) Ack(ctx context.Context, ref Ref, ids []string) error {
 // Rejournal journals purchases again that are queued and not known to be in the ledger, if their last journal entry was
 // acked, as long as the journal has room. It tells how many it journaled. Any number of order_sns, 256 to a script call,
 // O(order_sns).
-func (g *Gate) Rejournal(ctx context.Context, ref Ref, orderSNs []string) (int, error) {
+func (g *Gate) Rejournal(ctx context.Context, ref contract.GateRef, orderSNs []string) (int, error) {
 	journaled := 0
 	for batch := range slices.Chunk(orderSNs, batchSize) {
 		args, err := idArgs(batch)
@@ -74,7 +74,7 @@ func (g *Gate) Rejournal(ctx context.Context, ref Ref, orderSNs []string) (int, 
 }
 
 // readJournal reads an entry with those around it, which one that cannot be read must not hold up.
-func readJournal(ref Ref, id, stored string) JournalEntry {
+func readJournal(ref contract.GateRef, id, stored string) JournalEntry {
 	orderSN, _, _ := strings.Cut(stored, "|")
 	if !contract.ValidID(orderSN) {
 		orderSN = ""
@@ -91,7 +91,7 @@ func readJournal(ref Ref, id, stored string) JournalEntry {
 
 // decodeJournal reads "order_sn|user|lines|reserved|trace", as the reserve and rejournal scripts write it. What can be published
 // is read, right or wrong: inventory makes a dead letter of it, which a person can reject.
-func decodeJournal(ref Ref, stored string) (contract.Reservation, error) {
+func decodeJournal(ref contract.GateRef, stored string) (contract.Reservation, error) {
 	f := strings.Split(stored, "|")
 	if len(f) != 5 {
 		return contract.Reservation{}, fmt.Errorf("%w: %d fields", errEntry, len(f))

@@ -27,7 +27,7 @@ func (e *env) ack(entries ...JournalEntry) {
 
 func (e *env) journalLen() int64 {
 	e.t.Helper()
-	n, err := e.rdb.XLen(context.Background(), e.ref.key("journal")).Result()
+	n, err := e.rdb.XLen(context.Background(), keyOf(e.ref, "journal")).Result()
 	require.NoError(e.t, err)
 	return n
 }
@@ -35,7 +35,7 @@ func (e *env) journalLen() int64 {
 func TestRelaysShareTheJournal(t *testing.T) {
 	eachServer(t, Options{ClaimAfter: time.Hour}, func(t *testing.T, e *env) {
 		require.Empty(t, e.read("a", 10), "no gate, no journal")
-		exists, err := e.rdb.Exists(t.Context(), e.ref.keys()...).Result()
+		exists, err := e.rdb.Exists(t.Context(), keysOf(e.ref)...).Result()
 		require.NoError(t, err)
 		require.Zero(t, exists, "reading leaves nothing behind")
 
@@ -74,7 +74,7 @@ func TestALostConsumerGroupReadsFromTheBeginning(t *testing.T) {
 		e.reserve("1", "ann", lines(1))
 		e.reserve("2", "bob", lines(1))
 		before := e.read("a", 10)
-		require.NoError(t, e.rdb.XGroupDestroy(t.Context(), e.ref.key("journal"), "relays").Err())
+		require.NoError(t, e.rdb.XGroupDestroy(t.Context(), keyOf(e.ref, "journal"), "relays").Err())
 		e.ack(before[0]) // published, though its group is gone
 		again := e.read("b", 10)
 		require.Equal(t, before[1:], again)
@@ -95,7 +95,7 @@ func TestTheJournalOutlivesGateAndSale(t *testing.T) {
 		e.settle("2", "bob", lines(1), StepPaid)
 		one := e.read("a", 1)
 		require.Len(t, one, 1)
-		require.NoError(t, e.rdb.Del(t.Context(), e.ref.key("gate")).Err())
+		require.NoError(t, e.rdb.Del(t.Context(), keyOf(e.ref, "gate")).Err())
 		two := e.read("a", 1)
 		require.Len(t, two, 1)
 		e.ack(one[0], two[0])
@@ -153,7 +153,7 @@ func TestRejournalOnlyWhatIsOnNobodysWay(t *testing.T) {
 		require.Zero(t, rejournal("1"), "the journal is full")
 
 		// A Redis that lost the journal but not the entries.
-		require.NoError(t, e.rdb.Del(ctx, e.ref.key("journal")).Err())
+		require.NoError(t, e.rdb.Del(ctx, keyOf(e.ref, "journal")).Err())
 		require.Equal(t, 2, rejournal("1", "5"))
 		require.Len(t, e.read("a", 10), 2)
 	})

@@ -12,7 +12,7 @@ import (
 
 // Lookup tells how the purchases stand. An order_sn that the gate does not know is absent from the map; an entry that
 // cannot be read is there as Broken. Any number of order_sns, 256 to a script call, O(order_sns).
-func (g *Gate) Lookup(ctx context.Context, ref Ref, orderSNs []string) (map[string]Entry, error) {
+func (g *Gate) Lookup(ctx context.Context, ref contract.GateRef, orderSNs []string) (map[string]Entry, error) {
 	found := make(map[string]Entry, len(orderSNs))
 	for batch := range slices.Chunk(orderSNs, batchSize) {
 		args, err := idArgs(batch)
@@ -32,7 +32,7 @@ func (g *Gate) Lookup(ctx context.Context, ref Ref, orderSNs []string) (map[stri
 
 // Buyer lists the buyer's purchases in this gate in the order they were made, latest last: all that hold pieces, and the
 // latest ended ones (at most 16, for 24 h after their end). One script call.
-func (g *Gate) Buyer(ctx context.Context, ref Ref, userID string) ([]string, error) {
+func (g *Gate) Buyer(ctx context.Context, ref contract.GateRef, userID string) ([]string, error) {
 	if !contract.ValidUserID(userID) {
 		return nil, fmt.Errorf("stockgate: user id is malformed")
 	}
@@ -44,7 +44,7 @@ func (g *Gate) Buyer(ctx context.Context, ref Ref, userID string) ([]string, err
 // Unlanded lists purchases that are not known to be in the ledger and were last journaled at from (zero: ever) or later,
 // and before a moment; those journaled longest ago first, at most limit and at most 1000. The next page begins with the
 // last JournaledAt. One script call, O(log n + limit).
-func (g *Gate) Unlanded(ctx context.Context, ref Ref, from, before time.Time, limit int) ([]Entry, error) {
+func (g *Gate) Unlanded(ctx context.Context, ref contract.GateRef, from, before time.Time, limit int) ([]Entry, error) {
 	if limit < 1 {
 		return nil, nil
 	}
@@ -72,7 +72,7 @@ const maxPage = 1000
 // Entries pages through all purchases of a gate in no particular order, for comparing it with the ledger: begin with cursor
 // 0 and go on until it is 0 again. Entries that are there throughout come at least once, changing ones perhaps not, some
 // twice. One script call, O(count).
-func (g *Gate) Entries(ctx context.Context, ref Ref, cursor uint64, count int) (entries []Entry, next uint64, err error) {
+func (g *Gate) Entries(ctx context.Context, ref contract.GateRef, cursor uint64, count int) (entries []Entry, next uint64, err error) {
 	reply, err := g.runStrings(ctx, scriptScan, ref, cursor, min(max(count, 1), maxPage))
 	if err != nil {
 		return nil, 0, err

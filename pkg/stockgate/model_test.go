@@ -287,7 +287,7 @@ func (g *gateMachine) Rejournal(t *rapid.T) {
 // Lose takes the gate away, nothing happens without it, and then it is built again from the ledger: everything but what
 // had not landed, and every adjustment.
 func (g *gateMachine) Lose(t *rapid.T) {
-	require.NoError(t, g.e.rdb.Del(t.Context(), g.e.ref.keys()...).Err())
+	require.NoError(t, g.e.rdb.Del(t.Context(), keysOf(g.e.ref)...).Err())
 	_, err := g.e.Audit(t.Context(), g.e.ref)
 	require.ErrorIs(t, err, ErrNoGate)
 	g.kept = nil

@@ -32,8 +32,8 @@ const preloadChunk = 512
 //
 // The snapshot must add up: for each SKU, Stock + pieces of its entries that hold some = Total. Also lists the gate (see
 // Refs). O(entries), in script calls of 512 hash fields.
-func (g *Gate) Preload(ctx context.Context, ref Ref, s Snapshot) error {
-	if err := ref.validate(); err != nil {
+func (g *Gate) Preload(ctx context.Context, ref contract.GateRef, s Snapshot) error {
+	if err := validateRef(ref); err != nil {
 		return err
 	}
 	b, err := plan(s)

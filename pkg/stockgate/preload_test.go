@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/contract"
 )
 
 // soldSale has n purchases, of all kinds in turn.
@@ -84,7 +86,7 @@ func TestPreloadRemovesWhatIsLeftExceptTheJournal(t *testing.T) {
 		e.reserve("1", "ann", lines(1))
 		e.release("2", "bob", lines(1), "expired")
 		require.NoError(t, e.Adjust(ctx, e.ref, Adjustment{ID: "a", SKUID: "1", Delta: 1}))
-		require.NoError(t, e.rdb.Del(ctx, e.ref.key("gate")).Err())
+		require.NoError(t, e.rdb.Del(ctx, keyOf(e.ref, "gate")).Err())
 		e.open(openConfig(), 3)
 		require.Empty(t, e.image().entries)
 		require.NoError(t, e.Adjust(ctx, e.ref, Adjustment{ID: "a", SKUID: "1", Delta: 1}))
@@ -154,6 +156,6 @@ func TestPreloadRefusesWhatDoesNotAddUp(t *testing.T) {
 	} {
 		s := soldSale(5)
 		spoil(&s)
-		require.Error(t, g.Preload(t.Context(), Ref{ActivityID: "1"}, s), name)
+		require.Error(t, g.Preload(t.Context(), contract.GateRef{ActivityID: "1"}, s), name)
 	}
 }

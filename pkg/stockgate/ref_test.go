@@ -5,14 +5,16 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/contract"
 )
 
 func TestAllKeysOfAGateShareASlot(t *testing.T) {
 	ctx := t.Context()
 	rdb := clusterRedis(t)
-	for _, ref := range []Ref{{"1", 0}, {"1", 1}, {"9223372036854775807", 12}} {
+	for _, ref := range []contract.GateRef{{ActivityID: "1", Bucket: 0}, {ActivityID: "1", Bucket: 1}, {ActivityID: "9223372036854775807", Bucket: 12}} {
 		slots := map[int64]bool{}
-		for _, key := range ref.keys() {
+		for _, key := range keysOf(ref) {
 			require.True(t, strings.HasPrefix(key, "fs:{"+ref.String()+"}:"), key)
 			slot, err := rdb.ClusterKeySlot(ctx, key).Result()
 			require.NoError(t, err)
@@ -23,7 +25,7 @@ func TestAllKeysOfAGateShareASlot(t *testing.T) {
 }
 
 func TestRefsAreWrittenInOneWayOnly(t *testing.T) {
-	for _, ref := range []Ref{{"1", 0}, {"77", 3}} {
+	for _, ref := range []contract.GateRef{{ActivityID: "1", Bucket: 0}, {ActivityID: "77", Bucket: 3}} {
 		back, ok := parseRef(ref.String())
 		require.True(t, ok)
 		require.Equal(t, ref, back)

@@ -22,7 +22,7 @@ type Repair struct {
 // took is given back and what the new one takes is taken, so the counters stay what they are off by. It tells of which
 // order_sns the entry was changed. ErrSuperseded: this is another life of the gate. Any number of items, 256 to a script
 // call; after an error some may be repaired, and the whole call may be repeated. O(items).
-func (g *Gate) Repair(ctx context.Context, ref Ref, life string, items []Repair) (map[string]bool, error) {
+func (g *Gate) Repair(ctx context.Context, ref contract.GateRef, life string, items []Repair) (map[string]bool, error) {
 	done := make(map[string]bool, len(items))
 	for batch := range slices.Chunk(items, batchSize) {
 		args := []any{life}
@@ -80,7 +80,7 @@ func (r Repair) args() ([]any, error) {
 // Mend makes the record of a buyer anew from the entries that it lists and those named, and puts these into the right
 // index. It decides by what the entries are at that moment. changed tells whether there was anything to mend. One script
 // call, O(purchases of the buyer).
-func (g *Gate) Mend(ctx context.Context, ref Ref, userID string, orderSNs []string) (changed bool, err error) {
+func (g *Gate) Mend(ctx context.Context, ref contract.GateRef, userID string, orderSNs []string) (changed bool, err error) {
 	args, err := idArgs(orderSNs)
 	if err != nil {
 		return false, err
@@ -101,7 +101,7 @@ type Correction struct {
 // out; ErrSuperseded: it was built anew or corrected since. What a counter lacks is the same before and after every other
 // script, so purchases that change meanwhile do not matter, and nothing is overwritten. An attempt that arrives late or
 // again does nothing. Counters of the SKUs that are missing are made, also by a correction of 0. One script call, O(SKUs).
-func (g *Gate) Correct(ctx context.Context, ref Ref, seen Mark, held int64, list []Correction) error {
+func (g *Gate) Correct(ctx context.Context, ref contract.GateRef, seen Mark, held int64, list []Correction) error {
 	args := []any{seen.Life, strconv.FormatInt(seen.Repairs, 10)}
 	add := func(field string, n int64) { args = append(args, field, strconv.FormatInt(n, 10)) }
 	if held != 0 {
@@ -126,7 +126,7 @@ func (g *Gate) Correct(ctx context.Context, ref Ref, seen Mark, held int64, list
 }
 
 // Overrule sets a gate's configuration although it claims a later version, if that still is the version seen.
-func (g *Gate) Overrule(ctx context.Context, ref Ref, seenVersion int64, c Config) error {
+func (g *Gate) Overrule(ctx context.Context, ref contract.GateRef, seenVersion int64, c Config) error {
 	if err := c.validate(); err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func TestSurveyTellsWhatDoesNotFit(t *testing.T) {
 		for _, s := range first(e.survey(1)) {
 			require.False(t, s.Misfiled, s.OrderSN)
 			require.Equal(t, s.OrderSN == "1", s.Journaled, s.OrderSN)
-			require.Equal(t, s.Stored, e.rdb.HGet(ctx, e.ref.key("held"), s.OrderSN).Val())
+			require.Equal(t, s.Stored, e.rdb.HGet(ctx, keyOf(e.ref, "held"), s.OrderSN).Val())
 		}
 		misfiled := func() (users []string) {
 			t.Helper()
@@ -70,13 +70,13 @@ func TestSurveyTellsWhatDoesNotFit(t *testing.T) {
 			sn, user    string
 			misfiledBuy bool // the buyer's record says more than there is
 		}{
-			"record gone":          {func() error { return e.rdb.HDel(ctx, e.ref.key("buyers"), "ann").Err() }, "1", "ann", false},
-			"record counts more":   {func() error { return e.rdb.HSet(ctx, e.ref.key("buyers"), "bob", "2|2|").Err() }, "", "bob", true},
-			"record unreadable":    {func() error { return e.rdb.HSet(ctx, e.ref.key("buyers"), "bob", "rubbish").Err() }, "2", "bob", true},
-			"record of nobody":     {func() error { return e.rdb.HSet(ctx, e.ref.key("buyers"), "dan", "1|77|").Err() }, "", "dan", true},
-			"not among unlanded":   {func() error { return e.rdb.ZRem(ctx, e.ref.key("unlanded"), "1").Err() }, "1", "ann", false},
-			"ended entry not kept": {func() error { return e.rdb.Del(ctx, e.ref.key("ended")).Err() }, "3", "cat", false},
-			"listed twice":         {func() error { return e.rdb.HSet(ctx, e.ref.key("buyers"), "bob", "2|2,2|").Err() }, "", "bob", true},
+			"record gone":          {func() error { return e.rdb.HDel(ctx, keyOf(e.ref, "buyers"), "ann").Err() }, "1", "ann", false},
+			"record counts more":   {func() error { return e.rdb.HSet(ctx, keyOf(e.ref, "buyers"), "bob", "2|2|").Err() }, "", "bob", true},
+			"record unreadable":    {func() error { return e.rdb.HSet(ctx, keyOf(e.ref, "buyers"), "bob", "rubbish").Err() }, "2", "bob", true},
+			"record of nobody":     {func() error { return e.rdb.HSet(ctx, keyOf(e.ref, "buyers"), "dan", "1|77|").Err() }, "", "dan", true},
+			"not among unlanded":   {func() error { return e.rdb.ZRem(ctx, keyOf(e.ref, "unlanded"), "1").Err() }, "1", "ann", false},
+			"ended entry not kept": {func() error { return e.rdb.Del(ctx, keyOf(e.ref, "ended")).Err() }, "3", "cat", false},
+			"listed twice":         {func() error { return e.rdb.HSet(ctx, keyOf(e.ref, "buyers"), "bob", "2|2,2|").Err() }, "", "bob", true},
 		} {
 			require.NoError(t, c.damage(), name)
 			for sn, s := range first(e.survey(1000)) {
@@ -111,7 +111,7 @@ func TestOneUnreadableEntryDoesNotHideTheOthers(t *testing.T) {
 		for _, rubbish := range []string{"rubbish", "z|ann|1:1||||||", "l|ann|||||||"} {
 			e.reserve("1", "ann", lines(1))
 			e.settle("1", "ann", lines(1), StepLanded)
-			require.NoError(t, e.rdb.HSet(ctx, e.ref.key("held"), "1", rubbish, "2", e.rdb.HGet(ctx, e.ref.key("held"), "1").Val()).Err())
+			require.NoError(t, e.rdb.HSet(ctx, keyOf(e.ref, "held"), "1", rubbish, "2", e.rdb.HGet(ctx, keyOf(e.ref, "held"), "1").Val()).Err())
 			all, _ := e.survey(1000)
 			require.Len(t, all, 2)
 			require.True(t, all["1"].Broken, rubbish)
@@ -192,8 +192,8 @@ func TestACorrectionCountsOnce(t *testing.T) {
 		e.open(openConfig(), 10)
 		e.reserve("1", "ann", lines(2))
 		_, mark := e.survey(1000)
-		require.NoError(t, e.rdb.HIncrBy(ctx, e.ref.key("gate"), "s:1", -3).Err())
-		require.NoError(t, e.rdb.HIncrBy(ctx, e.ref.key("gate"), "u:1", 7).Err())
+		require.NoError(t, e.rdb.HIncrBy(ctx, keyOf(e.ref, "gate"), "s:1", -3).Err())
+		require.NoError(t, e.rdb.HIncrBy(ctx, keyOf(e.ref, "gate"), "u:1", 7).Err())
 		fix := []Correction{{SKUID: "1", Left: 3, Unlanded: -7}}
 		_, err := e.Reserve(ctx, e.ref, []Request{{OrderSN: "2", UserID: "bob", Lines: lines(1)}}) // others go on
 		require.NoError(t, err)
@@ -210,7 +210,7 @@ func TestACorrectionCountsOnce(t *testing.T) {
 
 		// What is missing is told, and made.
 		before := e.counts("1")
-		require.NoError(t, e.rdb.HDel(ctx, e.ref.key("gate"), "s:1").Err())
+		require.NoError(t, e.rdb.HDel(ctx, keyOf(e.ref, "gate"), "s:1").Err())
 		a, err := e.Audit(ctx, e.ref)
 		require.NoError(t, err)
 		require.Equal(t, []string{"1"}, a.Incomplete)
@@ -250,7 +250,7 @@ func TestATallyTellsWhatChanged(t *testing.T) {
 			require.Equal(t, now.Held, audit.Held)
 			byName := map[string]Surveyed{}
 			for _, s := range touched {
-				require.Equal(t, e.rdb.HGet(ctx, e.ref.key("held"), s.OrderSN).Val(), s.Stored)
+				require.Equal(t, e.rdb.HGet(ctx, keyOf(e.ref, "held"), s.OrderSN).Val(), s.Stored)
 				byName[s.OrderSN] = s
 			}
 			return byName
@@ -267,7 +267,7 @@ func TestATallyTellsWhatChanged(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, e.Ack(ctx, e.ref, []string{entries[2].ID}))
 		require.True(t, e.repair(Repair{OrderSN: "7", To: Entry{UserID: "u7", Lines: lines(1), Status: StatusPaid}}))
-		require.NoError(t, e.rdb.HSet(ctx, e.ref.key("held"), "8", "rubbish").Err())
+		require.NoError(t, e.rdb.HSet(ctx, keyOf(e.ref, "held"), "8", "rubbish").Err())
 		require.True(t, e.repair(Repair{OrderSN: "8", Seen: "rubbish", Remove: true}))
 		touched := tally(token)
 		require.Len(t, touched, 6)
@@ -292,11 +292,11 @@ func TestATallyTellsWhatChanged(t *testing.T) {
 				for i := range 2000 {
 					many = append(many, 1000+i)
 				}
-				require.NoError(t, e.rdb.SAdd(ctx, e.ref.key("touched"), many...).Err())
+				require.NoError(t, e.rdb.SAdd(ctx, keyOf(e.ref, "touched"), many...).Err())
 				e.settle("5", "u5", lines(1), StepLanded)
 			},
 			func(token string) {
-				require.NoError(t, e.rdb.HSet(ctx, e.ref.key("gate"), "watch", token+"|1").Err())
+				require.NoError(t, e.rdb.HSet(ctx, keyOf(e.ref, "gate"), "watch", token+"|1").Err())
 				e.settle("3", "u3", lines(1), StepLanded)
 			},
 		} {
@@ -305,8 +305,8 @@ func TestATallyTellsWhatChanged(t *testing.T) {
 			over(token)
 			_, _, err = e.Tally(ctx, e.ref, token)
 			require.ErrorIs(t, err, ErrSuperseded)
-			require.Zero(t, e.rdb.Exists(ctx, e.ref.key("touched")).Val())
-			require.False(t, e.rdb.HExists(ctx, e.ref.key("gate"), "watch").Val())
+			require.Zero(t, e.rdb.Exists(ctx, keyOf(e.ref, "touched")).Val())
+			require.False(t, e.rdb.HExists(ctx, keyOf(e.ref, "gate"), "watch").Val())
 		}
 		e.check()
 	})
@@ -316,7 +316,7 @@ func TestOverruleNamesTheVersionItOverrules(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx, c := t.Context(), openConfig()
 		e.open(c, 1)
-		require.NoError(t, e.rdb.HSet(ctx, e.ref.key("gate"), "version", "9", "limit", "77").Err())
+		require.NoError(t, e.rdb.HSet(ctx, keyOf(e.ref, "gate"), "version", "9", "limit", "77").Err())
 		require.ErrorIs(t, e.Configure(ctx, e.ref, c), ErrVersion)
 		require.ErrorIs(t, e.Overrule(ctx, e.ref, 8, c), ErrVersion)
 		require.NoError(t, e.Overrule(ctx, e.ref, 9, c))
@@ -334,15 +334,15 @@ func TestUnlandedPassesOverWhatIsNotThere(t *testing.T) {
 		for _, sn := range []string{"1", "2", "3"} {
 			e.reserve(sn, "u"+sn, lines(1))
 		}
-		require.NoError(t, e.rdb.HDel(ctx, e.ref.key("held"), "1").Err())
-		stored := e.rdb.HGet(ctx, e.ref.key("held"), "2").Val()
-		require.NoError(t, e.rdb.HSet(ctx, e.ref.key("held"), "2", "l"+strings.TrimPrefix(stored, "q")).Err())
+		require.NoError(t, e.rdb.HDel(ctx, keyOf(e.ref, "held"), "1").Err())
+		stored := e.rdb.HGet(ctx, keyOf(e.ref, "held"), "2").Val()
+		require.NoError(t, e.rdb.HSet(ctx, keyOf(e.ref, "held"), "2", "l"+strings.TrimPrefix(stored, "q")).Err())
 		for range 2 {
 			found, err := e.Unlanded(ctx, e.ref, time.Time{}, time.Now().Add(time.Minute), 10)
 			require.NoError(t, err)
 			require.Len(t, found, 1)
 			require.Equal(t, "3", found[0].OrderSN)
 		}
-		require.Equal(t, []string{"3"}, e.rdb.ZRange(ctx, e.ref.key("unlanded"), 0, -1).Val())
+		require.Equal(t, []string{"3"}, e.rdb.ZRange(ctx, keyOf(e.ref, "unlanded"), 0, -1).Val())
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"flashsale.internal/pkg/contract"
 )
 
 // MaxGroup bounds the requests of one Reserve.
@@ -74,7 +76,7 @@ type Verdict struct {
 // A known order_sn always gets its present state, after the end of the sale as well, and takes nothing: a repeated request
 // gets Known where the lost answer was Accepted. Malformed requests fail the whole call before Redis is asked.
 // O(requests).
-func (g *Gate) Reserve(ctx context.Context, ref Ref, requests []Request) ([]Verdict, error) {
+func (g *Gate) Reserve(ctx context.Context, ref contract.GateRef, requests []Request) ([]Verdict, error) {
 	if len(requests) == 0 {
 		return nil, nil
 	}

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/contract"
 )
 
 const trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -122,14 +124,14 @@ func TestReserveRefusesWhatIsMalformed(t *testing.T) {
 		"no lines":  {OrderSN: "1", UserID: "ann"},
 		"two lines": {OrderSN: "1", UserID: "ann", Lines: []Line{{SKUID: "1", Qty: 1}, {SKUID: "1", Qty: 1}}},
 	} {
-		_, err := g.Reserve(t.Context(), Ref{ActivityID: "1"}, []Request{r})
+		_, err := g.Reserve(t.Context(), contract.GateRef{ActivityID: "1"}, []Request{r})
 		require.Error(t, err, name)
 	}
-	_, err := g.Reserve(t.Context(), Ref{ActivityID: "1"}, make([]Request, MaxGroup+1))
+	_, err := g.Reserve(t.Context(), contract.GateRef{ActivityID: "1"}, make([]Request, MaxGroup+1))
 	require.Error(t, err)
-	_, err = g.Reserve(t.Context(), Ref{ActivityID: "x"}, []Request{{OrderSN: "1", UserID: "ann", Lines: lines(1)}})
+	_, err = g.Reserve(t.Context(), contract.GateRef{ActivityID: "x"}, []Request{{OrderSN: "1", UserID: "ann", Lines: lines(1)}})
 	require.Error(t, err)
-	vs, err := g.Reserve(t.Context(), Ref{ActivityID: "1"}, nil)
+	vs, err := g.Reserve(t.Context(), contract.GateRef{ActivityID: "1"}, nil)
 	require.NoError(t, err)
 	require.Empty(t, vs)
 }

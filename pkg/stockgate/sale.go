@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flashsale.internal/pkg/contract"
 )
 
 // Sale is an activity as buyers see it.
@@ -33,7 +35,7 @@ type SaleItem struct {
 	Total    int64  `json:"total"`
 }
 
-func saleRef(activityID string) Ref { return Ref{ActivityID: activityID} }
+func saleRef(activityID string) contract.GateRef { return contract.GateRef{ActivityID: activityID} }
 
 // PutSale stores the sale as buyers see it and lists its gate. The version decides: an earlier one than what is stored
 // changes nothing, which is no error. It may be put before there is a gate. Two round trips, O(size); some more where an earlier
@@ -60,7 +62,7 @@ func (g *Gate) PutSale(ctx context.Context, s Sale) error {
 
 // Sale reads one sale; ErrNoSale when there is none. One that cannot be read is none: PutSale stores it again. One round trip.
 func (g *Gate) Sale(ctx context.Context, activityID string) (Sale, error) {
-	sales, err := g.sales(ctx, []Ref{saleRef(activityID)})
+	sales, err := g.sales(ctx, []contract.GateRef{saleRef(activityID)})
 	if err != nil {
 		return Sale{}, err
 	}
@@ -76,7 +78,7 @@ func (g *Gate) Sales(ctx context.Context) ([]Sale, error) {
 	if err != nil {
 		return nil, err
 	}
-	refs = slices.DeleteFunc(refs, func(r Ref) bool { return r.Bucket != 0 })
+	refs = slices.DeleteFunc(refs, func(r contract.GateRef) bool { return r.Bucket != 0 })
 	sales, err := g.sales(ctx, refs)
 	slices.SortFunc(sales, func(a, b Sale) int {
 		return cmp.Or(a.StartsAt.Compare(b.StartsAt), compareIDs(a.ActivityID, b.ActivityID))
@@ -84,7 +86,7 @@ func (g *Gate) Sales(ctx context.Context) ([]Sale, error) {
 	return sales, err
 }
 
-func (g *Gate) sales(ctx context.Context, refs []Ref) ([]Sale, error) {
+func (g *Gate) sales(ctx context.Context, refs []contract.GateRef) ([]Sale, error) {
 	if len(refs) == 0 {
 		return nil, nil
 	}
@@ -92,7 +94,7 @@ func (g *Gate) sales(ctx context.Context, refs []Ref) ([]Sale, error) {
 		p := g.rdb.Pipeline()
 		replies := make([]*redis.StringCmd, len(refs))
 		for i, r := range refs {
-			replies[i] = p.Get(ctx, r.key("sale"))
+			replies[i] = p.Get(ctx, keyOf(r, "sale"))
 		}
 		if _, err := p.Exec(ctx); !byCommand(err, replies) {
 			return nil, err
@@ -121,20 +123,20 @@ func (g *Gate) sales(ctx context.Context, refs []Ref) ([]Sale, error) {
 
 // Refs lists all gates that were put or preloaded here and not forgotten, ended ones too, by activity and bucket. One
 // round trip, O(gates).
-func (g *Gate) Refs(ctx context.Context) ([]Ref, error) {
+func (g *Gate) Refs(ctx context.Context) ([]contract.GateRef, error) {
 	members, err := call(ctx, g, func(ctx context.Context) ([]string, error) {
 		return g.rdb.SMembers(ctx, keyActivities).Result()
 	})
 	if err != nil {
 		return nil, err
 	}
-	refs := make([]Ref, 0, len(members))
+	refs := make([]contract.GateRef, 0, len(members))
 	for _, m := range members {
 		if ref, ok := parseRef(m); ok {
 			refs = append(refs, ref)
 		}
 	}
-	slices.SortFunc(refs, func(a, b Ref) int {
+	slices.SortFunc(refs, func(a, b contract.GateRef) int {
 		return cmp.Or(compareIDs(a.ActivityID, b.ActivityID), a.Bucket-b.Bucket)
 	})
 	return refs, nil
@@ -142,8 +144,8 @@ func (g *Gate) Refs(ctx context.Context) ([]Ref, error) {
 
 // Forget takes a gate off the list. The keys of a finished gate expire by themselves; this is for whoever finds that they
 // have. Preload and PutSale list it again. One round trip, O(1).
-func (g *Gate) Forget(ctx context.Context, ref Ref) error {
-	if err := ref.validate(); err != nil {
+func (g *Gate) Forget(ctx context.Context, ref contract.GateRef) error {
+	if err := validateRef(ref); err != nil {
 		return err
 	}
 	_, err := call(ctx, g, func(ctx context.Context) (int64, error) {
@@ -154,7 +156,7 @@ func (g *Gate) Forget(ctx context.Context, ref Ref) error {
 
 // List puts gates on the list that Refs reads. The list does not lie with the gates on a Cluster, so a failover may take
 // one off while the gate lives on. One round trip, O(gates).
-func (g *Gate) List(ctx context.Context, refs ...Ref) error {
+func (g *Gate) List(ctx context.Context, refs ...contract.GateRef) error {
 	if len(refs) == 0 {
 		return nil
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/redis/go-redis/v9"
+
+	"flashsale.internal/pkg/contract"
 )
 
 // The scripts. Each file begins with what it takes, answers and costs. The prelude, with what they share, stands before
@@ -111,12 +113,12 @@ var answers = map[string]error{
 }
 
 // run calls a script by its hash, and by its text where the server does not know it yet. A refusal comes back as an error.
-func (g *Gate) run(ctx context.Context, s *script, ref Ref, args ...any) (any, error) {
-	if err := ref.validate(); err != nil {
+func (g *Gate) run(ctx context.Context, s *script, ref contract.GateRef, args ...any) (any, error) {
+	if err := validateRef(ref); err != nil {
 		return nil, err
 	}
 	reply, err := call(ctx, g, func(ctx context.Context) (any, error) {
-		return s.Run(ctx, g.rdb, ref.keys(), args...).Result()
+		return s.Run(ctx, g.rdb, keysOf(ref), args...).Result()
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.name, err)
@@ -130,7 +132,7 @@ func (g *Gate) run(ctx context.Context, s *script, ref Ref, args ...any) (any, e
 }
 
 // runStrings is run for scripts that answer a list of strings.
-func (g *Gate) runStrings(ctx context.Context, s *script, ref Ref, args ...any) ([]string, error) {
+func (g *Gate) runStrings(ctx context.Context, s *script, ref contract.GateRef, args ...any) ([]string, error) {
 	reply, err := g.run(ctx, s, ref, args...)
 	if err != nil {
 		return nil, err
@@ -154,7 +156,7 @@ func texts(s *script, reply any) ([]string, error) {
 }
 
 // runInt is run for scripts that answer a number.
-func (g *Gate) runInt(ctx context.Context, s *script, ref Ref, args ...any) (int64, error) {
+func (g *Gate) runInt(ctx context.Context, s *script, ref contract.GateRef, args ...any) (int64, error) {
 	reply, err := g.run(ctx, s, ref, args...)
 	if err != nil {
 		return 0, err
@@ -167,7 +169,7 @@ func (g *Gate) runInt(ctx context.Context, s *script, ref Ref, args ...any) (int
 }
 
 // runBatches runs a script that takes items of size arguments each, batchSize items at a time, until one call fails.
-func (g *Gate) runBatches(ctx context.Context, s *script, ref Ref, size int, args []any) error {
+func (g *Gate) runBatches(ctx context.Context, s *script, ref contract.GateRef, size int, args []any) error {
 	for batch := range slices.Chunk(args, size*batchSize) {
 		if _, err := g.run(ctx, s, ref, batch...); err != nil {
 			return err

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flashsale.internal/pkg/contract"
 )
 
 // MarkReady says that inventory has filled this Redis: from now on, what is not here does not exist. It vanishes with the
@@ -77,7 +79,7 @@ func replicationID(ctx context.Context, node redis.Cmdable) (string, error) {
 // Trim removes terminal entries 24 h after their end, at most limit of them, and lets the keys of a gate expire whose
 // activity is over and that holds nothing. It tells how many entries it removed. Called now and then by whoever keeps the
 // gates; Release and Drop trim a few entries as well. One script call, O(limit).
-func (g *Gate) Trim(ctx context.Context, ref Ref, limit int) (int, error) {
+func (g *Gate) Trim(ctx context.Context, ref contract.GateRef, limit int) (int, error) {
 	n, err := g.runInt(ctx, scriptTrim, ref, min(max(limit, 0), maxPage))
 	return int(n), err
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"flashsale.internal/pkg/contract"
 )
 
 // Step is how far the ledger or the order says that a purchase has come.
@@ -53,7 +55,7 @@ const batchSize = 256
 // is. An order_sn that the gate does not know is adopted: its pieces are taken, whatever is left. An entry whose buyer or
 // lines differ from the ledger's is corrected. Any number of items, 256 to a script call; after an error some may be
 // settled and others not, and the whole call may be repeated. O(items).
-func (g *Gate) Settle(ctx context.Context, ref Ref, items []Settlement) error {
+func (g *Gate) Settle(ctx context.Context, ref contract.GateRef, items []Settlement) error {
 	args := make([]any, 0, 5*len(items))
 	for _, s := range items {
 		if err := validatePurchase(s.OrderSN, s.UserID, s.Lines); err != nil {
@@ -77,17 +79,17 @@ func (g *Gate) Settle(ctx context.Context, ref Ref, items []Settlement) error {
 // it is: a paid purchase never becomes closed. For an order_sn that the gate does not know it gives nothing back and
 // writes the terminal entry, so that neither a late Settle nor a late Reserve takes pieces for it. Batches, repetition and
 // cost as in Settle.
-func (g *Gate) Release(ctx context.Context, ref Ref, items []Ending) error {
+func (g *Gate) Release(ctx context.Context, ref contract.GateRef, items []Ending) error {
 	return g.end(ctx, scriptRelease, ref, items)
 }
 
 // Drop is Release for what the ledger refused: the buyer is told failed with the reason. An entry that was told created
 // becomes closed instead, as a told outcome never changes sides.
-func (g *Gate) Drop(ctx context.Context, ref Ref, items []Ending) error {
+func (g *Gate) Drop(ctx context.Context, ref contract.GateRef, items []Ending) error {
 	return g.end(ctx, scriptDrop, ref, items)
 }
 
-func (g *Gate) end(ctx context.Context, s *script, ref Ref, items []Ending) error {
+func (g *Gate) end(ctx context.Context, s *script, ref contract.GateRef, items []Ending) error {
 	args := make([]any, 0, 4*len(items))
 	for _, e := range items {
 		if err := validatePurchase(e.OrderSN, e.UserID, e.Lines); err != nil {

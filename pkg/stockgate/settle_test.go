@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/contract"
 )
 
 // stages brings an order_sn of ann with one piece of SKU 1 to every stage that there is.
@@ -227,7 +229,7 @@ func TestBuyerListsWhatIsHeldAndWhatEnded(t *testing.T) {
 }
 
 func TestMalformedItemsNeverReachRedis(t *testing.T) {
-	ctx, g, ref := t.Context(), New(nil, Options{}), Ref{ActivityID: "1"}
+	ctx, g, ref := t.Context(), New(nil, Options{}), contract.GateRef{ActivityID: "1"}
 	require.Error(t, g.Settle(ctx, ref, []Settlement{{OrderSN: "1", UserID: "ann", Lines: lines(1), Step: "refunded"}}))
 	require.Error(t, g.Settle(ctx, ref, []Settlement{{OrderSN: "x", UserID: "ann", Lines: lines(1), Step: StepPaid}}))
 	require.Error(t, g.Release(ctx, ref, []Ending{{OrderSN: "1", UserID: "ann", Lines: lines(1), Reason: "a|b"}}))

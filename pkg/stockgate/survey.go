@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"flashsale.internal/pkg/contract"
 )
 
 // Mark tells in which life of a gate, and after which of its corrections, something was seen.
@@ -38,13 +40,13 @@ type Surveyed struct {
 // what is kept about each entry is compared with it. One script call, O(count); a Redis that keeps a small hash in one
 // piece answers all of it.
 // life tells one gate from another that was built in its place.
-func (g *Gate) Survey(ctx context.Context, ref Ref, cursor uint64, count int) (entries []Surveyed, life string, next uint64, err error) {
+func (g *Gate) Survey(ctx context.Context, ref contract.GateRef, cursor uint64, count int) (entries []Surveyed, life string, next uint64, err error) {
 	return g.survey(ctx, ref, "page", cursor, min(max(count, 1), maxPage))
 }
 
 // Inspect is Survey of the purchases named. An order_sn that the gate does not know is absent from the map. Any number of
 // order_sns, 256 to a script call, O(order_sns).
-func (g *Gate) Inspect(ctx context.Context, ref Ref, orderSNs []string) (map[string]Surveyed, error) {
+func (g *Gate) Inspect(ctx context.Context, ref contract.GateRef, orderSNs []string) (map[string]Surveyed, error) {
 	found := make(map[string]Surveyed, len(orderSNs))
 	for batch := range slices.Chunk(orderSNs, batchSize) {
 		args, err := idArgs(batch)
@@ -62,7 +64,7 @@ func (g *Gate) Inspect(ctx context.Context, ref Ref, orderSNs []string) (map[str
 	return found, nil
 }
 
-func (g *Gate) survey(ctx context.Context, ref Ref, args ...any) (entries []Surveyed, life string, next uint64, err error) {
+func (g *Gate) survey(ctx context.Context, ref contract.GateRef, args ...any) (entries []Surveyed, life string, next uint64, err error) {
 	reply, err := g.runStrings(ctx, scriptSurvey, ref, args...)
 	if err != nil {
 		return nil, "", 0, err
@@ -91,7 +93,7 @@ const watchFor = 2 * time.Minute
 
 // Watch has the gate note which entries change from now on, for one who is about to read all of them by Survey and ends that
 // with Tally. It ends the watch of anybody else. One script call, O(1).
-func (g *Gate) Watch(ctx context.Context, ref Ref) (token string, err error) {
+func (g *Gate) Watch(ctx context.Context, ref contract.GateRef) (token string, err error) {
 	token = rand.Text()
 	_, err = g.run(ctx, scriptWatch, ref, token, watchFor.Milliseconds())
 	return token, err
@@ -101,7 +103,7 @@ func (g *Gate) Watch(ctx context.Context, ref Ref) (token string, err error) {
 // not among these is as it was read. One that is not there any more has no Stored. ErrSuperseded: the watch came to nothing,
 // because another one was set, it took longer than two minutes, or more than 2000 purchases changed. One script call,
 // O(entries that changed).
-func (g *Gate) Tally(ctx context.Context, ref Ref, token string) (Audit, []Surveyed, error) {
+func (g *Gate) Tally(ctx context.Context, ref contract.GateRef, token string) (Audit, []Surveyed, error) {
 	reply, err := g.run(ctx, scriptTally, ref, token)
 	if err == nil && reply == "superseded" {
 		err = ErrSuperseded
@@ -137,7 +139,7 @@ func (g *Gate) Tally(ctx context.Context, ref Ref, token string) (Audit, []Surve
 
 // MisfiledBuyers pages through the buyers' records and tells whose do not fit the entries they list. Begin with cursor 0
 // and go on until it is 0 again. One script call, O(count).
-func (g *Gate) MisfiledBuyers(ctx context.Context, ref Ref, cursor uint64, count int) (users []string, next uint64, err error) {
+func (g *Gate) MisfiledBuyers(ctx context.Context, ref contract.GateRef, cursor uint64, count int) (users []string, next uint64, err error) {
 	reply, err := g.runStrings(ctx, scriptBuyers, ref, cursor, min(max(count, 1), maxPage))
 	if err != nil {
 		return nil, 0, err

@@ -77,7 +77,7 @@ type meddler struct {
 	before func()
 }
 
-func (g *meddler) Repair(ctx context.Context, r core.GateRef, life string, list []core.GateRepair) (map[string]bool, error) {
+func (g *meddler) Repair(ctx context.Context, r contract.GateRef, life string, list []core.GateRepair) (map[string]bool, error) {
 	if g.before != nil {
 		g.before()
 	}
@@ -162,7 +162,7 @@ type tallied struct {
 	then func()
 }
 
-func (g tallied) Tally(ctx context.Context, ref core.GateRef, token string) (core.GateAudit, []core.GateRecord, bool, error) {
+func (g tallied) Tally(ctx context.Context, ref contract.GateRef, token string) (core.GateAudit, []core.GateRecord, bool, error) {
 	audit, touched, ok, err := g.Gate.Tally(ctx, ref, token)
 	g.then()
 	return audit, touched, ok, err
@@ -580,16 +580,16 @@ type faultyRepairs struct {
 	f *faults
 }
 
-func (g *faultyRepairs) Repair(ctx context.Context, r core.GateRef, life string, list []core.GateRepair) (done map[string]bool, err error) {
+func (g *faultyRepairs) Repair(ctx context.Context, r contract.GateRef, life string, list []core.GateRepair) (done map[string]bool, err error) {
 	err = g.f.step(func() error { done, err = g.Gate.Repair(ctx, r, life, list); return err })
 	return done, err
 }
 
-func (g *faultyRepairs) Mend(ctx context.Context, r core.GateRef, user string, sns []string) (changed bool, err error) {
+func (g *faultyRepairs) Mend(ctx context.Context, r contract.GateRef, user string, sns []string) (changed bool, err error) {
 	err = g.f.step(func() error { changed, err = g.Gate.Mend(ctx, r, user, sns); return err })
 	return changed, err
 }
 
-func (g *faultyRepairs) Correct(ctx context.Context, r core.GateRef, seen core.GateMark, held int64, list []core.GateCorrection) error {
+func (g *faultyRepairs) Correct(ctx context.Context, r contract.GateRef, seen core.GateMark, held int64, list []core.GateCorrection) error {
 	return g.f.step(func() error { return g.Gate.Correct(ctx, r, seen, held, list) })
 }

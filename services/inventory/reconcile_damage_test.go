@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"flashsale.internal/pkg/contract"
 	"flashsale.internal/services/inventory/internal/core"
 )
 
@@ -56,7 +57,7 @@ type decider struct {
 	decide func()
 }
 
-func (g *decider) Configure(ctx context.Context, ref core.GateRef, c core.GateConfig) error {
+func (g *decider) Configure(ctx context.Context, ref contract.GateRef, c core.GateConfig) error {
 	if decide := g.decide; decide != nil {
 		g.decide = nil
 		decide()

@@ -89,7 +89,7 @@ func TestItStartsBeforeItsParts(t *testing.T) {
 		if err != nil || !ready {
 			return false
 		}
-		found, err := gate.Lookup(t.Context(), stockgate.Ref{ActivityID: id}, []string{early.OrderSN})
+		found, err := gate.Lookup(t.Context(), contract.GateRef{ActivityID: id}, []string{early.OrderSN})
 		return err == nil && found[early.OrderSN].Landed
 	}, 45*time.Second, 50*time.Millisecond, "the keeper fills Redis, and the message that came early lands")
 	require.Equal(t, 200, s.do("POST", "/v1/merchant/activities/"+id+"/publish", "").status)

@@ -207,31 +207,31 @@ type faultyGate struct {
 	f *faults
 }
 
-func (g *faultyGate) Preload(ctx context.Context, r core.GateRef, b core.Rebuild) error {
+func (g *faultyGate) Preload(ctx context.Context, r contract.GateRef, b core.Rebuild) error {
 	return g.f.step(func() error { return g.Gate.Preload(ctx, r, b) })
 }
 
-func (g *faultyGate) Configure(ctx context.Context, r core.GateRef, c core.GateConfig) error {
+func (g *faultyGate) Configure(ctx context.Context, r contract.GateRef, c core.GateConfig) error {
 	return g.f.step(func() error { return g.Gate.Configure(ctx, r, c) })
 }
 
-func (g *faultyGate) Settle(ctx context.Context, r core.GateRef, s []core.Settlement) error {
+func (g *faultyGate) Settle(ctx context.Context, r contract.GateRef, s []core.Settlement) error {
 	return g.f.step(func() error { return g.Gate.Settle(ctx, r, s) })
 }
 
-func (g *faultyGate) Release(ctx context.Context, r core.GateRef, e []core.Ending) error {
+func (g *faultyGate) Release(ctx context.Context, r contract.GateRef, e []core.Ending) error {
 	return g.f.step(func() error { return g.Gate.Release(ctx, r, e) })
 }
 
-func (g *faultyGate) Drop(ctx context.Context, r core.GateRef, e []core.Ending) error {
+func (g *faultyGate) Drop(ctx context.Context, r contract.GateRef, e []core.Ending) error {
 	return g.f.step(func() error { return g.Gate.Drop(ctx, r, e) })
 }
 
-func (g *faultyGate) Adjust(ctx context.Context, r core.GateRef, a core.Adjustment, force bool) error {
+func (g *faultyGate) Adjust(ctx context.Context, r contract.GateRef, a core.Adjustment, force bool) error {
 	return g.f.step(func() error { return g.Gate.Adjust(ctx, r, a, force) })
 }
 
-func (g *faultyGate) UndoAdjust(ctx context.Context, r core.GateRef, a core.Adjustment) error {
+func (g *faultyGate) UndoAdjust(ctx context.Context, r contract.GateRef, a core.Adjustment) error {
 	return g.f.step(func() error { return g.Gate.UndoAdjust(ctx, r, a) })
 }
 
@@ -479,7 +479,7 @@ func newSN() string {
 	return strconv.FormatInt(lastSN.n, 10)
 }
 
-func ref(a *core.Activity) stockgate.Ref { return stockgate.Ref{ActivityID: a.ID} }
+func ref(a *core.Activity) contract.GateRef { return contract.GateRef{ActivityID: a.ID} }
 
 // ask makes a purchase at the gate, as seckill does.
 func (w *world) ask(a *core.Activity, user string, lines ...contract.Line) (contract.Reservation, stockgate.Outcome) {

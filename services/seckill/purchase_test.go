@@ -53,7 +53,7 @@ func TestOnePurchase(t *testing.T) {
 		require.Equal(t, p.orderSN, item.OrderSN)
 		require.Equal(t, "alice", item.UserID)
 		require.Equal(t, []contract.Line{{SKUID: "1", Qty: 1}}, item.Lines)
-		ref := stockgate.Ref{ActivityID: activity}
+		ref := contract.GateRef{ActivityID: activity}
 		require.Eventually(t, func() bool {
 			a, err := r.gate.Audit(t.Context(), ref)
 			return err == nil && a.JournalLen == 0
@@ -150,7 +150,7 @@ func TestPauseBindsThePathRouteSoon(t *testing.T) {
 		r := newRig(t, setup{real: real})
 		activity := r.sale(10)
 		p := r.path("alice", activity)
-		ref := stockgate.Ref{ActivityID: activity}
+		ref := contract.GateRef{ActivityID: activity}
 		cfg := stockgate.Config{State: stockgate.GatePaused, StartsAt: r.now().Add(-time.Hour), EndsAt: r.now().Add(time.Hour), PerUserLimit: 1, Version: 2}
 		require.NoError(t, r.gate.Configure(t.Context(), ref, cfg))
 		paused := time.Now()
@@ -186,7 +186,7 @@ func TestSoldOut(t *testing.T) {
 		require.Equal(t, alice.orderSN, r.buy(alice, oneOf("1")).is(t, 202, "").body["order_sn"], "a known path is answered while sold out")
 		r.buy(bob, oneOf("1")).is(t, http.StatusConflict, contract.CodeSoldOut)
 
-		ref := stockgate.Ref{ActivityID: activity}
+		ref := contract.GateRef{ActivityID: activity}
 		require.NoError(t, r.gate.Release(t.Context(), ref, []stockgate.Ending{{OrderSN: alice.orderSN, UserID: "alice", Lines: []contract.Line{{SKUID: "1", Qty: 1}}, Reason: "expired"}}))
 		require.Eventually(t, func() bool { return r.buy(bob, oneOf("1")).StatusCode == http.StatusAccepted }, 30*time.Second, 10*time.Millisecond)
 	})
@@ -288,7 +288,7 @@ func TestRush(t *testing.T) {
 		published[item.OrderSN] = true // a relay that was not answered in time publishes again
 	}
 	require.Len(t, published, pieces)
-	a, err := r.gate.Audit(t.Context(), stockgate.Ref{ActivityID: activity})
+	a, err := r.gate.Audit(t.Context(), contract.GateRef{ActivityID: activity})
 	require.NoError(t, err)
 	require.Zero(t, a.JournalLen)
 	require.Zero(t, a.SKUs["1"].Left)
@@ -299,7 +299,7 @@ func TestADeadRelaysEntriesArePublished(t *testing.T) {
 	activity := r.sale(10)
 	r.stop()
 	// What a relay that died had read, after its purchase was accepted.
-	ref := stockgate.Ref{ActivityID: activity}
+	ref := contract.GateRef{ActivityID: activity}
 	_, err := r.gate.Reserve(t.Context(), ref, []stockgate.Request{{OrderSN: "4711", UserID: "alice", Lines: []contract.Line{{SKUID: "1", Qty: 1}}}})
 	require.NoError(t, err)
 	read, err := r.gate.ReadJournal(t.Context(), ref, "dead", 10)

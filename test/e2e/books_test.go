@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"flashsale.internal/flashctl/client"
+	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/test/e2e/rig"
 )
@@ -123,7 +124,7 @@ func (s *shop) gateBooks(t *testing.T, r *rig.Rig, accepted map[string]*bought) 
 	defer cancel()
 	rdb := r.Redis(t)
 	gate := stockgate.New(rdb, stockgate.Options{})
-	ref := stockgate.Ref{ActivityID: s.sale.ActivityID}
+	ref := contract.GateRef{ActivityID: s.sale.ActivityID}
 	found := map[string]bool{}
 	for cursor := uint64(0); ; {
 		entries, next, err := gate.Entries(ctx, ref, cursor, 500)

@@ -54,7 +54,7 @@ func TestDamagedGate(t *testing.T) {
 	t.Cleanup(r.Client.Close)
 	sale := openSale(t, r, Sale{Stock: damagePieces, PayWithinS: int64(damagePayWithin / time.Second)})
 	d := &damaged{
-		t: t, rig: r, sale: sale, rnd: rnd, rdb: r.Redis(t), ref: stockgate.Ref{ActivityID: sale.ActivityID}, sns: map[string]bool{},
+		t: t, rig: r, sale: sale, rnd: rnd, rdb: r.Redis(t), ref: contract.GateRef{ActivityID: sale.ActivityID}, sns: map[string]bool{},
 	}
 	d.gate = stockgate.New(d.rdb, stockgate.Options{})
 
@@ -123,7 +123,7 @@ type damaged struct {
 	rnd  *rand.Rand
 	rdb  *redis.Client
 	gate *stockgate.Gate
-	ref  stockgate.Ref
+	ref  contract.GateRef
 	sns  map[string]bool // entries that were damaged
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
 )
 
@@ -456,7 +457,7 @@ func (w *world) checkLimits(f *findings, b books) {
 
 func (w *world) checkGate(f *findings, activity string, b books) {
 	ctx := context.Background()
-	ref := stockgate.Ref{ActivityID: activity}
+	ref := contract.GateRef{ActivityID: activity}
 	audit, err := w.gate.Audit(ctx, ref)
 	if err != nil {
 		f.add("", "audit: %v", err)

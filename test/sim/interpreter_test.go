@@ -58,7 +58,7 @@ func TestScriptsRunAsOnTheEmbeddedRedis(t *testing.T) {
 	})
 	defer rdb.Close()
 	rdb.AddHook(both{t, other})
-	gate, ref, ctx := stockgate.New(rdb, stockgate.Options{Timeout: time.Hour}), stockgate.Ref{ActivityID: "1"}, t.Context()
+	gate, ref, ctx := stockgate.New(rdb, stockgate.Options{Timeout: time.Hour}), contract.GateRef{ActivityID: "1"}, t.Context()
 	r := rand.New(rand.NewPCG(1, 2))
 	for step := range 3000 {
 		clock = clock.Add(time.Duration(r.IntN(40)) * time.Millisecond)

@@ -361,4 +361,4 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, b, 0o600)
 }
 
-func refOf(activity string) stockgate.Ref { return stockgate.Ref{ActivityID: activity} }
+func refOf(activity string) contract.GateRef { return contract.GateRef{ActivityID: activity} }

@@ -72,7 +72,7 @@ func (s *Service) AdjustStock(ctx context.Context, who string, r AdjustmentReque
 
 // runAdjustment runs all steps from wherever the adjustment stands.
 func (s *Service) runAdjustment(ctx context.Context, a Adjustment) (*Adjustment, error) {
-	ref := GateRef{ActivityID: a.ActivityID}
+	ref := contract.GateRef{ActivityID: a.ActivityID}
 	if a.Decision == "" {
 		refuse := false
 		if a.Delta < 0 {
@@ -102,7 +102,7 @@ func (s *Service) runAdjustment(ctx context.Context, a Adjustment) (*Adjustment,
 
 // tellAdjustment makes the gate agree with what the database decided: by force, or not at all, whatever any run took out
 // of it before.
-func (s *Service) tellAdjustment(ctx context.Context, ref GateRef, a Adjustment) error {
+func (s *Service) tellAdjustment(ctx context.Context, ref contract.GateRef, a Adjustment) error {
 	if a.Decision == DecisionTaken {
 		return s.Gate.Adjust(ctx, ref, a, true)
 	}

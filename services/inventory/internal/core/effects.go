@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"flashsale.internal/pkg/contract"
 )
 
 // gateChunk bounds one script call.
@@ -61,9 +63,9 @@ func (s *Service) tellGate(ctx context.Context, rows []Row) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	byGate := map[GateRef]*effects{}
+	byGate := map[contract.GateRef]*effects{}
 	for _, r := range rows {
-		ref := GateRef{r.ActivityID, r.Bucket}
+		ref := contract.GateRef{ActivityID: r.ActivityID, Bucket: r.Bucket}
 		if byGate[ref] == nil {
 			byGate[ref] = &effects{}
 		}
@@ -80,7 +82,7 @@ func (s *Service) tellGate(ctx context.Context, rows []Row) error {
 	})
 }
 
-func (s *Service) tell(ctx context.Context, ref GateRef, e *effects) error {
+func (s *Service) tell(ctx context.Context, ref contract.GateRef, e *effects) error {
 	err := chunks(e.settle, gateChunk, func(c []Settlement) error { return s.Gate.Settle(ctx, ref, c) })
 	if err == nil {
 		err = chunks(e.release, gateChunk, func(c []Ending) error { return s.Gate.Release(ctx, ref, c) })
@@ -98,7 +100,7 @@ func (s *Service) tell(ctx context.Context, ref GateRef, e *effects) error {
 // writes what the ledger says, and the work is done after all. An activity that has been over for a day and holds nothing
 // has no gate any more; then the ledger alone is the end of the story and there is nobody left to tell. The same goes for
 // a bucket that no gate was ever made for.
-func (s *Service) orFill(ctx context.Context, ref GateRef, do func() error) error {
+func (s *Service) orFill(ctx context.Context, ref contract.GateRef, do func() error) error {
 	cause := do()
 	if !errors.Is(cause, ErrNoGate) {
 		return cause
@@ -113,7 +115,7 @@ func (s *Service) orFill(ctx context.Context, ref GateRef, do func() error) erro
 	return do()
 }
 
-func (s *Service) gateDue(ctx context.Context, ref GateRef) (bool, error) {
+func (s *Service) gateDue(ctx context.Context, ref contract.GateRef) (bool, error) {
 	if ref.Bucket != 0 {
 		return false, nil
 	}
@@ -134,7 +136,7 @@ const clockSkew = 2 * time.Second
 // them away because it had lost somebody's reservation; giving them back first would only sell them again.
 // A purchase that the gate accepted before the last such settling began needs no other one. One that it accepted
 // afterwards shows that the recent rows were not enough: then all rows are settled.
-func (s *Service) settleBeforeRefusing(ctx context.Context, ref GateRef, refused []Row) error {
+func (s *Service) settleBeforeRefusing(ctx context.Context, ref contract.GateRef, refused []Row) error {
 	latest := refused[0].ReservedAt
 	for _, r := range refused {
 		if r.ReservedAt.After(latest) {
@@ -162,7 +164,7 @@ func (s *Service) settleBeforeRefusing(ctx context.Context, ref GateRef, refused
 }
 
 // tellAgain repeats the effect of every row that changed since then, whatever its state, for a gate that may have lost it.
-func (s *Service) tellAgain(ctx context.Context, ref GateRef, since time.Time) error {
+func (s *Service) tellAgain(ctx context.Context, ref contract.GateRef, since time.Time) error {
 	if err := s.resettle(ctx, ref, since); err != nil {
 		return err
 	}
@@ -178,7 +180,7 @@ func (s *Service) tellAgain(ctx context.Context, ref GateRef, since time.Time) e
 
 // eachPage calls fn with the gate's rows in these states that changed since then (zero: all), page by page. Rows that cannot be
 // read wait for a person, and the others not for them.
-func (s *Service) eachPage(ctx context.Context, ref GateRef, states []RowState, since time.Time, fn func([]Row) error) error {
+func (s *Service) eachPage(ctx context.Context, ref contract.GateRef, states []RowState, since time.Time, fn func([]Row) error) error {
 	for after := ""; ; {
 		rows, broken, next, err := s.Store.ChangedRows(ctx, ref.ActivityID, states, since, after, 512)
 		if err != nil {
@@ -195,7 +197,7 @@ func (s *Service) eachPage(ctx context.Context, ref GateRef, states []RowState, 
 
 // resettle settles every reserved or sold row that changed since then, and sends the adjustments again. The rows are read
 // page by page without locks: a row that is released meanwhile is terminal in the gate, and settling changes nothing there.
-func (s *Service) resettle(ctx context.Context, ref GateRef, since time.Time) error {
+func (s *Service) resettle(ctx context.Context, ref contract.GateRef, since time.Time) error {
 	n := 0
 	err := s.eachPage(ctx, ref, []RowState{RowReserved, RowSold}, since, func(rows []Row) error {
 		st := make([]Settlement, len(rows))

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"time"
+
+	"flashsale.internal/pkg/contract"
 )
 
 const retryGateAfter = 2 * time.Second
@@ -37,14 +39,14 @@ func (s *Service) KeepGates(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	refs := make([]GateRef, len(activities))
+	refs := make([]contract.GateRef, len(activities))
 	for i, a := range activities {
-		refs[i] = GateRef{ActivityID: a.ID}
+		refs[i] = contract.GateRef{ActivityID: a.ID}
 	}
 	if err := s.Gate.List(ctx, refs); err != nil {
 		return err
 	}
-	unhealed := map[GateRef]time.Time{}
+	unhealed := map[contract.GateRef]time.Time{}
 	s.mu.Lock()
 	for _, ref := range refs {
 		if at, ok := s.unhealed[ref]; ok {
@@ -116,7 +118,7 @@ func (s *Service) TidyGates(ctx context.Context) error {
 }
 
 func (s *Service) keepGate(ctx context.Context, a *Activity, heal bool, since time.Time) error {
-	ref := GateRef{ActivityID: a.ID}
+	ref := contract.GateRef{ActivityID: a.ID}
 	audit, err := s.Gate.Audit(ctx, ref)
 	switch {
 	case errors.Is(err, ErrNoGate):
@@ -138,7 +140,7 @@ func (s *Service) keepGate(ctx context.Context, a *Activity, heal bool, since ti
 
 // configure tells the gate what was decided. A gate with a newer version has heard of a later decision already.
 func (s *Service) configure(ctx context.Context, a *Activity) error {
-	err := s.Gate.Configure(ctx, GateRef{ActivityID: a.ID}, gateConfig(a))
+	err := s.Gate.Configure(ctx, contract.GateRef{ActivityID: a.ID}, gateConfig(a))
 	if errors.Is(err, ErrGateVersion) {
 		return nil
 	}
@@ -156,7 +158,7 @@ func (s *Service) FillGate(ctx context.Context, activityID string) error {
 	var a Activity
 	err := s.Store.Rebuild(ctx, activityID, s.now(), func(r Rebuild) error {
 		a = r.Activity
-		return s.Gate.Preload(ctx, GateRef{ActivityID: activityID}, r)
+		return s.Gate.Preload(ctx, contract.GateRef{ActivityID: activityID}, r)
 	})
 	switch {
 	case errors.Is(err, ErrGateLive):

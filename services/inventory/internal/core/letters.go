@@ -130,9 +130,9 @@ func (s *Service) completeFromGate(ctx context.Context, it *contract.Reservation
 		return nil
 	}
 	it.UserID, it.Lines = "", nil
-	e, err := s.Gate.Lookup(ctx, GateRef{it.ActivityID, it.Bucket}, it.OrderSN)
+	e, err := s.Gate.Lookup(ctx, contract.GateRef{ActivityID: it.ActivityID, Bucket: it.Bucket}, it.OrderSN)
 	if errors.Is(err, ErrNoGate) {
-		due, derr := s.gateDue(ctx, GateRef{it.ActivityID, it.Bucket})
+		due, derr := s.gateDue(ctx, contract.GateRef{ActivityID: it.ActivityID, Bucket: it.Bucket})
 		if derr != nil || due {
 			return errors.Join(err, derr)
 		}

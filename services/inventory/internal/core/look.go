@@ -124,7 +124,7 @@ func (s *Service) look(ctx context.Context, run *reconciliation) (*look, error) 
 }
 
 // lookAtGate reads all entries, the counters, and the buyers' records, and counts what the entries hold.
-func (s *Service) lookAtGate(ctx context.Context, ref GateRef, l *look) ([]entryDigest, error) {
+func (s *Service) lookAtGate(ctx context.Context, ref contract.GateRef, l *look) ([]entryDigest, error) {
 	token, err := s.Gate.Watch(ctx, ref)
 	if err != nil {
 		return nil, err
@@ -224,7 +224,7 @@ func (l *look) weigh(d entryDigest, lines *lineSets) {
 }
 
 // lookAtLedger reads all rows and holds them against the entries, which are sorted as the rows are.
-func (s *Service) lookAtLedger(ctx context.Context, ref GateRef, l *look, entries []entryDigest) error {
+func (s *Service) lookAtLedger(ctx context.Context, ref contract.GateRef, l *look, entries []entryDigest) error {
 	now := s.now()
 	known := make([]bool, len(entries))
 	all := []RowState{RowReserved, RowSold, RowReleased, RowRejected}

@@ -138,12 +138,6 @@ const (
 	StepPaid    GateStep = "paid"
 )
 
-// GateRef names a gate.
-type GateRef struct {
-	ActivityID string
-	Bucket     int
-}
-
 // Settlement tells the gate a ledger row that holds pieces.
 type Settlement struct {
 	OrderSN, UserID string
@@ -237,38 +231,38 @@ type GateEntry struct {
 
 // Gate is the gate, as the one that fills, settles and repairs it sees it.
 type Gate interface {
-	Preload(ctx context.Context, ref GateRef, r Rebuild) error
-	Configure(ctx context.Context, ref GateRef, c GateConfig) error
-	Settle(ctx context.Context, ref GateRef, s []Settlement) error
-	Release(ctx context.Context, ref GateRef, e []Ending) error
-	Drop(ctx context.Context, ref GateRef, e []Ending) error
-	Adjust(ctx context.Context, ref GateRef, a Adjustment, force bool) error
-	UndoAdjust(ctx context.Context, ref GateRef, a Adjustment) error
-	Audit(ctx context.Context, ref GateRef) (GateAudit, error)
+	Preload(ctx context.Context, ref contract.GateRef, r Rebuild) error
+	Configure(ctx context.Context, ref contract.GateRef, c GateConfig) error
+	Settle(ctx context.Context, ref contract.GateRef, s []Settlement) error
+	Release(ctx context.Context, ref contract.GateRef, e []Ending) error
+	Drop(ctx context.Context, ref contract.GateRef, e []Ending) error
+	Adjust(ctx context.Context, ref contract.GateRef, a Adjustment, force bool) error
+	UndoAdjust(ctx context.Context, ref contract.GateRef, a Adjustment) error
+	Audit(ctx context.Context, ref contract.GateRef) (GateAudit, error)
 	// Unlanded lists entries last journaled from then on and before then, the oldest first.
-	Unlanded(ctx context.Context, ref GateRef, from, before time.Time, limit int) ([]GateEntry, error)
-	Rejournal(ctx context.Context, ref GateRef, orderSNs []string) (int, error)
-	Lookup(ctx context.Context, ref GateRef, orderSN string) (*GateEntry, error) // nil: not known
+	Unlanded(ctx context.Context, ref contract.GateRef, from, before time.Time, limit int) ([]GateEntry, error)
+	Rejournal(ctx context.Context, ref contract.GateRef, orderSNs []string) (int, error)
+	Lookup(ctx context.Context, ref contract.GateRef, orderSN string) (*GateEntry, error) // nil: not known
 	// Watch has the gate note which entries change, for one who reads all of them by Survey from now on.
-	Watch(ctx context.Context, ref GateRef) (token string, err error)
+	Watch(ctx context.Context, ref contract.GateRef) (token string, err error)
 	// Survey pages through all entries, each of which comes at least once if it is there throughout.
-	Survey(ctx context.Context, ref GateRef, cursor uint64) (page []GateRecord, life string, next uint64, err error)
+	Survey(ctx context.Context, ref contract.GateRef, cursor uint64) (page []GateRecord, life string, next uint64, err error)
 	// Tally ends a watch: the counters, and the entries that changed since, all at one moment. One that is gone has nothing
 	// Stored. ok is false when the watch came to nothing, as too much changed.
-	Tally(ctx context.Context, ref GateRef, token string) (audit GateAudit, touched []GateRecord, ok bool, err error)
-	Inspect(ctx context.Context, ref GateRef, orderSNs []string) (map[string]GateRecord, error)
-	MisfiledBuyers(ctx context.Context, ref GateRef, cursor uint64) (users []string, next uint64, err error)
+	Tally(ctx context.Context, ref contract.GateRef, token string) (audit GateAudit, touched []GateRecord, ok bool, err error)
+	Inspect(ctx context.Context, ref contract.GateRef, orderSNs []string) (map[string]GateRecord, error)
+	MisfiledBuyers(ctx context.Context, ref contract.GateRef, cursor uint64) (users []string, next uint64, err error)
 	// Repair tells which entries were as they had been seen, and changed.
-	Repair(ctx context.Context, ref GateRef, life string, list []GateRepair) (map[string]bool, error)
-	Mend(ctx context.Context, ref GateRef, userID string, orderSNs []string) (changed bool, err error)
+	Repair(ctx context.Context, ref contract.GateRef, life string, list []GateRepair) (map[string]bool, error)
+	Mend(ctx context.Context, ref contract.GateRef, userID string, orderSNs []string) (changed bool, err error)
 	// Correct adds to counters what they lack, once, if the gate was neither built anew nor corrected since seen.
-	Correct(ctx context.Context, ref GateRef, seen GateMark, held int64, list []GateCorrection) error
+	Correct(ctx context.Context, ref contract.GateRef, seen GateMark, held int64, list []GateCorrection) error
 	// Overrule is Configure of a gate that claims a later version than there is.
-	Overrule(ctx context.Context, ref GateRef, seenVersion int64, c GateConfig) error
-	Trim(ctx context.Context, ref GateRef) error
-	Refs(ctx context.Context) ([]GateRef, error)
-	List(ctx context.Context, refs []GateRef) error // puts them among Refs
-	Forget(ctx context.Context, ref GateRef) error
+	Overrule(ctx context.Context, ref contract.GateRef, seenVersion int64, c GateConfig) error
+	Trim(ctx context.Context, ref contract.GateRef) error
+	Refs(ctx context.Context) ([]contract.GateRef, error)
+	List(ctx context.Context, refs []contract.GateRef) error // puts them among Refs
+	Forget(ctx context.Context, ref contract.GateRef) error
 	ShowSale(ctx context.Context, a Activity) error // writes the sale document, if it differs
 	Ready(ctx context.Context) (bool, error)
 	MarkReady(ctx context.Context) error

@@ -25,7 +25,7 @@ type Reconciliation struct {
 // reconciliation is one under way.
 type reconciliation struct {
 	activity *Activity
-	ref      GateRef
+	ref      contract.GateRef
 	who      string
 	result   Reconciliation
 	recorded int              // of result.Repairs, how many are on record
@@ -123,7 +123,7 @@ func (s *Service) ReconcileAll(ctx context.Context) error {
 
 // reconcileAlone reconciles under the activity's lock, and keeps what was repaired, also when it came to no end.
 func (s *Service) reconcileAlone(ctx context.Context, who string, a *Activity) (*Reconciliation, error) {
-	run := &reconciliation{activity: a, ref: GateRef{ActivityID: a.ID}, who: who}
+	run := &reconciliation{activity: a, ref: contract.GateRef{ActivityID: a.ID}, who: who}
 	err := s.Locks.Do(ctx, "inventory reconcile "+a.ID, func(ctx context.Context) error {
 		return s.span(ctx, "reconcile", false, func(ctx context.Context) error {
 			err := s.reconcile(ctx, run)

@@ -3,6 +3,8 @@ package core
 import (
 	"context"
 	"time"
+
+	"flashsale.internal/pkg/contract"
 )
 
 // rushed is how many accepted pieces wait in a journal, at least, during a rush: more come than are carried away. A look
@@ -23,7 +25,7 @@ func (a GateAudit) rush() bool {
 func (s *Service) rush(ctx context.Context, activities []Activity) bool {
 	for _, a := range activities {
 		// A gate that cannot be read is in no rush.
-		if audit, err := s.Gate.Audit(ctx, GateRef{ActivityID: a.ID}); err == nil && audit.rush() {
+		if audit, err := s.Gate.Audit(ctx, contract.GateRef{ActivityID: a.ID}); err == nil && audit.rush() {
 			return true
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"flashsale.internal/pkg/contract"
 )
 
 // Timing holds the thresholds of what is repeated.
@@ -53,24 +55,24 @@ type Service struct {
 	Parts
 
 	mu        sync.Mutex
-	resettled map[GateRef]resettleMark
-	journaled map[string]repeatMark // order_sn -> how often it was journaled again
-	asked     map[string]repeatMark // order_sn -> how often order was asked about it again
-	overdue   map[string]*RowPlace  // where the next look at an activity's overdue rows begins; absent: with the oldest
-	swept     map[GateRef]time.Time // where the next look at a gate's unlanded entries begins; absent: with the oldest
-	master    *master               // the Redis master that has heard everything
-	unhealed  map[GateRef]time.Time // gates that a new master has not heard about, and since when they have to be told
-	alarms    map[string]time.Time  // when something that stays wrong was last told
-	tidied    time.Time             // when alarms long past were last forgotten
-	looked    map[string]lookedAt   // when activities were last reconciled
-	rushSince time.Time             // since when the reconciler gives way to a rush; zero: it does not
+	resettled map[contract.GateRef]resettleMark
+	journaled map[string]repeatMark          // order_sn -> how often it was journaled again
+	asked     map[string]repeatMark          // order_sn -> how often order was asked about it again
+	overdue   map[string]*RowPlace           // where the next look at an activity's overdue rows begins; absent: with the oldest
+	swept     map[contract.GateRef]time.Time // where the next look at a gate's unlanded entries begins; absent: with the oldest
+	master    *master                        // the Redis master that has heard everything
+	unhealed  map[contract.GateRef]time.Time // gates that a new master has not heard about, and since when they have to be told
+	alarms    map[string]time.Time           // when something that stays wrong was last told
+	tidied    time.Time                      // when alarms long past were last forgotten
+	looked    map[string]lookedAt            // when activities were last reconciled
+	rushSince time.Time                      // since when the reconciler gives way to a rush; zero: it does not
 }
 
 // New makes the inventory of its parts.
 func New(p Parts) *Service {
 	return &Service{
-		Parts: p, resettled: map[GateRef]resettleMark{}, journaled: map[string]repeatMark{}, asked: map[string]repeatMark{}, overdue: map[string]*RowPlace{}, swept: map[GateRef]time.Time{},
-		unhealed: map[GateRef]time.Time{}, alarms: map[string]time.Time{}, looked: map[string]lookedAt{},
+		Parts: p, resettled: map[contract.GateRef]resettleMark{}, journaled: map[string]repeatMark{}, asked: map[string]repeatMark{}, overdue: map[string]*RowPlace{}, swept: map[contract.GateRef]time.Time{},
+		unhealed: map[contract.GateRef]time.Time{}, alarms: map[string]time.Time{}, looked: map[string]lookedAt{},
 	}
 }
 

@@ -33,7 +33,7 @@ func (s *Service) StockView(ctx context.Context, activityID string) (*StockView,
 		return nil, err
 	}
 	for attempt := 1; ; attempt++ {
-		audit, err := s.Gate.Audit(ctx, GateRef{ActivityID: activityID})
+		audit, err := s.Gate.Audit(ctx, contract.GateRef{ActivityID: activityID})
 		present := err == nil
 		if errors.Is(err, ErrNoGate) {
 			if before.GateDue(s.now()) {

@@ -218,7 +218,7 @@ func (s *Service) SweepGates(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (s *Service) sweepGate(ctx context.Context, ref GateRef, redisNow time.Time) error {
+func (s *Service) sweepGate(ctx context.Context, ref contract.GateRef, redisNow time.Time) error {
 	s.mu.Lock()
 	from := s.swept[ref]
 	s.mu.Unlock()

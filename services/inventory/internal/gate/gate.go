@@ -21,10 +21,6 @@ var _ core.Gate = (*Gate)(nil)
 // New makes the core's gate.
 func New(g *stockgate.Gate) *Gate { return &Gate{gate: g} }
 
-func ref(r core.GateRef) stockgate.Ref {
-	return stockgate.Ref{ActivityID: r.ActivityID, Bucket: r.Bucket}
-}
-
 var translations = []struct{ theirs, ours error }{
 	{stockgate.ErrNoGate, core.ErrNoGate},
 	{stockgate.ErrUnavailable, core.ErrGateUnavailable},
@@ -66,7 +62,7 @@ func config(c core.GateConfig) stockgate.Config {
 }
 
 // Preload implements core.Gate.
-func (g *Gate) Preload(ctx context.Context, r core.GateRef, b core.Rebuild) error {
+func (g *Gate) Preload(ctx context.Context, r contract.GateRef, b core.Rebuild) error {
 	a := b.Activity
 	s := stockgate.Snapshot{
 		Config: config(core.GateConfig{State: a.State, StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit, Version: a.Version}),
@@ -80,7 +76,7 @@ func (g *Gate) Preload(ctx context.Context, r core.GateRef, b core.Rebuild) erro
 			s.Entries = append(s.Entries, entry(row))
 		}
 	}
-	return translate(g.gate.Preload(ctx, ref(r), s))
+	return translate(g.gate.Preload(ctx, r, s))
 }
 
 // entry is a ledger row as buyers are told about it.
@@ -109,17 +105,17 @@ func entry(r core.Row) stockgate.Entry {
 }
 
 // Configure implements core.Gate.
-func (g *Gate) Configure(ctx context.Context, r core.GateRef, c core.GateConfig) error {
-	return translate(g.gate.Configure(ctx, ref(r), config(c)))
+func (g *Gate) Configure(ctx context.Context, r contract.GateRef, c core.GateConfig) error {
+	return translate(g.gate.Configure(ctx, r, config(c)))
 }
 
 // Settle implements core.Gate.
-func (g *Gate) Settle(ctx context.Context, r core.GateRef, list []core.Settlement) error {
+func (g *Gate) Settle(ctx context.Context, r contract.GateRef, list []core.Settlement) error {
 	items := make([]stockgate.Settlement, len(list))
 	for i, s := range list {
 		items[i] = stockgate.Settlement{OrderSN: s.OrderSN, UserID: s.UserID, Lines: s.Lines, Step: stockgate.Step(s.Step), ExpiresAt: s.ExpiresAt}
 	}
-	return translate(g.gate.Settle(ctx, ref(r), items))
+	return translate(g.gate.Settle(ctx, r, items))
 }
 
 func endings(list []core.Ending) []stockgate.Ending {
@@ -131,28 +127,28 @@ func endings(list []core.Ending) []stockgate.Ending {
 }
 
 // Release implements core.Gate.
-func (g *Gate) Release(ctx context.Context, r core.GateRef, list []core.Ending) error {
-	return translate(g.gate.Release(ctx, ref(r), endings(list)))
+func (g *Gate) Release(ctx context.Context, r contract.GateRef, list []core.Ending) error {
+	return translate(g.gate.Release(ctx, r, endings(list)))
 }
 
 // Drop implements core.Gate.
-func (g *Gate) Drop(ctx context.Context, r core.GateRef, list []core.Ending) error {
-	return translate(g.gate.Drop(ctx, ref(r), endings(list)))
+func (g *Gate) Drop(ctx context.Context, r contract.GateRef, list []core.Ending) error {
+	return translate(g.gate.Drop(ctx, r, endings(list)))
 }
 
 // Adjust implements core.Gate.
-func (g *Gate) Adjust(ctx context.Context, r core.GateRef, a core.Adjustment, force bool) error {
-	return translate(g.gate.Adjust(ctx, ref(r), stockgate.Adjustment{ID: a.ID, SKUID: a.SKUID, Delta: a.Delta, Force: force}))
+func (g *Gate) Adjust(ctx context.Context, r contract.GateRef, a core.Adjustment, force bool) error {
+	return translate(g.gate.Adjust(ctx, r, stockgate.Adjustment{ID: a.ID, SKUID: a.SKUID, Delta: a.Delta, Force: force}))
 }
 
 // UndoAdjust implements core.Gate.
-func (g *Gate) UndoAdjust(ctx context.Context, r core.GateRef, a core.Adjustment) error {
-	return translate(g.gate.UndoAdjust(ctx, ref(r), a.ID))
+func (g *Gate) UndoAdjust(ctx context.Context, r contract.GateRef, a core.Adjustment) error {
+	return translate(g.gate.UndoAdjust(ctx, r, a.ID))
 }
 
 // Audit implements core.Gate.
-func (g *Gate) Audit(ctx context.Context, r core.GateRef) (core.GateAudit, error) {
-	a, err := g.gate.Audit(ctx, ref(r))
+func (g *Gate) Audit(ctx context.Context, r contract.GateRef) (core.GateAudit, error) {
+	a, err := g.gate.Audit(ctx, r)
 	if err != nil {
 		return core.GateAudit{}, translate(err)
 	}
@@ -171,8 +167,8 @@ func audit(a stockgate.Audit) core.GateAudit {
 }
 
 // Unlanded implements core.Gate.
-func (g *Gate) Unlanded(ctx context.Context, r core.GateRef, from, before time.Time, limit int) ([]core.GateEntry, error) {
-	list, err := g.gate.Unlanded(ctx, ref(r), from, before, limit)
+func (g *Gate) Unlanded(ctx context.Context, r contract.GateRef, from, before time.Time, limit int) ([]core.GateEntry, error) {
+	list, err := g.gate.Unlanded(ctx, r, from, before, limit)
 	if err != nil {
 		return nil, translate(err)
 	}
@@ -184,14 +180,14 @@ func (g *Gate) Unlanded(ctx context.Context, r core.GateRef, from, before time.T
 }
 
 // Rejournal implements core.Gate.
-func (g *Gate) Rejournal(ctx context.Context, r core.GateRef, orderSNs []string) (int, error) {
-	n, err := g.gate.Rejournal(ctx, ref(r), orderSNs)
+func (g *Gate) Rejournal(ctx context.Context, r contract.GateRef, orderSNs []string) (int, error) {
+	n, err := g.gate.Rejournal(ctx, r, orderSNs)
 	return n, translate(err)
 }
 
 // Lookup implements core.Gate.
-func (g *Gate) Lookup(ctx context.Context, r core.GateRef, orderSN string) (*core.GateEntry, error) {
-	found, err := g.gate.Lookup(ctx, ref(r), []string{orderSN})
+func (g *Gate) Lookup(ctx context.Context, r contract.GateRef, orderSN string) (*core.GateEntry, error) {
+	found, err := g.gate.Lookup(ctx, r, []string{orderSN})
 	if err != nil {
 		return nil, translate(err)
 	}
@@ -209,33 +205,25 @@ func (g *Gate) Lookup(ctx context.Context, r core.GateRef, orderSN string) (*cor
 const trimBatch = 500
 
 // Trim implements core.Gate.
-func (g *Gate) Trim(ctx context.Context, r core.GateRef) error {
-	_, err := g.gate.Trim(ctx, ref(r), trimBatch)
+func (g *Gate) Trim(ctx context.Context, r contract.GateRef) error {
+	_, err := g.gate.Trim(ctx, r, trimBatch)
 	return translate(err)
 }
 
 // Refs implements core.Gate.
-func (g *Gate) Refs(ctx context.Context) ([]core.GateRef, error) {
-	list, err := g.gate.Refs(ctx)
-	refs := make([]core.GateRef, len(list))
-	for i, r := range list {
-		refs[i] = core.GateRef{ActivityID: r.ActivityID, Bucket: r.Bucket}
-	}
+func (g *Gate) Refs(ctx context.Context) ([]contract.GateRef, error) {
+	refs, err := g.gate.Refs(ctx)
 	return refs, translate(err)
 }
 
 // List implements core.Gate.
-func (g *Gate) List(ctx context.Context, refs []core.GateRef) error {
-	list := make([]stockgate.Ref, len(refs))
-	for i, r := range refs {
-		list[i] = ref(r)
-	}
-	return translate(g.gate.List(ctx, list...))
+func (g *Gate) List(ctx context.Context, refs []contract.GateRef) error {
+	return translate(g.gate.List(ctx, refs...))
 }
 
 // Forget implements core.Gate.
-func (g *Gate) Forget(ctx context.Context, r core.GateRef) error {
-	return translate(g.gate.Forget(ctx, ref(r)))
+func (g *Gate) Forget(ctx context.Context, r contract.GateRef) error {
+	return translate(g.gate.Forget(ctx, r))
 }
 
 // ShowSale implements core.Gate.

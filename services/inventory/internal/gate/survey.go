@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
 )
@@ -31,8 +32,8 @@ func record(s stockgate.Surveyed) core.GateRecord {
 }
 
 // Survey implements core.Gate.
-func (g *Gate) Survey(ctx context.Context, r core.GateRef, cursor uint64) ([]core.GateRecord, string, uint64, error) {
-	page, life, next, err := g.gate.Survey(ctx, ref(r), cursor, surveyPage)
+func (g *Gate) Survey(ctx context.Context, r contract.GateRef, cursor uint64) ([]core.GateRecord, string, uint64, error) {
+	page, life, next, err := g.gate.Survey(ctx, r, cursor, surveyPage)
 	list := make([]core.GateRecord, len(page))
 	for i, s := range page {
 		list[i] = record(s)
@@ -41,14 +42,14 @@ func (g *Gate) Survey(ctx context.Context, r core.GateRef, cursor uint64) ([]cor
 }
 
 // Watch implements core.Gate.
-func (g *Gate) Watch(ctx context.Context, r core.GateRef) (string, error) {
-	token, err := g.gate.Watch(ctx, ref(r))
+func (g *Gate) Watch(ctx context.Context, r contract.GateRef) (string, error) {
+	token, err := g.gate.Watch(ctx, r)
 	return token, translate(err)
 }
 
 // Tally implements core.Gate.
-func (g *Gate) Tally(ctx context.Context, r core.GateRef, token string) (core.GateAudit, []core.GateRecord, bool, error) {
-	a, touched, err := g.gate.Tally(ctx, ref(r), token)
+func (g *Gate) Tally(ctx context.Context, r contract.GateRef, token string) (core.GateAudit, []core.GateRecord, bool, error) {
+	a, touched, err := g.gate.Tally(ctx, r, token)
 	if err != nil {
 		if errors.Is(err, stockgate.ErrSuperseded) {
 			err = nil
@@ -65,8 +66,8 @@ func (g *Gate) Tally(ctx context.Context, r core.GateRef, token string) (core.Ga
 }
 
 // Inspect implements core.Gate.
-func (g *Gate) Inspect(ctx context.Context, r core.GateRef, orderSNs []string) (map[string]core.GateRecord, error) {
-	found, err := g.gate.Inspect(ctx, ref(r), orderSNs)
+func (g *Gate) Inspect(ctx context.Context, r contract.GateRef, orderSNs []string) (map[string]core.GateRecord, error) {
+	found, err := g.gate.Inspect(ctx, r, orderSNs)
 	out := make(map[string]core.GateRecord, len(found))
 	for sn, s := range found {
 		out[sn] = record(s)
@@ -75,13 +76,13 @@ func (g *Gate) Inspect(ctx context.Context, r core.GateRef, orderSNs []string) (
 }
 
 // MisfiledBuyers implements core.Gate.
-func (g *Gate) MisfiledBuyers(ctx context.Context, r core.GateRef, cursor uint64) ([]string, uint64, error) {
-	users, next, err := g.gate.MisfiledBuyers(ctx, ref(r), cursor, surveyPage)
+func (g *Gate) MisfiledBuyers(ctx context.Context, r contract.GateRef, cursor uint64) ([]string, uint64, error) {
+	users, next, err := g.gate.MisfiledBuyers(ctx, r, cursor, surveyPage)
 	return users, next, translate(err)
 }
 
 // Repair implements core.Gate.
-func (g *Gate) Repair(ctx context.Context, r core.GateRef, life string, list []core.GateRepair) (map[string]bool, error) {
+func (g *Gate) Repair(ctx context.Context, r contract.GateRef, life string, list []core.GateRepair) (map[string]bool, error) {
 	items := make([]stockgate.Repair, len(list))
 	for i, it := range list {
 		to := stockgate.Entry{UserID: it.UserID, Lines: it.Lines, Reason: it.Reason, ExpiresAt: it.ExpiresAt}
@@ -93,28 +94,28 @@ func (g *Gate) Repair(ctx context.Context, r core.GateRef, life string, list []c
 		}
 		items[i] = stockgate.Repair{OrderSN: it.OrderSN, Seen: it.Seen, Remove: it.Remove, To: to}
 	}
-	done, err := g.gate.Repair(ctx, ref(r), life, items)
+	done, err := g.gate.Repair(ctx, r, life, items)
 	return done, translate(err)
 }
 
 // Mend implements core.Gate.
-func (g *Gate) Mend(ctx context.Context, r core.GateRef, userID string, orderSNs []string) (bool, error) {
-	changed, err := g.gate.Mend(ctx, ref(r), userID, orderSNs)
+func (g *Gate) Mend(ctx context.Context, r contract.GateRef, userID string, orderSNs []string) (bool, error) {
+	changed, err := g.gate.Mend(ctx, r, userID, orderSNs)
 	return changed, translate(err)
 }
 
 // Correct implements core.Gate.
-func (g *Gate) Correct(ctx context.Context, r core.GateRef, seen core.GateMark, held int64, list []core.GateCorrection) error {
+func (g *Gate) Correct(ctx context.Context, r contract.GateRef, seen core.GateMark, held int64, list []core.GateCorrection) error {
 	items := make([]stockgate.Correction, len(list))
 	for i, c := range list {
 		items[i] = stockgate.Correction{
 			SKUID: c.SKUID, Left: c.Left, Held: c.Held, Sold: c.Sold, Total: c.Total, Unlanded: c.Unlanded, Journal: c.Journaled,
 		}
 	}
-	return translate(g.gate.Correct(ctx, ref(r), stockgate.Mark{Life: seen.Life, Repairs: seen.Repairs}, held, items))
+	return translate(g.gate.Correct(ctx, r, stockgate.Mark{Life: seen.Life, Repairs: seen.Repairs}, held, items))
 }
 
 // Overrule implements core.Gate.
-func (g *Gate) Overrule(ctx context.Context, r core.GateRef, seenVersion int64, c core.GateConfig) error {
-	return translate(g.gate.Overrule(ctx, ref(r), seenVersion, config(c)))
+func (g *Gate) Overrule(ctx context.Context, r contract.GateRef, seenVersion int64, c core.GateConfig) error {
+	return translate(g.gate.Overrule(ctx, r, seenVersion, config(c)))
 }

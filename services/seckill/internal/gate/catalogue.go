@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/seckill/internal/core"
 )
@@ -49,7 +50,7 @@ func (c Catalogue) Sales(ctx context.Context) ([]core.Sale, error) {
 
 // Levels implements core.Catalogue.
 func (c Catalogue) Levels(ctx context.Context, activityIDs []string) (map[string]core.Level, error) {
-	refs := make([]stockgate.Ref, len(activityIDs))
+	refs := make([]contract.GateRef, len(activityIDs))
 	for i, id := range activityIDs {
 		refs[i] = refOf(id)
 	}

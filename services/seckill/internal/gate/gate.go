@@ -13,10 +13,10 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
+	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/seckill/internal/core"
-	"flashsale.internal/services/seckill/internal/relay"
 )
 
 // Bounds of the groups.
@@ -31,9 +31,9 @@ const (
 
 // Redis is the part of *stockgate.Gate that purchases and buyers need.
 type Redis interface {
-	Reserve(ctx context.Context, ref stockgate.Ref, requests []stockgate.Request) ([]stockgate.Verdict, error)
-	Lookup(ctx context.Context, ref stockgate.Ref, orderSNs []string) (map[string]stockgate.Entry, error)
-	Buyer(ctx context.Context, ref stockgate.Ref, userID string) ([]string, error)
+	Reserve(ctx context.Context, ref contract.GateRef, requests []stockgate.Request) ([]stockgate.Verdict, error)
+	Lookup(ctx context.Context, ref contract.GateRef, orderSNs []string) (map[string]stockgate.Entry, error)
+	Buyer(ctx context.Context, ref contract.GateRef, userID string) ([]string, error)
 }
 
 // Options of a Gate.
@@ -42,14 +42,14 @@ type Options struct {
 	CallerWait  time.Duration // of one caller, for the outcome of a call; default 3 s
 	Queue       int           // callers waiting for one gate
 	// Accepted, when set, hears how many purchases a gate has just journaled. It must not block.
-	Accepted func(ref relay.Ref, n int)
+	Accepted func(ref contract.GateRef, n int)
 }
 
 // Gate implements core.Gate.
 type Gate struct {
 	redis    Redis
 	tel      *telemetry.Telemetry
-	accepted func(ref relay.Ref, n int)
+	accepted func(ref contract.GateRef, n int)
 	size     metric.Int64Histogram
 	reserves grouper[stockgate.Request, stockgate.Verdict]
 	lookups  grouper[string, found]
@@ -72,7 +72,7 @@ func New(redis Redis, tel *telemetry.Telemetry, o Options) (*Gate, error) {
 	}
 	g := &Gate{redis: redis, tel: tel, accepted: o.Accepted, size: size}
 	if g.accepted == nil {
-		g.accepted = func(relay.Ref, int) {}
+		g.accepted = func(contract.GateRef, int) {}
 	}
 	if o.CallerWait <= 0 {
 		o.CallerWait = 3 * time.Second
@@ -94,7 +94,7 @@ func (g *Gate) Close(ctx context.Context) {
 	g.lookups.close(ctx)
 }
 
-func refOf(activityID string) stockgate.Ref { return stockgate.Ref{ActivityID: activityID} }
+func refOf(activityID string) contract.GateRef { return contract.GateRef{ActivityID: activityID} }
 
 // Reserve implements core.Gate. The span covers the wait for the group, and the journal entry hangs below it.
 func (g *Gate) Reserve(ctx context.Context, activityID string, p core.Purchase) (_ core.Verdict, err error) {
@@ -130,7 +130,7 @@ func (g *Gate) reserveGroup(ctx context.Context, activityID string, asked []stoc
 		}
 	}
 	if n > 0 {
-		g.accepted(relay.Ref{ActivityID: activityID}, n)
+		g.accepted(contract.GateRef{ActivityID: activityID}, n)
 	}
 	return verdicts, err
 }

@@ -20,7 +20,6 @@ import (
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/seckill/internal/core"
-	"flashsale.internal/services/seckill/internal/relay"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -38,7 +37,7 @@ type slow struct {
 // damaged is the order_sn of an entry that cannot be read.
 const damaged = "100000"
 
-func (s *slow) Reserve(ctx context.Context, ref stockgate.Ref, asked []stockgate.Request) ([]stockgate.Verdict, error) {
+func (s *slow) Reserve(ctx context.Context, ref contract.GateRef, asked []stockgate.Request) ([]stockgate.Verdict, error) {
 	s.most.Store(max(s.most.Load(), s.under.Add(1)))
 	defer s.under.Add(-1)
 	s.mu.Lock()
@@ -72,7 +71,7 @@ func (s *slow) Reserve(ctx context.Context, ref stockgate.Ref, asked []stockgate
 	return verdicts, nil
 }
 
-func (s *slow) Lookup(_ context.Context, _ stockgate.Ref, sns []string) (map[string]stockgate.Entry, error) {
+func (s *slow) Lookup(_ context.Context, _ contract.GateRef, sns []string) (map[string]stockgate.Entry, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
@@ -89,7 +88,7 @@ func (s *slow) Lookup(_ context.Context, _ stockgate.Ref, sns []string) (map[str
 	return found, nil
 }
 
-func (s *slow) Buyer(context.Context, stockgate.Ref, string) ([]string, error) {
+func (s *slow) Buyer(context.Context, contract.GateRef, string) ([]string, error) {
 	return []string{"1"}, s.err
 }
 
@@ -119,9 +118,9 @@ func purchase(n int) core.Purchase {
 
 func TestManyCallersShareFewCallsAndEachGetsItsVerdict(t *testing.T) {
 	r := &slow{hold: make(chan struct{})}
-	woken := make(chan relay.Ref, 1000)
+	woken := make(chan contract.GateRef, 1000)
 	var journaled atomic.Int64
-	g := newGate(t, r, Options{Accepted: func(ref relay.Ref, n int) { woken <- ref; journaled.Add(int64(n)) }})
+	g := newGate(t, r, Options{Accepted: func(ref contract.GateRef, n int) { woken <- ref; journaled.Add(int64(n)) }})
 	const callers = 1000
 	var wg sync.WaitGroup
 	var waiting atomic.Int32
@@ -149,7 +148,7 @@ func TestManyCallersShareFewCallsAndEachGetsItsVerdict(t *testing.T) {
 	wg.Wait()
 	require.LessOrEqual(t, r.calls(), 1+(callers+stockgate.MaxGroup-1)/stockgate.MaxGroup+1)
 	require.Equal(t, int32(1), r.most.Load(), "one call of a gate at a time")
-	require.Equal(t, relay.Ref{ActivityID: "7"}, <-woken)
+	require.Equal(t, contract.GateRef{ActivityID: "7"}, <-woken)
 	require.LessOrEqual(t, len(woken), r.calls())
 	require.Equal(t, int64(callers/2), journaled.Load())
 	for _, group := range r.groups {

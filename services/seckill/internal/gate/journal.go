@@ -3,48 +3,41 @@ package gate
 import (
 	"context"
 
+	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
-	"flashsale.internal/services/seckill/internal/relay"
+	"flashsale.internal/services/seckill/internal/core"
 )
 
-// Journal implements relay.Journal.
+// Journal implements core.Journal.
 type Journal struct{ Redis *stockgate.Gate }
 
-var _ relay.Journal = Journal{}
+var _ core.Journal = Journal{}
 
-// Refs implements relay.Journal.
-func (j Journal) Refs(ctx context.Context) ([]relay.Ref, error) {
-	refs, err := j.Redis.Refs(ctx)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]relay.Ref, len(refs))
-	for i, r := range refs {
-		out[i] = relay.Ref(r)
-	}
-	return out, nil
+// Refs implements core.Journal.
+func (j Journal) Refs(ctx context.Context) ([]contract.GateRef, error) {
+	return j.Redis.Refs(ctx)
 }
 
-// Read implements relay.Journal.
-func (j Journal) Read(ctx context.Context, ref relay.Ref, consumer string, limit int) ([]relay.Entry, error) {
-	entries, err := j.Redis.ReadJournal(ctx, stockgate.Ref(ref), consumer, limit)
+// Read implements core.Journal.
+func (j Journal) Read(ctx context.Context, ref contract.GateRef, consumer string, limit int) ([]core.JournalEntry, error) {
+	entries, err := j.Redis.ReadJournal(ctx, ref, consumer, limit)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]relay.Entry, len(entries))
+	out := make([]core.JournalEntry, len(entries))
 	for i, e := range entries {
-		out[i] = relay.Entry(e)
+		out[i] = core.JournalEntry(e)
 	}
 	return out, nil
 }
 
-// Ack implements relay.Journal.
-func (j Journal) Ack(ctx context.Context, ref relay.Ref, ids []string) error {
-	return j.Redis.Ack(ctx, stockgate.Ref(ref), ids)
+// Ack implements core.Journal.
+func (j Journal) Ack(ctx context.Context, ref contract.GateRef, ids []string) error {
+	return j.Redis.Ack(ctx, ref, ids)
 }
 
-// Len implements relay.Journal.
-func (j Journal) Len(ctx context.Context, ref relay.Ref) (int64, error) {
-	a, err := j.Redis.Audit(ctx, stockgate.Ref(ref))
+// Len implements core.Journal.
+func (j Journal) Len(ctx context.Context, ref contract.GateRef) (int64, error) {
+	a, err := j.Redis.Audit(ctx, ref)
 	return a.JournalLen, err
 }

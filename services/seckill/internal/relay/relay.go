@@ -20,6 +20,7 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/lifecycle"
 	"flashsale.internal/pkg/telemetry"
+	"flashsale.internal/services/seckill/internal/core"
 )
 
 // How the relay moves. A first purchase goes out at once; while more follow, gather lets them share messages. It grows while
@@ -41,34 +42,9 @@ const (
 	crowd        = 64 // purchases of one call of the gate, from which on buyers stand in line there
 )
 
-// Ref names one gate.
-type Ref struct {
-	ActivityID string
-	Bucket     int
-}
-
-// Entry is one journal entry.
-type Entry struct {
-	ID  string
-	Err error // it cannot be read, and nothing but ID is set
-	contract.Reservation
-}
-
-// Journal is where the reservations wait.
-type Journal interface {
-	// Refs lists all gates, those of ended activities too.
-	Refs(ctx context.Context) ([]Ref, error)
-	// Read takes up to limit entries for this consumer: new ones, then those a dead consumer left behind.
-	Read(ctx context.Context, ref Ref, consumer string, limit int) ([]Entry, error)
-	// Ack removes entries.
-	Ack(ctx context.Context, ref Ref, ids []string) error
-	// Len is the number of entries not yet removed.
-	Len(ctx context.Context, ref Ref) (int64, error)
-}
-
 // Relay publishes the journals of all gates.
 type Relay struct {
-	journal  Journal
+	journal  core.Journal
 	bus      bus.Publisher
 	tel      *telemetry.Telemetry
 	consumer string
@@ -84,13 +60,13 @@ type Relay struct {
 	yieldUpTo int64 // entries of a journal
 
 	mu    sync.Mutex
-	lines map[Ref]*line
+	lines map[contract.GateRef]*line
 	news  chan struct{} // a purchase at a gate that is not served yet
 }
 
 // line is one journal that is served.
 type line struct {
-	ref  Ref
+	ref  contract.GateRef
 	wake chan struct{}
 	came atomic.Int64 // purchases accepted by this process, in a crowd, that rest has not counted
 
@@ -100,10 +76,10 @@ type line struct {
 
 // New starts nothing. consumer names this process among the relays of the installation; journalMax is how many entries a
 // journal may hold.
-func New(journal Journal, publisher bus.Publisher, tel *telemetry.Telemetry, consumer string, journalMax int64) (*Relay, error) {
+func New(journal core.Journal, publisher bus.Publisher, tel *telemetry.Telemetry, consumer string, journalMax int64) (*Relay, error) {
 	r := &Relay{
 		journal: journal, bus: publisher, tel: tel, consumer: consumer, yieldUpTo: journalMax / 4 * 3,
-		slots: make(chan struct{}, atOnce), lines: map[Ref]*line{}, news: make(chan struct{}, 1),
+		slots: make(chan struct{}, atOnce), lines: map[contract.GateRef]*line{}, news: make(chan struct{}, 1),
 	}
 	var err, e error
 	r.lag, e = tel.Meter.Float64Histogram("flashsale.seckill.relay.lag", metric.WithUnit("s"),
@@ -125,7 +101,7 @@ func New(journal Journal, publisher bus.Publisher, tel *telemetry.Telemetry, con
 }
 
 // Accepted tells that this process has accepted n purchases of this gate with one call. It does not wait.
-func (r *Relay) Accepted(ref Ref, n int) {
+func (r *Relay) Accepted(ref contract.GateRef, n int) {
 	r.mu.Lock()
 	l := r.lines[ref]
 	r.mu.Unlock()
@@ -144,7 +120,7 @@ func (r *Relay) Accepted(ref Ref, n int) {
 
 // Run publishes until ctx ends, and then what is left as far as time and the broker allow.
 func (r *Relay) Run(ctx context.Context) error {
-	served := map[Ref]context.CancelFunc{}
+	served := map[contract.GateRef]context.CancelFunc{}
 	var loops sync.WaitGroup
 	defer loops.Wait()
 	list := time.NewTicker(listEvery)
@@ -165,14 +141,14 @@ func (r *Relay) Run(ctx context.Context) error {
 }
 
 // follow begins a loop for each gate that is new and ends those of gates that are gone.
-func (r *Relay) follow(ctx context.Context, loops *sync.WaitGroup, served map[Ref]context.CancelFunc) {
+func (r *Relay) follow(ctx context.Context, loops *sync.WaitGroup, served map[contract.GateRef]context.CancelFunc) {
 	call, cancel := context.WithTimeout(ctx, callBound)
 	defer cancel()
 	refs, err := r.journal.Refs(call)
 	if err != nil {
 		return // the loops tell of it; the next round lists again
 	}
-	there := make(map[Ref]bool, len(refs))
+	there := make(map[contract.GateRef]bool, len(refs))
 	for _, ref := range refs {
 		there[ref] = true
 		if served[ref] != nil || ctx.Err() != nil {
@@ -197,7 +173,7 @@ func (r *Relay) follow(ctx context.Context, loops *sync.WaitGroup, served map[Re
 	}
 }
 
-func (r *Relay) measure(ctx context.Context, served map[Ref]context.CancelFunc) {
+func (r *Relay) measure(ctx context.Context, served map[contract.GateRef]context.CancelFunc) {
 	var sum int64
 	for ref := range served {
 		call, cancel := context.WithTimeout(ctx, callBound)
@@ -212,7 +188,7 @@ func (r *Relay) measure(ctx context.Context, served map[Ref]context.CancelFunc) 
 
 // batch is what was read and is not acknowledged yet.
 type batch struct {
-	entries   []Entry
+	entries   []core.JournalEntry
 	published bool
 }
 
@@ -282,7 +258,7 @@ func (r *Relay) rest(ctx context.Context, l *line, n int, took time.Duration) ti
 }
 
 // drain publishes what this process accepted before it was told to stop. Others carry what comes after.
-func (r *Relay) drain(ctx context.Context, ref Ref, held batch) {
+func (r *Relay) drain(ctx context.Context, ref contract.GateRef, held batch) {
 	hard, cancel := lifecycle.DrainContext(ctx)
 	defer cancel()
 	hard, stop := context.WithTimeout(hard, drainBound)
@@ -299,7 +275,7 @@ func (r *Relay) drain(ctx context.Context, ref Ref, held batch) {
 // step reads a batch, unless one is still held, publishes and acknowledges it. What fails is left in held for the next
 // step. Its calls have bounds of their own, so that the end of the process does not cut one off halfway. It tells how many
 // entries it carried and how long that took, once it was its turn.
-func (r *Relay) step(ctx context.Context, ref Ref, held *batch) (n int, took time.Duration, err error) {
+func (r *Relay) step(ctx context.Context, ref contract.GateRef, held *batch) (n int, took time.Duration, err error) {
 	select {
 	case r.slots <- struct{}{}:
 		defer func() { <-r.slots }()
@@ -311,7 +287,7 @@ func (r *Relay) step(ctx context.Context, ref Ref, held *batch) (n int, took tim
 	return n, time.Since(began), err
 }
 
-func (r *Relay) carry(ctx context.Context, ref Ref, held *batch) (int, error) {
+func (r *Relay) carry(ctx context.Context, ref contract.GateRef, held *batch) (int, error) {
 	if len(held.entries) == 0 {
 		call, cancel := bound(ctx, callBound)
 		entries, err := r.journal.Read(call, ref, r.consumer, contract.MaxItems)
@@ -347,7 +323,7 @@ func (r *Relay) carry(ctx context.Context, ref Ref, held *batch) (int, error) {
 
 // tellUnreadable calls somebody to entries that cannot be read. Those around them do not wait for him: they are acknowledged with the
 // others, and inventory has their purchases journaled again from the gate's entries.
-func (r *Relay) tellUnreadable(ctx context.Context, entries []Entry) {
+func (r *Relay) tellUnreadable(ctx context.Context, entries []core.JournalEntry) {
 	for _, e := range entries {
 		if e.Err != nil {
 			r.unreadable.Add(ctx, 1)
@@ -356,7 +332,7 @@ func (r *Relay) tellUnreadable(ctx context.Context, entries []Entry) {
 	}
 }
 
-func (r *Relay) publish(ctx context.Context, entries []Entry) error {
+func (r *Relay) publish(ctx context.Context, entries []core.JournalEntry) error {
 	list := make([]contract.Reservation, 0, len(entries))
 	for _, e := range entries {
 		if e.Err == nil {

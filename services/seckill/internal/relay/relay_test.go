@@ -18,6 +18,7 @@ import (
 	"flashsale.internal/pkg/bus"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/telemetry"
+	"flashsale.internal/services/seckill/internal/core"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -25,40 +26,40 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // journal fakes the journals of all gates and notes the order of what happens to an entry.
 type journal struct {
 	mu      sync.Mutex
-	refs    []Ref
-	entries map[Ref][]Entry
-	pending map[string]Entry
+	refs    []contract.GateRef
+	entries map[contract.GateRef][]core.JournalEntry
+	pending map[string]core.JournalEntry
 	events  map[string][]string // entry id -> read, published, acked
 	readErr error
 	ackErrs int // this many acknowledgements fail
 	next    int
 }
 
-func newJournal(refs ...Ref) *journal {
-	return &journal{refs: refs, entries: map[Ref][]Entry{}, pending: map[string]Entry{}, events: map[string][]string{}}
+func newJournal(refs ...contract.GateRef) *journal {
+	return &journal{refs: refs, entries: map[contract.GateRef][]core.JournalEntry{}, pending: map[string]core.JournalEntry{}, events: map[string][]string{}}
 }
 
 // add journals n reservations.
-func (j *journal) add(ref Ref, n int, traceparent string) {
+func (j *journal) add(ref contract.GateRef, n int, traceparent string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for range n {
 		j.next++
 		id := strconv.Itoa(j.next)
-		j.entries[ref] = append(j.entries[ref], Entry{ID: id, Reservation: contract.Reservation{
+		j.entries[ref] = append(j.entries[ref], core.JournalEntry{ID: id, Reservation: contract.Reservation{
 			OrderSN: id, UserID: "u" + id, ActivityID: ref.ActivityID, Lines: []contract.Line{{SKUID: "1", Qty: 1}},
 			ReservedAt: time.Now(), Traceparent: traceparent,
 		}})
 	}
 }
 
-func (j *journal) Refs(context.Context) ([]Ref, error) {
+func (j *journal) Refs(context.Context) ([]contract.GateRef, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return slices.Clone(j.refs), j.readErr
 }
 
-func (j *journal) Read(_ context.Context, ref Ref, _ string, limit int) ([]Entry, error) {
+func (j *journal) Read(_ context.Context, ref contract.GateRef, _ string, limit int) ([]core.JournalEntry, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.readErr != nil {
@@ -74,7 +75,7 @@ func (j *journal) Read(_ context.Context, ref Ref, _ string, limit int) ([]Entry
 	return out, nil
 }
 
-func (j *journal) Ack(_ context.Context, _ Ref, ids []string) error {
+func (j *journal) Ack(_ context.Context, _ contract.GateRef, ids []string) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.ackErrs > 0 {
@@ -88,7 +89,7 @@ func (j *journal) Ack(_ context.Context, _ Ref, ids []string) error {
 	return nil
 }
 
-func (j *journal) Len(_ context.Context, ref Ref) (int64, error) {
+func (j *journal) Len(_ context.Context, ref contract.GateRef) (int64, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return int64(len(j.entries[ref]) + len(j.pending)), nil
@@ -192,8 +193,8 @@ func TestBuyersGoFirstWhileTheyCome(t *testing.T) {
 }
 
 var (
-	seven = Ref{ActivityID: "7"}
-	eight = Ref{ActivityID: "8", Bucket: 1}
+	seven = contract.GateRef{ActivityID: "7"}
+	eight = contract.GateRef{ActivityID: "8", Bucket: 1}
 )
 
 func TestPublishesExactlyTheJournalAndThenAcknowledges(t *testing.T) {
@@ -229,9 +230,9 @@ func TestAnUnreadableEntryHoldsUpNobody(t *testing.T) {
 	b := &broker{j: j}
 	j.add(seven, 2, "")
 	rubbish := errors.New("no entry")
-	j.entries[seven] = append(j.entries[seven], Entry{ID: "rubbish", Err: rubbish})
+	j.entries[seven] = append(j.entries[seven], core.JournalEntry{ID: "rubbish", Err: rubbish})
 	j.add(seven, 2, "")
-	j.entries[eight] = append(j.entries[eight], Entry{ID: "alone", Err: rubbish})
+	j.entries[eight] = append(j.entries[eight], core.JournalEntry{ID: "alone", Err: rubbish})
 	start(t, j, b, telemetry.Discard(t))
 	require.Eventually(t, func() bool { return j.acked() == 6 }, 30*time.Second, 5*time.Millisecond)
 	messages, _ := b.sent()
@@ -303,7 +304,7 @@ func TestNewGatesAreNoticedAndGoneOnesLeft(t *testing.T) {
 	r, _ := start(t, j, b, telemetry.Discard(t))
 	j.add(seven, 1, "")
 	j.mu.Lock()
-	j.refs = []Ref{seven}
+	j.refs = []contract.GateRef{seven}
 	j.mu.Unlock()
 	r.Accepted(seven, 1) // of a gate that nobody serves yet
 	require.Eventually(t, func() bool { return j.acked() == 1 }, 30*time.Second, time.Millisecond)
