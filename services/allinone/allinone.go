@@ -99,7 +99,7 @@ func Run(ctx context.Context, cfg Config, environ map[string]string, out, logs i
 	}
 	broker := inproc.New(inproc.Options{}, log)
 	buses := map[string]*inproc.Bus{"seckill": broker, "order": broker.Join(), "inventory": broker.Join()}
-	sales, err := seckill.New(set.seckill, seckill.Deps{Redis: rdb, Bus: buses["seckill"], Telemetry: tels["seckill"], Limits: limits, Lease: lease, Now: lease.Now})
+	sales, err := seckill.New(set.seckill.Config, seckill.Deps{Redis: rdb, Bus: buses["seckill"], Telemetry: tels["seckill"], Limits: limits, Lease: lease, Now: lease.Now})
 	if err != nil {
 		return err
 	}
@@ -138,9 +138,15 @@ func Run(ctx context.Context, cfg Config, environ map[string]string, out, logs i
 
 // services are the settings of the three.
 type services struct {
-	seckill   seckill.Config
+	seckill   purchases
 	order     order.Config
 	inventory inventory.Config
+}
+
+// purchases are the settings of seckill and of the limits, which count for all three.
+type purchases struct {
+	admission.Settings
+	seckill.Config
 }
 
 // loadServices takes what the environment says, except for what is given in one process: where the parts are, and that
@@ -153,16 +159,12 @@ func loadServices(cfg Config, environ map[string]string, internalURL string) (se
 		"INVENTORY_REPUBLISH_AFTER": "3s", "INVENTORY_SWEEP_EVERY": "1s",
 	}
 	maps.Copy(given, environ)
-	given["HTTP_ADDR"], given["ADMIN_ADDR"] = cfg.HTTPAddr, cfg.AdminAddr
 	given["AUTH_DEV_TOKENS"], given["PAYMENTS_SANDBOX"] = "true", "true"
 	given["ORDER_INTERNAL_URL"] = internalURL
-	given["MYSQL_DSN"] = "sqlite:"
-	given["REDIS_ADDRS"], given["ROCKETMQ_NAMESRV"] = "127.0.0.1:6379", "127.0.0.1:9876" // not dialled
-	for _, name := range []string{"REDIS_DB", "LIMIT_REDIS_ADDRS", "LIMIT_REDIS_DB"} {
+	for _, name := range []string{"LIMIT_REDIS_ADDRS", "LIMIT_REDIS_DB"} {
 		delete(given, name)
 	}
 	var s services
-	s.seckill = seckill.DefaultConfig()
 	callback, err := order.CallbackURL(cfg.HTTPAddr)
 	if err != nil {
 		return s, settings.Wrong("HTTP_ADDR", "cannot be called back: %v", err)
@@ -170,7 +172,7 @@ func loadServices(cfg Config, environ map[string]string, internalURL string) (se
 	given["PAYMENTS_SANDBOX_CALLBACK_URL"] = callback
 	for _, err := range []error{
 		settings.Load(&s.seckill, given), settings.Load(&s.order, given), settings.Load(&s.inventory, given),
-		s.order.Check(), s.inventory.Check(),
+		s.seckill.Check(), s.order.Check(), s.inventory.Check(),
 	} {
 		if err != nil {
 			return s, err // one at a time: most are shared, and would be told three times

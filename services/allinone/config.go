@@ -25,10 +25,7 @@ func (c Config) Validate() error {
 	if c.Production() {
 		return settings.Wrong("APP_ENV", "must not be production for allinone: its Redis and its messages live in memory")
 	}
-	if err := settings.CheckListenAddr("HTTP_ADDR", c.HTTPAddr); err != nil {
-		return err
-	}
-	return settings.CheckListenAddr("ADMIN_ADDR", c.AdminAddr)
+	return settings.HTTP{Addr: c.HTTPAddr, AdminAddr: c.AdminAddr, DrainTimeout: c.DrainTimeout}.Validate(false)
 }
 
 // dataDir makes the folder for the tables; the returned func removes it if it is a temporary one.

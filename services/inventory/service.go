@@ -87,7 +87,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	s.core = core.New(core.Parts{
+	s.core = core.New(core.Deps{
 		Store:  store.New(deps.DB),
 		Gate:   gate.New(gates),
 		Pub:    publisher.New(deps.Bus, tel),

@@ -62,7 +62,7 @@ type world struct {
 	faults   *faults
 	shift    time.Duration     // how far the service's clock is ahead
 	told     map[string]string // order_sn -> what damages of its entry made the gate tell, by the letters of the stages
-	parts    core.Parts
+	parts    core.Deps
 	tel      *telemetry.Telemetry
 }
 
@@ -91,7 +91,7 @@ func newWorldOn(t testing.TB, db *gorm.DB, redisAddrs []string, redisDB int) *wo
 	t.Cleanup(transport.CloseIdleConnections)
 	seen, err := watch.New(w.tel, "mysql")
 	require.NoError(t, err)
-	w.parts = core.Parts{
+	w.parts = core.Deps{
 		Store: &faultyStore{store.New(db), w.faults}, Gate: &faultyGate{gate.New(w.gate), w.faults},
 		Pub:    &faultyPub{publisher.New(w.broker, w.tel), w.faults},
 		Orders: &faultyOrders{orders.New(w.orders.url, "a secret for tests only, of length", transport), w.faults},

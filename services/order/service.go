@@ -13,7 +13,6 @@ import (
 	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/bus"
-	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/idempotency"
 	"flashsale.internal/pkg/lifecycle"
 	"flashsale.internal/pkg/outbox"
@@ -155,12 +154,8 @@ func (s *Service) Components() []lifecycle.Component {
 
 // consume subscribes; the deliveries end with the bus, which waits for them.
 func (s *Service) consume(ctx context.Context) error {
-	handler := consumer.NewDeductions(s.core, s.deps.Telemetry, 0)
-	err := s.deps.Bus.Subscribe(bus.Subscription{
-		Topic: contract.TopicDeductions, Group: contract.GroupOrderDeductions, Concurrency: s.cfg.Consumers,
-	}, handler.Handle)
-	if err != nil {
-		return fmt.Errorf("subscribe to %s: %w", contract.TopicDeductions, err)
+	if err := consumer.New(s.core, s.deps.Telemetry, 0).Subscribe(s.deps.Bus, s.cfg.Consumers); err != nil {
+		return err
 	}
 	<-ctx.Done()
 	return nil

@@ -1,26 +1,22 @@
+// Package seckill is the purchase path of the flash sale: it gives out paths, groups purchases into calls of the Redis
+// gate, carries what the gate accepted to the message bus, and tells buyers how it ends. This package composes it;
+// cmd/seckill runs it as a process and allinone runs it beside the other services.
 package seckill
 
 import (
 	"time"
 
-	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/settings"
 )
 
 // developmentPathSecret applies in development where none is set; production refuses it by its beginning.
 const developmentPathSecret = "development-only-secret-of-the-paths"
 
-// Config is what the service is set by. Load it with settings.Load; DefaultConfig brings the service's own ports.
+// Config holds the settings of the service itself. settings.Load fills in the defaults.
 type Config struct {
-	settings.App
-	settings.HTTP
-	settings.Redis
-	settings.RocketMQ
 	settings.Auth
-	admission.Settings
+	Paths
 
-	// PathSecrets sign paths and tickets: the first signs, all verify, so that a new one can be put before the old.
-	PathSecrets []string `env:"PATH_SECRETS" secret:"true"`
 	// GateWait is how long a buyer waits for the gate before hearing that the outcome is unknown; GateTimeout bounds one
 	// call to Redis; GateQueue is how many wait for one gate.
 	GateWait    time.Duration `env:"GATE_WAIT" envDefault:"3s"`
@@ -34,16 +30,22 @@ type Config struct {
 	StreamsMax int `env:"STREAMS_MAX" envDefault:"20000"`
 }
 
-// DefaultConfig holds what differs from the defaults of the groups, for settings.Load to begin with.
-func DefaultConfig() Config {
-	return Config{HTTP: settings.HTTP{Addr: ":8081", AdminAddr: "127.0.0.1:9081"}}
+// Paths holds the settings of the secret paths.
+type Paths struct {
+	// PathSecrets sign paths and tickets: the first signs, all verify, so that a new one can be put before the old.
+	PathSecrets []string `env:"PATH_SECRETS" secret:"true"`
 }
 
-// Validate reports the first wrong setting.
-func (c Config) Validate() error {
-	if err := settings.CheckSecrets("PATH_SECRETS", c.pathSecrets(), c.Production()); err != nil {
-		return err
+// Validate reports the first wrong setting. In development it fills in a secret where none is set.
+func (p *Paths) Validate(production bool) error {
+	if len(p.PathSecrets) == 0 && !production {
+		p.PathSecrets = []string{developmentPathSecret}
 	}
+	return settings.CheckSecrets("PATH_SECRETS", p.PathSecrets, production)
+}
+
+// Check reports the first figure out of range.
+func (c Config) Check() error {
 	switch {
 	case c.GateWait < 50*time.Millisecond || c.GateWait > 30*time.Second:
 		return settings.Wrong("GATE_WAIT", "is %s and must be 50ms to 30s", c.GateWait)
@@ -59,12 +61,4 @@ func (c Config) Validate() error {
 		return settings.Wrong("STREAMS_MAX", "is %d and must be 1 to 1000000", c.StreamsMax)
 	}
 	return nil
-}
-
-// pathSecrets are those that are set; in development there is always one.
-func (c Config) pathSecrets() []string {
-	if len(c.PathSecrets) == 0 && !c.Production() {
-		return []string{developmentPathSecret}
-	}
-	return c.PathSecrets
 }

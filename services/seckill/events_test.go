@@ -12,7 +12,6 @@ import (
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
-	"flashsale.internal/services/seckill"
 )
 
 // stream reads server-sent events as "event data".
@@ -116,7 +115,7 @@ func TestEventsWithoutARightTicket(t *testing.T) {
 }
 
 func TestStreamsAreBounded(t *testing.T) {
-	r := newRig(t, setup{cfg: func(c *seckill.Config) { c.StreamsMax = 3 }})
+	r := newRig(t, setup{cfg: func(c *config) { c.StreamsMax = 3 }})
 	activity := r.sale(10)
 	events := func(user string) string {
 		return r.buy(r.path(user, activity), oneOf("1")).is(t, 202, "").str("events_url")

@@ -249,7 +249,7 @@ func TestBodiesThatAreNoPurchase(t *testing.T) {
 
 // A rush of callers on a real gate: exactly the stock is sold, each winner is published once, nothing else is.
 func TestRush(t *testing.T) {
-	r := newRig(t, setup{real: true, cfg: func(c *seckill.Config) { c.PathRate = 100_000 }})
+	r := newRig(t, setup{real: true, cfg: func(c *config) { c.PathRate = 100_000 }})
 	const buyers, pieces = 1000, 100
 	activity := r.sale(pieces)
 	var accepted, soldOut atomic.Int32
@@ -295,7 +295,7 @@ func TestRush(t *testing.T) {
 }
 
 func TestADeadRelaysEntriesArePublished(t *testing.T) {
-	r := newRig(t, setup{real: true, cfg: func(c *seckill.Config) { c.JournalClaimAfter = 300 * time.Millisecond }})
+	r := newRig(t, setup{real: true, cfg: func(c *config) { c.JournalClaimAfter = 300 * time.Millisecond }})
 	activity := r.sale(10)
 	r.stop()
 	// What a relay that died had read, after its purchase was accepted.
@@ -306,14 +306,14 @@ func TestADeadRelaysEntriesArePublished(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, read, 1)
 
-	next := newRig(t, setup{real: true, cfg: func(c *seckill.Config) { c.JournalClaimAfter = 300 * time.Millisecond }})
+	next := newRig(t, setup{real: true, cfg: func(c *config) { c.JournalClaimAfter = 300 * time.Millisecond }})
 	require.Eventually(t, func() bool { return len(next.arrived(activity)) == 1 }, 30*time.Second, 10*time.Millisecond)
 	require.Equal(t, "4711", next.arrived(activity)[0].OrderSN)
 }
 
 func TestJournalFull(t *testing.T) {
 	r := newRig(t, setup{
-		cfg:  func(c *seckill.Config) { c.JournalMax = 1 },
+		cfg:  func(c *config) { c.JournalMax = 1 },
 		deps: func(d *seckill.Deps) { d.Bus = noBroker{} },
 	})
 	activity := r.sale(10)

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/bus"
 	"flashsale.internal/pkg/bus/inproc"
@@ -73,11 +74,22 @@ type rig struct {
 	published []contract.Reservation
 }
 
+// config holds the settings that cmd/seckill loads and a test may change.
+type config struct {
+	settings.App
+	settings.Redis
+	admission.Settings
+	seckill.Config
+}
+
+// Validate implements what settings.Load calls last, as in cmd/seckill.
+func (c *config) Validate() error { return c.Config.Check() }
+
 type setup struct {
 	real   bool
 	absent bool // Redis is not started
 	tel    *telemetry.Telemetry
-	cfg    func(*seckill.Config)
+	cfg    func(*config)
 	deps   func(*seckill.Deps)
 }
 
@@ -105,7 +117,7 @@ func newRig(t *testing.T, s setup) *rig {
 	}
 	r.gate = stockgate.New(r.rdb, stockgate.Options{Timeout: held})
 
-	cfg := seckill.DefaultConfig()
+	var cfg config
 	require.NoError(t, settings.Load(&cfg, map[string]string{"AUTH_DEV_TOKENS": "true"}))
 	cfg.GateTimeout, cfg.GateWait = held, 30*time.Second
 	if s.cfg != nil {
@@ -117,11 +129,13 @@ func newRig(t *testing.T, s setup) *rig {
 	}
 	broker := inproc.New(inproc.Options{RetryMin: time.Millisecond}, slog.New(slog.DiscardHandler))
 	require.NoError(t, broker.Subscribe(bus.Subscription{Topic: contract.TopicReservations, Group: "test"}, r.receive))
-	deps := seckill.Deps{Redis: r.rdb, Bus: broker, Telemetry: tel, Lease: r.lease}
+	limits, err := admission.Local(cfg.Settings, tel)
+	require.NoError(t, err)
+	deps := seckill.Deps{Redis: r.rdb, Bus: broker, Telemetry: tel, Limits: limits, Lease: r.lease}
 	if s.deps != nil {
 		s.deps(&deps)
 	}
-	service, err := seckill.New(cfg, deps)
+	service, err := seckill.New(cfg.Config, deps)
 	require.NoError(t, err)
 	r.service = service
 

@@ -103,7 +103,7 @@ func TestDevelopersTokens(t *testing.T) {
 	for _, bad := range []string{`{}`, `{"user_id":"a b"}`, `{"user_id":"1","roles":["root"]}`, `{"user_id":"1","ttl":1}`} {
 		r.call("POST", "/v1/dev/tokens", "", bad).is(t, http.StatusBadRequest, contract.CodeInvalidRequest)
 	}
-	off := newRig(t, setup{cfg: func(c *seckill.Config) { c.DevTokens = false }})
+	off := newRig(t, setup{cfg: func(c *config) { c.DevTokens = false }})
 	off.call("POST", "/v1/dev/tokens", "", `{"user_id":"42"}`).is(t, http.StatusNotFound, contract.CodeNotFound)
 }
 
@@ -130,7 +130,7 @@ func ruled(t *testing.T, rules string) setup {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("version: 1\nrules:\n"+rules), 0o600))
-	return setup{cfg: func(c *seckill.Config) { c.Rules = file }}
+	return setup{cfg: func(c *config) { c.Rules = file }}
 }
 
 func TestPathsArePaced(t *testing.T) {
@@ -287,7 +287,7 @@ func TestRedisDiesAndComesBack(t *testing.T) {
 
 func TestSettingsThatStopTheStart(t *testing.T) {
 	load := func(env map[string]string) error {
-		cfg := seckill.DefaultConfig()
+		var cfg config
 		return settings.Load(&cfg, env)
 	}
 	require.NoError(t, load(nil))
@@ -323,7 +323,7 @@ func TestSettingsThatStopTheStart(t *testing.T) {
 }
 
 func TestSecretsAreRotated(t *testing.T) {
-	secrets := func(s ...string) func(*seckill.Config) { return func(c *seckill.Config) { c.PathSecrets = s } }
+	secrets := func(s ...string) func(*config) { return func(c *config) { c.PathSecrets = s } }
 	before := newRig(t, setup{real: true, cfg: secrets("old")})
 	activity := before.sale(10)
 	p := before.path("alice", activity)

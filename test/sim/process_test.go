@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"gorm.io/gorm"
 
+	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/bus/inproc"
 	"flashsale.internal/pkg/lifecycle"
 	"flashsale.internal/pkg/settings"
@@ -87,10 +88,18 @@ func (w *world) start(service string, slot int) error {
 	transport := &wire{w: w, from: p, who: service}
 	switch service {
 	case "seckill":
-		cfg := seckill.DefaultConfig()
+		var cfg struct {
+			settings.App
+			admission.Settings
+			seckill.Config
+		}
+		var limits *admission.Limits
 		if err = settings.Load(&cfg, env); err == nil {
+			limits, err = admission.Local(cfg.Settings, tel)
+		}
+		if err == nil {
 			var s *seckill.Service
-			if s, err = seckill.New(cfg, seckill.Deps{Redis: rdb, Bus: b, Telemetry: tel}); err == nil {
+			if s, err = seckill.New(cfg.Config, seckill.Deps{Redis: rdb, Bus: b, Telemetry: tel, Limits: limits}); err == nil {
 				p.public, comps = s.Handler(), s.Components()
 			}
 		}

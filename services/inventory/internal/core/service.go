@@ -38,8 +38,8 @@ func DefaultTiming() Timing {
 	}
 }
 
-// Parts are what a Service works with.
-type Parts struct {
+// Deps is what a Service works with.
+type Deps struct {
 	Store  Store
 	Gate   Gate
 	Pub    Publisher
@@ -52,7 +52,7 @@ type Parts struct {
 
 // Service is the inventory.
 type Service struct {
-	Parts
+	Deps
 
 	mu        sync.Mutex
 	resettled map[contract.GateRef]resettleMark
@@ -68,10 +68,10 @@ type Service struct {
 	rushSince time.Time                      // since when the reconciler gives way to a rush; zero: it does not
 }
 
-// New makes the inventory of its parts.
-func New(p Parts) *Service {
+// New makes the service.
+func New(d Deps) *Service {
 	return &Service{
-		Parts: p, resettled: map[contract.GateRef]resettleMark{}, journaled: map[string]repeatMark{}, asked: map[string]repeatMark{}, overdue: map[string]*RowPlace{}, swept: map[contract.GateRef]time.Time{},
+		Deps: d, resettled: map[contract.GateRef]resettleMark{}, journaled: map[string]repeatMark{}, asked: map[string]repeatMark{}, overdue: map[string]*RowPlace{}, swept: map[contract.GateRef]time.Time{},
 		unhealed: map[contract.GateRef]time.Time{}, alarms: map[string]time.Time{}, looked: map[string]lookedAt{},
 	}
 }

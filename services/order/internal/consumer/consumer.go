@@ -3,6 +3,7 @@ package consumer
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -19,26 +20,37 @@ type Lander interface {
 	Land(ctx context.Context, items []contract.Deduction, bad []contract.BadItem) error
 }
 
-// Deductions handles the messages of TopicDeductions.
-type Deductions struct {
+// Consumer turns deliveries into calls of the core.
+type Consumer struct {
 	lander Lander
 	tel    *telemetry.Telemetry
 	pause  time.Duration
 }
 
-// NewDeductions makes the handler. pause is the first back-off after a transient error; 0 for the default.
-func NewDeductions(l Lander, tel *telemetry.Telemetry, pause time.Duration) *Deductions {
+// New makes the consumer. pause is the first back-off after a transient error; 0 for the default.
+func New(l Lander, tel *telemetry.Telemetry, pause time.Duration) *Consumer {
 	if pause <= 0 {
 		pause = 100 * time.Millisecond
 	}
-	return &Deductions{lander: l, tel: tel, pause: pause}
+	return &Consumer{lander: l, tel: tel, pause: pause}
 }
 
 var _ Lander = (*core.Service)(nil)
 
-// Handle is the bus.Handler. It tries a message a few times by itself; after that the error brings it again later,
-// without a cap. Every step of it may be repeated.
-func (c *Deductions) Handle(ctx context.Context, d bus.Delivery) (err error) {
+// Subscribe begins to consume; it ends with the bus.
+func (c *Consumer) Subscribe(b bus.Bus, concurrency int) error {
+	err := b.Subscribe(bus.Subscription{
+		Topic: contract.TopicDeductions, Group: contract.GroupOrderDeductions, Concurrency: concurrency,
+	}, c.Deductions)
+	if err != nil {
+		return fmt.Errorf("subscribe to %s: %w", contract.TopicDeductions, err)
+	}
+	return nil
+}
+
+// Deductions handles TopicDeductions. It tries a message a few times by itself; after that the error redelivers it
+// later, without a cap. Every step of it may be repeated.
+func (c *Consumer) Deductions(ctx context.Context, d bus.Delivery) (err error) {
 	ctx, list, bad, end := items.Open[contract.Deduction](ctx, c.tel, contract.GroupOrderDeductions, d)
 	defer func() { end(err) }()
 	_, err = backoff.Retry(ctx, func() (struct{}, error) { return struct{}{}, c.lander.Land(ctx, list, bad) },

@@ -48,7 +48,7 @@ func TestTransientErrorsAreTriedAFewTimesThenComeAgain(t *testing.T) {
 		err   error
 	}{0: {1, nil}, 3: {4, nil}, 100: {4, errDown}} {
 		l := &lander{fails: fails}
-		err := consumer.NewDeductions(l, telemetry.Discard(t), time.Millisecond).Handle(t.Context(), delivery(t))
+		err := consumer.New(l, telemetry.Discard(t), time.Millisecond).Deductions(t.Context(), delivery(t))
 		require.ErrorIs(t, err, want.err)
 		require.Equal(t, want.calls, l.calls)
 		require.Len(t, l.items, 1, "the whole message each time")
@@ -61,6 +61,6 @@ func TestAnEndingSubscriptionIsHeeded(t *testing.T) {
 	l := &lander{fails: 100}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	require.Error(t, consumer.NewDeductions(l, telemetry.Discard(t), time.Hour).Handle(ctx, delivery(t)))
+	require.Error(t, consumer.New(l, telemetry.Discard(t), time.Hour).Deductions(ctx, delivery(t)))
 	require.Equal(t, 1, l.calls)
 }
