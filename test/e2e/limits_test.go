@@ -21,7 +21,8 @@ import (
 
 	"flashsale.internal/flashctl/client"
 	"flashsale.internal/pkg/auth"
-	"flashsale.internal/test/e2e/rig"
+	"flashsale.internal/test/rig"
+	"flashsale.internal/test/shop"
 )
 
 // flashctl is the program, as an operator uses it.
@@ -113,7 +114,7 @@ func limitedSale(ctx context.Context, t *testing.T, r *rig.Rig) (activityID stri
 	})
 	require.NoError(t, err)
 	require.NoError(t, m.Change(ctx, id, "publish"))
-	require.NoError(t, often(ctx, func() (bool, error) {
+	require.NoError(t, shop.Poll(ctx, func() (bool, error) {
 		sale, err := m.Activity(ctx, id)
 		return err == nil && sale.State == "open", err
 	}))
@@ -210,7 +211,7 @@ func TestPathLimitUnderLoad(t *testing.T) {
 	// The operator sees it, of both processes together.
 	token, err := r.Client.Token(ctx, "operator-1", auth.Operator)
 	require.NoError(t, err)
-	require.NoError(t, often(ctx, func() (bool, error) {
+	require.NoError(t, shop.Poll(ctx, func() (bool, error) {
 		l, err := r.Client.As(token).Limit(ctx, "path-total")
 		return l.Source == "file" && l.Allowed+l.Waited >= int64(given) && l.Refused >= int64(report.Outcomes["429 rate_limited"]), err
 	}))
@@ -241,7 +242,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 		t.Helper()
 		began := time.Now()
 		for _, p := range r.Services()[0] {
-			require.NoError(t, often(ctx, func() (bool, error) {
+			require.NoError(t, shop.Poll(ctx, func() (bool, error) {
 				n, err := policyOf(ctx, p, sale, token)
 				return n == limit, err
 			}), "%s holds %d", p.Name, limit)
@@ -260,7 +261,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 		report, err := ctl.load(ctx, sale, "--rate", strconv.Itoa(3*after), "--for", "8s", "--users", "200", "--conns", "200", "--no-buy")
 		loaded <- outcome{report, err}
 	}()
-	require.NoError(t, often(ctx, func() (bool, error) { // it has begun
+	require.NoError(t, shop.Poll(ctx, func() (bool, error) { // it has begun
 		n, err := metricOf(ctx, r.Seckill, `flashsale_limits_decisions_total{flashsale_limit="path-total",flashsale_outcome="refused"}`)
 		return n > 100, err
 	}))
@@ -279,7 +280,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	assert.GreaterOrEqual(t, done.report.Outcomes["201"], before*8/2)
 
 	// Who changed it is on record.
-	db, err := sql.Open("mysql", r.Parts.InventoryDSN)
+	db, err := sql.Open("mysql", r.Dependencies.InventoryDSN)
 	require.NoError(t, err)
 	defer db.Close()
 	var who, detail string
@@ -290,7 +291,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	// A file that is no good: the old rules stay, and each process says why.
 	writeRules(t, file, strings.Replace(rule(50), "limit:", "lmit:", 1))
 	for _, p := range r.Processes() {
-		require.NoError(t, often(ctx, func() (bool, error) {
+		require.NoError(t, shop.Poll(ctx, func() (bool, error) {
 			n, err := metricOf(ctx, p, `flashsale_limits_reloads_total{flashsale_outcome="refused",flashsale_source="file"}`)
 			return n > 0 && refusedRules.MatchString(p.Log(t)), err // it is counted, and then logged
 		}), p.Name)
@@ -300,7 +301,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	// What Redis says holds whatever the file says, until it is taken back.
 	writeRules(t, file, rule(50))
 	for _, p := range r.Services()[0] {
-		require.NoError(t, often(ctx, func() (bool, error) {
+		require.NoError(t, shop.Poll(ctx, func() (bool, error) {
 			n, err := metricOf(ctx, p, `flashsale_limits_reloads_total{flashsale_outcome="taken over",flashsale_source="file"}`)
 			return n >= 1, err
 		}), p.Name)

@@ -10,91 +10,18 @@ import (
 
 	"flashsale.internal/flashctl/client"
 	"flashsale.internal/flashctl/client/purchase"
-	"flashsale.internal/pkg/auth"
-	"flashsale.internal/pkg/contract"
-	"flashsale.internal/test/e2e/rig"
+	"flashsale.internal/test/rig"
+	"flashsale.internal/test/shop"
 )
 
-// Sale is a sale of one SKU that is open.
-type Sale struct {
-	Stock      int64
-	PayWithinS int64
-
-	ActivityID, SKUID string
-	Merchant          *client.Caller
-}
-
-func (s Sale) lines() []contract.Line { return []contract.Line{{SKUID: s.SKUID, Qty: 1}} }
-
-func openSale(t *testing.T, r *rig.Rig, s Sale) Sale {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
-	defer cancel()
-	token, err := r.Client.Token(ctx, "merchant-1", auth.Merchant)
-	require.NoError(t, err)
-	s.Merchant = r.Client.As(token)
-	s.SKUID, err = s.Merchant.NewProduct(ctx, client.Product{Name: "Phone", ListPrice: 99900, Currency: "EUR"})
-	require.NoError(t, err)
-	now := time.Now()
-	s.ActivityID, err = s.Merchant.NewActivity(ctx, client.Draft{
-		Title: "Sale", StartsAt: now.Add(-time.Minute), EndsAt: now.Add(time.Hour), PerUserLimit: 1, PayWithinS: s.PayWithinS,
-		Items: []client.Item{{SKUID: s.SKUID, Price: 49900, Stock: s.Stock}},
-	})
-	require.NoError(t, err)
-	require.NoError(t, s.Merchant.Change(ctx, s.ActivityID, "publish"))
-	return s
-}
-
-// stockBecomes waits until database and gate both say so and agree.
-func (s Sale) stockBecomes(t *testing.T, available, reserved, sold int64, within time.Duration) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), within)
-	defer cancel()
-	var seen client.SKUStock
-	_, err := purchase.Await(ctx, func(ctx context.Context) (client.SKUStock, error) {
-		view, err := s.Merchant.Stock(ctx, s.ActivityID)
-		if err == nil && len(view.SKUs) == 1 {
-			seen = view.SKUs[0]
-		}
-		return seen, err
-	}, func(v client.SKUStock) bool {
-		return v.MySQL.Available == available && v.MySQL.Reserved == reserved && v.MySQL.Sold == sold &&
-			v.Gate.Left == available && v.Gate.Held == reserved && v.Journal == 0 && v.InFlight == 0 && v.Difference == 0
-	})
-	require.NoError(t, err, "stock: want available %d, reserved %d, sold %d in both, have %+v", available, reserved, sold, seen)
-}
-
-// rush lets all of them press the button, width at a time.
-func (s Sale) rush(t *testing.T, buyers []purchase.Buyer, width int) (won []purchase.Attempt, wonBy []purchase.Buyer, lost []purchase.Buyer) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
-	attempts := make([]purchase.Attempt, len(buyers))
-	require.NoError(t, purchase.Each(ctx, width, len(buyers), func(ctx context.Context, i int) error {
-		attempts[i] = purchase.Buy(ctx, buyers[i].Caller, buyers[i].UserID, s.ActivityID, s.lines())
-		return nil
-	}))
-	for i, a := range attempts {
-		switch a.Outcome {
-		case purchase.Accepted:
-			won, wonBy = append(won, a), append(wonBy, buyers[i])
-		case purchase.SoldOut:
-			lost = append(lost, buyers[i])
-		default:
-			t.Fatalf("buyer %s got neither a piece nor sold out: %s: %v", a.UserID, a.Outcome, a.Err)
-		}
-	}
-	return won, wonBy, lost
-}
-
-// closedWithin is how long after its deadline an order is closed at the latest.
+// closedWithin is the longest time from the deadline of an order to its closing.
 const closedWithin = 3 * time.Second
 
-// The main job: 20,000 buyers, 5,000 pieces, a pay window of 30 s, half of the winners pay.
+// A whole sale: 20,000 buyers, 5,000 units, a pay window of 30 s. Half of the accepted buyers pay.
 func TestSale(t *testing.T) {
 	const (
 		buyersCount = 20_000
-		pieces      = 5_000
+		units       = 5_000
 		payWithin   = 30 * time.Second
 		width       = 128
 	)
@@ -106,13 +33,13 @@ func TestSale(t *testing.T) {
 	t.Cleanup(signing.Close)
 	buyers, err := purchase.NewBuyers(ctx, signing, buyersCount)
 	require.NoError(t, err)
-	sale := openSale(t, r, Sale{Stock: pieces, PayWithinS: int64(payWithin / time.Second)})
+	sale := shop.Open(t, r, shop.Sale{Stock: units, PayWithinS: int64(payWithin / time.Second)})
 
 	began := time.Now()
-	won, winners, losers := sale.rush(t, buyers, width)
+	won, winners, losers := sale.BuyAll(t, buyers, width)
 	t.Logf("%d buyers were answered in %s", buyersCount, time.Since(began).Round(time.Millisecond))
-	require.Len(t, won, pieces, "sold exactly what there is: not one more, not one fewer")
-	require.Len(t, losers, buyersCount-pieces)
+	require.Len(t, won, units, "sold exactly what there is: not one more, not one fewer")
+	require.Len(t, losers, buyersCount-units)
 
 	// Half of them pay, each as soon as the order is there: the window is running.
 	orders := make([]client.Order, len(won))
@@ -131,15 +58,15 @@ func TestSale(t *testing.T) {
 		orders[i], err = winners[i].Order(ctx, won[i].OrderSN)
 		return err
 	}))
-	t.Logf("all orders there and half of them paid %s after the start", time.Since(began).Round(time.Millisecond))
+	t.Logf("all orders created and half of them paid %s after the start", time.Since(began).Round(time.Millisecond))
 	oneOrderEach(t, won, orders)
 
-	// The others run out. Nothing is closed early, nothing late: closed_at tells, and nobody's questions hold it up.
+	// The other orders expire. None is closed early and none late, by closed_at.
 	var mu sync.Mutex
 	var worst time.Duration
 	require.NoError(t, purchase.Each(ctx, width, len(won)/2, func(ctx context.Context, k int) error {
 		i := 2*k + 1
-		if err := until(ctx, orders[i].ExpiresAt.Add(closedWithin)); err != nil {
+		if err := shop.Until(ctx, orders[i].ExpiresAt.Add(closedWithin)); err != nil {
 			return err
 		}
 		o, err := purchase.Await(ctx, func(ctx context.Context) (client.Order, error) {
@@ -158,13 +85,13 @@ func TestSale(t *testing.T) {
 	}
 	t.Logf("%d orders closed, the latest %s after its deadline", len(orders)/2, worst)
 	require.LessOrEqual(t, worst, closedWithin, "closed too late")
-	sale.stockBecomes(t, pieces/2, 0, pieces/2, 60*time.Second)
+	sale.StockBecomes(t, units/2, 0, units/2, 60*time.Second)
 
-	// Those who got nothing buy what came back.
-	secondWon, _, secondLost := sale.rush(t, losers, width)
-	require.Len(t, secondWon, pieces/2, "what came back is sold again, exactly")
-	require.Len(t, secondLost, len(losers)-pieces/2)
-	sale.stockBecomes(t, 0, pieces/2, pieces/2, 60*time.Second)
+	// Buyers who were refused buy what was restored.
+	secondWon, _, secondLost := sale.BuyAll(t, losers, width)
+	require.Len(t, secondWon, units/2, "the restored units are sold again, exactly")
+	require.Len(t, secondLost, len(losers)-units/2)
+	sale.StockBecomes(t, 0, units/2, units/2, 60*time.Second)
 
 	held, err := sale.Merchant.Holdings(ctx, sale.ActivityID)
 	require.NoError(t, err)
@@ -176,10 +103,8 @@ func TestSale(t *testing.T) {
 			require.LessOrEqual(t, users[h.UserID], 1, "user %s holds more than the limit", h.UserID)
 		}
 	}
-	require.Equal(t, map[string]int{"sold": pieces / 2, "released": pieces / 2, "reserved": pieces / 2}, states)
-	letters, err := operator(t, r).DeadLetters(ctx)
-	require.NoError(t, err)
-	require.Empty(t, letters)
+	require.Equal(t, map[string]int{"sold": units / 2, "released": units / 2, "reserved": units / 2}, states)
+	shop.NoDeadLetters(t, r)
 }
 
 func oneOrderEach(t *testing.T, won []purchase.Attempt, orders []client.Order) {
@@ -190,25 +115,5 @@ func oneOrderEach(t *testing.T, won []purchase.Attempt, orders []client.Order) {
 		require.Equal(t, won[i].UserID, o.UserID)
 		require.False(t, seen[o.UserID], "user %s has two orders", o.UserID)
 		seen[o.UserID] = true
-	}
-}
-
-func operator(t *testing.T, r *rig.Rig) *client.Caller {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	token, err := r.Client.Token(ctx, "operator-1", auth.Operator)
-	require.NoError(t, err)
-	return r.Client.As(token)
-}
-
-func until(ctx context.Context, at time.Time) error {
-	timer := time.NewTimer(time.Until(at))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
 	}
 }

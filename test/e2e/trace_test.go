@@ -14,17 +14,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"flashsale.internal/test/e2e/rig"
+	"flashsale.internal/test/rig"
+	"flashsale.internal/test/shop"
 )
 
 // One purchase is one trace: from the POST through the gate, the topics and both databases to the result. Every span has
 // its parent in the trace, and the services hand over where the messages go.
 func TestOnePurchaseIsOneTrace(t *testing.T) {
+	const within = 90 * time.Second // for each result
 	spans := rig.ReceiveSpans(t)
 	r := rig.Start(t,
 		rig.Env("OTEL_EXPORTER_OTLP_ENDPOINT", spans.URL), rig.Env("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"),
 		rig.Env("OTEL_BSP_SCHEDULE_DELAY", "200"), rig.Env("OTEL_METRICS_EXPORTER", "none"))
-	sale := openSale(t, r, Sale{Stock: 5, PayWithinS: 600})
+	sale := shop.Open(t, r, shop.Sale{Stock: 5, PayWithinS: 600})
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	token, err := r.Client.Token(ctx, "traced-buyer")
@@ -62,7 +64,7 @@ func TestOnePurchaseIsOneTrace(t *testing.T) {
 	require.Eventually(t, func() bool { // the same path again never buys twice
 		status = traced(http.MethodPost, reserve, `{"lines":[{"sku_id":"`+sale.SKUID+`","qty":1}]}`, &accepted)
 		return status != http.StatusServiceUnavailable
-	}, anyWithin, 100*time.Millisecond)
+	}, within, 100*time.Millisecond)
 	require.Equal(t, http.StatusAccepted, status)
 	require.Equal(t, path.OrderSN, accepted.OrderSN)
 	require.Eventually(t, func() bool {
@@ -70,7 +72,7 @@ func TestOnePurchaseIsOneTrace(t *testing.T) {
 			Status string `json:"status"`
 		}
 		return traced(http.MethodGet, r.Seckill.URL+accepted.ResultURL, "", &result) == http.StatusOK && result.Status == "created"
-	}, anyWithin, 100*time.Millisecond, "the order was never made")
+	}, within, 100*time.Millisecond, "the order was never made")
 
 	// hands lists, in the order of the purchase, what must hang under what: "service: part of the name".
 	hands := []string{

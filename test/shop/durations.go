@@ -1,4 +1,4 @@
-package e2e
+package shop
 
 import (
 	"fmt"
@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// spread is how long things took.
-type spread struct {
+// durations collects measured times of one kind. It is safe for concurrent use.
+type durations struct {
 	mu  sync.Mutex
 	all []time.Duration
 }
 
-func (s *spread) add(d time.Duration) {
+func (s *durations) add(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all = append(s.all, d)
 }
 
-// String tells the values that a half, 9 of 10 and 99 of 100 do not exceed, and the largest.
-func (s *spread) String() string {
+// String returns the 50th, 90th and 99th percentile and the maximum.
+func (s *durations) String() string {
 	s.mu.Lock()
 	all := slices.Sorted(slices.Values(s.all))
 	s.mu.Unlock()

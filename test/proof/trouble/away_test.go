@@ -1,4 +1,4 @@
-package e2e
+package trouble
 
 import (
 	"net/http"
@@ -6,29 +6,29 @@ import (
 	"time"
 
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/test/e2e/rig"
+	"flashsale.internal/test/rig"
 )
 
-// absence is how long each part and each service is away.
+// absence is the time for which each dependency and each service is down.
 const absence = 30 * time.Second
 
-// heldUp is longer than a message that cannot be handled waits in a consumer, which is a minute.
+// heldUp is longer than the minute for which a consumer keeps a message that it cannot handle.
 const heldUp = 75 * time.Second
 
-// Each part and each service is away for 30 s, MySQL also for longer, one after the other, while buyers go on calling: what they are told, what
-// goes on, what resumes by itself, and how soon.
+// Each dependency and each service is down for 30 s, MySQL also for longer, one after the other, while buyers go on
+// calling. Checked are the responses meanwhile, what goes on, what resumes by itself, and how soon.
 func TestAway(t *testing.T) {
 	t.Parallel() // it waits far more than it works
-	parts := rig.OwnParts(t, 6500)
-	r := rig.New(t, parts.Option())
-	parts.Do(t, "up")
-	parts.MakeDatabases(t)
+	dependencies := rig.OwnDependencies(t, 6500)
+	r := rig.New(t, dependencies.Option())
+	dependencies.Do(t, "up")
+	dependencies.MakeDatabases(t)
 	r.PrepareBroker(t)
 	r.Migrate(t)
 	startAll(t, r)
 
-	part := func(names ...string) outage {
-		return outage{func(t *testing.T) { parts.Do(t, "kill", names...) }, func(t *testing.T) { parts.Do(t, "up", names...) }}
+	dependency := func(names ...string) outage {
+		return outage{func(t *testing.T) { dependencies.Do(t, "kill", names...) }, func(t *testing.T) { dependencies.Do(t, "up", names...) }}
 	}
 	service := func(p *rig.Process) outage {
 		return outage{func(t *testing.T) { p.Kill(t) }, func(t *testing.T) {
@@ -38,22 +38,22 @@ func TestAway(t *testing.T) {
 	}
 	for _, tr := range []trouble{
 		{
-			name: "redis", code: contract.CodeGateUnavailable, outage: part("redis"), atOnce: 500 * time.Millisecond, patience: 10 * time.Second,
+			name: "redis", code: contract.CodeGateUnavailable, outage: dependency("redis"), atOnce: 500 * time.Millisecond, patience: 10 * time.Second,
 			told: map[string]manner{
 				callPath: refused, callPurchase: refused, callResult: refused, callStock: refused,
 			},
 		},
 		{
-			name: "mysql", code: contract.CodeUnavailable, queues: true, outage: part("mariadb"), atOnce: 500 * time.Millisecond, patience: 15 * time.Second,
+			name: "mysql", code: contract.CodeUnavailable, queues: true, outage: dependency("mariadb"), atOnce: 500 * time.Millisecond, patience: 15 * time.Second,
 			told: map[string]manner{callOrder: refused, callPay: refused, callStock: refused},
 		},
-		{ // RocketMQ gets back what waits, and delivers it again and again
-			name: "mysql for long", code: contract.CodeUnavailable, queues: true, redelivers: true, outage: part("mariadb"), lasts: heldUp, patience: 15 * time.Second,
+		{ // waiting messages go back to RocketMQ, which redelivers them
+			name: "mysql for long", code: contract.CodeUnavailable, queues: true, redelivers: true, outage: dependency("mariadb"), lasts: heldUp, patience: 15 * time.Second,
 			told: map[string]manner{callOrder: refused, callPay: refused, callStock: refused},
 		},
-		{name: "broker", queues: true, outage: part("broker"), meanwhile: fullJournal},
-		{name: "name server", outage: part("namesrv")},
-		{name: "broker and name server", queues: true, outage: part("namesrv", "broker")},
+		{name: "broker", queues: true, outage: dependency("broker"), meanwhile: fullJournal},
+		{name: "name server", outage: dependency("namesrv")},
+		{name: "broker and name server", queues: true, outage: dependency("namesrv", "broker")},
 		{name: "order", queues: true, outage: service(r.Order), told: map[string]manner{callOrder: unanswered, callPay: unanswered}},
 		{name: "inventory", queues: true, outage: service(r.Inventory), told: map[string]manner{callStock: unanswered}},
 		{

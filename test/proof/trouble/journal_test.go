@@ -1,4 +1,4 @@
-package e2e
+package trouble
 
 import (
 	"context"
@@ -16,7 +16,8 @@ import (
 
 	"flashsale.internal/flashctl/client"
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/test/e2e/rig"
+	"flashsale.internal/test/rig"
+	"flashsale.internal/test/shop"
 )
 
 const (
@@ -37,7 +38,7 @@ func fullJournal(t *testing.T, s *scene) {
 	tight.WaitReady(t)
 	tight.WaitStatus(t, tight.URL+"/v1/activities", http.StatusOK, anyWithin)
 	journal := newJournal(t, s.r, s.sale)
-	require.NoError(t, often(ctx, func() (bool, error) {
+	require.NoError(t, shop.Poll(ctx, func() (bool, error) {
 		n, err := journal.rdb.XLen(ctx, journal.key).Result()
 		return n > journalBound, err
 	}), "purchases wait in the journal")
@@ -55,20 +56,20 @@ func fullJournal(t *testing.T, s *scene) {
 		s.open = append(s.open, p) // its buyer tries again later
 		s.mu.Unlock()
 		buyer, full := second.As(token), (*client.Problem)(nil)
-		require.NoError(t, often(ctx, func() (bool, error) { // the gate may be slow for a moment
-			_, err := buyer.Reserve(ctx, s.sale.ActivityID, p.path.Path, s.sale.lines())
+		require.NoError(t, shop.Poll(ctx, func() (bool, error) { // the gate may be slow for a moment
+			_, err := buyer.Reserve(ctx, s.sale.ActivityID, p.path.Path, s.sale.Lines())
 			full = client.AsProblem(err)
 			return full != nil && full.Code == contract.CodeJournalFull, fmt.Errorf("a purchase for a full journal: %w", err)
 		}))
 		assert.Equal(t, http.StatusServiceUnavailable, full.Status)
 		assert.Positive(t, full.RetryAfter)
-		require.NoError(t, often(ctx, func() (bool, error) {
+		require.NoError(t, shop.Poll(ctx, func() (bool, error) {
 			_, err := buyer.Reservation(ctx, s.sale.ActivityID, p.path.OrderSN)
 			return client.CodeOf(err) == contract.CodeNotFound, fmt.Errorf("nothing is to be taken then: %w", err)
 		}))
 	}
 
-	require.NoError(t, often(ctx, func() (bool, error) {
+	require.NoError(t, shop.Poll(ctx, func() (bool, error) {
 		relays, err := journal.rdb.XInfoConsumers(ctx, journal.key, journal.group(ctx, t)).Result()
 		return err == nil && len(relays) == 2 && relays[0].Pending > 0 && relays[1].Pending > 0, err
 	}), "both relays hold entries")
@@ -76,7 +77,7 @@ func fullJournal(t *testing.T, s *scene) {
 	tight.Kill(t)
 	s.left = func(t *testing.T) {
 		var last time.Time
-		query(t, s.r.Parts.InventoryDSN, "SELECT MAX(landed_at), COUNT(*) FROM reservations WHERE order_sn IN ("+strings.Join(held, ",")+")",
+		shop.Query(t, s.r.Dependencies.InventoryDSN, "SELECT MAX(landed_at), COUNT(*) FROM reservations WHERE order_sn IN ("+strings.Join(held, ",")+")",
 			func(rows *sql.Rows) {
 				var at sql.RawBytes
 				var n int
@@ -98,7 +99,7 @@ type journal struct {
 	key string
 }
 
-func newJournal(t *testing.T, r *rig.Rig, sale Sale) journal {
+func newJournal(t *testing.T, r *rig.Rig, sale shop.Sale) journal {
 	t.Helper()
 	return journal{r.Redis(t), "fs:{" + sale.ActivityID + ":0}:journal"}
 }

@@ -21,9 +21,9 @@ import (
 	"flashsale.internal/pkg/porttest"
 )
 
-// Link is the network between one service and one of its parts. A link that nobody touches only passes bytes on.
+// Link is the network between one service and one of its dependencies. By itself it only passes bytes on.
 type Link struct {
-	Service, Part string
+	Service, Dependency string
 
 	server *toxiproxy.ApiServer
 	free   func() string // an address that is still nobody else's after a cut
@@ -34,31 +34,31 @@ type Link struct {
 	cut     bool
 }
 
-func (l *Link) String() string { return l.Service + " to " + l.Part }
+func (l *Link) String() string { return l.Service + " to " + l.Dependency }
 
-// Links puts a network of its own between each service and each of its parts: call it before the services start.
+// Links puts a network of its own between each service and each of its dependencies. Call it before the services start.
 func (r *Rig) Links(t testing.TB) []*Link {
 	t.Helper()
 	zerolog.SetGlobalLevel(zerolog.Disabled) // some of it logs past its logger
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	var links []*Link
-	between := func(p *Process, part string) *Link {
-		l := &Link{Service: p.Name, Part: part, server: server, free: func() string { return porttest.Free(t) }}
+	between := func(p *Process, dependency string) *Link {
+		l := &Link{Service: p.Name, Dependency: dependency, server: server, free: func() string { return porttest.Free(t) }}
 		links = append(links, l)
 		t.Cleanup(func() { l.close(t) })
 		return l
 	}
 	for _, p := range r.Processes() {
-		p.Set("REDIS_ADDRS", between(p, "redis").to(t, r.Parts.RedisAddr))
+		p.Set("REDIS_ADDRS", between(p, "redis").to(t, r.Dependencies.RedisAddr))
 	}
-	for p, dsn := range map[*Process]string{r.Order: r.Parts.OrderDSN, r.Inventory: r.Parts.InventoryDSN} {
+	for p, dsn := range map[*Process]string{r.Order: r.Dependencies.OrderDSN, r.Inventory: r.Dependencies.InventoryDSN} {
 		server := dsnAddress.FindStringSubmatch(dsn)
 		require.NotNil(t, server, "no tcp(host:port) in the DSN")
 		p.Set("MYSQL_DSN", strings.Replace(dsn, server[1], between(p, "mysql").to(t, server[1]), 1))
 	}
 	for _, p := range r.Processes() {
 		l := between(p, "rocketmq")
-		p.Set("ROCKETMQ_NAMESRV", l.to(t, l.renameBrokers(t, r.Parts.NameServer)))
+		p.Set("ROCKETMQ_NAMESRV", l.to(t, l.renameBrokers(t, r.Dependencies.NameServer)))
 	}
 	internal, err := url.Parse(r.Inventory.setting("ORDER_INTERNAL_URL"))
 	require.NoError(t, err)

@@ -1,4 +1,4 @@
-package e2e
+package shop
 
 import (
 	"context"
@@ -12,24 +12,24 @@ import (
 	"flashsale.internal/flashctl/client"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
-	"flashsale.internal/test/e2e/rig"
+	"flashsale.internal/test/rig"
 )
 
-// booksAgree looks behind the interface of a sale at rest, all of whose purchases have ended: both databases and the gate
-// hold the same for each purchase, and nothing is under way any more.
-func (s *shop) booksAgree(t *testing.T, r *rig.Rig, accepted map[string]*bought) {
+// booksAgree reads the databases and the gate of a sale all of whose purchases have ended: they hold the same for each
+// purchase, and nothing is in flight.
+func (s *Buyers) booksAgree(t *testing.T, r *rig.Rig, accepted map[string]*bought) {
 	t.Helper()
-	s.ledgerBooks(t, r.Parts.InventoryDSN, accepted)
-	s.orderBooks(t, r.Parts.OrderDSN, accepted)
+	s.ledgerBooks(t, r.Dependencies.InventoryDSN, accepted)
+	s.orderBooks(t, r.Dependencies.OrderDSN, accepted)
 	s.gateBooks(t, r, accepted)
 }
 
-func (s *shop) ledgerBooks(t *testing.T, dsn string, accepted map[string]*bought) {
+func (s *Buyers) ledgerBooks(t *testing.T, dsn string, accepted map[string]*bought) {
 	t.Helper()
 	want := map[string]string{"paid": "sold", "closed": "released"}
 	states := map[string]int64{}
 	found := 0
-	query(t, dsn, "SELECT order_sn, user_id, state, republish_at IS NULL FROM reservations WHERE activity_id = ?", func(rows *sql.Rows) {
+	Query(t, dsn, "SELECT order_sn, user_id, state, republish_at IS NULL FROM reservations WHERE activity_id = ?", func(rows *sql.Rows) {
 		var sn, user, state string
 		var quiet bool
 		require.NoError(t, rows.Scan(&sn, &user, &state, &quiet))
@@ -40,14 +40,14 @@ func (s *shop) ledgerBooks(t *testing.T, dsn string, accepted map[string]*bought
 		require.True(t, quiet, "ledger row %s still waits for its order", sn)
 		found++
 		states[state]++
-	}, s.sale.ActivityID)
+	}, s.Sale.ActivityID)
 	require.Equal(t, len(accepted), found, "ledger rows")
-	query(t, dsn, "SELECT total, available, reserved, sold FROM stocks WHERE activity_id = ?", func(rows *sql.Rows) {
+	Query(t, dsn, "SELECT total, available, reserved, sold FROM stocks WHERE activity_id = ?", func(rows *sql.Rows) {
 		var total, available, reserved, sold int64
 		require.NoError(t, rows.Scan(&total, &available, &reserved, &sold))
-		require.Equal(t, []int64{s.sale.Stock, s.sale.Stock - states["sold"], 0, states["sold"]}, []int64{total, available, reserved, sold},
+		require.Equal(t, []int64{s.Sale.Stock, s.Sale.Stock - states["sold"], 0, states["sold"]}, []int64{total, available, reserved, sold},
 			"total, available, reserved and sold")
-	}, s.sale.ActivityID)
+	}, s.Sale.ActivityID)
 	holders := map[string]bool{}
 	for _, b := range accepted {
 		if b.order.State == "paid" {
@@ -55,35 +55,35 @@ func (s *shop) ledgerBooks(t *testing.T, dsn string, accepted map[string]*bought
 		}
 	}
 	found = 0
-	query(t, dsn, "SELECT user_id, held FROM allowances WHERE activity_id = ? AND held <> 0", func(rows *sql.Rows) {
+	Query(t, dsn, "SELECT user_id, held FROM allowances WHERE activity_id = ? AND held <> 0", func(rows *sql.Rows) {
 		var user string
 		var held int64
 		require.NoError(t, rows.Scan(&user, &held))
-		require.True(t, holders[user], "user %s has paid for nothing and uses up an allowance", user)
+		require.True(t, holders[user], "user %s has paid for no order and uses up an allowance", user)
 		require.EqualValues(t, 1, held, "allowance of user %s", user)
 		found++
-	}, s.sale.ActivityID)
+	}, s.Sale.ActivityID)
 	require.Len(t, holders, found, "allowances in use")
-	require.Zero(t, count(t, dsn, "SELECT COUNT(*) FROM dead_letters"), "dead letters")
+	require.Zero(t, Count(t, dsn, "SELECT COUNT(*) FROM dead_letters"), "dead letters")
 }
 
-func (s *shop) orderBooks(t *testing.T, dsn string, accepted map[string]*bought) {
+func (s *Buyers) orderBooks(t *testing.T, dsn string, accepted map[string]*bought) {
 	t.Helper()
-	pieces := map[string]int64{}
-	query(t, dsn, "SELECT order_sn, sku_id, qty FROM order_items", func(rows *sql.Rows) {
+	units := map[string]int64{}
+	Query(t, dsn, "SELECT order_sn, sku_id, qty FROM order_items", func(rows *sql.Rows) {
 		var sn, sku string
 		var qty int64
 		require.NoError(t, rows.Scan(&sn, &sku, &qty))
 		if accepted[sn] != nil {
-			require.Equal(t, s.sale.SKUID, sku, "item of order %s", sn)
-			pieces[sn] += qty
+			require.Equal(t, s.Sale.SKUID, sku, "item of order %s", sn)
+			units[sn] += qty
 		}
 	})
 	for sn := range accepted {
-		require.EqualValues(t, 1, pieces[sn], "pieces of order %s", sn)
+		require.EqualValues(t, 1, units[sn], "units of order %s", sn)
 	}
 	payments, succeeded := map[string]string{}, map[string]bool{}
-	query(t, dsn, "SELECT payment_id, order_sn, user_id, state, amount, paid_amount FROM payments", func(rows *sql.Rows) {
+	Query(t, dsn, "SELECT payment_id, order_sn, user_id, state, amount, paid_amount FROM payments", func(rows *sql.Rows) {
 		var id, sn, user, state string
 		var amount, paidAmount int64
 		require.NoError(t, rows.Scan(&id, &sn, &user, &state, &amount, &paidAmount))
@@ -101,39 +101,39 @@ func (s *shop) orderBooks(t *testing.T, dsn string, accepted map[string]*bought)
 		}
 	})
 	for sn, b := range accepted {
-		require.Equal(t, b.paidFor, succeeded[sn], "order %s: what its buyer was told of the payment, and what is kept", sn)
-		require.True(t, b.order.State != "paid" || b.paidFor, "order %s is paid by nobody", sn)
+		require.Equal(t, b.paidFor, succeeded[sn], "order %s: the result of the payment call, and the payment row", sn)
+		require.True(t, b.order.State != "paid" || b.paidFor, "order %s is paid and its buyer did not pay", sn)
 	}
 	for shard := range 16 {
-		query(t, dsn, fmt.Sprintf("SELECT order_sn, COALESCE(paid_by, '') FROM orders_%02d WHERE activity_id = ? AND state = 'paid'", shard),
+		Query(t, dsn, fmt.Sprintf("SELECT order_sn, COALESCE(paid_by, '') FROM orders_%02d WHERE activity_id = ? AND state = 'paid'", shard),
 			func(rows *sql.Rows) {
 				var sn, by string
 				require.NoError(t, rows.Scan(&sn, &by))
 				require.Equal(t, payments[sn], by, "the payment that made order %s paid", sn)
-			}, s.sale.ActivityID)
-		require.Zero(t, count(t, dsn, fmt.Sprintf("SELECT COUNT(*) FROM orders_%02d WHERE tombstone <> 0", shard)), "tombstones")
+			}, s.Sale.ActivityID)
+		require.Zero(t, Count(t, dsn, fmt.Sprintf("SELECT COUNT(*) FROM orders_%02d WHERE tombstone <> 0", shard)), "tombstones")
 	}
-	require.Eventually(t, func() bool { return count(t, dsn, "SELECT COUNT(*) FROM outbox") == 0 }, 2*time.Minute, 100*time.Millisecond,
+	require.Eventually(t, func() bool { return Count(t, dsn, "SELECT COUNT(*) FROM outbox") == 0 }, 2*time.Minute, 100*time.Millisecond,
 		"the outbox is not emptied")
 }
 
 // gateBooks compares the gate's entries with the orders, one by one.
-func (s *shop) gateBooks(t *testing.T, r *rig.Rig, accepted map[string]*bought) {
+func (s *Buyers) gateBooks(t *testing.T, r *rig.Rig, accepted map[string]*bought) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	rdb := r.Redis(t)
 	gate := stockgate.New(rdb, stockgate.Options{})
-	ref := contract.GateRef{ActivityID: s.sale.ActivityID}
+	ref := contract.GateRef{ActivityID: s.Sale.ActivityID}
 	found := map[string]bool{}
 	for cursor := uint64(0); ; {
 		entries, next, err := gate.Entries(ctx, ref, cursor, 500)
 		require.NoError(t, err)
 		for _, e := range entries {
 			b := accepted[e.OrderSN]
-			require.NotNil(t, b, "the gate holds %s for nobody", e.OrderSN)
+			require.NotNil(t, b, "the gate holds %s, which was accepted for no buyer", e.OrderSN)
 			require.Equal(t, b.userID, e.UserID, "buyer of %s at the gate", e.OrderSN)
-			require.Equal(t, b.told, client.Status(e.Status), "state of %s at the gate", e.OrderSN)
+			require.Equal(t, b.status, client.Status(e.Status), "state of %s at the gate", e.OrderSN)
 			require.Equal(t, b.order.State, string(e.Status), "state of %s at the gate", e.OrderSN)
 			found[e.OrderSN] = true
 		}
@@ -142,10 +142,4 @@ func (s *shop) gateBooks(t *testing.T, r *rig.Rig, accepted map[string]*bought) 
 		}
 	}
 	require.Len(t, found, len(accepted), "entries of the gate")
-}
-
-func count(t *testing.T, dsn, text string) (n int64) {
-	t.Helper()
-	query(t, dsn, text, func(rows *sql.Rows) { require.NoError(t, rows.Scan(&n)) })
-	return n
 }

@@ -1,4 +1,4 @@
-package e2e
+package trouble
 
 import (
 	"context"
@@ -21,54 +21,55 @@ import (
 	"flashsale.internal/flashctl/client/purchase"
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/test/e2e/rig"
+	"flashsale.internal/test/rig"
+	"flashsale.internal/test/shop"
 )
 
-// manner is how a call is answered while something is missing.
+// manner is the kind of response to a call while something is down.
 type manner string
 
 const (
-	served     manner = "served"     // as ever; a machine that halts for a moment may cost some a 503, and they ask again
+	served     manner = "served"     // as always; a machine that halts for a moment may cause a few 503, which are retried
 	refused    manner = "refused"    // 503 with Retry-After
-	either     manner = "either"     // one of these two, as it comes
-	unanswered manner = "unanswered" // by a service that is away itself
+	either     manner = "either"     // one of these two
+	unanswered manner = "unanswered" // by a service that is itself down
 )
 
-// The calls that go on all the time.
+// The calls that never stop.
 const (
-	callPath     = "path"     // a buyer presses the button
-	callPurchase = "purchase" // a buyer uses a path got before the trouble
-	callResult   = "result"   // a buyer asks how a purchase stands
-	callOrder    = "order"    // a buyer looks at an order
+	callPath     = "path"     // a buyer takes a path
+	callPurchase = "purchase" // a buyer uses a path taken before the trouble
+	callResult   = "result"   // a buyer reads a result
+	callOrder    = "order"    // a buyer reads an order
 	callPay      = "pay"      // a buyer pays an order
-	callStock    = "stock"    // the merchant looks at the stock
+	callStock    = "stock"    // the merchant reads the stock
 )
 
 var calls = []string{callPath, callPurchase, callResult, callOrder, callPay, callStock}
 
-// anyCode are those of refusals while something goes away or comes back.
+// anyCode are the codes of refusals while something goes down or comes up.
 var anyCode = []contract.Code{contract.CodeGateUnavailable, contract.CodeUnavailable, contract.CodeOverloaded}
 
-// trouble is something missing for a while, and what is to be seen of it.
+// trouble is an outage and the responses that it must cause.
 type trouble struct {
 	name  string
 	lasts time.Duration
-	// opens is how long it may take until everybody is answered as told below, of what lasts.
+	// opens is the part of lasts after which every response must be as told requires.
 	opens time.Duration
-	told  map[string]manner // calls that are not served as ever meanwhile
+	told  map[string]manner // calls that are not served meanwhile
 	code  contract.Code     // of the refusals
-	// queues: what is accepted meanwhile does not become an order before the end, and its buyers are told so.
+	// queues: purchases accepted meanwhile stay queued until the end.
 	queues bool
 	// redelivers: messages that could not be handled go back to the broker meanwhile.
 	redelivers bool
-	// atOnce bounds the median of the refusals, patience every answer.
+	// atOnce bounds the median time of the refusals, patience the time of every response.
 	atOnce, patience time.Duration
 	outage
 	meanwhile func(t *testing.T, s *scene)
 	resumes   time.Duration // at most, from the end on; generous, as machines differ
 }
 
-// outage takes something away and brings it back; end returns when it is usable again.
+// outage stops something and starts it again; end returns when it is usable.
 type outage struct{ begin, end func(t *testing.T) }
 
 const (
@@ -79,10 +80,10 @@ const (
 	sceneLapsing  = 24               // orders made before the trouble: their closings come due meanwhile
 	lapseWithin   = 10 * time.Second // the pay window of those
 	anyWithin     = 90 * time.Second // for what must come and is not what is measured
-	resultsSample = 12               // purchases looked at closely
+	resultsSample = 12               // purchases whose results are read
 )
 
-// answer is what one call was told.
+// answer is the response to one call.
 type answer struct {
 	began, ended time.Time
 	err          error
@@ -121,13 +122,13 @@ type permit struct {
 	path client.Path
 }
 
-// scene is a sale with callers who never stop, and the trouble that comes over it.
+// scene is a sale with callers who never stop, during a trouble.
 type scene struct {
 	r       *rig.Rig
 	patient *client.Client // repeats what is refused
 	once    *client.Client // does not, so that each answer is seen
-	sale    Sale
-	lapsing Sale
+	sale    shop.Sale
+	lapsing shop.Sale
 
 	work sync.WaitGroup
 
@@ -170,7 +171,7 @@ func newScene(t *testing.T, r *rig.Rig, lasts time.Duration) *scene {
 	ctx, cancel := context.WithTimeout(context.Background(), anyWithin)
 	defer cancel()
 	room := int(2*lasts/callEvery) + 200
-	s.sale = openSale(t, r, Sale{Stock: int64(room + sceneOrders), PayWithinS: 1800})
+	s.sale = shop.Open(t, r, shop.Sale{Stock: int64(room + sceneOrders), PayWithinS: 1800})
 
 	buyers, err := purchase.NewBuyers(ctx, s.patient, sceneOrders+room)
 	require.NoError(t, err)
@@ -194,7 +195,7 @@ func (s *scene) lapses(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), anyWithin)
 	defer cancel()
-	s.lapsing = openSale(t, s.r, Sale{Stock: sceneLapsing, PayWithinS: int64(lapseWithin / time.Second)})
+	s.lapsing = shop.Open(t, s.r, shop.Sale{Stock: sceneLapsing, PayWithinS: int64(lapseWithin / time.Second)})
 	buyers, err := purchase.NewBuyers(ctx, s.patient, sceneLapsing)
 	require.NoError(t, err)
 	for _, p := range s.buy(ctx, t, s.lapsing, buyers) {
@@ -203,12 +204,12 @@ func (s *scene) lapses(t *testing.T) {
 }
 
 // buy has these buyers get an order each.
-func (s *scene) buy(ctx context.Context, t *testing.T, sale Sale, buyers []purchase.Buyer) []payer {
+func (s *scene) buy(ctx context.Context, t *testing.T, sale shop.Sale, buyers []purchase.Buyer) []payer {
 	t.Helper()
 	got := make([]payer, len(buyers))
 	require.NoError(t, purchase.Each(ctx, 16, len(buyers), func(ctx context.Context, i int) error {
 		b := buyers[i]
-		a := purchase.Buy(ctx, b.Caller, b.UserID, sale.ActivityID, sale.lines())
+		a := purchase.Buy(ctx, b.Caller, b.UserID, sale.ActivityID, sale.Lines())
 		if a.Outcome != purchase.Accepted {
 			return fmt.Errorf("%s: %w", a.Outcome, a.Err)
 		}
@@ -295,7 +296,7 @@ func (s *scene) caller(name string) func(ctx context.Context, n int) error {
 			if err != nil {
 				return err
 			}
-			r, err := s.as(ctx, p.UserID).Reserve(ctx, s.sale.ActivityID, p.path.Path, s.sale.lines())
+			r, err := s.as(ctx, p.UserID).Reserve(ctx, s.sale.ActivityID, p.path.Path, s.sale.Lines())
 			s.bought(p, r, err)
 			return err
 		}
@@ -370,7 +371,7 @@ func (tr trouble) through(t *testing.T, s *scene) {
 	if tr.meanwhile != nil {
 		tr.meanwhile(t, s)
 	}
-	require.NoError(t, until(ctx, gone.Add(tr.lasts)))
+	require.NoError(t, shop.Until(ctx, gone.Add(tr.lasts)))
 	if tr.queues {
 		s.stillQueued(t, gone.Add(tr.opens))
 	}
@@ -516,7 +517,7 @@ func (s *scene) recovers(ctx context.Context, back time.Time) (r recovery, err e
 	group, ctx := errgroup.WithContext(ctx)
 	for i, p := range sample {
 		group.Go(func() error {
-			err := often(ctx, func() (bool, error) {
+			err := shop.Poll(ctx, func() (bool, error) {
 				v, err := p.Reservation(ctx, s.sale.ActivityID, p.orderSN)
 				return v.Status == client.Created || v.Status == client.Paid, err
 			})
@@ -529,7 +530,7 @@ func (s *scene) recovers(ctx context.Context, back time.Time) (r recovery, err e
 	}
 	if len(s.lapse) > 0 {
 		group.Go(func() error {
-			err := often(ctx, func() (bool, error) {
+			err := shop.Poll(ctx, func() (bool, error) {
 				view, err := s.lapsing.Merchant.Stock(ctx, s.lapsing.ActivityID)
 				if err != nil || len(view.SKUs) != 1 {
 					return false, err
@@ -551,19 +552,6 @@ func (s *scene) recovers(ctx context.Context, back time.Time) (r recovery, err e
 	return r, err
 }
 
-// often asks ten times a second until done.
-func often(ctx context.Context, done func() (bool, error)) error {
-	for {
-		ok, err := done()
-		if ok {
-			return nil
-		}
-		if werr := until(ctx, time.Now().Add(100*time.Millisecond)); werr != nil {
-			return errors.Join(werr, err)
-		}
-	}
-}
-
 // settle has the buyers who were left without an answer ask again, and takes stock: one order for each accepted purchase,
 // no other, every payment counted, nothing between gate and database, no dead letter, no alarm.
 func (s *scene) settle(t *testing.T) {
@@ -572,7 +560,7 @@ func (s *scene) settle(t *testing.T) {
 	defer cancel()
 	require.NoError(t, purchase.Each(ctx, 8, len(s.open), func(ctx context.Context, i int) error {
 		p := s.open[i]
-		r, err := p.Reserve(ctx, s.sale.ActivityID, p.path.Path, s.sale.lines())
+		r, err := p.Reserve(ctx, s.sale.ActivityID, p.path.Path, s.sale.Lines())
 		if err == nil {
 			s.mu.Lock()
 			s.accepted[r.OrderSN] = p.UserID
@@ -587,34 +575,30 @@ func (s *scene) settle(t *testing.T) {
 	s.open, s.unpaid = nil, nil
 
 	total := int64(len(s.accepted))
-	s.sale.stockBecomes(t, s.sale.Stock-total, total-s.paid, s.paid, anyWithin)
+	s.sale.StockBecomes(t, s.sale.Stock-total, total-s.paid, s.paid, anyWithin)
 	booked(t, s.r, s.sale, s.accepted)
 	if len(s.lapse) > 0 {
-		s.lapsing.stockBecomes(t, sceneLapsing, 0, 0, anyWithin)
+		s.lapsing.StockBecomes(t, sceneLapsing, 0, 0, anyWithin)
 		booked(t, s.r, s.lapsing, s.lapse)
 	}
 	quiet(t, s.r)
 }
 
-// quiet demands that nobody was called and nothing was given up on.
+// quiet requires that there is no dead letter and no alarm.
 func quiet(t *testing.T, r *rig.Rig) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), anyWithin)
-	defer cancel()
-	letters, err := operator(t, r).DeadLetters(ctx)
-	require.NoError(t, err)
-	require.Empty(t, letters, "no outage makes a dead letter")
+	shop.NoDeadLetters(t, r)
 	for _, p := range r.Processes() {
-		noAlarms(t, p)
+		shop.NoAlarms(t, p)
 	}
 }
 
-// booked demands one ledger row and one order for each accepted purchase of the sale, and no other. A pay window is as
+// booked requires one ledger row and one order for each accepted purchase of the sale, and no other. A pay window is as
 // long as the sale promises, from the making of the order on. Orders come a little after the ledger's rows.
-func booked(t *testing.T, r *rig.Rig, sale Sale, accepted map[string]string) {
+func booked(t *testing.T, r *rig.Rig, sale shop.Sale, accepted map[string]string) {
 	t.Helper()
 	ledger := map[string]bool{}
-	query(t, r.Parts.InventoryDSN, "SELECT order_sn, user_id FROM reservations WHERE activity_id = ?", func(rows *sql.Rows) {
+	shop.Query(t, r.Dependencies.InventoryDSN, "SELECT order_sn, user_id FROM reservations WHERE activity_id = ?", func(rows *sql.Rows) {
 		var sn, user string
 		require.NoError(t, rows.Scan(&sn, &user))
 		require.Equal(t, accepted[sn], user, "the ledger has order_sn %s, which no buyer was told of", sn)
@@ -623,10 +607,10 @@ func booked(t *testing.T, r *rig.Rig, sale Sale, accepted map[string]string) {
 	require.Len(t, ledger, len(accepted), "purchases in the ledger")
 	ctx, cancel := context.WithTimeout(context.Background(), anyWithin)
 	defer cancel()
-	require.NoError(t, often(ctx, func() (bool, error) {
+	require.NoError(t, shop.Poll(ctx, func() (bool, error) {
 		made := 0
 		for shard := range 16 {
-			query(t, r.Parts.OrderDSN, fmt.Sprintf("SELECT COUNT(*) FROM orders_%02d WHERE activity_id = ? AND tombstone = 0", shard),
+			shop.Query(t, r.Dependencies.OrderDSN, fmt.Sprintf("SELECT COUNT(*) FROM orders_%02d WHERE activity_id = ? AND tombstone = 0", shard),
 				func(rows *sql.Rows) {
 					var n int
 					require.NoError(t, rows.Scan(&n))
@@ -637,7 +621,7 @@ func booked(t *testing.T, r *rig.Rig, sale Sale, accepted map[string]string) {
 	}))
 	orders := map[string]bool{}
 	for shard := range 16 {
-		query(t, r.Parts.OrderDSN, fmt.Sprintf(`SELECT order_sn, user_id, CAST(TIMESTAMPDIFF(MICROSECOND, created_at, expires_at) / 1000 AS SIGNED)
+		shop.Query(t, r.Dependencies.OrderDSN, fmt.Sprintf(`SELECT order_sn, user_id, CAST(TIMESTAMPDIFF(MICROSECOND, created_at, expires_at) / 1000 AS SIGNED)
 			FROM orders_%02d WHERE activity_id = ? AND tombstone = 0`, shard), func(rows *sql.Rows) {
 			var sn, user string
 			var window int64

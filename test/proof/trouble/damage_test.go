@@ -1,4 +1,4 @@
-package e2e
+package trouble
 
 import (
 	"context"
@@ -22,20 +22,20 @@ import (
 	"flashsale.internal/flashctl/client/purchase"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
-	"flashsale.internal/test/e2e/rig"
+	"flashsale.internal/test/rig"
+	"flashsale.internal/test/shop"
 )
 
 // The sale whose gate is damaged.
 const (
-	damagePieces    = 200 // fewer than buyers would hold at a time, so that it is sold out now and then
+	damageUnits     = 200 // fewer than buyers would hold at a time, so that the sale is sold out at times
 	damageArrivals  = 8   // buyers a second
 	damagePayWithin = 20 * time.Second
-	damageHeals     = 8 * time.Minute // bounds the wait for one repair on a busy machine, where looks are slow and rests long
+	damageHeals     = 8 * time.Minute // bounds the wait for one repair; on a busy machine comparisons are slow and the pauses between them long
 )
 
-// A gate that is damaged by hand in every way while buyers buy, pay and let their orders run out comes to agree with the
-// ledger again. Nothing is sold twice, no piece stays unsold that somebody wants, and nothing is repaired that was only
-// on its way.
+// A gate is damaged in every way while buyers purchase, pay and let their orders expire. It comes to agree with the
+// ledger again: nothing is sold twice, no unit stays unsold that a buyer wants, and nothing in flight is repaired.
 func TestDamagedGate(t *testing.T) {
 	seed := rand.Uint64N(1_000_000)
 	if text := os.Getenv("DAMAGE_SEED"); text != "" {
@@ -46,13 +46,13 @@ func TestDamagedGate(t *testing.T) {
 	t.Logf("seed %d (DAMAGE_SEED repeats it)", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 
-	// The grace is that of the service as it comes, so that a slow machine does not make what is on its way look lost.
+	// The grace keeps its default, so that on a slow machine nothing in flight is taken for lost.
 	r := rig.Start(t, rig.Env("INVENTORY_RECONCILE_EVERY", "2s"), rig.Env("INVENTORY_RECONCILE_PAUSE", "500ms"),
 		rig.Env("INVENTORY_REJOURNAL_AFTER", "5s"), rig.Env("INVENTORY_SWEEP_EVERY", "1s"), rig.Env("JOURNAL_CLAIM_AFTER", "2s"))
 	r.Client.Close()
 	r.Client = client.New(r.Client.Origins(), client.Options{Secret: rig.TokenSecret, Timeout: time.Minute, Attempts: 1000})
 	t.Cleanup(r.Client.Close)
-	sale := openSale(t, r, Sale{Stock: damagePieces, PayWithinS: int64(damagePayWithin / time.Second)})
+	sale := shop.Open(t, r, shop.Sale{Stock: damageUnits, PayWithinS: int64(damagePayWithin / time.Second)})
 	d := &damaged{
 		t: t, rig: r, sale: sale, rnd: rnd, rdb: r.Redis(t), ref: contract.GateRef{ActivityID: sale.ActivityID}, sns: map[string]bool{},
 	}
@@ -60,12 +60,12 @@ func TestDamagedGate(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Minute)
 	defer cancel()
-	crowd := &insistent{sale: sale, client: r.Client, pays: rand.New(rand.NewPCG(seed, 1)), won: map[string]string{}}
-	trouble, closeDoors := crowd.open(ctx)
+	buyers := &insistent{sale: sale, client: r.Client, pays: rand.New(rand.NewPCG(seed, 1)), won: map[string]string{}}
+	trouble, closeDoors := buyers.open(ctx)
 
-	// Traffic of every kind and no damage: orders are made, paid, and run out.
-	require.Eventually(t, func() bool { return trouble.Err() != nil || crowd.ended() >= 30 }, 3*time.Minute, 100*time.Millisecond)
-	// A look between the commit of a publication and its filling of the gate fills it.
+	// Traffic of every kind and no damage: orders are created, paid, and expire.
+	require.Eventually(t, func() bool { return trouble.Err() != nil || buyers.ended() >= 30 }, 3*time.Minute, 100*time.Millisecond)
+	// A comparison between the commit of a publication and its filling of the gate fills the gate.
 	repairs := slices.DeleteFunc(d.repairs(), func(r repaired) bool { return r.Kind == "rebuilt" })
 	require.Empty(t, repairs, "nothing is wrong, so nothing is repaired")
 	require.LessOrEqual(t, len(d.repairs()), 1)
@@ -76,50 +76,48 @@ func TestDamagedGate(t *testing.T) {
 		if trouble.Err() != nil {
 			break
 		}
-		require.NoError(t, until(ctx, time.Now().Add(between(rnd, 500*time.Millisecond, 3*time.Second))))
+		require.NoError(t, shop.Until(ctx, time.Now().Add(500*time.Millisecond+time.Duration(rnd.Int64N(int64(2500*time.Millisecond))))))
 		before := len(d.repairs())
 		began := time.Now()
 		what := x.do(ctx)
 		d.heals(trouble, x, before)
 		t.Logf("%-28s %-40s healed after %6s, %d repairs", x.name, what, time.Since(began).Round(10*time.Millisecond), len(d.repairs())-before)
 	}
-	require.NoError(t, closeDoors(), "what a buyer was told")
+	require.NoError(t, closeDoors(), "what a buyer met")
 
 	// At rest everything agrees, entry for entry and figure for figure.
-	paid := count(t, r.Parts.InventoryDSN, "SELECT COUNT(*) FROM reservations WHERE state = 'sold' AND activity_id = "+sale.ActivityID)
-	sale.stockBecomes(t, damagePieces-paid, 0, paid, damageHeals)
-	done, err := operator(t, r).Reconcile(ctx, sale.ActivityID)
+	paid := shop.Count(t, r.Dependencies.InventoryDSN, "SELECT COUNT(*) FROM reservations WHERE state = 'sold' AND activity_id = "+sale.ActivityID)
+	sale.StockBecomes(t, damageUnits-paid, 0, paid, damageHeals)
+	done, err := shop.Operator(t, r).Reconcile(ctx, sale.ActivityID)
 	require.NoError(t, err)
 	require.Empty(t, done.Differences)
 	d.whole()
 	d.onlyWhatWasDamaged()
-	crowd.noneTwice(t, r)
-	letters, err := operator(t, r).DeadLetters(ctx)
-	require.NoError(t, err)
-	require.Empty(t, letters)
+	buyers.noneTwice(t, r)
+	shop.NoDeadLetters(t, r)
 	t.Logf("%d buyers: %d got an order, %d of these paid; %d times refused by the ledger after the gate had taken it, %d posted again what Redis had lost",
-		crowd.came, len(crowd.won), paid, crowd.refused, crowd.again)
+		buyers.came, len(buyers.won), paid, buyers.refused, buyers.again)
 
-	// No piece is lost: whoever comes now buys all of them, and not one more.
-	d.sellsOut(ctx, damagePieces-paid, paid)
+	// No unit is lost: the next buyers get all of them, and not one more.
+	d.sellsOut(ctx, damageUnits-paid, paid)
 }
 
-// sellsOut lets as many buyers come as there are pieces, and some more.
+// sellsOut sends as many buyers as there are units, and 20 more.
 func (d *damaged) sellsOut(ctx context.Context, left, paid int64) {
 	d.t.Helper()
 	buyers, err := purchase.NewBuyers(ctx, d.rig.Client, int(left)+20)
 	require.NoError(d.t, err)
-	won, _, lost := d.sale.rush(d.t, buyers, 16)
+	won, _, lost := d.sale.BuyAll(d.t, buyers, 16)
 	require.Len(d.t, won, int(left))
 	require.Len(d.t, lost, 20)
-	d.sale.stockBecomes(d.t, 0, left, paid, damageHeals)
+	d.sale.StockBecomes(d.t, 0, left, paid, damageHeals)
 }
 
 // damaged is a gate under damage.
 type damaged struct {
 	t    *testing.T
 	rig  *rig.Rig
-	sale Sale
+	sale shop.Sale
 	rnd  *rand.Rand
 	rdb  *redis.Client
 	gate *stockgate.Gate
@@ -203,7 +201,7 @@ type repaired struct {
 // repairs are all of them, in the order in which they were made.
 func (d *damaged) repairs() []repaired {
 	var all []repaired
-	query(d.t, d.rig.Parts.InventoryDSN, "SELECT detail FROM changes WHERE action = 'activity.reconcile' AND object_id = ? ORDER BY id", func(rows *sql.Rows) {
+	shop.Query(d.t, d.rig.Dependencies.InventoryDSN, "SELECT detail FROM changes WHERE action = 'activity.reconcile' AND object_id = ? ORDER BY id", func(rows *sql.Rows) {
 		var text string
 		require.NoError(d.t, rows.Scan(&text))
 		var detail struct {
@@ -220,7 +218,7 @@ func (d *damaged) heals(ctx context.Context, x damage, before int) {
 	d.t.Helper()
 	require.Eventually(d.t, func() bool {
 		if ctx.Err() != nil {
-			return true // a buyer met with a defect, which is told later
+			return true // a buyer met a defect, which is reported later
 		}
 		made := len(x.kinds) == 0
 		for _, r := range d.repairs()[before:] {
@@ -271,7 +269,7 @@ func (d *damaged) whole() {
 			break
 		}
 	}
-	want := stockgate.Counts{Total: damagePieces, Left: damagePieces}
+	want := stockgate.Counts{Total: damageUnits, Left: damageUnits}
 	for _, e := range entries {
 		if e.Status == stockgate.StatusPaid {
 			want.Sold++
@@ -293,9 +291,9 @@ func (d *damaged) whole() {
 
 // insistent are buyers who know that Redis may lose what it accepted, and then post the same path again.
 type insistent struct {
-	sale   Sale
+	sale   shop.Sale
 	client *client.Client
-	pays   *rand.Rand // used by the doorman only
+	pays   *rand.Rand // no other goroutine may use it
 
 	mu      sync.Mutex
 	came    int
@@ -327,7 +325,7 @@ func (c *insistent) open(ctx context.Context) (trouble context.Context, closeDoo
 				return inner.Err()
 			case <-tick.C:
 			}
-			pays := c.pays.IntN(16) == 0 // few, so that pieces come back all the time
+			pays := c.pays.IntN(16) == 0 // few, so that units are restored all the time
 			group.Go(func() error {
 				if err := c.buy(inner, prefix+strconv.Itoa(n), pays); err != nil {
 					return fmt.Errorf("buyer %s%d: %w", prefix, n, err)
@@ -365,7 +363,7 @@ func (c *insistent) buy(ctx context.Context, userID string, pays bool) error {
 		return err
 	}
 	post := func() (bool, error) {
-		_, err := caller.Reserve(ctx, c.sale.ActivityID, path.Path, c.sale.lines())
+		_, err := caller.Reserve(ctx, c.sale.ActivityID, path.Path, c.sale.Lines())
 		if client.CodeOf(err) == contract.CodeSoldOut {
 			return false, nil
 		}
@@ -405,7 +403,7 @@ func (c *insistent) buy(ctx context.Context, userID string, pays bool) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("order %s never came: %w", path.OrderSN, err)
-	case gone: // Redis lost it, and others bought the piece
+	case gone: // Redis lost it, and others bought the unit
 		return nil
 	case v.Status == client.Failed:
 		c.mu.Lock()
@@ -437,7 +435,7 @@ func (c *insistent) buy(ctx context.Context, userID string, pays bool) error {
 func (c *insistent) noneTwice(t *testing.T, r *rig.Rig) {
 	t.Helper()
 	rows := map[string]string{}
-	query(t, r.Parts.InventoryDSN, "SELECT order_sn, user_id, state FROM reservations WHERE activity_id = ?", func(row *sql.Rows) {
+	shop.Query(t, r.Dependencies.InventoryDSN, "SELECT order_sn, user_id, state FROM reservations WHERE activity_id = ?", func(row *sql.Rows) {
 		var sn, user, state string
 		require.NoError(t, row.Scan(&sn, &user, &state))
 		if state != "rejected" {
@@ -445,13 +443,13 @@ func (c *insistent) noneTwice(t *testing.T, r *rig.Rig) {
 		}
 	}, c.sale.ActivityID)
 	require.Equal(t, c.won, rows, "who was told of an order, and whom the ledger has")
-	require.Equal(t, int64(c.refused), count(t, r.Parts.InventoryDSN,
+	require.Equal(t, int64(c.refused), shop.Count(t, r.Dependencies.InventoryDSN,
 		"SELECT COUNT(*) FROM reservations WHERE state = 'rejected' AND reason = 'sold_out' AND activity_id = "+c.sale.ActivityID),
-		"who was told sold out after all, as the gate had pieces that there were not")
-	require.Equal(t, int64(0), count(t, r.Parts.InventoryDSN, "SELECT COUNT(*) FROM stocks WHERE available < 0 OR reserved <> 0 AND activity_id = "+c.sale.ActivityID))
+		"purchases refused as sold out after the gate had accepted them, as it had units that did not exist")
+	require.Equal(t, int64(0), shop.Count(t, r.Dependencies.InventoryDSN, "SELECT COUNT(*) FROM stocks WHERE available < 0 OR reserved <> 0 AND activity_id = "+c.sale.ActivityID))
 	orders := map[string]string{}
 	for shard := range 16 {
-		query(t, r.Parts.OrderDSN, fmt.Sprintf("SELECT order_sn, user_id FROM orders_%02d WHERE activity_id = ? AND tombstone = 0", shard), func(row *sql.Rows) {
+		shop.Query(t, r.Dependencies.OrderDSN, fmt.Sprintf("SELECT order_sn, user_id FROM orders_%02d WHERE activity_id = ? AND tombstone = 0", shard), func(row *sql.Rows) {
 			var sn, user string
 			require.NoError(t, row.Scan(&sn, &user))
 			orders[sn] = user

@@ -4,7 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"log/slog"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,11 +26,11 @@ import (
 	"flashsale.internal/pkg/sqldb/dbtest"
 )
 
-// redisDB is the database of the end-to-end tests; they run one after another and begin with it empty.
+// redisDB is the Redis database of the services. Tests that share a Redis run one after another and empty it first.
 const redisDB = 5
 
-// Parts says where the real parts are and what is this rig's own in them.
-type Parts struct {
+// Dependencies are the addresses of the real dependencies, and the names that this rig alone uses in them.
+type Dependencies struct {
 	RedisAddr, NameServer  string
 	OrderDSN, InventoryDSN string
 	TopicPrefix            string
@@ -40,21 +40,21 @@ type Parts struct {
 }
 
 // Option changes a rig before it starts.
-type Option func(*Parts)
+type Option func(*Dependencies)
 
 // Env gives every service one more setting.
 func Env(name, value string) Option {
-	return func(p *Parts) { p.extra = append(p.extra, name+"="+value) }
+	return func(p *Dependencies) { p.extra = append(p.extra, name+"="+value) }
 }
 
 // Twice runs two processes of each service. Callers, and inventory where it asks order, meet them at one address.
 func Twice() Option {
-	return func(p *Parts) { p.instances = 2 }
+	return func(p *Dependencies) { p.instances = 2 }
 }
 
-// On takes other parts than the environment names. They need not be there yet: topics and tables are left to the test.
+// On uses other dependencies than those of the environment. They need not run yet: the test makes topics and tables.
 func On(redisAddr, nameServer, orderDSN, inventoryDSN string) Option {
-	return func(p *Parts) {
+	return func(p *Dependencies) {
 		p.RedisAddr, p.NameServer, p.OrderDSN, p.InventoryDSN = redisAddr, nameServer, orderDSN, inventoryDSN
 		p.absent = true
 	}
@@ -62,20 +62,20 @@ func On(redisAddr, nameServer, orderDSN, inventoryDSN string) Option {
 
 // Rig is the running system.
 type Rig struct {
-	Parts                     Parts
+	Dependencies              Dependencies
 	Seckill, Order, Inventory *Process // the first of each service, mostly the only one
 	Client                    *client.Client
 
 	services [][]*Process
 }
 
-// New prepares a rig and starts nothing but the preparation of its parts: empty tables, empty Redis, topics.
+// New prepares a rig and starts nothing but the preparation of its dependencies: empty tables, empty Redis, topics.
 func New(t testing.TB, opts ...Option) *Rig {
 	t.Helper()
 	bin := build(t)
 	random := make([]byte, 4)
 	_, _ = rand.Read(random)
-	p := Parts{
+	p := Dependencies{
 		RedisAddr:   first(getenv("REDIS_ADDRS", "127.0.0.1:16379")),
 		NameServer:  first(getenv("ROCKETMQ_NAMESRV", "127.0.0.1:19876")),
 		TopicPrefix: "e2e-" + hex.EncodeToString(random) + "-",
@@ -87,7 +87,7 @@ func New(t testing.TB, opts ...Option) *Rig {
 	if p.OrderDSN == "" {
 		p.OrderDSN, p.InventoryDSN = dbtest.MariaDBDSN(t), dbtest.MariaDBDSN(t)
 	}
-	r := &Rig{Parts: p}
+	r := &Rig{Dependencies: p}
 	logs := logFolder(t)
 	process := func(name string, instance int, env ...string) *Process {
 		public, admin := porttest.Free(t), porttest.Free(t)
@@ -186,9 +186,9 @@ func (r *Rig) PrepareBroker(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
-	cfg := rocketmq.Config{NameServers: []string{r.Parts.NameServer}, Prefix: r.Parts.TopicPrefix}
+	cfg := rocketmq.Config{NameServers: []string{r.Dependencies.NameServer}, Prefix: r.Dependencies.TopicPrefix}
 	require.NoError(t, rocketmq.EnsureTopics(ctx, cfg, contract.Topics(), contract.Groups()),
-		"no RocketMQ at %s: run `make test`, which starts one", r.Parts.NameServer)
+		"no RocketMQ at %s: run `make test`, which starts one", r.Dependencies.NameServer)
 }
 
 // Migrate runs `<service> migrate up`, as an operator does.
@@ -207,7 +207,7 @@ func (r *Rig) Migrate(t testing.TB) {
 // Redis is a client of the services' Redis database, closed when the test ends.
 func (r *Rig) Redis(t testing.TB) *redis.Client {
 	t.Helper()
-	rdb := redis.NewClient(&redis.Options{Addr: r.Parts.RedisAddr, DB: redisDB})
+	rdb := redis.NewClient(&redis.Options{Addr: r.Dependencies.RedisAddr, DB: redisDB})
 	t.Cleanup(func() { _ = rdb.Close() })
 	return rdb
 }
@@ -216,7 +216,7 @@ func (r *Rig) emptyRedis(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	require.NoError(t, r.Redis(t).FlushDB(ctx).Err(), "no Redis at %s: run `make test`, which starts one", r.Parts.RedisAddr)
+	require.NoError(t, r.Redis(t).FlushDB(ctx).Err(), "no Redis at %s: run `make test`, which starts one", r.Dependencies.RedisAddr)
 }
 
 // logFolder is where the processes log: below E2E_LOGS, where they stay, or in a folder that ends with the test.
@@ -257,14 +257,15 @@ func build(t testing.TB) string {
 	return built.dir
 }
 
-// RemoveBuilt deletes what build made; for TestMain.
-func RemoveBuilt(log *slog.Logger) {
-	if built.dir == "" {
-		return
+// Main runs the tests of a package, deletes the binaries that they built, and exits; for TestMain.
+func Main(m *testing.M) {
+	code := m.Run()
+	if built.dir != "" {
+		if err := os.RemoveAll(built.dir); err != nil {
+			fmt.Fprintln(os.Stderr, "the binaries of the tests were not deleted:", err)
+		}
 	}
-	if err := os.RemoveAll(built.dir); err != nil {
-		log.Warn("binaries of the tests are left behind", "error", err)
-	}
+	os.Exit(code)
 }
 
 func getenv(name, otherwise string) string {

@@ -1,4 +1,4 @@
-package e2e
+package shop
 
 import (
 	"encoding/json"
@@ -7,12 +7,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"flashsale.internal/test/e2e/rig"
+	"flashsale.internal/test/rig"
 )
 
-// noAlarms demands that an outage calls nobody: incidents, alarms, panics and answers 500 are errors in the log, and all
-// else is at most a warning.
-func noAlarms(t *testing.T, p *rig.Process) {
+// NoAlarms requires that the process logged no error: incidents, alarms, panics and responses with status 500 are
+// errors in the log; an outage causes warnings at most.
+func NoAlarms(t *testing.T, p *rig.Process) {
 	t.Helper()
 	for line := range strings.Lines(p.Log(t)) {
 		var entry struct {

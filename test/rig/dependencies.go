@@ -16,32 +16,33 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// PartSet is a set of real parts of a test's own, which it may start and kill as it likes.
-type PartSet struct {
+// DependencySet is a set of real dependencies for one test alone, which may start and kill them at any time.
+type DependencySet struct {
 	root   string
 	dir    string
 	offset int
 }
 
-// OwnParts prepares a set on ports apart from every other one and starts nothing.
-func OwnParts(t testing.TB, offset int) *PartSet {
+// OwnDependencies prepares a set and starts nothing. offset moves its ports; no two sets that run at the same time may
+// have the same one.
+func OwnDependencies(t testing.TB, offset int) *DependencySet {
 	t.Helper()
-	s := &PartSet{root: Root(t), dir: t.TempDir(), offset: offset}
+	s := &DependencySet{root: Root(t), dir: t.TempDir(), offset: offset}
 	t.Cleanup(func() { s.Do(t, "wipe") })
 	return s
 }
 
-// Do runs scripts/dev/parts on the set: "up", "kill" or "down", and the parts' names.
-func (s *PartSet) Do(t testing.TB, verb string, parts ...string) {
+// Do runs scripts/dev/parts on the set: "up", "kill" or "down", and the names of dependencies.
+func (s *DependencySet) Do(t testing.TB, verb string, names ...string) {
 	t.Helper()
-	require.NoError(t, s.Try(verb, parts...))
+	require.NoError(t, s.Try(verb, names...))
 }
 
 // Try does the same and returns what went wrong, for goroutines that must not end the test.
-func (s *PartSet) Try(verb string, parts ...string) error {
+func (s *DependencySet) Try(verb string, names ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(s.root, "scripts", "dev", "parts"), append([]string{verb}, parts...)...)
+	cmd := exec.CommandContext(ctx, filepath.Join(s.root, "scripts", "dev", "parts"), append([]string{verb}, names...)...)
 	for _, kv := range os.Environ() {
 		switch name, _, _ := strings.Cut(kv, "="); name {
 		case "MYSQL_DSN", "REDIS_ADDRS", "ROCKETMQ_NAMESRV", "RUN_DIR", "PORT_OFFSET":
@@ -59,19 +60,19 @@ func (s *PartSet) Try(verb string, parts ...string) error {
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Run(); err != nil {
 		said, _ := os.ReadFile(log.Name())
-		return fmt.Errorf("scripts/dev/parts %s %v: %w\n%s", verb, parts, err, said)
+		return fmt.Errorf("scripts/dev/parts %s %v: %w\n%s", verb, names, err, said)
 	}
 	return nil
 }
 
 // Option points a rig at the set.
-func (s *PartSet) Option() Option {
+func (s *DependencySet) Option() Option {
 	return On(s.address(16379), s.address(19876), "root@tcp("+s.address(13306)+")/flashsale_order",
 		"root@tcp("+s.address(13306)+")/flashsale_inventory")
 }
 
 // MakeDatabases makes the two databases, empty.
-func (s *PartSet) MakeDatabases(t testing.TB) {
+func (s *DependencySet) MakeDatabases(t testing.TB) {
 	t.Helper()
 	db, err := sql.Open("mysql", "root@tcp("+s.address(13306)+")/")
 	require.NoError(t, err)
@@ -84,4 +85,4 @@ func (s *PartSet) MakeDatabases(t testing.TB) {
 	}
 }
 
-func (s *PartSet) address(port int) string { return "127.0.0.1:" + strconv.Itoa(port+s.offset) }
+func (s *DependencySet) address(port int) string { return "127.0.0.1:" + strconv.Itoa(port+s.offset) }

@@ -21,7 +21,7 @@ func (p *Process) setting(name string) (value string) {
 	return value
 }
 
-// Twin prepares one more instance of a service, on the same parts and with the same settings, under that name and on
+// Twin prepares one more instance of a service, on the same dependencies and with the same settings, under that name and on
 // ports of its own. It ends with the test.
 func (p *Process) Twin(t testing.TB, name string) *Process {
 	t.Helper()

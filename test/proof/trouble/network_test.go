@@ -1,15 +1,16 @@
-package e2e
+package trouble
 
 import (
 	"testing"
 	"time"
 
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/test/e2e/rig"
+	"flashsale.internal/test/rig"
 )
 
-// The network between each service and each of its parts is cut, swallows everything, and is slow, one after the other,
-// while buyers go on calling. Every answer comes within the time-outs; all else is as when the part is away.
+// The network between each service and each of its dependencies is cut, loses everything, and is slow, one after the
+// other, while buyers go on calling. Every response comes within the time-outs; all else is as when the dependency is
+// down.
 func TestNetworkTrouble(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -27,7 +28,7 @@ func TestNetworkTrouble(t *testing.T) {
 			s := newScene(t, r, 25*time.Second)
 			usual := trouble{
 				opens: 4 * time.Second, patience: 35 * time.Second, resumes: anyWithin, told: told[l.String()],
-				code: map[string]contract.Code{"redis": contract.CodeGateUnavailable, "mysql": contract.CodeUnavailable}[l.Part],
+				code: map[string]contract.Code{"redis": contract.CodeGateUnavailable, "mysql": contract.CodeUnavailable}[l.Dependency],
 			}
 			end := func(t *testing.T) { l.Heal(t) }
 
@@ -38,7 +39,7 @@ func TestNetworkTrouble(t *testing.T) {
 			s.lapses(t)
 			swallows := usual
 			swallows.name, swallows.lasts = l.String()+" black hole", 13*time.Second
-			if l.Part == "mysql" {
+			if l.Dependency == "mysql" {
 				swallows.lasts = 22 * time.Second // a call that needs it is given up after 10 to 15 s
 			}
 			swallows.outage = outage{func(t *testing.T) { l.Swallow(t) }, end}

@@ -1,4 +1,4 @@
-package e2e
+package trouble
 
 import (
 	"context"
@@ -13,11 +13,13 @@ import (
 
 	"flashsale.internal/flashctl/client"
 	"flashsale.internal/flashctl/client/purchase"
-	"flashsale.internal/test/e2e/rig"
+	"flashsale.internal/test/rig"
+	"flashsale.internal/test/shop"
 )
 
-// Inventory is away while a whole sale is accepted, and RocketMQ keeps it. When it comes back everything is delivered,
-// and after it was killed in the middle of that, a part once more. Every purchase lands once, and no pay window is shorter for having waited.
+// Inventory is down while a whole sale is accepted, and RocketMQ keeps the messages. When inventory runs again they are
+// delivered. It is killed in the middle of that, and some are redelivered. Every purchase lands once, and no pay window
+// is shorter for the wait.
 func TestBacklog(t *testing.T) {
 	const (
 		purchases = 20_000
@@ -30,23 +32,23 @@ func TestBacklog(t *testing.T) {
 	defer cancel()
 	buyers, err := purchase.NewBuyers(ctx, s.patient, purchases)
 	require.NoError(t, err)
-	sale := openSale(t, r, Sale{Stock: purchases, PayWithinS: 1800})
+	sale := shop.Open(t, r, shop.Sale{Stock: purchases, PayWithinS: 1800})
 	s.lapses(t)
 
 	r.Inventory.Kill(t)
 	began := time.Now()
-	won, wonBy, _ := sale.rush(t, buyers, width)
+	won, wonBy, _ := sale.BuyAll(t, buyers, width)
 	require.Len(t, won, purchases)
 	journal := newJournal(t, r, sale)
-	require.NoError(t, often(ctx, func() (bool, error) {
+	require.NoError(t, shop.Poll(ctx, func() (bool, error) {
 		n, err := journal.rdb.XLen(ctx, journal.key).Result()
 		return err == nil && n == 0, err
 	}), "the journal empties into RocketMQ without inventory")
 	t.Logf("%d purchases accepted and handed to RocketMQ in %s without inventory", purchases, time.Since(began).Round(time.Millisecond))
 	queued, err := wonBy[0].Reservation(ctx, sale.ActivityID, won[0].OrderSN)
 	require.NoError(t, err)
-	require.Equal(t, client.Queued, queued.Status, "what is told meanwhile")
-	require.NoError(t, until(ctx, began.Add(absence)))
+	require.Equal(t, client.Queued, queued.Status, "the result meanwhile")
+	require.NoError(t, shop.Until(ctx, began.Add(absence)))
 
 	back := time.Now()
 	var recovered recovery
@@ -61,9 +63,9 @@ func TestBacklog(t *testing.T) {
 	}
 	start()
 	landed := func(n int) {
-		require.NoError(t, often(ctx, func() (bool, error) {
+		require.NoError(t, shop.Poll(ctx, func() (bool, error) {
 			have := 0
-			query(t, r.Parts.InventoryDSN, "SELECT COUNT(*) FROM reservations WHERE activity_id = ?",
+			shop.Query(t, r.Dependencies.InventoryDSN, "SELECT COUNT(*) FROM reservations WHERE activity_id = ?",
 				func(rows *sql.Rows) { require.NoError(t, rows.Scan(&have)) }, sale.ActivityID)
 			return have >= n, nil
 		}), "%d of the backlog in the ledger", n)
@@ -83,9 +85,9 @@ func TestBacklog(t *testing.T) {
 		}, func(v client.Reservation) bool { return v.Status == client.Created })
 		return err
 	}))
-	sale.stockBecomes(t, 0, purchases, 0, 5*time.Minute)
-	t.Logf("first quarter of the backlog in the ledger %s after inventory was back, killed then; the rest %s after it was back again; "+
-		"every order there and told after %s; orders that ran out meanwhile on sale again %s after the first return", first.Round(time.Millisecond), inLedger.Round(time.Millisecond),
+	sale.StockBecomes(t, 0, purchases, 0, 5*time.Minute)
+	t.Logf("first quarter of the backlog in the ledger %s after inventory was usable, killed then; the rest %s after it was usable again; "+
+		"every order created and returned after %s; orders that expired meanwhile on sale again %s after the first restart", first.Round(time.Millisecond), inLedger.Round(time.Millisecond),
 		time.Since(again).Round(time.Millisecond), recovered.lapsed)
 
 	accepted := map[string]string{}
@@ -95,11 +97,11 @@ func TestBacklog(t *testing.T) {
 	booked(t, r, sale, accepted)
 	booked(t, r, s.lapsing, s.lapse)
 	for shard := range 16 {
-		query(t, r.Parts.OrderDSN, fmt.Sprintf("SELECT COUNT(*) FROM orders_%02d WHERE activity_id = ? AND (created_at < ? OR state <> 'pending')", shard),
+		shop.Query(t, r.Dependencies.OrderDSN, fmt.Sprintf("SELECT COUNT(*) FROM orders_%02d WHERE activity_id = ? AND (created_at < ? OR state <> 'pending')", shard),
 			func(rows *sql.Rows) {
 				var n int
 				require.NoError(t, rows.Scan(&n))
-				require.Zero(t, n, "orders made before inventory was back, or ended by now")
+				require.Zero(t, n, "orders created before inventory ran again, or ended by now")
 			}, sale.ActivityID, back.UTC().Add(-time.Second).Format("2006-01-02 15:04:05.000"))
 	}
 	quiet(t, r)
