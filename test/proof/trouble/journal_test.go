@@ -25,9 +25,9 @@ const (
 	claimAfter   = 15 * time.Second // JOURNAL_CLAIM_AFTER as it is by default
 )
 
-// fullJournal is for the time without a broker. A second seckill process with little room in its journals says that they
-// are full and takes nothing; the first one, with more room, goes on. Then the second is killed with entries in its
-// hands, which the first has to claim.
+// fullJournal runs while the broker is down. A second seckill process with a small journal bound responds journal_full
+// and takes nothing; the first one, with a larger bound, goes on. Then the second is killed while it holds entries,
+// which the first has to claim.
 func fullJournal(t *testing.T, s *scene) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), anyWithin)
@@ -53,7 +53,7 @@ func fullJournal(t *testing.T, s *scene) {
 		token, err := second.Token(ctx, p.UserID)
 		require.NoError(t, err)
 		s.mu.Lock()
-		s.open = append(s.open, p) // its buyer tries again later
+		s.open = append(s.open, p) // its buyer retries later
 		s.mu.Unlock()
 		buyer, full := second.As(token), (*client.Problem)(nil)
 		require.NoError(t, shop.Poll(ctx, func() (bool, error) { // the gate may be slow for a moment
@@ -87,13 +87,13 @@ func fullJournal(t *testing.T, s *scene) {
 				last, err = time.Parse("2006-01-02 15:04:05", string(at[:19]))
 				require.NoError(t, err)
 			})
-		t.Logf("%d entries were in the hands of two relays when one was killed; all were in the ledger %s after the broker was back",
+		t.Logf("two relays held %d entries when one was killed; all were in the ledger %s after the broker was usable",
 			len(held), last.Sub(s.back).Round(time.Second))
-		assert.Less(t, last.Sub(s.back), claimAfter+30*time.Second, "another relay takes what a killed one held")
+		assert.Less(t, last.Sub(s.back), claimAfter+30*time.Second, "another relay claims what a killed one held")
 	}
 }
 
-// journal is that of a sale's gate, looked at from outside.
+// journal is the journal of a sale's gate, read from Redis.
 type journal struct {
 	rdb *redis.Client
 	key string
