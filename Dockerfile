@@ -3,6 +3,9 @@
 #   docker build --build-arg SERVICE=seckill --build-arg VERSION=v1 -t flashsale/seckill:v1 .
 #
 # SERVICE is one of seckill, order, inventory, topics, flashctl.
+#
+# The services listen on loopback unless told otherwise, which in a container nobody reaches: run them with HTTP_ADDR=:8081,
+# ADMIN_ADDR=:9081 (and INTERNAL_ADDR=:7082 for order) and with APP_ENV, without which they refuse to listen there.
 FROM golang:1.26-bookworm AS build
 ENV GOCACHE=/go/build
 WORKDIR /src

@@ -109,6 +109,19 @@ func TestSettingsThatStopTheStart(t *testing.T) {
 	require.Len(t, proxies, 3)
 }
 
+// A proxy that anybody may be lets every caller choose the address that limits count.
+func TestProductionTrustsNotEverybody(t *testing.T) {
+	for _, wide := range []string{"0.0.0.0/0", "::/0", "0.0.0.0/1", "128.0.0.0/1", "2000::/3", "10.0.0.0/8,0.0.0.0/0"} {
+		_, err := load(t, map[string]string{"APP_ENV": "production", "TRUSTED_PROXIES": wide})
+		require.ErrorContains(t, err, "TRUSTED_PROXIES holds ", wide)
+		require.ErrorContains(t, err, "APP_ENV=production", wide)
+		_, err = load(t, map[string]string{"TRUSTED_PROXIES": wide})
+		require.NoError(t, err, wide)
+	}
+	_, err := load(t, map[string]string{"APP_ENV": "production", "TRUSTED_PROXIES": "10.0.0.0/8,172.16.0.0/12,192.0.2.7,fc00::/7,2001:db8::1"})
+	require.NoError(t, err)
+}
+
 // site has a route with limits, and who its callers say they are.
 func site(l *Limits, names ...string) func(user, forwarded string) *httptest.ResponseRecorder {
 	r := chi.NewRouter()

@@ -40,8 +40,15 @@ const maxPathRate = 10_000_000
 // Validate reports the first wrong setting. It is called by settings.Load.
 func (s *Settings) Validate(production bool) error {
 	s.production = production
-	if _, err := s.proxies(); err != nil {
+	proxies, err := s.proxies()
+	if err != nil {
 		return err
+	}
+	for _, p := range proxies {
+		if production && tooWide(p) {
+			return settings.Wrong("TRUSTED_PROXIES", "holds %s, which is wider than any private network and refused with APP_ENV=production: "+
+				"a caller in it chooses the address that limits count", p)
+		}
 	}
 	for _, addr := range s.RedisAddrs {
 		if err := settings.CheckDialAddr("LIMIT_REDIS_ADDRS", addr); err != nil {
@@ -75,6 +82,14 @@ func (s *Settings) text() ([]byte, error) {
 		return productionRules, nil
 	}
 	return developmentRules, nil
+}
+
+// tooWide is what no installation's own proxies fill: more than the widest private networks, 10.0.0.0/8 and fc00::/7.
+func tooWide(p netip.Prefix) bool {
+	if p.Addr().Is4() {
+		return p.Bits() < 8
+	}
+	return p.Bits() < 7
 }
 
 func (s *Settings) proxies() ([]netip.Prefix, error) {

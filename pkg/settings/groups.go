@@ -27,9 +27,10 @@ const (
 	DevelopmentInternalSecret = developmentOnly + "secret-of-the-internal-calls"
 )
 
-// App says where the service runs.
+// App says where the service runs. Not set, Env is that of a developer's machine: defaults as with Development, and every
+// listener on loopback.
 type App struct {
-	Env      string     `env:"APP_ENV" envDefault:"development"`
+	Env      string     `env:"APP_ENV"`
 	LogLevel slog.Level `env:"LOG_LEVEL" envDefault:"info"`
 }
 
@@ -38,7 +39,7 @@ func (a App) Production() bool { return a.Env == Production }
 
 // Validate reports the first wrong setting.
 func (a App) Validate(bool) error {
-	if a.Env != Development && a.Env != Production {
+	if a.Env != "" && a.Env != Development && a.Env != Production {
 		return Wrong("APP_ENV", "is %q, which is neither %s nor %s", a.Env, Development, Production)
 	}
 	return nil
@@ -46,19 +47,22 @@ func (a App) Validate(bool) error {
 
 // HTTP holds the addresses a service listens on and how long it may take to stop.
 type HTTP struct {
-	Addr         string        `env:"HTTP_ADDR" envDefault:":8080"`
+	Addr         string        `env:"HTTP_ADDR" envDefault:"127.0.0.1:8080"`
 	AdminAddr    string        `env:"ADMIN_ADDR" envDefault:"127.0.0.1:9080"`
 	PProf        bool          `env:"PPROF"`
 	DrainTimeout time.Duration `env:"DRAIN_TIMEOUT" envDefault:"20s"`
 }
 
 // Validate reports the first wrong setting.
-func (h HTTP) Validate(bool) error {
+func (h HTTP) Validate(production bool) error {
 	if err := CheckListenAddr("HTTP_ADDR", h.Addr); err != nil {
 		return err
 	}
 	if err := CheckListenAddr("ADMIN_ADDR", h.AdminAddr); err != nil {
 		return err
+	}
+	if production && h.PProf && !loopback(h.AdminAddr) {
+		return Wrong("PPROF", "must not be true with APP_ENV=production while ADMIN_ADDR is %q, which is not loopback: profiles show memory", h.AdminAddr)
 	}
 	if h.DrainTimeout < time.Second || h.DrainTimeout > 10*time.Minute {
 		return Wrong("DRAIN_TIMEOUT", "is %s and must be 1s to 10m", h.DrainTimeout)

@@ -39,7 +39,8 @@ type developed interface{ developmentDefaults() }
 
 // Load fills dst from environ, or from the process's environment when environ is nil. A value that dst already holds
 // is that variable's default; it wins over the default in the field's tag. Then every group with Validate(production)
-// is checked, production being what App says, and at last dst itself when it has Validate() error.
+// is checked, production being what App says, then dst itself when it has Validate() error, and at last that no listener is
+// beyond loopback where App.Env is not set.
 func Load[T any](dst *T, environ map[string]string) error {
 	if environ == nil {
 		environ = env.ToMap(os.Environ())
@@ -58,12 +59,7 @@ func Load[T any](dst *T, environ map[string]string) error {
 			return Wrong(l.key, "is %q, which is not a number", environ[l.key])
 		}
 	}
-	production := false
-	groups(reflect.ValueOf(dst).Elem(), func(v any) {
-		if app, ok := v.(*App); ok {
-			production = app.Production()
-		}
-	})
+	production := environment(dst) == Production
 	var first error
 	groups(reflect.ValueOf(dst).Elem(), func(v any) {
 		if d, ok := v.(developed); ok && !production {
@@ -77,9 +73,11 @@ func Load[T any](dst *T, environ map[string]string) error {
 		return first
 	}
 	if v, ok := any(dst).(interface{ Validate() error }); ok {
-		return v.Validate()
+		if err := v.Validate(); err != nil {
+			return err
+		}
 	}
-	return nil
+	return checkExposed(dst)
 }
 
 // groups calls visit with a pointer to each struct inside v that Go code may reach, depth first, v itself excluded.

@@ -52,7 +52,7 @@ func TestLoadDefaults(t *testing.T) {
 	require.NoError(t, Load(&c, environ()))
 	require.False(t, c.Production())
 	require.Equal(t, slog.LevelInfo, c.LogLevel)
-	require.Equal(t, ":8080", c.HTTP.Addr)
+	require.Equal(t, "127.0.0.1:8080", c.HTTP.Addr)
 	require.Equal(t, "127.0.0.1:9080", c.AdminAddr)
 	require.Equal(t, []string{"127.0.0.1:6379"}, c.Redis.Addrs)
 	require.Equal(t, 3*time.Second, c.Grace)
@@ -61,16 +61,16 @@ func TestLoadDefaults(t *testing.T) {
 }
 
 func TestLoadReads(t *testing.T) {
-	c := config{HTTP: HTTP{Addr: ":8081"}, Grace: time.Minute}
+	c := config{HTTP: HTTP{Addr: "127.0.0.1:8081"}, Grace: time.Minute}
 	require.NoError(t, Load(&c, environ("REDIS_ADDRS=a:1,b:2", "LOG_LEVEL=warn", "GRACE=250ms", "AUTH_JWKS_URL=http://idp/keys")))
-	require.Equal(t, ":8081", c.HTTP.Addr, "what was there before is the default")
+	require.Equal(t, "127.0.0.1:8081", c.HTTP.Addr, "what was there before is the default")
 	require.Equal(t, []string{"a:1", "b:2"}, c.Redis.Addrs)
 	require.Equal(t, slog.LevelWarn, c.LogLevel)
 	require.Equal(t, 250*time.Millisecond, c.Grace)
 	require.Empty(t, c.HS256Secret, "no default secret beside a key set")
-	c = config{HTTP: HTTP{Addr: ":8081"}}
-	require.NoError(t, Load(&c, environ("HTTP_ADDR=:1")))
-	require.Equal(t, ":1", c.HTTP.Addr)
+	c = config{HTTP: HTTP{Addr: "127.0.0.1:8081"}}
+	require.NoError(t, Load(&c, environ("HTTP_ADDR=127.0.0.1:1")))
+	require.Equal(t, "127.0.0.1:1", c.HTTP.Addr)
 }
 
 func TestLoadFromTheProcess(t *testing.T) {

@@ -69,7 +69,7 @@ func Run(ctx context.Context, cfg Config, environ map[string]string, out, logs i
 		tels[name] = tel
 	}
 	log := tels["seckill"].Log
-	log.LogAttrs(ctx, slog.LevelInfo, "settings", settings.Describe(cfg)...)
+	settings.LogAtStart(ctx, log, cfg)
 	for name, of := range map[string]any{"seckill": set.seckill, "order": set.order, "inventory": set.inventory} {
 		tels[name].Log.LogAttrs(ctx, slog.LevelInfo, "settings", settings.Describe(of)...)
 	}

@@ -260,6 +260,8 @@ func TestDemoSaleWhereTokensAreForAnAudience(t *testing.T) {
 func TestWrongSettingsStopIt(t *testing.T) {
 	for setting, name := range map[string]string{
 		"HTTP_ADDR=nonsense":         "HTTP_ADDR",
+		"HTTP_ADDR=0.0.0.0:0":        "APP_ENV",
+		"ADMIN_ADDR=:0":              "APP_ENV",
 		"ADMIN_ADDR=127.0.0.1:99999": "ADMIN_ADDR",
 		"DEMO=perhaps":               "DEMO",
 		"DRAIN_TIMEOUT=soon":         "DRAIN_TIMEOUT",

@@ -46,7 +46,7 @@ func (p *process) name() string { return fmt.Sprintf("%s/%d", p.service, p.slot)
 func (w *world) settingsOf() map[string]string {
 	return map[string]string{
 		"AUTH_DEV_TOKENS": "true", "PAYMENTS_SANDBOX": "true", "PAYMENTS_SANDBOX_CALLBACK_URL": "http://order/v1/payments/callbacks/sandbox",
-		"ORDER_INTERNAL_URL": "http://order", "MYSQL_DSN": "sqlite:", "HTTP_ADDR": ":1", "ADMIN_ADDR": ":2",
+		"ORDER_INTERNAL_URL": "http://order", "MYSQL_DSN": "sqlite:", "HTTP_ADDR": "127.0.0.1:1", "ADMIN_ADDR": "127.0.0.1:2",
 		"JOURNAL_CLAIM_AFTER": "2s", "ORDER_SWEEP_EVERY": "6s", "ORDER_SWEEP_AFTER": "3s", "ORDER_PAYMENT_GRACE": "6s",
 		"INVENTORY_SWEEP_EVERY": "3s", "INVENTORY_REPUBLISH_AFTER": "3s", "INVENTORY_REPUBLISH_CAP": "12s",
 		"INVENTORY_REJOURNAL_AFTER": "3s", "INVENTORY_REJOURNAL_CAP": "12s", "INVENTORY_RESUME_AFTER": "20s",

@@ -9,6 +9,9 @@
   {{- if $v.auth.devTokens }}{{ fail "auth.devTokens gives anybody a token and cannot be true with environment: production." }}{{ end -}}
   {{- if $v.payments.sandbox }}{{ fail "payments.sandbox takes no money and cannot be true with environment: production." }}{{ end -}}
   {{- if $dev.enabled }}{{ fail "devdeps.enabled brings one database without a copy and cannot be true with environment: production." }}{{ end -}}
+  {{- range $v.limits.trustedProxies -}}
+    {{- if regexMatch "^([0-9.]+/[0-7]|.*:.*/[0-6])$" . }}{{ fail (printf "limits.trustedProxies: %s is wider than any private network and refused with environment: production, as callers in it choose the address that limits count." .) }}{{ end -}}
+  {{- end -}}
 {{- end -}}
 {{- if and $mysql $v.mysql.existingSecret }}{{ fail "mysql.existingSecret names another database while the bundled one is on: set devdeps.mysql.enabled to false, or leave the Secret out." }}{{ end -}}
 {{- if and (not $mysql) (not $v.mysql.existingSecret) }}{{ fail "mysql.existingSecret is needed: a Secret with ORDER_DSN and INVENTORY_DSN. To try out, take the bundled parts: -f values-kind.yaml." }}{{ end -}}
@@ -29,6 +32,7 @@
   {{- $c := include "flashsale.component" (dict "root" $ "name" $name) | fromYaml -}}
   {{- $memory := toString (dig "limits" "memory" "" $c.resources) -}}
   {{- if and $memory (not (regexMatch "^[0-9]+(Mi|Gi)$" $memory)) }}{{ fail (printf "components.%s.resources.limits.memory: %s must be whole Mi or Gi, as the Go heap is kept below nine tenths of it." $name $memory) }}{{ end -}}
+  {{- if and (eq $v.environment "production") (has (lower (toString (dig "env" "PPROF" "" $c))) (list "true" "t" "1")) }}{{ fail (printf "components.%s.env.PPROF cannot be true with environment: production: every pod of the cluster could read the memory of its pods." $name) }}{{ end -}}
   {{- if gt (int $c.autoscaling.min) (int $c.autoscaling.max) }}{{ fail (printf "components.%s.autoscaling: min (%v) is above max (%v)." $name $c.autoscaling.min $c.autoscaling.max) }}{{ end -}}
   {{- if and $c.autoscaling.enabled (not (dig "requests" "cpu" "" $c.resources)) }}{{ fail (printf "components.%s.autoscaling needs resources.requests.cpu, which it is a share of." $name) }}{{ end -}}
 {{- end -}}

@@ -36,7 +36,7 @@ func (c *config) Validate() error {
 }
 
 func load() (config, error) {
-	c := config{HTTP: settings.HTTP{Addr: ":8083", AdminAddr: "127.0.0.1:9083"}}
+	c := config{HTTP: settings.HTTP{Addr: "127.0.0.1:8083", AdminAddr: "127.0.0.1:9083"}}
 	err := settings.Load(&c, nil)
 	return c, err
 }
@@ -55,7 +55,7 @@ func serve(ctx context.Context, _ *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	tel.Log.LogAttrs(ctx, slog.LevelInfo, "settings", settings.Describe(c)...)
+	settings.LogAtStart(ctx, tel.Log, c)
 	db, err := sqldb.Open(c.MySQL.DSN, sqldb.Options{Log: tel.Log})
 	if err != nil {
 		return err

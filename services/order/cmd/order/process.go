@@ -24,7 +24,7 @@ type config struct {
 	settings.RocketMQ
 	admission.Settings
 	order.Config
-	InternalAddr string `env:"INTERNAL_ADDR" envDefault:":7082"` // never reachable from outside
+	InternalAddr string `env:"INTERNAL_ADDR" envDefault:"127.0.0.1:7082"` // never reachable from outside
 }
 
 // Validate reports the first wrong setting of those that no group checks.
@@ -39,7 +39,7 @@ func (c *config) Validate() error {
 }
 
 func load() (config, error) {
-	c := config{HTTP: settings.HTTP{Addr: ":8082", AdminAddr: "127.0.0.1:9082"}}
+	c := config{HTTP: settings.HTTP{Addr: "127.0.0.1:8082", AdminAddr: "127.0.0.1:9082"}}
 	if err := settings.Load(&c, nil); err != nil {
 		return c, err
 	}
@@ -67,7 +67,7 @@ func serve(ctx context.Context, _ *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	tel.Log.LogAttrs(ctx, slog.LevelInfo, "settings", settings.Describe(c)...)
+	settings.LogAtStart(ctx, tel.Log, c)
 	db, err := sqldb.Open(c.MySQL.DSN, sqldb.Options{Log: tel.Log})
 	if err != nil {
 		return err

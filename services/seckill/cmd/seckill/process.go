@@ -29,7 +29,7 @@ type config struct {
 func (c *config) Validate() error { return c.Config.Check() }
 
 func load() (config, error) {
-	c := config{HTTP: settings.HTTP{Addr: ":8081", AdminAddr: "127.0.0.1:9081"}}
+	c := config{HTTP: settings.HTTP{Addr: "127.0.0.1:8081", AdminAddr: "127.0.0.1:9081"}}
 	err := settings.Load(&c, nil)
 	return c, err
 }
@@ -48,7 +48,7 @@ func serve(ctx context.Context, _ *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	tel.Log.LogAttrs(ctx, slog.LevelInfo, "settings", settings.Describe(c)...)
+	settings.LogAtStart(ctx, tel.Log, c)
 	broker, err := rocketmq.New(rocketmq.Config{NameServers: c.NameServers, Prefix: c.Prefix}, tel.Log)
 	if err != nil {
 		return err

@@ -1,0 +1,24 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestDefaultSecretsServeThisMachineAlone(t *testing.T) {
+	t.Setenv("APP_ENV", "")
+	_, err := load()
+	require.NoError(t, err, "the defaults listen on loopback")
+	for _, variable := range []string{"HTTP_ADDR", "ADMIN_ADDR"} {
+		t.Run(variable, func(t *testing.T) {
+			t.Setenv(variable, ":8089")
+			_, err := load()
+			require.ErrorContains(t, err, "APP_ENV must be set")
+			require.ErrorContains(t, err, variable+"=:8089")
+			t.Setenv("APP_ENV", "development")
+			_, err = load()
+			require.NoError(t, err)
+		})
+	}
+}
