@@ -461,3 +461,25 @@ func TestDiscard(t *testing.T) {
 	require.NoError(t, tel.Shutdown(context.Background()))
 	require.NotNil(t, Discard(nil))
 }
+
+func TestAReadingThatFailedHasNoSample(t *testing.T) {
+	tel, _ := Recording()
+	r, err := tel.Reading("flashsale.test.waiting")
+	require.NoError(t, err)
+	sample := func() string {
+		w := httptest.NewRecorder()
+		tel.Metrics.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		_, after, _ := strings.Cut(w.Body.String(), "\nflashsale_test_waiting ")
+		value, _, _ := strings.Cut(after, "\n")
+		return value
+	}
+	require.Empty(t, sample(), "nothing was read yet")
+	r.Record(0, nil)
+	require.Equal(t, "0", sample())
+	r.Record(7, nil)
+	require.Equal(t, "7", sample())
+	r.Record(0, errors.New("no database"))
+	require.Empty(t, sample())
+	r.Record(8, nil)
+	require.Equal(t, "8", sample())
+}

@@ -148,9 +148,7 @@ func (s *Service) Components() []lifecycle.Component {
 		}),
 		lifecycle.Every("inventory dead letter count", 5*time.Second, log, func(ctx context.Context) error {
 			n, err := s.core.Store.CountOpenLetters(ctx)
-			if err == nil {
-				s.watch.OpenLetters(ctx, n)
-			}
+			s.watch.OpenLetters(n, err)
 			return err
 		}),
 		{Name: "inventory consumers", Run: s.consume},

@@ -45,7 +45,7 @@ type Service struct {
 	deps     Deps
 	core     *core.Service
 	relay    *outbox.Relay
-	waiting  metric.Int64Gauge
+	waiting  *telemetry.Reading
 	verifier *auth.Verifier
 	public   http.Handler
 	internal http.Handler
@@ -72,8 +72,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	waiting, err := tel.Meter.Int64Gauge("flashsale.order.outbox.waiting", metric.WithUnit("{item}"),
-		metric.WithDescription("What was committed and waits for the broker."))
+	waiting, err := tel.Reading("flashsale.order.outbox.waiting", metric.WithUnit("{item}"),
+		metric.WithDescription("What was committed and waits for the broker. No value while the database does not respond."))
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
@@ -131,9 +131,7 @@ func (s *Service) Components() []lifecycle.Component {
 		{Name: "order outbox", Run: s.relay.Run},
 		lifecycle.Every("order outbox count", 5*time.Second, log, func(ctx context.Context) error {
 			n, _, err := outbox.Backlog(ctx, s.deps.DB)
-			if err == nil {
-				s.waiting.Record(ctx, n)
-			}
+			s.waiting.Record(n, err)
 			return err
 		}),
 		lifecycle.Every("order closings sweep", s.cfg.SweepEvery, log, func(ctx context.Context) error {

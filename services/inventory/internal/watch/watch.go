@@ -26,7 +26,7 @@ type Watch struct {
 	rebuilt   metric.Int64Counter
 	resettled metric.Int64Counter
 	incidents metric.Int64Counter
-	letters   metric.Int64Gauge
+	letters   *telemetry.Reading
 	repairs   metric.Int64Counter
 }
 
@@ -57,7 +57,8 @@ func New(tel *telemetry.Telemetry, system string) (*Watch, error) {
 	seconds(&w.lag, "flashsale.inventory.landing.lag", "From the gate's yes to the ledger's.")
 	seconds(&w.lateness, "flashsale.inventory.close.lateness", "From the end of the pay window to the restored stock.")
 	var err error
-	w.letters, err = tel.Meter.Int64Gauge("flashsale.inventory.dead_letters.open", metric.WithUnit("{letter}"), metric.WithDescription("Dead letters that wait for a person."))
+	w.letters, err = tel.Reading("flashsale.inventory.dead_letters.open", metric.WithUnit("{letter}"),
+		metric.WithDescription("Dead letters that wait for a person. No value while the database does not respond."))
 	return w, errors.Join(append(errs, err)...)
 }
 
@@ -144,5 +145,5 @@ func (w *Watch) Warn(ctx context.Context, what string, err error) {
 	w.tel.Log.WarnContext(ctx, what, "error", err)
 }
 
-// OpenLetters tells how many dead letters wait.
-func (w *Watch) OpenLetters(ctx context.Context, n int64) { w.letters.Record(ctx, n) }
+// OpenLetters records how many dead letters wait, unless counting them failed.
+func (w *Watch) OpenLetters(n int64, err error) { w.letters.Record(n, err) }

@@ -65,7 +65,7 @@ type Journal interface {
 	Read(ctx context.Context, ref contract.GateRef, consumer string, limit int) ([]JournalEntry, error)
 	// Ack removes entries.
 	Ack(ctx context.Context, ref contract.GateRef, ids []string) error
-	// Len is the number of entries not yet removed.
+	// Len is the number of entries not yet removed, 0 for a gate that is gone.
 	Len(ctx context.Context, ref contract.GateRef) (int64, error)
 }
 

@@ -53,7 +53,7 @@ type Relay struct {
 	lag       metric.Float64Histogram
 	published metric.Int64Counter
 	failures  metric.Int64Counter
-	length    metric.Int64Gauge
+	length    *telemetry.Reading
 
 	unreadable metric.Int64Counter
 
@@ -95,8 +95,8 @@ func New(journal core.Journal, publisher bus.Publisher, tel *telemetry.Telemetry
 	r.unreadable, e = tel.Meter.Int64Counter("flashsale.seckill.relay.unreadable", metric.WithUnit("{reservation}"),
 		metric.WithDescription("Journal entries that could not be read and were taken off; their purchases are journaled again"))
 	err = errors.Join(err, e)
-	r.length, e = tel.Meter.Int64Gauge("flashsale.seckill.journal.length", metric.WithUnit("{reservation}"),
-		metric.WithDescription("Reservations accepted and not yet published, over all gates"))
+	r.length, e = tel.Reading("flashsale.seckill.journal.length", metric.WithUnit("{reservation}"),
+		metric.WithDescription("Reservations accepted and not yet published, over all gates. No value while Redis does not respond"))
 	return r, errors.Join(err, e)
 }
 
@@ -128,25 +128,26 @@ func (r *Relay) Run(ctx context.Context) error {
 	measure := time.NewTicker(measureEvery)
 	defer measure.Stop()
 	for {
-		r.follow(ctx, &loops, served)
+		listed := r.follow(ctx, &loops, served)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-list.C:
 		case <-r.news:
 		case <-measure.C:
-			r.measure(ctx, served)
+			r.measure(ctx, served, listed)
 		}
 	}
 }
 
-// follow begins a loop for each gate that is new and ends those of gates that are gone.
-func (r *Relay) follow(ctx context.Context, loops *sync.WaitGroup, served map[contract.GateRef]context.CancelFunc) {
+// follow begins a loop for each gate that is new and ends those of gates that are gone. It fails when the gates cannot be
+// listed; the loops report that, and the next round lists again.
+func (r *Relay) follow(ctx context.Context, loops *sync.WaitGroup, served map[contract.GateRef]context.CancelFunc) error {
 	call, cancel := context.WithTimeout(ctx, callBound)
 	defer cancel()
 	refs, err := r.journal.Refs(call)
 	if err != nil {
-		return // the loops tell of it; the next round lists again
+		return err
 	}
 	there := make(map[contract.GateRef]bool, len(refs))
 	for _, ref := range refs {
@@ -171,19 +172,24 @@ func (r *Relay) follow(ctx context.Context, loops *sync.WaitGroup, served map[co
 			r.mu.Unlock()
 		}
 	}
+	return nil
 }
 
-func (r *Relay) measure(ctx context.Context, served map[contract.GateRef]context.CancelFunc) {
-	var sum int64
+// measure records how much waits in all journals. One that cannot be read makes the sum unknown, and so do gates that could
+// not be listed.
+func (r *Relay) measure(ctx context.Context, served map[contract.GateRef]context.CancelFunc, listed error) {
+	sum, err := int64(0), listed
 	for ref := range served {
-		call, cancel := context.WithTimeout(ctx, callBound)
-		n, err := r.journal.Len(call, ref)
-		cancel()
-		if err == nil { // a gate that is gone has no length
-			sum += n
+		if err != nil {
+			break
 		}
+		call, cancel := context.WithTimeout(ctx, callBound)
+		var n int64
+		n, err = r.journal.Len(call, ref)
+		cancel()
+		sum += n
 	}
-	r.length.Record(ctx, sum)
+	r.length.Record(sum, err)
 }
 
 // batch is what was read and is not acknowledged yet.
@@ -247,7 +253,7 @@ func (r *Relay) rest(ctx context.Context, l *line, n int, took time.Duration) ti
 		length, err := r.journal.Len(call, l.ref)
 		cancel()
 		if err != nil {
-			return 0 // a gate that is gone has no buyers; anything else shows in the next step
+			return 0 // it shows in the next step
 		}
 		l.length, l.lengthAt = length, time.Now()
 	}

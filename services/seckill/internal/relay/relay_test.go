@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -31,6 +34,7 @@ type journal struct {
 	pending map[string]core.JournalEntry
 	events  map[string][]string // entry id -> read, published, acked
 	readErr error
+	lenErr  map[contract.GateRef]error
 	ackErrs int // this many acknowledgements fail
 	next    int
 }
@@ -92,7 +96,13 @@ func (j *journal) Ack(_ context.Context, _ contract.GateRef, ids []string) error
 func (j *journal) Len(_ context.Context, ref contract.GateRef) (int64, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return int64(len(j.entries[ref]) + len(j.pending)), nil
+	n := len(j.entries[ref])
+	for _, e := range j.pending {
+		if e.Reservation.ActivityID == ref.ActivityID {
+			n++
+		}
+	}
+	return int64(n), j.lenErr[ref]
 }
 
 func (j *journal) acked() int {
@@ -159,6 +169,41 @@ func start(t *testing.T, j *journal, b *broker, tel *telemetry.Telemetry) (r *Re
 	stop = func() { cancel(); loop.Wait() }
 	t.Cleanup(stop)
 	return r, stop
+}
+
+// 0 means that everything is published. While Redis cannot say, there is no figure at all.
+func TestTheJournalsLengthIsUnknownWhileRedisDoesNotRespond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, other := contract.GateRef{ActivityID: "1"}, contract.GateRef{ActivityID: "2"}
+		j := newJournal(one, other)
+		b := &broker{j: j, down: true}
+		j.add(one, 3, "")
+		tel, _ := telemetry.Recording()
+		says := func(line string) bool {
+			time.Sleep(2 * measureEvery)
+			w := httptest.NewRecorder()
+			tel.Metrics.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+			return strings.Contains(w.Body.String(), "\nflashsale_seckill_journal_length"+line)
+		}
+		fails := func(list error, length map[contract.GateRef]error) {
+			j.mu.Lock()
+			defer j.mu.Unlock()
+			j.readErr, j.lenErr = list, length
+		}
+		down := errors.New("redis does not respond")
+		fails(down, nil)
+		_, stop := start(t, j, b, tel)
+		require.False(t, says(""), "the gates were never listed")
+		fails(nil, nil)
+		require.True(t, says(" 3\n"))
+		fails(nil, map[contract.GateRef]error{other: down})
+		require.False(t, says(""), "one of two gates is unknown")
+		fails(down, nil)
+		require.False(t, says(""), "gates that came meanwhile are unknown")
+		fails(nil, nil)
+		require.True(t, says(" 3\n"))
+		stop()
+	})
 }
 
 func TestBuyersGoFirstWhileTheyCome(t *testing.T) {
