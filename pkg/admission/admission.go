@@ -147,8 +147,8 @@ func refuse(w http.ResponseWriter, r *http.Request, f rules.Refusal) {
 	code, detail := contract.CodeRateLimited, "Too many requests. Come again later."
 	switch f.Reason {
 	case rules.OverLimit:
-	case rules.Overloaded:
-		code, detail = contract.CodeOverloaded, "Too many requests at the same time. Nothing was done."
+	case rules.TooManyAtOnce:
+		detail = "Too many of these requests are in flight. Nothing was done."
 	case rules.Unavailable:
 		code, detail = contract.CodeUnavailable, "This cannot be answered right now. Nothing was done."
 	}

@@ -20,8 +20,8 @@ type Reason uint8
 const (
 	// OverLimit: a rate is exceeded; 429.
 	OverLimit Reason = iota
-	// Overloaded: too many run at the same time; 503.
-	Overloaded
+	// TooManyAtOnce: as many as a concurrency rule lets in are in flight; 429.
+	TooManyAtOnce
 	// Unavailable: Redis could not be asked and a rule fails closed, or the request's time was over before its turn; 503.
 	Unavailable
 )
@@ -35,10 +35,10 @@ type Refusal struct {
 
 // Status is the HTTP status.
 func (f Refusal) Status() int {
-	if f.Reason == OverLimit {
-		return http.StatusTooManyRequests
+	if f.Reason == Unavailable {
+		return http.StatusServiceUnavailable
 	}
-	return http.StatusServiceUnavailable
+	return http.StatusTooManyRequests
 }
 
 // writeProblem answers a problem document (RFC 9457) of the types that the draft registers.
@@ -47,7 +47,7 @@ func writeProblem(w http.ResponseWriter, _ *http.Request, f Refusal) {
 		"type": "https://iana.org/assignments/http-problem-types#quota-exceeded", "title": "Too many requests",
 		"status": f.Status(), "violated_policies": f.Violated,
 	}
-	if f.Reason != OverLimit {
+	if f.Reason == Unavailable {
 		body["type"] = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
 		body["title"] = "Not available right now"
 	}
@@ -370,7 +370,7 @@ func (g *Registry) enter(w http.ResponseWriter, r *http.Request, a *active) (rat
 		g.o.Observe(a.rule.Name, Allowed, ratelimit.SourceLocal)
 		return permit, true
 	}
-	f := Refusal{Reason: Overloaded, Violated: []string{a.rule.Name}, RetryAfter: time.Second}
+	f := Refusal{Reason: TooManyAtOnce, Violated: []string{a.rule.Name}, RetryAfter: time.Second}
 	outcome := Refused
 	if !errors.Is(err, ratelimit.ErrQueueFull) && !errors.Is(err, ratelimit.ErrLimited) {
 		f.Reason, outcome = Unavailable, Failed

@@ -335,7 +335,7 @@ func TestConcurrencyOnARoute(t *testing.T) {
 	wg.Go(func() { serve("u") })
 	<-inside
 	w := serve("u")
-	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	require.Equal(t, http.StatusTooManyRequests, w.Code)
 	require.NotEmpty(t, w.Header().Get("Retry-After"))
 	wg.Go(func() { serve("v") })
 	<-inside

@@ -45,6 +45,8 @@ func NewMerchant(svc *core.Service, tel *telemetry.Telemetry, verifier *auth.Ver
 	// Before the token by address, after it by user, and last what all of a route may do together.
 	byAddress := limits.On("merchant-per-ip")
 	read, write := limits.On("merchant-per-user", "merchant-read-total"), limits.On("merchant-per-user", "merchant-write-total")
+	// What holds the database for long, by how many run at a time.
+	export, reconcile := when(wantsCSV, limits.On("merchant-export")), limits.On("merchant-reconcile")
 	r.Group(func(r chi.Router) {
 		r.Use(byAddress, httpserver.Timeout(callTimeout), verifier.Require(auth.Merchant))
 		r.With(write).Post("/v1/merchant/products", w.CreateProduct)
@@ -61,11 +63,11 @@ func NewMerchant(svc *core.Service, tel *telemetry.Telemetry, verifier *auth.Ver
 		r.With(write).Post("/v1/merchant/activities/{activity_id}/end", w.EndActivity)
 		r.With(write).Post("/v1/merchant/activities/{activity_id}/stock-adjustments", w.AdjustStock)
 		r.With(read).Get("/v1/merchant/activities/{activity_id}/stock", w.GetStock)
-		r.With(read).Get("/v1/merchant/activities/{activity_id}/orders", w.ListActivityOrders)
+		r.With(read, export).Get("/v1/merchant/activities/{activity_id}/orders", w.ListActivityOrders)
 	})
 	r.Group(func(r chi.Router) {
 		r.Use(byAddress, httpserver.Timeout(reconcileTimeout), verifier.Require(auth.Operator))
-		r.With(write).Post("/v1/merchant/activities/{activity_id}/reconciliations", w.Reconcile)
+		r.With(write, reconcile).Post("/v1/merchant/activities/{activity_id}/reconciliations", w.Reconcile)
 	})
 	r.Group(func(r chi.Router) {
 		r.Use(byAddress, httpserver.Timeout(callTimeout), verifier.Require(auth.Operator))
@@ -80,6 +82,20 @@ func NewMerchant(svc *core.Service, tel *telemetry.Telemetry, verifier *auth.Ver
 		r.With(write).Post("/v1/merchant/limits/{limit_name}/try", w.TryLimit)
 	})
 	return r
+}
+
+// when applies a middleware to the requests that matches takes; the others pass it by.
+func when(matches func(*http.Request) bool, middleware func(http.Handler) http.Handler) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		through := middleware(next)
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if matches(r) {
+				through.ServeHTTP(w, r)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
 }
 
 // refuse answers err. What a lost database or a deadlock caused may succeed later and is 503.

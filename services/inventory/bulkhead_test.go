@@ -1,0 +1,166 @@
+package inventory
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"flashsale.internal/pkg/admission"
+	"flashsale.internal/pkg/auth"
+	"flashsale.internal/pkg/sqldb/dbtest"
+)
+
+// door holds up the queries of each request until it is opened, or the request's context ends.
+type door struct {
+	opened chan struct{}
+
+	mu   sync.Mutex
+	held int
+}
+
+func (d *door) query(tx *gorm.DB) {
+	ctx := tx.Statement.Context
+	if ctx.Value(http.ServerContextKey) == nil { // a loop's
+		return
+	}
+	d.mu.Lock()
+	d.held++
+	d.mu.Unlock()
+	select {
+	case <-d.opened:
+	case <-ctx.Done():
+		_ = tx.AddError(ctx.Err())
+	}
+	d.mu.Lock()
+	d.held--
+	d.mu.Unlock()
+}
+
+func (d *door) holds() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.held
+}
+
+// What holds connections for long may be asked for by a few at a time. A place is free again when its request has ended,
+// however it ended.
+func TestFewExportsAndReconciliationsAtATime(t *testing.T) {
+	const patience = 20 * time.Second
+	for rule, c := range map[string]struct{ method, path, accept string }{
+		"merchant-export":    {http.MethodGet, "/orders", "text/csv"},
+		"merchant-reconcile": {http.MethodPost, "/reconciliations", ""},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {
+				s := newShop(t, db)
+				operator := s.mint("operator-1", auth.Operator)
+				var ids []string // reconciliations of one activity wait for each other
+				for range 6 {
+					ids = append(ids, s.draft(s.product("EUR")[0], 5))
+				}
+				file := filepath.Join(t.TempDir(), "rules.yaml")
+				require.NoError(t, os.WriteFile(file, []byte("version: 1\nrules: [{name: "+rule+", algorithm: concurrency, limit: 2, where: local}]"), 0o600))
+				limits, err := admission.Local(admission.Settings{Rules: file}, s.svc.deps.Telemetry)
+				require.NoError(t, err)
+				deps := s.svc.deps
+				deps.Limits = limits
+				s.svc, err = New(s.svc.cfg, deps)
+				require.NoError(t, err)
+				d := &door{opened: make(chan struct{})}
+				require.NoError(t, db.Callback().Query().Before("gorm:query").Register("test:door", d.query))
+				server := httptest.NewServer(s.svc.Handler())
+				defer server.Close()
+
+				call := func(ctx context.Context, id, accept string) (answer, error) {
+					r, err := http.NewRequestWithContext(ctx, c.method, server.URL+"/v1/merchant/activities/"+id+c.path, nil)
+					if err != nil {
+						return answer{}, err
+					}
+					r.Header.Set("Authorization", "Bearer "+operator)
+					r.Header.Set("Accept", accept)
+					resp, err := server.Client().Do(r)
+					if err != nil {
+						return answer{}, err
+					}
+					defer resp.Body.Close()
+					var body json.RawMessage
+					_ = json.NewDecoder(resp.Body).Decode(&body) // CSV is none
+					return answer{resp.StatusCode, resp.Header, body}, nil
+				}
+				refused := func(id string) {
+					t.Helper()
+					ctx, cancel := context.WithTimeout(t.Context(), patience)
+					defer cancel()
+					got, err := call(ctx, id, c.accept)
+					require.NoError(t, err, "it was let in")
+					require.Equal(t, http.StatusTooManyRequests, got.status, "%s", got.body)
+					require.Equal(t, "rate_limited", got.code())
+					require.Contains(t, string(got.body), `"violated_policies":["`+rule+`"]`)
+					require.NotEmpty(t, got.header.Get("Retry-After"))
+				}
+				var wg sync.WaitGroup
+				defer wg.Wait()
+				ended := make(chan int, len(ids))
+				begin := func(ctx context.Context, id, accept string) {
+					wg.Go(func() {
+						got, _ := call(ctx, id, accept)
+						ended <- got.status // 0: the client has gone
+					})
+				}
+				hold := func(n int) {
+					t.Helper()
+					require.Eventually(t, func() bool { return d.holds() == n }, patience, 5*time.Millisecond)
+				}
+
+				leaving, leave := context.WithCancel(t.Context())
+				defer leave()
+				begin(t.Context(), ids[0], c.accept)
+				begin(leaving, ids[1], c.accept)
+				hold(2)
+				refused(ids[2])
+				if c.accept != "" { // a page in JSON is no export
+					begin(t.Context(), ids[5], "")
+					hold(3)
+				}
+				held := d.holds()
+
+				leave()
+				require.Zero(t, <-ended)
+				hold(held - 1)
+				require.Eventually(t, func() bool { // the door is left before the place is free
+					begin(t.Context(), ids[3], c.accept)
+					for range 400 {
+						if d.holds() == held {
+							return true
+						}
+						select {
+						case status := <-ended:
+							require.Equal(t, http.StatusTooManyRequests, status)
+							return false
+						case <-time.After(5 * time.Millisecond):
+						}
+					}
+					return false
+				}, patience, 5*time.Millisecond, "who has gone left a place")
+				refused(ids[2])
+
+				close(d.opened)
+				for range held {
+					require.Equal(t, http.StatusOK, <-ended)
+				}
+				got, err := call(t.Context(), ids[4], c.accept)
+				require.NoError(t, err)
+				require.Equal(t, http.StatusOK, got.status, "who has ended left a place: %s", got.body)
+			})
+		})
+	}
+}
