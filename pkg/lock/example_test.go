@@ -90,15 +90,15 @@ func ExampleLocker_DoWithin() {
 	// price: 90
 }
 
-// Two locks at once, named in any order.
+// Two locks at once, named in any order: stock moves between two activities, and so may other stock the other way.
 func ExampleLocker_DoAll() {
 	rdb, closeAll := connect()
 	defer closeAll()
 	locks := lock.New(rdb, slog.New(slog.DiscardHandler))
 
-	err := locks.DoAll(context.Background(), time.Second, []string{"warehouse 7", "warehouse 3"},
+	err := locks.DoAll(context.Background(), time.Second, []string{"activity 7", "activity 3"},
 		func(_ context.Context, fences map[string]int64) error {
-			fmt.Println(len(fences), fences["warehouse 7"] > fences["warehouse 3"])
+			fmt.Println(len(fences), fences["activity 7"] > fences["activity 3"])
 			return nil
 		})
 	fmt.Println(err)

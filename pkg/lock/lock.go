@@ -113,10 +113,14 @@ func (l *Locker) DoWithin(ctx context.Context, wait time.Duration, name string, 
 	})
 }
 
-// DoAll is DoWithin for all of the names (64 at most; the same one twice counts once). Locks are taken in the order of
-// their names by everybody, so sets that overlap cannot wait for each other in a circle. They are renewed together while
-// the rest is waited for, too; the loss of one is the loss of all, and all are given back together. fences has the
-// number of each name. Without names work runs at once.
+// DoAll is DoWithin for all of the names (64 at most; the same one twice counts once). Every caller takes locks in the order
+// of their names, so sets that overlap cannot wait for each other in a circle. The locks it has are renewed while it waits
+// for the rest. The loss of one cancels work as the loss of all would, and all are released together. fences has the number
+// of each name. Without names work runs at once.
+//
+// It is for a change of several activities, such as moving stock from one activity of a merchant to another: with the lock
+// of each it keeps their reconciliations out while it works, and two moves in opposite directions both come through. No
+// service calls it yet, as every change today is of one activity.
 func (l *Locker) DoAll(ctx context.Context, wait time.Duration, names []string, work func(ctx context.Context, fences map[string]int64) error) error {
 	return l.do(ctx, wait, names, work)
 }
