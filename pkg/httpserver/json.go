@@ -22,8 +22,8 @@ import (
 var discard = slog.New(slog.DiscardHandler)
 
 // DecodeJSON reads the one JSON object that the request's body must be into dst. What it refuses is a *contract.Refusal:
-// another content type, a body over MaxBody, no object, more than one value, unknown or repeated fields, values of the
-// wrong type, numbers that are not whole or out of range where dst has integers. The field is named.
+// another content type, a body over MaxBody, no object, more than one value, unknown or repeated fields, null, values of
+// the wrong type, numbers that are not whole or out of range where dst has integers. The field is named.
 func DecodeJSON(w http.ResponseWriter, r *http.Request, dst any) error {
 	body, err := ReadJSON(w, r)
 	if err != nil {

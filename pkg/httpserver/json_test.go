@@ -55,6 +55,11 @@ func TestDecodeJSONRefusesAndNamesTheField(t *testing.T) {
 		"list for a string":   {`{"note":[]}`, "note", "a string"},
 		"word for a bool":     {`{"open":"yes"}`, "open", "true or false"},
 		"bad time":            {`{"starts_at":"tomorrow"}`, "starts_at", "a time"},
+		"null field":          {`{"note":null}`, "note", "must not be null"},
+		"null below":          {`{"lines":[{"sku_id":"1","qty":null}]}`, "lines[0].qty", "must not be null"},
+		"null in a list":      {`{"lines":[null]}`, "lines[0]", "must not be null"},
+		"null in a map":       {`{"extra":{"a":null}}`, "extra.a", "must not be null"},
+		"null for a time":     {`{"starts_at":null}`, "starts_at", "must not be null"},
 		"bad map value":       {`{"extra":{"a":1.5}}`, "extra.a", "whole number"},
 		"not UTF-8":           {"{\"note\":\"\xff\"}", "body", "UTF-8"},
 		"deep":                {`{"note":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `}`, "note", "a string"},
@@ -82,11 +87,20 @@ func TestDecodeJSONBoundsDepthWhereTheTypeDoesNot(t *testing.T) {
 
 func TestDecodeJSONTakes(t *testing.T) {
 	var dst purchase
-	require.NoError(t, decodeBody(` {"lines":[{"sku_id":"7","qty":2}],"starts_at":"2026-01-02T15:04:05Z","note":null,"extra":{"a":1}} `, &dst))
+	require.NoError(t, decodeBody(` {"lines":[{"sku_id":"7","qty":2}],"starts_at":"2026-01-02T15:04:05Z","extra":{"a":1}} `, &dst))
 	require.Equal(t, []contract.Line{{SKUID: "7", Qty: 2}}, dst.Lines)
 	require.Equal(t, 2026, dst.StartsAt.Year())
 	require.Nil(t, dst.Note)
 	require.Equal(t, map[string]int{"a": 1}, dst.Extra)
+}
+
+func TestDecodeJSONRefusesNullWhereTheTypeTakesAnything(t *testing.T) {
+	var dst struct {
+		Any any             `json:"any"`
+		Raw json.RawMessage `json:"raw"`
+	}
+	require.ErrorContains(t, decodeBody(`{"any":{"x":[null]}}`, &dst), "any.x[0]: must not be null")
+	require.ErrorContains(t, decodeBody(`{"raw":null}`, &dst), "raw: must not be null")
 }
 
 func TestDecodeJSONContentTypeAndSize(t *testing.T) {

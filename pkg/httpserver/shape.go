@@ -19,7 +19,8 @@ import (
 const maxDepth = 32
 
 // checkShape refuses a body that is not exactly one object of type t. It sees what encoding/json lets pass: repeated
-// fields, of which readers take now the first, now the last, and fields that differ in case; and it says where.
+// fields, of which readers take now the first, now the last, fields that differ in case, and null, which encoding/json
+// takes for a field that was left out; and it says where. No request of the interface has a nullable field.
 func checkShape(body []byte, t reflect.Type) error {
 	s := shape{json.NewDecoder(bytes.NewReader(body))}
 	s.d.UseNumber()
@@ -67,7 +68,7 @@ func (p *place) wrong(message string) error { return contract.InvalidField(clip(
 
 type shape struct{ d *json.Decoder }
 
-// value reads one value. A nil t takes anything.
+// value reads one value. A nil t takes anything but null.
 func (s shape) value(t reflect.Type, at *place) error {
 	if at != nil && at.depth > maxDepth {
 		return contract.InvalidField("body", "is nested too deeply")
@@ -75,6 +76,9 @@ func (s shape) value(t reflect.Type, at *place) error {
 	token, err := s.d.Token()
 	if err != nil {
 		return syntax(err)
+	}
+	if token == nil {
+		return at.wrong("must not be null")
 	}
 	t = plainType(t)
 	if t != nil && !fits(token, t) {
@@ -169,7 +173,7 @@ func plainType(t reflect.Type) reflect.Type {
 	return t
 }
 
-// fits tells whether a value that begins with token may go into t. null goes into everything and changes nothing.
+// fits tells whether a value that begins with token, which is not null, may go into t.
 func fits(token json.Token, t reflect.Type) bool {
 	kind := t.Kind()
 	switch v := token.(type) {

@@ -269,6 +269,9 @@ func TestBadRequestsAreNamed(t *testing.T) {
 		{"activities", activity(item(sku[0], `"price":1,"stock":1000000000000000000000000000000`)), "items[0].stock"},
 		{"activities", activity(fmt.Sprintf(`{"items":[{"sku_id":%q,"price":1,"stock":1},{"sku_id":%q,"price":1,"stock":1}]}`, sku[0], sku[0])), "items[1].sku_id"},
 		{"activities", activity(fmt.Sprintf(`{"items":[{"sku_id":%q,"price":1,"stock":1},{"sku_id":%q,"price":1,"stock":1}]}`, sku[0], dollar)), "items[1].sku_id"},
+		{"products", `{"name":" \t\n","skus":[{"name":"a","list_price":1,"currency":"EUR"}]}`, "name"},
+		{"products", `{"name":"a","skus":[{"name":"\u00a0\u2003","list_price":1,"currency":"EUR"}]}`, "skus[0].name"},
+		{"activities", activity(`{"title":"   "}`), "title"},
 	} {
 		got := s.do("POST", "/v1/merchant/"+c.path, c.body)
 		require.Equal(t, 400, got.status, "%s -> %s", c.body, got.body)
@@ -283,6 +286,7 @@ func TestBadRequestsAreNamed(t *testing.T) {
 		{fmt.Sprintf(`{"sku_id":%q,"delta":100000001,"reason":"r"}`, sku[0]), "delta"},
 		{fmt.Sprintf(`{"sku_id":%q,"delta":99999999,"reason":"r"}`, sku[0]), "delta"},
 		{fmt.Sprintf(`{"sku_id":%q,"delta":1}`, sku[0]), "reason"},
+		{fmt.Sprintf(`{"sku_id":%q,"delta":1,"reason":" \u3000"}`, sku[0]), "reason"},
 	} {
 		got := s.do("POST", "/v1/merchant/activities/"+id+"/stock-adjustments", c.body, "Idempotency-Key", "k")
 		require.Equal(t, 400, got.status, "%s -> %s", c.body, got.body)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sort"
 	"time"
-	"unicode/utf8"
 
 	"flashsale.internal/pkg/contract"
 )
@@ -14,7 +13,7 @@ import (
 // Bounds of merchants' requests.
 const (
 	maxItems  = 100
-	maxTitle  = 200
+	maxWords  = 200                                 // characters of a title, name or reason
 	maxLimit  = contract.MaxLines * contract.MaxQty // nobody can hold more by one purchase
 	defWindow = 900
 )
@@ -223,9 +222,9 @@ func (s *Service) bind(ctx context.Context, a *Activity) error {
 }
 
 func (a *Activity) validate() error {
-	switch n := utf8.RuneCountInString(a.Title); {
-	case n < 1 || n > maxTitle:
-		return contract.InvalidField("title", "must have 1 to 200 characters")
+	switch {
+	case !words(a.Title):
+		return contract.InvalidField("title", "must have 1 to 200 characters, not only white space")
 	case a.StartsAt.Year() < 2000 || a.StartsAt.Year() > 2200:
 		return contract.InvalidField("starts_at", "is required, from 2000 to 2200")
 	case a.EndsAt.Year() < 2000 || a.EndsAt.Year() > 2200:

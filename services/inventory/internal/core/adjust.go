@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"errors"
-	"unicode/utf8"
 
 	"flashsale.internal/pkg/contract"
 )
@@ -28,8 +27,8 @@ func (s *Service) AdjustStock(ctx context.Context, who string, r AdjustmentReque
 		return nil, contract.InvalidField("sku_id", "not an id")
 	case r.Delta == 0 || r.Delta < -contract.MaxStock || r.Delta > contract.MaxStock:
 		return nil, contract.InvalidField("delta", "must not be 0 and at most 100000000 either way")
-	case r.Reason == "" || utf8.RuneCountInString(r.Reason) > 200:
-		return nil, contract.InvalidField("reason", "must have 1 to 200 characters")
+	case !words(r.Reason):
+		return nil, contract.InvalidField("reason", "must have 1 to 200 characters, not only white space")
 	}
 	now := s.now()
 	a, err := s.Store.BeginAdjustment(ctx, r.Key, Adjustment{

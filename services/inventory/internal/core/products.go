@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"strings"
 	"unicode/utf8"
 
 	"flashsale.internal/pkg/contract"
@@ -82,9 +83,9 @@ func skuToPatch(p *Product, i int, sp SKUPatch) (*SKU, error) {
 
 func (p *Product) validate() error {
 	switch {
-	case !length(p.Name, 1, 200):
-		return contract.InvalidField("name", "must have 1 to 200 characters")
-	case !length(p.Description, 0, 5000):
+	case !words(p.Name):
+		return contract.InvalidField("name", "must have 1 to 200 characters, not only white space")
+	case !atMost(p.Description, 5000):
 		return contract.InvalidField("description", "must have at most 5000 characters")
 	case len(p.ImageURL) > 500 || !webAddress(p.ImageURL):
 		return contract.InvalidField("image_url", "must be an http or https address of at most 500 characters")
@@ -94,8 +95,8 @@ func (p *Product) validate() error {
 	for i, k := range p.SKUs {
 		field := fmt.Sprintf("skus[%d].", i)
 		switch {
-		case !length(k.Name, 1, 200):
-			return contract.InvalidField(field+"name", "must have 1 to 200 characters")
+		case !words(k.Name):
+			return contract.InvalidField(field+"name", "must have 1 to 200 characters, not only white space")
 		case k.ListPrice < 1 || k.ListPrice > contract.MaxPrice:
 			return contract.InvalidField(field+"list_price", "must be 1 to 100000000000")
 		case !currencyCode(k.Currency):
@@ -105,9 +106,13 @@ func (p *Product) validate() error {
 	return nil
 }
 
-func length(s string, from, to int) bool {
-	n := utf8.RuneCountInString(s)
-	return utf8.ValidString(s) && n >= from && n <= to
+func atMost(s string, characters int) bool {
+	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= characters
+}
+
+// words reports whether a required text has 1 to maxWords characters, not only white space.
+func words(s string) bool {
+	return atMost(s, maxWords) && strings.TrimSpace(s) != ""
 }
 
 func currencyCode(s string) bool {
