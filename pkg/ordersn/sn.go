@@ -58,6 +58,13 @@ func Gene(userID string) uint8 {
 	return uint8(h)
 }
 
+// Belongs reports whether an order_sn is well formed and carries the user's gene. One in 256 other users has the same
+// gene, so true is no proof of ownership; false is one that the order_sn was not issued to this user.
+func Belongs(orderSN, userID string) bool {
+	sn, err := Parse(orderSN)
+	return err == nil && sn.Gene == Gene(userID)
+}
+
 // ShardOf tells which of count shards holds the order, by its gene. count is a power of two up to MaxShards.
 func ShardOf(orderSN string, count int) (int, error) {
 	if count < 1 || count > MaxShards || count&(count-1) != 0 {

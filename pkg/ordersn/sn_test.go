@@ -53,6 +53,15 @@ func TestShardOf(t *testing.T) {
 	}
 }
 
+func TestBelongs(t *testing.T) {
+	sn := ordersn.SN{Time: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Worker: 3, Gene: ordersn.Gene("42")}.String()
+	require.True(t, ordersn.Belongs(sn, "42"))
+	require.False(t, ordersn.Belongs(sn, "43"))
+	for _, malformed := range []string{"", "0", "-1", "x", "035", "9223372036854775808"} {
+		require.False(t, ordersn.Belongs(malformed, "42"), malformed)
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add("246290604621824001")
 	f.Add("0")

@@ -167,10 +167,7 @@ func (o orderSNs) Next(userID string) (string, error) {
 	return sn, err
 }
 
-func (orderSNs) Belongs(orderSN, userID string) bool {
-	sn, err := ordersn.Parse(orderSN)
-	return err == nil && sn.Gene == ordersn.Gene(userID)
-}
+func (orderSNs) Belongs(orderSN, userID string) bool { return ordersn.Belongs(orderSN, userID) }
 
 // consumerName is this process among the relays. It is new with each start: what an earlier one left behind is claimed.
 func consumerName() string {

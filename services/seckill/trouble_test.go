@@ -18,6 +18,7 @@ import (
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/bus"
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/ordersn"
 	"flashsale.internal/pkg/settings"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/seckill"
@@ -213,12 +214,13 @@ func TestNoWorkerIDNoPath(t *testing.T) {
 func TestRedisThatWasNotFilled(t *testing.T) {
 	r := newRig(t, setup{})
 	token := r.token("alice")
-	for _, call := range [][2]string{{"GET", "/v1/activities"}, {"GET", "/v1/activities/5"}, {"POST", "/v1/activities/5/paths"}, {"GET", "/v1/activities/5/reservations/1"}} {
+	result := "/v1/activities/5/reservations/" + ordersn.SN{Time: time.Now(), Gene: ordersn.Gene("alice")}.String()
+	for _, call := range [][2]string{{"GET", "/v1/activities"}, {"GET", "/v1/activities/5"}, {"POST", "/v1/activities/5/paths"}, {"GET", result}} {
 		r.call(call[0], call[1], token, nil).is(t, http.StatusServiceUnavailable, contract.CodeGateUnavailable)
 	}
 	require.NoError(t, r.gate.MarkReady(t.Context()))
 	require.Empty(t, r.call("GET", "/v1/activities", token, nil).is(t, 200, "").body["items"])
-	for _, call := range [][2]string{{"GET", "/v1/activities/5"}, {"POST", "/v1/activities/5/paths"}, {"GET", "/v1/activities/5/reservations/1"}} {
+	for _, call := range [][2]string{{"GET", "/v1/activities/5"}, {"POST", "/v1/activities/5/paths"}, {"GET", result}} {
 		r.call(call[0], call[1], token, nil).is(t, http.StatusNotFound, contract.CodeNotFound)
 	}
 

@@ -10,8 +10,12 @@ import (
 
 var errNoOrder = contract.Refuse(contract.CodeNotFound, "There is no such order.")
 
-// Order is a buyer's own order. What belongs to somebody else is not found.
+// Order is a buyer's own order. What belongs to another user is not found; where the gene says so already, without a
+// query.
 func (s *Service) Order(ctx context.Context, userID, orderSN string) (Order, error) {
+	if !s.shards.Belongs(orderSN, userID) {
+		return Order{}, errNoOrder
+	}
 	o, found, err := s.store.Order(ctx, orderSN)
 	if err != nil {
 		return Order{}, err
@@ -59,6 +63,9 @@ type StartedPayment struct {
 // again (call.Key) gives the same answer.
 func (s *Service) StartPayment(ctx context.Context, userID, orderSN, provider string, call Call) (StartedPayment, error) {
 	var answer StartedPayment
+	if !s.shards.Belongs(orderSN, userID) {
+		return answer, errNoOrder
+	}
 	prov, ok := s.providers[provider]
 	if !ok {
 		return answer, contract.InvalidField("provider", "is not one that takes payments here")
@@ -113,6 +120,9 @@ func (s *Service) StartPayment(ctx context.Context, userID, orderSN, provider st
 // Cancel closes a buyer's pending order, also past its deadline. One that is closed already is answered as it is,
 // whoever closed it; a paid one stays paid.
 func (s *Service) Cancel(ctx context.Context, userID, orderSN string) (Order, error) {
+	if !s.shards.Belongs(orderSN, userID) {
+		return Order{}, errNoOrder
+	}
 	cancelled := false
 	err := s.store.InTx(ctx, "cancel transaction", func(tx Tx) error {
 		cancelled = false

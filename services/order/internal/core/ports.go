@@ -124,7 +124,7 @@ type Recorder interface {
 
 // Shards tells where an order_sn belongs.
 type Shards interface {
-	// Belongs tells whether the order_sn is one of this user's: the gene in it is the user's.
+	// Belongs reports whether the order_sn carries the user's gene. If not it is no order_sn of this user.
 	Belongs(orderSN, userID string) bool
 	// NewPaymentID draws an id that carries the user's gene.
 	NewPaymentID(userID string) (string, error)

@@ -16,10 +16,7 @@ type Genes struct{}
 var _ core.Shards = Genes{}
 
 // Belongs implements core.Shards.
-func (Genes) Belongs(orderSN, userID string) bool {
-	n, err := strconv.ParseInt(orderSN, 10, 64)
-	return err == nil && n > 0 && uint8(n&0xff) == ordersn.Gene(userID)
-}
+func (Genes) Belongs(orderSN, userID string) bool { return ordersn.Belongs(orderSN, userID) }
 
 // NewPaymentID implements core.Shards: 55 random bits and the 8 of the user's gene, never zero.
 func (Genes) NewPaymentID(userID string) (string, error) {

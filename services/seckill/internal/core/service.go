@@ -221,8 +221,11 @@ func (s *Service) purchased(ctx context.Context, r Reservation, fresh bool) Purc
 	return Purchased{r, fresh, s.Seal.ticket(r.ActivityID, r.UserID, r.OrderSN, expires)}
 }
 
-// Reservation shows a purchase to its buyer.
+// Reservation shows a purchase to its buyer. An order_sn that carries another user's gene is not looked up.
 func (s *Service) Reservation(ctx context.Context, userID, activityID, orderSN string) (Reservation, error) {
+	if !s.SNs.Belongs(orderSN, userID) {
+		return Reservation{}, noReservation()
+	}
 	r, found, err := s.Gate.Lookup(ctx, activityID, orderSN)
 	if err != nil {
 		return Reservation{}, s.refusal(ctx, activityID, err)

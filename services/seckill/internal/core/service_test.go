@@ -290,6 +290,10 @@ func TestReservationsAreToldToTheirBuyerOnly(t *testing.T) {
 	refused(t, err, contract.CodeNotFound)
 	_, err = s.Reservation(t.Context(), "alice", "7", "99")
 	refused(t, err, contract.CodeNotFound)
+	asked := w.lookups
+	_, err = s.Reservation(t.Context(), "alice", "7", "1000")
+	refused(t, err, contract.CodeNotFound)
+	require.Equal(t, asked, w.lookups, "the order_sn carries another user's gene: no lookup")
 
 	var seen []string
 	cursor := ""
