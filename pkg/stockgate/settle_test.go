@@ -38,6 +38,7 @@ func TestEveryStepFromEveryStage(t *testing.T) {
 	paid := Entry{Status: StatusPaid, Landed: true}
 	closed := Entry{Status: StatusClosed, Reason: "cancelled"}
 	failed := Entry{Status: StatusFailed, Reason: "sold_out"}
+	refunded := Entry{Status: StatusClosed, Reason: ReasonRefunded}
 	steps := []struct {
 		name string
 		do   func(e *env)
@@ -48,6 +49,16 @@ func TestEveryStepFromEveryStage(t *testing.T) {
 		{"settle created", func(e *env) { e.settle("1", "ann", lines(1), StepCreated) }, [5]Entry{created, created, created, created, paid}},
 		{"settle paid", func(e *env) { e.settle("1", "ann", lines(1), StepPaid) }, [5]Entry{paid, paid, paid, paid, paid}},
 		{"release", func(e *env) { e.release("1", "ann", lines(1), "cancelled") }, [5]Entry{closed, closed, closed, closed, paid}},
+		{
+			"release refunded", func(e *env) { e.release("1", "ann", lines(1), ReasonRefunded) },
+			[5]Entry{refunded, refunded, refunded, refunded, refunded},
+		},
+		{
+			"drop refunded", func(e *env) { e.drop("1", "ann", lines(1), ReasonRefunded) },
+			[5]Entry{
+				{Status: StatusFailed, Reason: ReasonRefunded}, {Status: StatusFailed, Reason: ReasonRefunded}, {Status: StatusFailed, Reason: ReasonRefunded}, refunded, paid,
+			},
+		},
 		{
 			"drop", func(e *env) { e.drop("1", "ann", lines(1), "sold_out") },
 			[5]Entry{failed, failed, failed, {Status: StatusClosed, Reason: "sold_out"}, paid},

@@ -81,10 +81,10 @@ func TestKilledWhileFollowing(t *testing.T) {
 
 func TestKilledWhileClosing(t *testing.T) {
 	killedEverywhere(t, func(w *world) (func() error, func()) {
-		a := w.sale(1, 4)
+		a := w.sale(1, 6)
 		var r []contract.Reservation
 		var sns []string
-		for i := range 4 {
+		for i := range 6 {
 			r = append(r, w.buy(a, fmt.Sprint("u", i)))
 			sns = append(sns, r[i].OrderSN)
 		}
@@ -92,6 +92,8 @@ func TestKilledWhileClosing(t *testing.T) {
 		for _, x := range r[:3] {
 			w.follow(event(x, contract.OrderCreated))
 		}
+		w.follow(event(r[4], contract.OrderCreated), event(r[5], contract.OrderPaid))
+		w.orders.set("refunded", sns[4], sns[5])
 		w.orders.set("pending", sns[0], sns[1])
 		w.orders.set("paid", sns[2])
 		w.orders.due[sns[1]] = time.Now().Add(time.Hour)
@@ -99,7 +101,8 @@ func TestKilledWhileClosing(t *testing.T) {
 		return func() error { return w.consumer.OrderClose(w.ctx, m) }, func() {
 			w.agree(a)
 			it := w.stock(a)[0]
-			require.Equal(t, []int64{2, 1, 1}, []int64{it.Available, it.Reserved, it.Sold})
+			require.Equal(t, []int64{4, 1, 1}, []int64{it.Available, it.Reserved, it.Sold})
+			require.Equal(t, int64(4), w.left(a, 0))
 			require.NotEmpty(t, w.broker.take(contract.TopicOrderClose))
 		}
 	})

@@ -145,6 +145,90 @@ func TestDueOrdersAreClosedAsOrderSays(t *testing.T) {
 	})
 }
 
+// An order that was paid and then refunded has no claim to its units, whatever the ledger has heard of it.
+func TestARefundedOrderReleasesItsUnitsOnce(t *testing.T) {
+	eachDB(t, func(w *world) {
+		alarms := w.alarms()
+		a := w.sale(1, 9)
+		reserved, queued, sold, released := w.buy(a, "u0"), w.buy(a, "u1"), w.buy(a, "u2"), w.buy(a, "u3")
+		kept := w.buy(a, "u4")
+		w.land(reserved, queued, sold, released, kept)
+		w.follow(event(reserved, contract.OrderCreated), event(sold, contract.OrderPaid), event(released, contract.OrderClosed), event(kept, contract.OrderPaid))
+		missing := newSN()
+		gone := []string{reserved.OrderSN, queued.OrderSN, sold.OrderSN, released.OrderSN, missing}
+		w.orders.set("refunded", gone...)
+		w.orders.set("paid", kept.OrderSN)
+		due := message(w.t, contract.TopicOrderClose, contract.OrderClose{OrderSNs: append(gone, kept.OrderSN), ActivityID: a.ID, DueAt: time.Now()})
+
+		for range 3 { // the message may come again
+			require.NoError(w.t, w.consumer.OrderClose(w.ctx, due))
+			w.agree(a)
+			it := w.stock(a)[0]
+			require.Equal(w.t, []int64{8, 0, 1}, []int64{it.Available, it.Reserved, it.Sold})
+			require.Equal(w.t, int64(8), w.left(a, 0))
+			for sn, reason := range map[string]string{
+				reserved.OrderSN: "refunded", queued.OrderSN: "refunded", sold.OrderSN: "refunded", released.OrderSN: "expired",
+			} {
+				require.Equal(w.t, core.RowReleased, w.row(sn).State)
+				require.Equal(w.t, reason, w.row(sn).Reason)
+				require.Equal(w.t, stockgate.StatusClosed, w.entry(a, sn).Status)
+				require.Equal(w.t, reason, w.entry(a, sn).Reason)
+			}
+			// What its order did before comes late.
+			w.follow(event(reserved, contract.OrderPaid), event(sold, contract.OrderPaid), event(queued, contract.OrderCreated), event(sold, contract.OrderRefunded))
+		}
+		require.Empty(w.t, w.orders.refunded, "their money is on its way back already")
+		require.Empty(w.t, alarms.told)
+		require.Empty(w.t, w.letters(core.LetterOpen))
+		w.land(w.buy(a, "u0"), w.buy(a, "u2")) // units and allowances are free again
+		w.agree(a)
+	})
+}
+
+// A paid event that met a released row had its order refunded. The closing that comes later changes nothing.
+func TestTheClosingAfterARefundForWantOfAUnitChangesNothing(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a := w.sale(1, 1)
+		r := w.buy(a, "u1")
+		w.land(r)
+		w.follow(event(r, contract.OrderCreated), event(r, contract.OrderClosed))
+		w.orders.set("paid", r.OrderSN)
+		w.follow(event(r, contract.OrderPaid))
+		require.Equal(w.t, "refunded", w.orders.of(r.OrderSN))
+		alarms := w.alarms()
+		before := w.row(r.OrderSN)
+		require.NoError(w.t, w.core.CloseDue(w.ctx, []contract.OrderClose{{OrderSNs: []string{r.OrderSN}, ActivityID: a.ID}}, nil))
+		require.Equal(w.t, before, w.row(r.OrderSN))
+		require.Len(w.t, w.orders.refunded, 1)
+		require.Empty(w.t, alarms.told)
+		w.agree(a)
+	})
+}
+
+// The process ends between the ledger and the gate, and no message comes again: the reconciler finds a gate that has not
+// heard yet, and nothing that must not happen.
+func TestTheReconcilerReleasesARefundedOrder(t *testing.T) {
+	eachDB(t, func(w *world) {
+		alarms := w.alarms()
+		a := w.sale(1, 3)
+		r := w.buy(a, "u1")
+		w.land(r)
+		w.follow(event(r, contract.OrderPaid))
+		w.orders.set("refunded", r.OrderSN)
+		w.faults.kill(3, false) // order, ledger
+		require.Error(w.t, w.core.CloseDue(w.ctx, []contract.OrderClose{{OrderSNs: []string{r.OrderSN}, ActivityID: a.ID}}, nil))
+		require.True(w.t, w.faults.heal())
+		require.Equal(w.t, core.RowReleased, w.row(r.OrderSN).State)
+		require.Equal(w.t, stockgate.StatusPaid, w.entry(a, r.OrderSN).Status)
+		w.settles()
+		require.Equal(w.t, []string{"released"}, kinds(w.reconcile(a)))
+		require.Equal(w.t, stockgate.StatusClosed, w.entry(a, r.OrderSN).Status)
+		require.Empty(w.t, alarms.told)
+		w.agree(a)
+		w.whole(w.t, a)
+	})
+}
+
 // The closing of an order that its buyer has cancelled may come before the event that tells of it. He is told one reason.
 func TestACancelledOrderStaysCancelledWhicheverMessageComesFirst(t *testing.T) {
 	eachDB(t, func(w *world) {

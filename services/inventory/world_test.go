@@ -393,7 +393,7 @@ func (o *orderService) close(w http.ResponseWriter, r *http.Request) {
 		case state == "cancelled":
 			res["outcome"], res["reason"] = "closed", "cancelled"
 		case state == "paid" || state == "refunded":
-			res["outcome"] = "paid"
+			res["outcome"] = state
 		case body.Reason != "expired":
 			o.state[sn] = "closed"
 			res["outcome"] = "closed"

@@ -32,7 +32,7 @@ func (w *world) acknowledged(service, topic string, body []byte, told *answers) 
 		for _, c := range good {
 			for _, sn := range c.OrderSNs {
 				outcome := told.of(sn)
-				final := slices.Contains([]string{"closed", "paid", "unknown"}, outcome)
+				final := slices.Contains([]string{"closed", "paid", "refunded", "unknown"}, outcome)
 				if outcome == "" || final && w.rowState(sn) == "reserved" {
 					w.unfollowed(sn, fmt.Sprintf("order's answer to its closing was %q, the reservation is still there", outcome))
 				}

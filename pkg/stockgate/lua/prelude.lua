@@ -338,7 +338,7 @@ local function trim(now, limit)
 end
 
 -- finish ends the purchases that ARGV lists (order_sn, user, lines, reason in turn) with the given stage: what release and
--- drop share.
+-- drop share. A paid entry ends only by a release with the reason refunded.
 local function finish(stage)
   local now = now_ms()
   local changed = 0
@@ -351,7 +351,7 @@ local function finish(stage)
       change(sn, nil, { stage = stage, user = user, lines = lines, reason = reason, expires = '', ended = int(now),
         reserved = '', journal = '', trace = '' })
       changed = changed + 1
-    elseif holds(old) and old.stage ~= 'p' then
+    elseif holds(old) and (old.stage ~= 'p' or stage == 'x' and reason == 'refunded') then
       local new = copy(old)
       new.stage = old.stage == 'c' and 'x' or stage
       new.reason, new.ended, new.expires, new.journal = reason, int(now), '', ''

@@ -173,10 +173,10 @@ type Reservation struct {
 	// OrderUrl once the order service knows the order
 	OrderUrl *string `json:"order_url,omitempty"`
 
-	// Reason of failed: sold_out, limit_reached, expired, system; of closed: expired, cancelled, rejected
+	// Reason of failed: sold_out, limit_reached, expired, system; of closed: expired, cancelled, rejected, refunded
 	Reason *string `json:"reason,omitempty"`
 
-	// Status only rises; queued < created < paid or closed; failed ends it too
+	// Status only rises; queued < created < paid or closed; failed ends it too; paid becomes closed where the payment is refunded
 	Status Status `json:"status"`
 }
 
@@ -186,7 +186,7 @@ type ReservationAccepted struct {
 	OrderSn   string `json:"order_sn"`
 	ResultUrl string `json:"result_url"`
 
-	// Status only rises; queued < created < paid or closed; failed ends it too
+	// Status only rises; queued < created < paid or closed; failed ends it too; paid becomes closed where the payment is refunded
 	Status Status `json:"status"`
 }
 
@@ -205,7 +205,7 @@ type ReservationRequest struct {
 	} `json:"lines"`
 }
 
-// Status only rises; queued < created < paid or closed; failed ends it too
+// Status only rises; queued < created < paid or closed; failed ends it too; paid becomes closed where the payment is refunded
 type Status string
 
 // ActivityID defines model for ActivityID.

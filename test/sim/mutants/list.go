@@ -32,7 +32,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "finish ends what has ended", file: luaDir + "prelude.lua",
-		old: "elseif holds(old) and old.stage ~= 'p' then\n      local new = copy(old)\n      new.stage = old.stage == 'c' and 'x' or stage", now: "else\n      local new = copy(old)\n      new.stage = stage",
+		old: "elseif holds(old) and (old.stage ~= 'p' or stage == 'x' and reason == 'refunded') then\n      local new = copy(old)\n      new.stage = old.stage == 'c' and 'x' or stage", now: "else\n      local new = copy(old)\n      new.stage = stage",
 	},
 	{
 		name: "settle raises what has ended", file: luaDir + "settle.lua",
@@ -41,7 +41,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "what has ended gives back again", file: luaDir + "prelude.lua",
-		old: "elseif holds(old) and old.stage ~= 'p' then\n      local new", now: "elseif old.stage ~= 'p' then\n      if ended(old) then old.stage = 'l' end\n      local new",
+		old: "elseif holds(old) and (old.stage ~= 'p' or stage == 'x' and reason == 'refunded') then\n      local new", now: "elseif old.stage ~= 'p' then\n      if ended(old) then old.stage = 'l' end\n      local new",
 	},
 	{
 		name: "adjustments not once by id", file: luaDir + "adjust.lua",
@@ -60,6 +60,12 @@ var mutants = []mutant{
 	{
 		name: "late money for no piece is kept", file: coreDir + "events.go",
 		old: "case RowReleased, RowRejected:\n\t\t\tf.refunds = append(f.refunds, row.OrderSN)", now: "case RowReleased, RowRejected:",
+	},
+	{
+		name: "a refunded order keeps its units", file: coreDir + "closing.go",
+		old: "st.kind = contract.OrderRefunded", now: "st.kind = contract.OrderPaid",
+		heals: "in a sale an order is refunded only after the ledger has released its units",
+		test:  unit{"services/inventory", "^TestARefundedOrderReleasesItsUnitsOnce$/^sqlite$"},
 	},
 	{
 		name: "allowances are not given back", file: coreDir + "ledger_row.go",

@@ -60,6 +60,8 @@ func (s *Service) closeOrders(ctx context.Context, sns []string, reason, tombsto
 			st.kind, st.reason = contract.OrderClosed, cmp.Or(o.Reason, reason)
 		case OutcomePaid:
 			st.kind = contract.OrderPaid
+		case OutcomeRefunded:
+			st.kind = contract.OrderRefunded
 		case OutcomeUnknown:
 			st.kind, st.reason, st.tombstone = contract.OrderClosed, tombstoneReason, true
 		case OutcomeNotDue, OutcomePaying:
@@ -81,7 +83,7 @@ func (s *Service) closeOrders(ctx context.Context, sns []string, reason, tombsto
 			continue
 		}
 		if !ok && o.Outcome != OutcomePaid {
-			if o.Outcome != OutcomeUnknown {
+			if o.Outcome != OutcomeUnknown && o.Outcome != OutcomeRefunded { // neither has a claim to units
 				s.Watch.Incident(ctx, "order stands, the ledger has no such reservation", "order_sn", o.OrderSN, "outcome", o.Outcome)
 			}
 			continue

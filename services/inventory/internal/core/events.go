@@ -19,7 +19,7 @@ func (s *Service) Follow(ctx context.Context, events []contract.OrderEvent, lett
 	steps := make([]step, 0, len(events))
 	for _, ev := range events {
 		if ev.Type == contract.OrderRefunded {
-			continue // what it held was given back, or never taken
+			continue // only order's answer to a closing releases a refunded order's units
 		}
 		steps = append(steps, step{
 			orderSN: ev.OrderSN, activityID: ev.ActivityID, event: &ev, kind: ev.Type, at: ev.At, expiresAt: ev.ExpiresAt, reason: ev.Reason,
@@ -163,6 +163,9 @@ func (f *following) move(row Row, st step) Row {
 	}
 	switch st.kind {
 	case contract.OrderPaid:
+		if row.refunded() {
+			break // a late event; the money is on its way back already
+		}
 		switch row.State {
 		case RowReserved:
 			f.moves.sell(row)
@@ -181,6 +184,12 @@ func (f *following) move(row Row, st step) Row {
 			}
 		case RowSold:
 			f.contradicted = append(f.contradicted, row.OrderSN)
+		}
+	case contract.OrderRefunded:
+		if row.holds() {
+			f.moves.giveBack(row)
+			row.State, row.Reason = RowReleased, ReasonRefunded
+			f.closed++
 		}
 	}
 	if row.State != RowReserved || row.OrderCreatedAt != nil {

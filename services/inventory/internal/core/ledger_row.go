@@ -6,7 +6,8 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// RowState is where a reservation stands in the ledger: reserved -> sold | released, or rejected from the start.
+// RowState is where a reservation stands in the ledger: reserved -> sold | released, or rejected from the start. A sold one
+// is released when its order was refunded.
 type RowState string
 
 // The states of a ledger row.
@@ -25,6 +26,7 @@ const (
 	ReasonSystem       = "system"
 	ReasonRejected     = "rejected"
 	ReasonCancelled    = "cancelled"
+	ReasonRefunded     = "refunded" // the order was paid and then refunded; the gate ends a paid entry for this reason only
 )
 
 // Row is one reservation in the ledger.
@@ -51,6 +53,9 @@ type RowPlace struct {
 	ChangedAt time.Time
 	OrderSN   string
 }
+
+// refunded reports whether the row was released because its order was refunded.
+func (r Row) refunded() bool { return r.State == RowReleased && r.Reason == ReasonRefunded }
 
 func (r Row) pieces() int64 { return pieces(r.Lines) }
 
@@ -109,10 +114,15 @@ func (m *Moves) sell(r Row) {
 	}
 }
 
+// giveBack releases what a reserved or sold row holds.
 func (m *Moves) giveBack(r Row) {
 	m.Allowances[Buyer{r.ActivityID, r.UserID}] -= r.pieces()
 	for _, l := range r.Lines {
-		m.shift(r.ActivityID, l.SKUID, StockDelta{Available: l.Qty, Reserved: -l.Qty})
+		by := StockDelta{Available: l.Qty, Reserved: -l.Qty}
+		if r.State == RowSold {
+			by = StockDelta{Available: l.Qty, Sold: -l.Qty}
+		}
+		m.shift(r.ActivityID, l.SKUID, by)
 	}
 }
 

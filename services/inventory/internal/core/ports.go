@@ -280,7 +280,7 @@ type Publisher interface {
 // CloseOutcome is how an order stands after it was asked to close.
 type CloseOutcome struct {
 	OrderSN string
-	Outcome string // closed, paid, paying, not_due or unknown
+	Outcome string // closed, paid, refunded, paying, not_due or unknown
 	At      time.Time
 	Reason  string // of closed: why it is, where the order service tells
 }

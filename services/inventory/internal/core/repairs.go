@@ -156,7 +156,7 @@ func judge(row *Row, g *GateRecord, now time.Time) finding {
 		return finding{} // what was told of the end stays told
 	case row.holds() && !g.holds():
 		return finding{kind: RepairOverruled, to: to, alarm: "the gate says over, the ledger holds it"}
-	case stageRank[g.Stage] > stageRank[row.stage()], g.Stage == StagePaid && row.State != RowSold:
+	case stageRank[g.Stage] > stageRank[row.stage()], g.Stage == StagePaid && row.State != RowSold && !row.refunded():
 		return finding{kind: RepairOverruled, to: to, alarm: "the gate says more than the ledger"}
 	case !row.holds():
 		if g.Stage == StageCreated { // who was told of an order is not told that there never was one

@@ -37,11 +37,12 @@ func (e CloseRequestReason) Valid() bool {
 
 // Defines values for CloseResultOutcome.
 const (
-	CloseResultOutcomeClosed  CloseResultOutcome = "closed"
-	CloseResultOutcomeNotDue  CloseResultOutcome = "not_due"
-	CloseResultOutcomePaid    CloseResultOutcome = "paid"
-	CloseResultOutcomePaying  CloseResultOutcome = "paying"
-	CloseResultOutcomeUnknown CloseResultOutcome = "unknown"
+	CloseResultOutcomeClosed   CloseResultOutcome = "closed"
+	CloseResultOutcomeNotDue   CloseResultOutcome = "not_due"
+	CloseResultOutcomePaid     CloseResultOutcome = "paid"
+	CloseResultOutcomePaying   CloseResultOutcome = "paying"
+	CloseResultOutcomeRefunded CloseResultOutcome = "refunded"
+	CloseResultOutcomeUnknown  CloseResultOutcome = "unknown"
 )
 
 // Valid indicates whether the value is a known member of the CloseResultOutcome enum.
@@ -54,6 +55,8 @@ func (e CloseResultOutcome) Valid() bool {
 	case CloseResultOutcomePaid:
 		return true
 	case CloseResultOutcomePaying:
+		return true
+	case CloseResultOutcomeRefunded:
 		return true
 	case CloseResultOutcomeUnknown:
 		return true
@@ -95,15 +98,17 @@ type CloseRequestReason string
 // CloseResult defines model for CloseResult.
 type CloseResult struct {
 	// At When to ask again
-	At      *time.Time         `json:"at,omitempty"`
-	OrderSn string             `json:"order_sn"`
+	At      *time.Time `json:"at,omitempty"`
+	OrderSn string     `json:"order_sn"`
+
+	// Outcome refunded: was paid, and its payment is refunded
 	Outcome CloseResultOutcome `json:"outcome"`
 
 	// Reason Of closed: why it is, which may be another reason than the one asked for
 	Reason *string `json:"reason,omitempty"`
 }
 
-// CloseResultOutcome defines model for CloseResult.Outcome.
+// CloseResultOutcome refunded: was paid, and its payment is refunded
 type CloseResultOutcome string
 
 // CloseResults defines model for CloseResults.

@@ -12,11 +12,12 @@ type CloseOutcome string
 
 // The outcomes of a closing.
 const (
-	CloseClosed  CloseOutcome = "closed"
-	ClosePaid    CloseOutcome = "paid"
-	ClosePaying  CloseOutcome = "paying"
-	CloseNotDue  CloseOutcome = "not_due"
-	CloseUnknown CloseOutcome = "unknown"
+	CloseClosed   CloseOutcome = "closed"
+	ClosePaid     CloseOutcome = "paid"
+	CloseRefunded CloseOutcome = "refunded" // paid, and then refunded
+	ClosePaying   CloseOutcome = "paying"
+	CloseNotDue   CloseOutcome = "not_due"
+	CloseUnknown  CloseOutcome = "unknown"
 )
 
 // CloseResult is the outcome for one order. At says when to ask again, of not_due and paying; Reason why it is closed, which
@@ -98,6 +99,8 @@ func (s *Service) howToClose(tx Tx, o Order, found bool, reason string, now, inF
 		return CloseResult{Outcome: CloseUnknown}, nil
 	case o.State == Closed:
 		return CloseResult{Outcome: CloseClosed, Reason: o.CloseReason}, nil
+	case o.State == Refunded:
+		return CloseResult{Outcome: CloseRefunded}, nil
 	case o.State != Pending:
 		return CloseResult{Outcome: ClosePaid}, nil
 	case reason != ReasonExpired:

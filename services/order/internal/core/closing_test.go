@@ -61,7 +61,7 @@ func TestClosingABatchOfAllKinds(t *testing.T) {
 		}
 		require.Equal(t, core.CloseResult{OrderSN: closed.OrderSN, Outcome: core.CloseClosed, Reason: core.ReasonExpired}, got[closed.OrderSN])
 		require.Equal(t, core.ClosePaid, got[paid.OrderSN].Outcome)
-		require.Equal(t, core.ClosePaid, got[refunded.OrderSN].Outcome)
+		require.Equal(t, core.CloseResult{OrderSN: refunded.OrderSN, Outcome: core.CloseRefunded}, got[refunded.OrderSN])
 		require.Equal(t, core.CloseResult{OrderSN: cancelled.OrderSN, Outcome: core.CloseClosed, Reason: core.ReasonCancelled}, got[cancelled.OrderSN],
 			"why it is closed, not what was asked for")
 		require.Equal(t, core.CloseUnknown, got[never.OrderSN].Outcome)

@@ -157,7 +157,9 @@ func (l *life) check(t require.TestingT, r core.CloseResult, before core.State) 
 		require.Empty(t, before)
 		l.unknown = true
 	case core.ClosePaid:
-		require.Contains(t, []core.State{core.Paid, core.Refunded}, before)
+		require.Equal(t, core.Paid, before)
+	case core.CloseRefunded:
+		require.Equal(t, core.Refunded, before)
 	case core.CloseClosed:
 		require.Contains(t, []core.State{core.Pending, core.Closed}, before)
 	case core.CloseNotDue, core.ClosePaying:
