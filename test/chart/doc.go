@@ -1,3 +1,3 @@
-// Package chart tests the Helm chart by what it makes: with Helm 3 and 4, for the oldest and the newest Kubernetes that it is
-// for, with each of its values files. Nothing is installed; test/cluster does that.
+// Package chart tests what Helm 3 renders from the chart, with the checks of test/chart/checks, and the chart's
+// documentation.
 package chart

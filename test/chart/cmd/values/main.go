@@ -30,7 +30,7 @@ func run(chart, into string) error {
 		_, err = fmt.Print(table)
 		return err
 	}
-	page, err := os.ReadFile(into) //nolint:gosec // a person's argument
+	page, err := os.ReadFile(into)
 	if err != nil {
 		return err
 	}
@@ -38,5 +38,5 @@ func run(chart, into string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(into, []byte(text), 0o644) //nolint:gosec // a page
+	return os.WriteFile(into, []byte(text), 0o644)
 }

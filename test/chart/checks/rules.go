@@ -1,4 +1,4 @@
-package chart
+package checks
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every pod passes the "restricted" pod security standard, and more.
-func TestPodsMayDoLittle(t *testing.T) {
+// Every pod passes the pod security standard "restricted", and stricter checks.
+func podsAreRestricted(t *testing.T) {
 	for name, r := range everyRendering() {
 		for _, w := range workloads(r.objects(t)) {
 			t.Run(name+" "+w.id(), func(t *testing.T) {
@@ -45,8 +45,8 @@ func TestPodsMayDoLittle(t *testing.T) {
 	}
 }
 
-// What is found by labels is there, and ports that are named exist.
-func TestEverythingLeadsSomewhere(t *testing.T) {
+// Every selector matches a workload, and every port that is referred to by name exists.
+func selectorsAndPortsMatch(t *testing.T) {
 	for name, r := range everyRendering() {
 		t.Run(name, func(t *testing.T) {
 			all := r.objects(t)
@@ -55,7 +55,7 @@ func TestEverythingLeadsSomewhere(t *testing.T) {
 				switch o.kind() {
 				case "Service":
 					chosen := choose(pods, fields(o, "spec", "selector"))
-					require.Len(t, chosen, 1, "%s leads to one workload", o.id())
+					require.Len(t, chosen, 1, "%s selects one workload", o.id())
 					for _, p := range list(o, "spec", "ports") {
 						require.Contains(t, portNames(chosen[0]), text(p, "targetPort"), o.id())
 					}
@@ -73,16 +73,16 @@ func TestEverythingLeadsSomewhere(t *testing.T) {
 						}
 						for _, from := range list(rule, "from") {
 							if s := fields(from, "podSelector"); s != nil {
-								require.NotEmpty(t, chooseBy(pods, s), "%s is for somebody", o.id())
+								require.NotEmpty(t, chooseBy(pods, s), "%s allows no one", o.id())
 							}
 						}
 					}
 				case "HorizontalPodAutoscaler":
-					d := find(t, all, "Deployment/"+text(o, "spec", "scaleTargetRef", "name"))
-					require.Nil(t, at(d, "spec", "replicas"), "an upgrade must not undo what the autoscaler did")
+					d := pick(t, all, "Deployment/"+text(o, "spec", "scaleTargetRef", "name"))
+					require.Nil(t, at(d, "spec", "replicas"), "an upgrade must not undo the autoscaler's decision")
 				case "Deployment", "StatefulSet":
 					selector := fields(o, "spec", "selector", "matchLabels")
-					require.Len(t, choose(pods, selector), 1, "%s takes no other's pods", o.id())
+					require.Len(t, choose(pods, selector), 1, "%s selects only its own pods", o.id())
 					for key := range selector {
 						require.NotContains(t, []string{"app.kubernetes.io/version", "helm.sh/chart"}, key, "a selector never changes")
 					}
@@ -106,7 +106,7 @@ func choose(pods []workload, labels map[string]any) []workload {
 	return chosen
 }
 
-// chooseBy knows matchExpressions with In, too.
+// chooseBy supports matchExpressions with In as well.
 func chooseBy(pods []workload, selector map[string]any) []workload {
 	chosen := pods
 	if labels := fields(selector, "matchLabels"); labels != nil {
@@ -134,11 +134,11 @@ var services = []string{"seckill", "order", "inventory"}
 
 func deployment(t *testing.T, all []object, component string) workload {
 	t.Helper()
-	o := find(t, all, "Deployment/flashsale-"+component)
+	o := pick(t, all, "Deployment/flashsale-"+component)
 	return workload{o, fields(o, "spec", "template", "metadata", "labels"), fields(o, "spec", "template", "spec")}
 }
 
-func TestProbesAskTheAdminPortAndDrainingHasTime(t *testing.T) {
+func probesUseTheAdminPortAndDrainingHasTime(t *testing.T) {
 	all := production().objects(t)
 	for _, name := range services {
 		w := deployment(t, all, name)
@@ -150,16 +150,16 @@ func TestProbesAskTheAdminPortAndDrainingHasTime(t *testing.T) {
 		pause, _ := at(c, "lifecycle", "preStop", "sleep", "seconds").(float64)
 		grace, _ := at(w.spec, "terminationGracePeriodSeconds").(float64)
 		require.Positive(t, pause)
-		require.Equal(t, "20s", text(find(t, all, "ConfigMap/flashsale-"+name), "data", "DRAIN_TIMEOUT"))
+		require.Equal(t, "20s", text(pick(t, all, "ConfigMap/flashsale-"+name), "data", "DRAIN_TIMEOUT"))
 		require.Greater(t, grace, pause+20)
 		require.EqualValues(t, 0, at(w.object, "spec", "strategy", "rollingUpdate", "maxUnavailable"))
-		require.Nil(t, at(c, "resources", "limits", "cpu"), "a CPU limit stretches the slowest answers")
+		require.Nil(t, at(c, "resources", "limits", "cpu"), "a CPU limit delays the slowest responses")
 		require.NotEmpty(t, list(w.spec, "topologySpreadConstraints"))
 	}
 }
 
-// A service sees the secrets that it needs, and none of another's; nothing secret is in a ConfigMap.
-func TestSecretsAreSeenByThoseWhoNeedThem(t *testing.T) {
+// A service gets the secrets that it needs and no other; no ConfigMap holds a secret.
+func eachServiceGetsOnlyItsSecrets(t *testing.T) {
 	seen := func(all []object, component string) []string {
 		var keys []string
 		w := deployment(t, all, component)
@@ -197,21 +197,21 @@ func TestSecretsAreSeenByThoseWhoNeedThem(t *testing.T) {
 	}
 }
 
-func TestDrawnSecretsAreLongAndKept(t *testing.T) {
+func generatedSecretsAreLongAndKept(t *testing.T) {
 	all := kind().objects(t)
 	for _, id := range []string{"Secret/flashsale-secrets", "Secret/flashsale-mysql"} {
-		s := find(t, all, id)
+		s := pick(t, all, id)
 		require.Equal(t, "keep", text(s, "metadata", "annotations", "helm.sh/resource-policy"))
 		values := slices.Sorted(maps.Values(fieldTexts(s, "data")))
-		require.Len(t, slices.Compact(slices.Clone(values)), len(values), "each is another")
+		require.Len(t, slices.Compact(slices.Clone(values)), len(values), "no value repeats")
 		for _, v := range values {
 			require.GreaterOrEqual(t, len(v), 40)
 		}
 	}
-	// What is drawn anew by `helm template` replaces no pod.
+	// Secrets that `helm template` generates again replace no pod.
 	again := kind().objects(t)
 	for _, w := range workloads(all) {
-		require.Equal(t, w.spec, fields(map[string]any(find(t, again, w.id())), specPath(w)...), w.id())
+		require.Equal(t, w.spec, fields(map[string]any(pick(t, again, w.id())), specPath(w)...), w.id())
 	}
 }
 
@@ -230,8 +230,8 @@ func fieldTexts(v any, path ...string) map[string]string {
 	return out
 }
 
-// A Job cannot be changed: another image is another Job, and what does not concern its pod is not.
-func TestJobsHaveNewNamesWhenTheirPodsChange(t *testing.T) {
+// A Job is immutable: another image needs another Job. A change that does not affect its pod keeps the name.
+func jobsHaveNewNamesWhenTheirPodsChange(t *testing.T) {
 	jobs := func(set ...string) (names []string) {
 		for _, o := range production(set...).objects(t) {
 			if o.kind() == "Job" {
@@ -251,7 +251,7 @@ func TestJobsHaveNewNamesWhenTheirPodsChange(t *testing.T) {
 	}
 }
 
-func TestChangedSettingsReplaceThePodsThatReadThem(t *testing.T) {
+func changedSettingsReplaceThePodsThatReadThem(t *testing.T) {
 	sums := func(set ...string) map[string]string {
 		all := production(set...).objects(t)
 		out := map[string]string{}
@@ -268,9 +268,8 @@ func TestChangedSettingsReplaceThePodsThatReadThem(t *testing.T) {
 	require.NotEqual(t, before["edge"], sums("edge.limits.burst=7")["edge"])
 }
 
-// Where connections lead is decided by the policies: nobody but inventory reaches the internal listener, and nobody but
-// those named the admin ports.
-func TestWhoReachesWhom(t *testing.T) {
+// Network policies allow the internal listener to inventory alone, and the admin ports to the configured pods alone.
+func networkPolicies(t *testing.T) {
 	render := func(set ...string) []object {
 		return rendering{values: []string{"values-kind.yaml"}, set: append(set, "networkPolicy.enabled=true")}.objects(t)
 	}
@@ -318,58 +317,58 @@ func TestWhoReachesWhom(t *testing.T) {
 		{"seckill", "order", "internal", false},
 		{"inventory", "order", "internal", true},
 		{"order", "inventory", "http", false},
-		{"somebody", "seckill", "http", false},
-		{"somebody", "edge", "http", true},
-		{"somebody", "edge", "health", false},
-		{"somebody", "topics", "http", false},
+		{"stranger", "seckill", "http", false},
+		{"stranger", "edge", "http", true},
+		{"stranger", "edge", "health", false},
+		{"stranger", "topics", "http", false},
 	} {
 		require.Equal(t, c.want, reaches(all, c.from, c.to, c.port), "%s to %s of %s", c.from, c.port, c.to)
 	}
 	bare := render("edge.enabled=false")
-	require.True(t, reaches(bare, "somebody", "seckill", "http"), "whoever stands in the place of the edge")
-	require.False(t, reaches(bare, "somebody", "order", "internal"))
-	require.False(t, reaches(bare, "somebody", "seckill", "admin"))
+	require.True(t, reaches(bare, "stranger", "seckill", "http"), "without the edge, any pod may replace it")
+	require.False(t, reaches(bare, "stranger", "order", "internal"))
+	require.False(t, reaches(bare, "stranger", "seckill", "admin"))
 }
 
-func TestLargeNumbersStayWhole(t *testing.T) {
+func largeNumbersStayWhole(t *testing.T) {
 	all := production("edge.connections=1000000", "edge.limits.burst=1000000", "edge.limits.requestsPerSecond=1000000",
 		"components.seckill.env.PATH_RATE=1000000").objects(t)
-	conf := text(find(t, all, "ConfigMap/flashsale-edge"), "data", "nginx.conf")
+	conf := text(pick(t, all, "ConfigMap/flashsale-edge"), "data", "nginx.conf")
 	require.Contains(t, conf, "worker_connections 1000000;")
 	require.Contains(t, conf, "rate=1000000r/s;")
 	require.Contains(t, conf, "burst=1000000 nodelay;")
 	require.Contains(t, environment(t, all, "seckill"), "PATH_RATE=1000000")
 }
 
-func TestTheEdgeLeadsNowhereInside(t *testing.T) {
+func theEdgeHasNoInternalRoutes(t *testing.T) {
 	for _, r := range []rendering{kind(), production()} {
-		conf := text(find(t, r.objects(t), "ConfigMap/flashsale-edge"), "data", "nginx.conf")
+		conf := text(pick(t, r.objects(t), "ConfigMap/flashsale-edge"), "data", "nginx.conf")
 		for _, port := range []string{"7082", "9081", "9082", "9083"} {
 			require.NotContains(t, conf, port)
 		}
 		require.Contains(t, conf, "location ~ ^/(internal|livez|readyz|metrics|debug)(/|$) {")
 		require.Regexp(t, `location = /v1/activities \{[^}]*proxy_cache_lock on;`, conf)
-		require.Equal(t, 1, strings.Count(conf, "proxy_cache_lock on;"), "one sale is not cacheable: its readers would wait for each other")
-		require.NotRegexp(t, `error_log .* (error|warn|notice|info|debug);`, conf, "such lines hold URLs")
+		require.Equal(t, 1, strings.Count(conf, "proxy_cache_lock on;"), "only the list of activities is cacheable; a lock on one sale would serialize its readers")
+		require.NotRegexp(t, `error_log .* (error|warn|notice|info|debug);`, conf, "these levels log URLs")
 		require.NotRegexp(t, `log_format [^;]*\$(request|uri|request_uri|args|http_referer)\b`, conf)
 		require.Equal(t, strings.Count(conf, "{"), strings.Count(conf, "}"))
-		// Callers are told to leave by a file, which a container that starts again must not find.
+		// A file makes the edge close its connections; a restarted container must not find it.
 		require.Contains(t, conf, "if (-f /tmp/leaving) { set $leaving close; }")
 		nginx := deployment(t, r.objects(t), "edge").containers()[0]
 		require.Equal(t, []any{"sh", "/etc/nginx/flashsale/leave"}, list(nginx, "lifecycle", "preStop", "exec", "command"))
-		leave := text(find(t, r.objects(t), "ConfigMap/flashsale-edge"), "data", "leave")
+		leave := text(pick(t, r.objects(t), "ConfigMap/flashsale-edge"), "data", "leave")
 		require.Contains(t, leave, ": >/tmp/leaving\nsleep 5\n")
 		require.Contains(t, leave, `[ "$seconds" -lt 65 ] && connected`)
-		require.Contains(t, leave, `kill -QUIT "$(cat /tmp/nginx.pid)"`, "whatever the configuration names is gone in an uninstall")
-		require.Greater(t, at(deployment(t, r.objects(t), "edge").spec, "terminationGracePeriodSeconds"), 5.0+65+15, "nginx gives what is under way 15 s")
+		require.Contains(t, leave, `kill -QUIT "$(cat /tmp/nginx.pid)"`, "an uninstall deletes the configuration first")
+		require.Greater(t, at(deployment(t, r.objects(t), "edge").spec, "terminationGracePeriodSeconds"), 5.0+65+15, "nginx gives requests in flight 15 s")
 		require.Contains(t, list(nginx, "command")[2], "rm -f /tmp/leaving; exec nginx")
 	}
-	require.NotContains(t, text(find(t, kind().objects(t), "ConfigMap/flashsale-edge"), "data", "nginx.conf"), "limit_req")
-	require.Contains(t, text(find(t, production().objects(t), "ConfigMap/flashsale-edge"), "data", "nginx.conf"), "rate=20r/s")
+	require.NotContains(t, text(pick(t, kind().objects(t), "ConfigMap/flashsale-edge"), "data", "nginx.conf"), "limit_req")
+	require.Contains(t, text(pick(t, production().objects(t), "ConfigMap/flashsale-edge"), "data", "nginx.conf"), "rate=20r/s")
 }
 
-// Names that a cluster takes, whatever the release is called; two releases share nothing.
-func TestNamesFit(t *testing.T) {
+// Names are valid for any name of the release, and two releases share no object.
+func namesFit(t *testing.T) {
 	r := kind()
 	r.release = "a-very-long-name-of-a-release-as-helm-lets-it-be-5353"
 	names := map[string]bool{}
@@ -384,7 +383,7 @@ func TestNamesFit(t *testing.T) {
 	}
 }
 
-func TestEverythingIsLabelled(t *testing.T) {
+func everyObjectHasLabels(t *testing.T) {
 	for _, o := range production("commonLabels.team=shop").objects(t) {
 		labels := fields(o, "metadata", "labels")
 		for _, key := range []string{"name", "instance", "component", "part-of", "version", "managed-by"} {
@@ -394,19 +393,19 @@ func TestEverythingIsLabelled(t *testing.T) {
 	}
 }
 
-// The broker is found again after a restart because clients dial a Service, and it may delay messages.
-func TestTheBundledBroker(t *testing.T) {
+// Clients reach the broker through a Service, so that they find it after a restart, and it supports delayed messages.
+func theBundledBroker(t *testing.T) {
 	all := kind().objects(t)
-	conf := text(find(t, all, "ConfigMap/flashsale-broker"), "data", "broker.conf")
+	conf := text(pick(t, all, "ConfigMap/flashsale-broker"), "data", "broker.conf")
 	require.Contains(t, conf, "\nbrokerIP1=flashsale-broker\n")
 	require.Contains(t, conf, "\ntimerWheelEnable=true\n")
-	find(t, all, "Service/flashsale-broker")
+	pick(t, all, "Service/flashsale-broker")
 	for _, line := range strings.Split(conf, "\n") {
 		if !strings.HasPrefix(line, "#") {
-			require.NotContains(t, line, "#", "it would become part of the value")
+			require.NotContains(t, line, "#", "a comment would become part of the value")
 		}
 	}
 	for _, id := range []string{"StatefulSet/flashsale-broker", "StatefulSet/flashsale-redis", "StatefulSet/flashsale-mysql"} {
-		require.NotEmpty(t, list(find(t, all, id), "spec", "volumeClaimTemplates"))
+		require.NotEmpty(t, list(pick(t, all, id), "spec", "volumeClaimTemplates"))
 	}
 }

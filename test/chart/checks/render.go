@@ -1,4 +1,4 @@
-package chart
+package checks
 
 import (
 	"bytes"
@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A rendering is what helm makes of the chart.
+// A rendering is a call of `helm template` for the chart.
 type rendering struct {
-	helm    string
+	helm    Helm   // the tested one when 0
 	kube    string // the release of Kubernetes that it is for
 	release string
 	values  []string // values files, in the chart's folder or absolute
@@ -30,14 +30,14 @@ func production(set ...string) rendering {
 	return rendering{values: []string{"values-production.yaml"}, set: set}
 }
 
-// An object that was rendered.
+// An object is a rendered Kubernetes object.
 type object map[string]any
 
 func (o object) kind() string { return text(o, "kind") }
 func (o object) name() string { return text(o, "metadata", "name") }
 func (o object) id() string   { return o.kind() + "/" + o.name() }
 
-// at goes down the names; nil where there is nothing.
+// at returns the value at the path of keys; nil when there is none.
 func at(v any, path ...string) any {
 	for _, key := range path {
 		switch m := v.(type) {
@@ -69,8 +69,8 @@ func fields(v any, path ...string) map[string]any {
 
 func (r rendering) command() *exec.Cmd {
 	helm, kube, release := r.helm, r.kube, r.release
-	if helm == "" {
-		helm = helm3
+	if helm == 0 {
+		helm = tested
 	}
 	if kube == "" {
 		kube = "1.34.4"
@@ -78,17 +78,17 @@ func (r rendering) command() *exec.Cmd {
 	if release == "" {
 		release = "flashsale"
 	}
-	args := []string{"template", release, chart, "--namespace", "shop", "--kube-version", kube}
+	args := []string{"template", release, chart(), "--namespace", "shop", "--kube-version", kube}
 	for _, file := range r.values {
 		if !filepath.IsAbs(file) {
-			file = filepath.Join(chart, file)
+			file = filepath.Join(chart(), file)
 		}
 		args = append(args, "--values", file)
 	}
 	for _, s := range r.set {
 		args = append(args, "--set", s)
 	}
-	return exec.Command(helm, args...)
+	return exec.Command(tools.helm[helm], args...)
 }
 
 func (r rendering) text(t *testing.T) string {
@@ -101,11 +101,11 @@ func (r rendering) text(t *testing.T) string {
 	return string(out)
 }
 
-// refused is what helm says when it makes nothing of it.
+// refused returns the output of Helm, which must fail.
 func (r rendering) refused(t *testing.T) string {
 	t.Helper()
 	out, err := r.command().CombinedOutput()
-	require.Error(t, err, "the chart takes %v", r.set)
+	require.Error(t, err, "the chart accepts %v", r.set)
 	return string(out)
 }
 
@@ -130,8 +130,8 @@ func parse(t *testing.T, manifests string) []object {
 	return all
 }
 
-// find is the one object of that kind and name.
-func find(t *testing.T, all []object, id string) object {
+// pick returns the one object with that kind and name.
+func pick(t *testing.T, all []object, id string) object {
 	t.Helper()
 	var found []object
 	for _, o := range all {
@@ -143,7 +143,7 @@ func find(t *testing.T, all []object, id string) object {
 	return found[0]
 }
 
-// A workload is what makes pods.
+// A workload is an object that makes pods.
 type workload struct {
 	object
 	labels map[string]any // of its pods
@@ -165,7 +165,7 @@ func workloads(all []object) []workload {
 
 func (w workload) component() string { return text(w.labels, "app.kubernetes.io/component") }
 
-// containers lists those of a pod, the ones that run first included.
+// containers returns the containers of the pod, init containers first.
 func (w workload) containers() []map[string]any {
 	var all []map[string]any
 	for _, c := range append(list(w.spec, "initContainers"), list(w.spec, "containers")...) {
@@ -174,7 +174,7 @@ func (w workload) containers() []map[string]any {
 	return all
 }
 
-// everyRendering is each values file, and what else changes which objects there are.
+// everyRendering returns each values file, and the values that change which objects are rendered.
 func everyRendering() map[string]rendering {
 	return map[string]rendering{
 		"kind":       kind(),
@@ -190,41 +190,48 @@ func everyRendering() map[string]rendering {
 	}
 }
 
-func TestEveryRenderingIsValidAndTheSameWithHelm3And4(t *testing.T) {
+func everyRenderingIsValid(t *testing.T) {
 	for name, r := range everyRendering() {
 		for _, kube := range []string{"1.30.14", "1.34.4"} {
 			t.Run(name+" "+kube, func(t *testing.T) {
 				r.kube = kube
-				var made []string
-				for _, helm := range []string{helm3, helm4} {
-					r.helm = helm
-					manifests := r.text(t)
-					valid(t, kube, manifests)
-					made = append(made, withoutDrawn(manifests))
-				}
-				require.Equal(t, parse(t, made[0]), parse(t, made[1]))
+				valid(t, kube, r.text(t))
 			})
 		}
 	}
 }
 
-// drawn are the values of secrets, which differ with every rendering.
+// SameAs compares each rendering with that of another Helm.
+func SameAs(t *testing.T, other Helm) {
+	for name, r := range everyRendering() {
+		for _, kube := range []string{"1.30.14", "1.34.4"} {
+			t.Run(name+" "+kube, func(t *testing.T) {
+				r.kube = kube
+				made := parse(t, withoutDrawn(r.text(t)))
+				r.helm = other
+				require.Equal(t, parse(t, withoutDrawn(r.text(t))), made)
+			})
+		}
+	}
+}
+
+// drawn matches the generated values of Secrets, which differ in every rendering.
 var drawn = regexp.MustCompile(`(?m)^(  [A-Z0-9_]+_(?:SECRETS?|PASSWORD)): "[A-Za-z0-9+/=]+"$`)
 
 func withoutDrawn(manifests string) string { return drawn.ReplaceAllString(manifests, `$1: ""`) }
 
 func valid(t *testing.T, kube, manifests string) {
 	t.Helper()
-	cmd := exec.Command(kubeconform, "-strict", "-summary", "-kubernetes-version", kube,
-		"-schema-location", "schemas/{{.NormalizedKubernetesVersion}}/{{.ResourceKind}}{{.KindSuffix}}.json")
+	cmd := exec.Command(tools.kubeconform, "-strict", "-summary", "-kubernetes-version", kube,
+		"-schema-location", schemas()+"/{{.NormalizedKubernetesVersion}}/{{.ResourceKind}}{{.KindSuffix}}.json")
 	cmd.Stdin = strings.NewReader(manifests)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Contains(t, string(out), "Invalid: 0, Errors: 0, Skipped: 0")
 }
 
-// The schemas find what they are for.
-func TestAWrongObjectIsInvalid(t *testing.T) {
+// kubeconform finds wrong objects with these schemas.
+func wrongObjectsAreInvalid(t *testing.T) {
 	manifests := kind().text(t)
 	for was, is := range map[string]string{
 		"  replicas: 1\n":                     "  replicas: one\n",
@@ -237,27 +244,25 @@ func TestAWrongObjectIsInvalid(t *testing.T) {
 			wrong = strings.Replace(production().text(t), was, is, 1)
 		}
 		require.NotEqual(t, manifests, wrong, was)
-		cmd := exec.Command(kubeconform, "-strict", "-kubernetes-version", "1.34.4",
-			"-schema-location", "schemas/{{.NormalizedKubernetesVersion}}/{{.ResourceKind}}{{.KindSuffix}}.json")
+		cmd := exec.Command(tools.kubeconform, "-strict", "-kubernetes-version", "1.34.4",
+			"-schema-location", schemas()+"/{{.NormalizedKubernetesVersion}}/{{.ResourceKind}}{{.KindSuffix}}.json")
 		cmd.Stdin = strings.NewReader(wrong)
 		out, err := cmd.CombinedOutput()
 		require.Error(t, err, "%s: %s", is, out)
 	}
 }
 
-func TestLint(t *testing.T) {
-	for _, helm := range []string{helm3, helm4} {
-		for _, file := range []string{"values.yaml", "values-kind.yaml", "values-production.yaml"} {
-			out, err := exec.Command(helm, "lint", "--strict", chart, "--values", filepath.Join(chart, file)).CombinedOutput()
-			require.NoError(t, err, "%s: %s", file, out)
-		}
+func lint(t *testing.T) {
+	for _, file := range []string{"values.yaml", "values-kind.yaml", "values-production.yaml"} {
+		out, err := exec.Command(tools.helm[tested], "lint", "--strict", chart(), "--values", filepath.Join(chart(), file)).CombinedOutput()
+		require.NoError(t, err, "%s: %s", file, out)
 	}
 }
 
-func TestAnInstallNeedsNothingFetched(t *testing.T) {
-	_, err := os.Stat(filepath.Join(chart, "charts/devdeps/Chart.yaml"))
+func dependenciesAreInTheRepository(t *testing.T) {
+	_, err := os.Stat(filepath.Join(chart(), "charts/devdeps/Chart.yaml"))
 	require.NoError(t, err)
-	out, err := exec.Command(helm3, "dependency", "list", chart).CombinedOutput()
+	out, err := exec.Command(tools.helm[tested], "dependency", "list", chart()).CombinedOutput()
 	require.NoError(t, err)
 	require.NotContains(t, string(out), "missing")
 }

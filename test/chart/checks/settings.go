@@ -1,4 +1,4 @@
-package chart
+package checks
 
 import (
 	"os"
@@ -10,12 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What the chart sets is what the services take: each is built and asked whether it would start with it.
-func TestTheServicesTakeTheirSettings(t *testing.T) {
+// Each service accepts the settings of the chart: it is built and its check-config is run with them.
+func servicesAcceptTheirSettings(t *testing.T) {
 	programs := t.TempDir()
 	for _, name := range services {
 		build := exec.Command("go", "build", "-o", filepath.Join(programs, name), "./cmd/"+name)
-		build.Dir = filepath.Join(root, "services", name)
+		build.Dir = filepath.Join(tools.root, "services", name)
 		build.Env = append(os.Environ(), "GOWORK=off")
 		out, err := build.CombinedOutput()
 		require.NoError(t, err, "%s", out)
@@ -34,13 +34,13 @@ func TestTheServicesTakeTheirSettings(t *testing.T) {
 	}
 }
 
-// environment is what the service's container gets; secrets are made up where the objects do not hold them.
+// environment returns the variables of the service's container; values of Secrets are made up.
 func environment(t *testing.T, all []object, component string) (env []string) {
 	t.Helper()
 	w := deployment(t, all, component)
 	c := w.containers()[len(w.containers())-1]
 	for _, from := range list(c, "envFrom") {
-		for k, v := range fieldTexts(find(t, all, "ConfigMap/"+text(from, "configMapRef", "name")), "data") {
+		for k, v := range fieldTexts(pick(t, all, "ConfigMap/"+text(from, "configMapRef", "name")), "data") {
 			env = append(env, k+"="+v)
 		}
 	}
@@ -52,20 +52,20 @@ func environment(t *testing.T, all []object, component string) (env []string) {
 				value = "user:password@tcp(db:3306)/" + component
 			}
 		}
-		for _, known := range env { // $(NAME) stands for what is told above it
+		for _, known := range env { // $(NAME) refers to a variable above it
 			k, v, _ := strings.Cut(known, "=")
 			value = strings.ReplaceAll(value, "$("+k+")", v)
 		}
-		require.NotRegexp(t, `\$\((MYSQL_PASSWORD)\)`, value, "told above it")
+		require.NotRegexp(t, `\$\((MYSQL_PASSWORD)\)`, value, "defined above it")
 		env = append(env, name+"="+value)
 	}
 	return env
 }
 
-// Rules are mounted as a folder, so that changed ones reach a pod that runs, and the pods are not replaced for them.
-func TestRulesReachTheServices(t *testing.T) {
+// Rules are mounted as a directory, so that changed rules reach running pods and replace none.
+func rulesAreMounted(t *testing.T) {
 	with, other := kind("limits.rules=version: 1").objects(t), kind("limits.rules=version: 2").objects(t)
-	require.Equal(t, "version: 1", strings.TrimSpace(text(find(t, with, "ConfigMap/flashsale-limits"), "data", "rules.yaml")))
+	require.Equal(t, "version: 1", strings.TrimSpace(text(pick(t, with, "ConfigMap/flashsale-limits"), "data", "rules.yaml")))
 	for _, name := range services {
 		w := deployment(t, with, name)
 		c := w.containers()[len(w.containers())-1]
@@ -87,6 +87,6 @@ func TestRulesReachTheServices(t *testing.T) {
 		require.Equal(t, w.spec, deployment(t, other, name).spec)
 	}
 	for _, o := range kind().objects(t) {
-		require.NotEqual(t, "ConfigMap/flashsale-limits", o.id(), "without rules those of the programs hold")
+		require.NotEqual(t, "ConfigMap/flashsale-limits", o.id(), "without rules the programs use their own")
 	}
 }

@@ -1,0 +1,100 @@
+// Package checks has the checks of what Helm renders from the chart: for the oldest and the newest Kubernetes that the
+// chart supports, with each of its values files. test/chart runs them with Helm 3, test/proof/chart with Helm 4.
+// Nothing is installed; test/cluster does that.
+package checks
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// Helm is a major version of Helm.
+type Helm int
+
+// The versions of Helm that the chart supports.
+const (
+	Helm3 Helm = 3
+	Helm4 Helm = 4
+)
+
+var (
+	tested Helm // by this package of tests
+
+	// tools are absolute paths.
+	tools struct {
+		root        string // the repository
+		kubeconform string
+		helm        map[Helm]string
+	}
+)
+
+func chart() string   { return filepath.Join(tools.root, "deploy/helm/flashsale") }
+func schemas() string { return filepath.Join(tools.root, "test/chart/schemas") }
+
+// Main runs the tests of a package with the first Helm; the others are for comparison. make builds the tools that are
+// missing. root is the path of the repository.
+func Main(m *testing.M, root string, helm Helm, others ...Helm) {
+	tested = helm
+	if err := find(root, append([]Helm{helm}, others...)); err != nil {
+		fmt.Fprintln(os.Stderr, "chart:", err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// find has make build the tools and print their paths.
+func find(root string, helms []Helm) (err error) {
+	if tools.root, err = filepath.Abs(root); err != nil {
+		return err
+	}
+	cmd := exec.Command("make", "-s", "-C", root, "chart-tools", "HELMS="+strings.Trim(fmt.Sprint(helms), "[]"))
+	// A make that runs this test must not share its jobs with this one.
+	cmd.Env = append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("make chart-tools: %w: %s", err, out)
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	paths := strings.Fields(lines[len(lines)-1])
+	if len(paths) != 1+len(helms) {
+		return fmt.Errorf("make chart-tools prints %q", out)
+	}
+	tools.kubeconform = filepath.Join(tools.root, paths[0])
+	tools.helm = map[Helm]string{}
+	for i, helm := range helms {
+		tools.helm[helm] = filepath.Join(tools.root, paths[1+i])
+	}
+	return nil
+}
+
+// All runs every check with the tested Helm.
+func All(t *testing.T) {
+	t.Run("EveryRenderingIsValid", everyRenderingIsValid)
+	t.Run("WrongObjectsAreInvalid", wrongObjectsAreInvalid)
+	t.Run("Lint", lint)
+	t.Run("DependenciesAreInTheRepository", dependenciesAreInTheRepository)
+	t.Run("PodsAreRestricted", podsAreRestricted)
+	t.Run("SelectorsAndPortsMatch", selectorsAndPortsMatch)
+	t.Run("ProbesUseTheAdminPortAndDrainingHasTime", probesUseTheAdminPortAndDrainingHasTime)
+	t.Run("EachServiceGetsOnlyItsSecrets", eachServiceGetsOnlyItsSecrets)
+	t.Run("GeneratedSecretsAreLongAndKept", generatedSecretsAreLongAndKept)
+	t.Run("JobsHaveNewNamesWhenTheirPodsChange", jobsHaveNewNamesWhenTheirPodsChange)
+	t.Run("ChangedSettingsReplaceThePodsThatReadThem", changedSettingsReplaceThePodsThatReadThem)
+	t.Run("NetworkPolicies", networkPolicies)
+	t.Run("LargeNumbersStayWhole", largeNumbersStayWhole)
+	t.Run("TheEdgeHasNoInternalRoutes", theEdgeHasNoInternalRoutes)
+	t.Run("NamesFit", namesFit)
+	t.Run("EveryObjectHasLabels", everyObjectHasLabels)
+	t.Run("TheBundledBroker", theBundledBroker)
+	t.Run("ServicesAcceptTheirSettings", servicesAcceptTheirSettings)
+	t.Run("RulesAreMounted", rulesAreMounted)
+	t.Run("WrongValuesAreRefused", wrongValuesAreRefused)
+	t.Run("AnOlderKubernetesIsRefused", anOlderKubernetesIsRefused)
+}

@@ -1,0 +1,79 @@
+package checks
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Each wrong value stops the rendering with a message that names it.
+func wrongValuesAreRefused(t *testing.T) {
+	for set, says := range map[string]string{
+		// Combinations.
+		"auth.devTokens=true":                           "auth.devTokens gives anybody a token and cannot be true with environment: production",
+		"payments.sandbox=true":                         "payments.sandbox takes no money and cannot be true with environment: production",
+		"devdeps.enabled=true":                          "devdeps.enabled brings one database without a copy",
+		"mysql.existingSecret=":                         "mysql.existingSecret is needed",
+		"redis.addresses=null":                          "redis.addresses is needed",
+		"rocketmq.nameServers=null":                     "rocketmq.nameServers is needed",
+		"redis.db=1":                                    "redis.db must be 0 with several redis.addresses",
+		"limits.redis.addresses=null,limits.redis.db=1": "limits.redis.db needs exactly one address",
+		"auth.jwksURL=http://login.example.com/":        "auth.jwksURL must be an https URL",
+		"limits.trustedProxies[0]=0.0.0.0/0":            "limits.trustedProxies: 0.0.0.0/0 is wider than any private network",
+		"limits.trustedProxies[0]=::/0":                 "limits.trustedProxies: ::/0 is wider than any private network",
+		"limits.trustedProxies[0]=128.0.0.0/1":          "limits.trustedProxies: 128.0.0.0/1 is wider than any private network",
+		"components.seckill.env.PPROF=true":             "components.seckill.env.PPROF cannot be true with environment: production",
+		"defaults.env.PPROF=1":                          "env.PPROF cannot be true with environment: production",
+		"edge.service.nodePort=30080":                   "edge.service.nodePort needs edge.service.type: NodePort",
+		"ingress.enabled=true":                          "ingress.host is needed with ingress.enabled",
+		"components.order.autoscaling.min=9":            "components.order.autoscaling: min (9) is above max (8)",
+		"components.order.resources.limits.memory=512M": "components.order.resources.limits.memory: 512M must be whole Mi or Gi",
+		// Single values, refused by the schema.
+		"environment=staging":                          "environment",
+		"logLevel=loud":                                "logLevel",
+		"replicas=3":                                   "replicas",
+		"components.warehouse.replicas=1":              "warehouse",
+		"components.seckill.replica=1":                 "replica",
+		"components.seckill.replicas=-1":               "replicas",
+		"components.seckill.replicas=many":             "replicas",
+		"components.seckill.resources.limits.memory=x": "memory",
+		"components.seckill.env.HTTP_ADDR=:80":         "HTTP_ADDR",
+		"components.order.env.MYSQL_DSN=root@/x":       "MYSQL_DSN",
+		"components.order.env.lower=1":                 "lower",
+		"image.tag=v1 beta":                            "tag",
+		"image.pullPolicy=Sometimes":                   "pullPolicy",
+		"redis.addresses[0]=redis":                     "redis",
+		"limits.trustedProxies[0]=edge":                "trustedProxies",
+		"tracing.sampleRatio=2":                        "sampleRatio",
+		"tracing.sampleRatio=1.5":                      "sampleRatio",
+		"tracing.sampleRatio=much":                     "sampleRatio",
+		"tracing.endpoint=collector:4317":              "endpoint",
+		"edge.service.type=Ingress":                    "type",
+		"edge.limits.requestsPerSecond=fast":           "requestsPerSecond",
+		"drain.timeoutSeconds=0":                       "timeoutSeconds",
+		"fullnameOverride=Flash_Sale":                  "fullnameOverride",
+		"devdeps.mysql.storage=much":                   "storage",
+		"devdeps.redis.maxMemory=256":                  "maxMemory",
+		"devdeps.kafka.enabled=true":                   "kafka",
+	} {
+		t.Run(set, func(t *testing.T) {
+			r := production(set)
+			if strings.HasPrefix(set, "devdeps.") && set != "devdeps.enabled=true" {
+				r = kind(set)
+			}
+			require.Contains(t, r.refused(t), says)
+		})
+	}
+	require.Contains(t, kind("mysql.existingSecret=other").refused(t), "names another database while the bundled one is on")
+	require.Contains(t, kind("redis.addresses[0]=redis:6379").refused(t), "names another Redis while the bundled one is on")
+	require.Contains(t, kind("ingress.enabled=true", "ingress.host=x", "edge.enabled=false").refused(t), "ingress.enabled needs edge.enabled")
+	// Without any values the message says what to do.
+	require.Contains(t, rendering{}.refused(t), "-f values-kind.yaml")
+}
+
+func anOlderKubernetesIsRefused(t *testing.T) {
+	r := production()
+	r.kube = "1.29.9"
+	require.Contains(t, r.refused(t), "1.30.0")
+}
