@@ -64,7 +64,7 @@ images: $(KO) ## Container images of all programs into dist/images.tar (VERSION,
 chart-test: $(HELM3) $(KUBECONFORM) ## What Helm 3 renders from the chart: schemas, rules, wrong values
 	@cd test/chart && go test -count=1 -timeout 20m ./...
 
-cluster-test: $(KO) $(HELM3) ## The chart on a real cluster: a sale, its trace, scaling, kills, upgrade, rollback, uninstall
+cluster-test: $(KO) $(HELM3) ## The chart on a real cluster: install, a sale, one trace, an upgrade during a sale
 	@scripts/cluster/test $(KO) $(HELM3)
 
 HELMS ?= 3

@@ -16,17 +16,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"flashsale.internal/flashctl/client"
+	"flashsale.internal/test/cluster/installation"
 )
 
-// span is one of Jaeger's.
+// span is a span as Jaeger returns it.
 type span struct {
 	id, parent, service, name string
-	start, took               time.Duration // since the trace began
+	start, took               time.Duration // start counts from the beginning of the trace
 }
 
-// traceOf asks Jaeger's API for a trace.
+// traceOf reads a trace from Jaeger's API.
 func traceOf(ctx context.Context, id string) ([]span, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, jaegerURL+"/api/traces/"+id, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, installation.JaegerURL+"/api/traces/"+id, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +38,7 @@ func traceOf(ctx context.Context, id string) ([]span, error) {
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("jaeger answers %d: %s: %w", resp.StatusCode, raw, err)
+		return nil, fmt.Errorf("jaeger responds %d: %s: %w", resp.StatusCode, raw, err)
 	}
 	var answer struct {
 		Data []struct {
@@ -74,19 +75,19 @@ func traceOf(ctx context.Context, id string) ([]span, error) {
 	return all, nil
 }
 
-// One purchase, from the edge to the result, is one trace in Jaeger, and hangs together.
+// One purchase, from the edge to the result, is one connected trace in Jaeger.
 func TestOnePurchaseIsOneTrace(t *testing.T) {
-	c := signer(t, client.Options{})
-	s := openSale(t, c, 5)
+	c := installation.Client(t, client.Options{})
+	s := installation.OpenSale(t, c, 5)
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	token, err := c.Token(ctx, "traced-buyer")
 	require.NoError(t, err)
-	path, err := c.As(token).NewPath(ctx, s.id)
+	path, err := c.As(token).NewPath(ctx, s.ID)
 	require.NoError(t, err)
 	traceID, rootID := randomHex(16), randomHex(8)
 	traced := func(method, url, body string, into any) int {
-		req, err := http.NewRequestWithContext(ctx, method, edgeURL+url, strings.NewReader(body))
+		req, err := http.NewRequestWithContext(ctx, method, installation.EdgeURL+url, strings.NewReader(body))
 		require.NoError(t, err)
 		req.Header.Set("Authorization", "Bearer "+token)
 		req.Header.Set("traceparent", "00-"+traceID+"-"+rootID+"-01")
@@ -97,8 +98,8 @@ func TestOnePurchaseIsOneTrace(t *testing.T) {
 		require.NoError(t, err)
 		defer resp.Body.Close()
 		require.NoError(t, json.NewDecoder(resp.Body).Decode(into))
-		if resp.StatusCode != http.StatusServiceUnavailable { // as the edge says by itself
-			require.Contains(t, resp.Header.Get("traceparent"), traceID, "the answer names the trace")
+		if resp.StatusCode != http.StatusServiceUnavailable { // the edge makes that response itself
+			require.Contains(t, resp.Header.Get("traceparent"), traceID, "the response has the ID of the trace")
 		}
 		return resp.StatusCode
 	}
@@ -107,18 +108,19 @@ func TestOnePurchaseIsOneTrace(t *testing.T) {
 		ResultURL string `json:"result_url"`
 	}
 	status := 0
-	eventually(t, time.Minute, 200*time.Millisecond, "an answer", func() bool { // the same path again never buys twice
-		status = traced(http.MethodPost, "/v1/activities/"+s.id+"/paths/"+path.Path+"/reservations", `{"lines":[{"sku_id":"`+s.sku+`","qty":1}]}`, &accepted)
+	installation.Eventually(t, time.Minute, 200*time.Millisecond, "a response", func() bool { // a path never buys twice
+		url := "/v1/activities/" + s.ID + "/paths/" + path.Path + "/reservations"
+		status = traced(http.MethodPost, url, `{"lines":[{"sku_id":"`+s.SKU+`","qty":1}]}`, &accepted)
 		return status != http.StatusServiceUnavailable
 	})
 	require.Equal(t, http.StatusAccepted, status)
-	eventually(t, time.Minute, 200*time.Millisecond, "the order", func() bool {
+	installation.Eventually(t, time.Minute, 200*time.Millisecond, "the order", func() bool {
 		var result struct{ Status string }
 		return traced(http.MethodGet, accepted.ResultURL, "", &result) == http.StatusOK && result.Status == "created"
 	})
 
-	// hands lists, in the order of the purchase, what must hang under what.
-	hands := []string{
+	// steps lists spans in the order of the purchase: each must descend from the one before.
+	steps := []string{
 		"seckill: POST /v1/activities/{activity_id}/paths/{path}/reservations",
 		"seckill: gate reserve",
 		"seckill: publish seckill-reservations",
@@ -130,18 +132,18 @@ func TestOnePurchaseIsOneTrace(t *testing.T) {
 		"inventory: gate settle",
 	}
 	var spans []span
-	whole := func() bool {
+	complete := func() bool {
 		spans, err = traceOf(ctx, traceID)
-		return err == nil && len(orphans(spans, rootID)) == 0 && descends(spans, rootID, hands) &&
+		return err == nil && len(orphans(spans, rootID)) == 0 && descends(spans, rootID, steps) &&
 			has(spans, "inventory: ledger transaction") && has(spans, "order: orders transaction") &&
 			has(spans, "seckill: GET /v1/activities/{activity_id}/reservations/{order_sn}")
 	}
-	for end := time.Now().Add(time.Minute); !whole(); time.Sleep(500 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !complete(); time.Sleep(500 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("the trace is not whole (%v), in the air: %v\n%s", err, orphans(spans, rootID), tree(spans, rootID))
+			t.Fatalf("the trace is not complete (%v), orphans: %v\n%s", err, orphans(spans, rootID), tree(spans, rootID))
 		}
 	}
-	t.Logf("the trace of one purchase, as Jaeger tells it:\n%s", tree(spans, rootID))
+	t.Logf("the trace of one purchase:\n%s", tree(spans, rootID))
 }
 
 func (s span) String() string { return s.service + ": " + s.name }
@@ -155,21 +157,21 @@ func has(spans []span, what string) bool {
 	return false
 }
 
-// orphans are those whose parent is neither in the trace nor the caller.
-func orphans(spans []span, root string) (lost []span) {
+// orphans returns the spans whose parent is neither in the trace nor the caller.
+func orphans(spans []span, root string) (found []span) {
 	known := map[string]bool{root: true}
 	for _, s := range spans {
 		known[s.id] = true
 	}
 	for _, s := range spans {
 		if !known[s.parent] {
-			lost = append(lost, s)
+			found = append(found, s)
 		}
 	}
-	return lost
+	return found
 }
 
-// descends tells whether the named spans hang one under the other, with others in between or not.
+// descends reports whether the named spans descend from each other in this order, with or without others in between.
 func descends(spans []span, parent string, names []string) bool {
 	if len(names) == 0 {
 		return true
@@ -189,7 +191,7 @@ func descends(spans []span, parent string, names []string) bool {
 	return false
 }
 
-// tree prints the spans for people; equal ones beside each other are counted.
+// tree formats the spans, indented by depth. Siblings of one name are counted.
 func tree(spans []span, root string) string {
 	var b strings.Builder
 	var walk func(parent, indent string)
