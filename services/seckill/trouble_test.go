@@ -167,6 +167,36 @@ func TestAClickEverySoManySeconds(t *testing.T) {
 	r.path("bob", one)
 }
 
+// productionRules are those that the programs hold in production and that the chart installs.
+const productionRules = "../../pkg/admission/rules.yaml"
+
+// A buyer who presses before the start is refused by the window, which charges no rule by user and no bucket: the press
+// at the start is served.
+func TestAnEarlyCallCostsTheBuyerNothing(t *testing.T) {
+	for _, state := range []stockgate.GateState{stockgate.GateOpen, stockgate.GatePaused} {
+		r := newRig(t, setup{cfg: func(c *config) { c.Rules = productionRules }})
+		now := r.now()
+		cfg := stockgate.Config{State: state, StartsAt: now.Add(time.Hour), EndsAt: now.Add(2 * time.Hour), PerUserLimit: 1, Version: 1}
+		activity := r.sale(10, func(c *stockgate.Config) { *c = cfg })
+		code := contract.CodeActivityNotStarted
+		if state == stockgate.GatePaused {
+			code = contract.CodeActivityPaused
+		}
+		press := func() answer { return r.call("POST", "/v1/activities/"+activity+"/paths", r.token("alice"), nil) }
+		for range 6 { // more than the burst of path-per-user
+			early := press().is(t, http.StatusConflict, code)
+			require.Len(t, early.Header.Values("RateLimit"), 1)
+			require.Contains(t, early.Header.Get("RateLimit"), `"path-per-ip";r=`, "the rule by address counts it")
+		}
+		cfg.State, cfg.StartsAt, cfg.Version = stockgate.GateOpen, now.Add(-time.Second), 2
+		require.NoError(t, r.gate.Configure(t.Context(), contract.GateRef{ActivityID: activity}, cfg))
+		require.Eventually(t, func() bool { // the window of this process is no older than 200 ms
+			return r.call("GET", "/v1/activities/"+activity, "", nil).str("state") == "open"
+		}, 30*time.Second, 100*time.Millisecond)
+		press().is(t, http.StatusCreated, "")
+	}
+}
+
 // What stands first answers, and who is refused by it is charged for nothing behind it.
 func TestTheOrderOfWhatStandsBeforeAPath(t *testing.T) {
 	r := newRig(t, ruled(t, `  - {name: path-per-ip, key: ip, limit: 1000000, per: 1h}

@@ -126,6 +126,19 @@ func (s *Service) Flagged(ctx context.Context, activityID string) error {
 	return soldOut(v.mayReturn(now, nil), now)
 }
 
+// Begun refuses a call that comes before the sale starts, by the cached activity and the cached offset to Redis time.
+func (s *Service) Begun(ctx context.Context, activityID string) error {
+	v, err := s.Watch.get(ctx, activityID, flagAge)
+	if err != nil {
+		return s.refusal(ctx, activityID, err)
+	}
+	now := s.Watch.clock(ctx)
+	if !now.Before(v.Level.StartsAt) {
+		return nil
+	}
+	return v.closed(now)
+}
+
 // Admits decides by what this process knows of the sale. The gate has the last word on the purchase itself.
 func (s *Service) Admits(ctx context.Context, activityID string) error {
 	v, err := s.Watch.get(ctx, activityID, flagAge)
@@ -133,6 +146,17 @@ func (s *Service) Admits(ctx context.Context, activityID string) error {
 		return s.refusal(ctx, activityID, err)
 	}
 	now := s.Watch.clock(ctx)
+	if err := v.closed(now); err != nil {
+		return err
+	}
+	if v.lacksAll() {
+		return soldOut(v.mayReturn(now, nil), now)
+	}
+	return nil
+}
+
+// closed is the refusal of a sale that is not open at now; nil when it is open.
+func (v *view) closed(now time.Time) error {
 	switch v.StateAt(now) {
 	case StateEnded:
 		return ended()
@@ -141,9 +165,6 @@ func (s *Service) Admits(ctx context.Context, activityID string) error {
 	case StateScheduled:
 		return notStarted(v.Level.StartsAt)
 	case StateOpen:
-	}
-	if v.lacksAll() {
-		return soldOut(v.mayReturn(now, nil), now)
 	}
 	return nil
 }

@@ -74,19 +74,32 @@ func (h *handlers) soldOut(next http.Handler) http.Handler {
 	})
 }
 
-// admit refuses path calls that would get no path anyway, before they wait for one.
-func (h *handlers) admit(next http.Handler) http.Handler {
+// begun refuses path calls before the start of the sale. It stands before the limits by user, so that an early call
+// does not cost its buyer the call that counts.
+func (h *handlers) begun(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		activityID := parameter(r, "activity_id")
 		if !contract.ValidID(activityID) {
 			h.refuse(w, r, notFound())
 			return
 		}
+		if err := h.Core.Begun(r.Context(), activityID); err != nil {
+			h.metrics.refuse("path", err)
+			h.refuse(w, r, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// admit refuses path calls that would get no path anyway, before they wait for one.
+func (h *handlers) admit(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// No field yet: those of the captcha are refused until it works.
 		var body struct{}
 		err := httpserver.DecodeOptionalJSON(w, r, &body)
 		if err == nil {
-			err = h.Core.Admits(r.Context(), activityID)
+			err = h.Core.Admits(r.Context(), parameter(r, "activity_id"))
 		}
 		if err != nil {
 			h.metrics.refuse("path", err)

@@ -49,9 +49,9 @@ func New(d Deps) (http.Handler, error) {
 		h.refuse(w, r, badParameter(err))
 	}}
 
-	// What stands before a handler, in this order: too many requests at all; the sold-out flag; limits by address, which need
-	// nobody's name; the token; limits by user, who is known only now; on the path route whether the sale admits anybody, and
-	// last the one limit that is worth waiting for. Whoever is refused has cost no more than what stands before.
+	// What stands before a handler, in this order: the load shedder; the sold-out flag; limits by address, which need no
+	// token; the token; on the path route whether the sale has begun; limits by user; on the path route whether the sale is
+	// open, and last the limit that is worth waiting for. A refused request has been charged only what stands before.
 	r := httpserver.NewRouter(d.Tel)
 	buyer := d.Verifier.Require()
 	on := d.Limits.On
@@ -59,7 +59,7 @@ func New(d Deps) (http.Handler, error) {
 
 	r.With(shed.others, on("browse-per-ip")).Get("/v1/activities", wrapped.ListActivities)
 	r.With(shed.others, on("browse-per-ip")).Get(activity, wrapped.GetActivity)
-	r.With(shed.paths, h.soldOut, on("path-per-ip"), buyer, on("path-per-user", "path-click"), h.admit, on("path-total")).
+	r.With(shed.paths, h.soldOut, on("path-per-ip"), buyer, h.begun, on("path-per-user", "path-click"), h.admit, on("path-total")).
 		Post(activity+"/paths", h.postPath)
 	r.With(shed.purchases, on("purchase-per-ip"), buyer, on("purchase-per-user")).Post(activity+"/paths/{path}/reservations", h.postReservation)
 	r.With(shed.others, on("result-per-ip"), buyer, on("result-per-user")).Get(activity+"/reservations", wrapped.ListReservations)
