@@ -18,6 +18,7 @@ import (
 
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/httpserver"
 	"flashsale.internal/pkg/lifecycle"
 	"flashsale.internal/pkg/problem"
 	"flashsale.internal/pkg/ratelimit"
@@ -71,6 +72,7 @@ func New(s Settings, of settings.Redis, tel *telemetry.Telemetry) (*Limits, erro
 		Conn: l.conn, TrustedProxies: trusted, Refuse: refuse, Waiting: waiting, Edit: s.edit, Log: tel.Log,
 		User:    func(r *http.Request) (string, bool) { id := auth.From(r.Context()).UserID; return id, id != "" },
 		Route:   routeOf,
+		Param:   httpserver.PathParam,
 		Observe: m.decided, Waits: m.waited, Reloaded: m.reloaded,
 	})
 	text, err := s.text()

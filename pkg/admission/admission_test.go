@@ -240,3 +240,22 @@ func TestRulesAreKeptUpToDate(t *testing.T) {
 		return err == nil && n == 1 && all["a"].Refused == 1
 	}, patience, 10*time.Millisecond)
 }
+
+// What the routes of all services are limited by is the value of a path's parameter, not its spelling.
+func TestALimitByAParameterCountsEverySpelling(t *testing.T) {
+	l, err := Local(Settings{Rules: file(t, `version: 1
+rules: [{name: a, key: "param:id", limit: 1, per: 1h}]`)}, telemetry.Discard(t))
+	require.NoError(t, err)
+	r := chi.NewRouter()
+	r.With(l.On("a")).Get("/{id}", func(http.ResponseWriter, *http.Request) {})
+	get := func(path string) int {
+		w := httptest.NewRecorder()
+		r.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		return w.Code
+	}
+	require.Equal(t, 200, get("/12"))
+	for _, path := range []string{"/12", "/%312", "/1%32", "/%31%32"} {
+		require.Equal(t, 429, get(path), path)
+	}
+	require.Equal(t, 200, get("/13"))
+}

@@ -5,6 +5,7 @@ package httpserver
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -98,6 +99,17 @@ func methodNotAllowed(tel *telemetry.Telemetry) http.HandlerFunc {
 		}
 		problem.Write(w, r, tel.Log, contract.Refuse(contract.CodeMethodNotAllowed, "Allowed here: "+strings.Join(allowed, ", ")+"."))
 	}
+}
+
+// PathParam is a parameter of the URL's path as the caller meant it, without escapes: %31 and 1 are one value.
+func PathParam(r *http.Request, name string) string {
+	v := r.PathValue(name)
+	if r.URL.RawPath != "" { // chi routes by that, so the value has its escapes still
+		if plain, err := url.PathUnescape(v); err == nil {
+			return plain
+		}
+	}
+	return v
 }
 
 // Timeout ends a request's context after d, so that what it waits for ends too.

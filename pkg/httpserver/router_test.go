@@ -48,6 +48,19 @@ func shop(t *testing.T) (*Router, *telemetry.Telemetry, *tracetest.SpanRecorder)
 	return r, tel, recorder
 }
 
+func TestAPathParameterHasOneSpelling(t *testing.T) {
+	r, _, _ := shop(t)
+	var id string
+	r.Get("/v1/value/{id}", func(_ http.ResponseWriter, r *http.Request) { id = PathParam(r, "id") })
+	for path, want := range map[string]string{
+		"1": "1", "%31": "1", "%3131": "131", "a!": "a!", "a%21": "a!", "%2e%2E": "..", "a%2fb": "a/b",
+		"%2531": "%31", "%2531!": "%31!", // undone once
+	} {
+		require.Equal(t, http.StatusOK, do(r, http.MethodGet, "/v1/value/"+path).StatusCode, path)
+		require.Equal(t, want, id, path)
+	}
+}
+
 func do(h http.Handler, method, url string, headers ...string) *http.Response {
 	r := httptest.NewRequest(method, url, nil)
 	for i := 0; i < len(headers); i += 2 {

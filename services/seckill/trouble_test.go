@@ -3,6 +3,7 @@ package seckill_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -195,6 +196,15 @@ func TestAnEarlyCallCostsTheBuyerNothing(t *testing.T) {
 		}, 30*time.Second, 100*time.Millisecond)
 		press().is(t, http.StatusCreated, "")
 	}
+}
+
+func TestAClickCountsHoweverItsPathIsSpelled(t *testing.T) {
+	r := newRig(t, ruled(t, `  - {name: path-click, algorithm: gcra, key: "user+param:activity_id", limit: 1, per: 1h, burst: 1}`))
+	activity := r.sale(10)
+	escaped := fmt.Sprintf("%%%x", activity[0]) + activity[1:]
+	press := func(id string) answer { return r.call("POST", "/v1/activities/"+id+"/paths", r.token("alice"), nil) }
+	press(activity).is(t, http.StatusCreated, "")
+	press(escaped).is(t, http.StatusTooManyRequests, contract.CodeRateLimited)
 }
 
 // What stands first answers, and who is refused by it is charged for nothing behind it.

@@ -23,6 +23,9 @@ type Options struct {
 	User func(*http.Request) (id string, ok bool)
 	// Route names the route of a request, for rules by route. Without it all requests count as one route's.
 	Route func(*http.Request) string
+	// Param is a path parameter of a request, for rules by param: without its escapes, or each spelling of a value has a
+	// limit of its own. Default: Request.PathValue, which holds with http.ServeMux.
+	Param func(r *http.Request, name string) string
 	// TrustedProxies are whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
 	// Refuse writes the answer to a refused request; the fields RateLimit, RateLimit-Policy and Retry-After are set already.
@@ -89,6 +92,9 @@ func New(o Options) *Registry {
 	}
 	if o.Route == nil {
 		o.Route = func(*http.Request) string { return "" }
+	}
+	if o.Param == nil {
+		o.Param = (*http.Request).PathValue
 	}
 	if o.Waits == nil {
 		o.Waits = func(string, time.Duration) {}

@@ -447,7 +447,7 @@ func (g *Registry) part(r *http.Request, k keyPart) (v string) {
 	case "header":
 		v = r.Header.Get(k.name)
 	case "param":
-		v = r.PathValue(k.name)
+		v = g.o.Param(r, k.name)
 	}
 	if v == "" {
 		return nobody

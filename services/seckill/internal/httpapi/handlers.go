@@ -64,7 +64,7 @@ func (h *handlers) GetActivity(w http.ResponseWriter, r *http.Request, activityI
 // soldOut answers path calls by the flag alone, while it holds.
 func (h *handlers) soldOut(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := h.Core.Flagged(r.Context(), parameter(r, "activity_id")); err != nil {
+		if err := h.Core.Flagged(r.Context(), httpserver.PathParam(r, "activity_id")); err != nil {
 			h.metrics.flagged.Add(noExemplar, 1)
 			h.metrics.refuse("path", err)
 			h.refuse(w, r, err)
@@ -78,7 +78,7 @@ func (h *handlers) soldOut(next http.Handler) http.Handler {
 // does not cost its buyer the call that counts.
 func (h *handlers) begun(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		activityID := parameter(r, "activity_id")
+		activityID := httpserver.PathParam(r, "activity_id")
 		if !contract.ValidID(activityID) {
 			h.refuse(w, r, notFound())
 			return
@@ -99,7 +99,7 @@ func (h *handlers) admit(next http.Handler) http.Handler {
 		var body struct{}
 		err := httpserver.DecodeOptionalJSON(w, r, &body)
 		if err == nil {
-			err = h.Core.Admits(r.Context(), parameter(r, "activity_id"))
+			err = h.Core.Admits(r.Context(), httpserver.PathParam(r, "activity_id"))
 		}
 		if err != nil {
 			h.metrics.refuse("path", err)

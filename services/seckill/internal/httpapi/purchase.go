@@ -2,11 +2,8 @@ package httpapi
 
 import (
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
-
-	"github.com/go-chi/chi/v5"
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/httpserver"
@@ -16,27 +13,16 @@ import (
 // The purchase is what everybody sends in the same second. Its parameters, body and answer are read and written by hand:
 // the generated wrapper, two passes of encoding/json over the body and one over the answer cost more than the decision.
 
-// parameter is a parameter of the URL's path as the caller meant it.
-func parameter(r *http.Request, name string) string {
-	v := chi.URLParam(r, name)
-	if r.URL.RawPath != "" { // chi routes by that, so the value has its escapes still
-		if plain, err := url.PathUnescape(v); err == nil {
-			return plain
-		}
-	}
-	return v
-}
-
 func (h *handlers) postPath(w http.ResponseWriter, r *http.Request) {
-	h.CreatePath(w, r, parameter(r, "activity_id"))
+	h.CreatePath(w, r, httpserver.PathParam(r, "activity_id"))
 }
 
 func (h *handlers) postReservation(w http.ResponseWriter, r *http.Request) {
-	h.CreateReservation(w, r, parameter(r, "activity_id"), parameter(r, "path"))
+	h.CreateReservation(w, r, httpserver.PathParam(r, "activity_id"), httpserver.PathParam(r, "path"))
 }
 
 func (h *handlers) getReservation(w http.ResponseWriter, r *http.Request) {
-	h.GetReservation(w, r, parameter(r, "activity_id"), parameter(r, "order_sn"))
+	h.GetReservation(w, r, httpserver.PathParam(r, "activity_id"), httpserver.PathParam(r, "order_sn"))
 }
 
 // The body of a purchase.
