@@ -69,8 +69,14 @@ func TestTheRulesThatComeAlong(t *testing.T) {
 		}
 		require.Contains(t, Names(), r.Name)
 	}
-	require.EqualValues(t, 1000, rule(t, relaxed, "path-total").Limit)
-	require.Equal(t, rules.Duration(time.Second), rule(t, relaxed, "path-total").MaxWait)
+	for name, limit := range map[string]int64{"path-activity": 1000, "path-total": 4000} {
+		r := rule(t, relaxed, name)
+		require.Equal(t, limit, r.Limit, name)
+		require.Zero(t, r.Burst, "%s: one second's paths", name)
+		require.Equal(t, rules.Duration(time.Second), r.MaxWait, name)
+		require.Empty(t, r.Where, "%s: of all pods together", name)
+	}
+	require.Equal(t, "param:activity_id", rule(t, relaxed, "path-activity").Key)
 
 	prod, err := load(t, map[string]string{"APP_ENV": "production"})
 	require.NoError(t, err)
@@ -81,13 +87,39 @@ func TestTheRulesThatComeAlong(t *testing.T) {
 		require.Equal(t, "local", rule(t, strict, name).Where, "a purchase costs no call to Redis")
 	}
 	require.Len(t, strict.Rules(), len(Names()))
+	for _, name := range []string{"path-activity", "path-total"} {
+		require.Equal(t, rule(t, relaxed, name), rule(t, strict, name))
+	}
+}
 
-	// PATH_RATE is another figure for the same rule, its burst the same part of it.
-	dev.PathRate = 10
-	slow, err := Local(dev, telemetry.Discard(t))
-	require.NoError(t, err)
-	require.EqualValues(t, 10, rule(t, slow, "path-total").Limit)
-	require.EqualValues(t, 1, rule(t, slow, "path-total").Burst)
+// PATH_RATE and PATH_TOTAL_RATE are other figures for the same rules.
+func TestPathRates(t *testing.T) {
+	own := file(t, `version: 1
+rules:
+  - {name: path-activity, limit: 2000, burst: 500}
+  - {name: path-total, limit: 1000, burst: 100}`)
+	type figures struct{ limit, burst int64 }
+	for _, c := range []struct {
+		env                     map[string]string
+		wantActivity, wantTotal figures
+	}{
+		{map[string]string{}, figures{1000, 0}, figures{4000, 0}},
+		{map[string]string{"PATH_RATE": "10"}, figures{10, 0}, figures{40, 0}},
+		{map[string]string{"PATH_TOTAL_RATE": "10"}, figures{1000, 0}, figures{10, 0}},
+		{map[string]string{"PATH_RATE": "10", "PATH_TOTAL_RATE": "15"}, figures{10, 0}, figures{15, 0}},
+		{map[string]string{"PATH_RATE": "10000000"}, figures{10_000_000, 0}, figures{40_000_000, 0}},
+		// A burst that the rule names stays the same part of its limit.
+		{map[string]string{"LIMIT_RULES": own, "PATH_RATE": "1000"}, figures{1000, 250}, figures{4000, 400}},
+		{map[string]string{"LIMIT_RULES": own, "PATH_TOTAL_RATE": "5"}, figures{2000, 500}, figures{5, 1}},
+	} {
+		s, err := load(t, c.env)
+		require.NoError(t, err)
+		l, err := Local(s, telemetry.Discard(t))
+		require.NoError(t, err)
+		activity, total := rule(t, l, "path-activity"), rule(t, l, "path-total")
+		require.Equal(t, c.wantActivity, figures{activity.Limit, activity.Burst}, c.env)
+		require.Equal(t, c.wantTotal, figures{total.Limit, total.Burst}, c.env)
+	}
 }
 
 func TestSettingsThatStopTheStart(t *testing.T) {
@@ -98,6 +130,7 @@ func TestSettingsThatStopTheStart(t *testing.T) {
 		"LIMIT_REDIS_DB needs":                                {"LIMIT_REDIS_DB": "3"},
 		"TRUSTED_PROXIES holds \"edge\", which is neither an": {"TRUSTED_PROXIES": "10.0.0.0/8, edge"},
 		"PATH_RATE is -1":                                     {"PATH_RATE": "-1"},
+		"PATH_TOTAL_RATE is 40000001":                         {"PATH_TOTAL_RATE": "40000001"},
 	} {
 		_, err := load(t, env)
 		require.ErrorContains(t, err, name)

@@ -28,14 +28,18 @@ type Settings struct {
 	RedisDB    int      `env:"LIMIT_REDIS_DB"`
 	// TrustedProxies are the networks of the proxies in front, whose X-Forwarded-For is believed.
 	TrustedProxies []string `env:"TRUSTED_PROXIES"`
-	// PathRate is how many paths all pods together give out in a second, other than the rules say.
+	// PathRate is how many paths of one activity all pods together issue in a second; 0: as the rules say.
 	PathRate int64 `env:"PATH_RATE"`
+	// PathTotalRate is how many of all activities; 0: totalPerRate times PathRate.
+	PathTotalRate int64 `env:"PATH_TOTAL_RATE"`
 
 	production bool
 }
 
-// maxPathRate is above what any number of pods can do.
-const maxPathRate = 10_000_000
+const (
+	maxPathRate  = 10_000_000 // above what any number of pods can do
+	totalPerRate = 4          // activities that may sell at full rate at the same time
+)
 
 // Validate reports the first wrong setting. It is called by settings.Load.
 func (s *Settings) Validate(production bool) error {
@@ -62,6 +66,8 @@ func (s *Settings) Validate(production bool) error {
 		return settings.Wrong("LIMIT_REDIS_DB", "needs one address in LIMIT_REDIS_ADDRS")
 	case s.PathRate < 0 || s.PathRate > maxPathRate:
 		return settings.Wrong("PATH_RATE", "is %d and must be 1 to %d, or 0 for what the rules say", s.PathRate, maxPathRate)
+	case s.PathTotalRate < 0 || s.PathTotalRate > maxPathRate*totalPerRate:
+		return settings.Wrong("PATH_TOTAL_RATE", "is %d and must be 1 to %d, or 0 for %d times PATH_RATE", s.PathTotalRate, maxPathRate*totalPerRate, totalPerRate)
 	}
 	text, err := s.text()
 	if err == nil {
@@ -109,18 +115,34 @@ func (s *Settings) proxies() ([]netip.Prefix, error) {
 	return all, nil
 }
 
-// pathTotal is the rule that PATH_RATE is about.
-const pathTotal = "path-total"
+// The rules that PATH_RATE and PATH_TOTAL_RATE are about.
+const (
+	pathActivity = "path-activity"
+	pathTotal    = "path-total"
+)
 
-// edit puts PATH_RATE in the place of the rule's own limit. The burst stays the same part of it.
+// edit puts PATH_RATE and PATH_TOTAL_RATE in the place of the rules' own limits.
 func (s *Settings) edit(set *rules.Set) {
-	if s.PathRate == 0 {
-		return
+	total := s.PathTotalRate
+	if total == 0 {
+		total = totalPerRate * s.PathRate
 	}
 	for i := range set.Rules {
-		if r := &set.Rules[i]; r.Name == pathTotal && r.Limit > 0 {
-			r.Burst = max(min(r.Burst, 1), r.Burst*s.PathRate/r.Limit)
-			r.Limit = s.PathRate
+		switch r := &set.Rules[i]; r.Name {
+		case pathActivity:
+			setRate(r, s.PathRate)
+		case pathTotal:
+			setRate(r, total)
 		}
 	}
+}
+
+// setRate changes the limit of a rule, unless rate is 0 or the rule lets nothing pass. A burst that the rule names stays
+// the same part of the limit.
+func setRate(r *rules.Rule, rate int64) {
+	if rate == 0 || r.Limit == 0 {
+		return
+	}
+	r.Burst = max(min(r.Burst, 1), r.Burst*rate/r.Limit)
+	r.Limit = rate
 }

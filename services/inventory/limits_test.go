@@ -100,7 +100,7 @@ func TestLimitsAreLookedAtTriedAndChanged(t *testing.T) {
 			require.Eventually(t, func() bool { return look(name).Source == is }, patience, 10*time.Millisecond)
 		}
 		require.Equal(t, http.StatusNotFound, call("GET", "/nobody-has-it", "").status)
-		require.EqualValues(t, 1000, look("path-total").Rule.Limit)
+		require.EqualValues(t, 4000, look("path-total").Rule.Limit)
 
 		// What a test of a limit costs, how it is changed, taken out of force, and taken back.
 		try := func(name, key string) answer { return asked("POST", "/"+name+"/try", `{"key":"`+key+`"}`) }

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -211,7 +213,8 @@ func TestAClickCountsHoweverItsPathIsSpelled(t *testing.T) {
 func TestTheOrderOfWhatStandsBeforeAPath(t *testing.T) {
 	r := newRig(t, ruled(t, `  - {name: path-per-ip, key: ip, limit: 1000000, per: 1h}
   - {name: path-per-user, key: user, limit: 2, per: 1h}
-  - {name: path-total, limit: 3, per: 1h}`))
+  - {name: path-activity, key: "param:activity_id", limit: 3, per: 1h}
+  - {name: path-total, limit: 5, per: 1h}`))
 	post := func(activity, user string, body any) answer {
 		token := ""
 		if user != "" {
@@ -235,10 +238,56 @@ func TestTheOrderOfWhatStandsBeforeAPath(t *testing.T) {
 	refused := post(sale, "alice", nil).is(t, http.StatusTooManyRequests, contract.CodeRateLimited)
 	require.Equal(t, []any{"path-per-user"}, refused.body["violated_policies"])
 	post("77", "bob", nil).is(t, http.StatusNotFound, contract.CodeNotFound)
-	r.path("bob", sale)
-	r.path("carol", sale) // the third of path-total: what was refused before it was not charged
-	refused = post(sale, "dave", nil).is(t, http.StatusTooManyRequests, contract.CodeRateLimited)
+	for _, user := range []string{"bob", "carol", "dave"} { // all of path-activity: what was refused before it was not charged
+		r.path(user, sale)
+	}
+	refused = post(sale, "erin", nil).is(t, http.StatusTooManyRequests, contract.CodeRateLimited)
+	require.Equal(t, []any{"path-activity"}, refused.body["violated_policies"])
+	other := r.sale(10)
+	r.path("erin", other) // the fifth of path-total, which was charged nothing for a refusal by path-activity
+	refused = post(other, "frank", nil).is(t, http.StatusTooManyRequests, contract.CodeRateLimited)
 	require.Equal(t, []any{"path-total"}, refused.body["violated_policies"])
+}
+
+// Robots that take all paths of one sale take none of another.
+func TestARobotAtOneSaleStarvesNoOther(t *testing.T) {
+	const rate, robots = 10, 64
+	r := newRig(t, setup{cfg: func(c *config) { c.PathRate = rate }})
+	robbed, other := r.sale(1000), r.sale(1000)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var issued atomic.Int64
+	var running sync.WaitGroup
+	refused := make(chan answer, robots) // the first refusal of each robot
+	began := time.Now()
+	for i := range robots {
+		token := r.token("robot" + strconv.Itoa(i))
+		running.Go(func() {
+			for told := false; ctx.Err() == nil; {
+				a, err := r.try("POST", "/v1/activities/"+robbed+"/paths", token, nil)
+				switch {
+				case err != nil:
+					t.Error(err)
+					return
+				case a.StatusCode == http.StatusCreated:
+					issued.Add(1)
+				case !told:
+					told = true
+					refused <- a
+				}
+			}
+		})
+	}
+	for range robots / 2 {
+		a := (<-refused).is(t, http.StatusTooManyRequests, contract.CodeRateLimited)
+		require.Equal(t, []any{"path-activity"}, a.body["violated_policies"])
+	}
+	for i := range rate {
+		r.path("buyer"+strconv.Itoa(i), other)
+	}
+	stop()
+	running.Wait()
+	require.LessOrEqual(t, float64(issued.Load()), rate+rate*time.Since(began).Seconds(), "one second's burst, and the rate")
 }
 
 func TestNoWorkerIDNoPath(t *testing.T) {
@@ -335,6 +384,7 @@ func TestSettingsThatStopTheStart(t *testing.T) {
 	require.NoError(t, load(nil))
 	for name, env := range map[string]map[string]string{
 		"PATH_RATE":           {"PATH_RATE": "-1"},
+		"PATH_TOTAL_RATE":     {"PATH_TOTAL_RATE": "-1"},
 		"LIMIT_RULES":         {"LIMIT_RULES": "/nowhere/rules.yaml"},
 		"LIMIT_REDIS_ADDRS":   {"LIMIT_REDIS_ADDRS": "here"},
 		"LIMIT_REDIS_DB":      {"LIMIT_REDIS_DB": "1"},

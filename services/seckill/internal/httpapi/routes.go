@@ -51,7 +51,9 @@ func New(d Deps) (http.Handler, error) {
 
 	// What stands before a handler, in this order: the load shedder; the sold-out flag; limits by address, which need no
 	// token; the token; on the path route whether the sale has begun; limits by user; on the path route whether the sale is
-	// open, and last the limit that is worth waiting for. A refused request has been charged only what stands before.
+	// open, and last the limits that are worth waiting for. A refused request has been charged only what stands before.
+	// path-activity and path-total are charged one after the other: a request that path-total refuses has used up a permit
+	// of its activity, which costs neither a call to Redis nor anything to another activity.
 	r := httpserver.NewRouter(d.Tel)
 	buyer := d.Verifier.Require()
 	on := d.Limits.On
@@ -59,8 +61,8 @@ func New(d Deps) (http.Handler, error) {
 
 	r.With(shed.others, on("browse-per-ip")).Get("/v1/activities", wrapped.ListActivities)
 	r.With(shed.others, on("browse-per-ip")).Get(activity, wrapped.GetActivity)
-	r.With(shed.paths, h.soldOut, on("path-per-ip"), buyer, h.begun, on("path-per-user", "path-click"), h.admit, on("path-total")).
-		Post(activity+"/paths", h.postPath)
+	r.With(shed.paths, h.soldOut, on("path-per-ip"), buyer, h.begun, on("path-per-user", "path-click"),
+		h.admit, on("path-activity"), on("path-total")).Post(activity+"/paths", h.postPath)
 	r.With(shed.purchases, on("purchase-per-ip"), buyer, on("purchase-per-user")).Post(activity+"/paths/{path}/reservations", h.postReservation)
 	r.With(shed.others, on("result-per-ip"), buyer, on("result-per-user")).Get(activity+"/reservations", wrapped.ListReservations)
 	r.With(shed.others, on("result-per-ip"), buyer, on("result-per-user")).Get(activity+"/reservations/{order_sn}", h.getReservation)
