@@ -9,13 +9,15 @@ import (
 	"net/http"
 	"time"
 
+	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/lifecycle"
+	"flashsale.internal/pkg/problem"
 )
 
 const (
 	// Header and body. One limit for both spares each request a timer; nobody needs longer for 96 KiB.
 	readTimeout    = 10 * time.Second
-	writeTimeout   = 60 * time.Second // of one answer; Streaming lifts it
+	writeTimeout   = 60 * time.Second // of one answer; LiftDeadlines lifts it
 	idleTimeout    = 90 * time.Second // longer than the edge keeps its connections
 	maxHeaderBytes = 32 << 10
 )
@@ -29,14 +31,14 @@ func Stopping(ctx context.Context) <-chan struct{} {
 	return c
 }
 
-// Streaming is for routes whose answer goes on for long: it lifts the time limits of the connection, and ends the
-// request's context when the listener is told to end, which other requests may outlive.
+// Streaming is for routes whose answer goes on for long. It refuses requests with a body, and ends the request's context
+// when the listener is told to end, which other requests may outlive. The handler calls LiftDeadlines.
 func Streaming(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		control := http.NewResponseController(w)
-		// Where there is no connection to lift them from (tests) there are none.
-		_ = control.SetWriteDeadline(time.Time{})
-		_ = control.SetReadDeadline(time.Time{})
+		if r.ContentLength != 0 {
+			refuseAnyBody(w, r)
+			return
+		}
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
 		if stopping := Stopping(ctx); stopping != nil {
@@ -52,6 +54,22 @@ func Streaming(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
+}
+
+// refuseAnyBody answers at once, without waiting for a body that may never come, and ends the connection.
+func refuseAnyBody(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Connection", "close")
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // the server reads what is left of a body after the answer
+	problem.Write(w, r, discard, contract.InvalidField("body", "must be absent"))
+}
+
+// LiftDeadlines lifts the read and write deadlines of the request's connection. A handler calls it once nothing can refuse
+// the request any more: an answer that is not begun, or a body that was not read, would hold the connection forever.
+func LiftDeadlines(w http.ResponseWriter) {
+	control := http.NewResponseController(w)
+	// A writer without a connection (tests) has no deadlines.
+	_ = control.SetWriteDeadline(time.Time{})
+	_ = control.SetReadDeadline(time.Time{})
 }
 
 // Listen serves h on addr. When told to end it takes no new connections, tells streams to end, and waits for the

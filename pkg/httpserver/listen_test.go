@@ -71,6 +71,7 @@ func TestListenFinishesRequestsInFlightAndEndsStreams(t *testing.T) {
 	streamOver := make(chan struct{})
 	r.With(Streaming).Get("/stream", func(w http.ResponseWriter, r *http.Request) {
 		defer close(streamOver)
+		LiftDeadlines(w)
 		_, _ = io.WriteString(w, "event: status\n\n")
 		_ = http.NewResponseController(w).Flush()
 		started <- struct{}{}
@@ -178,6 +179,7 @@ func TestAdminKeepsPProfToItself(t *testing.T) {
 func TestStreamingOutlivesTheTimeLimitsOfTheConnection(t *testing.T) {
 	r := NewRouter(telemetry.Discard(t))
 	r.With(Streaming).Get("/", func(w http.ResponseWriter, r *http.Request) {
+		LiftDeadlines(w)
 		beat := time.NewTicker(50 * time.Millisecond)
 		defer beat.Stop()
 		for range 8 {

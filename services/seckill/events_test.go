@@ -3,6 +3,8 @@ package seckill_test
 import (
 	"bufio"
 	"encoding/json"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -150,4 +152,34 @@ func TestStreamsEndWithTheProcess(t *testing.T) {
 	require.Less(t, time.Since(began), 5*time.Second, "a stream does not hold up the end")
 	require.NotContains(t, log.String(), "requests cut")
 	require.Empty(t, s.next())
+}
+
+// A body that is announced and never sent must not hold a connection: over TCP, the answer comes at once and the
+// connection ends.
+func TestAnEventStreamTakesNoBody(t *testing.T) {
+	r := newRig(t, setup{})
+	url := r.buy(r.path("alice", r.sale(10)), oneOf("1")).is(t, 202, "").str("events_url")
+	plain, _, _ := strings.Cut(url, "?ticket=")
+	for name, target := range map[string]string{"without a ticket": plain, "with a ticket": url} {
+		for _, announced := range []string{"Content-Length: 10", "Transfer-Encoding: chunked"} {
+			conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(r.url, "http://"))
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = conn.Close() })
+			require.NoError(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
+			_, err = io.WriteString(conn, "GET "+target+" HTTP/1.1\r\nHost: shop\r\n"+announced+"\r\n\r\n")
+			require.NoError(t, err)
+			began, reader := time.Now(), bufio.NewReader(conn)
+			res, err := http.ReadResponse(reader, nil)
+			require.NoError(t, err, "%s, %s", name, announced)
+			require.Equal(t, http.StatusBadRequest, res.StatusCode)
+			body, err := io.ReadAll(res.Body)
+			require.NoError(t, err)
+			require.NoError(t, res.Body.Close())
+			require.Contains(t, string(body), `"code":"invalid_request"`)
+			_, err = reader.ReadByte()
+			require.ErrorIs(t, err, io.EOF, "the connection ends")
+			require.Less(t, time.Since(began), 8*time.Second, "before the server's own time limit")
+		}
+	}
+	require.Equal(t, "queued", r.open(url).status())
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/httpserver"
 	"flashsale.internal/services/seckill/api"
 	"flashsale.internal/services/seckill/internal/core"
 )
@@ -46,6 +47,7 @@ func (h *handlers) StreamReservation(w http.ResponseWriter, r *http.Request, act
 	if r.Method == http.MethodHead {
 		return
 	}
+	httpserver.LiftDeadlines(w)
 	h.follow(r, &events{w: w, control: http.NewResponseController(w)}, first, stream)
 }
 

@@ -4,11 +4,15 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -54,40 +58,47 @@ func (open) Now(context.Context) (time.Time, error) { return time.Now(), nil }
 func (open) Next(string) (string, error)            { return "5", nil }
 func (open) Belongs(string, string) bool            { return true }
 
+// streams is a handler at which alice's purchase is queued for ever, and the URL of its events.
+func streams(t *testing.T, most int, s admission.Settings) (handler http.Handler, feed *core.Feed, url string) {
+	t.Helper()
+	cfg := settings.Auth{HS256Secret: strings.Repeat("s", 32)}
+	verifier, err := auth.NewVerifier(cfg, nil)
+	require.NoError(t, err)
+	seal, err := core.NewSeal("secret")
+	require.NoError(t, err)
+	limits, err := admission.Local(s, telemetry.Discard(t))
+	require.NoError(t, err)
+	feed = core.NewFeed(still{}, most)
+	handler, err = New(Deps{
+		Core: core.NewService(core.Deps{
+			Gate: still{}, Watch: core.NewWatch(open{}, time.Now), Feed: feed, SNs: open{}, Seal: seal, CallerWait: time.Second,
+		}),
+		Verifier: verifier, Limits: limits, Tel: telemetry.Discard(t), OpenStreams: feed.Open,
+	})
+	require.NoError(t, err)
+	token, err := auth.Mint(cfg.HS256Secret, auth.Identity{UserID: "alice"}, time.Hour)
+	require.NoError(t, err)
+	post := func(path, body string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+		r.Header.Set("Authorization", "Bearer "+token)
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		return w
+	}
+	path := field(t, post("/v1/activities/7/paths", "").Body.String(), "path")
+	bought := post("/v1/activities/7/paths/"+path+"/reservations", `{"lines":[{"sku_id":"1","qty":1}]}`)
+	require.Equal(t, http.StatusAccepted, bought.Code, bought.Body)
+	return handler, feed, field(t, bought.Body.String(), "events_url")
+}
+
 // What a buyer sees of a purchase that does not move: the status, a sign of life every 15 s, and the end after 60 s.
 func TestAStreamLivesForAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := settings.Auth{HS256Secret: strings.Repeat("s", 32)}
-		verifier, err := auth.NewVerifier(cfg, nil)
-		require.NoError(t, err)
-		seal, err := core.NewSeal("secret")
-		require.NoError(t, err)
-		limits, err := admission.Local(admission.Settings{}, telemetry.Discard(t))
-		require.NoError(t, err)
-		feed := core.NewFeed(still{}, 10)
-		handler, err := New(Deps{
-			Core: core.NewService(core.Deps{
-				Gate: still{}, Watch: core.NewWatch(open{}, time.Now), Feed: feed, SNs: open{}, Seal: seal, CallerWait: time.Second,
-			}),
-			Verifier: verifier, Limits: limits, Tel: telemetry.Discard(t), OpenStreams: feed.Open,
-		})
-		require.NoError(t, err)
-		token, err := auth.Mint(cfg.HS256Secret, auth.Identity{UserID: "alice"}, time.Hour)
-		require.NoError(t, err)
-		call := func(method, path, body string) *httptest.ResponseRecorder {
-			r := httptest.NewRequest(method, path, strings.NewReader(body))
-			r.Header.Set("Authorization", "Bearer "+token)
-			r.Header.Set("Content-Type", "application/json")
-			w := httptest.NewRecorder()
-			handler.ServeHTTP(w, r)
-			return w
-		}
-		path := field(t, call(http.MethodPost, "/v1/activities/7/paths", "").Body.String(), "path")
-		bought := call(http.MethodPost, "/v1/activities/7/paths/"+path+"/reservations", `{"lines":[{"sku_id":"1","qty":1}]}`)
-		require.Equal(t, http.StatusAccepted, bought.Code, bought.Body)
-
+		handler, feed, url := streams(t, 10, admission.Settings{})
 		began := time.Now()
-		got := call(http.MethodGet, field(t, bought.Body.String(), "events_url"), "")
+		got := httptest.NewRecorder()
+		handler.ServeHTTP(got, httptest.NewRequest(http.MethodGet, url, nil))
 		require.Equal(t, time.Minute, time.Since(began))
 		require.Equal(t, "retry: 2000\n\n"+
 			`event: status`+"\n"+`data: {"activity_id":"7","order_sn":"5","status":"queued"}`+"\n\n"+
@@ -95,6 +106,60 @@ func TestAStreamLivesForAMinute(t *testing.T) {
 			"event: end\ndata: {}\n\n", strings.Replace(got.Body.String(), ": \n\n: \n\n: \n\n: \n\n", ": \n\n: \n\n: \n\n", 1))
 		require.True(t, got.Flushed)
 		require.Zero(t, feed.Open())
+	})
+}
+
+// deadlines records whether the deadlines of a connection were lifted.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	lifted int
+}
+
+func (d *deadlines) SetReadDeadline(at time.Time) error  { return d.set(at) }
+func (d *deadlines) SetWriteDeadline(at time.Time) error { return d.set(at) }
+
+func (d *deadlines) set(at time.Time) error {
+	if at.IsZero() {
+		d.lifted++
+	}
+	return nil
+}
+
+// The deadlines of a connection hold until ticket, limits and the bound of streams were checked.
+func TestOnlyAStreamThatBeginsLiftsDeadlines(t *testing.T) {
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	require.NoError(t, os.WriteFile(rules, []byte("version: 1\nrules: [{name: events-per-ip, key: header:Caller, limit: 1, per: 1h}]"), 0o600))
+	synctest.Test(t, func(t *testing.T) {
+		handler, feed, url := streams(t, 1, admission.Settings{Rules: rules})
+		get := func(method, url, caller string) (status, lifted int) {
+			r := httptest.NewRequest(method, url, nil)
+			r.Header.Set("Caller", caller)
+			w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+			handler.ServeHTTP(w, r)
+			return w.Code, w.lifted
+		}
+		refused := func(want int, url, caller string) {
+			t.Helper()
+			status, lifted := get(http.MethodGet, url, caller)
+			require.Equal(t, want, status)
+			require.Zero(t, lifted)
+		}
+		plain, _, _ := strings.Cut(url, "?")
+		refused(http.StatusUnauthorized, plain, "one")
+		refused(http.StatusTooManyRequests, url, "one")
+		refused(http.StatusNotFound, strings.Replace(url, "/7/", "/x/", 1), "two")
+		status, lifted := get(http.MethodHead, url, "three")
+		require.Equal(t, []int{http.StatusOK, 0}, []int{status, lifted}, "HEAD has no stream")
+
+		var open sync.WaitGroup
+		open.Go(func() {
+			status, lifted := get(http.MethodGet, url, "four")
+			assert.Equal(t, []int{http.StatusOK, 2}, []int{status, lifted})
+		})
+		synctest.Wait()
+		require.Equal(t, 1, feed.Open())
+		refused(http.StatusServiceUnavailable, url, "five")
+		open.Wait()
 	})
 }
 
