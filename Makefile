@@ -57,15 +57,24 @@ logs: ## The last lines of every log
 	@scripts/dev/parts logs
 
 ##@ Kubernetes
-.PHONY: images chart-test chart-tools cluster-test
+.PHONY: images chart-test chart-proof chart-tools cluster-prepare cluster-test cluster-proof
 images: $(KO) ## Container images of all programs into dist/images.tar (VERSION, REPO, BASE, PUSH: see scripts/images)
 	@scripts/images $(KO)
 
 chart-test: $(HELM3) $(KUBECONFORM) ## What Helm 3 renders from the chart: schemas, rules, wrong values
 	@cd test/chart && go test -count=1 -timeout 20m ./...
 
+chart-proof: $(HELM3) $(HELM4) $(KUBECONFORM) ## The same with Helm 4, and both renderings compared
+	@go test -count=1 -timeout 20m ./test/proof/chart
+
+cluster-prepare: $(KO) $(HELM3) ## Starts the cluster and loads the images; make cluster-test does it too, if it is not done
+	@scripts/cluster/prepare $(KO)
+
 cluster-test: $(KO) $(HELM3) ## The chart on a real cluster: install, a sale, one trace, an upgrade during a sale
 	@scripts/cluster/test $(KO) $(HELM3)
+
+cluster-proof: $(KO) $(HELM3) $(HELM4) ## That, then scaling, rollback, kills and uninstall during sales, and Helm 4
+	@scripts/cluster/test $(KO) $(HELM3) $(HELM4)
 
 HELMS ?= 3
 chart-tools: $(KUBECONFORM) $(foreach version,$(HELMS),$(HELM$(version)))
@@ -85,7 +94,7 @@ sim-mutants: ## Breaks the services in some twenty ways, one by one; the simulat
 trouble: deps ## Sales while dependencies and links fail, and with a damaged gate, some 15 min
 	@scripts/dev/with-parts go test ./test/proof/trouble -count=1 -timeout 60m -v
 
-storm: deps ## RUNS (1) sales of 10,000 pieces while every process is killed twice, 7 to 8 min each; STORM_SEED repeats one
+storm: deps ## RUNS (1) sales of 10,000 units while every process is killed twice, 7 to 8 min each; STORM_SEED repeats one
 	@go test ./test/proof/storm -count=$(RUNS) -run '^TestStorm$$' -timeout $$(($(RUNS) * 25))m -v
 
 fuzz: ## Every fuzz target for FUZZTIME (30s) each

@@ -38,7 +38,7 @@ const pods, perSecond, lasts = 4, 10_000, 10 * time.Second
 // leased is four processes' limiters on one limit, which are asked so many times as often as it allows.
 func leased(ctx context.Context, addr string, times float64) error {
 	spec := ratelimit.Spec{Algorithm: ratelimit.TokenBucket, Limit: ratelimit.PerSecond(perSecond)}
-	prefix := "bench-" + strconv.FormatInt(rand.Int64(), 36) //nolint:gosec // a name
+	prefix := "bench-" + strconv.FormatInt(rand.Int64(), 36)
 	count := &calls{}
 	var limiters []*ratelimit.Redis
 	for range pods {

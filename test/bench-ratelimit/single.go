@@ -65,7 +65,7 @@ func single(ctx context.Context, addr string, rounds int) error {
 		subjects[i] = "user-" + strconv.Itoa(i)
 	}
 	subject := func(i int) string { return subjects[i%len(subjects)] }
-	prefix := "bench-" + strconv.FormatInt(rand.Int64(), 36) //nolint:gosec // a name
+	prefix := "bench-" + strconv.FormatInt(rand.Int64(), 36)
 	conn := ratelimit.NewConn(rdb, ratelimit.ConnOptions{Timeout: 10 * time.Second, Prefix: prefix})
 	for _, a := range []ratelimit.Algorithm{ratelimit.TokenBucket, ratelimit.FixedWindow, ratelimit.SlidingWindow, ratelimit.SlidingLog, ratelimit.WarmUp} {
 		limit := ratelimit.Limit{Rate: 1000, Period: time.Hour}

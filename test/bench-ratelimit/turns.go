@@ -25,7 +25,7 @@ func takeTurnsByCall(ctx context.Context, rounds, n int, contenders []*contender
 	for round := range rounds + 1 {
 		sums := make([]time.Duration, len(contenders))
 		for i := range n {
-			for _, k := range rand.Perm(len(contenders)) { //nolint:gosec // an order
+			for _, k := range rand.Perm(len(contenders)) {
 				begun := time.Now()
 				contenders[k].decide(round*n + i)
 				took := time.Since(begun)
@@ -49,7 +49,7 @@ func takeTurnsByCall(ctx context.Context, rounds, n int, contenders []*contender
 // it took so far.
 func takeTurns(ctx context.Context, rounds, n, goroutines int, used func() (time.Duration, error), contenders []*contender) error {
 	for round := range rounds + 1 {
-		for _, i := range rand.Perm(len(contenders)) { //nolint:gosec // an order
+		for _, i := range rand.Perm(len(contenders)) {
 			if err := ctx.Err(); err != nil {
 				return err
 			}

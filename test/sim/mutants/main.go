@@ -105,7 +105,7 @@ func rootDir(ctx context.Context) (string, error) {
 // write makes the broken file and the overlay that puts it into its place.
 func (m mutant) write(root, dir string) error {
 	path := filepath.Join(root, m.file)
-	source, err := os.ReadFile(path) //nolint:gosec // of the list
+	source, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (m mutant) write(root, dir string) error {
 		return fmt.Errorf("%s: its text is %d times in %s", m.name, n, m.file)
 	}
 	broken := filepath.Join(dir, "broken"+filepath.Ext(path))
-	if err := os.WriteFile(broken, []byte(strings.Replace(string(source), m.old, m.now, 1)), 0o600); err != nil { //nolint:gosec // a folder of our own
+	if err := os.WriteFile(broken, []byte(strings.Replace(string(source), m.old, m.now, 1)), 0o600); err != nil {
 		return err
 	}
 	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {path: broken}})
@@ -132,13 +132,13 @@ var (
 // play tells what the simulation said first, "" when it found nothing.
 func (m mutant) play(ctx context.Context, root, dir string, seeds int) (found string, took time.Duration, err error) {
 	test := filepath.Join(dir, "sim.test")
-	build := exec.CommandContext(ctx, "go", "test", "-c", "-overlay", filepath.Join(dir, "overlay.json"), "-o", test, "./test/sim") //nolint:gosec // arguments of our own
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-overlay", filepath.Join(dir, "overlay.json"), "-o", test, "./test/sim")
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", 0, fmt.Errorf("does not compile: %s", out)
 	}
 	began := time.Now()
-	sim := exec.CommandContext(ctx, test, "-test.run", "^TestSim$", "-test.v", "-test.timeout", "60m", "-failures", "1", "-seeds", fmt.Sprint(seeds)) //nolint:gosec // ours
+	sim := exec.CommandContext(ctx, test, "-test.run", "^TestSim$", "-test.v", "-test.timeout", "60m", "-failures", "1", "-seeds", fmt.Sprint(seeds))
 	sim.Dir = filepath.Join(root, "test", "sim")
 	sim.Env = append(os.Environ(), "GOGC=400", "SIM_LUA="+m.lua(dir))
 	out, err := sim.CombinedOutput()
@@ -159,7 +159,7 @@ func (m mutant) play(ctx context.Context, root, dir string, seeds int) (found st
 
 // asserted tells whether the unit test that holds the rule fails.
 func (m mutant) asserted(ctx context.Context, root, dir string) (bool, error) {
-	test := exec.CommandContext(ctx, "go", "test", "-overlay", filepath.Join(dir, "overlay.json"), "-count=1", "-v", "-run", m.test.run, "./"+m.test.pkg) //nolint:gosec // ours
+	test := exec.CommandContext(ctx, "go", "test", "-overlay", filepath.Join(dir, "overlay.json"), "-count=1", "-v", "-run", m.test.run, "./"+m.test.pkg)
 	test.Dir = root
 	out, err := test.CombinedOutput()
 	switch {
