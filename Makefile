@@ -140,6 +140,7 @@ generate: $(OAPI_CODEGEN) ## Go code from the OpenAPI files; the chart's table o
 	@cd test/chart && go run ./cmd/values -write ../../docs/kubernetes.md
 
 clean: ## Stops every set of this folder and deletes what it built and stored
+	@[ ! -e .run/cluster/started ] || scripts/cluster/stop
 	@for set in "$${RUN_DIR:-.run}" .run/*; do [ ! -d "$$set" ] || { RUN_DIR=$$set scripts/dev/services kill && RUN_DIR=$$set scripts/dev/parts kill; } || exit 1; done
 	@rm -rf .bin .run dist
 

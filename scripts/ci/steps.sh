@@ -4,7 +4,7 @@
 
 step_logs=${RUN_DIR:?}/steps
 mkdir -p "$step_logs"
-rm -f "$step_logs"/*.log
+rm -f "$step_logs"/*
 step_names=() step_results=() step_seconds=() # of steps that have ended or did not run, in order
 declare -A step_pids=() step_began=()         # of steps in the background
 ci_began=$SECONDS
@@ -103,7 +103,7 @@ all_ok() {
 summary() {
     local i
     for i in "${!step_names[@]}"; do
-        [[ ${step_results[i]} == FAIL* ]] || continue
+        [[ ${step_results[i]} == FAIL* && -f $(log_of "${step_names[i]}") ]] || continue
         printf '\n=== %s: %s; the end of its output\n' "${step_names[i]}" "${step_results[i]}"
         # Lines that name a failure first: in the output of many packages they stand far from the end.
         { grep -nE '^(--- FAIL|FAIL)|^ +--- FAIL|^panic:|WARNING: DATA RACE' "$(log_of "${step_names[i]}")" || true; } | head -n 40
