@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -119,6 +120,20 @@ rules:
 		activity, total := rule(t, l, "path-activity"), rule(t, l, "path-total")
 		require.Equal(t, c.wantActivity, figures{activity.Limit, activity.Burst}, c.env)
 		require.Equal(t, c.wantTotal, figures{total.Limit, total.Burst}, c.env)
+	}
+}
+
+// A file of rules from before path-activity: an upgrade does not admit more than before.
+func TestPathRateOfRulesWithoutAnActivityBucket(t *testing.T) {
+	own := file(t, `version: 1
+rules:
+  - {name: path-total, limit: 1000, burst: 100}`)
+	for env, want := range map[string]int64{"PATH_RATE": 500, "PATH_TOTAL_RATE": 700} {
+		s, err := load(t, map[string]string{"LIMIT_RULES": own, env: strconv.FormatInt(want, 10)})
+		require.NoError(t, err)
+		l, err := Local(s, telemetry.Discard(t))
+		require.NoError(t, err)
+		require.Equal(t, want, rule(t, l, "path-total").Limit, env)
 	}
 }
 

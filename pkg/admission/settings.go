@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 
 	"flashsale.internal/pkg/ratelimit/rules"
@@ -30,7 +31,8 @@ type Settings struct {
 	TrustedProxies []string `env:"TRUSTED_PROXIES"`
 	// PathRate is how many paths of one activity all pods together issue in a second; 0: as the rules say.
 	PathRate int64 `env:"PATH_RATE"`
-	// PathTotalRate is how many of all activities; 0: totalPerRate times PathRate.
+	// PathTotalRate is how many of all activities; 0: totalPerRate times PathRate, or PathRate where the rules have no bucket
+	// of each activity.
 	PathTotalRate int64 `env:"PATH_TOTAL_RATE"`
 
 	production bool
@@ -125,7 +127,11 @@ const (
 func (s *Settings) edit(set *rules.Set) {
 	total := s.PathTotalRate
 	if total == 0 {
-		total = totalPerRate * s.PathRate
+		total = s.PathRate
+		// Rules from before path-activity keep the limit that PATH_RATE gave them.
+		if slices.ContainsFunc(set.Rules, func(r rules.Rule) bool { return r.Name == pathActivity }) {
+			total *= totalPerRate
+		}
 	}
 	for i := range set.Rules {
 		switch r := &set.Rules[i]; r.Name {
