@@ -94,6 +94,10 @@ const (
 	OrderRefunded OrderEventType = "refunded"
 )
 
+// ReasonRefunded is the reason of a reservation that was released because its order was paid and then refunded. In the gate
+// it is the only reason that ends a paid entry.
+const ReasonRefunded = "refunded"
+
 // OrderEvent says that an order took a step.
 type OrderEvent struct {
 	OrderSN     string         `json:"order_sn"`

@@ -54,6 +54,17 @@ func (g *Gate) Ack(ctx context.Context, ref contract.GateRef, ids []string) erro
 	return g.runBatches(ctx, scriptAck, ref, 2, args)
 }
 
+// JournalLen returns the number of entries that are not acked yet. A gate that is absent may still have a journal; a journal
+// that is absent is empty. One round trip, O(1).
+func (g *Gate) JournalLen(ctx context.Context, ref contract.GateRef) (int64, error) {
+	if err := validateRef(ref); err != nil {
+		return 0, err
+	}
+	return call(ctx, g, func(ctx context.Context) (int64, error) {
+		return g.rdb.XLen(ctx, keyOf(ref, "journal")).Result()
+	})
+}
+
 // Rejournal journals purchases again that are queued and not known to be in the ledger, if their last journal entry was
 // acked, as long as the journal has room. It tells how many it journaled. Any number of order_sns, 256 to a script call,
 // O(order_sns).

@@ -27,7 +27,7 @@ func (e *env) ack(entries ...JournalEntry) {
 
 func (e *env) journalLen() int64 {
 	e.t.Helper()
-	n, err := e.rdb.XLen(context.Background(), keyOf(e.ref, "journal")).Result()
+	n, err := e.JournalLen(context.Background(), e.ref)
 	require.NoError(e.t, err)
 	return n
 }
@@ -156,5 +156,17 @@ func TestRejournalOnlyWhatIsOnNobodysWay(t *testing.T) {
 		require.NoError(t, e.rdb.Del(ctx, keyOf(e.ref, "journal")).Err())
 		require.Equal(t, 2, rejournal("1", "5"))
 		require.Len(t, e.read("a", 10), 2)
+	})
+}
+
+// The journal outlives its gate, and so does its length: entries of a lost gate still wait for their relay.
+func TestTheLengthOfTheJournalNeedsNoGate(t *testing.T) {
+	eachServer(t, Options{}, func(t *testing.T, e *env) {
+		require.Zero(t, e.journalLen())
+		e.open(openConfig(), 9)
+		require.Equal(t, Accepted, e.reserve("1", "ann", lines(1)).Outcome)
+		require.Equal(t, Accepted, e.reserve("2", "bob", lines(1)).Outcome)
+		require.NoError(t, e.rdb.Del(t.Context(), keyOf(e.ref, "gate")).Err())
+		require.EqualValues(t, 2, e.journalLen())
 	})
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"flashsale.internal/pkg/contract"
 )
 
 // model is what a gate should be, in plain Go.
@@ -118,7 +120,7 @@ func (m *model) end(n Ending, stage string) {
 	switch {
 	case e == nil:
 		m.entries[n.OrderSN] = &modelEntry{user: n.UserID, lines: n.Lines, stage: stage, reason: n.Reason}
-	case e.holds() && (e.stage != stagePaid || stage == stageClosed && n.Reason == ReasonRefunded):
+	case e.holds() && (e.stage != stagePaid || stage == stageClosed && n.Reason == contract.ReasonRefunded):
 		m.take(e, -1)
 		if e.stage == stageCreated {
 			stage = stageClosed
@@ -184,7 +186,7 @@ func drawEndings(t *rapid.T) []Ending {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Ending {
 		return Ending{
 			OrderSN: drawSN(t), UserID: drawUser(t), Lines: drawLines(t),
-			Reason: rapid.SampledFrom([]string{"expired", "system", ReasonRefunded}).Draw(t, "reason"),
+			Reason: rapid.SampledFrom([]string{"expired", "system", contract.ReasonRefunded}).Draw(t, "reason"),
 		}
 	}), 1, 3).Draw(t, "items")
 }

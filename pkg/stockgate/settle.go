@@ -48,9 +48,6 @@ type Ending struct {
 	Reason  string // 1 to 32 of a-z 0-9 _ -
 }
 
-// ReasonRefunded is the reason of an Ending whose order was paid and then refunded, the only one that ends a paid entry.
-const ReasonRefunded = "refunded"
-
 // batchSize bounds the items of one script call, and so for how long it holds Redis up (about a millisecond).
 const batchSize = 256
 
@@ -79,7 +76,7 @@ func (g *Gate) Settle(ctx context.Context, ref contract.GateRef, items []Settlem
 
 // Release gives the pieces and the allowance of purchases back, each exactly once, and tells their buyers closed with the
 // reason. It gives back what the gate took, also if the Ending's lines differ. An entry that has ended stays as it is, and
-// so does a paid one unless the reason is ReasonRefunded. For an order_sn that the gate does not know it gives nothing back
+// so does a paid one unless the reason is contract.ReasonRefunded. For an order_sn that the gate does not know it gives nothing back
 // and writes the terminal entry, so that neither a late Settle nor a late Reserve takes pieces for it. Batches, repetition
 // and cost as in Settle.
 func (g *Gate) Release(ctx context.Context, ref contract.GateRef, items []Ending) error {

@@ -38,7 +38,7 @@ func TestEveryStepFromEveryStage(t *testing.T) {
 	paid := Entry{Status: StatusPaid, Landed: true}
 	closed := Entry{Status: StatusClosed, Reason: "cancelled"}
 	failed := Entry{Status: StatusFailed, Reason: "sold_out"}
-	refunded := Entry{Status: StatusClosed, Reason: ReasonRefunded}
+	refunded := Entry{Status: StatusClosed, Reason: contract.ReasonRefunded}
 	steps := []struct {
 		name string
 		do   func(e *env)
@@ -50,13 +50,13 @@ func TestEveryStepFromEveryStage(t *testing.T) {
 		{"settle paid", func(e *env) { e.settle("1", "ann", lines(1), StepPaid) }, [5]Entry{paid, paid, paid, paid, paid}},
 		{"release", func(e *env) { e.release("1", "ann", lines(1), "cancelled") }, [5]Entry{closed, closed, closed, closed, paid}},
 		{
-			"release refunded", func(e *env) { e.release("1", "ann", lines(1), ReasonRefunded) },
+			"release refunded", func(e *env) { e.release("1", "ann", lines(1), contract.ReasonRefunded) },
 			[5]Entry{refunded, refunded, refunded, refunded, refunded},
 		},
 		{
-			"drop refunded", func(e *env) { e.drop("1", "ann", lines(1), ReasonRefunded) },
+			"drop refunded", func(e *env) { e.drop("1", "ann", lines(1), contract.ReasonRefunded) },
 			[5]Entry{
-				{Status: StatusFailed, Reason: ReasonRefunded}, {Status: StatusFailed, Reason: ReasonRefunded}, {Status: StatusFailed, Reason: ReasonRefunded}, refunded, paid,
+				{Status: StatusFailed, Reason: contract.ReasonRefunded}, {Status: StatusFailed, Reason: contract.ReasonRefunded}, {Status: StatusFailed, Reason: contract.ReasonRefunded}, refunded, paid,
 			},
 		},
 		{

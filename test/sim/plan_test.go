@@ -87,7 +87,7 @@ var parts = []string{
 }
 
 // idle points are called all the time by loops that find nothing to do: what happens there is spent for little.
-var idle = regexp.MustCompile(`lock or lease|redis (time|smembers|exists|set|sadd|pipeline)|script (read|audit|unlanded)|` +
+var idle = regexp.MustCompile(`lock or lease|redis (time|smembers|exists|set|sadd|xlen|pipeline)|script (read|audit|unlanded)|` +
 	`db select (outbox|refunds|orders|reservations|activities|skus|stocks|adjustments|dead_letters)|db begin`)
 
 func newPlan(seed uint64, length time.Duration) *plan {

@@ -213,11 +213,11 @@ var points = []string{
 	"seckill: redis pipeline of get",
 	"seckill: redis pipeline of hgetall",
 	"seckill: redis script ack",
-	"seckill: redis script audit",
 	"seckill: redis script lookup",
 	"seckill: redis script of lock or lease",
 	"seckill: redis script read",
 	"seckill: redis script reserve",
 	"seckill: redis smembers",
 	"seckill: redis time",
+	"seckill: redis xlen",
 }

@@ -14,7 +14,7 @@ import (
 const gateChunk = 128
 
 // effects are what the gate must hear of rows as they stand. Each is safe to repeat, in any order with the effects of
-// other states of the row: the gate's states only rise.
+// other states of the row: the gate's states only rise, and a paid entry ends only by a release with ReasonRefunded.
 type effects struct {
 	settle  []Settlement
 	release []Ending

@@ -26,7 +26,7 @@ const (
 	ReasonSystem       = "system"
 	ReasonRejected     = "rejected"
 	ReasonCancelled    = "cancelled"
-	ReasonRefunded     = "refunded" // the order was paid and then refunded; the gate ends a paid entry for this reason only
+	ReasonRefunded     = contract.ReasonRefunded
 )
 
 // Row is one reservation in the ledger.

@@ -119,7 +119,8 @@ func (r Row) tellable() bool {
 // judge compares what the gate says of a purchase with what the ledger says. row is nil when the ledger does not have it,
 // g when the gate does not. The gate must have been read first:
 //
-// The gate hears of a row's state only after that was committed, and states only rise. So a row that is read after the
+// The gate hears of a row's state only after that was committed, and states only rise (a sold row that a refund released
+// is behind, not ahead: see Row.refunded). So a row that is read after the
 // entry is at least as far as anything the entry was ever told, whatever happens meanwhile. An entry that says more than
 // such a row is wrong, whoever is under way: that needs no waiting. An entry that says less may only not have heard yet:
 // whether it is wrong is a question of time, and the caller's. In either case telling it is harmless, because what is

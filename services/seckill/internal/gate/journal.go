@@ -2,7 +2,6 @@ package gate
 
 import (
 	"context"
-	"errors"
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
@@ -39,9 +38,5 @@ func (j Journal) Ack(ctx context.Context, ref contract.GateRef, ids []string) er
 
 // Len implements core.Journal.
 func (j Journal) Len(ctx context.Context, ref contract.GateRef) (int64, error) {
-	a, err := j.Redis.Audit(ctx, ref)
-	if errors.Is(err, stockgate.ErrNoGate) {
-		return 0, nil
-	}
-	return a.JournalLen, err
+	return j.Redis.JournalLen(ctx, ref)
 }
