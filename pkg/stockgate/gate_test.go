@@ -116,7 +116,7 @@ func TestKeysExpireOnceOverAndEmpty(t *testing.T) {
 		require.True(t, expires(), "keys that came later as well")
 		require.NoError(t, e.rdb.Del(ctx, keyOf(e.ref, "buyers")).Err())
 		for sn, user := range map[string]string{"1": "ann", "2": "bob", "3": "cat"} {
-			changed, err := e.Mend(ctx, e.ref, user, []string{sn})
+			changed, err := e.RebuildBuyer(ctx, e.ref, user, []string{sn})
 			require.NoError(t, err)
 			require.True(t, changed)
 		}

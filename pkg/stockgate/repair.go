@@ -77,15 +77,15 @@ func (r Repair) args() ([]any, error) {
 	return []any{r.OrderSN, r.Seen, stage, r.To.UserID, encodeLines(r.To.Lines), reason, expires}, nil
 }
 
-// Mend makes the record of a buyer anew from the entries that it lists and those named, and puts these into the right
+// RebuildBuyer makes the record of a buyer anew from the entries that it lists and those named, and puts these into the right
 // index. It decides by what the entries are at that moment. changed tells whether there was anything to mend. One script
 // call, O(purchases of the buyer).
-func (g *Gate) Mend(ctx context.Context, ref contract.GateRef, userID string, orderSNs []string) (changed bool, err error) {
+func (g *Gate) RebuildBuyer(ctx context.Context, ref contract.GateRef, userID string, orderSNs []string) (changed bool, err error) {
 	args, err := idArgs(orderSNs)
 	if err != nil {
 		return false, err
 	}
-	reply, err := g.run(ctx, scriptMend, ref, append([]any{userID}, args...)...)
+	reply, err := g.run(ctx, scriptRebuildBuyer, ref, append([]any{userID}, args...)...)
 	return reply == "1", err
 }
 

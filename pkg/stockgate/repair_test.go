@@ -53,13 +53,13 @@ func TestSurveyTellsWhatDoesNotFit(t *testing.T) {
 		e.settle("2", "bob", lines(1), StepCreated)
 		e.drop("3", "cat", lines(1), "sold_out")
 		for _, s := range first(e.survey(1)) {
-			require.False(t, s.Misfiled, s.OrderSN)
+			require.False(t, s.IndexMismatch, s.OrderSN)
 			require.Equal(t, s.OrderSN == "1", s.Journaled, s.OrderSN)
 			require.Equal(t, s.Stored, e.rdb.HGet(ctx, keyOf(e.ref, "held"), s.OrderSN).Val())
 		}
 		misfiled := func() (users []string) {
 			t.Helper()
-			users, next, err := e.MisfiledBuyers(ctx, e.ref, 0, 1000)
+			users, next, err := e.MismatchedBuyers(ctx, e.ref, 0, 1000)
 			require.NoError(t, err)
 			require.Zero(t, next)
 			return users
@@ -80,7 +80,7 @@ func TestSurveyTellsWhatDoesNotFit(t *testing.T) {
 		} {
 			require.NoError(t, c.damage(), name)
 			for sn, s := range first(e.survey(1000)) {
-				require.Equal(t, sn == c.sn, s.Misfiled, "%s: %s", name, sn)
+				require.Equal(t, sn == c.sn, s.IndexMismatch, "%s: %s", name, sn)
 			}
 			if c.misfiledBuy {
 				require.Equal(t, []string{c.user}, misfiled(), name)
@@ -92,7 +92,7 @@ func TestSurveyTellsWhatDoesNotFit(t *testing.T) {
 				sns = []string{c.sn}
 			}
 			for _, want := range []bool{true, false} {
-				changed, err := e.Mend(ctx, e.ref, c.user, sns)
+				changed, err := e.RebuildBuyer(ctx, e.ref, c.user, sns)
 				require.NoError(t, err, name)
 				require.Equal(t, want, changed, name)
 			}

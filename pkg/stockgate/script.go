@@ -56,8 +56,8 @@ var (
 	luaBuyers string
 	//go:embed lua/repair.lua
 	luaRepair string
-	//go:embed lua/mend.lua
-	luaMend string
+	//go:embed lua/rebuild_buyer.lua
+	luaRebuildBuyer string
 	//go:embed lua/correct.lua
 	luaCorrect string
 	//go:embed lua/watch.lua
@@ -97,7 +97,7 @@ var (
 	scriptSurvey    = newScript("survey", luaSurvey)
 	scriptBuyers    = newScript("buyers", luaBuyers)
 	scriptRepair    = newScript("repair", luaRepair)
-	scriptMend      = newScript("mend", luaMend)
+	scriptRebuildBuyer      = newScript("rebuild_buyer", luaRebuildBuyer)
 	scriptCorrect   = newScript("correct", luaCorrect)
 	scriptWatch     = newScript("watch", luaWatch)
 	scriptTally     = newScript("tally", luaTally)

@@ -33,7 +33,7 @@ type Surveyed struct {
 	Entry
 	Stored    string // as it is stored; Repair changes it only while it is that
 	Journaled bool   // queued, and its journal entry was not acked
-	Misfiled  bool   // buyer's record or indexes do not fit it; Mend puts that right
+	IndexMismatch  bool   // buyer's record or indexes do not fit it; RebuildBuyer puts that right
 }
 
 // Survey is Entries for comparing a gate with the ledger: one entry that cannot be read does not hide the others, and
@@ -77,7 +77,7 @@ func (g *Gate) survey(ctx context.Context, ref contract.GateRef, args ...any) (e
 	}
 	for triple := range slices.Chunk(reply[2:], 3) {
 		s := surveyed(triple[0], triple[1])
-		s.Misfiled = triple[2] != "1"
+		s.IndexMismatch = triple[2] != "1"
 		entries = append(entries, s)
 	}
 	return entries, reply[0], next, nil
@@ -137,9 +137,9 @@ func (g *Gate) Tally(ctx context.Context, ref contract.GateRef, token string) (A
 	return a, touched, nil
 }
 
-// MisfiledBuyers pages through the buyers' records and tells whose do not fit the entries they list. Begin with cursor 0
+// MismatchedBuyers pages through the buyers' records and tells whose do not fit the entries they list. Begin with cursor 0
 // and go on until it is 0 again. One script call, O(count).
-func (g *Gate) MisfiledBuyers(ctx context.Context, ref contract.GateRef, cursor uint64, count int) (users []string, next uint64, err error) {
+func (g *Gate) MismatchedBuyers(ctx context.Context, ref contract.GateRef, cursor uint64, count int) (users []string, next uint64, err error) {
 	reply, err := g.runStrings(ctx, scriptBuyers, ref, cursor, min(max(count, 1), maxPage))
 	if err != nil {
 		return nil, 0, err

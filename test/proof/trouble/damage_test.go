@@ -254,7 +254,7 @@ func (d *damaged) whole() {
 		page, _, next, err := d.gate.Survey(ctx, d.ref, cursor, 500)
 		require.NoError(d.t, err)
 		for _, e := range page {
-			require.False(d.t, e.Broken || e.Misfiled, "%+v", e)
+			require.False(d.t, e.Broken || e.IndexMismatch, "%+v", e)
 			entries[e.OrderSN] = e
 		}
 		if cursor = next; cursor == 0 {
@@ -262,7 +262,7 @@ func (d *damaged) whole() {
 		}
 	}
 	for cursor := uint64(0); ; {
-		users, next, err := d.gate.MisfiledBuyers(ctx, d.ref, cursor, 500)
+		users, next, err := d.gate.MismatchedBuyers(ctx, d.ref, cursor, 500)
 		require.NoError(d.t, err)
 		require.Empty(d.t, users)
 		if cursor = next; cursor == 0 {

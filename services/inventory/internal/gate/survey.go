@@ -18,7 +18,7 @@ func mark(m stockgate.Mark) core.GateMark {
 
 func record(s stockgate.Surveyed) core.GateRecord {
 	r := core.GateRecord{
-		OrderSN: s.OrderSN, UserID: s.UserID, Lines: s.Lines, ExpiresAt: s.ExpiresAt, Journaled: s.Journaled, Misfiled: s.Misfiled, Stored: s.Stored,
+		OrderSN: s.OrderSN, UserID: s.UserID, Lines: s.Lines, ExpiresAt: s.ExpiresAt, Journaled: s.Journaled, Misfiled: s.IndexMismatch, Stored: s.Stored,
 	}
 	switch {
 	case s.Broken:
@@ -77,7 +77,7 @@ func (g *Gate) Inspect(ctx context.Context, r contract.GateRef, orderSNs []strin
 
 // MisfiledBuyers implements core.Gate.
 func (g *Gate) MisfiledBuyers(ctx context.Context, r contract.GateRef, cursor uint64) ([]string, uint64, error) {
-	users, next, err := g.gate.MisfiledBuyers(ctx, r, cursor, surveyPage)
+	users, next, err := g.gate.MismatchedBuyers(ctx, r, cursor, surveyPage)
 	return users, next, translate(err)
 }
 
@@ -100,7 +100,7 @@ func (g *Gate) Repair(ctx context.Context, r contract.GateRef, life string, list
 
 // Mend implements core.Gate.
 func (g *Gate) Mend(ctx context.Context, r contract.GateRef, userID string, orderSNs []string) (bool, error) {
-	changed, err := g.gate.Mend(ctx, r, userID, orderSNs)
+	changed, err := g.gate.RebuildBuyer(ctx, r, userID, orderSNs)
 	return changed, translate(err)
 }
 
