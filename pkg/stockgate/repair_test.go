@@ -10,7 +10,7 @@ import (
 )
 
 // seen is an entry as a survey tells it.
-func (e *env) seen(sn string) Surveyed {
+func (e *env) seen(sn string) StoredEntry {
 	e.t.Helper()
 	found, err := e.Inspect(e.t.Context(), e.ref, []string{sn})
 	require.NoError(e.t, err)
@@ -18,9 +18,9 @@ func (e *env) seen(sn string) Surveyed {
 }
 
 // survey reads all entries.
-func (e *env) survey(count int) (map[string]Surveyed, Mark) {
+func (e *env) survey(count int) (map[string]StoredEntry, Mark) {
 	e.t.Helper()
-	all := map[string]Surveyed{}
+	all := map[string]StoredEntry{}
 	audit, err := e.Audit(e.t.Context(), e.ref)
 	require.NoError(e.t, err)
 	for cursor := uint64(0); ; {
@@ -239,7 +239,7 @@ func TestATallyTellsWhatChanged(t *testing.T) {
 			require.NoError(t, err)
 			return token
 		}
-		tally := func(token string) map[string]Surveyed {
+		tally := func(token string) map[string]StoredEntry {
 			t.Helper()
 			audit, touched, err := e.Tally(ctx, e.ref, token)
 			require.NoError(t, err)
@@ -248,7 +248,7 @@ func TestATallyTellsWhatChanged(t *testing.T) {
 			require.Equal(t, now.SKUs, audit.SKUs)
 			require.Equal(t, now.Mark, audit.Mark)
 			require.Equal(t, now.Held, audit.Held)
-			byName := map[string]Surveyed{}
+			byName := map[string]StoredEntry{}
 			for _, s := range touched {
 				require.Equal(t, e.rdb.HGet(ctx, keyOf(e.ref, "held"), s.OrderSN).Val(), s.Stored)
 				byName[s.OrderSN] = s

@@ -28,8 +28,8 @@ func decodeCount(s string) (int64, error) {
 	return n, nil
 }
 
-// Surveyed is an entry as whoever compares it with the ledger sees it.
-type Surveyed struct {
+// StoredEntry is an entry as whoever compares it with the ledger sees it.
+type StoredEntry struct {
 	Entry
 	Stored    string // as it is stored; Repair changes it only while it is that
 	Journaled bool   // queued, and its journal entry was not acked
@@ -40,14 +40,14 @@ type Surveyed struct {
 // what is kept about each entry is compared with it. One script call, O(count); a Redis that keeps a small hash in one
 // piece answers all of it.
 // life tells one gate from another that was built in its place.
-func (g *Gate) Survey(ctx context.Context, ref contract.GateRef, cursor uint64, count int) (entries []Surveyed, life string, next uint64, err error) {
+func (g *Gate) Survey(ctx context.Context, ref contract.GateRef, cursor uint64, count int) (entries []StoredEntry, life string, next uint64, err error) {
 	return g.survey(ctx, ref, "page", cursor, min(max(count, 1), maxPage))
 }
 
 // Inspect is Survey of the purchases named. An order_sn that the gate does not know is absent from the map. Any number of
 // order_sns, 256 to a script call, O(order_sns).
-func (g *Gate) Inspect(ctx context.Context, ref contract.GateRef, orderSNs []string) (map[string]Surveyed, error) {
-	found := make(map[string]Surveyed, len(orderSNs))
+func (g *Gate) Inspect(ctx context.Context, ref contract.GateRef, orderSNs []string) (map[string]StoredEntry, error) {
+	found := make(map[string]StoredEntry, len(orderSNs))
 	for batch := range slices.Chunk(orderSNs, batchSize) {
 		args, err := idArgs(batch)
 		if err != nil {
@@ -64,7 +64,7 @@ func (g *Gate) Inspect(ctx context.Context, ref contract.GateRef, orderSNs []str
 	return found, nil
 }
 
-func (g *Gate) survey(ctx context.Context, ref contract.GateRef, args ...any) (entries []Surveyed, life string, next uint64, err error) {
+func (g *Gate) survey(ctx context.Context, ref contract.GateRef, args ...any) (entries []StoredEntry, life string, next uint64, err error) {
 	reply, err := g.runStrings(ctx, scriptSurvey, ref, args...)
 	if err != nil {
 		return nil, "", 0, err
@@ -76,16 +76,16 @@ func (g *Gate) survey(ctx context.Context, ref contract.GateRef, args ...any) (e
 		return nil, "", 0, fmt.Errorf("stockgate: cursor %q", reply[1])
 	}
 	for triple := range slices.Chunk(reply[2:], 3) {
-		s := surveyed(triple[0], triple[1])
+		s := newStoredEntry(triple[0], triple[1])
 		s.IndexMismatch = triple[2] != "1"
 		entries = append(entries, s)
 	}
 	return entries, reply[0], next, nil
 }
 
-func surveyed(orderSN, stored string) Surveyed {
+func newStoredEntry(orderSN, stored string) StoredEntry {
 	e := readEntry(orderSN, stored)
-	return Surveyed{Entry: e, Stored: stored, Journaled: e.Status == StatusQueued && !e.Landed && journalID(stored) != ""}
+	return StoredEntry{Entry: e, Stored: stored, Journaled: e.Status == StatusQueued && !e.Landed && journalID(stored) != ""}
 }
 
 // watchFor bounds how long it may take to read all entries.
@@ -103,7 +103,7 @@ func (g *Gate) Watch(ctx context.Context, ref contract.GateRef) (token string, e
 // not among these is as it was read. One that is not there any more has no Stored. ErrSuperseded: the watch came to nothing,
 // because another one was set, it took longer than two minutes, or more than 2000 purchases changed. One script call,
 // O(entries that changed).
-func (g *Gate) Tally(ctx context.Context, ref contract.GateRef, token string) (Audit, []Surveyed, error) {
+func (g *Gate) Tally(ctx context.Context, ref contract.GateRef, token string) (Audit, []StoredEntry, error) {
 	reply, err := g.run(ctx, scriptTally, ref, token)
 	if err == nil && reply == "superseded" {
 		err = ErrSuperseded
@@ -126,13 +126,13 @@ func (g *Gate) Tally(ctx context.Context, ref contract.GateRef, token string) (A
 	if err := a.decode(values[1 : n+1]); err != nil {
 		return Audit{}, nil, err
 	}
-	var touched []Surveyed
+	var touched []StoredEntry
 	for pair := range slices.Chunk(values[n+1:], 2) {
 		if pair[1] == "" {
-			touched = append(touched, Surveyed{Entry: Entry{OrderSN: pair[0]}})
+			touched = append(touched, StoredEntry{Entry: Entry{OrderSN: pair[0]}})
 			continue
 		}
-		touched = append(touched, surveyed(pair[0], pair[1]))
+		touched = append(touched, newStoredEntry(pair[0], pair[1]))
 	}
 	return a, touched, nil
 }

@@ -249,7 +249,7 @@ func (d *damaged) whole() {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	entries := map[string]stockgate.Surveyed{}
+	entries := map[string]stockgate.StoredEntry{}
 	for cursor := uint64(0); ; {
 		page, _, next, err := d.gate.Survey(ctx, d.ref, cursor, 500)
 		require.NoError(d.t, err)

@@ -16,7 +16,7 @@ func mark(m stockgate.Mark) core.GateMark {
 	return core.GateMark{Life: m.Life, Repairs: m.Repairs}
 }
 
-func record(s stockgate.Surveyed) core.GateRecord {
+func record(s stockgate.StoredEntry) core.GateRecord {
 	r := core.GateRecord{
 		OrderSN: s.OrderSN, UserID: s.UserID, Lines: s.Lines, ExpiresAt: s.ExpiresAt, Journaled: s.Journaled, Misfiled: s.IndexMismatch, Stored: s.Stored,
 	}
