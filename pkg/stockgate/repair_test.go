@@ -235,13 +235,13 @@ func TestATallyTellsWhatChanged(t *testing.T) {
 		}
 		watch := func() string {
 			t.Helper()
-			token, err := e.Watch(ctx, e.ref)
+			token, err := e.TrackChanges(ctx, e.ref)
 			require.NoError(t, err)
 			return token
 		}
 		tally := func(token string) map[string]StoredEntry {
 			t.Helper()
-			audit, touched, err := e.Tally(ctx, e.ref, token)
+			audit, touched, err := e.CollectChanges(ctx, e.ref, token)
 			require.NoError(t, err)
 			now, err := e.Audit(ctx, e.ref)
 			require.NoError(t, err)
@@ -278,10 +278,10 @@ func TestATallyTellsWhatChanged(t *testing.T) {
 		require.Equal(t, StatusPaid, touched["7"].Status)
 		require.Empty(t, touched["8"].Stored)
 
-		_, _, err = e.Tally(ctx, e.ref, token)
+		_, _, err = e.CollectChanges(ctx, e.ref, token)
 		require.ErrorIs(t, err, ErrSuperseded, "it is over")
 		first, second := watch(), watch()
-		_, _, err = e.Tally(ctx, e.ref, first)
+		_, _, err = e.CollectChanges(ctx, e.ref, first)
 		require.ErrorIs(t, err, ErrSuperseded, "another one was set")
 		require.Empty(t, tally(second))
 
@@ -303,7 +303,7 @@ func TestATallyTellsWhatChanged(t *testing.T) {
 			token = watch()
 			e.settle("4", "u4", lines(1), StepLanded)
 			over(token)
-			_, _, err = e.Tally(ctx, e.ref, token)
+			_, _, err = e.CollectChanges(ctx, e.ref, token)
 			require.ErrorIs(t, err, ErrSuperseded)
 			require.Zero(t, e.rdb.Exists(ctx, keyOf(e.ref, "touched")).Val())
 			require.False(t, e.rdb.HExists(ctx, keyOf(e.ref, "gate"), "watch").Val())

@@ -60,10 +60,10 @@ var (
 	luaRebuildBuyer string
 	//go:embed lua/correct.lua
 	luaCorrect string
-	//go:embed lua/watch.lua
-	luaWatch string
-	//go:embed lua/tally.lua
-	luaTally string
+	//go:embed lua/track_changes.lua
+	luaTrackChanges string
+	//go:embed lua/collect_changes.lua
+	luaCollectChanges string
 )
 
 // script is one script, by the name that errors tell.
@@ -99,8 +99,8 @@ var (
 	scriptRepair    = newScript("repair", luaRepair)
 	scriptRebuildBuyer      = newScript("rebuild_buyer", luaRebuildBuyer)
 	scriptCorrect   = newScript("correct", luaCorrect)
-	scriptWatch     = newScript("watch", luaWatch)
-	scriptTally     = newScript("tally", luaTally)
+	scriptTrackChanges     = newScript("track_changes", luaTrackChanges)
+	scriptCollectChanges     = newScript("collect_changes", luaCollectChanges)
 )
 
 // answers are the words by which any script refuses.

@@ -88,30 +88,30 @@ func newStoredEntry(orderSN, stored string) StoredEntry {
 	return StoredEntry{Entry: e, Stored: stored, Journaled: e.Status == StatusQueued && !e.Landed && journalID(stored) != ""}
 }
 
-// watchFor bounds how long it may take to read all entries.
-const watchFor = 2 * time.Minute
+// trackingTime bounds how long it may take to read all entries.
+const trackingTime = 2 * time.Minute
 
-// Watch has the gate note which entries change from now on, for one who is about to read all of them by Survey and ends that
-// with Tally. It ends the watch of anybody else. One script call, O(1).
-func (g *Gate) Watch(ctx context.Context, ref contract.GateRef) (token string, err error) {
+// TrackChanges has the gate note which entries change from now on, for one who is about to read all of them by Survey and ends that
+// with CollectChanges. It ends the watch of anybody else. One script call, O(1).
+func (g *Gate) TrackChanges(ctx context.Context, ref contract.GateRef) (token string, err error) {
 	token = rand.Text()
-	_, err = g.run(ctx, scriptWatch, ref, token, watchFor.Milliseconds())
+	_, err = g.run(ctx, scriptTrackChanges, ref, token, trackingTime.Milliseconds())
 	return token, err
 }
 
-// Tally ends a watch: the counters, and the entries that changed since, at one moment. Whatever was read after Watch and is
+// CollectChanges ends a watch: the counters, and the entries that changed since, at one moment. Whatever was read after TrackChanges and is
 // not among these is as it was read. One that is not there any more has no Stored. ErrSuperseded: the watch came to nothing,
 // because another one was set, it took longer than two minutes, or more than 2000 purchases changed. One script call,
 // O(entries that changed).
-func (g *Gate) Tally(ctx context.Context, ref contract.GateRef, token string) (Audit, []StoredEntry, error) {
-	reply, err := g.run(ctx, scriptTally, ref, token)
+func (g *Gate) CollectChanges(ctx context.Context, ref contract.GateRef, token string) (Audit, []StoredEntry, error) {
+	reply, err := g.run(ctx, scriptCollectChanges, ref, token)
 	if err == nil && reply == "superseded" {
 		err = ErrSuperseded
 	}
 	if err != nil {
 		return Audit{}, nil, err
 	}
-	values, err := texts(scriptTally, reply)
+	values, err := texts(scriptCollectChanges, reply)
 	if err != nil {
 		return Audit{}, nil, err
 	}
@@ -120,7 +120,7 @@ func (g *Gate) Tally(ctx context.Context, ref contract.GateRef, token string) (A
 		n, err = strconv.Atoi(values[0])
 	}
 	if err != nil || n < 2 || n%2 != 0 || len(values) < n+1 || (len(values)-n-1)%2 != 0 {
-		return Audit{}, nil, fmt.Errorf("stockgate: tally answered %d values", len(values))
+		return Audit{}, nil, fmt.Errorf("stockgate: collect_changes returned %d values", len(values))
 	}
 	a := Audit{SKUs: map[string]Counts{}}
 	if err := a.decode(values[1 : n+1]); err != nil {

@@ -43,13 +43,13 @@ func (g *Gate) Survey(ctx context.Context, r contract.GateRef, cursor uint64) ([
 
 // Watch implements core.Gate.
 func (g *Gate) Watch(ctx context.Context, r contract.GateRef) (string, error) {
-	token, err := g.gate.Watch(ctx, r)
+	token, err := g.gate.TrackChanges(ctx, r)
 	return token, translate(err)
 }
 
 // Tally implements core.Gate.
 func (g *Gate) Tally(ctx context.Context, r contract.GateRef, token string) (core.GateAudit, []core.GateRecord, bool, error) {
-	a, touched, err := g.gate.Tally(ctx, r, token)
+	a, touched, err := g.gate.CollectChanges(ctx, r, token)
 	if err != nil {
 		if errors.Is(err, stockgate.ErrSuperseded) {
 			err = nil
