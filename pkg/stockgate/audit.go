@@ -28,7 +28,7 @@ type Counts struct {
 type Audit struct {
 	Config
 	SKUs        map[string]Counts
-	Mark        Mark
+	Revision        Revision
 	Held        int64    // pieces held in all
 	Incomplete  []string // SKUs of which the gate lacks what is left; no script leaves it so
 	JournalLen  int64    // journal entries not yet acked
@@ -63,8 +63,8 @@ func (a *Audit) decode(values []string) (err error) {
 	if a.Config, err = decodeConfig(hash); err != nil {
 		return err
 	}
-	a.Mark.Life = hash["life"]
-	if a.Mark.Repairs, err = decodeCount(hash["repairs"]); err != nil {
+	a.Revision.Build = hash["life"]
+	if a.Revision.Corrections, err = decodeCount(hash["repairs"]); err != nil {
 		return err
 	}
 	if a.Held, err = decodeCount(hash["held"]); err != nil {

@@ -22,10 +22,10 @@ type Repair struct {
 // took is given back and what the new one takes is taken, so the counters stay what they are off by. It tells of which
 // order_sns the entry was changed. ErrSuperseded: this is another life of the gate. Any number of items, 256 to a script
 // call; after an error some may be repaired, and the whole call may be repeated. O(items).
-func (g *Gate) Repair(ctx context.Context, ref contract.GateRef, life string, items []Repair) (map[string]bool, error) {
+func (g *Gate) Repair(ctx context.Context, ref contract.GateRef, build string, items []Repair) (map[string]bool, error) {
 	done := make(map[string]bool, len(items))
 	for batch := range slices.Chunk(items, batchSize) {
-		args := []any{life}
+		args := []any{build}
 		for _, r := range batch {
 			fields, err := r.args()
 			if err != nil {
@@ -101,8 +101,8 @@ type Correction struct {
 // out; ErrSuperseded: it was built anew or corrected since. What a counter lacks is the same before and after every other
 // script, so purchases that change meanwhile do not matter, and nothing is overwritten. An attempt that arrives late or
 // again does nothing. Counters of the SKUs that are missing are made, also by a correction of 0. One script call, O(SKUs).
-func (g *Gate) Correct(ctx context.Context, ref contract.GateRef, seen Mark, held int64, list []Correction) error {
-	args := []any{seen.Life, strconv.FormatInt(seen.Repairs, 10)}
+func (g *Gate) Correct(ctx context.Context, ref contract.GateRef, seen Revision, held int64, list []Correction) error {
+	args := []any{seen.Build, strconv.FormatInt(seen.Corrections, 10)}
 	add := func(field string, n int64) { args = append(args, field, strconv.FormatInt(n, 10)) }
 	if held != 0 {
 		add("held", held)

@@ -18,28 +18,28 @@ func (e *env) seen(sn string) StoredEntry {
 }
 
 // survey reads all entries.
-func (e *env) survey(count int) (map[string]StoredEntry, Mark) {
+func (e *env) survey(count int) (map[string]StoredEntry, Revision) {
 	e.t.Helper()
 	all := map[string]StoredEntry{}
 	audit, err := e.Audit(e.t.Context(), e.ref)
 	require.NoError(e.t, err)
 	for cursor := uint64(0); ; {
-		page, life, next, err := e.Gate.Survey(e.t.Context(), e.ref, cursor, count)
+		page, build, next, err := e.Gate.Survey(e.t.Context(), e.ref, cursor, count)
 		require.NoError(e.t, err)
-		require.Equal(e.t, audit.Mark.Life, life)
+		require.Equal(e.t, audit.Revision.Build, build)
 		for _, s := range page {
 			all[s.OrderSN] = s
 		}
 		if cursor = next; cursor == 0 {
-			return all, audit.Mark
+			return all, audit.Revision
 		}
 	}
 }
 
 func (e *env) repair(r Repair) bool {
 	e.t.Helper()
-	_, mark := e.survey(1000)
-	done, err := e.Repair(e.t.Context(), e.ref, mark.Life, []Repair{r})
+	_, revision := e.survey(1000)
+	done, err := e.Repair(e.t.Context(), e.ref, revision.Build, []Repair{r})
 	require.NoError(e.t, err)
 	return done[r.OrderSN]
 }
@@ -176,7 +176,7 @@ func TestRepairChangesOnlyWhatIsAsItWasSeen(t *testing.T) {
 		e.check()
 		require.Equal(t, int64(6), e.counts("1").Left)
 
-		done, err := e.Repair(ctx, e.ref, "another life", []Repair{{OrderSN: "1", To: want(StatusPaid, true)}})
+		done, err := e.Repair(ctx, e.ref, "another build", []Repair{{OrderSN: "1", To: want(StatusPaid, true)}})
 		require.ErrorIs(t, err, ErrSuperseded)
 		require.Empty(t, done)
 		for _, r := range []Repair{{OrderSN: "x"}, {OrderSN: "1"}, {OrderSN: "1", To: Entry{UserID: "a", Lines: lines(1), Status: StatusFailed}}} {
@@ -191,22 +191,22 @@ func TestACorrectionCountsOnce(t *testing.T) {
 		ctx := t.Context()
 		e.open(openConfig(), 10)
 		e.reserve("1", "ann", lines(2))
-		_, mark := e.survey(1000)
+		_, revision := e.survey(1000)
 		require.NoError(t, e.rdb.HIncrBy(ctx, keyOf(e.ref, "gate"), "s:1", -3).Err())
 		require.NoError(t, e.rdb.HIncrBy(ctx, keyOf(e.ref, "gate"), "u:1", 7).Err())
 		fix := []Correction{{SKUID: "1", Left: 3, Unlanded: -7}}
 		_, err := e.Reserve(ctx, e.ref, []Request{{OrderSN: "2", UserID: "bob", Lines: lines(1)}}) // others go on
 		require.NoError(t, err)
-		require.NoError(t, e.Correct(ctx, e.ref, mark, 0, fix))
+		require.NoError(t, e.Correct(ctx, e.ref, revision, 0, fix))
 		e.check()
 		require.Equal(t, int64(7), e.counts("1").Left)
-		require.ErrorIs(t, e.Correct(ctx, e.ref, mark, 0, fix), ErrSuperseded, "a second or late attempt")
+		require.ErrorIs(t, e.Correct(ctx, e.ref, revision, 0, fix), ErrSuperseded, "a second or late attempt")
 		e.check()
-		mark.Repairs++
-		mark.Life = "another"
-		require.ErrorIs(t, e.Correct(ctx, e.ref, mark, 0, fix), ErrSuperseded)
-		require.Error(t, e.Correct(ctx, e.ref, mark, 0, nil))
-		require.Error(t, e.Correct(ctx, e.ref, mark, 0, []Correction{{SKUID: "x", Left: 1}}))
+		revision.Corrections++
+		revision.Build = "another"
+		require.ErrorIs(t, e.Correct(ctx, e.ref, revision, 0, fix), ErrSuperseded)
+		require.Error(t, e.Correct(ctx, e.ref, revision, 0, nil))
+		require.Error(t, e.Correct(ctx, e.ref, revision, 0, []Correction{{SKUID: "x", Left: 1}}))
 
 		// What is missing is told, and made.
 		before := e.counts("1")
@@ -215,7 +215,7 @@ func TestACorrectionCountsOnce(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []string{"1"}, a.Incomplete)
 		require.ErrorIs(t, e.Adjust(ctx, e.ref, Adjustment{ID: "a", SKUID: "1", Delta: 1}), ErrUnknownSKU)
-		require.NoError(t, e.Correct(ctx, e.ref, a.Mark, 0, []Correction{{SKUID: "1"}}))
+		require.NoError(t, e.Correct(ctx, e.ref, a.Revision, 0, []Correction{{SKUID: "1"}}))
 		require.NoError(t, e.Adjust(ctx, e.ref, Adjustment{ID: "a", SKUID: "1", Delta: 1}))
 		a, err = e.Audit(ctx, e.ref)
 		require.NoError(t, err)
@@ -246,7 +246,7 @@ func TestATallyTellsWhatChanged(t *testing.T) {
 			now, err := e.Audit(ctx, e.ref)
 			require.NoError(t, err)
 			require.Equal(t, now.SKUs, audit.SKUs)
-			require.Equal(t, now.Mark, audit.Mark)
+			require.Equal(t, now.Revision, audit.Revision)
 			require.Equal(t, now.Held, audit.Held)
 			byName := map[string]StoredEntry{}
 			for _, s := range touched {

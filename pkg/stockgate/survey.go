@@ -11,10 +11,10 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// Mark tells in which life of a gate, and after which of its corrections, something was seen.
-type Mark struct {
-	Life    string // of the build that made the gate
-	Repairs int64  // how often counters were corrected
+// Revision identifies a build of a gate and the number of corrections made to its counters since.
+type Revision struct {
+	Build       string // token of the build that made the gate
+	Corrections int64  // how often Correct changed its counters
 }
 
 func decodeCount(s string) (int64, error) {
@@ -40,7 +40,7 @@ type StoredEntry struct {
 // what is kept about each entry is compared with it. One script call, O(count); a Redis that keeps a small hash in one
 // piece answers all of it.
 // life tells one gate from another that was built in its place.
-func (g *Gate) Survey(ctx context.Context, ref contract.GateRef, cursor uint64, count int) (entries []StoredEntry, life string, next uint64, err error) {
+func (g *Gate) Survey(ctx context.Context, ref contract.GateRef, cursor uint64, count int) (entries []StoredEntry, build string, next uint64, err error) {
 	return g.survey(ctx, ref, "page", cursor, min(max(count, 1), maxPage))
 }
 
@@ -64,7 +64,7 @@ func (g *Gate) Inspect(ctx context.Context, ref contract.GateRef, orderSNs []str
 	return found, nil
 }
 
-func (g *Gate) survey(ctx context.Context, ref contract.GateRef, args ...any) (entries []StoredEntry, life string, next uint64, err error) {
+func (g *Gate) survey(ctx context.Context, ref contract.GateRef, args ...any) (entries []StoredEntry, build string, next uint64, err error) {
 	reply, err := g.runStrings(ctx, scriptSurvey, ref, args...)
 	if err != nil {
 		return nil, "", 0, err

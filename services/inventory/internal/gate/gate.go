@@ -158,7 +158,7 @@ func (g *Gate) Audit(ctx context.Context, r contract.GateRef) (core.GateAudit, e
 func audit(a stockgate.Audit) core.GateAudit {
 	out := core.GateAudit{
 		Config: core.GateConfig{State: states[a.State], StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit, Version: a.Version},
-		SKUs:   make(map[string]core.GateStock, len(a.SKUs)), Mark: mark(a.Mark), Held: a.Held, Incomplete: a.Incomplete,
+		SKUs:   make(map[string]core.GateStock, len(a.SKUs)), Mark: mark(a.Revision), Held: a.Held, Incomplete: a.Incomplete,
 	}
 	for sku, c := range a.SKUs {
 		out.SKUs[sku] = core.GateStock{Left: c.Left, Held: c.Held, Sold: c.Sold, Total: c.Total, Journal: c.Journal, InFlight: c.InFlight}

@@ -12,8 +12,8 @@ import (
 // surveyPage bounds one script call of a look at all entries: about a millisecond.
 const surveyPage = 250
 
-func mark(m stockgate.Mark) core.GateMark {
-	return core.GateMark{Life: m.Life, Repairs: m.Repairs}
+func mark(m stockgate.Revision) core.GateMark {
+	return core.GateMark{Life: m.Build, Repairs: m.Corrections}
 }
 
 func record(s stockgate.StoredEntry) core.GateRecord {
@@ -112,7 +112,7 @@ func (g *Gate) Correct(ctx context.Context, r contract.GateRef, seen core.GateMa
 			SKUID: c.SKUID, Left: c.Left, Held: c.Held, Sold: c.Sold, Total: c.Total, Unlanded: c.Unlanded, Journal: c.Journaled,
 		}
 	}
-	return translate(g.gate.Correct(ctx, r, stockgate.Mark{Life: seen.Life, Repairs: seen.Repairs}, held, items))
+	return translate(g.gate.Correct(ctx, r, stockgate.Revision{Build: seen.Life, Corrections: seen.Repairs}, held, items))
 }
 
 // Overrule implements core.Gate.
