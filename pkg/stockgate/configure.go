@@ -56,7 +56,7 @@ func (c Config) args() []any {
 }
 
 // Configure sets state, window and limit of a gate that exists. The version decides: an earlier one than the gate's fails
-// with ErrVersion and changes nothing; the same or a later one is set, so that repeating a call is harmless. It binds all
+// with ErrStaleVersion and changes nothing; the same or a later one is set, so that repeating a call is harmless. It binds all
 // purchases decided after it returns. One script call, O(1).
 func (g *Gate) Configure(ctx context.Context, ref contract.GateRef, c Config) error {
 	if err := c.validate(); err != nil {

@@ -21,12 +21,12 @@ var (
 	// ErrBroken: Redis cannot do this with what is stored, or what is stored cannot be read. The same call will be answered
 	// so again until the damage is mended.
 	ErrBroken = errors.New("stockgate: what is stored cannot be used")
-	// ErrVersion: the gate already has a later configuration.
-	ErrVersion = errors.New("stockgate: gate has a later version")
+	// ErrStaleVersion: the gate already has a later configuration.
+	ErrStaleVersion = errors.New("stockgate: gate has a later version")
 	// ErrInsufficient: fewer pieces are left than the adjustment takes.
 	ErrInsufficient = errors.New("stockgate: not so many pieces left")
-	// ErrLive: there is a gate already, and Preload does not overwrite it.
-	ErrLive = errors.New("stockgate: gate is live")
+	// ErrGateExists: there is a gate already, and Preload does not overwrite it.
+	ErrGateExists = errors.New("stockgate: gate exists already")
 	// ErrSuperseded: another build of the same gate began meanwhile, or Redis lost a part of this one; or a repair meets a
 	// gate that was built anew or corrected since it was looked at.
 	ErrSuperseded = errors.New("stockgate: build was superseded")

@@ -63,7 +63,7 @@ func TestConfigureObeysTheVersion(t *testing.T) {
 			require.NoError(t, e.Configure(ctx, e.ref, paused))
 			require.Equal(t, Paused, e.reserve("1", "ann", lines(1)).Outcome)
 		}
-		require.ErrorIs(t, e.Configure(ctx, e.ref, c), ErrVersion)
+		require.ErrorIs(t, e.Configure(ctx, e.ref, c), ErrStaleVersion)
 		require.Equal(t, Paused, e.reserve("1", "ann", lines(1)).Outcome)
 		c.Version, c.PerUserLimit = 7, 1
 		require.NoError(t, e.Configure(ctx, e.ref, c))

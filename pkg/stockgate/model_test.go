@@ -246,7 +246,7 @@ func (g *gateMachine) Configure(t *rapid.T) {
 	c.Version = g.m.version + rapid.Int64Range(-1, 1).Draw(t, "version")
 	err := g.e.Configure(t.Context(), g.e.ref, c)
 	if c.Version < g.m.version {
-		require.ErrorIs(t, err, ErrVersion)
+		require.ErrorIs(t, err, ErrStaleVersion)
 		return
 	}
 	require.NoError(t, err)

@@ -24,10 +24,10 @@ type Snapshot struct {
 // preloadChunk is the number of hash fields that one script call of a build writes.
 const preloadChunk = 512
 
-// Preload builds a gate. It fails with ErrLive where there is one, and never changes that. What was left of an earlier life
+// Preload builds a gate. It fails with ErrGateExists where there is one, and never changes that. What was left of an earlier life
 // of the gate is removed, except its journal. Until the last step the gate is absent for everybody else; a build that dies
 // leaves nothing that a later one would mix with, and of two builds at the same time one fails with ErrSuperseded. After
-// ErrUnavailable the gate may be live or not: call again, and take ErrLive for success only if the first call may have
+// ErrUnavailable the gate may be live or not: call again, and take ErrGateExists for success only if the first call may have
 // been the one.
 //
 // The snapshot must add up: for each SKU, Stock + pieces of its entries that hold some = Total. Also lists the gate (see
@@ -54,7 +54,7 @@ func (g *Gate) Preload(ctx context.Context, ref contract.GateRef, s Snapshot) er
 		case err != nil:
 			return err
 		case answer == "live":
-			return ErrLive
+			return ErrGateExists
 		case answer == "superseded":
 			return ErrSuperseded
 		}

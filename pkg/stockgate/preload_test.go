@@ -47,7 +47,7 @@ func TestPreloadBuildsWhatTheLedgerSays(t *testing.T) {
 		s := soldSale(n)
 		require.NoError(t, e.Preload(ctx, e.ref, s))
 		e.check()
-		require.ErrorIs(t, e.Preload(ctx, e.ref, s), ErrLive)
+		require.ErrorIs(t, e.Preload(ctx, e.ref, s), ErrGateExists)
 		e.check()
 		a, err := e.Audit(ctx, e.ref)
 		require.NoError(t, err)

@@ -106,7 +106,7 @@ var (
 // answers are the words by which any script refuses.
 var answers = map[string]error{
 	"no_gate":      ErrNoGate,
-	"version":      ErrVersion,
+	"version":      ErrStaleVersion,
 	"insufficient": ErrInsufficient,
 	"unknown_sku":  ErrUnknownSKU,
 	"conflict":     ErrAdjustmentConflict,

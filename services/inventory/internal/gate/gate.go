@@ -25,9 +25,9 @@ var translations = []struct{ theirs, ours error }{
 	{stockgate.ErrNoGate, core.ErrNoGate},
 	{stockgate.ErrUnavailable, core.ErrGateUnavailable},
 	{stockgate.ErrSuperseded, core.ErrGateUnavailable}, // somebody else builds it: come again
-	{stockgate.ErrVersion, core.ErrGateVersion},
+	{stockgate.ErrStaleVersion, core.ErrGateVersion},
 	{stockgate.ErrInsufficient, core.ErrGateInsufficient},
-	{stockgate.ErrLive, core.ErrGateLive},
+	{stockgate.ErrGateExists, core.ErrGateLive},
 }
 
 // translate maps the gate's errors to those of the core. What is none of them is no matter of time.
