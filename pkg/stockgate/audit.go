@@ -103,8 +103,8 @@ func (a *Audit) decode(values []string) (err error) {
 	return nil
 }
 
-// Level is what is left in one gate.
-type Level struct {
+// StockLevel is what is left in one gate.
+type StockLevel struct {
 	Ref              contract.GateRef
 	Err              error // ErrBroken, or ErrUnavailable where a node of a Cluster is away; nothing else is set
 	Found            bool  // false: no gate, and nothing else is set
@@ -115,10 +115,10 @@ type Level struct {
 	Unpaid map[string]time.Time
 }
 
-// Levels reads what is left in each of the gates, in their order, in one round trip (one per node on a Cluster). It costs
+// StockLevels reads what is left in each of the gates, in their order, in one round trip (one per node on a Cluster). It costs
 // O(SKUs), runs no script, and is meant to be polled several times a second. It fails when nobody answers; a gate that cannot
 // be read does not hide the others.
-func (g *Gate) Levels(ctx context.Context, refs ...contract.GateRef) ([]Level, error) {
+func (g *Gate) StockLevels(ctx context.Context, refs ...contract.GateRef) ([]StockLevel, error) {
 	if len(refs) == 0 {
 		return nil, nil
 	}
@@ -142,10 +142,10 @@ func (g *Gate) Levels(ctx context.Context, refs ...contract.GateRef) ([]Level, e
 	if err != nil {
 		return nil, err
 	}
-	levels := make([]Level, len(refs))
+	levels := make([]StockLevel, len(refs))
 	for i, r := range replies {
-		levels[i] = Level{Ref: refs[i]}
-		l, err := decodeLevel(r.Val())
+		levels[i] = StockLevel{Ref: refs[i]}
+		l, err := decodeStockLevel(r.Val())
 		switch {
 		case r.Err() != nil:
 			levels[i].Err = classify(r.Err())
@@ -159,15 +159,15 @@ func (g *Gate) Levels(ctx context.Context, refs ...contract.GateRef) ([]Level, e
 	return levels, nil
 }
 
-func decodeLevel(h map[string]string) (Level, error) {
+func decodeStockLevel(h map[string]string) (StockLevel, error) {
 	if len(h) == 0 {
-		return Level{}, nil
+		return StockLevel{}, nil
 	}
 	c, err := decodeConfig(h)
 	if err != nil {
-		return Level{}, err
+		return StockLevel{}, err
 	}
-	l := Level{Found: true, State: c.State, StartsAt: c.StartsAt, EndsAt: c.EndsAt, Left: map[string]int64{}}
+	l := StockLevel{Found: true, State: c.State, StartsAt: c.StartsAt, EndsAt: c.EndsAt, Left: map[string]int64{}}
 	for field, value := range h {
 		kind, sku, ok := strings.Cut(field, ":")
 		if !ok || kind != "s" && kind != "h" {
@@ -175,7 +175,7 @@ func decodeLevel(h map[string]string) (Level, error) {
 		}
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil {
-			return Level{}, fmt.Errorf("field %s: %w", field, err)
+			return StockLevel{}, fmt.Errorf("field %s: %w", field, err)
 		}
 		switch {
 		case kind == "s":
@@ -185,16 +185,16 @@ func decodeLevel(h map[string]string) (Level, error) {
 				l.Unpaid = map[string]time.Time{}
 			}
 			if l.Unpaid[sku], err = decodeTime(h["x:"+sku]); err != nil {
-				return Level{}, fmt.Errorf("field x:%s: %w", sku, err)
+				return StockLevel{}, fmt.Errorf("field x:%s: %w", sku, err)
 			}
 		}
 	}
 	return l, nil
 }
 
-// Left reads what is left in one gate, by SKU, and its state. As Levels; ErrNoGate when there is none.
-func (g *Gate) Left(ctx context.Context, ref contract.GateRef) (map[string]int64, GateState, error) {
-	levels, err := g.Levels(ctx, ref)
+// UnitsLeft reads what is left in one gate, by SKU, and its state. As StockLevels; ErrNoGate when there is none.
+func (g *Gate) UnitsLeft(ctx context.Context, ref contract.GateRef) (map[string]int64, GateState, error) {
+	levels, err := g.StockLevels(ctx, ref)
 	switch {
 	case err != nil:
 		return nil, "", err

@@ -42,7 +42,7 @@ func TestNothingHappensWithoutAGate(t *testing.T) {
 			"unlanded":  func() error { _, err := e.Unlanded(ctx, e.ref, time.Time{}, time.Now(), 1); return err },
 			"entries":   func() error { _, _, err := e.Entries(ctx, e.ref, 0, 1); return err },
 			"trim":      func() error { _, err := e.Trim(ctx, e.ref, 1); return err },
-			"left":      func() error { _, _, err := e.Left(ctx, e.ref); return err },
+			"left":      func() error { _, _, err := e.UnitsLeft(ctx, e.ref); return err },
 		} {
 			require.ErrorIs(t, do(), ErrNoGate, name)
 		}
@@ -146,20 +146,20 @@ func TestLevelsOfManyGates(t *testing.T) {
 		e.settle("2", "bob", lines(1, 0), StepPaid)
 		other := newEnv(t, e.rdb, Options{})
 		defer other.wipe()
-		levels, err := e.Levels(ctx, e.ref, other.ref, e.ref)
+		levels, err := e.StockLevels(ctx, e.ref, other.ref, e.ref)
 		require.NoError(t, err)
-		want := Level{Ref: e.ref, Found: true, State: GateOpen, StartsAt: c.StartsAt, EndsAt: c.EndsAt, Left: map[string]int64{"1": 2, "2": -1}, Unpaid: map[string]time.Time{"2": {}}}
-		require.Equal(t, []Level{want, {Ref: other.ref}, want}, levels)
+		want := StockLevel{Ref: e.ref, Found: true, State: GateOpen, StartsAt: c.StartsAt, EndsAt: c.EndsAt, Left: map[string]int64{"1": 2, "2": -1}, Unpaid: map[string]time.Time{"2": {}}}
+		require.Equal(t, []StockLevel{want, {Ref: other.ref}, want}, levels)
 		deadline := c.EndsAt.Add(-time.Minute)
 		require.NoError(t, e.Settle(ctx, e.ref, []Settlement{{OrderSN: "1", UserID: "ann", Lines: lines(0, 1), Step: StepCreated, ExpiresAt: deadline}}))
-		levels, err = e.Levels(ctx, e.ref)
+		levels, err = e.StockLevels(ctx, e.ref)
 		require.NoError(t, err)
 		require.Equal(t, map[string]time.Time{"2": deadline}, levels[0].Unpaid)
-		left, state, err := e.Left(ctx, e.ref)
+		left, state, err := e.UnitsLeft(ctx, e.ref)
 		require.NoError(t, err)
 		require.Equal(t, want.Left, left)
 		require.Equal(t, GateOpen, state)
-		none, err := e.Levels(ctx)
+		none, err := e.StockLevels(ctx)
 		require.NoError(t, err)
 		require.Empty(t, none)
 	})

@@ -137,7 +137,7 @@ func TestTheKeeperFinishes(t *testing.T) {
 				w.restart()
 				require.NoError(w.t, w.core.KeepGates(w.ctx))
 				w.agree(a)
-				_, state, err := w.gate.Left(w.ctx, ref(a))
+				_, state, err := w.gate.UnitsLeft(w.ctx, ref(a))
 				require.NoError(w.t, err)
 				require.Equal(w.t, stockgate.GateOpen, state)
 

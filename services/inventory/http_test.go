@@ -172,7 +172,7 @@ func TestTheLifeOfASale(t *testing.T) {
 		}
 		for range 2 {
 			require.Equal(t, "paused", state(s.do("POST", at+"/pause", "{}")))
-			_, gate, err := s.gate.Left(t.Context(), contract.GateRef{ActivityID: id})
+			_, gate, err := s.gate.UnitsLeft(t.Context(), contract.GateRef{ActivityID: id})
 			require.NoError(t, err)
 			require.Equal(t, stockgate.GatePaused, gate)
 		}
@@ -361,7 +361,7 @@ func TestIdempotencyKeyOfAdjustments(t *testing.T) {
 		at := "/v1/merchant/activities/" + id + "/stock-adjustments"
 		body := func(n int) string { return fmt.Sprintf(`{"sku_id":%q,"delta":%d,"reason":"r"}`, sku, n) }
 		left := func() int64 {
-			l, _, err := s.gate.Left(t.Context(), contract.GateRef{ActivityID: id})
+			l, _, err := s.gate.UnitsLeft(t.Context(), contract.GateRef{ActivityID: id})
 			require.NoError(t, err)
 			return l[sku]
 		}
@@ -498,7 +498,7 @@ func TestTheGateIsAway(t *testing.T) {
 	require.Contains(t, string(s.do("GET", at, "").body), `"state":"paused"`)
 	s.mini.SetError("")
 	require.Equal(t, 200, s.do("POST", at+"/stock-adjustments", body, "Idempotency-Key", "k").status)
-	left, state, err := s.gate.Left(t.Context(), contract.GateRef{ActivityID: id})
+	left, state, err := s.gate.UnitsLeft(t.Context(), contract.GateRef{ActivityID: id})
 	require.NoError(t, err)
 	require.Equal(t, []any{int64(7), stockgate.GatePaused}, []any{left[sku], state})
 }

@@ -331,7 +331,7 @@ func TestDamageIsRepaired(t *testing.T) {
 					if c.queued {
 						left[m.a.Items[1].SKUID] += 0
 					}
-					now, _, err := w.gate.Left(w.ctx, ref(m.a))
+					now, _, err := w.gate.UnitsLeft(w.ctx, ref(m.a))
 					require.NoError(w.t, err)
 					require.Equal(w.t, left, now)
 				}

@@ -443,7 +443,7 @@ func TestAGateThatExpiredHoldsNothingUp(t *testing.T) {
 		w.shift = 26 * time.Hour
 		require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
 		require.NoError(w.t, w.core.KeepGates(w.ctx))
-		_, _, err := w.gate.Left(w.ctx, ref(a))
+		_, _, err := w.gate.UnitsLeft(w.ctx, ref(a))
 		require.ErrorIs(w.t, err, stockgate.ErrNoGate)
 		w.follow(event(r, contract.OrderPaid), event(r, contract.OrderCreated))
 		w.land(r)

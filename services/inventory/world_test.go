@@ -571,7 +571,7 @@ func (w *world) stock(a *core.Activity) []core.Stock {
 
 func (w *world) left(a *core.Activity, item int) int64 {
 	w.t.Helper()
-	left, _, err := w.gate.Left(w.ctx, ref(a))
+	left, _, err := w.gate.UnitsLeft(w.ctx, ref(a))
 	require.NoError(w.t, err)
 	return left[a.Items[item].SKUID]
 }

@@ -106,7 +106,7 @@ func (w *world) withdraw(activity string, skus []string) {
 		return
 	}
 	for i, sku := range skus {
-		left, _, err := w.gate.Left(context.Background(), refOf(activity))
+		left, _, err := w.gate.UnitsLeft(context.Background(), refOf(activity))
 		if err != nil || left[sku] < 1 {
 			continue
 		}

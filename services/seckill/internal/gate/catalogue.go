@@ -54,7 +54,7 @@ func (c Catalogue) Levels(ctx context.Context, activityIDs []string) (map[string
 	for i, id := range activityIDs {
 		refs[i] = refOf(id)
 	}
-	levels, err := c.Redis.Levels(ctx, refs...)
+	levels, err := c.Redis.StockLevels(ctx, refs...)
 	if err != nil {
 		return nil, mapped(err)
 	}
