@@ -192,7 +192,7 @@ func TestSales(t *testing.T) {
 			return slices.DeleteFunc(all, func(o Sale) bool { return o.ActivityID != s.ActivityID && o.ActivityID != earlier.ActivityID })
 		}
 		require.Equal(t, []Sale{earlier, s}, mine())
-		require.NoError(t, e.Forget(ctx, saleRef(earlier.ActivityID)))
+		require.NoError(t, e.Unregister(ctx, saleRef(earlier.ActivityID)))
 		require.Equal(t, []Sale{s}, mine())
 		require.NoError(t, e.rdb.Del(ctx, keyOf(saleRef(earlier.ActivityID), "sale")).Err())
 	})

@@ -40,7 +40,7 @@ func (g *Gate) Preload(ctx context.Context, ref contract.GateRef, s Snapshot) er
 	if err != nil {
 		return err
 	}
-	if err := g.List(ctx, ref); err != nil { // before it is visible: whatever it journals must find a relay
+	if err := g.Register(ctx, ref); err != nil { // before it is visible: whatever it journals must find a relay
 		return err
 	}
 	token := rand.Text()

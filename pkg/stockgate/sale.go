@@ -57,7 +57,7 @@ func (g *Gate) PutSale(ctx context.Context, s Sale) error {
 	if err != nil {
 		return err
 	}
-	return g.List(ctx, saleRef(s.ActivityID))
+	return g.Register(ctx, saleRef(s.ActivityID))
 }
 
 // Sale reads one sale; ErrNoSale when there is none. One that cannot be read is none: PutSale stores it again. One round trip.
@@ -142,9 +142,9 @@ func (g *Gate) Refs(ctx context.Context) ([]contract.GateRef, error) {
 	return refs, nil
 }
 
-// Forget takes a gate off the list. The keys of a finished gate expire by themselves; this is for whoever finds that they
+// Unregister takes a gate off the list. The keys of a finished gate expire by themselves; this is for whoever finds that they
 // have. Preload and PutSale list it again. One round trip, O(1).
-func (g *Gate) Forget(ctx context.Context, ref contract.GateRef) error {
+func (g *Gate) Unregister(ctx context.Context, ref contract.GateRef) error {
 	if err := validateRef(ref); err != nil {
 		return err
 	}
@@ -154,9 +154,9 @@ func (g *Gate) Forget(ctx context.Context, ref contract.GateRef) error {
 	return err
 }
 
-// List puts gates on the list that Refs reads. The list does not lie with the gates on a Cluster, so a failover may take
+// Register puts gates on the list that Refs reads. The list does not lie with the gates on a Cluster, so a failover may take
 // one off while the gate lives on. One round trip, O(gates).
-func (g *Gate) List(ctx context.Context, refs ...contract.GateRef) error {
+func (g *Gate) Register(ctx context.Context, refs ...contract.GateRef) error {
 	if len(refs) == 0 {
 		return nil
 	}

@@ -108,7 +108,7 @@ func TestAMasterReplacedAfterALongOutageHearsAllOfIt(t *testing.T) {
 func TestAGateOffTheListIsListedAgain(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 10)
-		require.NoError(w.t, w.gate.Forget(w.ctx, ref(a)))
+		require.NoError(w.t, w.gate.Unregister(w.ctx, ref(a)))
 		require.NoError(w.t, w.core.KeepGates(w.ctx))
 		refs, err := w.gate.Refs(w.ctx)
 		require.NoError(w.t, err)

@@ -218,12 +218,12 @@ func (g *Gate) Refs(ctx context.Context) ([]contract.GateRef, error) {
 
 // List implements core.Gate.
 func (g *Gate) List(ctx context.Context, refs []contract.GateRef) error {
-	return translate(g.gate.List(ctx, refs...))
+	return translate(g.gate.Register(ctx, refs...))
 }
 
 // Forget implements core.Gate.
 func (g *Gate) Forget(ctx context.Context, r contract.GateRef) error {
-	return translate(g.gate.Forget(ctx, r))
+	return translate(g.gate.Unregister(ctx, r))
 }
 
 // ShowSale implements core.Gate.
