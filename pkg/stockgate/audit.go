@@ -28,7 +28,7 @@ type Counts struct {
 type Audit struct {
 	Config
 	SKUs        map[string]Counts
-	Revision        Revision
+	Revision    Revision
 	Held        int64    // pieces held in all
 	Incomplete  []string // SKUs of which the gate lacks what is left; no script leaves it so
 	JournalLen  int64    // journal entries not yet acked

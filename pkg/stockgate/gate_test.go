@@ -37,7 +37,7 @@ func TestNothingHappensWithoutAGate(t *testing.T) {
 			"adjust":    func() error { return e.Adjust(ctx, e.ref, Adjustment{ID: "a", SKUID: "1", Delta: 1}) },
 			"undo":      func() error { return e.UndoAdjust(ctx, e.ref, "a") },
 			"lookup":    func() error { _, err := e.Lookup(ctx, e.ref, []string{"1"}); return err },
-			"buyer":     func() error { _, err := e.Buyer(ctx, e.ref, "ann"); return err },
+			"buyer":     func() error { _, err := e.Purchases(ctx, e.ref, "ann"); return err },
 			"audit":     func() error { _, err := e.Audit(ctx, e.ref); return err },
 			"unlanded":  func() error { _, err := e.Unlanded(ctx, e.ref, time.Time{}, time.Now(), 1); return err },
 			"entries":   func() error { _, _, err := e.Entries(ctx, e.ref, 0, 1); return err },

@@ -30,13 +30,13 @@ func (g *Gate) Lookup(ctx context.Context, ref contract.GateRef, orderSNs []stri
 	return found, nil
 }
 
-// Buyer lists the buyer's purchases in this gate in the order they were made, latest last: all that hold pieces, and the
+// Purchases returns the buyer's purchases in this gate in the order they were made, latest last: all that hold pieces, and the
 // latest ended ones (at most 16, for 24 h after their end). One script call.
-func (g *Gate) Buyer(ctx context.Context, ref contract.GateRef, userID string) ([]string, error) {
+func (g *Gate) Purchases(ctx context.Context, ref contract.GateRef, userID string) ([]string, error) {
 	if !contract.ValidUserID(userID) {
 		return nil, fmt.Errorf("stockgate: user id is malformed")
 	}
-	orderSNs, err := g.runStrings(ctx, scriptBuyer, ref, userID)
+	orderSNs, err := g.runStrings(ctx, scriptPurchases, ref, userID)
 	slices.SortFunc(orderSNs, compareIDs)
 	return orderSNs, err
 }

@@ -125,8 +125,8 @@ func (g *Gate) Correct(ctx context.Context, ref contract.GateRef, seen Revision,
 	return err
 }
 
-// Overrule sets a gate's configuration although it claims a later version, if that still is the version seen.
-func (g *Gate) Overrule(ctx context.Context, ref contract.GateRef, seenVersion int64, c Config) error {
+// OverrideConfig sets a gate's configuration although it claims a later version, if that still is the version seen.
+func (g *Gate) OverrideConfig(ctx context.Context, ref contract.GateRef, seenVersion int64, c Config) error {
 	if err := c.validate(); err != nil {
 		return err
 	}

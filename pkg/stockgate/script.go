@@ -40,8 +40,8 @@ var (
 	luaAudit string
 	//go:embed lua/lookup.lua
 	luaLookup string
-	//go:embed lua/buyer.lua
-	luaBuyer string
+	//go:embed lua/purchases.lua
+	luaPurchases string
 	//go:embed lua/unlanded.lua
 	luaUnlanded string
 	//go:embed lua/scan.lua
@@ -52,8 +52,8 @@ var (
 	luaSale string
 	//go:embed lua/survey.lua
 	luaSurvey string
-	//go:embed lua/buyers.lua
-	luaBuyers string
+	//go:embed lua/mismatched_buyers.lua
+	luaMismatchedBuyers string
 	//go:embed lua/repair.lua
 	luaRepair string
 	//go:embed lua/rebuild_buyer.lua
@@ -77,30 +77,30 @@ func newScript(name, source string) *script {
 }
 
 var (
-	scriptPreload   = newScript("preload", luaPreload)
-	scriptConfigure = newScript("configure", luaConfigure)
-	scriptReserve   = newScript("reserve", luaReserve)
-	scriptRelease   = newScript("release", luaRelease)
-	scriptDrop      = newScript("drop", luaDrop)
-	scriptSettle    = newScript("settle", luaSettle)
-	scriptRejournal = newScript("rejournal", luaRejournal)
-	scriptAdjust    = newScript("adjust", luaAdjust)
-	scriptAck       = newScript("ack", luaAck)
-	scriptRead      = newScript("read", luaRead)
-	scriptAudit     = newScript("audit", luaAudit)
-	scriptLookup    = newScript("lookup", luaLookup)
-	scriptBuyer     = newScript("buyer", luaBuyer)
-	scriptUnlanded  = newScript("unlanded", luaUnlanded)
-	scriptScan      = newScript("scan", luaScan)
-	scriptTrim      = newScript("trim", luaTrim)
-	scriptSale      = newScript("sale", luaSale)
-	scriptSurvey    = newScript("survey", luaSurvey)
-	scriptBuyers    = newScript("buyers", luaBuyers)
-	scriptRepair    = newScript("repair", luaRepair)
-	scriptRebuildBuyer      = newScript("rebuild_buyer", luaRebuildBuyer)
-	scriptCorrect   = newScript("correct", luaCorrect)
+	scriptPreload          = newScript("preload", luaPreload)
+	scriptConfigure        = newScript("configure", luaConfigure)
+	scriptReserve          = newScript("reserve", luaReserve)
+	scriptRelease          = newScript("release", luaRelease)
+	scriptDrop             = newScript("drop", luaDrop)
+	scriptSettle           = newScript("settle", luaSettle)
+	scriptRejournal        = newScript("rejournal", luaRejournal)
+	scriptAdjust           = newScript("adjust", luaAdjust)
+	scriptAck              = newScript("ack", luaAck)
+	scriptRead             = newScript("read", luaRead)
+	scriptAudit            = newScript("audit", luaAudit)
+	scriptLookup           = newScript("lookup", luaLookup)
+	scriptPurchases        = newScript("purchases", luaPurchases)
+	scriptUnlanded         = newScript("unlanded", luaUnlanded)
+	scriptScan             = newScript("scan", luaScan)
+	scriptTrim             = newScript("trim", luaTrim)
+	scriptSale             = newScript("sale", luaSale)
+	scriptSurvey           = newScript("survey", luaSurvey)
+	scriptMismatchedBuyers = newScript("mismatched_buyers", luaMismatchedBuyers)
+	scriptRepair           = newScript("repair", luaRepair)
+	scriptRebuildBuyer     = newScript("rebuild_buyer", luaRebuildBuyer)
+	scriptCorrect          = newScript("correct", luaCorrect)
 	scriptTrackChanges     = newScript("track_changes", luaTrackChanges)
-	scriptCollectChanges     = newScript("collect_changes", luaCollectChanges)
+	scriptCollectChanges   = newScript("collect_changes", luaCollectChanges)
 )
 
 // answers are the words by which any script refuses.

@@ -31,9 +31,9 @@ func decodeCount(s string) (int64, error) {
 // StoredEntry is an entry as whoever compares it with the ledger sees it.
 type StoredEntry struct {
 	Entry
-	Stored    string // as it is stored; Repair changes it only while it is that
-	Journaled bool   // queued, and its journal entry was not acked
-	IndexMismatch  bool   // buyer's record or indexes do not fit it; RebuildBuyer puts that right
+	Stored        string // as it is stored; Repair changes it only while it is that
+	Journaled     bool   // queued, and its journal entry was not acked
+	IndexMismatch bool   // buyer's record or indexes do not fit it; RebuildBuyer puts that right
 }
 
 // Survey is Entries for comparing a gate with the ledger: one entry that cannot be read does not hide the others, and
@@ -140,7 +140,7 @@ func (g *Gate) CollectChanges(ctx context.Context, ref contract.GateRef, token s
 // MismatchedBuyers pages through the buyers' records and tells whose do not fit the entries they list. Begin with cursor 0
 // and go on until it is 0 again. One script call, O(count).
 func (g *Gate) MismatchedBuyers(ctx context.Context, ref contract.GateRef, cursor uint64, count int) (users []string, next uint64, err error) {
-	reply, err := g.runStrings(ctx, scriptBuyers, ref, cursor, min(max(count, 1), maxPage))
+	reply, err := g.runStrings(ctx, scriptMismatchedBuyers, ref, cursor, min(max(count, 1), maxPage))
 	if err != nil {
 		return nil, 0, err
 	}

@@ -493,7 +493,7 @@ func (w *world) checkGate(f *findings, activity string, b books) {
 	}
 	w.mu.Unlock()
 	for user := range users {
-		sns, err := w.gate.Buyer(ctx, ref, user)
+		sns, err := w.gate.Purchases(ctx, ref, user)
 		if err != nil {
 			f.add("", "buyer: %v", err)
 			continue

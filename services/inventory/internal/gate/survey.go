@@ -117,5 +117,5 @@ func (g *Gate) Correct(ctx context.Context, r contract.GateRef, seen core.GateMa
 
 // Overrule implements core.Gate.
 func (g *Gate) Overrule(ctx context.Context, r contract.GateRef, seenVersion int64, c core.GateConfig) error {
-	return translate(g.gate.Overrule(ctx, r, seenVersion, config(c)))
+	return translate(g.gate.OverrideConfig(ctx, r, seenVersion, config(c)))
 }

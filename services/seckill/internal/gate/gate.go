@@ -33,7 +33,7 @@ const (
 type Redis interface {
 	Reserve(ctx context.Context, ref contract.GateRef, requests []stockgate.Request) ([]stockgate.Verdict, error)
 	Lookup(ctx context.Context, ref contract.GateRef, orderSNs []string) (map[string]stockgate.Entry, error)
-	Buyer(ctx context.Context, ref contract.GateRef, userID string) ([]string, error)
+	Purchases(ctx context.Context, ref contract.GateRef, userID string) ([]string, error)
 }
 
 // Options of a Gate.
@@ -186,7 +186,7 @@ func (g *Gate) LookupAll(ctx context.Context, activityID string, orderSNs []stri
 
 // Buyer implements core.Gate.
 func (g *Gate) Buyer(ctx context.Context, activityID, userID string) ([]string, error) {
-	sns, err := g.redis.Buyer(ctx, refOf(activityID), userID)
+	sns, err := g.redis.Purchases(ctx, refOf(activityID), userID)
 	return sns, mapped(err)
 }
 

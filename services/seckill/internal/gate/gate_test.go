@@ -88,7 +88,7 @@ func (s *slow) Lookup(_ context.Context, _ contract.GateRef, sns []string) (map[
 	return found, nil
 }
 
-func (s *slow) Buyer(context.Context, contract.GateRef, string) ([]string, error) {
+func (s *slow) Purchases(context.Context, contract.GateRef, string) ([]string, error) {
 	return []string{"1"}, s.err
 }
 
