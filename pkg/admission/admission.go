@@ -73,7 +73,7 @@ func New(s Settings, of settings.Redis, tel *telemetry.Telemetry) (*Limits, erro
 		User:    func(r *http.Request) (string, bool) { id := auth.From(r.Context()).UserID; return id, id != "" },
 		Route:   routeOf,
 		Param:   httpserver.PathParam,
-		Observe: m.decided, Waits: m.waited, Reloaded: m.reloaded,
+		Observe: m.decided, ObserveWait: m.waited, OnReload: m.reloaded,
 	})
 	text, err := s.text()
 	if err != nil {

@@ -196,8 +196,8 @@ func (s Spec) Validate() error {
 	return err
 }
 
-// Most is how many permits can be had at once at best.
-func (s Spec) Most() int64 {
+// MaxCost returns the largest cost that one request can have, in permits; 0 for an invalid Spec.
+func (s Spec) MaxCost() int64 {
 	s, err := s.withDefaults()
 	if err != nil {
 		return 0

@@ -49,7 +49,7 @@ func (s *Store) publish(ctx context.Context, g *Registry, instance string, now t
 		if status.Allowed+status.Waited+status.Refused+status.Shadowed+status.Failed == 0 {
 			continue
 		}
-		if looked, err := g.Look(status.Rule.Name, figuresCaller); err == nil {
+		if looked, err := g.Status(status.Rule.Name, figuresCaller); err == nil {
 			status = looked
 		}
 		f.Statuses = append(f.Statuses, status)

@@ -95,7 +95,7 @@ func TestAFileIsEdited(t *testing.T) {
 				}
 			}
 		},
-		Waits: func(rule string, wait time.Duration) { waited.Store(rule, wait) },
+		ObserveWait: func(rule string, wait time.Duration) { waited.Store(rule, wait) },
 	})
 	path := filepath.Join(t.TempDir(), "rules.yaml")
 	text := "version: 1\nrules: [{name: path-total, limit: 1, burst: 1, max_wait: 10s, where: local}]"

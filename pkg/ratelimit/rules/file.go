@@ -32,7 +32,7 @@ func (g *Registry) load(path string, known [32]byte) ([32]byte, error) {
 	if err != nil {
 		err = fmt.Errorf("%s: %w", path, err)
 	}
-	g.o.Reloaded("file", err)
+	g.o.OnReload("file", err)
 	return hash, err
 }
 
@@ -58,7 +58,7 @@ func (g *Registry) Watch(ctx context.Context, path string, every time.Duration) 
 			gone = unread
 			g.o.Log.ErrorContext(ctx, "rules not taken over, the old ones stay in force", "error", err)
 			if unread {
-				g.o.Reloaded("file", err)
+				g.o.OnReload("file", err)
 			}
 		case hash != known:
 			gone = false

@@ -33,16 +33,16 @@ type Options struct {
 	Refuse func(w http.ResponseWriter, r *http.Request, refusal Refusal)
 	// Waiting is told before and after a request waits, for example so that a load shedder does not count it meanwhile.
 	Waiting func(r *http.Request, waiting bool)
-	// Waits is told how long a rule had a request wait, when its turn has come.
-	Waits func(rule string, wait time.Duration)
+	// ObserveWait reports how long a request waited for its turn at a rule, after the wait.
+	ObserveWait func(rule string, wait time.Duration)
 	// Edit changes what a file says before it holds, as settings of the process may.
 	Edit func(*Set)
 	// Observe is told every decision of a rule. It must be quick.
 	Observe func(rule string, outcome Outcome, source ratelimit.Source)
 	// RetrySpread is the part by which Retry-After is longer at random (default 0.2; below 0: none).
 	RetrySpread float64
-	// Reloaded is told each time that rules were read from "file" or "redis", with an error if they were not taken over.
-	Reloaded func(source string, err error)
+	// OnReload is called after each read of rules from "file" or "redis", with an error if they were rejected.
+	OnReload func(source string, err error)
 	// Log is told why rules were not taken over. Default: nobody is told.
 	Log *slog.Logger
 }
@@ -96,8 +96,8 @@ func New(o Options) *Registry {
 	if o.Param == nil {
 		o.Param = (*http.Request).PathValue
 	}
-	if o.Waits == nil {
-		o.Waits = func(string, time.Duration) {}
+	if o.ObserveWait == nil {
+		o.ObserveWait = func(string, time.Duration) {}
 	}
 	if o.Edit == nil {
 		o.Edit = func(*Set) {}
@@ -111,8 +111,8 @@ func New(o Options) *Registry {
 	if o.Observe == nil {
 		o.Observe = func(string, Outcome, ratelimit.Source) {}
 	}
-	if o.Reloaded == nil {
-		o.Reloaded = func(string, error) {}
+	if o.OnReload == nil {
+		o.OnReload = func(string, error) {}
 	}
 	if o.RetrySpread == 0 {
 		o.RetrySpread = 0.2
@@ -346,8 +346,8 @@ func (g *Registry) List() []Status {
 	return out
 }
 
-// Look is the status of one rule, with up to n of those who are limited.
-func (g *Registry) Look(name string, n int) (Status, error) {
+// Status returns the status of one rule, with up to n limited callers.
+func (g *Registry) Status(name string, n int) (Status, error) {
 	a := g.current.Load().rules[name]
 	if a == nil {
 		return Status{}, fmt.Errorf("%w: %q", ErrUnknownRule, name)

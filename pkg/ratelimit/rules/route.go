@@ -210,7 +210,7 @@ func (g *Registry) passed(w http.ResponseWriter, r *http.Request, p *plan, charg
 		if res.Wait > 0 {
 			a.tally.waited.Add(1)
 			g.o.Observe(a.rule.Name, Waited, res.Source)
-			g.o.Waits(a.rule.Name, res.Wait)
+			g.o.ObserveWait(a.rule.Name, res.Wait)
 		} else {
 			a.tally.allowed.Add(1)
 			g.o.Observe(a.rule.Name, Allowed, res.Source)

@@ -204,7 +204,7 @@ func (r *Rule) validateRate(bad func(string, ...any)) {
 		bad("%w", err)
 		return
 	}
-	if most := s.Most(); r.Limit > 0 && r.cost() > most {
+	if most := s.MaxCost(); r.Limit > 0 && r.cost() > most {
 		bad("cost %d can never be had at once, at most %d", r.cost(), most)
 	}
 }

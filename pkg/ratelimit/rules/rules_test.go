@@ -183,7 +183,7 @@ func TestRulesOnARoute(t *testing.T) {
 	require.Equal(t, http.StatusTooManyRequests, w.Code)
 	require.Contains(t, w.Body.String(), `["path-total"]`)
 
-	st, err := g.Look("path-per-user", 10)
+	st, err := g.Status("path-per-user", 10)
 	require.NoError(t, err)
 	require.EqualValues(t, 5, st.Allowed)
 	require.EqualValues(t, 10, st.Refused)
@@ -199,7 +199,7 @@ func TestRulesOnARoute(t *testing.T) {
 	require.EqualValues(t, 1, res.Remaining)
 	require.NoError(t, g.Reset(t.Context(), "path-total", ""))
 	require.Equal(t, http.StatusCreated, post("x", "1").Code)
-	_, err = g.Look("x", 1)
+	_, err = g.Status("x", 1)
 	require.ErrorIs(t, err, ErrUnknownRule)
 	_, err = g.Try(t.Context(), "x", "")
 	require.ErrorIs(t, err, ErrUnknownRule)
@@ -244,7 +244,7 @@ func TestShadowRefusesNobody(t *testing.T) {
 		require.Equal(t, http.StatusCreated, w.Code)
 		require.Empty(t, w.Header().Get("RateLimit"))
 	}
-	st, err := g.Look("path-total", 1)
+	st, err := g.Status("path-total", 1)
 	require.NoError(t, err)
 	require.EqualValues(t, 5, st.Allowed)
 	require.EqualValues(t, 3, st.Shadowed)
@@ -364,7 +364,7 @@ func TestFileIsReadAgain(t *testing.T) {
 	var reloads, failures atomic.Int64
 	var logged bytes.Buffer
 	var mu sync.Mutex
-	g := New(Options{Reloaded: func(_ string, err error) {
+	g := New(Options{OnReload: func(_ string, err error) {
 		reloads.Add(1)
 		if err != nil {
 			failures.Add(1)

@@ -199,7 +199,7 @@ func (f *follower) look(ctx context.Context) {
 	if err == nil {
 		err = f.g.Overlay(set)
 	}
-	f.g.o.Reloaded("redis", err)
+	f.g.o.OnReload("redis", err)
 	if err != nil {
 		f.g.o.Log.ErrorContext(ctx, "rules in redis not taken over, the old ones stay in force", "version", version, "error", err)
 		return
