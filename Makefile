@@ -36,25 +36,25 @@ demo: .bin ## A whole sale against what runs (BASE_URL, make up or make run); fa
 	@go build -o .bin/flashctl ./flashctl/cmd/flashctl
 	@.bin/flashctl demo
 
-##@ Real parts on this machine
+##@ Dependencies and services on this machine
 .PHONY: deps up down status logs
 deps: ## Installs MariaDB, Redis, a JRE and RocketMQ's jars, if missing
 	@scripts/dev/deps
 
 up: deps .bin ## Starts what is down of MariaDB, Redis, RocketMQ and the three services; keeps the data
-	@scripts/dev/parts up
+	@scripts/dev/dependencies up
 	@scripts/dev/services up
 
 down: ## Stops them, services first; keeps the data in .run
 	@scripts/dev/services down
-	@scripts/dev/parts down
+	@scripts/dev/dependencies down
 
 status: ## What runs, on which port
-	@rc=0; scripts/dev/parts status || rc=1; scripts/dev/services status || rc=1; exit $$rc
+	@rc=0; scripts/dev/dependencies status || rc=1; scripts/dev/services status || rc=1; exit $$rc
 
 logs: ## The last lines of every log
 	@scripts/dev/services logs
-	@scripts/dev/parts logs
+	@scripts/dev/dependencies logs
 
 ##@ Kubernetes
 .PHONY: images chart-test chart-proof chart-tools cluster-prepare cluster-test cluster-proof
@@ -83,7 +83,7 @@ chart-tools: $(KUBECONFORM) $(foreach version,$(HELMS),$(HELM$(version)))
 ##@ Prove it
 .PHONY: ci proof test sim sim-mutants trouble storm fuzz
 test: deps ## All tests but those of make proof, on real dependencies of their own, with the race detector (PKG=./pkg/lock for one package)
-	@scripts/dev/with-parts scripts/dev/test $(PKG)
+	@scripts/dev/with-dependencies scripts/dev/test $(PKG)
 
 sim: ## SEEDS (5000) whole sales under drawn faults, from seed FIRST (1) on; COMPLETE=false only lists fault points that were not hit
 	@set -o pipefail; GOGC=400 go test ./test/sim -count=1 -run '^TestSim$$' -timeout 60m -v -seeds $(SEEDS) -first $(FIRST) -complete=$(COMPLETE) | grep -v -e '^=== ' -e '--- PASS'
@@ -92,7 +92,7 @@ sim-mutants: ## Breaks the services in some twenty ways, one by one; the simulat
 	@go run ./test/sim/mutants
 
 trouble: deps ## Sales while dependencies and links fail, and with a damaged gate, some 15 min
-	@scripts/dev/with-parts go test ./test/proof/trouble -count=1 -timeout 60m -v
+	@scripts/dev/with-dependencies go test ./test/proof/trouble -count=1 -timeout 60m -v
 
 storm: deps ## RUNS (1) sales of 10,000 units while every process is killed twice, 7 to 8 min each; STORM_SEED repeats one
 	@go test ./test/proof/storm -count=$(RUNS) -run '^TestStorm$$' -timeout $$(($(RUNS) * 25))m -v
@@ -115,18 +115,18 @@ proof: ## Which of the long lanes are green on this commit; LANE=sim, mutants, t
 build: .bin ## Every program into .bin
 	@for main in services/*/cmd/* flashctl/cmd/*; do go build -o .bin/ "./$$main" || exit 1; done
 
-bench: deps .bin ## The figures of docs/benchmarks.md, on parts and services of their own (BENCH="--only refused" for some)
+bench: deps .bin ## The figures of docs/benchmarks.md, on dependencies and services of their own (BENCH="--only refused" for some)
 	@scripts/dev/bench $(BENCH)
 
 pgo: deps .bin ## New profiles of seckill for Go's compiler, some 5 min
 	@scripts/dev/pgo
 
-bench-go: deps ## Go benchmarks on real parts of their own (PKG=./pkg/stockgate/... for some)
-	@scripts/dev/with-parts go test -run '^$$' -bench . -benchmem -p 1 $(PKG)
+bench-go: deps ## Go benchmarks on real dependencies of their own (PKG=./pkg/stockgate/... for some)
+	@scripts/dev/with-dependencies go test -run '^$$' -bench . -benchmem -p 1 $(PKG)
 
 bench-ratelimit: deps .bin ## pkg/ratelimit beside other limiters and beside a bare script, in turns (ROUNDS=60), some 3 min
 	@go build -o .bin/bench-ratelimit ./test/bench-ratelimit
-	@MYSQL_DSN=- ROCKETMQ_NAMESRV=- scripts/dev/with-parts .bin/bench-ratelimit -rounds $(ROUNDS)
+	@MYSQL_DSN=- ROCKETMQ_NAMESRV=- scripts/dev/with-dependencies .bin/bench-ratelimit -rounds $(ROUNDS)
 
 lint: $(GOLANGCI_LINT) $(OAPI_CODEGEN) $(ACTIONLINT) ## Linters, formatting, tidy modules, fresh generated code, shell scripts, workflows
 	@scripts/dev/deps lint
@@ -141,7 +141,7 @@ generate: $(OAPI_CODEGEN) ## Go code from the OpenAPI files; the chart's table o
 
 clean: ## Stops every set of this folder and deletes what it built and stored
 	@[ ! -e .run/cluster/started ] || scripts/cluster/stop
-	@for set in "$${RUN_DIR:-.run}" .run/*; do [ ! -d "$$set" ] || { RUN_DIR=$$set scripts/dev/services kill && RUN_DIR=$$set scripts/dev/parts kill; } || exit 1; done
+	@for set in "$${RUN_DIR:-.run}" .run/*; do [ ! -d "$$set" ] || { RUN_DIR=$$set scripts/dev/services kill && RUN_DIR=$$set scripts/dev/dependencies kill; } || exit 1; done
 	@rm -rf .bin .run dist
 
 .bin:

@@ -40,11 +40,13 @@ find_program() { PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin command -v "$1"; }
 pid_file() { echo "$RUN_DIR/$1.pid"; }
 log_file() { echo "$RUN_DIR/logs/$1.log"; }
 
-# mark <part>: text that the part's command line, and no other process's, contains. A pid file can outlive a reboot,
-# so a pid alone proves nothing.
+# In the functions below, <name> is a dependency or a service, as in RUN_DIR/<name>.pid.
+
+# mark <name>: prints a text that only that process has in its command line. A pid file can outlive a reboot, so a pid alone
+# does not identify the process.
 mark() { echo "$RUN_DIR/$1/"; }
 
-# pid_of <part>: prints the pid if the part runs. A killed process that nobody has reaped yet does not run.
+# pid_of <name>: prints the pid if the process runs. A killed process that is not reaped yet does not count.
 pid_of() {
     local pid
     pid=$(cat "$(pid_file "$1")" 2>/dev/null) || return 1
@@ -53,13 +55,13 @@ pid_of() {
     echo "$pid"
 }
 
-# spawn <part> <command>...: starts it in a session of its own, so that it outlives this shell and its Ctrl-C.
+# spawn <name> <command>...: starts it in a session of its own, so that it outlives this shell and its Ctrl-C.
 spawn() {
-    local part=$1
+    local name=$1
     shift
     # 9 is the lock of this script; a daemon must not hold it.
-    setsid nohup "$@" >>"$(log_file "$part")" 2>&1 </dev/null 9>&- &
-    echo $! >"$(pid_file "$part")"
+    setsid nohup "$@" >>"$(log_file "$name")" 2>&1 </dev/null 9>&- &
+    echo $! >"$(pid_file "$name")"
 }
 
 # gone <pid>: it has ended, reaped or not (in a container nobody may reap it).
@@ -75,44 +77,44 @@ again() {
     "$@"
 }
 
-# wait_until <part> <seconds> <check>...: waits until the check succeeds; fails at once when the process is gone.
+# wait_until <name> <seconds> <check>...: waits until the check succeeds; fails at once when the process is gone.
 wait_until() {
-    local part=$1 deadline=$((SECONDS + $2)) pid
+    local name=$1 deadline=$((SECONDS + $2)) pid
     shift 2
-    pid=$(cat "$(pid_file "$part")")
+    pid=$(cat "$(pid_file "$name")")
     until "$@" >/dev/null 2>&1; do
         if gone "$pid"; then
-            tail -n 15 "$(log_file "$part")" >&2
-            die "$part ended while starting; its log is $(log_file "$part")"
+            tail -n 15 "$(log_file "$name")" >&2
+            die "$name ended while starting; its log is $(log_file "$name")"
         fi
         if ((SECONDS >= deadline)); then
-            tail -n 15 "$(log_file "$part")" >&2
-            die "$part is not ready in time; its log is $(log_file "$part")"
+            tail -n 15 "$(log_file "$name")" >&2
+            die "$name is not ready in time; its log is $(log_file "$name")"
         fi
         sleep 0.2
     done
 }
 
-# end <part> <signal> <seconds>: signals it and waits; after that time it is killed.
+# end <name> <signal> <seconds>: signals it and waits; after that time it is killed.
 end() {
-    local part=$1 signal=$2 deadline=$((SECONDS + $3)) pid
-    if ! pid=$(pid_of "$part"); then
-        rm -f "$(pid_file "$part")"
+    local name=$1 signal=$2 deadline=$((SECONDS + $3)) pid
+    if ! pid=$(pid_of "$name"); then
+        rm -f "$(pid_file "$name")"
         return 0
     fi
     kill "-$signal" "$pid" 2>/dev/null || true
     until gone "$pid"; do # not pid_of: a dying process loses its command line before it frees its ports
         if ((SECONDS >= deadline)); then
-            say "$part did not end in $3 s and is killed" >&2
+            say "$name did not end in $3 s and is killed" >&2
             kill -KILL "$pid" 2>/dev/null || true
             deadline=$((SECONDS + 10))
         fi
         sleep 0.1
     done
-    rm -f "$(pid_file "$part")"
+    rm -f "$(pid_file "$name")"
 }
 
-# free <part> <port>: a sentence now instead of a stack trace in a log later.
+# free <name> <port>: a sentence now instead of a stack trace in a log later.
 free() {
     if (exec 3<>"/dev/tcp/127.0.0.1/$2") 2>/dev/null; then
         die "port $2 for $1 is taken by something else; choose another PORT_OFFSET"

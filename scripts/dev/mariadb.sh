@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154
-# MariaDB. Sourced by parts.
+# MariaDB. Sourced by scripts/dev/dependencies.
 
 mariadb_up() {
     local dir=$RUN_DIR/mariadb socket=$RUN_DIR/mariadb/sock user

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154
-# Redis. Sourced by parts.
+# Redis. Sourced by scripts/dev/dependencies.
 
 redis_up() {
     local dir=$RUN_DIR/redis

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154
-# RocketMQ name server and broker, run straight from Maven's jars. Sourced by parts.
+# RocketMQ name server and broker, run straight from Maven's jars. Sourced by dependencies.
 
 # The --add-* flags open what the broker reaches into on JDK 17; SerialGC, small heaps and the quick compiler alone (the other
 # one needs a processor for the first minutes) keep it laptop-sized.
@@ -54,7 +54,7 @@ disk_has_room() {
     fi
 }
 
-# mqadmin <verb and arguments>...: RocketMQ's own tool, for people (scripts/dev/parts mqadmin clusterList).
+# mqadmin <verb and arguments>...: RocketMQ's own tool, for people (scripts/dev/dependencies mqadmin clusterList).
 mqadmin() {
     need java
     java -Xmx128m "${rocketmq_flags[@]}" "-Drocketmq.home.dir=$RUN_DIR/namesrv/" "-Duser.home=$RUN_DIR/namesrv/" \

@@ -32,7 +32,7 @@ func OwnDependencies(t testing.TB, offset int) *DependencySet {
 	return s
 }
 
-// Do runs scripts/dev/parts on the set: "up", "kill" or "down", and the names of dependencies.
+// Do runs scripts/dev/dependencies on the set: "up", "kill" or "down", and the names of dependencies.
 func (s *DependencySet) Do(t testing.TB, verb string, names ...string) {
 	t.Helper()
 	require.NoError(t, s.Try(verb, names...))
@@ -42,7 +42,7 @@ func (s *DependencySet) Do(t testing.TB, verb string, names ...string) {
 func (s *DependencySet) Try(verb string, names ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(s.root, "scripts", "dev", "parts"), append([]string{verb}, names...)...)
+	cmd := exec.CommandContext(ctx, filepath.Join(s.root, "scripts", "dev", "dependencies"), append([]string{verb}, names...)...)
 	for _, kv := range os.Environ() {
 		switch name, _, _ := strings.Cut(kv, "="); name {
 		case "MYSQL_DSN", "REDIS_ADDRS", "ROCKETMQ_NAMESRV", "RUN_DIR", "PORT_OFFSET":
@@ -52,7 +52,7 @@ func (s *DependencySet) Try(verb string, names ...string) error {
 	}
 	cmd.Env = append(cmd.Env, "RUN_DIR="+s.dir, "PORT_OFFSET="+strconv.Itoa(s.offset))
 	// A file, not a pipe: what the script starts keeps it open and would be waited for.
-	log, err := os.OpenFile(filepath.Join(s.dir, "parts.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(filepath.Join(s.dir, "dependencies.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (s *DependencySet) Try(verb string, names ...string) error {
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Run(); err != nil {
 		said, _ := os.ReadFile(log.Name())
-		return fmt.Errorf("scripts/dev/parts %s %v: %w\n%s", verb, names, err, said)
+		return fmt.Errorf("scripts/dev/dependencies %s %v: %w\n%s", verb, names, err, said)
 	}
 	return nil
 }

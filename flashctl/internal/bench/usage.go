@@ -22,7 +22,7 @@ var partNames = []string{"seckill", "inventory", "order", "redis", "mariadb", "n
 // processes are those whose use is told apart.
 type processes map[string]int
 
-// findProcesses reads the pid files of scripts/dev/parts and scripts/dev/services.
+// findProcesses reads the pid files of scripts/dev/dependencies and scripts/dev/services.
 func findProcesses(runDir string) (processes, error) {
 	found := processes{generator: os.Getpid()}
 	for _, name := range partNames {

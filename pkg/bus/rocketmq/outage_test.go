@@ -46,17 +46,17 @@ func newParts(t *testing.T) *parts {
 	return p
 }
 
-// do runs scripts/dev/parts.
+// do runs scripts/dev/dependencies.
 func (p *parts) do(t *testing.T, args ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), partsPatience)
 	defer cancel()
-	script, err := filepath.Abs("../../../scripts/dev/parts")
+	script, err := filepath.Abs("../../../scripts/dev/dependencies")
 	require.NoError(t, err)
 	cmd := exec.CommandContext(ctx, script, args...)
 	cmd.Env = append(os.Environ(), "RUN_DIR="+p.dir, "PORT_OFFSET="+strconv.Itoa(p.offset))
 	out, err := cmd.CombinedOutput()
-	require.NoErrorf(t, err, "scripts/dev/parts %s: %s", strings.Join(args, " "), out)
+	require.NoErrorf(t, err, "scripts/dev/dependencies %s: %s", strings.Join(args, " "), out)
 }
 
 // signal sends a part a signal.
