@@ -128,7 +128,7 @@ bench-ratelimit: deps .bin ## pkg/ratelimit beside other limiters and beside a b
 	@go build -o .bin/bench-ratelimit ./test/bench-ratelimit
 	@MYSQL_DSN=- ROCKETMQ_NAMESRV=- scripts/dev/with-dependencies .bin/bench-ratelimit -rounds $(ROUNDS)
 
-lint: $(GOLANGCI_LINT) $(OAPI_CODEGEN) $(ACTIONLINT) ## Linters, formatting, tidy modules, fresh generated code, shell scripts, workflows
+lint: $(GOLANGCI_LINT) $(OAPI_CODEGEN) $(ACTIONLINT) ## Linters, formatting, tidy modules, fresh generated code, shell scripts, workflows, links
 	@scripts/dev/deps lint
 	@scripts/dev/lint $(GOLANGCI_LINT) $(OAPI_CODEGEN) $(ACTIONLINT)
 
