@@ -154,8 +154,8 @@ func (c *Caller) StartPayment(ctx context.Context, orderSN, key string) (Payment
 	return out, err
 }
 
-// PlayProvider lets the sandbox provider report success.
-func (c *Caller) PlayProvider(ctx context.Context, paymentID string) error {
+// SucceedPayment makes the sandbox provider report that the payment succeeded.
+func (c *Caller) SucceedPayment(ctx context.Context, paymentID string) error {
 	err := c.do(ctx, call{
 		method: http.MethodPost,
 		url:    c.origins.Order + "/v1/payments/" + url.PathEscape(paymentID) + "/sandbox",

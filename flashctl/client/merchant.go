@@ -118,16 +118,16 @@ func (c *Caller) Stock(ctx context.Context, activityID string) (Stock, error) {
 	return out, err
 }
 
-// Holding is one row of the ledger: who holds what.
-type Holding struct {
+// LedgerRow is one reservation of the ledger.
+type LedgerRow struct {
 	OrderSN string `json:"order_sn"`
 	UserID  string `json:"user_id"`
 	State   string `json:"state"` // reserved, sold, released, rejected
 }
 
-// Holdings asks for the whole ledger of a sale.
-func (c *Caller) Holdings(ctx context.Context, activityID string) ([]Holding, error) {
-	return pages[Holding](ctx, c, c.origins.Inventory+"/v1/merchant/activities/"+url.PathEscape(activityID)+"/orders")
+// Ledger returns all rows of the ledger of a sale.
+func (c *Caller) Ledger(ctx context.Context, activityID string) ([]LedgerRow, error) {
+	return pages[LedgerRow](ctx, c, c.origins.Inventory+"/v1/merchant/activities/"+url.PathEscape(activityID)+"/orders")
 }
 
 // DeadLetter is a message that was given up on.
@@ -138,18 +138,18 @@ func (c *Caller) DeadLetters(ctx context.Context) ([]DeadLetter, error) {
 	return pages[DeadLetter](ctx, c, c.origins.Inventory+"/v1/merchant/dead-letters")
 }
 
-// SettleDeadLetter does replay or reject.
-func (c *Caller) SettleDeadLetter(ctx context.Context, id, what string) error {
+// ResolveDeadLetter replays or rejects a dead letter; action is "replay" or "reject".
+func (c *Caller) ResolveDeadLetter(ctx context.Context, id, action string) error {
 	err := c.do(ctx, call{
 		method: http.MethodPost,
-		url:    c.origins.Inventory + "/v1/merchant/dead-letters/" + url.PathEscape(id) + "/" + what,
+		url:    c.origins.Inventory + "/v1/merchant/dead-letters/" + url.PathEscape(id) + "/" + action,
 	}, nil)
 	return err
 }
 
 // Reconciliation is what came of comparing gate, ledger and allowances of a sale.
 type Reconciliation struct {
-	LookedAt    time.Time `json:"looked_at"`
+	ComparedAt  time.Time `json:"looked_at"`
 	Repairs     []Repair  `json:"repairs"`
 	Differences []Repair  `json:"differences"` // what is left
 }

@@ -93,7 +93,7 @@ func TestSale(t *testing.T) {
 	require.Len(t, secondLost, len(losers)-units/2)
 	sale.StockBecomes(t, 0, units/2, units/2, 60*time.Second)
 
-	held, err := sale.Merchant.Holdings(ctx, sale.ActivityID)
+	held, err := sale.Merchant.Ledger(ctx, sale.ActivityID)
 	require.NoError(t, err)
 	states, users := map[string]int{}, map[string]int{}
 	for _, h := range held {

@@ -187,7 +187,7 @@ func await(ctx context.Context, ask func(context.Context) (client.Reservation, e
 			return v, nil
 		}
 		if ended := Until(ctx, time.Now().Add(pause/2+rand.N(pause/2))); ended != nil {
-			return v, errors.Join(purchase.ErrNeverCame, err)
+			return v, errors.Join(purchase.ErrNotReached, err)
 		}
 	}
 }

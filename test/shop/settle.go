@@ -85,7 +85,7 @@ func (s *Buyers) ledgerIs(t *testing.T, want map[string]int64, accepted map[stri
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	rows, err := s.Sale.Merchant.Holdings(ctx, s.Sale.ActivityID)
+	rows, err := s.Sale.Merchant.Ledger(ctx, s.Sale.ActivityID)
 	require.NoError(t, err)
 	states, seen := map[string]int64{"sold": 0, "released": 0}, map[string]bool{}
 	for _, row := range rows {

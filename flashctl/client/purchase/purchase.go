@@ -12,13 +12,13 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// Outcome is how an attempt to buy ended: Accepted, or the code of the refusal, or NoAnswer.
+// Outcome is how an attempt to buy ended: Accepted, or the code of the refusal, or NoResponse.
 type Outcome string
 
 // Outcomes that are not codes of the interface.
 const (
-	Accepted Outcome = "accepted"
-	NoAnswer Outcome = "no_answer"
+	Accepted   Outcome = "accepted"
+	NoResponse Outcome = "no_answer"
 )
 
 // SoldOut is the refusal that most buyers of a good sale get.
@@ -52,7 +52,7 @@ func Buy(ctx context.Context, c *client.Caller, userID, activityID string, lines
 	case err != nil:
 		a.Outcome, a.Err = outcomeOf(err), err
 	case r.OrderSN != path.OrderSN:
-		a.Outcome, a.Err = NoAnswer, fmt.Errorf("the path was for order %s and the answer is for %s", path.OrderSN, r.OrderSN)
+		a.Outcome, a.Err = NoResponse, fmt.Errorf("the path was for order %s and the answer is for %s", path.OrderSN, r.OrderSN)
 	case r.Status == client.Failed:
 		a.Outcome, a.Err = Outcome(r.Reason), fmt.Errorf("order %s failed: %s", r.OrderSN, r.Reason)
 	default:
@@ -82,11 +82,11 @@ func outcomeOf(err error) Outcome {
 	if p := client.AsProblem(err); p != nil {
 		return Outcome(fmt.Sprintf("http_%d", p.Status))
 	}
-	return NoAnswer
+	return NoResponse
 }
 
-// ErrNeverCame says that the awaited state was not reached in time.
-var ErrNeverCame = errors.New("the awaited state did not come in time")
+// ErrNotReached is returned by Await when its context ends before the awaited state.
+var ErrNotReached = errors.New("awaited state not reached in time")
 
 // Await polls until done is content with what it is told, slower and slower up to a second.
 func Await[T any](ctx context.Context, ask func(context.Context) (T, error), done func(T) bool) (T, error) {
@@ -98,9 +98,9 @@ func Await[T any](ctx context.Context, ask func(context.Context) (T, error), don
 		}
 		if perr := pause(ctx, wait/2+rand.N(wait)); perr != nil { //nolint:gosec // no secret depends on it
 			if err != nil {
-				return v, fmt.Errorf("%w: %w", ErrNeverCame, err)
+				return v, fmt.Errorf("%w: %w", ErrNotReached, err)
 			}
-			return v, ErrNeverCame
+			return v, ErrNotReached
 		}
 		wait = min(wait*3/2, time.Second)
 	}
@@ -112,7 +112,7 @@ func Pay(ctx context.Context, c *client.Caller, orderSN string) error {
 	if err != nil {
 		return err
 	}
-	return c.PlayProvider(ctx, payment.PaymentID)
+	return c.SucceedPayment(ctx, payment.PaymentID)
 }
 
 func pause(ctx context.Context, d time.Duration) error {

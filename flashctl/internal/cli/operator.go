@@ -43,7 +43,7 @@ func (a letterArg) settle(e env, what string) error {
 		return err
 	}
 	defer o.Close()
-	return o.SettleDeadLetter(e.ctx, a.ID, what)
+	return o.ResolveDeadLetter(e.ctx, a.ID, what)
 }
 
 type (

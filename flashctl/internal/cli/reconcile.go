@@ -41,7 +41,7 @@ func (c *reconcileCmd) Run(e env) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(e.out, "%d repairs, %d left, looked at %s\n", len(done.Repairs), len(done.Differences), done.LookedAt.Format(time.RFC3339)); err != nil {
+	if _, err := fmt.Fprintf(e.out, "%d repairs, %d left, looked at %s\n", len(done.Repairs), len(done.Differences), done.ComparedAt.Format(time.RFC3339)); err != nil {
 		return err
 	}
 	if len(done.Differences) > 0 {

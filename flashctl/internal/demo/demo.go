@@ -333,7 +333,7 @@ func (r *run) end(ctx context.Context) error {
 	}
 	r.table.headline("everything is sold")
 	r.stockRows(stock, 0, 0, int64(r.plan.Pieces))
-	rows, err := r.merchant.Holdings(ctx, r.activityID)
+	rows, err := r.merchant.Ledger(ctx, r.activityID)
 	if err != nil {
 		return err
 	}
@@ -370,7 +370,7 @@ func (r *run) settled(ctx context.Context, available, reserved, sold int64) (cli
 		return s.MySQL.Available == available && s.MySQL.Reserved == reserved && s.MySQL.Sold == sold &&
 			s.Gate.Left == available && s.Gate.Held == reserved && s.Journal == 0 && s.InFlight == 0 && s.Difference == 0
 	})
-	if errors.Is(err, purchase.ErrNeverCame) && seen.SKUID != "" {
+	if errors.Is(err, purchase.ErrNotReached) && seen.SKUID != "" {
 		err = nil
 	}
 	return seen, err

@@ -220,7 +220,7 @@ func (b *Buyers) Compare(t *testing.T) {
 	})
 	require.NoError(t, err, "%d bought, of which %d paid; the stock: %s", n, paid, seen)
 
-	rows, err := b.sale.Merchant.Holdings(ctx, b.sale.ID)
+	rows, err := b.sale.Merchant.Ledger(ctx, b.sale.ID)
 	require.NoError(t, err)
 	require.Len(t, rows, len(accepted))
 	for _, row := range rows {

@@ -280,7 +280,7 @@ func (d *damaged) whole() {
 	require.NoError(d.t, err)
 	require.Equal(d.t, map[string]stockgate.Counts{d.sale.SKUID: want}, audit.SKUs)
 	require.Zero(d.t, audit.Held)
-	rows, err := d.sale.Merchant.Holdings(ctx, d.sale.ActivityID)
+	rows, err := d.sale.Merchant.Ledger(ctx, d.sale.ActivityID)
 	require.NoError(d.t, err)
 	is := map[string]stockgate.Status{"sold": stockgate.StatusPaid, "released": stockgate.StatusClosed, "rejected": stockgate.StatusFailed}
 	for _, row := range rows {
