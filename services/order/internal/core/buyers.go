@@ -166,7 +166,7 @@ func (s *Service) closeIn(tx Tx, orders []Order, reason string) error {
 		return err
 	}
 	if n != len(orders) {
-		return ErrAgain
+		return ErrRetry
 	}
 	return tx.AddEvents(events)
 }

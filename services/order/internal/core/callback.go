@@ -47,7 +47,7 @@ func (s *Service) Callback(ctx context.Context, e PaymentEvent) (Handled, error)
 		}
 		o, exists := locked[p.OrderSN]
 		if !ok || !exists { // payments are never deleted, nor orders
-			return ErrAgain
+			return ErrRetry
 		}
 		if err := s.settle(tx, o, p, e, &settled); err != nil {
 			return err
@@ -55,7 +55,7 @@ func (s *Service) Callback(ctx context.Context, e PaymentEvent) (Handled, error)
 		if seen { // kept as unknown once; the payment is there now
 			n, err := tx.MovePaymentEvent(e.Provider, e.EventID, EventUnknown, settled.handled)
 			if err == nil && n != 1 {
-				err = ErrAgain
+				err = ErrRetry
 			}
 			return err
 		}
@@ -107,7 +107,7 @@ func (s *Service) settle(tx Tx, o Order, p Payment, e PaymentEvent, done *settle
 			return err
 		}
 		if n != 1 {
-			return ErrAgain
+			return ErrRetry
 		}
 		o.State, o.PaidAt, o.PaidBy = Paid, now, p.PaymentID
 		done.paid = true
@@ -135,7 +135,7 @@ func refundOf(p Payment, why string) Refund {
 
 func moved(n int, err error) error {
 	if err == nil && n != 1 {
-		return ErrAgain
+		return ErrRetry
 	}
 	return err
 }

@@ -115,7 +115,7 @@ func (s *Service) howToClose(tx Tx, o Order, found bool, reason string, now, inF
 			return CloseResult{}, err
 		}
 		if n != 1 {
-			return CloseResult{}, ErrAgain
+			return CloseResult{}, ErrRetry
 		}
 		return CloseResult{Outcome: ClosePaying, At: inFlight}, nil
 	case now.Before(o.PayingUntil): // the same question again, not a second grace
@@ -221,7 +221,7 @@ func (s *Service) refundIn(tx Tx, o Order, reason string) (Refund, error) {
 		return Refund{}, err
 	}
 	if !found {
-		return Refund{}, ErrAgain
+		return Refund{}, ErrRetry
 	}
 	r := refundOf(p, reason)
 	r.CreatedAt, r.NextAttemptAt = now, now

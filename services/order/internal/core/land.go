@@ -75,8 +75,8 @@ func (s *Service) Land(ctx context.Context, items []contract.Deduction, bad []co
 				return nil
 			}
 			err := tx.InsertOrders(fresh)
-			if look && errors.Is(err, ErrKnown) {
-				return ErrAgain
+			if look && errors.Is(err, ErrOrderExists) {
+				return ErrRetry
 			}
 			return err
 		}
@@ -84,7 +84,7 @@ func (s *Service) Land(ctx context.Context, items []contract.Deduction, bad []co
 		// insertion fails on its key, and another transaction looks. That saves a statement for each shard. It is no
 		// repetition of the first one, as a message that comes again is no race that was lost.
 		err := s.store.InTx(ctx, "orders transaction", func(tx Tx) error { return land(tx, false) })
-		if errors.Is(err, ErrKnown) {
+		if errors.Is(err, ErrOrderExists) {
 			err = s.store.InTx(ctx, "orders transaction", func(tx Tx) error { return land(tx, true) })
 		}
 		if err != nil {

@@ -38,7 +38,7 @@ type Store interface {
 type Tx interface {
 	// LockOrders reads and locks the orders that exist, with their lines; tombstones too.
 	LockOrders(orderSNs []string) (map[string]Order, error)
-	InsertOrders(orders []Order) error // ErrKnown when one of them is there
+	InsertOrders(orders []Order) error // ErrOrderExists when one of them is there
 	InsertTombstones(orderSNs []string, at time.Time) error
 
 	// The steps of an order. Each tells how many orders took it.
@@ -103,11 +103,11 @@ type Provider interface {
 // ErrRefundDeclined is a provider's final no to a refund.
 var ErrRefundDeclined = errors.New("refund declined")
 
-// ErrAgain rolls a transaction back and runs it again: a row changed between being looked at and being written.
-var ErrAgain = errors.New("row changed meanwhile")
+// ErrRetry rolls a transaction back and runs it again: a row changed between being looked at and being written.
+var ErrRetry = errors.New("row changed meanwhile")
 
-// ErrKnown ends a transaction that wanted to insert an order which exists.
-var ErrKnown = errors.New("order exists")
+// ErrOrderExists ends a transaction that wanted to insert an order which exists.
+var ErrOrderExists = errors.New("order exists")
 
 // Recorder counts what happens and raises alarms.
 type Recorder interface {

@@ -53,12 +53,12 @@ func (s *Store) InTx(ctx context.Context, name string, fn func(core.Tx) error) e
 		t := &tx{db: db}
 		err := fn(t)
 		wrote = t.wrote
-		if errors.Is(err, core.ErrAgain) {
+		if errors.Is(err, core.ErrRetry) {
 			return sqldb.Race(err)
 		}
 		return err
 	}, sqldb.RetryDuplicates())
-	if refusal := (*contract.Refusal)(nil); errors.As(err, &refusal) || errors.Is(err, core.ErrKnown) {
+	if refusal := (*contract.Refusal)(nil); errors.As(err, &refusal) || errors.Is(err, core.ErrOrderExists) {
 		end(nil) // an answer, not a failure
 	} else {
 		end(err)

@@ -281,7 +281,7 @@ func TestWhatFailsLeavesNothing(t *testing.T) {
 		require.NoError(t, s.InTx(t.Context(), "test", func(tx core.Tx) error {
 			if runs++; runs == 1 {
 				require.NoError(t, work(tx))
-				return core.ErrAgain
+				return core.ErrRetry
 			}
 			return work(tx)
 		}))

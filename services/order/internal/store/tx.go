@@ -63,7 +63,7 @@ func (t *tx) InsertOrders(orders []core.Order) error {
 	}
 	if err := t.insert(sns, func(sn int64) orderRow { return rows[sn] }); err != nil {
 		if sqldb.IsDuplicate(err) {
-			return core.ErrKnown
+			return core.ErrOrderExists
 		}
 		return err
 	}
