@@ -71,7 +71,7 @@ func (s *Service) StartPayment(ctx context.Context, userID, orderSN, provider st
 		return answer, contract.InvalidField("provider", "is not one that takes payments here")
 	}
 	err := s.store.InTx(ctx, "payment transaction", func(tx Tx) error {
-		before, known, err := tx.Remembered(call)
+		before, known, err := tx.StoredResponse(call)
 		if err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (s *Service) StartPayment(ctx context.Context, userID, orderSN, provider st
 		if err != nil {
 			return err
 		}
-		return tx.Remember(call, 201, body)
+		return tx.StoreResponse(call, 201, body)
 	})
 	return answer, err
 }

@@ -47,8 +47,8 @@ type Tx interface {
 	Refund(orderSN string, at time.Time) (int, error)                         // paid -> refunded
 	HoldForPayment(orderSN string, until time.Time) (held int, err error)     // of a pending order, once
 	AddEvents(events []contract.OrderEvent) error                             // to the outbox
-	Remembered(call Call) (answer []byte, known bool, err error)              // refuses idempotency_conflict
-	Remember(call Call, status int, answer []byte) error                      // for 24 h
+	StoredResponse(call Call) (answer []byte, known bool, err error)              // refuses idempotency_conflict
+	StoreResponse(call Call, status int, answer []byte) error                      // for 24 h
 	PaymentsOf(orderSNs []string) ([]Payment, error)                          // in no particular order
 	LockPayment(paymentID string) (Payment, bool, error)                      //
 	InsertPayment(p Payment) error                                            //

@@ -159,7 +159,7 @@ func (t *tx) AddEvents(events []contract.OrderEvent) error {
 	return outbox.Append(t.db, contract.TopicOrderEvents, events...)
 }
 
-func (t *tx) Remembered(call core.Call) ([]byte, bool, error) {
+func (t *tx) StoredResponse(call core.Call) ([]byte, bool, error) {
 	stored, err := idempotency.Begin(t.db, key(call))
 	if err != nil || stored == nil {
 		return nil, false, err
@@ -167,7 +167,7 @@ func (t *tx) Remembered(call core.Call) ([]byte, bool, error) {
 	return stored.Body, true, nil
 }
 
-func (t *tx) Remember(call core.Call, status int, answer []byte) error {
+func (t *tx) StoreResponse(call core.Call, status int, answer []byte) error {
 	return idempotency.Save(t.db, key(call), status, answer)
 }
 
