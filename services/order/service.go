@@ -99,7 +99,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		providers, player = append(providers, box), box
 	}
 	s.core = core.New(store.New(deps.DB, tel, s.relay.Wake), publisher.New(deps.Bus, tel), shards.Genes{}, rec, providers, core.Options{
-		Now: deps.Now, PaymentGrace: cfg.PaymentGrace, LateAfter: cfg.SweepAfter, RefundAttempts: cfg.RefundAttempts,
+		Now: deps.Now, PaymentGrace: cfg.PaymentGrace, OverdueAfter: cfg.SweepAfter, RefundAttempts: cfg.RefundAttempts,
 	})
 	limits := deps.Limits
 	if limits == nil {

@@ -19,10 +19,10 @@ type Store interface {
 	List(ctx context.Context, q ListQuery) ([]Order, error)         // with lines and refunds; never tombstones
 	Payment(ctx context.Context, paymentID string) (Payment, bool, error)
 
-	// LateOrders finds pending orders whose next look is due before the given time.
-	LateOrders(ctx context.Context, before time.Time, limit int) ([]Order, error)
-	// LookAgain notes that the closing of these orders was published again and when to look next.
-	LookAgain(ctx context.Context, orderSNs []string, at time.Time) error
+	// OverdueOrders finds pending orders whose next look is due before the given time.
+	OverdueOrders(ctx context.Context, before time.Time, limit int) ([]Order, error)
+	// PostponeClosingCheck notes that the closing of these orders was published again and when to look next.
+	PostponeClosingCheck(ctx context.Context, orderSNs []string, at time.Time) error
 
 	DueRefunds(ctx context.Context, now time.Time, limit int) ([]Refund, error)
 	// ClaimRefund takes the next attempt of a refund as read, and puts the one after it off until next. False when

@@ -12,8 +12,8 @@ type Options struct {
 	PaymentGrace time.Duration
 	// MaxPayments bounds the payments one buyer may start for one order. Default 20.
 	MaxPayments int
-	// LateAfter is how long past its deadline a pending order may be before its closing is published again. Default 30 s.
-	LateAfter time.Duration
+	// OverdueAfter is how long past its deadline a pending order may be before its closing is published again. Default 30 s.
+	OverdueAfter time.Duration
 	// RefundAttempts is after how many failed attempts a refund is given up and left to a person. Default 60, with the
 	// back-off below about nine hours.
 	RefundAttempts int
@@ -33,7 +33,7 @@ func (o *Options) fill() {
 		}
 	}
 	set(&o.PaymentGrace, 120*time.Second)
-	set(&o.LateAfter, 30*time.Second)
+	set(&o.OverdueAfter, 30*time.Second)
 	set(&o.RefundTimeout, 10*time.Second)
 	set(&o.RefundFirstRetry, 2*time.Second)
 	set(&o.RefundLastRetry, 10*time.Minute)

@@ -20,13 +20,13 @@ const (
 	alarmAttempts = 5 // failed attempts after which a refund is worth a person's look
 )
 
-// ResendClosings publishes again the closings of pending orders that are past their deadline for longer than LateAfter:
+// ResendClosings publishes again the closings of pending orders that are past their deadline for longer than OverdueAfter:
 // the delayed message was lost. Each order is looked at again after a doubling back-off. It tells how many it sent for.
 func (s *Service) ResendClosings(ctx context.Context) (int, error) {
 	sent := 0
 	for range sweepSteps {
 		now := s.now()
-		late, err := s.store.LateOrders(ctx, now.Add(-s.opts.LateAfter), sweepBatch)
+		late, err := s.store.OverdueOrders(ctx, now.Add(-s.opts.OverdueAfter), sweepBatch)
 		if err != nil {
 			return sent, err
 		}
@@ -43,7 +43,7 @@ func (s *Service) ResendClosings(ctx context.Context) (int, error) {
 			byResends[o.CloseResends] = append(byResends[o.CloseResends], o.OrderSN)
 		}
 		for n, sns := range byResends {
-			if err := s.store.LookAgain(ctx, sns, now.Add(jitter(doubling(resendFirst, resendLast, n)))); err != nil {
+			if err := s.store.PostponeClosingCheck(ctx, sns, now.Add(jitter(doubling(resendFirst, resendLast, n)))); err != nil {
 				return sent, err
 			}
 		}

@@ -169,8 +169,8 @@ func (s *Store) Payment(ctx context.Context, paymentID string) (core.Payment, bo
 	return p, found, edge(err)
 }
 
-// LateOrders implements core.Store.
-func (s *Store) LateOrders(ctx context.Context, before time.Time, limit int) ([]core.Order, error) {
+// OverdueOrders implements core.Store.
+func (s *Store) OverdueOrders(ctx context.Context, before time.Time, limit int) ([]core.Order, error) {
 	var late []core.Order
 	for shard := range Shards {
 		var rows []orderRow
@@ -190,8 +190,8 @@ func (s *Store) LateOrders(ctx context.Context, before time.Time, limit int) ([]
 	return late, nil
 }
 
-// LookAgain implements core.Store.
-func (s *Store) LookAgain(ctx context.Context, orderSNs []string, at time.Time) error {
+// PostponeClosingCheck implements core.Store.
+func (s *Store) PostponeClosingCheck(ctx context.Context, orderSNs []string, at time.Time) error {
 	groups, err := byShard(orderSNs)
 	if err != nil {
 		return err

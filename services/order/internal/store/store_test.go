@@ -190,7 +190,7 @@ func TestListsAreNewestFirst(t *testing.T) {
 	})
 }
 
-func TestLateOrdersAndTheirNextLook(t *testing.T) {
+func TestOverdueOrdersAndTheirNextCheck(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store, _ *gorm.DB) {
 		var all []core.Order
 		for i := range 30 {
@@ -206,14 +206,14 @@ func TestLateOrdersAndTheirNextLook(t *testing.T) {
 		})
 		late := func(at time.Time, limit int) []core.Order {
 			t.Helper()
-			found, err := s.LateOrders(t.Context(), at, limit)
+			found, err := s.OverdueOrders(t.Context(), at, limit)
 			require.NoError(t, err)
 			return found
 		}
 		require.Empty(t, late(due.Add(-time.Millisecond), 100))
 		require.Len(t, late(due, 100), 28)
 		require.Len(t, late(due, 10), 10)
-		require.NoError(t, s.LookAgain(t.Context(), []string{all[2].OrderSN, all[0].OrderSN}, due.Add(time.Second)))
+		require.NoError(t, s.PostponeClosingCheck(t.Context(), []string{all[2].OrderSN, all[0].OrderSN}, due.Add(time.Second)))
 		require.Len(t, late(due, 100), 27)
 		found := late(due.Add(time.Minute), 100)
 		require.Len(t, found, 29)
