@@ -95,7 +95,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		box := sandbox.New(sandbox.Config{
 			Secrets: cfg.Payments.SandboxSecrets, CallbackURL: cfg.Payments.SandboxCallbackURL,
 			Now: deps.Now, Transport: tel.Transport(deps.Transport),
-		}, store.NewSandboxBook(deps.DB))
+		}, store.NewSandboxRefunds(deps.DB))
 		providers, player = append(providers, box), box
 	}
 	s.core = core.New(store.New(deps.DB, tel, s.relay.Wake), publisher.New(deps.Bus, tel), shards.Genes{}, rec, providers, core.Options{

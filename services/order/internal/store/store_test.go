@@ -293,14 +293,14 @@ func TestWhatFailsLeavesNothing(t *testing.T) {
 	})
 }
 
-func TestTheSandboxesBook(t *testing.T) {
+func TestTheSandboxRecordsARefundOnce(t *testing.T) {
 	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
-		b := store.NewSandboxBook(db)
+		b := store.NewSandboxRefunds(db)
 		for _, tt := range []struct {
 			amount int64
 			same   bool
 		}{{5, true}, {5, true}, {6, false}} {
-			same, err := b.GiveBack(t.Context(), "9", tt.amount, "EUR", start)
+			same, err := b.RecordRefund(t.Context(), "9", tt.amount, "EUR", start)
 			require.NoError(t, err)
 			require.Equal(t, tt.same, same)
 		}

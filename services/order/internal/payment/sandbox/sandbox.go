@@ -36,19 +36,19 @@ type Config struct {
 
 // Provider is the sandbox.
 type Provider struct {
-	cfg    Config
-	book   Book
-	client *http.Client
+	cfg     Config
+	refunds Refunds
+	client  *http.Client
 }
 
 var _ core.Provider = (*Provider)(nil)
 
 // New makes the provider with its book.
-func New(cfg Config, book Book) *Provider {
+func New(cfg Config, refunds Refunds) *Provider {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Provider{cfg: cfg, book: book, client: &http.Client{
+	return &Provider{cfg: cfg, refunds: refunds, client: &http.Client{
 		Transport: cfg.Transport, Timeout: callTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -65,15 +65,15 @@ func (p *Provider) Verify(signature string, body []byte, now time.Time) error {
 	return payment.Verify(p.cfg.Secrets, signature, body, now)
 }
 
-// Book keeps what was given back.
-type Book interface {
-	// GiveBack notes a refund once. The same again is no error; false tells that the id stands for other figures.
-	GiveBack(ctx context.Context, refundID string, amount int64, currency string, at time.Time) (same bool, err error)
+// Refunds keeps what was given back.
+type Refunds interface {
+	// RecordRefund notes a refund once. The same again is no error; false tells that the id stands for other figures.
+	RecordRefund(ctx context.Context, refundID string, amount int64, currency string, at time.Time) (same bool, err error)
 }
 
 // Refund implements core.Provider. The same refund again is done; the same id with other figures is declined.
 func (p *Provider) Refund(ctx context.Context, refundID string, amount int64, currency string) error {
-	same, err := p.book.GiveBack(ctx, refundID, amount, currency, p.cfg.Now())
+	same, err := p.refunds.RecordRefund(ctx, refundID, amount, currency, p.cfg.Now())
 	if err != nil {
 		return err
 	}

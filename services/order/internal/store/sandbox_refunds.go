@@ -9,11 +9,11 @@ import (
 	"flashsale.internal/pkg/sqldb"
 )
 
-// SandboxBook is the sandbox provider's own table: what it has given back.
-type SandboxBook struct{ db *gorm.DB }
+// SandboxRefunds is the sandbox provider's own table: what it has given back.
+type SandboxRefunds struct{ db *gorm.DB }
 
-// NewSandboxBook opens the book.
-func NewSandboxBook(db *gorm.DB) *SandboxBook { return &SandboxBook{db} }
+// NewSandboxRefunds opens the book.
+func NewSandboxRefunds(db *gorm.DB) *SandboxRefunds { return &SandboxRefunds{db} }
 
 type sandboxRow struct {
 	RefundID  int64 `gorm:"primaryKey;autoIncrement:false"`
@@ -24,8 +24,8 @@ type sandboxRow struct {
 
 func (sandboxRow) TableName() string { return "sandbox_refunds" }
 
-// GiveBack notes a refund once. The same again is no error; false tells that the id stands for other figures.
-func (b *SandboxBook) GiveBack(ctx context.Context, refundID string, amount int64, currency string, at time.Time) (bool, error) {
+// RecordRefund notes a refund once. The same again is no error; false tells that the id stands for other figures.
+func (b *SandboxRefunds) RecordRefund(ctx context.Context, refundID string, amount int64, currency string, at time.Time) (bool, error) {
 	rid, err := id(refundID)
 	if err != nil {
 		return false, err
