@@ -121,6 +121,6 @@ var mutants = []mutant{
 	},
 	{
 		name: "failed refunds are not tried again", file: orderDir + "core/sweep.go",
-		old: "return s.store.NoteRefundError(ctx, r.PaymentID, said.Error())\n}", now: "return s.finishRefund(ctx, r, RefundFailed, said.Error())\n}",
+		old: "return s.store.NoteRefundError(ctx, r.PaymentID, refundErr.Error())\n}", now: "return s.finishRefund(ctx, r, RefundFailed, refundErr.Error())\n}",
 	},
 }

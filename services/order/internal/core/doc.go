@@ -1,9 +1,9 @@
 // Package core decides what happens to orders, payments and refunds. It imports the standard library and the contract
-// only; what it needs from the outside stands in ports.go.
+// only. The interfaces that it needs are in ports.go.
 //
-// The rules that hold whatever order things happen in:
-//   - an order goes pending -> paid | closed and paid -> refunded, nothing else, each step a compare-and-swap;
-//   - an order_sn once told "unknown" never becomes an order: its tombstone holds the primary key;
-//   - every payment that succeeds either made its order paid or is refunded in full, once, and the decision is made in
-//     the transaction that records the success.
+// These invariants hold for every sequence of events:
+//   - An order goes pending -> paid | closed and paid -> refunded. Each transition is a compare-and-swap.
+//   - An order_sn that was once reported as "unknown" never becomes an order: its tombstone holds the primary key.
+//   - Every payment that succeeds either makes its order paid or is refunded in full, once. The transaction that
+//     records the success decides which.
 package core

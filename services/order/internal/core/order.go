@@ -8,10 +8,10 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// State is where an order stands.
+// State is the state of an order.
 type State string
 
-// The states of an order. It is pending, then paid or closed; a paid one may become refunded.
+// The states of an order. It is pending, then paid or closed; a paid order can become refunded.
 const (
 	Pending  State = "pending"
 	Paid     State = "paid"
@@ -19,43 +19,44 @@ const (
 	Refunded State = "refunded"
 )
 
-// Why an order was closed.
+// The reasons for closing an order.
 const (
 	ReasonExpired   = "expired"   // not paid in time
 	ReasonCancelled = "cancelled" // by its buyer
 	ReasonRejected  = "rejected"  // by an operator
 )
 
-// Order is one buyer's order. All times are UTC in whole milliseconds; the zero time stands for "not yet".
+// Order is an order of one buyer. All times are UTC in whole milliseconds; the zero time means that the event has not
+// happened.
 type Order struct {
 	OrderSN    string
 	UserID     string
 	ActivityID string
 	Bucket     int
 	State      State
-	Tombstone  bool // an order that must never be: only OrderSN says something
+	Tombstone  bool // an order that must never exist: no field but OrderSN has a meaning
 	Lines      []contract.PricedLine
 	Amount     int64 // minor units
 	Currency   string
 
 	CreatedAt   time.Time
-	ExpiresAt   time.Time // payable before this moment
+	ExpiresAt   time.Time // the deadline: payable before this time
 	PaidAt      time.Time
 	ClosedAt    time.Time
 	RefundedAt  time.Time
 	CloseReason string
 
-	PaidBy       string    // the payment that made it paid
-	PayingUntil  time.Time // set by the one closing that was put off for a payment in flight
-	CloseResends int       // how often the sweeper published its closing again
-	Traceparent  string    // of the item that created it
-	Refunds      []Refund  // filled where an order is shown
+	PaidBy       string    // id of the payment that made it paid
+	PayingUntil  time.Time // set by the first closing that found a payment in flight
+	CloseResends int       // number of times the sweep published its closing again
+	Traceparent  string    // of the deduction that created it
+	Refunds      []Refund  // set by Store.Order and Store.List only
 }
 
-// PaymentState is where a payment stands.
+// PaymentState is the state of a payment.
 type PaymentState string
 
-// The states of a payment. A failed one may still succeed, when the provider says so later.
+// The states of a payment. A failed payment can still succeed if the provider reports so later.
 const (
 	PaymentStarted   PaymentState = "started"
 	PaymentSucceeded PaymentState = "succeeded"
@@ -69,15 +70,15 @@ type Payment struct {
 	UserID       string
 	Provider     string
 	State        PaymentState
-	Amount       int64 // what was asked for
+	Amount       int64 // requested, in minor units
 	Currency     string
-	PaidAmount   int64 // what the provider says it took
+	PaidAmount   int64 // taken, as reported by the provider
 	PaidCurrency string
 	CreatedAt    time.Time
 	FinishedAt   time.Time
 }
 
-// RefundState is where a refund stands.
+// RefundState is the state of a refund.
 type RefundState string
 
 // The states of a refund.
@@ -87,17 +88,17 @@ const (
 	RefundFailed  RefundState = "refund_failed"
 )
 
-// Why a payment is refunded.
+// The reasons for refunding a payment.
 const (
-	RefundSecond      = "second"       // the order was paid already
-	RefundLate        = "late"         // the order was closed for its deadline
-	RefundCancelled   = "cancelled"    // the order was cancelled
-	RefundRejected    = "rejected"     // the order was closed by an operator
-	RefundWrongAmount = "wrong_amount" // not what was asked for
-	RefundNoStock     = "no_stock"     // inventory has no piece for a paid order
+	RefundSecond      = "second"       // another payment had paid the order
+	RefundLate        = "late"         // the order was closed at its deadline
+	RefundCancelled   = "cancelled"    // the buyer cancelled the order
+	RefundRejected    = "rejected"     // an operator closed the order
+	RefundWrongAmount = "wrong_amount" // amount or currency differs from the requested one
+	RefundNoStock     = "no_stock"     // inventory has no unit for the paid order
 )
 
-// Refund gives one payment back in full. A payment has at most one, so its id is the payment's.
+// Refund is the refund of one payment in full. A payment has at most one refund, so the refund's id is the payment's.
 type Refund struct {
 	PaymentID     string
 	OrderSN       string
@@ -113,7 +114,7 @@ type Refund struct {
 	FinishedAt    time.Time
 }
 
-// Outcome is what a provider says of a payment.
+// Outcome is the result of a payment as reported by a provider.
 type Outcome string
 
 // The outcomes of a payment.
@@ -122,7 +123,7 @@ const (
 	OutcomeFailed    Outcome = "failed"
 )
 
-// PaymentEvent is what a provider tells by its callback. EventID is unique for the provider.
+// PaymentEvent is the content of a provider's callback. EventID is unique per provider.
 type PaymentEvent struct {
 	Provider   string
 	EventID    string
@@ -134,19 +135,19 @@ type PaymentEvent struct {
 	ReceivedAt time.Time
 }
 
-// Handled is what became of a PaymentEvent.
+// Handled is the result of handling a PaymentEvent.
 type Handled string
 
-// What became of an event: it changed a payment, it had nothing to change, or no such payment exists.
+// The results of handling an event: it changed a payment, it changed nothing, or there is no such payment.
 const (
 	EventApplied Handled = "applied"
 	EventIgnored Handled = "ignored"
 	EventUnknown Handled = "unknown"
 )
 
-var errAmount = errors.New("lines: the amount does not fit")
+var errAmount = errors.New("lines: amount is negative or overflows 64 bits")
 
-// AmountOf sums up the lines without overflow.
+// AmountOf returns the total price of the lines in minor units. It fails for a negative value and on overflow.
 func AmountOf(lines []contract.PricedLine) (int64, error) {
 	var sum int64
 	for _, l := range lines {
@@ -161,8 +162,8 @@ func AmountOf(lines []contract.PricedLine) (int64, error) {
 	return sum, nil
 }
 
-// sameOrder tells whether a deduction asks for the order that exists. The pay window is not compared: it was stamped
-// when the order was created.
+// sameOrder reports whether a deduction describes the existing order o. It does not compare the pay window: the deadline
+// was fixed when the order was created.
 func sameOrder(o Order, d contract.Deduction) bool {
 	if o.UserID != d.UserID || o.ActivityID != d.ActivityID || o.Bucket != d.Bucket || o.Currency != d.Currency {
 		return false
@@ -191,7 +192,7 @@ func sameLines(a, b []contract.PricedLine) bool {
 	return true
 }
 
-// Event tells inventory that o took a step.
+// event returns the message that reports a transition of o to inventory.
 func (o Order) event(step contract.OrderEventType, at time.Time) contract.OrderEvent {
 	e := contract.OrderEvent{
 		OrderSN: o.OrderSN, UserID: o.UserID, ActivityID: o.ActivityID, Bucket: o.Bucket,
@@ -208,7 +209,7 @@ func (o Order) event(step contract.OrderEventType, at time.Time) contract.OrderE
 	return e
 }
 
-// events says again all that inventory has to know of an order: that it was created, and where it went from there.
+// events returns all events that inventory needs to know the state of o: created, and its later transition if it has one.
 func (o Order) events() []contract.OrderEvent {
 	all := []contract.OrderEvent{o.event(contract.OrderCreated, o.CreatedAt)}
 	switch o.State {

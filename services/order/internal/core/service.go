@@ -4,18 +4,19 @@ import (
 	"time"
 )
 
-// Options are the figures the core works with.
+// Options are the parameters of the core. Zero values stand for the defaults, except for Now.
 type Options struct {
-	Now func() time.Time
+	Now func() time.Time // required
 
-	// PaymentGrace is how long a payment begun before the deadline may keep its order open. Default 120 s.
+	// PaymentGrace is the age up to which a payment started before the deadline keeps its order open. Default 120 s.
 	PaymentGrace time.Duration
-	// MaxPayments bounds the payments one buyer may start for one order. Default 20.
+	// MaxPayments bounds the payments that a buyer can start for one order. Default 20.
 	MaxPayments int
-	// OverdueAfter is how long past its deadline a pending order may be before its closing is published again. Default 30 s.
+	// OverdueAfter is the time past its deadline after which the closing of a pending order is published again.
+	// Default 30 s.
 	OverdueAfter time.Duration
-	// RefundAttempts is after how many failed attempts a refund is given up and left to a person. Default 60, with the
-	// back-off below about nine hours.
+	// RefundAttempts is the number of failed attempts after which a refund becomes refund_failed and an operator has to
+	// return the money. Default 60: about nine hours with the back-off below.
 	RefundAttempts int
 	// RefundTimeout bounds one call to a provider. Default 10 s.
 	RefundTimeout time.Duration
@@ -23,10 +24,7 @@ type Options struct {
 	RefundFirstRetry, RefundLastRetry time.Duration
 }
 
-func (o *Options) fill() {
-	if o.Now == nil {
-		o.Now = time.Now
-	}
+func (o *Options) setDefaults() {
 	set := func(d *time.Duration, def time.Duration) {
 		if *d <= 0 {
 			*d = def
@@ -45,7 +43,7 @@ func (o *Options) fill() {
 	}
 }
 
-// Service is the order service without its edges.
+// Service applies the rules of orders, payments and refunds.
 type Service struct {
 	store     Store
 	pub       Publisher
@@ -55,9 +53,9 @@ type Service struct {
 	opts      Options
 }
 
-// New puts the service together.
+// New returns a service. It starts nothing.
 func New(store Store, pub Publisher, shards Shards, rec Recorder, providers []Provider, opts Options) *Service {
-	opts.fill()
+	opts.setDefaults()
 	byName := make(map[string]Provider, len(providers))
 	for _, p := range providers {
 		byName[p.Name()] = p
@@ -65,17 +63,17 @@ func New(store Store, pub Publisher, shards Shards, rec Recorder, providers []Pr
 	return &Service{store: store, pub: pub, shards: shards, rec: rec, providers: byName, opts: opts}
 }
 
-// now is the present in the precision that the tables keep.
+// now returns the time in the precision of the tables, milliseconds.
 func (s *Service) now() time.Time { return s.opts.Now().UTC().Truncate(time.Millisecond) }
 
-// Provider finds a payment provider by name.
+// Provider returns the payment provider with this name.
 func (s *Service) Provider(name string) (Provider, bool) {
 	p, ok := s.providers[name]
 	return p, ok
 }
 
-// doubling is the back-off after so many attempts: first, 2 first, 4 first, ... last.
-func doubling(first, last time.Duration, attempts int) time.Duration {
+// backoff returns the pause after a number of attempts: first, doubled for each attempt, at most last.
+func backoff(first, last time.Duration, attempts int) time.Duration {
 	d := first
 	for ; attempts > 0 && d < last; attempts-- {
 		d *= 2

@@ -10,54 +10,55 @@ import (
 )
 
 const (
-	sweepBatch = 512 // orders looked at in one step of a sweep
-	sweepSteps = 20  // steps of one sweep
+	sweepBatch = 512 // orders read in one step of a sweep
+	sweepSteps = 20  // steps of one sweep at most
 
 	resendFirst, resendLast = 30 * time.Second, 10 * time.Minute
 
 	refundBatch   = 64
 	refundWorkers = 4
-	alarmAttempts = 5 // failed attempts after which a refund is worth a person's look
+	alarmAttempts = 5 // failed attempts after which a pending refund raises an alarm
 )
 
-// ResendClosings publishes again the closings of pending orders that are past their deadline for longer than OverdueAfter:
-// the delayed message was lost. Each order is looked at again after a doubling back-off. It tells how many it sent for.
+// ResendClosings publishes again the closings of pending orders that are past their deadline by more than OverdueAfter,
+// since their delayed message was lost. It checks each order again after a doubling back-off. It returns the number of
+// orders whose closing it published.
 func (s *Service) ResendClosings(ctx context.Context) (int, error) {
 	sent := 0
 	for range sweepSteps {
 		now := s.now()
-		late, err := s.store.OverdueOrders(ctx, now.Add(-s.opts.OverdueAfter), sweepBatch)
+		overdue, err := s.store.OverdueOrders(ctx, now.Add(-s.opts.OverdueAfter), sweepBatch)
 		if err != nil {
 			return sent, err
 		}
-		if len(late) == 0 {
+		if len(overdue) == 0 {
 			return sent, nil
 		}
-		for _, c := range closings(late) {
+		for _, c := range closings(overdue) {
 			if err := s.pub.Close(ctx, c.OrderClose, c.traceparents, time.Time{}); err != nil {
 				return sent, fmt.Errorf("publish closing: %w", err)
 			}
 		}
 		byResends := map[int][]string{}
-		for _, o := range late {
+		for _, o := range overdue {
 			byResends[o.CloseResends] = append(byResends[o.CloseResends], o.OrderSN)
 		}
 		for n, sns := range byResends {
-			if err := s.store.PostponeClosingCheck(ctx, sns, now.Add(jitter(doubling(resendFirst, resendLast, n)))); err != nil {
+			if err := s.store.PostponeClosingCheck(ctx, sns, now.Add(jitter(backoff(resendFirst, resendLast, n)))); err != nil {
 				return sent, err
 			}
 		}
-		sent += len(late)
-		s.rec.ClosingsResent(ctx, len(late))
-		if len(late) < sweepBatch {
+		sent += len(overdue)
+		s.rec.ClosingsResent(ctx, len(overdue))
+		if len(overdue) < sweepBatch {
 			return sent, nil
 		}
 	}
 	return sent, nil
 }
 
-// RefundDue makes one attempt at each refund that is due and tells how many it tried. Killed anywhere, the attempt is
-// made again later under the same refund id.
+// RefundDue makes one attempt at each due refund and returns their number. If the process is killed at any point, the
+// attempt is repeated later under the same refund id.
 func (s *Service) RefundDue(ctx context.Context) (int, error) {
 	due, err := s.store.DueRefunds(ctx, s.now(), refundBatch)
 	if err != nil || len(due) == 0 {
@@ -88,36 +89,37 @@ func (s *Service) RefundDue(ctx context.Context) (int, error) {
 	return len(due), errors.Join(fails...)
 }
 
-// attemptRefund returns an error only when the store fails it; what the provider says is kept with the refund.
+// attemptRefund makes one attempt at a refund. It returns an error only if the store fails or ctx ends. An error of the
+// provider is stored with the refund.
 func (s *Service) attemptRefund(ctx context.Context, r Refund) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	// The claim outlasts the call, so that nobody else makes one meanwhile.
-	pause := s.opts.RefundTimeout + jitter(doubling(s.opts.RefundFirstRetry, s.opts.RefundLastRetry, r.Attempts))
-	mine, err := s.store.ClaimRefund(ctx, r, s.now().Add(pause))
-	if err != nil || !mine {
+	// The claim lasts longer than the call, so that no other process calls the provider at the same time.
+	pause := s.opts.RefundTimeout + jitter(backoff(s.opts.RefundFirstRetry, s.opts.RefundLastRetry, r.Attempts))
+	claimed, err := s.store.ClaimRefund(ctx, r, s.now().Add(pause))
+	if err != nil || !claimed {
 		return err
 	}
-	said := s.callRefund(ctx, r)
+	refundErr := s.callRefund(ctx, r)
 	attempts := r.Attempts + 1
 	switch {
-	case said == nil:
+	case refundErr == nil:
 		return s.finishRefund(ctx, r, RefundDone, "")
-	case ctx.Err() != nil: // stopped, not refused
+	case ctx.Err() != nil: // the process is stopping: this says nothing about the refund
 		return ctx.Err()
-	case errors.Is(said, ErrRefundDeclined), attempts >= s.opts.RefundAttempts && !errors.Is(said, errNoProvider):
-		return s.finishRefund(ctx, r, RefundFailed, said.Error())
+	case errors.Is(refundErr, ErrRefundDeclined), attempts >= s.opts.RefundAttempts && !errors.Is(refundErr, errNoProvider):
+		return s.finishRefund(ctx, r, RefundFailed, refundErr.Error())
 	}
 	if attempts == alarmAttempts {
-		s.rec.Alarm(ctx, "refund_failing", "A refund keeps failing and is tried on", "payment_id", r.PaymentID,
-			"order_sn", r.OrderSN, "provider", r.Provider, "error", said.Error())
+		s.rec.Alarm(ctx, "refund_failing", "refund keeps failing and is retried", "payment_id", r.PaymentID,
+			"order_sn", r.OrderSN, "provider", r.Provider, "error", refundErr.Error())
 	}
-	return s.store.NoteRefundError(ctx, r.PaymentID, said.Error())
+	return s.store.NoteRefundError(ctx, r.PaymentID, refundErr.Error())
 }
 
-// errNoProvider is a fault of the set-up, not the provider's word: the refund waits for as long as it lasts.
-var errNoProvider = errors.New("the provider is not set up")
+// errNoProvider is an error of the configuration. Such a refund stays pending until its provider is configured.
+var errNoProvider = errors.New("payment provider is not configured")
 
 func (s *Service) callRefund(ctx context.Context, r Refund) error {
 	prov, ok := s.providers[r.Provider]
@@ -136,13 +138,13 @@ func (s *Service) finishRefund(ctx context.Context, r Refund, to RefundState, la
 	}
 	s.rec.Refund(ctx, to)
 	if to == RefundFailed {
-		s.rec.Alarm(ctx, "refund_failed", "A refund was given up: a person has to give the money back", "payment_id", r.PaymentID,
+		s.rec.Alarm(ctx, "refund_failed", "refund failed for good: an operator has to return the money", "payment_id", r.PaymentID,
 			"order_sn", r.OrderSN, "provider", r.Provider, "error", lastError)
 	}
 	return nil
 }
 
-// jitter spreads d over d to 1.25 d.
+// jitter returns a random duration from d to 1.25 d.
 func jitter(d time.Duration) time.Duration {
 	return d + rand.N(d/4+1) //nolint:gosec // no secret depends on it
 }
