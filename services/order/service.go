@@ -87,7 +87,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s.relay = outbox.NewRelay(deps.DB, deps.Bus, tel.Log)
 
 	var providers []core.Provider
-	var player httpapi.Player // stays nil without the sandbox
+	var sandboxProvider httpapi.Sandbox // stays nil without the sandbox
 	if cfg.Payments.Sandbox {
 		if cfg.Payments.SandboxCallbackURL == "" {
 			return nil, settings.Wrong("PAYMENTS_SANDBOX_CALLBACK_URL", "is required and not set")
@@ -96,7 +96,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 			Secrets: cfg.Payments.SandboxSecrets, CallbackURL: cfg.Payments.SandboxCallbackURL,
 			Now: deps.Now, Transport: tel.Transport(deps.Transport),
 		}, store.NewSandboxRefunds(deps.DB))
-		providers, player = append(providers, box), box
+		providers, sandboxProvider = append(providers, box), box
 	}
 	s.core = core.New(store.New(deps.DB, tel, s.relay.Wake), publisher.New(deps.Bus, tel), shards.Genes{}, rec, providers, core.Options{
 		Now: deps.Now, PaymentGrace: cfg.PaymentGrace, OverdueAfter: cfg.SweepAfter, RefundAttempts: cfg.RefundAttempts,
@@ -105,7 +105,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if limits == nil {
 		limits = admission.None(tel)
 	}
-	s.public = httpapi.NewPublic(s.core, tel, verifier, player, limits, deps.Now)
+	s.public = httpapi.NewPublic(s.core, tel, verifier, sandboxProvider, limits, deps.Now)
 	s.internal = httpapi.NewInternal(s.core, tel, cfg.Internal.Secret)
 	return s, nil
 }

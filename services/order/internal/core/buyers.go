@@ -10,8 +10,8 @@ import (
 
 var errNoOrder = contract.Refuse(contract.CodeNotFound, "There is no such order.")
 
-// Order is a buyer's own order. What belongs to another user is not found; where the gene says so already, without a
-// query.
+// Order returns an order of the user. An order of another user is not found. If the gene of the order_sn is not the
+// user's, Order makes no query.
 func (s *Service) Order(ctx context.Context, userID, orderSN string) (Order, error) {
 	if !s.shards.Belongs(orderSN, userID) {
 		return Order{}, errNoOrder
@@ -26,7 +26,7 @@ func (s *Service) Order(ctx context.Context, userID, orderSN string) (Order, err
 	return o, nil
 }
 
-// List is one page of a buyer's orders, newest first. more tells whether others follow the last one.
+// List returns one page of a user's orders, newest first. more reports whether orders follow the last one.
 func (s *Service) List(ctx context.Context, q ListQuery) (page []Order, more bool, err error) {
 	limit := q.Limit
 	q.Limit++
@@ -40,7 +40,7 @@ func (s *Service) List(ctx context.Context, q ListQuery) (page []Order, more boo
 	return page, false, nil
 }
 
-// Payment is a buyer's own payment.
+// Payment returns a payment of the user. A payment of another user is not found.
 func (s *Service) Payment(ctx context.Context, userID, paymentID string) (Payment, error) {
 	p, found, err := s.store.Payment(ctx, paymentID)
 	if err != nil {
@@ -52,73 +52,81 @@ func (s *Service) Payment(ctx context.Context, userID, paymentID string) (Paymen
 	return p, nil
 }
 
-// StartedPayment is the answer to a payment begun.
+// StartedPayment is the response to a started payment.
 type StartedPayment struct {
 	PaymentID string       `json:"payment_id"`
 	State     PaymentState `json:"state"`
 	PayURL    string       `json:"pay_url"`
 }
 
-// StartPayment begins a payment of a pending order before its deadline. The deadline stays where it is. The same call
-// again (call.Key) gives the same answer.
+// StartPayment starts a payment of a pending order before its deadline. The deadline does not change. A repeated call
+// (call.Key) returns the same response.
 func (s *Service) StartPayment(ctx context.Context, userID, orderSN, provider string, call Call) (StartedPayment, error) {
-	var answer StartedPayment
+	var started StartedPayment
 	if !s.shards.Belongs(orderSN, userID) {
-		return answer, errNoOrder
+		return started, errNoOrder
 	}
 	prov, ok := s.providers[provider]
 	if !ok {
-		return answer, contract.InvalidField("provider", "is not one that takes payments here")
+		return started, contract.InvalidField("provider", "is not a configured payment provider")
 	}
 	err := s.store.InTx(ctx, "payment transaction", func(tx Tx) error {
-		before, known, err := tx.StoredResponse(call)
+		stored, found, err := tx.StoredResponse(call)
 		if err != nil {
 			return err
 		}
-		if known {
-			return json.Unmarshal(before, &answer)
+		if found {
+			return json.Unmarshal(stored, &started)
 		}
-		o, err := ownOrder(tx, userID, orderSN)
+		o, err := lockOwnOrder(tx, userID, orderSN)
 		if err != nil {
 			return err
 		}
-		now := s.now()
-		if o.State != Pending {
-			return contract.Refuse(contract.CodeOrderNotPayable, "The order is "+string(o.State)+".").With("state", o.State)
-		}
-		if !now.Before(o.ExpiresAt) {
-			return contract.Refuse(contract.CodeOrderNotPayable, "The time to pay is over.").With("state", o.State)
-		}
-		begun, err := tx.PaymentsOf([]string{orderSN})
+		p, err := s.newPayment(tx, o, provider)
 		if err != nil {
 			return err
-		}
-		if len(begun) >= s.opts.MaxPayments {
-			return contract.Refuse(contract.CodeOrderNotPayable, "Too many payments were begun for this order.")
-		}
-		id, err := s.shards.NewPaymentID(userID)
-		if err != nil {
-			return fmt.Errorf("draw a payment id: %w", err)
-		}
-		p := Payment{
-			PaymentID: id, OrderSN: orderSN, UserID: userID, Provider: provider, State: PaymentStarted,
-			Amount: o.Amount, Currency: o.Currency, CreatedAt: now,
 		}
 		if err := tx.InsertPayment(p); err != nil {
 			return err
 		}
-		answer = StartedPayment{PaymentID: id, State: PaymentStarted, PayURL: prov.PayURL(p)}
-		body, err := json.Marshal(answer)
+		started = StartedPayment{PaymentID: p.PaymentID, State: p.State, PayURL: prov.PayURL(p)}
+		body, err := json.Marshal(started)
 		if err != nil {
 			return err
 		}
 		return tx.StoreResponse(call, 201, body)
 	})
-	return answer, err
+	return started, err
 }
 
-// Cancel closes a buyer's pending order, also past its deadline. One that is closed already is answered as it is,
-// whoever closed it; a paid one stays paid.
+// newPayment returns a new payment of o, which tx has locked. It refuses if o is not payable or has too many payments.
+func (s *Service) newPayment(tx Tx, o Order, provider string) (Payment, error) {
+	now := s.now()
+	if o.State != Pending {
+		return Payment{}, contract.Refuse(contract.CodeOrderNotPayable, "The order is "+string(o.State)+".").With("state", o.State)
+	}
+	if !now.Before(o.ExpiresAt) {
+		return Payment{}, contract.Refuse(contract.CodeOrderNotPayable, "The time to pay has expired.").With("state", o.State)
+	}
+	earlier, err := tx.PaymentsOf([]string{o.OrderSN})
+	if err != nil {
+		return Payment{}, err
+	}
+	if len(earlier) >= s.opts.MaxPayments {
+		return Payment{}, contract.Refuse(contract.CodeOrderNotPayable, "Too many payments were started for this order.")
+	}
+	id, err := s.shards.NewPaymentID(o.UserID)
+	if err != nil {
+		return Payment{}, fmt.Errorf("generate payment id: %w", err)
+	}
+	return Payment{
+		PaymentID: id, OrderSN: o.OrderSN, UserID: o.UserID, Provider: provider, State: PaymentStarted,
+		Amount: o.Amount, Currency: o.Currency, CreatedAt: now,
+	}, nil
+}
+
+// Cancel closes a pending order of the user, also past its deadline. It returns an order that is already closed as it
+// is, for whatever reason it was closed. It refuses for a paid order.
 func (s *Service) Cancel(ctx context.Context, userID, orderSN string) (Order, error) {
 	if !s.shards.Belongs(orderSN, userID) {
 		return Order{}, errNoOrder
@@ -126,7 +134,7 @@ func (s *Service) Cancel(ctx context.Context, userID, orderSN string) (Order, er
 	cancelled := false
 	err := s.store.InTx(ctx, "cancel transaction", func(tx Tx) error {
 		cancelled = false
-		o, err := ownOrder(tx, userID, orderSN)
+		o, err := lockOwnOrder(tx, userID, orderSN)
 		if err != nil {
 			return err
 		}
@@ -135,7 +143,7 @@ func (s *Service) Cancel(ctx context.Context, userID, orderSN string) (Order, er
 			return nil
 		case Pending:
 			cancelled = true
-			return s.closeIn(tx, []Order{o}, ReasonCancelled)
+			return s.closePending(tx, []Order{o}, ReasonCancelled)
 		default:
 			return contract.Refuse(contract.CodeStateConflict, "The order is "+string(o.State)+" and cannot be cancelled.").With("state", o.State)
 		}
@@ -149,8 +157,8 @@ func (s *Service) Cancel(ctx context.Context, userID, orderSN string) (Order, er
 	return s.Order(ctx, userID, orderSN)
 }
 
-// closeIn closes pending orders that tx has locked, and tells inventory.
-func (s *Service) closeIn(tx Tx, orders []Order, reason string) error {
+// closePending closes pending orders that tx has locked, and adds their events for inventory to the outbox.
+func (s *Service) closePending(tx Tx, orders []Order, reason string) error {
 	if len(orders) == 0 {
 		return nil
 	}
@@ -171,8 +179,8 @@ func (s *Service) closeIn(tx Tx, orders []Order, reason string) error {
 	return tx.AddEvents(events)
 }
 
-// ownOrder locks a buyer's own order.
-func ownOrder(tx Tx, userID, orderSN string) (Order, error) {
+// lockOwnOrder locks and returns an order of the user. An order of another user is not found.
+func lockOwnOrder(tx Tx, userID, orderSN string) (Order, error) {
 	found, err := tx.LockOrders([]string{orderSN})
 	if err != nil {
 		return Order{}, err

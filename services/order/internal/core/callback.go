@@ -2,14 +2,15 @@ package core
 
 import (
 	"context"
+	"time"
 
 	"flashsale.internal/pkg/contract"
 )
 
-// Callback takes in what a provider says of a payment; the signature has been checked. It may come any number of times
-// and in any order. The answer tells whether the payment exists here; when it does not, the event is kept for a person.
+// Callback handles an event of a payment provider, whose signature has been verified. Events may be repeated and arrive
+// in any order. For a payment that does not exist, Callback stores the event for an operator and returns EventUnknown.
 //
-// A success is settled in one transaction: either the order goes pending -> paid by it, or its refund is written.
+// One transaction handles a success completely: either it moves the order pending -> paid, or it inserts a refund.
 func (s *Service) Callback(ctx context.Context, e PaymentEvent) (Handled, error) {
 	if e.Outcome == OutcomeSucceeded && e.Amount < 1 {
 		return "", contract.InvalidField("amount", "must be at least 1 for a payment that succeeded")
@@ -22,19 +23,19 @@ func (s *Service) Callback(ctx context.Context, e PaymentEvent) (Handled, error)
 		return s.unknownPayment(ctx, e)
 	}
 
-	var settled settlement
+	var effect callbackEffect
 	err = s.store.InTx(ctx, "payment transaction", func(tx Tx) error {
-		settled = settlement{}
-		before, seen, err := tx.PaymentEvent(e.Provider, e.EventID)
+		effect = callbackEffect{}
+		stored, seen, err := tx.PaymentEvent(e.Provider, e.EventID)
 		if err != nil {
 			return err
 		}
-		if seen && !sameEvent(before, e) {
-			settled.reused = true
+		if seen && !sameEvent(stored, e) {
+			effect.reused = true
 			return contract.Refuse(contract.CodeStateConflict, "This event_id was used for another event.")
 		}
-		if seen && before.Handled != EventUnknown {
-			settled.handled = before.Handled
+		if seen && stored.Handled != EventUnknown {
+			effect.handled = stored.Handled
 			return nil
 		}
 		locked, err := tx.LockOrders([]string{known.OrderSN})
@@ -46,41 +47,37 @@ func (s *Service) Callback(ctx context.Context, e PaymentEvent) (Handled, error)
 			return err
 		}
 		o, exists := locked[p.OrderSN]
-		if !ok || !exists { // payments are never deleted, nor orders
+		if !ok || !exists { // neither payments nor orders are ever deleted
 			return ErrRetry
 		}
-		if err := s.settle(tx, o, p, e, &settled); err != nil {
+		if err := s.applyEvent(tx, o, p, e, &effect); err != nil {
 			return err
 		}
-		if seen { // kept as unknown once; the payment is there now
-			n, err := tx.MovePaymentEvent(e.Provider, e.EventID, EventUnknown, settled.handled)
-			if err == nil && n != 1 {
-				err = ErrRetry
-			}
-			return err
+		if seen { // stored as unknown before the payment existed
+			return expectOne(tx.MovePaymentEvent(e.Provider, e.EventID, EventUnknown, effect.handled))
 		}
-		e.Handled, e.ReceivedAt = settled.handled, s.now()
+		e.Handled, e.ReceivedAt = effect.handled, s.now()
 		return tx.InsertPaymentEvent(e)
 	})
-	s.reportSettlement(ctx, known, e, settled, err)
-	return settled.handled, err
+	s.reportCallback(ctx, known, e, effect, err)
+	return effect.handled, err
 }
 
-// settlement is what a callback's transaction did, for counting after its commit.
-type settlement struct {
+// callbackEffect records what the transaction of a callback did, for metrics and alarms after its commit.
+type callbackEffect struct {
 	handled  Handled
 	paid     bool
 	refund   *Refund
-	reused   bool // the event_id names another event
-	disagree bool // a success of other figures for a payment that has succeeded
+	reused   bool // the event_id belongs to another event
+	disagree bool // the payment has succeeded before, with another amount or currency
 }
 
-// settle applies an event to a payment and its order, both locked.
-func (s *Service) settle(tx Tx, o Order, p Payment, e PaymentEvent, done *settlement) error {
+// applyEvent applies an event to a payment and its order, both locked.
+func (s *Service) applyEvent(tx Tx, o Order, p Payment, e PaymentEvent, done *callbackEffect) error {
 	now := s.now()
 	done.handled = EventIgnored
 	switch {
-	case p.State == PaymentSucceeded: // settled; no later word changes that
+	case p.State == PaymentSucceeded: // final: no later event changes it
 		done.disagree = e.Outcome == OutcomeSucceeded && (e.Amount != p.PaidAmount || e.Currency != p.PaidCurrency)
 		return nil
 	case e.Outcome == OutcomeFailed && p.State == PaymentFailed:
@@ -88,26 +85,22 @@ func (s *Service) settle(tx Tx, o Order, p Payment, e PaymentEvent, done *settle
 	case e.Outcome == OutcomeFailed:
 		p.State, p.FinishedAt = PaymentFailed, now
 		done.handled = EventApplied
-		return moved(tx.MovePayment(p, PaymentStarted))
+		return expectOne(tx.MovePayment(p, PaymentStarted))
 	}
 
-	// A payment that failed may still succeed: the money was taken, whatever was said before.
+	// A failed payment can still succeed: the money was taken, whatever was reported before.
 	p.State, p.FinishedAt, p.PaidAmount, p.PaidCurrency = PaymentSucceeded, now, e.Amount, e.Currency
 	done.handled = EventApplied
-	if err := moved(tx.MovePayment(p, PaymentStarted, PaymentFailed)); err != nil {
+	if err := expectOne(tx.MovePayment(p, PaymentStarted, PaymentFailed)); err != nil {
 		return err
 	}
 	var why string
 	switch {
 	case e.Amount != p.Amount || e.Currency != p.Currency:
 		why = RefundWrongAmount
-	case o.State == Pending: // also past its deadline, as long as nobody has closed it
-		n, err := tx.Pay(o.OrderSN, p.PaymentID, now)
-		if err != nil {
+	case o.State == Pending: // also past its deadline, until a closing has closed it
+		if err := expectOne(tx.Pay(o.OrderSN, p.PaymentID, now)); err != nil {
 			return err
-		}
-		if n != 1 {
-			return ErrRetry
 		}
 		o.State, o.PaidAt, o.PaidBy = Paid, now, p.PaymentID
 		done.paid = true
@@ -120,55 +113,57 @@ func (s *Service) settle(tx Tx, o Order, p Payment, e PaymentEvent, done *settle
 	default:
 		why = RefundSecond
 	}
-	r := refundOf(p, why)
-	r.CreatedAt, r.NextAttemptAt = now, now
+	r := newRefund(p, why, now)
 	done.refund = &r
 	return tx.InsertRefund(r)
 }
 
-func refundOf(p Payment, why string) Refund {
+// newRefund returns a pending refund of all that payment p took, due at once.
+func newRefund(p Payment, reason string, now time.Time) Refund {
 	return Refund{
-		PaymentID: p.PaymentID, OrderSN: p.OrderSN, Provider: p.Provider,
-		Amount: p.PaidAmount, Currency: p.PaidCurrency, State: RefundPending, Reason: why,
+		PaymentID: p.PaymentID, OrderSN: p.OrderSN, Provider: p.Provider, Amount: p.PaidAmount, Currency: p.PaidCurrency,
+		State: RefundPending, Reason: reason, CreatedAt: now, NextAttemptAt: now,
 	}
 }
 
-func moved(n int, err error) error {
-	if err == nil && n != 1 {
+// expectOne checks the result of a compare-and-swap. It returns ErrRetry unless exactly one row changed.
+func expectOne(changed int, err error) error {
+	if err == nil && changed != 1 {
 		return ErrRetry
 	}
 	return err
 }
 
-func (s *Service) reportSettlement(ctx context.Context, p Payment, e PaymentEvent, done settlement, err error) {
+// reportCallback counts the effect of a callback and raises its alarm. err is the error of the callback's transaction.
+func (s *Service) reportCallback(ctx context.Context, p Payment, e PaymentEvent, done callbackEffect, err error) {
 	switch {
 	case done.reused:
-		s.rec.Alarm(ctx, "event_reused", "A provider used one event_id for two events",
+		s.rec.Alarm(ctx, "event_reused", "provider used one event_id for two events",
 			"provider", e.Provider, "payment_id", e.PaymentID)
 	case err != nil:
 	case done.disagree:
-		s.rec.Alarm(ctx, "payment_disagreement", "A provider reports other figures for a payment that has succeeded",
+		s.rec.Alarm(ctx, "payment_disagreement", "provider reports another amount or currency for a payment that has succeeded",
 			"provider", e.Provider, "payment_id", e.PaymentID, "order_sn", p.OrderSN)
 	case done.paid:
 		s.rec.Paid(ctx)
 	case done.refund != nil:
 		s.rec.Refund(ctx, RefundPending)
-		s.rec.Alarm(ctx, "payment_refunded", "A payment succeeded without making its order paid and is given back",
+		s.rec.Alarm(ctx, "payment_refunded", "payment succeeded but did not make its order paid, and is refunded",
 			"payment_id", p.PaymentID, "order_sn", p.OrderSN, "reason", done.refund.Reason)
 	}
 }
 
-// unknownPayment keeps an event for a payment that does not exist here.
+// unknownPayment stores an event for a payment that does not exist.
 func (s *Service) unknownPayment(ctx context.Context, e PaymentEvent) (Handled, error) {
 	first, reused := false, false
 	err := s.store.InTx(ctx, "payment transaction", func(tx Tx) error {
 		first, reused = false, false
-		before, seen, err := tx.PaymentEvent(e.Provider, e.EventID)
+		stored, seen, err := tx.PaymentEvent(e.Provider, e.EventID)
 		if err != nil {
 			return err
 		}
 		if seen {
-			if reused = !sameEvent(before, e); reused {
+			if reused = !sameEvent(stored, e); reused {
 				return contract.Refuse(contract.CodeStateConflict, "This event_id was used for another event.")
 			}
 			return nil
@@ -179,9 +174,9 @@ func (s *Service) unknownPayment(ctx context.Context, e PaymentEvent) (Handled, 
 	})
 	switch {
 	case reused:
-		s.rec.Alarm(ctx, "event_reused", "A provider used one event_id for two events", "provider", e.Provider)
+		s.rec.Alarm(ctx, "event_reused", "provider used one event_id for two events", "provider", e.Provider)
 	case err == nil && first:
-		s.rec.Alarm(ctx, "unknown_payment", "A provider reports a payment that does not exist here",
+		s.rec.Alarm(ctx, "unknown_payment", "provider reports a payment that does not exist",
 			"provider", e.Provider, "payment_id", e.PaymentID, "outcome", string(e.Outcome), "amount", e.Amount)
 	}
 	return EventUnknown, err

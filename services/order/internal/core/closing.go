@@ -7,7 +7,7 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// CloseOutcome is how an order stands after it was asked to close.
+// CloseOutcome is the state of an order after a closing.
 type CloseOutcome string
 
 // The outcomes of a closing.
@@ -15,27 +15,28 @@ const (
 	CloseClosed   CloseOutcome = "closed"
 	ClosePaid     CloseOutcome = "paid"
 	CloseRefunded CloseOutcome = "refunded" // paid, and then refunded
-	ClosePaying   CloseOutcome = "paying"
+	ClosePaying   CloseOutcome = "paying"   // kept open for a payment in flight
 	CloseNotDue   CloseOutcome = "not_due"
-	CloseUnknown  CloseOutcome = "unknown"
+	CloseUnknown  CloseOutcome = "unknown" // has a tombstone
 )
 
-// CloseResult is the outcome for one order. At says when to ask again, of not_due and paying; Reason why it is closed, which
-// may be another one than was asked for.
+// CloseResult is the outcome for one order.
 type CloseResult struct {
 	OrderSN string
 	Outcome CloseOutcome
-	At      time.Time
-	Reason  string
+	At      time.Time // of not_due and paying: when the closing is to be repeated
+	Reason  string    // of closed: why the order was closed, which can differ from the requested reason
 }
 
-// CloseOrders closes the orders that are pending and due, and tells how each stands. Asked again it tells the same.
+// CloseOrders closes the orders that are pending and due, and returns the state of each order. A repeated call returns
+// the same results.
 //
-// For ReasonExpired an order is due at its deadline. If a payment begun before the deadline is still open and younger
-// than the grace, the order is put off until that payment is that old: once, so that no second payment puts it off again. For
-// ReasonCancelled and ReasonRejected it is due at once.
+// For ReasonExpired an order is due at its deadline. A payment keeps it open for longer if it was started before the
+// deadline, is not finished, and is younger than PaymentGrace. The order then becomes due when that payment reaches this
+// age. This happens once per order, so later payments do not extend it again. For ReasonCancelled and ReasonRejected an
+// order is due at once.
 //
-// An order_sn that was never seen gets its tombstone: it is unknown from now on. That is right for every closing, as
+// An order_sn without an order gets a tombstone and is unknown from then on. This is correct for every closing, since
 // the closing of an order is published only after the order was committed.
 func (s *Service) CloseOrders(ctx context.Context, orderSNs []string, reason string) ([]CloseResult, error) {
 	orderSNs = distinct(orderSNs)
@@ -60,7 +61,7 @@ func (s *Service) CloseOrders(ctx context.Context, orderSNs []string, reason str
 			if !found {
 				missing = append(missing, sn)
 			}
-			r, err := s.howToClose(tx, o, found, reason, now, inFlight[sn])
+			r, err := s.decideClose(tx, o, found, reason, now, inFlight[sn])
 			if err != nil {
 				return err
 			}
@@ -75,7 +76,7 @@ func (s *Service) CloseOrders(ctx context.Context, orderSNs []string, reason str
 				return err
 			}
 		}
-		return s.closeIn(tx, closing, reason)
+		return s.closePending(tx, closing, reason)
 	})
 	if err != nil {
 		return nil, err
@@ -91,9 +92,10 @@ func (s *Service) CloseOrders(ctx context.Context, orderSNs []string, reason str
 	return results, nil
 }
 
-// howToClose decides on one locked order; found tells whether it exists. inFlight is the end of the grace of its newest
-// open payment, zero without one.
-func (s *Service) howToClose(tx Tx, o Order, found bool, reason string, now, inFlight time.Time) (CloseResult, error) {
+// decideClose returns the outcome of a closing for one locked order; found reports whether the order exists. inFlight is
+// the end of the grace of its newest open payment, zero without one. Only for ClosePaying does it write: it stamps the
+// order with the end of the grace.
+func (s *Service) decideClose(tx Tx, o Order, found bool, reason string, now, inFlight time.Time) (CloseResult, error) {
 	switch {
 	case !found, o.Tombstone:
 		return CloseResult{Outcome: CloseUnknown}, nil
@@ -110,22 +112,18 @@ func (s *Service) howToClose(tx Tx, o Order, found bool, reason string, now, inF
 	case inFlight.IsZero():
 		return CloseResult{Outcome: CloseClosed, Reason: reason}, nil
 	case o.PayingUntil.IsZero():
-		n, err := tx.HoldForPayment(o.OrderSN, inFlight)
-		if err != nil {
+		if err := expectOne(tx.HoldForPayment(o.OrderSN, inFlight)); err != nil {
 			return CloseResult{}, err
 		}
-		if n != 1 {
-			return CloseResult{}, ErrRetry
-		}
 		return CloseResult{Outcome: ClosePaying, At: inFlight}, nil
-	case now.Before(o.PayingUntil): // the same question again, not a second grace
+	case now.Before(o.PayingUntil): // a repeated closing during the same grace, not a second grace
 		return CloseResult{Outcome: ClosePaying, At: o.PayingUntil}, nil
 	default:
 		return CloseResult{Outcome: CloseClosed, Reason: reason}, nil
 	}
 }
 
-// paymentsInFlight finds, for the orders that are due, until when their open payments may hold them.
+// paymentsInFlight returns, by order_sn, the time until which an open payment keeps a due order open.
 func (s *Service) paymentsInFlight(tx Tx, orders map[string]Order, reason string, now time.Time) (map[string]time.Time, error) {
 	if reason != ReasonExpired {
 		return nil, nil
@@ -153,10 +151,10 @@ func (s *Service) paymentsInFlight(tx Tx, orders map[string]Order, reason string
 	return until, nil
 }
 
-// RefundOutcome is how an order stands after its refund was asked for.
+// RefundOutcome is the state of an order after a refund was requested.
 type RefundOutcome string
 
-// The outcomes of a refund asked for by inventory.
+// The outcomes of a refund that inventory requested.
 const (
 	OrderRefunded  RefundOutcome = "refunded"
 	OrderNotPaid   RefundOutcome = "not_paid"
@@ -169,8 +167,8 @@ type RefundResult struct {
 	Outcome RefundOutcome
 }
 
-// RefundOrders takes back paid orders that no piece can be given to: paid -> refunded, with the refund of the payment
-// that paid it. Asked again it tells the same.
+// RefundOrders refunds paid orders for which inventory has no units: paid -> refunded, with a refund of the payment that
+// paid the order. A repeated call returns the same results.
 func (s *Service) RefundOrders(ctx context.Context, orderSNs []string, reason string) ([]RefundResult, error) {
 	orderSNs = distinct(orderSNs)
 	var results []RefundResult
@@ -190,11 +188,11 @@ func (s *Service) RefundOrders(ctx context.Context, orderSNs []string, reason st
 			case o.State == Refunded:
 				r.Outcome = OrderRefunded
 			case o.State == Paid:
-				back, err := s.refundIn(tx, o, reason)
+				refund, err := s.refundPaid(tx, o, reason)
 				if err != nil {
 					return err
 				}
-				refunded = append(refunded, back)
+				refunded = append(refunded, refund)
 				r.Outcome = OrderRefunded
 			}
 			results = append(results, r)
@@ -206,14 +204,16 @@ func (s *Service) RefundOrders(ctx context.Context, orderSNs []string, reason st
 	}
 	for _, r := range refunded {
 		s.rec.Refund(ctx, RefundPending)
-		s.rec.Alarm(ctx, "order_refunded", "A paid order is taken back", "order_sn", r.OrderSN, "payment_id", r.PaymentID, "reason", reason)
+		s.rec.Alarm(ctx, "order_refunded", "paid order is refunded: inventory has no units for it", "order_sn", r.OrderSN,
+			"payment_id", r.PaymentID, "reason", reason)
 	}
 	return results, nil
 }
 
-func (s *Service) refundIn(tx Tx, o Order, reason string) (Refund, error) {
+// refundPaid moves a paid order to refunded and inserts the refund of the payment that paid it.
+func (s *Service) refundPaid(tx Tx, o Order, reason string) (Refund, error) {
 	now := s.now()
-	if err := moved(tx.Refund(o.OrderSN, now)); err != nil {
+	if err := expectOne(tx.Refund(o.OrderSN, now)); err != nil {
 		return Refund{}, err
 	}
 	p, found, err := tx.LockPayment(o.PaidBy)
@@ -223,8 +223,7 @@ func (s *Service) refundIn(tx Tx, o Order, reason string) (Refund, error) {
 	if !found {
 		return Refund{}, ErrRetry
 	}
-	r := refundOf(p, reason)
-	r.CreatedAt, r.NextAttemptAt = now, now
+	r := newRefund(p, reason, now)
 	if err := tx.InsertRefund(r); err != nil {
 		return Refund{}, err
 	}

@@ -150,7 +150,7 @@ func TestASuccessThatDoesNotPayIsRefunded(t *testing.T) {
 				require.NoError(t, err)
 				o = w.get(t, d)
 				require.Equal(t, core.RefundDone, o.Refunds[0].State)
-				require.Equal(t, e.Amount, w.provider.given[p.PaymentID])
+				require.Equal(t, e.Amount, w.provider.refunded[p.PaymentID])
 				require.Equal(t, tt.state, o.State)
 			})
 		}
@@ -313,7 +313,7 @@ func TestRefundsAreTriedUntilTheyAreDone(t *testing.T) {
 		r := w.get(t, d).Refunds[0]
 		require.Equal(t, core.RefundDone, r.State)
 		require.Equal(t, 6, r.Attempts)
-		require.Equal(t, map[string]int64{p.PaymentID: fullAmount}, w.provider.given, "once, under one id")
+		require.Equal(t, map[string]int64{p.PaymentID: fullAmount}, w.provider.refunded, "once, under one id")
 		require.Equal(t, 1, w.alarms.count("refund_failing"))
 		n, err := w.RefundDue(t.Context())
 		require.NoError(t, err)

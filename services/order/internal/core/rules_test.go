@@ -210,7 +210,7 @@ func (l *life) invariants(t tb) {
 	}
 	require.Empty(t, refunds, "nothing else is given back")
 	l.w.provider.mu.Lock()
-	for id, amount := range l.w.provider.given {
+	for id, amount := range l.w.provider.refunded {
 		if _, mine := l.taken[id]; mine {
 			require.Equal(t, l.taken[id], amount)
 		}
@@ -251,7 +251,7 @@ func (l *life) settled(t tb) {
 			continue
 		}
 		require.Equal(t, core.RefundDone, r.State)
-		require.Equal(t, l.taken[r.PaymentID], l.w.provider.given[r.PaymentID])
+		require.Equal(t, l.taken[r.PaymentID], l.w.provider.refunded[r.PaymentID])
 	}
 }
 

@@ -43,7 +43,7 @@ func newWorld(t testing.TB, db *gorm.DB) *world {
 	t.Helper()
 	w := &world{
 		db: db, clock: &clock{now: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)}, bus: &recordingBus{},
-		alarms: &alarms{}, provider: &provider{given: map[string]int64{}},
+		alarms: &alarms{}, provider: &provider{refunded: map[string]int64{}},
 	}
 	w.Service = w.service(t, w.provider)
 	return w
@@ -294,11 +294,11 @@ const providerName = "testpay"
 
 // provider gives money back, unless the test says otherwise.
 type provider struct {
-	mu    sync.Mutex
-	given map[string]int64 // by refund id
-	calls int
-	fail  func(refundID string) error // before the money moves
-	late  func(refundID string) error // after it moved: the answer is lost
+	mu       sync.Mutex
+	refunded map[string]int64 // by refund id
+	calls    int
+	fail     func(refundID string) error // before the money moves
+	late     func(refundID string) error // after it moved: the answer is lost
 }
 
 func (*provider) Name() string                           { return providerName }
@@ -313,10 +313,10 @@ func (p *provider) Refund(_ context.Context, id string, amount int64, _ string) 
 			return err
 		}
 	}
-	if before, known := p.given[id]; known && before != amount {
+	if before, known := p.refunded[id]; known && before != amount {
 		return fmt.Errorf("%w: other figures", core.ErrRefundDeclined)
 	}
-	p.given[id] = amount
+	p.refunded[id] = amount
 	if p.late != nil {
 		return p.late(id)
 	}

@@ -15,8 +15,7 @@ import (
 	"flashsale.internal/services/order/internal/payment"
 )
 
-// PaymentCallback implements api.ServerInterface. The signature is checked over the bytes as they came, before
-// anything is read from them.
+// PaymentCallback implements api.ServerInterface. It verifies the signature over the unparsed body before it parses it.
 func (p *Public) PaymentCallback(w http.ResponseWriter, r *http.Request, name string, _ api.PaymentCallbackParams) {
 	provider, ok := p.core.Provider(name)
 	if !ok {
@@ -38,13 +37,13 @@ func (p *Public) PaymentCallback(w http.ResponseWriter, r *http.Request, name st
 		return
 	}
 	if err := provider.Verify(r.Header.Get(payment.Header), body, p.now()); err != nil {
-		p.tel.Log.WarnContext(r.Context(), "callback refused", "provider", provider.Name(), "reason", err.Error())
+		p.tel.Log.WarnContext(r.Context(), "payment callback refused: invalid signature", "provider", provider.Name(), "reason", err.Error())
 		p.refuse(w, r, contract.Refuse(contract.CodeUnauthenticated, "The signature is missing, wrong or too old."))
 		return
 	}
-	event, err := readEvent(provider.Name(), body)
+	event, err := parseEvent(provider.Name(), body)
 	if err != nil {
-		p.tel.Log.WarnContext(r.Context(), "a signed callback cannot be read", "provider", provider.Name(), "error", err)
+		p.tel.Log.WarnContext(r.Context(), "parse signed payment callback failed", "provider", provider.Name(), "error", err)
 		p.refuse(w, r, err)
 		return
 	}
@@ -60,8 +59,8 @@ func (p *Public) PaymentCallback(w http.ResponseWriter, r *http.Request, name st
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// readEvent reads a callback's body. Providers add fields, so unknown ones are passed over.
-func readEvent(provider string, body []byte) (core.PaymentEvent, error) {
+// parseEvent parses the body of a callback. It ignores unknown fields, since providers add fields.
+func parseEvent(provider string, body []byte) (core.PaymentEvent, error) {
 	var e struct {
 		EventID   string       `json:"event_id"`
 		PaymentID string       `json:"payment_id"`
@@ -72,7 +71,7 @@ func readEvent(provider string, body []byte) (core.PaymentEvent, error) {
 	if !utf8.Valid(body) {
 		return core.PaymentEvent{}, contract.InvalidField("body", "is not UTF-8")
 	}
-	if err := json.Unmarshal(body, &e); err != nil { // refuses a second value, too
+	if err := json.Unmarshal(body, &e); err != nil { // also fails for a second JSON value
 		var wrong *json.UnmarshalTypeError
 		if errors.As(err, &wrong) && wrong.Field != "" {
 			return core.PaymentEvent{}, contract.InvalidField(wrong.Field, "has the wrong type")
@@ -98,7 +97,7 @@ func readEvent(provider string, body []byte) (core.PaymentEvent, error) {
 	}, nil
 }
 
-// printable tells whether s is ASCII without controls, of a length in bytes.
+// printable reports whether s consists of shortest to longest printable ASCII characters without spaces.
 func printable(s string, shortest, longest int) bool {
 	if len(s) < shortest || len(s) > longest {
 		return false

@@ -13,7 +13,7 @@ import (
 	"flashsale.internal/services/order/internal/core"
 )
 
-// Internal is what inventory sees.
+// Internal serves the API for inventory.
 type Internal struct {
 	core *core.Service
 	tel  *telemetry.Telemetry
@@ -21,7 +21,7 @@ type Internal struct {
 
 var _ internalapi.ServerInterface = (*Internal)(nil)
 
-// NewInternal routes the internal API.
+// NewInternal returns the handler of the internal API.
 func NewInternal(svc *core.Service, tel *telemetry.Telemetry, secret string) http.Handler {
 	w := internalapi.ServerInterfaceWrapper{Handler: &Internal{core: svc, tel: tel}}
 	r := httpserver.NewRouter(tel, httpserver.Trusted())
@@ -55,16 +55,16 @@ func (a *Internal) CloseOrders(w http.ResponseWriter, r *http.Request) {
 		a.refuse(w, r, err)
 		return
 	}
-	answer := internalapi.CloseResults{Results: make([]internalapi.CloseResult, len(results))}
+	response := internalapi.CloseResults{Results: make([]internalapi.CloseResult, len(results))}
 	for i, c := range results {
-		answer.Results[i] = internalapi.CloseResult{
-			OrderSn: c.OrderSN, Outcome: internalapi.CloseResultOutcome(c.Outcome), At: maybe(c.At),
+		response.Results[i] = internalapi.CloseResult{
+			OrderSn: c.OrderSN, Outcome: internalapi.CloseResultOutcome(c.Outcome), At: optionalTime(c.At),
 		}
 		if c.Reason != "" {
-			answer.Results[i].Reason = &c.Reason
+			response.Results[i].Reason = &c.Reason
 		}
 	}
-	httpserver.WriteJSON(w, http.StatusOK, answer)
+	httpserver.WriteJSON(w, http.StatusOK, response)
 }
 
 // RefundOrders implements internalapi.ServerInterface.
@@ -74,7 +74,7 @@ func (a *Internal) RefundOrders(w http.ResponseWriter, r *http.Request) {
 		a.refuse(w, r, err)
 		return
 	}
-	if !word(body.Reason) {
+	if !validReason(body.Reason) {
 		a.refuse(w, r, contract.InvalidField("reason", "must be 1 to 16 of a-z and _"))
 		return
 	}
@@ -87,11 +87,11 @@ func (a *Internal) RefundOrders(w http.ResponseWriter, r *http.Request) {
 		a.refuse(w, r, err)
 		return
 	}
-	answer := internalapi.RefundResults{Results: make([]internalapi.RefundResult, len(results))}
+	response := internalapi.RefundResults{Results: make([]internalapi.RefundResult, len(results))}
 	for i, c := range results {
-		answer.Results[i] = internalapi.RefundResult{OrderSn: c.OrderSN, Outcome: internalapi.RefundResultOutcome(c.Outcome)}
+		response.Results[i] = internalapi.RefundResult{OrderSn: c.OrderSN, Outcome: internalapi.RefundResultOutcome(c.Outcome)}
 	}
-	httpserver.WriteJSON(w, http.StatusOK, answer)
+	httpserver.WriteJSON(w, http.StatusOK, response)
 }
 
 func (a *Internal) refuse(w http.ResponseWriter, r *http.Request, err error) {
@@ -110,7 +110,8 @@ func checkSNs(sns []string) error {
 	return nil
 }
 
-func word(s string) bool {
+// validReason reports whether s consists of 1 to 16 lower-case letters and underscores.
+func validReason(s string) bool {
 	if s == "" || len(s) > 16 {
 		return false
 	}

@@ -23,28 +23,31 @@ import (
 // callTimeout bounds one request, the wait for the database included.
 const callTimeout = 15 * time.Second
 
-// Player plays the sandbox provider.
-type Player interface {
-	Play(ctx context.Context, p core.Payment, outcome core.Outcome, amount int64) error
+// Sandbox is the sandbox payment provider, which sends callbacks on request.
+type Sandbox interface {
+	SendCallback(ctx context.Context, p core.Payment, outcome core.Outcome, amount int64) error
 }
 
-// Public is what buyers and payment providers see.
+// Public serves the API for buyers and payment providers.
 type Public struct {
-	core   *core.Service
-	tel    *telemetry.Telemetry
-	player Player // nil without the sandbox
-	now    func() time.Time
+	core    *core.Service
+	tel     *telemetry.Telemetry
+	sandbox Sandbox // nil if the sandbox is off
+	now     func() time.Time
 }
 
 var _ api.ServerInterface = (*Public)(nil)
 
-// NewPublic routes the public API. player is nil where the sandbox is off.
-func NewPublic(svc *core.Service, tel *telemetry.Telemetry, verifier *auth.Verifier, player Player, limits *admission.Limits, now func() time.Time) http.Handler {
-	p := &Public{core: svc, tel: tel, player: player, now: now}
+// NewPublic returns the handler of the public API. sandbox is nil if the sandbox is off.
+func NewPublic(
+	svc *core.Service, tel *telemetry.Telemetry, verifier *auth.Verifier, sandbox Sandbox, limits *admission.Limits, now func() time.Time,
+) http.Handler {
+	p := &Public{core: svc, tel: tel, sandbox: sandbox, now: now}
 	w := api.ServerInterfaceWrapper{Handler: p, ErrorHandlerFunc: p.refuseParameter}
 	r := httpserver.NewRouter(tel)
 	r.Use(httpserver.Timeout(callTimeout))
-	// Before the token by address, after it by user, and last what all of a route may do together.
+	// Limits by client address apply before the token is verified, limits by user after it, and the limits of a route's
+	// total rate last.
 	read, write := limits.On("order-per-user", "order-read-total"), limits.On("order-per-user", "order-write-total")
 	r.Group(func(r chi.Router) {
 		r.Use(limits.On("order-per-ip"), verifier.Require())
@@ -52,11 +55,11 @@ func NewPublic(svc *core.Service, tel *telemetry.Telemetry, verifier *auth.Verif
 		r.With(read).Get("/v1/orders/{order_sn}", w.GetOrder)
 		r.With(write).Post("/v1/orders/{order_sn}/payments", w.StartPayment)
 		r.With(write).Post("/v1/orders/{order_sn}/cancel", w.CancelOrder)
-		if player != nil {
+		if sandbox != nil {
 			r.With(write).Post("/v1/payments/{payment_id}/sandbox", w.PlaySandbox)
 		}
 	})
-	// Providers prove themselves by their signature. They are not limited: money that was taken is never turned away.
+	// Providers authenticate by signature. They have no limits: a payment that was taken must never be refused.
 	r.Post("/v1/payments/callbacks/{provider}", w.PaymentCallback)
 	return r
 }
@@ -65,7 +68,7 @@ func (p *Public) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	problem.Write(w, r, p.tel.Log, err)
 }
 
-// refuseParameter answers what the generated code could not read.
+// refuseParameter responds to a request with a parameter that the generated code could not parse.
 func (p *Public) refuseParameter(w http.ResponseWriter, r *http.Request, err error) {
 	p.refuse(w, r, parameterRefusal(err))
 }
@@ -139,14 +142,14 @@ func (p *Public) StartPayment(w http.ResponseWriter, r *http.Request, orderSN ap
 		p.refuse(w, r, err)
 		return
 	}
-	asked, err := json.Marshal(body) // one form, whatever blanks the caller sends
+	canonical, err := json.Marshal(body) // independent of the white space in the request
 	if err != nil {
 		p.refuse(w, r, err)
 		return
 	}
 	user := auth.From(r.Context()).UserID
 	started, err := p.core.StartPayment(r.Context(), user, orderSN, body.Provider, core.Call{
-		Caller: user, Method: r.Method, Path: r.URL.Path, Key: params.IdempotencyKey, Body: asked,
+		Caller: user, Method: r.Method, Path: r.URL.Path, Key: params.IdempotencyKey, Body: canonical,
 	})
 	if err != nil {
 		p.refuse(w, r, err)
@@ -202,7 +205,7 @@ func (p *Public) PlaySandbox(w http.ResponseWriter, r *http.Request, paymentID s
 	if body.Amount != nil {
 		amount = *body.Amount
 	}
-	if err := p.player.Play(r.Context(), pay, outcome, amount); err != nil {
+	if err := p.sandbox.SendCallback(r.Context(), pay, outcome, amount); err != nil {
 		p.refuse(w, r, err)
 		return
 	}

@@ -17,7 +17,7 @@ func orderView(o core.Order) api.Order {
 		OrderSn: o.OrderSN, ActivityId: o.ActivityID, UserId: o.UserID, State: api.OrderState(o.State),
 		Lines: make([]api.Line, len(o.Lines)), Amount: o.Amount, Currency: o.Currency,
 		CreatedAt: o.CreatedAt, ExpiresAt: o.ExpiresAt,
-		PaidAt: maybe(o.PaidAt), ClosedAt: maybe(o.ClosedAt),
+		PaidAt: optionalTime(o.PaidAt), ClosedAt: optionalTime(o.ClosedAt),
 	}
 	for i, l := range o.Lines {
 		v.Lines[i] = api.Line{SkuId: l.SKUID, Qty: l.Qty, UnitPrice: l.Price}
@@ -34,7 +34,7 @@ func orderView(o core.Order) api.Order {
 				State: api.RefundState(r.State), Reason: r.Reason, CreatedAt: r.CreatedAt,
 			}
 			if r.State == core.RefundDone {
-				refunds[i].RefundedAt = maybe(r.FinishedAt)
+				refunds[i].RefundedAt = optionalTime(r.FinishedAt)
 			}
 		}
 		v.Refunds = &refunds
@@ -42,14 +42,15 @@ func orderView(o core.Order) api.Order {
 	return v
 }
 
-func maybe(t time.Time) *time.Time {
+// optionalTime returns nil for the zero time.
+func optionalTime(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}
 	return &t
 }
 
-// A cursor names the last order of the page before: its creation in milliseconds and its order_sn.
+// formatCursor encodes the last order of a page: its creation time in milliseconds and its order_sn.
 func formatCursor(p core.Position) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(p.CreatedAt.UnixMilli(), 10) + "." + p.OrderSN))
 }
@@ -68,7 +69,7 @@ func parseCursor(s string) (core.Position, error) {
 	return core.Position{CreatedAt: time.UnixMilli(n).UTC(), OrderSN: sn}, nil
 }
 
-// parameterRefusal names the parameter that the generated code could not read.
+// parameterRefusal returns a refusal that names the parameter that the generated code could not parse.
 func parameterRefusal(err error) *contract.Refusal {
 	var format *api.InvalidParamFormatError
 	var missing *api.RequiredHeaderError

@@ -1,4 +1,4 @@
-// Package payment holds what all payment providers share: the signature of their callbacks.
+// Package payment signs and verifies the callbacks of payment providers.
 package payment
 
 import (
@@ -14,12 +14,12 @@ import (
 // Header carries a callback's signature: t=<unix seconds>,v1=<hex HMAC-SHA256 of "t.body">.
 const Header = "Payment-Signature"
 
-// Tolerance is how far a callback's time may be from ours, to either side.
+// Tolerance is the largest accepted difference between a callback's time and the local time, in either direction.
 const Tolerance = 5 * time.Minute
 
 const (
 	maxHeader     = 512
-	maxSignatures = 5 // while a secret is being changed, one for each
+	maxSignatures = 5 // one per secret while secrets are rotated
 )
 
 var (
@@ -28,14 +28,14 @@ var (
 	errWrong     = errors.New("signature is wrong")
 )
 
-// Sign makes the header's value for a body.
+// Sign returns the value of Header for a body.
 func Sign(secret string, body []byte, at time.Time) string {
 	t := strconv.FormatInt(at.Unix(), 10)
 	return "t=" + t + ",v1=" + hex.EncodeToString(mac(secret, t, body))
 }
 
-// Verify checks the header's value over the body as it came, against any of the secrets (more than one while they are
-// being changed).
+// Verify checks the value of Header over the unparsed body. It accepts a signature by any of the secrets; there is more
+// than one while secrets are rotated.
 func Verify(secrets []string, header string, body []byte, now time.Time) error {
 	t, at, signatures, err := parse(header)
 	if err != nil {
@@ -60,20 +60,21 @@ func Verify(secrets []string, header string, body []byte, now time.Time) error {
 	return nil
 }
 
-// parse takes the header apart: one t, one or more v1, and whatever else later versions bring, which is passed over.
+// parse splits the header into one t and one or more v1. It ignores other names, which later versions may add.
 func parse(header string) (t string, at time.Time, signatures [][]byte, err error) {
 	if header == "" || len(header) > maxHeader {
 		return "", time.Time{}, nil, errMalformed
 	}
-	for part := range strings.SplitSeq(header, ",") {
-		name, value, ok := strings.Cut(strings.TrimSpace(part), "=")
+	for element := range strings.SplitSeq(header, ",") {
+		name, value, ok := strings.Cut(strings.TrimSpace(element), "=")
 		if !ok {
 			return "", time.Time{}, nil, errMalformed
 		}
 		switch name {
 		case "t":
 			unix, err := strconv.ParseInt(value, 10, 64)
-			// One form only, so that what is signed is what was parsed; the bound keeps time arithmetic exact.
+			// Only the canonical form is accepted, so that the signed text equals the parsed number. The bound keeps time
+			// arithmetic exact.
 			if err != nil || t != "" || unix < 0 || unix > 1<<40 || strconv.FormatInt(unix, 10) != value {
 				return "", time.Time{}, nil, errMalformed
 			}

@@ -1,6 +1,6 @@
-// Package sandbox is a payment provider for development and demonstrations. It takes no money: whoever owns a payment
-// says how it ends. Its callbacks are signed and come over HTTP like any provider's, and its refunds are kept in its
-// own table, so that a refund asked for twice is given once, also after a restart.
+// Package sandbox is a payment provider for development and demonstrations. It takes no money: the buyer chooses the
+// outcome of a payment. Like those of a real provider, its callbacks are signed and sent over HTTP. Its refunds are
+// stored in a table, so that a repeated refund takes effect once, also after a restart.
 package sandbox
 
 import (
@@ -19,22 +19,22 @@ import (
 	"flashsale.internal/services/order/internal/payment"
 )
 
-// Name is the provider's name in the interface.
+// Name is the provider's name in the API.
 const Name = "sandbox"
 
 const callTimeout = 10 * time.Second
 
-// Config of the provider.
+// Config configures the provider.
 type Config struct {
-	// Secrets sign callbacks (the first) and verify them (all; more than one while they are being changed).
+	// Secrets sign callbacks (the first) and verify them (all). There is more than one while the secret is rotated.
 	Secrets []string
-	// CallbackURL is where callbacks are sent: .../v1/payments/callbacks/sandbox.
+	// CallbackURL is the target of callbacks: .../v1/payments/callbacks/sandbox.
 	CallbackURL string
 	Now         func() time.Time
 	Transport   http.RoundTripper // nil for http.DefaultTransport
 }
 
-// Provider is the sandbox.
+// Provider is the sandbox payment provider.
 type Provider struct {
 	cfg     Config
 	refunds Refunds
@@ -43,11 +43,8 @@ type Provider struct {
 
 var _ core.Provider = (*Provider)(nil)
 
-// New makes the provider with its book.
+// New returns a provider that records its refunds in refunds.
 func New(cfg Config, refunds Refunds) *Provider {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
 	return &Provider{cfg: cfg, refunds: refunds, client: &http.Client{
 		Transport: cfg.Transport, Timeout: callTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -57,7 +54,7 @@ func New(cfg Config, refunds Refunds) *Provider {
 // Name implements core.Provider.
 func (*Provider) Name() string { return Name }
 
-// PayURL implements core.Provider: where the buyer plays the provider.
+// PayURL implements core.Provider. It is the route on which the buyer chooses the outcome.
 func (*Provider) PayURL(p core.Payment) string { return "/v1/payments/" + p.PaymentID + "/sandbox" }
 
 // Verify implements core.Provider.
@@ -65,20 +62,21 @@ func (p *Provider) Verify(signature string, body []byte, now time.Time) error {
 	return payment.Verify(p.cfg.Secrets, signature, body, now)
 }
 
-// Refunds keeps what was given back.
+// Refunds stores the refunds that the sandbox has made.
 type Refunds interface {
-	// RecordRefund notes a refund once. The same again is no error; false tells that the id stands for other figures.
+	// RecordRefund stores a refund once; repeating it is no error. It returns false when the id is stored with another
+	// amount or currency.
 	RecordRefund(ctx context.Context, refundID string, amount int64, currency string, at time.Time) (same bool, err error)
 }
 
-// Refund implements core.Provider. The same refund again is done; the same id with other figures is declined.
+// Refund implements core.Provider. Repeating a refund succeeds; the same id with another amount or currency is declined.
 func (p *Provider) Refund(ctx context.Context, refundID string, amount int64, currency string) error {
 	same, err := p.refunds.RecordRefund(ctx, refundID, amount, currency, p.cfg.Now())
 	if err != nil {
 		return err
 	}
 	if !same {
-		return fmt.Errorf("%w: refund %s was given with other figures", core.ErrRefundDeclined, refundID)
+		return fmt.Errorf("%w: refund %s exists with another amount or currency", core.ErrRefundDeclined, refundID)
 	}
 	return nil
 }
@@ -91,9 +89,9 @@ type event struct {
 	Currency  string       `json:"currency"`
 }
 
-// Play sends the callback that tells how a payment ended, and is done once it was answered 204. The event_id follows
-// from payment, outcome and amount, so that playing the same again is the same event.
-func (p *Provider) Play(ctx context.Context, pay core.Payment, outcome core.Outcome, amount int64) error {
+// SendCallback sends the callback that reports the outcome of a payment. It returns nil once the response was 204. The
+// event_id is derived from payment, outcome, amount and currency, so that a repeated call sends the same event.
+func (p *Provider) SendCallback(ctx context.Context, pay core.Payment, outcome core.Outcome, amount int64) error {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s|%s|%d|%s", pay.PaymentID, outcome, amount, pay.Currency))
 	body, err := json.Marshal(event{
 		EventID: "sbx_" + hex.EncodeToString(sum[:16]), PaymentID: pay.PaymentID, Outcome: outcome, Amount: amount, Currency: pay.Currency,
@@ -109,16 +107,16 @@ func (p *Provider) Play(ctx context.Context, pay core.Payment, outcome core.Outc
 	req.Header.Set(payment.Header, payment.Sign(p.cfg.Secrets[0], body, p.cfg.Now()))
 	res, err := p.client.Do(req)
 	if err != nil {
-		return unanswered(err)
+		return unavailable(err)
 	}
 	defer func() { _ = res.Body.Close() }()
-	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 64<<10)) // so that the connection is used again
+	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 64<<10)) // so that the connection is reused
 	if res.StatusCode != http.StatusNoContent {
-		return unanswered(fmt.Errorf("callback answered %d", res.StatusCode))
+		return unavailable(fmt.Errorf("send callback: status %d", res.StatusCode))
 	}
 	return nil
 }
 
-func unanswered(cause error) error {
-	return contract.Refuse(contract.CodeUnavailable, "The callback was not taken in. Try again.").Because(cause)
+func unavailable(cause error) error {
+	return contract.Refuse(contract.CodeUnavailable, "The callback failed. Try again.").Because(cause)
 }
