@@ -1,4 +1,4 @@
-// Package consumer takes in the messages of the other services.
+// Package consumer handles the messages that the order service consumes.
 package consumer
 
 import (
@@ -20,14 +20,14 @@ type Lander interface {
 	Land(ctx context.Context, items []contract.Deduction, bad []contract.BadItem) error
 }
 
-// Consumer turns deliveries into calls of the core.
+// Consumer passes the deductions of each delivery to the core.
 type Consumer struct {
 	lander Lander
 	tel    *telemetry.Telemetry
 	pause  time.Duration
 }
 
-// New makes the consumer. pause is the first back-off after a transient error; 0 for the default.
+// New returns a consumer. pause is the first back-off after a transient error; 0 for 100 ms.
 func New(l Lander, tel *telemetry.Telemetry, pause time.Duration) *Consumer {
 	if pause <= 0 {
 		pause = 100 * time.Millisecond
@@ -37,7 +37,7 @@ func New(l Lander, tel *telemetry.Telemetry, pause time.Duration) *Consumer {
 
 var _ Lander = (*core.Service)(nil)
 
-// Subscribe begins to consume; it ends with the bus.
+// Subscribe starts consuming. The subscription ends when the bus closes.
 func (c *Consumer) Subscribe(b bus.Bus, concurrency int) error {
 	err := b.Subscribe(bus.Subscription{
 		Topic: contract.TopicDeductions, Group: contract.GroupOrderDeductions, Concurrency: concurrency,
@@ -48,8 +48,8 @@ func (c *Consumer) Subscribe(b bus.Bus, concurrency int) error {
 	return nil
 }
 
-// Deductions handles TopicDeductions. It tries a message a few times by itself; after that the error redelivers it
-// later, without a cap. Every step of it may be repeated.
+// Deductions handles one message of TopicDeductions. It tries four times for up to 10 s. Then it returns the error, and
+// the bus redelivers the message, without a limit on redeliveries. Every step is idempotent.
 func (c *Consumer) Deductions(ctx context.Context, d bus.Delivery) (err error) {
 	ctx, list, bad, end := items.Open[contract.Deduction](ctx, c.tel, contract.GroupOrderDeductions, d)
 	defer func() { end(err) }()

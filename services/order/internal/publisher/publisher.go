@@ -1,4 +1,4 @@
-// Package publisher says things to the other services over the bus.
+// Package publisher publishes the order service's messages on the bus.
 package publisher
 
 import (
@@ -15,10 +15,10 @@ import (
 	"flashsale.internal/services/order/internal/core"
 )
 
-// sendTimeout bounds one message on its way to the broker.
+// sendTimeout bounds the publishing of one message.
 const sendTimeout = 10 * time.Second
 
-// Publisher is the core's publisher on a bus.
+// Publisher implements core.Publisher on a bus.
 type Publisher struct {
 	bus bus.Publisher
 	tel *telemetry.Telemetry
@@ -26,7 +26,7 @@ type Publisher struct {
 
 var _ core.Publisher = (*Publisher)(nil)
 
-// New makes a publisher.
+// New returns a publisher on a bus.
 func New(b bus.Publisher, tel *telemetry.Telemetry) *Publisher { return &Publisher{bus: b, tel: tel} }
 
 // Events implements core.Publisher.
@@ -34,8 +34,9 @@ func (p *Publisher) Events(ctx context.Context, events []contract.OrderEvent) er
 	return items.Publish(ctx, p.bus, p.tel, contract.TopicOrderEvents, time.Time{}, events)
 }
 
-// Close implements core.Publisher. One message carries one closing, never more: it is delayed. Publishing it is seen in
-// the trace of each sampled order; what the message leads to hangs in the first one's.
+// Close implements core.Publisher. Each message carries exactly one closing, since messages are delayed individually. The
+// trace of each sampled order has a span of the publishing. The handling of the message belongs to the trace of the first
+// sampled order.
 func (p *Publisher) Close(ctx context.Context, c contract.OrderClose, traceparents []string, deliverAt time.Time) (err error) {
 	ctx, batch := p.tel.StartBatch(ctx, "publish "+contract.TopicOrderClose, trace.SpanKindProducer, traceparents,
 		telemetry.AttrTopic.String(contract.TopicOrderClose), telemetry.AttrOperation.String("send"))
@@ -56,6 +57,6 @@ func (p *Publisher) Close(ctx context.Context, c contract.OrderClose, traceparen
 }
 
 // DeadLetters implements core.Publisher.
-func (p *Publisher) DeadLetters(ctx context.Context, letters []contract.DeadLetter) error {
-	return items.Publish(ctx, p.bus, p.tel, contract.TopicDeadLetters, time.Time{}, letters)
+func (p *Publisher) DeadLetters(ctx context.Context, deadLetters []contract.DeadLetter) error {
+	return items.Publish(ctx, p.bus, p.tel, contract.TopicDeadLetters, time.Time{}, deadLetters)
 }

@@ -1,4 +1,4 @@
-// Package record counts what the order service does, and raises its alarms.
+// Package record records the metrics of the order service and raises its alarms.
 package record
 
 import (
@@ -14,7 +14,7 @@ import (
 	"flashsale.internal/services/order/internal/core"
 )
 
-// Recorder is the core's recorder on OpenTelemetry metrics and the log.
+// Recorder implements core.Recorder with OpenTelemetry metrics and the log.
 type Recorder struct {
 	log                                            *slog.Logger
 	created, paid, closed, refunds, resent, alarms metric.Int64Counter
@@ -23,28 +23,28 @@ type Recorder struct {
 
 var _ core.Recorder = (*Recorder)(nil)
 
-// New makes a recorder.
+// New returns a recorder. It fails if a metric cannot be created.
 func New(tel *telemetry.Telemetry) (*Recorder, error) {
-	var all []error
-	counter := func(name, unit, what string) metric.Int64Counter {
-		c, err := tel.Meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(what))
-		all = append(all, err)
+	var errs []error
+	counter := func(name, unit, description string) metric.Int64Counter {
+		c, err := tel.Meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(description))
+		errs = append(errs, err)
 		return c
 	}
 	r := &Recorder{
 		log:     tel.Log,
-		created: counter("flashsale.order.created", "{order}", "Orders created."),
-		paid:    counter("flashsale.order.paid", "{order}", "Orders paid."),
-		closed:  counter("flashsale.order.closed", "{order}", "Orders closed, by reason."),
-		refunds: counter("flashsale.order.refunds", "{refund}", "Refunds that reached a state."),
-		resent:  counter("flashsale.order.closings_resent", "{order}", "Orders whose lost closing was published again."),
-		alarms:  counter("flashsale.order.alarms", "{alarm}", "Things that a person should look at, by kind."),
+		created: counter("flashsale.order.created", "{order}", "Orders committed, each counted once."),
+		paid:    counter("flashsale.order.paid", "{order}", "Orders that a payment moved to paid."),
+		closed:  counter("flashsale.order.closed", "{order}", "Orders moved to closed, by reason."),
+		refunds: counter("flashsale.order.refunds", "{refund}", "Refunds that entered a state, by state."),
+		resent:  counter("flashsale.order.closings_resent", "{order}", "Overdue orders whose lost closing the sweep published again."),
+		alarms:  counter("flashsale.order.alarms", "{alarm}", "Faults that need an operator, by kind."),
 	}
 	var err error
 	r.lateness, err = tel.Meter.Float64Histogram("flashsale.order.close_lateness", metric.WithUnit("s"),
-		metric.WithDescription("From an order's deadline to its closing."),
+		metric.WithDescription("Time from an order's deadline to its closing for that deadline."),
 		metric.WithExplicitBucketBoundaries(0.1, 0.25, 0.5, 1, 1.5, 2, 3, 5, 10, 30, 60, 120, 300, 1800))
-	return r, errors.Join(append(all, err)...)
+	return r, errors.Join(append(errs, err)...)
 }
 
 // Created implements core.Recorder.
@@ -75,7 +75,7 @@ func (r *Recorder) Refund(ctx context.Context, state core.RefundState) {
 // ClosingsResent implements core.Recorder.
 func (r *Recorder) ClosingsResent(ctx context.Context, n int) {
 	r.resent.Add(ctx, int64(n))
-	r.log.WarnContext(ctx, "orders past their deadline were not closed; their closings were published again", "orders", n)
+	r.log.WarnContext(ctx, "overdue orders were not closed: closings published again", "orders", n)
 }
 
 // Alarm implements core.Recorder.

@@ -1,4 +1,4 @@
-// Package shards tells which user an id belongs to, by the gene in it.
+// Package shards assigns ids to users by the gene in the id.
 package shards
 
 import (
@@ -10,7 +10,7 @@ import (
 	"flashsale.internal/services/order/internal/core"
 )
 
-// Genes is the core's view of ids.
+// Genes implements core.Shards.
 type Genes struct{}
 
 var _ core.Shards = Genes{}
@@ -18,7 +18,7 @@ var _ core.Shards = Genes{}
 // Belongs implements core.Shards.
 func (Genes) Belongs(orderSN, userID string) bool { return ordersn.Belongs(orderSN, userID) }
 
-// NewPaymentID implements core.Shards: 55 random bits and the 8 of the user's gene, never zero.
+// NewPaymentID implements core.Shards. An id has 55 random bits, not all zero, and the 8 bits of the user's gene.
 func (Genes) NewPaymentID(userID string) (string, error) {
 	var b [8]byte
 	for {

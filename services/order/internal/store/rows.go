@@ -88,16 +88,16 @@ type eventRow struct {
 
 func (eventRow) TableName() string { return "payment_events" }
 
-// moment reads a time that may be missing.
-func moment(t *time.Time) time.Time {
+// timeOrZero returns the zero time for NULL.
+func timeOrZero(t *time.Time) time.Time {
 	if t == nil {
 		return time.Time{}
 	}
 	return t.UTC()
 }
 
-// maybe writes a time that may be missing.
-func maybe(t time.Time) *time.Time {
+// nullableTime returns NULL for the zero time.
+func nullableTime(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}
@@ -108,8 +108,8 @@ func (r orderRow) order() core.Order {
 	o := core.Order{
 		OrderSN: text(r.OrderSN), UserID: r.UserID, ActivityID: text(r.ActivityID), Bucket: r.Bucket,
 		State: core.State(r.State), Tombstone: r.Tombstone, Amount: r.Amount, Currency: r.Currency,
-		CreatedAt: r.CreatedAt.UTC(), ExpiresAt: r.ExpiresAt.UTC(), PaidAt: moment(r.PaidAt), ClosedAt: moment(r.ClosedAt),
-		RefundedAt: moment(r.RefundedAt), CloseReason: r.CloseReason, PayingUntil: moment(r.PayingUntil),
+		CreatedAt: r.CreatedAt.UTC(), ExpiresAt: r.ExpiresAt.UTC(), PaidAt: timeOrZero(r.PaidAt), ClosedAt: timeOrZero(r.ClosedAt),
+		RefundedAt: timeOrZero(r.RefundedAt), CloseReason: r.CloseReason, PayingUntil: timeOrZero(r.PayingUntil),
 		CloseResends: r.CloseResends, Traceparent: r.Traceparent,
 	}
 	if r.PaidBy != nil {
@@ -122,7 +122,7 @@ func (r paymentRow) payment() core.Payment {
 	return core.Payment{
 		PaymentID: text(r.PaymentID), OrderSN: text(r.OrderSN), UserID: r.UserID, Provider: r.Provider,
 		State: core.PaymentState(r.State), Amount: r.Amount, Currency: r.Currency, PaidAmount: r.PaidAmount,
-		PaidCurrency: r.PaidCurrency, CreatedAt: r.CreatedAt.UTC(), FinishedAt: moment(r.FinishedAt),
+		PaidCurrency: r.PaidCurrency, CreatedAt: r.CreatedAt.UTC(), FinishedAt: timeOrZero(r.FinishedAt),
 	}
 }
 
@@ -130,7 +130,7 @@ func (r refundRow) refund() core.Refund {
 	return core.Refund{
 		PaymentID: text(r.PaymentID), OrderSN: text(r.OrderSN), Provider: r.Provider, Amount: r.Amount,
 		Currency: r.Currency, State: core.RefundState(r.State), Reason: r.Reason, Attempts: r.Attempts,
-		NextAttemptAt: r.NextAttemptAt.UTC(), LastError: r.LastError, CreatedAt: r.CreatedAt.UTC(), FinishedAt: moment(r.FinishedAt),
+		NextAttemptAt: r.NextAttemptAt.UTC(), LastError: r.LastError, CreatedAt: r.CreatedAt.UTC(), FinishedAt: timeOrZero(r.FinishedAt),
 	}
 }
 
@@ -141,7 +141,7 @@ func (r eventRow) event() core.PaymentEvent {
 	}
 }
 
-// readOrders reads the orders of each shard with their lines, locked when asked.
+// readOrders reads the orders of each shard with their lines. If lock is true it locks their rows.
 func readOrders(db *gorm.DB, groups [][]int64, lock bool) ([]core.Order, error) {
 	var all []orderRow
 	for shard, sns := range groups {

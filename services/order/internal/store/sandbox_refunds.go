@@ -9,10 +9,10 @@ import (
 	"flashsale.internal/pkg/sqldb"
 )
 
-// SandboxRefunds is the sandbox provider's own table: what it has given back.
+// SandboxRefunds is the table of the refunds that the sandbox provider has made.
 type SandboxRefunds struct{ db *gorm.DB }
 
-// NewSandboxRefunds opens the book.
+// NewSandboxRefunds returns the table in db.
 func NewSandboxRefunds(db *gorm.DB) *SandboxRefunds { return &SandboxRefunds{db} }
 
 type sandboxRow struct {
@@ -24,7 +24,8 @@ type sandboxRow struct {
 
 func (sandboxRow) TableName() string { return "sandbox_refunds" }
 
-// RecordRefund notes a refund once. The same again is no error; false tells that the id stands for other figures.
+// RecordRefund stores a refund once; repeating it is no error. It returns false when the id is stored with another amount
+// or currency.
 func (b *SandboxRefunds) RecordRefund(ctx context.Context, refundID string, amount int64, currency string, at time.Time) (bool, error) {
 	rid, err := id(refundID)
 	if err != nil {
@@ -43,5 +44,5 @@ func (b *SandboxRefunds) RecordRefund(ctx context.Context, refundID string, amou
 		}
 		return tx.Create(&sandboxRow{RefundID: rid, Amount: amount, Currency: currency, CreatedAt: at}).Error
 	}, sqldb.RetryDuplicates(), sqldb.RetryUnknownCommit())
-	return same, edge(err)
+	return same, refuseTransient(err)
 }

@@ -23,22 +23,22 @@ import (
 // Shards is the number of order tables, a power of two.
 const Shards = 16
 
-// Store is the core's store on a database.
+// Store implements core.Store on a database.
 type Store struct {
 	db  *gorm.DB
 	tel *telemetry.Telemetry
-	// committed is called after each transaction that wrote to the outbox.
-	committed func()
+	// outboxWritten is called after the commit of each transaction that wrote to the outbox.
+	outboxWritten func()
 }
 
 var _ core.Store = (*Store)(nil)
 
-// New makes a store. committed, which may be nil, is called after each commit that may have left something in the outbox.
-func New(db *gorm.DB, tel *telemetry.Telemetry, committed func()) *Store {
-	if committed == nil {
-		committed = func() {}
+// New returns a store. outboxWritten is called after each commit that added rows to the outbox; it may be nil.
+func New(db *gorm.DB, tel *telemetry.Telemetry, outboxWritten func()) *Store {
+	if outboxWritten == nil {
+		outboxWritten = func() {}
 	}
-	return &Store{db: db, tel: tel, committed: committed}
+	return &Store{db: db, tel: tel, outboxWritten: outboxWritten}
 }
 
 // InTx implements core.Store.
@@ -48,42 +48,43 @@ func (s *Store) InTx(ctx context.Context, name string, fn func(core.Tx) error) e
 		system = "sqlite"
 	}
 	ctx, end := s.tel.Span(ctx, name, trace.SpanKindClient, attribute.String("db.system", system))
-	wrote := false
+	wroteOutbox := false
 	err := sqldb.InTx(ctx, s.db, func(db *gorm.DB) error {
 		t := &tx{db: db}
 		err := fn(t)
-		wrote = t.wrote
+		wroteOutbox = t.wroteOutbox
 		if errors.Is(err, core.ErrRetry) {
 			return sqldb.Race(err)
 		}
 		return err
 	}, sqldb.RetryDuplicates())
 	if refusal := (*contract.Refusal)(nil); errors.As(err, &refusal) || errors.Is(err, core.ErrOrderExists) {
-		end(nil) // an answer, not a failure
+		end(nil) // an expected result: the span is no error
 	} else {
 		end(err)
 	}
-	if err == nil && wrote {
-		s.committed()
+	if err == nil && wroteOutbox {
+		s.outboxWritten()
 	}
-	return edge(err)
+	return refuseTransient(err)
 }
 
-// edge turns what the caller may wait out into a refusal that says so.
-func edge(err error) error {
+// refuseTransient turns a transient database error into a refusal with the code unavailable. It returns all other errors
+// unchanged.
+func refuseTransient(err error) error {
 	if err == nil || !sqldb.IsTransient(err) {
 		return err
 	}
 	if refusal := (*contract.Refusal)(nil); errors.As(err, &refusal) {
 		return err
 	}
-	return contract.Refuse(contract.CodeUnavailable, "This cannot be answered right now. The outcome may be unknown; ask again.").Because(err)
+	return contract.Refuse(contract.CodeUnavailable, "The database is unavailable. The outcome may be unknown; try again.").Because(err)
 }
 
-// table is the order table of a shard.
+// table returns the name of the order table of a shard.
 func table(shard int) string { return fmt.Sprintf("orders_%02d", shard) }
 
-// byShard groups order_sns by table, in the order in which everybody locks: shards and order_sns ascending.
+// byShard groups order_sns by shard, ascending within each. All transactions lock orders in this order.
 func byShard(orderSNs []string) ([][]int64, error) {
 	groups := make([][]int64, Shards)
 	for _, sn := range orderSNs {
@@ -123,13 +124,13 @@ func (s *Store) Order(ctx context.Context, orderSN string) (core.Order, bool, er
 	db := s.db.WithContext(ctx)
 	found, err := readOrders(db, groups, false)
 	if err != nil {
-		return o, false, edge(err)
+		return o, false, refuseTransient(err)
 	}
 	if len(found) == 0 {
 		return o, false, nil
 	}
 	if err := fillRefunds(db, found); err != nil {
-		return o, false, edge(err)
+		return o, false, refuseTransient(err)
 	}
 	return found[0], true, nil
 }
@@ -137,7 +138,7 @@ func (s *Store) Order(ctx context.Context, orderSN string) (core.Order, bool, er
 // List implements core.Store.
 func (s *Store) List(ctx context.Context, q core.ListQuery) ([]core.Order, error) {
 	db := s.db.WithContext(ctx)
-	// A user's orders are in the shard of the user's gene.
+	// All orders of a user are in the shard of the user's gene.
 	find := db.Table(table(int(ordersn.Gene(q.UserID))%Shards)).Where("user_id = ? AND tombstone = ?", q.UserID, false)
 	if q.State != "" {
 		find = find.Where("state = ?", string(q.State))
@@ -151,14 +152,14 @@ func (s *Store) List(ctx context.Context, q core.ListQuery) ([]core.Order, error
 	}
 	var rows []orderRow
 	if err := find.Order("created_at DESC, order_sn DESC").Limit(q.Limit).Find(&rows).Error; err != nil {
-		return nil, edge(err)
+		return nil, refuseTransient(err)
 	}
 	orders, err := withLines(db, rows)
 	if err != nil {
-		return nil, edge(err)
+		return nil, refuseTransient(err)
 	}
 	if err := fillRefunds(db, orders); err != nil {
-		return nil, edge(err)
+		return nil, refuseTransient(err)
 	}
 	return orders, nil
 }
@@ -166,28 +167,28 @@ func (s *Store) List(ctx context.Context, q core.ListQuery) ([]core.Order, error
 // Payment implements core.Store.
 func (s *Store) Payment(ctx context.Context, paymentID string) (core.Payment, bool, error) {
 	p, found, err := findPayment(s.db.WithContext(ctx), paymentID)
-	return p, found, edge(err)
+	return p, found, refuseTransient(err)
 }
 
 // OverdueOrders implements core.Store.
 func (s *Store) OverdueOrders(ctx context.Context, before time.Time, limit int) ([]core.Order, error) {
-	var late []core.Order
+	var overdue []core.Order
 	for shard := range Shards {
 		var rows []orderRow
 		err := s.db.WithContext(ctx).Table(table(shard)).
 			Where("state = ? AND close_check_at <= ?", string(core.Pending), before).
-			Order("close_check_at").Limit(limit - len(late)).Find(&rows).Error
+			Order("close_check_at").Limit(limit - len(overdue)).Find(&rows).Error
 		if err != nil {
-			return nil, edge(err)
+			return nil, refuseTransient(err)
 		}
 		for _, r := range rows {
-			late = append(late, r.order())
+			overdue = append(overdue, r.order())
 		}
-		if len(late) >= limit {
+		if len(overdue) >= limit {
 			break
 		}
 	}
-	return late, nil
+	return overdue, nil
 }
 
 // PostponeClosingCheck implements core.Store.
@@ -204,7 +205,7 @@ func (s *Store) PostponeClosingCheck(ctx context.Context, orderSNs []string, at 
 			Where("order_sn IN ? AND state = ?", sns, string(core.Pending)).
 			Updates(map[string]any{"close_check_at": at, "close_resends": gorm.Expr("close_resends + 1")}).Error
 		if err != nil {
-			return edge(err)
+			return refuseTransient(err)
 		}
 	}
 	return nil
@@ -216,7 +217,7 @@ func (s *Store) DueRefunds(ctx context.Context, now time.Time, limit int) ([]cor
 	err := s.db.WithContext(ctx).Where("state = ? AND next_attempt_at <= ?", string(core.RefundPending), now).
 		Order("next_attempt_at").Limit(limit).Find(&rows).Error
 	if err != nil {
-		return nil, edge(err)
+		return nil, refuseTransient(err)
 	}
 	due := make([]core.Refund, len(rows))
 	for i, r := range rows {
@@ -234,7 +235,7 @@ func (s *Store) ClaimRefund(ctx context.Context, r core.Refund, next time.Time) 
 	res := s.db.WithContext(ctx).Model(&refundRow{}).
 		Where("payment_id = ? AND state = ? AND attempts = ?", pid, string(core.RefundPending), r.Attempts).
 		Updates(map[string]any{"attempts": r.Attempts + 1, "next_attempt_at": next})
-	return res.RowsAffected == 1, edge(res.Error)
+	return res.RowsAffected == 1, refuseTransient(res.Error)
 }
 
 // FinishRefund implements core.Store.
@@ -245,8 +246,8 @@ func (s *Store) FinishRefund(ctx context.Context, paymentID string, to core.Refu
 	}
 	res := s.db.WithContext(ctx).Model(&refundRow{}).
 		Where("payment_id = ? AND state = ?", pid, string(core.RefundPending)).
-		Updates(map[string]any{"state": string(to), "last_error": cut(lastError), "finished_at": at})
-	return res.RowsAffected == 1, edge(res.Error)
+		Updates(map[string]any{"state": string(to), "last_error": truncate(lastError), "finished_at": at})
+	return res.RowsAffected == 1, refuseTransient(res.Error)
 }
 
 // NoteRefundError implements core.Store.
@@ -255,13 +256,13 @@ func (s *Store) NoteRefundError(ctx context.Context, paymentID, lastError string
 	if err != nil {
 		return err
 	}
-	return edge(s.db.WithContext(ctx).Model(&refundRow{}).
+	return refuseTransient(s.db.WithContext(ctx).Model(&refundRow{}).
 		Where("payment_id = ? AND state = ?", pid, string(core.RefundPending)).
-		Update("last_error", cut(lastError)).Error)
+		Update("last_error", truncate(lastError)).Error)
 }
 
-// cut fits an error's text into its column.
-func cut(s string) string {
+// truncate shortens an error text to the length of its column.
+func truncate(s string) string {
 	r := []rune(s)
 	return string(r[:min(len(r), 255)])
 }

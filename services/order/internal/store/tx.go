@@ -12,10 +12,10 @@ import (
 	"flashsale.internal/services/order/internal/core"
 )
 
-// tx is one transaction.
+// tx implements core.Tx.
 type tx struct {
-	db    *gorm.DB
-	wrote bool // something to the outbox
+	db          *gorm.DB
+	wroteOutbox bool
 }
 
 func (t *tx) LockOrders(orderSNs []string) (map[string]core.Order, error) {
@@ -67,7 +67,7 @@ func (t *tx) InsertOrders(orders []core.Order) error {
 		}
 		return err
 	}
-	// 256 orders of 16 lines: bounded statements.
+	// A message has up to 256 orders of 16 lines. Batches keep the statements short.
 	return t.db.CreateInBatches(items, 1000).Error
 }
 
@@ -99,8 +99,8 @@ func (t *tx) insert(orderSNs []string, row func(int64) orderRow) error {
 	return nil
 }
 
-// step is one compare-and-swap of orders.
-func (t *tx) step(orderSNs []string, from core.State, set map[string]any) (int, error) {
+// transition updates the orders that are in the state from, and returns their number.
+func (t *tx) transition(orderSNs []string, from core.State, set map[string]any) (int, error) {
 	groups, err := byShard(orderSNs)
 	if err != nil {
 		return 0, err
@@ -121,7 +121,7 @@ func (t *tx) step(orderSNs []string, from core.State, set map[string]any) (int, 
 }
 
 func (t *tx) Close(orderSNs []string, reason string, at time.Time) (int, error) {
-	return t.step(orderSNs, core.Pending, map[string]any{"state": string(core.Closed), "closed_at": at, "close_reason": reason})
+	return t.transition(orderSNs, core.Pending, map[string]any{"state": string(core.Closed), "closed_at": at, "close_reason": reason})
 }
 
 func (t *tx) Pay(orderSN, paymentID string, at time.Time) (int, error) {
@@ -129,11 +129,11 @@ func (t *tx) Pay(orderSN, paymentID string, at time.Time) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return t.step([]string{orderSN}, core.Pending, map[string]any{"state": string(core.Paid), "paid_at": at, "paid_by": pid})
+	return t.transition([]string{orderSN}, core.Pending, map[string]any{"state": string(core.Paid), "paid_at": at, "paid_by": pid})
 }
 
 func (t *tx) Refund(orderSN string, at time.Time) (int, error) {
-	return t.step([]string{orderSN}, core.Paid, map[string]any{"state": string(core.Refunded), "refunded_at": at})
+	return t.transition([]string{orderSN}, core.Paid, map[string]any{"state": string(core.Refunded), "refunded_at": at})
 }
 
 func (t *tx) HoldForPayment(orderSN string, until time.Time) (int, error) {
@@ -145,7 +145,7 @@ func (t *tx) HoldForPayment(orderSN string, until time.Time) (int, error) {
 		if len(sns) == 0 {
 			continue
 		}
-		// The sweeper has nothing to look for before the grace is over, either.
+		// The sweep does not need to check the order before the grace ends either.
 		res := t.db.Table(table(shard)).
 			Where("order_sn IN ? AND state = ? AND paying_until IS NULL", sns, string(core.Pending)).
 			Updates(map[string]any{"paying_until": until, "close_check_at": until})
@@ -155,7 +155,7 @@ func (t *tx) HoldForPayment(orderSN string, until time.Time) (int, error) {
 }
 
 func (t *tx) AddEvents(events []contract.OrderEvent) error {
-	t.wrote = true
+	t.wroteOutbox = true
 	return outbox.Append(t.db, contract.TopicOrderEvents, events...)
 }
 
@@ -167,8 +167,8 @@ func (t *tx) StoredResponse(call core.Call) ([]byte, bool, error) {
 	return stored.Body, true, nil
 }
 
-func (t *tx) StoreResponse(call core.Call, status int, answer []byte) error {
-	return idempotency.Save(t.db, key(call), status, answer)
+func (t *tx) StoreResponse(call core.Call, status int, body []byte) error {
+	return idempotency.Save(t.db, key(call), status, body)
 }
 
 func (t *tx) PaymentsOf(orderSNs []string) ([]core.Payment, error) {
@@ -206,7 +206,7 @@ func (t *tx) InsertPayment(p core.Payment) error {
 	}
 	return t.db.Create(&paymentRow{
 		PaymentID: pid, OrderSN: sn, UserID: p.UserID, Provider: p.Provider, State: string(p.State), Amount: p.Amount,
-		Currency: p.Currency, PaidAmount: p.PaidAmount, PaidCurrency: p.PaidCurrency, CreatedAt: p.CreatedAt, FinishedAt: maybe(p.FinishedAt),
+		Currency: p.Currency, PaidAmount: p.PaidAmount, PaidCurrency: p.PaidCurrency, CreatedAt: p.CreatedAt, FinishedAt: nullableTime(p.FinishedAt),
 	}).Error
 }
 
