@@ -10,30 +10,30 @@ import (
 	"flashsale.internal/pkg/settings"
 )
 
-// Config is what the service itself is set up by. Zero figures stand for their defaults.
+// Config holds the settings of the service. A zero number or duration stands for its default.
 type Config struct {
 	settings.Auth
 	settings.Internal
 	Payments Payments
 
-	SweepEvery     time.Duration `env:"ORDER_SWEEP_EVERY" envDefault:"5s"`     // how often lost closings are looked for
-	SweepAfter     time.Duration `env:"ORDER_SWEEP_AFTER" envDefault:"30s"`    // past the deadline until a closing counts as lost
-	PaymentGrace   time.Duration `env:"ORDER_PAYMENT_GRACE" envDefault:"120s"` // how old a payment in flight may get that holds its order past the deadline
-	RefundEvery    time.Duration `env:"ORDER_REFUND_EVERY" envDefault:"1s"`    // how often due refunds are looked for
-	RefundAttempts int           `env:"ORDER_REFUND_ATTEMPTS" envDefault:"60"` // failed attempts until a refund is left to a person
-	Consumers      int           `env:"ORDER_CONSUMERS" envDefault:"4"`        // deductions messages handled at a time
+	SweepEvery     time.Duration `env:"ORDER_SWEEP_EVERY" envDefault:"5s"`     // interval of the sweep for lost closings
+	SweepAfter     time.Duration `env:"ORDER_SWEEP_AFTER" envDefault:"30s"`    // time past the deadline from which a closing counts as lost
+	PaymentGrace   time.Duration `env:"ORDER_PAYMENT_GRACE" envDefault:"120s"` // age up to which a payment in flight holds its order past the deadline
+	RefundEvery    time.Duration `env:"ORDER_REFUND_EVERY" envDefault:"1s"`    // interval of the loop that attempts due refunds
+	RefundAttempts int           `env:"ORDER_REFUND_ATTEMPTS" envDefault:"60"` // failed attempts after which an operator has to make the refund
+	Consumers      int           `env:"ORDER_CONSUMERS" envDefault:"4"`        // deduction messages handled concurrently
 }
 
-// Payments says who takes the money.
+// Payments configures the payment providers.
 type Payments struct {
 	Sandbox bool `env:"PAYMENTS_SANDBOX"` // never in production: it takes no money
-	// SandboxSecrets sign the sandbox's callbacks: new,old while the secret is being changed.
+	// SandboxSecrets sign the sandbox's callbacks: new,old while the secret is rotated.
 	SandboxSecrets []string `env:"PAYMENTS_SANDBOX_SECRET" secret:"true"`
-	// SandboxCallbackURL is where the sandbox sends its callbacks. cmd/order takes its own public listener when empty.
+	// SandboxCallbackURL is the target of the sandbox's callbacks. If it is empty, cmd/order uses its own public listener.
 	SandboxCallbackURL string `env:"PAYMENTS_SANDBOX_CALLBACK_URL"`
 }
 
-// DevelopmentSandboxSecret signs callbacks where no secret is set. Production has no sandbox.
+// DevelopmentSandboxSecret signs callbacks if no secret is set. Production has no sandbox.
 const DevelopmentSandboxSecret = "development-only-secret-of-the-sandbox-provider"
 
 // Validate reports the first wrong setting.
@@ -58,7 +58,7 @@ func (p Payments) Validate(production bool) error {
 	return nil
 }
 
-// Check reports the first figure out of range.
+// Check reports the first setting that is out of range.
 func (c Config) Check() error {
 	for _, d := range []struct {
 		variable string
@@ -100,7 +100,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// CallbackURL is the sandbox's callback on a listener of this machine.
+// CallbackURL returns the URL of the sandbox's callback on a local listener. An unspecified host becomes 127.0.0.1.
 func CallbackURL(listenAddr string) (string, error) {
 	host, port, err := net.SplitHostPort(listenAddr)
 	if err != nil {

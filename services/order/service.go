@@ -29,13 +29,13 @@ import (
 	"flashsale.internal/services/order/internal/store"
 )
 
-// Deps is what the service works on. Whoever made it closes it, after the components have ended.
+// Deps are the dependencies of the service. The caller closes them after the components have ended.
 type Deps struct {
 	DB        *gorm.DB
 	Bus       bus.Bus
 	Telemetry *telemetry.Telemetry
 	Now       func() time.Time  // nil for time.Now
-	Limits    *admission.Limits // of the public routes; nil for none. Their components are not the service's
+	Limits    *admission.Limits // of the public routes; nil for none. The caller runs their components
 	Transport http.RoundTripper // of the sandbox's callbacks; nil for the default
 }
 
@@ -45,13 +45,13 @@ type Service struct {
 	deps     Deps
 	core     *core.Service
 	relay    *outbox.Relay
-	waiting  *telemetry.Reading
+	backlog  *telemetry.Reading // of the outbox
 	verifier *auth.Verifier
 	public   http.Handler
 	internal http.Handler
 }
 
-// New puts the service together and starts nothing. None of its parts has to be there yet.
+// New returns a service. It starts nothing, and its dependencies do not have to be reachable yet.
 func New(cfg Config, deps Deps) (*Service, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.Check(); err != nil {
@@ -72,8 +72,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	waiting, err := tel.Reading("flashsale.order.outbox.waiting", metric.WithUnit("{item}"),
-		metric.WithDescription("What was committed and waits for the broker. No value while the database does not respond."))
+	backlog, err := tel.Reading("flashsale.order.outbox.waiting", metric.WithUnit("{item}"),
+		metric.WithDescription("Items in the outbox that are not yet published. No value while the database does not respond."))
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
@@ -83,7 +83,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	s := &Service{cfg: cfg, deps: deps, verifier: verifier, waiting: waiting}
+	s := &Service{cfg: cfg, deps: deps, verifier: verifier, backlog: backlog}
 	s.relay = outbox.NewRelay(deps.DB, deps.Bus, tel.Log)
 
 	var providers []core.Provider
@@ -110,28 +110,28 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	return s, nil
 }
 
-// Handler is the public API: buyers and payment providers.
+// Handler returns the public API for buyers and payment providers.
 func (s *Service) Handler() http.Handler { return s.public }
 
-// InternalHandler is the API for inventory. It belongs on a listener of its own, never on a public one.
+// InternalHandler returns the API for inventory. Serve it on a separate listener, never on a public one.
 func (s *Service) InternalHandler() http.Handler { return s.internal }
 
-// Ready is nil when callers may come. It never asks the database or the broker: without them calls are answered 503,
-// and taking the instance away would not help.
+// Ready returns nil: the service is always ready. It does not check the database or the broker. Without them calls get
+// 503, and taking the instance out of rotation would not help.
 func (s *Service) Ready() error { return nil }
 
-// Components are the loops in the background. Each survives the absence of database and broker.
+// Components returns the background loops. Each keeps running while the database or the broker is unavailable.
 func (s *Service) Components() []lifecycle.Component {
 	log := s.deps.Telemetry.Log
 	if !s.cfg.Payments.Sandbox {
-		log.Warn("no payment provider is set up: orders cannot be paid")
+		log.Warn("no payment provider is configured: orders cannot be paid")
 	}
 	return []lifecycle.Component{
 		s.verifier.Component(log),
 		{Name: "order outbox", Run: s.relay.Run},
 		lifecycle.Every("order outbox count", 5*time.Second, log, func(ctx context.Context) error {
 			n, _, err := outbox.Backlog(ctx, s.deps.DB)
-			s.waiting.Record(n, err)
+			s.backlog.Record(n, err)
 			return err
 		}),
 		lifecycle.Every("order closings sweep", s.cfg.SweepEvery, log, func(ctx context.Context) error {
@@ -150,7 +150,7 @@ func (s *Service) Components() []lifecycle.Component {
 	}
 }
 
-// consume subscribes; the deliveries end with the bus, which waits for them.
+// consume subscribes and waits for the end of ctx. Deliveries end when the bus closes, which waits for them.
 func (s *Service) consume(ctx context.Context) error {
 	if err := consumer.New(s.core, s.deps.Telemetry, 0).Subscribe(s.deps.Bus, s.cfg.Consumers); err != nil {
 		return err

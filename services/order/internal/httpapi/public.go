@@ -1,5 +1,5 @@
-// Package httpapi is the HTTP side of the order service: buyers and payment providers in public.go and callback.go,
-// inventory in internal.go.
+// Package httpapi serves the HTTP APIs of the order service: public.go and callback.go for buyers and payment providers,
+// internal.go for inventory.
 package httpapi
 
 import (

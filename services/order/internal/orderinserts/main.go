@@ -1,8 +1,10 @@
-// Command orderinserts measures how many orders a second the order service's store takes when nothing else happens: 64 to a
-// transaction, by four writers. It is what the benchmarks compare landed orders with, see docs/benchmarks.md.
+// Command orderinserts measures how many orders per second the order service's store inserts without any other load: four
+// writers, 64 orders per transaction. docs/benchmarks.md compares the rate of landed orders with this figure.
 //
-// MYSQL_DSN names a database of its own, which it fills and leaves as it is. It prints a line when it begins, and at the end
-// {"orders": n, "took_ns": wall time, "cpu_ns": processor time of this process meanwhile}.
+// MYSQL_DSN names a database that is used for nothing else. The command fills it and does not clean it up. It prints a
+// line when it starts inserting, and at the end a JSON object:
+//
+//	{"orders": n, "took_ns": wall time, "cpu_ns": CPU time of this process, "transactions_ns": [time of each transaction]}
 package main
 
 import (
@@ -33,11 +35,11 @@ import (
 
 const (
 	batch   = 64
-	writers = 4 // as many as a service has consumers
+	writers = 4 // the default of ORDER_CONSUMERS
 )
 
 func main() {
-	within := flag.Duration("for", 3*time.Second, "how long")
+	within := flag.Duration("for", 3*time.Second, "duration of the measurement")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Getenv("MYSQL_DSN"), *within, os.Stdout)
@@ -52,7 +54,7 @@ type result struct {
 	Orders int64         `json:"orders"`
 	Took   time.Duration `json:"took_ns"`
 	CPU    time.Duration `json:"cpu_ns"`
-	// How long each transaction took, in no order.
+	// Transactions are the durations of the transactions, in no particular order.
 	Transactions []time.Duration `json:"transactions_ns"`
 }
 
@@ -68,27 +70,27 @@ func run(ctx context.Context, dsn string, within time.Duration, out io.Writer) e
 	s := store.New(db, telemetry.Discard(nil), nil)
 	fmt.Fprintln(out, "inserting")
 
-	var taken, made atomic.Int64
+	var next, inserted atomic.Int64
 	took := make([][]time.Duration, writers)
 	errs := make(chan error, writers)
-	var all sync.WaitGroup
+	var wg sync.WaitGroup
 	began, before := time.Now(), cpu()
 	for i := range writers {
-		all.Go(func() {
+		wg.Go(func() {
 			for time.Since(began) < within {
 				from := time.Now()
-				orders := ordersFrom(taken.Add(batch)-batch, time.Now().UTC().Truncate(time.Millisecond))
+				orders := newOrders(next.Add(batch)-batch, time.Now().UTC().Truncate(time.Millisecond))
 				if err := s.InTx(ctx, "insert", func(tx core.Tx) error { return tx.InsertOrders(orders) }); err != nil {
 					errs <- err
 					return
 				}
 				took[i] = append(took[i], time.Since(from))
-				made.Add(batch)
+				inserted.Add(batch)
 			}
 		})
 	}
-	all.Wait()
-	r := result{Orders: made.Load(), Took: time.Since(began), CPU: cpu() - before, Transactions: slices.Concat(took...)}
+	wg.Wait()
+	r := result{Orders: inserted.Load(), Took: time.Since(began), CPU: cpu() - before, Transactions: slices.Concat(took...)}
 	close(errs)
 	if err := errors.Join(<-errs, ctx.Err()); err != nil {
 		return err
@@ -96,13 +98,14 @@ func run(ctx context.Context, dsn string, within time.Duration, out io.Writer) e
 	return json.NewEncoder(out).Encode(r)
 }
 
-// ordersFrom makes orders of users nobody else has, so that they spread over the tables as those of a sale do.
-func ordersFrom(first int64, at time.Time) []core.Order {
+// newOrders returns a batch of orders, each of a different user, so that they are spread over the tables as in a sale.
+// first is the number of the first order.
+func newOrders(first int64, at time.Time) []core.Order {
 	orders := make([]core.Order, batch)
 	for i := range orders {
 		n := first + int64(i)
 		user := "u" + strconv.FormatInt(n, 10)
-		// The number takes the places of worker and sequence: 16,384 orders in a millisecond before one comes twice.
+		// The order's number fills worker and sequence, so that 16,384 order_sns are unique within a millisecond.
 		sn := ordersn.SN{Time: at, Worker: int(n >> 6 & 0xff), Sequence: int(n & 0x3f), Gene: ordersn.Gene(user)}
 		orders[i] = core.Order{
 			OrderSN: sn.String(), UserID: user, ActivityID: "1", State: core.Pending,
@@ -113,7 +116,7 @@ func ordersFrom(first int64, at time.Time) []core.Order {
 	return orders
 }
 
-// cpu is the processor time of this process.
+// cpu returns the CPU time that this process has used.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
