@@ -54,7 +54,7 @@ func TestKilledWhileLanding(t *testing.T) {
 			require.Equal(t, core.RowRejected, w.row(lost.OrderSN).State)
 			require.Equal(t, stockgate.StatusFailed, w.entry(a, lost.OrderSN).Status)
 			require.Contains(t, w.deductions(), good.OrderSN)
-			require.Equal(t, bad.OrderSN, w.letters(core.LetterOpen)[0].OrderSN)
+			require.Equal(t, bad.OrderSN, w.letters(core.DeadLetterOpen)[0].OrderSN)
 		}
 	})
 }

@@ -54,7 +54,7 @@ func TestEventsInAnyOrder(t *testing.T) {
 				}
 			}
 		}
-		require.Empty(w.t, w.letters(core.LetterOpen))
+		require.Empty(w.t, w.letters(core.DeadLetterOpen))
 	})
 }
 
@@ -92,7 +92,7 @@ func TestEventsWithoutALedgerRowBecomeLetters(t *testing.T) {
 		a := w.sale(1, 1)
 		r := contract.Reservation{OrderSN: newSN(), UserID: "u2", ActivityID: a.ID, Lines: []contract.Line{{SKUID: a.Items[0].SKUID, Qty: 1}}}
 		w.follow(event(r, contract.OrderCreated), event(r, contract.OrderClosed))
-		require.Len(w.t, w.letters(core.LetterOpen), 2)
+		require.Len(w.t, w.letters(core.DeadLetterOpen), 2)
 		w.agree(a)
 	})
 }
@@ -179,7 +179,7 @@ func TestARefundedOrderReleasesItsUnitsOnce(t *testing.T) {
 		}
 		require.Empty(w.t, w.orders.refunded, "their money is on its way back already")
 		require.Empty(w.t, alarms.told)
-		require.Empty(w.t, w.letters(core.LetterOpen))
+		require.Empty(w.t, w.letters(core.DeadLetterOpen))
 		w.land(w.buy(a, "u0"), w.buy(a, "u2")) // units and allowances are free again
 		w.agree(a)
 	})

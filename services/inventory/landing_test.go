@@ -92,14 +92,14 @@ func TestAnOrderSNOfSomebodyElseIsAnIncident(t *testing.T) {
 		}
 		w.agree(a)
 		w.sound(b)
-		letters := w.letters(core.LetterOpen)
+		letters := w.letters(core.DeadLetterOpen)
 		require.Len(w.t, letters, 4)
 		for _, l := range letters {
 			require.Equal(w.t, r.OrderSN, l.OrderSN)
 			require.Equal(w.t, int64(2), l.Occurrences)
 			got, err := w.core.RejectDeadLetter(w.ctx, "op", l.ID) // touches nothing of the sound purchase
 			require.NoError(w.t, err)
-			require.Equal(w.t, core.LetterRejected, got.State)
+			require.Equal(w.t, core.DeadLetterRejected, got.State)
 		}
 		require.Equal(w.t, core.RowReserved, w.row(r.OrderSN).State)
 		w.agree(a)
@@ -108,7 +108,7 @@ func TestAnOrderSNOfSomebodyElseIsAnIncident(t *testing.T) {
 		foreign.UserID = "u2"
 		w.follow(foreign, event(r, contract.OrderCreated))
 		require.Equal(w.t, core.RowReserved, w.row(r.OrderSN).State)
-		require.Len(w.t, w.letters(core.LetterOpen), 1)
+		require.Len(w.t, w.letters(core.DeadLetterOpen), 1)
 	})
 }
 
@@ -135,7 +135,7 @@ func TestOnePoisonedItemAmongGoodOnes(t *testing.T) {
 		w.agree(a)
 		require.Equal(w.t, int64(255), w.stock(a)[0].Reserved)
 		require.Len(w.t, w.deductions(), 255)
-		letters := w.letters(core.LetterOpen)
+		letters := w.letters(core.DeadLetterOpen)
 		require.Len(w.t, letters, 1)
 		require.Equal(w.t, bad, letters[0].OrderSN)
 		require.Equal(w.t, a.ID, letters[0].ActivityID)
@@ -150,7 +150,7 @@ func TestMessagesThatAreNone(t *testing.T) {
 				require.NoError(w.t, handle(w.ctx, bus.Delivery{Message: bus.Message{Body: []byte(body)}}), "%d %q", i, body)
 			}
 		}
-		letters := w.letters(core.LetterOpen)
+		letters := w.letters(core.DeadLetterOpen)
 		require.Len(w.t, letters, 20)
 		for _, l := range letters {
 			_, err := w.core.ReplayDeadLetter(w.ctx, "op", l.ID)
@@ -177,7 +177,7 @@ func TestUnknownActivityAndSKUBecomeLetters(t *testing.T) {
 			other.OrderSN = newSN()
 			change(&other)
 			w.land(other)
-			letters := w.letters(core.LetterOpen)
+			letters := w.letters(core.DeadLetterOpen)
 			require.Len(w.t, letters, i+1)
 			require.Equal(w.t, other.OrderSN, letters[0].OrderSN)
 		}
@@ -225,7 +225,7 @@ func TestOddButValidItemsLand(t *testing.T) {
 		odd.ReservedAt, odd.Traceparent = time.Time{}, strings.Repeat("x", 300)
 		bucket.OrderSN, bucket.Bucket = newSN(), 3
 		w.land(odd, bucket)
-		letters := w.letters(core.LetterOpen)
+		letters := w.letters(core.DeadLetterOpen)
 		require.Len(w.t, letters, 1)
 		_, err := w.core.RejectDeadLetter(w.ctx, "op", letters[0].ID)
 		require.NoError(w.t, err)
@@ -240,7 +240,7 @@ func TestOddButValidItemsLand(t *testing.T) {
 		require.NoError(w.t, w.consumer.DeadLetters(w.ctx, message(w.t, contract.TopicDeadLetters, contract.DeadLetter{
 			Where: strings.Repeat("w", 300), Topic: "t", OrderSN: "nonsense", Why: strings.Repeat("y", 3000), Item: []byte("x"),
 		})))
-		require.Len(w.t, w.letters(core.LetterOpen), 1)
+		require.Len(w.t, w.letters(core.DeadLetterOpen), 1)
 		w.sound(a)
 	})
 }

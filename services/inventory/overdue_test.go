@@ -105,7 +105,7 @@ func TestWhatStaysReservedIsAskedAbout(t *testing.T) {
 		}
 		require.Equal(w.t, stockgate.StatusPaid, w.entry(a, paid.OrderSN).Status)
 		// The letter is rejected, unread: nobody waits for it any more.
-		_, err := w.core.RejectDeadLetter(w.ctx, "op", w.letters(core.LetterOpen)[0].ID)
+		_, err := w.core.RejectDeadLetter(w.ctx, "op", w.letters(core.DeadLetterOpen)[0].ID)
 		require.NoError(w.t, err)
 		w.shift = 12 * time.Hour
 		sns, messages := w.askedAbout()

@@ -147,8 +147,8 @@ func (s *Service) Components() []lifecycle.Component {
 			return errors.Join(s.core.TidyGates(ctx), s.core.Store.SweepKeys(ctx))
 		}),
 		lifecycle.Every("inventory dead letter count", 5*time.Second, log, func(ctx context.Context) error {
-			n, err := s.core.Store.CountOpenLetters(ctx)
-			s.watch.OpenLetters(n, err)
+			n, err := s.core.Store.CountOpenDeadLetters(ctx)
+			s.watch.OpenDeadLetters(n, err)
 			return err
 		}),
 		{Name: "inventory consumers", Run: s.consume},

@@ -180,7 +180,7 @@ func TestALetterOfAReservationIsReplayedOrRejected(t *testing.T) {
 			{Where: contract.GroupInventoryReservations, Topic: contract.TopicReservations, OrderSN: rejected.OrderSN, ActivityID: a.ID, Why: "w", Item: raw(rejected, "1.5"), At: w.parts.Now()},
 		}))
 		id := map[string]string{}
-		for _, l := range w.letters(core.LetterOpen) {
+		for _, l := range w.letters(core.DeadLetterOpen) {
 			id[l.OrderSN] = l.ID
 		}
 		work := func() error {
@@ -231,7 +231,7 @@ func TestALetterOfADeductionIsRejected(t *testing.T) {
 		for _, x := range r {
 			d := contract.DeadLetter{Where: contract.GroupOrderDeductions, Topic: contract.TopicDeductions, OrderSN: x.OrderSN, ActivityID: a.ID, Why: "w", Item: []byte(`{"order_sn":"` + x.OrderSN + `"}`), At: w.parts.Now()}
 			require.NoError(t, w.consumer.DeadLetters(w.ctx, message(t, contract.TopicDeadLetters, d)))
-			ids = append(ids, w.letters(core.LetterOpen)[0].ID)
+			ids = append(ids, w.letters(core.DeadLetterOpen)[0].ID)
 		}
 		work := func() error {
 			for _, id := range ids {
@@ -269,10 +269,10 @@ func TestALetterWhoseRejectionHasBegunIsNotReplayed(t *testing.T) {
 		require.NoError(w.t, w.core.AddDeadLetters(w.ctx, []contract.DeadLetter{{
 			Where: contract.GroupOrderDeductions, Topic: contract.TopicDeductions, OrderSN: r.OrderSN, Why: "w", Item: item, At: w.parts.Now(),
 		}}))
-		letter := w.letters(core.LetterOpen)[0]
+		letter := w.letters(core.DeadLetterOpen)[0]
 		d, err := w.core.ReplayDeadLetter(w.ctx, "operator", letter.ID)
 		require.NoError(w.t, err)
-		require.Equal(w.t, core.LetterReplayed, d.State)
+		require.Equal(w.t, core.DeadLetterReplayed, d.State)
 		w.deductions()
 
 		w.faults.kill(2, true) // the first step is that it begins
@@ -286,16 +286,16 @@ func TestALetterWhoseRejectionHasBegunIsNotReplayed(t *testing.T) {
 		_, err = w.core.ReplayDeadLetter(w.ctx, "operator", letter.ID)
 		require.Equal(w.t, contract.CodeStateConflict, contract.CodeOf(err))
 		require.Empty(w.t, w.deductions())
-		late, err := w.parts.Store.DecideDeadLetter(w.ctx, letter, core.LetterReplayed, core.Change{
+		late, err := w.parts.Store.DecideDeadLetter(w.ctx, letter, core.DeadLetterReplayed, core.Change{
 			At: w.parts.Now(), Who: "operator", Action: "dead_letter.replay", Object: "dead_letter", ObjectID: letter.ID,
 		})
 		require.NoError(w.t, err)
-		require.Equal(w.t, core.LetterOpen, late.State, "a replay under way meanwhile does not hide it")
-		require.Len(w.t, w.letters(core.LetterOpen), 1, "it still waits for a person")
+		require.Equal(w.t, core.DeadLetterOpen, late.State, "a replay under way meanwhile does not hide it")
+		require.Len(w.t, w.letters(core.DeadLetterOpen), 1, "it still waits for a person")
 
 		d, err = w.core.RejectDeadLetter(w.ctx, "operator", letter.ID)
 		require.NoError(w.t, err)
-		require.Equal(w.t, core.LetterRejected, d.State)
+		require.Equal(w.t, core.DeadLetterRejected, d.State)
 		require.Equal(w.t, core.RowReleased, w.row(r.OrderSN).State)
 		require.Equal(w.t, stockgate.StatusFailed, w.entry(a, r.OrderSN).Status)
 		require.Equal(w.t, int64(5), w.left(a, 0))
@@ -318,9 +318,9 @@ func TestALetterThatContradictsTheLedgerTakesNothingAway(t *testing.T) {
 		require.NoError(w.t, w.core.AddDeadLetters(w.ctx, []contract.DeadLetter{{
 			Where: contract.GroupOrderDeductions, Topic: contract.TopicDeductions, OrderSN: r.OrderSN, Why: "w", Item: item, At: w.parts.Now(),
 		}}))
-		d, err := w.core.RejectDeadLetter(w.ctx, "operator", w.letters(core.LetterOpen)[0].ID)
+		d, err := w.core.RejectDeadLetter(w.ctx, "operator", w.letters(core.DeadLetterOpen)[0].ID)
 		require.NoError(w.t, err)
-		require.Equal(w.t, core.LetterRejected, d.State)
+		require.Equal(w.t, core.DeadLetterRejected, d.State)
 		require.Equal(w.t, "pending", w.orders.of(r.OrderSN))
 		require.Equal(w.t, core.RowReserved, w.row(r.OrderSN).State)
 	})
@@ -332,19 +332,19 @@ func TestAReplayThatFailsAgainStaysOpen(t *testing.T) {
 	r := w.buy(a, "u1")
 	r.Lines = []contract.Line{{SKUID: "999999", Qty: 1}}
 	w.land(r)
-	letter := w.letters(core.LetterOpen)[0]
+	letter := w.letters(core.DeadLetterOpen)[0]
 	got, err := w.core.ReplayDeadLetter(w.ctx, "op", letter.ID)
 	require.NoError(t, err)
-	require.Equal(t, core.LetterReplayed, got.State)
+	require.Equal(t, core.DeadLetterReplayed, got.State)
 	for _, m := range w.broker.take(contract.TopicReservations) {
 		require.NoError(t, w.consumer.Reservations(w.ctx, delivered(m)))
 	}
-	again := w.letters(core.LetterOpen)
+	again := w.letters(core.DeadLetterOpen)
 	require.Len(t, again, 1)
 	require.Equal(t, letter.ID, again[0].ID)
 	got, err = w.core.RejectDeadLetter(w.ctx, "op", letter.ID)
 	require.NoError(t, err)
-	require.Equal(t, core.LetterRejected, got.State)
+	require.Equal(t, core.DeadLetterRejected, got.State)
 	require.Equal(t, int64(5), w.left(a, 0))
 	require.NoError(t, w.rdb.FlushAll(w.ctx).Err())
 	require.NoError(t, w.core.KeepGates(w.ctx), "what was rejected with an unknown SKU does not keep the gate from being rebuilt")
@@ -366,7 +366,7 @@ func TestAnItemMeetsItsLetterInEveryDelivery(t *testing.T) {
 	end(nil)
 	w.land(r)
 	w.land(r)
-	letters := w.letters(core.LetterOpen)
+	letters := w.letters(core.DeadLetterOpen)
 	require.Len(t, letters, 1)
 	require.Equal(t, int64(2), letters[0].Occurrences)
 	_, err := w.core.ReplayDeadLetter(w.ctx, "op", letters[0].ID)
@@ -374,7 +374,7 @@ func TestAnItemMeetsItsLetterInEveryDelivery(t *testing.T) {
 	for _, m := range w.broker.take(contract.TopicReservations) {
 		require.NoError(t, w.consumer.Reservations(w.ctx, delivered(m)))
 	}
-	again := w.letters(core.LetterOpen)
+	again := w.letters(core.DeadLetterOpen)
 	require.Len(t, again, 1)
 	require.Equal(t, letters[0].ID, again[0].ID)
 }
@@ -544,7 +544,7 @@ func TestDeadLettersOfOrderAreKept(t *testing.T) {
 		for range 2 {
 			require.NoError(w.t, w.consumer.DeadLetters(w.ctx, message(w.t, contract.TopicDeadLetters, d)))
 		}
-		list := w.letters(core.LetterOpen)
+		list := w.letters(core.DeadLetterOpen)
 		require.Len(w.t, list, 1)
 		require.Equal(w.t, "no price", list[0].Why)
 		require.True(w.t, list[0].FailedAt.Equal(at))

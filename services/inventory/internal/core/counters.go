@@ -93,7 +93,7 @@ func (s *Service) isQuiet(ctx context.Context, run *reconciliation, l *look) (qu
 	if len(l.unlanded) == 0 {
 		return true, true, nil
 	}
-	letters, err := s.Store.OpenLetters(ctx, l.unlanded)
+	letters, err := s.Store.OpenDeadLetters(ctx, l.unlanded)
 	return true, len(letters) == len(l.unlanded), err
 }
 

@@ -54,14 +54,14 @@ func (s *Service) take(ctx context.Context, where, topic string, steps []step, l
 			if err := f.decide(tx, steps); err != nil {
 				return err
 			}
-			f.moves.Letters = append(f.moves.Letters, letters...)
+			f.moves.DeadLetters = append(f.moves.DeadLetters, letters...)
 			return tx.Apply(f.moves)
 		})
 	})
 	if err != nil {
 		return err
 	}
-	for _, d := range f.moves.Letters {
+	for _, d := range f.moves.DeadLetters {
 		s.Watch.Incident(ctx, "order event became a dead letter", "order_sn", d.OrderSN)
 	}
 	for _, sn := range f.contradicted {
@@ -212,7 +212,7 @@ func (f *following) letter(st step, why string) {
 		}
 		traceparent = st.event.Traceparent
 	}
-	f.moves.Letters = append(f.moves.Letters, contract.DeadLetter{
+	f.moves.DeadLetters = append(f.moves.DeadLetters, contract.DeadLetter{
 		Where: f.where, Topic: f.topic, OrderSN: st.orderSN, ActivityID: st.activityID, Why: why, Item: raw, At: f.now, Traceparent: traceparent,
 	})
 }

@@ -23,14 +23,14 @@ func (s *Service) Land(ctx context.Context, items []contract.Reservation, letter
 			if err := l.decide(tx, items); err != nil {
 				return err
 			}
-			l.moves.Letters = append(l.moves.Letters, letters...)
+			l.moves.DeadLetters = append(l.moves.DeadLetters, letters...)
 			return tx.Apply(l.moves)
 		})
 	})
 	if err != nil {
 		return err
 	}
-	for _, d := range l.moves.Letters {
+	for _, d := range l.moves.DeadLetters {
 		s.Watch.Incident(ctx, "reservation became a dead letter", "order_sn", d.OrderSN)
 	}
 	lags := make([]time.Duration, 0, len(l.landed))
@@ -149,7 +149,7 @@ func (l *landing) letter(it contract.Reservation, why string) {
 	if err != nil {
 		raw = []byte(it.OrderSN)
 	}
-	l.moves.Letters = append(l.moves.Letters, contract.DeadLetter{
+	l.moves.DeadLetters = append(l.moves.DeadLetters, contract.DeadLetter{
 		Where: contract.GroupInventoryReservations, Topic: contract.TopicReservations, OrderSN: it.OrderSN,
 		ActivityID: it.ActivityID, Why: why, Item: raw, At: l.now, Traceparent: it.Traceparent,
 	})

@@ -84,11 +84,11 @@ type StockDelta struct{ Available, Reserved, Sold int64 }
 // Moves are the writes of one ledger transaction: they keep available + reserved + sold = total and
 // held = pieces of a user's reserved and sold rows.
 type Moves struct {
-	Insert     []Row
-	Update     []RowUpdate
-	Allowances map[Buyer]int64
-	Stocks     map[Shelf]StockDelta
-	Letters    []contract.DeadLetter
+	Insert      []Row
+	Update      []RowUpdate
+	Allowances  map[Buyer]int64
+	Stocks      map[Shelf]StockDelta
+	DeadLetters []contract.DeadLetter
 }
 
 // RowUpdate rewrites the changeable part of a row, only if it still is in the state From.

@@ -97,8 +97,8 @@ type Store interface {
 	BeginRejection(ctx context.Context, id string) error
 	// DecideDeadLetter writes the decision and the change, if the letter has not failed again since (occurrences).
 	DecideDeadLetter(ctx context.Context, d DeadLetter, state string, c Change) (*DeadLetter, error)
-	OpenLetters(ctx context.Context, orderSNs []string) (map[string]bool, error)
-	CountOpenLetters(ctx context.Context) (int64, error)
+	OpenDeadLetters(ctx context.Context, orderSNs []string) (map[string]bool, error)
+	CountOpenDeadLetters(ctx context.Context) (int64, error)
 	Record(ctx context.Context, c Change) error
 	SweepKeys(ctx context.Context) error // Idempotency-Keys past their 24 h
 }

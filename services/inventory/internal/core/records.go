@@ -65,9 +65,9 @@ type DeadLetter struct {
 
 // States of dead letters.
 const (
-	LetterOpen     = "open"
-	LetterReplayed = "replayed"
-	LetterRejected = "rejected"
+	DeadLetterOpen     = "open"
+	DeadLetterReplayed = "replayed"
+	DeadLetterRejected = "rejected"
 )
 
 // Change is who did what to which object, kept for ever.

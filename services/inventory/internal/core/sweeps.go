@@ -29,7 +29,7 @@ func (s *Service) SweepOrders(ctx context.Context) (more bool, err error) {
 	for i, r := range rows {
 		sns[i] = r.OrderSN
 	}
-	open, err := s.Store.OpenLetters(ctx, sns)
+	open, err := s.Store.OpenDeadLetters(ctx, sns)
 	if err != nil {
 		return false, err
 	}
@@ -147,7 +147,7 @@ func (s *Service) askAgain(ctx context.Context, a Activity, now time.Time, from 
 	for i, r := range rows {
 		sns[i] = r.OrderSN
 	}
-	open, err := s.Store.OpenLetters(ctx, sns)
+	open, err := s.Store.OpenDeadLetters(ctx, sns)
 	if err != nil {
 		return nil, err
 	}
@@ -251,7 +251,7 @@ func (s *Service) sweepGate(ctx context.Context, ref contract.GateRef, redisNow 
 	if err != nil {
 		return err
 	}
-	open, err := s.Store.OpenLetters(ctx, sns)
+	open, err := s.Store.OpenDeadLetters(ctx, sns)
 	if err != nil {
 		return err
 	}

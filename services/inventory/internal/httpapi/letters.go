@@ -25,14 +25,14 @@ func (m *Merchant) ListDeadLetters(w http.ResponseWriter, r *http.Request, param
 	if !ok {
 		return
 	}
-	state := core.LetterOpen
+	state := core.DeadLetterOpen
 	if r.URL.Query().Has("state") {
 		state = ""
 		if params.State != nil {
 			state = string(*params.State)
 		}
 		switch state {
-		case core.LetterOpen, core.LetterReplayed, core.LetterRejected:
+		case core.DeadLetterOpen, core.DeadLetterReplayed, core.DeadLetterRejected:
 		case "all":
 			state = ""
 		default:

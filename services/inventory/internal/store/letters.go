@@ -97,7 +97,7 @@ func addLetters(tx *gorm.DB, letters []contract.DeadLetter) error {
 		}
 		row := letterRow{
 			Fingerprint: f, Origin: clip(d.Where, 100), Topic: clip(d.Topic, 100), OrderSN: idOrNull(d.OrderSN), ActivityID: idOrNull(d.ActivityID),
-			Why: clip(d.Why, 500), Item: item, FailedAt: d.At.UTC(), Traceparent: clip(d.Traceparent, 64), State: core.LetterOpen, Occurrences: 1,
+			Why: clip(d.Why, 500), Item: item, FailedAt: d.At.UTC(), Traceparent: clip(d.Traceparent, 64), State: core.DeadLetterOpen, Occurrences: 1,
 		}
 		if err := tx.Create(&row).Error; err != nil {
 			return err
@@ -159,7 +159,7 @@ func (s *Store) DeadLetter(ctx context.Context, id string) (*core.DeadLetter, er
 // BeginRejection implements core.Store.
 func (s *Store) BeginRejection(ctx context.Context, id string) error {
 	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
-		return tx.Exec("UPDATE dead_letters SET rejecting = TRUE, state = ? WHERE id = ? AND state <> ?", core.LetterOpen, number(id), core.LetterRejected).Error
+		return tx.Exec("UPDATE dead_letters SET rejecting = TRUE, state = ? WHERE id = ? AND state <> ?", core.DeadLetterOpen, number(id), core.DeadLetterRejected).Error
 	})
 }
 
@@ -167,7 +167,7 @@ func (s *Store) BeginRejection(ctx context.Context, id string) error {
 func (s *Store) DecideDeadLetter(ctx context.Context, d core.DeadLetter, state string, c core.Change) (*core.DeadLetter, error) {
 	err := sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
 		err := tx.Exec("UPDATE dead_letters SET state = ?, decided_by = ?, decided_at = ? WHERE id = ? AND occurrences = ? AND state <> ? "+
-			"AND rejecting IN (FALSE, ?)", state, c.Who, c.At, number(d.ID), d.Occurrences, core.LetterRejected, state == core.LetterRejected).Error
+			"AND rejecting IN (FALSE, ?)", state, c.Who, c.At, number(d.ID), d.Occurrences, core.DeadLetterRejected, state == core.DeadLetterRejected).Error
 		if err != nil {
 			return err
 		}
@@ -179,12 +179,12 @@ func (s *Store) DecideDeadLetter(ctx context.Context, d core.DeadLetter, state s
 	return s.DeadLetter(ctx, d.ID)
 }
 
-// OpenLetters implements core.Store.
-func (s *Store) OpenLetters(ctx context.Context, orderSNs []string) (map[string]bool, error) {
+// OpenDeadLetters implements core.Store.
+func (s *Store) OpenDeadLetters(ctx context.Context, orderSNs []string) (map[string]bool, error) {
 	open := map[string]bool{}
 	err := chunked(orderSNs, func(c []string) error {
 		var list []int64
-		err := s.read(ctx).Model(&letterRow{}).Where("order_sn IN ? AND state = ?", numbers(c), core.LetterOpen).Distinct().Pluck("order_sn", &list).Error
+		err := s.read(ctx).Model(&letterRow{}).Where("order_sn IN ? AND state = ?", numbers(c), core.DeadLetterOpen).Distinct().Pluck("order_sn", &list).Error
 		for _, n := range list {
 			open[text(n)] = true
 		}
@@ -193,9 +193,9 @@ func (s *Store) OpenLetters(ctx context.Context, orderSNs []string) (map[string]
 	return open, err
 }
 
-// CountOpenLetters implements core.Store.
-func (s *Store) CountOpenLetters(ctx context.Context) (int64, error) {
+// CountOpenDeadLetters implements core.Store.
+func (s *Store) CountOpenDeadLetters(ctx context.Context) (int64, error) {
 	var n int64
-	err := s.read(ctx).Model(&letterRow{}).Where("state = ?", core.LetterOpen).Count(&n).Error
+	err := s.read(ctx).Model(&letterRow{}).Where("state = ?", core.DeadLetterOpen).Count(&n).Error
 	return n, err
 }

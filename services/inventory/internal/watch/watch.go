@@ -145,5 +145,5 @@ func (w *Watch) Warn(ctx context.Context, what string, err error) {
 	w.tel.Log.WarnContext(ctx, what, "error", err)
 }
 
-// OpenLetters records how many dead letters wait, unless counting them failed.
-func (w *Watch) OpenLetters(n int64, err error) { w.letters.Record(n, err) }
+// OpenDeadLetters records how many dead letters wait, unless counting them failed.
+func (w *Watch) OpenDeadLetters(n int64, err error) { w.letters.Record(n, err) }

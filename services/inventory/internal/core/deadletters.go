@@ -37,7 +37,7 @@ func (s *Service) ReplayDeadLetter(ctx context.Context, who, id string) (*DeadLe
 	if err != nil {
 		return nil, err
 	}
-	if d.State == LetterRejected {
+	if d.State == DeadLetterRejected {
 		return nil, contract.Refuse(contract.CodeStateConflict, "the dead letter was rejected")
 	}
 	if d.Rejecting {
@@ -46,7 +46,7 @@ func (s *Service) ReplayDeadLetter(ctx context.Context, who, id string) (*DeadLe
 	if err := s.Pub.Replay(ctx, *d); err != nil {
 		return nil, contract.Refuse(contract.CodeUnavailable, "the message could not be published; repeat the call").Because(err).After(retryGateAfter)
 	}
-	return s.Store.DecideDeadLetter(ctx, *d, LetterReplayed, s.letterChange(who, "dead_letter.replay", d))
+	return s.Store.DecideDeadLetter(ctx, *d, DeadLetterReplayed, s.letterChange(who, "dead_letter.replay", d))
 }
 
 // RejectDeadLetter gives a letter's pieces back and tells the buyer failed(system). Every step may be repeated, and the
@@ -63,7 +63,7 @@ func (s *Service) RejectDeadLetter(ctx context.Context, who, id string) (*DeadLe
 	if err != nil {
 		return nil, gateRefusal(err)
 	}
-	return s.Store.DecideDeadLetter(ctx, *d, LetterRejected, s.letterChange(who, "dead_letter.reject", d))
+	return s.Store.DecideDeadLetter(ctx, *d, DeadLetterRejected, s.letterChange(who, "dead_letter.reject", d))
 }
 
 // rejectPurchase ends the purchase of a letter. Half of it done and then replayed the purchase would stay reserved: order
@@ -208,8 +208,8 @@ func looseReservation(d *DeadLetter) (contract.Reservation, bool) {
 	return it, true
 }
 
-// LetterIDs reads the ids of an item that could not be read as a whole, for its letter.
-func LetterIDs(item []byte) (orderSN, activityID string) {
+// DeadLetterIDs reads the ids of an item that could not be read as a whole, for its letter.
+func DeadLetterIDs(item []byte) (orderSN, activityID string) {
 	var ids struct {
 		OrderSN    string `json:"order_sn"`
 		ActivityID string `json:"activity_id"`
