@@ -20,7 +20,7 @@ import (
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/inventory/internal/core"
-	"flashsale.internal/services/inventory/internal/watch"
+	"flashsale.internal/services/inventory/internal/record"
 )
 
 // Redis failed over while no inventory ran, and what it lost is older than the window of the keeper: pieces of closed and
@@ -295,18 +295,18 @@ func TestALandedEntryThatTheLedgerLacksIsJournaledAgain(t *testing.T) {
 
 // alarms collects incidents.
 type alarms struct {
-	core.Watch
+	core.Recorder
 	told []string
 }
 
 func (a *alarms) Incident(ctx context.Context, what string, attrs ...any) {
 	a.told = append(a.told, what)
-	a.Watch.Incident(ctx, what, attrs...)
+	a.Recorder.Incident(ctx, what, attrs...)
 }
 
 func (w *world) alarms() *alarms {
-	a := &alarms{Watch: w.parts.Watch}
-	w.parts.Watch = a
+	a := &alarms{Recorder: w.parts.Recorder}
+	w.parts.Recorder = a
 	w.restart()
 	return a
 }
@@ -521,9 +521,9 @@ func TestARepairIsTold(t *testing.T) {
 	var log bytes.Buffer
 	tel.Log = slog.New(slog.NewTextHandler(&log, nil))
 	w := newWorld(t, dbtest.SQLite(t, Migrations))
-	seen, err := watch.New(tel, "sqlite")
+	seen, err := record.New(tel, "sqlite")
 	require.NoError(t, err)
-	w.tel, w.parts.Watch = tel, seen
+	w.tel, w.parts.Recorder = tel, seen
 	w.restart()
 	a := w.sale(1, 5)
 	r := w.buy(a, "u1")

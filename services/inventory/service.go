@@ -24,8 +24,8 @@ import (
 	"flashsale.internal/services/inventory/internal/httpapi"
 	"flashsale.internal/services/inventory/internal/orders"
 	"flashsale.internal/services/inventory/internal/publisher"
+	"flashsale.internal/services/inventory/internal/record"
 	"flashsale.internal/services/inventory/internal/store"
-	"flashsale.internal/services/inventory/internal/watch"
 )
 
 // Deps is what the service works on. Whoever made it closes it, after the components have ended.
@@ -44,7 +44,7 @@ type Service struct {
 	cfg      Config
 	deps     Deps
 	core     *core.Service
-	watch    *watch.Watch
+	recorder *record.Recorder
 	verifier *auth.Verifier
 	handler  http.Handler
 }
@@ -70,11 +70,11 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if sqldb.IsSQLite(deps.DB) {
 		system = "sqlite"
 	}
-	w, err := watch.New(tel, system)
+	recorder, err := record.New(tel, system)
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	s := &Service{cfg: cfg, deps: deps, watch: w, verifier: verifier}
+	s := &Service{cfg: cfg, deps: deps, recorder: recorder, verifier: verifier}
 	gates := stockgate.New(deps.Redis, stockgate.Options{OnBreaker: func(from, to string) {
 		tel.Log.Warn("breaker of the gate", "from", from, "to", to)
 	}})
@@ -88,14 +88,14 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	s.core = core.New(core.Deps{
-		Store:  store.New(deps.DB),
-		Gate:   gate.New(gates),
-		Pub:    publisher.New(deps.Bus, tel),
-		Orders: orderService,
-		Locks:  locks{lock.New(deps.Redis, tel.Log)},
-		Watch:  w,
-		Now:    deps.Now,
-		Timing: cfg.timing(),
+		Store:    store.New(deps.DB),
+		Gate:     gate.New(gates),
+		Pub:      publisher.New(deps.Bus, tel),
+		Orders:   orderService,
+		Locks:    locks{lock.New(deps.Redis, tel.Log)},
+		Recorder: recorder,
+		Now:      deps.Now,
+		Timing:   cfg.timing(),
 	})
 	limits := deps.Limits
 	if limits == nil {
@@ -148,7 +148,7 @@ func (s *Service) Components() []lifecycle.Component {
 		}),
 		lifecycle.Every("inventory dead letter count", 5*time.Second, log, func(ctx context.Context) error {
 			n, err := s.core.Store.CountOpenDeadLetters(ctx)
-			s.watch.OpenDeadLetters(n, err)
+			s.recorder.OpenDeadLetters(n, err)
 			return err
 		}),
 		{Name: "inventory consumers", Run: s.consume},

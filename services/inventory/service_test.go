@@ -138,7 +138,7 @@ func TestSpansOfALanding(t *testing.T) {
 	a := w.sale(1, 5)
 	svc, err := New(Config{Auth: settings.Auth{HS256Secret: testSecret}, Internal: settings.Internal{Secret: "x"}}, Deps{DB: w.db, Redis: w.rdb, Bus: discardBus{w.broker}, Telemetry: tel})
 	require.NoError(t, err)
-	w.parts.Watch = svc.watch
+	w.parts.Recorder = svc.recorder
 	r := w.buy(a, "u1")
 	ctx, end := tel.Span(t.Context(), "the gate", trace.SpanKindInternal)
 	r.Traceparent = telemetry.Traceparent(ctx)

@@ -34,8 +34,8 @@ import (
 	"flashsale.internal/services/inventory/internal/gate"
 	"flashsale.internal/services/inventory/internal/orders"
 	"flashsale.internal/services/inventory/internal/publisher"
+	"flashsale.internal/services/inventory/internal/record"
 	"flashsale.internal/services/inventory/internal/store"
-	"flashsale.internal/services/inventory/internal/watch"
 )
 
 func TestMain(m *testing.M) {
@@ -89,13 +89,13 @@ func newWorldOn(t testing.TB, db *gorm.DB, redisAddrs []string, redisDB int) *wo
 	w.orders = newOrderService(t)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	seen, err := watch.New(w.tel, "mysql")
+	seen, err := record.New(w.tel, "mysql")
 	require.NoError(t, err)
 	w.parts = core.Deps{
 		Store: &faultyStore{store.New(db), w.faults}, Gate: &faultyGate{gate.New(w.gate), w.faults},
 		Pub:    &faultyPub{publisher.New(w.broker, w.tel), w.faults},
 		Orders: &faultyOrders{orders.New(w.orders.url, "a secret for tests only, of length", transport), w.faults},
-		Locks:  locks{lock.New(w.rdb, w.tel.Log, lock.TTL(time.Minute))}, Watch: seen, Timing: core.DefaultTiming(),
+		Locks:  locks{lock.New(w.rdb, w.tel.Log, lock.TTL(time.Minute))}, Recorder: seen, Timing: core.DefaultTiming(),
 		Now: func() time.Time { return time.Now().Add(w.shift) },
 	}
 	w.parts.Timing.Pause = time.Millisecond

@@ -79,12 +79,12 @@ func (s *Service) closeOrders(ctx context.Context, sns []string, reason, tombsto
 				st.expiresAt = &o.At // as order has it, whatever our clock says
 			}
 		default:
-			s.Watch.Incident(ctx, "order answered an unknown outcome", "order_sn", o.OrderSN, "outcome", o.Outcome)
+			s.Recorder.Incident(ctx, "order answered an unknown outcome", "order_sn", o.OrderSN, "outcome", o.Outcome)
 			continue
 		}
 		if !ok && o.Outcome != OutcomePaid {
 			if o.Outcome != OutcomeUnknown && o.Outcome != OutcomeRefunded { // neither has a claim to units
-				s.Watch.Incident(ctx, "order stands, the ledger has no such reservation", "order_sn", o.OrderSN, "outcome", o.Outcome)
+				s.Recorder.Incident(ctx, "order stands, the ledger has no such reservation", "order_sn", o.OrderSN, "outcome", o.Outcome)
 			}
 			continue
 		}

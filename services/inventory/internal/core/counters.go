@@ -156,7 +156,7 @@ func (s *Service) correct(ctx context.Context, run *reconciliation, l *look, f c
 // and would not tell.
 func (s *Service) warnUnheard(ctx context.Context, err error, what string, attrs ...any) {
 	if errors.Is(err, ErrGateUnavailable) {
-		s.Watch.Info(ctx, "may have been repaired, the answer was lost", append([]any{"what", what}, attrs...)...)
+		s.Recorder.Info(ctx, "may have been repaired, the answer was lost", append([]any{"what", what}, attrs...)...)
 	}
 }
 

@@ -17,7 +17,7 @@ func (s *Service) AddDeadLetters(ctx context.Context, letters []contract.DeadLet
 		return err
 	}
 	for _, d := range letters {
-		s.Watch.Incident(ctx, "dead letter", "where", d.Where, "topic", d.Topic, "order_sn", d.OrderSN)
+		s.Recorder.Incident(ctx, "dead letter", "where", d.Where, "topic", d.Topic, "order_sn", d.OrderSN)
 	}
 	return nil
 }

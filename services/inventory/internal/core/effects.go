@@ -219,6 +219,6 @@ func (s *Service) resettle(ctx context.Context, ref contract.GateRef, since time
 			return err
 		}
 	}
-	s.Watch.Resettled(ctx, ref.ActivityID, n)
+	s.Recorder.Resettled(ctx, ref.ActivityID, n)
 	return nil
 }

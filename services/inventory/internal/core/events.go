@@ -62,13 +62,13 @@ func (s *Service) take(ctx context.Context, where, topic string, steps []step, l
 		return err
 	}
 	for _, d := range f.moves.DeadLetters {
-		s.Watch.Incident(ctx, "order event became a dead letter", "order_sn", d.OrderSN)
+		s.Recorder.Incident(ctx, "order event became a dead letter", "order_sn", d.OrderSN)
 	}
 	for _, sn := range f.contradicted {
-		s.Watch.Incident(ctx, "order says closed, the ledger says sold", "order_sn", sn)
+		s.Recorder.Incident(ctx, "order says closed, the ledger says sold", "order_sn", sn)
 	}
 	if f.closed > 0 {
-		s.Watch.Closed(ctx, f.closed, f.lateness)
+		s.Recorder.Closed(ctx, f.closed, f.lateness)
 	}
 	return errors.Join(s.tellGate(ctx, f.rows), s.refund(ctx, f.refunds))
 }
@@ -85,7 +85,7 @@ func (s *Service) refund(ctx context.Context, orderSNs []string) error {
 				return err
 			}
 			for _, sn := range c {
-				s.Watch.Incident(ctx, "paid order without a reserved piece was sent back", "order_sn", sn, "outcome", outcomes[sn])
+				s.Recorder.Incident(ctx, "paid order without a reserved piece was sent back", "order_sn", sn, "outcome", outcomes[sn])
 			}
 			return nil
 		})

@@ -87,7 +87,7 @@ func (s *Service) KeepGates(ctx context.Context) error {
 		if err := s.Gate.MarkReady(ctx); err != nil {
 			return err
 		}
-		s.Watch.Info(ctx, "Redis is filled", "gates", len(activities))
+		s.Recorder.Info(ctx, "Redis is filled", "gates", len(activities))
 	}
 	return nil
 }
@@ -173,7 +173,7 @@ func (s *Service) FillGate(ctx context.Context, activityID string) error {
 	case err != nil:
 		return err
 	}
-	s.Watch.Rebuilt(ctx, activityID)
+	s.Recorder.Rebuilt(ctx, activityID)
 	return s.Gate.ShowSale(ctx, a)
 }
 
@@ -184,6 +184,6 @@ func (s *Service) showSale(ctx context.Context, activityID string) {
 		err = s.Gate.ShowSale(ctx, *a)
 	}
 	if err != nil {
-		s.Watch.Warn(ctx, "sale document not refreshed yet", err)
+		s.Recorder.Warn(ctx, "sale document not refreshed yet", err)
 	}
 }

@@ -31,15 +31,15 @@ func (s *Service) Land(ctx context.Context, items []contract.Reservation, letter
 		return err
 	}
 	for _, d := range l.moves.DeadLetters {
-		s.Watch.Incident(ctx, "reservation became a dead letter", "order_sn", d.OrderSN)
+		s.Recorder.Incident(ctx, "reservation became a dead letter", "order_sn", d.OrderSN)
 	}
 	lags := make([]time.Duration, 0, len(l.landed))
 	for _, r := range l.landed {
 		lags = append(lags, now.Sub(r.ReservedAt))
 	}
-	s.Watch.Landed(ctx, len(l.landed), lags)
+	s.Recorder.Landed(ctx, len(l.landed), lags)
 	for reason, n := range l.refused {
-		s.Watch.Refused(ctx, reason, n)
+		s.Recorder.Refused(ctx, reason, n)
 	}
 	// Neither waits for the other: with Redis away the orders are made all the same.
 	return errors.Join(s.tellGate(ctx, l.rows), s.publishDeductions(ctx, l.rows))
@@ -227,7 +227,7 @@ func (s *Service) publishDeductions(ctx context.Context, rows []Row) error {
 }
 
 func (s *Service) span(ctx context.Context, name string, database bool, work func(ctx context.Context) error) error {
-	ctx, end := s.Watch.Span(ctx, name, database)
+	ctx, end := s.Recorder.Span(ctx, name, database)
 	err := work(ctx)
 	end(err)
 	return err

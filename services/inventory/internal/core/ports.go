@@ -301,8 +301,8 @@ type Orders interface {
 	Refund(ctx context.Context, orderSNs []string, reason string) (map[string]string, error)
 }
 
-// Watch is told what happened, for logs, metrics and traces.
-type Watch interface {
+// Recorder records what happened in logs, metrics and traces.
+type Recorder interface {
 	Span(ctx context.Context, name string, database bool) (context.Context, func(error))
 	Landed(ctx context.Context, n int, lag []time.Duration)
 	Refused(ctx context.Context, reason string, n int)

@@ -179,7 +179,7 @@ const recordLines = 100
 // add tells of a repair and remembers it.
 func (run *reconciliation) add(ctx context.Context, s *Service, r Repair) {
 	run.result.Repairs = append(run.result.Repairs, r)
-	s.Watch.Repaired(ctx, run.activity.ID, r)
+	s.Recorder.Repaired(ctx, run.activity.ID, r)
 }
 
 // leave remembers what cannot be repaired, and calls somebody.
@@ -210,7 +210,7 @@ func (s *Service) alarm(ctx context.Context, key, what string, attrs ...any) {
 	}
 	s.mu.Unlock()
 	if tell {
-		s.Watch.Incident(ctx, what, attrs...)
+		s.Recorder.Incident(ctx, what, attrs...)
 	}
 }
 

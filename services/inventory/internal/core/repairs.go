@@ -327,7 +327,7 @@ func (s *Service) repairChunk(ctx context.Context, run *reconciliation, l *look,
 				rep.Deltas = deltas(nil, to)
 			}
 			if f.alarm != "" {
-				s.Watch.Incident(ctx, f.alarm, "activity_id", run.activity.ID, "order_sn", to.OrderSN)
+				s.Recorder.Incident(ctx, f.alarm, "activity_id", run.activity.ID, "order_sn", to.OrderSN)
 			}
 			run.add(ctx, s, rep)
 		}

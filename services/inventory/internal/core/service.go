@@ -40,14 +40,14 @@ func DefaultTiming() Timing {
 
 // Deps is what a Service works with.
 type Deps struct {
-	Store  Store
-	Gate   Gate
-	Pub    Publisher
-	Orders Orders
-	Locks  Locks
-	Watch  Watch
-	Now    func() time.Time
-	Timing Timing
+	Store    Store
+	Gate     Gate
+	Pub      Publisher
+	Orders   Orders
+	Locks    Locks
+	Recorder Recorder
+	Now      func() time.Time
+	Timing   Timing
 }
 
 // Service is the inventory.

@@ -54,7 +54,7 @@ func (s *Service) SweepOrders(ctx context.Context) (more bool, err error) {
 	// all heard of it: once the row is released no sweep finds it any more.
 	given := make([]contract.OrderClose, 0, len(abandoned))
 	for _, activityID := range slices.Sorted(maps.Keys(abandoned)) {
-		s.Watch.Info(ctx, "giving up reservations without an order", "activity_id", activityID, "rows", len(abandoned[activityID]))
+		s.Recorder.Info(ctx, "giving up reservations without an order", "activity_id", activityID, "rows", len(abandoned[activityID]))
 		given = append(given, contract.OrderClose{OrderSNs: abandoned[activityID], ActivityID: activityID, DueAt: now})
 	}
 	if len(given) > 0 {
@@ -161,7 +161,7 @@ func (s *Service) askAgain(ctx context.Context, a Activity, now time.Time, from 
 	if len(due) == 0 {
 		return next, nil
 	}
-	s.Watch.Info(ctx, "asking again about reservations past their time", "activity_id", a.ID, "rows", len(due))
+	s.Recorder.Info(ctx, "asking again about reservations past their time", "activity_id", a.ID, "rows", len(due))
 	closing := []contract.OrderClose{{OrderSNs: due, ActivityID: a.ID, DueAt: now}}
 	if err := s.retry(ctx, func() error { return s.Pub.Closings(ctx, closing) }); err != nil {
 		return nil, err
@@ -277,7 +277,7 @@ func (s *Service) sweepGate(ctx context.Context, ref contract.GateRef, redisNow 
 			return err
 		}
 		if n > 0 {
-			s.Watch.Info(ctx, "queued reservations were journaled again", "activity_id", ref.ActivityID, "entries", n)
+			s.Recorder.Info(ctx, "queued reservations were journaled again", "activity_id", ref.ActivityID, "entries", n)
 		}
 		s.repeated(s.journaled, c, redisNow, s.Timing.RejournalAfter, s.Timing.RejournalCap)
 		return nil

@@ -1,0 +1,149 @@
+// Package watch tells the outside what the core did: metrics, spans, log lines.
+package record
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"flashsale.internal/pkg/telemetry"
+	"flashsale.internal/services/inventory/internal/core"
+)
+
+// Recorder implements core.Recorder.
+type Recorder struct {
+	tel       *telemetry.Telemetry
+	system    string
+	landed    metric.Int64Counter
+	lag       metric.Float64Histogram
+	refused   metric.Int64Counter
+	closed    metric.Int64Counter
+	lateness  metric.Float64Histogram
+	rebuilt   metric.Int64Counter
+	resettled metric.Int64Counter
+	incidents metric.Int64Counter
+	letters   *telemetry.Reading
+	repairs   metric.Int64Counter
+}
+
+var _ core.Recorder = (*Recorder)(nil)
+
+// New makes the instruments. system is the database's name by OpenTelemetry's conventions.
+func New(tel *telemetry.Telemetry, system string) (*Recorder, error) {
+	r := &Recorder{tel: tel, system: system}
+	var errs []error
+	counter := func(dst *metric.Int64Counter, name, unit, text string) {
+		var err error
+		*dst, err = tel.Meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(text))
+		errs = append(errs, err)
+	}
+	seconds := func(dst *metric.Float64Histogram, name, text string) {
+		var err error
+		*dst, err = tel.Meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(text),
+			metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .1, .25, .5, 1, 2, 3, 5, 10, 30, 60, 300, 1800))
+		errs = append(errs, err)
+	}
+	counter(&r.landed, "flashsale.inventory.landed", "{reservation}", "Reservations entered into the ledger.")
+	counter(&r.refused, "flashsale.inventory.refused", "{reservation}", "Reservations that the gate took and the ledger refused.")
+	counter(&r.closed, "flashsale.inventory.restored", "{reservation}", "Reservations whose pieces went back into the stock.")
+	counter(&r.rebuilt, "flashsale.inventory.gate.rebuilds", "{gate}", "Gates built from the tables, first fillings included.")
+	counter(&r.resettled, "flashsale.inventory.gate.resettled", "{reservation}", "Rows settled again after a refusal or a change of Redis's master.")
+	counter(&r.repairs, "flashsale.inventory.repairs", "{repair}", "What the reconciler put right, by kind.")
+	counter(&r.incidents, "flashsale.inventory.incidents", "{incident}", "What must not happen and did; each is in the log.")
+	seconds(&r.lag, "flashsale.inventory.landing.lag", "From the gate's yes to the ledger's.")
+	seconds(&r.lateness, "flashsale.inventory.close.lateness", "From the end of the pay window to the restored stock.")
+	var err error
+	r.letters, err = tel.Reading("flashsale.inventory.dead_letters.open", metric.WithUnit("{letter}"),
+		metric.WithDescription("Dead letters that wait for a person. No value while the database does not respond."))
+	return r, errors.Join(append(errs, err)...)
+}
+
+// Span implements core.Recorder.
+func (r *Recorder) Span(ctx context.Context, name string, database bool) (context.Context, func(error)) {
+	if database {
+		return r.tel.Span(ctx, name, trace.SpanKindClient, attribute.String("db.system", r.system), attribute.String("db.system.name", r.system))
+	}
+	return r.tel.Span(ctx, name, trace.SpanKindInternal)
+}
+
+// Landed implements core.Recorder.
+func (r *Recorder) Landed(ctx context.Context, n int, lags []time.Duration) {
+	if n > 0 {
+		r.landed.Add(ctx, int64(n))
+	}
+	for _, d := range lags {
+		r.lag.Record(ctx, max(0, d.Seconds()))
+	}
+}
+
+// Refused implements core.Recorder.
+func (r *Recorder) Refused(ctx context.Context, reason string, n int) {
+	r.refused.Add(ctx, int64(n), metric.WithAttributes(telemetry.AttrReason.String(reason)))
+}
+
+// Closed implements core.Recorder.
+func (r *Recorder) Closed(ctx context.Context, n int, lateness time.Duration) {
+	r.closed.Add(ctx, int64(n))
+	r.lateness.Record(ctx, max(0, lateness.Seconds()))
+}
+
+// Rebuilt implements core.Recorder.
+func (r *Recorder) Rebuilt(ctx context.Context, activityID string) {
+	r.rebuilt.Add(ctx, 1)
+	r.tel.Log.InfoContext(ctx, "gate filled from the tables", "activity_id", activityID)
+}
+
+// Resettled implements core.Recorder.
+func (r *Recorder) Resettled(ctx context.Context, activityID string, rows int) {
+	if rows == 0 {
+		return
+	}
+	r.resettled.Add(ctx, int64(rows))
+	r.tel.Log.InfoContext(ctx, "gate told again what the ledger holds", "activity_id", activityID, "rows", rows)
+}
+
+// Repaired implements core.Recorder: in the trace of the purchase, where it has one, else in that of the reconciliation.
+func (r *Recorder) Repaired(ctx context.Context, activityID string, rep core.Repair) {
+	kind := attribute.String("flashsale.repair", string(rep.Kind))
+	r.repairs.Add(ctx, 1, metric.WithAttributes(kind))
+	attrs := []any{"kind", rep.Kind, "activity_id", activityID}
+	of := []attribute.KeyValue{kind, telemetry.AttrActivityID.String(activityID)}
+	if rep.OrderSN != "" {
+		attrs = append(attrs, "order_sn", rep.OrderSN)
+		of = append(of, telemetry.AttrOrderSN.String(rep.OrderSN))
+	}
+	for _, d := range rep.Deltas {
+		if d.Delta != 0 {
+			attrs = append(attrs, "left_"+d.SKUID, d.Delta)
+		}
+	}
+	r.tel.Log.InfoContext(ctx, "repaired", attrs...)
+	if rep.Traceparent != "" {
+		ctx = telemetry.WithTraceparent(ctx, rep.Traceparent)
+	}
+	_, end := r.tel.Span(ctx, "repair", trace.SpanKindInternal, of...)
+	end(nil)
+}
+
+// Incident implements core.Recorder.
+func (r *Recorder) Incident(ctx context.Context, what string, attrs ...any) {
+	r.incidents.Add(ctx, 1)
+	r.tel.Log.ErrorContext(ctx, what, attrs...)
+}
+
+// Info implements core.Recorder.
+func (r *Recorder) Info(ctx context.Context, what string, attrs ...any) {
+	r.tel.Log.InfoContext(ctx, what, attrs...)
+}
+
+// Warn implements core.Recorder.
+func (r *Recorder) Warn(ctx context.Context, what string, err error) {
+	r.tel.Log.WarnContext(ctx, what, "error", err)
+}
+
+// OpenDeadLetters records how many dead letters wait, unless counting them failed.
+func (r *Recorder) OpenDeadLetters(n int64, err error) { r.letters.Record(n, err) }
