@@ -50,8 +50,8 @@ func TestKilledWhileLanding(t *testing.T) {
 		m := message(t, contract.TopicReservations, good, lost, bad)
 		return func() error { return w.consumer.Reservations(w.ctx, m) }, func() {
 			w.agree(a)
-			require.Equal(t, core.RowReserved, w.row(good.OrderSN).State)
-			require.Equal(t, core.RowRejected, w.row(lost.OrderSN).State)
+			require.Equal(t, core.StateReserved, w.row(good.OrderSN).State)
+			require.Equal(t, core.StateRejected, w.row(lost.OrderSN).State)
 			require.Equal(t, stockgate.StatusFailed, w.entry(a, lost.OrderSN).Status)
 			require.Contains(t, w.deductions(), good.OrderSN)
 			require.Equal(t, bad.OrderSN, w.letters(core.DeadLetterOpen)[0].OrderSN)

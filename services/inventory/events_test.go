@@ -18,17 +18,17 @@ func TestEventsInAnyOrder(t *testing.T) {
 	eachDB(t, func(w *world) {
 		for i, c := range []struct {
 			events []contract.OrderEventType
-			row    core.RowState
+			row    core.ReservationState
 			status stockgate.Status
 		}{
-			{[]contract.OrderEventType{created}, core.RowReserved, stockgate.StatusCreated},
-			{[]contract.OrderEventType{created, created}, core.RowReserved, stockgate.StatusCreated},
-			{[]contract.OrderEventType{created, paid}, core.RowSold, stockgate.StatusPaid},
-			{[]contract.OrderEventType{paid, created, paid}, core.RowSold, stockgate.StatusPaid},
-			{[]contract.OrderEventType{created, closed, closed}, core.RowReleased, stockgate.StatusClosed},
-			{[]contract.OrderEventType{closed, created, closed}, core.RowReleased, stockgate.StatusClosed},
-			{[]contract.OrderEventType{paid, refunded, created}, core.RowSold, stockgate.StatusPaid},
-			{[]contract.OrderEventType{refunded}, core.RowReserved, stockgate.StatusQueued},
+			{[]contract.OrderEventType{created}, core.StateReserved, stockgate.StatusCreated},
+			{[]contract.OrderEventType{created, created}, core.StateReserved, stockgate.StatusCreated},
+			{[]contract.OrderEventType{created, paid}, core.StateSold, stockgate.StatusPaid},
+			{[]contract.OrderEventType{paid, created, paid}, core.StateSold, stockgate.StatusPaid},
+			{[]contract.OrderEventType{created, closed, closed}, core.StateReleased, stockgate.StatusClosed},
+			{[]contract.OrderEventType{closed, created, closed}, core.StateReleased, stockgate.StatusClosed},
+			{[]contract.OrderEventType{paid, refunded, created}, core.StateSold, stockgate.StatusPaid},
+			{[]contract.OrderEventType{refunded}, core.StateReserved, stockgate.StatusQueued},
 		} {
 			for _, together := range []bool{true, false} {
 				a := w.sale(1, 3)
@@ -48,7 +48,7 @@ func TestEventsInAnyOrder(t *testing.T) {
 				w.agree(a)
 				require.Equal(w.t, c.row, w.row(r.OrderSN).State, "%v", c.events)
 				require.Equal(w.t, c.status, w.entry(a, r.OrderSN).Status, "%v", c.events)
-				if c.row == core.RowReleased { // the piece and the allowance are free again
+				if c.row == core.StateReleased { // the piece and the allowance are free again
 					w.land(w.buy(a, fmt.Sprint("u", i)))
 					w.agree(a)
 				}
@@ -134,7 +134,7 @@ func TestDueOrdersAreClosedAsOrderSays(t *testing.T) {
 				require.Equal(w.t, want.sns, items[0].OrderSNs)
 			}
 		}
-		states := map[int]core.RowState{0: core.RowReleased, 1: core.RowSold, 2: core.RowReserved, 3: core.RowReserved, 4: core.RowReserved, 5: core.RowReleased}
+		states := map[int]core.ReservationState{0: core.StateReleased, 1: core.StateSold, 2: core.StateReserved, 3: core.StateReserved, 4: core.StateReserved, 5: core.StateReleased}
 		for i, want := range states {
 			require.Equal(w.t, want, w.row(sns[i]).State, i)
 		}
@@ -169,7 +169,7 @@ func TestARefundedOrderReleasesItsUnitsOnce(t *testing.T) {
 			for sn, reason := range map[string]string{
 				reserved.OrderSN: "refunded", queued.OrderSN: "refunded", sold.OrderSN: "refunded", released.OrderSN: "expired",
 			} {
-				require.Equal(w.t, core.RowReleased, w.row(sn).State)
+				require.Equal(w.t, core.StateReleased, w.row(sn).State)
 				require.Equal(w.t, reason, w.row(sn).Reason)
 				require.Equal(w.t, stockgate.StatusClosed, w.entry(a, sn).Status)
 				require.Equal(w.t, reason, w.entry(a, sn).Reason)
@@ -218,7 +218,7 @@ func TestTheReconcilerReleasesARefundedOrder(t *testing.T) {
 		w.faults.kill(3, false) // order, ledger
 		require.Error(w.t, w.core.CloseDue(w.ctx, []contract.OrderClose{{OrderSNs: []string{r.OrderSN}, ActivityID: a.ID}}, nil))
 		require.True(w.t, w.faults.heal())
-		require.Equal(w.t, core.RowReleased, w.row(r.OrderSN).State)
+		require.Equal(w.t, core.StateReleased, w.row(r.OrderSN).State)
 		require.Equal(w.t, stockgate.StatusPaid, w.entry(a, r.OrderSN).Status)
 		w.settles()
 		require.Equal(w.t, []string{"released"}, kinds(w.reconcile(a)))
@@ -258,7 +258,7 @@ func TestTheGateIsReleasedEvenIfTheLedgerWas(t *testing.T) {
 		w.faults.kill(2, false) // the ledger transaction is done, the gate not told
 		require.Error(w.t, w.consumer.OrderEvents(w.ctx, message(w.t, contract.TopicOrderEvents, event(r, contract.OrderClosed))))
 		require.True(w.t, w.faults.heal())
-		require.Equal(w.t, core.RowReleased, w.row(r.OrderSN).State)
+		require.Equal(w.t, core.StateReleased, w.row(r.OrderSN).State)
 		require.Zero(w.t, w.left(a, 0))
 		w.orders.set("closed", r.OrderSN)
 		require.NoError(w.t, w.consumer.OrderClose(w.ctx, message(w.t, contract.TopicOrderClose, contract.OrderClose{OrderSNs: []string{r.OrderSN}, ActivityID: a.ID, DueAt: time.Now()})))

@@ -56,13 +56,13 @@ func TestTheLedgerGivesFirstComeFirstServed(t *testing.T) {
 		items = append([]contract.Reservation{items[0], again}, items[1:]...)
 		w.land(items...)
 		w.agree(a)
-		for i, want := range []core.RowState{core.RowReserved, core.RowRejected, core.RowReserved, core.RowReserved, core.RowRejected, core.RowRejected} {
+		for i, want := range []core.ReservationState{core.StateReserved, core.StateRejected, core.StateReserved, core.StateReserved, core.StateRejected, core.StateRejected} {
 			row := w.row(items[i].OrderSN)
 			require.Equal(w.t, want, row.State, i)
 			switch {
 			case i == 1:
 				require.Equal(w.t, core.ReasonLimitReached, row.Reason)
-			case want == core.RowRejected:
+			case want == core.StateRejected:
 				require.Equal(w.t, core.ReasonSoldOut, row.Reason)
 			}
 		}
@@ -101,13 +101,13 @@ func TestAnOrderSNOfSomebodyElseIsAnIncident(t *testing.T) {
 			require.NoError(w.t, err)
 			require.Equal(w.t, core.DeadLetterRejected, got.State)
 		}
-		require.Equal(w.t, core.RowReserved, w.row(r.OrderSN).State)
+		require.Equal(w.t, core.StateReserved, w.row(r.OrderSN).State)
 		w.agree(a)
 		w.follow(event(r, contract.OrderCreated))
 		foreign := event(r, contract.OrderPaid)
 		foreign.UserID = "u2"
 		w.follow(foreign, event(r, contract.OrderCreated))
-		require.Equal(w.t, core.RowReserved, w.row(r.OrderSN).State)
+		require.Equal(w.t, core.StateReserved, w.row(r.OrderSN).State)
 		require.Len(w.t, w.letters(core.DeadLetterOpen), 1)
 	})
 }
@@ -235,7 +235,7 @@ func TestOddButValidItemsLand(t *testing.T) {
 		closed := event(odd, contract.OrderClosed)
 		closed.Reason = "Ünlesbar, und viel zu lang für jede Spalte"
 		w.follow(created, closed)
-		require.Equal(w.t, core.RowReleased, w.row(odd.OrderSN).State)
+		require.Equal(w.t, core.StateReleased, w.row(odd.OrderSN).State)
 		require.Equal(w.t, core.ReasonExpired, w.entry(a, odd.OrderSN).Reason)
 		require.NoError(w.t, w.consumer.DeadLetters(w.ctx, message(w.t, contract.TopicDeadLetters, contract.DeadLetter{
 			Where: strings.Repeat("w", 300), Topic: "t", OrderSN: "nonsense", Why: strings.Repeat("y", 3000), Item: []byte("x"),

@@ -91,15 +91,15 @@ func TestWhatStaysReservedIsAskedAbout(t *testing.T) {
 		w.agree(a)
 		for _, c := range []struct {
 			of   contract.Reservation
-			want core.RowState
+			want core.ReservationState
 		}{
-			{paid, core.RowSold},
-			{closed, core.RowReleased},
-			{pending, core.RowReleased},
-			{paying, core.RowReserved},
-			{lettered, core.RowReserved},
-			{sold, core.RowSold},
-			{without, core.RowReserved},
+			{paid, core.StateSold},
+			{closed, core.StateReleased},
+			{pending, core.StateReleased},
+			{paying, core.StateReserved},
+			{lettered, core.StateReserved},
+			{sold, core.StateSold},
+			{without, core.StateReserved},
 		} {
 			require.Equal(w.t, c.want, w.row(c.of.OrderSN).State)
 		}
@@ -113,7 +113,7 @@ func TestWhatStaysReservedIsAskedAbout(t *testing.T) {
 		for _, m := range messages {
 			require.NoError(w.t, w.consumer.OrderClose(w.ctx, delivered(m)))
 		}
-		require.Equal(w.t, core.RowSold, w.row(lettered.OrderSN).State)
+		require.Equal(w.t, core.StateSold, w.row(lettered.OrderSN).State)
 	})
 }
 

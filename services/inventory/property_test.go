@@ -91,9 +91,9 @@ func (h *history) orderStep(r *rapid.T) {
 		r.Skip()
 	}
 	it := h.made[rapid.IntRange(0, len(h.made)-1).Draw(r, "order")]
-	rows, err := h.parts.Store.Rows(h.ctx, []string{it.OrderSN})
+	rows, err := h.parts.Store.Reservations(h.ctx, []string{it.OrderSN})
 	require.NoError(r, err)
-	if row, ok := rows[it.OrderSN]; !ok || row.State == core.RowRejected {
+	if row, ok := rows[it.OrderSN]; !ok || row.State == core.StateRejected {
 		r.Skip()
 	}
 	next := ""
@@ -151,11 +151,11 @@ func (h *history) finish(r *rapid.T) {
 		row := h.row(it.OrderSN)
 		switch h.orders.of(it.OrderSN) {
 		case "paid":
-			require.Equal(r, core.RowSold, row.State)
+			require.Equal(r, core.StateSold, row.State)
 		case "closed":
-			require.Equal(r, core.RowReleased, row.State)
+			require.Equal(r, core.StateReleased, row.State)
 		case "pending":
-			require.Equal(r, core.RowReserved, row.State)
+			require.Equal(r, core.StateReserved, row.State)
 		case "refunded":
 			r.Fatalf("%s was refunded although it had its piece", it.OrderSN)
 		}

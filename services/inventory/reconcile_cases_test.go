@@ -206,7 +206,7 @@ func TestPiecesThatThereAreNotAreNotSold(t *testing.T) {
 		w.land(all...)
 		for i, r := range all {
 			if i < 2 {
-				require.Equal(w.t, core.RowReserved, w.row(r.OrderSN).State)
+				require.Equal(w.t, core.StateReserved, w.row(r.OrderSN).State)
 				continue
 			}
 			require.Equal(w.t, core.ReasonSoldOut, w.row(r.OrderSN).Reason)
@@ -252,7 +252,7 @@ func TestADamagedAllowanceHoldsUpNoClosing(t *testing.T) {
 		w.follow(event(r, contract.OrderCreated))
 		require.NoError(w.t, w.db.Exec("UPDATE allowances SET held = held + 3 WHERE activity_id = ? AND user_id = 'u1'", a.ID).Error)
 		w.follow(event(r, contract.OrderClosed))
-		require.Equal(w.t, core.RowReleased, w.row(r.OrderSN).State)
+		require.Equal(w.t, core.StateReleased, w.row(r.OrderSN).State)
 		w.settles()
 		require.Equal(w.t, []string{string(core.RepairAllowance)}, kinds(w.reconcile(a)))
 		w.agree(a)

@@ -258,7 +258,7 @@ func (h *history) damage(r *rapid.T) {
 	sku := a.Items[rapid.IntRange(0, 1).Draw(r, "sku")].SKUID
 	// An entry that the ledger has: of one that it has not nobody would know any more that it was there.
 	landed := func() string {
-		rows, err := h.parts.Store.RowsOfActivity(ctx, a.ID, "", core.Page{Limit: 1000})
+		rows, err := h.parts.Store.ReservationsOfActivity(ctx, a.ID, "", core.Page{Limit: 1000})
 		require.NoError(r, err)
 		if len(rows) == 0 {
 			r.Skip("nothing has landed")

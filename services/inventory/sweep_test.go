@@ -54,7 +54,7 @@ func TestDeductionsArePublishedAgain(t *testing.T) {
 			require.Len(w.t, d, 1)
 			require.Contains(w.t, d, waiting.OrderSN)
 		}
-		require.Equal(w.t, core.RowReserved, w.row(waiting.OrderSN).State)
+		require.Equal(w.t, core.StateReserved, w.row(waiting.OrderSN).State)
 		w.follow(event(waiting, contract.OrderCreated))
 		now = now.Add(2 * time.Hour)
 		w.sweepOrders()
@@ -96,7 +96,7 @@ func TestAReservationWithoutAnOrderIsGivenUp(t *testing.T) {
 		require.NoError(w.t, w.consumer.OrderClose(w.ctx, giveUp))
 		w.shift = 0
 		w.agree(a)
-		for i, want := range []core.RowState{core.RowReleased, core.RowReleased, core.RowSold, core.RowReleased, core.RowReserved, core.RowReserved} {
+		for i, want := range []core.ReservationState{core.StateReleased, core.StateReleased, core.StateSold, core.StateReleased, core.StateReserved, core.StateReserved} {
 			require.Equal(w.t, want, w.row(r[i].OrderSN).State, i)
 		}
 		require.Equal(w.t, "tombstone", w.orders.of(r[0].OrderSN))
@@ -200,8 +200,8 @@ func TestALetterOfAReservationIsReplayedOrRejected(t *testing.T) {
 				require.NoError(t, w.consumer.Reservations(w.ctx, delivered(m)))
 			}
 			w.agree(a)
-			require.Equal(t, core.RowReserved, w.row(replayed.OrderSN).State)
-			require.Equal(t, core.RowRejected, w.row(rejected.OrderSN).State)
+			require.Equal(t, core.StateReserved, w.row(replayed.OrderSN).State)
+			require.Equal(t, core.StateRejected, w.row(rejected.OrderSN).State)
 			e := w.entry(a, rejected.OrderSN)
 			require.Equal(t, stockgate.StatusFailed, e.Status)
 			require.Equal(t, "system", e.Reason)
@@ -246,7 +246,7 @@ func TestALetterOfADeductionIsRejected(t *testing.T) {
 			require.Equal(t, "tombstone", w.orders.of(r[0].OrderSN))
 			e := w.entry(a, r[0].OrderSN)
 			require.Equal(t, []any{stockgate.StatusFailed, "system"}, []any{e.Status, e.Reason})
-			require.Equal(t, core.RowSold, w.row(r[1].OrderSN).State)
+			require.Equal(t, core.StateSold, w.row(r[1].OrderSN).State)
 			require.Equal(t, stockgate.StatusClosed, w.entry(a, r[2].OrderSN).Status)
 			require.Equal(t, int64(4), w.left(a, 0))
 		}
@@ -281,7 +281,7 @@ func TestALetterWhoseRejectionHasBegunIsNotReplayed(t *testing.T) {
 		require.True(w.t, w.faults.heal())
 		w.restart()
 		require.Equal(w.t, "tombstone", w.orders.of(r.OrderSN))
-		require.Equal(w.t, core.RowReserved, w.row(r.OrderSN).State)
+		require.Equal(w.t, core.StateReserved, w.row(r.OrderSN).State)
 
 		_, err = w.core.ReplayDeadLetter(w.ctx, "operator", letter.ID)
 		require.Equal(w.t, contract.CodeStateConflict, contract.CodeOf(err))
@@ -296,7 +296,7 @@ func TestALetterWhoseRejectionHasBegunIsNotReplayed(t *testing.T) {
 		d, err = w.core.RejectDeadLetter(w.ctx, "operator", letter.ID)
 		require.NoError(w.t, err)
 		require.Equal(w.t, core.DeadLetterRejected, d.State)
-		require.Equal(w.t, core.RowReleased, w.row(r.OrderSN).State)
+		require.Equal(w.t, core.StateReleased, w.row(r.OrderSN).State)
 		require.Equal(w.t, stockgate.StatusFailed, w.entry(a, r.OrderSN).Status)
 		require.Equal(w.t, int64(5), w.left(a, 0))
 		w.agree(a)
@@ -322,7 +322,7 @@ func TestALetterThatContradictsTheLedgerTakesNothingAway(t *testing.T) {
 		require.NoError(w.t, err)
 		require.Equal(w.t, core.DeadLetterRejected, d.State)
 		require.Equal(w.t, "pending", w.orders.of(r.OrderSN))
-		require.Equal(w.t, core.RowReserved, w.row(r.OrderSN).State)
+		require.Equal(w.t, core.StateReserved, w.row(r.OrderSN).State)
 	})
 }
 

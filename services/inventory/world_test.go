@@ -169,7 +169,7 @@ func (s *faultyStore) AddDeadLetters(ctx context.Context, l []contract.DeadLette
 	return s.f.step(func() error { return s.Store.AddDeadLetters(ctx, l) })
 }
 
-func (s *faultyStore) ScheduleRepublish(ctx context.Context, rows []core.Row) error {
+func (s *faultyStore) ScheduleRepublish(ctx context.Context, rows []core.Reservation) error {
 	return s.f.step(func() error { return s.Store.ScheduleRepublish(ctx, rows) })
 }
 
@@ -546,9 +546,9 @@ func (w *world) follow(events ...contract.OrderEvent) {
 	require.NoError(w.t, w.consumer.OrderEvents(w.ctx, message(w.t, contract.TopicOrderEvents, events...)))
 }
 
-func (w *world) row(sn string) core.Row {
+func (w *world) row(sn string) core.Reservation {
 	w.t.Helper()
-	rows, err := w.parts.Store.Rows(w.ctx, []string{sn})
+	rows, err := w.parts.Store.Reservations(w.ctx, []string{sn})
 	require.NoError(w.t, err)
 	require.Contains(w.t, rows, sn)
 	return rows[sn]
@@ -586,7 +586,7 @@ func (w *world) letters(state string) []core.DeadLetter {
 // sound checks everything that must hold at any moment in the database.
 func (w *world) sound(a *core.Activity) {
 	w.t.Helper()
-	rows, err := w.parts.Store.RowsOfActivity(w.ctx, a.ID, "", core.Page{Limit: 100_000})
+	rows, err := w.parts.Store.ReservationsOfActivity(w.ctx, a.ID, "", core.Page{Limit: 100_000})
 	require.NoError(w.t, err)
 	type sums struct{ reserved, sold int64 }
 	shelves, held := map[string]sums{}, map[string]int64{}
@@ -594,16 +594,16 @@ func (w *world) sound(a *core.Activity) {
 		for _, l := range r.Lines {
 			s := shelves[l.SKUID]
 			switch r.State {
-			case core.RowReserved:
+			case core.StateReserved:
 				s.reserved += l.Qty
 				held[r.UserID] += l.Qty
-			case core.RowSold:
+			case core.StateSold:
 				s.sold += l.Qty
 				held[r.UserID] += l.Qty
 			}
 			shelves[l.SKUID] = s
 		}
-		require.Equal(w.t, r.State == core.RowReserved && r.OrderCreatedAt == nil, r.RepublishAt != nil, "republish_at of %+v", r)
+		require.Equal(w.t, r.State == core.StateReserved && r.OrderCreatedAt == nil, r.RepublishAt != nil, "republish_at of %+v", r)
 	}
 	for _, it := range w.stock(a) {
 		require.Equal(w.t, it.Total, it.Available+it.Reserved+it.Sold, "sum of %+v", it)
@@ -633,7 +633,7 @@ func (w *world) agree(a *core.Activity) {
 		require.NotNil(w.t, k.Gate)
 		require.Zero(w.t, k.Difference, "difference of SKU %s: %+v %+v", k.SKUID, k, *k.Gate)
 	}
-	rows, err := w.parts.Store.RowsOfActivity(w.ctx, a.ID, "", core.Page{Limit: 100_000})
+	rows, err := w.parts.Store.ReservationsOfActivity(w.ctx, a.ID, "", core.Page{Limit: 100_000})
 	require.NoError(w.t, err)
 	var sns []string
 	for _, r := range rows {
@@ -645,16 +645,16 @@ func (w *world) agree(a *core.Activity) {
 	for _, r := range rows {
 		e, ok := entries[r.OrderSN]
 		require.True(w.t, ok, "the gate does not know %+v", r)
-		want := map[core.RowState]stockgate.Status{core.RowSold: stockgate.StatusPaid, core.RowRejected: stockgate.StatusFailed}[r.State]
+		want := map[core.ReservationState]stockgate.Status{core.StateSold: stockgate.StatusPaid, core.StateRejected: stockgate.StatusFailed}[r.State]
 		switch {
-		case r.State == core.RowReserved && r.OrderCreatedAt == nil:
+		case r.State == core.StateReserved && r.OrderCreatedAt == nil:
 			want = stockgate.StatusQueued
 			require.True(w.t, e.Landed, "landed: %+v", r)
-		case r.State == core.RowReserved:
+		case r.State == core.StateReserved:
 			want = stockgate.StatusCreated
-		case r.State == core.RowReleased && r.OrderCreatedAt == nil:
+		case r.State == core.StateReleased && r.OrderCreatedAt == nil:
 			want = stockgate.StatusFailed
-		case r.State == core.RowReleased:
+		case r.State == core.StateReleased:
 			want = stockgate.StatusClosed
 		}
 		// What a damaged gate told of the end stays told, and who was told of an order is not told that there never was one.

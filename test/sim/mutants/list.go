@@ -55,11 +55,11 @@ var mutants = []mutant{
 	},
 	{
 		name: "a released row is released again", file: coreDir + "events.go",
-		old: "case contract.OrderClosed:\n\t\tswitch row.State {\n\t\tcase RowReserved:", now: "case contract.OrderClosed:\n\t\tswitch row.State {\n\t\tcase RowReserved, RowReleased:",
+		old: "case contract.OrderClosed:\n\t\tswitch row.State {\n\t\tcase StateReserved:", now: "case contract.OrderClosed:\n\t\tswitch row.State {\n\t\tcase StateReserved, StateReleased:",
 	},
 	{
 		name: "late money for no piece is kept", file: coreDir + "events.go",
-		old: "case RowReleased, RowRejected:\n\t\t\tf.refunds = append(f.refunds, row.OrderSN)", now: "case RowReleased, RowRejected:",
+		old: "case StateReleased, StateRejected:\n\t\t\tf.refunds = append(f.refunds, row.OrderSN)", now: "case StateReleased, StateRejected:",
 	},
 	{
 		name: "a refunded order keeps its units", file: coreDir + "closing.go",
@@ -68,7 +68,7 @@ var mutants = []mutant{
 		test:  unit{"services/inventory", "^TestARefundedOrderReleasesItsUnitsOnce$/^sqlite$"},
 	},
 	{
-		name: "allowances are not given back", file: coreDir + "ledger_row.go",
+		name: "allowances are not given back", file: coreDir + "reservation.go",
 		old: "m.Allowances[Buyer{r.ActivityID, r.UserID}] -= r.pieces()", now: "",
 	},
 	{

@@ -40,7 +40,7 @@ func (s *Service) closeOrders(ctx context.Context, sns []string, reason, tombsto
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.Store.Rows(ctx, sns)
+	rows, err := s.Store.Reservations(ctx, sns)
 	if err != nil {
 		return nil, err
 	}

@@ -93,11 +93,11 @@ func (s *Service) rejectReservation(ctx context.Context, d *DeadLetter) error {
 	if err := s.completeFromGate(ctx, &it); err != nil {
 		return err
 	}
-	var row Row
+	var row Reservation
 	mine := false
 	now := s.now()
 	err := s.Store.Ledger(ctx, []string{it.ActivityID}, func(tx LedgerTx) error {
-		rows, err := tx.Rows([]string{it.OrderSN})
+		rows, err := tx.Reservations([]string{it.OrderSN})
 		if err != nil {
 			return err
 		}
@@ -107,21 +107,21 @@ func (s *Service) rejectReservation(ctx context.Context, d *DeadLetter) error {
 			return nil
 		}
 		mine = true
-		row = Row{
-			OrderSN: it.OrderSN, ActivityID: it.ActivityID, UserID: it.UserID, Bucket: it.Bucket, Lines: it.Lines, State: RowRejected,
+		row = Reservation{
+			OrderSN: it.OrderSN, ActivityID: it.ActivityID, UserID: it.UserID, Bucket: it.Bucket, Lines: it.Lines, State: StateRejected,
 			Reason: ReasonSystem, ReservedAt: d.FailedAt, LandedAt: now, ChangedAt: now, Traceparent: d.Traceparent,
 		}
 		m := newMoves()
-		m.Insert = []Row{row}
+		m.Insert = []Reservation{row}
 		return tx.Apply(m)
 	})
 	if err != nil || !mine {
 		return err
 	}
-	if row.State == RowReserved {
+	if row.State == StateReserved {
 		return s.tombstone(ctx, row)
 	}
-	return s.tellGate(ctx, []Row{row})
+	return s.tellGate(ctx, []Reservation{row})
 }
 
 // completeFromGate takes buyer and lines from the gate's entry where the item's own are unusable.
@@ -150,7 +150,7 @@ func (s *Service) rejectDeduction(ctx context.Context, d *DeadLetter) error {
 	if !contract.ValidID(d.OrderSN) {
 		return nil
 	}
-	rows, err := s.Store.Rows(ctx, []string{d.OrderSN})
+	rows, err := s.Store.Reservations(ctx, []string{d.OrderSN})
 	if err != nil {
 		return err
 	}
@@ -158,14 +158,14 @@ func (s *Service) rejectDeduction(ctx context.Context, d *DeadLetter) error {
 	if !ok || contradicts(d, row) {
 		return nil
 	}
-	if row.State != RowReserved {
-		return s.tellGate(ctx, []Row{row})
+	if row.State != StateReserved {
+		return s.tellGate(ctx, []Reservation{row})
 	}
 	return s.tombstone(ctx, row)
 }
 
 // contradicts tells whether a readable item is about another purchase than the ledger's row.
-func contradicts(d *DeadLetter, row Row) bool {
+func contradicts(d *DeadLetter, row Reservation) bool {
 	var it contract.Deduction
 	if json.Unmarshal(d.Item, &it) != nil || it.Validate() != nil {
 		return false
@@ -174,7 +174,7 @@ func contradicts(d *DeadLetter, row Row) bool {
 }
 
 // tombstone asks order never to make this order, and follows its answer.
-func (s *Service) tombstone(ctx context.Context, row Row) error {
+func (s *Service) tombstone(ctx context.Context, row Reservation) error {
 	outcomes, err := s.closeOrders(ctx, []string{row.OrderSN}, ReasonRejected, ReasonSystem, row.ActivityID, row.Traceparent)
 	if err != nil {
 		return err

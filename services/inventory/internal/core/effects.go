@@ -19,24 +19,24 @@ type effects struct {
 	settle  []Settlement
 	release []Ending
 	drop    []Ending
-	refused []Row // rejected for stock or allowance: the gate believed in pieces that were not there
+	refused []Reservation // rejected for stock or allowance: the gate believed in pieces that were not there
 }
 
-func (e *effects) add(r Row) {
+func (e *effects) add(r Reservation) {
 	if len(r.Lines) == 0 { // rejected unread: no gate knows it
 		return
 	}
 	switch r.State {
-	case RowReserved, RowSold:
+	case StateReserved, StateSold:
 		e.settle = append(e.settle, settlement(r))
-	case RowReleased:
+	case StateReleased:
 		end := Ending{OrderSN: r.OrderSN, UserID: r.UserID, Lines: r.Lines, Reason: r.Reason}
 		if r.OrderCreatedAt == nil { // never had an order: failed, not closed
 			e.drop = append(e.drop, end)
 		} else {
 			e.release = append(e.release, end)
 		}
-	case RowRejected:
+	case StateRejected:
 		e.drop = append(e.drop, Ending{OrderSN: r.OrderSN, UserID: r.UserID, Lines: r.Lines, Reason: r.Reason})
 		if r.Reason == ReasonSoldOut || r.Reason == ReasonLimitReached {
 			e.refused = append(e.refused, r)
@@ -44,10 +44,10 @@ func (e *effects) add(r Row) {
 	}
 }
 
-func settlement(r Row) Settlement {
+func settlement(r Reservation) Settlement {
 	st := Settlement{OrderSN: r.OrderSN, UserID: r.UserID, Lines: r.Lines, Step: StepLanded}
 	switch {
-	case r.State == RowSold:
+	case r.State == StateSold:
 		st.Step = StepPaid
 	case r.OrderCreatedAt != nil:
 		st.Step = StepCreated
@@ -59,7 +59,7 @@ func settlement(r Row) Settlement {
 }
 
 // tellGate repeats the effect of every row's present state on its gate.
-func (s *Service) tellGate(ctx context.Context, rows []Row) error {
+func (s *Service) tellGate(ctx context.Context, rows []Reservation) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -136,7 +136,7 @@ const clockSkew = 2 * time.Second
 // them away because it had lost somebody's reservation; giving them back first would only sell them again.
 // A purchase that the gate accepted before the last such settling began needs no other one. One that it accepted
 // afterwards shows that the recent rows were not enough: then all rows are settled.
-func (s *Service) settleBeforeRefusing(ctx context.Context, ref contract.GateRef, refused []Row) error {
+func (s *Service) settleBeforeRefusing(ctx context.Context, ref contract.GateRef, refused []Reservation) error {
 	latest := refused[0].ReservedAt
 	for _, r := range refused {
 		if r.ReservedAt.After(latest) {
@@ -168,7 +168,7 @@ func (s *Service) tellAgain(ctx context.Context, ref contract.GateRef, since tim
 	if err := s.resettle(ctx, ref, since); err != nil {
 		return err
 	}
-	return s.eachPage(ctx, ref, []RowState{RowReleased, RowRejected}, since, func(rows []Row) error {
+	return s.eachPage(ctx, ref, []ReservationState{StateReleased, StateRejected}, since, func(rows []Reservation) error {
 		var e effects
 		for _, r := range rows {
 			e.add(r)
@@ -180,14 +180,14 @@ func (s *Service) tellAgain(ctx context.Context, ref contract.GateRef, since tim
 
 // eachPage calls fn with the gate's rows in these states that changed since then (zero: all), page by page. Rows that cannot be
 // read wait for a person, and the others not for them.
-func (s *Service) eachPage(ctx context.Context, ref contract.GateRef, states []RowState, since time.Time, fn func([]Row) error) error {
+func (s *Service) eachPage(ctx context.Context, ref contract.GateRef, states []ReservationState, since time.Time, fn func([]Reservation) error) error {
 	for after := ""; ; {
-		rows, broken, next, err := s.Store.ChangedRows(ctx, ref.ActivityID, states, since, after, 512)
+		rows, broken, next, err := s.Store.ChangedReservations(ctx, ref.ActivityID, states, since, after, 512)
 		if err != nil {
 			return err
 		}
 		s.alarmRows(ctx, broken)
-		rows = slices.DeleteFunc(rows, func(r Row) bool { return r.Bucket != ref.Bucket })
+		rows = slices.DeleteFunc(rows, func(r Reservation) bool { return r.Bucket != ref.Bucket })
 		if err := fn(rows); err != nil || next == "" {
 			return err
 		}
@@ -199,7 +199,7 @@ func (s *Service) eachPage(ctx context.Context, ref contract.GateRef, states []R
 // page by page without locks: a row that is released meanwhile is terminal in the gate, and settling changes nothing there.
 func (s *Service) resettle(ctx context.Context, ref contract.GateRef, since time.Time) error {
 	n := 0
-	err := s.eachPage(ctx, ref, []RowState{RowReserved, RowSold}, since, func(rows []Row) error {
+	err := s.eachPage(ctx, ref, []ReservationState{StateReserved, StateSold}, since, func(rows []Reservation) error {
 		st := make([]Settlement, len(rows))
 		for i, r := range rows {
 			st[i] = settlement(r)

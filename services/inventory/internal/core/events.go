@@ -97,7 +97,7 @@ type following struct {
 	now          time.Time
 	where, topic string
 	moves        *Moves
-	rows         []Row
+	rows         []Reservation
 	refunds      []string
 	contradicted []string
 	closed       int
@@ -110,11 +110,11 @@ func (f *following) decide(tx LedgerTx, steps []step) error {
 	for i, st := range steps {
 		sns[i] = st.orderSN
 	}
-	rows, err := tx.Rows(sns)
+	rows, err := tx.Reservations(sns)
 	if err != nil {
 		return err
 	}
-	before := make(map[string]Row, len(rows))
+	before := make(map[string]Reservation, len(rows))
 	for sn, r := range rows {
 		before[sn] = r
 	}
@@ -143,7 +143,7 @@ func (f *following) decide(tx LedgerTx, steps []step) error {
 		row := rows[sn]
 		if changed(before[sn], row) {
 			row.ChangedAt = f.now
-			f.moves.Update = append(f.moves.Update, RowUpdate{From: before[sn].State, Row: row})
+			f.moves.Update = append(f.moves.Update, ReservationUpdate{From: before[sn].State, To: row})
 		}
 		f.rows = append(f.rows, row)
 	}
@@ -151,12 +151,12 @@ func (f *following) decide(tx LedgerTx, steps []step) error {
 }
 
 // move returns the row after the step.
-func (f *following) move(row Row, st step) Row {
-	if !st.tombstone && row.OrderCreatedAt == nil && row.State == RowReserved {
+func (f *following) move(row Reservation, st step) Reservation {
+	if !st.tombstone && row.OrderCreatedAt == nil && row.State == StateReserved {
 		at := saneTime(st.at, f.now)
 		row.OrderCreatedAt = &at
 	}
-	if st.expiresAt != nil && row.ExpiresAt == nil && row.State == RowReserved {
+	if st.expiresAt != nil && row.ExpiresAt == nil && row.State == StateReserved {
 		if at := saneTime(*st.expiresAt, time.Time{}); !at.IsZero() {
 			row.ExpiresAt = &at
 		}
@@ -167,38 +167,38 @@ func (f *following) move(row Row, st step) Row {
 			break // a late event; the money is on its way back already
 		}
 		switch row.State {
-		case RowReserved:
+		case StateReserved:
 			f.moves.sell(row)
-			row.State = RowSold
-		case RowReleased, RowRejected:
+			row.State = StateSold
+		case StateReleased, StateRejected:
 			f.refunds = append(f.refunds, row.OrderSN)
 		}
 	case contract.OrderClosed:
 		switch row.State {
-		case RowReserved:
+		case StateReserved:
 			f.moves.giveBack(row)
-			row.State, row.Reason = RowReleased, saneReason(st.reason)
+			row.State, row.Reason = StateReleased, saneReason(st.reason)
 			f.closed++
 			if row.Reason == ReasonExpired && row.ExpiresAt != nil {
 				f.lateness = max(f.lateness, f.now.Sub(*row.ExpiresAt))
 			}
-		case RowSold:
+		case StateSold:
 			f.contradicted = append(f.contradicted, row.OrderSN)
 		}
 	case contract.OrderRefunded:
 		if row.holds() {
 			f.moves.giveBack(row)
-			row.State, row.Reason = RowReleased, ReasonRefunded
+			row.State, row.Reason = StateReleased, ReasonRefunded
 			f.closed++
 		}
 	}
-	if row.State != RowReserved || row.OrderCreatedAt != nil {
+	if row.State != StateReserved || row.OrderCreatedAt != nil {
 		row.RepublishAt = nil
 	}
 	return row
 }
 
-func changed(a, b Row) bool {
+func changed(a, b Reservation) bool {
 	return a.State != b.State || (a.OrderCreatedAt == nil) != (b.OrderCreatedAt == nil) ||
 		(a.ExpiresAt == nil) != (b.ExpiresAt == nil) || (a.RepublishAt == nil) != (b.RepublishAt == nil)
 }

@@ -50,8 +50,8 @@ type landing struct {
 	now     time.Time
 	timing  Timing
 	moves   *Moves
-	rows    []Row // all rows of the message as they stand, known ones included
-	landed  []Row
+	rows    []Reservation // all rows of the message as they stand, known ones included
+	landed  []Reservation
 	refused map[string]int
 }
 
@@ -63,7 +63,7 @@ func (l *landing) decide(tx LedgerTx, items []contract.Reservation) error {
 		sns[i] = it.OrderSN
 		users[it.ActivityID] = append(users[it.ActivityID], it.UserID)
 	}
-	rows, err := tx.Rows(sns)
+	rows, err := tx.Reservations(sns)
 	if err != nil {
 		return err
 	}
@@ -114,20 +114,20 @@ func (l *landing) decide(tx LedgerTx, items []contract.Reservation) error {
 }
 
 // place gives the pieces, or refuses them. It keeps a's items and held as they will be, for the next item.
-func (l *landing) place(a *Activity, it contract.Reservation, held map[Buyer]int64) Row {
-	row := Row{
+func (l *landing) place(a *Activity, it contract.Reservation, held map[Buyer]int64) Reservation {
+	row := Reservation{
 		OrderSN: it.OrderSN, ActivityID: it.ActivityID, UserID: it.UserID, Bucket: it.Bucket, Lines: it.Lines,
-		State: RowReserved, ReservedAt: saneTime(it.ReservedAt, l.now), LandedAt: l.now, ChangedAt: l.now,
+		State: StateReserved, ReservedAt: saneTime(it.ReservedAt, l.now), LandedAt: l.now, ChangedAt: l.now,
 		Traceparent: saneTraceparent(it.Traceparent),
 	}
 	who := Buyer{it.ActivityID, it.UserID}
 	switch {
 	case held[who]+row.pieces() > a.PerUserLimit:
-		row.State, row.Reason = RowRejected, ReasonLimitReached
+		row.State, row.Reason = StateRejected, ReasonLimitReached
 	case !inStock(a, it.Lines):
-		row.State, row.Reason = RowRejected, ReasonSoldOut
+		row.State, row.Reason = StateRejected, ReasonSoldOut
 	}
-	if row.State == RowRejected {
+	if row.State == StateRejected {
 		l.refused[row.Reason]++
 		return row
 	}
@@ -191,11 +191,11 @@ func sortedKeys[V any](set map[string]V) []string {
 }
 
 // publishDeductions publishes what order has to know of: rows that hold pieces and have no order as far as is known.
-func (s *Service) publishDeductions(ctx context.Context, rows []Row) error {
+func (s *Service) publishDeductions(ctx context.Context, rows []Reservation) error {
 	activities := map[string]*Activity{}
 	var due []contract.Deduction
 	for _, r := range rows {
-		if r.State != RowReserved || r.OrderCreatedAt != nil {
+		if r.State != StateReserved || r.OrderCreatedAt != nil {
 			continue
 		}
 		a, ok := activities[r.ActivityID]

@@ -50,7 +50,7 @@ type suspect struct {
 }
 
 // moved tells whether the purchase went on since.
-func (x suspect) moved(g *GateRecord, row *Row) bool {
+func (x suspect) moved(g *GateRecord, row *Reservation) bool {
 	var stored uint64
 	if g != nil {
 		stored = digest(g.Stored)
@@ -227,9 +227,9 @@ func (l *look) weigh(d entryDigest, lines *lineSets) {
 func (s *Service) lookAtLedger(ctx context.Context, ref contract.GateRef, l *look, entries []entryDigest) error {
 	now := s.now()
 	known := make([]bool, len(entries))
-	all := []RowState{RowReserved, RowSold, RowReleased, RowRejected}
+	all := []ReservationState{StateReserved, StateSold, StateReleased, StateRejected}
 	for after := ""; ; {
-		rows, broken, next, err := s.Store.ChangedRows(ctx, ref.ActivityID, all, time.Time{}, after, ledgerPage)
+		rows, broken, next, err := s.Store.ChangedReservations(ctx, ref.ActivityID, all, time.Time{}, after, ledgerPage)
 		if err != nil {
 			return err
 		}
@@ -271,12 +271,12 @@ func (s *Service) lookAtLedger(ctx context.Context, ref contract.GateRef, l *loo
 	return nil
 }
 
-func (l *look) count(r Row) {
+func (l *look) count(r Reservation) {
 	for _, line := range r.Lines {
 		switch r.State {
-		case RowReserved:
+		case StateReserved:
 			of(l.ledger, line.SKUID).Held += line.Qty
-		case RowSold:
+		case StateSold:
 			of(l.ledger, line.SKUID).Sold += line.Qty
 		}
 	}
@@ -328,9 +328,9 @@ func compare(a, b int64) int {
 }
 
 // rowSays is says of the entry that a row should have.
-func rowSays(r Row) uint64 {
+func rowSays(r Reservation) uint64 {
 	var expires time.Time
-	if r.State == RowReserved && r.OrderCreatedAt != nil && r.ExpiresAt != nil {
+	if r.State == StateReserved && r.OrderCreatedAt != nil && r.ExpiresAt != nil {
 		expires = *r.ExpiresAt
 	}
 	return says(r.stage(), r.UserID, r.Lines, expires)

@@ -47,24 +47,24 @@ type Store interface {
 	// Rebuild locks the activity, then its stock rows, and only then reads what a gate is made of.
 	Rebuild(ctx context.Context, activityID string, now time.Time, fn func(Rebuild) error) error
 
-	Rows(ctx context.Context, orderSNs []string) (map[string]Row, error)
-	RowsOfActivity(ctx context.Context, activityID, userID string, p Page) ([]Row, error) // newest first
-	// ChangedRows pages by order_sn through the rows in these states that changed since then (zero: all). broken as in
-	// RowsToRepublish; next is "" after the last page.
-	ChangedRows(ctx context.Context, activityID string, states []RowState, since time.Time, afterSN string, limit int) (rows, broken []Row, next string, err error)
+	Reservations(ctx context.Context, orderSNs []string) (map[string]Reservation, error)
+	ReservationsOfActivity(ctx context.Context, activityID, userID string, p Page) ([]Reservation, error) // newest first
+	// ChangedReservations pages by order_sn through the rows in these states that changed since then (zero: all). broken as in
+	// ReservationsToRepublish; next is "" after the last page.
+	ChangedReservations(ctx context.Context, activityID string, states []ReservationState, since time.Time, afterSN string, limit int) (rows, broken []Reservation, next string, err error)
 	// Holders pages by user through the allowances and the users of rows that hold pieces. next "" is the end. The two are not
 	// read at one moment.
 	Holders(ctx context.Context, activityID, afterUser string, limit int) (page []Holder, next string, err error)
-	// RowsToRepublish lists the rows whose deduction is due again, the longest due first. broken are those whose lines cannot be
+	// ReservationsToRepublish lists the rows whose deduction is due again, the longest due first. broken are those whose lines cannot be
 	// read; they have none.
-	RowsToRepublish(ctx context.Context, due time.Time, limit int) (rows, broken []Row, err error)
-	ScheduleRepublish(ctx context.Context, rows []Row) error // RepublishAt and RepublishAttempt, if still without an order
+	ReservationsToRepublish(ctx context.Context, due time.Time, limit int) (rows, broken []Reservation, err error)
+	ScheduleRepublish(ctx context.Context, rows []Reservation) error // RepublishAt and RepublishAttempt, if still without an order
 
 	// HoldingActivities lists the activities that have reserved pieces, without their items.
 	HoldingActivities(ctx context.Context) ([]Activity, error)
-	// OverdueRows pages through the reserved rows that have an order and did not change since then, in the order of their last
-	// change. broken as in RowsToRepublish; next is nil after the last page.
-	OverdueRows(ctx context.Context, activityID string, since time.Time, after *RowPlace, limit int) (rows, broken []Row, next *RowPlace, err error)
+	// OverdueReservations pages through the reserved rows that have an order and did not change since then, in the order of their last
+	// change. broken as in ReservationsToRepublish; next is nil after the last page.
+	OverdueReservations(ctx context.Context, activityID string, since time.Time, after *ReservationPlace, limit int) (rows, broken []Reservation, next *ReservationPlace, err error)
 
 	Activity(ctx context.Context, id string) (*Activity, error) // nil when there is none
 	Activities(ctx context.Context, p Page) ([]Activity, error) // newest first
@@ -106,10 +106,10 @@ type Store interface {
 // LedgerTx is the inside of a ledger transaction.
 type LedgerTx interface {
 	Activity(id string) *Activity // nil: unknown; its items as locked
-	Rows(orderSNs []string) (map[string]Row, error)
+	Reservations(orderSNs []string) (map[string]Reservation, error)
 	Held(activityID string, userIDs []string) (map[string]int64, error)
-	// HeldByRows adds up what the users' rows hold.
-	HeldByRows(activityID string, userIDs []string) (map[string]int64, error)
+	// HeldByReservations adds up what the users' rows hold.
+	HeldByReservations(activityID string, userIDs []string) (map[string]int64, error)
 	// SetHeld rewrites an allowance that does not say what the rows say, whatever the limit is.
 	SetHeld(b Buyer, held int64) error
 	Apply(m *Moves) error
@@ -118,14 +118,14 @@ type LedgerTx interface {
 // Holder is a user of an activity: what the ledger's rows hold, and what the allowance says of it.
 type Holder struct {
 	UserID          string
-	Rows, Allowance int64
+	Held, Allowance int64
 }
 
 // Rebuild is what a gate is made of, read under the locks.
 type Rebuild struct {
-	Activity Activity
-	Rows     []Row    // reserved and sold ones, released and rejected ones of the last day
-	Adjusted []string // ids of the adjustments that are decided: the figures contain them, or never will
+	Activity     Activity
+	Reservations []Reservation // reserved and sold ones, released and rejected ones of the last day
+	Adjusted     []string      // ids of the adjustments that are decided: the figures contain them, or never will
 }
 
 // GateStep is how far the ledger says a reservation is.

@@ -396,7 +396,7 @@ func (s *Service) repairAllowances(ctx context.Context, run *reconciliation) err
 		}
 		var off []string
 		for _, h := range page {
-			if h.Rows != h.Allowance {
+			if h.Held != h.Allowance {
 				off = append(off, h.UserID)
 			}
 		}
@@ -408,7 +408,7 @@ func (s *Service) repairAllowances(ctx context.Context, run *reconciliation) err
 				if err != nil {
 					return err
 				}
-				held, err := tx.HeldByRows(id, users)
+				held, err := tx.HeldByReservations(id, users)
 				if err != nil {
 					return err
 				}

@@ -92,16 +92,16 @@ func (g *GateRecord) holds() bool {
 }
 
 // stage is what buyers are told of a row.
-func (r Row) stage() GateStage {
+func (r Reservation) stage() GateStage {
 	switch r.State {
-	case RowReserved:
+	case StateReserved:
 		if r.OrderCreatedAt == nil {
 			return StageLanded
 		}
 		return StageCreated
-	case RowSold:
+	case StateSold:
 		return StagePaid
-	case RowReleased:
+	case StateReleased:
 		if r.OrderCreatedAt != nil {
 			return StageClosed
 		}
@@ -109,10 +109,10 @@ func (r Row) stage() GateStage {
 	return StageFailed
 }
 
-func (r Row) holds() bool { return r.State == RowReserved || r.State == RowSold }
+func (r Reservation) holds() bool { return r.State == StateReserved || r.State == StateSold }
 
 // tellable: the gate takes rows of bucket 0 with a buyer and lines; others were rejected unread, and no gate knows them.
-func (r Row) tellable() bool {
+func (r Reservation) tellable() bool {
 	return r.Bucket == 0 && contract.ValidUserID(r.UserID) && contract.ValidateLines(r.Lines) == nil
 }
 
@@ -125,7 +125,7 @@ func (r Row) tellable() bool {
 // such a row is wrong, whoever is under way: that needs no waiting. An entry that says less may only not have heard yet:
 // whether it is wrong is a question of time, and the caller's. In either case telling it is harmless, because what is
 // told was committed, and a later state comes after it and stays.
-func judge(row *Row, g *GateRecord, now time.Time) finding {
+func judge(row *Reservation, g *GateRecord, now time.Time) finding {
 	if row == nil {
 		return judgeUnknown(g)
 	}
@@ -157,7 +157,7 @@ func judge(row *Row, g *GateRecord, now time.Time) finding {
 		return finding{} // what was told of the end stays told
 	case row.holds() && !g.holds():
 		return finding{kind: RepairOverruled, to: to, alarm: "the gate says over, the ledger holds it"}
-	case stageRank[g.Stage] > stageRank[row.stage()], g.Stage == StagePaid && row.State != RowSold && !row.refunded():
+	case stageRank[g.Stage] > stageRank[row.stage()], g.Stage == StagePaid && row.State != StateSold && !row.refunded():
 		return finding{kind: RepairOverruled, to: to, alarm: "the gate says more than the ledger"}
 	case !row.holds():
 		if g.Stage == StageCreated { // who was told of an order is not told that there never was one
@@ -257,18 +257,18 @@ func (s *Service) repairChunk(ctx context.Context, run *reconciliation, l *look,
 	if err != nil {
 		return err
 	}
-	rows, err := s.Store.Rows(ctx, sns)
+	rows, err := s.Store.Reservations(ctx, sns)
 	if err != nil {
 		return err
 	}
 	now := s.now()
 	// Those who hold pieces first, so that the gate knows them before it gives any back: settleBeforeRefusing.
 	var holding, over, refused []GateRepair
-	var refusedRows []Row
+	var refusedRows []Reservation
 	found := map[string]finding{}
 	for _, x := range suspects {
 		var g *GateRecord
-		var row *Row
+		var row *Reservation
 		if e, ok := entries[x.orderSN]; ok {
 			g = &e
 		}
@@ -295,7 +295,7 @@ func (s *Service) repairChunk(ctx context.Context, run *reconciliation, l *look,
 		}
 		found[x.orderSN] = f
 		switch {
-		case row != nil && row.State == RowRejected && (row.Reason == ReasonSoldOut || row.Reason == ReasonLimitReached):
+		case row != nil && row.State == StateRejected && (row.Reason == ReasonSoldOut || row.Reason == ReasonLimitReached):
 			refused, refusedRows = append(refused, f.to), append(refusedRows, *row)
 		case row != nil && !row.holds():
 			over = append(over, f.to)

@@ -58,7 +58,7 @@ type Service struct {
 	resettled map[contract.GateRef]resettleMark
 	journaled map[string]repeatMark          // order_sn -> how often it was journaled again
 	asked     map[string]repeatMark          // order_sn -> how often order was asked about it again
-	overdue   map[string]*RowPlace           // where the next look at an activity's overdue rows begins; absent: with the oldest
+	overdue   map[string]*ReservationPlace   // where the next look at an activity's overdue rows begins; absent: with the oldest
 	swept     map[contract.GateRef]time.Time // where the next look at a gate's unlanded entries begins; absent: with the oldest
 	master    *master                        // the Redis master that has heard everything
 	unhealed  map[contract.GateRef]time.Time // gates that a new master has not heard about, and since when they have to be told
@@ -71,7 +71,7 @@ type Service struct {
 // New makes the service.
 func New(d Deps) *Service {
 	return &Service{
-		Deps: d, resettled: map[contract.GateRef]resettleMark{}, journaled: map[string]repeatMark{}, asked: map[string]repeatMark{}, overdue: map[string]*RowPlace{}, swept: map[contract.GateRef]time.Time{},
+		Deps: d, resettled: map[contract.GateRef]resettleMark{}, journaled: map[string]repeatMark{}, asked: map[string]repeatMark{}, overdue: map[string]*ReservationPlace{}, swept: map[contract.GateRef]time.Time{},
 		unhealed: map[contract.GateRef]time.Time{}, alarms: map[string]time.Time{}, looked: map[string]lookedAt{},
 	}
 }

@@ -20,7 +20,7 @@ const (
 // left alone. more says that there may be others due.
 func (s *Service) SweepOrders(ctx context.Context) (more bool, err error) {
 	now := s.now()
-	rows, broken, err := s.Store.RowsToRepublish(ctx, now, sweepBatch)
+	rows, broken, err := s.Store.ReservationsToRepublish(ctx, now, sweepBatch)
 	if err != nil || len(rows)+len(broken) == 0 {
 		return false, err
 	}
@@ -33,7 +33,7 @@ func (s *Service) SweepOrders(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	var again []Row
+	var again []Reservation
 	abandoned := map[string][]string{}
 	for _, r := range rows {
 		over := !r.LandedAt.Add(s.Timing.AbandonAfter).After(now)
@@ -79,7 +79,7 @@ func (s *Service) SweepOrders(ctx context.Context) (more bool, err error) {
 }
 
 // alarmRows calls somebody to rows of the ledger that cannot be read.
-func (s *Service) alarmRows(ctx context.Context, broken []Row) {
+func (s *Service) alarmRows(ctx context.Context, broken []Reservation) {
 	for _, r := range broken {
 		s.alarm(ctx, "unreadable "+r.OrderSN, "a row of the ledger cannot be read", "order_sn", r.OrderSN, "activity_id", r.ActivityID)
 	}
@@ -108,7 +108,7 @@ func (s *Service) SweepReserved(ctx context.Context) error {
 		return err
 	}
 	var errs []error
-	overdue := make(map[string]*RowPlace, len(holding))
+	overdue := make(map[string]*ReservationPlace, len(holding))
 	for _, a := range holding {
 		// One page at a time, and the next one in the next round: those that are asked about in vain hide nobody.
 		s.mu.Lock()
@@ -134,11 +134,11 @@ func (s *Service) SweepReserved(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (s *Service) askAgain(ctx context.Context, a Activity, now time.Time, from *RowPlace) (next *RowPlace, err error) {
+func (s *Service) askAgain(ctx context.Context, a Activity, now time.Time, from *ReservationPlace) (next *ReservationPlace, err error) {
 	// A reserved row that has an order changed last when inventory heard of it: its pay window began before.
 	late := s.Timing.AskAfter
 	since := now.Add(-late - time.Duration(a.PayWithinS)*time.Second)
-	rows, broken, next, err := s.Store.OverdueRows(ctx, a.ID, since, from, sweepBatch)
+	rows, broken, next, err := s.Store.OverdueReservations(ctx, a.ID, since, from, sweepBatch)
 	if err != nil {
 		return nil, err
 	}
@@ -247,7 +247,7 @@ func (s *Service) sweepGate(ctx context.Context, ref contract.GateRef, redisNow 
 	for i, e := range entries {
 		sns[i] = e.OrderSN
 	}
-	rows, err := s.Store.Rows(ctx, sns)
+	rows, err := s.Store.Reservations(ctx, sns)
 	if err != nil {
 		return err
 	}
@@ -255,7 +255,7 @@ func (s *Service) sweepGate(ctx context.Context, ref contract.GateRef, redisNow 
 	if err != nil {
 		return err
 	}
-	var missed []Row
+	var missed []Reservation
 	var again []string
 	for _, e := range entries {
 		if r, ok := rows[e.OrderSN]; ok {

@@ -71,7 +71,7 @@ func (g *Gate) Preload(ctx context.Context, r contract.GateRef, b core.Rebuild) 
 	for _, it := range a.Items {
 		s.Stock[it.SKUID], s.Totals[it.SKUID] = it.Available, it.Total
 	}
-	for _, row := range b.Rows {
+	for _, row := range b.Reservations {
 		if row.Bucket == r.Bucket && contract.ValidUserID(row.UserID) && contract.ValidateLines(row.Lines) == nil {
 			s.Entries = append(s.Entries, entry(row))
 		}
@@ -80,10 +80,10 @@ func (g *Gate) Preload(ctx context.Context, r contract.GateRef, b core.Rebuild) 
 }
 
 // entry is a ledger row as buyers are told about it.
-func entry(r core.Row) stockgate.Entry {
+func entry(r core.Reservation) stockgate.Entry {
 	e := stockgate.Entry{OrderSN: r.OrderSN, UserID: r.UserID, Lines: r.Lines, ReservedAt: r.ReservedAt, Traceparent: r.Traceparent}
 	switch r.State {
-	case core.RowReserved:
+	case core.StateReserved:
 		e.Status, e.Landed = stockgate.StatusQueued, true
 		if r.OrderCreatedAt != nil {
 			e.Status = stockgate.StatusCreated
@@ -91,14 +91,14 @@ func entry(r core.Row) stockgate.Entry {
 				e.ExpiresAt = *r.ExpiresAt
 			}
 		}
-	case core.RowSold:
+	case core.StateSold:
 		e.Status, e.Landed = stockgate.StatusPaid, true
-	case core.RowReleased:
+	case core.StateReleased:
 		e.Status, e.Reason, e.EndedAt = stockgate.StatusClosed, r.Reason, r.ChangedAt
 		if r.OrderCreatedAt == nil {
 			e.Status = stockgate.StatusFailed
 		}
-	case core.RowRejected:
+	case core.StateRejected:
 		e.Status, e.Reason, e.EndedAt = stockgate.StatusFailed, r.Reason, r.ChangedAt
 	}
 	return e

@@ -14,7 +14,7 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-func holdingView(r core.Row) api.Holding {
+func holdingView(r core.Reservation) api.Holding {
 	return api.Holding{
 		OrderSn: r.OrderSN, UserId: r.UserID, State: api.HoldingState(r.State), Reason: maybe(r.Reason), ReservedAt: r.ReservedAt,
 		OrderCreatedAt: r.OrderCreatedAt, ExpiresAt: r.ExpiresAt, ChangedAt: r.ChangedAt,
@@ -50,12 +50,12 @@ func (m *Merchant) ListActivityOrders(w http.ResponseWriter, r *http.Request, id
 		m.csv(w, r, id, user)
 		return
 	}
-	list, err := m.core.Store.RowsOfActivity(r.Context(), id, user, p)
+	list, err := m.core.Store.ReservationsOfActivity(r.Context(), id, user, p)
 	if err != nil {
 		m.refuse(w, r, err)
 		return
 	}
-	list, next := cut(list, p, func(r core.Row) string { return r.OrderSN })
+	list, next := cut(list, p, func(r core.Reservation) string { return r.OrderSN })
 	httpserver.WriteJSON(w, http.StatusOK, api.HoldingList{Items: views(list, holdingView), NextCursor: next})
 }
 
@@ -83,7 +83,7 @@ func (m *Merchant) csv(w http.ResponseWriter, r *http.Request, id, user string) 
 	out := csv.NewWriter(w)
 	cursor := ""
 	for first := true; ; first = false {
-		rows, err := m.core.Store.RowsOfActivity(r.Context(), id, user, core.Page{Limit: csvPage, Cursor: cursor})
+		rows, err := m.core.Store.ReservationsOfActivity(r.Context(), id, user, core.Page{Limit: csvPage, Cursor: cursor})
 		if err != nil && first {
 			m.refuse(w, r, err)
 			return
@@ -108,7 +108,7 @@ func (m *Merchant) csv(w http.ResponseWriter, r *http.Request, id, user string) 
 	}
 }
 
-func record(r core.Row) []string {
+func record(r core.Reservation) []string {
 	lines := make([]string, len(r.Lines))
 	for i, l := range r.Lines {
 		lines[i] = l.SKUID + "x" + strconv.FormatInt(l.Qty, 10)

@@ -11,7 +11,7 @@ import (
 )
 
 // holding are the states of rows that hold pieces.
-var holding = []string{string(core.RowReserved), string(core.RowSold)}
+var holding = []string{string(core.StateReserved), string(core.StateSold)}
 
 // holderRow is what of a ledger row counts for its user.
 type holderRow struct {
@@ -80,7 +80,7 @@ func (s *Store) Holders(ctx context.Context, activityID, afterUser string, limit
 		if err != nil {
 			return nil, "", err
 		}
-		of(r.UserID).Rows += n
+		of(r.UserID).Held += n
 	}
 	page := make([]core.Holder, 0, len(users))
 	for _, h := range users {
@@ -90,8 +90,8 @@ func (s *Store) Holders(ctx context.Context, activityID, afterUser string, limit
 	return page, last, nil
 }
 
-// HeldByRows implements core.LedgerTx.
-func (l *ledgerTx) HeldByRows(activityID string, userIDs []string) (map[string]int64, error) {
+// HeldByReservations implements core.LedgerTx.
+func (l *ledgerTx) HeldByReservations(activityID string, userIDs []string) (map[string]int64, error) {
 	held := make(map[string]int64, len(userIDs))
 	err := chunked(userIDs, func(c []string) error {
 		var rows []holderRow

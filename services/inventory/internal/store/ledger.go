@@ -40,9 +40,9 @@ var reservationColumns = []string{
 	"order_created_at", "expires_at", "changed_at", "republish_at", "republish_attempt", "traceparent",
 }
 
-func toRow(r reservationRow) (core.Row, error) {
-	row := core.Row{
-		OrderSN: text(r.OrderSN), ActivityID: text(r.ActivityID), UserID: r.UserID, Bucket: r.Bucket, State: core.RowState(r.State),
+func toRow(r reservationRow) (core.Reservation, error) {
+	row := core.Reservation{
+		OrderSN: text(r.OrderSN), ActivityID: text(r.ActivityID), UserID: r.UserID, Bucket: r.Bucket, State: core.ReservationState(r.State),
 		Reason: r.Reason, ReservedAt: r.ReservedAt.UTC(), LandedAt: r.LandedAt.UTC(), OrderCreatedAt: utc(r.OrderCreatedAt),
 		ExpiresAt: utc(r.ExpiresAt), ChangedAt: r.ChangedAt.UTC(), RepublishAt: utc(r.RepublishAt), RepublishAttempt: r.RepublishAttempt,
 		Traceparent: r.Traceparent,
@@ -53,7 +53,7 @@ func toRow(r reservationRow) (core.Row, error) {
 	return row, nil
 }
 
-func fromRow(r core.Row) (reservationRow, error) {
+func fromRow(r core.Reservation) (reservationRow, error) {
 	lines := r.Lines
 	if lines == nil {
 		lines = []contract.Line{}
@@ -67,8 +67,8 @@ func fromRow(r core.Row) (reservationRow, error) {
 	}, err
 }
 
-func toRows(list []reservationRow) ([]core.Row, error) {
-	rows := make([]core.Row, len(list))
+func toRows(list []reservationRow) ([]core.Reservation, error) {
+	rows := make([]core.Reservation, len(list))
 	for i, r := range list {
 		var err error
 		if rows[i], err = toRow(r); err != nil {
@@ -119,12 +119,12 @@ type ledgerTx struct {
 
 func (l *ledgerTx) Activity(id string) *core.Activity { return l.activities[id] }
 
-func (l *ledgerTx) Rows(orderSNs []string) (map[string]core.Row, error) {
+func (l *ledgerTx) Reservations(orderSNs []string) (map[string]core.Reservation, error) {
 	return rowsBySN(l.tx, orderSNs)
 }
 
-func rowsBySN(tx *gorm.DB, orderSNs []string) (map[string]core.Row, error) {
-	found := make(map[string]core.Row, len(orderSNs))
+func rowsBySN(tx *gorm.DB, orderSNs []string) (map[string]core.Reservation, error) {
+	found := make(map[string]core.Reservation, len(orderSNs))
 	err := chunked(orderSNs, func(c []string) error {
 		var list []reservationRow
 		if err := tx.Select(reservationColumns).Where("order_sn IN ?", numbers(c)).Find(&list).Error; err != nil {
@@ -186,7 +186,7 @@ func (l *ledgerTx) Apply(m *core.Moves) error {
 	return addLetters(l.tx, m.DeadLetters)
 }
 
-func (l *ledgerTx) insert(rows []core.Row) error {
+func (l *ledgerTx) insert(rows []core.Reservation) error {
 	list := make([]reservationRow, len(rows))
 	for i, r := range rows {
 		var err error
@@ -203,14 +203,14 @@ type change struct {
 	orderCreated, expires, republish, when int64 // ms, 0 = NULL
 }
 
-func (l *ledgerTx) update(rows []core.RowUpdate) error {
+func (l *ledgerTx) update(rows []core.ReservationUpdate) error {
 	groups := map[change][]int64{}
 	for _, u := range rows {
 		c := change{
-			from: string(u.From), state: string(u.Row.State), reason: u.Row.Reason, orderCreated: millis(u.Row.OrderCreatedAt),
-			expires: millis(u.Row.ExpiresAt), republish: millis(u.Row.RepublishAt), when: u.Row.ChangedAt.UnixMilli(),
+			from: string(u.From), state: string(u.To.State), reason: u.To.Reason, orderCreated: millis(u.To.OrderCreatedAt),
+			expires: millis(u.To.ExpiresAt), republish: millis(u.To.RepublishAt), when: u.To.ChangedAt.UnixMilli(),
 		}
-		groups[c] = append(groups[c], number(u.Row.OrderSN))
+		groups[c] = append(groups[c], number(u.To.OrderSN))
 	}
 	for c, sns := range groups {
 		err := chunked(sns, func(part []int64) error {
@@ -354,7 +354,7 @@ func (s *Store) Rebuild(ctx context.Context, activityID string, now time.Time, f
 			var page []reservationRow
 			err := tx.Select(reservationColumns).
 				Where("activity_id = ? AND order_sn > ? AND (state IN ? OR changed_at >= ?)", id, after,
-					[]string{string(core.RowReserved), string(core.RowSold)}, now.Add(-core.GateKept)).
+					[]string{string(core.StateReserved), string(core.StateSold)}, now.Add(-core.GateKept)).
 				Order("order_sn").Limit(2000).Find(&page).Error
 			if err != nil {
 				return err
@@ -366,7 +366,7 @@ func (s *Store) Rebuild(ctx context.Context, activityID string, now time.Time, f
 			if err != nil {
 				return err
 			}
-			r.Rows = append(r.Rows, rows...)
+			r.Reservations = append(r.Reservations, rows...)
 			after = page[len(page)-1].OrderSN
 		}
 		var decided []int64
@@ -380,13 +380,13 @@ func (s *Store) Rebuild(ctx context.Context, activityID string, now time.Time, f
 	})
 }
 
-// Rows implements core.Store.
-func (s *Store) Rows(ctx context.Context, orderSNs []string) (map[string]core.Row, error) {
+// Reservations implements core.Store.
+func (s *Store) Reservations(ctx context.Context, orderSNs []string) (map[string]core.Reservation, error) {
 	return rowsBySN(s.read(ctx), orderSNs)
 }
 
-// RowsOfActivity implements core.Store.
-func (s *Store) RowsOfActivity(ctx context.Context, activityID, userID string, p core.Page) ([]core.Row, error) {
+// ReservationsOfActivity implements core.Store.
+func (s *Store) ReservationsOfActivity(ctx context.Context, activityID, userID string, p core.Page) ([]core.Reservation, error) {
 	q := s.read(ctx).Select(reservationColumns).Where("activity_id = ?", number(activityID))
 	if userID != "" {
 		q = q.Where("user_id = ?", userID)
@@ -401,8 +401,8 @@ func (s *Store) RowsOfActivity(ctx context.Context, activityID, userID string, p
 	return toRows(list)
 }
 
-// ChangedRows implements core.Store.
-func (s *Store) ChangedRows(ctx context.Context, activityID string, states []core.RowState, since time.Time, afterSN string, limit int) (rows, broken []core.Row, next string, err error) {
+// ChangedReservations implements core.Store.
+func (s *Store) ChangedReservations(ctx context.Context, activityID string, states []core.ReservationState, since time.Time, afterSN string, limit int) (rows, broken []core.Reservation, next string, err error) {
 	q := s.read(ctx).Select(reservationColumns).
 		Where("activity_id = ? AND order_sn > ? AND state IN ?", number(activityID), number(afterSN), states)
 	if !since.IsZero() {
@@ -419,8 +419,8 @@ func (s *Store) ChangedRows(ctx context.Context, activityID string, states []cor
 	return rows, broken, next, nil
 }
 
-// RowsToRepublish implements core.Store.
-func (s *Store) RowsToRepublish(ctx context.Context, due time.Time, limit int) (rows, broken []core.Row, err error) {
+// ReservationsToRepublish implements core.Store.
+func (s *Store) ReservationsToRepublish(ctx context.Context, due time.Time, limit int) (rows, broken []core.Reservation, err error) {
 	var list []reservationRow
 	err = s.read(ctx).Select(reservationColumns).Where("republish_at <= ?", due).Order("republish_at").Limit(limit).Find(&list).Error
 	rows, broken = readable(list)
@@ -428,7 +428,7 @@ func (s *Store) RowsToRepublish(ctx context.Context, due time.Time, limit int) (
 }
 
 // readable parts rows that cannot be read from those that can.
-func readable(list []reservationRow) (rows, broken []core.Row) {
+func readable(list []reservationRow) (rows, broken []core.Reservation) {
 	for _, r := range list {
 		if row, err := toRow(r); err != nil {
 			broken = append(broken, row)
@@ -450,10 +450,10 @@ func (s *Store) HoldingActivities(ctx context.Context) ([]core.Activity, error) 
 	return activities, err
 }
 
-// OverdueRows implements core.Store, along the index by activity, state and time of change.
-func (s *Store) OverdueRows(ctx context.Context, activityID string, since time.Time, after *core.RowPlace, limit int) (rows, broken []core.Row, next *core.RowPlace, err error) {
+// OverdueReservations implements core.Store, along the index by activity, state and time of change.
+func (s *Store) OverdueReservations(ctx context.Context, activityID string, since time.Time, after *core.ReservationPlace, limit int) (rows, broken []core.Reservation, next *core.ReservationPlace, err error) {
 	q := s.read(ctx).Select(reservationColumns).
-		Where("activity_id = ? AND state = ? AND changed_at <= ? AND order_created_at IS NOT NULL", number(activityID), string(core.RowReserved), since.UTC())
+		Where("activity_id = ? AND state = ? AND changed_at <= ? AND order_created_at IS NOT NULL", number(activityID), string(core.StateReserved), since.UTC())
 	if after != nil {
 		at := after.ChangedAt.UTC()
 		q = q.Where("changed_at >= ? AND (changed_at > ? OR order_sn > ?)", at, at, number(after.OrderSN))
@@ -464,14 +464,14 @@ func (s *Store) OverdueRows(ctx context.Context, activityID string, since time.T
 	}
 	if len(list) == limit {
 		last := list[limit-1]
-		next = &core.RowPlace{ChangedAt: last.ChangedAt.UTC(), OrderSN: text(last.OrderSN)}
+		next = &core.ReservationPlace{ChangedAt: last.ChangedAt.UTC(), OrderSN: text(last.OrderSN)}
 	}
 	rows, broken = readable(list)
 	return rows, broken, next, nil
 }
 
 // ScheduleRepublish implements core.Store.
-func (s *Store) ScheduleRepublish(ctx context.Context, rows []core.Row) error {
+func (s *Store) ScheduleRepublish(ctx context.Context, rows []core.Reservation) error {
 	type plan struct {
 		at      int64
 		attempt int

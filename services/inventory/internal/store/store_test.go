@@ -38,9 +38,9 @@ func each(t *testing.T, fn func(t *testing.T, db *gorm.DB, s *store.Store, a *co
 	})
 }
 
-func row(a *core.Activity, sn, user string) core.Row {
+func row(a *core.Activity, sn, user string) core.Reservation {
 	now := time.Now().UTC().Truncate(time.Millisecond)
-	return core.Row{OrderSN: sn, ActivityID: a.ID, UserID: user, Lines: []contract.Line{{SKUID: a.Items[0].SKUID, Qty: 1}}, State: core.RowReserved, ReservedAt: now, LandedAt: now, ChangedAt: now, RepublishAt: &now}
+	return core.Reservation{OrderSN: sn, ActivityID: a.ID, UserID: user, Lines: []contract.Line{{SKUID: a.Items[0].SKUID, Qty: 1}}, State: core.StateReserved, ReservedAt: now, LandedAt: now, ChangedAt: now, RepublishAt: &now}
 }
 
 func TestTheTablesRefuseWhatMustNotBe(t *testing.T) {
@@ -65,26 +65,26 @@ func TestAWrongMoveIsRolledBackWhole(t *testing.T) {
 		shelf, buyer := core.Shelf{ActivityID: a.ID, SKUID: a.Items[0].SKUID}, core.Buyer{ActivityID: a.ID, UserID: "u"}
 		good := row(a, "1", "u")
 		require.NoError(t, s.Ledger(t.Context(), []string{a.ID}, func(tx core.LedgerTx) error {
-			return tx.Apply(&core.Moves{Insert: []core.Row{good}, Allowances: map[core.Buyer]int64{buyer: 1}, Stocks: map[core.Shelf]core.StockDelta{shelf: {Available: -1, Reserved: 1}}})
+			return tx.Apply(&core.Moves{Insert: []core.Reservation{good}, Allowances: map[core.Buyer]int64{buyer: 1}, Stocks: map[core.Shelf]core.StockDelta{shelf: {Available: -1, Reserved: 1}}})
 		}))
 		sold := good
-		sold.State = core.RowSold
+		sold.State = core.StateSold
 		for name, m := range map[string]*core.Moves{
-			"more than is there":     {Insert: []core.Row{row(a, "2", "v")}, Stocks: map[core.Shelf]core.StockDelta{shelf: {Available: -5, Reserved: 5}}},
-			"over the limit":         {Insert: []core.Row{row(a, "3", "u")}, Allowances: map[core.Buyer]int64{buyer: 2}},
-			"first and over it":      {Insert: []core.Row{row(a, "4", "w")}, Allowances: map[core.Buyer]int64{{ActivityID: a.ID, UserID: "w"}: 3}},
-			"gives back too much":    {Insert: []core.Row{row(a, "5", "v")}, Allowances: map[core.Buyer]int64{buyer: -2}},
-			"from another state":     {Insert: []core.Row{row(a, "6", "v")}, Update: []core.RowUpdate{{From: core.RowReleased, Row: sold}}},
-			"no such shelf":          {Insert: []core.Row{row(a, "7", "v")}, Stocks: map[core.Shelf]core.StockDelta{{ActivityID: a.ID, SKUID: "999"}: {Available: 1}}},
-			"the same row once more": {Insert: []core.Row{good}},
+			"more than is there":     {Insert: []core.Reservation{row(a, "2", "v")}, Stocks: map[core.Shelf]core.StockDelta{shelf: {Available: -5, Reserved: 5}}},
+			"over the limit":         {Insert: []core.Reservation{row(a, "3", "u")}, Allowances: map[core.Buyer]int64{buyer: 2}},
+			"first and over it":      {Insert: []core.Reservation{row(a, "4", "w")}, Allowances: map[core.Buyer]int64{{ActivityID: a.ID, UserID: "w"}: 3}},
+			"gives back too much":    {Insert: []core.Reservation{row(a, "5", "v")}, Allowances: map[core.Buyer]int64{buyer: -2}},
+			"from another state":     {Insert: []core.Reservation{row(a, "6", "v")}, Update: []core.ReservationUpdate{{From: core.StateReleased, To: sold}}},
+			"no such shelf":          {Insert: []core.Reservation{row(a, "7", "v")}, Stocks: map[core.Shelf]core.StockDelta{{ActivityID: a.ID, SKUID: "999"}: {Available: 1}}},
+			"the same row once more": {Insert: []core.Reservation{good}},
 		} {
 			err := s.Ledger(t.Context(), []string{a.ID}, func(tx core.LedgerTx) error { return tx.Apply(m) })
 			require.Error(t, err, name)
 			require.True(t, sqldb.IsTransient(err), "%s: %v", name, err)
 		}
-		rows, err := s.Rows(t.Context(), []string{"1", "2", "3", "4", "5", "6", "7"})
+		rows, err := s.Reservations(t.Context(), []string{"1", "2", "3", "4", "5", "6", "7"})
 		require.NoError(t, err)
-		require.Equal(t, map[string]core.Row{"1": good}, rows)
+		require.Equal(t, map[string]core.Reservation{"1": good}, rows)
 		var held int64
 		require.NoError(t, db.Table("allowances").Where("user_id = 'u'").Pluck("held", &held).Error)
 		require.Equal(t, int64(1), held)
@@ -94,14 +94,14 @@ func TestAWrongMoveIsRolledBackWhole(t *testing.T) {
 func TestUsersDifferByCase(t *testing.T) {
 	each(t, func(t *testing.T, _ *gorm.DB, s *store.Store, a *core.Activity) {
 		require.NoError(t, s.Ledger(t.Context(), []string{a.ID}, func(tx core.LedgerTx) error {
-			return tx.Apply(&core.Moves{Insert: []core.Row{row(a, "1", "anna")}, Allowances: map[core.Buyer]int64{{ActivityID: a.ID, UserID: "anna"}: 1}})
+			return tx.Apply(&core.Moves{Insert: []core.Reservation{row(a, "1", "anna")}, Allowances: map[core.Buyer]int64{{ActivityID: a.ID, UserID: "anna"}: 1}})
 		}))
 		require.NoError(t, s.Ledger(t.Context(), []string{a.ID}, func(tx core.LedgerTx) error {
 			held, err := tx.Held(a.ID, []string{"Anna", "anna"})
 			require.Equal(t, map[string]int64{"anna": 1}, held)
 			return err
 		}))
-		rows, err := s.RowsOfActivity(t.Context(), a.ID, "Anna", core.Page{Limit: 9})
+		rows, err := s.ReservationsOfActivity(t.Context(), a.ID, "Anna", core.Page{Limit: 9})
 		require.NoError(t, err)
 		require.Empty(t, rows)
 	})
@@ -110,12 +110,12 @@ func TestUsersDifferByCase(t *testing.T) {
 func TestARebuildSeesOneMoment(t *testing.T) {
 	each(t, func(t *testing.T, _ *gorm.DB, s *store.Store, a *core.Activity) {
 		ended := row(a, "2", "v")
-		ended.State, ended.RepublishAt, ended.ChangedAt = core.RowRejected, nil, time.Now().Add(-25*time.Hour).UTC().Truncate(time.Millisecond)
+		ended.State, ended.RepublishAt, ended.ChangedAt = core.StateRejected, nil, time.Now().Add(-25*time.Hour).UTC().Truncate(time.Millisecond)
 		require.NoError(t, s.Ledger(t.Context(), []string{a.ID}, func(tx core.LedgerTx) error {
-			return tx.Apply(&core.Moves{Insert: []core.Row{row(a, "1", "u"), ended}, Stocks: map[core.Shelf]core.StockDelta{{ActivityID: a.ID, SKUID: a.Items[0].SKUID}: {Available: -1, Reserved: 1}}})
+			return tx.Apply(&core.Moves{Insert: []core.Reservation{row(a, "1", "u"), ended}, Stocks: map[core.Shelf]core.StockDelta{{ActivityID: a.ID, SKUID: a.Items[0].SKUID}: {Available: -1, Reserved: 1}}})
 		}))
 		require.NoError(t, s.Rebuild(t.Context(), a.ID, time.Now(), func(r core.Rebuild) error {
-			require.Len(t, r.Rows, 1, "what ended more than a day ago is left out")
+			require.Len(t, r.Reservations, 1, "what ended more than a day ago is left out")
 			require.Equal(t, int64(4), r.Activity.Items[0].Available)
 			return nil
 		}))

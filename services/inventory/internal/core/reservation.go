@@ -6,16 +6,16 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// RowState is where a reservation stands in the ledger: reserved -> sold | released, or rejected from the start. A sold one
+// ReservationState is where a reservation stands in the ledger: reserved -> sold | released, or rejected from the start. A sold one
 // is released when its order was refunded.
-type RowState string
+type ReservationState string
 
 // The states of a ledger row.
 const (
-	RowReserved RowState = "reserved"
-	RowSold     RowState = "sold"
-	RowReleased RowState = "released"
-	RowRejected RowState = "rejected"
+	StateReserved ReservationState = "reserved"
+	StateSold     ReservationState = "sold"
+	StateReleased ReservationState = "released"
+	StateRejected ReservationState = "rejected"
 )
 
 // Reasons of rejected and released rows.
@@ -30,13 +30,13 @@ const (
 )
 
 // Row is one reservation in the ledger.
-type Row struct {
+type Reservation struct {
 	OrderSN          string
 	ActivityID       string
 	UserID           string
 	Bucket           int
 	Lines            []contract.Line
-	State            RowState
+	State            ReservationState
 	Reason           string
 	ReservedAt       time.Time
 	LandedAt         time.Time
@@ -48,16 +48,16 @@ type Row struct {
 	Traceparent      string
 }
 
-// RowPlace is a row's place in the order of last changes.
-type RowPlace struct {
+// ReservationPlace is a row's place in the order of last changes.
+type ReservationPlace struct {
 	ChangedAt time.Time
 	OrderSN   string
 }
 
 // refunded reports whether the row was released because its order was refunded.
-func (r Row) refunded() bool { return r.State == RowReleased && r.Reason == ReasonRefunded }
+func (r Reservation) refunded() bool { return r.State == StateReleased && r.Reason == ReasonRefunded }
 
-func (r Row) pieces() int64 { return pieces(r.Lines) }
+func (r Reservation) pieces() int64 { return pieces(r.Lines) }
 
 func pieces(lines []contract.Line) int64 {
 	var n int64
@@ -68,7 +68,7 @@ func pieces(lines []contract.Line) int64 {
 }
 
 // same tells whether a message speaks of the purchase that the row is about.
-func (r Row) same(userID, activityID string, bucket int, lines []contract.Line) bool {
+func (r Reservation) same(userID, activityID string, bucket int, lines []contract.Line) bool {
 	return r.UserID == userID && r.ActivityID == activityID && r.Bucket == bucket && contract.SameLines(r.Lines, lines)
 }
 
@@ -84,42 +84,42 @@ type StockDelta struct{ Available, Reserved, Sold int64 }
 // Moves are the writes of one ledger transaction: they keep available + reserved + sold = total and
 // held = pieces of a user's reserved and sold rows.
 type Moves struct {
-	Insert      []Row
-	Update      []RowUpdate
+	Insert      []Reservation
+	Update      []ReservationUpdate
 	Allowances  map[Buyer]int64
 	Stocks      map[Shelf]StockDelta
 	DeadLetters []contract.DeadLetter
 }
 
-// RowUpdate rewrites the changeable part of a row, only if it still is in the state From.
-type RowUpdate struct {
-	From RowState
-	Row  Row
+// ReservationUpdate rewrites the changeable part of a row, only if it still is in the state From.
+type ReservationUpdate struct {
+	From ReservationState
+	To   Reservation
 }
 
 func newMoves() *Moves {
 	return &Moves{Allowances: map[Buyer]int64{}, Stocks: map[Shelf]StockDelta{}}
 }
 
-func (m *Moves) take(r Row) {
+func (m *Moves) take(r Reservation) {
 	m.Allowances[Buyer{r.ActivityID, r.UserID}] += r.pieces()
 	for _, l := range r.Lines {
 		m.shift(r.ActivityID, l.SKUID, StockDelta{Available: -l.Qty, Reserved: l.Qty})
 	}
 }
 
-func (m *Moves) sell(r Row) {
+func (m *Moves) sell(r Reservation) {
 	for _, l := range r.Lines {
 		m.shift(r.ActivityID, l.SKUID, StockDelta{Reserved: -l.Qty, Sold: l.Qty})
 	}
 }
 
 // giveBack releases what a reserved or sold row holds.
-func (m *Moves) giveBack(r Row) {
+func (m *Moves) giveBack(r Reservation) {
 	m.Allowances[Buyer{r.ActivityID, r.UserID}] -= r.pieces()
 	for _, l := range r.Lines {
 		by := StockDelta{Available: l.Qty, Reserved: -l.Qty}
-		if r.State == RowSold {
+		if r.State == StateSold {
 			by = StockDelta{Available: l.Qty, Sold: -l.Qty}
 		}
 		m.shift(r.ActivityID, l.SKUID, by)
