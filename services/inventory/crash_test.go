@@ -135,7 +135,7 @@ func TestTheKeeperFinishes(t *testing.T) {
 					continue
 				}
 				w.restart()
-				require.NoError(w.t, w.core.KeepGates(w.ctx))
+				require.NoError(w.t, w.core.EnsureGates(w.ctx))
 				w.agree(a)
 				_, state, err := w.gate.UnitsLeft(w.ctx, ref(a))
 				require.NoError(w.t, err)
@@ -149,7 +149,7 @@ func TestTheKeeperFinishes(t *testing.T) {
 					continue
 				}
 				w.restart()
-				require.NoError(w.t, w.core.KeepGates(w.ctx))
+				require.NoError(w.t, w.core.EnsureGates(w.ctx))
 				_, outcome := w.ask(a, "u1")
 				require.Equal(w.t, stockgate.Paused, outcome)
 				sale, err := w.gate.Sale(w.ctx, a.ID)
@@ -206,7 +206,7 @@ func TestKilledWhileAdjusting(t *testing.T) {
 					w.shift = 0
 					if c.hold > 0 {
 						w.core = core.New(w.parts)
-						require.NoError(t, w.core.KeepGates(w.ctx)) // settles again
+						require.NoError(t, w.core.EnsureGates(w.ctx)) // settles again
 					}
 					w.agree(a)
 					want := c.want

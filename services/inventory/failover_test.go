@@ -41,7 +41,7 @@ func TestANewMasterHearsAgainWhatTheOldOneWasTold(t *testing.T) {
 	eachDB(t, func(w *world) {
 		m := w.onMaster()
 		a := w.sale(1, 10)
-		require.NoError(w.t, w.core.KeepGates(w.ctx))
+		require.NoError(w.t, w.core.EnsureGates(w.ctx))
 		var r []contract.Reservation
 		for i := range 4 {
 			r = append(r, w.buy(a, fmt.Sprint("u", i)))
@@ -55,10 +55,10 @@ func TestANewMasterHearsAgainWhatTheOldOneWasTold(t *testing.T) {
 		refused := w.buy(a, "u4") // the gate lets the buyer have another one
 		w.forgets(func() error { return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, refused)) })
 
-		require.NoError(w.t, w.core.KeepGates(w.ctx))
+		require.NoError(w.t, w.core.EnsureGates(w.ctx))
 		require.Equal(w.t, int64(5), w.left(a, 0), "the same master has lost nothing")
 		m.id = "second"
-		require.NoError(w.t, w.core.KeepGates(w.ctx))
+		require.NoError(w.t, w.core.EnsureGates(w.ctx))
 		w.agree(a)
 		require.Equal(w.t, int64(6), w.left(a, 0))
 	})
@@ -70,14 +70,14 @@ func TestANewMasterHearsAllThatCanBeRead(t *testing.T) {
 		alarms := w.alarms()
 		m := w.onMaster()
 		a := w.sale(1, 10)
-		require.NoError(w.t, w.core.KeepGates(w.ctx))
+		require.NoError(w.t, w.core.EnsureGates(w.ctx))
 		broken, sound := w.buy(a, "u0"), w.buy(a, "u1")
 		w.land(broken)
 		w.forgets(func() error { return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, sound)) })
 		require.NoError(w.t, w.db.Exec("UPDATE reservations SET line_items = 'rubbish' WHERE order_sn = ?", broken.OrderSN).Error)
 		require.NoError(w.t, w.rdb.Set(w.ctx, "fs:{"+a.ID+":0}:sale", "{", 0).Err())
 		m.id = "second"
-		require.NoError(w.t, w.core.KeepGates(w.ctx))
+		require.NoError(w.t, w.core.EnsureGates(w.ctx))
 		require.True(w.t, w.entry(a, sound.OrderSN).Landed)
 		require.Equal(w.t, []string{"a row of the ledger cannot be read"}, alarms.told)
 		shown, err := w.gate.Sale(w.ctx, a.ID)
@@ -93,13 +93,13 @@ func TestAMasterReplacedAfterALongOutageHearsAllOfIt(t *testing.T) {
 		a := w.sale(1, 10)
 		r := w.buy(a, "u1")
 		w.land(r)
-		require.NoError(w.t, w.core.KeepGates(w.ctx))
+		require.NoError(w.t, w.core.EnsureGates(w.ctx))
 		w.forgets(func() error {
 			return w.consumer.OrderEvents(w.ctx, message(w.t, contract.TopicOrderEvents, event(r, contract.OrderPaid)))
 		})
 		w.shift = 30 * time.Minute
 		m.id = "second"
-		require.NoError(w.t, w.core.KeepGates(w.ctx))
+		require.NoError(w.t, w.core.EnsureGates(w.ctx))
 		w.agree(a)
 	})
 }
@@ -109,7 +109,7 @@ func TestAGateOffTheListIsListedAgain(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 10)
 		require.NoError(w.t, w.gate.Unregister(w.ctx, ref(a)))
-		require.NoError(w.t, w.core.KeepGates(w.ctx))
+		require.NoError(w.t, w.core.EnsureGates(w.ctx))
 		refs, err := w.gate.Refs(w.ctx)
 		require.NoError(w.t, err)
 		require.Contains(w.t, refs, ref(a))
@@ -139,7 +139,7 @@ func TestANewMasterHearsAgainOfARefusedWithdrawal(t *testing.T) {
 		m := w.onMaster()
 		a, _ := w.short()
 		require.Equal(w.t, contract.CodeInsufficientStock, contract.CodeOf(w.withdraw(a)))
-		require.NoError(w.t, w.core.KeepGates(w.ctx))
+		require.NoError(w.t, w.core.EnsureGates(w.ctx))
 		var id string
 		require.NoError(w.t, w.db.Table("adjustments").Where("activity_id = ?", a.ID).Pluck("id", &id).Error)
 		sku := a.Items[0].SKUID
@@ -150,7 +150,7 @@ func TestANewMasterHearsAgainOfARefusedWithdrawal(t *testing.T) {
 		}))
 		require.NoError(w.t, w.gate.Adjust(w.ctx, ref(a), stockgate.Adjustment{ID: id, SKUID: sku, Delta: -3}))
 		m.id = "second"
-		require.NoError(w.t, w.core.KeepGates(w.ctx))
+		require.NoError(w.t, w.core.EnsureGates(w.ctx))
 		w.agree(a)
 		require.Equal(w.t, int64(1), w.left(a, 0))
 	})
@@ -185,7 +185,7 @@ func TestALateStepOfARefusedWithdrawalDoesNothing(t *testing.T) {
 					if rebuilt {
 						require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
 					}
-					require.NoError(w.t, core.New(w.parts).KeepGates(w.ctx))
+					require.NoError(w.t, core.New(w.parts).EnsureGates(w.ctx))
 					w.faults.kill(1, true)
 				}}
 				w.restart()

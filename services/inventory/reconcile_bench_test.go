@@ -43,7 +43,7 @@ func BenchmarkReconcile(b *testing.B) {
 	}
 	require.NoError(b, w.db.Exec("UPDATE stocks SET available = available - ?, sold = ? WHERE activity_id = ?", purchases, purchases, a.ID).Error)
 	require.NoError(b, w.rdb.FlushDB(w.ctx).Err())
-	require.NoError(b, w.core.KeepGates(w.ctx))
+	require.NoError(b, w.core.EnsureGates(w.ctx))
 	b.ReportAllocs()
 	for b.Loop() {
 		r, err := w.core.Reconcile(w.ctx, "bench", a.ID)

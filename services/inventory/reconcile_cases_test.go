@@ -45,7 +45,7 @@ func TestWhatAFailoverLostLongAgoIsRepaired(t *testing.T) {
 		w.shift = 3 * time.Hour
 		m.id = "second"
 		w.restart()
-		require.NoError(w.t, w.core.KeepGates(w.ctx))
+		require.NoError(w.t, w.core.EnsureGates(w.ctx))
 		require.Equal(w.t, int64(8), w.left(a, 0), "the keeper does not look back so far")
 		r := w.reconcile(a)
 		require.Equal(w.t, []string{"adopted", "released"}, kinds(r))
@@ -104,7 +104,7 @@ func TestARepairGivesWay(t *testing.T) {
 		meddler.before = func() {
 			meddler.before = nil
 			require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
-			require.NoError(w.t, w.core.KeepGates(w.ctx))
+			require.NoError(w.t, w.core.EnsureGates(w.ctx))
 		}
 		_, err := w.core.Reconcile(w.ctx, "operator", a.ID)
 		require.Error(w.t, err)
@@ -381,7 +381,7 @@ func TestABrokenGateHoldsBackNoOther(t *testing.T) {
 		require.NoError(w.t, w.db.Exec("UPDATE stocks SET available = available - 1, reserved = reserved + 1 WHERE activity_id = ?", broken.ID).Error)
 		require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
 		for range 3 {
-			require.NoError(w.t, w.core.KeepGates(w.ctx))
+			require.NoError(w.t, w.core.EnsureGates(w.ctx))
 		}
 		ready, err := w.gate.Ready(w.ctx)
 		require.NoError(w.t, err)
@@ -396,20 +396,20 @@ func TestABrokenGateHoldsBackNoOther(t *testing.T) {
 			return w.consumer.OrderEvents(w.ctx, message(w.t, contract.TopicOrderEvents, event(r, contract.OrderPaid)))
 		})
 		m.id = "second"
-		require.NoError(w.t, w.core.KeepGates(w.ctx))
+		require.NoError(w.t, w.core.EnsureGates(w.ctx))
 		w.agree(sound)
 		// Having heard it, it is not told over and over because of the other.
 		w.forgets(func() error {
 			late := w.buy(sound, "u2")
 			return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, late))
 		})
-		require.NoError(w.t, w.core.KeepGates(w.ctx))
+		require.NoError(w.t, w.core.EnsureGates(w.ctx))
 		v, err := w.core.StockView(w.ctx, sound.ID)
 		require.NoError(w.t, err)
 		require.NotZero(w.t, v.SKUs[0].Difference, "no new master, so nothing is told again")
 
 		require.NoError(w.t, w.db.Exec("UPDATE stocks SET available = available + 1, reserved = reserved - 1 WHERE activity_id = ?", broken.ID).Error)
-		require.NoError(w.t, w.core.KeepGates(w.ctx))
+		require.NoError(w.t, w.core.EnsureGates(w.ctx))
 		w.agree(broken)
 	})
 }

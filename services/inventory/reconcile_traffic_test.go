@@ -204,7 +204,7 @@ func TestAnyDamageIsRepaired(t *testing.T) {
 			"adjust":  h.adjust,
 			"damage":  h.damage,
 			"damage2": h.damage,
-			"keep":    func(*rapid.T) { _ = w.core.KeepGates(w.ctx); w.faults.heal() },
+			"keep":    func(*rapid.T) { _ = w.core.EnsureGates(w.ctx); w.faults.heal() },
 			"reconcile": func(r *rapid.T) {
 				w.settles()
 				_, err := w.core.Reconcile(w.ctx, "operator", a.ID)
@@ -218,7 +218,7 @@ func TestAnyDamageIsRepaired(t *testing.T) {
 		})
 		w.faults.heal()
 		w.restart()
-		require.NoError(r, w.core.KeepGates(w.ctx))
+		require.NoError(r, w.core.EnsureGates(w.ctx))
 		for range 2 {
 			for _, m := range h.messages {
 				require.NoError(r, h.handle(m))

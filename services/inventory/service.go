@@ -131,7 +131,7 @@ func (s *Service) Components() []lifecycle.Component {
 	}
 	return []lifecycle.Component{
 		s.verifier.Component(log),
-		alone("gate keeper", s.cfg.KeepEvery, s.core.KeepGates),
+		alone("gate controller", s.cfg.KeepEvery, s.core.EnsureGates),
 		alone("order sweep", s.cfg.SweepEvery, func(ctx context.Context) error {
 			for { // until the backlog is worked off
 				if more, err := s.core.SweepOrders(ctx); err != nil || !more {

@@ -347,7 +347,7 @@ func TestAReplayThatFailsAgainStaysOpen(t *testing.T) {
 	require.Equal(t, core.DeadLetterRejected, got.State)
 	require.Equal(t, int64(5), w.left(a, 0))
 	require.NoError(t, w.rdb.FlushAll(w.ctx).Err())
-	require.NoError(t, w.core.KeepGates(w.ctx), "what was rejected with an unknown SKU does not keep the gate from being rebuilt")
+	require.NoError(t, w.core.EnsureGates(w.ctx), "what was rejected with an unknown SKU does not keep the gate from being rebuilt")
 	w.agree(a)
 	_, err = w.core.ReplayDeadLetter(w.ctx, "op", "424242")
 	require.Equal(t, contract.CodeNotFound, contract.CodeOf(err))
@@ -398,7 +398,7 @@ func TestALostGateIsRebuiltWhileMessagesLand(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				_ = w.core.KeepGates(w.ctx) // may meet the flush
+				_ = w.core.EnsureGates(w.ctx) // may meet the flush
 			}
 		}
 	})
@@ -424,7 +424,7 @@ func TestALostGateIsRebuiltWhileMessagesLand(t *testing.T) {
 	}, 30*time.Second, 20*time.Millisecond)
 	close(stop)
 	wg.Wait()
-	require.NoError(t, w.core.KeepGates(w.ctx))
+	require.NoError(t, w.core.EnsureGates(w.ctx))
 	w.agree(a)
 	require.Equal(t, int64(410), w.stock(a)[0].Total)
 	adj, err := w.core.AdjustStock(w.ctx, "m", core.AdjustmentRequest{ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 10, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: "k"}})
@@ -442,7 +442,7 @@ func TestAGateThatExpiredHoldsNothingUp(t *testing.T) {
 		w.follow(event(r, contract.OrderPaid))
 		w.shift = 26 * time.Hour
 		require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
-		require.NoError(w.t, w.core.KeepGates(w.ctx))
+		require.NoError(w.t, w.core.EnsureGates(w.ctx))
 		_, _, err := w.gate.UnitsLeft(w.ctx, ref(a))
 		require.ErrorIs(w.t, err, stockgate.ErrNoGate)
 		w.follow(event(r, contract.OrderPaid), event(r, contract.OrderCreated))

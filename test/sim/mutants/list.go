@@ -48,7 +48,7 @@ var mutants = []mutant{
 		old: "if stored == 'm' then return 'ok' end", now: "if stored == 'm' then stored = nil end",
 	},
 	{
-		name: "an undone adjustment stays", file: coreDir + "adjust.go",
+		name: "an undone adjustment stays", file: coreDir + "adjustment.go",
 		old: "return s.Gate.UndoAdjust(ctx, ref, a)", now: "return nil",
 		heals: "the reconciler finds what the counters lack and corrects it",
 		test:  unit{"services/inventory", "^TestKilledWhileAdjusting$/^refused_by_the_database$"},
@@ -114,7 +114,7 @@ var mutants = []mutant{
 		test:  unit{"services/order/internal/core", "^TestADeductionThatComesAgainSaysTheSameAgain$/^sqlite$"},
 	},
 	{
-		name: "a new master is told nothing", file: coreDir + "keeper.go",
+		name: "a new master is told nothing", file: coreDir + "gatecontroller.go",
 		old: "\tif heal {", now: "\tif false && heal {",
 		heals: "the reconciler tells the gate, some seconds later",
 		test:  unit{"services/inventory", "^TestANewMasterHearsAgainWhatTheOldOneWasTold$/^sqlite$"},

@@ -47,7 +47,7 @@ func TestDoubled(t *testing.T) {
 
 func TestSaneReason(t *testing.T) {
 	for in, want := range map[string]string{"": "expired", "cancelled": "cancelled", "a b": "expired", "ABC": "expired", "x-1_y": "x-1_y"} {
-		if got := saneReason(in); got != want {
+		if got := sanitizeReason(in); got != want {
 			t.Errorf("%q -> %q", in, got)
 		}
 	}

@@ -135,7 +135,7 @@ func (s *Service) correct(ctx context.Context, run *reconciliation, l *look, f c
 	if len(f.lacks) == 0 && f.held == 0 {
 		return true, nil
 	}
-	if told, err := s.tellAdjustmentsAgain(ctx, run, f); err != nil || told {
+	if told, err := s.resendAdjustments(ctx, run, f); err != nil || told {
 		return false, err
 	}
 	list := make([]GateCorrection, 0, len(f.lacks))
@@ -182,9 +182,9 @@ func (s *Service) makeMissing(ctx context.Context, run *reconciliation, l *look)
 	return nil
 }
 
-// tellAdjustmentsAgain sends every decided adjustment by its id, if a total is not what it should be. The gate does
+// resendAdjustments sends every decided adjustment by its id, if a total is not what it should be. The gate does
 // nothing about those that it knows.
-func (s *Service) tellAdjustmentsAgain(ctx context.Context, run *reconciliation, f counterErrors) (told bool, err error) {
+func (s *Service) resendAdjustments(ctx context.Context, run *reconciliation, f counterErrors) (told bool, err error) {
 	off := false
 	for _, c := range f.lacks {
 		off = off || c.Total != 0
@@ -201,7 +201,7 @@ func (s *Service) tellAdjustmentsAgain(ctx context.Context, run *reconciliation,
 		return false, err
 	}
 	for _, a := range decided {
-		if err := s.tellAdjustment(ctx, run.ref, a); err != nil {
+		if err := s.sendAdjustment(ctx, run.ref, a); err != nil {
 			return false, err
 		}
 	}

@@ -58,8 +58,8 @@ func settlement(r Reservation) Settlement {
 	return st
 }
 
-// tellGate repeats the effect of every row's present state on its gate.
-func (s *Service) tellGate(ctx context.Context, rows []Reservation) error {
+// syncGate repeats the effect of every row's present state on its gate.
+func (s *Service) syncGate(ctx context.Context, rows []Reservation) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -75,14 +75,14 @@ func (s *Service) tellGate(ctx context.Context, rows []Reservation) error {
 		var errs []error
 		for ref, e := range byGate {
 			errs = append(errs, s.retry(ctx, func() error {
-				return s.orFill(ctx, ref, func() error { return s.tell(ctx, ref, e) })
+				return s.orFill(ctx, ref, func() error { return s.applyEffects(ctx, ref, e) })
 			}))
 		}
 		return errors.Join(errs...)
 	})
 }
 
-func (s *Service) tell(ctx context.Context, ref contract.GateRef, e *effects) error {
+func (s *Service) applyEffects(ctx context.Context, ref contract.GateRef, e *effects) error {
 	err := chunks(e.settle, gateChunk, func(c []Settlement) error { return s.Gate.Settle(ctx, ref, c) })
 	if err == nil {
 		err = chunks(e.release, gateChunk, func(c []Ending) error { return s.Gate.Release(ctx, ref, c) })
@@ -163,8 +163,8 @@ func (s *Service) settleBeforeRefusing(ctx context.Context, ref contract.GateRef
 	return nil
 }
 
-// tellAgain repeats the effect of every row that changed since then, whatever its state, for a gate that may have lost it.
-func (s *Service) tellAgain(ctx context.Context, ref contract.GateRef, since time.Time) error {
+// resync repeats the effect of every row that changed since then, whatever its state, for a gate that may have lost it.
+func (s *Service) resync(ctx context.Context, ref contract.GateRef, since time.Time) error {
 	if err := s.resettle(ctx, ref, since); err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func (s *Service) tellAgain(ctx context.Context, ref contract.GateRef, since tim
 			e.add(r)
 		}
 		e.refused = nil // what they stood behind has just been settled
-		return s.tell(ctx, ref, &e)
+		return s.applyEffects(ctx, ref, &e)
 	})
 }
 
@@ -215,7 +215,7 @@ func (s *Service) resettle(ctx context.Context, ref contract.GateRef, since time
 		return err
 	}
 	for _, a := range decided {
-		if err := s.tellAdjustment(ctx, ref, a); err != nil {
+		if err := s.sendAdjustment(ctx, ref, a); err != nil {
 			return err
 		}
 	}

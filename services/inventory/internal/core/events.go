@@ -70,7 +70,7 @@ func (s *Service) take(ctx context.Context, where, topic string, steps []step, l
 	if f.closed > 0 {
 		s.Recorder.Closed(ctx, f.closed, f.lateness)
 	}
-	return errors.Join(s.tellGate(ctx, f.rows), s.refund(ctx, f.refunds))
+	return errors.Join(s.syncGate(ctx, f.rows), s.refund(ctx, f.refunds))
 }
 
 // refund sends money back that came for a piece that is not there.
@@ -153,11 +153,11 @@ func (f *following) decide(tx LedgerTx, steps []step) error {
 // move returns the row after the step.
 func (f *following) move(row Reservation, st step) Reservation {
 	if !st.tombstone && row.OrderCreatedAt == nil && row.State == StateReserved {
-		at := saneTime(st.at, f.now)
+		at := sanitizeTime(st.at, f.now)
 		row.OrderCreatedAt = &at
 	}
 	if st.expiresAt != nil && row.ExpiresAt == nil && row.State == StateReserved {
-		if at := saneTime(*st.expiresAt, time.Time{}); !at.IsZero() {
+		if at := sanitizeTime(*st.expiresAt, time.Time{}); !at.IsZero() {
 			row.ExpiresAt = &at
 		}
 	}
@@ -177,7 +177,7 @@ func (f *following) move(row Reservation, st step) Reservation {
 		switch row.State {
 		case StateReserved:
 			f.moves.giveBack(row)
-			row.State, row.Reason = StateReleased, saneReason(st.reason)
+			row.State, row.Reason = StateReleased, sanitizeReason(st.reason)
 			f.closed++
 			if row.Reason == ReasonExpired && row.ExpiresAt != nil {
 				f.lateness = max(f.lateness, f.now.Sub(*row.ExpiresAt))

@@ -42,7 +42,7 @@ func (s *Service) Land(ctx context.Context, items []contract.Reservation, letter
 		s.Recorder.Refused(ctx, reason, n)
 	}
 	// Neither waits for the other: with Redis away the orders are made all the same.
-	return errors.Join(s.tellGate(ctx, l.rows), s.publishDeductions(ctx, l.rows))
+	return errors.Join(s.syncGate(ctx, l.rows), s.publishDeductions(ctx, l.rows))
 }
 
 // landing is the outcome of one run of the ledger transaction.
@@ -117,8 +117,8 @@ func (l *landing) decide(tx LedgerTx, items []contract.Reservation) error {
 func (l *landing) place(a *Activity, it contract.Reservation, held map[Buyer]int64) Reservation {
 	row := Reservation{
 		OrderSN: it.OrderSN, ActivityID: it.ActivityID, UserID: it.UserID, Bucket: it.Bucket, Lines: it.Lines,
-		State: StateReserved, ReservedAt: saneTime(it.ReservedAt, l.now), LandedAt: l.now, ChangedAt: l.now,
-		Traceparent: saneTraceparent(it.Traceparent),
+		State: StateReserved, ReservedAt: sanitizeTime(it.ReservedAt, l.now), LandedAt: l.now, ChangedAt: l.now,
+		Traceparent: sanitizeTraceparent(it.Traceparent),
 	}
 	who := Buyer{it.ActivityID, it.UserID}
 	switch {

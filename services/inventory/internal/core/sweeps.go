@@ -268,7 +268,7 @@ func (s *Service) sweepGate(ctx context.Context, ref contract.GateRef, redisNow 
 			again = append(again, e.OrderSN)
 		}
 	}
-	if err := s.tellGate(ctx, missed); err != nil {
+	if err := s.syncGate(ctx, missed); err != nil {
 		return err
 	}
 	return chunks(again, gateChunk, func(c []string) error {

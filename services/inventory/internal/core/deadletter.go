@@ -4,8 +4,34 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"flashsale.internal/pkg/contract"
+)
+
+// DeadLetter is an item that a consumer gave up on.
+type DeadLetter struct {
+	ID          string
+	Where       string
+	Topic       string
+	OrderSN     string
+	ActivityID  string
+	Why         string
+	Item        []byte
+	FailedAt    time.Time
+	Traceparent string
+	State       string // open, replayed or rejected
+	Rejecting   bool   // its rejection has begun
+	Occurrences int64
+	DecidedBy   string
+	DecidedAt   *time.Time
+}
+
+// States of dead letters.
+const (
+	DeadLetterOpen     = "open"
+	DeadLetterReplayed = "replayed"
+	DeadLetterRejected = "rejected"
 )
 
 // AddDeadLetters writes items that a consumer, ours or order's, gave up on. An item that fails again meets its letter.
@@ -121,7 +147,7 @@ func (s *Service) rejectReservation(ctx context.Context, d *DeadLetter) error {
 	if row.State == StateReserved {
 		return s.tombstone(ctx, row)
 	}
-	return s.tellGate(ctx, []Reservation{row})
+	return s.syncGate(ctx, []Reservation{row})
 }
 
 // completeFromGate takes buyer and lines from the gate's entry where the item's own are unusable.
@@ -159,7 +185,7 @@ func (s *Service) rejectDeduction(ctx context.Context, d *DeadLetter) error {
 		return nil
 	}
 	if row.State != StateReserved {
-		return s.tellGate(ctx, []Reservation{row})
+		return s.syncGate(ctx, []Reservation{row})
 	}
 	return s.tombstone(ctx, row)
 }

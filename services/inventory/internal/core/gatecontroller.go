@@ -18,10 +18,10 @@ type master struct {
 	seen time.Time // when it was last found in its place
 }
 
-// KeepGates looks at every gate that has to exist: builds the absent ones, tells those of an older version what was
+// EnsureGates looks at every gate that has to exist: builds the absent ones, tells those of an older version what was
 // decided since, keeps the sales' documents and the list of gates, and says that this Redis is filled. A new master of
 // Redis is told again what it may not have heard of. All of it is safe to repeat and to run twice at once.
-func (s *Service) KeepGates(ctx context.Context) error {
+func (s *Service) EnsureGates(ctx context.Context) error {
 	id, err := s.Gate.ReplicationID(ctx)
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func (s *Service) KeepGates(ctx context.Context) error {
 	for i := range activities {
 		a := &activities[i]
 		since, heal := unhealed[refs[i]]
-		err := s.keepGate(ctx, a, heal, since)
+		err := s.ensureGate(ctx, a, heal, since)
 		switch {
 		case err == nil:
 			s.mu.Lock()
@@ -117,7 +117,7 @@ func (s *Service) TidyGates(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (s *Service) keepGate(ctx context.Context, a *Activity, heal bool, since time.Time) error {
+func (s *Service) ensureGate(ctx context.Context, a *Activity, heal bool, since time.Time) error {
 	ref := contract.GateRef{ActivityID: a.ID}
 	audit, err := s.Gate.Audit(ctx, ref)
 	switch {
@@ -131,7 +131,7 @@ func (s *Service) keepGate(ctx context.Context, a *Activity, heal bool, since ti
 		}
 	}
 	if heal {
-		if err := s.tellAgain(ctx, ref, since); err != nil {
+		if err := s.resync(ctx, ref, since); err != nil {
 			return err
 		}
 	}

@@ -3,8 +3,32 @@ package core
 import (
 	"context"
 	"errors"
+	"time"
 
 	"flashsale.internal/pkg/contract"
+)
+
+// Adjustment adds pieces to a live stock or withdraws them.
+type Adjustment struct {
+	ID         string
+	ActivityID string
+	SKUID      string
+	Delta      int64
+	Reason     string
+	State      string // intent, applied or refused
+	Decision   string // "", taken or refused: what the figures in the database say
+	CreatedBy  string
+	CreatedAt  time.Time
+	UpdatedAt  time.Time
+}
+
+// States and decisions of adjustments.
+const (
+	AdjustmentIntent  = "intent"
+	AdjustmentApplied = "applied"
+	AdjustmentRefused = "refused"
+	DecisionTaken     = "taken"
+	DecisionRefused   = "refused"
 )
 
 // AdjustmentRequest is what a merchant asks for.
@@ -86,7 +110,7 @@ func (s *Service) runAdjustment(ctx context.Context, a Adjustment) (*Adjustment,
 		}
 		a = *decided
 	}
-	if err := s.orFill(ctx, ref, func() error { return s.tellAdjustment(ctx, ref, a) }); err != nil {
+	if err := s.orFill(ctx, ref, func() error { return s.sendAdjustment(ctx, ref, a) }); err != nil {
 		return nil, err
 	}
 	done, err := s.Store.FinishAdjustment(ctx, a.ID, s.now())
@@ -99,9 +123,9 @@ func (s *Service) runAdjustment(ctx context.Context, a Adjustment) (*Adjustment,
 	return done, nil
 }
 
-// tellAdjustment makes the gate agree with what the database decided: by force, or not at all, whatever any run took out
+// sendAdjustment makes the gate agree with what the database decided: by force, or not at all, whatever any run took out
 // of it before.
-func (s *Service) tellAdjustment(ctx context.Context, ref contract.GateRef, a Adjustment) error {
+func (s *Service) sendAdjustment(ctx context.Context, ref contract.GateRef, a Adjustment) error {
 	if a.Decision == DecisionTaken {
 		return s.Gate.Adjust(ctx, ref, a, true)
 	}

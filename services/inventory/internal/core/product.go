@@ -5,10 +5,31 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"flashsale.internal/pkg/contract"
 )
+
+// Product is what a merchant sells.
+type Product struct {
+	ID          string
+	Name        string
+	Description string
+	ImageURL    string
+	SKUs        []SKU
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
+}
+
+// SKU is one variant of a product.
+type SKU struct {
+	ID        string
+	ProductID string
+	Name      string
+	ListPrice int64
+	Currency  string
+}
 
 // ProductPatch changes what is not nil. SKUs with an id are changed, those without are added.
 type ProductPatch struct {

@@ -1,0 +1,19 @@
+package core
+
+import "time"
+
+// Change is who did what to which object, kept for ever.
+type Change struct {
+	At       time.Time
+	Who      string
+	Action   string
+	Object   string
+	ObjectID string // filled by the store where the change creates the object
+	Detail   any    // as JSON
+}
+
+// IdempotencyKey scopes a caller's key.
+type IdempotencyKey struct {
+	Caller, Method, Path, Value string
+	BodyHash                    [32]byte
+}
