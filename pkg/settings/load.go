@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"os"
 	"reflect"
@@ -45,6 +46,7 @@ func Load[T any](dst *T, environ map[string]string) error {
 	if environ == nil {
 		environ = env.ToMap(os.Environ())
 	}
+	environ = withOldNames(environ, leaves(reflect.TypeFor[T]()))
 	before := *dst
 	if err := env.ParseWithOptions(dst, env.Options{Environment: environ}); err != nil {
 		return sentence[T](err, environ)
@@ -78,6 +80,19 @@ func Load[T any](dst *T, environ map[string]string) error {
 		}
 	}
 	return checkExposed(dst)
+}
+
+// withOldNames returns environ with the value of each renamed variable under its present name. A renamed variable has its
+// old name in the tag oldenv of its field. The present name wins where both are set.
+func withOldNames(environ map[string]string, all []leaf) map[string]string {
+	for _, l := range all {
+		if l.oldKey == "" || environ[l.key] != "" || environ[l.oldKey] == "" {
+			continue
+		}
+		environ = maps.Clone(environ)
+		environ[l.key] = environ[l.oldKey]
+	}
+	return environ
 }
 
 // groups calls visit with a pointer to each struct inside v that Go code may reach, depth first, v itself excluded.
@@ -125,6 +140,7 @@ func sentence[T any](err error, environ map[string]string) error {
 
 type leaf struct {
 	key    string
+	oldKey string // the variable's name before it was renamed, "" for none
 	secret bool
 	typ    reflect.Type
 	index  []int
@@ -140,7 +156,7 @@ func leaves(t reflect.Type) []leaf {
 		key, _, _ := strings.Cut(f.Tag.Get("env"), ",")
 		switch {
 		case key != "":
-			found = append(found, leaf{key: key, secret: f.Tag.Get("secret") == "true", typ: f.Type, index: f.Index})
+			found = append(found, leaf{key: key, oldKey: f.Tag.Get("oldenv"), secret: f.Tag.Get("secret") == "true", typ: f.Type, index: f.Index})
 		case f.Type.Kind() == reflect.Struct:
 			for _, in := range leaves(f.Type) {
 				in.index = append(slices.Clone(f.Index), in.index...)

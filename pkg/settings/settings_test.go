@@ -23,6 +23,7 @@ type config struct {
 	Rate     float64       `env:"PATH_RATE" envDefault:"1000"`
 	PathKeys []string      `env:"PATH_KEYS" secret:"true"`
 	Must     string        `env:"MUST,required"`
+	Renamed  int           `env:"NEW_NAME" envDefault:"7" oldenv:"OLD_NAME"`
 }
 
 func (c *config) Validate() error {
@@ -71,6 +72,18 @@ func TestLoadReads(t *testing.T) {
 	c = config{HTTP: HTTP{Addr: "127.0.0.1:8081"}}
 	require.NoError(t, Load(&c, environ("HTTP_ADDR=127.0.0.1:1")))
 	require.Equal(t, "127.0.0.1:1", c.HTTP.Addr)
+}
+
+func TestLoadReadsTheOldNameOfARenamedSetting(t *testing.T) {
+	for want, changes := range map[int][]string{
+		7: nil,
+		8: {"OLD_NAME=8"},
+		9: {"NEW_NAME=9", "OLD_NAME=8"},
+	} {
+		var c config
+		require.NoError(t, Load(&c, environ(changes...)))
+		require.Equal(t, want, c.Renamed)
+	}
 }
 
 func TestLoadFromTheProcess(t *testing.T) {

@@ -30,8 +30,10 @@ type Config struct {
 	ReconcileEvery time.Duration `env:"INVENTORY_RECONCILE_EVERY" envDefault:"60s"` // how often gate, ledger and allowances are compared
 	ReconcileGrace time.Duration `env:"INVENTORY_RECONCILE_GRACE" envDefault:"10s"` // what the ledger changed more recently is on its way to the gate
 	ReconcilePause time.Duration `env:"INVENTORY_RECONCILE_PAUSE" envDefault:"2s"`  // before what disagrees is looked at again
-	ReconcileLooks int           `env:"INVENTORY_RECONCILE_LOOKS" envDefault:"3"`   // so many must find the same before a counter is corrected
-	Consumers      int           `env:"INVENTORY_CONSUMERS" envDefault:"4"`         // messages handled at a time, of each topic
+	// ReconcileConfirmations is the number of equal comparisons in a row before a counter is corrected.
+	ReconcileConfirmations int `env:"INVENTORY_RECONCILE_CONFIRMATIONS" envDefault:"3" oldenv:"INVENTORY_RECONCILE_LOOKS"`
+
+	Consumers int `env:"INVENTORY_CONSUMERS" envDefault:"4"` // messages handled at a time, of each topic
 }
 
 // Check reports the first setting out of range.
@@ -62,8 +64,8 @@ func (c Config) Check() error {
 		}
 	}
 	switch {
-	case c.ReconcileLooks < 0 || c.ReconcileLooks > 20:
-		return settings.Wrong("INVENTORY_RECONCILE_LOOKS", "is %d and must be 1 to 20", c.ReconcileLooks)
+	case c.ReconcileConfirmations < 0 || c.ReconcileConfirmations > 20:
+		return settings.Wrong("INVENTORY_RECONCILE_CONFIRMATIONS", "is %d and must be 1 to 20", c.ReconcileConfirmations)
 	case c.Consumers < 0 || c.Consumers > 64:
 		return settings.Wrong("INVENTORY_CONSUMERS", "is %d and must be 1 to 64", c.Consumers)
 	}
@@ -94,8 +96,8 @@ func (c Config) withDefaults() Config {
 			*d.value = d.def
 		}
 	}
-	if c.ReconcileLooks == 0 {
-		c.ReconcileLooks = def.ReconcileLooks
+	if c.ReconcileConfirmations == 0 {
+		c.ReconcileConfirmations = def.ReconcileConfirmations
 	}
 	if c.OrderURL == "" {
 		c.OrderURL = "http://127.0.0.1:7082"
@@ -108,6 +110,6 @@ func (c Config) timing() core.Timing {
 	t.RepublishAfter, t.RepublishCap, t.AbandonAfter = c.RepublishAfter, c.RepublishCap, c.AbandonAfter
 	t.AskAfter, t.AskCap = c.AskAfter, 6*c.AskAfter
 	t.RejournalAfter, t.RejournalCap, t.ResumeAfter, t.ResettleWindow = c.RejournalAfter, c.RejournalCap, c.ResumeAfter, c.ResettleWindow
-	t.ReconcileGrace, t.ReconcilePause, t.ReconcileLooks = c.ReconcileGrace, c.ReconcilePause, c.ReconcileLooks
+	t.ReconcileGrace, t.ReconcilePause, t.ReconcileConfirmations = c.ReconcileGrace, c.ReconcilePause, c.ReconcileConfirmations
 	return t
 }

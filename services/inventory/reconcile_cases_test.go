@@ -174,7 +174,7 @@ func TestAnAdjustmentThatEndsDuringTheLookIsNotMadeTwice(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(2, 10)
 		w.settles()
-		w.parts.Timing.ReconcileLooks = 1
+		w.parts.Timing.ReconcileConfirmations = 1
 		w.parts.Gate = tallied{w.parts.Gate, func() {
 			w.shift += time.Hour
 			require.NoError(w.t, w.core.SweepAdjustments(w.ctx))

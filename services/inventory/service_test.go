@@ -195,6 +195,17 @@ func TestSettingsAreChecked(t *testing.T) {
 	}
 }
 
+func TestReconcileConfirmationsAreReadUnderTheirOldName(t *testing.T) {
+	for _, variable := range []string{"INVENTORY_RECONCILE_CONFIRMATIONS", "INVENTORY_RECONCILE_LOOKS"} {
+		var c struct {
+			settings.App
+			Config
+		}
+		require.NoError(t, settings.Load(&c, map[string]string{variable: "5"}))
+		require.Equal(t, 5, c.ReconcileConfirmations)
+	}
+}
+
 type discardBus struct{ *broker }
 
 func (discardBus) Subscribe(bus.Subscription, bus.Handler) error { return nil }

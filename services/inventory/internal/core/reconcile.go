@@ -302,9 +302,9 @@ func (s *Service) reconcile(ctx context.Context, run *reconciliation) error {
 		case f.agree() && (l.exact || l.roughlyAgrees()):
 			return nil
 		case !l.exact: // whether there is anything to wait for, nobody knows
-			last = last || !same.any() && n >= s.Timing.ReconcileLooks
+			last = last || !same.any() && n >= s.Timing.ReconcileConfirmations
 		case quiet:
-			looks := s.Timing.ReconcileLooks
+			looks := s.Timing.ReconcileConfirmations
 			if !still {
 				looks *= 2
 			}
@@ -349,7 +349,7 @@ func (s *Service) nearlyOver(ctx context.Context, look time.Duration) bool {
 }
 
 // mostLooks bounds one reconciliation.
-func (s *Service) mostLooks() int { return 3*s.Timing.ReconcileLooks + 6 }
+func (s *Service) mostLooks() int { return 3*s.Timing.ReconcileConfirmations + 6 }
 
 // gateAbsent builds the gate if it has to exist.
 func (s *Service) gateAbsent(ctx context.Context, run *reconciliation) (again bool, err error) {

@@ -11,20 +11,20 @@ import (
 
 // Timing holds the thresholds of what is repeated.
 type Timing struct {
-	RepublishAfter   time.Duration // first repetition of a deduction without an order; doubles up to RepublishCap
-	RepublishCap     time.Duration
-	AbandonAfter     time.Duration // a row without an order is given up after this
-	AskAfter         time.Duration // a row still reserved so long past its pay window is asked about; doubles up to AskCap
-	AskCap           time.Duration
-	RejournalAfter   time.Duration // first re-journaling of an entry absent from the ledger; doubles up to RejournalCap
-	RejournalCap     time.Duration
-	ResumeAfter      time.Duration // an adjustment left in intent is resumed after this
-	ResettleWindow   time.Duration // how far back rows are settled again before a refusal is dropped
-	PayingAgainAfter time.Duration // when order names no time for an order that is being paid
-	Pause            time.Duration // first pause between tries within one delivery
-	ReconcileGrace   time.Duration // what the ledger changed more recently is still on its way to the gate
-	ReconcilePause   time.Duration // between two looks at what disagrees
-	ReconcileLooks   int           // so many looks must find the same before a counter is corrected
+	RepublishAfter         time.Duration // first repetition of a deduction without an order; doubles up to RepublishCap
+	RepublishCap           time.Duration
+	AbandonAfter           time.Duration // a row without an order is given up after this
+	AskAfter               time.Duration // a row still reserved so long past its pay window is asked about; doubles up to AskCap
+	AskCap                 time.Duration
+	RejournalAfter         time.Duration // first re-journaling of an entry absent from the ledger; doubles up to RejournalCap
+	RejournalCap           time.Duration
+	ResumeAfter            time.Duration // an adjustment left in intent is resumed after this
+	ResettleWindow         time.Duration // how far back rows are settled again before a refusal is dropped
+	PayingAgainAfter       time.Duration // when order names no time for an order that is being paid
+	Pause                  time.Duration // first pause between tries within one delivery
+	ReconcileGrace         time.Duration // what the ledger changed more recently is still on its way to the gate
+	ReconcilePause         time.Duration // between two looks at what disagrees
+	ReconcileConfirmations int           // so many looks must find the same before a counter is corrected
 }
 
 // DefaultTiming is what the design says.
@@ -34,7 +34,7 @@ func DefaultTiming() Timing {
 		AskAfter: 10 * time.Minute, AskCap: time.Hour,
 		RejournalAfter: time.Minute, RejournalCap: 30 * time.Minute, ResumeAfter: 20 * time.Second,
 		ResettleWindow: 10 * time.Minute, PayingAgainAfter: 5 * time.Second, Pause: 50 * time.Millisecond,
-		ReconcileGrace: 10 * time.Second, ReconcilePause: 2 * time.Second, ReconcileLooks: 3,
+		ReconcileGrace: 10 * time.Second, ReconcilePause: 2 * time.Second, ReconcileConfirmations: 3,
 	}
 }
 
