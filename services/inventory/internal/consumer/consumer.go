@@ -75,10 +75,7 @@ func (c *Consumer) DeadLetters(ctx context.Context, d bus.Delivery) (err error) 
 func (c *Consumer) letters(topic, group string, bad []contract.BadItem) []contract.DeadLetter {
 	letters := make([]contract.DeadLetter, len(bad))
 	for i, b := range bad {
-		orderSN, activityID := core.DeadLetterIDs(b.Raw)
-		letters[i] = contract.DeadLetter{
-			Where: group, Topic: topic, OrderSN: orderSN, ActivityID: activityID, Why: b.Err.Error(), Item: b.Raw, At: c.now().UTC(),
-		}
+		letters[i] = contract.NewDeadLetter(group, topic, b.Raw, b.Err.Error(), c.now())
 	}
 	return letters
 }

@@ -233,19 +233,3 @@ func looseReservation(d *DeadLetter) (contract.Reservation, bool) {
 	}
 	return it, true
 }
-
-// DeadLetterIDs reads the ids of an item that could not be read as a whole, for its letter.
-func DeadLetterIDs(item []byte) (orderSN, activityID string) {
-	var ids struct {
-		OrderSN    string `json:"order_sn"`
-		ActivityID string `json:"activity_id"`
-	}
-	_ = json.Unmarshal(item, &ids) // what it could read it has
-	if !contract.ValidID(ids.OrderSN) {
-		ids.OrderSN = ""
-	}
-	if !contract.ValidID(ids.ActivityID) {
-		ids.ActivityID = ""
-	}
-	return ids.OrderSN, ids.ActivityID
-}

@@ -205,14 +205,12 @@ func changed(a, b Reservation) bool {
 
 func (f *following) letter(st step, why string) {
 	raw := []byte(st.orderSN)
-	traceparent := ""
 	if st.event != nil {
 		if b, err := json.Marshal(st.event); err == nil {
 			raw = b
 		}
-		traceparent = st.event.Traceparent
 	}
-	f.moves.DeadLetters = append(f.moves.DeadLetters, contract.DeadLetter{
-		Where: f.where, Topic: f.topic, OrderSN: st.orderSN, ActivityID: st.activityID, Why: why, Item: raw, At: f.now, Traceparent: traceparent,
-	})
+	d := contract.NewDeadLetter(f.where, f.topic, raw, why, f.now)
+	d.OrderSN, d.ActivityID = st.orderSN, st.activityID // a closing's item has no fields
+	f.moves.DeadLetters = append(f.moves.DeadLetters, d)
 }

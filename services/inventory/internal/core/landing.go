@@ -149,10 +149,9 @@ func (l *landing) letter(it contract.Reservation, why string) {
 	if err != nil {
 		raw = []byte(it.OrderSN)
 	}
-	l.moves.DeadLetters = append(l.moves.DeadLetters, contract.DeadLetter{
-		Where: contract.GroupInventoryReservations, Topic: contract.TopicReservations, OrderSN: it.OrderSN,
-		ActivityID: it.ActivityID, Why: why, Item: raw, At: l.now, Traceparent: it.Traceparent,
-	})
+	d := contract.NewDeadLetter(contract.GroupInventoryReservations, contract.TopicReservations, raw, why, l.now)
+	d.OrderSN, d.ActivityID = it.OrderSN, it.ActivityID // also where the reservation could not be encoded
+	l.moves.DeadLetters = append(l.moves.DeadLetters, d)
 }
 
 func unknownSKU(a *Activity, lines []contract.Line) string {

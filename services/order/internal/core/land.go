@@ -11,9 +11,6 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// maxDeadItem bounds the bytes of an item kept in a dead letter, so that the letter (base64) fits into a message.
-const maxDeadItem = 128 << 10
-
 // Land turns one message of deductions into orders: one transaction, then what follows is published. It may be called
 // again with the same message at any time and then says the same again. bad are items that could not be read.
 //
@@ -22,7 +19,7 @@ const maxDeadItem = 128 << 10
 func (s *Service) Land(ctx context.Context, items []contract.Deduction, bad []contract.BadItem) error {
 	letters := make([]contract.DeadLetter, 0, len(bad))
 	for _, b := range bad {
-		letters = append(letters, s.deadItem(b.Raw, b.Err.Error()))
+		letters = append(letters, s.deadLetter(b.Raw, b.Err.Error()))
 	}
 	wanted := make(map[string]contract.Deduction, len(items))
 	order := make([]string, 0, len(items)) // as they came
@@ -188,35 +185,9 @@ func (s *Service) dead(d contract.Deduction, why string) contract.DeadLetter {
 	if err != nil { // a struct of strings and numbers
 		raw = []byte(`{"order_sn":"` + d.OrderSN + `"}`)
 	}
-	return s.deadItem(raw, why)
+	return s.deadLetter(raw, why)
 }
 
-// deadItem makes the dead letter of an item, with as much of its identity as can be read.
-func (s *Service) deadItem(raw []byte, why string) contract.DeadLetter {
-	// Each field by itself: one of a wrong type must not hide the others.
-	var fields map[string]json.RawMessage
-	_ = json.Unmarshal(raw, &fields)
-	text := func(name string) string {
-		var v string
-		_ = json.Unmarshal(fields[name], &v)
-		return v
-	}
-	letter := contract.DeadLetter{
-		Where: contract.GroupOrderDeductions, Topic: contract.TopicDeductions,
-		Why: why, Item: raw, At: s.now(), Traceparent: text("traceparent"),
-	}
-	if sn := text("order_sn"); contract.ValidID(sn) {
-		letter.OrderSN = sn
-	}
-	if id := text("activity_id"); contract.ValidID(id) {
-		letter.ActivityID = id
-	}
-	if len(letter.Traceparent) > 64 {
-		letter.Traceparent = ""
-	}
-	if len(raw) > maxDeadItem {
-		letter.Item = raw[:maxDeadItem]
-		letter.Why += fmt.Sprintf(" (cut from %d bytes)", len(raw))
-	}
-	return letter
+func (s *Service) deadLetter(raw []byte, why string) contract.DeadLetter {
+	return contract.NewDeadLetter(contract.GroupOrderDeductions, contract.TopicDeductions, raw, why, s.now())
 }
