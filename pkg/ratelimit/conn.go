@@ -12,7 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"flashsale.internal/pkg/redisconn"
 )
 
 //go:embed lua/present.lua
@@ -20,31 +21,19 @@ var luaPresent string
 
 var scriptPresent = newScript(luaPresent)
 
-// Connect makes a client with the time-outs that limiters need. It never dials. Several addresses are nodes of one Redis
-// Cluster; tune changes the options before use. Give limiters a Redis, or a database, of their own with
-// maxmemory-policy noeviction: an evicted key is a quota that begins anew.
+// Connect makes a client with the time-outs that limiters need: a limiter decides locally rather than wait, so they are
+// short and there is no retry. Package redisconn says how addrs, db and tune are used. Give limiters a Redis, or a
+// database, of their own with maxmemory-policy noeviction: an evicted key is a quota that begins anew.
 func Connect(addrs []string, db int, tune ...func(*redis.UniversalOptions)) redis.UniversalClient {
-	o := &redis.UniversalOptions{
-		Addrs: addrs,
-		DB:    db,
-
-		DialTimeout:           250 * time.Millisecond,
-		DialerRetries:         1,
-		ReadTimeout:           250 * time.Millisecond,
-		WriteTimeout:          250 * time.Millisecond,
-		ContextTimeoutEnabled: true,
-		MaxRetries:            -1,
-		PoolSize:              32,
-		PoolTimeout:           100 * time.Millisecond,
-		ConnMaxIdleTime:       5 * time.Minute,
-
-		DisableIdentity:          true,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	}
-	for _, t := range tune {
-		t(o)
-	}
-	return redis.NewUniversalClient(o)
+	return redisconn.New(redis.UniversalOptions{
+		Addrs:        addrs,
+		DB:           db,
+		DialTimeout:  250 * time.Millisecond,
+		ReadTimeout:  250 * time.Millisecond,
+		WriteTimeout: 250 * time.Millisecond,
+		PoolTimeout:  100 * time.Millisecond,
+		MaxRetries:   -1,
+	}, tune...)
 }
 
 // ConnOptions says how limiters of a process use Redis. The zero value of a field means its default.

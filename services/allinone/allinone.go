@@ -21,6 +21,7 @@ import (
 	"flashsale.internal/pkg/httpserver"
 	"flashsale.internal/pkg/lifecycle"
 	"flashsale.internal/pkg/ordersn"
+	"flashsale.internal/pkg/redisconn"
 	"flashsale.internal/pkg/settings"
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/pkg/stockgate"
@@ -74,7 +75,7 @@ func Run(ctx context.Context, cfg Config, environ map[string]string, out, logs i
 		tels[name].Log.LogAttrs(ctx, slog.LevelInfo, "settings", settings.Describe(of)...)
 	}
 
-	stockgate.LogTo(log)
+	redisconn.LogTo(log)
 	redis := miniredis.NewMiniRedis()
 	if err := redis.Start(); err != nil {
 		return fmt.Errorf("embedded Redis: %w", err)

@@ -9,6 +9,7 @@ import (
 	"flashsale.internal/pkg/command"
 	"flashsale.internal/pkg/httpserver"
 	"flashsale.internal/pkg/lifecycle"
+	"flashsale.internal/pkg/redisconn"
 	"flashsale.internal/pkg/settings"
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/pkg/stockgate"
@@ -64,7 +65,7 @@ func serve(ctx context.Context, _ *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	stockgate.LogTo(tel.Log)
+	redisconn.LogTo(tel.Log)
 	rdb := stockgate.Connect(c.Addrs, c.DB)
 	limits, err := admission.New(c.Settings, c.Redis, tel)
 	if err != nil {
