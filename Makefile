@@ -1,4 +1,4 @@
-# `make` or `make help` lists the targets. All of them work from a fresh clone; what they need is installed by `make deps`.
+# `make` or `make help` lists the targets. All of them work from a fresh clone; `make deps` installs what they need.
 
 SHELL := /usr/bin/env bash
 .DEFAULT_GOAL := help
@@ -22,17 +22,17 @@ RUNS     ?= 1
 ROUNDS   ?= 60
 
 .PHONY: help
-help: ## This list
+help: ## Lists the targets
 	@awk 'BEGIN { FS = ":.*## " } /^##@ / { printf "\n%s\n", substr($$0, 5) } \
 	  /^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-##@ Look at it
+##@ Try it
 .PHONY: run demo
-run: .bin ## One process on http://127.0.0.1:8080, nothing to install; Ctrl-C stops it
+run: .bin ## Starts one process on http://127.0.0.1:8080, without any installation; Ctrl-C stops it
 	@go build -o .bin/allinone ./services/allinone/cmd/allinone
 	@exec .bin/allinone serve
 
-demo: .bin ## A whole sale against what runs (BASE_URL, make up or make run); fails unless every count is right
+demo: .bin ## Runs a whole sale (against make up or make run, or BASE_URL); fails unless every count is right
 	@go build -o .bin/flashctl ./flashctl/cmd/flashctl
 	@.bin/flashctl demo
 
@@ -41,7 +41,7 @@ demo: .bin ## A whole sale against what runs (BASE_URL, make up or make run); fa
 deps: ## Installs MariaDB, Redis, a JRE and RocketMQ's jars, if missing
 	@scripts/dev/deps
 
-up: deps .bin ## Starts what is down of MariaDB, Redis, RocketMQ and the three services; keeps the data
+up: deps .bin ## Starts MariaDB, Redis, RocketMQ and the three services, if they are down; keeps the data
 	@scripts/dev/dependencies up
 	@scripts/dev/services up
 
@@ -49,31 +49,31 @@ down: ## Stops them, services first; keeps the data in .run
 	@scripts/dev/services down
 	@scripts/dev/dependencies down
 
-status: ## What runs, on which port
+status: ## Shows what runs, and on which port
 	@rc=0; scripts/dev/dependencies status || rc=1; scripts/dev/services status || rc=1; exit $$rc
 
-logs: ## The last lines of every log
+logs: ## Prints the last lines of every log
 	@scripts/dev/services logs
 	@scripts/dev/dependencies logs
 
 ##@ Kubernetes
 .PHONY: images chart-test chart-proof chart-tools cluster-prepare cluster-test cluster-proof
-images: $(KO) ## Container images of all programs into dist/images.tar (VERSION, REPO, BASE, PUSH: see scripts/images)
+images: $(KO) ## Builds container images of all programs into dist/images.tar (settings: see scripts/images)
 	@scripts/images $(KO)
 
-chart-test: $(HELM3) $(KUBECONFORM) ## What Helm 3 renders from the chart: schemas, rules, wrong values
+chart-test: $(HELM3) $(KUBECONFORM) ## Tests the chart as Helm 3 renders it: schemas, rules, wrong values
 	@cd test/chart && go test -count=1 -timeout 20m ./...
 
-chart-proof: $(HELM3) $(HELM4) $(KUBECONFORM) ## The same with Helm 4, and both renderings compared
+chart-proof: $(HELM3) $(HELM4) $(KUBECONFORM) ## The same with Helm 4; compares both results
 	@go test -count=1 -timeout 20m ./test/proof/chart
 
-cluster-prepare: $(KO) $(HELM3) ## Starts the cluster and loads the images; make cluster-test does it too, if it is not done
+cluster-prepare: $(KO) $(HELM3) ## Starts the cluster and loads the images, ahead of make cluster-test
 	@scripts/cluster/prepare $(KO)
 
-cluster-test: $(KO) $(HELM3) ## The chart on a real cluster: install, a sale, one trace, an upgrade during a sale
+cluster-test: $(KO) $(HELM3) ## Tests the chart on a real cluster: install, a sale, one trace, an upgrade during a sale
 	@scripts/cluster/test $(KO) $(HELM3)
 
-cluster-proof: $(KO) $(HELM3) $(HELM4) ## That, then scaling, rollback, kills and uninstall during sales, and Helm 4
+cluster-proof: $(KO) $(HELM3) $(HELM4) ## cluster-test, then scaling, rollback, kills and uninstall during sales, and Helm 4
 	@scripts/cluster/test $(KO) $(HELM3) $(HELM4)
 
 HELMS ?= 3
@@ -82,64 +82,64 @@ chart-tools: $(KUBECONFORM) $(foreach version,$(HELMS),$(HELM$(version)))
 
 ##@ Prove it
 .PHONY: ci proof test sim sim-mutants trouble storm fuzz
-test: deps ## All tests but those of make proof, on real dependencies of their own, with the race detector (PKG=./pkg/lock for one package)
+test: deps ## Runs all tests but those of make proof, with the race detector (PKG=./pkg/lock for one package)
 	@scripts/dev/with-dependencies scripts/dev/test $(PKG)
 
-sim: ## SEEDS (5000) whole sales under drawn faults, from seed FIRST (1) on; COMPLETE=false only lists fault points that were not hit
+sim: ## Simulates SEEDS (5000) sales with random faults, from seed FIRST (1); COMPLETE=false only lists points not hit
 	@set -o pipefail; GOGC=400 go test ./test/sim -count=1 -run '^TestSim$$' -timeout 60m -v -seeds $(SEEDS) -first $(FIRST) -complete=$(COMPLETE) | grep -v -e '^=== ' -e '--- PASS'
 
-sim-mutants: ## Breaks the services in some twenty ways, one by one; the simulation has to notice each
+sim-mutants: ## Breaks the services in some twenty ways, one at a time; the simulation must detect each
 	@go run ./test/sim/mutants
 
-trouble: deps ## Sales while dependencies and links fail, and with a damaged gate, some 15 min
+trouble: deps ## Tests sales while dependencies and links fail, and with a damaged gate, some 15 min
 	@scripts/dev/with-dependencies go test ./test/proof/trouble -count=1 -timeout 60m -v
 
-storm: deps ## RUNS (1) sales of 10,000 units while every process is killed twice, 7 to 8 min each; STORM_SEED repeats one
+storm: deps ## Sells 10,000 units while every process is killed twice, RUNS (1) times, 8 min each; STORM_SEED repeats one
 	@go test ./test/proof/storm -count=$(RUNS) -run '^TestStorm$$' -timeout $$(($(RUNS) * 25))m -v
 
-fuzz: ## Every fuzz target for FUZZTIME (30s) each
+fuzz: ## Runs every fuzz target for FUZZTIME (30s)
 	@grep -rlE '^func Fuzz' --include='*_test.go' pkg services flashctl | while read -r file; do \
 	  for name in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9_]*).*/\1/p' "$$file"); do \
 	    go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")" || exit 1; \
 	  done; \
 	done
 
-ci: ## What CI runs, with a table of its steps (LANE=static, system or cluster for one lane)
+ci: ## Runs what CI runs and prints a table of its steps (LANE=static, system or cluster for one lane)
 	@scripts/ci/run $(LANE)
 
-proof: ## Which of the long lanes are green on this commit; LANE=sim, mutants, trouble, storm, cluster or fuzz runs one
+proof: ## Shows which long lanes are green on this commit; LANE=sim, mutants, trouble, storm, cluster or fuzz runs one
 	@scripts/ci/proof $(LANE)
 
 ##@ Work on it
 .PHONY: build bench pgo bench-go bench-ratelimit lint fmt generate clean
-build: .bin ## Every program into .bin
+build: .bin ## Builds every program into .bin
 	@for main in services/*/cmd/* flashctl/cmd/*; do go build -o .bin/ "./$$main" || exit 1; done
 
-bench: deps .bin ## The figures of docs/benchmarks.md, on dependencies and services of their own (BENCH="--only refused" for some)
+bench: deps .bin ## Measures the figures of docs/benchmarks.md (BENCH="--only refused" for one section)
 	@scripts/dev/bench $(BENCH)
 
-pgo: deps .bin ## New profiles of seckill for Go's compiler, some 5 min
+pgo: deps .bin ## Records new profiles of seckill for Go's compiler, some 5 min
 	@scripts/dev/pgo
 
-bench-go: deps ## Go benchmarks on real dependencies of their own (PKG=./pkg/stockgate/... for some)
+bench-go: deps ## Runs the Go benchmarks (PKG=./pkg/stockgate/... for some)
 	@scripts/dev/with-dependencies go test -run '^$$' -bench . -benchmem -p 1 $(PKG)
 
-bench-ratelimit: deps .bin ## pkg/ratelimit beside other limiters and beside a bare script, in turns (ROUNDS=60), some 3 min
+bench-ratelimit: deps .bin ## Compares pkg/ratelimit with other limiters and a bare script (ROUNDS=60), some 3 min
 	@go build -o .bin/bench-ratelimit ./test/bench-ratelimit
 	@MYSQL_DSN=- ROCKETMQ_NAMESRV=- scripts/dev/with-dependencies .bin/bench-ratelimit -rounds $(ROUNDS)
 
-lint: $(GOLANGCI_LINT) $(OAPI_CODEGEN) $(ACTIONLINT) ## Linters, formatting, tidy modules, fresh generated code, shell scripts, workflows, links
+lint: $(GOLANGCI_LINT) $(OAPI_CODEGEN) $(ACTIONLINT) ## Runs linters and checks format, go.mod, generated code, shell scripts, workflows and links
 	@scripts/dev/deps lint
 	@scripts/dev/lint $(GOLANGCI_LINT) $(OAPI_CODEGEN) $(ACTIONLINT)
 
 fmt: $(GOLANGCI_LINT) ## Formats all Go code
 	@$(GOLANGCI_LINT) fmt $$(go list -f '{{.Dir}}/...' -m)
 
-generate: $(OAPI_CODEGEN) ## Go code from the OpenAPI files; the chart's table of values
+generate: $(OAPI_CODEGEN) ## Generates Go code from the OpenAPI files, and the chart's table of values
 	@scripts/dev/generate $(OAPI_CODEGEN)
 	@cd test/chart && go run ./cmd/values -write ../../docs/kubernetes.md
 
-clean: ## Stops every set of this folder and deletes what it built and stored
+clean: ## Stops every process of this folder and deletes all builds and data
 	@[ ! -e .run/cluster/started ] || scripts/cluster/stop
 	@for set in "$${RUN_DIR:-.run}" .run/*; do [ ! -d "$$set" ] || { RUN_DIR=$$set scripts/dev/services kill && RUN_DIR=$$set scripts/dev/dependencies kill; } || exit 1; done
 	@rm -rf .bin .run dist
@@ -168,7 +168,7 @@ $(HELM4): | .bin
 $(KUBECONFORM): | .bin
 	$(call install,github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0)
 
-# install(module@version) builds a tool outside of the workspace and names it after its version.
+# install(module@version) builds a tool outside of the workspace, into a file named after its version.
 define install
 	@echo "installing $(1)"
 	@dir=$$(mktemp -d) && for n in 1 2 3 4; do \

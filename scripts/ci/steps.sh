@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Shared by scripts/ci/run and scripts/ci/proof: steps that are timed and logged, and the table of them at the end.
-# A failed step does not end the script; later steps run unless they need it. Not run by itself.
+# Shared by scripts/ci/run and scripts/ci/proof: runs steps, times and logs them, and prints a table of them at the
+# end. A failed step does not end the script; later steps run unless they need it. Sourced, not run.
 
 step_logs=${RUN_DIR:?}/steps
 mkdir -p "$step_logs"
@@ -16,7 +16,7 @@ record() {
     step_names+=("$1") step_results+=("$2") step_seconds+=("$3")
 }
 
-# passed <name>: the step has run and succeeded.
+# passed <name>: succeeds if the step has run and succeeded.
 passed() {
     local i
     for i in "${!step_names[@]}"; do
@@ -25,7 +25,7 @@ passed() {
     return 1
 }
 
-# met <name> <needed step or ''>: records the step as not run when the step that it needs has not succeeded.
+# met <name> <needed step or ''>: records the step as not run if the step that it needs has not succeeded.
 met() {
     [[ -z $2 ]] || passed "$2" || {
         record "$1" "not run: needs '$2'" 0
@@ -39,7 +39,7 @@ step() {
     shift 2
     met "$name" "$needs" || return 0
     printf '\n=== %s (%s)\n' "$name" "$(date -u +%H:%M:%S)"
-    # A subshell that is not part of a condition, because bash ignores `set -e` inside of one.
+    # A subshell outside of a condition, because bash ignores `set -e` inside of one.
     (
         set -euo pipefail
         "$@"
@@ -48,7 +48,8 @@ step() {
     record "$name" "$( ((rc == 0)) && echo ok || echo "FAIL (status $rc)")" $((SECONDS - began))
 }
 
-# start_step <name> <command>...: runs it in the background, in a process group of its own; await_step shows its output.
+# start_step <name> <command>...: runs it in the background, in a process group of its own; await_step shows its
+# output.
 start_step() {
     local name=$1
     shift
@@ -72,12 +73,12 @@ await_step() {
     unset "step_pids[$name]"
     printf '\n=== %s: output of the background\n' "$name"
     cat "$(log_of "$name")"
-    # How long it took, not how long it was waited for.
+    # The duration of the step, not of the wait for it.
     took=$(cat "$(log_of "$name").seconds" 2>/dev/null || echo $((SECONDS - step_began[$name])))
     record "$name" "$( ((rc == 0)) && echo ok || echo "FAIL (status $rc)")" "$took"
 }
 
-# end_background: ends steps that still run in the background, for a script that is interrupted.
+# end_background: ends steps that still run in the background, after an interrupt.
 end_background() {
     local name
     for name in "${!step_pids[@]}"; do
@@ -90,7 +91,7 @@ end_background() {
 
 minutes() { printf '%d:%02d' $(($1 / 60)) $(($1 % 60)); }
 
-# all_ok: at least one step has run, and none has failed.
+# all_ok: succeeds if at least one step has run and none has failed.
 all_ok() {
     local result
     ((${#step_results[@]} > 0)) || return 1
@@ -99,13 +100,13 @@ all_ok() {
     done
 }
 
-# summary: the end of the log of each failed step, then the table.
+# summary: prints the end of the log of each failed step, then the table.
 summary() {
     local i
     for i in "${!step_names[@]}"; do
         [[ ${step_results[i]} == FAIL* && -f $(log_of "${step_names[i]}") ]] || continue
         printf '\n=== %s: %s; the end of its output\n' "${step_names[i]}" "${step_results[i]}"
-        # Lines that name a failure first: in the output of many packages they stand far from the end.
+        # Lines that name a failure come first: in the output of many packages they are far from the end.
         { grep -nE '^(--- FAIL|FAIL)|^ +--- FAIL|^panic:|WARNING: DATA RACE' "$(log_of "${step_names[i]}")" || true; } | head -n 40
         tail -n 40 "$(log_of "${step_names[i]}")"
     done
@@ -113,5 +114,5 @@ summary() {
     for i in "${!step_names[@]}"; do
         printf '%-58s %7s  %s\n' "${step_names[i]}" "$(minutes "${step_seconds[i]}")" "${step_results[i]}"
     done
-    printf '%-58s %7s  %s\n' "all, on the clock" "$(minutes $((SECONDS - ci_began)))" "$(all_ok && echo green || echo FAILED)"
+    printf '%-58s %7s  %s\n' "total" "$(minutes $((SECONDS - ci_began)))" "$(all_ok && echo green || echo FAILED)"
 }

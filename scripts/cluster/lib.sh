@@ -1,20 +1,20 @@
 # shellcheck shell=bash
-# Shared by the scripts in this folder: preparing and stopping the cluster. Not run by itself.
+# Shared by the scripts in this folder: prepares and stops the cluster. Sourced, not run.
 #
 # Set by environment:
-#   CLUSTER   the program that makes a cluster on this machine   (../shared/cluster/cluster)
+#   CLUSTER   the program that creates a cluster on this machine   (../shared/cluster/cluster)
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 CLUSTER=${CLUSTER:-$PWD/../shared/cluster/cluster}
 [[ -x $CLUSTER ]] || {
-    echo "there is no $CLUSTER: CLUSTER must name the program that makes the cluster" >&2
+    echo "$CLUSTER is missing: CLUSTER must name the program that creates the cluster" >&2
     exit 2
 }
 cache=${CLUSTER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/flashsale-cluster}
 CHART=$PWD/deploy/helm/flashsale
-state=$PWD/.run/cluster # the images, flashctl, and what the files started and loaded record
+state=$PWD/.run/cluster # images, flashctl, and the files `started` and `loaded`
 mkdir -p "$state"
 eval "$("$CLUSTER" env)" # kubectl and KUBECONFIG
 
@@ -33,13 +33,13 @@ phase() {
 print_times() {
     printf '\n'
     ((${#times[@]} == 0)) || printf '%s\n' "${times[@]}"
-    printf '%-32s %4d s\n' "together" "$SECONDS"
+    printf '%-32s %4d s\n' "total" "$SECONDS"
 }
 
 # The cluster's daemons must not inherit the lock of prepare.
 cluster() { "$CLUSTER" "$@" 8>&-; }
 
-# cluster_id prints a sum of the kubeconfig, which holds a certificate of this one cluster.
+# cluster_id prints a checksum of the kubeconfig, which holds a certificate of this cluster alone.
 cluster_id() { [[ -f ${KUBECONFIG:-} ]] && sha256sum <"$KUBECONFIG" | cut -c 1-16; }
 
 is_up() { "$CLUSTER" status >/dev/null 2>&1; }
@@ -55,7 +55,7 @@ stop_cluster() {
     rm -f "$state/started" "$state/loaded"
 }
 
-# sources prints a sum of everything that the images are made of.
+# sources prints a checksum of everything that the images are built from.
 sources() {
     {
         go version
@@ -65,7 +65,7 @@ sources() {
     } | sha256sum | cut -c 1-12
 }
 
-# image_tar <ko> <tag>: builds the images with that tag unless they are there.
+# image_tar <ko> <tag>: builds the images with that tag unless they exist.
 image_tar() {
     local tar=$state/$2.tar
     [[ ! -f $tar ]] || return 0
@@ -73,7 +73,7 @@ image_tar() {
     mv "$tar.part" "$tar"
 }
 
-# images <ko>: builds both sets of images and the stand-in for nginx, and loads what the cluster does not have.
+# images <ko>: builds both sets of images and the replacement of the nginx image, and loads those that are missing.
 images() {
     local nginx edge loaded
     find "$state" -maxdepth 1 -name '*.tar*' ! -name "$FIRST_TAG*" -delete
@@ -99,9 +99,9 @@ compile() {
     go test -c -o /dev/null ./test/cluster
 }
 
-# prepare <ko>: starts the cluster and loads all images, as far as that is left to do; a second call takes seconds. A
-# caller waits while another one prepares. It sets FIRST_TAG and NEXT_TAG, which are made from the content of the
-# sources: an unchanged tree has the same tags.
+# prepare <ko>: starts the cluster and loads all images, unless that is done; a second call takes seconds. It waits
+# while another process prepares. It sets FIRST_TAG and NEXT_TAG, which depend on the content of the sources: an
+# unchanged tree has the same tags.
 prepare() {
     exec 8>"$state/lock"
     flock 8

@@ -1,13 +1,14 @@
 # shellcheck shell=bash
-# Shared by the scripts in this folder: where things are, and how a process is started, found and stopped.
-# Not run by itself.
+# Shared by the scripts in this folder: folders, ports, and functions that start, find and stop processes.
+# Sourced, not run.
 
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 here=$root/scripts/dev
 
-# RUN_DIR and PORT_OFFSET let several sets live side by side: a test that kills a broker starts its own set.
+# RUN_DIR and PORT_OFFSET select a set of processes, so that several sets can run at a time. A test that kills a broker
+# starts its own set.
 RUN_DIR=${RUN_DIR:-$root/.run}
 case $RUN_DIR in /*) ;; *) RUN_DIR=$PWD/$RUN_DIR ;; esac
 PORT_OFFSET=${PORT_OFFSET:-0}
@@ -26,7 +27,7 @@ die() {
     exit 1
 }
 
-# need <command>...: stops with a sentence when a program is missing.
+# need <command>...: exits with a message if a program is missing.
 need() {
     local program
     for program in "$@"; do
@@ -34,7 +35,7 @@ need() {
     done
 }
 
-# Debian keeps daemons in /usr/sbin, which is not on everybody's PATH.
+# Debian keeps daemons in /usr/sbin, which is not on every user's PATH.
 find_program() { PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin command -v "$1"; }
 
 pid_file() { echo "$RUN_DIR/$1.pid"; }
@@ -42,8 +43,8 @@ log_file() { echo "$RUN_DIR/logs/$1.log"; }
 
 # In the functions below, <name> is a dependency or a service, as in RUN_DIR/<name>.pid.
 
-# mark <name>: prints a text that only that process has in its command line. A pid file can outlive a reboot, so a pid alone
-# does not identify the process.
+# mark <name>: prints a text that only that process has in its command line. A pid file can outlive a reboot, so a pid
+# alone does not identify the process.
 mark() { echo "$RUN_DIR/$1/"; }
 
 # pid_of <name>: prints the pid if the process runs. A killed process that is not reaped yet does not count.
@@ -64,11 +65,11 @@ spawn() {
     echo $! >"$(pid_file "$name")"
 }
 
-# gone <pid>: it has ended, reaped or not (in a container nobody may reap it).
-gone() { [[ $(ps -o stat= -p "$1" 2>/dev/null || true) =~ ^(Z.*)?$ ]]; }
+# ended <pid>: succeeds if the process has ended, reaped or not (a container may have no process that reaps it).
+ended() { [[ $(ps -o stat= -p "$1" 2>/dev/null || true) =~ ^(Z.*)?$ ]]; }
 
-# again <command...>: up to four times, for what comes over the network.
-again() {
+# retry <command>...: runs it up to four times, for downloads.
+retry() {
     local n
     for n in 1 2 3; do
         "$@" && return
@@ -77,13 +78,13 @@ again() {
     "$@"
 }
 
-# wait_until <name> <seconds> <check>...: waits until the check succeeds; fails at once when the process is gone.
+# wait_until <name> <seconds> <check>...: waits until the check succeeds; fails at once if the process has ended.
 wait_until() {
     local name=$1 deadline=$((SECONDS + $2)) pid
     shift 2
     pid=$(cat "$(pid_file "$name")")
     until "$@" >/dev/null 2>&1; do
-        if gone "$pid"; then
+        if ended "$pid"; then
             tail -n 15 "$(log_file "$name")" >&2
             die "$name ended while starting; its log is $(log_file "$name")"
         fi
@@ -95,7 +96,7 @@ wait_until() {
     done
 }
 
-# end <name> <signal> <seconds>: signals it and waits; after that time it is killed.
+# end <name> <signal> <seconds>: sends the signal and waits until the process has ended; kills it after that time.
 end() {
     local name=$1 signal=$2 deadline=$((SECONDS + $3)) pid
     if ! pid=$(pid_of "$name"); then
@@ -103,9 +104,9 @@ end() {
         return 0
     fi
     kill "-$signal" "$pid" 2>/dev/null || true
-    until gone "$pid"; do # not pid_of: a dying process loses its command line before it frees its ports
+    until ended "$pid"; do # not pid_of: a process that ends loses its command line before it frees its ports
         if ((SECONDS >= deadline)); then
-            say "$name did not end in $3 s and is killed" >&2
+            say "$name did not end within $3 s; sending SIGKILL" >&2
             kill -KILL "$pid" 2>/dev/null || true
             deadline=$((SECONDS + 10))
         fi
@@ -114,20 +115,20 @@ end() {
     rm -f "$(pid_file "$name")"
 }
 
-# free <name> <port>: a sentence now instead of a stack trace in a log later.
-free() {
+# check_port <name> <port>: exits with a message if the port is in use, before the process fails on it.
+check_port() {
     if (exec 3<>"/dev/tcp/127.0.0.1/$2") 2>/dev/null; then
-        die "port $2 for $1 is taken by something else; choose another PORT_OFFSET"
+        die "port $2 for $1 is in use; choose another PORT_OFFSET"
     fi
 }
 
-# only_one: two callers at once would start everything twice.
+# only_one: takes the lock of RUN_DIR; two callers at a time would start every process twice.
 only_one() {
     exec 9>"$RUN_DIR/.lock"
-    flock -w 300 9 || die "another '${0##*/}' is at work on $RUN_DIR"
+    flock -w 300 9 || die "another '${0##*/}' still uses $RUN_DIR"
 }
 
-# make_topics: returns when the system's own topics are there and visible, on whatever broker ROCKETMQ_NAMESRV leads to.
+# make_topics: creates the system's topics on the broker at ROCKETMQ_NAMESRV; returns when they are visible.
 make_topics() {
     need go
     (cd "$root" && go build -o .bin/topics ./flashctl/cmd/topics && .bin/topics)

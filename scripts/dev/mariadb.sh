@@ -4,11 +4,12 @@
 mariadb_up() {
     local dir=$RUN_DIR/mariadb socket=$RUN_DIR/mariadb/sock user
     need mariadbd mariadb-install-db mariadb
-    free mariadb "$MARIADB_PORT"
+    check_port mariadb "$MARIADB_PORT"
     user=$(id -un)
-    # A socket's path has at most 107 bytes. Everybody uses TCP anyway.
+    # A socket's path has at most 107 bytes. All clients use TCP.
     if ((${#socket} > 100)); then socket=${TMPDIR:-/tmp}/flashsale-$MARIADB_PORT.sock; fi
-    # Not everybody's: a server that starts removes the temporary tables that it finds there, another server's too.
+    # A folder of its own: a server that starts removes the temporary tables that it finds there, also another
+    # server's.
     mkdir -p "$dir/tmp"
     if [[ ! -d $dir/data/mysql ]]; then
         rm -rf "$dir/data.new"
@@ -16,7 +17,7 @@ mariadb_up() {
         TMPDIR=$dir/tmp mariadb-install-db --no-defaults --datadir="$dir/data.new" --user="$user" --skip-test-db \
             --auth-root-authentication-method=normal >>"$(log_file mariadb)" 2>&1 ||
             die "mariadb-install-db failed; see $(log_file mariadb): $(grep -m 3 ERROR "$(log_file mariadb)")"
-        mv "$dir/data.new" "$dir/data" # so that a half-made directory is never taken for a whole one
+        mv "$dir/data.new" "$dir/data" # so that an incomplete directory is never used
     fi
     spawn mariadb "$(find_program mariadbd)" --no-defaults \
         --datadir="$dir/data" --tmpdir="$dir/tmp" --user="$user" --socket="$socket" --pid-file="$dir/data/mariadbd.pid" \
@@ -24,7 +25,7 @@ mariadb_up() {
         --character-set-server=utf8mb4 --collation-server=utf8mb4_bin --default-time-zone=+00:00 \
         --innodb-buffer-pool-size=256M --innodb-log-file-size=128M --innodb-flush-log-at-trx-commit=1 \
         --performance-schema=OFF --skip-log-bin
-    wait_until mariadb 60 mariadb_answers
+    wait_until mariadb 60 mariadb_responds
     wait_until mariadb 60 mariadb_databases
 }
 
@@ -34,4 +35,4 @@ mariadb_client() {
 
 mariadb_databases() { mariadb_client <"$here/databases.sql"; }
 
-mariadb_answers() { [[ $(mariadb_client -N -e 'SELECT 40 + 2') == 42 ]]; }
+mariadb_responds() { [[ $(mariadb_client -N -e 'SELECT 40 + 2') == 42 ]]; }

@@ -4,10 +4,10 @@
 redis_up() {
     local dir=$RUN_DIR/redis
     need redis-server redis-cli
-    free redis "$REDIS_PORT"
+    check_port redis "$REDIS_PORT"
     mkdir -p "$dir"
-    # appendfsync always: an answered reservation is on disk (everysec may lose answered writes even on SIGKILL).
-    # noeviction: a gate must never lose a key to make room.
+    # appendfsync always: an acknowledged reservation is on disk (everysec may lose acknowledged writes even on
+    # SIGKILL). noeviction: Redis must never evict a key of a gate.
     cat >"$dir/redis.conf" <<EOF
 port $REDIS_PORT
 bind 127.0.0.1
@@ -21,10 +21,10 @@ maxmemory-policy noeviction
 set-proc-title no
 EOF
     spawn redis "$(find_program redis-server)" "$dir/redis.conf"
-    wait_until redis 60 redis_answers
+    wait_until redis 60 redis_responds
 }
 
-redis_answers() {
-    # A write: while Redis loads its append-only file it answers PING but refuses this.
+redis_responds() {
+    # A write: while Redis loads its append-only file it accepts PING but refuses SET.
     [[ $(redis-cli -h 127.0.0.1 -p "$REDIS_PORT" SET dev:ready 1 PX 100) == OK ]]
 }
