@@ -1,18 +1,18 @@
-# For those who prefer `docker build` to `make images`. One file for every program:
+# Builds an image with `docker build`, as an alternative to `make images`. One file for all programs:
 #
 #   docker build --build-arg SERVICE=seckill --build-arg VERSION=v1 -t flashsale/seckill:v1 .
 #
 # SERVICE is one of seckill, order, inventory, topics, flashctl.
 #
-# The services listen on loopback unless told otherwise, which in a container nobody reaches: run them with HTTP_ADDR=:8081,
-# ADMIN_ADDR=:9081 (and INTERNAL_ADDR=:7082 for order) and with APP_ENV, without which they refuse to listen there.
+# By default the services listen on loopback, which cannot be reached from outside of a container. Run them with
+# HTTP_ADDR=:8081, ADMIN_ADDR=:9081 (and INTERNAL_ADDR=:7082 for order). They refuse such addresses without APP_ENV.
 FROM golang:1.26-bookworm AS build
 ENV GOCACHE=/go/build
 WORKDIR /src
 COPY . .
 ARG SERVICE
 ARG VERSION=devel
-# The modules of the other programs are not looked at: each builds by its own go.mod.
+# Each program builds from its own go.mod alone, without the workspace.
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/go/build \
     case "$SERVICE" in \
       seckill|order|inventory) dir="services/$SERVICE" ;; \
@@ -22,7 +22,7 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/go/build \
     CGO_ENABLED=0 GOWORK=off go build -trimpath -buildvcs=false \
       -ldflags "-s -w -X flashsale.internal/pkg/command.version=$VERSION" -o /out/program "./cmd/$SERVICE"
 
-# Nothing but the program and the certificates of the public authorities; user 65532.
+# Contains only the program and the certificates of public authorities; runs as user 65532.
 FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /out/program /ko-app/program

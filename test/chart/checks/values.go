@@ -7,16 +7,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each wrong value stops the rendering with a message that names it.
+// wrongValuesAreRefused checks that each wrong value fails the rendering with a message that names it.
 func wrongValuesAreRefused(t *testing.T) {
-	for set, says := range map[string]string{
+	for set, message := range map[string]string{
 		// Combinations.
-		"auth.devTokens=true":                           "auth.devTokens gives anybody a token and cannot be true with environment: production",
+		"auth.devTokens=true":                           "auth.devTokens issues a token to any client and cannot be true with environment: production",
 		"payments.sandbox=true":                         "payments.sandbox takes no money and cannot be true with environment: production",
-		"devdeps.enabled=true":                          "devdeps.enabled brings one database without a copy",
-		"mysql.existingSecret=":                         "mysql.existingSecret is needed",
-		"redis.addresses=null":                          "redis.addresses is needed",
-		"rocketmq.nameServers=null":                     "rocketmq.nameServers is needed",
+		"devdeps.enabled=true":                          "devdeps.enabled installs a database without a replica",
+		"mysql.existingSecret=":                         "mysql.existingSecret is required",
+		"redis.addresses=null":                          "redis.addresses is required",
+		"rocketmq.nameServers=null":                     "rocketmq.nameServers is required",
 		"redis.db=1":                                    "redis.db must be 0 with several redis.addresses",
 		"limits.redis.addresses=null,limits.redis.db=1": "limits.redis.db needs exactly one address",
 		"auth.jwksURL=http://login.example.com/":        "auth.jwksURL must be an https URL",
@@ -26,7 +26,7 @@ func wrongValuesAreRefused(t *testing.T) {
 		"components.seckill.env.PPROF=true":             "components.seckill.env.PPROF cannot be true with environment: production",
 		"defaults.env.PPROF=1":                          "env.PPROF cannot be true with environment: production",
 		"edge.service.nodePort=30080":                   "edge.service.nodePort needs edge.service.type: NodePort",
-		"ingress.enabled=true":                          "ingress.host is needed with ingress.enabled",
+		"ingress.enabled=true":                          "ingress.host is required with ingress.enabled",
 		"components.order.autoscaling.min=9":            "components.order.autoscaling: min (9) is above max (8)",
 		"components.order.resources.limits.memory=512M": "components.order.resources.limits.memory: 512M must be whole Mi or Gi",
 		// Single values, refused by the schema.
@@ -62,13 +62,13 @@ func wrongValuesAreRefused(t *testing.T) {
 			if strings.HasPrefix(set, "devdeps.") && set != "devdeps.enabled=true" {
 				r = kind(set)
 			}
-			require.Contains(t, r.refused(t), says)
+			require.Contains(t, r.refused(t), message)
 		})
 	}
-	require.Contains(t, kind("mysql.existingSecret=other").refused(t), "names another database while the bundled one is on")
-	require.Contains(t, kind("redis.addresses[0]=redis:6379").refused(t), "names another Redis while the bundled one is on")
+	require.Contains(t, kind("mysql.existingSecret=other").refused(t), "names another database while devdeps.mysql is enabled")
+	require.Contains(t, kind("redis.addresses[0]=redis:6379").refused(t), "names another Redis while devdeps.redis is enabled")
 	require.Contains(t, kind("ingress.enabled=true", "ingress.host=x", "edge.enabled=false").refused(t), "ingress.enabled needs edge.enabled")
-	// Without any values the message says what to do.
+	// Without any values the message names values-kind.yaml.
 	require.Contains(t, rendering{}.refused(t), "-f values-kind.yaml")
 }
 

@@ -1,4 +1,4 @@
-// Command words finds words that the project's writing rules replace, in comments, documents and texts that people read.
+// Command words finds words that the project's writing rules replace, in comments, documents and messages.
 //
 //	go run ./test/lint/words -list scripts/dev/words.txt FILE...
 //

@@ -1,8 +1,8 @@
 {{/*
-What the three services are: facts of the programs, not choices of an installation.
-  port, adminPort, internalPort   where they listen
-  redis, mysql                    what they use; mysql names the database and, in upper case, the key of its DSN
-  secrets                         the keys of the Secret that they may see
+Properties of the three services that an installation cannot change.
+  port, adminPort, internalPort   ports of the listeners
+  redis, mysql                    dependencies; mysql names the database and, in upper case, the key of its DSN
+  secrets                         keys of the Secret that the service gets
 */}}
 {{- define "flashsale.facts" -}}
 seckill: {port: 8081, adminPort: 9081, redis: true, secrets: [PATH_SECRETS]}
@@ -10,7 +10,7 @@ order: {port: 8082, adminPort: 9082, internalPort: 7082, redis: true, mysql: ord
 inventory: {port: 8083, adminPort: 9083, redis: true, mysql: inventory, secrets: [INTERNAL_SECRET]}
 {{- end }}
 
-{{/* component: a service's values over the defaults, as YAML. dict "root" $ "name" COMPONENT */}}
+{{/* component: a service's values merged over the defaults, as YAML. dict "root" $ "name" COMPONENT */}}
 {{- define "flashsale.component" -}}
 {{- $own := index .root.Values.components .name | default dict -}}
 {{- $all := mergeOverwrite (deepCopy .root.Values.defaults) (deepCopy $own) -}}
@@ -41,7 +41,7 @@ http://{{ include "flashsale.devdep" (dict "root" . "name" "jaeger") }}:4317
 {{- end -}}
 {{- end }}
 
-{{/* settings: what is no secret, by environment. dict "root" $ "name" COMPONENT "facts" FACTS "own" VALUES */}}
+{{/* settings: environment variables that are not secret. dict "root" $ "name" COMPONENT "facts" FACTS "own" VALUES */}}
 {{- define "flashsale.settings" -}}
 {{- $v := .root.Values -}}
 {{- $s := dict
@@ -77,15 +77,15 @@ http://{{ include "flashsale.devdep" (dict "root" . "name" "jaeger") }}:4317
 {{- $_ := set $s "OTEL_EXPORTER_OTLP_PROTOCOL" "grpc" -}}
 {{- $_ := set $s "OTEL_TRACES_SAMPLER" "parentbased_traceidratio" -}}
 {{- $_ := set $s "OTEL_TRACES_SAMPLER_ARG" (toString $v.tracing.sampleRatio) -}}
-{{- /* Prometheus asks the admin port. */ -}}
+{{- /* Prometheus reads the admin port. */ -}}
 {{- $_ := set $s "OTEL_METRICS_EXPORTER" "none" -}}
 {{- end -}}
-{{- /* Numbers come as floats, and as text a million would be 1e+06. */ -}}
+{{- /* Numbers are floats here; toString would print a million as 1e+06. */ -}}
 {{- range $k, $x := .own.env }}{{ $_ := set $s $k (ternary (toJson $x) (toString $x) (kindIs "float64" $x)) }}{{ end -}}
 {{- toYaml $s -}}
 {{- end }}
 
-{{/* The secrets that a service sees. dict "root" $ "name" COMPONENT "facts" FACTS */}}
+{{/* Environment variables from the Secret. dict "root" $ "name" COMPONENT "facts" FACTS */}}
 {{- define "flashsale.secretEnv" -}}
 {{- $root := .root -}}
 {{- $keys := .facts.secrets -}}
@@ -97,7 +97,7 @@ http://{{ include "flashsale.devdep" (dict "root" . "name" "jaeger") }}:4317
 {{- end }}
 {{- end }}
 
-{{/* How a service reaches its database. dict "root" $ "name" COMPONENT "facts" FACTS */}}
+{{/* Environment variables for a service's database. dict "root" $ "name" COMPONENT "facts" FACTS */}}
 {{- define "flashsale.mysqlEnv" -}}
 {{- $bundled := and .root.Values.devdeps.enabled (dig "mysql" "enabled" true .root.Values.devdeps) -}}
 {{- $mysql := include "flashsale.devdep" (dict "root" .root "name" "mysql") -}}

@@ -1,4 +1,7 @@
-{{/* Beginning of all names: the release's name, with the chart's in it. At most 36 characters, so that what is put behind fits into 63. */}}
+{{/*
+Prefix of all names: the release's name, with the chart's in it. At most 36 characters, so that names with a suffix
+fit into 63.
+*/}}
 {{- define "flashsale.fullname" -}}
 {{- $chart := default .Chart.Name .Values.nameOverride -}}
 {{- if .Values.fullnameOverride -}}
@@ -10,7 +13,7 @@
 {{- end -}}
 {{- end }}
 
-{{/* By what a component's pods are found. It may never change. dict "root" $ "name" COMPONENT */}}
+{{/* Selector of a component's pods. It may never change. dict "root" $ "name" COMPONENT */}}
 {{- define "flashsale.selector" -}}
 app.kubernetes.io/name: flashsale
 app.kubernetes.io/instance: {{ .root.Release.Name }}
@@ -29,7 +32,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end }}
 {{- end }}
 
-{{/* Labels of pods: what changes with the chart's version would replace pods for nothing. */}}
+{{/* Labels of pods. They do not contain the chart's version, which would replace pods without need. */}}
 {{- define "flashsale.podLabels" -}}
 {{ include "flashsale.selector" . }}
 app.kubernetes.io/part-of: flashsale
@@ -51,7 +54,7 @@ app.kubernetes.io/part-of: flashsale
 {{- default (printf "%s-secrets" (include "flashsale.fullname" .)) .Values.secrets.existingSecret -}}
 {{- end }}
 
-{{/* The name of a bundled part, as the sub-chart calls it. dict "root" $ "name" PART */}}
+{{/* Name of a bundled dependency, as in the sub-chart. dict "root" $ "name" DEPENDENCY */}}
 {{- define "flashsale.devdep" -}}
 {{ .root.Release.Name | trunc 36 | trimSuffix "-" }}-{{ .name }}
 {{- end }}

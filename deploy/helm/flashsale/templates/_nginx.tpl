@@ -1,4 +1,4 @@
-{{/* A problem document that the edge itself answers with. dict "status" STATUS "title" TITLE "code" CODE */}}
+{{/* Problem document of a response that the edge makes itself. dict "status" STATUS "title" TITLE "code" CODE */}}
 {{- define "flashsale.problem" -}}
 {"type":"about:blank","title":"{{ .title }}","status":{{ .status }},"code":"{{ .code }}"}
 {{- end }}
@@ -9,9 +9,9 @@
 {{- $byConnection := gt (int $e.limits.connections) 0 -}}
 worker_processes {{ $e.workers }};
 pid /tmp/nginx.pid;
-# Lines of the level "error" hold URLs, and a purchase's path is a secret.
+# Log lines of level "error" contain URLs, and the path of a purchase is a secret.
 error_log /dev/stderr crit;
-# Event streams end when the pod does; buyers' browsers come back by themselves.
+# Event streams end with the pod; browsers reconnect.
 worker_shutdown_timeout 15s;
 
 events {
@@ -28,7 +28,7 @@ http {
     scgi_temp_path /tmp/scgi;
     proxy_cache_path /tmp/cache levels=1:2 keys_zone=views:4m max_size=64m inactive=1m use_temp_path=off;
 
-    # Only what went wrong, and of the URL only where it led to.
+    # Logs only responses with status 5xx, and the upstream instead of the URL.
     map $status $wrong { ~^5 1; default 0; }
     log_format short escape=json '{"time":"$time_iso8601","status":$status,"method":"$request_method","to":"$upstream_addr",'
         '"upstream_status":"$upstream_status","seconds":$request_time}';
@@ -40,7 +40,7 @@ http {
     client_body_timeout 10s;
     send_timeout 30s;
     reset_timedout_connection on;
-    # The services refuse bodies over 64 KiB in their own words; this is for what is far beyond.
+    # The services refuse bodies over 64 KiB with a problem document; this limit is for much larger ones.
     client_max_body_size 256k;
     client_body_buffer_size 64k;
     large_client_header_buffers 4 16k;
@@ -68,8 +68,8 @@ http {
     limit_conn_log_level info;
 {{- end }}
 {{ range $name, $facts := include "flashsale.facts" . | fromYaml }}
-    # The same name twice: an attempt that did not get through is made once more, and the Service leads it to another pod.
-    # Connections live half a minute, so that new pods get their share.
+    # The same name twice: nginx repeats a failed attempt once, and the Service may route it to another pod.
+    # Connections are closed after half a minute, so that new pods get their share.
     upstream {{ $name }} {
         server {{ include "flashsale.fullname" $ }}-{{ $name }}:{{ $facts.port }} max_fails=0;
         server {{ include "flashsale.fullname" $ }}-{{ $name }}:{{ $facts.port }} max_fails=0;
@@ -92,7 +92,7 @@ http {
     proxy_next_upstream_tries 3;
     proxy_next_upstream_timeout 10s;
 
-    # For the probes of this pod; no Service leads here.
+    # For the probes of this pod; no Service routes here.
     server {
         listen 8081;
         access_log off;
@@ -105,12 +105,13 @@ http {
 
     server {
         listen 8080 default_server backlog=4096;
-        # While this pod leaves, each answer asks its caller to take another connection: one that is cut as it is used
-        # leaves a buyer without an answer.
+        # While this pod terminates, each response closes its connection: if a connection were cut at the moment of a
+        # request, its buyer would get no response.
         set $leaving "";
         if (-f /tmp/leaving) { set $leaving close; }
         add_header Connection $leaving always;
-        # A service that does not answer leaves the outcome unknown, which is 503 in the interface: the call may be repeated.
+        # Without a response of the service the outcome is unknown. The API uses 503 for that: the call may be
+        # repeated.
         error_page 502 504 = @unavailable;
         error_page 429 = @limited;
         error_page 413 = @too_large;
@@ -136,21 +137,21 @@ http {
             return 413 '{{ include "flashsale.problem" (dict "status" 413 "title" "Content Too Large" "code" "body_too_large") }}';
         }
 
-        # Never from outside; the public listeners have none of it either.
+        # Internal routes. The public listeners do not have them either.
         location ~ ^/(internal|livez|readyz|metrics|debug)(/|$) {
             default_type application/problem+json;
             return 404 '{{ include "flashsale.problem" (dict "status" 404 "title" "Not Found" "code" "not_found") }}';
         }
 
-        # The list of sales, which the service calls cacheable, is asked for once by each pod, not by each buyer. One sale is
-        # not: its answer is of the moment, and behind this lock buyers would wait for each other.
+        # The list of sales is cacheable: each pod requests it once, not once per buyer. A single sale is not cached
+        # here: its response must be current, and with this lock buyers would wait for each other.
         location = /v1/activities {
             proxy_pass http://seckill;
             proxy_cache views;
             proxy_cache_lock on;
             proxy_cache_lock_timeout 2s;
             proxy_cache_key $request_method$uri$is_args$args;
-            # It is that of the one who asked first.
+            # A cached traceparent belongs to the first caller.
             proxy_hide_header traceparent;
         }
         location ~ ^/v1/activities/[^/]+/reservations/[^/]+/events$ {
@@ -159,7 +160,7 @@ http {
             proxy_read_timeout 75s;
             gzip off;
         }
-        # Buyers' calls may be made again: a path never buys twice, payments have a key, callbacks change nothing twice.
+        # Buyers' calls may be repeated: a path never buys twice, payments have a key, and callbacks are idempotent.
         location ~ ^/v1/(activities|dev)/ {
             proxy_pass http://seckill;
             proxy_next_upstream error timeout non_idempotent;
@@ -168,7 +169,7 @@ http {
             proxy_pass http://order;
             proxy_next_upstream error timeout non_idempotent;
         }
-        # Merchants' calls may not: a product would be made twice.
+        # Merchants' calls may not: a repeated call would create a product twice.
         location ~ ^/v1/merchant(/|$) {
             proxy_pass http://inventory;
         }

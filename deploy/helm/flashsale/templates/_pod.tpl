@@ -1,19 +1,19 @@
-{{/* Whom a pod runs as. A number, for some images name their user, which runAsNonRoot cannot judge. */}}
+{{/* The user of a pod, as a number: runAsNonRoot cannot check an image that names its user. */}}
 {{- define "flashsale.podSecurity" -}}
 {runAsNonRoot: true, runAsUser: {{ . }}, runAsGroup: {{ . }}, fsGroup: {{ . }}, seccompProfile: {type: RuntimeDefault}}
 {{- end }}
 
-{{/* What no container may do. */}}
+{{/* Restrictions of every container. */}}
 {{- define "flashsale.locked" -}}
 {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
 {{- end }}
 
-{{/* Resources of what only waits or works for a moment. */}}
+{{/* Resources of containers that wait or run for a short time. */}}
 {{- define "flashsale.smallResources" -}}
 {requests: {cpu: 10m, memory: 32Mi}, limits: {memory: 64Mi}}
 {{- end }}
 
-{{/* Pods of a component on different nodes and in different zones, as far as there are any. dict "root" $ "name" COMPONENT */}}
+{{/* Spreads a component's pods over nodes and zones, if there are several. dict "root" $ "name" COMPONENT */}}
 {{- define "flashsale.spread" -}}
 {{- $root := .root }}{{ $name := .name -}}
 {{- range $i, $key := list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
@@ -27,7 +27,7 @@
 {{- end }}
 {{- end }}
 
-{{/* Where a pod may run. dict of a component's values */}}
+{{/* Placement of a pod. dict of a component's values */}}
 {{- define "flashsale.placement" -}}
 {{- with .nodeSelector }}
 nodeSelector:

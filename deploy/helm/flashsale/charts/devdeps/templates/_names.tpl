@@ -1,12 +1,13 @@
 {{/*
-A part's name: the release's, cut so that what Kubernetes puts behind a StatefulSet's name fits into a label, and the part's.
-dict "root" $ "name" PART
+Name of a dependency, after that of the release, which is cut so that a StatefulSet's name with the suffix of
+Kubernetes fits into a label.
+dict "root" $ "name" DEPENDENCY
 */}}
 {{- define "devdeps.name" -}}
 {{ .root.Release.Name | trunc 36 | trimSuffix "-" }}-{{ .name }}
 {{- end }}
 
-{{/* dict "root" $ "name" PART */}}
+{{/* dict "root" $ "name" DEPENDENCY */}}
 {{- define "devdeps.selector" -}}
 app.kubernetes.io/name: devdeps
 app.kubernetes.io/instance: {{ .root.Release.Name }}
