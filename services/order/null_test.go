@@ -16,7 +16,7 @@ import (
 
 func TestNullIsRefusedInEveryBody(t *testing.T) {
 	r := run(t, dbtest.SQLite(t, order.Migrations))
-	refused := func(req apitest.Request, got answer) {
+	refused := func(req apitest.Request, got response) {
 		require.Equal(t, http.StatusBadRequest, got.status, "%+v -> %s", req, got.raw)
 		require.Equal(t, "invalid_request", got.code(), "%+v", req)
 		errors, _ := got.body["errors"].([]any)
@@ -32,6 +32,6 @@ func TestNullIsRefusedInEveryBody(t *testing.T) {
 		refused(req, r.call(req.Method, parameters.Replace(req.Path), "u1", req.Body, "Idempotency-Key", "k"))
 	}
 	for _, req := range apitest.NullFields(t, "api/internalapi/openapi.yaml") {
-		refused(req, r.ask(req.Path, settings.DevelopmentInternalSecret, req.Body))
+		refused(req, r.callInternal(req.Path, settings.DevelopmentInternalSecret, req.Body))
 	}
 }

@@ -41,16 +41,16 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("database/sql.(*DB).connectionOpener"))
 }
 
-// running is the whole service on a database and an in-process bus, reached over HTTP.
+// running is a whole service on a database and an in-process bus, called over HTTP.
 type running struct {
-	t        *testing.T
-	public   string
-	internal string
-	bus      *inproc.Bus
-	client   *http.Client
-	events   *collected[contract.OrderEvent]
-	letters  *collected[contract.DeadLetter]
-	sn       atomic.Int64
+	t           *testing.T
+	public      string
+	internal    string
+	bus         *inproc.Bus
+	client      *http.Client
+	events      *collected[contract.OrderEvent]
+	deadLetters *collected[contract.DeadLetter]
+	sn          atomic.Int64
 }
 
 type change func(*order.Config, *order.Deps)
@@ -85,7 +85,7 @@ func run(t *testing.T, db *gorm.DB, changes ...change) *running {
 	go func() { ended <- lifecycle.Run(ctx, log, 10*time.Second, svc.Components()...) }()
 	r := &running{
 		t: t, public: public.URL, internal: internal.URL, bus: broker, client: &http.Client{Transport: transport, Timeout: 20 * time.Second},
-		events: collect[contract.OrderEvent](t, broker, contract.TopicOrderEvents), letters: collect[contract.DeadLetter](t, broker, contract.TopicDeadLetters),
+		events: collect[contract.OrderEvent](t, broker, contract.TopicOrderEvents), deadLetters: collect[contract.DeadLetter](t, broker, contract.TopicDeadLetters),
 	}
 	t.Cleanup(func() {
 		public.Close()
@@ -138,7 +138,7 @@ func (r *running) deduction(user string) contract.Deduction {
 	}
 }
 
-// created lands an order by way of the bus.
+// created lands an order through the bus and waits for it.
 func (r *running) created(user string, edit ...func(*contract.Deduction)) contract.Deduction {
 	r.t.Helper()
 	d := r.deduction(user)
@@ -159,23 +159,23 @@ func (r *running) publish(items ...contract.Deduction) {
 	}
 }
 
-type answer struct {
+type response struct {
 	status int
 	header http.Header
 	body   map[string]any
 	raw    string
 }
 
-func (a answer) code() string { c, _ := a.body["code"].(string); return c }
+func (a response) code() string { c, _ := a.body["code"].(string); return c }
 
-func (r *running) do(req *http.Request) answer {
+func (r *running) do(req *http.Request) response {
 	r.t.Helper()
 	res, err := r.client.Do(req)
 	require.NoError(r.t, err)
 	defer func() { _ = res.Body.Close() }()
 	raw, err := io.ReadAll(res.Body)
 	require.NoError(r.t, err)
-	a := answer{status: res.StatusCode, header: res.Header, raw: string(raw)}
+	a := response{status: res.StatusCode, header: res.Header, raw: string(raw)}
 	if len(raw) > 0 {
 		require.NoError(r.t, json.Unmarshal(raw, &a.body), string(raw))
 	}
@@ -189,7 +189,7 @@ func (r *running) do(req *http.Request) answer {
 	return a
 }
 
-func (r *running) call(method, path, user, body string, headers ...string) answer {
+func (r *running) call(method, path, user, body string, headers ...string) response {
 	r.t.Helper()
 	req, err := http.NewRequestWithContext(r.t.Context(), method, r.public+path, strings.NewReader(body))
 	require.NoError(r.t, err)
@@ -207,7 +207,7 @@ func (r *running) call(method, path, user, body string, headers ...string) answe
 	return r.do(req)
 }
 
-func (r *running) ask(path, secret, body string) answer {
+func (r *running) callInternal(path, secret, body string) response {
 	r.t.Helper()
 	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, r.internal+path, strings.NewReader(body))
 	require.NoError(r.t, err)
@@ -233,8 +233,8 @@ func (r *running) order(d contract.Deduction) map[string]any {
 	return a.body
 }
 
-// callback sends what a provider would send.
-func (r *running) callback(secret string, at time.Time, body string) answer {
+// callback sends a signed callback as a provider does.
+func (r *running) callback(secret string, at time.Time, body string) response {
 	r.t.Helper()
 	return r.call("POST", "/v1/payments/callbacks/sandbox", "", body, payment.Header, payment.Sign(secret, []byte(body), at))
 }
@@ -272,7 +272,7 @@ func TestFromDeductionToPaid(t *testing.T) {
 		}
 		require.ElementsMatch(t, []contract.OrderEventType{contract.OrderCreated, contract.OrderPaid}, types, "in any order")
 
-		// A second success is given back, and the order shows it.
+		// A second success is refunded, and the order shows the refund.
 		require.Equal(t, 202, r.call("POST", "/v1/payments/"+second+"/sandbox", "u1", `{"outcome":"succeeded"}`).status)
 		eventually(t, func() bool {
 			refunds, _ := r.order(d)["refunds"].([]any)
@@ -326,7 +326,7 @@ func compact(t *testing.T, v any) string {
 	return string(raw)
 }
 
-func TestWhatBuyersGetWrong(t *testing.T) {
+func TestInvalidRequestsOfBuyers(t *testing.T) {
 	r := run(t, dbtest.SQLite(t, order.Migrations))
 	d := r.created("u1")
 	id := r.pay(d, "used")
@@ -426,12 +426,12 @@ func TestCallbacks(t *testing.T) {
 		eventually(t, func() bool {
 			refunds := r.order(d)["refunds"].([]any)
 			return len(refunds) == 1 && refunds[0].(map[string]any)["state"] == "refunded"
-		}, "the wrong amount is given back")
+		}, "the wrong amount is refunded")
 		require.EqualValues(t, 699, r.order(d)["refunds"].([]any)[0].(map[string]any)["amount"])
 	})
 }
 
-func TestTheSandboxOnlyWhereItIsOn(t *testing.T) {
+func TestTheSandboxWorksOnlyIfEnabled(t *testing.T) {
 	db := dbtest.SQLite(t, order.Migrations)
 	off := run(t, db, func(c *order.Config, _ *order.Deps) { c.Payments.Sandbox = false })
 	d := off.created("u1")
@@ -459,20 +459,20 @@ func TestInternalCalls(t *testing.T) {
 		token, err := auth.Mint(settings.DevelopmentAuthSecret, auth.Identity{UserID: "u1", Roles: []auth.Role{auth.Operator}}, time.Minute)
 		require.NoError(t, err)
 		for _, wrong := range []string{"", "x", token} {
-			require.Equal(t, 401, r.ask("/internal/v1/orders:close", wrong, `{"order_sns":["1"],"reason":"expired"}`).status)
+			require.Equal(t, 401, r.callInternal("/internal/v1/orders:close", wrong, `{"order_sns":["1"],"reason":"expired"}`).status)
 		}
 		for _, body := range []string{
 			`{}`, `{"order_sns":[],"reason":"expired"}`, `{"order_sns":["1"],"reason":"bored"}`, `{"order_sns":["x"],"reason":"expired"}`,
 			`{"order_sns":["1"],"reason":"expired","why":1}`, `{"order_sns":[1],"reason":"expired"}`,
 			`{"order_sns":["` + strings.Repeat(`1","`, 256) + `1"],"reason":"expired"}`,
 		} {
-			require.Equal(t, 400, r.ask("/internal/v1/orders:close", secret, body).status, body)
+			require.Equal(t, 400, r.callInternal("/internal/v1/orders:close", secret, body).status, body)
 		}
-		require.Equal(t, 400, r.ask("/internal/v1/orders:refund", secret, `{"order_sns":["1"],"reason":"No Stock"}`).status)
+		require.Equal(t, 400, r.callInternal("/internal/v1/orders:refund", secret, `{"order_sns":["1"],"reason":"No Stock"}`).status)
 
-		ask := fmt.Sprintf(`{"order_sns":[%q,%q,"77"],"reason":"expired"}`, paid.OrderSN, pending.OrderSN)
+		closeThree := fmt.Sprintf(`{"order_sns":[%q,%q,"77"],"reason":"expired"}`, paid.OrderSN, pending.OrderSN)
 		for range 2 {
-			a := r.ask("/internal/v1/orders:close", secret, ask)
+			a := r.callInternal("/internal/v1/orders:close", secret, closeThree)
 			require.Equal(t, 200, a.status, a.raw)
 			results := a.body["results"].([]any)
 			require.Equal(t, map[string]any{"order_sn": paid.OrderSN, "outcome": "paid"}, results[0])
@@ -480,10 +480,10 @@ func TestInternalCalls(t *testing.T) {
 			require.Equal(t, r.order(pending)["expires_at"], results[1].(map[string]any)["at"])
 			require.Equal(t, map[string]any{"order_sn": "77", "outcome": "unknown"}, results[2])
 		}
-		a := r.ask("/internal/v1/orders:close", secret, fmt.Sprintf(`{"order_sns":[%q],"reason":"system"}`, pending.OrderSN))
+		a := r.callInternal("/internal/v1/orders:close", secret, fmt.Sprintf(`{"order_sns":[%q],"reason":"system"}`, pending.OrderSN))
 		require.Equal(t, map[string]any{"order_sn": pending.OrderSN, "outcome": "closed", "reason": "rejected"}, a.body["results"].([]any)[0])
 		require.Equal(t, "rejected", r.order(pending)["close_reason"])
-		a = r.ask("/internal/v1/orders:refund", secret, fmt.Sprintf(`{"order_sns":[%q,%q,"99"],"reason":"no_stock"}`, paid.OrderSN, pending.OrderSN))
+		a = r.callInternal("/internal/v1/orders:refund", secret, fmt.Sprintf(`{"order_sns":[%q,%q,"99"],"reason":"no_stock"}`, paid.OrderSN, pending.OrderSN))
 		require.Equal(t, `[{"order_sn":"`+paid.OrderSN+`","outcome":"refunded"},{"order_sn":"`+pending.OrderSN+`","outcome":"not_paid"},{"order_sn":"99","outcome":"unknown"}]`,
 			sorted(t, a.body["results"]))
 		eventually(t, func() bool {
@@ -496,25 +496,25 @@ func TestInternalCalls(t *testing.T) {
 				steps[e.Type]++
 			}
 			return steps[contract.OrderRefunded] == 1 && steps[contract.OrderClosed] == 1 && steps[contract.OrderPaid] == 1
-		}, "each step is told")
+		}, "each transition is published")
 	})
 }
 
 func sorted(t *testing.T, v any) string {
 	t.Helper()
-	return compact(t, v) // maps are marshalled in the order of their keys
+	return compact(t, v) // json.Marshal sorts the keys of maps
 }
 
 func TestPoisonedMessagesOverTheBus(t *testing.T) {
 	r := run(t, dbtest.SQLite(t, order.Migrations))
 	require.NoError(t, r.bus.Publish(t.Context(), bus.Message{Topic: contract.TopicDeductions, Body: []byte("poison")}))
 	d := r.created("u1")
-	eventually(t, func() bool { return len(r.letters.all()) == 1 }, "the poison became a dead letter")
-	require.Equal(t, []byte("poison"), r.letters.all()[0].Item)
+	eventually(t, func() bool { return len(r.deadLetters.all()) == 1 }, "the poison became a dead letter")
+	require.Equal(t, []byte("poison"), r.deadLetters.all()[0].Item)
 	require.Equal(t, "pending", r.order(d)["state"])
 }
 
-// flaky loses every second publish.
+// flaky fails every second publish.
 type flaky struct {
 	bus.Bus
 	n atomic.Int64
@@ -527,7 +527,7 @@ func (f *flaky) Publish(ctx context.Context, m bus.Message) error {
 	return f.Bus.Publish(ctx, m)
 }
 
-func TestABrokerThatLosesAnswers(t *testing.T) {
+func TestABrokerThatLosesConfirmations(t *testing.T) {
 	r := run(t, dbtest.SQLite(t, order.Migrations), func(_ *order.Config, d *order.Deps) { d.Bus = &flaky{Bus: d.Bus} })
 	d := r.created("u1")
 	id := r.pay(d, "k")
@@ -538,11 +538,11 @@ func TestABrokerThatLosesAnswers(t *testing.T) {
 			steps[e.Type] = true
 		}
 		return steps[contract.OrderCreated] && steps[contract.OrderPaid]
-	}, "both steps are told in the end")
+	}, "both transitions are published in the end")
 }
 
-// The database is absent at the start: calls are answered 503, messages wait, and all goes on once it is there.
-func TestTheDatabaseComesLater(t *testing.T) {
+// The database is unreachable at the start: calls get 503 and messages are redelivered until it is reachable.
+func TestStartWithoutADatabase(t *testing.T) {
 	dsn := dbtest.MariaDBDSN(t)
 	direct, err := sqldb.Open(dsn, sqldb.Options{})
 	require.NoError(t, err)
@@ -550,8 +550,8 @@ func TestTheDatabaseComesLater(t *testing.T) {
 	require.NoError(t, sqldb.Close(direct))
 
 	server := regexp.MustCompile(`tcp\(([^)]*)\)`).FindStringSubmatch(dsn)[1]
-	door := newDoor(t, server)
-	db, err := sqldb.Open(strings.Replace(dsn, server, door.addr, 1), sqldb.Options{DialTimeout: 10 * time.Second, IOTimeout: 20 * time.Second, LockWait: time.Second})
+	proxy := newProxy(t, server)
+	db, err := sqldb.Open(strings.Replace(dsn, server, proxy.addr, 1), sqldb.Options{DialTimeout: 10 * time.Second, IOTimeout: 20 * time.Second, LockWait: time.Second})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = sqldb.Close(db) })
 	r := run(t, db)
@@ -564,48 +564,48 @@ func TestTheDatabaseComesLater(t *testing.T) {
 	body := r.event("1", "e", 1)
 	require.Equal(t, 503, r.callback(order.DevelopmentSandboxSecret, time.Now(), body).status)
 
-	door.open()
+	proxy.open()
 	eventually(t, func() bool { return r.call("GET", "/v1/orders/"+d.OrderSN, "u1", "").status == 200 }, "the message was handled")
 	require.Equal(t, 202, r.callback(order.DevelopmentSandboxSecret, time.Now(), body).status)
 	eventually(t, func() bool { return len(r.events.all()) >= 1 }, "and its event was published")
 }
 
-// door is a way to a server that is shut at first.
-type door struct {
+// proxy forwards TCP connections to a server. Until open is called it closes them.
+type proxy struct {
 	addr, to string
 	isOpen   atomic.Bool
 }
 
-func newDoor(t *testing.T, to string) *door {
+func newProxy(t *testing.T, to string) *proxy {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	d := &door{addr: l.Addr().String(), to: to}
+	p := &proxy{addr: l.Addr().String(), to: to}
 	var wg sync.WaitGroup
 	var mu sync.Mutex
-	var open []net.Conn
+	var conns []net.Conn
 	wg.Go(func() {
 		for {
 			in, err := l.Accept()
 			if err != nil {
 				return
 			}
-			if !d.isOpen.Load() {
+			if !p.isOpen.Load() {
 				_ = in.Close()
 				continue
 			}
-			out, err := (&net.Dialer{Timeout: 10 * time.Second}).Dial("tcp", d.to)
+			out, err := (&net.Dialer{Timeout: 10 * time.Second}).Dial("tcp", p.to)
 			if err != nil {
 				_ = in.Close()
 				continue
 			}
 			mu.Lock()
-			open = append(open, in, out)
+			conns = append(conns, in, out)
 			mu.Unlock()
-			for _, way := range [][2]net.Conn{{in, out}, {out, in}} {
+			for _, direction := range [][2]net.Conn{{in, out}, {out, in}} {
 				wg.Go(func() {
-					_, _ = io.Copy(way[0], way[1])
-					_ = way[0].Close()
+					_, _ = io.Copy(direction[0], direction[1])
+					_ = direction[0].Close()
 				})
 			}
 		}
@@ -613,18 +613,18 @@ func newDoor(t *testing.T, to string) *door {
 	t.Cleanup(func() {
 		_ = l.Close()
 		mu.Lock()
-		for _, c := range open {
+		for _, c := range conns {
 			_ = c.Close()
 		}
 		mu.Unlock()
 		wg.Wait()
 	})
-	return d
+	return p
 }
 
-func (d *door) open() { d.isOpen.Store(true) }
+func (p *proxy) open() { p.isOpen.Store(true) }
 
-func TestEveryOperationOfTheInterfaceIsRouted(t *testing.T) {
+func TestEveryOperationOfTheAPIIsRouted(t *testing.T) {
 	r := run(t, dbtest.SQLite(t, order.Migrations))
 	for file, base := range map[string]string{"api/openapi.yaml": r.public, "api/internalapi/openapi.yaml": r.internal} {
 		spec, err := os.ReadFile(file)

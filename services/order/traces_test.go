@@ -15,15 +15,15 @@ import (
 	"flashsale.internal/services/order"
 )
 
-// Work done for a batch is seen in the trace of each sampled item, and what follows hangs below it.
-func TestALandedBatchInEachItemsTrace(t *testing.T) {
+// The work done for a batch has spans in the trace of each sampled item, and later spans are their children.
+func TestALandedBatchIsInTheTraceOfEachItem(t *testing.T) {
 	tel, recorder := telemetry.Recording()
 	r := run(t, dbtest.SQLite(t, order.Migrations), func(_ *order.Config, d *order.Deps) { d.Telemetry = tel })
 	var batch []contract.Deduction
 	roots := map[string]trace.SpanContext{} // by order_sn
 	for _, user := range []string{"u1", "u2", "u3"} {
 		d := r.deduction(user)
-		if user != "u3" { // this one is not sampled
+		if user != "u3" { // u3 is not sampled
 			ctx, root := tel.Tracer.Start(t.Context(), "purchase")
 			d.Traceparent = telemetry.Traceparent(ctx)
 			roots[d.OrderSN] = root.SpanContext()
@@ -46,7 +46,7 @@ func TestALandedBatchInEachItemsTrace(t *testing.T) {
 		require.Equal(t, root.SpanID(), process.Parent().SpanID())
 		require.Equal(t, trace.SpanKindConsumer, process.SpanKind())
 		publish := only(t, recorder, root.TraceID(), "publish order-events")
-		require.Contains(t, e.Traceparent, publish.SpanContext().SpanID().String(), "what follows hangs below")
+		require.Contains(t, e.Traceparent, publish.SpanContext().SpanID().String(), "the event's trace continues below the publishing")
 		for _, name := range []string{"orders transaction", "publish order-events", "publish order-close"} {
 			child := only(t, recorder, root.TraceID(), name)
 			require.Equal(t, process.SpanContext().SpanID(), child.Parent().SpanID(), name)
@@ -61,8 +61,8 @@ func TestALandedBatchInEachItemsTrace(t *testing.T) {
 	}
 }
 
-// The buyer's payment, the provider's callback and what they do to the database are one trace; the event goes on in
-// the trace of the purchase.
+// The buyer's payment, the provider's callback and their transactions are one trace. The event continues the trace of
+// the purchase.
 func TestPayingIsOneTrace(t *testing.T) {
 	tel, recorder := telemetry.Recording()
 	r := run(t, dbtest.SQLite(t, order.Migrations), func(_ *order.Config, d *order.Deps) { d.Telemetry = tel })
@@ -104,7 +104,7 @@ func TestPayingIsOneTrace(t *testing.T) {
 			ids[s.SpanContext().SpanID()] = s.Name()
 		}
 	}
-	require.Contains(t, ids, callback.Parent().SpanID(), "no span in the air")
+	require.Contains(t, ids, callback.Parent().SpanID(), "the parent span was exported")
 	transaction := only(t, recorder, tid, "payment transaction")
 	require.Equal(t, callback.SpanContext().SpanID(), transaction.Parent().SpanID())
 }

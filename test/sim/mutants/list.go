@@ -111,7 +111,7 @@ var mutants = []mutant{
 		name: "known orders are told no closing", file: orderDir + "core/land.go",
 		old: "for _, o := range append(fresh, known...) {", now: "for _, o := range fresh {",
 		heals: "order sends the closing of what is past its deadline again",
-		test:  unit{"services/order/internal/core", "^TestADeductionThatComesAgainSaysTheSameAgain$/^sqlite$"},
+		test:  unit{"services/order/internal/core", "^TestARedeliveredDeductionPublishesTheSameEvents$/^sqlite$"},
 	},
 	{
 		name: "a new master is told nothing", file: coreDir + "gatecontroller.go",

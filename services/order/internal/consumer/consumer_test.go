@@ -42,7 +42,7 @@ func delivery(t *testing.T) bus.Delivery {
 	return bus.Delivery{Message: bus.Message{Topic: contract.TopicDeductions, Body: []byte(body)}, Attempt: 1}
 }
 
-func TestTransientErrorsAreTriedAFewTimesThenComeAgain(t *testing.T) {
+func TestTransientErrorsAreRetriedThenReturned(t *testing.T) {
 	for fails, want := range map[int]struct {
 		calls int
 		err   error
@@ -52,12 +52,12 @@ func TestTransientErrorsAreTriedAFewTimesThenComeAgain(t *testing.T) {
 		require.ErrorIs(t, err, want.err)
 		require.Equal(t, want.calls, l.calls)
 		require.Len(t, l.items, 1, "the whole message each time")
-		require.Empty(t, l.items[0].Traceparent, "a malformed one goes no further")
+		require.Empty(t, l.items[0].Traceparent, "a malformed one is dropped")
 		require.Len(t, l.bad, 1)
 	}
 }
 
-func TestAnEndingSubscriptionIsHeeded(t *testing.T) {
+func TestRetriesEndWithTheContext(t *testing.T) {
 	l := &lander{fails: 100}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()

@@ -33,11 +33,11 @@ func TestClosingAtTheDeadline(t *testing.T) {
 		events := w.outbox(t)
 		require.Len(t, events, 1)
 		require.Equal(t, contract.OrderClosed, events[0].Type)
-		require.Equal(t, []time.Duration{0}, w.alarms.late)
+		require.Equal(t, []time.Duration{0}, w.recorder.late)
 	})
 }
 
-func TestClosingABatchOfAllKinds(t *testing.T) {
+func TestClosingOrdersInEveryState(t *testing.T) {
 	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		closed, paid, refunded, paying, cancelled := w.created(t, "a"), w.created(t, "b"), w.created(t, "c"), w.created(t, "d"), w.created(t, "e")
@@ -63,7 +63,7 @@ func TestClosingABatchOfAllKinds(t *testing.T) {
 		require.Equal(t, core.ClosePaid, got[paid.OrderSN].Outcome)
 		require.Equal(t, core.CloseResult{OrderSN: refunded.OrderSN, Outcome: core.CloseRefunded}, got[refunded.OrderSN])
 		require.Equal(t, core.CloseResult{OrderSN: cancelled.OrderSN, Outcome: core.CloseClosed, Reason: core.ReasonCancelled}, got[cancelled.OrderSN],
-			"why it is closed, not what was asked for")
+			"the reason that closed it, not the requested one")
 		require.Equal(t, core.CloseUnknown, got[never.OrderSN].Outcome)
 		require.Equal(t, core.CloseResult{OrderSN: young.OrderSN, Outcome: core.CloseNotDue, At: w.clock.Now().Add(payWithin)}, got[young.OrderSN])
 		require.Equal(t, core.CloseResult{OrderSN: paying.OrderSN, Outcome: core.ClosePaying, At: begun.Add(120 * time.Second)}, got[paying.OrderSN])
@@ -79,7 +79,7 @@ func TestAPaymentInFlightHoldsItsOrderOnce(t *testing.T) {
 			p := w.started(t, d, "k")
 			until := w.clock.Now().Add(120 * time.Second)
 			w.clock.advance(10 * time.Second)
-			for range 3 { // asked again, the same answer: no second grace
+			for range 3 { // repeated closings return the same result: no second grace
 				require.Equal(t, core.CloseResult{OrderSN: d.OrderSN, Outcome: core.ClosePaying, At: until}, w.close(t, core.ReasonExpired, d.OrderSN)[0])
 				w.clock.advance(30 * time.Second)
 			}
@@ -139,7 +139,7 @@ func TestRefundingPaidOrders(t *testing.T) {
 		events := w.outbox(t)
 		require.Len(t, events, 2)
 		require.Equal(t, contract.OrderRefunded, events[1].Type)
-		require.NoError(t, w.Land(t.Context(), []contract.Deduction{never}, nil), "asking for a refund leaves no tombstone")
+		require.NoError(t, w.Land(t.Context(), []contract.Deduction{never}, nil), "a refund request leaves no tombstone")
 		require.Equal(t, core.Pending, w.state(t, never))
 	})
 }
@@ -169,13 +169,13 @@ func TestLostClosingsArePublishedAgain(t *testing.T) {
 		w.clock.advance(payWithin + 29*time.Second)
 		require.Empty(t, sweep())
 		w.clock.advance(2 * time.Second)
-		again := sweep()
-		require.Len(t, again, 1)
-		require.Len(t, again[0].OrderSNs, 39)
-		require.Empty(t, sweep(), "each after a pause of its own")
+		resent := sweep()
+		require.Len(t, resent, 1)
+		require.Len(t, resent[0].OrderSNs, 39)
+		require.Empty(t, sweep(), "not before the back-off has ended")
 		w.clock.advance(80 * time.Second)
 		require.Len(t, sweep(), 1)
-		w.close(t, core.ReasonExpired, again[0].OrderSNs...)
+		w.close(t, core.ReasonExpired, resent[0].OrderSNs...)
 		w.clock.advance(time.Hour)
 		require.Empty(t, sweep())
 	})

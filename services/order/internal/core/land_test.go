@@ -64,11 +64,11 @@ func TestLandingABatch(t *testing.T) {
 			require.True(t, c[0].DueAt.Equal(want.due))
 			require.True(t, closings[i].DeliverAt.Equal(want.due))
 		}
-		require.Equal(t, 256, w.alarms.created)
+		require.Equal(t, 256, w.recorder.created)
 	})
 }
 
-func TestADeductionThatComesAgainSaysTheSameAgain(t *testing.T) {
+func TestARedeliveredDeductionPublishesTheSameEvents(t *testing.T) {
 	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		d := w.created(t, "u1")
@@ -84,12 +84,12 @@ func TestADeductionThatComesAgainSaysTheSameAgain(t *testing.T) {
 		w.succeed(t, p.PaymentID)
 		require.NoError(t, w.Land(t.Context(), []contract.Deduction{d}, nil))
 		events := items[contract.OrderEvent](t, w.bus.all(contract.TopicOrderEvents))
-		require.Len(t, events, 2, "what became of it, too")
+		require.Len(t, events, 2, "created and its later transition")
 		require.Equal(t, contract.OrderPaid, events[1].Type)
 		require.Empty(t, w.bus.take(contract.TopicOrderClose), "nothing to close")
-		require.Equal(t, 1, w.alarms.created)
+		require.Equal(t, 1, w.recorder.created)
 		require.Equal(t, core.Paid, w.state(t, d))
-		require.Equal(t, before, sqldb.RepeatsLeft(db), "no race was lost")
+		require.Equal(t, before, sqldb.RepeatsLeft(db), "no transaction was repeated")
 	})
 }
 
@@ -105,29 +105,29 @@ func TestAConflictingDeductionBecomesADeadLetter(t *testing.T) {
 		otherLines.Lines = []contract.PricedLine{{SKUID: "11", Qty: 3, Price: 350}, {SKUID: "12", Qty: 1, Price: 99}}
 		otherPrice.Lines = []contract.PricedLine{{SKUID: "11", Qty: 2, Price: 351}, {SKUID: "12", Qty: 1, Price: 99}}
 		otherUser.UserID = sameGene(t, "u1")
-		foreign.UserID = "somebody-else" // with a gene that is not in the order_sn
+		foreign.UserID = "another-user" // whose gene is not in the order_sn
 		for name, bad := range map[string]contract.Deduction{
 			"activity": otherActivity, "lines": otherLines, "price": otherPrice, "user": otherUser, "gene": foreign,
 		} {
 			t.Run(name, func(t *testing.T) {
 				w.bus.take("")
-				alarms := w.alarms.count("dead_letter")
+				alarms := w.recorder.count("dead_letter")
 				require.NoError(t, w.Land(t.Context(), []contract.Deduction{bad, good}, nil))
-				letters := items[contract.DeadLetter](t, w.bus.all(contract.TopicDeadLetters))
-				require.Len(t, letters, 1)
-				require.Equal(t, contract.GroupOrderDeductions, letters[0].Where)
-				require.Equal(t, contract.TopicDeductions, letters[0].Topic)
-				require.Equal(t, bad.OrderSN, letters[0].OrderSN)
+				deadLetters := items[contract.DeadLetter](t, w.bus.all(contract.TopicDeadLetters))
+				require.Len(t, deadLetters, 1)
+				require.Equal(t, contract.GroupOrderDeductions, deadLetters[0].Where)
+				require.Equal(t, contract.TopicDeductions, deadLetters[0].Topic)
+				require.Equal(t, bad.OrderSN, deadLetters[0].OrderSN)
 				var kept contract.Deduction
-				require.NoError(t, json.Unmarshal(letters[0].Item, &kept))
+				require.NoError(t, json.Unmarshal(deadLetters[0].Item, &kept))
 				require.Equal(t, bad, kept)
-				require.Equal(t, alarms+1, w.alarms.count("dead_letter"))
+				require.Equal(t, alarms+1, w.recorder.count("dead_letter"))
 				events := items[contract.OrderEvent](t, w.bus.take(contract.TopicOrderEvents))
 				require.Len(t, events, 1)
 				require.Equal(t, good.OrderSN, events[0].OrderSN)
 			})
 		}
-		require.Equal(t, before, w.get(t, d), "the order stays as it was")
+		require.Equal(t, before, w.get(t, d), "the order does not change")
 
 		twice := w.deduction("u3")
 		other := twice
@@ -138,7 +138,7 @@ func TestAConflictingDeductionBecomesADeadLetter(t *testing.T) {
 	})
 }
 
-// sameGene finds another user whose orders lie in the same shard under the same gene.
+// sameGene returns another user with the same gene, so that the orders of both are in the same shard.
 func sameGene(t *testing.T, user string) string {
 	t.Helper()
 	w := &world{clock: &clock{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}}
@@ -172,12 +172,12 @@ func TestAPoisonedItemDoesNotHoldUpTheOthers(t *testing.T) {
 
 		decoded, bad := contract.Decode[contract.Deduction](body)
 		require.NoError(t, w.Land(t.Context(), decoded, bad))
-		letters := items[contract.DeadLetter](t, w.bus.all(contract.TopicDeadLetters))
-		require.Len(t, letters, 1)
-		require.JSONEq(t, string(poison), string(letters[0].Item))
-		require.Equal(t, "4711", letters[0].OrderSN)
-		require.Equal(t, "7", letters[0].ActivityID)
-		require.Equal(t, 255, w.alarms.created)
+		deadLetters := items[contract.DeadLetter](t, w.bus.all(contract.TopicDeadLetters))
+		require.Len(t, deadLetters, 1)
+		require.JSONEq(t, string(poison), string(deadLetters[0].Item))
+		require.Equal(t, "4711", deadLetters[0].OrderSN)
+		require.Equal(t, "7", deadLetters[0].ActivityID)
+		require.Equal(t, 255, w.recorder.created)
 		for _, d := range good {
 			require.Equal(t, core.Pending, w.state(t, d))
 		}
@@ -189,13 +189,13 @@ func TestAnUnparseableMessageBecomesADeadLetter(t *testing.T) {
 	for _, body := range []string{"", "no json", `{"v":2,"items":[]}`, strings.Repeat("x", contract.MaxBytes)} {
 		decoded, bad := contract.Decode[contract.Deduction]([]byte(body))
 		require.NoError(t, w.Land(t.Context(), decoded, bad))
-		letters := items[contract.DeadLetter](t, w.bus.take(contract.TopicDeadLetters))
-		require.Len(t, letters, 1)
-		require.True(t, strings.HasPrefix(body, string(letters[0].Item)))
+		deadLetters := items[contract.DeadLetter](t, w.bus.take(contract.TopicDeadLetters))
+		require.Len(t, deadLetters, 1)
+		require.True(t, strings.HasPrefix(body, string(deadLetters[0].Item)))
 	}
 }
 
-func TestADeductionThatMeetsATombstoneIsDone(t *testing.T) {
+func TestADeductionWithATombstoneIsDropped(t *testing.T) {
 	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		d, other := w.deduction("u1"), w.deduction("u2")
@@ -209,7 +209,7 @@ func TestADeductionThatMeetsATombstoneIsDone(t *testing.T) {
 			require.Equal(t, contract.CodeNotFound, contract.CodeOf(err))
 			_, err = w.Order(t.Context(), "", d.OrderSN)
 			require.Equal(t, contract.CodeNotFound, contract.CodeOf(err))
-			require.Equal(t, core.CloseUnknown, w.close(t, core.ReasonRejected, d.OrderSN)[0].Outcome, "then and ever after")
+			require.Equal(t, core.CloseUnknown, w.close(t, core.ReasonRejected, d.OrderSN)[0].Outcome, "for this and every later closing")
 		}
 		page, _, err := w.List(t.Context(), core.ListQuery{UserID: "u1", Limit: 10})
 		require.NoError(t, err)
@@ -217,7 +217,8 @@ func TestADeductionThatMeetsATombstoneIsDone(t *testing.T) {
 	})
 }
 
-// Killed after the commit and before any of the messages, or between them, the deduction comes again and everything is said.
+// If the process is killed after the commit, before or between its messages, the deduction is redelivered and all
+// messages are published.
 func TestCrashBetweenCommitPublishAndAck(t *testing.T) {
 	for _, dies := range []string{contract.TopicOrderEvents, contract.TopicOrderClose, contract.TopicDeadLetters} {
 		t.Run(dies, func(t *testing.T) {
@@ -228,7 +229,7 @@ func TestCrashBetweenCommitPublishAndAck(t *testing.T) {
 				w.bus.fail = func(m bus.Message) bool { return m.Topic == dies }
 				require.ErrorIs(t, w.Land(t.Context(), []contract.Deduction{d}, bad), errBroker)
 				require.Equal(t, core.Pending, w.state(t, d), "committed")
-				require.Zero(t, w.alarms.count("dead_letter"))
+				require.Zero(t, w.recorder.count("dead_letter"))
 				first := w.get(t, d)
 
 				w.clock.advance(7 * time.Second)
@@ -238,18 +239,19 @@ func TestCrashBetweenCommitPublishAndAck(t *testing.T) {
 				require.Equal(t, first, w.get(t, d))
 				events := items[contract.OrderEvent](t, w.bus.all(contract.TopicOrderEvents))
 				require.Len(t, events, 1)
-				require.True(t, events[0].ExpiresAt.Equal(first.ExpiresAt), "the deadline stands")
+				require.True(t, events[0].ExpiresAt.Equal(first.ExpiresAt), "the deadline does not change")
 				closings := w.bus.all(contract.TopicOrderClose)
 				require.Len(t, closings, 1)
 				require.True(t, closings[0].DeliverAt.Equal(first.ExpiresAt))
 				require.Len(t, w.bus.all(contract.TopicDeadLetters), 1)
-				require.Equal(t, 1, w.alarms.created)
+				require.Equal(t, 1, w.recorder.created)
 			})
 		})
 	}
 }
 
-// The same messages at several consumers at once, with tombstones between: every order_sn ends as one or the other.
+// Several consumers land the same messages concurrently with closings of the same order_sns: every order_sn becomes
+// either an order or a tombstone.
 func TestLandingRacesLandingAndTombstones(t *testing.T) {
 	w := newWorld(t, dbtest.MariaDB(t, order.Migrations))
 	const n = 120
@@ -269,7 +271,7 @@ func TestLandingRacesLandingAndTombstones(t *testing.T) {
 			for {
 				err := w.Land(t.Context(), own, nil)
 				if contract.CodeOf(err) == contract.CodeUnavailable {
-					continue // as the broker does
+					continue // the broker redelivers
 				}
 				errs <- err
 				return
@@ -313,7 +315,7 @@ func TestLandingRacesLandingAndTombstones(t *testing.T) {
 		require.NoError(t, err)
 		orders++
 	}
-	require.Equal(t, orders, w.alarms.created, "each order was counted once")
+	require.Equal(t, orders, w.recorder.created, "each order was counted once")
 	var lines int64
 	require.NoError(t, w.db.Table("order_items").Count(&lines).Error)
 	require.Equal(t, int64(2*orders), lines)

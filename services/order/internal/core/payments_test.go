@@ -49,13 +49,13 @@ func TestPaying(t *testing.T) {
 
 		_, err := w.StartPayment(t.Context(), "u1", d.OrderSN, providerName, call(d, "k3"))
 		require.Equal(t, contract.CodeOrderNotPayable, contract.CodeOf(err))
-		require.Equal(t, p, w.started(t, d, "k1"), "still the same answer")
+		require.Equal(t, p, w.started(t, d, "k1"), "still the same response")
 		_, err = w.Cancel(t.Context(), "u1", d.OrderSN)
 		require.Equal(t, contract.CodeStateConflict, contract.CodeOf(err))
 	})
 }
 
-func TestARefusedCallIsNotRemembered(t *testing.T) {
+func TestARefusedCallIsNotStored(t *testing.T) {
 	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		d := w.deduction("u1")
@@ -80,7 +80,7 @@ func TestPayingAtTheDeadline(t *testing.T) {
 		w.clock.advance(time.Millisecond)
 		_, err := w.StartPayment(t.Context(), "u1", d.OrderSN, providerName, call(d, "k2"))
 		require.Equal(t, contract.CodeOrderNotPayable, contract.CodeOf(err))
-		// Nobody has closed it: a payment that succeeds now still pays it.
+		// No closing has closed the order, so a payment that succeeds now still pays it.
 		w.clock.advance(time.Hour)
 		w.succeed(t, p.PaymentID)
 		require.Equal(t, core.Paid, w.state(t, d))
@@ -142,7 +142,7 @@ func TestASuccessThatDoesNotPayIsRefunded(t *testing.T) {
 				require.Equal(t, tt.state, o.State)
 				require.Len(t, o.Refunds, 1)
 				require.Equal(t, core.RefundPending, o.Refunds[0].State)
-				require.Equal(t, e.Amount, o.Refunds[0].Amount, "in full: what was taken")
+				require.Equal(t, e.Amount, o.Refunds[0].Amount, "the amount that was taken, in full")
 				require.Equal(t, e.Currency, o.Refunds[0].Currency)
 				require.Equal(t, tt.reason, o.Refunds[0].Reason)
 
@@ -154,7 +154,7 @@ func TestASuccessThatDoesNotPayIsRefunded(t *testing.T) {
 				require.Equal(t, tt.state, o.State)
 			})
 		}
-		require.Equal(t, 7, w.alarms.count("payment_refunded"))
+		require.Equal(t, 7, w.recorder.count("payment_refunded"))
 	})
 }
 
@@ -168,14 +168,14 @@ func TestAPaymentOfTheWrongAmountLeavesTheOrderPayable(t *testing.T) {
 	w.succeed(t, w.started(t, d, "k2").PaymentID)
 	require.Equal(t, core.Paid, w.state(t, d))
 
-	// A later word on a payment that has succeeded changes nothing.
+	// A later event for a payment that has succeeded changes nothing.
 	again := success(wrong.PaymentID)
 	handled, err := w.Callback(t.Context(), core.PaymentEvent{
 		Provider: again.Provider, EventID: "another", PaymentID: again.PaymentID, Outcome: again.Outcome, Amount: again.Amount, Currency: again.Currency,
 	})
 	require.NoError(t, err)
 	require.Equal(t, core.EventIgnored, handled)
-	require.Equal(t, 1, w.alarms.count("payment_disagreement"))
+	require.Equal(t, 1, w.recorder.count("payment_disagreement"))
 	require.Len(t, w.get(t, d).Refunds, 1)
 }
 
@@ -190,7 +190,7 @@ func TestAFailedPayment(t *testing.T) {
 		require.Equal(t, core.Pending, w.state(t, d), "still payable")
 		w.started(t, d, "k2")
 
-		// The provider took the money after all.
+		// The provider took the money although it had reported a failure.
 		w.succeed(t, p.PaymentID)
 		require.Equal(t, core.Paid, w.state(t, d))
 		late := failure(p.PaymentID)
@@ -211,12 +211,12 @@ func TestACallbackForAnUnknownPaymentIsKept(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, core.EventUnknown, handled)
 		}
-		require.Equal(t, 1, w.alarms.count("unknown_payment"))
+		require.Equal(t, 1, w.recorder.count("unknown_payment"))
 		var kept int64
 		require.NoError(t, db.Table("payment_events").Where("handled = 'unknown' AND payment_id = 123456789").Count(&kept).Error)
 		require.EqualValues(t, 1, kept)
 
-		// Should the payment turn up (a restored database), the event sent again counts.
+		// If the payment exists later (in a restored database), a repeated event takes effect.
 		d := w.created(t, "u1")
 		w.started(t, d, "k")
 		require.NoError(t, db.Exec("UPDATE payments SET payment_id = 123456789 WHERE order_sn = ?", d.OrderSN).Error)
@@ -235,7 +235,7 @@ func TestAnEventIDUsedForTwoEventsIsRefused(t *testing.T) {
 	e.EventID = failure(p.PaymentID).EventID
 	_, err = w.Callback(t.Context(), e)
 	require.Equal(t, contract.CodeStateConflict, contract.CodeOf(err))
-	require.Equal(t, 1, w.alarms.count("event_reused"))
+	require.Equal(t, 1, w.recorder.count("event_reused"))
 	require.Equal(t, core.Pending, w.state(t, d))
 }
 
@@ -252,7 +252,7 @@ func TestAnotherUsersOrder(t *testing.T) {
 			require.Equal(t, contract.CodeNotFound, contract.CodeOf(err))
 			_, err = w.Payment(t.Context(), user, p.PaymentID)
 			require.Equal(t, contract.CodeNotFound, contract.CodeOf(err))
-			stolen := call(d, "k") // the very key of the owner
+			stolen := call(d, "k") // the key that the owner used
 			stolen.Caller = user
 			_, err = w.StartPayment(t.Context(), user, d.OrderSN, providerName, stolen)
 			require.Equal(t, contract.CodeNotFound, contract.CodeOf(err))
@@ -282,11 +282,11 @@ func TestCancelling(t *testing.T) {
 		require.Equal(t, core.ReasonCancelled, events[0].Reason)
 		require.Equal(t, core.CloseClosed, w.close(t, core.ReasonExpired, d.OrderSN)[0].Outcome)
 		require.Len(t, w.outbox(t), 1)
-		require.Equal(t, map[string]int{core.ReasonCancelled: 1}, w.alarms.closed)
+		require.Equal(t, map[string]int{core.ReasonCancelled: 1}, w.recorder.closed)
 	})
 }
 
-func TestRefundsAreTriedUntilTheyAreDone(t *testing.T) {
+func TestRefundsAreRetriedUntilTheySucceed(t *testing.T) {
 	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		d := w.created(t, "u1")
@@ -296,7 +296,7 @@ func TestRefundsAreTriedUntilTheyAreDone(t *testing.T) {
 		w.succeed(t, p.PaymentID)
 
 		attempt := 0
-		w.provider.late = func(string) error { // the money moved, the answer was lost
+		w.provider.late = func(string) error { // the refund was made, its response was lost
 			if attempt++; attempt < 6 {
 				return errors.New("time-out")
 			}
@@ -313,16 +313,16 @@ func TestRefundsAreTriedUntilTheyAreDone(t *testing.T) {
 		r := w.get(t, d).Refunds[0]
 		require.Equal(t, core.RefundDone, r.State)
 		require.Equal(t, 6, r.Attempts)
-		require.Equal(t, map[string]int64{p.PaymentID: fullAmount}, w.provider.refunded, "once, under one id")
-		require.Equal(t, 1, w.alarms.count("refund_failing"))
+		require.Equal(t, map[string]int64{p.PaymentID: fullAmount}, w.provider.refunded, "one refund under one id")
+		require.Equal(t, 1, w.recorder.count("refund_failing"))
 		n, err := w.RefundDue(t.Context())
 		require.NoError(t, err)
 		require.Zero(t, n)
 	})
 }
 
-func TestARefundThatCannotBeDoneIsLeftToAPerson(t *testing.T) {
-	for name, fail := range map[string]error{"declined": fmt.Errorf("%w: account closed", core.ErrRefundDeclined), "given up": errors.New("always down")} {
+func TestARefundThatCannotBeMadeRaisesAnAlarm(t *testing.T) {
+	for name, fail := range map[string]error{"declined": fmt.Errorf("%w: account closed", core.ErrRefundDeclined), "attempts exhausted": errors.New("always down")} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, dbtest.SQLite(t, order.Migrations))
 			d := w.created(t, "u1")
@@ -339,13 +339,13 @@ func TestARefundThatCannotBeDoneIsLeftToAPerson(t *testing.T) {
 			r := w.get(t, d).Refunds[0]
 			require.Equal(t, core.RefundFailed, r.State)
 			require.Equal(t, fail.Error(), r.LastError)
-			require.Equal(t, 1, w.alarms.count("refund_failed"))
+			require.Equal(t, 1, w.recorder.count("refund_failed"))
 			require.Equal(t, r.Attempts, w.provider.calls)
 		})
 	}
 }
 
-func TestARefundWaitsForItsProviderToBeSetUp(t *testing.T) {
+func TestARefundWaitsForItsProviderToBeConfigured(t *testing.T) {
 	w := newWorld(t, dbtest.SQLite(t, order.Migrations))
 	d := w.created(t, "u1")
 	p := w.started(t, d, "k")
@@ -354,13 +354,13 @@ func TestARefundWaitsForItsProviderToBeSetUp(t *testing.T) {
 	w.succeed(t, p.PaymentID)
 
 	without := w.service(t)
-	for range 20 { // more than the attempts after which a refund is given up
+	for range 20 { // more than RefundAttempts
 		_, err := without.RefundDue(t.Context())
 		require.NoError(t, err)
 		w.clock.advance(20 * time.Minute)
 	}
 	require.Equal(t, core.RefundPending, w.get(t, d).Refunds[0].State)
-	require.Equal(t, 1, w.alarms.count("refund_failing"), "a person is told")
+	require.Equal(t, 1, w.recorder.count("refund_failing"), "one alarm")
 
 	_, err = w.RefundDue(t.Context())
 	require.NoError(t, err)

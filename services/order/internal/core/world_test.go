@@ -28,13 +28,13 @@ func TestMain(m *testing.M) {
 
 const payWithin = 60 * time.Second
 
-// world is a core on a real store, with everything else under the test's hand.
+// world is a core on a real store. The test controls its clock, bus, recorder and provider.
 type world struct {
 	*core.Service
 	db       *gorm.DB
 	clock    *clock
 	bus      *recordingBus
-	alarms   *alarms
+	recorder *recorder
 	provider *provider
 	sn       int64
 }
@@ -43,21 +43,21 @@ func newWorld(t testing.TB, db *gorm.DB) *world {
 	t.Helper()
 	w := &world{
 		db: db, clock: &clock{now: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)}, bus: &recordingBus{},
-		alarms: &alarms{}, provider: &provider{refunded: map[string]int64{}},
+		recorder: &recorder{}, provider: &provider{refunded: map[string]int64{}},
 	}
 	w.Service = w.service(t, w.provider)
 	return w
 }
 
-// service is the core on the same store, clock and bus, set up with these providers.
+// service returns a core on the same store, clock and bus, with other providers.
 func (w *world) service(t testing.TB, providers ...core.Provider) *core.Service {
 	tel := telemetry.Discard(t)
-	return core.New(store.New(w.db, tel, nil), publisher.New(w.bus, tel), shards.Genes{}, w.alarms, providers, core.Options{
+	return core.New(store.New(w.db, tel, nil), publisher.New(w.bus, tel), shards.Genes{}, w.recorder, providers, core.Options{
 		Now: w.clock.Now, RefundFirstRetry: time.Second, RefundTimeout: time.Second, RefundAttempts: 8,
 	})
 }
 
-// orderSN is a new order_sn of a user.
+// orderSN returns a new order_sn of a user.
 func (w *world) orderSN(user string) string {
 	w.sn++
 	return ordersn.SN{Time: w.clock.Now(), Worker: int(w.sn >> 6 & 0xff), Sequence: int(w.sn & 63), Gene: ordersn.Gene(user)}.String()
@@ -89,7 +89,7 @@ func call(d contract.Deduction, key string) core.Call {
 	return core.Call{Caller: d.UserID, Method: "POST", Path: "/v1/orders/" + d.OrderSN + "/payments", Key: key, Body: []byte("{}")}
 }
 
-const fullAmount = 799 // of a deduction as above
+const fullAmount = 799 // the amount of a deduction of world.deduction
 
 func success(paymentID string) core.PaymentEvent {
 	return core.PaymentEvent{
@@ -129,7 +129,7 @@ func (w *world) close(t testing.TB, reason string, sns ...string) []core.CloseRe
 	return r
 }
 
-// outbox reads the order events that wait to be published.
+// outbox returns the order events that are not yet published.
 func (w *world) outbox(t helper) []contract.OrderEvent {
 	t.Helper()
 	var items []string
@@ -189,7 +189,7 @@ func (c *clock) advance(d time.Duration) {
 
 var errBroker = errors.New("no broker")
 
-// recordingBus keeps what is published and fails the publishes that failNext counts down to.
+// recordingBus keeps published messages and fails those for which fail returns true.
 type recordingBus struct {
 	mu       sync.Mutex
 	messages []bus.Message
@@ -206,7 +206,7 @@ func (b *recordingBus) Publish(_ context.Context, m bus.Message) error {
 	return nil
 }
 
-// take returns what was published to a topic and forgets all.
+// take returns the messages of a topic and discards the messages of all topics.
 func (b *recordingBus) take(topic string) []bus.Message {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -244,7 +244,8 @@ func (b *recordingBus) all(topic string) []bus.Message {
 	return found
 }
 
-type alarms struct {
+// recorder is a core.Recorder that keeps what the tests check.
+type recorder struct {
 	mu      sync.Mutex
 	kinds   []string
 	created int
@@ -253,36 +254,40 @@ type alarms struct {
 	resent  int
 }
 
-func (a *alarms) Created(_ context.Context, n int) { a.mu.Lock(); a.created += n; a.mu.Unlock() }
-func (a *alarms) Paid(context.Context)             {}
-func (a *alarms) Closed(_ context.Context, reason string, n int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.closed == nil {
-		a.closed = map[string]int{}
+func (r *recorder) Created(_ context.Context, n int) { r.mu.Lock(); r.created += n; r.mu.Unlock() }
+func (r *recorder) Paid(context.Context)             {}
+func (r *recorder) Closed(_ context.Context, reason string, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed == nil {
+		r.closed = map[string]int{}
 	}
-	a.closed[reason] += n
+	r.closed[reason] += n
 }
 
-func (a *alarms) Lateness(_ context.Context, d time.Duration) {
-	a.mu.Lock()
-	a.late = append(a.late, d)
-	a.mu.Unlock()
+func (r *recorder) Lateness(_ context.Context, d time.Duration) {
+	r.mu.Lock()
+	r.late = append(r.late, d)
+	r.mu.Unlock()
 }
-func (a *alarms) Refund(context.Context, core.RefundState) {}
-func (a *alarms) ClosingsResent(_ context.Context, n int)  { a.mu.Lock(); a.resent += n; a.mu.Unlock() }
-
-func (a *alarms) Alarm(_ context.Context, kind, _ string, _ ...any) {
-	a.mu.Lock()
-	a.kinds = append(a.kinds, kind)
-	a.mu.Unlock()
+func (r *recorder) Refund(context.Context, core.RefundState) {}
+func (r *recorder) ClosingsResent(_ context.Context, n int) {
+	r.mu.Lock()
+	r.resent += n
+	r.mu.Unlock()
 }
 
-func (a *alarms) count(kind string) int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func (r *recorder) Alarm(_ context.Context, kind, _ string, _ ...any) {
+	r.mu.Lock()
+	r.kinds = append(r.kinds, kind)
+	r.mu.Unlock()
+}
+
+func (r *recorder) count(kind string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	n := 0
-	for _, k := range a.kinds {
+	for _, k := range r.kinds {
 		if k == kind {
 			n++
 		}
@@ -292,13 +297,13 @@ func (a *alarms) count(kind string) int {
 
 const providerName = "testpay"
 
-// provider gives money back, unless the test says otherwise.
+// provider makes every refund, unless the test sets fail or late.
 type provider struct {
 	mu       sync.Mutex
 	refunded map[string]int64 // by refund id
 	calls    int
-	fail     func(refundID string) error // before the money moves
-	late     func(refundID string) error // after it moved: the answer is lost
+	fail     func(refundID string) error // its error prevents the refund
+	late     func(refundID string) error // its error loses the response of a refund that was made
 }
 
 func (*provider) Name() string                           { return providerName }
@@ -314,7 +319,7 @@ func (p *provider) Refund(_ context.Context, id string, amount int64, _ string) 
 		}
 	}
 	if before, known := p.refunded[id]; known && before != amount {
-		return fmt.Errorf("%w: other figures", core.ErrRefundDeclined)
+		return fmt.Errorf("%w: another amount", core.ErrRefundDeclined)
 	}
 	p.refunded[id] = amount
 	if p.late != nil {
@@ -323,7 +328,7 @@ func (p *provider) Refund(_ context.Context, id string, amount int64, _ string) 
 	return nil
 }
 
-// helper is what both a test and one run of a property are.
+// helper is a test, or one run of a property.
 type helper interface {
 	require.TestingT
 	Helper()

@@ -47,7 +47,7 @@ func do(t *testing.T, s *store.Store, fn func(core.Tx)) {
 	require.NoError(t, s.InTx(t.Context(), "test", func(tx core.Tx) error { fn(tx); return nil }))
 }
 
-func TestOrdersAreKeptAsTheyWere(t *testing.T) {
+func TestOrdersAreReadAsInserted(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store, db *gorm.DB) {
 		var all []core.Order
 		var sns []string
@@ -122,7 +122,7 @@ func TestStepsAreCompareAndSwaps(t *testing.T) {
 	})
 }
 
-func TestTombstonesAndOrdersMeetOnTheirKey(t *testing.T) {
+func TestATombstoneAndAnOrderShareOneKey(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store, _ *gorm.DB) {
 		a, b := newOrder("u1", 1), newOrder("u1", 2)
 		do(t, s, func(tx core.Tx) {
@@ -131,7 +131,7 @@ func TestTombstonesAndOrdersMeetOnTheirKey(t *testing.T) {
 		})
 		err := s.InTx(t.Context(), "test", func(tx core.Tx) error { return tx.InsertTombstones([]string{a.OrderSN}, start) })
 		require.Error(t, err)
-		require.Equal(t, contract.CodeUnavailable, contract.CodeOf(err), "it lost a race, for ever: come again")
+		require.Equal(t, contract.CodeUnavailable, contract.CodeOf(err), "a duplicate key counts as a lost race: retry")
 		require.Error(t, s.InTx(t.Context(), "test", func(tx core.Tx) error { return tx.InsertOrders([]core.Order{b}) }))
 		do(t, s, func(tx core.Tx) {
 			found, err := tx.LockOrders([]string{a.OrderSN, b.OrderSN})
@@ -257,10 +257,10 @@ func TestRefundsAreClaimedOnce(t *testing.T) {
 	})
 }
 
-func TestWhatFailsLeavesNothing(t *testing.T) {
+func TestAFailedTransactionWritesNothing(t *testing.T) {
 	each(t, func(t *testing.T, _ *store.Store, db *gorm.DB) {
-		woken := 0
-		s := store.New(db, telemetry.Discard(t), func() { woken++ })
+		notified := 0
+		s := store.New(db, telemetry.Discard(t), func() { notified++ })
 		o := newOrder("u1", 1)
 		broken := errors.New("killed here")
 		work := func(tx core.Tx) error {
@@ -276,7 +276,7 @@ func TestWhatFailsLeavesNothing(t *testing.T) {
 			return broken
 		})
 		require.ErrorIs(t, err, broken)
-		require.Zero(t, woken)
+		require.Zero(t, notified)
 		runs := 0
 		require.NoError(t, s.InTx(t.Context(), "test", func(tx core.Tx) error {
 			if runs++; runs == 1 {
@@ -286,7 +286,7 @@ func TestWhatFailsLeavesNothing(t *testing.T) {
 			return work(tx)
 		}))
 		require.Equal(t, 2, runs)
-		require.Equal(t, 1, woken)
+		require.Equal(t, 1, notified)
 		var rows int64
 		require.NoError(t, db.Table("outbox").Count(&rows).Error)
 		require.EqualValues(t, 1, rows)
@@ -320,7 +320,7 @@ func TestPaymentIDsCarryTheGene(t *testing.T) {
 	require.False(t, shards.Genes{}.Belongs("", "u1"))
 }
 
-func TestAnAbsentDatabaseIsUnavailable(t *testing.T) {
+func TestAnUnreachableDatabaseIsRefusedAsUnavailable(t *testing.T) {
 	db, err := sqldb.Open("root@tcp(127.0.0.1:1)/nothing", sqldb.Options{DialTimeout: time.Second})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = sqldb.Close(db) })
