@@ -246,8 +246,8 @@ func (l *Local) Keys() (n int) {
 	return n
 }
 
-// wouldGrant is Take without the charge.
-func (l *Local) wouldGrant(r Request) (res Result) {
+// preview is Take without the charge; see jointLimiter.
+func (l *Local) preview(_ context.Context, r Request) (res Result, err error) {
 	found := false
 	decide := func(p *params, s state) bool {
 		found = true
@@ -266,5 +266,5 @@ func (l *Local) wouldGrant(r Request) (res Result) {
 		p := l.current.Load()
 		decide(p, p.newState())
 	}
-	return res
+	return res, nil
 }

@@ -219,13 +219,8 @@ func (l *Redis) Take(ctx context.Context, r Request) (Result, error) {
 	if res, known, err := l.known(rs, r, now); known || err != nil {
 		return res, err
 	}
-	if l.leases != nil && r.N > 0 {
-		if res, done, err := l.leases.take(ctx, rs, r); done {
-			return res, err
-		}
-	}
-	if !l.conn.breaker.ask() {
-		return l.without(ctx, rs, r, nil)
+	if res, done, err := l.takeLocally(ctx, rs, r); done {
+		return res, err
 	}
 	q := rs.p.ask(r)
 	c := l.ledger.claim(rs, r.Key, now)
@@ -239,6 +234,30 @@ func (l *Redis) Take(ctx context.Context, r Request) (Result, error) {
 	l.ledger.told(rs, r.Key, c, a, true)
 	l.denied.learn(r.Key, now, q, a)
 	return rs.p.result(q, a, SourceRedis), nil
+}
+
+// takeLocally decides without a script of its own when the limiter holds leases (it may have to fetch the next one) or
+// Redis is unreachable. done is false if Redis has to decide.
+func (l *Redis) takeLocally(ctx context.Context, rs *redisSpec, r Request) (res Result, done bool, err error) {
+	if l.leases != nil && r.N > 0 {
+		if res, done, err = l.leases.take(ctx, rs, r); done {
+			return res, true, err
+		}
+	}
+	if l.conn.breaker.ask() {
+		return Result{}, false, nil
+	}
+	res, err = l.without(ctx, rs, r, nil)
+	return res, true, err
+}
+
+// preview decides without a round trip and without charging, as far as that is possible; see jointLimiter.
+func (l *Redis) preview(_ context.Context, r Request) (Result, error) {
+	res, known, err := l.known(l.current.Load(), r, l.clock.now())
+	if known || err != nil {
+		return res, err
+	}
+	return Result{Allowed: true, Remaining: Unknown, Limit: l.Spec().Limit, Source: SourceRedis}, nil
 }
 
 // known answers what needs no Redis: an impossible cost, and refusals that still hold.
