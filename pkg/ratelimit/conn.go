@@ -63,11 +63,11 @@ type ConnOptions struct {
 
 // Conn is Redis as the limiters of one process share it: a breaker, and who else is there.
 type Conn struct {
-	rdb     redis.UniversalClient
-	o       ConnOptions
-	cluster bool
-	breaker breaker
-	flights *flights
+	rdb      redis.UniversalClient
+	o        ConnOptions
+	cluster  bool
+	breaker  breaker
+	pipeline *pipeline
 
 	instances atomic.Int64
 	latest    atomic.Pointer[deadline]
@@ -91,7 +91,7 @@ func NewConn(rdb redis.UniversalClient, o ConnOptions) *Conn {
 		o.OnState = func(bool, error) {}
 	}
 	_, cluster := rdb.(*redis.ClusterClient)
-	c := &Conn{rdb: rdb, o: o, cluster: cluster, flights: newFlights(cluster), onBeat: map[any]func(context.Context){}, onMiss: map[any]func(){}}
+	c := &Conn{rdb: rdb, o: o, cluster: cluster, pipeline: newPipeline(cluster), onBeat: map[any]func(context.Context){}, onMiss: map[any]func(){}}
 	c.breaker.tolerates, c.breaker.pause, c.breaker.clock = int64(o.Failures), o.ProbeEvery, newClock(nil)
 	c.breaker.changed = o.OnState
 	c.instances.Store(int64(o.Instances))
@@ -227,7 +227,7 @@ func (c *Conn) call(ctx context.Context, s *script, keys []string, args []any) (
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	reply, err := c.flights.call(ctx, c.rdb, s, keys, args, c.deadline())
+	reply, err := c.pipeline.call(ctx, c.rdb, s, keys, args, c.deadline())
 	switch {
 	case err == nil:
 		c.breaker.done(nil)

@@ -24,21 +24,21 @@ func (c *Conn) deadline() *deadline {
 	return d
 }
 
-// bounded is a caller's context for one call. It ends by the deadline and not with the caller: a call that was sent is worth
+// callContext is a caller's context for one call. It ends by the deadline and not with the caller: a call that was sent is worth
 // its answer.
-type bounded struct {
+type callContext struct {
 	context.Context
 	*deadline
 }
 
 // Deadline is when the call is given up.
-func (b bounded) Deadline() (time.Time, bool) { return b.at, true }
+func (b callContext) Deadline() (time.Time, bool) { return b.at, true }
 
 // Done is closed then.
-func (b bounded) Done() <-chan struct{} { return b.done }
+func (b callContext) Done() <-chan struct{} { return b.done }
 
 // Err is set then.
-func (b bounded) Err() error {
+func (b callContext) Err() error {
 	select {
 	case <-b.done:
 		return context.DeadlineExceeded

@@ -176,37 +176,37 @@ func redisParams(p *params) [6]any {
 	}
 }
 
-// onceCmd is a command that go-redis never sends twice, whatever the client's settings are: a second charge is worse than
+// noRetryCmd is a command that go-redis never sends twice, whatever the settings of the client: a second charge is worse than
 // no answer.
-type onceCmd struct{ *redis.IntSliceCmd }
+type noRetryCmd struct{ *redis.IntSliceCmd }
 
 // NoRetry is what go-redis asks.
-func (onceCmd) NoRetry() bool { return true }
+func (noRetryCmd) NoRetry() bool { return true }
 
 // command calls a script by its hash. Scripts answer lists of whole numbers.
-func (s *script) command(ctx context.Context, keys []string, args []any) onceCmd {
+func (s *script) command(ctx context.Context, keys []string, args []any) noRetryCmd {
 	call := make([]any, 3, 3+len(keys)+len(args))
 	call[0], call[1], call[2] = "evalsha", s.sha, len(keys)
 	for _, k := range keys {
 		call = append(call, k)
 	}
-	return onceCmd{redis.NewIntSliceCmd(ctx, append(call, args...)...)}
+	return noRetryCmd{redis.NewIntSliceCmd(ctx, append(call, args...)...)}
 }
 
-// unknown is whether the server does not know the script: then it did not run.
-func (s *script) unknown(cmd onceCmd) bool { return redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") }
+// notLoaded reports whether the server has not loaded the script; it did not run then.
+func (s *script) notLoaded(cmd noRetryCmd) bool { return redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") }
 
-// inFull is the same call by the text of the script.
-func (s *script) inFull(ctx context.Context, cmd onceCmd) onceCmd {
+// withSource returns the same call with the source of the script instead of its hash.
+func (s *script) withSource(ctx context.Context, cmd noRetryCmd) noRetryCmd {
 	call := cmd.Args()
 	call[0], call[1] = "eval", s.text
-	return onceCmd{redis.NewIntSliceCmd(ctx, call...)}
+	return noRetryCmd{redis.NewIntSliceCmd(ctx, call...)}
 }
 
 // run sends a command by itself.
-func (s *script) run(ctx context.Context, rdb redis.UniversalClient, cmd onceCmd) ([]int64, error) {
-	if _ = rdb.Process(ctx, cmd); s.unknown(cmd) {
-		cmd = s.inFull(ctx, cmd)
+func (s *script) run(ctx context.Context, rdb redis.UniversalClient, cmd noRetryCmd) ([]int64, error) {
+	if _ = rdb.Process(ctx, cmd); s.notLoaded(cmd) {
+		cmd = s.withSource(ctx, cmd)
 		_ = rdb.Process(ctx, cmd)
 	}
 	return cmd.Result()

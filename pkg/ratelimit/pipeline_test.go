@@ -62,11 +62,11 @@ func (b *barrier) pass(ctx context.Context) error {
 }
 
 // waitFor waits until so many calls wait for a flight.
-func (f *flights) waitFor(t *testing.T, n int) {
+func (p *pipeline) waitFor(t *testing.T, n int) {
 	require.Eventually(t, func() bool {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		return len(f.waiting) == n
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return len(p.pending) == n
 	}, patience, time.Millisecond)
 }
 
@@ -77,7 +77,7 @@ func TestThoseWhoComeTogetherGoTogether(t *testing.T) {
 	rdb := Connect([]string{s.addr}, 0, patient)
 	defer rdb.Close()
 	c := NewConn(rdb, ConnOptions{Timeout: patience})
-	const callers = 3 * maxPassengers / 2
+	const callers = 3 * maxBatch / 2
 	wants := map[Algorithm]int64{TokenBucket: 7, FixedWindow: 9}
 	var limiters []*Redis
 	for a, n := range wants {
@@ -100,22 +100,22 @@ func TestThoseWhoComeTogetherGoTogether(t *testing.T) {
 			}
 		})
 	}
-	for i := range c.flights.most {
+	for i := range c.pipeline.limit {
 		ask(i)
 	}
-	for range c.flights.most {
+	for range c.pipeline.limit {
 		<-b.held
 	}
 	for i := range callers {
-		ask(i + c.flights.most)
+		ask(i + c.pipeline.limit)
 	}
-	c.flights.waitFor(t, callers)
+	c.pipeline.waitFor(t, callers)
 	close(b.lifted)
 	wg.Wait()
-	require.Zero(t, c.flights.gone)
-	require.Empty(t, c.flights.waiting)
+	require.Zero(t, c.pipeline.inFlight)
+	require.Empty(t, c.pipeline.pending)
 	require.LessOrEqual(t, len(b.pipelines), 4, "two groups, each of them perhaps again by the scripts' text: %v", b.pipelines)
-	require.Contains(t, b.pipelines, maxPassengers)
+	require.Contains(t, b.pipelines, maxBatch)
 }
 
 // TestNobodyWaitsLongerForCompany: with a Redis that does not answer, those who wait for a flight are told when their own time is
@@ -130,7 +130,7 @@ func TestNobodyWaitsLongerForCompany(t *testing.T) {
 	b := newBarrier()
 	rdb.AddHook(b)
 	var wg sync.WaitGroup
-	for range c.flights.most + 2*maxPassengers {
+	for range c.pipeline.limit + 2*maxBatch {
 		wg.Go(func() {
 			_, err := l.Take(context.Background(), Request{N: 1})
 			if err == nil {
@@ -139,8 +139,8 @@ func TestNobodyWaitsLongerForCompany(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.Zero(t, c.flights.gone)
-	require.Empty(t, c.flights.waiting)
+	require.Zero(t, c.pipeline.inFlight)
+	require.Empty(t, c.pipeline.pending)
 	close(b.lifted)
 	require.Eventually(t, func() bool {
 		res, err := l.Take(t.Context(), Request{N: 1})
