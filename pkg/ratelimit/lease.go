@@ -163,14 +163,14 @@ func (c *lease) want(p *params, limit, now int64) int64 {
 // with the caller who happened to make it: others wait for it.
 func (s *leases) fetch(ctx context.Context, rs *redisSpec, key string, c *lease, q ask) error {
 	sent := s.l.clock.now()
-	told := s.l.ledger.claim(rs, key, sent)
-	reply, err := s.l.conn.call(context.WithoutCancel(ctx), rs.look, []string{s.l.key(rs, key)}, rs.ask(nil, q, told.debt))
+	rep := s.l.fallback.nextReport(rs, key, sent)
+	reply, err := s.l.conn.call(context.WithoutCancel(ctx), rs.look, []string{s.l.key(rs, key)}, rs.ask(nil, q, rep.debt))
 	if err != nil {
-		s.l.ledger.failed(key, told)
+		s.l.fallback.reportFailed(key, rep)
 		return err
 	}
 	a := rs.decode(reply)
-	s.l.ledger.told(rs, key, told, a, true)
+	s.l.fallback.applyReply(rs, key, rep, a, true)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.left, c.reset, c.refused = a.left, a.reset, 0

@@ -48,7 +48,7 @@ type Redis struct {
 	denied   *denyCache
 	leases   *leases
 
-	ledger *ledger // what FailLocal goes by; else nil
+	fallback *fallback // what FailLocal goes by; else nil
 }
 
 // redisSpec is a Spec in the numbers that the scripts take.
@@ -86,7 +86,7 @@ func (c *Conn) NewRedis(name string, s Spec, o RedisOptions) (*Redis, error) {
 		l.denied = newDenyCache(or(o.DenyCache, 1<<16))
 	}
 	if o.OnFailure == FailLocal {
-		l.ledger = newLedger(l)
+		l.fallback = newFallback(l)
 	}
 	if o.Lease > 0 {
 		l.leases = newLeases(l)
@@ -147,7 +147,7 @@ func (l *Redis) SetSpec(s Spec) error {
 	l.changing.Lock()
 	defer l.changing.Unlock()
 	before := l.current.Swap(rs)
-	l.ledger.convert(before.p, rs.p)
+	l.fallback.convert(before.p, rs.p)
 	l.denied.clear()
 	if l.leases != nil {
 		l.leases.forgetDenials()
@@ -223,15 +223,15 @@ func (l *Redis) Take(ctx context.Context, r Request) (Result, error) {
 		return res, err
 	}
 	q := rs.p.ask(r)
-	c := l.ledger.claim(rs, r.Key, now)
+	c := l.fallback.nextReport(rs, r.Key, now)
 	var room [argsPerKey]any
 	reply, err := l.conn.call(ctx, rs.look, []string{l.key(rs, r.Key)}, rs.ask(room[:0], q, c.debt))
 	if err != nil {
-		l.ledger.failed(r.Key, c)
+		l.fallback.reportFailed(r.Key, c)
 		return l.without(ctx, rs, r, err)
 	}
 	a := rs.decode(reply)
-	l.ledger.told(rs, r.Key, c, a, true)
+	l.fallback.applyReply(rs, r.Key, c, a, true)
 	l.denied.learn(r.Key, now, q, a)
 	return rs.p.result(q, a, SourceRedis), nil
 }
@@ -290,7 +290,7 @@ func (l *Redis) without(ctx context.Context, rs *redisSpec, r Request, cause err
 		}
 		return res, cause
 	default:
-		res, err := l.ledger.take(rs, r)
+		res, err := l.fallback.take(rs, r)
 		res.Limit, res.Source = rs.p.spec.Limit, SourceFallback
 		return res, err
 	}
@@ -304,10 +304,10 @@ func (l *Redis) Refund(ctx context.Context, key string, granted Result) error {
 	l.denied.forget(key)
 	switch granted.Source {
 	case SourceFallback:
-		if l.ledger == nil {
+		if l.fallback == nil {
 			return nil // FailOpen
 		}
-		return l.ledger.undo(l.current.Load(), key, granted.Granted)
+		return l.fallback.refund(l.current.Load(), key, granted.Granted)
 	case SourceLease:
 		if l.leases.putBack(key, granted.Granted) {
 			return nil
@@ -336,7 +336,7 @@ func (l *Redis) refund(ctx context.Context, specs []*redisSpec, keys []string, g
 // Reset forgets what the key has spent. Other processes may refuse it until what they remember has ended.
 func (l *Redis) Reset(ctx context.Context, key string) error {
 	l.denied.forget(key)
-	l.ledger.forget(key)
+	l.fallback.drop(key)
 	if l.leases != nil {
 		l.leases.drop(key)
 	}

@@ -95,9 +95,9 @@ type scriptedCharge struct {
 	i int
 	l *Redis
 
-	rs    *redisSpec
-	q     ask
-	claim claim
+	rs     *redisSpec
+	q      ask
+	report report
 }
 
 func (t *jointTake) run(ctx context.Context) (bool, error) {
@@ -201,7 +201,7 @@ func (t *jointTake) takeGroup(ctx context.Context, group []scriptedCharge) {
 	if err != nil {
 		for _, c := range group {
 			r := t.charges[c.i].Request
-			c.l.ledger.failed(r.Key, c.claim)
+			c.l.fallback.reportFailed(r.Key, c.report)
 			res, err := c.l.without(ctx, c.rs, r, err)
 			t.record(c.i, res, err)
 		}
@@ -238,8 +238,8 @@ func (t *jointTake) prepare(group []scriptedCharge) (call groupCall, ok bool) {
 	}
 	for k := range group {
 		c := &group[k]
-		c.claim = c.l.ledger.claim(c.rs, t.charges[c.i].Request.Key, call.sent)
-		call.args = c.rs.args(call.args, c.q, c.claim.debt)
+		c.report = c.l.fallback.nextReport(c.rs, t.charges[c.i].Request.Key, call.sent)
+		call.args = c.rs.args(call.args, c.q, c.report.debt)
 	}
 	call.script = scriptFor("look", algorithms...)
 	return call, true
@@ -250,7 +250,7 @@ func (t *jointTake) prepare(group []scriptedCharge) (call groupCall, ok bool) {
 func (t *jointTake) applyReply(c *scriptedCharge, reply []int64, sent int64, all bool) {
 	key := t.charges[c.i].Request.Key
 	a := c.rs.decode(reply)
-	c.l.ledger.told(c.rs, key, c.claim, a, all)
+	c.l.fallback.applyReply(c.rs, key, c.report, a, all)
 	if all {
 		c.l.denied.learn(key, sent, c.q, a)
 		t.record(c.i, c.rs.p.result(c.q, a, SourceRedis), nil)

@@ -14,12 +14,12 @@ import (
 //
 // A process that grants by itself moves its mark as if all processes granted as much (its share costs Instances times as
 // much time), so each of them has a mark for all. Of two marks the later one holds: telling one twice changes nothing.
-type ledger struct {
+type fallback struct {
 	l      *Redis
 	seed   maphash.Seed
 	share  atomic.Pointer[share]
 	until  atomic.Int64 // all that was granted here before has been earned by then
-	shards [shards]ledgerShard
+	shards [shards]fallbackShard
 }
 
 // share is the part of a limit that this process grants by itself. Immutable.
@@ -29,7 +29,7 @@ type share struct {
 	p                  *params
 }
 
-type ledgerShard struct {
+type fallbackShard struct {
 	mu      sync.Mutex
 	keys    map[uint64]entry
 	sweepAt int
@@ -38,19 +38,19 @@ type ledgerShard struct {
 
 // entry is about one key. Times are ns since 1970 by the local clock.
 type entry struct {
-	spent   int64 // the mark: when all that is spent will have been earned
-	assumed int64 // ns of it that stand for what somebody may have spent of whom this process knows nothing
-	owed    int64 // permits granted here when a single call failed; Redis has not been told
-	alone   int64 // permits granted here while Redis was gone, at most as many as can be had at once
-	since   int64 // when alone was last begun anew (FixedWindow)
-	era     int64 // of Conn, in which Redis spoke of the key last, or the entry was made
+	tat          int64 // theoretical arrival time: when all spent permits will have been earned
+	assumed      int64 // ns of it that stand for what somebody may have spent of whom this process knows nothing
+	unreported   int64 // permits granted here when a single call failed; Redis has not been told
+	offline      int64 // permits granted here while Redis was gone, at most as many as can be had at once
+	offlineSince int64 // when alone was last begun anew (FixedWindow)
+	generation   int64 // of Conn, in which Redis spoke of the key last, or the entry was made
 }
 
 // spillKey is for keys that come when there is no room: they share an entry in each shard, which is stricter.
 const spillKey = 0
 
-func newLedger(l *Redis) *ledger {
-	g := &ledger{l: l, seed: maphash.MakeSeed()}
+func newFallback(l *Redis) *fallback {
+	g := &fallback{l: l, seed: maphash.MakeSeed()}
 	for i := range g.shards {
 		g.shards[i].keys, g.shards[i].sweepAt = make(map[uint64]entry), sweepFrom
 	}
@@ -59,7 +59,7 @@ func newLedger(l *Redis) *ledger {
 
 // settled is whether Redis knows all there is to know: nothing was granted here for so long that it would still count, and
 // Redis has neither been gone nor forgotten anything since.
-func (g *ledger) settled(p *params, now int64) bool {
+func (g *fallback) synced(p *params, now int64) bool {
 	at := g.l.conn.breaker.eraAt.Load()
 	return now >= g.until.Load() && (at == 0 || now-at >= p.horizon())
 }
@@ -68,15 +68,15 @@ func (g *ledger) settled(p *params, now int64) bool {
 func (p *params) horizon() int64 { return max(p.room, p.period) + p.queue }
 
 // marks says whether the state in Redis is a mark in time too.
-func (a Algorithm) marks() bool { return a <= LeakyQueue }
+func (a Algorithm) keepsArrivalTime() bool { return a <= LeakyQueue }
 
-func (g *ledger) shard(key string) (*ledgerShard, uint64) {
+func (g *fallback) shard(key string) (*fallbackShard, uint64) {
 	h := maphash.String(g.seed, key) | 1 // not spillKey
 	return &g.shards[(h>>1)%shards], h
 }
 
 // numbers are those of the share now.
-func (g *ledger) numbers(rs *redisSpec, cost int64) (*params, error) {
+func (g *fallback) shareParams(rs *redisSpec, cost int64) (*params, error) {
 	s, n := g.share.Load(), int64(g.l.conn.Instances())
 	if s != nil && s.of == rs && s.instances == n && s.largest >= cost {
 		return s.p, nil
@@ -110,8 +110,8 @@ func shareOf(s Spec, n, largest int64) Spec {
 }
 
 // take decides by the share.
-func (g *ledger) take(rs *redisSpec, r Request) (Result, error) {
-	p, err := g.numbers(rs, r.N)
+func (g *fallback) take(rs *redisSpec, r Request) (Result, error) {
+	p, err := g.shareParams(rs, r.N)
 	if err != nil {
 		return Result{}, err
 	}
@@ -119,49 +119,49 @@ func (g *ledger) take(rs *redisSpec, r Request) (Result, error) {
 	sh, h := g.shard(r.Key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	now, era, gone := g.l.clock.now(), g.l.conn.breaker.era.Load(), !g.l.conn.Up()
+	now, generation, offline := g.l.clock.now(), g.l.conn.breaker.era.Load(), !g.l.conn.Up()
 	e, known := sh.keys[h]
-	if !known && r.N > 0 && !g.room(sh, now) {
+	if !known && r.N > 0 && !g.makeRoom(sh, now) {
 		h = spillKey
 		e, known = sh.keys[h]
 	}
-	if marks := rs.p.spec.Algorithm.marks(); !known || !marks && e.era != era {
+	if byTime := rs.p.spec.Algorithm.keepsArrivalTime(); !known || !byTime && e.generation != generation {
 		// Nothing is known, so all may be spent: one permit, and what is earned from now on.
-		e.spent, e.assumed, e.era = now+p.room-p.perPermit, p.room-p.perPermit, era
-		if marks && gone {
-			e.era-- // Redis has yet to hear of it
+		e.tat, e.assumed, e.generation = now+p.room-p.perPermit, p.room-p.perPermit, generation
+		if byTime && offline {
+			e.generation-- // Redis has yet to hear of it
 		}
 	}
-	e.assumed = min(e.assumed, max(0, e.spent-now))
-	spent, a := p.decideArrival(e.spent, now, q)
+	e.assumed = min(e.assumed, max(0, e.tat-now))
+	tat, a := p.decideArrival(e.tat, now, q)
 	if a.give > 0 {
 		g.until.Store(now + rs.p.horizon())
-		e.spent = spent
-		if gone {
-			e.grewAlone(rs.p, now, a.give)
+		e.tat = tat
+		if offline {
+			e.addOffline(rs.p, now, a.give)
 		} else {
-			e.owed += a.give
+			e.unreported += a.give
 		}
 		sh.keys[h] = e
 	}
 	return p.result(q, a, SourceFallback), nil
 }
 
-// grewAlone counts grants. Windows that begin at fixed times count from there.
-func (e *entry) grewAlone(p *params, now, n int64) {
-	if p.spec.Algorithm == FixedWindow && now/p.period != e.since/p.period {
-		e.alone, e.since = 0, now
+// addOffline counts grants. Windows that begin at fixed times count from there.
+func (e *entry) addOffline(p *params, now, n int64) {
+	if p.spec.Algorithm == FixedWindow && now/p.period != e.offlineSince/p.period {
+		e.offline, e.offlineSince = 0, now
 	}
-	e.alone = min(e.alone+n, p.most)
+	e.offline = min(e.offline+n, p.most)
 }
 
 // room makes room for a key if it can: when a shard has twice as many as were in use last time, those that say nothing
 // are forgotten; when it is full, some are looked at.
-func (g *ledger) room(sh *ledgerShard, now int64) bool {
+func (g *fallback) makeRoom(sh *fallbackShard, now int64) bool {
 	if full := len(sh.keys) >= defaultMaxKeys/shards; full || len(sh.keys) >= sh.sweepAt {
 		looks := 32
 		for k, e := range sh.keys { // begins anywhere
-			if e.spent <= now && e.owed == 0 && e.alone == 0 {
+			if e.tat <= now && e.unreported == 0 && e.offline == 0 {
 				delete(sh.keys, k)
 			}
 			if looks--; full && looks == 0 {
@@ -175,19 +175,19 @@ func (g *ledger) room(sh *ledgerShard, now int64) bool {
 
 // claim is what Redis has to be told with the next question about a key: debt > 0 is permits that it does not know of,
 // debt < 0 says that at least -debt are spent.
-type claim struct {
-	debt    int64
-	era     int64
-	settled bool // there was nothing to tell of any key
+type report struct {
+	debt       int64
+	generation int64
+	synced     bool // there was nothing to tell of any key
 }
 
 // claim is to be followed by told. What is owed is taken out, so that it is told once; a mark may be told by many at once.
-func (g *ledger) claim(rs *redisSpec, key string, now int64) (c claim) {
+func (g *fallback) nextReport(rs *redisSpec, key string, now int64) (c report) {
 	if g == nil {
 		return c
 	}
-	c.era = g.l.conn.breaker.era.Load()
-	if c.settled = g.settled(rs.p, now); c.settled {
+	c.generation = g.l.conn.breaker.era.Load()
+	if c.synced = g.synced(rs.p, now); c.synced {
 		return c
 	}
 	sh, h := g.shard(key)
@@ -198,26 +198,26 @@ func (g *ledger) claim(rs *redisSpec, key string, now int64) (c claim) {
 		return c
 	}
 	switch {
-	case c.era == g.l.conn.breaker.only.Load() && (e.era == c.era-1 || e.alone > 0):
+	case c.generation == g.l.conn.breaker.only.Load() && (e.generation == c.generation-1 || e.offline > 0):
 		// Redis knows what the others spent: this comes on top.
-		e.owed, e.alone, e.era = e.owed+e.alone, 0, c.era
+		e.unreported, e.offline, e.generation = e.unreported+e.offline, 0, c.generation
 		sh.keys[h] = e
-	case rs.p.spec.Algorithm.marks():
-		if ahead := e.spent - e.assumed - now; e.era != c.era && ahead > 0 {
+	case rs.p.spec.Algorithm.keepsArrivalTime():
+		if ahead := e.tat - e.assumed - now; e.generation != c.generation && ahead > 0 {
 			c.debt = -min(ceilDiv(ahead, rs.p.perPermit), maxRate)
 		}
-	case e.alone > 0 && (rs.p.spec.Algorithm != FixedWindow || now/rs.p.period == e.since/rs.p.period):
-		c.debt = -min(e.alone*int64(g.l.conn.Instances()), rs.p.most)
+	case e.offline > 0 && (rs.p.spec.Algorithm != FixedWindow || now/rs.p.period == e.offlineSince/rs.p.period):
+		c.debt = -min(e.offline*int64(g.l.conn.Instances()), rs.p.most)
 	}
-	if c.debt == 0 && e.owed > 0 {
-		c.debt, e.owed = e.owed, 0
+	if c.debt == 0 && e.unreported > 0 {
+		c.debt, e.unreported = e.unreported, 0
 		sh.keys[h] = e
 	}
 	return c
 }
 
 // failed is for a claim that perhaps never arrived. If it did, it is told twice: too few, never too many.
-func (g *ledger) failed(key string, c claim) {
+func (g *fallback) reportFailed(key string, c report) {
 	if c.debt <= 0 {
 		return
 	}
@@ -225,18 +225,18 @@ func (g *ledger) failed(key string, c claim) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	e := sh.keys[h]
-	e.owed += c.debt
+	e.unreported += c.debt
 	sh.keys[h] = e
 }
 
-// told is for an answer of Redis. standing is false for one that tells what would have been. Who has most of his burst left
+// told is for an answer of Redis. charged is false for one that tells what would have been. Who has most of his burst left
 // is not remembered: most keys never come near their limits.
-func (g *ledger) told(rs *redisSpec, key string, c claim, a answer, standing bool) {
+func (g *fallback) applyReply(rs *redisSpec, key string, c report, a answer, charged bool) {
 	if g == nil {
 		return
 	}
-	marks := rs.p.spec.Algorithm.marks()
-	if c.settled && (!marks || a.reset < rs.p.room/8) {
+	byTime := rs.p.spec.Algorithm.keepsArrivalTime()
+	if c.synced && (!byTime || a.reset < rs.p.room/8) {
 		return
 	}
 	sh, h := g.shard(key)
@@ -245,28 +245,28 @@ func (g *ledger) told(rs *redisSpec, key string, c claim, a answer, standing boo
 	e, known := sh.keys[h]
 	now := g.l.clock.now()
 	switch {
-	case marks && standing:
-		if !known && !g.room(sh, now) {
+	case byTime && charged:
+		if !known && !g.makeRoom(sh, now) {
 			return
 		}
 		mark := now + a.reset
-		if c.era == g.l.conn.breaker.era.Load() {
-			e.alone = 0
+		if c.generation == g.l.conn.breaker.era.Load() {
+			e.offline = 0
 		} else { // gone meanwhile, and perhaps some was granted here
-			mark = max(mark, e.spent)
+			mark = max(mark, e.tat)
 		}
-		e.spent, e.assumed, e.era = mark, 0, c.era
+		e.tat, e.assumed, e.generation = mark, 0, c.generation
 	case !known:
 		return
 	case c.debt < 0:
-		e.alone = 0
+		e.offline = 0
 	}
 	sh.keys[h] = e
 }
 
 // undo gives back what take granted.
-func (g *ledger) undo(rs *redisSpec, key string, n int64) error {
-	p, err := g.numbers(rs, 0)
+func (g *fallback) refund(rs *redisSpec, key string, n int64) error {
+	p, err := g.shareParams(rs, 0)
 	if err != nil {
 		return err
 	}
@@ -274,14 +274,14 @@ func (g *ledger) undo(rs *redisSpec, key string, n int64) error {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if e, known := sh.keys[h]; known {
-		e.spent = p.undoArrival(e.spent, g.l.clock.now(), n)
-		e.owed, e.alone = max(0, e.owed-n), max(0, e.alone-n)
+		e.tat = p.undoArrival(e.tat, g.l.clock.now(), n)
+		e.unreported, e.offline = max(0, e.unreported-n), max(0, e.offline-n)
 		sh.keys[h] = e
 	}
 	return nil
 }
 
-func (g *ledger) forget(key string) {
+func (g *fallback) drop(key string) {
 	if g == nil {
 		return
 	}
@@ -292,7 +292,7 @@ func (g *ledger) forget(key string) {
 }
 
 // convert carries the marks over to another limit.
-func (g *ledger) convert(from, to *params) {
+func (g *fallback) convert(from, to *params) {
 	if g == nil {
 		return
 	}
@@ -300,11 +300,11 @@ func (g *ledger) convert(from, to *params) {
 	for i := range g.shards {
 		sh := &g.shards[i]
 		sh.mu.Lock()
-		if !from.spec.Algorithm.marks() || !to.spec.Algorithm.marks() {
+		if !from.spec.Algorithm.keepsArrivalTime() || !to.spec.Algorithm.keepsArrivalTime() {
 			clear(sh.keys)
 		}
 		for k, e := range sh.keys {
-			e.spent, e.assumed = to.convertArrival(from, e.spent, now), 0
+			e.tat, e.assumed = to.convertArrival(from, e.tat, now), 0
 			sh.keys[k] = e
 		}
 		sh.mu.Unlock()
