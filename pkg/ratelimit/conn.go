@@ -92,8 +92,8 @@ func NewConn(rdb redis.UniversalClient, o ConnOptions) *Conn {
 	}
 	_, cluster := rdb.(*redis.ClusterClient)
 	c := &Conn{rdb: rdb, o: o, cluster: cluster, pipeline: newPipeline(cluster), onBeat: map[any]func(context.Context){}, onMiss: map[any]func(){}}
-	c.breaker.tolerates, c.breaker.pause, c.breaker.clock = int64(o.Failures), o.ProbeEvery, newClock(nil)
-	c.breaker.changed = o.OnState
+	c.breaker.threshold, c.breaker.probeEvery, c.breaker.clock = int64(o.Failures), o.ProbeEvery, newClock(nil)
+	c.breaker.onChange = o.OnState
 	c.instances.Store(int64(o.Instances))
 	return c
 }
@@ -118,13 +118,13 @@ func (c *Conn) Instance() string { return c.o.Instance }
 // Run shows that this process is there, looks who else is, gives idle leases back, and probes a Redis that is gone, until
 // ctx ends. Without it the limiters work too; then callers probe, and Instances stays what it was.
 func (c *Conn) Run(ctx context.Context) error {
-	c.breaker.probed.Store(true)
-	defer c.breaker.probed.Store(false)
+	c.breaker.runProbes.Store(true)
+	defer c.breaker.runProbes.Store(false)
 	for {
 		seen, err := c.beat(ctx, true)
 		if err == nil && !c.Up() && sleep(ctx, seen.wait) == nil {
 			if seen, err = c.beat(ctx, true); err == nil {
-				c.breaker.back(seen.others > 0)
+				c.breaker.close(seen.others > 0)
 			}
 		}
 		for _, do := range c.after(err == nil) {
@@ -216,7 +216,7 @@ func (c *Conn) beat(ctx context.Context, stay bool) (s seen, err error) {
 	}
 	c.saw(max(1, v[0]))
 	if v[1] == 0 && time.Since(c.beaten) < 2*c.o.BeatEvery {
-		c.breaker.newEra() // Redis has forgotten this process, and everything else
+		c.breaker.newGeneration() // Redis has forgotten this process, and everything else
 	}
 	c.beaten = time.Now()
 	return seen{wait: time.Duration(v[2]) * time.Millisecond, others: v[3]}, nil
@@ -230,12 +230,12 @@ func (c *Conn) call(ctx context.Context, s *script, keys []string, args []any) (
 	reply, err := c.pipeline.call(ctx, c.rdb, s, keys, args, c.deadline())
 	switch {
 	case err == nil:
-		c.breaker.done(nil)
+		c.breaker.record(nil)
 		return reply, nil
 	case ctx.Err() != nil: // the caller has gone, which says nothing about Redis
 		return nil, context.Cause(ctx)
 	default:
-		c.breaker.done(err)
+		c.breaker.record(err)
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 }

@@ -60,7 +60,7 @@ func newFallback(l *Redis) *fallback {
 // settled is whether Redis knows all there is to know: nothing was granted here for so long that it would still count, and
 // Redis has neither been gone nor forgotten anything since.
 func (g *fallback) synced(p *params, now int64) bool {
-	at := g.l.conn.breaker.eraAt.Load()
+	at := g.l.conn.breaker.generationSince.Load()
 	return now >= g.until.Load() && (at == 0 || now-at >= p.horizon())
 }
 
@@ -119,7 +119,7 @@ func (g *fallback) take(rs *redisSpec, r Request) (Result, error) {
 	sh, h := g.shard(r.Key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	now, generation, offline := g.l.clock.now(), g.l.conn.breaker.era.Load(), !g.l.conn.Up()
+	now, generation, offline := g.l.clock.now(), g.l.conn.breaker.generation.Load(), !g.l.conn.Up()
 	e, known := sh.keys[h]
 	if !known && r.N > 0 && !g.makeRoom(sh, now) {
 		h = spillKey
@@ -186,7 +186,7 @@ func (g *fallback) nextReport(rs *redisSpec, key string, now int64) (c report) {
 	if g == nil {
 		return c
 	}
-	c.generation = g.l.conn.breaker.era.Load()
+	c.generation = g.l.conn.breaker.generation.Load()
 	if c.synced = g.synced(rs.p, now); c.synced {
 		return c
 	}
@@ -198,7 +198,7 @@ func (g *fallback) nextReport(rs *redisSpec, key string, now int64) (c report) {
 		return c
 	}
 	switch {
-	case c.generation == g.l.conn.breaker.only.Load() && (e.generation == c.generation-1 || e.offline > 0):
+	case c.generation == g.l.conn.breaker.aloneGeneration.Load() && (e.generation == c.generation-1 || e.offline > 0):
 		// Redis knows what the others spent: this comes on top.
 		e.unreported, e.offline, e.generation = e.unreported+e.offline, 0, c.generation
 		sh.keys[h] = e
@@ -250,7 +250,7 @@ func (g *fallback) applyReply(rs *redisSpec, key string, c report, a answer, cha
 			return
 		}
 		mark := now + a.reset
-		if c.generation == g.l.conn.breaker.era.Load() {
+		if c.generation == g.l.conn.breaker.generation.Load() {
 			e.offline = 0
 		} else { // gone meanwhile, and perhaps some was granted here
 			mark = max(mark, e.tat)

@@ -74,7 +74,7 @@ func (p member) loses(t testing.TB) {
 // returns is what Run does when Redis is back.
 func (p member) returns(t testing.TB) seen {
 	p.cut.Store(false)
-	p.conn.breaker.probed.Store(true)
+	p.conn.breaker.runProbes.Store(true)
 	s, err := p.conn.beat(context.Background(), true)
 	require.NoError(t, err)
 	return s
@@ -107,7 +107,7 @@ func TestAllAskAgainAtOneMoment(t *testing.T) {
 	for _, p := range fleet[:3] {
 		s := p.returns(t)
 		require.Equal(t, seen{}, s, "nobody was here meanwhile but those who came back")
-		p.conn.breaker.back(s.others > 0)
+		p.conn.breaker.close(s.others > 0)
 		require.True(t, p.conn.Up())
 	}
 	m.pass(5 * time.Second)
@@ -177,7 +177,7 @@ func TestRedisLearnsWhatItForgot(t *testing.T) {
 	require.Equal(t, [2]int64{15, 15}, granted, "what was left, in halves")
 	for _, p := range []member{a, b} {
 		p.returns(t)
-		p.conn.breaker.back(false)
+		p.conn.breaker.close(false)
 		require.False(t, take(t, p.l, "k", 1).Allowed)
 	}
 	m.pass(36 * time.Second)
@@ -214,7 +214,7 @@ func TestOutageOfOneIsPaidBack(t *testing.T) {
 		require.Equal(t, int64(50), take(t, other.l, "k", 0).Remaining)
 		seen := p.returns(t)
 		require.EqualValues(t, 1, seen.others)
-		p.conn.breaker.back(true)
+		p.conn.breaker.close(true)
 		take(t, p.l, "k", 0)
 		require.Equal(t, 50-granted, take(t, other.l, "k", 0).Remaining, a)
 		take(t, p.l, "k", 0)
@@ -263,7 +263,7 @@ func TestFleetNeverExceedsTheLimit(t *testing.T) {
 				}
 				for _, p := range fleet {
 					p.cut.Store(false)
-					p.conn.breaker.back(false)
+					p.conn.breaker.close(false)
 					p.conn.breaker.failures.Store(0)
 				}
 			default:

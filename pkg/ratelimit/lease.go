@@ -91,7 +91,7 @@ func (s *leases) take(ctx context.Context, rs *redisSpec, r Request) (res Result
 			c.mu.Lock()
 			continue
 		}
-		if !s.l.conn.breaker.ask() {
+		if !s.l.conn.breaker.allow() {
 			c.mu.Unlock()
 			res, err = s.l.without(ctx, rs, r, nil)
 			return res, true, err

@@ -46,7 +46,7 @@ func TestBreakerAsksNobodyWhileRedisIsGone(t *testing.T) {
 		take(t, l, "k", 0)
 	}
 	rdb.AddHook(count)
-	c.breaker.probed.Store(true) // as if Run did it
+	c.breaker.runProbes.Store(true) // as if Run did it
 	granted := 0
 	for range 100 {
 		res := take(t, l, "k", 1)
@@ -62,7 +62,7 @@ func TestBreakerAsksNobodyWhileRedisIsGone(t *testing.T) {
 	require.False(t, res.Allowed)
 	require.Positive(t, res.RetryAfter)
 	require.Empty(t, count.commands)
-	c.breaker.probed.Store(false)
+	c.breaker.runProbes.Store(false)
 
 	require.NoError(t, s.start(t))
 	require.Eventually(t, func() bool { // a caller probes

@@ -244,7 +244,7 @@ func (l *Redis) takeLocally(ctx context.Context, rs *redisSpec, r Request) (res 
 			return res, true, err
 		}
 	}
-	if l.conn.breaker.ask() {
+	if l.conn.breaker.allow() {
 		return Result{}, false, nil
 	}
 	res, err = l.without(ctx, rs, r, nil)

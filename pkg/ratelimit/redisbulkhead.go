@@ -109,7 +109,7 @@ func (b *RedisBulkhead) Acquire(ctx context.Context, key string) (Permit, error)
 	}
 	h := &held{b: b, key: b.redisKey(key), id: b.conn.o.Instance + ":" + strconv.FormatInt(b.seq.Add(1), 10), lost: make(chan struct{})}
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
-		if !b.conn.breaker.ask() {
+		if !b.conn.breaker.allow() {
 			return b.without(ctx, key, p, ErrUnavailable)
 		}
 		begun := time.Now()
