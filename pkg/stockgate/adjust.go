@@ -8,12 +8,12 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// Adjustment adds pieces to a SKU or takes unsold ones off, left and total alike.
+// Adjustment adds units to a SKU, or removes unsold ones. It changes left and total alike.
 type Adjustment struct {
 	ID    string // 1 to 64 of a-z 0-9 _ -
 	SKUID string
-	Delta int64 // not 0
-	Force bool  // take them off even if fewer are left: MySQL has done it already
+	Delta int64 // units, not 0; negative to remove
+	Force bool  // remove units even if fewer are left, because MySQL has committed the adjustment
 }
 
 const maxAdjustmentID = 64
@@ -25,9 +25,10 @@ func validateAdjustmentID(id string) error {
 	return nil
 }
 
-// Adjust applies an adjustment once per id; an id that is applied is nil and changes nothing (ErrAdjustmentConflict if it
-// is known with another SKU or number), and so is one that is over: undone, or named by Preload. Taking pieces off fails
-// with ErrInsufficient, and leaves no trace, unless so many are left or Force is set. One script call, O(1).
+// Adjust applies an adjustment once per id. It returns nil and changes nothing if the id is already applied with the
+// same SKU and quantity, was undone, or was in the snapshot of Preload. It fails with ErrAdjustmentConflict if the id
+// is applied with another SKU or quantity, and with ErrInsufficient, storing nothing, if fewer units are left than it
+// removes and Force is not set. One script call, O(1).
 func (g *Gate) Adjust(ctx context.Context, ref contract.GateRef, a Adjustment) error {
 	if err := validateAdjustmentID(a.ID); err != nil {
 		return err
@@ -36,7 +37,7 @@ func (g *Gate) Adjust(ctx context.Context, ref contract.GateRef, a Adjustment) e
 		return fmt.Errorf("stockgate: sku id %q is malformed", a.SKUID)
 	}
 	if a.Delta == 0 || a.Delta > contract.MaxStock || a.Delta < -contract.MaxStock {
-		return fmt.Errorf("stockgate: adjustment by %d pieces", a.Delta)
+		return fmt.Errorf("stockgate: adjustment by %d units is out of range", a.Delta)
 	}
 	force := "0"
 	if a.Force {
@@ -46,8 +47,8 @@ func (g *Gate) Adjust(ctx context.Context, ref contract.GateRef, a Adjustment) e
 	return err
 }
 
-// UndoAdjust takes an adjustment back and ends it, also one that was never applied: no attempt of it that Redis carries out
-// late does anything any more. What Preload named changes nothing. One script call, O(1).
+// UndoAdjust reverts an adjustment and marks its id as decided, also one that was never applied: a late attempt to
+// apply it has no effect. An id from the snapshot of Preload changes nothing. One script call, O(1).
 func (g *Gate) UndoAdjust(ctx context.Context, ref contract.GateRef, id string) error {
 	if err := validateAdjustmentID(id); err != nil {
 		return err

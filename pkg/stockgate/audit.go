@@ -13,37 +13,37 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// Counts are the pieces of one SKU. Left + Held + Sold = Total, always.
+// Counts are the counters of one SKU, in units. Left + Held + Sold = Total.
 type Counts struct {
 	Left  int64 // may be below 0 after an adoption
 	Held  int64 // of queued and created purchases
 	Sold  int64 // of paid purchases
 	Total int64
-	// Of Held, the pieces not known to be in the ledger: Journal while the purchase's journal entry is there, InFlight
-	// once it was acked.
+	// Journal and InFlight are parts of Held: the units not known to be in the ledger, while the journal entry of their
+	// purchase exists (Journal), and once it was acked (InFlight).
 	Journal, InFlight int64
 }
 
-// Audit is a gate's own account of itself, taken at one moment.
+// Audit holds the configuration and all counters of a gate at one moment.
 type Audit struct {
 	Config
 	SKUs        map[string]Counts
 	Revision    Revision
-	Held        int64    // pieces held in all
-	Incomplete  []string // SKUs of which the gate lacks what is left; no script leaves it so
+	Held        int64    // sum of the held units of all SKUs, as the gate keeps it
+	Incomplete  []string // SKUs without a counter of the units left; only damage leaves them
 	JournalLen  int64    // journal entries not yet acked
 	UnlandedLen int64    // purchases not known to be in the ledger
-	EntriesLen  int64    // purchases known, ended ones included
+	EntriesLen  int64    // purchases in the gate, including ended ones
 }
 
-// Audit reads the counters of a gate. One script call; its cost depends on the number of SKUs only.
+// Audit reads the counters of a gate. One script call, O(SKUs).
 func (g *Gate) Audit(ctx context.Context, ref contract.GateRef) (Audit, error) {
 	reply, err := g.runStrings(ctx, scriptAudit, ref)
 	if err != nil {
 		return Audit{}, err
 	}
 	if len(reply) < 3 || len(reply)%2 == 0 {
-		return Audit{}, fmt.Errorf("stockgate: audit answered %d values", len(reply))
+		return Audit{}, fmt.Errorf("stockgate: audit returned %d values", len(reply))
 	}
 	a := Audit{SKUs: map[string]Counts{}}
 	for i, dst := range []*int64{&a.JournalLen, &a.UnlandedLen, &a.EntriesLen} {
@@ -54,7 +54,7 @@ func (g *Gate) Audit(ctx context.Context, ref contract.GateRef) (Audit, error) {
 	return a, a.decode(reply[3:])
 }
 
-// decode reads the fields of the gate hash and their values in turn.
+// decode sets a from the gate hash: alternating fields and values.
 func (a *Audit) decode(values []string) (err error) {
 	hash := make(map[string]string, len(values)/2)
 	for pair := range slices.Chunk(values, 2) {
@@ -103,21 +103,22 @@ func (a *Audit) decode(values []string) (err error) {
 	return nil
 }
 
-// StockLevel is what is left in one gate.
+// StockLevel is the state and the remaining stock of one gate.
 type StockLevel struct {
 	Ref              contract.GateRef
-	Err              error // ErrBroken, or ErrUnavailable where a node of a Cluster is away; nothing else is set
-	Found            bool  // false: no gate, and nothing else is set
+	Err              error // ErrBroken, or ErrUnavailable for a node of a Cluster; then only Ref is set
+	Found            bool  // false: the gate does not exist, and no field but Ref is set
 	State            GateState
 	StartsAt, EndsAt time.Time
-	Left             map[string]int64 // by SKU, may be below 0
-	// Unpaid has the SKUs of which somebody holds unpaid pieces, and the latest deadline known among them; zero: none is.
+	Left             map[string]int64 // units left by SKU, may be below 0
+	// Unpaid has an entry for each SKU with held units: the latest known pay deadline among them, or zero if none is
+	// known.
 	Unpaid map[string]time.Time
 }
 
-// StockLevels reads what is left in each of the gates, in their order, in one round trip (one per node on a Cluster). It costs
-// O(SKUs), runs no script, and is meant to be polled several times a second. It fails when nobody answers; a gate that cannot
-// be read does not hide the others.
+// StockLevels reads the remaining stock of each gate, in the order of refs, in one round trip (one per node on a
+// Cluster). It costs O(SKUs), runs no script, and is cheap enough to be polled several times a second. It fails only
+// when no node replies; a gate that cannot be read does not hide the others.
 func (g *Gate) StockLevels(ctx context.Context, refs ...contract.GateRef) ([]StockLevel, error) {
 	if len(refs) == 0 {
 		return nil, nil
@@ -129,7 +130,7 @@ func (g *Gate) StockLevels(ctx context.Context, refs ...contract.GateRef) ([]Sto
 			replies[i] = p.HGetAll(ctx, keyOf(r, "gate"))
 		}
 		_, err := p.Exec(ctx)
-		if !byCommand(err, replies) {
+		if !hasReplies(err, replies) {
 			return nil, err
 		}
 		for _, r := range replies {
@@ -192,7 +193,8 @@ func decodeStockLevel(h map[string]string) (StockLevel, error) {
 	return l, nil
 }
 
-// UnitsLeft reads what is left in one gate, by SKU, and its state. As StockLevels; ErrNoGate when there is none.
+// UnitsLeft returns the units left in one gate, by SKU, and the state of the gate. It fails with ErrNoGate if the gate
+// does not exist. Cost as in StockLevels.
 func (g *Gate) UnitsLeft(ctx context.Context, ref contract.GateRef) (map[string]int64, GateState, error) {
 	levels, err := g.StockLevels(ctx, ref)
 	switch {

@@ -9,7 +9,7 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// GateState is what the merchant has set. Whether a sale is still to come or over follows from the window as well.
+// GateState is the state that the merchant has set. Whether a sale takes purchases depends on its window, too.
 type GateState string
 
 // The states of a gate.
@@ -19,12 +19,12 @@ const (
 	GateEnded  GateState = "ended"
 )
 
-// Config is when and for whom a gate is open.
+// Config is the configuration of a gate: its state, its window and the limit for each user.
 type Config struct {
 	State            GateState
-	StartsAt, EndsAt time.Time // open from StartsAt on, until just before EndsAt, by Redis time in ms
-	PerUserLimit     int64     // pieces that one buyer may hold
-	Version          int64     // of the activity's row; a later one wins
+	StartsAt, EndsAt time.Time // the window [StartsAt, EndsAt), by Redis time in ms
+	PerUserLimit     int64     // units that one buyer may hold
+	Version          int64     // of the activity's row; the higher one wins
 }
 
 func (c Config) validate() error {
@@ -44,10 +44,10 @@ func (c Config) validate() error {
 	return nil
 }
 
-// maxExact bounds the numbers that scripts compute with: doubles, written back with 14 digits.
+// maxExact bounds the numbers that scripts compute with: Lua numbers are doubles, and Redis writes them with 14 digits.
 const maxExact = 100_000_000_000_000
 
-// args are the fields of the gate hash, as the configure and preload scripts take them.
+// args returns the fields of the gate hash in the order in which the configure and preload scripts take them.
 func (c Config) args() []any {
 	return []any{
 		string(c.State), encodeTime(c.StartsAt), encodeTime(c.EndsAt), strconv.FormatInt(c.PerUserLimit, 10),
@@ -55,9 +55,9 @@ func (c Config) args() []any {
 	}
 }
 
-// Configure sets state, window and limit of a gate that exists. The version decides: an earlier one than the gate's fails
-// with ErrStaleVersion and changes nothing; the same or a later one is set, so that repeating a call is harmless. It binds all
-// purchases decided after it returns. One script call, O(1).
+// Configure sets state, window and limit of a gate. A version lower than the gate's fails with ErrStaleVersion and
+// changes nothing; the same or a higher one is set, so a call may be repeated. It applies to all purchases that are
+// decided after it returns. One script call, O(1).
 func (g *Gate) Configure(ctx context.Context, ref contract.GateRef, c Config) error {
 	if err := c.validate(); err != nil {
 		return err

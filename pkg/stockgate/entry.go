@@ -11,14 +11,14 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// Line is one SKU of a purchase and its number of pieces.
+// Line is one SKU of a purchase and its number of units.
 type Line = contract.Line
 
-// Status is how far a purchase has come, as its buyer is told. It only rises:
-// queued < created < paid | closed, or failed from queued.
+// Status is the status of a purchase, as its buyer sees it. It only rises: queued < created < paid | closed, or failed
+// from queued.
 type Status string
 
-// The statuses of a purchase. Closed, failed and paid are final.
+// The statuses of a purchase. Closed and failed are final. Paid is final unless the purchase is refunded.
 const (
 	StatusQueued  Status = "queued"
 	StatusCreated Status = "created"
@@ -27,26 +27,26 @@ const (
 	StatusFailed  Status = "failed"
 )
 
-// Entry is what the gate knows of one purchase.
+// Entry is the state of one purchase in the gate.
 type Entry struct {
 	OrderSN     string
-	Broken      bool // what is stored cannot be read: nothing but OrderSN is set. It has to be compared with the ledger
+	Broken      bool // the stored form cannot be decoded: only OrderSN is set, and the ledger has to say what it was
 	UserID      string
 	Lines       []Line // sorted by SKU
 	Status      Status
-	Landed      bool      // queued only: the ledger has it. Always true for created and paid, false for closed and failed
+	Landed      bool      // queued: committed in the ledger; created, paid: true; else false
 	Reason      string    // of closed and failed
-	ExpiresAt   time.Time // of created, when the pay window ends; else zero
+	ExpiresAt   time.Time // of created: end of the pay window; else zero
 	EndedAt     time.Time // of closed and failed
-	ReservedAt  time.Time // by Redis time; zero for entries adopted or preloaded without it
-	JournaledAt time.Time // when it was last journaled; told by Unlanded only
-	Traceparent string    // of the purchase, when sampled
+	ReservedAt  time.Time // by Redis time; zero for entries that were adopted or preloaded without it
+	JournaledAt time.Time // when it was last journaled; set by Unlanded only
+	Traceparent string    // of the purchase, when it is sampled
 }
 
-// terminal tells whether the entry holds no pieces any more.
+// terminal reports whether the purchase has ended: the entry holds no units.
 func (e Entry) terminal() bool { return e.Status == StatusClosed || e.Status == StatusFailed }
 
-// Stages are the single characters by which scripts know how far an entry is. lua/prelude.lua has the same list.
+// Stages are the single characters that stored entries use for their status. lua/prelude.lua has the same list.
 const (
 	stageQueued  = "q" // not known to be in the ledger
 	stageLanded  = "l"
@@ -57,7 +57,8 @@ const (
 )
 
 // entryFields is the number of fields of a stored entry: stage|user|lines|reason|expires|ended|reserved|journal|trace.
-// Times are Unix milliseconds, empty when zero; journal is the id of the entry's message in the journal, empty once acked.
+// Times are Unix milliseconds, empty when zero. journal is the id of the entry's message in the journal, empty once it
+// was acked.
 const entryFields = 9
 
 var errEntry = errors.New("stockgate: malformed entry")
@@ -92,7 +93,8 @@ func (e Entry) stage() (string, error) {
 	return "", fmt.Errorf("%w: status %q", errEntry, e.Status)
 }
 
-// readEntry is decodeEntry for those who read many: one that cannot be read must not hide the others.
+// readEntry is decodeEntry for callers that read many entries: it marks one that cannot be decoded as Broken, so that
+// it does not hide the others.
 func readEntry(orderSN, stored string) Entry {
 	e, err := decodeEntry(orderSN, stored)
 	if err != nil {
@@ -138,7 +140,7 @@ func decodeEntry(orderSN, stored string) (Entry, error) {
 	return e, nil
 }
 
-// journalID is the id of a stored entry's message in the journal, "" once that was acked.
+// journalID returns the id of a stored entry's message in the journal, "" once it was acked.
 func journalID(stored string) string {
 	if f := strings.Split(stored, "|"); len(f) == entryFields {
 		return f[7]
@@ -181,7 +183,7 @@ func decodeLines(s string) ([]Line, error) {
 	return lines, nil
 }
 
-// compareIDs orders decimal ids as the numbers they are.
+// compareIDs orders decimal ids by their numeric value.
 func compareIDs(a, b string) int {
 	if len(a) != len(b) {
 		return len(a) - len(b)
@@ -220,7 +222,7 @@ func validatePurchase(orderSN, userID string, lines []Line) error {
 	return nil
 }
 
-// validToken tells whether s can be stored in an entry: 1 to limit characters of a-z 0-9 _ and -.
+// validToken reports whether s may be stored in an entry: 1 to limit characters of a-z 0-9 _ and -.
 func validToken(s string, limit int) bool {
 	if s == "" || len(s) > limit {
 		return false
@@ -237,7 +239,7 @@ func validToken(s string, limit int) bool {
 // maxTraceparent is the length of a W3C traceparent of version 00, with room for a later one.
 const maxTraceparent = 64
 
-// storableTraceparent drops a traceparent that is not one: a trace is never worth a purchase.
+// storableTraceparent returns s, or "" if s is malformed: a bad traceparent must not fail a purchase.
 func storableTraceparent(s string) string {
 	if !validToken(s, maxTraceparent) {
 		return ""

@@ -11,37 +11,41 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// Errors that callers tell apart with errors.Is. Every other error is a mistake of the caller or of a script.
+// Errors that callers distinguish with errors.Is. Every other error is a programming error in the caller or in a
+// script.
 var (
-	// ErrNoGate: this Redis has no such gate. Nothing was changed; the caller tries again later.
+	// ErrNoGate: this Redis has no such gate. Nothing was changed; the caller may retry later.
 	ErrNoGate = errors.New("stockgate: no gate")
-	// ErrUnavailable: Redis did not answer, answered that it cannot serve, or the breaker is open. The outcome is
-	// unknown, and the same call may be made again.
+	// ErrUnavailable: Redis did not reply, replied that it cannot serve now, or the breaker is open. The outcome is
+	// unknown, and the same call may be repeated.
 	ErrUnavailable = errors.New("stockgate: redis is unavailable")
-	// ErrBroken: Redis cannot do this with what is stored, or what is stored cannot be read. The same call will be answered
-	// so again until the damage is mended.
-	ErrBroken = errors.New("stockgate: what is stored cannot be used")
+	// ErrBroken: Redis rejected the command, usually because of the stored data, or the stored data cannot be decoded.
+	// The same call fails again until the data is repaired.
+	ErrBroken = errors.New("stockgate: stored data is unusable")
 	// ErrStaleVersion: the gate already has a later configuration.
 	ErrStaleVersion = errors.New("stockgate: gate has a later version")
-	// ErrInsufficient: fewer pieces are left than the adjustment takes.
-	ErrInsufficient = errors.New("stockgate: not so many pieces left")
-	// ErrGateExists: there is a gate already, and Preload does not overwrite it.
+	// ErrInsufficient: fewer units are left than the adjustment removes.
+	ErrInsufficient = errors.New("stockgate: too few units left")
+	// ErrGateExists: the gate exists already, and Preload does not overwrite it.
 	ErrGateExists = errors.New("stockgate: gate exists already")
-	// ErrSuperseded: another build of the same gate began meanwhile, or Redis lost a part of this one; or a repair meets a
-	// gate that was built anew or corrected since it was looked at.
-	ErrSuperseded = errors.New("stockgate: build was superseded")
+	// ErrSuperseded: the call refers to an outdated state of the gate. Preload: another build of the gate began, or
+	// Redis lost a part of this one. Repair and Correct: the gate was rebuilt or corrected since the caller read it.
+	// CollectChanges: the tracking ended early.
+	ErrSuperseded = errors.New("stockgate: superseded by a later change")
 	// ErrUnknownSKU: the gate does not sell this SKU.
 	ErrUnknownSKU = errors.New("stockgate: unknown sku")
-	// ErrAdjustmentConflict: the adjustment's id is known with another SKU or another number of pieces.
+	// ErrAdjustmentConflict: the id of the adjustment is known with another SKU or another quantity.
 	ErrAdjustmentConflict = errors.New("stockgate: adjustment id is known with other content")
-	// ErrNoSale: no sale of this activity was put here.
+	// ErrNoSale: this Redis has no sale of the activity.
 	ErrNoSale = errors.New("stockgate: no sale")
 )
 
-// notServing are the codes of Redis replies that mean "not now" instead of "not so".
-var notServing = []string{"LOADING", "READONLY", "CLUSTERDOWN", "MASTERDOWN", "NOREPLICAS", "TRYAGAIN", "MISCONF", "OOM", "BUSY"}
+// notServing lists the error codes by which Redis says that it cannot serve now. The command itself is valid.
+var notServing = []string{
+	"LOADING", "READONLY", "CLUSTERDOWN", "MASTERDOWN", "NOREPLICAS", "TRYAGAIN", "MISCONF", "OOM", "BUSY",
+}
 
-// classify maps what the client returned to the errors of this package.
+// classify maps an error of the Redis client or the breaker to the errors of this package.
 func classify(err error) error {
 	switch {
 	case err == nil:
@@ -61,22 +65,22 @@ func classify(err error) error {
 	return fmt.Errorf("%w: %w", ErrBroken, err)
 }
 
-// refused tells whether Redis answered, and answered with an error.
+// refused reports whether err is an error reply of Redis.
 func refused(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply)
 }
 
-// byCommand tells whether the answers of a pipeline may be taken one by one: it went through, or its error is that of some of
-// its commands. One that got no connection may leave all of them without an error.
-func byCommand[C redis.Cmder](err error, commands []C) bool {
+// hasReplies reports whether the result of each command of a pipeline may be used: the pipeline succeeded, or its error
+// is that of some of its commands. A pipeline that got no connection may leave all commands without an error.
+func hasReplies[C redis.Cmder](err error, commands []C) bool {
 	return err == nil || slices.ContainsFunc(commands, func(c C) bool { return c.Err() != nil })
 }
 
-// wrongType tells whether something else is stored under the key than what belongs there.
+// wrongType reports whether the key holds a value of another Redis type than the command expects.
 func wrongType(err error) bool { return refused(err) && strings.HasPrefix(err.Error(), "WRONGTYPE ") }
 
-// unreachable tells whether Redis gave no answer at all. Only that opens the breaker: a Redis that refuses answers fast.
+// unreachable reports whether Redis did not reply at all. Only that opens the breaker: error replies arrive fast.
 func unreachable(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return false

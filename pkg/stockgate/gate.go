@@ -10,19 +10,22 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// Options of a Gate. Zero fields take the defaults named.
+// Options configures a Gate. A zero field means its default.
 type Options struct {
-	// Timeout bounds one round trip, connecting and one retry included. Default 2 s.
+	// Timeout bounds one round trip, including the connection set-up and one retry. Default 2 s.
 	Timeout time.Duration
-	// JournalMax is the number of journal entries from which on Reserve answers JournalFull. Default 500,000.
+	// JournalMax is the number of journal entries from which Reserve returns JournalFull. Default 500,000.
 	JournalMax int64
-	// ClaimAfter is for how long a relay may keep a journal entry before another one may have it. Default 15 s.
+	// ClaimAfter is the time after which a relay may claim a journal entry that another relay has read but not acked.
+	// Default 15 s.
 	ClaimAfter time.Duration
-	// BreakerFailures is the number of consecutive calls without an answer that opens the breaker. Default 5.
+	// BreakerFailures is the number of consecutive calls without a reply that opens the circuit breaker. Default 5.
 	BreakerFailures uint32
-	// BreakerOpenFor is how long the breaker refuses before one call may probe. Default 1 s.
+	// BreakerOpenFor is the time for which the open breaker rejects calls before it lets one probe through. Default 1
+	// s.
 	BreakerOpenFor time.Duration
-	// OnBreaker, when set, hears each change of the breaker, by the names closed, half-open and open. It must not block.
+	// OnBreaker, when set, is called at each change of the breaker with its old and new state: closed, half-open or
+	// open. It must not block.
 	OnBreaker func(from, to string)
 }
 
@@ -45,14 +48,15 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Gate speaks to all gates of one Redis. It is safe for concurrent use, owns no goroutine and does not close the client.
+// Gate is the client of all gates in one Redis. It is safe for concurrent use, owns no goroutine and does not close the
+// Redis client.
 type Gate struct {
 	rdb     redis.UniversalClient
 	opts    Options
 	breaker *gobreaker.CircuitBreaker[any]
 }
 
-// New makes a Gate over a client, best one from Connect. It does not touch Redis.
+// New returns a Gate that uses the given Redis client, which should come from Connect. It does not connect to Redis.
 func New(rdb redis.UniversalClient, opts Options) *Gate {
 	opts = opts.withDefaults()
 	settings := gobreaker.Settings{
@@ -69,13 +73,13 @@ func New(rdb redis.UniversalClient, opts Options) *Gate {
 	return &Gate{rdb: rdb, opts: opts, breaker: gobreaker.NewCircuitBreaker[any](settings)}
 }
 
-// Breaker is the state of the breaker: closed, half-open or open.
+// Breaker returns the state of the circuit breaker: closed, half-open or open.
 func (g *Gate) Breaker() string { return g.breaker.State().String() }
 
-// call makes one bounded call through the breaker and maps its error.
+// call runs do within Options.Timeout and through the breaker, and maps its error with classify.
 func call[T any](ctx context.Context, g *Gate, do func(ctx context.Context) (T, error)) (T, error) {
 	var zero T
-	if err := ctx.Err(); err != nil { // says nothing about Redis, so the breaker does not hear of it
+	if err := ctx.Err(); err != nil { // not a failure of Redis: the breaker must not count it
 		return zero, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	v, err := g.breaker.Execute(func() (any, error) {

@@ -9,25 +9,27 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// JournalEntry is an accepted reservation on its way to the broker.
+// JournalEntry is a journaled reservation, which is still to be published.
 type JournalEntry struct {
-	ID string // for Ack: the message's id in the journal, and whose it is
-	// Err says why it cannot be read; nothing else but ID is set then. It can be acked all the same: while
-	// its purchase is in the gate and not in the ledger, Rejournal writes it anew.
+	ID string // for Ack: the id of the message in the journal, and its order_sn
+	// Err says why the message cannot be decoded; only ID is set then. It should be acked all the same: as long as its
+	// purchase is in the gate and not in the ledger, Rejournal writes it again.
 	Err error
 	contract.Reservation
 }
 
-// idSeparator stands between the parts of a JournalEntry's ID. Knowing whose message it is spares Ack a look at the message.
+// idSeparator separates the parts of JournalEntry.ID. The order_sn in it saves Ack from reading the message.
 const idSeparator = "/"
 
-// ReadJournal hands out at most max entries to a relay's consumer: first those that some consumer has kept for longer than
-// Options.ClaimAfter without acking them, then new ones. It never waits: nothing to do is an empty answer. A consumer
-// group that was lost is made again and reads from the beginning. A gate that is absent may still have a journal; a
-// journal that is absent is empty. One script call, O(max).
-func (g *Gate) ReadJournal(ctx context.Context, ref contract.GateRef, consumer string, max int) ([]JournalEntry, error) {
+// ReadJournal returns at most max entries for a consumer, which is a relay. First come entries that any consumer has
+// read more than Options.ClaimAfter ago and not acked, then new ones. It never waits: an empty result means that there
+// is nothing to publish. It creates the consumer group if that was lost; reading then starts at the beginning. It
+// needs no gate; an absent journal is empty. One script call, O(max).
+func (g *Gate) ReadJournal(ctx context.Context, ref contract.GateRef, consumer string, max int) (
+	[]JournalEntry, error,
+) {
 	if consumer == "" || max < 1 {
-		return nil, fmt.Errorf("stockgate: reading the journal needs a consumer's name and a positive number")
+		return nil, fmt.Errorf("stockgate: journal consumer %q or maximum %d is invalid", consumer, max)
 	}
 	reply, err := g.runStrings(ctx, scriptRead, ref, consumer, min(max, maxPage), g.opts.ClaimAfter.Milliseconds())
 	if err != nil {
@@ -36,15 +38,15 @@ func (g *Gate) ReadJournal(ctx context.Context, ref contract.GateRef, consumer s
 	entries := make([]JournalEntry, 0, len(reply)/2)
 	for pair := range slices.Chunk(reply, 2) {
 		if len(pair) != 2 {
-			return nil, fmt.Errorf("stockgate: a journal id without its entry")
+			return nil, fmt.Errorf("stockgate: journal id without an entry in the reply")
 		}
-		entries = append(entries, readJournal(ref, pair[0], pair[1]))
+		entries = append(entries, newJournalEntry(ref, pair[0], pair[1]))
 	}
 	return entries, nil
 }
 
-// Ack removes published entries from the journal. It needs no gate, and an id that is not there is fine. Any number of
-// ids, 256 to a script call, O(ids).
+// Ack removes published entries from the journal. It needs no gate and ignores ids that the journal does not have. It
+// takes any number of ids, 256 to a script call, O(ids).
 func (g *Gate) Ack(ctx context.Context, ref contract.GateRef, ids []string) error {
 	args := make([]any, 0, 2*len(ids))
 	for _, id := range ids {
@@ -54,8 +56,8 @@ func (g *Gate) Ack(ctx context.Context, ref contract.GateRef, ids []string) erro
 	return g.runBatches(ctx, scriptAck, ref, 2, args)
 }
 
-// JournalLen returns the number of entries that are not acked yet. A gate that is absent may still have a journal; a journal
-// that is absent is empty. One round trip, O(1).
+// JournalLen returns the number of entries that are not acked yet. It needs no gate; an absent journal is empty. One
+// round trip, O(1).
 func (g *Gate) JournalLen(ctx context.Context, ref contract.GateRef) (int64, error) {
 	if err := validateRef(ref); err != nil {
 		return 0, err
@@ -65,9 +67,9 @@ func (g *Gate) JournalLen(ctx context.Context, ref contract.GateRef) (int64, err
 	})
 }
 
-// Rejournal journals purchases again that are queued and not known to be in the ledger, if their last journal entry was
-// acked, as long as the journal has room. It tells how many it journaled. Any number of order_sns, 256 to a script call,
-// O(order_sns).
+// Rejournal journals purchases again that are queued and not known to be in the ledger, if their last journal entry
+// was acked or lost. It stops when the journal is full, and returns how many it journaled. It takes any number of
+// order_sns, 256 to a script call, O(order_sns).
 func (g *Gate) Rejournal(ctx context.Context, ref contract.GateRef, orderSNs []string) (int, error) {
 	journaled := 0
 	for batch := range slices.Chunk(orderSNs, batchSize) {
@@ -84,15 +86,15 @@ func (g *Gate) Rejournal(ctx context.Context, ref contract.GateRef, orderSNs []s
 	return journaled, nil
 }
 
-// readJournal reads an entry with those around it, which one that cannot be read must not hold up.
-func readJournal(ref contract.GateRef, id, stored string) JournalEntry {
+// newJournalEntry decodes a message of the journal. One that cannot be decoded gets an Err and does not delay the others.
+func newJournalEntry(ref contract.GateRef, id, stored string) JournalEntry {
 	orderSN, _, _ := strings.Cut(stored, "|")
 	if !contract.ValidID(orderSN) {
 		orderSN = ""
 	}
 	e := JournalEntry{ID: id + idSeparator + orderSN}
 	r, err := decodeJournal(ref, stored)
-	if err != nil { // without its text, which may name a buyer
+	if err != nil { // the error does not quote the message, which may name a buyer
 		e.Err = fmt.Errorf("journal entry %s of %d bytes: %w", e.ID, len(stored), err)
 		return e
 	}
@@ -100,8 +102,8 @@ func readJournal(ref contract.GateRef, id, stored string) JournalEntry {
 	return e
 }
 
-// decodeJournal reads "order_sn|user|lines|reserved|trace", as the reserve and rejournal scripts write it. What can be published
-// is read, right or wrong: inventory makes a dead letter of it, which a person can reject.
+// decodeJournal decodes "order_sn|user|lines|reserved|trace", as the reserve and rejournal scripts write it. It accepts
+// whatever can be published, also invalid values: inventory makes a dead letter of those, which an operator can reject.
 func decodeJournal(ref contract.GateRef, stored string) (contract.Reservation, error) {
 	f := strings.Split(stored, "|")
 	if len(f) != 5 {
@@ -114,7 +116,7 @@ func decodeJournal(ref contract.GateRef, stored string) (contract.Reservation, e
 	if err != nil {
 		return contract.Reservation{}, err
 	}
-	if len(lines) > contract.MaxLines { // no message would take it
+	if len(lines) > contract.MaxLines { // cannot be published
 		return contract.Reservation{}, fmt.Errorf("%w: %d lines", errEntry, len(lines))
 	}
 	at, err := decodeTime(f[3])

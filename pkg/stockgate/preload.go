@@ -12,35 +12,36 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// Snapshot is what a gate is built from, as MySQL has it at one moment.
+// Snapshot is the content of a gate that Preload builds, as MySQL has it at one moment.
 type Snapshot struct {
 	Config
-	Stock    map[string]int64 // pieces left, by SKU
-	Totals   map[string]int64 // pieces in all, by SKU
-	Entries  []Entry          // all that hold pieces, and those that ended in the last 24 h
-	Adjusted []string         // ids of the adjustments that are decided: contained in the figures, or never to be
+	Stock    map[string]int64 // units left, by SKU
+	Totals   map[string]int64 // units in all, by SKU
+	Entries  []Entry          // all that hold units, and those that ended in the last 24 h
+	Adjusted []string         // ids of decided adjustments: contained in the figures, or never to be applied
 }
 
-// preloadChunk is the number of hash fields that one script call of a build writes.
+// preloadChunk is the number of hash fields that one script call of a build writes at most.
 const preloadChunk = 512
 
-// Preload builds a gate. It fails with ErrGateExists where there is one, and never changes that. What was left of an earlier life
-// of the gate is removed, except its journal. Until the last step the gate is absent for everybody else; a build that dies
-// leaves nothing that a later one would mix with, and of two builds at the same time one fails with ErrSuperseded. After
-// ErrUnavailable the gate may be live or not: call again, and take ErrGateExists for success only if the first call may have
-// been the one.
+// Preload builds a gate from a snapshot and registers it. It fails with ErrGateExists if the gate exists, and never
+// changes an existing gate. It removes leftovers of an earlier build of the gate, except its journal and sale. Until
+// the last step the gate is absent for all other calls. A build that is abandoned leaves nothing that a later one
+// would mix with; of two concurrent builds one fails with ErrSuperseded. After ErrUnavailable the gate may exist or
+// not: the caller repeats the call, and may take ErrGateExists for success only if its own first call can have built
+// the gate.
 //
-// The snapshot must add up: for each SKU, Stock + pieces of its entries that hold some = Total. Also lists the gate (see
-// Refs). O(entries), in script calls of 512 hash fields.
+// The snapshot must add up: for each SKU, Stock + units held by its entries = Total. O(entries), in script calls of 512
+// hash fields.
 func (g *Gate) Preload(ctx context.Context, ref contract.GateRef, s Snapshot) error {
 	if err := validateRef(ref); err != nil {
 		return err
 	}
-	b, err := plan(s)
+	b, err := newBuild(s)
 	if err != nil {
 		return err
 	}
-	if err := g.Register(ctx, ref); err != nil { // before it is visible: whatever it journals must find a relay
+	if err := g.Register(ctx, ref); err != nil { // before it exists: a relay must find whatever it journals
 		return err
 	}
 	token := rand.Text()
@@ -49,13 +50,13 @@ func (g *Gate) Preload(ctx context.Context, ref contract.GateRef, s Snapshot) er
 		for _, a := range args {
 			all = append(all, a)
 		}
-		answer, err := g.run(ctx, scriptPreload, ref, all...)
+		reply, err := g.run(ctx, scriptPreload, ref, all...)
 		switch {
 		case err != nil:
 			return err
-		case answer == "live":
+		case reply == "live":
 			return ErrGateExists
-		case answer == "superseded":
+		case reply == "superseded":
 			return ErrSuperseded
 		}
 		return nil
@@ -76,15 +77,16 @@ func (g *Gate) Preload(ctx context.Context, ref contract.GateRef, s Snapshot) er
 	return step("commit", b.commit(s.Config))
 }
 
-// build is a snapshot as the scripts take it: hash fields and values in turn, and the counters of each SKU.
+// build is a snapshot in the form that the preload script takes.
 type build struct {
-	held, buyers, adjusted []string
-	skus                   []string
-	counts                 map[string]*Counts   // InFlight counts unlanded pieces
-	deadlines              map[string]time.Time // the latest known, by SKU
+	held, buyers, adjusted []string             // alternating fields and values of these hashes
+	skus                   []string             // sorted
+	counts                 map[string]*Counts   // InFlight counts unlanded units
+	deadlines              map[string]time.Time // the latest known pay deadline, by SKU
 }
 
-func plan(s Snapshot) (*build, error) {
+// newBuild validates a snapshot and converts it.
+func newBuild(s Snapshot) (*build, error) {
 	if err := s.validate(); err != nil {
 		return nil, err
 	}
@@ -97,17 +99,34 @@ func plan(s Snapshot) (*build, error) {
 	if len(s.Stock) != len(s.Totals) {
 		return nil, fmt.Errorf("stockgate: stock of %d SKUs, totals of %d", len(s.Stock), len(s.Totals))
 	}
-	entries := slices.Clone(s.Entries)
+	if err := b.addEntries(s.Entries); err != nil {
+		return nil, err
+	}
+	for _, sku := range b.skus {
+		if c := b.counts[sku]; c.Left+c.Held+c.Sold != c.Total {
+			return nil, fmt.Errorf("stockgate: SKU %s does not add up: left %d + held %d + sold %d is not total %d",
+				sku, c.Left, c.Held, c.Sold, c.Total)
+		}
+	}
+	for _, id := range s.Adjusted {
+		b.adjusted = append(b.adjusted, id, adjustmentDecided)
+	}
+	return b, nil
+}
+
+// addEntries adds all entries and the records of their buyers.
+func (b *build) addEntries(list []Entry) error {
+	entries := slices.Clone(list)
 	slices.SortFunc(entries, func(a, b Entry) int { return compareIDs(a.OrderSN, b.OrderSN) })
 	users := map[string]*buyer{}
 	for i, e := range entries {
 		if i > 0 && entries[i-1].OrderSN == e.OrderSN {
-			return nil, fmt.Errorf("stockgate: order_sn %s is in the snapshot twice", e.OrderSN)
+			return fmt.Errorf("stockgate: order_sn %s is in the snapshot twice", e.OrderSN)
 		}
 		e.Traceparent = storableTraceparent(e.Traceparent)
 		stored, err := e.encode()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		b.held = append(b.held, e.OrderSN, stored)
 		u := users[e.UserID]
@@ -121,37 +140,38 @@ func plan(s Snapshot) (*build, error) {
 		}
 		u.held = append(u.held, e.OrderSN)
 		for _, l := range e.Lines {
-			u.pieces += l.Qty
-			c := b.counts[l.SKUID]
-			if c == nil {
-				return nil, fmt.Errorf("stockgate: order_sn %s holds SKU %s, which is not sold here", e.OrderSN, l.SKUID)
-			}
-			if e.Status == StatusPaid {
-				c.Sold += l.Qty
-				continue
-			}
-			c.Held += l.Qty
-			if e.Status == StatusQueued && !e.Landed {
-				c.InFlight += l.Qty
-			}
-			if e.ExpiresAt.After(b.deadlines[l.SKUID]) {
-				b.deadlines[l.SKUID] = e.ExpiresAt
-			}
+			u.units += l.Qty
 		}
-	}
-	for _, sku := range b.skus {
-		if c := b.counts[sku]; c.Left+c.Held+c.Sold != c.Total {
-			return nil, fmt.Errorf("stockgate: SKU %s does not add up: left %d + held %d + sold %d is not total %d",
-				sku, c.Left, c.Held, c.Sold, c.Total)
+		if err := b.count(e); err != nil {
+			return err
 		}
 	}
 	for id, u := range users {
 		b.buyers = append(b.buyers, id, u.encode())
 	}
-	for _, id := range s.Adjusted {
-		b.adjusted = append(b.adjusted, id, adjustmentOver)
+	return nil
+}
+
+// count adds an entry that holds units to the counters of its SKUs.
+func (b *build) count(e Entry) error {
+	for _, l := range e.Lines {
+		c := b.counts[l.SKUID]
+		if c == nil {
+			return fmt.Errorf("stockgate: order_sn %s holds SKU %s, which is not sold here", e.OrderSN, l.SKUID)
+		}
+		if e.Status == StatusPaid {
+			c.Sold += l.Qty
+			continue
+		}
+		c.Held += l.Qty
+		if e.Status == StatusQueued && !e.Landed {
+			c.InFlight += l.Qty
+		}
+		if e.ExpiresAt.After(b.deadlines[l.SKUID]) {
+			b.deadlines[l.SKUID] = e.ExpiresAt
+		}
 	}
-	return b, nil
+	return nil
 }
 
 func (s Snapshot) validate() error {
@@ -166,7 +186,7 @@ func (s Snapshot) validate() error {
 			return fmt.Errorf("stockgate: sku id %q is malformed", sku)
 		}
 		if _, ok := s.Stock[sku]; !ok || total < 0 || total >= maxExact {
-			return fmt.Errorf("stockgate: SKU %s: total %d, or no stock", sku, total)
+			return fmt.Errorf("stockgate: SKU %s: total %d is out of range, or its stock is missing", sku, total)
 		}
 	}
 	for _, e := range s.Entries {
@@ -178,7 +198,7 @@ func (s Snapshot) validate() error {
 				return err
 			}
 			if e.EndedAt.IsZero() {
-				return fmt.Errorf("stockgate: order_sn %s ended without a time", e.OrderSN)
+				return fmt.Errorf("stockgate: order_sn %s has ended, but its end time is missing", e.OrderSN)
 			}
 		}
 	}
@@ -190,10 +210,11 @@ func (s Snapshot) validate() error {
 	return nil
 }
 
-// adjustmentOver is what is stored of an adjustment that nothing changes any more. See lua/adjust.lua.
-const adjustmentOver = "m"
+// adjustmentDecided is the stored value of an adjustment that has no further effect. See lua/adjust.lua.
+const adjustmentDecided = "m"
 
-// commit is what the last step needs: how many fields each hash must have by now, the configuration, and the counters.
+// commit returns the arguments of the last step: the number of fields that each hash must have by then, the
+// configuration, and the counters.
 func (b *build) commit(c Config) []string {
 	args := []string{strconv.Itoa(len(b.held) / 2), strconv.Itoa(len(b.buyers) / 2), strconv.Itoa(len(b.adjusted) / 2)}
 	for _, a := range c.args() {
@@ -210,9 +231,9 @@ func (b *build) commit(c Config) []string {
 	return args
 }
 
-// buyer is what the gate keeps of one buyer: "pieces|held order_sns|ended order_sns".
+// buyer is the gate's record of one buyer, stored as "units|held order_sns|ended order_sns".
 type buyer struct {
-	pieces      int64
+	units       int64
 	held, ended []string
 }
 
@@ -221,5 +242,5 @@ const maxEnded = 16
 
 func (b *buyer) encode() string {
 	ended := b.ended[max(0, len(b.ended)-maxEnded):]
-	return strconv.FormatInt(b.pieces, 10) + "|" + strings.Join(b.held, ",") + "|" + strings.Join(ended, ",")
+	return strconv.FormatInt(b.units, 10) + "|" + strings.Join(b.held, ",") + "|" + strings.Join(ended, ",")
 }

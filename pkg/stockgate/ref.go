@@ -31,12 +31,14 @@ const (
 	keyReady      = "fs:ready"      // present once inventory has filled this Redis
 )
 
-// keyOf returns one key of the gate. The hash tag puts all of them into one Cluster slot.
+// keyOf returns a key of the gate. The hash tag puts all keys of a gate into one Cluster slot.
 func keyOf(r contract.GateRef, name string) string { return "fs:{" + r.String() + "}:" + name }
 
-// keysOf lists all keys of the gate in the order in which every script receives them. lua/prelude.lua names them.
+// keysOf returns all keys of the gate in the order in which every script receives them. lua/prelude.lua names them.
 func keysOf(r contract.GateRef) []string {
-	names := [...]string{"gate", "buyers", "held", "journal", "unlanded", "ended", "adjusted", "sale", "build", "touched"}
+	names := [...]string{
+		"gate", "buyers", "held", "journal", "unlanded", "ended", "adjusted", "sale", "build", "touched",
+	}
 	keys := make([]string, len(names))
 	for i, n := range names {
 		keys[i] = keyOf(r, n)

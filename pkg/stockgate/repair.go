@@ -10,19 +10,22 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// Repair is what an entry has to be.
+// Repair replaces one entry by the state that the ledger has.
 type Repair struct {
 	OrderSN string
-	Seen    string // as Survey told it; "" for an order_sn that the gate does not know
-	Remove  bool   // an entry that nobody can read and the ledger does not have; gives nothing back
-	To      Entry  // UserID, Lines, Status, Landed, Reason, ExpiresAt; a terminal one ends now
+	Seen    string // StoredEntry.Stored as the caller read it; "" for an order_sn that the gate does not know
+	Remove  bool   // delete an entry that cannot be decoded and is not in the ledger; no units are restored
+	To      Entry  // UserID, Lines, Status, Landed, Reason, ExpiresAt; a terminal one gets the present time as its end
 }
 
-// Repair makes entries what the ledger says, whatever they were, each only if it still is as it was seen. What an entry
-// took is given back and what the new one takes is taken, so the counters stay what they are off by. It tells of which
-// order_sns the entry was changed. ErrSuperseded: this is another life of the gate. Any number of items, 256 to a script
-// call; after an error some may be repaired, and the whole call may be repeated. O(items).
-func (g *Gate) Repair(ctx context.Context, ref contract.GateRef, build string, items []Repair) (map[string]bool, error) {
+// Repair sets entries to the state of the ledger, whatever their status. It changes an entry only if it still is, byte
+// for byte, as the caller has seen it. The counters change by the difference between the old and the new entry, so an
+// error that they already have stays; Correct repairs that. It returns for each order_sn whether its entry was
+// changed, and fails with ErrSuperseded if the gate is not of the given build. It takes any number of items, 256 to a
+// script call. After an error some items may be repaired, and the whole call may be repeated. O(items).
+func (g *Gate) Repair(ctx context.Context, ref contract.GateRef, build string, items []Repair) (
+	map[string]bool, error,
+) {
 	done := make(map[string]bool, len(items))
 	for batch := range slices.Chunk(items, batchSize) {
 		args := []any{build}
@@ -42,7 +45,7 @@ func (g *Gate) Repair(ctx context.Context, ref contract.GateRef, build string, i
 		}
 		list, ok := reply.([]any)
 		if !ok || len(list) != len(batch) {
-			return done, fmt.Errorf("stockgate: repair answered %v", reply)
+			return done, fmt.Errorf("stockgate: repair returned %v", reply)
 		}
 		for i, v := range list {
 			done[batch[i].OrderSN] = v == "1"
@@ -77,10 +80,12 @@ func (r Repair) args() ([]any, error) {
 	return []any{r.OrderSN, r.Seen, stage, r.To.UserID, encodeLines(r.To.Lines), reason, expires}, nil
 }
 
-// RebuildBuyer makes the record of a buyer anew from the entries that it lists and those named, and puts these into the right
-// index. It decides by what the entries are at that moment. changed tells whether there was anything to mend. One script
-// call, O(purchases of the buyer).
-func (g *Gate) RebuildBuyer(ctx context.Context, ref contract.GateRef, userID string, orderSNs []string) (changed bool, err error) {
+// RebuildBuyer rebuilds the record of a buyer from the entries that the record lists and those named, and puts these
+// entries into the right index. It uses the entries as they are at that moment. changed reports whether anything was
+// wrong. One script call, O(purchases of the buyer).
+func (g *Gate) RebuildBuyer(ctx context.Context, ref contract.GateRef, userID string, orderSNs []string) (
+	changed bool, err error,
+) {
 	args, err := idArgs(orderSNs)
 	if err != nil {
 		return false, err
@@ -89,18 +94,21 @@ func (g *Gate) RebuildBuyer(ctx context.Context, ref contract.GateRef, userID st
 	return reply == "1", err
 }
 
-// Correction is what the counters of a SKU lack, in pieces; negative when they tell too much.
+// Correction is what Correct adds to the counters of one SKU, in units. Negative numbers subtract.
 type Correction struct {
 	SKUID             string
 	Left, Held, Sold  int64
 	Total             int64
-	Unlanded, Journal int64 // of Held: not known to be in the ledger; of those: in the journal
+	Unlanded, Journal int64 // parts of Held: not known to be in the ledger; of those: in the journal
 }
 
-// Correct adds to counters what they lack, and to the number of pieces held in all. seen is the gate when it was found
-// out; ErrSuperseded: it was built anew or corrected since. What a counter lacks is the same before and after every other
-// script, so purchases that change meanwhile do not matter, and nothing is overwritten. An attempt that arrives late or
-// again does nothing. Counters of the SKUs that are missing are made, also by a correction of 0. One script call, O(SKUs).
+// Correct adds the corrections to the counters of the SKUs, and held to the number of units held in the whole gate.
+// seen is the revision of the gate at which the caller computed them; if the gate was rebuilt or corrected since,
+// Correct changes nothing and fails with ErrSuperseded. So a late or repeated attempt has no effect.
+//
+// The error of a counter is the same before and after every other script, because scripts only add. Purchases that
+// change meanwhile therefore do not matter, and nothing is overwritten. A correction creates counters that are
+// missing, also a correction by 0. One script call, O(SKUs).
 func (g *Gate) Correct(ctx context.Context, ref contract.GateRef, seen Revision, held int64, list []Correction) error {
 	args := []any{seen.Build, strconv.FormatInt(seen.Corrections, 10)}
 	add := func(field string, n int64) { args = append(args, field, strconv.FormatInt(n, 10)) }
@@ -111,12 +119,14 @@ func (g *Gate) Correct(ctx context.Context, ref contract.GateRef, seen Revision,
 		if !contract.ValidID(c.SKUID) {
 			return fmt.Errorf("stockgate: sku id %q is malformed", c.SKUID)
 		}
-		for field, n := range map[string]int64{"s:": c.Left, "h:": c.Held, "p:": c.Sold, "t:": c.Total, "u:": c.Unlanded, "j:": c.Journal} {
+		for field, n := range map[string]int64{
+			"s:": c.Left, "h:": c.Held, "p:": c.Sold, "t:": c.Total, "u:": c.Unlanded, "j:": c.Journal,
+		} {
 			add(field+c.SKUID, n)
 		}
 	}
 	if len(args) == 2 {
-		return errors.New("stockgate: a correction of nothing")
+		return errors.New("stockgate: empty correction")
 	}
 	reply, err := g.run(ctx, scriptCorrect, ref, args...)
 	if err == nil && reply == "superseded" {
@@ -125,7 +135,8 @@ func (g *Gate) Correct(ctx context.Context, ref contract.GateRef, seen Revision,
 	return err
 }
 
-// OverrideConfig sets a gate's configuration although it claims a later version, if that still is the version seen.
+// OverrideConfig sets the configuration of a gate that has a later version than c, provided that its version still is
+// seenVersion; else it fails with ErrStaleVersion. It repairs a damaged version. One script call, O(1).
 func (g *Gate) OverrideConfig(ctx context.Context, ref contract.GateRef, seenVersion int64, c Config) error {
 	if err := c.validate(); err != nil {
 		return err

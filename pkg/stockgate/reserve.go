@@ -12,32 +12,32 @@ import (
 // MaxGroup bounds the requests of one Reserve.
 const MaxGroup = 128
 
-// Request is one buyer's wish.
+// Request is the request of a buyer to reserve units.
 type Request struct {
 	OrderSN     string
 	UserID      string
 	Lines       []Line
-	Traceparent string // empty when the purchase is not sampled; a malformed one is dropped
+	Traceparent string // empty when the purchase is not sampled; a malformed one is not stored
 }
 
-// Outcome is what the gate decided.
+// Outcome is the decision of the gate on a request.
 type Outcome int
 
-// The outcomes of a request, in the order in which they are looked for; Accepted is what remains.
+// The outcomes of a request, in the order in which Reserve checks for them. Accepted is what remains.
 const (
-	Known        Outcome = iota + 1 // this order_sn is here already, for the same buyer and lines: see Entry
-	Conflict                        // this order_sn is here already, for another buyer or other lines
+	Known        Outcome = iota + 1 // the gate has this order_sn, with the same buyer and lines: see Entry
+	Conflict                        // the gate has this order_sn with another buyer or other lines
 	Paused                          // the merchant has paused the sale
-	Ended                           // the merchant has ended the sale, or its window is over
+	Ended                           // the merchant has ended the sale, or its window has ended
 	NotStarted                      // see StartsAt
-	LimitReached                    // the buyer would hold more than the limit: see OrderSNs
+	LimitReached                    // the buyer would hold more units than the limit: see OrderSNs
 	UnknownSKU                      // a line names a SKU that is not sold here
-	SoldOut                         // fewer pieces are left than a line asks for: see MayReturnUntil
-	JournalFull                     // there is stock, but too much is waiting to be published
-	Accepted                        // the pieces are taken and the reservation is journaled: see Entry
+	SoldOut                         // fewer units are left than a line asks for: see MayReturnUntil
+	JournalFull                     // there is stock, but too many reservations wait for their publication
+	Accepted                        // the units are taken and the reservation is journaled: see Entry
 )
 
-// String names the outcome as metrics and logs do.
+// String returns the name of the outcome, as metrics and logs use it.
 func (o Outcome) String() string {
 	if o < Known || o > Accepted {
 		return fmt.Sprintf("outcome(%d)", int(o))
@@ -58,23 +58,25 @@ var outcomeByName = func() map[string]Outcome {
 	return all
 }()
 
-// Verdict is the answer to one Request.
+// Verdict is the decision on one Request, with the details of its outcome.
 type Verdict struct {
 	Outcome  Outcome
 	Entry    Entry     // of Accepted and Known; a Known one may be Broken
-	OrderSNs []string  // of LimitReached: what the buyer holds, latest last
+	OrderSNs []string  // of LimitReached: the purchases that hold the buyer's units, latest last
 	StartsAt time.Time // of NotStarted
-	// MayReturnUntil is until when unpaid pieces of what is sold out may come back: of the SKUs that are short, the
-	// earliest of the latest known deadlines; the end of the sale where none is known. Zero when nothing unpaid exists.
+	// MayReturnUntil is, for SoldOut, the time until which unpaid units may become available again. It is the
+	// earliest, over the SKUs that are short, of the latest known pay deadlines; the end of the sale where no deadline
+	// is known. It is zero when no unpaid units exist.
 	MayReturnUntil time.Time
 }
 
-// Reserve decides a group of at most MaxGroup requests, each by itself and in their order, in one script call; the
-// verdicts stand in the order of the requests. For each: is the order_sn known? may one buy now? has the buyer allowance
-// left? is there stock? is there room in the journal? Then it journals the reservation and takes the pieces.
+// Reserve decides a group of at most MaxGroup requests in one script call, each by itself and in their order. Verdicts
+// have the order of the requests. Each request passes these checks: whether the order_sn is known, whether the sale is
+// open, whether the buyer has allowance left, whether there is stock, and whether the journal has room. If it passes
+// all, the script journals the reservation and takes the units.
 //
-// A known order_sn always gets its present state, after the end of the sale as well, and takes nothing: a repeated request
-// gets Known where the lost answer was Accepted. Malformed requests fail the whole call before Redis is asked.
+// A known order_sn always gets its present state, also after the end of the sale, and takes nothing: if the reply
+// Accepted was lost, the repeated request gets Known. A malformed request fails the whole call before Redis is called.
 // O(requests).
 func (g *Gate) Reserve(ctx context.Context, ref contract.GateRef, requests []Request) ([]Verdict, error) {
 	if len(requests) == 0 {
@@ -107,9 +109,9 @@ func (g *Gate) Reserve(ctx context.Context, ref contract.GateRef, requests []Req
 	return verdicts, nil
 }
 
-// decodeVerdict reads "outcome;payload".
-func decodeVerdict(r Request, answer string) (v Verdict, err error) {
-	name, payload, _ := strings.Cut(answer, ";")
+// decodeVerdict decodes "outcome;payload".
+func decodeVerdict(r Request, reply string) (v Verdict, err error) {
+	name, payload, _ := strings.Cut(reply, ";")
 	v.Outcome = outcomeByName[name]
 	switch v.Outcome {
 	case Accepted:

@@ -14,16 +14,16 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// Sale is an activity as buyers see it.
+// Sale is the public description of an activity, as buyers see it.
 type Sale struct {
 	ActivityID   string     `json:"activity_id"`
 	Title        string     `json:"title"`
-	State        GateState  `json:"state"` // what the merchant has set
+	State        GateState  `json:"state"` // as the merchant has set it
 	StartsAt     time.Time  `json:"starts_at"`
 	EndsAt       time.Time  `json:"ends_at"`
 	PerUserLimit int64      `json:"per_user_limit"`
 	Items        []SaleItem `json:"items"`
-	Version      int64      `json:"version"` // an earlier one never replaces a later one
+	Version      int64      `json:"version"` // a lower version never replaces a higher one
 }
 
 // SaleItem is one SKU of a sale.
@@ -37,9 +37,8 @@ type SaleItem struct {
 
 func saleRef(activityID string) contract.GateRef { return contract.GateRef{ActivityID: activityID} }
 
-// PutSale stores the sale as buyers see it and lists its gate. The version decides: an earlier one than what is stored
-// changes nothing, which is no error. It may be put before there is a gate. Two round trips, O(size); some more where an earlier
-// one meets a later one.
+// PutSale stores a sale and registers its gate. A sale with a lower version than the stored one changes nothing, which
+// is no error. The gate need not exist yet. Two round trips, O(size); some more if the stored version is higher.
 func (g *Gate) PutSale(ctx context.Context, s Sale) error {
 	if s.Version < 0 || s.Version >= maxExact {
 		return fmt.Errorf("stockgate: version %d is out of range", s.Version)
@@ -50,7 +49,7 @@ func (g *Gate) PutSale(ctx context.Context, s Sale) error {
 	}
 	reply, err := g.run(ctx, scriptSale, saleRef(s.ActivityID), body, s.Version, "")
 	if err == nil && reply == "old" {
-		if _, err = g.Sale(ctx, s.ActivityID); errors.Is(err, ErrNoSale) { // a later version that nobody can read
+		if _, err = g.Sale(ctx, s.ActivityID); errors.Is(err, ErrNoSale) { // a higher version that cannot be decoded
 			_, err = g.run(ctx, scriptSale, saleRef(s.ActivityID), body, s.Version, "anyway")
 		}
 	}
@@ -60,7 +59,8 @@ func (g *Gate) PutSale(ctx context.Context, s Sale) error {
 	return g.Register(ctx, saleRef(s.ActivityID))
 }
 
-// Sale reads one sale; ErrNoSale when there is none. One that cannot be read is none: PutSale stores it again. One round trip.
+// Sale reads one sale. It fails with ErrNoSale if the sale is absent or cannot be decoded; PutSale replaces the latter.
+// One round trip.
 func (g *Gate) Sale(ctx context.Context, activityID string) (Sale, error) {
 	sales, err := g.sales(ctx, []contract.GateRef{saleRef(activityID)})
 	if err != nil {
@@ -72,7 +72,8 @@ func (g *Gate) Sale(ctx context.Context, activityID string) (Sale, error) {
 	return sales[0], nil
 }
 
-// Sales reads all sales that can be read, by start and activity id. Two round trips (one per node on a Cluster), O(sales).
+// Sales reads all sales that can be decoded, sorted by start and activity id. Two round trips (one per node on a
+// Cluster), O(sales).
 func (g *Gate) Sales(ctx context.Context) ([]Sale, error) {
 	refs, err := g.Refs(ctx)
 	if err != nil {
@@ -96,10 +97,10 @@ func (g *Gate) sales(ctx context.Context, refs []contract.GateRef) ([]Sale, erro
 		for i, r := range refs {
 			replies[i] = p.Get(ctx, keyOf(r, "sale"))
 		}
-		if _, err := p.Exec(ctx); !byCommand(err, replies) {
+		if _, err := p.Exec(ctx); !hasReplies(err, replies) {
 			return nil, err
 		}
-		bodies := make([]string, len(refs)) // empty where there is none
+		bodies := make([]string, len(refs)) // empty if the sale is absent
 		for i, r := range replies {
 			if r.Err() != nil && !errors.Is(r.Err(), redis.Nil) && !wrongType(r.Err()) {
 				return nil, r.Err()
@@ -121,8 +122,7 @@ func (g *Gate) sales(ctx context.Context, refs []contract.GateRef) ([]Sale, erro
 	return sales, nil
 }
 
-// Refs lists all gates that were put or preloaded here and not forgotten, ended ones too, by activity and bucket. One
-// round trip, O(gates).
+// Refs returns all registered gates, sorted by activity and bucket; ended ones too. One round trip, O(gates).
 func (g *Gate) Refs(ctx context.Context) ([]contract.GateRef, error) {
 	members, err := call(ctx, g, func(ctx context.Context) ([]string, error) {
 		return g.rdb.SMembers(ctx, keyActivities).Result()
@@ -142,8 +142,8 @@ func (g *Gate) Refs(ctx context.Context) ([]contract.GateRef, error) {
 	return refs, nil
 }
 
-// Unregister takes a gate off the list. The keys of a finished gate expire by themselves; this is for whoever finds that they
-// have. Preload and PutSale list it again. One round trip, O(1).
+// Unregister removes a gate from the registry. The keys of a finished gate expire without a call; the caller
+// unregisters it when they have expired. Preload and PutSale register it again. One round trip, O(1).
 func (g *Gate) Unregister(ctx context.Context, ref contract.GateRef) error {
 	if err := validateRef(ref); err != nil {
 		return err
@@ -154,8 +154,8 @@ func (g *Gate) Unregister(ctx context.Context, ref contract.GateRef) error {
 	return err
 }
 
-// Register puts gates on the list that Refs reads. The list does not lie with the gates on a Cluster, so a failover may take
-// one off while the gate lives on. One round trip, O(gates).
+// Register adds gates to the registry that Refs reads. On a Cluster the registry is on another node than most gates,
+// so a failover may lose the registration of a gate that still exists. One round trip, O(gates).
 func (g *Gate) Register(ctx context.Context, refs ...contract.GateRef) error {
 	if len(refs) == 0 {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// The scripts. Each file begins with what it takes, answers and costs. The prelude, with what they share, stands before
-// each of them.
+// The sources of the scripts. The header of each file lists arguments, reply and cost. The prelude, with the functions
+// that all scripts share, is prepended to each of them.
 var (
 	//go:embed lua/prelude.lua
 	luaPrelude string
@@ -66,7 +66,7 @@ var (
 	luaCollectChanges string
 )
 
-// script is one script, by the name that errors tell.
+// script is a Lua script. Its name appears in errors.
 type script struct {
 	name string
 	*redis.Script
@@ -103,8 +103,8 @@ var (
 	scriptCollectChanges   = newScript("collect_changes", luaCollectChanges)
 )
 
-// answers are the words by which any script refuses.
-var answers = map[string]error{
+// refusals maps the replies by which a script refuses to their errors.
+var refusals = map[string]error{
 	"no_gate":      ErrNoGate,
 	"version":      ErrStaleVersion,
 	"insufficient": ErrInsufficient,
@@ -112,7 +112,7 @@ var answers = map[string]error{
 	"conflict":     ErrAdjustmentConflict,
 }
 
-// run calls a script by its hash, and by its text where the server does not know it yet. A refusal comes back as an error.
+// run calls a script by its hash, or by its source if the server does not have it yet. A refusal becomes an error.
 func (g *Gate) run(ctx context.Context, s *script, ref contract.GateRef, args ...any) (any, error) {
 	if err := validateRef(ref); err != nil {
 		return nil, err
@@ -124,38 +124,38 @@ func (g *Gate) run(ctx context.Context, s *script, ref contract.GateRef, args ..
 		return nil, fmt.Errorf("%s: %w", s.name, err)
 	}
 	if word, ok := reply.(string); ok {
-		if refusal := answers[word]; refusal != nil {
+		if refusal := refusals[word]; refusal != nil {
 			return nil, refusal
 		}
 	}
 	return reply, nil
 }
 
-// runStrings is run for scripts that answer a list of strings.
+// runStrings is run for scripts that return a list of strings.
 func (g *Gate) runStrings(ctx context.Context, s *script, ref contract.GateRef, args ...any) ([]string, error) {
 	reply, err := g.run(ctx, s, ref, args...)
 	if err != nil {
 		return nil, err
 	}
-	return texts(s, reply)
+	return stringList(s, reply)
 }
 
-// texts reads a reply that is a list of strings.
-func texts(s *script, reply any) ([]string, error) {
+// stringList converts a reply that is a list of strings.
+func stringList(s *script, reply any) ([]string, error) {
 	list, ok := reply.([]any)
 	if !ok {
-		return nil, fmt.Errorf("stockgate: %s answered %T", s.name, reply)
+		return nil, fmt.Errorf("stockgate: %s returned %T instead of a list", s.name, reply)
 	}
 	out := make([]string, len(list))
 	for i, v := range list {
 		if out[i], ok = v.(string); !ok {
-			return nil, fmt.Errorf("stockgate: %s answered a list with %T", s.name, v)
+			return nil, fmt.Errorf("stockgate: %s returned a list with %T", s.name, v)
 		}
 	}
 	return out, nil
 }
 
-// runInt is run for scripts that answer a number.
+// runInt is run for scripts that return a number.
 func (g *Gate) runInt(ctx context.Context, s *script, ref contract.GateRef, args ...any) (int64, error) {
 	reply, err := g.run(ctx, s, ref, args...)
 	if err != nil {
@@ -163,12 +163,13 @@ func (g *Gate) runInt(ctx context.Context, s *script, ref contract.GateRef, args
 	}
 	n, ok := reply.(int64)
 	if !ok {
-		return 0, fmt.Errorf("stockgate: %s answered %T", s.name, reply)
+		return 0, fmt.Errorf("stockgate: %s returned %T instead of a number", s.name, reply)
 	}
 	return n, nil
 }
 
-// runBatches runs a script that takes items of size arguments each, batchSize items at a time, until one call fails.
+// runBatches runs a script whose items have size arguments each, with batchSize items to a call. It stops at the first
+// error.
 func (g *Gate) runBatches(ctx context.Context, s *script, ref contract.GateRef, size int, args []any) error {
 	for batch := range slices.Chunk(args, size*batchSize) {
 		if _, err := g.run(ctx, s, ref, batch...); err != nil {

@@ -12,14 +12,16 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// MarkReady says that inventory has filled this Redis: from now on, what is not here does not exist. It vanishes with the
-// data. One round trip.
+// MarkReady records that inventory has filled this Redis: from now on, what is absent does not exist. The mark is lost
+// with the data. One round trip.
 func (g *Gate) MarkReady(ctx context.Context) error {
-	_, err := call(ctx, g, func(ctx context.Context) (string, error) { return g.rdb.Set(ctx, keyReady, "1", 0).Result() })
+	_, err := call(ctx, g, func(ctx context.Context) (string, error) {
+		return g.rdb.Set(ctx, keyReady, "1", 0).Result()
+	})
 	return err
 }
 
-// Ready tells whether MarkReady was called since this Redis was last empty. One round trip.
+// Ready reports whether MarkReady was called since this Redis was last empty. One round trip.
 func (g *Gate) Ready(ctx context.Context) (bool, error) {
 	return call(ctx, g, func(ctx context.Context) (bool, error) {
 		n, err := g.rdb.Exists(ctx, keyReady).Result()
@@ -27,8 +29,8 @@ func (g *Gate) Ready(ctx context.Context) (bool, error) {
 	})
 }
 
-// Now is the time by which the gate at this address decides: Redis TIME, in ms. On a Cluster it is the time of one of the
-// nodes. One round trip.
+// Now returns the time that gates decide by: Redis TIME, in ms. On a Cluster it is the time of one of the nodes. One
+// round trip.
 func (g *Gate) Now(ctx context.Context) (time.Time, error) {
 	return call(ctx, g, func(ctx context.Context) (time.Time, error) {
 		now, err := g.rdb.Time(ctx).Result()
@@ -36,10 +38,10 @@ func (g *Gate) Now(ctx context.Context) (time.Time, error) {
 	})
 }
 
-// ReplicationID identifies the history of the master's data, or those of the masters of a Cluster: another value means
-// that a master was restarted or replaced, and that writes may have been lost. It is not the run id: a master that is
-// replaced and put back runs on, without what was written meanwhile. Empty on a server that has none (miniredis). One round
-// trip per master.
+// ReplicationID returns an identifier of the master's data history, or those of all masters of a Cluster. A changed
+// value means that a master was restarted or replaced, and that writes may have been lost. The run id would not do: a
+// master that is replaced and later reinstated keeps it, but lacks the writes made in between. The result is empty on
+// a server that has no such id (miniredis). One round trip per master.
 func (g *Gate) ReplicationID(ctx context.Context) (string, error) {
 	return call(ctx, g, func(ctx context.Context) (string, error) {
 		cluster, ok := g.rdb.(*redis.ClusterClient)
@@ -76,9 +78,9 @@ func replicationID(ctx context.Context, node redis.Cmdable) (string, error) {
 	return "", nil
 }
 
-// Trim removes terminal entries 24 h after their end, at most limit of them, and lets the keys of a gate expire whose
-// activity is over and that holds nothing. It tells how many entries it removed. Called now and then by whoever keeps the
-// gates; Release and Drop trim a few entries as well. One script call, O(limit).
+// Trim removes at most limit entries that ended more than 24 h ago, and returns their number. It lets the keys of a
+// gate expire once its activity has ended and it holds no units. inventory's gate controller calls it from time to
+// time; Release and Drop also trim a few entries. One script call, O(limit).
 func (g *Gate) Trim(ctx context.Context, ref contract.GateRef, limit int) (int, error) {
 	n, err := g.runInt(ctx, scriptTrim, ref, min(max(limit, 0), maxPage))
 	return int(n), err

@@ -8,17 +8,17 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// Step is how far the ledger or the order says that a purchase has come.
+// Step is the state of a purchase in the ledger, while it holds units.
 type Step string
 
-// The steps of a purchase that hold its pieces.
+// The steps of a purchase.
 const (
-	StepLanded  Step = "landed"  // in the ledger; its buyer is still told queued
-	StepCreated Step = "created" // has an order, to be paid until ExpiresAt
+	StepLanded  Step = "landed"  // in the ledger; its buyer still sees queued
+	StepCreated Step = "created" // has an order, which must be paid before ExpiresAt
 	StepPaid    Step = "paid"
 )
 
-// stage is how scripts know the step.
+// stage returns the stage of a stored entry at this step.
 func (s Step) stage() (string, error) {
 	switch s {
 	case StepLanded:
@@ -31,7 +31,7 @@ func (s Step) stage() (string, error) {
 	return "", fmt.Errorf("stockgate: step %q is unknown", s)
 }
 
-// Settlement is what the ledger says of a purchase that holds its pieces.
+// Settlement is the ledger's state of a purchase that holds units.
 type Settlement struct {
 	OrderSN   string
 	UserID    string
@@ -40,7 +40,7 @@ type Settlement struct {
 	ExpiresAt time.Time // of StepCreated
 }
 
-// Ending is what the ledger says of a purchase that holds its pieces no more.
+// Ending is the ledger's state of a purchase that ended: it was released or rejected.
 type Ending struct {
 	OrderSN string
 	UserID  string
@@ -48,13 +48,13 @@ type Ending struct {
 	Reason  string // 1 to 32 of a-z 0-9 _ -
 }
 
-// batchSize bounds the items of one script call, and so for how long it holds Redis up (about a millisecond).
+// batchSize bounds the items of one script call, and thereby the time for which it blocks Redis (about 1 ms).
 const batchSize = 256
 
-// Settle raises purchases to what the ledger says. An entry that is as far or further, and one that has ended, stays as it
-// is. An order_sn that the gate does not know is adopted: its pieces are taken, whatever is left. An entry whose buyer or
-// lines differ from the ledger's is corrected. Any number of items, 256 to a script call; after an error some may be
-// settled and others not, and the whole call may be repeated. O(items).
+// Settle raises purchases to the state of the ledger. An entry that is as far or further stays as it is, and so does
+// one that has ended. An order_sn that the gate does not know is adopted: its units are taken, even below 0. An entry
+// whose buyer or lines differ from the ledger's is corrected. It takes any number of items, 256 to a script call.
+// After an error some items may be settled, and the whole call may be repeated. O(items).
 func (g *Gate) Settle(ctx context.Context, ref contract.GateRef, items []Settlement) error {
 	args := make([]any, 0, 5*len(items))
 	for _, s := range items {
@@ -74,17 +74,18 @@ func (g *Gate) Settle(ctx context.Context, ref contract.GateRef, items []Settlem
 	return g.runBatches(ctx, scriptSettle, ref, 5, args)
 }
 
-// Release gives the pieces and the allowance of purchases back, each exactly once, and tells their buyers closed with the
-// reason. It gives back what the gate took, also if the Ending's lines differ. An entry that has ended stays as it is, and
-// so does a paid one unless the reason is contract.ReasonRefunded. For an order_sn that the gate does not know it gives nothing back
-// and writes the terminal entry, so that neither a late Settle nor a late Reserve takes pieces for it. Batches, repetition
-// and cost as in Settle.
+// Release ends purchases: it restores their units and the buyers' allowance, each exactly once, and sets the status
+// closed with the reason. It restores the units that the gate took, also if the Ending has other lines. An entry that
+// has ended stays as it is, and so does a paid one unless the reason is contract.ReasonRefunded. For an order_sn that
+// the gate does not know it restores nothing and writes the terminal entry, so that neither a late Settle nor a late
+// Reserve takes units for it. Batches, repetition and cost are as in Settle.
 func (g *Gate) Release(ctx context.Context, ref contract.GateRef, items []Ending) error {
 	return g.end(ctx, scriptRelease, ref, items)
 }
 
-// Drop is Release for what the ledger refused: the buyer is told failed with the reason. An entry that was told created
-// becomes closed instead, as a told outcome never changes sides. A paid entry stays as it is whatever the reason.
+// Drop is Release for purchases that the ledger rejected: it sets the status failed with the reason. A created entry
+// becomes closed instead, because its buyer has seen that there was an order. A paid entry stays as it is, whatever the
+// reason.
 func (g *Gate) Drop(ctx context.Context, ref contract.GateRef, items []Ending) error {
 	return g.end(ctx, scriptDrop, ref, items)
 }

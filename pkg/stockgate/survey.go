@@ -14,7 +14,7 @@ import (
 // Revision identifies a build of a gate and the number of corrections made to its counters since.
 type Revision struct {
 	Build       string // token of the build that made the gate
-	Corrections int64  // how often Correct changed its counters
+	Corrections int64  // calls of Correct that changed its counters
 }
 
 func decodeCount(s string) (int64, error) {
@@ -28,24 +28,26 @@ func decodeCount(s string) (int64, error) {
 	return n, nil
 }
 
-// StoredEntry is an entry as whoever compares it with the ledger sees it.
+// StoredEntry is an entry together with its stored form. The reconciler compares it with the ledger.
 type StoredEntry struct {
 	Entry
-	Stored        string // as it is stored; Repair changes it only while it is that
-	Journaled     bool   // queued, and its journal entry was not acked
-	IndexMismatch bool   // buyer's record or indexes do not fit it; RebuildBuyer puts that right
+	Stored        string // the stored form, "" if the gate has no such entry; Repair compares it before a change
+	Journaled     bool   // queued, and its journal entry is not acked
+	IndexMismatch bool   // the record of its buyer or an index contradicts it; RebuildBuyer repairs that
 }
 
-// Survey is Entries for comparing a gate with the ledger: one entry that cannot be read does not hide the others, and
-// what is kept about each entry is compared with it. One script call, O(count); a Redis that keeps a small hash in one
-// piece answers all of it.
-// life tells one gate from another that was built in its place.
-func (g *Gate) Survey(ctx context.Context, ref contract.GateRef, cursor uint64, count int) (entries []StoredEntry, build string, next uint64, err error) {
+// Survey reads one page of all entries in their stored form, and checks each against the record of its buyer and the
+// indexes. It starts with cursor 0 and is complete once next is 0, like Entries. build is the token of the gate's
+// build; another value on a later page means that the gate was rebuilt in between. One script call, O(count); Redis
+// returns a small hash in one page whatever the count.
+func (g *Gate) Survey(ctx context.Context, ref contract.GateRef, cursor uint64, count int) (
+	entries []StoredEntry, build string, next uint64, err error,
+) {
 	return g.survey(ctx, ref, "page", cursor, min(max(count, 1), maxPage))
 }
 
-// Inspect is Survey of the purchases named. An order_sn that the gate does not know is absent from the map. Any number of
-// order_sns, 256 to a script call, O(order_sns).
+// Inspect reads the entries of the given order_sns as Survey does. An order_sn that the gate does not know is absent
+// from the map. It takes any number of order_sns, 256 to a script call, O(order_sns).
 func (g *Gate) Inspect(ctx context.Context, ref contract.GateRef, orderSNs []string) (map[string]StoredEntry, error) {
 	found := make(map[string]StoredEntry, len(orderSNs))
 	for batch := range slices.Chunk(orderSNs, batchSize) {
@@ -64,13 +66,15 @@ func (g *Gate) Inspect(ctx context.Context, ref contract.GateRef, orderSNs []str
 	return found, nil
 }
 
-func (g *Gate) survey(ctx context.Context, ref contract.GateRef, args ...any) (entries []StoredEntry, build string, next uint64, err error) {
+func (g *Gate) survey(ctx context.Context, ref contract.GateRef, args ...any) (
+	entries []StoredEntry, build string, next uint64, err error,
+) {
 	reply, err := g.runStrings(ctx, scriptSurvey, ref, args...)
 	if err != nil {
 		return nil, "", 0, err
 	}
 	if len(reply) < 2 || len(reply)%3 != 2 {
-		return nil, "", 0, fmt.Errorf("stockgate: survey answered %d values", len(reply))
+		return nil, "", 0, fmt.Errorf("stockgate: survey returned %d values", len(reply))
 	}
 	if next, err = strconv.ParseUint(reply[1], 10, 64); err != nil {
 		return nil, "", 0, fmt.Errorf("stockgate: cursor %q", reply[1])
@@ -85,24 +89,26 @@ func (g *Gate) survey(ctx context.Context, ref contract.GateRef, args ...any) (e
 
 func newStoredEntry(orderSN, stored string) StoredEntry {
 	e := readEntry(orderSN, stored)
-	return StoredEntry{Entry: e, Stored: stored, Journaled: e.Status == StatusQueued && !e.Landed && journalID(stored) != ""}
+	journaled := e.Status == StatusQueued && !e.Landed && journalID(stored) != ""
+	return StoredEntry{Entry: e, Stored: stored, Journaled: journaled}
 }
 
-// trackingTime bounds how long it may take to read all entries.
+// trackingTime bounds the time between TrackChanges and CollectChanges.
 const trackingTime = 2 * time.Minute
 
-// TrackChanges has the gate note which entries change from now on, for one who is about to read all of them by Survey and ends that
-// with CollectChanges. It ends the watch of anybody else. One script call, O(1).
+// TrackChanges makes the gate record which entries change from now on. A caller that reads all entries with Survey
+// calls it first, and CollectChanges at the end with the returned token. It ends the tracking of any other caller. One
+// script call, O(1).
 func (g *Gate) TrackChanges(ctx context.Context, ref contract.GateRef) (token string, err error) {
 	token = rand.Text()
 	_, err = g.run(ctx, scriptTrackChanges, ref, token, trackingTime.Milliseconds())
 	return token, err
 }
 
-// CollectChanges ends a watch: the counters, and the entries that changed since, at one moment. Whatever was read after TrackChanges and is
-// not among these is as it was read. One that is not there any more has no Stored. ErrSuperseded: the watch came to nothing,
-// because another one was set, it took longer than two minutes, or more than 2000 purchases changed. One script call,
-// O(entries that changed).
+// CollectChanges ends the tracking and returns the counters and the entries that changed since TrackChanges, all of one
+// moment. Entries that were read since and are not among those returned have not changed. A removed entry has an empty
+// Stored. It fails with ErrSuperseded if the tracking ended early: another caller started one, it took longer than two
+// minutes, or more than 2000 entries changed. One script call, O(entries that changed).
 func (g *Gate) CollectChanges(ctx context.Context, ref contract.GateRef, token string) (Audit, []StoredEntry, error) {
 	reply, err := g.run(ctx, scriptCollectChanges, ref, token)
 	if err == nil && reply == "superseded" {
@@ -111,7 +117,7 @@ func (g *Gate) CollectChanges(ctx context.Context, ref contract.GateRef, token s
 	if err != nil {
 		return Audit{}, nil, err
 	}
-	values, err := texts(scriptCollectChanges, reply)
+	values, err := stringList(scriptCollectChanges, reply)
 	if err != nil {
 		return Audit{}, nil, err
 	}
@@ -137,15 +143,17 @@ func (g *Gate) CollectChanges(ctx context.Context, ref contract.GateRef, token s
 	return a, touched, nil
 }
 
-// MismatchedBuyers pages through the buyers' records and tells whose do not fit the entries they list. Begin with cursor 0
-// and go on until it is 0 again. One script call, O(count).
-func (g *Gate) MismatchedBuyers(ctx context.Context, ref contract.GateRef, cursor uint64, count int) (users []string, next uint64, err error) {
+// MismatchedBuyers reads one page of the buyers' records and returns the users whose record does not match the entries
+// that it lists. It starts with cursor 0 and is complete once next is 0. One script call, O(purchases of those buyers).
+func (g *Gate) MismatchedBuyers(ctx context.Context, ref contract.GateRef, cursor uint64, count int) (
+	users []string, next uint64, err error,
+) {
 	reply, err := g.runStrings(ctx, scriptMismatchedBuyers, ref, cursor, min(max(count, 1), maxPage))
 	if err != nil {
 		return nil, 0, err
 	}
 	if len(reply) == 0 {
-		return nil, 0, fmt.Errorf("stockgate: buyers answered nothing")
+		return nil, 0, fmt.Errorf("stockgate: mismatched_buyers returned no cursor")
 	}
 	if next, err = strconv.ParseUint(reply[0], 10, 64); err != nil {
 		return nil, 0, fmt.Errorf("stockgate: cursor %q", reply[0])

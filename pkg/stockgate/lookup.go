@@ -10,8 +10,8 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// Lookup tells how the purchases stand. An order_sn that the gate does not know is absent from the map; an entry that
-// cannot be read is there as Broken. Any number of order_sns, 256 to a script call, O(order_sns).
+// Lookup returns the entries of the given order_sns. An order_sn that the gate does not know is absent from the map; an
+// entry that cannot be decoded is marked Broken. It takes any number of order_sns, 256 to a script call, O(order_sns).
 func (g *Gate) Lookup(ctx context.Context, ref contract.GateRef, orderSNs []string) (map[string]Entry, error) {
 	found := make(map[string]Entry, len(orderSNs))
 	for batch := range slices.Chunk(orderSNs, batchSize) {
@@ -30,8 +30,8 @@ func (g *Gate) Lookup(ctx context.Context, ref contract.GateRef, orderSNs []stri
 	return found, nil
 }
 
-// Purchases returns the buyer's purchases in this gate in the order they were made, latest last: all that hold pieces, and the
-// latest ended ones (at most 16, for 24 h after their end). One script call.
+// Purchases returns the order_sns of a buyer in the order in which they were issued: all that hold units, and at most
+// 16 that ended within the last 24 h. One script call, O(purchases of the buyer).
 func (g *Gate) Purchases(ctx context.Context, ref contract.GateRef, userID string) ([]string, error) {
 	if !contract.ValidUserID(userID) {
 		return nil, fmt.Errorf("stockgate: user id is malformed")
@@ -41,21 +41,22 @@ func (g *Gate) Purchases(ctx context.Context, ref contract.GateRef, userID strin
 	return orderSNs, err
 }
 
-// Unlanded lists purchases that are not known to be in the ledger and were last journaled at from (zero: ever) or later,
-// and before a moment; those journaled longest ago first, at most limit and at most 1000. The next page begins with the
-// last JournaledAt. One script call, O(log n + limit).
+// Unlanded returns purchases that are not known to be in the ledger and were last journaled in [from, before), oldest
+// first. A zero from means no lower bound. It returns at most limit entries and at most 1000; the next page starts at
+// the last JournaledAt. One script call, O(log n + limit).
 func (g *Gate) Unlanded(ctx context.Context, ref contract.GateRef, from, before time.Time, limit int) ([]Entry, error) {
 	if limit < 1 {
 		return nil, nil
 	}
-	reply, err := g.runStrings(ctx, scriptUnlanded, ref, cmp.Or(encodeTime(from), "-inf"), before.UnixMilli(), min(limit, maxPage))
+	first := cmp.Or(encodeTime(from), "-inf")
+	reply, err := g.runStrings(ctx, scriptUnlanded, ref, first, before.UnixMilli(), min(limit, maxPage))
 	if err != nil {
 		return nil, err
 	}
 	var entries []Entry
 	for triple := range slices.Chunk(reply, 3) {
 		if len(triple) != 3 {
-			return nil, fmt.Errorf("stockgate: unlanded answered %d values", len(reply))
+			return nil, fmt.Errorf("stockgate: unlanded returned %d values", len(reply))
 		}
 		e := readEntry(triple[0], triple[1])
 		if e.JournaledAt, err = decodeTime(triple[2]); err != nil {
@@ -66,19 +67,21 @@ func (g *Gate) Unlanded(ctx context.Context, ref contract.GateRef, from, before 
 	return entries, nil
 }
 
-// maxPage bounds what one call returns.
+// maxPage bounds the entries that one call returns.
 const maxPage = 1000
 
-// Entries pages through all purchases of a gate in no particular order, for comparing it with the ledger: begin with cursor
-// 0 and go on until it is 0 again. Entries that are there throughout come at least once, changing ones perhaps not, some
-// twice. One script call, O(count).
-func (g *Gate) Entries(ctx context.Context, ref contract.GateRef, cursor uint64, count int) (entries []Entry, next uint64, err error) {
+// Entries reads one page of all entries of a gate, in no particular order. It starts with cursor 0 and is complete once
+// next is 0. Entries that exist throughout are returned at least once, some twice; entries that are added or removed
+// meanwhile may be missing. One script call, O(count).
+func (g *Gate) Entries(ctx context.Context, ref contract.GateRef, cursor uint64, count int) (
+	entries []Entry, next uint64, err error,
+) {
 	reply, err := g.runStrings(ctx, scriptScan, ref, cursor, min(max(count, 1), maxPage))
 	if err != nil {
 		return nil, 0, err
 	}
 	if len(reply) == 0 {
-		return nil, 0, fmt.Errorf("stockgate: scan answered nothing")
+		return nil, 0, fmt.Errorf("stockgate: scan returned no cursor")
 	}
 	if _, err := fmt.Sscan(reply[0], &next); err != nil {
 		return nil, 0, fmt.Errorf("stockgate: cursor %q", reply[0])
@@ -87,11 +90,11 @@ func (g *Gate) Entries(ctx context.Context, ref contract.GateRef, cursor uint64,
 	return entries, next, err
 }
 
-// decodePairs reads order_sn and stored entry in turn.
+// decodePairs decodes alternating order_sns and stored entries.
 func decodePairs(reply []string, each func(Entry)) error {
 	for pair := range slices.Chunk(reply, 2) {
 		if len(pair) != 2 {
-			return fmt.Errorf("stockgate: an order_sn without its entry")
+			return fmt.Errorf("stockgate: order_sn without an entry in the reply")
 		}
 		each(readEntry(pair[0], pair[1]))
 	}
