@@ -1,8 +1,9 @@
--- ack: published entries leave the journal.
+-- ack: removes published entries from the journal.
 -- KEYS    as in prelude.lua
 -- ARGV    for each entry: its id in the journal, order_sn
--- returns the number of entries that left
--- Needs no gate: what was published was published. The entry of a purchase that was journaled again meanwhile stays.
+-- returns the number of entries removed
+-- Needs no gate: a published entry is done with or without one. If the purchase was journaled again meanwhile, its
+-- newer journal entry stays.
 -- cost    O(entries)
 local ids = every(2, 1)
 if redis.call('EXISTS', GATE) == 1 then
@@ -20,5 +21,5 @@ if redis.call('EXISTS', GATE) == 1 then
   flush()
 end
 if redis.call('EXISTS', JOURNAL) == 0 then return 0 end
-redis.pcall('XACK', JOURNAL, GROUP, unpack(ids)) -- fails when the group was lost, and then there is nothing to ack
+redis.pcall('XACK', JOURNAL, GROUP, unpack(ids)) -- fails if the group was lost; then there is nothing to ack
 return redis.call('XDEL', JOURNAL, unpack(ids))

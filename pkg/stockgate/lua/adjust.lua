@@ -1,9 +1,10 @@
 -- adjust: applies an adjustment or undoes it, each once per id.
 -- KEYS    as in prelude.lua
--- ARGV    id, then 'apply', SKU, pieces to add (negative: to take off), '1' to take them off even if fewer are left; or 'undo'
+-- ARGV    id, then 'apply', SKU, units to add (negative: to remove), '1' to remove units even if fewer are left; or
+--         id, 'undo'
 -- returns 'ok', 'insufficient', 'unknown_sku', 'conflict' when the id is applied with other content, or 'no_gate'
--- Stored values: SKU|pieces = applied; m = over: undone, or decided before the gate was built. Nothing changes what is
--- over, so that an attempt which arrives late does nothing.
+-- Stored values: SKU|units = applied; m = decided: undone, or decided before the gate was built. A decided adjustment
+-- never changes anything again, so a late attempt has no effect.
 -- cost    O(1)
 if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end
 local id, step, sku, delta, force = unpack(ARGV)

@@ -1,8 +1,8 @@
--- audit: the gate's account of itself.
+-- audit: configuration and counters of the gate.
 -- KEYS    as in prelude.lua
 -- ARGV    none
--- returns 'no_gate', or length of the journal, number of unlanded entries, number of entries, then all fields of the gate
---         hash and their values in turn
+-- returns 'no_gate', or length of the journal, number of unlanded entries, number of entries, then the
+--         alternating fields and values of the gate hash
 -- cost    O(SKUs)
 local out = redis.call('HGETALL', GATE)
 if #out == 0 then return 'no_gate' end

@@ -1,9 +1,9 @@
--- correct: adds to counters what they are off by, once.
+-- correct: adds corrections to counters, once.
 -- KEYS    as in prelude.lua
--- ARGV    life of the gate, number of corrections it has had; then fields and what to add in turn
--- returns 'ok', 'no_gate', or 'superseded' when this is another life of the gate or a correction was made meanwhile
--- What a counter is off by is the same before and after every other script, so others do not matter in between; a late or
--- second attempt finds another number of corrections.
+-- ARGV    build token of the gate, number of its corrections so far; then alternating fields and numbers to add
+-- returns 'ok', 'no_gate', or 'superseded' when the gate is of another build or was corrected meanwhile
+-- The error of a counter is the same before and after every other script, so scripts that run in between do not
+-- matter. A late or repeated attempt finds another number of corrections.
 -- cost    O(fields)
 local gate = redis.call('HMGET', GATE, 'life', 'repairs')
 if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end

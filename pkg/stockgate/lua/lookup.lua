@@ -1,7 +1,7 @@
--- lookup: how purchases stand.
+-- lookup: the entries of the given order_sns.
 -- KEYS    as in prelude.lua
 -- ARGV    order_sns, at least one
--- returns 'no_gate', or order_sn and entry in turn of those that are known
+-- returns 'no_gate', or alternating order_sns and entries of those that are known
 -- cost    O(order_sns)
 if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end
 local out = {}

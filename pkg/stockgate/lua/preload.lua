@@ -1,19 +1,19 @@
--- preload: builds a gate in several calls. It is absent for all other scripts until the last one.
+-- preload: builds a gate in several calls. Until the last one the gate is absent for all other scripts.
 -- KEYS    as in prelude.lua
 -- ARGV    step, token of this build, then by step
---         begin     nothing: removes what was left of an earlier gate, except its journal and sale
---         held, buyers, adjusted   fields and values in turn of that hash
+--         begin     no further arguments: removes leftovers of an earlier gate, except its journal and sale
+--         held, buyers, adjusted   alternating fields and values of that hash
 --         commit    number of fields of held, buyers and adjusted, state, starts, ends, limit, version, and for each SKU:
 --                   SKU, left, held, sold, total, unlanded, latest deadline or ''
--- returns 'ok', 'live' when there is a gate already, or 'superseded' when this build is not the present one or is
---         incomplete. Each step may be repeated.
+-- returns 'ok', 'live' when the gate exists already, or 'superseded' when another build began after this one or this
+--         one is incomplete. Each step may be repeated.
 -- cost    O(fields)
 local step, token = ARGV[1], ARGV[2]
 local life = redis.call('HGET', GATE, 'life')
-if life == token then return 'ok' end -- committed before, and the answer was lost
+if life == token then return 'ok' end -- committed before, and the reply was lost
 if life then return 'live' end
 
-local BUILD_TTL = 600000 -- of an abandoned build's token; what it has written goes when the next build begins
+local BUILD_TTL = 600000 -- of an abandoned build's token; the next build removes what it has written
 
 if step == 'begin' then
   if redis.call('GET', BUILD) ~= token then
@@ -49,8 +49,8 @@ if redis.call('HLEN', HELD) ~= tonumber(ARGV[3]) or redis.call('HLEN', BUYERS) ~
   return 'superseded'
 end
 local held = 0
-redis.call('HSET', GATE, 'life', token, 'state', ARGV[6], 'starts', ARGV[7], 'ends', ARGV[8], 'limit', ARGV[9], 'version',
-  ARGV[10])
+redis.call('HSET', GATE, 'life', token, 'state', ARGV[6], 'starts', ARGV[7], 'ends', ARGV[8], 'limit', ARGV[9],
+  'version', ARGV[10])
 for i = 11, #ARGV, 7 do
   local sku = ARGV[i]
   redis.call('HSET', GATE, 's:' .. sku, ARGV[i + 1], 'h:' .. sku, ARGV[i + 2], 'p:' .. sku, ARGV[i + 3], 't:' .. sku,

@@ -1,22 +1,23 @@
--- What all scripts of a gate share. It stands before each of them, runs nothing by itself, and names the keys, which every
--- script receives in this order:
+-- Functions and key names that all scripts of a gate share. It is prepended to each script and does nothing by itself.
+-- Every script receives the keys in this order:
 local GATE, BUYERS, HELD, JOURNAL, UNLANDED, ENDED, ADJUSTED, SALE, BUILD, TOUCHED = unpack(KEYS)
 --
--- GATE      hash    state, starts, ends, limit, version; life = token of the build that made it; held = pieces held in all;
---                   ttl = 1 while the keys expire; repairs = how often counters were corrected; watch = token|deadline
---                   of whoever reads all entries just now; and for each SKU, in pieces: s: left, h: held, p: sold, t: total,
---                   u: of held, not known to be in the ledger, j: of those, in the journal; x: latest deadline known
--- BUYERS    hash    user -> pieces|order_sns that hold them|order_sns ended lately, lists separated by commas, latest last
+-- GATE      hash    state, starts, ends, limit, version; life = token of the build that made it; held = units held
+--                   in the whole gate; ttl = 1 while the keys expire; repairs = number of corrections of the counters;
+--                   watch = token|deadline of the change tracking; and for each SKU, in units: s: left, h: held,
+--                   p: sold, t: total, u: of held, not known to be in the ledger, j: of those, in the journal;
+--                   x: latest pay deadline known
+-- BUYERS    hash    user -> units|order_sns that hold them|recently ended order_sns; comma-separated lists, latest last
 -- HELD      hash    order_sn -> entry, see parse()
 -- JOURNAL   stream  one field r = order_sn|user|lines|reserved|trace
 -- UNLANDED  zset    order_sn -> ms of its last journaling, exactly the entries of stage q
 -- ENDED     zset    order_sn -> ms of its end, exactly the entries of stages x and f
 -- ADJUSTED  hash    adjustment id -> see adjust.lua
 -- SALE      string  JSON
--- BUILD     string  token of the build that is going on
--- TOUCHED   set     order_sns whose entries changed since the watch was set
+-- BUILD     string  token of the build in progress
+-- TOUCHED   set     order_sns whose entries changed since the change tracking began, see track_changes.lua
 --
--- Ids are strings throughout. Times are Unix milliseconds, numbers of pieces small integers: both exact as doubles.
+-- Ids are strings throughout. Times are Unix milliseconds and quantities are small integers: both are exact as doubles.
 
 local GROUP = 'relays'
 local DAY = 86400000
@@ -27,11 +28,11 @@ local function now_ms()
   return tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
 end
 
--- tostring would write large numbers in scientific notation.
+-- int formats a number as an integer; tostring would write a large one in scientific notation.
 local function int(n) return string.format('%.0f', n) end
 
--- Entries: stage|user|lines|reason|expires|ended|reserved|journal|trace. Stages: q queued, l landed, c created, p paid,
--- x closed, f failed. journal is the id of the entry's message in JOURNAL, empty once that was acked.
+-- Stored entries: stage|user|lines|reason|expires|ended|reserved|journal|trace. Stages: q queued, l landed, c created,
+-- p paid, x closed, f failed. journal is the id of the entry's message in JOURNAL, empty once it was acked.
 local ENTRY = '^(%a)|([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)$'
 
 local function parse(stored)
@@ -53,43 +54,45 @@ end
 
 local RANK = { q = 1, l = 2, c = 3, p = 4, x = 5, f = 5 }
 
--- An entry that cannot be read neither holds nor has ended. Scripts leave it as it is, and go on with the others.
+-- An entry that cannot be parsed has rank 0: it neither holds units nor has ended. Scripts leave it unchanged and
+-- process the others.
 local function rank(e) return e and RANK[e.stage or ''] or 0 end
 local function holds(e) return rank(e) >= 1 and rank(e) <= 4 end
 local function ended(e) return rank(e) == 5 end
 
--- A wish is what an entry's lines say: for each of them SKU, pieces and the names of its counters; and the pieces in all.
--- Most purchases of a sale ask for the same, so each text is read once per script.
-local wishes = {}
+local parsed_lines = {} -- lines as text -> parsed
 
-local function wish_of(lines)
-  local w = wishes[lines]
-  if w then return w end
-  w = { pieces = 0 }
+-- parse_lines returns the parsed lines of an entry: a list with SKU, quantity and counter names of each line, and their
+-- sum as units. Most purchases of a sale have the same lines, so each text is parsed once per script call.
+local function parse_lines(lines)
+  local p = parsed_lines[lines]
+  if p then return p end
+  p = { units = 0 }
   for sku, qty in string.gmatch(lines, '(%d+):(%d+)') do
     local n = tonumber(qty)
-    w[#w + 1] = { sku = sku, n = n, left = 's:' .. sku, held = 'h:' .. sku, sold = 'p:' .. sku, unlanded = 'u:' .. sku,
+    p[#p + 1] = { sku = sku, n = n, left = 's:' .. sku, held = 'h:' .. sku, sold = 'p:' .. sku, unlanded = 'u:' .. sku,
       journaled = 'j:' .. sku }
-    w.pieces = w.pieces + n
+    p.units = p.units + n
   end
-  wishes[lines] = w
-  return w
+  parsed_lines[lines] = p
+  return p
 end
 
-local function pieces_of(lines) return wish_of(lines).pieces end
+local function units_of(lines) return parse_lines(lines).units end
 
--- What a script changes is gathered and written once, at its end, by flush(): Redis is asked by each call, and a call costs
--- more than what it does. So entries, buyers and counters are read and written through the functions below.
+-- Changes are collected and written once at the end of a script, by flush(), because each redis.call costs more than
+-- the command itself. Scripts therefore read and write entries, buyers and counters with the functions below.
 
 -- Counters.
 local deltas = {}
 
 local function count(field, n) deltas[field] = (deltas[field] or 0) + n end
 
--- weigh adds (sign 1) or removes (sign -1) what an entry means to the counters. An entry that ended means nothing.
-local function weigh(e, sign)
+-- count_entry adds (sign 1) or subtracts (sign -1) the units of an entry in the counters. An ended entry counts
+-- nowhere.
+local function count_entry(e, sign)
   if not holds(e) then return end
-  for _, line in ipairs(wish_of(e.lines)) do
+  for _, line in ipairs(parse_lines(e.lines)) do
     local n = sign * line.n
     count(line.left, -n)
     if e.stage == 'p' then
@@ -105,12 +108,12 @@ local function weigh(e, sign)
   end
 end
 
--- Entries, as they are now: order_sn -> stored form, false when there is none.
+-- Entries with the changes of this script: order_sn -> stored form, or false if there is none.
 local entries = {}
 local changed_entries, entry_changed = {}, {}
-local leaves_unlanded = {}
+local removed_from_unlanded = {} -- order_sns
 
--- read_entries reads those of several order_sns at once.
+-- read_entries reads the entries of several order_sns with one command.
 local function read_entries(sns)
   if #sns == 0 then return end
   for i, stored in ipairs(redis.call('HMGET', HELD, unpack(sns))) do entries[sns[i]] = stored end
@@ -132,13 +135,13 @@ end
 
 -- Buyers.
 local function parse_buyer(stored)
-  if not stored then return { pieces = 0, held = '', ended = '' } end
-  local pieces, held, ended_sns = string.match(stored, '^(%-?%d+)|([^|]*)|([^|]*)$')
-  if not pieces then return { pieces = 0, held = '', ended = '' } end -- unreadable: the ledger knows the limit too
-  return { pieces = tonumber(pieces), held = held, ended = ended_sns }
+  if not stored then return { units = 0, held = '', ended = '' } end
+  local units, held, ended_sns = string.match(stored, '^(%-?%d+)|([^|]*)|([^|]*)$')
+  if not units then return { units = 0, held = '', ended = '' } end -- malformed: the ledger enforces the limit as well
+  return { units = tonumber(units), held = held, ended = ended_sns }
 end
 
-local function format_buyer(b) return int(b.pieces) .. '|' .. b.held .. '|' .. b.ended end
+local function format_buyer(b) return int(b.units) .. '|' .. b.held .. '|' .. b.ended end
 
 local function list_add(list, sn)
   if list == '' then return sn end
@@ -160,7 +163,7 @@ local function list_latest(list, n)
   return table.concat(all, ',', #all - n + 1)
 end
 
-local buyers = {} -- user -> record, as it is now
+local buyers = {} -- user -> record, with the changes of this script
 local changed_buyers = {}
 
 local function read_buyers(users)
@@ -173,7 +176,7 @@ local function buyer_of(user)
   return buyers[user]
 end
 
--- change_buyer is buyer_of for one who changes the record.
+-- change_buyer returns the record of a buyer for a change: flush() writes it.
 local function change_buyer(user)
   local b = buyer_of(user)
   if not b.changed then
@@ -186,7 +189,7 @@ end
 local function list_entry(sn, e)
   local b = change_buyer(e.user)
   if holds(e) then
-    b.pieces = b.pieces + pieces_of(e.lines)
+    b.units = b.units + units_of(e.lines)
     b.held = list_add(b.held, sn)
   else
     b.ended = list_latest(list_add(b.ended, sn), MAX_ENDED)
@@ -196,39 +199,41 @@ end
 local function unlist_entry(sn, e)
   local b = change_buyer(e.user)
   if holds(e) then
-    b.pieces = b.pieces - pieces_of(e.lines)
+    b.units = b.units - units_of(e.lines)
     b.held = list_remove(b.held, sn)
   else
     b.ended = list_remove(b.ended, sn)
   end
 end
 
--- Entries that change while somebody reads all of them page by page are noted for him, as long as they are not too many: see
--- watch.lua and tally.lua.
+-- Change tracking: while a caller reads all entries page by page, scripts record which entries change, at most
+-- MAX_TOUCHED. See track_changes.lua and collect_changes.lua.
 local MAX_TOUCHED = 2000
-local watched
+local tracking -- nil until it is known
 
-local function unwatch()
+local function stop_tracking()
   redis.call('HDEL', GATE, 'watch')
   redis.call('UNLINK', TOUCHED)
-  watched = false
+  tracking = false
 end
 
 local function touch(sn)
-  if watched == nil then
+  if tracking == nil then
     local stored = redis.call('HGET', GATE, 'watch')
-    watched = stored and true or false
-    if stored and now_ms() >= tonumber(string.match(stored, '|(%d+)$') or 0) then unwatch() end
+    tracking = stored and true or false
+    if stored and now_ms() >= tonumber(string.match(stored, '|(%d+)$') or 0) then stop_tracking() end
   end
-  if watched and redis.call('SADD', TOUCHED, sn) == 1 and redis.call('SCARD', TOUCHED) > MAX_TOUCHED then unwatch() end
+  if tracking and redis.call('SADD', TOUCHED, sn) == 1 and redis.call('SCARD', TOUCHED) > MAX_TOUCHED then
+    stop_tracking()
+  end
 end
 
-local latest = {} -- field x: of GATE -> at: the latest deadline known; text: the same, when it is to be written
+local latest = {} -- field x: of GATE -> at: latest known deadline; text: the same as text, set if it must be written
 
--- note_deadline keeps the latest deadline known of each SKU.
+-- note_deadline raises the latest known pay deadline of each SKU of an entry.
 local function note_deadline(e)
   local at = tonumber(e.expires)
-  for _, line in ipairs(wish_of(e.lines)) do
+  for _, line in ipairs(parse_lines(e.lines)) do
     local field = 'x:' .. line.sku
     local l = latest[field]
     if not l then
@@ -239,29 +244,29 @@ local function note_deadline(e)
   end
 end
 
--- change replaces an entry (old is nil when there was none) and everything that follows from it. The only way in which
--- pieces move after they were taken, so that what is given back was taken, and is given back once.
+-- change replaces an entry (old is nil if there was none) and updates counters, buyer and indexes. After a reservation
+-- this is the only function that moves units, so only units that were taken are restored, and only once.
 local function change(sn, old, new)
   touch(sn)
-  if old then weigh(old, -1) end
-  weigh(new, 1)
+  if old then count_entry(old, -1) end
+  count_entry(new, 1)
   local same_buyer = old and old.user == new.user and old.lines == new.lines and holds(old) == holds(new)
   if not same_buyer then
     if old then unlist_entry(sn, old) end
     list_entry(sn, new)
   end
-  if old and old.stage == 'q' and new.stage ~= 'q' then leaves_unlanded[#leaves_unlanded + 1] = sn end
+  if old and old.stage == 'q' and new.stage ~= 'q' then removed_from_unlanded[#removed_from_unlanded + 1] = sn end
   if ended(new) then redis.call('ZADD', ENDED, new.ended, sn) end
   if new.stage == 'c' and new.expires ~= '' then note_deadline(new) end
   store_entry(sn, format(new))
 end
 
--- call_with calls a command unless there is nothing to call it with.
+-- call_with calls a command unless the list of arguments is empty.
 local function call_with(command, key, args)
   if #args > 0 then redis.call(command, key, unpack(args)) end
 end
 
--- flush writes what was gathered.
+-- flush writes the collected changes.
 local function flush()
   for field, n in pairs(deltas) do
     if n ~= 0 then redis.call('HINCRBY', GATE, field, int(n)) end
@@ -269,22 +274,22 @@ local function flush()
   for field, l in pairs(latest) do
     if l.text then redis.call('HSET', GATE, field, l.text) end
   end
-  local put, gone = {}, {}
+  local put, deleted = {}, {}
   for _, sn in ipairs(changed_entries) do
     if entries[sn] then
       put[#put + 1] = sn
       put[#put + 1] = entries[sn]
     else
-      gone[#gone + 1] = sn
+      deleted[#deleted + 1] = sn
     end
   end
   call_with('HSET', HELD, put)
-  call_with('HDEL', HELD, gone)
-  put, gone = {}, {}
+  call_with('HDEL', HELD, deleted)
+  put, deleted = {}, {}
   for _, user in ipairs(changed_buyers) do
     local b = buyers[user]
-    if b.pieces == 0 and b.held == '' and b.ended == '' then
-      gone[#gone + 1] = user
+    if b.units == 0 and b.held == '' and b.ended == '' then
+      deleted[#deleted + 1] = user
     else
       put[#put + 1] = user
       put[#put + 1] = format_buyer(b)
@@ -292,12 +297,12 @@ local function flush()
     b.changed = false
   end
   call_with('HSET', BUYERS, put)
-  call_with('HDEL', BUYERS, gone)
-  call_with('ZREM', UNLANDED, leaves_unlanded)
-  deltas, latest, changed_entries, entry_changed, changed_buyers, leaves_unlanded = {}, {}, {}, {}, {}, {}
+  call_with('HDEL', BUYERS, deleted)
+  call_with('ZREM', UNLANDED, removed_from_unlanded)
+  deltas, latest, changed_entries, entry_changed, changed_buyers, removed_from_unlanded = {}, {}, {}, {}, {}, {}
 end
 
--- every lists each step-th argument, beginning with number first.
+-- every returns each step-th element of ARGV, from number first on.
 local function every(step, first)
   local out = {}
   for i = first, #ARGV, step do out[#out + 1] = ARGV[i] end
@@ -309,12 +314,13 @@ local function journal_add(sn, user, lines, reserved, trace)
   return redis.call('XADD', JOURNAL, '*', 'r', sn .. '|' .. user .. '|' .. lines .. '|' .. reserved .. '|' .. trace)
 end
 
--- expire gives all keys 24 h more once the activity is over and nothing is held, and takes the expiry off when that is no
--- longer so. Called after flush(). changed tells whether the script has changed anything: looking alone puts nothing off.
+-- expire gives all keys a TTL of 24 h once the activity has ended and no units are held, and removes the TTL when that
+-- no longer holds. Called after flush(). changed says whether the script has changed anything: only a change extends a
+-- TTL that is already set.
 local function expire(now, changed)
   local g = redis.call('HMGET', GATE, 'state', 'ends', 'held', 'ttl')
-  local over = g[1] == 'ended' or now >= tonumber(g[2])
-  local idle = over and (tonumber(g[3] or 0) or 0) <= 0
+  local finished = g[1] == 'ended' or now >= tonumber(g[2])
+  local idle = finished and (tonumber(g[3] or 0) or 0) <= 0
   if idle and (changed or not g[4]) then
     redis.call('HSET', GATE, 'ttl', '1')
     for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, DAY) end
@@ -337,8 +343,8 @@ local function trim(now, limit)
   return #sns
 end
 
--- finish ends the purchases that ARGV lists (order_sn, user, lines, reason in turn) with the given stage: what release and
--- drop share. A paid entry ends only by a release with the reason refunded.
+-- finish implements release and drop. It ends the purchases in ARGV (order_sn, user, lines, reason of each) with the
+-- given stage. A paid entry ends only by a release with the reason refunded.
 local function finish(stage)
   local now = now_ms()
   local changed = 0

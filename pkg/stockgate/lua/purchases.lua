@@ -1,7 +1,7 @@
--- buyer: the purchases of one buyer.
+-- purchases: the order_sns of one buyer.
 -- KEYS    as in prelude.lua
 -- ARGV    user
--- returns 'no_gate', or order_sns: those that hold pieces, then those that ended lately
+-- returns 'no_gate', or order_sns: those that hold units, then those that ended recently
 -- cost    O(purchases of the buyer)
 if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end
 local b = parse_buyer(redis.call('HGET', BUYERS, ARGV[1]))

@@ -1,8 +1,8 @@
--- read: hands journal entries out to a relay, first those that were kept for too long, then new ones.
+-- read: returns journal entries to a relay, first those that were read too long ago and not acked, then new ones.
 -- KEYS    as in prelude.lua
 -- ARGV    consumer, number of entries at most, ms after which an entry may be claimed
--- returns id and record of each entry in turn
--- Needs no gate: what is journaled can be published without it.
+-- returns alternating ids and contents of the entries
+-- Needs no gate: journaled entries can be published without one.
 -- cost    O(entries)
 if redis.call('EXISTS', JOURNAL) == 0 then return {} end
 local consumer, max, idle = ARGV[1], tonumber(ARGV[2]), ARGV[3]

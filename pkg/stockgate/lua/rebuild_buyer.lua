@@ -1,8 +1,9 @@
--- mend: makes a buyer's record anew from the entries that it lists and those named, and puts these into the right index.
+-- rebuild_buyer: rebuilds the record of a buyer from the entries that it lists and those named, and puts these into
+-- the right index.
 -- KEYS    as in prelude.lua
 -- ARGV    user, then order_sns
 -- returns '1' when something was changed, '0', or 'no_gate'
--- Decides by the entries as they are at this moment, so it takes and gives nothing that is not theirs.
+-- Uses the entries as they are at this moment, so it moves no units.
 -- cost    O(purchases of the buyer)
 if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end
 local user = ARGV[1]
@@ -17,19 +18,19 @@ local function name(sn)
 end
 for sn in string.gmatch(record or '', '%d+') do name(sn) end
 for i = 2, #ARGV do name(ARGV[i]) end
-table.sort(sns, function(a, b) -- in the order in which they were made
+table.sort(sns, function(a, b) -- numerically, which is the order in which they were issued
   if #a ~= #b then return #a < #b end
   return a < b
 end)
 
 local changed = false
-local b = { pieces = 0, held = '', ended = '' }
+local b = { units = 0, held = '', ended = '' }
 for _, sn in ipairs(sns) do
   local e = parse(redis.call('HGET', HELD, sn) or '')
   local known = rank(e) > 0
   if known and e.user == user then
     if holds(e) then
-      b.pieces = b.pieces + pieces_of(e.lines)
+      b.units = b.units + units_of(e.lines)
       b.held = list_add(b.held, sn)
     else
       b.ended = list_latest(list_add(b.ended, sn), MAX_ENDED)
@@ -59,5 +60,5 @@ elseif format_buyer(b) ~= record then
   redis.call('HSET', BUYERS, user, format_buyer(b))
   changed = true
 end
-if changed then expire(now_ms(), true) end -- a key that was made anew has no expiry yet
+if changed then expire(now_ms(), true) end -- a key that was created again has no TTL yet
 return changed and '1' or '0'

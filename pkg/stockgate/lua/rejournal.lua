@@ -1,6 +1,6 @@
--- rejournal: journals purchases again whose journal entry was acked and that are still not known to be in the ledger.
+-- rejournal: journals purchases again that are not known to be in the ledger and whose journal entry was acked or lost.
 -- KEYS    as in prelude.lua
--- ARGV    length from which on the journal is full; then order_sns
+-- ARGV    length from which the journal is full; then order_sns
 -- returns the number of entries journaled, or 'no_gate'
 -- cost    O(purchases)
 if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end

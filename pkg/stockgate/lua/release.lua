@@ -1,4 +1,4 @@
--- release: purchases hold their pieces no more; their buyers are told closed(reason).
+-- release: ends purchases as closed(reason) and restores their units.
 -- KEYS    as in prelude.lua
 -- ARGV    for each purchase: order_sn, user, lines, reason
 -- returns the number of entries changed, or 'no_gate'

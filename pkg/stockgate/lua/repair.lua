@@ -1,9 +1,9 @@
--- repair: makes entries what the ledger says they are, each only if it still is as it was read.
+-- repair: sets entries to the state of the ledger, each only if it still is as it was read.
 -- KEYS    as in prelude.lua
--- ARGV    life of the gate; then for each purchase: order_sn, entry as it was read ('' when there was none), stage ('-'
---         removes the entry, and gives nothing back), user, lines, reason, deadline or ''
--- returns 'no_gate', 'superseded' when this is another life of the gate, or for each purchase '1' if it was changed, else
---         '0'
+-- ARGV    build token of the gate; then for each purchase: order_sn, entry as it was read ('' if there was none), stage
+--         ('-' removes the entry and restores nothing), user, lines, reason, deadline or ''
+-- returns 'no_gate', 'superseded' when the gate is of another build, or for each purchase '1' if it was changed,
+--         else '0'
 -- cost    O(purchases)
 local life = redis.call('HGET', GATE, 'life')
 if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end
@@ -17,7 +17,7 @@ for i = 2, #ARGV, 7 do
   out[#out + 1] = '0'
   if stored == seen then
     local old = parse(stored)
-    if rank(old) == 0 then old = nil end -- none, or one that cannot be read: what it took nobody knows
+    if rank(old) == 0 then old = nil end -- no entry, or one that cannot be parsed: its units are unknown
     if stage == '-' then
       touch(sn)
       store_entry(sn, false)

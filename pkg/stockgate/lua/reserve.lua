@@ -1,9 +1,10 @@
--- reserve: decides a group of purchases, each by itself and in their order, then journals and takes what was accepted.
+-- reserve: decides a group of purchases, each by itself and in their order; journals the accepted ones and takes their
+-- units.
 -- KEYS    as in prelude.lua
--- ARGV    length from which on the journal is full; then for each purchase: order_sn, user, lines, trace
+-- ARGV    length from which the journal is full; then for each purchase: order_sn, user, lines, trace
 -- returns 'no_gate', or for each purchase one string 'outcome;payload':
 --         known;entry  conflict  paused  ended  not_started;starts  limit_reached;order_sns  unknown_sku
---         sold_out;until when unpaid pieces may return, or ''  journal_full  accepted;ms of the reservation
+--         sold_out;ms until which unpaid units may return, or ''  journal_full  accepted;ms of the reservation
 -- cost    O(purchases): at most one XADD per purchase; everything else once per group
 local gate = redis.call('HMGET', GATE, 'state', 'starts', 'ends', 'limit')
 if not gate[1] then return 'no_gate' end
@@ -12,10 +13,10 @@ local now = now_ms()
 local reserved = int(now)
 local room = tonumber(ARGV[1]) - redis.call('XLEN', JOURNAL)
 
--- What the group takes; it is written at the end. What it asks for is read at once.
+-- The group's changes are written at the end. Entries and buyers of the whole group are read with one command each.
 local accepted = {}  -- order_sn, user, lines, trace of each
-local taken = {}     -- line of a wish -> pieces
-local left = {}      -- SKU -> pieces left, false when unknown
+local taken = {}     -- parsed line -> units
+local left = {}      -- SKU -> units left, false when unknown
 read_entries(every(4, 2))
 read_buyers(every(4, 3))
 
@@ -27,7 +28,7 @@ local function left_of(sku)
   return left[sku]
 end
 
--- may_return is until when unpaid pieces of the SKU may come back: 0 when there are none.
+-- may_return returns the time until which unpaid units of the SKU may become available again, 0 if there are none.
 local function may_return(sku)
   local g = redis.call('HMGET', GATE, 'h:' .. sku, 'x:' .. sku)
   if (tonumber(g[1] or 0) or 0) <= 0 then return 0 end
@@ -40,7 +41,7 @@ local function decide(sn, user, lines, trace)
   local known = entries[sn]
   if known then
     local e = parse(known)
-    if rank(e) == 0 then return 'known;' .. known end -- nobody can tell whose it is
+    if rank(e) == 0 then return 'known;' .. known end -- its buyer is unknown
     if e.user ~= user or e.lines ~= lines then return 'conflict' end
     return 'known;' .. known
   end
@@ -49,11 +50,11 @@ local function decide(sn, user, lines, trace)
   if now < starts then return 'not_started;' .. int(starts) end
 
   local buyer = buyers[user]
-  local wish = wish_of(lines)
-  if buyer.pieces + wish.pieces > limit then return 'limit_reached;' .. buyer.held end
+  local wanted = parse_lines(lines)
+  if buyer.units + wanted.units > limit then return 'limit_reached;' .. buyer.held end
 
   local short, back = false, nil
-  for _, line in ipairs(wish) do
+  for _, line in ipairs(wanted) do
     local have = left_of(line.sku)
     if not have then return 'unknown_sku' end
     if have < line.n then
@@ -66,11 +67,11 @@ local function decide(sn, user, lines, trace)
   if room <= 0 then return 'journal_full' end
 
   room = room - 1
-  entries[sn] = 'q|' .. user .. '|' .. lines .. '||||' .. reserved .. '||' .. trace -- for one who asks again in this group
+  entries[sn] = 'q|' .. user .. '|' .. lines .. '||||' .. reserved .. '||' .. trace -- for a duplicate in this group
   change_buyer(user)
-  buyer.pieces = buyer.pieces + wish.pieces
+  buyer.units = buyer.units + wanted.units
   buyer.held = list_add(buyer.held, sn)
-  for _, line in ipairs(wish) do
+  for _, line in ipairs(wanted) do
     left[line.sku] = left[line.sku] - line.n
     taken[line] = (taken[line] or 0) + line.n
   end
@@ -84,8 +85,8 @@ for i = 2, #ARGV, 4 do
 end
 if #accepted == 0 then return verdicts end
 
--- The journal first: Lua has no rollback, and a reservation that is journaled but not taken is found by the ledger, while
--- one that is taken but not journaled would hold its pieces for nobody.
+-- The journal is written first, because Lua has no rollback. If the script fails after that, the ledger commits the
+-- reservation and settles it here. Units that are taken but not journaled would be held for no purchase.
 local unlanded = {}
 for _, a in ipairs(accepted) do
   local sn, user, lines, trace = unpack(a)
@@ -96,7 +97,7 @@ for _, a in ipairs(accepted) do
   unlanded[#unlanded + 1] = sn
 end
 
--- What weigh() would count for entries of stage q that are in the journal, together.
+-- The sums that count_entry() would add for journaled entries of stage q.
 for line, n in pairs(taken) do
   count(line.left, -n)
   count(line.held, n)

@@ -1,6 +1,6 @@
--- sale: stores the sale as buyers see it, unless a later version is there. What cannot be read is replaced.
+-- sale: stores the public description of the sale, unless a higher version is stored. A malformed one is replaced.
 -- KEYS    as in prelude.lua
--- ARGV    JSON, version, 'anyway' to replace what is there, whatever its version
+-- ARGV    JSON, version, 'anyway' to replace a stored one of any version
 -- returns 'ok', or 'old'
 -- cost    O(size)
 local stored = redis.pcall('GET', SALE)

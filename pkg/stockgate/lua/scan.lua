@@ -1,7 +1,7 @@
 -- scan: one page of all entries.
 -- KEYS    as in prelude.lua
 -- ARGV    cursor ('0' at first), number of entries wanted
--- returns 'no_gate', or the next cursor ('0' at the end), then order_sn and entry in turn
+-- returns 'no_gate', or the next cursor ('0' at the end), then alternating order_sns and entries
 -- cost    O(entries of the page)
 if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end
 local page = redis.call('HSCAN', HELD, ARGV[1], 'COUNT', ARGV[2])

@@ -1,8 +1,8 @@
--- settle: raises purchases to what the ledger says; adopts unknown ones; corrects a buyer or lines that differ.
+-- settle: raises purchases to the state of the ledger; adopts unknown ones; corrects a buyer or lines that differ.
 -- KEYS    as in prelude.lua
 -- ARGV    for each purchase: order_sn, user, lines, stage (l, c or p), deadline (of c) or ''
 -- returns the number of entries changed, or 'no_gate'
--- An entry as far or further, and one that ended, stays as it is. An adoption takes pieces whatever is left.
+-- An entry that is as far or further, and one that ended, stays as it is. An adoption takes units even below 0.
 -- cost    O(purchases)
 if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end
 local changed = 0

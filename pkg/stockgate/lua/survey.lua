@@ -1,8 +1,8 @@
--- survey: entries as they are stored, for comparing them with the ledger, and whether what is kept about them fits them.
+-- survey: entries in their stored form, and whether the buyer's record and the indexes match each of them.
 -- KEYS    as in prelude.lua
 -- ARGV    'page', cursor ('0' at first), number of entries wanted; or 'some', order_sns
--- returns 'no_gate', or the life of the gate, the next cursor ('0' at the end), then order_sn, entry and '1' if buyer's
---         record and indexes fit it, else '0', in turn
+-- returns 'no_gate', or the build token of the gate, the next cursor ('0' at the end), then for each entry: order_sn,
+--         entry, '1' if buyer's record and indexes match it, else '0'
 -- cost    O(entries of the page)
 if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end
 local found, cursor = {}, '0'
@@ -19,7 +19,7 @@ else
   end
 end
 
-local function fits(sn, e)
+local function matches(sn, e)
   if rank(e) == 0 then return false end
   local _, held = string.match(redis.call('HGET', BUYERS, e.user) or '', '^(%-?%d+)|([^|]*)|([^|]*)$')
   local listed = held ~= nil and string.find(',' .. held .. ',', ',' .. sn .. ',', 1, true) ~= nil
@@ -31,6 +31,6 @@ local out = { redis.call('HGET', GATE, 'life') or '', cursor }
 for i = 1, #found, 2 do
   out[#out + 1] = found[i]
   out[#out + 1] = found[i + 1]
-  out[#out + 1] = fits(found[i], parse(found[i + 1])) and '1' or '0'
+  out[#out + 1] = matches(found[i], parse(found[i + 1])) and '1' or '0'
 end
 return out

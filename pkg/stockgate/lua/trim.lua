@@ -1,6 +1,6 @@
--- trim: removes entries that ended more than 24 h ago, and lets a finished gate expire.
+-- trim: removes entries that ended more than 24 h ago, and lets the keys of a finished gate expire.
 -- KEYS    as in prelude.lua
--- ARGV    number of entries at most
+-- ARGV    maximum number of entries
 -- returns the number of entries removed, or 'no_gate'
 -- cost    O(entries)
 if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end

@@ -1,8 +1,8 @@
--- unlanded: purchases not known to be in the ledger, those journaled longest ago first.
+-- unlanded: purchases not known to be in the ledger, oldest journaling first.
 -- KEYS    as in prelude.lua
--- ARGV    ms from which on and ms before which they were last journaled, number of entries at most
--- returns 'no_gate', or order_sn, entry and ms of the last journaling in turn
--- A member of the index without such an entry, as damage leaves it, goes and is not told.
+-- ARGV    bounds [from, before) of their last journaling in ms, maximum number of entries
+-- returns 'no_gate', or for each purchase: order_sn, entry, ms of the last journaling
+-- A member of the index without such an entry, which only damage leaves, is removed and not returned.
 -- cost    O(log n + entries)
 if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end
 local found = redis.call('ZRANGEBYSCORE', UNLANDED, ARGV[1], '(' .. ARGV[2], 'WITHSCORES', 'LIMIT', 0, ARGV[3])
