@@ -42,7 +42,7 @@ func TestAdjustOncePerID(t *testing.T) {
 			undo("down")
 			have(8, 8)
 		}
-		require.NoError(t, adjust("down", -8, true), "it is over")
+		require.NoError(t, adjust("down", -8, true), "it is decided")
 		have(8, 8)
 		e.reserve("1", "ann", lines(1))
 		require.ErrorIs(t, adjust("more", -8, false), ErrInsufficient)
@@ -51,14 +51,14 @@ func TestAdjustOncePerID(t *testing.T) {
 		undo("more")
 		undo("up")
 		have(4, 5)
-		undo("never") // and an attempt that is still on its way must not count
+		undo("never") // a late attempt to apply it must have no effect
 		require.NoError(t, adjust("never", 2, false))
 		have(4, 5)
 		require.ErrorIs(t, e.Adjust(ctx, e.ref, Adjustment{ID: "x", SKUID: "9", Delta: 1}), ErrUnknownSKU)
 	})
 }
 
-func TestAdjustmentsInTheFiguresAreKnown(t *testing.T) {
+func TestPreloadedAdjustmentsHaveNoEffect(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx := t.Context()
 		require.NoError(t, e.Preload(ctx, e.ref, Snapshot{

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkReserve compares purchases one by one with purchases in full groups: ns/op is per purchase in both.
+// BenchmarkReserve compares groups of one purchase with full groups. ns/op is per purchase.
 func BenchmarkReserve(b *testing.B) {
 	for _, kind := range []string{"accepted", "sold_out"} {
 		for _, group := range []int{1, MaxGroup} {
@@ -43,7 +43,7 @@ func BenchmarkReserve(b *testing.B) {
 	}
 }
 
-// BenchmarkPreload builds a gate from a ledger: ns/op is per entry.
+// BenchmarkPreload builds a gate from a snapshot. ns/op is per entry.
 func BenchmarkPreload(b *testing.B) {
 	const n = 50_000
 	s := soldSale(n)

@@ -11,9 +11,9 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// What is damaged is told of itself alone: who shares a call with it is answered.
+// A damaged gate, sale or entry yields an error only for itself. The others of the same call are returned.
 
-func TestABrokenGateDoesNotHideTheOthers(t *testing.T) {
+func TestBrokenGateDoesNotHideOthers(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx := t.Context()
 		e.open(openConfig(), 5)
@@ -44,7 +44,7 @@ func TestABrokenGateDoesNotHideTheOthers(t *testing.T) {
 		_, err := e.Reserve(ctx, otherType(t, e), []Request{{OrderSN: "1", UserID: "ann", Lines: lines(1)}})
 		require.ErrorIs(t, err, ErrBroken)
 		require.NotErrorIs(t, err, ErrUnavailable)
-		require.Equal(t, "closed", e.Breaker(), "Redis answers")
+		require.Equal(t, "closed", e.Breaker(), "Redis replies")
 	})
 }
 
@@ -55,14 +55,14 @@ func otherType(t *testing.T, e *env) contract.GateRef {
 	return b.ref
 }
 
-func TestABrokenSaleIsNoneUntilItIsPutAgain(t *testing.T) {
+func TestBrokenSaleIsAbsentUntilReplaced(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx := t.Context()
-		sound := Sale{ActivityID: e.ref.ActivityID, Title: "sound", StartsAt: deadline, EndsAt: deadline.Add(time.Hour), Version: 3}
-		require.NoError(t, e.PutSale(ctx, sound))
+		intact := Sale{ActivityID: e.ref.ActivityID, Title: "intact", StartsAt: deadline, EndsAt: deadline.Add(time.Hour), Version: 3}
+		require.NoError(t, e.PutSale(ctx, intact))
 		b := newEnv(t, e.rdb, Options{})
 		t.Cleanup(b.wipe)
-		mended := sound
+		mended := intact
 		mended.ActivityID, mended.Version = b.ref.ActivityID, 1
 		key := keyOf(b.ref, "sale")
 		for damage, do := range map[string]func() error{
@@ -79,7 +79,7 @@ func TestABrokenSaleIsNoneUntilItIsPutAgain(t *testing.T) {
 			require.ErrorIs(t, err, ErrNoSale, damage)
 			got, err := e.sales(ctx, []contract.GateRef{b.ref, e.ref})
 			require.NoError(t, err, damage)
-			require.Equal(t, []Sale{sound}, got, damage)
+			require.Equal(t, []Sale{intact}, got, damage)
 			require.NoError(t, e.PutSale(ctx, mended), damage)
 			again, err := e.Sale(ctx, b.ref.ActivityID)
 			require.NoError(t, err, damage)
@@ -88,18 +88,18 @@ func TestABrokenSaleIsNoneUntilItIsPutAgain(t *testing.T) {
 	})
 }
 
-func TestABrokenEntryIsToldOfItselfAlone(t *testing.T) {
+func TestBrokenEntryAffectsOnlyItself(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx := t.Context()
 		e.open(openConfig(), 9)
 		e.reserve("1", "ann", lines(1))
 		e.reserve("2", "bob", lines(1))
 		held := keyOf(e.ref, "held")
-		sound := e.rdb.HGet(ctx, held, "1").Val()
-		// One cannot be read at all; the other one by scripts only, as its deadline is no time.
+		intact := e.rdb.HGet(ctx, held, "1").Val()
+		// Entry 4 cannot be parsed at all. Entry 1 can be parsed by scripts only, because its deadline is no time.
 		e.reserve("4", "dan", lines(1))
 		require.NoError(t, e.rdb.HSet(ctx, held, "4", "nonsense").Err())
-		f := strings.Split(sound, "|")
+		f := strings.Split(intact, "|")
 		f[4] = "soon"
 		require.NoError(t, e.rdb.HSet(ctx, held, "1", strings.Join(f, "|")).Err())
 
@@ -128,19 +128,19 @@ func TestABrokenEntryIsToldOfItselfAlone(t *testing.T) {
 
 		waiting, err := e.Unlanded(ctx, e.ref, time.Time{}, time.Now().Add(time.Hour), 10)
 		require.NoError(t, err)
-		require.Len(t, waiting, 3, "and not 4, of which nobody can tell how far it is")
+		require.Len(t, waiting, 3, "without 4, whose stage is unknown")
 		for _, w := range waiting {
 			require.Equal(t, w.OrderSN == "1", w.Broken)
-			require.False(t, w.JournaledAt.IsZero(), "whoever pages needs it")
+			require.False(t, w.JournaledAt.IsZero(), "it starts the next page")
 		}
-		require.NoError(t, e.rdb.HSet(ctx, held, "1", sound, "4", strings.Replace(sound, "|ann|", "|dan|", 1)).Err())
+		require.NoError(t, e.rdb.HSet(ctx, held, "1", intact, "4", strings.Replace(intact, "|ann|", "|dan|", 1)).Err())
 		e.entry("4")
 	})
 }
 
-// A journal entry that nobody can read would otherwise be claimed again and again, with all that was read beside it. It may be
-// taken off: what the gate knows of the purchase is journaled again.
-func TestABrokenJournalEntryIsTakenOffAndWrittenAnew(t *testing.T) {
+// A journal entry that cannot be decoded would otherwise be claimed again and again, together with all that were read
+// beside it. It can be acked, and Rejournal writes it again from the entry in the gate.
+func TestBrokenJournalEntryCanBeAckedAndRejournaled(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx := t.Context()
 		e.open(openConfig(), 9)

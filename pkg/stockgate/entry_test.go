@@ -34,7 +34,7 @@ func anyEntry(t *rapid.T) Entry {
 	return e
 }
 
-func TestEntryCodecKeepsEverything(t *testing.T) {
+func TestEntryRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := anyEntry(t)
 		stored, err := e.encode()
@@ -45,19 +45,19 @@ func TestEntryCodecKeepsEverything(t *testing.T) {
 	})
 }
 
-func TestEntryOfUnknownStatusIsNotStored(t *testing.T) {
+func TestEncodeRejectsUnknownStatus(t *testing.T) {
 	_, err := Entry{Status: "refunded"}.encode()
 	require.ErrorIs(t, err, errEntry)
 }
 
-func TestLinesAreEqualStringsInAnyOrder(t *testing.T) {
+func TestEncodedLinesIgnoreOrder(t *testing.T) {
 	a := []Line{{SKUID: "10", Qty: 1}, {SKUID: "9", Qty: 2}}
 	require.Equal(t, "9:2,10:1", encodeLines(a))
 	require.Equal(t, encodeLines(a), encodeLines([]Line{{SKUID: "9", Qty: 2}, {SKUID: "10", Qty: 1}}))
 	require.Equal(t, []Line{{SKUID: "10", Qty: 1}, {SKUID: "9", Qty: 2}}, a, "the caller's lines stay as they are")
 }
 
-// FuzzDecodeEntry holds that any text either is refused or is an entry that is stored again as the same one.
+// FuzzDecodeEntry checks that decodeEntry rejects a text or returns an entry that survives encoding and decoding.
 func FuzzDecodeEntry(f *testing.F) {
 	f.Add("q|u|1:1||||1700000000000|1-0|00-ab-cd-01")
 	f.Add("l|u|1:1,2:3||||||")

@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// startCluster brings a cluster of one node up. Somebody else may take a free port before it does, so it tries several.
+// startCluster starts a Redis Cluster of one node. Another process may take a free port first, so it tries several.
 func startCluster() (stop func(), err error) {
 	for range 5 {
 		if stop, err = tryCluster(); err == nil {
@@ -132,14 +132,14 @@ func newEnv(t testing.TB, rdb redis.UniversalClient, opts Options) *env {
 	return &env{Gate: New(rdb, opts), t: t, rdb: rdb, ref: contract.GateRef{ActivityID: strconv.FormatInt(activitySeq.Add(1), 10)}}
 }
 
-// patience is how long a test waits for one answer: the disk of a busy machine, which every write waits for, stands at times.
+// patience is how long a test waits for one reply. Writes wait for the disk, which stalls at times on a busy machine.
 const patience = 20 * time.Second
 
 func patient(o *redis.UniversalOptions) {
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = patience, patience, patience, patience
 }
 
-// realRedis is the server that `make test` starts.
+// realRedis connects to the server that `make test` starts.
 func realRedis(t testing.TB) redis.UniversalClient {
 	addrs := os.Getenv("REDIS_ADDRS")
 	if addrs == "" {
@@ -178,20 +178,20 @@ func eachServer(t *testing.T, opts Options, test func(t *testing.T, e *env)) {
 	}
 }
 
-// wipe removes everything of the gate, as a Redis that lost its data.
+// wipe deletes all keys of the gate, as if Redis had lost its data.
 func (e *env) wipe() {
 	ctx := context.Background()
 	require.NoError(e.t, e.rdb.Del(ctx, keysOf(e.ref)...).Err())
 	require.NoError(e.t, e.rdb.SRem(ctx, keyActivities, e.ref.String()).Err())
 }
 
-// openConfig is a sale that began an hour ago and lasts for another one.
+// openConfig returns the configuration of a sale that began an hour ago and lasts for another hour.
 func openConfig() Config {
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	return Config{State: GateOpen, StartsAt: now.Add(-time.Hour), EndsAt: now.Add(time.Hour), PerUserLimit: 2, Version: 1}
 }
 
-// open preloads a gate with pieces of SKU 1 and, when given, of SKU 2.
+// open preloads a gate with the given units of SKU 1 and, if there is a second number, of SKU 2.
 func (e *env) open(c Config, stock ...int64) {
 	e.t.Helper()
 	s := Snapshot{Config: c, Stock: map[string]int64{}, Totals: map[string]int64{}}
@@ -231,7 +231,7 @@ func (e *env) settle(sn, user string, ls []Line, step Step) {
 	e.check()
 }
 
-// deadline is when pay windows of these tests end.
+// deadline is the end of the pay windows in these tests.
 var deadline = time.Now().Add(10 * time.Minute).UTC().Truncate(time.Millisecond)
 
 func (e *env) release(sn, user string, ls []Line, reason string) {
@@ -261,7 +261,7 @@ func (e *env) counts(sku string) Counts {
 	return a.SKUs[sku]
 }
 
-// image is a gate read key by key, past the scripts.
+// image is the content of a gate, read key by key without the scripts.
 type image struct {
 	gate     map[string]string
 	entries  map[string]Entry
@@ -295,8 +295,8 @@ func (e *env) image() image {
 	return im
 }
 
-// check recomputes everything that follows from the entries and compares it with what the gate says: left + held + sold =
-// total for each SKU, the other counters, every buyer's record and both indexes. It gives back what it has read.
+// check recomputes from the entries all counters, buyers' records and indexes, and compares them with the gate's. It
+// checks left + held + sold = total for each SKU. It returns what it has read.
 func (e *env) check() image {
 	e.t.Helper()
 	im := e.image()
@@ -305,11 +305,11 @@ func (e *env) check() image {
 	}
 	want := map[string]int64{"held": 0}
 	var unlanded, ended []string
-	pieces, held, gone := map[string]int64{}, map[string][]string{}, map[string][]string{}
+	units, held, endedOf := map[string]int64{}, map[string][]string{}, map[string][]string{}
 	for sn, en := range im.entries {
 		if en.terminal() {
 			ended = append(ended, sn)
-			gone[en.UserID] = append(gone[en.UserID], sn)
+			endedOf[en.UserID] = append(endedOf[en.UserID], sn)
 			continue
 		}
 		held[en.UserID] = append(held[en.UserID], sn)
@@ -318,7 +318,7 @@ func (e *env) check() image {
 			unlanded = append(unlanded, sn)
 		}
 		for _, l := range en.Lines {
-			pieces[en.UserID] += l.Qty
+			units[en.UserID] += l.Qty
 			if en.Status == StatusPaid {
 				want["p:"+l.SKUID] += l.Qty
 				continue
@@ -361,9 +361,9 @@ func (e *env) check() image {
 	for user, record := range im.buyers {
 		f := strings.Split(record, "|")
 		require.Len(e.t, f, 3)
-		require.Equal(e.t, strconv.FormatInt(pieces[user], 10), f[0], "pieces of buyer %s", user)
-		require.ElementsMatch(e.t, held[user], splitIDs(f[1]), "what buyer %s holds", user)
-		require.Subset(e.t, gone[user], splitIDs(f[2]), "what buyer %s held", user)
+		require.Equal(e.t, strconv.FormatInt(units[user], 10), f[0], "units of buyer %s", user)
+		require.ElementsMatch(e.t, held[user], splitIDs(f[1]), "held purchases of buyer %s", user)
+		require.Subset(e.t, endedOf[user], splitIDs(f[2]), "ended purchases of buyer %s", user)
 		require.LessOrEqual(e.t, len(splitIDs(f[2])), maxEnded)
 	}
 	for user := range held {

@@ -19,7 +19,7 @@ import (
 	"flashsale.internal/pkg/porttest"
 )
 
-func TestNothingHappensWithoutAGate(t *testing.T) {
+func TestCallsFailWithoutGate(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx, ending := t.Context(), []Ending{{OrderSN: "1", UserID: "ann", Lines: lines(1), Reason: "expired"}}
 		for name, do := range map[string]func() error{
@@ -76,7 +76,7 @@ func TestConfigureObeysTheVersion(t *testing.T) {
 	})
 }
 
-func TestKeysExpireOnceOverAndEmpty(t *testing.T) {
+func TestKeysExpireWhenFinishedAndEmpty(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx := t.Context()
 		expires := func() bool {
@@ -113,14 +113,14 @@ func TestKeysExpireOnceOverAndEmpty(t *testing.T) {
 		e.drop("3", "cat", lines(1), "system")
 		require.NoError(t, e.PutSale(ctx, Sale{ActivityID: e.ref.ActivityID, Version: 2}))
 		require.NoError(t, e.Adjust(ctx, e.ref, Adjustment{ID: "a", SKUID: "1", Delta: 1}))
-		require.True(t, expires(), "keys that came later as well")
+		require.True(t, expires(), "also keys that were created later")
 		require.NoError(t, e.rdb.Del(ctx, keyOf(e.ref, "buyers")).Err())
 		for sn, user := range map[string]string{"1": "ann", "2": "bob", "3": "cat"} {
 			changed, err := e.RebuildBuyer(ctx, e.ref, user, []string{sn})
 			require.NoError(t, err)
 			require.True(t, changed)
 		}
-		require.True(t, expires(), "keys that were made anew")
+		require.True(t, expires(), "also keys that were created again")
 		e.settle("4", "dan", lines(1), StepLanded)
 		require.False(t, expires(), "an adoption keeps the gate")
 		e.release("4", "dan", lines(1), "expired")
@@ -129,7 +129,7 @@ func TestKeysExpireOnceOverAndEmpty(t *testing.T) {
 		require.NoError(t, e.Configure(ctx, e.ref, c))
 		require.False(t, expires(), "open again")
 
-		c.EndsAt, c.Version = time.Now().Add(20*time.Millisecond), 4 // over by the clock, and nobody calls but the keeper
+		c.EndsAt, c.Version = time.Now().Add(20*time.Millisecond), 4 // ended by the clock; only the gate controller calls
 		require.NoError(t, e.Configure(ctx, e.ref, c))
 		require.Eventually(t, func() bool {
 			_, err := e.Trim(ctx, e.ref, 10)
@@ -138,7 +138,7 @@ func TestKeysExpireOnceOverAndEmpty(t *testing.T) {
 	})
 }
 
-func TestLevelsOfManyGates(t *testing.T) {
+func TestStockLevelsOfManyGates(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx, c := t.Context(), openConfig()
 		e.open(c, 3, 0)
@@ -223,8 +223,8 @@ func TestServer(t *testing.T) {
 	})
 }
 
-// A master that was replaced and put back has lost what was written in between, although it is the same process.
-func TestAMasterPutBackIsAnotherOne(t *testing.T) {
+// A master that was replaced and later reinstated lacks the writes made in between, although it is the same process.
+func TestReplicationIDOfReinstatedMaster(t *testing.T) {
 	ctx := t.Context()
 	one, two := startRedis(t), startRedis(t)
 	gate := New(one, Options{})
@@ -265,7 +265,7 @@ func startRedis(t *testing.T) *redis.Client {
 	return rdb
 }
 
-func TestRepliesThatMeanNotNow(t *testing.T) {
+func TestRepliesOfUnavailableRedis(t *testing.T) {
 	m := miniredis.RunT(t)
 	rdb := Connect([]string{m.Addr()}, 0)
 	defer func() { _ = rdb.Close() }()
@@ -280,7 +280,7 @@ func TestRepliesThatMeanNotNow(t *testing.T) {
 		_, err := e.Audit(t.Context(), e.ref)
 		require.ErrorIs(t, err, ErrUnavailable, reply)
 	}
-	require.Equal(t, "closed", e.Breaker(), "a Redis that answers is not cut off")
+	require.Equal(t, "closed", e.Breaker(), "error replies do not open the breaker")
 	m.SetError("ERR something else")
 	_, err := e.Audit(t.Context(), e.ref)
 	require.Error(t, err)
@@ -290,8 +290,8 @@ func TestRepliesThatMeanNotNow(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// silence accepts connections and never answers.
-func silence(t *testing.T) string {
+// silentServer accepts connections and never replies. It returns its address.
+func silentServer(t *testing.T) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	var wg sync.WaitGroup
@@ -321,15 +321,15 @@ func silence(t *testing.T) string {
 	return l.Addr().String()
 }
 
-func TestASilentRedisOpensTheBreaker(t *testing.T) {
-	rdb := Connect([]string{silence(t)}, 0)
+func TestSilentRedisOpensBreaker(t *testing.T) {
+	rdb := Connect([]string{silentServer(t)}, 0)
 	defer func() { _ = rdb.Close() }()
 	e := newEnv(t, rdb, Options{Timeout: 50 * time.Millisecond, BreakerFailures: 3})
 
-	given, cancel := context.WithCancel(t.Context())
+	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	for range 10 { // callers that went away say nothing about Redis
-		_, err := e.Audit(given, e.ref)
+	for range 10 { // a cancelled call is no failure of Redis
+		_, err := e.Audit(cancelled, e.ref)
 		require.ErrorIs(t, err, ErrUnavailable)
 		require.ErrorIs(t, err, context.Canceled)
 	}
@@ -345,12 +345,12 @@ func TestASilentRedisOpensTheBreaker(t *testing.T) {
 		_, err := e.Audit(t.Context(), e.ref)
 		require.ErrorIs(t, err, ErrUnavailable)
 	}
-	require.Less(t, time.Since(began), time.Second, "refused at once, with at most one probe")
+	require.Less(t, time.Since(began), time.Second, "rejected at once, with at most one probe")
 }
 
-func TestTheBreakerClosesBySelfProbing(t *testing.T) {
+func TestBreakerClosesAfterProbe(t *testing.T) {
 	m := miniredis.NewMiniRedis()
-	require.NoError(t, m.StartAddr(porttest.Free(t))) // nobody else takes it meanwhile
+	require.NoError(t, m.StartAddr(porttest.Free(t))) // no other process takes the port meanwhile
 	defer m.Close()
 	rdb := Connect([]string{m.Addr()}, 0)
 	defer func() { _ = rdb.Close() }()
@@ -379,8 +379,8 @@ func TestTheBreakerClosesBySelfProbing(t *testing.T) {
 	require.Equal(t, "closed", changes[len(changes)-1])
 }
 
-// TestScriptsAreLoadedAgain: a restarted Redis has forgotten all scripts.
-func TestScriptsAreLoadedAgain(t *testing.T) {
+// TestScriptsAreReloaded calls a script on a Redis that has lost all scripts, as after a restart.
+func TestScriptsAreReloaded(t *testing.T) {
 	e := newEnv(t, clusterRedis(t), Options{})
 	defer e.wipe()
 	e.open(openConfig(), 1)

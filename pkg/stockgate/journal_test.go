@@ -37,7 +37,7 @@ func TestRelaysShareTheJournal(t *testing.T) {
 		require.Empty(t, e.read("a", 10), "no gate, no journal")
 		exists, err := e.rdb.Exists(t.Context(), keysOf(e.ref)...).Result()
 		require.NoError(t, err)
-		require.Zero(t, exists, "reading leaves nothing behind")
+		require.Zero(t, exists, "reading creates no key")
 
 		e.open(openConfig(), 9)
 		for _, sn := range []string{"1", "2", "3", "4"} {
@@ -68,14 +68,14 @@ func TestRelaysShareTheJournal(t *testing.T) {
 	})
 }
 
-func TestALostConsumerGroupReadsFromTheBeginning(t *testing.T) {
+func TestLostConsumerGroupReadsFromTheBeginning(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		e.open(openConfig(), 9)
 		e.reserve("1", "ann", lines(1))
 		e.reserve("2", "bob", lines(1))
 		before := e.read("a", 10)
 		require.NoError(t, e.rdb.XGroupDestroy(t.Context(), keyOf(e.ref, "journal"), "relays").Err())
-		e.ack(before[0]) // published, though its group is gone
+		e.ack(before[0]) // published, although its group was lost
 		again := e.read("b", 10)
 		require.Equal(t, before[1:], again)
 		e.ack(again...)
@@ -83,7 +83,7 @@ func TestALostConsumerGroupReadsFromTheBeginning(t *testing.T) {
 	})
 }
 
-func TestTheJournalOutlivesGateAndSale(t *testing.T) {
+func TestJournalOutlivesGateAndSale(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		c := openConfig()
 		e.open(c, 9)
@@ -103,7 +103,7 @@ func TestTheJournalOutlivesGateAndSale(t *testing.T) {
 	})
 }
 
-func TestRejournalOnlyWhatIsOnNobodysWay(t *testing.T) {
+func TestRejournalSkipsJournaledEntries(t *testing.T) {
 	eachServer(t, Options{JournalMax: 4}, func(t *testing.T, e *env) {
 		ctx := t.Context()
 		e.open(openConfig(), 20)
@@ -144,7 +144,7 @@ func TestRejournalOnlyWhatIsOnNobodysWay(t *testing.T) {
 		require.Equal(t, all[0].Reservation, again[0].Reservation)
 		require.NotEqual(t, all[0].ID, again[0].ID)
 		e.ack(all[0])
-		require.Equal(t, Counts{Left: 17, Held: 3, Total: 20, Journal: 2}, e.counts("1"), "an old ack means nothing")
+		require.Equal(t, Counts{Left: 17, Held: 3, Total: 20, Journal: 2}, e.counts("1"), "an ack of an older journal entry changes nothing")
 		e.ack(again...)
 
 		require.Equal(t, Accepted, e.reserve("5", "u5", lines(1)).Outcome)
@@ -159,8 +159,8 @@ func TestRejournalOnlyWhatIsOnNobodysWay(t *testing.T) {
 	})
 }
 
-// The journal outlives its gate, and so does its length: entries of a lost gate still wait for their relay.
-func TestTheLengthOfTheJournalNeedsNoGate(t *testing.T) {
+// The journal outlives its gate: entries of a lost gate still wait for their relay, and must be counted.
+func TestJournalLenNeedsNoGate(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		require.Zero(t, e.journalLen())
 		e.open(openConfig(), 9)

@@ -15,7 +15,7 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// model is what a gate should be, in plain Go.
+// model is the expected state of a gate, computed in plain Go.
 type model struct {
 	state    GateState
 	version  int64
@@ -36,9 +36,9 @@ type modelEntry struct {
 }
 
 type modelAdjustment struct {
-	sku   string
-	delta int64
-	over  bool // undone, or named by the last build
+	sku     string
+	delta   int64
+	decided bool // undone, or contained in the last snapshot
 }
 
 func (e *modelEntry) holds() bool { return e.stage != stageClosed && e.stage != stageFailed }
@@ -49,15 +49,15 @@ func (m *model) take(e *modelEntry, sign int64) {
 	}
 }
 
-func (m *model) holding(user string) (pieces int64) {
+func (m *model) holding(user string) (units int64) {
 	for _, e := range m.entries {
 		if e.user == user && e.holds() {
 			for _, l := range e.lines {
-				pieces += l.Qty
+				units += l.Qty
 			}
 		}
 	}
-	return pieces
+	return units
 }
 
 func (m *model) reserve(r Request) Outcome {
@@ -73,11 +73,11 @@ func (m *model) reserve(r Request) Outcome {
 	if m.state == GateEnded {
 		return Ended
 	}
-	pieces := m.holding(r.UserID)
+	units := m.holding(r.UserID)
 	for _, l := range r.Lines {
-		pieces += l.Qty
+		units += l.Qty
 	}
-	if pieces > m.limit {
+	if units > m.limit {
 		return LimitReached
 	}
 	for _, l := range r.Lines {
@@ -133,13 +133,13 @@ const modelJournalMax = 6
 
 // gateMachine runs the same steps on a gate and on the model, and compares them after each.
 type gateMachine struct {
-	e      *env
-	m      *model
-	config Config
-	kept   []JournalEntry // read, not acked
+	e       *env
+	m       *model
+	config  Config
+	unacked []JournalEntry
 }
 
-// The small worlds that steps draw from, so that they meet.
+// Steps draw from few values, so that they often concern the same purchase.
 func drawSN(t *rapid.T) string { return strconv.Itoa(rapid.IntRange(1, 9).Draw(t, "sn")) }
 
 func drawUser(t *rapid.T) string { return rapid.SampledFrom([]string{"ann", "bob"}).Draw(t, "user") }
@@ -215,7 +215,7 @@ func (g *gateMachine) Adjust(t *rapid.T) {
 	err := g.e.Adjust(t.Context(), g.e.ref, a)
 	known := g.m.adjusted[a.ID]
 	switch {
-	case known != nil && !known.over && (known.sku != a.SKUID || known.delta != a.Delta):
+	case known != nil && !known.decided && (known.sku != a.SKUID || known.delta != a.Delta):
 		require.ErrorIs(t, err, ErrAdjustmentConflict)
 	case known != nil:
 		require.NoError(t, err)
@@ -232,11 +232,11 @@ func (g *gateMachine) Adjust(t *rapid.T) {
 func (g *gateMachine) UndoAdjust(t *rapid.T) {
 	id := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "id")
 	require.NoError(t, g.e.UndoAdjust(t.Context(), g.e.ref, id))
-	if a := g.m.adjusted[id]; a != nil && !a.over {
+	if a := g.m.adjusted[id]; a != nil && !a.decided {
 		g.m.left[a.sku] -= a.delta
 		g.m.total[a.sku] -= a.delta
 	}
-	g.m.adjusted[id] = &modelAdjustment{over: true}
+	g.m.adjusted[id] = &modelAdjustment{decided: true}
 }
 
 func (g *gateMachine) Configure(t *rapid.T) {
@@ -256,14 +256,14 @@ func (g *gateMachine) Configure(t *rapid.T) {
 func (g *gateMachine) ReadJournal(t *rapid.T) {
 	entries, err := g.e.ReadJournal(t.Context(), g.e.ref, "relay", 3)
 	require.NoError(t, err)
-	g.kept = append(g.kept, entries...)
+	g.unacked = append(g.unacked, entries...)
 }
 
 func (g *gateMachine) Ack(t *rapid.T) {
-	if len(g.kept) == 0 {
+	if len(g.unacked) == 0 {
 		return
 	}
-	entry := rapid.SampledFrom(g.kept).Draw(t, "entry") // may have been acked before
+	entry := rapid.SampledFrom(g.unacked).Draw(t, "entry") // may have been acked before
 	before := g.e.journalLen()
 	ids := g.e.image().journals
 	require.NoError(t, g.e.Ack(t.Context(), g.e.ref, []string{entry.ID}))
@@ -286,13 +286,13 @@ func (g *gateMachine) Rejournal(t *rapid.T) {
 	require.Equal(t, want, n)
 }
 
-// Lose takes the gate away, nothing happens without it, and then it is built again from the ledger: everything but what
-// had not landed, and every adjustment.
+// Lose deletes the gate and rebuilds it from the ledger: all entries that have landed, and every adjustment. In between
+// all calls fail.
 func (g *gateMachine) Lose(t *rapid.T) {
 	require.NoError(t, g.e.rdb.Del(t.Context(), keysOf(g.e.ref)...).Err())
 	_, err := g.e.Audit(t.Context(), g.e.ref)
 	require.ErrorIs(t, err, ErrNoGate)
-	g.kept = nil
+	g.unacked = nil
 	g.m.room = modelJournalMax
 	s := Snapshot{Config: g.config, Stock: map[string]int64{}, Totals: maps.Clone(g.m.total)}
 	s.State, s.PerUserLimit, s.Version = g.m.state, g.m.limit, g.m.version
@@ -307,7 +307,7 @@ func (g *gateMachine) Lose(t *rapid.T) {
 	maps.Copy(s.Stock, g.m.left)
 	for id, a := range g.m.adjusted {
 		s.Adjusted = append(s.Adjusted, id)
-		a.over = true
+		a.decided = true
 	}
 	require.NoError(t, g.e.Preload(t.Context(), g.e.ref, s))
 }
@@ -324,7 +324,7 @@ func (e *modelEntry) entry(sn string) Entry {
 	return entry
 }
 
-// Check holds after every step.
+// Check compares gate and model after every step.
 func (g *gateMachine) Check(t *rapid.T) {
 	im := g.e.check()
 	require.Len(t, im.entries, len(g.m.entries))
@@ -347,7 +347,7 @@ func (g *gateMachine) Check(t *rapid.T) {
 	require.Equal(t, int64(modelJournalMax-g.m.room), a.JournalLen)
 }
 
-// TestAnyOrderOfStepsMatchesTheModel is the state machine: all steps, repeated, in any order, the gate lost in between.
+// TestAnyOrderOfStepsMatchesTheModel runs all steps in random order, with repetitions and losses of the gate.
 func TestAnyOrderOfStepsMatchesTheModel(t *testing.T) {
 	eachServer(t, Options{JournalMax: modelJournalMax}, func(t *testing.T, outer *env) {
 		rapid.Check(t, func(t *rapid.T) {
@@ -366,7 +366,7 @@ func TestAnyOrderOfStepsMatchesTheModel(t *testing.T) {
 	})
 }
 
-// failer lets the env's helpers fail the present rapid run instead of the whole test, so that it is shrunk.
+// failer makes the helpers of env fail the present run of rapid instead of the whole test, so that rapid shrinks it.
 type failer struct {
 	testing.TB
 	rt *rapid.T
@@ -376,13 +376,14 @@ func (f *failer) Errorf(format string, args ...any) { f.rt.Errorf(format, args..
 func (f *failer) FailNow()                          { f.rt.FailNow() }
 func (f *failer) Helper()                           { f.rt.Helper() }
 
-// TestConcurrentCallersNeitherOversellNorLeak lets many callers do everything at once to few purchases, some of it twice.
+// TestConcurrentCallersNeitherOversellNorLeak lets concurrent callers reserve, settle and end the same purchases, some
+// of them twice.
 func TestConcurrentCallersNeitherOversellNorLeak(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx, c := t.Context(), openConfig()
 		c.PerUserLimit = 1
-		const pieces, buyers, callers = 20, 60, 6
-		e.open(c, pieces)
+		const units, buyers, callers = 20, 60, 6
+		e.open(c, units)
 		accepted := make([]map[string]bool, callers)
 		errs := make(chan error, callers)
 		for w := range callers {
@@ -391,7 +392,7 @@ func TestConcurrentCallersNeitherOversellNorLeak(t *testing.T) {
 				errs <- func() error {
 					for i := range 2 * buyers {
 						n := (i*7 + w*13) % buyers
-						sn, user := strconv.Itoa(1+n), "u"+strconv.Itoa(n/2) // two purchases a buyer, and one piece
+						sn, user := strconv.Itoa(1+n), "u"+strconv.Itoa(n/2) // each buyer has two purchases and may hold one unit
 						vs, err := e.Reserve(ctx, e.ref, []Request{{OrderSN: sn, UserID: user, Lines: lines(1)}})
 						if err != nil {
 							return err
@@ -430,7 +431,7 @@ func TestConcurrentCallersNeitherOversellNorLeak(t *testing.T) {
 		}
 		a := e.counts("1")
 		require.GreaterOrEqual(t, a.Left, int64(0))
-		require.Equal(t, int64(pieces), a.Left+a.Held+a.Sold)
+		require.Equal(t, int64(units), a.Left+a.Held+a.Sold)
 		for user, record := range e.image().buyers {
 			require.Contains(t, "01", record[:1], user)
 		}

@@ -40,7 +40,7 @@ func soldSale(n int) Snapshot {
 	return s
 }
 
-func TestPreloadBuildsWhatTheLedgerSays(t *testing.T) {
+func TestPreloadBuildsTheSnapshot(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx := t.Context()
 		const n = 3*preloadChunk + 5
@@ -79,7 +79,7 @@ func TestPreloadBuildsWhatTheLedgerSays(t *testing.T) {
 	})
 }
 
-func TestPreloadRemovesWhatIsLeftExceptTheJournal(t *testing.T) {
+func TestPreloadRemovesLeftoversExceptJournal(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx := t.Context()
 		e.open(openConfig(), 9)
@@ -99,14 +99,14 @@ func TestPreloadRemovesWhatIsLeftExceptTheJournal(t *testing.T) {
 	})
 }
 
-// TestBuildsDoNotMix plays the steps of two builders against each other.
+// TestBuildsDoNotMix interleaves the steps of two builds.
 func TestBuildsDoNotMix(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx := t.Context()
 		step := func(args ...any) any {
-			answer, err := e.run(ctx, scriptPreload, e.ref, args...)
+			reply, err := e.run(ctx, scriptPreload, e.ref, args...)
 			require.NoError(t, err)
-			return answer
+			return reply
 		}
 		entry, err := Entry{UserID: "ann", Lines: lines(1), Status: StatusPaid}.encode()
 		require.NoError(t, err)
@@ -134,7 +134,7 @@ func TestBuildsDoNotMix(t *testing.T) {
 	})
 }
 
-func TestPreloadRefusesWhatDoesNotAddUp(t *testing.T) {
+func TestPreloadRejectsInvalidSnapshots(t *testing.T) {
 	g := New(nil, Options{}) // nothing may reach Redis
 	for name, spoil := range map[string]func(*Snapshot){
 		"no SKU":          func(s *Snapshot) { s.Stock, s.Totals = nil, nil },

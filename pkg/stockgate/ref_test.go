@@ -24,7 +24,7 @@ func TestAllKeysOfAGateShareASlot(t *testing.T) {
 	}
 }
 
-func TestRefsAreWrittenInOneWayOnly(t *testing.T) {
+func TestParseRefAcceptsOneForm(t *testing.T) {
 	for _, ref := range []contract.GateRef{{ActivityID: "1", Bucket: 0}, {ActivityID: "77", Bucket: 3}} {
 		back, ok := parseRef(ref.String())
 		require.True(t, ok)

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// seen is an entry as a survey tells it.
-func (e *env) seen(sn string) StoredEntry {
+// inspect returns the stored form of an entry.
+func (e *env) inspect(sn string) StoredEntry {
 	e.t.Helper()
 	found, err := e.Inspect(e.t.Context(), e.ref, []string{sn})
 	require.NoError(e.t, err)
@@ -44,7 +44,7 @@ func (e *env) repair(r Repair) bool {
 	return done[r.OrderSN]
 }
 
-func TestSurveyTellsWhatDoesNotFit(t *testing.T) {
+func TestSurveyFindsIndexMismatches(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx := t.Context()
 		e.open(openConfig(), 100)
@@ -57,35 +57,35 @@ func TestSurveyTellsWhatDoesNotFit(t *testing.T) {
 			require.Equal(t, s.OrderSN == "1", s.Journaled, s.OrderSN)
 			require.Equal(t, s.Stored, e.rdb.HGet(ctx, keyOf(e.ref, "held"), s.OrderSN).Val())
 		}
-		misfiled := func() (users []string) {
+		mismatched := func() (users []string) {
 			t.Helper()
 			users, next, err := e.MismatchedBuyers(ctx, e.ref, 0, 1000)
 			require.NoError(t, err)
 			require.Zero(t, next)
 			return users
 		}
-		require.Empty(t, misfiled())
+		require.Empty(t, mismatched())
 		for name, c := range map[string]struct {
-			damage      func() error
-			sn, user    string
-			misfiledBuy bool // the buyer's record says more than there is
+			damage   func() error
+			sn, user string
+			mismatch bool // the buyer's record does not match its entries
 		}{
-			"record gone":          {func() error { return e.rdb.HDel(ctx, keyOf(e.ref, "buyers"), "ann").Err() }, "1", "ann", false},
-			"record counts more":   {func() error { return e.rdb.HSet(ctx, keyOf(e.ref, "buyers"), "bob", "2|2|").Err() }, "", "bob", true},
-			"record unreadable":    {func() error { return e.rdb.HSet(ctx, keyOf(e.ref, "buyers"), "bob", "rubbish").Err() }, "2", "bob", true},
-			"record of nobody":     {func() error { return e.rdb.HSet(ctx, keyOf(e.ref, "buyers"), "dan", "1|77|").Err() }, "", "dan", true},
-			"not among unlanded":   {func() error { return e.rdb.ZRem(ctx, keyOf(e.ref, "unlanded"), "1").Err() }, "1", "ann", false},
-			"ended entry not kept": {func() error { return e.rdb.Del(ctx, keyOf(e.ref, "ended")).Err() }, "3", "cat", false},
-			"listed twice":         {func() error { return e.rdb.HSet(ctx, keyOf(e.ref, "buyers"), "bob", "2|2,2|").Err() }, "", "bob", true},
+			"record deleted":     {func() error { return e.rdb.HDel(ctx, keyOf(e.ref, "buyers"), "ann").Err() }, "1", "ann", false},
+			"record counts more": {func() error { return e.rdb.HSet(ctx, keyOf(e.ref, "buyers"), "bob", "2|2|").Err() }, "", "bob", true},
+			"record malformed":   {func() error { return e.rdb.HSet(ctx, keyOf(e.ref, "buyers"), "bob", "rubbish").Err() }, "2", "bob", true},
+			"record of no entry": {func() error { return e.rdb.HSet(ctx, keyOf(e.ref, "buyers"), "dan", "1|77|").Err() }, "", "dan", true},
+			"not in unlanded":    {func() error { return e.rdb.ZRem(ctx, keyOf(e.ref, "unlanded"), "1").Err() }, "1", "ann", false},
+			"not in ended":       {func() error { return e.rdb.Del(ctx, keyOf(e.ref, "ended")).Err() }, "3", "cat", false},
+			"listed twice":       {func() error { return e.rdb.HSet(ctx, keyOf(e.ref, "buyers"), "bob", "2|2,2|").Err() }, "", "bob", true},
 		} {
 			require.NoError(t, c.damage(), name)
 			for sn, s := range first(e.survey(1000)) {
 				require.Equal(t, sn == c.sn, s.IndexMismatch, "%s: %s", name, sn)
 			}
-			if c.misfiledBuy {
-				require.Equal(t, []string{c.user}, misfiled(), name)
+			if c.mismatch {
+				require.Equal(t, []string{c.user}, mismatched(), name)
 			} else {
-				require.Empty(t, misfiled(), name)
+				require.Empty(t, mismatched(), name)
 			}
 			var sns []string
 			if c.sn != "" {
@@ -97,14 +97,14 @@ func TestSurveyTellsWhatDoesNotFit(t *testing.T) {
 				require.Equal(t, want, changed, name)
 			}
 			e.check()
-			require.Empty(t, misfiled(), name)
+			require.Empty(t, mismatched(), name)
 		}
 	})
 }
 
 func first[A, B any](a A, _ B) A { return a }
 
-func TestOneUnreadableEntryDoesNotHideTheOthers(t *testing.T) {
+func TestBrokenEntryDoesNotHideOthers(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx := t.Context()
 		e.open(openConfig(), 100)
@@ -126,19 +126,19 @@ func TestOneUnreadableEntryDoesNotHideTheOthers(t *testing.T) {
 	})
 }
 
-func TestRepairChangesOnlyWhatIsAsItWasSeen(t *testing.T) {
+func TestRepairChangesOnlyUnchangedEntries(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx := t.Context()
 		e.open(openConfig(), 10)
 		e.reserve("1", "ann", lines(2))
-		queued := e.seen("1")
+		queued := e.inspect("1")
 		landed := Entry{UserID: "ann", Lines: lines(2), Status: StatusQueued, Landed: true}
-		require.False(t, e.repair(Repair{OrderSN: "1", Seen: "", To: landed}), "it is known")
+		require.False(t, e.repair(Repair{OrderSN: "1", Seen: "", To: landed}), "it exists")
 		e.settle("1", "ann", lines(2), StepCreated)
-		require.False(t, e.repair(Repair{OrderSN: "1", Seen: queued.Stored, To: landed}), "it moved on")
+		require.False(t, e.repair(Repair{OrderSN: "1", Seen: queued.Stored, To: landed}), "it changed")
 		require.Equal(t, StatusCreated, e.entry("1").Status)
 
-		// Every state can be made of every other one; the counters follow, and stay in step with the entries.
+		// Every status can be replaced by any other one, and the counters stay consistent with the entries.
 		want := func(status Status, landed bool) Entry {
 			en := Entry{UserID: "ann", Lines: lines(2), Status: status, Landed: landed}
 			if en.terminal() {
@@ -153,7 +153,7 @@ func TestRepairChangesOnlyWhatIsAsItWasSeen(t *testing.T) {
 			want(StatusQueued, true), want(StatusPaid, true), want(StatusClosed, false), want(StatusCreated, true), want(StatusFailed, false),
 			want(StatusPaid, true), want(StatusQueued, false), want(StatusCreated, true),
 		} {
-			require.True(t, e.repair(Repair{OrderSN: "1", Seen: e.seen("1").Stored, To: to}))
+			require.True(t, e.repair(Repair{OrderSN: "1", Seen: e.inspect("1").Stored, To: to}))
 			e.check()
 			got := e.entry("1")
 			require.Equal(t, to.Status, got.Status)
@@ -168,7 +168,7 @@ func TestRepairChangesOnlyWhatIsAsItWasSeen(t *testing.T) {
 			require.Equal(t, left, e.counts("1").Left)
 		}
 		// Another buyer, other lines.
-		require.True(t, e.repair(Repair{OrderSN: "1", Seen: e.seen("1").Stored, To: Entry{UserID: "bob", Lines: lines(1), Status: StatusPaid}}))
+		require.True(t, e.repair(Repair{OrderSN: "1", Seen: e.inspect("1").Stored, To: Entry{UserID: "bob", Lines: lines(1), Status: StatusPaid}}))
 		e.check()
 		require.Equal(t, int64(9), e.counts("1").Left)
 		// Adoption.
@@ -186,7 +186,7 @@ func TestRepairChangesOnlyWhatIsAsItWasSeen(t *testing.T) {
 	})
 }
 
-func TestACorrectionCountsOnce(t *testing.T) {
+func TestCorrectAppliesOnce(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx := t.Context()
 		e.open(openConfig(), 10)
@@ -195,12 +195,12 @@ func TestACorrectionCountsOnce(t *testing.T) {
 		require.NoError(t, e.rdb.HIncrBy(ctx, keyOf(e.ref, "gate"), "s:1", -3).Err())
 		require.NoError(t, e.rdb.HIncrBy(ctx, keyOf(e.ref, "gate"), "u:1", 7).Err())
 		fix := []Correction{{SKUID: "1", Left: 3, Unlanded: -7}}
-		_, err := e.Reserve(ctx, e.ref, []Request{{OrderSN: "2", UserID: "bob", Lines: lines(1)}}) // others go on
+		_, err := e.Reserve(ctx, e.ref, []Request{{OrderSN: "2", UserID: "bob", Lines: lines(1)}}) // other purchases continue
 		require.NoError(t, err)
 		require.NoError(t, e.Correct(ctx, e.ref, revision, 0, fix))
 		e.check()
 		require.Equal(t, int64(7), e.counts("1").Left)
-		require.ErrorIs(t, e.Correct(ctx, e.ref, revision, 0, fix), ErrSuperseded, "a second or late attempt")
+		require.ErrorIs(t, e.Correct(ctx, e.ref, revision, 0, fix), ErrSuperseded, "a repeated or late attempt")
 		e.check()
 		revision.Corrections++
 		revision.Build = "another"
@@ -208,7 +208,7 @@ func TestACorrectionCountsOnce(t *testing.T) {
 		require.Error(t, e.Correct(ctx, e.ref, revision, 0, nil))
 		require.Error(t, e.Correct(ctx, e.ref, revision, 0, []Correction{{SKUID: "x", Left: 1}}))
 
-		// What is missing is told, and made.
+		// A missing counter is reported, and Correct creates it.
 		before := e.counts("1")
 		require.NoError(t, e.rdb.HDel(ctx, keyOf(e.ref, "gate"), "s:1").Err())
 		a, err := e.Audit(ctx, e.ref)
@@ -225,21 +225,22 @@ func TestACorrectionCountsOnce(t *testing.T) {
 	})
 }
 
-// What was read since the watch began and is not told by the tally is as it was read, so both together are one moment.
-func TestATallyTellsWhatChanged(t *testing.T) {
+// Entries that were read since TrackChanges and are not returned by CollectChanges have not changed, so both together
+// are a snapshot.
+func TestCollectChangesReturnsChangedEntries(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx := t.Context()
 		e.open(openConfig(), 100)
 		for i := range 5 {
 			e.reserve(strconv.Itoa(i+1), "u"+strconv.Itoa(i+1), lines(1))
 		}
-		watch := func() string {
+		track := func() string {
 			t.Helper()
 			token, err := e.TrackChanges(ctx, e.ref)
 			require.NoError(t, err)
 			return token
 		}
-		tally := func(token string) map[string]StoredEntry {
+		collect := func(token string) map[string]StoredEntry {
 			t.Helper()
 			audit, touched, err := e.CollectChanges(ctx, e.ref, token)
 			require.NoError(t, err)
@@ -255,9 +256,9 @@ func TestATallyTellsWhatChanged(t *testing.T) {
 			}
 			return byName
 		}
-		require.Empty(t, tally(watch()))
+		require.Empty(t, collect(track()))
 
-		token := watch()
+		token := track()
 		e.settle("1", "u1", lines(1), StepLanded)
 		e.settle("1", "u1", lines(1), StepLanded) // nothing new
 		e.release("2", "u2", lines(1), "expired")
@@ -269,7 +270,7 @@ func TestATallyTellsWhatChanged(t *testing.T) {
 		require.True(t, e.repair(Repair{OrderSN: "7", To: Entry{UserID: "u7", Lines: lines(1), Status: StatusPaid}}))
 		require.NoError(t, e.rdb.HSet(ctx, keyOf(e.ref, "held"), "8", "rubbish").Err())
 		require.True(t, e.repair(Repair{OrderSN: "8", Seen: "rubbish", Remove: true}))
-		touched := tally(token)
+		touched := collect(token)
 		require.Len(t, touched, 6)
 		require.True(t, touched["1"].Landed)
 		require.Equal(t, StatusClosed, touched["2"].Status)
@@ -279,14 +280,14 @@ func TestATallyTellsWhatChanged(t *testing.T) {
 		require.Empty(t, touched["8"].Stored)
 
 		_, _, err = e.CollectChanges(ctx, e.ref, token)
-		require.ErrorIs(t, err, ErrSuperseded, "it is over")
-		first, second := watch(), watch()
+		require.ErrorIs(t, err, ErrSuperseded, "it has ended")
+		first, second := track(), track()
 		_, _, err = e.CollectChanges(ctx, e.ref, first)
-		require.ErrorIs(t, err, ErrSuperseded, "another one was set")
-		require.Empty(t, tally(second))
+		require.ErrorIs(t, err, ErrSuperseded, "another one began")
+		require.Empty(t, collect(second))
 
-		// Too many changes, and one who never comes back: what was noted goes.
-		for _, over := range []func(token string){
+		// After too many changes or too much time, the recorded entries are deleted.
+		for _, exceed := range []func(token string){
 			func(string) {
 				var many []any
 				for i := range 2000 {
@@ -300,9 +301,9 @@ func TestATallyTellsWhatChanged(t *testing.T) {
 				e.settle("3", "u3", lines(1), StepLanded)
 			},
 		} {
-			token = watch()
+			token = track()
 			e.settle("4", "u4", lines(1), StepLanded)
-			over(token)
+			exceed(token)
 			_, _, err = e.CollectChanges(ctx, e.ref, token)
 			require.ErrorIs(t, err, ErrSuperseded)
 			require.Zero(t, e.rdb.Exists(ctx, keyOf(e.ref, "touched")).Val())
@@ -312,7 +313,7 @@ func TestATallyTellsWhatChanged(t *testing.T) {
 	})
 }
 
-func TestOverruleNamesTheVersionItOverrules(t *testing.T) {
+func TestOverrideConfigNeedsTheSeenVersion(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx, c := t.Context(), openConfig()
 		e.open(c, 1)
@@ -326,8 +327,9 @@ func TestOverruleNamesTheVersionItOverrules(t *testing.T) {
 	})
 }
 
-// Entries removed by hand leave their order_sn among the unlanded ones; that hid all others from the sweeper.
-func TestUnlandedPassesOverWhatIsNotThere(t *testing.T) {
+// Entries that are removed by hand leave their order_sn in the index of unlanded ones. That hid all others from the
+// sweeper.
+func TestUnlandedSkipsMissingEntries(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx := t.Context()
 		e.open(openConfig(), 10)

@@ -61,18 +61,18 @@ func TestReserveDecidesInOrder(t *testing.T) {
 			if state.outcome == NotStarted {
 				require.Equal(t, changed.StartsAt.UnixMilli(), v.StartsAt.UnixMilli())
 			}
-			require.Equal(t, Known, e.reserve("101", "ann", lines(1)).Outcome, "a known one is always told")
+			require.Equal(t, Known, e.reserve("101", "ann", lines(1)).Outcome, "in every state of the sale")
 			require.Equal(t, Conflict, e.reserve("101", "ann", lines(2)).Outcome)
 		}
 	})
 }
 
-func TestReserveGroupsKeepTheirOrder(t *testing.T) {
+func TestReserveKeepsTheOrderOfAGroup(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		e.open(openConfig(), 3)
 		vs, err := e.Reserve(t.Context(), e.ref, []Request{
 			{OrderSN: "1", UserID: "ann", Lines: lines(1), Traceparent: trace},
-			{OrderSN: "1", UserID: "ann", Lines: lines(1)}, // a retry that came into the same group
+			{OrderSN: "1", UserID: "ann", Lines: lines(1)}, // a retry in the same group
 			{OrderSN: "1", UserID: "bob", Lines: lines(1)},
 			{OrderSN: "2", UserID: "ann", Lines: lines(1), Traceparent: "a|b"},
 			{OrderSN: "3", UserID: "ann", Lines: lines(1)},
@@ -89,7 +89,7 @@ func TestReserveGroupsKeepTheirOrder(t *testing.T) {
 		require.Equal(t, []Outcome{Accepted, Known, Conflict, Accepted, LimitReached, SoldOut, Accepted, SoldOut}, outcomes)
 		require.Equal(t, []string{"1", "2"}, vs[4].OrderSNs)
 		require.Equal(t, trace, vs[0].Entry.Traceparent)
-		require.Empty(t, vs[3].Entry.Traceparent, "what is no traceparent is dropped")
+		require.Empty(t, vs[3].Entry.Traceparent, "a malformed traceparent is not stored")
 		journal, err := e.ReadJournal(t.Context(), e.ref, "relay", 10)
 		require.NoError(t, err)
 		require.Len(t, journal, 3)
@@ -102,7 +102,7 @@ func TestReserveGroupsKeepTheirOrder(t *testing.T) {
 	})
 }
 
-func TestReserveTellsUntilWhenPiecesMayReturn(t *testing.T) {
+func TestSoldOutReturnsWhenUnitsMayReturn(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		c := openConfig()
 		e.open(c, 1, 0)
@@ -116,7 +116,7 @@ func TestReserveTellsUntilWhenPiecesMayReturn(t *testing.T) {
 	})
 }
 
-func TestReserveRefusesWhatIsMalformed(t *testing.T) {
+func TestReserveRejectsMalformedRequests(t *testing.T) {
 	g := New(nil, Options{}) // nothing may reach Redis
 	for name, r := range map[string]Request{
 		"order_sn":  {OrderSN: "01", UserID: "ann", Lines: lines(1)},

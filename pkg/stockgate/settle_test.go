@@ -10,7 +10,7 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// stages brings an order_sn of ann with one piece of SKU 1 to every stage that there is.
+// stages lists all stages, and how a purchase of one unit of SKU 1 by ann gets there.
 var stages = []struct {
 	name  string
 	bring func(e *env)
@@ -31,7 +31,7 @@ var stages = []struct {
 	}, Entry{Status: StatusFailed, Reason: "system"}},
 }
 
-// TestEveryStepFromEveryStage is the whole table of what settle, release and drop do to an entry.
+// TestEveryStepFromEveryStage checks the whole table of what settle, release and drop do to an entry.
 func TestEveryStepFromEveryStage(t *testing.T) {
 	landed := Entry{Status: StatusQueued, Landed: true}
 	created := Entry{Status: StatusCreated, Landed: true}
@@ -42,7 +42,7 @@ func TestEveryStepFromEveryStage(t *testing.T) {
 	steps := []struct {
 		name string
 		do   func(e *env)
-		// from unknown, queued, landed, created, paid; what has ended stays as it is
+		// from unknown, queued, landed, created, paid; an ended entry stays as it is
 		become [5]Entry
 	}{
 		{"settle landed", func(e *env) { e.settle("1", "ann", lines(1), StepLanded) }, [5]Entry{landed, landed, landed, created, paid}},
@@ -78,7 +78,7 @@ func TestEveryStepFromEveryStage(t *testing.T) {
 							want = step.become[i]
 						}
 					}
-					for range 3 { // the first time, and again
+					for range 3 { // repeated calls change nothing more
 						step.do(e)
 						got := e.entry("1")
 						require.Equal(t, want.terminal(), !got.EndedAt.IsZero())
@@ -102,7 +102,7 @@ func TestEveryStepFromEveryStage(t *testing.T) {
 	})
 }
 
-func TestWhatEndedBeforeItCameTakesNothing(t *testing.T) {
+func TestEntryEndedFirstTakesNothing(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		e.open(openConfig(), 1)
 		e.release("1", "ann", lines(1), "expired")
@@ -119,24 +119,24 @@ func TestWhatEndedBeforeItCameTakesNothing(t *testing.T) {
 	})
 }
 
-func TestReleaseGivesStockAndAllowanceBack(t *testing.T) {
+func TestReleaseRestoresStockAndAllowance(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		e.open(openConfig(), 2, 1)
 		require.Equal(t, Accepted, e.reserve("1", "ann", lines(1, 1)).Outcome)
 		require.Equal(t, LimitReached, e.reserve("2", "ann", lines(1)).Outcome)
-		e.release("1", "ann", lines(9), "expired") // what the gate took counts, whatever the caller believes
+		e.release("1", "ann", lines(9), "expired") // it restores what the gate took, not what the caller names
 		require.Equal(t, int64(2), e.counts("1").Left)
 		require.Equal(t, int64(1), e.counts("2").Left)
 		require.Equal(t, Accepted, e.reserve("2", "ann", lines(2)).Outcome)
 	})
 }
 
-func TestSettleAdoptsWhateverIsLeft(t *testing.T) {
+func TestSettleAdoptsBelowZero(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		e.open(openConfig(), 1)
 		e.settle("1", "ann", lines(3), StepPaid)
 		e.settle("2", "ann", lines(2), StepCreated)
-		e.settle("3", "ann", []Line{{SKUID: "7", Qty: 1}}, StepLanded) // not sold here, but the ledger says so
+		e.settle("3", "ann", []Line{{SKUID: "7", Qty: 1}}, StepLanded) // not sold here, but in the ledger
 		require.Equal(t, Counts{Left: -4, Held: 2, Sold: 3, Total: 1}, e.counts("1"))
 		require.Equal(t, Counts{Left: -1, Held: 1}, e.counts("7"))
 		require.Equal(t, SoldOut, e.reserve("4", "bob", lines(1)).Outcome)
@@ -146,7 +146,7 @@ func TestSettleAdoptsWhateverIsLeft(t *testing.T) {
 	})
 }
 
-func TestSettleCorrectsWhatDiffers(t *testing.T) {
+func TestSettleCorrectsBuyerAndLines(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		e.open(openConfig(), 10, 10)
 		e.reserve("1", "ann", lines(1))
@@ -158,7 +158,7 @@ func TestSettleCorrectsWhatDiffers(t *testing.T) {
 		require.Equal(t, Accepted, e.reserve("2", "ann", lines(2)).Outcome, "ann holds nothing any more")
 		require.Equal(t, []string{"1"}, e.reserve("3", "bob", lines(1)).OrderSNs)
 		e.settle("1", "bob", lines(1, 1), StepPaid)
-		e.settle("1", "bob", lines(2), StepLanded) // corrected, and still paid
+		e.settle("1", "bob", lines(2), StepLanded) // lines are corrected, the status stays paid
 		require.Equal(t, StatusPaid, e.entry("1").Status)
 		require.Equal(t, Counts{Left: 6, Held: 2, Sold: 2, Total: 10, Journal: 2}, e.counts("1"))
 	})
@@ -189,7 +189,7 @@ func TestBatchesOfAnySize(t *testing.T) {
 	})
 }
 
-func TestEndedPurchasesAreToldForADay(t *testing.T) {
+func TestEndedPurchasesStayForADay(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx := t.Context()
 		now := time.Now().UTC().Truncate(time.Millisecond)
@@ -211,7 +211,7 @@ func TestEndedPurchasesAreToldForADay(t *testing.T) {
 		n, err := e.Trim(ctx, e.ref, 20)
 		require.NoError(t, err)
 		require.Equal(t, 20, n)
-		e.release("100", "bob", lines(1), "expired") // takes a few with it
+		e.release("100", "bob", lines(1), "expired") // trims 8 as well
 		n, err = e.Trim(ctx, e.ref, 20)
 		require.NoError(t, err)
 		require.Equal(t, 2, n)
@@ -222,7 +222,7 @@ func TestEndedPurchasesAreToldForADay(t *testing.T) {
 	})
 }
 
-func TestBuyerListsWhatIsHeldAndWhatEnded(t *testing.T) {
+func TestPurchasesReturnsHeldAndEnded(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		e.open(openConfig(), 9)
 		e.reserve("9", "ann", lines(1))
