@@ -4,27 +4,16 @@ import (
 	"context"
 	"log/slog"
 
-	"flashsale.internal/pkg/admission"
-	"flashsale.internal/pkg/bus/rocketmq"
 	"flashsale.internal/pkg/command"
-	"flashsale.internal/pkg/httpserver"
-	"flashsale.internal/pkg/lifecycle"
-	"flashsale.internal/pkg/redisconn"
+	"flashsale.internal/pkg/process"
 	"flashsale.internal/pkg/settings"
-	"flashsale.internal/pkg/sqldb"
-	"flashsale.internal/pkg/stockgate"
-	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/inventory"
 )
 
-// config is what the process is set up by.
+// config holds the settings of the process.
 type config struct {
-	settings.App
-	settings.HTTP
+	Process process.Settings
 	settings.MySQL
-	settings.Redis
-	settings.RocketMQ
-	admission.Settings
 	inventory.Config
 }
 
@@ -37,7 +26,7 @@ func (c *config) Validate() error {
 }
 
 func load() (config, error) {
-	c := config{HTTP: settings.HTTP{Addr: "127.0.0.1:8083", AdminAddr: "127.0.0.1:9083"}}
+	c := config{Process: process.Settings{HTTP: settings.HTTP{Addr: "127.0.0.1:8083", AdminAddr: "127.0.0.1:9083"}}}
 	err := settings.Load(&c, nil)
 	return c, err
 }
@@ -52,40 +41,17 @@ func serve(ctx context.Context, _ *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	tel, err := telemetry.Setup(ctx, "inventory", command.Version(), telemetry.Options{Production: c.Production(), LogLevel: c.LogLevel})
+	p, err := process.Open(ctx, "inventory", c.Process, c)
 	if err != nil {
 		return err
 	}
-	settings.LogAtStart(ctx, tel.Log, c)
-	db, err := sqldb.Open(c.MySQL.DSN, sqldb.Options{Log: tel.Log})
+	db, err := p.Database(c.MySQL)
 	if err != nil {
 		return err
 	}
-	broker, err := rocketmq.New(rocketmq.Config{NameServers: c.NameServers, Prefix: c.Prefix}, tel.Log)
+	svc, err := inventory.New(c.Config, inventory.Deps{DB: db, Redis: p.GateRedis(), Bus: p.Bus, Telemetry: p.Telemetry, Limits: p.Limits})
 	if err != nil {
 		return err
 	}
-	redisconn.LogTo(tel.Log)
-	rdb := stockgate.Connect(c.Addrs, c.DB)
-	limits, err := admission.New(c.Settings, c.Redis, tel)
-	if err != nil {
-		return err
-	}
-	svc, err := inventory.New(c.Config, inventory.Deps{DB: db, Redis: rdb, Bus: broker, Telemetry: tel, Limits: limits})
-	if err != nil {
-		return err
-	}
-	// They end in the reverse order: callers first, then what works in the background, then what all of it needs.
-	parts := []lifecycle.Component{
-		tel.Component(),
-		lifecycle.AtEnd("database", func(context.Context) error { return sqldb.Close(db) }),
-		lifecycle.AtEnd("redis", func(context.Context) error { return rdb.Close() }),
-		lifecycle.AtEnd("message bus", broker.Close),
-	}
-	parts = append(parts, limits.Components()...)
-	parts = append(parts, svc.Components()...)
-	parts = append(parts,
-		httpserver.Admin("ADMIN_ADDR", c.AdminAddr, svc.Ready, tel.Metrics, c.PProf, tel.Log),
-		httpserver.Listen("HTTP_ADDR", c.HTTP.Addr, svc.Handler(), tel.Log))
-	return lifecycle.Run(ctx, tel.Log, c.DrainTimeout, parts...)
+	return p.Run(ctx, svc)
 }

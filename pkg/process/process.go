@@ -1,0 +1,98 @@
+// Package process opens what every service process needs and composes its components.
+package process
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/redis/go-redis/v9"
+	"gorm.io/gorm"
+
+	"flashsale.internal/pkg/admission"
+	"flashsale.internal/pkg/bus/rocketmq"
+	"flashsale.internal/pkg/command"
+	"flashsale.internal/pkg/httpserver"
+	"flashsale.internal/pkg/lifecycle"
+	"flashsale.internal/pkg/redisconn"
+	"flashsale.internal/pkg/settings"
+	"flashsale.internal/pkg/sqldb"
+	"flashsale.internal/pkg/stockgate"
+	"flashsale.internal/pkg/telemetry"
+)
+
+// Settings are those that every service process has.
+type Settings struct {
+	settings.App
+	settings.HTTP
+	settings.Redis // of the gate and of the limits
+	settings.RocketMQ
+	admission.Settings
+}
+
+// Process is a service process before it serves.
+type Process struct {
+	Telemetry *telemetry.Telemetry
+	Bus       *rocketmq.Bus
+	Limits    *admission.Limits
+
+	s       Settings
+	closers []lifecycle.Component
+}
+
+// Service is the part of a service that all services have.
+type Service interface {
+	Handler() http.Handler
+	Ready() error
+	Components() []lifecycle.Component
+}
+
+// Open sets up telemetry, logs all settings of the process, and makes the message bus and the limits. It starts nothing,
+// and no dependency has to be reachable.
+func Open(ctx context.Context, service string, s Settings, all any) (*Process, error) {
+	tel, err := telemetry.Setup(ctx, service, command.Version(), telemetry.Options{Production: s.Production(), LogLevel: s.LogLevel})
+	if err != nil {
+		return nil, err
+	}
+	settings.LogAtStart(ctx, tel.Log, all)
+	redisconn.LogTo(tel.Log)
+	broker, err := rocketmq.New(rocketmq.Config{NameServers: s.NameServers, Prefix: s.Prefix}, tel.Log)
+	if err != nil {
+		return nil, err
+	}
+	limits, err := admission.New(s.Settings, s.Redis, tel)
+	if err != nil {
+		return nil, err
+	}
+	return &Process{Telemetry: tel, Bus: broker, Limits: limits, s: s}, nil
+}
+
+// Database opens the service's database, which Run closes.
+func (p *Process) Database(m settings.MySQL) (*gorm.DB, error) {
+	db, err := sqldb.Open(m.DSN, sqldb.Options{Log: p.Telemetry.Log})
+	if err != nil {
+		return nil, err
+	}
+	p.closers = append(p.closers, lifecycle.AtEnd("database", func(context.Context) error { return sqldb.Close(db) }))
+	return db, nil
+}
+
+// GateRedis makes the client for the Redis of the gate, which Run closes.
+func (p *Process) GateRedis() redis.UniversalClient {
+	rdb := stockgate.Connect(p.s.Addrs, p.s.DB)
+	p.closers = append(p.closers, lifecycle.AtEnd("redis", func(context.Context) error { return rdb.Close() }))
+	return rdb
+}
+
+// Run serves the API of svc, and further listeners, until ctx is done. Components end in the reverse order: listeners
+// first, then background work, then the dependencies that both need.
+func (p *Process) Run(ctx context.Context, svc Service, listeners ...lifecycle.Component) error {
+	log := p.Telemetry.Log
+	all := append([]lifecycle.Component{p.Telemetry.Component()}, p.closers...)
+	all = append(all, lifecycle.AtEnd("message bus", p.Bus.Close))
+	all = append(all, p.Limits.Components()...)
+	all = append(all, svc.Components()...)
+	all = append(all, httpserver.Admin("ADMIN_ADDR", p.s.AdminAddr, svc.Ready, p.Telemetry.Metrics, p.s.PProf, log))
+	all = append(all, listeners...)
+	all = append(all, httpserver.Listen("HTTP_ADDR", p.s.HTTP.Addr, svc.Handler(), log))
+	return lifecycle.Run(ctx, log, p.s.DrainTimeout, all...)
+}
