@@ -54,7 +54,7 @@ func (h *heard) Write(p []byte) (int, error) {
 
 func TestWaitingEndsWhenSomebodyHasMigrated(t *testing.T) {
 	t.Setenv("MYSQL_DSN", "sqlite:"+filepath.Join(t.TempDir(), "x.db"))
-	migrations := fstest.MapFS{"sqlite/00001_a.sql": {Data: []byte("-- +goose Up\nCREATE TABLE a (id INT);\n")}}
+	migrations := fstest.MapFS{"migrations/sqlite/00001_a.sql": {Data: []byte("-- +goose Up\nCREATE TABLE a (id INT);\n")}}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	waiting := &heard{text: "not applied yet", said: make(chan struct{})}
@@ -73,7 +73,7 @@ func TestWaitingEndsWhenToldTo(t *testing.T) {
 	t.Setenv("MYSQL_DSN", "sqlite:"+filepath.Join(t.TempDir(), "x.db"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	migrations := fstest.MapFS{"sqlite/00001_a.sql": {Data: []byte("-- +goose Up\nCREATE TABLE a (id INT);\n")}}
+	migrations := fstest.MapFS{"migrations/sqlite/00001_a.sql": {Data: []byte("-- +goose Up\nCREATE TABLE a (id INT);\n")}}
 	require.ErrorIs(t, AwaitMigrations(migrations)(ctx, slog.New(slog.DiscardHandler)), context.Canceled)
 }
 

@@ -24,8 +24,8 @@ func migrations(t *testing.T) fstest.MapFS {
 	require.True(t, ok)
 	more := "\nCREATE TABLE works (id BIGINT NOT NULL PRIMARY KEY);\nINSERT INTO works VALUES (0);"
 	return fstest.MapFS{
-		"mysql/00001_keys.sql":  {Data: []byte("-- +goose Up\n" + mysql + more)},
-		"sqlite/00001_keys.sql": {Data: []byte("-- +goose Up\n" + sqlite + more)},
+		"migrations/mysql/00001_keys.sql":  {Data: []byte("-- +goose Up\n" + mysql + more)},
+		"migrations/sqlite/00001_keys.sql": {Data: []byte("-- +goose Up\n" + sqlite + more)},
 	}
 }
 

@@ -28,8 +28,8 @@ func migrations(t *testing.T) fstest.MapFS {
 	mysql, sqlite, ok := strings.Cut(rest, "-- sqlite/")
 	require.True(t, ok)
 	return fstest.MapFS{
-		"mysql/00001_outbox.sql":  {Data: []byte("-- +goose Up\n" + mysql)},
-		"sqlite/00001_outbox.sql": {Data: []byte("-- +goose Up\n" + sqlite)},
+		"migrations/mysql/00001_outbox.sql":  {Data: []byte("-- +goose Up\n" + mysql)},
+		"migrations/sqlite/00001_outbox.sql": {Data: []byte("-- +goose Up\n" + sqlite)},
 	}
 }
 

@@ -24,9 +24,9 @@ type Migration struct {
 	AppliedAt time.Time
 }
 
-// Migrate applies the files that the database has not seen, in the order of their numbers. migrations holds mysql/*.sql
-// (also for MariaDB) and sqlite/*.sql, in goose's format. Several processes may call it at once: on MySQL one migrates
-// and the others wait. The statements run without a read time-out, since an ALTER may take its time; ctx ends them.
+// Migrate applies the pending migrations in the order of their numbers. The files are migrations/mysql/*.sql (also for
+// MariaDB) and migrations/sqlite/*.sql, in goose's format. Several processes may call Migrate at once: on MySQL one
+// migrates and the others wait. The statements have no read time-out, since an ALTER may take long; ctx ends them.
 func Migrate(ctx context.Context, db *gorm.DB, migrations fs.FS, log *slog.Logger) error {
 	return withProvider(db, migrations, func(p *goose.Provider) error {
 		applied, err := p.Up(ctx)
@@ -64,14 +64,14 @@ func Status(ctx context.Context, db *gorm.DB, migrations fs.FS) ([]Migration, er
 }
 
 func withProvider(db *gorm.DB, migrations fs.FS, do func(*goose.Provider) error) (err error) {
-	dir, dialect := "mysql", database.DialectMySQL
+	dir, dialect := "migrations/mysql", database.DialectMySQL
 	pool, err := db.DB()
 	if err != nil {
 		return err
 	}
 	opts := []goose.ProviderOption{goose.WithDisableGlobalRegistry(true)}
 	if IsSQLite(db) {
-		dir, dialect = "sqlite", database.DialectSQLite3
+		dir, dialect = "migrations/sqlite", database.DialectSQLite3
 	} else {
 		opts = append(opts, goose.WithSessionLocker(namedLock{}))
 		if cfg := extensionOf(db).mysql; cfg != nil {
@@ -89,7 +89,7 @@ func withProvider(db *gorm.DB, migrations fs.FS, do func(*goose.Provider) error)
 	}
 	p, err := goose.NewProvider(dialect, pool, sub, opts...)
 	if err != nil {
-		return fmt.Errorf("migrations in %s: %w", dir, err)
+		return fmt.Errorf("read %s: %w", dir, err)
 	}
 	return do(p)
 }
