@@ -39,12 +39,19 @@ func Publish[T contract.Item](ctx context.Context, to bus.Publisher, tel *teleme
 		return err
 	}
 	for _, body := range bodies {
-		send, cancel := context.WithTimeout(ctx, sendTimeout)
-		err := to.Publish(send, bus.Message{Topic: topic, Keys: keys, Body: body, DeliverAt: deliverAt})
-		cancel()
-		if err != nil {
-			return fmt.Errorf("publish to %s: %w", topic, err)
+		if err := Send(ctx, to, bus.Message{Topic: topic, Keys: keys, Body: body, DeliverAt: deliverAt}); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// Send publishes one message, bounded by 10 s, without a span of its own.
+func Send(ctx context.Context, to bus.Publisher, m bus.Message) error {
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	if err := to.Publish(ctx, m); err != nil {
+		return fmt.Errorf("publish to %s: %w", m.Topic, err)
 	}
 	return nil
 }

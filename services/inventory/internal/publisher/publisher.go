@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
@@ -16,11 +15,6 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/inventory/internal/core"
-)
-
-const (
-	// timeout bounds one message on its way to the broker.
-	timeout = 10 * time.Second
 )
 
 // Publisher is the core's publisher on a bus.
@@ -60,10 +54,7 @@ func (p *Publisher) Replay(ctx context.Context, l core.DeadLetter) (err error) {
 	defer func() { end(err) }()
 	body := l.Item
 	if isItem(l.Item) {
-		if body, err = json.Marshal(struct {
-			V     int               `json:"v"`
-			Items []json.RawMessage `json:"items"`
-		}{1, []json.RawMessage{l.Item}}); err != nil {
+		if body, _, err = contract.Pack([]json.RawMessage{l.Item}); err != nil {
 			return err
 		}
 	}
@@ -71,7 +62,7 @@ func (p *Publisher) Replay(ctx context.Context, l core.DeadLetter) (err error) {
 	if l.OrderSN != "" {
 		m.Keys = []string{l.OrderSN}
 	}
-	return p.send(ctx, m)
+	return items.Send(ctx, p.bus, m)
 }
 
 func isItem(raw []byte) bool {
@@ -86,13 +77,4 @@ func isItem(raw []byte) bool {
 		return true // a bare value inside of items
 	}
 	return json.Unmarshal(raw, &whole) == nil && (whole.V == nil || whole.Items == nil)
-}
-
-func (p *Publisher) send(ctx context.Context, m bus.Message) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	if err := p.bus.Publish(ctx, m); err != nil {
-		return fmt.Errorf("publish to %s: %w", m.Topic, err)
-	}
-	return nil
 }

@@ -3,7 +3,6 @@ package publisher
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -14,9 +13,6 @@ import (
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/order/internal/core"
 )
-
-// sendTimeout bounds the publishing of one message.
-const sendTimeout = 10 * time.Second
 
 // Publisher implements core.Publisher on a bus.
 type Publisher struct {
@@ -48,12 +44,7 @@ func (p *Publisher) Close(ctx context.Context, c contract.OrderClose, traceparen
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
-	defer cancel()
-	if err := p.bus.Publish(ctx, bus.Message{Topic: contract.TopicOrderClose, Body: bodies[0], DeliverAt: deliverAt}); err != nil {
-		return fmt.Errorf("publish to %s: %w", contract.TopicOrderClose, err)
-	}
-	return nil
+	return items.Send(ctx, p.bus, bus.Message{Topic: contract.TopicOrderClose, Body: bodies[0], DeliverAt: deliverAt})
 }
 
 // DeadLetters implements core.Publisher.
