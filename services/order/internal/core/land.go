@@ -11,93 +11,121 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// Land turns one message of deductions into orders: one transaction, then what follows is published. It may be called
-// again with the same message at any time and then says the same again. bad are items that could not be read.
+// Land turns one message of deductions into orders in one transaction, then publishes the messages that follow from it.
+// It is idempotent: a repeated call with the same message publishes the same events. bad are items that could not be
+// parsed.
 //
-// An error is transient and means that the message has to come again as it is. What can never land becomes a dead
-// letter by itself and does not hold up the rest.
+// An error is transient, and the whole message must be redelivered. An item that can never become an order becomes a dead
+// letter and does not delay the others.
 func (s *Service) Land(ctx context.Context, items []contract.Deduction, bad []contract.BadItem) error {
-	letters := make([]contract.DeadLetter, 0, len(bad))
-	for _, b := range bad {
-		letters = append(letters, s.deadLetter(b.Raw, b.Err.Error()))
-	}
-	wanted := make(map[string]contract.Deduction, len(items))
-	order := make([]string, 0, len(items)) // as they came
-	for _, d := range items {
-		if err := s.usable(d); err != nil {
-			letters = append(letters, s.dead(d, err.Error()))
-			continue
-		}
-		if first, twice := wanted[d.OrderSN]; twice {
-			if !sameDeduction(first, d) {
-				letters = append(letters, s.dead(d, "the order_sn came twice with different contents"))
-			}
-			continue
-		}
-		wanted[d.OrderSN] = d
-		order = append(order, d.OrderSN)
-	}
-
-	var fresh, known []Order
-	var conflicts []contract.Deduction
-	if len(order) > 0 {
-		land := func(tx Tx, look bool) error {
-			fresh, known, conflicts = nil, nil, nil
-			var existing map[string]Order
-			if look {
-				var err error
-				if existing, err = tx.LockOrders(order); err != nil {
-					return err
-				}
-			}
-			now := s.now()
-			for _, sn := range order {
-				d := wanted[sn]
-				o, found := existing[sn]
-				switch {
-				case !found:
-					o, err := newOrder(d, now)
-					if err != nil {
-						return err
-					}
-					fresh = append(fresh, o)
-				case o.Tombstone: // told "unknown" for ever: no order, and nothing more to say
-				case sameOrder(o, d):
-					known = append(known, o)
-				default:
-					conflicts = append(conflicts, d)
-				}
-			}
-			if len(fresh) == 0 {
-				return nil
-			}
-			err := tx.InsertOrders(fresh)
-			if look && errors.Is(err, ErrOrderExists) {
-				return ErrRetry
-			}
+	wanted, deadLetters := s.sortOut(items, bad)
+	var landed landing
+	if len(wanted) > 0 {
+		var err error
+		if landed, err = s.insertOrders(ctx, wanted); err != nil {
 			return err
 		}
-		// Nearly every message comes once, so the first transaction does not look for its orders: where one exists the
-		// insertion fails on its key, and another transaction looks. That saves a statement for each shard. It is no
-		// repetition of the first one, as a message that comes again is no race that was lost.
-		err := s.store.InTx(ctx, "orders transaction", func(tx Tx) error { return land(tx, false) })
-		if errors.Is(err, ErrOrderExists) {
-			err = s.store.InTx(ctx, "orders transaction", func(tx Tx) error { return land(tx, true) })
+		s.rec.Created(ctx, len(landed.fresh))
+	}
+	for _, d := range landed.conflicts {
+		deadLetters = append(deadLetters, s.deadLetterOf(d, "the order exists with another user, activity or lines"))
+	}
+	return s.publishLanded(ctx, landed.fresh, landed.known, deadLetters)
+}
+
+// sortOut returns the deductions of a message that can become orders, each order_sn once, in the message's order. It
+// returns a dead letter for each other item, except for repetitions of a deduction.
+func (s *Service) sortOut(items []contract.Deduction, bad []contract.BadItem) ([]contract.Deduction, []contract.DeadLetter) {
+	deadLetters := make([]contract.DeadLetter, 0, len(bad))
+	for _, b := range bad {
+		deadLetters = append(deadLetters, s.deadLetter(b.Raw, b.Err.Error()))
+	}
+	wanted := make([]contract.Deduction, 0, len(items))
+	index := make(map[string]int, len(items)) // of wanted, by order_sn
+	for _, d := range items {
+		if err := s.checkDeduction(d); err != nil {
+			deadLetters = append(deadLetters, s.deadLetterOf(d, err.Error()))
+			continue
 		}
+		if i, repeated := index[d.OrderSN]; repeated {
+			if !sameDeduction(wanted[i], d) {
+				deadLetters = append(deadLetters, s.deadLetterOf(d, "the message has two different deductions for this order_sn"))
+			}
+			continue
+		}
+		index[d.OrderSN] = len(wanted)
+		wanted = append(wanted, d)
+	}
+	return wanted, deadLetters
+}
+
+// landing is the result of a transaction that inserted orders.
+type landing struct {
+	fresh     []Order              // inserted
+	known     []Order              // existed with the same contents
+	conflicts []contract.Deduction // an order with other contents exists
+}
+
+// insertOrders inserts the orders that do not exist yet.
+//
+// Nearly every message is delivered once, so the first transaction does not read the orders, which saves a statement for
+// each shard. If one of them exists, the insertion fails on its primary key, and a second transaction reads and locks
+// them first. The second transaction is not a retry of the first: a redelivered message must not count as a lost race.
+func (s *Service) insertOrders(ctx context.Context, wanted []contract.Deduction) (landed landing, err error) {
+	err = s.store.InTx(ctx, "orders transaction", func(tx Tx) (err error) {
+		landed, err = s.insertMissing(tx, wanted, nil)
+		return err
+	})
+	if !errors.Is(err, ErrOrderExists) {
+		return landed, err
+	}
+	sns := make([]string, len(wanted))
+	for i, d := range wanted {
+		sns[i] = d.OrderSN
+	}
+	err = s.store.InTx(ctx, "orders transaction", func(tx Tx) error {
+		existing, err := tx.LockOrders(sns)
 		if err != nil {
 			return err
 		}
-		s.rec.Created(ctx, len(fresh))
-	}
-	for _, d := range conflicts {
-		letters = append(letters, s.dead(d, "the order exists with another user, activity or lines"))
-	}
-	return s.tellLanded(ctx, fresh, known, letters)
+		landed, err = s.insertMissing(tx, wanted, existing)
+		if errors.Is(err, ErrOrderExists) { // inserted after LockOrders
+			return ErrRetry
+		}
+		return err
+	})
+	return landed, err
 }
 
-// tellLanded publishes what follows from a landed message. A known order is told again as it stands now, with its end
-// if it has one: whoever asks again may have lost any of it.
-func (s *Service) tellLanded(ctx context.Context, fresh, known []Order, letters []contract.DeadLetter) error {
+// insertMissing inserts an order for each deduction that is not in existing, by order_sn.
+func (s *Service) insertMissing(tx Tx, wanted []contract.Deduction, existing map[string]Order) (landing, error) {
+	var landed landing
+	now := s.now()
+	for _, d := range wanted {
+		o, found := existing[d.OrderSN]
+		switch {
+		case !found:
+			o, err := newOrder(d, now)
+			if err != nil {
+				return landing{}, err
+			}
+			landed.fresh = append(landed.fresh, o)
+		case o.Tombstone: // reported as unknown: no order, and nothing to publish
+		case sameOrder(o, d):
+			landed.known = append(landed.known, o)
+		default:
+			landed.conflicts = append(landed.conflicts, d)
+		}
+	}
+	if len(landed.fresh) == 0 {
+		return landed, nil
+	}
+	return landed, tx.InsertOrders(landed.fresh)
+}
+
+// publishLanded publishes the messages that follow from a landed message. For a known order it publishes its present state,
+// with its later transition if there is one: an earlier delivery may have failed before it published any of them.
+func (s *Service) publishLanded(ctx context.Context, fresh, known []Order, deadLetters []contract.DeadLetter) error {
 	events := make([]contract.OrderEvent, 0, len(fresh)+len(known))
 	pending := make([]Order, 0, len(fresh)+len(known))
 	for _, o := range append(fresh, known...) {
@@ -116,25 +144,25 @@ func (s *Service) tellLanded(ctx context.Context, fresh, known []Order, letters 
 			return fmt.Errorf("publish closing: %w", err)
 		}
 	}
-	if len(letters) > 0 {
-		if err := s.pub.DeadLetters(ctx, letters); err != nil {
+	if len(deadLetters) > 0 {
+		if err := s.pub.DeadLetters(ctx, deadLetters); err != nil {
 			return fmt.Errorf("publish dead letters: %w", err)
 		}
-		for _, l := range letters {
-			s.rec.Alarm(ctx, "dead_letter", "A deduction can never become an order", "order_sn", l.OrderSN,
-				"activity_id", l.ActivityID, "why", l.Why)
+		for _, d := range deadLetters {
+			s.rec.Alarm(ctx, "dead_letter", "deduction can never become an order", "order_sn", d.OrderSN,
+				"activity_id", d.ActivityID, "why", d.Why)
 		}
 	}
 	return nil
 }
 
-// usable tells why a deduction that is well formed can still never become an order.
-func (s *Service) usable(d contract.Deduction) error {
+// checkDeduction returns an error for a well-formed deduction that can never become an order.
+func (s *Service) checkDeduction(d contract.Deduction) error {
 	if d.Bucket > math.MaxInt32 {
 		return fmt.Errorf("bucket: out of range")
 	}
 	if !s.shards.Belongs(d.OrderSN, d.UserID) {
-		return fmt.Errorf("order_sn: is not one of this user's")
+		return fmt.Errorf("order_sn: does not carry the gene of this user")
 	}
 	_, err := AmountOf(d.Lines)
 	return err
@@ -152,19 +180,20 @@ func newOrder(d contract.Deduction, now time.Time) (Order, error) {
 	}, nil
 }
 
-// closing is one delayed message and the traceparents of its orders, which it closes in one go.
+// closing is one delayed message, which closes all its orders, and the traceparents of these orders.
 type closing struct {
 	contract.OrderClose
 	traceparents []string
 }
 
-// closings groups orders into delayed messages: one for all that share activity and deadline.
+// closings groups orders into delayed messages: one for all orders with the same activity and deadline, at most
+// contract.MaxItems orders each.
 func closings(orders []Order) []closing {
 	type group struct {
 		activityID string
 		due        time.Time
 	}
-	at := map[group]int{} // the message being filled
+	at := map[group]int{} // index in all of the last message of the group
 	var all []closing
 	for _, o := range orders {
 		g := group{o.ActivityID, o.ExpiresAt}
@@ -180,9 +209,10 @@ func closings(orders []Order) []closing {
 	return all
 }
 
-func (s *Service) dead(d contract.Deduction, why string) contract.DeadLetter {
+// deadLetterOf returns the dead letter of a parsed deduction.
+func (s *Service) deadLetterOf(d contract.Deduction, why string) contract.DeadLetter {
 	raw, err := json.Marshal(d)
-	if err != nil { // a struct of strings and numbers
+	if err != nil { // not possible for a struct of strings and numbers
 		raw = []byte(`{"order_sn":"` + d.OrderSN + `"}`)
 	}
 	return s.deadLetter(raw, why)

@@ -209,7 +209,7 @@ func (o Order) event(step contract.OrderEventType, at time.Time) contract.OrderE
 	return e
 }
 
-// events returns all events that inventory needs to know the state of o: created, and its later transition if it has one.
+// events returns the events that describe the state of o to inventory: created, and its later transition if it has one.
 func (o Order) events() []contract.OrderEvent {
 	all := []contract.OrderEvent{o.event(contract.OrderCreated, o.CreatedAt)}
 	switch o.State {

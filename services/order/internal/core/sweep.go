@@ -106,7 +106,7 @@ func (s *Service) attemptRefund(ctx context.Context, r Refund) error {
 	switch {
 	case refundErr == nil:
 		return s.finishRefund(ctx, r, RefundDone, "")
-	case ctx.Err() != nil: // the process is stopping: this says nothing about the refund
+	case ctx.Err() != nil: // the process is stopping: the provider did not fail
 		return ctx.Err()
 	case errors.Is(refundErr, ErrRefundDeclined), attempts >= s.opts.RefundAttempts && !errors.Is(refundErr, errNoProvider):
 		return s.finishRefund(ctx, r, RefundFailed, refundErr.Error())
