@@ -149,7 +149,7 @@ type Order struct {
 	CreatedAt   time.Time         `json:"created_at"`
 	Currency    string            `json:"currency"`
 
-	// ExpiresAt Payable before this moment
+	// ExpiresAt Payable before this time
 	ExpiresAt time.Time  `json:"expires_at"`
 	Lines     []Line     `json:"lines"`
 	OrderSn   string     `json:"order_sn"`
@@ -173,7 +173,7 @@ type OrderState string
 
 // PaymentEvent Example: {"amount":9900,"currency":"EUR","event_id":"evt_1","outcome":"succeeded","payment_id":"4984557191785365628"}
 type PaymentEvent struct {
-	// Amount Minor units; what the provider took
+	// Amount Amount that the provider took
 	Amount    int64               `json:"amount"`
 	Currency  string              `json:"currency"`
 	EventId   string              `json:"event_id"`
@@ -212,7 +212,7 @@ type Refund struct {
 	Currency  string    `json:"currency"`
 	PaymentId string    `json:"payment_id"`
 
-	// Reason second, late, cancelled, rejected, wrong_amount, or what inventory gave (no_stock)
+	// Reason second, late, cancelled, rejected, wrong_amount, or the reason given by inventory (no_stock)
 	Reason string `json:"reason"`
 
 	// RefundId The payment's id; a payment is refunded once and in full
@@ -226,7 +226,7 @@ type RefundState string
 
 // SandboxRequest Example: {"outcome":"succeeded"}
 type SandboxRequest struct {
-	// Amount The payment's own amount when left out
+	// Amount Default is the amount of the payment
 	Amount  *int64                `json:"amount,omitempty"`
 	Outcome SandboxRequestOutcome `json:"outcome"`
 }
@@ -287,7 +287,7 @@ type ListOrdersParams struct {
 
 // StartPaymentParams defines parameters for StartPayment.
 type StartPaymentParams struct {
-	// IdempotencyKey The same key with the same body gets the same answer for 24 h.
+	// IdempotencyKey The same key with the same body gets the same response for 24 h.
 	IdempotencyKey string `json:"Idempotency-Key"`
 }
 
@@ -463,16 +463,16 @@ type ServerInterface interface {
 	// GetOrder One of the buyer's own orders
 	// (GET /v1/orders/{order_sn})
 	GetOrder(w http.ResponseWriter, r *http.Request, orderSn OrderSN)
-	// CancelOrder Close a pending order; its pieces go back on sale. An order that is closed already is answered as it is
+	// CancelOrder Close a pending order and release its units. A closed order is returned as it is
 	// (POST /v1/orders/{order_sn}/cancel)
 	CancelOrder(w http.ResponseWriter, r *http.Request, orderSn OrderSN)
-	// StartPayment Begin to pay a pending order before its deadline; the deadline stays where it is
+	// StartPayment Start a payment of a pending order before its deadline; the deadline does not change
 	// (POST /v1/orders/{order_sn}/payments)
 	StartPayment(w http.ResponseWriter, r *http.Request, orderSn OrderSN, params StartPaymentParams)
-	// PaymentCallback What a payment provider tells of a payment, signed over the raw body
+	// PaymentCallback Receive an event of a payment provider, signed over the raw body
 	// (POST /v1/payments/callbacks/{provider})
 	PaymentCallback(w http.ResponseWriter, r *http.Request, provider string, params PaymentCallbackParams)
-	// PlaySandbox Play the sandbox provider for one of the buyer's own payments, where PAYMENTS_SANDBOX is true
+	// PlaySandbox Choose the outcome of one of the buyer's own payments, if PAYMENTS_SANDBOX is true
 	// (POST /v1/payments/{payment_id}/sandbox)
 	PlaySandbox(w http.ResponseWriter, r *http.Request, paymentId string)
 }
@@ -493,25 +493,25 @@ func (_ Unimplemented) GetOrder(w http.ResponseWriter, r *http.Request, orderSn 
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// CancelOrder Close a pending order; its pieces go back on sale. An order that is closed already is answered as it is
+// CancelOrder Close a pending order and release its units. A closed order is returned as it is
 // (POST /v1/orders/{order_sn}/cancel)
 func (_ Unimplemented) CancelOrder(w http.ResponseWriter, r *http.Request, orderSn OrderSN) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// StartPayment Begin to pay a pending order before its deadline; the deadline stays where it is
+// StartPayment Start a payment of a pending order before its deadline; the deadline does not change
 // (POST /v1/orders/{order_sn}/payments)
 func (_ Unimplemented) StartPayment(w http.ResponseWriter, r *http.Request, orderSn OrderSN, params StartPaymentParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// PaymentCallback What a payment provider tells of a payment, signed over the raw body
+// PaymentCallback Receive an event of a payment provider, signed over the raw body
 // (POST /v1/payments/callbacks/{provider})
 func (_ Unimplemented) PaymentCallback(w http.ResponseWriter, r *http.Request, provider string, params PaymentCallbackParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// PlaySandbox Play the sandbox provider for one of the buyer's own payments, where PAYMENTS_SANDBOX is true
+// PlaySandbox Choose the outcome of one of the buyer's own payments, if PAYMENTS_SANDBOX is true
 // (POST /v1/payments/{payment_id}/sandbox)
 func (_ Unimplemented) PlaySandbox(w http.ResponseWriter, r *http.Request, paymentId string) {
 	w.WriteHeader(http.StatusNotImplemented)

@@ -97,14 +97,14 @@ type CloseRequestReason string
 
 // CloseResult defines model for CloseResult.
 type CloseResult struct {
-	// At When to ask again
+	// At Of paying and not_due: when to repeat the call
 	At      *time.Time `json:"at,omitempty"`
 	OrderSn string     `json:"order_sn"`
 
 	// Outcome refunded: was paid, and its payment is refunded
 	Outcome CloseResultOutcome `json:"outcome"`
 
-	// Reason Of closed: why it is, which may be another reason than the one asked for
+	// Reason Of closed: why the order was closed, which can differ from the requested reason
 	Reason *string `json:"reason,omitempty"`
 }
 
@@ -152,10 +152,10 @@ type RefundOrdersJSONRequestBody = RefundRequest
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
-	// CloseOrders Close these orders if they are unpaid and due, and tell how each stands
+	// CloseOrders Close the orders that are unpaid and due, and return the state of each order
 	// (POST /internal/v1/orders:close)
 	CloseOrders(w http.ResponseWriter, r *http.Request)
-	// RefundOrders Take back paid orders that no piece can be given to
+	// RefundOrders Refund paid orders for which there are no units
 	// (POST /internal/v1/orders:refund)
 	RefundOrders(w http.ResponseWriter, r *http.Request)
 }
@@ -164,13 +164,13 @@ type ServerInterface interface {
 
 type Unimplemented struct{}
 
-// CloseOrders Close these orders if they are unpaid and due, and tell how each stands
+// CloseOrders Close the orders that are unpaid and due, and return the state of each order
 // (POST /internal/v1/orders:close)
 func (_ Unimplemented) CloseOrders(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// RefundOrders Take back paid orders that no piece can be given to
+// RefundOrders Refund paid orders for which there are no units
 // (POST /internal/v1/orders:refund)
 func (_ Unimplemented) RefundOrders(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNotImplemented)

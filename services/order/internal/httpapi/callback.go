@@ -90,7 +90,7 @@ func parseEvent(provider string, body []byte) (core.PaymentEvent, error) {
 	case *e.Amount < 0:
 		return core.PaymentEvent{}, contract.InvalidField("amount", "must not be negative")
 	case !printable(e.Currency, 3, 3):
-		return core.PaymentEvent{}, contract.InvalidField("currency", "must have 3 letters")
+		return core.PaymentEvent{}, contract.InvalidField("currency", "must have 3 characters")
 	}
 	return core.PaymentEvent{
 		Provider: provider, EventID: e.EventID, PaymentID: e.PaymentID, Outcome: e.Outcome, Amount: *e.Amount, Currency: e.Currency,

@@ -1,9 +1,9 @@
 -- +goose Up
 -- Orders are spread over 16 tables by the gene in the order_sn (its lowest 8 bits, modulo 16), so that all orders of one
--- user are in one table and any of them can move to another database. A tombstone is an order that must never come to
--- be: its row takes the primary key that the order would need, has no user and is never shown.
---   close_check_at: when a pending order is next looked at by the sweeper for a lost closing
---   paying_until:   set once, by the closing that met a payment in flight; the order is kept open until then
+-- user are in one table, and each table can move to another database. A tombstone is an order that must never exist: its
+-- row takes the primary key that the order would need. It has no user and no call returns it.
+--   close_check_at: when the sweep for lost closings next checks a pending order
+--   paying_until:   set once, by the first closing that found a payment in flight; the order stays open until then
 
 CREATE TABLE orders_00 (
   order_sn       BIGINT       NOT NULL,
@@ -449,7 +449,7 @@ CREATE TABLE order_items (
   CONSTRAINT order_items_price CHECK (price > 0)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
--- paid_amount and paid_currency are what the provider says it took, which may not be what was asked for.
+-- paid_amount and paid_currency are what the provider reports as taken, which can differ from amount and currency.
 CREATE TABLE payments (
   payment_id    BIGINT      NOT NULL,
   order_sn      BIGINT      NOT NULL,
@@ -488,8 +488,8 @@ CREATE TABLE refunds (
   CONSTRAINT refunds_amount CHECK (amount > 0)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
--- Every event of a provider is kept, once. handled: 'applied' when it changed a payment, 'ignored' when it came too late
--- to change one, 'unknown' when no such payment exists.
+-- Every event of a provider is stored once. handled: 'applied' if it changed a payment, 'ignored' if it was too late to
+-- change one, 'unknown' if there is no such payment.
 CREATE TABLE payment_events (
   provider    VARCHAR(32) NOT NULL,
   event_id    VARCHAR(64) NOT NULL,
@@ -504,7 +504,7 @@ CREATE TABLE payment_events (
   CONSTRAINT payment_events_handled CHECK (handled IN ('applied', 'ignored', 'unknown'))
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
--- The sandbox provider's own book: what it has given back, by refund id.
+-- The refunds that the sandbox provider has made, by refund id.
 CREATE TABLE sandbox_refunds (
   refund_id  BIGINT      NOT NULL,
   amount     BIGINT      NOT NULL,

@@ -1,9 +1,9 @@
 -- +goose Up
 -- Orders are spread over 16 tables by the gene in the order_sn (its lowest 8 bits, modulo 16), so that all orders of one
--- user are in one table and any of them can move to another database. A tombstone is an order that must never come to
--- be: its row takes the primary key that the order would need, has no user and is never shown.
---   close_check_at: when a pending order is next looked at by the sweeper for a lost closing
---   paying_until:   set once, by the closing that met a payment in flight; the order is kept open until then
+-- user are in one table, and each table can move to another database. A tombstone is an order that must never exist: its
+-- row takes the primary key that the order would need. It has no user and no call returns it.
+--   close_check_at: when the sweep for lost closings next checks a pending order
+--   paying_until:   set once, by the first closing that found a payment in flight; the order stays open until then
 
 CREATE TABLE orders_00 (
   order_sn INTEGER NOT NULL,
@@ -449,7 +449,7 @@ CREATE TABLE order_items (
 );
 CREATE UNIQUE INDEX order_items_by_sku ON order_items (order_sn, sku_id);
 
--- paid_amount and paid_currency are what the provider says it took, which may not be what was asked for.
+-- paid_amount and paid_currency are what the provider reports as taken, which can differ from amount and currency.
 CREATE TABLE payments (
   payment_id INTEGER NOT NULL,
   order_sn INTEGER NOT NULL,
@@ -488,8 +488,8 @@ CREATE TABLE refunds (
 CREATE INDEX refunds_by_order ON refunds (order_sn);
 CREATE INDEX refunds_by_next_attempt ON refunds (state, next_attempt_at);
 
--- Every event of a provider is kept, once. handled: 'applied' when it changed a payment, 'ignored' when it came too late
--- to change one, 'unknown' when no such payment exists.
+-- Every event of a provider is stored once. handled: 'applied' if it changed a payment, 'ignored' if it was too late to
+-- change one, 'unknown' if there is no such payment.
 CREATE TABLE payment_events (
   provider TEXT NOT NULL,
   event_id TEXT NOT NULL,
@@ -504,7 +504,7 @@ CREATE TABLE payment_events (
 );
 CREATE INDEX payment_events_by_payment ON payment_events (payment_id);
 
--- The sandbox provider's own book: what it has given back, by refund id.
+-- The refunds that the sandbox provider has made, by refund id.
 CREATE TABLE sandbox_refunds (
   refund_id INTEGER NOT NULL,
   amount INTEGER NOT NULL,
