@@ -80,7 +80,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		s.ownLease = ordersn.NewRedisLease(deps.Redis, tel.Log)
 		s.lease = s.ownLease
 	}
-	if s.relay, err = relay.New(gate.Journal{Redis: gates}, deps.Bus, tel, consumerName(), cfg.JournalMax); err != nil {
+	if s.relay, err = relay.New(journal{gates}, deps.Bus, tel, consumerName(), cfg.JournalMax); err != nil {
 		return nil, err
 	}
 	s.gate, err = gate.New(gates, tel, gate.Options{

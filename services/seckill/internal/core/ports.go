@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"time"
-
-	"flashsale.internal/pkg/contract"
 )
 
 // What the parts behind the ports report.
@@ -55,23 +53,4 @@ type OrderSNs interface {
 	Next(userID string) (string, error)
 	// Belongs tells whether an order_sn carries the mark of this user.
 	Belongs(orderSN, userID string) bool
-}
-
-// Journal holds the accepted reservations that no message carries yet.
-type Journal interface {
-	// Refs lists all gates, those of ended activities too.
-	Refs(ctx context.Context) ([]contract.GateRef, error)
-	// Read takes up to limit entries for this consumer: new ones, then those a dead consumer left behind.
-	Read(ctx context.Context, ref contract.GateRef, consumer string, limit int) ([]JournalEntry, error)
-	// Ack removes entries.
-	Ack(ctx context.Context, ref contract.GateRef, ids []string) error
-	// Len is the number of entries not yet removed, 0 for a gate that is gone.
-	Len(ctx context.Context, ref contract.GateRef) (int64, error)
-}
-
-// JournalEntry is one reservation in the journal.
-type JournalEntry struct {
-	ID  string
-	Err error // it cannot be read, and nothing but ID is set
-	contract.Reservation
 }

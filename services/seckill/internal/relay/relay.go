@@ -1,6 +1,6 @@
-// Package relay carries reservations from the gates' journals to the message bus. An entry is acknowledged only after
-// the broker has confirmed the message that holds it, so a relay that dies loses nothing: another one claims what it had
-// read. A reservation may therefore be published more than once.
+// Package relay publishes reservations from the journals of the gates to the message bus. It acknowledges an entry only
+// after the broker confirmed the message that holds it. A relay that dies therefore loses nothing: another one claims the
+// entries that it had read. A reservation may be published more than once.
 package relay
 
 import (
@@ -20,31 +20,31 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/lifecycle"
 	"flashsale.internal/pkg/telemetry"
-	"flashsale.internal/services/seckill/internal/core"
 )
 
-// How the relay moves. A first purchase goes out at once; while more follow, gather lets them share messages. It grows while
-// the journal never runs empty, as each message costs those behind the relay some transactions, however little is in it.
+// Timing and bounds of the relay. The first purchase is published at once. While more follow, a pause after each batch
+// lets several share a message. The pause grows while the journal never runs empty, because each message costs the
+// consumers several transactions, however few reservations it holds.
 const (
-	listEvery    = 200 * time.Millisecond // a new activity waits no longer than this
-	gatherFirst  = 20 * time.Millisecond
-	gatherLast   = 160 * time.Millisecond
-	restLast     = 500 * time.Millisecond // of letting buyers go first
-	lookEvery    = 500 * time.Millisecond // at the journal's length, meanwhile
-	pollFirst    = 20 * time.Millisecond  // doubles while a journal stays empty
-	pollLast     = time.Second
-	retryFirst   = 20 * time.Millisecond // after an error; grows, with jitter
-	retryLast    = time.Second           // how soon after an outage the journal moves again
-	callBound    = 3 * time.Second       // of one call to Redis
-	drainBound   = 5 * time.Second
-	measureEvery = 5 * time.Second
-	atOnce       = 8  // journals served at a time
-	crowd        = 64 // purchases of one call of the gate, from which on buyers stand in line there
+	listInterval    = 200 * time.Millisecond // between two listings of the gates; bounds the delay of a new activity
+	minBatchPause   = 20 * time.Millisecond  // after a batch that is not full
+	maxBatchPause   = 160 * time.Millisecond
+	maxYield        = 500 * time.Millisecond // longest pause of yieldToBuyers
+	lengthMaxAge    = 500 * time.Millisecond // age at which yieldToBuyers reads the journal's length again
+	minPoll         = 20 * time.Millisecond  // pause after an empty read; doubles while the journal stays empty
+	maxPoll         = time.Second
+	minRetry        = 20 * time.Millisecond // pause after an error; grows, with jitter
+	maxRetry        = time.Second           // bounds the delay of the journal after an outage
+	callTimeout     = 3 * time.Second       // of one call to Redis
+	drainTimeout    = 5 * time.Second
+	measureInterval = 5 * time.Second
+	maxConcurrent   = 8  // journals published at a time
+	burstSize       = 64 // accepted purchases in one call of the gate from which on buyers queue for it
 )
 
 // Relay publishes the journals of all gates.
 type Relay struct {
-	journal  core.Journal
+	journal  Journal
 	bus      bus.Publisher
 	tel      *telemetry.Telemetry
 	consumer string
@@ -57,58 +57,59 @@ type Relay struct {
 
 	unreadable metric.Int64Counter
 
-	yieldUpTo int64 // entries of a journal
+	maxYieldLength int64 // entries of a journal above which the relay does not yield to buyers
 
-	mu    sync.Mutex
-	lines map[contract.GateRef]*line
-	news  chan struct{} // a purchase at a gate that is not served yet
+	mu      sync.Mutex
+	loops   map[contract.GateRef]*loop
+	newGate chan struct{} // signals a purchase at a gate that has no loop yet
 }
 
-// line is one journal that is served.
-type line struct {
-	ref  contract.GateRef
-	wake chan struct{}
-	came atomic.Int64 // purchases accepted by this process, in a crowd, that rest has not counted
+// loop is the state of the loop that publishes one journal.
+type loop struct {
+	ref   contract.GateRef
+	wake  chan struct{}
+	burst atomic.Int64 // purchases accepted by this process in calls of burstSize or more, since the last yieldToBuyers
 
 	length   int64 // of the journal, as last read
 	lengthAt time.Time
 }
 
-// New starts nothing. consumer names this process among the relays of the installation; journalMax is how many entries a
-// journal may hold.
-func New(journal core.Journal, publisher bus.Publisher, tel *telemetry.Telemetry, consumer string, journalMax int64) (*Relay, error) {
+// New returns a relay; Run starts it. consumer names this process among the relays of the installation. journalMax is the
+// number of entries that a journal may hold.
+func New(journal Journal, publisher bus.Publisher, tel *telemetry.Telemetry, consumer string, journalMax int64) (*Relay, error) {
 	r := &Relay{
-		journal: journal, bus: publisher, tel: tel, consumer: consumer, yieldUpTo: journalMax / 4 * 3,
-		slots: make(chan struct{}, atOnce), lines: map[contract.GateRef]*line{}, news: make(chan struct{}, 1),
+		journal: journal, bus: publisher, tel: tel, consumer: consumer, maxYieldLength: journalMax / 4 * 3,
+		slots: make(chan struct{}, maxConcurrent), loops: map[contract.GateRef]*loop{}, newGate: make(chan struct{}, 1),
 	}
 	var err, e error
 	r.lag, e = tel.Meter.Float64Histogram("flashsale.seckill.relay.lag", metric.WithUnit("s"),
-		metric.WithDescription("From the acceptance of a reservation to its confirmed message"),
+		metric.WithDescription("Time from the acceptance of a reservation at the gate to the broker's confirmation of its message"),
 		metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 15, 60, 300))
 	err = errors.Join(err, e)
 	r.published, e = tel.Meter.Int64Counter("flashsale.seckill.relay.published", metric.WithUnit("{reservation}"),
-		metric.WithDescription("Reservations in confirmed messages"))
+		metric.WithDescription("Reservations in messages that the broker confirmed"))
 	err = errors.Join(err, e)
 	r.failures, e = tel.Meter.Int64Counter("flashsale.seckill.relay.failures",
-		metric.WithDescription("Failed steps of the relay; each is tried again"))
+		metric.WithDescription("Failed attempts to read, publish or acknowledge a batch; each is retried"))
 	err = errors.Join(err, e)
 	r.unreadable, e = tel.Meter.Int64Counter("flashsale.seckill.relay.unreadable", metric.WithUnit("{reservation}"),
-		metric.WithDescription("Journal entries that could not be read and were taken off; their purchases are journaled again"))
+		metric.WithDescription("Journal entries removed because they could not be read; inventory journals their purchases again"))
 	err = errors.Join(err, e)
 	r.length, e = tel.Reading("flashsale.seckill.journal.length", metric.WithUnit("{reservation}"),
 		metric.WithDescription("Reservations accepted and not yet published, over all gates. No value while Redis does not respond"))
 	return r, errors.Join(err, e)
 }
 
-// Accepted tells that this process has accepted n purchases of this gate with one call. It does not wait.
+// Accepted reports that this process accepted n purchases of a gate with one call. It wakes the loop of that journal and
+// does not block.
 func (r *Relay) Accepted(ref contract.GateRef, n int) {
 	r.mu.Lock()
-	l := r.lines[ref]
+	l := r.loops[ref]
 	r.mu.Unlock()
-	wake := r.news
+	wake := r.newGate
 	if l != nil {
-		if n >= crowd {
-			l.came.Add(int64(n))
+		if n >= burstSize {
+			l.burst.Add(int64(n))
 		}
 		wake = l.wake
 	}
@@ -118,72 +119,72 @@ func (r *Relay) Accepted(ref contract.GateRef, n int) {
 	}
 }
 
-// Run publishes until ctx ends, and then what is left as far as time and the broker allow.
+// Run publishes until ctx ends. Then it publishes the rest as far as its time and the broker allow.
 func (r *Relay) Run(ctx context.Context) error {
-	served := map[contract.GateRef]context.CancelFunc{}
-	var loops sync.WaitGroup
-	defer loops.Wait()
-	list := time.NewTicker(listEvery)
+	stops := map[contract.GateRef]context.CancelFunc{}
+	var running sync.WaitGroup
+	defer running.Wait()
+	list := time.NewTicker(listInterval)
 	defer list.Stop()
-	measure := time.NewTicker(measureEvery)
+	measure := time.NewTicker(measureInterval)
 	defer measure.Stop()
 	for {
-		listed := r.follow(ctx, &loops, served)
+		listErr := r.updateLoops(ctx, &running, stops)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-list.C:
-		case <-r.news:
+		case <-r.newGate:
 		case <-measure.C:
-			r.measure(ctx, served, listed)
+			r.measure(ctx, stops, listErr)
 		}
 	}
 }
 
-// follow begins a loop for each gate that is new and ends those of gates that are gone. It fails when the gates cannot be
-// listed; the loops report that, and the next round lists again.
-func (r *Relay) follow(ctx context.Context, loops *sync.WaitGroup, served map[contract.GateRef]context.CancelFunc) error {
-	call, cancel := context.WithTimeout(ctx, callBound)
+// updateLoops starts a loop for each new gate and stops those of deleted gates. It fails when the gates cannot be listed;
+// the loops report Redis failures themselves, and the next round lists again.
+func (r *Relay) updateLoops(ctx context.Context, running *sync.WaitGroup, stops map[contract.GateRef]context.CancelFunc) error {
+	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	refs, err := r.journal.Refs(call)
 	if err != nil {
 		return err
 	}
-	there := make(map[contract.GateRef]bool, len(refs))
+	listed := make(map[contract.GateRef]bool, len(refs))
 	for _, ref := range refs {
-		there[ref] = true
-		if served[ref] != nil || ctx.Err() != nil {
+		listed[ref] = true
+		if stops[ref] != nil || ctx.Err() != nil {
 			continue
 		}
-		l := &line{ref: ref, wake: make(chan struct{}, 1)}
+		l := &loop{ref: ref, wake: make(chan struct{}, 1)}
 		r.mu.Lock()
-		r.lines[ref] = l
+		r.loops[ref] = l
 		r.mu.Unlock()
 		own, stop := context.WithCancel(ctx)
-		served[ref] = stop
-		loops.Go(func() { r.serve(own, l) })
+		stops[ref] = stop
+		running.Go(func() { r.run(own, l) })
 	}
-	for ref, stop := range served {
-		if !there[ref] {
+	for ref, stop := range stops {
+		if !listed[ref] {
 			stop()
-			delete(served, ref)
+			delete(stops, ref)
 			r.mu.Lock()
-			delete(r.lines, ref)
+			delete(r.loops, ref)
 			r.mu.Unlock()
 		}
 	}
 	return nil
 }
 
-// measure records how much waits in all journals. One that cannot be read makes the sum unknown, and so do gates that could
-// not be listed.
-func (r *Relay) measure(ctx context.Context, served map[contract.GateRef]context.CancelFunc, listed error) {
-	sum, err := int64(0), listed
-	for ref := range served {
+// measure records the sum of the lengths of all journals. If one of them cannot be read, or the gates could not be
+// listed, the sum is unknown.
+func (r *Relay) measure(ctx context.Context, stops map[contract.GateRef]context.CancelFunc, listErr error) {
+	sum, err := int64(0), listErr
+	for ref := range stops {
 		if err != nil {
 			break
 		}
-		call, cancel := context.WithTimeout(ctx, callBound)
+		call, cancel := context.WithTimeout(ctx, callTimeout)
 		var n int64
 		n, err = r.journal.Len(call, ref)
 		cancel()
@@ -192,96 +193,97 @@ func (r *Relay) measure(ctx context.Context, served map[contract.GateRef]context
 	r.length.Record(sum, err)
 }
 
-// batch is what was read and is not acknowledged yet.
+// batch holds the entries that were read and are not acknowledged yet.
 type batch struct {
-	entries   []core.JournalEntry
+	entries   []Entry
 	published bool
 }
 
-// serve carries one journal until ctx ends.
-func (r *Relay) serve(ctx context.Context, l *line) {
+// run publishes one journal until ctx ends.
+func (r *Relay) run(ctx context.Context, l *loop) {
 	log := r.tel.Log.With("activity_id", l.ref.ActivityID)
 	retry := backoff.NewExponentialBackOff()
-	retry.InitialInterval, retry.MaxInterval = retryFirst, retryLast
-	var held batch
-	idle, gather, failed := pollFirst, gatherFirst, 0
+	retry.InitialInterval, retry.MaxInterval = minRetry, maxRetry
+	var pending batch
+	poll, batchPause, failed := minPoll, minBatchPause, 0
 	for ctx.Err() == nil {
-		n, took, err := r.step(ctx, l.ref, &held)
+		n, took, err := r.step(ctx, l.ref, &pending)
 		if err != nil {
 			if ctx.Err() != nil {
 				break
 			}
 			r.failures.Add(ctx, 1)
 			if failed++; failed == 1 {
-				log.WarnContext(ctx, "relay cannot go on and keeps trying", "error", err)
+				log.WarnContext(ctx, "publishing the journal failed, retrying", "error", err)
 			}
 			wait(ctx, retry.NextBackOff(), nil)
 			continue
 		}
 		if failed > 0 {
-			log.InfoContext(ctx, "relay goes on", "failed_attempts", failed)
+			log.InfoContext(ctx, "publishing the journal works again", "failed_attempts", failed)
 			failed = 0
 			retry.Reset()
 		}
 		switch {
 		case n == contract.MaxItems:
-			idle = pollFirst
-			wait(ctx, r.rest(ctx, l, n, took), nil)
+			poll = minPoll
+			wait(ctx, r.yieldToBuyers(ctx, l, n, took), nil)
 		case n > 0:
-			idle = pollFirst
-			wait(ctx, gather, nil)
-			gather = min(2*gather, gatherLast)
+			poll = minPoll
+			wait(ctx, batchPause, nil)
+			batchPause = min(2*batchPause, maxBatchPause)
 		default:
-			gather = max(gather/2, gatherFirst)
-			wait(ctx, jittered(idle), l.wake)
-			idle = min(2*idle, pollLast)
+			batchPause = max(batchPause/2, minBatchPause)
+			wait(ctx, jittered(poll), l.wake)
+			poll = min(2*poll, maxPoll)
 		}
 	}
-	r.drain(ctx, l.ref, held)
+	r.drain(ctx, l.ref, pending)
 }
 
-// rest is how long to let buyers go first, after a full batch of n that took so long. While they crowd the gate, and more of
-// them come than are carried away, the relay takes an eighth of the time: each message costs the same processors, Redis, and
-// the whole way to the order what could answer those who press the button now, and the journal keeps what was accepted. It
-// does not rest when the journal is three quarters full, so that this never is why a purchase is refused, nor once the rush is over.
-func (r *Relay) rest(ctx context.Context, l *line, n int, took time.Duration) time.Duration {
-	if l.came.Swap(0) < int64(n) {
+// yieldToBuyers returns the pause after a full batch of n entries that took that long. The pause is 0 except in a burst:
+// buyers queue for the gate, and more purchases are accepted than the relay publishes. Then the relay works an eighth of
+// the time, because each message costs Redis, the consumers and this machine's processors time that waiting buyers need;
+// the journal keeps the accepted purchases. While the journal is more than three quarters full the relay does not pause,
+// so that it never causes a refusal because of a full journal.
+func (r *Relay) yieldToBuyers(ctx context.Context, l *loop, n int, took time.Duration) time.Duration {
+	if l.burst.Swap(0) < int64(n) {
 		return 0
 	}
-	if time.Since(l.lengthAt) > lookEvery {
-		call, cancel := context.WithTimeout(ctx, callBound)
+	if time.Since(l.lengthAt) > lengthMaxAge {
+		call, cancel := context.WithTimeout(ctx, callTimeout)
 		length, err := r.journal.Len(call, l.ref)
 		cancel()
 		if err != nil {
-			return 0 // it shows in the next step
+			return 0 // the next step reports it
 		}
 		l.length, l.lengthAt = length, time.Now()
 	}
-	if l.length > r.yieldUpTo {
+	if l.length > r.maxYieldLength {
 		return 0
 	}
-	return min(7*took, restLast)
+	return min(7*took, maxYield)
 }
 
-// drain publishes what this process accepted before it was told to stop. Others carry what comes after.
-func (r *Relay) drain(ctx context.Context, ref contract.GateRef, held batch) {
+// drain publishes the purchases that this process accepted before it was stopped. Other processes publish later ones.
+func (r *Relay) drain(ctx context.Context, ref contract.GateRef, pending batch) {
 	hard, cancel := lifecycle.DrainContext(ctx)
 	defer cancel()
-	hard, stop := context.WithTimeout(hard, drainBound)
+	hard, stop := context.WithTimeout(hard, drainTimeout)
 	defer stop()
 	for hard.Err() == nil {
-		read := len(held.entries) == 0 // by this step; only then does its size tell whether more is there
-		n, _, err := r.step(hard, ref, &held)
+		read := len(pending.entries) == 0 // in this step; only then a batch that is not full means an empty journal
+		n, _, err := r.step(hard, ref, &pending)
 		if err != nil || read && n < contract.MaxItems {
 			return
 		}
 	}
 }
 
-// step reads a batch, unless one is still held, publishes and acknowledges it. What fails is left in held for the next
-// step. Its calls have bounds of their own, so that the end of the process does not cut one off halfway. It tells how many
-// entries it carried and how long that took, once it was its turn.
-func (r *Relay) step(ctx context.Context, ref contract.GateRef, held *batch) (n int, took time.Duration, err error) {
+// step waits for a slot, then reads a batch (unless one is pending), publishes and acknowledges it. It returns the number
+// of entries and the time since it got the slot. After an error the batch stays pending for the next step. Its calls have
+// time-outs of their own, so that the end of the process does not cancel one halfway.
+func (r *Relay) step(ctx context.Context, ref contract.GateRef, pending *batch) (n int, took time.Duration, err error) {
 	select {
 	case r.slots <- struct{}{}:
 		defer func() { <-r.slots }()
@@ -289,56 +291,56 @@ func (r *Relay) step(ctx context.Context, ref contract.GateRef, held *batch) (n 
 		return 0, 0, ctx.Err()
 	}
 	began := time.Now()
-	n, err = r.carry(ctx, ref, held)
+	n, err = r.publishBatch(ctx, ref, pending)
 	return n, time.Since(began), err
 }
 
-func (r *Relay) carry(ctx context.Context, ref contract.GateRef, held *batch) (int, error) {
-	if len(held.entries) == 0 {
-		call, cancel := bound(ctx, callBound)
+func (r *Relay) publishBatch(ctx context.Context, ref contract.GateRef, pending *batch) (int, error) {
+	if len(pending.entries) == 0 {
+		call, cancel := detached(ctx, callTimeout)
 		entries, err := r.journal.Read(call, ref, r.consumer, contract.MaxItems)
 		cancel()
 		if err != nil {
 			return 0, fmt.Errorf("read journal: %w", err)
 		}
-		*held = batch{entries: entries}
-		r.tellUnreadable(ctx, entries)
+		*pending = batch{entries: entries}
+		r.reportUnreadable(ctx, entries)
 	}
-	n := len(held.entries)
+	n := len(pending.entries)
 	if n == 0 {
 		return 0, nil
 	}
-	if !held.published {
-		if err := r.publish(ctx, held.entries); err != nil {
+	if !pending.published {
+		if err := r.publish(ctx, pending.entries); err != nil {
 			return 0, err
 		}
-		held.published = true
+		pending.published = true
 	}
 	ids := make([]string, n)
-	for i, e := range held.entries {
+	for i, e := range pending.entries {
 		ids[i] = e.ID
 	}
-	call, cancel := bound(ctx, callBound)
+	call, cancel := detached(ctx, callTimeout)
 	defer cancel()
 	if err := r.journal.Ack(call, ref, ids); err != nil {
 		return 0, fmt.Errorf("acknowledge journal: %w", err)
 	}
-	*held = batch{}
+	*pending = batch{}
 	return n, nil
 }
 
-// tellUnreadable calls somebody to entries that cannot be read. Those around them do not wait for him: they are acknowledged with the
-// others, and inventory has their purchases journaled again from the gate's entries.
-func (r *Relay) tellUnreadable(ctx context.Context, entries []core.JournalEntry) {
+// reportUnreadable logs and counts entries that cannot be read. They are acknowledged with the others of their batch, so
+// that they block no reservation. Inventory journals their purchases again from the gate's entries.
+func (r *Relay) reportUnreadable(ctx context.Context, entries []Entry) {
 	for _, e := range entries {
 		if e.Err != nil {
 			r.unreadable.Add(ctx, 1)
-			r.tel.Log.ErrorContext(ctx, "a journal entry cannot be read and is taken off", "error", e.Err)
+			r.tel.Log.ErrorContext(ctx, "journal entry unreadable, removing it", "error", e.Err)
 		}
 	}
 }
 
-func (r *Relay) publish(ctx context.Context, entries []core.JournalEntry) error {
+func (r *Relay) publish(ctx context.Context, entries []Entry) error {
 	list := make([]contract.Reservation, 0, len(entries))
 	for _, e := range entries {
 		if e.Err == nil {
@@ -348,7 +350,8 @@ func (r *Relay) publish(ctx context.Context, entries []core.JournalEntry) error 
 	if len(list) == 0 {
 		return nil
 	}
-	// Lines at their longest can make two messages. When one of them fails both go again; consumers know an order_sn.
+	// A batch of the longest lines needs two messages. If one of them fails, both are published again; consumers are
+	// idempotent by order_sn.
 	if err := items.Publish(context.WithoutCancel(ctx), r.bus, r.tel, contract.TopicReservations, time.Time{}, list); err != nil {
 		return err
 	}
@@ -360,15 +363,17 @@ func (r *Relay) publish(ctx context.Context, entries []core.JournalEntry) error 
 	return nil
 }
 
-func bound(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+// detached returns a context that ends by its time-out only, not with ctx.
+func detached(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), d)
 }
 
-// jittered keeps the relays of several processes from asking in step.
+// jittered spreads d by a quarter up or down, so that the relays of several processes do not poll at the same moments.
 func jittered(d time.Duration) time.Duration {
 	return d - d/4 + time.Duration(rand.Int64N(int64(d/2))) //nolint:gosec // no secret depends on it
 }
 
+// wait returns after d, when ctx ends, or when wake delivers.
 func wait(ctx context.Context, d time.Duration, wake <-chan struct{}) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -21,36 +21,35 @@ import (
 	"flashsale.internal/pkg/bus"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/telemetry"
-	"flashsale.internal/services/seckill/internal/core"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// journal fakes the journals of all gates and notes the order of what happens to an entry.
+// journal is a fake of the journals of all gates. It records the events of each entry in their order.
 type journal struct {
 	mu      sync.Mutex
 	refs    []contract.GateRef
-	entries map[contract.GateRef][]core.JournalEntry
-	pending map[string]core.JournalEntry
+	entries map[contract.GateRef][]Entry
+	pending map[string]Entry
 	events  map[string][]string // entry id -> read, published, acked
 	readErr error
 	lenErr  map[contract.GateRef]error
-	ackErrs int // this many acknowledgements fail
+	ackErrs int // number of acknowledgements that fail
 	next    int
 }
 
 func newJournal(refs ...contract.GateRef) *journal {
-	return &journal{refs: refs, entries: map[contract.GateRef][]core.JournalEntry{}, pending: map[string]core.JournalEntry{}, events: map[string][]string{}}
+	return &journal{refs: refs, entries: map[contract.GateRef][]Entry{}, pending: map[string]Entry{}, events: map[string][]string{}}
 }
 
-// add journals n reservations.
+// add appends n reservations to a journal.
 func (j *journal) add(ref contract.GateRef, n int, traceparent string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for range n {
 		j.next++
 		id := strconv.Itoa(j.next)
-		j.entries[ref] = append(j.entries[ref], core.JournalEntry{ID: id, Reservation: contract.Reservation{
+		j.entries[ref] = append(j.entries[ref], Entry{ID: id, Reservation: contract.Reservation{
 			OrderSN: id, UserID: "u" + id, ActivityID: ref.ActivityID, Lines: []contract.Line{{SKUID: "1", Qty: 1}},
 			ReservedAt: time.Now(), Traceparent: traceparent,
 		}})
@@ -63,7 +62,7 @@ func (j *journal) Refs(context.Context) ([]contract.GateRef, error) {
 	return slices.Clone(j.refs), j.readErr
 }
 
-func (j *journal) Read(_ context.Context, ref contract.GateRef, _ string, limit int) ([]core.JournalEntry, error) {
+func (j *journal) Read(_ context.Context, ref contract.GateRef, _ string, limit int) ([]Entry, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.readErr != nil {
@@ -117,7 +116,7 @@ func (j *journal) acked() int {
 	return n
 }
 
-// broker fakes the message bus.
+// broker is a fake of the message bus.
 type broker struct {
 	j        *journal
 	mu       sync.Mutex
@@ -171,7 +170,7 @@ func start(t *testing.T, j *journal, b *broker, tel *telemetry.Telemetry) (r *Re
 	return r, stop
 }
 
-// 0 means that everything is published. While Redis cannot say, there is no figure at all.
+// A length of 0 means that everything is published. While the length is unknown the metric has no value.
 func TestTheJournalsLengthIsUnknownWhileRedisDoesNotRespond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one, other := contract.GateRef{ActivityID: "1"}, contract.GateRef{ActivityID: "2"}
@@ -179,60 +178,61 @@ func TestTheJournalsLengthIsUnknownWhileRedisDoesNotRespond(t *testing.T) {
 		b := &broker{j: j, down: true}
 		j.add(one, 3, "")
 		tel, _ := telemetry.Recording()
-		says := func(line string) bool {
-			time.Sleep(2 * measureEvery)
+		shows := func(line string) bool {
+			time.Sleep(2 * measureInterval)
 			w := httptest.NewRecorder()
 			tel.Metrics.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 			return strings.Contains(w.Body.String(), "\nflashsale_seckill_journal_length"+line)
 		}
-		fails := func(list error, length map[contract.GateRef]error) {
+		fail := func(list error, length map[contract.GateRef]error) {
 			j.mu.Lock()
 			defer j.mu.Unlock()
 			j.readErr, j.lenErr = list, length
 		}
 		down := errors.New("redis does not respond")
-		fails(down, nil)
+		fail(down, nil)
 		_, stop := start(t, j, b, tel)
-		require.False(t, says(""), "the gates were never listed")
-		fails(nil, nil)
-		require.True(t, says(" 3\n"))
-		fails(nil, map[contract.GateRef]error{other: down})
-		require.False(t, says(""), "one of two gates is unknown")
-		fails(down, nil)
-		require.False(t, says(""), "gates that came meanwhile are unknown")
-		fails(nil, nil)
-		require.True(t, says(" 3\n"))
+		require.False(t, shows(""), "the gates were never listed")
+		fail(nil, nil)
+		require.True(t, shows(" 3\n"))
+		fail(nil, map[contract.GateRef]error{other: down})
+		require.False(t, shows(""), "one of two gates is unknown")
+		fail(down, nil)
+		require.False(t, shows(""), "new gates would be missing")
+		fail(nil, nil)
+		require.True(t, shows(" 3\n"))
 		stop()
 	})
 }
 
-func TestBuyersGoFirstWhileTheyCome(t *testing.T) {
+func TestRelayYieldsToBuyersInABurst(t *testing.T) {
 	const took = 10 * time.Millisecond
 	for name, c := range map[string]struct {
-		calls, came, waiting int // purchases of each call
-		took, rest           time.Duration
+		calls, accepted int // accepted purchases of each call
+		journaled       int // entries in the journal
+		took, pause     time.Duration
 	}{
-		"more come than are carried away":          {calls: 3, came: 100, took: took, rest: 7 * took},
-		"as many come":                             {calls: 4, came: 64, took: took, rest: 7 * took},
-		"the rush is over":                         {calls: 2, came: 100, took: took},
-		"nobody comes":                             {took: took},
-		"many come, but nobody stands in line":     {calls: 30, came: 20, took: took},
-		"the journal is three quarters full":       {calls: 3, came: 100, waiting: 751, took: took},
-		"a slow broker does not make it rest long": {calls: 3, came: 100, took: time.Second, rest: restLast},
+		"more are accepted than published":          {calls: 3, accepted: 100, took: took, pause: 7 * took},
+		"as many are accepted as published":         {calls: 4, accepted: 64, took: took, pause: 7 * took},
+		"the burst has ended":                       {calls: 2, accepted: 100, took: took},
+		"no purchase":                               {took: took},
+		"many purchases in small groups":            {calls: 30, accepted: 20, took: took},
+		"the journal is three quarters full":        {calls: 3, accepted: 100, journaled: 751, took: took},
+		"a slow broker does not lengthen the pause": {calls: 3, accepted: 100, took: time.Second, pause: maxYield},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := newJournal(seven)
-			j.add(seven, c.waiting, "")
+			j.add(seven, c.journaled, "")
 			r, err := New(j, nil, telemetry.Discard(t), "me", 1000)
 			require.NoError(t, err)
-			l := &line{ref: seven}
-			r.lines[seven] = l
+			l := &loop{ref: seven}
+			r.loops[seven] = l
 			l.wake = make(chan struct{}, 1)
 			for range c.calls {
-				r.Accepted(seven, c.came)
+				r.Accepted(seven, c.accepted)
 			}
-			require.Equal(t, c.rest, r.rest(t.Context(), l, 256, c.took))
-			require.Zero(t, l.came.Load(), "each purchase counts once")
+			require.Equal(t, c.pause, r.yieldToBuyers(t.Context(), l, 256, c.took))
+			require.Zero(t, l.burst.Load(), "each purchase counts once")
 		})
 	}
 }
@@ -242,7 +242,7 @@ var (
 	eight = contract.GateRef{ActivityID: "8", Bucket: 1}
 )
 
-func TestPublishesExactlyTheJournalAndThenAcknowledges(t *testing.T) {
+func TestPublishesEachEntryOnceAndThenAcknowledgesIt(t *testing.T) {
 	j := newJournal(seven, eight)
 	b := &broker{j: j}
 	j.add(seven, 600, "")
@@ -269,28 +269,28 @@ func TestPublishesExactlyTheJournalAndThenAcknowledges(t *testing.T) {
 	}
 }
 
-// Those read beside an entry that nobody can read go their way, and it leaves the journal with them.
-func TestAnUnreadableEntryHoldsUpNobody(t *testing.T) {
+// An unreadable entry is removed from the journal; the other entries of its batch are published.
+func TestUnreadableEntryBlocksNoOther(t *testing.T) {
 	j := newJournal(seven, eight)
 	b := &broker{j: j}
 	j.add(seven, 2, "")
-	rubbish := errors.New("no entry")
-	j.entries[seven] = append(j.entries[seven], core.JournalEntry{ID: "rubbish", Err: rubbish})
+	unreadable := errors.New("malformed entry")
+	j.entries[seven] = append(j.entries[seven], Entry{ID: "malformed", Err: unreadable})
 	j.add(seven, 2, "")
-	j.entries[eight] = append(j.entries[eight], core.JournalEntry{ID: "alone", Err: rubbish})
+	j.entries[eight] = append(j.entries[eight], Entry{ID: "alone", Err: unreadable})
 	start(t, j, b, telemetry.Discard(t))
 	require.Eventually(t, func() bool { return j.acked() == 6 }, 30*time.Second, 5*time.Millisecond)
 	messages, _ := b.sent()
-	require.Len(t, messages, 1, "and none of what cannot be read")
-	items, letters := contract.Decode[contract.Reservation](messages[0].Body)
-	require.Empty(t, letters)
+	require.Len(t, messages, 1, "only the readable entries are published")
+	items, bad := contract.Decode[contract.Reservation](messages[0].Body)
+	require.Empty(t, bad)
 	require.Len(t, items, 4)
 	for id, events := range j.events {
-		require.Equal(t, id == "rubbish" || id == "alone", !slices.Contains(events, "published"), id)
+		require.Equal(t, id == "malformed" || id == "alone", !slices.Contains(events, "published"), id)
 	}
 }
 
-func TestBrokerAwayHoldsTheJournalAndResumes(t *testing.T) {
+func TestEntriesStayPendingWhileTheBrokerIsDown(t *testing.T) {
 	j := newJournal(seven)
 	b := &broker{j: j, down: true}
 	j.add(seven, 300, "")
@@ -298,13 +298,13 @@ func TestBrokerAwayHoldsTheJournalAndResumes(t *testing.T) {
 	require.Eventually(t, func() bool { _, tries := b.sent(); return tries >= 3 }, 30*time.Second, 5*time.Millisecond)
 	require.Zero(t, j.acked())
 	j.mu.Lock()
-	require.Len(t, j.pending, contract.MaxItems, "no more than one message is held")
+	require.Len(t, j.pending, contract.MaxItems, "at most one message is pending")
 	j.mu.Unlock()
 	b.set(false)
 	require.Eventually(t, func() bool { return j.acked() == 300 }, 30*time.Second, 5*time.Millisecond)
 }
 
-func TestAcknowledgingIsTriedAgainWithoutPublishingAgain(t *testing.T) {
+func TestFailedAcknowledgementIsRetriedWithoutPublishingAgain(t *testing.T) {
 	j := newJournal(seven)
 	j.ackErrs = 2
 	b := &broker{j: j}
@@ -315,7 +315,7 @@ func TestAcknowledgingIsTriedAgainWithoutPublishingAgain(t *testing.T) {
 	require.Len(t, messages, 1)
 }
 
-func TestRedisAwayIsTriedAgain(t *testing.T) {
+func TestFailedReadIsRetried(t *testing.T) {
 	j := newJournal(seven)
 	j.readErr = errors.New("no redis")
 	b := &broker{j: j}
@@ -327,7 +327,7 @@ func TestRedisAwayIsTriedAgain(t *testing.T) {
 	require.Eventually(t, func() bool { return j.acked() == 1 }, 30*time.Second, 5*time.Millisecond)
 }
 
-func TestWakeIsFasterThanThePoll(t *testing.T) {
+func TestAcceptedPurchaseIsPublishedBeforeTheNextPoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournal(seven)
 		r, stop := start(t, j, &broker{j: j}, telemetry.Discard(t))
@@ -336,14 +336,14 @@ func TestWakeIsFasterThanThePoll(t *testing.T) {
 			time.Sleep(10*time.Second + time.Duration(n)*50*time.Millisecond) // polls are a second apart by now
 			j.add(seven, 1, "")
 			r.Accepted(seven, 1)
-			time.Sleep(gatherLast) // what travels with it
+			time.Sleep(maxBatchPause) // a batch may wait this long
 			synctest.Wait()
-			require.Equal(t, n, j.acked(), "it did not wait for a poll")
+			require.Equal(t, n, j.acked(), "published before the next poll")
 		}
 	})
 }
 
-func TestNewGatesAreNoticedAndGoneOnesLeft(t *testing.T) {
+func TestLoopsFollowTheListedGates(t *testing.T) {
 	j := newJournal()
 	b := &broker{j: j}
 	r, _ := start(t, j, b, telemetry.Discard(t))
@@ -351,7 +351,7 @@ func TestNewGatesAreNoticedAndGoneOnesLeft(t *testing.T) {
 	j.mu.Lock()
 	j.refs = []contract.GateRef{seven}
 	j.mu.Unlock()
-	r.Accepted(seven, 1) // of a gate that nobody serves yet
+	r.Accepted(seven, 1) // of a gate that has no loop yet
 	require.Eventually(t, func() bool { return j.acked() == 1 }, 30*time.Second, time.Millisecond)
 	j.mu.Lock()
 	j.refs = nil
@@ -359,11 +359,11 @@ func TestNewGatesAreNoticedAndGoneOnesLeft(t *testing.T) {
 	require.Eventually(t, func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return len(r.lines) == 0
+		return len(r.loops) == 0
 	}, 30*time.Second, time.Millisecond)
 }
 
-func TestStopDrains(t *testing.T) {
+func TestStopPublishesTheRest(t *testing.T) {
 	j := newJournal(seven)
 	b := &broker{j: j, down: true}
 	j.add(seven, 700, "")
@@ -374,7 +374,7 @@ func TestStopDrains(t *testing.T) {
 	require.Equal(t, 700, j.acked())
 }
 
-func TestStopDrainsBehindWhatTheBrokerDidNotTake(t *testing.T) {
+func TestStopPublishesThePendingBatchAndTheRest(t *testing.T) {
 	j := newJournal(seven)
 	b := &broker{j: j, down: true}
 	j.add(seven, 1, "")
@@ -386,7 +386,7 @@ func TestStopDrainsBehindWhatTheBrokerDidNotTake(t *testing.T) {
 	require.Equal(t, 6, j.acked())
 }
 
-func TestStopDoesNotWaitForABrokerThatIsAway(t *testing.T) {
+func TestStopDoesNotWaitForABrokerThatIsDown(t *testing.T) {
 	j := newJournal(seven)
 	b := &broker{j: j, down: true}
 	j.add(seven, 10, "")
@@ -396,7 +396,7 @@ func TestStopDoesNotWaitForABrokerThatIsAway(t *testing.T) {
 	require.Zero(t, j.acked())
 }
 
-func TestEachItemCarriesItsOwnTraceOn(t *testing.T) {
+func TestEachItemContinuesItsOwnTrace(t *testing.T) {
 	tel, spans := telemetry.Recording()
 	ctx, end := tel.Span(t.Context(), "purchase", 0)
 	parent := telemetry.Traceparent(ctx)
@@ -420,10 +420,10 @@ func TestEachItemCarriesItsOwnTraceOn(t *testing.T) {
 			return
 		}
 	}
-	t.Fatal("no span of the publishing")
+	t.Fatal("no publish span")
 }
 
-func TestASteadyStreamTravelsInBatches(t *testing.T) {
+func TestSteadyStreamIsPublishedInBatches(t *testing.T) {
 	j := newJournal(seven)
 	b := &broker{j: j}
 	start(t, j, b, telemetry.Discard(t))
@@ -437,5 +437,5 @@ func TestASteadyStreamTravelsInBatches(t *testing.T) {
 	took := time.Since(began)
 	require.Eventually(t, func() bool { return j.acked() == 300 }, 30*time.Second, 5*time.Millisecond)
 	messages, _ := b.sent()
-	require.LessOrEqual(t, len(messages), 20+int(took/(gatherLast*3/4)), "messages of 300 purchases in %s", took)
+	require.LessOrEqual(t, len(messages), 20+int(took/(maxBatchPause*3/4)), "messages of 300 purchases in %s", took)
 }

@@ -1,0 +1,36 @@
+package seckill
+
+import (
+	"context"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/stockgate"
+	"flashsale.internal/services/seckill/internal/relay"
+)
+
+// journal implements relay.Journal by the journals of the gates in Redis.
+type journal struct{ gates *stockgate.Gate }
+
+var _ relay.Journal = journal{}
+
+func (j journal) Refs(ctx context.Context) ([]contract.GateRef, error) { return j.gates.Refs(ctx) }
+
+func (j journal) Read(ctx context.Context, ref contract.GateRef, consumer string, limit int) ([]relay.Entry, error) {
+	entries, err := j.gates.ReadJournal(ctx, ref, consumer, limit)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]relay.Entry, len(entries))
+	for i, e := range entries {
+		out[i] = relay.Entry(e)
+	}
+	return out, nil
+}
+
+func (j journal) Ack(ctx context.Context, ref contract.GateRef, ids []string) error {
+	return j.gates.Ack(ctx, ref, ids)
+}
+
+func (j journal) Len(ctx context.Context, ref contract.GateRef) (int64, error) {
+	return j.gates.JournalLen(ctx, ref)
+}
