@@ -90,10 +90,10 @@ type Activity struct {
 	EndsAt     time.Time      `json:"ends_at"`
 	Items      []ActivityItem `json:"items"`
 
-	// PerUserLimit pieces one buyer may hold
+	// PerUserLimit units that one buyer may hold
 	PerUserLimit int64 `json:"per_user_limit"`
 
-	// ServerTime the clock that decides whether the sale is open
+	// ServerTime Redis time; it decides whether the sale is open
 	ServerTime time.Time     `json:"server_time"`
 	StartsAt   time.Time     `json:"starts_at"`
 	State      ActivityState `json:"state"`
@@ -147,7 +147,7 @@ type Path struct {
 // PathRequest defines model for PathRequest.
 type PathRequest = map[string]interface{}
 
-// Problem RFC 9457; members of the code stand beside these
+// Problem RFC 9457; some codes have additional members
 type Problem struct {
 	Code   string  `json:"code"`
 	Detail *string `json:"detail,omitempty"`
@@ -166,17 +166,17 @@ type Problem struct {
 type Reservation struct {
 	ActivityId string `json:"activity_id"`
 
-	// ExpiresAt when the pay window ends
+	// ExpiresAt end of the pay window
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 	OrderSn   string     `json:"order_sn"`
 
-	// OrderUrl once the order service knows the order
+	// OrderUrl present once the order exists
 	OrderUrl *string `json:"order_url,omitempty"`
 
 	// Reason of failed: sold_out, limit_reached, expired, system; of closed: expired, cancelled, rejected, refunded
 	Reason *string `json:"reason,omitempty"`
 
-	// Status only rises; queued < created < paid or closed; failed ends it too; paid becomes closed where the payment is refunded
+	// Status only rises: queued < created < paid or closed; failed is terminal too; paid becomes closed if the payment is refunded
 	Status Status `json:"status"`
 }
 
@@ -186,7 +186,7 @@ type ReservationAccepted struct {
 	OrderSn   string `json:"order_sn"`
 	ResultUrl string `json:"result_url"`
 
-	// Status only rises; queued < created < paid or closed; failed ends it too; paid becomes closed where the payment is refunded
+	// Status only rises: queued < created < paid or closed; failed is terminal too; paid becomes closed if the payment is refunded
 	Status Status `json:"status"`
 }
 
@@ -205,7 +205,7 @@ type ReservationRequest struct {
 	} `json:"lines"`
 }
 
-// Status only rises; queued < created < paid or closed; failed ends it too; paid becomes closed where the payment is refunded
+// Status only rises: queued < created < paid or closed; failed is terminal too; paid becomes closed if the payment is refunded
 type Status string
 
 // ActivityID defines model for ActivityID.
@@ -220,28 +220,28 @@ type Limit = int
 // OrderSN defines model for OrderSN.
 type OrderSN = string
 
-// BodyTooLarge RFC 9457; members of the code stand beside these
+// BodyTooLarge RFC 9457; some codes have additional members
 type BodyTooLarge = Problem
 
-// Failed RFC 9457; members of the code stand beside these
+// Failed RFC 9457; some codes have additional members
 type Failed = Problem
 
-// InvalidRequest RFC 9457; members of the code stand beside these
+// InvalidRequest RFC 9457; some codes have additional members
 type InvalidRequest = Problem
 
-// NotFound RFC 9457; members of the code stand beside these
+// NotFound RFC 9457; some codes have additional members
 type NotFound = Problem
 
-// RateLimited RFC 9457; members of the code stand beside these
+// RateLimited RFC 9457; some codes have additional members
 type RateLimited = Problem
 
-// Unauthenticated RFC 9457; members of the code stand beside these
+// Unauthenticated RFC 9457; some codes have additional members
 type Unauthenticated = Problem
 
-// Unavailable RFC 9457; members of the code stand beside these
+// Unavailable RFC 9457; some codes have additional members
 type Unavailable = Problem
 
-// UnsupportedMediaType RFC 9457; members of the code stand beside these
+// UnsupportedMediaType RFC 9457; some codes have additional members
 type UnsupportedMediaType = Problem
 
 // ListActivitiesParams defines parameters for ListActivities.
@@ -422,28 +422,28 @@ func (a Problem) MarshalJSON() ([]byte, error) {
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
-	// ListActivities Open and scheduled sales, by their start
+	// ListActivities List open and scheduled sales, ordered by start
 	// (GET /v1/activities)
 	ListActivities(w http.ResponseWriter, r *http.Request, params ListActivitiesParams)
-	// GetActivity One sale; left may be a second old
+	// GetActivity Get one sale; left may be a second old
 	// (GET /v1/activities/{activity_id})
 	GetActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID)
-	// CreatePath A path for one purchase, while the sale is open and not sold out
+	// CreatePath Issue a path for one purchase, while the sale is open and not sold out
 	// (POST /v1/activities/{activity_id}/paths)
 	CreatePath(w http.ResponseWriter, r *http.Request, activityId ActivityID)
-	// CreateReservation The purchase; posting the same path again answers the same order_sn and how it stands
+	// CreateReservation Reserve units by a path; posting the same path again returns the same order_sn and its present status
 	// (POST /v1/activities/{activity_id}/paths/{path}/reservations)
 	CreateReservation(w http.ResponseWriter, r *http.Request, activityId ActivityID, path string)
-	// ListReservations The buyer's own purchases in this activity, latest first
+	// ListReservations List the buyer's own purchases in this activity, latest first
 	// (GET /v1/activities/{activity_id}/reservations)
 	ListReservations(w http.ResponseWriter, r *http.Request, activityId ActivityID, params ListReservationsParams)
-	// GetReservation How a purchase stands, told to its buyer until 24 h after its end
+	// GetReservation Get the status of a purchase; only for its buyer, until 24 h after its end
 	// (GET /v1/activities/{activity_id}/reservations/{order_sn})
 	GetReservation(w http.ResponseWriter, r *http.Request, activityId ActivityID, orderSn OrderSN)
-	// StreamReservation The same as server-sent events
+	// StreamReservation Get the status of a purchase as server-sent events
 	// (GET /v1/activities/{activity_id}/reservations/{order_sn}/events)
 	StreamReservation(w http.ResponseWriter, r *http.Request, activityId ActivityID, orderSn OrderSN, params StreamReservationParams)
-	// CreateDevToken A developer's token; only where AUTH_DEV_TOKENS is set
+	// CreateDevToken Issue a development token; exists only if AUTH_DEV_TOKENS is set
 	// (POST /v1/dev/tokens)
 	CreateDevToken(w http.ResponseWriter, r *http.Request)
 }
@@ -452,49 +452,49 @@ type ServerInterface interface {
 
 type Unimplemented struct{}
 
-// ListActivities Open and scheduled sales, by their start
+// ListActivities List open and scheduled sales, ordered by start
 // (GET /v1/activities)
 func (_ Unimplemented) ListActivities(w http.ResponseWriter, r *http.Request, params ListActivitiesParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// GetActivity One sale; left may be a second old
+// GetActivity Get one sale; left may be a second old
 // (GET /v1/activities/{activity_id})
 func (_ Unimplemented) GetActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// CreatePath A path for one purchase, while the sale is open and not sold out
+// CreatePath Issue a path for one purchase, while the sale is open and not sold out
 // (POST /v1/activities/{activity_id}/paths)
 func (_ Unimplemented) CreatePath(w http.ResponseWriter, r *http.Request, activityId ActivityID) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// CreateReservation The purchase; posting the same path again answers the same order_sn and how it stands
+// CreateReservation Reserve units by a path; posting the same path again returns the same order_sn and its present status
 // (POST /v1/activities/{activity_id}/paths/{path}/reservations)
 func (_ Unimplemented) CreateReservation(w http.ResponseWriter, r *http.Request, activityId ActivityID, path string) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// ListReservations The buyer's own purchases in this activity, latest first
+// ListReservations List the buyer's own purchases in this activity, latest first
 // (GET /v1/activities/{activity_id}/reservations)
 func (_ Unimplemented) ListReservations(w http.ResponseWriter, r *http.Request, activityId ActivityID, params ListReservationsParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// GetReservation How a purchase stands, told to its buyer until 24 h after its end
+// GetReservation Get the status of a purchase; only for its buyer, until 24 h after its end
 // (GET /v1/activities/{activity_id}/reservations/{order_sn})
 func (_ Unimplemented) GetReservation(w http.ResponseWriter, r *http.Request, activityId ActivityID, orderSn OrderSN) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// StreamReservation The same as server-sent events
+// StreamReservation Get the status of a purchase as server-sent events
 // (GET /v1/activities/{activity_id}/reservations/{order_sn}/events)
 func (_ Unimplemented) StreamReservation(w http.ResponseWriter, r *http.Request, activityId ActivityID, orderSn OrderSN, params StreamReservationParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// CreateDevToken A developer's token; only where AUTH_DEV_TOKENS is set
+// CreateDevToken Issue a development token; exists only if AUTH_DEV_TOKENS is set
 // (POST /v1/dev/tokens)
 func (_ Unimplemented) CreateDevToken(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNotImplemented)
