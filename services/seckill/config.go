@@ -1,6 +1,6 @@
-// Package seckill is the purchase path of the flash sale: it gives out paths, groups purchases into calls of the Redis
-// gate, carries what the gate accepted to the message bus, and tells buyers how it ends. This package composes it;
-// cmd/seckill runs it as a process and allinone runs it beside the other services.
+// Package seckill is the purchase path of the flash sale. It issues paths, groups purchases into calls of the Redis gate,
+// publishes accepted reservations to the message bus, and returns their status to buyers. This package composes the
+// service; cmd/seckill runs it as a process, and allinone runs it beside the other services.
 package seckill
 
 import (
@@ -9,7 +9,7 @@ import (
 	"flashsale.internal/pkg/settings"
 )
 
-// developmentPathSecret applies in development where none is set; production refuses it by its beginning.
+// developmentPathSecret applies in development if none is set. Production refuses it by its prefix.
 const developmentPathSecret = "development-only-secret-of-the-paths"
 
 // Config holds the settings of the service itself. settings.Load fills in the defaults.
@@ -17,26 +17,26 @@ type Config struct {
 	settings.Auth
 	Paths
 
-	// GateWait is how long a buyer waits for the gate before hearing that the outcome is unknown; GateTimeout bounds one
-	// call to Redis; GateQueue is how many wait for one gate.
+	// GateWait is the time that a buyer waits for the gate; then the outcome is unknown. GateTimeout bounds one call to
+	// Redis. GateQueue is the number of callers that may wait for one gate.
 	GateWait    time.Duration `env:"GATE_WAIT" envDefault:"3s"`
 	GateTimeout time.Duration `env:"GATE_TIMEOUT" envDefault:"1500ms"`
 	GateQueue   int           `env:"GATE_QUEUE" envDefault:"8192"`
-	// JournalMax is how many reservations may wait for the broker at one gate; JournalClaimAfter is for how long a relay
-	// may keep one before another relay takes it.
+	// JournalMax is the number of unpublished reservations that one gate may hold. JournalClaimAfter is the time that a
+	// relay may hold an entry before another relay claims it.
 	JournalMax        int64         `env:"JOURNAL_MAX" envDefault:"500000"`
 	JournalClaimAfter time.Duration `env:"JOURNAL_CLAIM_AFTER" envDefault:"15s"`
-	// StreamsMax is how many event streams this process serves.
+	// StreamsMax is the number of event streams that this process serves.
 	StreamsMax int `env:"STREAMS_MAX" envDefault:"20000"`
 }
 
 // Paths holds the settings of the secret paths.
 type Paths struct {
-	// PathSecrets sign paths and tickets: the first signs, all verify, so that a new one can be put before the old.
+	// PathSecrets sign paths and tickets: the first signs, all verify. To rotate, put a new one before the old.
 	PathSecrets []string `env:"PATH_SECRETS" secret:"true"`
 }
 
-// Validate reports the first wrong setting. In development it fills in a secret where none is set.
+// Validate returns an error for the first wrong setting. In development it fills in a secret if none is set.
 func (p *Paths) Validate(production bool) error {
 	if len(p.PathSecrets) == 0 && !production {
 		p.PathSecrets = []string{developmentPathSecret}
@@ -44,7 +44,7 @@ func (p *Paths) Validate(production bool) error {
 	return settings.CheckSecrets("PATH_SECRETS", p.PathSecrets, production)
 }
 
-// Check reports the first figure out of range.
+// Check returns an error for the first setting out of range.
 func (c Config) Check() error {
 	switch {
 	case c.GateWait < 50*time.Millisecond || c.GateWait > 30*time.Second:

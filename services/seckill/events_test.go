@@ -16,7 +16,7 @@ import (
 	"flashsale.internal/pkg/stockgate"
 )
 
-// stream reads server-sent events as "event data".
+// stream delivers server-sent events as "event data".
 type stream struct {
 	t      *testing.T
 	res    *http.Response
@@ -55,7 +55,7 @@ func (s *stream) read() {
 	}
 }
 
-// next is the next event, "" when the stream is over.
+// next returns the next event, or "" at the end of the stream.
 func (s *stream) next() string {
 	s.t.Helper()
 	select {
@@ -96,12 +96,12 @@ func TestEvents(t *testing.T) {
 		settle(stockgate.StepPaid)
 		require.Equal(t, "paid", s.status())
 		require.Equal(t, "end {}", s.next())
-		require.Empty(t, s.next(), "and it is over")
-		require.Equal(t, http.StatusNoContent, r.open(url).res.StatusCode, "a new connect of a finished one")
+		require.Empty(t, s.next(), "the stream has ended")
+		require.Equal(t, http.StatusNoContent, r.open(url).res.StatusCode, "a terminal purchase has no stream")
 	})
 }
 
-func TestEventsWithoutARightTicket(t *testing.T) {
+func TestEventsNeedAValidTicket(t *testing.T) {
 	r := newRig(t, setup{})
 	activity := r.sale(10)
 	p := r.path("alice", activity)
@@ -154,7 +154,7 @@ func TestStreamsEndWithTheProcess(t *testing.T) {
 	require.Empty(t, s.next())
 }
 
-// A body that is announced and never sent must not hold a connection: over TCP, the answer comes at once and the
+// A body that is announced and never sent must not hold a connection: over TCP, the response comes at once and the
 // connection ends.
 func TestAnEventStreamTakesNoBody(t *testing.T) {
 	r := newRig(t, setup{})

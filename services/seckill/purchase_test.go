@@ -48,8 +48,8 @@ func TestOnePurchase(t *testing.T) {
 		require.True(t, strings.HasPrefix(got.str("events_url"), result+"/events?ticket="))
 		require.Len(t, got.body, 4)
 
-		require.Eventually(t, func() bool { return len(r.arrived(activity)) == 1 }, 30*time.Second, 5*time.Millisecond)
-		item := r.arrived(activity)[0]
+		require.Eventually(t, func() bool { return len(r.publishedFor(activity)) == 1 }, 30*time.Second, 5*time.Millisecond)
+		item := r.publishedFor(activity)[0]
 		require.Equal(t, p.orderSN, item.OrderSN)
 		require.Equal(t, "alice", item.UserID)
 		require.Equal(t, []contract.Line{{SKUID: "1", Qty: 1}}, item.Lines)
@@ -69,7 +69,7 @@ func TestOnePurchase(t *testing.T) {
 		}
 		require.Equal(t, want, r.call("GET", result, p.token, nil).is(t, 200, "").body)
 		require.Equal(t, []any{want}, r.call("GET", "/v1/activities/"+activity+"/reservations", p.token, nil).is(t, 200, "").body["items"])
-		require.Equal(t, "created", r.buy(p, oneOf("1")).is(t, 202, "").body["status"], "the same path tells the present status")
+		require.Equal(t, "created", r.buy(p, oneOf("1")).is(t, 202, "").body["status"], "the same path returns the present status")
 
 		require.NoError(t, r.gate.Release(t.Context(), ref, []stockgate.Ending{{OrderSN: p.orderSN, UserID: "alice", Lines: item.Lines, Reason: "expired"}}))
 		closed := r.call("GET", result, p.token, nil).is(t, 200, "")
@@ -112,12 +112,12 @@ func TestPathsThatBuyNothing(t *testing.T) {
 		unused := r.path("carol", activity)
 		r.setTime(time.Now().Add(6 * time.Minute))
 		r.buy(unused, oneOf("1")).is(t, http.StatusForbidden, contract.CodePathExpired)
-		require.Equal(t, p.orderSN, r.buy(p, oneOf("1")).is(t, 202, "").body["order_sn"], "a known one is answered")
+		require.Equal(t, p.orderSN, r.buy(p, oneOf("1")).is(t, 202, "").body["order_sn"], "a known path returns its purchase")
 		r.buy(p, oneOf("2")).is(t, http.StatusConflict, contract.CodeIdempotencyConflict)
 	})
 }
 
-func TestWindowIsThatOfRedisTime(t *testing.T) {
+func TestWindowFollowsRedisTime(t *testing.T) {
 	r := newRig(t, setup{})
 	start := time.Now().Add(24 * time.Hour).Truncate(time.Second).UTC()
 	r.setTime(start)
@@ -129,7 +129,7 @@ func TestWindowIsThatOfRedisTime(t *testing.T) {
 	r.mini.SetTime(start.Add(-time.Second))
 	refused := r.buy(unused, oneOf("1")).is(t, http.StatusConflict, contract.CodeActivityNotStarted)
 	require.Equal(t, start.Format(time.RFC3339), refused.body["starts_at"])
-	r.mini.SetTime(start.Add(-time.Minute)) // what the service believes goes on by itself
+	r.mini.SetTime(start.Add(-time.Minute)) // the service keeps its offset until the next measurement
 	require.Eventually(t, func() bool {
 		a := r.call("POST", paths, unused.token, nil)
 		return a.body["code"] == string(contract.CodeActivityNotStarted) && a.body["starts_at"] == start.Format(time.RFC3339)
@@ -138,14 +138,14 @@ func TestWindowIsThatOfRedisTime(t *testing.T) {
 
 	r.mini.SetTime(start.Add(3 * time.Minute))
 	r.buy(unused, oneOf("1")).is(t, http.StatusConflict, contract.CodeActivityEnded)
-	require.Equal(t, used.orderSN, r.buy(used, oneOf("1")).is(t, 202, "").body["order_sn"], "a known path is answered after the end")
+	require.Equal(t, used.orderSN, r.buy(used, oneOf("1")).is(t, 202, "").body["order_sn"], "a known path returns its purchase after the end")
 	require.Eventually(t, func() bool {
 		return r.call("POST", paths, unused.token, nil).body["code"] == string(contract.CodeActivityEnded)
 	}, 30*time.Second, 50*time.Millisecond)
 	require.Equal(t, "ended", r.call("GET", "/v1/activities/"+activity, "", nil).body["state"])
 }
 
-func TestPauseBindsThePathRouteSoon(t *testing.T) {
+func TestPathRouteRefusesSoonAfterAPause(t *testing.T) {
 	each(t, func(t *testing.T, real bool) {
 		r := newRig(t, setup{real: real})
 		activity := r.sale(10)
@@ -156,14 +156,14 @@ func TestPauseBindsThePathRouteSoon(t *testing.T) {
 		paused := time.Now()
 		r.buy(p, oneOf("1")).is(t, http.StatusConflict, contract.CodeActivityPaused)
 		for {
-			asked := time.Now()
+			began := time.Now()
 			a := r.call("POST", "/v1/activities/"+activity+"/paths", p.token, nil)
 			if a.StatusCode != http.StatusCreated {
 				a.is(t, http.StatusConflict, contract.CodeActivityPaused)
 				break
 			}
-			time.Sleep(20 * time.Millisecond)                  // or she would ask more often than a user may
-			require.Less(t, asked.Sub(paused), 10*time.Second) // 200 ms where a core is free; that no older view is used: TestWatchFollowsTheGate
+			time.Sleep(20 * time.Millisecond)                  // below the limit of one user
+			require.Less(t, began.Sub(paused), 10*time.Second) // 200 ms on an idle machine; TestCacheFollowsTheGate tests the age
 		}
 	})
 }
@@ -175,7 +175,7 @@ func TestSoldOut(t *testing.T) {
 		alice, bob, carol := r.path("alice", activity), r.path("bob", activity), r.path("carol", activity)
 		r.buy(alice, oneOf("1")).is(t, 202, "")
 		refused := r.buy(bob, oneOf("1")).is(t, http.StatusConflict, contract.CodeSoldOut)
-		require.NotEmpty(t, refused.body["may_return_until"], "alice has not paid")
+		require.NotEmpty(t, refused.body["may_return_until"], "alice may not pay")
 		r.path("dave", activity) // SKU 2 is left
 		r.buy(carol, oneOf("2")).is(t, 202, "")
 
@@ -183,7 +183,7 @@ func TestSoldOut(t *testing.T) {
 		require.Eventually(t, func() bool {
 			return r.call("POST", paths, bob.token, nil).body["code"] == string(contract.CodeSoldOut)
 		}, 30*time.Second, 10*time.Millisecond)
-		require.Equal(t, alice.orderSN, r.buy(alice, oneOf("1")).is(t, 202, "").body["order_sn"], "a known path is answered while sold out")
+		require.Equal(t, alice.orderSN, r.buy(alice, oneOf("1")).is(t, 202, "").body["order_sn"], "a known path returns its purchase while sold out")
 		r.buy(bob, oneOf("1")).is(t, http.StatusConflict, contract.CodeSoldOut)
 
 		ref := contract.GateRef{ActivityID: activity}
@@ -192,7 +192,7 @@ func TestSoldOut(t *testing.T) {
 	})
 }
 
-func TestBodiesThatAreNoPurchase(t *testing.T) {
+func TestInvalidPurchaseBodies(t *testing.T) {
 	r := newRig(t, setup{})
 	p := r.path("alice", r.sale(1000))
 	line := func(s string) string { return `{"lines":[` + s + `]}` }
@@ -247,20 +247,20 @@ func TestBodiesThatAreNoPurchase(t *testing.T) {
 	r.buy(p, oneOf("1")).is(t, 202, "")
 }
 
-// A rush of callers on a real gate: exactly the stock is sold, each winner is published once, nothing else is.
-func TestRush(t *testing.T) {
+// Many concurrent buyers on a real gate: exactly the stock is sold, and only accepted purchases are published.
+func TestConcurrentBuyersGetExactlyTheStock(t *testing.T) {
 	r := newRig(t, setup{real: true, cfg: func(c *config) { c.PathRate = 100_000 }})
-	const buyers, pieces = 1000, 100
-	activity := r.sale(pieces)
+	const buyers, units = 1000, 100
+	activity := r.sale(units)
 	var accepted, soldOut atomic.Int32
 	var winners sync.Map
 	var wg sync.WaitGroup
 	for n := range buyers {
 		token := r.token(fmt.Sprintf("buyer-%d", n))
 		wg.Go(func() {
-			a, err := r.insist("/v1/activities/"+activity+"/paths", token, nil)
+			a, err := r.retry("/v1/activities/"+activity+"/paths", token, nil)
 			if err == nil && a.StatusCode == http.StatusCreated {
-				a, err = r.insist("/v1/activities/"+activity+"/paths/"+a.str("path")+"/reservations", token, oneOf("1"))
+				a, err = r.retry("/v1/activities/"+activity+"/paths/"+a.str("path")+"/reservations", token, oneOf("1"))
 			}
 			switch {
 			case err != nil:
@@ -276,29 +276,29 @@ func TestRush(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.EqualValues(t, pieces, accepted.Load())
-	require.EqualValues(t, buyers-pieces, soldOut.Load())
-	require.Eventually(t, func() bool { return len(r.arrived(activity)) >= pieces }, time.Minute, 5*time.Millisecond)
+	require.EqualValues(t, units, accepted.Load())
+	require.EqualValues(t, buyers-units, soldOut.Load())
+	require.Eventually(t, func() bool { return len(r.publishedFor(activity)) >= units }, time.Minute, 5*time.Millisecond)
 	r.stop()
 	published := map[string]bool{}
-	for _, item := range r.arrived(activity) {
+	for _, item := range r.publishedFor(activity) {
 		user, ok := winners.Load(item.OrderSN)
-		require.True(t, ok, "published and never accepted")
+		require.True(t, ok, "published but never accepted")
 		require.Equal(t, user, item.UserID)
-		published[item.OrderSN] = true // a relay that was not answered in time publishes again
+		published[item.OrderSN] = true // a relay publishes again after a time-out
 	}
-	require.Len(t, published, pieces)
+	require.Len(t, published, units)
 	a, err := r.gate.Audit(t.Context(), contract.GateRef{ActivityID: activity})
 	require.NoError(t, err)
 	require.Zero(t, a.JournalLen)
 	require.Zero(t, a.SKUs["1"].Left)
 }
 
-func TestADeadRelaysEntriesArePublished(t *testing.T) {
+func TestEntriesOfADeadRelayArePublished(t *testing.T) {
 	r := newRig(t, setup{real: true, cfg: func(c *config) { c.JournalClaimAfter = 300 * time.Millisecond }})
 	activity := r.sale(10)
 	r.stop()
-	// What a relay that died had read, after its purchase was accepted.
+	// A relay read this entry and died before it published it.
 	ref := contract.GateRef{ActivityID: activity}
 	_, err := r.gate.Reserve(t.Context(), ref, []stockgate.Request{{OrderSN: "4711", UserID: "alice", Lines: []contract.Line{{SKUID: "1", Qty: 1}}}})
 	require.NoError(t, err)
@@ -307,8 +307,8 @@ func TestADeadRelaysEntriesArePublished(t *testing.T) {
 	require.Len(t, read, 1)
 
 	next := newRig(t, setup{real: true, cfg: func(c *config) { c.JournalClaimAfter = 300 * time.Millisecond }})
-	require.Eventually(t, func() bool { return len(next.arrived(activity)) == 1 }, 30*time.Second, 10*time.Millisecond)
-	require.Equal(t, "4711", next.arrived(activity)[0].OrderSN)
+	require.Eventually(t, func() bool { return len(next.publishedFor(activity)) == 1 }, 30*time.Second, 10*time.Millisecond)
+	require.Equal(t, "4711", next.publishedFor(activity)[0].OrderSN)
 }
 
 func TestJournalFull(t *testing.T) {

@@ -46,19 +46,19 @@ func redisAddr() string {
 }
 
 func TestMain(m *testing.M) {
-	// What earlier runs left would be published again. A Redis that is absent is told by the tests that need it.
+	// The journals of earlier runs would be published again. The tests that need Redis report its absence.
 	rdb := stockgate.Connect([]string{redisAddr()}, testDB)
 	_ = rdb.FlushDB(context.Background()).Err()
 	_ = rdb.Close()
 	goleak.VerifyTestMain(m)
 }
 
-// worker is a lease that always holds, until it is told not to.
-type worker struct{ gone bool }
+// worker is a lease of a worker id that holds until lost is set.
+type worker struct{ lost bool }
 
-func (w *worker) Worker(int64) (int, bool) { return 1, !w.gone }
+func (w *worker) Worker(int64) (int, bool) { return 1, !w.lost }
 
-// rig is a running service and what a test does to its world.
+// rig is a running service with its dependencies and a client.
 type rig struct {
 	*testing.T
 	url     string
@@ -82,15 +82,15 @@ type config struct {
 	seckill.Config
 }
 
-// Validate implements what settings.Load calls last, as in cmd/seckill.
+// Validate is called by settings.Load, as in cmd/seckill.
 func (c *config) Validate() error { return c.Config.Check() }
 
 type setup struct {
-	real   bool
-	absent bool // Redis is not started
-	tel    *telemetry.Telemetry
-	cfg    func(*config)
-	deps   func(*seckill.Deps)
+	real bool
+	down bool // Redis is not started
+	tel  *telemetry.Telemetry
+	cfg  func(*config)
+	deps func(*seckill.Deps)
 }
 
 func newRig(t *testing.T, s setup) *rig {
@@ -100,26 +100,26 @@ func newRig(t *testing.T, s setup) *rig {
 	if !s.real {
 		db = 0
 		r.mini = miniredis.NewMiniRedis()
-		require.NoError(t, r.mini.StartAddr(porttest.Free(t))) // nobody else takes it while Redis is away
+		require.NoError(t, r.mini.StartAddr(porttest.Free(t))) // a port that stays reserved while Redis is down
 		t.Cleanup(r.mini.Close)
 		addr = r.mini.Addr()
-		if s.absent {
+		if s.down {
 			r.mini.Close()
 		}
 	}
-	const held = 20 * time.Second // a machine that is held up is no Redis that is away
+	const timeout = 20 * time.Second // so that a machine under load does not look like a Redis outage
 	r.rdb = stockgate.Connect([]string{addr}, db, func(o *redis.UniversalOptions) {
-		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = held, held, held, held
+		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = timeout, timeout, timeout, timeout
 	})
 	t.Cleanup(func() { _ = r.rdb.Close() })
 	if s.real {
 		require.NoError(t, r.rdb.Ping(t.Context()).Err(), "no Redis at %s; run `make test`, which starts one", addr)
 	}
-	r.gate = stockgate.New(r.rdb, stockgate.Options{Timeout: held})
+	r.gate = stockgate.New(r.rdb, stockgate.Options{Timeout: timeout})
 
 	var cfg config
 	require.NoError(t, settings.Load(&cfg, map[string]string{"AUTH_DEV_TOKENS": "true"}))
-	cfg.GateTimeout, cfg.GateWait = held, 30*time.Second
+	cfg.GateTimeout, cfg.GateWait = timeout, 30*time.Second
 	if s.cfg != nil {
 		s.cfg(&cfg)
 	}
@@ -143,12 +143,12 @@ func newRig(t *testing.T, s setup) *rig {
 	require.NoError(t, err)
 	r.url = "http://" + l.Addr().String()
 	r.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}, Timeout: time.Minute}
-	parts := append(service.Components(), lifecycle.Component{Name: "http", Run: func(ctx context.Context) error {
+	components := append(service.Components(), lifecycle.Component{Name: "http", Run: func(ctx context.Context) error {
 		return httpserver.Serve(ctx, "http", l, service.Handler(), tel.Log)
 	}})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- lifecycle.Run(ctx, tel.Log, 15*time.Second, parts...) }()
+	go func() { ended <- lifecycle.Run(ctx, tel.Log, 15*time.Second, components...) }()
 	r.stop = sync.OnceFunc(func() {
 		cancel()
 		require.NoError(t, <-ended)
@@ -170,8 +170,8 @@ func (r *rig) receive(_ context.Context, d bus.Delivery) error {
 	return nil
 }
 
-// arrived are the reservations of an activity that were published so far.
-func (r *rig) arrived(activity string) []contract.Reservation {
+// publishedFor returns the reservations of an activity that were published so far.
+func (r *rig) publishedFor(activity string) []contract.Reservation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var of []contract.Reservation
@@ -190,20 +190,20 @@ func (r *rig) now() time.Time {
 	return now
 }
 
-// setTime sets Redis time and waits until the service has noticed.
+// setTime sets Redis time and waits until the service uses it.
 func (r *rig) setTime(to time.Time) {
 	r.Helper()
 	r.mini.SetTime(to)
 	require.NoError(r, r.gate.MarkReady(r.Context()))
 	probe := r.sale(1)
 	require.Eventually(r, func() bool {
-		told, err := time.Parse(time.RFC3339Nano, r.call("GET", "/v1/activities/"+probe, "", nil).str("server_time"))
-		return err == nil && told.Sub(to).Abs() < 10*time.Second
+		shown, err := time.Parse(time.RFC3339Nano, r.call("GET", "/v1/activities/"+probe, "", nil).str("server_time"))
+		return err == nil && shown.Sub(to).Abs() < 10*time.Second
 	}, 30*time.Second, 20*time.Millisecond)
 }
 
-// sale opens a sale of so many pieces of SKU 1, and as many of SKU 2.
-func (r *rig) sale(pieces int64, change ...func(*stockgate.Config)) (activity string) {
+// sale opens a sale of that many units of SKU 1 and as many of SKU 2.
+func (r *rig) sale(units int64, change ...func(*stockgate.Config)) (activity string) {
 	r.Helper()
 	activity = strconv.FormatInt(rand.Int64N(1<<50)+1, 10)
 	now := r.now()
@@ -211,33 +211,33 @@ func (r *rig) sale(pieces int64, change ...func(*stockgate.Config)) (activity st
 	for _, c := range change {
 		c(&cfg)
 	}
-	stock := map[string]int64{"1": pieces, "2": pieces}
+	stock := map[string]int64{"1": units, "2": units}
 	require.NoError(r, r.gate.Preload(r.Context(), contract.GateRef{ActivityID: activity}, stockgate.Snapshot{Config: cfg, Stock: stock, Totals: stock}))
 	require.NoError(r, r.gate.PutSale(r.Context(), stockgate.Sale{
 		ActivityID: activity, Title: "A sale", State: cfg.State, StartsAt: cfg.StartsAt, EndsAt: cfg.EndsAt, PerUserLimit: cfg.PerUserLimit, Version: 1,
-		Items: []stockgate.SaleItem{{SKUID: "1", Name: "one", Price: 100, Currency: "EUR", Total: pieces}, {SKUID: "2", Name: "two", Price: 200, Currency: "EUR", Total: pieces}},
+		Items: []stockgate.SaleItem{{SKUID: "1", Name: "one", Price: 100, Currency: "EUR", Total: units}, {SKUID: "2", Name: "two", Price: 200, Currency: "EUR", Total: units}},
 	}))
 	require.NoError(r, r.gate.MarkReady(r.Context()))
 	return activity
 }
 
-// answer is an HTTP answer, read.
-type answer struct {
+// response is an HTTP response with its body.
+type response struct {
 	*http.Response
 	raw  string
 	body map[string]any
 }
 
 // call sends a request; token "" means none, body nil means none.
-func (r *rig) call(method, path, token string, body any, header ...string) answer {
+func (r *rig) call(method, path, token string, body any, header ...string) response {
 	r.Helper()
 	a, err := r.try(method, path, token, body, header...)
 	require.NoError(r, err)
 	return a
 }
 
-// insist posts as a buyer does who is told 503: the outcome is unknown, so the same call again, until a busy machine has an answer.
-func (r *rig) insist(path, token string, body any) (a answer, err error) {
+// retry posts like a buyer: after a 503 the outcome is unknown, so it repeats the same request.
+func (r *rig) retry(path, token string, body any) (a response, err error) {
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		a, err = r.try("POST", path, token, body)
 		if err != nil || a.StatusCode != http.StatusServiceUnavailable {
@@ -247,7 +247,7 @@ func (r *rig) insist(path, token string, body any) (a answer, err error) {
 	return a, err
 }
 
-func (r *rig) try(method, path, token string, body any, header ...string) (answer, error) {
+func (r *rig) try(method, path, token string, body any, header ...string) (response, error) {
 	var content io.Reader
 	switch b := body.(type) {
 	case nil:
@@ -256,13 +256,13 @@ func (r *rig) try(method, path, token string, body any, header ...string) (answe
 	default:
 		raw, err := json.Marshal(b)
 		if err != nil {
-			return answer{}, err
+			return response{}, err
 		}
 		content = bytes.NewReader(raw)
 	}
 	req, err := http.NewRequestWithContext(r.Context(), method, r.url+path, content)
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
@@ -275,24 +275,24 @@ func (r *rig) try(method, path, token string, body any, header ...string) (answe
 	}
 	res, err := r.client.Do(req)
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	defer res.Body.Close()
 	raw, err := io.ReadAll(res.Body)
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
-	a := answer{Response: res, raw: string(raw)}
+	a := response{Response: res, raw: string(raw)}
 	if strings.Contains(res.Header.Get("Content-Type"), "json") {
 		if err := json.Unmarshal(raw, &a.body); err != nil {
-			return answer{}, err
+			return response{}, err
 		}
 	}
 	return a, nil
 }
 
 // is asserts status and, for a refusal, the code.
-func (a answer) is(t require.TestingT, status int, code contract.Code) answer {
+func (a response) is(t require.TestingT, status int, code contract.Code) response {
 	if h, ok := t.(interface{ Helper() }); ok {
 		h.Helper()
 	}
@@ -308,7 +308,7 @@ func (a answer) is(t require.TestingT, status int, code contract.Code) answer {
 	return a
 }
 
-func (a answer) str(name string) string { s, _ := a.body[name].(string); return s }
+func (a response) str(name string) string { s, _ := a.body[name].(string); return s }
 
 func (r *rig) token(user string) string {
 	r.Helper()
@@ -330,7 +330,7 @@ func oneOf(sku string) map[string]any {
 	return map[string]any{"lines": []map[string]any{{"sku_id": sku, "qty": 1}}}
 }
 
-func (r *rig) buy(p path, body any) answer {
+func (r *rig) buy(p path, body any) response {
 	r.Helper()
 	return r.call("POST", "/v1/activities/"+p.activity+"/paths/"+p.path+"/reservations", p.token, body)
 }

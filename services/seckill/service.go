@@ -25,14 +25,14 @@ import (
 	"flashsale.internal/services/seckill/internal/relay"
 )
 
-// Deps is what the service works on. Whoever made it closes it, after the components have ended.
+// Deps are the dependencies of the service. The caller closes them after the components have ended.
 type Deps struct {
 	Redis     redis.UniversalClient
 	Bus       bus.Publisher
 	Telemetry *telemetry.Telemetry
-	Now       func() time.Time  // nil for time.Now. What this clock is off Redis time by is found out
-	Limits    *admission.Limits // of the routes; nil for none. Their components are not the service's
-	Lease     ordersn.Lease     // of the worker id; nil takes one in Redis and keeps it by a component of the service
+	Now       func() time.Time  // nil means time.Now; the service measures its offset to Redis time
+	Limits    *admission.Limits // of the routes; nil means none. The caller runs their components
+	Lease     ordersn.Lease     // of the worker id; nil means a lease in Redis, kept by a component of the service
 }
 
 // Service is the seckill service.
@@ -40,15 +40,15 @@ type Service struct {
 	deps     Deps
 	gate     *gate.Gate
 	relay    *relay.Relay
-	watch    *core.Watch
+	sales    *core.SaleCache
 	feed     *core.Feed
 	lease    ordersn.Lease
-	ownLease *ordersn.RedisLease // nil if Deps has one
+	ownLease *ordersn.RedisLease // nil if Deps.Lease is set
 	verifier *auth.Verifier
 	handler  http.Handler
 }
 
-// New puts the service together and starts nothing. None of its dependencies has to be there yet.
+// New composes the service and starts nothing. Its dependencies need not be reachable yet.
 func New(cfg Config, deps Deps) (*Service, error) {
 	if err := cfg.Check(); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		JournalMax: cfg.JournalMax,
 		ClaimAfter: cfg.JournalClaimAfter,
 		OnBreaker: func(from, to string) {
-			tel.Log.Warn("breaker of redis changed", "from", from, "to", to)
+			tel.Log.Warn("redis breaker changed state", "from", from, "to", to)
 		},
 	})
 	if err := tel.ObserveBreaker("flashsale.seckill.gate.breaker", "Redis", gates.Breaker); err != nil {
@@ -84,7 +84,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	s.gate, err = gate.New(gates, tel, gate.Options{
-		// A little over the time of one call, which bounds itself.
+		// stockgate bounds each call by GateTimeout; this bound is a little higher.
 		CallTimeout: cfg.GateTimeout + 250*time.Millisecond,
 		CallerWait:  cfg.GateWait,
 		Queue:       cfg.GateQueue,
@@ -97,15 +97,15 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.watch = core.NewWatch(gate.Catalogue{Redis: gates}, deps.Now)
+	s.sales = core.NewSaleCache(gate.Catalogue{Redis: gates}, deps.Now)
 	s.feed = core.NewFeed(s.gate, cfg.StreamsMax)
 	limits := deps.Limits
 	if limits == nil {
 		limits = admission.None(tel)
 	}
-	surface := httpapi.Deps{
+	routes := httpapi.Deps{
 		Core: core.NewService(core.Deps{
-			Gate: s.gate, Watch: s.watch, Feed: s.feed, SNs: orderSNs{ordersn.NewGenerator(s.lease, nil)},
+			Gate: s.gate, Sales: s.sales, Feed: s.feed, SNs: orderSNs{ordersn.NewGenerator(s.lease, nil)},
 			Seal: seal, CallerWait: cfg.GateWait,
 		}),
 		Verifier:    verifier,
@@ -114,31 +114,31 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		OpenStreams: s.feed.Open,
 	}
 	if cfg.DevTokens {
-		surface.DevToken = func(id auth.Identity, ttl time.Duration) (string, error) {
+		routes.DevToken = func(id auth.Identity, ttl time.Duration) (string, error) {
 			return auth.MintFor(cfg.HS256Secret, id, ttl, cfg.Audience, cfg.Issuer)
 		}
 	}
-	if s.handler, err = httpapi.New(surface); err != nil {
+	if s.handler, err = httpapi.New(routes); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// Handler is the buyers' API.
+// Handler returns the buyers' API.
 func (s *Service) Handler() http.Handler { return s.handler }
 
-// Ready is nil when callers may come. Once a worker id was held nothing takes readiness back: while Redis is unreachable,
-// answering 503 at once is what this service is for.
+// Ready returns nil once the service has held a worker id. It never fails after that: while Redis is unreachable, the
+// service is to respond 503 at once.
 func (s *Service) Ready() error {
 	if held, ok := s.lease.(interface{ Held() bool }); ok && !held.Held() {
-		return errors.New("no worker id was held yet")
+		return errors.New("no worker id yet")
 	}
 	return nil
 }
 
-// Components are the loops in the background. Each survives the absence of Redis and broker. They end in the reverse
-// order: first the streams, then the calls of the gate, and the relay after both, so that it carries what was accepted
-// last. Listeners belong after them.
+// Components returns the background loops. They run through outages of Redis and the broker. They end in reverse order:
+// first the streams, then the calls of the gate, then the relay, so that it publishes what was accepted last. The caller
+// appends its listeners.
 func (s *Service) Components() []lifecycle.Component {
 	var all []lifecycle.Component
 	if s.ownLease != nil {
@@ -147,12 +147,12 @@ func (s *Service) Components() []lifecycle.Component {
 	return append(all,
 		s.verifier.Component(s.deps.Telemetry.Log),
 		lifecycle.Component{Name: "journal relay", Run: s.relay.Run},
-		lifecycle.Component{Name: "sales watch", Run: s.watch.Run},
-		lifecycle.AtEnd("gate groups", func(ctx context.Context) error {
+		lifecycle.Component{Name: "sale cache", Run: s.sales.Run},
+		lifecycle.AtEnd("gate calls", func(ctx context.Context) error {
 			s.gate.Close(ctx)
 			return nil
 		}),
-		lifecycle.Component{Name: "result streams", Run: s.feed.Run},
+		lifecycle.Component{Name: "event streams", Run: s.feed.Run},
 	)
 }
 
@@ -169,7 +169,8 @@ func (o orderSNs) Next(userID string) (string, error) {
 
 func (orderSNs) Belongs(orderSN, userID string) bool { return ordersn.Belongs(orderSN, userID) }
 
-// consumerName is this process among the relays. It is new with each start: what an earlier one left behind is claimed.
+// consumerName returns the name of this process among the relays. It is new at each start; the relay claims the entries
+// that an earlier process did not acknowledge.
 func consumerName() string {
 	var id [4]byte
 	_, _ = rand.Read(id[:]) // never fails

@@ -18,7 +18,7 @@ import (
 	"flashsale.internal/pkg/telemetry"
 )
 
-// lockedBuffer takes the log of several goroutines.
+// lockedBuffer collects the log of several goroutines.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -36,7 +36,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// logging is telemetry whose log is read.
+// logging returns telemetry and its log.
 func logging(t *testing.T) (*telemetry.Telemetry, *lockedBuffer) {
 	t.Helper()
 	tel, log := telemetry.Discard(t), &lockedBuffer{}
@@ -44,7 +44,7 @@ func logging(t *testing.T) (*telemetry.Telemetry, *lockedBuffer) {
 	return tel, log
 }
 
-func TestOnePurchaseIsOneTraceAndNothingSecretIsSeen(t *testing.T) {
+func TestPurchaseIsOneTraceWithoutSecrets(t *testing.T) {
 	tel, recorder := telemetry.Recording()
 	log := &lockedBuffer{}
 	tel.Log = telemetry.NewLogger(log, slog.LevelDebug)
@@ -57,11 +57,11 @@ func TestOnePurchaseIsOneTraceAndNothingSecretIsSeen(t *testing.T) {
 	bob := r.path("bob", activity)
 	r.buy(bob, oneOf("1")).is(t, 409, contract.CodeSoldOut)
 	r.call("GET", "/v1/activities/"+activity+"/reservations/"+p.orderSN, p.token, nil).is(t, 200, "")
-	require.Eventually(t, func() bool { return len(r.arrived(activity)) == 1 }, 30*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.publishedFor(activity)) == 1 }, 30*time.Second, 5*time.Millisecond)
 
 	var metrics string
 	for _, name := range []string{"flashsale_seckill_purchases_accepted", "flashsale_seckill_refused", "flashsale_seckill_relay_lag", "flashsale_seckill_relay_published", "flashsale_seckill_gate_group", "flashsale_seckill_gate_breaker", "flashsale_seckill_streams_open"} {
-		require.Eventually(t, func() bool { // what is published is counted a moment later
+		require.Eventually(t, func() bool { // the relay counts after it has published
 			page := httptest.NewRecorder()
 			tel.Metrics.ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 			metrics = page.Body.String()
@@ -69,7 +69,7 @@ func TestOnePurchaseIsOneTraceAndNothingSecretIsSeen(t *testing.T) {
 		}, 30*time.Second, 5*time.Millisecond, name)
 	}
 	r.mini.Close()
-	require.Eventually(t, func() bool { // while the breaker is open there is nothing to log
+	require.Eventually(t, func() bool { // with an open breaker nothing is logged
 		r.buy(bob, oneOf("1")).is(t, 503, contract.CodeGateUnavailable)
 		return strings.Contains(log.String(), "request not served")
 	}, 30*time.Second, 10*time.Millisecond)
@@ -94,7 +94,7 @@ func TestOnePurchaseIsOneTraceAndNothingSecretIsSeen(t *testing.T) {
 	require.Equal(t, "gate reserve", wait.Name)
 	require.Equal(t, post.SpanContext.SpanID(), wait.Parent.SpanID())
 	require.Equal(t, post.SpanContext.TraceID(), publish.SpanContext.TraceID())
-	require.Contains(t, r.arrived(activity)[0].Traceparent, publish.SpanContext.SpanID().String())
+	require.Contains(t, r.publishedFor(activity)[0].Traceparent, publish.SpanContext.SpanID().String())
 
 	ticket := got.str("events_url")[strings.Index(got.str("events_url"), "ticket=")+len("ticket="):]
 	seen := fmt.Sprintf("%+v", spans) + log.String() + metrics

@@ -27,12 +27,12 @@ import (
 	"flashsale.internal/services/seckill"
 )
 
-// noBroker is a message bus without a route.
+// noBroker is a message bus whose Publish always fails.
 type noBroker struct{}
 
 func (noBroker) Publish(context.Context, bus.Message) error { return errors.New("no route") }
 
-func TestCallersWhoAreNobody(t *testing.T) {
+func TestInvalidTokensAreRefused(t *testing.T) {
 	r := newRig(t, setup{})
 	activity := r.sale(10)
 	signed := func(method jwt.SigningMethod, key any, c jwt.MapClaims) string {
@@ -65,17 +65,17 @@ func TestCallersWhoAreNobody(t *testing.T) {
 	}
 }
 
-func TestWhatBelongsToSomebodyElse(t *testing.T) {
+func TestReservationsOfOthersAreNotFound(t *testing.T) {
 	r := newRig(t, setup{})
 	activity := r.sale(10)
 	p := r.path("alice", activity)
 	r.buy(p, oneOf("1")).is(t, 202, "")
-	mine := "/v1/activities/" + activity + "/reservations"
-	r.call("GET", mine+"/"+p.orderSN, p.token, nil).is(t, 200, "")
-	r.call("GET", mine+"/"+p.orderSN, r.token("bob"), nil).is(t, http.StatusNotFound, contract.CodeNotFound)
-	require.Empty(t, r.call("GET", mine, r.token("bob"), nil).is(t, 200, "").body["items"])
+	own := "/v1/activities/" + activity + "/reservations"
+	r.call("GET", own+"/"+p.orderSN, p.token, nil).is(t, 200, "")
+	r.call("GET", own+"/"+p.orderSN, r.token("bob"), nil).is(t, http.StatusNotFound, contract.CodeNotFound)
+	require.Empty(t, r.call("GET", own, r.token("bob"), nil).is(t, 200, "").body["items"])
 	for _, sn := range []string{"1", "0", "x", "01", "99999999999999999999"} {
-		r.call("GET", mine+"/"+sn, p.token, nil).is(t, http.StatusNotFound, contract.CodeNotFound)
+		r.call("GET", own+"/"+sn, p.token, nil).is(t, http.StatusNotFound, contract.CodeNotFound)
 	}
 	for _, id := range []string{"1", "x", "-1"} {
 		r.call("GET", "/v1/activities/"+id+"/reservations/"+p.orderSN, p.token, nil).is(t, http.StatusNotFound, contract.CodeNotFound)
@@ -99,7 +99,7 @@ func TestRoutesAndParameters(t *testing.T) {
 	}
 }
 
-func TestDevelopersTokens(t *testing.T) {
+func TestDevTokens(t *testing.T) {
 	r := newRig(t, setup{})
 	activity := r.sale(10)
 	got := r.call("POST", "/v1/dev/tokens", "", `{"user_id":"42","roles":["merchant"]}`).is(t, 200, "")
@@ -111,8 +111,8 @@ func TestDevelopersTokens(t *testing.T) {
 	off.call("POST", "/v1/dev/tokens", "", `{"user_id":"42"}`).is(t, http.StatusNotFound, contract.CodeNotFound)
 }
 
-// A part of Redis was lost, as one node of a Cluster may be: what the list of gates still names exists.
-func TestASaleThatRedisLostIsNotUnknown(t *testing.T) {
+// Redis has lost a part of its data, such as a node of a Cluster. A sale whose gate is still listed exists.
+func TestSaleWithLostDataIsUnavailable(t *testing.T) {
 	r := newRig(t, setup{})
 	activity := r.sale(10)
 	p := r.path("alice", activity)
@@ -122,15 +122,15 @@ func TestASaleThatRedisLostIsNotUnknown(t *testing.T) {
 		}
 	}
 	r.buy(p, oneOf("1")).is(t, http.StatusServiceUnavailable, contract.CodeGateUnavailable)
-	require.Eventually(t, func() bool { // once the sale in memory is too old
+	require.Eventually(t, func() bool { // once the cached sale is too old
 		return r.call("POST", "/v1/activities/"+activity+"/paths", p.token, nil).StatusCode == http.StatusServiceUnavailable
 	}, 30*time.Second, 20*time.Millisecond)
 	r.call("GET", "/v1/activities/"+activity+"/reservations/"+p.orderSN, p.token, nil).is(t, http.StatusServiceUnavailable, contract.CodeGateUnavailable)
 	r.call("POST", "/v1/activities/12345/paths", p.token, nil).is(t, http.StatusNotFound, contract.CodeNotFound)
 }
 
-// ruled is a service with these rules alone.
-func ruled(t *testing.T, rules string) setup {
+// withRules returns a setup with these limit rules only.
+func withRules(t *testing.T, rules string) setup {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("version: 1\nrules:\n"+rules), 0o600))
@@ -138,30 +138,30 @@ func ruled(t *testing.T, rules string) setup {
 }
 
 func TestPathsArePaced(t *testing.T) {
-	r := newRig(t, ruled(t, "  - {name: path-total, limit: 1, per: 1h}"))
+	r := newRig(t, withRules(t, "  - {name: path-total, limit: 1, per: 1h}"))
 	activity := r.sale(10)
 	r.path("alice", activity)
 	paths := "/v1/activities/" + activity + "/paths"
 	refused := r.call("POST", paths, r.token("bob"), nil).is(t, http.StatusTooManyRequests, contract.CodeRateLimited)
 	require.Equal(t, []any{"path-total"}, refused.body["violated_policies"])
 	require.Equal(t, `"path-total";q=1;w=3600`, refused.Header.Get("RateLimit-Policy"))
-	told := regexp.MustCompile(`^"path-total";r=0;t=(\d+)$`).FindStringSubmatch(refused.Header.Get("RateLimit"))
-	require.NotNil(t, told, refused.Header.Get("RateLimit"))
-	reset, err := strconv.Atoi(told[1])
+	shown := regexp.MustCompile(`^"path-total";r=0;t=(\d+)$`).FindStringSubmatch(refused.Header.Get("RateLimit"))
+	require.NotNil(t, shown, refused.Header.Get("RateLimit"))
+	reset, err := strconv.Atoi(shown[1])
 	require.NoError(t, err)
 	retry, err := strconv.Atoi(refused.Header.Get("Retry-After"))
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, retry, reset, "not earlier than t")
 
-	waiting := newRig(t, ruled(t, "  - {name: path-total, limit: 20, burst: 4, max_wait: 10s}"))
+	waiting := newRig(t, withRules(t, "  - {name: path-total, limit: 20, burst: 4, max_wait: 10s}"))
 	activity = waiting.sale(10)
 	for range 8 {
-		waiting.path("alice", activity) // more than the burst of 4: the others wait for their turn
+		waiting.path("alice", activity) // more than the burst of 4: the rest wait for their turn
 	}
 }
 
-func TestAClickEverySoManySeconds(t *testing.T) {
-	r := newRig(t, ruled(t, `  - {name: path-click, algorithm: gcra, key: "user+param:activity_id", limit: 1, per: 1h, burst: 1}`))
+func TestClickLimitIsPerUserAndActivity(t *testing.T) {
+	r := newRig(t, withRules(t, `  - {name: path-click, algorithm: gcra, key: "user+param:activity_id", limit: 1, per: 1h, burst: 1}`))
 	one, other := r.sale(10), r.sale(10)
 	r.path("alice", one)
 	refused := r.call("POST", "/v1/activities/"+one+"/paths", r.token("alice"), nil).is(t, http.StatusTooManyRequests, contract.CodeRateLimited)
@@ -170,12 +170,12 @@ func TestAClickEverySoManySeconds(t *testing.T) {
 	r.path("bob", one)
 }
 
-// productionRules are those that the programs hold in production and that the chart installs.
+// productionRules are the built-in rules of production, which the chart installs too.
 const productionRules = "../../pkg/admission/rules.yaml"
 
-// A buyer who presses before the start is refused by the window, which charges no rule by user and no bucket: the press
-// at the start is served.
-func TestAnEarlyCallCostsTheBuyerNothing(t *testing.T) {
+// A request before the start is refused by the window and charges no limit by user and no token bucket. The same buyer's
+// request at the start is served.
+func TestEarlyRequestChargesNoUserLimit(t *testing.T) {
 	for _, state := range []stockgate.GateState{stockgate.GateOpen, stockgate.GatePaused} {
 		r := newRig(t, setup{cfg: func(c *config) { c.Rules = productionRules }})
 		now := r.now()
@@ -185,52 +185,52 @@ func TestAnEarlyCallCostsTheBuyerNothing(t *testing.T) {
 		if state == stockgate.GatePaused {
 			code = contract.CodeActivityPaused
 		}
-		press := func() answer { return r.call("POST", "/v1/activities/"+activity+"/paths", r.token("alice"), nil) }
+		press := func() response { return r.call("POST", "/v1/activities/"+activity+"/paths", r.token("alice"), nil) }
 		for range 6 { // more than the burst of path-per-user
 			early := press().is(t, http.StatusConflict, code)
 			require.Len(t, early.Header.Values("RateLimit"), 1)
-			require.Contains(t, early.Header.Get("RateLimit"), `"path-per-ip";r=`, "the rule by address counts it")
+			require.Contains(t, early.Header.Get("RateLimit"), `"path-per-ip";r=`, "the limit by address is charged")
 		}
 		cfg.State, cfg.StartsAt, cfg.Version = stockgate.GateOpen, now.Add(-time.Second), 2
 		require.NoError(t, r.gate.Configure(t.Context(), contract.GateRef{ActivityID: activity}, cfg))
-		require.Eventually(t, func() bool { // the window of this process is no older than 200 ms
+		require.Eventually(t, func() bool { // the cached window is at most 200 ms old
 			return r.call("GET", "/v1/activities/"+activity, "", nil).str("state") == "open"
 		}, 30*time.Second, 100*time.Millisecond)
 		press().is(t, http.StatusCreated, "")
 	}
 }
 
-func TestAClickCountsHoweverItsPathIsSpelled(t *testing.T) {
-	r := newRig(t, ruled(t, `  - {name: path-click, algorithm: gcra, key: "user+param:activity_id", limit: 1, per: 1h, burst: 1}`))
+func TestClickLimitIgnoresTheEncodingOfTheURL(t *testing.T) {
+	r := newRig(t, withRules(t, `  - {name: path-click, algorithm: gcra, key: "user+param:activity_id", limit: 1, per: 1h, burst: 1}`))
 	activity := r.sale(10)
 	escaped := fmt.Sprintf("%%%x", activity[0]) + activity[1:]
-	press := func(id string) answer { return r.call("POST", "/v1/activities/"+id+"/paths", r.token("alice"), nil) }
+	press := func(id string) response { return r.call("POST", "/v1/activities/"+id+"/paths", r.token("alice"), nil) }
 	press(activity).is(t, http.StatusCreated, "")
 	press(escaped).is(t, http.StatusTooManyRequests, contract.CodeRateLimited)
 }
 
-// What stands first answers, and who is refused by it is charged for nothing behind it.
-func TestTheOrderOfWhatStandsBeforeAPath(t *testing.T) {
-	r := newRig(t, ruled(t, `  - {name: path-per-ip, key: ip, limit: 1000000, per: 1h}
+// The first failing check refuses the request. The limits after it are not charged.
+func TestOrderOfTheChecksBeforeAPath(t *testing.T) {
+	r := newRig(t, withRules(t, `  - {name: path-per-ip, key: ip, limit: 1000000, per: 1h}
   - {name: path-per-user, key: user, limit: 2, per: 1h}
   - {name: path-activity, key: "param:activity_id", limit: 3, per: 1h}
   - {name: path-total, limit: 5, per: 1h}`))
-	post := func(activity, user string, body any) answer {
+	post := func(activity, user string, body any) response {
 		token := ""
 		if user != "" {
 			token = r.token(user)
 		}
 		return r.call("POST", "/v1/activities/"+activity+"/paths", token, body)
 	}
-	gone, sale := r.sale(1, func(c *stockgate.Config) { c.PerUserLimit = 2 }), r.sale(10)
-	r.buy(r.path("alice", gone), `{"lines":[{"sku_id":"1","qty":1},{"sku_id":"2","qty":1}]}`).is(t, 202, "")
-	var flagged answer
+	soldOut, sale := r.sale(1, func(c *stockgate.Config) { c.PerUserLimit = 2 }), r.sale(10)
+	r.buy(r.path("alice", soldOut), `{"lines":[{"sku_id":"1","qty":1},{"sku_id":"2","qty":1}]}`).is(t, 202, "")
+	var flagged response
 	require.Eventually(t, func() bool {
-		flagged = post(gone, "", nil)
+		flagged = post(soldOut, "", nil)
 		return flagged.StatusCode == http.StatusConflict
-	}, 30*time.Second, 5*time.Millisecond, "the flag needs nobody's name")
+	}, 30*time.Second, 5*time.Millisecond, "the check needs no token")
 	flagged.is(t, http.StatusConflict, contract.CodeSoldOut)
-	require.Empty(t, flagged.Header.Get("RateLimit"), "before every limit")
+	require.Empty(t, flagged.Header.Get("RateLimit"), "the check precedes every limit")
 
 	require.Contains(t, post(sale, "", nil).is(t, http.StatusUnauthorized, contract.CodeUnauthenticated).Header.Get("RateLimit"), `"path-per-ip";r=`)
 	bad := post(sale, "alice", `{"captcha_id":"1"}`).is(t, http.StatusBadRequest, contract.CodeInvalidRequest)
@@ -238,19 +238,19 @@ func TestTheOrderOfWhatStandsBeforeAPath(t *testing.T) {
 	refused := post(sale, "alice", nil).is(t, http.StatusTooManyRequests, contract.CodeRateLimited)
 	require.Equal(t, []any{"path-per-user"}, refused.body["violated_policies"])
 	post("77", "bob", nil).is(t, http.StatusNotFound, contract.CodeNotFound)
-	for _, user := range []string{"bob", "carol", "dave"} { // all of path-activity: what was refused before it was not charged
+	for _, user := range []string{"bob", "carol", "dave"} { // all permits of path-activity: earlier refusals were not charged
 		r.path(user, sale)
 	}
 	refused = post(sale, "erin", nil).is(t, http.StatusTooManyRequests, contract.CodeRateLimited)
 	require.Equal(t, []any{"path-activity"}, refused.body["violated_policies"])
 	other := r.sale(10)
-	r.path("erin", other) // the fifth of path-total, which was charged nothing for a refusal by path-activity
+	r.path("erin", other) // the fifth permit of path-total, which refusals by path-activity did not charge
 	refused = post(other, "frank", nil).is(t, http.StatusTooManyRequests, contract.CodeRateLimited)
 	require.Equal(t, []any{"path-total"}, refused.body["violated_policies"])
 }
 
-// Robots that take all paths of one sale take none of another.
-func TestARobotAtOneSaleStarvesNoOther(t *testing.T) {
+// Robots that take all paths of one sale leave those of another sale.
+func TestRobotsAtOneSaleStarveNoOther(t *testing.T) {
 	const rate, robots = 10, 64
 	r := newRig(t, setup{cfg: func(c *config) { c.PathRate = rate }})
 	robbed, other := r.sale(1000), r.sale(1000)
@@ -258,12 +258,12 @@ func TestARobotAtOneSaleStarvesNoOther(t *testing.T) {
 	defer stop()
 	var issued atomic.Int64
 	var running sync.WaitGroup
-	refused := make(chan answer, robots) // the first refusal of each robot
+	refused := make(chan response, robots) // the first refusal of each robot
 	began := time.Now()
 	for i := range robots {
 		token := r.token("robot" + strconv.Itoa(i))
 		running.Go(func() {
-			for told := false; ctx.Err() == nil; {
+			for refusedOnce := false; ctx.Err() == nil; {
 				a, err := r.try("POST", "/v1/activities/"+robbed+"/paths", token, nil)
 				switch {
 				case err != nil:
@@ -271,8 +271,8 @@ func TestARobotAtOneSaleStarvesNoOther(t *testing.T) {
 					return
 				case a.StatusCode == http.StatusCreated:
 					issued.Add(1)
-				case !told:
-					told = true
+				case !refusedOnce:
+					refusedOnce = true
 					refused <- a
 				}
 			}
@@ -290,17 +290,17 @@ func TestARobotAtOneSaleStarvesNoOther(t *testing.T) {
 	require.LessOrEqual(t, float64(issued.Load()), rate+rate*time.Since(began).Seconds(), "one second's burst, and the rate")
 }
 
-func TestNoWorkerIDNoPath(t *testing.T) {
+func TestNoPathWithoutWorkerID(t *testing.T) {
 	r := newRig(t, setup{})
 	activity := r.sale(10)
 	r.path("alice", activity)
 	held := r.path("bob", activity)
-	r.lease.gone = true
+	r.lease.lost = true
 	r.call("POST", "/v1/activities/"+activity+"/paths", held.token, nil).is(t, http.StatusServiceUnavailable, contract.CodeUnavailable)
 	r.buy(held, oneOf("1")).is(t, 202, "")
 }
 
-func TestRedisThatWasNotFilled(t *testing.T) {
+func TestRedisNotFilled(t *testing.T) {
 	r := newRig(t, setup{})
 	token := r.token("alice")
 	result := "/v1/activities/5/reservations/" + ordersn.SN{Time: time.Now(), Gene: ordersn.Gene("alice")}.String()
@@ -313,7 +313,7 @@ func TestRedisThatWasNotFilled(t *testing.T) {
 		r.call(call[0], call[1], token, nil).is(t, http.StatusNotFound, contract.CodeNotFound)
 	}
 
-	// A sale whose gate was lost is not "not found": its buyers come again.
+	// A sale whose gate was lost is unavailable, not "not found": its buyers retry.
 	activity := r.sale(10)
 	p := r.path("alice", activity)
 	r.buy(p, oneOf("1")).is(t, 202, "")
@@ -326,9 +326,9 @@ func TestRedisThatWasNotFilled(t *testing.T) {
 	r.call("GET", "/v1/activities/"+activity+"/reservations/"+p.orderSN, p.token, nil).is(t, http.StatusServiceUnavailable, contract.CodeGateUnavailable)
 }
 
-func TestRedisAbsentAtStart(t *testing.T) {
-	r := newRig(t, setup{absent: true, deps: func(d *seckill.Deps) { d.Lease = nil }})
-	require.Error(t, r.service.Ready(), "no worker id was held yet")
+func TestRedisDownAtStart(t *testing.T) {
+	r := newRig(t, setup{down: true, deps: func(d *seckill.Deps) { d.Lease = nil }})
+	require.Error(t, r.service.Ready(), "no worker id yet")
 	token := r.token("alice")
 	r.call("GET", "/v1/activities", "", nil).is(t, http.StatusServiceUnavailable, contract.CodeGateUnavailable)
 	r.call("POST", "/v1/activities/5/paths", token, nil).is(t, http.StatusServiceUnavailable, contract.CodeGateUnavailable)
@@ -345,16 +345,16 @@ func TestRedisAbsentAtStart(t *testing.T) {
 	}, time.Minute, 100*time.Millisecond, "an empty Redis gives no worker id for one lease of 5 s")
 	require.NoError(t, r.service.Ready())
 	r.buy(p, oneOf("1")).is(t, 202, "")
-	require.Eventually(t, func() bool { return len(r.arrived(activity)) == 1 }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.publishedFor(activity)) == 1 }, 30*time.Second, 10*time.Millisecond)
 }
 
-func TestRedisDiesAndComesBack(t *testing.T) {
+func TestRedisFailsAndRecovers(t *testing.T) {
 	tel, log := logging(t)
 	r := newRig(t, setup{tel: tel})
 	activity := r.sale(10)
 	p, bob := r.path("alice", activity), r.path("bob", activity)
 	r.buy(p, oneOf("1")).is(t, 202, "")
-	require.Eventually(t, func() bool { return len(r.arrived(activity)) == 1 }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.publishedFor(activity)) == 1 }, 30*time.Second, 10*time.Millisecond)
 
 	r.mini.Close()
 	result := "/v1/activities/" + activity + "/reservations/" + p.orderSN
@@ -363,20 +363,20 @@ func TestRedisDiesAndComesBack(t *testing.T) {
 	require.NoError(t, r.service.Ready(), "readiness stays")
 	require.Eventually(t, func() bool {
 		r.buy(bob, oneOf("1")).is(t, http.StatusServiceUnavailable, contract.CodeGateUnavailable)
-		return strings.Contains(log.String(), "breaker of redis changed")
-	}, 30*time.Second, time.Millisecond, "calls are refused here")
+		return strings.Contains(log.String(), "redis breaker changed state")
+	}, 30*time.Second, time.Millisecond, "the breaker refuses calls")
 	require.Eventually(t, func() bool {
 		a := r.call("POST", "/v1/activities/"+activity+"/paths", bob.token, nil)
 		return a.body["code"] == string(contract.CodeGateUnavailable)
-	}, 30*time.Second, 20*time.Millisecond, "what is known grows old")
+	}, 30*time.Second, 20*time.Millisecond, "the cached sale is too old")
 
 	require.NoError(t, r.mini.Restart())
 	require.Eventually(t, func() bool { return r.buy(bob, oneOf("1")).StatusCode == http.StatusAccepted }, 30*time.Second, 50*time.Millisecond)
 	r.call("GET", result, p.token, nil).is(t, 200, "")
-	require.Eventually(t, func() bool { return len(r.arrived(activity)) == 2 }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.publishedFor(activity)) == 2 }, 30*time.Second, 10*time.Millisecond)
 }
 
-func TestSettingsThatStopTheStart(t *testing.T) {
+func TestInvalidSettings(t *testing.T) {
 	load := func(env map[string]string) error {
 		var cfg config
 		return settings.Load(&cfg, env)
@@ -425,7 +425,7 @@ func TestSecretsAreRotated(t *testing.T) {
 	gone.buy(p, oneOf("1")).is(t, http.StatusForbidden, contract.CodePathInvalid)
 }
 
-func TestTokensOfARoleBuyToo(t *testing.T) {
+func TestTokenWithARoleMayBuy(t *testing.T) {
 	r := newRig(t, setup{})
 	token, err := auth.Mint(settings.DevelopmentAuthSecret, auth.Identity{UserID: "m", Roles: []auth.Role{auth.Merchant}}, time.Minute)
 	require.NoError(t, err)

@@ -18,7 +18,7 @@ func earlier(a, b Sale) bool {
 	return numberLess(a.ActivityID, b.ActivityID)
 }
 
-// numberLess compares two ids as the numbers they spell.
+// numberLess compares two ids as decimal numbers.
 func numberLess(a, b string) bool {
 	if len(a) != len(b) {
 		return len(a) < len(b)
@@ -26,7 +26,7 @@ func numberLess(a, b string) bool {
 	return a < b
 }
 
-// A cursor of the list of sales is where the last one of a page stands, so that it also works when that sale is gone.
+// cursorOf encodes the position of the last sale of a page. The cursor stays valid when that sale is deleted.
 func cursorOf(s Sale) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(s.StartsAt.UnixMilli(), 10) + "." + s.ActivityID))
 }

@@ -1,3 +1,3 @@
-// Package core holds the rules of the purchase path: who gets a path, what a purchase is answered, what a buyer may see
-// of it. It knows neither HTTP nor Redis; what it needs of the world it names in ports.go.
+// Package core holds the rules of the purchase path: which buyer gets a path, how a purchase is decided, and which
+// purchases a buyer may read. It knows neither HTTP nor Redis; ports.go declares the interfaces that it needs.
 package core

@@ -13,34 +13,34 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// world fakes everything that the core asks for.
+// world is a fake of all ports of core.
 type world struct {
 	mu sync.Mutex
 
 	sale     Sale
-	level    *Level // nil: no gate
+	level    *Level // nil means no gate
 	hasSale  bool
 	ready    bool
-	offset   time.Duration // of Redis time
-	now      time.Time     // ours
+	offset   time.Duration // of Redis time to now
+	now      time.Time     // of this process
 	err      error         // of every call to the gate and the catalogue
 	nowCalls int
 	reads    int             // of levels
-	broken   map[string]bool // activities whose gates cannot be read
+	broken   map[string]bool // activities whose gates are unreadable
 
-	verdict Verdict
-	asked   []Purchase
-	held    map[string]Reservation
-	lookups int
-	buyer   []string
-	noLease bool
-	next    uint64
+	verdict  Verdict
+	requests []Purchase // calls of Reserve
+	held     map[string]Reservation
+	lookups  int
+	buyer    []string
+	noLease  bool
+	next     uint64
 }
 
 func (w *world) Reserve(_ context.Context, _ string, p Purchase) (Verdict, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.asked = append(w.asked, p)
+	w.requests = append(w.requests, p)
 	if w.err != nil {
 		return Verdict{}, w.err
 	}
@@ -85,7 +85,7 @@ func (w *world) LookupAll(_ context.Context, _ string, sns []string) (map[string
 	return found, nil
 }
 
-func (w *world) Buyer(context.Context, string, string) ([]string, error) {
+func (w *world) Purchases(context.Context, string, string) ([]string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.level == nil {
@@ -161,7 +161,7 @@ func (w *world) Next(string) (string, error) {
 	return strconv.FormatUint(w.next, 10), nil
 }
 
-// Belongs fakes the gene: order numbers of a thousand and more belong to nobody.
+// Belongs is a fake of the gene: an order_sn of four digits or more belongs to no user.
 func (w *world) Belongs(orderSN, _ string) bool { return len(orderSN) < 4 }
 
 func (w *world) clock() time.Time {
@@ -176,15 +176,15 @@ func (w *world) change(f func()) {
 	f()
 }
 
-// pass lets time go by.
-func (w *world) pass(d time.Duration) { w.change(func() { w.now = w.now.Add(d) }) }
+// advance moves the clock.
+func (w *world) advance(d time.Duration) { w.change(func() { w.now = w.now.Add(d) }) }
 
 var (
 	noon  = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	lines = []contract.Line{{SKUID: "1", Qty: 1}}
 )
 
-// newWorld is an open sale of one piece of SKU 1 and none of SKU 2.
+// newWorld returns an open sale with one unit of SKU 1 left and none of SKU 2.
 func newWorld(t *testing.T) (*world, *Service) {
 	t.Helper()
 	w := &world{
@@ -198,6 +198,6 @@ func newWorld(t *testing.T) (*world, *Service) {
 	seal, err := NewSeal("new", "old")
 	require.NoError(t, err)
 	return w, NewService(Deps{
-		Gate: w, Watch: NewWatch(w, w.clock), Feed: NewFeed(w, 3), SNs: w, Seal: seal, CallerWait: time.Second,
+		Gate: w, Sales: NewSaleCache(w, w.clock), Feed: NewFeed(w, 3), SNs: w, Seal: seal, CallerWait: time.Second,
 	})
 }

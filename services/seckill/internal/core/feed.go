@@ -8,77 +8,77 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// How streams are fed and bounded.
 const (
-	feedEvery      = 200 * time.Millisecond
-	feedGroup      = 256 // order_sns per look-up
+	pollInterval   = 200 * time.Millisecond
+	lookupSize     = 256 // order_sns in one lookup
 	streamsPerUser = 2
 )
 
-// Feed follows the purchases that buyers have a stream open for. One loop looks all of them up together.
+// Feed sends status updates to open event streams. One loop looks up the purchases of all streams together.
 type Feed struct {
 	gate Gate
 	max  int
 
-	mu     sync.Mutex
-	byAct  map[string]map[*Stream]struct{}
-	byUser map[string]int
-	opened int
-	over   bool
+	mu         sync.Mutex
+	byActivity map[string]map[*Stream]struct{}
+	byUser     map[string]int
+	open       int
+	stopped    bool
 }
 
-// NewFeed bounds the streams of this process; it starts nothing.
+// NewFeed returns a Feed with a bound on the streams of this process; Run starts it.
 func NewFeed(gate Gate, maxStreams int) *Feed {
-	return &Feed{gate: gate, max: maxStreams, byAct: map[string]map[*Stream]struct{}{}, byUser: map[string]int{}}
+	return &Feed{gate: gate, max: maxStreams, byActivity: map[string]map[*Stream]struct{}{}, byUser: map[string]int{}}
 }
 
-// Stream is one buyer following one purchase.
+// Stream follows one purchase for one buyer.
 type Stream struct {
 	feed                        *Feed
 	activityID, orderSN, userID string
 	updates                     chan Reservation // holds the latest only
 	done                        chan struct{}    // closed when the process stops
-	told                        Status           // guarded by feed.mu; empty until begin
+	sent                        Status           // guarded by feed.mu; empty until begin
 	closed                      bool
 }
 
-// Updates tells each state the purchase rises to, skipping those that were followed before they were read.
+// Updates delivers each higher status of the purchase. It skips those that are outdated before the reader takes them.
 func (s *Stream) Updates() <-chan Reservation { return s.updates }
 
 // Done is closed when the process stops.
 func (s *Stream) Done() <-chan struct{} { return s.done }
 
-func (f *Feed) open(activityID, orderSN, userID string) (*Stream, error) {
+func (f *Feed) newStream(activityID, orderSN, userID string) (*Stream, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
-	case f.over:
+	case f.stopped:
 		return nil, contract.Refuse(contract.CodeUnavailable, "this server is stopping").After(time.Second)
 	case f.byUser[userID] >= streamsPerUser:
-		return nil, contract.Refuse(contract.CodeOverloaded, "a buyer may have two streams open; ask for the reservation instead").After(5 * time.Second)
-	case f.opened >= f.max:
-		return nil, contract.Refuse(contract.CodeOverloaded, "too many streams are open; ask for the reservation instead").After(5 * time.Second)
+		return nil, contract.Refuse(contract.CodeOverloaded, "a buyer may have two streams open; read the reservation instead").After(5 * time.Second)
+	case f.open >= f.max:
+		return nil, contract.Refuse(contract.CodeOverloaded, "too many streams are open; read the reservation instead").After(5 * time.Second)
 	}
 	s := &Stream{
 		feed: f, activityID: activityID, orderSN: orderSN, userID: userID,
 		updates: make(chan Reservation, 1), done: make(chan struct{}),
 	}
-	if f.byAct[activityID] == nil {
-		f.byAct[activityID] = map[*Stream]struct{}{}
+	if f.byActivity[activityID] == nil {
+		f.byActivity[activityID] = map[*Stream]struct{}{}
 	}
-	f.byAct[activityID][s] = struct{}{}
+	f.byActivity[activityID][s] = struct{}{}
 	f.byUser[userID]++
-	f.opened++
+	f.open++
 	return s, nil
 }
 
+// begin records the status that the caller sends first; the feed looks up the stream from now on.
 func (s *Stream) begin(r Reservation) {
 	s.feed.mu.Lock()
-	s.told = r.Status
+	s.sent = r.Status
 	s.feed.mu.Unlock()
 }
 
-// Close gives the place back. It may be called twice.
+// Close removes the stream from the feed. It may be called twice.
 func (s *Stream) Close() {
 	f := s.feed
 	f.mu.Lock()
@@ -87,105 +87,93 @@ func (s *Stream) Close() {
 		return
 	}
 	s.closed = true
-	delete(f.byAct[s.activityID], s)
-	if len(f.byAct[s.activityID]) == 0 {
-		delete(f.byAct, s.activityID)
+	delete(f.byActivity[s.activityID], s)
+	if len(f.byActivity[s.activityID]) == 0 {
+		delete(f.byActivity, s.activityID)
 	}
 	if f.byUser[s.userID]--; f.byUser[s.userID] == 0 {
 		delete(f.byUser, s.userID)
 	}
-	f.opened--
+	f.open--
 }
 
-// Open is the number of streams, for the metrics.
+// Open returns the number of open streams.
 func (f *Feed) Open() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.opened
+	return f.open
 }
 
 // Run feeds the streams until ctx ends, and then ends them.
 func (f *Feed) Run(ctx context.Context) error {
-	tick := time.NewTicker(feedEvery)
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			f.End()
+			f.stop()
 			return nil
 		case <-tick.C:
-			f.look(ctx)
+			f.poll(ctx)
 		}
 	}
 }
 
-// End ends all streams and lets no further one begin.
-func (f *Feed) End() {
+// stop ends all streams and refuses new ones.
+func (f *Feed) stop() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.over {
+	if f.stopped {
 		return
 	}
-	f.over = true
-	for _, streams := range f.byAct {
+	f.stopped = true
+	for _, streams := range f.byActivity {
 		for s := range streams {
 			close(s.done)
 		}
 	}
 }
 
-func (f *Feed) look(ctx context.Context) {
+// poll looks up the purchases of all streams that have not ended and sends what has changed.
+func (f *Feed) poll(ctx context.Context) {
 	f.mu.Lock()
-	asked := make(map[string][]string, len(f.byAct))
-	for id, streams := range f.byAct {
+	followed := make(map[string][]string, len(f.byActivity))
+	for id, streams := range f.byActivity {
 		seen := make(map[string]bool, len(streams))
 		for s := range streams {
-			if s.told != "" && !s.told.Terminal() && !seen[s.orderSN] {
+			if s.sent != "" && !s.sent.Terminal() && !seen[s.orderSN] {
 				seen[s.orderSN] = true
-				asked[id] = append(asked[id], s.orderSN)
+				followed[id] = append(followed[id], s.orderSN)
 			}
 		}
 	}
 	f.mu.Unlock()
-	for id, sns := range asked {
+	for id, sns := range followed {
 		for len(sns) > 0 && ctx.Err() == nil {
-			n := min(feedGroup, len(sns))
+			n := min(lookupSize, len(sns))
 			found, err := f.gate.LookupAll(ctx, id, sns[:n])
 			if err != nil {
-				break // the buyers keep what they were told; the next round asks again
+				break // the next round looks them up again
 			}
-			f.tell(id, found)
+			f.send(id, found)
 			sns = sns[n:]
 		}
 	}
 }
 
-func (f *Feed) tell(activityID string, found map[string]Reservation) {
+func (f *Feed) send(activityID string, found map[string]Reservation) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for s := range f.byAct[activityID] {
+	for s := range f.byActivity[activityID] {
 		r, ok := found[s.orderSN]
-		if !ok || s.told == "" || r.Status.rank() <= s.told.rank() {
+		if !ok || s.sent == "" || r.Status.rank() <= s.sent.rank() {
 			continue
 		}
-		s.told = r.Status
+		s.sent = r.Status
 		select {
 		case <-s.updates:
 		default:
 		}
-		s.updates <- r // room is certain: this is the only sender, under the lock
+		s.updates <- r // never blocks: this is the only sender, under the lock
 	}
-}
-
-// rank is the height of a status. A buyer is never told a lower one after a higher one.
-func (s Status) rank() int {
-	switch s {
-	case StatusQueued:
-		return 1
-	case StatusCreated:
-		return 2
-	case StatusPaid, StatusClosed, StatusFailed:
-		return 3
-	}
-	return 0
 }

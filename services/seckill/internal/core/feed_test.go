@@ -30,38 +30,38 @@ func (w *world) rise(sn string, to Status) {
 	})
 }
 
-func TestStreamTellsEachRise(t *testing.T) {
+func TestStreamDeliversEachHigherStatus(t *testing.T) {
 	w, s := newWorld(t)
 	stream, err := follow(t, w, s, "alice", "1")
 	require.NoError(t, err)
 	defer stream.Close()
 
-	s.Feed.look(t.Context())
-	require.Empty(t, stream.Updates(), "nothing new")
+	s.Feed.poll(t.Context())
+	require.Empty(t, stream.Updates(), "no change")
 	w.rise("1", StatusCreated)
-	s.Feed.look(t.Context())
+	s.Feed.poll(t.Context())
 	require.Equal(t, StatusCreated, (<-stream.Updates()).Status)
 	w.rise("1", StatusQueued)
-	s.Feed.look(t.Context())
-	require.Empty(t, stream.Updates(), "never back")
+	s.Feed.poll(t.Context())
+	require.Empty(t, stream.Updates(), "never a lower status")
 	w.rise("1", StatusPaid)
-	s.Feed.look(t.Context())
+	s.Feed.poll(t.Context())
 	require.Equal(t, StatusPaid, (<-stream.Updates()).Status)
 
 	before := w.lookups
-	s.Feed.look(t.Context())
-	require.Equal(t, before, w.lookups, "what is over is not looked up")
+	s.Feed.poll(t.Context())
+	require.Equal(t, before, w.lookups, "a terminal purchase is not looked up")
 }
 
-func TestSlowReaderSeesTheLatest(t *testing.T) {
+func TestSlowReaderGetsTheLatestStatus(t *testing.T) {
 	w, s := newWorld(t)
 	stream, err := follow(t, w, s, "alice", "1")
 	require.NoError(t, err)
 	defer stream.Close()
 	w.rise("1", StatusCreated)
-	s.Feed.look(t.Context())
+	s.Feed.poll(t.Context())
 	w.rise("1", StatusClosed)
-	s.Feed.look(t.Context())
+	s.Feed.poll(t.Context())
 	require.Equal(t, StatusClosed, (<-stream.Updates()).Status)
 }
 
@@ -73,7 +73,7 @@ func TestStreamsOfAnActivityShareALookup(t *testing.T) {
 		defer stream.Close()
 	}
 	before := w.lookups
-	s.Feed.look(t.Context())
+	s.Feed.poll(t.Context())
 	require.Equal(t, 1, w.lookups-before)
 }
 
@@ -99,7 +99,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	}
 	require.Zero(t, s.Feed.Open())
 	require.Empty(t, s.Feed.byUser)
-	require.Empty(t, s.Feed.byAct)
+	require.Empty(t, s.Feed.byActivity)
 }
 
 func TestFollowChecksTheTicketAndTheBuyer(t *testing.T) {
@@ -117,7 +117,7 @@ func TestFollowChecksTheTicketAndTheBuyer(t *testing.T) {
 	refused(t, err, contract.CodeNotFound)
 	r, stream, err := s.Follow(t.Context(), "7", "2", s.Seal.ticket("7", "alice", "2", noon.Add(time.Minute)))
 	require.NoError(t, err)
-	require.Nil(t, stream, "it is over")
+	require.Nil(t, stream, "the status is terminal")
 	require.Equal(t, StatusFailed, r.Status)
 	require.Zero(t, s.Feed.Open())
 }

@@ -6,51 +6,52 @@ import (
 	"time"
 )
 
-// What the parts behind the ports report.
+// Errors that implementations of the ports return.
 var (
-	// ErrNoGate says that this Redis holds no gate of that activity.
+	// ErrNoGate means that this Redis holds no gate of the activity.
 	ErrNoGate = errors.New("no gate")
-	// ErrNoSale says that this Redis knows no sale of that activity.
+	// ErrNoSale means that this Redis holds no sale of the activity.
 	ErrNoSale = errors.New("no sale")
-	// ErrUnavailable says that Redis did not answer. Whether it did what it was asked is unknown.
+	// ErrUnavailable means that Redis did not respond. Whether it carried out the call is unknown.
 	ErrUnavailable = errors.New("gate unavailable")
-	// ErrAway says that Redis did not answer others and is not asked at present.
-	ErrAway = errors.New("gate is away")
-	// ErrOverloaded says that the call was not even queued.
+	// ErrBreakerOpen means that the call was not made, because Redis did not respond to earlier calls.
+	ErrBreakerOpen = errors.New("gate unavailable: breaker open")
+	// ErrOverloaded means that the queue of the gate is full and the call was not made.
 	ErrOverloaded = errors.New("gate queue is full")
-	// ErrNoLease says that this process may not issue order_sns now.
+	// ErrNoLease means that this process holds no worker id and may not issue order_sns now.
 	ErrNoLease = errors.New("no worker id")
 )
 
-// Gate is the one place where pieces are given out. Calls of many callers may travel together.
+// Gate reserves units; no other place does. It may send the calls of many callers together.
 type Gate interface {
-	// Reserve asks for the pieces of one purchase. Like Lookup it waits for a bounded time. After an error other than
+	// Reserve requests the units of one purchase. Like Lookup it waits for a bounded time. After an error other than
 	// ErrOverloaded and ErrNoGate the outcome is unknown.
 	Reserve(ctx context.Context, activityID string, p Purchase) (Verdict, error)
-	// Lookup reads one purchase; false when the gate does not know it.
+	// Lookup reads one purchase; it returns false if the gate has none with this order_sn.
 	Lookup(ctx context.Context, activityID, orderSN string) (Reservation, bool, error)
-	// LookupAll reads many purchases of one activity at once.
+	// LookupAll reads many purchases of one activity with one call. Those that the gate does not have are absent.
 	LookupAll(ctx context.Context, activityID string, orderSNs []string) (map[string]Reservation, error)
-	// Buyer lists the order_sns a user has in an activity, latest last.
-	Buyer(ctx context.Context, activityID, userID string) ([]string, error)
+	// Purchases returns the order_sns of a user in an activity, latest last.
+	Purchases(ctx context.Context, activityID, userID string) ([]string, error)
 }
 
-// Catalogue tells what is on sale.
+// Catalogue reads the sales, their levels and the clock of Redis.
 type Catalogue interface {
 	Sale(ctx context.Context, activityID string) (Sale, error)
 	Sales(ctx context.Context) ([]Sale, error)
-	// Levels reads the gates of these activities at once; one without a gate is absent. With an error too it answers what
-	// could be read; nothing is known of the others then.
+	// Levels reads the gates of these activities with one call. An activity without a gate is absent from the result.
+	// If some gates cannot be read, it returns the others and an error; an absent activity is unknown then.
 	Levels(ctx context.Context, activityIDs []string) (map[string]Level, error)
-	// Ready tells whether this Redis has been filled: only then does "unknown" mean "does not exist".
+	// Ready reports whether this Redis has been filled. Only then an absent sale does not exist.
 	Ready(ctx context.Context) (bool, error)
-	// Now is the clock that decides whether a sale is open.
+	// Now returns Redis time, which decides whether a sale is open.
 	Now(ctx context.Context) (time.Time, error)
 }
 
-// OrderSNs issues order numbers.
+// OrderSNs issues order_sns.
 type OrderSNs interface {
+	// Next returns a new order_sn with the gene of this user.
 	Next(userID string) (string, error)
-	// Belongs tells whether an order_sn carries the mark of this user.
+	// Belongs reports whether an order_sn carries the gene of this user.
 	Belongs(orderSN, userID string) bool
 }

@@ -9,7 +9,7 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-func ended() error { return contract.Refuse(contract.CodeActivityEnded, "the sale is over") }
+func ended() error { return contract.Refuse(contract.CodeActivityEnded, "the sale has ended") }
 
 func paused() error { return contract.Refuse(contract.CodeActivityPaused, "the sale is paused") }
 
@@ -17,24 +17,24 @@ func notStarted(at time.Time) error {
 	return contract.Refuse(contract.CodeActivityNotStarted, "the sale has not started").With("starts_at", at.UTC())
 }
 
-// soldOut tells until when pieces may come back, while that lies ahead of now.
+// soldOut names the time until which units may be released, if it is after now.
 func soldOut(until, now time.Time) error {
 	r := contract.Refuse(contract.CodeSoldOut, "sold out")
 	if until.After(now) {
-		r.Members = []contract.Member{{Name: "may_return_until", Value: until.UTC()}} // what With does, but for its copies
+		r.Members = []contract.Member{{Name: "may_return_until", Value: until.UTC()}} // like With, without its copies
 	}
 	return r
 }
 
-func limitReached(held []string) error {
+func limitReached(orderSNs []string) error {
 	r := contract.Refuse(contract.CodeLimitReached, "the limit for one buyer is reached")
-	if len(held) > 0 {
-		r = r.With("order_sn", held[len(held)-1]).With("order_sns", held)
+	if len(orderSNs) > 0 {
+		r = r.With("order_sn", orderSNs[len(orderSNs)-1]).With("order_sns", orderSNs)
 	}
 	return r
 }
 
-func otherPurchase() error {
+func otherLines() error {
 	return contract.Refuse(contract.CodeIdempotencyConflict, "this path was used with other lines")
 }
 
@@ -42,9 +42,9 @@ func noReservation() error {
 	return contract.Refuse(contract.CodeNotFound, "no such reservation")
 }
 
-// unknownSKU names the line when this process knows what the sale holds.
+// unknownSKU names the line if the cache knows the SKUs of the sale.
 func (s *Service) unknownSKU(activityID string, lines []contract.Line) error {
-	if v := s.Watch.fresh(activityID); v != nil {
+	if v := s.Sales.fresh(activityID); v != nil {
 		for i, l := range lines {
 			if _, ok := v.Left[l.SKUID]; !ok {
 				return contract.InvalidField(fmt.Sprintf("lines[%d].sku_id", i), "is not part of this activity")
@@ -54,42 +54,43 @@ func (s *Service) unknownSKU(activityID string, lines []contract.Line) error {
 	return contract.InvalidField("lines", "name a SKU that is not part of this activity")
 }
 
-// refusal turns what the ports report into what a buyer is told.
+// refusal converts an error of a port to a refusal for the buyer. It returns refusals and unknown errors unchanged.
 func (s *Service) refusal(ctx context.Context, activityID string, err error) error {
 	var r *contract.Refusal
 	switch {
 	case errors.As(err, &r):
 		return err
 	case errors.Is(err, ErrNoGate), errors.Is(err, ErrNoSale):
-		return s.missing(ctx, activityID, err)
+		return s.absent(ctx, activityID, err)
 	case errors.Is(err, errNotReady):
 		return notReady(nil)
 	case errors.Is(err, ErrOverloaded):
-		return contract.Refuse(contract.CodeOverloaded, "too many callers at once; nothing was taken").After(time.Second)
+		return contract.Refuse(contract.CodeOverloaded, "too many requests at once; no units were taken").After(time.Second)
 	case errors.Is(err, ErrUnavailable), errors.Is(err, context.Canceled):
 		return unknownOutcome(err)
-	case errors.Is(err, ErrAway), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, ErrBreakerOpen), errors.Is(err, context.DeadlineExceeded):
 		return unknownOutcome(nil)
 	}
 	return err
 }
 
-// unknownOutcome is logged with its cause. The many who find Redis away or their time over have none to tell.
+// unknownOutcome is logged with its cause. Callers pass nil for an open breaker and for a time-out: during an outage
+// there are too many of these to log each.
 func unknownOutcome(err error) error {
 	return contract.Refuse(contract.CodeGateUnavailable,
-		"no answer in time, the outcome is unknown: repeat the same call or ask for the reservation").After(time.Second).Because(err)
+		"no response in time, the outcome is unknown: repeat the same request or read the reservation").After(time.Second).Because(err)
 }
 
-// missing tells an activity that does not exist from one that this Redis does not hold (yet, or any more).
-func (s *Service) missing(ctx context.Context, activityID string, cause error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readBound)
+// absent distinguishes an activity that does not exist from one that this Redis does not hold, or not yet.
+func (s *Service) absent(ctx context.Context, activityID string, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 	defer cancel()
-	ready, err := s.Watch.cat.Ready(ctx)
+	ready, err := s.Sales.cat.Ready(ctx)
 	if err != nil {
 		return s.refusal(ctx, activityID, err)
 	}
 	if ready && !errors.Is(cause, ErrNoSale) {
-		_, cause = s.Watch.cat.Sale(ctx, activityID)
+		_, cause = s.Sales.cat.Sale(ctx, activityID)
 	}
 	if ready && errors.Is(cause, ErrNoSale) {
 		return contract.Refuse(contract.CodeNotFound, "no such activity")
@@ -98,5 +99,5 @@ func (s *Service) missing(ctx context.Context, activityID string, cause error) e
 }
 
 func notReady(cause error) error {
-	return contract.Refuse(contract.CodeGateUnavailable, "the sale is not ready here yet").After(time.Second).Because(cause)
+	return contract.Refuse(contract.CodeGateUnavailable, "the sale is not ready yet").After(time.Second).Because(cause)
 }

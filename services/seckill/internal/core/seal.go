@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// A path is base64url of version | order_sn | expiry | MAC. 33 bytes make 44 characters without a spare bit, so one path
-// has one spelling. The MAC is HMAC-SHA256 cut to 16 bytes.
+// A path is base64url of version | order_sn | expiry | MAC. 33 bytes make 44 characters without a spare bit, so each path
+// has exactly one encoding. The MAC is HMAC-SHA256, cut to 16 bytes.
 const (
 	pathVersion = 1
 	macLen      = 16
@@ -26,21 +26,21 @@ const (
 	ticketMaxChars = (ticketMinBytes + 64 + 2) / 3 * 4
 )
 
-var errSeal = errors.New("does not verify")
+var errSeal = errors.New("seal does not verify")
 
-// spelling of paths and tickets: strict, so that spare bits are zero.
-var spelling = base64.RawURLEncoding.Strict()
+// encoding of paths and tickets. Strict demands that spare bits are zero.
+var encoding = base64.RawURLEncoding.Strict()
 
-// Seal makes and checks paths and tickets. The first secret signs, all of them verify.
+// Seal signs and verifies paths and tickets. The first secret signs, all of them verify.
 type Seal struct{ keys []*sealKey }
 
-// sealKey is one secret and the states made from it: setting HMAC up costs as much as using it.
+// sealKey is one secret with a pool of HMAC states, because creating a state costs as much as computing a MAC.
 type sealKey struct{ states sync.Pool }
 
-// macState is what one MAC is computed with.
+// macState holds the state and the buffers for one MAC.
 type macState struct {
 	hash.Hash
-	text []byte // what it is of
+	text []byte // input of the MAC
 	sum  [sha256.Size]byte
 }
 
@@ -49,7 +49,7 @@ func newSealKey(secret string) *sealKey {
 	return &sealKey{states: sync.Pool{New: func() any { return &macState{Hash: hmac.New(sha256.New, key), text: make([]byte, 0, 256)} }}}
 }
 
-// NewSeal takes the secrets, the signing one first.
+// NewSeal returns a Seal with these secrets, the signing one first.
 func NewSeal(secrets ...string) (*Seal, error) {
 	s := &Seal{}
 	for _, secret := range secrets {
@@ -64,13 +64,13 @@ func NewSeal(secrets ...string) (*Seal, error) {
 	return s, nil
 }
 
-// path is what a path says once its MAC was checked.
+// path is the content of a verified path.
 type path struct {
 	orderSN string
 	expires time.Time
 }
 
-// ticket is what a ticket says once its MAC was checked.
+// ticket is the content of a verified ticket.
 type ticket struct {
 	userID  string
 	expires time.Time
@@ -86,21 +86,21 @@ func (s *Seal) path(activityID, userID, orderSN string, expires time.Time) (stri
 	raw = binary.BigEndian.AppendUint64(raw, sn)
 	raw = binary.BigEndian.AppendUint64(raw, uint64(expires.Unix()))
 	raw = s.keys[0].mac(raw, "path", raw, activityID, userID)
-	return spelling.EncodeToString(raw), nil
+	return encoding.EncodeToString(raw), nil
 }
 
-// openPath checks that the path was made for this user and activity. Whether it has expired is for the caller.
+// openPath verifies that the path was issued for this user and activity. The caller checks whether it has expired.
 func (s *Seal) openPath(token, activityID, userID string) (path, error) {
 	if len(token) != pathChars {
 		return path{}, errSeal
 	}
 	// Decode skips line breaks, so the decoded length has to be checked too.
 	var raw [pathBytes]byte
-	if n, err := spelling.Decode(raw[:], []byte(token)); err != nil || n != pathBytes || raw[0] != pathVersion {
+	if n, err := encoding.Decode(raw[:], []byte(token)); err != nil || n != pathBytes || raw[0] != pathVersion {
 		return path{}, errSeal
 	}
-	said := raw[:pathBytes-macLen]
-	if !s.verifies(raw[pathBytes-macLen:], "path", said, activityID, userID) {
+	signed := raw[:pathBytes-macLen]
+	if !s.verifies(raw[pathBytes-macLen:], "path", signed, activityID, userID) {
 		return path{}, errSeal
 	}
 	sn, sec := binary.BigEndian.Uint64(raw[1:9]), binary.BigEndian.Uint64(raw[9:17])
@@ -110,7 +110,8 @@ func (s *Seal) openPath(token, activityID, userID string) (path, error) {
 	return path{orderSN: strconv.FormatUint(sn, 10), expires: time.Unix(int64(sec), 0).UTC()}, nil
 }
 
-// ticket names the user, because an EventSource sends no Authorization and streams are counted by user.
+// ticket returns a signed ticket. It holds the user id, because an EventSource sends no Authorization header and streams
+// are counted by user.
 func (s *Seal) ticket(activityID, userID, orderSN string, expires time.Time) string {
 	raw := make([]byte, 0, ticketMinBytes+len(userID))
 	raw = append(raw, ticketVersion)
@@ -118,51 +119,51 @@ func (s *Seal) ticket(activityID, userID, orderSN string, expires time.Time) str
 	raw = append(raw, byte(len(userID)))
 	raw = append(raw, userID...)
 	raw = s.keys[0].mac(raw, "ticket", raw, activityID, orderSN)
-	return spelling.EncodeToString(raw)
+	return encoding.EncodeToString(raw)
 }
 
 func (s *Seal) openTicket(token, activityID, orderSN string) (ticket, error) {
 	if len(token) > ticketMaxChars || strings.ContainsAny(token, "\r\n") {
 		return ticket{}, errSeal
 	}
-	raw, err := spelling.DecodeString(token)
+	raw, err := encoding.DecodeString(token)
 	if err != nil || len(raw) < ticketMinBytes || raw[0] != ticketVersion || len(raw) != ticketMinBytes+int(raw[9]) {
 		return ticket{}, errSeal
 	}
-	said := raw[:len(raw)-macLen]
-	if !s.verifies(raw[len(raw)-macLen:], "ticket", said, activityID, orderSN) {
+	signed := raw[:len(raw)-macLen]
+	if !s.verifies(raw[len(raw)-macLen:], "ticket", signed, activityID, orderSN) {
 		return ticket{}, errSeal
 	}
 	sec := binary.BigEndian.Uint64(raw[1:9])
 	if sec>>62 != 0 {
 		return ticket{}, errSeal
 	}
-	return ticket{userID: string(said[10:]), expires: time.Unix(int64(sec), 0).UTC()}, nil
+	return ticket{userID: string(signed[10:]), expires: time.Unix(int64(sec), 0).UTC()}, nil
 }
 
-func (s *Seal) verifies(got []byte, purpose string, said []byte, bound ...string) bool {
+func (s *Seal) verifies(got []byte, purpose string, signed []byte, fields ...string) bool {
 	ok := false
 	for _, key := range s.keys {
 		var sum [sha256.Size]byte
-		ok = hmac.Equal(got, key.mac(sum[:0], purpose, said, bound...)) || ok
+		ok = hmac.Equal(got, key.mac(sum[:0], purpose, signed, fields...)) || ok
 	}
 	return ok
 }
 
-// mac binds the purpose, so that a ticket never passes for a path, and the length of each part, so that no two sets of
-// parts are written alike. It is appended to to.
-func (k *sealKey) mac(to []byte, purpose string, said []byte, bound ...string) []byte {
+// mac appends the MAC of signed and fields to dst. Its input holds the purpose, so that a ticket never verifies as a path,
+// and the length of each part, so that no two lists of parts have the same input.
+func (k *sealKey) mac(dst []byte, purpose string, signed []byte, fields ...string) []byte {
 	s, _ := k.states.Get().(*macState)
 	defer k.states.Put(s)
-	s.text = appendPart(appendPart(s.text[:0], purpose), said)
-	for _, b := range bound {
-		s.text = appendPart(s.text, b)
+	s.text = appendPart(appendPart(s.text[:0], purpose), signed)
+	for _, f := range fields {
+		s.text = appendPart(s.text, f)
 	}
 	s.Reset()
 	s.Write(s.text)
-	return append(to, s.Sum(s.sum[:0])[:macLen]...)
+	return append(dst, s.Sum(s.sum[:0])[:macLen]...)
 }
 
-func appendPart[T string | []byte](to []byte, part T) []byte {
-	return append(binary.BigEndian.AppendUint32(to, uint32(len(part))), part...)
+func appendPart[T string | []byte](dst []byte, part T) []byte {
+	return append(binary.BigEndian.AppendUint32(dst, uint32(len(part))), part...)
 }

@@ -17,7 +17,7 @@ func seal(t require.TestingT, secrets ...string) *Seal {
 	return s
 }
 
-func TestPathsOpenForTheirBuyerAndActivityOnly(t *testing.T) {
+func TestPathVerifiesForItsBuyerAndActivityOnly(t *testing.T) {
 	s := seal(t, "new", "old")
 	expires := noon.Add(5 * time.Minute)
 	token, err := s.path("7", "alice", "123", expires)
@@ -39,7 +39,7 @@ func TestPathsOpenForTheirBuyerAndActivityOnly(t *testing.T) {
 		"other alphabet":   func() (path, error) { return s.openPath(strings.Repeat("+", 44), "7", "alice") },
 		"another secret":   func() (path, error) { return seal(t, "third").openPath(token, "7", "alice") },
 		"a ticket": func() (path, error) {
-			// With a name of 7 characters it is as long as a path.
+			// With a user id of 7 characters a ticket is as long as a path.
 			return s.openPath(s.ticket("7", "alice12", "123", expires), "7", "alice12")
 		},
 	} {
@@ -48,7 +48,7 @@ func TestPathsOpenForTheirBuyerAndActivityOnly(t *testing.T) {
 	}
 }
 
-func TestEachBitOfAPathCounts(t *testing.T) {
+func TestEachBitOfAPathIsVerified(t *testing.T) {
 	s := seal(t, "k")
 	token, err := s.path("7", "alice", "123", noon)
 	require.NoError(t, err)
@@ -83,7 +83,7 @@ func TestOldSecretVerifiesAndNewOneSigns(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestTicketsOpenForTheirPurchaseOnly(t *testing.T) {
+func TestTicketVerifiesForItsPurchaseOnly(t *testing.T) {
 	s := seal(t, "k")
 	token := s.ticket("7", "alice", "123", noon)
 	got, err := s.openTicket(token, "7", "123")
@@ -99,7 +99,7 @@ func TestTicketsOpenForTheirPurchaseOnly(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestSealedThingsComeBack(t *testing.T) {
+func TestPathsAndTicketsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := seal(t, "k")
 		activity := strconv.FormatInt(rapid.Int64Min(1).Draw(t, "activity"), 10)
@@ -117,7 +117,7 @@ func TestSealedThingsComeBack(t *testing.T) {
 	})
 }
 
-// What opens was sealed by us: whatever else is tried must fail, and never panic.
+// Only sealed tokens verify. All others fail without a panic.
 func FuzzOpenPath(f *testing.F) {
 	s := seal(f, "k")
 	good, err := s.path("7", "alice", "123", noon)

@@ -10,30 +10,30 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// How long a path and a ticket live.
+// Lifetimes of paths and tickets.
 const (
 	PathTTL   = 5 * time.Minute
 	TicketTTL = 5 * time.Minute
 )
 
-// Deps is what the rules need.
+// Deps are the dependencies of a Service.
 type Deps struct {
 	Gate  Gate
-	Watch *Watch
+	Sales *SaleCache
 	Feed  *Feed
 	SNs   OrderSNs
 	Seal  *Seal
-	// CallerWait bounds how long a caller waits for a list. Gate bounds the waiting for a single purchase by itself.
+	// CallerWait bounds the time that a caller waits for a list. Gate itself bounds the wait for a single purchase.
 	CallerWait time.Duration
 }
 
-// Service answers buyers.
+// Service implements the rules of the purchase path.
 type Service struct{ Deps }
 
-// NewService starts nothing.
+// NewService returns a Service.
 func NewService(d Deps) *Service { return &Service{d} }
 
-// ActivityView is an activity as a buyer sees it at a moment.
+// ActivityView is an activity as a buyer sees it at ServerTime.
 type ActivityView struct {
 	Sale
 	State      State
@@ -42,19 +42,19 @@ type ActivityView struct {
 }
 
 func (v *view) at(now time.Time) ActivityView {
-	shown := v.Sale
-	// The gate's window is the one that holds.
-	shown.StartsAt, shown.EndsAt = v.Level.StartsAt, v.Level.EndsAt
-	return ActivityView{Sale: shown, State: v.StateAt(now), ServerTime: now, Left: v.Left}
+	sale := v.Sale
+	// The gate decides by its own window, so that is the one to show.
+	sale.StartsAt, sale.EndsAt = v.Level.StartsAt, v.Level.EndsAt
+	return ActivityView{Sale: sale, State: v.StateAt(now), ServerTime: now, Left: v.Left}
 }
 
-// Activities lists open and scheduled sales by their start, from after the sale named by cursor.
+// Activities returns a page of the open and scheduled sales, ordered by start, from after the sale that cursor names.
 func (s *Service) Activities(ctx context.Context, limit int, cursor string) (page []ActivityView, next string, err error) {
-	all, err := s.Watch.sales(ctx)
+	all, err := s.Sales.list(ctx)
 	if err != nil {
 		return nil, "", s.refusal(ctx, "", err)
 	}
-	now := s.Watch.clock(ctx)
+	now := s.Sales.clock(ctx)
 	var shown []ActivityView
 	for i := range all {
 		if v := all[i].at(now); v.State == StateOpen || v.State == StateScheduled {
@@ -76,13 +76,13 @@ func (s *Service) Activities(ctx context.Context, limit int, cursor string) (pag
 	return shown, next, nil
 }
 
-// Activity shows one sale.
+// Activity returns one sale, at most maxDisplayAge old.
 func (s *Service) Activity(ctx context.Context, activityID string) (ActivityView, error) {
-	v, err := s.Watch.get(ctx, activityID, showAge)
+	v, err := s.Sales.get(ctx, activityID, maxDisplayAge)
 	if err != nil {
 		return ActivityView{}, s.refusal(ctx, activityID, err)
 	}
-	return v.at(s.Watch.clock(ctx)), nil
+	return v.at(s.Sales.clock(ctx)), nil
 }
 
 // IssuedPath is the permission for one purchase.
@@ -91,20 +91,20 @@ type IssuedPath struct {
 	ExpiresAt     time.Time
 }
 
-// IssuePath gives a user a path while the sale is open and something is left. The sale may have been paused or sold out
-// while this caller waited for its turn, so it is asked again whether the sale Admits.
+// IssuePath issues a path to a user while the sale is open and has units left. It calls CheckAdmission again, because the
+// sale may have been paused or sold out while this caller waited for its turn.
 func (s *Service) IssuePath(ctx context.Context, userID, activityID string) (IssuedPath, error) {
-	if err := s.Admits(ctx, activityID); err != nil {
+	if err := s.CheckAdmission(ctx, activityID); err != nil {
 		return IssuedPath{}, err
 	}
 	orderSN, err := s.SNs.Next(userID)
 	if errors.Is(err, ErrNoLease) {
-		return IssuedPath{}, contract.Refuse(contract.CodeUnavailable, "no order numbers can be issued at the moment").Because(err)
+		return IssuedPath{}, contract.Refuse(contract.CodeUnavailable, "no order numbers can be issued now").Because(err)
 	}
 	if err != nil {
 		return IssuedPath{}, fmt.Errorf("issue order_sn: %w", err)
 	}
-	expires := s.Watch.clock(ctx).Add(PathTTL).Truncate(time.Second).UTC()
+	expires := s.Sales.clock(ctx).Add(PathTTL).Truncate(time.Second).UTC()
 	p, err := s.Seal.path(activityID, userID, orderSN, expires)
 	if err != nil {
 		return IssuedPath{}, fmt.Errorf("seal path: %w", err)
@@ -112,51 +112,51 @@ func (s *Service) IssuePath(ctx context.Context, userID, activityID string) (Iss
 	return IssuedPath{Path: p, OrderSN: orderSN, ExpiresAt: expires}, nil
 }
 
-// Flagged says that nothing is left of a sale, if this process knows it for certain without asking anybody. It is what the
-// many are told who come when all is over, before anything else is spent on them.
-func (s *Service) Flagged(ctx context.Context, activityID string) error {
-	v := s.Watch.fresh(activityID)
-	if v == nil || !v.lacksAll() {
+// CheckSoldOut refuses if the cache holds a view of the sale that is fresh enough to decide, and that view is open and
+// sold out. It never calls Redis: it refuses the many late buyers of a sale at the lowest cost.
+func (s *Service) CheckSoldOut(ctx context.Context, activityID string) error {
+	v := s.Sales.fresh(activityID)
+	if v == nil || !v.allSoldOut() {
 		return nil
 	}
-	now := s.Watch.clock(ctx)
+	now := s.Sales.clock(ctx)
 	if v.StateAt(now) != StateOpen {
 		return nil
 	}
-	return soldOut(v.mayReturn(now, nil), now)
+	return soldOut(v.mayReturnUntil(now, nil), now)
 }
 
-// Begun refuses a call that comes before the sale starts, by the cached activity and the cached offset to Redis time.
-func (s *Service) Begun(ctx context.Context, activityID string) error {
-	v, err := s.Watch.get(ctx, activityID, flagAge)
+// CheckStarted refuses a call before the start of the sale, by the cached sale and the cached offset of Redis time.
+func (s *Service) CheckStarted(ctx context.Context, activityID string) error {
+	v, err := s.Sales.get(ctx, activityID, maxDecisionAge)
 	if err != nil {
 		return s.refusal(ctx, activityID, err)
 	}
-	now := s.Watch.clock(ctx)
+	now := s.Sales.clock(ctx)
 	if !now.Before(v.Level.StartsAt) {
 		return nil
 	}
-	return v.closed(now)
+	return v.checkOpen(now)
 }
 
-// Admits decides by what this process knows of the sale. The gate has the last word on the purchase itself.
-func (s *Service) Admits(ctx context.Context, activityID string) error {
-	v, err := s.Watch.get(ctx, activityID, flagAge)
+// CheckAdmission refuses a sale that is not open or is sold out, by the cached sale. The gate decides the purchase itself.
+func (s *Service) CheckAdmission(ctx context.Context, activityID string) error {
+	v, err := s.Sales.get(ctx, activityID, maxDecisionAge)
 	if err != nil {
 		return s.refusal(ctx, activityID, err)
 	}
-	now := s.Watch.clock(ctx)
-	if err := v.closed(now); err != nil {
+	now := s.Sales.clock(ctx)
+	if err := v.checkOpen(now); err != nil {
 		return err
 	}
-	if v.lacksAll() {
-		return soldOut(v.mayReturn(now, nil), now)
+	if v.allSoldOut() {
+		return soldOut(v.mayReturnUntil(now, nil), now)
 	}
 	return nil
 }
 
-// closed is the refusal of a sale that is not open at now; nil when it is open.
-func (v *view) closed(now time.Time) error {
+// checkOpen returns the refusal of a sale that is not open at now, or nil.
+func (v *view) checkOpen(now time.Time) error {
 	switch v.StateAt(now) {
 	case StateEnded:
 		return ended()
@@ -169,41 +169,41 @@ func (v *view) closed(now time.Time) error {
 	return nil
 }
 
-// Purchased is the answer to a purchase.
+// Purchased is the result of a purchase.
 type Purchased struct {
 	Reservation
-	Fresh  bool   // accepted by this very call
-	Ticket string // for the stream of its results
+	Fresh  bool   // accepted by this call, not an earlier one
+	Ticket string // for the event stream of its status
 }
 
-// Purchase asks for the pieces of a path. Posting a known path again answers what became of it, whatever has happened
-// to the path or the sale meanwhile.
+// Purchase reserves units by a path. For a path that was used before it returns the present state of that purchase, also
+// if the path has expired or the sale is sold out or has ended.
 func (s *Service) Purchase(ctx context.Context, userID, activityID, token string, lines []contract.Line) (Purchased, error) {
 	p, err := s.Seal.openPath(token, activityID, userID)
 	if err != nil || !s.SNs.Belongs(p.orderSN, userID) {
 		return Purchased{}, contract.Refuse(contract.CodePathInvalid, "this path is not valid for this buyer and activity")
 	}
-	now := s.Watch.clock(ctx)
+	now := s.Sales.clock(ctx)
 	if !now.Before(p.expires) {
-		return s.known(ctx, activityID, p.orderSN, userID, lines, func() error {
+		return s.repeated(ctx, activityID, p.orderSN, userID, lines, func() error {
 			return contract.Refuse(contract.CodePathExpired, "this path has expired; ask for another one")
 		})
 	}
-	if v := s.Watch.fresh(activityID); v != nil && v.StateAt(now) == StateOpen && v.lacksAny(lines) {
-		return s.known(ctx, activityID, p.orderSN, userID, lines, func() error {
-			return soldOut(v.mayReturn(now, lines), now)
+	if v := s.Sales.fresh(activityID); v != nil && v.StateAt(now) == StateOpen && v.anySoldOut(lines) {
+		return s.repeated(ctx, activityID, p.orderSN, userID, lines, func() error {
+			return soldOut(v.mayReturnUntil(now, lines), now)
 		})
 	}
 	v, err := s.Gate.Reserve(ctx, activityID, Purchase{OrderSN: p.orderSN, UserID: userID, Lines: lines})
 	if err != nil {
 		return Purchased{}, s.refusal(ctx, activityID, err)
 	}
-	s.Watch.learn(activityID)
+	s.Sales.track(activityID)
 	switch v.Outcome {
 	case Accepted, Known:
 		return s.purchased(ctx, v.Reservation, v.Outcome == Accepted), nil
 	case Conflict:
-		return Purchased{}, otherPurchase()
+		return Purchased{}, otherLines()
 	case NotStarted:
 		return Purchased{}, notStarted(v.StartsAt)
 	case Ended:
@@ -211,38 +211,38 @@ func (s *Service) Purchase(ctx context.Context, userID, activityID, token string
 	case Paused:
 		return Purchased{}, paused()
 	case SoldOut:
-		return Purchased{}, soldOut(v.MayReturnUntil, s.Watch.clock(ctx))
+		return Purchased{}, soldOut(v.MayReturnUntil, s.Sales.clock(ctx))
 	case LimitReached:
 		return Purchased{}, limitReached(v.OrderSNs)
 	case JournalFull:
-		return Purchased{}, contract.Refuse(contract.CodeJournalFull, "too many purchases wait to be processed; nothing was taken").After(time.Second)
+		return Purchased{}, contract.Refuse(contract.CodeJournalFull, "too many purchases wait to be processed; no units were taken").After(time.Second)
 	case UnknownSKU:
 		return Purchased{}, s.unknownSKU(activityID, lines)
 	}
-	return Purchased{}, fmt.Errorf("the gate answered outcome %d", v.Outcome)
+	return Purchased{}, fmt.Errorf("unknown outcome %d from the gate", v.Outcome)
 }
 
-// known answers a purchase that may only be a repetition.
-func (s *Service) known(ctx context.Context, activityID, orderSN, userID string, lines []contract.Line, otherwise func() error) (Purchased, error) {
+// repeated returns the purchase of an order_sn that the gate has already, and otherwise the refusal.
+func (s *Service) repeated(ctx context.Context, activityID, orderSN, userID string, lines []contract.Line, refuse func() error) (Purchased, error) {
 	r, found, err := s.Gate.Lookup(ctx, activityID, orderSN)
 	if err != nil {
 		return Purchased{}, s.refusal(ctx, activityID, err)
 	}
 	if !found {
-		return Purchased{}, otherwise()
+		return Purchased{}, refuse()
 	}
 	if r.UserID != userID || !contract.SameLines(r.Lines, lines) {
-		return Purchased{}, otherPurchase()
+		return Purchased{}, otherLines()
 	}
 	return s.purchased(ctx, r, false), nil
 }
 
 func (s *Service) purchased(ctx context.Context, r Reservation, fresh bool) Purchased {
-	expires := s.Watch.clock(ctx).Add(TicketTTL)
+	expires := s.Sales.clock(ctx).Add(TicketTTL)
 	return Purchased{r, fresh, s.Seal.ticket(r.ActivityID, r.UserID, r.OrderSN, expires)}
 }
 
-// Reservation shows a purchase to its buyer. An order_sn that carries another user's gene is not looked up.
+// Reservation returns a purchase of this user. It does not look up an order_sn with another user's gene.
 func (s *Service) Reservation(ctx context.Context, userID, activityID, orderSN string) (Reservation, error) {
 	if !s.SNs.Belongs(orderSN, userID) {
 		return Reservation{}, noReservation()
@@ -257,18 +257,18 @@ func (s *Service) Reservation(ctx context.Context, userID, activityID, orderSN s
 	return r, nil
 }
 
-// Reservations shows a buyer's purchases in an activity, latest first, from after the order_sn named by cursor.
+// Reservations returns a page of a user's purchases in an activity, latest first, from after the order_sn cursor.
 func (s *Service) Reservations(ctx context.Context, userID, activityID string, limit int, cursor string) (page []Reservation, next string, err error) {
 	if cursor != "" && !contract.ValidID(cursor) {
 		return nil, "", contract.InvalidField("cursor", "is not a cursor of this list")
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.CallerWait)
 	defer cancel()
-	sns, err := s.Gate.Buyer(ctx, activityID, userID)
+	sns, err := s.Gate.Purchases(ctx, activityID, userID)
 	if err != nil {
 		return nil, "", s.refusal(ctx, activityID, err)
 	}
-	// Order numbers rise with time, so their order is the order of the list and one of them can be its cursor.
+	// order_sns rise with time: they give the order of the list, and one of them can be the cursor.
 	sort.Slice(sns, func(i, j int) bool { return numberLess(sns[j], sns[i]) })
 	start := 0
 	if cursor != "" {
@@ -282,27 +282,27 @@ func (s *Service) Reservations(ctx context.Context, userID, activityID string, l
 	if len(sns) == 0 {
 		return nil, "", nil
 	}
-	held, err := s.Gate.LookupAll(ctx, activityID, sns)
+	found, err := s.Gate.LookupAll(ctx, activityID, sns)
 	if err != nil {
 		return nil, "", s.refusal(ctx, activityID, err)
 	}
 	for _, sn := range sns {
-		if r, ok := held[sn]; ok && r.UserID == userID {
+		if r, ok := found[sn]; ok && r.UserID == userID {
 			page = append(page, r)
 		}
 	}
 	return page, next, nil
 }
 
-// Follow opens the stream of a purchase's results to the holder of a ticket. A purchase that is over has none: it
-// comes back with a nil stream.
+// Follow opens a stream of the status of a purchase for the holder of a ticket. If the status is terminal already, it
+// returns a nil stream.
 func (s *Service) Follow(ctx context.Context, activityID, orderSN, token string) (Reservation, *Stream, error) {
 	t, err := s.Seal.openTicket(token, activityID, orderSN)
-	if err != nil || !s.Watch.clock(ctx).Before(t.expires) {
-		return Reservation{}, nil, contract.Refuse(contract.CodeUnauthenticated, "the ticket is missing, wrong or expired; ask for the reservation instead")
+	if err != nil || !s.Sales.clock(ctx).Before(t.expires) {
+		return Reservation{}, nil, contract.Refuse(contract.CodeUnauthenticated, "the ticket is missing, wrong or expired; read the reservation instead")
 	}
-	// The place comes first, so that the look-up is bounded with it.
-	stream, err := s.Feed.open(activityID, orderSN, t.userID)
+	// The stream is opened before the lookup, so that the bound of streams also bounds the lookups.
+	stream, err := s.Feed.newStream(activityID, orderSN, t.userID)
 	if err != nil {
 		return Reservation{}, nil, err
 	}

@@ -21,7 +21,7 @@ func refused(t *testing.T, err error, code contract.Code) *contract.Refusal {
 	return r
 }
 
-// members are what a refusal tells beyond its code, by their names.
+// members returns the additional members of a refusal by name.
 func members(r *contract.Refusal) (all map[string]any) {
 	for _, m := range r.Members {
 		if all == nil {
@@ -32,7 +32,7 @@ func members(r *contract.Refusal) (all map[string]any) {
 	return all
 }
 
-func TestPathIsGivenOnlyWhileTheSaleIsOpenAndSomethingIsLeft(t *testing.T) {
+func TestPathIsIssuedOnlyWhileTheSaleIsOpenAndNotSoldOut(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(w *world)
 		code   contract.Code
@@ -41,7 +41,7 @@ func TestPathIsGivenOnlyWhileTheSaleIsOpenAndSomethingIsLeft(t *testing.T) {
 		"open":                    {func(*world) {}, "", ""},
 		"one SKU of two left":     {func(w *world) { w.level.Left["2"] = 0 }, "", ""},
 		"not started":             {func(w *world) { w.level.StartsAt = noon.Add(time.Second) }, contract.CodeActivityNotStarted, "starts_at"},
-		"over":                    {func(w *world) { w.level.EndsAt = noon }, contract.CodeActivityEnded, ""},
+		"window has ended":        {func(w *world) { w.level.EndsAt = noon }, contract.CodeActivityEnded, ""},
 		"ended by the merchant":   {func(w *world) { w.level.State = StateEnded }, contract.CodeActivityEnded, ""},
 		"paused":                  {func(w *world) { w.level.State = StatePaused }, contract.CodeActivityPaused, ""},
 		"not started, paused":     {func(w *world) { w.level.State, w.level.StartsAt = StatePaused, noon.Add(time.Hour) }, contract.CodeActivityPaused, ""},
@@ -50,10 +50,10 @@ func TestPathIsGivenOnlyWhileTheSaleIsOpenAndSomethingIsLeft(t *testing.T) {
 		"no gate, no sale":        {func(w *world) { w.level, w.hasSale = nil, false }, contract.CodeNotFound, ""},
 		"gate lost":               {func(w *world) { w.level = nil }, contract.CodeGateUnavailable, ""},
 		"redis not filled":        {func(w *world) { w.level, w.hasSale, w.ready = nil, false, false }, contract.CodeGateUnavailable, ""},
-		"redis away":              {func(w *world) { w.err = fmt.Errorf("%w: dial", ErrUnavailable) }, contract.CodeGateUnavailable, ""},
+		"redis unavailable":       {func(w *world) { w.err = fmt.Errorf("%w: dial", ErrUnavailable) }, contract.CodeGateUnavailable, ""},
 		"no worker id":            {func(w *world) { w.noLease = true }, contract.CodeUnavailable, ""},
-		"redis is ahead of us":    {func(w *world) { w.offset, w.level.StartsAt = 2*time.Second, noon.Add(time.Second) }, "", ""},
-		"redis is behind us":      {func(w *world) { w.offset, w.level.StartsAt = -2*time.Second, noon.Add(-time.Second) }, contract.CodeActivityNotStarted, "starts_at"},
+		"redis clock is ahead":    {func(w *world) { w.offset, w.level.StartsAt = 2*time.Second, noon.Add(time.Second) }, "", ""},
+		"redis clock is behind":   {func(w *world) { w.offset, w.level.StartsAt = -2*time.Second, noon.Add(-time.Second) }, contract.CodeActivityNotStarted, "starts_at"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, s := newWorld(t)
@@ -75,28 +75,28 @@ func TestPathIsGivenOnlyWhileTheSaleIsOpenAndSomethingIsLeft(t *testing.T) {
 	}
 }
 
-func TestASaleThatIsPausedWhileABuyerWaits(t *testing.T) {
+func TestSaleIsPausedWhileABuyerWaits(t *testing.T) {
 	w, s := newWorld(t)
-	require.NoError(t, s.Admits(t.Context(), "7"))
+	require.NoError(t, s.CheckAdmission(t.Context(), "7"))
 	w.change(func() { w.now, w.level.State = w.now.Add(time.Second), StatePaused })
 	_, err := s.IssuePath(t.Context(), "alice", "7")
 	refused(t, err, contract.CodeActivityPaused)
 }
 
-func TestTheFlagAsksNobody(t *testing.T) {
+func TestCheckSoldOutCallsNoPort(t *testing.T) {
 	w, s := newWorld(t)
-	require.NoError(t, s.Flagged(t.Context(), "7"), "nothing is known yet")
+	require.NoError(t, s.CheckSoldOut(t.Context(), "7"), "nothing is cached yet")
 	w.change(func() { w.level.Left["1"], w.level.Left["2"] = 0, 0 })
-	refused(t, s.Admits(t.Context(), "7"), contract.CodeSoldOut)
+	refused(t, s.CheckAdmission(t.Context(), "7"), contract.CodeSoldOut)
 	reads := w.reads
-	refused(t, s.Flagged(t.Context(), "7"), contract.CodeSoldOut)
+	refused(t, s.CheckSoldOut(t.Context(), "7"), contract.CodeSoldOut)
 	w.change(func() { w.now = w.now.Add(time.Second) })
-	require.NoError(t, s.Flagged(t.Context(), "7"), "what it knew is too old")
+	require.NoError(t, s.CheckSoldOut(t.Context(), "7"), "the cached view is too old")
 	require.Equal(t, reads, w.reads)
 
 	w.change(func() { w.level.State = StatePaused })
-	refused(t, s.Admits(t.Context(), "7"), contract.CodeActivityPaused)
-	require.NoError(t, s.Flagged(t.Context(), "7"), "paused is told by others")
+	refused(t, s.CheckAdmission(t.Context(), "7"), contract.CodeActivityPaused)
+	require.NoError(t, s.CheckSoldOut(t.Context(), "7"), "paused is not sold out")
 }
 
 func mustPath(t *testing.T, s *Service, user string) IssuedPath {
@@ -119,7 +119,7 @@ func TestEachVerdictHasItsCode(t *testing.T) {
 		"sold out":      {Verdict{Outcome: SoldOut}, contract.CodeSoldOut, nil},
 		"may return":    {Verdict{Outcome: SoldOut, MayReturnUntil: until}, contract.CodeSoldOut, map[string]any{"may_return_until": until}},
 		"limit reached": {Verdict{Outcome: LimitReached, OrderSNs: []string{"1", "2"}}, contract.CodeLimitReached, map[string]any{"order_sn": "2", "order_sns": []string{"1", "2"}}},
-		"too much":      {Verdict{Outcome: LimitReached}, contract.CodeLimitReached, nil},
+		"no purchases":  {Verdict{Outcome: LimitReached}, contract.CodeLimitReached, nil},
 		"journal full":  {Verdict{Outcome: JournalFull}, contract.CodeJournalFull, nil},
 		"unknown SKU":   {Verdict{Outcome: UnknownSKU}, contract.CodeInvalidRequest, nil},
 		"conflict":      {Verdict{Outcome: Conflict}, contract.CodeIdempotencyConflict, nil},
@@ -157,7 +157,7 @@ func TestPurchaseIsAcceptedOnceAndThenKnown(t *testing.T) {
 	require.True(t, got.Fresh)
 	require.Equal(t, p.OrderSN, got.OrderSN)
 	require.Equal(t, StatusQueued, got.Status)
-	require.Equal(t, []Purchase{{OrderSN: p.OrderSN, UserID: "alice", Lines: lines}}, w.asked)
+	require.Equal(t, []Purchase{{OrderSN: p.OrderSN, UserID: "alice", Lines: lines}}, w.requests)
 	_, err = s.Seal.openTicket(got.Ticket, "7", p.OrderSN)
 	require.NoError(t, err)
 
@@ -168,7 +168,7 @@ func TestPurchaseIsAcceptedOnceAndThenKnown(t *testing.T) {
 	require.Equal(t, got.OrderSN, again.OrderSN)
 }
 
-func TestForeignAndMalformedPathsReachNothing(t *testing.T) {
+func TestForeignAndMalformedPathsCallNoGate(t *testing.T) {
 	w, s := newWorld(t)
 	p := mustPath(t, s, "alice")
 	for name, try := range map[string][3]string{
@@ -178,7 +178,7 @@ func TestForeignAndMalformedPathsReachNothing(t *testing.T) {
 	} {
 		_, err := s.Purchase(t.Context(), try[0], try[1], try[2], lines)
 		refused(t, err, contract.CodePathInvalid)
-		require.Empty(t, w.asked, name)
+		require.Empty(t, w.requests, name)
 	}
 	t.Run("order_sn of another buyer's gene", func(t *testing.T) {
 		token, err := s.Seal.path("7", "alice", "1234", noon.Add(time.Minute))
@@ -189,12 +189,12 @@ func TestForeignAndMalformedPathsReachNothing(t *testing.T) {
 	require.Zero(t, w.lookups)
 }
 
-func TestExpiredPathAnswersOnlyWhatIsKnown(t *testing.T) {
+func TestExpiredPathReturnsKnownPurchasesOnly(t *testing.T) {
 	w, s := newWorld(t)
 	used, unused := mustPath(t, s, "alice"), mustPath(t, s, "alice")
 	_, err := s.Purchase(t.Context(), "alice", "7", used.Path, lines)
 	require.NoError(t, err)
-	w.pass(PathTTL)
+	w.advance(PathTTL)
 
 	_, err = s.Purchase(t.Context(), "alice", "7", unused.Path, lines)
 	refused(t, err, contract.CodePathExpired)
@@ -204,14 +204,14 @@ func TestExpiredPathAnswersOnlyWhatIsKnown(t *testing.T) {
 	require.False(t, got.Fresh)
 	_, err = s.Purchase(t.Context(), "alice", "7", used.Path, []contract.Line{{SKUID: "1", Qty: 2}})
 	refused(t, err, contract.CodeIdempotencyConflict)
-	require.Len(t, w.asked, 1, "the gate is asked for the first purchase only")
+	require.Len(t, w.requests, 1, "only the first purchase calls Reserve")
 
 	w.change(func() { w.err = ErrUnavailable })
 	_, err = s.Purchase(t.Context(), "alice", "7", unused.Path, lines)
 	refused(t, err, contract.CodeGateUnavailable)
 }
 
-func TestSoldOutFlagSparesTheGate(t *testing.T) {
+func TestSoldOutSaleNeedsLookupsOnly(t *testing.T) {
 	w, s := newWorld(t)
 	used, unused, stale := mustPath(t, s, "alice"), mustPath(t, s, "bob"), mustPath(t, s, "carol")
 	_, err := s.Purchase(t.Context(), "alice", "7", used.Path, lines)
@@ -219,50 +219,50 @@ func TestSoldOutFlagSparesTheGate(t *testing.T) {
 	w.verdict = Verdict{Outcome: SoldOut, MayReturnUntil: noon.Add(time.Minute)}
 	_, err = s.Purchase(t.Context(), "bob", "7", unused.Path, lines)
 	refused(t, err, contract.CodeSoldOut)
-	require.Len(t, w.asked, 2)
+	require.Len(t, w.requests, 2)
 
 	w.change(func() {
 		w.level = &Level{State: StateOpen, StartsAt: w.level.StartsAt, EndsAt: w.level.EndsAt, Left: map[string]int64{"1": 0, "2": 0}, Unpaid: map[string]time.Time{"1": noon.Add(2 * time.Minute)}}
 	})
-	s.Watch.look(t.Context())
+	s.Sales.refresh(t.Context())
 	_, err = s.Purchase(t.Context(), "bob", "7", unused.Path, lines)
-	require.Equal(t, noon.Add(2*time.Minute), members(refused(t, err, contract.CodeSoldOut))["may_return_until"], "of the level, not of an old answer")
+	require.Equal(t, noon.Add(2*time.Minute), members(refused(t, err, contract.CodeSoldOut))["may_return_until"], "from the level, not from an earlier verdict")
 	_, err = s.IssuePath(t.Context(), "dora", "7")
 	require.Equal(t, noon.Add(2*time.Minute), members(refused(t, err, contract.CodeSoldOut))["may_return_until"])
 	got, err := s.Purchase(t.Context(), "alice", "7", used.Path, lines)
 	require.NoError(t, err)
-	require.Equal(t, used.OrderSN, got.OrderSN, "a known path is answered while sold out")
-	require.Len(t, w.asked, 2, "the flag and the look-up answer without a script call")
+	require.Equal(t, used.OrderSN, got.OrderSN, "a known path returns its purchase while sold out")
+	require.Len(t, w.requests, 2, "the cached level and a lookup decide without Reserve")
 	require.Equal(t, 2, w.lookups)
 
-	// A flag that has grown old is not used: the gate decides.
-	w.pass(flagAge + time.Millisecond)
+	// A cached level that is too old is not used: the gate decides.
+	w.advance(maxDecisionAge + time.Millisecond)
 	w.change(func() { w.verdict = Verdict{Outcome: Accepted} })
 	_, err = s.Purchase(t.Context(), "carol", "7", stale.Path, lines)
 	require.NoError(t, err)
 
-	// Nor is it while the sale is not open: the gate has the right answer.
-	s.Watch.look(t.Context())
+	// Neither is it used while the sale is not open: the gate returns the right outcome.
+	s.Sales.refresh(t.Context())
 	w.change(func() { w.level.State = StatePaused; w.verdict = Verdict{Outcome: Paused} })
-	w.pass(150 * time.Millisecond)
-	s.Watch.look(t.Context())
+	w.advance(150 * time.Millisecond)
+	s.Sales.refresh(t.Context())
 	_, err = s.Purchase(t.Context(), "bob", "7", unused.Path, lines)
 	refused(t, err, contract.CodeActivityPaused)
 }
 
-func TestTroubleAtTheGateIsTold(t *testing.T) {
+func TestErrorsOfTheGateHaveTheirCodes(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(w *world)
 		code   contract.Code
 	}{
-		"redis away":       {func(w *world) { w.err = fmt.Errorf("%w: x", ErrUnavailable) }, contract.CodeGateUnavailable},
-		"breaker open":     {func(w *world) { w.err = ErrAway }, contract.CodeGateUnavailable},
-		"time-out":         {func(w *world) { w.err = context.DeadlineExceeded }, contract.CodeGateUnavailable},
-		"queue full":       {func(w *world) { w.err = ErrOverloaded }, contract.CodeOverloaded},
-		"broken":           {func(w *world) { w.err = errors.New("WRONGTYPE") }, contract.CodeInternal},
-		"unknown activity": {func(w *world) { w.level, w.hasSale = nil, false }, contract.CodeNotFound},
-		"gate lost":        {func(w *world) { w.level = nil }, contract.CodeGateUnavailable},
-		"redis not filled": {func(w *world) { w.level, w.hasSale, w.ready = nil, false, false }, contract.CodeGateUnavailable},
+		"redis unavailable": {func(w *world) { w.err = fmt.Errorf("%w: x", ErrUnavailable) }, contract.CodeGateUnavailable},
+		"breaker open":      {func(w *world) { w.err = ErrBreakerOpen }, contract.CodeGateUnavailable},
+		"time-out":          {func(w *world) { w.err = context.DeadlineExceeded }, contract.CodeGateUnavailable},
+		"queue full":        {func(w *world) { w.err = ErrOverloaded }, contract.CodeOverloaded},
+		"broken":            {func(w *world) { w.err = errors.New("WRONGTYPE") }, contract.CodeInternal},
+		"unknown activity":  {func(w *world) { w.level, w.hasSale = nil, false }, contract.CodeNotFound},
+		"gate lost":         {func(w *world) { w.level = nil }, contract.CodeGateUnavailable},
+		"redis not filled":  {func(w *world) { w.level, w.hasSale, w.ready = nil, false, false }, contract.CodeGateUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, s := newWorld(t)
@@ -276,7 +276,7 @@ func TestTroubleAtTheGateIsTold(t *testing.T) {
 	}
 }
 
-func TestReservationsAreToldToTheirBuyerOnly(t *testing.T) {
+func TestReservationsAreReturnedToTheirBuyerOnly(t *testing.T) {
 	w, s := newWorld(t)
 	for _, sn := range []string{"8", "9", "10", "11"} {
 		w.held[sn] = Reservation{ActivityID: "7", OrderSN: sn, UserID: "alice", Status: StatusQueued}
@@ -290,10 +290,10 @@ func TestReservationsAreToldToTheirBuyerOnly(t *testing.T) {
 	refused(t, err, contract.CodeNotFound)
 	_, err = s.Reservation(t.Context(), "alice", "7", "99")
 	refused(t, err, contract.CodeNotFound)
-	asked := w.lookups
+	before := w.lookups
 	_, err = s.Reservation(t.Context(), "alice", "7", "1000")
 	refused(t, err, contract.CodeNotFound)
-	require.Equal(t, asked, w.lookups, "the order_sn carries another user's gene: no lookup")
+	require.Equal(t, before, w.lookups, "the order_sn carries another user's gene: no lookup")
 
 	var seen []string
 	cursor := ""
@@ -323,13 +323,13 @@ func TestActivitiesListsOpenAndScheduledOnes(t *testing.T) {
 	w.change(func() { w.level.State = StatePaused })
 	page, _, err = s.Activities(t.Context(), 20, "")
 	require.NoError(t, err)
-	require.Len(t, page, 1, "a second old at most")
-	w.pass(showAge + time.Millisecond)
+	require.Len(t, page, 1, "the list may be a second old")
+	w.advance(maxDisplayAge + time.Millisecond)
 	page, _, err = s.Activities(t.Context(), 20, "")
 	require.NoError(t, err)
 	require.Empty(t, page)
 
-	w.pass(2 * showAge)
+	w.advance(2 * maxDisplayAge)
 	w.change(func() { w.ready = false })
 	_, _, err = s.Activities(t.Context(), 20, "")
 	refused(t, err, contract.CodeGateUnavailable)
@@ -338,7 +338,7 @@ func TestActivitiesListsOpenAndScheduledOnes(t *testing.T) {
 	refused(t, err, contract.CodeInvalidRequest)
 }
 
-func TestCursorOfSalesComesBack(t *testing.T) {
+func TestCursorOfSalesRoundTrips(t *testing.T) {
 	s := Sale{ActivityID: "7", StartsAt: noon}
 	got, err := openCursor(cursorOf(s))
 	require.NoError(t, err)
@@ -349,7 +349,7 @@ func TestCursorOfSalesComesBack(t *testing.T) {
 	}
 }
 
-func TestUntilWhenPiecesMayReturn(t *testing.T) {
+func TestMayReturnUntil(t *testing.T) {
 	soon, end := noon.Add(time.Minute), noon.Add(time.Hour)
 	l := Level{
 		EndsAt: end, Left: map[string]int64{"1": 0, "2": 0, "3": 0, "4": 5},
@@ -361,11 +361,11 @@ func TestUntilWhenPiecesMayReturn(t *testing.T) {
 		}
 		return list
 	}
-	require.Equal(t, soon, l.mayReturn(noon, line("1")))
-	require.Equal(t, end, l.mayReturn(noon, line("2")), "no deadline is known yet")
-	require.Equal(t, soon, l.mayReturn(noon, line("2", "1", "4")), "the first that may fail to return")
-	require.Zero(t, l.mayReturn(noon, line("1", "3")), "nobody holds the third")
-	require.Equal(t, end, l.mayReturn(noon, nil), "any")
-	require.Equal(t, end, l.mayReturn(soon, line("1")), "the deadline known has passed")
-	require.Zero(t, Level{EndsAt: end}.mayReturn(noon, nil))
+	require.Equal(t, soon, l.mayReturnUntil(noon, line("1")))
+	require.Equal(t, end, l.mayReturnUntil(noon, line("2")), "no deadline is known")
+	require.Equal(t, soon, l.mayReturnUntil(noon, line("2", "1", "4")), "the earliest of the lines")
+	require.Zero(t, l.mayReturnUntil(noon, line("1", "3")), "the third has no unpaid units")
+	require.Equal(t, end, l.mayReturnUntil(noon, nil), "the latest of any SKU")
+	require.Equal(t, end, l.mayReturnUntil(soon, line("1")), "the known deadline has passed")
+	require.Zero(t, Level{EndsAt: end}.mayReturnUntil(noon, nil))
 }

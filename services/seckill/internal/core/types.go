@@ -6,8 +6,8 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// State is where a sale stands. A gate holds open, paused or ended; scheduled and the ends of the window follow from
-// the time.
+// State is the state of a sale. A gate stores open, paused or ended; scheduled, and ended at the end of the window,
+// follow from the time.
 type State string
 
 // The states of a sale.
@@ -24,10 +24,10 @@ type Item struct {
 	Name     string
 	Price    int64 // minor units
 	Currency string
-	Total    int64 // pieces
+	Total    int64 // units
 }
 
-// Sale is a sale as buyers read it. Whether it is open is not here but in its Level.
+// Sale is the description of a sale for buyers. Its Level holds whether it is open.
 type Sale struct {
 	ActivityID   string
 	Title        string
@@ -37,17 +37,19 @@ type Sale struct {
 	Items        []Item
 }
 
-// Level is what the gate itself says of a sale: whether it is open, and what is left.
+// Level is the part of a sale that its gate stores: state, window and units left.
 type Level struct {
 	State    State // open, paused or ended, as the merchant last set it
 	StartsAt time.Time
 	EndsAt   time.Time
-	Left     map[string]int64 // pieces by SKU; may be below 0 after a repair
-	// Unpaid has the SKUs of which somebody holds unpaid pieces, and the latest deadline known among them; zero: none is.
+	Left     map[string]int64 // units by SKU; may be below 0 after a repair
+	// Unpaid holds each SKU that has reserved, unpaid units, with the latest known pay deadline of these units. A zero
+	// time means that no deadline is known.
 	Unpaid map[string]time.Time
 }
 
-// StateAt is what the sale is at a moment. What the merchant ended or paused is that, whatever the window says.
+// StateAt returns the state of the sale at a moment. A sale that the merchant ended or paused has that state whatever its
+// window.
 func (l Level) StateAt(now time.Time) State {
 	switch {
 	case l.State == StateEnded || !now.Before(l.EndsAt):
@@ -60,8 +62,9 @@ func (l Level) StateAt(now time.Time) State {
 	return StateOpen
 }
 
-// lacksAny tells whether nothing is left of one of these lines. A SKU that the gate does not list is left to the gate.
-func (l Level) lacksAny(lines []contract.Line) bool {
+// anySoldOut reports whether the SKU of one of these lines has no units left. An unlisted SKU does not count: the gate
+// decides about it.
+func (l Level) anySoldOut(lines []contract.Line) bool {
 	for _, line := range lines {
 		if left, ok := l.Left[line.SKUID]; ok && left <= 0 {
 			return true
@@ -70,8 +73,8 @@ func (l Level) lacksAny(lines []contract.Line) bool {
 	return false
 }
 
-// lacksAll tells whether nothing is left at all.
-func (l Level) lacksAll() bool {
+// allSoldOut reports whether no SKU has units left.
+func (l Level) allSoldOut() bool {
 	for _, left := range l.Left {
 		if left > 0 {
 			return false
@@ -80,42 +83,42 @@ func (l Level) lacksAll() bool {
 	return len(l.Left) > 0
 }
 
-// mayReturn is until when the pieces that these lines lack may come back, zero when one of them cannot, as reserve.lua has
-// it; without lines, until when any SKU may.
-func (l Level) mayReturn(now time.Time, lines []contract.Line) (back time.Time) {
+// mayReturnUntil returns the time until which the units that these lines lack may be released, by the rule of
+// reserve.lua. It is zero if the units of one line cannot be released. Without lines it is the latest time of any SKU.
+func (l Level) mayReturnUntil(now time.Time, lines []contract.Line) (until time.Time) {
 	if len(lines) == 0 {
 		for sku := range l.Unpaid {
-			if at := l.returns(now, sku); at.After(back) {
-				back = at
+			if at := l.unpaidUntil(now, sku); at.After(until) {
+				until = at
 			}
 		}
-		return back
+		return until
 	}
 	for _, line := range lines {
 		if left, ok := l.Left[line.SKUID]; !ok || left > 0 {
 			continue
 		}
-		at := l.returns(now, line.SKUID)
+		at := l.unpaidUntil(now, line.SKUID)
 		if at.IsZero() {
 			return at
 		}
-		if back.IsZero() || at.Before(back) {
-			back = at
+		if until.IsZero() || at.Before(until) {
+			until = at
 		}
 	}
-	return back
+	return until
 }
 
-// returns is until when unpaid pieces of the SKU may come back; zero when there are none.
-func (l Level) returns(now time.Time, skuID string) time.Time {
+// unpaidUntil returns the time until which unpaid units of the SKU may be released. It is zero if there are none.
+func (l Level) unpaidUntil(now time.Time, skuID string) time.Time {
 	at, unpaid := l.Unpaid[skuID]
-	if unpaid && (!at.After(now) || at.After(l.EndsAt)) { // of some no deadline is known yet
+	if unpaid && (!at.After(now) || at.After(l.EndsAt)) { // the deadline of some units is not known, or is after the end
 		return l.EndsAt
 	}
 	return at
 }
 
-// Status is what a buyer is told of a purchase. It only rises.
+// Status is the status of a purchase as its buyer sees it. It only rises.
 type Status string
 
 // The statuses of a purchase.
@@ -127,11 +130,24 @@ const (
 	StatusFailed  Status = "failed"
 )
 
-// Terminal tells whether nothing follows s.
+// Terminal reports whether s ends the stream of a purchase.
 func (s Status) Terminal() bool { return s == StatusPaid || s == StatusClosed || s == StatusFailed }
 
-// HasOrder tells whether the order service knows an order by now.
+// HasOrder reports whether the order service has an order of the purchase.
 func (s Status) HasOrder() bool { return s == StatusCreated || s == StatusPaid || s == StatusClosed }
+
+// rank orders the statuses. A stream never sends a lower one after a higher one.
+func (s Status) rank() int {
+	switch s {
+	case StatusQueued:
+		return 1
+	case StatusCreated:
+		return 2
+	case StatusPaid, StatusClosed, StatusFailed:
+		return 3
+	}
+	return 0
+}
 
 // Reservation is one purchase as the gate holds it.
 type Reservation struct {
@@ -141,24 +157,24 @@ type Reservation struct {
 	Lines      []contract.Line
 	Status     Status
 	Reason     string    // of closed and failed
-	ExpiresAt  time.Time // when the pay window ends; zero until the order is there
+	ExpiresAt  time.Time // end of the pay window; zero until the order exists
 }
 
-// Purchase is what is asked of the gate.
+// Purchase is the request for units that the gate decides.
 type Purchase struct {
 	OrderSN string
 	UserID  string
 	Lines   []contract.Line
 }
 
-// Outcome is what the gate decided.
+// Outcome is the gate's decision about a purchase.
 type Outcome int
 
 // The outcomes of a purchase at the gate.
 const (
 	Accepted Outcome = iota + 1
-	Known            // this order_sn was there before, of the same user and lines
-	Conflict         // this order_sn was there before, of another user or lines
+	Known            // the gate has this order_sn already, with the same user and lines
+	Conflict         // the gate has this order_sn already, with another user or other lines
 	NotStarted
 	Ended
 	Paused
@@ -168,11 +184,11 @@ const (
 	UnknownSKU
 )
 
-// Verdict is the gate's answer to one purchase.
+// Verdict is an outcome with its details.
 type Verdict struct {
 	Outcome        Outcome
 	Reservation    Reservation // of Accepted and Known
-	OrderSNs       []string    // of LimitReached: what the user holds, latest last
+	OrderSNs       []string    // of LimitReached: the user's purchases, latest last
 	StartsAt       time.Time   // of NotStarted
-	MayReturnUntil time.Time   // of SoldOut: until when unpaid pieces may come back; zero when there are none
+	MayReturnUntil time.Time   // of SoldOut: until when unpaid units may be released; zero if there are none
 }

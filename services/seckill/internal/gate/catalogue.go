@@ -16,8 +16,8 @@ type Catalogue struct{ Redis *stockgate.Gate }
 
 var _ core.Catalogue = Catalogue{}
 
-// Sale implements core.Catalogue. A sale that is absent while its gate is listed exists: a part of Redis was lost, such as
-// a node of a Cluster, and inventory fills it again.
+// Sale implements core.Catalogue. An absent sale whose gate is listed does exist: Redis has lost data, such as a node of a
+// Cluster, and inventory will write it again. Then Sale returns ErrNoGate.
 func (c Catalogue) Sale(ctx context.Context, activityID string) (core.Sale, error) {
 	s, err := c.Redis.Sale(ctx, activityID)
 	if errors.Is(err, stockgate.ErrNoSale) {
@@ -30,7 +30,7 @@ func (c Catalogue) Sale(ctx context.Context, activityID string) (core.Sale, erro
 		}
 	}
 	if err != nil {
-		return core.Sale{}, mapped(err)
+		return core.Sale{}, mapError(err)
 	}
 	return toSale(s), nil
 }
@@ -39,7 +39,7 @@ func (c Catalogue) Sale(ctx context.Context, activityID string) (core.Sale, erro
 func (c Catalogue) Sales(ctx context.Context) ([]core.Sale, error) {
 	sales, err := c.Redis.Sales(ctx)
 	if err != nil {
-		return nil, mapped(err)
+		return nil, mapError(err)
 	}
 	out := make([]core.Sale, len(sales))
 	for i, s := range sales {
@@ -56,13 +56,13 @@ func (c Catalogue) Levels(ctx context.Context, activityIDs []string) (map[string
 	}
 	levels, err := c.Redis.StockLevels(ctx, refs...)
 	if err != nil {
-		return nil, mapped(err)
+		return nil, mapError(err)
 	}
 	out := make(map[string]core.Level, len(levels))
 	var errs []error
 	for i, l := range levels {
 		if l.Err != nil {
-			errs = append(errs, mapped(l.Err))
+			errs = append(errs, mapError(l.Err))
 		}
 		if l.Found {
 			out[activityIDs[i]] = core.Level{State: core.State(l.State), StartsAt: l.StartsAt, EndsAt: l.EndsAt, Left: l.Left, Unpaid: l.Unpaid}
@@ -74,13 +74,13 @@ func (c Catalogue) Levels(ctx context.Context, activityIDs []string) (map[string
 // Ready implements core.Catalogue.
 func (c Catalogue) Ready(ctx context.Context) (bool, error) {
 	ready, err := c.Redis.Ready(ctx)
-	return ready, mapped(err)
+	return ready, mapError(err)
 }
 
 // Now implements core.Catalogue.
 func (c Catalogue) Now(ctx context.Context) (time.Time, error) {
 	now, err := c.Redis.Now(ctx)
-	return now, mapped(err)
+	return now, mapError(err)
 }
 
 func toSale(s stockgate.Sale) core.Sale {

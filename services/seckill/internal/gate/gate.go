@@ -1,5 +1,5 @@
-// Package gate joins the rules of the purchase path to pkg/stockgate. It sends the purchases of many callers with one
-// script call, and it is where a purchase leaves its caller's trace for the journal.
+// Package gate implements the ports of core on pkg/stockgate. It sends the purchases of many callers with one script call
+// and passes the trace of each caller to the journal.
 package gate
 
 import (
@@ -21,27 +21,28 @@ import (
 
 // Bounds of the groups.
 const (
-	lookupGroup = 256
-	// A purchase is written to disk, so the fewer calls the better, one at a time. A look-up only waits for its turn at Redis:
-	// with one at a time all buyers of a sold-out sale stood behind it, and the processor was idle.
+	lookupGroup = 256 // order_sns in one lookup call
+	// lookupCalls is the number of lookup calls in flight for one gate. Purchases are written to disk, so one call at a
+	// time is best for them. A lookup only waits for its turn at Redis: with one call at a time all buyers of a sold-out
+	// sale waited behind it while the processor was idle.
 	lookupCalls = 4
-	maxKeys     = 1024 // gates with callers waiting
-	gatherFor   = 2 * time.Millisecond
+	maxKeys     = 1024 // gates with waiting callers
+	gather      = 2 * time.Millisecond
 )
 
-// Redis is the part of *stockgate.Gate that purchases and buyers need.
+// Redis holds the methods of *stockgate.Gate that a Gate uses.
 type Redis interface {
 	Reserve(ctx context.Context, ref contract.GateRef, requests []stockgate.Request) ([]stockgate.Verdict, error)
 	Lookup(ctx context.Context, ref contract.GateRef, orderSNs []string) (map[string]stockgate.Entry, error)
 	Purchases(ctx context.Context, ref contract.GateRef, userID string) ([]string, error)
 }
 
-// Options of a Gate.
+// Options are the options of a Gate.
 type Options struct {
 	CallTimeout time.Duration // of one script call
-	CallerWait  time.Duration // of one caller, for the outcome of a call; default 3 s
+	CallerWait  time.Duration // of one caller, from its request to the end of its call; default 3 s
 	Queue       int           // callers waiting for one gate
-	// Accepted, when set, hears how many purchases a gate has just journaled. It must not block.
+	// Accepted, if set, is called with the number of purchases that a call has journaled. It must not block.
 	Accepted func(ref contract.GateRef, n int)
 }
 
@@ -62,10 +63,10 @@ type found struct {
 
 var _ core.Gate = (*Gate)(nil)
 
-// New starts nothing; goroutines live while callers wait.
+// New returns a Gate. Its goroutines live while callers wait.
 func New(redis Redis, tel *telemetry.Telemetry, o Options) (*Gate, error) {
 	size, err := tel.Meter.Int64Histogram("flashsale.seckill.gate.group", metric.WithUnit("{purchase}"),
-		metric.WithDescription("Purchases sent with one script call"),
+		metric.WithDescription("Number of purchases in one script call"),
 		metric.WithExplicitBucketBoundaries(1, 2, 4, 8, 16, 32, 64, 128))
 	if err != nil {
 		return nil, err
@@ -77,18 +78,21 @@ func New(redis Redis, tel *telemetry.Telemetry, o Options) (*Gate, error) {
 	if o.CallerWait <= 0 {
 		o.CallerWait = 3 * time.Second
 	}
-	// The wait for the call and the call together. Where they are set to the same there still is time to stand in line.
-	patience := max(o.CallerWait-o.CallTimeout, o.CallerWait/4)
+	// CallerWait covers the wait in the queue and the call. The queue gets a quarter of it at least, also if CallTimeout
+	// equals CallerWait.
+	maxWait := max(o.CallerWait-o.CallTimeout, o.CallerWait/4)
 	g.reserves = grouper[stockgate.Request, stockgate.Verdict]{
-		call: g.reserveGroup, timeout: o.CallTimeout, patience: patience, maxGroup: stockgate.MaxGroup, maxQueue: o.Queue, maxKeys: maxKeys, gather: gatherFor,
+		call: g.reserveGroup, timeout: o.CallTimeout, maxWait: maxWait,
+		maxGroup: stockgate.MaxGroup, maxQueue: o.Queue, maxKeys: maxKeys, gather: gather,
 	}
 	g.lookups = grouper[string, found]{
-		call: g.lookupGroup, calls: lookupCalls, timeout: o.CallTimeout, patience: patience, maxGroup: lookupGroup, maxQueue: o.Queue, maxKeys: maxKeys, gather: gatherFor,
+		call: g.lookupGroup, calls: lookupCalls, timeout: o.CallTimeout, maxWait: maxWait,
+		maxGroup: lookupGroup, maxQueue: o.Queue, maxKeys: maxKeys, gather: gather,
 	}
 	return g, nil
 }
 
-// Close takes no further callers and waits for those under way as long as ctx lasts.
+// Close refuses new calls and waits for those in flight until ctx ends.
 func (g *Gate) Close(ctx context.Context) {
 	g.reserves.close(ctx)
 	g.lookups.close(ctx)
@@ -96,7 +100,7 @@ func (g *Gate) Close(ctx context.Context) {
 
 func refOf(activityID string) contract.GateRef { return contract.GateRef{ActivityID: activityID} }
 
-// Reserve implements core.Gate. The span covers the wait for the group, and the journal entry hangs below it.
+// Reserve implements core.Gate. Its span covers the wait for the group and is the parent of the journal entry.
 func (g *Gate) Reserve(ctx context.Context, activityID string, p core.Purchase) (_ core.Verdict, err error) {
 	ctx, end := g.tel.Span(ctx, "gate reserve", trace.SpanKindInternal,
 		telemetry.AttrActivityID.String(activityID), telemetry.AttrOrderSN.String(p.OrderSN))
@@ -105,7 +109,7 @@ func (g *Gate) Reserve(ctx context.Context, activityID string, p core.Purchase) 
 		OrderSN: p.OrderSN, UserID: p.UserID, Lines: p.Lines, Traceparent: telemetry.Traceparent(ctx),
 	})
 	if err != nil {
-		return core.Verdict{}, mapped(err)
+		return core.Verdict{}, mapError(err)
 	}
 	if v.Entry.Broken {
 		return core.Verdict{}, unreadable(p.OrderSN)
@@ -114,15 +118,15 @@ func (g *Gate) Reserve(ctx context.Context, activityID string, p core.Purchase) 
 	return toVerdict(activityID, v)
 }
 
-func (g *Gate) reserveGroup(ctx context.Context, activityID string, asked []stockgate.Request) (verdicts []stockgate.Verdict, err error) {
-	parents := make([]string, len(asked))
-	for i, r := range asked {
+func (g *Gate) reserveGroup(ctx context.Context, activityID string, requests []stockgate.Request) (verdicts []stockgate.Verdict, err error) {
+	parents := make([]string, len(requests))
+	for i, r := range requests {
 		parents[i] = r.Traceparent
 	}
 	ctx, batch := g.tel.StartBatch(ctx, "redis reserve", trace.SpanKindClient, parents, dbSystem)
 	defer func() { batch.End(err) }()
-	g.size.Record(ctx, int64(len(asked)))
-	verdicts, err = g.redis.Reserve(ctx, refOf(activityID), asked)
+	g.size.Record(ctx, int64(len(requests)))
+	verdicts, err = g.redis.Reserve(ctx, refOf(activityID), requests)
 	n := 0
 	for _, v := range verdicts {
 		if v.Outcome == stockgate.Accepted {
@@ -130,7 +134,7 @@ func (g *Gate) reserveGroup(ctx context.Context, activityID string, asked []stoc
 		}
 	}
 	if n > 0 {
-		g.accepted(contract.GateRef{ActivityID: activityID}, n)
+		g.accepted(refOf(activityID), n)
 	}
 	return verdicts, err
 }
@@ -144,7 +148,7 @@ func (g *Gate) Lookup(ctx context.Context, activityID, orderSN string) (_ core.R
 	defer func() { end(err) }()
 	f, err := g.lookups.do(activityID, orderSN)
 	if err != nil || !f.ok {
-		return core.Reservation{}, false, mapped(err)
+		return core.Reservation{}, false, mapError(err)
 	}
 	if f.entry.Broken {
 		return core.Reservation{}, false, unreadable(orderSN)
@@ -152,9 +156,10 @@ func (g *Gate) Lookup(ctx context.Context, activityID, orderSN string) (_ core.R
 	return toReservation(activityID, f.entry), true, nil
 }
 
-// unreadable is the answer to whoever asks for an entry that is damaged: he may ask again, as the reconciler writes it anew.
+// unreadable returns the error for a damaged entry. It is ErrUnavailable, so that the buyer retries: the reconciler
+// rewrites the entry.
 func unreadable(orderSN string) error {
-	return mapped(fmt.Errorf("%w: entry of order_sn %s", stockgate.ErrBroken, orderSN))
+	return mapError(fmt.Errorf("%w: entry of order_sn %s", stockgate.ErrBroken, orderSN))
 }
 
 func (g *Gate) lookupGroup(ctx context.Context, activityID string, orderSNs []string) ([]found, error) {
@@ -162,18 +167,18 @@ func (g *Gate) lookupGroup(ctx context.Context, activityID string, orderSNs []st
 	if err != nil {
 		return nil, err
 	}
-	answers := make([]found, len(orderSNs))
+	results := make([]found, len(orderSNs))
 	for i, sn := range orderSNs {
-		answers[i].entry, answers[i].ok = entries[sn]
+		results[i].entry, results[i].ok = entries[sn]
 	}
-	return answers, nil
+	return results, nil
 }
 
 // LookupAll implements core.Gate.
 func (g *Gate) LookupAll(ctx context.Context, activityID string, orderSNs []string) (map[string]core.Reservation, error) {
 	entries, err := g.redis.Lookup(ctx, refOf(activityID), orderSNs)
 	if err != nil {
-		return nil, mapped(err)
+		return nil, mapError(err)
 	}
 	all := make(map[string]core.Reservation, len(entries))
 	for sn, e := range entries {
@@ -184,10 +189,10 @@ func (g *Gate) LookupAll(ctx context.Context, activityID string, orderSNs []stri
 	return all, nil
 }
 
-// Buyer implements core.Gate.
-func (g *Gate) Buyer(ctx context.Context, activityID, userID string) ([]string, error) {
+// Purchases implements core.Gate.
+func (g *Gate) Purchases(ctx context.Context, activityID, userID string) ([]string, error) {
 	sns, err := g.redis.Purchases(ctx, refOf(activityID), userID)
-	return sns, mapped(err)
+	return sns, mapError(err)
 }
 
 var outcomes = map[stockgate.Outcome]core.Outcome{
@@ -206,7 +211,7 @@ var outcomes = map[stockgate.Outcome]core.Outcome{
 func toVerdict(activityID string, v stockgate.Verdict) (core.Verdict, error) {
 	outcome, ok := outcomes[v.Outcome]
 	if !ok {
-		return core.Verdict{}, fmt.Errorf("the gate answered %s", v.Outcome)
+		return core.Verdict{}, fmt.Errorf("unknown outcome %s from the gate", v.Outcome)
 	}
 	out := core.Verdict{Outcome: outcome, OrderSNs: v.OrderSNs, StartsAt: v.StartsAt, MayReturnUntil: v.MayReturnUntil}
 	if outcome == core.Accepted || outcome == core.Known {
@@ -222,8 +227,8 @@ func toReservation(activityID string, e stockgate.Entry) core.Reservation {
 	}
 }
 
-// mapped tells the core what happened in its own words.
-func mapped(err error) error {
+// mapError converts an error of stockgate to one of core.
+func mapError(err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -232,7 +237,7 @@ func mapped(err error) error {
 	case errors.Is(err, stockgate.ErrNoSale):
 		return fmt.Errorf("%w: %w", core.ErrNoSale, err)
 	case errors.Is(err, gobreaker.ErrOpenState), errors.Is(err, gobreaker.ErrTooManyRequests):
-		return core.ErrAway
+		return core.ErrBreakerOpen
 	case errors.Is(err, stockgate.ErrUnavailable), errors.Is(err, stockgate.ErrBroken):
 		return fmt.Errorf("%w: %w", core.ErrUnavailable, err)
 	}

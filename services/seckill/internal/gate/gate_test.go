@@ -24,24 +24,24 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// slow is a Redis whose calls take as long as the test wants.
+// slow is a fake Redis whose calls last until the test ends them.
 type slow struct {
-	mu     sync.Mutex
-	groups [][]stockgate.Request
-	err    error
-	hold   chan struct{} // calls wait until it is closed; nil: not at all
-	under  atomic.Int32  // calls under way
-	most   atomic.Int32
+	mu          sync.Mutex
+	groups      [][]stockgate.Request
+	err         error
+	hold        chan struct{} // calls wait until it is closed; nil means that they do not wait
+	inFlight    atomic.Int32  // calls
+	maxInFlight atomic.Int32
 }
 
 // damaged is the order_sn of an entry that cannot be read.
 const damaged = "100000"
 
-func (s *slow) Reserve(ctx context.Context, ref contract.GateRef, asked []stockgate.Request) ([]stockgate.Verdict, error) {
-	s.most.Store(max(s.most.Load(), s.under.Add(1)))
-	defer s.under.Add(-1)
+func (s *slow) Reserve(ctx context.Context, ref contract.GateRef, requests []stockgate.Request) ([]stockgate.Verdict, error) {
+	s.maxInFlight.Store(max(s.maxInFlight.Load(), s.inFlight.Add(1)))
+	defer s.inFlight.Add(-1)
 	s.mu.Lock()
-	s.groups = append(s.groups, asked)
+	s.groups = append(s.groups, requests)
 	err := s.err
 	s.mu.Unlock()
 	if s.hold != nil {
@@ -54,14 +54,14 @@ func (s *slow) Reserve(ctx context.Context, ref contract.GateRef, asked []stockg
 	if err != nil {
 		return nil, err
 	}
-	verdicts := make([]stockgate.Verdict, len(asked))
-	for i, r := range asked {
+	verdicts := make([]stockgate.Verdict, len(requests))
+	for i, r := range requests {
 		verdicts[i] = stockgate.Verdict{Outcome: stockgate.SoldOut}
 		if r.OrderSN == damaged {
 			verdicts[i] = stockgate.Verdict{Outcome: stockgate.Known, Entry: stockgate.Entry{OrderSN: r.OrderSN, Broken: true}}
 			continue
 		}
-		// An even order_sn wins.
+		// An even order_sn is accepted.
 		if n, _ := strconv.Atoi(r.OrderSN); n%2 == 0 {
 			verdicts[i] = stockgate.Verdict{Outcome: stockgate.Accepted, Entry: stockgate.Entry{
 				OrderSN: r.OrderSN, UserID: r.UserID, Lines: r.Lines, Status: stockgate.StatusQueued,
@@ -100,7 +100,7 @@ func (s *slow) calls() int {
 
 func newGate(t *testing.T, r *slow, o Options) *Gate {
 	t.Helper()
-	if o.CallTimeout == 0 { // and nobody is late on a machine that is held up
+	if o.CallTimeout == 0 { // long enough for a machine under load
 		o.CallTimeout, o.CallerWait = time.Minute, 2*time.Minute
 	}
 	if o.Queue == 0 {
@@ -116,7 +116,7 @@ func purchase(n int) core.Purchase {
 	return core.Purchase{OrderSN: strconv.Itoa(n), UserID: "u" + strconv.Itoa(n), Lines: []contract.Line{{SKUID: "1", Qty: 1}}}
 }
 
-func TestManyCallersShareFewCallsAndEachGetsItsVerdict(t *testing.T) {
+func TestCallersShareCallsAndEachGetsItsVerdict(t *testing.T) {
 	r := &slow{hold: make(chan struct{})}
 	woken := make(chan contract.GateRef, 1000)
 	var journaled atomic.Int64
@@ -147,7 +147,7 @@ func TestManyCallersShareFewCallsAndEachGetsItsVerdict(t *testing.T) {
 	close(r.hold)
 	wg.Wait()
 	require.LessOrEqual(t, r.calls(), 1+(callers+stockgate.MaxGroup-1)/stockgate.MaxGroup+1)
-	require.Equal(t, int32(1), r.most.Load(), "one call of a gate at a time")
+	require.Equal(t, int32(1), r.maxInFlight.Load(), "one call of a gate at a time")
 	require.Equal(t, contract.GateRef{ActivityID: "7"}, <-woken)
 	require.LessOrEqual(t, len(woken), r.calls())
 	require.Equal(t, int64(callers/2), journaled.Load())
@@ -156,17 +156,17 @@ func TestManyCallersShareFewCallsAndEachGetsItsVerdict(t *testing.T) {
 	}
 }
 
-func TestBetweenIdleAndBusyCallsGatherALittle(t *testing.T) {
+func TestCallAfterASharedOneGathersRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const call = time.Millisecond
 		var groups [][]int
 		g := &grouper[int, int]{
-			call: func(_ context.Context, _ string, asked []int) ([]int, error) {
-				groups = append(groups, asked)
+			call: func(_ context.Context, _ string, requests []int) ([]int, error) {
+				groups = append(groups, requests)
 				time.Sleep(call)
-				return asked, nil
+				return requests, nil
 			},
-			timeout: time.Second, patience: time.Second, maxGroup: 128, maxQueue: 1000, maxKeys: 1, gather: 2 * call,
+			timeout: time.Second, maxWait: time.Second, maxGroup: 128, maxQueue: 1000, maxKeys: 1, gather: 2 * call,
 		}
 		began := time.Now()
 		ask := func(n int) {
@@ -174,26 +174,26 @@ func TestBetweenIdleAndBusyCallsGatherALittle(t *testing.T) {
 			require.NoError(t, err)
 		}
 		ask(1)
-		require.Equal(t, call, time.Since(began), "who comes alone does not wait")
+		require.Equal(t, call, time.Since(began), "a single request does not wait")
 
 		var all sync.WaitGroup
 		at := func(after time.Duration, n int) { all.Go(func() { time.Sleep(after); ask(n) }) }
 		at(0, 2)      // alone
-		at(call/4, 3) // while 2 is under way, with 4
+		at(call/4, 3) // while 2 is in flight, with 4
 		at(call/2, 4)
-		at(call+call/2, 5)   // while these are under way,
-		at(3*call+call/2, 6) // and what comes in the two milliseconds after them
+		at(call+call/2, 5)   // while these are in flight,
+		at(3*call+call/2, 6) // and a request in the two milliseconds after them
 		all.Wait()
 		require.Equal(t, [][]int{{1}, {2}, {3, 4}, {5, 6}}, groups)
 		require.Equal(t, call+5*call, time.Since(began))
 
 		ask(7)
-		require.Equal(t, call+6*call, time.Since(began), "it is idle again")
+		require.Equal(t, call+6*call, time.Since(began), "idle again, so it does not wait")
 		g.close(t.Context())
 	})
 }
 
-// sent is how many callers the calls so far have taken.
+// sent returns the number of requests in the calls so far.
 func (s *slow) sent() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,7 +204,7 @@ func (s *slow) sent() int {
 	return n
 }
 
-func TestIdleGateAnswersAtOnceAndKeepsNoGoroutine(t *testing.T) {
+func TestIdleGateCallsAtOnceAndKeepsNoGoroutine(t *testing.T) {
 	r := &slow{}
 	g := newGate(t, r, Options{})
 	for n := range 5 {
@@ -219,23 +219,23 @@ func TestIdleGateAnswersAtOnceAndKeepsNoGoroutine(t *testing.T) {
 	}, 30*time.Second, time.Millisecond)
 }
 
-func TestGatesDoNotWaitForEachOther(t *testing.T) {
+func TestGatesAreCalledConcurrently(t *testing.T) {
 	r := &slow{hold: make(chan struct{})}
 	g := newGate(t, r, Options{})
 	var wg sync.WaitGroup
 	for n := 1; n <= 3; n++ {
 		wg.Go(func() { _, _ = g.Reserve(t.Context(), strconv.Itoa(n), purchase(n)) })
 	}
-	require.Eventually(t, func() bool { return r.under.Load() == 3 }, 30*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.inFlight.Load() == 3 }, 30*time.Second, time.Millisecond)
 	close(r.hold)
 	wg.Wait()
 }
 
-// The call goes on for those who are there, whoever of them has left.
-func TestACallerWhoLeavesTakesNobodyAlong(t *testing.T) {
+// A shared call goes on when one of its callers leaves.
+func TestCancelledCallerDoesNotCancelTheOthers(t *testing.T) {
 	r := &slow{hold: make(chan struct{})}
 	g := newGate(t, r, Options{})
-	gone, leave := context.WithCancel(t.Context())
+	cancelled, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	ask := func(ctx context.Context, n int) {
 		wg.Go(func() {
@@ -244,13 +244,13 @@ func TestACallerWhoLeavesTakesNobodyAlong(t *testing.T) {
 			}
 		})
 	}
-	ask(gone, 2)
-	require.Eventually(t, func() bool { return r.under.Load() == 1 }, 30*time.Second, time.Millisecond)
+	ask(cancelled, 2)
+	require.Eventually(t, func() bool { return r.inFlight.Load() == 1 }, 30*time.Second, time.Millisecond)
 	for n := 4; n <= 20; n += 2 {
-		ask(gone, n)
+		ask(cancelled, n)
 		ask(t.Context(), 20+n)
 	}
-	leave()
+	cancel()
 	close(r.hold)
 	wg.Wait()
 }
@@ -261,7 +261,7 @@ func TestQueueIsBounded(t *testing.T) {
 	var wg sync.WaitGroup
 	ask := func() { wg.Go(func() { _, _ = g.Reserve(t.Context(), "7", purchase(2)) }) }
 	ask()
-	require.Eventually(t, func() bool { return r.under.Load() == 1 }, 30*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.inFlight.Load() == 1 }, 30*time.Second, time.Millisecond)
 	ask()
 	ask()
 	require.Eventually(t, func() bool {
@@ -275,7 +275,7 @@ func TestQueueIsBounded(t *testing.T) {
 	wg.Wait()
 }
 
-func TestACallThatHangsEndsByItsOwnTime(t *testing.T) {
+func TestHangingCallEndsByItsTimeout(t *testing.T) {
 	r := &slow{hold: make(chan struct{})}
 	defer close(r.hold)
 	g := newGate(t, r, Options{CallTimeout: 20 * time.Millisecond})
@@ -283,7 +283,7 @@ func TestACallThatHangsEndsByItsOwnTime(t *testing.T) {
 	require.ErrorIs(t, err, core.ErrUnavailable)
 }
 
-func TestErrorsAreToldInTheWordsOfTheCore(t *testing.T) {
+func TestErrorsAreConvertedToThoseOfCore(t *testing.T) {
 	for in, want := range map[error]error{
 		stockgate.ErrNoGate:      core.ErrNoGate,
 		stockgate.ErrNoSale:      core.ErrNoSale,
@@ -297,7 +297,7 @@ func TestErrorsAreToldInTheWordsOfTheCore(t *testing.T) {
 		require.ErrorIs(t, err, want)
 		_, err = g.LookupAll(t.Context(), "7", []string{"1"})
 		require.ErrorIs(t, err, want)
-		_, err = g.Buyer(t.Context(), "7", "u")
+		_, err = g.Purchases(t.Context(), "7", "u")
 		require.ErrorIs(t, err, want)
 	}
 }
@@ -313,8 +313,8 @@ func TestLookup(t *testing.T) {
 	require.False(t, ok)
 }
 
-// Whose entry is damaged is told to come again, as it is written anew; who shares a call with him hears nothing of it.
-func TestADamagedEntryIsToldToItsBuyer(t *testing.T) {
+// The buyer of a damaged entry gets a retryable error, because the entry will be rewritten. Callers that share the call do not.
+func TestDamagedEntryIsUnavailableToItsBuyerOnly(t *testing.T) {
 	g := newGate(t, &slow{}, Options{})
 	_, _, err := g.Lookup(t.Context(), "7", damaged)
 	require.ErrorIs(t, err, core.ErrUnavailable)
@@ -326,15 +326,15 @@ func TestADamagedEntryIsToldToItsBuyer(t *testing.T) {
 	require.Contains(t, all, "1")
 }
 
-// Who waits too long for a call is told so, and none is made for it; who comes later is served.
-func TestACallerWaitsForABoundedTime(t *testing.T) {
+// A request that waits too long gets an error and is never sent. Later requests are sent.
+func TestCallerWaitsForABoundedTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const timeout, patience = 2 * time.Second, time.Second
-		var asked []int
+		const timeout, maxWait = 2 * time.Second, time.Second
+		var sent []int
 		g := &grouper[int, int]{
-			timeout: timeout, patience: patience, maxGroup: 4, maxQueue: 100, maxKeys: 1,
+			timeout: timeout, maxWait: maxWait, maxGroup: 4, maxQueue: 100, maxKeys: 1,
 			call: func(ctx context.Context, _ string, group []int) ([]int, error) {
-				asked = append(asked, group...)
+				sent = append(sent, group...)
 				if group[0] == 1 { // hangs
 					<-ctx.Done()
 					return nil, ctx.Err()
@@ -344,29 +344,29 @@ func TestACallerWaitsForABoundedTime(t *testing.T) {
 		}
 		began := time.Now()
 		var all sync.WaitGroup
-		at := func(after time.Duration, n int, want error, told time.Duration) {
+		at := func(after time.Duration, n int, want error, replied time.Duration) {
 			all.Go(func() {
 				time.Sleep(after)
 				got, err := g.do("k", n)
-				if !errors.Is(err, want) || err == nil && got != n || time.Since(began) != told {
+				if !errors.Is(err, want) || err == nil && got != n || time.Since(began) != replied {
 					t.Errorf("%d got %d, %v after %s", n, got, err, time.Since(began))
 				}
 			})
 		}
 		at(0, 1, context.DeadlineExceeded, timeout)
 		at(time.Millisecond, 2, context.DeadlineExceeded, timeout)
-		at(timeout-patience, 3, nil, timeout)
+		at(timeout-maxWait, 3, nil, timeout)
 		all.Wait()
-		require.Equal(t, []int{1, 3}, asked)
+		require.Equal(t, []int{1, 3}, sent)
 		g.close(t.Context())
 	})
 }
 
-// Places to wait are used again; an answer is nobody else's.
-func TestEachCallerGetsItsOwnAnswer(t *testing.T) {
+// Reply channels are reused. No caller gets the reply of another.
+func TestEachCallerGetsItsOwnReply(t *testing.T) {
 	g := grouper[int, int]{
-		timeout: time.Minute, patience: time.Minute, maxGroup: 4, maxQueue: 100, maxKeys: 1,
-		call: func(_ context.Context, _ string, asked []int) ([]int, error) { return asked, nil },
+		timeout: time.Minute, maxWait: time.Minute, maxGroup: 4, maxQueue: 100, maxKeys: 1,
+		call: func(_ context.Context, _ string, requests []int) ([]int, error) { return requests, nil },
 	}
 	var wg sync.WaitGroup
 	for n := range 50 {
@@ -382,35 +382,35 @@ func TestEachCallerGetsItsOwnAnswer(t *testing.T) {
 	g.close(t.Context())
 }
 
-// While calls are under way, enough further callers begin another one, up to the bound; fewer wait for one that is over.
-func TestSeveralCallsAtATime(t *testing.T) {
+// While calls are in flight, a large group begins another call, up to the bound. Fewer requests wait for a call to end.
+func TestSeveralCallsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const calls, took = 3, time.Second
 		var mu sync.Mutex
 		now, most := 0, 0
 		var sizes []int
 		g := grouper[int, int]{
-			timeout: time.Minute, patience: time.Minute, maxGroup: 1000, maxQueue: 1000, maxKeys: 1, calls: calls,
-			call: func(_ context.Context, _ string, asked []int) ([]int, error) {
+			timeout: time.Minute, maxWait: time.Minute, maxGroup: 1000, maxQueue: 1000, maxKeys: 1, calls: calls,
+			call: func(_ context.Context, _ string, requests []int) ([]int, error) {
 				mu.Lock()
 				now++
 				most = max(most, now)
-				sizes = append(sizes, len(asked))
+				sizes = append(sizes, len(requests))
 				mu.Unlock()
 				time.Sleep(took)
 				mu.Lock()
 				defer mu.Unlock()
 				now--
-				return asked, nil
+				return requests, nil
 			},
 		}
-		begun := func() []int {
+		begunCalls := func() []int {
 			mu.Lock()
 			defer mu.Unlock()
 			return slices.Clone(sizes)
 		}
 		var wg sync.WaitGroup
-		come := func(callers int) {
+		send := func(callers int) {
 			for n := range callers {
 				wg.Go(func() {
 					got, err := g.do("k", n)
@@ -421,24 +421,24 @@ func TestSeveralCallsAtATime(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		come(1)
-		come(enough - 1)
-		require.Equal(t, []int{1}, begun(), "not worth a call")
-		come(1)
-		require.Equal(t, []int{1, enough}, begun())
-		come(enough)
-		come(10 * enough)
-		require.Equal(t, []int{1, enough, enough}, begun(), "no more than three")
+		send(1)
+		send(largeGroup - 1)
+		require.Equal(t, []int{1}, begunCalls(), "too few for another call")
+		send(1)
+		require.Equal(t, []int{1, largeGroup}, begunCalls())
+		send(largeGroup)
+		send(10 * largeGroup)
+		require.Equal(t, []int{1, largeGroup, largeGroup}, begunCalls(), "at most three calls in flight")
 		wg.Wait()
-		require.Equal(t, []int{1, enough, enough, 10 * enough}, begun())
+		require.Equal(t, []int{1, largeGroup, largeGroup, 10 * largeGroup}, begunCalls())
 		require.Equal(t, calls, most)
 		g.close(t.Context())
 		require.Empty(t, g.queues)
 	})
 }
 
-func TestAPanicReachesTheCallersOnly(t *testing.T) {
-	g := grouper[int, int]{timeout: time.Second, patience: 10 * time.Second, maxGroup: 1, maxQueue: 1, maxKeys: 1, call: func(context.Context, string, []int) ([]int, error) {
+func TestPanicIsReturnedToTheCallers(t *testing.T) {
+	g := grouper[int, int]{timeout: time.Second, maxWait: 10 * time.Second, maxGroup: 1, maxQueue: 1, maxKeys: 1, call: func(context.Context, string, []int) ([]int, error) {
 		panic("boom")
 	}}
 	_, err := g.do("k", 1)
@@ -448,13 +448,13 @@ func TestAPanicReachesTheCallersOnly(t *testing.T) {
 		_, err = g.do("k", 1)
 		return err != nil && !errors.Is(err, core.ErrOverloaded)
 	}, 30*time.Second, time.Millisecond)
-	require.ErrorContains(t, err, "0 answers for 1 callers")
+	require.ErrorContains(t, err, "0 results for 1 requests")
 	g.close(t.Context())
 	_, err = g.do("k", 1)
 	require.ErrorIs(t, err, core.ErrOverloaded)
 }
 
-func TestClosedGateTakesNobody(t *testing.T) {
+func TestClosedGateRefusesRequests(t *testing.T) {
 	r := &slow{}
 	g := newGate(t, r, Options{})
 	g.Close(t.Context())
@@ -463,8 +463,8 @@ func TestClosedGateTakesNobody(t *testing.T) {
 	require.Zero(t, r.calls())
 }
 
-// The journal entry continues the span in which its buyer waits, and the shared call shows in each buyer's trace.
-func TestEachCallersTraceGoesThroughTheGate(t *testing.T) {
+// The journal entry continues the span of its caller's wait. The shared call is a child of that span.
+func TestTraceOfACallerContinuesThroughTheGate(t *testing.T) {
 	tel, spans := telemetry.Recording()
 	r := &slow{}
 	g, err := New(r, tel, Options{CallTimeout: time.Minute, CallerWait: 2 * time.Minute, Queue: 10})

@@ -11,68 +11,70 @@ import (
 	"flashsale.internal/services/seckill/internal/core"
 )
 
-// grouper lets many callers share one call. A group is what came for one key while the calls of that key were under way,
-// so an idle gate answers at once and a busy one answers many with each call. A key's goroutines, one for each call that may
-// be under way, live while there is work for them.
+// grouper combines the requests of many callers into few calls. A group is the requests for one key that arrive while the
+// calls of that key are in flight. An idle gate therefore responds at once, and a busy one serves many requests with each
+// call. The workers of a key, one for each call that may be in flight, live while there are requests.
 //
-// A caller waits for nothing but its answer, which comes in time whatever happens: calls end by their time-out, one follows
-// the other, and who has waited beyond its patience is told so instead. To wait for a timer and for the caller's leaving as
-// well would cost each of a hundred thousand buyers more than their share of the call.
+// A caller waits for its reply only, without a timer and without its context: both would cost each of a hundred thousand
+// buyers more than their share of the call. The reply always comes in time, because each call ends by its time-out, the
+// next one follows at once, and a caller that waited for maxWait gets an error.
 //
-// Between idle and busy, calls of two or three callers would follow each other without a pause, and each costs about as much
-// as one for fifty (a round trip, a write to disk): after a call that others waited behind, the next one gathers a little.
+// At a moderate load, calls with two or three requests would follow each other without a pause. Each costs about as much
+// as a call with fifty (a round trip, a write to disk). Therefore, after a call with more than one request, the next one
+// waits for gather.
 type grouper[Q, A any] struct {
-	call     func(ctx context.Context, key string, asked []Q) ([]A, error)
-	timeout  time.Duration // of one call, which heeds its context
-	patience time.Duration // of one caller, until its call begins
-	maxGroup int           // callers in one call
-	maxQueue int           // callers waiting for one key
-	maxKeys  int           // keys with callers
-	calls    int           // of one key at a time; 0 is 1
-	gather   time.Duration // how long a call waits for company after one that had some, unless enough are there
+	call     func(ctx context.Context, key string, requests []Q) ([]A, error)
+	timeout  time.Duration // of one call; call must observe its context
+	maxWait  time.Duration // of one caller, until its call begins
+	maxGroup int           // requests in one call
+	maxQueue int           // requests waiting for one key
+	maxKeys  int           // keys with requests
+	calls    int           // calls in flight for one key; 0 means 1
+	gather   time.Duration // pause before a call that follows one with several requests; none if largeGroup wait
 
-	mu     sync.Mutex
-	queues map[string]*queue[Q, A]
-	closed bool
-	active sync.WaitGroup
-	seats  sync.Pool // of chan answer[A]: where one caller waits, and afterwards another
+	mu      sync.Mutex
+	queues  map[string]*queue[Q, A]
+	closed  bool
+	active  sync.WaitGroup
+	replies sync.Pool // of chan reply[A], reused by later callers
 }
 
 type queue[Q, A any] struct {
-	waiting []caller[Q, A]
-	workers int // at least one while anybody waits
+	waiting []waiter[Q, A]
+	workers int // at least one while requests wait
 }
 
-type caller[Q, A any] struct {
-	asked  Q
-	came   time.Time
-	answer chan<- answer[A] // holds one: the worker never waits for a caller
+// waiter is one request in the queue.
+type waiter[Q, A any] struct {
+	request  Q
+	enqueued time.Time
+	reply    chan<- reply[A] // has a buffer of one, so that the worker never blocks
 }
 
-type answer[A any] struct {
+type reply[A any] struct {
 	value A
 	err   error
 }
 
 var errClosed = errors.New("gate is closed")
 
-// do asks for one caller and waits for its call at most g.patience, and for the call at most g.timeout. After an error the
-// outcome may be unknown to the caller.
-func (g *grouper[Q, A]) do(key string, asked Q) (A, error) {
-	seat, ok := g.seats.Get().(chan answer[A])
+// do sends one request with a group and returns its reply. It waits at most maxWait for the call to begin and timeout for
+// its end. After an error the outcome may be unknown.
+func (g *grouper[Q, A]) do(key string, request Q) (A, error) {
+	ch, ok := g.replies.Get().(chan reply[A])
 	if !ok {
-		seat = make(chan answer[A], 1)
+		ch = make(chan reply[A], 1)
 	}
-	if err := g.enqueue(key, caller[Q, A]{asked, time.Now(), seat}); err != nil {
+	if err := g.enqueue(key, waiter[Q, A]{request, time.Now(), ch}); err != nil {
 		var none A
 		return none, err
 	}
-	a := <-seat
-	g.seats.Put(seat)
-	return a.value, a.err
+	r := <-ch
+	g.replies.Put(ch)
+	return r.value, r.err
 }
 
-func (g *grouper[Q, A]) enqueue(key string, c caller[Q, A]) error {
+func (g *grouper[Q, A]) enqueue(key string, w waiter[Q, A]) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
@@ -92,8 +94,8 @@ func (g *grouper[Q, A]) enqueue(key string, c caller[Q, A]) error {
 	if len(q.waiting) >= g.maxQueue {
 		return core.ErrOverloaded
 	}
-	q.waiting = append(q.waiting, c)
-	if q.workers == 0 || q.workers < g.calls && len(q.waiting) >= enough {
+	q.waiting = append(q.waiting, w)
+	if q.workers == 0 || q.workers < g.calls && len(q.waiting) >= largeGroup {
 		q.workers++
 		g.active.Add(1)
 		go g.work(key, q)
@@ -101,14 +103,15 @@ func (g *grouper[Q, A]) enqueue(key string, c caller[Q, A]) error {
 	return nil
 }
 
-// enough callers are sent without gathering more, in a further call if there may be one.
-const enough = 16
+// largeGroup is the number of requests from which a call begins without a pause, beside the calls in flight if calls allows.
+const largeGroup = 16
 
+// work makes calls for one key until no request waits.
 func (g *grouper[Q, A]) work(key string, q *queue[Q, A]) {
 	defer g.active.Done()
 	for served := 0; ; {
 		g.mu.Lock()
-		if n := len(q.waiting); g.gather > 0 && served > 1 && n > 0 && n < enough && !g.closed {
+		if n := len(q.waiting); g.gather > 0 && served > 1 && n > 0 && n < largeGroup && !g.closed {
 			g.mu.Unlock()
 			time.Sleep(g.gather)
 			g.mu.Lock()
@@ -125,55 +128,58 @@ func (g *grouper[Q, A]) work(key string, q *queue[Q, A]) {
 		q.waiting = q.waiting[n:]
 		g.mu.Unlock()
 		served = n
-		if group = g.dismissLate(group); len(group) > 0 {
-			g.serve(key, group)
+		if group = g.rejectLate(group); len(group) > 0 {
+			g.callGroup(key, group)
 		}
 	}
 }
 
 var errLate = fmt.Errorf("waiting for the gate: %w", context.DeadlineExceeded)
 
-// dismissLate tells those of a group, which is in the order of their coming, who have waited too long, and returns the others.
-func (g *grouper[Q, A]) dismissLate(group []caller[Q, A]) []caller[Q, A] {
-	since := time.Now().Add(-g.patience)
-	for len(group) > 0 && group[0].came.Before(since) {
-		group[0].answer <- answer[A]{err: errLate}
+// rejectLate replies errLate to the requests that waited longer than maxWait and returns the others. The group is ordered
+// by arrival.
+func (g *grouper[Q, A]) rejectLate(group []waiter[Q, A]) []waiter[Q, A] {
+	since := time.Now().Add(-g.maxWait)
+	for len(group) > 0 && group[0].enqueued.Before(since) {
+		group[0].reply <- reply[A]{err: errLate}
 		group = group[1:]
 	}
 	return group
 }
 
-func (g *grouper[Q, A]) serve(key string, group []caller[Q, A]) {
-	asked := make([]Q, len(group))
-	for i, c := range group {
-		asked[i] = c.asked
+// callGroup makes one call and replies to each waiter of the group.
+func (g *grouper[Q, A]) callGroup(key string, group []waiter[Q, A]) {
+	requests := make([]Q, len(group))
+	for i, w := range group {
+		requests[i] = w.request
 	}
-	answers, err := g.protected(key, asked)
-	if err == nil && len(answers) != len(group) {
-		err = fmt.Errorf("%d answers for %d callers", len(answers), len(group))
+	results, err := g.callRecovering(key, requests)
+	if err == nil && len(results) != len(group) {
+		err = fmt.Errorf("%d results for %d requests", len(results), len(group))
 	}
-	for i, c := range group {
-		a := answer[A]{err: err}
+	for i, w := range group {
+		r := reply[A]{err: err}
 		if err == nil {
-			a.value = answers[i]
+			r.value = results[i]
 		}
-		c.answer <- a
+		w.reply <- r
 	}
 }
 
-func (g *grouper[Q, A]) protected(key string, asked []Q) (answers []A, err error) {
+// callRecovering makes one call and converts a panic to an error.
+func (g *grouper[Q, A]) callRecovering(key string, requests []Q) (results []A, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
 		}
 	}()
-	// Detached on purpose: one caller's leaving must not end the call of the others.
+	// Not the context of a caller: if one caller leaves, the call must go on for the others.
 	ctx, cancel := context.WithTimeout(context.Background(), g.timeout)
 	defer cancel()
-	return g.call(ctx, key, asked)
+	return g.call(ctx, key, requests)
 }
 
-// close takes no further callers and waits for those who are there.
+// close refuses new requests and waits for those in flight until ctx ends.
 func (g *grouper[Q, A]) close(ctx context.Context) {
 	g.mu.Lock()
 	g.closed = true

@@ -21,14 +21,14 @@ import (
 	"flashsale.internal/services/seckill/internal/core"
 )
 
-// soldOut is a gate at which there is nothing left.
+// soldOut is a gate of a sold-out sale.
 type soldOut struct{ core.Gate }
 
 func (soldOut) Reserve(context.Context, string, core.Purchase) (core.Verdict, error) {
 	return core.Verdict{Outcome: core.SoldOut, MayReturnUntil: time.Now().Add(time.Minute)}, nil
 }
 
-// BenchmarkPurchase is what the purchase route costs beside the gate and net/http.
+// BenchmarkPurchase measures the purchase route without the gate and net/http.
 func BenchmarkPurchase(b *testing.B) {
 	for name, gate := range map[string]core.Gate{"accepted": still{}, "sold out": soldOut{}} {
 		b.Run(name, func(b *testing.B) {
@@ -39,13 +39,13 @@ func BenchmarkPurchase(b *testing.B) {
 			require.NoError(b, err)
 			seal, err := core.NewSeal("secret")
 			require.NoError(b, err)
-			watch := core.NewWatch(open{}, time.Now)
+			sales := core.NewSaleCache(open{}, time.Now)
 			rules := filepath.Join(b.TempDir(), "rules.yaml")
 			require.NoError(b, os.WriteFile(rules, []byte("version: 1\nrules: [{name: purchase-per-user, key: user, limit: 100000000, where: local}]"), 0o600))
 			limits, err := admission.Local(admission.Settings{Rules: rules}, tel)
 			require.NoError(b, err)
 			svc := core.NewService(core.Deps{
-				Gate: gate, Watch: watch, Feed: core.NewFeed(gate, 1), SNs: open{}, Seal: seal,
+				Gate: gate, Sales: sales, Feed: core.NewFeed(gate, 1), SNs: open{}, Seal: seal,
 				CallerWait: 3 * time.Second,
 			})
 			h, err := New(Deps{Core: svc, Verifier: verifier, Limits: limits, Tel: tel, OpenStreams: func() int { return 0 }})

@@ -13,7 +13,7 @@ import (
 
 const devTokenTTL = 24 * time.Hour
 
-// CreateDevToken implements api.ServerInterface. Its route exists only where developers' tokens are on.
+// CreateDevToken implements api.ServerInterface. Its route exists only if Deps.DevToken is set.
 func (h *handlers) CreateDevToken(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		UserID string      `json:"user_id"`

@@ -1,2 +1,2 @@
-// Package httpapi is the REST surface of the purchase path.
+// Package httpapi serves the REST API of the purchase path.
 package httpapi

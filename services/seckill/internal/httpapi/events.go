@@ -12,12 +12,12 @@ import (
 	"flashsale.internal/services/seckill/internal/core"
 )
 
-// How long a stream lasts and how often it shows that it is alive.
+// Timing of event streams.
 const (
-	streamFor   = 60 * time.Second
-	heartbeat   = 15 * time.Second
-	eventBound  = 10 * time.Second // for a buyer's side to take one event
-	reconnectMS = 2000             // told to EventSource, for a stream that broke
+	streamFor    = 60 * time.Second
+	heartbeat    = 15 * time.Second
+	eventTimeout = 10 * time.Second // of writing one event
+	reconnectMS  = 2000             // delay before an EventSource reconnects
 )
 
 // StreamReservation implements api.ServerInterface.
@@ -42,7 +42,7 @@ func (h *handlers) StreamReservation(w http.ResponseWriter, r *http.Request, act
 	defer stream.Close()
 	header := w.Header()
 	header.Set("Content-Type", "text/event-stream")
-	header.Set("X-Accel-Buffering", "no") // for the edge
+	header.Set("X-Accel-Buffering", "no") // so that a reverse proxy does not buffer
 	w.WriteHeader(http.StatusOK)
 	if r.Method == http.MethodHead {
 		return
@@ -51,8 +51,8 @@ func (h *handlers) StreamReservation(w http.ResponseWriter, r *http.Request, act
 	h.follow(r, &events{w: w, control: http.NewResponseController(w)}, first, stream)
 }
 
-// follow tells what happens until the purchase is over, the time is up, the buyer has left or the process stops. Of
-// those the first two are told by event: end.
+// follow writes status events until the status is terminal, StreamFor has passed, the buyer disconnects or the process
+// stops. In the first two cases it writes event: end.
 func (h *handlers) follow(r *http.Request, out *events, first core.Reservation, stream *core.Stream) {
 	out.printf("retry: %d\n\n", reconnectMS)
 	out.status(first)
@@ -62,9 +62,9 @@ func (h *handlers) follow(r *http.Request, out *events, first core.Reservation, 
 	defer beat.Stop()
 	for out.err == nil {
 		select {
-		case now := <-stream.Updates():
-			out.status(now)
-			if now.Status.Terminal() {
+		case update := <-stream.Updates():
+			out.status(update)
+			if update.Status.Terminal() {
 				out.printf("event: end\ndata: {}\n\n")
 				return
 			}
@@ -81,7 +81,7 @@ func (h *handlers) follow(r *http.Request, out *events, first core.Reservation, 
 	}
 }
 
-// events writes server-sent events; after an error it writes nothing more.
+// events writes server-sent events. After an error it writes nothing.
 type events struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -101,8 +101,8 @@ func (e *events) printf(format string, args ...any) {
 	if e.err != nil {
 		return
 	}
-	// Where there is no connection (tests) there is no deadline either.
-	_ = e.control.SetWriteDeadline(time.Now().Add(eventBound))
+	// It fails in tests only, where there is no connection.
+	_ = e.control.SetWriteDeadline(time.Now().Add(eventTimeout))
 	if _, e.err = fmt.Fprintf(e.w, format, args...); e.err == nil {
 		e.err = e.control.Flush()
 	}

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// still is a gate at which one purchase is queued for ever.
+// still is a gate whose purchases stay queued.
 type still struct{ core.Gate }
 
 func (still) Reserve(_ context.Context, activityID string, p core.Purchase) (core.Verdict, error) {
@@ -58,7 +58,7 @@ func (open) Now(context.Context) (time.Time, error) { return time.Now(), nil }
 func (open) Next(string) (string, error)            { return "5", nil }
 func (open) Belongs(string, string) bool            { return true }
 
-// streams is a handler at which alice's purchase is queued for ever, and the URL of its events.
+// streams returns a handler where alice's purchase stays queued, and the URL of its events.
 func streams(t *testing.T, most int, s admission.Settings) (handler http.Handler, feed *core.Feed, url string) {
 	t.Helper()
 	cfg := settings.Auth{HS256Secret: strings.Repeat("s", 32)}
@@ -71,7 +71,7 @@ func streams(t *testing.T, most int, s admission.Settings) (handler http.Handler
 	feed = core.NewFeed(still{}, most)
 	handler, err = New(Deps{
 		Core: core.NewService(core.Deps{
-			Gate: still{}, Watch: core.NewWatch(open{}, time.Now), Feed: feed, SNs: open{}, Seal: seal, CallerWait: time.Second,
+			Gate: still{}, Sales: core.NewSaleCache(open{}, time.Now), Feed: feed, SNs: open{}, Seal: seal, CallerWait: time.Second,
 		}),
 		Verifier: verifier, Limits: limits, Tel: telemetry.Discard(t), OpenStreams: feed.Open,
 	})
@@ -92,8 +92,8 @@ func streams(t *testing.T, most int, s admission.Settings) (handler http.Handler
 	return handler, feed, field(t, bought.Body.String(), "events_url")
 }
 
-// What a buyer sees of a purchase that does not move: the status, a sign of life every 15 s, and the end after 60 s.
-func TestAStreamLivesForAMinute(t *testing.T) {
+// The stream of a purchase that does not change: its status, a comment every 15 s, and the end after 60 s.
+func TestStreamEndsAfterAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		handler, feed, url := streams(t, 10, admission.Settings{})
 		began := time.Now()
@@ -109,7 +109,7 @@ func TestAStreamLivesForAMinute(t *testing.T) {
 	})
 }
 
-// deadlines records whether the deadlines of a connection were lifted.
+// deadlines counts how often a deadline of a connection was lifted.
 type deadlines struct {
 	*httptest.ResponseRecorder
 	lifted int
@@ -125,8 +125,8 @@ func (d *deadlines) set(at time.Time) error {
 	return nil
 }
 
-// The deadlines of a connection hold until ticket, limits and the bound of streams were checked.
-func TestOnlyAStreamThatBeginsLiftsDeadlines(t *testing.T) {
+// The deadlines of a connection stay until ticket, limits and the bound of streams have been checked.
+func TestOnlyAnOpenedStreamLiftsDeadlines(t *testing.T) {
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	require.NoError(t, os.WriteFile(rules, []byte("version: 1\nrules: [{name: events-per-ip, key: header:Caller, limit: 1, per: 1h}]"), 0o600))
 	synctest.Test(t, func(t *testing.T) {

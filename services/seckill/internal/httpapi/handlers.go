@@ -22,7 +22,7 @@ func (h *handlers) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	problem.Write(w, r, h.Tel.Log, err)
 }
 
-func notFound() error { return contract.Refuse(contract.CodeNotFound, "there is nothing here") }
+func notFound() error { return contract.Refuse(contract.CodeNotFound, "no such resource") }
 
 // ListActivities implements api.ServerInterface.
 func (h *handlers) ListActivities(w http.ResponseWriter, r *http.Request, _ api.ListActivitiesParams) {
@@ -61,10 +61,10 @@ func (h *handlers) GetActivity(w http.ResponseWriter, r *http.Request, activityI
 	httpserver.WriteJSON(w, http.StatusOK, toActivity(v))
 }
 
-// soldOut answers path calls by the flag alone, while it holds.
-func (h *handlers) soldOut(next http.Handler) http.Handler {
+// checkSoldOut refuses path requests of a sale that the cache knows to be sold out.
+func (h *handlers) checkSoldOut(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := h.Core.Flagged(r.Context(), httpserver.PathParam(r, "activity_id")); err != nil {
+		if err := h.Core.CheckSoldOut(r.Context(), httpserver.PathParam(r, "activity_id")); err != nil {
 			h.metrics.flagged.Add(noExemplar, 1)
 			h.metrics.refuse("path", err)
 			h.refuse(w, r, err)
@@ -74,16 +74,16 @@ func (h *handlers) soldOut(next http.Handler) http.Handler {
 	})
 }
 
-// begun refuses path calls before the start of the sale. It stands before the limits by user, so that an early call
-// does not cost its buyer the call that counts.
-func (h *handlers) begun(next http.Handler) http.Handler {
+// checkStarted refuses path requests before the start of the sale. It precedes the limits by user, so that an early
+// request does not use the permit that its buyer needs at the start.
+func (h *handlers) checkStarted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		activityID := httpserver.PathParam(r, "activity_id")
 		if !contract.ValidID(activityID) {
 			h.refuse(w, r, notFound())
 			return
 		}
-		if err := h.Core.Begun(r.Context(), activityID); err != nil {
+		if err := h.Core.CheckStarted(r.Context(), activityID); err != nil {
 			h.metrics.refuse("path", err)
 			h.refuse(w, r, err)
 			return
@@ -92,14 +92,14 @@ func (h *handlers) begun(next http.Handler) http.Handler {
 	})
 }
 
-// admit refuses path calls that would get no path anyway, before they wait for one.
-func (h *handlers) admit(next http.Handler) http.Handler {
+// checkAdmission refuses path requests of a sale that is not open or is sold out, before they wait for their turn.
+func (h *handlers) checkAdmission(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// No field yet: those of the captcha are refused until it works.
+		// The body has no fields yet: those of the captcha are refused until it is implemented.
 		var body struct{}
 		err := httpserver.DecodeOptionalJSON(w, r, &body)
 		if err == nil {
-			err = h.Core.Admits(r.Context(), httpserver.PathParam(r, "activity_id"))
+			err = h.Core.CheckAdmission(r.Context(), httpserver.PathParam(r, "activity_id"))
 		}
 		if err != nil {
 			h.metrics.refuse("path", err)
@@ -110,7 +110,7 @@ func (h *handlers) admit(next http.Handler) http.Handler {
 	})
 }
 
-// CreatePath implements api.ServerInterface. What is wrong with the request itself was told before.
+// CreatePath implements api.ServerInterface. checkStarted and checkAdmission have validated the request.
 func (h *handlers) CreatePath(w http.ResponseWriter, r *http.Request, activityID string) {
 	p, err := h.Core.IssuePath(r.Context(), auth.From(r.Context()).UserID, activityID)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 type metrics struct {
 	accepted, repeated, paths, flagged metric.Int64Counter
-	refused                            *sync.Map // refusal -> *atomic.Int64; as many as calls and codes
+	refused                            *sync.Map // refusal -> *atomic.Int64; one entry for each call and code
 }
 
 type refusal struct {
@@ -26,17 +26,18 @@ type refusal struct {
 func newMetrics(meter metric.Meter, openStreams func() int) (metrics, error) {
 	m := metrics{refused: &sync.Map{}}
 	var all []error
-	counter := func(name, what string) metric.Int64Counter {
-		c, err := meter.Int64Counter(name, metric.WithDescription(what))
+	counter := func(name, description string) metric.Int64Counter {
+		c, err := meter.Int64Counter(name, metric.WithDescription(description))
 		all = append(all, err)
 		return c
 	}
-	m.accepted = counter("flashsale.seckill.purchases.accepted", "Purchases taken by the gate")
-	m.repeated = counter("flashsale.seckill.purchases.repeated", "Purchases posted again by a known path")
-	m.flagged = counter("flashsale.seckill.flag.answered", "Path calls answered by the sold-out flag alone")
-	m.paths = counter("flashsale.seckill.paths.issued", "Paths given out")
-	// Most buyers of a good sale are refused: they are counted here, and told when somebody asks.
-	_, err := meter.Int64ObservableCounter("flashsale.seckill.refused", metric.WithDescription("Path and purchase calls refused, by reason"),
+	m.accepted = counter("flashsale.seckill.purchases.accepted", "Purchases accepted by the gate")
+	m.repeated = counter("flashsale.seckill.purchases.repeated", "Purchase requests with a path that the gate knew already")
+	m.flagged = counter("flashsale.seckill.flag.answered", "Path requests refused as sold out by the cached sale alone")
+	m.paths = counter("flashsale.seckill.paths.issued", "Paths issued")
+	// Most buyers of a popular sale are refused. Their counters are plain integers, read when the metrics are collected.
+	_, err := meter.Int64ObservableCounter("flashsale.seckill.refused",
+		metric.WithDescription("Path and purchase requests refused, by call and reason"),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			m.refused.Range(func(key, n any) bool {
 				of := key.(refusal)
@@ -47,7 +48,8 @@ func newMetrics(meter metric.Meter, openStreams func() int) (metrics, error) {
 			return nil
 		}))
 	all = append(all, err)
-	_, err = meter.Int64ObservableGauge("flashsale.seckill.streams.open", metric.WithDescription("Event streams open"),
+	_, err = meter.Int64ObservableGauge("flashsale.seckill.streams.open",
+		metric.WithDescription("Number of open event streams"),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			o.Observe(int64(openStreams()))
 			return nil
@@ -55,8 +57,8 @@ func newMetrics(meter metric.Meter, openStreams func() int) (metrics, error) {
 	return m, errors.Join(append(all, err)...)
 }
 
-// noExemplar is what counters of the rush are given: to look whether a buyer's trace is recorded, in order to name it beside
-// a sum, costs more than to count.
+// noExemplar is the context for counters of frequent events. With the request's context the counter would look for a
+// recorded trace as an exemplar, which costs more than counting.
 var noExemplar = context.Background()
 
 func (m metrics) refuse(call string, err error) {

@@ -10,8 +10,9 @@ import (
 	"flashsale.internal/services/seckill/internal/core"
 )
 
-// The purchase is what everybody sends in the same second. Its parameters, body and answer are read and written by hand:
-// the generated wrapper, two passes of encoding/json over the body and one over the answer cost more than the decision.
+// All buyers send their purchase in the same second. Therefore its parameters, body and response are parsed and written by
+// hand: the generated wrapper, two passes of encoding/json over the body and one over the response cost more than the
+// decision.
 
 func (h *handlers) postPath(w http.ResponseWriter, r *http.Request) {
 	h.CreatePath(w, r, httpserver.PathParam(r, "activity_id"))
@@ -25,7 +26,7 @@ func (h *handlers) getReservation(w http.ResponseWriter, r *http.Request) {
 	h.GetReservation(w, r, httpserver.PathParam(r, "activity_id"), httpserver.PathParam(r, "order_sn"))
 }
 
-// The body of a purchase.
+// purchaseBody is the body of a purchase.
 type purchaseBody struct {
 	Lines []purchaseLine `json:"lines"`
 }
@@ -35,6 +36,7 @@ type purchaseLine struct {
 	Qty   int64  `json:"qty"`
 }
 
+// readPurchase parses and validates the body of a purchase.
 func readPurchase(w http.ResponseWriter, r *http.Request) ([]contract.Line, error) {
 	raw, err := httpserver.ReadJSON(w, r)
 	if err != nil {
@@ -42,7 +44,7 @@ func readPurchase(w http.ResponseWriter, r *http.Request) ([]contract.Line, erro
 	}
 	lines, ok := scanPurchase(raw)
 	if !ok {
-		// Written in another way, or wrong; then it says what is wrong.
+		// The body has another form or is invalid. encoding/json decides, and names the error.
 		var body purchaseBody
 		if err := httpserver.Decode(raw, &body); err != nil {
 			return nil, err
@@ -59,8 +61,8 @@ func readPurchase(w http.ResponseWriter, r *http.Request) ([]contract.Line, erro
 	return lines, nil
 }
 
-// scanPurchase reads a body in the form in which programs write it: {"lines":[{"sku_id":"1","qty":2},...]} without spaces.
-// For all others, right or wrong, it answers false.
+// scanPurchase parses a body of the form that programs usually write: {"lines":[{"sku_id":"1","qty":2},...]} without
+// spaces. For every other body, valid or not, it returns false.
 func scanPurchase(raw []byte) ([]contract.Line, bool) {
 	s := scanner{raw}
 	if !s.skip(`{"lines":[`) {
@@ -107,7 +109,7 @@ func (s *scanner) skip(text string) bool {
 	return true
 }
 
-// digits reads at least one and at most 19 decimal digits.
+// digits reads 1 to 19 decimal digits.
 func (s *scanner) digits() (string, bool) {
 	n := 0
 	for n < len(s.rest) && n < 19 && s.rest[n] >= '0' && s.rest[n] <= '9' {
@@ -118,8 +120,8 @@ func (s *scanner) digits() (string, bool) {
 	return text, n > 0
 }
 
-// writeAccepted answers a purchase, as api.ReservationAccepted has it. All that it holds is digits, base64url and words of
-// ours: nothing needs an escape.
+// writeAccepted writes the response to a purchase, an api.ReservationAccepted. Its values are digits, base64url and fixed
+// words, so nothing needs an escape.
 func writeAccepted(w http.ResponseWriter, p core.Purchased) {
 	result := resultURL(p.ActivityID, p.OrderSN)
 	body := make([]byte, 0, 512)
@@ -138,7 +140,7 @@ func writeAccepted(w http.ResponseWriter, p core.Purchased) {
 	h["Location"] = []string{result}
 	h["Content-Type"] = jsonType
 	w.WriteHeader(http.StatusAccepted)
-	_, _ = w.Write(body) // the caller may be gone
+	_, _ = w.Write(body) // an error means that the caller has disconnected
 }
 
 var jsonType = []string{"application/json"}

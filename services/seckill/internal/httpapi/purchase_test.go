@@ -14,14 +14,14 @@ import (
 	"flashsale.internal/services/seckill/internal/core"
 )
 
-// read reads a purchase's body as a request brings it.
+// read parses the body of a purchase request.
 func read(body string) ([]contract.Line, error) {
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	return readPurchase(httptest.NewRecorder(), r)
 }
 
-func TestPurchasesAreReadInTheUsualFormAndInAnyOther(t *testing.T) {
+func TestPurchaseBodiesAreParsedInEveryForm(t *testing.T) {
 	one := []contract.Line{{SKUID: "7", Qty: 2}}
 	for body, want := range map[string][]contract.Line{
 		`{"lines":[{"sku_id":"7","qty":2}]}`:                               one,
@@ -60,7 +60,7 @@ func TestPurchasesAreReadInTheUsualFormAndInAnyOther(t *testing.T) {
 	}
 }
 
-// What the scanner takes, encoding/json reads as the same lines.
+// encoding/json parses every body that the scanner accepts to the same lines.
 func FuzzScanPurchase(f *testing.F) {
 	for _, s := range []string{`{"lines":[{"sku_id":"7","qty":2}]}`, `{"lines":[{"sku_id":"7","qty":2},{"sku_id":"8","qty":0}]}`, `{"lines":[{"sku_id":"7","qty":00}]}`} {
 		f.Add(s)
@@ -76,7 +76,7 @@ func FuzzScanPurchase(f *testing.F) {
 	})
 }
 
-func TestAcceptedIsAnsweredAsTheInterfaceHasIt(t *testing.T) {
+func TestAcceptedResponseMatchesTheAPI(t *testing.T) {
 	w := httptest.NewRecorder()
 	writeAccepted(w, core.Purchased{
 		Reservation: core.Reservation{ActivityID: "1", OrderSN: "77", Status: core.StatusCreated}, Ticket: "aB-_9",

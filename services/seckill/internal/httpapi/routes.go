@@ -14,21 +14,21 @@ import (
 	"flashsale.internal/services/seckill/internal/core"
 )
 
-// Deps is what the surface stands on.
+// Deps are the dependencies of the handler.
 type Deps struct {
 	Core     *core.Service
 	Verifier *auth.Verifier
 	Limits   *admission.Limits
 	Tel      *telemetry.Telemetry
-	// OpenStreams counts the event streams, for the metrics.
+	// OpenStreams returns the number of open event streams, for a metric.
 	OpenStreams func() int
-	// DevToken signs a developer's token; nil where they are off.
+	// DevToken signs a development token; nil means that the route does not exist.
 	DevToken func(id auth.Identity, ttl time.Duration) (string, error)
-	// StreamFor and Heartbeat are those of an event stream; 0 means as documented.
+	// StreamFor is the lifetime of an event stream, Heartbeat the interval of its comments; 0 means as documented.
 	StreamFor, Heartbeat time.Duration
 }
 
-// New makes the handler of all public routes.
+// New returns the handler of all public routes.
 func New(d Deps) (http.Handler, error) {
 	if d.StreamFor == 0 {
 		d.StreamFor = streamFor
@@ -49,11 +49,11 @@ func New(d Deps) (http.Handler, error) {
 		h.refuse(w, r, badParameter(err))
 	}}
 
-	// What stands before a handler, in this order: the load shedder; the sold-out flag; limits by address, which need no
-	// token; the token; on the path route whether the sale has begun; limits by user; on the path route whether the sale is
-	// open, and last the limits that are worth waiting for. A refused request has been charged only what stands before.
-	// path-activity and path-total are charged one after the other: a request that path-total refuses has used up a permit
-	// of its activity, which costs neither a call to Redis nor anything to another activity.
+	// The checks before a handler, in their order: the load shedder; the sold-out check; limits by address, which need no
+	// token; the token; limits by user; on the path route also whether the sale has started (before the limits by user),
+	// whether it is open (after them), and last the limits that queue. A refused request is charged only by the limits
+	// before the check that refuses it. path-activity and path-total are charged one after the other: a request that
+	// path-total refuses has used a permit of its activity. That costs no call to Redis and affects no other activity.
 	r := httpserver.NewRouter(d.Tel)
 	buyer := d.Verifier.Require()
 	on := d.Limits.On
@@ -61,12 +61,13 @@ func New(d Deps) (http.Handler, error) {
 
 	r.With(shed.others, on("browse-per-ip")).Get("/v1/activities", wrapped.ListActivities)
 	r.With(shed.others, on("browse-per-ip")).Get(activity, wrapped.GetActivity)
-	r.With(shed.paths, h.soldOut, on("path-per-ip"), buyer, h.begun, on("path-per-user", "path-click"),
-		h.admit, on("path-activity"), on("path-total")).Post(activity+"/paths", h.postPath)
+	r.With(shed.paths, h.checkSoldOut, on("path-per-ip"), buyer, h.checkStarted, on("path-per-user", "path-click"),
+		h.checkAdmission, on("path-activity"), on("path-total")).Post(activity+"/paths", h.postPath)
 	r.With(shed.purchases, on("purchase-per-ip"), buyer, on("purchase-per-user")).Post(activity+"/paths/{path}/reservations", h.postReservation)
 	r.With(shed.others, on("result-per-ip"), buyer, on("result-per-user")).Get(activity+"/reservations", wrapped.ListReservations)
 	r.With(shed.others, on("result-per-ip"), buyer, on("result-per-user")).Get(activity+"/reservations/{order_sn}", h.getReservation)
-	// A stream lasts a minute, in which nothing is done for it: it is bounded by its own number. Who has its ticket has a purchase.
+	// A stream lasts a minute and is idle for most of it, so the shedder does not count it; the number of streams has a
+	// bound of its own. Only the owner of a purchase has a ticket for it.
 	r.With(httpserver.Streaming, on("events-per-ip")).Get(activity+"/reservations/{order_sn}/events", wrapped.StreamReservation)
 	if d.DevToken != nil {
 		r.Post("/v1/dev/tokens", wrapped.CreateDevToken)
@@ -74,7 +75,7 @@ func New(d Deps) (http.Handler, error) {
 	return r, nil
 }
 
-// badParameter names the parameter that the generated code could not read.
+// badParameter returns a refusal that names the parameter that the generated code could not parse.
 func badParameter(err error) error {
 	var format *api.InvalidParamFormatError
 	if errors.As(err, &format) {

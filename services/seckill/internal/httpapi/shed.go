@@ -15,32 +15,34 @@ import (
 	"flashsale.internal/pkg/problem"
 )
 
-// How many requests a process works on at a time. The limit begins in between and moves by itself: down while they take
-// longer than they used to, up while they do not. Below the lowest nothing is ever refused; a request that is not waiting
-// takes some hundredths of a millisecond, so a thousand at a time are some ten milliseconds of work.
+// Bounds of the number of requests in flight. The limiter moves the limit between them: down while requests take longer
+// than before, up while they do not. Below minInFlight it never refuses a request. A request that does not wait takes some
+// hundredths of a millisecond, so a thousand in flight are about ten milliseconds of work.
 const (
-	fewestAtATime = 1000
-	firstAtATime  = 2000
-	mostAtATime   = 100_000
+	minInFlight     = 1000
+	initialInFlight = 2000
+	maxInFlight     = 100_000
 )
 
-// shedder refuses requests at once when more are under way than this process can work on, so that those it takes have
-// their answer in time. It counts and times a request only while something is done for it: who waits for his turn for a
-// path takes no place.
+// shedder refuses requests at once while too many are in flight for this process, so that those it accepts get a response
+// in time. It does not count a request while that waits for its turn for a path.
 type shedder struct {
-	limiter        adaptivelimiter.AdaptiveLimiter[any]
-	refused, above metric.Int64Counter
+	limiter         adaptivelimiter.AdaptiveLimiter[any]
+	refused, spared metric.Int64Counter
 }
 
 func newShedder(meter metric.Meter) (*shedder, error) {
-	s := &shedder{limiter: adaptivelimiter.NewBuilder[any]().WithLimits(fewestAtATime, mostAtATime, firstAtATime).Build()}
+	s := &shedder{limiter: adaptivelimiter.NewBuilder[any]().WithLimits(minInFlight, maxInFlight, initialInFlight).Build()}
 	var errs [4]error
-	s.refused, errs[0] = meter.Int64Counter("flashsale.seckill.shed", metric.WithDescription("Requests refused because too many were under way"))
-	s.above, errs[1] = meter.Int64Counter("flashsale.seckill.shed.spared",
-		metric.WithDescription("Purchases let in although too many requests were under way, as their buyers have a path"))
-	limit, err := meter.Int64ObservableGauge("flashsale.seckill.shed.limit", metric.WithDescription("How many requests may be under way"))
+	s.refused, errs[0] = meter.Int64Counter("flashsale.seckill.shed",
+		metric.WithDescription("Requests refused because too many were in flight"))
+	s.spared, errs[1] = meter.Int64Counter("flashsale.seckill.shed.spared",
+		metric.WithDescription("Purchases accepted although too many requests were in flight, because their buyers hold a path"))
+	limit, err := meter.Int64ObservableGauge("flashsale.seckill.shed.limit",
+		metric.WithDescription("Limit of the number of requests in flight"))
 	errs[2] = err
-	inFlight, err := meter.Int64ObservableGauge("flashsale.seckill.shed.in_flight", metric.WithDescription("How many requests are under way, without those that wait for a path"))
+	inFlight, err := meter.Int64ObservableGauge("flashsale.seckill.shed.in_flight",
+		metric.WithDescription("Number of requests in flight, without those that wait for a path"))
 	errs[3] = err
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
@@ -53,23 +55,23 @@ func newShedder(meter metric.Meter) (*shedder, error) {
 	return s, err
 }
 
-// purchases takes every purchase: whoever has a path was let in when it was given. They fill the places all the same, so
-// that others are refused in their favour; how many there are at most is a matter of the gate's queue.
+// purchases accepts every purchase, because its buyer was admitted when the path was issued. Purchases count as requests
+// in flight, so that other requests are refused first. The gate's queue bounds their number.
 func (s *shedder) purchases(next http.Handler) http.Handler {
 	return s.admit(next, func(w http.ResponseWriter, r *http.Request) {
-		s.above.Add(r.Context(), 1)
+		s.spared.Add(r.Context(), 1)
 		next.ServeHTTP(w, r)
 	})
 }
 
-// others are refused while there is no place.
+// others refuses requests above the limit.
 func (s *shedder) others(next http.Handler) http.Handler { return s.admit(next, s.refuse) }
 
-func (s *shedder) admit(next http.Handler, noPlace http.HandlerFunc) http.Handler {
+func (s *shedder) admit(next http.Handler, full http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		permit, ok := s.limiter.TryAcquirePermit()
 		if !ok {
-			noPlace(w, r)
+			full(w, r)
 			return
 		}
 		defer permit.Record()
@@ -77,8 +79,8 @@ func (s *shedder) admit(next http.Handler, noPlace http.HandlerFunc) http.Handle
 	})
 }
 
-// paths are others that may wait for their turn; meanwhile they take no place. One whose turn has come is not refused any
-// more.
+// paths refuses requests above the limit when they arrive. While a request waits for its turn it does not count as in
+// flight. After its turn has come it is never refused.
 func (s *shedder) paths(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		permit, ok := s.limiter.TryAcquirePermit()
@@ -90,7 +92,7 @@ func (s *shedder) paths(next http.Handler) http.Handler {
 		defer func() {
 			switch {
 			case permit == nil:
-			case waited: // the time of a part says nothing
+			case waited: // this is the duration of a part of the request only
 				permit.Drop()
 			default:
 				permit.Record()
@@ -112,9 +114,9 @@ func (s *shedder) paths(next http.Handler) http.Handler {
 	})
 }
 
-var quiet = slog.New(slog.DiscardHandler) // they are counted
+var discardLog = slog.New(slog.DiscardHandler) // shed requests are counted, not logged
 
 func (s *shedder) refuse(w http.ResponseWriter, r *http.Request) {
 	s.refused.Add(r.Context(), 1)
-	problem.Write(w, r, quiet, contract.Refuse(contract.CodeOverloaded, "Too many requests at once. Nothing was done.").After(time.Second))
+	problem.Write(w, r, discardLog, contract.Refuse(contract.CodeOverloaded, "Too many requests at once. Nothing was done.").After(time.Second))
 }

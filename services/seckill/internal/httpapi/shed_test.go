@@ -31,12 +31,12 @@ func ask(h http.Handler) *httptest.ResponseRecorder {
 	return w
 }
 
-func TestTooManyAtATimeAreRefusedButPurchases(t *testing.T) {
+func TestRequestsAboveTheLimitAreRefusedExceptPurchases(t *testing.T) {
 	s := narrow(t)
 	served := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) })
 	for name, busy := range map[string]func(http.Handler) http.Handler{"others": s.others, "paths": s.paths, "purchases": s.purchases} {
 		var other, path, purchase *httptest.ResponseRecorder
-		w := ask(busy(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { // takes the one place
+		w := ask(busy(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { // the one request in flight
 			other, path, purchase = ask(s.others(served)), ask(s.paths(served)), ask(s.purchases(served))
 		})))
 		require.Equal(t, http.StatusOK, w.Code, name)
@@ -45,15 +45,15 @@ func TestTooManyAtATimeAreRefusedButPurchases(t *testing.T) {
 			require.Contains(t, refused.Body.String(), `"code":"overloaded"`)
 			require.NotEmpty(t, refused.Header().Get("Retry-After"))
 		}
-		require.Equal(t, http.StatusCreated, purchase.Code, "%s: whoever has a path was let in", name)
+		require.Equal(t, http.StatusCreated, purchase.Code, "%s: a purchase is never refused", name)
 		require.Zero(t, s.limiter.Inflight(), name)
 	}
 	require.PanicsWithValue(t, "oops", func() { ask(s.paths(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("oops") }))) })
-	require.Zero(t, s.limiter.Inflight(), "a handler that dies leaves its place")
+	require.Zero(t, s.limiter.Inflight(), "a panicking handler does not count")
 }
 
-// Who waits for a path takes no place; whose turn has come is served, also where there is none.
-func TestWhoWaitsTakesNoPlace(t *testing.T) {
+// A request that waits for a path does not count. When its turn comes it is served, also above the limit.
+func TestWaitingPathRequestsDoNotCount(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("version: 1\nrules: [{name: path-total, limit: 1, burst: 1, max_wait: 10s}]"), 0o600))
 	synctest.Test(t, func(t *testing.T) {
@@ -71,8 +71,8 @@ func TestWhoWaitsTakesNoPlace(t *testing.T) {
 			require.Equal(t, time.Second, time.Since(began))
 		})
 		synctest.Wait()
-		require.Zero(t, s.limiter.Inflight(), "it waits")
-		wg.Go(func() { // has the place when the turn of the first comes
+		require.Zero(t, s.limiter.Inflight(), "it waits for its turn")
+		wg.Go(func() { // in flight when the turn of the first comes
 			ask(s.others(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release })))
 		})
 		synctest.Wait()
