@@ -18,11 +18,11 @@ import (
 // An error is transient, and the whole message must be redelivered. An item that can never become an order becomes a dead
 // letter and does not delay the others.
 func (s *Service) Land(ctx context.Context, items []contract.Deduction, bad []contract.BadItem) error {
-	wanted, deadLetters := s.sortOut(items, bad)
+	valid, deadLetters := s.sortOut(items, bad)
 	var landed landing
-	if len(wanted) > 0 {
+	if len(valid) > 0 {
 		var err error
-		if landed, err = s.insertOrders(ctx, wanted); err != nil {
+		if landed, err = s.insertOrders(ctx, valid); err != nil {
 			return err
 		}
 		s.rec.Created(ctx, len(landed.fresh))
@@ -40,23 +40,23 @@ func (s *Service) sortOut(items []contract.Deduction, bad []contract.BadItem) ([
 	for _, b := range bad {
 		deadLetters = append(deadLetters, s.deadLetter(b.Raw, b.Err.Error()))
 	}
-	wanted := make([]contract.Deduction, 0, len(items))
-	index := make(map[string]int, len(items)) // of wanted, by order_sn
+	valid := make([]contract.Deduction, 0, len(items))
+	index := make(map[string]int, len(items)) // of valid, by order_sn
 	for _, d := range items {
 		if err := s.checkDeduction(d); err != nil {
 			deadLetters = append(deadLetters, s.deadLetterOf(d, err.Error()))
 			continue
 		}
 		if i, repeated := index[d.OrderSN]; repeated {
-			if !sameDeduction(wanted[i], d) {
+			if !sameDeduction(valid[i], d) {
 				deadLetters = append(deadLetters, s.deadLetterOf(d, "the message has two different deductions for this order_sn"))
 			}
 			continue
 		}
-		index[d.OrderSN] = len(wanted)
-		wanted = append(wanted, d)
+		index[d.OrderSN] = len(valid)
+		valid = append(valid, d)
 	}
-	return wanted, deadLetters
+	return valid, deadLetters
 }
 
 // landing is the result of a transaction that inserted orders.
@@ -71,16 +71,16 @@ type landing struct {
 // Nearly every message is delivered once, so the first transaction does not read the orders, which saves a statement for
 // each shard. If one of them exists, the insertion fails on its primary key, and a second transaction reads and locks
 // them first. The second transaction is not a retry of the first: a redelivered message must not count as a lost race.
-func (s *Service) insertOrders(ctx context.Context, wanted []contract.Deduction) (landed landing, err error) {
+func (s *Service) insertOrders(ctx context.Context, valid []contract.Deduction) (landed landing, err error) {
 	err = s.store.InTx(ctx, "orders transaction", func(tx Tx) (err error) {
-		landed, err = s.insertMissing(tx, wanted, nil)
+		landed, err = s.insertMissing(tx, valid, nil)
 		return err
 	})
 	if !errors.Is(err, ErrOrderExists) {
 		return landed, err
 	}
-	sns := make([]string, len(wanted))
-	for i, d := range wanted {
+	sns := make([]string, len(valid))
+	for i, d := range valid {
 		sns[i] = d.OrderSN
 	}
 	err = s.store.InTx(ctx, "orders transaction", func(tx Tx) error {
@@ -88,7 +88,7 @@ func (s *Service) insertOrders(ctx context.Context, wanted []contract.Deduction)
 		if err != nil {
 			return err
 		}
-		landed, err = s.insertMissing(tx, wanted, existing)
+		landed, err = s.insertMissing(tx, valid, existing)
 		if errors.Is(err, ErrOrderExists) { // inserted after LockOrders
 			return ErrRetry
 		}
@@ -98,10 +98,10 @@ func (s *Service) insertOrders(ctx context.Context, wanted []contract.Deduction)
 }
 
 // insertMissing inserts an order for each deduction that is not in existing, by order_sn.
-func (s *Service) insertMissing(tx Tx, wanted []contract.Deduction, existing map[string]Order) (landing, error) {
+func (s *Service) insertMissing(tx Tx, valid []contract.Deduction, existing map[string]Order) (landing, error) {
 	var landed landing
 	now := s.now()
-	for _, d := range wanted {
+	for _, d := range valid {
 		o, found := existing[d.OrderSN]
 		switch {
 		case !found:
