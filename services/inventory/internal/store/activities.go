@@ -160,6 +160,17 @@ func (s *Store) GateActivities(ctx context.Context, now time.Time) ([]core.Activ
 	return due, nil
 }
 
+// HoldingActivities implements core.Store.
+func (s *Store) HoldingActivities(ctx context.Context) ([]core.Activity, error) {
+	var list []activityRow
+	err := s.read(ctx).Select(activityColumns).Where("id IN (SELECT activity_id FROM stocks WHERE reserved > 0)").Order("id").Find(&list).Error
+	activities := make([]core.Activity, len(list))
+	for i, r := range list {
+		activities[i] = *toActivity(r, nil)
+	}
+	return activities, err
+}
+
 func (s *Store) withItems(ctx context.Context, list []activityRow) ([]core.Activity, error) {
 	ids := make([]int64, len(list))
 	for i, r := range list {

@@ -1,0 +1,208 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/sqldb"
+	"flashsale.internal/services/inventory/internal/core"
+)
+
+type reservationRow struct {
+	OrderSN          int64 `gorm:"column:order_sn;primaryKey;autoIncrement:false"`
+	ActivityID       int64
+	UserID           string
+	Bucket           int
+	LineItems        string
+	State            string
+	Reason           string
+	ReservedAt       time.Time
+	LandedAt         time.Time
+	OrderCreatedAt   *time.Time
+	ExpiresAt        *time.Time
+	ChangedAt        time.Time
+	RepublishAt      *time.Time
+	RepublishAttempt int
+	Traceparent      string
+}
+
+func (reservationRow) TableName() string { return "reservations" }
+
+var reservationColumns = []string{
+	"order_sn", "activity_id", "user_id", "bucket", "line_items", "state", "reason", "reserved_at", "landed_at",
+	"order_created_at", "expires_at", "changed_at", "republish_at", "republish_attempt", "traceparent",
+}
+
+func toRow(r reservationRow) (core.Reservation, error) {
+	row := core.Reservation{
+		OrderSN: text(r.OrderSN), ActivityID: text(r.ActivityID), UserID: r.UserID, Bucket: r.Bucket, State: core.ReservationState(r.State),
+		Reason: r.Reason, ReservedAt: r.ReservedAt.UTC(), LandedAt: r.LandedAt.UTC(), OrderCreatedAt: utc(r.OrderCreatedAt),
+		ExpiresAt: utc(r.ExpiresAt), ChangedAt: r.ChangedAt.UTC(), RepublishAt: utc(r.RepublishAt), RepublishAttempt: r.RepublishAttempt,
+		Traceparent: r.Traceparent,
+	}
+	if err := json.Unmarshal([]byte(r.LineItems), &row.Lines); err != nil {
+		return row, fmt.Errorf("%w: lines of reservation %d: %w", core.ErrBrokenRow, r.OrderSN, err)
+	}
+	return row, nil
+}
+
+func fromRow(r core.Reservation) (reservationRow, error) {
+	lines := r.Lines
+	if lines == nil {
+		lines = []contract.Line{}
+	}
+	b, err := json.Marshal(lines)
+	return reservationRow{
+		OrderSN: number(r.OrderSN), ActivityID: number(r.ActivityID), UserID: r.UserID, Bucket: r.Bucket, LineItems: string(b),
+		State: string(r.State), Reason: r.Reason, ReservedAt: r.ReservedAt, LandedAt: r.LandedAt, OrderCreatedAt: r.OrderCreatedAt,
+		ExpiresAt: r.ExpiresAt, ChangedAt: r.ChangedAt, RepublishAt: r.RepublishAt, RepublishAttempt: r.RepublishAttempt,
+		Traceparent: r.Traceparent,
+	}, err
+}
+
+func toRows(list []reservationRow) ([]core.Reservation, error) {
+	rows := make([]core.Reservation, len(list))
+	for i, r := range list {
+		var err error
+		if rows[i], err = toRow(r); err != nil {
+			return nil, err
+		}
+	}
+	return rows, nil
+}
+
+func utc(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	u := t.UTC()
+	return &u
+}
+
+// Reservations implements core.Store.
+func (s *Store) Reservations(ctx context.Context, orderSNs []string) (map[string]core.Reservation, error) {
+	return rowsBySN(s.read(ctx), orderSNs)
+}
+
+func rowsBySN(tx *gorm.DB, orderSNs []string) (map[string]core.Reservation, error) {
+	found := make(map[string]core.Reservation, len(orderSNs))
+	err := chunked(orderSNs, func(c []string) error {
+		var list []reservationRow
+		if err := tx.Select(reservationColumns).Where("order_sn IN ?", numbers(c)).Find(&list).Error; err != nil {
+			return err
+		}
+		for _, r := range list {
+			row, err := toRow(r)
+			if err != nil {
+				return err
+			}
+			found[row.OrderSN] = row
+		}
+		return nil
+	})
+	return found, err
+}
+
+// ReservationsOfActivity implements core.Store.
+func (s *Store) ReservationsOfActivity(ctx context.Context, activityID, userID string, p core.Page) ([]core.Reservation, error) {
+	q := s.read(ctx).Select(reservationColumns).Where("activity_id = ?", number(activityID))
+	if userID != "" {
+		q = q.Where("user_id = ?", userID)
+	}
+	if p.Cursor != "" {
+		q = q.Where("order_sn < ?", number(p.Cursor))
+	}
+	var list []reservationRow
+	if err := q.Order("order_sn DESC").Limit(p.Limit).Find(&list).Error; err != nil {
+		return nil, err
+	}
+	return toRows(list)
+}
+
+// ChangedReservations implements core.Store.
+func (s *Store) ChangedReservations(ctx context.Context, activityID string, states []core.ReservationState, since time.Time, afterSN string, limit int) (rows, broken []core.Reservation, next string, err error) {
+	q := s.read(ctx).Select(reservationColumns).
+		Where("activity_id = ? AND order_sn > ? AND state IN ?", number(activityID), number(afterSN), states)
+	if !since.IsZero() {
+		q = q.Where("changed_at >= ?", since.UTC())
+	}
+	var list []reservationRow
+	if err := q.Order("order_sn").Limit(limit).Find(&list).Error; err != nil {
+		return nil, nil, "", err
+	}
+	if len(list) == limit {
+		next = text(list[limit-1].OrderSN)
+	}
+	rows, broken = readable(list)
+	return rows, broken, next, nil
+}
+
+// ReservationsToRepublish implements core.Store.
+func (s *Store) ReservationsToRepublish(ctx context.Context, due time.Time, limit int) (rows, broken []core.Reservation, err error) {
+	var list []reservationRow
+	err = s.read(ctx).Select(reservationColumns).Where("republish_at <= ?", due).Order("republish_at").Limit(limit).Find(&list).Error
+	rows, broken = readable(list)
+	return rows, broken, err
+}
+
+// readable parts rows that cannot be read from those that can.
+func readable(list []reservationRow) (rows, broken []core.Reservation) {
+	for _, r := range list {
+		if row, err := toRow(r); err != nil {
+			broken = append(broken, row)
+		} else {
+			rows = append(rows, row)
+		}
+	}
+	return rows, broken
+}
+
+// OverdueReservations implements core.Store, along the index by activity, state and time of change.
+func (s *Store) OverdueReservations(ctx context.Context, activityID string, since time.Time, after *core.ReservationPlace, limit int) (rows, broken []core.Reservation, next *core.ReservationPlace, err error) {
+	q := s.read(ctx).Select(reservationColumns).
+		Where("activity_id = ? AND state = ? AND changed_at <= ? AND order_created_at IS NOT NULL", number(activityID), string(core.StateReserved), since.UTC())
+	if after != nil {
+		at := after.ChangedAt.UTC()
+		q = q.Where("changed_at >= ? AND (changed_at > ? OR order_sn > ?)", at, at, number(after.OrderSN))
+	}
+	var list []reservationRow
+	if err := q.Order("changed_at, order_sn").Limit(limit).Find(&list).Error; err != nil {
+		return nil, nil, nil, err
+	}
+	if len(list) == limit {
+		last := list[limit-1]
+		next = &core.ReservationPlace{ChangedAt: last.ChangedAt.UTC(), OrderSN: text(last.OrderSN)}
+	}
+	rows, broken = readable(list)
+	return rows, broken, next, nil
+}
+
+// ScheduleRepublish implements core.Store.
+func (s *Store) ScheduleRepublish(ctx context.Context, rows []core.Reservation) error {
+	type plan struct {
+		at      int64
+		attempt int
+	}
+	groups := map[plan][]int64{}
+	for _, r := range rows {
+		if r.RepublishAt != nil {
+			p := plan{r.RepublishAt.UnixMilli(), r.RepublishAttempt}
+			groups[p] = append(groups[p], number(r.OrderSN))
+		}
+	}
+	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
+		for p, sns := range groups {
+			err := tx.Exec("UPDATE reservations SET republish_at = ?, republish_attempt = ? WHERE order_sn IN ? AND republish_at IS NOT NULL",
+				time.UnixMilli(p.at).UTC(), p.attempt, sns).Error
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
