@@ -24,11 +24,11 @@ var mutants = []mutant{
 	},
 	{
 		name: "events acknowledged on failure", file: "services/inventory/internal/consumer/consumer.go",
-		old: "return c.core.Follow(", now: "_ = c.core.Follow(ctx, list, c.letters(contract.TopicOrderEvents, contract.GroupInventoryOrderEvents, bad))\n\treturn nil\n}\n\nfunc (c *Consumer) follow(ctx context.Context, list []contract.OrderEvent, bad []contract.BadItem) error {\n\treturn c.core.Follow(",
+		old: "return c.core.Follow(", now: "_ = c.core.Follow(ctx, list, c.deadLetters(contract.TopicOrderEvents, contract.GroupInventoryOrderEvents, bad))\n\treturn nil\n}\n\nfunc (c *Consumer) follow(ctx context.Context, list []contract.OrderEvent, bad []contract.BadItem) error {\n\treturn c.core.Follow(",
 	},
 	{
 		name: "closings acknowledged on failure", file: "services/inventory/internal/consumer/consumer.go",
-		old: "return c.core.CloseDue(ctx, list, c.letters(", now: "_, _ = bad, c.core.CloseDue(ctx, list, nil)\n\treturn nil\n}\n\nfunc (c *Consumer) closeDue(ctx context.Context, list []contract.OrderClose, bad []contract.BadItem) error {\n\treturn c.core.CloseDue(ctx, list, c.letters(",
+		old: "return c.core.CloseDue(ctx, list, c.deadLetters(", now: "_, _ = bad, c.core.CloseDue(ctx, list, nil)\n\treturn nil\n}\n\nfunc (c *Consumer) closeDue(ctx context.Context, list []contract.OrderClose, bad []contract.BadItem) error {\n\treturn c.core.CloseDue(ctx, list, c.deadLetters(",
 	},
 	{
 		name: "finish ends what has ended", file: luaDir + "prelude.lua",

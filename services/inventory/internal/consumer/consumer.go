@@ -48,34 +48,34 @@ func (c *Consumer) Subscribe(b bus.Bus, concurrency int) error {
 func (c *Consumer) Reservations(ctx context.Context, d bus.Delivery) (err error) {
 	ctx, list, bad, end := items.Open[contract.Reservation](ctx, c.tel, contract.GroupInventoryReservations, d)
 	defer func() { end(err) }()
-	return c.core.Land(ctx, list, c.letters(contract.TopicReservations, contract.GroupInventoryReservations, bad))
+	return c.core.Land(ctx, list, c.deadLetters(contract.TopicReservations, contract.GroupInventoryReservations, bad))
 }
 
 // OrderEvents handles TopicOrderEvents.
 func (c *Consumer) OrderEvents(ctx context.Context, d bus.Delivery) (err error) {
 	ctx, list, bad, end := items.Open[contract.OrderEvent](ctx, c.tel, contract.GroupInventoryOrderEvents, d)
 	defer func() { end(err) }()
-	return c.core.Follow(ctx, list, c.letters(contract.TopicOrderEvents, contract.GroupInventoryOrderEvents, bad))
+	return c.core.Follow(ctx, list, c.deadLetters(contract.TopicOrderEvents, contract.GroupInventoryOrderEvents, bad))
 }
 
 // OrderClose handles TopicOrderClose.
 func (c *Consumer) OrderClose(ctx context.Context, d bus.Delivery) (err error) {
 	ctx, list, bad, end := items.Open[contract.OrderClose](ctx, c.tel, contract.GroupInventoryOrderClose, d)
 	defer func() { end(err) }()
-	return c.core.CloseDue(ctx, list, c.letters(contract.TopicOrderClose, contract.GroupInventoryOrderClose, bad))
+	return c.core.CloseDue(ctx, list, c.deadLetters(contract.TopicOrderClose, contract.GroupInventoryOrderClose, bad))
 }
 
 // DeadLetters handles TopicDeadLetters. A letter that cannot be read is kept as the letter of this consumer.
 func (c *Consumer) DeadLetters(ctx context.Context, d bus.Delivery) (err error) {
 	ctx, list, bad, end := items.Open[contract.DeadLetter](ctx, c.tel, contract.GroupInventoryDeadLetters, d)
 	defer func() { end(err) }()
-	return c.core.AddDeadLetters(ctx, append(list, c.letters(contract.TopicDeadLetters, contract.GroupInventoryDeadLetters, bad)...))
+	return c.core.AddDeadLetters(ctx, append(list, c.deadLetters(contract.TopicDeadLetters, contract.GroupInventoryDeadLetters, bad)...))
 }
 
-func (c *Consumer) letters(topic, group string, bad []contract.BadItem) []contract.DeadLetter {
-	letters := make([]contract.DeadLetter, len(bad))
+func (c *Consumer) deadLetters(topic, group string, bad []contract.BadItem) []contract.DeadLetter {
+	deadLetters := make([]contract.DeadLetter, len(bad))
 	for i, b := range bad {
-		letters[i] = contract.NewDeadLetter(group, topic, b.Raw, b.Err.Error(), c.now())
+		deadLetters[i] = contract.NewDeadLetter(group, topic, b.Raw, b.Err.Error(), c.now())
 	}
-	return letters
+	return deadLetters
 }

@@ -91,7 +91,7 @@ func (l *ledgerTx) Apply(m *core.Moves) error {
 	if err := l.stock(m.Stocks); err != nil {
 		return err
 	}
-	return addLetters(l.tx, m.DeadLetters)
+	return addDeadLetters(l.tx, m.DeadLetters)
 }
 
 func (l *ledgerTx) insert(rows []core.Reservation) error {

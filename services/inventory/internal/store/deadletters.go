@@ -16,7 +16,7 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-type letterRow struct {
+type deadLetterRow struct {
 	ID          int64 `gorm:"primaryKey"`
 	Fingerprint string
 	Origin      string
@@ -34,13 +34,13 @@ type letterRow struct {
 	DecidedAt   *time.Time
 }
 
-func (letterRow) TableName() string { return "dead_letters" }
+func (deadLetterRow) TableName() string { return "dead_letters" }
 
-var letterColumns = []string{
+var deadLetterColumns = []string{
 	"id", "fingerprint", "origin", "topic", "order_sn", "activity_id", "why", "item", "failed_at", "traceparent", "state", "rejecting", "occurrences", "decided_by", "decided_at",
 }
 
-func toLetter(r letterRow) *core.DeadLetter {
+func toDeadLetter(r deadLetterRow) *core.DeadLetter {
 	d := &core.DeadLetter{
 		ID: text(r.ID), Where: r.Origin, Topic: r.Topic, Why: r.Why, Item: r.Item, FailedAt: r.FailedAt.UTC(), Traceparent: r.Traceparent, State: r.State,
 		Rejecting: r.Rejecting, Occurrences: r.Occurrences, DecidedBy: r.DecidedBy, DecidedAt: utc(r.DecidedAt),
@@ -75,10 +75,10 @@ func fingerprint(d contract.DeadLetter) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// addLetters writes letters. One that is there already counts once more; if it was replayed, it failed again and is open.
+// addDeadLetters writes deadLetters. One that is there already counts once more; if it was replayed, it failed again and is open.
 // A rejected one stays rejected: its purchase is over.
-func addLetters(tx *gorm.DB, letters []contract.DeadLetter) error {
-	for _, d := range letters {
+func addDeadLetters(tx *gorm.DB, deadLetters []contract.DeadLetter) error {
+	for _, d := range deadLetters {
 		if d.At.Year() < 2000 || d.At.Year() > 2200 { // no column takes any time
 			d.At = tx.NowFunc()
 		}
@@ -95,7 +95,7 @@ func addLetters(tx *gorm.DB, letters []contract.DeadLetter) error {
 		if item == nil {
 			item = []byte{}
 		}
-		row := letterRow{
+		row := deadLetterRow{
 			Fingerprint: f, Origin: clip(d.Where, 100), Topic: clip(d.Topic, 100), OrderSN: idOrNull(d.OrderSN), ActivityID: idOrNull(d.ActivityID),
 			Why: clip(d.Why, 500), Item: item, FailedAt: d.At.UTC(), Traceparent: clip(d.Traceparent, 64), State: core.DeadLetterOpen, Occurrences: 1,
 		}
@@ -123,37 +123,37 @@ func clip(s string, runes int) string {
 }
 
 // AddDeadLetters implements core.Store.
-func (s *Store) AddDeadLetters(ctx context.Context, letters []contract.DeadLetter) error {
-	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error { return addLetters(tx, letters) }, sqldb.RetryDuplicates())
+func (s *Store) AddDeadLetters(ctx context.Context, deadLetters []contract.DeadLetter) error {
+	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error { return addDeadLetters(tx, deadLetters) }, sqldb.RetryDuplicates())
 }
 
 // DeadLetters implements core.Store.
 func (s *Store) DeadLetters(ctx context.Context, state string, p core.Page) ([]core.DeadLetter, error) {
-	q := s.read(ctx).Select(letterColumns)
+	q := s.read(ctx).Select(deadLetterColumns)
 	if state != "" {
 		q = q.Where("state = ?", state)
 	}
 	if p.Cursor != "" {
 		q = q.Where("id < ?", number(p.Cursor))
 	}
-	var list []letterRow
+	var list []deadLetterRow
 	if err := q.Order("id DESC").Limit(p.Limit).Find(&list).Error; err != nil {
 		return nil, err
 	}
-	letters := make([]core.DeadLetter, len(list))
+	deadLetters := make([]core.DeadLetter, len(list))
 	for i, r := range list {
-		letters[i] = *toLetter(r)
+		deadLetters[i] = *toDeadLetter(r)
 	}
-	return letters, nil
+	return deadLetters, nil
 }
 
 // DeadLetter implements core.Store.
 func (s *Store) DeadLetter(ctx context.Context, id string) (*core.DeadLetter, error) {
-	var list []letterRow
-	if err := s.read(ctx).Select(letterColumns).Where("id = ?", number(id)).Limit(1).Find(&list).Error; err != nil || len(list) == 0 {
+	var list []deadLetterRow
+	if err := s.read(ctx).Select(deadLetterColumns).Where("id = ?", number(id)).Limit(1).Find(&list).Error; err != nil || len(list) == 0 {
 		return nil, err
 	}
-	return toLetter(list[0]), nil
+	return toDeadLetter(list[0]), nil
 }
 
 // BeginRejection implements core.Store.
@@ -184,7 +184,7 @@ func (s *Store) OpenDeadLetters(ctx context.Context, orderSNs []string) (map[str
 	open := map[string]bool{}
 	err := chunked(orderSNs, func(c []string) error {
 		var list []int64
-		err := s.read(ctx).Model(&letterRow{}).Where("order_sn IN ? AND state = ?", numbers(c), core.DeadLetterOpen).Distinct().Pluck("order_sn", &list).Error
+		err := s.read(ctx).Model(&deadLetterRow{}).Where("order_sn IN ? AND state = ?", numbers(c), core.DeadLetterOpen).Distinct().Pluck("order_sn", &list).Error
 		for _, n := range list {
 			open[text(n)] = true
 		}
@@ -196,6 +196,6 @@ func (s *Store) OpenDeadLetters(ctx context.Context, orderSNs []string) (map[str
 // CountOpenDeadLetters implements core.Store.
 func (s *Store) CountOpenDeadLetters(ctx context.Context) (int64, error) {
 	var n int64
-	err := s.read(ctx).Model(&letterRow{}).Where("state = ?", core.DeadLetterOpen).Count(&n).Error
+	err := s.read(ctx).Model(&deadLetterRow{}).Where("state = ?", core.DeadLetterOpen).Count(&n).Error
 	return n, err
 }

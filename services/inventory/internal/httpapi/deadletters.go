@@ -11,7 +11,7 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-func letterView(d core.DeadLetter) api.DeadLetter {
+func deadLetterView(d core.DeadLetter) api.DeadLetter {
 	return api.DeadLetter{
 		DeadLetterId: d.ID, Where: d.Where, Topic: d.Topic, OrderSn: maybe(d.OrderSN), ActivityId: maybe(d.ActivityID), Why: d.Why,
 		Item: strings.ToValidUTF8(string(d.Item), "\uFFFD"), State: api.DeadLetterState(d.State), Occurrences: d.Occurrences, FailedAt: d.FailedAt,
@@ -46,7 +46,7 @@ func (m *Merchant) ListDeadLetters(w http.ResponseWriter, r *http.Request, param
 		return
 	}
 	list, next := cut(list, p, func(d core.DeadLetter) string { return d.ID })
-	httpserver.WriteJSON(w, http.StatusOK, api.DeadLetterList{Items: views(list, letterView), NextCursor: next})
+	httpserver.WriteJSON(w, http.StatusOK, api.DeadLetterList{Items: views(list, deadLetterView), NextCursor: next})
 }
 
 // ReplayDeadLetter implements api.ServerInterface.
@@ -68,5 +68,5 @@ func (m *Merchant) decide(w http.ResponseWriter, r *http.Request, id string, do 
 		m.refuse(w, r, err)
 		return
 	}
-	httpserver.WriteJSON(w, http.StatusOK, letterView(*d))
+	httpserver.WriteJSON(w, http.StatusOK, deadLetterView(*d))
 }
