@@ -3,7 +3,7 @@ package ratelimit
 // decideArrival is TokenBucket, GCRA, LeakyBucket and LeakyQueue on one number: the theoretical arrival time, at which all
 // that was granted will have been earned. tat <= now means full. A clock that goes back meets a tat that lies further ahead,
 // so it refills nothing twice.
-func (p *params) decideArrival(tat, now int64, q ask) (int64, answer) {
+func (p *params) decideArrival(tat, now int64, q query) (int64, decision) {
 	tat = max(tat, now)
 	free := now + p.room - tat // ns of permits that are there; below 0: reserved ahead
 	give := q.n
@@ -17,26 +17,26 @@ func (p *params) decideArrival(tat, now int64, q ask) (int64, answer) {
 		return tat, p.refuseArrival(free, tat-now, q)
 	}
 	cost := give * p.perPermit
-	a := answer{granted: true, give: give, wait: max(0, cost-free), reset: tat - now + cost}
+	d := decision{ok: true, granted: give, wait: max(0, cost-free), resetAfter: tat - now + cost}
 	if free-cost >= p.perPermit { // a division costs as much as all the rest
-		a.left = (free - cost) / p.perPermit
+		d.remaining = (free - cost) / p.perPermit
 	}
-	return tat + cost, a
+	return tat + cost, d
 }
 
 // refuseArrival answers a refusal, or a look.
-func (p *params) refuseArrival(free, reset int64, q ask) answer {
-	a := answer{granted: q.n == 0, reset: reset}
+func (p *params) refuseArrival(free, reset int64, q query) decision {
+	d := decision{ok: q.n == 0, resetAfter: reset}
 	if free >= p.perPermit {
-		a.left = free / p.perPermit
+		d.remaining = free / p.perPermit
 	}
 	switch least := max(q.least, 1); {
 	case least > p.most || (q.n > 0 && least*p.perPermit > p.room+q.wait):
-		a.retry = int64(Never) // too much even for one who finds it full
+		d.retryAfter = int64(Never) // too much even for one who finds it full
 	default:
-		a.retry = max(0, least*p.perPermit-free-q.wait)
+		d.retryAfter = max(0, least*p.perPermit-free-q.wait)
 	}
-	return a
+	return d
 }
 
 // undoArrival gives n permits back. What has been refilled meanwhile anyway is not given twice: a tat before now means now.

@@ -41,23 +41,23 @@ func (c *denyCache) shard(key string) (*denyShard, uint64) {
 }
 
 // refused answers the refusal of a key, if it is known.
-func (c *denyCache) refused(key string, now int64, q ask) (answer, bool) {
+func (c *denyCache) refused(key string, now int64, q query) (decision, bool) {
 	if c == nil || q.n == 0 {
-		return answer{}, false
+		return decision{}, false
 	}
 	sh, h := c.shard(key)
 	sh.mu.RLock()
-	d, known := sh.m[h]
+	e, known := sh.m[h]
 	sh.mu.RUnlock()
-	if !known || q.least < d.cost || d.passes-q.wait <= now {
-		return answer{}, false
+	if !known || q.least < e.cost || e.passes-q.wait <= now {
+		return decision{}, false
 	}
-	return answer{left: d.left, retry: d.passes - q.wait - now, reset: max(0, d.reset-now)}, true
+	return decision{remaining: e.left, retryAfter: e.passes - q.wait - now, resetAfter: max(0, e.reset-now)}, true
 }
 
 // learn takes a refusal that Redis gave for a question sent at sent: from then on the time counts, the early side.
-func (c *denyCache) learn(key string, sent int64, q ask, a answer) {
-	if c == nil || a.granted || a.retry <= 0 || q.n == 0 {
+func (c *denyCache) learn(key string, sent int64, q query, d decision) {
+	if c == nil || d.ok || d.retryAfter <= 0 || q.n == 0 {
 		return
 	}
 	sh, h := c.shard(key)
@@ -65,8 +65,8 @@ func (c *denyCache) learn(key string, sent int64, q ask, a answer) {
 	defer sh.mu.Unlock()
 	if _, known := sh.m[h]; !known && len(sh.m) >= c.max {
 		looks := 8
-		for k, d := range sh.m { // begins anywhere
-			if d.passes <= sent {
+		for k, e := range sh.m { // begins anywhere
+			if e.passes <= sent {
 				delete(sh.m, k)
 			}
 			if looks--; looks == 0 {
@@ -77,7 +77,7 @@ func (c *denyCache) learn(key string, sent int64, q ask, a answer) {
 			return // it is a cache: this key asks Redis
 		}
 	}
-	sh.m[h] = denial{cost: q.least, passes: sent + a.retry + q.wait, left: a.left, reset: sent + a.reset}
+	sh.m[h] = denial{cost: q.least, passes: sent + d.retryAfter + q.wait, left: d.remaining, reset: sent + d.resetAfter}
 }
 
 // forget is for a key that got something back.

@@ -115,7 +115,7 @@ func (g *fallback) take(rs *redisSpec, r Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	q := p.ask(r)
+	q := p.query(r)
 	sh, h := g.shard(r.Key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -133,18 +133,18 @@ func (g *fallback) take(rs *redisSpec, r Request) (Result, error) {
 		}
 	}
 	e.assumed = min(e.assumed, max(0, e.tat-now))
-	tat, a := p.decideArrival(e.tat, now, q)
-	if a.give > 0 {
+	tat, d := p.decideArrival(e.tat, now, q)
+	if d.granted > 0 {
 		g.until.Store(now + rs.p.horizon())
 		e.tat = tat
 		if offline {
-			e.addOffline(rs.p, now, a.give)
+			e.addOffline(rs.p, now, d.granted)
 		} else {
-			e.unreported += a.give
+			e.unreported += d.granted
 		}
 		sh.keys[h] = e
 	}
-	return p.result(q, a, SourceFallback), nil
+	return p.result(q, d, SourceFallback), nil
 }
 
 // addOffline counts grants. Windows that begin at fixed times count from there.
@@ -231,12 +231,12 @@ func (g *fallback) reportFailed(key string, c report) {
 
 // told is for an answer of Redis. charged is false for one that tells what would have been. Who has most of his burst left
 // is not remembered: most keys never come near their limits.
-func (g *fallback) applyReply(rs *redisSpec, key string, c report, a answer, charged bool) {
+func (g *fallback) applyReply(rs *redisSpec, key string, c report, d decision, charged bool) {
 	if g == nil {
 		return
 	}
 	byTime := rs.p.spec.Algorithm.keepsArrivalTime()
-	if c.synced && (!byTime || a.reset < rs.p.room/8) {
+	if c.synced && (!byTime || d.resetAfter < rs.p.room/8) {
 		return
 	}
 	sh, h := g.shard(key)
@@ -249,7 +249,7 @@ func (g *fallback) applyReply(rs *redisSpec, key string, c report, a answer, cha
 		if !known && !g.makeRoom(sh, now) {
 			return
 		}
-		mark := now + a.reset
+		mark := now + d.resetAfter
 		if c.generation == g.l.conn.breaker.generation.Load() {
 			e.offline = 0
 		} else { // gone meanwhile, and perhaps some was granted here

@@ -13,26 +13,26 @@ func (p *params) unpackWindow(v, now int64) (window, count int64) {
 
 func (p *params) packWindow(window, count int64) int64 { return window*(p.rate+1) + count }
 
-func (p *params) decideWindow(v, now int64, q ask) (int64, answer) {
+func (p *params) decideWindow(v, now int64, q query) (int64, decision) {
 	window, count := p.unpackWindow(v, now)
-	a := answer{left: p.rate - count, stamp: window * p.period}
-	a.give = min(q.n, a.left)
+	d := decision{remaining: p.rate - count, stamp: window * p.period}
+	d.granted = min(q.n, d.remaining)
 	end := (window+1)*p.period - now
 	if count > 0 {
-		a.reset = end
+		d.resetAfter = end
 	}
-	if a.give < q.least || q.n == 0 {
-		a.granted, a.give = q.n == 0, 0
+	if d.granted < q.least || q.n == 0 {
+		d.ok, d.granted = q.n == 0, 0
 		if least := max(q.least, 1); least > p.rate {
-			a.retry = int64(Never)
-		} else if least > a.left {
-			a.retry = end
+			d.retryAfter = int64(Never)
+		} else if least > d.remaining {
+			d.retryAfter = end
 		}
-		return v, a
+		return v, d
 	}
-	a.granted, a.reset = true, end
-	a.left -= a.give
-	return p.packWindow(window, count+a.give), a
+	d.ok, d.resetAfter = true, end
+	d.remaining -= d.granted
+	return p.packWindow(window, count+d.granted), d
 }
 
 // undoWindow gives n permits back to the window in which they were taken.

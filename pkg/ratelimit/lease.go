@@ -71,15 +71,15 @@ func (s *leases) take(ctx context.Context, rs *redisSpec, r Request) (res Result
 	if c == nil {
 		return res, false, nil
 	}
-	q := rs.p.ask(r)
+	q := rs.p.query(r)
 	c.mu.Lock()
 	c.asked += q.n
 	for range maxFetches {
 		now := s.l.clock.now()
 		c.used = now
-		if a, decided := c.decide(q, now); decided {
+		if d, decided := c.decide(q, now); decided {
 			c.mu.Unlock()
-			return rs.p.result(q, a, SourceLease), true, nil
+			return rs.p.result(q, d, SourceLease), true, nil
 		}
 		if filled := c.filling; filled != nil {
 			c.mu.Unlock()
@@ -99,7 +99,7 @@ func (s *leases) take(ctx context.Context, rs *redisSpec, r Request) (res Result
 		c.filling = make(chan struct{})
 		want, missing := c.want(rs.p, limit, now), q.least-c.have
 		c.mu.Unlock()
-		err := s.fetch(ctx, rs, r.Key, c, ask{n: max(want, missing), least: max(1, missing), wait: s.ahead(rs.p, limit, q)})
+		err := s.fetch(ctx, rs, r.Key, c, query{n: max(want, missing), least: max(1, missing), wait: s.ahead(rs.p, limit, q)})
 		c.mu.Lock()
 		close(c.filling)
 		c.filling = nil
@@ -110,13 +110,13 @@ func (s *leases) take(ctx context.Context, rs *redisSpec, r Request) (res Result
 		}
 	}
 	// Others took each slice before this caller came to it.
-	a := answer{left: c.have, retry: max(rs.p.perPermit, int64(time.Millisecond)), reset: c.reset}
+	d := decision{remaining: c.have, retryAfter: max(rs.p.perPermit, int64(time.Millisecond)), resetAfter: c.reset}
 	c.mu.Unlock()
-	return rs.p.result(q, a, SourceLease), true, nil
+	return rs.p.result(q, d, SourceLease), true, nil
 }
 
 // ahead is how far ahead a slice may be: so far that each process can have its next one.
-func (s *leases) ahead(p *params, limit int64, q ask) int64 {
+func (s *leases) ahead(p *params, limit int64, q query) int64 {
 	if !p.spec.Algorithm.Reserves() {
 		return 0
 	}
@@ -124,7 +124,7 @@ func (s *leases) ahead(p *params, limit int64, q ask) int64 {
 }
 
 // decide by what is at hand: a grant, now or within the wait, or a refusal that certainly holds.
-func (c *lease) decide(q ask, now int64) (answer, bool) {
+func (c *lease) decide(q query, now int64) (decision, bool) {
 	if c.until > 0 && now >= c.until {
 		c.have = 0
 	}
@@ -133,13 +133,13 @@ func (c *lease) decide(q ask, now int64) (answer, bool) {
 	case c.have >= q.least && wait <= q.wait:
 		give := min(q.n, c.have)
 		c.have -= give
-		return answer{granted: true, give: give, left: c.have + c.left, wait: wait, reset: c.reset, stamp: c.stamp}, true
+		return decision{ok: true, granted: give, remaining: c.have + c.left, wait: wait, resetAfter: c.reset, stamp: c.stamp}, true
 	case c.have >= q.least: // it is there, but later than the caller would wait
-		return answer{left: 0, retry: wait - q.wait, reset: c.reset}, true
+		return decision{remaining: 0, retryAfter: wait - q.wait, resetAfter: c.reset}, true
 	case c.refused-q.wait > now:
-		return answer{left: c.have, retry: c.refused - q.wait - now, reset: c.reset}, true
+		return decision{remaining: c.have, retryAfter: c.refused - q.wait - now, resetAfter: c.reset}, true
 	}
-	return answer{}, false
+	return decision{}, false
 }
 
 // largeShare is the part of the whole limit from which on a process takes slices as large as it may. Smaller ones take less in
@@ -161,30 +161,30 @@ func (c *lease) want(p *params, limit, now int64) int64 {
 
 // fetch asks Redis for a slice and puts it to what is at hand. The call is bounded by the Conn's time-out and does not end
 // with the caller who happened to make it: others wait for it.
-func (s *leases) fetch(ctx context.Context, rs *redisSpec, key string, c *lease, q ask) error {
+func (s *leases) fetch(ctx context.Context, rs *redisSpec, key string, c *lease, q query) error {
 	sent := s.l.clock.now()
 	rep := s.l.fallback.nextReport(rs, key, sent)
-	reply, err := s.l.conn.call(context.WithoutCancel(ctx), rs.look, []string{s.l.key(rs, key)}, rs.ask(nil, q, rep.debt))
+	reply, err := s.l.conn.call(context.WithoutCancel(ctx), rs.look, []string{s.l.key(rs, key)}, rs.fastArgs(nil, q, rep.debt))
 	if err != nil {
 		s.l.fallback.reportFailed(key, rep)
 		return err
 	}
-	a := rs.decode(reply)
-	s.l.fallback.applyReply(rs, key, rep, a, true)
+	d := rs.decode(reply)
+	s.l.fallback.applyReply(rs, key, rep, d, true)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.left, c.reset, c.refused = a.left, a.reset, 0
-	if a.give == 0 {
-		c.refused = sent + a.retry + q.wait
+	c.left, c.reset, c.refused = d.remaining, d.resetAfter, 0
+	if d.granted == 0 {
+		c.refused = sent + d.retryAfter + q.wait
 		return nil
 	}
 	now := s.l.clock.now()
-	c.have += a.give
-	c.stamp = a.stamp
-	c.from = max(c.from, now+a.wait) // now, and not when it was sent: the late side
+	c.have += d.granted
+	c.stamp = d.stamp
+	c.from = max(c.from, now+d.wait) // now, and not when it was sent: the late side
 	if rs.p.spec.Algorithm == FixedWindow {
-		c.have = a.give
-		c.until = sent + a.reset
+		c.have = d.granted
+		c.until = sent + d.resetAfter
 	}
 	return nil
 }

@@ -44,11 +44,11 @@ func onPaper(p *params) func(at paper, q asked) (paper, answered) {
 			if q.atMost {
 				least = 1
 			}
-			stored, next, res := p.decideWarm(at.stored, at.spent, 0, ask{n: q.n, least: least, wait: q.wait.Microseconds()})
-			if res.give == 0 {
+			stored, next, res := p.decideWarm(at.stored, at.spent, 0, query{n: q.n, least: least, wait: q.wait.Microseconds()})
+			if res.granted == 0 {
 				return at, answered{}
 			}
-			return paper{next, stored}, answered{res.give, time.Duration(res.wait) * time.Microsecond}
+			return paper{next, stored}, answered{res.granted, time.Duration(res.wait) * time.Microsecond}
 		case q.refund:
 			return paper{spent: at.spent - q.n}, answered{}
 		case a == LeakyQueue:

@@ -83,15 +83,15 @@ func (l *Local) Spec() Spec { return l.current.Load().spec }
 // Take decides. The context is not looked at: nothing here waits.
 func (l *Local) Take(_ context.Context, r Request) (Result, error) {
 	if r.N < 0 {
-		return Result{}, fmt.Errorf("ratelimit: a cost of %d", r.N)
+		return Result{}, fmt.Errorf("ratelimit: negative cost %d", r.N)
 	}
 	if r.Key == "" {
 		for {
 			at := l.one.Load()
-			q := at.p.ask(r)
+			q := at.p.query(r)
 			now := l.clock.now()
-			if a, ok := at.s.take(at.p, now, q); ok {
-				return at.p.result(q, a, SourceLocal), nil
+			if d, ok := at.s.take(at.p, now, q); ok {
+				return at.p.result(q, d, SourceLocal), nil
 			}
 			runtime.Gosched() // SetSpec is about to put another line here
 		}
@@ -113,16 +113,16 @@ func (l *Local) Take(_ context.Context, r Request) (Result, error) {
 	}
 	// The shard stays locked for readers: nobody may forget or convert the state before it is charged.
 	p := sh.p
-	q := p.ask(r)
+	q := p.query(r)
 	now := l.clock.now()
-	var a answer
+	var d decision
 	if s == nil { // forgotten between the two locks, so idle: nothing is spent
 		sh.mu.RUnlock()
 		return l.Take(context.Background(), r)
 	}
-	a, _ = s.take(p, now, q)
+	d, _ = s.take(p, now, q)
 	sh.mu.RUnlock()
-	return p.result(q, a, SourceLocal), nil
+	return p.result(q, d, SourceLocal), nil
 }
 
 // admit makes a state for a new key. When the shard has twice as many keys as were in use last time, all that are idle are
@@ -251,13 +251,13 @@ func (l *Local) preview(_ context.Context, r Request) (res Result, err error) {
 	found := false
 	decide := func(p *params, s state) bool {
 		found = true
-		q := p.ask(r)
+		q := p.query(r)
 		q.dry = true
-		a, ok := s.take(p, l.clock.now(), q)
-		if a.give > 0 {
-			a.left += a.give
+		d, ok := s.take(p, l.clock.now(), q)
+		if d.granted > 0 {
+			d.remaining += d.granted
 		}
-		res = p.result(q, a, SourceLocal)
+		res = p.result(q, d, SourceLocal)
 		res.Granted, res.Wait = 0, 0
 		return ok
 	}

@@ -6,18 +6,18 @@ import (
 )
 
 // ask is a request in numbers. least is n, or 1 with AtMost, or 0 for a look; wait is what the caller offers, in ns.
-type ask struct {
+type query struct {
 	n, least, wait int64
 	dry            bool // decide as ever, but charge nothing
 }
 
 // answer is a decision in numbers; times in ns. granted says whether at least ask.least could be had; give may be 0 then
 // (a look).
-type answer struct {
-	granted            bool
-	give, left         int64
-	wait, retry, reset int64
-	stamp, debit       int64 // what a refund needs to know
+type decision struct {
+	ok                           bool
+	granted, remaining           int64
+	wait, retryAfter, resetAfter int64
+	stamp, debit                 int64 // what a refund needs to know
 }
 
 // params is a Spec in the numbers that a local decision needs. Immutable.
@@ -63,8 +63,8 @@ func newParams(s Spec) (*params, error) {
 }
 
 // ask checks a request against what the limiter can do.
-func (p *params) ask(r Request) ask {
-	q := ask{n: r.N, least: r.N, wait: int64(max(0, r.MaxWait))}
+func (p *params) query(r Request) query {
+	q := query{n: r.N, least: r.N, wait: int64(max(0, r.MaxWait))}
 	if r.AtMost && r.N > 1 {
 		q.least = 1
 	}
@@ -73,13 +73,13 @@ func (p *params) ask(r Request) ask {
 }
 
 // result makes a Result of an answer.
-func (p *params) result(q ask, a answer, source Source) Result {
+func (p *params) result(q query, d decision, source Source) Result {
 	r := Result{
-		Allowed: a.granted && (a.give > 0 || q.n == 0), Granted: a.give, Remaining: a.left, Wait: time.Duration(a.wait),
-		ResetAfter: time.Duration(a.reset), Limit: p.spec.Limit, Source: source, stamp: a.stamp, debit: a.debit,
+		Allowed: d.ok && (d.granted > 0 || q.n == 0), Granted: d.granted, Remaining: d.remaining, Wait: time.Duration(d.wait),
+		ResetAfter: time.Duration(d.resetAfter), Limit: p.spec.Limit, Source: source, stamp: d.stamp, debit: d.debit,
 	}
-	if !r.Allowed || (q.n == 0 && a.left < 1) {
-		r.RetryAfter = time.Duration(a.retry)
+	if !r.Allowed || (q.n == 0 && d.remaining < 1) {
+		r.RetryAfter = time.Duration(d.retryAfter)
 	}
 	return r
 }

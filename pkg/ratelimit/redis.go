@@ -127,7 +127,7 @@ func newRedisSpec(s Spec) (*redisSpec, error) {
 	for _, n := range rs.numbers {
 		rs.tail += fmt.Sprintf("%v|", n)
 	}
-	rs.plain = rs.text(ask{n: 1, least: 1}, 0)
+	rs.plain = rs.text(query{n: 1, least: 1}, 0)
 	return rs, nil
 }
 
@@ -168,13 +168,13 @@ func (l *Redis) key(rs *redisSpec, subject string) string {
 }
 
 // args are a key's ARGV.
-func (rs *redisSpec) args(args []any, q ask, debt int64) []any {
+func (rs *redisSpec) args(args []any, q query, debt int64) []any {
 	args = append(args, q.n, q.least, q.wait/micro, debt, rs.inherit)
 	return append(args, rs.numbers[:]...)
 }
 
 // ask are the ARGV of a script about one key.
-func (rs *redisSpec) ask(args []any, q ask, debt int64) []any {
+func (rs *redisSpec) fastArgs(args []any, q query, debt int64) []any {
 	switch {
 	case q.n == 0 || q.least != q.n || debt != 0:
 		args = append(args, "")
@@ -191,7 +191,7 @@ func (rs *redisSpec) ask(args []any, q ask, debt int64) []any {
 }
 
 // text is args as one text.
-func (rs *redisSpec) text(q ask, debt int64) string {
+func (rs *redisSpec) text(q query, debt int64) string {
 	b := make([]byte, 0, 128)
 	b = append(strconv.AppendInt(b, q.n, 10), '|')
 	b = append(strconv.AppendInt(b, q.least, 10), '|')
@@ -201,15 +201,15 @@ func (rs *redisSpec) text(q ask, debt int64) string {
 }
 
 // decode makes an answer of a key's seven numbers.
-func (rs *redisSpec) decode(v []int64) answer {
-	a := answer{
-		granted: v[0] >= 0, give: max(0, v[0]), left: v[1], wait: v[2] * 1000, retry: v[3] * 1000, reset: v[4] * 1000,
+func (rs *redisSpec) decode(v []int64) decision {
+	d := decision{
+		ok: v[0] >= 0, granted: max(0, v[0]), remaining: v[1], wait: v[2] * 1000, retryAfter: v[3] * 1000, resetAfter: v[4] * 1000,
 		stamp: v[5], debit: v[6],
 	}
 	if v[3] < 0 {
-		a.retry = int64(Never)
+		d.retryAfter = int64(Never)
 	}
-	return a
+	return d
 }
 
 // Take decides: by what this process knows already, or by asking Redis once.
@@ -222,18 +222,18 @@ func (l *Redis) Take(ctx context.Context, r Request) (Result, error) {
 	if res, done, err := l.takeLocally(ctx, rs, r); done {
 		return res, err
 	}
-	q := rs.p.ask(r)
+	q := rs.p.query(r)
 	c := l.fallback.nextReport(rs, r.Key, now)
 	var room [argsPerKey]any
-	reply, err := l.conn.call(ctx, rs.look, []string{l.key(rs, r.Key)}, rs.ask(room[:0], q, c.debt))
+	reply, err := l.conn.call(ctx, rs.look, []string{l.key(rs, r.Key)}, rs.fastArgs(room[:0], q, c.debt))
 	if err != nil {
 		l.fallback.reportFailed(r.Key, c)
 		return l.without(ctx, rs, r, err)
 	}
-	a := rs.decode(reply)
-	l.fallback.applyReply(rs, r.Key, c, a, true)
-	l.denied.learn(r.Key, now, q, a)
-	return rs.p.result(q, a, SourceRedis), nil
+	d := rs.decode(reply)
+	l.fallback.applyReply(rs, r.Key, c, d, true)
+	l.denied.learn(r.Key, now, q, d)
+	return rs.p.result(q, d, SourceRedis), nil
 }
 
 // takeLocally decides without a script of its own when the limiter holds leases (it may have to fetch the next one) or
@@ -263,14 +263,14 @@ func (l *Redis) preview(_ context.Context, r Request) (Result, error) {
 // known answers what needs no Redis: an impossible cost, and refusals that still hold.
 func (l *Redis) known(rs *redisSpec, r Request, now int64) (Result, bool, error) {
 	if r.N < 0 {
-		return Result{}, false, fmt.Errorf("ratelimit: a cost of %d", r.N)
+		return Result{}, false, fmt.Errorf("ratelimit: negative cost %d", r.N)
 	}
-	q := rs.p.ask(r)
+	q := rs.p.query(r)
 	if q.least > rs.p.most {
-		return rs.p.result(q, answer{retry: int64(Never)}, SourceLocal), true, nil
+		return rs.p.result(q, decision{retryAfter: int64(Never)}, SourceLocal), true, nil
 	}
-	if a, refused := l.denied.refused(r.Key, now, q); refused {
-		return rs.p.result(q, a, SourceDenyCache), true, nil
+	if d, refused := l.denied.refused(r.Key, now, q); refused {
+		return rs.p.result(q, d, SourceDenyCache), true, nil
 	}
 	return Result{}, false, nil
 }

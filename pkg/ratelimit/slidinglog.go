@@ -26,44 +26,44 @@ func (s *timeline) expired(p *params, t int64) int {
 	return sort.Search(s.n, func(i int) bool { return s.get(i) > t-p.period })
 }
 
-func (s *timeline) take(p *params, now int64, q ask) (a answer, ok bool) {
+func (s *timeline) take(p *params, now int64, q query) (d decision, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.gone {
-		return a, false
+		return d, false
 	}
 	t := s.moment(now)
-	a.stamp = t
+	d.stamp = t
 	old := s.expired(p, t)
 	live := int64(s.n - old)
-	a.left = max(0, p.rate-live)
-	a.give = min(q.n, a.left)
+	d.remaining = max(0, p.rate-live)
+	d.granted = min(q.n, d.remaining)
 	if live > 0 {
-		a.reset = s.get(s.n-1) + p.period - now
+		d.resetAfter = s.get(s.n-1) + p.period - now
 	}
-	if a.give < q.least || q.n == 0 {
-		a.granted, a.give = q.n == 0, 0
+	if d.granted < q.least || q.n == 0 {
+		d.ok, d.granted = q.n == 0, 0
 		if least := max(q.least, 1); least > p.rate {
-			a.retry = int64(Never)
+			d.retryAfter = int64(Never)
 		} else if must := live + least - p.rate; must > 0 {
-			a.retry = s.get(old+int(must)-1) + p.period - now
+			d.retryAfter = s.get(old+int(must)-1) + p.period - now
 		}
-		return a, true
+		return d, true
 	}
-	a.granted = true
-	a.left -= a.give
-	a.reset = t + p.period - now
+	d.ok = true
+	d.remaining -= d.granted
+	d.resetAfter = t + p.period - now
 	if q.dry {
-		return a, true
+		return d, true
 	}
 	if s.n > 0 {
 		s.first = (s.first + old) & (len(s.at) - 1)
 	}
 	s.n = int(live)
-	for range a.give {
+	for range d.granted {
 		s.push(t)
 	}
-	return a, true
+	return d, true
 }
 
 func (s *timeline) push(t int64) {

@@ -22,35 +22,35 @@ func (s *ring) sum(p *params, current int64) (sum int64) {
 	return sum
 }
 
-func (s *ring) take(p *params, now int64, q ask) (a answer, ok bool) {
+func (s *ring) take(p *params, now int64, q query) (d decision, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.gone {
-		return a, false
+		return d, false
 	}
 	current := s.current(p, now)
 	used := s.sum(p, current)
-	a.stamp = current * p.width
-	a.left = max(0, p.rate-used)
-	a.give = min(q.n, a.left)
+	d.stamp = current * p.width
+	d.remaining = max(0, p.rate-used)
+	d.granted = min(q.n, d.remaining)
 	for b := current; used > 0 && b >= current-p.buckets; b-- {
 		if at := s.slots[b%int64(len(s.slots))]; at.bucket == b && at.count > 0 {
-			a.reset = s.leaves(p, b) - now
+			d.resetAfter = s.leaves(p, b) - now
 			break
 		}
 	}
-	if a.give < q.least || q.n == 0 {
-		a.granted, a.give = q.n == 0, 0
-		a.retry = s.retry(p, now, current, used, max(q.least, 1))
-		return a, true
+	if d.granted < q.least || q.n == 0 {
+		d.ok, d.granted = q.n == 0, 0
+		d.retryAfter = s.retry(p, now, current, used, max(q.least, 1))
+		return d, true
 	}
-	a.granted = true
-	a.left -= a.give
-	a.reset = s.leaves(p, current) - now
+	d.ok = true
+	d.remaining -= d.granted
+	d.resetAfter = s.leaves(p, current) - now
 	if !q.dry {
-		s.add(current, a.give)
+		s.add(current, d.granted)
 	}
-	return a, true
+	return d, true
 }
 
 func (s *ring) add(bucket, n int64) {

@@ -9,7 +9,7 @@ import (
 type state interface {
 	// take decides at now (ns since 1970) and charges. ok is false once the state was frozen; the caller looks for the
 	// one that took its place.
-	take(p *params, now int64, q ask) (a answer, ok bool)
+	take(p *params, now int64, q query) (d decision, ok bool)
 	// undo gives back n permits that were taken at stamp for debit.
 	undo(p *params, now, stamp, n, debit int64) (ok bool)
 	// freeze ends this state and makes the one that carries on under to.
@@ -37,20 +37,20 @@ const frozen = -1
 // word is a state of one number, changed by compare-and-swap: no locks.
 type word struct{ v atomic.Int64 }
 
-func (w *word) take(p *params, now int64, q ask) (a answer, ok bool) {
+func (w *word) take(p *params, now int64, q query) (d decision, ok bool) {
 	for {
 		old := w.v.Load()
 		if old == frozen {
-			return answer{}, false
+			return decision{}, false
 		}
 		var next int64
 		if p.spec.Algorithm == FixedWindow {
-			next, a = p.decideWindow(old, now, q)
+			next, d = p.decideWindow(old, now, q)
 		} else {
-			next, a = p.decideArrival(old, now, q)
+			next, d = p.decideArrival(old, now, q)
 		}
-		if a.give == 0 || q.dry || w.v.CompareAndSwap(old, next) {
-			return a, true
+		if d.granted == 0 || q.dry || w.v.CompareAndSwap(old, next) {
+			return d, true
 		}
 	}
 }

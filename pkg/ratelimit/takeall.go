@@ -96,7 +96,7 @@ type scriptedCharge struct {
 	l *Redis
 
 	rs     *redisSpec
-	q      ask
+	q      query
 	report report
 }
 
@@ -227,7 +227,7 @@ func (t *jointTake) prepare(group []scriptedCharge) (call groupCall, ok bool) {
 		r := t.charges[c.i].Request
 		call.conn, call.sent = c.l.conn, c.l.clock.now()
 		c.rs = c.l.current.Load()
-		c.q = c.rs.p.ask(r)
+		c.q = c.rs.p.query(r)
 		algorithms[k] = c.rs.p.spec.Algorithm
 		call.keys[k] = c.l.key(c.rs, r.Key)
 		if slices.Contains(call.keys[:k], call.keys[k]) {
@@ -249,21 +249,21 @@ func (t *jointTake) prepare(group []scriptedCharge) (call groupCall, ok bool) {
 // otherwise the script charged none of them.
 func (t *jointTake) applyReply(c *scriptedCharge, reply []int64, sent int64, all bool) {
 	key := t.charges[c.i].Request.Key
-	a := c.rs.decode(reply)
-	c.l.fallback.applyReply(c.rs, key, c.report, a, all)
+	d := c.rs.decode(reply)
+	c.l.fallback.applyReply(c.rs, key, c.report, d, all)
 	if all {
-		c.l.denied.learn(key, sent, c.q, a)
-		t.record(c.i, c.rs.p.result(c.q, a, SourceRedis), nil)
+		c.l.denied.learn(key, sent, c.q, d)
+		t.record(c.i, c.rs.p.result(c.q, d, SourceRedis), nil)
 		return
 	}
-	granted := a.granted
-	if a.give > 0 { // the script did not keep this grant
-		a.left, a.give, a.wait, a.retry = a.left+a.give, 0, 0, 0
+	granted := d.ok
+	if d.granted > 0 { // the script did not keep this grant
+		d.remaining, d.granted, d.wait, d.retryAfter = d.remaining+d.granted, 0, 0, 0
 	}
-	t.results[c.i] = c.rs.p.result(c.q, a, SourceRedis)
+	t.results[c.i] = c.rs.p.result(c.q, d, SourceRedis)
 	t.results[c.i].Allowed = granted
 	if !granted {
-		c.l.denied.learn(key, sent, c.q, a)
+		c.l.denied.learn(key, sent, c.q, d)
 	}
 }
 

@@ -22,33 +22,33 @@ func (p *params) settle(stored float64, next, now int64) (float64, int64) {
 
 // decideWarm: a caller passes if the permits before his last one are earned within room and his wait, and moves the due time
 // by the price of all of them. now, next and q.wait are microseconds here.
-func (p *params) decideWarm(stored float64, next, now int64, q ask) (float64, int64, answer) {
+func (p *params) decideWarm(stored float64, next, now int64, q query) (float64, int64, decision) {
 	stored, next = p.settle(stored, next, now)
 	free, wait := float64(now)+p.warm.room-float64(next), float64(q.wait)
 	before := func(n int64) float64 { return math.Ceil(p.warm.cost(stored, n-1)) }
-	a := answer{give: q.n}
+	d := decision{granted: q.n}
 	if q.least < q.n {
-		a.give = min(q.n, p.mostWarm(stored, free+wait))
+		d.granted = min(q.n, p.mostWarm(stored, free+wait))
 	}
-	if q.n == 0 || a.give < q.least || a.give > p.most || before(a.give) > free+wait {
-		a.granted, a.give = q.n == 0, 0
-		a.left, a.reset = p.mostWarm(stored, free), p.coldAfter(stored, next, now)
+	if q.n == 0 || d.granted < q.least || d.granted > p.most || before(d.granted) > free+wait {
+		d.ok, d.granted = q.n == 0, 0
+		d.remaining, d.resetAfter = p.mostWarm(stored, free), p.coldAfter(stored, next, now)
 		// It is never colder, so never dearer, when the wait is over: it ends before next, until when nothing is stored.
 		if least := max(q.least, 1); least > p.most || before(least) > p.warm.room+wait {
-			a.retry = int64(Never)
+			d.retryAfter = int64(Never)
 		} else {
-			a.retry = int64(math.Ceil(max(0, before(least)-free-wait)))
+			d.retryAfter = int64(math.Ceil(max(0, before(least)-free-wait)))
 		}
-		return stored, next, a
+		return stored, next, d
 	}
-	a.granted = true
-	a.wait = int64(math.Ceil(max(0, before(a.give)-free)))
-	a.debit = int64(math.Ceil(p.warm.cost(stored, a.give)))
-	next += a.debit
-	stored = math.Max(0, stored-float64(a.give))
-	a.left = p.mostWarm(stored, float64(now)+p.warm.room-float64(next))
-	a.reset = p.coldAfter(stored, next, now)
-	return stored, next, a
+	d.ok = true
+	d.wait = int64(math.Ceil(max(0, before(d.granted)-free)))
+	d.debit = int64(math.Ceil(p.warm.cost(stored, d.granted)))
+	next += d.debit
+	stored = math.Max(0, stored-float64(d.granted))
+	d.remaining = p.mostWarm(stored, float64(now)+p.warm.room-float64(next))
+	d.resetAfter = p.coldAfter(stored, next, now)
+	return stored, next, d
 }
 
 // coldAfter is when the bucket is as cold as one that nobody ever used.
@@ -75,23 +75,23 @@ func (p *params) mostWarm(stored, free float64) int64 {
 
 const micro = int64(time.Microsecond)
 
-func (s *warmth) take(p *params, now int64, q ask) (a answer, ok bool) {
+func (s *warmth) take(p *params, now int64, q query) (d decision, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.gone {
-		return a, false
+		return d, false
 	}
 	q.wait /= micro // what is offered is never exceeded
-	stored, next, a := p.decideWarm(s.stored, s.next, now/micro, q)
-	if a.give > 0 && !q.dry {
+	stored, next, d := p.decideWarm(s.stored, s.next, now/micro, q)
+	if d.granted > 0 && !q.dry {
 		s.stored, s.next = stored, next
 	}
-	a.wait *= micro
-	a.reset *= micro
-	if a.retry > 0 {
-		a.retry *= micro
+	d.wait *= micro
+	d.resetAfter *= micro
+	if d.retryAfter > 0 {
+		d.retryAfter *= micro
 	}
-	return a, true
+	return d, true
 }
 
 func (s *warmth) undo(p *params, now, _, n, debit int64) bool {
