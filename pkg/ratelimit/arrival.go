@@ -5,12 +5,12 @@ package ratelimit
 // so it refills nothing twice.
 func (p *params) decideArrival(tat, now int64, q query) (int64, decision) {
 	tat = max(tat, now)
-	free := now + p.room - tat // ns of permits that are there; below 0: reserved ahead
+	free := now + p.tolerance - tat // ns of permits that are there; below 0: reserved ahead
 	give := q.n
-	if give > p.most || give*p.perPermit > free+q.wait {
+	if give > p.maxCost || give*p.perPermit > free+q.wait {
 		give = 0
 		if q.least < q.n {
-			give = min(q.n, p.most, max(0, free+q.wait)/p.perPermit)
+			give = min(q.n, p.maxCost, max(0, free+q.wait)/p.perPermit)
 		}
 	}
 	if give < q.least || q.n == 0 {
@@ -31,7 +31,7 @@ func (p *params) refuseArrival(free, reset int64, q query) decision {
 		d.remaining = free / p.perPermit
 	}
 	switch least := max(q.least, 1); {
-	case least > p.most || (q.n > 0 && least*p.perPermit > p.room+q.wait):
+	case least > p.maxCost || (q.n > 0 && least*p.perPermit > p.tolerance+q.wait):
 		d.retryAfter = int64(Never) // too much even for one who finds it full
 	default:
 		d.retryAfter = max(0, least*p.perPermit-free-q.wait)
@@ -39,8 +39,8 @@ func (p *params) refuseArrival(free, reset int64, q query) decision {
 	return d
 }
 
-// undoArrival gives n permits back. What has been refilled meanwhile anyway is not given twice: a tat before now means now.
-func (p *params) undoArrival(tat, now, n int64) int64 {
+// refundArrival gives n permits back. What has been refilled meanwhile anyway is not given twice: a tat before now means now.
+func (p *params) refundArrival(tat, now, n int64) int64 {
 	if tat <= now {
 		return tat
 	}
@@ -55,10 +55,10 @@ func (p *params) convertArrival(from *params, tat, now int64) int64 {
 	}
 	var share float64
 	if p.spec.Inherit == InProportion {
-		share = float64(debt) / float64(from.room) * float64(p.room)
+		share = float64(debt) / float64(from.tolerance) * float64(p.tolerance)
 	} else {
 		share = float64(debt) / float64(from.perPermit) * float64(p.perPermit)
 	}
 	// Nobody is locked out for longer than one who reserved as far ahead as the new limit allows.
-	return now + int64(min(share+0.5, float64(p.room)+float64(p.queue)))
+	return now + int64(min(share+0.5, float64(p.tolerance)+float64(p.maxWait)))
 }

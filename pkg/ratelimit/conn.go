@@ -141,7 +141,7 @@ func (c *Conn) Run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.o.Timeout)
 	defer cancel()
 	for _, l := range c.leasing() {
-		l.giveBackAll(ctx)
+		l.returnAll(ctx)
 	}
 	_, _ = c.beat(ctx, false) // the others learn it in three beats anyway
 	return nil

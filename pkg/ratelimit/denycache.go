@@ -21,10 +21,10 @@ type denyShard struct {
 }
 
 type denial struct {
-	cost   int64 // for this cost, or a higher one,
-	passes int64 // nothing passes at once before this (ns since 1970, local clock)
-	left   int64
-	reset  int64 // ns since 1970
+	cost         int64 // for this cost, or a higher one,
+	refusedUntil int64 // nothing passes at once before this (ns since 1970, local clock)
+	remaining    int64
+	resetAt      int64 // ns since 1970
 }
 
 func newDenyCache(maxKeys int) *denyCache {
@@ -41,7 +41,7 @@ func (c *denyCache) shard(key string) (*denyShard, uint64) {
 }
 
 // refused answers the refusal of a key, if it is known.
-func (c *denyCache) refused(key string, now int64, q query) (decision, bool) {
+func (c *denyCache) lookup(key string, now int64, q query) (decision, bool) {
 	if c == nil || q.n == 0 {
 		return decision{}, false
 	}
@@ -49,14 +49,14 @@ func (c *denyCache) refused(key string, now int64, q query) (decision, bool) {
 	sh.mu.RLock()
 	e, known := sh.m[h]
 	sh.mu.RUnlock()
-	if !known || q.least < e.cost || e.passes-q.wait <= now {
+	if !known || q.least < e.cost || e.refusedUntil-q.wait <= now {
 		return decision{}, false
 	}
-	return decision{remaining: e.left, retryAfter: e.passes - q.wait - now, resetAfter: max(0, e.reset-now)}, true
+	return decision{remaining: e.remaining, retryAfter: e.refusedUntil - q.wait - now, resetAfter: max(0, e.resetAt-now)}, true
 }
 
 // learn takes a refusal that Redis gave for a question sent at sent: from then on the time counts, the early side.
-func (c *denyCache) learn(key string, sent int64, q query, d decision) {
+func (c *denyCache) add(key string, sent int64, q query, d decision) {
 	if c == nil || d.ok || d.retryAfter <= 0 || q.n == 0 {
 		return
 	}
@@ -66,7 +66,7 @@ func (c *denyCache) learn(key string, sent int64, q query, d decision) {
 	if _, known := sh.m[h]; !known && len(sh.m) >= c.max {
 		looks := 8
 		for k, e := range sh.m { // begins anywhere
-			if e.passes <= sent {
+			if e.refusedUntil <= sent {
 				delete(sh.m, k)
 			}
 			if looks--; looks == 0 {
@@ -77,11 +77,11 @@ func (c *denyCache) learn(key string, sent int64, q query, d decision) {
 			return // it is a cache: this key asks Redis
 		}
 	}
-	sh.m[h] = denial{cost: q.least, passes: sent + d.retryAfter + q.wait, left: d.remaining, reset: sent + d.resetAfter}
+	sh.m[h] = denial{cost: q.least, refusedUntil: sent + d.retryAfter + q.wait, remaining: d.remaining, resetAt: sent + d.resetAfter}
 }
 
 // forget is for a key that got something back.
-func (c *denyCache) forget(key string) {
+func (c *denyCache) remove(key string) {
 	if c == nil {
 		return
 	}

@@ -46,8 +46,8 @@ type entry struct {
 	generation   int64 // of Conn, in which Redis spoke of the key last, or the entry was made
 }
 
-// spillKey is for keys that come when there is no room: they share an entry in each shard, which is stricter.
-const spillKey = 0
+// overflowKey is for keys that come when there is no room: they share an entry in each shard, which is stricter.
+const overflowKey = 0
 
 func newFallback(l *Redis) *fallback {
 	g := &fallback{l: l, seed: maphash.MakeSeed()}
@@ -65,13 +65,13 @@ func (g *fallback) synced(p *params, now int64) bool {
 }
 
 // horizon is how long anything spent can count.
-func (p *params) horizon() int64 { return max(p.room, p.period) + p.queue }
+func (p *params) horizon() int64 { return max(p.tolerance, p.period) + p.maxWait }
 
 // marks says whether the state in Redis is a mark in time too.
 func (a Algorithm) keepsArrivalTime() bool { return a <= LeakyQueue }
 
 func (g *fallback) shard(key string) (*fallbackShard, uint64) {
-	h := maphash.String(g.seed, key) | 1 // not spillKey
+	h := maphash.String(g.seed, key) | 1 // not overflowKey
 	return &g.shards[(h>>1)%shards], h
 }
 
@@ -122,12 +122,12 @@ func (g *fallback) take(rs *redisSpec, r Request) (Result, error) {
 	now, generation, offline := g.l.clock.now(), g.l.conn.breaker.generation.Load(), !g.l.conn.Up()
 	e, known := sh.keys[h]
 	if !known && r.N > 0 && !g.makeRoom(sh, now) {
-		h = spillKey
+		h = overflowKey
 		e, known = sh.keys[h]
 	}
 	if byTime := rs.p.spec.Algorithm.keepsArrivalTime(); !known || !byTime && e.generation != generation {
 		// Nothing is known, so all may be spent: one permit, and what is earned from now on.
-		e.tat, e.assumed, e.generation = now+p.room-p.perPermit, p.room-p.perPermit, generation
+		e.tat, e.assumed, e.generation = now+p.tolerance-p.perPermit, p.tolerance-p.perPermit, generation
 		if byTime && offline {
 			e.generation-- // Redis has yet to hear of it
 		}
@@ -152,7 +152,7 @@ func (e *entry) addOffline(p *params, now, n int64) {
 	if p.spec.Algorithm == FixedWindow && now/p.period != e.offlineSince/p.period {
 		e.offline, e.offlineSince = 0, now
 	}
-	e.offline = min(e.offline+n, p.most)
+	e.offline = min(e.offline+n, p.maxCost)
 }
 
 // room makes room for a key if it can: when a shard has twice as many as were in use last time, those that say nothing
@@ -207,7 +207,7 @@ func (g *fallback) nextReport(rs *redisSpec, key string, now int64) (c report) {
 			c.debt = -min(ceilDiv(ahead, rs.p.perPermit), maxRate)
 		}
 	case e.offline > 0 && (rs.p.spec.Algorithm != FixedWindow || now/rs.p.period == e.offlineSince/rs.p.period):
-		c.debt = -min(e.offline*int64(g.l.conn.Instances()), rs.p.most)
+		c.debt = -min(e.offline*int64(g.l.conn.Instances()), rs.p.maxCost)
 	}
 	if c.debt == 0 && e.unreported > 0 {
 		c.debt, e.unreported = e.unreported, 0
@@ -236,7 +236,7 @@ func (g *fallback) applyReply(rs *redisSpec, key string, c report, d decision, c
 		return
 	}
 	byTime := rs.p.spec.Algorithm.keepsArrivalTime()
-	if c.synced && (!byTime || d.resetAfter < rs.p.room/8) {
+	if c.synced && (!byTime || d.resetAfter < rs.p.tolerance/8) {
 		return
 	}
 	sh, h := g.shard(key)
@@ -274,7 +274,7 @@ func (g *fallback) refund(rs *redisSpec, key string, n int64) error {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if e, known := sh.keys[h]; known {
-		e.tat = p.undoArrival(e.tat, g.l.clock.now(), n)
+		e.tat = p.refundArrival(e.tat, g.l.clock.now(), n)
 		e.unreported, e.offline = max(0, e.unreported-n), max(0, e.offline-n)
 		sh.keys[h] = e
 	}

@@ -35,8 +35,8 @@ func (p *params) decideWindow(v, now int64, q query) (int64, decision) {
 	return p.packWindow(window, count+d.granted), d
 }
 
-// undoWindow gives n permits back to the window in which they were taken.
-func (p *params) undoWindow(v, stamp, now, n int64) int64 {
+// refundWindow gives n permits back to the window in which they were taken.
+func (p *params) refundWindow(v, stamp, now, n int64) int64 {
 	window, count := p.unpackWindow(v, now)
 	if stamp/p.period != window {
 		return v

@@ -24,37 +24,37 @@ type leases struct {
 
 // lease is the slice of one key.
 type lease struct {
-	mu    sync.Mutex
-	have  int64 // permits
-	from  int64 // which may be used from then on (ns since 1970)
-	until int64 // until then; 0 = no end
-	stamp int64 // what a refund in Redis needs
-	used  int64 // when it was asked last
+	mu         sync.Mutex
+	permits    int64 // permits
+	usableFrom int64 // which may be used from then on (ns since 1970)
+	expiresAt  int64 // until then; 0 = no end
+	stamp      int64 // what a refund in Redis needs
+	lastUsed   int64 // when it was asked last
 
-	left, reset int64         // as Redis said last
-	refused     int64         // Redis has nothing before this moment
-	filling     chan struct{} // closed when the call that fetches the next slice has returned; nil if there is none
+	remaining, resetAfter int64         // as Redis said last
+	refusedUntil          int64         // Redis has nothing before this moment
+	fetching              chan struct{} // closed when the call that fetches the next slice has returned; nil if there is none
 
-	asked  int64   // permits since measured
-	since  int64   // ns since 1970
-	demand float64 // permits per ns
+	requested     int64   // permits since measured
+	measuredSince int64   // ns since 1970
+	demand        float64 // permits per ns
 }
 
 func newLeases(l *Redis) *leases { return &leases{l: l} }
 
 // slice is how many permits a process may hold at most.
 func (s *leases) slice(p *params) int64 {
-	return max(1, min(int64(float64(p.rate)*s.l.o.Lease), p.most))
+	return max(1, min(int64(float64(p.rate)*s.l.o.Lease), p.maxCost))
 }
 
-func (s *leases) of(key string) *lease {
+func (s *leases) leaseFor(key string) *lease {
 	if c, ok := s.keys.Load(key); ok {
 		return c.(*lease)
 	}
 	if s.n.Load() >= maxLeaseKeys {
 		return nil
 	}
-	c, known := s.keys.LoadOrStore(key, &lease{since: s.l.clock.now()})
+	c, known := s.keys.LoadOrStore(key, &lease{measuredSince: s.l.clock.now()})
 	if !known {
 		s.n.Add(1)
 	}
@@ -67,24 +67,24 @@ func (s *leases) take(ctx context.Context, rs *redisSpec, r Request) (res Result
 	if r.N > limit || limit == 1 {
 		return res, false, nil
 	}
-	c := s.of(r.Key)
+	c := s.leaseFor(r.Key)
 	if c == nil {
 		return res, false, nil
 	}
 	q := rs.p.query(r)
 	c.mu.Lock()
-	c.asked += q.n
+	c.requested += q.n
 	for range maxFetches {
 		now := s.l.clock.now()
-		c.used = now
+		c.lastUsed = now
 		if d, decided := c.decide(q, now); decided {
 			c.mu.Unlock()
 			return rs.p.result(q, d, SourceLease), true, nil
 		}
-		if filled := c.filling; filled != nil {
+		if fetched := c.fetching; fetched != nil {
 			c.mu.Unlock()
 			select {
-			case <-filled:
+			case <-fetched:
 			case <-ctx.Done():
 				return Result{Limit: rs.p.spec.Limit, Source: SourceLease}, true, context.Cause(ctx)
 			}
@@ -93,51 +93,51 @@ func (s *leases) take(ctx context.Context, rs *redisSpec, r Request) (res Result
 		}
 		if !s.l.conn.breaker.allow() {
 			c.mu.Unlock()
-			res, err = s.l.without(ctx, rs, r, nil)
+			res, err = s.l.decideWithoutRedis(ctx, rs, r, nil)
 			return res, true, err
 		}
-		c.filling = make(chan struct{})
-		want, missing := c.want(rs.p, limit, now), q.least-c.have
+		c.fetching = make(chan struct{})
+		size, missing := c.nextSize(rs.p, limit, now), q.least-c.permits
 		c.mu.Unlock()
-		err := s.fetch(ctx, rs, r.Key, c, query{n: max(want, missing), least: max(1, missing), wait: s.ahead(rs.p, limit, q)})
+		err := s.fetch(ctx, rs, r.Key, c, query{n: max(size, missing), least: max(1, missing), wait: s.maxAhead(rs.p, limit, q)})
 		c.mu.Lock()
-		close(c.filling)
-		c.filling = nil
+		close(c.fetching)
+		c.fetching = nil
 		if err != nil {
 			c.mu.Unlock()
-			res, err = s.l.without(ctx, rs, r, err)
+			res, err = s.l.decideWithoutRedis(ctx, rs, r, err)
 			return res, true, err
 		}
 	}
 	// Others took each slice before this caller came to it.
-	d := decision{remaining: c.have, retryAfter: max(rs.p.perPermit, int64(time.Millisecond)), resetAfter: c.reset}
+	d := decision{remaining: c.permits, retryAfter: max(rs.p.perPermit, int64(time.Millisecond)), resetAfter: c.resetAfter}
 	c.mu.Unlock()
 	return rs.p.result(q, d, SourceLease), true, nil
 }
 
 // ahead is how far ahead a slice may be: so far that each process can have its next one.
-func (s *leases) ahead(p *params, limit int64, q query) int64 {
+func (s *leases) maxAhead(p *params, limit int64, q query) int64 {
 	if !p.spec.Algorithm.Reserves() {
 		return 0
 	}
-	return min(p.queue, max(q.wait, 2*int64(s.l.conn.Instances())*limit*p.perPermit))
+	return min(p.maxWait, max(q.wait, 2*int64(s.l.conn.Instances())*limit*p.perPermit))
 }
 
 // decide by what is at hand: a grant, now or within the wait, or a refusal that certainly holds.
 func (c *lease) decide(q query, now int64) (decision, bool) {
-	if c.until > 0 && now >= c.until {
-		c.have = 0
+	if c.expiresAt > 0 && now >= c.expiresAt {
+		c.permits = 0
 	}
-	wait := max(0, c.from-now)
+	wait := max(0, c.usableFrom-now)
 	switch {
-	case c.have >= q.least && wait <= q.wait:
-		give := min(q.n, c.have)
-		c.have -= give
-		return decision{ok: true, granted: give, remaining: c.have + c.left, wait: wait, resetAfter: c.reset, stamp: c.stamp}, true
-	case c.have >= q.least: // it is there, but later than the caller would wait
-		return decision{remaining: 0, retryAfter: wait - q.wait, resetAfter: c.reset}, true
-	case c.refused-q.wait > now:
-		return decision{remaining: c.have, retryAfter: c.refused - q.wait - now, resetAfter: c.reset}, true
+	case c.permits >= q.least && wait <= q.wait:
+		give := min(q.n, c.permits)
+		c.permits -= give
+		return decision{ok: true, granted: give, remaining: c.permits + c.remaining, wait: wait, resetAfter: c.resetAfter, stamp: c.stamp}, true
+	case c.permits >= q.least: // it is there, but later than the caller would wait
+		return decision{remaining: 0, retryAfter: wait - q.wait, resetAfter: c.resetAfter}, true
+	case c.refusedUntil-q.wait > now:
+		return decision{remaining: c.permits, retryAfter: c.refusedUntil - q.wait - now, resetAfter: c.resetAfter}, true
 	}
 	return decision{}, false
 }
@@ -147,14 +147,14 @@ func (c *lease) decide(q query, now int64) (decision, bool) {
 const largeShare = 0.2
 
 // want is the size of the next slice: by the part of the whole limit that this process was asked for lately.
-func (c *lease) want(p *params, limit, now int64) int64 {
-	if spent := now - c.since; spent >= int64(time.Millisecond) {
-		lately := float64(c.asked) / float64(spent)
+func (c *lease) nextSize(p *params, limit, now int64) int64 {
+	if spent := now - c.measuredSince; spent >= int64(time.Millisecond) {
+		lately := float64(c.requested) / float64(spent)
 		if c.demand == 0 {
 			c.demand = lately
 		}
 		c.demand = (c.demand + lately) / 2
-		c.asked, c.since = 0, now
+		c.requested, c.measuredSince = 0, now
 	}
 	return max(1, min(limit, int64(c.demand*float64(p.period)/float64(p.rate)/largeShare*float64(limit))))
 }
@@ -164,7 +164,7 @@ func (c *lease) want(p *params, limit, now int64) int64 {
 func (s *leases) fetch(ctx context.Context, rs *redisSpec, key string, c *lease, q query) error {
 	sent := s.l.clock.now()
 	rep := s.l.fallback.nextReport(rs, key, sent)
-	reply, err := s.l.conn.call(context.WithoutCancel(ctx), rs.look, []string{s.l.key(rs, key)}, rs.fastArgs(nil, q, rep.debt))
+	reply, err := s.l.conn.call(context.WithoutCancel(ctx), rs.script, []string{s.l.key(rs, key)}, rs.fastArgs(nil, q, rep.debt))
 	if err != nil {
 		s.l.fallback.reportFailed(key, rep)
 		return err
@@ -173,24 +173,24 @@ func (s *leases) fetch(ctx context.Context, rs *redisSpec, key string, c *lease,
 	s.l.fallback.applyReply(rs, key, rep, d, true)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.left, c.reset, c.refused = d.remaining, d.resetAfter, 0
+	c.remaining, c.resetAfter, c.refusedUntil = d.remaining, d.resetAfter, 0
 	if d.granted == 0 {
-		c.refused = sent + d.retryAfter + q.wait
+		c.refusedUntil = sent + d.retryAfter + q.wait
 		return nil
 	}
 	now := s.l.clock.now()
-	c.have += d.granted
+	c.permits += d.granted
 	c.stamp = d.stamp
-	c.from = max(c.from, now+d.wait) // now, and not when it was sent: the late side
+	c.usableFrom = max(c.usableFrom, now+d.wait) // now, and not when it was sent: the late side
 	if rs.p.spec.Algorithm == FixedWindow {
-		c.have = d.granted
-		c.until = sent + d.resetAfter
+		c.permits = d.granted
+		c.expiresAt = sent + d.resetAfter
 	}
 	return nil
 }
 
-// putBack takes permits that a request could not use after all.
-func (s *leases) putBack(key string, n int64) bool {
+// restore takes permits that a request could not use after all.
+func (s *leases) restore(key string, n int64) bool {
 	c, ok := s.keys.Load(key)
 	if !ok {
 		return false
@@ -198,10 +198,10 @@ func (s *leases) putBack(key string, n int64) bool {
 	held := c.(*lease)
 	held.mu.Lock()
 	defer held.mu.Unlock()
-	if held.have+n > 2*s.slice(s.l.current.Load().p) {
+	if held.permits+n > 2*s.slice(s.l.current.Load().p) {
 		return false
 	}
-	held.have += n
+	held.permits += n
 	return true
 }
 
@@ -212,33 +212,33 @@ func (s *leases) drop(key string) {
 	}
 }
 
-// forgetDenials is for a limit that changed.
-func (s *leases) forgetDenials() {
+// clearRefusals is for a limit that changed.
+func (s *leases) clearRefusals() {
 	s.keys.Range(func(_, v any) bool {
 		c := v.(*lease)
 		c.mu.Lock()
-		c.refused = 0
+		c.refusedUntil = 0
 		c.mu.Unlock()
 		return true
 	})
 }
 
 // giveBack returns the slices that nobody asked for lately.
-func (s *leases) giveBack(ctx context.Context) { s.returnIdle(ctx, leaseIdle) }
+func (s *leases) returnIdle(ctx context.Context) { s.returnUnused(ctx, leaseIdle) }
 
-func (s *leases) giveBackAll(ctx context.Context) { s.returnIdle(ctx, 0) }
+func (s *leases) returnAll(ctx context.Context) { s.returnUnused(ctx, 0) }
 
-func (s *leases) returnIdle(ctx context.Context, idle time.Duration) {
+func (s *leases) returnUnused(ctx context.Context, idle time.Duration) {
 	rs := s.l.current.Load()
 	s.keys.Range(func(k, v any) bool {
 		key, c := k.(string), v.(*lease)
 		c.mu.Lock()
-		if c.filling != nil || s.l.clock.now()-c.used < int64(idle) {
+		if c.fetching != nil || s.l.clock.now()-c.lastUsed < int64(idle) {
 			c.mu.Unlock()
 			return true
 		}
-		n, stamp := c.have, c.stamp
-		c.have, c.demand = 0, 0
+		n, stamp := c.permits, c.stamp
+		c.permits, c.demand = 0, 0
 		c.mu.Unlock()
 		s.drop(key)
 		if n > 0 { // if it fails, these permits are lost: too few, never too many

@@ -63,7 +63,7 @@ func onPaper(p *params) func(at paper, q asked) (paper, answered) {
 			return paper{spent: at.spent + give}, answered{give, time.Duration(at.spent+give-1) * interval}
 		default:
 			give := q.n
-			if left := p.most - at.spent; give > left {
+			if left := p.maxCost - at.spent; give > left {
 				give = 0
 				if q.atMost {
 					give = left

@@ -24,24 +24,24 @@ type Local struct {
 
 	changing sync.Mutex // one SetSpec at a time
 	current  atomic.Pointer[params]
-	one      atomic.Pointer[line] // the key ""
+	global   atomic.Pointer[globalState] // the key ""
 	seed     maphash.Seed
 	shards   [shards]shard
 }
 
 // line is a state together with the limit it is for. It is replaced as a whole.
-type line struct {
+type globalState struct {
 	p *params
 	s state
 }
 
 type shard struct {
-	mu      sync.RWMutex
-	p       *params
-	keys    map[uint64]state // by hash: 64 bits of a seeded hash; two keys that share one share a limit
-	spill   state            // for newcomers when there is no more room: they share one limit
-	sweepAt int              // so many keys make the next newcomer forget who is idle
-	_       [64]byte         // shards do not share cache lines
+	mu       sync.RWMutex
+	p        *params
+	keys     map[uint64]state // by hash: 64 bits of a seeded hash; two keys that share one share a limit
+	overflow state            // for newcomers when there is no more room: they share one limit
+	sweepAt  int              // so many keys make the next newcomer forget who is idle
+	_        [64]byte         // shards do not share cache lines
 }
 
 // LocalOption changes a Local.
@@ -69,7 +69,7 @@ func NewLocal(s Spec, opts ...LocalOption) (*Local, error) {
 		o(l)
 	}
 	l.current.Store(p)
-	l.one.Store(&line{p: p, s: p.newState()})
+	l.global.Store(&globalState{p: p, s: p.newState()})
 	for i := range l.shards {
 		l.shards[i].p, l.shards[i].sweepAt = p, sweepFrom
 		l.shards[i].keys = make(map[uint64]state)
@@ -87,7 +87,7 @@ func (l *Local) Take(_ context.Context, r Request) (Result, error) {
 	}
 	if r.Key == "" {
 		for {
-			at := l.one.Load()
+			at := l.global.Load()
 			q := at.p.query(r)
 			now := l.clock.now()
 			if d, ok := at.s.take(at.p, now, q); ok {
@@ -105,10 +105,10 @@ func (l *Local) Take(_ context.Context, r Request) (Result, error) {
 	}
 	if s == nil {
 		sh.mu.RUnlock()
-		l.admit(sh, hash)
+		l.addKey(sh, hash)
 		sh.mu.RLock()
 		if s = sh.keys[hash]; s == nil {
-			s = sh.spill
+			s = sh.overflow
 		}
 	}
 	// The shard stays locked for readers: nobody may forget or convert the state before it is charged.
@@ -127,7 +127,7 @@ func (l *Local) Take(_ context.Context, r Request) (Result, error) {
 
 // admit makes a state for a new key. When the shard has twice as many keys as were in use last time, all that are idle are
 // forgotten; when it is full, each newcomer looks at some others, so that no flood of keys can make this expensive.
-func (l *Local) admit(sh *shard, hash uint64) {
+func (l *Local) addKey(sh *shard, hash uint64) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if sh.keys[hash] != nil {
@@ -147,16 +147,16 @@ func (l *Local) admit(sh *shard, hash uint64) {
 	}
 	if len(sh.keys) < l.maxKeys/shards {
 		sh.keys[hash] = sh.p.newState()
-	} else if sh.spill == nil {
-		sh.spill = sh.p.newState()
+	} else if sh.overflow == nil {
+		sh.overflow = sh.p.newState()
 	}
 }
 
 // find calls do with the state of a key, if there is one, under its limit.
-func (l *Local) find(key string, do func(p *params, s state) (ok bool)) {
+func (l *Local) withState(key string, do func(p *params, s state) (ok bool)) {
 	if key == "" {
 		for {
-			if at := l.one.Load(); do(at.p, at.s) {
+			if at := l.global.Load(); do(at.p, at.s) {
 				return
 			}
 			runtime.Gosched()
@@ -168,16 +168,16 @@ func (l *Local) find(key string, do func(p *params, s state) (ok bool)) {
 	defer sh.mu.RUnlock()
 	if s := sh.keys[hash]; s != nil {
 		do(sh.p, s)
-	} else if sh.spill != nil {
-		do(sh.p, sh.spill)
+	} else if sh.overflow != nil {
+		do(sh.p, sh.overflow)
 	}
 }
 
 // Refund gives back what a Take granted.
 func (l *Local) Refund(_ context.Context, key string, granted Result) error {
 	if granted.Granted > 0 {
-		l.find(key, func(p *params, s state) bool {
-			return s.undo(p, l.clock.now(), granted.stamp, granted.Granted, granted.debit)
+		l.withState(key, func(p *params, s state) bool {
+			return s.refund(p, l.clock.now(), granted.stamp, granted.Granted, granted.debit)
 		})
 	}
 	return nil
@@ -188,9 +188,9 @@ func (l *Local) Reset(_ context.Context, key string) error {
 	if key == "" {
 		l.changing.Lock()
 		defer l.changing.Unlock()
-		at := l.one.Load()
-		at.s.freeze(at.p, at.p, l.clock.now())
-		l.one.Store(&line{p: at.p, s: at.p.newState()})
+		at := l.global.Load()
+		at.s.migrate(at.p, at.p, l.clock.now())
+		l.global.Store(&globalState{p: at.p, s: at.p.newState()})
 		return nil
 	}
 	hash := maphash.String(l.seed, key)
@@ -215,8 +215,8 @@ func (l *Local) SetSpec(s Spec) error {
 	}
 	l.current.Store(to)
 	now := l.clock.now()
-	at := l.one.Load()
-	l.one.Store(&line{p: to, s: at.s.freeze(at.p, to, now)})
+	at := l.global.Load()
+	l.global.Store(&globalState{p: to, s: at.s.migrate(at.p, to, now)})
 	for i := range l.shards {
 		sh := &l.shards[i]
 		sh.mu.Lock()
@@ -224,11 +224,11 @@ func (l *Local) SetSpec(s Spec) error {
 			if s.idle(sh.p, now) {
 				delete(sh.keys, k)
 			} else {
-				sh.keys[k] = s.freeze(sh.p, to, now)
+				sh.keys[k] = s.migrate(sh.p, to, now)
 			}
 		}
-		if sh.spill != nil {
-			sh.spill = sh.spill.freeze(sh.p, to, now)
+		if sh.overflow != nil {
+			sh.overflow = sh.overflow.migrate(sh.p, to, now)
 		}
 		sh.p = to
 		sh.mu.Unlock()
@@ -252,7 +252,7 @@ func (l *Local) preview(_ context.Context, r Request) (res Result, err error) {
 	decide := func(p *params, s state) bool {
 		found = true
 		q := p.query(r)
-		q.dry = true
+		q.dryRun = true
 		d, ok := s.take(p, l.clock.now(), q)
 		if d.granted > 0 {
 			d.remaining += d.granted
@@ -261,7 +261,7 @@ func (l *Local) preview(_ context.Context, r Request) (res Result, err error) {
 		res.Granted, res.Wait = 0, 0
 		return ok
 	}
-	l.find(r.Key, decide)
+	l.withState(r.Key, decide)
 	if !found {
 		p := l.current.Load()
 		decide(p, p.newState())

@@ -188,10 +188,10 @@ func TestIdleLeaseIsGivenBack(t *testing.T) {
 		held := v.(*lease)
 		held.mu.Lock()
 		defer held.mu.Unlock()
-		return held.have > 50
+		return held.permits > 50
 	}, patience, time.Microsecond)
 	require.Less(t, take(t, l, "", 0).Remaining, 10_000-used)
-	l.leases.giveBackAll(t.Context())
+	l.leases.returnAll(t.Context())
 	require.Equal(t, 10_000-used, take(t, l, "", 0).Remaining)
 	require.Zero(t, l.leases.n.Load())
 }

@@ -8,7 +8,7 @@ import (
 // ask is a request in numbers. least is n, or 1 with AtMost, or 0 for a look; wait is what the caller offers, in ns.
 type query struct {
 	n, least, wait int64
-	dry            bool // decide as ever, but charge nothing
+	dryRun         bool // decide as ever, but charge nothing
 }
 
 // answer is a decision in numbers; times in ns. granted says whether at least ask.least could be had; give may be 0 then
@@ -26,10 +26,10 @@ type params struct {
 
 	// Arrival times: TokenBucket, GCRA, LeakyBucket, LeakyQueue.
 	perPermit int64 // ns one permit takes to be earned, rounded up: the strict side
-	room      int64 // ns of permits that may be taken ahead of time
-	queue     int64 // ns that one may wait at most, whatever the caller offers
+	tolerance int64 // ns of permits that may be taken ahead of time
+	maxWait   int64 // ns that one may wait at most, whatever the caller offers
 
-	most int64 // permits that can be had at once at best
+	maxCost int64 // permits that can be had at once at best
 
 	// Windows.
 	period, rate int64
@@ -45,19 +45,19 @@ func newParams(s Spec) (*params, error) {
 		return nil, err
 	}
 	p := &params{
-		spec: s, perPermit: ceilDiv(int64(s.Period), s.Rate), most: s.Burst, queue: int64(s.MaxWait),
+		spec: s, perPermit: ceilDiv(int64(s.Period), s.Rate), maxCost: s.Burst, maxWait: int64(s.MaxWait),
 		period: int64(s.Period), rate: s.Rate,
 	}
-	p.room = p.perPermit * s.Burst
+	p.tolerance = p.perPermit * s.Burst
 	switch s.Algorithm {
 	case LeakyQueue:
-		p.room = p.perPermit
+		p.tolerance = p.perPermit
 	case SlidingWindow:
 		p.buckets = int64(s.Buckets)
 		p.width = ceilDiv(p.period, p.buckets*int64(time.Microsecond)) * int64(time.Microsecond)
 	case WarmUp:
 		p.warm = newCurve(float64(s.Period.Microseconds())/float64(s.Rate), float64(s.WarmUp.Microseconds()), s.ColdFactor)
-		p.warm.room = float64(s.Burst-1) * p.warm.stable
+		p.warm.tolerance = float64(s.Burst-1) * p.warm.stable
 	}
 	return p, nil
 }
@@ -68,7 +68,7 @@ func (p *params) query(r Request) query {
 	if r.AtMost && r.N > 1 {
 		q.least = 1
 	}
-	q.wait = min(q.wait, p.queue)
+	q.wait = min(q.wait, p.maxWait)
 	return q
 }
 
@@ -91,7 +91,7 @@ type curve struct {
 	stable, cold      float64 // per permit
 	threshold, stored float64 // permits
 	coolDown          float64 // idle time that stores one permit
-	room              float64 // how far ahead of the due time one may take
+	tolerance         float64 // how far ahead of the due time one may take
 }
 
 func newCurve(stable, warmUp, factor float64) curve {

@@ -53,14 +53,14 @@ type Redis struct {
 
 // redisSpec is a Spec in the numbers that the scripts take.
 type redisSpec struct {
-	p       *params
-	numbers [6]any
-	inherit int
-	look    *script // about one key; takes what ask makes
-	heads   int     // how many numbers the common cases of it take
-	tail    string  // of the text that it takes
-	plain   string  // the text for one permit, if there is nothing special about it
-	letter  string
+	p         *params
+	limitArgs [6]any
+	inherit   int
+	script    *script // about one key; takes what ask makes
+	headArgs  int     // how many numbers the common cases of it take
+	tail      string  // of the text that it takes
+	plainArgs string  // the text for one permit, if there is nothing special about it
+	suffix    string
 }
 
 // NewRedis makes a limiter. The name must be the same in all processes, and one name must not be used with two limits at
@@ -91,7 +91,7 @@ func (c *Conn) NewRedis(name string, s Spec, o RedisOptions) (*Redis, error) {
 	if o.Lease > 0 {
 		l.leases = newLeases(l)
 		c.mu.Lock()
-		c.onBeat[l] = l.leases.giveBack
+		c.onBeat[l] = l.leases.returnIdle
 		c.mu.Unlock()
 	}
 	return l, nil
@@ -103,7 +103,7 @@ func (l *Redis) Close(ctx context.Context) {
 	delete(l.conn.onBeat, l)
 	l.conn.mu.Unlock()
 	if l.leases != nil {
-		l.leases.giveBackAll(ctx)
+		l.leases.returnAll(ctx)
 	}
 }
 
@@ -112,22 +112,22 @@ func newRedisSpec(s Spec) (*redisSpec, error) {
 	if err != nil {
 		return nil, err
 	}
-	rs := &redisSpec{p: p, numbers: redisParams(p), look: scriptFor("look", s.Algorithm), letter: s.Algorithm.family().letter}
+	rs := &redisSpec{p: p, limitArgs: limitArgsOf(p), script: scriptFor("decide", s.Algorithm), suffix: s.Algorithm.family().suffix}
 	if s.Inherit == InProportion {
 		rs.inherit = 1
 	}
-	rs.heads = 2
+	rs.headArgs = 2
 	switch s.Algorithm {
 	case SlidingWindow:
-		rs.heads = 3
+		rs.headArgs = 3
 	case WarmUp:
-		rs.heads = 4
+		rs.headArgs = 4
 	}
 	rs.tail = fmt.Sprintf("|%d|", rs.inherit)
-	for _, n := range rs.numbers {
+	for _, n := range rs.limitArgs {
 		rs.tail += fmt.Sprintf("%v|", n)
 	}
-	rs.plain = rs.text(query{n: 1, least: 1}, 0)
+	rs.plainArgs = rs.text(query{n: 1, least: 1}, 0)
 	return rs, nil
 }
 
@@ -150,7 +150,7 @@ func (l *Redis) SetSpec(s Spec) error {
 	l.fallback.convert(before.p, rs.p)
 	l.denied.clear()
 	if l.leases != nil {
-		l.leases.forgetDenials()
+		l.leases.clearRefusals()
 	}
 	return nil
 }
@@ -164,13 +164,13 @@ func (l *Redis) key(rs *redisSpec, subject string) string {
 	sum := sha256.Sum256([]byte(subject))
 	var tag [32]byte
 	hex.Encode(tag[:], sum[:16])
-	return l.conn.o.Prefix + ":{" + string(tag[:]) + "}:" + l.name + ":" + rs.letter
+	return l.conn.o.Prefix + ":{" + string(tag[:]) + "}:" + l.name + ":" + rs.suffix
 }
 
 // args are a key's ARGV.
 func (rs *redisSpec) args(args []any, q query, debt int64) []any {
 	args = append(args, q.n, q.least, q.wait/micro, debt, rs.inherit)
-	return append(args, rs.numbers[:]...)
+	return append(args, rs.limitArgs[:]...)
 }
 
 // ask are the ARGV of a script about one key.
@@ -183,9 +183,9 @@ func (rs *redisSpec) fastArgs(args []any, q query, debt int64) []any {
 	default:
 		args = append(args, q.n)
 	}
-	args = append(args, rs.numbers[:rs.heads]...)
+	args = append(args, rs.limitArgs[:rs.headArgs]...)
 	if q.n == 1 && q.least == 1 && q.wait < micro && debt == 0 {
-		return append(args, rs.plain)
+		return append(args, rs.plainArgs)
 	}
 	return append(args, rs.text(q, debt))
 }
@@ -216,7 +216,7 @@ func (rs *redisSpec) decode(v []int64) decision {
 func (l *Redis) Take(ctx context.Context, r Request) (Result, error) {
 	rs := l.current.Load()
 	now := l.clock.now()
-	if res, known, err := l.known(rs, r, now); known || err != nil {
+	if res, known, err := l.decideFromCache(rs, r, now); known || err != nil {
 		return res, err
 	}
 	if res, done, err := l.takeLocally(ctx, rs, r); done {
@@ -225,14 +225,14 @@ func (l *Redis) Take(ctx context.Context, r Request) (Result, error) {
 	q := rs.p.query(r)
 	c := l.fallback.nextReport(rs, r.Key, now)
 	var room [argsPerKey]any
-	reply, err := l.conn.call(ctx, rs.look, []string{l.key(rs, r.Key)}, rs.fastArgs(room[:0], q, c.debt))
+	reply, err := l.conn.call(ctx, rs.script, []string{l.key(rs, r.Key)}, rs.fastArgs(room[:0], q, c.debt))
 	if err != nil {
 		l.fallback.reportFailed(r.Key, c)
-		return l.without(ctx, rs, r, err)
+		return l.decideWithoutRedis(ctx, rs, r, err)
 	}
 	d := rs.decode(reply)
 	l.fallback.applyReply(rs, r.Key, c, d, true)
-	l.denied.learn(r.Key, now, q, d)
+	l.denied.add(r.Key, now, q, d)
 	return rs.p.result(q, d, SourceRedis), nil
 }
 
@@ -247,13 +247,13 @@ func (l *Redis) takeLocally(ctx context.Context, rs *redisSpec, r Request) (res 
 	if l.conn.breaker.allow() {
 		return Result{}, false, nil
 	}
-	res, err = l.without(ctx, rs, r, nil)
+	res, err = l.decideWithoutRedis(ctx, rs, r, nil)
 	return res, true, err
 }
 
 // preview decides without a round trip and without charging, as far as that is possible; see jointLimiter.
 func (l *Redis) preview(_ context.Context, r Request) (Result, error) {
-	res, known, err := l.known(l.current.Load(), r, l.clock.now())
+	res, known, err := l.decideFromCache(l.current.Load(), r, l.clock.now())
 	if known || err != nil {
 		return res, err
 	}
@@ -261,22 +261,22 @@ func (l *Redis) preview(_ context.Context, r Request) (Result, error) {
 }
 
 // known answers what needs no Redis: an impossible cost, and refusals that still hold.
-func (l *Redis) known(rs *redisSpec, r Request, now int64) (Result, bool, error) {
+func (l *Redis) decideFromCache(rs *redisSpec, r Request, now int64) (Result, bool, error) {
 	if r.N < 0 {
 		return Result{}, false, fmt.Errorf("ratelimit: negative cost %d", r.N)
 	}
 	q := rs.p.query(r)
-	if q.least > rs.p.most {
+	if q.least > rs.p.maxCost {
 		return rs.p.result(q, decision{retryAfter: int64(Never)}, SourceLocal), true, nil
 	}
-	if d, refused := l.denied.refused(r.Key, now, q); refused {
+	if d, refused := l.denied.lookup(r.Key, now, q); refused {
 		return rs.p.result(q, d, SourceDenyCache), true, nil
 	}
 	return Result{}, false, nil
 }
 
 // without decides when Redis cannot be asked.
-func (l *Redis) without(ctx context.Context, rs *redisSpec, r Request, cause error) (Result, error) {
+func (l *Redis) decideWithoutRedis(ctx context.Context, rs *redisSpec, r Request, cause error) (Result, error) {
 	if err := ctx.Err(); err != nil {
 		return Result{Limit: rs.p.spec.Limit, Source: SourceFallback}, context.Cause(ctx)
 	}
@@ -301,7 +301,7 @@ func (l *Redis) Refund(ctx context.Context, key string, granted Result) error {
 	if granted.Granted == 0 {
 		return nil
 	}
-	l.denied.forget(key)
+	l.denied.remove(key)
 	switch granted.Source {
 	case SourceFallback:
 		if l.fallback == nil {
@@ -309,7 +309,7 @@ func (l *Redis) Refund(ctx context.Context, key string, granted Result) error {
 		}
 		return l.fallback.refund(l.current.Load(), key, granted.Granted)
 	case SourceLease:
-		if l.leases.putBack(key, granted.Granted) {
+		if l.leases.restore(key, granted.Granted) {
 			return nil
 		}
 	}
@@ -327,15 +327,15 @@ func (l *Redis) refund(ctx context.Context, specs []*redisSpec, keys []string, g
 	for i, rs := range specs {
 		algorithms[i] = rs.p.spec.Algorithm
 		args = append(args, granted[i].Granted, granted[i].stamp, granted[i].debit, 0, rs.inherit)
-		args = append(args, rs.numbers[:]...)
+		args = append(args, rs.limitArgs[:]...)
 	}
-	_, err := l.conn.call(ctx, scriptFor("undo", algorithms...), keys, args)
+	_, err := l.conn.call(ctx, scriptFor("refund", algorithms...), keys, args)
 	return err
 }
 
 // Reset forgets what the key has spent. Other processes may refuse it until what they remember has ended.
 func (l *Redis) Reset(ctx context.Context, key string) error {
-	l.denied.forget(key)
+	l.denied.remove(key)
 	l.fallback.drop(key)
 	if l.leases != nil {
 		l.leases.drop(key)

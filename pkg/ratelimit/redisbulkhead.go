@@ -97,7 +97,7 @@ func (b *RedisBulkhead) SetSpec(s BulkheadSpec) error {
 }
 
 func (b *RedisBulkhead) redisKey(key string) string {
-	return (&Redis{conn: b.conn, name: b.name}).key(&redisSpec{letter: "c"}, key)
+	return (&Redis{conn: b.conn, name: b.name}).key(&redisSpec{suffix: "c"}, key)
 }
 
 // Acquire takes a place; see ConcurrencyLimiter.

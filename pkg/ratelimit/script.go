@@ -47,7 +47,7 @@ var (
 // family is what algorithms with the same state in Redis share.
 type family struct {
 	name   string // of its functions in Lua
-	letter string // at the end of its keys: another family never reads them
+	suffix string // at the end of its keys: another family never reads them
 	source string
 	once   string // for the common cases of one key
 }
@@ -81,7 +81,7 @@ var scripts sync.Map // string -> *script
 func scriptFor(verb string, algorithms ...Algorithm) *script {
 	name := verb
 	for _, a := range algorithms {
-		name += a.family().letter
+		name += a.family().suffix
 	}
 	if s, ok := scripts.Load(name); ok {
 		return s.(*script)
@@ -98,7 +98,7 @@ const repliesPerKey = 7
 
 func assemble(verb string, algorithms []Algorithm) string {
 	var b strings.Builder
-	if verb == "look" && len(algorithms) == 1 {
+	if verb == "decide" && len(algorithms) == 1 {
 		b.WriteString(algorithms[0].family().once)
 		b.WriteString(onceRest)
 	}
@@ -112,20 +112,20 @@ func assemble(verb string, algorithms []Algorithm) string {
 	}
 	first := algorithms[0].family().name
 	switch {
-	case verb == "undo":
+	case verb == "refund":
 		for i, a := range algorithms {
-			fmt.Fprintf(&b, "%s_undo(KEYS[%d], %d)\n", a.family().name, i+1, i*argsPerKey)
+			fmt.Fprintf(&b, "%s_refund(KEYS[%d], %d)\n", a.family().name, i+1, i*argsPerKey)
 		}
 		b.WriteString("return {1}\n")
 	case len(algorithms) == 1:
 		fmt.Fprintf(&b, `
-local give, left, wait, retry, reset, stamp, debit, x, y, z, u, v = %[1]s_look(KEYS[1], 0)
-if give > 0 then %[1]s_keep(KEYS[1], 0, x, y, z, u, v) end
+local give, left, wait, retry, reset, stamp, debit, x, y, z, u, v = %[1]s_decide(KEYS[1], 0)
+if give > 0 then %[1]s_save(KEYS[1], 0, x, y, z, u, v) end
 return {give, left, wait, retry, reset, stamp, debit}
 `, first)
 	default:
 		for i, a := range algorithms {
-			fmt.Fprintf(&b, "local k%[1]d = {%[2]s_look(KEYS[%[1]d], %[3]d)}\n", i+1, a.family().name, i*argsPerKey)
+			fmt.Fprintf(&b, "local k%[1]d = {%[2]s_decide(KEYS[%[1]d], %[3]d)}\n", i+1, a.family().name, i*argsPerKey)
 		}
 		b.WriteString("if true")
 		for i := range algorithms {
@@ -133,7 +133,7 @@ return {give, left, wait, retry, reset, stamp, debit}
 		}
 		b.WriteString(" then\n")
 		for i, a := range algorithms {
-			fmt.Fprintf(&b, "  if k%[1]d[1] > 0 then %[2]s_keep(KEYS[%[1]d], %[3]d, k%[1]d[8], k%[1]d[9], k%[1]d[10], k%[1]d[11], k%[1]d[12]) end\n",
+			fmt.Fprintf(&b, "  if k%[1]d[1] > 0 then %[2]s_save(KEYS[%[1]d], %[3]d, k%[1]d[8], k%[1]d[9], k%[1]d[10], k%[1]d[11], k%[1]d[12]) end\n",
 				i+1, a.family().name, i*argsPerKey)
 		}
 		b.WriteString("end\nreturn {")
@@ -147,8 +147,8 @@ return {give, left, wait, retry, reset, stamp, debit}
 	return b.String()
 }
 
-// redisParams are the six numbers of an algorithm that its script takes.
-func redisParams(p *params) [6]any {
+// limitArgsOf are the six numbers of an algorithm that its script takes.
+func limitArgsOf(p *params) [6]any {
 	s := p.spec
 	switch s.Algorithm {
 	case FixedWindow:
@@ -163,7 +163,7 @@ func redisParams(p *params) [6]any {
 		text := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 		return [6]any{
 			text(p.warm.stable), s.Burst, s.WarmUp.Microseconds(), text(s.ColdFactor),
-			p.queue/micro + int64(math.Ceil(p.warm.room+float64(s.Burst)*p.warm.cold)), "",
+			p.maxWait/micro + int64(math.Ceil(p.warm.tolerance+float64(s.Burst)*p.warm.cold)), "",
 		}
 	default:
 		// Whole 1/32 microseconds, rounded up: the strict side, and exact in the doubles of Lua.

@@ -4,17 +4,17 @@ import "sort"
 
 // timeline is the sliding log: when each permit was taken, oldest first, in a ring that grows to Rate places and no further.
 // A permit counts for one Period; it is free again exactly one Period after it was taken.
-type timeline struct {
-	locked
+type permitLog struct {
+	lockedState
 	at    []int64 // len is a power of two, or 0
 	first int     // place of the oldest
 	n     int
 }
 
-func (s *timeline) get(i int) int64 { return s.at[(s.first+i)&(len(s.at)-1)] }
+func (s *permitLog) get(i int) int64 { return s.at[(s.first+i)&(len(s.at)-1)] }
 
 // moment is now, or that of the newest permit if the clock went back.
-func (s *timeline) moment(now int64) int64 {
+func (s *permitLog) effectiveNow(now int64) int64 {
 	if s.n > 0 {
 		now = max(now, s.get(s.n-1))
 	}
@@ -22,17 +22,17 @@ func (s *timeline) moment(now int64) int64 {
 }
 
 // expired is how many of the oldest count no more at t.
-func (s *timeline) expired(p *params, t int64) int {
+func (s *permitLog) expired(p *params, t int64) int {
 	return sort.Search(s.n, func(i int) bool { return s.get(i) > t-p.period })
 }
 
-func (s *timeline) take(p *params, now int64, q query) (d decision, ok bool) {
+func (s *permitLog) take(p *params, now int64, q query) (d decision, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.gone {
+	if s.retired {
 		return d, false
 	}
-	t := s.moment(now)
+	t := s.effectiveNow(now)
 	d.stamp = t
 	old := s.expired(p, t)
 	live := int64(s.n - old)
@@ -53,7 +53,7 @@ func (s *timeline) take(p *params, now int64, q query) (d decision, ok bool) {
 	d.ok = true
 	d.remaining -= d.granted
 	d.resetAfter = t + p.period - now
-	if q.dry {
+	if q.dryRun {
 		return d, true
 	}
 	if s.n > 0 {
@@ -66,7 +66,7 @@ func (s *timeline) take(p *params, now int64, q query) (d decision, ok bool) {
 	return d, true
 }
 
-func (s *timeline) push(t int64) {
+func (s *permitLog) push(t int64) {
 	if s.n == len(s.at) {
 		grown := make([]int64, max(8, 2*len(s.at)))
 		for i := range s.n {
@@ -79,10 +79,10 @@ func (s *timeline) push(t int64) {
 }
 
 // undo removes n permits that were taken at stamp.
-func (s *timeline) undo(_ *params, _, stamp, n, _ int64) bool {
+func (s *permitLog) refund(_ *params, _, stamp, n, _ int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.gone {
+	if s.retired {
 		return false
 	}
 	from := sort.Search(s.n, func(i int) bool { return s.get(i) >= stamp })
@@ -95,17 +95,17 @@ func (s *timeline) undo(_ *params, _, stamp, n, _ int64) bool {
 	return true
 }
 
-func (s *timeline) freeze(_, to *params, _ int64) state {
+func (s *permitLog) migrate(_, to *params, _ int64) state {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.gone = true
+	s.retired = true
 	if to.spec.Algorithm != SlidingLog {
 		return to.newState()
 	}
-	return &timeline{at: s.at, first: s.first, n: s.n}
+	return &permitLog{at: s.at, first: s.first, n: s.n}
 }
 
-func (s *timeline) idle(p *params, now int64) bool {
+func (s *permitLog) idle(p *params, now int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.n == 0 || s.get(s.n-1) <= now-p.period

@@ -4,16 +4,16 @@ type slot struct{ bucket, count int64 }
 
 // ring is the sliding window: buckets+1 of them, the oldest in full. What is counted at any moment covers at least the last
 // Period, so no Period sees more than Rate.
-type ring struct {
-	locked
+type bucketRing struct {
+	lockedState
 	newest int64 // the newest bucket that has a count
 	slots  []slot
 }
 
 // current is the bucket of now, or the newest one if the clock went back.
-func (s *ring) current(p *params, now int64) int64 { return max(now/p.width, s.newest) }
+func (s *bucketRing) current(p *params, now int64) int64 { return max(now/p.width, s.newest) }
 
-func (s *ring) sum(p *params, current int64) (sum int64) {
+func (s *bucketRing) sum(p *params, current int64) (sum int64) {
 	for _, b := range s.slots {
 		if b.bucket >= current-p.buckets {
 			sum += b.count
@@ -22,10 +22,10 @@ func (s *ring) sum(p *params, current int64) (sum int64) {
 	return sum
 }
 
-func (s *ring) take(p *params, now int64, q query) (d decision, ok bool) {
+func (s *bucketRing) take(p *params, now int64, q query) (d decision, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.gone {
+	if s.retired {
 		return d, false
 	}
 	current := s.current(p, now)
@@ -35,7 +35,7 @@ func (s *ring) take(p *params, now int64, q query) (d decision, ok bool) {
 	d.granted = min(q.n, d.remaining)
 	for b := current; used > 0 && b >= current-p.buckets; b-- {
 		if at := s.slots[b%int64(len(s.slots))]; at.bucket == b && at.count > 0 {
-			d.resetAfter = s.leaves(p, b) - now
+			d.resetAfter = s.expiresAt(p, b) - now
 			break
 		}
 	}
@@ -46,14 +46,14 @@ func (s *ring) take(p *params, now int64, q query) (d decision, ok bool) {
 	}
 	d.ok = true
 	d.remaining -= d.granted
-	d.resetAfter = s.leaves(p, current) - now
-	if !q.dry {
+	d.resetAfter = s.expiresAt(p, current) - now
+	if !q.dryRun {
 		s.add(current, d.granted)
 	}
 	return d, true
 }
 
-func (s *ring) add(bucket, n int64) {
+func (s *bucketRing) add(bucket, n int64) {
 	at := &s.slots[bucket%int64(len(s.slots))]
 	if at.bucket != bucket {
 		*at = slot{bucket: bucket}
@@ -63,27 +63,29 @@ func (s *ring) add(bucket, n int64) {
 }
 
 // leaves is when a bucket counts no more.
-func (s *ring) leaves(p *params, bucket int64) int64 { return (bucket + p.buckets + 1) * p.width }
+func (s *bucketRing) expiresAt(p *params, bucket int64) int64 {
+	return (bucket + p.buckets + 1) * p.width
+}
 
 // retry is when enough buckets have left for least to fit.
-func (s *ring) retry(p *params, now, current, used, least int64) int64 {
+func (s *bucketRing) retry(p *params, now, current, used, least int64) int64 {
 	if least > p.rate {
 		return int64(Never)
 	}
 	for b := current - p.buckets; b <= current && used+least > p.rate; b++ {
 		if at := s.slots[max(0, b)%int64(len(s.slots))]; at.bucket == b && at.count > 0 {
 			if used -= at.count; used+least <= p.rate {
-				return s.leaves(p, b) - now
+				return s.expiresAt(p, b) - now
 			}
 		}
 	}
 	return 0
 }
 
-func (s *ring) undo(p *params, _, stamp, n, _ int64) bool {
+func (s *bucketRing) refund(p *params, _, stamp, n, _ int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.gone {
+	if s.retired {
 		return false
 	}
 	b := stamp / p.width
@@ -93,12 +95,12 @@ func (s *ring) undo(p *params, _, stamp, n, _ int64) bool {
 	return true
 }
 
-func (s *ring) freeze(from, to *params, now int64) state {
+func (s *bucketRing) migrate(from, to *params, now int64) state {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.gone = true
+	s.retired = true
 	next := to.newState()
-	into, same := next.(*ring)
+	into, same := next.(*bucketRing)
 	if !same {
 		return next
 	}
@@ -129,8 +131,8 @@ func (s *ring) freeze(from, to *params, now int64) state {
 	return next
 }
 
-func (s *ring) idle(p *params, now int64) bool {
+func (s *bucketRing) idle(p *params, now int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.leaves(p, s.newest) <= now
+	return s.expiresAt(p, s.newest) <= now
 }

@@ -7,13 +7,13 @@ import (
 
 // state is what one key has spent.
 type state interface {
-	// take decides at now (ns since 1970) and charges. ok is false once the state was frozen; the caller looks for the
+	// take decides at now (ns since 1970) and charges. ok is false once the state was migrated; the caller looks for the
 	// one that took its place.
 	take(p *params, now int64, q query) (d decision, ok bool)
 	// undo gives back n permits that were taken at stamp for debit.
-	undo(p *params, now, stamp, n, debit int64) (ok bool)
+	refund(p *params, now, stamp, n, debit int64) (ok bool)
 	// freeze ends this state and makes the one that carries on under to.
-	freeze(from, to *params, now int64) state
+	migrate(from, to *params, now int64) state
 	// idle is whether the state says no more than no state would.
 	idle(p *params, now int64) bool
 }
@@ -21,26 +21,26 @@ type state interface {
 func (p *params) newState() state {
 	switch p.spec.Algorithm {
 	case SlidingWindow:
-		return &ring{slots: make([]slot, p.buckets+1)}
+		return &bucketRing{slots: make([]slot, p.buckets+1)}
 	case SlidingLog:
-		return &timeline{}
+		return &permitLog{}
 	case WarmUp:
-		return &warmth{stored: p.warm.stored}
+		return &warmUpState{stored: p.warm.stored}
 	default:
-		return &word{}
+		return &atomicState{}
 	}
 }
 
-// frozen is a word that was moved elsewhere. No real state is negative.
-const frozen = -1
+// migrated is a word that was moved elsewhere. No real state is negative.
+const migrated = -1
 
 // word is a state of one number, changed by compare-and-swap: no locks.
-type word struct{ v atomic.Int64 }
+type atomicState struct{ v atomic.Int64 }
 
-func (w *word) take(p *params, now int64, q query) (d decision, ok bool) {
+func (w *atomicState) take(p *params, now int64, q query) (d decision, ok bool) {
 	for {
 		old := w.v.Load()
-		if old == frozen {
+		if old == migrated {
 			return decision{}, false
 		}
 		var next int64
@@ -49,23 +49,23 @@ func (w *word) take(p *params, now int64, q query) (d decision, ok bool) {
 		} else {
 			next, d = p.decideArrival(old, now, q)
 		}
-		if d.granted == 0 || q.dry || w.v.CompareAndSwap(old, next) {
+		if d.granted == 0 || q.dryRun || w.v.CompareAndSwap(old, next) {
 			return d, true
 		}
 	}
 }
 
-func (w *word) undo(p *params, now, stamp, n, _ int64) bool {
+func (w *atomicState) refund(p *params, now, stamp, n, _ int64) bool {
 	for {
 		old := w.v.Load()
-		if old == frozen {
+		if old == migrated {
 			return false
 		}
 		var next int64
 		if p.spec.Algorithm == FixedWindow {
-			next = p.undoWindow(old, stamp, now, n)
+			next = p.refundWindow(old, stamp, now, n)
 		} else {
-			next = p.undoArrival(old, now, n)
+			next = p.refundArrival(old, now, n)
 		}
 		if next == old || w.v.CompareAndSwap(old, next) {
 			return true
@@ -73,9 +73,9 @@ func (w *word) undo(p *params, now, stamp, n, _ int64) bool {
 	}
 }
 
-func (w *word) freeze(from, to *params, now int64) state {
-	v := w.v.Swap(frozen)
-	next := &word{}
+func (w *atomicState) migrate(from, to *params, now int64) state {
+	v := w.v.Swap(migrated)
+	next := &atomicState{}
 	switch {
 	case from.spec.Algorithm != FixedWindow && to.spec.Algorithm.Reserves() && to.spec.Algorithm != WarmUp:
 		next.v.Store(to.convertArrival(from, v, now))
@@ -87,7 +87,7 @@ func (w *word) freeze(from, to *params, now int64) state {
 	return next
 }
 
-func (w *word) idle(p *params, now int64) bool {
+func (w *atomicState) idle(p *params, now int64) bool {
 	v := w.v.Load()
 	if p.spec.Algorithm == FixedWindow {
 		return v/(p.rate+1) < now/p.period
@@ -96,7 +96,7 @@ func (w *word) idle(p *params, now int64) bool {
 }
 
 // locked is what the states with more than one number have in common.
-type locked struct {
-	mu   sync.Mutex
-	gone bool
+type lockedState struct {
+	mu      sync.Mutex
+	retired bool
 }

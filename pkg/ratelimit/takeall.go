@@ -202,7 +202,7 @@ func (t *jointTake) takeGroup(ctx context.Context, group []scriptedCharge) {
 		for _, c := range group {
 			r := t.charges[c.i].Request
 			c.l.fallback.reportFailed(r.Key, c.report)
-			res, err := c.l.without(ctx, c.rs, r, err)
+			res, err := c.l.decideWithoutRedis(ctx, c.rs, r, err)
 			t.record(c.i, res, err)
 		}
 		return
@@ -241,7 +241,7 @@ func (t *jointTake) prepare(group []scriptedCharge) (call groupCall, ok bool) {
 		c.report = c.l.fallback.nextReport(c.rs, t.charges[c.i].Request.Key, call.sent)
 		call.args = c.rs.args(call.args, c.q, c.report.debt)
 	}
-	call.script = scriptFor("look", algorithms...)
+	call.script = scriptFor("decide", algorithms...)
 	return call, true
 }
 
@@ -252,7 +252,7 @@ func (t *jointTake) applyReply(c *scriptedCharge, reply []int64, sent int64, all
 	d := c.rs.decode(reply)
 	c.l.fallback.applyReply(c.rs, key, c.report, d, all)
 	if all {
-		c.l.denied.learn(key, sent, c.q, d)
+		c.l.denied.add(key, sent, c.q, d)
 		t.record(c.i, c.rs.p.result(c.q, d, SourceRedis), nil)
 		return
 	}
@@ -263,7 +263,7 @@ func (t *jointTake) applyReply(c *scriptedCharge, reply []int64, sent int64, all
 	t.results[c.i] = c.rs.p.result(c.q, d, SourceRedis)
 	t.results[c.i].Allowed = granted
 	if !granted {
-		c.l.denied.learn(key, sent, c.q, d)
+		c.l.denied.add(key, sent, c.q, d)
 	}
 }
 

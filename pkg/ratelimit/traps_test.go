@@ -227,7 +227,7 @@ func TestTrap10JumpOfRedisClockLocksNobodyOut(t *testing.T) {
 // 11: redis.replicate_commands is gone in functions and not needed since Redis 5.
 func TestTrap11ScriptsNeedNoReplicateCommands(t *testing.T) {
 	for _, a := range Algorithms() {
-		for _, verb := range []string{"look", "undo"} {
+		for _, verb := range []string{"decide", "refund"} {
 			require.NotContains(t, scriptFor(verb, a).text, "replicate_commands")
 		}
 	}

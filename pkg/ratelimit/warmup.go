@@ -6,14 +6,14 @@ import (
 )
 
 // warmth is the warm-up bucket: how many permits idle time has stored (many = cold), and when the next one is due.
-type warmth struct {
-	locked
+type warmUpState struct {
+	lockedState
 	stored float64
 	next   int64 // microseconds since 1970; before now: idle since then
 }
 
 // settle stores what the idle time until now is worth.
-func (p *params) settle(stored float64, next, now int64) (float64, int64) {
+func (p *params) accrue(stored float64, next, now int64) (float64, int64) {
 	if now > next {
 		return math.Min(p.warm.stored, stored+float64(now-next)/p.warm.coolDown), now
 	}
@@ -23,18 +23,18 @@ func (p *params) settle(stored float64, next, now int64) (float64, int64) {
 // decideWarm: a caller passes if the permits before his last one are earned within room and his wait, and moves the due time
 // by the price of all of them. now, next and q.wait are microseconds here.
 func (p *params) decideWarm(stored float64, next, now int64, q query) (float64, int64, decision) {
-	stored, next = p.settle(stored, next, now)
-	free, wait := float64(now)+p.warm.room-float64(next), float64(q.wait)
+	stored, next = p.accrue(stored, next, now)
+	free, wait := float64(now)+p.warm.tolerance-float64(next), float64(q.wait)
 	before := func(n int64) float64 { return math.Ceil(p.warm.cost(stored, n-1)) }
 	d := decision{granted: q.n}
 	if q.least < q.n {
-		d.granted = min(q.n, p.mostWarm(stored, free+wait))
+		d.granted = min(q.n, p.maxWarm(stored, free+wait))
 	}
-	if q.n == 0 || d.granted < q.least || d.granted > p.most || before(d.granted) > free+wait {
+	if q.n == 0 || d.granted < q.least || d.granted > p.maxCost || before(d.granted) > free+wait {
 		d.ok, d.granted = q.n == 0, 0
-		d.remaining, d.resetAfter = p.mostWarm(stored, free), p.coldAfter(stored, next, now)
+		d.remaining, d.resetAfter = p.maxWarm(stored, free), p.coldIn(stored, next, now)
 		// It is never colder, so never dearer, when the wait is over: it ends before next, until when nothing is stored.
-		if least := max(q.least, 1); least > p.most || before(least) > p.warm.room+wait {
+		if least := max(q.least, 1); least > p.maxCost || before(least) > p.warm.tolerance+wait {
 			d.retryAfter = int64(Never)
 		} else {
 			d.retryAfter = int64(math.Ceil(max(0, before(least)-free-wait)))
@@ -46,22 +46,22 @@ func (p *params) decideWarm(stored float64, next, now int64, q query) (float64, 
 	d.debit = int64(math.Ceil(p.warm.cost(stored, d.granted)))
 	next += d.debit
 	stored = math.Max(0, stored-float64(d.granted))
-	d.remaining = p.mostWarm(stored, float64(now)+p.warm.room-float64(next))
-	d.resetAfter = p.coldAfter(stored, next, now)
+	d.remaining = p.maxWarm(stored, float64(now)+p.warm.tolerance-float64(next))
+	d.resetAfter = p.coldIn(stored, next, now)
 	return stored, next, d
 }
 
-// coldAfter is when the bucket is as cold as one that nobody ever used.
-func (p *params) coldAfter(stored float64, next, now int64) int64 {
+// coldIn is when the bucket is as cold as one that nobody ever used.
+func (p *params) coldIn(stored float64, next, now int64) int64 {
 	return next - now + int64(math.Ceil((p.warm.stored-stored)*p.warm.coolDown))
 }
 
-// mostWarm is how many permits pass at once within free: a permit passes when those before it are earned.
-func (p *params) mostWarm(stored, free float64) int64 {
+// maxWarm is how many permits pass at once within free: a permit passes when those before it are earned.
+func (p *params) maxWarm(stored, free float64) int64 {
 	if free < 0 {
 		return 0
 	}
-	lo, hi := int64(1), p.most
+	lo, hi := int64(1), p.maxCost
 	for lo < hi {
 		mid := (lo + hi + 1) / 2
 		if math.Ceil(p.warm.cost(stored, mid-1)) <= free {
@@ -75,15 +75,15 @@ func (p *params) mostWarm(stored, free float64) int64 {
 
 const micro = int64(time.Microsecond)
 
-func (s *warmth) take(p *params, now int64, q query) (d decision, ok bool) {
+func (s *warmUpState) take(p *params, now int64, q query) (d decision, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.gone {
+	if s.retired {
 		return d, false
 	}
 	q.wait /= micro // what is offered is never exceeded
 	stored, next, d := p.decideWarm(s.stored, s.next, now/micro, q)
-	if d.granted > 0 && !q.dry {
+	if d.granted > 0 && !q.dryRun {
 		s.stored, s.next = stored, next
 	}
 	d.wait *= micro
@@ -94,10 +94,10 @@ func (s *warmth) take(p *params, now int64, q query) (d decision, ok bool) {
 	return d, true
 }
 
-func (s *warmth) undo(p *params, now, _, n, debit int64) bool {
+func (s *warmUpState) refund(p *params, now, _, n, debit int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.gone {
+	if s.retired {
 		return false
 	}
 	if now /= micro; s.next > now {
@@ -108,24 +108,24 @@ func (s *warmth) undo(p *params, now, _, n, debit int64) bool {
 }
 
 // freeze keeps the debt in permits, and the temperature in proportion, as Guava's setRate does.
-func (s *warmth) freeze(from, to *params, now int64) state {
+func (s *warmUpState) migrate(from, to *params, now int64) state {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.gone = true
+	s.retired = true
 	if to.spec.Algorithm != WarmUp {
 		return to.newState()
 	}
 	now /= micro
-	stored, next := from.settle(s.stored, s.next, now)
+	stored, next := from.accrue(s.stored, s.next, now)
 	debt := math.Ceil(float64(next-now) / from.warm.stable * to.warm.stable)
-	return &warmth{
+	return &warmUpState{
 		stored: stored / from.warm.stored * to.warm.stored,
-		next:   now + int64(math.Min(debt, to.warm.room+float64(to.queue/micro)+float64(to.most)*to.warm.cold)),
+		next:   now + int64(math.Min(debt, to.warm.tolerance+float64(to.maxWait/micro)+float64(to.maxCost)*to.warm.cold)),
 	}
 }
 
-func (s *warmth) idle(p *params, now int64) bool {
+func (s *warmUpState) idle(p *params, now int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return p.coldAfter(s.stored, s.next, now/micro) <= 0
+	return p.coldIn(s.stored, s.next, now/micro) <= 0
 }

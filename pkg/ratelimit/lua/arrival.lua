@@ -3,7 +3,7 @@
 -- ahead, "", "T;room". Cost: GET, and SET if granted. The key expires when it says no more than no key.
 local ticks = now * 32
 
-local function arrival_keep(key, a, tat)
+local function arrival_save(key, a, tat)
   if tat > ticks then
     call('SET', key, format('%d;%s', tat, ARGV[a + 11]), 'PX', format('%d', (tat - ticks) / 32000 + 2))
   else
@@ -31,18 +31,18 @@ local function arrival_read(key, a)
   end
   -- Also if Redis's clock was set back, nobody is locked out for longer than the limit can mean.
   tat = min(tat, latest)
-  arrival_keep(key, a, tat)
+  arrival_save(key, a, tat)
   return tat
 end
 
-local function arrival_look(key, a)
+local function arrival_decide(key, a)
   local n, least, wait, debt = ARGV[a + 1] + 0, ARGV[a + 2] + 0, ARGV[a + 3] * 32, ARGV[a + 4] + 0
   local T, room, most = ARGV[a + 6] + 0, ARGV[a + 7] + 0, ARGV[a + 8] + 0
   local tat = arrival_read(key, a)
   if debt ~= 0 then
     local latest = max(tat, ticks + room + ARGV[a + 9])
     tat = debt > 0 and min(tat + debt * T, latest) or max(tat, min(ticks - debt * T, latest))
-    arrival_keep(key, a, tat)
+    arrival_save(key, a, tat)
   end
   local free = ticks + room - tat
   local give = min(n, most, floor(max(0, free + wait) / T))
@@ -55,7 +55,7 @@ local function arrival_look(key, a)
   return give, max(0, floor((free - cost) / T)), max(0, ceil((cost - free) / 32)), 0, ceil((tat + cost - ticks) / 32), now, 0, tat + cost
 end
 
-local function arrival_undo(key, a)
+local function arrival_refund(key, a)
   local tat = arrival_read(key, a)
-  if tat > ticks then arrival_keep(key, a, max(ticks, tat - ARGV[a + 1] * ARGV[a + 6])) end
+  if tat > ticks then arrival_save(key, a, max(ticks, tat - ARGV[a + 1] * ARGV[a + 6])) end
 end

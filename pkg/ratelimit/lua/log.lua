@@ -24,7 +24,7 @@ local function log_read(key, a)
   return t, lo, len - lo
 end
 
-local function log_keep(key, a, t, old, give)
+local function log_save(key, a, t, old, give)
   if old > 0 then call('LTRIM', key, old, -1) end
   local stamp, batch = format('%.0f', t), {}
   for i = 1, give do
@@ -37,13 +37,13 @@ local function log_keep(key, a, t, old, give)
   call('PEXPIRE', key, ceil((t + ARGV[a + 6] - now) / 1000) + 1)
 end
 
-local function log_look(key, a)
+local function log_decide(key, a)
   local n, least, debt, period, rate = ARGV[a + 1] + 0, ARGV[a + 2] + 0, ARGV[a + 4] + 0, ARGV[a + 6] + 0, ARGV[a + 7] + 0
   local t, old, live = log_read(key, a)
   if debt < 0 then debt = -debt - live end
   debt = min(debt, rate - live)
   if debt > 0 then
-    log_keep(key, a, t, old, debt)
+    log_save(key, a, t, old, debt)
     old, live = 0, live + debt
   end
   local left, reset = max(0, rate - live), 0
@@ -62,6 +62,6 @@ local function log_look(key, a)
   return give, left - give, 0, 0, t + period - now, t, 0, t, old, give
 end
 
-local function log_undo(key, a)
+local function log_refund(key, a)
   call('LREM', key, -ARGV[a + 1], ARGV[a + 2]) -- of that very microsecond, from the newest on
 end

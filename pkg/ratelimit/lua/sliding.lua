@@ -75,21 +75,21 @@ local function sliding_read(key, a)
   return at, sum, counts, {}, false
 end
 
-local function sliding_keep(key, a, at, stale, fresh, give)
+local function sliding_save(key, a, at, stale, fresh, give)
   if #stale > 0 then call('HDEL', key, unpack(stale)) end
   if fresh then call('HSET', key, 'p', ARGV[a + 11]) end
   call('HINCRBY', key, format('%.0f', at), format('%.0f', give))
   sliding_expire(key, a, at)
 end
 
-local function sliding_look(key, a)
+local function sliding_decide(key, a)
   local n, least, debt = ARGV[a + 1] + 0, ARGV[a + 2] + 0, ARGV[a + 4] + 0
   local width, rate, buckets = ARGV[a + 6] + 0, ARGV[a + 7] + 0, ARGV[a + 8] + 0
   local at, sum, counts, stale, fresh = sliding_read(key, a)
   if debt < 0 then debt = -debt - sum end
   debt = min(debt, rate - sum)
   if debt > 0 then
-    sliding_keep(key, a, at, stale, fresh, debt)
+    sliding_save(key, a, at, stale, fresh, debt)
     stale, fresh, sum = {}, false, sum + debt
     counts[0] = (counts[0] or 0) + debt
   end
@@ -121,7 +121,7 @@ local function sliding_look(key, a)
   return give, left - give, 0, 0, leaves(0), stamp, 0, at, stale, fresh, give
 end
 
-local function sliding_undo(key, a)
+local function sliding_refund(key, a)
   local bucket = format('%.0f', (ARGV[a + 2] + 1767225600000000) / ARGV[a + 6])
   local count = tonumber(call('HGET', key, bucket) or nil)
   if count and call('HGET', key, 'p') == ARGV[a + 11] then

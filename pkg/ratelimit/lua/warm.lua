@@ -13,7 +13,7 @@ local function warm_cold(a, due, stored)
   return due - now + ceil((full - stored) * cooldown)
 end
 
-local function warm_keep(key, a, due, stored)
+local function warm_save(key, a, due, stored)
   call('SET', key, format('%.0f;%.17g;%s', due, stored, ARGV[a + 6]), 'PX', ceil(warm_cold(a, due, stored) / 1000) + 1)
 end
 
@@ -26,12 +26,12 @@ local function warm_read(key, a)
   if stable0 ~= stable then -- another rate: the debt in permits, the warmth in proportion (full goes with 1/stable)
     stored = stored * stable0 / stable
     if due > now then due = now + ceil((due - now) / stable0 * stable) end
-    warm_keep(key, a, due, stored)
+    warm_save(key, a, due, stored)
   end
   if now > due then return now, min(full, stored + (now - due) / cooldown) end
   if due > now + ARGV[a + 10] then -- Redis's clock was set back: nobody is locked out for longer than the limit can mean
     due = now + ARGV[a + 10]
-    warm_keep(key, a, due, min(full, stored))
+    warm_save(key, a, due, min(full, stored))
   end
   return due, min(full, stored)
 end
@@ -58,7 +58,7 @@ local function warm_most(a, stored, free)
   return lo
 end
 
-local function warm_look(key, a)
+local function warm_decide(key, a)
   local n, least, wait, debt = ARGV[a + 1] + 0, ARGV[a + 2] + 0, ARGV[a + 3] + 0, ARGV[a + 4] + 0
   local most = ARGV[a + 7] + 0
   local room = (most - 1) * ARGV[a + 6]
@@ -66,7 +66,7 @@ local function warm_look(key, a)
   if debt ~= 0 then
     local cost = ceil(abs(debt) * ARGV[a + 6])
     due = max(due, min(debt > 0 and due + cost or now + cost, now + room + ARGV[a + 10]))
-    warm_keep(key, a, due, stored)
+    warm_save(key, a, due, stored)
   end
   local free = now + room - due
   local give = n
@@ -82,8 +82,8 @@ local function warm_look(key, a)
   return give, warm_most(a, rest, now + room - after), delay, 0, warm_cold(a, after, rest), now, cost, after, rest
 end
 
-local function warm_undo(key, a)
+local function warm_refund(key, a)
   local due, stored = warm_read(key, a)
   local _, _, _, full = warm_curve(a)
-  if due > now then warm_keep(key, a, max(now, due - ARGV[a + 3]), min(full, stored + ARGV[a + 1])) end
+  if due > now then warm_save(key, a, max(now, due - ARGV[a + 3]), min(full, stored + ARGV[a + 1])) end
 end

@@ -2,7 +2,7 @@
 -- "", "", "period;rate". Cost: GET, and SET if granted. The key expires with its window.
 local unix = now + 1767225600000000
 
-local function window_keep(key, a, at, count)
+local function window_save(key, a, at, count)
   local left = (at + 1) * ARGV[a + 6] - unix
   call('SET', key, format('%d;%d;%s', count, at, ARGV[a + 11]), 'PX', ceil(left / 1000) + 1)
 end
@@ -21,7 +21,7 @@ local function window_read(key, a)
     if at0 == at + 1 then -- the clock went back over the border
       at = at0
     elseif at0 > at then -- it was set back further: the count stays, and counts as of now
-      window_keep(key, a, at, count)
+      window_save(key, a, at, count)
     end
     return at, count
   end
@@ -29,16 +29,16 @@ local function window_read(key, a)
   period0, rate0 = tonumber(period0 or nil), tonumber(rate0 or nil)
   if not (period0 and rate0) or (at0 + 1) * period0 <= unix then return at, 0 end
   if ARGV[a + 5] == '1' then count = ceil(count * rate / rate0) end
-  window_keep(key, a, at, min(count, rate))
+  window_save(key, a, at, min(count, rate))
   return at, min(count, rate)
 end
 
-local function window_look(key, a)
+local function window_decide(key, a)
   local n, least, debt, period, rate = ARGV[a + 1] + 0, ARGV[a + 2] + 0, ARGV[a + 4] + 0, ARGV[a + 6] + 0, ARGV[a + 7] + 0
   local at, count = window_read(key, a)
   if debt ~= 0 then
     count = min(rate, debt > 0 and count + debt or max(count, -debt))
-    window_keep(key, a, at, count)
+    window_save(key, a, at, count)
   end
   local left, ends, stamp = rate - count, (at + 1) * period - unix, at * period - 1767225600000000
   local give = min(n, left)
@@ -50,9 +50,9 @@ local function window_look(key, a)
   return give, left - give, 0, 0, ends, stamp, 0, at, count + give
 end
 
-local function window_undo(key, a)
+local function window_refund(key, a)
   local at, count = window_read(key, a)
   if count > 0 and at * ARGV[a + 6] - 1767225600000000 == tonumber(ARGV[a + 2]) then
-    window_keep(key, a, at, max(0, count - ARGV[a + 1]))
+    window_save(key, a, at, max(0, count - ARGV[a + 1]))
   end
 end
