@@ -42,17 +42,17 @@ type ConcurrencyLimiter interface {
 
 // Permit is a place in a bulkhead. The zero Permit is none.
 type Permit struct {
-	bulkhead *Bulkhead
-	room     *room
-	slot     int32
-	turn     uint32
-	held     *held
+	bulkhead   *Bulkhead
+	occupancy  *occupancy
+	slot       int32
+	generation uint32
+	remote     *redisPermit
 }
 
 // Release gives the place back. Calling it again does nothing, even if somebody else has the place by then.
 func (p Permit) Release() {
-	if p.held != nil {
-		p.held.release()
+	if p.remote != nil {
+		p.remote.release()
 	}
 	if p.bulkhead != nil {
 		p.bulkhead.release(p)
@@ -62,10 +62,10 @@ func (p Permit) Release() {
 // Lost is closed when a place that is held in Redis may have been given to somebody else. It is nil for local places, which
 // cannot be lost.
 func (p Permit) Lost() <-chan struct{} {
-	if p.held == nil {
+	if p.remote == nil {
 		return nil
 	}
-	return p.held.lost
+	return p.remote.lost
 }
 
 const bulkheadShards = 16
@@ -79,18 +79,18 @@ type Bulkhead struct {
 type bulkheadShard struct {
 	mu    sync.Mutex
 	spec  BulkheadSpec
-	rooms map[string]*room
+	byKey map[string]*occupancy
 	_     [64]byte
 }
 
 // room is one key: who runs, by slots that are numbered so that nobody can give back the place of another one, and who
 // waits, oldest first.
-type room struct {
-	key   string
-	turns []uint32 // of each slot: how often it was given back
-	free  []int32
-	held  int64
-	queue list.List // of *waiter
+type occupancy struct {
+	key         string
+	generations []uint32 // of each slot: how often it was given back
+	freeSlots   []int32
+	running     int64
+	queue       list.List // of *waiter
 }
 
 type waiter struct {
@@ -104,7 +104,7 @@ func NewBulkhead(s BulkheadSpec) (*Bulkhead, error) {
 	}
 	b := &Bulkhead{seed: maphash.MakeSeed()}
 	for i := range b.shards {
-		b.shards[i].spec, b.shards[i].rooms = s, map[string]*room{}
+		b.shards[i].spec, b.shards[i].byKey = s, map[string]*occupancy{}
 	}
 	return b, nil
 }
@@ -130,7 +130,7 @@ func (b *Bulkhead) SetSpec(s BulkheadSpec) error {
 		sh := &b.shards[i]
 		sh.mu.Lock()
 		sh.spec = s
-		for _, r := range sh.rooms {
+		for _, r := range sh.byKey {
 			sh.admit(b, r)
 		}
 		sh.mu.Unlock()
@@ -145,12 +145,12 @@ func (b *Bulkhead) Acquire(ctx context.Context, key string) (Permit, error) {
 	}
 	sh := b.shard(key)
 	sh.mu.Lock()
-	r := sh.rooms[key]
+	r := sh.byKey[key]
 	if r == nil {
-		r = &room{key: key}
-		sh.rooms[key] = r
+		r = &occupancy{key: key}
+		sh.byKey[key] = r
 	}
-	if r.held < sh.spec.Limit && r.queue.Len() == 0 {
+	if r.running < sh.spec.Limit && r.queue.Len() == 0 {
 		p := r.take(b)
 		sh.mu.Unlock()
 		return p, nil
@@ -182,49 +182,49 @@ func (b *Bulkhead) Acquire(ctx context.Context, key string) (Permit, error) {
 		if ctx.Err() == nil {
 			return p, nil
 		}
-		sh.giveBack(b, p)
+		sh.release(b, p)
 		return Permit{}, err
 	default:
 		r.queue.Remove(place)
-		sh.forget(r)
+		sh.dropIfIdle(r)
 		return Permit{}, err
 	}
 }
 
-func (r *room) take(b *Bulkhead) Permit {
-	r.held++
+func (r *occupancy) take(b *Bulkhead) Permit {
+	r.running++
 	var slot int32
-	if n := len(r.free); n > 0 {
-		slot, r.free = r.free[n-1], r.free[:n-1]
+	if n := len(r.freeSlots); n > 0 {
+		slot, r.freeSlots = r.freeSlots[n-1], r.freeSlots[:n-1]
 	} else {
-		slot = int32(len(r.turns))
-		r.turns = append(r.turns, 0)
+		slot = int32(len(r.generations))
+		r.generations = append(r.generations, 0)
 	}
-	return Permit{bulkhead: b, room: r, slot: slot, turn: r.turns[slot]}
+	return Permit{bulkhead: b, occupancy: r, slot: slot, generation: r.generations[slot]}
 }
 
 func (b *Bulkhead) release(p Permit) {
-	sh := b.shard(p.room.key)
+	sh := b.shard(p.occupancy.key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	sh.giveBack(b, p)
+	sh.release(b, p)
 }
 
-func (sh *bulkheadShard) giveBack(b *Bulkhead, p Permit) {
-	r := p.room
-	if r.turns[p.slot] != p.turn {
+func (sh *bulkheadShard) release(b *Bulkhead, p Permit) {
+	r := p.occupancy
+	if r.generations[p.slot] != p.generation {
 		return // given back before
 	}
-	r.turns[p.slot]++
-	r.free = append(r.free, p.slot)
-	r.held--
+	r.generations[p.slot]++
+	r.freeSlots = append(r.freeSlots, p.slot)
+	r.running--
 	sh.admit(b, r)
-	sh.forget(r)
+	sh.dropIfIdle(r)
 }
 
 // admit lets in who waits, oldest first.
-func (sh *bulkheadShard) admit(b *Bulkhead, r *room) {
-	for r.held < sh.spec.Limit && r.queue.Len() > 0 {
+func (sh *bulkheadShard) admit(b *Bulkhead, r *occupancy) {
+	for r.running < sh.spec.Limit && r.queue.Len() > 0 {
 		w := r.queue.Remove(r.queue.Front()).(*waiter)
 		w.granted <- r.take(b)
 	}
@@ -232,9 +232,9 @@ func (sh *bulkheadShard) admit(b *Bulkhead, r *room) {
 
 // forget drops a room with nobody in it. Its permits keep pointing to it, so a late second release does no harm. The room
 // of all stays: it would only be made again.
-func (sh *bulkheadShard) forget(r *room) {
-	if r.held == 0 && r.queue.Len() == 0 && r.key != "" && sh.rooms[r.key] == r {
-		delete(sh.rooms, r.key)
+func (sh *bulkheadShard) dropIfIdle(r *occupancy) {
+	if r.running == 0 && r.queue.Len() == 0 && r.key != "" && sh.byKey[r.key] == r {
+		delete(sh.byKey, r.key)
 	}
 }
 
@@ -243,8 +243,8 @@ func (b *Bulkhead) Running(key string) (running, waiting int64) {
 	sh := b.shard(key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if r := sh.rooms[key]; r != nil {
-		return r.held, int64(r.queue.Len())
+	if r := sh.byKey[key]; r != nil {
+		return r.running, int64(r.queue.Len())
 	}
 	return 0, 0
 }

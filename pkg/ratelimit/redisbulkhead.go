@@ -32,22 +32,22 @@ type RedisBulkhead struct {
 	onFailure FailurePolicy
 	ttl       time.Duration
 	local     *Bulkhead // at most the limit of all, and the queue: one queues here before one asks Redis
-	share     *Bulkhead // while Redis is gone
+	fallback  *Bulkhead // while Redis is gone
 	spec      atomic.Pointer[BulkheadSpec]
 
-	seq  atomic.Int64
-	mu   sync.Mutex
-	held map[*held]struct{}
+	seq     atomic.Int64
+	mu      sync.Mutex
+	permits map[*redisPermit]struct{}
 }
 
 // held is a place in Redis.
-type held struct {
-	b     *RedisBulkhead
-	key   string // in Redis
-	id    string
-	until time.Time // ours for certain until then
-	lost  chan struct{}
-	ended bool // under b.mu: given back or lost
+type redisPermit struct {
+	b        *RedisBulkhead
+	key      string // in Redis
+	id       string
+	until    time.Time // ours for certain until then
+	lost     chan struct{}
+	released bool // under b.mu: given back or lost
 }
 
 // NewBulkhead makes a bulkhead that all processes share by its name. Places of a process that died are free after ttl
@@ -57,8 +57,8 @@ func (c *Conn) NewBulkhead(name string, s BulkheadSpec, onFailure FailurePolicy,
 	if err != nil {
 		return nil, err
 	}
-	b := &RedisBulkhead{conn: c, name: name, onFailure: onFailure, ttl: or(ttl, 10*c.o.BeatEvery), local: local, held: map[*held]struct{}{}}
-	if b.share, err = NewBulkhead(b.shareOf(s)); err != nil {
+	b := &RedisBulkhead{conn: c, name: name, onFailure: onFailure, ttl: or(ttl, 10*c.o.BeatEvery), local: local, permits: map[*redisPermit]struct{}{}}
+	if b.fallback, err = NewBulkhead(b.shareOf(s)); err != nil {
 		return nil, err
 	}
 	if b.ttl < 3*c.o.BeatEvery {
@@ -66,7 +66,7 @@ func (c *Conn) NewBulkhead(name string, s BulkheadSpec, onFailure FailurePolicy,
 	}
 	b.spec.Store(&s)
 	c.mu.Lock()
-	c.onBeat[b], c.onMiss[b] = b.renew, b.expire
+	c.onBeat[b], c.onMiss[b] = b.renew, b.dropExpired
 	c.mu.Unlock()
 	return b, nil
 }
@@ -93,7 +93,7 @@ func (b *RedisBulkhead) SetSpec(s BulkheadSpec) error {
 		return err
 	}
 	b.spec.Store(&s)
-	return b.share.SetSpec(b.shareOf(s))
+	return b.fallback.SetSpec(b.shareOf(s))
 }
 
 func (b *RedisBulkhead) redisKey(key string) string {
@@ -107,10 +107,10 @@ func (b *RedisBulkhead) Acquire(ctx context.Context, key string) (Permit, error)
 	if err != nil {
 		return p, err
 	}
-	h := &held{b: b, key: b.redisKey(key), id: b.conn.o.Instance + ":" + strconv.FormatInt(b.seq.Add(1), 10), lost: make(chan struct{})}
+	h := &redisPermit{b: b, key: b.redisKey(key), id: b.conn.o.Instance + ":" + strconv.FormatInt(b.seq.Add(1), 10), lost: make(chan struct{})}
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		if !b.conn.breaker.allow() {
-			return b.without(ctx, key, p, ErrUnavailable)
+			return b.acquireWithoutRedis(ctx, key, p, ErrUnavailable)
 		}
 		begun := time.Now()
 		v, err := b.conn.call(ctx, scriptAcquire, []string{h.key}, []any{h.id, b.Spec().Limit, b.ttl.Milliseconds()})
@@ -119,13 +119,13 @@ func (b *RedisBulkhead) Acquire(ctx context.Context, key string) (Permit, error)
 			p.Release()
 			return Permit{}, context.Cause(ctx)
 		case err != nil: // if it came to pass after all, the place expires
-			return b.without(ctx, key, p, err)
+			return b.acquireWithoutRedis(ctx, key, p, err)
 		case v[0] == 1:
 			h.until = begun.Add(b.ttl)
 			b.mu.Lock()
-			b.held[h] = struct{}{}
+			b.permits[h] = struct{}{}
 			b.mu.Unlock()
-			p.held = h
+			p.remote = h
 			return p, nil
 		}
 		wait := pause/2 + mrand.N(pause) //nolint:gosec // jitter
@@ -141,7 +141,7 @@ func (b *RedisBulkhead) Acquire(ctx context.Context, key string) (Permit, error)
 }
 
 // without is Acquire while Redis is gone.
-func (b *RedisBulkhead) without(ctx context.Context, key string, p Permit, cause error) (Permit, error) {
+func (b *RedisBulkhead) acquireWithoutRedis(ctx context.Context, key string, p Permit, cause error) (Permit, error) {
 	if b.onFailure == FailOpen {
 		return p, nil // still bounded by what one process may run
 	}
@@ -149,19 +149,19 @@ func (b *RedisBulkhead) without(ctx context.Context, key string, p Permit, cause
 	if b.onFailure == FailClosed {
 		return Permit{}, cause
 	}
-	if want := b.shareOf(b.Spec()); want != b.share.Spec() {
-		if err := b.share.SetSpec(want); err != nil {
+	if want := b.shareOf(b.Spec()); want != b.fallback.Spec() {
+		if err := b.fallback.SetSpec(want); err != nil {
 			return Permit{}, err
 		}
 	}
-	return b.share.Acquire(ctx, key)
+	return b.fallback.Acquire(ctx, key)
 }
 
 // renew is done at each beat.
 func (b *RedisBulkhead) renew(ctx context.Context) {
-	byKey := map[string][]*held{}
+	byKey := map[string][]*redisPermit{}
 	b.mu.Lock()
-	for h := range b.held {
+	for h := range b.permits {
 		byKey[h.key] = append(byKey[h.key], h)
 	}
 	b.mu.Unlock()
@@ -178,7 +178,7 @@ func (b *RedisBulkhead) renew(ctx context.Context) {
 			case err == nil && v[i] == 1:
 				h.until = begun.Add(b.ttl)
 			case err == nil || time.Now().After(h.until):
-				b.lose(h)
+				b.markLost(h)
 			}
 		}
 		b.mu.Unlock()
@@ -186,33 +186,33 @@ func (b *RedisBulkhead) renew(ctx context.Context) {
 }
 
 // lose tells the holder that the place is gone. b.mu is held.
-func (b *RedisBulkhead) lose(h *held) {
-	if !h.ended {
-		h.ended = true
-		delete(b.held, h)
+func (b *RedisBulkhead) markLost(h *redisPermit) {
+	if !h.released {
+		h.released = true
+		delete(b.permits, h)
 		close(h.lost)
 	}
 }
 
 // expire is done at each beat that does not reach Redis.
-func (b *RedisBulkhead) expire() {
+func (b *RedisBulkhead) dropExpired() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for h := range b.held {
+	for h := range b.permits {
 		if time.Now().After(h.until) {
-			b.lose(h)
+			b.markLost(h)
 		}
 	}
 }
 
-func (h *held) release() {
+func (h *redisPermit) release() {
 	h.b.mu.Lock()
-	if h.ended {
+	if h.released {
 		h.b.mu.Unlock()
 		return
 	}
-	h.ended = true
-	delete(h.b.held, h)
+	h.released = true
+	delete(h.b.permits, h)
 	h.b.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), h.b.conn.o.Timeout)
 	defer cancel()

@@ -183,7 +183,7 @@ func TestBulkhead(t *testing.T) {
 		synctest.Wait()
 		running, waiting = b.Running("k")
 		require.Zero(t, running+waiting)
-		require.Empty(t, b.shard("k").rooms)
+		require.Empty(t, b.shard("k").byKey)
 	})
 	require.Error(t, BulkheadSpec{}.validate())
 }
