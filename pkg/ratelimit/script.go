@@ -22,26 +22,26 @@ var (
 	luaPrelude string
 	//go:embed lua/arrival.lua
 	luaArrival string
-	//go:embed lua/once/arrival.lua
-	onceArrival string
+	//go:embed lua/fast/arrival.lua
+	fastArrival string
 	//go:embed lua/window.lua
 	luaWindow string
-	//go:embed lua/once/window.lua
-	onceWindow string
+	//go:embed lua/fast/window.lua
+	fastWindow string
 	//go:embed lua/sliding.lua
 	luaSliding string
-	//go:embed lua/once/sliding.lua
-	onceSliding string
+	//go:embed lua/fast/sliding.lua
+	fastSliding string
 	//go:embed lua/log.lua
 	luaLog string
-	//go:embed lua/once/rest.lua
-	onceRest string
-	//go:embed lua/once/log.lua
-	onceLog string
+	//go:embed lua/fast/rest.lua
+	fastRest string
+	//go:embed lua/fast/log.lua
+	fastLog string
 	//go:embed lua/warm.lua
 	luaWarm string
-	//go:embed lua/once/warm.lua
-	onceWarm string
+	//go:embed lua/fast/warm.lua
+	fastWarm string
 )
 
 // family is what algorithms with the same state in Redis share.
@@ -49,21 +49,21 @@ type family struct {
 	name   string // of its functions in Lua
 	suffix string // at the end of its keys: another family never reads them
 	source string
-	once   string // for the common cases of one key
+	fast   string // for the common cases of one key
 }
 
 func (a Algorithm) family() family {
 	switch a {
 	case FixedWindow:
-		return family{"window", "f", luaWindow, onceWindow}
+		return family{"window", "f", luaWindow, fastWindow}
 	case SlidingWindow:
-		return family{"sliding", "s", luaSliding, onceSliding}
+		return family{"sliding", "s", luaSliding, fastSliding}
 	case SlidingLog:
-		return family{"log", "l", luaLog, onceLog}
+		return family{"log", "l", luaLog, fastLog}
 	case WarmUp:
-		return family{"warm", "w", luaWarm, onceWarm}
+		return family{"warm", "w", luaWarm, fastWarm}
 	default:
-		return family{"arrival", "a", luaArrival, onceArrival}
+		return family{"arrival", "a", luaArrival, fastArrival}
 	}
 }
 
@@ -99,8 +99,8 @@ const repliesPerKey = 7
 func assemble(verb string, algorithms []Algorithm) string {
 	var b strings.Builder
 	if verb == "decide" && len(algorithms) == 1 {
-		b.WriteString(algorithms[0].family().once)
-		b.WriteString(onceRest)
+		b.WriteString(algorithms[0].family().fast)
+		b.WriteString(fastRest)
 	}
 	b.WriteString(luaPrelude)
 	seen := map[string]bool{}

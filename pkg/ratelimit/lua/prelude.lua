@@ -13,9 +13,9 @@
 -- leaves is whole: a reply with a fraction would be cut, a refusal's wait would not suffice.
 --
 -- Making these functions costs more than what most decisions do. So a script about one key begins with the file of the same
--- name in once/, which decides the common cases, and only those, in the same way: no debt, nobody has to wait, all or nothing, no
+-- name in fast/, which decides the common cases, and only those, in the same way: no debt, nobody has to wait, all or nothing, no
 -- other limit, no clock set back. Each ARGV costs as well. So such a script takes n (-n if the caller would wait, "" if the case
--- is not common), the first two to four numbers, and all of the above as one text that once/rest.lua takes apart if need be.
+-- is not common), the first two to four numbers, and all of the above as one text that fast/rest.lua takes apart if need be.
 local call = redis.call
 local floor, ceil, max, min, abs = math.floor, math.ceil, math.max, math.min, math.abs
 local match, format = string.match, string.format

@@ -43,7 +43,7 @@ func (g *Registry) Watch(ctx context.Context, path string, every time.Duration) 
 	var known [32]byte
 	if text, err := os.ReadFile(path); err == nil { //nolint:gosec // a setting
 		known = sha256.Sum256(text)
-		if set, err := Parse(text); err != nil || !g.has(set) {
+		if set, err := Parse(text); err != nil || !g.holds(set) {
 			known = [32]byte{} // not what is in force: read it at the first look
 		}
 	}

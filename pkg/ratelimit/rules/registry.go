@@ -19,7 +19,7 @@ import (
 type Options struct {
 	// Conn is the Redis that rules with where: redis share. Without it all rules are local.
 	Conn *ratelimit.Conn
-	// User is who is signed in, for rules by user: only what has been verified. Without it all requests count as nobody's.
+	// User is who is signed in, for rules by user: only what has been verified. Without it all requests count as anonymous.
 	User func(*http.Request) (id string, ok bool)
 	// Route names the route of a request, for rules by route. Without it all requests count as one route's.
 	Route func(*http.Request) string
@@ -82,7 +82,7 @@ type active struct {
 	limiter  ratelimit.Limiter            // nil: blocked, or concurrency
 	bulkhead ratelimit.ConcurrencyLimiter // of concurrency
 	blocked  bool                         // limit 0
-	tally    *tally
+	counters *counters
 }
 
 // New makes a Registry without rules.
@@ -207,12 +207,12 @@ func (g *Registry) put(file, overlay Set) error {
 
 // activate makes a rule's limiter, or finds the one it has and what changes in it.
 func (g *Registry) activate(r Rule, before *active) (a *active, apply func() error, err error) {
-	a = &active{rule: r, tally: newTally()}
+	a = &active{rule: r, counters: newCounters()}
 	if a.key, err = parseKey(r.Key); err != nil {
 		return nil, nil, err
 	}
 	if before != nil {
-		a.tally = before.tally
+		a.counters = before.counters
 	}
 	if r.Limit == 0 {
 		a.blocked = true
@@ -333,7 +333,7 @@ func (g *Registry) List() []Status {
 	rules := g.current.Load().rules
 	out := make([]Status, 0, len(rules))
 	for _, a := range rules {
-		s := a.tally.status()
+		s := a.counters.status()
 		s.Rule = a.rule
 		out = append(out, s)
 	}
@@ -352,8 +352,8 @@ func (g *Registry) Status(name string, n int) (Status, error) {
 	if a == nil {
 		return Status{}, fmt.Errorf("%w: %q", ErrUnknownRule, name)
 	}
-	s := a.tally.status()
-	s.Rule, s.Limited = a.rule, a.tally.limited(n)
+	s := a.counters.status()
+	s.Rule, s.Limited = a.rule, a.counters.limited(n)
 	return s, nil
 }
 
@@ -383,7 +383,7 @@ func (g *Registry) Reset(ctx context.Context, name, key string) error {
 }
 
 // has is whether the file's rules are these.
-func (g *Registry) has(s Set) bool {
+func (g *Registry) holds(s Set) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s.Rules = slices.Clone(s.Rules)

@@ -87,7 +87,7 @@ type plan struct {
 	policy                   []string // the field's value, shared by all answers: it is replaced, never written into
 }
 
-func (rt *route) planned() *plan {
+func (rt *route) currentPlan() *plan {
 	now := rt.g.current.Load()
 	if p := rt.plan.Load(); p != nil && p.of == now {
 		return p
@@ -127,7 +127,7 @@ func (rt *route) planned() *plan {
 const fewRules = 4 // that need no allocation
 
 func (rt *route) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	p := rt.planned()
+	p := rt.currentPlan()
 	for _, a := range p.shadow {
 		rt.g.shadow(r, a)
 	}
@@ -149,7 +149,7 @@ func (rt *route) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		}
 	}()
 	for _, a := range p.bulkheads {
-		permit, ok := rt.g.enter(w, r, a)
+		permit, ok := rt.g.acquire(w, r, a)
 		if !ok {
 			return
 		}
@@ -182,8 +182,8 @@ func (g *Registry) passRate(w http.ResponseWriter, r *http.Request, p *plan) boo
 	q := ratelimit.Request{Key: g.subject(r, a.key), N: a.rule.cost(), MaxWait: time.Duration(a.rule.MaxWait)}
 	res, err := a.limiter.Take(r.Context(), q)
 	if err == nil && res.Allowed && res.Wait == 0 {
-		g.tellOne(w.Header(), p, res)
-		a.tally.allowed.Add(1)
+		g.setFieldsForOne(w.Header(), p, res)
+		a.counters.allowed.Add(1)
 		g.o.Observe(a.rule.Name, Allowed, res.Source)
 		return true
 	}
@@ -193,7 +193,7 @@ func (g *Registry) passRate(w http.ResponseWriter, r *http.Request, p *plan) boo
 
 // passed goes on after the rates were charged.
 func (g *Registry) passed(w http.ResponseWriter, r *http.Request, p *plan, charges []ratelimit.Charge, results []ratelimit.Result, allowed bool, err error) bool {
-	g.tell(w.Header(), p, results)
+	g.setFields(w.Header(), p, results)
 	if !allowed {
 		g.refuseRates(w, r, p, charges, results, err)
 		return false
@@ -208,11 +208,11 @@ func (g *Registry) passed(w http.ResponseWriter, r *http.Request, p *plan, charg
 	for i, res := range results {
 		a := p.rates[i]
 		if res.Wait > 0 {
-			a.tally.waited.Add(1)
+			a.counters.waited.Add(1)
 			g.o.Observe(a.rule.Name, Waited, res.Source)
 			g.o.ObserveWait(a.rule.Name, res.Wait)
 		} else {
-			a.tally.allowed.Add(1)
+			a.counters.allowed.Add(1)
 			g.o.Observe(a.rule.Name, Allowed, res.Source)
 		}
 	}
@@ -226,18 +226,18 @@ const (
 )
 
 // tell sets the fields RateLimit-Policy and RateLimit.
-func (g *Registry) tell(h http.Header, p *plan, results []ratelimit.Result) {
+func (g *Registry) setFields(h http.Header, p *plan, results []ratelimit.Result) {
 	var at [128]byte
 	b := at[:0]
 	for i := range p.rates {
 		b = appendLimit(b, p.rates[i], &results[i])
 	}
-	tellFields(h, p, b)
+	addFields(h, p, b)
 }
 
-func (g *Registry) tellOne(h http.Header, p *plan, res ratelimit.Result) {
+func (g *Registry) setFieldsForOne(h http.Header, p *plan, res ratelimit.Result) {
 	var at [128]byte
-	tellFields(h, p, appendLimit(at[:0], p.rates[0], &res))
+	addFields(h, p, appendLimit(at[:0], p.rates[0], &res))
 }
 
 func appendLimit(b []byte, a *active, res *ratelimit.Result) []byte {
@@ -258,8 +258,8 @@ func appendLimit(b []byte, a *active, res *ratelimit.Result) []byte {
 	return httpfield.AppendLimit(b, httpfield.Limit{Name: a.rule.Name, Remaining: remaining, Reset: reset})
 }
 
-// tellFields adds to what is there: routes may lie within each other, each with rules of its own.
-func tellFields(h http.Header, p *plan, limits []byte) {
+// addFields adds to what is there: routes may lie within each other, each with rules of its own.
+func addFields(h http.Header, p *plan, limits []byte) {
 	if told := h[policyField]; told != nil {
 		h[policyField] = append(told[:len(told):len(told)], p.policy...)
 	} else {
@@ -278,7 +278,7 @@ func (g *Registry) refuseRates(w http.ResponseWriter, r *http.Request, p *plan, 
 			g.o.Log.DebugContext(r.Context(), "limits not available", "error", err)
 		}
 	}
-	now, comesTrue := time.Now(), true
+	now, retryHelps := time.Now(), true
 	for i, a := range p.rates {
 		res := results[i]
 		if res.Allowed {
@@ -286,17 +286,17 @@ func (g *Registry) refuseRates(w http.ResponseWriter, r *http.Request, p *plan, 
 		}
 		f.Violated = append(f.Violated, a.rule.Name)
 		f.RetryAfter = max(f.RetryAfter, res.RetryAfter)
-		comesTrue = comesTrue && res.RetryAfter != ratelimit.Never
+		retryHelps = retryHelps && res.RetryAfter != ratelimit.Never
 		if f.Reason == Unavailable && res.Source == ratelimit.SourceFallback {
-			a.tally.failed.Add(1)
+			a.counters.failed.Add(1)
 			g.o.Observe(a.rule.Name, Failed, res.Source)
 			continue
 		}
-		a.tally.refused.Add(1)
-		a.tally.refuse(charges[i].Request.Key, now, res.RetryAfter)
+		a.counters.refused.Add(1)
+		a.counters.refuse(charges[i].Request.Key, now, res.RetryAfter)
 		g.o.Observe(a.rule.Name, Refused, res.Source)
 	}
-	if !comesTrue {
+	if !retryHelps {
 		f.RetryAfter = 0
 	}
 	g.refuse(w, r, f)
@@ -315,14 +315,14 @@ func (g *Registry) refuseBlocked(w http.ResponseWriter, r *http.Request, p *plan
 	for i, a := range p.blocked {
 		per := time.Duration(a.rule.Per)
 		f.Violated, f.RetryAfter = append(f.Violated, a.rule.Name), max(f.RetryAfter, per, time.Second)
-		a.tally.refused.Add(1)
+		a.counters.refused.Add(1)
 		g.o.Observe(a.rule.Name, Refused, ratelimit.SourceLocal)
 		if i > 0 {
 			b = append(b, ", "...)
 		}
 		b = httpfield.AppendLimit(b, httpfield.Limit{Name: a.rule.Name, Reset: max(per, time.Second)})
 	}
-	tellFields(w.Header(), p, b)
+	addFields(w.Header(), p, b)
 	g.refuse(w, r, f)
 }
 
@@ -356,7 +356,7 @@ func (g *Registry) wait(w http.ResponseWriter, r *http.Request, p *plan, charges
 }
 
 // enter takes a place in a bulkhead. What the rates were charged stays charged: the request did come.
-func (g *Registry) enter(w http.ResponseWriter, r *http.Request, a *active) (ratelimit.Permit, bool) {
+func (g *Registry) acquire(w http.ResponseWriter, r *http.Request, a *active) (ratelimit.Permit, bool) {
 	waits := a.rule.MaxWait > 0
 	if waits {
 		g.o.Waiting(r, true)
@@ -366,7 +366,7 @@ func (g *Registry) enter(w http.ResponseWriter, r *http.Request, a *active) (rat
 		g.o.Waiting(r, false)
 	}
 	if err == nil {
-		a.tally.allowed.Add(1)
+		a.counters.allowed.Add(1)
 		g.o.Observe(a.rule.Name, Allowed, ratelimit.SourceLocal)
 		return permit, true
 	}
@@ -374,21 +374,21 @@ func (g *Registry) enter(w http.ResponseWriter, r *http.Request, a *active) (rat
 	outcome := Refused
 	if !errors.Is(err, ratelimit.ErrQueueFull) && !errors.Is(err, ratelimit.ErrLimited) {
 		f.Reason, outcome = Unavailable, Failed
-		a.tally.failed.Add(1)
+		a.counters.failed.Add(1)
 	} else {
-		a.tally.refused.Add(1)
+		a.counters.refused.Add(1)
 	}
 	g.o.Observe(a.rule.Name, outcome, ratelimit.SourceLocal)
 	g.refuse(w, r, f)
 	return ratelimit.Permit{}, false
 }
 
-// shadow asks a rule that refuses nobody.
+// shadow asks a rule that refuses nothing.
 func (g *Registry) shadow(r *http.Request, a *active) {
 	key := g.subject(r, a.key)
 	if a.limiter == nil {
 		if a.blocked {
-			a.tally.shadowed.Add(1)
+			a.counters.shadowed.Add(1)
 			g.o.Observe(a.rule.Name, Shadow, ratelimit.SourceLocal)
 		}
 		return
@@ -396,20 +396,20 @@ func (g *Registry) shadow(r *http.Request, a *active) {
 	res, err := a.limiter.Take(r.Context(), ratelimit.Request{Key: key, N: a.rule.cost(), MaxWait: time.Duration(a.rule.MaxWait)})
 	switch {
 	case err != nil:
-		a.tally.failed.Add(1)
+		a.counters.failed.Add(1)
 		g.o.Observe(a.rule.Name, Failed, res.Source)
 	case res.Allowed:
-		a.tally.allowed.Add(1)
+		a.counters.allowed.Add(1)
 		g.o.Observe(a.rule.Name, Allowed, res.Source)
 	default:
-		a.tally.shadowed.Add(1)
-		a.tally.refuse(key, time.Now(), res.RetryAfter)
+		a.counters.shadowed.Add(1)
+		a.counters.refuse(key, time.Now(), res.RetryAfter)
 		g.o.Observe(a.rule.Name, Shadow, res.Source)
 	}
 }
 
-// nobody stands for a part that a request lacks.
-const nobody = "-"
+// missingPart stands for a part of the key that a request lacks.
+const missingPart = "-"
 
 // subject is who shares a limit with the request: the parts joined by |. A | or a \ within a part is escaped, so nobody can
 // write a header that makes him somebody else.
@@ -450,7 +450,7 @@ func (g *Registry) part(r *http.Request, k keyPart) (v string) {
 		v = g.o.Param(r, k.name)
 	}
 	if v == "" {
-		return nobody
+		return missingPart
 	}
 	return v
 }

@@ -90,7 +90,7 @@ type Set struct {
 const (
 	formatVersion = 1
 	maxRules      = 1000
-	longestWait   = time.Minute
+	maxMaxWait    = time.Minute
 )
 
 var (
@@ -143,8 +143,8 @@ func (r *Rule) Validate() error {
 	if r.Cost < 0 {
 		bad("cost %d is below 0", r.Cost)
 	}
-	if r.MaxWait < 0 || time.Duration(r.MaxWait) > longestWait {
-		bad("max_wait %s is not within 0 and %s", r.MaxWait, longestWait)
+	if r.MaxWait < 0 || time.Duration(r.MaxWait) > maxMaxWait {
+		bad("max_wait %s is not within 0 and %s", r.MaxWait, maxMaxWait)
 	}
 	switch r.Where {
 	case "", "redis", "local":

@@ -144,11 +144,11 @@ func byHeader(r *http.Request) (string, bool) {
 
 func TestRulesOnARoute(t *testing.T) {
 	g := New(Options{User: byHeader})
-	post := site(g, "path-per-user", "path-total", "nobody-has-it")
+	post := site(g, "path-per-user", "path-total", "no-such-rule")
 	require.Equal(t, http.StatusCreated, post("u", "1").Code, "no rule, no limit")
-	require.Equal(t, []string{"nobody-has-it", "path-per-user", "path-total"}, g.Missing())
+	require.Equal(t, []string{"no-such-rule", "path-per-user", "path-total"}, g.Missing())
 	require.NoError(t, g.Apply(parse(t, good)))
-	require.Equal(t, []string{"nobody-has-it"}, g.Missing())
+	require.Equal(t, []string{"no-such-rule"}, g.Missing())
 
 	w := post("u", "1")
 	require.Equal(t, http.StatusCreated, w.Code)
@@ -157,7 +157,7 @@ func TestRulesOnARoute(t *testing.T) {
 	require.Empty(t, w.Header().Get("Retry-After"))
 	require.Equal(t, http.StatusCreated, post("u", "1").Code)
 
-	for range 10 { // refused requests charge nobody
+	for range 10 { // refused requests charge nothing
 		w = post("u", "1")
 		require.Equal(t, http.StatusTooManyRequests, w.Code)
 	}

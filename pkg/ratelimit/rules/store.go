@@ -92,11 +92,11 @@ func (s *Store) put(ctx context.Context, text string, from, to int64) (int64, er
 	return to, nil
 }
 
-const conflicts = 10 // that a change outlasts
+const maxConflicts = 10 // that a change outlasts
 
 // change gets, changes and puts, again if somebody else was quicker.
 func (s *Store) change(ctx context.Context, do func(*Set)) (int64, error) {
-	for range conflicts {
+	for range maxConflicts {
 		set, version, err := s.Get(ctx)
 		if err != nil {
 			return 0, err
@@ -147,7 +147,7 @@ func (s *Store) Follow(ctx context.Context, g *Registry) error {
 	f.s, f.g = s, g
 	messages := sub.Channel()
 	for {
-		f.look(ctx)
+		f.poll(ctx)
 		pause := time.NewTimer(s.every*3/4 + rand.N(s.every/4)) //nolint:gosec // jitter
 		select {
 		case <-ctx.Done():
@@ -171,7 +171,7 @@ type follower struct {
 	failing bool
 }
 
-func (f *follower) look(ctx context.Context) {
+func (f *follower) poll(ctx context.Context) {
 	text, version, err := f.s.get(ctx)
 	switch {
 	case ctx.Err() != nil:

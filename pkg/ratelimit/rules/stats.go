@@ -10,23 +10,23 @@ import (
 )
 
 // Figures are what the rules did in one process, as it publishes them.
-type Figures struct {
+type ProcessStats struct {
 	Instance string    `json:"instance"`
 	At       time.Time `json:"at"` // by the clock of that process
 	Statuses []Status  `json:"statuses"`
 }
 
 const (
-	figuresFresh  = 10 * time.Second // older ones are of a process that is gone; above what clocks differ by
-	figuresKept   = time.Minute      // after the last process has published
-	figuresEvery  = time.Second
-	figuresCaller = 20 // of those who are limited, by each rule
+	statsMaxAge  = 10 * time.Second // older ones are of a process that is gone; above what clocks differ by
+	statsTTL     = time.Minute      // after the last process has published
+	statsEvery   = time.Second
+	statsCallers = 20 // of those who are limited, by each rule
 )
 
 // Publish writes down every second what the rules of a Registry did here, so that Overview sees all processes, until ctx
 // ends. Rules that had nothing to decide are left out. A Redis that is gone is passed over: the next second tells it all.
 func (s *Store) Publish(ctx context.Context, g *Registry, instance string) error {
-	ticker := time.NewTicker(figuresEvery)
+	ticker := time.NewTicker(statsEvery)
 	defer ticker.Stop()
 	for {
 		_ = s.publish(ctx, g, instance, time.Now())
@@ -34,22 +34,22 @@ func (s *Store) Publish(ctx context.Context, g *Registry, instance string) error
 		case <-ctx.Done():
 			out, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
 			defer cancel()
-			_ = s.rdb.HDel(out, s.figures(), instance).Err()
+			_ = s.rdb.HDel(out, s.statsKey(), instance).Err()
 			return nil
 		case <-ticker.C:
 		}
 	}
 }
 
-func (s *Store) figures() string { return s.key + ":figures" }
+func (s *Store) statsKey() string { return s.key + ":figures" }
 
 func (s *Store) publish(ctx context.Context, g *Registry, instance string, now time.Time) error {
-	f := Figures{Instance: instance, At: now, Statuses: []Status{}}
+	f := ProcessStats{Instance: instance, At: now, Statuses: []Status{}}
 	for _, status := range g.List() {
 		if status.Allowed+status.Waited+status.Refused+status.Shadowed+status.Failed == 0 {
 			continue
 		}
-		if looked, err := g.Status(status.Rule.Name, figuresCaller); err == nil {
+		if looked, err := g.Status(status.Rule.Name, statsCallers); err == nil {
 			status = looked
 		}
 		f.Statuses = append(f.Statuses, status)
@@ -61,8 +61,8 @@ func (s *Store) publish(ctx context.Context, g *Registry, instance string, now t
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	p := s.rdb.TxPipeline()
-	p.HSet(ctx, s.figures(), instance, text)
-	p.Expire(ctx, s.figures(), figuresKept)
+	p.HSet(ctx, s.statsKey(), instance, text)
+	p.Expire(ctx, s.statsKey(), statsTTL)
 	if _, err := p.Exec(ctx); err != nil {
 		return fmt.Errorf("rules: %w", err)
 	}
@@ -74,15 +74,15 @@ func (s *Store) publish(ctx context.Context, g *Registry, instance string, now t
 func (s *Store) Overview(ctx context.Context) (byRule map[string]Status, processes int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	all, err := s.rdb.HGetAll(ctx, s.figures()).Result()
+	all, err := s.rdb.HGetAll(ctx, s.statsKey()).Result()
 	if err != nil {
 		return nil, 0, fmt.Errorf("rules: %w", err)
 	}
 	byRule = map[string]Status{}
 	var gone []string
 	for instance, text := range all {
-		var f Figures
-		if err := json.Unmarshal([]byte(text), &f); err != nil || time.Since(f.At).Abs() > figuresFresh {
+		var f ProcessStats
+		if err := json.Unmarshal([]byte(text), &f); err != nil || time.Since(f.At).Abs() > statsMaxAge {
 			gone = append(gone, instance)
 			continue
 		}
@@ -92,7 +92,7 @@ func (s *Store) Overview(ctx context.Context) (byRule map[string]Status, process
 		}
 	}
 	if len(gone) > 0 { // of killed processes; one that is slow writes itself down again
-		_ = s.rdb.HDel(ctx, s.figures(), gone...).Err()
+		_ = s.rdb.HDel(ctx, s.statsKey(), gone...).Err()
 	}
 	return byRule, processes, nil
 }

@@ -17,7 +17,7 @@ import (
 	"flashsale.internal/pkg/ratelimit"
 )
 
-func TestFiguresOfAllProcesses(t *testing.T) {
+func TestStatsOfAllProcesses(t *testing.T) {
 	m := miniredis.RunT(t)
 	rdb := redis.NewClient(&redis.Options{Addr: m.Addr()})
 	defer rdb.Close()
@@ -52,11 +52,11 @@ func TestFiguresOfAllProcesses(t *testing.T) {
 	require.EqualValues(t, 6, sum.Limited[0].Refused)
 
 	// A process that was killed is left out, and forgotten.
-	require.NoError(t, rdb.HSet(t.Context(), s.figures(), "killed", `{"at":"2001-01-01T00:00:00Z"}`, "damaged", "?").Err())
+	require.NoError(t, rdb.HSet(t.Context(), s.statsKey(), "killed", `{"at":"2001-01-01T00:00:00Z"}`, "damaged", "?").Err())
 	_, n, err := s.Overview(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 2, n)
-	left, err := rdb.HLen(t.Context(), s.figures()).Result()
+	left, err := rdb.HLen(t.Context(), s.statsKey()).Result()
 	require.NoError(t, err)
 	require.EqualValues(t, 2, left)
 
@@ -103,7 +103,7 @@ func TestAFileIsEdited(t *testing.T) {
 	require.NoError(t, g.Load(path))
 	require.EqualValues(t, 20, g.Rules()[0].Limit)
 	set := parse(t, text)
-	require.True(t, g.has(set), "so that it is not read again")
+	require.True(t, g.holds(set), "so that it is not read again")
 	require.EqualValues(t, 1, set.Rules[0].Limit, "the caller's own are left alone")
 	post := site(g, "path-total")
 	var wait any
