@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// breaker keeps callers from waiting for a Redis that is not there. Some failures in a row open it; then nobody asks Redis
-// but a probe now and then, whose success closes it.
+// breaker is the circuit breaker in front of Redis. A number of failures in a row opens it. Then callers do not wait
+// for Redis; only occasional probes reach it, and the first success closes the breaker.
 type breaker struct {
-	threshold  int64         // failures in a row
-	probeEvery time.Duration // between probes
+	threshold  int64         // failures in a row that open it
+	probeEvery time.Duration // pause between probes
 	onChange   func(up bool, cause error)
 
 	failures        atomic.Int64
 	open            atomic.Bool
-	runProbes       atomic.Bool // Run probes and says when Redis is back; callers need not
+	runProbes       atomic.Bool // Conn.Run probes and closes the breaker; callers do not
 	nextProbe       atomic.Int64
 	openedAt        atomic.Int64
-	generation      atomic.Int64 // rises when Redis may have missed, or forgotten, what was granted
-	generationSince atomic.Int64 // when it rose; 0 = never
-	aloneGeneration atomic.Int64 // the era in which it was out of reach of this process only
+	generation      atomic.Int64 // incremented when Redis may have missed or lost grants
+	generationSince atomic.Int64 // when generation last changed; 0 = never
+	aloneGeneration atomic.Int64 // the generation in which only this process had lost Redis
 	clock           clock
 }
 
-// ask says whether the caller may ask Redis.
+// allow reports whether the caller may call Redis.
 func (b *breaker) allow() bool {
 	if !b.open.Load() {
 		return true
@@ -35,7 +35,7 @@ func (b *breaker) allow() bool {
 	return now >= at && b.nextProbe.CompareAndSwap(at, now+int64(b.probeEvery))
 }
 
-// done takes the outcome of a call.
+// record takes the outcome of a call.
 func (b *breaker) record(err error) {
 	if err == nil {
 		b.failures.Store(0)
@@ -48,7 +48,7 @@ func (b *breaker) record(err error) {
 		now := b.clock.now()
 		b.nextProbe.Store(now + int64(b.probeEvery))
 		b.openedAt.Store(now)
-		b.newGeneration() // first, so that what is granted while it is open belongs to this era
+		b.newGeneration() // before the breaker opens, so that grants without Redis belong to this generation
 		if b.open.CompareAndSwap(false, true) {
 			b.onChange(false, err)
 		}
@@ -60,7 +60,7 @@ func (b *breaker) newGeneration() {
 	b.generation.Add(1)
 }
 
-// back lets callers ask Redis again. only is whether others did all the time.
+// close lets callers use Redis again. alone reports whether the other processes could reach it all the time.
 func (b *breaker) close(alone bool) {
 	if alone {
 		b.aloneGeneration.Store(b.generation.Load())

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// BulkheadSpec bounds what runs at the same time, per key.
+// BulkheadSpec limits concurrency per key.
 type BulkheadSpec struct {
-	Limit   int64         // how many run, 1 to 100,000
-	Queue   int64         // how many wait for that, 0 to 100,000
-	MaxWait time.Duration // how long they wait at most; 0 = nobody waits
+	Limit   int64         // concurrent holders, 1 to 100,000
+	Queue   int64         // queued callers, 0 to 100,000
+	MaxWait time.Duration // longest wait in the queue; 0 = no queue
 }
 
 const maxConcurrency = 100_000
@@ -30,17 +30,19 @@ func (s BulkheadSpec) validate() error {
 	return nil
 }
 
-// ConcurrencyLimiter bounds what runs at the same time.
+// ConcurrencyLimiter limits the number of concurrent holders per key.
 type ConcurrencyLimiter interface {
-	// Acquire takes a place, waiting for one in the queue if there is room in it: first come, first served. ErrQueueFull if
-	// there is not, ErrLimited if the wait was not enough, the context's error if that ended first.
+	// Acquire takes a slot. If none is free, it waits in the queue, first come, first served. It returns ErrQueueFull
+	// if the queue is full, ErrLimited if no slot became free in time, and the cause of the context if that ended
+	// first.
 	Acquire(ctx context.Context, key string) (Permit, error)
-	// Spec is what holds now; SetSpec changes it. Who runs goes on, also if there are more than the new limit.
+	// Spec returns the current BulkheadSpec and SetSpec changes it. Holders keep their slots, even if there are more
+	// than the new limit.
 	Spec() BulkheadSpec
 	SetSpec(s BulkheadSpec) error
 }
 
-// Permit is a place in a bulkhead. The zero Permit is none.
+// Permit is a slot in a bulkhead. The zero Permit holds none.
 type Permit struct {
 	bulkhead   *Bulkhead
 	occupancy  *occupancy
@@ -49,7 +51,7 @@ type Permit struct {
 	remote     *redisPermit
 }
 
-// Release gives the place back. Calling it again does nothing, even if somebody else has the place by then.
+// Release frees the slot. A second call does nothing, even if the slot has a new holder by then.
 func (p Permit) Release() {
 	if p.remote != nil {
 		p.remote.release()
@@ -59,8 +61,8 @@ func (p Permit) Release() {
 	}
 }
 
-// Lost is closed when a place that is held in Redis may have been given to somebody else. It is nil for local places, which
-// cannot be lost.
+// Lost returns a channel that is closed when a slot held in Redis may have been given to another holder. It is nil for
+// local slots, which cannot be lost.
 func (p Permit) Lost() <-chan struct{} {
 	if p.remote == nil {
 		return nil
@@ -70,7 +72,7 @@ func (p Permit) Lost() <-chan struct{} {
 
 const bulkheadShards = 16
 
-// Bulkhead bounds what runs at the same time in this process.
+// Bulkhead limits concurrency in this process.
 type Bulkhead struct {
 	seed   maphash.Seed
 	shards [bulkheadShards]bulkheadShard
@@ -83,21 +85,21 @@ type bulkheadShard struct {
 	_     [64]byte
 }
 
-// room is one key: who runs, by slots that are numbered so that nobody can give back the place of another one, and who
-// waits, oldest first.
+// occupancy is the holders and the queue of one key. Slots are numbered, and each has a generation, so that a late
+// second Release cannot free the slot of another holder.
 type occupancy struct {
 	key         string
-	generations []uint32 // of each slot: how often it was given back
+	generations []uint32 // of each slot: number of releases
 	freeSlots   []int32
 	running     int64
-	queue       list.List // of *waiter
+	queue       list.List // of *waiter, oldest first
 }
 
 type waiter struct {
-	granted chan Permit // buffered: the one who grants never waits
+	granted chan Permit // buffered, so that the granting goroutine never blocks
 }
 
-// NewBulkhead makes one.
+// NewBulkhead returns a Bulkhead.
 func NewBulkhead(s BulkheadSpec) (*Bulkhead, error) {
 	if err := s.validate(); err != nil {
 		return nil, err
@@ -113,7 +115,7 @@ func (b *Bulkhead) shard(key string) *bulkheadShard {
 	return &b.shards[maphash.String(b.seed, key)%bulkheadShards]
 }
 
-// Spec is what holds now.
+// Spec returns the current BulkheadSpec.
 func (b *Bulkhead) Spec() BulkheadSpec {
 	sh := &b.shards[0]
 	sh.mu.Lock()
@@ -121,7 +123,7 @@ func (b *Bulkhead) Spec() BulkheadSpec {
 	return sh.spec
 }
 
-// SetSpec changes it. A higher limit lets waiting ones in at once.
+// SetSpec changes the limits. A higher limit admits queued callers at once.
 func (b *Bulkhead) SetSpec(s BulkheadSpec) error {
 	if err := s.validate(); err != nil {
 		return err
@@ -178,7 +180,7 @@ func (b *Bulkhead) Acquire(ctx context.Context, key string) (Permit, error) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	select {
-	case p := <-w.granted: // at the same moment
+	case p := <-w.granted: // granted at the same moment
 		if ctx.Err() == nil {
 			return p, nil
 		}
@@ -213,7 +215,7 @@ func (b *Bulkhead) release(p Permit) {
 func (sh *bulkheadShard) release(b *Bulkhead, p Permit) {
 	r := p.occupancy
 	if r.generations[p.slot] != p.generation {
-		return // given back before
+		return // already released
 	}
 	r.generations[p.slot]++
 	r.freeSlots = append(r.freeSlots, p.slot)
@@ -222,7 +224,7 @@ func (sh *bulkheadShard) release(b *Bulkhead, p Permit) {
 	sh.dropIfIdle(r)
 }
 
-// admit lets in who waits, oldest first.
+// admit grants free slots to queued callers, oldest first.
 func (sh *bulkheadShard) admit(b *Bulkhead, r *occupancy) {
 	for r.running < sh.spec.Limit && r.queue.Len() > 0 {
 		w := r.queue.Remove(r.queue.Front()).(*waiter)
@@ -230,15 +232,15 @@ func (sh *bulkheadShard) admit(b *Bulkhead, r *occupancy) {
 	}
 }
 
-// forget drops a room with nobody in it. Its permits keep pointing to it, so a late second release does no harm. The room
-// of all stays: it would only be made again.
+// dropIfIdle removes a key without holders and queue. Its permits keep pointing to the occupancy, so a late second
+// Release is harmless. The occupancy of the key "" stays, because it would be created again soon.
 func (sh *bulkheadShard) dropIfIdle(r *occupancy) {
 	if r.running == 0 && r.queue.Len() == 0 && r.key != "" && sh.byKey[r.key] == r {
 		delete(sh.byKey, r.key)
 	}
 }
 
-// Running is how many run and wait now, of a key.
+// Running returns the number of holders and of queued callers of a key.
 func (b *Bulkhead) Running(key string) (running, waiting int64) {
 	sh := b.shard(key)
 	sh.mu.Lock()

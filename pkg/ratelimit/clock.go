@@ -5,30 +5,30 @@ import (
 	"time"
 )
 
-// clock tells ns since 1970. It begins at the wall clock, so that windows are those of other processes, and goes on by the
-// monotonic one, so that nothing happens when somebody sets the wall clock.
+// clock returns ns since 1970. It starts at the wall clock, so that windows agree with those of other processes. It
+// continues with the monotonic clock, so that a change of the wall clock has no effect.
 type clock struct {
-	begun time.Time
-	base  int64
-	given func() time.Time
+	start  time.Time
+	base   int64
+	source func() time.Time
 
-	latest *atomic.Int64 // of given, which may go back
+	latest *atomic.Int64 // latest time from source, which may go back
 }
 
-func newClock(given func() time.Time) clock {
-	begun := time.Now()
-	return clock{begun: begun, base: begun.UnixNano(), given: given, latest: new(atomic.Int64)}
+func newClock(source func() time.Time) clock {
+	start := time.Now()
+	return clock{start: start, base: start.UnixNano(), source: source, latest: new(atomic.Int64)}
 }
 
 func (c *clock) now() int64 {
-	if c.given != nil {
-		return c.notBack(c.given().UnixNano())
+	if c.source != nil {
+		return c.monotonic(c.source().UnixNano())
 	}
-	return c.base + int64(time.Since(c.begun))
+	return c.base + int64(time.Since(c.start))
 }
 
-// notBack is t, or the latest time that was ever told.
-func (c *clock) notBack(t int64) int64 {
+// monotonic returns t, or the latest time returned so far if that is later.
+func (c *clock) monotonic(t int64) int64 {
 	for {
 		latest := c.latest.Load()
 		if t <= latest {

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// deadline is when calls to Redis that began about the same time have to be over. They share one timer: a timer for each
-// would cost as much as all else that this package does for a call.
+// deadline is the end of all calls to Redis that began at about the same time. They share one timer: a timer for each
+// would cost as much as the rest of the work of this package in a call.
 type deadline struct {
 	at   time.Time
 	done chan struct{}
 }
 
-// deadline is for a call that begins now: the time-out, or up to a quarter less.
+// deadline returns the deadline of a call that begins now: after the time-out, or up to a quarter earlier.
 func (c *Conn) deadline() *deadline {
 	now := time.Now()
 	if d := c.latest.Load(); d != nil && d.at.Sub(now) > c.o.Timeout*3/4 {
@@ -24,20 +24,20 @@ func (c *Conn) deadline() *deadline {
 	return d
 }
 
-// callContext is a caller's context for one call. It ends by the deadline and not with the caller: a call that was sent is worth
-// its answer.
+// callContext is the context of one call. It ends at the deadline and not with the caller's context: the reply to a
+// call that was sent is still useful.
 type callContext struct {
 	context.Context
 	*deadline
 }
 
-// Deadline is when the call is given up.
+// Deadline returns the deadline of the call.
 func (b callContext) Deadline() (time.Time, bool) { return b.at, true }
 
-// Done is closed then.
+// Done returns a channel that is closed at the deadline.
 func (b callContext) Done() <-chan struct{} { return b.done }
 
-// Err is set then.
+// Err returns context.DeadlineExceeded after the deadline.
 func (b callContext) Err() error {
 	select {
 	case <-b.done:

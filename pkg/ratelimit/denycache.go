@@ -5,12 +5,12 @@ import (
 	"sync"
 )
 
-// denyCache remembers until when keys are refused for certain, so that a refusal costs no round trip. It is exact: what is
-// spent only becomes more until it expires, except by a refund or a reset of another process, which is then seen late, at
-// worst when the refusal would have ended anyway.
+// denyCache remembers until when keys are certain to be refused, so that a refusal costs no round trip. It is exact:
+// what is spent only grows until it expires. The exception is a refund or reset by another process, which takes effect
+// here only when the cached refusal ends.
 type denyCache struct {
 	seed   maphash.Seed
-	max    int // per shard
+	max    int // entries per shard
 	shards [16]denyShard
 }
 
@@ -21,8 +21,8 @@ type denyShard struct {
 }
 
 type denial struct {
-	cost         int64 // for this cost, or a higher one,
-	refusedUntil int64 // nothing passes at once before this (ns since 1970, local clock)
+	cost         int64 // the entry holds for this cost and higher ones
+	refusedUntil int64 // nothing is granted without a wait before this time (ns since 1970, local clock)
 	remaining    int64
 	resetAt      int64 // ns since 1970
 }
@@ -40,7 +40,7 @@ func (c *denyCache) shard(key string) (*denyShard, uint64) {
 	return &c.shards[h%16], h
 }
 
-// refused answers the refusal of a key, if it is known.
+// lookup returns the cached refusal of a query, if there is one.
 func (c *denyCache) lookup(key string, now int64, q query) (decision, bool) {
 	if c == nil || q.n == 0 {
 		return decision{}, false
@@ -55,7 +55,8 @@ func (c *denyCache) lookup(key string, now int64, q query) (decision, bool) {
 	return decision{remaining: e.remaining, retryAfter: e.refusedUntil - q.wait - now, resetAfter: max(0, e.resetAt-now)}, true
 }
 
-// learn takes a refusal that Redis gave for a question sent at sent: from then on the time counts, the early side.
+// add caches a refusal by Redis. sent is when the query was sent; the refusal counts from then on, which errs towards
+// a query to Redis.
 func (c *denyCache) add(key string, sent int64, q query, d decision) {
 	if c == nil || d.ok || d.retryAfter <= 0 || q.n == 0 {
 		return
@@ -64,23 +65,23 @@ func (c *denyCache) add(key string, sent int64, q query, d decision) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if _, known := sh.m[h]; !known && len(sh.m) >= c.max {
-		looks := 8
-		for k, e := range sh.m { // begins anywhere
+		checks := 8
+		for k, e := range sh.m { // map iteration begins at a random entry
 			if e.refusedUntil <= sent {
 				delete(sh.m, k)
 			}
-			if looks--; looks == 0 {
+			if checks--; checks == 0 {
 				break
 			}
 		}
 		if len(sh.m) >= c.max {
-			return // it is a cache: this key asks Redis
+			return // the cache is full: this key queries Redis each time
 		}
 	}
 	sh.m[h] = denial{cost: q.least, refusedUntil: sent + d.retryAfter + q.wait, remaining: d.remaining, resetAt: sent + d.resetAfter}
 }
 
-// forget is for a key that got something back.
+// remove drops the entry of a key after a refund or reset.
 func (c *denyCache) remove(key string) {
 	if c == nil {
 		return
@@ -91,7 +92,7 @@ func (c *denyCache) remove(key string) {
 	sh.mu.Unlock()
 }
 
-// clear is for a limit that changed.
+// clear drops all entries after a change of the limit.
 func (c *denyCache) clear() {
 	if c == nil {
 		return

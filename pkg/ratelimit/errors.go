@@ -3,16 +3,16 @@ package ratelimit
 import "errors"
 
 var (
-	// ErrLimited is what Reserve and Wait answer when the permits cannot be had within the wait that was offered.
+	// ErrLimited is returned by Reserve and Wait if the permits are not available within the offered wait.
 	ErrLimited = errors.New("ratelimit: limited")
-	// ErrCostExceedsBurst is what Reserve and Wait answer when more is asked for than can ever be had at once.
+	// ErrCostExceedsBurst is returned by Reserve and Wait for a cost that can never be granted at once.
 	ErrCostExceedsBurst = errors.New("ratelimit: cost exceeds what can be granted at once")
-	// ErrUnavailable means that Redis could not be asked and the limiter is told to fail closed, or that what had to be
-	// written (a reset, a refund) could not be.
+	// ErrUnavailable is returned if Redis is unreachable and the limiter fails closed, and if a reset or refund could
+	// not be written.
 	ErrUnavailable = errors.New("ratelimit: redis is not available")
-	// ErrNoReservation is for algorithms that count what was and cannot promise what will be.
+	// ErrNoReservation is returned for algorithms that count the past and cannot reserve future permits.
 	ErrNoReservation = errors.New("ratelimit: this algorithm takes no reservations")
-	// ErrQueueFull is what a bulkhead answers when too many wait already.
+	// ErrQueueFull is returned by a bulkhead whose queue is full.
 	ErrQueueFull = errors.New("ratelimit: too many are waiting")
 	// ErrLeaseLost ends the context of a permit of a Redis bulkhead that could not be renewed in time.
 	ErrLeaseLost = errors.New("ratelimit: the lease was lost")

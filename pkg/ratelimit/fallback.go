@@ -7,22 +7,23 @@ import (
 	"time"
 )
 
-// ledger is what this process knows of keys that are limited in Redis, and goes on by when Redis is gone: how much of each
-// was spent when Redis last spoke of it, and what this process granted since. It makes two promises hold through outages:
-// the processes share what was left, and not a full limit each; and a Redis that is back, perhaps empty, learns what is
-// spent from whoever asks it first.
+// fallback is the state from which FailLocal decides while Redis is unreachable: for each key, how much was spent
+// according to the last reply of Redis, and what this process has granted since. It has two effects. During an outage
+// the processes share what was left, instead of granting a full limit each. After the outage, Redis learns what is
+// spent, even if it comes back empty, from the first query about each key.
 //
-// A process that grants by itself moves its mark as if all processes granted as much (its share costs Instances times as
-// much time), so each of them has a mark for all. Of two marks the later one holds: telling one twice changes nothing.
+// When a process grants by itself, it moves the arrival time of the key as if all processes had granted as much: its
+// share costs Instances times as much time. So each process has an estimate of the total. Of two arrival times the
+// later one holds, so reporting one twice changes nothing.
 type fallback struct {
 	l      *Redis
 	seed   maphash.Seed
 	share  atomic.Pointer[share]
-	until  atomic.Int64 // all that was granted here before has been earned by then
+	until  atomic.Int64 // everything granted here has been earned by then (ns since 1970)
 	shards [shards]fallbackShard
 }
 
-// share is the part of a limit that this process grants by itself. Immutable.
+// share is the part of a limit that this process grants by itself. It is immutable.
 type share struct {
 	of                 *redisSpec
 	instances, largest int64
@@ -36,17 +37,17 @@ type fallbackShard struct {
 	_       [64]byte
 }
 
-// entry is about one key. Times are ns since 1970 by the local clock.
+// entry is the state of one key. Times are ns since 1970 by the local clock.
 type entry struct {
 	tat          int64 // theoretical arrival time: when all spent permits will have been earned
-	assumed      int64 // ns of it that stand for what somebody may have spent of whom this process knows nothing
-	unreported   int64 // permits granted here when a single call failed; Redis has not been told
-	offline      int64 // permits granted here while Redis was gone, at most as many as can be had at once
-	offlineSince int64 // when alone was last begun anew (FixedWindow)
-	generation   int64 // of Conn, in which Redis spoke of the key last, or the entry was made
+	assumed      int64 // ns of tat that are assumed spent by other processes, without evidence
+	unreported   int64 // permits granted here when a single call failed, not yet reported to Redis
+	offline      int64 // permits granted here while Redis was unreachable, at most the burst
+	offlineSince int64 // when offline was last reset (FixedWindow)
+	generation   int64 // of the breaker, when Redis last replied about the key or the entry was made
 }
 
-// overflowKey is for keys that come when there is no room: they share an entry in each shard, which is stricter.
+// overflowKey is the entry of each shard for keys that find it full. They share its limit, which is stricter.
 const overflowKey = 0
 
 func newFallback(l *Redis) *fallback {
@@ -57,25 +58,25 @@ func newFallback(l *Redis) *fallback {
 	return g
 }
 
-// settled is whether Redis knows all there is to know: nothing was granted here for so long that it would still count, and
-// Redis has neither been gone nor forgotten anything since.
+// synced reports whether Redis knows everything that still counts: nothing was granted here recently, and Redis has
+// neither been unreachable nor lost data since.
 func (g *fallback) synced(p *params, now int64) bool {
 	at := g.l.conn.breaker.generationSince.Load()
 	return now >= g.until.Load() && (at == 0 || now-at >= p.horizon())
 }
 
-// horizon is how long anything spent can count.
+// horizon returns how long a permit can count, in ns.
 func (p *params) horizon() int64 { return max(p.tolerance, p.period) + p.maxWait }
 
-// marks says whether the state in Redis is a mark in time too.
+// keepsArrivalTime reports whether the state in Redis is an arrival time, too.
 func (a Algorithm) keepsArrivalTime() bool { return a <= LeakyQueue }
 
 func (g *fallback) shard(key string) (*fallbackShard, uint64) {
-	h := maphash.String(g.seed, key) | 1 // not overflowKey
+	h := maphash.String(g.seed, key) | 1 // | 1: never overflowKey
 	return &g.shards[(h>>1)%shards], h
 }
 
-// numbers are those of the share now.
+// shareParams returns the parameters of the current share. cost is the cost of the request.
 func (g *fallback) shareParams(rs *redisSpec, cost int64) (*params, error) {
 	s, n := g.share.Load(), int64(g.l.conn.Instances())
 	if s != nil && s.of == rs && s.instances == n && s.largest >= cost {
@@ -93,8 +94,8 @@ func (g *fallback) shareParams(rs *redisSpec, cost int64) (*params, error) {
 	return p, nil
 }
 
-// shareOf is what one of n processes grants by itself while Redis is gone: an even n-th of the limit. largest is the highest
-// cost that was ever asked for, which must fit.
+// shareOf returns the limit that one of n processes enforces by itself while Redis is unreachable: an even n-th.
+// largest is the largest cost requested so far, which must fit.
 func shareOf(s Spec, n, largest int64) Spec {
 	of := Spec{Algorithm: GCRA, Limit: Limit{Rate: s.Rate, Period: s.Period, Burst: max(1, s.Burst/n)}, MaxWait: s.MaxWait}
 	if s.Algorithm == LeakyQueue || s.Algorithm == WarmUp {
@@ -109,7 +110,7 @@ func shareOf(s Spec, n, largest int64) Spec {
 	return of
 }
 
-// take decides by the share.
+// take decides from the share of this process.
 func (g *fallback) take(rs *redisSpec, r Request) (Result, error) {
 	p, err := g.shareParams(rs, r.N)
 	if err != nil {
@@ -126,10 +127,10 @@ func (g *fallback) take(rs *redisSpec, r Request) (Result, error) {
 		e, known = sh.keys[h]
 	}
 	if byTime := rs.p.spec.Algorithm.keepsArrivalTime(); !known || !byTime && e.generation != generation {
-		// Nothing is known, so all may be spent: one permit, and what is earned from now on.
+		// Nothing is known, so everything may be spent: grant one permit, and what is earned from now on.
 		e.tat, e.assumed, e.generation = now+p.tolerance-p.perPermit, p.tolerance-p.perPermit, generation
 		if byTime && offline {
-			e.generation-- // Redis has yet to hear of it
+			e.generation-- // not yet reported to Redis
 		}
 	}
 	e.assumed = min(e.assumed, max(0, e.tat-now))
@@ -147,7 +148,7 @@ func (g *fallback) take(rs *redisSpec, r Request) (Result, error) {
 	return p.result(q, d, SourceFallback), nil
 }
 
-// addOffline counts grants. Windows that begin at fixed times count from there.
+// addOffline counts a grant. FixedWindow counts from the start of the current window.
 func (e *entry) addOffline(p *params, now, n int64) {
 	if p.spec.Algorithm == FixedWindow && now/p.period != e.offlineSince/p.period {
 		e.offline, e.offlineSince = 0, now
@@ -155,16 +156,16 @@ func (e *entry) addOffline(p *params, now, n int64) {
 	e.offline = min(e.offline+n, p.maxCost)
 }
 
-// room makes room for a key if it can: when a shard has twice as many as were in use last time, those that say nothing
-// are forgotten; when it is full, some are looked at.
+// makeRoom reports whether a new key fits, and removes entries without content if needed. When the shard has twice as
+// many keys as after the last sweep, it checks all entries; when it is full, only some.
 func (g *fallback) makeRoom(sh *fallbackShard, now int64) bool {
 	if full := len(sh.keys) >= defaultMaxKeys/shards; full || len(sh.keys) >= sh.sweepAt {
-		looks := 32
-		for k, e := range sh.keys { // begins anywhere
+		checks := 32
+		for k, e := range sh.keys { // map iteration begins at a random entry
 			if e.tat <= now && e.unreported == 0 && e.offline == 0 {
 				delete(sh.keys, k)
 			}
-			if looks--; full && looks == 0 {
+			if checks--; full && checks == 0 {
 				break
 			}
 		}
@@ -173,15 +174,17 @@ func (g *fallback) makeRoom(sh *fallbackShard, now int64) bool {
 	return len(sh.keys) < defaultMaxKeys/shards
 }
 
-// claim is what Redis has to be told with the next question about a key: debt > 0 is permits that it does not know of,
-// debt < 0 says that at least -debt are spent.
+// report is what the next query about a key reports to Redis. A positive debt is permits that Redis does not know of.
+// A negative one says that at least -debt permits are spent.
 type report struct {
 	debt       int64
 	generation int64
-	synced     bool // there was nothing to tell of any key
+	synced     bool // there is nothing to report about any key
 }
 
-// claim is to be followed by told. What is owed is taken out, so that it is told once; a mark may be told by many at once.
+// nextReport returns the report for the next query, which must be followed by reportFailed or applyReply. Unreported
+// permits are removed from the entry, so that they are reported once. An arrival time may be reported by several
+// queries.
 func (g *fallback) nextReport(rs *redisSpec, key string, now int64) (c report) {
 	if g == nil {
 		return c
@@ -199,7 +202,7 @@ func (g *fallback) nextReport(rs *redisSpec, key string, now int64) (c report) {
 	}
 	switch {
 	case c.generation == g.l.conn.breaker.aloneGeneration.Load() && (e.generation == c.generation-1 || e.offline > 0):
-		// Redis knows what the others spent: this comes on top.
+		// Redis knows what the other processes spent, so this is added to it.
 		e.unreported, e.offline, e.generation = e.unreported+e.offline, 0, c.generation
 		sh.keys[h] = e
 	case rs.p.spec.Algorithm.keepsArrivalTime():
@@ -216,7 +219,8 @@ func (g *fallback) nextReport(rs *redisSpec, key string, now int64) (c report) {
 	return c
 }
 
-// failed is for a claim that perhaps never arrived. If it did, it is told twice: too few, never too many.
+// reportFailed restores a report that may not have reached Redis. If it did, it is reported twice: too few requests
+// pass, never too many.
 func (g *fallback) reportFailed(key string, c report) {
 	if c.debt <= 0 {
 		return
@@ -229,8 +233,8 @@ func (g *fallback) reportFailed(key string, c report) {
 	sh.keys[h] = e
 }
 
-// told is for an answer of Redis. charged is false for one that tells what would have been. Who has most of his burst left
-// is not remembered: most keys never come near their limits.
+// applyReply updates the entry of a key from a reply. charged is false if the script only previewed. Keys with most of
+// their burst left are not stored, because most keys never come near their limits.
 func (g *fallback) applyReply(rs *redisSpec, key string, c report, d decision, charged bool) {
 	if g == nil {
 		return
@@ -252,7 +256,7 @@ func (g *fallback) applyReply(rs *redisSpec, key string, c report, d decision, c
 		mark := now + d.resetAfter
 		if c.generation == g.l.conn.breaker.generation.Load() {
 			e.offline = 0
-		} else { // gone meanwhile, and perhaps some was granted here
+		} else { // Redis was lost meanwhile, and permits may have been granted here
 			mark = max(mark, e.tat)
 		}
 		e.tat, e.assumed, e.generation = mark, 0, c.generation
@@ -264,7 +268,7 @@ func (g *fallback) applyReply(rs *redisSpec, key string, c report, d decision, c
 	sh.keys[h] = e
 }
 
-// undo gives back what take granted.
+// refund takes back what take granted.
 func (g *fallback) refund(rs *redisSpec, key string, n int64) error {
 	p, err := g.shareParams(rs, 0)
 	if err != nil {
@@ -291,7 +295,7 @@ func (g *fallback) drop(key string) {
 	sh.mu.Unlock()
 }
 
-// convert carries the marks over to another limit.
+// convert carries the arrival times over to another limit.
 func (g *fallback) convert(from, to *params) {
 	if g == nil {
 		return

@@ -1,11 +1,11 @@
 package ratelimit
 
-// The fixed window's state is one number, window*(rate+1)+count, so that it can be swapped atomically. Windows are counted
-// from the Unix epoch, which every process and Redis have in common.
+// The state of a fixed window is one number, window*(rate+1)+count, so that it can be swapped atomically. Windows are
+// counted from the Unix epoch, which all processes and Redis have in common.
 
 func (p *params) unpackWindow(v, now int64) (window, count int64) {
 	window = now / p.period
-	if at := v / (p.rate + 1); at >= window { // >: the clock went back, the later window still counts
+	if at := v / (p.rate + 1); at >= window { // >: the clock went back, and the later window still counts
 		return at, v % (p.rate + 1)
 	}
 	return window, 0
@@ -35,7 +35,7 @@ func (p *params) decideWindow(v, now int64, q query) (int64, decision) {
 	return p.packWindow(window, count+d.granted), d
 }
 
-// refundWindow gives n permits back to the window in which they were taken.
+// refundWindow refunds n permits to the window in which they were taken.
 func (p *params) refundWindow(v, stamp, now, n int64) int64 {
 	window, count := p.unpackWindow(v, now)
 	if stamp/p.period != window {
@@ -44,7 +44,7 @@ func (p *params) refundWindow(v, stamp, now, n int64) int64 {
 	return p.packWindow(window, max(0, count-n))
 }
 
-// convertWindow carries the count over, if its window still runs.
+// convertWindow carries the count over from another limit if its window has not ended.
 func (p *params) convertWindow(from *params, v, now int64) int64 {
 	window, count := from.unpackWindow(v, now)
 	if window > now/from.period {
@@ -56,7 +56,7 @@ func (p *params) convertWindow(from *params, v, now int64) int64 {
 	return p.packWindow(now/p.period, min(count, p.rate))
 }
 
-// ceilShare is n*to/of, rounded up.
+// ceilShare returns n*to/of, rounded up.
 func ceilShare(n, to, of int64) int64 {
 	whole, rest := n/of, n%of
 	return whole*to + ceilDiv(rest*to, of) // rest < of <= 1e9 and to <= 1e9: no overflow

@@ -8,41 +8,41 @@ import (
 )
 
 const (
-	leaseIdle    = time.Second // after so long without a request a slice is given back
-	maxLeaseKeys = 4096        // keys beyond this number ask Redis each time
-	maxFetches   = 8           // slices that a caller sees others use up before it is refused
+	leaseIdle    = time.Second // idle time after which a lease is returned
+	maxLeaseKeys = 4096        // keys above this number are decided by Redis each time
+	maxFetches   = 8           // leases that a caller sees used up by other callers before it is refused
 )
 
-// leases hands out slices of quotas that this process has fetched. A slice grows with this process's part of the limit in
-// what it was asked for lately, so one that sees little traffic holds one permit at a time; and it may be for a moment
-// ahead, so that processes which compete for a spent quota queue up in Redis instead of asking it again and again.
+// leases grants permits that this process has fetched from Redis in advance. A lease grows with the recent share of
+// this process in the use of the limit, so a process with little traffic leases one permit at a time. A lease may be
+// for a later time: processes that compete for a spent quota then queue in Redis instead of polling it.
 type leases struct {
 	l    *Redis
 	keys sync.Map // string -> *lease
 	n    atomic.Int64
 }
 
-// lease is the slice of one key.
+// lease is the leased permits of one key.
 type lease struct {
 	mu         sync.Mutex
-	permits    int64 // permits
-	usableFrom int64 // which may be used from then on (ns since 1970)
-	expiresAt  int64 // until then; 0 = no end
-	stamp      int64 // what a refund in Redis needs
-	lastUsed   int64 // when it was asked last
+	permits    int64
+	usableFrom int64 // ns since 1970
+	expiresAt  int64 // ns since 1970; 0 = never
+	stamp      int64 // needed for a refund in Redis
+	lastUsed   int64 // ns since 1970
 
-	remaining, resetAfter int64         // as Redis said last
-	refusedUntil          int64         // Redis has nothing before this moment
-	fetching              chan struct{} // closed when the call that fetches the next slice has returned; nil if there is none
+	remaining, resetAfter int64         // from the last reply of Redis
+	refusedUntil          int64         // Redis grants nothing before this time (ns since 1970)
+	fetching              chan struct{} // closed when the pending fetch has returned; nil if none is pending
 
-	requested     int64   // permits since measured
+	requested     int64   // permits requested since measuredSince
 	measuredSince int64   // ns since 1970
 	demand        float64 // permits per ns
 }
 
 func newLeases(l *Redis) *leases { return &leases{l: l} }
 
-// slice is how many permits a process may hold at most.
+// slice returns the largest number of permits that a process may lease.
 func (s *leases) slice(p *params) int64 {
 	return max(1, min(int64(float64(p.rate)*s.l.o.Lease), p.maxCost))
 }
@@ -61,7 +61,8 @@ func (s *leases) leaseFor(key string) *lease {
 	return c.(*lease)
 }
 
-// take decides by the slice at hand, and fetches another one if it is used up. done is false for what is not leased.
+// take decides from the lease of a key and fetches the next lease if it is used up. done is false for requests that
+// are not leased.
 func (s *leases) take(ctx context.Context, rs *redisSpec, r Request) (res Result, done bool, err error) {
 	limit := s.slice(rs.p)
 	if r.N > limit || limit == 1 {
@@ -109,13 +110,13 @@ func (s *leases) take(ctx context.Context, rs *redisSpec, r Request) (res Result
 			return res, true, err
 		}
 	}
-	// Others took each slice before this caller came to it.
+	// Other callers used up every lease before this one got a permit.
 	d := decision{remaining: c.permits, retryAfter: max(rs.p.perPermit, int64(time.Millisecond)), resetAfter: c.resetAfter}
 	c.mu.Unlock()
 	return rs.p.result(q, d, SourceLease), true, nil
 }
 
-// ahead is how far ahead a slice may be: so far that each process can have its next one.
+// maxAhead returns how far ahead a lease may be, in ns: far enough that every process can have its next lease.
 func (s *leases) maxAhead(p *params, limit int64, q query) int64 {
 	if !p.spec.Algorithm.Reserves() {
 		return 0
@@ -123,7 +124,7 @@ func (s *leases) maxAhead(p *params, limit int64, q query) int64 {
 	return min(p.maxWait, max(q.wait, 2*int64(s.l.conn.Instances())*limit*p.perPermit))
 }
 
-// decide by what is at hand: a grant, now or within the wait, or a refusal that certainly holds.
+// decide decides from the permits at hand: a grant, at once or within the wait, or a refusal that certainly holds.
 func (c *lease) decide(q query, now int64) (decision, bool) {
 	if c.expiresAt > 0 && now >= c.expiresAt {
 		c.permits = 0
@@ -134,7 +135,7 @@ func (c *lease) decide(q query, now int64) (decision, bool) {
 		give := min(q.n, c.permits)
 		c.permits -= give
 		return decision{ok: true, granted: give, remaining: c.permits + c.remaining, wait: wait, resetAfter: c.resetAfter, stamp: c.stamp}, true
-	case c.permits >= q.least: // it is there, but later than the caller would wait
+	case c.permits >= q.least: // the permits are there, but later than the caller accepts
 		return decision{remaining: 0, retryAfter: wait - q.wait, resetAfter: c.resetAfter}, true
 	case c.refusedUntil-q.wait > now:
 		return decision{remaining: c.permits, retryAfter: c.refusedUntil - q.wait - now, resetAfter: c.resetAfter}, true
@@ -142,11 +143,11 @@ func (c *lease) decide(q query, now int64) (decision, bool) {
 	return decision{}, false
 }
 
-// largeShare is the part of the whole limit from which on a process takes slices as large as it may. Smaller ones take less in
-// proportion, so that however many processes there are, what all of them hold is at most 1/largeShare slices.
+// largeShare is the share of the whole limit from which a process leases as much as it may. A smaller share leases
+// less in proportion, so that all processes together hold at most 1/largeShare full leases.
 const largeShare = 0.2
 
-// want is the size of the next slice: by the part of the whole limit that this process was asked for lately.
+// nextSize returns the size of the next lease, by the recent share of this process in the whole limit.
 func (c *lease) nextSize(p *params, limit, now int64) int64 {
 	if spent := now - c.measuredSince; spent >= int64(time.Millisecond) {
 		lately := float64(c.requested) / float64(spent)
@@ -159,8 +160,8 @@ func (c *lease) nextSize(p *params, limit, now int64) int64 {
 	return max(1, min(limit, int64(c.demand*float64(p.period)/float64(p.rate)/largeShare*float64(limit))))
 }
 
-// fetch asks Redis for a slice and puts it to what is at hand. The call is bounded by the Conn's time-out and does not end
-// with the caller who happened to make it: others wait for it.
+// fetch gets the next lease from Redis. The time-out of the Conn bounds the call; the caller's context does not end
+// it, because other callers wait for it.
 func (s *leases) fetch(ctx context.Context, rs *redisSpec, key string, c *lease, q query) error {
 	sent := s.l.clock.now()
 	rep := s.l.fallback.nextReport(rs, key, sent)
@@ -181,7 +182,7 @@ func (s *leases) fetch(ctx context.Context, rs *redisSpec, key string, c *lease,
 	now := s.l.clock.now()
 	c.permits += d.granted
 	c.stamp = d.stamp
-	c.usableFrom = max(c.usableFrom, now+d.wait) // now, and not when it was sent: the late side
+	c.usableFrom = max(c.usableFrom, now+d.wait) // from the time of the reply, not of the call: the strict side
 	if rs.p.spec.Algorithm == FixedWindow {
 		c.permits = d.granted
 		c.expiresAt = sent + d.resetAfter
@@ -189,7 +190,7 @@ func (s *leases) fetch(ctx context.Context, rs *redisSpec, key string, c *lease,
 	return nil
 }
 
-// restore takes permits that a request could not use after all.
+// restore takes back n permits that a request did not use. It returns false if the lease is gone or full.
 func (s *leases) restore(key string, n int64) bool {
 	c, ok := s.keys.Load(key)
 	if !ok {
@@ -205,14 +206,14 @@ func (s *leases) restore(key string, n int64) bool {
 	return true
 }
 
-// drop forgets a key.
+// drop removes the lease of a key.
 func (s *leases) drop(key string) {
 	if _, had := s.keys.LoadAndDelete(key); had {
 		s.n.Add(-1)
 	}
 }
 
-// clearRefusals is for a limit that changed.
+// clearRefusals removes the cached refusals after a change of the limit.
 func (s *leases) clearRefusals() {
 	s.keys.Range(func(_, v any) bool {
 		c := v.(*lease)
@@ -223,7 +224,7 @@ func (s *leases) clearRefusals() {
 	})
 }
 
-// giveBack returns the slices that nobody asked for lately.
+// returnIdle returns the leases to Redis that were not used for leaseIdle.
 func (s *leases) returnIdle(ctx context.Context) { s.returnUnused(ctx, leaseIdle) }
 
 func (s *leases) returnAll(ctx context.Context) { s.returnUnused(ctx, 0) }
@@ -241,7 +242,7 @@ func (s *leases) returnUnused(ctx context.Context, idle time.Duration) {
 		c.permits, c.demand = 0, 0
 		c.mu.Unlock()
 		s.drop(key)
-		if n > 0 { // if it fails, these permits are lost: too few, never too many
+		if n > 0 { // if this fails, the permits are lost: too few requests pass, never too many
 			_ = s.l.refund(ctx, []*redisSpec{rs}, []string{s.l.key(rs, key)}, []Result{{Granted: n, stamp: stamp}})
 		}
 		return ctx.Err() == nil

@@ -6,29 +6,29 @@ import (
 	"time"
 )
 
-// Limit is how much may pass: Rate permits per Period, and up to Burst permits at once where the algorithm knows bursts.
+// Limit is a rate: Rate permits per Period, and up to Burst permits at once with the algorithms that have bursts.
 type Limit struct {
 	Rate   int64         // permits per Period, 1 to 1e9
 	Period time.Duration // whole microseconds, 1 ms to 366 days
-	Burst  int64         // permits; 0 = Rate (LeakyQueue: places in the queue; WarmUp: 0 = 1). Windows know no burst.
+	Burst  int64         // permits; 0 = Rate (LeakyQueue: length of the queue; WarmUp: 0 = 1). Windows have no burst.
 }
 
-// PerSecond is n permits per second.
+// PerSecond returns a limit of n permits per second.
 func PerSecond(n int64) Limit { return Limit{Rate: n, Period: time.Second} }
 
-// PerMinute is n permits per minute.
+// PerMinute returns a limit of n permits per minute.
 func PerMinute(n int64) Limit { return Limit{Rate: n, Period: time.Minute} }
 
-// Every is one permit per d.
+// Every returns a limit of one permit per d.
 func Every(d time.Duration) Limit { return Limit{Rate: 1, Period: d} }
 
-// WithBurst is the limit with another burst.
+// WithBurst returns the limit with another burst.
 func (l Limit) WithBurst(n int64) Limit {
 	l.Burst = n
 	return l
 }
 
-// String is "1000/1s burst 100".
+// String formats the limit, for example as "1000/1s burst 100".
 func (l Limit) String() string {
 	s := fmt.Sprintf("%d/%s", l.Rate, l.Period)
 	if l.Burst != 0 {
@@ -41,7 +41,7 @@ const (
 	maxRate    = 1_000_000_000
 	minPeriod  = time.Millisecond
 	maxPeriod  = 366 * 24 * time.Hour
-	maxHorizon = 2 * maxPeriod // the longest time to full, and the longest wait
+	maxHorizon = 2 * maxPeriod // upper bound of the time to full and of the longest wait
 )
 
 func (l Limit) validate() error {

@@ -7,19 +7,20 @@ import (
 	"time"
 )
 
-// Limiter is one limit for any number of keys. All methods may be called by many goroutines.
+// Limiter is one limit for any number of keys. All methods are safe for concurrent use.
 type Limiter interface {
-	// Take decides, and charges the key if it grants. A refusal is not an error: errors are a cost below 0 and, if Redis
-	// is gone and the limiter fails closed, ErrUnavailable (with a Result that says no).
+	// Take decides about a request and charges the key if it grants. A refusal is not an error. Errors are a negative
+	// cost and, if Redis is unreachable and the limiter fails closed, ErrUnavailable (with a refusing Result).
 	Take(ctx context.Context, r Request) (Result, error)
-	// Refund gives back what a Take of the same key granted. Permits whose window is over are gone anyway.
+	// Refund returns the permits that a Take of the same key granted. Permits whose window has ended have expired
+	// anyway.
 	Refund(ctx context.Context, key string, granted Result) error
-	// Reset forgets what the key has spent.
+	// Reset removes what the key has spent.
 	Reset(ctx context.Context, key string) error
-	// Spec is what holds now, defaults filled in.
+	// Spec returns the current Spec, with defaults filled in.
 	Spec() Spec
-	// SetSpec changes the limit while it runs. What is spent stays spent, as Spec.Inherit says; only a change between
-	// algorithms with another idea of time (a window and a bucket) begins anew.
+	// SetSpec changes the limit at run time. Spent permits are carried over as Spec.Inherit says. Only a change
+	// between algorithms with different notions of time (a window and a bucket) starts with nothing spent.
 	SetSpec(s Spec) error
 }
 
@@ -28,12 +29,13 @@ func Allow(ctx context.Context, l Limiter, key string) (Result, error) {
 	return l.Take(ctx, Request{Key: key, N: 1})
 }
 
-// Peek tells how things stand and takes nothing. Remaining is 0 and RetryAfter is set if one permit could not be had.
+// Peek returns the state of a key and takes nothing. If one permit is not available, Remaining is 0 and RetryAfter is
+// set.
 func Peek(ctx context.Context, l Limiter, key string) (Result, error) {
 	return l.Take(ctx, Request{Key: key})
 }
 
-// Reservation is permits for a moment that comes. Not safe for concurrent use.
+// Reservation is a grant of permits that may be used at a later time. It is not safe for concurrent use.
 type Reservation struct {
 	Result
 	limiter Limiter
@@ -41,11 +43,11 @@ type Reservation struct {
 	begun   time.Time
 }
 
-// Delay is how long there still is to wait.
+// Delay returns the remaining wait.
 func (r *Reservation) Delay() time.Duration { return max(0, r.Wait-time.Since(r.begun)) }
 
-// Cancel gives the permits back. Whoever reserved after this one keeps the moment he was told: the permits serve who comes
-// next. A second call does nothing.
+// Cancel refunds the permits. Later reservations keep their times; the refunded permits go to the next request. A
+// second call does nothing.
 func (r *Reservation) Cancel(ctx context.Context) error {
 	if r.Granted == 0 {
 		return nil
@@ -55,8 +57,9 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	return r.limiter.Refund(ctx, r.key, granted)
 }
 
-// Reserve takes n permits that will be there within maxWait. The caller waits for Delay before it goes on, or cancels.
-// ErrLimited if they will not be there in time, ErrCostExceedsBurst if they never will; nothing is charged then.
+// Reserve takes n permits that will be available within maxWait. The caller waits for Delay before it continues, or
+// cancels. It returns ErrLimited if the permits are not available in time and ErrCostExceedsBurst if they never are;
+// nothing is charged then.
 func Reserve(ctx context.Context, l Limiter, key string, n int64, maxWait time.Duration) (*Reservation, error) {
 	if !l.Spec().Algorithm.Reserves() {
 		return nil, fmt.Errorf("%w: %s", ErrNoReservation, l.Spec().Algorithm)
@@ -75,12 +78,12 @@ func Reserve(ctx context.Context, l Limiter, key string, n int64, maxWait time.D
 	}
 }
 
-// refundTime bounds what is done for a caller who has gone.
+// refundTime bounds refunds on behalf of a caller whose context has ended.
 const refundTime = time.Second
 
-// Wait takes n permits and returns when they may be used, within maxWait; it decides before it sleeps whether that is
-// possible. A caller who goes away while he waits gets his permits refunded. Windows take no reservations: there Wait asks
-// again when the window says so, and may lose against others who came later.
+// Wait takes n permits and returns when they may be used, within maxWait. It decides whether that is possible before
+// it sleeps. If ctx ends during the wait, the permits are refunded. Windows take no reservations: there Wait retries
+// when the window allows it, and may lose against later callers.
 func Wait(ctx context.Context, l Limiter, key string, n int64, maxWait time.Duration) (Result, error) {
 	deadline := time.Now().Add(maxWait)
 	for {

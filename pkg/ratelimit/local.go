@@ -13,23 +13,23 @@ import (
 const (
 	shards         = 64
 	defaultMaxKeys = 1 << 20
-	sweepFrom      = 1024 // keys of a shard: to make a state again costs more than to keep it for a while
+	sweepFrom      = 1024 // keys in a shard below which idle states are kept: to create a state again costs more
 )
 
-// Local is a limiter in this process. A decision takes no lock but the shared one of its key's shard, and allocates
-// nothing for a key that is known.
+// Local is a limiter in this process. A decision takes only the read lock of the key's shard, and allocates nothing
+// for a known key.
 type Local struct {
 	clock   clock
 	maxKeys int
 
-	changing sync.Mutex // one SetSpec at a time
+	changing sync.Mutex // held by SetSpec and Reset
 	current  atomic.Pointer[params]
-	global   atomic.Pointer[globalState] // the key ""
+	global   atomic.Pointer[globalState] // the state of the key ""
 	seed     maphash.Seed
 	shards   [shards]shard
 }
 
-// line is a state together with the limit it is for. It is replaced as a whole.
+// globalState is the state of the key "" together with its limit. It is replaced as a whole.
 type globalState struct {
 	p *params
 	s state
@@ -38,27 +38,27 @@ type globalState struct {
 type shard struct {
 	mu       sync.RWMutex
 	p        *params
-	keys     map[uint64]state // by hash: 64 bits of a seeded hash; two keys that share one share a limit
-	overflow state            // for newcomers when there is no more room: they share one limit
-	sweepAt  int              // so many keys make the next newcomer forget who is idle
-	_        [64]byte         // shards do not share cache lines
+	keys     map[uint64]state // by hash: 64 bits of a seeded hash; keys with equal hashes share a limit
+	overflow state            // the state that new keys share when the shard is full
+	sweepAt  int              // number of keys from which a new key triggers a sweep of idle ones
+	_        [64]byte         // keeps shards on separate cache lines
 }
 
-// LocalOption changes a Local.
+// LocalOption configures a Local.
 type LocalOption func(*Local)
 
-// WithClock sets the clock, for tests. It need not be monotonic.
+// WithClock sets the clock, for tests. The clock may go back.
 func WithClock(now func() time.Time) LocalOption {
 	return func(l *Local) { l.clock = newClock(now) }
 }
 
-// WithMaxKeys bounds how many keys are remembered, about 100 bytes each (default 1,048,576). When all of them are in use,
-// newcomers share limits with each other: stricter, never looser.
+// WithMaxKeys bounds the number of keys in memory, about 100 bytes each (default 1,048,576). When all of them are in
+// use, new keys share limits with each other: stricter, never looser.
 func WithMaxKeys(n int) LocalOption {
 	return func(l *Local) { l.maxKeys = max(n, shards) }
 }
 
-// NewLocal makes a limiter in this process.
+// NewLocal returns a limiter in this process.
 func NewLocal(s Spec, opts ...LocalOption) (*Local, error) {
 	p, err := newParams(s)
 	if err != nil {
@@ -77,10 +77,10 @@ func NewLocal(s Spec, opts ...LocalOption) (*Local, error) {
 	return l, nil
 }
 
-// Spec is what holds now.
+// Spec returns the current Spec.
 func (l *Local) Spec() Spec { return l.current.Load().spec }
 
-// Take decides. The context is not looked at: nothing here waits.
+// Take decides. The context is unused because nothing here waits.
 func (l *Local) Take(_ context.Context, r Request) (Result, error) {
 	if r.N < 0 {
 		return Result{}, fmt.Errorf("ratelimit: negative cost %d", r.N)
@@ -93,14 +93,14 @@ func (l *Local) Take(_ context.Context, r Request) (Result, error) {
 			if d, ok := at.s.take(at.p, now, q); ok {
 				return at.p.result(q, d, SourceLocal), nil
 			}
-			runtime.Gosched() // SetSpec is about to put another line here
+			runtime.Gosched() // SetSpec is about to store another globalState
 		}
 	}
 	hash := maphash.String(l.seed, r.Key)
 	sh := &l.shards[hash%shards]
 	sh.mu.RLock()
 	s := sh.keys[hash]
-	if s == nil && r.N == 0 { // a look adds no key
+	if s == nil && r.N == 0 { // a peek adds no key
 		s = sh.p.newState()
 	}
 	if s == nil {
@@ -111,12 +111,12 @@ func (l *Local) Take(_ context.Context, r Request) (Result, error) {
 			s = sh.overflow
 		}
 	}
-	// The shard stays locked for readers: nobody may forget or convert the state before it is charged.
+	// The shard stays locked for reading, so that the state is not removed or migrated before it is charged.
 	p := sh.p
 	q := p.query(r)
 	now := l.clock.now()
 	var d decision
-	if s == nil { // forgotten between the two locks, so idle: nothing is spent
+	if s == nil { // removed between the two locks, so it was idle and nothing is spent
 		sh.mu.RUnlock()
 		return l.Take(context.Background(), r)
 	}
@@ -125,8 +125,9 @@ func (l *Local) Take(_ context.Context, r Request) (Result, error) {
 	return p.result(q, d, SourceLocal), nil
 }
 
-// admit makes a state for a new key. When the shard has twice as many keys as were in use last time, all that are idle are
-// forgotten; when it is full, each newcomer looks at some others, so that no flood of keys can make this expensive.
+// addKey creates the state of a new key. When the shard has twice as many keys as were in use after the last sweep,
+// all idle ones are removed. When it is full, each new key checks only a few others, so that a flood of keys stays
+// cheap.
 func (l *Local) addKey(sh *shard, hash uint64) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -134,12 +135,12 @@ func (l *Local) addKey(sh *shard, hash uint64) {
 		return
 	}
 	if full := len(sh.keys) >= l.maxKeys/shards; full || len(sh.keys) >= sh.sweepAt {
-		now, looks := l.clock.now(), 32
-		for k, s := range sh.keys { // begins anywhere
+		now, checks := l.clock.now(), 32
+		for k, s := range sh.keys { // map iteration begins at a random entry
 			if s.idle(sh.p, now) {
 				delete(sh.keys, k)
 			}
-			if looks--; full && looks == 0 {
+			if checks--; full && checks == 0 {
 				break
 			}
 		}
@@ -152,7 +153,7 @@ func (l *Local) addKey(sh *shard, hash uint64) {
 	}
 }
 
-// find calls do with the state of a key, if there is one, under its limit.
+// withState calls do with the state of a key, if there is one, and its limit.
 func (l *Local) withState(key string, do func(p *params, s state) (ok bool)) {
 	if key == "" {
 		for {
@@ -173,7 +174,7 @@ func (l *Local) withState(key string, do func(p *params, s state) (ok bool)) {
 	}
 }
 
-// Refund gives back what a Take granted.
+// Refund returns the permits that a Take granted.
 func (l *Local) Refund(_ context.Context, key string, granted Result) error {
 	if granted.Granted > 0 {
 		l.withState(key, func(p *params, s state) bool {
@@ -183,7 +184,7 @@ func (l *Local) Refund(_ context.Context, key string, granted Result) error {
 	return nil
 }
 
-// Reset forgets what the key has spent. A key that shares its limit because of WithMaxKeys is not reset.
+// Reset removes what the key has spent. A key that shares its limit because of WithMaxKeys is not reset.
 func (l *Local) Reset(_ context.Context, key string) error {
 	if key == "" {
 		l.changing.Lock()
@@ -201,8 +202,8 @@ func (l *Local) Reset(_ context.Context, key string) error {
 	return nil
 }
 
-// SetSpec changes the limit of all keys. Decisions that run at the same time fall under the old limit or the new one, and
-// every charge is carried over.
+// SetSpec changes the limit of all keys. Concurrent decisions fall under the old limit or the new one. Every charge is
+// carried over.
 func (l *Local) SetSpec(s Spec) error {
 	to, err := newParams(s)
 	if err != nil {
@@ -236,7 +237,7 @@ func (l *Local) SetSpec(s Spec) error {
 	return nil
 }
 
-// Keys is how many keys are remembered now, "" not counted.
+// Keys returns the number of keys in memory, not counting "".
 func (l *Local) Keys() (n int) {
 	for i := range l.shards {
 		l.shards[i].mu.RLock()

@@ -5,35 +5,36 @@ import (
 	"time"
 )
 
-// ask is a request in numbers. least is n, or 1 with AtMost, or 0 for a look; wait is what the caller offers, in ns.
+// query is a Request in numbers. least is n, or 1 with AtMost, or 0 for a peek; wait is the longest wait that the
+// caller accepts, in ns.
 type query struct {
 	n, least, wait int64
-	dryRun         bool // decide as ever, but charge nothing
+	dryRun         bool // decide as usual, but charge nothing
 }
 
-// answer is a decision in numbers; times in ns. granted says whether at least ask.least could be had; give may be 0 then
-// (a look).
+// decision is a Result in numbers; times in ns. ok reports whether at least query.least permits are available; granted
+// is 0 for a peek.
 type decision struct {
 	ok                           bool
 	granted, remaining           int64
 	wait, retryAfter, resetAfter int64
-	stamp, debit                 int64 // what a refund needs to know
+	stamp, debit                 int64 // needed for a refund
 }
 
-// params is a Spec in the numbers that a local decision needs. Immutable.
+// params is a Spec in the numbers that a local decision needs. It is immutable.
 type params struct {
 	spec Spec
 
-	// Arrival times: TokenBucket, GCRA, LeakyBucket, LeakyQueue.
-	perPermit int64 // ns one permit takes to be earned, rounded up: the strict side
-	tolerance int64 // ns of permits that may be taken ahead of time
-	maxWait   int64 // ns that one may wait at most, whatever the caller offers
+	// For arrival times: TokenBucket, GCRA, LeakyBucket, LeakyQueue.
+	perPermit int64 // ns in which one permit is earned, rounded up to the strict side
+	tolerance int64 // ns of permits that may be taken ahead of time: the burst tolerance of GCRA
+	maxWait   int64 // longest wait in ns, whatever the caller accepts
 
-	maxCost int64 // permits that can be had at once at best
+	maxCost int64 // largest grant, in permits
 
-	// Windows.
+	// For windows.
 	period, rate int64
-	width        int64 // ns of a bucket, rounded up to whole microseconds so that Redis has the same
+	width        int64 // ns per bucket, rounded up to whole microseconds as in Redis
 	buckets      int64
 
 	warm curve
@@ -62,7 +63,7 @@ func newParams(s Spec) (*params, error) {
 	return p, nil
 }
 
-// ask checks a request against what the limiter can do.
+// query converts a request.
 func (p *params) query(r Request) query {
 	q := query{n: r.N, least: r.N, wait: int64(max(0, r.MaxWait))}
 	if r.AtMost && r.N > 1 {
@@ -72,7 +73,7 @@ func (p *params) query(r Request) query {
 	return q
 }
 
-// result makes a Result of an answer.
+// result converts a decision.
 func (p *params) result(q query, d decision, source Source) Result {
 	r := Result{
 		Allowed: d.ok && (d.granted > 0 || q.n == 0), Granted: d.granted, Remaining: d.remaining, Wait: time.Duration(d.wait),
@@ -84,14 +85,14 @@ func (p *params) result(q query, d decision, source Source) Result {
 	return r
 }
 
-// curve is the price of a permit while a limiter warms up, as in Guava's SmoothWarmingUp: idle time stores permits, up to
-// stored; taking one while more than threshold are stored costs up to cold, in a straight line down to stable. In microseconds, and in
-// the same steps as lua/warm.lua, so that both come to the same doubles.
+// curve is the price of a permit during a warm-up, as in Guava's SmoothWarmingUp. Idle time stores permits, at most
+// stored. A permit costs stable while at most threshold permits are stored; above that the price rises linearly to
+// cold. Times are in microseconds. The steps are those of lua/warm.lua, so that both compute the same doubles.
 type curve struct {
-	stable, cold      float64 // per permit
+	stable, cold      float64 // price of one permit
 	threshold, stored float64 // permits
 	coolDown          float64 // idle time that stores one permit
-	tolerance         float64 // how far ahead of the due time one may take
+	tolerance         float64 // how far ahead of the due time permits may be taken
 }
 
 func newCurve(stable, warmUp, factor float64) curve {
@@ -101,7 +102,7 @@ func newCurve(stable, warmUp, factor float64) curve {
 	return c
 }
 
-// cost is what n permits cost while stored are stored: the area under the curve.
+// cost returns the price of n permits while stored permits are stored: the area under the curve.
 func (c *curve) cost(stored float64, n int64) float64 {
 	want := float64(n)
 	sum := 0.0

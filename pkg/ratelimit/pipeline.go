@@ -22,7 +22,7 @@ type pipeline struct {
 	pending  []*pendingCall
 }
 
-// maxBatch is the number of calls in a batch: small enough that Redis runs them before the last caller notices.
+// maxBatch is the number of calls in a batch: so few that the last one is not noticeably delayed.
 const maxBatch = 64
 
 // pendingCall is a call that waits until a place is free.

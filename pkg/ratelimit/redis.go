@@ -11,33 +11,34 @@ import (
 	"sync/atomic"
 )
 
-// FailurePolicy is what a Redis limiter does when Redis cannot be asked.
+// FailurePolicy says what a Redis limiter does while Redis is unreachable.
 type FailurePolicy uint8
 
 const (
-	// FailLocal goes on with this process's share: 1/Instances of what Redis last said was left, and of the rate.
+	// FailLocal continues with the share of this process: 1/Instances of what was left according to the last reply of
+	// Redis, and of the rate.
 	FailLocal FailurePolicy = iota
-	// FailOpen lets everything pass.
+	// FailOpen allows every request.
 	FailOpen
-	// FailClosed lets nothing pass, with ErrUnavailable.
+	// FailClosed refuses every request with ErrUnavailable.
 	FailClosed
 )
 
-// RedisOptions of one limiter. The zero value of a field means its default.
+// RedisOptions are the options of one limiter. The zero value of a field means its default.
 type RedisOptions struct {
 	OnFailure FailurePolicy
-	// DenyCache is how many refused keys are remembered (default 65,536; below 0: none).
+	// DenyCache is the number of refused keys kept in memory (default 65,536; negative: none).
 	DenyCache int
-	// Lease is the part of Rate that this process may fetch at a time and hand out by itself, at most 0.01 (default 0: each
-	// decision asks Redis). At any moment at most Instances*Lease*Rate permits are out; that is how many more than the
-	// limit may pass in a short interval, after a pause. In the long run it is exact.
+	// Lease is the part of Rate that this process may fetch at a time and grant by itself, at most 0.01 (default 0:
+	// each decision is a query to Redis). At most Instances*Lease*Rate permits are leased at any moment. After a
+	// pause, as many more than the limit may pass in a short interval. In the long run the limit is exact.
 	Lease float64
 }
 
-// maxLease is the largest slice of the quota that one process holds.
+// maxLease is the largest part of the quota that one process may lease.
 const maxLease = 0.01
 
-// Redis is a limiter that all processes with the same Redis share, by its name.
+// Redis is a limiter that all processes share that use the same Redis and the same name.
 type Redis struct {
 	conn     *Conn
 	name     string
@@ -48,7 +49,7 @@ type Redis struct {
 	denied   *denyCache
 	leases   *leases
 
-	fallback *fallback // what FailLocal goes by; else nil
+	fallback *fallback // for FailLocal, else nil
 }
 
 // redisSpec is a Spec in the numbers that the scripts take.
@@ -56,15 +57,15 @@ type redisSpec struct {
 	p         *params
 	limitArgs [6]any
 	inherit   int
-	script    *script // about one key; takes what ask makes
-	headArgs  int     // how many numbers the common cases of it take
-	tail      string  // of the text that it takes
-	plainArgs string  // the text for one permit, if there is nothing special about it
+	script    *script // decides about one key; takes fastArgs
+	headArgs  int     // number of limitArgs that the fast path takes
+	tail      string  // the end of text, which is the same for all queries
+	plainArgs string  // text for a query of one permit without wait and debt
 	suffix    string
 }
 
-// NewRedis makes a limiter. The name must be the same in all processes, and one name must not be used with two limits at
-// the same time for longer than a change of it takes.
+// NewRedis returns a limiter on Redis. All processes must use the same name for it. Two limits under one name are
+// allowed only for as long as a change of the limit takes to reach all processes.
 func (c *Conn) NewRedis(name string, s Spec, o RedisOptions) (*Redis, error) {
 	rs, err := newRedisSpec(s)
 	if err != nil {
@@ -97,7 +98,7 @@ func (c *Conn) NewRedis(name string, s Spec, o RedisOptions) (*Redis, error) {
 	return l, nil
 }
 
-// Close takes the limiter off its Conn. What it holds is given back.
+// Close removes the limiter from its Conn and returns its leases.
 func (l *Redis) Close(ctx context.Context) {
 	l.conn.mu.Lock()
 	delete(l.conn.onBeat, l)
@@ -131,11 +132,11 @@ func newRedisSpec(s Spec) (*redisSpec, error) {
 	return rs, nil
 }
 
-// Spec is what holds now.
+// Spec returns the current Spec of this process.
 func (l *Redis) Spec() Spec { return l.current.Load().p.spec }
 
-// SetSpec changes the limit for this process. The values in Redis say under which limit they were written, so processes
-// that change a moment apart agree on what is spent.
+// SetSpec changes the limit for this process. The values in Redis contain the limit under which they were written, so
+// processes that change at slightly different times agree on what is spent.
 func (l *Redis) SetSpec(s Spec) error {
 	rs, err := newRedisSpec(s)
 	if err != nil {
@@ -155,11 +156,11 @@ func (l *Redis) SetSpec(s Spec) error {
 	return nil
 }
 
-// key is where Redis keeps what a subject has spent: the subject's hash is the hash tag, so that rules of one subject lie
-// together in a cluster, subjects spread, and nothing that a caller wrote becomes part of a key.
+// key returns the Redis key of a subject. The hash of the subject is the hash tag: in a cluster, the limits of one
+// subject are in one slot and subjects are spread over slots. No text from a caller becomes part of a key.
 func (l *Redis) key(rs *redisSpec, subject string) string {
 	if subject == "" {
-		subject = "\x00" + l.name // the common key of each limiter in a slot of its own
+		subject = "\x00" + l.name // the common key of each limiter gets a slot of its own
 	}
 	sum := sha256.Sum256([]byte(subject))
 	var tag [32]byte
@@ -167,13 +168,13 @@ func (l *Redis) key(rs *redisSpec, subject string) string {
 	return l.conn.o.Prefix + ":{" + string(tag[:]) + "}:" + l.name + ":" + rs.suffix
 }
 
-// args are a key's ARGV.
+// args appends the ARGV of one key.
 func (rs *redisSpec) args(args []any, q query, debt int64) []any {
 	args = append(args, q.n, q.least, q.wait/micro, debt, rs.inherit)
 	return append(args, rs.limitArgs[:]...)
 }
 
-// ask are the ARGV of a script about one key.
+// fastArgs appends the ARGV of a script about one key; see lua/prelude.lua.
 func (rs *redisSpec) fastArgs(args []any, q query, debt int64) []any {
 	switch {
 	case q.n == 0 || q.least != q.n || debt != 0:
@@ -190,7 +191,7 @@ func (rs *redisSpec) fastArgs(args []any, q query, debt int64) []any {
 	return append(args, rs.text(q, debt))
 }
 
-// text is args as one text.
+// text returns args as one text.
 func (rs *redisSpec) text(q query, debt int64) string {
 	b := make([]byte, 0, 128)
 	b = append(strconv.AppendInt(b, q.n, 10), '|')
@@ -200,7 +201,7 @@ func (rs *redisSpec) text(q query, debt int64) string {
 	return string(append(b, rs.tail...))
 }
 
-// decode makes an answer of a key's seven numbers.
+// decode converts the seven numbers of a reply about one key.
 func (rs *redisSpec) decode(v []int64) decision {
 	d := decision{
 		ok: v[0] >= 0, granted: max(0, v[0]), remaining: v[1], wait: v[2] * 1000, retryAfter: v[3] * 1000, resetAfter: v[4] * 1000,
@@ -212,7 +213,7 @@ func (rs *redisSpec) decode(v []int64) decision {
 	return d
 }
 
-// Take decides: by what this process knows already, or by asking Redis once.
+// Take decides from a cached refusal, a lease or the fallback, or else with one call to Redis.
 func (l *Redis) Take(ctx context.Context, r Request) (Result, error) {
 	rs := l.current.Load()
 	now := l.clock.now()
@@ -260,7 +261,7 @@ func (l *Redis) preview(_ context.Context, r Request) (Result, error) {
 	return Result{Allowed: true, Remaining: Unknown, Limit: l.Spec().Limit, Source: SourceRedis}, nil
 }
 
-// known answers what needs no Redis: an impossible cost, and refusals that still hold.
+// decideFromCache decides without Redis about impossible costs and cached refusals. decided is false for all others.
 func (l *Redis) decideFromCache(rs *redisSpec, r Request, now int64) (Result, bool, error) {
 	if r.N < 0 {
 		return Result{}, false, fmt.Errorf("ratelimit: negative cost %d", r.N)
@@ -275,7 +276,7 @@ func (l *Redis) decideFromCache(rs *redisSpec, r Request, now int64) (Result, bo
 	return Result{}, false, nil
 }
 
-// without decides when Redis cannot be asked.
+// decideWithoutRedis decides by the failure policy. cause is the error of the call to Redis, or nil if there was none.
 func (l *Redis) decideWithoutRedis(ctx context.Context, rs *redisSpec, r Request, cause error) (Result, error) {
 	if err := ctx.Err(); err != nil {
 		return Result{Limit: rs.p.spec.Limit, Source: SourceFallback}, context.Cause(ctx)
@@ -296,7 +297,7 @@ func (l *Redis) decideWithoutRedis(ctx context.Context, rs *redisSpec, r Request
 	}
 }
 
-// Refund gives back what a Take granted.
+// Refund returns the permits that a Take granted.
 func (l *Redis) Refund(ctx context.Context, key string, granted Result) error {
 	if granted.Granted == 0 {
 		return nil
@@ -305,7 +306,7 @@ func (l *Redis) Refund(ctx context.Context, key string, granted Result) error {
 	switch granted.Source {
 	case SourceFallback:
 		if l.fallback == nil {
-			return nil // FailOpen
+			return nil // with FailOpen nothing was charged
 		}
 		return l.fallback.refund(l.current.Load(), key, granted.Granted)
 	case SourceLease:
@@ -317,7 +318,7 @@ func (l *Redis) Refund(ctx context.Context, key string, granted Result) error {
 	return l.refund(ctx, []*redisSpec{rs}, []string{l.key(rs, key)}, []Result{granted})
 }
 
-// refund gives back several grants in one script.
+// refund returns several grants in one script.
 func (l *Redis) refund(ctx context.Context, specs []*redisSpec, keys []string, granted []Result) error {
 	if !l.conn.Up() {
 		return ErrUnavailable
@@ -333,7 +334,7 @@ func (l *Redis) refund(ctx context.Context, specs []*redisSpec, keys []string, g
 	return err
 }
 
-// Reset forgets what the key has spent. Other processes may refuse it until what they remember has ended.
+// Reset removes what the key has spent. Other processes may refuse it until their cached refusals end.
 func (l *Redis) Reset(ctx context.Context, key string) error {
 	l.denied.remove(key)
 	l.fallback.drop(key)

@@ -24,15 +24,15 @@ var (
 	scriptRelease = newScript(luaRelease)
 )
 
-// RedisBulkhead bounds what runs at the same time in all processes together. A place is a lease: the process renews it at
-// each beat of its Conn, and it expires with the process.
+// RedisBulkhead limits concurrency across all processes. A slot is a lease: the process renews it at each heartbeat of
+// its Conn, and it expires if the process dies.
 type RedisBulkhead struct {
 	conn      *Conn
 	name      string
 	onFailure FailurePolicy
 	ttl       time.Duration
-	local     *Bulkhead // at most the limit of all, and the queue: one queues here before one asks Redis
-	fallback  *Bulkhead // while Redis is gone
+	local     *Bulkhead // has the common limit and the queue: callers queue here before one calls Redis
+	fallback  *Bulkhead // this process's share, while Redis is unreachable
 	spec      atomic.Pointer[BulkheadSpec]
 
 	seq     atomic.Int64
@@ -40,18 +40,18 @@ type RedisBulkhead struct {
 	permits map[*redisPermit]struct{}
 }
 
-// held is a place in Redis.
+// redisPermit is a slot in Redis.
 type redisPermit struct {
 	b        *RedisBulkhead
-	key      string // in Redis
+	key      string // Redis key
 	id       string
-	until    time.Time // ours for certain until then
+	until    time.Time // the slot is held for certain until then
 	lost     chan struct{}
-	released bool // under b.mu: given back or lost
+	released bool // released or lost; guarded by b.mu
 }
 
-// NewBulkhead makes a bulkhead that all processes share by its name. Places of a process that died are free after ttl
-// (0: ten beats). Conn.Run has to run: it renews the places.
+// NewBulkhead returns a bulkhead that all processes share that use the same Redis and the same name. Slots of a
+// process that died become free after ttl (0: ten heartbeats). Conn.Run must run, because it renews the slots.
 func (c *Conn) NewBulkhead(name string, s BulkheadSpec, onFailure FailurePolicy, ttl time.Duration) (*RedisBulkhead, error) {
 	local, err := NewBulkhead(s)
 	if err != nil {
@@ -71,7 +71,7 @@ func (c *Conn) NewBulkhead(name string, s BulkheadSpec, onFailure FailurePolicy,
 	return b, nil
 }
 
-// Close ends the renewal. Places still held expire.
+// Close ends the renewal. Slots still held expire.
 func (b *RedisBulkhead) Close() {
 	b.conn.mu.Lock()
 	delete(b.conn.onBeat, b)
@@ -84,10 +84,10 @@ func (b *RedisBulkhead) shareOf(s BulkheadSpec) BulkheadSpec {
 	return s
 }
 
-// Spec is what holds now.
+// Spec returns the current BulkheadSpec.
 func (b *RedisBulkhead) Spec() BulkheadSpec { return *b.spec.Load() }
 
-// SetSpec changes it.
+// SetSpec changes the limits.
 func (b *RedisBulkhead) SetSpec(s BulkheadSpec) error {
 	if err := b.local.SetSpec(s); err != nil {
 		return err
@@ -118,7 +118,7 @@ func (b *RedisBulkhead) Acquire(ctx context.Context, key string) (Permit, error)
 		case err != nil && ctx.Err() != nil:
 			p.Release()
 			return Permit{}, context.Cause(ctx)
-		case err != nil: // if it came to pass after all, the place expires
+		case err != nil: // if Redis did grant the slot, it expires
 			return b.acquireWithoutRedis(ctx, key, p, err)
 		case v[0] == 1:
 			h.until = begun.Add(b.ttl)
@@ -140,10 +140,10 @@ func (b *RedisBulkhead) Acquire(ctx context.Context, key string) (Permit, error)
 	}
 }
 
-// without is Acquire while Redis is gone.
+// acquireWithoutRedis decides by the failure policy while Redis is unreachable. p is the local permit.
 func (b *RedisBulkhead) acquireWithoutRedis(ctx context.Context, key string, p Permit, cause error) (Permit, error) {
 	if b.onFailure == FailOpen {
-		return p, nil // still bounded by what one process may run
+		return p, nil // the local limit still holds
 	}
 	p.Release()
 	if b.onFailure == FailClosed {
@@ -157,7 +157,7 @@ func (b *RedisBulkhead) acquireWithoutRedis(ctx context.Context, key string, p P
 	return b.fallback.Acquire(ctx, key)
 }
 
-// renew is done at each beat.
+// renew extends all slots held; Conn.Run calls it after each heartbeat that reached Redis.
 func (b *RedisBulkhead) renew(ctx context.Context) {
 	byKey := map[string][]*redisPermit{}
 	b.mu.Lock()
@@ -185,7 +185,7 @@ func (b *RedisBulkhead) renew(ctx context.Context) {
 	}
 }
 
-// lose tells the holder that the place is gone. b.mu is held.
+// markLost reports to the holder that the slot is lost. b.mu must be held.
 func (b *RedisBulkhead) markLost(h *redisPermit) {
 	if !h.released {
 		h.released = true
@@ -194,7 +194,7 @@ func (b *RedisBulkhead) markLost(h *redisPermit) {
 	}
 }
 
-// expire is done at each beat that does not reach Redis.
+// dropExpired marks slots lost that have expired; Conn.Run calls it after each heartbeat that did not reach Redis.
 func (b *RedisBulkhead) dropExpired() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -217,6 +217,6 @@ func (h *redisPermit) release() {
 	ctx, cancel := context.WithTimeout(context.Background(), h.b.conn.o.Timeout)
 	defer cancel()
 	if h.b.conn.Up() {
-		_, _ = h.b.conn.call(ctx, scriptRelease, []string{h.key}, []any{h.id}) // else it expires
+		_, _ = h.b.conn.call(ctx, scriptRelease, []string{h.key}, []any{h.id}) // otherwise the slot expires
 	}
 }

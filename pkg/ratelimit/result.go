@@ -2,25 +2,26 @@ package ratelimit
 
 import "time"
 
-// Never is the RetryAfter of a request that no wait can help: it costs more than can be had at once.
+// Never is the RetryAfter of a request that can never pass: it costs more than can be granted at once.
 const Never time.Duration = -1
 
-// Unknown is the Remaining of a limiter that was not asked: another one refused first, or Redis is gone and all may pass.
+// Unknown is the Remaining of a limiter that made no decision: another one refused first, or Redis is unreachable and
+// the limiter fails open.
 const Unknown int64 = -1
 
-// Source is who decided.
+// Source says which part of a limiter made a decision.
 type Source uint8
 
 // The sources.
 const (
-	SourceLocal     Source = iota // the limiter is local
-	SourceRedis                   // Redis was asked
-	SourceLease                   // from a slice of the quota that was fetched before
-	SourceDenyCache               // refused before, and no permit can have come since
-	SourceFallback                // Redis is gone: the local share, or open, or closed
+	SourceLocal     Source = iota // a local limiter
+	SourceRedis                   // a query to Redis
+	SourceLease                   // permits leased from Redis before
+	SourceDenyCache               // a cached refusal that still holds
+	SourceFallback                // Redis is unreachable: the local share, or open, or closed
 )
 
-// String names the source for metrics.
+// String returns the name of the source in metrics.
 func (s Source) String() string {
 	switch s {
 	case SourceLocal:
@@ -38,29 +39,31 @@ func (s Source) String() string {
 	}
 }
 
-// Result is one decision.
+// Result is a decision.
 type Result struct {
 	Allowed    bool
-	Granted    int64         // permits; with AtMost perhaps fewer than were asked for
-	Remaining  int64         // permits that could be had at once, after this decision; Unknown if nobody was asked
-	Wait       time.Duration // allowed, but only after this time; 0 unless MaxWait was given
-	RetryAfter time.Duration // of a refusal: when the same request may pass; Never; 0 if allowed
-	ResetAfter time.Duration // until all is as if nobody had ever come
+	Granted    int64         // permits; with AtMost possibly fewer than requested
+	Remaining  int64         // permits available at once after this decision; Unknown if the limiter did not decide
+	Wait       time.Duration // the grant may be used after this time; 0 unless MaxWait was given
+	RetryAfter time.Duration // of a refusal: when the same request may pass, or Never; 0 if allowed
+	ResetAfter time.Duration // until the key is as if it had never been used
 	Limit      Limit
 	Source     Source
 
-	stamp int64 // when it was decided, in the units of who decided: names the window for a refund
-	debit int64 // WarmUp: what the grant cost, in time, in the units of who decided
+	stamp int64 // time of the decision, in the unit of the deciding state; identifies the window for a refund
+	debit int64 // WarmUp: price of the grant, in the unit of the deciding state
 }
 
-// Request is what is asked of a limiter.
+// Request is a request for permits.
 type Request struct {
-	// Key is who asks: a user, an address, "" for all together. It is hashed before it leaves the process.
+	// Key is the subject of the limit: a user, an address, or "" for a limit shared by all. It is hashed before it is
+	// sent.
 	Key string
-	// N is the cost in permits. 0 looks without taking anything.
+	// N is the cost in permits. 0 takes nothing and only returns the state.
 	N int64
-	// AtMost takes what is there of N, at least one, instead of all or nothing.
+	// AtMost takes as many of the N permits as are available, at least one, instead of all or nothing.
 	AtMost bool
-	// MaxWait is how long the caller would wait. A grant may then be for later: see Result.Wait. Ignored by the windows.
+	// MaxWait is the longest wait that the caller accepts. A grant may then be for a later time; see Result.Wait.
+	// Windows ignore it.
 	MaxWait time.Duration
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The scripts; see lua/prelude.lua for what they have in common. One script decides about one key, or about several keys
-// together: then it looks at all of them first and charges all or none.
+// The parts of the scripts; see lua/prelude.lua for what they share. A script decides about one key or about several.
+// With several it first decides about each and then charges all or none.
 var (
 	//go:embed lua/prelude.lua
 	luaPrelude string
@@ -44,12 +44,12 @@ var (
 	fastWarm string
 )
 
-// family is what algorithms with the same state in Redis share.
+// family is a set of algorithms with the same state in Redis.
 type family struct {
-	name   string // of its functions in Lua
-	suffix string // at the end of its keys: another family never reads them
+	name   string // prefix of its Lua functions
+	suffix string // suffix of its Redis keys; other families never read them
 	source string
-	fast   string // for the common cases of one key
+	fast   string // fast path for one key
 }
 
 func (a Algorithm) family() family {
@@ -67,7 +67,7 @@ func (a Algorithm) family() family {
 	}
 }
 
-// script is a text by the name that Redis has for it.
+// script is a Lua script and its SHA-1, by which Redis names it.
 type script struct{ text, sha string }
 
 func newScript(text string) *script {
@@ -75,7 +75,8 @@ func newScript(text string) *script {
 	return &script{text: text, sha: hex.EncodeToString(sum[:])}
 }
 
-// scripts are made when they are first needed: one for each family, and one for each row of families that a route has.
+// scripts caches the scripts by verb and families. A script is made when it is first needed: one for each family, and
+// one for each combination of families that a route uses.
 var scripts sync.Map // string -> *script
 
 func scriptFor(verb string, algorithms ...Algorithm) *script {
@@ -90,10 +91,10 @@ func scriptFor(verb string, algorithms ...Algorithm) *script {
 	return s.(*script)
 }
 
-// argsPerKey is how many ARGV each key has; see lua/prelude.lua.
+// argsPerKey is the number of ARGV of each key; see lua/prelude.lua.
 const argsPerKey = 11
 
-// repliesPerKey is how many numbers look answers.
+// repliesPerKey is the number of integers that decide returns for each key.
 const repliesPerKey = 7
 
 func assemble(verb string, algorithms []Algorithm) string {
@@ -147,7 +148,7 @@ return {give, left, wait, retry, reset, stamp, debit}
 	return b.String()
 }
 
-// limitArgsOf are the six numbers of an algorithm that its script takes.
+// limitArgsOf returns the six arguments that describe a limit to the scripts of its algorithm.
 func limitArgsOf(p *params) [6]any {
 	s := p.spec
 	switch s.Algorithm {
@@ -166,7 +167,7 @@ func limitArgsOf(p *params) [6]any {
 			p.maxWait/micro + int64(math.Ceil(p.warm.tolerance+float64(s.Burst)*p.warm.cold)), "",
 		}
 	default:
-		// Whole 1/32 microseconds, rounded up: the strict side, and exact in the doubles of Lua.
+		// Whole 1/32 microseconds, rounded up to the strict side, and exact in the doubles of Lua.
 		ticks := ceilDiv(s.Period.Microseconds()*32, s.Rate)
 		room := ticks * s.Burst
 		if s.Algorithm == LeakyQueue {
@@ -176,14 +177,14 @@ func limitArgsOf(p *params) [6]any {
 	}
 }
 
-// noRetryCmd is a command that go-redis never sends twice, whatever the settings of the client: a second charge is worse than
-// no answer.
+// noRetryCmd is a command that go-redis never sends twice, whatever the settings of the client: a second charge is
+// worse than a missing reply.
 type noRetryCmd struct{ *redis.IntSliceCmd }
 
-// NoRetry is what go-redis asks.
+// NoRetry implements an optional interface of go-redis.
 func (noRetryCmd) NoRetry() bool { return true }
 
-// command calls a script by its hash. Scripts answer lists of whole numbers.
+// command returns a call of the script by its hash. Scripts reply with a list of integers.
 func (s *script) command(ctx context.Context, keys []string, args []any) noRetryCmd {
 	call := make([]any, 3, 3+len(keys)+len(args))
 	call[0], call[1], call[2] = "evalsha", s.sha, len(keys)
@@ -203,7 +204,7 @@ func (s *script) withSource(ctx context.Context, cmd noRetryCmd) noRetryCmd {
 	return noRetryCmd{redis.NewIntSliceCmd(ctx, call...)}
 }
 
-// run sends a command by itself.
+// run sends a command, and once more with the source if the script is not loaded.
 func (s *script) run(ctx context.Context, rdb redis.UniversalClient, cmd noRetryCmd) ([]int64, error) {
 	if _ = rdb.Process(ctx, cmd); s.notLoaded(cmd) {
 		cmd = s.withSource(ctx, cmd)

@@ -2,18 +2,18 @@ package ratelimit
 
 import "sort"
 
-// timeline is the sliding log: when each permit was taken, oldest first, in a ring that grows to Rate places and no further.
-// A permit counts for one Period; it is free again exactly one Period after it was taken.
+// permitLog is the state of a sliding log: the time of each permit, oldest first, in a ring that grows to at most Rate
+// entries. A permit counts for exactly one Period after it was taken.
 type permitLog struct {
 	lockedState
-	at    []int64 // len is a power of two, or 0
-	first int     // place of the oldest
+	at    []int64 // the length is 0 or a power of two
+	first int     // index of the oldest entry
 	n     int
 }
 
 func (s *permitLog) get(i int) int64 { return s.at[(s.first+i)&(len(s.at)-1)] }
 
-// moment is now, or that of the newest permit if the clock went back.
+// effectiveNow returns now, or the time of the newest permit if the clock went back.
 func (s *permitLog) effectiveNow(now int64) int64 {
 	if s.n > 0 {
 		now = max(now, s.get(s.n-1))
@@ -21,7 +21,7 @@ func (s *permitLog) effectiveNow(now int64) int64 {
 	return now
 }
 
-// expired is how many of the oldest count no more at t.
+// expired returns the number of oldest entries that no longer count at t.
 func (s *permitLog) expired(p *params, t int64) int {
 	return sort.Search(s.n, func(i int) bool { return s.get(i) > t-p.period })
 }
@@ -78,7 +78,7 @@ func (s *permitLog) push(t int64) {
 	s.n++
 }
 
-// undo removes n permits that were taken at stamp.
+// refund removes n permits that were taken at stamp.
 func (s *permitLog) refund(_ *params, _, stamp, n, _ int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

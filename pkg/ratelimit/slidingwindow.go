@@ -2,15 +2,15 @@ package ratelimit
 
 type slot struct{ bucket, count int64 }
 
-// ring is the sliding window: buckets+1 of them, the oldest in full. What is counted at any moment covers at least the last
-// Period, so no Period sees more than Rate.
+// bucketRing is the state of a sliding window: buckets+1 buckets, of which the oldest counts in full. The count always
+// covers at least the last Period, so no Period has more than Rate permits.
 type bucketRing struct {
 	lockedState
-	newest int64 // the newest bucket that has a count
+	newest int64 // newest bucket with a count
 	slots  []slot
 }
 
-// current is the bucket of now, or the newest one if the clock went back.
+// current returns the bucket of now, or the newest one if the clock went back.
 func (s *bucketRing) current(p *params, now int64) int64 { return max(now/p.width, s.newest) }
 
 func (s *bucketRing) sum(p *params, current int64) (sum int64) {
@@ -62,12 +62,12 @@ func (s *bucketRing) add(bucket, n int64) {
 	s.newest = max(s.newest, bucket)
 }
 
-// leaves is when a bucket counts no more.
+// expiresAt returns when a bucket no longer counts.
 func (s *bucketRing) expiresAt(p *params, bucket int64) int64 {
 	return (bucket + p.buckets + 1) * p.width
 }
 
-// retry is when enough buckets have left for least to fit.
+// retry returns the wait after which enough buckets have expired for least permits.
 func (s *bucketRing) retry(p *params, now, current, used, least int64) int64 {
 	if least > p.rate {
 		return int64(Never)
@@ -125,7 +125,7 @@ func (s *bucketRing) migrate(from, to *params, now int64) state {
 			sum += scale(b.count)
 		}
 	}
-	if sum > 0 { // other buckets: all of it counts as of now, the strict side
+	if sum > 0 { // different buckets: the whole count counts as of now, the strict side
 		into.add(max(now/to.width, current*from.width/to.width), sum)
 	}
 	return next

@@ -8,30 +8,33 @@ import (
 	"time"
 )
 
-// Algorithm is how a limiter counts.
+// Algorithm is the way in which a limiter counts.
 type Algorithm uint8
 
-// The algorithms. TokenBucket, GCRA and LeakyBucket are three descriptions of one thing (the first counts what is left, the
-// last what is in, the middle one when the bucket is empty again) and share their implementation, one number per key: the
-// theoretical arrival time of ATM Forum TM 4.0, appendix I, which is when everything granted so far will have been earned.
+// The algorithms. TokenBucket, GCRA and LeakyBucket are three descriptions of the same algorithm: the first counts the
+// permits left, the last the permits spent, GCRA the time until the bucket is full again. They share one
+// implementation with one number per key, the theoretical arrival time of ATM Forum TM 4.0, appendix I: the time at
+// which everything granted so far will have been earned.
 const (
-	// TokenBucket refills continuously at Rate and holds Burst. Reservations and bounded waits as in Guava's RateLimiter,
-	// but who asks for much waits for it himself; Guava lets him pass and makes the next one wait.
+	// TokenBucket refills continuously at Rate and holds Burst. It has reservations and bounded waits as Guava's
+	// RateLimiter. A request for many permits waits for them itself; in Guava the next request waits instead.
 	TokenBucket Algorithm = iota + 1
 	// GCRA is the generic cell rate algorithm.
 	GCRA
 	// LeakyBucket is the leaky bucket as a meter: it leaks at Rate and overflows above Burst.
 	LeakyBucket
-	// LeakyQueue is the leaky bucket as a queue: one permit every Period/Rate, evenly, for at most Burst waiting ones.
+	// LeakyQueue is the leaky bucket as a queue: one permit every Period/Rate, evenly, with at most Burst in the
+	// queue.
 	LeakyQueue
-	// FixedWindow counts in windows aligned to the Unix epoch. Twice the rate may pass around the border of two windows.
+	// FixedWindow counts in windows aligned to the Unix epoch. Twice the rate may pass around the boundary of two
+	// windows.
 	FixedWindow
-	// SlidingWindow counts in Buckets per Period, as the LeapArray of Alibaba Sentinel does, but the oldest bucket counts in
-	// full until it has left entirely: never more than Rate in any Period, at the price of up to 1/Buckets too few.
+	// SlidingWindow counts in Buckets per Period, as the LeapArray of Alibaba Sentinel does. Unlike there, the oldest
+	// bucket counts in full until it has left the window: at most Rate in any Period, but up to 1/Buckets too few.
 	SlidingWindow
-	// SlidingLog remembers when each permit was taken: exact, at 8 bytes (Redis: about 11) per permit of Rate and key.
+	// SlidingLog stores the time of each permit: exact, at 8 bytes (Redis: about 11) per permit of Rate and key.
 	SlidingLog
-	// WarmUp is Guava's SmoothWarmingUp: after idle time it begins at Rate/ColdFactor and gets to Rate within WarmUp.
+	// WarmUp is Guava's SmoothWarmingUp: after idle time it starts at Rate/ColdFactor and reaches Rate within WarmUp.
 	WarmUp
 )
 
@@ -40,12 +43,12 @@ var algorithmNames = [...]string{
 	FixedWindow: "fixed_window", SlidingWindow: "sliding_window", SlidingLog: "sliding_log", WarmUp: "warm_up",
 }
 
-// Algorithms are all of them.
+// Algorithms returns all algorithms.
 func Algorithms() []Algorithm {
 	return []Algorithm{TokenBucket, GCRA, LeakyBucket, LeakyQueue, FixedWindow, SlidingWindow, SlidingLog, WarmUp}
 }
 
-// String is the name by which rules call it, for example "token_bucket".
+// String returns the name used in rules, for example "token_bucket".
 func (a Algorithm) String() string {
 	if a == 0 || int(a) >= len(algorithmNames) {
 		return fmt.Sprintf("algorithm(%d)", uint8(a))
@@ -53,7 +56,7 @@ func (a Algorithm) String() string {
 	return algorithmNames[a]
 }
 
-// ParseAlgorithm is the algorithm of a name.
+// ParseAlgorithm returns the algorithm with a name.
 func ParseAlgorithm(name string) (Algorithm, error) {
 	for a, n := range algorithmNames {
 		if n != "" && n == name {
@@ -63,31 +66,31 @@ func ParseAlgorithm(name string) (Algorithm, error) {
 	return 0, fmt.Errorf("algorithm %q is not one of %s", name, strings.Join(algorithmNames[1:], ", "))
 }
 
-// Reserves says whether permits can be had for a later moment, that is, whether MaxWait means anything.
+// Reserves reports whether permits can be reserved for a later time, that is, whether MaxWait has an effect.
 func (a Algorithm) Reserves() bool { return a <= LeakyQueue || a == WarmUp }
 
-// Leases says whether a pod may take several permits at a time and hand them out by itself.
+// Leases reports whether a process may fetch several permits at a time and grant them by itself.
 func (a Algorithm) Leases() bool { return a <= LeakyBucket || a == FixedWindow }
 
-// Inheritance is what becomes of what is spent when a limit changes while it runs.
+// Inheritance says how spent permits are carried over when a limit changes at run time.
 type Inheritance uint8
 
 const (
 	// AsIs keeps the number of permits spent: 80 of 100 spent are 80 of 200 spent.
 	AsIs Inheritance = iota
-	// InProportion keeps the part that is spent: 80 of 100 spent are 160 of 200 spent. (SlidingLog: as AsIs.)
+	// InProportion keeps the fraction of permits spent: 80 of 100 spent are 160 of 200 spent. SlidingLog ignores it.
 	InProportion
 )
 
-// Spec is an algorithm with its numbers. The zero value of a field means its default.
+// Spec is an algorithm and its parameters. The zero value of a field means its default.
 type Spec struct {
 	Algorithm Algorithm
 	Limit
-	Buckets    int           // SlidingWindow: per Period, 1 to 60, default 10
-	WarmUp     time.Duration // WarmUp: from cold to full rate, default 10 s
-	ColdFactor float64       // WarmUp: how many times slower it begins, 1 to 100, default 3
-	// MaxWait bounds how far ahead permits can be reserved, whatever a request offers: default 1 minute, LeakyQueue: the
-	// time its queue takes. It is also the longest that a key can be locked out when a clock is set back.
+	Buckets    int           // SlidingWindow: buckets per Period, 1 to 60, default 10
+	WarmUp     time.Duration // WarmUp: time from cold to the full rate, default 10 s
+	ColdFactor float64       // WarmUp: ratio of the full rate to the cold rate, 1 to 100, default 3
+	// MaxWait bounds how far ahead permits can be reserved, whatever a request accepts. Default: 1 minute; LeakyQueue:
+	// the duration of its queue. It also bounds how long a key can be locked out when a clock is set back.
 	MaxWait time.Duration
 	Inherit Inheritance
 }
@@ -98,7 +101,7 @@ const (
 	defaultMaxWait = time.Minute
 )
 
-// withDefaults fills what is left open in and refuses what cannot work.
+// withDefaults fills in the defaults and rejects impossible values.
 func (s Spec) withDefaults() (Spec, error) {
 	if int(s.Algorithm) >= len(algorithmNames) || s.Algorithm == 0 {
 		return s, fmt.Errorf("ratelimit: there is no %s", s.Algorithm)
@@ -155,7 +158,7 @@ func (s *Spec) complete() error {
 		if s.WarmUp < minPeriod || s.WarmUp > 24*time.Hour {
 			return fmt.Errorf("warm-up %s is not within %s and a day", s.WarmUp, minPeriod)
 		}
-		if !(s.ColdFactor >= 1 && s.ColdFactor <= 100) { // also refuses NaN
+		if !(s.ColdFactor >= 1 && s.ColdFactor <= 100) { // also rejects NaN
 			return fmt.Errorf("cold factor %v is not within 1 and 100", s.ColdFactor)
 		}
 	} else if s.WarmUp != 0 || s.ColdFactor != 0 {
@@ -164,7 +167,7 @@ func (s *Spec) complete() error {
 	return s.fits()
 }
 
-// fits is whether all sums of the limit stay far within int64, and sets how long one may wait.
+// fits rejects limits whose sums could overflow int64, and sets the default of MaxWait.
 func (s *Spec) fits() error {
 	perPermit := ceilDiv(int64(s.Period), s.Rate)
 	if perPermit > int64(maxHorizon)/s.Burst {
@@ -190,7 +193,7 @@ const endOfTime = 4_102_444_800 * int64(time.Second) // the year 2100
 
 func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }
 
-// Validate says what is wrong with a Spec, if anything is.
+// Validate returns what is wrong with a Spec, if anything is.
 func (s Spec) Validate() error {
 	_, err := s.withDefaults()
 	return err

@@ -7,14 +7,13 @@ import (
 
 // state is what one key has spent.
 type state interface {
-	// take decides at now (ns since 1970) and charges. ok is false once the state was migrated; the caller looks for the
-	// one that took its place.
+	// take decides at now (ns since 1970) and charges. ok is false after migrate: the caller uses the new state.
 	take(p *params, now int64, q query) (d decision, ok bool)
-	// undo gives back n permits that were taken at stamp for debit.
+	// refund returns n permits that were taken at stamp for the price debit.
 	refund(p *params, now, stamp, n, debit int64) (ok bool)
-	// freeze ends this state and makes the one that carries on under to.
+	// migrate ends this state and returns its successor under the limit to.
 	migrate(from, to *params, now int64) state
-	// idle is whether the state says no more than no state would.
+	// idle reports whether the state is equivalent to a new one.
 	idle(p *params, now int64) bool
 }
 
@@ -31,10 +30,10 @@ func (p *params) newState() state {
 	}
 }
 
-// migrated is a word that was moved elsewhere. No real state is negative.
+// migrated is the value of an atomicState after migrate. No valid state is negative.
 const migrated = -1
 
-// word is a state of one number, changed by compare-and-swap: no locks.
+// atomicState is a state of one number, changed by compare-and-swap.
 type atomicState struct{ v atomic.Int64 }
 
 func (w *atomicState) take(p *params, now int64, q query) (d decision, ok bool) {
@@ -95,7 +94,7 @@ func (w *atomicState) idle(p *params, now int64) bool {
 	return v <= now
 }
 
-// locked is what the states with more than one number have in common.
+// lockedState is embedded in the states that have more than one number.
 type lockedState struct {
 	mu      sync.Mutex
 	retired bool

@@ -5,14 +5,15 @@ import (
 	"time"
 )
 
-// warmth is the warm-up bucket: how many permits idle time has stored (many = cold), and when the next one is due.
+// warmUpState is the state of a warm-up bucket: the number of permits that idle time has stored (many = cold), and the
+// time at which the next permit is due.
 type warmUpState struct {
 	lockedState
 	stored float64
 	next   int64 // microseconds since 1970; before now: idle since then
 }
 
-// settle stores what the idle time until now is worth.
+// accrue adds the permits that the idle time until now has stored.
 func (p *params) accrue(stored float64, next, now int64) (float64, int64) {
 	if now > next {
 		return math.Min(p.warm.stored, stored+float64(now-next)/p.warm.coolDown), now
@@ -20,8 +21,8 @@ func (p *params) accrue(stored float64, next, now int64) (float64, int64) {
 	return stored, next
 }
 
-// decideWarm: a caller passes if the permits before his last one are earned within room and his wait, and moves the due time
-// by the price of all of them. now, next and q.wait are microseconds here.
+// decideWarm grants a request if all its permits but the last are earned within the tolerance and the accepted wait. A
+// grant moves the due time by the price of all its permits. now, next and q.wait are in microseconds.
 func (p *params) decideWarm(stored float64, next, now int64, q query) (float64, int64, decision) {
 	stored, next = p.accrue(stored, next, now)
 	free, wait := float64(now)+p.warm.tolerance-float64(next), float64(q.wait)
@@ -33,7 +34,8 @@ func (p *params) decideWarm(stored float64, next, now int64, q query) (float64, 
 	if q.n == 0 || d.granted < q.least || d.granted > p.maxCost || before(d.granted) > free+wait {
 		d.ok, d.granted = q.n == 0, 0
 		d.remaining, d.resetAfter = p.maxWarm(stored, free), p.coldIn(stored, next, now)
-		// It is never colder, so never dearer, when the wait is over: it ends before next, until when nothing is stored.
+		// After the wait the bucket is no colder and permits no dearer: the wait ends before next, and until then
+		// nothing is stored.
 		if least := max(q.least, 1); least > p.maxCost || before(least) > p.warm.tolerance+wait {
 			d.retryAfter = int64(Never)
 		} else {
@@ -51,12 +53,12 @@ func (p *params) decideWarm(stored float64, next, now int64, q query) (float64, 
 	return stored, next, d
 }
 
-// coldIn is when the bucket is as cold as one that nobody ever used.
+// coldIn returns the time until the bucket is as cold as a new one.
 func (p *params) coldIn(stored float64, next, now int64) int64 {
 	return next - now + int64(math.Ceil((p.warm.stored-stored)*p.warm.coolDown))
 }
 
-// maxWarm is how many permits pass at once within free: a permit passes when those before it are earned.
+// maxWarm returns how many permits pass at once within free: a permit passes when those before it are earned.
 func (p *params) maxWarm(stored, free float64) int64 {
 	if free < 0 {
 		return 0
@@ -81,7 +83,7 @@ func (s *warmUpState) take(p *params, now int64, q query) (d decision, ok bool) 
 	if s.retired {
 		return d, false
 	}
-	q.wait /= micro // what is offered is never exceeded
+	q.wait /= micro // rounded down: an accepted wait is never exceeded
 	stored, next, d := p.decideWarm(s.stored, s.next, now/micro, q)
 	if d.granted > 0 && !q.dryRun {
 		s.stored, s.next = stored, next
@@ -107,7 +109,7 @@ func (s *warmUpState) refund(p *params, now, _, n, debit int64) bool {
 	return true
 }
 
-// freeze keeps the debt in permits, and the temperature in proportion, as Guava's setRate does.
+// migrate carries over the debt in permits and the stored permits in proportion, as Guava's setRate does.
 func (s *warmUpState) migrate(from, to *params, now int64) state {
 	s.mu.Lock()
 	defer s.mu.Unlock()
