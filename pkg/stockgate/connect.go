@@ -9,7 +9,7 @@ import (
 )
 
 // Connect makes a client with the time-outs that a gate needs: a purchase waits for its reservation, so they are longer
-// than those of a limiter. Package redisconn says how addrs, db and tune are used.
+// than those of a limiter. Package redisconn describes how addrs, db and tune are used.
 func Connect(addrs []string, db int, tune ...func(*redis.UniversalOptions)) redis.UniversalClient {
 	return redisconn.New(redis.UniversalOptions{
 		Addrs:        addrs,

@@ -30,7 +30,7 @@ const (
 // Entry is the state of one purchase in the gate.
 type Entry struct {
 	OrderSN     string
-	Broken      bool // the stored form cannot be decoded: only OrderSN is set, and the ledger has to say what it was
+	Broken      bool // the stored form cannot be decoded: only OrderSN is set, its state has to come from the ledger
 	UserID      string
 	Lines       []Line // sorted by SKU
 	Status      Status

@@ -40,7 +40,7 @@ var (
 	ErrNoSale = errors.New("stockgate: no sale")
 )
 
-// notServing lists the error codes by which Redis says that it cannot serve now. The command itself is valid.
+// notServing lists the error codes by which Redis reports that it cannot serve now. The command itself is valid.
 var notServing = []string{
 	"LOADING", "READONLY", "CLUSTERDOWN", "MASTERDOWN", "NOREPLICAS", "TRYAGAIN", "MISCONF", "OOM", "BUSY",
 }

@@ -12,13 +12,14 @@ import (
 // JournalEntry is a journaled reservation, which is still to be published.
 type JournalEntry struct {
 	ID string // for Ack: the id of the message in the journal, and its order_sn
-	// Err says why the message cannot be decoded; only ID is set then. It should be acked all the same: as long as its
-	// purchase is in the gate and not in the ledger, Rejournal writes it again.
+	// Err is the reason why the message cannot be decoded; only ID is set then. It should be acked all the same: as
+	// long as its purchase is in the gate and not in the ledger, Rejournal writes it again.
 	Err error
 	contract.Reservation
 }
 
-// idSeparator separates the parts of JournalEntry.ID. The order_sn in it saves Ack from reading the message.
+// idSeparator separates message id and order_sn in JournalEntry.ID. The order_sn in it saves Ack from reading the
+// message.
 const idSeparator = "/"
 
 // ReadJournal returns at most max entries for a consumer, which is a relay. First come entries that any consumer has
@@ -86,7 +87,8 @@ func (g *Gate) Rejournal(ctx context.Context, ref contract.GateRef, orderSNs []s
 	return journaled, nil
 }
 
-// newJournalEntry decodes a message of the journal. One that cannot be decoded gets an Err and does not delay the others.
+// newJournalEntry decodes a message of the journal. One that cannot be decoded gets an Err and does not delay the
+// others.
 func newJournalEntry(ref contract.GateRef, id, stored string) JournalEntry {
 	orderSN, _, _ := strings.Cut(stored, "|")
 	if !contract.ValidID(orderSN) {

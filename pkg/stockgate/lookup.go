@@ -10,7 +10,7 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// Lookup returns the entries of the given order_sns. An order_sn that the gate does not know is absent from the map; an
+// Lookup returns the entries of the given order_sns. An order_sn that the gate does not have is absent from the map; an
 // entry that cannot be decoded is marked Broken. It takes any number of order_sns, 256 to a script call, O(order_sns).
 func (g *Gate) Lookup(ctx context.Context, ref contract.GateRef, orderSNs []string) (map[string]Entry, error) {
 	found := make(map[string]Entry, len(orderSNs))

@@ -13,7 +13,7 @@ import (
 // Repair replaces one entry by the state that the ledger has.
 type Repair struct {
 	OrderSN string
-	Seen    string // StoredEntry.Stored as the caller read it; "" for an order_sn that the gate does not know
+	Seen    string // StoredEntry.Stored as the caller read it; "" for an order_sn that the gate does not have
 	Remove  bool   // delete an entry that cannot be decoded and is not in the ledger; no units are restored
 	To      Entry  // UserID, Lines, Status, Landed, Reason, ExpiresAt; a terminal one gets the present time as its end
 }

@@ -32,7 +32,7 @@ const (
 	NotStarted                      // see StartsAt
 	LimitReached                    // the buyer would hold more units than the limit: see OrderSNs
 	UnknownSKU                      // a line names a SKU that is not sold here
-	SoldOut                         // fewer units are left than a line asks for: see MayReturnUntil
+	SoldOut                         // fewer units are left than a line requests: see MayReturnUntil
 	JournalFull                     // there is stock, but too many reservations wait for their publication
 	Accepted                        // the units are taken and the reservation is journaled: see Entry
 )

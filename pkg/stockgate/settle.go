@@ -52,7 +52,7 @@ type Ending struct {
 const batchSize = 256
 
 // Settle raises purchases to the state of the ledger. An entry that is as far or further stays as it is, and so does
-// one that has ended. An order_sn that the gate does not know is adopted: its units are taken, even below 0. An entry
+// one that has ended. An order_sn that the gate does not have is adopted: its units are taken, even below 0. An entry
 // whose buyer or lines differ from the ledger's is corrected. It takes any number of items, 256 to a script call.
 // After an error some items may be settled, and the whole call may be repeated. O(items).
 func (g *Gate) Settle(ctx context.Context, ref contract.GateRef, items []Settlement) error {
@@ -77,7 +77,7 @@ func (g *Gate) Settle(ctx context.Context, ref contract.GateRef, items []Settlem
 // Release ends purchases: it restores their units and the buyers' allowance, each exactly once, and sets the status
 // closed with the reason. It restores the units that the gate took, also if the Ending has other lines. An entry that
 // has ended stays as it is, and so does a paid one unless the reason is contract.ReasonRefunded. For an order_sn that
-// the gate does not know it restores nothing and writes the terminal entry, so that neither a late Settle nor a late
+// the gate does not have it restores nothing and writes the terminal entry, so that neither a late Settle nor a late
 // Reserve takes units for it. Batches, repetition and cost are as in Settle.
 func (g *Gate) Release(ctx context.Context, ref contract.GateRef, items []Ending) error {
 	return g.end(ctx, scriptRelease, ref, items)

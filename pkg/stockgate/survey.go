@@ -46,7 +46,7 @@ func (g *Gate) Survey(ctx context.Context, ref contract.GateRef, cursor uint64, 
 	return g.survey(ctx, ref, "page", cursor, min(max(count, 1), maxPage))
 }
 
-// Inspect reads the entries of the given order_sns as Survey does. An order_sn that the gate does not know is absent
+// Inspect reads the entries of the given order_sns as Survey does. An order_sn that the gate does not have is absent
 // from the map. It takes any number of order_sns, 256 to a script call, O(order_sns).
 func (g *Gate) Inspect(ctx context.Context, ref contract.GateRef, orderSNs []string) (map[string]StoredEntry, error) {
 	found := make(map[string]StoredEntry, len(orderSNs))

@@ -1,6 +1,6 @@
 -- mismatched_buyers: checks one page of the buyers' records against the entries.
 -- KEYS    as in prelude.lua
--- ARGV    cursor ('0' at first), number of records wanted
+-- ARGV    cursor ('0' at first), number of records
 -- returns 'no_gate', or the next cursor ('0' at the end), then the users whose record lists a purchase that is not
 --         theirs, counts other units than those of its list, or is malformed
 -- cost    O(purchases of the buyers of the page)

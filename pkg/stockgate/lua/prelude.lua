@@ -315,7 +315,7 @@ local function journal_add(sn, user, lines, reserved, trace)
 end
 
 -- expire gives all keys a TTL of 24 h once the activity has ended and no units are held, and removes the TTL when that
--- no longer holds. Called after flush(). changed says whether the script has changed anything: only a change extends a
+-- no longer holds. Called after flush(). changed is whether the script has changed anything: only a change extends a
 -- TTL that is already set.
 local function expire(now, changed)
   local g = redis.call('HMGET', GATE, 'state', 'ends', 'held', 'ttl')

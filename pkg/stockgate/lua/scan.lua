@@ -1,6 +1,6 @@
 -- scan: one page of all entries.
 -- KEYS    as in prelude.lua
--- ARGV    cursor ('0' at first), number of entries wanted
+-- ARGV    cursor ('0' at first), number of entries
 -- returns 'no_gate', or the next cursor ('0' at the end), then alternating order_sns and entries
 -- cost    O(entries of the page)
 if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end

@@ -1,6 +1,6 @@
 -- survey: entries in their stored form, and whether the buyer's record and the indexes match each of them.
 -- KEYS    as in prelude.lua
--- ARGV    'page', cursor ('0' at first), number of entries wanted; or 'some', order_sns
+-- ARGV    'page', cursor ('0' at first), number of entries; or 'some', order_sns
 -- returns 'no_gate', or the build token of the gate, the next cursor ('0' at the end), then for each entry: order_sn,
 --         entry, '1' if buyer's record and indexes match it, else '0'
 -- cost    O(entries of the page)
