@@ -1,9 +1,10 @@
-// Package bus is the message bus between the services, as they see it: at least once, unordered, with delivery at a
-// time to come. Package inproc is the one inside a process, package rocketmq the real one; both pass package bustest.
+// Package bus defines the message bus between the services: delivery at least once, without order, at once or at a
+// later time. Package inproc implements it inside one process, package rocketmq on Apache RocketMQ; both pass the
+// conformance suite in package bustest.
 //
-// Everything is delivered at least once. A message may come again at any time, also after it was acknowledged, so a
-// handler must be idempotent on a key of its own: neither Delivery.ID nor Delivery.Attempt tells two deliveries of one
-// message from those of two messages.
+// A message may be redelivered at any time, also after it was acknowledged. A handler must therefore be idempotent by
+// a key of its own: neither Delivery.ID nor Delivery.Attempt distinguishes two deliveries of one message from those of
+// two messages.
 package bus
 
 import (
@@ -20,47 +21,47 @@ const (
 	DefaultTimeout     = 30 * time.Second
 )
 
-// MaxDelay is how far in the future a message's DeliverAt may lie. The broker keeps no timer for longer, and the
-// longest pay window is one day.
+// MaxDelay is the longest time from Publish to DeliverAt. The broker keeps no timer for longer, and the longest pay
+// window is one day.
 const MaxDelay = 48 * time.Hour
 
 var (
-	// ErrClosed says that the bus was closed.
+	// ErrClosed: the bus was closed.
 	ErrClosed = errors.New("bus is closed")
-	// ErrTooFar says that DeliverAt is more than MaxDelay away. Publishing the message again is of no use.
-	ErrTooFar = errors.New("bus: delivery time is too far away")
+	// ErrTooFar: DeliverAt is more than MaxDelay in the future. A retry cannot succeed.
+	ErrTooFar = errors.New("bus: delivery time is too far in the future")
 )
 
-// Message is what is published.
+// Message is a message to be published.
 type Message struct {
 	Topic     string
-	Keys      []string  // what an operator may search for; no meaning to the bus
-	Body      []byte    // not to be changed after Publish was called
-	DeliverAt time.Time // zero or past: at once; else not before, and normally within 1 s after
+	Keys      []string  // for operators to search by; the bus does not use them
+	Body      []byte    // must not be changed after the call of Publish
+	DeliverAt time.Time // zero or past: deliver at once; else not before it, and normally within 1 s after it
 }
 
-// Delivery is one attempt to have a message handled.
+// Delivery is one delivery of a message to a handler.
 type Delivery struct {
 	Message
 	ID      string // of the published message, for logs
-	Attempt int    // from 1; counts the failed attempts that are known where it comes from, so a lost consumer's do not count
+	Attempt int    // from 1; may omit failed attempts of consumers that were lost before they reported them
 }
 
-// Handler handles one delivery and does not change it. nil acknowledges it; an error or a panic is logged by the bus and
-// has it delivered again after a growing pause, without a cap on the number of times. While no message of the subscription
-// is handled, what all of them need is taken to be away, and the pause may stay short. ctx ends with the subscription's
-// Timeout; a handler that does not heed it keeps its place among the Concurrency calls.
+// Handler handles one delivery and must not change it. nil acknowledges it. After an error or a panic the bus logs it
+// and redelivers the message after a growing pause, without a cap on the number of attempts. While no message of the
+// subscription is handled, the bus assumes that a dependency is down, and may keep the pause short. ctx ends with the
+// subscription's Timeout; a handler that ignores it still counts as one of the Concurrency calls.
 type Handler func(ctx context.Context, d Delivery) error
 
-// Subscription names what is consumed and how. All subscribers of one group share the messages of a topic; every group
-// gets all of them. A group subscribes to one topic only.
+// Subscription defines which messages are consumed and how. All subscribers of one group share the messages of a topic;
+// every group gets all of them. A group subscribes to one topic only.
 type Subscription struct {
 	Topic, Group string
 	Concurrency  int           // handler calls at a time; 0 = DefaultConcurrency
 	Timeout      time.Duration // of one handler call; 0 = DefaultTimeout
 }
 
-// WithDefaults returns s with the defaults in the place of zeros.
+// WithDefaults returns s with zero fields replaced by their defaults.
 func (s Subscription) WithDefaults() Subscription {
 	if s.Concurrency == 0 {
 		s.Concurrency = DefaultConcurrency
@@ -71,7 +72,7 @@ func (s Subscription) WithDefaults() Subscription {
 	return s
 }
 
-// Validate tells what is wrong with s.
+// Validate returns an error if s is invalid.
 func (s Subscription) Validate() error {
 	switch {
 	case s.Topic == "" || s.Group == "":
@@ -82,7 +83,7 @@ func (s Subscription) Validate() error {
 	return nil
 }
 
-// Handle calls h as s demands: with its timeout, and with a panic turned into an error. It is for implementations of Bus.
+// Handle calls h with the timeout of s and converts a panic into an error. Implementations of Bus use it.
 func (s Subscription) Handle(ctx context.Context, h Handler, d Delivery) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
@@ -96,19 +97,19 @@ func (s Subscription) Handle(ctx context.Context, h Handler, d Delivery) (err er
 
 // Publisher publishes messages.
 type Publisher interface {
-	// Publish returns nil only once the broker has confirmed the message. After any error the outcome is unknown:
-	// publish again (ErrTooFar and ErrClosed excepted). It returns when ctx ends, at the latest.
+	// Publish returns nil only once the broker has confirmed the message. After an error the outcome is unknown, and
+	// the caller publishes again, except after ErrTooFar and ErrClosed. It returns when ctx ends, at the latest.
 	Publish(ctx context.Context, m Message) error
 }
 
 // Bus publishes and consumes.
 type Bus interface {
 	Publisher
-	// Subscribe returns at once; deliveries begin when broker and topic are there. It fails only for an invalid
-	// subscription, a group that this bus has subscribed before, and a closed bus.
+	// Subscribe returns at once; deliveries begin when broker and topic are available. It fails only for an invalid
+	// subscription, a group that this bus has already subscribed, and a closed bus.
 	Subscribe(s Subscription, h Handler) error
-	// Close stops the intake, waits for the handlers under way so that their results count, and frees everything. What the
-	// broker did not hear of any more comes again, as after a crash.
-	// It is bounded by ctx: then the handlers' contexts are cancelled and their results may no longer count.
+	// Close stops the intake, waits for the running handlers so that their results count, and frees all resources.
+	// Messages whose result did not reach the broker are redelivered, as after a crash. When ctx ends first, Close
+	// cancels the contexts of the handlers, and their results may no longer count.
 	Close(ctx context.Context) error
 }

@@ -1,4 +1,4 @@
-// Package bustest says in tests what every bus.Bus must do. Each implementation runs all Cases.
+// Package bustest is the conformance suite of bus.Bus. Each implementation runs all Cases.
 package bustest
 
 import (
@@ -16,7 +16,7 @@ import (
 	"flashsale.internal/pkg/bus"
 )
 
-// Topic and groups that the broker of a case must have.
+// Topic and groups that must exist in the broker of a case.
 const (
 	Topic  = "conformance"
 	GroupA = "conformance-a"
@@ -27,48 +27,48 @@ const (
 type Broker struct {
 	// Join connects one more member, as another process would. The case closes it.
 	Join func(t *testing.T) bus.Bus
-	// JoinImpatient is Join with pauses of at most about a second before each redelivery.
-	JoinImpatient func(t *testing.T) bus.Bus
-	// MayLoseLastWords is set where a member that closes gets no answer when it says what it has handled.
-	MayLoseLastWords bool
+	// JoinWithShortPauses is Join with pauses of at most about one second before each redelivery.
+	JoinWithShortPauses func(t *testing.T) bus.Bus
+	// MayRedeliverAfterClose is set if the results that a closing member sends to the broker may be lost.
+	MayRedeliverAfterClose bool
 }
 
-// Case is one demand.
+// Case is one test of the suite.
 type Case struct {
 	Name string
 	Run  func(t *testing.T, b Broker)
 }
 
 const (
-	patience   = 40 * time.Second // for what must happen; on a loaded machine a real broker takes its time
-	lateBy     = 2 * time.Second  // at most, for delayed messages
-	quiet      = 3 * time.Second  // in which what must not happen has not happened
+	patience   = 40 * time.Second // bound of eventually; a real broker on a loaded machine is slow
+	maxLate    = 2 * time.Second  // bound of the lateness of delayed messages
+	quiet      = 3 * time.Second  // duration of never
 	closeLimit = 20 * time.Second
 )
 
-// Cases returns all demands.
+// Cases returns all tests of the suite.
 func Cases() []Case {
 	return []Case{
-		{"delivers what was published", deliversWhatWasPublished},
-		{"keeps messages until a group comes", keepsMessagesUntilAGroupComes},
+		{"delivers a published message", deliversAPublishedMessage},
+		{"keeps messages until a group subscribes", keepsMessagesUntilAGroupSubscribes},
 		{"redelivers without a cap", redeliversWithoutACap},
 		{"pauses longer after each failure", pausesLongerAfterEachFailure},
-		{"delivers at the time asked for", deliversAtTheTimeAskedFor},
+		{"delivers at the requested time", deliversAtTheRequestedTime},
 		{"redelivers a delayed message", redeliversADelayedMessage},
-		{"refuses a time too far away", refusesATimeTooFarAway},
-		{"shares between members of a group", sharesBetweenMembersOfAGroup},
-		{"gives each group everything", givesEachGroupEverything},
+		{"rejects a delay beyond the maximum", rejectsADelayBeyondTheMaximum},
+		{"shares messages between members of a group", sharesMessagesBetweenMembersOfAGroup},
+		{"delivers every message to each group", deliversEveryMessageToEachGroup},
 		{"takes over from a lost member", takesOverFromALostMember},
 		{"survives a panic", survivesAPanic},
 		{"ends a handler's context", endsAHandlersContext},
 		{"bounds handler calls", boundsHandlerCalls},
 		{"drains on close", drainsOnClose},
-		{"is closed after close", isClosedAfterClose},
-		{"refuses what cannot work", refusesWhatCannotWork},
+		{"fails after close", failsAfterClose},
+		{"rejects invalid subscriptions", rejectsInvalidSubscriptions},
 	}
 }
 
-// log collects deliveries.
+// log records deliveries and their times.
 type log struct {
 	mu         sync.Mutex
 	deliveries []bus.Delivery
@@ -99,7 +99,7 @@ func (l *log) bodies() map[string]int {
 	return n
 }
 
-// accept collects and acknowledges.
+// accept is a handler that records and acknowledges.
 func (l *log) accept(_ context.Context, d bus.Delivery) error {
 	l.add(d)
 	return nil
@@ -109,12 +109,12 @@ func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !done(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			require.Fail(t, "in vain waited for: "+what)
+			require.Fail(t, "waited in vain for "+what)
 		}
 	}
 }
 
-// never waits a while and fails when it happens.
+// never fails if the event happens within quiet.
 func never(t *testing.T, what string, happened func() bool) {
 	t.Helper()
 	for end := time.Now().Add(quiet); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
@@ -122,11 +122,11 @@ func never(t *testing.T, what string, happened func() bool) {
 	}
 }
 
-// publish publishes until it is confirmed: right after a topic was made, a real broker may not know it yet.
+// publish retries until the message is confirmed: right after a topic was created, a real broker may not have it yet.
 func publish(t *testing.T, b bus.Bus, m bus.Message) {
 	t.Helper()
 	m.Topic = Topic
-	eventually(t, "a publish", func() bool { return b.Publish(t.Context(), m) == nil })
+	eventually(t, "a confirmed publish", func() bool { return b.Publish(t.Context(), m) == nil })
 }
 
 func publishAll(t *testing.T, b bus.Bus, from, to int) {
@@ -141,7 +141,7 @@ func subscribe(t *testing.T, b bus.Bus, group string, h bus.Handler) {
 	require.NoError(t, b.Subscribe(bus.Subscription{Topic: Topic, Group: group}, h))
 }
 
-// end closes a member and demands that this works in time.
+// end closes a member within closeLimit.
 func end(t *testing.T, b bus.Bus) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), closeLimit)
@@ -149,7 +149,7 @@ func end(t *testing.T, b bus.Bus) {
 	require.NoError(t, b.Close(ctx))
 }
 
-func deliversWhatWasPublished(t *testing.T, b Broker) {
+func deliversAPublishedMessage(t *testing.T, b Broker) {
 	m := b.Join(t)
 	defer end(t, m)
 	var got log
@@ -164,7 +164,7 @@ func deliversWhatWasPublished(t *testing.T, b Broker) {
 	assert.NotEmpty(t, d.ID)
 }
 
-func keepsMessagesUntilAGroupComes(t *testing.T, b Broker) {
+func keepsMessagesUntilAGroupSubscribes(t *testing.T, b Broker) {
 	m := b.Join(t)
 	defer end(t, m)
 	publishAll(t, m, 0, 20)
@@ -175,7 +175,7 @@ func keepsMessagesUntilAGroupComes(t *testing.T, b Broker) {
 
 func redeliversWithoutACap(t *testing.T, b Broker) {
 	const failures = 18 // a default RocketMQ consumer gives up after 16
-	m := b.JoinImpatient(t)
+	m := b.JoinWithShortPauses(t)
 	defer end(t, m)
 	var got log
 	subscribe(t, m, GroupA, func(_ context.Context, d bus.Delivery) error {
@@ -192,7 +192,7 @@ func redeliversWithoutACap(t *testing.T, b Broker) {
 		assert.Equal(t, Topic, d.Topic)
 		assert.Equal(t, got.deliveries[0].ID, d.ID)
 	}
-	never(t, "delivered again after it was acknowledged", func() bool { return got.len() > failures+1 })
+	never(t, "redelivered after it was acknowledged", func() bool { return got.len() > failures+1 })
 }
 
 func pausesLongerAfterEachFailure(t *testing.T, b Broker) {
@@ -213,7 +213,7 @@ func pausesLongerAfterEachFailure(t *testing.T, b Broker) {
 	assert.Greater(t, third, first, "the third pause against the first")
 }
 
-func deliversAtTheTimeAskedFor(t *testing.T, b Broker) {
+func deliversAtTheRequestedTime(t *testing.T, b Broker) {
 	m := b.Join(t)
 	defer end(t, m)
 	var got log
@@ -232,13 +232,13 @@ func deliversAtTheTimeAskedFor(t *testing.T, b Broker) {
 		late := got.at[i].Sub(due[string(d.Body)])
 		assert.GreaterOrEqual(t, late, time.Duration(0), "message %s came early", d.Body)
 		if due[string(d.Body)].After(begin) {
-			assert.LessOrEqual(t, late, lateBy, "message %s came late", d.Body)
+			assert.LessOrEqual(t, late, maxLate, "message %s came late", d.Body)
 		}
 	}
 }
 
 func redeliversADelayedMessage(t *testing.T, b Broker) {
-	m := b.JoinImpatient(t)
+	m := b.JoinWithShortPauses(t)
 	defer end(t, m)
 	var got log
 	subscribe(t, m, GroupA, func(_ context.Context, d bus.Delivery) error {
@@ -250,17 +250,17 @@ func redeliversADelayedMessage(t *testing.T, b Broker) {
 	})
 	publish(t, m, bus.Message{Body: []byte("x"), DeliverAt: time.Now().Add(2 * time.Second)})
 	eventually(t, "the third attempt", func() bool { return got.len() == 3 })
-	never(t, "delivered again after it was acknowledged", func() bool { return got.len() > 3 })
+	never(t, "redelivered after it was acknowledged", func() bool { return got.len() > 3 })
 }
 
-func refusesATimeTooFarAway(t *testing.T, b Broker) {
+func rejectsADelayBeyondTheMaximum(t *testing.T, b Broker) {
 	m := b.Join(t)
 	defer end(t, m)
 	err := m.Publish(t.Context(), bus.Message{Topic: Topic, DeliverAt: time.Now().Add(bus.MaxDelay + time.Hour)})
 	require.ErrorIs(t, err, bus.ErrTooFar)
 }
 
-func sharesBetweenMembersOfAGroup(t *testing.T, b Broker) {
+func sharesMessagesBetweenMembersOfAGroup(t *testing.T, b Broker) {
 	one, two := b.Join(t), b.Join(t)
 	defer end(t, one)
 	defer end(t, two)
@@ -268,7 +268,7 @@ func sharesBetweenMembersOfAGroup(t *testing.T, b Broker) {
 	slowly := func(l *log) bus.Handler {
 		return func(_ context.Context, d bus.Delivery) error {
 			l.add(d)
-			time.Sleep(20 * time.Millisecond) // work, so that one member alone does not keep up
+			time.Sleep(20 * time.Millisecond) // so that one member alone is too slow
 			return nil
 		}
 	}
@@ -289,7 +289,7 @@ func sharesBetweenMembersOfAGroup(t *testing.T, b Broker) {
 	})
 }
 
-func givesEachGroupEverything(t *testing.T, b Broker) {
+func deliversEveryMessageToEachGroup(t *testing.T, b Broker) {
 	m := b.Join(t)
 	defer end(t, m)
 	var first, second log
@@ -314,7 +314,7 @@ func takesOverFromALostMember(t *testing.T, b Broker) {
 		return nil
 	})
 	publishAll(t, other, 0, n)
-	eventually(t, "the member to be at work", func() bool { return stuck.len() >= bus.DefaultConcurrency })
+	eventually(t, "the handlers of the member to run", func() bool { return stuck.len() >= bus.DefaultConcurrency })
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
 	require.ErrorIs(t, lost.Close(now), context.Canceled)
@@ -323,13 +323,13 @@ func takesOverFromALostMember(t *testing.T, b Broker) {
 }
 
 func survivesAPanic(t *testing.T, b Broker) {
-	m := b.JoinImpatient(t)
+	m := b.JoinWithShortPauses(t)
 	defer end(t, m)
 	var got log
 	subscribe(t, m, GroupA, func(_ context.Context, d bus.Delivery) error {
 		got.add(d)
 		if d.Attempt == 1 {
-			panic("the handler's own fault")
+			panic("panic of the handler")
 		}
 		return nil
 	})
@@ -339,7 +339,7 @@ func survivesAPanic(t *testing.T, b Broker) {
 }
 
 func endsAHandlersContext(t *testing.T, b Broker) {
-	m := b.JoinImpatient(t)
+	m := b.JoinWithShortPauses(t)
 	defer end(t, m)
 	var got log
 	s := bus.Subscription{Topic: Topic, Group: GroupA, Timeout: time.Second}
@@ -357,7 +357,7 @@ func endsAHandlersContext(t *testing.T, b Broker) {
 }
 
 func boundsHandlerCalls(t *testing.T, b Broker) {
-	m := b.JoinImpatient(t)
+	m := b.JoinWithShortPauses(t)
 	defer end(t, m)
 	const bound = 3
 	var mu sync.Mutex
@@ -369,7 +369,7 @@ func boundsHandlerCalls(t *testing.T, b Broker) {
 		now++
 		most = max(most, now)
 		mu.Unlock()
-		time.Sleep(100 * time.Millisecond) // work
+		time.Sleep(100 * time.Millisecond) // so that calls overlap
 		mu.Lock()
 		now--
 		mu.Unlock()
@@ -384,11 +384,11 @@ func boundsHandlerCalls(t *testing.T, b Broker) {
 	assert.Equal(t, bound, most)
 }
 
-// What a member that closes has handled is done with. Where the broker may not hear of it, what was handled comes again now and
-// then, as after a crash; not each time.
+// drainsOnClose checks that messages which a member handles during Close are not redelivered. Where their results may
+// be lost, they are redelivered now and then, as after a crash, but not in each of three rounds.
 func drainsOnClose(t *testing.T, b Broker) {
 	rounds := 1
-	if b.MayLoseLastWords {
+	if b.MayRedeliverAfterClose {
 		rounds = 3
 	}
 	for round := range rounds {
@@ -396,10 +396,10 @@ func drainsOnClose(t *testing.T, b Broker) {
 			return
 		}
 	}
-	require.Fail(t, "what was handled during Close came again")
+	require.Fail(t, "messages handled during Close were redelivered")
 }
 
-// drained closes a member whose handlers are at work, and tells whether nothing of what they handled came again.
+// drained closes a member while its handlers run, and reports whether none of their messages was redelivered.
 func drained(t *testing.T, b Broker, round string) bool {
 	m, other := b.Join(t), b.Join(t)
 	defer end(t, other)
@@ -408,13 +408,13 @@ func drained(t *testing.T, b Broker, round string) bool {
 	subscribe(t, m, GroupA, func(ctx context.Context, d bus.Delivery) error {
 		begun.add(d)
 		<-release
-		// A handler is not done before it has published what follows.
+		// A handler may still publish during Close.
 		return m.Publish(ctx, bus.Message{Topic: Topic, Body: append([]byte("after "), d.Body...)})
 	})
 	for i := range bus.DefaultConcurrency {
 		publish(t, m, bus.Message{Body: []byte(round + " " + strconv.Itoa(i))})
 	}
-	eventually(t, "all handlers to be at work", func() bool { return begun.len() == bus.DefaultConcurrency })
+	eventually(t, "all handlers to run", func() bool { return begun.len() == bus.DefaultConcurrency })
 
 	closed := make(chan error)
 	go func() {
@@ -436,7 +436,7 @@ func drained(t *testing.T, b Broker, round string) bool {
 	last := round + " last"
 	publish(t, other, bus.Message{Body: []byte(last)})
 	subscribe(t, other, GroupA, got.accept)
-	eventually(t, "the messages after", func() bool {
+	eventually(t, "the messages published later", func() bool {
 		bodies := got.bodies()
 		for i := range bus.DefaultConcurrency {
 			if bodies["after "+round+" "+strconv.Itoa(i)] == 0 {
@@ -453,7 +453,7 @@ func drained(t *testing.T, b Broker, round string) bool {
 	return true
 }
 
-func isClosedAfterClose(t *testing.T, b Broker) {
+func failsAfterClose(t *testing.T, b Broker) {
 	m := b.Join(t)
 	var got log
 	subscribe(t, m, GroupA, got.accept)
@@ -463,7 +463,7 @@ func isClosedAfterClose(t *testing.T, b Broker) {
 	end(t, m)
 }
 
-func refusesWhatCannotWork(t *testing.T, b Broker) {
+func rejectsInvalidSubscriptions(t *testing.T, b Broker) {
 	m := b.Join(t)
 	defer end(t, m)
 	var got log

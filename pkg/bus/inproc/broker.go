@@ -13,13 +13,13 @@ import (
 	"flashsale.internal/pkg/bus"
 )
 
-// ErrFull says that a group of the topic has as much waiting as Options.Capacity allows.
+// ErrFull: the queue of a group of the topic is at Options.Capacity.
 var ErrFull = errors.New("bus: the queue is full")
 
-// entryOverhead is about what an entry costs beside its body, in bytes.
+// entryOverhead is the approximate memory of an entry without its body, in bytes.
 const entryOverhead = 512
 
-// broker keeps the messages. One lock guards all of it, queues and entries included.
+// broker keeps the messages. One lock guards all its data, including queues and entries.
 type broker struct {
 	opts   Options
 	mu     sync.Mutex
@@ -29,10 +29,10 @@ type broker struct {
 
 type topic struct {
 	groups map[string]*queue
-	early  *queue // what was published before the first group came; that group's queue from then on
+	early  *queue // messages published before the first group subscribed; becomes that group's queue
 }
 
-// entry is one message on its way to one group.
+// entry is a message in the queue of one group.
 type entry struct {
 	msg    bus.Message
 	due    time.Time
@@ -42,11 +42,11 @@ type entry struct {
 
 func (e *entry) cost() int64 { return int64(len(e.msg.Body)) + entryOverhead }
 
-// queue is what one group has still to handle.
+// queue holds the messages that one group has not handled yet.
 type queue struct {
 	waiting entries
-	cost    int64         // of the waiting entries and of those being handled
-	changed chan struct{} // closed, and replaced, when an entry begins to wait
+	cost    int64         // bytes of the waiting entries and of those being handled
+	changed chan struct{} // closed and replaced when an entry is added to waiting
 }
 
 func newQueue() *queue { return &queue{changed: make(chan struct{})} }
@@ -67,7 +67,7 @@ func (b *broker) topic(name string) *topic {
 	return t
 }
 
-// queue returns the group's queue, which begins to exist by that.
+// queue returns the queue of the group, and creates it if there is none.
 func (b *broker) queue(topicName, group string) *queue {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -121,7 +121,7 @@ func (b *broker) take(ctx context.Context, q *queue) *entry {
 				b.mu.Unlock()
 				return e
 			}
-			due = time.After(min(wait, time.Second)) // looks again each second, as the wall clock may be set
+			due = time.After(min(wait, time.Second)) // at most a second, because the wall clock may be set
 		}
 		changed := q.changed
 		b.mu.Unlock()
@@ -134,14 +134,14 @@ func (b *broker) take(ctx context.Context, q *queue) *entry {
 	return nil
 }
 
-// done forgets an entry that was handled.
+// done drops an entry that was handled.
 func (b *broker) done(q *queue, e *entry) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	q.cost -= e.cost()
 }
 
-// failed has an entry delivered again after a pause, and returns the pause.
+// failed schedules the redelivery of an entry after a pause, and returns the pause.
 func (b *broker) failed(q *queue, e *entry) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -152,21 +152,21 @@ func (b *broker) failed(q *queue, e *entry) time.Duration {
 	return pause
 }
 
-// giveBack has an entry delivered to somebody else, as if it had not been taken.
-func (b *broker) giveBack(q *queue, e *entry) {
+// requeue puts an entry back into the queue, as if it had not been taken.
+func (b *broker) requeue(q *queue, e *entry) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	q.push(e)
 }
 
-// pause before redelivery number n: doubling, the upper half of it by chance.
+// pause returns the pause before redelivery number n: it doubles, and its upper half is random.
 func (o Options) pause(n int) time.Duration {
 	d := o.RetryMin
 	for ; n > 1 && d < o.RetryMax; n-- {
 		d *= 2
 	}
 	d = min(d, o.RetryMax)
-	return d/2 + rand.N(d/2+1) //nolint:gosec // chance against stampedes, not against guessing
+	return d/2 + rand.N(d/2+1) //nolint:gosec // jitter against stampedes, not a secret
 }
 
 func (e *entry) delivery() bus.Delivery {

@@ -1,4 +1,5 @@
-// Package inproc is the message bus inside one process, for allinone and for tests. What it holds ends with the process.
+// Package inproc implements the message bus inside one process, for allinone and for tests. Its messages are lost when
+// the process ends.
 package inproc
 
 import (
@@ -13,27 +14,29 @@ import (
 
 // Options of a new bus. Zeros mean the defaults.
 type Options struct {
-	// Capacity bounds what is kept for one group, in bytes of memory, waiting, delayed and being handled. Default 256 MiB.
+	// Capacity bounds the memory of the messages of one group, in bytes: waiting, delayed and being handled. Default
+	// 256 MiB.
 	Capacity int64
-	// RetryMin is about the pause before the first redelivery; each further one doubles it, up to RetryMax. Defaults 1 s, 30 s.
+	// RetryMin is the approximate pause before the first redelivery. It doubles with each further one, up to RetryMax.
+	// Defaults 1 s, 30 s.
 	RetryMin, RetryMax time.Duration
 }
 
-// Bus is one member of an in-process broker. New makes the broker and its first member, Join further ones, so that each
-// service of a process can close its own.
+// Bus is one member of an in-process broker. New creates the broker and its first member, and Join adds further
+// members, so that each service of a process can close its own.
 type Bus struct {
 	broker *broker
 	log    *slog.Logger
 
 	mu      sync.Mutex
-	closing bool // no more subscriptions
-	closed  bool // nor messages
+	closing bool // rejects new subscriptions
+	closed  bool // rejects messages as well
 	subs    []*subscription
 }
 
 var _ bus.Bus = (*Bus)(nil)
 
-// New makes a broker and its first member.
+// New creates a broker and returns its first member.
 func New(o Options, log *slog.Logger) *Bus {
 	if o.Capacity == 0 {
 		o.Capacity = 256 << 20
@@ -47,12 +50,12 @@ func New(o Options, log *slog.Logger) *Bus {
 	return &Bus{broker: &broker{opts: o, topics: make(map[string]*topic)}, log: log}
 }
 
-// Join makes another member of the same broker.
+// Join returns another member of the same broker.
 func (b *Bus) Join() *Bus { return &Bus{broker: b.broker, log: b.log} }
 
-// Publish puts the message before every group of its topic; while a topic has none, the first to come gets what was
-// published before it. When there is no room it fails with ErrFull at once rather than block: a handler that publishes
-// to the topic it consumes from must not wait for itself.
+// Publish adds the message to the queue of every group of its topic. While a topic has no group, the first group to
+// subscribe gets the earlier messages. If a queue is full, Publish fails with ErrFull at once instead of blocking: a
+// handler that publishes to the topic it consumes from must not wait for itself.
 func (b *Bus) Publish(ctx context.Context, m bus.Message) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("publish to %s: %w", m.Topic, err)
@@ -88,7 +91,8 @@ func (b *Bus) Subscribe(s bus.Subscription, h bus.Handler) error {
 	return nil
 }
 
-// Close ends this member. Others, and what the broker holds, stay. The handlers under way may publish to their end.
+// Close ends this member. Other members and the messages of the broker stay. Running handlers may publish until they
+// end.
 func (b *Bus) Close(ctx context.Context) error {
 	b.mu.Lock()
 	b.closing = true
@@ -101,7 +105,7 @@ func (b *Bus) Close(ctx context.Context) error {
 	var err error
 	for _, s := range subs {
 		if e := s.stop(ctx); e != nil {
-			err = fmt.Errorf("close the bus: handlers of %s are not done: %w", s.sub.Group, e)
+			err = fmt.Errorf("close the bus: handlers of group %s are still running: %w", s.sub.Group, e)
 		}
 	}
 	b.mu.Lock()

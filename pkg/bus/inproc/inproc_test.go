@@ -17,23 +17,23 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The suite runs on synctest's clock, so its pauses cost nothing.
+// TestConformance runs the suite on the clock of synctest, so its pauses take no time.
 func TestConformance(t *testing.T) {
 	for _, c := range bustest.Cases() {
 		t.Run(c.Name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				patient := inproc.New(inproc.Options{}, slog.New(slog.DiscardHandler))
-				impatient := inproc.New(inproc.Options{RetryMax: time.Second}, slog.New(slog.DiscardHandler))
+				normal := inproc.New(inproc.Options{}, slog.New(slog.DiscardHandler))
+				quick := inproc.New(inproc.Options{RetryMax: time.Second}, slog.New(slog.DiscardHandler))
 				c.Run(t, bustest.Broker{
-					Join:          func(*testing.T) bus.Bus { return patient.Join() },
-					JoinImpatient: func(*testing.T) bus.Bus { return impatient.Join() },
+					Join:                func(*testing.T) bus.Bus { return normal.Join() },
+					JoinWithShortPauses: func(*testing.T) bus.Bus { return quick.Join() },
 				})
 			})
 		})
 	}
 }
 
-func TestAFullQueueRefuses(t *testing.T) {
+func TestFullQueueRejectsMessages(t *testing.T) {
 	b := inproc.New(inproc.Options{Capacity: 10_000}, slog.New(slog.DiscardHandler))
 	m := bus.Message{Topic: "t", Body: make([]byte, 2000)}
 	published := 0

@@ -8,7 +8,7 @@ import (
 	"flashsale.internal/pkg/bus"
 )
 
-// subscription is one member's share in a group: as many workers as may call the handler at a time.
+// subscription runs the workers of one member in a group, Concurrency of them.
 type subscription struct {
 	broker  *broker
 	queue   *queue
@@ -16,14 +16,14 @@ type subscription struct {
 	handler bus.Handler
 	log     *slog.Logger
 
-	intake context.Context // ends when no more is to be taken
+	intake context.Context // ends when no more messages may be taken
 	refuse context.CancelFunc
 	calls  context.Context // parent of the handlers' contexts; ends when they are no longer waited for
 	abort  context.CancelFunc
-	idle   chan struct{} // closed when all workers are gone
+	idle   chan struct{} // closed when all workers have ended
 
 	mu   sync.Mutex
-	held map[*entry]struct{} // being handled; what is not in here any more was given back
+	held map[*entry]struct{} // being handled; stop removes an entry when it requeues it
 }
 
 func subscribe(b *broker, s bus.Subscription, h bus.Handler, log *slog.Logger) *subscription {
@@ -55,12 +55,13 @@ func (s *subscription) work() {
 		s.hold(e)
 		err := s.sub.Handle(s.calls, s.handler, d)
 		switch {
-		case !s.letGo(e): // given back meanwhile: the result no longer counts
+		case !s.unhold(e): // requeued by stop: the result no longer counts
 		case err == nil:
 			s.broker.done(s.queue, e)
 		default:
 			pause := s.broker.failed(s.queue, e)
-			s.log.Warn("message not handled, it comes again", "id", d.ID, "attempt", d.Attempt, "in", pause, "error", err)
+			s.log.Warn("message not handled, will be redelivered",
+				"id", d.ID, "attempt", d.Attempt, "in", pause, "error", err)
 		}
 	}
 }
@@ -71,7 +72,8 @@ func (s *subscription) hold(e *entry) {
 	s.held[e] = struct{}{}
 }
 
-func (s *subscription) letGo(e *entry) bool {
+// unhold ends the hold on an entry. It returns false if stop has requeued the entry.
+func (s *subscription) unhold(e *entry) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, ok := s.held[e]
@@ -79,7 +81,7 @@ func (s *subscription) letGo(e *entry) bool {
 	return ok
 }
 
-// stop waits for the handlers under way. When ctx ends first it cancels them and gives back what they hold.
+// stop waits for the running handlers. If ctx ends first, it cancels them and requeues their entries.
 func (s *subscription) stop(ctx context.Context) error {
 	s.refuse()
 	defer s.abort()
@@ -92,7 +94,7 @@ func (s *subscription) stop(ctx context.Context) error {
 	defer s.mu.Unlock()
 	for e := range s.held {
 		delete(s.held, e)
-		s.broker.giveBack(s.queue, e)
+		s.broker.requeue(s.queue, e)
 	}
 	return ctx.Err()
 }

@@ -1,5 +1,5 @@
-// Package items carries the items of messages over the bus, each in the trace of its own purchase: what publishes and
-// what consumes an item are spans of that trace, and what follows hangs below them.
+// Package items publishes items in messages and unpacks them, each in the trace of its own purchase: publishing and
+// processing an item are spans of that trace, and later spans are their children.
 package items
 
 import (
@@ -15,14 +15,16 @@ import (
 )
 
 const (
-	sendTimeout = 10 * time.Second // of one message on its way to the broker
-	// maxKeys bounds what an operator may search a message by, as brokers bound a message's properties.
+	sendTimeout = 10 * time.Second // of one Publish
+	// maxKeys bounds the keys of a message, because brokers bound the size of its properties.
 	maxKeys = 64
 )
 
-// Publish sends the items of one topic in as few messages as their bounds allow, to be delivered at deliverAt (zero:
-// now). After an error some of them may have been sent: all are to be published again.
-func Publish[T contract.Item](ctx context.Context, to bus.Publisher, tel *telemetry.Telemetry, topic string, deliverAt time.Time, list []T) (err error) {
+// Publish publishes the items of one topic in as few messages as their bounds allow, for delivery at deliverAt (zero:
+// now). After an error some items may have been sent, and the caller publishes all of them again.
+func Publish[T contract.Item](
+	ctx context.Context, to bus.Publisher, tel *telemetry.Telemetry, topic string, deliverAt time.Time, list []T,
+) (err error) {
 	ctx, batch := tel.StartBatch(ctx, "publish "+topic, trace.SpanKindProducer, traceparents(list),
 		telemetry.AttrTopic.String(topic), telemetry.AttrOperation.String("send"))
 	defer func() { batch.End(err) }()
@@ -56,9 +58,12 @@ func Send(ctx context.Context, to bus.Publisher, m bus.Message) error {
 	return nil
 }
 
-// Open unpacks a delivery and begins the span of its handling in each item's trace; end is to be called with the
-// handler's error. The items come back below those spans. bad are those that can never be processed.
-func Open[T contract.Item](ctx context.Context, tel *telemetry.Telemetry, group string, d bus.Delivery) (_ context.Context, list []T, bad []contract.BadItem, end func(error)) {
+// Open unpacks a delivery and starts a span for its processing in the trace of each item. The returned items carry
+// these spans as their parents. bad are items that can never be processed. The caller calls end with the result of the
+// handler.
+func Open[T contract.Item](ctx context.Context, tel *telemetry.Telemetry, group string, d bus.Delivery) (
+	_ context.Context, list []T, bad []contract.BadItem, end func(error),
+) {
 	list, bad = contract.Decode[T](d.Body)
 	ctx, batch := tel.StartBatch(ctx, "process "+d.Topic, trace.SpanKindConsumer, traceparents(list),
 		telemetry.AttrTopic.String(d.Topic), telemetry.AttrGroup.String(group), telemetry.AttrOperation.String("process"),

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// sent is a broker that keeps what it was given, and refuses everything while err is set.
+// sent is a publisher that keeps all messages, and fails while err is set.
 type sent struct {
 	messages []bus.Message
 	err      error
@@ -40,7 +40,7 @@ func event(orderSN, traceparent string) contract.OrderEvent {
 	}
 }
 
-func TestEachItemGoesOnInItsOwnTrace(t *testing.T) {
+func TestEachItemKeepsItsOwnTrace(t *testing.T) {
 	tel, recorder := telemetry.Recording()
 	broker := &sent{}
 	ctx := context.Background()
@@ -88,7 +88,7 @@ func TestEachItemGoesOnInItsOwnTrace(t *testing.T) {
 	}
 }
 
-func TestOneBadItemDoesNotHoldUpTheOthers(t *testing.T) {
+func TestBadItemDoesNotDelayOthers(t *testing.T) {
 	tel := telemetry.Discard(t)
 	broker := &sent{}
 	require.NoError(t, items.Publish(context.Background(), broker, tel, contract.TopicOrderEvents, time.Time{},
@@ -99,7 +99,7 @@ func TestOneBadItemDoesNotHoldUpTheOthers(t *testing.T) {
 	require.Len(t, bad, 1)
 }
 
-func TestBoundsOfAMessage(t *testing.T) {
+func TestMessageBounds(t *testing.T) {
 	broker := &sent{}
 	list := make([]contract.OrderEvent, contract.MaxItems+1)
 	for i := range list {
@@ -114,8 +114,8 @@ func TestBoundsOfAMessage(t *testing.T) {
 	}
 }
 
-func TestRefusedByTheBroker(t *testing.T) {
-	broker := &sent{err: errors.New("away")}
+func TestPublishReturnsTheBrokersError(t *testing.T) {
+	broker := &sent{err: errors.New("unavailable")}
 	err := items.Publish(context.Background(), broker, telemetry.Discard(t), contract.TopicOrderEvents, time.Time{}, []contract.OrderEvent{event("11", "")})
 	require.ErrorIs(t, err, broker.err)
 }

@@ -36,9 +36,9 @@ func TestConformance(t *testing.T) {
 			cfg := testConfig(t)
 			makeTopics(t, cfg, bustest.Topic, bustest.GroupA, bustest.GroupB)
 			c.Run(t, bustest.Broker{
-				MayLoseLastWords: true, // the client sends offsets one way, and hangs up
-				Join:             func(t *testing.T) bus.Bus { return newBus(t, cfg) },
-				JoinImpatient: func(t *testing.T) bus.Bus {
+				MayRedeliverAfterClose: true, // the client sends offsets one way, and hangs up
+				Join:                   func(t *testing.T) bus.Bus { return newBus(t, cfg) },
+				JoinWithShortPauses: func(t *testing.T) bus.Bus {
 					b := newBus(t, cfg)
 					b.tune = func(s *subscription) {
 						s.retryLevel = func(int) int { return 1 } // 1 s

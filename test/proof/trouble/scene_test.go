@@ -446,7 +446,7 @@ func (tr trouble) through(t *testing.T, s *scene) {
 // givenBack counts how often inventory gave a message back to the broker.
 func (s *scene) givenBack(t *testing.T) int {
 	t.Helper()
-	return strings.Count(s.r.Inventory.Log(t), `"message not handled, it comes again"`)
+	return strings.Count(s.r.Inventory.Log(t), `"message not handled, will be redelivered"`)
 }
 
 // stillQueued asks how purchases stand that were accepted since then.
