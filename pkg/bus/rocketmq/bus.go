@@ -1,11 +1,11 @@
-// Package rocketmq is the message bus on Apache RocketMQ 5, by the remoting protocol of its Go client.
+// Package rocketmq implements the message bus on Apache RocketMQ 5, with the remoting protocol of its Go client.
 //
-// The client library is used for what it does well, sending and pulling; what it leaves to chance is done here: sends
-// are bounded and their callers always come back, a consumer object is built only once its topic can be routed, and is
-// replaced as soon as a broker that was lost answers again (by itself the client stays silent for up to half a minute).
+// The client library sends and pulls. This package adds what the library does not guarantee. Sends are bounded and
+// their callers always return. A consumer object is created only once its topic has a route, and is replaced as soon
+// as a lost broker responds again; without that, the client may consume nothing for up to half a minute.
 //
-// Each replaced consumer object leaves some sleeping goroutines of the client behind for up to 15 minutes and more; the
-// pause between replacements grows to bound them.
+// Each replaced consumer object leaves some sleeping goroutines of the client behind, for 15 minutes or longer. The
+// pause between replacements grows, which bounds their number.
 package rocketmq
 
 import (
@@ -20,14 +20,15 @@ import (
 	"flashsale.internal/pkg/bus"
 )
 
-// Config says where RocketMQ is and how it is used.
+// Config is the configuration of a Bus.
 type Config struct {
-	NameServers []string // host:port; names are looked up at each connect
-	// Prefix goes before the names of topics and groups in the broker, so that several systems or tests can share one.
+	NameServers []string // host:port; host names are resolved at each connect
+	// Prefix is prepended to the names of topics and groups in the broker, so that several systems or tests can share
+	// one broker.
 	Prefix string
-	// PublishTimeout bounds one Publish, waiting for its turn included. Default 3 s.
+	// PublishTimeout bounds one Publish, including the wait for a send slot. Default 3 s.
 	PublishTimeout time.Duration
-	// MaxSends bounds the sends under way, also those that nobody waits for any more. Default 64.
+	// MaxSends bounds the sends in flight, including those whose caller has returned. Default 64.
 	MaxSends int
 }
 
@@ -70,8 +71,8 @@ type Bus struct {
 
 var _ bus.Bus = (*Bus)(nil)
 
-// New makes a bus. It dials nothing, so it works while RocketMQ is away; an error means an invalid configuration. The
-// client library has one logger in a process: it is the first bus's.
+// New returns a bus. It opens no connection, so it works while RocketMQ is down; an error means an invalid
+// configuration. The client library has one logger in a process, which is that of the first bus.
 func New(cfg Config, log *slog.Logger) (*Bus, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -120,7 +121,7 @@ func (b *Bus) Subscribe(s bus.Subscription, h bus.Handler) error {
 	return nil
 }
 
-// Close ends all subscriptions and then waits for the sends under way.
+// Close ends all subscriptions and then waits for the sends in flight.
 func (b *Bus) Close(ctx context.Context) error {
 	b.mu.Lock()
 	b.closed = true

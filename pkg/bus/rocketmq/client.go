@@ -14,7 +14,7 @@ import (
 	"github.com/apache/rocketmq-client-go/v2/rlog"
 )
 
-// resolver hands the name servers to the client, which takes host names only behind a scheme that it then strips.
+// resolver returns the name servers in the form that the client expects: host names need a scheme, which it strips.
 func resolver(addrs []string) primitive.NsResolver {
 	urls := make([]string, len(addrs))
 	for i, a := range addrs {
@@ -25,10 +25,10 @@ func resolver(addrs []string) primitive.NsResolver {
 
 var instances atomic.Int64
 
-// instanceName is unique for each client object. Two objects of one name would share a connection, and the broker would
-// take them for one consumer.
+// instanceName returns a unique name for a client object. Two objects of one name would share a connection, and the
+// broker would treat them as one consumer.
 func instanceName() string {
-	host, _ := os.Hostname() // without a name, process id and start time still tell processes apart
+	host, _ := os.Hostname() // without it, process id and start time still distinguish processes
 	return fmt.Sprintf("%s-%d-%x-%d", host, os.Getpid(), started.UnixNano(), instances.Add(1))
 }
 
@@ -36,7 +36,8 @@ var started = time.Now()
 
 var bridgeOnce sync.Once
 
-// bridgeClientLog gives the client library, which has one logger for the whole process, the first logger it is called with.
+// bridgeClientLog sets the logger of the client library. The library has one logger in a process, so only the first
+// call has an effect.
 func bridgeClientLog(log *slog.Logger) {
 	bridgeOnce.Do(func() {
 		b := &clientLog{log: log.With("component", "rocketmq-client"), last: make(map[string]time.Time)}
@@ -45,8 +46,8 @@ func bridgeClientLog(log *slog.Logger) {
 	})
 }
 
-// clientLog passes on the client's warnings and errors as warnings: what they lead to is logged by whom it concerns.
-// The client repeats itself while a broker is away, so each text passes once in repeatEvery.
+// clientLog logs warnings and errors of the client library as warnings, because this package logs their consequences.
+// The client repeats messages while a broker is down, so each text is logged at most once in repeatEvery.
 type clientLog struct {
 	log  *slog.Logger
 	mu   sync.Mutex
@@ -65,12 +66,12 @@ func (c *clientLog) warn(text string, fields map[string]any) {
 	args := make([]any, 0, 2+2*len(fields))
 	args = append(args, "text", strings.TrimSpace(text))
 	for k, v := range fields {
-		if k == rlog.LogKeyMessages || k == "message" { // whole messages: what buyers sent does not belong into logs
+		if k == rlog.LogKeyMessages || k == "message" { // whole messages: data of buyers must not be logged
 			continue
 		}
 		args = append(args, k, fmt.Sprint(v))
 	}
-	c.log.WarnContext(context.Background(), "the client library complains", args...)
+	c.log.WarnContext(context.Background(), "rocketmq client warning", args...)
 }
 
 func (c *clientLog) due(text string) bool {
@@ -92,7 +93,7 @@ func (c *clientLog) Info(string, map[string]any)  {}
 func (c *clientLog) Warning(text string, fields map[string]any) { c.warn(text, fields) }
 func (c *clientLog) Error(text string, fields map[string]any)   { c.warn(text, fields) }
 
-// Fatal does not end the process, as the client's own logger would.
+// Fatal logs a warning. The client's own logger would end the process.
 func (c *clientLog) Fatal(text string, fields map[string]any) { c.warn(text, fields) }
 
 func (c *clientLog) Level(string)            {}

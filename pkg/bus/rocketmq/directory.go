@@ -8,24 +8,24 @@ import (
 	"strings"
 )
 
-// errNoTopic says that no name server knows the topic: nobody made it yet, or its brokers are away.
-var errNoTopic = errors.New("no name server knows the topic")
+// errNoTopic: no name server has a route of the topic. The topic does not exist yet, or its brokers are down.
+var errNoTopic = errors.New("no name server has the topic")
 
-// share is what one broker has of a topic. Shares are compared by value.
-type share struct {
+// brokerQueues describes the queues of a topic on one broker. Values are compared with ==.
+type brokerQueues struct {
 	broker      string // name
 	addr        string // of its master
 	read, write int    // queues
 	perm        int
 }
 
-// links keeps one connection for each address. It is for one goroutine.
-type links map[string]*link
+// connections keeps one connection to each address. It is used by one goroutine.
+type connections map[string]*connection
 
-// ask asks over the connection that there is, or else over a new one.
-func (ls links) ask(ctx context.Context, addr string, code int, fields map[string]string) (answer, error) {
+// request sends a request over the open connection to addr. If there is none or it fails, it opens a new one.
+func (ls connections) request(ctx context.Context, addr string, code int, fields map[string]string) (response, error) {
 	if l := ls[addr]; l != nil {
-		a, err := l.ask(ctx, code, fields)
+		a, err := l.request(ctx, code, fields)
 		if err == nil {
 			return a, nil
 		}
@@ -34,38 +34,38 @@ func (ls links) ask(ctx context.Context, addr string, code int, fields map[strin
 	}
 	l, err := dial(ctx, addr)
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
-	a, err := l.ask(ctx, code, fields)
+	a, err := l.request(ctx, code, fields)
 	if err != nil {
 		l.close()
-		return answer{}, fmt.Errorf("%s: %w", addr, err)
+		return response{}, fmt.Errorf("%s: %w", addr, err)
 	}
 	ls[addr] = l
 	return a, nil
 }
 
-func (ls links) close() {
+func (ls connections) close() {
 	for _, l := range ls {
 		l.close()
 	}
 	clear(ls)
 }
 
-// route asks the name servers, one after the other, which brokers have the topic. The error is errNoTopic when at least
-// one answered and none knew it.
-func (ls links) route(ctx context.Context, nameServers []string, topic string) ([]share, error) {
+// route queries the name servers, one after the other, for the brokers that have the topic. It fails with errNoTopic
+// when at least one responded and none has the topic.
+func (ls connections) route(ctx context.Context, nameServers []string, topic string) ([]brokerQueues, error) {
 	var failed []error
 	unknown := false
 	for _, addr := range nameServers {
 		// Without the second field, map keys come unquoted, which is not JSON.
-		a, err := ls.ask(ctx, addr, askRouteOfTopic, map[string]string{"topic": topic, "acceptStandardJsonOnly": "true"})
+		a, err := ls.request(ctx, addr, requestRoute, map[string]string{"topic": topic, "acceptStandardJsonOnly": "true"})
 		switch {
 		case err != nil:
 			failed = append(failed, err)
-		case a.code == answerNoTopic:
+		case a.code == responseNoTopic:
 			unknown = true
-		case a.code != answerOK:
+		case a.code != responseOK:
 			failed = append(failed, fmt.Errorf("%s: code %d: %s", addr, a.code, a.remark))
 		default:
 			return parseRoute(a.body)
@@ -74,10 +74,10 @@ func (ls links) route(ctx context.Context, nameServers []string, topic string) (
 	if unknown {
 		return nil, errNoTopic
 	}
-	return nil, fmt.Errorf("no name server answers: %w", errors.Join(failed...))
+	return nil, fmt.Errorf("no name server responds: %w", errors.Join(failed...))
 }
 
-func parseRoute(body []byte) ([]share, error) {
+func parseRoute(body []byte) ([]brokerQueues, error) {
 	var r struct {
 		QueueDatas []struct {
 			BrokerName     string
@@ -91,40 +91,41 @@ func parseRoute(body []byte) ([]share, error) {
 		}
 	}
 	if err := json.Unmarshal(body, &r); err != nil {
-		return nil, fmt.Errorf("route: %w", err)
+		return nil, fmt.Errorf("decode route: %w", err)
 	}
 	masters := make(map[string]string, len(r.BrokerDatas))
 	for _, b := range r.BrokerDatas {
 		masters[b.BrokerName] = b.BrokerAddrs["0"]
 	}
-	var shares []share
+	var found []brokerQueues
 	for _, q := range r.QueueDatas {
 		if addr := masters[q.BrokerName]; addr != "" {
-			shares = append(shares, share{q.BrokerName, addr, q.ReadQueueNums, q.WriteQueueNums, q.Perm})
+			found = append(found, brokerQueues{q.BrokerName, addr, q.ReadQueueNums, q.WriteQueueNums, q.Perm})
 		}
 	}
-	if len(shares) == 0 {
+	if len(found) == 0 {
 		return nil, errNoTopic
 	}
-	sortShares(shares)
-	return shares, nil
+	sortByBroker(found)
+	return found, nil
 }
 
-// consumers asks a broker for the ids of the group's consumers. Any answer, also that it knows none, says that it is alive.
-func (ls links) consumers(ctx context.Context, addr, group string) ([]string, error) {
-	a, err := ls.ask(ctx, addr, askConsumers, map[string]string{"consumerGroup": group})
+// consumers queries a broker for the ids of the group's consumers. It returns an error only if the broker does not
+// respond; a broker that has no such group returns none.
+func (ls connections) consumers(ctx context.Context, addr, group string) ([]string, error) {
+	a, err := ls.request(ctx, addr, requestConsumers, map[string]string{"consumerGroup": group})
 	if err != nil {
 		return nil, err
 	}
-	if a.code != answerOK {
+	if a.code != responseOK {
 		return nil, nil
 	}
 	var list struct{ ConsumerIdList []string }
 	if err := json.Unmarshal(a.body, &list); err != nil {
-		return nil, fmt.Errorf("%s: consumers of a group: %w", addr, err)
+		return nil, fmt.Errorf("%s: decode consumers of group %s: %w", addr, group, err)
 	}
 	return list.ConsumerIdList, nil
 }
 
-// isInstance tells whether a client id, which is an IP address, @ and the instance name, is that instance's.
+// isInstance reports whether a client id, which has the form address@instance, belongs to the instance.
 func isInstance(clientID, instance string) bool { return strings.HasSuffix(clientID, "@"+instance) }

@@ -24,21 +24,22 @@ import (
 )
 
 const (
-	resumeWithin  = 5 * time.Second // consuming and publishing, once a route is visible
-	partsPatience = 2 * time.Minute // a JVM on a loaded machine
+	resumeWithin  = 5 * time.Second // from a visible route until messages are published and consumed
+	startPatience = 2 * time.Minute // for the start of a JVM on a loaded machine
 )
 
-// parts is a name server and a broker of the test's own, to be killed. Nothing runs at first.
-type parts struct {
+// dependencies are a name server and a broker of one test, which the test may kill. newDependencies does not start
+// them.
+type dependencies struct {
 	dir    string
 	offset int
 	cfg    Config
 }
 
-func newParts(t *testing.T) *parts {
+func newDependencies(t *testing.T) *dependencies {
 	t.Helper()
 	offset := 1000 + 10*rand.IntN(1000)
-	p := &parts{
+	p := &dependencies{
 		dir: t.TempDir(), offset: offset,
 		cfg: Config{NameServers: []string{fmt.Sprintf("127.0.0.1:%d", 19876+offset)}},
 	}
@@ -47,9 +48,9 @@ func newParts(t *testing.T) *parts {
 }
 
 // do runs scripts/dev/dependencies.
-func (p *parts) do(t *testing.T, args ...string) {
+func (p *dependencies) do(t *testing.T, args ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), partsPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
 	defer cancel()
 	script, err := filepath.Abs("../../../scripts/dev/dependencies")
 	require.NoError(t, err)
@@ -59,18 +60,18 @@ func (p *parts) do(t *testing.T, args ...string) {
 	require.NoErrorf(t, err, "scripts/dev/dependencies %s: %s", strings.Join(args, " "), out)
 }
 
-// signal sends a part a signal.
-func (p *parts) signal(t *testing.T, part string, s syscall.Signal) {
+// signal sends a signal to one of the processes.
+func (p *dependencies) signal(t *testing.T, name string, s syscall.Signal) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(p.dir, part+".pid"))
+	text, err := os.ReadFile(filepath.Join(p.dir, name+".pid"))
 	require.NoError(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	require.NoError(t, err)
 	require.NoError(t, syscall.Kill(pid, s))
 }
 
-func (p *parts) hasRoute(ctx context.Context) bool {
-	conns := make(links)
+func (p *dependencies) hasRoute(ctx context.Context) bool {
+	conns := make(connections)
 	defer conns.close()
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -78,21 +79,21 @@ func (p *parts) hasRoute(ctx context.Context) bool {
 	return err == nil
 }
 
-// traffic publishes one message after the other and notes what comes back.
+// traffic publishes messages one by one, and records which were confirmed and which consumed.
 type traffic struct {
-	bus       *Bus
-	confirmed sync.Map // number -> true
-	consumed  sync.Map
-	published atomic.Int64 // time of the last confirmation, unix ns
-	handled   atomic.Int64
-	again     atomic.Int64 // deliveries of what was consumed already
-	stop      context.CancelFunc
-	done      chan struct{}
+	bus         *Bus
+	confirmed   sync.Map // number -> true
+	consumed    sync.Map
+	published   atomic.Int64 // time of the last confirmation, unix ns
+	handled     atomic.Int64
+	redelivered atomic.Int64 // deliveries of messages that were already consumed
+	stop        context.CancelFunc
+	done        chan struct{}
 }
 
 func (tr *traffic) handle(_ context.Context, d bus.Delivery) error {
 	if _, known := tr.consumed.LoadOrStore(string(d.Body), true); known {
-		tr.again.Add(1)
+		tr.redelivered.Add(1)
 	}
 	tr.handled.Store(time.Now().UnixNano())
 	return nil
@@ -122,9 +123,9 @@ func startTraffic(t *testing.T, cfg Config) *traffic {
 	return tr
 }
 
-// resumption is how it went on after an outage.
+// resumption holds the times at which traffic resumed after an outage.
 type resumption struct {
-	at                  time.Time     // when the name server knew the topic
+	at                  time.Time     // when the name server had the route of the topic
 	published, consumed time.Duration // from then to the first confirmation and to the first handler call
 }
 
@@ -132,8 +133,8 @@ func (r resumption) String() string {
 	return fmt.Sprintf("from route visible to publish %v, to consume %v", r.published, r.consumed)
 }
 
-// resumes watches for the route and then for the traffic.
-func (tr *traffic) resumes(t *testing.T, p *parts) <-chan resumption {
+// resumes waits in the background for the route and then for the traffic.
+func (tr *traffic) resumes(t *testing.T, p *dependencies) <-chan resumption {
 	t.Helper()
 	result := make(chan resumption, 1)
 	go func() {
@@ -155,7 +156,7 @@ func (tr *traffic) resumes(t *testing.T, p *parts) <-chan resumption {
 	return result
 }
 
-// soon takes the result and demands that it did not take long.
+// soon receives the result and checks that publishing and consuming resumed within resumeWithin.
 func soon(t *testing.T, result <-chan resumption) resumption {
 	t.Helper()
 	select {
@@ -163,13 +164,13 @@ func soon(t *testing.T, result <-chan resumption) resumption {
 		assert.Less(t, r.published, resumeWithin, "publishing")
 		assert.Less(t, r.consumed, resumeWithin, "consuming")
 		return r
-	case <-time.After(partsPatience):
+	case <-time.After(startPatience):
 		require.Fail(t, "the traffic did not resume")
 		return resumption{}
 	}
 }
 
-// end stops publishing and demands that everything confirmed is consumed.
+// end stops publishing and waits until every confirmed message is consumed.
 func (tr *traffic) end(t *testing.T) {
 	t.Helper()
 	tr.stop()
@@ -187,7 +188,7 @@ func (tr *traffic) end(t *testing.T) {
 		})
 		return lost == 0
 	}, 90*time.Second, 50*time.Millisecond, "a confirmed message was lost")
-	t.Logf("%d messages confirmed and consumed, %d deliveries more than one", all, tr.again.Load())
+	t.Logf("%d messages confirmed and consumed, %d deliveries more than one", all, tr.redelivered.Load())
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	assert.NoError(t, tr.bus.Close(ctx))
@@ -195,7 +196,7 @@ func (tr *traffic) end(t *testing.T) {
 
 func TestOutages(t *testing.T) {
 	t.Parallel()
-	p := newParts(t)
+	p := newDependencies(t)
 	tr := startTraffic(t, p.cfg) // nothing is there yet
 	started := make(chan error, 1)
 	go func() { started <- EnsureTopics(t.Context(), p.cfg, []string{"traffic"}, []string{"traffic"}) }()
@@ -211,14 +212,14 @@ func TestOutages(t *testing.T) {
 	for range 2 {
 		p.do(t, "kill", "broker")
 		killed := time.Now()
-		require.Eventually(t, func() bool { return !p.hasRoute(t.Context()) }, partsPatience, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return !p.hasRoute(t.Context()) }, startPatience, 10*time.Millisecond)
 		resumed = tr.resumes(t, p)
 		p.do(t, "up", "broker")
 		r := soon(t, resumed)
 		t.Logf("broker killed, back after %v: %v", r.at.Sub(killed), r)
 	}
 
-	p.signal(t, "broker", syscall.SIGSTOP) // accepts connections, answers nothing
+	p.signal(t, "broker", syscall.SIGSTOP) // accepts connections, never responds
 	time.Sleep(12 * time.Second)           // the length of the outage
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	began := time.Now()
@@ -228,7 +229,7 @@ func TestOutages(t *testing.T) {
 	p.signal(t, "broker", syscall.SIGCONT)
 	t.Logf("broker silent for 12 s: %v", soon(t, tr.resumes(t, p)))
 
-	p.do(t, "kill", "namesrv") // who has a route goes on
+	p.do(t, "kill", "namesrv") // clients that have a route continue
 	count := func() (n int) {
 		tr.confirmed.Range(func(_, _ any) bool { n++; return true })
 		return n
@@ -241,8 +242,8 @@ func TestOutages(t *testing.T) {
 	tr.end(t)
 }
 
-// A name server that accepts connections and never answers holds the client's sends for 24 s each.
-func TestASilentNameServerHoldsNobody(t *testing.T) {
+// With a name server that accepts connections and never responds, each send of the client takes 24 s.
+func TestSilentNameServerBlocksNoCaller(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -260,12 +261,12 @@ func TestASilentNameServerHoldsNobody(t *testing.T) {
 	for range callers {
 		select {
 		case err := <-failed:
-			require.ErrorContains(t, err, "no answer in time")
+			require.ErrorContains(t, err, "no response in time")
 		case <-limit:
-			require.Fail(t, "a caller was held")
+			require.Fail(t, "a caller was blocked")
 		}
 	}
-	assert.Len(t, b.sender.slots, sends, "sends under way, all of them stuck")
+	assert.Len(t, b.sender.slots, sends, "sends in flight, all of them stuck")
 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()

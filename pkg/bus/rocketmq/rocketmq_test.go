@@ -20,13 +20,13 @@ import (
 // The client library has data races and leaves goroutines behind, so this package is tested without -race and goleak.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if err := flag.Set("test.parallel", "8"); err != nil { // these tests wait far more than they work
+	if err := flag.Set("test.parallel", "8"); err != nil { // these tests mostly wait
 		panic(err)
 	}
 	os.Exit(m.Run())
 }
 
-// testLog is not a test's own, because goroutines of the client outlive tests.
+// testLog returns a logger that does not use testing.T, because goroutines of the client outlive tests.
 func testLog() *slog.Logger { return slog.New(slog.NewTextHandler(os.Stderr, nil)) }
 
 func TestConformance(t *testing.T) {
@@ -36,13 +36,13 @@ func TestConformance(t *testing.T) {
 			cfg := testConfig(t)
 			makeTopics(t, cfg, bustest.Topic, bustest.GroupA, bustest.GroupB)
 			c.Run(t, bustest.Broker{
-				MayRedeliverAfterClose: true, // the client sends offsets one way, and hangs up
+				MayRedeliverAfterClose: true, // the client sends offsets without a response, and disconnects
 				Join:                   func(t *testing.T) bus.Bus { return newBus(t, cfg) },
 				JoinWithShortPauses: func(t *testing.T) bus.Bus {
 					b := newBus(t, cfg)
 					b.tune = func(s *subscription) {
 						s.retryLevel = func(int) int { return 1 } // 1 s
-						s.tries = newTries(200*time.Millisecond, 400*time.Millisecond)
+						s.retries = newRetries(200*time.Millisecond, 400*time.Millisecond)
 					}
 					return b
 				},
@@ -51,7 +51,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// testConfig is for the broker that scripts/dev or the environment provides, apart from everybody else who uses it.
+// testConfig returns the configuration of the broker that scripts/dev or the environment provides. Its prefix
+// separates the test from other users of the broker.
 func testConfig(t *testing.T) Config {
 	t.Helper()
 	addrs := "127.0.0.1:19876"
@@ -72,7 +73,7 @@ func newBus(t *testing.T, cfg Config) *Bus {
 	return b
 }
 
-// makeTopics makes a topic and its groups for the time of the test.
+// makeTopics creates a topic and its groups, and deletes them after the test.
 func makeTopics(t *testing.T, cfg Config, topic string, groups ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -87,22 +88,22 @@ func makeTopics(t *testing.T, cfg Config, topic string, groups ...string) {
 }
 
 func deleteTopic(t *testing.T, cfg Config, topic string) {
-	const askDeleteInBroker, askDeleteInNameServer = 215, 216
+	const requestDeleteInBroker, requestDeleteInNameServer = 215, 216
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	conns := make(links)
+	conns := make(connections)
 	defer conns.close()
-	shares, err := conns.route(ctx, cfg.NameServers, topic)
+	found, err := conns.route(ctx, cfg.NameServers, topic)
 	if err != nil {
 		t.Logf("topic %s stays: %v", topic, err)
 		return
 	}
-	for _, s := range shares {
-		_, err = conns.ask(ctx, s.addr, askDeleteInBroker, map[string]string{"topic": topic})
+	for _, s := range found {
+		_, err = conns.request(ctx, s.addr, requestDeleteInBroker, map[string]string{"topic": topic})
 		require.NoError(t, err)
 	}
 	for _, addr := range cfg.NameServers {
-		_, err = conns.ask(ctx, addr, askDeleteInNameServer, map[string]string{"topic": topic})
+		_, err = conns.request(ctx, addr, requestDeleteInNameServer, map[string]string{"topic": topic})
 		require.NoError(t, err)
 	}
 }

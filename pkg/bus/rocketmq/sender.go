@@ -17,16 +17,17 @@ import (
 	"flashsale.internal/pkg/bus"
 )
 
-// replaceAfter is how long nothing may get through before the producer is replaced, and how often at most that happens.
-// A fresh producer has neither a half-dead connection nor an outdated route.
+// replaceAfter is the time without any response after which the producer is replaced, and the minimum time between two
+// replacements. A new producer has neither a half-open connection nor an outdated route.
 const replaceAfter = 10 * time.Second
 
-// sender sends with a bounded number of goroutines. The client cannot be interrupted (against a name server that
-// accepts but never answers, one send takes 24 s), so a caller whose time is up leaves and the send goes on without it.
+// sender sends with a bounded number of goroutines. A send of the client cannot be cancelled (with a name server that
+// accepts connections but never responds, one send takes 24 s). A caller whose time is up therefore returns, and the
+// send continues without it.
 type sender struct {
 	cfg   Config
 	log   *slog.Logger
-	slots chan struct{} // one for each send under way
+	slots chan struct{} // one element for each send in flight
 
 	close   sync.Once
 	closing chan struct{} // closed when no more sends may begin
@@ -34,7 +35,7 @@ type sender struct {
 	mu          sync.Mutex
 	producer    client.Producer
 	builtAt     time.Time
-	silentSince time.Time // since when no send got an answer; zero after an answer
+	silentSince time.Time // start of the time without any response; zero after a response
 }
 
 func newSender(cfg Config, log *slog.Logger) (*sender, error) {
@@ -54,21 +55,21 @@ func newProducer(cfg Config) (client.Producer, error) {
 		producer.WithGroupName(cfg.Prefix+"publishers"),
 		producer.WithInstanceName(instanceName()),
 		producer.WithSendMsgTimeout(cfg.PublishTimeout),
-		producer.WithRetry(0),                          // callers publish again, with a pause
-		producer.WithCompressMsgBodyOverHowmuch(1<<30), // never: it costs more than half of the send rate
+		producer.WithRetry(0),                          // callers retry, with a pause
+		producer.WithCompressMsgBodyOverHowmuch(1<<30), // no compression: it costs more than half of the send rate
 	)
 	if err == nil {
 		err = p.Start()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("rocketmq: make a producer: %w", err)
+		return nil, fmt.Errorf("rocketmq: create a producer: %w", err)
 	}
 	return p, nil
 }
 
-// send returns nil only after SendOK.
+// send sends a message. It returns nil only after the response SendOK.
 func (s *sender) send(ctx context.Context, m bus.Message) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.PublishTimeout, errors.New("no answer in time"))
+	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.PublishTimeout, errors.New("no response in time"))
 	defer cancel()
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -77,12 +78,12 @@ func (s *sender) send(ctx context.Context, m bus.Message) error {
 	go func() {
 		defer func() { <-s.slots }()
 		p := s.current()
-		// Without the caller's deadline: the client would set it on the connection that all sends share, and close that.
+		// Without the caller's deadline: the client would set it on the connection that all sends share, and close it.
 		res, err := p.SendSync(context.WithoutCancel(ctx), message(s.cfg.Prefix, m))
 		if err == nil && res.Status != primitive.SendOK {
-			err = fmt.Errorf("stored, but not as safely as asked for: status %d", res.Status)
+			err = fmt.Errorf("stored with less durability than required: status %d", res.Status)
 		}
-		s.heard(err == nil || strings.HasPrefix(err.Error(), "CODE:"))
+		s.noteResponse(err == nil || strings.HasPrefix(err.Error(), "CODE:"))
 		sent <- err
 	}()
 	select {
@@ -102,11 +103,11 @@ func (s *sender) enter(ctx context.Context) error {
 	case <-s.closing:
 		return bus.ErrClosed
 	case <-ctx.Done():
-		return fmt.Errorf("all %d sends are under way: %w", s.cfg.MaxSends, context.Cause(ctx))
+		return fmt.Errorf("all %d sends are in flight: %w", s.cfg.MaxSends, context.Cause(ctx))
 	case s.slots <- struct{}{}:
 	}
 	select {
-	case <-s.closing: // it was a matter of luck which case was chosen
+	case <-s.closing: // select may have chosen the slot although both were ready
 		<-s.slots
 		return bus.ErrClosed
 	default:
@@ -124,7 +125,7 @@ func message(prefix string, m bus.Message) *primitive.Message {
 	return msg
 }
 
-// current returns the producer to send with.
+// current returns the producer to send with. It replaces a producer that got no response for replaceAfter.
 func (s *sender) current() client.Producer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,29 +133,29 @@ func (s *sender) current() client.Producer {
 		s.builtAt = time.Now()
 		fresh, err := newProducer(s.cfg)
 		if err != nil {
-			s.log.Warn("the producer cannot be replaced", "error", err)
+			s.log.Warn("replace producer failed", "error", err)
 			return s.producer
 		}
-		s.log.Warn("nothing gets through to RocketMQ, the producer is replaced", "since", s.silentSince)
+		s.log.Warn("no response from RocketMQ, producer replaced", "since", s.silentSince)
 		_ = s.producer.Shutdown() // never fails
 		s.producer = fresh
 	}
 	return s.producer
 }
 
-// heard notes whether a send got an answer, be it a refusal.
-func (s *sender) heard(answered bool) {
+// noteResponse records whether a send got a response, which may be a refusal.
+func (s *sender) noteResponse(received bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case answered:
+	case received:
 		s.silentSince = time.Time{}
 	case s.silentSince.IsZero():
 		s.silentSince = time.Now()
 	}
 }
 
-// stop waits for the sends under way.
+// stop waits for the sends in flight and shuts the producer down.
 func (s *sender) stop(ctx context.Context) (err error) {
 	s.close.Do(func() {
 		close(s.closing)
@@ -166,13 +167,13 @@ func (s *sender) stop(ctx context.Context) (err error) {
 	return err
 }
 
-// drain takes all slots: then no send is under way.
+// drain takes all slots: then no send is in flight.
 func (s *sender) drain(ctx context.Context) error {
 	for n := range cap(s.slots) {
 		select {
 		case s.slots <- struct{}{}:
 		case <-ctx.Done():
-			return fmt.Errorf("up to %d sends are still under way: %w", cap(s.slots)-n, ctx.Err())
+			return fmt.Errorf("up to %d sends are still in flight: %w", cap(s.slots)-n, ctx.Err())
 		}
 	}
 	return nil

@@ -19,39 +19,42 @@ import (
 )
 
 const (
-	// settle is how long the client gets to note, or to send back to the broker, the results of the last handlers.
-	settle = 300 * time.Millisecond
-	// steady is how long a consumer object has to last for the pause before its replacement to be short again.
-	steady = 30 * time.Second
-	// shutdownWait is how long the replacement of a consumer object waits for the old one, which may be stuck on a dead broker.
+	// settleTime is the time that the client gets, after the last handlers, to store their results or to send their
+	// messages back to the broker.
+	settleTime = 300 * time.Millisecond
+	// steadyAfter is the lifetime of a consumer object from which the pause before its replacement is short again.
+	steadyAfter = 30 * time.Second
+	// shutdownWait bounds the wait for the shutdown of a replaced consumer object, which may hang on a dead broker.
 	shutdownWait = time.Second
-	// clientTimeout is when the client sends a message back by itself, counted from the end of the longest wait for a slot
-	// (see consumeTimeout). Both copies would be handled, so consume is to be through long before.
+	// clientTimeout is the time after which the client sends a message back to the broker by itself, counted from the
+	// end of the longest wait for a slot (see consumeTimeout). The message would then be handled twice, so consume must
+	// return long before.
 	clientTimeout = 15 * time.Minute
-	// What the client may have pulled ahead for one topic.
+	// Bounds of the messages that the client pulls ahead for one topic.
 	maxAheadMessages, maxAheadMiB = 2048, 128
 )
 
-// subscription keeps one consumer object of the client at work, replacing it when need be.
+// subscription runs one consumer object of the client at a time, and replaces it when it is lost.
 type subscription struct {
 	cfg        Config
 	sub        bus.Subscription
 	handler    bus.Handler
 	retryLevel func(attempt int) int
-	tries      *tries
+	retries    *retries
 	holdFor    time.Duration
 	log        *slog.Logger
 
-	slots   chan struct{}   // one for each handler call under way, of all consumer objects
+	slots   chan struct{}   // one element for each running handler call, of all consumer objects
 	closing chan struct{}   // closed when no more handler calls may begin
 	life    context.Context // of run and of the handlers
 	end     context.CancelFunc
-	ended   chan struct{} // closed when run is over
+	ended   chan struct{} // closed when run has returned
 }
 
 func newSubscription(cfg Config, s bus.Subscription, h bus.Handler, log *slog.Logger) *subscription {
 	sub := &subscription{
-		cfg: cfg, sub: s, handler: h, retryLevel: retryLevel, tries: newTries(firstTry, longestTry), holdFor: holdFor,
+		cfg: cfg, sub: s, handler: h,
+		retryLevel: retryLevel, retries: newRetries(firstRetry, maxRetryPause), holdFor: holdFor,
 		log:   log.With("topic", s.Topic, "group", s.Group),
 		slots: make(chan struct{}, s.Concurrency), closing: make(chan struct{}), ended: make(chan struct{}),
 	}
@@ -59,17 +62,19 @@ func newSubscription(cfg Config, s bus.Subscription, h bus.Handler, log *slog.Lo
 	return sub
 }
 
-// run builds a consumer object whenever RocketMQ is ready for one, and takes it down when it is lost.
+// run creates a consumer object whenever RocketMQ is ready for one, and shuts it down when it is lost. It returns when
+// the subscription ends.
 func (s *subscription) run() {
 	defer close(s.ended)
-	look := &lookout{
-		nameServers: s.cfg.NameServers, topic: s.cfg.Prefix + s.sub.Topic, group: s.cfg.Prefix + s.sub.Group, links: make(links),
+	monitor := &routeMonitor{
+		nameServers: s.cfg.NameServers, topic: s.cfg.Prefix + s.sub.Topic, group: s.cfg.Prefix + s.sub.Group,
+		connections: make(connections),
 	}
-	defer look.links.close()
+	defer monitor.connections.close()
 	again := backoff.NewExponentialBackOff()
 	again.MaxInterval = 30 * time.Second
 	for {
-		built, err := look.ready(s.life)
+		built, err := monitor.ready(s.life)
 		if err != nil {
 			return
 		}
@@ -77,14 +82,14 @@ func (s *subscription) run() {
 		c, err := s.start()
 		if err == nil {
 			s.log.Info("consuming", "brokers", built.alive)
-			err = s.watch(look, built, c)
+			err = s.watch(monitor, built, c)
 			c.stop()
 		}
 		if s.life.Err() != nil {
 			return
 		}
-		s.log.Warn("the consumer is replaced", "because", err)
-		if time.Since(began) > steady {
+		s.log.Warn("consumer lost, will be replaced", "reason", err)
+		if time.Since(began) > steadyAfter {
 			again.Reset()
 		}
 		if pause(s.life, again.NextBackOff()) != nil {
@@ -93,12 +98,12 @@ func (s *subscription) run() {
 	}
 }
 
-// watch returns when the consumer object is lost, or when the subscription is over.
-func (s *subscription) watch(look *lookout, built view, c *consumerObject) error {
+// watch returns when the consumer object is lost, or when the subscription ends.
+func (s *subscription) watch(monitor *routeMonitor, built view, c *consumerObject) error {
 	ctx, cancel := context.WithCancel(s.life)
 	defer cancel()
 	lost := make(chan error, 1)
-	go func() { lost <- look.watch(ctx, built, c.instance) }()
+	go func() { lost <- monitor.watch(ctx, built, c.instance) }()
 	select {
 	case err := <-lost:
 		return err
@@ -108,7 +113,7 @@ func (s *subscription) watch(look *lookout, built view, c *consumerObject) error
 	}
 }
 
-// stop lets the handlers under way finish, for as long as ctx lasts, and then ends the subscription.
+// stop waits for the running handlers, until ctx ends, and then ends the subscription.
 func (s *subscription) stop(ctx context.Context) error {
 	close(s.closing)
 	err := s.drain(ctx)
@@ -124,7 +129,7 @@ func (s *subscription) stop(ctx context.Context) error {
 	return nil
 }
 
-// drain takes all slots: then no handler is at work.
+// drain takes all slots: then no handler is running.
 func (s *subscription) drain(ctx context.Context) error {
 	for range cap(s.slots) {
 		select {
@@ -134,7 +139,7 @@ func (s *subscription) drain(ctx context.Context) error {
 		}
 	}
 	select {
-	case <-time.After(settle):
+	case <-time.After(settleTime):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -145,7 +150,7 @@ func (s *subscription) drain(ctx context.Context) error {
 type consumerObject struct {
 	client   client.PushConsumer
 	instance string
-	down     chan struct{} // closed when the client drops all further results
+	down     chan struct{} // closed after shutdown: from then on the client drops all results
 }
 
 func (s *subscription) start() (*consumerObject, error) {
@@ -159,18 +164,18 @@ func (s *subscription) start() (*consumerObject, error) {
 		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
 		consumer.WithConsumeGoroutineNums(s.sub.Concurrency+maxWaiting),
 		consumer.WithConsumeMessageBatchMaxSize(1),
-		consumer.WithMaxReconsumeTimes(math.MaxInt32), // no dead-letter queue of the broker's
+		consumer.WithMaxReconsumeTimes(math.MaxInt32), // without the broker's own queue of dead letters
 		consumer.WithConsumeTimeout(consumeTimeout(s.sub)),
 		consumer.WithPullThresholdForTopic(maxAheadMessages),
 		consumer.WithPullThresholdSizeForTopic(maxAheadMiB),
 	)
 	if err != nil {
-		return nil, fmt.Errorf("make a consumer: %w", err)
+		return nil, fmt.Errorf("create a consumer: %w", err)
 	}
 	all := consumer.MessageSelector{Type: consumer.TAG, Expression: "*"}
 	err = c.client.Subscribe(s.cfg.Prefix+s.sub.Topic, all,
 		func(ctx context.Context, ms ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
-			return s.consume(ctx, c, ms[0]), nil // never an error: the client would log the message
+			return s.consume(ctx, c, ms[0]), nil // no error: the client would log the whole message
 		})
 	if err == nil {
 		err = c.client.Start()
@@ -181,13 +186,14 @@ func (s *subscription) start() (*consumerObject, error) {
 	return c, nil
 }
 
-// consumeTimeout bounds how long the client leaves a message here. Those of the topic and of its retries wait for the same
-// slots, and each handler before them may last for the whole Timeout.
+// consumeTimeout returns the time for which the client lets a message stay in this process. Messages of the topic and
+// of its retry topic wait for the same slots, and each handler call before them may last for the whole Timeout.
 func consumeTimeout(s bus.Subscription) time.Duration {
 	return clientTimeout + time.Duration(2*maxWaiting/s.Concurrency+4)*s.Timeout
 }
 
-// stop shuts the client down. That can hang for long on a dead broker, then it goes on in the background.
+// stop shuts the client down. If that takes longer than shutdownWait, as with a dead broker, it continues in the
+// background.
 func (c *consumerObject) stop() {
 	c.client.Suspend()
 	done := make(chan struct{})
@@ -202,72 +208,75 @@ func (c *consumerObject) stop() {
 	close(c.down)
 }
 
-// consume is called by the client for each message. It returns when the message was handled, is to come again from the
-// broker, or is not this consumer object's any more.
+// consume is called by the client for each message. It returns when the message was handled, must be redelivered by the
+// broker, or no longer belongs to this consumer object.
 func (s *subscription) consume(ctx context.Context, c *consumerObject, m *primitive.MessageExt) consumer.ConsumeResult {
 	var (
-		d      = s.delivery(m)
-		begun  uint64           // what tries.begin said before the first attempt here
-		failed time.Time        // when that one failed
-		long   <-chan time.Time // from then on: tells when the message has waited here for long enough
-		err    error
+		d       = s.delivery(m)
+		begun   uint64           // result of retries.begin before the first attempt in this process
+		failed  time.Time        // when the first attempt failed
+		expired <-chan time.Time // receives when the message has waited in this process for holdFor since then
+		err     error
 	)
 	for ; ; d.Attempt++ {
-		if !s.enter(c, long) {
+		if !s.enter(c, expired) {
 			break
 		}
 		if failed.IsZero() {
-			begun = s.tries.begin()
+			begun = s.retries.begin()
 		}
 		err = s.sub.Handle(s.life, s.handler, d)
 		<-s.slots
 		if err == nil {
-			if failures, lasted := s.tries.succeeded(); failures > 0 {
-				s.log.InfoContext(ctx, "messages are handled again", "failures", failures, "after", lasted)
+			if failures, lasted := s.retries.succeeded(); failures > 0 {
+				s.log.InfoContext(ctx, "outage ended, messages are handled", "failures", failures, "after", lasted)
 			}
 			return consumer.ConsumeSuccess
 		}
-		alone, first := s.tries.failed(begun)
+		alone, first := s.retries.failed(begun)
 		if alone {
-			return s.comesAgain(ctx, d, s.retryLevel(int(m.ReconsumeTimes)+1), err)
+			return s.sendBack(ctx, d, s.retryLevel(int(m.ReconsumeTimes)+1), err)
 		}
 		if first {
-			s.log.WarnContext(ctx, "message not handled, nor any other; they wait", "id", d.ID, "attempt", d.Attempt, "error", err)
+			s.log.WarnContext(ctx, "no message is handled, messages wait for retries",
+				"id", d.ID, "attempt", d.Attempt, "error", err)
 		}
 		if failed.IsZero() {
-			failed, long = time.Now(), time.After(s.holdFor)
+			failed, expired = time.Now(), time.After(s.holdFor)
 		}
-		if !s.tries.turn(s.closing, c.down, long) {
+		if !s.retries.turn(s.closing, c.down, expired) {
 			break
 		}
 	}
 	if !failed.IsZero() && time.Since(failed) >= s.holdFor {
-		return s.comesAgain(ctx, d, 1, err) // whoever waited here long enough is not to wait there
+		return s.sendBack(ctx, d, 1, err) // the shortest pause: it has waited for long already
 	}
 	return dropped(c)
 }
 
-// comesAgain has the client send a message back to the broker.
-func (s *subscription) comesAgain(ctx context.Context, d bus.Delivery, level int, err error) consumer.ConsumeResult {
+// sendBack makes the client send a message back to the broker, for redelivery after the pause of the level.
+func (s *subscription) sendBack(ctx context.Context, d bus.Delivery, level int, err error) consumer.ConsumeResult {
 	if cc, ok := primitive.GetConcurrentlyCtx(ctx); ok {
 		cc.DelayLevelWhenNextConsume = level
 	}
-	s.log.WarnContext(ctx, "message not handled, it comes again", "id", d.ID, "attempt", d.Attempt, "pause_level", level, "error", err)
+	s.log.WarnContext(ctx, "message not handled, will be redelivered",
+		"id", d.ID, "attempt", d.Attempt, "pause_level", level, "error", err)
 	return consumer.ConsumeRetryLater
 }
 
-// dropped is for a message that is not to be handled here any more. Once the client is down it drops what it is told, and
-// the message goes to another consumer as if this one had never had it.
+// dropped returns the result of a message that must not be handled in this process any more. It waits for the shutdown
+// of the client, which then drops the result: the broker delivers the message to another consumer, with no attempt
+// counted.
 func dropped(c *consumerObject) consumer.ConsumeResult {
 	<-c.down
 	return consumer.ConsumeRetryLater
 }
 
-// enter takes a slot for a handler call. It refuses when the subscription is closing, the consumer object was replaced, or
-// long tells.
-func (s *subscription) enter(c *consumerObject, long <-chan time.Time) bool {
+// enter takes a slot for a handler call. It returns false when the subscription is closing, the consumer object was
+// replaced, or expired receives first.
+func (s *subscription) enter(c *consumerObject, expired <-chan time.Time) bool {
 	select {
-	case <-long:
+	case <-expired:
 		return false
 	case <-s.closing:
 		return false
@@ -276,7 +285,7 @@ func (s *subscription) enter(c *consumerObject, long <-chan time.Time) bool {
 	case s.slots <- struct{}{}:
 	}
 	select {
-	case <-s.closing: // it was a matter of luck which case was chosen
+	case <-s.closing: // select may have chosen the slot although both were ready
 		<-s.slots
 		return false
 	default:
@@ -296,12 +305,13 @@ func (s *subscription) delivery(m *primitive.MessageExt) bus.Delivery {
 	return d
 }
 
-// retryLevel is the pause before a message that fails by itself comes again, as a number into the broker's table: 1 s, 5 s, 10 s, 30 s are
-// levels 1 to 4. As the broker knows these pauses only, chance is in the choice between two neighbours.
+// retryLevel returns the pause before the redelivery of a message that fails while others are handled, as a level of
+// the broker: levels 1 to 4 are 1 s, 5 s, 10 s, 30 s. The broker has only these pauses, so the jitter is a random
+// choice between two neighbours.
 func retryLevel(attempt int) int {
 	level := min(attempt, 4)
 	if level > 1 {
-		level -= rand.IntN(2) //nolint:gosec // chance against stampedes, not against guessing
+		level -= rand.IntN(2) //nolint:gosec // jitter against stampedes, not a secret
 	}
 	return level
 }

@@ -11,20 +11,21 @@ import (
 	"time"
 )
 
-// The few requests for which the client library has no call that is bounded, uncached and tells the answer's code.
+// Codes of the requests that this package sends itself: the client library has no call for them that is bounded,
+// uncached and returns the response code.
 const (
-	askCreateTopic   = 17
-	askConsumers     = 38
-	askRouteOfTopic  = 105
-	answerOK         = 0
-	answerNoTopic    = 17
-	protocolVersion  = 317 // the client library's
-	maxFrame         = 16 << 20
-	responseTypeFlag = 1
+	requestCreateTopic = 17
+	requestConsumers   = 38
+	requestRoute       = 105
+	responseOK         = 0
+	responseNoTopic    = 17
+	protocolVersion    = 317 // the client library's
+	maxFrame           = 16 << 20
+	responseFlag       = 1
 )
 
-// link is a connection to a name server or broker that carries one request at a time.
-type link struct {
+// connection is a connection to a name server or broker that carries one request at a time.
+type connection struct {
 	conn net.Conn
 	seq  int32
 }
@@ -39,55 +40,55 @@ type command struct {
 	ExtFields map[string]string `json:"extFields,omitempty"`
 }
 
-type answer struct {
+type response struct {
 	code   int
 	remark string
 	body   []byte
 }
 
-func dial(ctx context.Context, addr string) (*link, error) {
+func dial(ctx context.Context, addr string) (*connection, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
-	return &link{conn: conn}, nil
+	return &connection{conn: conn}, nil
 }
 
-func (l *link) close() { _ = l.conn.Close() } // nothing is lost with it
+func (l *connection) close() { _ = l.conn.Close() } // an error of Close loses nothing
 
-// ask sends one request and returns the answer to it. After an error the link is of no more use.
-func (l *link) ask(ctx context.Context, code int, fields map[string]string) (answer, error) {
+// request sends one request and returns its response. After an error the connection must be closed.
+func (l *connection) request(ctx context.Context, code int, fields map[string]string) (response, error) {
 	stop := context.AfterFunc(ctx, func() { _ = l.conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	l.seq++
 	header, err := json.Marshal(command{Code: code, Language: "GO", Version: protocolVersion, Opaque: l.seq, ExtFields: fields})
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	frame := binary.BigEndian.AppendUint32(nil, uint32(4+len(header)))
-	frame = binary.BigEndian.AppendUint32(frame, uint32(len(header))) // its top byte, 0, says that the header is JSON
+	frame = binary.BigEndian.AppendUint32(frame, uint32(len(header))) // the top byte, 0, means a JSON header
 	if _, err := l.conn.Write(append(frame, header...)); err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	for {
 		got, body, err := l.read()
 		if err != nil {
-			return answer{}, err
+			return response{}, err
 		}
-		if got.Flag&responseTypeFlag != 0 && got.Opaque == l.seq {
-			return answer{code: got.Code, remark: got.Remark, body: body}, nil
+		if got.Flag&responseFlag != 0 && got.Opaque == l.seq {
+			return response{code: got.Code, remark: got.Remark, body: body}, nil
 		}
 	}
 }
 
-func (l *link) read() (command, []byte, error) {
+func (l *connection) read() (command, []byte, error) {
 	var size [4]byte
 	if _, err := io.ReadFull(l.conn, size[:]); err != nil {
 		return command{}, nil, err
 	}
 	n := binary.BigEndian.Uint32(size[:])
 	if n < 4 || n > maxFrame {
-		return command{}, nil, fmt.Errorf("a frame of %d bytes is not RocketMQ's", n)
+		return command{}, nil, fmt.Errorf("invalid frame length %d", n)
 	}
 	frame := make([]byte, n)
 	if _, err := io.ReadFull(l.conn, frame); err != nil {
@@ -95,11 +96,11 @@ func (l *link) read() (command, []byte, error) {
 	}
 	h := binary.BigEndian.Uint32(frame) & 0xffffff
 	if h > n-4 {
-		return command{}, nil, errors.New("a header longer than its frame is not RocketMQ's")
+		return command{}, nil, errors.New("invalid header length: longer than the frame")
 	}
 	var c command
 	if err := json.Unmarshal(frame[4:4+h], &c); err != nil {
-		return command{}, nil, fmt.Errorf("header: %w", err)
+		return command{}, nil, fmt.Errorf("decode header: %w", err)
 	}
 	return c, frame[4+h:], nil
 }
