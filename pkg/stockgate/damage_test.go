@@ -58,7 +58,9 @@ func otherType(t *testing.T, e *env) contract.GateRef {
 func TestBrokenSaleIsAbsentUntilReplaced(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx := t.Context()
-		intact := Sale{ActivityID: e.ref.ActivityID, Title: "intact", StartsAt: deadline, EndsAt: deadline.Add(time.Hour), Version: 3}
+		intact := Sale{
+			ActivityID: e.ref.ActivityID, Title: "intact", StartsAt: deadline, EndsAt: deadline.Add(time.Hour), Version: 3,
+		}
 		require.NoError(t, e.PutSale(ctx, intact))
 		b := newEnv(t, e.rdb, Options{})
 		t.Cleanup(b.wipe)
@@ -147,7 +149,9 @@ func TestBrokenJournalEntryCanBeAckedAndRejournaled(t *testing.T) {
 		e.reserve("1", "ann", lines(1))
 		journal := keyOf(e.ref, "journal")
 		require.NoError(t, e.rdb.XDel(ctx, journal, e.check().journals["1"]).Err())
-		for _, rubbish := range []string{"rubbish", "1|ann|1:1|now|", "1|ann|1:1|1|trace|more", "one|ann|1:1|1|", "", "1|ann|1:many|1|"} {
+		for _, rubbish := range []string{
+			"rubbish", "1|ann|1:1|now|", "1|ann|1:1|1|trace|more", "one|ann|1:1|1|", "", "1|ann|1:many|1|",
+		} {
 			require.NoError(t, e.rdb.XAdd(ctx, &redis.XAddArgs{Stream: journal, Values: []string{"r", rubbish}}).Err())
 		}
 		e.reserve("2", "bob", lines(1))

@@ -13,8 +13,10 @@ func anyEntry(t *rapid.T) Entry {
 	e := Entry{
 		OrderSN: "7",
 		UserID:  rapid.StringMatching(`[A-Za-z0-9_.-]{1,64}`).Draw(t, "user"),
-		Status:  rapid.SampledFrom([]Status{StatusQueued, StatusCreated, StatusPaid, StatusClosed, StatusFailed}).Draw(t, "status"),
-		Reason:  rapid.SampledFrom([]string{"", "expired", "sold_out"}).Draw(t, "reason"),
+		Status: rapid.SampledFrom([]Status{
+			StatusQueued, StatusCreated, StatusPaid, StatusClosed, StatusFailed,
+		}).Draw(t, "status"),
+		Reason: rapid.SampledFrom([]string{"", "expired", "sold_out"}).Draw(t, "reason"),
 	}
 	moment := rapid.Custom(func(t *rapid.T) time.Time {
 		if rapid.Bool().Draw(t, "zero") {

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	activitySeq.Store(time.Now().UnixNano())
 	stop, err := startCluster()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "these tests need redis-server 7 on the PATH; `make test` installs and starts what they need:", err)
+		fmt.Fprintln(os.Stderr, "these tests need redis-server 7 on the PATH, which `make test` installs:", err)
 		os.Exit(1)
 	}
 	code := m.Run()
@@ -129,7 +129,8 @@ func newEnv(t testing.TB, rdb redis.UniversalClient, opts Options) *env {
 	if opts.Timeout == 0 {
 		opts.Timeout = patience
 	}
-	return &env{Gate: New(rdb, opts), t: t, rdb: rdb, ref: contract.GateRef{ActivityID: strconv.FormatInt(activitySeq.Add(1), 10)}}
+	ref := contract.GateRef{ActivityID: strconv.FormatInt(activitySeq.Add(1), 10)}
+	return &env{Gate: New(rdb, opts), t: t, rdb: rdb, ref: ref}
 }
 
 // patience is how long a test waits for one reply. Writes wait for the disk, which stalls at times on a busy machine.
@@ -275,7 +276,9 @@ func (e *env) image() image {
 	e.t.Helper()
 	ctx := context.Background()
 	p := e.rdb.TxPipeline()
-	gate, held, buyers := p.HGetAll(ctx, keyOf(e.ref, "gate")), p.HGetAll(ctx, keyOf(e.ref, "held")), p.HGetAll(ctx, keyOf(e.ref, "buyers"))
+	gate := p.HGetAll(ctx, keyOf(e.ref, "gate"))
+	held := p.HGetAll(ctx, keyOf(e.ref, "held"))
+	buyers := p.HGetAll(ctx, keyOf(e.ref, "buyers"))
 	unlanded, ended := p.ZRange(ctx, keyOf(e.ref, "unlanded"), 0, -1), p.ZRange(ctx, keyOf(e.ref, "ended"), 0, -1)
 	_, err := p.Exec(ctx)
 	require.NoError(e.t, err)
@@ -348,7 +351,8 @@ func (e *env) check() image {
 			require.Equal(e.t, want[field], number(field), "counter %s", field)
 			delete(want, field)
 		case "s":
-			require.Equal(e.t, number("t:"+sku), number("s:"+sku)+number("h:"+sku)+number("p:"+sku), "SKU %s does not add up", sku)
+			sum := number("s:"+sku) + number("h:"+sku) + number("p:"+sku)
+			require.Equal(e.t, number("t:"+sku), sum, "SKU %s does not add up", sku)
 		}
 	}
 	for field, n := range want {

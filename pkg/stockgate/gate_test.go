@@ -148,10 +148,15 @@ func TestStockLevelsOfManyGates(t *testing.T) {
 		defer other.wipe()
 		levels, err := e.StockLevels(ctx, e.ref, other.ref, e.ref)
 		require.NoError(t, err)
-		want := StockLevel{Ref: e.ref, Found: true, State: GateOpen, StartsAt: c.StartsAt, EndsAt: c.EndsAt, Left: map[string]int64{"1": 2, "2": -1}, Unpaid: map[string]time.Time{"2": {}}}
+		want := StockLevel{
+			Ref: e.ref, Found: true, State: GateOpen, StartsAt: c.StartsAt, EndsAt: c.EndsAt,
+			Left: map[string]int64{"1": 2, "2": -1}, Unpaid: map[string]time.Time{"2": {}},
+		}
 		require.Equal(t, []StockLevel{want, {Ref: other.ref}, want}, levels)
 		deadline := c.EndsAt.Add(-time.Minute)
-		require.NoError(t, e.Settle(ctx, e.ref, []Settlement{{OrderSN: "1", UserID: "ann", Lines: lines(0, 1), Step: StepCreated, ExpiresAt: deadline}}))
+		require.NoError(t, e.Settle(ctx, e.ref, []Settlement{
+			{OrderSN: "1", UserID: "ann", Lines: lines(0, 1), Step: StepCreated, ExpiresAt: deadline},
+		}))
 		levels, err = e.StockLevels(ctx, e.ref)
 		require.NoError(t, err)
 		require.Equal(t, map[string]time.Time{"2": deadline}, levels[0].Unpaid)
@@ -189,7 +194,9 @@ func TestSales(t *testing.T) {
 		mine := func() []Sale {
 			all, err := e.Sales(ctx)
 			require.NoError(t, err)
-			return slices.DeleteFunc(all, func(o Sale) bool { return o.ActivityID != s.ActivityID && o.ActivityID != earlier.ActivityID })
+			return slices.DeleteFunc(all, func(o Sale) bool {
+				return o.ActivityID != s.ActivityID && o.ActivityID != earlier.ActivityID
+			})
 		}
 		require.Equal(t, []Sale{earlier, s}, mine())
 		require.NoError(t, e.Unregister(ctx, saleRef(earlier.ActivityID)))
@@ -273,8 +280,10 @@ func TestRepliesOfUnavailableRedis(t *testing.T) {
 	e.open(openConfig(), 1)
 	for _, reply := range []string{
 		"LOADING Redis is loading the dataset in memory", "READONLY You can't write against a read only replica.",
-		"CLUSTERDOWN The cluster is down", "MASTERDOWN Link with MASTER is down", "NOREPLICAS Not enough good replicas to write.",
-		"OOM command not allowed when used memory > 'maxmemory'.", "MISCONF Errors writing to the AOF file", "BUSY Redis is busy running a script.",
+		"CLUSTERDOWN The cluster is down", "MASTERDOWN Link with MASTER is down",
+		"NOREPLICAS Not enough good replicas to write.",
+		"OOM command not allowed when used memory > 'maxmemory'.", "MISCONF Errors writing to the AOF file",
+		"BUSY Redis is busy running a script.",
 	} {
 		m.SetError(reply)
 		_, err := e.Audit(t.Context(), e.ref)

@@ -144,7 +144,8 @@ func TestRejournalSkipsJournaledEntries(t *testing.T) {
 		require.Equal(t, all[0].Reservation, again[0].Reservation)
 		require.NotEqual(t, all[0].ID, again[0].ID)
 		e.ack(all[0])
-		require.Equal(t, Counts{Left: 17, Held: 3, Total: 20, Journal: 2}, e.counts("1"), "an ack of an older journal entry changes nothing")
+		want := Counts{Left: 17, Held: 3, Total: 20, Journal: 2}
+		require.Equal(t, want, e.counts("1"), "an ack of an older journal entry changes nothing")
 		e.ack(again...)
 
 		require.Equal(t, Accepted, e.reserve("5", "u5", lines(1)).Outcome)

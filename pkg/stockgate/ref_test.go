@@ -12,7 +12,9 @@ import (
 func TestAllKeysOfAGateShareASlot(t *testing.T) {
 	ctx := t.Context()
 	rdb := clusterRedis(t)
-	for _, ref := range []contract.GateRef{{ActivityID: "1", Bucket: 0}, {ActivityID: "1", Bucket: 1}, {ActivityID: "9223372036854775807", Bucket: 12}} {
+	for _, ref := range []contract.GateRef{
+		{ActivityID: "1", Bucket: 0}, {ActivityID: "1", Bucket: 1}, {ActivityID: "9223372036854775807", Bucket: 12},
+	} {
 		slots := map[int64]bool{}
 		for _, key := range keysOf(ref) {
 			require.True(t, strings.HasPrefix(key, "fs:{"+ref.String()+"}:"), key)

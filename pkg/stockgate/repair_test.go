@@ -47,6 +47,7 @@ func (e *env) repair(r Repair) bool {
 func TestSurveyFindsIndexMismatches(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx := t.Context()
+		buyers := keyOf(e.ref, "buyers")
 		e.open(openConfig(), 100)
 		e.reserve("1", "ann", lines(1))
 		e.reserve("2", "bob", lines(1))
@@ -70,13 +71,13 @@ func TestSurveyFindsIndexMismatches(t *testing.T) {
 			sn, user string
 			mismatch bool // the buyer's record does not match its entries
 		}{
-			"record deleted":     {func() error { return e.rdb.HDel(ctx, keyOf(e.ref, "buyers"), "ann").Err() }, "1", "ann", false},
-			"record counts more": {func() error { return e.rdb.HSet(ctx, keyOf(e.ref, "buyers"), "bob", "2|2|").Err() }, "", "bob", true},
-			"record malformed":   {func() error { return e.rdb.HSet(ctx, keyOf(e.ref, "buyers"), "bob", "rubbish").Err() }, "2", "bob", true},
-			"record of no entry": {func() error { return e.rdb.HSet(ctx, keyOf(e.ref, "buyers"), "dan", "1|77|").Err() }, "", "dan", true},
+			"record deleted":     {func() error { return e.rdb.HDel(ctx, buyers, "ann").Err() }, "1", "ann", false},
+			"record counts more": {func() error { return e.rdb.HSet(ctx, buyers, "bob", "2|2|").Err() }, "", "bob", true},
+			"record malformed":   {func() error { return e.rdb.HSet(ctx, buyers, "bob", "rubbish").Err() }, "2", "bob", true},
+			"record of no entry": {func() error { return e.rdb.HSet(ctx, buyers, "dan", "1|77|").Err() }, "", "dan", true},
 			"not in unlanded":    {func() error { return e.rdb.ZRem(ctx, keyOf(e.ref, "unlanded"), "1").Err() }, "1", "ann", false},
 			"not in ended":       {func() error { return e.rdb.Del(ctx, keyOf(e.ref, "ended")).Err() }, "3", "cat", false},
-			"listed twice":       {func() error { return e.rdb.HSet(ctx, keyOf(e.ref, "buyers"), "bob", "2|2,2|").Err() }, "", "bob", true},
+			"listed twice":       {func() error { return e.rdb.HSet(ctx, buyers, "bob", "2|2,2|").Err() }, "", "bob", true},
 		} {
 			require.NoError(t, c.damage(), name)
 			for sn, s := range first(e.survey(1000)) {
@@ -111,13 +112,15 @@ func TestBrokenEntryDoesNotHideOthers(t *testing.T) {
 		for _, rubbish := range []string{"rubbish", "z|ann|1:1||||||", "l|ann|||||||"} {
 			e.reserve("1", "ann", lines(1))
 			e.settle("1", "ann", lines(1), StepLanded)
-			require.NoError(t, e.rdb.HSet(ctx, keyOf(e.ref, "held"), "1", rubbish, "2", e.rdb.HGet(ctx, keyOf(e.ref, "held"), "1").Val()).Err())
+			held := keyOf(e.ref, "held")
+			require.NoError(t, e.rdb.HSet(ctx, held, "1", rubbish, "2", e.rdb.HGet(ctx, held, "1").Val()).Err())
 			all, _ := e.survey(1000)
 			require.Len(t, all, 2)
 			require.True(t, all["1"].Broken, rubbish)
 			require.Equal(t, "1", all["1"].OrderSN)
 			require.Equal(t, StatusQueued, all["2"].Status, rubbish)
-			require.True(t, e.repair(Repair{OrderSN: "2", Seen: all["2"].Stored, To: Entry{UserID: "ann", Lines: lines(1), Status: StatusFailed, Reason: "system"}}))
+			failed := Entry{UserID: "ann", Lines: lines(1), Status: StatusFailed, Reason: "system"}
+			require.True(t, e.repair(Repair{OrderSN: "2", Seen: all["2"].Stored, To: failed}))
 			require.True(t, e.repair(Repair{OrderSN: "1", Seen: rubbish, Remove: true}))
 			require.NotContains(t, first(e.survey(1000)), "1")
 			e.wipe()
@@ -150,8 +153,8 @@ func TestRepairChangesOnlyUnchangedEntries(t *testing.T) {
 			return en
 		}
 		for _, to := range []Entry{
-			want(StatusQueued, true), want(StatusPaid, true), want(StatusClosed, false), want(StatusCreated, true), want(StatusFailed, false),
-			want(StatusPaid, true), want(StatusQueued, false), want(StatusCreated, true),
+			want(StatusQueued, true), want(StatusPaid, true), want(StatusClosed, false), want(StatusCreated, true),
+			want(StatusFailed, false), want(StatusPaid, true), want(StatusQueued, false), want(StatusCreated, true),
 		} {
 			require.True(t, e.repair(Repair{OrderSN: "1", Seen: e.inspect("1").Stored, To: to}))
 			e.check()
@@ -168,18 +171,23 @@ func TestRepairChangesOnlyUnchangedEntries(t *testing.T) {
 			require.Equal(t, left, e.counts("1").Left)
 		}
 		// Another buyer, other lines.
-		require.True(t, e.repair(Repair{OrderSN: "1", Seen: e.inspect("1").Stored, To: Entry{UserID: "bob", Lines: lines(1), Status: StatusPaid}}))
+		paid := Entry{UserID: "bob", Lines: lines(1), Status: StatusPaid}
+		require.True(t, e.repair(Repair{OrderSN: "1", Seen: e.inspect("1").Stored, To: paid}))
 		e.check()
 		require.Equal(t, int64(9), e.counts("1").Left)
 		// Adoption.
-		require.True(t, e.repair(Repair{OrderSN: "9", To: Entry{UserID: "cat", Lines: lines(3), Status: StatusQueued, Landed: true}}))
+		adopted := Entry{UserID: "cat", Lines: lines(3), Status: StatusQueued, Landed: true}
+		require.True(t, e.repair(Repair{OrderSN: "9", To: adopted}))
 		e.check()
 		require.Equal(t, int64(6), e.counts("1").Left)
 
 		done, err := e.Repair(ctx, e.ref, "another build", []Repair{{OrderSN: "1", To: want(StatusPaid, true)}})
 		require.ErrorIs(t, err, ErrSuperseded)
 		require.Empty(t, done)
-		for _, r := range []Repair{{OrderSN: "x"}, {OrderSN: "1"}, {OrderSN: "1", To: Entry{UserID: "a", Lines: lines(1), Status: StatusFailed}}} {
+		for _, r := range []Repair{
+			{OrderSN: "x"}, {OrderSN: "1"},
+			{OrderSN: "1", To: Entry{UserID: "a", Lines: lines(1), Status: StatusFailed}},
+		} {
 			_, err := e.Repair(ctx, e.ref, "", []Repair{r})
 			require.Error(t, err)
 		}

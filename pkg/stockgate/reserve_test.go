@@ -129,7 +129,8 @@ func TestReserveRejectsMalformedRequests(t *testing.T) {
 	}
 	_, err := g.Reserve(t.Context(), contract.GateRef{ActivityID: "1"}, make([]Request, MaxGroup+1))
 	require.Error(t, err)
-	_, err = g.Reserve(t.Context(), contract.GateRef{ActivityID: "x"}, []Request{{OrderSN: "1", UserID: "ann", Lines: lines(1)}})
+	valid := []Request{{OrderSN: "1", UserID: "ann", Lines: lines(1)}}
+	_, err = g.Reserve(t.Context(), contract.GateRef{ActivityID: "x"}, valid)
 	require.Error(t, err)
 	vs, err := g.Reserve(t.Context(), contract.GateRef{ActivityID: "1"}, nil)
 	require.NoError(t, err)

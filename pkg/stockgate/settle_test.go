@@ -39,25 +39,33 @@ func TestEveryStepFromEveryStage(t *testing.T) {
 	closed := Entry{Status: StatusClosed, Reason: "cancelled"}
 	failed := Entry{Status: StatusFailed, Reason: "sold_out"}
 	refunded := Entry{Status: StatusClosed, Reason: contract.ReasonRefunded}
+	failedRefunded := Entry{Status: StatusFailed, Reason: contract.ReasonRefunded}
 	steps := []struct {
 		name string
 		do   func(e *env)
 		// from unknown, queued, landed, created, paid; an ended entry stays as it is
 		become [5]Entry
 	}{
-		{"settle landed", func(e *env) { e.settle("1", "ann", lines(1), StepLanded) }, [5]Entry{landed, landed, landed, created, paid}},
-		{"settle created", func(e *env) { e.settle("1", "ann", lines(1), StepCreated) }, [5]Entry{created, created, created, created, paid}},
+		{
+			"settle landed", func(e *env) { e.settle("1", "ann", lines(1), StepLanded) },
+			[5]Entry{landed, landed, landed, created, paid},
+		},
+		{
+			"settle created", func(e *env) { e.settle("1", "ann", lines(1), StepCreated) },
+			[5]Entry{created, created, created, created, paid},
+		},
 		{"settle paid", func(e *env) { e.settle("1", "ann", lines(1), StepPaid) }, [5]Entry{paid, paid, paid, paid, paid}},
-		{"release", func(e *env) { e.release("1", "ann", lines(1), "cancelled") }, [5]Entry{closed, closed, closed, closed, paid}},
+		{
+			"release", func(e *env) { e.release("1", "ann", lines(1), "cancelled") },
+			[5]Entry{closed, closed, closed, closed, paid},
+		},
 		{
 			"release refunded", func(e *env) { e.release("1", "ann", lines(1), contract.ReasonRefunded) },
 			[5]Entry{refunded, refunded, refunded, refunded, refunded},
 		},
 		{
 			"drop refunded", func(e *env) { e.drop("1", "ann", lines(1), contract.ReasonRefunded) },
-			[5]Entry{
-				{Status: StatusFailed, Reason: contract.ReasonRefunded}, {Status: StatusFailed, Reason: contract.ReasonRefunded}, {Status: StatusFailed, Reason: contract.ReasonRefunded}, refunded, paid,
-			},
+			[5]Entry{failedRefunded, failedRefunded, failedRefunded, refunded, paid},
 		},
 		{
 			"drop", func(e *env) { e.drop("1", "ann", lines(1), "sold_out") },

@@ -60,7 +60,8 @@ func TestEachItemKeepsItsOwnTrace(t *testing.T) {
 	require.Equal(t, "11", list[0].OrderSN)
 	require.NotEmpty(t, list[0].Traceparent, "the caller's items are left as they are")
 
-	_, got, bad, end := items.Open[contract.OrderEvent](ctx, tel, "group", bus.Delivery{Message: broker.messages[0], Attempt: 1})
+	d := bus.Delivery{Message: broker.messages[0], Attempt: 1}
+	_, got, bad, end := items.Open[contract.OrderEvent](ctx, tel, "group", d)
 	end(nil)
 	require.Empty(t, bad)
 	require.Len(t, got, 3)
@@ -93,7 +94,8 @@ func TestBadItemDoesNotDelayOthers(t *testing.T) {
 	broker := &sent{}
 	require.NoError(t, items.Publish(context.Background(), broker, tel, contract.TopicOrderEvents, time.Time{},
 		[]contract.OrderEvent{event("11", ""), {OrderSN: "12"}}))
-	_, got, bad, end := items.Open[contract.OrderEvent](context.Background(), tel, "group", bus.Delivery{Message: broker.messages[0]})
+	d := bus.Delivery{Message: broker.messages[0]}
+	_, got, bad, end := items.Open[contract.OrderEvent](context.Background(), tel, "group", d)
 	end(nil)
 	require.Len(t, got, 1)
 	require.Len(t, bad, 1)
@@ -116,6 +118,7 @@ func TestMessageBounds(t *testing.T) {
 
 func TestPublishReturnsTheBrokersError(t *testing.T) {
 	broker := &sent{err: errors.New("unavailable")}
-	err := items.Publish(context.Background(), broker, telemetry.Discard(t), contract.TopicOrderEvents, time.Time{}, []contract.OrderEvent{event("11", "")})
+	err := items.Publish(context.Background(), broker, telemetry.Discard(t), contract.TopicOrderEvents, time.Time{},
+		[]contract.OrderEvent{event("11", "")})
 	require.ErrorIs(t, err, broker.err)
 }

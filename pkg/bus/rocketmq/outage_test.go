@@ -250,8 +250,10 @@ func TestSilentNameServerBlocksNoCaller(t *testing.T) {
 	defer func() { require.NoError(t, listener.Close()) }()
 
 	const sends = 3
-	b := newBus(t, Config{NameServers: []string{listener.Addr().String()}, MaxSends: sends, PublishTimeout: 500 * time.Millisecond})
-	require.NoError(t, b.Subscribe(bus.Subscription{Topic: "t", Group: "g"}, func(context.Context, bus.Delivery) error { return nil }))
+	cfg := Config{NameServers: []string{listener.Addr().String()}, MaxSends: sends, PublishTimeout: 500 * time.Millisecond}
+	b := newBus(t, cfg)
+	accept := func(context.Context, bus.Delivery) error { return nil }
+	require.NoError(t, b.Subscribe(bus.Subscription{Topic: "t", Group: "g"}, accept))
 	const callers = 10
 	failed := make(chan error, callers)
 	for range callers {

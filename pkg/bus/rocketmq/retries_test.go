@@ -27,7 +27,10 @@ type fakeClient struct {
 func newFakeClient(t *testing.T, h bus.Handler) *fakeClient {
 	t.Helper()
 	s := bus.Subscription{Topic: "t", Group: "g"}.WithDefaults()
-	return &fakeClient{sub: newSubscription(Config{}, s, h, testLog().With("test", t.Name())), c: &consumerObject{down: make(chan struct{})}}
+	return &fakeClient{
+		sub: newSubscription(Config{}, s, h, testLog().With("test", t.Name())),
+		c:   &consumerObject{down: make(chan struct{})},
+	}
 }
 
 // deliver delivers a message in the background. The channel receives the result, and the pause level of a redelivery.
@@ -86,7 +89,8 @@ func TestMessagesWaitDuringAnOutage(t *testing.T) {
 	for i := range messages {
 		outs = append(outs, d.deliver(strconv.Itoa(i)))
 	}
-	require.Eventually(t, func() bool { return calls.Load() >= messages }, 30*time.Second, time.Millisecond, "each is handled once")
+	require.Eventually(t, func() bool { return calls.Load() >= messages }, 30*time.Second, time.Millisecond,
+		"each is handled once")
 	time.Sleep(6 * time.Second) // the length of the outage
 	retried := calls.Load() - messages
 	assert.LessOrEqual(t, retried, int64(8), "one at a time is retried")
