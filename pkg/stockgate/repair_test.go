@@ -233,6 +233,33 @@ func TestCorrectAppliesOnce(t *testing.T) {
 	})
 }
 
+// trackChanges starts the tracking and returns its token.
+func (e *env) trackChanges() string {
+	e.t.Helper()
+	token, err := e.TrackChanges(e.t.Context(), e.ref)
+	require.NoError(e.t, err)
+	return token
+}
+
+// collectChanges ends the tracking, and checks what it returns against the audit and the stored entries.
+func (e *env) collectChanges(token string) map[string]StoredEntry {
+	e.t.Helper()
+	ctx := e.t.Context()
+	audit, touched, err := e.CollectChanges(ctx, e.ref, token)
+	require.NoError(e.t, err)
+	now, err := e.Audit(ctx, e.ref)
+	require.NoError(e.t, err)
+	require.Equal(e.t, now.SKUs, audit.SKUs)
+	require.Equal(e.t, now.Revision, audit.Revision)
+	require.Equal(e.t, now.Held, audit.Held)
+	byOrderSN := map[string]StoredEntry{}
+	for _, s := range touched {
+		require.Equal(e.t, e.rdb.HGet(ctx, keyOf(e.ref, "held"), s.OrderSN).Val(), s.Stored)
+		byOrderSN[s.OrderSN] = s
+	}
+	return byOrderSN
+}
+
 // Entries that were read since TrackChanges and are not returned by CollectChanges have not changed, so both together
 // are a snapshot.
 func TestCollectChangesReturnsChangedEntries(t *testing.T) {
@@ -242,31 +269,9 @@ func TestCollectChangesReturnsChangedEntries(t *testing.T) {
 		for i := range 5 {
 			e.reserve(strconv.Itoa(i+1), "u"+strconv.Itoa(i+1), lines(1))
 		}
-		track := func() string {
-			t.Helper()
-			token, err := e.TrackChanges(ctx, e.ref)
-			require.NoError(t, err)
-			return token
-		}
-		collect := func(token string) map[string]StoredEntry {
-			t.Helper()
-			audit, touched, err := e.CollectChanges(ctx, e.ref, token)
-			require.NoError(t, err)
-			now, err := e.Audit(ctx, e.ref)
-			require.NoError(t, err)
-			require.Equal(t, now.SKUs, audit.SKUs)
-			require.Equal(t, now.Revision, audit.Revision)
-			require.Equal(t, now.Held, audit.Held)
-			byName := map[string]StoredEntry{}
-			for _, s := range touched {
-				require.Equal(t, e.rdb.HGet(ctx, keyOf(e.ref, "held"), s.OrderSN).Val(), s.Stored)
-				byName[s.OrderSN] = s
-			}
-			return byName
-		}
-		require.Empty(t, collect(track()))
+		require.Empty(t, e.collectChanges(e.trackChanges()))
 
-		token := track()
+		token := e.trackChanges()
 		e.settle("1", "u1", lines(1), StepLanded)
 		e.settle("1", "u1", lines(1), StepLanded) // nothing new
 		e.release("2", "u2", lines(1), "expired")
@@ -278,7 +283,7 @@ func TestCollectChangesReturnsChangedEntries(t *testing.T) {
 		require.True(t, e.repair(Repair{OrderSN: "7", To: Entry{UserID: "u7", Lines: lines(1), Status: StatusPaid}}))
 		require.NoError(t, e.rdb.HSet(ctx, keyOf(e.ref, "held"), "8", "rubbish").Err())
 		require.True(t, e.repair(Repair{OrderSN: "8", Seen: "rubbish", Remove: true}))
-		touched := collect(token)
+		touched := e.collectChanges(token)
 		require.Len(t, touched, 6)
 		require.True(t, touched["1"].Landed)
 		require.Equal(t, StatusClosed, touched["2"].Status)
@@ -286,13 +291,25 @@ func TestCollectChangesReturnsChangedEntries(t *testing.T) {
 		require.True(t, touched["6"].Journaled)
 		require.Equal(t, StatusPaid, touched["7"].Status)
 		require.Empty(t, touched["8"].Stored)
+		e.check()
+	})
+}
 
-		_, _, err = e.CollectChanges(ctx, e.ref, token)
+func TestCollectChangesFailsAfterTheEndOfTracking(t *testing.T) {
+	eachServer(t, Options{}, func(t *testing.T, e *env) {
+		ctx := t.Context()
+		e.open(openConfig(), 100)
+		for i := range 5 {
+			e.reserve(strconv.Itoa(i+1), "u"+strconv.Itoa(i+1), lines(1))
+		}
+		token := e.trackChanges()
+		e.collectChanges(token)
+		_, _, err := e.CollectChanges(ctx, e.ref, token)
 		require.ErrorIs(t, err, ErrSuperseded, "it has ended")
-		first, second := track(), track()
+		first, second := e.trackChanges(), e.trackChanges()
 		_, _, err = e.CollectChanges(ctx, e.ref, first)
 		require.ErrorIs(t, err, ErrSuperseded, "another one began")
-		require.Empty(t, collect(second))
+		require.Empty(t, e.collectChanges(second))
 
 		// After too many changes or too much time, the recorded entries are deleted.
 		for _, exceed := range []func(token string){
@@ -309,7 +326,7 @@ func TestCollectChangesReturnsChangedEntries(t *testing.T) {
 				e.settle("3", "u3", lines(1), StepLanded)
 			},
 		} {
-			token = track()
+			token = e.trackChanges()
 			e.settle("4", "u4", lines(1), StepLanded)
 			exceed(token)
 			_, _, err = e.CollectChanges(ctx, e.ref, token)
