@@ -31,20 +31,20 @@ import (
 	"flashsale.internal/services/seckill"
 )
 
-// Check reports the first wrong setting, of the services inside too.
+// Check returns an error for the first wrong setting, including those of the services inside.
 func Check(cfg Config, environ map[string]string) error {
 	_, err := loadServices(cfg, environ, "http://127.0.0.1:1") // the port is chosen at the start
 	return err
 }
 
-// Run serves until ctx is done. What people read at the start goes to out; the log goes to logs.
+// Run serves until ctx is done. It writes the greeting to out and log lines to logs.
 func Run(ctx context.Context, cfg Config, environ map[string]string, out, logs io.Writer) (err error) {
-	// inventory asks order over a listener of its own, as it does between machines.
+	// inventory calls order over an internal listener, as it does between machines.
 	internal, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("internal listener: %w", err)
 	}
-	defer func() { _ = internal.Close() }() // closed already when it was served
+	defer func() { _ = internal.Close() }() // an error if it was served, and is closed already
 	set, err := loadServices(cfg, environ, "http://"+internal.Addr().String())
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func Run(ctx context.Context, cfg Config, environ map[string]string, out, logs i
 		return err
 	}
 	defer func() { err = errors.Join(err, removeDir()) }()
-	// The lease locks the folder: before anything in it is touched.
+	// The lease locks the folder, so it comes before any file in it is opened.
 	lease, err := ordersn.OpenFileLease(dir)
 	if err != nil {
 		return err
@@ -115,47 +115,47 @@ func Run(ctx context.Context, cfg Config, environ map[string]string, out, logs i
 		return err
 	}
 
-	// They end in the reverse order: callers first, then the services, then what all of them need.
-	parts := append([]lifecycle.Component{redisComponent(redis)}, limits.Components()...)
-	// Before the buses, whose last handlers still ask order.
-	parts = append(parts, lifecycle.Component{Name: "internal listener", Run: func(ctx context.Context) error {
+	// Components stop in the reverse order: listeners first, then the services, then their dependencies.
+	components := append([]lifecycle.Component{redisComponent(redis)}, limits.Components()...)
+	// Before the buses: while they drain, their handlers still call order.
+	components = append(components, lifecycle.Component{Name: "internal listener", Run: func(ctx context.Context) error {
 		return httpserver.Serve(ctx, "internal", internal, orders.InternalHandler(), tels["order"].Log)
 	}})
 	for _, name := range []string{"seckill", "order", "inventory"} {
-		parts = append(parts, tels[name].Component(), lifecycle.AtEnd(name+" message bus", buses[name].Close))
+		components = append(components, tels[name].Component(), lifecycle.AtEnd(name+" message bus", buses[name].Close))
 	}
-	parts = append(parts, orders.Components()...)
-	parts = append(parts, stock.Components()...)
-	parts = append(parts, sales.Components()...)
+	components = append(components, orders.Components()...)
+	components = append(components, stock.Components()...)
+	components = append(components, sales.Components()...)
 	ready := func() error { return errors.Join(sales.Ready(), orders.Ready(), stock.Ready()) }
 	metrics := telemetry.MergeMetrics(tels["seckill"], tels["order"], tels["inventory"])
 	url := baseURL(cfg.HTTPAddr)
-	parts = append(parts,
+	components = append(components,
 		httpserver.Admin("ADMIN_ADDR", cfg.AdminAddr, ready, metrics, false, log),
 		httpserver.Listen("HTTP_ADDR", cfg.HTTPAddr, routes(sales.Handler(), orders.Handler(), stock.Handler(), tels["seckill"]), log),
 		greeting(cfg, url, set.seckill.Auth, stockgate.New(rdb, stockgate.Options{}), out))
-	return lifecycle.Run(ctx, log, cfg.DrainTimeout, parts...)
+	return lifecycle.Run(ctx, log, cfg.DrainTimeout, components...)
 }
 
-// services are the settings of the three.
+// services holds the settings of the three services.
 type services struct {
 	seckill   purchases
 	order     order.Config
 	inventory inventory.Config
 }
 
-// purchases are the settings of seckill and of the limits, which count for all three.
+// purchases holds the settings of seckill and of the rate limits, which all three services share.
 type purchases struct {
 	admission.Settings
 	seckill.Config
 }
 
-// loadServices takes what the environment says, except for what is given in one process: where the parts are, and that
-// tokens are for the asking and payments are play.
+// loadServices reads the services' settings from the environment. In one process some are fixed: the addresses of the
+// dependencies, AUTH_DEV_TOKENS and PAYMENTS_SANDBOX.
 func loadServices(cfg Config, environ map[string]string, internalURL string) (services, error) {
 	given := map[string]string{
-		// The messages live in memory, timers of closings too: after a kill the sweepers are the only ones who know what
-		// is due, and a first look should not last minutes.
+		// Messages and timers of closings live in memory. After a kill only the sweepers find what is due, so they run
+		// often.
 		"ORDER_SWEEP_AFTER": "1s", "ORDER_SWEEP_EVERY": "1s",
 		"INVENTORY_REPUBLISH_AFTER": "3s", "INVENTORY_SWEEP_EVERY": "1s",
 	}
@@ -176,7 +176,7 @@ func loadServices(cfg Config, environ map[string]string, internalURL string) (se
 		s.seckill.Check(), s.order.Check(), s.inventory.Check(),
 	} {
 		if err != nil {
-			return s, err // one at a time: most are shared, and would be told three times
+			return s, err // one at a time: the services share most settings, and each error would appear three times
 		}
 	}
 	return s, nil
@@ -197,13 +197,13 @@ func openDatabase(ctx context.Context, dir, name string, tel *telemetry.Telemetr
 	return db, nil
 }
 
-// greeting opens the demo sale and says what to do next. Without a sale to show, the process serves all the same.
+// greeting opens the demo sale, if cfg.Demo is set, and prints how to use the process.
 func greeting(cfg Config, url string, tokens settings.Auth, gate *stockgate.Gate, out io.Writer) lifecycle.Component {
 	return lifecycle.Component{Name: "greeting", Run: func(ctx context.Context) error {
-		if err := errors.Join(awaitGate(ctx, gate), awaitAnswer(ctx, url)); err != nil {
-			return nil //nolint:nilerr // ended before it answered
+		if err := errors.Join(awaitGate(ctx, gate), awaitResponse(ctx, url)); err != nil {
+			return nil //nolint:nilerr // ctx ended before the process was ready
 		}
-		fmt.Fprintf(out, "\nFlashsale answers on %s (embedded parts: to look at, neither durable nor fast).\n", url)
+		fmt.Fprintf(out, "\nFlashsale runs on %s (with embedded dependencies, for a first try: neither durable nor fast).\n", url)
 		if cfg.Demo {
 			demo, err := newDemoSale(url, tokens)
 			if err != nil {
@@ -224,7 +224,7 @@ func greeting(cfg Config, url string, tokens settings.Auth, gate *stockgate.Gate
 	}}
 }
 
-// awaitGate waits until inventory has filled the gate. To ask seckill before would be answered 503, and logged.
+// awaitGate waits until inventory has filled the gate. Before that seckill responds 503 and logs it.
 func awaitGate(ctx context.Context, gate *stockgate.Gate) error {
 	for {
 		if ready, err := gate.Ready(ctx); err == nil && ready {
@@ -238,7 +238,8 @@ func awaitGate(ctx context.Context, gate *stockgate.Gate) error {
 	}
 }
 
-func awaitAnswer(ctx context.Context, url string) error {
+// awaitResponse waits until the list of activities responds 200.
+func awaitResponse(ctx context.Context, url string) error {
 	client := &http.Client{Timeout: time.Second}
 	for {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/v1/activities", nil)
@@ -265,7 +266,7 @@ func printDemo(out io.Writer, url, activityID string, opens time.Time) {
 		when = fmt.Sprintf("opens in %s", in)
 	}
 	fmt.Fprintf(out, `
-A demo sale of 100 pieces %[3]s: %[1]s/v1/activities/%[2]s
+A demo sale of 100 units %[3]s: %[1]s/v1/activities/%[2]s
 Buy one:
 
   U=%[1]s; A=%[2]s; J='Content-Type: application/json'
@@ -277,7 +278,7 @@ Buy one:
 `, url, activityID, when)
 }
 
-// baseURL is where a browser on this machine finds the listener.
+// baseURL returns the URL of the listener for a browser on this machine.
 func baseURL(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -24,7 +24,8 @@ import (
 
 const patience = 30 * time.Second
 
-// In this process: one purchase is paid, another runs out, and after a clean stop nothing is left running.
+// TestPaidAndClosed runs the system in the test's process: one purchase is paid, another expires, and a clean stop
+// leaves no goroutine.
 func TestPaidAndClosed(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	environ := map[string]string{"HTTP_ADDR": porttest.Free(t), "ADMIN_ADDR": porttest.Free(t), "DATA_DIR": t.TempDir(), "DEMO": "true"}
@@ -32,12 +33,12 @@ func TestPaidAndClosed(t *testing.T) {
 	require.NoError(t, settings.Load(&cfg, environ))
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	var said, logged lines
+	var printed, logged lines
 	ended := make(chan error, 1)
-	go func() { ended <- allinone.Run(ctx, cfg, environ, &said, &logged) }()
+	go func() { ended <- allinone.Run(ctx, cfg, environ, &printed, &logged) }()
 	url := "http://" + environ["HTTP_ADDR"]
-	require.Eventually(t, func() bool { return strings.Contains(said.String(), "Ctrl-C stops") }, patience, 20*time.Millisecond)
-	require.Regexp(t, "A demo sale of 100 pieces (opens in|is open)", said.String(), "there is something to look at")
+	require.Eventually(t, func() bool { return strings.Contains(printed.String(), "Ctrl-C stops") }, patience, 20*time.Millisecond)
+	require.Regexp(t, "A demo sale of 100 units (opens in|is open)", printed.String(), "the greeting names the demo sale")
 
 	long := openShop(t, url, 1, 10*time.Minute)
 	payer := long.token(t, "payer")
@@ -61,13 +62,13 @@ func TestPaidAndClosed(t *testing.T) {
 	case err := <-ended:
 		require.NoError(t, err)
 	case <-time.After(patience):
-		t.Fatal("it did not end")
+		t.Fatal("Run did not return")
 	}
 	requireOnTime(t, closed)
-	require.Empty(t, logged.String(), "neither a start nor an end has anything to warn of")
+	require.Empty(t, logged.String(), "no warning at start or end")
 }
 
-// requireOnTime demands what is promised: never early, at most 3 s late.
+// requireOnTime requires that the order was closed at its deadline or at most 3 s later.
 func requireOnTime(t *testing.T, o order) {
 	t.Helper()
 	late := o.ClosedAt.Sub(o.ExpiresAt)
@@ -75,12 +76,12 @@ func requireOnTime(t *testing.T, o order) {
 	require.LessOrEqual(t, late, 3*time.Second)
 }
 
-// Killed and started again on the same folder, it goes on where its tables say.
-func TestKilledAndStartedAgain(t *testing.T) {
+// TestRestartAfterKill kills the process and restarts it on the same folder: its tables hold the state.
+func TestRestartAfterKill(t *testing.T) {
 	p := newProcess(t, t.TempDir())
 	p.start(t)
-	const pieces, payWithin = 6, 10 * time.Second
-	s := openShop(t, p.url, pieces, payWithin)
+	const units, payWithin = 6, 10 * time.Second
+	s := openShop(t, p.url, units, payWithin)
 	payer, idler := s.token(t, "payer"), s.token(t, "idler")
 	paidPath, idlePath := s.path(t, payer), s.path(t, idler)
 	paid := s.use(t, payer, paidPath)
@@ -88,24 +89,24 @@ func TestKilledAndStartedAgain(t *testing.T) {
 	s.pay(t, payer, paid.OrderSN)
 	s.becomes(t, payer, paid.OrderSN, "paid", patience)
 	idle := s.becomes(t, idler, s.use(t, idler, idlePath).OrderSN, "created", patience)
-	s.stockBecomes(t, pieces-2, 1, 1, patience)
+	s.stockBecomes(t, units-2, 1, 1, patience)
 	p.kill(t)
 	p.start(t)
 
-	// What was known is known, at once: the gate is filled before anybody is answered.
-	s.stockBecomes(t, pieces-2, 1, 1, 0)
+	// The state is there at once: the gate is filled before the first response.
+	s.stockBecomes(t, units-2, 1, 1, 0)
 	again := s.use(t, payer, paidPath)
 	require.Equal(t, paid.OrderSN, again.OrderSN)
 	require.Equal(t, "paid", again.Status)
 	again = s.use(t, idler, idlePath)
 	require.Equal(t, idle.OrderSN, again.OrderSN)
 	require.Equal(t, "created", again.Status)
-	require.Equal(t, idle.ExpiresAt, s.becomes(t, idler, idle.OrderSN, "created", 0).ExpiresAt, "the clock does not start again")
-	s.refuses(t, payer) // one piece a buyer, as before
+	require.Equal(t, idle.ExpiresAt, s.becomes(t, idler, idle.OrderSN, "created", 0).ExpiresAt, "the pay window does not restart")
+	s.refuses(t, payer) // one unit per buyer, as before
 
-	// What is left is sold, and not a piece more.
+	// The remaining units are sold, and no more.
 	others := map[string]string{} // order_sn -> token
-	for i := range pieces - 2 {
+	for i := range units - 2 {
 		token := s.token(t, fmt.Sprintf("other-%d", i))
 		r := s.use(t, token, s.path(t, token))
 		require.NotContains(t, others, r.OrderSN)
@@ -114,10 +115,10 @@ func TestKilledAndStartedAgain(t *testing.T) {
 	late := s.token(t, "late")
 	s.refuses(t, late)
 
-	// Its timer died with the process; the order is closed on time all the same.
+	// The timer was lost with the process, but the order is closed on time.
 	s.becomes(t, idler, idle.OrderSN, "closed", payWithin+patience)
 	requireOnTime(t, s.order(t, idler, idle.OrderSN))
-	for sn, token := range others { // an order was made of each; it may be over by now
+	for sn, token := range others { // each has an order, which may be closed by now
 		require.True(t, poll(patience, func() bool {
 			var r reservation
 			return s.call(t, token, http.MethodGet, "/v1/activities/"+s.activity+"/reservations/"+sn, nil, &r) == http.StatusOK &&
@@ -125,39 +126,39 @@ func TestKilledAndStartedAgain(t *testing.T) {
 		}))
 	}
 
-	// The others' time passes while nobody is there.
+	// The other orders expire while the process is down.
 	p.kill(t)
-	time.Sleep(payWithin) // an absence, not a wait for something
+	time.Sleep(payWithin) // the time without a process
 	p.start(t)
 	for sn, token := range others {
 		s.becomes(t, token, sn, "closed", patience)
 		require.Equal(t, "expired", s.order(t, token, sn).CloseReason)
 	}
-	s.stockBecomes(t, pieces-1, 0, 1, patience)
+	s.stockBecomes(t, units-1, 0, 1, patience)
 	s.use(t, late, s.path(t, late))
-	s.stockBecomes(t, pieces-2, 1, 1, patience)
+	s.stockBecomes(t, units-2, 1, 1, patience)
 }
 
-// Killed at any moment of a rush, it comes back with gate, ledger and orders that agree. A purchase of which nothing had
-// reached the tables may be gone, and is then unknown everywhere.
-func TestKilledInTheMiddleOfARush(t *testing.T) {
-	const pieces, rush, rounds = 90, 60, 3
+// TestKillDuringABurst kills the process at a random moment of a burst. After the restart, gate, ledger and orders
+// agree. A purchase that had not reached the tables may be lost, and is then absent everywhere.
+func TestKillDuringABurst(t *testing.T) {
+	const units, burst, rounds = 90, 60, 3
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	p := newProcess(t, t.TempDir())
 	p.start(t)
-	s := openShop(t, p.url, pieces, 10*time.Minute)
-	told := map[string]string{} // order_sn -> token
+	s := openShop(t, p.url, units, 10*time.Minute)
+	accepted := map[string]string{} // order_sn -> token
 	for round := range rounds {
-		tokens := make([]string, rush)
+		tokens := make([]string, burst)
 		for i := range tokens {
 			tokens[i] = s.token(t, fmt.Sprintf("u-%d-%d", round, i))
 		}
 		var mu sync.Mutex
 		var wg sync.WaitGroup
-		var answered atomic.Int64
-		killAfter := 1 + rnd.Int64N(rush)
+		var done atomic.Int64
+		killAfter := 1 + rnd.Int64N(burst)
 		enough := make(chan struct{})
 		for _, token := range tokens {
 			wg.Go(func() {
@@ -169,28 +170,28 @@ func TestKilledInTheMiddleOfARush(t *testing.T) {
 					if s.call(t, token, http.MethodPost, "/v1/activities/"+s.activity+"/paths/"+path.Path+"/reservations",
 						s.lines(), &r) == http.StatusAccepted {
 						mu.Lock()
-						told[r.OrderSN] = token
+						accepted[r.OrderSN] = token
 						mu.Unlock()
 					}
 				}
-				if answered.Add(1) == killAfter {
+				if done.Add(1) == killAfter {
 					close(enough)
 				}
 			})
 		}
 		<-enough
-		time.Sleep(time.Duration(rnd.Int64N(int64(150 * time.Millisecond)))) // any moment until all of them have landed
+		time.Sleep(time.Duration(rnd.Int64N(int64(150 * time.Millisecond)))) // a random moment before all have landed
 		p.kill(t)
 		wg.Wait()
 		p.start(t)
-		// Rows without an order get theirs, and then all three agree.
-		known, orders := int64(0), int64(0)
+		// Reservations without an order get one, and then all three agree.
+		found, orders := int64(0), int64(0)
 		agree := poll(patience, func() bool {
-			known, orders = 0, 0
-			for sn, token := range told {
+			found, orders = 0, 0
+			for sn, token := range accepted {
 				switch s.call(t, token, http.MethodGet, "/v1/activities/"+s.activity+"/reservations/"+sn, nil, &reservation{}) {
 				case http.StatusOK:
-					known++
+					found++
 				case http.StatusNotFound:
 				default:
 					return false
@@ -200,21 +201,21 @@ func TestKilledInTheMiddleOfARush(t *testing.T) {
 				}
 			}
 			v := s.stock(t)
-			return known == orders && v.MySQL.Reserved >= known && v.Gate.Left == v.MySQL.Available && v.Gate.Held == v.MySQL.Reserved &&
+			return found == orders && v.MySQL.Reserved >= found && v.Gate.Left == v.MySQL.Available && v.Gate.Held == v.MySQL.Reserved &&
 				v.Difference == 0 && v.Journal == 0 && v.InFlight == 0
 		})
 		v := s.stock(t)
-		require.True(t, agree, "told %d, of them known %d, ordered %d; %+v", len(told), known, orders, v)
-		require.Equal(t, int64(pieces), v.MySQL.Available+v.MySQL.Reserved+v.MySQL.Sold)
-		t.Logf("round %d: %d told so far, %d known after the kill; %d of %d reserved", round, len(told), known, v.MySQL.Reserved, pieces)
+		require.True(t, agree, "accepted %d, found %d, orders %d; %+v", len(accepted), found, orders, v)
+		require.Equal(t, int64(units), v.MySQL.Available+v.MySQL.Reserved+v.MySQL.Sold)
+		t.Logf("round %d: %d accepted so far, %d found after the kill; %d of %d reserved", round, len(accepted), found, v.MySQL.Reserved, units)
 	}
-	// Sold to the last piece, and no further.
+	// All units can be sold, and no more.
 	left := s.stock(t).MySQL.Available
 	for i := range left {
 		token := s.token(t, fmt.Sprintf("last-%d", i))
 		s.use(t, token, s.path(t, token))
 	}
-	s.stockBecomes(t, 0, pieces, 0, patience)
+	s.stockBecomes(t, 0, units, 0, patience)
 	s.refuses(t, s.token(t, "late"))
 }
 
@@ -226,7 +227,7 @@ func TestTwoProcessesOnOneFolder(t *testing.T) {
 	out, err := run(t, second.env, "serve")
 	require.Error(t, err)
 	require.Contains(t, out, "another process uses this directory")
-	require.Eventually(t, func() bool { return answersOK(first.url + "/v1/activities") }, patience, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return responds(first.url + "/v1/activities") }, patience, 20*time.Millisecond)
 }
 
 func TestSettingsAreLoggedWithoutTheirSecrets(t *testing.T) {
@@ -234,14 +235,14 @@ func TestSettingsAreLoggedWithoutTheirSecrets(t *testing.T) {
 	p.env = append(p.env, "LOG_LEVEL=info", "AUTH_HS256_SECRET=hush-buyers", "INTERNAL_SECRET=hush-internal", "PATH_SECRETS=hush-paths")
 	p.start(t)
 	p.kill(t)
-	said := p.log.String()
+	logged := p.log.String()
 	for _, setting := range []string{`"DATA_DIR":"`, `"PATH_RATE":"10000"`, `"ORDER_PAYMENT_GRACE":"`, `"INVENTORY_CONSUMERS":"`, `"PATH_SECRETS":"(hidden)"`} {
-		require.Contains(t, said, setting)
+		require.Contains(t, logged, setting)
 	}
-	require.NotContains(t, said, "hush")
+	require.NotContains(t, logged, "hush")
 }
 
-func TestDemoSaleWhereTokensAreForAnAudience(t *testing.T) {
+func TestDemoSaleWithATokenAudience(t *testing.T) {
 	p := newProcess(t, t.TempDir())
 	p.env = append(p.env, "DEMO=true", "AUTH_AUDIENCE=shop", "AUTH_ISSUER=idp")
 	p.start(t)
@@ -257,7 +258,7 @@ func TestDemoSaleWhereTokensAreForAnAudience(t *testing.T) {
 	}, patience, 50*time.Millisecond)
 }
 
-func TestWrongSettingsStopIt(t *testing.T) {
+func TestWrongSettingsAreRefused(t *testing.T) {
 	for setting, name := range map[string]string{
 		"HTTP_ADDR=nonsense":         "HTTP_ADDR",
 		"HTTP_ADDR=0.0.0.0:0":        "APP_ENV",
@@ -277,21 +278,21 @@ func TestWrongSettingsStopIt(t *testing.T) {
 			}
 		})
 	}
-	requireRefused(t, newProcess(t, "/dev/null/x").env, "serve", "DATA_DIR") // known by trying
+	requireRefused(t, newProcess(t, "/dev/null/x").env, "serve", "DATA_DIR") // only an attempt shows it
 }
 
-// requireRefused demands one sentence that names the setting, and the status for it.
+// requireRefused requires exit status 2 and one line of output that names the setting.
 func requireRefused(t *testing.T, env []string, verb, name string) {
 	t.Helper()
 	out, err := run(t, env, verb)
 	var exit *exec.ExitError
-	require.ErrorAs(t, err, &exit, "%s went on:\n%s", verb, out)
+	require.ErrorAs(t, err, &exit, "%s did not fail:\n%s", verb, out)
 	require.Equal(t, 2, exit.ExitCode(), "%s", out)
-	require.Equal(t, 1, strings.Count(strings.TrimSpace(out), "\n")+1, "one sentence:\n%s", out)
+	require.Equal(t, 1, strings.Count(strings.TrimSpace(out), "\n")+1, "one line:\n%s", out)
 	require.Contains(t, out, name)
 }
 
-// run is the program until it ends by itself, which it is to do soon.
+// run runs the program until it ends by itself, and returns its output.
 func run(t *testing.T, env []string, verb string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -303,7 +304,7 @@ func run(t *testing.T, env []string, verb string) (string, error) {
 	return string(out), err
 }
 
-// lines is a buffer that may be read while it is written.
+// lines is a buffer that is safe for concurrent use.
 type lines struct {
 	mu   sync.Mutex
 	text strings.Builder

@@ -8,19 +8,19 @@ import (
 	"flashsale.internal/pkg/settings"
 )
 
-// Config is what the process is set up by; the services inside take theirs from the same environment.
+// Config holds the settings of the process. The services inside read theirs from the same environment.
 type Config struct {
 	settings.App
 	HTTPAddr     string        `env:"HTTP_ADDR" envDefault:"127.0.0.1:8080"`
 	AdminAddr    string        `env:"ADMIN_ADDR" envDefault:"127.0.0.1:9080"`
 	DrainTimeout time.Duration `env:"DRAIN_TIMEOUT" envDefault:"10s"`
-	// DataDir keeps the tables; empty: a temporary folder, gone at the end.
+	// DataDir is the folder of the tables. Empty means a temporary folder, which is deleted at the end.
 	DataDir string `env:"DATA_DIR"`
-	// Demo opens a sale to look at, some seconds after the start.
+	// Demo opens a demo sale some seconds after the start.
 	Demo bool `env:"DEMO" envDefault:"true"`
 }
 
-// Validate reports the first wrong setting.
+// Validate returns an error for the first wrong setting.
 func (c Config) Validate() error {
 	if c.Production() {
 		return settings.Wrong("APP_ENV", "must not be production for allinone: its Redis and its messages live in memory")
@@ -28,7 +28,7 @@ func (c Config) Validate() error {
 	return settings.HTTP{Addr: c.HTTPAddr, AdminAddr: c.AdminAddr, DrainTimeout: c.DrainTimeout}.Validate(false)
 }
 
-// dataDir makes the folder for the tables; the returned func removes it if it is a temporary one.
+// dataDir creates the folder for the tables. The returned func removes it if it is a temporary one.
 func (c Config) dataDir() (dir string, remove func() error, err error) {
 	if c.DataDir == "" {
 		dir, err = os.MkdirTemp("", "flashsale-")

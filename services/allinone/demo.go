@@ -20,8 +20,8 @@ const (
 	demoTitle   = "Demo: 100 phones"
 )
 
-// demoSale opens a sale as a merchant would, over the API. A sale that an earlier process left in DATA_DIR and that is
-// not over is used again.
+// demoSale opens a sale over the API, as a merchant does. It reuses the sale of an earlier process in DATA_DIR that
+// has not ended.
 type demoSale struct {
 	url   string
 	token string
@@ -37,7 +37,7 @@ func newDemoSale(url string, a settings.Auth) (*demoSale, error) {
 	return &demoSale{url: url, token: token, http: &http.Client{Timeout: 5 * time.Second}}, nil
 }
 
-// open returns the activity's id and when it opens.
+// open returns the activity's id and the time when it opens.
 func (d *demoSale) open(ctx context.Context) (activityID string, opens time.Time, err error) {
 	type activity struct {
 		ActivityID string    `json:"activity_id"`
@@ -63,14 +63,14 @@ func (d *demoSale) open(ctx context.Context) (activityID string, opens time.Time
 		} `json:"skus"`
 	}
 	err = d.call(ctx, http.MethodPost, "/v1/merchant/products", map[string]any{
-		"name": "Phone", "description": "The one that everybody wants",
+		"name": "Phone", "description": "A phone in high demand",
 		"skus": []any{map[string]any{"name": "black", "list_price": 99900, "currency": "EUR"}},
 	}, &product)
 	if err != nil {
 		return "", time.Time{}, err
 	}
 	if len(product.SKUs) != 1 {
-		return "", time.Time{}, fmt.Errorf("the product has %d SKUs and not one", len(product.SKUs))
+		return "", time.Time{}, fmt.Errorf("product has %d SKUs, want 1", len(product.SKUs))
 	}
 	opens = time.Now().Add(demoOpensIn).UTC().Truncate(time.Second)
 	var made activity
@@ -84,7 +84,7 @@ func (d *demoSale) open(ctx context.Context) (activityID string, opens time.Time
 	return made.ActivityID, opens, d.call(ctx, http.MethodPost, "/v1/merchant/activities/"+made.ActivityID+"/publish", nil, nil)
 }
 
-// call repeats what was answered 5xx: in the first moments the gate is not filled yet.
+// call retries a call that got 5xx: at first the gate is not filled yet.
 func (d *demoSale) call(ctx context.Context, method, path string, body, out any) error {
 	raw := []byte{}
 	if body != nil {

@@ -39,7 +39,7 @@ var (
 	buildOnce sync.Once
 )
 
-// program is the built program.
+// program builds the program once and returns its path.
 func program(t *testing.T) string {
 	t.Helper()
 	buildOnce.Do(func() {
@@ -50,12 +50,12 @@ func program(t *testing.T) string {
 	return binary
 }
 
-// process is the program with a folder of its own, which outlives it.
+// process is the program with its own data folder, which stays after a kill.
 type process struct {
 	url, admin string
 	env        []string
 	cmd        *exec.Cmd
-	log        bytes.Buffer // of the present run; read it after the end only
+	log        bytes.Buffer // of the current run; only read after its end
 }
 
 func newProcess(t *testing.T, dataDir string) *process {
@@ -73,7 +73,7 @@ func newProcess(t *testing.T, dataDir string) *process {
 	return p
 }
 
-// start returns when the program answers; its gate is filled then.
+// start starts the program and waits until it responds, with a filled gate.
 func (p *process) start(t *testing.T) {
 	t.Helper()
 	p.log.Reset()
@@ -81,22 +81,22 @@ func (p *process) start(t *testing.T) {
 	p.cmd.Env = p.env
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
 	require.NoError(t, p.cmd.Start())
-	require.Eventually(t, func() bool { return answersOK(p.admin+"/readyz") && answersOK(p.url+"/v1/activities") },
-		30*time.Second, 50*time.Millisecond, "the program does not answer")
+	require.Eventually(t, func() bool { return responds(p.admin+"/readyz") && responds(p.url+"/v1/activities") },
+		30*time.Second, 50*time.Millisecond, "the program does not respond")
 }
 
-// kill ends it as a power cut does.
+// kill ends the program with SIGKILL.
 func (p *process) kill(t *testing.T) {
 	t.Helper()
 	require.NoError(t, p.cmd.Process.Kill())
 	_ = p.cmd.Wait()
 	p.cmd = nil
 	if t.Failed() {
-		t.Logf("the program said:\n%s", p.log.String())
+		t.Logf("output of the program:\n%s", p.log.String())
 	}
 }
 
-func answersOK(url string) bool {
+func responds(url string) bool {
 	client := http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Get(url)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"flashsale.internal/pkg/lifecycle"
 )
 
-// redisComponent ages the keys of the embedded Redis and closes it at the end. miniredis answers TIME by the clock but
-// lets keys live for ever unless it is told that time has passed.
+// redisComponent expires the keys of the embedded Redis and closes it at the end. miniredis returns the clock's time
+// from TIME, but keys expire only when FastForward is called.
 func redisComponent(server *miniredis.Miniredis) lifecycle.Component {
 	return lifecycle.Component{Name: "embedded redis", Run: func(ctx context.Context) error {
 		defer server.Close()

@@ -10,7 +10,7 @@ import (
 	"flashsale.internal/pkg/telemetry"
 )
 
-// routes is the edge of the one origin: the prefix of the path decides which service answers.
+// routes returns the handler of the public listener. The prefix of the path selects the service.
 func routes(seckill, order, inventory http.Handler, tel *telemetry.Telemetry) http.Handler {
 	byPrefix := []struct {
 		prefix  string
@@ -22,7 +22,7 @@ func routes(seckill, order, inventory http.Handler, tel *telemetry.Telemetry) ht
 		{"/v1/payments", order},
 		{"/v1/merchant", inventory},
 	}
-	// Answered with trace and headers as any other route.
+	// Other paths get a response with the same trace and headers as any route.
 	elsewhere := httpserver.NewRouter(tel)
 	elsewhere.HandleFunc("/*", func(w http.ResponseWriter, r *http.Request) {
 		problem.Write(w, r, tel.Log, contract.Refuse(contract.CodeNotFound, "There is nothing here."))

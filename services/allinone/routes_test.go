@@ -11,7 +11,7 @@ import (
 	"flashsale.internal/pkg/telemetry"
 )
 
-func TestThePrefixOfThePathDecidesWhoAnswers(t *testing.T) {
+func TestRoutesByPrefix(t *testing.T) {
 	service := func(name string) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Service", name) })
 	}
@@ -30,7 +30,7 @@ func TestThePrefixOfThePathDecidesWhoAnswers(t *testing.T) {
 	}
 }
 
-func TestWhatNoServiceHasIsAProblemLikeAnyOther(t *testing.T) {
+func TestUnknownPathIsAProblem(t *testing.T) {
 	none := http.NotFoundHandler()
 	edge := routes(none, none, none, telemetry.Discard(t))
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodOptions} {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shop is what a merchant and buyers do over HTTP.
+// shop is one sale, with the HTTP calls of its merchant and buyers.
 type shop struct {
 	url           string
 	http          *http.Client
@@ -49,13 +49,13 @@ type skuStock struct {
 	Difference int64 `json:"difference"`
 }
 
-// openShop opens a sale.
-func openShop(t *testing.T, url string, pieces int64, payWithin time.Duration) *shop {
+// openShop creates and publishes a sale.
+func openShop(t *testing.T, url string, units int64, payWithin time.Duration) *shop {
 	t.Helper()
-	s := &shop{url: url, total: pieces, http: &http.Client{
+	s := &shop{url: url, total: units, http: &http.Client{
 		Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true},
 	}}
-	s.merchant = s.token(t, fmt.Sprint("merchant-", payWithin), "merchant") // who opens one sale
+	s.merchant = s.token(t, fmt.Sprint("merchant-", payWithin), "merchant") // one merchant per sale
 	var product struct {
 		SKUs []struct {
 			SKUID string `json:"sku_id"`
@@ -71,7 +71,7 @@ func openShop(t *testing.T, url string, pieces int64, payWithin time.Duration) *
 	s.must(t, http.StatusCreated, s.merchant, http.MethodPost, "/v1/merchant/activities", map[string]any{
 		"title": "Sale", "starts_at": time.Now().Add(-time.Minute), "ends_at": time.Now().Add(time.Hour), "per_user_limit": 1,
 		"pay_within_s": int(payWithin / time.Second),
-		"items":        []any{map[string]any{"sku_id": s.sku, "price": 400, "stock": pieces}},
+		"items":        []any{map[string]any{"sku_id": s.sku, "price": 400, "stock": units}},
 	}, &made)
 	s.activity = made.ActivityID
 	s.must(t, http.StatusOK, s.merchant, http.MethodPost, "/v1/merchant/activities/"+s.activity+"/publish", nil, nil)
@@ -91,7 +91,7 @@ func (s *shop) token(t *testing.T, user string, roles ...string) string {
 	return out.Token
 }
 
-// path presses the button.
+// path requests a path.
 func (s *shop) path(t *testing.T, token string) string {
 	t.Helper()
 	var out struct {
@@ -109,15 +109,15 @@ func (s *shop) use(t *testing.T, token, path string) reservation {
 	return r
 }
 
-// refuses demands that this buyer gets no piece, wherever it is noticed: what the path route knows may be 200 ms old.
+// refuses requires that the buyer gets no unit. Either call may refuse: the path route's state may be 200 ms old.
 func (s *shop) refuses(t *testing.T, token string) {
 	t.Helper()
 	var out struct {
 		Path string `json:"path"`
 	}
-	status := s.told(t, token, http.MethodPost, "/v1/activities/"+s.activity+"/paths", map[string]any{}, &out)
+	status := s.retry(t, token, http.MethodPost, "/v1/activities/"+s.activity+"/paths", map[string]any{}, &out)
 	if status == http.StatusCreated {
-		status = s.told(t, token, http.MethodPost, "/v1/activities/"+s.activity+"/paths/"+out.Path+"/reservations", s.lines(), nil)
+		status = s.retry(t, token, http.MethodPost, "/v1/activities/"+s.activity+"/paths/"+out.Path+"/reservations", s.lines(), nil)
 	}
 	require.Equal(t, http.StatusConflict, status)
 }
@@ -126,7 +126,7 @@ func (s *shop) lines() map[string]any {
 	return map[string]any{"lines": []any{map[string]any{"sku_id": s.sku, "qty": 1}}}
 }
 
-// becomes waits until the buyer is told that.
+// becomes waits until the reservation has the status, and returns it.
 func (s *shop) becomes(t *testing.T, token, orderSN, status string, within time.Duration) reservation {
 	t.Helper()
 	var r reservation
@@ -165,7 +165,7 @@ func (s *shop) stock(t *testing.T) skuStock {
 	return view.SKUs[0]
 }
 
-// stockBecomes waits until tables and gate both say so.
+// stockBecomes waits until the tables and the gate both hold these quantities.
 func (s *shop) stockBecomes(t *testing.T, available, reserved, sold int64, within time.Duration) {
 	t.Helper()
 	want := skuStock{Total: s.total}
@@ -177,7 +177,7 @@ func (s *shop) stockBecomes(t *testing.T, available, reserved, sold int64, withi
 	}
 }
 
-// poll asks at least once.
+// poll calls done until it returns true, at least once, and reports whether it did in time.
 func poll(within time.Duration, done func() bool) bool {
 	for deadline := time.Now().Add(within); !done(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -189,11 +189,11 @@ func poll(within time.Duration, done func() bool) bool {
 
 func (s *shop) must(t *testing.T, status int, token, method, path string, body, out any) {
 	t.Helper()
-	require.Equal(t, status, s.told(t, token, method, path, body, out), "%s %s", method, path)
+	require.Equal(t, status, s.retry(t, token, method, path, body, out), "%s %s", method, path)
 }
 
-// told calls until it is told anything but to come again, as on a machine that is held up. Each call may be repeated.
-func (s *shop) told(t *testing.T, token, method, path string, body, out any) (status int) {
+// retry repeats a call that fails or gets 503, as on an overloaded machine. Every call may be repeated.
+func (s *shop) retry(t *testing.T, token, method, path string, body, out any) (status int) {
 	t.Helper()
 	poll(patience, func() bool {
 		status = s.call(t, token, method, path, body, out)
@@ -202,7 +202,7 @@ func (s *shop) told(t *testing.T, token, method, path string, body, out any) (st
 	return status
 }
 
-// call returns the status; 0 when nobody answered.
+// call returns the status of the response, or 0 without a response.
 func (s *shop) call(t *testing.T, token, method, path string, body, out any) int {
 	t.Helper()
 	raw := []byte{}

@@ -18,7 +18,7 @@ func main() {
 }
 
 func load() (allinone.Config, error) {
-	cfg := allinone.Config{App: settings.App{LogLevel: slog.LevelWarn}} // what is worth reading is printed
+	cfg := allinone.Config{App: settings.App{LogLevel: slog.LevelWarn}} // the greeting is printed, not logged
 	err := settings.Load(&cfg, nil)
 	return cfg, err
 }
