@@ -21,9 +21,9 @@ func TestTheTableOfValuesIsFresh(t *testing.T) {
 }
 
 func TestAValueWithoutAWordIsFound(t *testing.T) {
-	values, err := valuedocs.Read("a:\n  # -- Says it\n  b: {c: 1}\n# -- A list\nd:\n  - x\n")
+	values, err := valuedocs.Read("a:\n  # -- A map\n  b: {c: 1}\n# -- A list\nd:\n  - x\n")
 	require.NoError(t, err)
-	require.Equal(t, []valuedocs.Value{{Name: "a.b", Default: `{"c":1}`, About: "Says it"}, {Name: "d", Default: `["x"]`, About: "A list"}}, values)
+	require.Equal(t, []valuedocs.Value{{Name: "a.b", Default: `{"c":1}`, About: "A map"}, {Name: "d", Default: `["x"]`, About: "A list"}}, values)
 	_, err = valuedocs.Read("a:\n  b: 1\n")
 	require.ErrorContains(t, err, "line 2: a.b has no comment")
 }

@@ -16,8 +16,8 @@ import (
 	"flashsale.internal/test/shop"
 )
 
-// Services that start before Redis, the database and the broker respond 503, retry, and work as soon as these
-// dependencies run, without a restart.
+// TestStartsBeforeItsDependencies starts the services before Redis, the database and the broker. They respond 503,
+// retry, and work without a restart as soon as the dependencies run.
 func TestStartsBeforeItsDependencies(t *testing.T) {
 	t.Parallel() // dependencies of its own
 	dependencies := rig.OwnDependencies(t, 3500)

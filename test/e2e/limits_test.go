@@ -25,7 +25,7 @@ import (
 	"flashsale.internal/test/shop"
 )
 
-// flashctl is the program, as an operator uses it.
+// flashctl runs the program as an operator does.
 type flashctl struct {
 	binary string
 	env    []string
@@ -46,11 +46,11 @@ func newFlashctl(t *testing.T, r *rig.Rig) flashctl {
 func (f flashctl) run(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, f.binary, args...)
 	cmd.Env = f.env
-	var said strings.Builder
-	cmd.Stderr = &said
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		err = fmt.Errorf("flashctl %s: %w: %s", strings.Join(args, " "), err, said.String())
+		err = fmt.Errorf("flashctl %s: %w: %s", strings.Join(args, " "), err, stderr.String())
 	}
 	return out, err
 }
@@ -92,7 +92,7 @@ func limitRules(t *testing.T, rules string) (file string) {
 	return file
 }
 
-// writeRules puts the file in place as a whole, as an editor or Kubernetes does.
+// writeRules replaces the file in one step, as an editor or Kubernetes does.
 func writeRules(t *testing.T, file, rules string) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(file+".new", []byte("version: 1\nrules:\n"+rules), 0o600))
@@ -121,7 +121,7 @@ func limitedSale(ctx context.Context, t *testing.T, r *rig.Rig) (activityID stri
 	return id
 }
 
-// policyOf asks a process for a path and tells what it says of the limit of all paths: how many a second.
+// policyOf requests a path from a process and returns the limit of all paths from its RateLimit-Policy, per second.
 func policyOf(ctx context.Context, p *rig.Process, activityID, token string) (int, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL+"/v1/activities/"+activityID+"/paths", nil)
 	if err != nil {
@@ -143,7 +143,7 @@ func policyOf(ctx context.Context, p *rig.Process, activityID, token string) (in
 
 var policyPattern = regexp.MustCompile(`"path-total";q=(\d+);w=1`)
 
-// metricOf reads a counter of a process's metrics page; 0 if it is not there yet.
+// metricOf returns a counter of a process's metrics page, or 0 if it is absent.
 func metricOf(ctx context.Context, p *rig.Process, line string) (float64, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.Admin+"/metrics", nil)
 	if err != nil {
@@ -168,11 +168,12 @@ func metricOf(ctx context.Context, p *rig.Process, line string) (float64, error)
 
 var refusedRules = regexp.MustCompile(`rules not taken over.*field lmit not found`)
 
-// TestPathLimitUnderLoad: five times as many callers as there are paths, on two processes of seckill that share the limit.
+// TestPathLimitUnderLoad sends five times as many calls as there are paths to two processes of seckill that share the
+// limit.
 func TestPathLimitUnderLoad(t *testing.T) {
 	const (
 		rate, burst, seconds = 300, 30, 6
-		leases               = 2 * 3 // what both processes may hold of the next moment
+		leases               = 2 * 3 // leases of both processes
 	)
 	r := rig.Start(t, rig.Twice(), rig.Env("LIMIT_RULES", limitRules(t, fmt.Sprintf(
 		"  - {name: path-total, limit: %d, burst: %d, max_wait: 1s, lease: 0.01}", rate, burst))))
@@ -180,7 +181,7 @@ func TestPathLimitUnderLoad(t *testing.T) {
 	defer cancel()
 	sale := limitedSale(ctx, t, r)
 	ctl := newFlashctl(t, r)
-	// What a process grants by itself while Redis is too slow for it comes on top: its share, half of the limit.
+	// While Redis is too slow, a process grants its share by itself, half of the limit. That is added.
 	fallback := func() (all float64) {
 		for _, p := range r.Services()[0] {
 			n, err := metricOf(ctx, p, `flashsale_limits_decided_total{flashsale_source="fallback"}`)
@@ -195,20 +196,20 @@ func TestPathLimitUnderLoad(t *testing.T) {
 	t.Logf("%+v", report)
 
 	given := report.Outcomes["201"]
-	for outcome := range report.Outcomes { // a busy machine may refuse a moment
+	for outcome := range report.Outcomes { // an overloaded machine may refuse for a moment
 		assert.True(t, outcome == "201" || outcome == "429 rate_limited" || strings.HasPrefix(outcome, "503 "), outcome)
 	}
 	assert.Zero(t, report.Failed)
 	assert.Zero(t, report.BadCount, "fields of the refusals: %s", report.BadFields)
 	most := rate*report.Took.Seconds() + burst + leases + min(fallback()-before, rate*report.Took.Seconds()/2+burst)
 	assert.LessOrEqual(t, float64(given), most, "of %s", report.Took)
-	assert.GreaterOrEqual(t, given, rate*seconds/2, "half of what the limit allows, however slow the machine")
+	assert.GreaterOrEqual(t, given, rate*seconds/2, "at least half of the limit, on a slow machine too")
 	assert.Positive(t, report.Outcomes["429 rate_limited"])
 	for outcome, n := range report.Purchases {
 		assert.True(t, outcome == "202" || strings.HasPrefix(outcome, "503 "), "%d times %s", n, outcome)
 	}
 
-	// The operator sees it, of both processes together.
+	// The operator sees the sum of both processes.
 	token, err := r.Client.Token(ctx, "operator-1", auth.Operator)
 	require.NoError(t, err)
 	require.NoError(t, shop.Poll(ctx, func() (bool, error) {
@@ -222,8 +223,8 @@ func TestPathLimitUnderLoad(t *testing.T) {
 	}
 }
 
-// TestLimitsChangeUnderLoad: an operator changes a limit while it is in use. It holds on all processes at once, and nobody
-// gets more by it than what both limits allow. A file that is no good changes nothing and says why.
+// TestLimitsChangeUnderLoad changes a limit while it is in use. The new limit applies on all processes at once, and no
+// caller gets more than both limits allow. A file with errors changes nothing, and the reason is logged.
 func TestLimitsChangeUnderLoad(t *testing.T) {
 	const before, after, burst = 200, 400, 20
 	rule := func(limit int) string {
@@ -237,7 +238,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	ctl := newFlashctl(t, r)
 	token, err := r.Client.Token(ctx, "watcher")
 	require.NoError(t, err)
-	// everywhere waits until all processes of seckill say that limit, and tells how long it took.
+	// everywhere waits until all processes of seckill return that limit, and returns the time that it took.
 	everywhere := func(limit int) time.Duration {
 		t.Helper()
 		began := time.Now()
@@ -245,7 +246,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 			require.NoError(t, shop.Poll(ctx, func() (bool, error) {
 				n, err := policyOf(ctx, p, sale, token)
 				return n == limit, err
-			}), "%s holds %d", p.Name, limit)
+			}), "%s applies %d", p.Name, limit)
 		}
 		return time.Since(began)
 	}
@@ -261,7 +262,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 		report, err := ctl.load(ctx, sale, "--rate", strconv.Itoa(3*after), "--for", "8s", "--users", "200", "--conns", "200", "--no-buy")
 		loaded <- outcome{report, err}
 	}()
-	require.NoError(t, shop.Poll(ctx, func() (bool, error) { // it has begun
+	require.NoError(t, shop.Poll(ctx, func() (bool, error) { // the load runs
 		n, err := metricOf(ctx, r.Seckill, `flashsale_limits_decisions_total{flashsale_limit="path-total",flashsale_outcome="refused"}`)
 		return n > 100, err
 	}))
@@ -273,13 +274,13 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	seen := time.Since(changing)
 	done := <-loaded
 	require.NoError(t, done.err)
-	t.Logf("all processes said so %s after flashctl had its answer, %s after it was started; %+v", took, seen, done.report)
+	t.Logf("all processes applied the limit %s after flashctl ended, %s after it was started; %+v", took, seen, done.report)
 	assert.Zero(t, done.report.BadCount, done.report.BadFields)
 	most := before*changing.Sub(began).Seconds() + after*time.Since(changing).Seconds() + 2*burst + 2*4
 	assert.LessOrEqual(t, float64(done.report.Outcomes["201"]), most, "no burst beyond those of the two limits")
 	assert.GreaterOrEqual(t, done.report.Outcomes["201"], before*8/2)
 
-	// Who changed it is on record.
+	// The change log names the actor.
 	db, err := sql.Open("mysql", r.Dependencies.InventoryDSN)
 	require.NoError(t, err)
 	defer db.Close()
@@ -288,7 +289,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	assert.Equal(t, "flashctl", who)
 	assert.Contains(t, detail, `"limit":400`)
 
-	// A file that is no good: the old rules stay, and each process says why.
+	// A file with errors: the old rules stay, and each process logs the reason.
 	writeRules(t, file, strings.Replace(rule(50), "limit:", "lmit:", 1))
 	for _, p := range r.Processes() {
 		require.NoError(t, shop.Poll(ctx, func() (bool, error) {
@@ -298,7 +299,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	}
 	everywhere(after)
 
-	// What Redis says holds whatever the file says, until it is taken back.
+	// A rule in Redis overrides the file until it is reverted.
 	writeRules(t, file, rule(50))
 	for _, p := range r.Services()[0] {
 		require.NoError(t, shop.Poll(ctx, func() (bool, error) {

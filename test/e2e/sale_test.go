@@ -17,7 +17,7 @@ import (
 // closedWithin is the longest time from the deadline of an order to its closing.
 const closedWithin = 3 * time.Second
 
-// A whole sale: 20,000 buyers, 5,000 units, a pay window of 30 s. Half of the accepted buyers pay.
+// TestSale runs a whole sale: 20,000 buyers, 5,000 units, a pay window of 30 s. Half of the accepted buyers pay.
 func TestSale(t *testing.T) {
 	const (
 		buyersCount = 20_000
@@ -28,7 +28,7 @@ func TestSale(t *testing.T) {
 	r := rig.Start(t, rig.Env("PATH_RATE", "100000"))
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	// Tokens are signed here: making 20,000 of them over HTTP proves nothing.
+	// Tokens are signed here: 20,000 of them over HTTP would prove nothing.
 	signing := client.New(r.Client.Origins(), client.Options{Secret: rig.TokenSecret, Timeout: 20 * time.Second})
 	t.Cleanup(signing.Close)
 	buyers, err := purchase.NewBuyers(ctx, signing, buyersCount)
@@ -37,11 +37,11 @@ func TestSale(t *testing.T) {
 
 	began := time.Now()
 	won, winners, losers := sale.BuyAll(t, buyers, width)
-	t.Logf("%d buyers were answered in %s", buyersCount, time.Since(began).Round(time.Millisecond))
-	require.Len(t, won, units, "sold exactly what there is: not one more, not one fewer")
+	t.Logf("%d buyers got a response within %s", buyersCount, time.Since(began).Round(time.Millisecond))
+	require.Len(t, won, units, "purchases accepted")
 	require.Len(t, losers, buyersCount-units)
 
-	// Half of them pay, each as soon as the order is there: the window is running.
+	// Half of them pay, each as soon as the order exists.
 	orders := make([]client.Order, len(won))
 	require.NoError(t, purchase.Each(ctx, width, len(won), func(ctx context.Context, i int) error {
 		_, err := purchase.Await(ctx, func(ctx context.Context) (client.Reservation, error) {
@@ -61,7 +61,7 @@ func TestSale(t *testing.T) {
 	t.Logf("all orders created and half of them paid %s after the start", time.Since(began).Round(time.Millisecond))
 	oneOrderEach(t, won, orders)
 
-	// The other orders expire. None is closed early and none late, by closed_at.
+	// The other orders expire. By closed_at, none is closed early and none late.
 	var mu sync.Mutex
 	var worst time.Duration
 	require.NoError(t, purchase.Each(ctx, width, len(won)/2, func(ctx context.Context, k int) error {
@@ -87,9 +87,9 @@ func TestSale(t *testing.T) {
 	require.LessOrEqual(t, worst, closedWithin, "closed too late")
 	sale.StockBecomes(t, units/2, 0, units/2, 60*time.Second)
 
-	// Buyers who were refused buy what was restored.
+	// Buyers who were refused buy the released units.
 	secondWon, _, secondLost := sale.BuyAll(t, losers, width)
-	require.Len(t, secondWon, units/2, "the restored units are sold again, exactly")
+	require.Len(t, secondWon, units/2, "purchases of released units")
 	require.Len(t, secondLost, len(losers)-units/2)
 	sale.StockBecomes(t, 0, units/2, units/2, 60*time.Second)
 

@@ -18,8 +18,8 @@ import (
 	"flashsale.internal/test/shop"
 )
 
-// One purchase is one trace: from the POST through the gate, the topics and both databases to the result. Every span has
-// its parent in the trace, and the services hand over where the messages go.
+// One purchase is one trace: from the POST through the gate, the topics and both databases to the result. Every span
+// has its parent in the trace, and messages carry the trace from service to service.
 func TestOnePurchaseIsOneTrace(t *testing.T) {
 	const within = 90 * time.Second // for each result
 	spans := rig.ReceiveSpans(t)
@@ -34,7 +34,7 @@ func TestOnePurchaseIsOneTrace(t *testing.T) {
 	path, err := r.Client.As(token).NewPath(ctx, sale.ActivityID)
 	require.NoError(t, err)
 
-	// The buyer's own client is the root of the trace.
+	// The buyer's client is the root of the trace.
 	traceID, rootID := randomHex(16), randomHex(8)
 	traced := func(method, url, body string, into any) int {
 		req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
@@ -52,7 +52,7 @@ func TestOnePurchaseIsOneTrace(t *testing.T) {
 		if into != nil {
 			require.NoError(t, json.NewDecoder(bytes.NewReader(raw)).Decode(into), "%s", raw)
 		}
-		require.Contains(t, resp.Header.Get("traceparent"), traceID, "the answer names the trace")
+		require.Contains(t, resp.Header.Get("traceparent"), traceID, "the response names the trace")
 		return resp.StatusCode
 	}
 	var accepted struct {
@@ -61,7 +61,7 @@ func TestOnePurchaseIsOneTrace(t *testing.T) {
 	}
 	reserve := r.Seckill.URL + "/v1/activities/" + sale.ActivityID + "/paths/" + path.Path + "/reservations"
 	status := 0
-	require.Eventually(t, func() bool { // the same path again never buys twice
+	require.Eventually(t, func() bool { // a repeated path never buys twice
 		status = traced(http.MethodPost, reserve, `{"lines":[{"sku_id":"`+sale.SKUID+`","qty":1}]}`, &accepted)
 		return status != http.StatusServiceUnavailable
 	}, within, 100*time.Millisecond)
@@ -72,10 +72,10 @@ func TestOnePurchaseIsOneTrace(t *testing.T) {
 			Status string `json:"status"`
 		}
 		return traced(http.MethodGet, r.Seckill.URL+accepted.ResultURL, "", &result) == http.StatusOK && result.Status == "created"
-	}, within, 100*time.Millisecond, "the order was never made")
+	}, within, 100*time.Millisecond, "the order was never created")
 
-	// hands lists, in the order of the purchase, what must hang under what: "service: part of the name".
-	hands := []string{
+	// chain lists spans, "service: name", each of which must descend from the one before it.
+	chain := []string{
 		"seckill: POST /v1/activities/{activity_id}/paths/{path}/reservations",
 		"seckill: gate reserve",
 		"seckill: publish seckill-reservations",
@@ -90,24 +90,24 @@ func TestOnePurchaseIsOneTrace(t *testing.T) {
 	complete := func() bool {
 		got = spans.Trace(traceID)
 		_, orphans := rig.Edges(got, rootID)
-		return len(orphans) == 0 && descends(got, rootID, hands) &&
+		return len(orphans) == 0 && descends(got, rootID, chain) &&
 			has(got, "inventory: ledger transaction") && has(got, "order: orders transaction") &&
 			has(got, "seckill: GET /v1/activities/{activity_id}/reservations/{order_sn}") && has(got, "order: publish order-close")
 	}
 	if !waitFor(complete, 20*time.Second) {
 		edges, orphans := rig.Edges(got, rootID)
-		t.Fatalf("the trace is not whole.\ntree:\n%s\nedges:\n%s\nin the air: %v", rig.Print(got, rootID), strings.Join(edges, "\n"), orphans)
+		t.Fatalf("the trace is incomplete.\ntree:\n%s\nedges:\n%s\norphans: %v", rig.Print(got, rootID), strings.Join(edges, "\n"), orphans)
 	}
 	t.Logf("the trace of one purchase:\n%s", rig.Print(got, rootID))
 	for _, span := range got {
 		for key, value := range span.Attributes {
-			require.NotContains(t, value, path.Path, "the path is a secret, and stands in %s of %s", key, span.Name)
-			require.NotContains(t, value, token, "a token stands in %s of %s", key, span.Name)
+			require.NotContains(t, value, path.Path, "the path is a secret and is in %s of %s", key, span.Name)
+			require.NotContains(t, value, token, "a token is in %s of %s", key, span.Name)
 		}
 	}
 	for _, p := range r.Processes() {
-		require.NotContains(t, p.Log(t), path.Path, "the path is a secret, and stands in the log of %s", p.Name)
-		require.NotContains(t, p.Log(t), token, "a token stands in the log of %s", p.Name)
+		require.NotContains(t, p.Log(t), path.Path, "the path is a secret and is in the log of %s", p.Name)
+		require.NotContains(t, p.Log(t), token, "a token is in the log of %s", p.Name)
 	}
 }
 
@@ -120,7 +120,7 @@ func has(spans []rig.Span, what string) bool {
 	return false
 }
 
-// descends tells whether the named spans hang one under the other, with others in between or not.
+// descends reports whether each named span descends from the one before it, directly or through others.
 func descends(spans []rig.Span, root string, names []string) bool {
 	children := map[string][]rig.Span{}
 	for _, s := range spans {

@@ -16,15 +16,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// DependencySet is a set of real dependencies for one test alone, which may start and kill them at any time.
+// DependencySet is a set of real dependencies of one test, which may start and kill them at any time.
 type DependencySet struct {
 	root   string
 	dir    string
 	offset int
 }
 
-// OwnDependencies prepares a set and starts nothing. offset moves its ports; no two sets that run at the same time may
-// have the same one.
+// OwnDependencies prepares a set and starts nothing. offset is added to its ports; sets that run at the same time need
+// different offsets.
 func OwnDependencies(t testing.TB, offset int) *DependencySet {
 	t.Helper()
 	s := &DependencySet{root: Root(t), dir: t.TempDir(), offset: offset}
@@ -38,7 +38,7 @@ func (s *DependencySet) Do(t testing.TB, verb string, names ...string) {
 	require.NoError(t, s.Try(verb, names...))
 }
 
-// Try does the same and returns what went wrong, for goroutines that must not end the test.
+// Try is Do with an error instead of a failed test, for goroutines.
 func (s *DependencySet) Try(verb string, names ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
@@ -51,7 +51,7 @@ func (s *DependencySet) Try(verb string, names ...string) error {
 		}
 	}
 	cmd.Env = append(cmd.Env, "RUN_DIR="+s.dir, "PORT_OFFSET="+strconv.Itoa(s.offset))
-	// A file, not a pipe: what the script starts keeps it open and would be waited for.
+	// A file, not a pipe: the processes that the script starts keep it open, and Run would wait for them.
 	log, err := os.OpenFile(filepath.Join(s.dir, "dependencies.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -59,19 +59,19 @@ func (s *DependencySet) Try(verb string, names ...string) error {
 	defer func() { _ = log.Close() }()
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Run(); err != nil {
-		said, _ := os.ReadFile(log.Name())
-		return fmt.Errorf("scripts/dev/dependencies %s %v: %w\n%s", verb, names, err, said)
+		output, _ := os.ReadFile(log.Name())
+		return fmt.Errorf("scripts/dev/dependencies %s %v: %w\n%s", verb, names, err, output)
 	}
 	return nil
 }
 
-// Option points a rig at the set.
+// Option makes a rig use the set.
 func (s *DependencySet) Option() Option {
 	return On(s.address(16379), s.address(19876), "root@tcp("+s.address(13306)+")/flashsale_order",
 		"root@tcp("+s.address(13306)+")/flashsale_inventory")
 }
 
-// MakeDatabases makes the two databases, empty.
+// MakeDatabases creates the two databases, empty.
 func (s *DependencySet) MakeDatabases(t testing.TB) {
 	t.Helper()
 	db, err := sql.Open("mysql", "root@tcp("+s.address(13306)+")/")

@@ -1,6 +1,6 @@
-// Package rig runs the processes and dependencies of end-to-end tests: the three services as separate processes, on real
-// MariaDB, Redis and RocketMQ, with databases, a Redis database, topics and ports that no other user of them has.
+// Package rig runs the processes and dependencies of end-to-end tests: the three services as separate processes, on
+// real MariaDB, Redis and RocketMQ. Each rig has its own databases, Redis database, topics and ports.
 //
-// The dependencies are those of MYSQL_DSN, REDIS_ADDRS and ROCKETMQ_NAMESRV, which scripts/dev/with-dependencies sets, or a set
-// of the test's own (OwnDependencies).
+// The dependencies are those of MYSQL_DSN, REDIS_ADDRS and ROCKETMQ_NAMESRV, which scripts/dev/with-dependencies sets,
+// or the test's own set (OwnDependencies).
 package rig

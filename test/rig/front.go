@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// front is one address before the processes of a service, as an installation has: each new connection goes to the next
-// process that takes it, and ends when that process ends.
+// front is a load balancer for the processes of a service: each new connection goes to the next process that accepts
+// it, and ends when that process ends.
 type front struct {
 	addr     string
 	backends []string
@@ -24,7 +24,7 @@ type front struct {
 	open   map[net.Conn]struct{}
 }
 
-// before listens until the test ends.
+// before starts a front that listens until the test ends.
 func before(t testing.TB, backends ...string) *front {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -53,7 +53,7 @@ func before(t testing.TB, backends ...string) *front {
 }
 
 func (f *front) serve(caller net.Conn) {
-	defer f.forget(caller)
+	defer f.drop(caller)
 	if !f.keep(caller) {
 		return
 	}
@@ -61,22 +61,22 @@ func (f *front) serve(caller net.Conn) {
 	if backend == nil {
 		return
 	}
-	defer f.forget(backend)
+	defer f.drop(backend)
 	if !f.keep(backend) {
 		return
 	}
-	// When one side ends so does the other: nobody here closes half of a connection.
-	var answers sync.WaitGroup
-	answers.Go(func() {
+	// When one side ends, the other is closed too: no client here closes half of a connection.
+	var responses sync.WaitGroup
+	responses.Go(func() {
 		_, _ = io.Copy(caller, backend)
 		_ = caller.Close()
 	})
 	_, _ = io.Copy(backend, caller)
 	_ = backend.Close()
-	answers.Wait()
+	responses.Wait()
 }
 
-// dial asks the processes in turn, each once; nil when none is there.
+// dial tries each process once, in turn, and returns nil if none accepts the connection.
 func (f *front) dial() net.Conn {
 	turn := f.turn.Add(1)
 	for i := range f.backends {
@@ -88,7 +88,7 @@ func (f *front) dial() net.Conn {
 	return nil
 }
 
-// keep notes an open connection; false when the front is closed.
+// keep records an open connection, and reports false if the front is closed.
 func (f *front) keep(conn net.Conn) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -98,7 +98,8 @@ func (f *front) keep(conn net.Conn) bool {
 	return !f.closed
 }
 
-func (f *front) forget(conn net.Conn) {
+// drop closes a connection and removes its record.
+func (f *front) drop(conn net.Conn) {
 	_ = conn.Close()
 	f.mu.Lock()
 	delete(f.open, conn)

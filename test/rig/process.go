@@ -34,7 +34,7 @@ func (p *Process) Start(t testing.TB) {
 	require.NoError(t, p.TryStart())
 }
 
-// TryStart does the same and returns what went wrong, for goroutines that must not end the test.
+// TryStart is Start with an error instead of a failed test, for goroutines.
 func (p *Process) TryStart() error {
 	out, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -53,13 +53,13 @@ func (p *Process) TryStart() error {
 	return nil
 }
 
-// Kill ends the process with SIGKILL, as a crash does.
+// Kill ends the process with SIGKILL.
 func (p *Process) Kill(t testing.TB) {
 	t.Helper()
 	require.NoError(t, p.TryKill())
 }
 
-// TryKill does the same and returns what went wrong.
+// TryKill is Kill with an error instead of a failed test.
 func (p *Process) TryKill() error {
 	if err := p.cmd.Process.Kill(); err != nil {
 		return fmt.Errorf("kill %s: %w", p.Name, err)
@@ -69,7 +69,7 @@ func (p *Process) TryKill() error {
 	return nil
 }
 
-// Stop ends the process with SIGTERM and demands that it drains and ends with status 0.
+// Stop ends the process with SIGTERM and requires that it drains and exits with status 0.
 func (p *Process) Stop(t testing.TB) {
 	t.Helper()
 	if p.cmd == nil {
@@ -87,37 +87,37 @@ func (p *Process) Stop(t testing.TB) {
 	p.cmd = nil
 }
 
-// WaitReady waits until /readyz answers 200.
+// WaitReady waits until /readyz responds 200.
 func (p *Process) WaitReady(t testing.TB) {
 	t.Helper()
 	p.WaitStatus(t, p.Admin+"/readyz", http.StatusOK, 60*time.Second)
 }
 
-// WaitStatus polls url until it answers with status, or fails the test.
+// WaitStatus polls url until it responds with status, or fails the test.
 func (p *Process) WaitStatus(t testing.TB, url string, status int, within time.Duration) {
 	t.Helper()
 	require.NoError(t, p.TryStatus(context.Background(), url, status, within))
 }
 
-// TryStatus does the same and returns what went wrong.
+// TryStatus is WaitStatus with an error instead of a failed test.
 func (p *Process) TryStatus(ctx context.Context, url string, status int, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	for {
-		answer := answerOf(ctx, url)
-		if answer == http.StatusText(status) {
+		response := responseOf(ctx, url)
+		if response == http.StatusText(status) {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s: %s never answered %d (at last: %s), see its log:\n%s", p.Name, url, status, answer, p.Tail(40))
+			return fmt.Errorf("%s: %s did not respond %d (last: %s), see its log:\n%s", p.Name, url, status, response, p.Tail(40))
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }
 
-// answerOf is the text of the status that url answers with, or why there is none.
-func answerOf(ctx context.Context, url string) string {
+// responseOf returns the text of the response status of url, or the error if there is no response.
+func responseOf(ctx context.Context, url string) string {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -150,7 +150,7 @@ func (p *Process) Log(t testing.TB) string {
 	return string(raw)
 }
 
-// Root is the folder of the repository.
+// Root returns the root folder of the repository.
 func Root(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()

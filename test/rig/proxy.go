@@ -21,25 +21,25 @@ import (
 	"flashsale.internal/pkg/porttest"
 )
 
-// Link is the network between one service and one of its dependencies. By itself it only passes bytes on.
+// Link is the network between one service and one of its dependencies. Without a fault it forwards all bytes.
 type Link struct {
 	Service, Dependency string
 
 	server *toxiproxy.ApiServer
-	free   func() string // an address that is still nobody else's after a cut
+	free   func() string // returns an address that stays reserved during a cut
 
 	mu      sync.Mutex
 	proxies []*toxiproxy.Proxy
-	toxics  []string // as JSON, in force now
+	toxics  []string // as JSON, active now
 	cut     bool
 }
 
 func (l *Link) String() string { return l.Service + " to " + l.Dependency }
 
-// Links puts a network of its own between each service and each of its dependencies. Call it before the services start.
+// Links puts a Link between each service and each of its dependencies. Call it before the services start.
 func (r *Rig) Links(t testing.TB) []*Link {
 	t.Helper()
-	zerolog.SetGlobalLevel(zerolog.Disabled) // some of it logs past its logger
+	zerolog.SetGlobalLevel(zerolog.Disabled) // toxiproxy also logs to the global logger
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	var links []*Link
 	between := func(p *Process, dependency string) *Link {
@@ -79,14 +79,14 @@ func (l *Link) Cut(t testing.TB) {
 	}
 }
 
-// Swallow keeps connections open, lets new ones in, and lets no byte through.
+// Swallow keeps connections open, accepts new ones, and forwards no byte.
 func (l *Link) Swallow(t testing.TB) {
 	t.Helper()
 	l.add(t, `{"type":"timeout","stream":"upstream","attributes":{"timeout":0}}`,
 		`{"type":"timeout","stream":"downstream","attributes":{"timeout":0}}`)
 }
 
-// Slow delays every answer and narrows the line.
+// Slow delays every response and limits the bandwidth.
 func (l *Link) Slow(t testing.TB) {
 	t.Helper()
 	l.add(t, `{"type":"latency","stream":"downstream","attributes":{"latency":300,"jitter":100}}`,
@@ -94,7 +94,7 @@ func (l *Link) Slow(t testing.TB) {
 		`{"type":"bandwidth","stream":"upstream","attributes":{"rate":256}}`)
 }
 
-// Heal makes the link pass everything on again. Connections whose bytes were swallowed are reset.
+// Heal ends all faults. Connections whose bytes were swallowed are reset.
 func (l *Link) Heal(t testing.TB) {
 	t.Helper()
 	l.mu.Lock()
@@ -122,7 +122,7 @@ func (l *Link) add(t testing.TB, toxics ...string) {
 	}
 }
 
-// to is the address at which the link leads to upstream.
+// to returns the address at which the link forwards to upstream.
 func (l *Link) to(t testing.TB, upstream string) string {
 	t.Helper()
 	addr, err := l.lead(upstream)
@@ -161,8 +161,8 @@ func (l *Link) close(t testing.TB) {
 	}
 }
 
-// renameBrokers is the address of a stand-in of the name server that names, instead of each broker, the place where
-// this link leads to it: clients dial the brokers that the name server tells them of.
+// renameBrokers starts a proxy of the name server and returns its address. In each response it replaces the addresses
+// of brokers by those of this link, since clients dial the brokers that the name server returns.
 func (l *Link) renameBrokers(t testing.TB, nameServer string) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -190,7 +190,7 @@ func (l *Link) standIn(ctx context.Context, down net.Conn, nameServer string) {
 	defer down.Close()
 	up, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", nameServer)
 	if err != nil {
-		return // the client sees its connection closed, as by a name server that is away
+		return // the client sees its connection closed, as by a name server that is down
 	}
 	defer up.Close()
 	stop := context.AfterFunc(ctx, func() { _, _ = down.Close(), up.Close() })
@@ -220,12 +220,12 @@ func (l *Link) standIn(ctx context.Context, down net.Conn, nameServer string) {
 
 var brokerAddress = regexp.MustCompile(`"127\.0\.0\.1:\d+"`)
 
-// rename keeps the lengths, which the frame tells elsewhere.
+// rename replaces broker addresses by others of the same length, since the frame also contains its length.
 func (l *Link) rename(frame []byte) (renamed []byte, err error) {
 	renamed = brokerAddress.ReplaceAllFunc(frame, func(quoted []byte) []byte {
 		addr, e := l.lead(strings.Trim(string(quoted), `"`))
 		if e == nil && len(addr)+2 != len(quoted) {
-			e = fmt.Errorf("%s cannot stand in for %s: it is not as long", addr, quoted)
+			e = fmt.Errorf("%s cannot replace %s: the lengths differ", addr, quoted)
 		}
 		err = errors.Join(err, e)
 		return []byte(`"` + addr + `"`)

@@ -29,30 +29,31 @@ import (
 // redisDB is the Redis database of the services. Tests that share a Redis run one after another and empty it first.
 const redisDB = 5
 
-// Dependencies are the addresses of the real dependencies, and the names that this rig alone uses in them.
+// Dependencies holds the addresses of the real dependencies, and the names that this rig uses in them.
 type Dependencies struct {
 	RedisAddr, NameServer  string
 	OrderDSN, InventoryDSN string
 	TopicPrefix            string
-	extra                  []string // more settings of every service
-	absent                 bool     // topics, tables and an empty Redis are left to the test
+	extra                  []string // further settings of every service
+	absent                 bool     // the test creates topics and tables and empties Redis
 	instances              int      // processes of each service
 }
 
 // Option changes a rig before it starts.
 type Option func(*Dependencies)
 
-// Env gives every service one more setting.
+// Env adds a setting to every service.
 func Env(name, value string) Option {
 	return func(p *Dependencies) { p.extra = append(p.extra, name+"="+value) }
 }
 
-// Twice runs two processes of each service. Callers, and inventory where it asks order, meet them at one address.
+// Twice runs two processes of each service behind one address, also for inventory's calls to order.
 func Twice() Option {
 	return func(p *Dependencies) { p.instances = 2 }
 }
 
-// On uses other dependencies than those of the environment. They need not run yet: the test makes topics and tables.
+// On uses these dependencies instead of those of the environment. They need not run yet: the test creates topics and
+// tables.
 func On(redisAddr, nameServer, orderDSN, inventoryDSN string) Option {
 	return func(p *Dependencies) {
 		p.RedisAddr, p.NameServer, p.OrderDSN, p.InventoryDSN = redisAddr, nameServer, orderDSN, inventoryDSN
@@ -63,13 +64,13 @@ func On(redisAddr, nameServer, orderDSN, inventoryDSN string) Option {
 // Rig is the running system.
 type Rig struct {
 	Dependencies              Dependencies
-	Seckill, Order, Inventory *Process // the first of each service, mostly the only one
+	Seckill, Order, Inventory *Process // the first process of each service
 	Client                    *client.Client
 
 	services [][]*Process
 }
 
-// New prepares a rig and starts nothing but the preparation of its dependencies: empty tables, empty Redis, topics.
+// New prepares a rig and its dependencies (empty tables, empty Redis, topics). It does not start the services.
 func New(t testing.TB, opts ...Option) *Rig {
 	t.Helper()
 	bin := build(t)
@@ -111,7 +112,7 @@ func New(t testing.TB, opts ...Option) *Rig {
 		seckills = append(seckills, process("seckill", i))
 		orders = append(orders, process("order", i, "MYSQL_DSN="+p.OrderDSN, "INTERNAL_ADDR="+internals[i]))
 	}
-	internal := together(t, internals)
+	internal := oneAddress(t, internals)
 	for i := range p.instances {
 		inventories = append(inventories, process("inventory", i, "MYSQL_DSN="+p.InventoryDSN, "ORDER_INTERNAL_URL=http://"+internal))
 	}
@@ -153,27 +154,27 @@ func (r *Rig) Up(t testing.TB) {
 	for _, p := range r.Processes() {
 		p.WaitReady(t)
 	}
-	r.Seckill.WaitStatus(t, r.Seckill.URL+"/v1/activities", 200, 30*time.Second) // the gate is filled
+	r.Seckill.WaitStatus(t, r.Seckill.URL+"/v1/activities", 200, 30*time.Second) // which needs a filled gate
 }
 
-// Services are the processes of each service, in the order in which they are stopped.
+// Services returns the processes of each service, in the order in which they are stopped.
 func (r *Rig) Services() [][]*Process { return r.services }
 
-// Processes are all of them.
+// Processes returns the processes of all services.
 func (r *Rig) Processes() []*Process { return slices.Concat(r.services...) }
 
-// origin is where callers reach these processes of one service.
+// origin returns the URL of these processes of one service.
 func origin(t testing.TB, processes []*Process) string {
 	t.Helper()
 	addrs := make([]string, len(processes))
 	for i, p := range processes {
 		addrs[i] = strings.TrimPrefix(p.URL, "http://")
 	}
-	return "http://" + together(t, addrs)
+	return "http://" + oneAddress(t, addrs)
 }
 
-// together is one address for all of these.
-func together(t testing.TB, addrs []string) string {
+// oneAddress returns one address for all of these.
+func oneAddress(t testing.TB, addrs []string) string {
 	t.Helper()
 	if len(addrs) == 1 {
 		return addrs[0]
@@ -181,7 +182,7 @@ func together(t testing.TB, addrs []string) string {
 	return before(t, addrs...).addr
 }
 
-// PrepareBroker makes the topics and the retry topics.
+// PrepareBroker creates the topics and the retry topics.
 func (r *Rig) PrepareBroker(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
@@ -204,7 +205,7 @@ func (r *Rig) Migrate(t testing.TB) {
 	}
 }
 
-// Redis is a client of the services' Redis database, closed when the test ends.
+// Redis returns a client of the services' Redis database. It is closed when the test ends.
 func (r *Rig) Redis(t testing.TB) *redis.Client {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: r.Dependencies.RedisAddr, DB: redisDB})
@@ -219,7 +220,7 @@ func (r *Rig) emptyRedis(t testing.TB) {
 	require.NoError(t, r.Redis(t).FlushDB(ctx).Err(), "no Redis at %s: run `make test`, which starts one", r.Dependencies.RedisAddr)
 }
 
-// logFolder is where the processes log: below E2E_LOGS, where they stay, or in a folder that ends with the test.
+// logFolder returns the folder of the logs: a new one below E2E_LOGS, which is kept, or a temporary one.
 func logFolder(t testing.TB) string {
 	t.Helper()
 	keep := os.Getenv("E2E_LOGS")
@@ -227,7 +228,7 @@ func logFolder(t testing.TB) string {
 		return t.TempDir()
 	}
 	require.NoError(t, os.MkdirAll(keep, 0o700))
-	dir, err := os.MkdirTemp(keep, strings.ReplaceAll(t.Name(), "/", "-")+"-") //nolint:usetesting // it is to stay
+	dir, err := os.MkdirTemp(keep, strings.ReplaceAll(t.Name(), "/", "-")+"-") //nolint:usetesting // the folder is kept
 	require.NoError(t, err)
 	return dir
 }
@@ -243,7 +244,7 @@ var built struct {
 func build(t testing.TB) string {
 	t.Helper()
 	built.Do(func() {
-		if built.dir, built.err = os.MkdirTemp("", "flashsale-e2e-"); built.err != nil { //nolint:usetesting // it outlives the test that needs it first
+		if built.dir, built.err = os.MkdirTemp("", "flashsale-e2e-"); built.err != nil { //nolint:usetesting // all tests of the process use it
 			return
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
@@ -257,12 +258,12 @@ func build(t testing.TB) string {
 	return built.dir
 }
 
-// Main runs the tests of a package, deletes the binaries that they built, and exits; for TestMain.
+// Main runs the tests of a package, deletes the binaries that they built, and exits. TestMain calls it.
 func Main(m *testing.M) {
 	code := m.Run()
 	if built.dir != "" {
 		if err := os.RemoveAll(built.dir); err != nil {
-			fmt.Fprintln(os.Stderr, "the binaries of the tests were not deleted:", err)
+			fmt.Fprintln(os.Stderr, "delete the binaries of the tests:", err)
 		}
 	}
 	os.Exit(code)

@@ -15,14 +15,14 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Span is what the tests look at of an exported span.
+// Span is an exported span, with the fields that tests check.
 type Span struct {
 	Trace, ID, Parent string // lower-case hex; Parent is empty at a root
 	Service, Name     string
 	Attributes        map[string]string
 }
 
-// Spans is an OTLP/HTTP receiver that keeps every span it is sent.
+// Spans is an OTLP/HTTP receiver that keeps every span.
 type Spans struct {
 	URL string
 
@@ -47,7 +47,7 @@ func (s *Spans) receive(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.URL.Path != "/v1/traces" {
-		return // metrics are asked of the admin listener
+		return // metrics are read from the admin listener
 	}
 	var request collector.ExportTraceServiceRequest
 	if err := proto.Unmarshal(body, &request); err != nil {
@@ -79,8 +79,8 @@ func (s *Spans) receive(w http.ResponseWriter, r *http.Request) {
 	s.spans = append(s.spans, got...)
 	s.mu.Unlock()
 	w.Header().Set("Content-Type", "application/x-protobuf")
-	answer, _ := proto.Marshal(&collector.ExportTraceServiceResponse{})
-	_, _ = w.Write(answer)
+	response, _ := proto.Marshal(&collector.ExportTraceServiceResponse{})
+	_, _ = w.Write(response)
 }
 
 // Trace returns the spans of one trace received so far.
@@ -96,8 +96,8 @@ func (s *Spans) Trace(id string) []Span {
 	return found
 }
 
-// Edges lists "service: parent -> service: child" of a trace, sorted, each once. Spans whose parent is none of the
-// trace's and not the given root are listed as orphans.
+// Edges lists "service: parent -> service: child" of a trace, sorted, each once. A span whose parent is
+// neither in the trace nor the given root is an orphan.
 func Edges(spans []Span, root string) (edges []string, orphans []Span) {
 	byID := make(map[string]Span, len(spans))
 	for _, span := range spans {
@@ -122,7 +122,7 @@ func Edges(spans []Span, root string) (edges []string, orphans []Span) {
 	return edges, orphans
 }
 
-// Print writes the trace as an indented tree, for people who read a failed test.
+// Print returns the trace as an indented tree, for the output of a failed test.
 func Print(spans []Span, root string) string {
 	children := map[string][]Span{}
 	for _, span := range spans {

@@ -8,10 +8,10 @@ import (
 	"flashsale.internal/pkg/porttest"
 )
 
-// Set changes a setting of the process, from its next start on.
+// Set changes a setting of the process. It applies at the next start.
 func (p *Process) Set(name, value string) { p.env = append(p.env, name+"="+value) }
 
-// setting is what the process is started with.
+// setting returns the value with which the process is started.
 func (p *Process) setting(name string) (value string) {
 	for _, kv := range p.env { // the last one counts
 		if v, ok := strings.CutPrefix(kv, name+"="); ok {
@@ -21,8 +21,8 @@ func (p *Process) setting(name string) (value string) {
 	return value
 }
 
-// Twin prepares one more instance of a service, on the same dependencies and with the same settings, under that name and on
-// ports of its own. It ends with the test.
+// Twin prepares another process of a service with the same settings, but its own name and ports. It ends with the
+// test.
 func (p *Process) Twin(t testing.TB, name string) *Process {
 	t.Helper()
 	public, admin := porttest.Free(t), porttest.Free(t)

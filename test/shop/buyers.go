@@ -30,9 +30,9 @@ type bought struct {
 	ended           bool         // order is known
 }
 
-// Buyers are many users who come to one sale at a steady rate. A buyer who is refused as sold out returns until a
+// Buyers runs many buyers who arrive at one sale at a steady rate. A buyer who is refused as sold out retries until a
 // purchase is accepted, and then pays or cancels at once. Of the others half pay, and half let the order expire.
-// A buyer repeats every call that fails, so whatever ends one with an error is a defect.
+// A buyer retries every failed call, so an error that ends a buyer is a defect.
 type Buyers struct {
 	Sale      Sale
 	Client    *client.Client
@@ -50,7 +50,7 @@ type Buyers struct {
 	answers, landings, paying durations
 }
 
-// Start lets the buyers arrive. failed ends with ctx, or as soon as a buyer met a defect; wait returns that defect, or
+// Start starts the buyers. failed ends with ctx, or as soon as a buyer meets a defect; wait returns that defect, or
 // nil when every purchase has ended.
 func (s *Buyers) Start(ctx context.Context) (failed context.Context, wait func() error) {
 	group, inner := errgroup.WithContext(ctx)
@@ -78,7 +78,7 @@ func (s *Buyers) Start(ctx context.Context) (failed context.Context, wait func()
 	return inner, group.Wait
 }
 
-// buy is everything that one buyer does, from the first path to the end of the order.
+// buy runs one buyer, from the first path to the end of the order.
 func (s *Buyers) buy(ctx context.Context, userID string, pays bool) error {
 	token, err := s.Client.Token(ctx, userID)
 	if err != nil {
@@ -91,7 +91,7 @@ func (s *Buyers) buy(ctx context.Context, userID string, pays bool) error {
 		if refused {
 			returned = true
 			if err := Until(ctx, time.Now().Add(returnsAfter+rand.N(returnsAfter))); err != nil {
-				return fmt.Errorf("never got a unit: %w", a.Err)
+				return fmt.Errorf("got no unit: %w", a.Err)
 			}
 		}
 		a = purchase.Buy(ctx, caller, userID, s.Sale.ActivityID, s.Sale.Lines())
@@ -113,7 +113,7 @@ func (s *Buyers) buy(ctx context.Context, userID string, pays bool) error {
 	}
 	v, err := result(func(v client.Reservation) bool { return v.Status != client.Queued })
 	if err != nil {
-		return fmt.Errorf("order %s never came: %w", b.orderSN, err)
+		return fmt.Errorf("no order %s: %w", b.orderSN, err)
 	}
 	switch {
 	case pays:
@@ -147,10 +147,10 @@ func (s *Buyers) buy(ctx context.Context, userID string, pays bool) error {
 	return err
 }
 
-// returnsAfter is the shortest time, and half of the longest, after which a buyer returns who was refused as sold out.
+// returnsAfter is the shortest time after which a refused buyer retries; the longest is twice that.
 const returnsAfter = 6 * time.Second
 
-// refuses reports whether everything was sold.
+// refuses reports whether the attempt was refused as sold out, and counts it.
 func (s *Buyers) refuses(a purchase.Attempt) bool {
 	if a.Outcome != purchase.SoldOut {
 		return false
@@ -179,10 +179,10 @@ func (s *Buyers) expired(a purchase.Attempt) bool {
 // longestPause is the longest pause of a waiting buyer between two calls.
 const longestPause = 2 * time.Second
 
-// await calls ask with growing pauses until done returns true.
-func await(ctx context.Context, ask func(context.Context) (client.Reservation, error), done func(client.Reservation) bool) (client.Reservation, error) {
+// await calls read with growing pauses until done returns true.
+func await(ctx context.Context, read func(context.Context) (client.Reservation, error), done func(client.Reservation) bool) (client.Reservation, error) {
 	for pause := longestPause / 16; ; pause = min(2*pause, longestPause) {
-		v, err := ask(ctx)
+		v, err := read(ctx)
 		if err == nil && done(v) {
 			return v, nil
 		}
@@ -192,7 +192,7 @@ func await(ctx context.Context, ask func(context.Context) (client.Reservation, e
 	}
 }
 
-// answered notes the outcome of a buyer's last attempt; nil unless it was accepted.
+// answered records the outcome of a buyer's last attempt; nil unless it was accepted.
 func (s *Buyers) answered(a purchase.Attempt, pays bool) *bought {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,7 +206,7 @@ func (s *Buyers) answered(a purchase.Attempt, pays bool) *bought {
 	return b
 }
 
-// note keeps a result that a buyer read. States only rise and an end is final; anything else is an error.
+// note records a result that a buyer read. It returns an error unless the state rises; a final state must not change.
 func (s *Buyers) note(b *bought, v client.Reservation) error {
 	status := v.Status
 	rank := map[client.Status]int{client.Queued: 1, client.Created: 2, client.Paid: 3, client.Closed: 3}
@@ -293,7 +293,7 @@ func (s *Buyers) plausible(view client.Stock) error {
 		s.mu.Lock()
 		s.soldOut = s.soldOut || sku.Gate.Left == 0
 		s.mu.Unlock()
-		// A kill loses nothing that Redis answered, so no adoption takes a unit that the gate does not have.
+		// A kill loses nothing that Redis has acknowledged, so no adoption takes a unit that the gate does not have.
 		if sku.Gate.Left < 0 || sku.Gate.Left > sku.Total {
 			return fmt.Errorf("the gate sells units that do not exist: %s", sku)
 		}

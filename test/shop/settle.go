@@ -13,8 +13,9 @@ import (
 	"flashsale.internal/test/rig"
 )
 
-// Settle checks a sale all of whose purchases have ended: what buyers read, what the stock, the ledger, the orders, the
-// payments, the refunds and the gate hold, and that other buyers get every unit that was restored and not one more.
+// Settle checks a sale all of whose purchases have ended: what buyers read, what the stock, the ledger, the orders,
+// the payments, the refunds and the gate hold, and that other buyers get every unit that was restored and not one
+// more.
 func (s *Buyers) Settle(t *testing.T, r *rig.Rig) {
 	t.Helper()
 	require.True(t, s.soldOut, "every unit was sold to a buyer")

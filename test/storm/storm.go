@@ -1,5 +1,5 @@
-// Package storm runs a whole sale on real dependencies while every service process and every dependency is killed, and
-// checks afterwards that nothing accepted was lost or doubled.
+// Package storm runs a whole sale on real dependencies while every service and every dependency is killed, and checks
+// that no accepted purchase was lost or doubled.
 package storm
 
 import (
@@ -42,7 +42,7 @@ type Phase struct {
 }
 
 const (
-	ciSeed = 4 // a failure in CI is repeatable
+	ciSeed = 4 // fixed, so that a failure in CI is repeatable
 
 	leadIn, leadOut = 5 * time.Second, 10 * time.Second // before the first kill of a phase, and after the slot of the last
 )
@@ -112,10 +112,10 @@ func Run(t *testing.T, plan Plan) {
 		t.Log(k)
 	}
 	if buying.Err() == nil {
-		require.NoError(t, err, "what was killed has to start and to work again")
+		require.NoError(t, err, "restart and recovery after kills")
 	}
-	require.NoError(t, ended(), "what a buyer met")
-	require.NoError(t, stockWatched(), "what the stock view showed")
+	require.NoError(t, ended(), "error of a buyer")
+	require.NoError(t, stockWatched(), "error in the stock view")
 	t.Logf("every purchase had ended %s after the first arrival", time.Since(opened).Round(time.Second))
 	buyers.Settle(t, r)
 	paid := int64(len(ofServices) + len(ofDependencies))
@@ -124,7 +124,7 @@ func Run(t *testing.T, plan Plan) {
 	for _, p := range r.Processes() {
 		shop.NoAlarms(t, p)
 	}
-	t.Logf("seed %d: all in %s", plan.Seed, time.Since(began).Round(time.Second))
+	t.Logf("seed %d: total time %s", plan.Seed, time.Since(began).Round(time.Second))
 }
 
 type storm struct {

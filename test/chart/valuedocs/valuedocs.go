@@ -1,4 +1,4 @@
-// Package valuedocs makes a table for people out of the comments in a chart's values.yaml.
+// Package valuedocs makes a table from the comments in a chart's values.yaml.
 package valuedocs
 
 import (
@@ -21,7 +21,7 @@ const (
 	end   = "<!-- end of values -->\n"
 )
 
-// Table is that of the chart and its bundled parts.
+// Table returns the table of the chart and its bundled dependencies.
 func Table(chart string) (string, error) {
 	var b strings.Builder
 	b.WriteString("| Value | Default | What it does |\n|---|---|---|\n")
@@ -42,7 +42,7 @@ func Table(chart string) (string, error) {
 }
 
 // Read lists what has a comment that begins with "# --", in the order of the file, and fails when a value has none. It
-// knows only what the charts' files have: maps, indented by two blanks, comments of one line.
+// supports only the syntax of the charts' files: maps, indented by two blanks, comments of one line.
 func Read(text string) ([]Value, error) {
 	var all map[string]any
 	if err := yaml.Unmarshal([]byte(text), &all); err != nil {
@@ -50,7 +50,7 @@ func Read(text string) ([]Value, error) {
 	}
 	var values []Value
 	var path []string
-	about, below := "", -1 // below: deeper lines belong to a value that is told already
+	about, below := "", -1 // below: deeper lines belong to a value that is already listed
 	for n, line := range strings.Split(text, "\n") {
 		trimmed := strings.TrimLeft(line, " ")
 		depth := (len(line) - len(trimmed)) / 2

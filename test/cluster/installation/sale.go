@@ -132,7 +132,7 @@ func (b *Buyers) add(a *acceptance) {
 }
 
 // Arrive lets the buyers 0 to most-1 shop; rate returns the arrivals a second before the n-th buyer. It returns when
-// all have arrived and know the outcome.
+// all have arrived and got an outcome.
 func (b *Buyers) Arrive(ctx context.Context, most int, rate func(n int) float64) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -181,7 +181,7 @@ func (b *Buyers) Waits(from, to time.Time) (accepted, landed time.Duration, buye
 	return accepted, landed, buyers
 }
 
-// Compare fails the test unless the ledger and the gate hold exactly the purchases that buyers know of: none is lost,
+// Compare fails the test unless the ledger and the gate hold exactly the purchases that were accepted: none is lost,
 // none is duplicated, no more units are sold than there were, and there is no dead letter.
 func (b *Buyers) Compare(t *testing.T) {
 	t.Helper()
@@ -225,7 +225,7 @@ func (b *Buyers) Compare(t *testing.T) {
 	require.Len(t, rows, len(accepted))
 	for _, row := range rows {
 		a, ok := accepted[row.OrderSN]
-		require.True(t, ok, "the ledger has order %s of %s, which no buyer knows", row.OrderSN, row.UserID)
+		require.True(t, ok, "the ledger has order %s of %s, which was accepted for no buyer", row.OrderSN, row.UserID)
 		require.Equal(t, a.user, row.UserID)
 		require.Equal(t, map[bool]string{true: "sold", false: "reserved"}[a.paid], row.State, row.OrderSN)
 		delete(accepted, row.OrderSN)

@@ -10,8 +10,8 @@ import (
 
 func TestMain(m *testing.M) { rig.Main(m) }
 
-// 12,000 buyers come for 10,000 units. They buy for two minutes; four minutes after that began, the orders of those who
-// do not pay expire for two minutes. Each service and each dependency is killed once in each of these times.
+// 12,000 buyers come for 10,000 units. They buy for two minutes; four minutes after that began, the orders of those
+// who do not pay expire for two minutes. Each service and each dependency is killed once in each of these times.
 func TestStorm(t *testing.T) {
 	const payWithin = 240 * time.Second
 	storm.Run(t, storm.Plan{

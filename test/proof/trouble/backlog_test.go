@@ -17,9 +17,9 @@ import (
 	"flashsale.internal/test/shop"
 )
 
-// Inventory is down while a whole sale is accepted, and RocketMQ keeps the messages. When inventory runs again they are
-// delivered. It is killed in the middle of that, and some are redelivered. Every purchase lands once, and no pay window
-// is shorter for the wait.
+// Inventory is down while a whole sale is accepted, and RocketMQ keeps the messages. After its restart they are
+// delivered. It is killed during that, and some are redelivered. Every purchase lands once, and the wait shortens no
+// pay window.
 func TestBacklog(t *testing.T) {
 	const (
 		purchases = 20_000
@@ -48,7 +48,7 @@ func TestBacklog(t *testing.T) {
 	queued, err := wonBy[0].Reservation(ctx, sale.ActivityID, won[0].OrderSN)
 	require.NoError(t, err)
 	require.Equal(t, client.Queued, queued.Status, "the result meanwhile")
-	require.NoError(t, shop.Until(ctx, began.Add(absence)))
+	require.NoError(t, shop.Until(ctx, began.Add(downtime)))
 
 	back := time.Now()
 	var recovered recovery

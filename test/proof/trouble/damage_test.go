@@ -34,8 +34,9 @@ const (
 	damageHeals     = 8 * time.Minute // bounds the wait for one repair; on a busy machine comparisons are slow and the pauses between them long
 )
 
-// A gate is damaged in every way while buyers purchase, pay and let their orders expire. It comes to agree with the
-// ledger again: nothing is sold twice, no unit stays unsold that a buyer wants, and nothing in flight is repaired.
+// TestDamagedGate damages a gate in every way while buyers purchase, pay and let their orders expire. The reconciler
+// makes it agree with the ledger: no unit is sold twice, none stays unsold while a buyer is refused, and no purchase in
+// flight is repaired.
 func TestDamagedGate(t *testing.T) {
 	seed := rand.Uint64N(1_000_000)
 	if text := os.Getenv("DAMAGE_SEED"); text != "" {
@@ -46,7 +47,7 @@ func TestDamagedGate(t *testing.T) {
 	t.Logf("seed %d (DAMAGE_SEED repeats it)", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 
-	// The grace keeps its default, so that on a slow machine nothing in flight is taken for lost.
+	// The grace keeps its default, so that purchases in flight do not count as lost on a slow machine.
 	r := rig.Start(t, rig.Env("INVENTORY_RECONCILE_EVERY", "2s"), rig.Env("INVENTORY_RECONCILE_PAUSE", "500ms"),
 		rig.Env("INVENTORY_REJOURNAL_AFTER", "5s"), rig.Env("INVENTORY_SWEEP_EVERY", "1s"), rig.Env("JOURNAL_CLAIM_AFTER", "2s"))
 	r.Client.Close()
@@ -61,48 +62,48 @@ func TestDamagedGate(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Minute)
 	defer cancel()
 	buyers := &insistent{sale: sale, client: r.Client, pays: rand.New(rand.NewPCG(seed, 1)), won: map[string]string{}}
-	trouble, closeDoors := buyers.open(ctx)
+	failed, stop := buyers.start(ctx)
 
 	// Traffic of every kind and no damage: orders are created, paid, and expire.
-	require.Eventually(t, func() bool { return trouble.Err() != nil || buyers.ended() >= 30 }, 3*time.Minute, 100*time.Millisecond)
-	// A comparison between the commit of a publication and its filling of the gate fills the gate.
+	require.Eventually(t, func() bool { return failed.Err() != nil || buyers.ended() >= 30 }, 3*time.Minute, 100*time.Millisecond)
+	// A comparison right after the commit of a publication may fill the gate before the publication does.
 	repairs := slices.DeleteFunc(d.repairs(), func(r repaired) bool { return r.Kind == "rebuilt" })
-	require.Empty(t, repairs, "nothing is wrong, so nothing is repaired")
+	require.Empty(t, repairs, "repairs of an undamaged gate")
 	require.LessOrEqual(t, len(d.repairs()), 1)
 
 	damages := d.all()
 	rnd.Shuffle(len(damages), func(i, j int) { damages[i], damages[j] = damages[j], damages[i] })
 	for _, x := range damages {
-		if trouble.Err() != nil {
+		if failed.Err() != nil {
 			break
 		}
 		require.NoError(t, shop.Until(ctx, time.Now().Add(500*time.Millisecond+time.Duration(rnd.Int64N(int64(2500*time.Millisecond))))))
 		before := len(d.repairs())
 		began := time.Now()
 		what := x.do(ctx)
-		d.heals(trouble, x, before)
+		d.heals(failed, x, before)
 		t.Logf("%-28s %-40s healed after %6s, %d repairs", x.name, what, time.Since(began).Round(10*time.Millisecond), len(d.repairs())-before)
 	}
-	require.NoError(t, closeDoors(), "what a buyer met")
+	require.NoError(t, stop(), "error of a buyer")
 
-	// At rest everything agrees, entry for entry and figure for figure.
+	// At rest all entries and all counters agree.
 	paid := shop.Count(t, r.Dependencies.InventoryDSN, "SELECT COUNT(*) FROM reservations WHERE state = 'sold' AND activity_id = "+sale.ActivityID)
 	sale.StockBecomes(t, damageUnits-paid, 0, paid, damageHeals)
 	done, err := shop.Operator(t, r).Reconcile(ctx, sale.ActivityID)
 	require.NoError(t, err)
 	require.Empty(t, done.Differences)
 	d.whole()
-	d.onlyWhatWasDamaged()
-	buyers.noneTwice(t, r)
+	d.onlyDamagedRepaired()
+	buyers.oneOrderEach(t, r)
 	shop.NoDeadLetters(t, r)
-	t.Logf("%d buyers: %d got an order, %d of these paid; %d times refused by the ledger after the gate had taken it, %d posted again what Redis had lost",
-		buyers.came, len(buyers.won), paid, buyers.refused, buyers.again)
+	t.Logf("%d buyers: %d got an order, %d of these paid; %d purchases refused by the ledger after the gate accepted them, %d repeated after Redis lost them",
+		buyers.came, len(buyers.won), paid, buyers.refused, buyers.repeated)
 
-	// No unit is lost: the next buyers get all of them, and not one more.
+	// No unit is lost: the next buyers get all of them, and no more.
 	d.sellsOut(ctx, damageUnits-paid, paid)
 }
 
-// sellsOut sends as many buyers as there are units, and 20 more.
+// sellsOut sells the units left to as many buyers, and requires that 20 more are refused.
 func (d *damaged) sellsOut(ctx context.Context, left, paid int64) {
 	d.t.Helper()
 	buyers, err := purchase.NewBuyers(ctx, d.rig.Client, int(left)+20)
@@ -125,11 +126,11 @@ type damaged struct {
 	sns  map[string]bool // entries that were damaged
 }
 
-// damage is one way to damage a gate, and the repair that has to follow.
+// damage is one way to damage a gate, and the kind of repair that must follow.
 type damage struct {
 	name  string
 	do    func(ctx context.Context) string
-	kinds []string // one of them; none: it heals without the reconciler
+	kinds []string // one of them must follow; none if the gate recovers without the reconciler
 }
 
 func (d *damaged) key(name string) string { return "fs:{" + d.sale.ActivityID + ":0}:" + name }
@@ -169,7 +170,8 @@ func (d *damaged) all() []damage {
 	}
 }
 
-// remove takes n entries away that the ledger has: what it has not is only on its way, and would be missed by nobody.
+// remove deletes n entries that the ledger has. An entry that the ledger does not have yet is in flight, and no repair
+// would restore it.
 func (d *damaged) remove(ctx context.Context, n int, buyers bool) string {
 	states := map[string]int{}
 	for len(states) == 0 {
@@ -192,13 +194,13 @@ func (d *damaged) remove(ctx context.Context, n int, buyers bool) string {
 	return fmt.Sprint(states)
 }
 
-// repaired is a repair on record.
+// repaired is a repair in the change log.
 type repaired struct {
 	OrderSN string `json:"order_sn"`
 	Kind    string `json:"kind"`
 }
 
-// repairs are all of them, in the order in which they were made.
+// repairs returns all repairs in the order in which they were made.
 func (d *damaged) repairs() []repaired {
 	var all []repaired
 	shop.Query(d.t, d.rig.Dependencies.InventoryDSN, "SELECT detail FROM changes WHERE action = 'activity.reconcile' AND object_id = ? ORDER BY id", func(rows *sql.Rows) {
@@ -213,7 +215,7 @@ func (d *damaged) repairs() []repaired {
 	return all
 }
 
-// heals waits until the repair is made that the damage asks for, and until gate and database agree.
+// heals waits until the expected repair is made and gate and database agree.
 func (d *damaged) heals(ctx context.Context, x damage, before int) {
 	d.t.Helper()
 	require.Eventually(d.t, func() bool {
@@ -231,8 +233,8 @@ func (d *damaged) heals(ctx context.Context, x damage, before int) {
 	}, damageHeals, 100*time.Millisecond, "%s was not repaired", x.name)
 }
 
-// onlyWhatWasDamaged demands that no purchase was repaired that had not been damaged.
-func (d *damaged) onlyWhatWasDamaged() {
+// onlyDamagedRepaired requires that only damaged purchases were repaired.
+func (d *damaged) onlyDamagedRepaired() {
 	d.t.Helper()
 	kinds := map[string]int{}
 	for _, r := range d.repairs() {
@@ -244,7 +246,7 @@ func (d *damaged) onlyWhatWasDamaged() {
 	d.t.Logf("repairs: %v", kinds)
 }
 
-// whole demands that everything in a gate at rest follows from its entries.
+// whole requires that all counters and indexes of the gate at rest follow from its entries.
 func (d *damaged) whole() {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -289,18 +291,18 @@ func (d *damaged) whole() {
 	}
 }
 
-// insistent are buyers who know that Redis may lose what it accepted, and then post the same path again.
+// insistent is a group of buyers who repeat a purchase with the same path if Redis has lost it.
 type insistent struct {
 	sale   shop.Sale
 	client *client.Client
 	pays   *rand.Rand // no other goroutine may use it
 
-	mu      sync.Mutex
-	came    int
-	done    int
-	refused int               // accepted by the gate, refused by the ledger
-	again   int               // posted again
-	won     map[string]string // order_sn -> user
+	mu       sync.Mutex
+	came     int
+	done     int
+	refused  int               // accepted by the gate, refused by the ledger
+	repeated int               // posted a second time
+	won      map[string]string // order_sn -> user
 }
 
 func (c *insistent) ended() int {
@@ -309,9 +311,10 @@ func (c *insistent) ended() int {
 	return c.done
 }
 
-// open lets buyers in at a steady rate, until the returned func closes the doors and waits for all of them.
-func (c *insistent) open(ctx context.Context) (trouble context.Context, closeDoors func() error) {
-	doors, shut := context.WithCancel(ctx)
+// start starts buyers at a steady rate. failed ends as soon as a buyer meets an error; stop starts no more and waits
+// for all.
+func (c *insistent) start(ctx context.Context) (failed context.Context, stop func() error) {
+	arrivals, end := context.WithCancel(ctx)
 	group, inner := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		tick := time.NewTicker(time.Second / damageArrivals)
@@ -319,13 +322,13 @@ func (c *insistent) open(ctx context.Context) (trouble context.Context, closeDoo
 		prefix := "d" + strconv.FormatInt(time.Now().UnixMilli(), 36) + "-"
 		for n := 0; ; n++ {
 			select {
-			case <-doors.Done():
+			case <-arrivals.Done():
 				return nil
 			case <-inner.Done():
 				return inner.Err()
 			case <-tick.C:
 			}
-			pays := c.pays.IntN(16) == 0 // few, so that units are restored all the time
+			pays := c.pays.IntN(16) == 0 // few, so that units are released all the time
 			group.Go(func() error {
 				if err := c.buy(inner, prefix+strconv.Itoa(n), pays); err != nil {
 					return fmt.Errorf("buyer %s%d: %w", prefix, n, err)
@@ -335,15 +338,15 @@ func (c *insistent) open(ctx context.Context) (trouble context.Context, closeDoo
 		}
 	})
 	return inner, func() error {
-		shut()
+		end()
 		return group.Wait()
 	}
 }
 
-// lostAfter is how long a purchase has to be unknown before its buyer posts it again.
+// lostAfter is the time for which a purchase must be absent before its buyer repeats it.
 const lostAfter = 20 * time.Second
 
-// buy is one buyer from the button to the end.
+// buy runs one buyer from the path to the end of the order.
 func (c *insistent) buy(ctx context.Context, userID string, pays bool) error {
 	ctx, cancel := context.WithTimeout(ctx, 6*time.Minute)
 	defer cancel()
@@ -373,37 +376,37 @@ func (c *insistent) buy(ctx context.Context, userID string, pays bool) error {
 		return err
 	}
 	rank := map[client.Status]int{client.Queued: 1, client.Created: 2, client.Paid: 3, client.Closed: 3, client.Failed: 3}
-	told := client.Queued
-	known, gone := time.Now(), false
-	var turned error
+	last := client.Queued
+	seen, soldOut := time.Now(), false
+	var reversed error
 	await := func(done func(client.Reservation) bool) (client.Reservation, error) {
 		v, err := purchase.Await(ctx, func(ctx context.Context) (client.Reservation, error) {
 			v, err := caller.Reservation(ctx, c.sale.ActivityID, path.OrderSN)
 			switch {
 			case err == nil:
-				known = time.Now()
-				if v.Status != told && rank[v.Status] <= rank[told] {
-					turned = fmt.Errorf("order %s was told as %s and then as %s", path.OrderSN, told, v.Status)
+				seen = time.Now()
+				if v.Status != last && rank[v.Status] <= rank[last] {
+					reversed = fmt.Errorf("order %s was returned as %s and then as %s", path.OrderSN, last, v.Status)
 				}
-				told = v.Status
-			case told == client.Queued && client.CodeOf(err) == contract.CodeNotFound && time.Since(known) > lostAfter:
+				last = v.Status
+			case last == client.Queued && client.CodeOf(err) == contract.CodeNotFound && time.Since(seen) > lostAfter:
 				c.mu.Lock()
-				c.again++
+				c.repeated++
 				c.mu.Unlock()
 				var ok bool
 				if ok, err = post(); err == nil {
-					known, gone = time.Now(), !ok
+					seen, soldOut = time.Now(), !ok
 				}
 			}
 			return v, err
-		}, func(v client.Reservation) bool { return turned != nil || gone || done(v) })
-		return v, errors.Join(turned, err)
+		}, func(v client.Reservation) bool { return reversed != nil || soldOut || done(v) })
+		return v, errors.Join(reversed, err)
 	}
 	v, err := await(func(v client.Reservation) bool { return v.OrderSN != "" && v.Status != client.Queued })
 	switch {
 	case err != nil:
-		return fmt.Errorf("order %s never came: %w", path.OrderSN, err)
-	case gone: // Redis lost it, and others bought the unit
+		return fmt.Errorf("no order %s: %w", path.OrderSN, err)
+	case soldOut: // Redis lost the purchase, and another buyer bought the unit
 		return nil
 	case v.Status == client.Failed:
 		c.mu.Lock()
@@ -431,8 +434,8 @@ func (c *insistent) buy(ctx context.Context, userID string, pays bool) error {
 	return nil
 }
 
-// noneTwice demands one ledger row and one order for each who was told of one, and no order for anybody else.
-func (c *insistent) noneTwice(t *testing.T, r *rig.Rig) {
+// oneOrderEach requires one ledger row and one order for each buyer with a created order, and no other.
+func (c *insistent) oneOrderEach(t *testing.T, r *rig.Rig) {
 	t.Helper()
 	rows := map[string]string{}
 	shop.Query(t, r.Dependencies.InventoryDSN, "SELECT order_sn, user_id, state FROM reservations WHERE activity_id = ?", func(row *sql.Rows) {
@@ -442,10 +445,10 @@ func (c *insistent) noneTwice(t *testing.T, r *rig.Rig) {
 			rows[sn] = user
 		}
 	}, c.sale.ActivityID)
-	require.Equal(t, c.won, rows, "who was told of an order, and whom the ledger has")
+	require.Equal(t, c.won, rows, "buyers with an order, and buyers in the ledger")
 	require.Equal(t, int64(c.refused), shop.Count(t, r.Dependencies.InventoryDSN,
 		"SELECT COUNT(*) FROM reservations WHERE state = 'rejected' AND reason = 'sold_out' AND activity_id = "+c.sale.ActivityID),
-		"purchases refused as sold out after the gate had accepted them, as it had units that did not exist")
+		"purchases refused as sold out after the gate had accepted them with units that did not exist")
 	require.Equal(t, int64(0), shop.Count(t, r.Dependencies.InventoryDSN, "SELECT COUNT(*) FROM stocks WHERE available < 0 OR reserved <> 0 AND activity_id = "+c.sale.ActivityID))
 	orders := map[string]string{}
 	for shard := range 16 {
@@ -455,5 +458,5 @@ func (c *insistent) noneTwice(t *testing.T, r *rig.Rig) {
 			orders[sn] = user
 		}, c.sale.ActivityID)
 	}
-	require.Equal(t, c.won, orders, "who was told of an order, and whose there are")
+	require.Equal(t, c.won, orders, "buyers with an order, and buyers in the order tables")
 }

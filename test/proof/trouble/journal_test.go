@@ -22,7 +22,7 @@ import (
 
 const (
 	journalBound = 20               // of a second seckill process
-	claimAfter   = 15 * time.Second // JOURNAL_CLAIM_AFTER as it is by default
+	claimAfter   = 15 * time.Second // the default of JOURNAL_CLAIM_AFTER
 )
 
 // fullJournal runs while the broker is down. A second seckill process with a small journal bound responds journal_full
@@ -75,7 +75,7 @@ func fullJournal(t *testing.T, s *scene) {
 	}), "both relays hold entries")
 	held := journal.held(ctx, t)
 	tight.Kill(t)
-	s.left = func(t *testing.T) {
+	s.after = func(t *testing.T) {
 		var last time.Time
 		shop.Query(t, s.r.Dependencies.InventoryDSN, "SELECT MAX(landed_at), COUNT(*) FROM reservations WHERE order_sn IN ("+strings.Join(held, ",")+")",
 			func(rows *sql.Rows) {
@@ -112,7 +112,7 @@ func (j journal) group(ctx context.Context, t *testing.T) string {
 	return groups[0].Name
 }
 
-// held are the order_sns of what relays have read and not acknowledged.
+// held returns the order_sns of entries that relays have read and not acknowledged.
 func (j journal) held(ctx context.Context, t *testing.T) (orderSNs []string) {
 	t.Helper()
 	pending, err := j.rdb.XPendingExt(ctx, &redis.XPendingExtArgs{

@@ -29,13 +29,13 @@ import (
 type manner string
 
 const (
-	served     manner = "served"     // as always; a machine that halts for a moment may cause a few 503, which are retried
-	refused    manner = "refused"    // 503 with Retry-After
-	either     manner = "either"     // one of these two
-	unanswered manner = "unanswered" // by a service that is itself down
+	served     manner = "served"      // as without a fault; a short halt of the machine may cause a few 503, which are retried
+	refused    manner = "refused"     // 503 with Retry-After
+	either     manner = "either"      // one of these two
+	noResponse manner = "no response" // the service itself is down
 )
 
-// The calls that never stop.
+// The kinds of calls that run all the time.
 const (
 	callPath     = "path"     // a buyer takes a path
 	callPurchase = "purchase" // a buyer uses a path taken before the trouble
@@ -47,39 +47,39 @@ const (
 
 var calls = []string{callPath, callPurchase, callResult, callOrder, callPay, callStock}
 
-// anyCode are the codes of refusals while something goes down or comes up.
+// anyCode holds the codes of refusals that are allowed while a dependency stops or starts.
 var anyCode = []contract.Code{contract.CodeGateUnavailable, contract.CodeUnavailable, contract.CodeOverloaded}
 
 // trouble is an outage and the responses that it must cause.
 type trouble struct {
 	name  string
 	lasts time.Duration
-	// opens is the part of lasts after which every response must be as told requires.
+	// opens is the time after the begin from which every response must be as want requires.
 	opens time.Duration
-	told  map[string]manner // calls that are not served meanwhile
+	want  map[string]manner // responses by call; calls that are not listed are served
 	code  contract.Code     // of the refusals
-	// queues: purchases accepted meanwhile stay queued until the end.
+	// queues requires that purchases accepted during the outage stay queued until its end.
 	queues bool
-	// redelivers: messages that could not be handled go back to the broker meanwhile.
+	// redelivers requires that inventory returns messages to the broker during the outage.
 	redelivers bool
-	// atOnce bounds the median time of the refusals, patience the time of every response.
+	// atOnce bounds the median time of refusals, patience the time of every response.
 	atOnce, patience time.Duration
 	outage
 	meanwhile func(t *testing.T, s *scene)
-	resumes   time.Duration // at most, from the end on; generous, as machines differ
+	resumes   time.Duration // bound of the recovery after the end; generous, for slow machines
 }
 
-// outage stops something and starts it again; end returns when it is usable.
+// outage stops a dependency or service and restarts it; end returns when it is usable.
 type outage struct{ begin, end func(t *testing.T) }
 
 const (
-	callEvery     = 250 * time.Millisecond // each of the calls, but
+	callEvery     = 250 * time.Millisecond // interval of each kind of call except
 	payEvery      = 2 * time.Second
-	callPatience  = 40 * time.Second // no answer may take longer than what a trouble says; this only ends a call
-	sceneOrders   = 160              // orders made before the trouble: one is paid every 2 s, in up to three troubles
-	sceneLapsing  = 24               // orders made before the trouble: their closings come due meanwhile
-	lapseWithin   = 10 * time.Second // the pay window of those
-	anyWithin     = 90 * time.Second // for what must come and is not what is measured
+	callPatience  = 40 * time.Second // ends a call; the bound of a response is trouble.patience
+	sceneOrders   = 160              // orders created before the trouble: one is paid every 2 s, in up to three troubles
+	sceneLapsing  = 24               // orders created before the trouble whose closings come due during it
+	lapseWithin   = 10 * time.Second // pay window of these
+	anyWithin     = 90 * time.Second // bound of waits that are not measured
 	resultsSample = 12               // purchases whose results are read
 )
 
@@ -95,12 +95,12 @@ func (a answer) String() string {
 	case a.err == nil:
 		return "served"
 	case p == nil:
-		return "no answer"
+		return "no response"
 	}
 	return fmt.Sprintf("%d %s", p.Status, p.Code)
 }
 
-// is tells whether the answer is of that manner.
+// is reports whether the answer is of that manner; codes are the allowed codes of a refusal.
 func (a answer) is(m manner, codes []contract.Code) bool {
 	p := client.AsProblem(a.err)
 	switch m {
@@ -110,23 +110,23 @@ func (a answer) is(m manner, codes []contract.Code) bool {
 		return p != nil && p.Status == http.StatusServiceUnavailable && p.RetryAfter > 0 && slices.Contains(codes, p.Code)
 	case either:
 		return a.is(served, codes) || a.is(refused, codes)
-	case unanswered:
+	case noResponse:
 		return a.err != nil && p == nil
 	}
 	return false
 }
 
-// permit is a path that was not used yet.
+// permit is an unused path and its buyer.
 type permit struct {
 	purchase.Buyer
 	path client.Path
 }
 
-// scene is a sale with callers who never stop, during a trouble.
+// scene is a sale with callers that run all the time, during a trouble.
 type scene struct {
 	r       *rig.Rig
-	patient *client.Client // repeats what is refused
-	once    *client.Client // does not, so that each answer is seen
+	patient *client.Client // retries refused calls
+	once    *client.Client // makes one attempt, so that each response is recorded
 	sale    shop.Sale
 	lapsing shop.Sale
 
@@ -137,16 +137,16 @@ type scene struct {
 	permits   []permit
 	accepted  map[string]string // order_sn -> user
 	at        map[string]time.Time
-	open      []permit // purchases whose outcome is unknown to their buyers
-	payers    []payer  // of orders that are not paid yet
-	holders   []payer  // of those made at first, paid or not
-	unpaid    []payer  // payments whose outcome is unknown to their buyers
+	open      []permit // paths of purchases whose outcome is unknown
+	payers    []payer  // orders that are not paid yet
+	holders   []payer  // orders created before the trouble, paid or not
+	unpaid    []payer  // orders with a payment whose outcome is unknown
 	paid      int64
-	watchable []payer // those whose results are asked for
+	watchable []payer // orders whose results are read
 	lapse     map[string]string
 
-	back time.Time          // when the trouble was over
-	left func(t *testing.T) // what else is to be looked at in the end; may be nil
+	back  time.Time          // end of the trouble
+	after func(t *testing.T) // further checks at the end; may be nil
 }
 
 type payer struct {
@@ -163,7 +163,7 @@ func newClients(t *testing.T, r *rig.Rig) (patient, once *client.Client) {
 	return patient, once
 }
 
-// newScene opens the sales and brings buyers to where the trouble is to find them.
+// newScene opens a sale, creates its first orders and takes the paths for purchases during the trouble.
 func newScene(t *testing.T, r *rig.Rig, lasts time.Duration) *scene {
 	t.Helper()
 	s := &scene{r: r, answers: map[string][]answer{}, accepted: map[string]string{}, at: map[string]time.Time{}, lapse: map[string]string{}}
@@ -190,7 +190,7 @@ func newScene(t *testing.T, r *rig.Rig, lasts time.Duration) *scene {
 	return s
 }
 
-// lapses makes orders whose closings come due soon.
+// lapses creates orders whose closings come due during the trouble.
 func (s *scene) lapses(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), anyWithin)
@@ -203,7 +203,7 @@ func (s *scene) lapses(t *testing.T) {
 	}
 }
 
-// buy has these buyers get an order each.
+// buy buys one unit for each buyer and waits for the orders.
 func (s *scene) buy(ctx context.Context, t *testing.T, sale shop.Sale, buyers []purchase.Buyer) []payer {
 	t.Helper()
 	got := make([]payer, len(buyers))
@@ -222,7 +222,7 @@ func (s *scene) buy(ctx context.Context, t *testing.T, sale shop.Sale, buyers []
 	return got
 }
 
-// keepCalling begins the calls of all kinds. The returned func ends that and waits for the answers.
+// keepCalling starts calls of all kinds. The returned func stops that and waits for the last responses.
 func (s *scene) keepCalling() (stop func()) {
 	ctx, end := context.WithCancel(context.Background())
 	for i, name := range calls {
@@ -236,13 +236,13 @@ func (s *scene) keepCalling() (stop func()) {
 					return
 				case <-tick.C:
 				}
-				s.work.Go(func() { // slow answers do not make callers fewer
+				s.work.Go(func() { // slow responses do not reduce the rate of calls
 					one, cancel := context.WithTimeout(context.Background(), callPatience)
 					defer cancel()
 					a := answer{began: time.Now()}
 					a.err = call(one, n)
 					a.ended = time.Now()
-					if errors.Is(a.err, errNobody) {
+					if errors.Is(a.err, errNone) {
 						return
 					}
 					s.mu.Lock()
@@ -258,25 +258,25 @@ func (s *scene) keepCalling() (stop func()) {
 	}
 }
 
-// errNobody says that no such call can be made: all have been.
-var errNobody = errors.New("nobody is left to call")
+// errNone reports that there is no buyer for the call.
+var errNone = errors.New("no buyer left for the call")
 
 func take[T any](s *scene, from *[]T) (T, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var one T
 	if len(*from) == 0 {
-		return one, errNobody
+		return one, errNone
 	}
 	one = (*from)[0]
 	*from = (*from)[1:]
 	return one, nil
 }
 
-// as makes calls of that user whose every answer counts.
+// as returns a caller of that user without retries.
 func (s *scene) as(ctx context.Context, userID string, roles ...auth.Role) *client.Caller {
 	token, err := s.once.Token(ctx, userID, roles...)
-	if err != nil { // it is signed here
+	if err != nil { // impossible: the token is signed locally
 		panic(err)
 	}
 	return s.once.As(token)
@@ -318,7 +318,7 @@ func (s *scene) caller(name string) func(ctx context.Context, n int) error {
 	case callPay:
 		return func(ctx context.Context, n int) error {
 			if n%int(payEvery/callEvery) != 0 { // there are fewer of them
-				return errNobody
+				return errNone
 			}
 			p, err := take(s, &s.payers)
 			if err != nil {
@@ -343,7 +343,7 @@ func (s *scene) caller(name string) func(ctx context.Context, n int) error {
 	}
 }
 
-// bought notes what came of a purchase: one that was not answered may have taken place, so its buyer asks again.
+// bought records the outcome of a purchase. Without a response it may have been accepted, so settle repeats it.
 func (s *scene) bought(p permit, r client.Reservation, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -355,11 +355,11 @@ func (s *scene) bought(p permit, r client.Reservation, err error) {
 	s.watchable = append(s.watchable, payer{p.Buyer, r.OrderSN})
 }
 
-// through lets the trouble come and go, and demands and prints what is to be seen of it.
+// through runs the trouble, checks the responses during it and the recovery after it, and prints both.
 func (tr trouble) through(t *testing.T, s *scene) {
 	t.Helper()
 	s.answers = map[string][]answer{}
-	givenBack := s.givenBack(t)
+	before := s.redelivered(t)
 	stop := s.keepCalling()
 	stopped := sync.OnceFunc(stop)
 	defer stopped()
@@ -367,13 +367,13 @@ func (tr trouble) through(t *testing.T, s *scene) {
 
 	began := time.Now()
 	tr.begin(t)
-	gone := time.Now()
+	down := time.Now()
 	if tr.meanwhile != nil {
 		tr.meanwhile(t, s)
 	}
-	require.NoError(t, shop.Until(ctx, gone.Add(tr.lasts)))
+	require.NoError(t, shop.Until(ctx, down.Add(tr.lasts)))
 	if tr.queues {
-		s.stillQueued(t, gone.Add(tr.opens))
+		s.stillQueued(t, down.Add(tr.opens))
 	}
 	ending := time.Now()
 	tr.end(t)
@@ -385,32 +385,33 @@ func (tr trouble) through(t *testing.T, s *scene) {
 	recovered, err := s.recovers(soon, back)
 	require.NoError(t, err)
 	if tr.redelivers {
-		n := s.givenBack(t) - givenBack
-		require.Positive(t, n, "messages that the broker was given back")
-		t.Logf("%-24s the broker was given back %d messages", tr.name, n)
+		n := s.redelivered(t) - before
+		require.Positive(t, n, "messages returned to the broker")
+		t.Logf("%-24s %d messages returned to the broker", tr.name, n)
 	}
-	// Every kind of call is answered again before the callers stop.
+	// Every kind of call is served before the callers stop.
 	require.Eventually(t, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return !slices.ContainsFunc(calls, func(name string) bool {
-			return tr.told[name] != "" && firstServed(s.answers[name], ending).IsZero()
+			return tr.want[name] != "" && firstServed(s.answers[name], ending).IsZero()
 		})
-	}, tr.resumes, 20*time.Millisecond, "some calls are not served again")
+	}, tr.resumes, 20*time.Millisecond, "some calls are not served after the trouble")
 	stopped()
 
 	s.mu.Lock()
-	opened := gone.Add(tr.opens)
+	opened := down.Add(tr.opens)
 	for _, name := range calls {
-		want := tr.told[name]
+		want := tr.want[name]
 		if want == "" {
 			want = served
 		}
 		seen := map[string]int{}
 		var took []time.Duration
 		for _, a := range s.answers[name] {
-			// While it begins and ends, a call may be served or be told 503; whoever is killed breaks off his answers.
-			fits := a.is(either, anyCode) || want == unanswered && a.is(unanswered, nil)
+			// At the begin and the end, a call may be served or get 503. A killed service does not finish its
+			// responses.
+			fits := a.is(either, anyCode) || want == noResponse && a.is(noResponse, nil)
 			if a.began.After(opened) && a.began.Before(ending) {
 				if a.ended.Before(ending) && want != served {
 					fits = a.is(want, []contract.Code{tr.code})
@@ -418,38 +419,38 @@ func (tr trouble) through(t *testing.T, s *scene) {
 				seen[a.String()]++
 				took = append(took, a.ended.Sub(a.began))
 			}
-			assert.True(t, fits, "%s, %s: a call begun %s after the begin was to be %s and ended %s later with %s: %v", tr.name, name,
+			assert.True(t, fits, "%s, %s: call %s after the begin: want %s, got after %s: %s: %v", tr.name, name,
 				a.began.Sub(began).Round(time.Millisecond), want, a.ended.Sub(a.began).Round(time.Millisecond), a, a.err)
-			assert.LessOrEqual(t, a.ended.Sub(a.began), tr.patience, "%s, %s: an answer took too long", tr.name, name)
+			assert.LessOrEqual(t, a.ended.Sub(a.began), tr.patience, "%s, %s: a response took too long", tr.name, name)
 		}
 		if tr.lasts-tr.opens > 4*payEvery || name != callPay {
-			assert.NotEmpty(t, took, "%s, %s: nobody called while it was missing", tr.name, name)
+			assert.NotEmpty(t, took, "%s, %s: no call during the trouble", tr.name, name)
 		}
 		slices.Sort(took)
-		again := "never stopped"
+		again := "no interruption"
 		if want != served {
-			again = "again " + firstServed(s.answers[name], ending).Sub(back).Round(time.Millisecond).String() + " after"
+			again = "served again " + firstServed(s.answers[name], ending).Sub(back).Round(time.Millisecond).String() + " after"
 		}
 		if len(took) > 0 {
 			p50, worst := took[len(took)/2], took[len(took)-1]
 			t.Logf("%-24s %-8s %s p50 %s, worst %s; %s", tr.name, name, counted(seen), p50.Round(100*time.Microsecond), worst.Round(time.Millisecond), again)
-			assert.True(t, want != served || 4*seen[answer{}.String()] >= 3*len(took), "%s, %s: it goes on, and had %s", tr.name, name, counted(seen))
+			assert.True(t, want != served || 4*seen[answer{}.String()] >= 3*len(took), "%s, %s: at least three quarters are served, got %s", tr.name, name, counted(seen))
 			if want == refused && tr.atOnce > 0 {
-				assert.Less(t, p50, tr.atOnce, "%s, %s: refusals come at once", tr.name, name)
+				assert.Less(t, p50, tr.atOnce, "%s, %s: median time of refusals", tr.name, name)
 			}
 		}
 	}
 	s.mu.Unlock()
-	t.Logf("%-24s away %s, usable %s after its start; %s", tr.name, ending.Sub(began).Round(time.Millisecond), back.Sub(ending).Round(time.Millisecond), recovered)
+	t.Logf("%-24s down for %s, usable %s after its start; %s", tr.name, ending.Sub(began).Round(time.Millisecond), back.Sub(ending).Round(time.Millisecond), recovered)
 }
 
-// givenBack counts how often inventory gave a message back to the broker.
-func (s *scene) givenBack(t *testing.T) int {
+// redelivered returns how many messages inventory has returned to the broker.
+func (s *scene) redelivered(t *testing.T) int {
 	t.Helper()
 	return strings.Count(s.r.Inventory.Log(t), `"message not handled, will be redelivered"`)
 }
 
-// stillQueued asks how purchases stand that were accepted since then.
+// stillQueued requires that purchases accepted since then are queued.
 func (s *scene) stillQueued(t *testing.T, since time.Time) {
 	t.Helper()
 	s.mu.Lock()
@@ -460,13 +461,13 @@ func (s *scene) stillQueued(t *testing.T, since time.Time) {
 		}
 	}
 	s.mu.Unlock()
-	require.NotEmpty(t, some, "purchases that were accepted meanwhile")
+	require.NotEmpty(t, some, "purchases accepted during the trouble")
 	ctx, cancel := context.WithTimeout(context.Background(), anyWithin)
 	defer cancel()
 	for _, p := range some {
 		r, err := p.Reservation(ctx, s.sale.ActivityID, p.orderSN)
 		require.NoError(t, err)
-		require.Equal(t, client.Queued, r.Status, "order_sn %s, accepted meanwhile", p.orderSN)
+		require.Equal(t, client.Queued, r.Status, "order_sn %s, accepted during the trouble", p.orderSN)
 	}
 }
 
@@ -479,7 +480,7 @@ func counted(seen map[string]int) string {
 	return strings.Join(parts, ", ") + ";"
 }
 
-// firstServed is when a call was first served after that moment; zero: not at all.
+// firstServed returns the time of the first served call after that time, or zero if there is none.
 func firstServed(answers []answer, after time.Time) (first time.Time) {
 	for _, a := range answers {
 		if a.err == nil && a.ended.After(after) && (first.IsZero() || a.ended.Before(first)) {
@@ -489,17 +490,17 @@ func firstServed(answers []answer, after time.Time) (first time.Time) {
 	return first
 }
 
-// recovery is what came after the trouble, from its end on.
+// recovery holds times from the end of the trouble.
 type recovery struct {
-	first, last time.Duration // of what was accepted before the end, to become an order as its buyer sees it; of a sample
-	lapsed      time.Duration // what ran out meanwhile is closed and on sale again
+	first, last time.Duration // until the first and the last order of a sample of purchases accepted before the end
+	lapsed      time.Duration // until all units of expired orders are on sale again
 }
 
 func (r recovery) String() string {
-	return fmt.Sprintf("what was accepted before that became orders after %s to %s; what ran out meanwhile was on sale again after %s", r.first, r.last, r.lapsed)
+	return fmt.Sprintf("earlier purchases became orders after %s to %s; units of expired orders were on sale again after %s", r.first, r.last, r.lapsed)
 }
 
-// recovers watches what follows the end of the trouble, until all is well.
+// recovers waits until purchases from before the end have orders and expired units are on sale again.
 func (s *scene) recovers(ctx context.Context, back time.Time) (r recovery, err error) {
 	since := func() time.Duration { return time.Since(back).Round(time.Millisecond) }
 	s.mu.Lock()
@@ -523,7 +524,7 @@ func (s *scene) recovers(ctx context.Context, back time.Time) (r recovery, err e
 			})
 			landed[i] = since()
 			if err != nil {
-				return fmt.Errorf("order %s, accepted before the end, did not come: %w", p.orderSN, err)
+				return fmt.Errorf("no order %s, accepted before the end: %w", p.orderSN, err)
 			}
 			return nil
 		})
@@ -540,7 +541,7 @@ func (s *scene) recovers(ctx context.Context, back time.Time) (r recovery, err e
 			})
 			r.lapsed = since()
 			if err != nil {
-				return fmt.Errorf("what ran out meanwhile is not on sale again: %w", err)
+				return fmt.Errorf("units of expired orders are not on sale again: %w", err)
 			}
 			return nil
 		})
@@ -552,8 +553,8 @@ func (s *scene) recovers(ctx context.Context, back time.Time) (r recovery, err e
 	return r, err
 }
 
-// settle has the buyers who were left without an answer ask again, and takes stock: one order for each accepted purchase,
-// no other, every payment counted, nothing between gate and database, no dead letter, no alarm.
+// settle repeats the calls without a response and checks the sale: one order for each accepted purchase and no other,
+// all payments counted, gate and database equal, no dead letter, no alarm.
 func (s *scene) settle(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), anyWithin)
@@ -567,10 +568,10 @@ func (s *scene) settle(t *testing.T) {
 			s.mu.Unlock()
 		}
 		return err
-	}), "a purchase that was not answered is repeated")
+	}), "repeat purchases without a response")
 	require.NoError(t, purchase.Each(ctx, 8, len(s.unpaid), func(ctx context.Context, i int) error {
 		return purchase.Pay(ctx, s.unpaid[i].Caller, s.unpaid[i].orderSN)
-	}), "a payment that was not answered is repeated")
+	}), "repeat payments without a response")
 	s.paid += int64(len(s.unpaid))
 	s.open, s.unpaid = nil, nil
 
@@ -593,15 +594,16 @@ func quiet(t *testing.T, r *rig.Rig) {
 	}
 }
 
-// booked requires one ledger row and one order for each accepted purchase of the sale, and no other. A pay window is as
-// long as the sale promises, from the making of the order on. Orders come a little after the ledger's rows.
+// booked requires one ledger row and one order for each accepted purchase of the sale, and no other. The pay window
+// starts when the order is created and has the length that the sale promises. Orders follow the ledger rows a little
+// later.
 func booked(t *testing.T, r *rig.Rig, sale shop.Sale, accepted map[string]string) {
 	t.Helper()
 	ledger := map[string]bool{}
 	shop.Query(t, r.Dependencies.InventoryDSN, "SELECT order_sn, user_id FROM reservations WHERE activity_id = ?", func(rows *sql.Rows) {
 		var sn, user string
 		require.NoError(t, rows.Scan(&sn, &user))
-		require.Equal(t, accepted[sn], user, "the ledger has order_sn %s, which no buyer was told of", sn)
+		require.Equal(t, accepted[sn], user, "order_sn %s is in the ledger and was accepted for no buyer", sn)
 		ledger[sn] = true
 	}, sale.ActivityID)
 	require.Len(t, ledger, len(accepted), "purchases in the ledger")
@@ -617,7 +619,7 @@ func booked(t *testing.T, r *rig.Rig, sale shop.Sale, accepted map[string]string
 					made += n
 				}, sale.ActivityID)
 		}
-		return made >= len(accepted), fmt.Errorf("%d of %d orders are made", made, len(accepted))
+		return made >= len(accepted), fmt.Errorf("%d of %d orders exist", made, len(accepted))
 	}))
 	orders := map[string]bool{}
 	for shard := range 16 {
@@ -628,7 +630,7 @@ func booked(t *testing.T, r *rig.Rig, sale shop.Sale, accepted map[string]string
 			require.NoError(t, rows.Scan(&sn, &user, &window))
 			require.Equal(t, accepted[sn], user, "order %s belongs to no accepted purchase", sn)
 			require.Equal(t, sale.PayWithinS*1000, window, "the pay window of order %s, in ms", sn)
-			require.False(t, orders[sn], "order %s is there twice", sn)
+			require.False(t, orders[sn], "order %s exists twice", sn)
 			orders[sn] = true
 		}, sale.ActivityID)
 	}

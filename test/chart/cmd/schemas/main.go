@@ -1,6 +1,5 @@
-// Command schemas writes the JSON schemas that the chart's objects are checked with, for each release of Kubernetes, out of
-// the API's description in the Go module k8s.io/kubernetes. The result is kept in the repository, so that checking needs
-// nothing but a checkout.
+// Command schemas writes JSON schemas for the chart's objects, for each release of Kubernetes, from the API
+// description in the Go module k8s.io/kubernetes. The result is in the repository, so that the check needs no network.
 //
 //	go run ./cmd/schemas [-out schemas] v1.30.14 v1.34.4
 package main
@@ -16,7 +15,7 @@ import (
 	"strings"
 )
 
-// kinds are those that the chart may make.
+// kinds are the kinds of objects that the chart may contain.
 var kinds = map[string][]string{
 	"v1":                   {"ConfigMap", "Pod", "Secret", "Service", "ServiceAccount"},
 	"apps/v1":              {"Deployment", "StatefulSet"},
@@ -53,7 +52,7 @@ func write(dir, version string) error {
 			if err != nil {
 				return err
 			}
-			// As kubeconform asks for it: group without its domain.
+			// The file name that kubeconform expects: the group without its domain.
 			group, v, found := strings.Cut(apiVersion, "/")
 			suffix := "-" + apiVersion
 			if found {
@@ -145,7 +144,7 @@ func list(v any) []any {
 	return l
 }
 
-// strict copies a schema without its words, refuses unknown fields, and tells collect what it refers to.
+// strict copies a schema without descriptions, refuses unknown fields, and passes references to collect.
 func strict(v any, collect func(string)) any {
 	switch v := v.(type) {
 	case schema:

@@ -1,4 +1,5 @@
-// Command values prints the table of docs/kubernetes.md out of the comments in the charts' values.yaml, or puts it there.
+// Command values makes the table of docs/kubernetes.md from the comments in the charts' values.yaml. It prints the
+// table or writes it into the page.
 //
 //	go run ./cmd/values [-write ../../docs/kubernetes.md]
 package main

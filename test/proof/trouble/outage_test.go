@@ -9,16 +9,16 @@ import (
 	"flashsale.internal/test/rig"
 )
 
-// absence is the time for which each dependency and each service is down.
-const absence = 30 * time.Second
+// downtime is the time for which each dependency and each service is down.
+const downtime = 30 * time.Second
 
-// heldUp is longer than the minute for which a consumer keeps a message that it cannot handle.
-const heldUp = 75 * time.Second
+// longDowntime is longer than the minute for which a consumer retries a message before it returns it to the broker.
+const longDowntime = 75 * time.Second
 
-// Each dependency and each service is down for 30 s, MySQL also for longer, one after the other, while buyers go on
-// calling. Checked are the responses meanwhile, what goes on, what resumes by itself, and how soon.
-func TestAway(t *testing.T) {
-	t.Parallel() // it waits far more than it works
+// TestOutages stops each dependency and each service for 30 s, MySQL also for longer, one after the other, while
+// buyers keep calling. It checks the responses during the outage, and how soon each step recovers by itself.
+func TestOutages(t *testing.T) {
+	t.Parallel() // most of the time it waits
 	dependencies := rig.OwnDependencies(t, 6500)
 	r := rig.New(t, dependencies.Option())
 	dependencies.Do(t, "up")
@@ -39,30 +39,30 @@ func TestAway(t *testing.T) {
 	for _, tr := range []trouble{
 		{
 			name: "redis", code: contract.CodeGateUnavailable, outage: dependency("redis"), atOnce: 500 * time.Millisecond, patience: 10 * time.Second,
-			told: map[string]manner{
+			want: map[string]manner{
 				callPath: refused, callPurchase: refused, callResult: refused, callStock: refused,
 			},
 		},
 		{
 			name: "mysql", code: contract.CodeUnavailable, queues: true, outage: dependency("mariadb"), atOnce: 500 * time.Millisecond, patience: 15 * time.Second,
-			told: map[string]manner{callOrder: refused, callPay: refused, callStock: refused},
+			want: map[string]manner{callOrder: refused, callPay: refused, callStock: refused},
 		},
-		{ // waiting messages go back to RocketMQ, which redelivers them
-			name: "mysql for long", code: contract.CodeUnavailable, queues: true, redelivers: true, outage: dependency("mariadb"), lasts: heldUp, patience: 15 * time.Second,
-			told: map[string]manner{callOrder: refused, callPay: refused, callStock: refused},
+		{ // messages go back to RocketMQ, which redelivers them
+			name: "mysql for long", code: contract.CodeUnavailable, queues: true, redelivers: true, outage: dependency("mariadb"), lasts: longDowntime, patience: 15 * time.Second,
+			want: map[string]manner{callOrder: refused, callPay: refused, callStock: refused},
 		},
 		{name: "broker", queues: true, outage: dependency("broker"), meanwhile: fullJournal},
 		{name: "name server", outage: dependency("namesrv")},
 		{name: "broker and name server", queues: true, outage: dependency("namesrv", "broker")},
-		{name: "order", queues: true, outage: service(r.Order), told: map[string]manner{callOrder: unanswered, callPay: unanswered}},
-		{name: "inventory", queues: true, outage: service(r.Inventory), told: map[string]manner{callStock: unanswered}},
+		{name: "order", queues: true, outage: service(r.Order), want: map[string]manner{callOrder: noResponse, callPay: noResponse}},
+		{name: "inventory", queues: true, outage: service(r.Inventory), want: map[string]manner{callStock: noResponse}},
 		{
 			name: "seckill", outage: service(r.Seckill),
-			told: map[string]manner{callPath: unanswered, callPurchase: unanswered, callResult: unanswered},
+			want: map[string]manner{callPath: noResponse, callPurchase: noResponse, callResult: noResponse},
 		},
 	} {
 		t.Run(tr.name, func(t *testing.T) {
-			tr.lasts, tr.opens, tr.resumes = max(tr.lasts, absence), 5*time.Second, 60*time.Second
+			tr.lasts, tr.opens, tr.resumes = max(tr.lasts, downtime), 5*time.Second, 60*time.Second
 			if tr.patience == 0 {
 				tr.patience = 10 * time.Second
 			}
@@ -70,8 +70,8 @@ func TestAway(t *testing.T) {
 			s.lapses(t)
 			tr.through(t, s)
 			s.settle(t)
-			if s.left != nil {
-				s.left(t)
+			if s.after != nil {
+				s.after(t)
 			}
 		})
 	}
