@@ -10,8 +10,8 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// acknowledged checks that what a message asked for was done when its consumer said so: the broker has forgotten it.
-func (w *world) acknowledged(service, topic string, body []byte, told *answers) {
+// acknowledged checks that the effect of a message is committed when its consumer acknowledges it.
+func (w *world) acknowledged(service, topic string, body []byte, closed *outcomes) {
 	switch service + " " + topic {
 	case "inventory " + contract.TopicReservations:
 		good, _ := contract.Decode[contract.Reservation](body)
@@ -31,10 +31,10 @@ func (w *world) acknowledged(service, topic string, body []byte, told *answers) 
 		good, _ := contract.Decode[contract.OrderClose](body)
 		for _, c := range good {
 			for _, sn := range c.OrderSNs {
-				outcome := told.of(sn)
+				outcome := closed.of(sn)
 				final := slices.Contains([]string{"closed", "paid", "refunded", "unknown"}, outcome)
 				if outcome == "" || final && w.rowState(sn) == "reserved" {
-					w.unfollowed(sn, fmt.Sprintf("order's answer to its closing was %q, the reservation is still there", outcome))
+					w.unfollowed(sn, fmt.Sprintf("order responded %q to its closing, and the reservation is still reserved", outcome))
 				}
 			}
 		}
@@ -42,7 +42,7 @@ func (w *world) acknowledged(service, topic string, body []byte, told *answers) 
 		good, _ := contract.Decode[contract.Deduction](body)
 		for _, d := range good {
 			if !w.hasOrder(d.OrderSN) && !w.isForged(d.OrderSN) {
-				w.unfollowed(d.OrderSN, "the order is not there")
+				w.unfollowed(d.OrderSN, "the order does not exist")
 			}
 		}
 	}
@@ -50,7 +50,7 @@ func (w *world) acknowledged(service, topic string, body []byte, told *answers) 
 
 func (w *world) unfollowed(orderSN, what string) {
 	w.concern(orderSN)
-	w.fail("order_sn %s: a message was acknowledged, and %s", orderSN, what)
+	w.fail("order_sn %s: a message was acknowledged, but %s", orderSN, what)
 }
 
 func (w *world) isForged(orderSN string) bool {
@@ -78,21 +78,21 @@ func (w *world) hasOrder(orderSN string) bool {
 	return n > 0
 }
 
-// answers are what order answered during one delivery about the orders that it was asked to close.
-type answers struct {
-	mu    sync.Mutex
-	about map[string]string
+// outcomes holds the outcomes that order returned for closings during one delivery.
+type outcomes struct {
+	mu      sync.Mutex
+	byOrder map[string]string
 }
 
-type answersKey struct{}
+type outcomesKey struct{}
 
-func (a *answers) of(orderSN string) string {
+func (a *outcomes) of(orderSN string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.about[orderSN]
+	return a.byOrder[orderSN]
 }
 
-func (a *answers) note(body []byte) {
+func (a *outcomes) note(body []byte) {
 	var doc struct {
 		Results []struct {
 			OrderSN string `json:"order_sn"`
@@ -105,6 +105,6 @@ func (a *answers) note(body []byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, r := range doc.Results {
-		a.about[r.OrderSN] = r.Outcome
+		a.byOrder[r.OrderSN] = r.Outcome
 	}
 }

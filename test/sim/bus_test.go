@@ -10,7 +10,7 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// busFaults stands between one process and the broker.
+// busFaults injects faults between one process and the broker.
 type busFaults struct {
 	p      *process
 	member *inproc.Bus
@@ -29,7 +29,7 @@ func (b *busFaults) Publish(ctx context.Context, m bus.Message) (err error) {
 		plain := m.Body
 		defer func() {
 			if err == nil {
-				w.noteTold(plain)
+				w.noteEvents(plain)
 			}
 		}()
 	}
@@ -37,27 +37,27 @@ func (b *busFaults) Publish(ctx context.Context, m bus.Message) (err error) {
 		kinds = append(append([]kind(nil), writing...), vanishes)
 	}
 	if m.Topic == contract.TopicDeductions && w.sale.abandonAfter < time.Hour {
-		switch { // so much goes wrong that reservations are given up
+		switch { // so many losses that inventory abandons reservations
 		case w.plan.chance("broker: keeps inventory-deductions back", 0.15):
 			w.running.Go(func() {
 				time.Sleep(w.sale.abandonAfter + w.plan.pause(name))
 				_ = w.broker.Publish(context.Background(), m)
 			})
 			return nil
-		case w.plan.chance("broker: forgets inventory-deductions", 0.7):
+		case w.plan.chance("broker: loses inventory-deductions", 0.7):
 			return nil
 		}
 	}
-	if m.Topic == contract.TopicReservations && w.sale.losesFresh && w.plan.chance("broker: forgets seckill-reservations", 0.3) {
+	if m.Topic == contract.TopicReservations && w.sale.losesFresh && w.plan.chance("broker: loses seckill-reservations", 0.3) {
 		return nil
 	}
-	if m.Topic == contract.TopicOrderEvents && w.sale.losesEvents && w.plan.chance("broker: forgets order-events", 0.4) {
+	if m.Topic == contract.TopicOrderEvents && w.sale.losesEvents && w.plan.chance("broker: loses order-events", 0.4) {
 		return nil
 	}
-	if delayed && w.sale.losesTimers && w.plan.chance("broker: forgets order-close", 0.5) {
+	if delayed && w.sale.losesTimers && w.plan.chance("broker: loses order-close", 0.5) {
 		return nil
 	}
-	if delayed && w.sale.hurries && w.plan.chance("broker: hurries order-close", 0.5) { // as one whose clock is fast
+	if delayed && w.sale.hurries && w.plan.chance("broker: hurries order-close", 0.5) { // as with a fast clock
 		m.DeliverAt = time.Now().Add(time.Duration(rng(w.seed, "early "+string(m.Body)).Int64N(int64(time.Until(m.DeliverAt)))))
 	}
 	if w.sale.garbles && w.plan.chance("broker: garbles "+m.Topic, w.noise(m.Topic)) {
@@ -81,7 +81,7 @@ func (b *busFaults) Publish(ctx context.Context, m bus.Message) (err error) {
 	return err
 }
 
-// noise is how often a message of the topic is garbled. Letters come only of what was garbled itself.
+// noise returns the rate of garbled messages of the topic. A garbled dead letter needs a garbled deduction first.
 func (w *world) noise(topic string) float64 {
 	switch {
 	case topic == w.sale.loudest, topic == contract.TopicDeductions && w.sale.loudest == contract.TopicDeadLetters:
@@ -90,8 +90,8 @@ func (w *world) noise(topic string) float64 {
 	return 0.15
 }
 
-// noteTold keeps which steps of orders were handed to the broker, whatever became of them there.
-func (w *world) noteTold(body []byte) {
+// noteEvents records the steps of orders whose events the broker got, even if it loses them.
+func (w *world) noteEvents(body []byte) {
 	events, _ := contract.Decode[contract.OrderEvent](body)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -100,7 +100,7 @@ func (w *world) noteTold(body []byte) {
 	}
 }
 
-// vanishing tells which confirmed messages may get lost: those that have a sweeper behind them.
+// vanishing reports whether confirmed messages of the topic may get lost: a sweeper must recover them.
 func (b *busFaults) vanishing(topic string, delayed bool) bool {
 	switch topic {
 	case contract.TopicReservations, contract.TopicDeductions:
@@ -108,7 +108,7 @@ func (b *busFaults) vanishing(topic string, delayed bool) bool {
 	case contract.TopicOrderEvents:
 		return b.p.w.sale.losesEvents
 	case contract.TopicOrderClose:
-		return !b.p.w.sale.keepsTimers && (delayed || b.p.w.sale.asks)
+		return !b.p.w.sale.keepsTimers && (delayed || b.p.w.sale.losesOrders)
 	}
 	return false
 }
@@ -119,10 +119,10 @@ func (b *busFaults) Subscribe(s bus.Subscription, h bus.Handler) error {
 		name := "deliver " + d.Topic
 		d.Body = b.p.w.readable(d.Body)
 		return b.p.at(ctx, "bus", name, kinds, []any{d.Body}, func() error {
-			told := &answers{about: map[string]string{}}
-			err := h(context.WithValue(ctx, answersKey{}, told), d)
+			closed := &outcomes{byOrder: map[string]string{}}
+			err := h(context.WithValue(ctx, outcomesKey{}, closed), d)
 			if err == nil && !b.p.dead.Load() {
-				b.p.w.acknowledged(b.p.service, d.Topic, d.Body, told)
+				b.p.w.acknowledged(b.p.service, d.Topic, d.Body, closed)
 			}
 			return err
 		}, nil)

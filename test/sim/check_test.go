@@ -15,7 +15,7 @@ import (
 	"flashsale.internal/pkg/stockgate"
 )
 
-// findings are what is wrong when a sale has come to rest, and whom it concerns.
+// findings holds the violations at the end of a sale, and the order_sns that they concern.
 type findings struct {
 	list      []string
 	concerned map[string]bool
@@ -42,7 +42,7 @@ type ledgerRow struct {
 
 func (r ledgerRow) sn() string { return strconv.FormatInt(r.OrderSN, 10) }
 
-// unread tells of a row that an operator rejected when neither the item could be read nor Redis knew of it any more.
+// unread reports whether an operator rejected the reservation without a readable item or an entry in Redis.
 func (r ledgerRow) unread() bool {
 	return r.State == "rejected" && r.Reason == "system" && len(r.lines()) == 0
 }
@@ -82,7 +82,7 @@ type refundRow struct {
 
 type itemRow struct{ OrderSN, SKU, Qty, Price int64 }
 
-// books are the tables of both services at one time.
+// books holds the tables of both services at one time.
 type books struct {
 	stocks     []stockRow
 	ledger     []ledgerRow
@@ -94,7 +94,7 @@ type books struct {
 		SKU, Delta              int64
 		State, Decision, Reason string
 	}
-	letters []struct {
+	deadLetters []struct {
 		Origin, Topic, Why, State string
 		Item                      []byte
 		OrderSN                   *int64
@@ -105,7 +105,7 @@ type books struct {
 	refunds  []refundRow
 	given    []struct{ RefundID, Amount int64 }
 	outbox   int64
-	repairs  []string // the kinds of the reconciler's
+	repairs  []string // kinds of the reconciler's repairs
 }
 
 func (w *world) read(activity string) (b books, err error) {
@@ -118,7 +118,7 @@ func (w *world) read(activity string) (b books, err error) {
 	scan("inventory", "SELECT order_sn, activity_id, user_id, line_items, state, reason, order_created_at FROM reservations ORDER BY order_sn", &b.ledger)
 	scan("inventory", "SELECT user_id, held FROM allowances WHERE activity_id = ?", &b.allowances, activity)
 	scan("inventory", "SELECT sku_id AS sku, delta, state, decision, reason FROM adjustments", &b.adjustments)
-	scan("inventory", "SELECT origin, topic, why, state, item, order_sn FROM dead_letters", &b.letters)
+	scan("inventory", "SELECT origin, topic, why, state, item, order_sn FROM dead_letters", &b.deadLetters)
 	for shard := range 16 {
 		var part []orderRow
 		scan("order", fmt.Sprintf("SELECT order_sn, user_id, state, tombstone, amount, created_at, expires_at, closed_at, refunded_at, close_reason, paid_by FROM orders_%02d", shard), &part)
@@ -143,9 +143,9 @@ func (w *world) read(activity string) (b books, err error) {
 	return b, err
 }
 
-// rejected tells whether an operator gave a purchase up whose message nobody could read.
+// rejected reports whether an operator decided about an unreadable message of the order.
 func (b books) rejected(orderSN int64) bool {
-	for _, l := range b.letters {
+	for _, l := range b.deadLetters {
 		if l.OrderSN != nil && *l.OrderSN == orderSN && l.State != "open" && garbled(l.Item) {
 			return true
 		}
@@ -153,7 +153,7 @@ func (b books) rejected(orderSN int64) bool {
 	return false
 }
 
-// check tells all that is not as promised once nothing moves any more.
+// check returns all violations of the promises in a sale at rest.
 func (w *world) check(activity string) *findings {
 	f := &findings{concerned: map[string]bool{}}
 	b, err := w.read(activity)
@@ -165,7 +165,7 @@ func (w *world) check(activity string) *findings {
 	ledger := w.checkLedger(f, b)
 	orders := w.checkOrders(f, b, ledger)
 	w.checkMoney(f, b, orders)
-	w.checkTold(f, orders)
+	w.checkEvents(f, orders)
 	w.checkLimits(f, b)
 	w.checkGate(f, activity, b)
 	w.checkRepairs(f, b)
@@ -173,7 +173,7 @@ func (w *world) check(activity string) *findings {
 	return f
 }
 
-// count tells coverage how the sale ended.
+// count adds the outcomes of the sale to coverage.
 func (w *world) count(activity string) {
 	b, err := w.read(activity)
 	if err != nil {
@@ -198,10 +198,10 @@ func (w *world) count(activity string) {
 	for _, kind := range b.repairs {
 		coverage.end("repair " + kind)
 	}
-	if w.history.hasAsked() {
-		coverage.end("reservations asked about")
+	if w.history.hasChecked() {
+		coverage.end("overdue reservations checked")
 	}
-	for _, l := range b.letters {
+	for _, l := range b.deadLetters {
 		coverage.end("dead letter of " + l.Topic + " " + l.State)
 	}
 	w.mu.Lock()
@@ -229,13 +229,13 @@ func (w *world) checkStock(f *findings, activity string, b books) {
 			}
 		}
 	}
-	asked := map[string]bool{}
+	taken := map[string]bool{}
 	for _, a := range b.adjustments {
-		if a.Decision == "taken" { // a refused call may be repeated under its key, and then it is another one
-			if asked[a.Reason] {
-				f.add("", "an adjustment that was asked for once was made twice: %q", a.Reason)
+		if a.Decision == "taken" { // a refused call may be repeated with its key, as another adjustment
+			if taken[a.Reason] {
+				f.add("", "an adjustment was made twice: %q", a.Reason)
 			}
-			asked[a.Reason] = true
+			taken[a.Reason] = true
 		}
 		if a.State == "intent" {
 			f.add("", "an adjustment of SKU %d by %d is not finished: %q", a.SKU, a.Delta, a.Decision)
@@ -268,7 +268,7 @@ func (w *world) checkStock(f *findings, activity string, b books) {
 	for _, r := range b.ledger {
 		unread[r.sn()] = r.unread()
 	}
-	for _, l := range b.letters {
+	for _, l := range b.deadLetters {
 		sn := ""
 		if l.OrderSN != nil {
 			sn = strconv.FormatInt(*l.OrderSN, 10)
@@ -296,7 +296,7 @@ func (w *world) checkLedger(f *findings, b books) map[string]ledgerRow {
 		p := w.purchases[r.sn()]
 		w.mu.Unlock()
 		if p == nil || p.user != r.UserID && !r.unread() {
-			f.add(r.sn(), "order_sn %s of user %s is in the ledger, and nobody asked for it", r.sn(), r.UserID)
+			f.add(r.sn(), "order_sn %s of user %s is in the ledger, and no buyer requested it", r.sn(), r.UserID)
 		}
 	}
 	return ledger
@@ -321,7 +321,7 @@ func (w *world) checkOrders(f *findings, b books, ledger map[string]ledgerRow) m
 		case o.State == "closed" && o.CloseReason == "expired" && o.ClosedAt.Before(o.ExpiresAt):
 			f.add(sn, "order %s expired before its time: %+v", sn, o)
 		case o.CloseReason == "rejected" && !b.rejected(o.OrderSN):
-			f.add(sn, "order %s was rejected, and nobody decided that", sn)
+			f.add(sn, "order %s was rejected without a decision of an operator", sn)
 		case o.State == "pending":
 			f.add(sn, "order %s is still pending", sn)
 		case o.State == "paid" && row.State != "sold", o.State == "closed" && row.State != "released",
@@ -347,18 +347,18 @@ func (w *world) checkOrders(f *findings, b books, ledger map[string]ledgerRow) m
 			found = found || l.SKUID == strconv.FormatInt(it.SKU, 10) && l.Qty == it.Qty
 		}
 		if !found || it.Price != w.sale.price {
-			f.add(sn, "order %s has the line %+v, asked for was %+v at %d", sn, it, p.lines, w.sale.price)
+			f.add(sn, "order %s has the line %+v, want %+v at %d", sn, it, p.lines, w.sale.price)
 		}
 	}
 	return orders
 }
 
-// checkTold: order hands an event of each end to the broker, however long that takes, and where nothing that the broker
-// confirmed gets lost nobody has to ask how an order stands. Events that get lost are enough for asking: an order that its
-// buyer ends before its landing comes again, as an answer of the broker was lost, needs no closing and gets none.
-func (w *world) checkTold(f *findings, orders map[string]orderRow) {
-	if w.history.hasAsked() && !w.sale.asks && !w.sale.losesEvents {
-		f.add("", "inventory had to ask about what stayed reserved")
+// checkEvents requires an event of each final state from order to the broker. If the broker loses no confirmed
+// message, inventory never needs to check an overdue reservation at order. Lost events alone may make it necessary: an
+// order that its buyer ends before a redelivered landing needs no closing and gets none.
+func (w *world) checkEvents(f *findings, orders map[string]orderRow) {
+	if w.history.hasChecked() && !w.sale.losesOrders && !w.sale.losesEvents {
+		f.add("", "inventory had to check overdue reservations at order")
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -368,7 +368,7 @@ func (w *world) checkTold(f *findings, orders map[string]orderRow) {
 			end = "paid"
 		}
 		if !o.Tombstone && end != "pending" && !w.events[sn+" "+end] {
-			f.add(sn, "order %s is %s, and no event of it was handed to the broker", sn, o.State)
+			f.add(sn, "order %s is %s, without an event at the broker", sn, o.State)
 		}
 	}
 }
@@ -389,12 +389,12 @@ func (w *world) checkMoney(f *findings, b books, orders map[string]orderRow) {
 	for _, r := range b.refunds {
 		gave[r.OrderSN] += r.Amount
 		if r.State != "refunded" || book[r.PaymentID] != r.Amount {
-			f.add(strconv.FormatInt(r.OrderSN, 10), "refund %+v, the provider gave back %d", r, book[r.PaymentID])
+			f.add(strconv.FormatInt(r.OrderSN, 10), "refund %+v, the provider refunded %d", r, book[r.PaymentID])
 		}
 		delete(book, r.PaymentID)
 	}
 	for id, amount := range book {
-		f.add("", "the provider gave back %d for %d, of which no refund tells", amount, id)
+		f.add("", "the provider refunded %d for payment %d without a refund row", amount, id)
 	}
 	for sn, o := range orders {
 		kept := took[o.OrderSN] - gave[o.OrderSN]
@@ -403,39 +403,39 @@ func (w *world) checkMoney(f *findings, b books, orders map[string]orderRow) {
 			want = o.Amount
 		}
 		if kept != want {
-			f.add(sn, "order %s is %s over %d, and %d were kept (%d taken, %d given back)", sn, o.State, o.Amount, kept, took[o.OrderSN], gave[o.OrderSN])
+			f.add(sn, "order %s is %s over %d, and %d were kept (%d taken, %d refunded)", sn, o.State, o.Amount, kept, took[o.OrderSN], gave[o.OrderSN])
 		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for id := range w.played {
 		if p := payments[id]; p.State != "succeeded" {
-			f.add(strconv.FormatInt(p.OrderSN, 10), "payment %s was taken and confirmed, it is %q", id, p.State)
+			f.add(strconv.FormatInt(p.OrderSN, 10), "payment %s was confirmed and is %q", id, p.State)
 		}
 	}
 }
 
-// checkLimits goes through every order's life: no buyer ever had more pieces in open and paid orders than the limit.
+// checkLimits requires that no buyer ever had more units in pending and paid orders than the limit.
 func (w *world) checkLimits(f *findings, b books) {
 	type change struct {
 		at  time.Time
 		sn  string
 		qty int64
 	}
-	pieces := map[int64]int64{}
+	units := map[int64]int64{}
 	for _, it := range b.items {
-		pieces[it.OrderSN] += it.Qty
+		units[it.OrderSN] += it.Qty
 	}
 	changes := map[string][]change{}
 	for _, o := range b.orders {
 		sn := strconv.FormatInt(o.OrderSN, 10)
-		if o.Tombstone || w.forgot(sn) { // what was open again while its buyer had others is not the limit's
+		if o.Tombstone || w.lostClosing(sn) { // an order whose closing was lost may exceed the limit
 			continue
 		}
-		changes[o.UserID] = append(changes[o.UserID], change{o.CreatedAt, sn, pieces[o.OrderSN]})
+		changes[o.UserID] = append(changes[o.UserID], change{o.CreatedAt, sn, units[o.OrderSN]})
 		for _, end := range []*time.Time{o.ClosedAt, o.RefundedAt} {
 			if end != nil {
-				changes[o.UserID] = append(changes[o.UserID], change{*end, sn, -pieces[o.OrderSN]})
+				changes[o.UserID] = append(changes[o.UserID], change{*end, sn, -units[o.OrderSN]})
 			}
 		}
 	}
@@ -449,7 +449,7 @@ func (w *world) checkLimits(f *findings, b books) {
 		held := int64(0)
 		for _, c := range list {
 			if held += c.qty; held > w.sale.limit {
-				f.add(c.sn, "user %s had %d pieces in orders, the limit is %d", user, held, w.sale.limit)
+				f.add(c.sn, "user %s had %d units in orders, the limit is %d", user, held, w.sale.limit)
 			}
 		}
 	}
@@ -464,7 +464,7 @@ func (w *world) checkGate(f *findings, activity string, b books) {
 		return
 	}
 	if audit.JournalLen != 0 || audit.UnlandedLen != 0 {
-		f.add("", "the gate has %d journal entries and %d purchases that did not land", audit.JournalLen, audit.UnlandedLen)
+		f.add("", "the gate has %d journal entries and %d unlanded purchases", audit.JournalLen, audit.UnlandedLen)
 		if list, err := w.gate.Unlanded(ctx, ref, time.Time{}, time.Now().Add(time.Hour), 10); err == nil {
 			for _, e := range list {
 				f.add(e.OrderSN, "order_sn %s did not land", e.OrderSN)
@@ -520,32 +520,33 @@ func (w *world) checkGate(f *findings, activity string, b books) {
 	}
 }
 
-// heardLate is what a gate may hear from the reconciler when faults kept everybody else from telling it, or Redis lost it.
-var heardLate = map[string]bool{
+// lateRepairs holds the kinds of repairs that faults or losses in Redis may cause: the reconciler makes the update
+// late.
+var lateRepairs = map[string]bool{
 	"adopted": true, "settled": true, "released": true, "forgotten": true, "adjustment": true, "rebuilt": true, "configured": true,
 }
 
-// checkRepairs: where nothing fails and nothing is lost nothing is repaired, and what only damage brings about is not
-// repaired without any.
+// checkRepairs requires that the reconciler repairs nothing in a sale without faults and losses, and makes only late
+// repairs in a sale without damage.
 func (w *world) checkRepairs(f *findings, b books) {
 	w.mu.Lock()
 	lost := len(w.losses) > 0
 	w.mu.Unlock()
 	calm := w.plan.calm() && !lost && len(w.sale.damages) == 0 && w.sale.abandonAfter > time.Hour && !w.sale.garbles && w.sale.forges == 0
 	for _, kind := range b.repairs {
-		if calm || len(w.sale.damages) == 0 && !heardLate[kind] {
-			f.add("", "the reconciler repaired what was not broken: %s", kind)
+		if calm || len(w.sale.damages) == 0 && !lateRepairs[kind] {
+			f.add("", "the reconciler made a repair without a cause: %s", kind)
 		}
 	}
 }
 
-// checkBuyers asks for every purchase once more, as its buyer.
+// checkBuyers reads the result of every purchase once more, as its buyer.
 func (w *world) checkBuyers(f *findings, activity string, ledger map[string]ledgerRow, orders map[string]orderRow) {
 	w.mu.Lock()
 	purchases := slices.Collect(maps.Values(w.purchases))
 	w.mu.Unlock()
 	for _, p := range purchases {
-		buyer, err := w.person(p.user, "checker")
+		buyer, err := w.newCaller(p.user, "checker")
 		if err != nil {
 			f.add(p.orderSN, "%v", err)
 			continue
@@ -557,10 +558,10 @@ func (w *world) checkBuyers(f *findings, activity string, ledger map[string]ledg
 		if a.status == http.StatusNotFound {
 			lost := w.mayBeLost(p) && !carried
 			if accepted && !lost && !ledger[p.orderSN].unread() {
-				f.add(p.orderSN, "order_sn %s was accepted, and is not found", p.orderSN)
+				f.add(p.orderSN, "order_sn %s was accepted and is not found", p.orderSN)
 			}
 			if r, ok := ledger[p.orderSN]; ok && !r.unread() {
-				f.add(p.orderSN, "order_sn %s is in the ledger, and its buyer is told it is not found", p.orderSN)
+				f.add(p.orderSN, "order_sn %s is in the ledger, but its buyer gets 404", p.orderSN)
 			}
 			continue
 		}
@@ -570,7 +571,7 @@ func (w *world) checkBuyers(f *findings, activity string, ledger map[string]ledg
 			continue
 		}
 		if before := p.last(); before != "" && got.Status != before && (rank[got.Status] <= rank[before] || before == "created" && got.Status == "failed") {
-			f.add(p.orderSN, "order_sn %s: told %s, then %s", p.orderSN, before, got.Status)
+			f.add(p.orderSN, "order_sn %s: status %s, then %s", p.orderSN, before, got.Status)
 		}
 		o, made := orders[p.orderSN]
 		made = made && !o.Tombstone
@@ -584,7 +585,7 @@ func (w *world) checkBuyers(f *findings, activity string, ledger map[string]ledg
 			right = !made
 		}
 		if !right {
-			f.add(p.orderSN, "order_sn %s is told %s (%s), its order is %q, its reservation %q", p.orderSN, got.Status, got.Reason, o.State, ledger[p.orderSN].State)
+			f.add(p.orderSN, "order_sn %s: status %s (%s), order %q, reservation %q", p.orderSN, got.Status, got.Reason, o.State, ledger[p.orderSN].State)
 		}
 	}
 }

@@ -15,7 +15,7 @@ type counts struct {
 	mu   sync.Mutex
 	hit  map[string]map[kind]int
 	seen map[string]int
-	ends map[string]int // how purchases, orders and payments ended, so that nobody takes empty sales for good ones
+	ends map[string]int // outcomes of purchases, orders and payments, which show that the sales were not empty
 }
 
 func (c *counts) end(what string) {
@@ -24,7 +24,7 @@ func (c *counts) end(what string) {
 	c.ends[what]++
 }
 
-// endings lists how things ended.
+// endings lists the outcomes.
 func (c *counts) endings() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,8 +50,8 @@ func (c *counts) pass(point string) {
 	c.seen[point]++
 }
 
-// table lists the points with the number of calls and what happened at them, and missed those where nothing ever did, those
-// that were never come by, and the endings that no sale had.
+// table lists the points with their calls and faults. missed lists the points without a fault or a call, and the
+// endings that no sale had.
 func (c *counts) table() (table string, missed []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,7 +76,7 @@ func (c *counts) table() (table string, missed []string) {
 	return b.String(), missed
 }
 
-// names are the points that there are and those that were come by. The caller holds mu.
+// names returns the listed points and those that were called. The caller holds mu.
 func (c *counts) names() []string {
 	all := maps.Clone(c.seen)
 	for _, p := range points {

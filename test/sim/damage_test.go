@@ -9,7 +9,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 )
 
-// damage spoils something that Redis holds of the gate, which no part of Flashsale ever does: the reconciler's work.
+// damage changes the gate in Redis from outside, in a way that no component of Flashsale does. The reconciler repairs
+// it.
 func (w *world) damage(activity string, r *rand.Rand) {
 	if w.plan.ended() {
 		return
@@ -19,7 +20,7 @@ func (w *world) damage(activity string, r *rand.Rand) {
 	gate, held := prefix+"gate", prefix+"held"
 	var what string
 	var do func(m *miniredis.Miniredis)
-	sn := "" // whose entry it is
+	sn := "" // the entry, if one is damaged
 	switch r.IntN(5) {
 	case 0:
 		sn = w.holding(mini, held, r)
@@ -35,7 +36,7 @@ func (w *world) damage(activity string, r *rand.Rand) {
 		}
 		field, by := fields[r.IntN(len(fields))], r.IntN(9)-4
 		what, do = "stock changed", func(m *miniredis.Miniredis) {
-			if m.Exists(gate) { // a replica may have lost it, or not have it yet
+			if m.Exists(gate) { // a replica may not have the gate
 				m.HIncrBy(gate, field, by)
 			}
 		}
@@ -64,30 +65,30 @@ func (w *world) damage(activity string, r *rand.Rand) {
 	w.history.note("redis", "! damage: "+what)
 	coverage.pass("redis: " + what)
 	coverage.add("redis: "+what, happens)
-	w.ends.forget(func() { do(mini) })
+	w.final.reset(func() { do(mini) })
 	if w.replica != nil && w.replica.mini != mini {
 		do(w.replica.mini)
 	}
 }
 
-// heals is for how long somebody may be told less than before after an entry of the gate was lost or damaged.
+// heals is the time for which a buyer may read an earlier status after an entry of the gate was lost or damaged.
 const heals = 30 * time.Second
 
-// isDamaged tells whether that entry of the gate was removed or spoiled, and may not be repaired yet: its buyer may be told
-// that there is none, or post it again, which begins it anew. The caller holds mu.
+// isDamaged reports whether the entry was removed or spoiled and may not be repaired yet: its buyer may get 404, or
+// repeat the purchase, which creates the entry again. The caller holds mu.
 func (w *world) isDamaged(orderSN string) bool {
 	at, ok := w.damaged[orderSN]
 	return ok && time.Since(at) < heals
 }
 
-// spoiled tells whether an entry of the gate may still be nonsense, which nobody has an answer to.
+// spoiled reports whether an entry of the gate may still be unreadable, which may cause responses with 500.
 func (w *world) spoiled() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return !w.nonsense.IsZero() && time.Since(w.nonsense) < 2*time.Minute
 }
 
-// holding picks an entry that holds pieces.
+// holding returns an entry that holds units.
 func (w *world) holding(m *miniredis.Miniredis, held string, r *rand.Rand) string {
 	sns, _ := m.HKeys(held)
 	sns = slices.DeleteFunc(sns, func(sn string) bool { return strings.ContainsAny(m.HGet(held, sn)[:1], "xf") })

@@ -12,18 +12,18 @@ import (
 	"gorm.io/gorm"
 )
 
-// dbPool stands between one process and its database.
+// dbPool injects faults between one process and its database.
 type dbPool struct {
 	p      *process
 	pool   *sql.DB
-	writer chan struct{} // of the database, held by the one that writes
+	writer chan struct{} // the write lock of the database
 }
 
 // lockWait is how long a writer waits for another.
 const lockWait = 5 * time.Second
 
-// lock waits for the database's only writer on the bubble's clock; SQLite itself would wait on the real one, which the
-// bubble waits for in turn.
+// lock takes the write lock of the database on the bubble's clock. SQLite would wait on the real clock, for which the
+// bubble would wait in turn.
 func (d *dbPool) lock(ctx context.Context) error {
 	select {
 	case d.writer <- struct{}{}:
@@ -64,10 +64,10 @@ func dbError(err error) error {
 
 var statement = regexp.MustCompile("(?i)^\\s*(INSERT INTO|UPDATE|DELETE FROM|SELECT.*? FROM)\\s+[`\"]?([a-z_]+)")
 
-// names of statements, as there are few texts and many calls.
+// names caches names of statements: there are few texts and many calls.
 var names sync.Map
 
-// nameOf tells what a statement does to which table. Shards count as one.
+// nameOf returns the verb and the table of a statement. Shards share one name.
 func nameOf(query string) string {
 	if n, ok := names.Load(query); ok {
 		return n.(string)
@@ -116,7 +116,7 @@ type querier interface {
 
 func queryFaulty(ctx context.Context, p *process, from querier, query string, args []any) (rows *sql.Rows, err error) {
 	err = p.at(ctx, "db", nameOf(query), []kind{failBefore, late, dieBefore}, nil, func() error {
-		rows, err = from.QueryContext(ctx, query, args...) //nolint:rowserrcheck,sqlclosecheck // the caller's
+		rows, err = from.QueryContext(ctx, query, args...) //nolint:rowserrcheck,sqlclosecheck // the caller closes them
 		return err
 	}, nil)
 	return rows, dbError(err)
@@ -124,9 +124,9 @@ func queryFaulty(ctx context.Context, p *process, from querier, query string, ar
 
 func queryRowFaulty(ctx context.Context, p *process, from querier, query string, args []any) *sql.Row {
 	if p.dead.Load() {
-		gone, cancel := context.WithCancel(ctx)
+		ended, cancel := context.WithCancel(ctx)
 		cancel()
-		return from.QueryRowContext(gone, query, args...)
+		return from.QueryRowContext(ended, query, args...)
 	}
 	return from.QueryRowContext(ctx, query, args...)
 }
@@ -163,7 +163,7 @@ type dbTx struct {
 
 	unlock func()
 	mu     sync.Mutex
-	writes string // the first table written to, which names the commit
+	writes string // the first table with a write; it names the commit
 }
 
 func (d *dbTx) PrepareContext(ctx context.Context, query string) (*sql.Stmt, error) {
@@ -199,7 +199,7 @@ func (d *dbTx) Commit() error {
 	d.mu.Unlock()
 	err := d.p.at(context.Background(), "db", strings.TrimSpace(name), []kind{failBefore, failAfter, failAfter, late, dieBefore, dieAfter}, nil, d.tx.Commit, nil)
 	if errors.Is(err, errFault) {
-		_ = d.tx.Rollback() // the server does it when the connection is gone; after a commit it does nothing
+		_ = d.tx.Rollback() // as the server does for a lost connection; no effect after a commit
 		return errLost
 	}
 	return err

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// history is what happened in one sale, to be told when it ends badly. Nothing is formatted before.
+// history records the events of one sale. They are formatted only for a failure report.
 type history struct {
-	began time.Time
-	mu    sync.Mutex
-	lines []line
-	asked bool // inventory asked about what stayed reserved
+	began   time.Time
+	mu      sync.Mutex
+	lines   []line
+	checked bool // inventory checked overdue reservations at order
 }
 
 type line struct {
@@ -44,7 +44,7 @@ func (l line) text() string {
 	return b.String()
 }
 
-// about tells the lines that name one of the words, and those that concern everybody.
+// about returns the lines that contain one of the words, and those that concern the whole sale.
 func (h *history) about(words []string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -64,10 +64,10 @@ func (h *history) about(words []string) string {
 	return b.String()
 }
 
-func (h *history) hasAsked() bool {
+func (h *history) hasChecked() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.asked
+	return h.checked
 }
 
 // logs puts what a service logs into the history.
@@ -92,7 +92,7 @@ func (l *logs) Handle(_ context.Context, r slog.Record) error {
 	l.h.note(l.who, "logs", payload...)
 	if strings.HasPrefix(r.Message, "asking again about reservations") {
 		l.h.mu.Lock()
-		l.h.asked = true
+		l.h.checked = true
 		l.h.mu.Unlock()
 	}
 	return nil

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// wire carries requests to whatever process of the host's service lives. from is nil for buyers and merchants.
+// wire sends requests to a running process of the host's service. from is nil for buyers and merchants.
 type wire struct {
 	w    *world
 	from *process
@@ -39,7 +39,7 @@ func (t *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		_ = req.Body.Close()
 	}
 	var res *http.Response
-	told, _ := req.Context().Value(answersKey{}).(*answers)
+	told, _ := req.Context().Value(outcomesKey{}).(*outcomes)
 	send := func(ctx context.Context) (*http.Response, error) {
 		to := t.w.alive(req.URL.Host)
 		if to == nil {

@@ -17,7 +17,7 @@ import (
 	"flashsale.internal/pkg/stockgate"
 )
 
-// both sends each command to a second server too, and compares what they say.
+// both sends each command to a second server too, and compares the replies.
 type both struct {
 	t     *testing.T
 	other *redis.Client
@@ -44,8 +44,8 @@ func (b both) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// TestScriptsRunAsOnTheEmbeddedRedis plays the gate by chance on a server that keeps its Lua states and on one as it
-// comes. They answer the same, and end with the same keys.
+// TestScriptsRunAsOnTheEmbeddedRedis makes random calls of the gate on a server that keeps its Lua states and on an
+// unchanged one. Both return the same replies and end with the same keys.
 func TestScriptsRunAsOnTheEmbeddedRedis(t *testing.T) {
 	kept, own := newRedis(), miniredis.RunT(t)
 	defer kept.Close()

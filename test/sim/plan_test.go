@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// kind is what happens at a fault point.
+// kind is the kind of fault at a fault point.
 type kind string
 
 const (
 	fine       kind = ""
-	failBefore kind = "fails"         // an error, and nothing took place
-	failAfter  kind = "answer lost"   // it took place, the caller sees an error
-	late       kind = "late"          // it takes place after a while, and the caller waits for it
-	twice      kind = "twice"         // it takes place twice
-	ghost      kind = "after timeout" // the caller sees an error, and it takes place some time later
-	dieBefore  kind = "dies before"   // the process ends here, and nothing took place
-	dieAfter   kind = "dies after"    // it took place, and the process ends here
-	vanishes   kind = "vanishes"      // it is confirmed, and never comes
-	happens    kind = "happens"       // of what is no call
+	failBefore kind = "fails"         // an error, without effect
+	failAfter  kind = "response lost" // an error, after the effect
+	late       kind = "late"          // delayed; the caller waits
+	twice      kind = "twice"         // executed twice
+	ghost      kind = "after timeout" // an error, and executed some time later
+	dieBefore  kind = "dies before"   // the process ends without the effect
+	dieAfter   kind = "dies after"    // the process ends after the effect
+	vanishes   kind = "vanishes"      // confirmed, and never delivered
+	happens    kind = "happens"       // of events that are no calls
 )
 
 var (
@@ -31,20 +31,20 @@ var (
 	writing = []kind{failBefore, failAfter, late, twice, ghost, dieBefore, dieAfter}
 )
 
-// plan tells which call of which fault point meets which fault. The n-th call of a point meets the same with the same
-// seed, whatever else happens.
+// plan decides which call of which fault point gets which fault. With the same seed, the n-th call of a point gets the
+// same fault, whatever else happens.
 type plan struct {
 	seed   uint64
-	rate   float64 // of the ordinary points
+	rate   float64 // fault rate of ordinary points
 	until  time.Time
-	focus  string // the point at which most happens in this sale
+	focus  string // the point with the most faults in this sale
 	outage []outage
 	mu     sync.Mutex
 	points map[string]*point
-	deaths int // how many are left
+	deaths int // number of further kills
 }
 
-// point is what the plan knows of one fault point.
+// point is the state of one fault point.
 type point struct {
 	calls uint64
 	hash  uint64
@@ -74,19 +74,20 @@ func (p *plan) at(name string) *point {
 	return at
 }
 
-// outage is a time during which all calls of some points fail: a part is away for one of the services.
+// outage is a time during which all calls of some points fail: one service cannot reach a dependency.
 type outage struct {
-	points   string // how their names begin
+	points   string // prefix of their names
 	from, to time.Time
 }
 
-var parts = []string{
+// outages holds the prefixes of points that fail together.
+var outages = []string{
 	"inventory: bus deliver seckill-reservations", "inventory: bus deliver order-events", "inventory: bus deliver", "inventory: bus publish",
 	"inventory: db", "inventory: redis", "inventory: http", "order: bus deliver", "order: bus publish", "order: db", "seckill: bus publish",
 	"seckill: redis", "seckill: redis script ack", "inventory: redis script settle", "inventory: redis script release",
 }
 
-// idle points are called all the time by loops that find nothing to do: what happens there is spent for little.
+// idle matches points that loops call all the time, mostly without work. Their fault rate is lower.
 var idle = regexp.MustCompile(`lock or lease|redis (time|smembers|exists|set|sadd|xlen|pipeline)|script (read|audit|unlanded)|` +
 	`db select (outbox|refunds|orders|reservations|activities|skus|stocks|adjustments|dead_letters)|db begin`)
 
@@ -100,12 +101,12 @@ func newPlan(seed uint64, length time.Duration) *plan {
 	}
 	for range max(0, r.IntN(5)-2) {
 		from := now.Add(time.Duration(r.Int64N(int64(length))))
-		p.outage = append(p.outage, outage{parts[r.IntN(len(parts))], from, from.Add(time.Duration(1+r.IntN(150)) * 100 * time.Millisecond)})
+		p.outage = append(p.outage, outage{outages[r.IntN(len(outages))], from, from.Add(time.Duration(1+r.IntN(150)) * 100 * time.Millisecond)})
 	}
 	return p
 }
 
-// focusOf has every point come in turn, and in every fourth sale one of the rare ones.
+// focusOf returns the focus of a seed: all points in turn, and a rare one in every fourth sale.
 func focusOf(seed uint64) string {
 	if seed%4 == 3 {
 		return rare[seed/4%uint64(len(rare))]
@@ -113,15 +114,15 @@ func focusOf(seed uint64) string {
 	return points[seed%uint64(len(points))]
 }
 
-// rng is a source of its own for each use, so that one more draw here changes nothing there.
+// rng returns a random source for one use, so that a further draw in one use does not change another.
 func rng(seed uint64, use string) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(use))
 	return rand.New(rand.NewPCG(seed, h.Sum64()))
 }
 
-// draw decides about this call of the point. Each seed has points of its own at which much happens, and one, in turn of all
-// that there are, at which most does.
+// draw returns the fault of this call of the point. Each seed has some points with a higher rate, and its focus has
+// the highest.
 func (p *plan) draw(name string, kinds []kind) kind {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -154,7 +155,7 @@ func (p *plan) draw(name string, kinds []kind) kind {
 	return k
 }
 
-// chance tells whether what the point's name says happens this time, apart from what else fails.
+// chance reports whether the event that the point names happens this time.
 func (p *plan) chance(name string, rate float64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,10 +173,10 @@ func (p *plan) chance(name string, rate float64) bool {
 	return true
 }
 
-// calm tells whether no call fails in this sale.
+// calm reports whether no call fails in this sale.
 func (p *plan) calm() bool { return p.rate == 0 && p.focus == "" && len(p.outage) == 0 }
 
-// pause is how long something is late.
+// pause returns the delay of a late call.
 func (p *plan) pause(name string) time.Duration {
 	p.mu.Lock()
 	n := p.at(name).calls

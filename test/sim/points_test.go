@@ -1,6 +1,6 @@
 package sim
 
-// endings are what has to come about in thousands of sales, so that nobody takes empty ones for good ones.
+// endings holds outcomes that must occur in thousands of sales, which shows that the sales are not empty.
 var endings = []string{
 	"purchase accepted",
 	"reservation sold",
@@ -18,12 +18,12 @@ var endings = []string{
 	"refund refunded",
 	"adjustment taken",
 	"adjustment refused",
-	"adjustment taken back from the gate",
+	"adjustment undone at the gate",
 	"repair adopted",
 	"repair buyers",
 	"repair counters",
 	"repair rewritten",
-	"reservations asked about",
+	"overdue reservations checked",
 	"dead letter of seckill-reservations replayed",
 	"dead letter of seckill-reservations rejected",
 	"dead letter of inventory-deductions replayed",
@@ -36,7 +36,7 @@ var endings = []string{
 	"dead letter of dead-letters rejected",
 }
 
-// rare points are passed once or twice in the sales that come by them at all.
+// rare holds points that have only one or two calls in the sales that reach them.
 var rare = []string{
 	"inventory: bus deliver dead-letters",
 	"inventory: bus publish dead-letters",
@@ -48,7 +48,7 @@ var rare = []string{
 	"inventory: redis script adjust undo",
 	"inventory: redis script correct",
 	"inventory: redis script lookup",
-	"inventory: redis script mend",
+	"inventory: redis script rebuild_buyer",
 	"inventory: redis script rejournal",
 	"inventory: redis script repair",
 	"merchant: http POST /v1/merchant/activities/*/resume",
@@ -57,13 +57,14 @@ var rare = []string{
 	"order: db update orders",
 }
 
-// points are where something can happen. In each sale most of it happens at one of them, in turn. A point that is missing
-// here is found by being come by; one that is here and never come by is missed.
+// points holds all fault points. Each sale has one of them as its focus, in turn. A point that is not in the list is
+// still counted; one that is in the list and has no call is reported as missed. The names and their order decide what
+// each seed does.
 var points = []string{
-	"broker: forgets inventory-deductions",
-	"broker: forgets order-close",
-	"broker: forgets order-events",
-	"broker: forgets seckill-reservations",
+	"broker: loses inventory-deductions",
+	"broker: loses order-close",
+	"broker: loses order-events",
+	"broker: loses seckill-reservations",
 	"broker: garbles dead-letters",
 	"broker: garbles inventory-deductions",
 	"broker: garbles order-close",
@@ -138,7 +139,7 @@ var points = []string{
 	"inventory: redis script correct",
 	"inventory: redis script drop",
 	"inventory: redis script lookup",
-	"inventory: redis script mend",
+	"inventory: redis script rebuild_buyer",
 	"inventory: redis script of lock or lease",
 	"inventory: redis script preload",
 	"inventory: redis script rejournal",
@@ -147,9 +148,9 @@ var points = []string{
 	"inventory: redis script sale",
 	"inventory: redis script settle",
 	"inventory: redis script survey",
-	"inventory: redis script tally",
+	"inventory: redis script collect_changes",
 	"inventory: redis script unlanded",
-	"inventory: redis script watch",
+	"inventory: redis script track_changes",
 	"inventory: redis set",
 	"inventory: redis smembers",
 	"inventory: redis time",
@@ -164,7 +165,7 @@ var points = []string{
 	"operator: http POST /v1/merchant/activities/*/reconciliations",
 	"operator: http POST /v1/merchant/dead-letters/*/reject",
 	"operator: http POST /v1/merchant/dead-letters/*/replay",
-	"order: a closing is forgotten",
+	"order: a closing is lost",
 	"order: bus deliver inventory-deductions",
 	"order: bus publish dead-letters",
 	"order: bus publish order-close",

@@ -29,12 +29,12 @@ var (
 	errVanished = errors.New("sim: vanished")
 )
 
-// process is one life of one instance of a service.
+// process is one run of one instance of a service.
 type process struct {
 	w        *world
 	service  string
 	slot     int
-	dead     atomic.Bool // nothing that it still does reaches anybody
+	dead     atomic.Bool // calls of its goroutines have no effect any more
 	public   http.Handler
 	internal http.Handler
 	cancel   context.CancelFunc
@@ -42,7 +42,7 @@ type process struct {
 
 func (p *process) name() string { return fmt.Sprintf("%s/%d", p.service, p.slot) }
 
-// settingsOf are short, so that a sale and all that follows it take a minute.
+// settingsOf returns settings with short intervals, so that a sale ends within a minute.
 func (w *world) settingsOf() map[string]string {
 	return map[string]string{
 		"AUTH_DEV_TOKENS": "true", "PAYMENTS_SANDBOX": "true", "PAYMENTS_SANDBOX_CALLBACK_URL": "http://order/v1/payments/callbacks/sandbox",
@@ -50,21 +50,22 @@ func (w *world) settingsOf() map[string]string {
 		"JOURNAL_CLAIM_AFTER": "2s", "ORDER_SWEEP_EVERY": "6s", "ORDER_SWEEP_AFTER": "3s", "ORDER_PAYMENT_GRACE": "6s",
 		"INVENTORY_SWEEP_EVERY": "3s", "INVENTORY_REPUBLISH_AFTER": "3s", "INVENTORY_REPUBLISH_CAP": "12s",
 		"INVENTORY_REJOURNAL_AFTER": "3s", "INVENTORY_REJOURNAL_CAP": "12s", "INVENTORY_RESUME_AFTER": "20s",
-		"INVENTORY_ASK_AFTER": w.askAfter().String(), "INVENTORY_ABANDON_AFTER": w.sale.abandonAfter.String(), "JOURNAL_MAX": fmt.Sprint(w.sale.journalMax),
+		"INVENTORY_ASK_AFTER": w.checkAfter().String(), "INVENTORY_ABANDON_AFTER": w.sale.abandonAfter.String(), "JOURNAL_MAX": fmt.Sprint(w.sale.journalMax),
 		"INVENTORY_KEEP_EVERY": "3s", "ORDER_REFUND_EVERY": "2s",
 		"INVENTORY_RECONCILE_EVERY": "8s", "INVENTORY_RECONCILE_GRACE": "6s", "INVENTORY_RECONCILE_PAUSE": "1s",
 	}
 }
 
-// askAfter is long where all of an order's messages arrive in the end, as then nobody has to ask.
-func (w *world) askAfter() time.Duration {
-	if w.sale.asks {
+// checkAfter returns INVENTORY_ASK_AFTER. It is long if no message of an order gets lost, since then no check is
+// needed.
+func (w *world) checkAfter() time.Duration {
+	if w.sale.losesOrders {
 		return 5 * time.Second
 	}
 	return 90 * time.Second
 }
 
-// start begins a life of the instance.
+// start starts a process of the instance.
 func (w *world) start(service string, slot int) error {
 	p := &process{w: w, service: service, slot: slot}
 	tel := telemetry.Discard(nil)
@@ -132,7 +133,7 @@ func (w *world) start(service string, slot int) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.cancel = cancel
 	w.mu.Lock()
-	if w.over {
+	if w.ended {
 		w.mu.Unlock()
 		cancel()
 		return errors.Join(member.Close(context.Background()), rdb.Close(), closeDB(db))
@@ -165,7 +166,8 @@ func (w *world) dsn(service string) string {
 	return "sqlite:" + filepath.Join(w.dir, service+".db")
 }
 
-// die ends a life at once: from here on nothing that its goroutines do reaches anybody. Another life begins after a while.
+// die ends the process at once: calls of its goroutines have no effect from now on. A new process starts after a
+// while.
 func (p *process) die(why string) {
 	if !p.dead.CompareAndSwap(false, true) {
 		return
@@ -180,12 +182,12 @@ func (p *process) die(why string) {
 	w.running.Go(func() {
 		time.Sleep(down)
 		if err := w.start(p.service, p.slot); err != nil {
-			w.fail("start again: %v", err)
+			w.fail("restart: %v", err)
 		}
 	})
 }
 
-// alive picks a living process of a service, nil when there is none.
+// alive returns a running process of a service, or nil.
 func (w *world) alive(service string) *process {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -202,7 +204,8 @@ func (p *process) at(ctx context.Context, part, name string, kinds []kind, paylo
 	return p.w.pass(ctx, p, p.service, part, name, kinds, payload, do, again)
 }
 
-// pass is every fault point. do is what is to take place; again, where it is not nil, is the same with nobody waiting.
+// pass runs do at a fault point, with the fault that the plan draws. repeat, if not nil, does the same without a
+// caller that waits.
 func (w *world) pass(ctx context.Context, p *process, who, part, name string, kinds []kind, payload []any, do func() error, again func()) error {
 	lifeless := func() bool { return p != nil && p.dead.Load() }
 	if lifeless() {

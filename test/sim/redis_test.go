@@ -24,8 +24,8 @@ const luaDir = "../../pkg/stockgate/lua"
 
 var errLost = errors.New("sim: connection lost")
 
-// scriptNames finds the names of the gate's scripts by their hash. SIM_LUA=settle.lua=/elsewhere/file reads one of the
-// files there, where the services were built with it.
+// scriptNames returns the names of the gate's scripts by hash. SIM_LUA=settle.lua=/elsewhere/file replaces one file,
+// if the services were built with it.
 func scriptNames() (map[string]string, error) {
 	other, elsewhere, _ := strings.Cut(os.Getenv("SIM_LUA"), "=")
 	read := func(file string) ([]byte, error) {
@@ -53,7 +53,7 @@ func scriptNames() (map[string]string, error) {
 	return names, nil
 }
 
-// connBuffer is enough for what small sales say; the default of 32 KiB is made anew with every connection.
+// connBuffer is enough for small sales; the default of 32 KiB is allocated for every connection.
 const connBuffer = 1 << 10
 
 // dialRedis connects to the embedded Redis without a socket, as a bubble of synctest needs it.
@@ -65,12 +65,12 @@ func (w *world) dialRedis() redis.UniversalClient {
 	})
 }
 
-// redisFaults stands between one process and Redis.
+// redisFaults injects faults between one process and Redis.
 type redisFaults struct{ p *process }
 
 func (f redisFaults) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-var scriptsThatRead = map[string]bool{"audit": true, "lookup": true, "buyer": true, "unlanded": true, "scan": true}
+var scriptsThatRead = map[string]bool{"audit": true, "lookup": true, "purchases": true, "unlanded": true, "scan": true}
 
 func (f redisFaults) name(cmd redis.Cmder) (name string, writes bool) {
 	args := cmd.Args()
@@ -94,7 +94,7 @@ func (f redisFaults) name(cmd redis.Cmder) (name string, writes bool) {
 	}
 }
 
-// argvOf are a script's arguments behind its keys.
+// argvOf returns a script's arguments after its keys.
 func argvOf(args []any) []any {
 	keys, ok := args[2].(int)
 	if !ok {
@@ -126,11 +126,11 @@ func (f redisFaults) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		}
 		carry := func(do func() error) error {
 			err := f.p.w.replicated(writes, cmd.Args(), do)
-			f.p.w.watchEnds(name, cmd.Args())
+			f.p.w.watchFinal(name, cmd.Args())
 			f.p.w.watchSums(name, cmd.Args())
 			return err
 		}
-		again := func() { // the command arrives without anybody who waits for it
+		again := func() { // the command arrives after its caller has timed out
 			out, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 			defer cancel()
 			_ = carry(func() error { return f.p.w.rdb.Do(out, cmd.Args()...).Err() })
@@ -148,11 +148,11 @@ func (f redisFaults) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// noteUndone counts the adjustments that the gate had taken and the database had not.
+// noteUndone counts adjustments that the gate had taken and the database refused.
 func (w *world) noteUndone(args []any) {
 	adjusted, id := fmt.Sprint(args[9]), fmt.Sprint(argvOf(args)[0])
 	if strings.Contains(w.mini.Load().HGet(adjusted, id), "|") {
-		coverage.end("adjustment taken back from the gate")
+		coverage.end("adjustment undone at the gate")
 	}
 }
 
@@ -186,8 +186,8 @@ func newRedis() *miniredis.Miniredis {
 	return m
 }
 
-// replica does what the master did, at the same time, until it is cut off. On the bubble's clock both see one TIME, so
-// that they are equal until then.
+// replica executes the commands of the master until it is cut off. On the bubble's clock both return the same TIME, so
+// they are equal until then.
 type replica struct {
 	mini *miniredis.Miniredis
 	rdb  redis.UniversalClient
@@ -211,7 +211,7 @@ func (r *replica) close() {
 	r.mini.Close()
 }
 
-// replicated has the replica follow a command of the master.
+// replicated runs a command on the master and the replica.
 func (w *world) replicated(writes bool, args []any, do func() error) error {
 	r := w.replica
 	if r == nil || !writes && !strings.HasPrefix(fmt.Sprint(args[0]), "eval") {
@@ -220,7 +220,7 @@ func (w *world) replicated(writes bool, args []any, do func() error) error {
 	r.one <- struct{}{}
 	defer func() { <-r.one }()
 	err := do()
-	// What never got to the master, as its caller's time was over, does not get to the replica.
+	// A command that timed out before it reached the master does not reach the replica.
 	var said redis.Error
 	if !r.cut.Load() && (err == nil || errors.As(err, &said)) {
 		r.rdb.Do(context.Background(), args...)
@@ -228,8 +228,8 @@ func (w *world) replicated(writes bool, args []any, do func() error) error {
 	return err
 }
 
-// failOver makes the replica the master some time after it was cut off.
-func (w *world) failOver(people *sync.WaitGroup, behind time.Duration, activity string, skus []string) {
+// failOver cuts off the replica and makes it the master some time later.
+func (w *world) failOver(callers *sync.WaitGroup, behind time.Duration, activity string, skus []string) {
 	r := w.replica
 	from := time.Now()
 	r.cut.Store(true)
@@ -246,10 +246,10 @@ func (w *world) failOver(people *sync.WaitGroup, behind time.Duration, activity 
 			}
 		}
 	}
-	var greedy []*person
+	var greedy []*caller
 	if w.sale.greedy {
 		for i := range 3 {
-			b, err := w.person("greedy"+strconv.Itoa(i), "buyer")
+			b, err := w.newCaller("greedy"+strconv.Itoa(i), "buyer")
 			if err != nil {
 				w.fail("buyer: %v", err)
 				continue
@@ -257,7 +257,7 @@ func (w *world) failOver(people *sync.WaitGroup, behind time.Duration, activity 
 			greedy = append(greedy, b)
 			again := *b
 			again.r = rng(w.seed, "again "+b.id)
-			people.Go(func() { again.buy(activity, skus, w.sale.limit) })
+			callers.Go(func() { again.buy(activity, skus, w.sale.limit) })
 		}
 	}
 	time.Sleep(behind)
@@ -269,9 +269,9 @@ func (w *world) failOver(people *sync.WaitGroup, behind time.Duration, activity 
 	coverage.pass(point)
 	coverage.add(point, happens)
 	w.redisLife.Add(1)
-	w.ends.forget(func() { w.mini.Store(r.mini) })
+	w.final.reset(func() { w.mini.Store(r.mini) })
 	old.Close()
 	for _, b := range greedy {
-		people.Go(func() { b.buy(activity, skus, w.sale.limit) })
+		callers.Go(func() { b.buy(activity, skus, w.sale.limit) })
 	}
 }

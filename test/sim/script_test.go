@@ -17,8 +17,9 @@ import (
 	"github.com/yuin/gopher-lua/parse"
 )
 
-// The embedded Redis makes a new Lua state for every script, which took most of a sale's time. Scripts run here instead,
-// on states that are kept, as Redis keeps its one; the commands they call are those of the embedded Redis, under its lock.
+// The embedded Redis creates a new Lua state for every script, which took most of a sale's time. Instead, scripts run
+// here on Lua states that are kept, as Redis keeps its one. The commands that they call run on the embedded Redis,
+// under its lock.
 
 // scripts of all sales, compiled once, by their hash.
 var scripts sync.Map // string -> *lua.FunctionProto
@@ -43,7 +44,7 @@ func hashOf(source string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// interpreter is one Lua state and the peer by which its scripts call commands.
+// interpreter is a Lua state and the peer through which its scripts call commands.
 type interpreter struct {
 	state *lua.LState
 	srv   *server.Server
@@ -55,7 +56,7 @@ type interpreter struct {
 
 var interpreters = sync.Pool{New: func() any { return newInterpreter() }}
 
-// strict is how Redis treats globals.
+// strict refuses globals as Redis does.
 const strict = `
 setmetatable(_G, {
   __newindex = function(_, name) error("Script attempted to create global variable '" .. tostring(name) .. "'", 2) end,
@@ -94,7 +95,7 @@ func newInterpreter() *interpreter {
 	return in
 }
 
-// call is redis.call and redis.pcall.
+// call implements redis.call and redis.pcall.
 func (in *interpreter) call(l *lua.LState, raise bool) int {
 	args := make([]string, l.GetTop())
 	for i := range args {
@@ -142,7 +143,7 @@ func toLua(l *lua.LState, reply any) lua.LValue {
 		}
 		return t
 	}
-	panic(fmt.Sprintf("sim: a command answered %T", reply))
+	panic(fmt.Sprintf("sim: unexpected reply %T of a command", reply))
 }
 
 func writeReply(w *server.Writer, v lua.LValue) {
@@ -179,7 +180,7 @@ func writeReply(w *server.Writer, v lua.LValue) {
 	}
 }
 
-// run answers a script to the peer. The server is locked.
+// run runs a script and writes its reply to the peer. The server is locked.
 func (in *interpreter) run(to *server.Peer, p *lua.FunctionProto, keys, argv []string) {
 	l := in.state
 	list := func(values []string) *lua.LTable {
@@ -203,7 +204,7 @@ func (in *interpreter) run(to *server.Peer, p *lua.FunctionProto, keys, argv []s
 	l.SetTop(0)
 }
 
-// keepStates has the embedded Redis, which must run, answer EVAL and EVALSHA here.
+// keepStates makes the running embedded Redis handle EVAL and EVALSHA with these interpreters.
 func keepStates(m *miniredis.Miniredis) error {
 	srv := m.Server()
 	known := map[string]bool{} // this server's; guarded by its lock
@@ -213,7 +214,7 @@ func keepStates(m *miniredis.Miniredis) error {
 	first := server.NewPeer(bufio.NewWriter(&out))
 	srv.Dispatch(first, []string{"EVAL", "return redis.call('TIME')", "0"})
 	if inner == nil || inner == first.Ctx {
-		return fmt.Errorf("sim: the embedded Redis cannot be made to run scripts: %s", out.String())
+		return fmt.Errorf("sim: the embedded Redis does not run scripts: %s", out.String())
 	}
 	srv.SetPreHook(func(c *server.Peer, cmd string, args ...string) bool {
 		if cmd != "EVAL" && cmd != "EVALSHA" || len(args) < 2 {

@@ -21,16 +21,16 @@ import (
 )
 
 var (
-	seeds    = flag.Int("seeds", 0, "how many seeds to play; 0: as many as fit into -for")
+	seeds    = flag.Int("seeds", 0, "number of seeds; 0: as many as fit into -for")
 	first    = flag.Uint64("first", 1, "the first seed")
-	playFor  = flag.Duration("for", 30*time.Second, "how long to play when -seeds is 0")
-	atMost   = flag.Int("failures", 4, "after how many failing seeds to stop")
-	complete = flag.Bool("complete", false, "fail when nothing ever happened at a fault point")
+	playFor  = flag.Duration("for", 30*time.Second, "run time if -seeds is 0")
+	atMost   = flag.Int("failures", 4, "number of failing seeds after which to stop")
+	complete = flag.Bool("complete", false, "fail if no fault happened at a fault point")
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestSim plays seeds until one fails. SIM_SEED plays one, SIM_REPEAT times.
+// TestSim simulates one sale for each seed. SIM_SEED selects one seed, which runs SIM_REPEAT times.
 func TestSim(t *testing.T) {
 	scripts, err := scriptNames()
 	require.NoError(t, err)
@@ -38,7 +38,7 @@ func TestSim(t *testing.T) {
 	if _, err := os.Stat(root); err != nil {
 		root = t.TempDir()
 	}
-	root, err = os.MkdirTemp(root, "flashsale-sim-") //nolint:usetesting // in memory where there is such a place
+	root, err = os.MkdirTemp(root, "flashsale-sim-") //nolint:usetesting // in memory, if there is /dev/shm
 	require.NoError(t, err)
 	defer os.RemoveAll(root)
 	blank := filepath.Join(root, "blank")
@@ -58,7 +58,7 @@ func TestSim(t *testing.T) {
 				return
 			}
 		}
-		t.Logf("seed %d: nothing found in %d plays", seed, times)
+		t.Logf("seed %d: no failure in %d runs", seed, times)
 		return
 	}
 
@@ -84,13 +84,13 @@ func TestSim(t *testing.T) {
 	table, missed := coverage.table()
 	t.Logf("%d seeds in %v\n%s\n%s", played.Load(), time.Since(began).Round(time.Second), coverage.endings(), table)
 	if *complete {
-		require.Empty(t, missed, "nothing ever happened at these points")
+		require.Empty(t, missed, "points without any fault")
 	} else if len(missed) > 0 {
-		t.Logf("not hit by the seeds played: %q", missed)
+		t.Logf("points without any fault: %q", missed)
 	}
 }
 
-// play is one sale from its opening to its rest.
+// play simulates one sale and reports its failures.
 func play(t *testing.T, seed uint64, root, blank string, scripts map[string]string) {
 	dir, err := os.MkdirTemp(root, "seed-") //nolint:usetesting // as root
 	require.NoError(t, err)
@@ -99,7 +99,7 @@ func play(t *testing.T, seed uint64, root, blank string, scripts map[string]stri
 		require.NoError(t, copyFile(filepath.Join(blank, service+".db"), filepath.Join(dir, service+".db")))
 	}
 	synctest.Test(t, func(t *testing.T) {
-		// The bubble's clock begins in 2000, order_sns in 2025.
+		// The clock of a synctest bubble starts in 2000, but order_sns start in 2025.
 		time.Sleep(time.Until(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)))
 		w, err := newWorld(seed, dir, scripts)
 		require.NoError(t, err)
@@ -110,14 +110,14 @@ func play(t *testing.T, seed uint64, root, blank string, scripts map[string]stri
 		for sn := range w.concerned {
 			findings.concerned[sn] = true
 		}
-		for _, word := range strings.Fields(os.Getenv("SIM_ABOUT")) { // more of the history
+		for _, word := range strings.Fields(os.Getenv("SIM_ABOUT")) { // further words whose history is printed
 			findings.concerned[word] = true
 		}
 		all := append(slices.Clone(w.failures), findings.list...)
 		if len(all) == 0 {
 			return
 		}
-		t.Errorf("seed %d, replay with SIM_SEED=%d go test ./test/sim -run TestSim -v\n%s\nsale %+v, rate %v\nhistory of %v:\n%s",
+		t.Errorf("seed %d, repeat with SIM_SEED=%d go test ./test/sim -run TestSim -v\n%s\nsale %+v, rate %v\nhistory of %v:\n%s",
 			seed, seed, lines(all), w.sale, w.plan.rate, slices.Sorted(maps.Keys(findings.concerned)),
 			w.history.about(slices.Sorted(maps.Keys(findings.concerned))))
 	})
@@ -131,7 +131,7 @@ func lines(list []string) string {
 	return s
 }
 
-// run plays the sale and returns what is wrong at its end.
+// run simulates the sale and returns the violations at its end.
 func (w *world) run() *findings {
 	f := &findings{concerned: map[string]bool{}}
 	for _, service := range services {
@@ -143,7 +143,7 @@ func (w *world) run() *findings {
 		}
 	}
 	activity, skus, err := w.openSale()
-	for tries := 1; err != nil; tries++ { // so much trouble that the sale was over before it was published
+	for tries := 1; err != nil; tries++ { // with many faults, the sale may end before it is published
 		if tries == 5 {
 			f.add("", "the sale cannot be opened: %v", err)
 			return f
@@ -151,12 +151,12 @@ func (w *world) run() *findings {
 		w.plan.rate /= 4
 		activity, skus, err = w.openSale()
 	}
-	var people sync.WaitGroup
+	var callers sync.WaitGroup
 	for n := range w.sale.buyers {
-		people.Go(func() { w.shop(n, activity, skus) })
+		callers.Go(func() { w.runBuyer(n, activity, skus) })
 	}
-	people.Go(func() { w.meddle(activity, skus) })
-	people.Go(func() {
+	callers.Go(func() { w.runMerchant(activity, skus) })
+	callers.Go(func() {
 		began := time.Now()
 		losses := slices.Clone(w.sale.losses)
 		slices.Sort(losses)
@@ -166,20 +166,20 @@ func (w *world) run() *findings {
 		}
 	})
 	if w.replica != nil {
-		people.Go(func() {
+		callers.Go(func() {
 			time.Sleep(w.sale.failover)
-			w.failOver(&people, w.sale.behind, activity, skus)
+			w.failOver(&callers, w.sale.behind, activity, skus)
 			w.withdraw(activity, skus)
 		})
 	}
 	for i, after := range w.sale.damages {
-		people.Go(func() {
+		callers.Go(func() {
 			time.Sleep(after)
 			w.damage(activity, rng(w.seed+uint64(i), "damage"))
 		})
 	}
 	if w.sale.forges > 0 {
-		people.Go(func() {
+		callers.Go(func() {
 			time.Sleep(w.sale.forges)
 			w.forge(activity)
 		})
@@ -189,7 +189,7 @@ func (w *world) run() *findings {
 		f.add("", "operator: %v", err)
 		return f
 	}
-	people.Go(func() {
+	callers.Go(func() {
 		for !w.plan.ended() {
 			op.sleep(time.Second, 4*time.Second)
 			op.decide(op.r.IntN(4))
@@ -198,11 +198,11 @@ func (w *world) run() *findings {
 			}
 		}
 	})
-	people.Wait()
+	callers.Wait()
 	time.Sleep(time.Until(w.plan.until))
 
-	// Everything has its time to come to rest: the longest pauses are those between repeated closings.
-	patience := time.Now().Add(20 * time.Minute)
+	// Wait until the sale is at rest. The longest pauses are those between repeated closings.
+	deadline := time.Now().Add(20 * time.Minute)
 	rested := 0
 	for round := 1; ; round++ {
 		f = w.check(activity)
@@ -214,7 +214,7 @@ func (w *world) run() *findings {
 		} else {
 			rested = 0
 		}
-		if time.Now().After(patience) || len(w.failures) > 0 {
+		if time.Now().After(deadline) || len(w.failures) > 0 {
 			return f
 		}
 		op.decide(round)

@@ -25,7 +25,7 @@ import (
 	"flashsale.internal/services/order"
 )
 
-// world is one sale with everything in it.
+// world is one simulated sale: the services, their dependencies, the callers and the records of the checks.
 type world struct {
 	seed      uint64
 	sale      sale
@@ -34,7 +34,7 @@ type world struct {
 	dir       string
 	scripts   map[string]string
 	mini      atomic.Pointer[miniredis.Miniredis] // the master
-	replica   *replica                            // nil: there is none
+	replica   *replica                            // nil without a failover
 	rdb       redis.UniversalClient               // without faults
 	gate      *stockgate.Gate                     // on rdb
 	broker    *inproc.Bus
@@ -44,27 +44,27 @@ type world struct {
 	running   sync.WaitGroup
 
 	began time.Time
-	ends  ends
+	final finalEntries
 
-	mu        sync.Mutex
-	over      bool
-	turn      int
-	downs     *rand.Rand
-	lives     map[string]*process
-	failures  []string
-	concerned map[string]bool
-	carried   map[string]bool // order_sns in messages that the broker has
-	losses    []loss          // of what Redis knew
-	purchases map[string]*purchase
-	played    map[string]int64     // payment_id -> amount that the provider was heard to have taken
-	forgotten map[string]bool      // order_sns whose closing order's database lost
-	damaged   map[string]time.Time // order_sns whose entries somebody removed or spoiled, and when
-	nonsense  time.Time            // since when an entry of the gate cannot be read; zero: all can
-	forged    map[string]bool      // order_sns that somebody else used
-	events    map[string]bool      // order_sn and step, of which order handed an event to the broker
+	mu           sync.Mutex
+	ended        bool
+	turn         int
+	downs        *rand.Rand
+	lives        map[string]*process
+	failures     []string
+	concerned    map[string]bool
+	carried      map[string]bool // order_sns in messages that the broker has
+	losses       []loss          // losses in Redis
+	purchases    map[string]*purchase
+	played       map[string]int64     // payment_id -> amount of a confirmed payment
+	lostClosings map[string]bool      // order_sns whose closing order's database lost
+	damaged      map[string]time.Time // order_sns whose entries were removed or spoiled, and when
+	nonsense     time.Time            // time since which an entry of the gate is unreadable; zero if none is
+	forged       map[string]bool      // order_sns of forged messages
+	events       map[string]bool      // order_sn and step of events that order gave to the broker
 }
 
-// sale is what is sold and how, drawn from the seed.
+// sale holds the parameters of a sale, drawn from the seed.
 type sale struct {
 	skus         int
 	stock        []int64
@@ -77,23 +77,23 @@ type sale struct {
 	abandonAfter time.Duration
 	journalMax   int
 	losses       []time.Duration // of the gate, after the start of the sale
-	failover     time.Duration   // to a replica that has not heard of the last writes; 0: none
-	behind       time.Duration   // for how long the replica has heard nothing by then
-	alone        bool            // no inventory lives while it fails over
-	garbles      bool            // some items arrive in a form that no consumer reads, until it is mended
-	loudest      string          // the topic where most of them do; "": none
-	mended       time.Duration   // when it is
-	forges       time.Duration   // somebody publishes what contradicts the ledger; 0: nobody does
-	damages      []time.Duration // somebody spoils what Redis holds of the gate
-	losesFresh   bool            // reservations get lost that the broker confirmed
-	losesTimers  bool            // half of the delayed closings get lost
-	losesEvents  bool            // many of an order's events get lost
-	keepsTimers  bool            // no confirmed closing gets lost
-	hurries      bool            // half of the delayed closings come before their time
-	behaviour    int             // of half the buyers; 0: they have none in common
-	pauses       bool            // a merchant pauses the sale and resumes it
-	greedy       bool            // buyers buy all they may when a replica is cut off, and once more when it is the master
-	asks         bool            // orders may be told of by nobody: inventory asks about what stays reserved after a few seconds
+	failover     time.Duration   // time of a failover to a replica without the last writes; 0 for none
+	behind       time.Duration   // length of time that the replica is cut off before
+	alone        bool            // no inventory process runs during the failover
+	garbles      bool            // some items are unreadable for consumers until `readable`
+	loudest      string          // the topic with the most of them; "" for none
+	readable     time.Duration   // time from which garbled messages are readable
+	forges       time.Duration   // time of a forged message that contradicts the ledger; 0 for none
+	damages      []time.Duration // times at which the gate is damaged
+	losesFresh   bool            // the broker loses confirmed reservations
+	losesTimers  bool            // the broker loses half of the delayed closings
+	losesEvents  bool            // the broker loses many events of orders
+	keepsTimers  bool            // the broker loses no confirmed closing
+	hurries      bool            // half of the delayed closings arrive early
+	behaviour    int             // behaviour of half of the buyers; 0 for a random one each
+	pauses       bool            // the merchant pauses and resumes the sale
+	greedy       bool            // buyers use their whole limit when the replica is cut off, and try again after the failover
+	losesOrders  bool            // all events of an order may be lost: inventory checks overdue reservations after seconds
 }
 
 func drawSale(seed uint64) sale {
@@ -124,12 +124,12 @@ func drawSale(seed uint64) sale {
 		s.failover = time.Second + time.Duration(r.Int64N(int64(s.window)))
 		s.behind = time.Duration(1+r.IntN(25)) * 100 * time.Millisecond
 		s.alone = r.IntN(3) == 0
-		if r.IntN(2) == 0 { // what the replica has not heard of is missed
+		if r.IntN(2) == 0 { // few units: the writes that the replica lacks matter
 			for i := range s.stock {
 				s.stock[i] = int64(1 + r.IntN(3))
 			}
 			s.buyers += 6
-		} else { // what buyers hold is missed; there are pieces for those who try again
+		} else { // many units: the holdings of buyers that the replica lacks matter
 			for i := range s.stock {
 				s.stock[i] += 6
 			}
@@ -139,11 +139,11 @@ func drawSale(seed uint64) sale {
 	length := s.window + s.payWithin + 9*time.Second
 	switch r.IntN(6) {
 	case 0:
-		s.garbles, s.mended = true, time.Duration(r.Int64N(int64(length*2/3)))
+		s.garbles, s.readable = true, time.Duration(r.Int64N(int64(length*2/3)))
 		if r.IntN(2) == 0 {
 			s.loudest = loud[r.IntN(len(loud))]
 		}
-	case 1: // one makes up for the other
+	case 1: // closings replace lost events
 		s.losesEvents, s.keepsTimers = true, true
 	case 2:
 		s.losesTimers = true
@@ -160,30 +160,30 @@ func drawSale(seed uint64) sale {
 	}
 	s.hurries = rng(seed, "hurries").IntN(5) == 0
 	s.suit(focusOf(seed), r, length)
-	if s.garbles { // one kind of letters at a time, as each is decided in its own way
+	if s.garbles { // one kind of dead letter per sale, as the operator decides each kind in its own way
 		s.forges = 0
 	}
-	s.asks = s.garbles || s.losesEvents && !s.keepsTimers
+	s.losesOrders = s.garbles || s.losesEvents && !s.keepsTimers
 	return s
 }
 
 var loud = []string{contract.TopicDeadLetters, contract.TopicDeductions, contract.TopicOrderEvents, contract.TopicOrderClose, contract.TopicReservations}
 
-// suit makes the sale one in which that point can be come by.
+// suit changes the sale so that calls reach the point.
 func (s *sale) suit(point string, r *rand.Rand, length time.Duration) {
 	soon := 2*time.Second + time.Duration(r.Int64N(int64(s.window)))
 	for _, topic := range loud {
 		if point == "broker: garbles "+topic || point == "inventory: bus publish "+topic && topic != contract.TopicDeductions {
-			s.garbles, s.mended, s.loudest = true, soon, topic
+			s.garbles, s.readable, s.loudest = true, soon, topic
 		}
 	}
 	switch {
 	case point == "inventory: bus deliver dead-letters", point == "order: bus publish dead-letters":
-		s.garbles, s.mended, s.loudest = true, soon, contract.TopicDeductions
+		s.garbles, s.readable, s.loudest = true, soon, contract.TopicDeductions
 	case point == "inventory: redis script lookup":
-		s.garbles, s.mended, s.loudest = true, length, contract.TopicReservations
+		s.garbles, s.readable, s.loudest = true, length, contract.TopicReservations
 	case strings.HasPrefix(point, "operator: "), strings.HasSuffix(point, "dead_letters"):
-		s.garbles, s.mended = true, soon
+		s.garbles, s.readable = true, soon
 	case strings.HasPrefix(point, "forger: "):
 		s.garbles, s.forges = false, soon+time.Second
 	case point == "redis: emptied", point == "redis: gate deleted":
@@ -197,37 +197,37 @@ func (s *sale) suit(point string, r *rand.Rand, length time.Duration) {
 		for range 6 {
 			s.damages = append(s.damages, 3*time.Second+time.Duration(r.Int64N(int64(6*time.Second))))
 		}
-	case point == "inventory: redis script rejournal", point == "broker: forgets seckill-reservations":
+	case point == "inventory: redis script rejournal", point == "broker: loses seckill-reservations":
 		s.losesFresh = true
-	case point == "inventory: http POST /internal/v1/orders:refund", point == "order: a closing is forgotten":
-		s.behaviour, s.garbles, s.losesEvents = payForgotten, false, false
+	case point == "inventory: http POST /internal/v1/orders:refund", point == "order: a closing is lost":
+		s.behaviour, s.garbles, s.losesEvents = payAfterLoss, false, false
 	case point == "order: db update orders", point == "inventory: bus publish order-close delayed":
 		s.behaviour = beginAndLeave
 	case strings.HasSuffix(point, "/pause"), strings.HasSuffix(point, "/resume"):
 		s.pauses = true
 	case strings.HasPrefix(point, "broker: ") && strings.Contains(point, contract.TopicDeductions):
 		s.abandonAfter = 7 * time.Second
-	case point == "broker: forgets order-close":
+	case point == "broker: loses order-close":
 		s.losesTimers = true
 	case point == "broker: hurries order-close":
 		s.hurries = true
-	case point == "broker: forgets order-events":
+	case point == "broker: loses order-events":
 		s.losesEvents = true
 	}
 }
 
-// repairing are the points that the reconciler comes by when something is wrong with the gate.
-var repairing = []string{"inventory: redis script correct", "inventory: redis script mend", "inventory: redis script repair"}
+// repairing holds the points that the reconciler reaches only if the gate is wrong.
+var repairing = []string{"inventory: redis script correct", "inventory: redis script rebuild_buyer", "inventory: redis script repair"}
 
-// loss is what Redis forgot: all that it heard of between from and to.
+// loss is a loss in Redis: all writes between from and to.
 type loss struct {
 	from, to time.Time
-	whole    bool // nothing is left; a failover leaves an earlier state, which heals
+	whole    bool // all data is lost; a failover leaves an earlier state, which is repaired
 }
 
 var services = []string{"order", "inventory", "seckill"}
 
-// templates makes the migrated databases that every sale begins with, once.
+// templates creates migrated databases, which every sale copies.
 func templates(ctx context.Context, dir string) error {
 	for _, service := range []string{"order", "inventory"} {
 		db, err := sqldb.Open("sqlite:"+filepath.Join(dir, service+".db"), sqldb.Options{})
@@ -248,17 +248,17 @@ func templates(ctx context.Context, dir string) error {
 	return nil
 }
 
-// newWorld prepares a sale; it is called inside the bubble, with the databases in dir.
+// newWorld prepares a sale. It is called inside the synctest bubble, with the databases in dir.
 func newWorld(seed uint64, dir string, scripts map[string]string) (*world, error) {
 	w := &world{
 		seed: seed, sale: drawSale(seed), dir: dir, scripts: scripts, downs: rng(seed, "downs"),
 		history: &history{began: time.Now()},
 		lives:   map[string]*process{}, concerned: map[string]bool{}, carried: map[string]bool{}, purchases: map[string]*purchase{},
-		played: map[string]int64{}, forgotten: map[string]bool{}, forged: map[string]bool{}, damaged: map[string]time.Time{}, events: map[string]bool{}, began: time.Now(), books: map[string]*gorm.DB{}, writers: map[string]chan struct{}{},
+		played: map[string]int64{}, lostClosings: map[string]bool{}, forged: map[string]bool{}, damaged: map[string]time.Time{}, events: map[string]bool{}, began: time.Now(), books: map[string]*gorm.DB{}, writers: map[string]chan struct{}{},
 	}
 	w.redisLife.Store(1)
 	w.plan = newPlan(seed, w.sale.window+w.sale.payWithin+9*time.Second)
-	w.ends.forget(func() { w.mini.Store(newRedis()) })
+	w.final.reset(func() { w.mini.Store(newRedis()) })
 	if w.sale.failover > 0 {
 		w.replica = newReplica()
 	}
@@ -287,8 +287,8 @@ func (w *world) concern(orderSN string) {
 	w.concerned[orderSN] = true
 }
 
-// noteCarried keeps which reservations the broker was given: from then on no loss of Redis may lose them. What nobody can
-// read is none.
+// noteCarried records reservations that the broker has: from then on a loss in Redis may not lose them. Unreadable
+// items do not count.
 func (w *world) noteCarried(body []byte) {
 	good, _ := contract.Decode[contract.Reservation](body)
 	w.mu.Lock()
@@ -298,7 +298,7 @@ func (w *world) noteCarried(body []byte) {
 	}
 }
 
-// loseGate empties Redis, or deletes all that belongs to the gate.
+// loseGate empties Redis (whole), or deletes all keys of the gate.
 func (w *world) loseGate(whole bool) {
 	w.mu.Lock()
 	w.losses = append(w.losses, loss{time.Time{}, time.Now(), true})
@@ -307,7 +307,7 @@ func (w *world) loseGate(whole bool) {
 	w.history.note("redis", "! gate is lost", whole)
 	if whole {
 		w.redisLife.Add(1)
-		w.ends.forget(mini.FlushAll)
+		w.final.reset(mini.FlushAll)
 		if w.replica != nil {
 			w.replica.mini.FlushAll()
 		}
@@ -315,7 +315,7 @@ func (w *world) loseGate(whole bool) {
 		coverage.add("redis: emptied", happens)
 		return
 	}
-	w.ends.forget(func() {
+	w.final.reset(func() {
 		for _, key := range mini.Keys() {
 			if strings.HasPrefix(key, "fs:{") {
 				mini.Del(key)
@@ -329,10 +329,10 @@ func (w *world) loseGate(whole bool) {
 	coverage.add("redis: gate deleted", happens)
 }
 
-// end stops everything, in order, so that nothing of the bubble is left.
+// end stops everything in order, so that no goroutine of the bubble is left.
 func (w *world) end() {
 	w.mu.Lock()
-	w.over = true
+	w.ended = true
 	lives := w.lives
 	w.lives = map[string]*process{}
 	w.mu.Unlock()

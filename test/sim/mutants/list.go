@@ -1,14 +1,14 @@
 package main
 
-// mutant is one breakage: in file, the text old, which is there once, becomes now. heals says why no promise is broken by it,
-// where that is so: then no sale has to notice it, and the test of a package has to.
+// mutant replaces the text old, which occurs once in file, by now. If heals is set, another component repairs the
+// effect: then no sale needs to detect the mutant, but the unit test must.
 type mutant struct {
 	name, file, old, now string
 	heals                string
-	test                 unit // where heals
+	test                 unit // with heals
 }
 
-// unit is a test by its package and what -run takes.
+// unit is a test: its package and the pattern for -run.
 type unit struct{ pkg, run string }
 
 const (
@@ -31,16 +31,16 @@ var mutants = []mutant{
 		old: "return c.core.CloseDue(ctx, list, c.deadLetters(", now: "_, _ = bad, c.core.CloseDue(ctx, list, nil)\n\treturn nil\n}\n\nfunc (c *Consumer) closeDue(ctx context.Context, list []contract.OrderClose, bad []contract.BadItem) error {\n\treturn c.core.CloseDue(ctx, list, c.deadLetters(",
 	},
 	{
-		name: "finish ends what has ended", file: luaDir + "prelude.lua",
+		name: "finish changes a terminal entry", file: luaDir + "prelude.lua",
 		old: "elseif holds(old) and (old.stage ~= 'p' or stage == 'x' and reason == 'refunded') then\n      local new = copy(old)\n      new.stage = old.stage == 'c' and 'x' or stage", now: "else\n      local new = copy(old)\n      new.stage = stage",
 	},
 	{
-		name: "settle raises what has ended", file: luaDir + "settle.lua",
+		name: "settle raises a terminal entry", file: luaDir + "settle.lua",
 		old: "elseif holds(old) then\n    new = copy(old)\n    new.user, new.lines = user, lines\n    if RANK",
 		now: "elseif rank(old) > 0 then\n    new = copy(old)\n    new.user, new.lines = user, lines\n    if ended(old) or RANK",
 	},
 	{
-		name: "what has ended gives back again", file: luaDir + "prelude.lua",
+		name: "a terminal entry releases its units again", file: luaDir + "prelude.lua",
 		old: "elseif holds(old) and (old.stage ~= 'p' or stage == 'x' and reason == 'refunded') then\n      local new", now: "elseif old.stage ~= 'p' then\n      if ended(old) then old.stage = 'l' end\n      local new",
 	},
 	{
@@ -50,7 +50,7 @@ var mutants = []mutant{
 	{
 		name: "an undone adjustment stays", file: coreDir + "adjustment.go",
 		old: "return s.Gate.UndoAdjust(ctx, ref, a)", now: "return nil",
-		heals: "the reconciler finds what the counters lack and corrects it",
+		heals: "the reconciler corrects the counters",
 		test:  unit{"services/inventory", "^TestKilledWhileAdjusting$/^refused_by_the_database$"},
 	},
 	{
@@ -58,7 +58,7 @@ var mutants = []mutant{
 		old: "case contract.OrderClosed:\n\t\tswitch row.State {\n\t\tcase StateReserved:", now: "case contract.OrderClosed:\n\t\tswitch row.State {\n\t\tcase StateReserved, StateReleased:",
 	},
 	{
-		name: "late money for no piece is kept", file: coreDir + "events.go",
+		name: "a late payment without a unit is kept", file: coreDir + "events.go",
 		old: "case StateReleased, StateRejected:\n\t\t\tf.refunds = append(f.refunds, row.OrderSN)", now: "case StateReleased, StateRejected:",
 	},
 	{
@@ -68,27 +68,27 @@ var mutants = []mutant{
 		test:  unit{"services/inventory", "^TestARefundedOrderReleasesItsUnitsOnce$/^sqlite$"},
 	},
 	{
-		name: "allowances are not given back", file: coreDir + "reservation.go",
+		name: "allowances are not released", file: coreDir + "reservation.go",
 		old: "m.Allowances[Buyer{r.ActivityID, r.UserID}] -= r.pieces()", now: "",
 	},
 	{
-		name: "what never landed is left", file: coreDir + "sweeps.go",
+		name: "unlanded purchases are ignored", file: coreDir + "sweeps.go",
 		old: "if !open[e.OrderSN] && s.due(s.journaled, e.OrderSN, redisNow) {", now: "if open[e.OrderSN] && false {",
 	},
 	{
-		name: "lost deductions are left", file: coreDir + "sweeps.go",
+		name: "lost deductions are ignored", file: coreDir + "sweeps.go",
 		old: "if err := s.publishDeductions(ctx, again); err != nil {\n\t\treturn false, err\n\t}", now: "_ = again",
 	},
 	{
-		name: "what stays reserved is left", file: coreDir + "sweeps.go",
+		name: "overdue reservations are ignored", file: coreDir + "sweeps.go",
 		old: "return s.Pub.Closings(ctx, closing)", now: "_ = closing; return nil",
 	},
 	{
-		name: "lost closings are left", file: orderDir + "core/sweep.go",
+		name: "lost closings are ignored", file: orderDir + "core/sweep.go",
 		old: "if err := s.pub.Close(ctx, c.OrderClose, c.traceparents, time.Time{}); err != nil {", now: "if err := error(nil); err != nil && c.ActivityID != \"\" {",
 	},
 	{
-		name: "half adjustments are left", file: coreDir + "sweeps.go",
+		name: "unfinished adjustments are ignored", file: coreDir + "sweeps.go",
 		old: "for _, a := range left {\n\t\t_, err := s.runAdjustment(ctx, a)", now: "for range left {\n\t\tvar err error",
 	},
 	{
@@ -96,7 +96,7 @@ var mutants = []mutant{
 		old: "if len(missing) > 0 {", now: "if false {",
 	},
 	{
-		name: "orders close before their time", file: orderDir + "core/closing.go",
+		name: "orders close early", file: orderDir + "core/closing.go",
 		old: "case now.Before(o.ExpiresAt):", now: "case now.Before(o.ExpiresAt.Add(-2 * time.Second)):",
 	},
 	{
@@ -108,19 +108,19 @@ var mutants = []mutant{
 		old: "case e.Amount != p.Amount || e.Currency != p.Currency:", now: "case e.Currency != p.Currency:",
 	},
 	{
-		name: "known orders are told no closing", file: orderDir + "core/land.go",
+		name: "known orders get no closing", file: orderDir + "core/land.go",
 		old: "for _, o := range append(fresh, known...) {", now: "for _, o := range fresh {",
-		heals: "order sends the closing of what is past its deadline again",
+		heals: "order resends the closings of overdue orders",
 		test:  unit{"services/order/internal/core", "^TestARedeliveredDeductionPublishesTheSameEvents$/^sqlite$"},
 	},
 	{
-		name: "a new master is told nothing", file: coreDir + "gatecontroller.go",
+		name: "a new master is not synced", file: coreDir + "gatecontroller.go",
 		old: "\tif heal {", now: "\tif false && heal {",
-		heals: "the reconciler tells the gate, some seconds later",
+		heals: "the reconciler updates the gate some seconds later",
 		test:  unit{"services/inventory", "^TestANewMasterHearsAgainWhatTheOldOneWasTold$/^sqlite$"},
 	},
 	{
-		name: "failed refunds are not tried again", file: orderDir + "core/sweep.go",
+		name: "failed refunds are not retried", file: orderDir + "core/sweep.go",
 		old: "return s.store.NoteRefundError(ctx, r.PaymentID, refundErr.Error())\n}", now: "return s.finishRefund(ctx, r, RefundFailed, refundErr.Error())\n}",
 	},
 }

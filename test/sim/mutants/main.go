@@ -1,9 +1,9 @@
-// Command mutants breaks the services on purpose, one breakage at a time, and tells after how many sales the simulation
-// notices. Nothing in the tree is changed: the compiler is given the broken files in an overlay.
+// Command mutants breaks the services on purpose, one mutant at a time, and prints after how many sales the simulation
+// detects it. It changes no file: the compiler gets the broken files as an overlay.
 //
 //	go run ./test/sim/mutants                   all of them, 400 sales each
 //	go run ./test/sim/mutants -only outbox -seeds 50
-//	go run ./test/sim/mutants -list             whether each of them still fits the code
+//	go run ./test/sim/mutants -list             check that each still applies to the code
 package main
 
 import (
@@ -23,9 +23,9 @@ import (
 )
 
 func main() {
-	seeds := flag.Int("seeds", 400, "sales for each breakage")
-	only := flag.String("only", "", "those whose names match")
-	list := flag.Bool("list", false, "see only that each of them still fits the code")
+	seeds := flag.Int("seeds", 400, "sales per mutant")
+	only := flag.String("only", "", "run only the mutants whose names match")
+	list := flag.Bool("list", false, "only check that each still applies to the code")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -50,7 +50,7 @@ func run(ctx context.Context, seeds int, only string, list bool) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	var unnoticed []string
+	var undetected []string
 	for _, m := range mutants {
 		if !named.MatchString(m.name) {
 			continue
@@ -66,30 +66,30 @@ func run(ctx context.Context, seeds int, only string, list bool) error {
 		case err != nil:
 			return fmt.Errorf("%s: %w", m.name, err)
 		case found == "" && m.heals == "":
-			unnoticed = append(unnoticed, m.name)
-			found = "NOT NOTICED"
+			undetected = append(undetected, m.name)
+			found = "NOT DETECTED"
 		case found == "":
-			found = "heals: " + m.heals
-			noticed, err := m.asserted(ctx, root, dir)
+			found = "repaired: " + m.heals
+			detected, err := m.asserted(ctx, root, dir)
 			switch {
 			case err != nil:
 				return fmt.Errorf("%s: %w", m.name, err)
-			case noticed:
-				found += "; noticed by " + m.test.run
+			case detected:
+				found += "; detected by " + m.test.run
 			default:
-				unnoticed = append(unnoticed, m.name)
-				found += "; NOT NOTICED by " + m.test.run
+				undetected = append(undetected, m.name)
+				found += "; NOT DETECTED by " + m.test.run
 			}
 		}
 		fmt.Printf("%-34s %-7s %s\n", m.name, took.Round(time.Second), found)
 	}
-	if len(unnoticed) > 0 {
-		return fmt.Errorf("not noticed: %s", strings.Join(unnoticed, ", "))
+	if len(undetected) > 0 {
+		return fmt.Errorf("not detected: %s", strings.Join(undetected, ", "))
 	}
 	return nil
 }
 
-// rootDir is where go.work lies.
+// rootDir returns the folder of go.work.
 func rootDir(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "env", "GOWORK").Output()
 	if err != nil {
@@ -97,12 +97,12 @@ func rootDir(ctx context.Context) (string, error) {
 	}
 	work := strings.TrimSpace(string(out))
 	if filepath.Base(work) != "go.work" {
-		return "", errors.New("there is no go.work here")
+		return "", errors.New("no go.work found")
 	}
 	return filepath.Dir(work), nil
 }
 
-// write makes the broken file and the overlay that puts it into its place.
+// write creates the broken file and the overlay that replaces the original by it.
 func (m mutant) write(root, dir string) error {
 	path := filepath.Join(root, m.file)
 	source, err := os.ReadFile(path)
@@ -110,7 +110,7 @@ func (m mutant) write(root, dir string) error {
 		return err
 	}
 	if n := strings.Count(string(source), m.old); n != 1 {
-		return fmt.Errorf("%s: its text is %d times in %s", m.name, n, m.file)
+		return fmt.Errorf("%s: the old text occurs %d times in %s, want 1", m.name, n, m.file)
 	}
 	broken := filepath.Join(dir, "broken"+filepath.Ext(path))
 	if err := os.WriteFile(broken, []byte(strings.Replace(string(source), m.old, m.now, 1)), 0o600); err != nil {
@@ -129,7 +129,7 @@ var (
 	first  = regexp.MustCompile(`(?m)^ +\* (.*)$`)
 )
 
-// play tells what the simulation said first, "" when it found nothing.
+// play runs the simulation and returns its first finding, or "" without one.
 func (m mutant) play(ctx context.Context, root, dir string, seeds int) (found string, took time.Duration, err error) {
 	test := filepath.Join(dir, "sim.test")
 	build := exec.CommandContext(ctx, "go", "test", "-c", "-overlay", filepath.Join(dir, "overlay.json"), "-o", test, "./test/sim")
@@ -157,14 +157,14 @@ func (m mutant) play(ctx context.Context, root, dir string, seeds int) (found st
 	return fmt.Sprintf("after %s sales, seed %s: %.110s", count, s[1], f[1]), took, nil
 }
 
-// asserted tells whether the unit test that holds the rule fails.
+// asserted reports whether the unit test of the rule fails.
 func (m mutant) asserted(ctx context.Context, root, dir string) (bool, error) {
 	test := exec.CommandContext(ctx, "go", "test", "-overlay", filepath.Join(dir, "overlay.json"), "-count=1", "-v", "-run", m.test.run, "./"+m.test.pkg)
 	test.Dir = root
 	out, err := test.CombinedOutput()
 	switch {
 	case err == nil && !bytes.Contains(out, []byte("--- PASS")):
-		return false, fmt.Errorf("there is no test %s in %s", m.test.run, m.test.pkg)
+		return false, fmt.Errorf("no test %s in %s", m.test.run, m.test.pkg)
 	case err == nil:
 		return false, nil
 	case bytes.Contains(out, []byte("--- FAIL")):
@@ -173,7 +173,7 @@ func (m mutant) asserted(ctx context.Context, root, dir string) (bool, error) {
 	return false, fmt.Errorf("%s in %s cannot be run: %s", m.test.run, m.test.pkg, out)
 }
 
-// lua is the broken script, which the simulation must know by its text.
+// lua returns the value of SIM_LUA for a broken script: the simulation finds scripts by the hash of their text.
 func (m mutant) lua(dir string) string {
 	if filepath.Ext(m.file) != ".lua" {
 		return ""

@@ -14,13 +14,13 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// What no consumer can read, until somebody has mended whatever it was.
+// Texts that make a message unreadable, until sale.readable.
 var (
 	noise    = []byte("garbled ")
 	openings = [][]byte{[]byte(`"lines":[{"sku_id":"`), []byte(`"at":"`), []byte(`"due_at":"`), []byte(`"order_sn":"`)}
 )
 
-// garble spoils one of a message's items, or the message.
+// garble spoils one item of a message, or the whole message.
 func garble(body []byte, r *rand.Rand) []byte {
 	if r.IntN(4) > 0 {
 		for _, i := range r.Perm(len(openings)) {
@@ -32,7 +32,7 @@ func garble(body []byte, r *rand.Rand) []byte {
 	return append(bytes.Clone(noise), body...)
 }
 
-// spoil puts noise behind the n-th opening.
+// spoil inserts noise after the n-th opening.
 func spoil(body, opening []byte, n int) []byte {
 	at := 0
 	for ; n >= 0; n-- {
@@ -43,15 +43,15 @@ func spoil(body, opening []byte, n int) []byte {
 
 func garbled(body []byte) bool { return bytes.Contains(body, noise) }
 
-// readable is a message as consumers get it.
+// readable returns a message as consumers get it: from sale.readable on, without noise.
 func (w *world) readable(body []byte) []byte {
-	if !garbled(body) || time.Since(w.began) < w.sale.mended {
+	if !garbled(body) || time.Since(w.began) < w.sale.readable {
 		return body
 	}
 	return bytes.ReplaceAll(body, noise, nil)
 }
 
-// forge publishes something that contradicts a purchase which the ledger has.
+// forge publishes a message that contradicts a purchase in the ledger.
 func (w *world) forge(activity string) {
 	b, err := w.read(activity)
 	if err != nil || len(b.ledger) == 0 {
@@ -73,7 +73,7 @@ func (w *world) forge(activity string) {
 			OrderSN: row.sn(), UserID: row.UserID, ActivityID: activity, Lines: []contract.PricedLine{{SKUID: sku, Qty: 77, Price: 1}}, Currency: "CNY", PayWithinS: 5,
 		}})
 		if row.OrderCreatedAt == nil {
-			return // it would be believed: there is nothing yet that it contradicts
+			return // it would be accepted: it contradicts nothing yet
 		}
 	case 2:
 		topic = contract.TopicOrderEvents
@@ -98,9 +98,9 @@ func (w *world) forge(activity string) {
 	}
 }
 
-// withdraw takes as much out of a sale as there ever was, when the gate may believe that it is still there.
+// withdraw withdraws all units that the gate has left; after a failover these may be too many.
 func (w *world) withdraw(activity string, skus []string) {
-	m, err := w.person("merchant3", "merchant", auth.Merchant)
+	m, err := w.newCaller("merchant3", "merchant", auth.Merchant)
 	if err != nil {
 		w.fail("merchant: %v", err)
 		return
@@ -116,11 +116,11 @@ func (w *world) withdraw(activity string, skus []string) {
 	}
 }
 
-// forgetClosing has order's database lose the closing of an order that inventory has followed already, as a server that
-// comes back without its last commits does. It tells whether it came to that. Nobody asks about a reservation that the ledger
-// has let go of, so where what tells of the money may get lost as well, the database forgets nothing.
-func (w *world) forgetClosing(orderSN string) bool {
-	if w.sale.asks || w.sale.losesEvents {
+// loseClosing removes the closing of an order that inventory has already followed from order's database, as a server
+// that restarts without its last commits. It reports whether it did. It does nothing in sales that lose events:
+// inventory checks no reservation that the ledger has released, so a lost event of the payment would stay lost.
+func (w *world) loseClosing(orderSN string) bool {
+	if w.sale.losesOrders || w.sale.losesEvents {
 		return false
 	}
 	for range 20 {
@@ -137,49 +137,49 @@ func (w *world) forgetClosing(orderSN string) bool {
 		res := w.books["order"].Exec(fmt.Sprintf("UPDATE orders_%02d SET state = 'pending', closed_at = NULL, close_reason = '' "+
 			"WHERE order_sn = ? AND state = 'closed'", shard), orderSN)
 		if res.Error != nil {
-			w.fail("forget the closing of %s: %v", orderSN, res.Error)
+			w.fail("lose the closing of %s: %v", orderSN, res.Error)
 		}
 		if res.RowsAffected == 1 {
-			w.history.note("order", "! forgets the closing of "+orderSN)
+			w.history.note("order", "! loses the closing of "+orderSN)
 			w.mu.Lock()
-			w.forgotten[orderSN] = true
+			w.lostClosings[orderSN] = true
 			w.mu.Unlock()
-			coverage.pass("order: a closing is forgotten")
-			coverage.add("order: a closing is forgotten", happens)
+			coverage.pass("order: a closing is lost")
+			coverage.add("order: a closing is lost", happens)
 			return true
 		}
 	}
 	return false
 }
 
-func (w *world) forgot(orderSN string) bool {
+func (w *world) lostClosing(orderSN string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.forgotten[orderSN]
+	return w.lostClosings[orderSN]
 }
 
-// operator is the person who looks after dead letters and has sales reconciled.
+// operator replays and rejects dead letters and starts reconciliations.
 type operator struct {
-	*person
-	decided map[string]int // how often, by letter
+	*caller
+	decided map[string]int // number of replays by dead letter
 }
 
 func (w *world) operator() (*operator, error) {
-	p, err := w.person("operator", "operator", auth.Operator)
-	return &operator{person: p, decided: map[string]int{}}, err
+	p, err := w.newCaller("operator", "operator", auth.Operator)
+	return &operator{caller: p, decided: map[string]int{}}, err
 }
 
 func (o *operator) reject(id string) {
 	o.call(http.MethodPost, "http://inventory/v1/merchant/dead-letters/"+id+"/reject", "", nil)
 }
 
-// reconcile asks for it, whatever else is under way.
+// reconcile starts a reconciliation.
 func (o *operator) reconcile(activity string) {
 	o.call(http.MethodPost, "http://inventory/v1/merchant/activities/"+activity+"/reconciliations", "", nil)
 }
 
-// decide goes through the open letters: most are replayed, some are rejected, as is what fails however often it is replayed.
-// Some are left for the next time where mood is 0. Of some that were replayed the operator thinks better.
+// decide decides about the open dead letters: it replays most, and rejects some and those that were replayed often.
+// With mood 0 it skips half of them. It rejects some right after their replay.
 func (o *operator) decide(mood int) {
 	if !o.w.sale.garbles && o.w.sale.forges == 0 {
 		return

@@ -18,8 +18,8 @@ import (
 	"flashsale.internal/pkg/settings"
 )
 
-// person is somebody with a token and a browser.
-type person struct {
+// caller is a buyer, merchant or operator with a token and an HTTP client.
+type caller struct {
 	w      *world
 	id     string
 	r      *rand.Rand
@@ -27,31 +27,32 @@ type person struct {
 	token  string
 }
 
-func (w *world) person(id, who string, roles ...auth.Role) (*person, error) {
+func (w *world) newCaller(id, who string, roles ...auth.Role) (*caller, error) {
 	token, err := auth.Mint(settings.DevelopmentAuthSecret, auth.Identity{UserID: id, Roles: roles}, 24*time.Hour)
 	if err != nil {
 		return nil, err
 	}
-	return &person{
+	return &caller{
 		w: w, id: id, r: rng(w.seed, "person "+id), token: token,
 		client: &http.Client{Transport: &wire{w: w, who: who}, Timeout: 15 * time.Second},
 	}, nil
 }
 
-// answer of a call; status 0 means that none came.
+// answer is the response to a call; status 0 means that there was none.
 type answer struct {
 	status int
 	code   string
 	raw    []byte
 }
 
+// clear reports whether the outcome of the call is known.
 func (a answer) clear() bool {
 	return a.status != 0 && a.status < 500 && a.status != http.StatusTooManyRequests
 }
 
 func (a answer) into(dst any) error { return json.Unmarshal(a.raw, dst) }
 
-func (b *person) call(method, url, key string, body any) answer {
+func (b *caller) call(method, url, key string, body any) answer {
 	var reader io.Reader
 	if body != nil {
 		raw, err := json.Marshal(body)
@@ -89,13 +90,13 @@ func (b *person) call(method, url, key string, body any) answer {
 		a.code = problem.Code
 	}
 	if a.status == http.StatusInternalServerError && !b.w.spoiled() {
-		b.w.fail("%s %s is answered 500: %s", method, url, raw) // a part in trouble is 503
+		b.w.fail("%s %s: response 500: %s", method, url, raw) // an unavailable dependency is 503
 	}
 	return a
 }
 
-// insist calls until the answer is clear.
-func (b *person) insist(method, url, key string, body any, most int) answer {
+// insist calls until the outcome is known, at most so many times.
+func (b *caller) insist(method, url, key string, body any, most int) answer {
 	var a answer
 	for range most {
 		if a = b.call(method, url, key, body); a.clear() {
@@ -106,16 +107,16 @@ func (b *person) insist(method, url, key string, body any, most int) answer {
 	return a
 }
 
-func (b *person) sleep(least, most time.Duration) {
+func (b *caller) sleep(least, most time.Duration) {
 	time.Sleep(least + time.Duration(b.r.Int64N(int64(most-least)+1)))
 }
 
-// purchase is one order_sn as its buyer saw it.
+// purchase is one order_sn and the results that its buyer read.
 type purchase struct {
 	orderSN, user string
 	lines         []contract.Line
-	accepted      time.Time // of the first 202; zero: none was seen
-	statuses      []string  // each once, as they were told
+	accepted      time.Time // time of the first 202; zero if there was none
+	statuses      []string  // in the order in which they were read, each once
 	at            time.Time
 }
 
@@ -128,8 +129,8 @@ func (p *purchase) last() string {
 
 var rank = map[string]int{"": 0, "queued": 1, "created": 2, "paid": 3, "closed": 3, "failed": 3}
 
-// told checks a status against what was told before.
-func (w *world) told(p *purchase, status string) {
+// observe records a status and checks that it follows the earlier ones.
+func (w *world) observe(p *purchase, status string) {
 	w.mu.Lock()
 	before := p.last()
 	if before == status {
@@ -139,21 +140,21 @@ func (w *world) told(p *purchase, status string) {
 	healing := slices.ContainsFunc(w.losses, func(l loss) bool { return !l.whole && time.Since(l.to) < heals })
 	if rank[status] < rank[before] && (healing || w.isDamaged(p.orderSN)) {
 		w.mu.Unlock()
-		w.history.note(p.user, "is told again", p.orderSN, status)
+		w.history.note(p.user, "reads an earlier status", p.orderSN, status)
 		return
 	}
 	p.statuses = append(p.statuses, status)
 	w.mu.Unlock()
-	w.history.note(p.user, "is told", p.orderSN, status)
+	w.history.note(p.user, "reads", p.orderSN, status)
 	if rank[status] == 0 || rank[status] <= rank[before] || before == "created" && status == "failed" {
 		w.concern(p.orderSN)
-		w.fail("order_sn %s: %q was told after %q", p.orderSN, status, before)
+		w.fail("order_sn %s: status %q after %q", p.orderSN, status, before)
 	}
 }
 
-// merchant makes the sale and returns its ids.
+// openSale creates and publishes the sale and returns its ids.
 func (w *world) openSale() (activity string, skus []string, err error) {
-	m, err := w.person("merchant", "merchant", auth.Merchant)
+	m, err := w.newCaller("merchant", "merchant", auth.Merchant)
 	if err != nil {
 		return "", nil, err
 	}
@@ -203,9 +204,9 @@ func (w *world) openSale() (activity string, skus []string, err error) {
 	return made.ID, skus, nil
 }
 
-// meddle is what a merchant does while the sale runs.
-func (w *world) meddle(activity string, skus []string) {
-	m, err := w.person("merchant2", "merchant", auth.Merchant)
+// runMerchant adjusts stock, pauses, resumes and ends the sale while it runs.
+func (w *world) runMerchant(activity string, skus []string) {
+	m, err := w.newCaller("merchant2", "merchant", auth.Merchant)
 	if err != nil {
 		w.fail("merchant: %v", err)
 		return
@@ -247,9 +248,9 @@ func (w *world) meddle(activity string, skus []string) {
 	}
 }
 
-// shop is one buyer's day.
-func (w *world) shop(n int, activity string, skus []string) {
-	b, err := w.person("u"+strconv.Itoa(n), "buyer")
+// runBuyer makes one to three purchases of one buyer.
+func (w *world) runBuyer(n int, activity string, skus []string) {
+	b, err := w.newCaller("u"+strconv.Itoa(n), "buyer")
 	if err != nil {
 		w.fail("buyer: %v", err)
 		return
@@ -261,8 +262,8 @@ func (w *world) shop(n int, activity string, skus []string) {
 	}
 }
 
-// buy is one purchase and what follows it, of qty pieces, or of as many as the buyer likes.
-func (b *person) buy(activity string, skus []string, qty int64) {
+// buy makes one purchase and follows it to its end. qty 0 means a random quantity.
+func (b *caller) buy(activity string, skus []string, qty int64) {
 	w := b.w
 	base := "http://seckill/v1/activities/" + activity
 	a := b.insist(http.MethodPost, base+"/paths", "", map[string]any{}, 12)
@@ -309,14 +310,14 @@ func (b *person) buy(activity string, skus []string, qty int64) {
 			}
 			if err := a.into(&got); err != nil || got.OrderSN != p.orderSN {
 				w.concern(p.orderSN)
-				w.fail("order_sn %s: answered %s", p.orderSN, a.raw)
+				w.fail("order_sn %s: response %s", p.orderSN, a.raw)
 			}
 			w.mu.Lock()
 			if p.accepted.IsZero() {
 				p.accepted = time.Now()
 			}
 			w.mu.Unlock()
-			w.told(p, got.Status)
+			w.observe(p, got.Status)
 		}
 		return a
 	}
@@ -330,16 +331,16 @@ func (b *person) buy(activity string, skus []string, qty int64) {
 	case a.status == http.StatusAccepted:
 	case a.clear() && a.status != http.StatusConflict:
 		w.concern(p.orderSN)
-		w.fail("order_sn %s: purchase answered %d %s", p.orderSN, a.status, a.raw)
+		w.fail("order_sn %s: response to the purchase: %d %s", p.orderSN, a.status, a.raw)
 		return
 	default:
-		return // refused, or left without an answer
+		return // refused, or without a response
 	}
 	b.follow(base, p, func() { post() })
 }
 
-// reservation asks for the result.
-func (b *person) reservation(base string, p *purchase) (status string, found, known bool) {
+// reservation reads the result. known is false without a response.
+func (b *caller) reservation(base string, p *purchase) (status string, found, known bool) {
 	a := b.call(http.MethodGet, base+"/reservations/"+p.orderSN, "", nil)
 	switch a.status {
 	case http.StatusOK:
@@ -356,8 +357,8 @@ func (b *person) reservation(base string, p *purchase) (status string, found, kn
 	return "", false, false
 }
 
-// follow polls the result, acts on it, and goes on for a while after the end.
-func (b *person) follow(base string, p *purchase, post func()) {
+// follow polls the result, acts on it, and sometimes acts after the end too.
+func (b *caller) follow(base string, p *purchase, post func()) {
 	w := b.w
 	acted, hasty := false, b.r.IntN(4) == 0
 	behaviour := b.r.IntN(14)
@@ -369,7 +370,7 @@ func (b *person) follow(base string, p *purchase, post func()) {
 		status, found, known := b.reservation(base, p)
 		if known && !found && !w.mayBeLost(p) {
 			w.concern(p.orderSN)
-			w.fail("order_sn %s: told not found after 202", p.orderSN)
+			w.fail("order_sn %s: not found after 202", p.orderSN)
 			return
 		}
 		if !found {
@@ -378,7 +379,7 @@ func (b *person) follow(base string, p *purchase, post func()) {
 			}
 			continue
 		}
-		w.told(p, status)
+		w.observe(p, status)
 		if b.r.IntN(10) == 0 && rank[status] < 3 {
 			post() // a reload of the page
 		}
@@ -398,18 +399,18 @@ func (b *person) follow(base string, p *purchase, post func()) {
 	}
 }
 
-// hasOrder asks the order service itself, which may have the order before anybody has told the gate.
-func (b *person) hasOrder(p *purchase) bool {
+// hasOrder reports whether the order service has the order. It may have it before the gate is updated.
+func (b *caller) hasOrder(p *purchase) bool {
 	return b.call(http.MethodGet, "http://order/v1/orders/"+p.orderSN, "", nil).status == http.StatusOK
 }
 
 const (
-	beginAndLeave = 10 // a payment is begun and left
-	payForgotten  = 12 // begun, cancelled, which the order's database forgets, and paid
+	beginAndLeave = 10 // starts a payment and does not finish it
+	payAfterLoss  = 12 // starts a payment, cancels, order's database loses that, and pays
 )
 
-// act pays, or does not, in one of the ways that buyers and providers have.
-func (b *person) act(p *purchase, behaviour int) {
+// act pays, cancels or does neither, in one of the ways of buyers and providers.
+func (b *caller) act(p *purchase, behaviour int) {
 	order := "http://order/v1/orders/" + p.orderSN
 	pay := func(key string) string {
 		a := b.insist(http.MethodPost, order+"/payments", p.orderSN+key, map[string]any{"provider": "sandbox"}, 10)
@@ -447,12 +448,12 @@ func (b *person) act(p *purchase, behaviour int) {
 		one, two := pay("a"), pay("b")
 		play(one, "succeeded", 0)
 		play(two, "succeeded", 0)
-	case 6: // not the right amount, then the right one
+	case 6: // a wrong amount, then the right one
 		play(pay("a"), "succeeded", b.w.sale.price/2)
 		if b.r.IntN(2) == 0 {
 			play(pay("b"), "succeeded", 0)
 		}
-	case 7: // it fails first
+	case 7: // the first attempt fails
 		id := pay("a")
 		play(id, "failed", 0)
 		if b.r.IntN(2) == 0 {
@@ -463,23 +464,23 @@ func (b *person) act(p *purchase, behaviour int) {
 		if b.r.IntN(2) == 0 {
 			play(pay("a"), "succeeded", 0)
 		}
-	case 9: // begun, cancelled, paid all the same
+	case 9: // started, cancelled, paid nevertheless
 		id := pay("a")
 		b.insist(http.MethodPost, order+"/cancel", "", nil, 10)
 		play(id, "succeeded", 0)
 	case beginAndLeave:
 		pay("a")
-	case payForgotten:
+	case payAfterLoss:
 		id := pay("a")
 		a := b.insist(http.MethodPost, order+"/cancel", "", nil, 10)
-		if id != "" && a.status == http.StatusOK && b.w.forgetClosing(p.orderSN) {
+		if id != "" && a.status == http.StatusOK && b.w.loseClosing(p.orderSN) {
 			play(id, "succeeded", 0)
 		}
 	}
 }
 
-// mayBeLost tells whether Redis may have lost the purchase: what it heard of at that time was lost, or somebody damaged its
-// entry. Whether somebody had carried it to the broker before is for the end to say.
+// mayBeLost reports whether Redis may have lost the purchase: its writes of that time were lost, or the entry was
+// damaged. If a relay had published it before, it is not lost; the checks at the end find out.
 func (w *world) mayBeLost(p *purchase) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
