@@ -7,13 +7,13 @@ import (
 	"fmt"
 )
 
-// Bounds of one message. A message over them would be cut by the broker or hold a transaction for too long.
+// Bounds of one message. The broker would refuse a larger one, or its transaction would last too long.
 const (
 	MaxItems = 256
 	MaxBytes = 256 << 10
 )
 
-// Item is what a message carries.
+// Item is the constraint of all types that a message carries.
 type Item interface {
 	Reservation | Deduction | OrderEvent | OrderClose | DeadLetter
 	Validate() error
@@ -30,15 +30,15 @@ type BadItem struct {
 	Err error
 }
 
-// frame is what a body holds beside its items and the commas between them.
+// frame is the length of a body without its items and the commas between them.
 const frame = len(`{"v":1,"items":[]}`)
 
-// ErrTooLarge says that an item alone is over the bound of a message. No item is that passes Validate and whose free
-// text is of sane length.
+// ErrTooLarge reports that a single item exceeds MaxBytes. An item that passes Validate does not, unless its free text
+// is very long.
 var ErrTooLarge = fmt.Errorf("does not fit into a message of %d bytes", MaxBytes)
 
-// Encode packs the items, in order, into as few message bodies as the bounds allow. An item that alone is over
-// MaxBytes is an error (ErrTooLarge).
+// Encode packs the items, in order, into as few message bodies as the bounds allow. It returns ErrTooLarge for a single
+// item that exceeds MaxBytes.
 func Encode[T Item](items []T) ([][]byte, error) {
 	raws := make([]json.RawMessage, len(items))
 	for i, item := range items {
@@ -59,8 +59,8 @@ func Encode[T Item](items []T) ([][]byte, error) {
 	return bodies, nil
 }
 
-// Pack makes one message body of as many encoded items, from the first on, as the bounds allow, and tells how many: at
-// least one, or an error about the first.
+// Pack makes one message body from the first n encoded items, as many as the bounds allow. n is at least 1, or err
+// reports what is wrong with the first item.
 func Pack(items []json.RawMessage) (body []byte, n int, err error) {
 	if n, _, err = fits(items); err != nil {
 		return nil, 0, err
@@ -71,7 +71,7 @@ func Pack(items []json.RawMessage) (body []byte, n int, err error) {
 	return body, n, nil
 }
 
-// fits tells how many of the items make one message, and how long it is.
+// fits returns how many of the items make one message, and its length in bytes.
 func fits(items []json.RawMessage) (n, size int, err error) {
 	size = frame - 1 // the last item has no comma
 	for n < len(items) && n < MaxItems && size+len(items[n])+1 <= MaxBytes {
@@ -87,7 +87,7 @@ func fits(items []json.RawMessage) (n, size int, err error) {
 	return 0, 0, fmt.Errorf("encode: an item of %d bytes: %w", len(items[0]), ErrTooLarge)
 }
 
-// join makes a message body of items that json.Marshal has just written: another pass over them would change nothing.
+// join makes a message body from items that json.Marshal has just written. They need no second pass.
 func join(items []json.RawMessage, size int) []byte {
 	body := append(make([]byte, 0, size), `{"v":1,"items":[`...)
 	for i, raw := range items {
@@ -99,8 +99,8 @@ func join(items []json.RawMessage, size int) []byte {
 	return append(body, "]}"...)
 }
 
-// Decode unpacks a message body. Items that do not parse or do not validate come back apart, so that one of them never
-// holds up the others. A body that is no message at all comes back as one bad item.
+// Decode unpacks a message body. It returns items that do not parse or validate separately, so that a bad item never
+// blocks the others. A body that is not a message is returned as one bad item.
 func Decode[T Item](body []byte) (good []T, bad []BadItem) {
 	if all, ok := decodeGood[T](body); ok {
 		return all, nil
@@ -116,7 +116,7 @@ func Decode[T Item](body []byte) (good []T, bad []BadItem) {
 		return nil, []BadItem{{Raw: body, Err: fmt.Errorf("version %d is unknown", e.V)}}
 	}
 	if len(e.Items) == 0 {
-		// Encode makes no such message; to acknowledge it as done would hide what went wrong.
+		// Encode makes no such message. Acknowledging it would hide the fault of its sender.
 		return nil, []BadItem{{Raw: body, Err: errors.New("no items")}}
 	}
 	for _, raw := range e.Items {
@@ -134,7 +134,8 @@ func Decode[T Item](body []byte) (good []T, bad []BadItem) {
 	return good, bad
 }
 
-// once is the list of items of a message that has one list. Of two the second would count, and nobody would miss the first.
+// once is a list of items that fails to decode when the message holds two lists: encoding/json would silently drop the
+// first.
 type once []json.RawMessage
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -145,13 +146,13 @@ func (o *once) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, (*[]json.RawMessage)(o))
 }
 
-// twoLists tells, at little cost, whether a body may have two lists of items, in any spelling that anybody uses.
+// twoLists reports, at little cost, whether a body may have two lists of items. It knows the usual spellings.
 func twoLists(body []byte) bool {
 	return bytes.Count(body, []byte(`"items"`)) > 1 || bytes.Contains(body, []byte(`"Items"`)) || bytes.Contains(body, []byte(`"ITEMS"`))
 }
 
-// decodeGood reads a message without a fault, as nearly all are, in one pass instead of three. At any fault it gives up, and
-// Decode looks which item has it.
+// decodeGood decodes a message without faults, as nearly all are, in one pass instead of three. At any fault it returns
+// false, and Decode finds the item at fault.
 func decodeGood[T Item](body []byte) ([]T, bool) {
 	var e struct {
 		V     int `json:"v"`

@@ -42,28 +42,28 @@ func TestEncodeBoundsItems(t *testing.T) {
 }
 
 func TestEncodeBoundsBytes(t *testing.T) {
-	// Of every size around the bound: never over it, and no message more than needed.
-	letter := deadLetter()
-	letter.Item = nil
-	empty, err := json.Marshal(letter)
+	// Sizes around the bound: never above it, and no more messages than needed.
+	large := deadLetter()
+	large.Item = nil
+	empty, err := json.Marshal(large)
 	require.NoError(t, err)
 	room := contract.MaxBytes - len(`{"v":1,"items":[]}`) - len(empty) + len("null") - len(`""`)
 	for _, c := range []struct{ item, messages int }{
 		{room / 4 * 3, 1}, {(room/4)*3 - 3, 1},
 	} {
-		letter.Item = bytes.Repeat([]byte{0}, c.item)
-		bodies, err := contract.Encode([]contract.DeadLetter{letter})
+		large.Item = bytes.Repeat([]byte{0}, c.item)
+		bodies, err := contract.Encode([]contract.DeadLetter{large})
 		require.NoError(t, err)
 		require.Len(t, bodies, c.messages)
 		require.LessOrEqual(t, len(bodies[0]), contract.MaxBytes)
-		bodies, err = contract.Encode([]contract.DeadLetter{letter, deadLetter(), deadLetter(), letter})
+		bodies, err = contract.Encode([]contract.DeadLetter{large, deadLetter(), deadLetter(), large})
 		require.NoError(t, err)
 		for _, b := range bodies {
 			require.LessOrEqual(t, len(b), contract.MaxBytes)
 		}
 	}
-	letter.Item = bytes.Repeat([]byte{0}, room/4*3+6)
-	_, err = contract.Encode([]contract.DeadLetter{deadLetter(), letter})
+	large.Item = bytes.Repeat([]byte{0}, room/4*3+6)
+	_, err = contract.Encode([]contract.DeadLetter{deadLetter(), large})
 	require.ErrorIs(t, err, contract.ErrTooLarge)
 }
 
@@ -124,16 +124,16 @@ func TestDecodeOneBadAmong255Good(t *testing.T) {
 	}
 }
 
-func TestDecodeWhatIsNoMessage(t *testing.T) {
+func TestDecodeReturnsAMalformedMessageAsOneBadItem(t *testing.T) {
 	for _, body := range []string{"", "null", "{", "[]", "{}", `{"v":2,"items":[]}`, `{"v":1}`, `{"v":1,"items":[]}`, `{"v":1,"items":{}}`, `{"v":1,"items":null}`, `{"v":1,"items":[]} {}`} {
 		good, bad := contract.Decode[contract.Reservation]([]byte(body))
 		require.Empty(t, good, body)
-		require.Len(t, bad, 1, "what says nothing is never taken for done: %s", body)
+		require.Len(t, bad, 1, "an empty message is not acknowledged: %s", body)
 		require.Equal(t, body, string(bad[0].Raw))
 	}
 }
 
-// Of two lists of items neither may count for the other: the message is refused as it is, and becomes one dead letter.
+// A message with two lists of items is refused as a whole and becomes one dead letter.
 func TestDecodeRefusesTwoListsOfItems(t *testing.T) {
 	bodies, err := contract.Encode(numbered(2))
 	require.NoError(t, err)
@@ -154,11 +154,11 @@ func TestDecodeRefusesTwoListsOfItems(t *testing.T) {
 	bodies, err = contract.Encode(item)
 	require.NoError(t, err)
 	good, bad := contract.Decode[contract.Reservation](bodies[0])
-	require.Equal(t, item, good, "a buyer may be called that")
+	require.Equal(t, item, good, "a user id may be that word")
 	require.Empty(t, bad)
 }
 
-// TestTruncatedItemIsKept: the raw bytes of a bad item must not change when the consumer reuses the body's memory.
+// The raw bytes of a bad item must not change when the consumer reuses the memory of the body.
 func TestBadItemsOwnTheirBytes(t *testing.T) {
 	body := []byte(`{"v":1,"items":[{"order_sn":"x"}]}`)
 	_, bad := contract.Decode[contract.Reservation](body)
@@ -175,7 +175,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		good, bad := contract.Decode[contract.Reservation](body)
 		if len(good)+len(bad) == 0 {
-			t.Fatal("nothing came of it")
+			t.Fatal("neither good nor bad items")
 		}
 		for _, item := range good {
 			if err := item.Validate(); err != nil {
@@ -201,17 +201,17 @@ func FuzzDecode(f *testing.F) {
 			}
 			again, rest := contract.Decode[contract.Reservation](b)
 			if len(rest) > 0 {
-				t.Fatalf("went bad on the way: %v", rest[0].Err)
+				t.Fatalf("a good item is bad after encoding: %v", rest[0].Err)
 			}
 			for i := range again {
 				if again[i].OrderSN != good[n+i].OrderSN || !contract.SameLines(again[i].Lines, good[n+i].Lines) {
-					t.Fatal("changed on the way")
+					t.Fatal("encoding changed an item")
 				}
 			}
 			n += len(again)
 		}
 		if n != len(good) {
-			t.Fatalf("%d of %d came back", n, len(good))
+			t.Fatalf("%d of %d items decoded", n, len(good))
 		}
 	})
 }

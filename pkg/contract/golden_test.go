@@ -13,7 +13,7 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew: only when a field was added")
+var update = flag.Bool("update", false, "rewrite the golden files; only after a field was added")
 
 const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -71,7 +71,7 @@ func TestGoldenMessages(t *testing.T) {
 	golden(t, "dead_letter", []contract.DeadLetter{deadLetter()})
 }
 
-// golden compares the wire form with the file, and reads the file back, also with a field that this version does not know.
+// golden compares the wire format with the file and decodes the file, also with a field that this version does not know.
 func golden[T contract.Item](t *testing.T, name string, items []T) {
 	t.Run(name, func(t *testing.T) {
 		bodies, err := contract.Encode(items)
@@ -83,7 +83,7 @@ func golden[T contract.Item](t *testing.T, name string, items []T) {
 		}
 		want, err := os.ReadFile(path)
 		require.NoError(t, err)
-		require.Equal(t, string(want), string(bodies[0])+"\n", "the wire format changed: consumers of the last release would not follow")
+		require.Equal(t, string(want), string(bodies[0])+"\n", "the wire format changed: consumers of the last release cannot read it")
 
 		good, bad := contract.Decode[T](want)
 		require.Empty(t, bad)

@@ -37,30 +37,30 @@ func Groups() []string {
 	}
 }
 
-// Limits of one purchase. They bound what a client may ask for and what a consumer believes.
+// Limits of one purchase. They bound what a client may request and what a consumer accepts.
 const (
 	MaxLines      = 16
 	MaxQty        = 100
 	MaxUserIDLen  = 64
 	MaxPrice      = 100_000_000_000 // minor units
-	MaxStock      = 100_000_000     // pieces
+	MaxStock      = 100_000_000     // units
 	MaxPayWithinS = 86_400          // seconds
 )
 
-// Line is one SKU of a purchase and its number of pieces.
+// Line is one SKU of a purchase and its quantity in units.
 type Line struct {
 	SKUID string `json:"sku_id"`
 	Qty   int64  `json:"qty"`
 }
 
-// PricedLine is a line with the price of one piece in minor units.
+// PricedLine is a line with the price of one unit, in minor units of the currency.
 type PricedLine struct {
 	SKUID string `json:"sku_id"`
 	Qty   int64  `json:"qty"`
 	Price int64  `json:"price"`
 }
 
-// Reservation says that the gate took these pieces for this user.
+// Reservation reports that the gate took these units for this user.
 type Reservation struct {
 	OrderSN     string    `json:"order_sn"`
 	UserID      string    `json:"user_id"`
@@ -71,7 +71,7 @@ type Reservation struct {
 	Traceparent string    `json:"traceparent,omitempty"`
 }
 
-// Deduction says that the ledger holds these pieces for this user and an order is due.
+// Deduction reports that the ledger holds these units for this user and that an order is to be created.
 type Deduction struct {
 	OrderSN     string       `json:"order_sn"`
 	UserID      string       `json:"user_id"`
@@ -83,10 +83,10 @@ type Deduction struct {
 	Traceparent string       `json:"traceparent,omitempty"`
 }
 
-// OrderEventType is the step an order took.
+// OrderEventType is a state change of an order.
 type OrderEventType string
 
-// The steps of an order that inventory hears of.
+// The state changes of an order that inventory receives.
 const (
 	OrderCreated  OrderEventType = "created"
 	OrderPaid     OrderEventType = "paid"
@@ -94,11 +94,11 @@ const (
 	OrderRefunded OrderEventType = "refunded"
 )
 
-// ReasonRefunded is the reason of a reservation that was released because its order was paid and then refunded. In the gate
-// it is the only reason that ends a paid entry.
+// ReasonRefunded is the reason of a reservation that was released because its order was paid and then refunded. It is
+// the only reason that ends a paid entry of the gate.
 const ReasonRefunded = "refunded"
 
-// OrderEvent says that an order took a step.
+// OrderEvent reports a state change of an order.
 type OrderEvent struct {
 	OrderSN     string         `json:"order_sn"`
 	UserID      string         `json:"user_id"`
@@ -112,7 +112,7 @@ type OrderEvent struct {
 	Traceparent string         `json:"traceparent,omitempty"`
 }
 
-// OrderClose is delivered when the pay window of these orders is over. All of them share the deadline.
+// OrderClose is delivered when the pay window of these orders has ended. All of them share the deadline.
 type OrderClose struct {
 	OrderSNs    []string  `json:"order_sns"`
 	ActivityID  string    `json:"activity_id"`
@@ -120,19 +120,19 @@ type OrderClose struct {
 	Traceparent string    `json:"traceparent,omitempty"`
 }
 
-// DeadLetter is an item that a consumer gave up on, for a person to replay or reject.
+// DeadLetter is an item that can never be processed. An operator replays or rejects it.
 type DeadLetter struct {
-	Where       string    `json:"where"`                 // the consumer group that gave up
-	Topic       string    `json:"topic"`                 // where a replay goes to
-	OrderSN     string    `json:"order_sn,omitempty"`    // when the item could be read that far
-	ActivityID  string    `json:"activity_id,omitempty"` // when the item could be read that far
+	Where       string    `json:"where"`                 // consumer group that could not process it
+	Topic       string    `json:"topic"`                 // topic of the item, to which a replay publishes it
+	OrderSN     string    `json:"order_sn,omitempty"`    // empty if the item has no valid one
+	ActivityID  string    `json:"activity_id,omitempty"` // empty if the item has no valid one
 	Why         string    `json:"why"`                   // for operators; never shown to buyers
-	Item        []byte    `json:"item"`                  // the bytes as they came (base64 in JSON), parseable or not
+	Item        []byte    `json:"item"`                  // received bytes (base64 in JSON), parseable or not
 	At          time.Time `json:"at"`
 	Traceparent string    `json:"traceparent,omitempty"`
 }
 
-// ValidUserID tells whether s is 1 to 64 characters of A-Z a-z 0-9 _ . and -.
+// ValidUserID reports whether s is 1 to 64 characters of A-Z a-z 0-9 _ . and -.
 func ValidUserID(s string) bool {
 	if s == "" || len(s) > MaxUserIDLen {
 		return false
@@ -148,8 +148,8 @@ func ValidUserID(s string) bool {
 	return true
 }
 
-// ValidID tells whether s is an id of this system as it goes over the wire: a positive 63-bit integer in plain decimal,
-// without sign or leading zero.
+// ValidID reports whether s is an id in the wire format: a positive 63-bit integer in plain decimal, without sign or
+// leading zero.
 func ValidID(s string) bool {
 	if s == "" || s[0] < '1' || s[0] > '9' {
 		return false
@@ -258,7 +258,7 @@ func (d DeadLetter) Validate() error {
 	return nil
 }
 
-// PlainLines drops the prices.
+// PlainLines returns the lines without their prices.
 func PlainLines(priced []PricedLine) []Line {
 	lines := make([]Line, len(priced))
 	for i, l := range priced {
@@ -267,7 +267,7 @@ func PlainLines(priced []PricedLine) []Line {
 	return lines
 }
 
-// SameLines tells whether two purchases ask for the same pieces, in whatever order their lines stand.
+// SameLines reports whether two purchases have the same lines, in any order.
 func SameLines(a, b []Line) bool {
 	if len(a) != len(b) {
 		return false

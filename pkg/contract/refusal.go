@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Code is the stable name of a refusal, part of the interface.
+// Code is the stable name of a refusal and part of the API.
 type Code string
 
-// The codes of the interface. Their HTTP statuses are in package problem.
+// The codes of the API. Package problem maps them to HTTP statuses.
 const (
 	CodeInvalidRequest       Code = "invalid_request"
 	CodeUnauthenticated      Code = "unauthenticated"
@@ -38,13 +38,13 @@ const (
 	CodeInternal             Code = "internal"
 )
 
-// FieldError names what is wrong with one field of a request.
+// FieldError describes what is wrong with one field of a request.
 type FieldError struct {
 	Field   string `json:"field"`
 	Message string `json:"message"`
 }
 
-// Refusal is an answer other than success, as the caller sees it. Cause is for the log and never leaves the process.
+// Refusal is an error response as the caller sees it. Cause is for the log and never leaves the process.
 type Refusal struct {
 	Code       Code
 	Detail     string
@@ -54,31 +54,32 @@ type Refusal struct {
 	Cause      error
 }
 
-// Member is one of a problem document. It may not have the name of a standard one, nor be code, errors or trace_id.
+// Member is a further member of a problem document. Its name must not be that of a standard member, nor code, errors or
+// trace_id.
 type Member struct {
 	Name  string // in JSON
 	Value any
 }
 
-// Refuse makes a refusal with a sentence for the caller.
+// Refuse returns a refusal with a sentence for the caller.
 func Refuse(code Code, detail string) *Refusal { return &Refusal{Code: code, Detail: detail} }
 
-// InvalidField refuses a request for one of its fields.
+// InvalidField returns a refusal of a request because of one of its fields.
 func InvalidField(field, message string) *Refusal {
 	return &Refusal{Code: CodeInvalidRequest, Detail: field + ": " + message, Fields: []FieldError{{field, message}}}
 }
 
-// With returns a copy that carries one more member, of a name that it does not have yet.
+// With returns a copy with one more member. The refusal must not have a member of that name yet.
 func (r *Refusal) With(name string, value any) *Refusal {
 	c := *r
 	c.Members = append(slices.Clip(r.Members), Member{name, value})
 	return &c
 }
 
-// After returns a copy that tells the caller when to come again.
+// After returns a copy with the time after which the caller may retry.
 func (r *Refusal) After(d time.Duration) *Refusal { c := *r; c.RetryAfter = d; return &c }
 
-// Because returns a copy that carries the cause.
+// Because returns a copy with a cause.
 func (r *Refusal) Because(err error) *Refusal { c := *r; c.Cause = err; return &c }
 
 func (r *Refusal) Error() string {
@@ -91,7 +92,7 @@ func (r *Refusal) Error() string {
 
 func (r *Refusal) Unwrap() error { return r.Cause }
 
-// CodeOf is the code of the first Refusal in err's chain, CodeInternal when there is none.
+// CodeOf returns the code of the first Refusal in err's chain, CodeInternal if there is none.
 func CodeOf(err error) Code {
 	if r := RefusalOf(err); r != nil {
 		return r.Code
@@ -99,9 +100,9 @@ func CodeOf(err error) Code {
 	return CodeInternal
 }
 
-// RefusalOf is the first Refusal in err's chain, nil when there is none.
+// RefusalOf returns the first Refusal in err's chain, nil if there is none.
 func RefusalOf(err error) *Refusal {
-	if r, ok := err.(*Refusal); ok { //nolint:errorlint // by far the most are nothing else, and this is what most buyers are told
+	if r, ok := err.(*Refusal); ok { //nolint:errorlint // fast path: most are not wrapped, and most responses of a sale are refusals
 		return r
 	}
 	var r *Refusal

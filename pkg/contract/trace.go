@@ -1,6 +1,6 @@
 package contract
 
-// header points at what every kind of item has besides its own fields.
+// header returns pointers to the fields that the item types share. orderSN is nil for an item about several orders.
 func header[T Item](item *T) (orderSN, traceparent *string) {
 	switch v := any(item).(type) {
 	case *Reservation:
@@ -14,10 +14,10 @@ func header[T Item](item *T) (orderSN, traceparent *string) {
 	case *OrderClose:
 		return nil, &v.Traceparent
 	}
-	panic("contract: an item without a traceparent") // the type set of Item has no other
+	panic("contract: an item without a traceparent") // unreachable: the type set of Item has no other
 }
 
-// KeyOf is what an operator may search the item by: its order_sn, "" when it is about several.
+// KeyOf returns the key by which an operator can search the item: its order_sn, or "" if it is about several orders.
 func KeyOf[T Item](item T) string {
 	if orderSN, _ := header(&item); orderSN != nil {
 		return *orderSN
@@ -25,13 +25,13 @@ func KeyOf[T Item](item T) string {
 	return ""
 }
 
-// TraceparentOf is the span that the item continues, "" when its purchase is not sampled.
+// TraceparentOf returns the span that the item continues, "" if its purchase is not sampled.
 func TraceparentOf[T Item](item T) string {
 	_, traceparent := header(&item)
 	return *traceparent
 }
 
-// Under returns the item as a continuation of that span.
+// Under returns a copy of the item that continues the given span.
 func Under[T Item](item T, span string) T {
 	_, traceparent := header(&item)
 	*traceparent = span

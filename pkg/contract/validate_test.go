@@ -84,9 +84,9 @@ func TestItemsRefuse(t *testing.T) {
 		change(&c)
 		bad[name] = c.Validate()
 	}
-	l := deadLetter()
-	l.Why = ""
-	bad["why"] = l.Validate()
+	dead := deadLetter()
+	dead.Why = ""
+	bad["why"] = dead.Validate()
 	for name, err := range bad {
 		require.Error(t, err, name)
 	}
