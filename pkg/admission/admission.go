@@ -1,6 +1,6 @@
-// Package admission decides which requests a service takes: it puts the limiters of package ratelimit together with the
-// rules, the Redis, the callers and the answers of this system, so that a service only declares on its routes by what name
-// they are limited.
+// Package admission limits the requests of a service. It connects the limiters of package ratelimit with the rules, the
+// Redis, the caller identities and the error responses of this system. A service only declares the names of the limits
+// on its routes.
 package admission
 
 import (
@@ -27,10 +27,10 @@ import (
 	"flashsale.internal/pkg/telemetry"
 )
 
-// Limits are those of one process. On declares them on a route.
+// Limits holds the limits of one process. On declares them on a route.
 type Limits struct {
 	*rules.Registry
-	// Store is the rules in Redis, for all processes; nil without Redis.
+	// Store holds the rules in Redis, which apply to all processes; nil without Redis.
 	Store *rules.Store
 
 	s    Settings
@@ -39,11 +39,11 @@ type Limits struct {
 	conn *ratelimit.Conn
 }
 
-// rereadEvery is how often the file is looked at.
+// rereadEvery is the interval at which the file of rules is checked for changes.
 const rereadEvery = time.Second
 
-// New puts the rules in force and starts nothing. Redis does not have to be there. of is the Redis of the service, which
-// holds where the limiters have none of their own; with no address there either each process counts for itself.
+// New puts the rules in force and starts nothing. Redis does not have to be reachable. of is the Redis of the service,
+// which the limiters use unless LIMIT_REDIS_ADDRS names another. If neither has an address, each process counts alone.
 func New(s Settings, of settings.Redis, tel *telemetry.Telemetry) (*Limits, error) {
 	trusted, err := s.proxies()
 	if err != nil {
@@ -61,10 +61,10 @@ func New(s Settings, of settings.Redis, tel *telemetry.Telemetry) (*Limits, erro
 		l.rdb = ratelimit.Connect(of.Addrs, of.DB)
 		l.conn = ratelimit.NewConn(l.rdb, ratelimit.ConnOptions{Peers: tel.Service, OnState: func(up bool, cause error) {
 			if up {
-				tel.Log.Info("redis of the limits is back")
+				tel.Log.Info("redis of the limits is reachable again")
 				return
 			}
-			tel.Log.Warn("redis of the limits does not answer: this process goes on with its share", "error", cause)
+			tel.Log.Warn("redis of the limits is unreachable, this process applies its share of each limit", "error", cause)
 		}})
 		l.Store = rules.NewStore(l.rdb, "")
 	}
@@ -84,28 +84,28 @@ func New(s Settings, of settings.Redis, tel *telemetry.Telemetry) (*Limits, erro
 		err = l.Apply(set)
 	}
 	if err != nil {
-		return nil, settings.Wrong("LIMIT_RULES", "is of no use: %v", err)
+		return nil, settings.Wrong("LIMIT_RULES", "is invalid: %v", err)
 	}
 	return l, m.observe(tel.Meter, l)
 }
 
-// Local has the rules of a developer's machine, or of the file that the settings name, each process for itself.
+// Local returns limits without Redis: each process counts alone. The rules are those of the settings.
 func Local(s Settings, tel *telemetry.Telemetry) (*Limits, error) {
 	return New(s, settings.Redis{}, tel)
 }
 
-// None limits nothing: for tests of something else.
+// None returns limits that limit nothing, for tests of other things.
 func None(tel *telemetry.Telemetry) *Limits {
 	return &Limits{Registry: rules.New(rules.Options{}), tel: tel}
 }
 
-// Names are those of all limits that the routes of the services have, whether or not a rule says anything about them here.
+// Names returns the names of all limits on the routes of the services, also of those without a rule in force.
 func Names() []string { return slices.Clone(names()) }
 
 var names = sync.OnceValue(func() []string {
 	set, err := rules.Parse(productionRules)
 	if err != nil {
-		panic(err) // it comes with the code, and a test reads it
+		panic(err) // unreachable: the rules are embedded, and a test parses them
 	}
 	names := make([]string, len(set.Rules))
 	for i, r := range set.Rules {
@@ -114,8 +114,8 @@ var names = sync.OnceValue(func() []string {
 	return names
 })
 
-// Components keep the rules and what is spent of them together with those of other processes. They belong before the
-// listeners, whose last requests still have to be decided.
+// Components returns the loops that synchronize rules and counts with other processes. They go before the listeners, so
+// that they still run while the last requests are decided.
 func (l *Limits) Components() []lifecycle.Component {
 	var all []lifecycle.Component
 	if l.rdb != nil {
@@ -135,29 +135,29 @@ func (l *Limits) Components() []lifecycle.Component {
 	return all
 }
 
-// checkEviction warns of a Redis that may forget limits in force. One that does not tell is believed.
+// checkEviction logs a warning if Redis may evict limits in force. A Redis that does not report its policy is accepted.
 func (l *Limits) checkEviction(ctx context.Context) {
 	if err := l.conn.CheckEviction(ctx); err != nil && !errors.Is(err, ratelimit.ErrUnavailable) {
-		l.tel.Log.WarnContext(ctx, "redis of the limits is set up wrongly", "error", err)
+		l.tel.Log.WarnContext(ctx, "redis of the limits has a wrong eviction policy", "error", err)
 	}
 }
 
-var quiet = slog.New(slog.DiscardHandler) // refusals of callers are not logged, they are counted
+var discard = slog.New(slog.DiscardHandler) // refusals are counted, not logged
 
-// refuse answers as the interface has it.
+// refuse responds with the problem document of the refusal.
 func refuse(w http.ResponseWriter, r *http.Request, f rules.Refusal) {
-	code, detail := contract.CodeRateLimited, "Too many requests. Come again later."
+	code, detail := contract.CodeRateLimited, "Too many requests. Retry later."
 	switch f.Reason {
 	case rules.OverLimit:
 	case rules.TooManyAtOnce:
 		detail = "Too many of these requests are in flight. Nothing was done."
 	case rules.Unavailable:
-		code, detail = contract.CodeUnavailable, "This cannot be answered right now. Nothing was done."
+		code, detail = contract.CodeUnavailable, "The limits cannot be checked right now. Nothing was done."
 	}
-	problem.Write(w, r, quiet, contract.Refuse(code, detail).With("violated_policies", f.Violated).After(f.RetryAfter))
+	problem.Write(w, r, discard, contract.Refuse(code, detail).With("violated_policies", f.Violated).After(f.RetryAfter))
 }
 
-// routeOf is the pattern of the route that was found.
+// routeOf returns method and pattern of the matched route, "" if there is none.
 func routeOf(r *http.Request) string {
 	if c := chi.RouteContext(r.Context()); c != nil {
 		return r.Method + " " + c.RoutePattern()
@@ -167,13 +167,14 @@ func routeOf(r *http.Request) string {
 
 type waitKey struct{}
 
-// WithWaiting has told called before and after the request of that context waits for its turn.
-func WithWaiting(ctx context.Context, told func(waiting bool)) context.Context {
-	return context.WithValue(ctx, waitKey{}, told)
+// WithWaiting returns a context whose request calls notify(true) before it waits in the queue of a limit, and
+// notify(false) after.
+func WithWaiting(ctx context.Context, notify func(waiting bool)) context.Context {
+	return context.WithValue(ctx, waitKey{}, notify)
 }
 
 func waiting(r *http.Request, now bool) {
-	if told, ok := r.Context().Value(waitKey{}).(func(bool)); ok {
-		told(now)
+	if notify, ok := r.Context().Value(waitKey{}).(func(bool)); ok {
+		notify(now)
 	}
 }

@@ -57,8 +57,8 @@ func rule(t *testing.T, l *Limits, name string) (found rules.Rule) {
 	return found
 }
 
-// What the interface promises of the rules that come along.
-func TestTheRulesThatComeAlong(t *testing.T) {
+// The embedded rules have the limits that the API documents.
+func TestEmbeddedRules(t *testing.T) {
 	dev, err := load(t, nil)
 	require.NoError(t, err)
 	relaxed, err := Local(dev, telemetry.Discard(t))
@@ -73,9 +73,9 @@ func TestTheRulesThatComeAlong(t *testing.T) {
 	for name, limit := range map[string]int64{"path-activity": 1000, "path-total": 4000} {
 		r := rule(t, relaxed, name)
 		require.Equal(t, limit, r.Limit, name)
-		require.Zero(t, r.Burst, "%s: one second's paths", name)
+		require.Zero(t, r.Burst, "%s: the paths of one second", name)
 		require.Equal(t, rules.Duration(time.Second), r.MaxWait, name)
-		require.Empty(t, r.Where, "%s: of all pods together", name)
+		require.Empty(t, r.Where, "%s: for all pods together", name)
 	}
 	require.Equal(t, "param:activity_id", rule(t, relaxed, "path-activity").Key)
 
@@ -93,7 +93,7 @@ func TestTheRulesThatComeAlong(t *testing.T) {
 	}
 }
 
-// PATH_RATE and PATH_TOTAL_RATE are other figures for the same rules.
+// PATH_RATE and PATH_TOTAL_RATE replace the limits of the same rules.
 func TestPathRates(t *testing.T) {
 	own := file(t, `version: 1
 rules:
@@ -109,7 +109,7 @@ rules:
 		{map[string]string{"PATH_TOTAL_RATE": "10"}, figures{1000, 0}, figures{10, 0}},
 		{map[string]string{"PATH_RATE": "10", "PATH_TOTAL_RATE": "15"}, figures{10, 0}, figures{15, 0}},
 		{map[string]string{"PATH_RATE": "10000000"}, figures{10_000_000, 0}, figures{40_000_000, 0}},
-		// A burst that the rule names stays the same part of its limit.
+		// The burst of a rule keeps its ratio to the limit.
 		{map[string]string{"LIMIT_RULES": own, "PATH_RATE": "1000"}, figures{1000, 250}, figures{4000, 400}},
 		{map[string]string{"LIMIT_RULES": own, "PATH_TOTAL_RATE": "5"}, figures{2000, 500}, figures{5, 1}},
 	} {
@@ -123,7 +123,7 @@ rules:
 	}
 }
 
-// A file of rules from before path-activity: an upgrade does not admit more than before.
+// With a file of rules from before path-activity, an upgrade does not admit more than before.
 func TestPathRateOfRulesWithoutAnActivityBucket(t *testing.T) {
 	own := file(t, `version: 1
 rules:
@@ -137,10 +137,10 @@ rules:
 	}
 }
 
-func TestSettingsThatStopTheStart(t *testing.T) {
+func TestWrongSettingsStopTheStart(t *testing.T) {
 	for name, env := range map[string]map[string]string{
-		"LIMIT_RULES is of no use":                            {"LIMIT_RULES": file(t, "version: 1\nrules: [{name: a, lmit: 1}]")},
-		"LIMIT_RULES is of no use: open":                      {"LIMIT_RULES": "/nowhere"},
+		"LIMIT_RULES is invalid":                              {"LIMIT_RULES": file(t, "version: 1\nrules: [{name: a, lmit: 1}]")},
+		"LIMIT_RULES is invalid: open":                        {"LIMIT_RULES": "/nowhere"},
 		"LIMIT_REDIS_ADDRS":                                   {"LIMIT_REDIS_ADDRS": "redis"},
 		"LIMIT_REDIS_DB needs":                                {"LIMIT_REDIS_DB": "3"},
 		"TRUSTED_PROXIES holds \"edge\", which is neither an": {"TRUSTED_PROXIES": "10.0.0.0/8, edge"},
@@ -157,8 +157,8 @@ func TestSettingsThatStopTheStart(t *testing.T) {
 	require.Len(t, proxies, 3)
 }
 
-// A proxy that anybody may be lets every caller choose the address that limits count.
-func TestProductionTrustsNotEverybody(t *testing.T) {
+// If every address is a trusted proxy, every caller chooses the address that limits count.
+func TestProductionRefusesWideProxyNetworks(t *testing.T) {
 	for _, wide := range []string{"0.0.0.0/0", "::/0", "0.0.0.0/1", "128.0.0.0/1", "2000::/3", "10.0.0.0/8,0.0.0.0/0"} {
 		_, err := load(t, map[string]string{"APP_ENV": "production", "TRUSTED_PROXIES": wide})
 		require.ErrorContains(t, err, "TRUSTED_PROXIES holds ", wide)
@@ -170,7 +170,7 @@ func TestProductionTrustsNotEverybody(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// site has a route with limits, and who its callers say they are.
+// site returns a client of two limited routes; its callers name themselves in a header.
 func site(l *Limits, names ...string) func(user, forwarded string) *httptest.ResponseRecorder {
 	r := chi.NewRouter()
 	who := func(next http.Handler) http.Handler {
@@ -195,7 +195,7 @@ func site(l *Limits, names ...string) func(user, forwarded string) *httptest.Res
 	}
 }
 
-func TestWhoSharesALimit(t *testing.T) {
+func TestCallersThatShareALimit(t *testing.T) {
 	s, err := load(t, map[string]string{"TRUSTED_PROXIES": "10.0.0.0/8", "LIMIT_RULES": file(t, `version: 1
 rules:
   - {name: by-address, key: ip, limit: 1, per: 1h}
@@ -207,7 +207,7 @@ rules:
 	byAddress := site(l, "by-address")
 	require.Equal(t, 200, byAddress("one ", "203.0.113.1").Code)
 	require.Equal(t, 200, byAddress("one ", "203.0.113.2").Code)
-	require.Equal(t, 429, byAddress("one ", "198.51.100.9, 203.0.113.1").Code, "what a caller adds on the left is nobody's word")
+	require.Equal(t, 429, byAddress("one ", "198.51.100.9, 203.0.113.1").Code, "an address that the caller adds on the left is not trusted")
 	require.Equal(t, 200, byAddress("one ", "2001:db8:1:1::1").Code)
 	require.Equal(t, 429, byAddress("one ", "2001:db8:1:1::ffff").Code, "the same /64")
 	require.Equal(t, 200, byAddress("one ", "2001:db8:1:2::1").Code)
@@ -230,22 +230,22 @@ rules:
 	require.Regexp(t, `^"by-user";r=0;t=\d+$`, refused.Header().Get("RateLimit"))
 }
 
-func TestWhoWaitsIsTold(t *testing.T) {
+func TestWaitingIsNotified(t *testing.T) {
 	l, err := Local(Settings{Rules: file(t, "version: 1\nrules: [{name: a, limit: 50, burst: 1, max_wait: 10s}]")}, telemetry.Discard(t))
 	require.NoError(t, err)
-	var said []bool
+	var calls []bool
 	h := l.On("a")(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	for n := 0; len(said) == 0 && n < 200; n++ { // a machine that is held up earns the next one meanwhile
+	for n := 0; len(calls) == 0 && n < 200; n++ { // on a slow machine the next token may already be there
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
-		r = r.WithContext(WithWaiting(r.Context(), func(waiting bool) { said = append(said, waiting) }))
+		r = r.WithContext(WithWaiting(r.Context(), func(waiting bool) { calls = append(calls, waiting) }))
 		h.ServeHTTP(httptest.NewRecorder(), r)
 	}
-	require.Equal(t, []bool{true, false}, said)
+	require.Equal(t, []bool{true, false}, calls)
 }
 
-// The loops keep file and Redis in force, survive a Redis that comes late, and end.
+// The loops apply changes of the file and of Redis, tolerate a Redis that starts late, and end.
 func TestRulesAreKeptUpToDate(t *testing.T) {
-	m, addr := miniredis.NewMiniRedis(), porttest.Free(t) // it comes later
+	m, addr := miniredis.NewMiniRedis(), porttest.Free(t) // started later
 	tel, _ := telemetry.Recording()
 	tel.Log = slog.New(slog.DiscardHandler)
 	path := file(t, "version: 1\nrules: [{name: a, limit: 1, per: 1h, where: local}]")
@@ -289,7 +289,7 @@ func TestRulesAreKeptUpToDate(t *testing.T) {
 	}, patience, 10*time.Millisecond)
 }
 
-// What the routes of all services are limited by is the value of a path's parameter, not its spelling.
+// A limit by a path parameter counts its value, not its spelling.
 func TestALimitByAParameterCountsEverySpelling(t *testing.T) {
 	l, err := Local(Settings{Rules: file(t, `version: 1
 rules: [{name: a, key: "param:id", limit: 1, per: 1h}]`)}, telemetry.Discard(t))

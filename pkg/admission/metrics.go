@@ -16,7 +16,7 @@ import (
 
 const attrRule = attribute.Key("flashsale.limit")
 
-// metrics of the limits. Decisions are counted by the rules themselves and only read when somebody asks.
+// metrics holds the metrics of the limits. The rules count their decisions; observe reads those counts at each scrape.
 type metrics struct {
 	wait    metric.Float64Histogram
 	reloads metric.Int64Counter
@@ -27,10 +27,10 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 	m := &metrics{}
 	var err, more error
 	m.wait, err = meter.Float64Histogram("flashsale.limits.wait", metric.WithUnit("s"),
-		metric.WithDescription("How long requests that a limit let in waited for their turn."),
+		metric.WithDescription("Time that an admitted request waited in the queue of a limit, from its arrival to its admission."),
 		metric.WithExplicitBucketBoundaries(0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1, 2, 5, 10, 30))
 	m.reloads, more = meter.Int64Counter("flashsale.limits.reloads",
-		metric.WithDescription("Rules read from the file or from Redis, by whether they were taken over."))
+		metric.WithDescription("Rule sets read from the file or from Redis, by source and by outcome: taken over or refused."))
 	return m, errors.Join(err, more)
 }
 
@@ -50,15 +50,15 @@ func (m *metrics) reloaded(source string, err error) {
 	m.reloads.Add(context.Background(), 1, metric.WithAttributes(attribute.String("flashsale.source", source), telemetry.AttrOutcome.String(outcome)))
 }
 
-// observe registers what is read when somebody asks.
+// observe registers the metrics that are read at each scrape.
 func (m *metrics) observe(meter metric.Meter, l *Limits) error {
 	decisions, err := meter.Int64ObservableCounter("flashsale.limits.decisions", metric.WithDescription("Decisions of the limits, by rule and outcome."))
 	sources, more := meter.Int64ObservableCounter("flashsale.limits.decided",
-		metric.WithDescription("Decisions of the limits, by who decided: local, redis, lease, deny_cache, fallback."))
+		metric.WithDescription("Decisions of the limits, by the source that decided: local, redis, lease, deny_cache, fallback."))
 	breaker, again := meter.Int64ObservableGauge("flashsale.limits.redis.breaker",
-		metric.WithDescription("Breaker before the Redis of the limits: 0 closed, 2 open."))
+		metric.WithDescription("State of the breaker before the Redis of the limits: 0 closed, 2 open."))
 	instances, last := meter.Int64ObservableGauge("flashsale.limits.instances",
-		metric.WithDescription("Processes of this service that share the limits, as this one knows."))
+		metric.WithDescription("Processes of this service that share the limits, as far as this process knows."))
 	if err = errors.Join(err, more, again, last); err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"flashsale.internal/pkg/settings"
 )
 
-// The rules that hold where LIMIT_RULES names no file.
+// The rules that apply if LIMIT_RULES names no file.
 var (
 	//go:embed rules.yaml
 	productionRules []byte
@@ -19,20 +19,20 @@ var (
 	developmentRules []byte
 )
 
-// Settings say which limits hold and where what is spent of them is kept. The zero value is that of a developer's machine
-// without Redis.
+// Settings select the rules of the limits and the Redis that holds their counts. The zero value suits a developer's
+// machine without Redis.
 type Settings struct {
-	// Rules is a file, read again when it changes; without it those that come along hold, which differ by APP_ENV.
+	// Rules is a file of rules, read again when it changes. Without it the embedded rules apply; they differ by APP_ENV.
 	Rules string `env:"LIMIT_RULES"`
-	// RedisAddrs and RedisDB are of the limiters, where they have a Redis of their own; empty: REDIS_ADDRS and REDIS_DB.
+	// RedisAddrs and RedisDB are the limiters' own Redis; empty: REDIS_ADDRS and REDIS_DB.
 	RedisAddrs []string `env:"LIMIT_REDIS_ADDRS"`
 	RedisDB    int      `env:"LIMIT_REDIS_DB"`
-	// TrustedProxies are the networks of the proxies in front, whose X-Forwarded-For is believed.
+	// TrustedProxies are the networks of the proxies whose X-Forwarded-For is trusted.
 	TrustedProxies []string `env:"TRUSTED_PROXIES"`
-	// PathRate is how many paths of one activity all pods together issue in a second; 0: as the rules say.
+	// PathRate is the number of paths of one activity that all pods together issue in a second; 0: the limit of the rule.
 	PathRate int64 `env:"PATH_RATE"`
-	// PathTotalRate is how many of all activities; 0: totalPerRate times PathRate, or PathRate where the rules have no bucket
-	// of each activity.
+	// PathTotalRate is the same for all activities together; 0: totalPerRate times PathRate, or PathRate if the rules have
+	// no bucket for each activity.
 	PathTotalRate int64 `env:"PATH_TOTAL_RATE"`
 
 	production bool
@@ -67,7 +67,7 @@ func (s *Settings) Validate(production bool) error {
 	case s.RedisDB != 0 && len(s.RedisAddrs) != 1:
 		return settings.Wrong("LIMIT_REDIS_DB", "needs one address in LIMIT_REDIS_ADDRS")
 	case s.PathRate < 0 || s.PathRate > maxPathRate:
-		return settings.Wrong("PATH_RATE", "is %d and must be 1 to %d, or 0 for what the rules say", s.PathRate, maxPathRate)
+		return settings.Wrong("PATH_RATE", "is %d and must be 1 to %d, or 0 for the limit of the rules", s.PathRate, maxPathRate)
 	case s.PathTotalRate < 0 || s.PathTotalRate > maxPathRate*totalPerRate:
 		return settings.Wrong("PATH_TOTAL_RATE", "is %d and must be 1 to %d, or 0 for %d times PATH_RATE", s.PathTotalRate, maxPathRate*totalPerRate, totalPerRate)
 	}
@@ -76,12 +76,12 @@ func (s *Settings) Validate(production bool) error {
 		_, err = rules.Parse(text)
 	}
 	if err != nil {
-		return settings.Wrong("LIMIT_RULES", "is of no use: %v", err)
+		return settings.Wrong("LIMIT_RULES", "is invalid: %v", err)
 	}
 	return nil
 }
 
-// text is what the rules' file says.
+// text returns the rules: those of the file, or the embedded ones.
 func (s *Settings) text() ([]byte, error) {
 	switch {
 	case s.Rules != "":
@@ -92,7 +92,7 @@ func (s *Settings) text() ([]byte, error) {
 	return developmentRules, nil
 }
 
-// tooWide is what no installation's own proxies fill: more than the widest private networks, 10.0.0.0/8 and fc00::/7.
+// tooWide reports whether a network is wider than the widest private networks, 10.0.0.0/8 and fc00::/7.
 func tooWide(p netip.Prefix) bool {
 	if p.Addr().Is4() {
 		return p.Bits() < 8
@@ -117,13 +117,13 @@ func (s *Settings) proxies() ([]netip.Prefix, error) {
 	return all, nil
 }
 
-// The rules that PATH_RATE and PATH_TOTAL_RATE are about.
+// The rules whose limits PATH_RATE and PATH_TOTAL_RATE set.
 const (
 	pathActivity = "path-activity"
 	pathTotal    = "path-total"
 )
 
-// edit puts PATH_RATE and PATH_TOTAL_RATE in the place of the rules' own limits.
+// edit replaces the limits of the path rules by PATH_RATE and PATH_TOTAL_RATE.
 func (s *Settings) edit(set *rules.Set) {
 	total := s.PathTotalRate
 	if total == 0 {
@@ -143,8 +143,8 @@ func (s *Settings) edit(set *rules.Set) {
 	}
 }
 
-// setRate changes the limit of a rule, unless rate is 0 or the rule lets nothing pass. A burst that the rule names stays
-// the same part of the limit.
+// setRate changes the limit of a rule, unless rate is 0 or the rule refuses everything. The burst of the rule keeps its
+// ratio to the limit.
 func setRate(r *rules.Rule, rate int64) {
 	if rate == 0 || r.Limit == 0 {
 		return

@@ -99,7 +99,7 @@ func (d *document) nulls(t testing.TB, s *schema, at string, found func(field st
 	}
 }
 
-// sample is a value of the schema's type.
+// sample returns a value of the schema's type.
 func (d *document) sample(t testing.TB, s *schema) any {
 	s = d.resolve(t, s)
 	switch {

@@ -37,7 +37,7 @@ func verifier(t *testing.T, s settings.Auth) *Verifier {
 	return v
 }
 
-// sign makes a token of any claims.
+// sign returns a token with the given claims.
 func sign(t *testing.T, method jwt.SigningMethod, key any, kid string, c jwt.MapClaims) string {
 	t.Helper()
 	token := jwt.NewWithClaims(method, c)
@@ -61,7 +61,7 @@ func good(changes ...any) jwt.MapClaims {
 	return c
 }
 
-// call sends a request through Require and returns the answer and who came through.
+// call sends a request through Require and returns the response and the caller that Require admitted.
 func call(v *Verifier, authorization string, roles ...Role) (*http.Response, Identity) {
 	var who Identity
 	h := v.Require(roles...)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { who = From(r.Context()) }))
@@ -161,7 +161,7 @@ func TestRoles(t *testing.T) {
 		"merchant is no operator":   {[]Role{Merchant}, []Role{Operator}, 403},
 		"operator":                  {[]Role{Operator}, []Role{Operator}, 200},
 		"one of two":                {[]Role{Operator}, []Role{Merchant, Operator}, 200},
-		"unknown roles are nothing": {[]Role{"admin"}, []Role{Merchant}, 403},
+		"unknown roles are ignored": {[]Role{"admin"}, []Role{Merchant}, 403},
 	} {
 		t.Run(name, func(t *testing.T) {
 			token := sign(t, jwt.SigningMethodHS256, []byte(secret), "", good("roles", c.has))
@@ -219,7 +219,7 @@ func TestInternal(t *testing.T) {
 	}
 }
 
-// provider publishes keys.
+// provider is an identity provider that publishes keys.
 type provider struct {
 	*httptest.Server
 	set  atomic.Pointer[[]byte] // nil = 503
@@ -296,10 +296,10 @@ func TestPublishedKeys(t *testing.T) {
 			require.Equal(t, c.status, resp.StatusCode)
 		})
 	}
-	require.EqualValues(t, 1, p.hits.Load(), "unknown keys do not make callers hammer the provider")
+	require.EqualValues(t, 1, p.hits.Load(), "tokens with unknown keys cause no further fetch")
 }
 
-func TestKeysAbsentAtTheStartAreTriedAgain(t *testing.T) {
+func TestFetchIsRetriedWhenKeysAreMissingAtTheStart(t *testing.T) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	require.NoError(t, err)
 	p := newProvider(t)
@@ -311,7 +311,7 @@ func TestKeysAbsentAtTheStartAreTriedAgain(t *testing.T) {
 	go func() { ended <- v.Component(slog.New(slog.DiscardHandler)).Run(ctx) }()
 	require.Eventually(t, func() bool { return p.hits.Load() > 0 }, 30*time.Second, time.Millisecond)
 	resp, _ := call(v, "Bearer "+token)
-	require.Equal(t, 503, resp.StatusCode, "without keys nobody can say that the token is bad")
+	require.Equal(t, 503, resp.StatusCode, "without keys the token is not refused as invalid")
 	require.NotEmpty(t, resp.Header.Get("Retry-After"))
 	require.Empty(t, resp.Header.Get("WWW-Authenticate"))
 
@@ -319,12 +319,12 @@ func TestKeysAbsentAtTheStartAreTriedAgain(t *testing.T) {
 	require.Eventually(t, func() bool { _, err := v.Verify(context.Background(), token); return err == nil }, 30*time.Second, 10*time.Millisecond)
 	p.set.Store(nil)
 	_, err = v.Verify(context.Background(), token)
-	require.NoError(t, err, "keys once read stay in use")
+	require.NoError(t, err, "keys stay in use after a failed fetch")
 	cancel()
 	require.NoError(t, <-ended)
 }
 
-func TestANewKeyIsFetchedForTheCallerWhoShowsIt(t *testing.T) {
+func TestATokenWithANewKeyCausesAFetch(t *testing.T) {
 	before, err := rsa.GenerateKey(rand.Reader, 2048)
 	require.NoError(t, err)
 	after, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -338,9 +338,9 @@ func TestANewKeyIsFetchedForTheCallerWhoShowsIt(t *testing.T) {
 	p.publish(t, jwk(&before.PublicKey, "before", ""), jwk(&after.PublicKey, "after", ""))
 	rotated := sign(t, jwt.SigningMethodRS256, after, "after", good())
 	_, err = v.Verify(context.Background(), rotated)
-	require.Equal(t, contract.CodeUnauthenticated, contract.CodeOf(err), "asked a moment ago")
+	require.Equal(t, contract.CodeUnauthenticated, contract.CodeOf(err), "the last fetch was less than minInterval ago")
 	v.keys.mu.Lock()
-	v.keys.asked = time.Now().Add(-askAgain)
+	v.keys.fetched = time.Now().Add(-minInterval)
 	v.keys.mu.Unlock()
 	_, err = v.Verify(context.Background(), rotated)
 	require.NoError(t, err)
@@ -363,7 +363,7 @@ func TestBadKeySetsChangeNothing(t *testing.T) {
 	_, err = v.Verify(context.Background(), token)
 	require.NoError(t, err)
 
-	// A key of a kind nobody knows does not spoil the others.
+	// A key of an unknown type does not invalidate the others.
 	raw, err := json.Marshal(jwk(&key.PublicKey, "k", ""))
 	require.NoError(t, err)
 	mixed := []byte(`{"keys":[{"kty":"NEW","kid":"n"},` + string(raw) + `]}`)

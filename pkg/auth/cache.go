@@ -10,27 +10,26 @@ import (
 	"time"
 )
 
-// How much is remembered of tokens that were verified, and for how long at most. A buyer comes with the same token for the
-// path, the purchase and each look at the result; to check its signature and decode it each time would be a sixth of
-// what a purchase costs its process. There is room for a million buyers who press the button in the same second, or for as
-// many as an eighth of the memory limit (GOMEMLIMIT) holds.
+// Bounds of the cache of verified tokens. A buyer sends the same token for the path, the purchase and each poll of the
+// result. Without the cache, checking and decoding it would take a sixth of the CPU time of a purchase. The cache holds a
+// million tokens, or as many as fit into an eighth of the memory limit (GOMEMLIMIT).
 const (
 	cachedTokens = 1 << 20
 	cachedFor    = 5 * time.Minute
-	tokenBytes   = 120 // of memory for each, with the longest of user ids
+	tokenBytes   = 120 // memory of one entry with the longest user id
 	memoryShare  = 8
 )
 
 func cacheSize() int {
-	limit := debug.SetMemoryLimit(-1) // changes nothing
+	limit := debug.SetMemoryLimit(-1) // only reads the limit
 	if limit == math.MaxInt64 {
 		return cachedTokens
 	}
 	return int(min(limit/memoryShare/tokenBytes, cachedTokens))
 }
 
-// tokenHash is half of a token's SHA-256: to find another token with that of a given one takes 2^128 tries, shared among
-// those that are remembered.
+// tokenHash is the first half of a token's SHA-256. Finding a token whose hash equals a cached one takes 2^128 tries,
+// divided by the number of cached tokens.
 type tokenHash [sha256.Size / 2]byte
 
 func hashOf(token string) tokenHash {
@@ -42,7 +41,7 @@ func hashOf(token string) tokenHash {
 	return tokenHash(h.Sum(h.sum[:0])[:len(tokenHash{})])
 }
 
-// hasher is what a hash is computed with; a token of maxToken bytes is the longest that it comes to hold.
+// hasher holds reusable buffers for one hash. Its text grows to at most maxToken bytes.
 type hasher struct {
 	hash.Hash
 	text []byte
@@ -51,29 +50,29 @@ type hasher struct {
 
 var hashers = sync.Pool{New: func() any { return &hasher{Hash: sha256.New()} }}
 
-// cache remembers whom verified tokens name, by their hash: no entry has the token itself. An entry ends with its token,
-// at the latest after cachedFor, and all end when the keys change. There are two generations: when the younger is full the
-// older is forgotten as a whole, which bounds the cache whoever comes.
+// cache maps the hashes of verified tokens to identities; it does not hold the tokens. An entry expires with its token, at
+// the latest after cachedFor. A change of the keys removes all entries. There are two generations: when the young one is
+// full, it replaces the old one, which bounds the cache for any load.
 type cache struct {
 	perGeneration int
 
 	mu         sync.RWMutex
 	young, old generation
-	keys       int // how often the keys were changed
+	keys       int // number of changes of the keys
 }
 
-// generation holds no pointer for each token, so that the garbage collector has nothing to follow.
+// generation holds no pointer per token, so that the garbage collector does not scan the entries.
 type generation struct {
 	tokens map[tokenHash]cached
-	users  [][]byte // ids, one behind the other, in pieces of userChunk
+	users  [][]byte // concatenated user ids, in chunks of userChunk bytes
 }
 
 type cached struct {
-	ends  int64 // Unix time in nanoseconds
+	ends  int64 // expiry as Unix time in nanoseconds
 	user  uint32
 	chunk uint16
 	len   uint8
-	roles uint8 // bits: which of rememberedRoles
+	roles uint8 // bit i: cachedRoles[i]
 }
 
 const userChunk = 64 << 10
@@ -84,7 +83,7 @@ func newCache(size int) *cache {
 
 func newGeneration() generation { return generation{tokens: map[tokenHash]cached{}} }
 
-// find tells whom a token named when it was verified, if it is still good; keys is for add.
+// find returns the identity of a cached token that has not expired. The returned keys is an argument of add.
 func (c *cache) find(h tokenHash, now time.Time) (id Identity, ok bool, keys int) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -99,7 +98,7 @@ func (c *cache) find(h tokenHash, now time.Time) (id Identity, ok bool, keys int
 	return Identity{}, false, c.keys
 }
 
-// add remembers a token that was verified since find. When the keys were changed meanwhile it does not.
+// add caches a token that was verified after find returned keys. It does nothing if the keys have changed since.
 func (c *cache) add(h tokenHash, id Identity, ends, now time.Time, keys int) {
 	if latest := now.Add(cachedFor); ends.After(latest) {
 		ends = latest
@@ -115,9 +114,9 @@ func (c *cache) add(h tokenHash, id Identity, ends, now time.Time, keys int) {
 	c.young.add(h, id, ends)
 }
 
-// add has room for every generation: half of cachedTokens ids of 64 bytes are 512 pieces.
+// add stores an entry. The chunk number never overflows: half of cachedTokens ids of 64 bytes are 512 chunks.
 func (g *generation) add(h tokenHash, id Identity, ends time.Time) {
-	if e, known := g.tokens[h]; known { // it came twice at once, or lives longer than we remember: it says the same as ever
+	if e, known := g.tokens[h]; known { // verified twice concurrently, or after its entry expired: the identity is the same
 		e.ends = ends.UnixNano()
 		g.tokens[h] = e
 		return
@@ -128,7 +127,7 @@ func (g *generation) add(h tokenHash, id Identity, ends time.Time) {
 		last++
 	}
 	e := cached{ends: ends.UnixNano(), chunk: uint16(last), user: uint32(len(g.users[last])), len: uint8(len(id.UserID))}
-	for bit, role := range rememberedRoles {
+	for bit, role := range cachedRoles {
 		if slices.Contains(id.Roles, role) {
 			e.roles |= 1 << bit
 		}
@@ -137,13 +136,13 @@ func (g *generation) add(h tokenHash, id Identity, ends time.Time) {
 	g.tokens[h] = e
 }
 
-// rememberedRoles are all that mean something here.
-var rememberedRoles = [...]Role{Merchant, Operator}
+// cachedRoles are all roles that this system defines.
+var cachedRoles = [...]Role{Merchant, Operator}
 
-// roleSets are the roles of each set of bits, shared by all whom they belong to.
-var roleSets = func() (sets [1 << len(rememberedRoles)][]Role) {
+// roleSets maps each set of bits to its roles. The slices are shared by all identities.
+var roleSets = func() (sets [1 << len(cachedRoles)][]Role) {
 	for bits := range sets {
-		for bit, role := range rememberedRoles {
+		for bit, role := range cachedRoles {
 			if bits>>bit&1 == 1 {
 				sets[bits] = append(sets[bits], role)
 			}
@@ -152,8 +151,8 @@ var roleSets = func() (sets [1 << len(rememberedRoles)][]Role) {
 	return sets
 }()
 
-// forget is called when the keys have changed: what an old one signed has to be verified again.
-func (c *cache) forget() {
+// clear removes all entries. It is called after a change of the keys: tokens signed by an old key need a new check.
+func (c *cache) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.young, c.old = newGeneration(), generation{}

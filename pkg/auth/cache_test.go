@@ -18,7 +18,7 @@ import (
 	"flashsale.internal/pkg/settings"
 )
 
-func TestAKnownTokenIsNotVerifiedAgainAndEndsAllTheSame(t *testing.T) {
+func TestACachedTokenIsNotVerifiedAgain(t *testing.T) {
 	v := verifier(t, settings.Auth{HS256Secret: secret})
 	verified := 0
 	key := v.key
@@ -32,24 +32,24 @@ func TestAKnownTokenIsNotVerifiedAgainAndEndsAllTheSame(t *testing.T) {
 	}
 	require.Equal(t, 1, verified)
 
-	// One letter less is another token.
+	// One character less is another token.
 	_, err := v.Verify(t.Context(), token[:len(token)-1])
 	require.Error(t, err)
 	require.Equal(t, 2, verified)
 
-	// What was refused is not remembered.
+	// A refused token is not cached.
 	_, err = v.Verify(t.Context(), token[:len(token)-1])
 	require.Error(t, err)
 	require.Equal(t, 3, verified)
 
-	// Changed keys: everything is verified again.
-	v.cache.forget()
+	// After a change of the keys every token is verified again.
+	v.cache.clear()
 	_, err = v.Verify(t.Context(), token)
 	require.NoError(t, err)
 	require.Equal(t, 4, verified)
 }
 
-func TestRememberedTokensEnd(t *testing.T) {
+func TestCachedTokensExpire(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	c := newCache(8)
 	c.add(hashOf("short"), Identity{UserID: "1"}, now.Add(time.Second), now, 0)
@@ -66,7 +66,7 @@ func TestRememberedTokensEnd(t *testing.T) {
 	}
 }
 
-func TestEveryIdentityIsRememberedAsItWas(t *testing.T) {
+func TestEveryIdentityIsCachedUnchanged(t *testing.T) {
 	now := time.Now()
 	c := newCache(1 << 20)
 	of := func(i int) Identity {
@@ -79,7 +79,7 @@ func TestEveryIdentityIsRememberedAsItWas(t *testing.T) {
 		}
 		return id
 	}
-	const n = 20_000 // more than a piece of user ids holds
+	const n = 20_000 // more than one chunk of user ids holds
 	for i := range n {
 		c.add(hashOf(strconv.Itoa(i)), of(i), now.Add(time.Hour), now, 0)
 	}
@@ -90,7 +90,7 @@ func TestEveryIdentityIsRememberedAsItWas(t *testing.T) {
 	}
 }
 
-func TestATokenThatComesAgainTakesNoMoreRoom(t *testing.T) {
+func TestARepeatedTokenTakesNoMoreMemory(t *testing.T) {
 	now := time.Now()
 	c := newCache(100)
 	h := hashOf("polls for a day")
@@ -115,7 +115,7 @@ func TestTheCacheFitsTheMemoryLimit(t *testing.T) {
 	require.Equal(t, cachedTokens, cacheSize())
 }
 
-// What a remembered token takes of memory, which cacheSize counts with, and what it costs to find it.
+// BenchmarkCache measures the memory of a cached token, which cacheSize relies on, and the time to find it.
 func BenchmarkCache(b *testing.B) {
 	const n = 400_000
 	now := time.Now()
@@ -137,17 +137,17 @@ func BenchmarkCache(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		_ = hashOf(token)
 		if _, ok, _ := c.find(hashes[i%n], now); !ok {
-			b.Fatal("forgotten")
+			b.Fatal("not in the cache")
 		}
 	}
 	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/n, "B/token")
 }
 
-func TestATokenVerifiedByOldKeysIsNotRemembered(t *testing.T) {
+func TestATokenVerifiedByOldKeysIsNotCached(t *testing.T) {
 	now := time.Now()
 	c := newCache(8)
 	_, _, keys := c.find(hashOf("a"), now)
-	c.forget()
+	c.clear()
 	c.add(hashOf("a"), Identity{UserID: "1"}, now.Add(time.Hour), now, keys)
 	_, ok, _ := c.find(hashOf("a"), now)
 	require.False(t, ok)
@@ -166,14 +166,14 @@ func TestTheCacheIsBounded(t *testing.T) {
 	}
 }
 
-func TestOfATokensRolesOnlyOursAreRemembered(t *testing.T) {
+func TestUnknownRolesOfATokenAreDropped(t *testing.T) {
 	v := verifier(t, settings.Auth{HS256Secret: secret})
 	roles := []string{"operator", "merchant", "operator"}
 	for n := range 100 {
 		roles = append(roles, "of-another-system-"+strconv.Itoa(n))
 	}
 	token := sign(t, jwt.SigningMethodHS256, []byte(secret), "", good("roles", roles))
-	for range 2 { // verified, and remembered
+	for range 2 { // first verified, then from the cache
 		id, err := v.Verify(t.Context(), token)
 		require.NoError(t, err)
 		require.Equal(t, []Role{Merchant, Operator}, id.Roles)

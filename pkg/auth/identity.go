@@ -1,4 +1,4 @@
-// Package auth tells who calls: buyers and merchants by a JWT, our own services by a shared secret.
+// Package auth authenticates callers: buyers and merchants by a JWT, other services of the system by a shared secret.
 package auth
 
 import (
@@ -13,7 +13,7 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// Role is what a caller may do beyond buying.
+// Role permits a caller more than buying.
 type Role string
 
 // The roles. An operator may do all that a merchant may.
@@ -28,21 +28,21 @@ type Identity struct {
 	Roles  []Role
 }
 
-// Has tells whether the caller may act as role.
+// Has reports whether the caller has the rights of role.
 func (id Identity) Has(role Role) bool {
 	return slices.Contains(id.Roles, role) || role == Merchant && slices.Contains(id.Roles, Operator)
 }
 
 type identityKey struct{}
 
-// From is the caller that Require let in; the zero Identity where nothing was required.
+// From returns the caller that Require authenticated, the zero Identity on routes without Require.
 func From(ctx context.Context) Identity {
 	id, _ := ctx.Value(identityKey{}).(Identity)
 	return id
 }
 
-// With puts the caller into ctx, for tests and for callers who prove themselves in another way (an event stream's
-// ticket).
+// With returns ctx with the caller, for tests and for callers that authenticate in another way, such as the ticket of an
+// event stream.
 func With(ctx context.Context, id Identity) context.Context {
 	return context.WithValue(ctx, identityKey{}, id)
 }
@@ -57,7 +57,7 @@ func Mint(secret string, id Identity, ttl time.Duration) (string, error) {
 	return MintFor(secret, id, ttl, "", "")
 }
 
-// MintFor is Mint for a verifier that checks audience and issuer; empty ones are left out.
+// MintFor signs a token for a verifier that checks audience and issuer. It leaves out empty ones.
 func MintFor(secret string, id Identity, ttl time.Duration, audience, issuer string) (string, error) {
 	switch {
 	case secret == "":

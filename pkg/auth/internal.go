@@ -10,16 +10,16 @@ import (
 	"flashsale.internal/pkg/problem"
 )
 
-// SignInternal marks a request as one of our own services'.
+// SignInternal adds the internal secret to a request to another service of the system.
 func SignInternal(r *http.Request, secret string) { r.Header.Set("Authorization", "Bearer "+secret) }
 
-// Internal lets only our own services in. With an empty secret it lets nobody in.
+// Internal admits only requests with the internal secret. With an empty secret it refuses all requests.
 func Internal(secret string) func(http.Handler) http.Handler {
 	want := sha256.Sum256([]byte(secret))
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			token, err := bearer(r)
-			// Hashes have one length, so that the comparison tells nothing, not even how long the secret is.
+			// Hashes have one length, so that the duration of the comparison reveals nothing, not even the secret's length.
 			got := sha256.Sum256([]byte(token))
 			if err != nil || secret == "" || subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
 				problem.Write(w, r, slog.New(slog.DiscardHandler), contract.Refuse(contract.CodeUnauthenticated, "This call needs the internal secret."))

@@ -24,23 +24,23 @@ const (
 	refreshEvery = 10 * time.Minute
 	retryFrom    = time.Second      // after a failed fetch, doubling up to retryUpTo
 	retryUpTo    = time.Minute      //
-	askAgain     = 10 * time.Second // between fetches that callers cause, by a key id nobody knows or because there are no keys
+	minInterval  = 10 * time.Second // between fetches that callers cause, by an unknown key id or because there are no keys
 	maxKeySet    = 1 << 20          // bytes
 )
 
-// errNoKeys says that no key set was ever read.
+// errNoKeys reports that no key set has been fetched yet.
 var errNoKeys = errors.New("no keys to check tokens with")
 
-// keySet holds the keys published at a URL. Keys once read stay in use while the URL does not answer.
+// keySet holds the keys published at a URL. The last fetched keys stay in use while the URL is unavailable.
 type keySet struct {
 	url     string
 	client  *http.Client
 	flight  singleflight.Group
-	changed func() // called after the keys were replaced by others; may be nil
+	changed func() // called after a fetch returned other keys; may be nil
 
-	mu    sync.RWMutex
-	keys  []jose.JSONWebKey // nil until the first success
-	asked time.Time         // when the last fetch began
+	mu      sync.RWMutex
+	keys    []jose.JSONWebKey // nil until the first success
+	fetched time.Time         // when the last fetch began
 }
 
 func newKeySet(url string, client *http.Client) *keySet {
@@ -52,29 +52,29 @@ func newKeySet(url string, client *http.Client) *keySet {
 
 // find returns the key that signed t.
 func (s *keySet) find(ctx context.Context, t *jwt.Token) (any, error) {
-	key, err := s.look(t)
+	key, err := s.lookup(t)
 	if err == nil {
 		return key, nil
 	}
-	// The key may be new. Many callers cause one fetch, and only so often.
+	// The key may be new. Concurrent callers share one fetch, and callers cause at most one fetch per minInterval.
 	s.mu.RLock()
-	soon := time.Since(s.asked) < askAgain
+	recent := time.Since(s.fetched) < minInterval
 	s.mu.RUnlock()
-	if soon {
+	if recent {
 		return nil, err
 	}
 	done := s.flight.DoChan("fetch", func() (any, error) {
-		return nil, s.fetch(context.WithoutCancel(ctx)) // bounded by itself; one caller's end is not the others'
+		return nil, s.fetch(context.WithoutCancel(ctx)) // has its own time-out; other callers may wait for it
 	})
 	select {
 	case <-done:
-		return s.look(t)
+		return s.lookup(t)
 	case <-ctx.Done():
 		return nil, errors.Join(errNoKeys, ctx.Err())
 	}
 }
 
-func (s *keySet) look(t *jwt.Token) (any, error) {
+func (s *keySet) lookup(t *jwt.Token) (any, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.keys == nil {
@@ -89,7 +89,7 @@ func (s *keySet) look(t *jwt.Token) (any, error) {
 		}
 		fits = append(fits, k.Key)
 	}
-	// Without a key id the set must leave no choice.
+	// A token without a key id is accepted only if exactly one key fits.
 	if len(fits) != 1 {
 		return nil, fmt.Errorf("%d keys fit the token", len(fits))
 	}
@@ -100,7 +100,7 @@ func (s *keySet) fetch(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	s.mu.Lock()
-	s.asked = time.Now()
+	s.fetched = time.Now()
 	s.mu.Unlock()
 
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, nil)
@@ -136,7 +136,7 @@ func (s *keySet) fetch(ctx context.Context) error {
 	return nil
 }
 
-// sameKeys tells whether two sets hold the same keys in the same order. What cannot be compared is another set.
+// sameKeys reports whether two sets hold the same keys in the same order. It returns false for keys that it cannot compare.
 func sameKeys(a, b []jose.JSONWebKey) bool {
 	return slices.EqualFunc(a, b, func(x, y jose.JSONWebKey) bool {
 		left, err := x.MarshalJSON()
@@ -145,7 +145,7 @@ func sameKeys(a, b []jose.JSONWebKey) bool {
 	})
 }
 
-// readKeys reads a key set and leaves out the keys of kinds that it does not know, as RFC 7517 asks for.
+// readKeys parses a key set. It ignores keys of unknown types, as RFC 7517 requires.
 func readKeys(body []byte) ([]jose.JSONWebKey, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -166,14 +166,14 @@ func readKeys(body []byte) ([]jose.JSONWebKey, error) {
 	return keys, nil
 }
 
-// keepFresh fetches the keys now and again until ctx is done. Failures are tried again without an end.
+// keepFresh fetches the keys periodically until ctx is done. It retries failures without an end.
 func (s *keySet) keepFresh(ctx context.Context, log *slog.Logger) error {
 	wait := retryFrom
 	for {
 		_, err, _ := s.flight.Do("fetch", func() (any, error) { return nil, s.fetch(ctx) })
 		next := refreshEvery
 		if err != nil && ctx.Err() == nil {
-			log.WarnContext(ctx, "keys to check tokens with not fetched", "error", err, "again_in", wait.String())
+			log.WarnContext(ctx, "fetch of token keys failed", "error", err, "retry_in", wait.String())
 			next, wait = wait, min(2*wait, retryUpTo)
 		} else {
 			wait = retryFrom

@@ -18,16 +18,16 @@ import (
 	"flashsale.internal/pkg/settings"
 )
 
-// leeway is how far apart clocks may be.
+// leeway is the accepted difference between the clocks of issuer and verifier.
 const leeway = 5 * time.Second
 
-// maxToken bounds the bytes of a token before anything is computed from it.
+// maxToken is the length in bytes above which a token is refused unread.
 const maxToken = 8 << 10
 
-// Algorithms that published keys may use. None of them is symmetric: a public key must never serve as a secret.
+// asymmetric lists the algorithms of published keys. None is symmetric: a public key must never serve as a secret.
 var asymmetric = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 
-// Verifier checks tokens.
+// Verifier checks tokens and caches the result.
 type Verifier struct {
 	parser *jwt.Parser
 	key    func(ctx context.Context, t *jwt.Token) (any, error)
@@ -35,9 +35,9 @@ type Verifier struct {
 	cache  *cache
 }
 
-// NewVerifier checks tokens against the shared secret, or against the keys published at the URL, which client fetches
-// (nil = one with a time-out). It never fails because that URL does not answer: until it does, tokens cannot be
-// checked and callers are told to come again.
+// NewVerifier returns a verifier that uses the shared secret, or the keys published at the URL. client fetches the keys;
+// nil is a client with a time-out. NewVerifier does not fetch: until the first success, Verify returns a refusal with a
+// retry time.
 func NewVerifier(s settings.Auth, client *http.Client) (*Verifier, error) {
 	opts := []jwt.ParserOption{jwt.WithExpirationRequired(), jwt.WithLeeway(leeway), jwt.WithIssuedAt()}
 	if s.Audience != "" {
@@ -55,7 +55,7 @@ func NewVerifier(s settings.Auth, client *http.Client) (*Verifier, error) {
 	case s.JWKSURL != "" && s.HS256Secret == "":
 		opts = append(opts, jwt.WithValidMethods(asymmetric))
 		v.keys = newKeySet(s.JWKSURL, client)
-		v.keys.changed = v.cache.forget
+		v.keys.changed = v.cache.clear
 		v.key = v.keys.find
 	default:
 		return nil, settings.Wrong("AUTH_HS256_SECRET", "or AUTH_JWKS_URL must be set, exactly one of them")
@@ -64,8 +64,8 @@ func NewVerifier(s settings.Auth, client *http.Client) (*Verifier, error) {
 	return v, nil
 }
 
-// Component keeps the published keys fresh. With a shared secret it does nothing until the end. A Verifier works
-// without it, too, but then fetches keys only while a caller waits.
+// Component refreshes the published keys. With a shared secret it only waits for the end. A Verifier works without it,
+// but then fetches keys only while a caller waits.
 func (v *Verifier) Component(log *slog.Logger) lifecycle.Component {
 	return lifecycle.Component{Name: "token keys", Run: func(ctx context.Context) error {
 		if v.keys == nil {
@@ -77,7 +77,7 @@ func (v *Verifier) Component(log *slog.Logger) lifecycle.Component {
 }
 
 // Verify returns the caller that the token names. Errors are refusals: unauthenticated, or unavailable while there are
-// no keys to check with. A token that was verified lately is known again.
+// no keys. A token that was verified recently is found in the cache.
 func (v *Verifier) Verify(ctx context.Context, token string) (Identity, error) {
 	if len(token) > maxToken {
 		return Identity{}, unauthenticated("The token is too long.")
@@ -106,11 +106,11 @@ func (v *Verifier) Verify(ctx context.Context, token string) (Identity, error) {
 	return id, nil
 }
 
-// knownRoles leaves out what means nothing here: an Identity is remembered, and a provider's list may be long.
-func knownRoles(said []Role) []Role {
+// knownRoles returns the roles that this system defines. Identities are cached, and a provider's list may be long.
+func knownRoles(claimed []Role) []Role {
 	var roles []Role
-	for _, role := range rememberedRoles {
-		if slices.Contains(said, role) {
+	for _, role := range cachedRoles {
+		if slices.Contains(claimed, role) {
 			roles = append(roles, role)
 		}
 	}
@@ -121,15 +121,15 @@ func unauthenticated(detail string) *contract.Refusal {
 	return contract.Refuse(contract.CodeUnauthenticated, detail)
 }
 
-// Require lets callers with a valid token in, and with roles only those who have one of them. From tells who it is.
+// Require admits callers with a valid token and, if roles are given, with one of the roles. From returns the caller.
 func (v *Verifier) Require(roles ...Role) func(http.Handler) http.Handler {
-	quiet := slog.New(slog.DiscardHandler) // refusals of callers are not logged
+	discard := slog.New(slog.DiscardHandler) // refusals are not logged
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			token, err := bearer(r)
 			if err != nil {
 				w.Header().Set("WWW-Authenticate", "Bearer")
-				problem.Write(w, r, quiet, err)
+				problem.Write(w, r, discard, err)
 				return
 			}
 			id, err := v.Verify(r.Context(), token)
@@ -138,11 +138,11 @@ func (v *Verifier) Require(roles ...Role) func(http.Handler) http.Handler {
 				if contract.CodeOf(err) != contract.CodeUnauthenticated {
 					w.Header().Del("WWW-Authenticate")
 				}
-				problem.Write(w, r, quiet, err)
+				problem.Write(w, r, discard, err)
 				return
 			}
 			if !allowed(id, roles) {
-				problem.Write(w, r, quiet, contract.Refuse(contract.CodeForbidden, fmt.Sprintf("This call needs the role %s.", names(roles))))
+				problem.Write(w, r, discard, contract.Refuse(contract.CodeForbidden, fmt.Sprintf("This call needs the role %s.", names(roles))))
 				return
 			}
 			next.ServeHTTP(w, r.WithContext(With(r.Context(), id)))
@@ -167,7 +167,7 @@ func names(roles []Role) string {
 	return strings.Join(s, " or ")
 }
 
-// bearer is the token of the Authorization header.
+// bearer returns the token of the Authorization header.
 func bearer(r *http.Request) (string, error) {
 	values := r.Header.Values("Authorization")
 	if len(values) != 1 {
