@@ -11,10 +11,10 @@ import (
 	"flashsale.internal/pkg/lifecycle"
 )
 
-// Admin is the listener for those who run the service: /livez, /readyz, /metrics, and /debug/pprof/ when pprofOn. It
-// belongs before the other listeners in the list of components, so that /readyz says 503 while they drain.
+// Admin returns the listener for operators: /livez, /readyz, /metrics, and /debug/pprof/ if pprofOn. It goes before the
+// other listeners in the list of components, so that /readyz responds 503 while they drain.
 //
-// ready is nil or says why the service cannot take callers; it must answer at once, from memory.
+// ready may be nil. It returns an error if the service cannot accept callers, and it must not block.
 func Admin(name, addr string, ready func() error, metrics http.Handler, pprofOn bool, log *slog.Logger) lifecycle.Component {
 	return lifecycle.Component{Name: "listener " + name, Run: func(ctx context.Context) error {
 		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
@@ -67,5 +67,5 @@ func plain(w http.ResponseWriter, status int, text string) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = w.Write([]byte(text + "\n")) // the caller may be gone
+	_, _ = w.Write([]byte(text + "\n")) // fails if the caller has disconnected
 }

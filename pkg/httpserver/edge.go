@@ -24,13 +24,14 @@ import (
 	"flashsale.internal/pkg/telemetry"
 )
 
-// edge is what every request goes through before it is routed: default headers, a bound on its body, its span, its
-// metrics, the traceparent of its answer, and the recovery of its handler. It is one piece, and not otelhttp and five
-// middlewares, because in the first second of a sale it is what a buyer's request spends most of its time in: the generic ones
-// copy the request several times and build every attribute of a span that nobody records.
+// edge processes every request before it is routed: default headers, a bound on the body, a span, metrics, the traceparent
+// of the response, and recovery from panics. It replaces otelhttp and five middlewares because in the first second of a
+// sale most of the time of a request is spent here. Generic middlewares copy the request several times and build all
+// attributes of spans that are not recorded.
 //
-// Spans and metrics have the names and attributes of OpenTelemetry's semantic conventions. Nothing that the caller chose
-// (path, query, Host, addresses, User-Agent) is an attribute: paths hold secrets, and labels would never end.
+// Spans and metrics have the names and attributes of OpenTelemetry's semantic conventions. Values that the caller chooses
+// (path, query, Host, addresses, User-Agent) are no attributes: paths hold secrets, and the number of labels would be
+// unbounded.
 type edge struct {
 	tel        *telemetry.Telemetry
 	propagator propagation.TextMapPropagator
@@ -51,25 +52,25 @@ func newEdge(tel *telemetry.Telemetry, propagator propagation.TextMapPropagator)
 	e.series.Store(&map[seriesKey][]metric.RecordOption{})
 	var err, more error
 	e.active, err = tel.Level("http.server.active_requests",
-		metric.WithUnit("{request}"), metric.WithDescription("Requests being served right now."))
+		metric.WithUnit("{request}"), metric.WithDescription("HTTP requests in flight."))
 	e.duration, more = tel.Meter.Float64Histogram("http.server.request.duration",
-		metric.WithUnit("s"), metric.WithDescription("Duration of HTTP server requests."),
+		metric.WithUnit("s"), metric.WithDescription("Time from the arrival of an HTTP request to the end of its handler."),
 		metric.WithExplicitBucketBoundaries(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10))
 	if err = errors.Join(err, more); err != nil {
-		tel.Log.Warn("metrics not available", "error", err)
+		tel.Log.Warn("create HTTP metrics failed", "error", err)
 	}
 	return e
 }
 
-// Values of the default headers, shared by all answers: handlers replace values, they never write into them. What else is
-// recommended, about frames and referrers, is about documents that a browser shows; here are none, and each header is copied,
-// sorted and sent with every answer of the rush.
+// Values of the default headers, shared by all responses: handlers replace the slices and never write into them. Other
+// recommended headers, about frames and referrers, concern documents shown by a browser. The API has none, and each header
+// would be copied, sorted and sent with every response.
 var (
 	noSniff = []string{"nosniff"}
 	noStore = []string{"no-store"}
 )
 
-// serve has next, the router, serve a request; routing is the router's context for it.
+// serve passes a request to next, the router. routing is the router's context for the request.
 func (e *edge) serve(w http.ResponseWriter, r *http.Request, routing *chi.Context, next http.Handler) {
 	began := time.Now()
 	h := w.Header()
@@ -87,22 +88,22 @@ func (e *edge) serve(w http.ResponseWriter, r *http.Request, routing *chi.Contex
 	}
 	ctx, span := e.start(r, method)
 	defer span.End()
-	answer := &answerWriter{ResponseWriter: w}
+	resp := &responseWriter{ResponseWriter: w}
 	if sc := span.SpanContext(); sc.IsValid() {
-		answer.traceparent[0] = traceparentOf(sc)
-		h["Traceparent"] = answer.traceparent[:]
+		resp.traceparent[0] = traceparentOf(sc)
+		h["Traceparent"] = resp.traceparent[:]
 	}
 	r = r.WithContext(context.WithValue(ctx, chi.RouteCtxKey, routing))
-	defer e.finish(answer, r, span, method, began)
-	next.ServeHTTP(answer, r)
+	defer e.finish(resp, r, span, method, began)
+	next.ServeHTTP(resp, r)
 }
 
-// finish ends the request's span and metrics, and turns a panic into 500 internal.
-func (e *edge) finish(answer *answerWriter, r *http.Request, span trace.Span, method string, began time.Time) {
+// finish records the request's span and metrics, and responds 500 internal after a panic.
+func (e *edge) finish(resp *responseWriter, r *http.Request, span trace.Span, method string, began time.Time) {
 	p := recover()
 	ctx := r.Context()
-	// What is under way is over, whatever the caller does.
-	defer func() { e.record(ctx, answer, span, method, began) }()
+	// The request is recorded in every case, also if this function panics.
+	defer func() { e.record(ctx, resp, span, method, began) }()
 	if p == nil {
 		return
 	}
@@ -113,13 +114,13 @@ func (e *edge) finish(answer *answerWriter, r *http.Request, span trace.Span, me
 	span.RecordError(err)
 	span.SetStatus(codes.Error, "panic")
 	e.tel.Log.ErrorContext(ctx, "panic in a handler", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-	if answer.status != 0 {
-		panic(http.ErrAbortHandler) // the answer has begun; only cutting it tells the caller
+	if resp.status != 0 {
+		panic(http.ErrAbortHandler) // the response has begun, so only closing the connection signals the failure
 	}
-	problem.Write(answer, r, discard, contract.Refuse(contract.CodeInternal, "Something went wrong on our side."))
+	problem.Write(resp, r, discard, contract.Refuse(contract.CodeInternal, "Something went wrong on our side."))
 }
 
-// start begins the span. One that nobody records is left without attributes.
+// start begins the span. A span that is not recorded gets no attributes.
 func (e *edge) start(r *http.Request, method string) (context.Context, trace.Span) {
 	ctx := r.Context()
 	if r.Header["Traceparent"] != nil {
@@ -143,8 +144,8 @@ func (e *edge) start(r *http.Request, method string) (context.Context, trace.Spa
 
 var serverSpan = []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer)}
 
-func (e *edge) record(ctx context.Context, answer *answerWriter, span trace.Span, method string, began time.Time) {
-	status := answer.status
+func (e *edge) record(ctx context.Context, resp *responseWriter, span trace.Span, method string, began time.Time) {
+	status := resp.status
 	if status == 0 {
 		status = http.StatusOK
 	}
@@ -171,7 +172,7 @@ func (e *edge) record(ctx context.Context, answer *answerWriter, span trace.Span
 	e.duration.Record(measured, time.Since(began).Seconds(), e.optionsOf(seriesKey{method, route, status})...)
 }
 
-// optionsOf keeps the attributes of each series, as making them costs more than counting.
+// optionsOf returns the attributes of a series. They are cached, since building them costs more than counting.
 func (e *edge) optionsOf(key seriesKey) []metric.RecordOption {
 	if opts, ok := (*e.series.Load())[key]; ok {
 		return opts
@@ -200,7 +201,7 @@ func known(method string) bool {
 	return false
 }
 
-// traceparentOf is the W3C header, as propagation.TraceContext writes it.
+// traceparentOf returns the W3C header in the form of propagation.TraceContext.
 func traceparentOf(sc trace.SpanContext) string {
 	tid, sid := sc.TraceID(), sc.SpanID()
 	out := make([]byte, 0, 55)
@@ -222,28 +223,28 @@ func appendHex(out, raw []byte) []byte {
 	return out
 }
 
-// answerWriter remembers the status. http.ResponseController finds what the connection can do beneath it.
-type answerWriter struct {
+// responseWriter records the status. Unwrap lets http.ResponseController reach the connection.
+type responseWriter struct {
 	http.ResponseWriter
 	status      int
 	traceparent [1]string // the header's value
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (a *answerWriter) WriteHeader(status int) {
-	if a.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) { // others are only informational
-		a.status = status
+func (w *responseWriter) WriteHeader(status int) {
+	if w.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) { // others are only informational
+		w.status = status
 	}
-	a.ResponseWriter.WriteHeader(status)
+	w.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements http.ResponseWriter.
-func (a *answerWriter) Write(b []byte) (int, error) {
-	if a.status == 0 {
-		a.status = http.StatusOK
+func (w *responseWriter) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
 	}
-	return a.ResponseWriter.Write(b)
+	return w.ResponseWriter.Write(b)
 }
 
 // Unwrap is for http.ResponseController.
-func (a *answerWriter) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+func (w *responseWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -20,7 +20,7 @@ func TestRequestsOfAllRoutersOfAServiceAreCounted(t *testing.T) {
 	require.Regexp(t, `(?m)^http_server_active_requests 0$`, text(t, do(tel.Metrics, http.MethodGet, "/metrics")))
 }
 
-func TestUnknownMethodsAreNoLabels(t *testing.T) {
+func TestUnknownMethodsShareOneLabel(t *testing.T) {
 	tel, recorder := telemetry.Recording()
 	r := NewRouter(tel)
 	r.Get("/", func(http.ResponseWriter, *http.Request) {})

@@ -21,9 +21,9 @@ import (
 
 var discard = slog.New(slog.DiscardHandler)
 
-// DecodeJSON reads the one JSON object that the request's body must be into dst. What it refuses is a *contract.Refusal:
+// DecodeJSON decodes the request's body, which must be one JSON object, into dst. It returns a *contract.Refusal for:
 // another content type, a body over MaxBody, no object, more than one value, unknown or repeated fields, null, values of
-// the wrong type, numbers that are not whole or out of range where dst has integers. The field is named.
+// the wrong type, and numbers that are not whole or out of range if dst has integers. The refusal names the field.
 func DecodeJSON(w http.ResponseWriter, r *http.Request, dst any) error {
 	body, err := ReadJSON(w, r)
 	if err != nil {
@@ -32,12 +32,12 @@ func DecodeJSON(w http.ResponseWriter, r *http.Request, dst any) error {
 	return Decode(body, dst)
 }
 
-// DecodeOptionalJSON is DecodeJSON for a body that may be missing; dst then stays as it is.
+// DecodeOptionalJSON is DecodeJSON for a body that may be missing; dst is then unchanged.
 func DecodeOptionalJSON(w http.ResponseWriter, r *http.Request, dst any) error {
 	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
 		return nil
 	}
-	if r.ContentLength < 0 { // sent in chunks, of which there may be none
+	if r.ContentLength < 0 { // chunked; there may be no chunk
 		body := bufio.NewReader(r.Body)
 		if _, err := body.Peek(1); errors.Is(err, io.EOF) {
 			return nil
@@ -50,13 +50,14 @@ func DecodeOptionalJSON(w http.ResponseWriter, r *http.Request, dst any) error {
 	return DecodeJSON(w, r, dst)
 }
 
-// ReadJSON reads the body of a request that says it is JSON, for Decode. Its refusals are the first ones of DecodeJSON.
+// ReadJSON reads the body of a request with the content type JSON, for Decode. It returns the same refusals as DecodeJSON
+// for the content type and the size.
 func ReadJSON(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, contract.InvalidField("body", "is missing")
 	}
-	if said := r.Header.Get("Content-Type"); said != "application/json" { // as most say it
-		media, _, err := mime.ParseMediaType(said)
+	if value := r.Header.Get("Content-Type"); value != "application/json" { // fast path: most callers send exactly this
+		media, _, err := mime.ParseMediaType(value)
 		if err != nil || media != "application/json" {
 			return nil, contract.Refuse(contract.CodeUnsupportedMediaType, "The body must be application/json.")
 		}
@@ -67,7 +68,7 @@ func ReadJSON(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	var body []byte
 	var err error
 	if n := r.ContentLength; n > 0 && n <= 1<<10 {
-		body = make([]byte, n) // the server reads no further than that
+		body = make([]byte, n) // the server never reads beyond ContentLength
 		_, err = io.ReadFull(r.Body, body)
 	} else {
 		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
@@ -78,16 +79,16 @@ func ReadJSON(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// refuseBody is for a body that could not be read.
+// refuseBody returns the refusal of a body that could not be read.
 func refuseBody(err error) error {
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
-		return contract.Refuse(contract.CodeBodyTooLarge, fmt.Sprintf("The body may have %d bytes.", tooLarge.Limit))
+		return contract.Refuse(contract.CodeBodyTooLarge, fmt.Sprintf("The body may have at most %d bytes.", tooLarge.Limit))
 	}
 	return contract.InvalidField("body", "could not be read").Because(err)
 }
 
-// Decode is DecodeJSON for a body that was read.
+// Decode is DecodeJSON for a body that ReadJSON returned.
 func Decode(body []byte, dst any) error {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return contract.InvalidField("body", "is missing")
@@ -95,7 +96,7 @@ func Decode(body []byte, dst any) error {
 	if !utf8.Valid(body) {
 		return contract.InvalidField("body", "is not UTF-8")
 	}
-	if err := checkShape(body, reflect.TypeOf(dst)); err != nil {
+	if err := checkStrict(body, reflect.TypeOf(dst)); err != nil {
 		return err
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
@@ -114,7 +115,7 @@ func refuseValue(err error, body []byte, dst any) error {
 	if name, ok := strings.CutPrefix(err.Error(), `json: unknown field "`); ok {
 		return contract.InvalidField(clip(strings.TrimSuffix(name, `"`)), "is unknown")
 	}
-	// A type that reads itself does not say where it stood. Each field alone does.
+	// The error of a json.Unmarshaler does not name the field. Decoding each field alone finds it.
 	t := reflect.TypeOf(dst)
 	var fields map[string]json.RawMessage
 	if t.Kind() == reflect.Pointer && json.Unmarshal(body, &fields) == nil {
@@ -160,7 +161,7 @@ func typeName(t reflect.Type) string {
 	}
 }
 
-// clip keeps a name that the caller made up from filling the answer.
+// clip bounds the length of a name that the caller chose, before it is part of a response.
 func clip(s string) string {
 	if len(s) <= 64 {
 		return s
@@ -168,15 +169,15 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s[:64], "") + "..."
 }
 
-// WriteJSON answers v. A value that is no JSON is a mistake of ours and answers 500.
+// WriteJSON responds with v. A value that cannot be encoded is a bug; the response is then 500.
 func WriteJSON(w http.ResponseWriter, status int, v any) {
 	var buf bytes.Buffer
 	e := json.NewEncoder(&buf)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		panic(fmt.Errorf("answer is no JSON: %w", err)) // the router logs it and answers
+		panic(fmt.Errorf("encode response: %w", err)) // the router logs it and responds 500
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(buf.Bytes()) // the caller may be gone
+	_, _ = w.Write(buf.Bytes()) // fails if the caller has disconnected
 }

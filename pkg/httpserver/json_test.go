@@ -77,7 +77,7 @@ func TestDecodeJSONRefusesAndNamesTheField(t *testing.T) {
 	}
 }
 
-func TestDecodeJSONBoundsDepthWhereTheTypeDoesNot(t *testing.T) {
+func TestDecodeJSONBoundsDepthOfUntypedFields(t *testing.T) {
 	var dst struct {
 		Any any `json:"any"`
 	}
@@ -85,7 +85,7 @@ func TestDecodeJSONBoundsDepthWhereTheTypeDoesNot(t *testing.T) {
 	require.ErrorContains(t, err, "nested too deeply")
 }
 
-func TestDecodeJSONTakes(t *testing.T) {
+func TestDecodeJSONAccepts(t *testing.T) {
 	var dst purchase
 	require.NoError(t, decodeBody(` {"lines":[{"sku_id":"7","qty":2}],"starts_at":"2026-01-02T15:04:05Z","extra":{"a":1}} `, &dst))
 	require.Equal(t, []contract.Line{{SKUID: "7", Qty: 2}}, dst.Lines)
@@ -94,7 +94,7 @@ func TestDecodeJSONTakes(t *testing.T) {
 	require.Equal(t, map[string]int{"a": 1}, dst.Extra)
 }
 
-func TestDecodeJSONRefusesNullWhereTheTypeTakesAnything(t *testing.T) {
+func TestDecodeJSONRefusesNullInUntypedFields(t *testing.T) {
 	var dst struct {
 		Any any             `json:"any"`
 		Raw json.RawMessage `json:"raw"`
@@ -155,7 +155,7 @@ func FuzzDecodeJSON(f *testing.F) {
 		var dst purchase
 		err := decodeBody(body, &dst)
 		if err == nil {
-			// What is let through is one object that decodes alike without any of our rules.
+			// An accepted body is one object that encoding/json decodes to the same value without the strict rules.
 			var plain purchase
 			require.NoError(t, json.Unmarshal([]byte(body), &plain))
 			require.Equal(t, plain, dst)

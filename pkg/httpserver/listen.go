@@ -15,24 +15,24 @@ import (
 )
 
 const (
-	// Header and body. One limit for both spares each request a timer; nobody needs longer for 96 KiB.
+	// For header and body together: one limit saves each request a timer, and 96 KiB do not take longer.
 	readTimeout    = 10 * time.Second
-	writeTimeout   = 60 * time.Second // of one answer; LiftDeadlines lifts it
-	idleTimeout    = 90 * time.Second // longer than the edge keeps its connections
+	writeTimeout   = 60 * time.Second // of one response; LiftDeadlines removes it
+	idleTimeout    = 90 * time.Second // longer than the load balancer keeps its connections
 	maxHeaderBytes = 32 << 10
 )
 
 type stoppingKey struct{}
 
-// Stopping is closed when the listener that took the request is told to end. It is nil, thus never ready, where
-// Listen is not in use.
+// Stopping returns a channel that is closed when the shutdown of the request's listener begins. Without Listen it is nil,
+// thus never ready.
 func Stopping(ctx context.Context) <-chan struct{} {
 	c, _ := ctx.Value(stoppingKey{}).(<-chan struct{})
 	return c
 }
 
-// Streaming is for routes whose answer goes on for long. It refuses requests with a body, and ends the request's context
-// when the listener is told to end, which other requests may outlive. The handler calls LiftDeadlines.
+// Streaming is middleware for routes with long-lived responses. It refuses requests with a body. It cancels the request's
+// context when the shutdown of the listener begins, while other requests may finish. The handler calls LiftDeadlines.
 func Streaming(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
@@ -42,13 +42,13 @@ func Streaming(next http.Handler) http.Handler {
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
 		if stopping := Stopping(ctx); stopping != nil {
-			over := make(chan struct{})
-			defer close(over)
+			done := make(chan struct{})
+			defer close(done)
 			go func() {
 				select {
 				case <-stopping:
 					cancel()
-				case <-over:
+				case <-done:
 				}
 			}()
 		}
@@ -56,15 +56,15 @@ func Streaming(next http.Handler) http.Handler {
 	})
 }
 
-// refuseAnyBody answers at once, without waiting for a body that may never come, and ends the connection.
+// refuseAnyBody responds at once, without waiting for a body that may never arrive, and closes the connection.
 func refuseAnyBody(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Connection", "close")
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // the server reads what is left of a body after the answer
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // the server reads the rest of the body after the response
 	problem.Write(w, r, discard, contract.InvalidField("body", "must be absent"))
 }
 
-// LiftDeadlines lifts the read and write deadlines of the request's connection. A handler calls it once nothing can refuse
-// the request any more: an answer that is not begun, or a body that was not read, would hold the connection forever.
+// LiftDeadlines removes the read and write deadlines of the request's connection. A handler calls it after the last check
+// that can refuse the request: a response not begun, or a body not read, would hold the connection forever.
 func LiftDeadlines(w http.ResponseWriter) {
 	control := http.NewResponseController(w)
 	// A writer without a connection (tests) has no deadlines.
@@ -72,9 +72,9 @@ func LiftDeadlines(w http.ResponseWriter) {
 	_ = control.SetReadDeadline(time.Time{})
 }
 
-// Listen serves h on addr. When told to end it takes no new connections, tells streams to end, and waits for the
-// requests in flight for three quarters of the time to drain; then it cuts them. name is the variable that holds addr,
-// for the sentence that says what is wrong with it.
+// Listen returns a component that serves h on addr. On shutdown it accepts no new connections, ends streams, and waits for
+// the requests in flight for three quarters of the drain time; then it closes their connections. name is the variable that
+// holds addr, for error messages.
 func Listen(name, addr string, h http.Handler, log *slog.Logger) lifecycle.Component {
 	return lifecycle.Component{Name: "listener " + name, Run: func(ctx context.Context) error {
 		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
@@ -85,7 +85,7 @@ func Listen(name, addr string, h http.Handler, log *slog.Logger) lifecycle.Compo
 	}}
 }
 
-// Serve is Listen on a listener that is there already; it closes it.
+// Serve serves h as Listen does, on an open listener, which it closes.
 func Serve(ctx context.Context, name string, l net.Listener, h http.Handler, log *slog.Logger) error {
 	base, cut := context.WithCancel(context.WithValue(context.WithoutCancel(ctx), stoppingKey{}, ctx.Done()))
 	defer cut()
@@ -118,8 +118,8 @@ func Serve(ctx context.Context, name string, l net.Listener, h http.Handler, log
 	err := server.Shutdown(out)
 	if err != nil {
 		cut()
-		_ = server.Close() // what is still open is what Shutdown gave up on
-		log.WarnContext(ctx, "requests cut", "name", name)
+		_ = server.Close() // closes the connections that Shutdown left open
+		log.WarnContext(ctx, "requests cut off by the end of the drain time", "name", name)
 	}
 	if e := <-served; !errors.Is(e, http.ErrServerClosed) {
 		return fmt.Errorf("%s: %w", name, e)

@@ -20,7 +20,7 @@ import (
 	"flashsale.internal/pkg/telemetry"
 )
 
-// process runs components until stop.
+// process runs components until stop is called.
 func process(t *testing.T, drain time.Duration, comps ...lifecycle.Component) (stop context.CancelFunc, ended chan error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -117,7 +117,7 @@ func TestListenFinishesRequestsInFlightAndEndsStreams(t *testing.T) {
 	require.NoError(t, wait(t, ended))
 }
 
-func TestListenCutsWhatDoesNotEnd(t *testing.T) {
+func TestListenClosesConnectionsAfterTheDrainTime(t *testing.T) {
 	tel := telemetry.Discard(t)
 	started := make(chan struct{})
 	r := NewRouter(tel)
@@ -129,11 +129,11 @@ func TestListenCutsWhatDoesNotEnd(t *testing.T) {
 	go func() { _, err := get("http://" + addr + "/hang"); hung <- err }()
 	<-started
 	stop()
-	require.NoError(t, wait(t, ended), "cutting is part of an orderly end")
+	require.NoError(t, wait(t, ended), "closing them is part of an orderly end")
 	<-hung
 }
 
-func TestATakenAddressStopsTheStartAndNamesTheVariable(t *testing.T) {
+func TestAnAddressInUseStopsTheStartAndNamesTheVariable(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer taken.Close()
@@ -166,7 +166,7 @@ func TestAdmin(t *testing.T) {
 	require.NoError(t, wait(t, ended))
 }
 
-func TestAdminKeepsPProfToItself(t *testing.T) {
+func TestAdminServesNoPProfByDefault(t *testing.T) {
 	addr := porttest.Free(t)
 	stop, ended := process(t, time.Minute, Admin("ADMIN_ADDR", addr, nil, nil, false, slog.New(slog.DiscardHandler)))
 	eventually(t, "http://"+addr+"/livez", 200)
@@ -176,7 +176,7 @@ func TestAdminKeepsPProfToItself(t *testing.T) {
 	require.NoError(t, wait(t, ended))
 }
 
-func TestStreamingOutlivesTheTimeLimitsOfTheConnection(t *testing.T) {
+func TestStreamsOutliveTheDeadlinesOfTheConnection(t *testing.T) {
 	r := NewRouter(telemetry.Discard(t))
 	r.With(Streaming).Get("/", func(w http.ResponseWriter, r *http.Request) {
 		LiftDeadlines(w)
@@ -197,7 +197,7 @@ func TestStreamingOutlivesTheTimeLimitsOfTheConnection(t *testing.T) {
 	server.Config.ReadTimeout, server.Config.WriteTimeout = 100*time.Millisecond, 150*time.Millisecond
 	server.Start()
 	defer server.Close()
-	require.Eventually(t, func() bool { // a machine that is held up is cut before it lifts the limits
+	require.Eventually(t, func() bool { // on a slow machine the deadline may pass before it is lifted
 		resp, err := http.Get(server.URL)
 		if err != nil {
 			return false

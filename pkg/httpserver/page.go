@@ -16,21 +16,21 @@ const (
 	MaxCursor    = 256
 )
 
-// Page is the part of a list that a caller asks for.
+// Page is the part of a list that a caller requests.
 type Page struct {
 	Limit  int
-	Cursor string // "" = from the beginning; what it means is the handler's business
+	Cursor string // "" = from the beginning; the handler defines its content
 }
 
 // PageOf reads ?limit= and ?cursor=.
 func PageOf(r *http.Request) (Page, error) {
 	p := Page{Limit: DefaultLimit}
 	q, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil { // parts of it would be passed over
+	if err != nil { // r.URL.Query would ignore the malformed parts
 		return Page{}, contract.InvalidField("query", "is malformed")
 	}
 	if q.Has("limit") {
-		n, err := strconv.ParseUint(q.Get("limit"), 10, 8) // unlike Atoi it takes no sign
+		n, err := strconv.ParseUint(q.Get("limit"), 10, 8) // unlike Atoi it accepts no sign
 		if err != nil || n < 1 || n > MaxLimit {
 			return Page{}, contract.InvalidField("limit", fmt.Sprintf("must be 1 to %d", MaxLimit))
 		}

@@ -1,5 +1,5 @@
-// Package httpserver holds what every HTTP surface of the system shares: the router with its middleware, strict
-// decoding of requests, listeners that drain, and the admin listener.
+// Package httpserver holds what every HTTP API of the system shares: the router with its middleware, strict decoding of
+// requests, listeners that drain, and the admin listener.
 package httpserver
 
 import (
@@ -18,27 +18,27 @@ import (
 	"flashsale.internal/pkg/telemetry"
 )
 
-// MaxBody is the most bytes a request's body may have.
+// MaxBody is the maximum length of a request's body in bytes.
 const MaxBody = 64 << 10
 
 type options struct{ trusted bool }
 
-// Option of NewRouter.
+// Option is an option of NewRouter.
 type Option func(*options)
 
-// Trusted is for listeners that only our own services reach: their callers' decision about sampling holds.
+// Trusted is for listeners that only other services of the system reach: the caller's sampling decision applies.
 func Trusted() Option { return func(o *options) { o.trusted = true } }
 
-// Router is a chi router within the edge, which sees every request first: serve the Router, not its Mux, and mount it
-// nowhere.
+// Router is a chi router behind the edge, which processes every request first. Serve the Router, not its Mux, and do not
+// mount it in another router.
 type Router struct {
 	*chi.Mux
 	edge     *edge
 	contexts sync.Pool // of *chi.Context, each for one request at a time
 }
 
-// ServeHTTP implements http.Handler. It puts into the request's context what the edge and what the router keep there at
-// once, as each copy of a request costs more than what is put into it.
+// ServeHTTP implements http.Handler. The values of edge and router are put into the request's context together, since each
+// copy of a request is expensive.
 func (rt *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	routing, ok := rt.contexts.Get().(*chi.Context)
 	if !ok {
@@ -50,9 +50,9 @@ func (rt *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rt.contexts.Put(routing)
 }
 
-// NewRouter is a router whose every answer has security headers, Cache-Control: no-store unless the handler says
-// otherwise, and a traceparent; whose bodies are bounded; which counts, traces and survives its handlers; and which
-// answers unknown routes and methods with problem documents. Middleware added with Use comes after all of that.
+// NewRouter returns a router. Every response has security headers, a traceparent, and Cache-Control: no-store unless the
+// handler sets another. Request bodies are bounded; requests are counted and traced; panics of handlers are recovered.
+// Unknown routes and methods get problem documents. Middleware added with Use runs after all of that.
 func NewRouter(tel *telemetry.Telemetry, opts ...Option) *Router {
 	var o options
 	for _, opt := range opts {
@@ -75,7 +75,7 @@ var methods = []string{
 	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
 }
 
-// methodNotAllowed says which methods the route has; to OPTIONS that is the answer, to others a refusal.
+// methodNotAllowed responds with the methods of the route: 204 to OPTIONS, a refusal to other methods.
 func methodNotAllowed(tel *telemetry.Telemetry) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		rctx := chi.RouteContext(r.Context())
@@ -101,10 +101,10 @@ func methodNotAllowed(tel *telemetry.Telemetry) http.HandlerFunc {
 	}
 }
 
-// PathParam is a parameter of the URL's path as the caller meant it, without escapes: %31 and 1 are one value.
+// PathParam returns a parameter of the URL's path without escapes: %31 and 1 are one value.
 func PathParam(r *http.Request, name string) string {
 	v := r.PathValue(name)
-	if r.URL.RawPath != "" { // chi routes by that, so the value has its escapes still
+	if r.URL.RawPath != "" { // chi routes by RawPath, so the value still has its escapes
 		if plain, err := url.PathUnescape(v); err == nil {
 			return plain
 		}
@@ -112,7 +112,7 @@ func PathParam(r *http.Request, name string) string {
 	return v
 }
 
-// Timeout ends a request's context after d, so that what it waits for ends too.
+// Timeout is middleware that cancels a request's context after d.
 func Timeout(d time.Duration) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

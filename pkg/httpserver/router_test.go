@@ -21,7 +21,7 @@ import (
 
 type copied struct{}
 
-// copying stands for any middleware that hands a copy of the request on.
+// copying is a middleware that passes on a copy of the request.
 func copying(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), copied{}, 1)))
@@ -54,7 +54,7 @@ func TestAPathParameterHasOneSpelling(t *testing.T) {
 	r.Get("/v1/value/{id}", func(_ http.ResponseWriter, r *http.Request) { id = PathParam(r, "id") })
 	for path, want := range map[string]string{
 		"1": "1", "%31": "1", "%3131": "131", "a!": "a!", "a%21": "a!", "%2e%2E": "..", "a%2fb": "a/b",
-		"%2531": "%31", "%2531!": "%31!", // undone once
+		"%2531": "%31", "%2531!": "%31!", // unescaped once
 	} {
 		require.Equal(t, http.StatusOK, do(r, http.MethodGet, "/v1/value/"+path).StatusCode, path)
 		require.Equal(t, want, id, path)
@@ -104,11 +104,11 @@ func TestSpansAndMetricsAreNamedByTheRoute(t *testing.T) {
 	page := text(t, do(tel.Metrics, http.MethodGet, "/metrics"))
 	require.Contains(t, page, `http_server_request_duration_seconds_count{http_request_method="POST",http_response_status_code="202",http_route="/v1/orders/{order_sn}/paths/{path}"} 1`)
 	require.Contains(t, page, `http_server_active_requests`)
-	require.NotContains(t, page, "example.com", "the Host header must be no label")
+	require.NotContains(t, page, "example.com", "the Host header must not be a label")
 	require.NotContains(t, page, "hush")
 }
 
-func TestTraceparentIsHonouredAndAnswered(t *testing.T) {
+func TestTraceparentIsContinuedAndReturned(t *testing.T) {
 	h, _, _ := shop(t)
 	const id = "0af7651916cd43dd8448eb211c80319c"
 	resp := do(h, http.MethodGet, "/v1/plain/1", "traceparent", "00-"+id+"-b7ad6b7169203331-01")
@@ -154,7 +154,7 @@ func TestUnknownRoutesAndMethodsAreProblems(t *testing.T) {
 	require.Equal(t, 200, do(h, http.MethodHead, "/v1/plain/1").StatusCode)
 }
 
-func TestAPanicIsAnsweredWithoutItsText(t *testing.T) {
+func TestThePanicTextIsNotInTheResponse(t *testing.T) {
 	h, tel, recorder := shop(t)
 	var log bytes.Buffer
 	tel.Log = telemetry.NewLogger(&log, nil)

@@ -15,14 +15,14 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// maxDepth bounds the nesting of a body. No request of the interface has more than four levels.
+// maxDepth bounds the nesting of a body. No request of the API has more than four levels.
 const maxDepth = 32
 
-// checkShape refuses a body that is not exactly one object of type t. It sees what encoding/json lets pass: repeated
-// fields, of which readers take now the first, now the last, fields that differ in case, and null, which encoding/json
-// takes for a field that was left out; and it says where. No request of the interface has a nullable field.
-func checkShape(body []byte, t reflect.Type) error {
-	s := shape{json.NewDecoder(bytes.NewReader(body))}
+// checkStrict refuses a body that is not exactly one object of type t, and names the field. It detects what encoding/json
+// accepts: repeated fields (parsers differ in whether the first or the last counts), fields that differ in case, and null,
+// which encoding/json treats as an absent field. No request of the API has a nullable field.
+func checkStrict(body []byte, t reflect.Type) error {
+	s := strictReader{json.NewDecoder(bytes.NewReader(body))}
 	s.d.UseNumber()
 	if first := bytes.TrimLeft(body, " \t\r\n"); len(first) > 0 && first[0] != '{' {
 		return contract.InvalidField("body", "must be a JSON object")
@@ -36,11 +36,11 @@ func checkShape(body []byte, t reflect.Type) error {
 	return nil
 }
 
-// place is where in the body a value stands.
+// place is the position of a value in the body.
 type place struct {
 	in    *place
-	name  string // of a field
-	index int    // in a list, where name is ""
+	name  string // of a field; "" for an element of a list
+	index int    // of an element of a list
 	depth int
 }
 
@@ -66,10 +66,10 @@ func (p *place) under(name string, index int) *place {
 
 func (p *place) wrong(message string) error { return contract.InvalidField(clip(p.String()), message) }
 
-type shape struct{ d *json.Decoder }
+type strictReader struct{ d *json.Decoder }
 
-// value reads one value. A nil t takes anything but null.
-func (s shape) value(t reflect.Type, at *place) error {
+// value reads one value. A nil t accepts everything except null.
+func (s strictReader) value(t reflect.Type, at *place) error {
 	if at != nil && at.depth > maxDepth {
 		return contract.InvalidField("body", "is nested too deeply")
 	}
@@ -93,7 +93,7 @@ func (s shape) value(t reflect.Type, at *place) error {
 	return nil
 }
 
-func (s shape) object(t reflect.Type, at *place) error {
+func (s strictReader) object(t reflect.Type, at *place) error {
 	var fields map[string]reflect.Type
 	if t != nil && t.Kind() == reflect.Struct {
 		fields = fieldsOf(t)
@@ -126,7 +126,7 @@ func (s shape) object(t reflect.Type, at *place) error {
 	return s.close()
 }
 
-func (s shape) list(t reflect.Type, at *place) error {
+func (s strictReader) list(t reflect.Type, at *place) error {
 	var of reflect.Type
 	if t != nil && (t.Kind() == reflect.Slice || t.Kind() == reflect.Array) {
 		of = t.Elem()
@@ -139,7 +139,7 @@ func (s shape) list(t reflect.Type, at *place) error {
 	return s.close()
 }
 
-func (s shape) close() error {
+func (s strictReader) close() error {
 	if _, err := s.d.Token(); err != nil {
 		return syntax(err)
 	}
@@ -162,7 +162,7 @@ var (
 	readsText = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
-// plainType is t without pointers, nil for a type that reads itself and for any.
+// plainType returns t without pointers, nil for any and for a type with its own unmarshaler.
 func plainType(t reflect.Type) reflect.Type {
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -173,7 +173,7 @@ func plainType(t reflect.Type) reflect.Type {
 	return t
 }
 
-// fits tells whether a value that begins with token, which is not null, may go into t.
+// fits reports whether a value that begins with token, which is not null, can be decoded into t.
 func fits(token json.Token, t reflect.Type) bool {
 	kind := t.Kind()
 	switch v := token.(type) {
@@ -203,9 +203,9 @@ func fits(token json.Token, t reflect.Type) bool {
 	return true
 }
 
-var fieldCache sync.Map // reflect.Type -> map[string]reflect.Type; as many entries as there are request types
+var fieldCache sync.Map // reflect.Type -> map[string]reflect.Type; one entry per request type
 
-// fieldsOf maps the names of t's fields in JSON to their types, nil for a field that takes a number as a string.
+// fieldsOf maps the JSON names of t's fields to their types, nil for a field with the option "string".
 func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	if f, ok := fieldCache.Load(t); ok {
 		return f.(map[string]reflect.Type)

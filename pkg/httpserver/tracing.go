@@ -7,7 +7,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// trustingPropagator takes callers for parts of this system: their parents count as local ones.
+// trustingPropagator treats callers as components of this system: their spans count as local parents.
 type trustingPropagator struct{ propagation.TextMapPropagator }
 
 func (t trustingPropagator) Extract(ctx context.Context, c propagation.TextMapCarrier) context.Context {

@@ -9,13 +9,13 @@ import (
 
 const (
 	roundTimeout = 2 * time.Minute        // of one round
-	firstRetry   = 200 * time.Millisecond // after a round that failed; doubles
-	longestRetry = 2 * time.Second        // how long after an outage the work may go on resting
+	firstRetry   = 200 * time.Millisecond // pause after the first failed round; doubles
+	longestRetry = 2 * time.Second        // longest pause, so that work resumes soon after an outage
 )
 
-// Every is a component that runs a round of work again and again, for as long as the process lives. What fails is tried
-// again after a growing pause, never sooner than interval; an outage is logged when it begins and when it ends. Pauses
-// have jitter, so that instances do not work in step.
+// Every returns a component that runs a round of work at each interval until the process ends. A failed round is retried
+// after a growing pause, never sooner than interval. An outage is logged when it begins and when it ends. Pauses have
+// jitter, so that instances do not run in lockstep.
 func Every(name string, interval time.Duration, log *slog.Logger, round func(context.Context) error) Component {
 	return Component{Name: name, Run: func(ctx context.Context) error {
 		failures := 0
@@ -37,22 +37,22 @@ func Every(name string, interval time.Duration, log *slog.Logger, round func(con
 			cancel()
 			switch {
 			case ctx.Err() != nil:
-				return nil // whatever became of the round
+				return nil // also if the round failed
 			case err != nil:
 				failures++
 				if failures == 1 {
-					log.WarnContext(ctx, "a round failed and is tried again", "loop", name, "error", err)
+					log.WarnContext(ctx, "round failed, will retry", "loop", name, "error", err)
 				}
 			case failures > 0:
-				log.InfoContext(ctx, "works again", "loop", name, "failures", failures)
+				log.InfoContext(ctx, "round succeeded after failures", "loop", name, "failures", failures)
 				failures = 0
 			}
 		}
 	}}
 }
 
-// AtEnd is a component that does nothing until the process ends, and then calls end, which may take as long as the
-// time to drain lasts. It belongs before the components that use what end closes.
+// AtEnd returns a component that waits for the end of the process and then calls end with a DrainContext. It goes before
+// the components that use what end closes.
 func AtEnd(name string, end func(ctx context.Context) error) Component {
 	return Component{Name: name, Run: func(ctx context.Context) error {
 		<-ctx.Done()

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestEveryGoesOnAfterFailures(t *testing.T) {
+func TestEveryRetriesAfterFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		ctx, cancel := context.WithCancel(t.Context())
@@ -27,7 +27,7 @@ func TestEveryGoesOnAfterFailures(t *testing.T) {
 			at = append(at, time.Since(began))
 			switch {
 			case rounds <= 8:
-				return errors.New("away")
+				return errors.New("unavailable")
 			case rounds == 10:
 				cancel()
 			}
@@ -37,18 +37,18 @@ func TestEveryGoesOnAfterFailures(t *testing.T) {
 		require.Equal(t, 10, rounds)
 		require.GreaterOrEqual(t, at[0], time.Second)
 		require.LessOrEqual(t, at[0], 1250*time.Millisecond)
-		require.GreaterOrEqual(t, at[8]-at[7], 2*time.Second, "pauses grow while it fails")
-		require.LessOrEqual(t, at[8]-at[7], 2500*time.Millisecond, "and stay so short that work resumes soon after an outage")
-		require.Less(t, at[9]-at[8], 1300*time.Millisecond, "and are forgotten")
-		require.Equal(t, 1, strings.Count(out.String(), "a round failed"), "an outage is told once")
-		require.Equal(t, 1, strings.Count(out.String(), "works again"))
+		require.GreaterOrEqual(t, at[8]-at[7], 2*time.Second, "pauses grow while rounds fail")
+		require.LessOrEqual(t, at[8]-at[7], 2500*time.Millisecond, "but stay short, so that work resumes soon after an outage")
+		require.Less(t, at[9]-at[8], 1300*time.Millisecond, "and are reset by a success")
+		require.Equal(t, 1, strings.Count(out.String(), "round failed, will retry"), "an outage is logged once")
+		require.Equal(t, 1, strings.Count(out.String(), "round succeeded after failures"))
 	})
 }
 
-func TestAtEndMayStillWork(t *testing.T) {
+func TestAtEndHasTimeToDrain(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var seen error
 	require.NoError(t, AtEnd("database", func(ctx context.Context) error { seen = ctx.Err(); return nil }).Run(ctx))
-	require.NoError(t, seen, "the time to drain is not over")
+	require.NoError(t, seen, "the deadline of the shutdown has not passed")
 }

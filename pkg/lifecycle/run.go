@@ -1,4 +1,4 @@
-// Package lifecycle starts the parts of a process and stops them in the reverse order.
+// Package lifecycle starts the components of a process and stops them in the reverse order.
 package lifecycle
 
 import (
@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Component is one part of a process. Run blocks until ctx is done and everything it started has ended; the time it
-// may take for that is bounded by DrainContext. Returning nil earlier means that its work is done.
+// Component is a background job or listener of a process. Run blocks until ctx is done and everything that it started has
+// ended; DrainContext bounds the time for that. Run returns nil earlier if its work is complete.
 type Component struct {
 	Name string
 	Run  func(ctx context.Context) error
@@ -20,15 +20,15 @@ type Component struct {
 
 type drainKey struct{}
 
-// drain is what components may ask about the end of the process.
+// drain is the state of the shutdown, shared by all components.
 type drain struct {
-	stopping chan struct{}   // closed when the end begins, before any component is told of it
-	until    time.Time       // set before stopping is closed
-	over     context.Context // done when the time to drain is over
+	stopping chan struct{}   // closed when the shutdown begins, before any component's ctx is cancelled
+	until    time.Time       // deadline of the shutdown; set before stopping is closed
+	expired  context.Context // done at the deadline
 }
 
-// Stopping is closed as soon as the process begins to end, which is before all but the last component hear of it. It
-// is nil, thus never ready, outside of Run.
+// Stopping returns a channel that is closed when the shutdown begins, before the ctx of any component is cancelled.
+// Outside of Run it is nil, thus never ready.
 func Stopping(ctx context.Context) <-chan struct{} {
 	if d, ok := ctx.Value(drainKey{}).(*drain); ok {
 		return d.stopping
@@ -36,8 +36,8 @@ func Stopping(ctx context.Context) <-chan struct{} {
 	return nil
 }
 
-// DrainContext is for what a component still has to do after its ctx is done: it has ctx's values and ends when the
-// time to drain is over. Outside of Run that is 10 s from the call.
+// DrainContext returns a context for the work that a component has to do after its ctx is done. It has the values of ctx
+// and ends at the deadline of the shutdown; outside of Run, 10 s after the call.
 func DrainContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	d, ok := ctx.Value(drainKey{}).(*drain)
 	if !ok {
@@ -48,10 +48,10 @@ func DrainContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	select {
 	case <-d.stopping:
 		out, cancel = context.WithDeadline(context.WithoutCancel(ctx), d.until)
-	default: // the end has not begun, so that nobody knows when it will be over
+	default: // the shutdown has not begun, so its deadline is unknown
 		out, cancel = context.WithCancel(context.WithoutCancel(ctx))
 	}
-	stop := context.AfterFunc(d.over, cancel)
+	stop := context.AfterFunc(d.expired, cancel)
 	return out, func() { stop(); cancel() }
 }
 
@@ -62,21 +62,21 @@ type running struct {
 	err    error // set before done is closed
 }
 
-// Run starts the components in order and waits until ctx is done or one of them fails. Then it tells them to end in
-// the reverse order, waiting for each, all within drain. It returns the first unexpected error, nil after an orderly
-// end. Whoever has not ended when drain is over is named in the error and left behind.
+// Run starts the components in order and waits until ctx is done or one of them fails. Then it cancels them in the reverse
+// order and waits for each, all within drainFor. It returns the first unexpected error, nil after an orderly end. The error
+// names the components that have not ended by then; Run does not wait for them any longer.
 func Run(ctx context.Context, log *slog.Logger, drainFor time.Duration, comps ...Component) error {
-	over, giveUp := context.WithCancel(context.WithoutCancel(ctx))
-	defer giveUp()
-	d := &drain{stopping: make(chan struct{}), over: over}
+	expired, expire := context.WithCancel(context.WithoutCancel(ctx))
+	defer expire()
+	d := &drain{stopping: make(chan struct{}), expired: expired}
 	base := context.WithValue(context.WithoutCancel(ctx), drainKey{}, d)
 
 	failed := make(chan *running, len(comps))
-	parts := make([]*running, 0, len(comps))
+	started := make([]*running, 0, len(comps))
 	for _, c := range comps {
 		own, cancel := context.WithCancel(base)
 		p := &running{Component: c, cancel: cancel, done: make(chan struct{})}
-		parts = append(parts, p)
+		started = append(started, p)
 		go func() {
 			defer close(p.done)
 			p.err = call(own, c)
@@ -92,21 +92,21 @@ func Run(ctx context.Context, log *slog.Logger, drainFor time.Duration, comps ..
 		log.InfoContext(ctx, "stopping", "drain", drainFor.String())
 	case p := <-failed:
 		first = fmt.Errorf("%s: %w", p.Name, p.err)
-		log.ErrorContext(ctx, "stopping because a part failed", "part", p.Name, "error", p.err)
+		log.ErrorContext(ctx, "stopping because a component failed", "component", p.Name, "error", p.err)
 	}
 	d.until = time.Now().Add(drainFor)
 	close(d.stopping)
-	timer := time.AfterFunc(drainFor, giveUp)
+	timer := time.AfterFunc(drainFor, expire)
 	defer timer.Stop()
 
 	var late []string
-	for i := len(parts) - 1; i >= 0; i-- {
-		p := parts[i]
+	for i := len(started) - 1; i >= 0; i-- {
+		p := started[i]
 		p.cancel()
 		select {
 		case <-p.done:
-		case <-over.Done():
-			// A moment for those that end because the time is over.
+		case <-expired.Done():
+			// A moment for components that end because of the deadline.
 			select {
 			case <-p.done:
 			case <-time.After(100 * time.Millisecond):

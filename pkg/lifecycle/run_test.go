@@ -15,28 +15,29 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var quiet = slog.New(slog.DiscardHandler)
+var discard = slog.New(slog.DiscardHandler)
 
-type diary struct {
+// endings records the order in which components end.
+type endings struct {
 	mu    sync.Mutex
 	lines []string
 }
 
-func (d *diary) add(s string) { d.mu.Lock(); defer d.mu.Unlock(); d.lines = append(d.lines, s) }
+func (d *endings) add(s string) { d.mu.Lock(); defer d.mu.Unlock(); d.lines = append(d.lines, s) }
 
-func (d *diary) read() []string {
+func (d *endings) read() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return append([]string(nil), d.lines...)
 }
 
-// until writes down its end.
-func until(d *diary, name string) Component {
+// until returns a component that records its end.
+func until(d *endings, name string) Component {
 	return Component{Name: name, Run: func(ctx context.Context) error { <-ctx.Done(); d.add(name); return ctx.Err() }}
 }
 
 func TestEndsInReverseOrderWaitingForEach(t *testing.T) {
-	var d diary
+	var d endings
 	ctx, cancel := context.WithCancel(context.Background())
 	slow := Component{Name: "slow", Run: func(ctx context.Context) error {
 		<-ctx.Done()
@@ -50,29 +51,29 @@ func TestEndsInReverseOrderWaitingForEach(t *testing.T) {
 		return nil
 	}}
 	oneOff := Component{Name: "one-off", Run: func(context.Context) error { cancel(); return nil }}
-	require.NoError(t, Run(ctx, quiet, 5*time.Second, until(&d, "a"), until(&d, "b"), slow, until(&d, "c"), oneOff))
+	require.NoError(t, Run(ctx, discard, 5*time.Second, until(&d, "a"), until(&d, "b"), slow, until(&d, "c"), oneOff))
 	require.Equal(t, []string{"c", "slow", "b", "a"}, d.read())
 }
 
 func TestTheFirstFailureEndsAll(t *testing.T) {
-	var d diary
-	bad := Component{Name: "bad", Run: func(context.Context) error { return errors.New("no luck") }}
-	err := Run(context.Background(), quiet, 5*time.Second, until(&d, "a"), bad, until(&d, "b"))
-	require.EqualError(t, err, "bad: no luck")
+	var d endings
+	bad := Component{Name: "bad", Run: func(context.Context) error { return errors.New("broken") }}
+	err := Run(context.Background(), discard, 5*time.Second, until(&d, "a"), bad, until(&d, "b"))
+	require.EqualError(t, err, "bad: broken")
 	require.Equal(t, []string{"b", "a"}, d.read())
 }
 
 func TestAPanicIsAnErrorThatNamesTheComponent(t *testing.T) {
-	var d diary
+	var d endings
 	bad := Component{Name: "relay", Run: func(context.Context) error { panic("boom") }}
-	err := Run(context.Background(), quiet, 5*time.Second, until(&d, "a"), bad)
+	err := Run(context.Background(), discard, 5*time.Second, until(&d, "a"), bad)
 	require.ErrorContains(t, err, "relay: panic: boom")
 	require.Equal(t, []string{"a"}, d.read())
 
 	late := Component{Name: "late", Run: func(ctx context.Context) error { <-ctx.Done(); panic("boom") }}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	require.ErrorContains(t, Run(ctx, quiet, 5*time.Second, late), "late: panic: boom")
+	require.ErrorContains(t, Run(ctx, discard, 5*time.Second, late), "late: panic: boom")
 }
 
 func TestDrainIsBoundedInTotal(t *testing.T) {
@@ -91,7 +92,7 @@ func TestDrainIsBoundedInTotal(t *testing.T) {
 		}}
 		cancel()
 		begin := time.Now()
-		err := Run(ctx, quiet, 50*time.Millisecond, stuck, polite)
+		err := Run(ctx, discard, 50*time.Millisecond, stuck, polite)
 		require.EqualError(t, err, "not ended within 50ms: stuck")
 		require.Less(t, time.Since(begin), 5*time.Second)
 		close(release)
@@ -99,7 +100,7 @@ func TestDrainIsBoundedInTotal(t *testing.T) {
 	})
 }
 
-func TestStoppingIsSeenByThoseWhoEndLast(t *testing.T) {
+func TestStoppingIsClosedBeforeComponentsAreCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	saw := make(chan bool, 1)
 	first := Component{Name: "first", Run: func(ctx context.Context) error {
@@ -111,10 +112,10 @@ func TestStoppingIsSeenByThoseWhoEndLast(t *testing.T) {
 	last := Component{Name: "last", Run: func(ctx context.Context) error {
 		cancel()
 		<-ctx.Done()
-		require.True(t, <-saw) // the first one is not told to end before this one has ended
+		require.True(t, <-saw) // the first component is not cancelled before this one has ended
 		return nil
 	}}
-	require.NoError(t, Run(ctx, quiet, 5*time.Second, first, last))
+	require.NoError(t, Run(ctx, discard, 5*time.Second, first, last))
 }
 
 func TestDrainContextKeepsValuesAndHasTheDeadline(t *testing.T) {
@@ -132,7 +133,7 @@ func TestDrainContextKeepsValuesAndHasTheDeadline(t *testing.T) {
 		return nil
 	}}
 	cancel()
-	require.NoError(t, Run(ctx, quiet, 5*time.Second, c))
+	require.NoError(t, Run(ctx, discard, 5*time.Second, c))
 
 	outside, done := DrainContext(ctx)
 	require.NoError(t, outside.Err())
@@ -144,5 +145,5 @@ func TestDrainContextKeepsValuesAndHasTheDeadline(t *testing.T) {
 func TestNothingToRunWaitsForTheEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	require.NoError(t, Run(ctx, quiet, time.Second))
+	require.NoError(t, Run(ctx, discard, time.Second))
 }

@@ -150,7 +150,7 @@ func TestStreamsEndWithTheProcess(t *testing.T) {
 	began := time.Now()
 	r.stop()
 	require.Less(t, time.Since(began), 5*time.Second, "a stream does not hold up the end")
-	require.NotContains(t, log.String(), "requests cut")
+	require.NotContains(t, log.String(), "requests cut off")
 	require.Empty(t, s.next())
 }
 
