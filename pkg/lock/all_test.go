@@ -27,7 +27,7 @@ func TestAllInOneOrderAndBack(t *testing.T) {
 				require.True(t, m.Exists(key(name)))
 				require.Positive(t, fences[name])
 			}
-			time.Sleep(3 * ttl) // renewed together
+			time.Sleep(3 * ttl) // all are renewed in the same round
 			return ctx.Err()
 		}))
 		require.Equal(t, []string{key("a"), key("b"), key("c")}, keysOf(w.made(take)))
@@ -36,7 +36,7 @@ func TestAllInOneOrderAndBack(t *testing.T) {
 			renewed[c.key]++
 		}
 		require.Len(t, renewed, 3)
-		require.InDelta(t, renewed[key("a")], renewed[key("c")], 2, "as often as each other")
+		require.InDelta(t, renewed[key("a")], renewed[key("c")], 2, "renewed equally often")
 		for _, name := range []string{"a", "b", "c"} {
 			require.False(t, m.Exists(key(name)))
 		}
@@ -60,7 +60,7 @@ func keysOf(calls []call) (keys []string) {
 	return keys
 }
 
-// One is taken: what was obtained before is given back, also in the lines of this process.
+// If one lock is taken, those obtained before are released, also in the queues of this process.
 func TestAllOrNone(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
 		l, other := locker(rdb, long), locker(rdb, long)
@@ -83,8 +83,8 @@ func TestAllOrNone(t *testing.T) {
 	})
 }
 
-// While the last one is waited for, the first ones are kept alive; when one of them is lost meanwhile, work does not begin.
-func TestAllAreRenewedWhileTheRestIsWaitedFor(t *testing.T) {
+// While DoAll waits for the last lock, it renews the first ones. If one of them is lost meanwhile, work does not begin.
+func TestAllRenewsWhileItWaits(t *testing.T) {
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		l, _ := process(t, m, ttl)
 		other, _ := process(t, m, ttl)
@@ -108,19 +108,19 @@ func TestAllAreRenewedWhileTheRestIsWaitedFor(t *testing.T) {
 		begin := time.Now()
 		err := l.DoAll(t.Context(), time.Hour, []string{"a", "b"}, nil)
 		require.ErrorIs(t, err, lock.ErrNotObtained)
-		require.NotErrorIs(t, err, lock.ErrLost, "nothing was done under it")
+		require.NotErrorIs(t, err, lock.ErrLost, "work has not run")
 		require.ErrorContains(t, err, "lock a")
 		require.Less(t, time.Since(begin), ttl)
 	})
 }
 
-func TestAllAreLostWithOne(t *testing.T) {
+func TestAllIsLostWithOneLock(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
 		a, b := name+"a", name+"b"
 		t.Cleanup(func() { rdb.Del(context.Background(), key(a)+":fence", key(b)+":fence") })
 		err := locker(rdb, short).DoAll(t.Context(), patience, []string{a, b}, func(ctx context.Context, _ map[string]int64) error {
 			require.NoError(t, rdb.Del(t.Context(), key(b)).Err())
-			told(ctx, t)
+			awaitLoss(ctx, t)
 			require.ErrorContains(t, context.Cause(ctx), b)
 			return nil
 		})
@@ -130,9 +130,8 @@ func TestAllAreLostWithOne(t *testing.T) {
 	})
 }
 
-// Sets that overlap in any way, from several goroutines of several processes: nobody has a name that another has, and
-// everybody comes through.
-func TestAllOverlappingSetsComeThrough(t *testing.T) {
+// With overlapping sets, from several goroutines of several processes, no name has two holders and every call succeeds.
+func TestAllOverlappingSetsSucceed(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		set := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}), 1, 4)
 		sets := rapid.SliceOfN(set, 3, 12).Draw(rt, "sets")
@@ -154,7 +153,7 @@ func TestAllOverlappingSetsComeThrough(t *testing.T) {
 						mu.Lock()
 						for _, name := range names {
 							if inside[name] {
-								fail("two have " + name)
+								fail("two holders of " + name)
 							}
 							inside[name] = true
 						}
@@ -175,7 +174,7 @@ func TestAllOverlappingSetsComeThrough(t *testing.T) {
 			wg.Wait()
 			for _, k := range m.Keys() {
 				if k[len(k)-1] == '}' {
-					fail("stayed behind: " + k)
+					fail("not released: " + k)
 				}
 			}
 		})
@@ -200,12 +199,12 @@ func TestAllOverlappingSetsOnRealRedis(t *testing.T) {
 		l := locker(rdb, long)
 		for i := range names {
 			wg.Go(func() {
-				two := []int{i, (i + 1) % len(names)} // a ring: each waits for the next one's first
+				two := []int{i, (i + 1) % len(names)} // a ring: each needs the first lock of the next
 				for range 5 {
 					if err := l.DoAll(t.Context(), 2*patience, []string{names[two[0]], names[two[1]]}, func(context.Context, map[string]int64) error {
 						for _, j := range two {
 							if inside[j].Add(1) != 1 {
-								t.Error("two at a time")
+								t.Error("two holders at a time")
 							}
 						}
 						time.Sleep(time.Millisecond)

@@ -13,7 +13,7 @@ import (
 	"flashsale.internal/pkg/lock"
 )
 
-// connect would reach the Redis of the installation.
+// connect stands for a connection to the Redis of the installation.
 func connect() (rdb *redis.Client, closeAll func()) {
 	m := miniredis.NewMiniRedis()
 	if err := m.Start(); err != nil {
@@ -23,12 +23,12 @@ func connect() (rdb *redis.Client, closeAll func()) {
 		Addr:                     m.Addr(),
 		ContextTimeoutEnabled:    true, // so that the time-outs of the locks hold
 		DisableIdentity:          true,
-		MaintNotificationsConfig: quietly,
+		MaintNotificationsConfig: noNotifications,
 	})
 	return rdb, func() { _ = rdb.Close(); m.Close() }
 }
 
-// A sweep that each instance would run every minute, and that one of them shall run.
+// A sweep that every instance starts each minute, and that only one of them is to run.
 func ExampleLocker_Do() {
 	rdb, closeAll := connect()
 	defer closeAll()
@@ -37,7 +37,7 @@ func ExampleLocker_Do() {
 	sweep := func(ctx context.Context, _ int64) error {
 		for batch := range 3 {
 			if err := ctx.Err(); err != nil {
-				return err // stopped, or the lock was lost: context.Cause(ctx) tells
+				return err // stopped, or the lock was lost: see context.Cause(ctx)
 			}
 			fmt.Println("batch", batch)
 		}
@@ -45,7 +45,7 @@ func ExampleLocker_Do() {
 	}
 	switch err := locks.Do(context.Background(), "order sweep", sweep); {
 	case errors.Is(err, lock.ErrNotObtained):
-		fmt.Println("another instance is at it")
+		fmt.Println("another instance runs it")
 	case err != nil:
 		fmt.Println(err)
 	}
@@ -55,7 +55,7 @@ func ExampleLocker_Do() {
 	// batch 2
 }
 
-// What two must never write, the fencing number guards: the row keeps the number of its last writer.
+// The fencing number guards a write: the row keeps the number of its last writer.
 func ExampleLocker_DoWithin() {
 	rdb, closeAll := connect()
 	defer closeAll()
@@ -75,14 +75,14 @@ func ExampleLocker_DoWithin() {
 	}
 	var slow int64
 	_ = locks.DoWithin(context.Background(), 2*time.Second, "price of 42", func(_ context.Context, fence int64) error {
-		slow = fence // and here the process is paused, the lock expires,
+		slow = fence // here the process is paused, the lock expires,
 		return nil
 	})
 	_ = locks.DoWithin(context.Background(), 2*time.Second, "price of 42", func(_ context.Context, fence int64) error {
-		fmt.Println("rows:", update(90, fence)) // another one gets it and writes,
+		fmt.Println("rows:", update(90, fence)) // another process obtains it and writes,
 		return nil
 	})
-	fmt.Println("rows:", update(110, slow)) // and the first one wakes up
+	fmt.Println("rows:", update(110, slow)) // and the first process continues
 	fmt.Println("price:", row.price)
 	// Output:
 	// rows: 1
@@ -90,7 +90,7 @@ func ExampleLocker_DoWithin() {
 	// price: 90
 }
 
-// Two locks at once, named in any order: stock moves between two activities, and so may other stock the other way.
+// Two locks at once, in any order: stock moves between two activities, while another move goes the other way.
 func ExampleLocker_DoAll() {
 	rdb, closeAll := connect()
 	defer closeAll()

@@ -18,7 +18,7 @@ func numberOf(t require.TestingT, l *lock.Locker, name string) (n int64) {
 	return n
 }
 
-// Numbers rise when Redis has forgotten the last one: by its clock.
+// Numbers rise after Redis has lost the last one, because of its clock.
 func TestFenceOutlivesItsKey(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
 		l := locker(rdb, long)
@@ -35,8 +35,8 @@ func TestFenceOutlivesItsKey(t *testing.T) {
 	})
 }
 
-// The numbers of names that are not used any more take no room for ever.
-func TestFenceIsForgottenAfterADay(t *testing.T) {
+// The numbers of unused names expire.
+func TestFenceExpiresAfterADay(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
 		numberOf(t, locker(rdb, long), name)
 		left, err := rdb.PTTL(t.Context(), key(name)+":fence").Result()
@@ -45,7 +45,7 @@ func TestFenceIsForgottenAfterADay(t *testing.T) {
 	})
 	m, rdb := mini(t)
 	l := locker(rdb, long)
-	// Its clock was a year ahead for a while: the number is kept until the clock has come so far.
+	// The clock was a year ahead for a while: the number is kept until the clock has reached it.
 	now := time.Now()
 	m.SetTime(now.Add(365 * 24 * time.Hour))
 	ahead := numberOf(t, l, "x")
@@ -54,15 +54,15 @@ func TestFenceIsForgottenAfterADay(t *testing.T) {
 	require.InDelta(t, 366*24*time.Hour, m.TTL(key("x")+":fence"), float64(time.Minute))
 }
 
-// Rubbish in the key does not end all locking.
-func TestFenceFromRubbish(t *testing.T) {
+// An invalid value in the key does not prevent locking.
+func TestFenceAfterAnInvalidValue(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
 		require.NoError(t, rdb.Set(t.Context(), key(name)+":fence", "rubbish", 0).Err())
 		require.Positive(t, numberOf(t, locker(rdb, long), name))
 	})
 }
 
-// Whatever clock and memory of Redis do, numbers rise; but for a number that is lost while the clock is behind it.
+// Numbers rise whatever happens to the clock and the data of Redis, unless a number is lost while the clock is behind it.
 func TestFenceRises(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := miniredis.NewMiniRedis()
@@ -71,7 +71,7 @@ func TestFenceRises(t *testing.T) {
 		clock := time.Unix(1_800_000_000, 0)
 		m.SetTime(clock)
 		m.ClockTTL(true)
-		rdb := redis.NewClient(&redis.Options{Addr: m.Addr(), ContextTimeoutEnabled: true, DisableIdentity: true, MaintNotificationsConfig: quietly})
+		rdb := redis.NewClient(&redis.Options{Addr: m.Addr(), ContextTimeoutEnabled: true, DisableIdentity: true, MaintNotificationsConfig: noNotifications})
 		defer rdb.Close()
 		l := locker(rdb, long)
 		last := int64(0)
@@ -79,7 +79,7 @@ func TestFenceRises(t *testing.T) {
 			"lock": func(rt *rapid.T) {
 				n := numberOf(rt, l, "x")
 				require.Greater(rt, n, last)
-				require.GreaterOrEqual(rt, n, clock.UnixMicro(), "never behind the time")
+				require.GreaterOrEqual(rt, n, clock.UnixMicro(), "at least the time")
 				last = n
 			},
 			"tick": func(rt *rapid.T) {

@@ -9,62 +9,62 @@ import (
 	"time"
 )
 
-// lease is the watchdog of the locks that one call has: one goroutine renews them all, and one alarm goes off before the
-// first of them may have expired. The alarm is a timer of its own, since a renewal that hangs must not delay it.
+// lease is the watchdog of the locks of one call. One goroutine renews them all, and one alarm fires before the first of
+// them can expire. The alarm is a separate timer, so that a hanging renewal cannot delay it.
 type lease struct {
 	ttl  time.Duration
-	lose context.CancelCauseFunc // tells work
+	lose context.CancelCauseFunc // cancels the context of work
 
 	ctx    context.Context // of the renewals; ends with the lease, or with the loss
 	cancel context.CancelFunc
-	done   chan struct{} // closed when the goroutine is gone
+	done   chan struct{} // closed when the goroutine has ended
 
 	mu      sync.Mutex
 	held    []*hold // until of each is guarded by mu too
 	alarm   *time.Timer
-	trouble error // why the latest renewal brought nothing, nil if it did
+	failure error // of the latest renewal, nil if it succeeded
 	lost    error
 	ended   bool
 }
 
-// newLease starts nothing; the first lock that is added does.
+// newLease returns a lease without locks. Adding the first lock starts its goroutine.
 func newLease(ctx context.Context, ttl time.Duration, lose context.CancelCauseFunc) *lease {
 	s := &lease{ttl: ttl, lose: lose, done: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancel(ctx)
 	return s
 }
 
-// margin is how long before the end of a lock work is told that it is lost.
+// margin is the time between the loss of a lock, which cancels work, and the expiry of its key.
 func (s *lease) margin() time.Duration { return s.ttl / 10 }
 
-// add has the lock renewed from now on. Only the one who will end the lease may call it.
+// add starts the renewal of a lock. It must be called by the goroutine that calls end.
 func (s *lease) add(h *hold) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held = append(s.held, h)
 	if s.alarm == nil {
-		s.alarm = time.AfterFunc(time.Until(h.until)-s.margin(), s.ring)
+		s.alarm = time.AfterFunc(time.Until(h.until)-s.margin(), s.onAlarm)
 		go s.keep()
 		return
 	}
 	s.alarm.Reset(time.Until(s.first()) - s.margin())
 }
 
-// first is when the first of the locks may expire.
+// first returns the time at which the first of the locks can expire.
 func (s *lease) first() time.Time {
 	return slices.MinFunc(s.held, func(a, b *hold) int { return a.until.Compare(b.until) }).until
 }
 
-// ring is the alarm.
-func (s *lease) ring() {
+// onAlarm cancels work if a lock is about to expire.
+func (s *lease) onAlarm() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if time.Until(s.first()) > s.margin() {
-		return // renewed meanwhile, and set anew
+		return // renewed meanwhile, and the alarm was reset
 	}
 	err := errors.New("it could not be renewed in time")
-	if s.trouble != nil {
-		err = fmt.Errorf("%w: %w", err, s.trouble)
+	if s.failure != nil {
+		err = fmt.Errorf("%w: %w", err, s.failure)
 	}
 	for _, h := range s.held {
 		if time.Until(h.until) <= s.margin() {
@@ -74,7 +74,7 @@ func (s *lease) ring() {
 	}
 }
 
-// lostOne tells work that it is over. The first loss counts.
+// lostOne cancels work because of a lost lock. Later losses are ignored.
 func (s *lease) lostOne(name string, err error) {
 	if s.lost != nil || s.ended {
 		return
@@ -84,7 +84,7 @@ func (s *lease) lostOne(name string, err error) {
 	s.cancel()
 }
 
-// lostBecause does not wrap the reason: it may be a time-out of ours, which must not look like the end of the caller's
+// lostBecause does not wrap err: it may be a time-out of this package, which must not look like the end of the caller's
 // context.
 func lostBecause(name string, err error) error {
 	return fmt.Errorf("lock %s: %w: %s", name, ErrLost, err.Error())
@@ -103,20 +103,20 @@ func (s *lease) keep() {
 		}
 		if s.renew() {
 			timer.Reset(s.pause())
-		} else { // Redis does not answer: sooner again, until the alarm
+		} else { // Redis is unavailable: retry sooner, until the alarm
 			timer.Reset(jittered(s.ttl / 15))
 		}
 	}
 }
 
-// pause is how long to wait until a third of the TTL is over, a little less so that many leases do not go in step.
+// pause returns the time until a third of the TTL has passed, reduced by jitter so that leases do not run in lockstep.
 func (s *lease) pause() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return max(jittered(s.ttl/15)-s.ttl/15+time.Until(s.first())-s.ttl*2/3, s.ttl/50)
 }
 
-// renew renews all locks at once, and tells whether all of them were.
+// renew renews all locks concurrently and reports whether Redis decided about all of them.
 func (s *lease) renew() bool {
 	s.mu.Lock()
 	held := slices.Clone(s.held)
@@ -132,7 +132,7 @@ func (s *lease) renew() bool {
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.trouble = nil
+	s.failure = nil
 	for i, h := range held {
 		switch {
 		case errs[i] == nil:
@@ -140,17 +140,17 @@ func (s *lease) renew() bool {
 		case errors.Is(errs[i], errGone):
 			s.lostOne(h.name, errs[i])
 		default:
-			s.trouble = errs[i]
+			s.failure = errs[i]
 		}
 	}
 	if s.lost == nil && !s.ended {
 		s.alarm.Reset(time.Until(s.first()) - s.margin())
 	}
-	return s.trouble == nil
+	return s.failure == nil
 }
 
-// end stops renewing and waits for a renewal that is under way: nothing is renewed after it is given back. It says which
-// locks there were, and why work was told that they are lost, if it was.
+// end stops the renewal and waits for one in flight: no lock is renewed after its release. It returns the locks, and the
+// error with which work was cancelled, nil if no lock was lost.
 func (s *lease) end() ([]*hold, error) {
 	s.cancel()
 	s.mu.Lock()

@@ -30,7 +30,7 @@ func TestOneAtATimeWithRisingFences(t *testing.T) {
 				for range 15 {
 					err := l.Do(t.Context(), name, func(_ context.Context, fence int64) error {
 						if inside.Add(1) != 1 {
-							t.Error("two at a time")
+							t.Error("two holders at a time")
 						}
 						if fence <= last {
 							t.Errorf("fence %d after %d", fence, last)
@@ -53,8 +53,8 @@ func TestOneAtATimeWithRisingFences(t *testing.T) {
 	})
 }
 
-// Everybody who waits long enough gets it, from whichever process.
-func TestEverybodyWhoWaitsGetsIt(t *testing.T) {
+// Every caller that waits long enough gets the lock, in any process.
+func TestEveryWaitingCallerGetsTheLock(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
 		var inside, runs atomic.Int32
 		last := int64(0)
@@ -65,7 +65,7 @@ func TestEverybodyWhoWaitsGetsIt(t *testing.T) {
 				wg.Go(func() {
 					if err := l.DoWithin(t.Context(), patience, name, func(_ context.Context, fence int64) error {
 						if inside.Add(1) != 1 {
-							t.Error("two at a time")
+							t.Error("two holders at a time")
 						}
 						if fence <= last {
 							t.Errorf("fence %d after %d", fence, last)
@@ -103,7 +103,7 @@ func TestWorkErrorPanicAndRelease(t *testing.T) {
 		}()
 		<-done
 		free(t, rdb, name)
-		require.NoError(t, l.Do(t.Context(), name, func(context.Context, int64) error { return nil }), "nobody stands in line any more")
+		require.NoError(t, l.Do(t.Context(), name, func(context.Context, int64) error { return nil }), "the queue is empty")
 	})
 }
 
@@ -136,7 +136,7 @@ func TestLossCancelsTheWork(t *testing.T) {
 		} {
 			err := l.DoWithin(t.Context(), patience, name, func(ctx context.Context, _ int64) error {
 				c.lose()
-				told(ctx, t)
+				awaitLoss(ctx, t)
 				require.ErrorIs(t, context.Cause(ctx), lock.ErrLost)
 				require.ErrorContains(t, context.Cause(ctx), name)
 				return ctx.Err()
@@ -146,15 +146,15 @@ func TestLossCancelsTheWork(t *testing.T) {
 		}
 		value, err := rdb.Get(t.Context(), key(name)).Result()
 		require.NoError(t, err)
-		require.Equal(t, "other", value, "another one's lock is not released")
+		require.Equal(t, "other", value, "the lock of another process is not released")
 		require.NoError(t, rdb.Del(t.Context(), key(name)).Err())
-		// Lost at the very end, between two renewals: the work is done, but not under the lock.
+		// Lost at the very end, between two renewals: work has finished, but not under the lock.
 		err = locker(rdb, long).Do(t.Context(), name, func(context.Context, int64) error { return rdb.Del(t.Context(), key(name)).Err() })
 		require.ErrorIs(t, err, lock.ErrLost)
 	})
 }
 
-func TestRedisGone(t *testing.T) {
+func TestRedisUnreachable(t *testing.T) {
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		l, w := process(t, m, ttl)
 		m.SetError("LOADING")
@@ -164,17 +164,17 @@ func TestRedisGone(t *testing.T) {
 		require.NotErrorIs(t, err, lock.ErrNotObtained)
 		require.NotErrorIs(t, err, lock.ErrLost)
 
-		// It does not answer at all: that is bounded, and does not look like the end of the caller's context.
-		w.upset(func(call) trouble { return trouble{before: time.Hour} })
+		// Redis does not respond: the call is bounded, and its error does not look like the end of the caller's context.
+		w.inject(func(call) trouble { return trouble{before: time.Hour} })
 		begin := time.Now()
 		err = l.Do(t.Context(), "y", none)
 		require.ErrorIs(t, err, lock.ErrUnavailable)
 		require.NotErrorIs(t, err, context.DeadlineExceeded)
 		require.LessOrEqual(t, time.Since(begin), ttl*4/5)
-		w.upset(nil)
+		w.inject(nil)
 		w.late.Wait()
 
-		// It comes back while somebody waits.
+		// Redis is reachable again while a caller waits.
 		begin = time.Now()
 		time.AfterFunc(3*time.Second, func() { m.SetError("") })
 		require.NoError(t, l.DoWithin(t.Context(), ttl, "z", func(context.Context, int64) error { return nil }))
@@ -187,16 +187,16 @@ func TestRedisGone(t *testing.T) {
 	})
 }
 
-// The number could not be given: nothing stays behind.
+// If the fencing number cannot be obtained, the lock is released and work does not begin.
 func TestNoFenceNoWork(t *testing.T) {
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		l, w := process(t, m, ttl)
 		none := func(context.Context, int64) error { t.Error("begun"); return nil }
-		w.upset(func(c call) trouble { return trouble{refuse: c.kind == fence} })
+		w.inject(func(c call) trouble { return trouble{refuse: c.kind == fence} })
 		require.ErrorIs(t, l.Do(t.Context(), "x", none), lock.ErrUnavailable)
 		require.False(t, m.Exists(key("x")))
-		// It comes so late that the lock has expired.
-		w.upset(func(c call) trouble {
+		// The number arrives so late that the lock has expired.
+		w.inject(func(c call) trouble {
 			if c.kind == fence {
 				m.FastForward(ttl)
 			}
@@ -206,15 +206,15 @@ func TestNoFenceNoWork(t *testing.T) {
 	})
 }
 
-// A lock that cannot be given back is one line in the log and no error; a lost one is an error and no line in the log.
-func TestLogHasOneLineForWhatIsNotGivenBack(t *testing.T) {
+// A failed release is logged in one line and is no error. A lost lock is an error and is not logged.
+func TestFailedReleasesAreLoggedInOneLine(t *testing.T) {
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		rdb := piped(t, m)
 		w := &wire{}
 		rdb.AddHook(w)
 		var out bytes.Buffer
 		l := lock.New(rdb, slog.New(slog.NewTextHandler(&out, nil)), lock.TTL(ttl))
-		w.upset(func(c call) trouble { return trouble{refuse: c.kind == give} })
+		w.inject(func(c call) trouble { return trouble{refuse: c.kind == give} })
 		require.NoError(t, l.DoAll(t.Context(), 0, []string{"a", "b", "c"}, func(context.Context, map[string]int64) error { return nil }))
 		require.Equal(t, 1, strings.Count(out.String(), "\n"), out.String())
 		require.Contains(t, out.String(), "[a b c]")
@@ -223,12 +223,12 @@ func TestLogHasOneLineForWhatIsNotGivenBack(t *testing.T) {
 		require.False(t, m.Exists(key("a")))
 
 		out.Reset()
-		w.upset(nil)
+		w.inject(nil)
 		require.ErrorIs(t, l.Do(t.Context(), "a", func(context.Context, int64) error { m.Del(key("a")); return nil }), lock.ErrLost)
 		require.Empty(t, out.String())
 
-		// It outlived the lock, and what became of it cannot be asked.
-		w.upset(func(c call) trouble { return trouble{refuse: c.kind == give || c.kind == renew} })
+		// Work outlived the lock, and Redis is unreachable, so that the state of the lock is unknown.
+		w.inject(func(c call) trouble { return trouble{refuse: c.kind == give || c.kind == renew} })
 		require.ErrorIs(t, l.Do(t.Context(), "a", func(context.Context, int64) error { time.Sleep(2 * ttl); return nil }), lock.ErrLost)
 	})
 }
@@ -237,12 +237,12 @@ func TestNames(t *testing.T) {
 	_, rdb := mini(t)
 	l := locker(rdb, ttl)
 	for _, name := range []string{"", "a{b", "a}b", strings.Repeat("x", 201)} {
-		require.ErrorContains(t, l.Do(t.Context(), name, nil), "no name for a lock", name)
+		require.ErrorContains(t, l.Do(t.Context(), name, nil), "not a valid lock name", name)
 	}
 	require.NoError(t, l.Do(t.Context(), strings.Repeat("x", 200), func(context.Context, int64) error { return nil }))
 }
 
-// A TTL that makes no sense is raised.
+// A TTL below the minimum is raised.
 func TestLeastTTL(t *testing.T) {
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		l, _ := process(t, m, 0)

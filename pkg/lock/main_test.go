@@ -7,7 +7,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain is also the program of the processes that tests pause and kill.
+// TestMain also runs the processes that tests pause and kill.
 func TestMain(m *testing.M) {
 	if name := os.Getenv(victimEnv); name != "" {
 		os.Exit(victim(name))

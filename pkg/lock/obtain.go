@@ -22,8 +22,8 @@ const (
 	firstPause = 10 * time.Millisecond
 	lastPause  = 200 * time.Millisecond
 
-	// callFactor times the TTL bounds one call to Redis. redsync's own 0.05 gives up on a Redis that is merely busy when the
-	// TTL is short. Safety does not hang on it: a lock counts as held from before the call was made.
+	// callFactor times the TTL is the time-out of one call to Redis. With a short TTL, redsync's default of 0.05 fails on a
+	// busy Redis. Safety does not depend on it: the TTL counts from before the call.
 	callFactor = 0.2
 )
 
@@ -32,27 +32,27 @@ var fenceLua string
 
 var fenceScript = redis.NewScript(fenceLua)
 
-// errGone says that Redis knows for certain that a lock is not ours any more. redsync calls that "already taken", also when
-// nobody has it.
-var errGone = errors.New("it expired, was deleted, or is in other hands")
+// errGone reports that, according to Redis, the lock is no longer held here. redsync reports "already taken" for that, also
+// when the lock is free.
+var errGone = errors.New("it expired, was deleted, or is held by another process")
 
 func (l *Locker) callTimeout() time.Duration { return time.Duration(float64(l.ttl) * callFactor) }
 
-// hold is one lock in Redis that was obtained. Its redsync.Mutex is not safe for concurrent use: the lease renews and gives
-// back one after the other.
+// hold is one obtained lock. Its redsync.Mutex is not safe for concurrent use: the lease never renews and releases it at
+// the same time.
 type hold struct {
 	name  string
 	fence int64
-	until time.Time // ours for certain until then, by the monotonic clock
+	until time.Time // end of the time in which it is certainly held, by the monotonic clock
 
-	// renew makes it live for a TTL from now on, and says until when it is ours. It never takes a lock that is gone, also
-	// when nobody has it: somebody may have had it in between. errGone is a loss for certain, other errors are no answer.
+	// renew extends the lock to a full TTL and returns its new end. It never takes an expired lock again, even if it is
+	// free: another process may have held it in between. errGone is a certain loss; after other errors the state is unknown.
 	renew func(ctx context.Context) (time.Time, error)
-	// unlock gives back what is ours and nothing else. Errors as for renew.
+	// unlock deletes the lock only if it is still held here. Errors as for renew.
 	unlock func(ctx context.Context) error
 }
 
-// obtain asks Redis for the lock until the deadline, with growing pauses, and at least once.
+// obtain requests the lock from Redis until the deadline, with growing pauses, and at least once.
 func (l *Locker) obtain(ctx context.Context, name string, deadline time.Time) (*hold, error) {
 	pause := firstPause
 	for {
@@ -72,13 +72,13 @@ func (l *Locker) obtain(ctx context.Context, name string, deadline time.Time) (*
 	}
 }
 
-// jittered is between half of d and d.
+// jittered returns a random duration between half of d and d.
 func jittered(d time.Duration) time.Duration {
 	return d - rand.N(d/2+1) //nolint:gosec // not a secret
 }
 
-// try asks once. ctx must not be one that ends: redsync gives back a lock that it may have got with the context it was
-// given, and with one that has ended the lock would stay for its TTL. Each call ends by callTimeout instead.
+// try requests the lock once. ctx must not end: redsync releases a lock that it may have obtained with the same context,
+// and with an ended context the lock would stay for its TTL. callTimeout bounds each call instead.
 func (l *Locker) try(ctx context.Context, name string) (*hold, error) {
 	key := keyPrefix + name + keySuffix
 	m := l.rs.NewMutex(key, redsync.WithExpiry(l.ttl), redsync.WithTries(1), redsync.WithTimeoutFactor(callFactor))
@@ -93,7 +93,7 @@ func (l *Locker) try(ctx context.Context, name string) (*hold, error) {
 		until: m.Until(),
 		renew: func(ctx context.Context) (time.Time, error) {
 			_, err := m.ExtendContext(ctx)
-			if errors.Is(err, redsync.ErrExtendFailed) { // the answer took longer than the lock lives
+			if errors.Is(err, redsync.ErrExtendFailed) { // the response took longer than the TTL
 				return time.Time{}, errGone
 			}
 			return m.Until(), certain(err)
@@ -105,23 +105,22 @@ func (l *Locker) try(ctx context.Context, name string) (*hold, error) {
 	}
 	var err error
 	switch h.fence, err = l.fence(ctx, key, m.Value()); {
-	case err == nil && h.fence == 0: // so slow that it had expired again
+	case err == nil && h.fence == 0: // so slow that the lock has expired
 		return nil, fmt.Errorf("lock %s: %w", name, ErrNotObtained)
 	case err != nil:
-		// Not logged: should that fail too, it expires, and the caller hears that Redis is in trouble.
+		// Not logged: if the release fails too, the lock expires, and the caller gets ErrUnavailable.
 		_ = h.unlockWithin(ctx, l.callTimeout())
 		return nil, unavailable(name, err)
 	}
 	return h, nil
 }
 
-// unavailable tells what went wrong without wrapping it: a time-out of ours must not look like the end of the caller's
-// context.
+// unavailable does not wrap err: a time-out of this package must not look like the end of the caller's context.
 func unavailable(name string, err error) error {
 	return fmt.Errorf("lock %s: %w: %s", name, ErrUnavailable, err.Error())
 }
 
-// certain turns what redsync says when a lock is not ours into errGone.
+// certain maps the errors of redsync for a lock that is not held here to errGone.
 func certain(err error) error {
 	if taken := (*redsync.ErrTaken)(nil); errors.As(err, &taken) || errors.Is(err, redsync.ErrLockAlreadyExpired) {
 		return errGone
@@ -135,7 +134,7 @@ func (h *hold) unlockWithin(ctx context.Context, d time.Duration) error {
 	return h.unlock(ctx)
 }
 
-// fence is the number of the one who holds key with that value, 0 if that is nobody.
+// fence returns a new fencing number for the holder of key with that value, 0 if it is not held with that value.
 func (l *Locker) fence(ctx context.Context, key, value string) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.callTimeout())
 	defer cancel()
@@ -146,8 +145,8 @@ func (l *Locker) fence(ctx context.Context, key, value string) (int64, error) {
 	return strconv.ParseInt(text, 10, 64)
 }
 
-// giveBack ends the lease and gives all its locks back. It tells whether they were held to this end.
-func (l *Locker) giveBack(ctx context.Context, s *lease) error {
+// release ends the lease and releases its locks. It returns ErrLost with a reason if one of them was not held to the end.
+func (l *Locker) release(ctx context.Context, s *lease) error {
 	held, lost := s.end()
 	errs := make([]error, len(held))
 	var wg sync.WaitGroup
@@ -171,7 +170,7 @@ func (l *Locker) giveBack(ctx context.Context, s *lease) error {
 		}
 	}
 	if failure != nil {
-		l.log.WarnContext(ctx, "locks not given back, they will expire", "locks", left, "error", failure)
+		l.log.WarnContext(ctx, "release of locks failed, they will expire", "locks", left, "error", failure)
 	}
 	return lost
 }

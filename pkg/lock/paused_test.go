@@ -24,7 +24,7 @@ const (
 	victimTTL = short
 )
 
-// guarded is a write that a fencing number guards: the one with the largest number wins, whoever is awake last.
+// guarded is a write with a fencing number: the largest number wins, whatever the order of the writes.
 var guarded = redis.NewScript(`
 if tonumber(ARGV[1]) <= tonumber(redis.call('HGET', KEYS[1], 'fence') or '0') then
   return 0
@@ -34,7 +34,7 @@ return 1`)
 
 func stored(name string) string { return "fs:lock-test:{" + name + "}" }
 
-// victim is a process that holds the lock until it is told of its loss, then writes all the same, and says how it went.
+// victim is a process that holds the lock until its context is cancelled, then writes anyway and prints the outcome.
 func victim(name string) int {
 	rdb := dial()
 	defer rdb.Close()
@@ -54,7 +54,7 @@ func victim(name string) int {
 	return 0
 }
 
-// inVictim starts one, and says which number it has and how to hear it.
+// inVictim starts a victim and returns its fencing number and a reader of its output lines.
 func inVictim(t *testing.T, name string) (cmd *exec.Cmd, fence int64, line func() string) {
 	cmd = exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), victimEnv+"="+name)
@@ -70,7 +70,7 @@ func inVictim(t *testing.T, name string) (cmd *exec.Cmd, fence int64, line func(
 	return cmd, fence, line
 }
 
-// A process is stopped for longer than its lock lives, and goes on while another has the lock.
+// A process is paused for longer than its lock lives, and continues while another process holds the lock.
 func TestHolderPausedForLongerThanTheTTL(t *testing.T) {
 	rdb := realRedis(t)
 	name := fresh(t, rdb)
@@ -84,17 +84,17 @@ func TestHolderPausedForLongerThanTheTTL(t *testing.T) {
 		require.Equal(t, 1, wrote)
 		require.NoError(t, cmd.Process.Signal(syscall.SIGCONT))
 		require.Contains(t, line(), "lock "+name+": "+lock.ErrLost.Error())
-		require.Equal(t, "wrote 0 <nil>", line(), "the fencing number keeps it out")
+		require.Equal(t, "wrote 0 <nil>", line(), "the fencing number refuses its write")
 		require.True(t, strings.HasPrefix(line(), "ended lock "+name+": "+lock.ErrLost.Error()))
 		require.NoError(t, cmd.Wait())
 		return ctx.Err()
-	}), "the victim did not touch the lock that is not its own")
+	}), "the victim did not release the lock of the other process")
 	by, err := rdb.HGet(t.Context(), stored(name), "by").Result()
 	require.NoError(t, err)
 	require.Equal(t, "us", by)
 }
 
-// A process is stopped for a moment: nothing is lost.
+// A process is paused briefly: the lock is not lost.
 func TestHolderPausedBriefly(t *testing.T) {
 	rdb := realRedis(t)
 	name := fresh(t, rdb)
@@ -111,11 +111,11 @@ func TestHolderPausedBriefly(t *testing.T) {
 			left = now
 			return renewed
 		}, patience, 10*time.Millisecond)
-		require.Equal(t, value, rdb.Get(t.Context(), key(name)).Val(), "in the same hands")
+		require.Equal(t, value, rdb.Get(t.Context(), key(name)).Val(), "held by the same process")
 	}
 }
 
-// A process is killed: its lock expires, and who waits gets it.
+// A process is killed: its lock expires, and a waiting caller gets it.
 func TestHolderKilled(t *testing.T) {
 	rdb := realRedis(t)
 	name := fresh(t, rdb)

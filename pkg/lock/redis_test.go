@@ -21,14 +21,14 @@ import (
 )
 
 var (
-	quiet   = slog.New(slog.DiscardHandler)
-	quietly = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled} // would look up names, and complain
+	quiet           = slog.New(slog.DiscardHandler)
+	noNotifications = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled} // they would resolve names and log failures
 )
 
 const (
-	patience = time.Minute      // how long a busy machine may take; nothing waits that long when all is well
-	long     = 30 * time.Second // a TTL for real time, where calls to Redis (a fifth) must not time out on a busy machine
-	short    = 6 * time.Second  // the same where the test waits for a renewal
+	patience = time.Minute      // bound for a busy machine; nothing waits that long in a successful test
+	long     = 30 * time.Second // a TTL in real time; calls to Redis (a fifth of it) must not time out on a busy machine
+	short    = 6 * time.Second  // the same for tests that wait for a renewal
 )
 
 func dial() *redis.Client {
@@ -36,7 +36,7 @@ func dial() *redis.Client {
 	if addr == "" {
 		addr = "127.0.0.1:16379"
 	}
-	return redis.NewClient(&redis.Options{Addr: strings.Split(addr, ",")[0], DB: 4, ContextTimeoutEnabled: true, ReadTimeout: patience, MaintNotificationsConfig: quietly})
+	return redis.NewClient(&redis.Options{Addr: strings.Split(addr, ",")[0], DB: 4, ContextTimeoutEnabled: true, ReadTimeout: patience, MaintNotificationsConfig: noNotifications})
 }
 
 func realRedis(t *testing.T) *redis.Client {
@@ -50,12 +50,12 @@ func realRedis(t *testing.T) *redis.Client {
 
 func mini(t *testing.T) (*miniredis.Miniredis, *redis.Client) {
 	m := miniredis.RunT(t)
-	rdb := redis.NewClient(&redis.Options{Addr: m.Addr(), ContextTimeoutEnabled: true, DisableIdentity: true, MaxRetries: -1, ReadTimeout: patience, MaintNotificationsConfig: quietly})
+	rdb := redis.NewClient(&redis.Options{Addr: m.Addr(), ContextTimeoutEnabled: true, DisableIdentity: true, MaxRetries: -1, ReadTimeout: patience, MaintNotificationsConfig: noNotifications})
 	t.Cleanup(func() { _ = rdb.Close() })
 	return m, rdb
 }
 
-// fresh is a name of the test's own, cleared away in the end.
+// fresh returns a lock name for this test only; its keys are deleted at the end.
 func fresh(t *testing.T, rdb *redis.Client) string {
 	random := make([]byte, 6)
 	_, _ = rand.Read(random)
@@ -64,7 +64,7 @@ func fresh(t *testing.T, rdb *redis.Client) string {
 	return name
 }
 
-// each gives the test a lock name of its own, on the real Redis and on miniredis (whose keys expire by FastForward only).
+// each runs fn with a fresh lock name on the real Redis and on miniredis (whose keys expire only by FastForward).
 func each(t *testing.T, fn func(t *testing.T, rdb *redis.Client, name string)) {
 	t.Run("redis", func(t *testing.T) {
 		rdb := realRedis(t)
@@ -76,7 +76,7 @@ func each(t *testing.T, fn func(t *testing.T, rdb *redis.Client, name string)) {
 	})
 }
 
-// bubble runs the test in virtual time, with a miniredis whose keys expire by it and which is reached through pipes.
+// bubble runs fn in virtual time, with a miniredis that uses the virtual time and is reached through pipes.
 func bubble(t *testing.T, fn func(t *testing.T, m *miniredis.Miniredis)) {
 	synctest.Test(t, func(t *testing.T) {
 		m := miniredis.NewMiniRedis()
@@ -86,7 +86,7 @@ func bubble(t *testing.T, fn func(t *testing.T, m *miniredis.Miniredis)) {
 	})
 }
 
-// process is a Locker with a connection of its own, which is all that the locks of two processes have in common.
+// process returns a Locker with its own connection, which stands for the locker of another process.
 func process(t *testing.T, m *miniredis.Miniredis, ttl time.Duration) (*lock.Locker, *wire) {
 	rdb := piped(t, m)
 	w := &wire{}
@@ -95,15 +95,15 @@ func process(t *testing.T, m *miniredis.Miniredis, ttl time.Duration) (*lock.Loc
 	return lock.New(rdb, quiet, lock.TTL(ttl)), w
 }
 
-// piped is a client for use in a bubble.
+// piped returns a client for use in a bubble.
 func piped(t *testing.T, m *miniredis.Miniredis) *redis.Client {
 	rdb := redis.NewClient(&redis.Options{
 		Dialer:                   func(context.Context, string, string) (net.Conn, error) { return m.Dial() },
 		ContextTimeoutEnabled:    true,
 		DisableIdentity:          true,
 		MaxRetries:               -1,
-		ConnMaxIdleTime:          -1, // told by a clock outside of the bubble
-		MaintNotificationsConfig: quietly,
+		ConnMaxIdleTime:          -1, // measured by a clock outside of the bubble
+		MaintNotificationsConfig: noNotifications,
 	})
 	t.Cleanup(func() { _ = rdb.Close() })
 	return rdb
@@ -119,15 +119,15 @@ func free(t *testing.T, rdb *redis.Client, name string) {
 	t.Helper()
 	n, err := rdb.Exists(context.Background(), key(name)).Result()
 	require.NoError(t, err)
-	require.Zero(t, n, "the lock stayed behind")
+	require.Zero(t, n, "the lock was not released")
 }
 
-// told waits until work is told that it is over.
-func told(ctx context.Context, t *testing.T) {
+// awaitLoss waits until the context of work is cancelled.
+func awaitLoss(ctx context.Context, t *testing.T) {
 	t.Helper()
 	select {
 	case <-ctx.Done():
 	case <-time.After(patience):
-		t.Error("never told")
+		t.Error("the context of work was not cancelled")
 	}
 }

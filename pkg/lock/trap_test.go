@@ -16,19 +16,20 @@ import (
 	"flashsale.internal/pkg/lock"
 )
 
-// Each of these is a trap of redsync 4.18, or of locks in Redis, that people have fallen into.
+// Each of these tests covers a known trap of redsync 4.18, or of locks in Redis.
 
-// redsync gives back what it half got with the context it was given: with a cancelled one the lock stays for its TTL.
+// redsync releases a possibly obtained lock with the context of the request: with a cancelled one the lock stays for its
+// TTL.
 func TestTrapCancelWhileLockingLeavesNoLock(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
 		none := func(context.Context, int64) error { t.Error("begun"); return nil }
 		for _, kind := range []string{take, fence} {
-			for _, after := range []bool{false, true} { // before Redis has the call, and between call and answer
+			for _, after := range []bool{false, true} { // before Redis gets the call, and between call and response
 				rdb := redis.NewClient(rdb.Options())
 				w := &wire{}
 				rdb.AddHook(w)
 				ctx, cancel := context.WithCancel(t.Context())
-				w.upset(func(c call) trouble {
+				w.inject(func(c call) trouble {
 					if c.kind != kind {
 						return trouble{}
 					}
@@ -49,14 +50,14 @@ func TestTrapCancelWhileLockingLeavesNoLock(t *testing.T) {
 	})
 }
 
-// The same with the answer cut off: we have it, and do not know.
-func TestTrapLostAnswerLeavesNoLock(t *testing.T) {
+// The same with a lost response: the lock is held, but the caller does not know.
+func TestTrapLostResponseLeavesNoLock(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
 		w := &wire{}
 		rdb.AddHook(w)
 		l := locker(rdb, long)
 		for _, kind := range []string{take, fence} {
-			w.upset(func(c call) trouble { return trouble{cut: c.kind == kind} })
+			w.inject(func(c call) trouble { return trouble{cut: c.kind == kind} })
 			require.ErrorIs(t, l.Do(t.Context(), name, func(context.Context, int64) error { t.Error("begun"); return nil }), lock.ErrUnavailable)
 			w.late.Wait()
 			free(t, rdb, name)
@@ -64,8 +65,8 @@ func TestTrapLostAnswerLeavesNoLock(t *testing.T) {
 	})
 }
 
-// The client repeats a call by itself, and hears "taken" from its own first attempt. That is no success, and leaves no lock;
-// who waits gets it.
+// The client retries a call by itself, and gets "taken" because of its own first attempt. That is no success and leaves no
+// lock; a waiting caller gets it.
 func TestTrapClientRetriesItsOwnLock(t *testing.T) {
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		l, w := process(t, m, ttl)
@@ -85,23 +86,24 @@ func TestTrapClientRetriesItsOwnLock(t *testing.T) {
 	})
 }
 
-// redsync calls a lock that expired "already taken", though nobody has it. Here it is lost, and says which one and how.
+// redsync calls an expired lock "already taken" although it is free. Here the error is ErrLost, with the name and a reason.
 func TestTrapExpiredIsNotCalledTaken(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
 		err := locker(rdb, short).DoWithin(t.Context(), patience, name, func(ctx context.Context, _ int64) error {
 			require.NoError(t, rdb.Del(t.Context(), key(name)).Err())
-			told(ctx, t)
+			awaitLoss(ctx, t)
 			return context.Cause(ctx)
 		})
 		require.ErrorIs(t, err, lock.ErrLost)
 		require.NotErrorIs(t, err, lock.ErrNotObtained)
 		require.NotContains(t, err.Error(), "already taken")
-		require.ErrorContains(t, err, "it expired, was deleted, or is in other hands")
+		require.ErrorContains(t, err, "it expired, was deleted, or is held by another process")
 	})
 }
 
-// WithSetNXOnExtend takes an expired lock anew and calls that an extension, although another had it in between.
-func TestTrapRenewalNeverTakesItAgain(t *testing.T) {
+// WithSetNXOnExtend obtains an expired lock again and calls that an extension, although another process may have held it in
+// between.
+func TestTrapRenewalNeverObtainsAnExpiredLock(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
 		l, other := locker(rdb, short), locker(rdb, long)
 		err := l.DoWithin(t.Context(), patience, name, func(ctx context.Context, first int64) error {
@@ -110,7 +112,7 @@ func TestTrapRenewalNeverTakesItAgain(t *testing.T) {
 				require.Greater(t, second, first)
 				return nil
 			}))
-			told(ctx, t)
+			awaitLoss(ctx, t)
 			free(t, rdb, name)
 			return nil
 		})
@@ -119,7 +121,7 @@ func TestTrapRenewalNeverTakesItAgain(t *testing.T) {
 	})
 }
 
-// redsync has no watchdog: after its TTL the lock is somebody else's while work goes on.
+// redsync has no watchdog: after the TTL another process gets the lock while work still runs.
 func TestTrapWorkOutlastsTheTTL(t *testing.T) {
 	rdb := realRedis(t)
 	name := fresh(t, rdb)
@@ -134,12 +136,12 @@ func TestTrapWorkOutlastsTheTTL(t *testing.T) {
 	free(t, rdb, name)
 }
 
-// A Mutex is not safe for concurrent use, and a renewal after Unlock would be one of a lock that another may have. The race
-// detector watches; works end at all moments of a renewal.
+// A Mutex is not safe for concurrent use, and a renewal after Unlock could renew the lock of another holder. With the race
+// detector, work ends at all moments of a renewal.
 func TestTrapRenewalRacesRelease(t *testing.T) {
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		l, w := process(t, m, ttl)
-		w.upset(func(c call) trouble {
+		w.inject(func(c call) trouble {
 			if c.kind == renew {
 				return trouble{before: 100 * time.Millisecond, after: 100 * time.Millisecond}
 			}
@@ -155,11 +157,11 @@ func TestTrapRenewalRacesRelease(t *testing.T) {
 			require.Equal(t, give, calls[len(calls)-1].kind)
 		}
 		w.late.Wait()
-		require.False(t, m.Exists(key("x")), "renewals that arrive late renew nothing")
+		require.False(t, m.Exists(key("x")), "a late renewal has no effect")
 	})
 }
 
-// Nor is it given back while a renewal is under way, however long that pays no heed to its context.
+// A lock is not released while a renewal is in flight, even if the renewal ignores its context.
 func TestTrapReleaseDuringRenewal(t *testing.T) {
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		l, w := process(t, m, ttl)
@@ -175,7 +177,7 @@ func TestTrapReleaseDuringRenewal(t *testing.T) {
 				return err
 			case 5:
 				if renewing.Load() {
-					t.Error("given back meanwhile")
+					t.Error("released during a renewal")
 				}
 			}
 			return next(ctx, cmd)
@@ -192,8 +194,8 @@ func TestTrapReleaseDuringRenewal(t *testing.T) {
 	})
 }
 
-// One client is a quorum of one, and its replica may not have heard of the lock, nor of the last fencing number, when it
-// takes over. Two hold the lock then, and the fencing numbers tell them apart.
+// One client is a quorum of one. Its replica may not have the lock, nor the last fencing number, when it takes over. Then
+// two processes hold the lock, and the fencing numbers distinguish them.
 func TestTrapFailoverGivesItToTwo(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
 		l, other := locker(rdb, long), locker(rdb, long)
@@ -206,7 +208,7 @@ func TestTrapFailoverGivesItToTwo(t *testing.T) {
 			return true
 		}
 		err := l.Do(t.Context(), name, func(_ context.Context, first int64) error {
-			require.NoError(t, rdb.Del(t.Context(), key(name), key(name)+":fence").Err()) // the new primary knows nothing
+			require.NoError(t, rdb.Del(t.Context(), key(name), key(name)+":fence").Err()) // the new primary has no data
 			require.NoError(t, other.Do(t.Context(), name, func(_ context.Context, second int64) error {
 				require.True(t, write(second))
 				require.False(t, write(first), "too late")
@@ -219,12 +221,12 @@ func TestTrapFailoverGivesItToTwo(t *testing.T) {
 	})
 }
 
-// redsync gives each call 5 % of the TTL, 25 ms of 500 ms: a Redis that is merely busy looks dead.
+// redsync gives each call 5 % of the TTL, 25 ms of 500 ms: a busy Redis looks unreachable.
 func TestTrapShortTTLWithBusyRedis(t *testing.T) {
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		const ttl = 500 * time.Millisecond
 		l, w := process(t, m, ttl)
-		w.upset(func(call) trouble { return trouble{after: 30 * time.Millisecond} })
+		w.inject(func(call) trouble { return trouble{after: 30 * time.Millisecond} })
 		for range 20 {
 			require.NoError(t, l.Do(t.Context(), "x", func(ctx context.Context, _ int64) error {
 				time.Sleep(2 * ttl)
@@ -234,12 +236,12 @@ func TestTrapShortTTLWithBusyRedis(t *testing.T) {
 	})
 }
 
-// redsync says ErrFailed for a cancelled context.
-func TestTrapCancelWhileWaitingTellsSo(t *testing.T) {
+// redsync returns ErrFailed for a cancelled context.
+func TestTrapCancelWhileWaitingReturnsTheContextError(t *testing.T) {
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		l, _ := process(t, m, ttl)
 		require.NoError(t, m.Set(key("x"), "other"))
-		for _, front := range []bool{false, true} { // with another goroutine in front in the second round
+		for _, front := range []bool{false, true} { // in the second round with another goroutine ahead in the queue
 			var wg sync.WaitGroup
 			if front {
 				wg.Go(func() {
@@ -263,9 +265,9 @@ func TestTrapCancelWhileWaitingTellsSo(t *testing.T) {
 	})
 }
 
-// redsync polls 32 times, 50 to 250 ms apart, for each goroutine by itself. Here one goroutine per process asks, with
-// growing pauses, until a time that the caller names.
-func TestTrapGoroutinesHammerRedis(t *testing.T) {
+// redsync polls 32 times, 50 to 250 ms apart, in each goroutine. Here one goroutine per process polls, with growing pauses,
+// until a deadline of the caller.
+func TestTrapGoroutinesDoNotFloodRedis(t *testing.T) {
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		l, w := process(t, m, ttl)
 		require.NoError(t, m.Set(key("x"), "other"))
@@ -276,7 +278,7 @@ func TestTrapGoroutinesHammerRedis(t *testing.T) {
 			wg.Go(func() {
 				if err := l.DoWithin(t.Context(), time.Minute, "x", func(context.Context, int64) error {
 					if inside.Add(1) != 1 {
-						t.Error("two at a time")
+						t.Error("two holders at a time")
 					}
 					time.Sleep(time.Millisecond)
 					runs.Add(1)
@@ -298,7 +300,7 @@ func TestTrapGoroutinesHammerRedis(t *testing.T) {
 		require.Less(t, time.Since(begin), time.Second, "one after the other without pauses")
 		require.LessOrEqual(t, len(w.made(take)), polls+101)
 
-		// The wait is kept to, in the line as at Redis.
+		// The wait is bounded, in the queue as well as at Redis.
 		require.NoError(t, m.Set(key("x"), "other"))
 		begin = time.Now()
 		for range 10 {
@@ -313,7 +315,7 @@ func TestTrapGoroutinesHammerRedis(t *testing.T) {
 	})
 }
 
-// They are served in the order they came.
+// Goroutines get the lock in the order of their calls.
 func TestTrapUnfairWithinAProcess(t *testing.T) {
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		l, _ := process(t, m, ttl)

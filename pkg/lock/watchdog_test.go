@@ -16,7 +16,7 @@ import (
 	"flashsale.internal/pkg/lock"
 )
 
-// All of these run in virtual time: what they say about moments is exact on any machine.
+// All of these run in virtual time, so their times are exact on any machine.
 
 const ttl = 10 * time.Second
 
@@ -35,13 +35,13 @@ func TestWatchdogKeepsALockForHours(t *testing.T) {
 		}))
 		renewals := len(w.made(renew))
 		third := int(time.Since(begin) / (ttl / 3))
-		require.InDelta(t, third, renewals, float64(third)/5, "a renewal each third of the TTL, and not more")
+		require.InDelta(t, third, renewals, float64(third)/5, "one renewal for each third of the TTL")
 		require.False(t, m.Exists(key("x")))
 	})
 }
 
-// Renewals in trouble: which of it work is told, and when. "In time" is before the key can expire.
-func TestWatchdogInTrouble(t *testing.T) {
+// Failing renewals: which of them cancel work, and when. "In time" is before the key can expire.
+func TestWatchdogWithFailingRenewals(t *testing.T) {
 	never := trouble{before: time.Hour}
 	for _, c := range []struct {
 		name    string
@@ -51,19 +51,19 @@ func TestWatchdogInTrouble(t *testing.T) {
 	}{
 		{"one times out", once(never), false, ""},
 		{"one is refused", once(trouble{refuse: true}), false, ""},
-		{"one happens, and its answer is cut off", once(trouble{cut: true}), false, ""},
-		{"each happens, and every answer is late but not too late", always(trouble{after: ttl/5 - time.Millisecond}), false, ""},
+		{"one succeeds, and its response is lost", once(trouble{cut: true}), false, ""},
+		{"all succeed, and every response is late but in time", always(trouble{after: ttl/5 - time.Millisecond}), false, ""},
 		{"an outage shorter than half of the TTL", during(ttl/5, ttl*7/10, trouble{refuse: true}), false, ""},
 		{"all time out", always(never), true, "could not be renewed in time"},
 		{"all are refused", always(trouble{refuse: true}), true, errCut.Error()},
-		{"all happen, and no answer comes", always(trouble{after: time.Hour}), true, "could not be renewed in time"},
-		{"all happen, and all answers are cut off", always(trouble{cut: true}), true, errCut.Error()},
+		{"all succeed, and no response arrives", always(trouble{after: time.Hour}), true, "could not be renewed in time"},
+		{"all succeed, and all responses are lost", always(trouble{cut: true}), true, errCut.Error()},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 				l, w := process(t, m, ttl)
 				begin := time.Now()
-				w.upset(func(c2 call) trouble {
+				w.inject(func(c2 call) trouble {
 					if c2.kind != renew {
 						return trouble{}
 					}
@@ -72,8 +72,8 @@ func TestWatchdogInTrouble(t *testing.T) {
 				err := l.Do(t.Context(), "x", func(ctx context.Context, _ int64) error {
 					select {
 					case <-ctx.Done():
-						require.Less(t, time.Since(begin), ttl, "before anybody else can get it")
-						require.Greater(t, time.Since(begin), ttl/2, "not in a hurry")
+						require.Less(t, time.Since(begin), ttl, "before another process can get the lock")
+						require.Greater(t, time.Since(begin), ttl/2, "not too early")
 						require.ErrorIs(t, context.Cause(ctx), lock.ErrLost)
 						require.ErrorContains(t, context.Cause(ctx), c.says)
 						require.ErrorContains(t, context.Cause(ctx), "lock x")
@@ -85,14 +85,14 @@ func TestWatchdogInTrouble(t *testing.T) {
 				})
 				if c.lost {
 					require.ErrorIs(t, err, lock.ErrLost)
-					require.NotErrorIs(t, err, context.DeadlineExceeded, "time-outs in here are not the caller's")
+					require.NotErrorIs(t, err, context.DeadlineExceeded, "internal time-outs are not those of the caller")
 				} else {
 					require.NoError(t, err)
 				}
-				w.upset(nil)
-				time.Sleep(2 * time.Hour) // what is late arrives
+				w.inject(nil)
+				time.Sleep(2 * time.Hour) // late calls arrive
 				w.late.Wait()
-				require.False(t, m.Exists(key("x")), "nothing takes it again")
+				require.False(t, m.Exists(key("x")), "the lock is not obtained again")
 			})
 		})
 	}
@@ -120,8 +120,8 @@ func during(from, to time.Duration, x trouble) func(time.Duration) trouble {
 	}
 }
 
-// The clock of Redis jumps ahead: the lock expires early there, and the next renewal tells. It jumps back: the lock lives
-// longer there, which harms nobody.
+// If the clock of Redis jumps ahead, the lock expires early, and the next renewal detects it. If it jumps back, the lock
+// lives longer, which does no harm.
 func TestWatchdogWhenRedisClockJumps(t *testing.T) {
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		l, _ := process(t, m, ttl)
@@ -134,7 +134,7 @@ func TestWatchdogWhenRedisClockJumps(t *testing.T) {
 		})
 		require.ErrorIs(t, err, lock.ErrLost)
 
-		m.SetTime(time.Now().Add(-time.Hour)) // stands still from here on: no key expires
+		m.SetTime(time.Now().Add(-time.Hour)) // the clock stops here: no key expires
 		require.NoError(t, l.Do(t.Context(), "x", func(ctx context.Context, _ int64) error {
 			time.Sleep(3 * ttl)
 			return ctx.Err()
@@ -143,14 +143,14 @@ func TestWatchdogWhenRedisClockJumps(t *testing.T) {
 	})
 }
 
-// A lock that was obtained so slowly that little is left of it is renewed the sooner.
-func TestWatchdogAfterASlowBeginning(t *testing.T) {
+// A lock that was obtained so slowly that little of its TTL is left is renewed sooner.
+func TestWatchdogAfterASlowStart(t *testing.T) {
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		l, w := process(t, m, ttl)
-		require.NoError(t, l.Do(t.Context(), "x", func(context.Context, int64) error { time.Sleep(ttl); return nil })) // Redis knows the scripts
+		require.NoError(t, l.Do(t.Context(), "x", func(context.Context, int64) error { time.Sleep(ttl); return nil })) // loads the scripts into Redis
 		known := len(w.made(renew))
 		slow := ttl/5 - time.Millisecond
-		w.upset(func(c call) trouble {
+		w.inject(func(c call) trouble {
 			if c.kind == take || c.kind == fence {
 				return trouble{after: slow}
 			}
@@ -165,8 +165,8 @@ func TestWatchdogAfterASlowBeginning(t *testing.T) {
 	})
 }
 
-// Whatever the wire does to any call, two works never run at once without the first having been told.
-func TestWatchdogNeverTwoUntold(t *testing.T) {
+// Whatever happens to any call, work never runs twice at once unless the context of the first was cancelled.
+func TestWatchdogNeverTwoUncancelled(t *testing.T) {
 	begun := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		upTo := func(d time.Duration) *rapid.Generator[time.Duration] {
@@ -198,7 +198,7 @@ func TestWatchdogNeverTwoUntold(t *testing.T) {
 			for i, length := range works {
 				l, w := process(t, m, ttl)
 				wires = append(wires, w)
-				w.upset(func(call) trouble {
+				w.inject(func(call) trouble {
 					mu.Lock()
 					defer mu.Unlock()
 					next++
@@ -211,7 +211,7 @@ func TestWatchdogNeverTwoUntold(t *testing.T) {
 						begun++
 						for c := range inside {
 							if c.Err() == nil {
-								wrong = append(wrong, fmt.Sprintf("two at %v", time.Now()))
+								wrong = append(wrong, fmt.Sprintf("two holders at %v", time.Now()))
 							}
 						}
 						if fence <= last {
@@ -223,7 +223,7 @@ func TestWatchdogNeverTwoUntold(t *testing.T) {
 						select {
 						case <-time.After(length):
 						case <-ctx.Done():
-							time.Sleep(ttl / 20) // work is not gone at once
+							time.Sleep(ttl / 20) // work does not end at once
 						}
 						mu.Lock()
 						delete(inside, ctx)
@@ -238,7 +238,7 @@ func TestWatchdogNeverTwoUntold(t *testing.T) {
 			}
 			time.Sleep(2 * ttl)
 			if m.Exists(key("x")) {
-				wrong = append(wrong, "the lock stayed behind for longer than its TTL")
+				wrong = append(wrong, "the lock was held for longer than its TTL")
 			}
 		})
 		if len(wrong) > 0 {
@@ -246,11 +246,11 @@ func TestWatchdogNeverTwoUntold(t *testing.T) {
 		}
 	})
 	require.Positive(t, begun)
-	t.Logf("%d works were begun", begun)
+	t.Logf("work began %d times", begun)
 }
 
-// Work that pays no heed keeps its place in this process, and is told in the end.
-func TestWorkThatPaysNoHeed(t *testing.T) {
+// Work that ignores its context keeps the name in this process, and its call returns ErrLost.
+func TestWorkThatIgnoresItsContext(t *testing.T) {
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		l, _ := process(t, m, ttl)
 		other, _ := process(t, m, ttl)
@@ -261,7 +261,7 @@ func TestWorkThatPaysNoHeed(t *testing.T) {
 			require.Error(t, ctx.Err())
 			require.ErrorIs(t, l.Do(t.Context(), "x", nil), lock.ErrNotObtained, "in this process")
 			require.NoError(t, other.Do(t.Context(), "x", func(_ context.Context, second int64) error {
-				require.Greater(t, second, fence, "what the first writes from now on is refused")
+				require.Greater(t, second, fence, "later writes of the first are refused")
 				return nil
 			}))
 			return boom

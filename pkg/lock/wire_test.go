@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The calls that a Locker makes.
+// The kinds of calls that a Locker makes.
 const (
 	take  = "take"
 	fence = "fence"
@@ -20,24 +20,24 @@ const (
 
 var errCut = errors.New("connection cut by the test")
 
-// trouble is what happens to one call.
+// trouble is a fault injected into one call.
 type trouble struct {
-	until  <-chan struct{} // before the answer can come
-	before time.Duration   // until Redis gets it
-	after  time.Duration   // until the answer comes
-	cut    bool            // the answer never comes, an error does
-	refuse bool            // Redis never gets it, an error comes
+	until  <-chan struct{} // closed before the response can arrive
+	before time.Duration   // until Redis gets the call
+	after  time.Duration   // until the response arrives
+	cut    bool            // the response is replaced by an error
+	refuse bool            // Redis never gets the call; the caller gets an error
 }
 
-// call is one that was made.
+// call is one recorded call.
 type call struct {
 	kind string
 	key  string
 	at   time.Time
 }
 
-// wire stands between a client and Redis, notes the calls and makes trouble. A call that times out reaches Redis all the
-// same, as it does when it lies in a socket's buffer.
+// wire is a hook between a client and Redis that records calls and injects faults. A call that times out still reaches
+// Redis, like one in the buffer of a socket.
 type wire struct {
 	mu      sync.Mutex
 	calls   []call
@@ -46,21 +46,21 @@ type wire struct {
 	late    sync.WaitGroup
 }
 
-// upset has every call answered with trouble from now on; nil ends that.
-func (w *wire) upset(f func(c call) trouble) {
+// inject applies f to every call from now on; nil ends that.
+func (w *wire) inject(f func(c call) trouble) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.trouble = f
 }
 
-// around has every call made by f from now on.
+// around makes every call through f from now on.
 func (w *wire) around(f func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.custom = f
 }
 
-// made is the calls of a kind so far, all for "".
+// made returns the calls of a kind so far, all calls for "".
 func (w *wire) made(kind string) (calls []call) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -110,7 +110,7 @@ func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// hinder makes the call with a command of its own: the caller reads cmd as soon as its context ends.
+// hinder makes the call with a separate command, since the caller reads cmd as soon as its context ends.
 func (w *wire) hinder(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook, t trouble) error {
 	if t == (trouble{}) {
 		return next(ctx, cmd)

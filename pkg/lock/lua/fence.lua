@@ -1,13 +1,13 @@
--- Gives the holder of a lock its fencing number.
+-- Returns a new fencing number to the holder of a lock.
 --
 -- KEYS[1]  the lock
 -- KEYS[2]  its last fencing number
 -- ARGV[1]  the holder's value
--- Returns  the number, as a string: larger than all given before; '0' when the lock is not this holder's (any more)
+-- Returns  the number, as a string: larger than all earlier ones; '0' if this holder does not have the lock
 -- Cost     O(1)
 --
--- It counts up by one, but never stays behind the time in microseconds, so that it goes on rising after Redis lost it.
--- That also lets an idle number be forgotten: a day after the clock has passed it.
+-- The number is the last one plus one, but at least the time in microseconds, so that it keeps rising after Redis lost it.
+-- For the same reason an unused number may expire: a day after the clock has passed it.
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then
   return '0'
 end

@@ -7,29 +7,30 @@ import (
 	"time"
 )
 
-// lines are the goroutines of this process that want a lock, one line per name. Who is at the head deals with Redis.
-type lines struct {
+// queues holds one queue per lock name, of the goroutines in this process that request the lock. Only the goroutine at the
+// head of a queue calls Redis.
+type queues struct {
 	mu     sync.Mutex
-	byName map[string]*line // only those with somebody in them
+	byName map[string]*queue // without empty queues
 }
 
-type line struct {
-	head chan struct{} // holds one item while somebody is at the head; a channel lets in those who wait in their order
-	in   int           // how many stand in it, the head counted; guarded by lines.mu
+type queue struct {
+	head chan struct{} // full while a goroutine is at the head; senders on a channel are served in their order
+	in   int           // goroutines in the queue, including the head; guarded by queues.mu
 }
 
-// enter waits for the head of the line until the deadline; with one that is over it only looks. The error is
+// enter waits for the head of the queue until the deadline. After the deadline it returns at once. The error is
 // ErrNotObtained or that of ctx. leave must be called once.
-func (l *lines) enter(ctx context.Context, name string, deadline time.Time) (leave func(), err error) {
+func (l *queues) enter(ctx context.Context, name string, deadline time.Time) (leave func(), err error) {
 	q := l.join(name)
 	defer func() {
 		if err != nil {
-			l.part(name, q)
+			l.quit(name, q)
 		}
 	}()
 	leave = func() {
 		<-q.head
-		l.part(name, q)
+		l.quit(name, q)
 	}
 	select {
 	case q.head <- struct{}{}:
@@ -53,22 +54,22 @@ func (l *lines) enter(ctx context.Context, name string, deadline time.Time) (lea
 	}
 }
 
-func (l *lines) join(name string) *line {
+func (l *queues) join(name string) *queue {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	q := l.byName[name]
 	if q == nil {
 		if l.byName == nil {
-			l.byName = make(map[string]*line)
+			l.byName = make(map[string]*queue)
 		}
-		q = &line{head: make(chan struct{}, 1)}
+		q = &queue{head: make(chan struct{}, 1)}
 		l.byName[name] = q
 	}
 	q.in++
 	return q
 }
 
-func (l *lines) part(name string, q *line) {
+func (l *queues) quit(name string, q *queue) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if q.in--; q.in == 0 {
