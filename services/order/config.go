@@ -29,7 +29,8 @@ type Payments struct {
 	Sandbox bool `env:"PAYMENTS_SANDBOX"` // never in production: it takes no money
 	// SandboxSecrets sign the sandbox's callbacks: new,old while the secret is rotated.
 	SandboxSecrets []string `env:"PAYMENTS_SANDBOX_SECRET" secret:"true"`
-	// SandboxCallbackURL is the target of the sandbox's callbacks. If it is empty, cmd/order uses its own public listener.
+	// SandboxCallbackURL is the target of the sandbox's callbacks. If it is empty, cmd/order uses its own public
+	// listener.
 	SandboxCallbackURL string `env:"PAYMENTS_SANDBOX_CALLBACK_URL"`
 }
 

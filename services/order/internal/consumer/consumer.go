@@ -48,8 +48,8 @@ func (c *Consumer) Subscribe(b bus.Bus, concurrency int) error {
 	return nil
 }
 
-// Deductions handles one message of TopicDeductions. It tries four times for up to 10 s. Then it returns the error, and
-// the bus redelivers the message, without a limit on redeliveries. Every step is idempotent.
+// Deductions handles one message of TopicDeductions. It tries four times for up to 10 s. Then it returns the error,
+// and the bus redelivers the message, without a limit on redeliveries. Every step is idempotent.
 func (c *Consumer) Deductions(ctx context.Context, d bus.Delivery) (err error) {
 	ctx, list, bad, end := items.Open[contract.Deduction](ctx, c.tel, contract.GroupOrderDeductions, d)
 	defer func() { end(err) }()

@@ -7,8 +7,9 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// Callback handles an event of a payment provider, whose signature has been verified. Events may be repeated and arrive
-// in any order. For a payment that does not exist, Callback stores the event for an operator and returns EventUnknown.
+// Callback handles an event of a payment provider, whose signature has been verified. Events may be repeated and
+// arrive in any order. For a payment that does not exist, Callback stores the event for an operator and returns
+// EventUnknown.
 //
 // One transaction handles a success completely: either it moves the order pending -> paid, or it inserts a refund.
 func (s *Service) Callback(ctx context.Context, e PaymentEvent) (Handled, error) {

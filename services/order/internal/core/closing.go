@@ -32,9 +32,9 @@ type CloseResult struct {
 // the same results.
 //
 // For ReasonExpired an order is due at its deadline. A payment keeps it open for longer if it was started before the
-// deadline, is not finished, and is younger than PaymentGrace. The order then becomes due when that payment reaches this
-// age. This happens once per order, so later payments do not extend it again. For ReasonCancelled and ReasonRejected an
-// order is due at once.
+// deadline, is not finished, and is younger than PaymentGrace. The order then becomes due when that payment reaches
+// this age. This happens once per order, so later payments do not extend it again. For ReasonCancelled and
+// ReasonRejected an order is due at once.
 //
 // An order_sn without an order gets a tombstone and is unknown from then on. This is correct for every closing, since
 // the closing of an order is published only after the order was committed.
@@ -92,9 +92,9 @@ func (s *Service) CloseOrders(ctx context.Context, orderSNs []string, reason str
 	return results, nil
 }
 
-// decideClose returns the outcome of a closing for one locked order; found reports whether the order exists. inFlight is
-// the end of the grace of its newest open payment, zero without one. Only for ClosePaying does it write: it stamps the
-// order with the end of the grace.
+// decideClose returns the outcome of a closing for one locked order; found reports whether the order exists. inFlight
+// is the end of the grace of its newest open payment, zero without one. Only for ClosePaying does it write: it stamps
+// the order with the end of the grace.
 func (s *Service) decideClose(tx Tx, o Order, found bool, reason string, now, inFlight time.Time) (CloseResult, error) {
 	switch {
 	case !found, o.Tombstone:
@@ -167,8 +167,8 @@ type RefundResult struct {
 	Outcome RefundOutcome
 }
 
-// RefundOrders refunds paid orders for which inventory has no units: paid -> refunded, with a refund of the payment that
-// paid the order. A repeated call returns the same results.
+// RefundOrders refunds paid orders for which inventory has no units: paid -> refunded, with a refund of the payment
+// that paid the order. A repeated call returns the same results.
 func (s *Service) RefundOrders(ctx context.Context, orderSNs []string, reason string) ([]RefundResult, error) {
 	orderSNs = distinct(orderSNs)
 	var results []RefundResult

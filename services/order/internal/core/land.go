@@ -11,12 +11,12 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// Land turns one message of deductions into orders in one transaction, then publishes the messages that follow from it.
-// It is idempotent: a repeated call with the same message publishes the same events. bad are items that could not be
-// parsed.
+// Land turns one message of deductions into orders in one transaction, then publishes the messages that follow from
+// it. It is idempotent: a repeated call with the same message publishes the same events. bad are items that could not
+// be parsed.
 //
-// An error is transient, and the whole message must be redelivered. An item that can never become an order becomes a dead
-// letter and does not delay the others.
+// An error is transient, and the whole message must be redelivered. An item that can never become an order becomes a
+// dead letter and does not delay the others.
 func (s *Service) Land(ctx context.Context, items []contract.Deduction, bad []contract.BadItem) error {
 	valid, deadLetters := s.sortOut(items, bad)
 	var landed landing
@@ -68,9 +68,10 @@ type landing struct {
 
 // insertOrders inserts the orders that do not exist yet.
 //
-// Nearly every message is delivered once, so the first transaction does not read the orders, which saves a statement for
-// each shard. If one of them exists, the insertion fails on its primary key, and a second transaction reads and locks
-// them first. The second transaction is not a retry of the first: a redelivered message must not count as a lost race.
+// Nearly every message is delivered once, so the first transaction does not read the orders, which saves a statement
+// for each shard. If one of them exists, the insertion fails on its primary key, and a second transaction reads and
+// locks them first. The second transaction is not a retry of the first: a redelivered message must not count as a lost
+// race.
 func (s *Service) insertOrders(ctx context.Context, valid []contract.Deduction) (landed landing, err error) {
 	err = s.store.InTx(ctx, "orders transaction", func(tx Tx) (err error) {
 		landed, err = s.insertMissing(tx, valid, nil)
@@ -123,8 +124,9 @@ func (s *Service) insertMissing(tx Tx, valid []contract.Deduction, existing map[
 	return landed, tx.InsertOrders(landed.fresh)
 }
 
-// publishLanded publishes the messages that follow from a landed message. For a known order it publishes its present state,
-// with its later transition if there is one: an earlier delivery may have failed before it published any of them.
+// publishLanded publishes the messages that follow from a landed message. For a known order it publishes its present
+// state, with its later transition if there is one: an earlier delivery may have failed before it published any of
+// them.
 func (s *Service) publishLanded(ctx context.Context, fresh, known []Order, deadLetters []contract.DeadLetter) error {
 	events := make([]contract.OrderEvent, 0, len(fresh)+len(known))
 	pending := make([]Order, 0, len(fresh)+len(known))

@@ -162,8 +162,8 @@ func AmountOf(lines []contract.PricedLine) (int64, error) {
 	return sum, nil
 }
 
-// sameOrder reports whether a deduction describes the existing order o. It does not compare the pay window: the deadline
-// was fixed when the order was created.
+// sameOrder reports whether a deduction describes the existing order o. It does not compare the pay window: the
+// deadline was fixed when the order was created.
 func sameOrder(o Order, d contract.Deduction) bool {
 	if o.UserID != d.UserID || o.ActivityID != d.ActivityID || o.Bucket != d.Bucket || o.Currency != d.Currency {
 		return false
@@ -209,7 +209,8 @@ func (o Order) event(step contract.OrderEventType, at time.Time) contract.OrderE
 	return e
 }
 
-// events returns the events that describe the state of o to inventory: created, and its later transition if it has one.
+// events returns the events that describe the state of o to inventory: created, and its later transition if it has
+// one.
 func (o Order) events() []contract.OrderEvent {
 	all := []contract.OrderEvent{o.event(contract.OrderCreated, o.CreatedAt)}
 	switch o.State {

@@ -26,8 +26,8 @@ type Store interface {
 	PostponeClosingCheck(ctx context.Context, orderSNs []string, at time.Time) error
 
 	DueRefunds(ctx context.Context, now time.Time, limit int) ([]Refund, error)
-	// ClaimRefund takes the next attempt of a refund in the state that was read, and postpones the following attempt to
-	// next. It returns false when another process has claimed the attempt.
+	// ClaimRefund takes the next attempt of a refund in the state that was read, and postpones the following attempt
+	// to next. It returns false when another process has claimed the attempt.
 	ClaimRefund(ctx context.Context, r Refund, next time.Time) (bool, error)
 	// FinishRefund moves a pending refund to its final state. It returns false when the refund was no longer pending.
 	FinishRefund(ctx context.Context, paymentID string, to RefundState, lastError string, at time.Time) (bool, error)
@@ -109,8 +109,8 @@ type Provider interface {
 	PayURL(p Payment) string
 	// Verify checks the signature of a callback over the unparsed body.
 	Verify(signature string, body []byte, now time.Time) error
-	// Refund returns a payment in full. Calls with the same refundID take effect once. ErrRefundDeclined is final; after
-	// any other error the refund is retried.
+	// Refund returns a payment in full. Calls with the same refundID take effect once. ErrRefundDeclined is final;
+	// after any other error the refund is retried.
 	Refund(ctx context.Context, refundID string, amount int64, currency string) error
 }
 

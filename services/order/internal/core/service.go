@@ -15,8 +15,8 @@ type Options struct {
 	// OverdueAfter is the time past its deadline after which the closing of a pending order is published again.
 	// Default 30 s.
 	OverdueAfter time.Duration
-	// RefundAttempts is the number of failed attempts after which a refund becomes refund_failed and an operator has to
-	// return the money. Default 60: about nine hours with the back-off below.
+	// RefundAttempts is the number of failed attempts after which a refund becomes refund_failed and an operator has
+	// to return the money. Default 60: about nine hours with the back-off below.
 	RefundAttempts int
 	// RefundTimeout bounds one call to a provider. Default 10 s.
 	RefundTimeout time.Duration

@@ -20,9 +20,9 @@ const (
 	alarmAttempts = 5 // failed attempts after which a pending refund raises an alarm
 )
 
-// ResendClosings publishes again the closings of pending orders that are past their deadline by more than OverdueAfter,
-// since their delayed message was lost. It checks each order again after a doubling back-off. It returns the number of
-// orders whose closing it published.
+// ResendClosings publishes again the closings of pending orders that are past their deadline by more than
+// OverdueAfter, since their delayed message was lost. It checks each order again after a doubling back-off. It returns
+// the number of orders whose closing it published.
 func (s *Service) ResendClosings(ctx context.Context) (int, error) {
 	sent := 0
 	for range sweepSteps {
@@ -89,8 +89,8 @@ func (s *Service) RefundDue(ctx context.Context) (int, error) {
 	return len(due), errors.Join(fails...)
 }
 
-// attemptRefund makes one attempt at a refund. It returns an error only if the store fails or ctx ends. An error of the
-// provider is stored with the refund.
+// attemptRefund makes one attempt at a refund. It returns an error only if the store fails or ctx ends. An error of
+// the provider is stored with the refund.
 func (s *Service) attemptRefund(ctx context.Context, r Refund) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

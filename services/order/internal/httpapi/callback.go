@@ -15,7 +15,8 @@ import (
 	"flashsale.internal/services/order/internal/payment"
 )
 
-// PaymentCallback implements api.ServerInterface. It verifies the signature over the unparsed body before it parses it.
+// PaymentCallback implements api.ServerInterface. It verifies the signature over the unparsed body before it parses
+// it.
 func (p *Public) PaymentCallback(w http.ResponseWriter, r *http.Request, name string, _ api.PaymentCallbackParams) {
 	provider, ok := p.core.Provider(name)
 	if !ok {

@@ -1,5 +1,5 @@
-// Package httpapi serves the HTTP APIs of the order service: public.go and callback.go for buyers and payment providers,
-// internal.go for inventory.
+// Package httpapi serves the HTTP APIs of the order service: public.go and callback.go for buyers and payment
+// providers, internal.go for inventory.
 package httpapi
 
 import (
@@ -46,8 +46,8 @@ func NewPublic(
 	w := api.ServerInterfaceWrapper{Handler: p, ErrorHandlerFunc: p.refuseParameter}
 	r := httpserver.NewRouter(tel)
 	r.Use(httpserver.Timeout(callTimeout))
-	// Limits by client address apply before the token is verified, limits by user after it, and the limits of a route's
-	// total rate last.
+	// Limits by client address apply before the token is verified, limits by user after it, and the limits of a
+	// route's total rate last.
 	read, write := limits.On("order-per-user", "order-read-total"), limits.On("order-per-user", "order-write-total")
 	r.Group(func(r chi.Router) {
 		r.Use(limits.On("order-per-ip"), verifier.Require())

@@ -1,5 +1,5 @@
-// Command orderinserts measures how many orders per second the order service's store inserts without any other load: four
-// writers, 64 orders per transaction. docs/benchmarks.md compares the rate of landed orders with this figure.
+// Command orderinserts measures how many orders per second the order service's store inserts without any other load:
+// four writers, 64 orders per transaction. docs/benchmarks.md compares the rate of landed orders with this figure.
 //
 // MYSQL_DSN names a database that is used for nothing else. The command fills it and does not clean it up. It prints a
 // line when it starts inserting, and at the end a JSON object:

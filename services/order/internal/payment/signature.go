@@ -34,8 +34,8 @@ func Sign(secret string, body []byte, at time.Time) string {
 	return "t=" + t + ",v1=" + hex.EncodeToString(mac(secret, t, body))
 }
 
-// Verify checks the value of Header over the unparsed body. It accepts a signature by any of the secrets; there is more
-// than one while secrets are rotated.
+// Verify checks the value of Header over the unparsed body. It accepts a signature by any of the secrets; there is
+// more than one while secrets are rotated.
 func Verify(secrets []string, header string, body []byte, now time.Time) error {
 	t, at, signatures, err := parse(header)
 	if err != nil {
@@ -73,8 +73,8 @@ func parse(header string) (t string, at time.Time, signatures [][]byte, err erro
 		switch name {
 		case "t":
 			unix, err := strconv.ParseInt(value, 10, 64)
-			// Only the canonical form is accepted, so that the signed text equals the parsed number. The bound keeps time
-			// arithmetic exact.
+			// Only the canonical form is accepted, so that the signed text equals the parsed number. The bound keeps
+			// time arithmetic exact.
 			if err != nil || t != "" || unix < 0 || unix > 1<<40 || strconv.FormatInt(unix, 10) != value {
 				return "", time.Time{}, nil, errMalformed
 			}

@@ -69,8 +69,8 @@ func (s *Store) InTx(ctx context.Context, name string, fn func(core.Tx) error) e
 	return refuseTransient(err)
 }
 
-// refuseTransient turns a transient database error into a refusal with the code unavailable. It returns all other errors
-// unchanged.
+// refuseTransient turns a transient database error into a refusal with the code unavailable. It returns all other
+// errors unchanged.
 func refuseTransient(err error) error {
 	if err == nil || !sqldb.IsTransient(err) {
 		return err
@@ -78,7 +78,7 @@ func refuseTransient(err error) error {
 	if refusal := (*contract.Refusal)(nil); errors.As(err, &refusal) {
 		return err
 	}
-	return contract.Refuse(contract.CodeUnavailable, "The database is unavailable. The outcome may be unknown; try again.").Because(err)
+	return contract.Refuse(contract.CodeUnavailable, "The service is temporarily unavailable. The outcome may be unknown; try again.").Because(err)
 }
 
 // table returns the name of the order table of a shard.

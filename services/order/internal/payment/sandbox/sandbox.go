@@ -69,7 +69,8 @@ type Refunds interface {
 	RecordRefund(ctx context.Context, refundID string, amount int64, currency string, at time.Time) (same bool, err error)
 }
 
-// Refund implements core.Provider. Repeating a refund succeeds; the same id with another amount or currency is declined.
+// Refund implements core.Provider. Repeating a refund succeeds; the same id with another amount or currency is
+// declined.
 func (p *Provider) Refund(ctx context.Context, refundID string, amount int64, currency string) error {
 	same, err := p.refunds.RecordRefund(ctx, refundID, amount, currency, p.cfg.Now())
 	if err != nil {
