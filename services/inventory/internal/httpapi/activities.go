@@ -55,21 +55,21 @@ func (m *Merchant) ListActivities(w http.ResponseWriter, r *http.Request, _ api.
 		m.refuse(w, r, err)
 		return
 	}
-	list, next := cut(list, p, func(a core.Activity) string { return a.ID })
+	list, next := cutPage(list, p, func(a core.Activity) string { return a.ID })
 	httpserver.WriteJSON(w, http.StatusOK, api.ActivityList{Items: views(list, m.activityView), NextCursor: next})
 }
 
 // GetActivity implements api.ServerInterface.
 func (m *Merchant) GetActivity(w http.ResponseWriter, r *http.Request, id string) {
-	if m.known(w, r, id) {
+	if m.validID(w, r, id) {
 		a, err := m.core.Activity(r.Context(), id)
-		m.answerActivity(w, r, a, err)
+		m.respondActivity(w, r, a, err)
 	}
 }
 
 // PatchActivity implements api.ServerInterface.
 func (m *Merchant) PatchActivity(w http.ResponseWriter, r *http.Request, id string) {
-	if !m.known(w, r, id) {
+	if !m.validID(w, r, id) {
 		return
 	}
 	var body api.ActivityPatch
@@ -85,7 +85,7 @@ func (m *Merchant) PatchActivity(w http.ResponseWriter, r *http.Request, id stri
 		patch.Items = &items
 	}
 	a, err := m.core.PatchActivity(r.Context(), who(r), id, patch)
-	m.answerActivity(w, r, a, err)
+	m.respondActivity(w, r, a, err)
 }
 
 // PublishActivity implements api.ServerInterface.
@@ -109,13 +109,13 @@ func (m *Merchant) EndActivity(w http.ResponseWriter, r *http.Request, id string
 }
 
 func (m *Merchant) step(w http.ResponseWriter, r *http.Request, id string, do func(ctx context.Context, who, id string) (*core.Activity, error)) {
-	if m.known(w, r, id) && m.noBody(w, r) {
+	if m.validID(w, r, id) && m.requireNoFields(w, r) {
 		a, err := do(r.Context(), who(r), id)
-		m.answerActivity(w, r, a, err)
+		m.respondActivity(w, r, a, err)
 	}
 }
 
-func (m *Merchant) answerActivity(w http.ResponseWriter, r *http.Request, a *core.Activity, err error) {
+func (m *Merchant) respondActivity(w http.ResponseWriter, r *http.Request, a *core.Activity, err error) {
 	if err != nil {
 		m.refuse(w, r, err)
 		return

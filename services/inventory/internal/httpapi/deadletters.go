@@ -13,9 +13,9 @@ import (
 
 func deadLetterView(d core.DeadLetter) api.DeadLetter {
 	return api.DeadLetter{
-		DeadLetterId: d.ID, Where: d.Where, Topic: d.Topic, OrderSn: maybe(d.OrderSN), ActivityId: maybe(d.ActivityID), Why: d.Why,
+		DeadLetterId: d.ID, Where: d.Where, Topic: d.Topic, OrderSn: optional(d.OrderSN), ActivityId: optional(d.ActivityID), Why: d.Why,
 		Item: strings.ToValidUTF8(string(d.Item), "\uFFFD"), State: api.DeadLetterState(d.State), Occurrences: d.Occurrences, FailedAt: d.FailedAt,
-		DecidedBy: maybe(d.DecidedBy), DecidedAt: d.DecidedAt,
+		DecidedBy: optional(d.DecidedBy), DecidedAt: d.DecidedAt,
 	}
 }
 
@@ -45,7 +45,7 @@ func (m *Merchant) ListDeadLetters(w http.ResponseWriter, r *http.Request, param
 		m.refuse(w, r, err)
 		return
 	}
-	list, next := cut(list, p, func(d core.DeadLetter) string { return d.ID })
+	list, next := cutPage(list, p, func(d core.DeadLetter) string { return d.ID })
 	httpserver.WriteJSON(w, http.StatusOK, api.DeadLetterList{Items: views(list, deadLetterView), NextCursor: next})
 }
 
@@ -60,7 +60,7 @@ func (m *Merchant) RejectDeadLetter(w http.ResponseWriter, r *http.Request, id s
 }
 
 func (m *Merchant) decide(w http.ResponseWriter, r *http.Request, id string, do func(ctx context.Context, who, id string) (*core.DeadLetter, error)) {
-	if !m.known(w, r, id) || !m.noBody(w, r) {
+	if !m.validID(w, r, id) || !m.requireNoFields(w, r) {
 		return
 	}
 	d, err := do(r.Context(), who(r), id)

@@ -16,7 +16,7 @@ import (
 
 func holdingView(r core.Reservation) api.Holding {
 	return api.Holding{
-		OrderSn: r.OrderSN, UserId: r.UserID, State: api.HoldingState(r.State), Reason: maybe(r.Reason), ReservedAt: r.ReservedAt,
+		OrderSn: r.OrderSN, UserId: r.UserID, State: api.HoldingState(r.State), Reason: optional(r.Reason), ReservedAt: r.ReservedAt,
 		OrderCreatedAt: r.OrderCreatedAt, ExpiresAt: r.ExpiresAt, ChangedAt: r.ChangedAt,
 		Lines: views(r.Lines, func(l contract.Line) api.Line { return api.Line{SkuId: l.SKUID, Qty: l.Qty} }),
 	}
@@ -24,7 +24,7 @@ func holdingView(r core.Reservation) api.Holding {
 
 // ListActivityOrders implements api.ServerInterface.
 func (m *Merchant) ListActivityOrders(w http.ResponseWriter, r *http.Request, id string, params api.ListActivityOrdersParams) {
-	if !m.known(w, r, id) {
+	if !m.validID(w, r, id) {
 		return
 	}
 	user := ""
@@ -46,7 +46,7 @@ func (m *Merchant) ListActivityOrders(w http.ResponseWriter, r *http.Request, id
 		return
 	}
 	w.Header().Set("Vary", "Accept")
-	if wantsCSV(r) {
+	if acceptsCSV(r) {
 		m.csv(w, r, id, user)
 		return
 	}
@@ -55,30 +55,30 @@ func (m *Merchant) ListActivityOrders(w http.ResponseWriter, r *http.Request, id
 		m.refuse(w, r, err)
 		return
 	}
-	list, next := cut(list, p, func(r core.Reservation) string { return r.OrderSN })
+	list, next := cutPage(list, p, func(r core.Reservation) string { return r.OrderSN })
 	httpserver.WriteJSON(w, http.StatusOK, api.HoldingList{Items: views(list, holdingView), NextCursor: next})
 }
 
-// wantsCSV tells whether the caller names CSV and does not like JSON better.
-func wantsCSV(r *http.Request) bool {
-	likes := map[string]float64{} // 0 to 1
-	for part := range strings.SplitSeq(strings.Join(r.Header.Values("Accept"), ","), ",") {
-		media, params, err := mime.ParseMediaType(part)
+// acceptsCSV reports whether the Accept header names text/csv and does not prefer application/json.
+func acceptsCSV(r *http.Request) bool {
+	quality := map[string]float64{} // by media type, 0 to 1
+	for element := range strings.SplitSeq(strings.Join(r.Header.Values("Accept"), ","), ",") {
+		media, params, err := mime.ParseMediaType(element)
 		if err != nil {
 			continue
 		}
-		likes[media] = 1
+		quality[media] = 1
 		if q, ok := params["q"]; ok {
-			likes[media], _ = strconv.ParseFloat(q, 64) // what is no number is no wish
+			quality[media], _ = strconv.ParseFloat(q, 64) // 0 if q is not a number
 		}
 	}
-	return likes["text/csv"] > 0 && likes["text/csv"] >= likes["application/json"]
+	return quality["text/csv"] > 0 && quality["text/csv"] >= quality["application/json"]
 }
 
 const csvPage = 1000
 
-// csv sends the whole list, page by page. A failure after the first page cuts the connection, so that nobody takes a part
-// for the whole.
+// csv sends the whole list, page by page. A failure after the first page aborts the connection, so that the client
+// does not take the incomplete list for a complete one.
 func (m *Merchant) csv(w http.ResponseWriter, r *http.Request, id, user string) {
 	out := csv.NewWriter(w)
 	cursor := ""
@@ -89,7 +89,7 @@ func (m *Merchant) csv(w http.ResponseWriter, r *http.Request, id, user string) 
 			return
 		}
 		if err != nil {
-			m.tel.Log.WarnContext(r.Context(), "CSV ended early", "error", err)
+			m.tel.Log.WarnContext(r.Context(), "CSV export aborted", "error", err)
 			panic(http.ErrAbortHandler)
 		}
 		if first {
@@ -98,7 +98,7 @@ func (m *Merchant) csv(w http.ResponseWriter, r *http.Request, id, user string) 
 			_ = out.Write([]string{"order_sn", "user_id", "lines", "state", "reason", "reserved_at", "order_created_at", "expires_at", "changed_at"})
 		}
 		for _, row := range rows {
-			_ = out.Write(record(row)) // Flush tells
+			_ = out.Write(csvRecord(row)) // out.Error returns its error after Flush
 		}
 		out.Flush()
 		if out.Error() != nil || len(rows) < csvPage {
@@ -108,29 +108,32 @@ func (m *Merchant) csv(w http.ResponseWriter, r *http.Request, id, user string) 
 	}
 }
 
-func record(r core.Reservation) []string {
+// csvRecord returns the fields of a reservation. Its lines are written as <sku_id>x<qty>, separated by spaces.
+func csvRecord(r core.Reservation) []string {
 	lines := make([]string, len(r.Lines))
 	for i, l := range r.Lines {
 		lines[i] = l.SKUID + "x" + strconv.FormatInt(l.Qty, 10)
 	}
 	fields := []string{
-		r.OrderSN, r.UserID, strings.Join(lines, " "), string(r.State), r.Reason, stamp(&r.ReservedAt), stamp(r.OrderCreatedAt), stamp(r.ExpiresAt), stamp(&r.ChangedAt),
+		r.OrderSN, r.UserID, strings.Join(lines, " "), string(r.State), r.Reason,
+		timestamp(&r.ReservedAt), timestamp(r.OrderCreatedAt), timestamp(r.ExpiresAt), timestamp(&r.ChangedAt),
 	}
 	for i := range fields {
-		fields[i] = harmless(fields[i])
+		fields[i] = escapeFormula(fields[i])
 	}
 	return fields
 }
 
-func stamp(t *time.Time) string {
+// timestamp returns "" for nil.
+func timestamp(t *time.Time) string {
 	if t == nil {
 		return ""
 	}
 	return t.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-// harmless keeps a spreadsheet from taking a buyer's text for a formula.
-func harmless(s string) string {
+// escapeFormula quotes a text that a spreadsheet would evaluate as a formula.
+func escapeFormula(s string) string {
 	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
 		return "'" + s
 	}

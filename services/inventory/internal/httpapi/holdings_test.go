@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestWhoIsAnsweredCSV(t *testing.T) {
+func TestAcceptsCSV(t *testing.T) {
 	for accept, csv := range map[string]bool{
 		"":                                    false,
 		"*/*":                                 false,
@@ -27,6 +27,6 @@ func TestWhoIsAnsweredCSV(t *testing.T) {
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Header.Set("Accept", accept)
-		require.Equal(t, csv, wantsCSV(r), accept)
+		require.Equal(t, csv, acceptsCSV(r), accept)
 	}
 }

@@ -18,10 +18,10 @@ import (
 	"flashsale.internal/services/inventory/api"
 )
 
-// Limits are looked at and changed here for all services: they read the same rules, in their file and in Redis, and each
-// process writes down in Redis what its limits did.
+// These routes show and change the limits of all services. All processes read the same rules, from their file and from
+// Redis, and each process writes the counts of its limits to Redis.
 
-// limitView is api.LimitState with the rule as its own package writes it.
+// limitView is api.LimitState with the rule as package rules encodes it.
 type limitView struct {
 	Name     string               `json:"name"`
 	Source   api.LimitStateSource `json:"source"`
@@ -34,7 +34,7 @@ type limitView struct {
 	Limited  []rules.Caller       `json:"limited"`
 }
 
-// limitViews are all limits by name. What holds is what this process knows to hold.
+// limitViews are all limits, sorted by name, with the rules that are in force in this process.
 type limitViews struct {
 	views     []limitView
 	version   int64
@@ -43,13 +43,13 @@ type limitViews struct {
 
 func (m *Merchant) limitViews(ctx context.Context) (limitViews, error) {
 	if m.limits.Store == nil {
-		return limitViews{}, limitsUnavailable(errors.New("limits are not kept in Redis here"))
+		return limitViews{}, limitsUnavailable(errNoLimitStore)
 	}
 	set, version, err := m.limits.Store.Get(ctx)
 	if err != nil {
 		return limitViews{}, limitsUnavailable(err)
 	}
-	did, processes, err := m.limits.Store.Overview(ctx)
+	counts, processes, err := m.limits.Store.Overview(ctx)
 	if err != nil {
 		return limitViews{}, limitsUnavailable(err)
 	}
@@ -61,7 +61,7 @@ func (m *Merchant) limitViews(ctx context.Context) (limitViews, error) {
 	slices.Sort(names)
 	out := limitViews{version: version, processes: processes}
 	for _, name := range slices.Compact(names) {
-		s := did[name]
+		s := counts[name]
 		v := limitView{
 			Name: name, Source: api.LimitStateSourceNone, Allowed: s.Allowed, Waited: s.Waited, Refused: s.Refused, Shadowed: s.Shadowed, Failed: s.Failed,
 			Limited: s.Limited,
@@ -83,8 +83,11 @@ func (m *Merchant) limitViews(ctx context.Context) (limitViews, error) {
 	return out, nil
 }
 
+var errNoLimitStore = errors.New("no Redis is configured for limits")
+
 func limitsUnavailable(err error) error {
-	return contract.Refuse(contract.CodeUnavailable, "The limits cannot be read or changed right now. The outcome may be unknown; ask again.").Because(err).After(time.Second)
+	return contract.Refuse(contract.CodeUnavailable, "The limits are temporarily unavailable. The outcome may be unknown; try again.").
+		Because(err).After(time.Second)
 }
 
 // ListLimits implements api.ServerInterface.
@@ -142,7 +145,8 @@ func (m *Merchant) GetLimit(w http.ResponseWriter, r *http.Request, name string)
 
 func noSuchLimit() error { return contract.Refuse(contract.CodeNotFound, "no such limit") }
 
-// knownLimit answers 404 for a name that no route has and no rule either: a rule of that name would limit nobody.
+// knownLimit responds with 404 and returns false for a name that neither a route nor a rule has. A rule of that name
+// would limit no request.
 func (m *Merchant) knownLimit(w http.ResponseWriter, r *http.Request, name string) bool {
 	if slices.Contains(admission.Names(), name) || slices.ContainsFunc(m.limits.Rules(), func(rule rules.Rule) bool { return rule.Name == name }) {
 		return true
@@ -184,16 +188,17 @@ func (m *Merchant) DeleteLimit(w http.ResponseWriter, r *http.Request, name stri
 
 // RevertLimit implements api.ServerInterface.
 func (m *Merchant) RevertLimit(w http.ResponseWriter, r *http.Request, name string) {
-	if !m.knownLimit(w, r, name) || !m.noBody(w, r) {
+	if !m.knownLimit(w, r, name) || !m.requireNoFields(w, r) {
 		return
 	}
 	m.changeLimit(w, r, "limit.revert", name, nil, func(ctx context.Context) (int64, error) { return m.limits.Store.RevertRule(ctx, name) })
 }
 
-// changeLimit records and does a change. Each may be repeated: it says what is to be, not by how much.
+// changeLimit makes a change and records it. Each change can be repeated, since it sets a rule and does not add to
+// one.
 func (m *Merchant) changeLimit(w http.ResponseWriter, r *http.Request, action, name string, rule any, do func(context.Context) (int64, error)) {
 	var version int64
-	err := limitsUnavailable(errors.New("limits are not kept in Redis here"))
+	err := limitsUnavailable(errNoLimitStore)
 	if m.limits.Store != nil {
 		err = m.core.ChangeLimit(r.Context(), who(r), action, name, rule, func(ctx context.Context) (err error) {
 			if version, err = do(ctx); err != nil {
@@ -209,7 +214,7 @@ func (m *Merchant) changeLimit(w http.ResponseWriter, r *http.Request, action, n
 	httpserver.WriteJSON(w, http.StatusOK, api.LimitChange{Name: name, Version: version})
 }
 
-// maxLimitKey bounds a key in bytes, as the interface says it.
+// maxLimitKey is the largest length of a key in bytes; the API description has the same figure.
 const maxLimitKey = 512
 
 // TryLimit implements api.ServerInterface.
@@ -236,17 +241,17 @@ func (m *Merchant) TryLimit(w http.ResponseWriter, r *http.Request, name string)
 		m.refuse(w, r, noSuchLimit())
 		return
 	case m.limits.Store == nil || inForce[i].Where == "local":
-		m.refuse(w, r, contract.Refuse(contract.CodeStateConflict, "each process counts for itself here, so nobody can be asked; GET tells who is refused"))
+		m.refuse(w, r, contract.Refuse(contract.CodeStateConflict, "each process has its own counts of this limit, so it cannot be tried; GET lists the callers that it refuses"))
 		return
 	}
 	res, err := m.limits.Try(r.Context(), name, *body.Key)
 	switch {
-	case errors.Is(err, rules.ErrUnknownRule): // deleted meanwhile
+	case errors.Is(err, rules.ErrUnknownRule): // deleted since it was found
 		m.refuse(w, r, noSuchLimit())
 	case errors.Is(err, ratelimit.ErrUnavailable) || err == nil && res.Source == ratelimit.SourceFallback:
 		m.refuse(w, r, limitsUnavailable(err))
 	case err != nil:
-		m.refuse(w, r, contract.Refuse(contract.CodeStateConflict, "a limit of how many run at the same time cannot be tried"))
+		m.refuse(w, r, contract.Refuse(contract.CodeStateConflict, "a limit on concurrent requests cannot be tried"))
 	default:
 		view := api.LimitDecision{Allowed: res.Allowed, Remaining: max(0, res.Remaining)}
 		if !res.Allowed && res.RetryAfter > 0 {

@@ -1,4 +1,4 @@
-// Package httpapi is the merchants' HTTP API.
+// Package httpapi serves the HTTP API for merchants and operators.
 package httpapi
 
 import (
@@ -23,30 +23,34 @@ import (
 // callTimeout bounds one request, the wait for the database included.
 const callTimeout = 15 * time.Second
 
-// reconcileTimeout is that of a reconciliation, which looks several times; shorter than what an answer may take to write.
+// reconcileTimeout bounds a reconciliation, which makes several comparisons. It is below the server's write time-out.
 const reconcileTimeout = 55 * time.Second
 
-// Merchant is what merchants and operators see.
+// Merchant serves the API for merchants and operators.
 type Merchant struct {
 	core      *core.Service
 	limits    *admission.Limits
 	tel       *telemetry.Telemetry
-	transient func(error) bool // what may succeed later
+	transient func(error) bool // reports an error after which a retry can succeed
 	now       func() time.Time
 }
 
 var _ api.ServerInterface = (*Merchant)(nil)
 
-// NewMerchant routes the merchants' API. transient tells which errors may be gone when the caller asks again.
-func NewMerchant(svc *core.Service, tel *telemetry.Telemetry, verifier *auth.Verifier, limits *admission.Limits, transient func(error) bool, now func() time.Time) http.Handler {
+// NewMerchant returns the handler of the API. transient reports whether a retry can succeed after an error.
+func NewMerchant(
+	svc *core.Service, tel *telemetry.Telemetry, verifier *auth.Verifier, limits *admission.Limits, transient func(error) bool,
+	now func() time.Time,
+) http.Handler {
 	m := &Merchant{core: svc, limits: limits, tel: tel, transient: transient, now: now}
 	w := api.ServerInterfaceWrapper{Handler: m, ErrorHandlerFunc: m.refuseParameter}
 	r := httpserver.NewRouter(tel)
-	// Before the token by address, after it by user, and last what all of a route may do together.
+	// Limits by client address apply before the token is verified, limits by user after it, and the limits of a
+	// route's total rate last.
 	byAddress := limits.On("merchant-per-ip")
 	read, write := limits.On("merchant-per-user", "merchant-read-total"), limits.On("merchant-per-user", "merchant-write-total")
-	// What holds the database for long, by how many run at a time.
-	export, reconcile := when(wantsCSV, limits.On("merchant-export")), limits.On("merchant-reconcile")
+	// These requests load the database for a long time, so their concurrency is limited.
+	export, reconcile := when(acceptsCSV, limits.On("merchant-export")), limits.On("merchant-reconcile")
 	r.Group(func(r chi.Router) {
 		r.Use(byAddress, httpserver.Timeout(callTimeout), verifier.Require(auth.Merchant))
 		r.With(write).Post("/v1/merchant/products", w.CreateProduct)
@@ -84,13 +88,13 @@ func NewMerchant(svc *core.Service, tel *telemetry.Telemetry, verifier *auth.Ver
 	return r
 }
 
-// when applies a middleware to the requests that matches takes; the others pass it by.
+// when applies a middleware only to requests for which matches returns true.
 func when(matches func(*http.Request) bool, middleware func(http.Handler) http.Handler) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
-		through := middleware(next)
+		wrapped := middleware(next)
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if matches(r) {
-				through.ServeHTTP(w, r)
+				wrapped.ServeHTTP(w, r)
 				return
 			}
 			next.ServeHTTP(w, r)
@@ -98,17 +102,19 @@ func when(matches func(*http.Request) bool, middleware func(http.Handler) http.H
 	}
 }
 
-// refuse answers err. What a lost database or a deadlock caused may succeed later and is 503.
+// refuse responds with the problem document of err. A transient error, such as an unreachable database or a deadlock,
+// gets 503.
 func (m *Merchant) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	// A request whose own time is over is refused like any other; only who has gone needs no answer.
-	gone := errors.Is(r.Context().Err(), context.Canceled)
-	if refusal := (*contract.Refusal)(nil); !errors.As(err, &refusal) && !gone && m.transient(err) {
-		err = contract.Refuse(contract.CodeUnavailable, "This cannot be answered right now. The outcome may be unknown; ask again.").Because(err).After(time.Second)
+	// A request that exceeded its time-out gets a response too. Only a client that hung up does not.
+	hungUp := errors.Is(r.Context().Err(), context.Canceled)
+	if refusal := (*contract.Refusal)(nil); !errors.As(err, &refusal) && !hungUp && m.transient(err) {
+		err = contract.Refuse(contract.CodeUnavailable, "The service is temporarily unavailable. The outcome may be unknown; try again.").
+			Because(err).After(time.Second)
 	}
 	problem.Write(w, r, m.tel.Log, err)
 }
 
-// refuseParameter answers what the generated code could not read.
+// refuseParameter responds to a request with a parameter that the generated code could not parse.
 func (m *Merchant) refuseParameter(w http.ResponseWriter, r *http.Request, err error) {
 	name := "parameter"
 	var format *api.InvalidParamFormatError
@@ -129,8 +135,8 @@ func (m *Merchant) refuseParameter(w http.ResponseWriter, r *http.Request, err e
 	m.refuse(w, r, contract.InvalidField(name, "is not valid"))
 }
 
-// known answers 404 for an id that cannot be one.
-func (m *Merchant) known(w http.ResponseWriter, r *http.Request, id string) bool {
+// validID responds with 404 and returns false for a malformed id.
+func (m *Merchant) validID(w http.ResponseWriter, r *http.Request, id string) bool {
 	if !contract.ValidID(id) {
 		m.refuse(w, r, contract.Refuse(contract.CodeNotFound, "no such resource"))
 		return false
@@ -140,8 +146,8 @@ func (m *Merchant) known(w http.ResponseWriter, r *http.Request, id string) bool
 
 func who(r *http.Request) string { return auth.From(r.Context()).UserID }
 
-// noBody refuses fields where none are known. No body at all is fine.
-func (m *Merchant) noBody(w http.ResponseWriter, r *http.Request) bool {
+// requireNoFields refuses a request whose body has fields. It accepts an empty object and no body.
+func (m *Merchant) requireNoFields(w http.ResponseWriter, r *http.Request) bool {
 	if err := httpserver.DecodeOptionalJSON(w, r, &struct{}{}); err != nil {
 		m.refuse(w, r, err)
 		return false
@@ -149,7 +155,8 @@ func (m *Merchant) noBody(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// page reads limit and cursor, and asks for one row more, which tells whether there is a next page.
+// page parses limit and cursor. The Limit that it returns is one row higher than the request's; cutPage uses the
+// additional row to find out whether there is a next page.
 func (m *Merchant) page(w http.ResponseWriter, r *http.Request) (core.Page, bool) {
 	p, err := httpserver.PageOf(r)
 	out := core.Page{Limit: p.Limit + 1}
@@ -167,8 +174,9 @@ func (m *Merchant) page(w http.ResponseWriter, r *http.Request) (core.Page, bool
 	return out, true
 }
 
-// cut takes the row off that only told of a next page, and makes its cursor.
-func cut[T any](list []T, p core.Page, id func(T) string) ([]T, *string) {
+// cutPage removes the additional row of page from a list. It returns the cursor of the next page, nil if there is
+// none.
+func cutPage[T any](list []T, p core.Page, id func(T) string) ([]T, *string) {
 	if len(list) < p.Limit {
 		return list, nil
 	}
@@ -177,7 +185,8 @@ func cut[T any](list []T, p core.Page, id func(T) string) ([]T, *string) {
 	return list, &next
 }
 
-func maybe[T comparable](v T) *T {
+// optional returns nil for the zero value.
+func optional[T comparable](v T) *T {
 	var zero T
 	if v == zero {
 		return nil
@@ -185,6 +194,7 @@ func maybe[T comparable](v T) *T {
 	return &v
 }
 
+// views applies view to each element of a list.
 func views[T, V any](list []T, view func(T) V) []V {
 	out := make([]V, len(list))
 	for i, v := range list {

@@ -36,13 +36,13 @@ func (m *Merchant) CreateProduct(w http.ResponseWriter, r *http.Request) {
 	for _, k := range body.Skus {
 		p.SKUs = append(p.SKUs, core.SKU{Name: k.Name, ListPrice: k.ListPrice, Currency: k.Currency})
 	}
-	made, err := m.core.CreateProduct(r.Context(), who(r), p)
+	created, err := m.core.CreateProduct(r.Context(), who(r), p)
 	if err != nil {
 		m.refuse(w, r, err)
 		return
 	}
-	w.Header().Set("Location", "/v1/merchant/products/"+made.ID)
-	httpserver.WriteJSON(w, http.StatusCreated, productView(*made))
+	w.Header().Set("Location", "/v1/merchant/products/"+created.ID)
+	httpserver.WriteJSON(w, http.StatusCreated, productView(*created))
 }
 
 // ListProducts implements api.ServerInterface.
@@ -56,13 +56,13 @@ func (m *Merchant) ListProducts(w http.ResponseWriter, r *http.Request, _ api.Li
 		m.refuse(w, r, err)
 		return
 	}
-	list, next := cut(list, p, func(p core.Product) string { return p.ID })
+	list, next := cutPage(list, p, func(p core.Product) string { return p.ID })
 	httpserver.WriteJSON(w, http.StatusOK, api.ProductList{Items: views(list, productView), NextCursor: next})
 }
 
 // GetProduct implements api.ServerInterface.
 func (m *Merchant) GetProduct(w http.ResponseWriter, r *http.Request, id string) {
-	if !m.known(w, r, id) {
+	if !m.validID(w, r, id) {
 		return
 	}
 	p, err := m.core.Product(r.Context(), id)
@@ -75,7 +75,7 @@ func (m *Merchant) GetProduct(w http.ResponseWriter, r *http.Request, id string)
 
 // PatchProduct implements api.ServerInterface.
 func (m *Merchant) PatchProduct(w http.ResponseWriter, r *http.Request, id string) {
-	if !m.known(w, r, id) {
+	if !m.validID(w, r, id) {
 		return
 	}
 	var body api.ProductPatch

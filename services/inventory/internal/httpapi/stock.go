@@ -13,7 +13,7 @@ import (
 
 // AdjustStock implements api.ServerInterface.
 func (m *Merchant) AdjustStock(w http.ResponseWriter, r *http.Request, id string, params api.AdjustStockParams) {
-	if !m.known(w, r, id) {
+	if !m.validID(w, r, id) {
 		return
 	}
 	key := params.IdempotencyKey
@@ -26,14 +26,14 @@ func (m *Merchant) AdjustStock(w http.ResponseWriter, r *http.Request, id string
 		m.refuse(w, r, err)
 		return
 	}
-	same, err := json.Marshal(body) // the same request, whatever its spaces
+	canonical, err := json.Marshal(body) // independent of the white space in the request
 	if err != nil {
 		m.refuse(w, r, err)
 		return
 	}
 	a, err := m.core.AdjustStock(r.Context(), who(r), core.AdjustmentRequest{
 		ActivityID: id, SKUID: body.SkuId, Delta: body.Delta, Reason: body.Reason,
-		Key: core.IdempotencyKey{Caller: who(r), Method: r.Method, Path: r.URL.Path, Value: key, BodyHash: idempotency.HashBody(same)},
+		Key: core.IdempotencyKey{Caller: who(r), Method: r.Method, Path: r.URL.Path, Value: key, BodyHash: idempotency.HashBody(canonical)},
 	})
 	if err != nil {
 		m.refuse(w, r, err)
@@ -47,7 +47,7 @@ func (m *Merchant) AdjustStock(w http.ResponseWriter, r *http.Request, id string
 
 // GetStock implements api.ServerInterface.
 func (m *Merchant) GetStock(w http.ResponseWriter, r *http.Request, id string) {
-	if !m.known(w, r, id) {
+	if !m.validID(w, r, id) {
 		return
 	}
 	v, err := m.core.StockView(r.Context(), id)
@@ -69,7 +69,7 @@ func (m *Merchant) GetStock(w http.ResponseWriter, r *http.Request, id string) {
 
 // Reconcile implements api.ServerInterface.
 func (m *Merchant) Reconcile(w http.ResponseWriter, r *http.Request, id string) {
-	if !m.known(w, r, id) || !m.noBody(w, r) {
+	if !m.validID(w, r, id) || !m.requireNoFields(w, r) {
 		return
 	}
 	done, err := m.core.Reconcile(r.Context(), who(r), id)
@@ -77,23 +77,23 @@ func (m *Merchant) Reconcile(w http.ResponseWriter, r *http.Request, id string) 
 		m.refuse(w, r, err)
 		return
 	}
-	answer := api.Reconciliation{LookedAt: done.LookedAt, Repairs: []api.Repair{}, Differences: []api.Repair{}}
+	response := api.Reconciliation{LookedAt: done.LookedAt, Repairs: []api.Repair{}, Differences: []api.Repair{}}
 	for _, rep := range done.Repairs {
-		answer.Repairs = append(answer.Repairs, repairView(rep)...)
+		response.Repairs = append(response.Repairs, repairView(rep)...)
 	}
 	for _, d := range done.Differences {
-		answer.Differences = append(answer.Differences, api.Repair{OrderSn: maybe(d.OrderSN), SkuId: d.SKUID, Delta: d.Delta, Why: d.Why})
+		response.Differences = append(response.Differences, api.Repair{OrderSn: optional(d.OrderSN), SkuId: d.SKUID, Delta: d.Delta, Why: d.Why})
 	}
-	httpserver.WriteJSON(w, http.StatusOK, answer)
+	httpserver.WriteJSON(w, http.StatusOK, response)
 }
 
-// repairView is a repair with one line for each SKU that it concerns, or one without a SKU.
+// repairView returns one entry for each SKU of a repair, or one entry without a SKU.
 func repairView(r core.Repair) []api.Repair {
 	deltas := r.Deltas
 	if len(deltas) == 0 {
 		deltas = []core.SKUDelta{{}}
 	}
 	return views(deltas, func(d core.SKUDelta) api.Repair {
-		return api.Repair{OrderSn: maybe(r.OrderSN), SkuId: d.SKUID, Delta: d.Delta, Why: r.Why()}
+		return api.Repair{OrderSn: optional(r.OrderSN), SkuId: d.SKUID, Delta: d.Delta, Why: r.Why()}
 	})
 }

@@ -61,7 +61,7 @@ func fromActivity(a core.Activity) activityRow {
 	}
 }
 
-// itemsOf reads an activity's stock rows in the order of their key, and locks them if asked.
+// itemsOf reads an activity's stock rows in the order of their key. If lock is true it locks them.
 func itemsOf(tx *gorm.DB, activityID int64, lock bool) ([]core.Stock, error) {
 	q := tx
 	if lock {
@@ -227,7 +227,8 @@ func writeItems(tx *gorm.DB, activityID int64, items []core.Stock) error {
 	return chunked(rows, func(c []stockRow) error { return tx.Create(&c).Error })
 }
 
-// ChangeActivity implements core.Store. Items are rewritten only while the activity was a draft: nothing refers to them.
+// ChangeActivity implements core.Store. It rewrites items only if the activity was a draft, since then nothing refers
+// to them.
 func (s *Store) ChangeActivity(ctx context.Context, id string, c core.Change, fn func(a *core.Activity) (bool, error)) (*core.Activity, error) {
 	var out *core.Activity
 	err := sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -45,13 +44,13 @@ func adjustmentOf(tx *gorm.DB, id int64) (*core.Adjustment, error) {
 		return nil, err
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("adjustment %d is gone", id)
+		return nil, fmt.Errorf("adjustment %d does not exist", id)
 	}
 	return toAdjustment(list[0]), nil
 }
 
-// BeginAdjustment implements core.Store. What the key remembers is the adjustment's id; its answer is made from the
-// adjustment as it stands.
+// BeginAdjustment implements core.Store. With the Idempotency-Key it stores only the adjustment's id. For a repeated
+// call it returns the adjustment in its present state.
 func (s *Store) BeginAdjustment(ctx context.Context, k core.IdempotencyKey, a core.Adjustment, c core.Change, check func(*core.Activity) error) (*core.Adjustment, error) {
 	key := idempotency.Key{Caller: k.Caller, Method: k.Method, Path: k.Path, Value: k.Value, BodyHash: k.BodyHash}
 	var out *core.Adjustment
@@ -94,7 +93,8 @@ func (s *Store) BeginAdjustment(ctx context.Context, k core.IdempotencyKey, a co
 	return out, nil
 }
 
-// DecideAdjustment implements core.Store: under the locks of the activity's stock, once and for all.
+// DecideAdjustment implements core.Store. It decides under the locks of the activity's stock; a decision never
+// changes.
 func (s *Store) DecideAdjustment(ctx context.Context, id string, refuse bool, now time.Time) (*core.Adjustment, error) {
 	var out *core.Adjustment
 	err := sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
@@ -114,10 +114,10 @@ func (s *Store) DecideAdjustment(ctx context.Context, id string, refuse bool, no
 		out.Decision = core.DecisionTaken
 		if refuse || it == nil || it.Available+out.Delta < 0 || it.Total+out.Delta > contract.MaxStock {
 			out.Decision = core.DecisionRefused
-		} else if err := moveStock(tx, number(out.ActivityID), number(out.SKUID), core.StockDelta{Available: out.Delta}); err != nil {
+		} else if err := changeStock(tx, number(out.ActivityID), number(out.SKUID), core.StockDelta{Available: out.Delta}); err != nil {
 			return err
 		}
-		return exactly(tx.Exec("UPDATE adjustments SET decision = ?, updated_at = ? WHERE id = ? AND decision = ''", out.Decision, now, number(id)), 1)
+		return expectRows(tx.Exec("UPDATE adjustments SET decision = ?, updated_at = ? WHERE id = ? AND decision = ''", out.Decision, now, number(id)), 1)
 	})
 	if err != nil {
 		return nil, err
@@ -138,10 +138,10 @@ func (s *Store) FinishAdjustment(ctx context.Context, id string, now time.Time) 
 			out.State = core.AdjustmentApplied
 		case core.DecisionRefused:
 			out.State = core.AdjustmentRefused
-			// A refused call is not remembered.
+			// The Idempotency-Key of a refused call is not kept.
 			err = tx.Exec("DELETE FROM idempotency_keys WHERE caller = ? AND method = ? AND body = ?", out.CreatedBy, http.MethodPost, []byte(id)).Error
 		default:
-			err = errors.New("an adjustment is finished before it is decided")
+			err = fmt.Errorf("finish adjustment %s: it is not decided", id)
 		}
 		if err != nil {
 			return err
@@ -171,10 +171,11 @@ func (s *Store) DecidedAdjustments(ctx context.Context, activityID string) ([]co
 
 // CountAdjustments implements core.Store.
 func (s *Store) CountAdjustments(ctx context.Context, activityID string) (all, open int64, err error) {
-	var n struct{ Total, Undone int64 }
-	err = s.read(ctx).Model(&adjustmentRow{}).Select("COUNT(*) AS total, COALESCE(SUM(CASE WHEN state = ? THEN 1 ELSE 0 END), 0) AS undone", core.AdjustmentIntent).
+	var n struct{ Total, Unfinished int64 }
+	err = s.read(ctx).Model(&adjustmentRow{}).
+		Select("COUNT(*) AS total, COALESCE(SUM(CASE WHEN state = ? THEN 1 ELSE 0 END), 0) AS unfinished", core.AdjustmentIntent).
 		Where("activity_id = ?", number(activityID)).Find(&n).Error
-	return n.Total, n.Undone, err
+	return n.Total, n.Unfinished, err
 }
 
 func decidedOf(tx *gorm.DB, activityID int64) *gorm.DB {

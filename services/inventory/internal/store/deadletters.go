@@ -54,8 +54,9 @@ func toDeadLetter(r deadLetterRow) *core.DeadLetter {
 	return d
 }
 
-// fingerprint knows an item again, whatever its spaces and the order of its fields, and in whichever delivery: each one
-// gives a sampled item another traceparent.
+// fingerprint returns a hash that identifies a dead letter by its origin, topic and item. White space and the order of
+// the item's fields do not change it. Neither does the traceparent, which differs with each delivery of a sampled
+// item.
 func fingerprint(d contract.DeadLetter) string {
 	var item any = json.RawMessage(d.Item)
 	var fields map[string]json.RawMessage
@@ -64,22 +65,23 @@ func fingerprint(d contract.DeadLetter) string {
 		item = fields
 	}
 	raw, err := json.Marshal(item)
-	if err != nil { // no JSON at all
+	if err != nil { // the item is not JSON
 		raw = d.Item
 	}
 	h := sha256.New()
-	for _, part := range [][]byte{[]byte(d.Where), []byte(d.Topic), raw} {
-		h.Write(part)
+	for _, field := range [][]byte{[]byte(d.Where), []byte(d.Topic), raw} {
+		h.Write(field)
 		h.Write([]byte{0})
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// addDeadLetters writes deadLetters. One that is there already counts once more; if it was replayed, it failed again and is open.
-// A rejected one stays rejected: its purchase is over.
+// addDeadLetters stores dead letters. For one that exists it increments the count of occurrences. If that one was
+// replayed, the replay has failed, and it becomes open again. A rejected one stays rejected, since its purchase has
+// ended.
 func addDeadLetters(tx *gorm.DB, deadLetters []contract.DeadLetter) error {
 	for _, d := range deadLetters {
-		if d.At.Year() < 2000 || d.At.Year() > 2200 { // no column takes any time
+		if d.At.Year() < 2000 || d.At.Year() > 2200 { // the column cannot store every time
 			d.At = tx.NowFunc()
 		}
 		f := fingerprint(d)
@@ -114,6 +116,7 @@ func idOrNull(id string) *int64 {
 	return &n
 }
 
+// clip returns at most so many runes of s, with invalid UTF-8 replaced.
 func clip(s string, runes int) string {
 	s = strings.ToValidUTF8(s, "?")
 	if utf8.RuneCountInString(s) <= runes {
@@ -163,7 +166,7 @@ func (s *Store) BeginRejection(ctx context.Context, id string) error {
 	})
 }
 
-// DecideDeadLetter implements core.Store. A replay that a rejection overtook decides nothing.
+// DecideDeadLetter implements core.Store. A replay changes nothing if a rejection has begun since.
 func (s *Store) DecideDeadLetter(ctx context.Context, d core.DeadLetter, state string, c core.Change) (*core.DeadLetter, error) {
 	err := sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
 		err := tx.Exec("UPDATE dead_letters SET state = ?, decided_by = ?, decided_at = ? WHERE id = ? AND occurrences = ? AND state <> ? "+

@@ -10,10 +10,10 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-// holding are the states of rows that hold pieces.
-var holding = []string{string(core.StateReserved), string(core.StateSold)}
+// holdingStates are the states of reservations that hold units.
+var holdingStates = []string{string(core.StateReserved), string(core.StateSold)}
 
-// holderRow is what of a ledger row counts for its user.
+// holderRow has the columns of a reservation that are needed to add up the units of its user.
 type holderRow struct {
 	OrderSN   int64
 	UserID    string
@@ -21,7 +21,7 @@ type holderRow struct {
 	State     string
 }
 
-func (r holderRow) pieces() (n int64, err error) {
+func (r holderRow) units() (n int64, err error) {
 	row, err := toRow(reservationRow{OrderSN: r.OrderSN, LineItems: r.LineItems})
 	for _, l := range row.Lines {
 		n += l.Qty
@@ -30,10 +30,11 @@ func (r holderRow) pieces() (n int64, err error) {
 }
 
 func holderRows(tx *gorm.DB, activityID int64) *gorm.DB {
-	return tx.Model(&reservationRow{}).Select("order_sn", "user_id", "line_items", "state").Where("activity_id = ? AND state IN ?", activityID, holding)
+	return tx.Model(&reservationRow{}).Select("order_sn", "user_id", "line_items", "state").Where("activity_id = ? AND state IN ?", activityID, holdingStates)
 }
 
-// Holders implements core.Store: two pages by user, joined as far as both of them reach.
+// Holders implements core.Store. It reads one page of allowances and one of reservations, both by user. It returns the
+// users up to the point that both pages cover completely.
 func (s *Store) Holders(ctx context.Context, activityID, afterUser string, limit int) ([]core.Holder, string, error) {
 	id := number(activityID)
 	var allowances []allowanceRow
@@ -42,20 +43,20 @@ func (s *Store) Holders(ctx context.Context, activityID, afterUser string, limit
 	if err != nil {
 		return nil, "", err
 	}
-	// More rows than one user can have, so that a page always ends behind at least one user.
-	most := 4 * max(limit, 1000)
+	// More rows than one user can have, so that a page always covers at least one user completely.
+	maxRows := 4 * max(limit, 1000)
 	var rows []holderRow
-	if err := holderRows(s.read(ctx), id).Where("user_id > ?", afterUser).Order("user_id, order_sn").Limit(most).Find(&rows).Error; err != nil {
+	if err := holderRows(s.read(ctx), id).Where("user_id > ?", afterUser).Order("user_id, order_sn").Limit(maxRows).Find(&rows).Error; err != nil {
 		return nil, "", err
 	}
-	last := "" // where this page ends; "": with the last of both
+	last := "" // last user of this page; "" if both pages reach the end
 	if len(allowances) == limit {
 		last = allowances[limit-1].UserID
 	}
-	if len(rows) == most {
-		// The rows of its last user may go on.
-		end := rows[most-1].UserID
-		rows = rows[:slices.IndexFunc(rows, func(r holderRow) bool { return r.UserID == end })]
+	if len(rows) == maxRows {
+		// More rows of the last user may follow.
+		cutUser := rows[maxRows-1].UserID
+		rows = rows[:slices.IndexFunc(rows, func(r holderRow) bool { return r.UserID == cutUser })]
 		if len(rows) > 0 && (last == "" || rows[len(rows)-1].UserID < last) {
 			last = rows[len(rows)-1].UserID
 		}
@@ -76,7 +77,7 @@ func (s *Store) Holders(ctx context.Context, activityID, afterUser string, limit
 		if last != "" && r.UserID > last {
 			break
 		}
-		n, err := r.pieces()
+		n, err := r.units()
 		if err != nil {
 			return nil, "", err
 		}
@@ -99,7 +100,7 @@ func (l *ledgerTx) HeldByReservations(activityID string, userIDs []string) (map[
 			return err
 		}
 		for _, r := range rows {
-			n, err := r.pieces()
+			n, err := r.units()
 			if err != nil {
 				return err
 			}
@@ -117,7 +118,7 @@ func (l *ledgerTx) SetHeld(b core.Buyer, held int64) error {
 		return err
 	}
 	if _, ok := known[b.UserID]; !ok {
-		l.asked[b] = true
+		l.hasAllowance[b] = true
 		return l.tx.Create(&allowanceRow{ActivityID: number(b.ActivityID), UserID: b.UserID, Held: held}).Error
 	}
 	return l.tx.Exec("UPDATE allowances SET held = ? WHERE activity_id = ? AND user_id = ?", held, number(b.ActivityID), b.UserID).Error

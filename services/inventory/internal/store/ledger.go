@@ -39,9 +39,9 @@ func (s *Store) Ledger(ctx context.Context, activityIDs []string, fn func(tx cor
 type ledgerTx struct {
 	tx         *gorm.DB
 	activities map[string]*core.Activity
-	// asked are the buyers whose allowance was read in this transaction, and whether they have a row. The locks on the
-	// activity's stock keep that true until the end.
-	asked map[core.Buyer]bool
+	// hasAllowance reports, for each buyer whose allowance this transaction has read, whether there is a row. The
+	// locks on the activity's stock keep this valid until the end of the transaction.
+	hasAllowance map[core.Buyer]bool
 }
 
 func (l *ledgerTx) Activity(id string) *core.Activity { return l.activities[id] }
@@ -68,11 +68,11 @@ func (l *ledgerTx) Held(activityID string, userIDs []string) (map[string]int64, 
 		}
 		return err
 	})
-	if l.asked == nil {
-		l.asked = make(map[core.Buyer]bool, len(userIDs))
+	if l.hasAllowance == nil {
+		l.hasAllowance = make(map[core.Buyer]bool, len(userIDs))
 	}
 	for _, id := range userIDs {
-		_, l.asked[core.Buyer{ActivityID: activityID, UserID: id}] = held[id]
+		_, l.hasAllowance[core.Buyer{ActivityID: activityID, UserID: id}] = held[id]
 	}
 	return held, err
 }
@@ -85,10 +85,10 @@ func (l *ledgerTx) Apply(m *core.Moves) error {
 	if err := l.update(m.Update); err != nil {
 		return err
 	}
-	if err := l.allow(m.Allowances); err != nil {
+	if err := l.changeAllowances(m.Allowances); err != nil {
 		return err
 	}
-	if err := l.stock(m.Stocks); err != nil {
+	if err := l.changeStocks(m.Stocks); err != nil {
 		return err
 	}
 	return addDeadLetters(l.tx, m.DeadLetters)
@@ -105,7 +105,7 @@ func (l *ledgerTx) insert(rows []core.Reservation) error {
 	return chunked(list, func(c []reservationRow) error { return l.tx.Create(&c).Error })
 }
 
-// change is what one UPDATE writes; rows of a batch mostly share it.
+// change holds the values that one UPDATE writes. Most rows of a batch share them.
 type change struct {
 	from, state, reason                    string
 	orderCreated, expires, republish, when int64 // ms, 0 = NULL
@@ -121,10 +121,10 @@ func (l *ledgerTx) update(rows []core.ReservationUpdate) error {
 		groups[c] = append(groups[c], number(u.To.OrderSN))
 	}
 	for c, sns := range groups {
-		err := chunked(sns, func(part []int64) error {
-			return exactly(l.tx.Exec("UPDATE reservations SET state = ?, reason = ?, order_created_at = ?, expires_at = ?, republish_at = ?, changed_at = ? "+
+		err := chunked(sns, func(chunk []int64) error {
+			return expectRows(l.tx.Exec("UPDATE reservations SET state = ?, reason = ?, order_created_at = ?, expires_at = ?, republish_at = ?, changed_at = ? "+
 				"WHERE order_sn IN ? AND state = ?",
-				c.state, c.reason, moment(c.orderCreated), moment(c.expires), moment(c.republish), time.UnixMilli(c.when).UTC(), part, c.from), len(part))
+				c.state, c.reason, timeOfMillis(c.orderCreated), timeOfMillis(c.expires), timeOfMillis(c.republish), time.UnixMilli(c.when).UTC(), chunk, c.from), len(chunk))
 		})
 		if err != nil {
 			return err
@@ -133,6 +133,7 @@ func (l *ledgerTx) update(rows []core.ReservationUpdate) error {
 	return nil
 }
 
+// millis returns 0 for nil.
 func millis(t *time.Time) int64 {
 	if t == nil {
 		return 0
@@ -140,7 +141,8 @@ func millis(t *time.Time) int64 {
 	return t.UnixMilli()
 }
 
-func moment(ms int64) *time.Time {
+// timeOfMillis is the inverse of millis.
+func timeOfMillis(ms int64) *time.Time {
 	if ms == 0 {
 		return nil
 	}
@@ -148,8 +150,9 @@ func moment(ms int64) *time.Time {
 	return &t
 }
 
-// allow changes allowances: one UPDATE per activity and number of pieces, each guarded by the activity's limit, or by zero.
-func (l *ledgerTx) allow(deltas map[core.Buyer]int64) error {
+// changeAllowances adds the deltas to the buyers' allowances. It makes one UPDATE per activity and delta. Each is
+// guarded: an allowance must not exceed the activity's limit or fall below 0.
+func (l *ledgerTx) changeAllowances(deltas map[core.Buyer]int64) error {
 	type group struct {
 		activityID string
 		delta      int64
@@ -159,7 +162,7 @@ func (l *ledgerTx) allow(deltas map[core.Buyer]int64) error {
 	for b, d := range deltas {
 		if d != 0 {
 			groups[group{b.ActivityID, d}] = append(groups[group{b.ActivityID, d}], b.UserID)
-			if _, asked := l.asked[b]; !asked {
+			if _, read := l.hasAllowance[b]; !read {
 				users[b.ActivityID] = append(users[b.ActivityID], b.UserID)
 			}
 		}
@@ -174,26 +177,26 @@ func (l *ledgerTx) allow(deltas map[core.Buyer]int64) error {
 		sort.Strings(ids)
 		a := l.activities[g.activityID]
 		if a == nil {
-			return fmt.Errorf("allowance in activity %s without its locks", g.activityID)
+			return fmt.Errorf("change allowance in activity %s: the transaction does not lock this activity", g.activityID)
 		}
 		var old []string
 		for _, u := range ids {
 			switch {
-			case l.asked[core.Buyer{ActivityID: g.activityID, UserID: u}]:
+			case l.hasAllowance[core.Buyer{ActivityID: g.activityID, UserID: u}]:
 				old = append(old, u)
 			case g.delta < 0 || g.delta > a.PerUserLimit:
 				return sqldb.Race(fmt.Errorf("%w: allowance in activity %s", errGuard, g.activityID))
 			default:
 				fresh = append(fresh, allowanceRow{ActivityID: number(g.activityID), UserID: u, Held: g.delta})
-				l.asked[core.Buyer{ActivityID: g.activityID, UserID: u}] = true
+				l.hasAllowance[core.Buyer{ActivityID: g.activityID, UserID: u}] = true
 			}
 		}
 		most := a.PerUserLimit
-		if g.delta < 0 { // an allowance that is damaged and says too much does not keep anybody from giving back
+		if g.delta < 0 { // a damaged allowance above the limit must not prevent a release
 			most = math.MaxInt64
 		}
 		err := chunked(old, func(c []string) error {
-			return exactly(l.tx.Exec("UPDATE allowances SET held = held + ? WHERE activity_id = ? AND user_id IN ? AND held + ? >= 0 AND held + ? <= ?",
+			return expectRows(l.tx.Exec("UPDATE allowances SET held = held + ? WHERE activity_id = ? AND user_id IN ? AND held + ? >= 0 AND held + ? <= ?",
 				g.delta, number(g.activityID), c, g.delta, g.delta, most), len(c))
 		})
 		if err != nil {
@@ -209,7 +212,8 @@ func (l *ledgerTx) allow(deltas map[core.Buyer]int64) error {
 	return chunked(fresh, func(c []allowanceRow) error { return l.tx.Create(&c).Error })
 }
 
-func (l *ledgerTx) stock(deltas map[core.Shelf]core.StockDelta) error {
+// changeStocks adds the deltas to the stock rows, in the order of their locks.
+func (l *ledgerTx) changeStocks(deltas map[core.Shelf]core.StockDelta) error {
 	shelves := make([]core.Shelf, 0, len(deltas))
 	for k, d := range deltas {
 		if d != (core.StockDelta{}) {
@@ -224,16 +228,16 @@ func (l *ledgerTx) stock(deltas map[core.Shelf]core.StockDelta) error {
 		return number(a.SKUID) < number(b.SKUID)
 	})
 	for _, k := range shelves {
-		if err := moveStock(l.tx, number(k.ActivityID), number(k.SKUID), deltas[k]); err != nil {
+		if err := changeStock(l.tx, number(k.ActivityID), number(k.SKUID), deltas[k]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// moveStock changes one stock row; the guard keeps every figure from falling below 0.
-func moveStock(tx *gorm.DB, activityID, skuID int64, d core.StockDelta) error {
-	return exactly(tx.Exec("UPDATE stocks SET total = total + ?, available = available + ?, reserved = reserved + ?, sold = sold + ? "+
+// changeStock adds a delta to one stock row. Its guard prevents each figure from falling below 0.
+func changeStock(tx *gorm.DB, activityID, skuID int64, d core.StockDelta) error {
+	return expectRows(tx.Exec("UPDATE stocks SET total = total + ?, available = available + ?, reserved = reserved + ?, sold = sold + ? "+
 		"WHERE activity_id = ? AND sku_id = ? AND available + ? >= 0 AND reserved + ? >= 0 AND sold + ? >= 0",
 		d.Available+d.Reserved+d.Sold, d.Available, d.Reserved, d.Sold, activityID, skuID, d.Available, d.Reserved, d.Sold), 1)
 }

@@ -81,7 +81,7 @@ func (s *Store) CreateProduct(ctx context.Context, p core.Product, c core.Change
 
 func addSKUs(tx *gorm.DB, productID int64, skus []core.SKU, now time.Time) ([]core.SKU, error) {
 	out := make([]core.SKU, len(skus))
-	for i, k := range skus { // one by one: the driver tells only the first id of several
+	for i, k := range skus { // one by one: the driver returns only the first id of a multi-row insert
 		row := skuRow{ProductID: productID, Name: k.Name, ListPrice: k.ListPrice, Currency: k.Currency, CreatedAt: now}
 		if err := tx.Create(&row).Error; err != nil {
 			return nil, err

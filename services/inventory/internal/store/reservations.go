@@ -76,6 +76,7 @@ func toRows(list []reservationRow) ([]core.Reservation, error) {
 	return rows, nil
 }
 
+// utc returns t in UTC, and nil for nil.
 func utc(t *time.Time) *time.Time {
 	if t == nil {
 		return nil
@@ -138,7 +139,7 @@ func (s *Store) ChangedReservations(ctx context.Context, activityID string, stat
 	if len(list) == limit {
 		next = text(list[limit-1].OrderSN)
 	}
-	rows, broken = readable(list)
+	rows, broken = splitBroken(list)
 	return rows, broken, next, nil
 }
 
@@ -146,12 +147,12 @@ func (s *Store) ChangedReservations(ctx context.Context, activityID string, stat
 func (s *Store) ReservationsToRepublish(ctx context.Context, due time.Time, limit int) (rows, broken []core.Reservation, err error) {
 	var list []reservationRow
 	err = s.read(ctx).Select(reservationColumns).Where("republish_at <= ?", due).Order("republish_at").Limit(limit).Find(&list).Error
-	rows, broken = readable(list)
+	rows, broken = splitBroken(list)
 	return rows, broken, err
 }
 
-// readable parts rows that cannot be read from those that can.
-func readable(list []reservationRow) (rows, broken []core.Reservation) {
+// splitBroken separates the rows whose lines cannot be parsed from the others.
+func splitBroken(list []reservationRow) (rows, broken []core.Reservation) {
 	for _, r := range list {
 		if row, err := toRow(r); err != nil {
 			broken = append(broken, row)
@@ -162,7 +163,7 @@ func readable(list []reservationRow) (rows, broken []core.Reservation) {
 	return rows, broken
 }
 
-// OverdueReservations implements core.Store, along the index by activity, state and time of change.
+// OverdueReservations implements core.Store. It reads in the order of the index by activity, state and time of change.
 func (s *Store) OverdueReservations(ctx context.Context, activityID string, since time.Time, after *core.ReservationPlace, limit int) (rows, broken []core.Reservation, next *core.ReservationPlace, err error) {
 	q := s.read(ctx).Select(reservationColumns).
 		Where("activity_id = ? AND state = ? AND changed_at <= ? AND order_created_at IS NOT NULL", number(activityID), string(core.StateReserved), since.UTC())
@@ -178,7 +179,7 @@ func (s *Store) OverdueReservations(ctx context.Context, activityID string, sinc
 		last := list[limit-1]
 		next = &core.ReservationPlace{ChangedAt: last.ChangedAt.UTC(), OrderSN: text(last.OrderSN)}
 	}
-	rows, broken = readable(list)
+	rows, broken = splitBroken(list)
 	return rows, broken, next, nil
 }
 

@@ -1,8 +1,8 @@
-// Package store keeps the inventory's truth in MySQL, MariaDB or SQLite.
+// Package store keeps products, activities, the ledger, adjustments and dead letters in MySQL, MariaDB or SQLite.
 //
-// Locks are always taken in this order: the activity's row (only by those who change or rebuild an activity), its stock
-// rows by (activity, SKU), then everything else. Whoever changes an activity's ledger, allowances, adjustments or stock
-// holds the locks on its stock rows.
+// All transactions take locks in this order: the activity's row (only to change or rebuild an activity), its stock
+// rows by (activity, SKU), then all other rows. A transaction that changes an activity's ledger, allowances,
+// adjustments or stock holds the locks on its stock rows.
 package store
 
 import (
@@ -21,22 +21,23 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-// inList bounds the members of one IN (...) and the rows of one INSERT.
-const inList = 500
+// chunkSize bounds the values of one IN (...) and the rows of one INSERT.
+const chunkSize = 500
 
 // Store implements core.Store.
 type Store struct{ db *gorm.DB }
 
 var _ core.Store = (*Store)(nil)
 
-// New makes a Store on an open database.
+// New returns a Store on an open database.
 func New(db *gorm.DB) *Store { return &Store{db: db} }
 
-// errGuard is a guarded UPDATE that did not find what it was decided upon. Under the locks that cannot be: the transaction
-// is rolled back and decided again.
-var errGuard = errors.New("a guarded update found other figures")
+// errGuard reports that a guarded UPDATE did not match the rows that the decision was based on. The locks should
+// prevent this. The transaction is rolled back and run again.
+var errGuard = errors.New("guarded update did not match")
 
-// number is the column of an id. Ids are checked where they come in; 0 is nobody's id.
+// number returns an id as the value of its column. Callers validate ids on input; an invalid id becomes 0, which no
+// row has.
 func number(id string) int64 {
 	n, err := strconv.ParseInt(id, 10, 64)
 	if err != nil {
@@ -57,9 +58,10 @@ func text(n int64) string { return strconv.FormatInt(n, 10) }
 
 func (s *Store) read(ctx context.Context) *gorm.DB { return s.db.WithContext(ctx) }
 
+// chunked calls fn for consecutive chunks of at most chunkSize elements.
 func chunked[T any](all []T, fn func([]T) error) error {
 	for len(all) > 0 {
-		n := min(inList, len(all))
+		n := min(chunkSize, len(all))
 		if err := fn(all[:n]); err != nil {
 			return err
 		}
@@ -68,13 +70,14 @@ func chunked[T any](all []T, fn func([]T) error) error {
 	return nil
 }
 
-// exactly turns a result that did not touch n rows into a lost race.
-func exactly(res *gorm.DB, n int) error {
+// expectRows checks that a statement changed n rows. Any other number counts as a lost race, after which the
+// transaction is run again.
+func expectRows(res *gorm.DB, n int) error {
 	if res.Error != nil {
 		return res.Error
 	}
 	if res.RowsAffected != int64(n) {
-		return sqldb.Race(fmt.Errorf("%w: %d rows instead of %d", errGuard, res.RowsAffected, n))
+		return sqldb.Race(fmt.Errorf("%w: %d rows changed, expected %d", errGuard, res.RowsAffected, n))
 	}
 	return nil
 }
@@ -91,12 +94,13 @@ type changeRow struct {
 
 func (changeRow) TableName() string { return "changes" }
 
+// record inserts a row into the change log.
 func record(tx *gorm.DB, c core.Change) error {
 	detail := ""
 	if c.Detail != nil {
 		b, err := json.Marshal(c.Detail)
 		if err != nil {
-			return fmt.Errorf("detail of a change: %w", err)
+			return fmt.Errorf("marshal detail of change: %w", err)
 		}
 		detail = string(b)
 	}
@@ -105,10 +109,10 @@ func record(tx *gorm.DB, c core.Change) error {
 	}).Error
 }
 
-// Record keeps a change that touched no table of ours.
+// Record implements core.Store. It is for changes that are made outside of the database.
 func (s *Store) Record(ctx context.Context, c core.Change) error { return record(s.read(ctx), c) }
 
-// SweepKeys forgets Idempotency-Keys of more than 24 h ago.
+// SweepKeys deletes Idempotency-Keys that are older than 24 h.
 func (s *Store) SweepKeys(ctx context.Context) error {
 	_, err := idempotency.Sweep(ctx, s.db)
 	return err

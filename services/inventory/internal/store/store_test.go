@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// each runs fn with an activity of 5 pieces, limit 2, on both databases.
+// each runs fn on both databases, with an activity of 5 units and a limit of 2 units per user.
 func each(t *testing.T, fn func(t *testing.T, db *gorm.DB, s *store.Store, a *core.Activity)) {
 	dbtest.Each(t, inventory.Migrations, func(t *testing.T, db *gorm.DB) {
 		s := store.New(db)
@@ -38,12 +38,13 @@ func each(t *testing.T, fn func(t *testing.T, db *gorm.DB, s *store.Store, a *co
 	})
 }
 
-func row(a *core.Activity, sn, user string) core.Reservation {
+// reservation returns a reserved row of one unit.
+func reservation(a *core.Activity, sn, user string) core.Reservation {
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	return core.Reservation{OrderSN: sn, ActivityID: a.ID, UserID: user, Lines: []contract.Line{{SKUID: a.Items[0].SKUID, Qty: 1}}, State: core.StateReserved, ReservedAt: now, LandedAt: now, ChangedAt: now, RepublishAt: &now}
 }
 
-func TestTheTablesRefuseWhatMustNotBe(t *testing.T) {
+func TestTheTablesRefuseInvalidRows(t *testing.T) {
 	each(t, func(t *testing.T, db *gorm.DB, _ *store.Store, a *core.Activity) {
 		for _, statement := range []string{
 			"UPDATE stocks SET available = available - 1 WHERE activity_id = ?",
@@ -60,23 +61,23 @@ func TestTheTablesRefuseWhatMustNotBe(t *testing.T) {
 	})
 }
 
-func TestAWrongMoveIsRolledBackWhole(t *testing.T) {
+func TestAnInvalidMoveIsRolledBackCompletely(t *testing.T) {
 	each(t, func(t *testing.T, db *gorm.DB, s *store.Store, a *core.Activity) {
 		shelf, buyer := core.Shelf{ActivityID: a.ID, SKUID: a.Items[0].SKUID}, core.Buyer{ActivityID: a.ID, UserID: "u"}
-		good := row(a, "1", "u")
+		good := reservation(a, "1", "u")
 		require.NoError(t, s.Ledger(t.Context(), []string{a.ID}, func(tx core.LedgerTx) error {
 			return tx.Apply(&core.Moves{Insert: []core.Reservation{good}, Allowances: map[core.Buyer]int64{buyer: 1}, Stocks: map[core.Shelf]core.StockDelta{shelf: {Available: -1, Reserved: 1}}})
 		}))
 		sold := good
 		sold.State = core.StateSold
 		for name, m := range map[string]*core.Moves{
-			"more than is there":     {Insert: []core.Reservation{row(a, "2", "v")}, Stocks: map[core.Shelf]core.StockDelta{shelf: {Available: -5, Reserved: 5}}},
-			"over the limit":         {Insert: []core.Reservation{row(a, "3", "u")}, Allowances: map[core.Buyer]int64{buyer: 2}},
-			"first and over it":      {Insert: []core.Reservation{row(a, "4", "w")}, Allowances: map[core.Buyer]int64{{ActivityID: a.ID, UserID: "w"}: 3}},
-			"gives back too much":    {Insert: []core.Reservation{row(a, "5", "v")}, Allowances: map[core.Buyer]int64{buyer: -2}},
-			"from another state":     {Insert: []core.Reservation{row(a, "6", "v")}, Update: []core.ReservationUpdate{{From: core.StateReleased, To: sold}}},
-			"no such shelf":          {Insert: []core.Reservation{row(a, "7", "v")}, Stocks: map[core.Shelf]core.StockDelta{{ActivityID: a.ID, SKUID: "999"}: {Available: 1}}},
-			"the same row once more": {Insert: []core.Reservation{good}},
+			"more than available":       {Insert: []core.Reservation{reservation(a, "2", "v")}, Stocks: map[core.Shelf]core.StockDelta{shelf: {Available: -5, Reserved: 5}}},
+			"above the limit":           {Insert: []core.Reservation{reservation(a, "3", "u")}, Allowances: map[core.Buyer]int64{buyer: 2}},
+			"first row above the limit": {Insert: []core.Reservation{reservation(a, "4", "w")}, Allowances: map[core.Buyer]int64{{ActivityID: a.ID, UserID: "w"}: 3}},
+			"releases too much":         {Insert: []core.Reservation{reservation(a, "5", "v")}, Allowances: map[core.Buyer]int64{buyer: -2}},
+			"from another state":        {Insert: []core.Reservation{reservation(a, "6", "v")}, Update: []core.ReservationUpdate{{From: core.StateReleased, To: sold}}},
+			"no such stock row":         {Insert: []core.Reservation{reservation(a, "7", "v")}, Stocks: map[core.Shelf]core.StockDelta{{ActivityID: a.ID, SKUID: "999"}: {Available: 1}}},
+			"the same row again":        {Insert: []core.Reservation{good}},
 		} {
 			err := s.Ledger(t.Context(), []string{a.ID}, func(tx core.LedgerTx) error { return tx.Apply(m) })
 			require.Error(t, err, name)
@@ -94,7 +95,7 @@ func TestAWrongMoveIsRolledBackWhole(t *testing.T) {
 func TestUsersDifferByCase(t *testing.T) {
 	each(t, func(t *testing.T, _ *gorm.DB, s *store.Store, a *core.Activity) {
 		require.NoError(t, s.Ledger(t.Context(), []string{a.ID}, func(tx core.LedgerTx) error {
-			return tx.Apply(&core.Moves{Insert: []core.Reservation{row(a, "1", "anna")}, Allowances: map[core.Buyer]int64{{ActivityID: a.ID, UserID: "anna"}: 1}})
+			return tx.Apply(&core.Moves{Insert: []core.Reservation{reservation(a, "1", "anna")}, Allowances: map[core.Buyer]int64{{ActivityID: a.ID, UserID: "anna"}: 1}})
 		}))
 		require.NoError(t, s.Ledger(t.Context(), []string{a.ID}, func(tx core.LedgerTx) error {
 			held, err := tx.Held(a.ID, []string{"Anna", "anna"})
@@ -107,15 +108,15 @@ func TestUsersDifferByCase(t *testing.T) {
 	})
 }
 
-func TestARebuildSeesOneMoment(t *testing.T) {
+func TestARebuildReadsUnderTheLocks(t *testing.T) {
 	each(t, func(t *testing.T, _ *gorm.DB, s *store.Store, a *core.Activity) {
-		ended := row(a, "2", "v")
+		ended := reservation(a, "2", "v")
 		ended.State, ended.RepublishAt, ended.ChangedAt = core.StateRejected, nil, time.Now().Add(-25*time.Hour).UTC().Truncate(time.Millisecond)
 		require.NoError(t, s.Ledger(t.Context(), []string{a.ID}, func(tx core.LedgerTx) error {
-			return tx.Apply(&core.Moves{Insert: []core.Reservation{row(a, "1", "u"), ended}, Stocks: map[core.Shelf]core.StockDelta{{ActivityID: a.ID, SKUID: a.Items[0].SKUID}: {Available: -1, Reserved: 1}}})
+			return tx.Apply(&core.Moves{Insert: []core.Reservation{reservation(a, "1", "u"), ended}, Stocks: map[core.Shelf]core.StockDelta{{ActivityID: a.ID, SKUID: a.Items[0].SKUID}: {Available: -1, Reserved: 1}}})
 		}))
 		require.NoError(t, s.Rebuild(t.Context(), a.ID, time.Now(), func(r core.Rebuild) error {
-			require.Len(t, r.Reservations, 1, "what ended more than a day ago is left out")
+			require.Len(t, r.Reservations, 1, "reservations that ended more than a day ago are left out")
 			require.Equal(t, int64(4), r.Activity.Items[0].Available)
 			return nil
 		}))
@@ -125,7 +126,7 @@ func TestARebuildSeesOneMoment(t *testing.T) {
 	})
 }
 
-func TestADecisionIsTakenOnce(t *testing.T) {
+func TestAnAdjustmentIsDecidedOnce(t *testing.T) {
 	each(t, func(t *testing.T, _ *gorm.DB, s *store.Store, a *core.Activity) {
 		now := time.Now().UTC().Truncate(time.Millisecond)
 		adj, err := s.BeginAdjustment(t.Context(), core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/p", Value: "k"}, core.Adjustment{
