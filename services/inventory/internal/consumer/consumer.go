@@ -1,4 +1,4 @@
-// Package consumer takes in the messages of the other services and of inventory itself.
+// Package consumer handles the messages that inventory consumes: those of the other services and its own.
 package consumer
 
 import (
@@ -13,20 +13,20 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-// Consumer turns deliveries into calls of the core. Every handler may be repeated at any time; an error brings the
-// message again, without a cap. What can never be handled is put apart as a dead letter.
+// Consumer passes the items of each delivery to the core. Every handler is idempotent. After an error the bus
+// redelivers the message, without a limit on redeliveries. An item that can never be handled becomes a dead letter.
 type Consumer struct {
 	core *core.Service
 	tel  *telemetry.Telemetry
 	now  func() time.Time
 }
 
-// New makes the consumer.
+// New returns a consumer.
 func New(svc *core.Service, tel *telemetry.Telemetry, now func() time.Time) *Consumer {
 	return &Consumer{core: svc, tel: tel, now: now}
 }
 
-// Subscribe begins to consume; it ends with the bus.
+// Subscribe starts consuming. The subscriptions end when the bus closes.
 func (c *Consumer) Subscribe(b bus.Bus, concurrency int) error {
 	for _, s := range []struct {
 		topic, group string
@@ -65,7 +65,8 @@ func (c *Consumer) OrderClose(ctx context.Context, d bus.Delivery) (err error) {
 	return c.core.CloseDue(ctx, list, c.deadLetters(contract.TopicOrderClose, contract.GroupInventoryOrderClose, bad))
 }
 
-// DeadLetters handles TopicDeadLetters. A letter that cannot be read is kept as the letter of this consumer.
+// DeadLetters handles TopicDeadLetters. A dead letter that cannot be parsed is stored as a dead letter of this
+// consumer.
 func (c *Consumer) DeadLetters(ctx context.Context, d bus.Delivery) (err error) {
 	ctx, list, bad, end := items.Open[contract.DeadLetter](ctx, c.tel, contract.GroupInventoryDeadLetters, d)
 	defer func() { end(err) }()

@@ -1,4 +1,4 @@
-// Package orders calls the order service, the only one to decide an order's fate.
+// Package orders calls the internal API of the order service, which alone changes the state of orders.
 package orders
 
 import (
@@ -19,39 +19,41 @@ import (
 )
 
 const (
-	timeout   = 8 * time.Second // of one call
-	maxAnswer = 1 << 20
+	timeout     = 8 * time.Second // of one call
+	maxResponse = 1 << 20         // bytes of a response body
 
-	failures = 5                      // in a row, after which the order service counts as away
-	awayFor  = 500 * time.Millisecond // until one call looks again; below every pause after which somebody repeats a call
+	// After so many consecutive failures the breaker opens. After openFor it lets one call through to test the order
+	// service. openFor is shorter than every pause after which callers retry.
+	failures = 5
+	openFor  = 500 * time.Millisecond
 )
 
-// Client implements core.Orders over HTTP. While the order service is away calls fail at once, so that nobody who has
-// other things to do spends his time on waiting for it; they are repeated by those who make them.
+// Client implements core.Orders over HTTP. While the order service is unavailable its breaker is open and calls fail
+// at once, so that consumers and sweeps do not spend their time on time-outs. The callers retry.
 type Client struct {
 	base    string
 	secret  string
 	http    *http.Client
-	breaker *gobreaker.CircuitBreaker[answer]
+	breaker *gobreaker.CircuitBreaker[response]
 }
 
 var _ core.Orders = (*Client)(nil)
 
-// New makes a client of the order service's internal listener at base.
+// New returns a client of the order service's internal listener at the URL base.
 func New(base, secret string, transport http.RoundTripper) *Client {
 	return &Client{base: strings.TrimSuffix(base, "/"), secret: secret, http: &http.Client{
 		Transport: transport, Timeout: timeout,
-		// The secret must not travel to wherever somebody redirects to.
+		// A redirect is not followed: the secret must not be sent to another host.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}, breaker: gobreaker.NewCircuitBreaker[answer](gobreaker.Settings{
+	}, breaker: gobreaker.NewCircuitBreaker[response](gobreaker.Settings{
 		MaxRequests: 1,
-		Timeout:     awayFor,
+		Timeout:     openFor,
 		ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= failures },
 		IsExcluded:  func(err error) bool { return errors.Is(err, context.Canceled) },
 	})}
 }
 
-// Breaker is the state of the breaker: closed, half-open or open.
+// Breaker returns the state of the breaker: closed, half-open or open.
 func (c *Client) Breaker() string { return c.breaker.State().String() }
 
 type request struct {
@@ -95,29 +97,30 @@ func (c *Client) Refund(ctx context.Context, orderSNs []string, reason string) (
 	return outcomes, nil
 }
 
-// answer is what the order service said, if it said anything that shows it to be there.
-type answer struct {
+// response is a response of the order service with a status below 500.
+type response struct {
 	status int
 	body   []byte
 }
 
-func (c *Client) exchange(req *http.Request) (answer, error) {
+// send sends a request. Its errors count as failures of the order service for the breaker; a 4xx status does not.
+func (c *Client) send(req *http.Request) (response, error) {
 	res, err := c.http.Do(req)
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	defer func() { _ = res.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxResponse))
 	switch {
 	case err != nil:
-		return answer{}, fmt.Errorf("read answer: %w", err)
+		return response{}, fmt.Errorf("read response: %w", err)
 	case res.StatusCode >= http.StatusInternalServerError:
-		return answer{}, fmt.Errorf("%s answered %d", req.URL.Path, res.StatusCode)
+		return response{}, fmt.Errorf("%s: status %d", req.URL.Path, res.StatusCode)
 	}
-	return answer{res.StatusCode, body}, nil
+	return response{res.StatusCode, body}, nil
 }
 
-// call posts and checks that the answer speaks of exactly the orders asked about: anything else is no answer.
+// call posts a request. It fails unless the response has exactly one result for each requested order.
 func (c *Client) call(ctx context.Context, path string, body request) ([]result, error) {
 	raw, err := json.Marshal(body)
 	if err != nil {
@@ -131,31 +134,31 @@ func (c *Client) call(ctx context.Context, path string, body request) ([]result,
 	}
 	req.Header.Set("Content-Type", "application/json")
 	auth.SignInternal(req, c.secret)
-	got, err := c.breaker.Execute(func() (answer, error) { return c.exchange(req) })
+	got, err := c.breaker.Execute(func() (response, error) { return c.send(req) })
 	if err != nil {
 		return nil, fmt.Errorf("order service: %w", err)
 	}
 	if got.status != http.StatusOK {
-		return nil, fmt.Errorf("order service: %s answered %d", path, got.status)
+		return nil, fmt.Errorf("order service: %s: status %d", path, got.status)
 	}
 	var doc struct {
 		Results []result `json:"results"`
 	}
 	if err := json.Unmarshal(got.body, &doc); err != nil {
-		return nil, fmt.Errorf("order service: answer: %w", err)
+		return nil, fmt.Errorf("order service: %s: parse response: %w", path, err)
 	}
-	asked := make(map[string]bool, len(body.OrderSNs))
+	missing := make(map[string]bool, len(body.OrderSNs))
 	for _, sn := range body.OrderSNs {
-		asked[sn] = true
+		missing[sn] = true
 	}
 	for _, r := range doc.Results {
-		if !asked[r.OrderSN] {
-			return nil, fmt.Errorf("order service: %s answered about an order twice or unasked", path)
+		if !missing[r.OrderSN] {
+			return nil, fmt.Errorf("order service: %s: response has an order twice or one that was not requested", path)
 		}
-		delete(asked, r.OrderSN)
+		delete(missing, r.OrderSN)
 	}
-	if len(asked) > 0 {
-		return nil, fmt.Errorf("order service: %s left out %d orders", path, len(asked))
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("order service: %s: response lacks %d of the orders", path, len(missing))
 	}
 	return doc.Results, nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestOnlyAWholeAnswerCounts(t *testing.T) {
+func TestAnIncompleteResponseIsAnError(t *testing.T) {
 	status, body := http.StatusOK, ""
 	var auth string
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -27,7 +27,7 @@ func TestOnlyAWholeAnswerCounts(t *testing.T) {
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	c := New(srv.URL+"/", "s3cret", transport)
-	ask := func() error { _, err := c.Close(t.Context(), []string{"1", "2"}, "expired"); return err }
+	call := func() error { _, err := c.Close(t.Context(), []string{"1", "2"}, "expired"); return err }
 
 	body = `{"results":[{"order_sn":"1","outcome":"not_due","at":"2026-01-02T03:04:05Z"},{"order_sn":"2","outcome":"closed"}],"more":1}`
 	got, err := c.Close(t.Context(), []string{"1", "2"}, "expired")
@@ -41,23 +41,23 @@ func TestOnlyAWholeAnswerCounts(t *testing.T) {
 		`{"results":[{"order_sn":"1","outcome":"closed"},{"order_sn":"2","outcome":"closed"},{"order_sn":"3","outcome":"closed"}]}`,
 	} {
 		body = bad
-		require.Error(t, ask(), bad)
+		require.Error(t, call(), bad)
 	}
 	for _, status = range []int{http.StatusFound, http.StatusUnauthorized, http.StatusServiceUnavailable, http.StatusNoContent} {
-		require.Error(t, ask(), status)
+		require.Error(t, call(), status)
 	}
 	srv.Close()
-	require.Error(t, ask())
+	require.Error(t, call())
 	_, err = c.Refund(t.Context(), []string{"1"}, "no_stock")
 	require.Error(t, err)
 }
 
-func TestAnAbsentOrderServiceIsAskedNowAndThen(t *testing.T) {
-	var asked atomic.Int64
+func TestTheBreakerLetsFewCallsThroughDuringAnOutage(t *testing.T) {
+	var requests atomic.Int64
 	var status atomic.Int64
 	status.Store(http.StatusServiceUnavailable)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		asked.Add(1)
+		requests.Add(1)
 		w.WriteHeader(int(status.Load()))
 		_, _ = w.Write([]byte(`{"results":[{"order_sn":"1","outcome":"closed"}]}`))
 	}))
@@ -65,25 +65,25 @@ func TestAnAbsentOrderServiceIsAskedNowAndThen(t *testing.T) {
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	c := New(srv.URL, "s3cret", transport)
-	ask := func() error { _, err := c.Close(t.Context(), []string{"1"}, "expired"); return err }
+	call := func() error { _, err := c.Close(t.Context(), []string{"1"}, "expired"); return err }
 
-	// What it refuses for our own fault says nothing about it.
+	// A 4xx status is the caller's fault and does not open the breaker.
 	status.Store(http.StatusUnauthorized)
 	for range 2 * failures {
-		require.Error(t, ask())
+		require.Error(t, call())
 	}
 	require.Equal(t, "closed", c.Breaker())
 
 	status.Store(http.StatusServiceUnavailable)
 	for range failures {
-		require.ErrorContains(t, ask(), "answered 503")
+		require.ErrorContains(t, call(), "status 503")
 	}
-	require.Eventually(t, func() bool { // now and then one may ask
-		before := asked.Load()
-		return errors.Is(ask(), gobreaker.ErrOpenState) && asked.Load() == before
-	}, 30*time.Second, time.Millisecond, "nobody waits for it")
+	require.Eventually(t, func() bool { // after each openFor one call is let through
+		before := requests.Load()
+		return errors.Is(call(), gobreaker.ErrOpenState) && requests.Load() == before
+	}, 30*time.Second, time.Millisecond, "calls fail without a request")
 
 	status.Store(http.StatusOK)
-	require.Eventually(t, func() bool { return ask() == nil }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return call() == nil }, 30*time.Second, 10*time.Millisecond)
 	require.Equal(t, "closed", c.Breaker())
 }

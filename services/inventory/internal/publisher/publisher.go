@@ -1,4 +1,4 @@
-// Package publisher says things to the other services over the bus.
+// Package publisher publishes inventory's messages on the bus.
 package publisher
 
 import (
@@ -17,7 +17,7 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-// Publisher is the core's publisher on a bus.
+// Publisher implements core.Publisher on a bus.
 type Publisher struct {
 	bus bus.Publisher
 	tel *telemetry.Telemetry
@@ -25,7 +25,7 @@ type Publisher struct {
 
 var _ core.Publisher = (*Publisher)(nil)
 
-// New makes a publisher.
+// New returns a publisher on a bus.
 func New(b bus.Publisher, tel *telemetry.Telemetry) *Publisher { return &Publisher{bus: b, tel: tel} }
 
 // Deductions implements core.Publisher.
@@ -33,12 +33,13 @@ func (p *Publisher) Deductions(ctx context.Context, list []contract.Deduction) e
 	return items.Publish(ctx, p.bus, p.tel, contract.TopicDeductions, time.Time{}, list)
 }
 
-// Closings implements core.Publisher. One message carries one closing, never more: it is delayed.
+// Closings implements core.Publisher. Each message carries exactly one closing, since messages are delayed
+// individually.
 func (p *Publisher) Closings(ctx context.Context, list []contract.OrderClose) error {
 	for _, c := range list {
-		for part := range slices.Chunk(c.OrderSNs, contract.MaxItems) {
+		for chunk := range slices.Chunk(c.OrderSNs, contract.MaxItems) {
 			one := c
-			one.OrderSNs = part
+			one.OrderSNs = chunk
 			if err := items.Publish(ctx, p.bus, p.tel, contract.TopicOrderClose, c.DueAt, []contract.OrderClose{one}); err != nil {
 				return err
 			}
@@ -47,24 +48,25 @@ func (p *Publisher) Closings(ctx context.Context, list []contract.OrderClose) er
 	return nil
 }
 
-// Replay implements core.Publisher: the item goes to its topic as it came. One that came as a whole message, which could
-// not be taken apart, goes as a whole message.
-func (p *Publisher) Replay(ctx context.Context, l core.DeadLetter) (err error) {
-	ctx, end := p.tel.Span(telemetry.WithTraceparent(ctx, l.Traceparent), "replay "+l.Topic, trace.SpanKindProducer, telemetry.AttrTopic.String(l.Topic))
+// Replay implements core.Publisher. It publishes the item unchanged to its topic. An item that is a whole message,
+// since it could not be split into items, is published as a message.
+func (p *Publisher) Replay(ctx context.Context, d core.DeadLetter) (err error) {
+	ctx, end := p.tel.Span(telemetry.WithTraceparent(ctx, d.Traceparent), "replay "+d.Topic, trace.SpanKindProducer, telemetry.AttrTopic.String(d.Topic))
 	defer func() { end(err) }()
-	body := l.Item
-	if isItem(l.Item) {
-		if body, _, err = contract.Pack([]json.RawMessage{l.Item}); err != nil {
+	body := d.Item
+	if isItem(d.Item) {
+		if body, _, err = contract.Pack([]json.RawMessage{d.Item}); err != nil {
 			return err
 		}
 	}
-	m := bus.Message{Topic: l.Topic, Body: body}
-	if l.OrderSN != "" {
-		m.Keys = []string{l.OrderSN}
+	m := bus.Message{Topic: d.Topic, Body: body}
+	if d.OrderSN != "" {
+		m.Keys = []string{d.OrderSN}
 	}
 	return items.Send(ctx, p.bus, m)
 }
 
+// isItem reports whether raw is one item, not a whole message.
 func isItem(raw []byte) bool {
 	var whole struct {
 		V     json.RawMessage `json:"v"`
@@ -74,7 +76,7 @@ func isItem(raw []byte) bool {
 		return false
 	}
 	if len(bytes.TrimSpace(raw)) > 0 && bytes.TrimSpace(raw)[0] != '{' {
-		return true // a bare value inside of items
+		return true // a value in items that is no object
 	}
 	return json.Unmarshal(raw, &whole) == nil && (whole.V == nil || whole.Items == nil)
 }
