@@ -247,7 +247,7 @@ type Activity struct {
 	CreatedAt  time.Time `json:"created_at"`
 	Currency   string    `json:"currency"`
 
-	// EndedAt when it was ended before its time
+	// EndedAt the time at which it was ended before ends_at
 	EndedAt      *time.Time     `json:"ended_at,omitempty"`
 	EndsAt       time.Time      `json:"ends_at"`
 	Items        []ActivityItem `json:"items"`
@@ -269,7 +269,7 @@ type ActivityItem struct {
 	Price int64  `json:"price"`
 	SkuId string `json:"sku_id"`
 
-	// Stock pieces in all
+	// Stock total units, adjustments included
 	Stock int64 `json:"stock"`
 }
 
@@ -312,7 +312,7 @@ type DeadLetter struct {
 	DecidedBy    *string    `json:"decided_by,omitempty"`
 	FailedAt     time.Time  `json:"failed_at"`
 
-	// Item the item as text; bytes that are no UTF-8 are replaced
+	// Item the item as text; invalid UTF-8 is replaced
 	Item        string          `json:"item"`
 	Occurrences int64           `json:"occurrences"`
 	OrderSn     *string         `json:"order_sn,omitempty"`
@@ -370,7 +370,7 @@ type LimitDecision struct {
 
 // LimitKey defines model for LimitKey.
 type LimitKey struct {
-	// Key the parts of the rule's key joined by |; empty for a limit of all together
+	// Key the values of the key's components, joined by |; empty for a rule with the key all
 	Key string `json:"key"`
 }
 
@@ -379,14 +379,14 @@ type LimitList struct {
 	Items      []LimitState `json:"items"`
 	NextCursor *string      `json:"next_cursor,omitempty"`
 
-	// Processes whose figures these are
+	// Processes number of processes whose counts are included
 	Processes int `json:"processes"`
 
-	// Version of the rules in Redis; grows by one with each change, 0 = there are none
+	// Version version of the rules in Redis; each change increments it, 0 = no rules
 	Version int64 `json:"version"`
 }
 
-// LimitRule As in the rules' file; docs/limits.md says what each field means.
+// LimitRule As in the rules' file; docs/limits.md explains the fields.
 //
 // Example: {"algorithm":"token_bucket","burst":50,"lease":0.01,"limit":500,"max_wait":"1s","per":"1s"}
 type LimitRule struct {
@@ -401,15 +401,15 @@ type LimitRule struct {
 	Key   *string  `json:"key,omitempty"`
 	Lease *float64 `json:"lease,omitempty"`
 
-	// Limit 0 lets nobody pass
+	// Limit 0 refuses every request
 	Limit   int64   `json:"limit"`
 	MaxWait *string `json:"max_wait,omitempty"`
 
-	// Name that of the URL, or left out
+	// Name equal to the name in the URL, or left out
 	Name      *string             `json:"name,omitempty"`
 	OnFailure *LimitRuleOnFailure `json:"on_failure,omitempty"`
 
-	// Per a duration such as 500ms, 1s or 1m; 1s unless said otherwise
+	// Per a duration such as 500ms, 1s or 1m; default 1s
 	Per    *string         `json:"per,omitempty"`
 	Queue  *int64          `json:"queue,omitempty"`
 	Shadow *bool           `json:"shadow,omitempty"`
@@ -431,15 +431,15 @@ type LimitRuleWhere string
 
 // LimitState defines model for LimitState.
 type LimitState struct {
-	// Allowed by all processes since each has started
+	// Allowed sum over all processes, since the start of each
 	Allowed int64 `json:"allowed"`
 
-	// Failed Redis could not be asked and the rule fails closed
+	// Failed refused because Redis was unreachable and the rule fails closed
 	Failed int64 `json:"failed"`
 
-	// Limited Who is being refused now, most refused first; only where one limit is asked for.
+	// Limited Callers that are refused now, most refusals first; only in the response for one limit.
 	Limited []struct {
-		// Key the parts of the rule's key joined by |
+		// Key the values of the key's components, joined by |
 		Key     string    `json:"key"`
 		Refused int64     `json:"refused"`
 		Until   time.Time `json:"until"`
@@ -447,22 +447,22 @@ type LimitState struct {
 	Name    string `json:"name"`
 	Refused int64  `json:"refused"`
 
-	// Rule As in the rules' file; docs/limits.md says what each field means.
+	// Rule As in the rules' file; docs/limits.md explains the fields.
 	//
 	// Example: {"algorithm":"token_bucket","burst":50,"lease":0.01,"limit":500,"max_wait":"1s","per":"1s"}
 	Rule *LimitRule `json:"rule,omitempty"`
 
-	// Shadowed would have been refused
+	// Shadowed allowed only because the rule is in shadow mode
 	Shadowed int64 `json:"shadowed"`
 
-	// Source who says what holds; none: nothing does, nobody is limited
+	// Source origin of the rule; none: there is no rule and the limit is not in force
 	Source LimitStateSource `json:"source"`
 
 	// Waited allowed after a wait
 	Waited int64 `json:"waited"`
 }
 
-// LimitStateSource who says what holds; none: nothing does, nobody is limited
+// LimitStateSource origin of the rule; none: there is no rule and the limit is not in force
 type LimitStateSource string
 
 // Line defines model for Line.
@@ -500,7 +500,7 @@ type NewAdjustment struct {
 type NewProduct struct {
 	Description *string `json:"description,omitempty"`
 
-	// ImageUrl over http or https
+	// ImageUrl an http or https URL
 	ImageUrl *string  `json:"image_url,omitempty"`
 	Name     string   `json:"name"`
 	Skus     []NewSKU `json:"skus"`
@@ -554,7 +554,7 @@ type ProductPatch struct {
 
 // Reconciliation Example: {"differences":[],"looked_at":"2026-11-21T10:05:00Z","repairs":[{"delta":1,"order_sn":"244837465837465837","sku_id":"1","why":"the gate held pieces of a purchase that is over"}]}
 type Reconciliation struct {
-	// Differences What disagrees and was not repaired
+	// Differences Mismatches that were not repaired
 	Differences []Repair  `json:"differences"`
 	LookedAt    time.Time `json:"looked_at"`
 	Repairs     []Repair  `json:"repairs"`
@@ -562,13 +562,13 @@ type Reconciliation struct {
 
 // Repair defines model for Repair.
 type Repair struct {
-	// Delta By what the repair changed the pieces left in the gate. Of a difference - the pieces that the gate tells too few
+	// Delta Change of the units left in the gate by the repair. Of a difference: the units that the gate counts too few.
 	Delta int64 `json:"delta"`
 
-	// OrderSn Where one purchase was concerned
+	// OrderSn If the repair concerns one purchase
 	OrderSn *string `json:"order_sn,omitempty"`
 
-	// SkuId Empty where no SKU is concerned
+	// SkuId Empty if the repair concerns no SKU
 	SkuId string `json:"sku_id"`
 	Why   string `json:"why"`
 }
@@ -616,8 +616,8 @@ type StockSKU struct {
 	Total      int64      `json:"total"`
 }
 
-// StockView held is queued and created pieces, journal and in_flight those of them that are not in the ledger yet.
-// difference is mysql.available - gate.left - journal - in_flight; 0 says that database and gate agree.
+// StockView held counts queued and created units; journal and in_flight count those of them that are not yet in the ledger.
+// difference is mysql.available - gate.left - journal - in_flight; 0 means that database and gate agree.
 //
 // Example: {"as_of":"2026-11-21T10:05:00Z","skus":[{"difference":0,"gate":{"held":53,"left":37},"in_flight":1,"journal":2,"mysql":{"available":40,"reserved":50,"sold":10},"sku_id":"1","total":100}]}
 type StockView struct {
@@ -688,7 +688,7 @@ type ListActivityOrdersParams struct {
 
 // AdjustStockParams defines parameters for AdjustStock.
 type AdjustStockParams struct {
-	// IdempotencyKey The same key with the same body is the same adjustment for 24 h; a refused call is not remembered.
+	// IdempotencyKey The same key with the same body is the same adjustment for 24 h. The key of a refused call is not kept.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
 }
 
@@ -697,7 +697,7 @@ type ListDeadLettersParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// State open unless said otherwise
+	// State default open
 	State *ListDeadLettersParamsState `form:"state,omitempty" json:"state,omitempty"`
 }
 
@@ -742,76 +742,76 @@ type ServerInterface interface {
 	// ListActivities Sales, newest first
 	// (GET /v1/merchant/activities)
 	ListActivities(w http.ResponseWriter, r *http.Request, params ListActivitiesParams)
-	// CreateActivity A new sale, as a draft
+	// CreateActivity Create a sale as a draft
 	// (POST /v1/merchant/activities)
 	CreateActivity(w http.ResponseWriter, r *http.Request)
 
 	// (GET /v1/merchant/activities/{activity_id})
 	GetActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID)
-	// PatchActivity Change a draft; once published only the title and a later ends_at
+	// PatchActivity Change a draft; of a published sale only the title and ends_at, to a later time
 	// (PATCH /v1/merchant/activities/{activity_id})
 	PatchActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID)
-	// EndActivity End before the time; what was reserved is honoured; may be repeated
+	// EndActivity End the sale before ends_at; existing reservations stay valid; may be repeated
 	// (POST /v1/merchant/activities/{activity_id}/end)
 	EndActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID)
-	// ListActivityOrders Who holds what, from the ledger, newest first; all of it as CSV with Accept text/csv
+	// ListActivityOrders Reservations of the ledger, newest first; the whole list as CSV with Accept text/csv
 	// (GET /v1/merchant/activities/{activity_id}/orders)
 	ListActivityOrders(w http.ResponseWriter, r *http.Request, activityId ActivityID, params ListActivityOrdersParams)
-	// PauseActivity Stop selling; binds the gate when it returns; may be repeated
+	// PauseActivity Stop selling; in effect at the gate when the call returns; may be repeated
 	// (POST /v1/merchant/activities/{activity_id}/pause)
 	PauseActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID)
 	// PublishActivity Fill the gate and open at starts_at; may be repeated
 	// (POST /v1/merchant/activities/{activity_id}/publish)
 	PublishActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID)
-	// Reconcile Compare gate, ledger and allowances and repair what disagrees (role operator)
+	// Reconcile Compare gate, ledger and allowances and repair mismatches (role operator)
 	// (POST /v1/merchant/activities/{activity_id}/reconciliations)
 	Reconcile(w http.ResponseWriter, r *http.Request, activityId ActivityID)
-	// ResumeActivity Sell again; binds the gate when it returns; may be repeated
+	// ResumeActivity Resume selling; in effect at the gate when the call returns; may be repeated
 	// (POST /v1/merchant/activities/{activity_id}/resume)
 	ResumeActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID)
-	// GetStock The stock as the database, the gate and the journal see it
+	// GetStock Stock according to the database, the gate and the journal
 	// (GET /v1/merchant/activities/{activity_id}/stock)
 	GetStock(w http.ResponseWriter, r *http.Request, activityId ActivityID)
-	// AdjustStock Add pieces to a live sale or withdraw them, in the database and in the gate
+	// AdjustStock Add units to a live sale or withdraw them, in the database and in the gate
 	// (POST /v1/merchant/activities/{activity_id}/stock-adjustments)
 	AdjustStock(w http.ResponseWriter, r *http.Request, activityId ActivityID, params AdjustStockParams)
-	// ListDeadLetters Messages given up on, newest first (role operator)
+	// ListDeadLetters Dead letters, newest first (role operator)
 	// (GET /v1/merchant/dead-letters)
 	ListDeadLetters(w http.ResponseWriter, r *http.Request, params ListDeadLettersParams)
-	// RejectDeadLetter Give its pieces back and tell the buyer failed(system) (role operator); may be repeated
+	// RejectDeadLetter Release its units; the buyer's result becomes failed(system) (role operator); may be repeated
 	// (POST /v1/merchant/dead-letters/{dead_letter_id}/reject)
 	RejectDeadLetter(w http.ResponseWriter, r *http.Request, deadLetterId DeadLetterID)
 	// ReplayDeadLetter Publish the item again to its topic (role operator); may be repeated
 	// (POST /v1/merchant/dead-letters/{dead_letter_id}/replay)
 	ReplayDeadLetter(w http.ResponseWriter, r *http.Request, deadLetterId DeadLetterID)
-	// ListLimits All limits in force, of every service, by name, and what they did in all processes (role operator)
+	// ListLimits Limits in force in all services, by name, with their counts over all processes (role operator)
 	// (GET /v1/merchant/limits)
 	ListLimits(w http.ResponseWriter, r *http.Request, params ListLimitsParams)
-	// DeleteLimit Take a limit out of force on all processes, also one that their files have (role operator)
+	// DeleteLimit Disable a limit on all processes, also one from their files (role operator)
 	// (DELETE /v1/merchant/limits/{limit_name})
 	DeleteLimit(w http.ResponseWriter, r *http.Request, limitName LimitName)
-	// GetLimit One limit and who is refused by it now (role operator)
+	// GetLimit One limit and the callers that it refuses now (role operator)
 	// (GET /v1/merchant/limits/{limit_name})
 	GetLimit(w http.ResponseWriter, r *http.Request, limitName LimitName)
-	// PutLimit Put a rule in force on all processes, within a second, whatever their files say (role operator)
+	// PutLimit Put a rule in force on all processes within a second; it overrides their files (role operator)
 	// (PUT /v1/merchant/limits/{limit_name})
 	PutLimit(w http.ResponseWriter, r *http.Request, limitName LimitName)
-	// RevertLimit Let the files say again what holds (role operator)
+	// RevertLimit Put the rule of the files in force again (role operator)
 	// (POST /v1/merchant/limits/{limit_name}/revert)
 	RevertLimit(w http.ResponseWriter, r *http.Request, limitName LimitName)
-	// TryLimit How a limit would decide about a key now; charges nothing (role operator)
+	// TryLimit Decision of a limit for a key, without charging it (role operator)
 	// (POST /v1/merchant/limits/{limit_name}/try)
 	TryLimit(w http.ResponseWriter, r *http.Request, limitName LimitName)
 	// ListProducts Products, newest first
 	// (GET /v1/merchant/products)
 	ListProducts(w http.ResponseWriter, r *http.Request, params ListProductsParams)
-	// CreateProduct A new product with its SKUs
+	// CreateProduct Create a product with its SKUs
 	// (POST /v1/merchant/products)
 	CreateProduct(w http.ResponseWriter, r *http.Request)
 
 	// (GET /v1/merchant/products/{product_id})
 	GetProduct(w http.ResponseWriter, r *http.Request, productId ProductID)
-	// PatchProduct Change what is named; SKUs with sku_id are changed, those without are added
+	// PatchProduct Change the given fields; SKUs with sku_id are changed, those without are added
 	// (PATCH /v1/merchant/products/{product_id})
 	PatchProduct(w http.ResponseWriter, r *http.Request, productId ProductID)
 }
@@ -826,7 +826,7 @@ func (_ Unimplemented) ListActivities(w http.ResponseWriter, r *http.Request, pa
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// CreateActivity A new sale, as a draft
+// CreateActivity Create a sale as a draft
 // (POST /v1/merchant/activities)
 func (_ Unimplemented) CreateActivity(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNotImplemented)
@@ -837,25 +837,25 @@ func (_ Unimplemented) GetActivity(w http.ResponseWriter, r *http.Request, activ
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// PatchActivity Change a draft; once published only the title and a later ends_at
+// PatchActivity Change a draft; of a published sale only the title and ends_at, to a later time
 // (PATCH /v1/merchant/activities/{activity_id})
 func (_ Unimplemented) PatchActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// EndActivity End before the time; what was reserved is honoured; may be repeated
+// EndActivity End the sale before ends_at; existing reservations stay valid; may be repeated
 // (POST /v1/merchant/activities/{activity_id}/end)
 func (_ Unimplemented) EndActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// ListActivityOrders Who holds what, from the ledger, newest first; all of it as CSV with Accept text/csv
+// ListActivityOrders Reservations of the ledger, newest first; the whole list as CSV with Accept text/csv
 // (GET /v1/merchant/activities/{activity_id}/orders)
 func (_ Unimplemented) ListActivityOrders(w http.ResponseWriter, r *http.Request, activityId ActivityID, params ListActivityOrdersParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// PauseActivity Stop selling; binds the gate when it returns; may be repeated
+// PauseActivity Stop selling; in effect at the gate when the call returns; may be repeated
 // (POST /v1/merchant/activities/{activity_id}/pause)
 func (_ Unimplemented) PauseActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID) {
 	w.WriteHeader(http.StatusNotImplemented)
@@ -867,37 +867,37 @@ func (_ Unimplemented) PublishActivity(w http.ResponseWriter, r *http.Request, a
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// Reconcile Compare gate, ledger and allowances and repair what disagrees (role operator)
+// Reconcile Compare gate, ledger and allowances and repair mismatches (role operator)
 // (POST /v1/merchant/activities/{activity_id}/reconciliations)
 func (_ Unimplemented) Reconcile(w http.ResponseWriter, r *http.Request, activityId ActivityID) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// ResumeActivity Sell again; binds the gate when it returns; may be repeated
+// ResumeActivity Resume selling; in effect at the gate when the call returns; may be repeated
 // (POST /v1/merchant/activities/{activity_id}/resume)
 func (_ Unimplemented) ResumeActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// GetStock The stock as the database, the gate and the journal see it
+// GetStock Stock according to the database, the gate and the journal
 // (GET /v1/merchant/activities/{activity_id}/stock)
 func (_ Unimplemented) GetStock(w http.ResponseWriter, r *http.Request, activityId ActivityID) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// AdjustStock Add pieces to a live sale or withdraw them, in the database and in the gate
+// AdjustStock Add units to a live sale or withdraw them, in the database and in the gate
 // (POST /v1/merchant/activities/{activity_id}/stock-adjustments)
 func (_ Unimplemented) AdjustStock(w http.ResponseWriter, r *http.Request, activityId ActivityID, params AdjustStockParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// ListDeadLetters Messages given up on, newest first (role operator)
+// ListDeadLetters Dead letters, newest first (role operator)
 // (GET /v1/merchant/dead-letters)
 func (_ Unimplemented) ListDeadLetters(w http.ResponseWriter, r *http.Request, params ListDeadLettersParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// RejectDeadLetter Give its pieces back and tell the buyer failed(system) (role operator); may be repeated
+// RejectDeadLetter Release its units; the buyer's result becomes failed(system) (role operator); may be repeated
 // (POST /v1/merchant/dead-letters/{dead_letter_id}/reject)
 func (_ Unimplemented) RejectDeadLetter(w http.ResponseWriter, r *http.Request, deadLetterId DeadLetterID) {
 	w.WriteHeader(http.StatusNotImplemented)
@@ -909,37 +909,37 @@ func (_ Unimplemented) ReplayDeadLetter(w http.ResponseWriter, r *http.Request, 
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// ListLimits All limits in force, of every service, by name, and what they did in all processes (role operator)
+// ListLimits Limits in force in all services, by name, with their counts over all processes (role operator)
 // (GET /v1/merchant/limits)
 func (_ Unimplemented) ListLimits(w http.ResponseWriter, r *http.Request, params ListLimitsParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// DeleteLimit Take a limit out of force on all processes, also one that their files have (role operator)
+// DeleteLimit Disable a limit on all processes, also one from their files (role operator)
 // (DELETE /v1/merchant/limits/{limit_name})
 func (_ Unimplemented) DeleteLimit(w http.ResponseWriter, r *http.Request, limitName LimitName) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// GetLimit One limit and who is refused by it now (role operator)
+// GetLimit One limit and the callers that it refuses now (role operator)
 // (GET /v1/merchant/limits/{limit_name})
 func (_ Unimplemented) GetLimit(w http.ResponseWriter, r *http.Request, limitName LimitName) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// PutLimit Put a rule in force on all processes, within a second, whatever their files say (role operator)
+// PutLimit Put a rule in force on all processes within a second; it overrides their files (role operator)
 // (PUT /v1/merchant/limits/{limit_name})
 func (_ Unimplemented) PutLimit(w http.ResponseWriter, r *http.Request, limitName LimitName) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// RevertLimit Let the files say again what holds (role operator)
+// RevertLimit Put the rule of the files in force again (role operator)
 // (POST /v1/merchant/limits/{limit_name}/revert)
 func (_ Unimplemented) RevertLimit(w http.ResponseWriter, r *http.Request, limitName LimitName) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// TryLimit How a limit would decide about a key now; charges nothing (role operator)
+// TryLimit Decision of a limit for a key, without charging it (role operator)
 // (POST /v1/merchant/limits/{limit_name}/try)
 func (_ Unimplemented) TryLimit(w http.ResponseWriter, r *http.Request, limitName LimitName) {
 	w.WriteHeader(http.StatusNotImplemented)
@@ -951,7 +951,7 @@ func (_ Unimplemented) ListProducts(w http.ResponseWriter, r *http.Request, para
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// CreateProduct A new product with its SKUs
+// CreateProduct Create a product with its SKUs
 // (POST /v1/merchant/products)
 func (_ Unimplemented) CreateProduct(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNotImplemented)
@@ -962,7 +962,7 @@ func (_ Unimplemented) GetProduct(w http.ResponseWriter, r *http.Request, produc
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// PatchProduct Change what is named; SKUs with sku_id are changed, those without are added
+// PatchProduct Change the given fields; SKUs with sku_id are changed, those without are added
 // (PATCH /v1/merchant/products/{product_id})
 func (_ Unimplemented) PatchProduct(w http.ResponseWriter, r *http.Request, productId ProductID) {
 	w.WriteHeader(http.StatusNotImplemented)

@@ -18,7 +18,7 @@ CREATE TABLE skus (
   KEY skus_product (product_id, id)
 ) DEFAULT CHARSET = utf8mb4;
 
--- version rises with every change that the gate must hear of.
+-- version increases with every change that the gate has to receive.
 CREATE TABLE activities (
   id             BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
   title          VARCHAR(200) NOT NULL,
@@ -59,7 +59,7 @@ CREATE TABLE allowances (
   CONSTRAINT allowances_held CHECK (held >= 0)
 ) DEFAULT CHARSET = utf8mb4;
 
--- The ledger. republish_at is set exactly while a row is reserved and no order is known for it.
+-- The ledger. republish_at is set exactly as long as a row is reserved and its order is not known to inventory.
 CREATE TABLE reservations (
   order_sn          BIGINT      NOT NULL PRIMARY KEY,
   activity_id       BIGINT      NOT NULL,
@@ -83,8 +83,8 @@ CREATE TABLE reservations (
   KEY reservations_republish (republish_at)
 ) DEFAULT CHARSET = utf8mb4;
 
--- decision is what MySQL's figures say: '' not decided, 'taken' they contain the delta, 'refused' they never will.
--- state stays 'intent' until the gate has heard of the decision.
+-- decision: '' not decided, 'taken' the stock row contains the delta, 'refused' it never will.
+-- state stays 'intent' until the decision is in effect at the gate.
 CREATE TABLE adjustments (
   id          BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
   activity_id BIGINT       NOT NULL,
@@ -102,7 +102,7 @@ CREATE TABLE adjustments (
   KEY adjustments_open (state, updated_at)
 ) DEFAULT CHARSET = utf8mb4;
 
--- fingerprint is SHA-256 over origin, topic and item without its traceparent: an item that fails again meets its row again.
+-- fingerprint is SHA-256 over origin, topic and item without its traceparent. An item that fails again updates its row.
 CREATE TABLE dead_letters (
   id          BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
   fingerprint CHAR(64)     CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,

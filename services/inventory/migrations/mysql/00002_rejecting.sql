@@ -1,5 +1,5 @@
 -- +goose Up
--- Set by the first step of a rejection: such a letter cannot be replayed any more.
+-- Set by the first step of a rejection: from then on the dead letter cannot be replayed.
 ALTER TABLE dead_letters ADD COLUMN rejecting BOOLEAN NOT NULL DEFAULT FALSE;
 
 -- +goose Down

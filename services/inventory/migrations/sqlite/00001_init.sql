@@ -18,7 +18,7 @@ CREATE TABLE skus (
 );
 CREATE INDEX skus_product ON skus (product_id, id);
 
--- version rises with every change that the gate must hear of.
+-- version increases with every change that the gate has to receive.
 CREATE TABLE activities (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   title TEXT NOT NULL,
@@ -59,7 +59,7 @@ CREATE TABLE allowances (
   CONSTRAINT allowances_held CHECK (held >= 0)
 );
 
--- The ledger. republish_at is set exactly while a row is reserved and no order is known for it.
+-- The ledger. republish_at is set exactly as long as a row is reserved and its order is not known to inventory.
 CREATE TABLE reservations (
   order_sn BIGINT NOT NULL PRIMARY KEY,
   activity_id BIGINT NOT NULL,
@@ -83,8 +83,8 @@ CREATE INDEX reservations_of_user ON reservations (activity_id, user_id, order_s
 CREATE INDEX reservations_changed ON reservations (activity_id, state, changed_at);
 CREATE INDEX reservations_republish ON reservations (republish_at);
 
--- decision is what the table's figures say: '' not decided, 'taken' they contain the delta, 'refused' they never will.
--- state stays 'intent' until the gate has heard of the decision.
+-- decision: '' not decided, 'taken' the stock row contains the delta, 'refused' it never will.
+-- state stays 'intent' until the decision is in effect at the gate.
 CREATE TABLE adjustments (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   activity_id BIGINT NOT NULL,
@@ -102,7 +102,7 @@ CREATE TABLE adjustments (
 CREATE INDEX adjustments_of_activity ON adjustments (activity_id, decision, id);
 CREATE INDEX adjustments_open ON adjustments (state, updated_at);
 
--- fingerprint is SHA-256 over origin, topic and item without its traceparent: an item that fails again meets its row again.
+-- fingerprint is SHA-256 over origin, topic and item without its traceparent. An item that fails again updates its row.
 CREATE TABLE dead_letters (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   fingerprint TEXT NOT NULL,
