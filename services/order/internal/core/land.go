@@ -18,7 +18,7 @@ import (
 // An error is transient, and the whole message must be redelivered. An item that can never become an order becomes a
 // dead letter and does not delay the others.
 func (s *Service) Land(ctx context.Context, items []contract.Deduction, bad []contract.BadItem) error {
-	valid, deadLetters := s.sortOut(items, bad)
+	valid, deadLetters := s.classify(items, bad)
 	var landed landing
 	if len(valid) > 0 {
 		var err error
@@ -33,9 +33,9 @@ func (s *Service) Land(ctx context.Context, items []contract.Deduction, bad []co
 	return s.publishLanded(ctx, landed.fresh, landed.known, deadLetters)
 }
 
-// sortOut returns the deductions of a message that can become orders, each order_sn once, in the message's order. It
+// classify returns the deductions of a message that can become orders, each order_sn once, in the message's order. It
 // returns a dead letter for each other item, except for repetitions of a deduction.
-func (s *Service) sortOut(items []contract.Deduction, bad []contract.BadItem) ([]contract.Deduction, []contract.DeadLetter) {
+func (s *Service) classify(items []contract.Deduction, bad []contract.BadItem) ([]contract.Deduction, []contract.DeadLetter) {
 	deadLetters := make([]contract.DeadLetter, 0, len(bad))
 	for _, b := range bad {
 		deadLetters = append(deadLetters, s.deadLetter(b.Raw, b.Err.Error()))
