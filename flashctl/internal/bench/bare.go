@@ -15,11 +15,11 @@ import (
 	"github.com/go-chi/chi/v5"
 )
 
-// bareBody is the constant answer of the bare handler.
+// bareBody is the constant response of the bare handler.
 const bareBody = `{"status":"queued"}` + "\n"
 
-// BareHandler is what the purchase route is measured against: the same route on the same router, the body read, a constant
-// 202. It checks nobody, decides nothing and keeps nothing.
+// BareHandler returns the handler that the purchase route is compared with: the same route on the same router, which reads
+// the body and responds with a constant 202. It does not authenticate, decide or store anything.
 func BareHandler() http.Handler {
 	r := chi.NewRouter()
 	r.Post("/v1/activities/{activity_id}/paths/{path}/reservations", func(w http.ResponseWriter, r *http.Request) {
@@ -31,8 +31,8 @@ func BareHandler() http.Handler {
 	return r
 }
 
-// ServeBare serves the bare handler until ctx ends and prints its address first. Its server has none of the time-outs that
-// a real one needs, as each of them costs a little.
+// ServeBare prints its address to out and serves the bare handler until ctx ends. Its server has no time-outs, because each
+// one costs a little.
 func ServeBare(ctx context.Context, out io.Writer) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -41,7 +41,7 @@ func ServeBare(ctx context.Context, out io.Writer) error {
 	if _, err := fmt.Fprintln(out, l.Addr()); err != nil {
 		return err
 	}
-	server := &http.Server{Handler: BareHandler()} //nolint:gosec // on the loopback for some minutes, see above
+	server := &http.Server{Handler: BareHandler()} //nolint:gosec // on the loopback interface for some minutes
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -50,13 +50,13 @@ func ServeBare(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// startBare runs the bare handler as a process of its own, from this very program. stop ends it.
+// startBare runs the bare handler as a separate process of this program. stop ends it.
 func startBare(ctx context.Context) (addr string, pid int, stop func(), err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return "", 0, nil, err
 	}
-	cmd := exec.CommandContext(ctx, self, "load", "bare") //nolint:gosec // this program itself
+	cmd := exec.CommandContext(ctx, self, "load", "bare") //nolint:gosec // this program
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -72,7 +72,7 @@ func startBare(ctx context.Context) (addr string, pid int, stop func(), err erro
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		stop()
-		return "", 0, nil, fmt.Errorf("the bare handler does not start: %w", err)
+		return "", 0, nil, fmt.Errorf("start bare handler: %w", err)
 	}
 	return strings.TrimSpace(line), cmd.Process.Pid, stop, nil
 }

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestTheBareHandlerTakesAPurchase(t *testing.T) {
+func TestBareHandlerAcceptsAPurchase(t *testing.T) {
 	s := &sale{id: "7", body: `{"lines":[{"sku_id":"1","qty":1}]}`}
 	raw := s.purchase(nil, "shop:1", &buyer{token: "t0ken", path: "p4th"})
 	r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(raw)))
@@ -44,7 +44,7 @@ func TestTheBareHandlerTakesAPurchase(t *testing.T) {
 	require.Equal(t, bareBody, w.Body.String())
 }
 
-func TestServeBareTellsItsAddressAndEnds(t *testing.T) {
+func TestServeBarePrintsItsAddressAndEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	out, in := io.Pipe()
 	ended := make(chan error, 1)
@@ -52,12 +52,12 @@ func TestServeBareTellsItsAddressAndEnds(t *testing.T) {
 	addr, err := bufio.NewReader(out).ReadString('\n')
 	require.NoError(t, err)
 	s := &sale{id: "7", body: "{}"}
-	v, err := load.Volley{
+	result, err := load.Batch{
 		Addr: strings.TrimSpace(addr), Conns: 2, N: 10,
 		Request: func(_ int, buf []byte) []byte { return s.purchase(buf, "h", &buyer{token: "t", path: "p"}) },
-	}.Fire(ctx)
+	}.Send(ctx)
 	require.NoError(t, err)
-	require.Equal(t, map[int]int{202: 10}, v.Statuses)
+	require.Equal(t, map[int]int{202: 10}, result.Statuses)
 	cancel()
 	require.NoError(t, <-ended)
 }
@@ -71,11 +71,11 @@ func TestMember(t *testing.T) {
 	require.Empty(t, member([]byte(`{"path":"abc`), "path"))
 }
 
-func TestProcessesAreFoundByTheirPidFiles(t *testing.T) {
+func TestFindProcessesReadsPidFiles(t *testing.T) {
 	dir := t.TempDir()
 	_, err := findProcesses(dir)
 	require.Error(t, err, "no pid files")
-	for _, name := range partNames {
+	for _, name := range processNames {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name+".pid"), []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600))
 	}
 	p, err := findProcesses(dir)
@@ -93,45 +93,47 @@ func TestProcessesAreFoundByTheirPidFiles(t *testing.T) {
 }
 
 func TestMediansAndRatios(t *testing.T) {
-	series := Series{shotOf(30), shotOf(10), shotOf(20)}
+	series := Series{sampleOf(30), sampleOf(10), sampleOf(20)}
 	require.InDelta(t, 20, series.median().PerSec, 0)
-	require.InDelta(t, 10, series[1:].median().PerSec, 0, "of two the lower one")
+	require.InDelta(t, 10, series[1:].median().PerSec, 0, "the lower of two")
 	require.Zero(t, Series(nil).median().PerSec)
 	require.InDelta(t, 2, middle([]float64{3, 2, 1}), 0)
 	require.Zero(t, ratio(1, 0))
 
-	slow, fast := shotOf(30), shotOf(60) // the host is shared: both rates halve and double
+	slow, fast := sampleOf(30), sampleOf(60) // a shared host: both rates double
 	slow.Bare, fast.Bare = 100, 200
 	require.InDelta(t, 0.3, Series{slow, fast, slow}.ofBare(), 1e-9)
 	require.Zero(t, Series(nil).ofBare())
 	require.Equal(t, "30 (0.30), 60 (0.30)", Series{slow, fast}.all())
 	fast.Bare = 300
 	require.Equal(t, "7, 30 to 60 (0.20 to 0.30)", Series{fast, slow, slow, slow, slow, slow, slow}.all())
-	require.Equal(t, "7, 10 to 20", Series{shotOf(20), shotOf(10), shotOf(20), shotOf(10), shotOf(20), shotOf(10), shotOf(10)}.all())
+	require.Equal(t, "7, 10 to 20", Series{sampleOf(20), sampleOf(10), sampleOf(20), sampleOf(10), sampleOf(20), sampleOf(10), sampleOf(10)}.all())
 }
 
-func TestEveryAnswerHasToBeWhatIsMeasured(t *testing.T) {
-	shot := shotOf(10)
-	shot.Statuses = map[int]int{http.StatusConflict: 100}
-	require.NoError(t, shot.only(http.StatusConflict))
-	require.ErrorContains(t, shot.only(http.StatusOK), "not all 100 answers were 200")
-	shot.Statuses = map[int]int{http.StatusConflict: 99, http.StatusServiceUnavailable: 1}
-	require.Error(t, shot.only(http.StatusConflict))
+func TestEveryResponseMustHaveTheStatus(t *testing.T) {
+	sample := sampleOf(10)
+	sample.Statuses = map[int]int{http.StatusConflict: 100}
+	require.NoError(t, sample.only(http.StatusConflict))
+	require.ErrorContains(t, sample.only(http.StatusOK), "not all 100 responses were 200")
+	sample.Statuses = map[int]int{http.StatusConflict: 99, http.StatusServiceUnavailable: 1}
+	require.Error(t, sample.only(http.StatusConflict))
 }
 
-func shotOf(perSec float64) Shot {
-	return Shot{
-		Volleyed: load.Volleyed{PerSec: perSec, Count: 100, Latency: latency.Summary{Count: 100, P50: time.Millisecond, P99: 20 * time.Millisecond, Max: 3 * time.Second}},
-		Use:      Usage{Wall: time.Second, CPU: map[string]time.Duration{"seckill": 5 * time.Millisecond, generator: time.Millisecond}},
+func sampleOf(perSec float64) Sample {
+	return Sample{
+		BatchResult: load.BatchResult{PerSec: perSec, Count: 100, Latency: latency.Summary{
+			Count: 100, P50: time.Millisecond, P99: 20 * time.Millisecond, Max: 3 * time.Second,
+		}},
+		Use: Usage{Wall: time.Second, CPU: map[string]time.Duration{"seckill": 5 * time.Millisecond, generator: time.Millisecond}},
 	}
 }
 
-func TestTheReportStatesRatiosAndTargets(t *testing.T) {
-	burst, refused := shotOf(400), shotOf(500)
+func TestReportStatesRatiosAndTargets(t *testing.T) {
+	burst, refused := sampleOf(400), sampleOf(500)
 	burst.Bare, refused.Bare = 1000, 1000
 	r := Report{
-		CPUs: 2, Bare: Series{shotOf(1000)}, Burst: Series{burst}, Refused: Series{refused},
-		Raw: []Inserts{{PerSec: 10_000, Transactions: latency.Of([]time.Duration{10 * time.Millisecond}), Use: Usage{Wall: time.Second}}}, Offered: []Offered{{PerSec: 900, Offered: 1000, Accepted: shotOf(1000)}},
+		CPUs: 2, Bare: Series{sampleOf(1000)}, Burst: Series{burst}, Refused: Series{refused},
+		Raw: []Inserts{{PerSec: 10_000, Transactions: latency.Of([]time.Duration{10 * time.Millisecond}), Use: Usage{Wall: time.Second}}}, Offered: []Offered{{PerSec: 900, Offered: 1000, Accepted: sampleOf(1000)}},
 		Drained: []Landed{{Orders: 100, Drained: 80, DrainPerSec: 1100, Whole: Usage{Wall: time.Second}}},
 		Closing: Closing{Orders: 20_000, Activities: 8, Spread: 2 * time.Second, Restored: 4 * time.Second},
 		Books:   Books{Accepted: 3, Ledger: 2, Orders: 3, Wrong: []string{"activity 1: one is lost"}},
@@ -139,17 +141,17 @@ func TestTheReportStatesRatiosAndTargets(t *testing.T) {
 	var out strings.Builder
 	r.Markdown(&out)
 	for _, want := range []string{
-		"| reservations accepted, burst | 400 | 0.40 | ≥ 0.30 | 1.0 ms | 20 ms | 3.00 s | 400 (0.40) |",
+		"| purchases accepted, burst | 400 | 0.40 | ≥ 0.30 | 1.0 ms | 20 ms | 3.00 s | 400 (0.40) |",
 		"| bare handler | 1000 | 1.00 | – |",
-		"| refused as sold out | 500 | 0.50 | ≥ 0.60 |",
+		"| purchases refused as sold out | 500 | 0.50 | ≥ 0.60 |",
 		"4 writers | 10000 | 1.00 | – | a transaction in 10 ms p50, 10 ms p99, 10 ms max |",
-		"| landed while selling, 1000/s offered | 900 | 0.090 | ≥ 0.08 |",
+		"| landed while 1000 purchases/s were offered | 900 | 0.090 | ≥ 0.08 |",
 		"| landed while draining a backlog | 1100 | 0.110 |",
 		"4.00 s after the last deadline (target: 10s)",
-		"| accepted, burst (what lands meanwhile included) | 0 | 50 | 0 |",
+		"| accepted, burst (with landing meanwhile) | 0 | 50 | 0 |",
 		"WRONG: activity 1: one is lost",
 	} {
 		require.Contains(t, out.String(), want)
 	}
-	require.NotContains(t, out.String(), "Nothing lost")
+	require.NotContains(t, out.String(), "No purchase was lost")
 }

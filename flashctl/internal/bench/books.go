@@ -13,7 +13,7 @@ import (
 
 const orderTables = 16
 
-// eachOrder reads all orders of some sales.
+// eachOrder reads columns of all orders of these sales.
 func (b *bench) eachOrder(ctx context.Context, sales []*sale, columns string, read func(rows *sql.Rows) error) error {
 	marks := strings.TrimSuffix(strings.Repeat("?,", len(sales)), ",")
 	ids := make([]any, len(sales))
@@ -53,6 +53,7 @@ func (b *bench) countOrders(ctx context.Context) (int, error) {
 	return all, err
 }
 
+// deadlines returns the first and the last pay deadline of the orders of these sales.
 func (b *bench) deadlines(ctx context.Context, sales []*sale) (first, last time.Time, err error) {
 	err = b.eachOrder(ctx, sales, "MIN(expires_at), MAX(expires_at)", func(rows *sql.Rows) error {
 		var a, z sql.NullTime
@@ -68,11 +69,12 @@ func (b *bench) deadlines(ctx context.Context, sales []*sale) (first, last time.
 		return nil
 	})
 	if err == nil && first.IsZero() {
-		err = errors.New("there are no orders to be closed")
+		err = errors.New("no orders to be closed")
 	}
 	return first, last, err
 }
 
+// lateness summarizes the time from deadline to closing of each order, and counts orders closed early.
 func (b *bench) lateness(ctx context.Context, sales []*sale) (latency.Summary, int, error) {
 	var all []time.Duration
 	early := 0
@@ -83,7 +85,7 @@ func (b *bench) lateness(ctx context.Context, sales []*sale) (latency.Summary, i
 			return err
 		}
 		if !closed.Valid {
-			return errors.New("an order is not closed, although its pieces are back on sale")
+			return errors.New("an order is not closed although its units are restored")
 		}
 		late := closed.Time.Sub(due)
 		if late < 0 {
@@ -95,21 +97,46 @@ func (b *bench) lateness(ctx context.Context, sales []*sale) (latency.Summary, i
 	return latency.Of(all), early, err
 }
 
-// Books is what the end of a run says about every purchase of it.
+// Books is the comparison of all purchases of a run with ledger, orders and stock.
 type Books struct {
 	Accepted    int      `json:"accepted"`
 	Ledger      int      `json:"ledger_rows"`
 	Orders      int      `json:"orders"`
 	DeadLetters int      `json:"dead_letters"`
-	Wrong       []string `json:"wrong"` // what must not be; empty
+	Wrong       []string `json:"wrong"` // contradictions; empty if all agree
 }
 
-// balance compares what buyers were told with ledger, orders, stock and gate, purchase by purchase.
-func (b *bench) balance(ctx context.Context) (Books, error) {
+func (k *Books) wrong(format string, args ...any) {
+	k.Wrong = append(k.Wrong, fmt.Sprintf(format, args...))
+}
+
+// checkBooks compares the accepted purchases with ledger, orders, stock and gate, purchase by purchase.
+func (b *bench) checkBooks(ctx context.Context) (Books, error) {
 	var k Books
-	wrong := func(format string, args ...any) { k.Wrong = append(k.Wrong, fmt.Sprintf(format, args...)) }
-	orders := map[string]map[string]string{} // sale -> order_sn -> state
-	err := b.eachOrder(ctx, b.sales, "activity_id, order_sn, state", func(rows *sql.Rows) error {
+	orders, n, err := b.orderStates(ctx)
+	if err != nil {
+		return k, err
+	}
+	k.Orders = n
+	for _, s := range b.sales {
+		if err := b.checkSale(ctx, &k, s, orders[s.id]); err != nil {
+			return k, err
+		}
+	}
+	deadLetters, err := b.merchant.DeadLetters(ctx)
+	if err != nil {
+		return k, err
+	}
+	if k.DeadLetters = len(deadLetters); k.DeadLetters > 0 {
+		k.wrong("%d dead letters", k.DeadLetters)
+	}
+	return k, nil
+}
+
+// orderStates returns the state of every order of the run by activity and order_sn, and the number of order rows.
+func (b *bench) orderStates(ctx context.Context) (orders map[string]map[string]string, n int, err error) {
+	orders = map[string]map[string]string{}
+	err = b.eachOrder(ctx, b.sales, "activity_id, order_sn, state", func(rows *sql.Rows) error {
 		var activity, sn, state string
 		if err := rows.Scan(&activity, &sn, &state); err != nil {
 			return err
@@ -118,67 +145,61 @@ func (b *bench) balance(ctx context.Context) (Books, error) {
 			orders[activity] = map[string]string{}
 		}
 		orders[activity][sn] = state
-		k.Orders++
+		n++
 		return nil
 	})
-	if err != nil {
-		return k, err
-	}
-	for _, s := range b.sales {
-		ledger, err := b.ledger(ctx, s)
-		if err != nil {
-			return k, err
-		}
-		k.Accepted += len(s.accepted)
-		k.Ledger += len(ledger)
-		if int64(len(s.accepted)) > s.stock {
-			wrong("activity %s: %d accepted of %d pieces", s.id, len(s.accepted), s.stock)
-		}
-		lost, without := 0, 0
-		for _, sn := range s.accepted {
-			if _, ok := ledger[sn]; !ok {
-				lost++
-			}
-			if _, ok := orders[s.id][sn]; !ok {
-				without++
-			}
-		}
-		if lost > 0 || without > 0 {
-			wrong("activity %s: of %d accepted, %d are not in the ledger and %d have no order", s.id, len(s.accepted), lost, without)
-		}
-		if len(ledger) != len(s.accepted) || len(orders[s.id]) != len(s.accepted) {
-			wrong("activity %s: %d accepted, %d in the ledger, %d orders", s.id, len(s.accepted), len(ledger), len(orders[s.id]))
-		}
-		var reserved int64
-		for sn, state := range ledger {
-			if state == "reserved" {
-				reserved++
-			}
-			if (state == "released") != (orders[s.id][sn] == "closed") {
-				wrong("order %s: the ledger says %s, the order %s", sn, state, orders[s.id][sn])
-			}
-		}
-		stock, err := b.merchant.Stock(ctx, s.id)
-		if err != nil {
-			return k, err
-		}
-		for _, v := range stock.SKUs {
-			if v.Difference != 0 || v.Journal != 0 || v.InFlight != 0 || v.MySQL.Reserved != reserved ||
-				v.MySQL.Available+reserved != s.stock || v.Gate.Left+reserved != s.stock || v.Gate.Held != reserved {
-				wrong("activity %s, %d reserved in the ledger: %s", s.id, reserved, v)
-			}
-		}
-	}
-	letters, err := b.merchant.DeadLetters(ctx)
-	if err != nil {
-		return k, err
-	}
-	if k.DeadLetters = len(letters); k.DeadLetters > 0 {
-		wrong("%d dead letters", k.DeadLetters)
-	}
-	return k, nil
+	return orders, n, err
 }
 
+// checkSale adds one sale to the books. orders holds the states of its orders by order_sn.
+func (b *bench) checkSale(ctx context.Context, k *Books, s *sale, orders map[string]string) error {
+	ledger, err := b.ledger(ctx, s)
+	if err != nil {
+		return err
+	}
+	k.Accepted += len(s.accepted)
+	k.Ledger += len(ledger)
+	if int64(len(s.accepted)) > s.stock {
+		k.wrong("activity %s: %d accepted of %d units", s.id, len(s.accepted), s.stock)
+	}
+	notInLedger, withoutOrder := 0, 0
+	for _, sn := range s.accepted {
+		if _, ok := ledger[sn]; !ok {
+			notInLedger++
+		}
+		if _, ok := orders[sn]; !ok {
+			withoutOrder++
+		}
+	}
+	if notInLedger > 0 || withoutOrder > 0 {
+		k.wrong("activity %s: of %d accepted, %d are not in the ledger and %d have no order", s.id, len(s.accepted), notInLedger, withoutOrder)
+	}
+	if len(ledger) != len(s.accepted) || len(orders) != len(s.accepted) {
+		k.wrong("activity %s: %d accepted, %d in the ledger, %d orders", s.id, len(s.accepted), len(ledger), len(orders))
+	}
+	var reserved int64
+	for sn, state := range ledger {
+		if state == "reserved" {
+			reserved++
+		}
+		if (state == "released") != (orders[sn] == "closed") {
+			k.wrong("order %s: %s in the ledger, but %s in the order table", sn, state, orders[sn])
+		}
+	}
+	stock, err := b.merchant.Stock(ctx, s.id)
+	if err != nil {
+		return err
+	}
+	for _, v := range stock.SKUs {
+		if v.Difference != 0 || v.Journal != 0 || v.InFlight != 0 || v.MySQL.Reserved != reserved ||
+			v.MySQL.Available+reserved != s.stock || v.Gate.Left+reserved != s.stock || v.Gate.Held != reserved {
+			k.wrong("activity %s, %d reserved in the ledger: %s", s.id, reserved, v)
+		}
+	}
+	return nil
+}
+
+// ledger returns the states of a sale's ledger rows by order_sn.
 func (b *bench) ledger(ctx context.Context, s *sale) (map[string]string, error) {
 	rows, err := b.inventoryDB.QueryContext(ctx, "SELECT order_sn, state FROM reservations WHERE activity_id = ?", s.id)
 	if err != nil {

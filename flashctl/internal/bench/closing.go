@@ -8,50 +8,45 @@ import (
 	"flashsale.internal/flashctl/internal/latency"
 )
 
-// Closing is what came of orders that were all left unpaid until the same moment.
+// Closing is the result for orders that all stay unpaid until the same moment.
 type Closing struct {
 	Orders     int             `json:"orders"`
 	Activities int             `json:"activities"`
 	Spread     time.Duration   `json:"deadlines_spread_ns"` // from the first to the last deadline
-	Restored   time.Duration   `json:"restored_ns"`         // from the last deadline until all pieces were on sale again, in MySQL and in the gate
+	Restored   time.Duration   `json:"restored_ns"`         // from the last deadline until MySQL and gate have all units back
 	Lateness   latency.Summary `json:"lateness"`            // of each order, from its deadline to its closing
-	Early      int             `json:"early"`               // orders closed before their deadline: must be none
-	Use        Usage           `json:"use"`                 // from the first deadline on
+	Early      int             `json:"early"`               // orders closed before their deadline; must be 0
+	Use        Usage           `json:"use"`                 // since the first deadline
 }
 
-const closingSlices = 8
+const closingActivities = 8
 
-// closeAll sells n pieces in several activities so that all pay windows end together, and watches the pieces come back.
-// One activity is sold after another, each with a pay window that is shorter by the time that has passed.
+// closing measures how fast orders are closed that are due at once. It fails if one is closed before its deadline.
+func (b *bench) closing(ctx context.Context) error {
+	c, err := b.closeAll(ctx, b.cfg.Closing)
+	if err != nil {
+		return err
+	}
+	b.report.Closing = c
+	b.logf("%d orders of %d activities due within %s: all units restored %s after the last deadline; late by %s", c.Orders, c.Activities,
+		c.Spread.Round(time.Millisecond), c.Restored.Round(time.Millisecond), c.Lateness)
+	if c.Early > 0 {
+		return fmt.Errorf("%d orders were closed before their deadline", c.Early)
+	}
+	return nil
+}
+
+// closeAll sells n units in several activities whose pay windows end together, and measures until all units are restored.
 func (b *bench) closeAll(ctx context.Context, n int) (Closing, error) {
 	var c Closing
-	each := n / closingSlices
-	// How long one takes here is tried out first.
-	tried := time.Now()
-	if _, err := b.soldAndLanded(ctx, each, 24*time.Hour); err != nil {
+	sales, err := b.sellUntilDeadline(ctx, n)
+	if err != nil {
 		return c, err
 	}
-	need := closingSlices*(time.Since(tried)*8/5+time.Second) + 6*time.Second
-	end := time.Now().Add(need).Truncate(time.Second)
-	var sales []*sale
-	for range closingSlices {
-		left := time.Until(end).Truncate(time.Second)
-		if left < 3*time.Second {
-			return c, fmt.Errorf("selling and landing %d orders took longer than the %s that were planned", n, need)
-		}
-		// The deadline is counted from when the order is made, so begin on a whole second before the end.
-		if err := pause(ctx, time.Until(end.Add(-left))); err != nil {
-			return c, err
-		}
-		s, err := b.soldAndLanded(ctx, each, left)
-		if err != nil {
-			return c, err
-		}
-		sales = append(sales, s)
+	c.Activities = len(sales)
+	for _, s := range sales {
 		c.Orders += s.count()
 	}
-	b.say("%d orders of %d activities wait for their deadline at %s", c.Orders, len(sales), end.Format(time.TimeOnly))
-	c.Activities = len(sales)
 	first, last, err := b.deadlines(ctx, sales)
 	if err != nil {
 		return c, err
@@ -64,26 +59,8 @@ func (b *bench) closeAll(ctx context.Context, n int) (Closing, error) {
 	if err := pause(ctx, time.Until(last)); err != nil {
 		return c, err
 	}
-	for open := sales; ; {
-		var still []*sale
-		for _, s := range open {
-			back, err := b.restored(ctx, s)
-			if err != nil {
-				return c, err
-			}
-			if !back {
-				still = append(still, s)
-			}
-		}
-		if open = still; len(open) == 0 {
-			break
-		}
-		if time.Since(last) > 2*stall {
-			return c, fmt.Errorf("%d of %d activities are not restored %s after the last deadline", len(open), len(sales), 2*stall)
-		}
-		if err := pause(ctx, 100*time.Millisecond); err != nil {
-			return c, err
-		}
+	if err := b.awaitRestored(ctx, sales, last); err != nil {
+		return c, err
 	}
 	c.Restored = time.Since(last)
 	c.Use = m.used()
@@ -91,13 +68,71 @@ func (b *bench) closeAll(ctx context.Context, n int) (Closing, error) {
 	return c, err
 }
 
-// soldAndLanded makes a sale, sells it out, and waits until the orders are there.
+// sellUntilDeadline sells n units in closingActivities sales, one after the other. Each has a shorter pay window than the
+// one before, so that all pay windows end together.
+func (b *bench) sellUntilDeadline(ctx context.Context, n int) ([]*sale, error) {
+	each := n / closingActivities
+	// A trial sale shows how long one sale takes on this machine.
+	began := time.Now()
+	if _, err := b.soldAndLanded(ctx, each, 24*time.Hour); err != nil {
+		return nil, err
+	}
+	need := closingActivities*(time.Since(began)*8/5+time.Second) + 6*time.Second
+	end := time.Now().Add(need).Truncate(time.Second)
+	var sales []*sale
+	orders := 0
+	for range closingActivities {
+		left := time.Until(end).Truncate(time.Second)
+		if left < 3*time.Second {
+			return nil, fmt.Errorf("selling and landing %d orders took longer than the %s that were planned", n, need)
+		}
+		// A pay window has whole seconds and starts when the order is created, so begin whole seconds before the end.
+		if err := pause(ctx, time.Until(end.Add(-left))); err != nil {
+			return nil, err
+		}
+		s, err := b.soldAndLanded(ctx, each, left)
+		if err != nil {
+			return nil, err
+		}
+		sales = append(sales, s)
+		orders += s.count()
+	}
+	b.logf("%d orders of %d activities wait for their deadline at %s", orders, len(sales), end.Format(time.TimeOnly))
+	return sales, nil
+}
+
+// awaitRestored waits until all units of these sales are restored. It fails 2*stallTimeout after the last deadline.
+func (b *bench) awaitRestored(ctx context.Context, sales []*sale, last time.Time) error {
+	for open := sales; ; {
+		var still []*sale
+		for _, s := range open {
+			restored, err := b.restored(ctx, s)
+			if err != nil {
+				return err
+			}
+			if !restored {
+				still = append(still, s)
+			}
+		}
+		if open = still; len(open) == 0 {
+			return nil
+		}
+		if time.Since(last) > 2*stallTimeout {
+			return fmt.Errorf("%d of %d activities are not restored %s after the last deadline", len(open), len(sales), 2*stallTimeout)
+		}
+		if err := pause(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// soldAndLanded creates a sale, sells it out and waits until all of its orders exist.
 func (b *bench) soldAndLanded(ctx context.Context, n int, payWithin time.Duration) (*sale, error) {
 	s, err := b.newSale(ctx, int64(n), payWithin)
 	if err != nil {
 		return nil, err
 	}
-	buyers, err := b.gather(n)
+	buyers, err := b.newBuyers(n)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +146,7 @@ func (b *bench) soldAndLanded(ctx context.Context, n int, payWithin time.Duratio
 	return s, err
 }
 
-// restored tells whether all pieces of a sale are on sale again, in both places.
+// restored reports whether all units of a sale are available again, in MySQL and in the gate.
 func (b *bench) restored(ctx context.Context, s *sale) (bool, error) {
 	stock, err := b.merchant.Stock(ctx, s.id)
 	if err != nil {

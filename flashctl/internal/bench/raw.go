@@ -13,11 +13,21 @@ import (
 	"flashsale.internal/flashctl/internal/latency"
 )
 
-// rawDatabase is where bare inserts go, beside that of the order service.
+// rawDatabase is the database for raw inserts, on the server of the order service's database.
 const rawDatabase = "flashsale_bench_inserts"
 
-// insertRaw has the order service's own store insert orders for that long, 64 to a transaction, into a database of the same
-// server that nobody else uses.
+// raw measures raw inserts for one slice.
+func (b *bench) raw(ctx context.Context) error {
+	done, err := b.insertRaw(ctx, b.cfg.Slice)
+	if err != nil {
+		return err
+	}
+	b.logf("%-28s %8.0f rows/s, a transaction %s", "raw inserts", done.PerSec, done.Transactions)
+	b.report.Raw = append(b.report.Raw, done)
+	return nil
+}
+
+// insertRaw makes the order service's own store insert orders for that time, 64 in a transaction, into rawDatabase.
 func (b *bench) insertRaw(ctx context.Context, within time.Duration) (done Inserts, err error) {
 	for _, statement := range []string{"DROP DATABASE IF EXISTS " + rawDatabase, "CREATE DATABASE " + rawDatabase} {
 		if _, err := b.orderDB.ExecContext(ctx, statement); err != nil {
@@ -39,7 +49,7 @@ func (b *bench) insertRaw(ctx context.Context, within time.Duration) (done Inser
 		return done, err
 	}
 	out := bufio.NewReader(stdout)
-	_, err = out.ReadString('\n') // the tables are there
+	_, err = out.ReadString('\n') // a line follows once the tables exist
 	m := b.procs.meter()
 	var r struct {
 		Orders int64         `json:"orders"`
@@ -64,7 +74,7 @@ func (b *bench) insertRaw(ctx context.Context, within time.Duration) (done Inser
 	return done, nil
 }
 
-// inDatabase is the DSN with another database.
+// inDatabase returns the DSN with another database.
 func inDatabase(dsn, database string) string {
 	slash := strings.LastIndexByte(dsn, '/')
 	_, parameters, ok := strings.Cut(dsn[slash+1:], "?")

@@ -14,7 +14,7 @@ import (
 	"flashsale.internal/flashctl/internal/load"
 )
 
-// Report is what one run found. Times are nanoseconds, rates per second, memory in bytes.
+// Report is the result of one run. Times are in nanoseconds, rates per second, memory in bytes.
 type Report struct {
 	Began       time.Time         `json:"began"`
 	Took        time.Duration     `json:"took_ns"`
@@ -27,100 +27,100 @@ type Report struct {
 	Refused     Series            `json:"refused"`
 	Polled      Series            `json:"polled"`
 	Drained     []Landed          `json:"drained"`
-	Offered     []Offered         `json:"landed_while_selling"` // at the highest rate that is sustained
+	Offered     []Offered         `json:"landed_while_selling"` // at the highest sustained rate
 	Raw         []Inserts         `json:"raw_inserts"`
 	Closing     Closing           `json:"closing"`
 	Memory      map[string]Memory `json:"memory"`
 	Books       Books             `json:"books"`
 }
 
-// Shot is one measurement of requests.
-type Shot struct {
-	load.Volleyed
+// Sample is one measurement of requests.
+type Sample struct {
+	load.BatchResult
 	Use  Usage   `json:"use"`
 	Bare float64 `json:"bare_per_s,omitempty"` // mean rate of the bare handler before and after
 }
 
-// only demands that every answer had this status.
-func (s Shot) only(status int) error {
+// only returns an error unless every response had this status.
+func (s Sample) only(status int) error {
 	if s.Statuses[status] != s.Count {
-		return fmt.Errorf("not all %d answers were %d: %v", s.Count, status, s.Statuses)
+		return fmt.Errorf("not all %d responses were %d: %v", s.Count, status, s.Statuses)
 	}
 	return nil
 }
 
-// Series is the same measurement, taken several times.
-type Series []Shot
+// Series is a list of samples of the same measurement.
+type Series []Sample
 
-func (s *Series) add(shot Shot) { *s = append(*s, shot) }
+func (s *Series) add(sample Sample) { *s = append(*s, sample) }
 
-// median is the shot of the middle rate, the lower one of two.
-func (s Series) median() Shot {
+// median returns the sample with the median rate; of two middle ones the lower.
+func (s Series) median() Sample {
 	if len(s) == 0 {
-		return Shot{}
+		return Sample{}
 	}
 	sorted := slices.Clone(s)
-	slices.SortFunc(sorted, func(a, b Shot) int { return cmp.Compare(a.PerSec, b.PerSec) })
+	slices.SortFunc(sorted, func(a, b Sample) int { return cmp.Compare(a.PerSec, b.PerSec) })
 	return sorted[(len(sorted)-1)/2]
 }
 
-// ofBare is the median of what each shot is of the bare handler beside it, the lower one of two.
+// ofBare returns the median ratio of a sample to the bare handler measured beside it; of two middle ones the lower.
 func (s Series) ofBare() float64 {
 	var ratios []float64
-	for _, shot := range s {
-		ratios = append(ratios, ratio(shot.PerSec, shot.Bare))
+	for _, sample := range s {
+		ratios = append(ratios, ratio(sample.PerSec, sample.Bare))
 	}
 	return middle(ratios)
 }
 
-// all tells every rate, with what it is of the bare handler beside it, or their range when there are many.
+// all formats every rate with its ratio to the bare handler, or their ranges if there are many.
 func (s Series) all() string {
 	const many = 6
 	sorted := slices.Clone(s)
 	if len(s) > many {
-		slices.SortFunc(sorted, func(a, b Shot) int { return cmp.Compare(a.PerSec, b.PerSec) })
+		slices.SortFunc(sorted, func(a, b Sample) int { return cmp.Compare(a.PerSec, b.PerSec) })
 		sorted = Series{sorted[0], sorted[len(sorted)-1]}
 	}
 	rates, ratios := make([]string, len(sorted)), make([]float64, len(s))
-	for i, shot := range s {
-		ratios[i] = ratio(shot.PerSec, shot.Bare)
+	for i, sample := range s {
+		ratios[i] = ratio(sample.PerSec, sample.Bare)
 	}
-	for i, shot := range sorted {
-		rates[i] = fmt.Sprintf("%.0f", shot.PerSec)
-		if shot.Bare > 0 && len(s) <= many {
+	for i, sample := range sorted {
+		rates[i] = fmt.Sprintf("%.0f", sample.PerSec)
+		if sample.Bare > 0 && len(s) <= many {
 			rates[i] += fmt.Sprintf(" (%.2f)", ratios[i])
 		}
 	}
 	if len(s) <= many {
 		return strings.Join(rates, ", ")
 	}
-	told := fmt.Sprintf("%d, %s", len(s), strings.Join(rates, " to "))
+	text := fmt.Sprintf("%d, %s", len(s), strings.Join(rates, " to "))
 	if s[0].Bare > 0 {
-		told += fmt.Sprintf(" (%.2f to %.2f)", slices.Min(ratios), slices.Max(ratios))
+		text += fmt.Sprintf(" (%.2f to %.2f)", slices.Min(ratios), slices.Max(ratios))
 	}
-	return told
+	return text
 }
 
-// Landed is how a sale became orders.
+// Landed measures how the purchases of a sale became orders.
 type Landed struct {
 	Orders      int           `json:"orders"`
 	Meanwhile   int           `json:"landed_while_selling"`
-	Drained     int           `json:"drained"` // afterwards
+	Drained     int           `json:"drained"` // landed after the sale
 	DrainTook   time.Duration `json:"drain_took_ns"`
 	DrainPerSec float64       `json:"drained_per_s"`
-	Whole       Usage         `json:"whole"` // from the first purchase until the gate knew of the last order
+	Whole       Usage         `json:"whole"` // from the first purchase until the gate has settled the last order
 }
 
-// Offered is what landed while purchases were offered at a rate.
+// Offered measures landing while purchases are offered at a rate.
 type Offered struct {
 	Offered  float64       `json:"offered_per_s"`
 	PerSec   float64       `json:"landed_per_s"`
-	Accepted Shot          `json:"accepted"`
+	Accepted Sample        `json:"accepted"`
 	Behind   time.Duration `json:"last_landed_after_ns"`
 	Whole    Usage         `json:"whole"`
 }
 
-// Inserts is one measurement of bare inserts.
+// Inserts is one measurement of raw inserts.
 type Inserts struct {
 	PerSec       float64         `json:"rows_per_s"`
 	Transactions latency.Summary `json:"transactions"`
@@ -139,11 +139,11 @@ func (r *Report) fill(cfg Config) {
 	}
 }
 
-// drainRate is orders per second while nothing is sold: the median.
+// drainRate returns the median of the orders per second that landed after a sale.
 func (r *Report) drainRate() float64 {
 	var rates []float64
 	for _, d := range r.Drained {
-		if d.Drained > d.Orders/4 { // of fewer the rate says little
+		if d.Drained > d.Orders/4 { // the rate of fewer orders is not meaningful
 			rates = append(rates, d.DrainPerSec)
 		}
 	}
@@ -167,7 +167,7 @@ func middle(rates []float64) float64 {
 	return rates[(len(rates)-1)/2]
 }
 
-// Targets, as parts of the rate that stands beside.
+// Targets, as ratios to the rate that is measured beside.
 const (
 	targetAccepted = 0.30
 	targetRefused  = 0.60
@@ -175,12 +175,12 @@ const (
 	targetRestored = 10 * time.Second
 )
 
-// Markdown writes the tables of docs/benchmarks.md.
+// Markdown writes the report as Markdown tables.
 func (r *Report) Markdown(w io.Writer) {
 	p := func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 	p("%s, %d processors (%s), %d connections, run of %s", r.Began.Format("2006-01-02 15:04 MST"), r.CPUs, r.CPU, r.Connections, r.Took.Round(time.Second))
 	p("")
-	p("| Requests | per second | of bare | target | p50 | p99 | max | measured, of the bare handler beside it |")
+	p("| Requests | per second | of bare | target | p50 | p99 | max | measurements (of bare) |")
 	p("|---|---:|---:|---:|---:|---:|---:|---|")
 	line := func(name string, s Series, target float64) {
 		if len(s) == 0 {
@@ -198,9 +198,9 @@ func (r *Report) Markdown(w io.Writer) {
 			ms(m.Latency.P50), ms(m.Latency.P99), ms(m.Latency.Max), s.all())
 	}
 	line("bare handler", r.Bare, 0)
-	line("reservations accepted, burst", r.Burst, targetAccepted)
-	line("reservations accepted, steady", r.Steady, targetAccepted)
-	line("refused as sold out", r.Refused, targetRefused)
+	line("purchases accepted, burst", r.Burst, targetAccepted)
+	line("purchases accepted, steady", r.Steady, targetAccepted)
+	line("purchases refused as sold out", r.Refused, targetRefused)
 	line("results polled", r.Polled, 0)
 	p("")
 	r.landings(p)
@@ -226,7 +226,7 @@ func (r *Report) landings(p printer) {
 	}
 	if len(r.Offered) > 0 {
 		o := r.Offered[len(r.Offered)-1]
-		p("| landed while selling, %.0f/s offered | %.0f | %.3f | ≥ %.2f | the last one %s after the last purchase; accepted in %s p50, %s p99, %s max |", o.Offered, o.PerSec,
+		p("| landed while %.0f purchases/s were offered | %.0f | %.3f | ≥ %.2f | the last order %s after the last purchase; accepted in %s p50, %s p99, %s max |", o.Offered, o.PerSec,
 			ratio(o.PerSec, raw), targetLanded, ms(o.Behind), ms(o.Accepted.Latency.P50), ms(o.Accepted.Latency.P99), ms(o.Accepted.Latency.Max))
 	}
 	if rate := r.drainRate(); rate > 0 {
@@ -244,14 +244,14 @@ func (r *Report) closings(p printer) {
 	p("|---|---|")
 	p("| orders due | %d of %d activities, deadlines within %s |", c.Orders, c.Activities, ms(c.Spread))
 	p("| closed and restored, MySQL and gate | %s after the last deadline (target: %s) |", ms(c.Restored), targetRestored)
-	p("| each order closed after its deadline | %s p50, %s p99, %s max; early: %d |", ms(c.Lateness.P50), ms(c.Lateness.P99), ms(c.Lateness.Max), c.Early)
+	p("| delay of an order's closing after its deadline | %s p50, %s p99, %s max; early: %d |", ms(c.Lateness.P50), ms(c.Lateness.P99), ms(c.Lateness.Max), c.Early)
 	p("")
 }
 
-// costs is processor time of one request, or of one purchase until its order is known to the gate.
+// costs prints the processor time of one request, and of one purchase until the gate has settled its order.
 func (r *Report) costs(p printer) {
 	names := []string{bareName, "seckill", "redis", "inventory", "order", "mariadb", "namesrv", "broker", generator}
-	p("| CPU µs for each | %s | all but generator | other processes, cores | memory afterwards, MiB |", strings.Join(names, " | "))
+	p("| CPU µs for each | %s | sum without generator | others, cores | MiB afterwards |", strings.Join(names, " | "))
 	p("|---|%s", strings.Repeat("---:|", len(names)+3))
 	line := func(name string, u Usage, n int) {
 		if n == 0 {
@@ -268,18 +268,18 @@ func (r *Report) costs(p printer) {
 		}
 		p("| %s | %s | %.0f | %.2f | %d |", name, strings.Join(cells, " | "), sum, u.Others.Seconds()/u.Wall.Seconds(), u.Memory>>20)
 	}
-	shot := func(name string, s Series) {
+	median := func(name string, s Series) {
 		if m := s.median(); m.Count > 0 {
 			line(name, m.Use, m.Count)
 		}
 	}
-	shot("bare request", r.Bare)
-	shot("accepted, burst (what lands meanwhile included)", r.Burst)
-	shot("accepted, steady (what lands meanwhile included)", r.Steady)
-	shot("refused as sold out", r.Refused)
-	shot("result polled", r.Polled)
+	median("bare request", r.Bare)
+	median("accepted, burst (with landing meanwhile)", r.Burst)
+	median("accepted, steady (with landing meanwhile)", r.Steady)
+	median("refused as sold out", r.Refused)
+	median("result polled", r.Polled)
 	for i, d := range r.Drained {
-		line(fmt.Sprintf("whole purchase until its order is told, sale %d (%d)", i+1, d.Orders), d.Whole, d.Orders)
+		line(fmt.Sprintf("whole purchase until the gate settles its order, sale %d (%d)", i+1, d.Orders), d.Whole, d.Orders)
 	}
 	for _, o := range r.Offered {
 		line(fmt.Sprintf("whole purchase, %.0f/s offered", o.Offered), o.Whole, o.Accepted.Count)
@@ -300,9 +300,9 @@ func (r *Report) memory(p printer) {
 	}
 	p("| Memory, MiB | at the end | peak |")
 	p("|---|---:|---:|")
-	for _, name := range append(slices.Clone(partNames), generator, bareName) {
+	for _, name := range append(slices.Clone(processNames), generator, bareName) {
 		m := r.Memory[name]
-		p("| %s | %d | %d |", name, m.Now>>20, m.Most>>20)
+		p("| %s | %d | %d |", name, m.Now>>20, m.Peak>>20)
 	}
 	p("")
 }
@@ -314,7 +314,7 @@ func (r *Report) books(p printer) {
 		p("WRONG: %s", wrong)
 	}
 	if len(k.Wrong) == 0 {
-		p("Nothing lost, nothing sold twice, difference 0 in all sales.")
+		p("No purchase was lost or sold twice; difference 0 in all sales.")
 	}
 }
 

@@ -17,15 +17,15 @@ const (
 	bareName  = "bare"
 )
 
-var partNames = []string{"seckill", "inventory", "order", "redis", "mariadb", "namesrv", "broker"}
+var processNames = []string{"seckill", "inventory", "order", "redis", "mariadb", "namesrv", "broker"}
 
-// processes are those whose use is told apart.
+// processes maps the names of measured processes to their pids.
 type processes map[string]int
 
 // findProcesses reads the pid files of scripts/dev/dependencies and scripts/dev/services.
 func findProcesses(runDir string) (processes, error) {
 	found := processes{generator: os.Getpid()}
-	for _, name := range partNames {
+	for _, name := range processNames {
 		raw, err := os.ReadFile(filepath.Join(runDir, name+".pid")) //nolint:gosec // the folder that the caller named
 		if err != nil {
 			return nil, err
@@ -35,14 +35,14 @@ func findProcesses(runDir string) (processes, error) {
 			return nil, fmt.Errorf("pid of %s: %w", name, err)
 		}
 		if _, err := procstat.CPU(pid); err != nil {
-			return nil, fmt.Errorf("%s does not run: %w", name, err)
+			return nil, fmt.Errorf("%s is not running: %w", name, err)
 		}
 		found[name] = pid
 	}
 	return found, nil
 }
 
-// meter is what processes had used at a moment.
+// meter holds the processor time that processes have used up to a moment.
 type meter struct {
 	of      processes
 	at      time.Time
@@ -53,20 +53,20 @@ type meter struct {
 func (p processes) meter() meter {
 	m := meter{of: p, at: time.Now(), cpu: map[string]time.Duration{}}
 	for name, pid := range p {
-		m.cpu[name], _ = procstat.CPU(pid) // a process that is gone fails the run elsewhere
+		m.cpu[name], _ = procstat.CPU(pid) // an ended process makes the run fail elsewhere
 	}
 	m.machine, _ = procstat.Machine()
 	return m
 }
 
-// Usage is processor time used since a moment.
+// Usage is the processor time that was used in an interval.
 type Usage struct {
 	Wall time.Duration            `json:"wall_ns"`
 	CPU  map[string]time.Duration `json:"cpu_ns"` // by process
-	// Others is what the rest of the machine used, kernel threads included: a figure far above 0.1 of the wall time says
-	// that somebody else was at work and the rates are too low.
+	// Others is the processor time of the rest of the machine, including kernel threads. A value far above 0.1 of the wall
+	// time means that other programs were running and the rates are too low.
 	Others time.Duration `json:"others_cpu_ns"`
-	Memory int64         `json:"memory_bytes"` // resident at the end, of all parts and services
+	Memory int64         `json:"memory_bytes"` // resident memory of all dependencies and services at the end
 }
 
 func (m meter) used() Usage {
@@ -85,7 +85,7 @@ func (m meter) used() Usage {
 	return u
 }
 
-// per is microseconds of a process for one of n.
+// per returns the microseconds that a process used for each of n requests.
 func (u Usage) per(name string, n int) float64 {
 	if n == 0 {
 		return 0
@@ -93,17 +93,17 @@ func (u Usage) per(name string, n int) float64 {
 	return float64(u.CPU[name].Microseconds()) / float64(n)
 }
 
-// Memory of one process in bytes.
+// Memory is the resident memory of one process in bytes.
 type Memory struct {
 	Now  int64 `json:"rss"`
-	Most int64 `json:"peak_rss"`
+	Peak int64 `json:"peak_rss"`
 }
 
 func (p processes) memory() map[string]Memory {
 	all := map[string]Memory{}
 	for name, pid := range p {
 		var m Memory
-		m.Now, m.Most, _ = procstat.Memory(pid)
+		m.Now, m.Peak, _ = procstat.Memory(pid)
 		all[name] = m
 	}
 	return all

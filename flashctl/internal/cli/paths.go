@@ -16,13 +16,13 @@ import (
 )
 
 type pathsCmd struct {
-	Activity string        `help:"The sale's id; a new sale by default."`
+	Activity string        `help:"Id of the sale; a new sale by default."`
 	Rate     float64       `default:"5000" help:"Calls a second (open loop)."`
-	For      time.Duration `default:"20s" help:"How long."`
-	Users    int           `default:"5000" help:"Distinct users, who take turns."`
-	Conns    int           `default:"2500" help:"Calls under way at most; those that wait for their path are."`
-	Stock    int64         `default:"1000000" help:"Pieces of the new sale."`
-	Buy      bool          `default:"true" negatable:"" help:"Use each path at once."`
+	For      time.Duration `default:"20s" help:"Duration."`
+	Users    int           `default:"5000" help:"Distinct users, used in turn."`
+	Conns    int           `default:"2500" help:"Bound of the calls in flight, including those that wait for their turn."`
+	Stock    int64         `default:"1000000" help:"Units of the new sale."`
+	Buy      bool          `default:"true" negatable:"" help:"Make a purchase with each path at once."`
 	JSON     bool          `name:"json" help:"Print the report as JSON."`
 }
 
@@ -34,8 +34,8 @@ func (c *pathsCmd) Validate() error {
 	return nil
 }
 
-// mostPerUser is how many pieces a sale may give one user: they come again and again.
-const mostPerUser = 1600
+// maxPerUser is the limit for each user of the new sale; each user buys many times.
+const maxPerUser = 1600
 
 func (c *pathsCmd) Run(e env) error {
 	cl, err := e.connect(client.Options{})
@@ -49,7 +49,7 @@ func (c *pathsCmd) Run(e env) error {
 	}
 	m := cl.As(token)
 	if c.Activity == "" {
-		if c.Activity, err = newLoadSale(e, m, c.Stock, 15*time.Minute, mostPerUser); err != nil {
+		if c.Activity, err = newLoadSale(e, m, c.Stock, 15*time.Minute, maxPerUser); err != nil {
 			return err
 		}
 	}
@@ -82,7 +82,7 @@ func (c *pathsCmd) Run(e env) error {
 	return printPaths(e.out, c.Activity, report)
 }
 
-func printPaths(w io.Writer, activityID string, r load.Pathed) error {
+func printPaths(w io.Writer, activityID string, r load.PathsResult) error {
 	fmt.Fprintf(w, "activity %s: %d calls in %s\n", activityID, r.Calls, r.Took.Round(time.Millisecond))
 	for _, o := range slices.Sorted(maps.Keys(r.Outcomes)) {
 		fmt.Fprintf(w, "  %-24s %8d\n", o, r.Outcomes[o])
@@ -101,7 +101,7 @@ func printPaths(w io.Writer, activityID string, r load.Pathed) error {
 		}
 	}
 	if r.Failed > 0 {
-		fmt.Fprintf(w, "no answer  %d, for example: %s\n", r.Failed, r.Example)
+		fmt.Fprintf(w, "failed     %d, for example: %s\n", r.Failed, r.Example)
 	}
 	if r.BadCount > 0 {
 		return fmt.Errorf("%d refusals have wrong fields, for example: %s", r.BadCount, r.BadFields)

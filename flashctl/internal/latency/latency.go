@@ -1,4 +1,4 @@
-// Package latency sums up how long things took.
+// Package latency computes percentiles of durations.
 package latency
 
 import (
@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Recorder collects durations; many goroutines may add at once. It keeps each one, 8 bytes, so percentiles are exact.
+// Recorder collects durations; it is safe for concurrent use. It keeps each one, in 8 bytes, so percentiles are exact.
 type Recorder struct {
 	mu  sync.Mutex
 	all []time.Duration
@@ -21,7 +21,7 @@ func (r *Recorder) Add(d time.Duration) {
 	r.all = append(r.all, d)
 }
 
-// Summary is what a Recorder has seen.
+// Summary is the count, percentiles and maximum of durations.
 type Summary struct {
 	Count int           `json:"count"`
 	P50   time.Duration `json:"p50_ns"`
@@ -31,7 +31,7 @@ type Summary struct {
 	Max   time.Duration `json:"max_ns"`
 }
 
-// Sum sums up what was recorded so far.
+// Sum returns the summary of the durations recorded so far.
 func (r *Recorder) Sum() Summary {
 	r.mu.Lock()
 	all := slices.Clone(r.all)
@@ -39,7 +39,7 @@ func (r *Recorder) Sum() Summary {
 	return Of(all)
 }
 
-// Of sums up durations; it sorts them.
+// Of returns the summary of durations; it sorts them in place.
 func Of(all []time.Duration) Summary {
 	if len(all) == 0 {
 		return Summary{}
@@ -55,7 +55,7 @@ func Of(all []time.Duration) Summary {
 	}
 }
 
-// percentile is the smallest recorded value that at least perMille thousandths of all values do not exceed.
+// percentile returns the smallest value of sorted such that at least perMille thousandths of the values do not exceed it.
 func percentile(sorted []time.Duration, perMille int) time.Duration {
 	rank := (len(sorted)*perMille + 999) / 1000
 	return sorted[max(rank, 1)-1]
@@ -69,7 +69,7 @@ func (s Summary) String() string {
 		s.Count, short(s.P50), short(s.P90), short(s.P99), short(s.P999), short(s.Max))
 }
 
-// short keeps three digits or so.
+// short rounds d to about three digits.
 func short(d time.Duration) time.Duration {
 	switch {
 	case d >= 10*time.Second:

@@ -25,7 +25,7 @@ func TestSummary(t *testing.T) {
 	require.Equal(t, "n=1000 p50=500ms p90=900ms p99=990ms p99.9=999ms max=1s", s.String())
 }
 
-func TestPercentileIsARecordedValueThatEnoughDoNotExceed(t *testing.T) {
+func TestPercentileIsARecordedValueWithEnoughValuesBelow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) time.Duration {
 			return time.Duration(rapid.Int64Range(0, 1e12).Draw(t, "d"))

@@ -1,4 +1,4 @@
-// Package load lets many distinct buyers buy at once and measures what they see.
+// Package load makes many distinct buyers buy and measures the responses that they get.
 package load
 
 import (
@@ -13,56 +13,80 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// Plan is what to do.
+// Plan describes a load test.
 type Plan struct {
 	ActivityID string
 	Lines      []contract.Line
-	// Width is how many buyers are at work at a time (closed loop: the next begins when one ends); with a Rate, how many
-	// may be at work at most.
+	// Width is the number of concurrent buyers (closed loop: the next begins when one ends). With a Rate it is their bound.
 	Width int
-	// Rate is how many buyers begin in a second, whether or not the earlier ones have ended (open loop); 0 = closed loop.
+	// Rate is the number of buyers that begin each second, whether or not earlier ones have ended (open loop). 0 means
+	// closed loop.
 	Rate float64
-	// Follow waits for each accepted purchase until it is an order, and measures that too.
+	// Follow is the time to wait for the accepted purchases to become orders, which is measured too. 0 means not to wait.
 	Follow time.Duration
 }
 
-// Report is what happened.
+// Report is the result of a load test.
 type Report struct {
 	Buyers   int                         `json:"buyers"`
 	Took     time.Duration               `json:"took_ns"`
 	PerSec   float64                     `json:"buyers_per_s"`
 	Outcomes map[purchase.Outcome]int    `json:"outcomes"`
-	Example  map[purchase.Outcome]string `json:"examples"` // of a refusal or error, the first
-	// Whole is from the moment a buyer was due to begin (open loop; else began) to the answer, so waiting for a free
-	// connection counts.
+	Example  map[purchase.Outcome]string `json:"examples"` // the first refusal or error of each outcome
+	// Whole is the time from the moment a buyer was due (open loop) or began (closed loop) to the last response. It
+	// includes the wait for a free connection.
 	Whole   latency.Summary       `json:"whole"`
 	Path    latency.Summary       `json:"path"`
 	Reserve latency.Summary       `json:"reserve"`
-	Order   latency.Summary       `json:"order"` // from acceptance to the order, by its created_at: both clocks must agree
+	Order   latency.Summary       `json:"order"` // from the response to the order's created_at; the clocks must agree
 	Results map[client.Status]int `json:"results"`
 	Unknown int                   `json:"results_not_in_time"`
 }
 
-// Run lets each buyer make one attempt.
+// run is one load test in progress.
+type run struct {
+	plan      Plan
+	buyers    []purchase.Buyer
+	attempts  []purchase.Attempt
+	responded []time.Time // when each attempt ended
+
+	whole, path, reserve, order latency.Recorder
+
+	mu     sync.Mutex
+	report Report
+}
+
+// Run makes one attempt to buy for each buyer.
 func Run(ctx context.Context, buyers []purchase.Buyer, plan Plan) (Report, error) {
-	var (
-		whole, path, reserve, order latency.Recorder
-		mu                          sync.Mutex
-	)
-	report := Report{
-		Buyers: len(buyers), Outcomes: map[purchase.Outcome]int{}, Example: map[purchase.Outcome]string{},
-		Results: map[client.Status]int{},
+	r := &run{
+		plan: plan, buyers: buyers, attempts: make([]purchase.Attempt, len(buyers)), responded: make([]time.Time, len(buyers)),
+		report: Report{
+			Buyers: len(buyers), Outcomes: map[purchase.Outcome]int{}, Example: map[purchase.Outcome]string{},
+			Results: map[client.Status]int{},
+		},
 	}
 	began := time.Now()
-	attempts := make([]purchase.Attempt, len(buyers))
-	answered := make([]time.Time, len(buyers))
-	slots := make(chan struct{}, plan.Width)
+	r.buyAll(ctx, began)
+	r.report.Took = time.Since(began)
+	r.report.PerSec = float64(len(buyers)) / r.report.Took.Seconds()
+	var err error
+	if plan.Follow > 0 && ctx.Err() == nil {
+		err = r.follow(ctx)
+	}
+	r.report.Whole, r.report.Path, r.report.Reserve, r.report.Order = r.whole.Sum(), r.path.Sum(), r.reserve.Sum(), r.order.Sum()
+	return r.report, errors.Join(err, ctx.Err())
+}
+
+// buyAll starts each buyer at its time and waits for all of them.
+func (r *run) buyAll(ctx context.Context, began time.Time) {
+	slots := make(chan struct{}, r.plan.Width)
 	var wg sync.WaitGroup
-	for i := range buyers {
+	defer wg.Wait()
+	for i := range r.buyers {
 		var due time.Time
-		if plan.Rate > 0 {
-			// The schedule is fixed from the start, so that slow answers delay nobody's due time.
-			due = began.Add(time.Duration(float64(i) / plan.Rate * float64(time.Second)))
+		if r.plan.Rate > 0 {
+			// The schedule is fixed from the start, so that slow responses do not move it.
+			due = began.Add(time.Duration(float64(i) / r.plan.Rate * float64(time.Second)))
 			until(ctx, due)
 		}
 		select {
@@ -70,82 +94,79 @@ func Run(ctx context.Context, buyers []purchase.Buyer, plan Plan) (Report, error
 		case slots <- struct{}{}:
 		}
 		if ctx.Err() != nil {
-			break
+			return
 		}
 		if due.IsZero() {
 			due = time.Now()
 		}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			a := purchase.Buy(ctx, buyers[i].Caller, buyers[i].UserID, plan.ActivityID, plan.Lines)
-			answered[i] = time.Now()
-			attempts[i] = a
-			whole.Add(answered[i].Sub(due))
-			path.Add(a.PathTook)
-			if a.ReserveTook > 0 {
-				reserve.Add(a.ReserveTook)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			report.Outcomes[a.Outcome]++
-			if a.Err != nil && report.Example[a.Outcome] == "" {
-				report.Example[a.Outcome] = a.Err.Error()
-			}
+			r.buy(ctx, i, due)
 		})
 	}
-	wg.Wait()
-	report.Took = time.Since(began)
-	report.PerSec = float64(len(buyers)) / report.Took.Seconds()
-
-	var err error
-	if plan.Follow > 0 && ctx.Err() == nil {
-		err = follow(ctx, buyers, attempts, plan, func(i int, r client.Reservation, made time.Time, ferr error) {
-			mu.Lock()
-			defer mu.Unlock()
-			if ferr != nil {
-				report.Unknown++
-				return
-			}
-			report.Results[r.Status]++
-			if !made.IsZero() {
-				order.Add(max(made.Sub(answered[i]), 0))
-			}
-		})
-	}
-	report.Whole, report.Path, report.Reserve, report.Order = whole.Sum(), path.Sum(), reserve.Sum(), order.Sum()
-	return report, errors.Join(err, ctx.Err())
 }
 
-// follow polls each accepted purchase until it is not queued any more.
-func follow(ctx context.Context, buyers []purchase.Buyer, attempts []purchase.Attempt, plan Plan,
-	tell func(i int, r client.Reservation, made time.Time, err error),
-) error {
-	ctx, cancel := context.WithTimeout(ctx, plan.Follow)
+// buy makes the attempt of buyer i and records it.
+func (r *run) buy(ctx context.Context, i int, due time.Time) {
+	a := purchase.Buy(ctx, r.buyers[i].Caller, r.buyers[i].UserID, r.plan.ActivityID, r.plan.Lines)
+	r.responded[i] = time.Now()
+	r.attempts[i] = a
+	r.whole.Add(r.responded[i].Sub(due))
+	r.path.Add(a.PathTook)
+	if a.ReserveTook > 0 {
+		r.reserve.Add(a.ReserveTook)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.report.Outcomes[a.Outcome]++
+	if a.Err != nil && r.report.Example[a.Outcome] == "" {
+		r.report.Example[a.Outcome] = a.Err.Error()
+	}
+}
+
+// follow polls each accepted purchase until it is no longer queued, at most for plan.Follow, and records its status.
+func (r *run) follow(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, r.plan.Follow)
 	defer cancel()
 	var accepted []int
-	for i, a := range attempts {
+	for i, a := range r.attempts {
 		if a.Outcome == purchase.Accepted {
 			accepted = append(accepted, i)
 		}
 	}
-	err := purchase.Each(ctx, plan.Width, len(accepted), func(ctx context.Context, n int) error {
+	err := purchase.Each(ctx, r.plan.Width, len(accepted), func(ctx context.Context, n int) error {
 		i := accepted[n]
-		r, err := purchase.Await(ctx, func(ctx context.Context) (client.Reservation, error) {
-			return buyers[i].Reservation(ctx, plan.ActivityID, attempts[i].OrderSN)
-		}, func(r client.Reservation) bool { return r.Status != client.Queued })
+		result, err := purchase.Await(ctx, func(ctx context.Context) (client.Reservation, error) {
+			return r.buyers[i].Reservation(ctx, r.plan.ActivityID, r.attempts[i].OrderSN)
+		}, func(result client.Reservation) bool { return result.Status != client.Queued })
 		var order client.Order
-		if err == nil && r.Status != client.Failed {
-			order, err = buyers[i].Order(ctx, r.OrderSN)
+		if err == nil && result.Status != client.Failed {
+			order, err = r.buyers[i].Order(ctx, result.OrderSN)
 		}
-		tell(i, r, order.CreatedAt, err)
+		r.recordResult(i, result.Status, order.CreatedAt, err)
 		return nil
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
-		return nil // those are counted as not in time
+		return nil // the report counts these as not in time
 	}
 	return err
 }
 
+// recordResult records the status of an accepted purchase. createdAt is zero if there is no order.
+func (r *run) recordResult(i int, status client.Status, createdAt time.Time, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		r.report.Unknown++
+		return
+	}
+	r.report.Results[status]++
+	if !createdAt.IsZero() {
+		r.order.Add(max(createdAt.Sub(r.responded[i]), 0))
+	}
+}
+
+// until returns at t or when ctx ends.
 func until(ctx context.Context, t time.Time) {
 	timer := time.NewTimer(time.Until(t))
 	defer timer.Stop()

@@ -29,7 +29,7 @@ func TestEveryBuyerIsCounted(t *testing.T) {
 			m := c.As(token)
 			sku, err := m.NewProduct(ctx, client.Product{Name: "p"})
 			require.NoError(t, err)
-			// Not open yet: buyers wait for it.
+			// The sale is not open yet; buyers wait for its start.
 			id, err := m.NewActivity(ctx, client.Draft{
 				StartsAt: time.Now().Add(300 * time.Millisecond), PayWithinS: 60, Items: []client.Item{{SKUID: sku, Stock: 20}},
 			})
@@ -46,8 +46,8 @@ func TestEveryBuyerIsCounted(t *testing.T) {
 			require.Zero(t, report.Unknown)
 			require.Equal(t, 100, report.Whole.Count)
 			if rate > 0 {
-				require.GreaterOrEqual(t, report.Took, 198*time.Millisecond, "the last one begins after 99/500 s")
-				require.GreaterOrEqual(t, report.Whole.Max, report.Path.Max, "waiting counts from when a buyer was due")
+				require.GreaterOrEqual(t, report.Took, 198*time.Millisecond, "the last buyer begins after 99/500 s")
+				require.GreaterOrEqual(t, report.Whole.Max, report.Path.Max, "the time counts from when a buyer was due")
 			}
 		})
 	}

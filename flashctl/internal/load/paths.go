@@ -17,68 +17,68 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// Paths is many callers of the path route, at a fixed rate and whatever the answers: what the limits are for.
+// Paths calls the path route at a fixed rate, whatever the responses. It measures the limits of that route.
 type Paths struct {
 	Addr       string // host:port of seckill
 	ActivityID string
-	Tokens     []string // of distinct users, who take turns
+	Tokens     []string // of distinct users, used in turn
 	Rate       float64  // calls a second
 	For        time.Duration
-	Conns      int // calls under way at most, those that wait for their turn included
-	// Body of a purchase, by which each path that is given is used at once; "" = they are not used.
+	Conns      int // bound of the calls in flight, including those that wait for their turn
+	// Body is the body of a purchase that is made at once with each issued path; "" means no purchase.
 	Body string
 }
 
-// Pathed is what came of it.
-type Pathed struct {
+// PathsResult is the result of Paths.
+type PathsResult struct {
 	Calls    int            `json:"calls"`
 	Took     time.Duration  `json:"took_ns"`
 	Outcomes map[string]int `json:"outcomes"`   // of the path calls: 201, or status and code
-	PerSec   []int          `json:"per_second"` // paths given in each second since the start
-	// Late is how much later than due calls were sent, which is this machine's doing.
+	PerSec   []int          `json:"per_second"` // paths issued in each second since the start
+	// Late is the delay of calls after they were due, which this machine causes.
 	Late latency.Summary `json:"late"`
-	// Given is from the call to the path, the wait included; Refused is from the call to the 429.
+	// Given is the time from the call to the path, including the wait; Refused from the call to the 429.
 	Given     latency.Summary `json:"given"`
 	Refused   latency.Summary `json:"refused"`
 	Purchases map[string]int  `json:"purchases,omitempty"`
 	Purchase  latency.Summary `json:"purchase"`
-	// RetryAfter is how often each was told to those refused, in seconds.
+	// RetryAfter counts the 429 responses by their Retry-After in seconds.
 	RetryAfter map[int]int `json:"retry_after_s"`
-	// BadFields says of the first 429 whose fields are wrong what is wrong, and how many there were.
+	// BadFields describes the first 429 with wrong fields; BadCount is their number.
 	BadFields string `json:"bad_fields,omitempty"`
 	BadCount  int    `json:"bad_count"`
-	Failed    int    `json:"failed"` // no answer
+	Failed    int    `json:"failed"` // calls without a response
 	Example   string `json:"example,omitempty"`
 }
 
-// pathCaller is one connection and what it has seen.
+// pathCaller makes calls over one connection and records the responses.
 type pathCaller struct {
 	*wire
-	p     *Paths
-	began time.Time
-	buf   []byte
-	out   Pathed
-	late  []time.Duration
-	given []time.Duration
-	told  []time.Duration // refused
-	buys  []time.Duration
-	at    []time.Duration // since the start, of each path given
+	p        *Paths
+	began    time.Time
+	buf      []byte
+	out      PathsResult
+	late     []time.Duration
+	given    []time.Duration
+	refused  []time.Duration
+	buys     []time.Duration
+	issuedAt []time.Duration // since the start, of each path
 }
 
-// Run opens the connections, makes the calls when they are due and waits for the answers.
-func (p *Paths) Run(ctx context.Context) (Pathed, error) {
+// Run opens the connections, makes each call when it is due and waits for the responses.
+func (p *Paths) Run(ctx context.Context) (PathsResult, error) {
 	if p.Rate <= 0 || p.For <= 0 || p.Conns < 1 || len(p.Tokens) == 0 {
-		return Pathed{}, fmt.Errorf("%g calls a second for %s over %d connections by %d users", p.Rate, p.For, p.Conns, len(p.Tokens))
+		return PathsResult{}, fmt.Errorf("%g calls a second for %s over %d connections by %d users", p.Rate, p.For, p.Conns, len(p.Tokens))
 	}
 	callers := make([]*pathCaller, p.Conns)
 	for i := range callers {
 		callers[i] = &pathCaller{
 			wire: newWire(p.Addr, exchangeTimeout), p: p,
-			out: Pathed{Outcomes: map[string]int{}, Purchases: map[string]int{}, RetryAfter: map[int]int{}},
+			out: PathsResult{Outcomes: map[string]int{}, Purchases: map[string]int{}, RetryAfter: map[int]int{}},
 		}
 		defer callers[i].close()
 		if err := callers[i].dial(ctx); err != nil {
-			return Pathed{}, fmt.Errorf("connection %d of %d: %w", i+1, p.Conns, err)
+			return PathsResult{}, fmt.Errorf("connection %d of %d: %w", i+1, p.Conns, err)
 		}
 	}
 	var next atomic.Int64
@@ -92,9 +92,9 @@ func (p *Paths) Run(ctx context.Context) (Pathed, error) {
 	return sum(callers, time.Since(began)), ctx.Err()
 }
 
-func sum(callers []*pathCaller, took time.Duration) Pathed {
-	out := Pathed{Took: took, Outcomes: map[string]int{}, Purchases: map[string]int{}, RetryAfter: map[int]int{}}
-	var late, given, told, buys []time.Duration
+func sum(callers []*pathCaller, took time.Duration) PathsResult {
+	out := PathsResult{Took: took, Outcomes: map[string]int{}, Purchases: map[string]int{}, RetryAfter: map[int]int{}}
+	var late, given, refused, buys []time.Duration
 	for _, c := range callers {
 		for _, m := range []struct{ to, from map[string]int }{{out.Outcomes, c.out.Outcomes}, {out.Purchases, c.out.Purchases}} {
 			for k, n := range m.from {
@@ -113,8 +113,9 @@ func sum(callers []*pathCaller, took time.Duration) Pathed {
 		if out.Example == "" {
 			out.Example = c.out.Example
 		}
-		late, given, told, buys = append(late, c.late...), append(given, c.given...), append(told, c.told...), append(buys, c.buys...)
-		for _, at := range c.at {
+		late, given = append(late, c.late...), append(given, c.given...)
+		refused, buys = append(refused, c.refused...), append(buys, c.buys...)
+		for _, at := range c.issuedAt {
 			second := int(at / time.Second)
 			for len(out.PerSec) <= second {
 				out.PerSec = append(out.PerSec, 0)
@@ -122,7 +123,7 @@ func sum(callers []*pathCaller, took time.Duration) Pathed {
 			out.PerSec[second]++
 		}
 	}
-	out.Late, out.Given, out.Refused, out.Purchase = latency.Of(late), latency.Of(given), latency.Of(told), latency.Of(buys)
+	out.Late, out.Given, out.Refused, out.Purchase = latency.Of(late), latency.Of(given), latency.Of(refused), latency.Of(buys)
 	return out
 }
 
@@ -155,7 +156,7 @@ func (c *pathCaller) call(ctx context.Context, token string) {
 	switch status {
 	case 201:
 		c.given = append(c.given, took)
-		c.at = append(c.at, time.Since(c.began))
+		c.issuedAt = append(c.issuedAt, time.Since(c.began))
 		var path struct{ Path string }
 		if err := json.Unmarshal(body, &path); err != nil {
 			c.fail(err)
@@ -163,7 +164,7 @@ func (c *pathCaller) call(ctx context.Context, token string) {
 			c.buy(ctx, token, path.Path)
 		}
 	case 429:
-		c.told = append(c.told, took)
+		c.refused = append(c.refused, took)
 		retry, err := refusalFields(c.head, body)
 		if err != nil {
 			c.out.BadCount++
@@ -200,18 +201,18 @@ func (c *pathCaller) post(ctx context.Context, target, token, body string, now t
 	return c.exchange(ctx, c.buf, now)
 }
 
-// outcome is a status, with the code of a refusal.
+// outcome returns the status, with the code of a refusal.
 func outcome(status int, body []byte) string {
 	if status < 300 {
 		return strconv.Itoa(status)
 	}
 	var p struct{ Code string }
-	_ = json.Unmarshal(body, &p) // an answer of somebody else has no code
+	_ = json.Unmarshal(body, &p) // the response of a proxy has no code
 	return strings.TrimSpace(strconv.Itoa(status) + " " + p.Code)
 }
 
-// refusalFields checks what a 429 has to say: the fields RateLimit and RateLimit-Policy of the limits that the document
-// names, nothing left of them, and a Retry-After that is no earlier than their t.
+// refusalFields checks the fields of a 429 and returns its Retry-After. RateLimit and RateLimit-Policy must list the limits
+// that the body names, with nothing remaining, and Retry-After must not be below their t.
 func refusalFields(head, body []byte) (retry int, err error) {
 	fields := map[string]string{}
 	for line := range bytes.SplitSeq(head, []byte("\r\n")) {
@@ -232,11 +233,11 @@ func refusalFields(head, body []byte) (retry int, err error) {
 	}
 	limits, policies := strings.Split(fields["ratelimit"], ", "), strings.Split(fields["ratelimit-policy"], ", ")
 	for _, name := range p.Violated {
-		told := slices.IndexFunc(limits, func(l string) bool { return strings.HasPrefix(l, `"`+name+`";r=0;t=`) })
-		if told < 0 {
+		k := slices.IndexFunc(limits, func(l string) bool { return strings.HasPrefix(l, `"`+name+`";r=0;t=`) })
+		if k < 0 {
 			return retry, fmt.Errorf("RateLimit %q of a refusal by %s", fields["ratelimit"], name)
 		}
-		t, err := strconv.Atoi(limits[told][len(`"`+name+`";r=0;t=`):])
+		t, err := strconv.Atoi(limits[k][len(`"`+name+`";r=0;t=`):])
 		if err != nil || t > retry {
 			return retry, fmt.Errorf("RateLimit %q with Retry-After %d", fields["ratelimit"], retry)
 		}

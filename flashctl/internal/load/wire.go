@@ -10,28 +10,28 @@ import (
 	"time"
 )
 
-// wire is one kept-alive HTTP/1.1 connection for measuring: a request is written as the bytes it is given as, and of the
-// answer only what a measurement needs is read. net/http's client does more than its server, and on a small machine it would
-// take as much of the processors as the server under test. It knows no redirects, no chunks and no second request under way.
+// wire is one kept-alive HTTP/1.1 connection for measurements. It writes the bytes of a request as they are and parses only
+// what a measurement needs of the response. net/http's client does more than its server: on a small machine it would use
+// as much processor time as the server under test. wire supports no redirects, no chunks and no pipelining.
 type wire struct {
 	addr    string
-	timeout time.Duration // of one exchange, to the second
+	timeout time.Duration // of one exchange; may be exceeded by a second
 	conn    net.Conn
-	bounded time.Time // when the deadline of conn was last moved
+	bounded time.Time // when the deadline of conn was last set
 	buf     []byte
-	have    int    // bytes of buf that were read
-	head    []byte // of the last answer, each line ended by CRLF; good until the next call
+	have    int    // bytes read into buf
+	head    []byte // of the last response, each line ended by CRLF; valid until the next call
 }
 
 const (
-	maxAnswer   = 1 << 20
+	maxResponse = 1 << 20
 	dialTimeout = 5 * time.Second
 )
 
 var (
-	errChunked = errors.New("the answer is sent in chunks, which this client does not read")
-	errAnswer  = errors.New("the answer is not HTTP/1.1")
-	headEnd    = []byte("\r\n\r\n")
+	errChunked  = errors.New("response is chunked, which this client does not support")
+	errResponse = errors.New("response is not valid HTTP/1.1")
+	headEnd     = []byte("\r\n\r\n")
 )
 
 func newWire(addr string, timeout time.Duration) *wire {
@@ -57,8 +57,8 @@ func (w *wire) close() {
 	}
 }
 
-// exchange sends a request and reads its answer; body is good until the next call. After an error the connection is
-// closed and the outcome of the request unknown.
+// exchange sends a request and reads its response; body is valid until the next call. After an error the connection is
+// closed and the outcome of the request is unknown.
 func (w *wire) exchange(ctx context.Context, request []byte, now time.Time) (status int, body []byte, err error) {
 	if err := w.dial(ctx); err != nil {
 		return 0, nil, err
@@ -68,7 +68,7 @@ func (w *wire) exchange(ctx context.Context, request []byte, now time.Time) (sta
 			w.close()
 		}
 	}()
-	// Moving a deadline costs as much as a system call, so it is moved once a second.
+	// Setting a deadline costs as much as a system call, so it is set once a second.
 	if now.Sub(w.bounded) > time.Second {
 		if err := w.conn.SetDeadline(now.Add(w.timeout + time.Second)); err != nil {
 			return 0, nil, err
@@ -78,14 +78,14 @@ func (w *wire) exchange(ctx context.Context, request []byte, now time.Time) (sta
 	if _, err := w.conn.Write(request); err != nil {
 		return 0, nil, err
 	}
-	return w.answer()
+	return w.response()
 }
 
-func (w *wire) answer() (status int, body []byte, err error) {
+func (w *wire) response() (status int, body []byte, err error) {
 	w.have = 0
 	head := -1
 	for head < 0 {
-		if err := w.more(); err != nil {
+		if err := w.read(); err != nil {
 			return 0, nil, err
 		}
 		head = bytes.Index(w.buf[:w.have], headEnd)
@@ -97,12 +97,12 @@ func (w *wire) answer() (status int, body []byte, err error) {
 	}
 	from := head + len(headEnd)
 	for w.have < from+length {
-		if err := w.more(); err != nil {
+		if err := w.read(); err != nil {
 			return 0, nil, err
 		}
 	}
 	if w.have > from+length {
-		return 0, nil, fmt.Errorf("%w: %d bytes follow it", errAnswer, w.have-from-length)
+		return 0, nil, fmt.Errorf("%w: %d bytes follow the body", errResponse, w.have-from-length)
 	}
 	body = w.buf[from : from+length]
 	if last {
@@ -111,10 +111,11 @@ func (w *wire) answer() (status int, body []byte, err error) {
 	return status, body, nil
 }
 
-func (w *wire) more() error {
+// read reads more bytes of the response.
+func (w *wire) read() error {
 	if w.have == len(w.buf) {
-		if len(w.buf) >= maxAnswer {
-			return fmt.Errorf("the answer is over %d bytes", maxAnswer)
+		if len(w.buf) >= maxResponse {
+			return fmt.Errorf("response is longer than %d bytes", maxResponse)
 		}
 		w.buf = append(w.buf, make([]byte, len(w.buf))...)
 	}
@@ -126,22 +127,22 @@ func (w *wire) more() error {
 	return err
 }
 
-// parseHead reads status line and headers, each ended by CRLF.
+// parseHead parses the status line and the headers that a measurement needs; each line ends with CRLF.
 func parseHead(head []byte) (status, length int, last bool, err error) {
 	line, rest, _ := bytes.Cut(head, []byte("\r\n"))
 	if len(line) < 12 || !bytes.HasPrefix(line, []byte("HTTP/1.1 ")) {
-		return 0, 0, false, errAnswer
+		return 0, 0, false, errResponse
 	}
 	if status, err = strconv.Atoi(string(line[9:12])); err != nil {
-		return 0, 0, false, errAnswer
+		return 0, 0, false, errResponse
 	}
 	length = -1
 	for len(rest) > 0 {
 		line, rest, _ = bytes.Cut(rest, []byte("\r\n"))
 		switch {
 		case hasName(line, "Content-Length:"):
-			if length, err = strconv.Atoi(string(bytes.TrimSpace(line[len("Content-Length:"):]))); err != nil || length < 0 || length > maxAnswer {
-				return 0, 0, false, fmt.Errorf("%w: %q", errAnswer, line)
+			if length, err = strconv.Atoi(string(bytes.TrimSpace(line[len("Content-Length:"):]))); err != nil || length < 0 || length > maxResponse {
+				return 0, 0, false, fmt.Errorf("%w: %q", errResponse, line)
 			}
 		case hasName(line, "Transfer-Encoding:"):
 			return 0, 0, false, errChunked
@@ -153,7 +154,7 @@ func parseHead(head []byte) (status, length int, last bool, err error) {
 	case status == 204 || status == 304:
 		length = 0
 	case length < 0:
-		return 0, 0, false, fmt.Errorf("%w: it does not tell its length", errAnswer)
+		return 0, 0, false, fmt.Errorf("%w: no Content-Length", errResponse)
 	}
 	return status, length, last, nil
 }

@@ -1,4 +1,4 @@
-// Package procstat reads from /proc what processes have used. It works on Linux only.
+// Package procstat reads processor time and memory of processes from /proc. It works on Linux only.
 package procstat
 
 import (
@@ -13,7 +13,7 @@ import (
 // tick is the unit of CPU time in /proc (USER_HZ is 100 on every Linux that Go runs on).
 const tick = 10 * time.Millisecond
 
-// CPU is the processor time that a process has used so far, its ended threads included, to 10 ms.
+// CPU returns the processor time that a process has used so far, including its ended threads, in steps of 10 ms.
 func CPU(pid int) (time.Duration, error) {
 	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -39,8 +39,8 @@ func CPU(pid int) (time.Duration, error) {
 	return time.Duration(user+system) * tick, nil
 }
 
-// Memory is the resident memory of a process in bytes, now and at most so far.
-func Memory(pid int) (now, most int64, err error) {
+// Memory returns the resident memory of a process in bytes, now and at its peak.
+func Memory(pid int) (now, peak int64, err error) {
 	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	if err != nil {
 		return 0, 0, err
@@ -55,13 +55,13 @@ func Memory(pid int) (now, most int64, err error) {
 		case "VmRSS":
 			now = n << 10
 		case "VmHWM":
-			most = n << 10
+			peak = n << 10
 		}
 	}
-	return now, most, nil
+	return now, peak, nil
 }
 
-// Machine is the processor time that all processes of the machine have used so far.
+// Machine returns the processor time that all processes of the machine have used so far.
 func Machine() (time.Duration, error) {
 	raw, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -74,7 +74,7 @@ func Machine() (time.Duration, error) {
 	}
 	var sum int64
 	for i, f := range fields[1:9] {
-		if i == 3 || i == 4 || i == 7 { // idle, waiting for a disk, taken by other machines
+		if i == 3 || i == 4 || i == 7 { // idle, iowait, steal
 			continue
 		}
 		n, err := strconv.ParseInt(f, 10, 64)

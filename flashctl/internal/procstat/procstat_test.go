@@ -16,17 +16,17 @@ func TestThisProcess(t *testing.T) {
 	machine, err := procstat.Machine()
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
-		for range 10_000_000 { // processor time, to be seen
+		for range 10_000_000 { // uses processor time
 		}
 		now, err := procstat.CPU(os.Getpid())
 		later, err2 := procstat.Machine()
-		return err == nil && err2 == nil && now > before && later > machine // Linux does not count both at the same moment
+		return err == nil && err2 == nil && now > before && later > machine // Linux updates the two at different moments
 	}, 30*time.Second, time.Millisecond)
 
-	now, most, err := procstat.Memory(os.Getpid())
+	now, peak, err := procstat.Memory(os.Getpid())
 	require.NoError(t, err)
 	require.Greater(t, now, int64(1<<20))
-	require.GreaterOrEqual(t, most, now)
+	require.GreaterOrEqual(t, peak, now)
 
 	_, err = procstat.CPU(1 << 30)
 	require.Error(t, err)

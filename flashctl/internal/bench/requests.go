@@ -13,18 +13,18 @@ import (
 	"flashsale.internal/pkg/auth"
 )
 
-// buyer is one distinct user with what a purchase of theirs needs.
+// buyer is one distinct user, with token and path for one purchase.
 type buyer struct {
 	token   string
 	path    string
 	orderSN string
 }
 
-// sale is one sale of the run, and what was accepted in it.
+// sale is one sale of the run, with its accepted purchases.
 type sale struct {
 	id, sku  string
 	stock    int64
-	body     string // of a purchase of one piece
+	body     string // of a purchase of one unit
 	mu       sync.Mutex
 	accepted []string // order_sns
 }
@@ -41,10 +41,10 @@ func (s *sale) count() int {
 	return len(s.accepted)
 }
 
-// gather makes n users with signed tokens.
-func (b *bench) gather(n int) ([]buyer, error) {
-	b.crowds++
-	prefix := "b" + strconv.FormatInt(b.began.UnixMilli(), 36) + "-" + strconv.Itoa(b.crowds) + "-"
+// newBuyers returns n new users with signed tokens.
+func (b *bench) newBuyers(n int) ([]buyer, error) {
+	b.buyerGroups++
+	prefix := "b" + strconv.FormatInt(b.began.UnixMilli(), 36) + "-" + strconv.Itoa(b.buyerGroups) + "-"
 	buyers := make([]buyer, n)
 	for i := range buyers {
 		var err error
@@ -55,7 +55,7 @@ func (b *bench) gather(n int) ([]buyer, error) {
 	return buyers, nil
 }
 
-// request appends a request as the wire takes it.
+// request appends the bytes of an HTTP/1.1 request to buf.
 func request(buf []byte, method, target, host, token, body string) []byte {
 	buf = append(buf, method...)
 	buf = append(buf, ' ')
@@ -72,20 +72,21 @@ func request(buf []byte, method, target, host, token, body string) []byte {
 	return append(buf, body...)
 }
 
-func (s *sale) purchase(buf []byte, host string, who *buyer) []byte {
-	return request(buf, "POST", "/v1/activities/"+s.id+"/paths/"+who.path+"/reservations", host, who.token, s.body)
+// purchase appends the purchase request of a buyer to buf.
+func (s *sale) purchase(buf []byte, host string, by *buyer) []byte {
+	return request(buf, "POST", "/v1/activities/"+s.id+"/paths/"+by.path+"/reservations", host, by.token, s.body)
 }
 
-// fetchPaths gives each buyer a path, before any clock starts.
-func (b *bench) fetchPaths(ctx context.Context, s *sale, buyers []buyer) (load.Volleyed, error) {
+// fetchPaths fetches a path for each buyer. It fails unless every buyer gets one.
+func (b *bench) fetchPaths(ctx context.Context, s *sale, buyers []buyer) (load.BatchResult, error) {
 	target := "/v1/activities/" + s.id + "/paths"
 	var wrong atomic.Value
-	v, err := load.Volley{
+	result, err := load.Batch{
 		Addr: b.cfg.Seckill, Conns: b.cfg.Connections, N: len(buyers),
 		Request: func(i int, buf []byte) []byte {
 			return request(buf, "POST", target, b.cfg.Seckill, buyers[i].token, "{}")
 		},
-		Answer: func(i, status int, body []byte) bool {
+		Response: func(i, status int, body []byte) bool {
 			if status == 503 || status == 429 {
 				return true
 			}
@@ -95,17 +96,17 @@ func (b *bench) fetchPaths(ctx context.Context, s *sale, buyers []buyer) (load.V
 			}
 			return false
 		},
-	}.Fire(ctx)
+	}.Send(ctx)
 	if err == nil && wrong.Load() != nil {
-		err = fmt.Errorf("no path: %s", wrong.Load())
+		err = fmt.Errorf("path not issued: %s", wrong.Load())
 	}
-	if err == nil && v.GivenUp > 0 {
-		err = fmt.Errorf("%d paths were not given: %s", v.GivenUp, v.Example)
+	if err == nil && result.GivenUp > 0 {
+		err = fmt.Errorf("%d requests for a path got no response: %s", result.GivenUp, result.Example)
 	}
-	return v, err
+	return result, err
 }
 
-// member reads a string member of a flat JSON object that our own services wrote: no spaces, no escapes.
+// member returns a string member of a flat JSON object. It supports the output of our services only: no spaces, no escapes.
 func member(body []byte, name string) string {
 	_, rest, found := bytes.Cut(body, []byte(`"`+name+`":"`))
 	if !found {
@@ -118,31 +119,31 @@ func member(body []byte, name string) string {
 	return string(value)
 }
 
-// buy lets each buyer use their path once. Each answer 202 is entered in the sale's book; anything but 202 and a refusal
-// for lack of stock is an error of the run.
-func (b *bench) buy(ctx context.Context, s *sale, buyers []buyer, rate float64, within time.Duration) (load.Volleyed, error) {
+// buy makes the purchase of each buyer and records the accepted ones in the sale. Every final response other than 202 and
+// sold_out is an error of the run.
+func (b *bench) buy(ctx context.Context, s *sale, buyers []buyer, rate float64, within time.Duration) (load.BatchResult, error) {
 	var wrong atomic.Value
-	v, err := load.Volley{
+	result, err := load.Batch{
 		Addr: b.cfg.Seckill, Conns: b.cfg.Connections, N: len(buyers), Rate: rate, For: within,
 		Request: func(i int, buf []byte) []byte { return s.purchase(buf, b.cfg.Seckill, &buyers[i]) },
-		Answer: func(i, status int, body []byte) bool {
+		Response: func(i, status int, body []byte) bool {
 			switch {
 			case status == 202:
 				s.accept(buyers[i].orderSN)
 			case status == 503:
-				return true // the outcome is unknown: the same path again
+				return true // the outcome is unknown, so repeat the request
 			case status == 409 && member(body, "code") == "sold_out":
 			default:
 				wrong.Store(fmt.Sprintf("status %d: %.200s", status, body))
 			}
 			return false
 		},
-	}.Fire(ctx)
+	}.Send(ctx)
 	if err == nil && wrong.Load() != nil {
-		err = fmt.Errorf("a purchase was answered otherwise: %s", wrong.Load())
+		err = fmt.Errorf("unexpected response to a purchase: %s", wrong.Load())
 	}
-	if err == nil && v.GivenUp > 0 {
-		err = fmt.Errorf("%d purchases got no answer: %s", v.GivenUp, v.Example)
+	if err == nil && result.GivenUp > 0 {
+		err = fmt.Errorf("%d purchases got no response: %s", result.GivenUp, result.Example)
 	}
-	return v, err
+	return result, err
 }

@@ -20,13 +20,13 @@ import (
 
 func get(_ int, buf []byte) []byte { return append(buf, "GET /x HTTP/1.1\r\nHost: h\r\n\r\n"...) }
 
-func TestAVolleySendsEachRequestOnceAndReadsWholeAnswers(t *testing.T) {
+func TestBatchSendsEachRequestOnceAndReadsWholeResponses(t *testing.T) {
 	var seen sync.Map
 	var connections atomic.Int32
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if _, twice := seen.LoadOrStore(string(body), true); twice {
-			t.Errorf("%s came twice", body)
+			t.Errorf("%s was received twice", body)
 		}
 		w.WriteHeader(http.StatusAccepted)
 		_, _ = io.WriteString(w, "got "+string(body))
@@ -38,18 +38,18 @@ func TestAVolleySendsEachRequestOnceAndReadsWholeAnswers(t *testing.T) {
 	}
 	server.Start()
 	defer server.Close()
-	var answers sync.Map
-	out, err := load.Volley{
+	var responses sync.Map
+	out, err := load.Batch{
 		Addr: server.Listener.Addr().String(), Conns: 7, N: 500,
 		Request: func(i int, buf []byte) []byte {
 			n := strings.Repeat("n", i+1)
 			return append(buf, "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: "+strconv.Itoa(len(n))+"\r\n\r\n"+n...)
 		},
-		Answer: func(i, status int, body []byte) bool {
-			answers.Store(i, string(body))
+		Response: func(i, status int, body []byte) bool {
+			responses.Store(i, string(body))
 			return status != http.StatusAccepted
 		},
-	}.Fire(t.Context())
+	}.Send(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 500, out.Count)
 	require.Equal(t, 500, out.Latency.Count)
@@ -57,12 +57,12 @@ func TestAVolleySendsEachRequestOnceAndReadsWholeAnswers(t *testing.T) {
 	require.Zero(t, out.Repeated+out.GivenUp)
 	require.EqualValues(t, 7, connections.Load())
 	for i := range 500 {
-		got, _ := answers.Load(i)
+		got, _ := responses.Load(i)
 		require.Equal(t, "got "+strings.Repeat("n", i+1), got)
 	}
 }
 
-func TestAVolleyRepeatsWhatIsToComeAgain(t *testing.T) {
+func TestBatchRetries(t *testing.T) {
 	var n atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		switch n.Add(1) {
@@ -75,10 +75,10 @@ func TestAVolleyRepeatsWhatIsToComeAgain(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	out, err := load.Volley{
+	out, err := load.Batch{
 		Addr: server.Listener.Addr().String(), Conns: 1, N: 2, Request: get,
-		Answer: func(_, status int, _ []byte) bool { return status == http.StatusServiceUnavailable },
-	}.Fire(t.Context())
+		Response: func(_, status int, _ []byte) bool { return status == http.StatusServiceUnavailable },
+	}.Send(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 2, out.Count)
 	require.Equal(t, 2, out.Repeated)
@@ -86,30 +86,30 @@ func TestAVolleyRepeatsWhatIsToComeAgain(t *testing.T) {
 	require.Contains(t, out.Example, "503")
 }
 
-func TestAVolleyEndsWithItsTime(t *testing.T) {
+func TestBatchEndsAfterItsTime(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
-	out, err := load.Volley{Addr: server.Listener.Addr().String(), Conns: 2, For: 500 * time.Millisecond, Request: get}.Fire(t.Context())
+	out, err := load.Batch{Addr: server.Listener.Addr().String(), Conns: 2, For: 500 * time.Millisecond, Request: get}.Send(t.Context())
 	require.NoError(t, err)
 	require.Positive(t, out.Count)
 	require.GreaterOrEqual(t, out.Took, 500*time.Millisecond)
 
 	// Open loop: the last of 20 requests at 200 a second is due after 95 ms.
-	out, err = load.Volley{Addr: server.Listener.Addr().String(), Conns: 2, N: 20, Rate: 200, Request: get}.Fire(t.Context())
+	out, err = load.Batch{Addr: server.Listener.Addr().String(), Conns: 2, N: 20, Rate: 200, Request: get}.Send(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 20, out.Count)
 	require.GreaterOrEqual(t, out.Took, 95*time.Millisecond)
 }
 
-// An answer that this client cannot read is an error, not a figure.
-func TestAnswersThatAreNotUnderstoodAreGivenUp(t *testing.T) {
-	for name, answer := range map[string]string{
+// A response that the client cannot parse is an error and is not measured.
+func TestInvalidResponsesAreGivenUp(t *testing.T) {
+	for name, response := range map[string]string{
 		"not HTTP":       "hello\r\n\r\n",
 		"chunks":         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
 		"no length":      "HTTP/1.1 200 OK\r\n\r\n",
 		"wrong length":   "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
-		"more than said": "HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\nabc",
-		"less than said": "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc",
+		"too many bytes": "HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\nabc",
+		"too few bytes":  "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc",
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -123,13 +123,13 @@ func TestAnswersThatAreNotUnderstoodAreGivenUp(t *testing.T) {
 						return
 					}
 					_, _ = c.Read(make([]byte, 4096))
-					_, _ = io.WriteString(c, answer)
+					_, _ = io.WriteString(c, response)
 					_ = c.Close()
 				}
 			}()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			out, err := load.Volley{Addr: l.Addr().String(), Conns: 1, N: 1, Request: get}.Fire(ctx)
+			out, err := load.Batch{Addr: l.Addr().String(), Conns: 1, N: 1, Request: get}.Send(ctx)
 			require.Error(t, err)
 			require.Zero(t, out.Count)
 			require.Equal(t, 1, out.GivenUp)
