@@ -28,7 +28,7 @@ type Activity struct {
 	} `json:"items"`
 }
 
-// Activity asks for a sale.
+// Activity returns a sale.
 func (c *Caller) Activity(ctx context.Context, id string) (Activity, error) {
 	var out Activity
 	err := c.do(ctx, call{method: http.MethodGet, url: c.origins.Seckill + "/v1/activities/" + url.PathEscape(id)}, &out)
@@ -42,7 +42,7 @@ type Path struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// NewPath presses the button.
+// NewPath requests a path.
 func (c *Caller) NewPath(ctx context.Context, activityID string) (Path, error) {
 	var out Path
 	err := c.do(ctx, call{
@@ -53,10 +53,10 @@ func (c *Caller) NewPath(ctx context.Context, activityID string) (Path, error) {
 	return out, err
 }
 
-// Status is how far a purchase has come.
+// Status is the status of a purchase.
 type Status string
 
-// The states of a purchase. They only rise; steps may be skipped.
+// The statuses of a purchase. They only rise; some may be skipped.
 const (
 	Queued  Status = "queued"
 	Created Status = "created"
@@ -76,8 +76,8 @@ type Reservation struct {
 	OrderURL  string    `json:"order_url"`
 }
 
-// Reserve uses a path. After a 503 or a time-out the outcome is unknown and the same path is posted again, which never
-// buys twice.
+// Reserve makes the purchase of a path. After a 503 or a time-out the outcome is unknown, and it posts the same path again,
+// which never buys twice.
 func (c *Caller) Reserve(ctx context.Context, activityID, path string, lines []contract.Line) (Reservation, error) {
 	var out Reservation
 	err := c.do(ctx, call{
@@ -91,7 +91,7 @@ func (c *Caller) Reserve(ctx context.Context, activityID, path string, lines []c
 	return out, err
 }
 
-// Reservation asks how a purchase stands.
+// Reservation returns the status of a purchase.
 func (c *Caller) Reservation(ctx context.Context, activityID, orderSN string) (Reservation, error) {
 	var out Reservation
 	err := c.do(ctx, call{
@@ -117,7 +117,7 @@ type Order struct {
 	CloseReason string    `json:"close_reason"`
 }
 
-// Order asks for an order.
+// Order returns an order.
 func (c *Caller) Order(ctx context.Context, orderSN string) (Order, error) {
 	var out Order
 	err := c.do(ctx, call{method: http.MethodGet, url: c.origins.Order + "/v1/orders/" + url.PathEscape(orderSN)}, &out)
@@ -133,14 +133,14 @@ func (c *Caller) Cancel(ctx context.Context, orderSN string) (Order, error) {
 	return out, err
 }
 
-// Payment is a payment that was begun.
+// Payment is a started payment.
 type Payment struct {
 	PaymentID string `json:"payment_id"`
 	State     string `json:"state"`
 	PayURL    string `json:"pay_url"`
 }
 
-// StartPayment begins a payment with the sandbox provider. The same key again is the same payment.
+// StartPayment starts a payment with the sandbox provider. The same key returns the same payment.
 func (c *Caller) StartPayment(ctx context.Context, orderSN, key string) (Payment, error) {
 	var out Payment
 	err := c.do(ctx, call{

@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// Options of a Client. The zero value is usable.
+// Options are the options of a Client. The zero value is usable.
 type Options struct {
-	Timeout     time.Duration // of one attempt; 10 s when 0
-	Connections int           // to one origin at a time; 256 when 0
-	Attempts    int           // of a call that may be repeated; 8 when 0, 1 = no retries
-	Secret      string        // signs tokens here; "" asks the services for developer's tokens
-	Audience    string        // of the tokens signed here; left out when ""
-	Issuer      string        // likewise
+	Timeout     time.Duration // of one attempt; 0 means 10 s
+	Connections int           // bound of the connections to one origin; 0 means 256
+	Attempts    int           // of a call that may be retried; 0 means 8, 1 means no retries
+	Secret      string        // signs tokens; "" means that the services issue development tokens
+	Audience    string        // of signed tokens; "" means none
+	Issuer      string        // of signed tokens; "" means none
 }
 
 // Client calls the services for any number of callers.
@@ -33,7 +33,7 @@ type Client struct {
 	http    *http.Client
 }
 
-// New makes a client; it calls nobody.
+// New returns a client. It makes no call.
 func New(o Origins, opts Options) *Client {
 	if opts.Timeout <= 0 {
 		opts.Timeout = 10 * time.Second
@@ -55,10 +55,10 @@ func New(o Origins, opts Options) *Client {
 	}}
 }
 
-// Origins is where the services are.
+// Origins returns the addresses of the services.
 func (c *Client) Origins() Origins { return c.origins }
 
-// Close ends idle connections.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // Caller makes calls with one token.
@@ -67,23 +67,24 @@ type Caller struct {
 	token string
 }
 
-// Token is what the calls are made with.
+// Token returns the caller's token.
 func (c *Caller) Token() string { return c.token }
 
-// As makes calls with that token; "" is nobody.
+// As returns a caller with that token; "" means without a token.
 func (c *Client) As(token string) *Caller { return &Caller{Client: c, token: token} }
 
 type call struct {
 	method string
 	url    string
-	body   any    // nil = none
+	body   any    // nil means none
 	key    string // Idempotency-Key
 	accept string
-	// once forbids a repetition after a time-out or a broken connection, as the call may have been carried out.
+	// once forbids a retry after a 5xx, a time-out or a broken connection, because the call may have been carried out.
 	once bool
 }
 
-// do makes a call, again while the answer is 429, 502, 503 or 504 or none at all, and decodes a success into out (unless nil).
+// do makes a call and decodes a successful response into out, unless out is nil. It retries after 429, 502, 503, 504 and
+// if there is no response.
 func (c *Caller) do(ctx context.Context, in call, out any) error {
 	var body []byte
 	if in.body != nil {
@@ -97,8 +98,8 @@ func (c *Caller) do(ctx context.Context, in call, out any) error {
 		if err == nil {
 			return nil
 		}
-		wait, again := retryAfter(err, attempt, in.once)
-		if !again || attempt >= c.opts.Attempts {
+		wait, retry := retryAfter(err, attempt, in.once)
+		if !retry || attempt >= c.opts.Attempts {
 			return err
 		}
 		select {
@@ -109,8 +110,8 @@ func (c *Caller) do(ctx context.Context, in call, out any) error {
 	}
 }
 
-// retryAfter says whether and when to repeat. The wait doubles from 100 ms to 3 s, never less than what the service
-// asked for, and half of it is left to chance so that callers refused together do not come back together.
+// retryAfter reports whether and after which pause to retry. The pause doubles from 100 ms to 3 s. It is never less than
+// the Retry-After of the response. Half of it is random, so that callers that were refused together do not retry together.
 func retryAfter(err error, attempt int, once bool) (time.Duration, bool) {
 	wait := min(100*time.Millisecond<<min(attempt-1, 10), 3*time.Second)
 	wait = wait/2 + rand.N(wait/2) //nolint:gosec // no secret depends on it
@@ -122,7 +123,7 @@ func retryAfter(err error, attempt int, once bool) (time.Duration, bool) {
 	switch p.Status {
 	case http.StatusTooManyRequests:
 		return wait, true
-	case http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout: // the last two are the edge's
+	case http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout: // a reverse proxy sends the last two
 		return wait, !once
 	}
 	return 0, false
@@ -168,13 +169,13 @@ func (c *Caller) attempt(ctx context.Context, in call, body []byte, out any) err
 		*out = raw
 	default:
 		if err := json.Unmarshal(raw, out); err != nil {
-			return fmt.Errorf("%s %s: the answer is not what was expected: %w", in.method, withoutPath(in.url), err)
+			return fmt.Errorf("%s %s: unexpected response: %w", in.method, withoutPath(in.url), err)
 		}
 	}
 	return nil
 }
 
-// withoutPath takes a purchase's path, which is a secret, out of a URL that is printed.
+// withoutPath removes a purchase's path, which is a secret, from a URL.
 func withoutPath(u string) string { return secretPath.ReplaceAllString(u, "/paths/{path}") }
 
 var secretPath = regexp.MustCompile(`/paths/[^/]+`)
@@ -182,7 +183,7 @@ var secretPath = regexp.MustCompile(`/paths/[^/]+`)
 func problemOf(in call, resp *http.Response, raw []byte) error {
 	p := &Problem{}
 	if json.Unmarshal(raw, p) != nil || p.Code == "" {
-		// Not one of ours: a proxy, or the wrong address.
+		// The response of a proxy, or of another server.
 		p = &Problem{Detail: strings.ToValidUTF8(string(raw[:min(len(raw), 200)]), "?")}
 	}
 	p.Status = resp.StatusCode

@@ -16,13 +16,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// serve answers with each of the answers in turn, the last one for ever.
-func serve(t *testing.T, opts client.Options, answers ...http.HandlerFunc) (*client.Caller, *atomic.Int64) {
+// serve starts a server that sends each of the responses in turn and then repeats the last one.
+func serve(t *testing.T, opts client.Options, responses ...http.HandlerFunc) (*client.Caller, *atomic.Int64) {
 	t.Helper()
 	var calls atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n := int(calls.Add(1))
-		answers[min(n, len(answers))-1](w, r)
+		responses[min(n, len(responses))-1](w, r)
 	}))
 	t.Cleanup(server.Close)
 	c := client.New(client.Single(server.URL), opts)
@@ -30,39 +30,39 @@ func serve(t *testing.T, opts client.Options, answers ...http.HandlerFunc) (*cli
 	return c.As("token"), &calls
 }
 
-func answer(status int, body string) http.HandlerFunc {
+func respond(status int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
 		_, _ = w.Write([]byte(body))
 	}
 }
 
-func breakOff(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+func abort(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
 var lines = []contract.Line{{SKUID: "1", Qty: 1}}
 
-func TestTheSamePathIsPostedAgain(t *testing.T) {
-	b, calls := serve(t, client.Options{}, answer(http.StatusServiceUnavailable, `{"code":"gate_unavailable"}`), breakOff,
-		answer(http.StatusBadGateway, "<html>"), answer(http.StatusAccepted, `{"order_sn":"7","status":"queued"}`))
+func TestReserveRetriesWithTheSamePath(t *testing.T) {
+	b, calls := serve(t, client.Options{}, respond(http.StatusServiceUnavailable, `{"code":"gate_unavailable"}`), abort,
+		respond(http.StatusBadGateway, "<html>"), respond(http.StatusAccepted, `{"order_sn":"7","status":"queued"}`))
 	r, err := b.Reserve(t.Context(), "1", "p", lines)
 	require.NoError(t, err)
 	require.Equal(t, "7", r.OrderSN)
 	require.EqualValues(t, 4, calls.Load())
 }
 
-func TestRetryAfterIsObeyed(t *testing.T) {
+func TestRetryWaitsForRetryAfter(t *testing.T) {
 	b, _ := serve(t, client.Options{}, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "1")
-		answer(http.StatusTooManyRequests, `{"code":"rate_limited"}`)(w, nil)
-	}, answer(http.StatusCreated, `{"path":"p","order_sn":"7"}`))
+		respond(http.StatusTooManyRequests, `{"code":"rate_limited"}`)(w, nil)
+	}, respond(http.StatusCreated, `{"path":"p","order_sn":"7"}`))
 	began := time.Now()
 	_, err := b.NewPath(t.Context(), "1")
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, time.Since(began), time.Second)
 }
 
-func TestARefusalIsNotRepeated(t *testing.T) {
-	b, calls := serve(t, client.Options{}, answer(http.StatusConflict, `{"code":"sold_out","detail":"nothing left","trace_id":"t1"}`))
+func TestRefusalIsNotRetried(t *testing.T) {
+	b, calls := serve(t, client.Options{}, respond(http.StatusConflict, `{"code":"sold_out","detail":"nothing left","trace_id":"t1"}`))
 	_, err := b.NewPath(t.Context(), "1")
 	require.Equal(t, contract.CodeSoldOut, client.CodeOf(err))
 	require.ErrorContains(t, err, "nothing left")
@@ -70,8 +70,8 @@ func TestARefusalIsNotRepeated(t *testing.T) {
 	require.EqualValues(t, 1, calls.Load())
 }
 
-func TestWhatMayHaveHappenedIsNotRepeated(t *testing.T) {
-	for _, unknown := range []http.HandlerFunc{breakOff, answer(http.StatusGatewayTimeout, "<html>")} {
+func TestUnknownOutcomeIsNotRetried(t *testing.T) {
+	for _, unknown := range []http.HandlerFunc{abort, respond(http.StatusGatewayTimeout, "<html>")} {
 		m, calls := serve(t, client.Options{}, unknown)
 		_, err := m.NewActivity(t.Context(), client.Draft{})
 		require.Error(t, err)
@@ -79,15 +79,15 @@ func TestWhatMayHaveHappenedIsNotRepeated(t *testing.T) {
 	}
 }
 
-func TestRetriesEnd(t *testing.T) {
-	b, calls := serve(t, client.Options{Attempts: 3}, answer(http.StatusServiceUnavailable, `{"code":"unavailable"}`))
+func TestRetriesAreBounded(t *testing.T) {
+	b, calls := serve(t, client.Options{Attempts: 3}, respond(http.StatusServiceUnavailable, `{"code":"unavailable"}`))
 	_, err := b.Order(t.Context(), "1")
 	require.Equal(t, contract.CodeUnavailable, client.CodeOf(err))
 	require.EqualValues(t, 3, calls.Load())
 }
 
-func TestAnAnswerThatIsNotOurs(t *testing.T) {
-	b, _ := serve(t, client.Options{Attempts: 1}, answer(http.StatusBadGateway, "<html>"))
+func TestResponseOfAProxy(t *testing.T) {
+	b, _ := serve(t, client.Options{Attempts: 1}, respond(http.StatusBadGateway, "<html>"))
 	_, err := b.Order(t.Context(), "1")
 	require.ErrorContains(t, err, "502")
 	require.Empty(t, client.CodeOf(err))
@@ -112,8 +112,8 @@ func TestDiscover(t *testing.T) {
 	}, o)
 }
 
-func TestNoPathIsPrinted(t *testing.T) {
-	b, _ := serve(t, client.Options{Attempts: 1}, answer(http.StatusConflict, `{"code":"sold_out"}`), breakOff)
+func TestErrorsContainNoPath(t *testing.T) {
+	b, _ := serve(t, client.Options{Attempts: 1}, respond(http.StatusConflict, `{"code":"sold_out"}`), abort)
 	for range 2 {
 		_, err := b.Reserve(t.Context(), "1", "hush", lines)
 		require.ErrorContains(t, err, "/v1/activities/1/paths/{path}/reservations")

@@ -1,2 +1,2 @@
-// Package client speaks the REST interface of a running system, as a buyer, a merchant or an operator would.
+// Package client calls the REST API of a running system as a buyer, a merchant or an operator.
 package client

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Limit is a limit of the services' routes and what it did in all processes.
+// Limit is a limit of the services' routes, with its counters over all processes.
 type Limit struct {
 	Name     string          `json:"name"`
 	Source   string          `json:"source"` // file, redis or none
@@ -25,7 +25,7 @@ type Limit struct {
 	} `json:"limited"`
 }
 
-// LimitDecision is how a limit would decide.
+// LimitDecision is the decision that a limit would make.
 type LimitDecision struct {
 	Allowed     bool  `json:"allowed"`
 	Remaining   int64 `json:"remaining"`
@@ -40,29 +40,29 @@ func (c *Caller) limits(name string) string {
 	return u
 }
 
-// Limits asks for all of them.
+// Limits returns all limits.
 func (c *Caller) Limits(ctx context.Context) ([]Limit, error) {
 	return pages[Limit](ctx, c, c.limits(""))
 }
 
-// Limit asks for one, with those who are refused now.
+// Limit returns one limit, with the keys that it refuses now.
 func (c *Caller) Limit(ctx context.Context, name string) (Limit, error) {
 	var out Limit
 	err := c.do(ctx, call{method: http.MethodGet, url: c.limits(name)}, &out)
 	return out, err
 }
 
-// PutLimit puts a rule in force, as JSON, and tells the version that the rules have then.
+// PutLimit puts a rule in force and returns the new version of the rules.
 func (c *Caller) PutLimit(ctx context.Context, name string, rule any) (version int64, err error) {
 	return c.changeLimit(ctx, call{method: http.MethodPut, url: c.limits(name), body: rule})
 }
 
-// DeleteLimit takes a limit out of force.
+// DeleteLimit takes a limit out of force and returns the new version of the rules.
 func (c *Caller) DeleteLimit(ctx context.Context, name string) (version int64, err error) {
 	return c.changeLimit(ctx, call{method: http.MethodDelete, url: c.limits(name)})
 }
 
-// RevertLimit lets the services' files say again what holds.
+// RevertLimit puts the rule of the services' files in force again and returns the new version of the rules.
 func (c *Caller) RevertLimit(ctx context.Context, name string) (version int64, err error) {
 	return c.changeLimit(ctx, call{method: http.MethodPost, url: c.limits(name) + "/revert"})
 }
@@ -73,7 +73,7 @@ func (c *Caller) changeLimit(ctx context.Context, in call) (int64, error) {
 	return out.Version, err
 }
 
-// TryLimit asks how a limit would decide about a key, and charges nothing.
+// TryLimit returns the decision that a limit would make about a key. It charges nothing.
 func (c *Caller) TryLimit(ctx context.Context, name, key string) (LimitDecision, error) {
 	var out LimitDecision
 	err := c.do(ctx, call{method: http.MethodPost, url: c.limits(name) + "/try", body: map[string]string{"key": key}}, &out)

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Product is what is to be made, with one SKU.
+// Product is a new product with one SKU.
 type Product struct {
 	Name      string
 	ListPrice int64 // minor units
 	Currency  string
 }
 
-// NewProduct makes a product of one SKU and returns the SKU's id.
+// NewProduct creates a product with one SKU and returns the SKU's id.
 func (c *Caller) NewProduct(ctx context.Context, p Product) (skuID string, err error) {
 	type sku struct {
 		SKUID     string `json:"sku_id,omitempty"`
@@ -37,7 +37,7 @@ func (c *Caller) NewProduct(ctx context.Context, p Product) (skuID string, err e
 		return "", err
 	}
 	if len(out.SKUs) != 1 || out.SKUs[0].SKUID == "" {
-		return "", fmt.Errorf("a product of one SKU was made and the answer names %d", len(out.SKUs))
+		return "", fmt.Errorf("create product: response has %d SKUs instead of one", len(out.SKUs))
 	}
 	return out.SKUs[0].SKUID, nil
 }
@@ -49,7 +49,7 @@ type Item struct {
 	Stock int64  `json:"stock"`
 }
 
-// Draft is a sale to be made.
+// Draft is a new sale.
 type Draft struct {
 	Title        string    `json:"title"`
 	StartsAt     time.Time `json:"starts_at"`
@@ -59,7 +59,7 @@ type Draft struct {
 	Items        []Item    `json:"items"`
 }
 
-// NewActivity makes a draft of a sale and returns its id.
+// NewActivity creates a draft of a sale and returns its id.
 func (c *Caller) NewActivity(ctx context.Context, d Draft) (string, error) {
 	var out struct {
 		ActivityID string `json:"activity_id"`
@@ -70,7 +70,7 @@ func (c *Caller) NewActivity(ctx context.Context, d Draft) (string, error) {
 	return out.ActivityID, err
 }
 
-// Change is one of publish, pause, resume and end; each may be repeated.
+// Change changes the state of a sale; change is publish, pause, resume or end. Each may be repeated.
 func (c *Caller) Change(ctx context.Context, activityID, change string) error {
 	err := c.do(ctx, call{
 		method: http.MethodPost,
@@ -79,13 +79,13 @@ func (c *Caller) Change(ctx context.Context, activityID, change string) error {
 	return err
 }
 
-// Stock is the three-way view of a sale's stock.
+// Stock is the stock of a sale in MySQL, gate and journal.
 type Stock struct {
 	AsOf time.Time  `json:"as_of"`
 	SKUs []SKUStock `json:"skus"`
 }
 
-// SKUStock is the three-way view of one SKU's stock, in pieces.
+// SKUStock is the stock of one SKU in MySQL, gate and journal, in units.
 type SKUStock struct {
 	SKUID string `json:"sku_id"`
 	Total int64  `json:"total"`
@@ -108,7 +108,7 @@ func (s SKUStock) String() string {
 		s.MySQL.Available, s.MySQL.Reserved, s.MySQL.Sold, s.Total, s.Gate.Left, s.Gate.Held, s.Journal, s.InFlight, s.Difference)
 }
 
-// Stock asks for the stock of a sale.
+// Stock returns the stock of a sale.
 func (c *Caller) Stock(ctx context.Context, activityID string) (Stock, error) {
 	var out Stock
 	err := c.do(ctx, call{
@@ -130,10 +130,10 @@ func (c *Caller) Ledger(ctx context.Context, activityID string) ([]LedgerRow, er
 	return pages[LedgerRow](ctx, c, c.origins.Inventory+"/v1/merchant/activities/"+url.PathEscape(activityID)+"/orders")
 }
 
-// DeadLetter is a message that was given up on.
+// DeadLetter is a message item that could not be processed.
 type DeadLetter map[string]any
 
-// DeadLetters asks for all of them.
+// DeadLetters returns all open dead letters.
 func (c *Caller) DeadLetters(ctx context.Context) ([]DeadLetter, error) {
 	return pages[DeadLetter](ctx, c, c.origins.Inventory+"/v1/merchant/dead-letters")
 }
@@ -147,22 +147,22 @@ func (c *Caller) ResolveDeadLetter(ctx context.Context, id, action string) error
 	return err
 }
 
-// Reconciliation is what came of comparing gate, ledger and allowances of a sale.
+// Reconciliation is the result of one comparison of gate, ledger and allowances of a sale.
 type Reconciliation struct {
 	ComparedAt  time.Time `json:"looked_at"`
 	Repairs     []Repair  `json:"repairs"`
-	Differences []Repair  `json:"differences"` // what is left
+	Differences []Repair  `json:"differences"` // remaining
 }
 
-// Repair is something that was put right, or (among the differences) was not.
+// Repair is a correction, or a remaining difference.
 type Repair struct {
 	OrderSN string `json:"order_sn,omitempty"`
 	SKUID   string `json:"sku_id"`
-	Delta   int64  `json:"delta"` // of the pieces left in the gate
+	Delta   int64  `json:"delta"` // of the units left in the gate
 	Why     string `json:"why"`
 }
 
-// Reconcile compares and repairs a sale. It takes some seconds: see Options.Timeout.
+// Reconcile compares and repairs a sale. It takes some seconds; Options.Timeout must allow for them.
 func (c *Caller) Reconcile(ctx context.Context, activityID string) (Reconciliation, error) {
 	var out Reconciliation
 	err := c.do(ctx, call{
@@ -172,7 +172,7 @@ func (c *Caller) Reconcile(ctx context.Context, activityID string) (Reconciliati
 	return out, err
 }
 
-// pages reads a list from its first to its last page.
+// pages returns the items of all pages of a list.
 func pages[T any](ctx context.Context, c *Caller, list string) ([]T, error) {
 	var all []T
 	for cursor := ""; ; {

@@ -11,12 +11,13 @@ import (
 	"time"
 )
 
-// Origins says where the services answer. With one origin in front of all three (an edge, or allinone) they are equal.
+// Origins holds the base URLs of the services. They are equal if one origin serves all three (a reverse proxy, or
+// allinone).
 type Origins struct {
 	Seckill, Order, Inventory string
 }
 
-// Single is one origin in front of all services.
+// Single returns Origins with one base URL for all services.
 func Single(url string) Origins { return Origins{Seckill: url, Order: url, Inventory: url} }
 
 func (o Origins) String() string {
@@ -36,8 +37,8 @@ var (
 	allInOne = Single("http://127.0.0.1:8080")
 )
 
-// Discover takes BASE_URL, or SECKILL_URL, ORDER_URL and INVENTORY_URL, where they are set; else the three services of
-// `make up` or the one process of `make run`, whichever answers.
+// Discover returns BASE_URL, or SECKILL_URL, ORDER_URL and INVENTORY_URL, if they are set. Otherwise it returns the three
+// services of `make up` or the one process of `make run`, whichever responds.
 func Discover(ctx context.Context) (Origins, error) {
 	if base := os.Getenv("BASE_URL"); base != "" {
 		return checked(Single(strings.TrimRight(base, "/")))
@@ -54,11 +55,11 @@ func Discover(ctx context.Context) (Origins, error) {
 		return checked(o)
 	}
 	for _, o := range []Origins{threeServices, allInOne} {
-		if answers(ctx, o) {
+		if responds(ctx, o) {
 			return o, nil
 		}
 	}
-	return Origins{}, errors.New("nothing answers on port 8080 or 8081: start the system with `make run` or `make up`, or set BASE_URL")
+	return Origins{}, errors.New("no service responds on port 8080 or 8081: start the system with `make run` or `make up`, or set BASE_URL")
 }
 
 func checked(o Origins) (Origins, error) {
@@ -71,7 +72,7 @@ func checked(o Origins) (Origins, error) {
 	return o, nil
 }
 
-func answers(ctx context.Context, o Origins) bool {
+func responds(ctx context.Context, o Origins) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, o.Seckill+"/v1/activities", nil)

@@ -8,7 +8,7 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// Problem is an answer other than success, as the services write it (RFC 9457).
+// Problem is an error response of a service (RFC 9457).
 type Problem struct {
 	Status         int                   `json:"status"`
 	Code           contract.Code         `json:"code"`
@@ -21,7 +21,7 @@ type Problem struct {
 	OrderSN        string                `json:"order_sn"`
 	OrderSNs       []string              `json:"order_sns"`
 
-	// RetryAfter is the header of that name; 0 when there was none.
+	// RetryAfter is the value of the header Retry-After; 0 if there was none.
 	RetryAfter time.Duration `json:"-"`
 	call       string
 }
@@ -40,7 +40,7 @@ func (p *Problem) Error() string {
 	return s
 }
 
-// AsProblem is the first Problem in err's chain, nil when there is none: then no service answered.
+// AsProblem returns the first Problem in err's chain. It returns nil if there is none: then no service responded.
 func AsProblem(err error) *Problem {
 	if p := (*Problem)(nil); errors.As(err, &p) {
 		return p
@@ -48,7 +48,7 @@ func AsProblem(err error) *Problem {
 	return nil
 }
 
-// CodeOf is the code of the first Problem in err's chain, "" when there is none.
+// CodeOf returns the code of the first Problem in err's chain, or "".
 func CodeOf(err error) contract.Code {
 	if p := AsProblem(err); p != nil {
 		return p.Code

@@ -8,8 +8,8 @@ import (
 	"flashsale.internal/pkg/auth"
 )
 
-// Token makes a token for that user: signed here where the client has the secret, else asked for, which works where the
-// services give out developer's tokens.
+// Token returns a token for a user. It signs the token itself if the client has the secret. Otherwise it requests a
+// development token, which the services issue only if AUTH_DEV_TOKENS is set.
 func (c *Client) Token(ctx context.Context, userID string, roles ...auth.Role) (string, error) {
 	if c.opts.Secret != "" {
 		return auth.MintFor(c.opts.Secret, auth.Identity{UserID: userID, Roles: roles}, 12*time.Hour, c.opts.Audience, c.opts.Issuer)

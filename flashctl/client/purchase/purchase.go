@@ -12,34 +12,34 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// Outcome is how an attempt to buy ended: Accepted, or the code of the refusal, or NoResponse.
+// Outcome is the outcome of an attempt to buy: Accepted, the code of the refusal, or NoResponse.
 type Outcome string
 
-// Outcomes that are not codes of the interface.
+// Outcomes that are not error codes of the API.
 const (
 	Accepted   Outcome = "accepted"
 	NoResponse Outcome = "no_answer"
 )
 
-// SoldOut is the refusal that most buyers of a good sale get.
+// SoldOut is the refusal of a purchase of a sold-out sale.
 const SoldOut = Outcome(contract.CodeSoldOut)
 
-// Attempt is one attempt to buy and what came of it.
+// Attempt is one attempt to buy and its outcome.
 type Attempt struct {
 	UserID      string
 	Outcome     Outcome
-	OrderSN     string // of an accepted one
-	Err         error  // of all others
+	OrderSN     string // set if accepted
+	Err         error  // set unless accepted
 	PathTook    time.Duration
-	ReserveTook time.Duration // 0 when it did not come to that
+	ReserveTook time.Duration // 0 if no path was issued
 }
 
-// Buy makes one attempt. A refusal of the moment (429, 503, a time-out) is repeated by the client; a sale that has not
-// begun is waited for.
+// Buy makes one attempt to buy. The client retries after temporary refusals (429, 503, a time-out). If the sale has not
+// started, Buy waits for its start.
 func Buy(ctx context.Context, c *client.Caller, userID, activityID string, lines []contract.Line) Attempt {
 	a := Attempt{UserID: userID}
 	began := time.Now()
-	path, err := pressButton(ctx, c, activityID)
+	path, err := newPath(ctx, c, activityID)
 	a.PathTook = time.Since(began)
 	if err != nil {
 		a.Outcome, a.Err = outcomeOf(err), err
@@ -52,7 +52,7 @@ func Buy(ctx context.Context, c *client.Caller, userID, activityID string, lines
 	case err != nil:
 		a.Outcome, a.Err = outcomeOf(err), err
 	case r.OrderSN != path.OrderSN:
-		a.Outcome, a.Err = NoResponse, fmt.Errorf("the path was for order %s and the answer is for %s", path.OrderSN, r.OrderSN)
+		a.Outcome, a.Err = NoResponse, fmt.Errorf("the path is for order %s, but the response is for %s", path.OrderSN, r.OrderSN)
 	case r.Status == client.Failed:
 		a.Outcome, a.Err = Outcome(r.Reason), fmt.Errorf("order %s failed: %s", r.OrderSN, r.Reason)
 	default:
@@ -61,14 +61,15 @@ func Buy(ctx context.Context, c *client.Caller, userID, activityID string, lines
 	return a
 }
 
-func pressButton(ctx context.Context, c *client.Caller, activityID string) (client.Path, error) {
+// newPath requests a path and waits for the start of the sale if necessary.
+func newPath(ctx context.Context, c *client.Caller, activityID string) (client.Path, error) {
 	for {
 		path, err := c.NewPath(ctx, activityID)
 		p := client.AsProblem(err)
 		if p == nil || p.Code != contract.CodeActivityNotStarted {
 			return path, err
 		}
-		// The services' clock decides, so this may wake a little early and ask again.
+		// The services' clock decides, so this may wake a little early and request the path again.
 		if werr := pause(ctx, max(time.Until(p.StartsAt), 20*time.Millisecond)); werr != nil {
 			return path, werr
 		}
@@ -88,11 +89,11 @@ func outcomeOf(err error) Outcome {
 // ErrNotReached is returned by Await when its context ends before the awaited state.
 var ErrNotReached = errors.New("awaited state not reached in time")
 
-// Await polls until done is content with what it is told, slower and slower up to a second.
-func Await[T any](ctx context.Context, ask func(context.Context) (T, error), done func(T) bool) (T, error) {
+// Await calls get until done returns true. The pause between the calls grows to a second.
+func Await[T any](ctx context.Context, get func(context.Context) (T, error), done func(T) bool) (T, error) {
 	wait := 50 * time.Millisecond
 	for {
-		v, err := ask(ctx)
+		v, err := get(ctx)
 		if err == nil && done(v) {
 			return v, nil
 		}
@@ -106,7 +107,7 @@ func Await[T any](ctx context.Context, ask func(context.Context) (T, error), don
 	}
 }
 
-// Pay starts a payment and lets the sandbox provider report its success.
+// Pay starts a payment and makes the sandbox provider report its success.
 func Pay(ctx context.Context, c *client.Caller, orderSN string) error {
 	payment, err := c.StartPayment(ctx, orderSN, "pay-"+orderSN)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Command flashctl is the tool of those who run, try or measure the system.
+// Command flashctl is the command for operators, merchants and load tests.
 package main
 
 import (

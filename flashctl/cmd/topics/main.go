@@ -1,5 +1,5 @@
-// Command topics makes the topics of the system, and the retry topics of its consumer groups, on the brokers behind
-// ROCKETMQ_NAMESRV, and waits until the name servers know them.
+// Command topics creates the topics of the system and the retry topics of its consumer groups on the brokers of
+// ROCKETMQ_NAMESRV. It waits until the name servers list them.
 package main
 
 import (
@@ -15,8 +15,8 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// A broker's first registration may come 10 s after it listens, and a small machine is slow.
-const patience = 60 * time.Second
+// timeout allows for a broker that registers 10 s after it listens, on a slow machine.
+const timeout = 60 * time.Second
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -28,7 +28,7 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return rocketmq.EnsureTopics(ctx, rocketmq.Config{
 		NameServers: strings.Split(os.Getenv("ROCKETMQ_NAMESRV"), ","),
