@@ -15,26 +15,26 @@ import (
 
 type bareCmd struct{}
 
-// Run serves until the process is ended.
+// Run serves until the process is stopped.
 func (bareCmd) Run(e env) error { return bench.ServeBare(e.ctx, e.out) }
 
 type benchCmd struct {
-	RunDir       string        `required:"" help:"Folder with the pid files of parts and services."`
+	RunDir       string        `required:"" help:"Folder with the pid files of dependencies and services."`
 	OrderAdmin   string        `default:"http://127.0.0.1:9082" help:"Admin listener of the order service."`
 	OrderDSN     string        `required:"" env:"ORDER_DSN" name:"order-dsn" help:"Database of the order service."`
 	InventoryDB  string        `required:"" env:"INVENTORY_DSN" name:"inventory-dsn" help:"Database of the inventory service."`
 	OrderInserts string        `required:"" env:"ORDER_INSERTS" type:"existingfile" help:"Program orderinserts of the order service."`
-	Connections  int           `default:"256" help:"Connections of the generator."`
-	Burst        int           `default:"20000" help:"Purchases of a burst."`
-	Steady       time.Duration `default:"15s" help:"Length of the steady sale."`
-	Slice        time.Duration `default:"3s" help:"Length of each other measurement."`
-	Rounds       int           `default:"5" help:"How often bursts and each of them are taken; refusals and polls a second at a time, for as long in all."`
+	Connections  int           `default:"256" help:"Connections of the load generator."`
+	Burst        int           `default:"20000" help:"Purchases of one burst."`
+	Steady       time.Duration `default:"15s" help:"Duration of the steady sale."`
+	Slice        time.Duration `default:"3s" help:"Duration of each other measurement."`
+	Rounds       int           `default:"5" help:"Repetitions of each of them and of the bursts; refusals and polls are sampled a second at a time, for rounds*slice in all."`
 	Closing      int           `default:"20000" help:"Orders due at once."`
-	Only         string        `enum:",accepted,refused,polled,landed,steady,closing" default:"" help:"One part only: accepted, refused, polled, landed, steady or closing."`
-	JSON         string        `name:"json" help:"File that gets the whole report."`
+	Only         string        `enum:",accepted,refused,polled,landed,steady,closing" default:"" help:"One measurement only: accepted, refused, polled, landed, steady or closing."`
+	JSON         string        `name:"json" help:"File for the whole report."`
 }
 
-// Run prints what goes on to the error output and the tables to the standard one.
+// Run prints progress to standard error and the tables to standard output.
 func (c *benchCmd) Run(e env) error {
 	origins, err := client.Discover(e.ctx)
 	if err != nil {
@@ -57,7 +57,7 @@ func (c *benchCmd) Run(e env) error {
 	if c.JSON != "" {
 		raw, jerr := json.MarshalIndent(report, "", " ")
 		if jerr == nil {
-			jerr = os.WriteFile(c.JSON, append(raw, '\n'), 0o644) //nolint:gosec // figures are no secret
+			jerr = os.WriteFile(c.JSON, append(raw, '\n'), 0o644) //nolint:gosec // the report holds no secrets
 		}
 		if jerr != nil {
 			err = errors.Join(err, fmt.Errorf("report: %w", jerr))

@@ -14,10 +14,10 @@ import (
 type buyCmd struct {
 	activityArg
 	User   string        `help:"User id; a new one by default."`
-	SKU    string        `help:"The sale's first one by default."`
-	Qty    int64         `default:"1" help:"Pieces."`
+	SKU    string        `help:"Id of the SKU; the first of the sale by default."`
+	Qty    int64         `default:"1" help:"Units."`
 	Pay    bool          `help:"Pay as well."`
-	Within time.Duration `default:"60s" help:"How long to wait for the order."`
+	Within time.Duration `default:"60s" help:"Time to wait for the order."`
 }
 
 func (c *buyCmd) Run(e env) error {
@@ -35,13 +35,13 @@ func (c *buyCmd) Run(e env) error {
 			return err
 		}
 		if len(a.Items) == 0 {
-			return fmt.Errorf("activity %s sells nothing", c.Activity)
+			return fmt.Errorf("activity %s has no items", c.Activity)
 		}
 		c.SKU = a.Items[0].SKUID
 	}
 	attempt := purchase.Buy(e.ctx, b, c.User, c.Activity, []contract.Line{{SKUID: c.SKU, Qty: c.Qty}})
 	if attempt.Outcome != purchase.Accepted {
-		return fmt.Errorf("%s got nothing, %s: %w", c.User, attempt.Outcome, attempt.Err)
+		return fmt.Errorf("purchase of %s failed, %s: %w", c.User, attempt.Outcome, attempt.Err)
 	}
 	fmt.Fprintf(e.out, "user %s order %s queued\n", c.User, attempt.OrderSN)
 	ctx, cancel := context.WithTimeout(e.ctx, c.Within)

@@ -18,29 +18,29 @@ import (
 
 type commands struct {
 	Token       tokenCmd       `cmd:"" help:"Print a token."`
-	Sale        saleCmd        `cmd:"" help:"Make, publish and watch a sale."`
-	Buy         buyCmd         `cmd:"" help:"Buy as one buyer and tell what happens."`
-	Load        loadCmd        `cmd:"" help:"Let many distinct buyers buy and measure it."`
-	DeadLetters deadLettersCmd `cmd:"" help:"List, replay or reject messages that were given up on."`
-	Limits      limitsCmd      `cmd:"" help:"Look at the limits of all services, try and change them."`
-	Reconcile   reconcileCmd   `cmd:"" help:"Compare gate, ledger and allowances of a sale and repair what disagrees; fails when something is left."`
-	Demo        demoCmd        `cmd:"" help:"Play a whole sale and check every count."`
+	Sale        saleCmd        `cmd:"" help:"Create, publish, change and watch a sale."`
+	Buy         buyCmd         `cmd:"" help:"Make one purchase and print its states."`
+	Load        loadCmd        `cmd:"" help:"Run load tests."`
+	DeadLetters deadLettersCmd `cmd:"" help:"List, replay or reject dead letters."`
+	Limits      limitsCmd      `cmd:"" help:"Read, try and change the limits of all services."`
+	Reconcile   reconcileCmd   `cmd:"" help:"Compare gate, ledger and allowances of a sale and repair mismatches; fails if a difference remains."`
+	Demo        demoCmd        `cmd:"" help:"Run a whole sale and check every count."`
 }
 
-const description = `Talks to a running flash sale: to BASE_URL, or SECKILL_URL, ORDER_URL and INVENTORY_URL where they are set; else to the
-three services of "make up" or the one process of "make run", whichever answers.
+const description = `Calls a running system at BASE_URL, or at SECKILL_URL, ORDER_URL and INVENTORY_URL, if they are set. Otherwise it
+calls the three services of "make up" or the one process of "make run", whichever responds.
 
-FLASHCTL_TOKEN is whom the commands of merchants and operators, and "buy", act as: a token of your identity provider. Without it
-tokens are signed here with AUTH_HS256_SECRET (and AUTH_AUDIENCE, AUTH_ISSUER), or else asked from the services, which give them
-out in development.`
+FLASHCTL_TOKEN is the token of your identity provider for the commands of merchants and operators, and for "buy". Without it
+flashctl signs tokens with AUTH_HS256_SECRET (and AUTH_AUDIENCE, AUTH_ISSUER). Without that secret it requests development tokens
+from the services, which issue them in development only.`
 
-// env is what every command gets.
+// env is the environment of a command.
 type env struct {
 	ctx       context.Context
 	out, errs io.Writer
 }
 
-// connect finds the system; connections and attempts as in client.Options.
+// connect finds the system and returns a client with these options.
 func (e env) connect(opts client.Options) (*client.Client, error) {
 	origins, err := client.Discover(e.ctx)
 	if err != nil {
@@ -50,13 +50,13 @@ func (e env) connect(opts client.Options) (*client.Client, error) {
 	return client.New(origins, opts), nil
 }
 
-// as connects as whom FLASHCTL_TOKEN names, or else with a token of that user and role.
+// as returns a caller with the token FLASHCTL_TOKEN, or else with a token of this user and these roles.
 func (e env) as(userID string, roles ...auth.Role) (*client.Caller, error) {
-	return e.patiently(0, userID, roles...)
+	return e.asWithTimeout(0, userID, roles...)
 }
 
-// patiently is as with that time for one answer; 0 is as long as usual.
-func (e env) patiently(timeout time.Duration, userID string, roles ...auth.Role) (*client.Caller, error) {
+// asWithTimeout is as with a time-out for each call; 0 means the default.
+func (e env) asWithTimeout(timeout time.Duration, userID string, roles ...auth.Role) (*client.Caller, error) {
 	c, err := e.connect(client.Options{Timeout: timeout})
 	if err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func (e env) patiently(timeout time.Duration, userID string, roles ...auth.Role)
 	}
 	token, err := c.Token(e.ctx, userID, roles...)
 	if err != nil {
-		return nil, fmt.Errorf("no token for %s: %w", userID, err)
+		return nil, fmt.Errorf("token for %s: %w", userID, err)
 	}
 	return c.As(token), nil
 }
@@ -86,7 +86,7 @@ func Run(ctx context.Context, args []string, out, errs io.Writer) int {
 		return 2
 	}
 	parsed, err := parser.Parse(args)
-	if exit >= 0 { // help was asked for
+	if exit >= 0 { // it printed the help
 		return exit
 	}
 	if err != nil {
@@ -106,10 +106,10 @@ func Run(ctx context.Context, args []string, out, errs io.Writer) int {
 type tokenCmd struct {
 	User string        `required:"" help:"User id."`
 	Role []auth.Role   `help:"merchant or operator." enum:"merchant,operator"`
-	TTL  time.Duration `default:"12h" help:"How long it is good for."`
+	TTL  time.Duration `default:"12h" help:"Lifetime."`
 }
 
-// Run signs here, with the secret of the services or that of development: no service needs to run.
+// Run signs a token with the secret of the services, or the development secret. It needs no running service.
 func (c *tokenCmd) Run(e env) error {
 	secret := os.Getenv("AUTH_HS256_SECRET")
 	if secret == "" {

@@ -33,11 +33,11 @@ func TestTokenNeedsNoService(t *testing.T) {
 	require.Len(t, strings.Split(strings.TrimSpace(out), "."), 3)
 }
 
-// Where an identity provider publishes its keys nobody else can sign a token.
-func TestCommandsActAsTheGivenToken(t *testing.T) {
-	var asked []string
+// With the keys of an identity provider flashctl cannot sign tokens, so it uses the given one.
+func TestCommandsUseTheGivenToken(t *testing.T) {
+	var requests []string
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked = append(asked, r.Method+" "+r.URL.Path+" "+r.Header.Get("Authorization"))
+		requests = append(requests, r.Method+" "+r.URL.Path+" "+r.Header.Get("Authorization"))
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte(`{"items":[]}`))
 	}))
@@ -51,7 +51,7 @@ func TestCommandsActAsTheGivenToken(t *testing.T) {
 	require.Zero(t, status, errs)
 	require.Equal(t, []string{
 		"GET /v1/merchant/dead-letters Bearer of.an.operator", "POST /v1/merchant/activities/7/reconciliations Bearer of.an.operator",
-	}, asked)
+	}, requests)
 }
 
 func TestTokensAreForTheAudienceOfTheServices(t *testing.T) {
@@ -77,7 +77,7 @@ func TestTokensAreForTheAudienceOfTheServices(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestASaleByHand(t *testing.T) {
+func TestSaleAndBuyCommands(t *testing.T) {
 	shop := shoptest.Start(t, shoptest.Faults{})
 	t.Setenv("BASE_URL", shop.URL)
 	status, out, errs := run(t, "sale", "create", "--stock", "1", "--publish")
@@ -91,7 +91,7 @@ func TestASaleByHand(t *testing.T) {
 
 	status, _, errs = run(t, "buy", found[1], "--user", "43")
 	require.Equal(t, 1, status)
-	require.Contains(t, errs, "43 got nothing, sold_out")
+	require.Contains(t, errs, "purchase of 43 failed, sold_out")
 
 	status, out, errs = run(t, "sale", "watch", "--once", found[1])
 	require.Zero(t, status, errs)
@@ -112,21 +112,22 @@ func TestLoadReport(t *testing.T) {
 	require.Contains(t, out, `"sold_out":15`)
 }
 
-func TestWhatIsWrongIsSaid(t *testing.T) {
+func TestInvalidArgumentsAreReported(t *testing.T) {
 	for _, c := range []struct {
 		args []string
-		says string
+		want string
 	}{
 		{[]string{}, "expected one of"},
 		{[]string{"token"}, "missing flags: --user"},
 		{[]string{"token", "--user", "42", "--role", "king"}, "must be one of"},
-		{[]string{"demo", "--pieces", "3"}, "3 pieces cannot be halved"},
+		{[]string{"demo", "--units", "3"}, "3 units are not an even number"},
+		{[]string{"demo", "--pieces", "3"}, "3 units are not an even number"}, // the old name of the flag
 		{[]string{"demo", "--buyers", "5"}, "fewer than two for each"},
 		{[]string{"demo", "--pay-within", "1500ms"}, "not whole seconds"},
 		{[]string{"load", "--buyers", "0"}, "0 buyers"},
 	} {
 		status, _, errs := run(t, c.args...)
 		require.Equal(t, 2, status, c.args)
-		require.Contains(t, errs, c.says)
+		require.Contains(t, errs, c.want)
 	}
 }

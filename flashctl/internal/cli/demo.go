@@ -9,27 +9,27 @@ import (
 	"flashsale.internal/flashctl/internal/demo"
 )
 
-// A demo takes half a minute; one that hangs is wrong as well.
-const demoAtMost = 3 * time.Minute
+// demoTimeout bounds a demo, which takes half a minute.
+const demoTimeout = 3 * time.Minute
 
 type demoCmd struct {
-	Pieces    int           `default:"100" help:"On sale; an even number."`
-	Buyers    int           `default:"2000" help:"In the first wave, at least twice as many as pieces."`
-	PayWithin time.Duration `default:"12s" help:"Whole seconds."`
-	Width     int           `default:"200" help:"Calls at a time."`
+	Units     int           `default:"100" aliases:"pieces" help:"Units on sale; an even number."`
+	Buyers    int           `default:"2000" help:"Buyers of the first wave, at least twice as many as units."`
+	PayWithin time.Duration `default:"12s" help:"Pay window in whole seconds."`
+	Width     int           `default:"200" help:"Concurrent calls."`
 }
 
 // Validate is called by kong.
 func (c *demoCmd) Validate() error {
 	switch {
-	case c.Pieces < 2 || c.Pieces%2 != 0:
-		return fmt.Errorf("%d pieces cannot be halved", c.Pieces)
-	case c.Buyers < 2*c.Pieces:
-		return fmt.Errorf("%d buyers are fewer than two for each of the %d pieces", c.Buyers, c.Pieces)
+	case c.Units < 2 || c.Units%2 != 0:
+		return fmt.Errorf("%d units are not an even number of at least 2", c.Units)
+	case c.Buyers < 2*c.Units:
+		return fmt.Errorf("%d buyers are fewer than two for each of the %d units", c.Buyers, c.Units)
 	case c.PayWithin < time.Second || c.PayWithin%time.Second != 0:
 		return fmt.Errorf("a pay window of %s is not whole seconds", c.PayWithin)
 	case c.Width < 1:
-		return fmt.Errorf("%d calls at a time", c.Width)
+		return fmt.Errorf("%d concurrent calls", c.Width)
 	}
 	return nil
 }
@@ -41,8 +41,8 @@ func (c *demoCmd) Run(e env) error {
 	}
 	defer cl.Close()
 	plan := demo.Default()
-	plan.Pieces, plan.Buyers, plan.PayWithin, plan.Width = c.Pieces, c.Buyers, c.PayWithin, c.Width
-	ctx, cancel := context.WithTimeout(e.ctx, demoAtMost)
+	plan.Units, plan.Buyers, plan.PayWithin, plan.Width = c.Units, c.Buyers, c.PayWithin, c.Width
+	ctx, cancel := context.WithTimeout(e.ctx, demoTimeout)
 	defer cancel()
 	began := time.Now()
 	table, err := demo.Run(ctx, cl, plan, e.out)

@@ -13,19 +13,19 @@ import (
 )
 
 type limitsCmd struct {
-	List   limitsListCmd   `cmd:"" help:"All limits in force and what they did in all processes."`
-	Get    limitsGetCmd    `cmd:"" help:"One limit, and who is refused by it now."`
-	Set    limitsSetCmd    `cmd:"" help:"Put a rule in force on all processes, or change what is named of the one that is."`
+	List   limitsListCmd   `cmd:"" help:"List all limits in force, with counters over all processes."`
+	Get    limitsGetCmd    `cmd:"" help:"Print one limit, with the keys that it refuses now."`
+	Set    limitsSetCmd    `cmd:"" help:"Put a rule in force on all processes, or change fields of the present one."`
 	Delete limitsDeleteCmd `cmd:"" help:"Take a limit out of force on all processes."`
-	Revert limitsRevertCmd `cmd:"" help:"Let the services' files say again what holds."`
-	Try    limitsTryCmd    `cmd:"" help:"How a limit would decide about a key now."`
+	Revert limitsRevertCmd `cmd:"" help:"Put the rule of the services' files in force again."`
+	Try    limitsTryCmd    `cmd:"" help:"Print the decision that a limit would make about a key now."`
 }
 
 type limitArg struct {
-	Name string `arg:"" help:"Its name."`
+	Name string `arg:"" help:"Name of the limit."`
 }
 
-// operate runs do as an operator.
+// operate calls do with an operator's caller.
 func operate(e env, do func(o *client.Caller) error) error {
 	o, err := e.as(merchantID, auth.Operator)
 	if err != nil {
@@ -52,7 +52,7 @@ func (*limitsListCmd) Run(e env) error {
 	})
 }
 
-// ruleText is a rule without its name.
+// ruleText returns a rule as JSON without its name.
 func ruleText(rule json.RawMessage) string {
 	if rule == nil {
 		return "-"
@@ -85,11 +85,11 @@ func (c *limitsGetCmd) Run(e env) error {
 
 type limitsSetCmd struct {
 	limitArg
-	Fields []string `arg:"" help:"As in the rules' file: limit=500 per=1s key=user burst=10 ..."`
-	New    bool     `help:"Do not begin with the rule that is in force."`
+	Fields []string `arg:"" help:"Fields as in the rules file: limit=500 per=1s key=user burst=10 ..."`
+	New    bool     `help:"Start from an empty rule instead of the present one."`
 }
 
-// Run changes what is named and keeps the rest.
+// Run changes the named fields and keeps the rest.
 func (c *limitsSetCmd) Run(e env) error {
 	change, err := ruleFields(c.Fields)
 	if err != nil {
@@ -118,7 +118,7 @@ func (c *limitsSetCmd) Run(e env) error {
 	})
 }
 
-// ruleFields reads name=value. What looks like a number or a truth value is one.
+// ruleFields parses name=value. Numbers and booleans are converted.
 func ruleFields(fields []string) (map[string]any, error) {
 	rule := map[string]any{}
 	for _, f := range fields {
@@ -147,7 +147,7 @@ func (c *limitsDeleteCmd) Run(e env) error {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(e.out, "%s limits nobody any more, version %d\n", c.Name, version)
+		_, err = fmt.Fprintf(e.out, "%s is deleted, version %d\n", c.Name, version)
 		return err
 	})
 }
@@ -160,14 +160,14 @@ func (c *limitsRevertCmd) Run(e env) error {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(e.out, "%s is as the files have it, version %d\n", c.Name, version)
+		_, err = fmt.Fprintf(e.out, "%s is reverted to the files, version %d\n", c.Name, version)
 		return err
 	})
 }
 
 type limitsTryCmd struct {
 	limitArg
-	Key string `arg:"" optional:"" help:"Whose: the parts of the rule's key joined by |."`
+	Key string `arg:"" optional:"" help:"Key; the parts of a composed key are joined by |."`
 }
 
 func (c *limitsTryCmd) Run(e env) error {

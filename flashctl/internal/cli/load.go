@@ -16,21 +16,21 @@ import (
 )
 
 type loadCmd struct {
-	Buyers buyersCmd `cmd:"" default:"withargs" help:"Distinct buyers, each from the button to the order."`
-	Paths  pathsCmd  `cmd:"" help:"Calls of the path route at a fixed rate, whatever the answers: what the limits make of them."`
-	Bench  benchCmd  `cmd:"" help:"Measure everything in one run; make bench starts what it needs."`
-	Bare   bareCmd   `cmd:"" help:"Serve the bare handler that the bench compares with."`
+	Buyers buyersCmd `cmd:"" default:"withargs" help:"Make distinct buyers buy, each from the path to the order."`
+	Paths  pathsCmd  `cmd:"" help:"Call the path route at a fixed rate, whatever the responses, to measure its limits."`
+	Bench  benchCmd  `cmd:"" help:"Run all measurements; make bench starts the system for it."`
+	Bare   bareCmd   `cmd:"" help:"Serve the bare handler that bench compares with."`
 }
 
 type buyersCmd struct {
-	Activity  string        `help:"The sale's id; a new sale by default."`
-	Stock     int64         `default:"1000" help:"Pieces of the new sale."`
+	Activity  string        `help:"Id of the sale; a new sale by default."`
+	Stock     int64         `default:"1000" help:"Units of the new sale."`
 	PayWithin time.Duration `default:"15m" help:"Pay window of the new sale."`
 	Buyers    int           `default:"10000" help:"Distinct users, one attempt each."`
-	Width     int           `default:"200" help:"Buyers at work at a time; with --rate, at most."`
-	Rate      float64       `help:"Buyers a second, whether or not earlier ones have their answer (open loop)."`
-	Follow    time.Duration `default:"60s" help:"How long to wait for accepted purchases to become orders; 0 for not at all."`
-	NoRetry   bool          `help:"Count 429, 503 and time-outs instead of trying again."`
+	Width     int           `default:"200" help:"Concurrent buyers; with --rate their bound."`
+	Rate      float64       `help:"Buyers that begin each second, whether or not earlier ones have ended (open loop)."`
+	Follow    time.Duration `default:"60s" help:"Time to wait for accepted purchases to become orders; 0 means not to wait."`
+	NoRetry   bool          `help:"Count 429, 503 and time-outs instead of retrying."`
 	JSON      bool          `name:"json" help:"Print the report as JSON."`
 }
 
@@ -67,7 +67,7 @@ func (c *buyersCmd) Run(e env) error {
 		return err
 	}
 	if len(sale.Items) == 0 {
-		return fmt.Errorf("activity %s sells nothing", c.Activity)
+		return fmt.Errorf("activity %s has no items", c.Activity)
 	}
 	buyers, err := purchase.NewBuyers(e.ctx, cl, c.Buyers)
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 )
 
 type deadLettersCmd struct {
-	List   deadLettersListCmd   `cmd:"" help:"All of them, one JSON document a line."`
-	Replay deadLettersReplayCmd `cmd:"" help:"Send it where it was going."`
-	Reject deadLettersRejectCmd `cmd:"" help:"Give the pieces back and tell the buyer that it failed."`
+	List   deadLettersListCmd   `cmd:"" help:"List all dead letters, one JSON document a line."`
+	Replay deadLettersReplayCmd `cmd:"" help:"Send a dead letter to its topic again."`
+	Reject deadLettersRejectCmd `cmd:"" help:"Release the units of a dead letter; its purchase fails."`
 }
 
 type deadLettersListCmd struct{}
@@ -20,12 +20,12 @@ func (*deadLettersListCmd) Run(e env) error {
 		return err
 	}
 	defer o.Close()
-	letters, err := o.DeadLetters(e.ctx)
+	deadLetters, err := o.DeadLetters(e.ctx)
 	if err != nil {
 		return err
 	}
 	enc := json.NewEncoder(e.out)
-	for _, l := range letters {
+	for _, l := range deadLetters {
 		if err := enc.Encode(l); err != nil {
 			return err
 		}
@@ -33,23 +33,23 @@ func (*deadLettersListCmd) Run(e env) error {
 	return nil
 }
 
-type letterArg struct {
-	ID string `arg:"" help:"Its id."`
+type deadLetterArg struct {
+	ID string `arg:"" help:"Id of the dead letter."`
 }
 
-func (a letterArg) settle(e env, what string) error {
+func (a deadLetterArg) resolve(e env, action string) error {
 	o, err := e.as(merchantID, auth.Operator)
 	if err != nil {
 		return err
 	}
 	defer o.Close()
-	return o.ResolveDeadLetter(e.ctx, a.ID, what)
+	return o.ResolveDeadLetter(e.ctx, a.ID, action)
 }
 
 type (
-	deadLettersReplayCmd struct{ letterArg }
-	deadLettersRejectCmd struct{ letterArg }
+	deadLettersReplayCmd struct{ deadLetterArg }
+	deadLettersRejectCmd struct{ deadLetterArg }
 )
 
-func (c *deadLettersReplayCmd) Run(e env) error { return c.settle(e, "replay") }
-func (c *deadLettersRejectCmd) Run(e env) error { return c.settle(e, "reject") }
+func (c *deadLettersReplayCmd) Run(e env) error { return c.resolve(e, "replay") }
+func (c *deadLettersRejectCmd) Run(e env) error { return c.resolve(e, "reject") }

@@ -11,14 +11,14 @@ import (
 	"flashsale.internal/pkg/auth"
 )
 
-// errLeft ends flashctl reconcile with a status other than 0.
-var errLeft = errors.New("something is left that was not repaired")
+// errDifferences makes flashctl reconcile exit with status 1.
+var errDifferences = errors.New("some differences were not repaired")
 
 type reconcileCmd struct{ activityArg }
 
-// Run asks once: a repeated call would look again, and tell only what the first one had not repaired.
+// Run makes one call without retries: a repeated call would compare again and return only what the first one left.
 func (c *reconcileCmd) Run(e env) error {
-	o, err := e.patiently(time.Minute, merchantID, auth.Operator)
+	o, err := e.asWithTimeout(time.Minute, merchantID, auth.Operator)
 	if err != nil {
 		return err
 	}
@@ -28,9 +28,9 @@ func (c *reconcileCmd) Run(e env) error {
 		return err
 	}
 	w := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', 0)
-	list := func(what string, repairs []client.Repair) {
+	list := func(label string, repairs []client.Repair) {
 		for _, r := range repairs {
-			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%+d\t%s\n", what, cmp.Or(r.OrderSN, "-"), cmp.Or(r.SKUID, "-"), r.Delta, r.Why)
+			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%+d\t%s\n", label, cmp.Or(r.OrderSN, "-"), cmp.Or(r.SKUID, "-"), r.Delta, r.Why)
 		}
 	}
 	if len(done.Repairs)+len(done.Differences) > 0 {
@@ -41,11 +41,11 @@ func (c *reconcileCmd) Run(e env) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(e.out, "%d repairs, %d left, looked at %s\n", len(done.Repairs), len(done.Differences), done.ComparedAt.Format(time.RFC3339)); err != nil {
+	if _, err := fmt.Fprintf(e.out, "%d repairs, %d left, compared at %s\n", len(done.Repairs), len(done.Differences), done.ComparedAt.Format(time.RFC3339)); err != nil {
 		return err
 	}
 	if len(done.Differences) > 0 {
-		return errLeft
+		return errDifferences
 	}
 	return nil
 }

@@ -9,28 +9,28 @@ import (
 	"flashsale.internal/pkg/auth"
 )
 
-// merchantID is who flashctl acts as where a role is needed; it is kept with every change.
+// merchantID is the user id of flashctl's tokens with a role. The log of changes records it.
 const merchantID = "flashctl"
 
 type saleCmd struct {
-	Create  saleCreateCmd  `cmd:"" help:"Make a product and a sale of it; prints the sale's id and the SKU's."`
-	Publish salePublishCmd `cmd:"" help:"Open a sale's gate."`
-	Pause   salePauseCmd   `cmd:"" help:"Stop selling for a while."`
-	Resume  saleResumeCmd  `cmd:"" help:"Sell again."`
-	End     saleEndCmd     `cmd:"" help:"End a sale for good."`
+	Create  saleCreateCmd  `cmd:"" help:"Create a product and a sale of it; prints the ids of sale and SKU."`
+	Publish salePublishCmd `cmd:"" help:"Publish a sale."`
+	Pause   salePauseCmd   `cmd:"" help:"Pause a sale."`
+	Resume  saleResumeCmd  `cmd:"" help:"Resume a paused sale."`
+	End     saleEndCmd     `cmd:"" help:"End a sale; it cannot be resumed."`
 	Watch   saleWatchCmd   `cmd:"" help:"Print a sale's stock, in the database and in the gate, until Ctrl-C."`
 }
 
 type saleCreateCmd struct {
-	Title     string        `default:"A sale" help:"What buyers read."`
+	Title     string        `default:"A sale" help:"Title for buyers."`
 	Product   string        `default:"Phone" help:"Name of the product."`
-	Stock     int64         `default:"100" help:"Pieces."`
+	Stock     int64         `default:"100" help:"Units."`
 	Price     int64         `default:"49900" help:"In minor units, such as cents."`
 	Currency  string        `default:"EUR" help:"Three letters."`
-	Limit     int64         `default:"1" help:"Pieces a user may hold."`
-	StartsIn  time.Duration `default:"0s" help:"From now."`
-	Lasts     time.Duration `default:"1h" help:"From its start."`
-	PayWithin time.Duration `default:"15m" help:"Whole seconds, 1s to 24h."`
+	Limit     int64         `default:"1" help:"Units that one user may hold."`
+	StartsIn  time.Duration `default:"0s" help:"Time from now to the start."`
+	Lasts     time.Duration `default:"1h" help:"Time from start to end."`
+	PayWithin time.Duration `default:"15m" help:"Pay window in whole seconds, 1s to 24h."`
 	Publish   bool          `help:"Publish it as well."`
 }
 
@@ -63,10 +63,10 @@ func (c *saleCreateCmd) Run(e env) error {
 }
 
 type activityArg struct {
-	Activity string `arg:"" help:"The sale's id."`
+	Activity string `arg:"" help:"Id of the sale."`
 }
 
-// change is the body of the four commands that only differ in their verb.
+// change makes one of the four state changes; they differ in the verb only.
 func (a activityArg) change(e env, verb string) error {
 	m, err := e.as(merchantID, auth.Merchant)
 	if err != nil {
@@ -90,8 +90,8 @@ func (c *saleEndCmd) Run(e env) error     { return c.change(e, "end") }
 
 type saleWatchCmd struct {
 	activityArg
-	Every time.Duration `default:"1s" help:"How often."`
-	Once  bool          `help:"Once is enough."`
+	Every time.Duration `default:"1s" help:"Interval."`
+	Once  bool          `help:"Print once and exit."`
 }
 
 func (c *saleWatchCmd) Run(e env) error {
@@ -101,7 +101,7 @@ func (c *saleWatchCmd) Run(e env) error {
 	}
 	defer m.Close()
 	for {
-		if err := c.look(e, m); err != nil || c.Once {
+		if err := c.print(e, m); err != nil || c.Once {
 			return err
 		}
 		select {
@@ -112,7 +112,7 @@ func (c *saleWatchCmd) Run(e env) error {
 	}
 }
 
-func (c *saleWatchCmd) look(e env, m *client.Caller) error {
+func (c *saleWatchCmd) print(e env, m *client.Caller) error {
 	ctx, cancel := context.WithTimeout(e.ctx, 10*time.Second)
 	defer cancel()
 	view, err := m.Stock(ctx, c.Activity)

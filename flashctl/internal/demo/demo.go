@@ -14,7 +14,7 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// run is one demo under way.
+// run is one demo in progress.
 type run struct {
 	plan     Plan
 	client   *client.Client
@@ -27,41 +27,41 @@ type run struct {
 	lines      []contract.Line
 }
 
-// ErrWrong says that the table has a row that is not as it had to be.
-var ErrWrong = errors.New("the sale did not go as it had to")
+// ErrWrong is returned by Run if a row of the table is not as expected.
+var ErrWrong = errors.New("a value is not as expected")
 
-// Run plays the sale. Progress is for people; the table is complete up to where an error ended it.
+// Run runs the sale and writes its progress as text. After an error the table holds the rows up to the failed step.
 func Run(ctx context.Context, c *client.Client, plan Plan, progress io.Writer) (*Table, error) {
 	r := &run{plan: plan, client: c, progress: progress, table: &Table{began: time.Now()}}
-	err := r.play(ctx)
+	err := r.runSteps(ctx)
 	if err == nil && r.table.Wrong() > 0 {
 		err = ErrWrong
 	}
 	return r.table, err
 }
 
-func (r *run) play(ctx context.Context) error {
+func (r *run) runSteps(ctx context.Context) error {
 	if err := r.open(ctx); err != nil {
 		return fmt.Errorf("open the sale: %w", err)
 	}
 	winners, losers, err := r.firstWave(ctx)
-	if err := r.sofar("first wave", err); err != nil {
+	if err := r.checked("first wave", err); err != nil {
 		return err
 	}
-	if err := r.sofar("payments", r.payHalf(ctx, winners)); err != nil {
+	if err := r.checked("payments", r.payHalf(ctx, winners)); err != nil {
 		return err
 	}
-	if err := r.sofar("closing", r.letExpire(ctx, winners)); err != nil {
+	if err := r.checked("closing", r.letExpire(ctx, winners)); err != nil {
 		return err
 	}
-	if err := r.sofar("second wave", r.secondWave(ctx, losers)); err != nil {
+	if err := r.checked("second wave", r.secondWave(ctx, losers)); err != nil {
 		return err
 	}
 	return r.end(ctx)
 }
 
-// sofar ends the demo after a step that failed or got a figure wrong: what follows would only repeat it.
-func (r *run) sofar(step string, err error) error {
+// checked returns an error after a step that failed or added a wrong row: the later steps would only repeat it.
+func (r *run) checked(step string, err error) error {
 	if err == nil && r.table.Wrong() > 0 {
 		err = ErrWrong
 	}
@@ -71,9 +71,9 @@ func (r *run) sofar(step string, err error) error {
 	return nil
 }
 
-// open makes the sale, the crowd and their tokens.
+// open creates the sale, the buyers and their tokens.
 func (r *run) open(ctx context.Context) error {
-	r.say("opening a sale of %d pieces on %s", r.plan.Pieces, r.client.Origins())
+	r.logf("opening a sale of %d units on %s", r.plan.Units, r.client.Origins())
 	token, err := r.client.Token(ctx, "demo-merchant", auth.Merchant)
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ func (r *run) open(ctx context.Context) error {
 		EndsAt:       now.Add(time.Hour),
 		PerUserLimit: 1,
 		PayWithinS:   int64(r.plan.PayWithin / time.Second),
-		Items:        []client.Item{{SKUID: sku, Price: 49900, Stock: int64(r.plan.Pieces)}},
+		Items:        []client.Item{{SKUID: sku, Price: 49900, Stock: int64(r.plan.Units)}},
 	})
 	if err != nil {
 		return err
@@ -113,8 +113,8 @@ type winner struct {
 	order   client.Order
 }
 
-// rush lets all of them press the button and returns who was accepted and who was told that it is sold out.
-func (r *run) rush(ctx context.Context, buyers []purchase.Buyer) (won []*winner, lost []purchase.Buyer, err error) {
+// buyAll makes one attempt to buy for each buyer. It returns the accepted buyers, and those refused as sold out.
+func (r *run) buyAll(ctx context.Context, buyers []purchase.Buyer) (won []*winner, lost []purchase.Buyer, err error) {
 	attempts := make([]purchase.Attempt, len(buyers))
 	err = purchase.Each(ctx, r.plan.Width, len(buyers), func(ctx context.Context, i int) error {
 		attempts[i] = purchase.Buy(ctx, buyers[i].Caller, buyers[i].UserID, r.activityID, r.lines)
@@ -135,33 +135,33 @@ func (r *run) rush(ctx context.Context, buyers []purchase.Buyer) (won []*winner,
 		}
 	}
 	if other != nil {
-		r.say("neither accepted nor sold out, for one: %v", other)
+		r.logf("unexpected outcome, for example: %v", other)
 	}
 	return won, lost, nil
 }
 
 func (r *run) firstWave(ctx context.Context) ([]*winner, []purchase.Buyer, error) {
-	r.say("%d buyers press the button", r.plan.Buyers)
-	winners, losers, err := r.rush(ctx, r.buyers)
+	r.logf("%d buyers buy", r.plan.Buyers)
+	winners, losers, err := r.buyAll(ctx, r.buyers)
 	if err != nil {
 		return nil, nil, err
 	}
-	r.table.headline(fmt.Sprintf("%d buyers pressed the button", r.plan.Buyers))
-	r.table.count("accepted", int64(r.plan.Pieces), int64(len(winners)))
-	r.table.count("told sold out", int64(r.plan.Buyers-r.plan.Pieces), int64(len(losers)))
-	if err := r.orders(ctx, winners); err != nil {
+	r.table.headline(fmt.Sprintf("%d buyers have bought", r.plan.Buyers))
+	r.table.count("accepted", int64(r.plan.Units), int64(len(winners)))
+	r.table.count("refused as sold out", int64(r.plan.Buyers-r.plan.Units), int64(len(losers)))
+	if err := r.awaitOrders(ctx, winners); err != nil {
 		return nil, nil, err
 	}
-	stock, err := r.settled(ctx, 0, int64(r.plan.Pieces), 0)
+	stock, err := r.settled(ctx, 0, int64(r.plan.Units), 0)
 	if err != nil {
 		return nil, nil, err
 	}
-	r.stockRows(stock, 0, int64(r.plan.Pieces), 0)
+	r.stockRows(stock, 0, int64(r.plan.Units), 0)
 	return winners, losers, nil
 }
 
-// orders waits until each accepted purchase is an order.
-func (r *run) orders(ctx context.Context, winners []*winner) error {
+// awaitOrders waits until each accepted purchase is an order.
+func (r *run) awaitOrders(ctx context.Context, winners []*winner) error {
 	ctx, cancel := context.WithTimeout(ctx, 90*time.Second)
 	defer cancel()
 	distinct := map[string]bool{}
@@ -192,7 +192,7 @@ func (r *run) orders(ctx context.Context, winners []*winner) error {
 }
 
 func (r *run) payHalf(ctx context.Context, winners []*winner) error {
-	r.say("%d of them pay", r.plan.Paying())
+	r.logf("%d of them pay", r.plan.Paying())
 	paid, err := r.pay(ctx, winners[:min(r.plan.Paying(), len(winners))])
 	if err != nil {
 		return err
@@ -202,7 +202,7 @@ func (r *run) payHalf(ctx context.Context, winners []*winner) error {
 	return nil
 }
 
-// pay lets them pay and waits until order and result both say so.
+// pay pays these orders and waits until both the order and the status of the purchase are paid.
 func (r *run) pay(ctx context.Context, winners []*winner) (paid int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 90*time.Second)
 	defer cancel()
@@ -234,21 +234,21 @@ func (r *run) pay(ctx context.Context, winners []*winner) (paid int, err error) 
 	return paid, err
 }
 
-// letExpire waits for the deadline of those who did not pay and checks that each order was closed on time.
+// letExpire waits for the pay deadlines of the unpaid orders and checks that each was closed on time.
 func (r *run) letExpire(ctx context.Context, winners []*winner) error {
-	idle := winners[min(r.plan.Paying(), len(winners)):]
+	unpaid := winners[min(r.plan.Paying(), len(winners)):]
 	last := time.Now()
-	for _, w := range idle {
+	for _, w := range unpaid {
 		if w.order.ExpiresAt.After(last) {
 			last = w.order.ExpiresAt
 		}
 	}
-	r.say("%d let their order expire, in %s", len(idle), time.Until(last).Round(time.Second))
+	r.logf("%d orders expire in %s", len(unpaid), time.Until(last).Round(time.Second))
 	ctx, cancel := context.WithDeadline(ctx, last.Add(r.plan.LateAtMost+90*time.Second))
 	defer cancel()
-	err := purchase.Each(ctx, 32, len(idle), func(ctx context.Context, i int) error {
-		w := idle[i]
-		// closed_at tells when it was; until it has to be, nobody's questions hold it up.
+	err := purchase.Each(ctx, 32, len(unpaid), func(ctx context.Context, i int) error {
+		w := unpaid[i]
+		// closed_at holds the time of the closing, so nothing is read before the order must be closed.
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -273,7 +273,7 @@ func (r *run) letExpire(ctx context.Context, winners []*winner) error {
 		return err
 	}
 	closed, earliest, latest := 0, time.Duration(0), time.Duration(0)
-	for i, w := range idle {
+	for i, w := range unpaid {
 		if w.order.State == "closed" && w.order.CloseReason == "expired" {
 			closed++
 		}
@@ -287,13 +287,13 @@ func (r *run) letExpire(ctx context.Context, winners []*winner) error {
 	r.table.count("orders closed, reason expired", int64(r.plan.Expiring()), int64(closed))
 	r.table.fact("closed before the deadline", "never", lateness(earliest), earliest >= 0)
 	r.table.fact("closed after the deadline", "at most "+r.plan.LateAtMost.String(), lateness(latest), latest <= r.plan.LateAtMost)
-	back, sold := int64(r.plan.Expiring()), int64(r.plan.Paying())
-	stock, err := r.settled(ctx, back, 0, sold)
+	released, sold := int64(r.plan.Expiring()), int64(r.plan.Paying())
+	stock, err := r.settled(ctx, released, 0, sold)
 	if err != nil {
 		return err
 	}
-	r.table.headline("their pieces are back")
-	r.stockRows(stock, back, 0, sold)
+	r.table.headline("their units are released")
+	r.stockRows(stock, released, 0, sold)
 	return nil
 }
 
@@ -305,34 +305,34 @@ func lateness(d time.Duration) string {
 }
 
 func (r *run) secondWave(ctx context.Context, losers []purchase.Buyer) error {
-	back := r.plan.Expiring()
-	r.say("the %d who got nothing try again", len(losers))
-	winners, rest, err := r.rush(ctx, losers)
+	units := r.plan.Expiring()
+	r.logf("the %d refused buyers buy again", len(losers))
+	winners, rest, err := r.buyAll(ctx, losers)
 	if err != nil {
 		return err
 	}
-	r.table.headline("those who got nothing pressed the button again")
-	r.table.count("accepted", int64(back), int64(len(winners)))
-	r.table.count("told sold out", int64(len(losers)-back), int64(len(rest)))
-	if err := r.orders(ctx, winners); err != nil {
+	r.table.headline("the refused buyers have bought again")
+	r.table.count("accepted", int64(units), int64(len(winners)))
+	r.table.count("refused as sold out", int64(len(losers)-units), int64(len(rest)))
+	if err := r.awaitOrders(ctx, winners); err != nil {
 		return err
 	}
 	paid, err := r.pay(ctx, winners)
 	if err != nil {
 		return err
 	}
-	r.table.count("orders paid", int64(back), int64(paid))
+	r.table.count("orders paid", int64(units), int64(paid))
 	return nil
 }
 
-// end looks at the whole once more and ends the sale.
+// end checks stock and ledger and ends the sale.
 func (r *run) end(ctx context.Context) error {
-	stock, err := r.settled(ctx, 0, 0, int64(r.plan.Pieces))
+	stock, err := r.settled(ctx, 0, 0, int64(r.plan.Units))
 	if err != nil {
 		return err
 	}
 	r.table.headline("everything is sold")
-	r.stockRows(stock, 0, 0, int64(r.plan.Pieces))
+	r.stockRows(stock, 0, 0, int64(r.plan.Units))
 	rows, err := r.merchant.Ledger(ctx, r.activityID)
 	if err != nil {
 		return err
@@ -344,18 +344,18 @@ func (r *run) end(ctx context.Context) error {
 			twice++
 		}
 	}
-	r.table.count("ledger: sold", int64(r.plan.Pieces), states["sold"])
+	r.table.count("ledger: sold", int64(r.plan.Units), states["sold"])
 	r.table.count("ledger: released", int64(r.plan.Expiring()), states["released"])
 	r.table.count("ledger: reserved or rejected", 0, states["reserved"]+states["rejected"])
 	r.table.count("buyers with more than one purchase", 0, twice)
 	return r.merchant.Change(ctx, r.activityID, "end")
 }
 
-// settled waits until the stock view is as it has to be, or its time is over: then the rows of the table show what differs.
+// settled waits until the stock view is as expected, at most for SettleWithin, and returns the last view.
 func (r *run) settled(ctx context.Context, available, reserved, sold int64) (client.SKUStock, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.plan.SettleWithin)
 	defer cancel()
-	var seen client.SKUStock
+	var last client.SKUStock
 	_, err := purchase.Await(ctx, func(ctx context.Context) (client.SKUStock, error) {
 		view, err := r.merchant.Stock(ctx, r.activityID)
 		if err != nil {
@@ -364,23 +364,23 @@ func (r *run) settled(ctx context.Context, available, reserved, sold int64) (cli
 		if len(view.SKUs) != 1 {
 			return client.SKUStock{}, fmt.Errorf("the sale has one SKU and the stock view shows %d", len(view.SKUs))
 		}
-		seen = view.SKUs[0]
-		return seen, nil
+		last = view.SKUs[0]
+		return last, nil
 	}, func(s client.SKUStock) bool {
 		return s.MySQL.Available == available && s.MySQL.Reserved == reserved && s.MySQL.Sold == sold &&
 			s.Gate.Left == available && s.Gate.Held == reserved && s.Journal == 0 && s.InFlight == 0 && s.Difference == 0
 	})
-	if errors.Is(err, purchase.ErrNotReached) && seen.SKUID != "" {
-		err = nil
+	if errors.Is(err, purchase.ErrNotReached) && last.SKUID != "" {
+		err = nil // the rows of the table show the difference
 	}
-	return seen, err
+	return last, err
 }
 
 func (r *run) stockRows(s client.SKUStock, available, reserved, sold int64) {
-	r.table.fact("pieces in the database: available, reserved, sold",
+	r.table.fact("units in the database: available, reserved, sold",
 		triple(available, reserved, sold), triple(s.MySQL.Available, s.MySQL.Reserved, s.MySQL.Sold),
 		s.MySQL.Available == available && s.MySQL.Reserved == reserved && s.MySQL.Sold == sold)
-	r.table.fact("pieces in the gate: left, held",
+	r.table.fact("units in the gate: left, held",
 		fmt.Sprintf("%d, %d", available, reserved), fmt.Sprintf("%d, %d", s.Gate.Left, s.Gate.Held),
 		s.Gate.Left == available && s.Gate.Held == reserved)
 	r.table.count("difference, journal and in flight", 0, abs(s.Difference)+s.Journal+s.InFlight)
@@ -390,6 +390,6 @@ func triple(a, b, c int64) string { return fmt.Sprintf("%d, %d, %d", a, b, c) }
 
 func abs(n int64) int64 { return max(n, -n) }
 
-func (r *run) say(format string, args ...any) {
+func (r *run) logf(format string, args ...any) {
 	fmt.Fprintf(r.progress, "%6.1fs  %s\n", time.Since(r.table.began).Seconds(), fmt.Sprintf(format, args...))
 }

@@ -22,7 +22,7 @@ func play(t *testing.T, faults shoptest.Faults) (*demo.Table, string, error) {
 	c := client.New(client.Single(shop.URL), client.Options{Connections: 32})
 	t.Cleanup(c.Close)
 	plan := demo.Plan{
-		Pieces: 10, Buyers: 60, PayWithin: 5 * time.Second, LateAtMost: 500 * time.Millisecond,
+		Units: 10, Buyers: 60, PayWithin: 5 * time.Second, LateAtMost: 500 * time.Millisecond,
 		SettleWithin: 5 * time.Second, Width: 16,
 	}
 	table, err := demo.Run(t.Context(), c, plan, io.Discard)
@@ -31,7 +31,7 @@ func play(t *testing.T, faults shoptest.Faults) (*demo.Table, string, error) {
 	return table, out.String(), err
 }
 
-func TestARightSaleIsRight(t *testing.T) {
+func TestCorrectSaleHasNoWrongRow(t *testing.T) {
 	t.Parallel()
 	table, out, err := play(t, shoptest.Faults{Refuses: 3})
 	require.NoError(t, err, out)
@@ -39,28 +39,28 @@ func TestARightSaleIsRight(t *testing.T) {
 	require.Contains(t, out, "Everything is sold")
 }
 
-func TestWhatIsWrongIsSeen(t *testing.T) {
+func TestFaultsAreWrongRows(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		faults shoptest.Faults
-		says   string
+		want   string
 	}{
-		"one piece too many":      {shoptest.Faults{Oversell: 1}, `accepted\s+10\s+11\s+WRONG`},
-		"closed too early":        {shoptest.Faults{CloseEarly: 300 * time.Millisecond}, `closed before the deadline\s+never\s+300 ms early\s+WRONG`},
-		"closed too late":         {shoptest.Faults{CloseLate: 700 * time.Millisecond}, `closed after the deadline\s+at most 500ms\s+700 ms after it\s+WRONG`},
-		"pieces do not come back": {shoptest.Faults{KeepsPieces: true}, `left, held\s+5, 0\s+0, 0\s+WRONG`},
+		"one unit too many":      {shoptest.Faults{Oversell: 1}, `accepted\s+10\s+11\s+WRONG`},
+		"closed too early":       {shoptest.Faults{CloseEarly: 300 * time.Millisecond}, `closed before the deadline\s+never\s+300 ms early\s+WRONG`},
+		"closed too late":        {shoptest.Faults{CloseLate: 700 * time.Millisecond}, `closed after the deadline\s+at most 500ms\s+700 ms after it\s+WRONG`},
+		"units are not released": {shoptest.Faults{KeepsUnits: true}, `left, held\s+5, 0\s+0, 0\s+WRONG`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			table, out, err := play(t, c.faults)
 			require.ErrorIs(t, err, demo.ErrWrong, out)
 			require.Positive(t, table.Wrong())
-			require.Regexp(t, c.says, out)
+			require.Regexp(t, c.want, out)
 		})
 	}
 }
 
-func TestAnAcceptedPurchaseThatFails(t *testing.T) {
+func TestAcceptedPurchaseFails(t *testing.T) {
 	t.Parallel()
 	_, out, err := play(t, shoptest.Faults{LosesOrders: 1})
 	require.ErrorContains(t, err, "failed: system", out)

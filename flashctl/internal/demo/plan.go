@@ -1,29 +1,29 @@
-// Package demo plays a whole sale against a running system and checks every count: who got what, who was told what,
-// what was paid, what was closed and when, and that what was closed is sold again.
+// Package demo runs a whole sale against a running system and checks every count: accepted and refused purchases, paid and
+// closed orders, the times of closing, and that released units are sold again.
 package demo
 
 import "time"
 
 // Plan is the size of the sale.
 type Plan struct {
-	Pieces       int           // on sale
-	Buyers       int           // who press the button in the first wave
+	Units        int           // on sale
+	Buyers       int           // of the first wave
 	PayWithin    time.Duration // whole seconds
-	LateAtMost   time.Duration // an order may be closed this long after its deadline, and never before it
-	SettleWithin time.Duration // how long the stock view may take to agree with what buyers were told
-	Width        int           // calls at a time
+	LateAtMost   time.Duration // bound of the delay of a closing after the deadline; none may be early
+	SettleWithin time.Duration // bound of the time until the stock view agrees with the purchases
+	Width        int           // concurrent calls
 }
 
 // Default is the plan of `make demo`.
 func Default() Plan {
 	return Plan{
-		Pieces: 100, Buyers: 2000, PayWithin: 12 * time.Second, LateAtMost: 3 * time.Second,
+		Units: 100, Buyers: 2000, PayWithin: 12 * time.Second, LateAtMost: 3 * time.Second,
 		SettleWithin: 10 * time.Second, Width: 200,
 	}
 }
 
-// Paying is how many of the winners pay.
-func (p Plan) Paying() int { return p.Pieces / 2 }
+// Paying is the number of winners that pay.
+func (p Plan) Paying() int { return p.Units / 2 }
 
-// Expiring is how many let their order expire.
-func (p Plan) Expiring() int { return p.Pieces - p.Paying() }
+// Expiring is the number of winners that let their order expire.
+func (p Plan) Expiring() int { return p.Units - p.Paying() }

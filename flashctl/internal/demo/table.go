@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Table is what happened beside what had to happen.
+// Table lists expected and actual values of the demo.
 type Table struct {
 	rows  []row
 	began time.Time
@@ -28,17 +28,17 @@ func (t *Table) headline(text string) {
 	t.rows = append(t.rows, row{at: t.since(), what: text, ok: true, isHeadline: true})
 }
 
-// count notes a figure that must be exact.
+// count adds a row for a number that must be exact.
 func (t *Table) count(what string, want, got int64) {
 	t.rows = append(t.rows, row{at: t.since(), what: what, want: fmt.Sprint(want), got: fmt.Sprint(got), ok: want == got})
 }
 
-// fact notes something else that must hold.
+// fact adds a row for another condition.
 func (t *Table) fact(what, want, got string, ok bool) {
 	t.rows = append(t.rows, row{at: t.since(), what: what, want: want, got: got, ok: ok})
 }
 
-// Wrong is how many rows are not as they had to be.
+// Wrong returns the number of rows that are not as expected.
 func (t *Table) Wrong() int {
 	n := 0
 	for _, r := range t.rows {
@@ -49,11 +49,11 @@ func (t *Table) Wrong() int {
 	return n
 }
 
-// Print writes the table for people.
+// Print writes the table as text.
 func (t *Table) Print(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(tw, "at\twhat\tshould be\tis\t")
-	fmt.Fprintln(tw, "--\t----\t---------\t--\t")
+	fmt.Fprintln(tw, "at\twhat\texpected\tactual\t")
+	fmt.Fprintln(tw, "--\t----\t--------\t------\t")
 	for _, r := range t.rows {
 		verdict := "ok"
 		if !r.ok {

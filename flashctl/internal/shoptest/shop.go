@@ -1,5 +1,5 @@
-// Package shoptest is a double of the system's REST interface, in memory and right unless told to be wrong, for tests of
-// what talks to it.
+// Package shoptest is an in-memory fake of the system's REST API, for tests of its clients. It is correct except for the
+// configured faults.
 package shoptest
 
 import (
@@ -13,17 +13,17 @@ import (
 	"time"
 )
 
-// Faults make the shop wrong.
+// Faults are deviations of the fake from the real system.
 type Faults struct {
-	Oversell    int           // pieces sold beyond the stock
-	CloseEarly  time.Duration // closes that long before the deadline
-	CloseLate   time.Duration // and that long after it
-	KeepsPieces bool          // closes orders and does not sell their pieces again
-	LosesOrders int           // accepted purchases that fail afterwards
-	Refuses     int           // every nth purchase call answers 503 once it has been carried out; 0 = none
+	Oversell    int           // units sold beyond the stock
+	CloseEarly  time.Duration // closes orders that long before the deadline
+	CloseLate   time.Duration // closes orders that long after the deadline
+	KeepsUnits  bool          // closes orders without releasing their units
+	LosesOrders int           // number of accepted purchases that fail later
+	Refuses     int           // every nth purchase is carried out and gets a 503; 0 means none
 }
 
-// Shop is the double.
+// Shop is the fake.
 type Shop struct {
 	URL    string
 	faults Faults
@@ -55,7 +55,7 @@ type order struct {
 	lost                    bool
 }
 
-// Start starts a shop that ends with the test.
+// Start starts a shop and stops it at the end of the test.
 func Start(t testing.TB, faults Faults) *Shop {
 	t.Helper()
 	s := &Shop{faults: faults, sales: map[string]*sale{}, orders: map[string]*order{}, payments: map[string]*order{}}
@@ -78,7 +78,7 @@ func Start(t testing.TB, faults Faults) *Shop {
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			s.mu.Lock()
-			s.passTime()
+			s.closeDue()
 			status, body := h(r)
 			s.mu.Unlock()
 			w.Header().Set("Content-Type", "application/json")
@@ -92,14 +92,14 @@ func Start(t testing.TB, faults Faults) *Shop {
 	return s
 }
 
-// passTime closes what is due.
-func (s *Shop) passTime() {
+// closeDue closes the orders that are due.
+func (s *Shop) closeDue() {
 	now := time.Now()
 	for _, o := range s.orders {
 		at := o.expires.Add(s.faults.CloseLate - s.faults.CloseEarly)
 		if o.state == "pending" && now.After(at) {
 			o.state, o.closed, o.reason = "closed", at, "expired"
-			if !s.faults.KeepsPieces {
+			if !s.faults.KeepsUnits {
 				o.sale.left++
 			}
 		}
@@ -271,7 +271,7 @@ func (s *Shop) stock(r *http.Request) (int, any) {
 	}}}
 }
 
-// ledger answers two rows a page, so that whoever reads it has to turn pages.
+// ledger returns pages of two rows, so that clients have to read several pages.
 func (s *Shop) ledger(r *http.Request) (int, any) {
 	a := s.sales[r.PathValue("id")]
 	from, _ := strconv.Atoi(r.URL.Query().Get("cursor"))
