@@ -211,11 +211,17 @@ func functions(src []byte) []rowFunction {
 		if len(files) == 0 {
 			continue
 		}
-		for _, m := range function.FindAllSubmatch(linkText.ReplaceAll(line, nil), -1) {
+		for _, m := range function.FindAllSubmatch(linkText.ReplaceAll(afterFirstCell(line), nil), -1) {
 			found = append(found, rowFunction{i + 1, string(m[1]), files})
 		}
 	}
 	return found
+}
+
+// afterFirstCell returns a table row without its first cell, which describes the step.
+func afterFirstCell(row []byte) []byte {
+	_, rest, _ := bytes.Cut(row[1:], []byte("|"))
+	return rest
 }
 
 // declared returns an error if none of the linked files declares the function.
