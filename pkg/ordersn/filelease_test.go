@@ -29,7 +29,7 @@ func TestFileLeaseOutlivesRestarts(t *testing.T) {
 			require.Greater(t, n, last)
 			last = n
 		}
-		if round%2 == 0 { // else: killed; the high-water stays ahead of what was issued
+		if round%2 == 0 { // else: killed; the mark stays ahead of the issued times
 			require.NoError(t, l.Close())
 			_, ok := l.Worker(time.Now().UnixMilli())
 			require.False(t, ok, "closed")
@@ -78,7 +78,7 @@ func TestFileLeaseWrittenAhead(t *testing.T) {
 	require.GreaterOrEqual(t, high, far)
 }
 
-func TestFileLeaseRefusesWhatItCannotRead(t *testing.T) {
+func TestFileLeaseRefusesAnInvalidFile(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "ordersn.high-water"), []byte("soon"), 0o600))
 	_, err := ordersn.OpenFileLease(dir)

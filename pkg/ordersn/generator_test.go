@@ -13,7 +13,7 @@ import (
 	"flashsale.internal/pkg/ordersn"
 )
 
-// fixed is a lease of one worker id for a span of milliseconds.
+// fixed is a lease of one worker id for a range of milliseconds.
 type fixed struct {
 	worker   int
 	from, to int64
@@ -29,7 +29,7 @@ func number(t require.TestingT, sn string) int64 {
 	return n
 }
 
-func TestNextCarriesItsParts(t *testing.T) {
+func TestNextEncodesItsFields(t *testing.T) {
 	now := time.Date(2026, 11, 11, 0, 0, 0, 7e6, time.UTC)
 	g := ordersn.NewGenerator(always(200), func() time.Time { return now })
 	for want := range 64 {
@@ -39,7 +39,7 @@ func TestNextCarriesItsParts(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, ordersn.SN{Time: now, Worker: 200, Sequence: want, Gene: ordersn.Gene("u-42")}, sn)
 	}
-	// The clock stands still: the 65th does not wait forever.
+	// The clock is stopped: the 65th call does not wait forever.
 	text, err := g.Next("u-42")
 	require.NoError(t, err)
 	sn, err := ordersn.Parse(text)
@@ -76,7 +76,7 @@ func TestNoLease(t *testing.T) {
 		issued++
 	}
 	require.ErrorIs(t, err, ordersn.ErrNoLease)
-	require.Equal(t, 128, issued, "two milliseconds, and not one beyond the high-water")
+	require.Equal(t, 128, issued, "two milliseconds, and none beyond the high-water mark")
 	for _, bad := range []time.Time{time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2095, 1, 1, 0, 0, 0, 0, time.UTC)} {
 		_, err := ordersn.NewGenerator(always(1), func() time.Time { return bad }).Next("u")
 		require.ErrorIs(t, err, ordersn.ErrNoLease)
@@ -85,8 +85,8 @@ func TestNoLease(t *testing.T) {
 	require.ErrorIs(t, err, ordersn.ErrNoLease)
 }
 
-// Whatever the clock and the lease do: numbers rise, and stay inside of what was leased.
-func TestNextRisesWhateverHappens(t *testing.T) {
+// Numbers rise and stay within the lease, whatever happens to the clock and the lease.
+func TestNextRisesWithAnyClockAndLease(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		base := time.Date(2026, 11, 11, 0, 0, 0, 0, time.UTC)
 		now := base

@@ -4,5 +4,5 @@ package ordersn
 
 import "os"
 
-// lockFile does nothing where there is no flock: two processes on one directory are the user's to avoid there.
+// lockFile does nothing on systems without flock: there the operator must avoid two processes on one directory.
 func lockFile(*os.File) error { return nil }

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// lockFile takes a lock that ends with the process.
+// lockFile locks a file until the process ends.
 func lockFile(f *os.File) error {
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 }

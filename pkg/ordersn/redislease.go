@@ -21,7 +21,7 @@ const (
 	leaseFor     = 5 * time.Second
 	renewEvery   = time.Second
 	callTimeout  = time.Second
-	acquirePause = 250 * time.Millisecond // first pause between attempts to get an id
+	acquirePause = 250 * time.Millisecond // first pause between attempts to acquire an id
 	acquireMax   = 2 * time.Second
 )
 
@@ -36,13 +36,13 @@ var (
 	renewScript   = redis.NewScript(renewLua)
 )
 
-// RedisLease leases a worker id in Redis. Every id has a high-water time there, 5 s ahead of Redis TIME and moved on every
-// second; order_sns are issued only up to the last high-water that Redis confirmed, and whoever takes the id later
-// begins behind it. So two processes never share a millisecond of an id, however long one of them was paused.
-// A Redis that was empty issues to nobody for one lease, because an unknown holder may still be at work.
+// RedisLease leases a worker id in Redis. Every id has a high-water mark there, 5 s ahead of Redis TIME and advanced every
+// second. Order_sns are issued only up to the last mark that Redis confirmed, and the next holder of the id begins after
+// it. So two processes never share a millisecond of an id, however long one of them was paused. A Redis that was empty
+// leases no id for the length of one lease, because an unknown holder may still be issuing.
 //
-// Windows are compared in Redis time. When Redis is replaced by an empty one whose clock is more than a lease behind,
-// the guarantee needs the processes that go on (they remember what they saw); hosts are expected to keep time by NTP.
+// Windows are compared in Redis time. If Redis is replaced by an empty one whose clock is more than a lease behind, the
+// guarantee depends on processes that keep running: they remember the highest mark. Hosts are expected to use NTP.
 type RedisLease struct {
 	rdb  redis.UniversalClient
 	log  *slog.Logger
@@ -51,21 +51,21 @@ type RedisLease struct {
 
 	mu     sync.Mutex
 	window window
-	seen   int64 // highest high-water ever confirmed
+	seen   int64 // highest mark ever confirmed
 	held   bool
-	// Redis time as last told, and this machine's monotonic reading then
-	told   int64
-	toldAt time.Time
+	// last known time of Redis in ms, and the time of this machine when it was received
+	redisTime int64
+	readAt    time.Time
 }
 
-// window is what Redis confirmed: worker may issue for from <= ms <= high. high 0: nothing.
+// window is the confirmed lease: worker may issue for from <= ms <= high. The zero window permits nothing.
 type window struct {
 	owner      string
 	worker     int
 	from, high int64
 }
 
-// NewRedisLease makes a lease that holds nothing until Run runs.
+// NewRedisLease returns a lease that holds no id until Run has acquired one.
 func NewRedisLease(rdb redis.UniversalClient, log *slog.Logger) *RedisLease {
 	return &RedisLease{rdb: rdb, log: log, key: leasesKey, term: leaseFor}
 }
@@ -81,8 +81,8 @@ func (l *RedisLease) Worker(ms int64) (int, bool) {
 	return l.window.worker, true
 }
 
-// Now is Redis time: as last told, plus what has passed since by this machine's monotonic clock. It may be behind by
-// the time an answer of Redis takes. Before Redis answered for the first time it is this machine's time.
+// Now returns the time of Redis: the last known one plus the time since, by this machine's monotonic clock. It may be
+// behind by the latency of a call to Redis. Before the first successful call it is this machine's time.
 func (l *RedisLease) Now() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,13 +90,13 @@ func (l *RedisLease) Now() time.Time {
 }
 
 func (l *RedisLease) nowLocked() time.Time {
-	if l.told == 0 {
+	if l.redisTime == 0 {
 		return time.Now().UTC()
 	}
-	return time.UnixMilli(l.told).Add(time.Since(l.toldAt)).UTC()
+	return time.UnixMilli(l.redisTime).Add(time.Since(l.readAt)).UTC()
 }
 
-// Held tells whether a worker id was ever usable: it is for readiness, and no loss takes it back.
+// Held reports whether a worker id has ever been usable, for readiness. It stays true after a loss.
 func (l *RedisLease) Held() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,8 +107,8 @@ func (l *RedisLease) Held() bool {
 	return l.held
 }
 
-// Run takes an id and keeps it until ctx is done; then it returns nil, and the id is free one lease after its
-// high-water. While Redis is away it keeps trying.
+// Run acquires an id and renews its lease until ctx is done; then it returns nil. The id is free one lease after its
+// high-water mark. While Redis is unreachable, Run retries.
 func (l *RedisLease) Run(ctx context.Context) error {
 	defer l.drop()
 	failures := 0
@@ -119,17 +119,17 @@ func (l *RedisLease) Run(ctx context.Context) error {
 			wait = renewEvery - renewEvery/10 + mathrand.N(renewEvery/5) //nolint:gosec // no secret depends on it
 			switch {
 			case errors.Is(err, errLost):
-				l.log.WarnContext(ctx, "worker id lost, taking another one", "error", err)
+				l.log.WarnContext(ctx, "worker id lost, acquiring another one", "error", err)
 				l.drop()
 				wait = 0
 			case err != nil && ctx.Err() == nil:
 				failures++
 				if failures == 1 {
-					l.log.WarnContext(ctx, "worker id not renewed, trying again", "error", err)
+					l.log.WarnContext(ctx, "renewal of worker id failed, will retry", "error", err)
 				}
-				wait /= 4 // four attempts a second: the lease is short
+				wait /= 4 // four attempts a second, since the lease is short
 			case err == nil && failures > 0:
-				l.log.InfoContext(ctx, "worker id renewed again", "failures", failures)
+				l.log.InfoContext(ctx, "worker id renewed after failures", "failures", failures)
 				failures = 0
 			}
 		} else {
@@ -141,7 +141,7 @@ func (l *RedisLease) Run(ctx context.Context) error {
 			} else if ctx.Err() == nil {
 				failures++
 				if failures == 1 {
-					l.log.WarnContext(ctx, "no worker id yet, trying again", "error", err)
+					l.log.WarnContext(ctx, "acquisition of worker id failed, will retry", "error", err)
 				}
 				wait = min(acquireMax, acquirePause<<min(failures-1, 10))
 				wait = wait/2 + mathrand.N(wait/2+1) //nolint:gosec // no secret depends on it
@@ -158,7 +158,7 @@ func (l *RedisLease) Run(ctx context.Context) error {
 }
 
 var (
-	errLost     = errors.New("Redis knows another holder or none")
+	errLost     = errors.New("Redis has another holder of it, or none")
 	errAllTaken = fmt.Errorf("all %d worker ids are taken", Workers)
 )
 
@@ -191,9 +191,9 @@ func (l *RedisLease) acquire(ctx context.Context) error {
 	w := window{owner: owner, worker: int(n[0]), from: n[1], high: n[2]}
 	l.mu.Lock()
 	l.window = w
-	l.tell(n[2], n[3])
+	l.confirm(n[2], n[3])
 	l.mu.Unlock()
-	l.log.InfoContext(ctx, "worker id taken", "worker", w.worker, "usable_in", max(0, time.Duration(n[1]-n[3])*time.Millisecond))
+	l.log.InfoContext(ctx, "worker id acquired", "worker", w.worker, "usable_in", max(0, time.Duration(n[1]-n[3])*time.Millisecond))
 	return nil
 }
 
@@ -210,32 +210,32 @@ func (l *RedisLease) renew(ctx context.Context) error {
 	}
 	l.mu.Lock()
 	l.window.high = n[0]
-	l.tell(n[0], n[1])
+	l.confirm(n[0], n[1])
 	l.mu.Unlock()
 	return nil
 }
 
-// tell notes what Redis confirmed and its time. Redis had that time at the latest now, so the clock made of it is never
-// ahead of Redis.
-func (l *RedisLease) tell(high, now int64) {
+// confirm records a confirmed high-water mark and the time of Redis. Redis had that time now or earlier, so the clock
+// derived from it is never ahead of Redis.
+func (l *RedisLease) confirm(high, now int64) {
 	l.seen = max(l.seen, high)
-	l.told, l.toldAt = now, time.Now()
+	l.redisTime, l.readAt = now, time.Now()
 }
 
-func (l *RedisLease) run(ctx context.Context, s *redis.Script, answers int, args ...any) ([]int64, error) {
+func (l *RedisLease) run(ctx context.Context, s *redis.Script, values int, args ...any) ([]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	texts, err := s.Run(ctx, l.rdb, []string{l.key}, args...).StringSlice()
 	if err != nil {
 		return nil, err
 	}
-	if len(texts) != answers {
-		return nil, fmt.Errorf("script answered %d values", len(texts))
+	if len(texts) != values {
+		return nil, fmt.Errorf("script returned %d values instead of %d", len(texts), values)
 	}
 	numbers := make([]int64, len(texts))
 	for i, text := range texts {
 		if numbers[i], err = strconv.ParseInt(text, 10, 64); err != nil {
-			return nil, fmt.Errorf("script answered: %w", err)
+			return nil, fmt.Errorf("parse script result: %w", err)
 		}
 	}
 	return numbers, nil

@@ -21,7 +21,7 @@ import (
 
 const term = 1500 * time.Millisecond // renewals are a second apart
 
-// server is a Redis, and a key of the test's own in it.
+// server is a Redis and a key in it for this test only.
 type server struct {
 	rdb *redis.Client
 	key string
@@ -91,7 +91,7 @@ func TestEmptyRedisIssuesAfterOneLease(t *testing.T) {
 		_, err = ordersn.NewGenerator(l, nil).Next("u")
 		require.NoError(t, err)
 
-		// Redis is not empty any more: the next one needs not wait.
+		// Redis is no longer empty: the next process does not wait.
 		begin = time.Now()
 		second := lease(s)
 		start(t, second)
@@ -110,7 +110,7 @@ func TestRenewedLeaseLastsAndFollowsRedisTime(t *testing.T) {
 		eventually(t, l.Held)
 		for began, last := time.Now(), time.Now(); time.Since(began) < 2*term; time.Sleep(time.Millisecond) {
 			ok, now := usable(l), time.Now()
-			if now.Sub(last) > term/6 { // held up, and so may the renewal have been: says nothing of the lease
+			if now.Sub(last) > term/6 { // the machine was slow, and the renewal perhaps too: proves nothing about the lease
 				eventually(t, func() bool { return usable(l) })
 				began, now = time.Now(), time.Now()
 			} else {
@@ -121,7 +121,7 @@ func TestRenewedLeaseLastsAndFollowsRedisTime(t *testing.T) {
 		redisTime, err := s.rdb.Time(t.Context()).Result()
 		require.NoError(t, err)
 		require.WithinDuration(t, redisTime, l.Now(), 200*time.Millisecond)
-		// A machine whose clock is off may not issue by it.
+		// A machine with a wrong clock must not issue by it.
 		_, err = ordersn.NewGenerator(l, func() time.Time { return time.Now().Add(-time.Hour) }).Next("u")
 		require.ErrorIs(t, err, ordersn.ErrNoLease)
 		_, err = ordersn.NewGenerator(l, func() time.Time { return time.Now().Add(term * 2) }).Next("u")
@@ -129,7 +129,7 @@ func TestRenewedLeaseLastsAndFollowsRedisTime(t *testing.T) {
 	})
 }
 
-// TestStoppedHoldersWindowIsNeverShared takes over the id of a holder that is gone without a word.
+// The id of a holder that was killed is leased to another process.
 func TestStoppedHoldersWindowIsNeverShared(t *testing.T) {
 	each(t, func(t *testing.T, s server) {
 		first := lease(s)
@@ -139,7 +139,7 @@ func TestStoppedHoldersWindowIsNeverShared(t *testing.T) {
 		stop()
 		require.False(t, usable(first))
 
-		// All other ids are held for long, so that the next one must take this one.
+		// All other ids are leased for long, so that the next process must get this one.
 		all := map[string]any{}
 		for w := range ordersn.Workers {
 			if w != id {
@@ -156,7 +156,7 @@ func TestStoppedHoldersWindowIsNeverShared(t *testing.T) {
 		require.Greater(t, from, high)
 		require.GreaterOrEqual(t, time.Since(begin), term, "one lease after the high-water at the earliest")
 		require.NoError(t, s.rdb.HDel(t.Context(), s.key, strconv.Itoa(id)).Err())
-		eventually(t, func() bool { return !usable(second) }) // all are taken now
+		eventually(t, func() bool { return !usable(second) }) // all ids are leased now
 		require.True(t, second.Held(), "readiness is not taken back")
 	})
 }
@@ -167,7 +167,7 @@ func TestLossStopsIssuing(t *testing.T) {
 		start(t, l)
 		eventually(t, l.Held)
 		id, _, high := l.Window()
-		// Somebody else is the owner now, as after a failover that lost this one.
+		// Another process is the owner now, as after a failover that lost this lease.
 		require.NoError(t, s.rdb.HSet(t.Context(), s.key, strconv.Itoa(id), "other 1 99999999999999").Err())
 		eventually(t, func() bool { w, from, _ := l.Window(); return w != id && from > high })
 		eventually(t, func() bool { return usable(l) })
@@ -189,7 +189,7 @@ func TestFlushWaitsOneLease(t *testing.T) {
 	})
 }
 
-func TestRedisGoneStopsIssuingWithinTheLease(t *testing.T) {
+func TestUnreachableRedisStopsIssuingWithinTheLease(t *testing.T) {
 	m := miniredis.RunT(t)
 	rdb := redis.NewClient(&redis.Options{Addr: m.Addr(), ContextTimeoutEnabled: true, DisableIdentity: true, MaxRetries: -1})
 	t.Cleanup(func() { _ = rdb.Close() })
@@ -198,7 +198,7 @@ func TestRedisGoneStopsIssuingWithinTheLease(t *testing.T) {
 	eventually(t, l.Held)
 	m.SetError("LOADING")
 	gone := time.Now()
-	var last time.Time // before the question that was answered yes
+	var last time.Time // before the last successful call
 	eventually(t, func() bool {
 		asked := time.Now()
 		if !usable(l) {
@@ -213,7 +213,7 @@ func TestRedisGoneStopsIssuingWithinTheLease(t *testing.T) {
 	eventually(t, func() bool { return usable(l) })
 }
 
-// TestNoMillisecondOfAnIDIsShared lets many processes come, be killed, lose Redis's memory, and issue all the time.
+// TestNoMillisecondOfAnIDIsShared issues from many processes while some are started and killed and Redis is flushed.
 func TestNoMillisecondOfAnIDIsShared(t *testing.T) {
 	each(t, func(t *testing.T, s server) {
 		var mu sync.Mutex
@@ -253,7 +253,7 @@ func TestNoMillisecondOfAnIDIsShared(t *testing.T) {
 				}
 			})
 		}
-		// Few ids, so that they are fought for.
+		// Few ids, so that processes compete for them.
 		few := map[string]any{}
 		for w := 4; w < ordersn.Workers; w++ {
 			few[strconv.Itoa(w)] = "someone 1 99999999999999"

@@ -1,4 +1,4 @@
-// Package ordersn issues order numbers and takes them apart.
+// Package ordersn issues and parses order numbers.
 //
 // An order_sn is a positive 63-bit integer, written in decimal:
 //
@@ -8,7 +8,7 @@
 //	 8 bits  gene: FNV-1a 64 of the buyer's user id, lowest 8 bits
 //
 // The gene puts all orders of a buyer into one shard: shard = gene mod count, for a count that is a power of two up to
-// 256. Neither layout nor gene may ever change: stored orders would not be found any more.
+// 256. Neither layout nor gene may ever change: stored orders would no longer be found.
 package ordersn
 
 import (
@@ -30,9 +30,9 @@ const (
 	workerShift   = sequenceShift + sequenceBits
 	timeShift     = workerShift + workerBits
 
-	// Workers is how many generators may issue at a time.
+	// Workers is the number of generators that may issue at a time.
 	Workers = 1 << workerBits
-	// MaxShards is the largest count that ShardOf takes.
+	// MaxShards is the largest count that ShardOf accepts.
 	MaxShards = 1 << geneBits
 
 	maxSequence = 1<<sequenceBits - 1
@@ -41,15 +41,15 @@ const (
 	epochMS = 1_735_689_600_000 // 2025-01-01T00:00:00Z
 )
 
-// SN is an order_sn taken apart.
+// SN is a parsed order_sn.
 type SN struct {
-	Time     time.Time // when it was issued, to the millisecond
+	Time     time.Time // of issue, to the millisecond
 	Worker   int
 	Sequence int
 	Gene     uint8
 }
 
-// Gene is the part of a user's order_sns that is the same in all of them: FNV-1a 64 of the id, lowest 8 bits.
+// Gene returns the gene of a user, which all order_sns of the user share: FNV-1a 64 of the id, lowest 8 bits.
 func Gene(userID string) uint8 {
 	h := uint64(14695981039346656037)
 	for i := range len(userID) {
@@ -59,13 +59,13 @@ func Gene(userID string) uint8 {
 }
 
 // Belongs reports whether an order_sn is well formed and carries the user's gene. One in 256 other users has the same
-// gene, so true is no proof of ownership; false is one that the order_sn was not issued to this user.
+// gene, so true does not prove ownership; false proves that the order_sn was not issued to this user.
 func Belongs(orderSN, userID string) bool {
 	sn, err := Parse(orderSN)
 	return err == nil && sn.Gene == Gene(userID)
 }
 
-// ShardOf tells which of count shards holds the order, by its gene. count is a power of two up to MaxShards.
+// ShardOf returns the shard of the order, by its gene. count is a power of two up to MaxShards.
 func ShardOf(orderSN string, count int) (int, error) {
 	if count < 1 || count > MaxShards || count&(count-1) != 0 {
 		return 0, fmt.Errorf("%d shards: must be a power of two up to %d", count, MaxShards)
@@ -79,7 +79,7 @@ func ShardOf(orderSN string, count int) (int, error) {
 
 var errMalformed = errors.New("order_sn is malformed")
 
-// Parse takes an order_sn apart. Every positive 63-bit integer is one.
+// Parse parses an order_sn. Every positive 63-bit integer is valid.
 func Parse(orderSN string) (SN, error) {
 	if !contract.ValidID(orderSN) {
 		return SN{}, errMalformed
@@ -96,7 +96,7 @@ func Parse(orderSN string) (SN, error) {
 	}, nil
 }
 
-// String is the order_sn itself.
+// String returns the order_sn in decimal.
 func (s SN) String() string {
 	return strconv.FormatInt((s.Time.UnixMilli()-epochMS)<<timeShift|
 		int64(s.Worker)<<workerShift|int64(s.Sequence)<<sequenceShift|int64(s.Gene), 10)

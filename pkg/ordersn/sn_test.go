@@ -10,7 +10,7 @@ import (
 	"flashsale.internal/pkg/ordersn"
 )
 
-// Stored orders are found by these values: the test changes only if it was wrong from the beginning.
+// Stored orders are found by these values, which must never change.
 func TestGoldenGenes(t *testing.T) {
 	for user, gene := range map[string]uint8{
 		"": 0x25, "1": 0xfc, "42": 0x23, "u-42": 0xe1, "alice": 0x07, "Alice": 0x67, "A-z_0.9": 0x25,
@@ -27,7 +27,7 @@ func TestGoldenLayout(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, ordersn.SN{Time: time.Date(2026, 11, 11, 15, 10, 56, 0, time.UTC), Gene: 1}, sn)
 	require.Equal(t, "246290604621824001", sn.String())
-	// All bits of each part.
+	// All bits of each field.
 	last, err := ordersn.Parse("9223372036854775807")
 	require.NoError(t, err)
 	require.Equal(t, ordersn.SN{Time: time.Date(2094, 9, 7, 15, 47, 35, 551e6, time.UTC), Worker: 255, Sequence: 63, Gene: 255}, last)

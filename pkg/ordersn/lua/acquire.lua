@@ -1,4 +1,4 @@
--- Takes a worker id.
+-- Leases a worker id.
 --
 -- KEYS[1]  fs:worker:leases, a hash: born = when this Redis first saw a worker (ms); one field per worker id that was
 --          ever taken = "<owner> <from> <high>": only the owner may issue, and only for from <= ms <= high
@@ -6,13 +6,12 @@
 -- ARGV[2]  length of a lease, ms
 -- ARGV[3]  worker id to begin the search with
 -- ARGV[4]  number of worker ids
--- ARGV[5]  the highest ms this process ever saw proven (0: none), in case the clock of Redis was set back
+-- ARGV[5]  the highest ms that was ever confirmed to this process (0: none), in case the clock of Redis was set back
 -- Returns  {worker, from, high, now}; worker -1 when all are taken. All times are ms of Redis TIME, as strings.
 -- Cost     O(worker ids) in the worst case; once per start of a process.
 --
--- An id is free again one whole lease after its high-water: a failover may have lost renewals of that age. In a Redis
--- that was empty nobody's window begins before one lease has passed since: whoever held an id in the lost one has
--- stopped by then.
+-- An id is free again one lease after its high-water mark: a failover may have lost renewals of that age. In a Redis that
+-- was empty, no window begins before one lease has passed: the leases in the lost one have ended by then.
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local lease, first, count, seen = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -32,12 +31,12 @@ for i = 0, count - 1 do
     owner, from, high = string.match(held, '^(%S+) (%d+) (%d+)$')
     high = tonumber(high)
   end
-  if owner == ARGV[1] then -- the answer to this very call was lost on the way
+  if owner == ARGV[1] then -- the result of an earlier attempt of this call was lost
     return {text(worker), from, text(high), text(now)}
   end
   if not high or high + lease < now then
     from = math.max(earliest, (high or 0) + 1)
-    high = now + lease -- may be below from: the renewals bring it there in time
+    high = now + lease -- may be below from: the renewals raise it in time
     redis.call('HSET', KEYS[1], text(worker), ARGV[1] .. ' ' .. text(from) .. ' ' .. text(high))
     return {text(worker), text(from), text(high), text(now)}
   end

@@ -1,13 +1,13 @@
--- Moves the high-water of a held worker id on.
+-- Advances the high-water mark of a leased worker id.
 --
 -- KEYS[1]  fs:worker:leases (see acquire.lua)
 -- ARGV[1]  owner
 -- ARGV[2]  length of a lease, ms
 -- ARGV[3]  worker id
--- Returns  {high, now}, ms of Redis TIME as strings; high 0 when the id is not this owner's (any more).
+-- Returns  {high, now}, ms of Redis TIME as strings; high 0 if this owner does not hold the id.
 -- Cost     O(1); once a second per process.
 --
--- The high-water never falls, also when the clock of Redis is set back.
+-- The mark never falls, even if the clock of Redis is set back.
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local function text(n) return string.format('%.0f', n) end
