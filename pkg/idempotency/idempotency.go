@@ -1,6 +1,6 @@
-// Package idempotency remembers the answers to requests that carry an Idempotency-Key, in the transaction of the request
-// itself: what is rolled back is not remembered, and of two requests at once with one key the second waits for the first
-// one's commit and answers the same.
+// Package idempotency stores the responses to requests with an Idempotency-Key, in the transaction of the request. A
+// rollback removes the response too. Of two concurrent requests with one key, the second waits for the commit of the first
+// and returns the same response.
 //
 // The table is part of each service's own migrations; schema.sql holds it for MySQL and for SQLite.
 package idempotency
@@ -25,10 +25,10 @@ import (
 //go:embed schema.sql
 var Schema string
 
-// KeptFor is how long an answer is remembered.
+// KeptFor is the time for which a response is stored.
 const KeptFor = 24 * time.Hour
 
-// Bounds of a Key, those of its columns.
+// Bounds of a Key, which are those of its columns.
 const (
 	MaxValueLen  = 64
 	maxMethodLen = 8
@@ -45,10 +45,10 @@ type Key struct {
 	BodyHash [sha256.Size]byte
 }
 
-// HashBody is the BodyHash of a request body.
+// HashBody returns the BodyHash of a request body.
 func HashBody(body []byte) [sha256.Size]byte { return sha256.Sum256(body) }
 
-// Stored is the answer given before.
+// Stored is the response to an earlier request.
 type Stored struct {
 	Status int
 	Body   []byte
@@ -68,11 +68,11 @@ type record struct {
 
 func (record) TableName() string { return "idempotency_keys" }
 
-// Begin takes the key for this transaction, and returns nil: do the work, then Save. When the request was answered
-// before, it returns that answer instead. It refuses with invalid_request a key that is missing or malformed, and with
-// idempotency_conflict one that came with another body.
+// Begin takes the key for this transaction and returns nil: do the work, then call Save. If the request has a stored
+// response, Begin returns it instead. It refuses a missing or malformed key with invalid_request, and a key that was used
+// with another body with idempotency_conflict.
 //
-// Call it first in the transaction, under sqldb.InTx: two requests that wait for a third one's rollback may deadlock.
+// Call it first in the transaction, under sqldb.InTx: two requests that wait for the rollback of a third may deadlock.
 func Begin(tx *gorm.DB, k Key) (*Stored, error) {
 	if err := k.validate(); err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func Begin(tx *gorm.DB, k Key) (*Stored, error) {
 	}
 	now := tx.NowFunc()
 	hash := hex.EncodeToString(k.BodyHash[:])
-	// Both forms leave a present row as it is, wait for the transaction that holds it, and then lock it.
+	// Both forms keep an existing row unchanged, wait for the transaction that holds it, and then lock it.
 	known := " ON DUPLICATE KEY UPDATE caller = caller"
 	if sqldb.IsSQLite(tx) {
 		known = " ON CONFLICT DO NOTHING"
@@ -97,14 +97,14 @@ func Begin(tx *gorm.DB, k Key) (*Stored, error) {
 	}
 	var row record
 	if err := k.where(sqldb.ForUpdate(tx)).Take(&row).Error; err != nil {
-		if errors.Is(err, gorm.ErrRecordNotFound) { // swept in between
+		if errors.Is(err, gorm.ErrRecordNotFound) { // deleted by Sweep in between
 			return nil, sqldb.Race(err)
 		}
 		return nil, fmt.Errorf("idempotency: read the key: %w", err)
 	}
 	switch {
 	case !row.CreatedAt.After(now.Add(-KeptFor)):
-		// Forgotten, only not yet swept: this request takes the row over.
+		// Expired, but not yet deleted: this request takes the row over.
 		err := tx.Model(&record{}).Where("id = ?", row.ID).
 			Updates(map[string]any{"body_hash": hash, "status": 0, "body": nil, "created_at": now}).Error
 		if err != nil {
@@ -114,13 +114,13 @@ func Begin(tx *gorm.DB, k Key) (*Stored, error) {
 	case row.BodyHash != hash:
 		return nil, contract.Refuse(contract.CodeIdempotencyConflict, "this Idempotency-Key was used with another request body")
 	case row.Status == 0:
-		// This transaction took it before, or one was committed without Save: nothing was answered yet.
+		// This transaction took it before, or one was committed without Save: there is no response yet.
 		return nil, nil
 	}
 	return &Stored{Status: row.Status, Body: row.Body}, nil
 }
 
-// Save keeps the answer, in the same transaction as Begin.
+// Save stores the response, in the same transaction as Begin.
 func Save(tx *gorm.DB, k Key, status int, body []byte) error {
 	if !sqldb.InsideTx(tx) {
 		return errors.New("idempotency: Save outside of a transaction")
@@ -130,7 +130,7 @@ func Save(tx *gorm.DB, k Key, status int, body []byte) error {
 	}
 	update := k.where(tx.Model(&record{})).Updates(map[string]any{"status": status, "body": body})
 	if update.Error != nil {
-		return fmt.Errorf("idempotency: keep the answer: %w", update.Error)
+		return fmt.Errorf("idempotency: store the response: %w", update.Error)
 	}
 	if update.RowsAffected != 1 {
 		return errors.New("idempotency: Save without Begin")
@@ -138,7 +138,7 @@ func Save(tx *gorm.DB, k Key, status int, body []byte) error {
 	return nil
 }
 
-// Sweep deletes what is older than KeptFor, some hundred rows at a time, and tells how many it deleted.
+// Sweep deletes rows older than KeptFor, some hundred at a time, and returns the number of deleted rows.
 func Sweep(ctx context.Context, db *gorm.DB) (int64, error) {
 	db = db.WithContext(ctx)
 	before := db.NowFunc().Add(-KeptFor)
@@ -150,11 +150,11 @@ func Sweep(ctx context.Context, db *gorm.DB) (int64, error) {
 			return deleted, err
 		}
 		// A request may have taken a row over meanwhile.
-		gone := db.Where("id IN ? AND created_at <= ?", old, before).Delete(&record{})
-		if gone.Error != nil {
-			return deleted, gone.Error
+		res := db.Where("id IN ? AND created_at <= ?", old, before).Delete(&record{})
+		if res.Error != nil {
+			return deleted, res.Error
 		}
-		deleted += gone.RowsAffected
+		deleted += res.RowsAffected
 		if len(old) < sweepRows {
 			return deleted, nil
 		}

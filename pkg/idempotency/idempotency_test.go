@@ -35,7 +35,7 @@ func key(value string) idempotency.Key {
 	}
 }
 
-// request is what a handler does: once per key, one work.
+// request does the work of a handler once per key.
 func request(t *testing.T, db *gorm.DB, k idempotency.Key, work func(tx *gorm.DB) error) (stored *idempotency.Stored, err error) {
 	err = sqldb.InTx(t.Context(), db, func(tx *gorm.DB) error {
 		stored, err = idempotency.Begin(tx, k)
@@ -72,7 +72,7 @@ func TestReplay(t *testing.T) {
 		_, err = request(t, db, other, count)
 		require.Equal(t, contract.CodeIdempotencyConflict, contract.CodeOf(err))
 
-		// Each part of the scope makes another request of it, also by case alone.
+		// A difference in any field of the key, even in case only, makes another request.
 		for i, change := range []func(*idempotency.Key){
 			func(k *idempotency.Key) { k.Caller = "U1" },
 			func(k *idempotency.Key) { k.Method = "PUT" },
@@ -89,7 +89,7 @@ func TestReplay(t *testing.T) {
 	})
 }
 
-func TestRefusedRequestIsNotRemembered(t *testing.T) {
+func TestRefusedRequestIsNotStored(t *testing.T) {
 	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
 		refusal := contract.Refuse(contract.CodeOrderNotPayable, "no")
 		_, err := request(t, db, key("k"), func(*gorm.DB) error { return refusal })
@@ -122,7 +122,7 @@ func TestConcurrentRequestsDoTheWorkOnce(t *testing.T) {
 						}
 						mu.Unlock()
 						if fail {
-							return boom // the next in the row does the work
+							return boom // the next waiting request does the work
 						}
 						return count(tx)
 					})
@@ -147,7 +147,7 @@ func TestConcurrentRequestsDoTheWorkOnce(t *testing.T) {
 	})
 }
 
-func TestSweepAndForgottenKeys(t *testing.T) {
+func TestSweepAndExpiredKeys(t *testing.T) {
 	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
 		for _, v := range []string{"old", "older", "new"} {
 			_, err := request(t, db, key(v), count)
@@ -156,7 +156,7 @@ func TestSweepAndForgottenKeys(t *testing.T) {
 		past := time.Now().Add(-idempotency.KeptFor - time.Second)
 		require.NoError(t, db.Exec("UPDATE idempotency_keys SET created_at = ? WHERE idem_key <> 'new'", past).Error)
 
-		// Forgotten though not swept: another body is no conflict, and the answer is not replayed.
+		// An expired key that is not yet deleted: another body is no conflict, and the response is not replayed.
 		other := key("old")
 		other.BodyHash = idempotency.HashBody([]byte("another"))
 		stored, err := request(t, db, other, count)

@@ -1,5 +1,5 @@
-// Package outbox keeps messages in the transaction that causes them and publishes them afterwards, at least once. It is
-// for changes that come by HTTP; work driven by messages publishes before it acknowledges and needs no outbox.
+// Package outbox stores messages in the transaction that causes them and publishes them afterwards, at least once. It is
+// for changes by HTTP requests. Consumers of messages publish before they acknowledge and need no outbox.
 //
 // The table is part of each service's own migrations; schema.sql holds it for MySQL and for SQLite.
 package outbox
@@ -28,11 +28,11 @@ var Schema string
 type Row struct {
 	Topic     string
 	Item      json.RawMessage // one item of the topic, with its traceparent inside
-	OrderSN   string          // key of the message, for searching only; may be empty
-	DeliverAt time.Time       // zero: at once
+	OrderSN   string          // key of the message, only for searching; may be empty
+	DeliverAt time.Time       // zero: immediately
 }
 
-// maxItemBytes leaves room for the frame of the message around a single item.
+// maxItemBytes leaves room for the envelope of a message with a single item.
 const maxItemBytes = contract.MaxBytes - 64
 
 // record is a row of the table.
@@ -49,7 +49,7 @@ type record struct {
 
 func (record) TableName() string { return "outbox" }
 
-// unclaimed is before every clock, so that a relay whose clock is behind takes new rows at once.
+// unclaimed is a time before any clock, so that a relay whose clock is behind claims new rows immediately.
 var unclaimed = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Add writes rows in the caller's transaction. After the commit, call Relay.Wake.
@@ -88,8 +88,8 @@ func Add(tx *gorm.DB, rows ...Row) error {
 	return nil
 }
 
-// Append writes items of one topic in the caller's transaction, for delivery at once. The items must be valid: what a
-// consumer could only refuse never gets into the outbox.
+// Append writes items of one topic in the caller's transaction, for immediate delivery. It returns an error for an invalid
+// item, which a consumer could only refuse.
 func Append[T contract.Item](tx *gorm.DB, topic string, items ...T) error {
 	rows := make([]Row, len(items))
 	for i, item := range items {
@@ -100,26 +100,12 @@ func Append[T contract.Item](tx *gorm.DB, topic string, items ...T) error {
 		if err != nil {
 			return fmt.Errorf("outbox: item %d for %s: %w", i, topic, err)
 		}
-		rows[i] = Row{Topic: topic, Item: raw, OrderSN: keyOf(item)}
+		rows[i] = Row{Topic: topic, Item: raw, OrderSN: contract.KeyOf(item)}
 	}
 	return Add(tx, rows...)
 }
 
-func keyOf(item any) string {
-	switch it := item.(type) {
-	case contract.Reservation:
-		return it.OrderSN
-	case contract.Deduction:
-		return it.OrderSN
-	case contract.OrderEvent:
-		return it.OrderSN
-	case contract.DeadLetter:
-		return it.OrderSN
-	}
-	return ""
-}
-
-// Backlog tells how many rows wait and since when the oldest does (zero time: none).
+// Backlog returns the number of unpublished rows and the creation time of the oldest (zero time: none).
 func Backlog(ctx context.Context, db *gorm.DB) (rows int64, oldest time.Time, err error) {
 	db = db.WithContext(ctx)
 	if err = db.Model(&record{}).Count(&rows).Error; err != nil || rows == 0 {

@@ -33,13 +33,13 @@ func migrations(t *testing.T) fstest.MapFS {
 	}
 }
 
-// broker keeps what was published, and refuses while it is down.
+// broker records published messages, and refuses topics that are down.
 type broker struct {
 	mu       sync.Mutex
 	messages []bus.Message
 	calls    int
 	down     map[string]bool // topics
-	hold     chan struct{}   // non-nil: Publish waits for it, heeding ctx
+	hold     chan struct{}   // non-nil: Publish waits for it or for the end of ctx
 }
 
 func (b *broker) Publish(ctx context.Context, m bus.Message) error {
@@ -72,7 +72,7 @@ func (b *broker) setDown(topic string, down bool) {
 	b.down[topic] = down
 }
 
-// seen counts how often each order_sn was published, over all messages.
+// seen counts the publications of each order_sn in all messages.
 func (b *broker) seen(t *testing.T) map[string]int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -197,21 +197,21 @@ func TestTwoRelaysShare(t *testing.T) {
 	})
 }
 
-func TestDeadRelaysRowsComeBack(t *testing.T) {
+func TestRowsOfAKilledRelayAreClaimedAgain(t *testing.T) {
 	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
 		add(t, db, "t", 0, 10)
-		// What a relay leaves behind that is killed between claiming and publishing.
+		// The state after a relay was killed between claiming and publishing.
 		start := time.Now()
 		require.NoError(t, db.Exec("UPDATE outbox SET claimed_by = 'dead', claimed_until = ?", start.Add(700*time.Millisecond)).Error)
 		b := &broker{}
 		run(t, outbox.NewRelay(db, b, quiet(), outbox.Poll(10*time.Millisecond)))
 		empty(t, db)
-		require.GreaterOrEqual(t, time.Since(start), 600*time.Millisecond, "not while they were the other one's")
+		require.GreaterOrEqual(t, time.Since(start), 600*time.Millisecond, "not before the end of the claim")
 		require.Len(t, b.seen(t), 10)
 	})
 }
 
-func TestStoppedRelayGivesBack(t *testing.T) {
+func TestStoppedRelayReleasesItsClaim(t *testing.T) {
 	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
 		add(t, db, "t", 0, 10)
 		stuck := &broker{hold: make(chan struct{})}
@@ -220,16 +220,16 @@ func TestStoppedRelayGivesBack(t *testing.T) {
 		stop()
 		b := &broker{}
 		run(t, outbox.NewRelay(db, b, quiet(), outbox.Poll(10*time.Millisecond)))
-		empty(t, db) // without waiting for the claim's end
+		empty(t, db) // without waiting for the end of the claim
 		require.Len(t, b.seen(t), 10)
 	})
 }
 
-func TestOneTopicDownDoesNotHoldUpOthers(t *testing.T) {
+func TestOneTopicDownDoesNotDelayOthers(t *testing.T) {
 	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
 		b := &broker{}
 		b.setDown("down", true)
-		add(t, db, "down", 0, 1100) // more than one claim takes
+		add(t, db, "down", 0, 1100) // more than the rows of one claim
 		add(t, db, "up", 2000, 2005)
 		run(t, outbox.NewRelay(db, b, quiet(), outbox.Poll(10*time.Millisecond)))
 		require.Eventually(t, func() bool { return len(b.seen(t)) == 5 }, 60*time.Second, 10*time.Millisecond)
@@ -258,8 +258,8 @@ func TestBackOffWhileTheBusIsDown(t *testing.T) {
 	empty(t, db)
 }
 
-func TestDatabaseDownThenBack(t *testing.T) {
-	dsn := dbtest.MariaDBDSN(t) // without the table: as good as down
+func TestDatabaseDownThenAvailable(t *testing.T) {
+	dsn := dbtest.MariaDBDSN(t) // without the table, which fails like a database that is down
 	db, err := sqldb.Open(dsn, sqldb.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = sqldb.Close(db) })
@@ -272,13 +272,13 @@ func TestDatabaseDownThenBack(t *testing.T) {
 	stop()
 }
 
-func TestUnpublishableRowIsPutAside(t *testing.T) {
+func TestUnpublishableRowIsParked(t *testing.T) {
 	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
 		add(t, db, "t", 0, 3)
 		require.NoError(t, db.Exec("UPDATE outbox SET item = 'not json' WHERE msg_key = '1001'").Error)
 		b := &broker{}
 		run(t, outbox.NewRelay(db, b, quiet(), outbox.Poll(5*time.Millisecond)))
-		require.Eventually(t, func() bool { // what is published is deleted a moment later
+		require.Eventually(t, func() bool { // published rows are deleted a moment later
 			n, _, err := outbox.Backlog(t.Context(), db)
 			return err == nil && n == 1 && len(b.seen(t)) == 2
 		}, 60*time.Second, 10*time.Millisecond)
@@ -302,7 +302,7 @@ func TestAddRefuses(t *testing.T) {
 	require.NoError(t, sqldb.InTx(t.Context(), db, func(tx *gorm.DB) error { return outbox.Add(tx) }))
 }
 
-func TestRowsThatKeepComingShareMessages(t *testing.T) {
+func TestRowsOfAContinuousStreamShareMessages(t *testing.T) {
 	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
 		b := &broker{}
 		r := outbox.NewRelay(db, b, quiet())

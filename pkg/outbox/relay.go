@@ -20,21 +20,21 @@ import (
 const (
 	passRows       = 1024             // rows claimed at a time
 	maxKeys        = 64               // keys of one message; brokers bound a message's properties
-	defaultPoll    = time.Second      // how often a relay looks without being woken
-	defaultClaim   = 30 * time.Second // after that a dead relay's rows are taken by another one
+	defaultPoll    = time.Second      // interval between polls without Wake
+	defaultClaim   = 30 * time.Second // time after which other relays claim the rows of a killed one
 	publishTimeout = 10 * time.Second
 	queryTimeout   = 15 * time.Second
 	minPause       = 200 * time.Millisecond
-	maxPause       = time.Second // how soon after an outage rows are published again
-	parkedFor      = time.Hour   // for rows that cannot be published as they are
-	// A first row is published at once. While more follow, those of this time share messages, as each message costs its
-	// consumers a transaction; it grows as long as rows keep coming.
+	maxPause       = time.Second // longest pause after failures, so that publishing resumes soon after an outage
+	parkedFor      = time.Hour   // pause for rows that cannot be published
+	// The first row is published immediately. While more rows arrive, those of one gather time share messages, since each
+	// message costs its consumers a transaction. The gather time doubles as long as rows arrive.
 	gatherFirst, gatherLast = 10 * time.Millisecond, 160 * time.Millisecond
 )
 
-// Relay publishes the rows of one outbox and deletes each once the broker confirmed it. Any number of relays may work on
-// one table: a claim is a compare-and-swap on claimed_until. Killed between publishing and deleting, a row is published
-// again by whoever claims it next; consumers know what they have done.
+// Relay publishes the rows of one outbox and deletes each after the broker has confirmed it. Any number of relays may work
+// on one table: a claim is a compare-and-swap on claimed_until. If a relay is killed between publishing and deleting, the
+// next relay publishes the row a second time; consumers are idempotent.
 type Relay struct {
 	db          *gorm.DB
 	pub         bus.Publisher
@@ -47,13 +47,13 @@ type Relay struct {
 // RelayOption changes a default of a Relay.
 type RelayOption func(*Relay)
 
-// Poll sets how often the relay looks for rows without being woken (1 s).
+// Poll sets the interval at which the relay polls for rows without Wake (1 s).
 func Poll(d time.Duration) RelayOption { return func(r *Relay) { r.poll = d } }
 
-// ClaimFor sets for how long rows belong to the relay that claimed them (30 s).
+// ClaimFor sets the duration of a claim (30 s).
 func ClaimFor(d time.Duration) RelayOption { return func(r *Relay) { r.claim = d } }
 
-// NewRelay makes a relay; Run starts it.
+// NewRelay returns a relay; Run starts it.
 func NewRelay(db *gorm.DB, pub bus.Publisher, log *slog.Logger, opts ...RelayOption) *Relay {
 	r := &Relay{
 		db: db, pub: pub, log: log, wake: make(chan struct{}, 1),
@@ -65,7 +65,7 @@ func NewRelay(db *gorm.DB, pub bus.Publisher, log *slog.Logger, opts ...RelayOpt
 	return r
 }
 
-// Wake makes the relay look at once. It never blocks; call it after the commit.
+// Wake makes the relay poll immediately. It never blocks. Call it after the commit.
 func (r *Relay) Wake() {
 	select {
 	case r.wake <- struct{}{}:
@@ -73,7 +73,7 @@ func (r *Relay) Wake() {
 	}
 }
 
-// Run publishes until ctx is done, and returns nil then. An absent database or broker only delays it.
+// Run publishes until ctx is done and then returns nil. It retries while the database or the broker is unavailable.
 func (r *Relay) Run(ctx context.Context) error {
 	failures, gather := 0, gatherFirst
 	for {
@@ -86,14 +86,14 @@ func (r *Relay) Run(ctx context.Context) error {
 		switch {
 		case err != nil:
 			failures++
-			wait, wake = pause(failures), nil // being woken is no reason to hammer a database that is down
-			// Once per outage: the first failure, and the return below.
+			wait, wake = pause(failures), nil // Wake does not shorten the pause while the database is down
+			// Log once per outage: the first failure, and the recovery below.
 			if failures == 1 {
-				r.log.WarnContext(ctx, "outbox: the database does not answer, trying again", "error", err)
+				r.log.WarnContext(ctx, "outbox: database unavailable, will retry", "error", err)
 			}
 		default:
 			if failures > 0 {
-				r.log.InfoContext(ctx, "outbox: the database answers again", "failures", failures)
+				r.log.InfoContext(ctx, "outbox: database available again", "failures", failures)
 			}
 			failures = 0
 			if more {
@@ -119,22 +119,22 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 }
 
-// pause grows from 200 ms to 1 s with the number of failures in a row; half of it is random.
+// pause returns a time that grows from 200 ms to 1 s with the number of consecutive failures; half of it is random.
 func pause(failures int) time.Duration {
 	d := min(maxPause, minPause<<min(failures-1, 10))
 	return d/2 + mathrand.N(d/2+1) //nolint:gosec // no secret depends on it
 }
 
-// pass claims rows, publishes them and deletes them. published tells that some were; more, that another pass at once has
-// something to do.
+// pass claims rows, publishes them and deletes them. published reports that some were published, more that there are rows
+// for another pass.
 func (r *Relay) pass(ctx context.Context) (published, more bool, err error) {
-	token, rows, full, err := r.take(ctx)
+	token, rows, full, err := r.takeClaim(ctx)
 	if err != nil || len(rows) == 0 {
 		return false, full && err == nil, err
 	}
-	// This relay's claim may not last for what it has not begun by then; that goes back.
+	// The claim may not last for rows not begun by then; they are released.
 	until := time.Now().Add(r.claim / 2)
-	var left, putOff []record // to be taken again at once, or after a pause
+	var left, putOff []record // to be claimed again immediately, or after a pause
 	down := map[string]bool{}
 	for _, g := range groups(rows) {
 		for len(g.rows) > 0 {
@@ -148,7 +148,7 @@ func (r *Relay) pass(ctx context.Context) (published, more bool, err error) {
 			}
 			n, err := r.publish(ctx, g)
 			if errors.Is(err, errUnpublishable) {
-				n, err = 1, r.giveBack(ctx, token, g.rows[:1], time.Now().Add(parkedFor))
+				n, err = 1, r.release(ctx, token, g.rows[:1], time.Now().Add(parkedFor))
 			} else if n == 0 && err == nil {
 				down[g.topic] = true
 				continue
@@ -165,23 +165,23 @@ func (r *Relay) pass(ctx context.Context) (published, more bool, err error) {
 		longest = max(longest, r.down[topic])
 	}
 	stopping := context.WithoutCancel(ctx)
-	err = errors.Join(r.giveBack(stopping, token, left, unclaimed),
-		r.giveBack(stopping, token, putOff, time.Now().Add(pause(longest))))
+	err = errors.Join(r.release(stopping, token, left, unclaimed),
+		r.release(stopping, token, putOff, time.Now().Add(pause(longest))))
 	return published, published && (full || len(left) > 0), err
 }
 
-// errUnpublishable says that the first row of a group cannot become a message: somebody wrote the table by hand.
+// errUnpublishable reports that the first row of a group cannot become a message, for example after a manual change.
 var errUnpublishable = errors.New("outbox: row cannot be published")
 
-// publish sends one message of the group's first rows and deletes those. It tells how many they were; 0 means that the
-// broker did not confirm. An error is one of the database, or errUnpublishable.
+// publish sends one message with the first rows of the group and deletes them. It returns their number; 0 means that the
+// broker did not confirm. The error comes from the database, or is errUnpublishable.
 func (r *Relay) publish(ctx context.Context, g group) (int, error) {
 	items := make([]json.RawMessage, len(g.rows))
 	for i, row := range g.rows {
 		items[i] = json.RawMessage(row.Item)
 		if !json.Valid(items[i]) || len(row.Item) > maxItemBytes {
 			if i == 0 {
-				r.log.ErrorContext(ctx, "outbox: a row cannot be published, put off for an hour", "id", row.ID, "topic", row.Topic)
+				r.log.ErrorContext(ctx, "outbox: row cannot be published, retry in an hour", "id", row.ID, "topic", row.Topic)
 				return 0, errUnpublishable
 			}
 			items = items[:i]
@@ -202,20 +202,20 @@ func (r *Relay) publish(ctx context.Context, g group) (int, error) {
 	err = r.pub.Publish(pctx, m)
 	cancel()
 	if err != nil {
-		if ctx.Err() != nil { // stopping; the outcome of this one is unknown, so it comes again
+		if ctx.Err() != nil { // stopping; the outcome is unknown, so the rows will be published again
 			return 0, nil
 		}
 		r.down[g.topic]++
 		if r.down[g.topic] == 1 {
-			r.log.WarnContext(ctx, "outbox: publishing fails, trying again", "topic", g.topic, "error", err)
+			r.log.WarnContext(ctx, "outbox: publish failed, will retry", "topic", g.topic, "error", err)
 		}
 		return 0, nil
 	}
 	if failed := r.down[g.topic]; failed > 0 {
-		r.log.InfoContext(ctx, "outbox: publishing works again", "topic", g.topic, "failures", failed)
+		r.log.InfoContext(ctx, "outbox: publish succeeded after failures", "topic", g.topic, "failures", failed)
 		delete(r.down, g.topic)
 	}
-	// Published rows are deleted also while the process is stopping: it saves the consumers a repetition.
+	// Published rows are deleted also while the process is stopping, which saves consumers a redelivery.
 	qctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), queryTimeout)
 	defer cancel()
 	if err := r.db.WithContext(qctx).Where("id IN ?", ids(g.rows[:n])).Delete(&record{}).Error; err != nil {
@@ -224,8 +224,8 @@ func (r *Relay) publish(ctx context.Context, g group) (int, error) {
 	return n, nil
 }
 
-// take claims up to passRows rows. full tells that there may be more.
-func (r *Relay) take(ctx context.Context) (token string, rows []record, full bool, err error) {
+// takeClaim claims up to passRows rows. full reports that there may be more.
+func (r *Relay) takeClaim(ctx context.Context) (token string, rows []record, full bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	db := r.db.WithContext(ctx)
@@ -243,15 +243,15 @@ func (r *Relay) take(ctx context.Context) (token string, rows []record, full boo
 	if claim.Error != nil {
 		return "", nil, false, claim.Error
 	}
-	if claim.RowsAffected == 0 { // another relay was faster
+	if claim.RowsAffected == 0 { // another relay has claimed them
 		return token, nil, len(free) == passRows, nil
 	}
 	err = db.Where("id IN ? AND claimed_by = ?", free, token).Order("id").Find(&rows).Error
 	return token, rows, len(free) == passRows, err
 }
 
-// giveBack lets go of rows of the claim, not to be taken before notBefore.
-func (r *Relay) giveBack(ctx context.Context, token string, rows []record, notBefore time.Time) error {
+// release ends the claim of rows. No relay claims them before notBefore.
+func (r *Relay) release(ctx context.Context, token string, rows []record, notBefore time.Time) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -260,12 +260,12 @@ func (r *Relay) giveBack(ctx context.Context, token string, rows []record, notBe
 	err := r.db.WithContext(ctx).Model(&record{}).Where("id IN ? AND claimed_by = ?", ids(rows), token).
 		Updates(map[string]any{"claimed_until": notBefore, "claimed_by": ""}).Error
 	if err != nil {
-		return fmt.Errorf("give back claimed rows: %w", err)
+		return fmt.Errorf("release claimed rows: %w", err)
 	}
 	return nil
 }
 
-// group is what may go into common messages: one topic and one time of delivery.
+// group holds rows that may share messages: those with the same topic and delivery time.
 type group struct {
 	topic     string
 	deliverAt time.Time

@@ -1,5 +1,5 @@
 -- The table of package outbox. Each service that uses the package has it in its own migrations, in the form of its
--- database. claimed_until: no relay takes the row before; claimed_by: the claim that took it last.
+-- database. claimed_until: no relay claims the row before this time; claimed_by: the last claim.
 
 -- mysql/
 CREATE TABLE outbox (

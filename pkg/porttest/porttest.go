@@ -1,4 +1,4 @@
-// Package porttest gives tests addresses of this machine.
+// Package porttest provides tests with local addresses.
 package porttest
 
 import (
@@ -12,17 +12,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Ports that Free gives out: between those of the parts and those of Kubernetes' nodes, and not among the ones that Linux
-// takes for outgoing connections. A service may start a minute after its address was chosen, and until then thousands of
-// connections are made.
+// The range of ports that Free returns: between those of the dependencies and those of Kubernetes' nodes, and outside of
+// the range that Linux uses for outgoing connections. A service may start a minute after its address was chosen, and
+// thousands of connections may be opened until then.
 const (
 	firstPort = 28_600
 	lastPort  = 29_990
 )
 
-var given sync.Map // ports, of this process
+var given sync.Map // ports that Free has returned in this process
 
-// Free is an address that nobody listens on, for a server that the test starts.
+// Free returns an unused address, for a server that the test starts.
 func Free(t testing.TB) string {
 	t.Helper()
 	for range 1000 {
@@ -40,8 +40,8 @@ func Free(t testing.TB) string {
 	return ""
 }
 
-// Refusing is an address that refuses connections until the test ends. Its port is bound but not listened on: one that is
-// merely free may be another listener's a moment later.
+// Refusing returns an address that refuses connections until the test ends. Its port is bound without a listener: an
+// unbound port could get another listener a moment later.
 func Refusing(t testing.TB) string {
 	t.Helper()
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)

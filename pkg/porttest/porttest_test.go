@@ -15,7 +15,7 @@ func TestRefusing(t *testing.T) {
 		require.ErrorIs(t, err, syscall.ECONNREFUSED)
 	}
 	_, err := net.Listen("tcp", addr)
-	require.ErrorIs(t, err, syscall.EADDRINUSE, "it is the test's own")
+	require.ErrorIs(t, err, syscall.EADDRINUSE, "the test holds the port")
 }
 
 func TestFree(t *testing.T) {

@@ -1,4 +1,4 @@
-// Package problem answers refusals and errors as problem documents (RFC 9457).
+// Package problem responds with refusals and errors as problem documents (RFC 9457).
 package problem
 
 import (
@@ -19,22 +19,22 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// ContentType of a problem document.
+// ContentType is the media type of a problem document.
 const ContentType = "application/problem+json"
 
-// Header values shared by all answers: values are replaced, never written into.
+// Header values shared by all responses: handlers replace the slices and never write into them.
 var (
 	contentType = []string{ContentType}
 	noStore     = []string{"no-store"}
 )
 
-// statusClientGone is what nginx calls the answer to a caller who hung up. Nobody receives it; metrics count it.
+// statusClientGone is nginx's status for a caller that has disconnected. It is never received; metrics count it.
 const statusClientGone = 499
 
 type kind struct {
 	status   int
 	title    string
-	document []byte // how every document of this kind begins
+	document []byte // prefix of every document of this kind
 }
 
 var kinds = func() map[contract.Code]kind {
@@ -50,18 +50,18 @@ var kinds = func() map[contract.Code]kind {
 		contract.CodeBodyTooLarge:         {status: http.StatusRequestEntityTooLarge, title: "The request body is too large"},
 		contract.CodeUnsupportedMediaType: {status: http.StatusUnsupportedMediaType, title: "The media type is not supported"},
 		contract.CodeActivityNotStarted:   {status: http.StatusConflict, title: "The sale has not started"},
-		contract.CodeActivityEnded:        {status: http.StatusConflict, title: "The sale is over"},
+		contract.CodeActivityEnded:        {status: http.StatusConflict, title: "The sale has ended"},
 		contract.CodeActivityPaused:       {status: http.StatusConflict, title: "The sale is paused"},
 		contract.CodeSoldOut:              {status: http.StatusConflict, title: "Sold out"},
 		contract.CodeLimitReached:         {status: http.StatusConflict, title: "The limit per buyer is reached"},
 		contract.CodeInsufficientStock:    {status: http.StatusConflict, title: "Not enough stock"},
 		contract.CodeOrderNotPayable:      {status: http.StatusConflict, title: "The order cannot be paid"},
-		contract.CodeStateConflict:        {status: http.StatusConflict, title: "The present state does not allow it"},
-		contract.CodeIdempotencyConflict:  {status: http.StatusConflict, title: "The same key came with another request"},
+		contract.CodeStateConflict:        {status: http.StatusConflict, title: "The current state does not allow it"},
+		contract.CodeIdempotencyConflict:  {status: http.StatusConflict, title: "The same key was used with another request"},
 		contract.CodeRateLimited:          {status: http.StatusTooManyRequests, title: "Too many requests"},
 		contract.CodeOverloaded:           {status: http.StatusServiceUnavailable, title: "Overloaded"},
 		contract.CodeGateUnavailable:      {status: http.StatusServiceUnavailable, title: "Purchases are not available right now"},
-		contract.CodeJournalFull:          {status: http.StatusServiceUnavailable, title: "Purchases are not taken right now"},
+		contract.CodeJournalFull:          {status: http.StatusServiceUnavailable, title: "Purchases are not accepted right now"},
 		contract.CodeUnavailable:          {status: http.StatusServiceUnavailable, title: "Not available right now"},
 		contract.CodeInternal:             {status: http.StatusInternalServerError, title: "Internal error"},
 	}
@@ -72,12 +72,12 @@ var kinds = func() map[contract.Code]kind {
 	return kinds
 }()
 
-// Status is the HTTP status of a code, 500 for one that is unknown.
+// Status returns the HTTP status of a code, 500 for an unknown one.
 func Status(code contract.Code) int {
 	return kindOf(code).status
 }
 
-// kindOf is how a code is answered: one that is unknown is internal.
+// kindOf returns the kind of a code, that of internal for an unknown one.
 func kindOf(code contract.Code) kind {
 	if k, ok := kinds[code]; ok {
 		return k
@@ -85,20 +85,20 @@ func kindOf(code contract.Code) kind {
 	return kinds[contract.CodeInternal]
 }
 
-// Write answers err. A Refusal is answered as it is; a deadline that passed is 503 unavailable; anything else is 500
-// internal, with nothing of the inside in it. What is our fault is logged here, once, with the trace it belongs to.
+// Write responds with err. A Refusal is written as it is. An exceeded deadline is 503 unavailable. Any other error is 500
+// internal, without its text. Failures of the service are logged here, once, with the trace of the request.
 func Write(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
 	ctx := r.Context()
 	refusal := contract.RefusalOf(err)
 	switch {
-	case refusal != nil && refusal.Cause == nil && err == error(refusal): //nolint:errorlint // nothing else is in it
-	case errors.Is(err, context.Canceled) && errors.Is(ctx.Err(), context.Canceled): // also what a store made a refusal of
-		log.DebugContext(ctx, "caller gone", "error", err)
+	case refusal != nil && refusal.Cause == nil && err == error(refusal): //nolint:errorlint // fast path: an error that wraps nothing
+	case errors.Is(err, context.Canceled) && errors.Is(ctx.Err(), context.Canceled): // also inside of a refusal by a store
+		log.DebugContext(ctx, "caller disconnected", "error", err)
 		w.WriteHeader(statusClientGone)
 		return
 	case refusal != nil:
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		refusal = contract.Refuse(contract.CodeUnavailable, "This took too long. The outcome may be unknown; ask again.").Because(err)
+		refusal = contract.Refuse(contract.CodeUnavailable, "This took too long. The outcome may be unknown; retry.").Because(err)
 	default:
 		refusal = contract.Refuse(contract.CodeInternal, "Something went wrong on our side.").Because(err)
 	}
@@ -123,14 +123,14 @@ func Write(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) 
 	}
 	body, _ := bodies.Get().(*[]byte)
 	*body = appendDocument((*body)[:0], traceID(ctx, h), k, refusal)
-	_, _ = w.Write(*body) // the caller may be gone
+	_, _ = w.Write(*body) // fails if the caller has disconnected
 	if cap(*body) <= keptBody {
 		bodies.Put(body)
 	}
 }
 
-// bodies are used again by one answer after the other: a writer of answers keeps nothing of what it was given. One that was
-// much longer than most is not kept.
+// bodies holds buffers for reuse: a ResponseWriter does not retain what it was given. Buffers longer than keptBody are not
+// reused.
 var bodies = sync.Pool{New: func() any { body := make([]byte, 0, 512); return &body }}
 
 const keptBody = 4 << 10
@@ -144,8 +144,8 @@ func logRefusal(ctx context.Context, log *slog.Logger, status int, refusal *cont
 	}
 }
 
-// appendDocument appends the body. A member of the code never overrides one of the standard's. It is written by hand: most buyers of a
-// good sale are refused, so that this is what the system says most.
+// appendDocument appends the body. A further member never overrides a standard one. The encoding is hand-written because
+// most responses of a sale are refusals.
 func appendDocument(body []byte, traceID string, k kind, refusal *contract.Refusal) []byte {
 	body = append(body, k.document...)
 	if refusal.Detail != "" {
@@ -167,11 +167,11 @@ func appendDocument(body []byte, traceID string, k kind, refusal *contract.Refus
 	return append(body, "}\n"...)
 }
 
-// traceID is the id of the caller's trace, "" without one. Mostly the answer's header says it already, in hexadecimal.
+// traceID returns the id of the request's trace, "" without one. Usually the response header already has it in hexadecimal.
 func traceID(ctx context.Context, h http.Header) string {
 	const before, digits, whole = len("00-"), 32, len("00-") + 32 + len("-0123456789abcdef-00")
-	if told := h["Traceparent"]; len(told) == 1 && len(told[0]) == whole {
-		return told[0][before : before+digits]
+	if header := h["Traceparent"]; len(header) == 1 && len(header[0]) == whole {
+		return header[0][before : before+digits]
 	}
 	if sc := trace.SpanContextFromContext(ctx); sc.HasTraceID() {
 		return sc.TraceID().String()
@@ -179,14 +179,14 @@ func traceID(ctx context.Context, h http.Header) string {
 	return ""
 }
 
-// appendMember leaves out a value that is no JSON.
+// appendMember appends a member. It omits a value that cannot be encoded.
 func appendMember(to []byte, name string, value any) []byte {
 	body := append(appendText(append(to, ','), name), ':')
 	switch v := value.(type) {
 	case string:
 		return appendText(body, v)
 	case time.Time:
-		if y := v.Year(); y >= 0 && y <= 9999 { // as time.Time writes itself
+		if y := v.Year(); y >= 0 && y <= 9999 { // the format of time.Time.MarshalJSON
 			return append(v.AppendFormat(append(body, '"'), time.RFC3339Nano), '"')
 		}
 	}
@@ -197,7 +197,7 @@ func appendMember(to []byte, name string, value any) []byte {
 	return append(body, raw...)
 }
 
-// appendText appends a JSON string; what needs an escape is left to encoding/json.
+// appendText appends a JSON string. It uses encoding/json if the string needs escapes.
 func appendText(to []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
@@ -208,8 +208,8 @@ func appendText(to []byte, s string) []byte {
 	return append(append(append(to, '"'), s...), '"')
 }
 
-// retryAfter is whole seconds, at least 1, and up to a quarter more (at most 3 s), so that callers who were refused
-// together do not come back together.
+// retryAfter returns d in whole seconds, at least 1, plus a random part of up to a quarter (at most 3 s), so that callers
+// refused at the same time do not retry at the same time.
 func retryAfter(d time.Duration) int {
 	seconds := max(1, int((d+time.Second-1)/time.Second))
 	if spread := min(3, (seconds+3)/4); spread > 0 {

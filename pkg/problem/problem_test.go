@@ -22,7 +22,7 @@ import (
 
 const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// write answers err to a traced request and returns the answer, its document and the log.
+// write responds with err to a traced request and returns the response, its document and the log.
 func write(t *testing.T, err error) (*http.Response, map[string]any, string) {
 	t.Helper()
 	var log bytes.Buffer
@@ -67,7 +67,7 @@ func TestEveryCodeHasItsStatus(t *testing.T) {
 	}
 }
 
-func TestARefusalIsAnsweredAsItIs(t *testing.T) {
+func TestARefusalIsWrittenAsItIs(t *testing.T) {
 	refusal := contract.Refuse(contract.CodeLimitReached, "You hold one.").With("order_sn", "77").With("order_sns", []string{"77"}).
 		With("status", "forged").With("code", "forged").Because(errors.New("inside"))
 	resp, doc, log := write(t, fmt.Errorf("wrapped: %w", refusal))
@@ -78,10 +78,10 @@ func TestARefusalIsAnsweredAsItIs(t *testing.T) {
 		"type": "about:blank", "title": "The limit per buyer is reached", "status": 409.0, "detail": "You hold one.",
 		"code": "limit_reached", "trace_id": "0af7651916cd43dd8448eb211c80319c", "order_sn": "77", "order_sns": []any{"77"},
 	}, doc)
-	require.Empty(t, log, "a caller's mistake is not ours to log")
+	require.Empty(t, log, "errors of callers are not logged")
 }
 
-func TestTheTraceIsTheOneThatTheAnswerNames(t *testing.T) {
+func TestTheTraceIDIsThatOfTheResponseHeader(t *testing.T) {
 	of := func(header ...string) any {
 		w := httptest.NewRecorder()
 		if header != nil {
@@ -105,7 +105,7 @@ func TestFieldsAreListed(t *testing.T) {
 	require.Equal(t, []any{map[string]any{"field": "lines[0].qty", "message": "must be 1 to 100"}}, doc["errors"])
 }
 
-func TestTheInsideNeverLeaksAndIsLoggedOnce(t *testing.T) {
+func TestTheCauseIsLoggedOnceAndNotInTheResponse(t *testing.T) {
 	for name, err := range map[string]error{
 		"plain":   errors.New("dial tcp 10.0.0.7: password hush"),
 		"refusal": contract.Refuse(contract.CodeInternal, "Sorry.").Because(errors.New("hush")),
@@ -128,7 +128,7 @@ func TestDeadlineIsUnavailable(t *testing.T) {
 	require.Contains(t, log, `"level":"WARN"`)
 }
 
-func TestACallerWhoIsGoneIsNoError(t *testing.T) {
+func TestADisconnectedCallerIsNoError(t *testing.T) {
 	var log bytes.Buffer
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -161,7 +161,7 @@ func TestUnauthenticatedNamesTheScheme(t *testing.T) {
 	require.Equal(t, "Bearer", resp.Header.Get("WWW-Authenticate"))
 }
 
-func TestAMemberThatIsNoJSONDoesNotLoseTheAnswer(t *testing.T) {
+func TestAMemberThatCannotBeEncodedIsOmitted(t *testing.T) {
 	_, doc, _ := write(t, contract.Refuse(contract.CodeSoldOut, "").With("bad", make(chan int)))
 	require.Equal(t, "sold_out", doc["code"])
 }
