@@ -13,13 +13,14 @@ import (
 )
 
 const (
-	dialFailures = 3                      // in a row, after which the server counts as away
-	awayFor      = 500 * time.Millisecond // until one more connection is tried
+	dialFailures = 3                      // consecutive failures that open the breaker
+	openFor      = 500 * time.Millisecond // time until one more connection is tried
 )
 
-// guarded keeps callers from waiting, each for a time-out, for a server that does not answer: after some failures in a row
-// connections are refused at once but for one now and then. A statement on a connection that broke needs a new one, so
-// this is where all of them come by. A server that answers, whatever it says, is there.
+// guarded is a connector with a circuit breaker, so that callers do not each wait for a time-out of an unreachable server.
+// While the breaker is open, connections are refused immediately, except for a probe at each openFor. A statement on a
+// broken connection needs a new one, so all of them pass the breaker. Any response of the server, even an error, counts as
+// success.
 type guarded struct {
 	driver.Connector
 	breaker *gobreaker.CircuitBreaker[driver.Conn]
@@ -28,11 +29,11 @@ type guarded struct {
 func guard(c driver.Connector) *guarded {
 	return &guarded{c, gobreaker.NewCircuitBreaker[driver.Conn](gobreaker.Settings{
 		MaxRequests: 1,
-		Timeout:     awayFor,
+		Timeout:     openFor,
 		ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= dialFailures },
 		IsSuccessful: func(err error) bool {
-			var said *mysqldriver.MySQLError
-			return err == nil || errors.As(err, &said)
+			var response *mysqldriver.MySQLError
+			return err == nil || errors.As(err, &response)
 		},
 		IsExcluded: func(err error) bool { return errors.Is(err, context.Canceled) },
 	})}
@@ -42,12 +43,12 @@ func guard(c driver.Connector) *guarded {
 func (g *guarded) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := g.breaker.Execute(func() (driver.Conn, error) { return g.Connector.Connect(ctx) })
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
-		return nil, fmt.Errorf("the database does not answer and is not asked at present: %w", err)
+		return nil, fmt.Errorf("database unreachable, connection not attempted: %w", err)
 	}
 	return conn, err
 }
 
-// Breaker is the state of the breaker before a MySQL server: closed, half-open or open. SQLite has none: closed.
+// Breaker returns the state of the breaker before a MySQL server: closed, half-open or open. For SQLite it is closed.
 func Breaker(db *gorm.DB) string {
 	if g := extensionOf(db).guard; g != nil {
 		return g.breaker.State().String()

@@ -6,19 +6,19 @@ import (
 	"gorm.io/gorm"
 )
 
-// A transaction earns earnedEach for repeats, of which up to mostSaved are kept, and a repeat takes one. So of many transactions
-// that get into each other's way not each one runs maxAttempts times: in the long run all of them together are at most half as
-// much work again, and a database with too much to do is not given five times as much. Few that do need no budget.
+// A transaction adds earnedEach to the budget, up to mostSaved, and a repeat takes the cost repeat. So when many transactions
+// conflict, not each of them runs maxAttempts times. In the long run repeats add at most half of the work, and an
+// overloaded database does not get five times the load. A few conflicting transactions never exhaust the budget.
 const (
-	repeat     = 2 // of the unit of budget
+	repeat     = 2 // cost of one repeat
 	earnedEach = 1
 	mostSaved  = 200 * repeat
 )
 
-// budget is what all transactions of this process on one database may be repeated.
+// budget bounds the repeats of all transactions of this process on one database.
 type budget struct{ spent atomic.Int64 }
 
-// earn is for a transaction that runs for the first time.
+// earn adds the share of a transaction that runs for the first time.
 func (b *budget) earn() {
 	for {
 		spent := b.spent.Load()
@@ -28,7 +28,7 @@ func (b *budget) earn() {
 	}
 }
 
-// take is whether a transaction may be repeated.
+// take reports whether a transaction may be repeated, and takes the cost if so.
 func (b *budget) take() bool {
 	for {
 		spent := b.spent.Load()
@@ -41,8 +41,8 @@ func (b *budget) take() bool {
 	}
 }
 
-// RepeatsLeft is how many transactions of this process InTx may repeat at present: 0 says that so many lose races against each other
-// that the losers are told at once.
+// RepeatsLeft returns the number of repeats that the budget currently allows. At 0, so many transactions conflict that InTx
+// returns the error after the first attempt.
 func RepeatsLeft(db *gorm.DB) int64 {
 	return (mostSaved - extensionOf(db).repeats.spent.Load()) / repeat
 }

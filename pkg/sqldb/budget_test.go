@@ -13,8 +13,8 @@ import (
 	"flashsale.internal/pkg/sqldb/dbtest"
 )
 
-// TestRepeatsShareABudget: where all lose their races, only so many are repeated, the others are told at once, and each
-// transaction that comes adds half a repeat.
+// When all transactions conflict, only as many as the budget allows are repeated; the others fail after one attempt. Each
+// new transaction adds half a repeat.
 func TestRepeatsShareABudget(t *testing.T) {
 	db := dbtest.SQLite(t, migrations)
 	lost := errors.New("lost")
@@ -51,11 +51,11 @@ func TestRepeatsShareABudget(t *testing.T) {
 	}
 	runs, err = run()
 	require.LessOrEqual(t, runs, 2)
-	require.True(t, sqldb.IsTransient(err), "who asked is to come again")
+	require.True(t, sqldb.IsTransient(err), "the caller may retry")
 	for range 2 * all {
 		require.NoError(t, sqldb.InTx(t.Context(), db, func(*gorm.DB) error { return nil }))
 	}
-	require.Equal(t, all, sqldb.RepeatsLeft(db), "and no more than that")
+	require.Equal(t, all, sqldb.RepeatsLeft(db), "the budget is bounded")
 	runs, _ = run()
 	require.Equal(t, 5, runs)
 }

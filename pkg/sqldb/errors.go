@@ -11,15 +11,15 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// ErrCommitUnknown is in the chain of an error after which the transaction may or may not have taken place.
+// ErrCommitUnknown is in the chain of an error after which the transaction may or may not have been committed.
 var ErrCommitUnknown = errors.New("outcome of the commit is unknown")
 
 // errRace marks errors after which InTx runs the transaction again.
 var errRace = errors.New("lost a race against another transaction")
 
-// Race marks err, which the transaction function returns, as the sign of a lost race (a duplicate key that another
-// transaction inserted meanwhile, a guarded UPDATE that changed nothing): InTx rolls back and runs the function again.
-// When all attempts are used up the error counts as transient.
+// Race marks err, returned by the transaction function, as a lost race: a duplicate key that another transaction inserted
+// meanwhile, or a guarded UPDATE that changed nothing. InTx rolls back and repeats the function. After the last attempt the
+// error counts as transient.
 func Race(err error) error { return &raceError{err} }
 
 type raceError struct{ err error }
@@ -69,7 +69,7 @@ const (
 	liteRowID            = 19 | 10<<8
 )
 
-// IsDuplicate tells whether err is the violation of a unique or primary key.
+// IsDuplicate reports whether err is the violation of a unique or primary key.
 func IsDuplicate(err error) bool {
 	if errors.Is(err, gorm.ErrDuplicatedKey) {
 		return true
@@ -86,12 +86,12 @@ func IsDuplicate(err error) bool {
 	return false
 }
 
-// IsTransient tells whether the same work may succeed later without anybody changing it. Everything is transient (lost
-// connections, time-outs, cancelled contexts, deadlocks, a read-only or crowded server, a missing table before the
-// migration, an unknown commit outcome, whatever is not known here) except
-//   - a contract.Refusal, unless its code tells the caller to come again (rate_limited, those of status 503, internal);
-//   - violated constraints, and data that the columns do not take;
-//   - a row that is not there (gorm.ErrRecordNotFound, sql.ErrNoRows), and misuse of gorm.
+// IsTransient reports whether the same work may succeed later without a change. All errors are transient (lost connections,
+// time-outs, cancelled contexts, deadlocks, a read-only or overloaded server, a missing table before the migration, an
+// unknown commit outcome, unknown errors) except
+//   - a contract.Refusal, unless its code permits a retry (rate_limited, those of status 503, internal);
+//   - violated constraints, and values that the columns do not accept;
+//   - a missing row (gorm.ErrRecordNotFound, sql.ErrNoRows), and misuse of gorm.
 //
 // nil is not transient.
 func IsTransient(err error) bool {
@@ -141,7 +141,7 @@ func IsTransient(err error) bool {
 	return true
 }
 
-// retryable tells whether InTx itself may run the transaction again: it was rolled back for the sake of another one.
+// retryable reports whether InTx itself may repeat the transaction: it was rolled back because of another transaction.
 func retryable(err error) bool {
 	if errors.Is(err, errRace) {
 		return true

@@ -43,7 +43,7 @@ func TestIsTransientAndIsDuplicate(t *testing.T) {
 		{"deadlock", my(1213), true, false},
 		{"lock wait", my(1205), true, false},
 		{"too many connections", my(1040), true, false},
-		{"user over its connections", my(1226), true, false},
+		{"user above its connection limit", my(1226), true, false},
 		{"read-only server", my(1290), true, false},
 		{"super-read-only", my(1836), true, false},
 		{"shutting down", my(1053), true, false},
@@ -75,9 +75,9 @@ func TestIsTransientAndIsDuplicate(t *testing.T) {
 		{"race", sqldb.Race(my(1062)), true, true},
 		{"refusal", contract.Refuse(contract.CodeSoldOut, "x"), false, false},
 		{"refusal for a transient cause", contract.Refuse(contract.CodeStateConflict, "x").Because(context.Canceled), false, false},
-		{"refusal to come again after", contract.Refuse(contract.CodeUnavailable, "x"), true, false},
-		{"gate away", contract.Refuse(contract.CodeGateUnavailable, "x"), true, false},
-		{"anything else", errors.New("what is this"), true, false},
+		{"refusal that permits a retry", contract.Refuse(contract.CodeUnavailable, "x"), true, false},
+		{"gate unavailable", contract.Refuse(contract.CodeGateUnavailable, "x"), true, false},
+		{"anything else", errors.New("unknown"), true, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			require.Equal(t, c.transient, sqldb.IsTransient(c.err))

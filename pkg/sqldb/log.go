@@ -12,8 +12,8 @@ import (
 	"gorm.io/gorm/logger"
 )
 
-// statementLog is gorm's logger on slog. Statements are logged with their placeholders only. A failed one is for
-// debugging: its error goes up and is logged once, at the edge; so does the server's text, which quotes values.
+// statementLog is gorm's logger on slog. It logs statements with placeholders only. A failed statement is logged at debug:
+// its error is returned and logged once, at the edge, and the server's text may quote values.
 type statementLog struct {
 	log  *slog.Logger
 	slow time.Duration
@@ -52,7 +52,7 @@ func (l *statementLog) Trace(ctx context.Context, begin time.Time, statement fun
 	}
 }
 
-// ParamsFilter keeps values out of what Trace is given.
+// ParamsFilter removes the values from the statements that Trace gets.
 func (l *statementLog) ParamsFilter(_ context.Context, sql string, _ ...any) (string, []any) {
 	return sql, nil
 }
@@ -68,7 +68,7 @@ func errorCode(err error) string {
 	return fmt.Sprintf("%T", err)
 }
 
-// driverLog takes what the MySQL driver would print to stderr: broken connections, which the callers get as errors too.
+// driverLog receives what the MySQL driver would print to stderr: broken connections, which callers also get as errors.
 type driverLog struct{ log *slog.Logger }
 
 func (l driverLog) Print(v ...any) { l.log.Debug("mysql driver: " + fmt.Sprint(v...)) }

@@ -14,10 +14,10 @@ import (
 	"gorm.io/gorm"
 )
 
-// lockPatience is how long a migration waits for another process that migrates the same database.
+// lockPatience is the time that a migration waits for another process that migrates the same database.
 const lockPatience = 5 * time.Minute
 
-// Migration is one file and when it was applied (zero: not yet).
+// Migration is one file and the time at which it was applied (zero: pending).
 type Migration struct {
 	Version   int64
 	Name      string
@@ -43,7 +43,7 @@ func Migrate(ctx context.Context, db *gorm.DB, migrations fs.FS, log *slog.Logge
 	})
 }
 
-// Status lists all migrations and which of them were applied.
+// Status lists all migrations, applied or pending.
 func Status(ctx context.Context, db *gorm.DB, migrations fs.FS) ([]Migration, error) {
 	var list []Migration
 	err := withProvider(db, migrations, func(p *goose.Provider) error {
@@ -94,17 +94,17 @@ func withProvider(db *gorm.DB, migrations fs.FS, do func(*goose.Provider) error)
 	return do(p)
 }
 
-// namedLock is a server-side lock of one session, which ends with it: a killed migration holds up nobody.
+// namedLock is a server-side lock of one session. It ends with the session, so a killed migration does not block others.
 type namedLock struct{}
 
-// The name holds the database's, since the locks are those of the whole server; cut to fit MySQL's 64 characters.
+// lockName includes the name of the database, since locks belong to the whole server. It is cut to MySQL's 64 characters.
 const lockName = "CONCAT('fs_migrate_', LEFT(SHA2(COALESCE(DATABASE(), ''), 256), 40))"
 
 func (namedLock) SessionLock(ctx context.Context, conn *sql.Conn) error {
 	deadline := time.Now().Add(lockPatience)
 	for time.Now().Before(deadline) {
 		var got sql.NullInt64
-		// One second at a time, so that a cancelled ctx is noticed by all servers and proxies.
+		// Wait one second at a time, so that a cancelled ctx ends the wait with all servers and proxies.
 		if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK("+lockName+", 1)").Scan(&got); err != nil {
 			return fmt.Errorf("take the migration lock: %w", err)
 		}

@@ -18,16 +18,16 @@ import (
 
 const sqlitePrefix = "sqlite:"
 
-// Options bound the pool and the calls of one database. The zero value is right for a service.
+// Options bound the pool and the calls of one database. The zero value suits a service.
 type Options struct {
 	Log             *slog.Logger  // slow statements (warn) and failed ones (debug), without their values; nil: none
-	MaxOpen         int           // connections at most; default 16
-	MaxIdle         int           // connections kept; default as MaxOpen
-	ConnMaxLifetime time.Duration // default 5 min, so that a moved or load-balanced server is noticed
+	MaxOpen         int           // maximum number of connections; default 16
+	MaxIdle         int           // maximum number of idle connections; default MaxOpen
+	ConnMaxLifetime time.Duration // default 5 min, so that connections follow a moved or load-balanced server
 	ConnMaxIdleTime time.Duration // default 2 min
 	DialTimeout     time.Duration // default 3 s
 	IOTimeout       time.Duration // one read or write on the wire; default 10 s; above LockWait
-	LockWait        time.Duration // how long a statement waits for a row, or SQLite for its writer; default 5 s, whole seconds
+	LockWait        time.Duration // maximum wait of a statement for a row lock, or of SQLite for its writer; default 5 s, whole seconds
 	SlowAfter       time.Duration // default 500 ms
 }
 
@@ -54,12 +54,12 @@ func setDefault[T comparable](p *T, v T) {
 }
 
 // Open prepares a pool for dsn: "sqlite:/path/to/file.db", or a MySQL DSN such as "user:password@tcp(host:3306)/name".
-// It never dials a server: a wrong DSN is an error, an absent server is one only later, statement by statement.
+// It never dials a server: a wrong DSN is an error here, an unreachable server is an error of each statement.
 //
-// Whatever the DSN says, times are parsed and in UTC, values are interpolated (one round trip a statement; server-side
-// statements would pile up with every size of batch), RowsAffected counts changed rows, sessions are READ COMMITTED with
-// strict SQL mode, and waiting for a row ends before the read time-out does.
-// Errors come back as the driver made them; ask IsDuplicate and IsTransient about them.
+// Independent of the DSN, times are parsed and in UTC, values are interpolated (one round trip per statement; server-side
+// statements would accumulate, one for each size of batch), RowsAffected counts changed rows, sessions are READ COMMITTED
+// with strict SQL mode, and the wait for a row lock ends before the read time-out. Statements return the driver's errors;
+// classify them with IsDuplicate and IsTransient.
 func Open(dsn string, opts Options) (*gorm.DB, error) {
 	if dsn == "" {
 		return nil, errors.New("the database DSN is empty")
@@ -109,7 +109,7 @@ func Open(dsn string, opts Options) (*gorm.DB, error) {
 	return db, nil
 }
 
-// Close closes the pool. It is for main and tests, once nothing uses db any more.
+// Close closes the pool. Call it in main and tests after the last use of db.
 func Close(db *gorm.DB) error {
 	pool, err := db.DB()
 	if err != nil {
@@ -118,11 +118,11 @@ func Close(db *gorm.DB) error {
 	return pool.Close()
 }
 
-// IsSQLite tells whether db is SQLite, for the few statements that must differ.
+// IsSQLite reports whether db is SQLite, for the few statements that differ.
 func IsSQLite(db *gorm.DB) bool { return db.Name() == "sqlite" }
 
-// CheckDSN reports a DSN that no service can work with; the text continues a sentence that begins with the variable's
-// name. Unlike Open it wants a database to be named, as only tests work on the server as such.
+// CheckDSN reports a DSN that no service can use. The text continues a sentence that begins with the variable's name. Unlike
+// Open it requires the name of a database; only tests connect to a server without one.
 func CheckDSN(dsn string) error {
 	if path, ok := strings.CutPrefix(dsn, sqlitePrefix); ok {
 		if path == "" {
@@ -154,7 +154,7 @@ func mysqlConfig(dsn string, opts Options) (*mysqldriver.Config, error) {
 	setDefault(&cfg.ReadTimeout, opts.IOTimeout)
 	setDefault(&cfg.WriteTimeout, opts.IOTimeout)
 	cfg.Logger = driverLog{opts.Log}
-	// DATETIME(3) rounds; the gate and the messages cut. Cut everywhere.
+	// DATETIME(3) rounds, while the gate and the messages truncate. Truncate everywhere.
 	if err := cfg.Apply(mysqldriver.TimeTruncate(time.Millisecond)); err != nil {
 		return nil, err
 	}
@@ -173,7 +173,7 @@ func mysqlConfig(dsn string, opts Options) (*mysqldriver.Config, error) {
 	return cfg, nil
 }
 
-// openMySQL is a pool for one migration: whoever makes it waits.
+// openMySQL opens a pool for a migration, without the breaker.
 func openMySQL(cfg *mysqldriver.Config) (*sql.DB, error) {
 	c, err := connectorOf(cfg)
 	if err != nil {
@@ -190,8 +190,8 @@ func connectorOf(cfg *mysqldriver.Config) (driver.Connector, error) {
 	return &mysqlConnector{c}, nil
 }
 
-// mysqlConnector sets the isolation level of each new session. It is a statement and no DSN parameter because MySQL and
-// MariaDB 10.11 do not share the name of the variable.
+// mysqlConnector sets the isolation level of each new session. It uses a statement instead of a DSN parameter because the
+// name of the variable differs between MySQL and MariaDB 10.11.
 type mysqlConnector struct{ driver.Connector }
 
 func (c *mysqlConnector) Connect(ctx context.Context) (driver.Conn, error) {
@@ -207,11 +207,11 @@ func (c *mysqlConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	return conn, nil
 }
 
-// extension carries what InTx and Migrate need to know about the database that gorm does not tell.
+// extension holds the data about the database that InTx and Migrate need and gorm does not expose.
 type extension struct {
 	mysql  *mysqldriver.Config // nil on SQLite
 	guard  *guarded            // nil on SQLite
-	writer chan struct{}       // SQLite: held by the one transaction that is open in this process
+	writer chan struct{}       // SQLite: held by the one open transaction of this process
 
 	repeats budget
 }

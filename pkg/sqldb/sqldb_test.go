@@ -29,10 +29,10 @@ import (
 var migrations = os.DirFS("testdata")
 
 type item struct {
-	ID         int64 `gorm:"primaryKey"`
-	Name       string
-	LeftPieces int64
-	At         *time.Time
+	ID        int64 `gorm:"primaryKey"`
+	Name      string
+	UnitsLeft int64
+	At        *time.Time
 }
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -41,7 +41,7 @@ func TestTimesAreUTCMilliseconds(t *testing.T) {
 	dbtest.Each(t, migrations, func(t *testing.T, db *gorm.DB) {
 		east := time.FixedZone("east", 9*3600)
 		base := time.Date(2026, 5, 1, 12, 0, 0, 0, east)
-		// Of different widths and zones: as text they must still compare as times.
+		// Times of different widths and zones: as text they must still compare like times.
 		for i, at := range []time.Time{base, base.Add(5 * time.Millisecond).UTC(), base.Add(50*time.Millisecond + 999*time.Microsecond), base.Add(500 * time.Millisecond)} {
 			require.NoError(t, db.Create(&item{Name: fmt.Sprint("t", i), At: &at}).Error)
 		}
@@ -49,7 +49,7 @@ func TestTimesAreUTCMilliseconds(t *testing.T) {
 		require.NoError(t, db.Where("at > ? AND at <= ?", base.UTC(), base.Add(50*time.Millisecond)).Order("at").Find(&got).Error)
 		require.Len(t, got, 2)
 		require.Equal(t, base.Add(5*time.Millisecond).UTC(), *got[0].At)
-		require.Equal(t, base.Add(50*time.Millisecond).UTC(), got[1].At.UTC(), "cut, not rounded")
+		require.Equal(t, base.Add(50*time.Millisecond).UTC(), got[1].At.UTC(), "truncated, not rounded")
 	})
 }
 
@@ -57,7 +57,7 @@ func TestKeysAreCaseSensitiveAndSessionIsReadCommitted(t *testing.T) {
 	dbtest.Each(t, migrations, func(t *testing.T, db *gorm.DB) {
 		require.NoError(t, db.Create(&item{Name: "a"}).Error)
 		require.NoError(t, db.Create(&item{Name: "A"}).Error)
-		update := db.Model(&item{}).Where("name = ?", "a").Update("left_pieces", 0)
+		update := db.Model(&item{}).Where("name = ?", "a").Update("units_left", 0)
 		require.NoError(t, update.Error)
 		if sqldb.IsSQLite(db) {
 			return
@@ -87,7 +87,7 @@ func TestInTxCommitsAndRollsBack(t *testing.T) {
 			})
 		})
 		require.NoError(t, sqldb.InTx(ctx, db, func(tx *gorm.DB) error {
-			// Inside of a transaction InTx joins it.
+			// Within a transaction InTx joins it.
 			return sqldb.InTx(ctx, tx, func(tx *gorm.DB) error { return tx.Create(&item{Name: "y"}).Error })
 		}))
 		var names []string
@@ -109,7 +109,7 @@ func TestInTxSerializesByForUpdate(t *testing.T) {
 						if err := sqldb.ForUpdate(tx).Where("name = ?", "n").Take(&it).Error; err != nil {
 							return err
 						}
-						return tx.Model(&it).Update("left_pieces", it.LeftPieces+1).Error
+						return tx.Model(&it).Update("units_left", it.UnitsLeft+1).Error
 					}); err != nil {
 						t.Error(err)
 					}
@@ -119,7 +119,7 @@ func TestInTxSerializesByForUpdate(t *testing.T) {
 		wg.Wait()
 		var it item
 		require.NoError(t, db.Where("name = ?", "n").Take(&it).Error)
-		require.EqualValues(t, workers*each, it.LeftPieces)
+		require.EqualValues(t, workers*each, it.UnitsLeft)
 	})
 }
 
@@ -136,10 +136,10 @@ func TestInTxRetriesDeadlock(t *testing.T) {
 			err := sqldb.InTx(t.Context(), db, func(tx *gorm.DB) error {
 				runs.Add(1)
 				for i, name := range order {
-					if err := tx.Model(&item{}).Where("name = ?", name).Update("left_pieces", gorm.Expr("left_pieces + 1")).Error; err != nil {
+					if err := tx.Model(&item{}).Where("name = ?", name).Update("units_left", gorm.Expr("units_left + 1")).Error; err != nil {
 						return err
 					}
-					if i == 0 && first { // both hold their first row before they want the other's
+					if i == 0 && first { // both hold their first row before they request the other's
 						first = false
 						meet.Done()
 						meet.Wait()
@@ -153,9 +153,9 @@ func TestInTxRetriesDeadlock(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.EqualValues(t, 3, runs.Load(), "one of them is chosen as the victim, and runs again")
+	require.EqualValues(t, 3, runs.Load(), "one of them is the victim of the deadlock and runs again")
 	var sum int64
-	require.NoError(t, db.Model(&item{}).Select("SUM(left_pieces)").Scan(&sum).Error)
+	require.NoError(t, db.Model(&item{}).Select("SUM(units_left)").Scan(&sum).Error)
 	require.EqualValues(t, 4, sum)
 }
 
@@ -175,7 +175,7 @@ func TestInTxRetriesDeclaredRaces(t *testing.T) {
 		plain := func(err error) error { return err }
 
 		runs, err := attempt(9, plain)
-		require.Equal(t, 1, runs, "an undeclared duplicate is the caller's")
+		require.Equal(t, 1, runs, "an undeclared duplicate is returned to the caller")
 		require.True(t, sqldb.IsDuplicate(err))
 		require.False(t, sqldb.IsTransient(err))
 
@@ -190,11 +190,11 @@ func TestInTxRetriesDeclaredRaces(t *testing.T) {
 		runs, err = attempt(9, plain, sqldb.RetryDuplicates())
 		require.Equal(t, 5, runs, "bounded")
 		require.True(t, sqldb.IsDuplicate(err))
-		require.True(t, sqldb.IsTransient(err), "a race that goes on is load, not a bad message")
+		require.True(t, sqldb.IsTransient(err), "a race lost in every attempt is load, not a bad message")
 	})
 }
 
-func TestInTxHeedsContext(t *testing.T) {
+func TestInTxEndsWithItsContext(t *testing.T) {
 	dbtest.Each(t, migrations, func(t *testing.T, db *gorm.DB) {
 		ctx, cancel := context.WithCancel(t.Context())
 		err := sqldb.InTx(ctx, db, func(tx *gorm.DB) error {
@@ -205,14 +205,14 @@ func TestInTxHeedsContext(t *testing.T) {
 			return nil
 		})
 		require.ErrorIs(t, err, context.Canceled)
-		require.NotErrorIs(t, err, sqldb.ErrCommitUnknown, "it was never sent")
+		require.NotErrorIs(t, err, sqldb.ErrCommitUnknown, "the commit was never sent")
 		var n int64
 		require.NoError(t, db.Model(&item{}).Count(&n).Error)
 		require.Zero(t, n)
 	})
 }
 
-// TestCommitOutcomeUnknown breaks the connection after the commit was sent and before it is answered.
+// TestCommitOutcomeUnknown breaks the connection between the commit and its response.
 func TestCommitOutcomeUnknown(t *testing.T) {
 	direct := dbtest.MariaDB(t, migrations)
 	var name string
@@ -268,7 +268,7 @@ func serverAddr(t *testing.T) string {
 	return addr
 }
 
-// cutter is a TCP proxy that, once told to, passes on the next request and drops the connection instead of its answer.
+// cutter is a TCP proxy. Once armed, it forwards the next request and closes the connection instead of the response.
 type cutter struct {
 	t            *testing.T
 	target       string
@@ -327,7 +327,7 @@ func TestOpenNeverDials(t *testing.T) {
 	}
 }
 
-func TestMigrateFromSeveralProcessesAtOnce(t *testing.T) {
+func TestMigrateFromConcurrentProcesses(t *testing.T) {
 	dsns := map[string]string{"mariadb": "", "sqlite": "sqlite:" + filepath.Join(t.TempDir(), "m.db")}
 	for name, dsn := range dsns {
 		t.Run(name, func(t *testing.T) {
@@ -419,13 +419,13 @@ func TestConstraintAndDataErrorsArePermanent(t *testing.T) {
 		require.NoError(t, db.Create(&item{Name: "a"}).Error)
 		bad := map[string]error{
 			"duplicate": db.Create(&item{Name: "a"}).Error,
-			"check":     db.Create(&item{Name: "b", LeftPieces: -1}).Error,
+			"check":     db.Create(&item{Name: "b", UnitsLeft: -1}).Error,
 			"null":      db.Exec("INSERT INTO items (name) VALUES (NULL)").Error,
 			"not found": db.Where("name = ?", "z").Take(&item{}).Error,
 		}
 		if !sqldb.IsSQLite(db) {
 			bad["too long"] = db.Create(&item{Name: "01234567890"}).Error
-			bad["out of range"] = db.Exec("INSERT INTO items (name, left_pieces) VALUES ('c', 9999999999999999999999)").Error
+			bad["out of range"] = db.Exec("INSERT INTO items (name, units_left) VALUES ('c', 9999999999999999999999)").Error
 		}
 		for name, err := range bad {
 			require.Error(t, err, name)
@@ -434,7 +434,7 @@ func TestConstraintAndDataErrorsArePermanent(t *testing.T) {
 			require.False(t, sqldb.IsTransient(fmt.Errorf("wrapped: %w", err)), name)
 		}
 		missing := db.Exec("INSERT INTO nowhere VALUES (1)").Error
-		require.True(t, sqldb.IsTransient(missing), "the migration may come yet")
+		require.True(t, sqldb.IsTransient(missing), "the migration may still be applied")
 		require.False(t, sqldb.IsTransient(contract.Refuse(contract.CodeNotFound, "x").Because(missing)))
 	})
 }

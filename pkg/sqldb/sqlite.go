@@ -10,8 +10,8 @@ import (
 	gosqlite "github.com/glebarez/go-sqlite"
 )
 
-// sqliteDSN: WAL lets readers go on beside the writer; immediate takes the writer's lock at BEGIN, where waiting for it
-// is possible, and not in the middle of a transaction, where SQLite can only give up.
+// sqliteDSN returns the DSN of a file. With WAL, readers run concurrently with the writer. With immediate, a transaction
+// takes the writer's lock at BEGIN, where it can wait for it; in the middle of a transaction SQLite can only fail.
 func sqliteDSN(path string, wait time.Duration) string {
 	q := url.Values{
 		"_txlock": {"immediate"},
@@ -48,7 +48,7 @@ type sqliteDriverConn interface {
 	driver.Pinger
 }
 
-// sqliteConn stores every time as text of one width in UTC, so that comparing the texts compares the times.
+// sqliteConn stores every time as text of fixed width in UTC, so that texts sort like times.
 type sqliteConn struct{ sqliteDriverConn }
 
 const sqliteTime = "2006-01-02 15:04:05.000-07:00"
@@ -59,13 +59,13 @@ func (c *sqliteConn) CheckNamedValue(v *driver.NamedValue) error {
 		return err
 	}
 	if t, ok := plain.(time.Time); ok {
-		plain = t.UTC().Format(sqliteTime) // cuts, as the MySQL side does
+		plain = t.UTC().Format(sqliteTime) // truncates, as the MySQL connection does
 	}
 	v.Value = plain
 	return nil
 }
 
-// BeginTx drops the isolation level: SQLite's only one, serializable, is above all that callers ask for.
+// BeginTx ignores the requested isolation level: SQLite is always serializable, the strictest level.
 func (c *sqliteConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
 	return c.sqliteDriverConn.BeginTx(ctx, driver.TxOptions{ReadOnly: opts.ReadOnly})
 }

@@ -12,32 +12,32 @@ import (
 	"gorm.io/gorm/clause"
 )
 
-// maxAttempts bounds how often InTx runs one transaction. A lock wait alone takes up to Options.LockWait each time; the
-// caller's context ends it earlier.
+// maxAttempts bounds the attempts of InTx for one transaction. A lock wait takes up to Options.LockWait in each attempt; the
+// caller's context can end it earlier.
 const maxAttempts = 5
 
-// TxOption changes how InTx treats one transaction.
+// TxOption is an option of InTx.
 type TxOption func(*txOptions)
 
 type txOptions struct{ duplicates, unknownCommit bool }
 
-// RetryDuplicates declares that a duplicate key can only be a lost race: the next run of the function will see the other
-// transaction's row and act on it.
+// RetryDuplicates declares that a duplicate key is always a lost race: the next run of the function will find the row of the
+// other transaction.
 func RetryDuplicates() TxOption { return func(o *txOptions) { o.duplicates = true } }
 
-// RetryUnknownCommit declares that the function may run again after it already took place: it finds its own rows and
-// changes nothing.
+// RetryUnknownCommit declares that the function may run again after its commit: it then finds its own rows and changes
+// nothing.
 func RetryUnknownCommit() TxOption { return func(o *txOptions) { o.unknownCommit = true } }
 
 // InTx runs fn in one READ COMMITTED transaction (SQLite: one immediate transaction at a time in this process) and
-// commits unless fn fails or panics. It runs fn again, up to 5 times with growing pauses, after a deadlock, a lock wait
-// time-out, a busy SQLite, an error marked with Race, and what the options declare; so fn must keep nothing from an
-// earlier run. All transactions of a database share a budget for that (RepeatsLeft); what it does not allow is a transient
-// error. Inside of a transaction InTx only calls fn: the outer one decides.
+// commits unless fn fails or panics. It runs fn up to 5 times with growing pauses: after a deadlock, a lock wait time-out, a
+// busy SQLite, an error marked with Race, and the errors that the options declare. So fn must keep no state from an earlier
+// run. All transactions of a database share a budget for repeats (RepeatsLeft); without budget the error is returned as
+// transient. Within a transaction InTx only calls fn: the outer InTx decides.
 //
-// When the connection breaks during the commit, nobody knows whether it took place: the error has ErrCommitUnknown in
-// its chain, is transient, and is never retried here unless RetryUnknownCommit allows it. Consumers get their message
-// again and find what is done already.
+// If the connection breaks during the commit, its outcome is unknown: the error has ErrCommitUnknown in its chain, is
+// transient, and is not retried here unless RetryUnknownCommit allows it. Consumers get their message redelivered and find
+// the completed work.
 func InTx(ctx context.Context, db *gorm.DB, fn func(tx *gorm.DB) error, opts ...TxOption) error {
 	var o txOptions
 	for _, opt := range opts {
@@ -64,7 +64,7 @@ func InTx(ctx context.Context, db *gorm.DB, fn func(tx *gorm.DB) error, opts ...
 			if o.duplicates && IsDuplicate(err) {
 				err = Race(err)
 			}
-			return fmt.Errorf("transaction given up after %d attempts: %w", attempt, err)
+			return fmt.Errorf("transaction failed after %d attempts: %w", attempt, err)
 		}
 		timer := time.NewTimer(pause.NextBackOff())
 		select {
@@ -76,13 +76,13 @@ func InTx(ctx context.Context, db *gorm.DB, fn func(tx *gorm.DB) error, opts ...
 	}
 }
 
-// InsideTx tells whether db is a transaction already.
+// InsideTx reports whether db is a transaction.
 func InsideTx(db *gorm.DB) bool {
 	committer, ok := db.Statement.ConnPool.(gorm.TxCommitter)
 	return ok && committer != nil
 }
 
-// ForUpdate makes the next SELECT lock the rows it reads. SQLite needs no such thing: its transaction is the only writer.
+// ForUpdate makes the next SELECT lock the rows it reads. SQLite needs no locks: its transaction is the only writer.
 func ForUpdate(tx *gorm.DB) *gorm.DB {
 	if IsSQLite(tx) {
 		return tx
@@ -99,7 +99,7 @@ func once(ctx context.Context, db *gorm.DB, fn func(tx *gorm.DB) error) (err err
 			return ctx.Err()
 		}
 	}
-	// The level is that of the session (see mysqlConnector): asking for it here again would cost a round trip.
+	// The session has the isolation level (see mysqlConnector): setting it here would cost a round trip.
 	tx := db.WithContext(ctx).Begin()
 	if tx.Error != nil {
 		return fmt.Errorf("begin: %w", tx.Error)
@@ -107,7 +107,7 @@ func once(ctx context.Context, db *gorm.DB, fn func(tx *gorm.DB) error) (err err
 	done := false
 	defer func() {
 		if !done { // fn failed or panics
-			// The connection is dropped when it cannot even roll back; the server then does it.
+			// If the rollback fails, the connection is closed, and the server rolls back.
 			if back := tx.Rollback().Error; back != nil && !errors.Is(back, sql.ErrTxDone) && err != nil {
 				err = fmt.Errorf("%w (roll back: %w)", err, back)
 			}
@@ -121,7 +121,7 @@ func once(ctx context.Context, db *gorm.DB, fn func(tx *gorm.DB) error) (err err
 	case err == nil:
 		return nil
 	case ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, sql.ErrTxDone)):
-		// database/sql found the context done before it sent the commit, and rolled back.
+		// The context ended before database/sql sent the commit, so it has rolled back.
 		return fmt.Errorf("commit: %w", errors.Join(ctx.Err(), err))
 	case retryable(err):
 		tx.Rollback()

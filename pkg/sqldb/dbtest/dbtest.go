@@ -21,26 +21,26 @@ import (
 
 const defaultDSN = "root@tcp(127.0.0.1:13306)/"
 
-// Each runs fn twice, as subtests "mariadb" and "sqlite", each on a database of its own that holds the migrations.
+// Each runs fn twice, as subtests "mariadb" and "sqlite", each on a separate migrated database.
 func Each(t *testing.T, migrations fs.FS, fn func(t *testing.T, db *gorm.DB)) {
 	t.Helper()
 	t.Run("mariadb", func(t *testing.T) { fn(t, MariaDB(t, migrations)) })
 	t.Run("sqlite", func(t *testing.T) { fn(t, SQLite(t, migrations)) })
 }
 
-// SQLite opens a database in a file of the test's own.
+// SQLite returns a migrated database in a temporary file.
 func SQLite(t testing.TB, migrations fs.FS) *gorm.DB {
 	t.Helper()
 	return open(t, "sqlite:"+filepath.Join(t.TempDir(), "test.db"), migrations)
 }
 
-// MariaDB makes a database with a random name on the server of MYSQL_DSN, dropped when the test ends.
+// MariaDB returns a migrated database with a random name on the server of MYSQL_DSN. It is dropped when the test ends.
 func MariaDB(t testing.TB, migrations fs.FS) *gorm.DB {
 	t.Helper()
 	return open(t, MariaDBDSN(t), migrations)
 }
 
-// MariaDBDSN makes an empty database as MariaDB does, and tells its DSN.
+// MariaDBDSN creates an empty database as MariaDB does, and returns its DSN.
 func MariaDBDSN(t testing.TB) string {
 	t.Helper()
 	cfg, err := mysqldriver.ParseDSN(ServerDSN())
@@ -55,7 +55,7 @@ func MariaDBDSN(t testing.TB) string {
 	defer cancel()
 	if err := admin.WithContext(ctx).Exec("CREATE DATABASE " + name + " CHARACTER SET utf8mb4").Error; err != nil {
 		_ = sqldb.Close(admin)
-		t.Fatalf("no MySQL or MariaDB answers at %s (MYSQL_DSN): run `make test`, which starts one: %v", cfg.Addr, err)
+		t.Fatalf("no MySQL or MariaDB at %s (MYSQL_DSN): run `make test`, which starts one: %v", cfg.Addr, err)
 	}
 	t.Cleanup(func() {
 		if err := admin.Exec("DROP DATABASE " + name).Error; err != nil {
@@ -67,7 +67,7 @@ func MariaDBDSN(t testing.TB) string {
 	return cfg.FormatDSN()
 }
 
-// ServerDSN is MYSQL_DSN, or that of the server which `make up` and `make test` start.
+// ServerDSN returns MYSQL_DSN, or the DSN of the server that `make up` and `make test` start.
 func ServerDSN() string {
 	if dsn := os.Getenv("MYSQL_DSN"); dsn != "" {
 		return dsn

@@ -2,7 +2,7 @@
 CREATE TABLE items (
     id   INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
     name TEXT NOT NULL UNIQUE,
-    left_pieces INTEGER NOT NULL DEFAULT 0 CHECK (left_pieces >= 0),
+    units_left INTEGER NOT NULL DEFAULT 0 CHECK (units_left >= 0),
     at   DATETIME NULL
 );
 -- +goose Down
