@@ -2,8 +2,8 @@ package telemetry
 
 import "go.opentelemetry.io/otel/attribute"
 
-// Names of attributes, of spans and of metrics. Ids of orders are for spans only: as a label of a metric they would
-// never end. User text, tokens and paths are for neither.
+// Names of attributes of spans and metrics. Order ids are for spans only: as labels of a metric their number would be
+// unbounded. User text, tokens and paths are for neither.
 const (
 	AttrActivityID = attribute.Key("flashsale.activity_id")
 	AttrOrderSN    = attribute.Key("flashsale.order_sn")

@@ -13,11 +13,11 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// MaxTraced bounds the items of one batch that are traced. It is as many as a message may hold.
+// MaxTraced bounds the traced items of one batch. A message holds as many items.
 const MaxTraced = 256
 
-// Traceparent is the W3C header of ctx's span, for an item of a message or a journal entry to carry. It is empty when
-// the span is not sampled, as then there is nothing to continue.
+// Traceparent returns the W3C header of ctx's span, for an item of a message or a journal entry. It is empty if the span is
+// not sampled, since there is nothing to continue.
 func Traceparent(ctx context.Context) string { return traceparent(trace.SpanContextFromContext(ctx)) }
 
 func traceparent(sc trace.SpanContext) string {
@@ -27,15 +27,15 @@ func traceparent(sc trace.SpanContext) string {
 	return "00-" + sc.TraceID().String() + "-" + sc.SpanID().String() + "-01"
 }
 
-// WithTraceparent continues a trace that our own message, journal entry or row carries. Its decision about sampling
-// holds, as opposed to that of a caller's header. A ctx with an empty or malformed tp comes back as it is.
+// WithTraceparent continues the trace of a message, journal entry or row of this system. Its sampling decision applies,
+// unlike that of a caller's header. With an empty or malformed tp it returns ctx.
 func WithTraceparent(ctx context.Context, tp string) context.Context {
 	sc, ok := parse(tp)
 	if !ok {
 		return ctx
 	}
 	if ctx.Value(batchKey{}) != nil {
-		ctx = context.WithValue(ctx, batchKey{}, nil) // one trace from here on
+		ctx = context.WithValue(ctx, batchKey{}, nil) // a single trace from here on
 	}
 	return trace.ContextWithSpanContext(ctx, sc)
 }
@@ -51,19 +51,19 @@ func parse(tp string) (trace.SpanContext, bool) {
 
 type batchKey struct{}
 
-// spans are the open spans of one piece of work, one for each traced item. A batch without traced items has none.
+// spans holds the open spans of one operation, one for each traced item. A batch without traced items has none.
 type spans []trace.Span
 
-// Batch is work done for many items at once, seen in the trace of each sampled one.
+// Batch is one operation on many items. The trace of each sampled item has a span of it.
 type Batch struct {
 	spans  spans
-	ofItem []int // item -> its span, -1 for an item without a trace
+	ofItem []int // index of each item's span, -1 for an item without a trace
 }
 
-// StartBatch begins work for the items whose traceparents are given, in their order ("" for an item without one). It
-// opens one span in each sampled item's trace; items that share a parent share the span. Span, called with the returned
-// context, does the same one level deeper, while other instrumentation sees the first sampled item's span. When no item
-// is sampled nothing is recorded at all, and nothing below begins a trace of its own.
+// StartBatch begins an operation on items. traceparents holds those of the items in order, "" for an item without one. It
+// opens one span in each sampled item's trace; items with the same parent share the span. Span, called with the returned
+// context, does the same one level deeper; other instrumentation continues the first sampled item's span. If no item is
+// sampled, nothing is recorded, and no operation below begins a new trace.
 func (t *Telemetry) StartBatch(ctx context.Context, name string, kind trace.SpanKind, traceparents []string, attrs ...attribute.KeyValue) (context.Context, *Batch) {
 	b := &Batch{ofItem: make([]int, len(traceparents))}
 	var start time.Time
@@ -102,7 +102,7 @@ func (t *Telemetry) StartBatch(ctx context.Context, name string, kind trace.Span
 	return trace.ContextWithSpanContext(ctx, unsampled()), b
 }
 
-// unsampled is the beginning of a trace that nobody records. Its id still ties log lines together.
+// unsampled returns the root of a trace that is not recorded. Its id still connects log lines.
 func unsampled() trace.SpanContext {
 	var tid trace.TraceID
 	var sid trace.SpanID
@@ -112,10 +112,10 @@ func unsampled() trace.SpanContext {
 	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: tid, SpanID: sid})
 }
 
-// Traceparent is what item i must carry onward: its span in this batch, "" when it is not sampled.
+// Traceparent returns the traceparent that item i must carry on: its span in this batch, "" if it is not sampled.
 func (b *Batch) Traceparent(i int) string { return traceparent(b.Item(i).SpanContext()) }
 
-// Item is item i's span, for attributes and events of its own. Without a trace it takes everything and keeps nothing.
+// Item returns the span of item i, for attributes and events of that item. Without a trace the span is a no-op.
 func (b *Batch) Item(i int) trace.Span {
 	if b == nil || i < 0 || i >= len(b.ofItem) || b.ofItem[i] < 0 {
 		return trace.SpanFromContext(context.Background())
@@ -123,7 +123,7 @@ func (b *Batch) Item(i int) trace.Span {
 	return b.spans[b.ofItem[i]]
 }
 
-// ItemContext is ctx narrowed to item i: work begun with it, and lines logged with it, belong to that item's trace only.
+// ItemContext returns ctx restricted to item i: operations and log lines with it belong to that item's trace only.
 func (b *Batch) ItemContext(ctx context.Context, i int) context.Context {
 	span := b.Item(i)
 	if !span.SpanContext().IsValid() {
@@ -134,7 +134,7 @@ func (b *Batch) ItemContext(ctx context.Context, i int) context.Context {
 	return trace.ContextWithSpan(ctx, span)
 }
 
-// End closes the batch's spans, as failed when err is not nil.
+// End ends the spans of the batch, as failed if err is not nil.
 func (b *Batch) End(err error) {
 	if b != nil {
 		b.spans.end(err)
@@ -155,11 +155,11 @@ func (s spans) end(err error) {
 	}
 }
 
-// Span begins a piece of work and returns what ends it. In the context of a batch it is one child in each sampled
-// item's trace; else it is a plain child of ctx's span, or the beginning of a trace.
+// Span begins an operation and returns the function that ends it. In the context of a batch it opens one child in each
+// sampled item's trace, else a child of ctx's span, or the root of a new trace.
 func (t *Telemetry) Span(ctx context.Context, name string, kind trace.SpanKind, attrs ...attribute.KeyValue) (context.Context, func(error)) {
-	// Nobody records the trace, which was decided where it began: no span of it needs an id of its own. The span around a batch
-	// is one that is recorded, if any is. Nor do its attributes leave the caller's stack: only copies of them are kept.
+	// The trace is not recorded, as was decided at its root, so its spans need no ids. The span of a batch is a recorded one,
+	// if any is. The attributes do not escape to the heap here, since only copies of them are kept below.
 	if around := trace.SpanFromContext(ctx); around.SpanContext().IsValid() && !around.SpanContext().IsSampled() && !around.IsRecording() {
 		return ctx, unrecorded
 	}

@@ -9,7 +9,7 @@ import (
 	"flashsale.internal/pkg/settings"
 )
 
-func TestAnEndpointThatNothingCanReachStopsTheStart(t *testing.T) {
+func TestAnInvalidEndpointStopsTheStart(t *testing.T) {
 	for _, setting := range []string{
 		"OTEL_EXPORTER_OTLP_ENDPOINT=localhost:4317",
 		"OTEL_EXPORTER_OTLP_ENDPOINT=::bad",

@@ -8,14 +8,14 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// levels are up-down counters by name.
+// levels holds up-down counters by name.
 type levels struct {
 	mu     sync.Mutex
 	byName map[string]*atomic.Int64
 }
 
-// Level is an up-down counter for what happens with every request: adding to it is one atomic step, and it is read when
-// somebody looks at the metrics. Whoever asks for the same name shares it.
+// Level returns an up-down counter that is cheap enough for every request: an addition is one atomic operation, and the
+// value is read at each scrape. Calls with the same name share the counter.
 func (t *Telemetry) Level(name string, opts ...metric.Int64ObservableUpDownCounterOption) (*atomic.Int64, error) {
 	t.levels.mu.Lock()
 	defer t.levels.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// MergeMetrics is one page for several services in a process. Each line says whose it is by the label "service".
+// MergeMetrics returns one metrics page for several services in a process. The label "service" names the service.
 func MergeMetrics(of ...*Telemetry) http.Handler {
 	var all prometheus.Gatherers
 	for _, t := range of {
@@ -23,7 +23,7 @@ type labelled struct {
 	service string
 }
 
-// Gather adds the label. Labels must be in order of their names.
+// Gather adds the label. Labels must be sorted by name.
 func (l labelled) Gather() ([]*dto.MetricFamily, error) {
 	families, err := l.Gatherer.Gather()
 	name := "service"

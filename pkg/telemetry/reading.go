@@ -7,11 +7,11 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// Reading is a gauge of a figure that a dependency holds. It has a sample only while the last reading succeeded: neither 0 nor
-// an old figure stands for one that is unknown.
+// Reading is a gauge of a value that is read from a dependency. It has a sample only if the last read succeeded: an unknown
+// value is neither 0 nor the old value.
 type Reading struct{ last atomic.Pointer[int64] }
 
-// Reading makes a gauge that has no sample yet.
+// Reading returns a gauge without a sample.
 func (t *Telemetry) Reading(name string, opts ...metric.Int64ObservableGaugeOption) (*Reading, error) {
 	r := &Reading{}
 	_, err := t.Meter.Int64ObservableGauge(name, append(opts, metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
@@ -23,7 +23,7 @@ func (t *Telemetry) Reading(name string, opts ...metric.Int64ObservableGaugeOpti
 	return r, err
 }
 
-// Record sets the figure, or makes it unknown when reading it failed.
+// Record sets the value, or removes the sample if the read failed.
 func (r *Reading) Record(n int64, err error) {
 	if err != nil {
 		r.last.Store(nil)

@@ -12,12 +12,13 @@ import (
 	"flashsale.internal/pkg/settings"
 )
 
-// samplerFromEnv reads OTEL_TRACES_SAMPLER and its argument. Without an exporter and without a wish nothing is
-// sampled, as it would cost and go nowhere.
+// samplerFromEnv reads OTEL_TRACES_SAMPLER and its argument. Without an exporter and without the variable, nothing is
+// sampled.
 //
-// In production a remote parent, which is anybody's header, does not decide: such a trace keeps its id and is sampled
-// as often as one that begins here. The dice are thrown without looking at the trace id, which the caller chose too.
-// Parents from our own messages are not remote (see WithTraceparent) and do decide.
+// In production the sampling decision of a remote parent is ignored, since any caller can send the header. Such a trace
+// keeps its id and is sampled as often as one that begins here. The decision is random and does not depend on the trace id,
+// which the caller chose too. Parents from messages of this system are not remote (see WithTraceparent), and their decision
+// applies.
 func samplerFromEnv(getenv func(string) string, exporting, production bool) (sdktrace.Sampler, error) {
 	const variable = "OTEL_TRACES_SAMPLER"
 	name := strings.ToLower(strings.TrimSpace(getenv(variable)))
@@ -54,9 +55,9 @@ func samplerFromEnv(getenv func(string) string, exporting, production bool) (sdk
 	}
 	switch {
 	case production:
-		// traceidratio too: the dice of a remote parent bind the spans below it.
-		dice := chance(ratio)
-		return sdktrace.ParentBased(root, sdktrace.WithRemoteParentSampled(dice), sdktrace.WithRemoteParentNotSampled(dice)), nil
+		// Parent-based with traceidratio too: the decision for a remote parent applies to the spans below it.
+		remote := chance(ratio)
+		return sdktrace.ParentBased(root, sdktrace.WithRemoteParentSampled(remote), sdktrace.WithRemoteParentNotSampled(remote)), nil
 	case byParent:
 		return sdktrace.ParentBased(root), nil
 	default:
@@ -64,12 +65,12 @@ func samplerFromEnv(getenv func(string) string, exporting, production bool) (sdk
 	}
 }
 
-// chance samples this share of all traces, whatever their ids.
+// chance is a sampler with this ratio, independent of the trace id.
 type chance float64
 
 func (c chance) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
 	r := sdktrace.SamplingResult{Tracestate: trace.SpanContextFromContext(p.ParentContext).TraceState()}
-	if c >= 1 || rand.Float64() < float64(c) { //nolint:gosec // dice, no secret
+	if c >= 1 || rand.Float64() < float64(c) { //nolint:gosec // no secret depends on it
 		r.Decision = sdktrace.RecordAndSample
 	}
 	return r

@@ -1,6 +1,6 @@
-// Package telemetry holds what a service uses to be seen from outside: a logger, a tracer, a meter and the page with
-// its metrics. There are no globals, so that one process may hold several (allinone holds three); the one exception
-// is OpenTelemetry's error handler, which Setup points at the log.
+// Package telemetry provides the observability of a service: a logger, a tracer, a meter and the metrics page. It uses no
+// globals, so that one process may have several (allinone has three). The exception is OpenTelemetry's error handler, which
+// Setup connects to the log.
 package telemetry
 
 import (
@@ -38,7 +38,7 @@ import (
 // scope names the instrumentation in spans and metrics.
 const scope = "flashsale.internal"
 
-// Telemetry is what one service is seen by.
+// Telemetry holds the logger, traces and metrics of one service.
 type Telemetry struct {
 	Service        string
 	Log            *slog.Logger
@@ -54,17 +54,17 @@ type Telemetry struct {
 	shutdown func(context.Context) error
 }
 
-// Options of Setup; the zero value is right for development.
+// Options holds the options of Setup. The zero value suits development.
 type Options struct {
-	Production bool       // callers from outside cannot force sampling
-	LogLevel   slog.Level // below it nothing is logged
+	Production bool       // external callers cannot force sampling
+	LogLevel   slog.Level // minimum level
 	LogWriter  io.Writer  // nil = standard output
 }
 
-// Setup makes a service's telemetry as the OTEL_* variables say. Spans are exported by gRPC or http/protobuf when an
-// endpoint is set (OTEL_EXPORTER_OTLP_ENDPOINT) or OTEL_TRACES_EXPORTER asks for it, else nowhere; metrics always on
-// the Prometheus page, and pushed too when OTEL_METRICS_EXPORTER says otlp or console. An exporter whose other side is
-// absent never holds up the service.
+// Setup creates the telemetry of a service from the OTEL_* variables. Spans are exported by gRPC or http/protobuf if an
+// endpoint is set (OTEL_EXPORTER_OTLP_ENDPOINT) or OTEL_TRACES_EXPORTER names an exporter. Metrics are always on the
+// Prometheus page, and also pushed if OTEL_METRICS_EXPORTER is otlp or console. An unreachable collector never blocks the
+// service.
 func Setup(ctx context.Context, service, version string, o Options) (t *Telemetry, err error) {
 	w := o.LogWriter
 	if w == nil {
@@ -82,7 +82,7 @@ func Setup(ctx context.Context, service, version string, o Options) (t *Telemetr
 	if err != nil && !errors.Is(err, resource.ErrPartialResource) && !errors.Is(err, resource.ErrSchemaURLConflict) {
 		return nil, fmt.Errorf("telemetry resource: %w", err)
 	}
-	res, err := resource.Merge(known, named) // OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win
+	res, err := resource.Merge(known, named) // OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence
 	if err != nil && !errors.Is(err, resource.ErrSchemaURLConflict) {
 		return nil, fmt.Errorf("telemetry resource: %w", err)
 	}
@@ -106,7 +106,7 @@ func Setup(ctx context.Context, service, version string, o Options) (t *Telemetr
 	tp := sdktrace.NewTracerProvider(traceOpts...)
 	defer func() {
 		if err != nil {
-			_ = tp.Shutdown(context.WithoutCancel(ctx)) // nothing was recorded yet, so that it does not wait
+			_ = tp.Shutdown(context.WithoutCancel(ctx)) // nothing has been recorded yet, so it does not wait
 		}
 	}()
 
@@ -151,7 +151,7 @@ func assemble(service string, log *slog.Logger, tp trace.TracerProvider, mp metr
 	}
 }
 
-// exportsTraces tells whether the environment names a place to send spans to.
+// exportsTraces reports whether the environment configures an exporter of spans.
 func exportsTraces() bool {
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
 		return false
@@ -170,10 +170,10 @@ func pushesMetrics(exporter string) bool {
 	return exporter != "" && exporter != "none" && exporter != "prometheus"
 }
 
-// Shutdown sends what is still held back and ends the exporters.
+// Shutdown sends buffered data and stops the exporters.
 func (t *Telemetry) Shutdown(ctx context.Context) error { return t.shutdown(ctx) }
 
-// Component shuts the telemetry down at the end of the process. It belongs first in the list, so that it ends last.
+// Component shuts the telemetry down at the end of the process. It goes first in the list, so that it ends last.
 func (t *Telemetry) Component() lifecycle.Component {
 	return lifecycle.Component{Name: t.Service + " telemetry", Run: func(ctx context.Context) error {
 		<-ctx.Done()
@@ -182,13 +182,14 @@ func (t *Telemetry) Component() lifecycle.Component {
 		out, cancelOut := context.WithTimeout(out, 5*time.Second)
 		defer cancelOut()
 		if err := t.Shutdown(out); err != nil {
-			t.Log.WarnContext(ctx, "telemetry not fully sent", "error", err)
+			t.Log.WarnContext(ctx, "telemetry shutdown failed, some data was not sent", "error", err)
 		}
 		return nil
 	}}
 }
 
-// Transport makes outgoing HTTP calls show in traces and carry the trace on. A nil base is http.DefaultTransport.
+// Transport returns a transport that traces outgoing HTTP calls and propagates the trace. A nil base is
+// http.DefaultTransport.
 func (t *Telemetry) Transport(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
@@ -200,7 +201,7 @@ func (t *Telemetry) Transport(base http.RoundTripper) http.RoundTripper {
 // TB is the part of testing.TB that Discard uses.
 type TB interface{ Helper() }
 
-// Discard is telemetry that goes nowhere. Traces have ids but are never sampled.
+// Discard returns telemetry that is neither recorded nor exported. Traces have ids but are never sampled.
 func Discard(t TB) *Telemetry {
 	if t != nil {
 		t.Helper()
@@ -209,7 +210,7 @@ func Discard(t TB) *Telemetry {
 	return assemble("test", slog.New(slog.DiscardHandler), tp, sdkmetric.NewMeterProvider())
 }
 
-// Recording is telemetry for tests: every span lands in the recorder, every metric on the page, no log anywhere.
+// Recording returns telemetry for tests: the recorder gets every span, and the page has every metric. Logs are discarded.
 func Recording() (*Telemetry, *tracetest.SpanRecorder) {
 	recorder := tracetest.NewSpanRecorder()
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder))

@@ -30,7 +30,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// clean takes the OTEL_* variables of this machine away and sets those given.
+// clean unsets the OTEL_* variables of this machine and sets the given ones.
 func clean(t *testing.T, set ...string) {
 	t.Helper()
 	for _, name := range []string{
@@ -64,7 +64,7 @@ func page(t *testing.T, h http.Handler) string {
 	return w.Body.String()
 }
 
-// collector takes spans over both transports.
+// collector receives spans over both transports.
 type collector struct {
 	coltrace.UnimplementedTraceServiceServer
 	requests chan *coltrace.ExportTraceServiceRequest
@@ -128,7 +128,7 @@ func TestSpansAreExportedOverBothTransports(t *testing.T) {
 	}
 }
 
-func TestWithoutAnEndpointNothingIsExportedButIdsAreThere(t *testing.T) {
+func TestWithoutAnEndpointThereAreIDsButNoExports(t *testing.T) {
 	clean(t)
 	var log bytes.Buffer
 	tel := setup(t, Options{LogWriter: &log})
@@ -150,9 +150,9 @@ func TestWithoutAnEndpointNothingIsExportedButIdsAreThere(t *testing.T) {
 	require.NotContains(t, lines[1], "trace_id")
 }
 
-func TestAnAbsentCollectorHoldsUpNothing(t *testing.T) {
+func TestAnAbsentCollectorBlocksNothing(t *testing.T) {
 	clean(t, "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL=grpc",
-		"OTEL_EXPORTER_OTLP_TIMEOUT=100") // ms, so that what is given up on ends with the test
+		"OTEL_EXPORTER_OTLP_TIMEOUT=100") // ms, so that failing exports end with the test
 	begin := time.Now()
 	tel := setup(t, Options{})
 	_, end := tel.Span(context.Background(), "work", trace.SpanKindInternal)
@@ -160,7 +160,7 @@ func TestAnAbsentCollectorHoldsUpNothing(t *testing.T) {
 	require.Less(t, time.Since(begin), time.Second)
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
-	_ = tel.Shutdown(ctx) // what could not be sent is lost, and that is all
+	_ = tel.Shutdown(ctx) // data that cannot be sent is lost
 	require.Less(t, time.Since(begin), 5*time.Second)
 }
 
@@ -212,7 +212,7 @@ func TestStatesOfBreakersAndBudgets(t *testing.T) {
 	require.Regexp(t, `(?m)^flashsale_x_repeats(\{.*\})? 0$`, page(t, tel.Metrics))
 }
 
-func TestMergedMetricsSayWhoseTheyAre(t *testing.T) {
+func TestMergedMetricsHaveTheLabelService(t *testing.T) {
 	one, _ := Recording()
 	two, _ := Recording()
 	one.Service, two.Service = "one", "two"
@@ -238,17 +238,17 @@ func TestSamplers(t *testing.T) {
 		exporting, production bool
 		sampled               []string
 	}{
-		"nowhere to send":     {"", "", false, false, nil},
-		"wished all the same": {"always_on", "", false, false, []string{"none", "local", "remote", "remote unsampled", "remote low id"}},
-		"default":             {"", "", true, false, []string{"none", "local", "remote", "remote low id"}},
-		"always off":          {"always_off", "", true, false, nil},
-		"ratio 1":             {"parentbased_traceidratio", "1", true, false, []string{"none", "local", "remote", "remote low id"}},
-		"ratio 0":             {"parentbased_traceidratio", "0", true, false, []string{"local", "remote", "remote low id"}},
-		"bare ratio 0":        {"traceidratio", "0", true, false, nil},
-		"off by parent":       {"parentbased_always_off", "", true, false, []string{"local", "remote", "remote low id"}},
-		"production":          {"", "", true, true, []string{"none", "local", "remote", "remote unsampled", "remote low id"}},
-		"production ratio 0":  {"parentbased_traceidratio", "0", true, true, []string{"local"}},
-		// An id of zeros is below any ratio's bound, so that a caller could choose to be sampled by it.
+		"no exporter":        {"", "", false, false, nil},
+		"set, no exporter":   {"always_on", "", false, false, []string{"none", "local", "remote", "remote unsampled", "remote low id"}},
+		"default":            {"", "", true, false, []string{"none", "local", "remote", "remote low id"}},
+		"always off":         {"always_off", "", true, false, nil},
+		"ratio 1":            {"parentbased_traceidratio", "1", true, false, []string{"none", "local", "remote", "remote low id"}},
+		"ratio 0":            {"parentbased_traceidratio", "0", true, false, []string{"local", "remote", "remote low id"}},
+		"bare ratio 0":       {"traceidratio", "0", true, false, nil},
+		"off by parent":      {"parentbased_always_off", "", true, false, []string{"local", "remote", "remote low id"}},
+		"production":         {"", "", true, true, []string{"none", "local", "remote", "remote unsampled", "remote low id"}},
+		"production ratio 0": {"parentbased_traceidratio", "0", true, true, []string{"local"}},
+		// An id of zeros is below the bound of any ratio, so a caller could force sampling with it.
 		"production small": {"parentbased_traceidratio", "0.0000001", true, true, []string{"local"}},
 		"production bare":  {"traceidratio", "0", true, true, []string{"local"}},
 		"production off":   {"parentbased_always_off", "", true, true, []string{"local"}},
@@ -319,7 +319,7 @@ func TestLogLevelsAndGroups(t *testing.T) {
 	require.Contains(t, out.String(), `"a":1,"g":{"b":2}`)
 }
 
-// begin starts n traces and returns their traceparents and ids.
+// begin starts n traces and returns their traceparents and trace ids.
 func begin(tel *Telemetry, n int) (tps, ids []string) {
 	for range n {
 		ctx, end := tel.Span(context.Background(), "request", trace.SpanKindServer)
@@ -349,7 +349,7 @@ func tree(spans []sdktrace.ReadOnlySpan, traceID string) []string {
 func TestABatchAppearsInEachSampledItemsTrace(t *testing.T) {
 	tel, recorder := Recording()
 	tps, ids := begin(tel, 3)
-	// items: traced, unsampled, traced, malformed, the first one's twin, traced
+	// items: traced, unsampled, traced, malformed, same parent as the first, traced
 	items := []string{tps[0], "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00", tps[1], "rubbish", tps[0], tps[2]}
 	ctx, batch := tel.StartBatch(context.Background(), "process", trace.SpanKindConsumer, items, AttrTopic.String("topic"))
 	in, endTx := tel.Span(ctx, "transaction", trace.SpanKindInternal)
@@ -380,7 +380,7 @@ func TestABatchAppearsInEachSampledItemsTrace(t *testing.T) {
 		got := batch.Traceparent(i)
 		require.Equal(t, want == "", got == "", i)
 		require.Contains(t, got, want)
-		require.NotEqual(t, items[i], got, "the batch's span is the next one's parent")
+		require.NotEqual(t, items[i], got, "the span of the batch is the parent of the next one")
 	}
 	require.Empty(t, batch.Traceparent(6))
 	require.Empty(t, batch.Traceparent(-1))
@@ -390,7 +390,7 @@ func TestAnUnsampledBatchRecordsNothing(t *testing.T) {
 	tel, recorder := Recording()
 	ctx, batch := tel.StartBatch(context.Background(), "process", trace.SpanKindConsumer, []string{"", "", ""})
 	in, end := tel.Span(ctx, "transaction", trace.SpanKindInternal)
-	// Nor do others' instruments below it begin traces of their own.
+	// Other instrumentation below it begins no traces either.
 	_, foreign := tel.TracerProvider.Tracer("redis").Start(in, "get")
 	foreign.End()
 	end(nil)
@@ -403,7 +403,7 @@ func TestAnUnsampledBatchRecordsNothing(t *testing.T) {
 	require.Empty(t, none.Traceparent(0))
 }
 
-func TestItemContextIsOneItemsOwn(t *testing.T) {
+func TestItemContextBelongsToOneItem(t *testing.T) {
 	tel, recorder := Recording()
 	tps, ids := begin(tel, 2)
 	ctx, batch := tel.StartBatch(context.Background(), "process", trace.SpanKindConsumer, []string{tps[0], tps[1], ""})
@@ -462,7 +462,7 @@ func TestDiscard(t *testing.T) {
 	require.NotNil(t, Discard(nil))
 }
 
-func TestAReadingThatFailedHasNoSample(t *testing.T) {
+func TestAFailedReadingHasNoSample(t *testing.T) {
 	tel, _ := Recording()
 	r, err := tel.Reading("flashsale.test.waiting")
 	require.NoError(t, err)
@@ -473,7 +473,7 @@ func TestAReadingThatFailedHasNoSample(t *testing.T) {
 		value, _, _ := strings.Cut(after, "\n")
 		return value
 	}
-	require.Empty(t, sample(), "nothing was read yet")
+	require.Empty(t, sample(), "no value has been read yet")
 	r.Record(0, nil)
 	require.Equal(t, "0", sample())
 	r.Record(7, nil)
