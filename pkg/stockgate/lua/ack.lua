@@ -2,8 +2,8 @@
 -- KEYS    as in prelude.lua
 -- ARGV    for each entry: its id in the journal, order_sn
 -- returns the number of entries removed
--- Needs no gate: a published entry is done with or without one. If the purchase was journaled again meanwhile, its
--- newer journal entry stays.
+-- Needs no gate: entries of a lost gate are published, too. If the purchase was journaled again meanwhile, its newer
+-- journal entry stays.
 -- cost    O(entries)
 local ids = every(2, 1)
 if redis.call('EXISTS', GATE) == 1 then

@@ -1,7 +1,6 @@
 -- configure: sets state, window and limit.
 -- KEYS    as in prelude.lua
--- ARGV    state, starts, ends, per-user limit, version; then, to override a higher version, the version that the gate
---         has
+-- ARGV    state, starts, ends, per-user limit, version; then, to override a higher version, the gate's version
 -- returns 'ok', 'version' when the gate has a higher one or not the one to override, or 'no_gate'
 -- cost    O(1)
 local version = redis.call('HGET', GATE, 'version')

@@ -1,4 +1,4 @@
--- Functions and key names that all scripts of a gate share. It is prepended to each script and does nothing by itself.
+-- Functions and key names that all scripts of a gate share. This file is prepended to each script and changes nothing.
 -- Every script receives the keys in this order:
 local GATE, BUYERS, HELD, JOURNAL, UNLANDED, ENDED, ADJUSTED, SALE, BUILD, TOUCHED = unpack(KEYS)
 --
@@ -217,6 +217,7 @@ local function stop_tracking()
   tracking = false
 end
 
+-- touch records that an entry changes, if changes are tracked.
 local function touch(sn)
   if tracking == nil then
     local stored = redis.call('HGET', GATE, 'watch')
