@@ -1,4 +1,4 @@
-// Package command is the command line that every service has: serve, migrate, check-config, version.
+// Package command implements the command line of every service: serve, migrate, check-config, version.
 package command
 
 import (
@@ -23,40 +23,40 @@ const (
 	exitUsage = 2 // the command line or a setting is wrong
 )
 
-// gcPercent is how much a service may allocate between two collections, in percent of what it keeps. GOMEMLIMIT, which the
-// chart sets, bounds what comes of it.
+// gcPercent is the value of GOGC: the heap growth between two collections in percent of the live heap. GOMEMLIMIT, which
+// the chart sets, bounds the memory.
 const gcPercent = 800
 
 // version may be set by the linker: -X flashsale.internal/pkg/command.version=v1.2.3.
 var version string
 
-// Spec is what a service's commands do. A nil function is a command that the service does not have. An error of package
-// settings, wherever it comes from, counts as a wrong setting.
+// Spec defines the commands of a service. A nil function is a command that the service does not have. Any error of package
+// settings counts as a wrong setting.
 type Spec struct {
 	Name        string
 	Serve       func(ctx context.Context, log *slog.Logger) error
-	Migrate     func(ctx context.Context, log *slog.Logger, up bool) error // up=false: show what is applied
-	Await       func(ctx context.Context, log *slog.Logger) error          // until somebody has applied all migrations
+	Migrate     func(ctx context.Context, log *slog.Logger, up bool) error // up=false: print the status
+	Await       func(ctx context.Context, log *slog.Logger) error          // waits until all migrations are applied
 	CheckConfig func() error
 }
 
 // Main runs the command of the process's arguments and ends the process. The first SIGINT or SIGTERM cancels the
 // command's context; the second ends the process at once.
 func Main(s Spec) {
-	// A service keeps some ten MiB and allocates hundreds in a second of a sale: at Go's default of 100 it would spend a
-	// good part of its time on collecting; 400 still cost an eighth more of it for each refusal than 800 does. Both variables of
-	// the runtime, GOGC and GOMEMLIMIT, go before.
+	// A service has a live heap of some ten MiB and allocates hundreds of MiB in a second of a sale. With Go's default of 100
+	// it would spend much of its CPU time on garbage collection; 400 costs an eighth more for each refusal than 800. The
+	// runtime's variables GOGC and GOMEMLIMIT take precedence.
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// From the first signal on the default handling is back, by which the second one kills.
+	// After the first signal the default handling is restored, so the second one kills the process.
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, s, os.Args[1:], os.Stdout, os.Stderr))
 }
 
 func run(ctx context.Context, s Spec, args []string, stdout, stderr io.Writer) int {
-	var level slog.Level // a wrong LOG_LEVEL is told by the settings
+	var level slog.Level // package settings reports a wrong LOG_LEVEL
 	_ = level.UnmarshalText([]byte(os.Getenv("LOG_LEVEL")))
 	log := telemetry.NewLogger(stdout, level).With("service", s.Name)
 
@@ -85,7 +85,7 @@ func run(ctx context.Context, s Spec, args []string, stdout, stderr io.Writer) i
 	case err == nil:
 		return exitOK
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
-		return exitOK // ended because it was told to
+		return exitOK // ended by a signal
 	case errors.As(err, &wrong), s.CheckConfig != nil && len(args) > 0 && args[0] == "check-config":
 		fmt.Fprintf(stderr, "%s: %v\n", s.Name, err)
 		return exitUsage
@@ -108,18 +108,18 @@ func usage(s Spec) string {
 		text += "  serve            run until SIGINT or SIGTERM\n"
 	}
 	if s.Migrate != nil {
-		text += "  migrate up       bring the database's tables up to date\n  migrate status   show which migrations are applied\n"
+		text += "  migrate up       apply the pending migrations\n  migrate status   show which migrations are applied\n"
 	}
 	if s.Await != nil {
-		text += "  migrate wait     wait until somebody has applied them all\n"
+		text += "  migrate wait     wait until all migrations are applied\n"
 	}
 	if s.CheckConfig != nil {
-		text += "  check-config     check the settings and end\n"
+		text += "  check-config     check the settings and exit\n"
 	}
 	return text + "  version          print the version\n\nSettings come from the environment.\n"
 }
 
-// Version is what the linker was told, else what the build knows: the module's version or the commit.
+// Version returns the version set by the linker, else the module's version or the commit of the build.
 func Version() string {
 	if version != "" {
 		return version

@@ -20,17 +20,17 @@ import (
 	"flashsale.internal/pkg/settings"
 )
 
-// TestMain lets the test binary stand for a service, so that signals meet a real process.
+// TestMain lets the test binary run as a service, so that tests can send signals to a process.
 func TestMain(m *testing.M) {
 	switch os.Getenv("BE_A_SERVICE") {
-	case "polite":
+	case "draining":
 		Main(Spec{Name: "shop", Serve: func(ctx context.Context, _ *slog.Logger) error {
 			fmt.Println("serving")
 			<-ctx.Done()
 			fmt.Println("drained")
 			return nil
 		}})
-	case "deaf":
+	case "stuck":
 		Main(Spec{Name: "shop", Serve: func(ctx context.Context, _ *slog.Logger) error {
 			fmt.Println("serving")
 			<-ctx.Done()
@@ -83,7 +83,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-func TestACommandThatIsNotThere(t *testing.T) {
+func TestAMissingCommand(t *testing.T) {
 	var out, problem bytes.Buffer
 	require.Equal(t, 2, run(context.Background(), Spec{Name: "shop"}, []string{"migrate", "up"}, &out, &problem))
 	require.NotContains(t, problem.String(), "migrate")
@@ -99,11 +99,11 @@ func TestExitCodes(t *testing.T) {
 		code    int
 		problem string
 	}{
-		"setting":          {context.Background(), "serve", fmt.Errorf("start: %w", settings.Wrong("HTTP_ADDR", "is wrong")), 2, "shop: start: HTTP_ADDR is wrong\n"},
-		"check-config":     {context.Background(), "check-config", errors.New("PATH_KEYS is wrong"), 2, "shop: PATH_KEYS is wrong\n"},
-		"failed":           {context.Background(), "serve", errors.New("listener HTTP_ADDR: taken"), 1, "shop: listener HTTP_ADDR: taken\n"},
-		"told to end":      {ended, "serve", context.Canceled, 0, ""},
-		"canceled by whom": {context.Background(), "serve", context.Canceled, 1, "shop: context canceled\n"},
+		"setting":         {context.Background(), "serve", fmt.Errorf("start: %w", settings.Wrong("HTTP_ADDR", "is wrong")), 2, "shop: start: HTTP_ADDR is wrong\n"},
+		"check-config":    {context.Background(), "check-config", errors.New("PATH_KEYS is wrong"), 2, "shop: PATH_KEYS is wrong\n"},
+		"failed":          {context.Background(), "serve", errors.New("listener HTTP_ADDR: taken"), 1, "shop: listener HTTP_ADDR: taken\n"},
+		"cancelled":       {ended, "serve", context.Canceled, 0, ""},
+		"not by a signal": {context.Background(), "serve", context.Canceled, 1, "shop: context canceled\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, problem bytes.Buffer
@@ -125,7 +125,7 @@ func service(t *testing.T, kind string) (*exec.Cmd, io.Reader) {
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	read(t, pipe, "serving\n")
-	if kind == "deaf" {
+	if kind == "stuck" {
 		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 		read(t, pipe, "stopping\n")
 	}
@@ -142,7 +142,7 @@ func read(t *testing.T, pipe io.Reader, want string) {
 
 func TestTheFirstSignalEndsInOrder(t *testing.T) {
 	for _, signal := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
-		cmd, out := service(t, "polite")
+		cmd, out := service(t, "draining")
 		require.NoError(t, cmd.Process.Signal(signal))
 		read(t, out, "drained\n")
 		require.NoError(t, cmd.Wait())
@@ -150,18 +150,18 @@ func TestTheFirstSignalEndsInOrder(t *testing.T) {
 }
 
 func TestTheSecondSignalEndsAtOnce(t *testing.T) {
-	cmd, _ := service(t, "deaf")
-	// The default handling is back shortly after the context was cancelled.
+	cmd, _ := service(t, "stuck")
+	// The default handling is restored shortly after the context was cancelled.
 	exited := make(chan error, 1)
 	go func() { exited <- cmd.Wait() }()
-	again := time.NewTicker(20 * time.Millisecond)
-	defer again.Stop()
+	resend := time.NewTicker(20 * time.Millisecond)
+	defer resend.Stop()
 	for {
 		select {
 		case err := <-exited:
 			require.ErrorContains(t, err, "signal: terminated")
 			return
-		case <-again.C:
+		case <-resend.C:
 			_ = cmd.Process.Signal(syscall.SIGTERM)
 		}
 	}

@@ -15,15 +15,15 @@ import (
 	"flashsale.internal/pkg/sqldb"
 )
 
-// migrateConfig is what the migrate commands are set up by.
+// migrateConfig holds the settings of the migrate commands.
 type migrateConfig struct {
 	settings.App
 	settings.MySQL
-	// Patience is how long `migrate up` waits for a database that does not answer yet, as one that starts beside it.
+	// Patience is the time that `migrate up` waits for a database that is not reachable yet.
 	Patience time.Duration `env:"MIGRATE_PATIENCE"`
 }
 
-// Validate reports a wrong patience.
+// Validate reports a wrong MIGRATE_PATIENCE.
 func (c migrateConfig) Validate() error {
 	if c.Patience < 0 || c.Patience > time.Hour {
 		return settings.Wrong("MIGRATE_PATIENCE", "is %s and must be 0s to 1h", c.Patience)
@@ -43,7 +43,7 @@ func openForMigrations(log *slog.Logger) (*gorm.DB, migrateConfig, error) {
 	return db, c, err
 }
 
-// Migrate makes the migrate command of a service with these migrations, on the database of MYSQL_DSN.
+// Migrate returns the migrate command of a service with these migrations, for the database of MYSQL_DSN.
 func Migrate(migrations fs.FS) func(ctx context.Context, log *slog.Logger, up bool) error {
 	return func(ctx context.Context, log *slog.Logger, up bool) error {
 		db, c, err := openForMigrations(log)
@@ -74,8 +74,8 @@ func Migrate(migrations fs.FS) func(ctx context.Context, log *slog.Logger, up bo
 	}
 }
 
-// AwaitMigrations makes the command that ends well as soon as the database of MYSQL_DSN answers and has all of these
-// migrations. It waits until it is told to end: whoever starts it knows how long is too long.
+// AwaitMigrations returns the command that succeeds as soon as the database of MYSQL_DSN is reachable and has all of these
+// migrations. It waits without a limit until its context ends: the caller sets the time-out.
 func AwaitMigrations(migrations fs.FS) func(ctx context.Context, log *slog.Logger) error {
 	return func(ctx context.Context, log *slog.Logger) error {
 		db, _, err := openForMigrations(log)
@@ -83,7 +83,7 @@ func AwaitMigrations(migrations fs.FS) func(ctx context.Context, log *slog.Logge
 			return err
 		}
 		defer func() { _ = sqldb.Close(db) }()
-		return patiently(ctx, log, "waiting for the migrations", func(ctx context.Context) error {
+		return retry(ctx, log, "waiting for the migrations", func(ctx context.Context) error {
 			list, err := sqldb.Status(ctx, db, migrations)
 			if err != nil {
 				return err
@@ -98,7 +98,7 @@ func AwaitMigrations(migrations fs.FS) func(ctx context.Context, log *slog.Logge
 	}
 }
 
-// reach returns as soon as the database answers.
+// reach returns as soon as the database is reachable.
 func reach(ctx context.Context, db *gorm.DB, patience time.Duration, log *slog.Logger) error {
 	pool, err := db.DB()
 	if err != nil {
@@ -106,15 +106,15 @@ func reach(ctx context.Context, db *gorm.DB, patience time.Duration, log *slog.L
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	err = patiently(ctx, log, "waiting for the database", pool.PingContext)
+	err = retry(ctx, log, "waiting for the database", pool.PingContext)
 	if err != nil && errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("the database does not answer within %s: %w", patience, err)
+		return fmt.Errorf("database not reachable within %s: %w", patience, err)
 	}
 	return err
 }
 
-// patiently repeats do until it succeeds or ctx ends, and says why it waits.
-func patiently(ctx context.Context, log *slog.Logger, what string, do func(context.Context) error) error {
+// retry repeats do until it succeeds or ctx ends. It logs the reason of each wait.
+func retry(ctx context.Context, log *slog.Logger, what string, do func(context.Context) error) error {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = 200*time.Millisecond, 3*time.Second
 	for {
@@ -133,7 +133,7 @@ func patiently(ctx context.Context, log *slog.Logger, what string, do func(conte
 	}
 }
 
-// CheckDSN reports a MYSQL_DSN that the database's driver does not understand, for a service's check of its settings.
+// CheckDSN reports a MYSQL_DSN that the driver of the database does not accept, for a service's check of its settings.
 func CheckDSN(m settings.MySQL) error {
 	if err := sqldb.CheckDSN(m.DSN); err != nil {
 		return settings.Wrong("MYSQL_DSN", "%v", err)

@@ -17,7 +17,7 @@ import (
 )
 
 func TestADSNThatTheDriverDoesNotTakeIsAWrongSetting(t *testing.T) {
-	for dsn, says := range map[string]string{
+	for dsn, want := range map[string]string{
 		"root:hush":                    "is malformed",
 		"root:hush@tcp(db:3306)":       "is malformed",
 		"root:hush@tcp(db:3306)/":      "names no database",
@@ -30,7 +30,7 @@ func TestADSNThatTheDriverDoesNotTakeIsAWrongSetting(t *testing.T) {
 		var wrong *settings.Error
 		require.ErrorAs(t, err, &wrong, dsn)
 		require.Equal(t, "MYSQL_DSN", wrong.Variable)
-		require.Contains(t, err.Error(), says)
+		require.Contains(t, err.Error(), want)
 		require.NotContains(t, err.Error(), "hush")
 	}
 	for _, dsn := range []string{"root:hush@tcp(db:3306)/flashsale", "unix(/run/db.sock)/x", "sqlite:/tmp/x.db"} {
@@ -38,38 +38,38 @@ func TestADSNThatTheDriverDoesNotTakeIsAWrongSetting(t *testing.T) {
 	}
 }
 
-// heard closes said once the text is written.
-type heard struct {
-	text string
-	once sync.Once
-	said chan struct{}
+// awaited is a log that closes written when it receives the text.
+type awaited struct {
+	text    string
+	once    sync.Once
+	written chan struct{}
 }
 
-func (h *heard) Write(p []byte) (int, error) {
-	if strings.Contains(string(p), h.text) {
-		h.once.Do(func() { close(h.said) })
+func (a *awaited) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), a.text) {
+		a.once.Do(func() { close(a.written) })
 	}
 	return len(p), nil
 }
 
-func TestWaitingEndsWhenSomebodyHasMigrated(t *testing.T) {
+func TestAwaitEndsWhenMigrationsAreApplied(t *testing.T) {
 	t.Setenv("MYSQL_DSN", "sqlite:"+filepath.Join(t.TempDir(), "x.db"))
 	migrations := fstest.MapFS{"migrations/sqlite/00001_a.sql": {Data: []byte("-- +goose Up\nCREATE TABLE a (id INT);\n")}}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	waiting := &heard{text: "not applied yet", said: make(chan struct{})}
+	waiting := &awaited{text: "not applied yet", written: make(chan struct{})}
 	waited := make(chan error, 1)
 	go func() { waited <- AwaitMigrations(migrations)(ctx, slog.New(slog.NewTextHandler(waiting, nil))) }()
 	select {
-	case <-waiting.said:
+	case <-waiting.written:
 	case err := <-waited:
-		t.Fatalf("it did not wait: %v", err)
+		t.Fatalf("AwaitMigrations did not wait: %v", err)
 	}
 	require.NoError(t, Migrate(migrations)(ctx, slog.New(slog.DiscardHandler), true))
 	require.NoError(t, <-waited)
 }
 
-func TestWaitingEndsWhenToldTo(t *testing.T) {
+func TestAwaitEndsWithItsContext(t *testing.T) {
 	t.Setenv("MYSQL_DSN", "sqlite:"+filepath.Join(t.TempDir(), "x.db"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -77,11 +77,11 @@ func TestWaitingEndsWhenToldTo(t *testing.T) {
 	require.ErrorIs(t, AwaitMigrations(migrations)(ctx, slog.New(slog.DiscardHandler)), context.Canceled)
 }
 
-func TestADatabaseThatStartsLateIsWaitedFor(t *testing.T) {
+func TestMigrateWaitsForAnUnreachableDatabase(t *testing.T) {
 	t.Setenv("MYSQL_DSN", "root@tcp("+porttest.Refusing(t)+")/x")
 	t.Setenv("MIGRATE_PATIENCE", "300ms")
 	err := Migrate(fstest.MapFS{})(t.Context(), slog.New(slog.DiscardHandler), true)
-	require.ErrorContains(t, err, "does not answer within 300ms")
+	require.ErrorContains(t, err, "not reachable within 300ms")
 	t.Setenv("MIGRATE_PATIENCE", "-1s")
 	err = Migrate(fstest.MapFS{})(t.Context(), slog.New(slog.DiscardHandler), true)
 	require.ErrorContains(t, err, "MIGRATE_PATIENCE")

@@ -18,23 +18,23 @@ const (
 // MinSecretLen is the shortest secret, in bytes, that production accepts.
 const MinSecretLen = 32
 
-// developmentOnly begins every secret that code or examples bring along. Production refuses it.
+// developmentOnly is the prefix of every secret in code and examples. Production refuses it.
 const developmentOnly = "development-only-"
 
-// Secrets that apply in development where none is set.
+// Secrets that apply in development if none is set.
 const (
 	DevelopmentAuthSecret     = developmentOnly + "secret-of-the-buyers-tokens"
 	DevelopmentInternalSecret = developmentOnly + "secret-of-the-internal-calls"
 )
 
-// App says where the service runs. Not set, Env is that of a developer's machine: defaults as with Development, and every
-// listener on loopback.
+// App holds the environment of the service. An empty Env has the defaults of Development and requires that every listener
+// is on loopback.
 type App struct {
 	Env      string     `env:"APP_ENV"`
 	LogLevel slog.Level `env:"LOG_LEVEL" envDefault:"info"`
 }
 
-// Production tells whether the strict rules apply.
+// Production reports whether the strict rules apply.
 func (a App) Production() bool { return a.Env == Production }
 
 // Validate reports the first wrong setting.
@@ -45,7 +45,7 @@ func (a App) Validate(bool) error {
 	return nil
 }
 
-// HTTP holds the addresses a service listens on and how long it may take to stop.
+// HTTP holds the addresses of the listeners and the time for a shutdown.
 type HTTP struct {
 	Addr         string        `env:"HTTP_ADDR" envDefault:"127.0.0.1:8080"`
 	AdminAddr    string        `env:"ADMIN_ADDR" envDefault:"127.0.0.1:9080"`
@@ -70,7 +70,7 @@ func (h HTTP) Validate(production bool) error {
 	return nil
 }
 
-// MySQL says where the database is.
+// MySQL holds the address of the database.
 type MySQL struct {
 	DSN string `env:"MYSQL_DSN" secret:"true"` // user:password@tcp(host:port)/database, or sqlite:/path/file.db
 }
@@ -83,7 +83,7 @@ func (m MySQL) Validate(bool) error {
 	return nil
 }
 
-// Redis says where Redis is. Several addresses are the seeds of a cluster.
+// Redis holds the address of Redis. Several addresses are the seeds of a cluster.
 type Redis struct {
 	Addrs []string `env:"REDIS_ADDRS" envDefault:"127.0.0.1:6379"`
 	DB    int      `env:"REDIS_DB"`
@@ -103,10 +103,10 @@ func (r Redis) Validate(bool) error {
 	return nil
 }
 
-// RocketMQ says where the name servers are.
+// RocketMQ holds the addresses of the name servers.
 type RocketMQ struct {
 	NameServers []string `env:"ROCKETMQ_NAMESRV" envDefault:"127.0.0.1:9876"`
-	Prefix      string   `env:"ROCKETMQ_PREFIX"` // before topic and group names, so that several installations share a broker
+	Prefix      string   `env:"ROCKETMQ_PREFIX"` // of topic and group names, so that several installations can share a broker
 }
 
 // Validate reports the first wrong setting.
@@ -126,12 +126,12 @@ func (r RocketMQ) Validate(bool) error {
 	return nil
 }
 
-// Auth says how buyers' and merchants' tokens are checked: by a shared secret or by published keys, exactly one.
+// Auth configures the check of tokens of buyers and merchants: by a shared secret or by published keys, exactly one.
 type Auth struct {
 	HS256Secret string `env:"AUTH_HS256_SECRET" secret:"true"`
 	JWKSURL     string `env:"AUTH_JWKS_URL"`
-	Audience    string `env:"AUTH_AUDIENCE"` // checked where set
-	Issuer      string `env:"AUTH_ISSUER"`   // checked where set
+	Audience    string `env:"AUTH_AUDIENCE"` // checked if set
+	Issuer      string `env:"AUTH_ISSUER"`   // checked if set
 	DevTokens   bool   `env:"AUTH_DEV_TOKENS"`
 }
 
@@ -165,7 +165,7 @@ func (a Auth) Validate(production bool) error {
 	return nil
 }
 
-// Internal holds what the services use to know each other.
+// Internal holds the secret with which services authenticate to each other.
 type Internal struct {
 	Secret string `env:"INTERNAL_SECRET" secret:"true"`
 }
@@ -197,8 +197,8 @@ func CheckSecrets(variable string, secrets []string, production bool) error {
 	return nil
 }
 
-// CheckSecret reports a missing secret, and one with blanks around it, which the other side will hardly have; in
-// production also a short one and one that comes with the code.
+// CheckSecret reports a missing secret, and one with blanks around it, which is probably a mistake; in production also a
+// short one and one from the code.
 func CheckSecret(variable, secret string, production bool) error {
 	switch {
 	case secret == "":
@@ -215,7 +215,7 @@ func CheckSecret(variable, secret string, production bool) error {
 	return nil
 }
 
-// CheckListenAddr reports an address that nothing can listen on. The host may be missing: all interfaces.
+// CheckListenAddr reports an invalid address of a listener. A missing host means all interfaces.
 func CheckListenAddr(variable, addr string) error {
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil || !validPort(port, 0) {
@@ -224,7 +224,7 @@ func CheckListenAddr(variable, addr string) error {
 	return nil
 }
 
-// CheckDialAddr reports an address that nothing can connect to.
+// CheckDialAddr reports an invalid address of a server.
 func CheckDialAddr(variable, addr string) error {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil || host == "" || !validPort(port, 1) {

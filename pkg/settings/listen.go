@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// listeners are the variables of the addresses that a service listens on.
+// listeners lists the variables with addresses of listeners.
 var listeners = []string{"HTTP_ADDR", "INTERNAL_ADDR", "ADMIN_ADDR"}
 
 // resolveTimeout bounds the lookup of a host name in an address.
 const resolveTimeout = 2 * time.Second
 
-// checkExposed refuses a listener that other machines can reach where nobody has said what the service runs as: without
-// APP_ENV the secrets are those that come with the code. The admin listener needs no secret at all, so it counts, too.
+// checkExposed refuses a listener that other machines can reach if APP_ENV is not set: the secrets may then be those in the
+// code. It includes the admin listener, which needs no secret at all.
 func checkExposed(dst any) error {
 	if environment(dst) != "" {
 		return nil
@@ -29,7 +29,7 @@ func checkExposed(dst any) error {
 	return nil
 }
 
-// exposed lists the listeners of v that other machines can reach, as VARIABLE=address.
+// exposed returns the listeners of v that other machines can reach, as VARIABLE=address.
 func exposed(v any) []string {
 	var open []string
 	value := reflect.Indirect(reflect.ValueOf(v))
@@ -44,8 +44,8 @@ func exposed(v any) []string {
 	return open
 }
 
-// loopback reports whether only this machine can reach a listener on addr. A host name counts if all of its addresses are
-// loopback; one that cannot be resolved does not.
+// loopback reports whether only this machine can reach a listener on addr. For a host name, all of its addresses must be
+// loopback; a name that cannot be resolved is not.
 func loopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil || host == "" {
@@ -63,7 +63,7 @@ func loopback(addr string) bool {
 	return err == nil && len(ips) > 0 && !slices.ContainsFunc(ips, func(ip netip.Addr) bool { return !ip.Unmap().IsLoopback() })
 }
 
-// environment is the APP_ENV of v, "" if it is not set.
+// environment returns the APP_ENV of v, "" if it is not set.
 func environment(v any) string {
 	value := reflect.Indirect(reflect.ValueOf(v))
 	for _, l := range leaves(value.Type()) {
@@ -74,15 +74,15 @@ func environment(v any) string {
 	return ""
 }
 
-// LogAtStart logs the settings, without their secrets, and warns of development settings on a listener that other machines
-// can reach.
+// LogAtStart logs the settings without their secrets. It logs a warning if other machines can reach a listener with
+// development settings.
 func LogAtStart(ctx context.Context, log *slog.Logger, cfg any) {
 	log.LogAttrs(ctx, slog.LevelInfo, "settings", Describe(cfg)...)
 	if environment(cfg) == Production {
 		return
 	}
 	if open := exposed(cfg); len(open) > 0 {
-		log.WarnContext(ctx, "other machines can reach a service with APP_ENV=development: its secrets and tokens may be known to anybody",
+		log.WarnContext(ctx, "other machines can reach a service with APP_ENV=development, whose secrets and tokens may be public",
 			"listeners", strings.Join(open, ","))
 	}
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// listening has all three kinds of listeners, as the order service has.
+// listening has all three listeners, as the order service has.
 type listening struct {
 	App
 	HTTP
 	InternalAddr string `env:"INTERNAL_ADDR" envDefault:"127.0.0.1:7080"`
 }
 
-func TestWithoutAnEnvironmentOnlyLoopbackIsListenedOn(t *testing.T) {
+func TestWithoutAnEnvironmentListenersMustBeOnLoopback(t *testing.T) {
 	for _, addr := range []string{"127.0.0.1:1", "127.8.8.8:1", "[::1]:1", "[::ffff:127.0.0.1]:1", "localhost:1", "LOCALHOST:1"} {
 		for _, variable := range []string{"HTTP_ADDR", "INTERNAL_ADDR", "ADMIN_ADDR"} {
 			require.NoError(t, Load(new(listening), map[string]string{variable: addr}), "%s=%s", variable, addr)
@@ -24,7 +24,7 @@ func TestWithoutAnEnvironmentOnlyLoopbackIsListenedOn(t *testing.T) {
 	for _, addr := range []string{":8081", "0.0.0.0:8081", "[::]:8081", "10.1.2.3:8081", "[2001:db8::1]:8081", "nowhere.invalid:8081"} {
 		for _, variable := range []string{"HTTP_ADDR", "INTERNAL_ADDR", "ADMIN_ADDR"} {
 			environ := map[string]string{variable: addr}
-			for _, unset := range []string{"", "APP_ENV"} { // not there, and there but empty
+			for _, unset := range []string{"", "APP_ENV"} { // unset, and set but empty
 				if unset != "" {
 					environ[unset] = ""
 				}
@@ -53,10 +53,10 @@ func TestProfilesAreNotServedToOtherMachinesInProduction(t *testing.T) {
 	require.NoError(t, Load(new(listening), environ))
 }
 
-func TestTheLogAtTheStartWarnsOfADevelopmentThatOthersReach(t *testing.T) {
+func TestLogAtStartWarnsOfReachableDevelopmentSettings(t *testing.T) {
 	for name, c := range map[string]struct {
 		environ map[string]string
-		warns   string // the listeners, "" if there is nothing to warn of
+		warns   string // the listeners, "" for no warning
 	}{
 		"unset":                    {nil, ""},
 		"development, loopback":    {map[string]string{"APP_ENV": Development}, ""},

@@ -1,7 +1,7 @@
 // Package settings reads a service's settings from the environment, checks them, and prints them without their secrets.
 //
-// A service embeds the groups it needs (App, HTTP, MySQL, ...) in its own struct and calls Load. Each wrong setting
-// stops the start with one sentence that names the variable.
+// A service embeds the groups it needs (App, HTTP, MySQL, ...) in its own struct and calls Load. A wrong setting stops the
+// start with one sentence that names the variable.
 package settings
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/caarlos0/env/v11"
 )
 
-// Error says what is wrong with one variable.
+// Error reports what is wrong with one variable.
 type Error struct {
 	Variable string
 	Message  string // continues the sentence that the variable begins
@@ -27,21 +27,21 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Variable + " " + e.Message }
 
-// Wrong makes an Error; the message continues a sentence that begins with the variable: "must be ...", "is not ...".
+// Wrong returns an Error. The message continues a sentence that begins with the variable: "must be ...", "is not ...".
 func Wrong(variable, format string, args ...any) error {
 	return &Error{Variable: variable, Message: fmt.Sprintf(format, args...)}
 }
 
-// group is a part of the settings that checks itself.
+// group is a group of settings with a check.
 type group interface{ Validate(production bool) error }
 
-// developed is a group that fills in what a developer's machine may leave out.
+// developed is a group with additional defaults for development.
 type developed interface{ developmentDefaults() }
 
-// Load fills dst from environ, or from the process's environment when environ is nil. A value that dst already holds
-// is that variable's default; it wins over the default in the field's tag. Then every group with Validate(production)
-// is checked, production being what App says, then dst itself when it has Validate() error, and at last that no listener is
-// beyond loopback where App.Env is not set.
+// Load fills dst from environ, or from the process's environment if environ is nil. A value in dst is the default of its
+// variable; it takes precedence over the default in the field's tag. Then Load checks every group with
+// Validate(production), where production is that of App, then dst itself if it has Validate() error. Finally it requires
+// that every listener is on loopback if App.Env is not set.
 func Load[T any](dst *T, environ map[string]string) error {
 	if environ == nil {
 		environ = env.ToMap(os.Environ())
@@ -56,7 +56,7 @@ func Load[T any](dst *T, environ map[string]string) error {
 		if preset := reflect.ValueOf(&before).Elem().FieldByIndex(l.index); environ[l.key] == "" && !preset.IsZero() {
 			value.Set(preset)
 		}
-		// NaN is neither below nor above any bound.
+		// NaN passes every check of bounds.
 		if value.CanFloat() && (math.IsNaN(value.Float()) || math.IsInf(value.Float(), 0)) {
 			return Wrong(l.key, "is %q, which is not a number", environ[l.key])
 		}
@@ -95,7 +95,7 @@ func withOldNames(environ map[string]string, all []leaf) map[string]string {
 	return environ
 }
 
-// groups calls visit with a pointer to each struct inside v that Go code may reach, depth first, v itself excluded.
+// groups calls visit with a pointer to each exported struct field inside v, depth first, without v itself.
 func groups(v reflect.Value, visit func(any)) {
 	for i := range v.NumField() {
 		f := v.Field(i)
@@ -109,7 +109,7 @@ func groups(v reflect.Value, visit func(any)) {
 	}
 }
 
-// sentence turns what the parser says into one sentence that names the variable.
+// sentence converts an error of the parser into one sentence that names the variable.
 func sentence[T any](err error, environ map[string]string) error {
 	var notSet env.VarIsNotSetError
 	var empty env.EmptyVarError
@@ -146,7 +146,7 @@ type leaf struct {
 	index  []int
 }
 
-// leaves lists the fields of t that have a variable, in order.
+// leaves returns the fields of t that have a variable, in order.
 func leaves(t reflect.Type) []leaf {
 	var found []leaf
 	for _, f := range reflect.VisibleFields(t) {
@@ -188,7 +188,7 @@ func kindName(t reflect.Type) string {
 	}
 }
 
-// Describe lists the settings by variable, for the log at start. What is tagged secret:"true" shows only whether it is
+// Describe returns the settings by variable, for the log at start. A field tagged secret:"true" shows only whether it is
 // set.
 func Describe(v any) []slog.Attr {
 	value := reflect.Indirect(reflect.ValueOf(v))

@@ -64,7 +64,7 @@ func TestLoadDefaults(t *testing.T) {
 func TestLoadReads(t *testing.T) {
 	c := config{HTTP: HTTP{Addr: "127.0.0.1:8081"}, Grace: time.Minute}
 	require.NoError(t, Load(&c, environ("REDIS_ADDRS=a:1,b:2", "LOG_LEVEL=warn", "GRACE=250ms", "AUTH_JWKS_URL=http://idp/keys")))
-	require.Equal(t, "127.0.0.1:8081", c.HTTP.Addr, "what was there before is the default")
+	require.Equal(t, "127.0.0.1:8081", c.HTTP.Addr, "the value before Load is the default")
 	require.Equal(t, []string{"a:1", "b:2"}, c.Redis.Addrs)
 	require.Equal(t, slog.LevelWarn, c.LogLevel)
 	require.Equal(t, 250*time.Millisecond, c.Grace)
@@ -156,7 +156,7 @@ func TestAWrongSettingIsOneSentenceThatNamesIt(t *testing.T) {
 	}
 }
 
-func TestSecretsAreNotToldWhenTheyDoNotParse(t *testing.T) {
+func TestErrorsOfUnparsableSecretsHideTheirValue(t *testing.T) {
 	var c struct {
 		PIN int `env:"PIN" secret:"true"`
 	}

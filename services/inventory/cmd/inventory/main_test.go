@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestDefaultSecretsServeThisMachineAlone(t *testing.T) {
-	for _, variable := range []string{"APP_ENV", "REDIS_ADDRS", "ROCKETMQ_NAMESRV"} { // a set of test dependencies leaves some out as -
+func TestDefaultSecretsRequireLoopback(t *testing.T) {
+	for _, variable := range []string{"APP_ENV", "REDIS_ADDRS", "ROCKETMQ_NAMESRV"} { // with-dependencies sets those it does not start to -
 		t.Setenv(variable, "")
 	}
 	t.Setenv("MYSQL_DSN", "root@tcp(127.0.0.1:1)/x")
