@@ -40,7 +40,7 @@ func traceOf(ctx context.Context, id string) ([]span, error) {
 	if err != nil || resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("jaeger responds %d: %s: %w", resp.StatusCode, raw, err)
 	}
-	var answer struct {
+	var response struct {
 		Data []struct {
 			Spans []struct {
 				SpanID, OperationName, ProcessID string
@@ -50,11 +50,11 @@ func traceOf(ctx context.Context, id string) ([]span, error) {
 			Processes map[string]struct{ ServiceName string }
 		}
 	}
-	if err := json.Unmarshal(raw, &answer); err != nil {
+	if err := json.Unmarshal(raw, &response); err != nil {
 		return nil, err
 	}
 	var all []span
-	for _, trace := range answer.Data {
+	for _, trace := range response.Data {
 		for _, s := range trace.Spans {
 			one := span{
 				id: s.SpanID, service: trace.Processes[s.ProcessID].ServiceName, name: s.OperationName,

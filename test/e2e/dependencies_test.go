@@ -34,7 +34,7 @@ func TestStartsBeforeItsDependencies(t *testing.T) {
 	defer cancel()
 	token, err := signing.Token(ctx, "early-bird", "merchant")
 	require.NoError(t, err)
-	answers := func(want int, urls ...string) {
+	responses := func(want int, urls ...string) {
 		t.Helper()
 		for _, url := range urls {
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -58,7 +58,7 @@ func TestStartsBeforeItsDependencies(t *testing.T) {
 			}
 		}
 	}
-	answers(http.StatusServiceUnavailable, r.Seckill.URL+"/v1/activities", r.Seckill.URL+"/v1/activities/1/reservations",
+	responses(http.StatusServiceUnavailable, r.Seckill.URL+"/v1/activities", r.Seckill.URL+"/v1/activities/1/reservations",
 		r.Order.URL+"/v1/orders", r.Inventory.URL+"/v1/merchant/activities")
 
 	dependencies.Do(t, "up", "namesrv", "broker")
@@ -71,7 +71,7 @@ func TestStartsBeforeItsDependencies(t *testing.T) {
 		p.WaitReady(t)
 	}
 	r.Seckill.WaitStatus(t, r.Seckill.URL+"/v1/activities", http.StatusOK, 30*time.Second)
-	answers(http.StatusOK, r.Order.URL+"/v1/orders", r.Inventory.URL+"/v1/merchant/activities")
+	responses(http.StatusOK, r.Order.URL+"/v1/orders", r.Inventory.URL+"/v1/merchant/activities")
 
 	sale := shop.Open(t, r, shop.Sale{Stock: 3, PayWithinS: 600})
 	purchasing, done := context.WithTimeout(context.Background(), 2*time.Minute)

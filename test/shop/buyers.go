@@ -40,14 +40,14 @@ type Buyers struct {
 	PerSecond int        // arrivals
 	Rand      *rand.Rand // decides who pays; no other goroutine may use it
 
-	mu                        sync.Mutex
-	came                      int
-	refused                   int  // times that a buyer was refused as sold out
-	refusedForGood            int  // of these, without a time until which units may return
-	soldOut                   bool // the gate had no unit left at some time
-	pathsExpired              int  // times that a path expired during 503 responses and its buyer took another one
-	bought                    []*bought
-	answers, landings, paying durations
+	mu                            sync.Mutex
+	came                          int
+	refused                       int  // times that a buyer was refused as sold out
+	refusedForGood                int  // of these, without a time until which units may return
+	soldOut                       bool // the gate had no unit left at some time
+	pathsExpired                  int  // times that a path expired during 503 responses and its buyer took another one
+	bought                        []*bought
+	acceptances, landings, paying durations
 }
 
 // Start starts the buyers. failed ends with ctx, or as soon as a buyer meets a defect; wait returns that defect, or
@@ -96,7 +96,7 @@ func (s *Buyers) buy(ctx context.Context, userID string, pays bool) error {
 		}
 		a = purchase.Buy(ctx, caller, userID, s.Sale.ActivityID, s.Sale.Lines())
 	}
-	b := s.answered(a, pays)
+	b := s.record(a, pays)
 	if b == nil {
 		return fmt.Errorf("%s: %w", a.Outcome, a.Err)
 	}
@@ -192,15 +192,15 @@ func await(ctx context.Context, read func(context.Context) (client.Reservation, 
 	}
 }
 
-// answered records the outcome of a buyer's last attempt; nil unless it was accepted.
-func (s *Buyers) answered(a purchase.Attempt, pays bool) *bought {
+// record stores the outcome of a buyer's last attempt; nil unless it was accepted.
+func (s *Buyers) record(a purchase.Attempt, pays bool) *bought {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.came++
 	if a.Outcome != purchase.Accepted {
 		return nil
 	}
-	s.answers.add(a.PathTook + a.ReserveTook)
+	s.acceptances.add(a.PathTook + a.ReserveTook)
 	b := &bought{userID: a.UserID, orderSN: a.OrderSN, pays: pays, accepted: time.Now(), status: client.Queued}
 	s.bought = append(s.bought, b)
 	return b

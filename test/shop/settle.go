@@ -57,7 +57,7 @@ func (s *Buyers) Settle(t *testing.T, r *rig.Rig) {
 	t.Logf("%d buyers: %d accepted; %d paid, %d closed, %d of these cancelled by the buyer; %d expired before their buyer could pay, %d of these were refunded; %d paths expired before they could be used",
 		s.came, len(s.bought), paid, closed, cancelled, lateToPay, refunded, s.pathsExpired)
 	t.Logf("refused as sold out %d times, %d of these for good", s.refused, s.refusedForGood)
-	t.Logf("from the first call to the acceptance: %s", &s.answers)
+	t.Logf("from the first call to the acceptance: %s", &s.acceptances)
 	t.Logf("from there to the order:              %s", &s.landings)
 	t.Logf("paying:                               %s", &s.paying)
 	t.Logf("closed after the deadline:            %s", &late)

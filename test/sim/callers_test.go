@@ -38,21 +38,21 @@ func (w *world) newCaller(id, who string, roles ...auth.Role) (*caller, error) {
 	}, nil
 }
 
-// answer is the response to a call; status 0 means that there was none.
-type answer struct {
+// response is the outcome of a call; status 0 means that there was no response.
+type response struct {
 	status int
 	code   string
 	raw    []byte
 }
 
 // clear reports whether the outcome of the call is known.
-func (a answer) clear() bool {
+func (a response) clear() bool {
 	return a.status != 0 && a.status < 500 && a.status != http.StatusTooManyRequests
 }
 
-func (a answer) into(dst any) error { return json.Unmarshal(a.raw, dst) }
+func (a response) into(dst any) error { return json.Unmarshal(a.raw, dst) }
 
-func (b *caller) call(method, url, key string, body any) answer {
+func (b *caller) call(method, url, key string, body any) response {
 	var reader io.Reader
 	if body != nil {
 		raw, err := json.Marshal(body)
@@ -74,14 +74,14 @@ func (b *caller) call(method, url, key string, body any) answer {
 	}
 	res, err := b.client.Do(req)
 	if err != nil {
-		return answer{}
+		return response{}
 	}
 	defer func() { _ = res.Body.Close() }()
 	raw, err := io.ReadAll(res.Body)
 	if err != nil {
-		return answer{}
+		return response{}
 	}
-	a := answer{status: res.StatusCode, raw: raw}
+	a := response{status: res.StatusCode, raw: raw}
 	if res.StatusCode >= 400 {
 		var problem struct {
 			Code string `json:"code"`
@@ -96,8 +96,8 @@ func (b *caller) call(method, url, key string, body any) answer {
 }
 
 // insist calls until the outcome is known, at most so many times.
-func (b *caller) insist(method, url, key string, body any, most int) answer {
-	var a answer
+func (b *caller) insist(method, url, key string, body any, most int) response {
+	var a response
 	for range most {
 		if a = b.call(method, url, key, body); a.clear() {
 			return a
@@ -301,7 +301,7 @@ func (b *caller) buy(activity string, skus []string, qty int64) {
 		w.concern(p.orderSN)
 		w.fail("order_sn %s was issued to %s and to %s", p.orderSN, other.user, p.user)
 	}
-	post := func() answer {
+	post := func() response {
 		a := b.call(http.MethodPost, base+"/paths/"+path.Path+"/reservations", "", map[string]any{"lines": body})
 		if a.status == http.StatusAccepted {
 			var got struct {

@@ -39,30 +39,30 @@ func (t *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		_ = req.Body.Close()
 	}
 	var res *http.Response
-	told, _ := req.Context().Value(outcomesKey{}).(*outcomes)
+	closed, _ := req.Context().Value(outcomesKey{}).(*outcomes)
 	send := func(ctx context.Context) (*http.Response, error) {
 		to := t.w.alive(req.URL.Host)
 		if to == nil {
 			return nil, errors.New("sim: connection refused")
 		}
-		again := req.Clone(ctx)
-		again.Body = io.NopCloser(bytes.NewReader(body))
-		again.RequestURI = req.URL.RequestURI()
-		again.RemoteAddr = "192.0.2.1:1234"
-		again.Host = req.URL.Host
-		answer := httptest.NewRecorder()
+		incoming := req.Clone(ctx)
+		incoming.Body = io.NopCloser(bytes.NewReader(body))
+		incoming.RequestURI = req.URL.RequestURI()
+		incoming.RemoteAddr = "192.0.2.1:1234"
+		incoming.Host = req.URL.Host
+		recorder := httptest.NewRecorder()
 		handler := to.public
 		if strings.HasPrefix(req.URL.Path, "/internal/") {
 			handler = to.internal
 		}
-		handler.ServeHTTP(answer, again)
+		handler.ServeHTTP(recorder, incoming)
 		if to.dead.Load() {
 			return nil, errors.New("sim: connection reset")
 		}
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return answer.Result(), nil
+		return recorder.Result(), nil
 	}
 	kinds := []kind{failBefore, failAfter, late, twice, ghost, dieBefore, dieAfter}
 	if req.Method == http.MethodGet {
@@ -87,13 +87,13 @@ func (t *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	res.Request = req
-	if told != nil && res.StatusCode == http.StatusOK && strings.HasSuffix(req.URL.Path, "/orders:close") {
-		heard, err := io.ReadAll(res.Body)
+	if closed != nil && res.StatusCode == http.StatusOK && strings.HasSuffix(req.URL.Path, "/orders:close") {
+		raw, err := io.ReadAll(res.Body)
 		if err != nil {
 			return nil, err
 		}
-		told.note(heard)
-		res.Body = io.NopCloser(bytes.NewReader(heard))
+		closed.note(raw)
+		res.Body = io.NopCloser(bytes.NewReader(raw))
 	}
 	return res, nil
 }

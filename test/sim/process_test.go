@@ -200,13 +200,13 @@ func (w *world) alive(service string) *process {
 	return nil
 }
 
-func (p *process) at(ctx context.Context, part, name string, kinds []kind, payload []any, do func() error, again func()) error {
-	return p.w.pass(ctx, p, p.service, part, name, kinds, payload, do, again)
+func (p *process) at(ctx context.Context, part, name string, kinds []kind, payload []any, do func() error, repeat func()) error {
+	return p.w.pass(ctx, p, p.service, part, name, kinds, payload, do, repeat)
 }
 
 // pass runs do at a fault point, with the fault that the plan draws. repeat, if not nil, does the same without a
 // caller that waits.
-func (w *world) pass(ctx context.Context, p *process, who, part, name string, kinds []kind, payload []any, do func() error, again func()) error {
+func (w *world) pass(ctx context.Context, p *process, who, part, name string, kinds []kind, payload []any, do func() error, repeat func()) error {
 	lifeless := func() bool { return p != nil && p.dead.Load() }
 	if lifeless() {
 		return errFault
@@ -241,14 +241,14 @@ func (w *world) pass(ctx context.Context, p *process, who, part, name string, ki
 		case <-time.After(w.plan.pause(point)):
 			return run()
 		case <-ctx.Done():
-			if again != nil {
-				w.running.Go(again)
+			if repeat != nil {
+				w.running.Go(repeat)
 			}
 			return ctx.Err()
 		}
 	case twice:
-		if again != nil {
-			again()
+		if repeat != nil {
+			repeat()
 			return run()
 		}
 		if err := run(); err != nil {
@@ -260,7 +260,7 @@ func (w *world) pass(ctx context.Context, p *process, who, part, name string, ki
 		w.running.Go(func() {
 			time.Sleep(pause)
 			w.history.note("late", part+" "+name, payload...)
-			again()
+			repeat()
 		})
 		return errFault
 	case dieBefore:

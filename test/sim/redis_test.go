@@ -130,7 +130,7 @@ func (f redisFaults) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			f.p.w.watchSums(name, cmd.Args())
 			return err
 		}
-		again := func() { // the command arrives after its caller has timed out
+		repeat := func() { // the command arrives after its caller has timed out
 			out, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 			defer cancel()
 			_ = carry(func() error { return f.p.w.rdb.Do(out, cmd.Args()...).Err() })
@@ -140,7 +140,7 @@ func (f redisFaults) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 				f.p.w.noteUndone(cmd.Args())
 			}
 			return carry(func() error { return next(ctx, cmd) })
-		}, again)
+		}, repeat)
 		if errors.Is(err, errFault) {
 			return errLost
 		}
@@ -255,9 +255,9 @@ func (w *world) failOver(callers *sync.WaitGroup, behind time.Duration, activity
 				continue
 			}
 			greedy = append(greedy, b)
-			again := *b
-			again.r = rng(w.seed, "again "+b.id)
-			callers.Go(func() { again.buy(activity, skus, w.sale.limit) })
+			repeat := *b
+			repeat.r = rng(w.seed, "again "+b.id)
+			callers.Go(func() { repeat.buy(activity, skus, w.sale.limit) })
 		}
 	}
 	time.Sleep(behind)

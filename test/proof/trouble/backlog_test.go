@@ -74,9 +74,9 @@ func TestBacklog(t *testing.T) {
 	first := time.Since(back)
 	r.Inventory.Kill(t)
 	start()
-	again := time.Now()
+	restarted := time.Now()
 	landed(purchases)
-	inLedger := time.Since(again)
+	inLedger := time.Since(restarted)
 	require.NoError(t, recovering.Wait())
 	require.NoError(t, purchase.Each(ctx, 8, resultsSample, func(ctx context.Context, i int) error {
 		k := i * (purchases - 1) / (resultsSample - 1)
@@ -88,7 +88,7 @@ func TestBacklog(t *testing.T) {
 	sale.StockBecomes(t, 0, purchases, 0, 5*time.Minute)
 	t.Logf("first quarter of the backlog in the ledger %s after inventory was usable, killed then; the rest %s after it was usable again; "+
 		"every order created and returned after %s; orders that expired meanwhile on sale again %s after the first restart", first.Round(time.Millisecond), inLedger.Round(time.Millisecond),
-		time.Since(again).Round(time.Millisecond), recovered.lapsed)
+		time.Since(restarted).Round(time.Millisecond), recovered.lapsed)
 
 	accepted := map[string]string{}
 	for _, a := range won {

@@ -17,7 +17,7 @@ func TestNetworkTrouble(t *testing.T) {
 	links := r.Links(t)
 	startAll(t, r)
 	// Calls that are not served while no byte gets through.
-	told := map[string]map[string]manner{
+	want := map[string]map[string]manner{
 		"seckill to redis":   {callPath: refused, callPurchase: refused, callResult: refused},
 		"inventory to redis": {callStock: refused},
 		"order to mysql":     {callOrder: refused, callPay: refused},
@@ -27,7 +27,7 @@ func TestNetworkTrouble(t *testing.T) {
 		t.Run(l.String(), func(t *testing.T) {
 			s := newScene(t, r, 25*time.Second)
 			usual := trouble{
-				opens: 4 * time.Second, patience: 35 * time.Second, resumes: anyWithin, want: told[l.String()],
+				opens: 4 * time.Second, patience: 35 * time.Second, resumes: anyWithin, want: want[l.String()],
 				code: map[string]contract.Code{"redis": contract.CodeGateUnavailable, "mysql": contract.CodeUnavailable}[l.Dependency],
 			}
 			end := func(t *testing.T) { l.Heal(t) }

@@ -83,13 +83,13 @@ const (
 	resultsSample = 12               // purchases whose results are read
 )
 
-// answer is the response to one call.
-type answer struct {
+// response is the outcome of one call.
+type response struct {
 	began, ended time.Time
 	err          error
 }
 
-func (a answer) String() string {
+func (a response) String() string {
 	p := client.AsProblem(a.err)
 	switch {
 	case a.err == nil:
@@ -100,8 +100,8 @@ func (a answer) String() string {
 	return fmt.Sprintf("%d %s", p.Status, p.Code)
 }
 
-// is reports whether the answer is of that manner; codes are the allowed codes of a refusal.
-func (a answer) is(m manner, codes []contract.Code) bool {
+// is reports whether the response is of that manner; codes are the allowed codes of a refusal.
+func (a response) is(m manner, codes []contract.Code) bool {
 	p := client.AsProblem(a.err)
 	switch m {
 	case served:
@@ -133,7 +133,7 @@ type scene struct {
 	work sync.WaitGroup
 
 	mu        sync.Mutex
-	answers   map[string][]answer
+	responses map[string][]response
 	permits   []permit
 	accepted  map[string]string // order_sn -> user
 	at        map[string]time.Time
@@ -166,7 +166,7 @@ func newClients(t *testing.T, r *rig.Rig) (patient, once *client.Client) {
 // newScene opens a sale, creates its first orders and takes the paths for purchases during the trouble.
 func newScene(t *testing.T, r *rig.Rig, lasts time.Duration) *scene {
 	t.Helper()
-	s := &scene{r: r, answers: map[string][]answer{}, accepted: map[string]string{}, at: map[string]time.Time{}, lapse: map[string]string{}}
+	s := &scene{r: r, responses: map[string][]response{}, accepted: map[string]string{}, at: map[string]time.Time{}, lapse: map[string]string{}}
 	s.patient, s.once = newClients(t, r)
 	ctx, cancel := context.WithTimeout(context.Background(), anyWithin)
 	defer cancel()
@@ -239,7 +239,7 @@ func (s *scene) keepCalling() (stop func()) {
 				s.work.Go(func() { // slow responses do not reduce the rate of calls
 					one, cancel := context.WithTimeout(context.Background(), callPatience)
 					defer cancel()
-					a := answer{began: time.Now()}
+					a := response{began: time.Now()}
 					a.err = call(one, n)
 					a.ended = time.Now()
 					if errors.Is(a.err, errNone) {
@@ -247,7 +247,7 @@ func (s *scene) keepCalling() (stop func()) {
 					}
 					s.mu.Lock()
 					defer s.mu.Unlock()
-					s.answers[name] = append(s.answers[name], a)
+					s.responses[name] = append(s.responses[name], a)
 				})
 			}
 		})
@@ -358,7 +358,7 @@ func (s *scene) bought(p permit, r client.Reservation, err error) {
 // through runs the trouble, checks the responses during it and the recovery after it, and prints both.
 func (tr trouble) through(t *testing.T, s *scene) {
 	t.Helper()
-	s.answers = map[string][]answer{}
+	s.responses = map[string][]response{}
 	before := s.redelivered(t)
 	stop := s.keepCalling()
 	stopped := sync.OnceFunc(stop)
@@ -394,7 +394,7 @@ func (tr trouble) through(t *testing.T, s *scene) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return !slices.ContainsFunc(calls, func(name string) bool {
-			return tr.want[name] != "" && firstServed(s.answers[name], ending).IsZero()
+			return tr.want[name] != "" && firstServed(s.responses[name], ending).IsZero()
 		})
 	}, tr.resumes, 20*time.Millisecond, "some calls are not served after the trouble")
 	stopped()
@@ -408,7 +408,7 @@ func (tr trouble) through(t *testing.T, s *scene) {
 		}
 		seen := map[string]int{}
 		var took []time.Duration
-		for _, a := range s.answers[name] {
+		for _, a := range s.responses[name] {
 			// At the begin and the end, a call may be served or get 503. A killed service does not finish its
 			// responses.
 			fits := a.is(either, anyCode) || want == noResponse && a.is(noResponse, nil)
@@ -429,12 +429,12 @@ func (tr trouble) through(t *testing.T, s *scene) {
 		slices.Sort(took)
 		again := "no interruption"
 		if want != served {
-			again = "served again " + firstServed(s.answers[name], ending).Sub(back).Round(time.Millisecond).String() + " after"
+			again = "served again " + firstServed(s.responses[name], ending).Sub(back).Round(time.Millisecond).String() + " after"
 		}
 		if len(took) > 0 {
 			p50, worst := took[len(took)/2], took[len(took)-1]
 			t.Logf("%-24s %-8s %s p50 %s, worst %s; %s", tr.name, name, counted(seen), p50.Round(100*time.Microsecond), worst.Round(time.Millisecond), again)
-			assert.True(t, want != served || 4*seen[answer{}.String()] >= 3*len(took), "%s, %s: at least three quarters are served, got %s", tr.name, name, counted(seen))
+			assert.True(t, want != served || 4*seen[response{}.String()] >= 3*len(took), "%s, %s: at least three quarters are served, got %s", tr.name, name, counted(seen))
 			if want == refused && tr.atOnce > 0 {
 				assert.Less(t, p50, tr.atOnce, "%s, %s: median time of refusals", tr.name, name)
 			}
@@ -481,8 +481,8 @@ func counted(seen map[string]int) string {
 }
 
 // firstServed returns the time of the first served call after that time, or zero if there is none.
-func firstServed(answers []answer, after time.Time) (first time.Time) {
-	for _, a := range answers {
+func firstServed(responses []response, after time.Time) (first time.Time) {
+	for _, a := range responses {
 		if a.err == nil && a.ended.After(after) && (first.IsZero() || a.ended.Before(first)) {
 			first = a.ended
 		}

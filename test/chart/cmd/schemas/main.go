@@ -72,12 +72,12 @@ func write(dir, version string) error {
 func load(version string) (map[string]schema, error) {
 	cmd := exec.Command("go", "mod", "download", "-json", "k8s.io/kubernetes@"+version)
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
-	answer, err := cmd.Output()
+	output, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("download k8s.io/kubernetes %s: %w: %s", version, err, answer)
+		return nil, fmt.Errorf("download k8s.io/kubernetes %s: %w: %s", version, err, output)
 	}
 	var module struct{ Dir string }
-	if err := json.Unmarshal(answer, &module); err != nil {
+	if err := json.Unmarshal(output, &module); err != nil {
 		return nil, err
 	}
 	raw, err := os.ReadFile(filepath.Join(module.Dir, "api/openapi-spec/swagger.json"))
