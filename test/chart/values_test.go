@@ -10,7 +10,7 @@ import (
 	"flashsale.internal/test/chart/valuedocs"
 )
 
-func TestTheTableOfValuesIsFresh(t *testing.T) {
+func TestTableOfValuesIsCurrent(t *testing.T) {
 	table, err := valuedocs.Table(filepath.Join(root, "deploy/helm/flashsale"))
 	require.NoError(t, err)
 	page, err := os.ReadFile(filepath.Join(root, "docs/kubernetes.md"))
@@ -20,7 +20,7 @@ func TestTheTableOfValuesIsFresh(t *testing.T) {
 	require.Equal(t, fresh, string(page), "run make generate")
 }
 
-func TestAValueWithoutAWordIsFound(t *testing.T) {
+func TestValueWithoutACommentIsReported(t *testing.T) {
 	values, err := valuedocs.Read("a:\n  # -- A map\n  b: {c: 1}\n# -- A list\nd:\n  - x\n")
 	require.NoError(t, err)
 	require.Equal(t, []valuedocs.Value{{Name: "a.b", Default: `{"c":1}`, About: "A map"}, {Name: "d", Default: `["x"]`, About: "A list"}}, values)

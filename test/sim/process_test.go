@@ -200,31 +200,31 @@ func (w *world) alive(service string) *process {
 	return nil
 }
 
-func (p *process) at(ctx context.Context, part, name string, kinds []kind, payload []any, do func() error, repeat func()) error {
-	return p.w.pass(ctx, p, p.service, part, name, kinds, payload, do, repeat)
+func (p *process) at(ctx context.Context, dependency, name string, kinds []kind, payload []any, do func() error, repeat func()) error {
+	return p.w.pass(ctx, p, p.service, dependency, name, kinds, payload, do, repeat)
 }
 
 // pass runs do at a fault point, with the fault that the plan draws. repeat, if not nil, does the same without a
 // caller that waits.
-func (w *world) pass(ctx context.Context, p *process, who, part, name string, kinds []kind, payload []any, do func() error, repeat func()) error {
+func (w *world) pass(ctx context.Context, p *process, who, dependency, name string, kinds []kind, payload []any, do func() error, repeat func()) error {
 	lifeless := func() bool { return p != nil && p.dead.Load() }
 	if lifeless() {
 		return errFault
 	}
-	point := who + ": " + part + " " + name
+	point := who + ": " + dependency + " " + name
 	actor := who
 	if p != nil {
 		actor = p.name()
 	}
 	k := w.plan.draw(point, kinds)
-	w.history.note(actor, part+" "+name, append([]any{k}, payload...)...)
+	w.history.note(actor, dependency+" "+name, append([]any{k}, payload...)...)
 	run := func() error {
 		err := do()
 		if lifeless() {
 			return errFault
 		}
 		if err != nil {
-			w.history.note(actor, part+" "+name+" FAILED", append([]any{err}, payload...)...)
+			w.history.note(actor, dependency+" "+name+" FAILED", append([]any{err}, payload...)...)
 		}
 		return err
 	}
@@ -259,7 +259,7 @@ func (w *world) pass(ctx context.Context, p *process, who, part, name string, ki
 		pause := w.plan.pause(point)
 		w.running.Go(func() {
 			time.Sleep(pause)
-			w.history.note("late", part+" "+name, payload...)
+			w.history.note("late", dependency+" "+name, payload...)
 			repeat()
 		})
 		return errFault

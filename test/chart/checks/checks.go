@@ -1,5 +1,5 @@
-// Package checks has the checks of what Helm renders from the chart: for the oldest and the newest Kubernetes that the
-// chart supports, with each of its values files. test/chart runs them with Helm 3, test/proof/chart with Helm 4.
+// Package checks checks the objects that Helm renders from the chart, for the oldest and the newest Kubernetes that
+// the chart supports, with each of its values files. test/chart runs them with Helm 3, test/proof/chart with Helm 4.
 // Nothing is installed; test/cluster does that.
 package checks
 
@@ -26,7 +26,7 @@ const (
 var (
 	tested Helm // by this package of tests
 
-	// tools are absolute paths.
+	// tools holds absolute paths.
 	tools struct {
 		root        string // the repository
 		kubeconform string
@@ -48,7 +48,7 @@ func Main(m *testing.M, root string, helm Helm, others ...Helm) {
 	goleak.VerifyTestMain(m)
 }
 
-// find has make build the tools and print their paths.
+// find runs make to build the tools and reads their paths from its output.
 func find(root string, helms []Helm) (err error) {
 	if tools.root, err = filepath.Abs(root); err != nil {
 		return err

@@ -37,7 +37,7 @@ func (o object) kind() string { return text(o, "kind") }
 func (o object) name() string { return text(o, "metadata", "name") }
 func (o object) id() string   { return o.kind() + "/" + o.name() }
 
-// at returns the value at the path of keys; nil when there is none.
+// at returns the value at the path of keys, or nil if there is none.
 func at(v any, path ...string) any {
 	for _, key := range path {
 		switch m := v.(type) {
@@ -143,7 +143,7 @@ func pick(t *testing.T, all []object, id string) object {
 	return found[0]
 }
 
-// A workload is an object that makes pods.
+// A workload is an object that creates pods.
 type workload struct {
 	object
 	labels map[string]any // of its pods

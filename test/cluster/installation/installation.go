@@ -70,12 +70,12 @@ func Kubectl(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// Eventually calls done every so often until it returns true, and fails the test when that takes too long.
+// Eventually calls done at the interval every until it returns true. It fails the test after within.
 func Eventually(t *testing.T, within, every time.Duration, what string, done func() bool) {
 	t.Helper()
 	for end := time.Now().Add(within); !done(); time.Sleep(every) {
 		if time.Now().After(end) {
-			t.Fatalf("%s: not within %s", what, within)
+			t.Fatalf("%s: did not happen within %s", what, within)
 		}
 	}
 }

@@ -181,7 +181,7 @@ func (l *Load) During(ctx context.Context, rate float64, change func()) {
 		defer close(done)
 		var all sync.WaitGroup
 		defer all.Wait()
-		// More calls in flight would only measure this machine.
+		// More calls in flight would only measure the load of this machine.
 		room := make(chan struct{}, 2000)
 		for n := 0; ; n++ {
 			due := l.began.Add(time.Duration(float64(n) / rate * float64(time.Second)))
@@ -209,8 +209,8 @@ func (l *Load) During(ctx context.Context, rate float64, change func()) {
 	change()
 }
 
-// Verify fails the test when a purchase failed or a call got no response, when the ledger and the gate do not hold
-// what buyers were answered, or when a container was killed for its memory. It logs the number of each response.
+// Verify fails the test if a purchase failed or a call got no response, if the ledger and the gate do not match the
+// responses, or if a container was killed for its memory. It logs the number of each response.
 func (l *Load) Verify(t *testing.T) {
 	t.Helper()
 	l.report(t)

@@ -1,5 +1,5 @@
-// Command links checks that Markdown files refer to what exists: relative links to files, headings and lines, paths of the
-// repository in inline code (`pkg/bus`), and, in table rows that link Go files, the functions that the row names.
+// Command links checks that Markdown files refer to what exists: relative links to files, headings and lines, paths of
+// the repository in inline code (`pkg/bus`), and, in table rows that link Go files, the functions that the row names.
 //
 //	go run ./test/lint/links FILE.md...     (in the root of the repository)
 //

@@ -10,8 +10,8 @@ import (
 
 func TestMain(m *testing.M) { rig.Main(m) }
 
-// 12,000 buyers come for 10,000 units. They buy for two minutes; four minutes after that began, the orders of those
-// who do not pay expire for two minutes. Each service and each dependency is killed once in each of these times.
+// TestStorm sells 10,000 units to 12,000 buyers within two minutes. Four minutes after the start, unpaid orders expire
+// for two minutes. Each service and each dependency is killed once in each of these times.
 func TestStorm(t *testing.T) {
 	const payWithin = 240 * time.Second
 	storm.Run(t, storm.Plan{
@@ -20,7 +20,7 @@ func TestStorm(t *testing.T) {
 			{Name: "buying", From: 0, To: 120 * time.Second},
 			{Name: "closing", From: payWithin, To: payWithin + 120*time.Second},
 		},
-		Deadline:   20 * time.Minute, // of a machine that is three times too slow
+		Deadline:   20 * time.Minute, // for a machine that is three times too slow
 		Seed:       storm.Seed(t),
 		PortOffset: 4500,
 	})

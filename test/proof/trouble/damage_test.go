@@ -35,8 +35,8 @@ const (
 )
 
 // TestDamagedGate damages a gate in every way while buyers purchase, pay and let their orders expire. The reconciler
-// makes it agree with the ledger: no unit is sold twice, none stays unsold while a buyer is refused, and no purchase in
-// flight is repaired.
+// makes it agree with the ledger: no unit is sold twice, none stays unsold while a buyer is refused, and no purchase
+// in flight is repaired.
 func TestDamagedGate(t *testing.T) {
 	seed := rand.Uint64N(1_000_000)
 	if text := os.Getenv("DAMAGE_SEED"); text != "" {
