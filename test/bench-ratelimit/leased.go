@@ -35,7 +35,7 @@ func (c *calls) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 const pods, perSecond, lasts = 4, 10_000, 10 * time.Second
 
-// leased is four processes' limiters on one limit, which are asked so many times as often as it allows.
+// leased measures the limiters of four processes on one limit, with times as many requests as the limit allows.
 func leased(ctx context.Context, addr string, times float64) error {
 	spec := ratelimit.Spec{Algorithm: ratelimit.TokenBucket, Limit: ratelimit.PerSecond(perSecond)}
 	prefix := "bench-" + strconv.FormatInt(rand.Int64(), 36)
@@ -55,7 +55,7 @@ func leased(ctx context.Context, addr string, times float64) error {
 		}
 		limiters = append(limiters, l)
 	}
-	// The burst is spent first: what counts is the rate.
+	// Spend the burst first, to measure the rate.
 	if _, err := limiters[0].Take(ctx, ratelimit.Request{N: perSecond}); err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func leased(ctx context.Context, addr string, times float64) error {
 	for g := range took {
 		wg.Go(func() {
 			for n := 0; time.Since(begun) < lasts && ctx.Err() == nil; n++ {
-				time.Sleep(time.Until(begun.Add(time.Duration(n) * every))) // who is late makes up for it
+				time.Sleep(time.Until(begun.Add(time.Duration(n) * every))) // a late request is followed by the next ones at once
 				at := time.Now()
 				r, err := limiters[g%pods].Take(ctx, ratelimit.Request{N: 1})
 				if n%16 == 0 {

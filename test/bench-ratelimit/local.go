@@ -16,20 +16,20 @@ import (
 	"flashsale.internal/pkg/ratelimit"
 )
 
-const much = 100_000_000 // per second: never refused
+const much = 100_000_000 // permits per second; never refused
 
 func limiterOf(a ratelimit.Algorithm, l ratelimit.Limit) (*ratelimit.Local, error) {
 	return ratelimit.NewLocal(ratelimit.Spec{Algorithm: a, Limit: l})
 }
 
-// hit is what httprate does for a request, without its HTTP fields.
+// hit does what httprate does for a request, without its HTTP fields.
 func hit(h *httprate.RateLimiter, key string) {
 	if ok, _, _ := h.Status(key); ok {
 		_ = h.Counter().IncrementBy(key, time.Now().UTC().Truncate(time.Second), 1)
 	}
 }
 
-// local compares decisions that stay in the process.
+// local compares decisions within the process.
 func local(ctx context.Context, rounds int) error {
 	x := rate.NewLimiter(much, much)
 	u := uber.New(1_000_000_000, uber.WithoutSlack)
@@ -83,7 +83,7 @@ func local(ctx context.Context, rounds int) error {
 	return nil
 }
 
-// manyKeys are limiters that know 50,000 keys.
+// manyKeys returns contenders that have 50,000 keys.
 func manyKeys(ctx context.Context) ([]*contender, error) {
 	keys := make([]string, 50_000)
 	for i := range keys {
@@ -105,7 +105,7 @@ func manyKeys(ctx context.Context) ([]*contender, error) {
 	}, nil
 }
 
-// ownTime is the processor time of this process.
+// ownTime returns the processor time used by this process.
 func ownTime() (time.Duration, error) {
 	var u syscall.Rusage
 	err := syscall.Getrusage(syscall.RUSAGE_SELF, &u)

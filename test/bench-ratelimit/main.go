@@ -1,9 +1,9 @@
-// Command bench-ratelimit measures pkg/ratelimit beside other limiters and prints tables. It is a module of its own, so that
-// nobody who uses pkg gets the others as dependencies. Run it by `make bench-ratelimit`, which starts a Redis.
+// Command bench-ratelimit compares pkg/ratelimit with other limiters and prints tables. It is a separate module, so
+// that users of pkg do not depend on the others. Run it by `make bench-ratelimit`, which starts a Redis.
 //
-// A machine that has other things to do varies by more than the limiters differ. So all contenders take turns, in an order
-// that is drawn anew for each round, and each is compared with the reference of the same round; what is printed is the
-// median of the rounds' ratios, with their quartiles.
+// On a shared machine, times vary by more than the limiters differ. So all contenders take turns, in a random order
+// for each round, and each is compared with the reference of the same round. The tables have the medians of the ratios
+// of all rounds, with their quartiles.
 package main
 
 import (

@@ -21,8 +21,8 @@ func connect(ctx context.Context, addr string) (redis.UniversalClient, error) {
 	return rdb, rdb.Ping(ctx).Err()
 }
 
-// The raw scripts make the same reads and writes as the limiters' do when they grant to a key that is there, take as many
-// arguments of about the same length, answer as many numbers, and decide nothing.
+// The raw scripts make the same reads and writes as those of the limiters when they grant to an existing key. They
+// take as many arguments of about the same length, return as many numbers, and decide nothing.
 const reply = "\nreturn {1, 2, 3, 4, 5, 6, 7}"
 
 var raw = map[ratelimit.Algorithm]*redis.Script{
@@ -38,7 +38,8 @@ redis.call('RPUSH', KEYS[1], '28036800557000') redis.call('PEXPIRE', KEYS[1], 36
 redis.call('SET', KEYS[1], '28036800557000;17.123456789012345;1000', 'PX', 3600000)` + reply),
 }
 
-// inMemory lets Redis write nothing to a disk meanwhile: limits need no durability, and a disk would be most of what is measured.
+// inMemory turns off the append-only file of Redis during the measurement: limits need no durability, and the disk
+// would dominate the times.
 func inMemory(ctx context.Context, rdb redis.UniversalClient) (restore func(), err error) {
 	const name = "appendonly"
 	was, err := rdb.ConfigGet(ctx, name).Result()
@@ -48,7 +49,7 @@ func inMemory(ctx context.Context, rdb redis.UniversalClient) (restore func(), e
 	return func() { _ = rdb.ConfigSet(context.WithoutCancel(ctx), name, was[name]).Err() }, err
 }
 
-// single compares decisions that ask Redis once each.
+// single compares decisions with one call to Redis each.
 func single(ctx context.Context, addr string, rounds int) error {
 	rdb, err := connect(ctx, addr)
 	if err != nil {
@@ -60,7 +61,7 @@ func single(ctx context.Context, addr string, rounds int) error {
 		return err
 	}
 	defer restore()
-	subjects := make([]string, 10_000) // so that none is hot
+	subjects := make([]string, 10_000) // avoids a hot key
 	for i := range subjects {
 		subjects[i] = "user-" + strconv.Itoa(i)
 	}
@@ -74,7 +75,7 @@ func single(ctx context.Context, addr string, rounds int) error {
 		case ratelimit.SlidingWindow:
 			args = []any{1, 360000000, 1000, 10, "1|1|0|0|0|360000000|1000|10|||360000000;1000;10|"}
 		case ratelimit.WarmUp:
-			limit.Burst = 1000 // as the others, which have their rate
+			limit.Burst = 1000 // as for the others, whose burst is their rate
 			args = []any{1, 3600000, 1000, 10000000, 3, "1|1|0|0|0|3600000|1000|10000000|3|14396400000||"}
 		}
 		l, err := conn.NewRedis("one", ratelimit.Spec{Algorithm: a, Limit: limit}, ratelimit.RedisOptions{DenyCache: -1})
@@ -146,7 +147,7 @@ func manyAtOnce(ctx context.Context, rdb redis.UniversalClient, rounds int, cont
 	return nil
 }
 
-// besideTheLast compares the limiter with the other library's.
+// besideTheLast prints the comparison of the limiter with the other library.
 func besideTheLast(contenders []*contender, by func(*contender) []float64) {
 	if len(contenders) == 3 {
 		mine, other := contenders[1], contenders[2]
@@ -154,7 +155,7 @@ func besideTheLast(contenders []*contender, by func(*contender) []float64) {
 	}
 }
 
-// serverTime is the processor time that Redis has used.
+// serverTime returns the processor time used by Redis.
 func serverTime(ctx context.Context, rdb redis.UniversalClient) (sum time.Duration, err error) {
 	info, err := rdb.Info(ctx, "cpu").Result()
 	for line := range strings.Lines(info) {

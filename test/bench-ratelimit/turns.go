@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// contender is one that is compared.
+// contender is one of the compared limiters.
 type contender struct {
 	name   string
 	decide func(i int)
-	calls  [][]time.Duration // how long each decision took, by goroutine; nil: not looked at
+	calls  [][]time.Duration // time of each decision, by goroutine; nil: not recorded
 
 	spent []float64 // ns per decision, by round
-	cpu   []float64 // ns of processor time per decision, by round, where it is measured
+	cpu   []float64 // ns of processor time per decision, by round, if measured
 }
 
-// takeTurnsByCall lets contenders make one decision after the other by turns: the finest comparison there is, for one
-// goroutine.
+// takeTurnsByCall lets contenders alternate after each decision, in one goroutine. It is the comparison with the least
+// noise.
 func takeTurnsByCall(ctx context.Context, rounds, n int, contenders []*contender) error {
 	for round := range rounds + 1 {
 		sums := make([]time.Duration, len(contenders))
@@ -45,8 +45,8 @@ func takeTurnsByCall(ctx context.Context, rounds, n int, contenders []*contender
 	return nil
 }
 
-// takeTurns lets each contender make n decisions in each round, by so many goroutines. used is the processor time that all of
-// it took so far.
+// takeTurns lets each contender make n decisions in each round, in so many goroutines. used returns the processor time
+// used so far.
 func takeTurns(ctx context.Context, rounds, n, goroutines int, used func() (time.Duration, error), contenders []*contender) error {
 	for round := range rounds + 1 {
 		for _, i := range rand.Perm(len(contenders)) {
@@ -63,7 +63,7 @@ func takeTurns(ctx context.Context, rounds, n, goroutines int, used func() (time
 			if err != nil {
 				return err
 			}
-			if round > 0 { // the first one fills caches
+			if round > 0 { // the first round fills caches
 				c.spent = append(c.spent, float64(took)/float64(n))
 				c.cpu = append(c.cpu, float64(after-before)/float64(n))
 			}
@@ -99,7 +99,7 @@ func (c *contender) round(first, n, goroutines int) time.Duration {
 	return time.Since(begun)
 }
 
-// against is how fast c is beside the reference, round by round: 2 is twice as fast.
+// against returns the speed of c relative to the reference, by round: 2 is twice as fast.
 func (c *contender) against(reference *contender) string { return beside(c.spent, reference.spent) }
 
 func beside(mine, reference []float64) string {
@@ -115,7 +115,7 @@ func beside(mine, reference []float64) string {
 	return fmt.Sprintf("%.2f (%.2f..%.2f)", quantile(ratios, 0.5), quantile(ratios, 0.25), quantile(ratios, 0.75))
 }
 
-// p99 is what 99 of 100 decisions stay under.
+// p99 returns the 99th percentile of the times of a decision.
 func (c *contender) p99() time.Duration { return quantile(slices.Concat(c.calls...), 0.99) }
 
 func quantile[T float64 | time.Duration](v []T, q float64) T {

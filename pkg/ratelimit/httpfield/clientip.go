@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// maxHops bounds how many entries of X-Forwarded-For are looked at, from the right.
+// maxHops bounds the number of X-Forwarded-For entries that are read, from the right.
 const maxHops = 32
 
-// ClientIP is the address that a request comes from, as far as it is known for certain: that of the connection, or, behind
-// trusted proxies, the rightmost entry of X-Forwarded-For that no trusted proxy has. Entries left of it may be anything the
-// client likes to write; Forwarded, X-Real-IP and the like are not looked at.
+// ClientIP returns the address of the client as far as it is certain: the address of the connection or, behind trusted
+// proxies, the rightmost entry of X-Forwarded-For that is not a trusted proxy. Clients can forge the entries to its
+// left. Forwarded, X-Real-IP and similar fields are ignored.
 func ClientIP(r *http.Request, trusted []netip.Prefix) (netip.Addr, bool) {
 	at, ok := parseAddr(r.RemoteAddr)
 	if !ok || !within(at, trusted) {
@@ -29,7 +29,7 @@ func ClientIP(r *http.Request, trusted []netip.Prefix) (netip.Addr, bool) {
 			}
 			next, ok := parseAddr(strings.TrimSpace(hop))
 			if !ok || hops >= maxHops {
-				return at, true // the last that somebody trusted has seen
+				return at, true // the last address reported by a trusted proxy
 			}
 			if at = next; !within(at, trusted) {
 				return at, true
@@ -39,8 +39,8 @@ func ClientIP(r *http.Request, trusted []netip.Prefix) (netip.Addr, bool) {
 	return at, true
 }
 
-// Subject is the part of an address that one customer has: all of an IPv4 address, the /64 of an IPv6 address, in which
-// everybody can take as many addresses as he likes.
+// Subject returns the part of an address that identifies one customer: all of an IPv4 address, and the /64 of an IPv6
+// address, because a customer can use any address in it.
 func Subject(a netip.Addr) string {
 	if a.Is4() {
 		return a.String()
@@ -52,7 +52,7 @@ func Subject(a netip.Addr) string {
 	return p.String()
 }
 
-// parseAddr reads an address with or without a port. One of IPv4 in IPv6 is IPv4; zones are left out.
+// parseAddr parses an address with or without a port. It converts IPv4 in IPv6 to IPv4 and drops zones.
 func parseAddr(s string) (netip.Addr, bool) {
 	if a, err := netip.ParseAddr(strings.Trim(s, "[]")); err == nil {
 		return a.Unmap().WithZone(""), true

@@ -1,6 +1,6 @@
-// Package httpfield has what HTTP says about limits: the fields RateLimit and RateLimit-Policy of
-// draft-ietf-httpapi-ratelimit-headers-11 (lists of structured fields, RFC 9651), Retry-After (RFC 9110), and whose request
-// it is, by address.
+// Package httpfield implements the HTTP side of limits: the fields RateLimit and RateLimit-Policy of
+// draft-ietf-httpapi-ratelimit-headers-11 (lists of structured fields, RFC 9651), Retry-After (RFC 9110), and the
+// address of the client.
 package httpfield
 
 import (
@@ -16,17 +16,17 @@ import (
 type Policy struct {
 	Name   string
 	Quota  int64
-	Window time.Duration // whole seconds are told, at least one
+	Window time.Duration // written in whole seconds, at least one
 }
 
-// Limit is one item of RateLimit: Remaining requests now, and what is there is renewed within Reset.
+// Limit is one item of RateLimit: Remaining requests are left, and the quota is restored within Reset.
 type Limit struct {
 	Name      string
 	Remaining int64
 	Reset     time.Duration
 }
 
-// Seconds is d in whole seconds, rounded up: nobody comes back too early.
+// Seconds returns d in whole seconds, rounded up so that no client retries too early.
 func Seconds(d time.Duration) int64 {
 	if d <= 0 {
 		return 0
@@ -34,8 +34,8 @@ func Seconds(d time.Duration) int64 {
 	return int64((d-1)/time.Second) + 1
 }
 
-// AppendPolicy appends `"name";q=10;w=60`. A window with a part of a second is told as the whole seconds that it takes, with
-// the quota of that time.
+// AppendPolicy appends `"name";q=10;w=60`. A window with a fraction of a second is rounded up to whole seconds, and
+// its quota scaled to that time.
 func AppendPolicy(b []byte, p Policy) []byte {
 	window := max(1, Seconds(p.Window))
 	quota := p.Quota
@@ -54,7 +54,7 @@ func AppendLimit(b []byte, l Limit) []byte {
 	return strconv.AppendInt(append(b, ";t="...), Seconds(l.Reset), 10)
 }
 
-// appendName appends a String of RFC 9651. Characters that it cannot have are left out.
+// appendName appends a String of RFC 9651, without the characters that it cannot contain.
 func appendName(b []byte, name string) []byte {
 	b = append(b, '"')
 	for i := range len(name) {
@@ -68,8 +68,8 @@ func appendName(b []byte, name string) []byte {
 	return append(b, '"')
 }
 
-// RetryAfter is the field's value: wait in whole seconds, at least one, and up to spread (a part of it) more, so that those
-// who were refused together do not come back together.
+// RetryAfter returns the value of the field: wait in whole seconds, at least one. It is extended at random by up to
+// the fraction spread, so that clients refused together do not all retry together.
 func RetryAfter(wait time.Duration, spread float64) string {
 	seconds := max(1, Seconds(wait))
 	if extra := int64(float64(seconds)*spread + 1); spread > 0 {
@@ -80,7 +80,7 @@ func RetryAfter(wait time.Duration, spread float64) string {
 
 var errSyntax = errors.New("not a list of limits")
 
-// ParsePolicies reads a RateLimit-Policy field.
+// ParsePolicies parses a RateLimit-Policy field.
 func ParsePolicies(field string) ([]Policy, error) {
 	var out []Policy
 	err := parse(field, func(name string, params map[string]int64) error {
@@ -94,7 +94,7 @@ func ParsePolicies(field string) ([]Policy, error) {
 	return out, err
 }
 
-// ParseLimits reads a RateLimit field.
+// ParseLimits parses a RateLimit field.
 func ParseLimits(field string) ([]Limit, error) {
 	var out []Limit
 	err := parse(field, func(name string, params map[string]int64) error {
@@ -108,9 +108,9 @@ func ParseLimits(field string) ([]Limit, error) {
 	return out, err
 }
 
-const maxSeconds = 1 << 33 // so that a Duration holds it
+const maxSeconds = 1 << 33 // fits into a Duration
 
-// parse reads the items of a list: strings with parameters whose values are numbers; others are passed over.
+// parse parses the items of a list: strings with parameters. It skips parameters whose values are not numbers.
 func parse(field string, item func(name string, params map[string]int64) error) error {
 	rest := strings.Trim(field, " ")
 	for rest != "" {
@@ -130,7 +130,7 @@ func parse(field string, item func(name string, params map[string]int64) error) 
 				return errSyntax
 			}
 			if !strings.HasPrefix(after, "=") {
-				continue // a flag
+				continue // a boolean parameter
 			}
 			n, quoted := 1, false
 			for n < len(after) && (quoted || strings.IndexByte(";, ", after[n]) < 0) {

@@ -32,8 +32,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// 28: who sends the whole window keeps callers away for too long; who rounds down sends them too early; and without a
-// spread all come back together.
+// Trap 28: a Retry-After of the whole window delays clients too long; rounding down makes them retry too early;
+// without a spread all retry at once.
 func TestTrap28RetryAfter(t *testing.T) {
 	require.Equal(t, "1", RetryAfter(0, -1))
 	require.Equal(t, "1", RetryAfter(time.Millisecond, -1))
@@ -62,7 +62,7 @@ func FuzzFields(f *testing.F) {
 		if _, err := ParsePolicies(string(AppendPolicy(nil, Policy{name, max(0, n), max(time.Duration(d).Abs(), time.Second)}))); err != nil && n < 1<<20 {
 			t.Fatal(err)
 		}
-		if ls, err := ParseLimits(field); err == nil { // what was read is written so that it reads the same
+		if ls, err := ParseLimits(field); err == nil { // fields that were parsed are formatted so that they parse to the same
 			var b []byte
 			for i, l := range ls {
 				if i > 0 {
@@ -100,10 +100,10 @@ func TestClientIP(t *testing.T) {
 		want      string
 	}{
 		{"203.0.113.7:1234", nil, "203.0.113.7"},
-		{"203.0.113.7:1234", []string{"1.2.3.4"}, "203.0.113.7"}, // nobody vouches for it
+		{"203.0.113.7:1234", []string{"1.2.3.4"}, "203.0.113.7"}, // no trusted proxy wrote it
 		{"10.0.0.1:1234", nil, "10.0.0.1"},
 		{"10.0.0.1:1234", []string{"1.2.3.4"}, "1.2.3.4"},
-		{"10.0.0.1:1234", []string{"9.9.9.9, 1.2.3.4, 10.0.0.2"}, "1.2.3.4"}, // 9.9.9.9 is what the client wrote
+		{"10.0.0.1:1234", []string{"9.9.9.9, 1.2.3.4, 10.0.0.2"}, "1.2.3.4"}, // the client forged 9.9.9.9
 		{"10.0.0.1:1234", []string{"9.9.9.9", "1.2.3.4", "10.0.0.2"}, "1.2.3.4"},
 		{"10.0.0.1:1234", []string{"9.9.9.9, unknown, 10.0.0.2"}, "10.0.0.2"},
 		{"10.0.0.1:1234", []string{"9.9.9.9, ,"}, "10.0.0.1"},
@@ -127,7 +127,8 @@ func TestSubject(t *testing.T) {
 	require.Equal(t, Subject(netip.MustParseAddr("2001:db8:1:2::1")), Subject(netip.MustParseAddr("2001:db8:1:2:ffff::")))
 }
 
-// FuzzClientIP: whatever a client writes, the address is the connection's, or one that follows the last entry of no proxy.
+// FuzzClientIP: whatever a client sends, the result is the address of the connection or the last entry that is not a
+// trusted proxy.
 func FuzzClientIP(f *testing.F) {
 	f.Add("1.2.3.4:5", "6.7.8.9")
 	f.Add("10.0.0.1:5", "6.7.8.9, 10.0.0.2")

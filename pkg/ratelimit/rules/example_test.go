@@ -8,8 +8,8 @@ import (
 	"flashsale.internal/pkg/ratelimit/rules"
 )
 
-// Limits by name on a route. With a Conn in the options all processes share them; Watch reads a file again when it changes,
-// Store.Follow what Redis has.
+// Named limits on a route. With a Conn in the options all processes share them. Watch reloads a file when it changes,
+// and Store.Follow applies the rules in Redis.
 func ExampleRegistry_On() {
 	set, err := rules.Parse([]byte(`
 version: 1
@@ -22,7 +22,7 @@ rules:
 	}
 	limits := rules.New(rules.Options{
 		RetrySpread: -1,
-		User:        func(*http.Request) (string, bool) { return "42", true }, // whom the JWT says
+		User:        func(*http.Request) (string, bool) { return "42", true }, // in production, from the verified JWT
 	})
 	if err := limits.Apply(set); err != nil {
 		panic(err)

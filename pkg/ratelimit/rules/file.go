@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Load puts the rules of a file in force, or says why not.
+// Load reads a file and applies its rules. An error changes nothing.
 func (g *Registry) Load(path string) error {
 	_, err := g.load(path, [32]byte{})
 	return err
 }
 
-// load reads the file and, if it is not the one of that hash, puts its rules in force. The hash is that of what was read,
-// also if it was no good: a bad file is complained about once.
+// load reads the file and, if its hash is not known, applies its rules. It returns the hash of what it read even if
+// the rules are invalid, so that an invalid file is reported once.
 func (g *Registry) load(path string, known [32]byte) ([32]byte, error) {
 	text, err := os.ReadFile(path) //nolint:gosec // a setting
 	if err != nil {
@@ -36,15 +36,15 @@ func (g *Registry) load(path string, known [32]byte) ([32]byte, error) {
 	return hash, err
 }
 
-// Watch reads the file every so often and puts its rules in force when its content has changed, until ctx ends. A file that
-// is no good, or not there, changes nothing: what was in force stays. The content is compared and not the time, which a
-// mounted Kubernetes volume or a coarse file system may not move.
+// Watch reads the file at the given interval and applies its rules when the content has changed, until ctx ends. An
+// invalid or missing file changes nothing. It compares the content and not the modification time, which a mounted
+// Kubernetes volume or a coarse file system may not change.
 func (g *Registry) Watch(ctx context.Context, path string, every time.Duration) error {
 	var known [32]byte
 	if text, err := os.ReadFile(path); err == nil { //nolint:gosec // a setting
 		known = sha256.Sum256(text)
 		if set, err := Parse(text); err != nil || !g.holds(set) {
-			known = [32]byte{} // not what is in force: read it at the first look
+			known = [32]byte{} // the rules in force are others: read the file at once
 		}
 	}
 	gone := false

@@ -11,8 +11,8 @@ import (
 
 const maxFile = 1 << 20
 
-// Parse reads rules written in YAML (or JSON, which is YAML). It is strict: an unknown key, a value that cannot be, a second
-// document or a name that comes twice is an error.
+// Parse reads rules in YAML (or JSON, which is valid YAML). It is strict: an unknown key, an impossible value, a
+// second document and a duplicate name are errors.
 func Parse(text []byte) (Set, error) {
 	if len(text) > maxFile {
 		return Set{}, fmt.Errorf("rules: %d bytes are more than %d", len(text), maxFile)
@@ -35,7 +35,7 @@ func Parse(text []byte) (Set, error) {
 	return s, nil
 }
 
-// Format writes rules in YAML.
+// Format returns rules as YAML.
 func Format(s Set) ([]byte, error) {
 	var b bytes.Buffer
 	e := yaml.NewEncoder(&b)

@@ -15,77 +15,79 @@ import (
 	"flashsale.internal/pkg/ratelimit"
 )
 
-// Options of a Registry.
+// Options are the options of a Registry.
 type Options struct {
-	// Conn is the Redis that rules with where: redis share. Without it all rules are local.
+	// Conn is the Redis of the rules with where: redis. Without it all rules are local.
 	Conn *ratelimit.Conn
-	// User is who is signed in, for rules by user: only what has been verified. Without it all requests count as anonymous.
+	// User returns the verified user of a request, for rules by user. Without it all requests count as anonymous.
 	User func(*http.Request) (id string, ok bool)
-	// Route names the route of a request, for rules by route. Without it all requests count as one route's.
+	// Route returns the name of the route of a request, for rules by route. Without it all requests count as one
+	// route.
 	Route func(*http.Request) string
-	// Param is a path parameter of a request, for rules by param: without its escapes, or each spelling of a value has a
-	// limit of its own. Default: Request.PathValue, which holds with http.ServeMux.
+	// Param returns a path parameter of a request, for rules by param. It must be unescaped: otherwise each spelling
+	// of a value would have a limit of its own. Default: Request.PathValue, which works with http.ServeMux.
 	Param func(r *http.Request, name string) string
-	// TrustedProxies are whose X-Forwarded-For is believed.
+	// TrustedProxies are the addresses whose X-Forwarded-For is trusted.
 	TrustedProxies []netip.Prefix
-	// Refuse writes the answer to a refused request; the fields RateLimit, RateLimit-Policy and Retry-After are set already.
-	// Default: a problem document, 429 or 503.
+	// Refuse writes the response to a refused request. The header fields RateLimit, RateLimit-Policy and Retry-After
+	// are already set. Default: a problem document, 429 or 503.
 	Refuse func(w http.ResponseWriter, r *http.Request, refusal Refusal)
-	// Waiting is told before and after a request waits, for example so that a load shedder does not count it meanwhile.
+	// Waiting is called before and after a request waits, for example so that a load shedder does not count it
+	// meanwhile.
 	Waiting func(r *http.Request, waiting bool)
-	// ObserveWait reports how long a request waited for its turn at a rule, after the wait.
+	// ObserveWait is called when the wait of a request ends because its turn has come.
 	ObserveWait func(rule string, wait time.Duration)
-	// Edit changes what a file says before it holds, as settings of the process may.
+	// Edit changes the rules of a file before they are applied, for example by settings of the process.
 	Edit func(*Set)
-	// Observe is told every decision of a rule. It must be quick.
+	// Observe is called for each decision of a rule. It must be fast.
 	Observe func(rule string, outcome Outcome, source ratelimit.Source)
-	// RetrySpread is the part by which Retry-After is longer at random (default 0.2; below 0: none).
+	// RetrySpread is the fraction by which Retry-After is extended at random (default 0.2; negative: none).
 	RetrySpread float64
 	// OnReload is called after each read of rules from "file" or "redis", with an error if they were rejected.
 	OnReload func(source string, err error)
-	// Log is told why rules were not taken over. Default: nobody is told.
+	// Log receives the reasons why rules were rejected. Default: no log.
 	Log *slog.Logger
 }
 
-// Outcome is what a rule said to a request.
+// Outcome is the decision of a rule about a request.
 type Outcome string
 
 // The outcomes.
 const (
 	Allowed Outcome = "allowed"
-	Waited  Outcome = "waited"  // allowed after a wait
-	Refused Outcome = "refused" //
-	Shadow  Outcome = "shadow"  // would have been refused
-	Failed  Outcome = "failed"  // Redis could not be asked and the rule fails closed
+	Waited  Outcome = "waited" // allowed after a wait
+	Refused Outcome = "refused"
+	Shadow  Outcome = "shadow" // a shadow rule would have refused
+	Failed  Outcome = "failed" // Redis was unreachable and the rule fails closed
 )
 
-// Registry holds the rules that are in force. All methods may be called by many goroutines.
+// Registry holds the rules in force. All methods are safe for concurrent use.
 type Registry struct {
 	o Options
 
-	mu       sync.Mutex // of changes
-	file     Set        // what the file says
-	overlay  Set        // what Redis says on top
+	mu       sync.Mutex // held during changes
+	file     Set        // rules of the file
+	overlay  Set        // rules in Redis, which take precedence
 	declared map[string]bool
 	current  atomic.Pointer[snapshot]
 }
 
-// snapshot is what is in force. Immutable.
+// snapshot is the rules in force at one time. It is immutable.
 type snapshot struct {
 	rules map[string]*active
 }
 
-// active is a rule with its limiter.
+// active is a rule and its limiter.
 type active struct {
 	rule     Rule
 	key      []keyPart
-	limiter  ratelimit.Limiter            // nil: blocked, or concurrency
-	bulkhead ratelimit.ConcurrencyLimiter // of concurrency
-	blocked  bool                         // limit 0
+	limiter  ratelimit.Limiter            // nil if blocked, and for concurrency
+	bulkhead ratelimit.ConcurrencyLimiter // for concurrency
+	blocked  bool                         // the limit is 0
 	counters *counters
 }
 
-// New makes a Registry without rules.
+// New returns a Registry without rules.
 func New(o Options) *Registry {
 	if o.User == nil {
 		o.User = func(*http.Request) (string, bool) { return "", false }
@@ -126,7 +128,7 @@ func New(o Options) *Registry {
 	return g
 }
 
-// Apply puts the rules of the file in force, all of them or, with an error that says why, none. Limits keep what is spent.
+// Apply puts the rules of a file in force: all of them, or none with an error that says why. Spent permits are kept.
 func (g *Registry) Apply(file Set) error {
 	file.Rules = slices.Clone(file.Rules)
 	g.o.Edit(&file)
@@ -135,14 +137,14 @@ func (g *Registry) Apply(file Set) error {
 	return g.put(file, g.overlay)
 }
 
-// Overlay puts rules on top of those of the file: they add, replace and, by Deleted, take away.
+// Overlay puts rules on top of those of the file. They add rules, replace them and, by Deleted, remove them.
 func (g *Registry) Overlay(overlay Set) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.put(g.file, overlay)
 }
 
-// merge is file with overlay on top, sorted by name.
+// merge returns the rules of file with overlay on top, sorted by name.
 func merge(file, overlay Set) []Rule {
 	over := map[string]bool{}
 	for _, r := range overlay.Rules {
@@ -169,7 +171,8 @@ func merge(file, overlay Set) []Rule {
 	return out
 }
 
-// put is done under g.mu. What can fail comes first, so that a change is complete or is none.
+// put replaces the rules; g.mu must be held. Everything that can fail comes first, so that a change is complete or has
+// no effect.
 func (g *Registry) put(file, overlay Set) error {
 	if err := errors.Join(file.Validate(), overlay.Validate()); err != nil {
 		return err
@@ -190,7 +193,7 @@ func (g *Registry) put(file, overlay Set) error {
 			change = append(change, apply)
 		}
 	}
-	for _, apply := range change { // of what was validated
+	for _, apply := range change { // cannot fail: the rules are validated
 		if err := apply(); err != nil {
 			return fmt.Errorf("rules: %w", err)
 		}
@@ -205,7 +208,7 @@ func (g *Registry) put(file, overlay Set) error {
 	return nil
 }
 
-// activate makes a rule's limiter, or finds the one it has and what changes in it.
+// activate returns a rule with its limiter. If it keeps the limiter of before, apply changes the limit.
 func (g *Registry) activate(r Rule, before *active) (a *active, apply func() error, err error) {
 	a = &active{rule: r, counters: newCounters()}
 	if a.key, err = parseKey(r.Key); err != nil {
@@ -274,7 +277,7 @@ func (g *Registry) activateBulkhead(a, before *active, keep bool) (func() error,
 
 func (g *Registry) local(r Rule) bool { return g.o.Conn == nil || r.Where == "local" }
 
-// sameKind is whether a rule's limiter can go on under the changed rule.
+// sameKind reports whether the limiter of a rule can be kept under the changed rule.
 func (g *Registry) sameKind(was, is Rule) bool {
 	return g.local(was) == g.local(is) && (was.Algorithm == Concurrency) == (is.Algorithm == Concurrency) &&
 		(g.local(is) || was.OnFailure == is.OnFailure && was.Lease == is.Lease)
@@ -293,14 +296,14 @@ func (a *active) close() {
 	}
 }
 
-// Rules are those in force, sorted by name.
+// Rules returns the rules in force, sorted by name.
 func (g *Registry) Rules() []Rule {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return merge(g.file, g.overlay)
 }
 
-// Missing are names that routes declare and no rule has: nothing limits them.
+// Missing returns the names that routes declare without a rule in force: nothing limits those routes by them.
 func (g *Registry) Missing() (names []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -314,10 +317,10 @@ func (g *Registry) Missing() (names []string) {
 	return names
 }
 
-// ErrUnknownRule is for names that no rule in force has.
+// ErrUnknownRule is returned for names without a rule in force.
 var ErrUnknownRule = errors.New("rules: there is no such rule")
 
-// Status is a rule in force and what it did in this process.
+// Status is a rule in force and the number of its decisions in this process.
 type Status struct {
 	Rule     Rule     `json:"rule"`
 	Allowed  int64    `json:"allowed"`
@@ -325,10 +328,10 @@ type Status struct {
 	Refused  int64    `json:"refused"`
 	Shadowed int64    `json:"shadowed"` // would have been refused
 	Failed   int64    `json:"failed"`
-	Limited  []Caller `json:"limited"` // who is being refused now, most refused first
+	Limited  []Caller `json:"limited"` // callers refused now, most refused first
 }
 
-// List is the status of all rules, sorted by name, without who is limited.
+// List returns the status of all rules, sorted by name, without callers.
 func (g *Registry) List() []Status {
 	rules := g.current.Load().rules
 	out := make([]Status, 0, len(rules))
@@ -346,7 +349,7 @@ func (g *Registry) List() []Status {
 	return out
 }
 
-// Status returns the status of one rule, with up to n limited callers.
+// Status returns the status of one rule, with up to n of the callers refused now.
 func (g *Registry) Status(name string, n int) (Status, error) {
 	a := g.current.Load().rules[name]
 	if a == nil {
@@ -357,7 +360,7 @@ func (g *Registry) Status(name string, n int) (Status, error) {
 	return s, nil
 }
 
-// Try tells how a rule would decide about a key, which is written as in Caller.Key, and charges nothing.
+// Try previews the decision of a rule about a key, written as in Caller.Key. It charges nothing.
 func (g *Registry) Try(ctx context.Context, name, key string) (ratelimit.Result, error) {
 	a := g.current.Load().rules[name]
 	switch {
@@ -373,7 +376,7 @@ func (g *Registry) Try(ctx context.Context, name, key string) (ratelimit.Result,
 	return res, err
 }
 
-// Reset forgets what a key has spent of a rule.
+// Reset removes what a key has spent of a rule.
 func (g *Registry) Reset(ctx context.Context, name, key string) error {
 	a := g.current.Load().rules[name]
 	if a == nil || a.limiter == nil {
@@ -382,7 +385,7 @@ func (g *Registry) Reset(ctx context.Context, name, key string) error {
 	return a.limiter.Reset(ctx, key)
 }
 
-// has is whether the file's rules are these.
+// holds reports whether the rules of the file in force are these.
 func (g *Registry) holds(s Set) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -13,27 +13,28 @@ import (
 	"flashsale.internal/pkg/ratelimit/httpfield"
 )
 
-// Reason is why a request was refused.
+// Reason says why a request was refused.
 type Reason uint8
 
 // The reasons.
 const (
-	// OverLimit: a rate is exceeded; 429.
+	// OverLimit means that a rate is exceeded; status 429.
 	OverLimit Reason = iota
-	// TooManyAtOnce: as many as a concurrency rule lets in are in flight; 429.
+	// TooManyAtOnce means that a concurrency rule is full; status 429.
 	TooManyAtOnce
-	// Unavailable: Redis could not be asked and a rule fails closed, or the request's time was over before its turn; 503.
+	// Unavailable means that Redis was unreachable and a rule fails closed, or that the request ended before its turn;
+	// status 503.
 	Unavailable
 )
 
-// Refusal is what a refused request is answered.
+// Refusal describes the refusal of a request.
 type Refusal struct {
 	Reason     Reason
-	Violated   []string      // names of the rules
-	RetryAfter time.Duration // without the jitter of the field; 0 = it makes no sense to come again with this request
+	Violated   []string      // names of the rules that refused
+	RetryAfter time.Duration // without the jitter of the header field; 0 = a retry of this request cannot pass
 }
 
-// Status is the HTTP status.
+// Status returns the HTTP status.
 func (f Refusal) Status() int {
 	if f.Reason == Unavailable {
 		return http.StatusServiceUnavailable
@@ -41,7 +42,7 @@ func (f Refusal) Status() int {
 	return http.StatusTooManyRequests
 }
 
-// writeProblem answers a problem document (RFC 9457) of the types that the draft registers.
+// writeProblem writes a problem document (RFC 9457) of the types that the RateLimit draft registers.
 func writeProblem(w http.ResponseWriter, _ *http.Request, f Refusal) {
 	body := map[string]any{
 		"type": "https://iana.org/assignments/http-problem-types#quota-exceeded", "title": "Too many requests",
@@ -56,10 +57,10 @@ func writeProblem(w http.ResponseWriter, _ *http.Request, f Refusal) {
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-// On limits a route by rules. They are looked up by name for each request, so a rule may come, change and go while the
-// server runs; a name that no rule has limits nothing (see Missing). All rates are charged together or not at all; then
-// places in bulkheads are taken, and given back when the handler has returned. What a refused request was charged is
-// refunded, also when its caller has gone while it waited.
+// On returns a middleware that limits a route by rules. The rules are looked up by name for each request, so a rule
+// may be added, changed or removed while the server runs. A name without a rule limits nothing (see Missing). Either
+// all rates are charged or none. Then slots of bulkheads are acquired; they are released when the handler returns. If
+// a request ends while it waits for its turn, its charges are refunded.
 func (g *Registry) On(names ...string) func(http.Handler) http.Handler {
 	g.mu.Lock()
 	for _, name := range names {
@@ -72,19 +73,19 @@ func (g *Registry) On(names ...string) func(http.Handler) http.Handler {
 	}
 }
 
-// route is a row of rules on a handler.
+// route is a list of rules on a handler.
 type route struct {
 	g     *Registry
 	names []string
 	plan  atomic.Pointer[plan]
 }
 
-// plan is a route's rules of one snapshot.
+// plan is the rules of a route in one snapshot.
 type plan struct {
 	of                       *snapshot
 	rates, bulkheads, shadow []*active
 	blocked                  []*active
-	policy                   []string // the field's value, shared by all answers: it is replaced, never written into
+	policy                   []string // the RateLimit-Policy field; shared by all responses, so it is replaced and never modified
 }
 
 func (rt *route) currentPlan() *plan {
@@ -124,7 +125,7 @@ func (rt *route) currentPlan() *plan {
 	return p
 }
 
-const fewRules = 4 // that need no allocation
+const fewRules = 4 // rules that need no allocation
 
 func (rt *route) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	p := rt.currentPlan()
@@ -158,7 +159,7 @@ func (rt *route) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	next.ServeHTTP(w, r)
 }
 
-// passRates charges all rates of a route and waits. false: the request has been answered.
+// passRates charges all rates of a route and waits. If it returns false, the response has been written.
 func (g *Registry) passRates(w http.ResponseWriter, r *http.Request, p *plan) bool {
 	if len(p.rates) == 1 {
 		return g.passRate(w, r, p)
@@ -176,7 +177,8 @@ func (g *Registry) passRates(w http.ResponseWriter, r *http.Request, p *plan) bo
 	return g.passed(w, r, p, charges, results, allowed, err)
 }
 
-// passRate is passRates for the one rule that most routes have; what it lets pass at once costs as little as can be.
+// passRate is passRates for a single rule, which most routes have. A request that passes without a wait costs as
+// little as possible.
 func (g *Registry) passRate(w http.ResponseWriter, r *http.Request, p *plan) bool {
 	a := p.rates[0]
 	q := ratelimit.Request{Key: g.subject(r, a.key), N: a.rule.cost(), MaxWait: time.Duration(a.rule.MaxWait)}
@@ -191,7 +193,8 @@ func (g *Registry) passRate(w http.ResponseWriter, r *http.Request, p *plan) boo
 	return g.passed(w, r, p, charges, results, res.Allowed && err == nil, err)
 }
 
-// passed goes on after the rates were charged.
+// passed continues after the rates were charged: it sets the header fields, and refuses the request or waits for its
+// turn.
 func (g *Registry) passed(w http.ResponseWriter, r *http.Request, p *plan, charges []ratelimit.Charge, results []ratelimit.Result, allowed bool, err error) bool {
 	g.setFields(w.Header(), p, results)
 	if !allowed {
@@ -219,13 +222,13 @@ func (g *Registry) passed(w http.ResponseWriter, r *http.Request, p *plan, charg
 	return true
 }
 
-// The fields, as http.Header has them.
+// Names of the header fields in the canonical form of http.Header.
 const (
 	policyField = "Ratelimit-Policy"
 	limitField  = "Ratelimit"
 )
 
-// tell sets the fields RateLimit-Policy and RateLimit.
+// setFields sets the header fields RateLimit-Policy and RateLimit.
 func (g *Registry) setFields(h http.Header, p *plan, results []ratelimit.Result) {
 	var at [128]byte
 	b := at[:0]
@@ -249,7 +252,8 @@ func appendLimit(b []byte, a *active, res *ratelimit.Result) []byte {
 	}
 	remaining, reset := res.Remaining, res.ResetAfter
 	if !res.Allowed {
-		// Others may have left some since, in the same instant; who is told to come later is not told that he could have them.
+		// Other requests may have returned permits in the same instant. A refused response must not say that enough
+		// are left.
 		remaining = min(remaining, a.rule.cost()-1)
 		if res.RetryAfter >= 0 {
 			reset = res.RetryAfter // no later than Retry-After
@@ -258,7 +262,7 @@ func appendLimit(b []byte, a *active, res *ratelimit.Result) []byte {
 	return httpfield.AppendLimit(b, httpfield.Limit{Name: a.rule.Name, Remaining: remaining, Reset: reset})
 }
 
-// addFields adds to what is there: routes may lie within each other, each with rules of its own.
+// addFields appends to existing values, because routes with rules may be nested.
 func addFields(h http.Header, p *plan, limits []byte) {
 	if told := h[policyField]; told != nil {
 		h[policyField] = append(told[:len(told):len(told)], p.policy...)
@@ -328,7 +332,7 @@ func (g *Registry) refuseBlocked(w http.ResponseWriter, r *http.Request, p *plan
 
 const cancelTime = time.Second
 
-// wait lets the request wait for its turn. A caller who goes away meanwhile gets his permits refunded.
+// wait waits until the turn of a request. If the request ends first, its charges are refunded.
 func (g *Registry) wait(w http.ResponseWriter, r *http.Request, p *plan, charges []ratelimit.Charge, results []ratelimit.Result, d time.Duration) bool {
 	g.o.Waiting(r, true)
 	timer := time.NewTimer(d)
@@ -355,7 +359,7 @@ func (g *Registry) wait(w http.ResponseWriter, r *http.Request, p *plan, charges
 	return false
 }
 
-// enter takes a place in a bulkhead. What the rates were charged stays charged: the request did come.
+// acquire acquires a slot of a bulkhead. If that fails, the rates stay charged, because the request did arrive.
 func (g *Registry) acquire(w http.ResponseWriter, r *http.Request, a *active) (ratelimit.Permit, bool) {
 	waits := a.rule.MaxWait > 0
 	if waits {
@@ -383,7 +387,7 @@ func (g *Registry) acquire(w http.ResponseWriter, r *http.Request, a *active) (r
 	return ratelimit.Permit{}, false
 }
 
-// shadow asks a rule that refuses nothing.
+// shadow counts the decision of a shadow rule, which refuses nothing.
 func (g *Registry) shadow(r *http.Request, a *active) {
 	key := g.subject(r, a.key)
 	if a.limiter == nil {
@@ -411,8 +415,8 @@ func (g *Registry) shadow(r *http.Request, a *active) {
 // missingPart stands for a part of the key that a request lacks.
 const missingPart = "-"
 
-// subject is who shares a limit with the request: the parts joined by |. A | or a \ within a part is escaped, so nobody can
-// write a header that makes him somebody else.
+// subject returns the key that shares a limit with the request: the parts joined by |. A | or \ within a part is
+// escaped, so no client can craft a header that yields the subject of another one.
 func (g *Registry) subject(r *http.Request, key []keyPart) string {
 	switch len(key) {
 	case 0:

@@ -1,7 +1,8 @@
-// Package rules has limits by name: written in a YAML file or held in Redis, changed while they run, declared on routes.
+// Package rules has named limits. They are written in a YAML file or kept in Redis, declared on routes by name, and
+// can change at run time.
 //
-//	limits, err := rules.New(rules.Options{Conn: conn, User: userOf})
-//	err = limits.Apply(set)
+//	limits := rules.New(rules.Options{Conn: conn, User: userOf})
+//	err := limits.Apply(set)
 //	r.With(limits.On("path-per-user", "path-total")).Post("/paths", handler)
 package rules
 
@@ -17,53 +18,57 @@ import (
 	"flashsale.internal/pkg/ratelimit"
 )
 
-// Concurrency is the algorithm of rules that bound how many requests run at the same time.
+// Concurrency is the algorithm of rules that limit concurrent requests.
 const Concurrency = "concurrency"
 
 // Rule is one named limit.
 type Rule struct {
-	// Name is 1 to 64 of a-z, 0-9, - and _. It names the limit in Redis, in HTTP fields and in metrics.
+	// Name has 1 to 64 characters of a-z, 0-9, - and _. It identifies the limit in Redis, in HTTP fields and in
+	// metrics.
 	Name string `yaml:"name" json:"name"`
 	// Algorithm is token_bucket (default), gcra, leaky_bucket, leaky_queue, fixed_window, sliding_window, sliding_log, warm_up
 	// or concurrency.
 	Algorithm string `yaml:"algorithm,omitempty" json:"algorithm,omitempty"`
-	// Limit is how many permits there are Per period; with concurrency, how many requests run at the same time. 0 lets
-	// nobody pass.
+	// Limit is the number of permits Per period; with concurrency, the number of concurrent requests. 0 refuses every
+	// request.
 	Limit int64 `yaml:"limit" json:"limit"`
 	// Per is the period (default 1s).
 	Per Duration `yaml:"per,omitempty" json:"per,omitempty"`
-	// Burst is how many permits pass at once (default: Limit). leaky_queue: how many may wait.
+	// Burst is the number of permits available at once (default: Limit); with leaky_queue, the length of the queue.
 	Burst int64 `yaml:"burst,omitempty" json:"burst,omitempty"`
-	// Key says who shares the limit: all (default), ip, user, route, header:<name>, param:<name of a path parameter>, or several of
-	// them joined by +, for example user+param:activity_id. Requests that lack a part of it share one limit.
+	// Key is the subject of the limit: all (default), ip, user, route, header:<name>, param:<name of a path
+	// parameter>, or several of them joined by +, for example user+param:activity_id. Requests that lack a part share
+	// one limit.
 	Key string `yaml:"key,omitempty" json:"key,omitempty"`
-	// Cost is how many permits a request takes (default 1).
+	// Cost is the number of permits that a request takes (default 1).
 	Cost int64 `yaml:"cost,omitempty" json:"cost,omitempty"`
-	// MaxWait is how long a request waits for its permits, or its place, before it is refused (default: not at all).
+	// MaxWait is the longest wait of a request for its permits, or its slot, before it is refused (default: none).
 	MaxWait Duration `yaml:"max_wait,omitempty" json:"max_wait,omitempty"`
-	// Queue is how many requests may wait at the same time (concurrency only; default: Limit).
+	// Queue is the number of requests that may wait at the same time (concurrency only; default: Limit).
 	Queue int64 `yaml:"queue,omitempty" json:"queue,omitempty"`
-	// Shadow counts what it would refuse and refuses nothing.
+	// Shadow counts what the rule would refuse and refuses nothing.
 	Shadow bool `yaml:"shadow,omitempty" json:"shadow,omitempty"`
-	// Where is redis (default: all processes share the limit) or local (each has it for itself).
+	// Where is redis (default: all processes share the limit) or local (each process has its own).
 	Where string `yaml:"where,omitempty" json:"where,omitempty"`
-	// OnFailure says what happens while Redis is gone: local (default: this process's share), open or closed.
+	// OnFailure says what happens while Redis is unreachable: local (default: the share of this process), open or
+	// closed.
 	OnFailure string `yaml:"on_failure,omitempty" json:"on_failure,omitempty"`
-	// Lease is the part of the limit, at most 0.01, that a process fetches at a time (default 0: it asks for each request).
+	// Lease is the fraction of the limit, at most 0.01, that a process fetches at a time (default 0: one query for
+	// each request).
 	Lease float64 `yaml:"lease,omitempty" json:"lease,omitempty"`
-	// Inherit says what becomes of what is spent when the limit changes: as_is (default) or in_proportion.
+	// Inherit says how spent permits are carried over when the limit changes: as_is (default) or in_proportion.
 	Inherit string `yaml:"inherit,omitempty" json:"inherit,omitempty"`
-	// Buckets of a sliding_window (default 10).
+	// Buckets is the number of buckets of a sliding_window (default 10).
 	Buckets int `yaml:"buckets,omitempty" json:"buckets,omitempty"`
-	// WarmUp and ColdFactor of a warm_up (default 10s and 3).
+	// WarmUp and ColdFactor are the parameters of warm_up (default 10s and 3).
 	WarmUp     Duration `yaml:"warm_up,omitempty" json:"warm_up,omitempty"`
 	ColdFactor float64  `yaml:"cold_factor,omitempty" json:"cold_factor,omitempty"`
 }
 
-// Duration is a time.Duration that is written as 1s or 1m30s.
+// Duration is a time.Duration written as 1s or 1m30s.
 type Duration time.Duration
 
-// UnmarshalText reads it.
+// UnmarshalText implements encoding.TextUnmarshaler.
 func (d *Duration) UnmarshalText(b []byte) error {
 	v, err := time.ParseDuration(string(b))
 	if err != nil {
@@ -73,17 +78,17 @@ func (d *Duration) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// MarshalText writes it.
+// MarshalText implements encoding.TextMarshaler.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// String writes it.
+// String formats the duration as time.Duration does.
 func (d Duration) String() string { return time.Duration(d).String() }
 
-// Set is all rules of a file, or of Redis.
+// Set is all rules of a file or of Redis.
 type Set struct {
 	Version int    `yaml:"version" json:"version"` // of the format: 1
 	Rules   []Rule `yaml:"rules" json:"rules"`
-	// Deleted are names of rules that do not hold although the file has them. Only in Redis.
+	// Deleted names rules of the file that are not in force. Only sets in Redis may have it.
 	Deleted []string `yaml:"deleted,omitempty" json:"deleted,omitempty"`
 }
 

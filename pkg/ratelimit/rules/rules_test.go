@@ -99,7 +99,7 @@ func FuzzParse(f *testing.F) {
 		if _, err := Parse(again); err != nil {
 			t.Fatalf("%q became %q: %v", text, again, err)
 		}
-		for i := range s.Rules { // so that nothing large is made of them
+		for i := range s.Rules { // keeps the fuzzer from allocating large limiters
 			s.Rules[i].Where = "local"
 			s.Rules[i].Lease = 0
 		}
@@ -121,7 +121,7 @@ func (a answer) limits(t *testing.T) []httpfield.Limit {
 	return ls
 }
 
-// site is a server with limits on two nested routes.
+// site returns a function that sends a request to a server with limits on a route.
 func site(g *Registry, names ...string) func(user, activity string, edit ...func(*http.Request)) answer {
 	r := chi.NewRouter()
 	r.With(g.On(names...)).Post("/a/{activity_id}/paths", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) })
@@ -294,7 +294,7 @@ rules:
   - {name: wide, limit: 10, per: 1h, where: local}
 `)))
 	begun, passed := time.Now(), 0
-	for ; waits.Load() == 0 && passed < 8; passed++ { // a machine that is held up lets the turn come without a wait
+	for ; waits.Load() == 0 && passed < 8; passed++ { // a slow machine earns the next permit without a wait
 		require.Equal(t, http.StatusCreated, post("u", "1").Code)
 	}
 	require.Positive(t, waits.Load())
@@ -306,7 +306,7 @@ rules:
   - {name: slow, limit: 1, per: 10s, burst: 1, max_wait: 1m, where: local}
   - {name: wide, limit: 10, per: 1h, where: local}
 `)))
-	post("u", "1", func(r *http.Request) { // goes away while it waits
+	post("u", "1", func(r *http.Request) { // ends while it waits
 		ctx, cancel := context.WithTimeout(r.Context(), 20*time.Millisecond)
 		t.Cleanup(cancel)
 		*r = *r.WithContext(ctx)
@@ -464,7 +464,7 @@ func TestRulesInRedis(t *testing.T) {
 			_, err = s.PutRule(t.Context(), Rule{Name: "x", Limit: -1})
 			require.Error(t, err)
 
-			// What somebody wrote past this package changes nothing.
+			// Values that were not written by this package change nothing.
 			require.NoError(t, rdb.HSet(t.Context(), s.key, "version", 9, "text", "version: 1\nrulez: []").Err())
 			require.NoError(t, rdb.Publish(t.Context(), s.key, "9").Err())
 			set.Rules[0].Limit = 60
@@ -481,7 +481,7 @@ func TestRulesInRedis(t *testing.T) {
 	}
 }
 
-// TestRulesInRedisWithoutMessages: looking is the second way.
+// TestRulesInRedisWithoutMessages: polling finds changes whose message was lost.
 func TestRulesInRedisWithoutMessages(t *testing.T) {
 	m := miniredis.RunT(t)
 	rdb := redis.NewClient(&redis.Options{Addr: m.Addr()})
@@ -500,7 +500,7 @@ func TestRulesInRedisWithoutMessages(t *testing.T) {
 	require.Eventually(t, func() bool { return len(g.Rules()) == 1 }, patience, time.Millisecond)
 }
 
-// TestRuleOnRedisFollowsChanges: two processes, one limit, changed while it runs.
+// TestRuleOnRedisFollowsChanges: two processes share one limit, which changes at run time.
 func TestRuleOnRedisFollowsChanges(t *testing.T) {
 	rdb := realRedis(t)
 	prefix := fmt.Sprintf("test-%d", time.Now().UnixNano())

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Figures are what the rules did in one process, as it publishes them.
+// ProcessStats are the decisions of the rules in one process, as it publishes them.
 type ProcessStats struct {
 	Instance string    `json:"instance"`
 	At       time.Time `json:"at"` // by the clock of that process
@@ -17,14 +17,14 @@ type ProcessStats struct {
 }
 
 const (
-	statsMaxAge  = 10 * time.Second // older ones are of a process that is gone; above what clocks differ by
-	statsTTL     = time.Minute      // after the last process has published
+	statsMaxAge  = 10 * time.Second // older statistics are of a process that died; more than clocks differ
+	statsTTL     = time.Minute      // after the last publication of any process
 	statsEvery   = time.Second
-	statsCallers = 20 // of those who are limited, by each rule
+	statsCallers = 20 // callers per rule
 )
 
-// Publish writes down every second what the rules of a Registry did here, so that Overview sees all processes, until ctx
-// ends. Rules that had nothing to decide are left out. A Redis that is gone is passed over: the next second tells it all.
+// Publish writes the statistics of the rules in this process to Redis every second, for Overview, until ctx ends.
+// Rules without decisions are left out. Errors are ignored: the statistics of the next second contain everything.
 func (s *Store) Publish(ctx context.Context, g *Registry, instance string) error {
 	ticker := time.NewTicker(statsEvery)
 	defer ticker.Stop()
@@ -69,8 +69,9 @@ func (s *Store) publish(ctx context.Context, g *Registry, instance string, now t
 	return nil
 }
 
-// Overview is what each rule did in all processes since they started, by name, and how many processes have published it
-// lately. Of those who are limited it has the most refused; the limit itself is the one that its Registry has.
+// Overview returns the decisions of each rule in all processes since they started, by name, and the number of
+// processes that published recently. Status.Limited has the callers refused most. Status.Rule is as the publishing
+// process has it; the rule in force is that of the Registry.
 func (s *Store) Overview(ctx context.Context) (byRule map[string]Status, processes int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -91,13 +92,13 @@ func (s *Store) Overview(ctx context.Context) (byRule map[string]Status, process
 			byRule[status.Rule.Name] = byRule[status.Rule.Name].plus(status)
 		}
 	}
-	if len(gone) > 0 { // of killed processes; one that is slow writes itself down again
+	if len(gone) > 0 { // of processes that died; a slow process publishes again
 		_ = s.rdb.HDel(ctx, s.statsKey(), gone...).Err()
 	}
 	return byRule, processes, nil
 }
 
-// plus adds what another process did.
+// plus adds the decisions of another process.
 func (s Status) plus(o Status) Status {
 	sum := Status{
 		Rule: o.Rule, Allowed: s.Allowed + o.Allowed, Waited: s.Waited + o.Waited, Refused: s.Refused + o.Refused,

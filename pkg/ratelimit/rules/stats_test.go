@@ -51,7 +51,7 @@ func TestStatsOfAllProcesses(t *testing.T) {
 	require.Equal(t, "u|1", sum.Limited[0].Key)
 	require.EqualValues(t, 6, sum.Limited[0].Refused)
 
-	// A process that was killed is left out, and forgotten.
+	// A process that was killed is left out, and its statistics are deleted.
 	require.NoError(t, rdb.HSet(t.Context(), s.statsKey(), "killed", `{"at":"2001-01-01T00:00:00Z"}`, "damaged", "?").Err())
 	_, n, err := s.Overview(t.Context())
 	require.NoError(t, err)
@@ -60,7 +60,7 @@ func TestStatsOfAllProcesses(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 2, left)
 
-	// One that ends takes its figures along.
+	// A process that stops deletes its statistics.
 	cancel()
 	wg.Wait()
 	_, n, err = s.Overview(t.Context())
@@ -84,7 +84,7 @@ func TestRulesByRoute(t *testing.T) {
 	require.Equal(t, http.StatusTooManyRequests, ask("x"))
 }
 
-// What a process is told otherwise holds for its file, whenever that is read, and not for rules in Redis.
+// Options.Edit applies to the rules of the file, whenever it is read, and not to rules in Redis.
 func TestAFileIsEdited(t *testing.T) {
 	var waited sync.Map
 	g := New(Options{
@@ -107,7 +107,7 @@ func TestAFileIsEdited(t *testing.T) {
 	require.EqualValues(t, 1, set.Rules[0].Limit, "the caller's own are left alone")
 	post := site(g, "path-total")
 	var wait any
-	for range 200 { // a machine that is held up earns the next one meanwhile
+	for range 200 { // a slow machine earns the next permit without a wait
 		require.Equal(t, http.StatusCreated, post("", "1").Code)
 		if w, ok := waited.Load("path-total"); ok {
 			wait = w
@@ -119,7 +119,8 @@ func TestAFileIsEdited(t *testing.T) {
 	require.EqualValues(t, 30, g.Rules()[0].Limit)
 }
 
-// A slice that others used up and one of them gave back: the refusal and what is left are of two moments.
+// The refusal and the remaining permits may be of two moments: a lease was used up by other requests, and one of them
+// returned permits.
 func TestARefusalSaysThatNothingIsLeft(t *testing.T) {
 	told := func(r Rule, res ratelimit.Result) string { return string(appendLimit(nil, &active{rule: r}, &res)) }
 	refused := ratelimit.Result{Remaining: 6, RetryAfter: time.Second, ResetAfter: time.Minute}

@@ -18,11 +18,11 @@ var luaPut string
 
 var scriptPut = redis.NewScript(luaPut)
 
-// ErrConflict means that somebody else changed the rules meanwhile.
+// ErrConflict means that the rules were changed concurrently.
 var ErrConflict = errors.New("rules: changed by somebody else meanwhile")
 
-// Store is the rules in Redis: one text with a version, which grows by one with each change. All processes that Follow it
-// have a change within a second, by a message, or by looking.
+// Store is the rules in Redis: one text with a version that grows by one with each change. Processes that Follow it
+// apply a change within a second, by a message or by polling.
 type Store struct {
 	rdb     redis.UniversalClient
 	key     string
@@ -30,7 +30,7 @@ type Store struct {
 	every   time.Duration
 }
 
-// NewStore makes a Store. The prefix is that of the limiters ("rl" if empty).
+// NewStore returns a Store. The prefix is that of the limiters ("rl" if empty).
 func NewStore(rdb redis.UniversalClient, prefix string) *Store {
 	if prefix == "" {
 		prefix = "rl"
@@ -38,7 +38,7 @@ func NewStore(rdb redis.UniversalClient, prefix string) *Store {
 	return &Store{rdb: rdb, key: prefix + ":{rules}", timeout: 500 * time.Millisecond, every: 900 * time.Millisecond}
 }
 
-// Get is what Redis has, and its version; 0 if it has nothing.
+// Get returns the rules in Redis and their version, which is 0 if there are none.
 func (s *Store) Get(ctx context.Context) (Set, int64, error) {
 	text, version, err := s.get(ctx)
 	if err != nil || version == 0 {
@@ -66,7 +66,8 @@ func (s *Store) get(ctx context.Context) (text string, version int64, err error)
 	return text, version, nil
 }
 
-// Put replaces the rules if they still have that version, and answers the new one. ErrConflict if they do not.
+// Put replaces the rules if they still have that version, and returns the new one. It returns ErrConflict if they do
+// not.
 func (s *Store) Put(ctx context.Context, set Set, version int64) (int64, error) {
 	set.Version = formatVersion
 	if err := set.Validate(); err != nil {
@@ -92,9 +93,9 @@ func (s *Store) put(ctx context.Context, text string, from, to int64) (int64, er
 	return to, nil
 }
 
-const maxConflicts = 10 // that a change outlasts
+const maxConflicts = 10 // attempts of a change
 
-// change gets, changes and puts, again if somebody else was quicker.
+// change reads, changes and writes the rules. It retries after a conflict.
 func (s *Store) change(ctx context.Context, do func(*Set)) (int64, error) {
 	for range maxConflicts {
 		set, version, err := s.Get(ctx)
@@ -109,7 +110,7 @@ func (s *Store) change(ctx context.Context, do func(*Set)) (int64, error) {
 	return 0, ErrConflict
 }
 
-// PutRule adds a rule, or replaces the one of its name.
+// PutRule adds a rule or replaces the one with its name.
 func (s *Store) PutRule(ctx context.Context, r Rule) (int64, error) {
 	if err := r.Validate(); err != nil {
 		return 0, fmt.Errorf("rules: %s: %w", r.Name, err)
@@ -120,7 +121,7 @@ func (s *Store) PutRule(ctx context.Context, r Rule) (int64, error) {
 	})
 }
 
-// DeleteRule takes a rule out of force, also one of the file.
+// DeleteRule removes a rule from force, including one of the file.
 func (s *Store) DeleteRule(ctx context.Context, name string) (int64, error) {
 	return s.change(ctx, func(set *Set) {
 		set.drop(name)
@@ -128,7 +129,7 @@ func (s *Store) DeleteRule(ctx context.Context, name string) (int64, error) {
 	})
 }
 
-// RevertRule forgets what Redis says about a rule: the file's holds again.
+// RevertRule removes what Redis has about a rule, so that the file's applies again.
 func (s *Store) RevertRule(ctx context.Context, name string) (int64, error) {
 	return s.change(ctx, func(set *Set) { set.drop(name) })
 }
@@ -138,8 +139,8 @@ func (s *Set) drop(name string) {
 	s.Deleted = slices.DeleteFunc(s.Deleted, func(n string) bool { return n == name })
 }
 
-// Follow keeps a Registry at what Redis says, until ctx ends. Rules that are no good change nothing. A Redis that lost them
-// gets them back from whoever remembers: rules only ever go by a change of their version.
+// Follow applies the rules in Redis to a Registry, until ctx ends. Invalid rules change nothing. If Redis has lost the
+// rules, Follow writes the last valid ones back: rules are only removed by a new version.
 func (s *Store) Follow(ctx context.Context, g *Registry) error {
 	sub := s.rdb.Subscribe(ctx, s.key)
 	defer func() { _ = sub.Close() }()
@@ -167,7 +168,7 @@ type follower struct {
 	s       *Store
 	g       *Registry
 	version int64
-	text    string // of the version, if it was good
+	text    string // of that version, if it was valid
 	failing bool
 }
 
