@@ -25,7 +25,7 @@ func (s BulkheadSpec) validate() error {
 	case s.Queue < 0 || s.Queue > maxConcurrency:
 		return fmt.Errorf("ratelimit: a queue of %d is not within 0 and %d", s.Queue, maxConcurrency)
 	case s.MaxWait < 0:
-		return fmt.Errorf("ratelimit: a wait of %s", s.MaxWait)
+		return fmt.Errorf("ratelimit: negative wait %s", s.MaxWait)
 	}
 	return nil
 }
@@ -173,7 +173,7 @@ func (b *Bulkhead) Acquire(ctx context.Context, key string) (Permit, error) {
 	case p := <-w.granted:
 		return p, nil
 	case <-timer.C:
-		err = fmt.Errorf("%w: no place within %s", ErrLimited, wait)
+		err = fmt.Errorf("%w: no slot free within %s", ErrLimited, wait)
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}

@@ -249,7 +249,7 @@ func (c *Conn) CheckEviction(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	if p := v["maxmemory-policy"]; strings.HasPrefix(p, "allkeys-") || p == "volatile-lru" || p == "volatile-lfu" || p == "volatile-random" {
-		return fmt.Errorf("ratelimit: maxmemory-policy %s forgets limits that are in force; noeviction or volatile-ttl does not", p)
+		return fmt.Errorf("ratelimit: maxmemory-policy %s may evict limits in force; use noeviction or volatile-ttl", p)
 	}
 	return nil
 }

@@ -9,11 +9,11 @@ var (
 	ErrCostExceedsBurst = errors.New("ratelimit: cost exceeds what can be granted at once")
 	// ErrUnavailable is returned if Redis is unreachable and the limiter fails closed, and if a reset or refund could
 	// not be written.
-	ErrUnavailable = errors.New("ratelimit: redis is not available")
+	ErrUnavailable = errors.New("ratelimit: redis is unavailable")
 	// ErrNoReservation is returned for algorithms that count the past and cannot reserve future permits.
 	ErrNoReservation = errors.New("ratelimit: this algorithm takes no reservations")
 	// ErrQueueFull is returned by a bulkhead whose queue is full.
-	ErrQueueFull = errors.New("ratelimit: too many are waiting")
+	ErrQueueFull = errors.New("ratelimit: the queue is full")
 	// ErrLeaseLost ends the context of a permit of a Redis bulkhead that could not be renewed in time.
 	ErrLeaseLost = errors.New("ratelimit: the lease was lost")
 )

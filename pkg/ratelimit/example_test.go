@@ -96,7 +96,7 @@ func ExampleBulkhead() {
 	fmt.Println(err)
 	second.Release()
 	// Output:
-	// ratelimit: too many are waiting
+	// ratelimit: the queue is full
 	// <nil>
 }
 

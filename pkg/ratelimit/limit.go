@@ -51,7 +51,7 @@ func (l Limit) validate() error {
 	case l.Period < minPeriod || l.Period > maxPeriod:
 		return fmt.Errorf("period %s is not within %s and %s", l.Period, minPeriod, maxPeriod)
 	case l.Period%time.Microsecond != 0:
-		return fmt.Errorf("period %s has parts of a microsecond", l.Period)
+		return fmt.Errorf("period %s is not a whole number of microseconds", l.Period)
 	case l.Burst < 0 || l.Burst > maxRate:
 		return fmt.Errorf("burst %d is not within 0 and %d", l.Burst, maxRate)
 	case int64(l.Period) < l.Rate:

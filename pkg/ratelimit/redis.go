@@ -75,7 +75,7 @@ func (c *Conn) NewRedis(name string, s Spec, o RedisOptions) (*Redis, error) {
 	case name == "":
 		return nil, errors.New("ratelimit: a limiter on Redis needs a name")
 	case o.OnFailure > FailClosed:
-		return nil, fmt.Errorf("ratelimit: there is no failure policy %d", o.OnFailure)
+		return nil, fmt.Errorf("ratelimit: unknown failure policy %d", o.OnFailure)
 	case !(o.Lease >= 0 && o.Lease <= maxLease):
 		return nil, fmt.Errorf("ratelimit: a lease of %v is not within 0 and %v of the quota", o.Lease, maxLease)
 	case o.Lease > 0 && !s.Algorithm.Leases():

@@ -62,7 +62,7 @@ func (c *Conn) NewBulkhead(name string, s BulkheadSpec, onFailure FailurePolicy,
 		return nil, err
 	}
 	if b.ttl < 3*c.o.BeatEvery {
-		return nil, fmt.Errorf("ratelimit: places of %s cannot be renewed every %s", b.ttl, c.o.BeatEvery)
+		return nil, fmt.Errorf("ratelimit: slots with a ttl of %s cannot be renewed every %s", b.ttl, c.o.BeatEvery)
 	}
 	b.spec.Store(&s)
 	c.mu.Lock()
@@ -131,7 +131,7 @@ func (b *RedisBulkhead) Acquire(ctx context.Context, key string) (Permit, error)
 		wait := pause/2 + mrand.N(pause) //nolint:gosec // jitter
 		if time.Until(deadline) < wait {
 			p.Release()
-			return Permit{}, fmt.Errorf("%w: no place within %s", ErrLimited, b.Spec().MaxWait)
+			return Permit{}, fmt.Errorf("%w: no slot free within %s", ErrLimited, b.Spec().MaxWait)
 		}
 		if err := sleep(ctx, wait); err != nil {
 			p.Release()

@@ -104,7 +104,7 @@ const (
 // withDefaults fills in the defaults and rejects impossible values.
 func (s Spec) withDefaults() (Spec, error) {
 	if int(s.Algorithm) >= len(algorithmNames) || s.Algorithm == 0 {
-		return s, fmt.Errorf("ratelimit: there is no %s", s.Algorithm)
+		return s, fmt.Errorf("ratelimit: unknown %s", s.Algorithm)
 	}
 	if err := s.complete(); err != nil {
 		return s, fmt.Errorf("ratelimit: %s: %w", s.Algorithm, err)
@@ -117,7 +117,7 @@ func (s *Spec) complete() error {
 		return err
 	}
 	if s.Inherit > InProportion {
-		return fmt.Errorf("there is no inheritance %d", s.Inherit)
+		return fmt.Errorf("unknown inheritance %d", s.Inherit)
 	}
 	if s.MaxWait < 0 || s.MaxWait > maxPeriod {
 		return fmt.Errorf("a wait of %s is not within 0 and %s", s.MaxWait, maxPeriod)
@@ -125,7 +125,7 @@ func (s *Spec) complete() error {
 	switch s.Algorithm {
 	case FixedWindow, SlidingWindow, SlidingLog:
 		if s.Burst != 0 && s.Burst != s.Rate {
-			return errors.New("windows have no burst beside their rate")
+			return errors.New("windows have no burst other than their rate")
 		}
 		s.Burst = s.Rate
 	case WarmUp:
@@ -136,7 +136,7 @@ func (s *Spec) complete() error {
 		}
 	}
 	if s.Algorithm == SlidingLog && s.Rate > maxLog {
-		return fmt.Errorf("rate %d: a log is for at most %d", s.Rate, maxLog)
+		return fmt.Errorf("rate %d: a sliding log has at most %d", s.Rate, maxLog)
 	}
 	if s.Algorithm == SlidingWindow {
 		if s.Buckets == 0 {
@@ -162,7 +162,7 @@ func (s *Spec) complete() error {
 			return fmt.Errorf("cold factor %v is not within 1 and 100", s.ColdFactor)
 		}
 	} else if s.WarmUp != 0 || s.ColdFactor != 0 {
-		return errors.New("only warm_up warms up")
+		return errors.New("only warm_up has a warm-up and a cold factor")
 	}
 	return s.fits()
 }

@@ -166,7 +166,7 @@ func metricOf(ctx context.Context, p *rig.Process, line string) (float64, error)
 	return 0, nil
 }
 
-var refusedRules = regexp.MustCompile(`rules not taken over.*field lmit not found`)
+var refusedRules = regexp.MustCompile(`rules rejected.*field lmit not found`)
 
 // TestPathLimitUnderLoad sends five times as many calls as there are paths to two processes of seckill that share the
 // limit.

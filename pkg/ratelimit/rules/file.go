@@ -56,13 +56,13 @@ func (g *Registry) Watch(ctx context.Context, path string, every time.Duration) 
 		case unread && gone:
 		case err != nil:
 			gone = unread
-			g.o.Log.ErrorContext(ctx, "rules not taken over, the old ones stay in force", "error", err)
+			g.o.Log.ErrorContext(ctx, "rules rejected, the previous ones stay in force", "error", err)
 			if unread {
 				g.o.OnReload("file", err)
 			}
 		case hash != known:
 			gone = false
-			g.o.Log.InfoContext(ctx, "rules taken over", "file", path)
+			g.o.Log.InfoContext(ctx, "rules applied", "file", path)
 		default:
 			gone = false
 		}

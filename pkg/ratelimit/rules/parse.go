@@ -22,7 +22,7 @@ func Parse(text []byte) (Set, error) {
 	d.KnownFields(true)
 	if err := d.Decode(&s); err != nil {
 		if errors.Is(err, io.EOF) {
-			err = errors.New("nothing is in it")
+			err = errors.New("the file is empty")
 		}
 		return Set{}, fmt.Errorf("rules: %w", err)
 	}

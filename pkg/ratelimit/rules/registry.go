@@ -178,7 +178,7 @@ func (g *Registry) put(file, overlay Set) error {
 		return err
 	}
 	if len(file.Deleted) > 0 {
-		return errors.New("rules: a file deletes nothing, it leaves out")
+		return errors.New("rules: a file cannot name deleted rules, leave them out")
 	}
 	before := g.current.Load().rules
 	next := &snapshot{rules: map[string]*active{}}
@@ -318,7 +318,7 @@ func (g *Registry) Missing() (names []string) {
 }
 
 // ErrUnknownRule is returned for names without a rule in force.
-var ErrUnknownRule = errors.New("rules: there is no such rule")
+var ErrUnknownRule = errors.New("rules: no such rule")
 
 // Status is a rule in force and the number of its decisions in this process.
 type Status struct {
@@ -369,7 +369,7 @@ func (g *Registry) Try(ctx context.Context, name, key string) (ratelimit.Result,
 	case a.blocked:
 		return ratelimit.Result{RetryAfter: ratelimit.Never}, nil
 	case a.bulkhead != nil:
-		return ratelimit.Result{}, fmt.Errorf("rules: %q bounds concurrency, which cannot be tried", name)
+		return ratelimit.Result{}, fmt.Errorf("rules: %q bounds concurrency, which cannot be previewed", name)
 	}
 	res, err := ratelimit.Peek(ctx, a.limiter, key)
 	res.Allowed = err == nil && res.Remaining >= a.rule.cost()

@@ -279,7 +279,7 @@ func (g *Registry) refuseRates(w http.ResponseWriter, r *http.Request, p *plan, 
 	if err != nil {
 		f.Reason = Unavailable
 		if r.Context().Err() == nil {
-			g.o.Log.DebugContext(r.Context(), "limits not available", "error", err)
+			g.o.Log.DebugContext(r.Context(), "take permits failed", "error", err)
 		}
 	}
 	now, retryHelps := time.Now(), true
@@ -347,7 +347,7 @@ func (g *Registry) wait(w http.ResponseWriter, r *http.Request, p *plan, charges
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), cancelTime)
 	defer cancel()
 	if err := ratelimit.Cancel(ctx, charges, results); err != nil {
-		g.o.Log.DebugContext(ctx, "permits not refunded", "error", err)
+		g.o.Log.DebugContext(ctx, "refund permits failed", "error", err)
 	}
 	f := Refusal{Reason: Unavailable, RetryAfter: d}
 	for i, a := range p.rates {

@@ -120,13 +120,13 @@ func (s *Set) Validate() error {
 			errs = append(errs, fmt.Errorf("rule %q: %w", r.Name, err))
 		}
 		if seen[r.Name] {
-			errs = append(errs, fmt.Errorf("rule %q is there twice", r.Name))
+			errs = append(errs, fmt.Errorf("rule %q is defined twice", r.Name))
 		}
 		seen[r.Name] = true
 	}
 	for _, name := range s.Deleted {
 		if seen[name] {
-			errs = append(errs, fmt.Errorf("rule %q is both there and deleted", name))
+			errs = append(errs, fmt.Errorf("rule %q is both defined and deleted", name))
 		}
 	}
 	return errors.Join(errs...)
@@ -172,7 +172,7 @@ func (r *Rule) validateConcurrency(bad func(string, ...any)) {
 		bad("concurrency has a limit, a queue and a max_wait, nothing else")
 	}
 	if r.Shadow {
-		bad("concurrency knows no shadow mode: who would be refused takes no place, so the next one's answer would be wrong")
+		bad("concurrency has no shadow mode: a request that it would refuse holds no slot, so later decisions would be wrong")
 	}
 	if r.Limit > 100_000 || r.Queue < 0 || r.Queue > 100_000 {
 		bad("limit %d and queue %d are not within 0 and 100000", r.Limit, r.Queue)
@@ -197,7 +197,7 @@ func (r *Rule) validateRate(bad func(string, ...any)) {
 	case r.Lease > 0 && !s.Algorithm.Leases():
 		bad("%s cannot be leased", s.Algorithm)
 	case r.MaxWait > 0 && !s.Algorithm.Reserves():
-		bad("%s takes no reservations, so max_wait means nothing", s.Algorithm)
+		bad("%s takes no reservations, so max_wait has no effect", s.Algorithm)
 	}
 	if r.Limit == 0 { // nobody passes: the other numbers only have to be possible
 		s.Rate = 1
@@ -210,7 +210,7 @@ func (r *Rule) validateRate(bad func(string, ...any)) {
 		return
 	}
 	if most := s.MaxCost(); r.Limit > 0 && r.cost() > most {
-		bad("cost %d can never be had at once, at most %d", r.cost(), most)
+		bad("cost %d can never be granted at once, at most %d", r.cost(), most)
 	}
 }
 

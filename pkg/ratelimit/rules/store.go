@@ -19,7 +19,7 @@ var luaPut string
 var scriptPut = redis.NewScript(luaPut)
 
 // ErrConflict means that the rules were changed concurrently.
-var ErrConflict = errors.New("rules: changed by somebody else meanwhile")
+var ErrConflict = errors.New("rules: changed concurrently")
 
 // Store is the rules in Redis: one text with a version that grows by one with each change. Processes that Follow it
 // apply a change within a second, by a message or by polling.
@@ -179,7 +179,7 @@ func (f *follower) poll(ctx context.Context) {
 		return
 	case err != nil:
 		if !f.failing {
-			f.g.o.Log.WarnContext(ctx, "rules in redis cannot be read, those in force stay", "error", err)
+			f.g.o.Log.WarnContext(ctx, "read rules in redis failed, the rules in force stay", "error", err)
 		}
 		f.failing = true
 		return
@@ -191,7 +191,7 @@ func (f *follower) poll(ctx context.Context) {
 		return
 	case version == 0 && f.text != "":
 		if _, err := f.s.put(ctx, f.text, 0, known); err == nil {
-			f.g.o.Log.WarnContext(ctx, "redis had lost the rules, it has them again", "version", known)
+			f.g.o.Log.WarnContext(ctx, "redis had lost the rules, wrote them back", "version", known)
 		}
 		return
 	}
@@ -202,9 +202,9 @@ func (f *follower) poll(ctx context.Context) {
 	}
 	f.g.o.OnReload("redis", err)
 	if err != nil {
-		f.g.o.Log.ErrorContext(ctx, "rules in redis not taken over, the old ones stay in force", "version", version, "error", err)
+		f.g.o.Log.ErrorContext(ctx, "rules in redis rejected, the previous ones stay in force", "version", version, "error", err)
 		return
 	}
 	f.text = text
-	f.g.o.Log.InfoContext(ctx, "rules in redis taken over", "version", version)
+	f.g.o.Log.InfoContext(ctx, "rules in redis applied", "version", version)
 }
