@@ -16,7 +16,7 @@ import (
 	"flashsale.internal/pkg/porttest"
 )
 
-// server is a redis-server of a test's own.
+// server is a redis-server started by a test.
 type server struct {
 	addr   string
 	args   []string
@@ -24,7 +24,7 @@ type server struct {
 	exited chan struct{}
 }
 
-// newServer starts one; somebody else may take a free port first, so it tries several.
+// newServer starts a server. Another process may take the free port first, so it tries several.
 func newServer(t testing.TB, args ...string) *server {
 	t.Helper()
 	var err error
@@ -85,7 +85,7 @@ func (s *server) kill() {
 	<-s.exited
 }
 
-// clusterRedis is a Redis Cluster of one node, which refuses scripts that mix slots.
+// clusterRedis is a Redis Cluster of one node, which rejects scripts that mix slots.
 func clusterRedis(t testing.TB) redis.UniversalClient {
 	s := newServer(t, "--cluster-enabled", "yes")
 	rdb := redis.NewClient(&redis.Options{Addr: s.addr})

@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawSpec draws a limit whose permits take whole units of time here and in Redis, so that both must agree to the permit.
+// drawSpec draws a limit whose permits take whole units of time both locally and in Redis, so that both must agree
+// exactly.
 func drawSpec(t *rapid.T, a Algorithm) Spec {
 	s := Spec{Algorithm: a, Inherit: rapid.SampledFrom([]Inheritance{AsIs, InProportion}).Draw(t, "inherit")}
 	s.Rate = rapid.SampledFrom([]int64{1, 2, 4, 5, 10, 20, 100, 1000}).Draw(t, "rate")
@@ -26,7 +27,7 @@ func drawSpec(t *rapid.T, a Algorithm) Spec {
 	return s
 }
 
-// drawChange draws another limit, by factors of which both keep the same fractions of time.
+// drawChange draws a changed limit, by factors for which both keep the same fractions of time.
 func drawChange(t *rapid.T, s Spec) Spec {
 	factor := rapid.SampledFrom([]int64{1, 2, 4})
 	s.Inherit = rapid.SampledFrom([]Inheritance{AsIs, InProportion}).Draw(t, "inherit")
@@ -44,20 +45,20 @@ func drawChange(t *rapid.T, s Spec) Spec {
 	return s
 }
 
-// inCompany is a limiter that is always asked together with another one, so that the scripts for several keys decide.
-type inCompany struct {
+// grouped is a limiter that is always charged together with another one, so that the scripts for several keys decide.
+type grouped struct {
 	*Redis
 	company *Redis
 }
 
-func newInCompany(t testing.TB, m *mini, s Spec) inCompany {
+func newGrouped(t testing.TB, m *mini, s Spec) grouped {
 	l := onRedis(t, m.rdb, s)
 	other, err := l.conn.NewRedis("company", Spec{Algorithm: GCRA, Limit: Limit{Rate: 1e9, Period: time.Minute}}, RedisOptions{OnFailure: FailClosed, DenyCache: -1})
 	require.NoError(t, err)
-	return inCompany{l, other}
+	return grouped{l, other}
 }
 
-func (l inCompany) Take(ctx context.Context, r Request) (Result, error) {
+func (l grouped) Take(ctx context.Context, r Request) (Result, error) {
 	if r.N == 0 {
 		return l.Redis.Take(ctx, r)
 	}
@@ -66,8 +67,8 @@ func (l inCompany) Take(ctx context.Context, r Request) (Result, error) {
 	return results[0], err
 }
 
-// TestSameDecisionsInGoAndLua: the local limiter, and the scripts for one key and for several, answer the same to the same requests at the same times,
-// through changes of the limit and refunds.
+// TestSameDecisionsInGoAndLua compares the local limiter, the scripts for one key and those for several. They must
+// decide the same about the same requests at the same times, through changes of the limit and refunds.
 func TestSameDecisionsInGoAndLua(t *testing.T) {
 	m := newMini(t)
 	for _, a := range Algorithms() {
@@ -78,7 +79,7 @@ func TestSameDecisionsInGoAndLua(t *testing.T) {
 				spec := drawSpec(rt, a)
 				local, err := NewLocal(spec, WithClock(m.Now))
 				require.NoError(rt, err)
-				remote, company := onRedis(t, m.rdb, spec), newInCompany(t, m, spec)
+				remote, company := onRedis(t, m.rdb, spec), newGrouped(t, m, spec)
 				var granted [][3]Result
 				all := []Limiter{local, remote, company}
 				for i := range rapid.IntRange(1, 40).Draw(rt, "steps") {
@@ -99,7 +100,8 @@ func TestSameDecisionsInGoAndLua(t *testing.T) {
 							var res [3]Result
 							for k, l := range all {
 								require.NoError(rt, l.SetSpec(spec))
-								// A change converts at once here and at the next write there; time in between would show.
+								// Locally a change converts the state at once, in Redis at the next write; time in
+								// between would make a difference.
 								res[k] = take(rt, l, "k", 1)
 							}
 							requireSame(rt, i, res)
@@ -109,7 +111,7 @@ func TestSameDecisionsInGoAndLua(t *testing.T) {
 							Key: "k", N: rapid.Int64Range(0, spec.Burst+3).Draw(rt, "n"), AtMost: rapid.Bool().Draw(rt, "at most"),
 							MaxWait: time.Duration(rapid.Int64Range(0, spec.Period.Microseconds()).Draw(rt, "wait")) * time.Microsecond,
 						}
-						if rapid.Bool().Draw(rt, "plain") { // what most callers ask
+						if rapid.Bool().Draw(rt, "plain") { // the most common request
 							r = Request{Key: "k", N: 1}
 						}
 						var res [3]Result
@@ -133,7 +135,7 @@ func requireSame(t *rapid.T, step int, res [3]Result) {
 	same := func(a, b time.Duration) bool { return (a - b).Abs() <= 2*time.Microsecond }
 	local := res[0]
 	for _, remote := range res[1:] {
-		if remote.Source == SourceLocal { // an impossible cost is refused without asking Redis how things stand
+		if remote.Source == SourceLocal { // an impossible cost is refused without a call to Redis
 			remote.Remaining, remote.ResetAfter = local.Remaining, local.ResetAfter
 		}
 		ok := local.Allowed == remote.Allowed && local.Granted == remote.Granted && local.Remaining == remote.Remaining &&

@@ -31,11 +31,11 @@ func ExampleNewLocal() {
 	// false 0 1m0s
 }
 
-// Permits for a moment that comes: the caller knows how long it will wait before it begins to.
+// Permits for a later time: the caller knows the wait before it starts.
 func ExampleReserve() {
 	limiter, err := ratelimit.NewLocal(ratelimit.Spec{
 		Algorithm: ratelimit.LeakyQueue,
-		Limit:     ratelimit.Limit{Rate: 10, Period: time.Minute, Burst: 100}, // one each 6 s, at most 100 wait
+		Limit:     ratelimit.Limit{Rate: 10, Period: time.Minute, Burst: 100}, // one each 6 s, at most 100 in the queue
 	})
 	if err != nil {
 		panic(err)
@@ -81,7 +81,7 @@ func ExampleTakeAll() {
 	// false 99
 }
 
-// At most two at the same time.
+// At most two concurrent holders.
 func ExampleBulkhead() {
 	b, err := ratelimit.NewBulkhead(ratelimit.BulkheadSpec{Limit: 2})
 	if err != nil {
@@ -100,8 +100,8 @@ func ExampleBulkhead() {
 	// <nil>
 }
 
-// All processes that use this Redis share the limit. A slice of 1 % of it is fetched at a time; what is refused is refused
-// here until a permit can have come; while Redis is gone each process goes on with its share.
+// All processes that use this Redis share the limit. Each leases up to 1 % of it at a time. A refused key is refused
+// locally until it can have a permit. While Redis is unreachable each process enforces its share.
 func ExampleConn_NewRedis() {
 	rdb := ratelimit.Connect([]string{"127.0.0.1:6379"}, 0)
 	conn := ratelimit.NewConn(rdb, ratelimit.ConnOptions{})
@@ -113,7 +113,7 @@ func ExampleConn_NewRedis() {
 		panic(err)
 	}
 	fmt.Println(limiter.Spec().Limit)
-	// go conn.Run(ctx) keeps count of the processes and gives idle slices back.
+	// go conn.Run(ctx) counts the processes and returns idle leases.
 	_ = rdb.Close()
 	// Output: 1000/1s burst 1000
 }

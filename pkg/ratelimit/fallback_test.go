@@ -12,30 +12,30 @@ import (
 	"pgregory.net/rapid"
 )
 
-// severed is a client's hook that lets nothing through while it is cut, and then knows how to tell.
-type severed struct{ cut atomic.Bool }
+// cutoff is a client hook that fails all commands while it is cut.
+type cutoff struct{ cut atomic.Bool }
 
-var errSevered = errors.New("severed")
+var errCut = errors.New("cutoff")
 
-func (s *severed) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (s *cutoff) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (s *severed) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (s *cutoff) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		if s.cut.Load() {
 			for _, cmd := range cmds {
-				cmd.SetErr(errSevered)
+				cmd.SetErr(errCut)
 			}
-			return errSevered
+			return errCut
 		}
 		return next(ctx, cmds)
 	}
 }
 
-func (s *severed) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (s *cutoff) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if s.cut.Load() {
-			cmd.SetErr(errSevered)
-			return errSevered
+			cmd.SetErr(errCut)
+			return errCut
 		}
 		return next(ctx, cmd)
 	}
@@ -43,7 +43,7 @@ func (s *severed) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 // member is a process of a fleet on virtual time.
 type member struct {
-	*severed
+	*cutoff
 	conn *Conn
 	l    *Redis
 }
@@ -51,8 +51,8 @@ type member struct {
 func newMember(t testing.TB, m *mini, name string, instances int, s Spec) member {
 	rdb := Connect([]string{m.Addr()}, 0, patient)
 	t.Cleanup(func() { _ = rdb.Close() })
-	p := member{severed: &severed{}}
-	rdb.AddHook(p.severed)
+	p := member{cutoff: &cutoff{}}
+	rdb.AddHook(p.cutoff)
 	p.conn = NewConn(rdb, ConnOptions{Timeout: patience, Instances: instances, Prefix: name})
 	p.conn.breaker.clock = newClock(m.Now)
 	var err error
@@ -62,17 +62,17 @@ func newMember(t testing.TB, m *mini, name string, instances int, s Spec) member
 	return p
 }
 
-// loses makes a process give Redis up, with one granted permit at most on the way.
-func (p member) loses(t testing.TB) {
+// loseRedis cuts a process off until its breaker opens.
+func (p member) loseRedis(t testing.TB) {
 	p.cut.Store(true)
 	for p.conn.Up() {
 		_, err := p.conn.beat(context.Background(), true)
-		require.ErrorIs(t, err, errSevered)
+		require.ErrorIs(t, err, errCut)
 	}
 }
 
-// returns is what Run does when Redis is back.
-func (p member) returns(t testing.TB) seen {
+// reachRedis sends the first heartbeat after an outage, as Run does.
+func (p member) reachRedis(t testing.TB) seen {
 	p.cut.Store(false)
 	p.conn.breaker.runProbes.Store(true)
 	s, err := p.conn.beat(context.Background(), true)
@@ -80,48 +80,48 @@ func (p member) returns(t testing.TB) seen {
 	return s
 }
 
-// TestAllAskAgainAtOneMoment: the first process that reaches Redis again sets when all ask it, later ones take that over, one
-// that comes after it need not wait, and another outage has its own.
-func TestAllAskAgainAtOneMoment(t *testing.T) {
+// TestProcessesReturnToRedisTogether: the first process that reaches Redis again sets the time from which all query
+// it. Later ones adopt that time; one that returns after it need not wait; another outage has a time of its own.
+func TestProcessesReturnToRedisTogether(t *testing.T) {
 	m := newMini(t)
 	var fleet []member
 	for range 4 {
 		p := newMember(t, m, "fleet", 4, Spec{Algorithm: TokenBucket, Limit: PerSecond(100)})
-		p.conn.o.Timeout, p.conn.o.ProbeEvery = time.Second, time.Second // 3.5 s to come back
+		p.conn.o.Timeout, p.conn.o.ProbeEvery = time.Second, time.Second // 3.5 s to return
 		_, err := p.conn.beat(t.Context(), true)
 		require.NoError(t, err)
 		m.pass(time.Millisecond)
 		fleet = append(fleet, p)
 	}
 	for _, p := range fleet {
-		p.loses(t)
+		p.loseRedis(t)
 	}
 	m.pass(time.Minute)
-	require.Equal(t, 3500*time.Millisecond, fleet[0].returns(t).wait)
+	require.Equal(t, 3500*time.Millisecond, fleet[0].reachRedis(t).wait)
 	m.pass(500 * time.Millisecond)
-	require.Equal(t, 3000*time.Millisecond, fleet[1].returns(t).wait)
+	require.Equal(t, 3000*time.Millisecond, fleet[1].reachRedis(t).wait)
 	require.False(t, fleet[1].conn.Up(), "Run decides")
 	m.pass(2900 * time.Millisecond)
-	require.Equal(t, 100*time.Millisecond, fleet[2].returns(t).wait)
+	require.Equal(t, 100*time.Millisecond, fleet[2].reachRedis(t).wait)
 	m.pass(100 * time.Millisecond)
 	for _, p := range fleet[:3] {
-		s := p.returns(t)
-		require.Equal(t, seen{}, s, "nobody was here meanwhile but those who came back")
+		s := p.reachRedis(t)
+		require.Equal(t, seen{}, s, "no other process reached Redis meanwhile")
 		p.conn.breaker.close(s.others > 0)
 		require.True(t, p.conn.Up())
 	}
 	m.pass(5 * time.Second)
-	require.Zero(t, fleet[3].returns(t).wait, "the others ask already")
+	require.Zero(t, fleet[3].reachRedis(t).wait, "the others ask already")
 
-	fleet[0].loses(t)
+	fleet[0].loseRedis(t)
 	m.pass(time.Millisecond)
 	_, err := fleet[1].conn.beat(t.Context(), true)
 	require.NoError(t, err)
-	require.Equal(t, seen{wait: 3500 * time.Millisecond, others: 1}, fleet[0].returns(t))
+	require.Equal(t, seen{wait: 3500 * time.Millisecond, others: 1}, fleet[0].reachRedis(t))
 }
 
-// TestFailedCallIsChargedOnce: what the share granted when a single call failed is charged by the next one, once, whatever
-// the algorithm; also if that one fails as well.
+// TestFailedCallIsChargedOnce: the next call charges what the share granted when a single call failed. It does so
+// once, with every algorithm, also if that call fails as well.
 func TestFailedCallIsChargedOnce(t *testing.T) {
 	for _, a := range Algorithms() {
 		t.Run(a.String(), func(t *testing.T) {
@@ -133,19 +133,19 @@ func TestFailedCallIsChargedOnce(t *testing.T) {
 			p, watch := newMember(t, m, "fleet", 1, s), newMember(t, m, "fleet", 1, s)
 			left := func() int64 { return take(t, watch.l, "k", 0).Remaining }
 			take(t, p.l, "k", 1)
-			byTime := a == WarmUp || a == LeakyQueue // whose looks tell what is to be had at once
+			byTime := a == WarmUp || a == LeakyQueue // the peeks of these return what is available at once
 			if byTime {
 				m.pass(time.Hour)
 			}
 			before, reset := left(), take(t, watch.l, "k", 0).ResetAfter
 			p.cut.Store(true)
 			require.Equal(t, SourceFallback, take(t, p.l, "k", 1).Source)
-			again := take(t, p.l, "k", 0) // names the debt, and fails
+			again := take(t, p.l, "k", 0) // reports the debt, and fails
 			require.Equal(t, SourceFallback, again.Source)
 			require.True(t, p.conn.Up())
 			require.Equal(t, before, left())
 			p.cut.Store(false)
-			take(t, p.l, "k", 0) // a look tells it
+			take(t, p.l, "k", 0) // a peek reports it
 			if byTime {
 				require.Greater(t, take(t, watch.l, "k", 0).ResetAfter, reset)
 				return
@@ -157,16 +157,17 @@ func TestFailedCallIsChargedOnce(t *testing.T) {
 	}
 }
 
-// TestRedisLearnsWhatItForgot: when Redis comes back empty, those who ask it first tell what was spent before and meanwhile.
-func TestRedisLearnsWhatItForgot(t *testing.T) {
+// TestRedisRecoversWhatItLost: when Redis comes back empty, the first queries report what was spent before and during
+// the outage.
+func TestRedisRecoversWhatItLost(t *testing.T) {
 	m := newMini(t)
 	s := Spec{Algorithm: TokenBucket, Limit: Limit{Rate: 100, Period: time.Hour}}
 	a, b := newMember(t, m, "fleet", 2, s), newMember(t, m, "fleet", 2, s)
 	require.Equal(t, int64(40), take(t, a.l, "k", 40).Granted)
 	require.Equal(t, int64(30), take(t, b.l, "k", 30).Granted)
 	require.Equal(t, int64(30), take(t, a.l, "k", 0).Remaining)
-	a.loses(t)
-	b.loses(t)
+	a.loseRedis(t)
+	b.loseRedis(t)
 	m.FlushAll()
 	granted := [2]int64{}
 	for i, p := range []member{a, b} {
@@ -176,7 +177,7 @@ func TestRedisLearnsWhatItForgot(t *testing.T) {
 	}
 	require.Equal(t, [2]int64{15, 15}, granted, "what was left, in halves")
 	for _, p := range []member{a, b} {
-		p.returns(t)
+		p.reachRedis(t)
 		p.conn.breaker.close(false)
 		require.False(t, take(t, p.l, "k", 1).Allowed)
 	}
@@ -184,7 +185,7 @@ func TestRedisLearnsWhatItForgot(t *testing.T) {
 	require.True(t, take(t, a.l, "k", 1).Allowed)
 	require.False(t, take(t, b.l, "k", 1).Allowed)
 
-	// Forgotten within two beats, and nobody noticed that it was gone.
+	// Redis loses its data between two heartbeats, without an outage.
 	_, err := a.conn.beat(t.Context(), true)
 	require.NoError(t, err)
 	m.FlushAll()
@@ -193,8 +194,8 @@ func TestRedisLearnsWhatItForgot(t *testing.T) {
 	require.False(t, take(t, a.l, "k", 1).Allowed)
 }
 
-// TestOutageOfOneIsPaidBack: a process that alone was out of Redis's reach is charged for what it granted.
-func TestOutageOfOneIsPaidBack(t *testing.T) {
+// TestGrantsOfAnIsolatedProcessAreReported: a process that alone had lost Redis is charged for what it granted.
+func TestGrantsOfAnIsolatedProcessAreReported(t *testing.T) {
 	for _, a := range []Algorithm{TokenBucket, FixedWindow, SlidingWindow, SlidingLog} {
 		m := newMini(t)
 		s := Spec{Algorithm: a, Limit: Limit{Rate: 100, Period: time.Hour}}
@@ -202,7 +203,7 @@ func TestOutageOfOneIsPaidBack(t *testing.T) {
 		require.Equal(t, int64(50), take(t, p.l, "k", 50).Granted)
 		_, err := p.conn.beat(t.Context(), true)
 		require.NoError(t, err)
-		p.loses(t)
+		p.loseRedis(t)
 		m.pass(time.Millisecond)
 		_, err = other.conn.beat(t.Context(), true)
 		require.NoError(t, err)
@@ -212,7 +213,7 @@ func TestOutageOfOneIsPaidBack(t *testing.T) {
 		}
 		require.Positive(t, granted)
 		require.Equal(t, int64(50), take(t, other.l, "k", 0).Remaining)
-		seen := p.returns(t)
+		seen := p.reachRedis(t)
 		require.EqualValues(t, 1, seen.others)
 		p.conn.breaker.close(true)
 		take(t, p.l, "k", 0)
@@ -222,8 +223,8 @@ func TestOutageOfOneIsPaidBack(t *testing.T) {
 	}
 }
 
-// TestFleetNeverExceedsTheLimit: processes that are all asked for more than there is, through outages that Redis survives or
-// forgets everything in, admit in no interval more than a burst and the rate, and one permit each.
+// TestFleetNeverExceedsTheLimit: all processes request more than the limit, through outages in which Redis keeps or
+// loses its data. No interval has more than a burst, the rate, and one permit per process.
 func TestFleetNeverExceedsTheLimit(t *testing.T) {
 	m := newMini(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -237,7 +238,7 @@ func TestFleetNeverExceedsTheLimit(t *testing.T) {
 			fleet = append(fleet, newMember(t, m, "fleet", n, s))
 		}
 		var passes []pass
-		everybodyAsks := func() {
+		allTake := func() {
 			for _, i := range rapid.Permutation(indexes(n)).Draw(rt, "order") {
 				for range 60 {
 					res, err := fleet[i].l.Take(context.Background(), Request{N: 1})
@@ -249,13 +250,13 @@ func TestFleetNeverExceedsTheLimit(t *testing.T) {
 				}
 			}
 		}
-		everybodyAsks()
-		everybodyAsks() // all know how things stand
+		allTake()
+		allTake() // now every process has an entry
 		for range rapid.IntRange(1, 30).Draw(rt, "steps") {
 			switch rapid.IntRange(0, 5).Draw(rt, "what") {
 			case 0:
 				for _, p := range fleet {
-					p.loses(t)
+					p.loseRedis(t)
 				}
 			case 1:
 				if rapid.Bool().Draw(rt, "empty") && !fleet[0].conn.Up() {
@@ -269,7 +270,7 @@ func TestFleetNeverExceedsTheLimit(t *testing.T) {
 			default:
 				m.pass(time.Duration(rapid.Int64Range(0, 500_000).Draw(rt, "us")) * time.Microsecond)
 			}
-			everybodyAsks()
+			allTake()
 		}
 		s.Burst += int64(n)
 		if s.Algorithm == LeakyQueue {

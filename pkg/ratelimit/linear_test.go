@@ -11,34 +11,35 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// asked and answered are a call in a history.
-type asked struct {
+// call and outcome are the input and output of an operation in a history.
+type call struct {
 	n      int64
 	atMost bool
 	wait   time.Duration
 	refund bool
-	debit  int64 // of what is refunded
+	debit  int64 // of the refunded grant
 }
 
-type answered struct {
+type outcome struct {
 	granted int64
 	wait    time.Duration
 }
 
-// paper is what one who counts on paper has before him: what is spent, and how cold it is.
-type paper struct {
+// modelState is the state of the sequential model: the permits spent, and those stored.
+type modelState struct {
 	spent  int64
 	stored float64
 }
 
-// onPaper decides about one call after the other, while time stands still. A bucket or window of n, a queue in which the
-// first permit is for now and each other one for one permit's time later, or the curve of a warm-up.
-func onPaper(p *params) func(at paper, q asked) (paper, answered) {
+// sequential returns the sequential model of an algorithm while time stands still: a bucket or window of n permits; a
+// queue in which the first permit is due now and each other one later by the time of a permit; or the curve of a
+// warm-up.
+func sequential(p *params) func(at modelState, q call) (modelState, outcome) {
 	interval := time.Duration(p.perPermit)
-	return func(at paper, q asked) (paper, answered) {
+	return func(at modelState, q call) (modelState, outcome) {
 		switch a := p.spec.Algorithm; {
 		case a == WarmUp && q.refund:
-			return paper{at.spent - q.debit, min(p.warm.stored, at.stored+float64(q.n))}, answered{}
+			return modelState{at.spent - q.debit, min(p.warm.stored, at.stored+float64(q.n))}, outcome{}
 		case a == WarmUp:
 			least := q.n
 			if q.atMost {
@@ -46,11 +47,11 @@ func onPaper(p *params) func(at paper, q asked) (paper, answered) {
 			}
 			stored, next, res := p.decideWarm(at.stored, at.spent, 0, query{n: q.n, least: least, wait: q.wait.Microseconds()})
 			if res.granted == 0 {
-				return at, answered{}
+				return at, outcome{}
 			}
-			return paper{next, stored}, answered{res.granted, time.Duration(res.wait) * time.Microsecond}
+			return modelState{next, stored}, outcome{res.granted, time.Duration(res.wait) * time.Microsecond}
 		case q.refund:
-			return paper{spent: at.spent - q.n}, answered{}
+			return modelState{spent: at.spent - q.n}, outcome{}
 		case a == LeakyQueue:
 			room := 1 + int64(min(q.wait, p.spec.MaxWait)/interval) - at.spent
 			give := q.n
@@ -58,9 +59,9 @@ func onPaper(p *params) func(at paper, q asked) (paper, answered) {
 				give = room
 			}
 			if give > room || give <= 0 {
-				return at, answered{}
+				return at, outcome{}
 			}
-			return paper{spent: at.spent + give}, answered{give, time.Duration(at.spent+give-1) * interval}
+			return modelState{spent: at.spent + give}, outcome{give, time.Duration(at.spent+give-1) * interval}
 		default:
 			give := q.n
 			if left := p.maxCost - at.spent; give > left {
@@ -69,13 +70,13 @@ func onPaper(p *params) func(at paper, q asked) (paper, answered) {
 					give = left
 				}
 			}
-			return paper{spent: at.spent + give}, answered{granted: give}
+			return modelState{spent: at.spent + give}, outcome{granted: give}
 		}
 	}
 }
 
-// TestLocalIsLinearizable: what concurrent callers were answered is what some order of their calls would have been answered
-// by one who counts on paper.
+// TestLocalIsLinearizable: the outcomes of concurrent calls are those of some sequential order of the calls in the
+// model.
 func TestLocalIsLinearizable(t *testing.T) {
 	const budget = 20
 	for _, a := range Algorithms() {
@@ -86,12 +87,12 @@ func TestLocalIsLinearizable(t *testing.T) {
 			}
 			p, err := newParams(spec)
 			require.NoError(t, err)
-			decide := onPaper(p)
+			decide := sequential(p)
 			model := porcupine.Model{
-				Init: func() any { return paper{stored: p.warm.stored} },
+				Init: func() any { return modelState{stored: p.warm.stored} },
 				Step: func(state, input, output any) (bool, any) {
-					next, want := decide(state.(paper), input.(asked))
-					return want == output.(answered), next
+					next, want := decide(state.(modelState), input.(call))
+					return want == output.(outcome), next
 				},
 			}
 			for _, key := range []string{"", "k"} {
@@ -104,12 +105,12 @@ func TestLocalIsLinearizable(t *testing.T) {
 	}
 }
 
-// concurrently lets four callers use a limiter whose time stands still.
+// concurrently runs four concurrent callers of a limiter whose time stands still, and returns their history.
 func concurrently(t *testing.T, spec Spec, key string) (history []porcupine.Operation) {
 	l, err := NewLocal(spec, WithClock(newVirtual().Now))
 	require.NoError(t, err)
 	var mu sync.Mutex
-	record := func(client int, q asked, do func() answered) {
+	record := func(client int, q call, do func() outcome) {
 		call := time.Now().UnixNano()
 		out := do()
 		ret := time.Now().UnixNano()
@@ -121,19 +122,19 @@ func concurrently(t *testing.T, spec Spec, key string) (history []porcupine.Oper
 	for client := range 4 {
 		wg.Go(func() {
 			for range 10 {
-				q := asked{n: rand.Int64N(4) + 1, atMost: rand.IntN(2) == 0}
+				q := call{n: rand.Int64N(4) + 1, atMost: rand.IntN(2) == 0}
 				if spec.Algorithm == LeakyQueue || spec.Algorithm == WarmUp {
 					q.wait = time.Duration(rand.Int64N(int64(time.Minute)))
 				}
 				var res Result
-				record(client, q, func() answered {
+				record(client, q, func() outcome {
 					res, _ = l.Take(context.Background(), Request{Key: key, N: q.n, AtMost: q.atMost, MaxWait: q.wait})
-					return answered{res.Granted, res.Wait}
+					return outcome{res.Granted, res.Wait}
 				})
 				if res.Granted > 0 && rand.IntN(3) == 0 {
-					record(client, asked{n: res.Granted, refund: true, debit: res.debit}, func() answered {
+					record(client, call{n: res.Granted, refund: true, debit: res.debit}, func() outcome {
 						_ = l.Refund(context.Background(), key, res)
-						return answered{}
+						return outcome{}
 					})
 				}
 			}
@@ -143,8 +144,9 @@ func concurrently(t *testing.T, spec Spec, key string) (history []porcupine.Oper
 	return history
 }
 
-// TestManyAtOnce: goroutines that race for the same keys, and changes of the limit meanwhile, never get more than there is.
-func TestManyAtOnce(t *testing.T) {
+// TestConcurrentTakesAndChanges: concurrent requests for the same keys, with concurrent changes of the limit, never
+// get more than the limit.
+func TestConcurrentTakesAndChanges(t *testing.T) {
 	for _, a := range Algorithms() {
 		t.Run(a.String(), func(t *testing.T) {
 			v := newVirtual()
@@ -180,7 +182,7 @@ func TestManyAtOnce(t *testing.T) {
 			wg.Go(func() {
 				for i := range 50 {
 					s := spec
-					s.MaxWait = time.Duration(i%2+1) * time.Second // another limit by name, the same by numbers
+					s.MaxWait = time.Duration(i%2+1) * time.Second // another Spec with the same numbers
 					if err := l.SetSpec(s); err != nil {
 						panic(err)
 					}

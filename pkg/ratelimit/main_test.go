@@ -18,20 +18,20 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// testDB keeps these tests off the data of others on the same server.
+// testDB keeps the tests apart from other data on the same server.
 const testDB = 6
 
-// patience is the time-out of calls in tests: a busy machine is no outage.
+// patience is the time-out of calls in tests, so that a slow machine is not taken for an outage.
 const patience = 20 * time.Second
 
 var nameSeq atomic.Int64
 
-// uniqueName also differs between runs against a server that keeps its data.
+// uniqueName returns a name that is unique also across runs against the same server.
 func uniqueName(t testing.TB) string {
 	return fmt.Sprintf("%s-%d-%d", strings.ReplaceAll(t.Name(), "/", "-"), time.Now().UnixNano(), nameSeq.Add(1))
 }
 
-// realRedis is the server that `make test` starts.
+// realRedis connects to the server that `make test` starts.
 func realRedis(t testing.TB) redis.UniversalClient {
 	t.Helper()
 	addrs := os.Getenv("REDIS_ADDRS")
@@ -48,7 +48,7 @@ func patient(o *redis.UniversalOptions) {
 	o.ReadTimeout, o.WriteTimeout, o.DialTimeout, o.PoolTimeout = patience, patience, patience, patience
 }
 
-// virtual is a time that passes when it is told to.
+// virtual is a clock that a test advances.
 type virtual struct {
 	mu  sync.Mutex
 	now time.Time
@@ -76,7 +76,7 @@ func (v *virtual) reset() {
 	v.now = newVirtual().now
 }
 
-// mini is a miniredis whose time is virtual.
+// mini is a miniredis on virtual time.
 type mini struct {
 	*miniredis.Miniredis
 	virtual
@@ -91,7 +91,7 @@ func newMini(t testing.TB) *mini {
 	return m
 }
 
-// restart sets the time to the beginning again.
+// restart resets the time.
 func (m *mini) restart() {
 	m.reset()
 	m.SetTime(m.Now())
@@ -103,10 +103,10 @@ func (m *mini) pass(d time.Duration) {
 	m.FastForward(d)
 }
 
-// place is where a limiter runs: in this process, on miniredis (both on virtual time), or on Redis.
+// place is where a limiter runs: in this process or on miniredis (both on virtual time), or on Redis.
 type place struct {
 	name string
-	// limiter makes one. pass lets time pass.
+	// limiter returns a new limiter. pass lets time pass.
 	limiter func(s Spec) Limiter
 	pass    func(d time.Duration)
 	now     func() time.Time
@@ -130,7 +130,7 @@ func places(t *testing.T) []place {
 	return []place{local, small, big}
 }
 
-// onRedis is a limiter without a deny cache, which would not see virtual time pass.
+// onRedis returns a limiter without a deny cache, which does not follow virtual time.
 func onRedis(t testing.TB, rdb redis.UniversalClient, s Spec) *Redis {
 	t.Helper()
 	c := NewConn(rdb, ConnOptions{Timeout: patience, Prefix: "test"})

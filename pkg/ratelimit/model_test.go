@@ -10,22 +10,22 @@ import (
 	"pgregory.net/rapid"
 )
 
-// pass is permits that may be used from a moment on.
+// pass is permits that may be used from a time on.
 type pass struct {
 	at time.Time
 	n  int64
 }
 
-// requireWithin checks what was promised on every interval between two grants. told is the unit in which waits are told,
-// rounded up: two moments may be that much further apart than they seem.
-func requireWithin(t *rapid.T, s Spec, told time.Duration, passes []pass) {
+// requireWithin checks the bound of the limit on every interval between two grants. unit is the unit to which waits
+// are rounded up: two grants may be that much further apart than recorded.
+func requireWithin(t *rapid.T, s Spec, unit time.Duration, passes []pass) {
 	for i := range passes {
 		sum := int64(0)
 		for j := i; j < len(passes); j++ {
 			sum += passes[j].n
 			d := passes[j].at.Sub(passes[i].at)
-			if s.Algorithm != FixedWindow && s.Algorithm != SlidingWindow && s.Algorithm != SlidingLog { // nobody waits for those
-				d += told
+			if s.Algorithm != FixedWindow && s.Algorithm != SlidingWindow && s.Algorithm != SlidingLog { // these have no waits
+				d += unit
 			}
 			if sum > mostWithin(s, passes[i].at, d) {
 				t.Fatalf("%+v: %d passed within %s of %s, at most %d may", s, sum, d, passes[i].at, mostWithin(s, passes[i].at, d))
@@ -34,7 +34,7 @@ func requireWithin(t *rapid.T, s Spec, told time.Duration, passes []pass) {
 	}
 }
 
-// mostWithin is how many permits may pass from a grant on, both ends included.
+// mostWithin returns how many permits may pass within d of a grant, both ends included.
 func mostWithin(s Spec, from time.Time, d time.Duration) int64 {
 	switch s.Algorithm {
 	case FixedWindow:
@@ -44,25 +44,25 @@ func mostWithin(s Spec, from time.Time, d time.Duration) int64 {
 		return s.Rate * (int64(d/s.Period) + 1)
 	default:
 		burst := s.Burst
-		if s.Algorithm == LeakyQueue { // one at a time, or as many as one caller asked for at once
+		if s.Algorithm == LeakyQueue { // one at a time, or as many as one request had
 			burst = min(s.Burst, 4)
 		}
 		return burst + int64(float64(d)/float64(s.Period)*float64(s.Rate)+1e-6)
 	}
 }
 
-// TestNeverMoreThanTheLimit: whatever is asked at whatever times, also when the clock goes back, with waits, at-most requests
-// and refunds of what was not used, no interval sees more than the limit.
+// TestNeverMoreThanTheLimit: whatever is requested at whatever times, no interval has more permits than the limit
+// allows. This includes a clock that goes back, waits, at-most requests and refunds of unused permits.
 //
-// Redis keeps no time but that of grants: one to which its clock ran ahead before anybody was granted anything has not been
-// seen, and so it has not when that grant was refunded. And nobody is locked out for longer than the limit and the longest
-// wait can mean, so what is said of a clock that goes back holds for steps as long as that. So where it does, there are no refunds
-// and no waits on Redis, and the clock is never further behind the latest grant than that.
+// Redis stores only the times of grants. A time to which its clock ran ahead before the first grant leaves no trace,
+// nor does that of a refunded grant. And no key is locked out for longer than the limit and the longest wait, so the
+// guarantee for a clock that goes back holds for steps up to that length. So where the clock goes back on Redis, the
+// test has no refunds and no waits, and the clock is never further behind the latest grant than that.
 func TestNeverMoreThanTheLimit(t *testing.T) {
 	onVirtualTime(t, func(t *testing.T, a Algorithm, v virtualPlace) {
 		rapid.Check(t, func(rt *rapid.T) {
 			spec := drawSpec(rt, a)
-			spec.Rate += rapid.Int64Range(0, 2).Draw(rt, "odd") // permits that take no whole nanoseconds
+			spec.Rate += rapid.Int64Range(0, 2).Draw(rt, "odd") // permits that do not take whole nanoseconds
 			v.restart()
 			latest := v.Now()
 			l := v.limiter(spec)
@@ -72,7 +72,7 @@ func TestNeverMoreThanTheLimit(t *testing.T) {
 			back := rapid.Bool().Draw(rt, "clock goes back")
 			redisGoesBack, furthest := back && v.micros, spec.Period
 			if v.micros {
-				latest = time.Time{} // nobody was granted anything yet
+				latest = time.Time{} // no grant yet
 			}
 			if a.Reserves() {
 				furthest = min(furthest, spec.MaxWait)
@@ -111,19 +111,19 @@ func TestNeverMoreThanTheLimit(t *testing.T) {
 					passes = append(passes, pass{latest.Add(res.Wait), res.Granted})
 				}
 			}
-			requireWithin(rt, spec, v.told, sorted(passes))
+			requireWithin(rt, spec, v.unit, sorted(passes))
 		})
 	})
 }
 
-// virtualPlace is a limiter's place whose time is virtual.
+// virtualPlace is a place on virtual time.
 type virtualPlace struct {
 	*virtual
 	restart func()
-	set     func() // tells the place what time it is
+	set     func() // applies the time
 	limiter func(s Spec) Limiter
-	micros  bool          // it knows no nanoseconds
-	told    time.Duration // the unit in which it tells waits
+	micros  bool          // resolution of microseconds
+	unit    time.Duration // the unit to which waits are rounded
 	steps   int
 }
 
@@ -132,7 +132,7 @@ func (v virtualPlace) add(d time.Duration) {
 	v.set()
 }
 
-// onVirtualTime does something with each algorithm, in this process and on miniredis.
+// onVirtualTime runs do for each algorithm, in this process and on miniredis.
 func onVirtualTime(t *testing.T, do func(t *testing.T, a Algorithm, v virtualPlace)) {
 	clock := newVirtual()
 	local := virtualPlace{virtual: clock, steps: 60, set: func() {}, restart: func() { clock.reset() }, limiter: func(s Spec) Limiter {
@@ -142,7 +142,7 @@ func onVirtualTime(t *testing.T, do func(t *testing.T, a Algorithm, v virtualPla
 	}}
 	m := newMini(t)
 	redis := virtualPlace{
-		virtual: &m.virtual, micros: true, told: time.Microsecond, steps: 20, restart: func() {
+		virtual: &m.virtual, micros: true, unit: time.Microsecond, steps: 20, restart: func() {
 			m.FlushAll()
 			m.restart()
 		},
@@ -165,9 +165,9 @@ func sorted(p []pass) []pass {
 	return p
 }
 
-// TestWaitingRetryAfterSuffices: who waits as long as he was told gets in, if nobody else came; and not one step earlier,
-// where the algorithm is exact.
-func TestWaitingRetryAfterSuffices(t *testing.T) {
+// TestRetryAfterSuffices: a refused request passes after RetryAfter if there were no others; and not earlier, where
+// the algorithm is exact.
+func TestRetryAfterSuffices(t *testing.T) {
 	onVirtualTime(t, func(t *testing.T, a Algorithm, v virtualPlace) {
 		rapid.Check(t, func(rt *rapid.T) {
 			spec := drawSpec(rt, a)
@@ -192,7 +192,7 @@ func TestWaitingRetryAfterSuffices(t *testing.T) {
 					continue
 				}
 				require.Positive(rt, res.RetryAfter)
-				if a != WarmUp && !v.micros { // whose time is microseconds
+				if a != WarmUp && !v.micros { // these have a resolution of microseconds
 					v.add(res.RetryAfter - 1)
 					early, err := l.Take(context.Background(), r)
 					require.NoError(rt, err)
@@ -209,7 +209,8 @@ func TestWaitingRetryAfterSuffices(t *testing.T) {
 	})
 }
 
-// TestOnRealTime: on Redis itself, by its clock: no interval sees more than the limit, and who waits as he was told gets in.
+// TestOnRealTime: on Redis with its own clock, no interval has more permits than the limit, and a refused request
+// passes after RetryAfter.
 func TestOnRealTime(t *testing.T) {
 	rdb := realRedis(t)
 	for _, a := range Algorithms() {
@@ -228,7 +229,7 @@ func TestOnRealTime(t *testing.T) {
 			for begun := time.Now(); time.Since(begun) < 1500*time.Millisecond; {
 				at := time.Now()
 				n := 1 + rand.Int64N(3)
-				if a == LeakyQueue || a == WarmUp { // of which only one is to be had at once
+				if a == LeakyQueue || a == WarmUp { // these grant only one at once
 					n = 1
 				}
 				res := take(t, l, "k", n)
@@ -259,8 +260,8 @@ func TestOnRealTime(t *testing.T) {
 	}
 }
 
-// TestAtMostIsAsManyAsOneByOne: taking what is there of n gives what n single requests would have got.
-func TestAtMostIsAsManyAsOneByOne(t *testing.T) {
+// TestAtMostEqualsSingleRequests: an at-most request for n gets as many permits as n single requests.
+func TestAtMostEqualsSingleRequests(t *testing.T) {
 	for _, a := range Algorithms() {
 		if a == LeakyQueue { // one at a time either way
 			continue
@@ -282,7 +283,7 @@ func TestAtMostIsAsManyAsOneByOne(t *testing.T) {
 					}
 					res, err := many.Take(context.Background(), Request{Key: "k", N: n, AtMost: true})
 					require.NoError(rt, err)
-					if a == WarmUp { // prices are rounded up for each request, so singles may cost a microsecond more
+					if a == WarmUp { // prices are rounded up for each request, so single requests may cost a microsecond more
 						require.InDelta(rt, got, res.Granted, 1)
 						return
 					}
@@ -293,7 +294,8 @@ func TestAtMostIsAsManyAsOneByOne(t *testing.T) {
 	}
 }
 
-// TestChangesNeverGiveABurst: through any changes of the limit, as is, no more passes than the largest limit allows.
+// TestChangesNeverGiveABurst: through any changes of the limit, with AsIs, no more permits pass than the largest limit
+// allows.
 func TestChangesNeverGiveABurst(t *testing.T) {
 	for _, a := range Algorithms() {
 		t.Run(a.String(), func(t *testing.T) {

@@ -18,9 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestBreakerAsksNobodyWhileRedisIsGone: after some failures nobody waits for Redis any more, and the share of this process
-// goes on; when Redis is back, it is asked again.
-func TestBreakerAsksNobodyWhileRedisIsGone(t *testing.T) {
+// TestBreakerStopsCallsWhileRedisIsDown: after some failures callers no longer wait for Redis, and the share of this
+// process applies. When Redis is back, it is used again.
+func TestBreakerStopsCallsWhileRedisIsDown(t *testing.T) {
 	s := newServer(t)
 	rdb := Connect([]string{s.addr}, 0, patient)
 	defer rdb.Close()
@@ -46,7 +46,7 @@ func TestBreakerAsksNobodyWhileRedisIsGone(t *testing.T) {
 		take(t, l, "k", 0)
 	}
 	rdb.AddHook(count)
-	c.breaker.runProbes.Store(true) // as if Run did it
+	c.breaker.runProbes.Store(true) // as if Run did
 	granted := 0
 	for range 100 {
 		res := take(t, l, "k", 1)
@@ -69,7 +69,7 @@ func TestBreakerAsksNobodyWhileRedisIsGone(t *testing.T) {
 		take(t, l, "probe", 0)
 		return c.Up()
 	}, patience, time.Millisecond)
-	// Redis is empty, and learns what was spent before it was gone, and meanwhile: 20 by this process, so 80 by all.
+	// Redis is empty. It learns what was spent before the outage, and during it: 20 by this process, so 80 by all.
 	left := int64(0)
 	for take(t, l, "k", 1).Granted == 1 {
 		left++
@@ -80,8 +80,8 @@ func TestBreakerAsksNobodyWhileRedisIsGone(t *testing.T) {
 	require.Equal(t, []bool{false, true}, states)
 }
 
-// TestRunCountsWhoIsThere: processes see each other, and the share of each is what the others leave it.
-func TestRunCountsWhoIsThere(t *testing.T) {
+// TestRunCountsProcesses: processes see each other, and share the limit evenly.
+func TestRunCountsProcesses(t *testing.T) {
 	rdb := realRedis(t)
 	prefix := uniqueName(t)
 	run := func() (c *Conn, stop func()) {
@@ -105,8 +105,8 @@ func TestRunCountsWhoIsThere(t *testing.T) {
 	require.Eventually(t, func() bool { return a.Instances() == 1 }, patience, time.Millisecond)
 }
 
-// TestDenyCacheAsksOnce: who is refused is refused here until a permit can have come.
-func TestDenyCacheAsksOnce(t *testing.T) {
+// TestDenyCacheSavesCalls: a refused key is refused locally until it can have a permit.
+func TestDenyCacheSavesCalls(t *testing.T) {
 	rdb := realRedis(t)
 	count := &counting{commands: map[string]int{}}
 	c := NewConn(rdb, ConnOptions{Timeout: patience})
@@ -128,32 +128,32 @@ func TestDenyCacheAsksOnce(t *testing.T) {
 			require.Positive(t, res.RetryAfter)
 		}
 		require.Empty(t, count.commands, a)
-		take(t, l, "k", 0) // a look asks
+		take(t, l, "k", 0) // a peek queries Redis
 		require.Len(t, count.commands, 1)
 		require.NoError(t, l.Reset(t.Context(), "k"))
 		require.True(t, take(t, l, "k", 1).Allowed, "a reset here is seen at once")
 	}
 }
 
-// TestLeasesNeverExceedTheLimit: processes that hand out slices by themselves grant no more than there is, and nearly all.
+// TestLeasesNeverExceedTheLimit: processes with leases grant no more than the limit together, and nearly all of it.
 func TestLeasesNeverExceedTheLimit(t *testing.T) {
 	rdb := realRedis(t)
 	for _, a := range []Algorithm{TokenBucket, GCRA, LeakyBucket, FixedWindow} {
 		t.Run(a.String(), func(t *testing.T) {
-			const quota, pods = 10_000, 4
+			const quota, processes = 10_000, 4
 			name := uniqueName(t)
 			count := &counting{commands: map[string]int{}}
 			var granted, asked atomic.Int64
 			var wg sync.WaitGroup
-			for pod := range pods {
+			for i := range processes {
 				mine := realRedis(t)
 				mine.AddHook(count)
-				c := NewConn(mine, ConnOptions{Timeout: patience, Instances: pods})
+				c := NewConn(mine, ConnOptions{Timeout: patience, Instances: processes})
 				l, err := c.NewRedis(name, Spec{Algorithm: a, Limit: Limit{Rate: quota, Period: 24 * time.Hour}}, RedisOptions{Lease: 0.01, OnFailure: FailClosed})
 				require.NoError(t, err)
 				for range 2 {
 					wg.Go(func() {
-						for range 2000 * (pod + 1) {
+						for range 2000 * (i + 1) {
 							r, err := l.Take(context.Background(), Request{N: 1})
 							if err != nil {
 								panic(err)
@@ -174,14 +174,14 @@ func TestLeasesNeverExceedTheLimit(t *testing.T) {
 	}
 }
 
-// TestIdleLeaseIsGivenBack: what a process does not need goes back for the others.
-func TestIdleLeaseIsGivenBack(t *testing.T) {
+// TestIdleLeaseIsReturned: unused leased permits are returned for the other processes.
+func TestIdleLeaseIsReturned(t *testing.T) {
 	rdb := realRedis(t)
 	c := NewConn(rdb, ConnOptions{Timeout: patience, Prefix: uniqueName(t)})
 	l, err := c.NewRedis("x", Spec{Algorithm: TokenBucket, Limit: Limit{Rate: 10_000, Period: 24 * time.Hour}}, RedisOptions{Lease: 0.01})
 	require.NoError(t, err)
 	used := int64(0)
-	require.Eventually(t, func() bool { // until it holds a large slice
+	require.Eventually(t, func() bool { // until it holds a large lease
 		require.True(t, take(t, l, "", 1).Allowed)
 		used++
 		v, _ := l.leases.keys.Load("")
@@ -196,7 +196,7 @@ func TestIdleLeaseIsGivenBack(t *testing.T) {
 	require.Zero(t, l.leases.n.Load())
 }
 
-// fleetEnv tells this test binary to be a process of a fleet.
+// fleetEnv makes this test binary run as a process of a fleet.
 const fleetEnv = "RATELIMIT_FLEET"
 
 type order struct {
@@ -205,13 +205,13 @@ type order struct {
 	Rate  int64
 }
 
-// tick is what a process of the fleet did in a twentieth of a second, or longer if the machine is busy.
+// tick is the decisions of a process within 50 ms, or longer on a slow machine.
 type tick struct {
-	From, At                   int64 // us since 1970; what is counted was granted in between
+	From, At                   int64 // us since 1970; the decisions were made between them
 	Granted, Refused, Fallback int64
 }
 
-// TestFleetMember is a process of TestFleetThroughOutages; by itself it does nothing.
+// TestFleetMember is a process of TestFleetThroughOutages. Without fleetEnv it does nothing.
 func TestFleetMember(t *testing.T) {
 	text := os.Getenv(fleetEnv)
 	if text == "" {
@@ -248,14 +248,14 @@ func TestFleetMember(t *testing.T) {
 			}
 		})
 	}
-	wg.Go(func() { // ends with the parent, who closes the pipe
+	wg.Go(func() { // ends when the parent closes the pipe
 		_, _ = bufio.NewReader(os.Stdin).ReadByte()
 		cancel()
 	})
 	out := json.NewEncoder(os.Stdout)
 	for from := time.Now().UnixMicro(); ctx.Err() == nil; {
 		_ = sleep(ctx, 50*time.Millisecond)
-		next := time.Now().UnixMicro() // before the counters are read: what this tick does not count is later than that
+		next := time.Now().UnixMicro() // read before the counters, so that decisions that this tick misses are later
 		k := tick{From: from, Granted: granted.Swap(0), Refused: refused.Swap(0), Fallback: fallback.Swap(0)}
 		k.At = time.Now().UnixMicro()
 		from = next
@@ -263,9 +263,9 @@ func TestFleetMember(t *testing.T) {
 	}
 }
 
-// TestFleetThroughOutages: four processes on one Redis, one of them killed, Redis paused, then killed and started again
-// empty. While Redis is there the fleet admits the limit; while it is not, neither nothing nor everything; and no return of
-// it lets a burst pass.
+// TestFleetThroughOutages: four processes on one Redis. One of them is killed; Redis is paused, then killed and
+// restarted empty. While Redis is up the fleet admits the limit. While it is down, it admits neither nothing nor
+// everything. No return of Redis lets a burst pass.
 func TestFleetThroughOutages(t *testing.T) {
 	for _, lease := range []float64{0, 0.01} {
 		t.Run(fmt.Sprintf("lease %v", lease), func(t *testing.T) { fleetThroughOutages(t, lease) })
@@ -273,13 +273,13 @@ func TestFleetThroughOutages(t *testing.T) {
 }
 
 func fleetThroughOutages(t *testing.T, leased float64) {
-	const rate, burst, pods = 1000, 1000, 4
+	const rate, burst, processes = 1000, 1000, 4
 	s := newServer(t)
 	text, err := json.Marshal(order{Addr: s.addr, Lease: leased, Rate: rate})
 	require.NoError(t, err)
 	f := &fleet{t: t, rate: rate}
 	defer f.wg.Wait()
-	for range pods {
+	for range processes {
 		f.send(string(text))
 	}
 	defer func() {
@@ -294,31 +294,31 @@ func fleetThroughOutages(t *testing.T, leased float64) {
 	require.NoError(t, f.members[0].Process.Kill())
 	f.phase("one of them killed", 500*time.Millisecond, 4*time.Second, 0.97)
 
-	f.away[0] = time.Now()
+	f.downAt[0] = time.Now()
 	admin := redis.NewClient(&redis.Options{Addr: s.addr, MaxRetries: -1})
 	defer admin.Close()
 	require.NoError(t, admin.Do(t.Context(), "CLIENT", "PAUSE", 2500, "ALL").Err())
 	k := f.phase("redis paused", 500*time.Millisecond, 1500*time.Millisecond, 0.5)
 	require.Positive(t, k.Fallback)
 
-	f.back[0] = time.Now().Add(2 * time.Second)
+	f.upAt[0] = time.Now().Add(2 * time.Second)
 	f.phase("redis is back", 1500*time.Millisecond, 3*time.Second, 0.97)
 
-	f.away[1] = time.Now()
+	f.downAt[1] = time.Now()
 	s.kill()
 	k = f.phase("redis killed", 500*time.Millisecond, 2*time.Second, 0.5)
 	require.Positive(t, k.Fallback)
 
 	require.NoError(t, s.start(t))
-	f.back[1] = time.Now().Add(2 * time.Second)
+	f.upAt[1] = time.Now().Add(2 * time.Second)
 	f.phase("redis started again, empty", 2*time.Second, 4*time.Second, 0.97)
 
-	// The stated error, and what each goroutine was granted and has not counted yet, and what passes on top while a process
-	// of a busy machine hears nothing from Redis and the others do.
-	f.requireNoBurst(burst, pods*rate/100+4*pods+f.fallbackBeside())
+	// The documented error, plus grants that goroutines have not counted yet, plus grants without Redis by a process
+	// that alone had lost it on a slow machine.
+	f.requireNoBurst(burst, processes*rate/100+4*processes+f.fallbackWhileUp())
 }
 
-// fleet is the processes and what they told.
+// fleet is the processes and their ticks.
 type fleet struct {
 	t       *testing.T
 	rate    int64
@@ -327,7 +327,7 @@ type fleet struct {
 	mu      sync.Mutex
 	ticks   []tick
 
-	away, back [2]time.Time // Redis was gone within
+	downAt, upAt [2]time.Time // intervals in which Redis was down
 }
 
 func (f *fleet) send(text string) {
@@ -354,7 +354,7 @@ func (f *fleet) send(text string) {
 	})
 }
 
-// within sums the ticks that lie in an interval as a whole.
+// within sums the ticks that lie completely in an interval.
 func (f *fleet) within(from, to int64) (sum tick) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -366,25 +366,25 @@ func (f *fleet) within(from, to int64) (sum tick) {
 	return sum
 }
 
-// fallbackBeside is what was granted without Redis while it was there.
-func (f *fleet) fallbackBeside() (n int64) {
+// fallbackWhileUp returns the number of grants by the fallback while Redis was up.
+func (f *fleet) fallbackWhileUp() (n int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, k := range f.ticks {
-		away := false
-		for i := range f.away {
-			away = away || k.At >= f.away[i].UnixMicro() && k.From <= f.back[i].UnixMicro()
+		down := false
+		for i := range f.downAt {
+			down = down || k.At >= f.downAt[i].UnixMicro() && k.From <= f.upAt[i].UnixMicro()
 		}
-		if !away {
+		if !down {
 			n += k.Fallback
 		}
 	}
 	return n
 }
 
-// phase lets the fleet run and requires that it admitted at least a part of the limit. Whoever is refused tells that nothing
-// was left then; so between two refusals all that was earned must have been admitted, however little a busy machine let the
-// processes ask. While Redis is there and did not answer one of them in time, nothing can be asked of the others.
+// phase lets the fleet run and requires that it admitted at least a fraction of the limit. A refusal means that no
+// permits were left. So between two refusals everything that was earned must have been admitted, however few requests
+// a slow machine made. If Redis was up but too slow for one process, the phase requires nothing of the others.
 func (f *fleet) phase(name string, settle, measure time.Duration, atLeast float64) tick {
 	time.Sleep(settle)
 	from := time.Now()
@@ -415,8 +415,8 @@ func (f *fleet) phase(name string, settle, measure time.Duration, atLeast float6
 	return k
 }
 
-// requireNoBurst: in any interval, no more than a burst and the rate, and the slack. It looks at every interval between the
-// beginning of a tick and the end of one.
+// requireNoBurst requires that no interval has more permits than a burst, the rate and the slack. It checks every
+// interval from the start of a tick to the end of one.
 func (f *fleet) requireNoBurst(burst, slack int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -425,7 +425,7 @@ func (f *fleet) requireNoBurst(burst, slack int64) {
 	worst, from, to, all := int64(-1<<62), int64(0), int64(0), int64(0)
 	for i, first := range ticks {
 		sum := int64(0)
-		for _, k := range ticks { // those that end first come first
+		for _, k := range ticks { // sorted by their ends
 			if k.From < first.From {
 				continue
 			}

@@ -11,13 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// barrier is a client's hook that holds commands back until it is lifted, and counts what goes by in pipelines.
+// barrier is a client hook that blocks commands until it is lifted, and counts the commands in pipelines.
 type barrier struct {
-	held   chan struct{} // gets one for each single command that arrives
+	held   chan struct{} // receives a value for each single command
 	lifted chan struct{}
 
 	mu        sync.Mutex
-	pipelines []int // how many commands each had
+	pipelines []int // number of commands in each
 }
 
 func newBarrier() *barrier {
@@ -61,7 +61,7 @@ func (b *barrier) pass(ctx context.Context) error {
 	}
 }
 
-// waitFor waits until so many calls wait for a flight.
+// waitFor waits until n calls are pending.
 func (p *pipeline) waitFor(t *testing.T, n int) {
 	require.Eventually(t, func() bool {
 		p.mu.Lock()
@@ -70,9 +70,9 @@ func (p *pipeline) waitFor(t *testing.T, n int) {
 	}, patience, time.Millisecond)
 }
 
-// TestThoseWhoComeTogetherGoTogether: who finds all flights gone shares the next one, and each gets his own answer, of a server
-// that has never seen the scripts.
-func TestThoseWhoComeTogetherGoTogether(t *testing.T) {
+// TestPendingCallsShareAPipeline: calls that find all places taken share the next pipeline. Each gets its own reply,
+// from a server that has not loaded the scripts.
+func TestPendingCallsShareAPipeline(t *testing.T) {
 	s := newServer(t)
 	rdb := Connect([]string{s.addr}, 0, patient)
 	defer rdb.Close()
@@ -118,9 +118,9 @@ func TestThoseWhoComeTogetherGoTogether(t *testing.T) {
 	require.Contains(t, b.pipelines, maxBatch)
 }
 
-// TestNobodyWaitsLongerForCompany: with a Redis that does not answer, those who wait for a flight are told when their own time is
-// over, and nothing is charged for them, and the next ones find a place again.
-func TestNobodyWaitsLongerForCompany(t *testing.T) {
+// TestPendingCallsKeepTheirDeadlines: if Redis does not reply, pending calls end at their own deadlines and charge
+// nothing. Later calls find a place again.
+func TestPendingCallsKeepTheirDeadlines(t *testing.T) {
 	s := newServer(t)
 	rdb := Connect([]string{s.addr}, 0, patient)
 	defer rdb.Close()
@@ -134,7 +134,7 @@ func TestNobodyWaitsLongerForCompany(t *testing.T) {
 		wg.Go(func() {
 			_, err := l.Take(context.Background(), Request{N: 1})
 			if err == nil {
-				panic("granted by nobody")
+				panic("granted without a reply from Redis")
 			}
 		})
 	}
@@ -144,6 +144,6 @@ func TestNobodyWaitsLongerForCompany(t *testing.T) {
 	close(b.lifted)
 	require.Eventually(t, func() bool {
 		res, err := l.Take(t.Context(), Request{N: 1})
-		return err == nil && res.Allowed && res.Remaining > 1000-10 // some may go wrong on a busy machine
+		return err == nil && res.Allowed && res.Remaining > 1000-10 // some calls may have been sent on a slow machine
 	}, patience, time.Millisecond)
 }

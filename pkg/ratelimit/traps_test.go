@@ -17,13 +17,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// One test for each trap that other limiters fell into.
+// One test for each trap found in other limiters.
 
 func specOf(a Algorithm) Spec {
 	return Spec{Algorithm: a, Limit: Limit{Rate: 10, Period: time.Second, Burst: map[bool]int64{true: 10, false: 0}[a.Reserves()]}}
 }
 
-// redisKeys are all keys of the test's miniredis.
+// requireAllExpire requires that all keys of the miniredis have an expiry.
 func (m *mini) requireAllExpire(t *testing.T) {
 	t.Helper()
 	require.NotEmpty(t, m.Keys())
@@ -32,14 +32,14 @@ func (m *mini) requireAllExpire(t *testing.T) {
 	}
 }
 
-// 1: INCR and EXPIRE as two commands leave a key for ever when the second does not come.
+// 1: INCR and EXPIRE as two commands leave a key without expiry if the second fails.
 func TestTrap01KeyIsNeverWithoutExpiry(t *testing.T) {
 	m := newMini(t)
 	for _, a := range Algorithms() {
 		l := onRedis(t, m.rdb, specOf(a))
 		require.True(t, take(t, l, "k", 1).Allowed, a)
 		m.requireAllExpire(t)
-		for _, k := range m.Keys() { // one that lost it gets it back
+		for _, k := range m.Keys() { // a key that lost its expiry gets one again
 			m.SetTTL(k, 0)
 		}
 		m.pass(200 * time.Millisecond)
@@ -103,19 +103,19 @@ func TestTrap04TimesKeepTheirMicroseconds(t *testing.T) {
 	require.Regexp(t, `^\d{15,16};10666667;32000001$`, v) // all digits, and a third of a second rounded up
 }
 
-// 5 and 6: rounding what was earned down loses permits of who asks often, rounding it up gives too many.
+// 5 and 6: rounding earned permits down loses permits when polling; rounding up gives too many.
 func TestTrap05PollingLosesNoPermits(t *testing.T) { pollForAMinute(t) }
 
 func TestTrap06PollingGainsNoPermits(t *testing.T) { pollForAMinute(t) }
 
 func pollForAMinute(t *testing.T) {
 	for _, p := range places(t) {
-		if p.real { // a minute
+		if p.real { // would take a minute
 			continue
 		}
 		for _, every := range []time.Duration{500 * time.Millisecond, 130 * time.Millisecond, 170 * time.Millisecond} {
 			for _, atMost := range []bool{false, true} {
-				l := p.limiter(Spec{Algorithm: TokenBucket, Limit: PerSecond(1).WithBurst(2)}) // a bucket of one overflows between two looks
+				l := p.limiter(Spec{Algorithm: TokenBucket, Limit: PerSecond(1).WithBurst(2)}) // a bucket of one would overflow between two polls
 				n := int64(1)
 				if atMost {
 					l = p.limiter(Spec{Algorithm: TokenBucket, Limit: PerSecond(10)})
@@ -136,8 +136,8 @@ func pollForAMinute(t *testing.T) {
 	}
 }
 
-// 7: an expiry shorter than the time to full gives a full bucket too early; rounded to 0 it is an error.
-func TestTrap07KeyOutlivesWhatItSays(t *testing.T) {
+// 7: an expiry before the bucket is full gives a full bucket too early; an expiry rounded to 0 is an error.
+func TestTrap07KeyOutlivesItsContent(t *testing.T) {
 	m := newMini(t)
 	for _, a := range Algorithms() {
 		for _, l := range []Limit{{Rate: 1000, Period: time.Second, Burst: 1}, {Rate: 1, Period: 10 * time.Second, Burst: 1}, {Rate: 7, Period: time.Second, Burst: 5}} {
@@ -156,8 +156,8 @@ func TestTrap07KeyOutlivesWhatItSays(t *testing.T) {
 	}
 }
 
-// 8: no expiry at all.
-func TestTrap08NothingStaysForEver(t *testing.T) {
+// 8: keys without any expiry.
+func TestTrap08EveryKeyExpires(t *testing.T) {
 	m := newMini(t)
 	c := NewConn(m.rdb, ConnOptions{Timeout: patience})
 	for _, a := range Algorithms() {
@@ -177,7 +177,7 @@ func TestTrap08NothingStaysForEver(t *testing.T) {
 	m.requireAllExpire(t)
 }
 
-// 9: clocks of clients differ, and what they say would be believed.
+// 9: trusting the clocks of clients, which differ.
 func TestTrap09ClocksOfClientsDoNotMatter(t *testing.T) {
 	rdb := realRedis(t)
 	name := uniqueName(t)
@@ -194,8 +194,8 @@ func TestTrap09ClocksOfClientsDoNotMatter(t *testing.T) {
 	require.EqualValues(t, 100, sum)
 }
 
-// 10: after a jump of Redis's clock a time far in the future would lock a key out.
-func TestTrap10JumpOfRedisClockLocksNobodyOut(t *testing.T) {
+// 10: after a jump of Redis's clock, a time far in the future would lock a key out.
+func TestTrap10JumpOfRedisClockLocksNoKeyOut(t *testing.T) {
 	for _, a := range Algorithms() {
 		t.Run(a.String(), func(t *testing.T) {
 			m := newMini(t)
@@ -204,10 +204,10 @@ func TestTrap10JumpOfRedisClockLocksNobodyOut(t *testing.T) {
 			l := onRedis(t, m.rdb, s)
 			for take(t, l, "k", 1).Allowed {
 			}
-			m.SetTime(m.Now().Add(-24 * time.Hour)) // keys stay
+			m.SetTime(m.Now().Add(-24 * time.Hour)) // keys are kept
 			res := take(t, l, "k", 1)
 			require.False(t, res.Allowed, "the clock went back and gave a permit")
-			bound := 3 * time.Second // full, and the longest reservation
+			bound := 3 * time.Second // time to full, plus the longest reservation
 			if a == WarmUp {
 				bound = 5 * time.Second
 			}
@@ -224,7 +224,7 @@ func TestTrap10JumpOfRedisClockLocksNobodyOut(t *testing.T) {
 	require.LessOrEqual(t, res.RetryAfter, time.Second+defaultMaxWait)
 }
 
-// 11: redis.replicate_commands is gone in functions and not needed since Redis 5.
+// 11: redis.replicate_commands does not exist in functions and is not needed since Redis 5.
 func TestTrap11ScriptsNeedNoReplicateCommands(t *testing.T) {
 	for _, a := range Algorithms() {
 		for _, verb := range []string{"decide", "refund"} {
@@ -233,8 +233,8 @@ func TestTrap11ScriptsNeedNoReplicateCommands(t *testing.T) {
 	}
 }
 
-// 12: keys in other slots than the declared one; a brace in what a caller wrote.
-func TestTrap12KeysOfASubjectShareASlotAndNothingElse(t *testing.T) {
+// 12: keys in other slots than the declared one; braces in text from a caller.
+func TestTrap12OnlyKeysOfASubjectShareASlot(t *testing.T) {
 	c := NewConn(realRedis(t), ConnOptions{})
 	tag := func(name, subject string) string {
 		l, err := c.NewRedis(name, specOf(GCRA), RedisOptions{})
@@ -276,7 +276,7 @@ func TestTrap12ScriptsRunOnACluster(t *testing.T) {
 	ok, err := TakeAll(t.Context(), charges, results)
 	require.NoError(t, err)
 	require.True(t, ok)
-	ok, err = TakeAll(t.Context(), charges, results) // the queue and the warm-up refuse the second at once
+	ok, err = TakeAll(t.Context(), charges, results) // the queue and the warm-up refuse the second request at once
 	require.NoError(t, err)
 	require.False(t, ok)
 	for i, ch := range charges {
@@ -287,7 +287,7 @@ func TestTrap12ScriptsRunOnACluster(t *testing.T) {
 	}
 }
 
-// 13: a missing field is false in Lua, and false < 5 is an error; a volatile policy may evict anything.
+// 13: a missing field is false in Lua, and false < 5 is an error; a volatile eviction policy may remove anything.
 func TestTrap13GarbageIsNoError(t *testing.T) {
 	for _, a := range Algorithms() {
 		for _, garbage := range []string{"", "x", ";", "x;y;z", "1", "nan;1;1", "inf;1;1", "-1;-1;-1", ";;;;", "1e999;1;1", "9;9"} {
@@ -314,7 +314,7 @@ func TestTrap13GarbageIsNoError(t *testing.T) {
 	}
 }
 
-// 14: a rate of 0, NaN, fractions that become "1e-05" on the way.
+// 14: a rate of 0, NaN, or fractions that become "1e-05" in transit.
 func TestTrap14ImpossibleLimitsAreRefused(t *testing.T) {
 	for _, s := range []Spec{
 		{},
@@ -352,8 +352,8 @@ func TestTrap14ImpossibleLimitsAreRefused(t *testing.T) {
 	}
 }
 
-// 15: a cost above the burst can never pass; a wait in seconds would be a lie.
-func TestTrap15ImpossibleCostIsSaidToBe(t *testing.T) {
+// 15: a cost above the burst can never pass; a finite wait would be wrong.
+func TestTrap15ImpossibleCostIsNever(t *testing.T) {
 	for _, p := range places(t) {
 		for _, a := range Algorithms() {
 			l := p.limiter(specOf(a))
@@ -372,7 +372,7 @@ func TestTrap15ImpossibleCostIsSaidToBe(t *testing.T) {
 	}
 }
 
-// 16: who counts refusals never lets anybody in again; who writes at refusals does twice the work.
+// 16: counting refusals locks a polling caller out for ever; writing at refusals doubles the work.
 func TestTrap16RefusalsWriteNothing(t *testing.T) {
 	for _, a := range Algorithms() {
 		m := newMini(t)
@@ -391,7 +391,7 @@ func TestTrap16RefusalsWriteNothing(t *testing.T) {
 }
 
 // 17: a request that one limit refuses must not drain the others.
-func TestTrap17OneRefusalChargesNobody(t *testing.T) {
+func TestTrap17OneRefusalChargesNothing(t *testing.T) {
 	m := newMini(t)
 	c := NewConn(m.rdb, ConnOptions{Timeout: patience})
 	limiter := func(kind string, a Algorithm, n int64) Limiter {
@@ -424,7 +424,7 @@ func TestTrap17OneRefusalChargesNobody(t *testing.T) {
 						require.True(t, results[0].Allowed)
 						require.False(t, results[1].Allowed)
 						require.Positive(t, results[1].RetryAfter)
-						if results[0].Remaining != Unknown { // not asked, as the other one knew
+						if results[0].Remaining != Unknown { // not queried, because the other one refused from its cache
 							require.EqualValues(t, 97, results[0].Remaining)
 						}
 						require.Zero(t, results[0].Granted)
@@ -439,7 +439,7 @@ func TestTrap17OneRefusalChargesNobody(t *testing.T) {
 	}
 }
 
-// 18: look, then act, lets two in for one permit.
+// 18: a check followed by a charge lets two requests in for one permit.
 func TestTrap18DecisionAndChargeAreOneStep(t *testing.T) {
 	rdb := realRedis(t)
 	for _, a := range Algorithms() {
@@ -467,7 +467,7 @@ func TestTrap18DecisionAndChargeAreOneStep(t *testing.T) {
 	}
 }
 
-// counting counts the commands of a client, and what they are.
+// counting counts the commands of a client by name.
 type counting struct {
 	mu       sync.Mutex
 	commands map[string]int
@@ -495,7 +495,7 @@ func (c *counting) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// 19: compare-and-swap by the client gives up on a hot key after some tries. 23: nothing is read from replicas.
+// 19: compare-and-swap by the client gives up on a hot key after some attempts. 23: reading from replicas.
 func TestTrap19OneCallPerDecision(t *testing.T) { oneCallPerDecision(t) }
 
 func TestTrap23DecisionsAreMadeByTheMaster(t *testing.T) { oneCallPerDecision(t) }
@@ -506,7 +506,7 @@ func oneCallPerDecision(t *testing.T) {
 	c := NewConn(rdb, ConnOptions{Timeout: patience})
 	l, err := c.NewRedis(uniqueName(t), Spec{Algorithm: GCRA, Limit: Limit{Rate: 1000, Period: time.Hour}}, RedisOptions{OnFailure: FailClosed})
 	require.NoError(t, err)
-	take(t, l, "k", 1) // the script is known now
+	take(t, l, "k", 1) // now the script is loaded
 	rdb.AddHook(count)
 	var wg sync.WaitGroup
 	for range 32 {
@@ -524,16 +524,16 @@ func oneCallPerDecision(t *testing.T) {
 	require.Equal(t, map[string]int{"evalsha": 32 * 30}, count.commands) // no evalsha_ro, no get
 }
 
-// lagging is a proxy that passes requests on at once and answers when it is told to.
-type lagging struct {
+// delayProxy is a proxy that forwards requests at once and replies when it is released.
+type delayProxy struct {
 	addr string
 	hold atomic.Pointer[chan struct{}]
 }
 
-func newLagging(t *testing.T, to string) *lagging {
+func newLagging(t *testing.T, to string) *delayProxy {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	p := &lagging{addr: ln.Addr().String()}
+	p := &delayProxy{addr: ln.Addr().String()}
 	var wg sync.WaitGroup
 	t.Cleanup(func() {
 		ln.Close()
@@ -575,7 +575,7 @@ func newLagging(t *testing.T, to string) *lagging {
 	return p
 }
 
-// 20: a client that repeats a call whose answer is late charges four times.
+// 20: a client that retries a call whose reply is late charges four times.
 func TestTrap20LateAnswerChargesOnce(t *testing.T) {
 	direct := realRedis(t)
 	p := newLagging(t, direct.(*redis.Client).Options().Addr)
@@ -587,7 +587,7 @@ func TestTrap20LateAnswerChargesOnce(t *testing.T) {
 	require.NoError(t, err)
 	watch, err := NewConn(direct, ConnOptions{Timeout: patience}).NewRedis(name, spec, RedisOptions{OnFailure: FailClosed})
 	require.NoError(t, err)
-	for take(t, watch, "k", 1).Granted == 0 { // the script is known, and a connection warm
+	for take(t, watch, "k", 1).Granted == 0 { // the script is loaded and a connection open
 	}
 	require.Eventually(t, func() bool { // a slow machine may need more than 50 ms
 		res, err := slow.Take(context.Background(), Request{Key: "k", N: 0})
@@ -618,8 +618,8 @@ func TestTrap21HitsDoNotExtendTheWindow(t *testing.T) {
 	require.True(t, take(t, l, "k", 1).Allowed)
 }
 
-// 22: an evicted key is a quota that begins anew; one of two must not make an error of the other.
-func TestTrap22EvictedKeyIsAFreshOne(t *testing.T) {
+// 22: an evicted key starts with nothing spent; if one of two keys is evicted, the other must not cause an error.
+func TestTrap22EvictedKeyStartsAnew(t *testing.T) {
 	m := newMini(t)
 	c := NewConn(m.rdb, ConnOptions{Timeout: patience})
 	for _, a := range Algorithms() {
@@ -649,8 +649,8 @@ func TestTrap22EvictedKeyIsAFreshOne(t *testing.T) {
 	}
 }
 
-// 24: a sweeper that forgets a key between another's look and its charge gives the budget back.
-func TestTrap24SweepingForgetsNobodyInUse(t *testing.T) {
+// 24: a sweep that removes a key between another goroutine's check and charge refunds the key.
+func TestTrap24SweepKeepsKeysInUse(t *testing.T) {
 	l, err := NewLocal(Spec{Algorithm: FixedWindow, Limit: Limit{Rate: 1000, Period: 24 * time.Hour}}, WithMaxKeys(128))
 	require.NoError(t, err)
 	var granted atomic.Int64
@@ -671,8 +671,8 @@ func TestTrap24SweepingForgetsNobodyInUse(t *testing.T) {
 	require.LessOrEqual(t, l.Keys(), 128)
 }
 
-// 25: who goes away while he waits keeps his permits charged.
-func TestTrap25CancelledWaitGivesPermitsBack(t *testing.T) {
+// 25: the permits of a cancelled wait stay charged.
+func TestTrap25CancelledWaitRefundsPermits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := NewLocal(Spec{Algorithm: TokenBucket, Limit: Limit{Rate: 1, Period: time.Second, Burst: 1}})
 		require.NoError(t, err)
@@ -691,8 +691,8 @@ func TestTrap25CancelledWaitGivesPermitsBack(t *testing.T) {
 	})
 }
 
-// 26: Guava lets a big request pass at once and makes the next one wait for it.
-func TestTrap26WhoAsksForMuchWaitsHimself(t *testing.T) {
+// 26: in Guava a large request passes at once and the next one waits for it.
+func TestTrap26LargeRequestsWaitThemselves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, a := range []Algorithm{TokenBucket, LeakyQueue} {
 			s := Spec{Algorithm: a, Limit: Limit{Rate: 10, Period: time.Second, Burst: 10}}
@@ -711,7 +711,7 @@ func TestTrap26WhoAsksForMuchWaitsHimself(t *testing.T) {
 	})
 }
 
-// 27: a warm-up in ticks of a second jumps, and never warms up at low traffic.
+// 27: a warm-up in steps of a second jumps, and never warms up at low traffic.
 func TestTrap27WarmUpIsSmooth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// Guava's own example: 2 per second, warm-up 4 s, cold factor 3.

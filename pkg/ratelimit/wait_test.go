@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWaitsAreEven: callers of a token bucket pass at its rate, in the order in which they came, and none waits longer than
-// it offered.
+// TestWaitsAreEven: callers of a token bucket pass at its rate in the order of their arrival, and none waits longer
+// than it accepted.
 func TestWaitsAreEven(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := NewLocal(Spec{Algorithm: TokenBucket, Limit: Limit{Rate: 1000, Period: time.Second, Burst: 1}})
@@ -28,7 +28,7 @@ func TestWaitsAreEven(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				if err != nil {
-					if !errors.Is(err, ErrLimited) || !time.Now().Equal(begun) { // who cannot pass in time is told at once
+					if !errors.Is(err, ErrLimited) || !time.Now().Equal(begun) { // a caller that cannot pass in time is refused at once
 						panic(err)
 					}
 					refused++
@@ -46,7 +46,7 @@ func TestWaitsAreEven(t *testing.T) {
 	})
 }
 
-// TestOfferedWaitIsNeverExceeded, also not by the part of a microsecond that Redis does not know.
+// TestOfferedWaitIsNeverExceeded: not even by the fraction of a microsecond that Redis cannot represent.
 func TestOfferedWaitIsNeverExceeded(t *testing.T) {
 	for _, p := range places(t) {
 		for _, a := range Algorithms() {
@@ -72,7 +72,7 @@ func TestOfferedWaitIsNeverExceeded(t *testing.T) {
 	}
 }
 
-// TestWaitOnWindows: a window takes no reservations; Wait asks again when it may pass.
+// TestWaitOnWindows: a window takes no reservations; Wait retries when a request may pass.
 func TestWaitOnWindows(t *testing.T) {
 	for _, a := range []Algorithm{FixedWindow, SlidingWindow, SlidingLog} {
 		synctest.Test(t, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestWaitOnWindows(t *testing.T) {
 	}
 }
 
-// TestReservation tells its delay and gives back what it took, once.
+// TestReservation: a reservation returns its delay and refunds its permits once.
 func TestReservation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := NewLocal(Spec{Algorithm: GCRA, Limit: Limit{Rate: 1, Period: time.Second, Burst: 2}})
@@ -115,7 +115,7 @@ func TestReservation(t *testing.T) {
 	})
 }
 
-// TestBulkhead: so many run, so many wait, first come, first served, and nobody longer than he may.
+// TestBulkhead: the limits on holders, the queue and the wait hold, first come, first served.
 func TestBulkhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, err := NewBulkhead(BulkheadSpec{Limit: 2, Queue: 2, MaxWait: time.Second})
@@ -146,7 +146,7 @@ func TestBulkhead(t *testing.T) {
 		require.EqualValues(t, 2, running)
 		require.EqualValues(t, 2, waiting)
 		first.Release()
-		first.Release() // does nothing, although somebody else has the place now
+		first.Release() // does nothing, although the slot has a new holder
 		synctest.Wait()
 		require.Equal(t, 0, <-order)
 		require.Empty(t, order)
@@ -158,16 +158,16 @@ func TestBulkhead(t *testing.T) {
 		require.ErrorIs(t, err, ErrLimited)
 		require.Equal(t, time.Second, time.Since(begun))
 		ctx, cancel := context.WithCancelCause(t.Context())
-		gone := errors.New("gone")
-		cancel(gone)
+		cause := errors.New("gave up")
+		cancel(cause)
 		_, err = b.Acquire(ctx, "k")
-		require.ErrorIs(t, err, gone)
+		require.ErrorIs(t, err, cause)
 		ctx, stop := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer stop()
 		_, err = b.Acquire(ctx, "k")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 
-		go func() { // a higher limit lets who waits in at once
+		go func() { // a higher limit admits queued callers at once
 			p, err := b.Acquire(t.Context(), "k")
 			if err != nil {
 				panic(err)
@@ -188,7 +188,7 @@ func TestBulkhead(t *testing.T) {
 	require.Error(t, BulkheadSpec{}.validate())
 }
 
-// TestBulkheadUnderLoad: never more than the limit run, and all who may wait get their turn.
+// TestBulkheadUnderLoad: never more than the limit hold a slot, and all callers get their turn.
 func TestBulkheadUnderLoad(t *testing.T) {
 	b, err := NewBulkhead(BulkheadSpec{Limit: 3, Queue: 100, MaxWait: patience})
 	require.NoError(t, err)
@@ -219,18 +219,18 @@ func TestBulkheadUnderLoad(t *testing.T) {
 	require.Equal(t, 1000, done)
 }
 
-// TestRedisBulkhead: a place is a lease that its process renews, and that expires with it.
+// TestRedisBulkhead: a slot is a lease that its process renews, and that expires if the process dies.
 func TestRedisBulkhead(t *testing.T) {
 	rdb := realRedis(t)
 	prefix, name := uniqueName(t), "b"
 	spec := BulkheadSpec{Limit: 2, Queue: 1, MaxWait: patience}
-	pod := func(ttl time.Duration) *RedisBulkhead {
+	process := func(ttl time.Duration) *RedisBulkhead {
 		c := NewConn(rdb, ConnOptions{Prefix: prefix, Timeout: patience, BeatEvery: 20 * time.Millisecond})
 		b, err := c.NewBulkhead(name, spec, FailClosed, ttl)
 		require.NoError(t, err)
 		return b
 	}
-	alive, dies := pod(time.Minute), pod(3*time.Second)
+	alive, dies := process(time.Minute), process(3*time.Second)
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = alive.conn.Run(ctx) })
@@ -239,9 +239,9 @@ func TestRedisBulkhead(t *testing.T) {
 
 	mine, err := alive.Acquire(t.Context(), "k")
 	require.NoError(t, err)
-	lost, err := dies.Acquire(t.Context(), "k") // and its Conn does not run: nobody renews
+	lost, err := dies.Acquire(t.Context(), "k") // its Conn does not run, so the slot is not renewed
 	require.NoError(t, err)
-	next, err := alive.Acquire(t.Context(), "k") // gets the place of the one that died
+	next, err := alive.Acquire(t.Context(), "k") // gets the slot that expired
 	require.NoError(t, err)
 	select {
 	case <-mine.Lost():

@@ -33,7 +33,7 @@ func (c *calls) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-const pods, perSecond, lasts = 4, 10_000, 10 * time.Second
+const processes, perSecond, lasts = 4, 10_000, 10 * time.Second
 
 // leased measures the limiters of four processes on one limit, with times as many requests as the limit allows.
 func leased(ctx context.Context, addr string, times float64) error {
@@ -41,14 +41,14 @@ func leased(ctx context.Context, addr string, times float64) error {
 	prefix := "bench-" + strconv.FormatInt(rand.Int64(), 36)
 	count := &calls{}
 	var limiters []*ratelimit.Redis
-	for range pods {
+	for range processes {
 		rdb, err := connect(ctx, addr)
 		if err != nil {
 			return err
 		}
 		defer rdb.Close()
 		rdb.AddHook(count)
-		c := ratelimit.NewConn(rdb, ratelimit.ConnOptions{Timeout: 10 * time.Second, Instances: pods, Prefix: prefix})
+		c := ratelimit.NewConn(rdb, ratelimit.ConnOptions{Timeout: 10 * time.Second, Instances: processes, Prefix: prefix})
 		l, err := c.NewRedis("all", spec, ratelimit.RedisOptions{Lease: 0.01})
 		if err != nil {
 			return err
@@ -61,7 +61,7 @@ func leased(ctx context.Context, addr string, times float64) error {
 	}
 	count.n.Store(0)
 	var asked, granted atomic.Int64
-	took := make([][]time.Duration, 2*pods)
+	took := make([][]time.Duration, 2*processes)
 	every := time.Duration(float64(len(took)) / (times * perSecond) * float64(time.Second))
 	begun := time.Now()
 	var wg sync.WaitGroup
@@ -70,7 +70,7 @@ func leased(ctx context.Context, addr string, times float64) error {
 			for n := 0; time.Since(begun) < lasts && ctx.Err() == nil; n++ {
 				time.Sleep(time.Until(begun.Add(time.Duration(n) * every))) // a late request is followed by the next ones at once
 				at := time.Now()
-				r, err := limiters[g%pods].Take(ctx, ratelimit.Request{N: 1})
+				r, err := limiters[g%processes].Take(ctx, ratelimit.Request{N: 1})
 				if n%16 == 0 {
 					took[g] = append(took[g], time.Since(at))
 				}

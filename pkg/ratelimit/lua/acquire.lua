@@ -1,5 +1,5 @@
--- KEYS: the places of one key, a set of holders by when they expire. ARGV: holder, limit, for how many ms.
--- Answers 1 if the holder has a place, else 0; then nothing is written. Cost: O(log places).
+-- KEYS: the slots of one key, a set of holders by expiry. ARGV: holder, limit, lifetime in ms. Returns 1 if the holder
+-- got a slot, else 0 without writing. Cost: O(log slots).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 if redis.call('ZCOUNT', KEYS[1], '(' .. string.format('%.0f', now), '+inf') >= tonumber(ARGV[2]) then return {0} end

@@ -1,6 +1,7 @@
--- TokenBucket, GCRA, LeakyBucket, LeakyQueue. One string "tat;T;room": the theoretical arrival time, and the limit it was
--- written under. All times here are ticks of 1/32 microsecond. Numbers: T per permit, room, most at once, longest reservation
--- ahead, "", "T;room". Cost: GET, and SET if granted. The key expires when it says no more than no key.
+-- TokenBucket, GCRA, LeakyBucket, LeakyQueue. The value is a string "tat;T;room": the theoretical arrival time, and
+-- the limit under which it was written. All times here are ticks of 1/32 microsecond. Arguments: T per permit, room
+-- (the burst tolerance), largest grant, longest reservation ahead, "", "T;room". Cost: GET, and SET if granted. The
+-- key expires when the bucket is full.
 local ticks = now * 32
 
 local function arrival_save(key, a, tat)
@@ -16,7 +17,7 @@ local function arrival_read(key, a)
   if not v then return ticks end
   local tat0, under = match(v, '^(%d+);(.*)$')
   local tat = tonumber(tat0 or nil)
-  if not (tat and tat > ticks) then return ticks end -- also what cannot be read
+  if not (tat and tat > ticks) then return ticks end -- also unreadable values
   local latest = ticks + ARGV[a + 7] + ARGV[a + 9]
   if under ~= ARGV[a + 11] then -- another limit: carry over what is spent
     local T0, room0 = match(under, '^(%d+);(%d+)$')
@@ -29,7 +30,7 @@ local function arrival_read(key, a)
   elseif tat <= latest then
     return tat
   end
-  -- Also if Redis's clock was set back, nobody is locked out for longer than the limit can mean.
+  -- Also after Redis's clock was set back, no key is locked out for longer than the limit allows.
   tat = min(tat, latest)
   arrival_save(key, a, tat)
   return tat

@@ -1,21 +1,21 @@
--- SlidingLog. One list: when each permit was taken, oldest first. A list and no sorted set: its members need not be unique,
--- so no permit can be lost to another one of the same microsecond, and it takes a quarter of the memory. Never longer than
--- rate, except for what has expired since the last grant. Numbers: period, rate.
--- Cost: LLEN, two LINDEX (about log2(rate) more after a pause), and LTRIM, RPUSH, PEXPIRE if granted.
+-- SlidingLog. The value is a list of the times of all permits, oldest first. Unlike the members of a sorted set, list
+-- entries need not be unique, so no permit is lost to another one of the same microsecond; and a list takes a quarter
+-- of the memory. It is never longer than rate, except for entries that expired since the last grant. Arguments:
+-- period, rate. Cost: LLEN, two LINDEX (about log2(rate) more after a pause), and LTRIM, RPUSH, PEXPIRE if granted.
 
--- answers the moment (that of the newest if the clock went back), how many are expired, how many live.
+-- returns the time (that of the newest permit if the clock went back), the number of expired entries and of live ones
 local function log_read(key, a)
   local period = ARGV[a + 6] + 0
   local len = call('LLEN', key)
   if len == 0 then return now, 0, 0 end
   local t = max(now, tonumber(call('LINDEX', key, -1) or nil) or now)
-  if t > now + period then -- the clock was set back by more than a period: all of it counts as of now
+  if t > now + period then -- the clock was set back by more than a period: all entries count as of now
     call('DEL', key)
     for _ = 1, len do call('RPUSH', key, format('%.0f', now)) end
     call('PEXPIRE', key, ceil(period / 1000) + 1)
     return now, 0, len
   end
-  local lo, hi = 0, len -- the first that lives is within lo and hi
+  local lo, hi = 0, len -- the first live entry is between lo and hi
   if (tonumber(call('LINDEX', key, 0) or nil) or t) > t - period then hi = 0 end
   while lo < hi do
     local mid = floor((lo + hi) / 2)
@@ -63,5 +63,5 @@ local function log_decide(key, a)
 end
 
 local function log_refund(key, a)
-  call('LREM', key, -ARGV[a + 1], ARGV[a + 2]) -- of that very microsecond, from the newest on
+  call('LREM', key, -ARGV[a + 1], ARGV[a + 2]) -- entries of that very microsecond, newest first
 end

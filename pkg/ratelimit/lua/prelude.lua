@@ -1,21 +1,24 @@
--- What all scripts share. Each algorithm's file gives three functions:
+-- Shared by all scripts. The file of each algorithm defines three functions:
 --
---   look(key, a)          -> give (-1: refused), left, wait, retry, reset, stamp, debit, then what keep needs. Reads only,
---                            but for a value that was written under another limit, or before the clock was set back: the
---                            first look converts it, once, or it would go on being earned as before, or never
---   keep(key, a, x, y, z)    writes what look decided; called only if something was granted
---   undo(key, a)             gives ARGV[a+1] permits back that were taken at ARGV[a+2] for ARGV[a+3]
+--   decide(key, a)         -> granted (-1: refused), remaining, wait, retry, reset, stamp, debit, then save's arguments.
+--                            It only reads, with one exception: it converts a value that was written under another
+--                            limit or before the clock was set back, once. Otherwise the value would be earned at the
+--                            old rate, or never.
+--   save(key, a, x, y, z)     writes what decide returned; called only after a grant
+--   refund(key, a)            refunds ARGV[a+1] permits that were taken at ARGV[a+2] for the price ARGV[a+3]
 --
--- ARGV from a+1: n, least, wait, debt, inherit (0 as is, 1 in proportion), then six numbers of the algorithm, one of which
--- says under which limit the value was written. debt is what pods granted by themselves while Redis was gone: above 0 permits
--- to be added, below 0 at least so many are spent. It is written whatever the answer is: it is told once.
--- Times are microseconds since 2026, or whole 1/32 of them, which doubles add without loss until 2034. Every number that
--- leaves is whole: a reply with a fraction would be cut, a refusal's wait would not suffice.
+-- ARGV from a+1: n, least, wait, debt, inherit (0 as is, 1 in proportion), then six arguments that describe the limit.
+-- One of them is the limit as it is stored with the value. debt reports grants that processes made by themselves while
+-- Redis was unreachable: a positive debt is permits to add; a negative one says that at least -debt are spent. It is
+-- written even after a refusal, because it is reported only once. Times are microseconds since 2026, or whole 1/32 of
+-- them, which doubles add without loss until 2034. All returned numbers are whole: Redis would truncate a fraction,
+-- and the wait of a refusal would be too short.
 --
--- Making these functions costs more than what most decisions do. So a script about one key begins with the file of the same
--- name in fast/, which decides the common cases, and only those, in the same way: no debt, nobody has to wait, all or nothing, no
--- other limit, no clock set back. Each ARGV costs as well. So such a script takes n (-n if the caller would wait, "" if the case
--- is not common), the first two to four numbers, and all of the above as one text that fast/rest.lua takes apart if need be.
+-- Creating these functions costs more than most decisions. So a script about one key begins with a fast path, the file
+-- of the same name in fast/. It decides the common cases in the same way, and only those: no debt, no wait, all or
+-- nothing, no other limit, no clock set back. Each ARGV costs time too. So such a script takes n (-n if the caller
+-- would wait, "" if the case is not common), the first two to four arguments of the limit, and all of the above as one
+-- text, which fast/rest.lua splits if needed.
 local call = redis.call
 local floor, ceil, max, min, abs = math.floor, math.ceil, math.max, math.min, math.abs
 local match, format = string.match, string.format

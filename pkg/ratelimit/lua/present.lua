@@ -1,8 +1,8 @@
--- KEYS: the set of instances by when they expire, and a hash: when (at) those who had lost Redis all ask again, and who they
--- are. ARGV: who, for how many ms (0 = goes), for how many ms Redis was out of its reach (-1 = it was not), how many ms the
--- others may need to come back as well.
--- Answers how many are there, whether this one was known, after how many ms it asks again, and how many others were here
--- while it was not. Cost: O(instances) for one that was out of reach, else O(log instances).
+-- Heartbeat of a process. KEYS: the set of processes by expiry, and a hash: the time (at) from which all processes
+-- that had lost Redis query it again, and the names of those processes. ARGV: the process, its lifetime in ms (0 = it
+-- leaves), for how many ms it could not reach Redis (-1 = it could), how many ms the other processes may need to
+-- return. Returns the number of processes, whether this one was known, after how many ms it queries Redis again, and
+-- how many other processes could reach Redis meanwhile. Cost: O(processes) after an outage, else O(log processes).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local ttl, without, settle = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -17,7 +17,7 @@ redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 local at, others = now, 0
 if without >= 0 then
   at = tonumber(redis.call('HGET', KEYS[2], 'at') or nil)
-  if not at or at < now - without or at > now + settle then -- none, or that of another outage
+  if not at or at < now - without or at > now + settle then -- none, or that of an earlier outage
     at = now + settle
     redis.call('DEL', KEYS[2])
     redis.call('HSET', KEYS[2], 'at', string.format('%.0f', at))

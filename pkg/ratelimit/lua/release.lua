@@ -1,2 +1,2 @@
--- KEYS: the places of one key. ARGV: holder. Answers 1 if it had one. Cost: O(log places).
+-- KEYS: the slots of one key. ARGV: holder. Returns 1 if it had a slot. Cost: O(log slots).
 return {redis.call('ZREM', KEYS[1], ARGV[1])}

@@ -1,5 +1,5 @@
--- KEYS: the places of one key. ARGV: for how many ms, then holders. Answers 1 for each who still had a place, else 0.
--- Cost: O(holders * log places).
+-- KEYS: the slots of one key. ARGV: lifetime in ms, then holders. Returns 1 for each holder that still had a slot,
+-- else 0. Cost: O(holders * log slots).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local out = {}

@@ -1,13 +1,14 @@
--- SlidingWindow. One hash: bucket -> count, and p = the limit it was written under. Buckets are counted from the Unix epoch;
--- the oldest counts in full. Numbers: width, rate, buckets, "", "", "width;rate;buckets". Cost: HGETALL (at most buckets + 2
--- fields), and HINCRBY, PEXPIRE if granted. The key expires when its newest bucket counts no more.
+-- SlidingWindow. The value is a hash: bucket -> count, and p = the limit under which it was written. Buckets are
+-- counted from the Unix epoch; the oldest counts in full. Arguments: width, rate, buckets, "", "",
+-- "width;rate;buckets". Cost: HGETALL (at most buckets + 2 fields), and HINCRBY, PEXPIRE if granted. The key expires
+-- when its newest bucket no longer counts.
 local unix = now + 1767225600000000
 
 local function sliding_expire(key, a, at)
   call('PEXPIRE', key, ceil(((at + ARGV[a + 8] + 1) * ARGV[a + 6] - unix) / 1000) + 1)
 end
 
--- writes all of the hash; counts are by age, in buckets before at
+-- writes the whole hash; counts are by age, in buckets before at
 local function sliding_write(key, a, at, counts)
   call('DEL', key)
   for age, count in pairs(counts) do
@@ -17,8 +18,8 @@ local function sliding_write(key, a, at, counts)
   sliding_expire(key, a, at)
 end
 
--- answers the bucket of now (that of the newest count if the clock went back), the sum, the counts by age, the fields that
--- count no more, and whether there is nothing at all.
+-- returns the bucket of now (or of the newest count if the clock went back), the sum, the counts by age, the fields
+-- that no longer count, and whether the hash is empty
 local function sliding_read(key, a)
   local width, buckets = ARGV[a + 6] + 0, ARGV[a + 8] + 0
   local at = floor(unix / width)
@@ -38,7 +39,7 @@ local function sliding_read(key, a)
   end
   local counts = {}
   if under == ARGV[a + 11] then
-    local back = newest > at + buckets -- the clock was set back by more than what is remembered: all counts as of now
+    local back = newest > at + buckets -- the clock was set back by more than the window: all counts are as of now
     if not back then at = max(at, newest) end
     for i = 1, #where do
       local age = back and 0 or at - where[i]
@@ -55,7 +56,8 @@ local function sliding_read(key, a)
     end
     return at, sum, counts, stale, false
   end
-  -- Another limit: carry over what is spent. With other buckets, all of it counts as of now, the strict side.
+  -- Another limit: carry over what is spent. With different buckets, the whole count counts as of now, the strict
+  -- side.
   local width0, rate0, buckets0 = match(under or '', '^(%d+);(%d+);(%d+)$')
   width0, rate0, buckets0 = tonumber(width0 or nil), tonumber(rate0 or nil), tonumber(buckets0 or nil)
   if not (width0 and rate0 > 0) then width0, rate0, buckets0 = width, ARGV[a + 7] + 0, buckets end

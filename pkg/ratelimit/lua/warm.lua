@@ -1,6 +1,6 @@
--- WarmUp. One string "next;stored;stable": when the next permit is due, how many idle time has stored, and the limit it was
--- written under. Numbers: stable interval, most at once, warm-up, cold factor, how far ahead it can be due.
--- Cost: GET, and SET if granted. The key expires when the bucket is cold.
+-- WarmUp. The value is a string "next;stored;stable": the time at which the next permit is due, the number of permits
+-- that idle time has stored, and the limit under which it was written. Arguments: stable interval, largest grant,
+-- warm-up, cold factor, longest time ahead. Cost: GET, and SET if granted. The key expires when the bucket is cold.
 local function warm_curve(a)
   local stable, warmup = ARGV[a + 6] + 0, ARGV[a + 8] + 0
   local cold, threshold = stable * ARGV[a + 9], 0.5 * warmup / stable
@@ -23,20 +23,20 @@ local function warm_read(key, a)
   local due, stored, stable0 = match(v or '', '^(-?[%d.]+);([%d.e+-]+);([%d.]+)$')
   due, stored, stable0 = tonumber(due or nil), tonumber(stored or nil), tonumber(stable0 or nil)
   if not (due and stored and stable0 and stable0 > 0) then return now, full end
-  if stable0 ~= stable then -- another rate: the debt in permits, the warmth in proportion (full goes with 1/stable)
+  if stable0 ~= stable then -- another rate: carry over the debt in permits and the stored permits in proportion (full is proportional to 1/stable)
     stored = stored * stable0 / stable
     if due > now then due = now + ceil((due - now) / stable0 * stable) end
     warm_save(key, a, due, stored)
   end
   if now > due then return now, min(full, stored + (now - due) / cooldown) end
-  if due > now + ARGV[a + 10] then -- Redis's clock was set back: nobody is locked out for longer than the limit can mean
+  if due > now + ARGV[a + 10] then -- Redis's clock was set back: no key is locked out for longer than the limit allows
     due = now + ARGV[a + 10]
     warm_save(key, a, due, min(full, stored))
   end
   return due, min(full, stored)
 end
 
--- what n permits cost while stored are stored: the area under the curve
+-- the price of n permits while stored permits are stored: the area under the curve
 local function warm_cost(a, stored, n)
   local stable, cold, threshold, full = warm_curve(a)
   local sum, above = 0, stored - threshold

@@ -1,5 +1,5 @@
--- FixedWindow. One string "count;window;period;rate". Windows are counted from the Unix epoch. Numbers: period, rate, "",
--- "", "", "period;rate". Cost: GET, and SET if granted. The key expires with its window.
+-- FixedWindow. The value is a string "count;window;period;rate". Windows are counted from the Unix epoch. Arguments:
+-- period, rate, "", "", "", "period;rate". Cost: GET, and SET if granted. The key expires with its window.
 local unix = now + 1767225600000000
 
 local function window_save(key, a, at, count)
@@ -18,14 +18,14 @@ local function window_read(key, a)
   if under == ARGV[a + 11] then
     if at0 < at then return at, 0 end
     count = min(count, rate)
-    if at0 == at + 1 then -- the clock went back over the border
+    if at0 == at + 1 then -- the clock went back into the previous window
       at = at0
-    elseif at0 > at then -- it was set back further: the count stays, and counts as of now
+    elseif at0 > at then -- it was set back further: the count is kept and counts as of now
       window_save(key, a, at, count)
     end
     return at, count
   end
-  local period0, rate0 = match(under, '^(%d+);(%d+)$') -- another limit: carry over what is spent, if its window still runs
+  local period0, rate0 = match(under, '^(%d+);(%d+)$') -- another limit: carry over what is spent if its window has not ended
   period0, rate0 = tonumber(period0 or nil), tonumber(rate0 or nil)
   if not (period0 and rate0) or (at0 + 1) * period0 <= unix then return at, 0 end
   if ARGV[a + 5] == '1' then count = ceil(count * rate / rate0) end

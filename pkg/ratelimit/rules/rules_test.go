@@ -206,7 +206,7 @@ func TestRulesOnARoute(t *testing.T) {
 	require.Len(t, g.List(), 2)
 }
 
-func TestChangeKeepsWhatIsSpent(t *testing.T) {
+func TestChangeKeepsSpentPermits(t *testing.T) {
 	g := New(Options{User: byHeader})
 	post := site(g, "path-total")
 	set := parse(t, good)
@@ -228,12 +228,12 @@ func TestChangeKeepsWhatIsSpent(t *testing.T) {
 	require.Equal(t, http.StatusCreated, post("u", "1").Code)
 	require.NoError(t, g.Overlay(Set{Version: 1, Rules: []Rule{{Name: "path-total", Limit: 0, Where: "local"}}}))
 	w := post("u", "1")
-	require.Equal(t, http.StatusTooManyRequests, w.Code, "0 lets nobody pass")
+	require.Equal(t, http.StatusTooManyRequests, w.Code, "0 refuses every request")
 	require.NotEmpty(t, w.Header().Get("Retry-After"))
 	require.NotEmpty(t, w.Header().Get("RateLimit"))
 }
 
-func TestShadowRefusesNobody(t *testing.T) {
+func TestShadowRefusesNothing(t *testing.T) {
 	g := New(Options{User: byHeader})
 	post := site(g, "path-total")
 	set := parse(t, good)
@@ -346,7 +346,7 @@ func TestConcurrencyOnARoute(t *testing.T) {
 	wg.Wait()
 }
 
-func TestClosedRuleAnswers503(t *testing.T) {
+func TestClosedRuleResponds503(t *testing.T) {
 	rdb := ratelimit.Connect([]string{"127.0.0.1:1"}, 0)
 	defer rdb.Close()
 	g := New(Options{Conn: ratelimit.NewConn(rdb, ratelimit.ConnOptions{}), User: byHeader})
@@ -360,7 +360,7 @@ func TestClosedRuleAnswers503(t *testing.T) {
 	require.Equal(t, http.StatusTooManyRequests, post("u", "1").Code, "begins without a burst")
 }
 
-func TestFileIsReadAgain(t *testing.T) {
+func TestFileIsReloaded(t *testing.T) {
 	var reloads, failures atomic.Int64
 	var logged bytes.Buffer
 	var mu sync.Mutex

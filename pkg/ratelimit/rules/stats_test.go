@@ -85,7 +85,7 @@ func TestRulesByRoute(t *testing.T) {
 }
 
 // Options.Edit applies to the rules of the file, whenever it is read, and not to rules in Redis.
-func TestAFileIsEdited(t *testing.T) {
+func TestEditChangesTheFile(t *testing.T) {
 	var waited sync.Map
 	g := New(Options{
 		Edit: func(s *Set) {
@@ -121,7 +121,7 @@ func TestAFileIsEdited(t *testing.T) {
 
 // The refusal and the remaining permits may be of two moments: a lease was used up by other requests, and one of them
 // returned permits.
-func TestARefusalSaysThatNothingIsLeft(t *testing.T) {
+func TestRefusalReportsNothingLeft(t *testing.T) {
 	told := func(r Rule, res ratelimit.Result) string { return string(appendLimit(nil, &active{rule: r}, &res)) }
 	refused := ratelimit.Result{Remaining: 6, RetryAfter: time.Second, ResetAfter: time.Minute}
 	require.Equal(t, `"a";r=0;t=1`, told(Rule{Name: "a"}, refused))

@@ -1,4 +1,4 @@
--- Grants all of n at once, or refuses it for now.
+-- Grants all n permits at once, or refuses the request.
 do
   local call, A, key = redis.call, ARGV, KEYS[1]
   local clock = call('TIME')

@@ -1,4 +1,4 @@
--- Grants one permit where none has expired.
+-- Grants one permit if no entry has expired.
 do
   local call, A, key = redis.call, ARGV, KEYS[1]
   local clock = call('TIME')

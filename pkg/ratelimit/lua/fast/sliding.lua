@@ -1,4 +1,4 @@
--- Grants all of n where no bucket has to go.
+-- Grants all n permits if no bucket has expired.
 do
   local call, A, key, tonumber = redis.call, ARGV, KEYS[1], tonumber
   local clock = call('TIME')

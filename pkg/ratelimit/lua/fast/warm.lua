@@ -1,4 +1,4 @@
--- Grants all of n at once, or refuses it for now.
+-- Grants all n permits at once, or refuses the request.
 do
   local call, A, key = redis.call, ARGV, KEYS[1]
   local clock = call('TIME')
@@ -38,7 +38,7 @@ do
       retry = ceil(before - free)
     end
     local left = 0
-    if free >= 0 then -- a guess, and steps to where it holds
+    if free >= 0 then -- an estimate, corrected in steps of one
       local k = stored > threshold and stored - threshold or 0
       local dear = stable + slope * k
       local all = k * (stable + dear) / 2

@@ -1,4 +1,4 @@
--- Grants all of n in the window that runs.
+-- Grants all n permits in the current window.
 do
   local call, A, key, format, sub = redis.call, ARGV, KEYS[1], string.format, string.sub
   local clock = call('TIME')
