@@ -16,14 +16,14 @@ import (
 	"flashsale.internal/pkg/redisconn"
 )
 
-//go:embed lua/present.lua
-var luaPresent string
+//go:embed lua/heartbeat.lua
+var luaHeartbeat string
 
-var scriptPresent = newScript(luaPresent)
+var scriptHeartbeat = newScript(luaHeartbeat)
 
-// Connect makes a client with the time-outs that limiters need: a limiter decides locally rather than wait, so they are
-// short and there is no retry. Package redisconn says how addrs, db and tune are used. Give limiters a Redis, or a
-// database, of their own with maxmemory-policy noeviction: an evicted key is a quota that begins anew.
+// Connect returns a client with the time-outs that limiters need. They are short and there is no retry, because a
+// limiter decides locally rather than wait. Package redisconn says how addrs, db and tune are used. Give limiters a
+// Redis, or a database, of their own with maxmemory-policy noeviction: an evicted key starts with nothing spent.
 func Connect(addrs []string, db int, tune ...func(*redis.UniversalOptions)) redis.UniversalClient {
 	return redisconn.New(redis.UniversalOptions{
 		Addrs:        addrs,
@@ -36,32 +36,33 @@ func Connect(addrs []string, db int, tune ...func(*redis.UniversalOptions)) redi
 	}, tune...)
 }
 
-// ConnOptions says how limiters of a process use Redis. The zero value of a field means its default.
+// ConnOptions are the options of a Conn. The zero value of a field means its default.
 type ConnOptions struct {
 	// Prefix begins every key (default "rl").
 	Prefix string
-	// Timeout bounds every call (default 50 ms; up to a quarter less, as calls that begin together end together). A caller
-	// waits no longer, whatever is wrong with Redis.
+	// Timeout bounds every call (default 50 ms; up to a quarter less, because calls that begin together end together).
+	// No caller waits longer, whatever is wrong with Redis.
 	Timeout time.Duration
-	// Failures in a row that open the breaker (default 3).
+	// Failures is the number of failures in a row that open the breaker (default 3).
 	Failures int
-	// ProbeEvery is the pause between two attempts to reach a Redis that is gone (default 200 ms, with jitter).
+	// ProbeEvery is the pause between probes of an unreachable Redis (default 200 ms, with jitter).
 	ProbeEvery time.Duration
-	// Instances is how many processes share the limits as far as is known at the start (default 1); what Run finds out
-	// replaces it. The local share is 1/Instances.
+	// Instances is the number of processes assumed at the start to share the limits (default 1). Run replaces it by
+	// the number it counts. The local share is 1/Instances.
 	Instances int
-	// Peers names those who use the same limits, where only some of the processes with this Prefix do: a process counts, and
-	// shares with, those of its own Peers (default: all).
+	// Peers names the group of processes that share limits, if not all processes with this Prefix do. A process
+	// counts, and shares with, the processes with its own Peers (default: one group).
 	Peers string
-	// Instance names this process among them (default: random).
+	// Instance is the unique name of this process (default: random).
 	Instance string
-	// BeatEvery is how often a process shows that it is there (default 1 s). One that is silent for three beats is gone.
-	BeatEvery time.Duration
-	// OnState is told when Redis is given up and when it is back. It must not block.
+	// HeartbeatEvery is the interval of heartbeats (default 1 s). A process without a heartbeat for three intervals
+	// counts as dead.
+	HeartbeatEvery time.Duration
+	// OnState is called when the breaker opens, with the cause, and when it closes. It must not block.
 	OnState func(up bool, cause error)
 }
 
-// Conn is Redis as the limiters of one process share it: a breaker, and who else is there.
+// Conn is the Redis that the limiters of one process share, with the circuit breaker and the count of processes.
 type Conn struct {
 	rdb      redis.UniversalClient
 	o        ConnOptions
@@ -69,16 +70,16 @@ type Conn struct {
 	breaker  breaker
 	pipeline *pipeline
 
-	instances atomic.Int64
-	latest    atomic.Pointer[deadline]
-	beaten    time.Time // when a beat reached Redis last; Run's
-	mu        sync.Mutex
-	fewer     int                               // beats in a row that saw fewer processes
-	onBeat    map[any]func(ctx context.Context) // what limiters do at each beat that reached Redis
-	onMiss    map[any]func()                    // and at each that did not
+	instances         atomic.Int64
+	latest            atomic.Pointer[deadline]
+	lastHeartbeat     time.Time // of the last heartbeat that reached Redis; used by Run only
+	mu                sync.Mutex
+	fewer             int                               // heartbeats in a row that counted fewer processes
+	onHeartbeat       map[any]func(ctx context.Context) // run after each heartbeat that reached Redis
+	onMissedHeartbeat map[any]func()                    // run after each one that did not
 }
 
-// NewConn makes a Conn. It starts nothing; see Run. The client should be one of Connect.
+// NewConn returns a Conn. It starts nothing; see Run. The client should come from Connect.
 func NewConn(rdb redis.UniversalClient, o ConnOptions) *Conn {
 	o.Prefix = or(o.Prefix, "rl")
 	o.Timeout = or(o.Timeout, 50*time.Millisecond)
@@ -86,12 +87,12 @@ func NewConn(rdb redis.UniversalClient, o ConnOptions) *Conn {
 	o.ProbeEvery = or(o.ProbeEvery, 200*time.Millisecond)
 	o.Instances = max(1, o.Instances)
 	o.Instance = or(o.Instance, rand.Text())
-	o.BeatEvery = or(o.BeatEvery, time.Second)
+	o.HeartbeatEvery = or(o.HeartbeatEvery, time.Second)
 	if o.OnState == nil {
 		o.OnState = func(bool, error) {}
 	}
 	_, cluster := rdb.(*redis.ClusterClient)
-	c := &Conn{rdb: rdb, o: o, cluster: cluster, pipeline: newPipeline(cluster), onBeat: map[any]func(context.Context){}, onMiss: map[any]func(){}}
+	c := &Conn{rdb: rdb, o: o, cluster: cluster, pipeline: newPipeline(cluster), onHeartbeat: map[any]func(context.Context){}, onMissedHeartbeat: map[any]func(){}}
 	c.breaker.threshold, c.breaker.probeEvery, c.breaker.clock = int64(o.Failures), o.ProbeEvery, newClock(nil)
 	c.breaker.onChange = o.OnState
 	c.instances.Store(int64(o.Instances))
@@ -106,31 +107,31 @@ func or[T comparable](v, otherwise T) T {
 	return v
 }
 
-// Up says whether Redis is asked now.
+// Up reports whether the breaker is closed, that is, whether calls go to Redis.
 func (c *Conn) Up() bool { return !c.breaker.open.Load() }
 
-// Instances is how many processes share the limits, as far as is known.
+// Instances returns the number of processes that share the limits, as far as this one knows.
 func (c *Conn) Instances() int { return int(c.instances.Load()) }
 
-// Instance is this process's name among those.
+// Instance returns the name of this process.
 func (c *Conn) Instance() string { return c.o.Instance }
 
-// Run shows that this process is there, looks who else is, gives idle leases back, and probes a Redis that is gone, until
-// ctx ends. Without it the limiters work too; then callers probe, and Instances stays what it was.
+// Run sends heartbeats, counts the processes, returns idle leases, renews bulkhead slots and probes an unreachable
+// Redis, until ctx ends. Without it limiters work too, but callers do the probes and Instances does not change.
 func (c *Conn) Run(ctx context.Context) error {
 	c.breaker.runProbes.Store(true)
 	defer c.breaker.runProbes.Store(false)
 	for {
-		seen, err := c.beat(ctx, true)
-		if err == nil && !c.Up() && sleep(ctx, seen.wait) == nil {
-			if seen, err = c.beat(ctx, true); err == nil {
-				c.breaker.close(seen.others > 0)
+		rec, err := c.heartbeat(ctx, true)
+		if err == nil && !c.Up() && sleep(ctx, rec.wait) == nil {
+			if rec, err = c.heartbeat(ctx, true); err == nil {
+				c.breaker.close(rec.others > 0)
 			}
 		}
-		for _, do := range c.after(err == nil) {
+		for _, do := range c.hooks(err == nil) {
 			do(ctx)
 		}
-		pause := c.o.BeatEvery
+		pause := c.o.HeartbeatEvery
 		if !c.Up() {
 			pause = c.o.ProbeEvery
 		}
@@ -140,16 +141,17 @@ func (c *Conn) Run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.o.Timeout)
 	defer cancel()
-	for _, l := range c.leasing() {
+	for _, l := range c.allLeases() {
 		l.returnAll(ctx)
 	}
-	_, _ = c.beat(ctx, false) // the others learn it in three beats anyway
+	_, _ = c.heartbeat(ctx, false) // other processes would notice after three heartbeats anyway
 	return nil
 }
 
-// saw takes how many processes a beat has seen. More hold at once; fewer only after as many beats as it takes to be given up:
-// a Redis that comes back empty sees the others one by one, and each process would think that it is alone.
-func (c *Conn) saw(n int64) {
+// updateInstances sets the number of processes that a heartbeat counted. A higher number applies at once, a lower one
+// only after as many heartbeats as it takes to declare a process dead. Otherwise, when Redis comes back empty and the
+// processes return one by one, each would believe to be alone.
+func (c *Conn) updateInstances(n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if n >= c.instances.Load() {
@@ -163,10 +165,10 @@ func (c *Conn) saw(n int64) {
 	}
 }
 
-func (c *Conn) leasing() (out []*leases) {
+func (c *Conn) allLeases() (out []*leases) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for l := range c.onBeat {
+	for l := range c.onHeartbeat {
 		if l, ok := l.(*Redis); ok {
 			out = append(out, l.leases)
 		}
@@ -174,55 +176,56 @@ func (c *Conn) leasing() (out []*leases) {
 	return out
 }
 
-// after is what is to be done after a beat.
-func (c *Conn) after(reached bool) (out []func(context.Context)) {
+// hooks returns the functions to run after a heartbeat.
+func (c *Conn) hooks(reached bool) (out []func(context.Context)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if reached {
-		for _, do := range c.onBeat {
+		for _, do := range c.onHeartbeat {
 			out = append(out, do)
 		}
 		return out
 	}
-	for _, do := range c.onMiss {
+	for _, do := range c.onMissedHeartbeat {
 		out = append(out, func(context.Context) { do() })
 	}
 	return out
 }
 
-// seen is what a process that had lost Redis learns when it reaches it again.
-type seen struct {
-	// wait is how long its callers go on without Redis: until a moment that the first one who reached it has set, so that
-	// all go on from their shares to the common limit at the same time. One after the other, the first would have the limit
-	// and the others still their shares.
+// recovery is what a process that had lost Redis learns when it reaches it again.
+type recovery struct {
+	// wait is how long its callers continue without Redis: until a time set by the first process that reached it. So
+	// all processes change from their shares to the common limit at the same time. If they returned one by one, the
+	// first would have the whole limit while the others still had their shares.
 	wait   time.Duration
-	others int64 // who were in reach of Redis meanwhile: it was not gone for all
+	others int64 // processes that could reach Redis meanwhile: it was not down for all
 }
 
-// beat says that this process is there (or leaves) and learns how many are.
-func (c *Conn) beat(ctx context.Context, stay bool) (s seen, err error) {
-	ttl, without := 3*c.o.BeatEvery, int64(-1)
+// heartbeat reports that this process is alive (or leaves) and counts the processes.
+func (c *Conn) heartbeat(ctx context.Context, stay bool) (r recovery, err error) {
+	ttl, outage := 3*c.o.HeartbeatEvery, int64(-1)
 	if !stay {
 		ttl = 0
 	}
 	if !c.Up() {
-		without = (c.breaker.clock.now() - c.breaker.openedAt.Load()) / int64(time.Millisecond)
+		outage = (c.breaker.clock.now() - c.breaker.openedAt.Load()) / int64(time.Millisecond)
 	}
-	settle := 3*c.o.ProbeEvery/2 + 2*c.o.Timeout // within which every probe of a process comes through
+	settle := 3*c.o.ProbeEvery/2 + 2*c.o.Timeout // within this time a probe of every process succeeds
 	peers := c.o.Prefix + ":{instances}" + c.o.Peers
-	v, err := c.call(ctx, scriptPresent, []string{peers, peers + ":back"}, []any{c.o.Instance, ttl.Milliseconds(), without, settle.Milliseconds()})
+	v, err := c.call(ctx, scriptHeartbeat, []string{peers, peers + ":back"}, []any{c.o.Instance, ttl.Milliseconds(), outage, settle.Milliseconds()})
 	if err != nil || !stay {
-		return s, err
+		return r, err
 	}
-	c.saw(max(1, v[0]))
-	if v[1] == 0 && time.Since(c.beaten) < 2*c.o.BeatEvery {
-		c.breaker.newGeneration() // Redis has forgotten this process, and everything else
+	c.updateInstances(max(1, v[0]))
+	if v[1] == 0 && time.Since(c.lastHeartbeat) < 2*c.o.HeartbeatEvery {
+		c.breaker.newGeneration() // Redis has lost this process, so it has lost all data
 	}
-	c.beaten = time.Now()
-	return seen{wait: time.Duration(v[2]) * time.Millisecond, others: v[3]}, nil
+	c.lastHeartbeat = time.Now()
+	return recovery{wait: time.Duration(v[2]) * time.Millisecond, others: v[3]}, nil
 }
 
-// call runs a script once, within the time-out, and tells the breaker. It does not ask the breaker.
+// call runs a script once, within the time-out, and records the outcome in the breaker. It does not check whether the
+// breaker is open.
 func (c *Conn) call(ctx context.Context, s *script, keys []string, args []any) ([]int64, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -232,7 +235,7 @@ func (c *Conn) call(ctx context.Context, s *script, keys []string, args []any) (
 	case err == nil:
 		c.breaker.record(nil)
 		return reply, nil
-	case ctx.Err() != nil: // the caller has gone, which says nothing about Redis
+	case ctx.Err() != nil: // the caller's context ended, which says nothing about Redis
 		return nil, context.Cause(ctx)
 	default:
 		c.breaker.record(err)
@@ -240,7 +243,8 @@ func (c *Conn) call(ctx context.Context, s *script, keys []string, args []any) (
 	}
 }
 
-// CheckEviction says whether this Redis may forget what keys have spent before they expire.
+// CheckEviction returns an error if Redis may evict the keys of limits in force, and ErrUnavailable if it cannot be
+// queried.
 func (c *Conn) CheckEviction(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
 	defer cancel()

@@ -66,16 +66,16 @@ func newMember(t testing.TB, m *mini, name string, instances int, s Spec) member
 func (p member) loseRedis(t testing.TB) {
 	p.cut.Store(true)
 	for p.conn.Up() {
-		_, err := p.conn.beat(context.Background(), true)
+		_, err := p.conn.heartbeat(context.Background(), true)
 		require.ErrorIs(t, err, errCut)
 	}
 }
 
 // reachRedis sends the first heartbeat after an outage, as Run does.
-func (p member) reachRedis(t testing.TB) seen {
+func (p member) reachRedis(t testing.TB) recovery {
 	p.cut.Store(false)
 	p.conn.breaker.runProbes.Store(true)
-	s, err := p.conn.beat(context.Background(), true)
+	s, err := p.conn.heartbeat(context.Background(), true)
 	require.NoError(t, err)
 	return s
 }
@@ -88,7 +88,7 @@ func TestProcessesReturnToRedisTogether(t *testing.T) {
 	for range 4 {
 		p := newMember(t, m, "fleet", 4, Spec{Algorithm: TokenBucket, Limit: PerSecond(100)})
 		p.conn.o.Timeout, p.conn.o.ProbeEvery = time.Second, time.Second // 3.5 s to return
-		_, err := p.conn.beat(t.Context(), true)
+		_, err := p.conn.heartbeat(t.Context(), true)
 		require.NoError(t, err)
 		m.pass(time.Millisecond)
 		fleet = append(fleet, p)
@@ -106,7 +106,7 @@ func TestProcessesReturnToRedisTogether(t *testing.T) {
 	m.pass(100 * time.Millisecond)
 	for _, p := range fleet[:3] {
 		s := p.reachRedis(t)
-		require.Equal(t, seen{}, s, "no other process reached Redis meanwhile")
+		require.Equal(t, recovery{}, s, "no other process reached Redis meanwhile")
 		p.conn.breaker.close(s.others > 0)
 		require.True(t, p.conn.Up())
 	}
@@ -115,9 +115,9 @@ func TestProcessesReturnToRedisTogether(t *testing.T) {
 
 	fleet[0].loseRedis(t)
 	m.pass(time.Millisecond)
-	_, err := fleet[1].conn.beat(t.Context(), true)
+	_, err := fleet[1].conn.heartbeat(t.Context(), true)
 	require.NoError(t, err)
-	require.Equal(t, seen{wait: 3500 * time.Millisecond, others: 1}, fleet[0].reachRedis(t))
+	require.Equal(t, recovery{wait: 3500 * time.Millisecond, others: 1}, fleet[0].reachRedis(t))
 }
 
 // TestFailedCallIsChargedOnce: the next call charges what the share granted when a single call failed. It does so
@@ -186,10 +186,10 @@ func TestRedisRecoversWhatItLost(t *testing.T) {
 	require.False(t, take(t, b.l, "k", 1).Allowed)
 
 	// Redis loses its data between two heartbeats, without an outage.
-	_, err := a.conn.beat(t.Context(), true)
+	_, err := a.conn.heartbeat(t.Context(), true)
 	require.NoError(t, err)
 	m.FlushAll()
-	_, err = a.conn.beat(t.Context(), true)
+	_, err = a.conn.heartbeat(t.Context(), true)
 	require.NoError(t, err)
 	require.False(t, take(t, a.l, "k", 1).Allowed)
 }
@@ -201,11 +201,11 @@ func TestGrantsOfAnIsolatedProcessAreReported(t *testing.T) {
 		s := Spec{Algorithm: a, Limit: Limit{Rate: 100, Period: time.Hour}}
 		p, other := newMember(t, m, "fleet", 2, s), newMember(t, m, "fleet", 2, s)
 		require.Equal(t, int64(50), take(t, p.l, "k", 50).Granted)
-		_, err := p.conn.beat(t.Context(), true)
+		_, err := p.conn.heartbeat(t.Context(), true)
 		require.NoError(t, err)
 		p.loseRedis(t)
 		m.pass(time.Millisecond)
-		_, err = other.conn.beat(t.Context(), true)
+		_, err = other.conn.heartbeat(t.Context(), true)
 		require.NoError(t, err)
 		granted := int64(0)
 		for take(t, p.l, "k", 1).Granted == 1 {
@@ -213,8 +213,8 @@ func TestGrantsOfAnIsolatedProcessAreReported(t *testing.T) {
 		}
 		require.Positive(t, granted)
 		require.Equal(t, int64(50), take(t, other.l, "k", 0).Remaining)
-		seen := p.reachRedis(t)
-		require.EqualValues(t, 1, seen.others)
+		rec := p.reachRedis(t)
+		require.EqualValues(t, 1, rec.others)
 		p.conn.breaker.close(true)
 		take(t, p.l, "k", 0)
 		require.Equal(t, 50-granted, take(t, other.l, "k", 0).Remaining, a)

@@ -85,7 +85,7 @@ func TestRunCountsProcesses(t *testing.T) {
 	rdb := realRedis(t)
 	prefix := uniqueName(t)
 	run := func() (c *Conn, stop func()) {
-		c = NewConn(rdb, ConnOptions{Prefix: prefix, Timeout: patience, BeatEvery: 50 * time.Millisecond})
+		c = NewConn(rdb, ConnOptions{Prefix: prefix, Timeout: patience, HeartbeatEvery: 50 * time.Millisecond})
 		ctx, cancel := context.WithCancel(context.Background())
 		var wg sync.WaitGroup
 		wg.Go(func() { _ = c.Run(ctx) })
@@ -221,7 +221,7 @@ func TestFleetMember(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(text), &o))
 	rdb := Connect([]string{o.Addr}, 0)
 	defer rdb.Close()
-	c := NewConn(rdb, ConnOptions{Instances: 4, BeatEvery: 500 * time.Millisecond, Timeout: 250 * time.Millisecond})
+	c := NewConn(rdb, ConnOptions{Instances: 4, HeartbeatEvery: 500 * time.Millisecond, Timeout: 250 * time.Millisecond})
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var wg sync.WaitGroup

@@ -92,7 +92,7 @@ func (c *Conn) NewRedis(name string, s Spec, o RedisOptions) (*Redis, error) {
 	if o.Lease > 0 {
 		l.leases = newLeases(l)
 		c.mu.Lock()
-		c.onBeat[l] = l.leases.returnIdle
+		c.onHeartbeat[l] = l.leases.returnIdle
 		c.mu.Unlock()
 	}
 	return l, nil
@@ -101,7 +101,7 @@ func (c *Conn) NewRedis(name string, s Spec, o RedisOptions) (*Redis, error) {
 // Close removes the limiter from its Conn and returns its leases.
 func (l *Redis) Close(ctx context.Context) {
 	l.conn.mu.Lock()
-	delete(l.conn.onBeat, l)
+	delete(l.conn.onHeartbeat, l)
 	l.conn.mu.Unlock()
 	if l.leases != nil {
 		l.leases.returnAll(ctx)

@@ -57,16 +57,16 @@ func (c *Conn) NewBulkhead(name string, s BulkheadSpec, onFailure FailurePolicy,
 	if err != nil {
 		return nil, err
 	}
-	b := &RedisBulkhead{conn: c, name: name, onFailure: onFailure, ttl: or(ttl, 10*c.o.BeatEvery), local: local, permits: map[*redisPermit]struct{}{}}
+	b := &RedisBulkhead{conn: c, name: name, onFailure: onFailure, ttl: or(ttl, 10*c.o.HeartbeatEvery), local: local, permits: map[*redisPermit]struct{}{}}
 	if b.fallback, err = NewBulkhead(b.shareOf(s)); err != nil {
 		return nil, err
 	}
-	if b.ttl < 3*c.o.BeatEvery {
-		return nil, fmt.Errorf("ratelimit: slots with a ttl of %s cannot be renewed every %s", b.ttl, c.o.BeatEvery)
+	if b.ttl < 3*c.o.HeartbeatEvery {
+		return nil, fmt.Errorf("ratelimit: slots with a ttl of %s cannot be renewed every %s", b.ttl, c.o.HeartbeatEvery)
 	}
 	b.spec.Store(&s)
 	c.mu.Lock()
-	c.onBeat[b], c.onMiss[b] = b.renew, b.dropExpired
+	c.onHeartbeat[b], c.onMissedHeartbeat[b] = b.renew, b.dropExpired
 	c.mu.Unlock()
 	return b, nil
 }
@@ -74,8 +74,8 @@ func (c *Conn) NewBulkhead(name string, s BulkheadSpec, onFailure FailurePolicy,
 // Close ends the renewal. Slots still held expire.
 func (b *RedisBulkhead) Close() {
 	b.conn.mu.Lock()
-	delete(b.conn.onBeat, b)
-	delete(b.conn.onMiss, b)
+	delete(b.conn.onHeartbeat, b)
+	delete(b.conn.onMissedHeartbeat, b)
 	b.conn.mu.Unlock()
 }
 

@@ -172,7 +172,7 @@ func TestTrap08EveryKeyExpires(t *testing.T) {
 	require.NoError(t, err)
 	_, err = b.Acquire(t.Context(), "")
 	require.NoError(t, err)
-	_, err = c.beat(t.Context(), true)
+	_, err = c.heartbeat(t.Context(), true)
 	require.NoError(t, err)
 	m.requireAllExpire(t)
 }

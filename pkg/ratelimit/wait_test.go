@@ -225,7 +225,7 @@ func TestRedisBulkhead(t *testing.T) {
 	prefix, name := uniqueName(t), "b"
 	spec := BulkheadSpec{Limit: 2, Queue: 1, MaxWait: patience}
 	process := func(ttl time.Duration) *RedisBulkhead {
-		c := NewConn(rdb, ConnOptions{Prefix: prefix, Timeout: patience, BeatEvery: 20 * time.Millisecond})
+		c := NewConn(rdb, ConnOptions{Prefix: prefix, Timeout: patience, HeartbeatEvery: 20 * time.Millisecond})
 		b, err := c.NewBulkhead(name, spec, FailClosed, ttl)
 		require.NoError(t, err)
 		return b

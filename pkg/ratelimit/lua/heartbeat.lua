@@ -5,7 +5,7 @@
 -- how many other processes could reach Redis meanwhile. Cost: O(processes) after an outage, else O(log processes).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-local ttl, without, settle = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local ttl, outage, settle = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local known = redis.call('ZSCORE', KEYS[1], ARGV[1])
 if ttl > 0 then
   redis.call('ZADD', KEYS[1], now + ttl, ARGV[1])
@@ -15,16 +15,16 @@ else
 end
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 local at, others = now, 0
-if without >= 0 then
+if outage >= 0 then
   at = tonumber(redis.call('HGET', KEYS[2], 'at') or nil)
-  if not at or at < now - without or at > now + settle then -- none, or that of an earlier outage
+  if not at or at < now - outage or at > now + settle then -- none, or that of an earlier outage
     at = now + settle
     redis.call('DEL', KEYS[2])
     redis.call('HSET', KEYS[2], 'at', string.format('%.0f', at))
   end
   redis.call('HSET', KEYS[2], ':' .. ARGV[1], 1)
   redis.call('PEXPIRE', KEYS[2], settle + 10000)
-  for _, who in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], string.format('(%.0f', now - without + ttl), '+inf')) do
+  for _, who in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], string.format('(%.0f', now - outage + ttl), '+inf')) do
     if redis.call('HEXISTS', KEYS[2], ':' .. who) == 0 then others = others + 1 end
   end
 end
