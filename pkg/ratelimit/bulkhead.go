@@ -140,7 +140,7 @@ func (b *Bulkhead) SetSpec(s BulkheadSpec) error {
 	return nil
 }
 
-// Acquire takes a place; see ConcurrencyLimiter.
+// Acquire acquires a slot; see ConcurrencyLimiter.
 func (b *Bulkhead) Acquire(ctx context.Context, key string) (Permit, error) {
 	if err := ctx.Err(); err != nil {
 		return Permit{}, context.Cause(ctx)
@@ -162,7 +162,7 @@ func (b *Bulkhead) Acquire(ctx context.Context, key string) (Permit, error) {
 		return Permit{}, ErrQueueFull
 	}
 	w := &waiter{granted: make(chan Permit, 1)}
-	place := r.queue.PushBack(w)
+	element := r.queue.PushBack(w)
 	wait := sh.spec.MaxWait
 	sh.mu.Unlock()
 
@@ -187,7 +187,7 @@ func (b *Bulkhead) Acquire(ctx context.Context, key string) (Permit, error) {
 		sh.release(b, p)
 		return Permit{}, err
 	default:
-		r.queue.Remove(place)
+		r.queue.Remove(element)
 		sh.dropIfIdle(r)
 		return Permit{}, err
 	}

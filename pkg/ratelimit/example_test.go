@@ -31,7 +31,7 @@ func ExampleNewLocal() {
 	// false 0 1m0s
 }
 
-// Permits for a later time: the caller knows the wait before it starts.
+// Reserve returns permits for a later time, so the caller sees the wait before it starts.
 func ExampleReserve() {
 	limiter, err := ratelimit.NewLocal(ratelimit.Spec{
 		Algorithm: ratelimit.LeakyQueue,

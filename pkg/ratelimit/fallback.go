@@ -202,7 +202,7 @@ func (g *fallback) nextReport(rs *redisSpec, key string, now int64) (c report) {
 	}
 	switch {
 	case c.generation == g.l.conn.breaker.aloneGeneration.Load() && (e.generation == c.generation-1 || e.offline > 0):
-		// Redis knows what the other processes spent, so this is added to it.
+		// Redis has what the other processes spent, so this is added to it.
 		e.unreported, e.offline, e.generation = e.unreported+e.offline, 0, c.generation
 		sh.keys[h] = e
 	case rs.p.spec.Algorithm.keepsArrivalTime():

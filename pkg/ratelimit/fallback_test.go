@@ -111,7 +111,7 @@ func TestProcessesReturnToRedisTogether(t *testing.T) {
 		require.True(t, p.conn.Up())
 	}
 	m.pass(5 * time.Second)
-	require.Zero(t, fleet[3].reachRedis(t).wait, "the others ask already")
+	require.Zero(t, fleet[3].reachRedis(t).wait, "the other processes use Redis already")
 
 	fleet[0].loseRedis(t)
 	m.pass(time.Millisecond)

@@ -103,8 +103,8 @@ func (m *mini) pass(d time.Duration) {
 	m.FastForward(d)
 }
 
-// place is where a limiter runs: in this process or on miniredis (both on virtual time), or on Redis.
-type place struct {
+// backend is where a limiter runs: in this process or on miniredis (both on virtual time), or on Redis.
+type backend struct {
 	name string
 	// limiter returns a new limiter. pass lets time pass.
 	limiter func(s Spec) Limiter
@@ -113,9 +113,9 @@ type place struct {
 	real    bool
 }
 
-func places(t *testing.T) []place {
+func backends(t *testing.T) []backend {
 	v := newVirtual()
-	local := place{
+	local := backend{
 		name: "local", pass: v.add, now: v.Now,
 		limiter: func(s Spec) Limiter {
 			l, err := NewLocal(s, WithClock(v.Now))
@@ -124,10 +124,10 @@ func places(t *testing.T) []place {
 		},
 	}
 	m := newMini(t)
-	small := place{name: "miniredis", pass: m.pass, now: m.Now, limiter: func(s Spec) Limiter { return onRedis(t, m.rdb, s) }}
+	small := backend{name: "miniredis", pass: m.pass, now: m.Now, limiter: func(s Spec) Limiter { return onRedis(t, m.rdb, s) }}
 	rdb := realRedis(t)
-	big := place{name: "redis", pass: time.Sleep, now: time.Now, real: true, limiter: func(s Spec) Limiter { return onRedis(t, rdb, s) }}
-	return []place{local, small, big}
+	big := backend{name: "redis", pass: time.Sleep, now: time.Now, real: true, limiter: func(s Spec) Limiter { return onRedis(t, rdb, s) }}
+	return []backend{local, small, big}
 }
 
 // onRedis returns a limiter without a deny cache, which does not follow virtual time.

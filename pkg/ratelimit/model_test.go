@@ -59,7 +59,7 @@ func mostWithin(s Spec, from time.Time, d time.Duration) int64 {
 // guarantee for a clock that goes back holds for steps up to that length. So where the clock goes back on Redis, the
 // test has no refunds and no waits, and the clock is never further behind the latest grant than that.
 func TestNeverMoreThanTheLimit(t *testing.T) {
-	onVirtualTime(t, func(t *testing.T, a Algorithm, v virtualPlace) {
+	onVirtualTime(t, func(t *testing.T, a Algorithm, v virtualBackend) {
 		rapid.Check(t, func(rt *rapid.T) {
 			spec := drawSpec(rt, a)
 			spec.Rate += rapid.Int64Range(0, 2).Draw(rt, "odd") // permits that do not take whole nanoseconds
@@ -116,8 +116,8 @@ func TestNeverMoreThanTheLimit(t *testing.T) {
 	})
 }
 
-// virtualPlace is a place on virtual time.
-type virtualPlace struct {
+// virtualBackend is a backend on virtual time.
+type virtualBackend struct {
 	*virtual
 	restart func()
 	set     func() // applies the time
@@ -127,21 +127,21 @@ type virtualPlace struct {
 	steps   int
 }
 
-func (v virtualPlace) add(d time.Duration) {
+func (v virtualBackend) add(d time.Duration) {
 	v.virtual.add(d)
 	v.set()
 }
 
 // onVirtualTime runs do for each algorithm, in this process and on miniredis.
-func onVirtualTime(t *testing.T, do func(t *testing.T, a Algorithm, v virtualPlace)) {
+func onVirtualTime(t *testing.T, do func(t *testing.T, a Algorithm, v virtualBackend)) {
 	clock := newVirtual()
-	local := virtualPlace{virtual: clock, steps: 60, set: func() {}, restart: func() { clock.reset() }, limiter: func(s Spec) Limiter {
+	local := virtualBackend{virtual: clock, steps: 60, set: func() {}, restart: func() { clock.reset() }, limiter: func(s Spec) Limiter {
 		l, err := NewLocal(s, WithClock(clock.Now))
 		require.NoError(t, err)
 		return l
 	}}
 	m := newMini(t)
-	redis := virtualPlace{
+	redis := virtualBackend{
 		virtual: &m.virtual, micros: true, unit: time.Microsecond, steps: 20, restart: func() {
 			m.FlushAll()
 			m.restart()
@@ -149,7 +149,7 @@ func onVirtualTime(t *testing.T, do func(t *testing.T, a Algorithm, v virtualPla
 		set:     func() { m.SetTime(m.Now()) },
 		limiter: func(s Spec) Limiter { return onRedis(t, m.rdb, s) },
 	}
-	for name, v := range map[string]virtualPlace{"local": local, "miniredis": redis} {
+	for name, v := range map[string]virtualBackend{"local": local, "miniredis": redis} {
 		for _, a := range Algorithms() {
 			t.Run(name+" "+a.String(), func(t *testing.T) { do(t, a, v) })
 		}
@@ -168,7 +168,7 @@ func sorted(p []pass) []pass {
 // TestRetryAfterSuffices: a refused request passes after RetryAfter if there were no others; and not earlier, where
 // the algorithm is exact.
 func TestRetryAfterSuffices(t *testing.T) {
-	onVirtualTime(t, func(t *testing.T, a Algorithm, v virtualPlace) {
+	onVirtualTime(t, func(t *testing.T, a Algorithm, v virtualBackend) {
 		rapid.Check(t, func(rt *rapid.T) {
 			spec := drawSpec(rt, a)
 			spec.Rate += rapid.Int64Range(0, 2).Draw(rt, "odd")

@@ -143,7 +143,7 @@ func TestLeasesNeverExceedTheLimit(t *testing.T) {
 			const quota, processes = 10_000, 4
 			name := uniqueName(t)
 			count := &counting{commands: map[string]int{}}
-			var granted, asked atomic.Int64
+			var granted, requests atomic.Int64
 			var wg sync.WaitGroup
 			for i := range processes {
 				mine := realRedis(t)
@@ -158,7 +158,7 @@ func TestLeasesNeverExceedTheLimit(t *testing.T) {
 							if err != nil {
 								panic(err)
 							}
-							asked.Add(1)
+							requests.Add(1)
 							granted.Add(r.Granted)
 						}
 					})
@@ -167,7 +167,7 @@ func TestLeasesNeverExceedTheLimit(t *testing.T) {
 			wg.Wait()
 			_ = rdb
 			calls := count.commands["evalsha"]
-			t.Logf("%d decisions, %d granted of %d, %d calls to Redis (1 in %.0f)", asked.Load(), granted.Load(), quota, calls, float64(asked.Load())/float64(calls))
+			t.Logf("%d decisions, %d granted of %d, %d calls to Redis (1 in %.0f)", requests.Load(), granted.Load(), quota, calls, float64(requests.Load())/float64(calls))
 			require.LessOrEqual(t, granted.Load(), int64(quota+1)) // +1: earned meanwhile
 			require.GreaterOrEqual(t, granted.Load(), int64(quota*97/100))
 		})

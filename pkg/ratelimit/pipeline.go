@@ -11,7 +11,7 @@ import (
 )
 
 // pipeline bounds the calls of one Conn that are in flight. While there are few, each has a connection of its own. When
-// all places are taken, which is more than this machine can serve at a time anyway, new calls are queued. When a call
+// all slots are taken, which is more than this machine can serve at a time anyway, new calls are queued. When a call
 // ends, the queued ones are sent together in one Redis pipeline: that costs each side two system calls for all of them,
 // instead of two for each. A call is never delayed to form a larger batch.
 type pipeline struct {
@@ -25,7 +25,7 @@ type pipeline struct {
 // maxBatch is the number of calls in a batch: so few that the last one is not noticeably delayed.
 const maxBatch = 64
 
-// pendingCall is a call that waits until a place is free.
+// pendingCall is a call that waits until a slot is free.
 type pendingCall struct {
 	cmd  noRetryCmd
 	s    *script
@@ -90,7 +90,7 @@ func sendBatch(ctx context.Context, rdb redis.UniversalClient, batch []*pendingC
 	}
 }
 
-// next starts the next batch, or frees the place if no call is pending. The last call of the batch sends it, because its
+// next starts the next batch, or frees the slot if no call is pending. The last call of the batch sends it, because its
 // deadline is the latest.
 func (p *pipeline) next() {
 	p.mu.Lock()

@@ -70,7 +70,7 @@ func (p *pipeline) waitFor(t *testing.T, n int) {
 	}, patience, time.Millisecond)
 }
 
-// TestPendingCallsShareAPipeline: calls that find all places taken share the next pipeline. Each gets its own reply,
+// TestPendingCallsShareAPipeline: calls that find all slots taken share the next pipeline. Each gets its own reply,
 // from a server that has not loaded the scripts.
 func TestPendingCallsShareAPipeline(t *testing.T) {
 	s := newServer(t)
@@ -114,12 +114,12 @@ func TestPendingCallsShareAPipeline(t *testing.T) {
 	wg.Wait()
 	require.Zero(t, c.pipeline.inFlight)
 	require.Empty(t, c.pipeline.pending)
-	require.LessOrEqual(t, len(b.pipelines), 4, "two groups, each of them perhaps again by the scripts' text: %v", b.pipelines)
+	require.LessOrEqual(t, len(b.pipelines), 4, "two batches, each possibly sent again with the sources: %v", b.pipelines)
 	require.Contains(t, b.pipelines, maxBatch)
 }
 
 // TestPendingCallsKeepTheirDeadlines: if Redis does not reply, pending calls end at their own deadlines and charge
-// nothing. Later calls find a place again.
+// nothing. Later calls find a free slot.
 func TestPendingCallsKeepTheirDeadlines(t *testing.T) {
 	s := newServer(t)
 	rdb := Connect([]string{s.addr}, 0, patient)

@@ -100,7 +100,7 @@ func (b *RedisBulkhead) redisKey(key string) string {
 	return (&Redis{conn: b.conn, name: b.name}).key(&redisSpec{suffix: "c"}, key)
 }
 
-// Acquire takes a place; see ConcurrencyLimiter.
+// Acquire acquires a slot; see ConcurrencyLimiter.
 func (b *RedisBulkhead) Acquire(ctx context.Context, key string) (Permit, error) {
 	deadline := time.Now().Add(b.Spec().MaxWait)
 	p, err := b.local.Acquire(ctx, key)

@@ -68,7 +68,7 @@ func TestTrap02FirstRequestOfHigherCostExpires(t *testing.T) {
 
 // 3: a sorted set whose members are times loses permits that were taken in the same microsecond.
 func TestTrap03LogCountsPermitsOfTheSameMoment(t *testing.T) {
-	for _, p := range places(t) {
+	for _, p := range backends(t) {
 		t.Run(p.name, func(t *testing.T) {
 			l := p.limiter(Spec{Algorithm: SlidingLog, Limit: Limit{Rate: 20_000, Period: time.Hour}})
 			for range 100 {
@@ -109,7 +109,7 @@ func TestTrap05PollingLosesNoPermits(t *testing.T) { pollForAMinute(t) }
 func TestTrap06PollingGainsNoPermits(t *testing.T) { pollForAMinute(t) }
 
 func pollForAMinute(t *testing.T) {
-	for _, p := range places(t) {
+	for _, p := range backends(t) {
 		if p.real { // would take a minute
 			continue
 		}
@@ -345,7 +345,7 @@ func TestTrap14ImpossibleLimitsAreRefused(t *testing.T) {
 		require.Error(t, err)
 	}
 	for _, l := range []Limit{PerSecond(1e9), PerSecond(3), Every(366 * 24 * time.Hour), {Rate: 999_999, Period: time.Millisecond}, PerSecond(7).WithBurst(1e8)} {
-		for _, p := range places(t) {
+		for _, p := range backends(t) {
 			r := p.limiter(Spec{Algorithm: GCRA, Limit: l})
 			require.True(t, take(t, r, "k", 1).Allowed, "%s %s", p.name, l)
 		}
@@ -354,7 +354,7 @@ func TestTrap14ImpossibleLimitsAreRefused(t *testing.T) {
 
 // 15: a cost above the burst can never pass; a finite wait would be wrong.
 func TestTrap15ImpossibleCostIsNever(t *testing.T) {
-	for _, p := range places(t) {
+	for _, p := range backends(t) {
 		for _, a := range Algorithms() {
 			l := p.limiter(specOf(a))
 			res := take(t, l, "k", 11)
@@ -649,7 +649,7 @@ func TestTrap22EvictedKeyStartsAnew(t *testing.T) {
 	}
 }
 
-// 24: a sweep that removes a key between another goroutine's check and charge refunds the key.
+// 24: a sweep that removes a key between a decision and its charge refunds the key.
 func TestTrap24SweepKeepsKeysInUse(t *testing.T) {
 	l, err := NewLocal(Spec{Algorithm: FixedWindow, Limit: Limit{Rate: 1000, Period: 24 * time.Hour}}, WithMaxKeys(128))
 	require.NoError(t, err)
@@ -706,7 +706,7 @@ func TestTrap26LargeRequestsWaitThemselves(t *testing.T) {
 			require.Equal(t, 500*time.Millisecond, time.Since(begun))
 			_, err = Wait(t.Context(), l, "", 1, time.Second)
 			require.NoError(t, err)
-			require.Equal(t, 600*time.Millisecond, time.Since(begun), "the next one waits for his own permit only")
+			require.Equal(t, 600*time.Millisecond, time.Since(begun), "the next one waits for its own permit only")
 		}
 	})
 }

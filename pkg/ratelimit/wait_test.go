@@ -48,7 +48,7 @@ func TestWaitsAreEven(t *testing.T) {
 
 // TestOfferedWaitIsNeverExceeded: not even by the fraction of a microsecond that Redis cannot represent.
 func TestOfferedWaitIsNeverExceeded(t *testing.T) {
-	for _, p := range places(t) {
+	for _, p := range backends(t) {
 		for _, a := range Algorithms() {
 			for _, s := range []Spec{
 				{Algorithm: a, Limit: Limit{Rate: 6, Period: time.Second}, MaxWait: time.Minute},
@@ -245,7 +245,7 @@ func TestRedisBulkhead(t *testing.T) {
 	require.NoError(t, err)
 	select {
 	case <-mine.Lost():
-		t.Fatal("a renewed place was lost")
+		t.Fatal("a renewed slot was lost")
 	default:
 	}
 	dies.renew(t.Context())

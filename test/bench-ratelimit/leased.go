@@ -60,7 +60,7 @@ func leased(ctx context.Context, addr string, times float64) error {
 		return err
 	}
 	count.n.Store(0)
-	var asked, granted atomic.Int64
+	var requests, granted atomic.Int64
 	took := make([][]time.Duration, 2*processes)
 	every := time.Duration(float64(len(took)) / (times * perSecond) * float64(time.Second))
 	begun := time.Now()
@@ -77,17 +77,17 @@ func leased(ctx context.Context, addr string, times float64) error {
 				if err == nil {
 					granted.Add(r.Granted)
 				}
-				asked.Add(1)
+				requests.Add(1)
 			}
 		})
 	}
 	wg.Wait()
 	seconds := time.Since(begun).Seconds()
 	all := &contender{calls: took}
-	fmt.Printf("\nRedis, 4 processes' limiters with leases of 1 %% and the deny cache, %d/s, asked %.0f times a second for %.0f s, its burst spent\n", perSecond, float64(asked.Load())/seconds, seconds)
-	fmt.Printf("%-34s %.0f\n", "decisions per call to Redis", float64(asked.Load())/float64(max(1, count.n.Load())))
-	fmt.Printf("%-34s %.3f\n", "granted, of the limit", float64(granted.Load())/seconds/perSecond)
+	fmt.Printf("\nRedis, 4 processes' limiters with leases of 1 %% and the deny cache, %d/s, %.0f requests a second for %.0f s, after the burst\n", perSecond, float64(requests.Load())/seconds, seconds)
+	fmt.Printf("%-34s %.0f\n", "decisions per call to Redis", float64(requests.Load())/float64(max(1, count.n.Load())))
+	fmt.Printf("%-34s %.3f\n", "granted / limit", float64(granted.Load())/seconds/perSecond)
 	fmt.Printf("%-34s %.0f\n", "grants per call to Redis", float64(granted.Load())/float64(max(1, count.n.Load())))
-	fmt.Printf("%-34s %s, p99 %s\n", "a decision takes (median)", quantile(all.calls[0], 0.5), all.p99())
+	fmt.Printf("%-34s %s, p99 %s\n", "time of a decision (median)", quantile(all.calls[0], 0.5), all.p99())
 	return ctx.Err()
 }

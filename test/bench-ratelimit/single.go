@@ -119,7 +119,7 @@ func oneByOne(ctx context.Context, rounds int, contenders []*contender) error {
 	for _, c := range contenders {
 		fmt.Printf("%-34s %8.1f %8d  %s\n", c.name, quantile(c.spent, 0.5)/1000, c.p99().Microseconds(), c.against(contenders[0]))
 	}
-	besideTheLast(contenders, func(c *contender) []float64 { return c.spent })
+	compareWithOther(contenders, func(c *contender) []float64 { return c.spent })
 	return nil
 }
 
@@ -141,17 +141,17 @@ func manyAtOnce(ctx context.Context, rdb redis.UniversalClient, rounds int, cont
 	}
 	fmt.Printf("\nRedis without a disk, one call per decision, %d at a time (processor time: of both sides)\n%-34s %8s %8s %8s  %-20s %s\n", goroutines, "", "us", "p99 us", "cpu us", "times as fast as raw", "by processor time")
 	for _, c := range contenders {
-		fmt.Printf("%-34s %8.1f %8d %8.1f  %-20s %s\n", c.name, quantile(c.spent, 0.5)/1000, c.p99().Microseconds(), quantile(c.cpu, 0.5)/1000, c.against(contenders[0]), beside(c.cpu, contenders[0].cpu))
+		fmt.Printf("%-34s %8.1f %8d %8.1f  %-20s %s\n", c.name, quantile(c.spent, 0.5)/1000, c.p99().Microseconds(), quantile(c.cpu, 0.5)/1000, c.against(contenders[0]), summary(c.cpu, contenders[0].cpu))
 	}
-	besideTheLast(contenders, func(c *contender) []float64 { return c.cpu })
+	compareWithOther(contenders, func(c *contender) []float64 { return c.cpu })
 	return nil
 }
 
-// besideTheLast prints the comparison of the limiter with the other library.
-func besideTheLast(contenders []*contender, by func(*contender) []float64) {
+// compareWithOther prints the comparison of the limiter with the other library.
+func compareWithOther(contenders []*contender, by func(*contender) []float64) {
 	if len(contenders) == 3 {
 		mine, other := contenders[1], contenders[2]
-		fmt.Printf("%-34s %s\n", mine.name+" beside "+other.name, beside(by(mine), by(other)))
+		fmt.Printf("%-34s %s\n", mine.name+" relative to "+other.name, summary(by(mine), by(other)))
 	}
 }
 

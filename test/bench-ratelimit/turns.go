@@ -100,9 +100,9 @@ func (c *contender) round(first, n, goroutines int) time.Duration {
 }
 
 // against returns the speed of c relative to the reference, by round: 2 is twice as fast.
-func (c *contender) against(reference *contender) string { return beside(c.spent, reference.spent) }
+func (c *contender) against(reference *contender) string { return summary(c.spent, reference.spent) }
 
-func beside(mine, reference []float64) string {
+func summary(mine, reference []float64) string {
 	ratios := make([]float64, 0, len(mine))
 	for i := range mine {
 		if mine[i] > 0 {

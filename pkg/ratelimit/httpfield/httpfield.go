@@ -39,8 +39,8 @@ func Seconds(d time.Duration) int64 {
 func AppendPolicy(b []byte, p Policy) []byte {
 	window := max(1, Seconds(p.Window))
 	quota := p.Quota
-	if told := time.Duration(window) * time.Second; p.Window > 0 && told != p.Window {
-		quota = int64(float64(quota) * (float64(told) / float64(p.Window)))
+	if rounded := time.Duration(window) * time.Second; p.Window > 0 && rounded != p.Window {
+		quota = int64(float64(quota) * (float64(rounded) / float64(p.Window)))
 	}
 	b = appendName(b, p.Name)
 	b = strconv.AppendInt(append(b, ";q="...), quota, 10)
@@ -100,7 +100,7 @@ func ParseLimits(field string) ([]Limit, error) {
 	err := parse(field, func(name string, params map[string]int64) error {
 		r, ok := params["r"]
 		if !ok {
-			return fmt.Errorf("%q tells no remaining quota", name)
+			return fmt.Errorf("%q has no remaining quota", name)
 		}
 		out = append(out, Limit{Name: name, Remaining: r, Reset: time.Duration(params["t"]) * time.Second})
 		return nil

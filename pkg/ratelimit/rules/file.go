@@ -47,24 +47,24 @@ func (g *Registry) Watch(ctx context.Context, path string, every time.Duration) 
 			known = [32]byte{} // the rules in force are others: read the file at once
 		}
 	}
-	gone := false
+	missing := false
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
 		hash, err := g.load(path, known)
 		switch unread := err != nil && hash == known; {
-		case unread && gone:
+		case unread && missing:
 		case err != nil:
-			gone = unread
+			missing = unread
 			g.o.Log.ErrorContext(ctx, "rules rejected, the previous ones stay in force", "error", err)
 			if unread {
 				g.o.OnReload("file", err)
 			}
 		case hash != known:
-			gone = false
+			missing = false
 			g.o.Log.InfoContext(ctx, "rules applied", "file", path)
 		default:
-			gone = false
+			missing = false
 		}
 		known = hash
 		select {

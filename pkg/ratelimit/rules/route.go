@@ -264,8 +264,8 @@ func appendLimit(b []byte, a *active, res *ratelimit.Result) []byte {
 
 // addFields appends to existing values, because routes with rules may be nested.
 func addFields(h http.Header, p *plan, limits []byte) {
-	if told := h[policyField]; told != nil {
-		h[policyField] = append(told[:len(told):len(told)], p.policy...)
+	if values := h[policyField]; values != nil {
+		h[policyField] = append(values[:len(values):len(values)], p.policy...)
 	} else {
 		h[policyField] = p.policy
 	}

@@ -104,7 +104,7 @@ var (
 	fieldPattern = regexp.MustCompile("^[A-Za-z0-9!#$%&'*.^_`|~-]{1,64}$")
 )
 
-// Validate says everything that is wrong with the set.
+// Validate returns everything that is wrong with the set.
 func (s *Set) Validate() error {
 	var errs []error
 	if s.Version != formatVersion {
@@ -132,7 +132,7 @@ func (s *Set) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Validate says what is wrong with the rule.
+// Validate returns everything that is wrong with the rule.
 func (r *Rule) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -199,7 +199,7 @@ func (r *Rule) validateRate(bad func(string, ...any)) {
 	case r.MaxWait > 0 && !s.Algorithm.Reserves():
 		bad("%s takes no reservations, so max_wait has no effect", s.Algorithm)
 	}
-	if r.Limit == 0 { // nobody passes: the other numbers only have to be possible
+	if r.Limit == 0 { // all requests are refused: the other numbers only have to be possible
 		s.Rate = 1
 		if s.Burst == 0 && !s.Algorithm.Reserves() {
 			s.Burst = 1
@@ -216,7 +216,7 @@ func (r *Rule) validateRate(bad func(string, ...any)) {
 
 func (r *Rule) cost() int64 { return max(1, r.Cost) }
 
-// spec is the rule as the limiter takes it.
+// spec converts the rule for the limiter.
 func (r *Rule) spec() (ratelimit.Spec, error) {
 	s := ratelimit.Spec{
 		Algorithm: ratelimit.TokenBucket,
@@ -259,7 +259,7 @@ func (r *Rule) onFailure() (ratelimit.FailurePolicy, error) {
 	}
 }
 
-// keyPart is one part of who shares a limit.
+// keyPart is one part of the subject of a limit.
 type keyPart struct{ kind, name string }
 
 func parseKey(key string) ([]keyPart, error) {
@@ -285,7 +285,7 @@ func parseKey(key string) ([]keyPart, error) {
 	return parts, nil
 }
 
-// String is the rule as JSON.
+// String returns the rule as JSON.
 func (r Rule) String() string {
 	b, err := json.Marshal(r)
 	if err != nil {

@@ -111,21 +111,21 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-type answer struct {
+type response struct {
 	*httptest.ResponseRecorder
 }
 
-func (a answer) limits(t *testing.T) []httpfield.Limit {
+func (a response) limits(t *testing.T) []httpfield.Limit {
 	ls, err := httpfield.ParseLimits(strings.Join(a.Result().Header.Values("RateLimit"), ", "))
 	require.NoError(t, err)
 	return ls
 }
 
 // site returns a function that sends a request to a server with limits on a route.
-func site(g *Registry, names ...string) func(user, activity string, edit ...func(*http.Request)) answer {
+func site(g *Registry, names ...string) func(user, activity string, edit ...func(*http.Request)) response {
 	r := chi.NewRouter()
 	r.With(g.On(names...)).Post("/a/{activity_id}/paths", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) })
-	return func(user, activity string, edit ...func(*http.Request)) answer {
+	return func(user, activity string, edit ...func(*http.Request)) response {
 		q := httptest.NewRequest(http.MethodPost, "/a/"+activity+"/paths", nil)
 		q.Header.Set("Test-User", user)
 		for _, e := range edit {
@@ -133,7 +133,7 @@ func site(g *Registry, names ...string) func(user, activity string, edit ...func
 		}
 		w := httptest.NewRecorder()
 		r.ServeHTTP(w, q)
-		return answer{w}
+		return response{w}
 	}
 }
 
@@ -427,7 +427,7 @@ func TestRulesInRedis(t *testing.T) {
 			s.timeout = patience
 			s.every = time.Hour // only messages
 			t.Cleanup(func() { rdb.Del(context.Background(), s.key) })
-			var pods []*Registry
+			var processes []*Registry
 			ctx, cancel := context.WithCancel(t.Context())
 			var wg sync.WaitGroup
 			defer wg.Wait()
@@ -435,7 +435,7 @@ func TestRulesInRedis(t *testing.T) {
 			for range 2 {
 				g := New(Options{})
 				require.NoError(t, g.Apply(parse(t, good)))
-				pods = append(pods, g)
+				processes = append(processes, g)
 				wg.Go(func() { _ = s.Follow(ctx, g) })
 			}
 			require.Eventually(t, func() bool {
@@ -444,7 +444,7 @@ func TestRulesInRedis(t *testing.T) {
 			}, patience, time.Millisecond)
 			everywhere := func(what func(rules []Rule) bool) {
 				t.Helper()
-				require.Eventually(t, func() bool { return what(pods[0].Rules()) && what(pods[1].Rules()) }, patience, time.Millisecond)
+				require.Eventually(t, func() bool { return what(processes[0].Rules()) && what(processes[1].Rules()) }, patience, time.Millisecond)
 			}
 			v, err := s.PutRule(t.Context(), Rule{Name: "path-total", Limit: 50, Where: "local"})
 			require.NoError(t, err)
@@ -504,12 +504,12 @@ func TestRulesInRedisWithoutMessages(t *testing.T) {
 func TestRuleOnRedisFollowsChanges(t *testing.T) {
 	rdb := realRedis(t)
 	prefix := fmt.Sprintf("test-%d", time.Now().UnixNano())
-	pod := func() (*Registry, func(string, string, ...func(*http.Request)) answer) {
+	newProcess := func() (*Registry, func(string, string, ...func(*http.Request)) response) {
 		g := New(Options{User: byHeader, Conn: ratelimit.NewConn(rdb, ratelimit.ConnOptions{Prefix: prefix, Timeout: patience})})
 		return g, site(g, "shared", "shared-by-user")
 	}
-	a, postA := pod()
-	b, postB := pod()
+	a, postA := newProcess()
+	b, postB := newProcess()
 	rules := func(n int64) Set {
 		return Set{Version: 1, Rules: []Rule{
 			{Name: "shared", Limit: n, Per: Duration(time.Hour), Inherit: "in_proportion"},

@@ -49,8 +49,8 @@ func (s *Store) publish(ctx context.Context, g *Registry, instance string, now t
 		if status.Allowed+status.Waited+status.Refused+status.Shadowed+status.Failed == 0 {
 			continue
 		}
-		if looked, err := g.Status(status.Rule.Name, statsCallers); err == nil {
-			status = looked
+		if withCallers, err := g.Status(status.Rule.Name, statsCallers); err == nil {
+			status = withCallers
 		}
 		f.Statuses = append(f.Statuses, status)
 	}
@@ -80,11 +80,11 @@ func (s *Store) Overview(ctx context.Context) (byRule map[string]Status, process
 		return nil, 0, fmt.Errorf("rules: %w", err)
 	}
 	byRule = map[string]Status{}
-	var gone []string
+	var dead []string
 	for instance, text := range all {
 		var f ProcessStats
 		if err := json.Unmarshal([]byte(text), &f); err != nil || time.Since(f.At).Abs() > statsMaxAge {
-			gone = append(gone, instance)
+			dead = append(dead, instance)
 			continue
 		}
 		processes++
@@ -92,8 +92,8 @@ func (s *Store) Overview(ctx context.Context) (byRule map[string]Status, process
 			byRule[status.Rule.Name] = byRule[status.Rule.Name].plus(status)
 		}
 	}
-	if len(gone) > 0 { // of processes that died; a slow process publishes again
-		_ = s.rdb.HDel(ctx, s.statsKey(), gone...).Err()
+	if len(dead) > 0 { // of processes that died; a slow process publishes again
+		_ = s.rdb.HDel(ctx, s.statsKey(), dead...).Err()
 	}
 	return byRule, processes, nil
 }

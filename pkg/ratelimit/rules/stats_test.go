@@ -103,7 +103,7 @@ func TestEditChangesTheFile(t *testing.T) {
 	require.NoError(t, g.Load(path))
 	require.EqualValues(t, 20, g.Rules()[0].Limit)
 	set := parse(t, text)
-	require.True(t, g.holds(set), "so that it is not read again")
+	require.True(t, g.holds(set), "so that it is not reloaded")
 	require.EqualValues(t, 1, set.Rules[0].Limit, "the caller's own are left alone")
 	post := site(g, "path-total")
 	var wait any
@@ -122,9 +122,9 @@ func TestEditChangesTheFile(t *testing.T) {
 // The refusal and the remaining permits may be of two moments: a lease was used up by other requests, and one of them
 // returned permits.
 func TestRefusalReportsNothingLeft(t *testing.T) {
-	told := func(r Rule, res ratelimit.Result) string { return string(appendLimit(nil, &active{rule: r}, &res)) }
+	item := func(r Rule, res ratelimit.Result) string { return string(appendLimit(nil, &active{rule: r}, &res)) }
 	refused := ratelimit.Result{Remaining: 6, RetryAfter: time.Second, ResetAfter: time.Minute}
-	require.Equal(t, `"a";r=0;t=1`, told(Rule{Name: "a"}, refused))
-	require.Equal(t, `"a";r=6;t=1`, told(Rule{Name: "a", Cost: 7}, refused), "too few for what it costs")
-	require.Equal(t, `"a";r=6;t=60`, told(Rule{Name: "a"}, ratelimit.Result{Allowed: true, Remaining: 6, ResetAfter: time.Minute}))
+	require.Equal(t, `"a";r=0;t=1`, item(Rule{Name: "a"}, refused))
+	require.Equal(t, `"a";r=6;t=1`, item(Rule{Name: "a", Cost: 7}, refused), "too few for what it costs")
+	require.Equal(t, `"a";r=6;t=60`, item(Rule{Name: "a"}, ratelimit.Result{Allowed: true, Remaining: 6, ResetAfter: time.Minute}))
 }
