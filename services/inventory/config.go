@@ -8,6 +8,8 @@ import (
 
 	"flashsale.internal/pkg/settings"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/reconcile"
+	"flashsale.internal/services/inventory/internal/sweep"
 )
 
 // Config is what the service itself is set up by. Zero figures stand for their defaults.
@@ -73,31 +75,31 @@ func (c Config) Check() error {
 }
 
 func (c Config) withDefaults() Config {
-	def := core.DefaultTiming()
+	def, sweeps, rec := core.DefaultTiming(), sweep.DefaultConfig(), reconcile.DefaultConfig()
 	for _, d := range []struct {
 		value *time.Duration
 		def   time.Duration
 	}{
 		{&c.KeepEvery, time.Second},
 		{&c.SweepEvery, 5 * time.Second},
-		{&c.RepublishAfter, def.RepublishAfter},
-		{&c.RepublishCap, def.RepublishCap},
-		{&c.AbandonAfter, def.AbandonAfter},
-		{&c.AskAfter, def.AskAfter},
-		{&c.RejournalAfter, def.RejournalAfter},
-		{&c.RejournalCap, def.RejournalCap},
-		{&c.ResumeAfter, def.ResumeAfter},
+		{&c.RepublishAfter, sweeps.RepublishAfter},
+		{&c.RepublishCap, sweeps.RepublishCap},
+		{&c.AbandonAfter, sweeps.AbandonAfter},
+		{&c.AskAfter, sweeps.AskAfter},
+		{&c.RejournalAfter, sweeps.RejournalAfter},
+		{&c.RejournalCap, sweeps.RejournalCap},
+		{&c.ResumeAfter, sweeps.ResumeAfter},
 		{&c.ResettleWindow, def.ResettleWindow},
 		{&c.ReconcileEvery, time.Minute},
-		{&c.ReconcileGrace, def.ReconcileGrace},
-		{&c.ReconcilePause, def.ReconcilePause},
+		{&c.ReconcileGrace, rec.Grace},
+		{&c.ReconcilePause, rec.Pause},
 	} {
 		if *d.value == 0 {
 			*d.value = d.def
 		}
 	}
 	if c.ReconcileConfirmations == 0 {
-		c.ReconcileConfirmations = def.ReconcileConfirmations
+		c.ReconcileConfirmations = rec.Confirmations
 	}
 	if c.OrderURL == "" {
 		c.OrderURL = "http://127.0.0.1:7082"
@@ -107,9 +109,18 @@ func (c Config) withDefaults() Config {
 
 func (c Config) timing() core.Timing {
 	t := core.DefaultTiming()
-	t.RepublishAfter, t.RepublishCap, t.AbandonAfter = c.RepublishAfter, c.RepublishCap, c.AbandonAfter
-	t.AskAfter, t.AskCap = c.AskAfter, 6*c.AskAfter
-	t.RejournalAfter, t.RejournalCap, t.ResumeAfter, t.ResettleWindow = c.RejournalAfter, c.RejournalCap, c.ResumeAfter, c.ResettleWindow
-	t.ReconcileGrace, t.ReconcilePause, t.ReconcileConfirmations = c.ReconcileGrace, c.ReconcilePause, c.ReconcileConfirmations
+	t.RepublishAfter, t.ResettleWindow = c.RepublishAfter, c.ResettleWindow
 	return t
+}
+
+func (c Config) sweeps() sweep.Config {
+	return sweep.Config{
+		RepublishAfter: c.RepublishAfter, RepublishCap: c.RepublishCap, AbandonAfter: c.AbandonAfter,
+		AskAfter: c.AskAfter, AskCap: 6 * c.AskAfter,
+		RejournalAfter: c.RejournalAfter, RejournalCap: c.RejournalCap, ResumeAfter: c.ResumeAfter,
+	}
+}
+
+func (c Config) reconcile() reconcile.Config {
+	return reconcile.Config{Grace: c.ReconcileGrace, Pause: c.ReconcilePause, Confirmations: c.ReconcileConfirmations}
 }

@@ -135,7 +135,7 @@ func TestTheKeeperFinishes(t *testing.T) {
 					continue
 				}
 				w.restart()
-				require.NoError(w.t, w.core.EnsureGates(w.ctx))
+				require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 				w.agree(a)
 				_, state, err := w.gate.UnitsLeft(w.ctx, ref(a))
 				require.NoError(w.t, err)
@@ -149,7 +149,7 @@ func TestTheKeeperFinishes(t *testing.T) {
 					continue
 				}
 				w.restart()
-				require.NoError(w.t, w.core.EnsureGates(w.ctx))
+				require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 				_, outcome := w.ask(a, "u1")
 				require.Equal(w.t, stockgate.Paused, outcome)
 				sale, err := w.gate.Sale(w.ctx, a.ID)
@@ -202,11 +202,11 @@ func TestKilledWhileAdjusting(t *testing.T) {
 				}
 				return work, func() {
 					w.shift += time.Hour // whatever a killed call left behind is resumed
-					require.NoError(t, w.core.SweepAdjustments(w.ctx))
+					require.NoError(t, w.adjustmentSweep.Run(w.ctx))
 					w.shift = 0
 					if c.hold > 0 {
-						w.core = core.New(w.parts)
-						require.NoError(t, w.core.EnsureGates(w.ctx)) // settles again
+						w.process = w.parts.start()
+						require.NoError(t, w.gates.EnsureGates(w.ctx)) // settles again
 					}
 					w.agree(a)
 					want := c.want
@@ -237,7 +237,7 @@ func TestAnAdjustmentLeftBehindIsResumed(t *testing.T) {
 				_ = err // not told: the caller does not come again
 				w.restart()
 				w.shift += time.Hour
-				require.NoError(t, w.core.SweepAdjustments(w.ctx))
+				require.NoError(t, w.adjustmentSweep.Run(w.ctx))
 				w.shift = 0
 				w.agree(a)
 				want := int64(5) + delta

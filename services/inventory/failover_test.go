@@ -15,7 +15,7 @@ import (
 
 // master is a gate on a Redis whose master can be replaced.
 type master struct {
-	core.Gate
+	Gate
 	id string
 }
 
@@ -41,7 +41,7 @@ func TestANewMasterHearsAgainWhatTheOldOneWasTold(t *testing.T) {
 	eachDB(t, func(w *world) {
 		m := w.onMaster()
 		a := w.sale(1, 10)
-		require.NoError(w.t, w.core.EnsureGates(w.ctx))
+		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 		var r []contract.Reservation
 		for i := range 4 {
 			r = append(r, w.buy(a, fmt.Sprint("u", i)))
@@ -55,10 +55,10 @@ func TestANewMasterHearsAgainWhatTheOldOneWasTold(t *testing.T) {
 		refused := w.buy(a, "u4") // the gate lets the buyer have another one
 		w.forgets(func() error { return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, refused)) })
 
-		require.NoError(w.t, w.core.EnsureGates(w.ctx))
+		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 		require.Equal(w.t, int64(5), w.left(a, 0), "the same master has lost nothing")
 		m.id = "second"
-		require.NoError(w.t, w.core.EnsureGates(w.ctx))
+		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 		w.agree(a)
 		require.Equal(w.t, int64(6), w.left(a, 0))
 	})
@@ -70,16 +70,16 @@ func TestANewMasterHearsAllThatCanBeRead(t *testing.T) {
 		alarms := w.alarms()
 		m := w.onMaster()
 		a := w.sale(1, 10)
-		require.NoError(w.t, w.core.EnsureGates(w.ctx))
+		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 		broken, sound := w.buy(a, "u0"), w.buy(a, "u1")
 		w.land(broken)
 		w.forgets(func() error { return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, sound)) })
 		require.NoError(w.t, w.db.Exec("UPDATE reservations SET line_items = 'rubbish' WHERE order_sn = ?", broken.OrderSN).Error)
 		require.NoError(w.t, w.rdb.Set(w.ctx, "fs:{"+a.ID+":0}:sale", "{", 0).Err())
 		m.id = "second"
-		require.NoError(w.t, w.core.EnsureGates(w.ctx))
+		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 		require.True(w.t, w.entry(a, sound.OrderSN).Landed)
-		require.Equal(w.t, []string{"a row of the ledger cannot be read"}, alarms.told)
+		require.Equal(w.t, []string{"ledger row cannot be read"}, alarms.told)
 		shown, err := w.gate.Sale(w.ctx, a.ID)
 		require.NoError(w.t, err)
 		require.Equal(w.t, a.Title, shown.Title)
@@ -93,13 +93,13 @@ func TestAMasterReplacedAfterALongOutageHearsAllOfIt(t *testing.T) {
 		a := w.sale(1, 10)
 		r := w.buy(a, "u1")
 		w.land(r)
-		require.NoError(w.t, w.core.EnsureGates(w.ctx))
+		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 		w.forgets(func() error {
 			return w.consumer.OrderEvents(w.ctx, message(w.t, contract.TopicOrderEvents, event(r, contract.OrderPaid)))
 		})
 		w.shift = 30 * time.Minute
 		m.id = "second"
-		require.NoError(w.t, w.core.EnsureGates(w.ctx))
+		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 		w.agree(a)
 	})
 }
@@ -109,7 +109,7 @@ func TestAGateOffTheListIsListedAgain(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 10)
 		require.NoError(w.t, w.gate.Unregister(w.ctx, ref(a)))
-		require.NoError(w.t, w.core.EnsureGates(w.ctx))
+		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 		refs, err := w.gate.Refs(w.ctx)
 		require.NoError(w.t, err)
 		require.Contains(w.t, refs, ref(a))
@@ -139,7 +139,7 @@ func TestANewMasterHearsAgainOfARefusedWithdrawal(t *testing.T) {
 		m := w.onMaster()
 		a, _ := w.short()
 		require.Equal(w.t, contract.CodeInsufficientStock, contract.CodeOf(w.withdraw(a)))
-		require.NoError(w.t, w.core.EnsureGates(w.ctx))
+		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 		var id string
 		require.NoError(w.t, w.db.Table("adjustments").Where("activity_id = ?", a.ID).Pluck("id", &id).Error)
 		sku := a.Items[0].SKUID
@@ -150,7 +150,7 @@ func TestANewMasterHearsAgainOfARefusedWithdrawal(t *testing.T) {
 		}))
 		require.NoError(w.t, w.gate.Adjust(w.ctx, ref(a), stockgate.Adjustment{ID: id, SKUID: sku, Delta: -3}))
 		m.id = "second"
-		require.NoError(w.t, w.core.EnsureGates(w.ctx))
+		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 		w.agree(a)
 		require.Equal(w.t, int64(1), w.left(a, 0))
 	})
@@ -158,7 +158,7 @@ func TestANewMasterHearsAgainOfARefusedWithdrawal(t *testing.T) {
 
 // lateSweeper is a sweeper that somebody overtakes between its look and its work.
 type lateSweeper struct {
-	core.Store
+	Store
 	meanwhile func()
 }
 
@@ -185,16 +185,16 @@ func TestALateStepOfARefusedWithdrawalDoesNothing(t *testing.T) {
 					if rebuilt {
 						require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
 					}
-					require.NoError(w.t, core.New(w.parts).EnsureGates(w.ctx))
+					require.NoError(w.t, w.parts.start().gates.EnsureGates(w.ctx))
 					w.faults.kill(1, true)
 				}}
 				w.restart()
 				w.shift = time.Minute
-				require.Error(w.t, w.core.SweepAdjustments(w.ctx))
+				require.Error(w.t, w.adjustmentSweep.Run(w.ctx))
 				require.True(w.t, w.faults.heal())
 				w.parts.Store = ours
 				w.restart()
-				require.NoError(w.t, w.core.SweepAdjustments(w.ctx))
+				require.NoError(w.t, w.adjustmentSweep.Run(w.ctx))
 				w.agree(a)
 				require.Equal(w.t, int64(5), w.left(a, 0))
 			})

@@ -18,7 +18,7 @@ import (
 // askedAbout has the sweep look for what is overdue, and tells which closings it sent.
 func (w *world) askedAbout() (sns []string, messages []bus.Message) {
 	w.t.Helper()
-	require.NoError(w.t, w.core.SweepReserved(w.ctx))
+	require.NoError(w.t, w.overdueSweep.Run(w.ctx))
 	messages = w.broker.take(contract.TopicOrderClose)
 	for _, m := range messages {
 		closings, bad := contract.Decode[contract.OrderClose](m.Body)
@@ -57,13 +57,13 @@ func TestWhatStaysReservedIsAskedAbout(t *testing.T) {
 		w.orders.set("pending", pending.OrderSN, paying.OrderSN)
 		w.orders.paying[paying.OrderSN] = time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
 
-		late := 15*time.Minute + w.parts.Timing.AskAfter
+		late := 15*time.Minute + w.parts.Sweep.AskAfter
 		w.shift = late - time.Minute
 		sns, _ := w.askedAbout()
 		require.Empty(w.t, sns, "too early")
 		w.shift = late + time.Minute
 		w.broker.setDown(true)
-		require.Error(w.t, w.core.SweepReserved(w.ctx))
+		require.Error(w.t, w.overdueSweep.Run(w.ctx))
 		w.broker.setDown(false)
 		want := []string{paid.OrderSN, closed.OrderSN, pending.OrderSN, paying.OrderSN}
 		slices.Sort(want)
@@ -152,7 +152,7 @@ func TestThoseAskedAboutInVainHideNobody(t *testing.T) {
 		for sn, n := range asked {
 			require.Equal(w.t, 1, n, sn)
 		}
-		require.Equal(w.t, []string{"a row of the ledger cannot be read"}, alarms.told)
+		require.Equal(w.t, []string{"ledger row cannot be read"}, alarms.told)
 		w.shift += time.Hour
 		again := 0
 		for range 4 {
@@ -189,7 +189,7 @@ func TestARowThatNobodyCanReadHoldsUpNoOther(t *testing.T) {
 		require.NotContains(t, again, all[0].OrderSN)
 		require.NotContains(t, again, all[1].OrderSN)
 	}
-	require.Equal(t, []string{"a row of the ledger cannot be read", "the activity or a SKU of a ledger row is gone"}, alarms.told)
+	require.Equal(t, []string{"ledger row cannot be read", "activity or SKU of a ledger row does not exist"}, alarms.told)
 	// A message that names it among others is no different.
 	w.land(all[1], all[2])
 	require.Len(t, w.deductions(), 1)

@@ -30,7 +30,7 @@ func TestAnyHistoryAddsUp(t *testing.T) {
 			"event":      h.orderStep,
 			"adjust":     h.adjust,
 			"lose gate":  h.loseGate,
-			"keep":       func(*rapid.T) { _ = w.core.EnsureGates(w.ctx); w.faults.heal() },
+			"keep":       func(*rapid.T) { _ = w.gates.EnsureGates(w.ctx); w.faults.heal() },
 			"due":        h.due,
 			"fault next": func(r *rapid.T) { w.faults.kill(rapid.IntRange(1, 4).Draw(r, "step"), rapid.Bool().Draw(r, "after")) },
 			"":           func(*rapid.T) { w.sound(a) },
@@ -137,13 +137,13 @@ func (h *history) loseGate(*rapid.T) {
 func (h *history) finish(r *rapid.T) {
 	h.faults.heal()
 	h.restart()
-	require.NoError(r, h.core.EnsureGates(h.ctx))
+	require.NoError(r, h.gates.EnsureGates(h.ctx))
 	for range 2 {
 		for _, m := range h.messages {
 			require.NoError(r, h.handle(m))
 		}
 		h.shift = time.Hour
-		require.NoError(r, h.core.SweepAdjustments(h.ctx))
+		require.NoError(r, h.adjustmentSweep.Run(h.ctx))
 		h.shift = 0
 	}
 	h.agree(h.a)

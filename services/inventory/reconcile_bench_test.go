@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"flashsale.internal/pkg/sqldb/dbtest"
-	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/reconcile"
 )
 
 // One reconciliation of a sale with 100,000 purchases of which nothing is wrong, on MariaDB and Redis.
@@ -23,7 +23,7 @@ func BenchmarkReconcile(b *testing.B) {
 	w := newWorldOn(b, dbtest.MariaDB(b, Migrations), []string{strings.Split(addr, ",")[0]}, 3)
 	require.NoError(b, w.rdb.FlushDB(w.ctx).Err())
 	b.Cleanup(func() { _ = w.rdb.FlushDB(w.ctx).Err() })
-	w.parts.Timing.ReconcilePause = core.DefaultTiming().ReconcilePause
+	w.parts.Reconcile.Pause = reconcile.DefaultConfig().Pause
 	w.restart()
 	a := w.sale(1, 2*purchases)
 	now := time.Now().UTC().Add(-time.Hour).Truncate(time.Millisecond)
@@ -43,10 +43,10 @@ func BenchmarkReconcile(b *testing.B) {
 	}
 	require.NoError(b, w.db.Exec("UPDATE stocks SET available = available - ?, sold = ? WHERE activity_id = ?", purchases, purchases, a.ID).Error)
 	require.NoError(b, w.rdb.FlushDB(w.ctx).Err())
-	require.NoError(b, w.core.EnsureGates(w.ctx))
+	require.NoError(b, w.gates.EnsureGates(w.ctx))
 	b.ReportAllocs()
 	for b.Loop() {
-		r, err := w.core.Reconcile(w.ctx, "bench", a.ID)
+		r, err := w.reconciler.Reconcile(w.ctx, "bench", a.ID)
 		require.NoError(b, err)
 		require.Empty(b, r.Repairs)
 		require.Empty(b, r.Differences)

@@ -20,6 +20,7 @@ import (
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/reconcile"
 	"flashsale.internal/services/inventory/internal/record"
 )
 
@@ -45,7 +46,7 @@ func TestWhatAFailoverLostLongAgoIsRepaired(t *testing.T) {
 		w.shift = 3 * time.Hour
 		m.id = "second"
 		w.restart()
-		require.NoError(w.t, w.core.EnsureGates(w.ctx))
+		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 		require.Equal(w.t, int64(8), w.left(a, 0), "the keeper does not look back so far")
 		r := w.reconcile(a)
 		require.Equal(w.t, []string{"adopted", "released"}, kinds(r))
@@ -59,7 +60,7 @@ func TestWhatAFailoverLostLongAgoIsRepaired(t *testing.T) {
 // What the ledger changed within the grace is on its way, however far the gate is behind.
 func TestTheGraceIsKept(t *testing.T) {
 	eachDB(t, func(w *world) {
-		w.parts.Timing.ReconcileGrace = time.Minute
+		w.parts.Reconcile.Grace = time.Minute
 		w.restart()
 		a := w.sale(1, 10)
 		r := w.buy(a, "u1")
@@ -73,11 +74,11 @@ func TestTheGraceIsKept(t *testing.T) {
 
 // meddler lets something happen between the second look at a purchase and its repair.
 type meddler struct {
-	core.Gate
+	Gate
 	before func()
 }
 
-func (g *meddler) Repair(ctx context.Context, r contract.GateRef, life string, list []core.GateRepair) (map[string]bool, error) {
+func (g *meddler) Repair(ctx context.Context, r contract.GateRef, life string, list []reconcile.EntryRepair) (map[string]bool, error) {
 	if g.before != nil {
 		g.before()
 	}
@@ -104,9 +105,9 @@ func TestARepairGivesWay(t *testing.T) {
 		meddler.before = func() {
 			meddler.before = nil
 			require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
-			require.NoError(w.t, w.core.EnsureGates(w.ctx))
+			require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 		}
-		_, err := w.core.Reconcile(w.ctx, "operator", a.ID)
+		_, err := w.reconciler.Reconcile(w.ctx, "operator", a.ID)
 		require.Error(w.t, err)
 		w.agree(a)
 		w.whole(w.t, a)
@@ -133,7 +134,7 @@ func TestCountersWaitForAdjustments(t *testing.T) {
 		require.Empty(w.t, r.Repairs, "the gate has not heard of an adjustment")
 		require.NotEmpty(w.t, r.Differences)
 		w.shift += time.Hour
-		require.NoError(w.t, w.core.SweepAdjustments(w.ctx))
+		require.NoError(w.t, w.adjustmentSweep.Run(w.ctx))
 
 		queued, outcome := w.ask(a, "u2")
 		require.Equal(w.t, stockgate.Accepted, outcome)
@@ -158,12 +159,12 @@ func TestCountersWaitForAdjustments(t *testing.T) {
 
 // tallied does something right after the counters were read.
 type tallied struct {
-	core.Gate
+	Gate
 	then func()
 }
 
-func (g tallied) Tally(ctx context.Context, ref contract.GateRef, token string) (core.GateAudit, []core.GateRecord, bool, error) {
-	audit, touched, ok, err := g.Gate.Tally(ctx, ref, token)
+func (g tallied) CollectChanges(ctx context.Context, ref contract.GateRef, token string) (core.GateAudit, []reconcile.Entry, bool, error) {
+	audit, touched, ok, err := g.Gate.CollectChanges(ctx, ref, token)
 	g.then()
 	return audit, touched, ok, err
 }
@@ -174,10 +175,10 @@ func TestAnAdjustmentThatEndsDuringTheLookIsNotMadeTwice(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(2, 10)
 		w.settles()
-		w.parts.Timing.ReconcileConfirmations = 1
+		w.parts.Reconcile.Confirmations = 1
 		w.parts.Gate = tallied{w.parts.Gate, func() {
 			w.shift += time.Hour
-			require.NoError(w.t, w.core.SweepAdjustments(w.ctx))
+			require.NoError(w.t, w.adjustmentSweep.Run(w.ctx))
 		}}
 		w.restart()
 		w.faults.kill(3, false) // intent, decision
@@ -235,7 +236,7 @@ func TestAMissingCounterDoesNotWaitForAnAdjustment(t *testing.T) {
 		require.Error(w.t, err)
 		w.reconcile(a)
 		w.shift += time.Hour
-		require.NoError(w.t, w.core.SweepAdjustments(w.ctx))
+		require.NoError(w.t, w.adjustmentSweep.Run(w.ctx))
 		require.Empty(w.t, w.reconcile(a).Differences)
 		w.shift = 0
 		w.whole(w.t, a)
@@ -254,7 +255,7 @@ func TestADamagedAllowanceHoldsUpNoClosing(t *testing.T) {
 		w.follow(event(r, contract.OrderClosed))
 		require.Equal(w.t, core.StateReleased, w.row(r.OrderSN).State)
 		w.settles()
-		require.Equal(w.t, []string{string(core.RepairAllowance)}, kinds(w.reconcile(a)))
+		require.Equal(w.t, []string{string(reconcile.RepairAllowance)}, kinds(w.reconcile(a)))
 		w.agree(a)
 	})
 }
@@ -268,9 +269,9 @@ func TestADeletedJournalHeals(t *testing.T) {
 		require.NoError(w.t, w.rdb.Del(w.ctx, gateKey(a, "journal")).Err())
 		require.Empty(w.t, w.reconcile(a).Repairs)
 		require.Eventually(w.t, func() bool {
-			w.parts.Timing.RejournalAfter = time.Millisecond
+			w.parts.Sweep.RejournalAfter = time.Millisecond
 			w.restart()
-			require.NoError(w.t, w.core.SweepGates(w.ctx))
+			require.NoError(w.t, w.journalSweep.Run(w.ctx))
 			entries, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 10)
 			require.NoError(w.t, err)
 			return len(entries) == 1 && entries[0].OrderSN == r.OrderSN
@@ -295,7 +296,7 @@ func TestALandedEntryThatTheLedgerLacksIsJournaledAgain(t *testing.T) {
 
 // alarms collects incidents.
 type alarms struct {
-	core.Recorder
+	Recorder
 	told []string
 }
 
@@ -321,7 +322,7 @@ func TestWhatIsLeftToAPerson(t *testing.T) {
 		w.settles()
 		before, err := w.rdb.HGetAll(w.ctx, gateKey(a, "gate")).Result()
 		require.NoError(w.t, err)
-		left := func(want core.Difference, alarm string) {
+		left := func(want reconcile.Difference, alarm string) {
 			w.t.Helper()
 			alarms.told = nil
 			for n := range 2 {
@@ -345,7 +346,7 @@ func TestWhatIsLeftToAPerson(t *testing.T) {
 			return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, stranger))
 		})
 		w.settles()
-		left(core.Difference{OrderSN: other.OrderSN}, "belongs to somebody else")
+		left(reconcile.Difference{OrderSN: other.OrderSN}, "belongs to another buyer")
 		require.NoError(w.t, w.db.Exec("DELETE FROM reservations WHERE order_sn = ?", other.OrderSN).Error)
 		require.NoError(w.t, w.db.Exec("DELETE FROM allowances WHERE user_id = 'stranger'").Error)
 		require.NoError(w.t, w.db.Exec("UPDATE stocks SET available = available + 1, reserved = reserved - 1 WHERE activity_id = ?", a.ID).Error)
@@ -353,20 +354,20 @@ func TestWhatIsLeftToAPerson(t *testing.T) {
 		// An order that the ledger does not have.
 		require.NoError(w.t, w.gate.Settle(w.ctx, ref(a), []stockgate.Settlement{{OrderSN: other.OrderSN, UserID: "u2", Lines: other.Lines, Step: stockgate.StepCreated}}))
 		before = w.rdb.HGetAll(w.ctx, gateKey(a, "gate")).Val()
-		left(core.Difference{OrderSN: other.OrderSN}, "knows an order")
+		left(reconcile.Difference{OrderSN: other.OrderSN}, "has an order but")
 		require.NoError(w.t, w.gate.Release(w.ctx, ref(a), []stockgate.Ending{{OrderSN: other.OrderSN, UserID: "u2", Lines: other.Lines, Reason: "system"}}))
 
 		// Stock that does not fit the ledger.
 		before = w.rdb.HGetAll(w.ctx, gateKey(a, "gate")).Val()
 		w.settles()
 		require.NoError(w.t, w.db.Exec("UPDATE stocks SET available = available - 2, reserved = reserved + 2 WHERE activity_id = ?", a.ID).Error)
-		left(core.Difference{SKUID: a.Items[0].SKUID, Delta: 2}, "do not add up")
+		left(reconcile.Difference{SKUID: a.Items[0].SKUID, Delta: 2}, "do not add up")
 		require.Equal(w.t, int64(3), w.stock(a)[0].Reserved, "it is not for us to say which is right")
 
 		// A gate of which no figure can be read.
 		require.NoError(w.t, w.rdb.HSet(w.ctx, gateKey(a, "gate"), "s:"+a.Items[0].SKUID, "many").Err())
 		before["s:"+a.Items[0].SKUID] = "many"
-		left(core.Difference{}, "broken")
+		left(reconcile.Difference{}, "broken")
 	})
 }
 
@@ -381,7 +382,7 @@ func TestABrokenGateHoldsBackNoOther(t *testing.T) {
 		require.NoError(w.t, w.db.Exec("UPDATE stocks SET available = available - 1, reserved = reserved + 1 WHERE activity_id = ?", broken.ID).Error)
 		require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
 		for range 3 {
-			require.NoError(w.t, w.core.EnsureGates(w.ctx))
+			require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 		}
 		ready, err := w.gate.Ready(w.ctx)
 		require.NoError(w.t, err)
@@ -396,20 +397,20 @@ func TestABrokenGateHoldsBackNoOther(t *testing.T) {
 			return w.consumer.OrderEvents(w.ctx, message(w.t, contract.TopicOrderEvents, event(r, contract.OrderPaid)))
 		})
 		m.id = "second"
-		require.NoError(w.t, w.core.EnsureGates(w.ctx))
+		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 		w.agree(sound)
 		// Having heard it, it is not told over and over because of the other.
 		w.forgets(func() error {
 			late := w.buy(sound, "u2")
 			return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, late))
 		})
-		require.NoError(w.t, w.core.EnsureGates(w.ctx))
+		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 		v, err := w.core.StockView(w.ctx, sound.ID)
 		require.NoError(w.t, err)
 		require.NotZero(w.t, v.SKUs[0].Difference, "no new master, so nothing is told again")
 
 		require.NoError(w.t, w.db.Exec("UPDATE stocks SET available = available + 1, reserved = reserved - 1 WHERE activity_id = ?", broken.ID).Error)
-		require.NoError(w.t, w.core.EnsureGates(w.ctx))
+		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 		w.agree(broken)
 	})
 }
@@ -431,7 +432,7 @@ func TestReconcilerLetsBuyersGoFirst(t *testing.T) {
 		require.Equal(t, int64(1), w.rdb.HDel(w.ctx, gateKey(a, "held"), landed.OrderSN).Val())
 	}
 	round := func() (repaired bool) {
-		require.NoError(t, w.core.ReconcileAll(w.ctx))
+		require.NoError(t, w.reconciler.ReconcileAll(w.ctx))
 		return w.rdb.HExists(w.ctx, gateKey(a, "held"), landed.OrderSN).Val()
 	}
 	damage()
@@ -471,12 +472,12 @@ func TestOneReconciliationAtATime(t *testing.T) {
 		})
 	}()
 	<-held
-	require.NoError(t, w.core.ReconcileAll(w.ctx), "the timer passes over it")
-	_, err := w.core.Reconcile(w.ctx, "operator", a.ID)
+	require.NoError(t, w.reconciler.ReconcileAll(w.ctx), "the timer passes over it")
+	_, err := w.reconciler.Reconcile(w.ctx, "operator", a.ID)
 	require.Equal(t, contract.CodeUnavailable, contract.CodeOf(err))
 	waiting := make(chan error, 1)
 	go func() {
-		_, err := w.core.Reconcile(w.ctx, "operator", a.ID)
+		_, err := w.reconciler.Reconcile(w.ctx, "operator", a.ID)
 		waiting <- err
 	}()
 	close(let)
@@ -562,7 +563,7 @@ func TestAReconciliationThatIsKilledIsFinishedByTheNext(t *testing.T) {
 			require.NoError(t, w.rdb.HIncrBy(w.ctx, gateKey(m.a, "gate"), "s:"+m.a.Items[0].SKUID, 5).Err())
 			require.NoError(t, w.db.Exec("UPDATE allowances SET held = 0 WHERE activity_id = ?", m.a.ID).Error)
 			w.faults.kill(at, after)
-			_, err := w.core.Reconcile(w.ctx, "operator", m.a.ID)
+			_, err := w.reconciler.Reconcile(w.ctx, "operator", m.a.ID)
 			if w.faults.heal() {
 				require.ErrorIs(t, err, errKilled)
 			}
@@ -576,20 +577,20 @@ func TestAReconciliationThatIsKilledIsFinishedByTheNext(t *testing.T) {
 
 // faultyRepairs can be killed at each step that changes the gate.
 type faultyRepairs struct {
-	core.Gate
+	Gate
 	f *faults
 }
 
-func (g *faultyRepairs) Repair(ctx context.Context, r contract.GateRef, life string, list []core.GateRepair) (done map[string]bool, err error) {
+func (g *faultyRepairs) Repair(ctx context.Context, r contract.GateRef, life string, list []reconcile.EntryRepair) (done map[string]bool, err error) {
 	err = g.f.step(func() error { done, err = g.Gate.Repair(ctx, r, life, list); return err })
 	return done, err
 }
 
-func (g *faultyRepairs) Mend(ctx context.Context, r contract.GateRef, user string, sns []string) (changed bool, err error) {
-	err = g.f.step(func() error { changed, err = g.Gate.Mend(ctx, r, user, sns); return err })
+func (g *faultyRepairs) RebuildBuyer(ctx context.Context, r contract.GateRef, user string, sns []string) (changed bool, err error) {
+	err = g.f.step(func() error { changed, err = g.Gate.RebuildBuyer(ctx, r, user, sns); return err })
 	return changed, err
 }
 
-func (g *faultyRepairs) Correct(ctx context.Context, r contract.GateRef, seen core.GateMark, held int64, list []core.GateCorrection) error {
+func (g *faultyRepairs) Correct(ctx context.Context, r contract.GateRef, seen core.GateRevision, held int64, list []reconcile.Correction) error {
 	return g.f.step(func() error { return g.Gate.Correct(ctx, r, seen, held, list) })
 }

@@ -26,7 +26,7 @@ func TestALandedEntryThatNobodyCouldLandGoes(t *testing.T) {
 			r := w.reconcile(a)
 			require.Subset(w.t, kinds(r), []string{"adopted", "removed"})
 			require.Empty(w.t, r.Differences)
-			require.Equal(w.t, []string{"an entry of the gate cannot be read"}, alarms.told)
+			require.Equal(w.t, []string{"gate entry cannot be read"}, alarms.told)
 			w.agree(a)
 			w.whole(w.t, a)
 		}
@@ -53,7 +53,7 @@ func TestAnEntryUnderWhatIsNoOrderSNIsPassedOver(t *testing.T) {
 
 // decider lets somebody decide about the activity just before the gate is told of an older decision.
 type decider struct {
-	core.Gate
+	Gate
 	decide func()
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/reconcile"
 )
 
 // gateKey is a key of the activity's gate, for damaging and reading it past the scripts.
@@ -148,14 +149,14 @@ func (w *world) mixed(queued bool) *mixed {
 // settles lets the grace pass, by the clock of the service.
 func (w *world) settles() { w.shift += time.Second }
 
-func (w *world) reconcile(a *core.Activity) *core.Reconciliation {
+func (w *world) reconcile(a *core.Activity) *reconcile.Result {
 	w.t.Helper()
-	r, err := w.core.Reconcile(w.ctx, "operator", a.ID)
+	r, err := w.reconciler.Reconcile(w.ctx, "operator", a.ID)
 	require.NoError(w.t, err)
 	return r
 }
 
-func kinds(r *core.Reconciliation) []string {
+func kinds(r *reconcile.Result) []string {
 	set := map[string]bool{}
 	for _, rep := range r.Repairs {
 		set[string(rep.Kind)] = true
@@ -177,10 +178,10 @@ func TestNothingIsRepairedWhereNothingIsWrong(t *testing.T) {
 			require.Empty(w.t, r.Differences)
 			require.Equal(w.t, m.before, w.rdb.HGetAll(w.ctx, gateKey(m.a, "held")).Val())
 		}
-		require.NoError(w.t, w.core.ReconcileAll(w.ctx))
+		require.NoError(w.t, w.reconciler.ReconcileAll(w.ctx))
 		draft := w.draft(1, 5)
 		require.Empty(w.t, w.reconcile(draft).Repairs)
-		_, err := w.core.Reconcile(w.ctx, "operator", "999999")
+		_, err := w.reconciler.Reconcile(w.ctx, "operator", "999999")
 		require.Equal(w.t, contract.CodeNotFound, contract.CodeOf(err))
 	})
 }
@@ -345,7 +346,7 @@ func TestDamageIsRepaired(t *testing.T) {
 }
 
 // kept demands that every repair is on record with who and when.
-func (w *world) kept(a *core.Activity, r *core.Reconciliation) {
+func (w *world) kept(a *core.Activity, r *reconcile.Result) {
 	w.t.Helper()
 	var details []string
 	require.NoError(w.t, w.db.Table("changes").Where("object = 'activity' AND object_id = ? AND action = 'activity.reconcile' AND who = 'operator'", a.ID).Pluck("detail", &details).Error)

@@ -18,6 +18,7 @@ import (
 	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/reconcile"
 )
 
 // crowd is heavy traffic of every kind on one activity, as the services make it: purchases, relays, landings in batches,
@@ -143,14 +144,14 @@ func (c *crowd) run(t *testing.T, n, most int, enough func() bool) {
 func TestWhatIsOnItsWayIsNotRepaired(t *testing.T) {
 	eachDB(t, func(w *world) {
 		// As the service comes: whatever takes a machine less than the grace is on its way.
-		w.parts.Timing.ReconcileGrace, w.parts.Timing.ReconcilePause = core.DefaultTiming().ReconcileGrace, 20*time.Millisecond
+		w.parts.Reconcile.Grace, w.parts.Reconcile.Pause = reconcile.DefaultConfig().Grace, 20*time.Millisecond
 		w.restart()
 		a := w.sale(2, 150, 90)
 		ctx, cancel := context.WithCancel(w.ctx)
 		var looks atomic.Int64
 		var looked int
 		var wg sync.WaitGroup
-		other := core.New(w.parts) // in another instance
+		other := w.parts.start().reconciler // in another process
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				r, err := other.Reconcile(ctx, "loop", a.ID)
@@ -204,10 +205,10 @@ func TestAnyDamageIsRepaired(t *testing.T) {
 			"adjust":  h.adjust,
 			"damage":  h.damage,
 			"damage2": h.damage,
-			"keep":    func(*rapid.T) { _ = w.core.EnsureGates(w.ctx); w.faults.heal() },
+			"keep":    func(*rapid.T) { _ = w.gates.EnsureGates(w.ctx); w.faults.heal() },
 			"reconcile": func(r *rapid.T) {
 				w.settles()
-				_, err := w.core.Reconcile(w.ctx, "operator", a.ID)
+				_, err := w.reconciler.Reconcile(w.ctx, "operator", a.ID)
 				if err != nil && !errors.Is(err, core.ErrGateUnavailable) && !errors.Is(err, errKilled) {
 					r.Fatalf("reconcile: %v", err)
 				}
@@ -218,19 +219,19 @@ func TestAnyDamageIsRepaired(t *testing.T) {
 		})
 		w.faults.heal()
 		w.restart()
-		require.NoError(r, w.core.EnsureGates(w.ctx))
+		require.NoError(r, w.gates.EnsureGates(w.ctx))
 		for range 2 {
 			for _, m := range h.messages {
 				require.NoError(r, h.handle(m))
 			}
 			w.shift += time.Hour
-			_, err := w.core.Reconcile(w.ctx, "operator", a.ID) // an adjustment may need a counter that is not there
+			_, err := w.reconciler.Reconcile(w.ctx, "operator", a.ID) // an adjustment may need a counter that is not there
 			require.NoError(r, err)
-			require.NoError(r, w.core.SweepAdjustments(w.ctx))
+			require.NoError(r, w.adjustmentSweep.Run(w.ctx))
 		}
 		w.settles()
 		for n := 1; ; n++ { // purchases whose message was never delivered stay queued, and nothing is told of those
-			out, err := w.core.Reconcile(w.ctx, "operator", a.ID)
+			out, err := w.reconciler.Reconcile(w.ctx, "operator", a.ID)
 			require.NoError(r, err)
 			if len(out.Repairs)+len(out.Differences) == 0 {
 				break

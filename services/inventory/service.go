@@ -24,8 +24,10 @@ import (
 	"flashsale.internal/services/inventory/internal/httpapi"
 	"flashsale.internal/services/inventory/internal/orders"
 	"flashsale.internal/services/inventory/internal/publisher"
+	"flashsale.internal/services/inventory/internal/reconcile"
 	"flashsale.internal/services/inventory/internal/record"
 	"flashsale.internal/services/inventory/internal/store"
+	"flashsale.internal/services/inventory/internal/sweep"
 )
 
 // Deps is what the service works on. Whoever made it closes it, after the components have ended.
@@ -41,12 +43,15 @@ type Deps struct {
 
 // Service is the inventory service.
 type Service struct {
-	cfg      Config
-	deps     Deps
-	core     *core.Service
-	recorder *record.Recorder
-	verifier *auth.Verifier
-	handler  http.Handler
+	cfg        Config
+	deps       Deps
+	store      *store.Store
+	gate       *gate.Gate
+	core       *core.Service
+	reconciler *reconcile.Reconciler
+	recorder   *record.Recorder
+	verifier   *auth.Verifier
+	handler    http.Handler
 }
 
 // New puts the service together and starts nothing. None of its parts has to be there yet.
@@ -87,21 +92,21 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
+	s.store = store.New(deps.DB)
+	s.gate = gate.New(gates)
 	s.core = core.New(core.Deps{
-		Store:    store.New(deps.DB),
-		Gate:     gate.New(gates),
-		Pub:      publisher.New(deps.Bus, tel),
-		Orders:   orderService,
-		Locks:    locks{lock.New(deps.Redis, tel.Log)},
-		Recorder: recorder,
-		Now:      deps.Now,
-		Timing:   cfg.timing(),
+		Store: s.store, Gate: s.gate, Pub: publisher.New(deps.Bus, tel), Orders: orderService,
+		Recorder: recorder, Now: deps.Now, Timing: cfg.timing(),
+	})
+	s.reconciler = reconcile.New(reconcile.Deps{
+		Store: s.store, Gate: s.gate, Gates: s.core.Gates, Locks: locks{lock.New(deps.Redis, tel.Log)},
+		Recorder: recorder, Alarms: s.core.Alarms, Now: deps.Now, Config: cfg.reconcile(),
 	})
 	limits := deps.Limits
 	if limits == nil {
 		limits = admission.None(tel)
 	}
-	s.handler = httpapi.NewMerchant(s.core, tel, verifier, limits, sqldb.IsTransient, deps.Now)
+	s.handler = httpapi.NewMerchant(s.core, s.reconciler, tel, verifier, limits, sqldb.IsTransient, deps.Now)
 	return s, nil
 }
 
@@ -112,8 +117,10 @@ func (s *Service) Handler() http.Handler { return s.handler }
 // 503, and taking the instance away would not help.
 func (s *Service) Ready() error { return nil }
 
-// tidyEvery is how often what is over is cleared away.
-const tidyEvery = time.Minute
+const (
+	cleanupEvery         = time.Minute // interval of the deletion of old gate entries, gates and Idempotency-Keys
+	deadLetterCountEvery = 5 * time.Second
+)
 
 // Components are the loops in the background. Each survives the absence of database, Redis, broker and order service. The
 // sweepers run in one instance at a time, only to save work.
@@ -129,33 +136,34 @@ func (s *Service) Components() []lifecycle.Component {
 			return err
 		})
 	}
+	gates := core.NewGateController(s.core)
+	sweeps := sweep.Deps{
+		Store: s.store, Gate: s.gate, Inventory: s.core, Gates: s.core.Gates, Recorder: s.recorder, Alarms: s.core.Alarms,
+		Now: s.deps.Now, Config: s.cfg.sweeps(),
+	}
 	return []lifecycle.Component{
 		s.verifier.Component(log),
-		alone("gate controller", s.cfg.KeepEvery, s.core.EnsureGates),
-		alone("order sweep", s.cfg.SweepEvery, func(ctx context.Context) error {
-			for { // until the backlog is worked off
-				if more, err := s.core.SweepOrders(ctx); err != nil || !more {
-					return err
-				}
-			}
+		alone("gate controller", s.cfg.KeepEvery, gates.EnsureGates),
+		alone("order sweep", s.cfg.SweepEvery, sweep.NewOrders(sweeps).Run),
+		alone("reserved sweep", s.cfg.SweepEvery, sweep.NewOverdue(sweeps).Run),
+		alone("journal sweep", s.cfg.SweepEvery, sweep.NewJournal(sweeps).Run),
+		alone("adjustment sweep", s.cfg.SweepEvery, sweep.NewAdjustments(sweeps).Run),
+		lifecycle.Every("inventory reconciler", s.cfg.ReconcileEvery, log, s.reconciler.ReconcileAll), // each activity under its own lock
+		alone("tidying", cleanupEvery, func(ctx context.Context) error {
+			return errors.Join(gates.TrimGates(ctx), s.store.SweepKeys(ctx))
 		}),
-		alone("reserved sweep", s.cfg.SweepEvery, s.core.SweepReserved),
-		alone("journal sweep", s.cfg.SweepEvery, s.core.SweepGates),
-		alone("adjustment sweep", s.cfg.SweepEvery, s.core.SweepAdjustments),
-		lifecycle.Every("inventory reconciler", s.cfg.ReconcileEvery, log, s.core.ReconcileAll), // each activity under its own lock
-		alone("tidying", tidyEvery, func(ctx context.Context) error {
-			return errors.Join(s.core.TidyGates(ctx), s.core.Store.SweepKeys(ctx))
-		}),
-		lifecycle.Every("inventory dead letter count", 5*time.Second, log, func(ctx context.Context) error {
-			n, err := s.core.Store.CountOpenDeadLetters(ctx)
-			s.recorder.OpenDeadLetters(n, err)
-			return err
-		}),
+		lifecycle.Every("inventory dead letter count", deadLetterCountEvery, log, s.countDeadLetters),
 		{Name: "inventory consumers", Run: s.consume},
 	}
 }
 
-// locks implements core.Locks.
+func (s *Service) countDeadLetters(ctx context.Context) error {
+	n, err := s.store.CountOpenDeadLetters(ctx)
+	s.recorder.OpenDeadLetters(n, err)
+	return err
+}
+
+// locks implements reconcile.Locks.
 type locks struct{ locker *lock.Locker }
 
 func (l locks) Do(ctx context.Context, name string, work func(ctx context.Context) error) error {
@@ -166,7 +174,7 @@ func (l locks) Do(ctx context.Context, name string, work func(ctx context.Contex
 	})
 	switch {
 	case errors.Is(err, lock.ErrNotObtained):
-		return fmt.Errorf("%w: %w", core.ErrLockHeld, err)
+		return fmt.Errorf("%w: %w", reconcile.ErrLockHeld, err)
 	case err != nil && (!begun || errors.Is(err, lock.ErrLost)):
 		return fmt.Errorf("%w: %w", core.ErrGateUnavailable, err) // the same Redis
 	}

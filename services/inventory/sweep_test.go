@@ -21,7 +21,7 @@ import (
 func (w *world) sweepOrders() {
 	w.t.Helper()
 	for {
-		more, err := w.core.SweepOrders(w.ctx)
+		more, err := w.orderSweep.RunBatch(w.ctx)
 		require.NoError(w.t, err)
 		if !more {
 			return
@@ -46,7 +46,7 @@ func TestDeductionsArePublishedAgain(t *testing.T) {
 			require.Empty(w.t, w.deductions(), "too early after %v", pause)
 			now = now.Add(time.Millisecond)
 			w.broker.setDown(true)
-			_, err := w.core.SweepOrders(w.ctx)
+			_, err := w.orderSweep.RunBatch(w.ctx)
 			require.Error(w.t, err)
 			w.broker.setDown(false)
 			w.sweepOrders()
@@ -119,7 +119,7 @@ func TestWhoGivesAReservationUpMayDie(t *testing.T) {
 			w.land(r)
 			w.shift = 24*time.Hour + time.Minute
 			w.faults.kill(at, true)
-			_, _ = w.core.SweepOrders(w.ctx)
+			_, _ = w.orderSweep.RunBatch(w.ctx)
 			died = w.faults.heal()
 			w.restart()
 			w.shift += time.Hour
@@ -136,7 +136,7 @@ func TestWhoGivesAReservationUpMayDie(t *testing.T) {
 
 func TestWhatNeverLandedIsJournaledAgain(t *testing.T) {
 	eachDB(t, func(w *world) {
-		w.parts.Timing.RejournalAfter, w.parts.Timing.RejournalCap = 50*time.Millisecond, 100*time.Millisecond
+		w.parts.Sweep.RejournalAfter, w.parts.Sweep.RejournalCap = 50*time.Millisecond, 100*time.Millisecond
 		w.restart()
 		a := w.sale(1, 9)
 		lost, landed, poisoned := w.buy(a, "u1"), w.buy(a, "u2"), w.buy(a, "u3")
@@ -146,7 +146,7 @@ func TestWhatNeverLandedIsJournaledAgain(t *testing.T) {
 		require.NoError(w.t, w.core.AddDeadLetters(w.ctx, []contract.DeadLetter{{Where: contract.GroupInventoryReservations, Topic: contract.TopicReservations, OrderSN: poisoned.OrderSN, Why: "w", Item: []byte("{}"), At: w.parts.Now()}}))
 		for range 3 {
 			require.Eventually(w.t, func() bool {
-				require.NoError(w.t, w.core.SweepGates(w.ctx))
+				require.NoError(w.t, w.journalSweep.Run(w.ctx))
 				entries, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 10)
 				require.NoError(w.t, err)
 				for _, e := range entries {
@@ -158,7 +158,7 @@ func TestWhatNeverLandedIsJournaledAgain(t *testing.T) {
 		}
 		require.True(w.t, w.entry(a, landed.OrderSN).Landed, "the gate was told what the ledger has")
 		w.land(lost)
-		require.NoError(w.t, w.core.SweepGates(w.ctx))
+		require.NoError(w.t, w.journalSweep.Run(w.ctx))
 		v, err := w.core.StockView(w.ctx, a.ID)
 		require.NoError(w.t, err)
 		require.Equal(w.t, int64(1), v.SKUs[0].Gate.InFlight)
@@ -347,7 +347,7 @@ func TestAReplayThatFailsAgainStaysOpen(t *testing.T) {
 	require.Equal(t, core.DeadLetterRejected, got.State)
 	require.Equal(t, int64(5), w.left(a, 0))
 	require.NoError(t, w.rdb.FlushAll(w.ctx).Err())
-	require.NoError(t, w.core.EnsureGates(w.ctx), "what was rejected with an unknown SKU does not keep the gate from being rebuilt")
+	require.NoError(t, w.gates.EnsureGates(w.ctx), "what was rejected with an unknown SKU does not keep the gate from being rebuilt")
 	w.agree(a)
 	_, err = w.core.ReplayDeadLetter(w.ctx, "op", "424242")
 	require.Equal(t, contract.CodeNotFound, contract.CodeOf(err))
@@ -398,7 +398,7 @@ func TestALostGateIsRebuiltWhileMessagesLand(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				_ = w.core.EnsureGates(w.ctx) // may meet the flush
+				_ = w.gates.EnsureGates(w.ctx) // may meet the flush
 			}
 		}
 	})
@@ -424,7 +424,7 @@ func TestALostGateIsRebuiltWhileMessagesLand(t *testing.T) {
 	}, 30*time.Second, 20*time.Millisecond)
 	close(stop)
 	wg.Wait()
-	require.NoError(t, w.core.EnsureGates(w.ctx))
+	require.NoError(t, w.gates.EnsureGates(w.ctx))
 	w.agree(a)
 	require.Equal(t, int64(410), w.stock(a)[0].Total)
 	adj, err := w.core.AdjustStock(w.ctx, "m", core.AdjustmentRequest{ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 10, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: "k"}})
@@ -442,7 +442,7 @@ func TestAGateThatExpiredHoldsNothingUp(t *testing.T) {
 		w.follow(event(r, contract.OrderPaid))
 		w.shift = 26 * time.Hour
 		require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
-		require.NoError(w.t, w.core.EnsureGates(w.ctx))
+		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 		_, _, err := w.gate.UnitsLeft(w.ctx, ref(a))
 		require.ErrorIs(w.t, err, stockgate.ErrNoGate)
 		w.follow(event(r, contract.OrderPaid), event(r, contract.OrderCreated))
@@ -458,7 +458,7 @@ func TestAGateThatExpiredHoldsNothingUp(t *testing.T) {
 		require.Equal(w.t, int64(4), w.left(a, 0))
 		require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
 		require.NoError(w.t, w.gate.PutSale(w.ctx, stockgate.Sale{ActivityID: a.ID}))
-		require.NoError(w.t, w.core.TidyGates(w.ctx))
+		require.NoError(w.t, w.gates.TrimGates(w.ctx))
 		refs, err := w.gate.Refs(w.ctx)
 		require.NoError(w.t, err)
 		require.Empty(w.t, refs)
@@ -468,13 +468,13 @@ func TestAGateThatExpiredHoldsNothingUp(t *testing.T) {
 // Nothing is given up on: not even when the sale has been over for long and the ledger holds nothing.
 func TestAQueuedPurchaseOfASaleLongOverIsJournaledAgain(t *testing.T) {
 	eachDB(t, func(w *world) {
-		w.parts.Timing.RejournalAfter = time.Millisecond
+		w.parts.Sweep.RejournalAfter = time.Millisecond
 		w.restart()
 		a := w.sale(1, 5)
 		r := w.buy(a, "u1") // published, and lost by the broker
 		w.shift = 26 * time.Hour
 		require.Eventually(w.t, func() bool {
-			require.NoError(w.t, w.core.SweepGates(w.ctx))
+			require.NoError(w.t, w.journalSweep.Run(w.ctx))
 			entries, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 10)
 			require.NoError(w.t, err)
 			return len(entries) == 1 && entries[0].OrderSN == r.OrderSN
@@ -485,7 +485,7 @@ func TestAQueuedPurchaseOfASaleLongOverIsJournaledAgain(t *testing.T) {
 // A thousand purchases that wait for a person do not hide the one behind them.
 func TestAQueuedPurchaseBehindManyDeadLettersIsJournaledAgain(t *testing.T) {
 	w := newWorld(t, dbtest.SQLite(t, Migrations))
-	w.parts.Timing.RejournalAfter = time.Millisecond
+	w.parts.Sweep.RejournalAfter = time.Millisecond
 	w.restart()
 	a := w.sale(1, 2000)
 	var letters []contract.DeadLetter
@@ -505,7 +505,7 @@ func TestAQueuedPurchaseBehindManyDeadLettersIsJournaledAgain(t *testing.T) {
 	require.NoError(t, w.core.AddDeadLetters(w.ctx, letters))
 	behind := w.buy(a, "behind")
 	require.Eventually(t, func() bool {
-		require.NoError(t, w.core.SweepGates(w.ctx))
+		require.NoError(t, w.journalSweep.Run(w.ctx))
 		entries, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 10)
 		require.NoError(t, err)
 		return len(entries) == 1 && entries[0].OrderSN == behind.OrderSN

@@ -34,8 +34,10 @@ import (
 	"flashsale.internal/services/inventory/internal/gate"
 	"flashsale.internal/services/inventory/internal/orders"
 	"flashsale.internal/services/inventory/internal/publisher"
+	"flashsale.internal/services/inventory/internal/reconcile"
 	"flashsale.internal/services/inventory/internal/record"
 	"flashsale.internal/services/inventory/internal/store"
+	"flashsale.internal/services/inventory/internal/sweep"
 )
 
 func TestMain(m *testing.M) {
@@ -50,10 +52,10 @@ func TestMain(m *testing.M) {
 
 // world is an inventory on a real database and a gate, with the order service and the broker played by the test.
 type world struct {
-	t        testing.TB
-	ctx      context.Context
-	db       *gorm.DB
-	core     *core.Service
+	t   testing.TB
+	ctx context.Context
+	db  *gorm.DB
+	process
 	consumer *consumer.Consumer
 	rdb      redis.UniversalClient
 	gate     *stockgate.Gate
@@ -62,7 +64,7 @@ type world struct {
 	faults   *faults
 	shift    time.Duration     // how far the service's clock is ahead
 	told     map[string]string // order_sn -> what damages of its entry made the gate tell, by the letters of the stages
-	parts    core.Deps
+	parts    parts
 	tel      *telemetry.Telemetry
 }
 
@@ -91,22 +93,87 @@ func newWorldOn(t testing.TB, db *gorm.DB, redisAddrs []string, redisDB int) *wo
 	t.Cleanup(transport.CloseIdleConnections)
 	seen, err := record.New(w.tel, "mysql")
 	require.NoError(t, err)
-	w.parts = core.Deps{
+	w.parts = parts{
 		Store: &faultyStore{store.New(db), w.faults}, Gate: &faultyGate{gate.New(w.gate), w.faults},
 		Pub:    &faultyPub{publisher.New(w.broker, w.tel), w.faults},
 		Orders: &faultyOrders{orders.New(w.orders.url, "a secret for tests only, of length", transport), w.faults},
-		Locks:  locks{lock.New(w.rdb, w.tel.Log, lock.TTL(time.Minute))}, Recorder: seen, Timing: core.DefaultTiming(),
+		Locks:  locks{lock.New(w.rdb, w.tel.Log, lock.TTL(time.Minute))}, Recorder: seen, Timing: core.DefaultTiming(), Sweep: sweep.DefaultConfig(), Reconcile: reconcile.DefaultConfig(),
 		Now: func() time.Time { return time.Now().Add(w.shift) },
 	}
 	w.parts.Timing.Pause = time.Millisecond
-	w.parts.Timing.ReconcilePause, w.parts.Timing.ReconcileGrace = 5*time.Millisecond, time.Millisecond
+	w.parts.Reconcile.Pause, w.parts.Reconcile.Grace = 5*time.Millisecond, time.Millisecond
 	w.restart()
 	return w
 }
 
-// restart is a new process on the same parts.
+// Store, Gate and Recorder are the ports of core, the reconciler and the sweeps, which have one adapter.
+type (
+	Store interface {
+		core.Store
+		reconcile.Store
+		sweep.Store
+	}
+	Gate interface {
+		core.Gate
+		reconcile.Gate
+		sweep.Gate
+	}
+	Recorder interface {
+		core.Recorder
+		reconcile.Recorder
+	}
+)
+
+// parts are the ports and settings that a process works with.
+type parts struct {
+	Store     Store
+	Gate      Gate
+	Pub       core.Publisher
+	Orders    core.Orders
+	Locks     reconcile.Locks
+	Recorder  Recorder
+	Now       func() time.Time
+	Timing    core.Timing
+	Sweep     sweep.Config
+	Reconcile reconcile.Config
+}
+
+// process is what one process of inventory runs, without its loops.
+type process struct {
+	core            *core.Service
+	reconciler      *reconcile.Reconciler
+	gates           *core.GateController
+	orderSweep      *sweep.Orders
+	overdueSweep    *sweep.Overdue
+	journalSweep    *sweep.Journal
+	adjustmentSweep *sweep.Adjustments
+}
+
+// start makes a process, with no memory of any before.
+func (p parts) start() process {
+	svc := core.New(core.Deps{
+		Store: p.Store, Gate: p.Gate, Pub: p.Pub, Orders: p.Orders, Recorder: p.Recorder, Now: p.Now, Timing: p.Timing,
+	})
+	sweeps := sweep.Deps{
+		Store: p.Store, Gate: p.Gate, Inventory: svc, Gates: svc.Gates, Recorder: p.Recorder, Alarms: svc.Alarms, Now: p.Now, Config: p.Sweep,
+	}
+	return process{
+		core: svc,
+		reconciler: reconcile.New(reconcile.Deps{
+			Store: p.Store, Gate: p.Gate, Gates: svc.Gates, Locks: p.Locks, Recorder: p.Recorder, Alarms: svc.Alarms,
+			Now: p.Now, Config: p.Reconcile,
+		}),
+		gates:           core.NewGateController(svc),
+		orderSweep:      sweep.NewOrders(sweeps),
+		overdueSweep:    sweep.NewOverdue(sweeps),
+		journalSweep:    sweep.NewJournal(sweeps),
+		adjustmentSweep: sweep.NewAdjustments(sweeps),
+	}
+}
+
+// restart replaces the process of this world by a new one with the same parts.
 func (w *world) restart() {
-	w.core = core.New(w.parts)
+	w.process = w.parts.start()
 	w.consumer = consumer.New(w.core, w.tel, w.parts.Now)
 }
 
@@ -157,7 +224,7 @@ func (f *faults) step(do func() error) error {
 }
 
 type faultyStore struct {
-	core.Store
+	Store
 	f *faults
 }
 
@@ -203,7 +270,7 @@ func (s *faultyStore) DecideDeadLetter(ctx context.Context, d core.DeadLetter, s
 }
 
 type faultyGate struct {
-	core.Gate
+	Gate
 	f *faults
 }
 

@@ -90,7 +90,7 @@ func (l *logs) Handle(_ context.Context, r slog.Record) error {
 	}
 	r.Attrs(func(a slog.Attr) bool { payload = append(payload, a.String()); return true })
 	l.h.note(l.who, "logs", payload...)
-	if strings.HasPrefix(r.Message, "asking again about reservations") {
+	if strings.HasPrefix(r.Message, "resending closings of overdue reservations") {
 		l.h.mu.Lock()
 		l.h.checked = true
 		l.h.mu.Unlock()

@@ -13,6 +13,7 @@ type unit struct{ pkg, run string }
 
 const (
 	coreDir  = "services/inventory/internal/core/"
+	sweepDir = "services/inventory/internal/sweep/"
 	orderDir = "services/order/internal/"
 	luaDir   = "pkg/stockgate/lua/"
 )
@@ -48,8 +49,8 @@ var mutants = []mutant{
 		old: "if stored == 'm' then return 'ok' end", now: "if stored == 'm' then stored = nil end",
 	},
 	{
-		name: "an undone adjustment stays", file: coreDir + "adjustment.go",
-		old: "return s.Gate.UndoAdjust(ctx, ref, a)", now: "return nil",
+		name: "an undone adjustment stays", file: coreDir + "gatesync.go",
+		old: "return g.gate.UndoAdjust(ctx, ref, a)", now: "return nil",
 		heals: "the reconciler corrects the counters",
 		test:  unit{"services/inventory", "^TestKilledWhileAdjusting$/^refused_by_the_database$"},
 	},
@@ -72,24 +73,24 @@ var mutants = []mutant{
 		old: "m.Allowances[Buyer{r.ActivityID, r.UserID}] -= r.pieces()", now: "",
 	},
 	{
-		name: "unlanded purchases are ignored", file: coreDir + "sweeps.go",
-		old: "if !open[e.OrderSN] && s.due(s.journaled, e.OrderSN, redisNow) {", now: "if open[e.OrderSN] && false {",
+		name: "unlanded purchases are ignored", file: sweepDir + "journal.go",
+		old: "if !open[e.OrderSN] && w.journaled.due(e.OrderSN, redisNow) {", now: "if open[e.OrderSN] && false {",
 	},
 	{
-		name: "lost deductions are ignored", file: coreDir + "sweeps.go",
-		old: "if err := s.publishDeductions(ctx, again); err != nil {\n\t\treturn false, err\n\t}", now: "_ = again",
+		name: "lost deductions are ignored", file: sweepDir + "orders.go",
+		old: "if err := w.Inventory.PublishDeductions(ctx, republish); err != nil {\n\t\treturn false, err\n\t}", now: "_ = republish",
 	},
 	{
-		name: "overdue reservations are ignored", file: coreDir + "sweeps.go",
-		old: "return s.Pub.Closings(ctx, closing)", now: "_ = closing; return nil",
+		name: "overdue reservations are ignored", file: sweepDir + "overdue.go",
+		old: "if err := w.Inventory.PublishClosings(ctx, closing); err != nil {", now: "if err := error(nil); err != nil && len(closing) > 0 {",
 	},
 	{
 		name: "lost closings are ignored", file: orderDir + "core/sweep.go",
 		old: "if err := s.pub.Close(ctx, c.OrderClose, c.traceparents, time.Time{}); err != nil {", now: "if err := error(nil); err != nil && c.ActivityID != \"\" {",
 	},
 	{
-		name: "unfinished adjustments are ignored", file: coreDir + "sweeps.go",
-		old: "for _, a := range left {\n\t\t_, err := s.runAdjustment(ctx, a)", now: "for range left {\n\t\tvar err error",
+		name: "unfinished adjustments are ignored", file: sweepDir + "adjustments.go",
+		old: "for _, a := range unfinished {\n\t\t_, err := w.Inventory.ResumeAdjustment(ctx, a)", now: "for range unfinished {\n\t\tvar err error",
 	},
 	{
 		name: "no tombstones", file: orderDir + "core/closing.go",
@@ -115,7 +116,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a new master is not synced", file: coreDir + "gatecontroller.go",
-		old: "\tif heal {", now: "\tif false && heal {",
+		old: "lacks := c.unsynced[ref]; lacks {", now: "lacks := c.unsynced[ref]; false && lacks {",
 		heals: "the reconciler updates the gate some seconds later",
 		test:  unit{"services/inventory", "^TestANewMasterHearsAgainWhatTheOldOneWasTold$/^sqlite$"},
 	},

@@ -1,10 +1,10 @@
 package core
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"sort"
+	"slices"
 	"time"
 
 	"flashsale.internal/pkg/contract"
@@ -62,7 +62,7 @@ func (s *Service) CreateActivity(ctx context.Context, who string, r ActivityDraf
 	if err := s.setItems(ctx, &a, r.Items); err != nil {
 		return nil, err
 	}
-	id, err := s.Store.CreateActivity(ctx, a, Change{At: now, Who: who, Action: "activity.create", Object: "activity", Detail: a.Title})
+	id, err := s.store.CreateActivity(ctx, a, Change{At: now, Who: who, Action: "activity.create", Object: "activity", Detail: a.Title})
 	if err != nil {
 		return nil, err
 	}
@@ -71,11 +71,21 @@ func (s *Service) CreateActivity(ctx context.Context, who string, r ActivityDraf
 
 // Activity is one activity, refused with not_found when there is none.
 func (s *Service) Activity(ctx context.Context, id string) (*Activity, error) {
-	a, err := s.Store.Activity(ctx, id)
+	a, err := s.store.Activity(ctx, id)
 	if err == nil && a == nil {
 		err = notFound()
 	}
 	return a, err
+}
+
+// Activities lists activities, newest first.
+func (s *Service) Activities(ctx context.Context, p Page) ([]Activity, error) {
+	return s.store.Activities(ctx, p)
+}
+
+// ReservationsOfActivity lists an activity's reservations, of one user if userID is not empty, newest first.
+func (s *Service) ReservationsOfActivity(ctx context.Context, activityID, userID string, p Page) ([]Reservation, error) {
+	return s.store.ReservationsOfActivity(ctx, activityID, userID, p)
 }
 
 // PatchActivity changes a draft, or the title and a later end of a published one.
@@ -88,7 +98,7 @@ func (s *Service) PatchActivity(ctx context.Context, who, id string, p ActivityP
 		}
 	}
 	now := s.now()
-	a, err := s.Store.ChangeActivity(ctx, id, Change{At: now, Who: who, Action: "activity.patch", Object: "activity", ObjectID: id}, func(a *Activity) (bool, error) {
+	a, err := s.store.ChangeActivity(ctx, id, Change{At: now, Who: who, Action: "activity.patch", Object: "activity", ObjectID: id}, func(a *Activity) (bool, error) {
 		if a.State != ActivityDraft {
 			if p.StartsAt != nil || p.PerUserLimit != nil || p.PayWithinS != nil || p.Items != nil {
 				return false, contract.Refuse(contract.CodeStateConflict, "only the title and a later ends_at may change once the activity is published")
@@ -121,7 +131,7 @@ func (s *Service) PatchActivity(ctx context.Context, who, id string, p ActivityP
 	if err != nil || a.State == ActivityDraft {
 		return a, err
 	}
-	return a, gateRefusal(s.bind(ctx, a))
+	return a, gateRefusal(s.Gates.bind(ctx, a))
 }
 
 // Publish opens the gate of a draft. What was published before is filled again if its gate is absent.
@@ -191,7 +201,7 @@ func (s *Service) End(ctx context.Context, who, id string) (*Activity, error) {
 // cannot be reached the decision stands, the caller is told so, and the keeper binds the gate.
 func (s *Service) transition(ctx context.Context, who, id, action string, fn func(a *Activity, now time.Time) (bool, error)) (*Activity, error) {
 	now := s.now()
-	a, err := s.Store.ChangeActivity(ctx, id, Change{At: now, Who: who, Action: "activity." + action, Object: "activity", ObjectID: id},
+	a, err := s.store.ChangeActivity(ctx, id, Change{At: now, Who: who, Action: "activity." + action, Object: "activity", ObjectID: id},
 		func(a *Activity) (bool, error) {
 			write, err := fn(a, now)
 			if write {
@@ -203,22 +213,7 @@ func (s *Service) transition(ctx context.Context, who, id, action string, fn fun
 	if err != nil {
 		return nil, err
 	}
-	return a, gateRefusal(s.bind(ctx, a))
-}
-
-// bind makes the gate what the activity says. An activity that has been over for long has no gate to bind.
-func (s *Service) bind(ctx context.Context, a *Activity) error {
-	err := s.configure(ctx, a)
-	if errors.Is(err, ErrNoGate) {
-		if !a.GateDue(s.now()) {
-			return nil
-		}
-		return s.FillGate(ctx, a.ID)
-	}
-	if err != nil {
-		return err
-	}
-	return s.Gate.ShowSale(ctx, *a)
+	return a, gateRefusal(s.Gates.bind(ctx, a))
 }
 
 func (a *Activity) validate() error {
@@ -258,7 +253,7 @@ func (s *Service) setItems(ctx context.Context, a *Activity, items []ActivityDra
 		}
 		ids[i], seen[it.SKUID] = it.SKUID, true
 	}
-	skus, err := s.Store.SKUs(ctx, ids)
+	skus, err := s.store.SKUs(ctx, ids)
 	if err != nil {
 		return err
 	}
@@ -274,18 +269,14 @@ func (s *Service) setItems(ctx context.Context, a *Activity, items []ActivityDra
 		a.Currency = sku.Currency
 		a.Items = append(a.Items, Stock{SKUID: it.SKUID, Name: sku.Name, Price: it.Price, Total: it.Stock, Available: it.Stock})
 	}
-	sort.Slice(a.Items, func(i, j int) bool { return idLess(a.Items[i].SKUID, a.Items[j].SKUID) })
+	slices.SortFunc(a.Items, func(x, y Stock) int { return CompareIDs(x.SKUID, y.SKUID) })
 	return nil
 }
 
-// idLess compares ids as the numbers they are.
-func idLess(a, b string) bool {
-	if len(a) != len(b) {
-		return len(a) < len(b)
-	}
-	return a < b
-}
+// CompareIDs compares ids as the numbers they are.
+func CompareIDs(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
 
+// ms returns t as the tables keep it: UTC, in milliseconds.
 func ms(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
 func set[T any](dst *T, v *T) {

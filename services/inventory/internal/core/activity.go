@@ -96,3 +96,8 @@ func (a *Activity) Phase(now time.Time) string {
 	}
 	return "open"
 }
+
+// GateConfig returns what the gate enforces of the activity.
+func (a *Activity) GateConfig() GateConfig {
+	return GateConfig{State: a.State, StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit, Version: a.Version}
+}

@@ -18,10 +18,10 @@ func TestPhaseAndGateDue(t *testing.T) {
 		"scheduled":           {Activity{State: ActivityPublished, StartsAt: at(1), EndsAt: at(time.Hour)}, "scheduled", true},
 		"open":                {Activity{State: ActivityPublished, StartsAt: now, EndsAt: at(1)}, "open", true},
 		"paused":              {Activity{State: ActivityPaused, StartsAt: at(-1), EndsAt: at(time.Hour)}, "paused", true},
-		"over by time":        {Activity{State: ActivityPublished, StartsAt: at(-time.Hour), EndsAt: now}, "ended", true},
-		"over while paused":   {Activity{State: ActivityPaused, StartsAt: at(-time.Hour), EndsAt: now}, "ended", true},
-		"over for a day":      {Activity{State: ActivityPublished, EndsAt: at(-24 * time.Hour)}, "ended", false},
-		"over, still held":    {Activity{State: ActivityPublished, EndsAt: at(-48 * time.Hour), Items: []Stock{{Reserved: 1}}}, "ended", true},
+		"ended by time":       {Activity{State: ActivityPublished, StartsAt: at(-time.Hour), EndsAt: now}, "ended", true},
+		"ended while paused":  {Activity{State: ActivityPaused, StartsAt: at(-time.Hour), EndsAt: now}, "ended", true},
+		"ended for a day":     {Activity{State: ActivityPublished, EndsAt: at(-24 * time.Hour)}, "ended", false},
+		"ended, still held":   {Activity{State: ActivityPublished, EndsAt: at(-48 * time.Hour), Items: []Stock{{Reserved: 1}}}, "ended", true},
 		"ended early":         {Activity{State: ActivityEnded, EndsAt: at(time.Hour), EndedAt: &now}, "ended", true},
 		"ended early, a day ": {Activity{State: ActivityEnded, EndsAt: at(time.Hour), EndedAt: &early}, "ended", false},
 	} {
@@ -34,18 +34,7 @@ func TestPhaseAndGateDue(t *testing.T) {
 	}
 }
 
-func TestDoubled(t *testing.T) {
-	for times, want := range []float64{1, 2, 4, 8, 16, 30, 30} {
-		if got := doubled(time.Minute, 30*time.Minute, times); got.Minutes() != want {
-			t.Errorf("%d: %v", times, got)
-		}
-	}
-	if got := doubled(time.Minute, 30*time.Minute, 1_000_000); got != 30*time.Minute {
-		t.Error(got)
-	}
-}
-
-func TestSaneReason(t *testing.T) {
+func TestSanitizeReason(t *testing.T) {
 	for in, want := range map[string]string{"": "expired", "cancelled": "cancelled", "a b": "expired", "ABC": "expired", "x-1_y": "x-1_y"} {
 		if got := sanitizeReason(in); got != want {
 			t.Errorf("%q -> %q", in, got)

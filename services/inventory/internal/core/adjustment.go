@@ -55,7 +55,7 @@ func (s *Service) AdjustStock(ctx context.Context, who string, r AdjustmentReque
 		return nil, contract.InvalidField("reason", "must have 1 to 200 characters, not only white space")
 	}
 	now := s.now()
-	a, err := s.Store.BeginAdjustment(ctx, r.Key, Adjustment{
+	a, err := s.store.BeginAdjustment(ctx, r.Key, Adjustment{
 		ActivityID: r.ActivityID, SKUID: r.SKUID, Delta: r.Delta, Reason: r.Reason, State: AdjustmentIntent,
 		CreatedBy: who, CreatedAt: now, UpdatedAt: now,
 	}, Change{
@@ -83,7 +83,7 @@ func (s *Service) AdjustStock(ctx context.Context, who string, r AdjustmentReque
 	if err != nil {
 		return nil, err
 	}
-	a, err = s.runAdjustment(ctx, *a)
+	a, err = s.ResumeAdjustment(ctx, *a)
 	if err != nil {
 		return nil, gateRefusal(err)
 	}
@@ -93,52 +93,32 @@ func (s *Service) AdjustStock(ctx context.Context, who string, r AdjustmentReque
 	return a, nil
 }
 
-// runAdjustment runs all steps from wherever the adjustment stands.
-func (s *Service) runAdjustment(ctx context.Context, a Adjustment) (*Adjustment, error) {
+// ResumeAdjustment runs the remaining steps of an adjustment.
+func (s *Service) ResumeAdjustment(ctx context.Context, a Adjustment) (*Adjustment, error) {
 	ref := contract.GateRef{ActivityID: a.ActivityID}
 	if a.Decision == "" {
 		refuse := false
 		if a.Delta < 0 {
-			err := s.orFill(ctx, ref, func() error { return s.Gate.Adjust(ctx, ref, a, false) })
+			err := s.Gates.fillIfAbsent(ctx, ref, func() error { return s.gate.Adjust(ctx, ref, a, false) })
 			if refuse = errors.Is(err, ErrGateInsufficient); err != nil && !refuse {
 				return nil, err
 			}
 		}
-		decided, err := s.Store.DecideAdjustment(ctx, a.ID, refuse, s.now())
+		decided, err := s.store.DecideAdjustment(ctx, a.ID, refuse, s.now())
 		if err != nil {
 			return nil, err
 		}
 		a = *decided
 	}
-	if err := s.orFill(ctx, ref, func() error { return s.sendAdjustment(ctx, ref, a) }); err != nil {
+	if err := s.Gates.fillIfAbsent(ctx, ref, func() error { return s.Gates.SendAdjustment(ctx, ref, a) }); err != nil {
 		return nil, err
 	}
-	done, err := s.Store.FinishAdjustment(ctx, a.ID, s.now())
+	done, err := s.store.FinishAdjustment(ctx, a.ID, s.now())
 	if err != nil {
 		return nil, err
 	}
 	if a.Decision == DecisionTaken {
-		s.showSale(ctx, a.ActivityID)
+		s.Gates.showSale(ctx, a.ActivityID)
 	}
 	return done, nil
 }
-
-// sendAdjustment makes the gate agree with what the database decided: by force, or not at all, whatever any run took out
-// of it before.
-func (s *Service) sendAdjustment(ctx context.Context, ref contract.GateRef, a Adjustment) error {
-	if a.Decision == DecisionTaken {
-		return s.Gate.Adjust(ctx, ref, a, true)
-	}
-	return s.Gate.UndoAdjust(ctx, ref, a)
-}
-
-// gateRefusal is what a caller over HTTP sees of a gate that did not answer.
-func gateRefusal(err error) error {
-	if errors.Is(err, ErrGateUnavailable) || errors.Is(err, ErrNoGate) {
-		return contract.Refuse(contract.CodeGateUnavailable,
-			"the change is kept, but the gate has not heard of it yet; repeat the call, or it follows by itself").Because(err).After(retryGateAfter)
-	}
-	return err
-}
-
-func notFound() *contract.Refusal { return contract.Refuse(contract.CodeNotFound, "no such resource") }

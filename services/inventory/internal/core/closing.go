@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"sort"
+	"slices"
 	"time"
 
 	"flashsale.internal/pkg/contract"
@@ -25,81 +25,124 @@ func (s *Service) CloseDue(ctx context.Context, due []contract.OrderClose, lette
 	return errors.Join(errs...)
 }
 
-// closeOrders asks order to close these, and lets ledger and gate follow what it answers. tombstoneReason is the reason
-// of a row whose order is unknown, then and ever after. It returns the outcomes.
-func (s *Service) closeOrders(ctx context.Context, sns []string, reason, tombstoneReason, activityID, traceparent string) ([]CloseOutcome, error) {
-	var outcomes []CloseOutcome
-	err := s.retry(ctx, func() error {
+// closeOrders makes the order service close these orders, and makes ledger and gate follow its response. A row whose order
+// is unknown gets tombstoneReason: order wrote a tombstone and never creates it. closeOrders returns the outcomes.
+func (s *Service) closeOrders(
+	ctx context.Context, sns []string, reason, tombstoneReason, activityID, traceparent string,
+) ([]CloseOutcome, error) {
+	outcomes, err := s.requestClose(ctx, sns, reason)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.store.Reservations(ctx, sns)
+	if err != nil {
+		return nil, err
+	}
+	c := closing{now: s.now(), payingAgainAfter: s.timing.PayingAgainAfter, reason: reason, tombstoneReason: tombstoneReason,
+		activityID: activityID, rows: rows, later: map[time.Time][]string{}}
+	for _, o := range outcomes {
+		if incident := c.follow(o); incident != "" {
+			s.recorder.Incident(ctx, incident, "order_sn", o.OrderSN, "outcome", o.Outcome)
+		}
+	}
+	var errs []error
+	if len(c.steps) > 0 {
+		errs = append(errs, s.take(ctx, contract.GroupInventoryOrderClose, contract.TopicOrderClose, c.steps, nil))
+	}
+	if again := c.closings(traceparent); len(again) > 0 {
+		errs = append(errs, s.PublishClosings(ctx, again))
+	}
+	return outcomes, errors.Join(errs...)
+}
+
+// PublishClosings publishes closings, with a few attempts.
+func (s *Service) PublishClosings(ctx context.Context, closings []contract.OrderClose) error {
+	return s.retry(ctx, func() error { return s.pub.Closings(ctx, closings) })
+}
+
+// requestClose calls the order service, with at most contract.MaxItems orders a call.
+func (s *Service) requestClose(ctx context.Context, sns []string, reason string) (outcomes []CloseOutcome, err error) {
+	err = s.retry(ctx, func() error {
 		outcomes = outcomes[:0]
 		return chunks(sns, contract.MaxItems, func(c []string) error {
-			o, err := s.Orders.Close(ctx, c, reason)
+			o, err := s.orders.Close(ctx, c, reason)
 			outcomes = append(outcomes, o...)
 			return err
 		})
 	})
-	if err != nil {
-		return nil, err
+	return outcomes, err
+}
+
+// closing turns the outcomes of one call to order into steps for the ledger and closings for later.
+type closing struct {
+	now                     time.Time
+	payingAgainAfter        time.Duration
+	reason, tombstoneReason string
+	activityID              string // of orders that the ledger does not have
+	rows                    map[string]Reservation
+
+	steps []step
+	later map[time.Time][]string // order_sns by when to close them again
+}
+
+// maxCloseDelay bounds how far in the future a closing is published: no pay window is longer, and no broker delays longer.
+const maxCloseDelay = 24 * time.Hour
+
+// follow notes what follows from one outcome. It returns the text of an incident, or "".
+func (c *closing) follow(o CloseOutcome) (incident string) {
+	row, known := c.rows[o.OrderSN]
+	st := step{orderSN: o.OrderSN, activityID: c.activityID, at: c.now}
+	if known {
+		st.activityID = row.ActivityID
 	}
-	rows, err := s.Store.Reservations(ctx, sns)
-	if err != nil {
-		return nil, err
-	}
-	now := s.now()
-	var steps []step
-	var again []contract.OrderClose
-	later := map[time.Time][]string{}
-	for _, o := range outcomes {
-		row, ok := rows[o.OrderSN]
-		st := step{orderSN: o.OrderSN, activityID: activityID, at: now}
-		if ok {
-			st.activityID = row.ActivityID
+	switch o.Outcome {
+	case OutcomeClosed:
+		// It may have been cancelled before, and its event be in flight: all of them name the same reason.
+		st.kind, st.reason = contract.OrderClosed, cmp.Or(o.Reason, c.reason)
+	case OutcomePaid:
+		st.kind = contract.OrderPaid
+	case OutcomeRefunded:
+		st.kind = contract.OrderRefunded
+	case OutcomeUnknown:
+		st.kind, st.reason, st.tombstone = contract.OrderClosed, c.tombstoneReason, true
+	case OutcomeNotDue, OutcomePaying:
+		at := c.closeAgainAt(o)
+		c.later[at] = append(c.later[at], o.OrderSN)
+		// The order exists: its row needs no deduction any more.
+		st.kind = contract.OrderCreated
+		if o.Outcome == OutcomeNotDue && !o.At.IsZero() {
+			st.expiresAt = &o.At // order's deadline holds, whatever the clock of this process says
 		}
-		switch o.Outcome {
-		case OutcomeClosed:
-			// It may have been cancelled before, and the event be on its way: buyers are told one reason everywhere.
-			st.kind, st.reason = contract.OrderClosed, cmp.Or(o.Reason, reason)
-		case OutcomePaid:
-			st.kind = contract.OrderPaid
-		case OutcomeRefunded:
-			st.kind = contract.OrderRefunded
-		case OutcomeUnknown:
-			st.kind, st.reason, st.tombstone = contract.OrderClosed, tombstoneReason, true
-		case OutcomeNotDue, OutcomePaying:
-			at := o.At.UTC()
-			if at.IsZero() || at.Before(now) {
-				at = now.Add(s.Timing.PayingAgainAfter)
-			}
-			if latest := now.Add(24 * time.Hour); at.After(latest) { // no pay window is longer, no broker waits for ever
-				at = latest
-			}
-			later[at] = append(later[at], o.OrderSN)
-			// The order is there: its row needs no deduction any more.
-			st.kind = contract.OrderCreated
-			if o.Outcome == OutcomeNotDue && !o.At.IsZero() {
-				st.expiresAt = &o.At // as order has it, whatever our clock says
-			}
-		default:
-			s.Recorder.Incident(ctx, "order answered an unknown outcome", "order_sn", o.OrderSN, "outcome", o.Outcome)
-			continue
+	default:
+		return "order responded with an unknown outcome"
+	}
+	if !known && o.Outcome != OutcomePaid {
+		if o.Outcome != OutcomeUnknown && o.Outcome != OutcomeRefunded { // neither has a claim to units
+			return "order exists but the ledger has no reservation"
 		}
-		if !ok && o.Outcome != OutcomePaid {
-			if o.Outcome != OutcomeUnknown && o.Outcome != OutcomeRefunded { // neither has a claim to units
-				s.Recorder.Incident(ctx, "order stands, the ledger has no such reservation", "order_sn", o.OrderSN, "outcome", o.Outcome)
-			}
-			continue
-		}
-		steps = append(steps, st)
+		return ""
 	}
-	var errs []error
-	if len(steps) > 0 {
-		errs = append(errs, s.take(ctx, contract.GroupInventoryOrderClose, contract.TopicOrderClose, steps, nil))
+	c.steps = append(c.steps, st)
+	return ""
+}
+
+func (c *closing) closeAgainAt(o CloseOutcome) time.Time {
+	at := o.At.UTC()
+	if at.IsZero() || at.Before(c.now) {
+		at = c.now.Add(c.payingAgainAfter)
 	}
-	for at, late := range later {
-		again = append(again, contract.OrderClose{OrderSNs: late, ActivityID: activityID, DueAt: at, Traceparent: traceparent})
+	if latest := c.now.Add(maxCloseDelay); at.After(latest) {
+		return latest
 	}
-	if len(again) > 0 {
-		sort.Slice(again, func(i, j int) bool { return again[i].DueAt.Before(again[j].DueAt) })
-		errs = append(errs, s.retry(ctx, func() error { return s.Pub.Closings(ctx, again) }))
+	return at
+}
+
+// closings returns the closings for later, the earliest first.
+func (c *closing) closings(traceparent string) []contract.OrderClose {
+	again := make([]contract.OrderClose, 0, len(c.later))
+	for at, sns := range c.later {
+		again = append(again, contract.OrderClose{OrderSNs: sns, ActivityID: c.activityID, DueAt: at, Traceparent: traceparent})
 	}
-	return outcomes, errors.Join(errs...)
+	slices.SortFunc(again, func(a, b contract.OrderClose) int { return a.DueAt.Compare(b.DueAt) })
+	return again
 }

@@ -34,22 +34,27 @@ const (
 	DeadLetterRejected = "rejected"
 )
 
+// DeadLetters lists the dead letters in a state, newest first.
+func (s *Service) DeadLetters(ctx context.Context, state string, p Page) ([]DeadLetter, error) {
+	return s.store.DeadLetters(ctx, state, p)
+}
+
 // AddDeadLetters writes items that a consumer, ours or order's, gave up on. An item that fails again meets its letter.
 func (s *Service) AddDeadLetters(ctx context.Context, letters []contract.DeadLetter) error {
 	if len(letters) == 0 {
 		return nil
 	}
-	if err := s.Store.AddDeadLetters(ctx, letters); err != nil {
+	if err := s.store.AddDeadLetters(ctx, letters); err != nil {
 		return err
 	}
 	for _, d := range letters {
-		s.Recorder.Incident(ctx, "dead letter", "where", d.Where, "topic", d.Topic, "order_sn", d.OrderSN)
+		s.recorder.Incident(ctx, "dead letter", "where", d.Where, "topic", d.Topic, "order_sn", d.OrderSN)
 	}
 	return nil
 }
 
 func (s *Service) letter(ctx context.Context, id string) (*DeadLetter, error) {
-	d, err := s.Store.DeadLetter(ctx, id)
+	d, err := s.store.DeadLetter(ctx, id)
 	if err == nil && d == nil {
 		err = notFound()
 	}
@@ -69,10 +74,10 @@ func (s *Service) ReplayDeadLetter(ctx context.Context, who, id string) (*DeadLe
 	if d.Rejecting {
 		return nil, contract.Refuse(contract.CodeStateConflict, "the rejection of the dead letter has begun; repeat that")
 	}
-	if err := s.Pub.Replay(ctx, *d); err != nil {
-		return nil, contract.Refuse(contract.CodeUnavailable, "the message could not be published; repeat the call").Because(err).After(retryGateAfter)
+	if err := s.pub.Replay(ctx, *d); err != nil {
+		return nil, Unavailable("the message could not be published; repeat the call", err)
 	}
-	return s.Store.DecideDeadLetter(ctx, *d, DeadLetterReplayed, s.letterChange(who, "dead_letter.replay", d))
+	return s.store.DecideDeadLetter(ctx, *d, DeadLetterReplayed, s.letterChange(who, "dead_letter.replay", d))
 }
 
 // RejectDeadLetter gives a letter's pieces back and tells the buyer failed(system). Every step may be repeated, and the
@@ -89,13 +94,13 @@ func (s *Service) RejectDeadLetter(ctx context.Context, who, id string) (*DeadLe
 	if err != nil {
 		return nil, gateRefusal(err)
 	}
-	return s.Store.DecideDeadLetter(ctx, *d, DeadLetterRejected, s.letterChange(who, "dead_letter.reject", d))
+	return s.store.DecideDeadLetter(ctx, *d, DeadLetterRejected, s.letterChange(who, "dead_letter.reject", d))
 }
 
 // rejectPurchase ends the purchase of a letter. Half of it done and then replayed the purchase would stay reserved: order
 // makes nothing of what it was told to reject. So a letter whose rejection has begun can only be rejected.
 func (s *Service) rejectPurchase(ctx context.Context, d *DeadLetter) error {
-	if err := s.Store.BeginRejection(ctx, d.ID); err != nil {
+	if err := s.store.BeginRejection(ctx, d.ID); err != nil {
 		return err
 	}
 	if d.Topic == contract.TopicReservations {
@@ -122,7 +127,7 @@ func (s *Service) rejectReservation(ctx context.Context, d *DeadLetter) error {
 	var row Reservation
 	mine := false
 	now := s.now()
-	err := s.Store.Ledger(ctx, []string{it.ActivityID}, func(tx LedgerTx) error {
+	err := s.store.Ledger(ctx, []string{it.ActivityID}, func(tx LedgerTx) error {
 		rows, err := tx.Reservations([]string{it.OrderSN})
 		if err != nil {
 			return err
@@ -147,7 +152,7 @@ func (s *Service) rejectReservation(ctx context.Context, d *DeadLetter) error {
 	if row.State == StateReserved {
 		return s.tombstone(ctx, row)
 	}
-	return s.syncGate(ctx, []Reservation{row})
+	return s.Gates.Sync(ctx, []Reservation{row})
 }
 
 // completeFromGate takes buyer and lines from the gate's entry where the item's own are unusable.
@@ -156,9 +161,9 @@ func (s *Service) completeFromGate(ctx context.Context, it *contract.Reservation
 		return nil
 	}
 	it.UserID, it.Lines = "", nil
-	e, err := s.Gate.Lookup(ctx, contract.GateRef{ActivityID: it.ActivityID, Bucket: it.Bucket}, it.OrderSN)
+	e, err := s.gate.Lookup(ctx, contract.GateRef{ActivityID: it.ActivityID, Bucket: it.Bucket}, it.OrderSN)
 	if errors.Is(err, ErrNoGate) {
-		due, derr := s.gateDue(ctx, contract.GateRef{ActivityID: it.ActivityID, Bucket: it.Bucket})
+		due, derr := s.Gates.Due(ctx, contract.GateRef{ActivityID: it.ActivityID, Bucket: it.Bucket})
 		if derr != nil || due {
 			return errors.Join(err, derr)
 		}
@@ -176,7 +181,7 @@ func (s *Service) rejectDeduction(ctx context.Context, d *DeadLetter) error {
 	if !contract.ValidID(d.OrderSN) {
 		return nil
 	}
-	rows, err := s.Store.Reservations(ctx, []string{d.OrderSN})
+	rows, err := s.store.Reservations(ctx, []string{d.OrderSN})
 	if err != nil {
 		return err
 	}
@@ -185,7 +190,7 @@ func (s *Service) rejectDeduction(ctx context.Context, d *DeadLetter) error {
 		return nil
 	}
 	if row.State != StateReserved {
-		return s.syncGate(ctx, []Reservation{row})
+		return s.Gates.Sync(ctx, []Reservation{row})
 	}
 	return s.tombstone(ctx, row)
 }

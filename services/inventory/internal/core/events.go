@@ -44,12 +44,12 @@ type step struct {
 func (s *Service) take(ctx context.Context, where, topic string, steps []step, letters []contract.DeadLetter) error {
 	var f following
 	now := s.now()
-	err := s.span(ctx, "ledger transaction", true, func(ctx context.Context) error {
+	err := inSpan(ctx, s.recorder, "ledger transaction", true, func(ctx context.Context) error {
 		ids := map[string]bool{}
 		for _, st := range steps {
 			ids[st.activityID] = true
 		}
-		return s.Store.Ledger(ctx, sortedKeys(ids), func(tx LedgerTx) error {
+		return s.store.Ledger(ctx, sortedKeys(ids), func(tx LedgerTx) error {
 			f = following{now: now, where: where, topic: topic}
 			if err := f.decide(tx, steps); err != nil {
 				return err
@@ -62,15 +62,15 @@ func (s *Service) take(ctx context.Context, where, topic string, steps []step, l
 		return err
 	}
 	for _, d := range f.moves.DeadLetters {
-		s.Recorder.Incident(ctx, "order event became a dead letter", "order_sn", d.OrderSN)
+		s.recorder.Incident(ctx, "order event became a dead letter", "order_sn", d.OrderSN)
 	}
 	for _, sn := range f.contradicted {
-		s.Recorder.Incident(ctx, "order says closed, the ledger says sold", "order_sn", sn)
+		s.recorder.Incident(ctx, "order is closed but the ledger row is sold", "order_sn", sn)
 	}
 	if f.closed > 0 {
-		s.Recorder.Closed(ctx, f.closed, f.lateness)
+		s.recorder.Closed(ctx, f.closed, f.lateness)
 	}
-	return errors.Join(s.syncGate(ctx, f.rows), s.refund(ctx, f.refunds))
+	return errors.Join(s.Gates.Sync(ctx, f.rows), s.refund(ctx, f.refunds))
 }
 
 // refund sends money back that came for a piece that is not there.
@@ -80,12 +80,12 @@ func (s *Service) refund(ctx context.Context, orderSNs []string) error {
 	}
 	return s.retry(ctx, func() error {
 		return chunks(orderSNs, contract.MaxItems, func(c []string) error {
-			outcomes, err := s.Orders.Refund(ctx, c, "no_stock")
+			outcomes, err := s.orders.Refund(ctx, c, "no_stock")
 			if err != nil {
 				return err
 			}
 			for _, sn := range c {
-				s.Recorder.Incident(ctx, "paid order without a reserved piece was sent back", "order_sn", sn, "outcome", outcomes[sn])
+				s.recorder.Incident(ctx, "paid order without reserved units is refunded", "order_sn", sn, "outcome", outcomes[sn])
 			}
 			return nil
 		})
@@ -124,13 +124,13 @@ func (f *following) decide(tx LedgerTx, steps []step) error {
 		row, ok := rows[st.orderSN]
 		switch {
 		case ok && st.event != nil && !row.same(st.event.UserID, st.event.ActivityID, st.event.Bucket, st.event.Lines):
-			f.letter(st, "order_sn is known with another user, activity or lines")
+			f.addDeadLetter(st, "order_sn is known with another user, activity or lines")
 			continue
 		case !ok && st.kind == contract.OrderPaid:
 			f.refunds = append(f.refunds, st.orderSN)
 			continue
 		case !ok:
-			f.letter(st, "the ledger has no such reservation")
+			f.addDeadLetter(st, "the ledger has no such reservation")
 			continue
 		}
 		rows[st.orderSN] = f.move(row, st)
@@ -163,7 +163,7 @@ func (f *following) move(row Reservation, st step) Reservation {
 	}
 	switch st.kind {
 	case contract.OrderPaid:
-		if row.refunded() {
+		if row.Refunded() {
 			break // a late event; the money is on its way back already
 		}
 		switch row.State {
@@ -186,7 +186,7 @@ func (f *following) move(row Reservation, st step) Reservation {
 			f.contradicted = append(f.contradicted, row.OrderSN)
 		}
 	case contract.OrderRefunded:
-		if row.holds() {
+		if row.Holds() {
 			f.moves.giveBack(row)
 			row.State, row.Reason = StateReleased, ReasonRefunded
 			f.closed++
@@ -203,7 +203,7 @@ func changed(a, b Reservation) bool {
 		(a.ExpiresAt == nil) != (b.ExpiresAt == nil) || (a.RepublishAt == nil) != (b.RepublishAt == nil)
 }
 
-func (f *following) letter(st step, why string) {
+func (f *following) addDeadLetter(st step, why string) {
 	raw := []byte(st.orderSN)
 	if st.event != nil {
 		if b, err := json.Marshal(st.event); err == nil {

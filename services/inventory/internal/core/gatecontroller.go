@@ -4,38 +4,42 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	"flashsale.internal/pkg/contract"
 )
 
-const retryGateAfter = 2 * time.Second
+// GateController makes the gates in Redis match the activities in the tables. Its methods must not be called concurrently
+// in one process. They may run in several processes at once: every write may be repeated.
+type GateController struct {
+	svc    *Service
+	window time.Duration // how long before a master was last seen its replica may lack writes
 
-// master is a Redis master, or all of a Cluster's, by replication id.
-type master struct {
-	id   string
-	seen time.Time // when it was last found in its place
+	master   *master                        // the Redis master that has all writes; nil before the first round
+	unsynced map[contract.GateRef]time.Time // gates of a new master that lack writes, and since when
 }
 
-// EnsureGates looks at every gate that has to exist: builds the absent ones, tells those of an older version what was
-// decided since, keeps the sales' documents and the list of gates, and says that this Redis is filled. A new master of
-// Redis is told again what it may not have heard of. All of it is safe to repeat and to run twice at once.
-func (s *Service) EnsureGates(ctx context.Context) error {
-	id, err := s.Gate.ReplicationID(ctx)
+// master is a Redis master, or all masters of a cluster, by replication id.
+type master struct {
+	id   string
+	seen time.Time // when it was last found as the master
+}
+
+// NewGateController makes the controller.
+func NewGateController(s *Service) *GateController {
+	return &GateController{svc: s, window: s.timing.ResettleWindow, unsynced: map[contract.GateRef]time.Time{}}
+}
+
+// EnsureGates checks every gate that has to exist. It builds absent gates, writes newer versions of activities, keeps the
+// sale documents and the list of gates, and marks this Redis as filled. It repeats to a new master of Redis what its
+// predecessor may not have replicated.
+func (c *GateController) EnsureGates(ctx context.Context) error {
+	id, err := c.svc.gate.ReplicationID(ctx)
 	if err != nil {
 		return err
 	}
-	now := s.now()
-	s.mu.Lock()
-	last := s.master
-	s.mu.Unlock()
-	// What a new master has not heard, its predecessor was told since it was last seen, or shortly before.
-	since := now.Add(-s.Timing.ResettleWindow)
-	if last != nil {
-		since = last.seen.Add(-s.Timing.ResettleWindow)
-	}
-	activities, err := s.Store.GateActivities(ctx, now)
+	now := c.svc.now()
+	activities, err := c.svc.store.GateActivities(ctx, now)
 	if err != nil {
 		return err
 	}
@@ -43,147 +47,114 @@ func (s *Service) EnsureGates(ctx context.Context) error {
 	for i, a := range activities {
 		refs[i] = contract.GateRef{ActivityID: a.ID}
 	}
-	if err := s.Gate.List(ctx, refs); err != nil {
+	if err := c.svc.gate.Register(ctx, refs); err != nil {
 		return err
 	}
-	unhealed := map[contract.GateRef]time.Time{}
-	s.mu.Lock()
+	c.noteMaster(id, now, refs)
+	if err := c.ensureEach(ctx, activities); err != nil {
+		return err
+	}
+	return c.markReady(ctx, len(activities))
+}
+
+// noteMaster keeps which master Redis has. Under a new master all gates are unsynced since its predecessor was last seen,
+// less the window, as replication may have lagged.
+func (c *GateController) noteMaster(id string, now time.Time, refs []contract.GateRef) {
+	seen := now
+	if c.master != nil {
+		seen = c.master.seen
+	}
+	since := seen.Add(-c.window)
+	replaced := c.master == nil || c.master.id != id
+	unsynced := make(map[contract.GateRef]time.Time, len(refs))
 	for _, ref := range refs {
-		if at, ok := s.unhealed[ref]; ok {
-			unhealed[ref] = at
+		at, known := c.unsynced[ref]
+		if replaced && (!known || since.Before(at)) {
+			at, known = since, true
 		}
-		if at, ok := unhealed[ref]; (last == nil || last.id != id) && (!ok || since.Before(at)) {
-			unhealed[ref] = since
+		if known {
+			unsynced[ref] = at
 		}
 	}
-	s.unhealed = maps.Clone(unhealed)
-	s.master = &master{id: id, seen: now}
-	s.mu.Unlock()
+	c.unsynced = unsynced
+	c.master = &master{id: id, seen: now}
+}
+
+// ensureEach ensures the gates one by one. A gate that fails does not hold up the others. A broken gate raises an alarm
+// and fails no round: an operator has to repair it, and its buyers get 503 until then.
+func (c *GateController) ensureEach(ctx context.Context, activities []Activity) error {
 	var errs []error
 	for i := range activities {
 		a := &activities[i]
-		since, heal := unhealed[refs[i]]
-		err := s.ensureGate(ctx, a, heal, since)
+		err := c.ensure(ctx, a)
 		switch {
 		case err == nil:
-			s.mu.Lock()
-			delete(s.unhealed, refs[i])
-			s.mu.Unlock()
+			delete(c.unsynced, contract.GateRef{ActivityID: a.ID})
 		case errors.Is(err, ErrGateBroken) || errors.Is(err, ErrBrokenRow):
-			// This one waits for a person. Its buyers are told 503; the other sales go on.
-			s.alarmBroken(ctx, a.ID, err)
+			c.svc.Alarms.RaiseBrokenGate(ctx, a.ID, err)
 		default:
 			errs = append(errs, fmt.Errorf("gate of activity %s: %w", a.ID, err))
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
+	return errors.Join(errs...)
+}
+
+func (c *GateController) ensure(ctx context.Context, a *Activity) error {
+	ref := contract.GateRef{ActivityID: a.ID}
+	audit, err := c.svc.gate.Audit(ctx, ref)
+	switch {
+	case errors.Is(err, ErrNoGate):
+		return c.svc.Gates.Fill(ctx, a.ID)
+	case err != nil:
 		return err
-	}
-	ready, err := s.Gate.Ready(ctx)
-	if err != nil {
-		return err
-	}
-	if !ready {
-		if err := s.Gate.MarkReady(ctx); err != nil {
+	case audit.Config.Version < a.Version:
+		if err := c.svc.Gates.configure(ctx, a); err != nil {
 			return err
 		}
-		s.Recorder.Info(ctx, "Redis is filled", "gates", len(activities))
 	}
+	if since, lacks := c.unsynced[ref]; lacks {
+		if err := c.svc.Gates.resync(ctx, ref, since); err != nil {
+			return err
+		}
+	}
+	return c.svc.gate.ShowSale(ctx, *a)
+}
+
+// markReady marks this Redis as filled, if it is not marked yet.
+func (c *GateController) markReady(ctx context.Context, gates int) error {
+	ready, err := c.svc.gate.Ready(ctx)
+	if err != nil || ready {
+		return err
+	}
+	if err := c.svc.gate.MarkReady(ctx); err != nil {
+		return err
+	}
+	c.svc.recorder.Info(ctx, "Redis is filled", "gates", gates)
 	return nil
 }
 
-// alarmBroken calls somebody to a gate that cannot be read, or not be built.
-func (s *Service) alarmBroken(ctx context.Context, activityID string, err error) {
-	s.alarm(ctx, "broken "+activityID, "a gate is broken", "activity_id", activityID, "error", err)
-}
-
-// TidyGates takes off the list what has expired, and lets go of entries that ended long ago.
-func (s *Service) TidyGates(ctx context.Context) error {
-	refs, err := s.Gate.Refs(ctx)
+// TrimGates deletes entries that ended long ago from the gates, and gates that expired from the list.
+func (c *GateController) TrimGates(ctx context.Context) error {
+	refs, err := c.svc.gate.Refs(ctx)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, ref := range refs {
-		err := s.Gate.Trim(ctx, ref)
-		if errors.Is(err, ErrNoGate) {
-			var due bool
-			if due, err = s.gateDue(ctx, ref); err == nil && !due {
-				err = s.Gate.Forget(ctx, ref)
-			}
-		}
-		errs = append(errs, err)
+		errs = append(errs, c.trim(ctx, ref))
 	}
+	c.svc.Gates.forgetOld()
 	return errors.Join(errs...)
 }
 
-func (s *Service) ensureGate(ctx context.Context, a *Activity, heal bool, since time.Time) error {
-	ref := contract.GateRef{ActivityID: a.ID}
-	audit, err := s.Gate.Audit(ctx, ref)
-	switch {
-	case errors.Is(err, ErrNoGate):
-		return s.FillGate(ctx, a.ID)
-	case err != nil:
-		return err
-	case audit.Config.Version < a.Version:
-		if err := s.configure(ctx, a); err != nil {
-			return err
-		}
-	}
-	if heal {
-		if err := s.resync(ctx, ref, since); err != nil {
-			return err
-		}
-	}
-	return s.Gate.ShowSale(ctx, *a)
-}
-
-// configure tells the gate what was decided. A gate with a newer version has heard of a later decision already.
-func (s *Service) configure(ctx context.Context, a *Activity) error {
-	err := s.Gate.Configure(ctx, contract.GateRef{ActivityID: a.ID}, gateConfig(a))
-	if errors.Is(err, ErrGateVersion) {
-		return nil
-	}
-	return err
-}
-
-func gateConfig(a *Activity) GateConfig {
-	return GateConfig{State: a.State, StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit, Version: a.Version}
-}
-
-// FillGate builds an absent gate from the tables: activity and stock are locked while ledger, allowances and adjustments
-// are read and while the gate is written, so nothing lands in between that neither the gate nor a later settling knows.
-// A gate that is live already is left as it is.
-func (s *Service) FillGate(ctx context.Context, activityID string) error {
-	var a Activity
-	err := s.Store.Rebuild(ctx, activityID, s.now(), func(r Rebuild) error {
-		a = r.Activity
-		return s.Gate.Preload(ctx, contract.GateRef{ActivityID: activityID}, r)
-	})
-	switch {
-	case errors.Is(err, ErrGateLive):
-		fresh, err := s.Store.Activity(ctx, activityID)
-		if err != nil || fresh == nil {
-			return err
-		}
-		if err := s.configure(ctx, fresh); err != nil {
-			return err
-		}
-		return s.Gate.ShowSale(ctx, *fresh)
-	case err != nil:
+func (c *GateController) trim(ctx context.Context, ref contract.GateRef) error {
+	err := c.svc.gate.Trim(ctx, ref)
+	if !errors.Is(err, ErrNoGate) {
 		return err
 	}
-	s.Recorder.Rebuilt(ctx, activityID)
-	return s.Gate.ShowSale(ctx, a)
-}
-
-// showSale refreshes what buyers are shown. A failure is the keeper's to mend.
-func (s *Service) showSale(ctx context.Context, activityID string) {
-	a, err := s.Store.Activity(ctx, activityID)
-	if err == nil && a != nil {
-		err = s.Gate.ShowSale(ctx, *a)
+	due, err := c.svc.Gates.Due(ctx, ref)
+	if err != nil || due {
+		return err
 	}
-	if err != nil {
-		s.Recorder.Warn(ctx, "sale document not refreshed yet", err)
-	}
+	return c.svc.gate.Unregister(ctx, ref)
 }

@@ -10,49 +10,58 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// Land enters reservations into the ledger: one transaction, first come first served in the order of the message, then
-// the gate is told and the deductions are published. It may be called with the same items any number of times; a known
-// order_sn takes nothing and repeats what follows from its row as it stands now. letters are items of the same message
+// Land writes reservations into the ledger in one transaction, first come, first served in the order of the message. Then
+// it syncs the gate and publishes the deductions. It may be called with the same items any number of times: a known
+// order_sn takes nothing and repeats the effects of its row's present state. deadLetters are items of the same message
 // that could not be read.
-func (s *Service) Land(ctx context.Context, items []contract.Reservation, letters []contract.DeadLetter) error {
-	now := s.now()
-	var l landing
-	err := s.span(ctx, "ledger transaction", true, func(ctx context.Context) error {
-		return s.Store.Ledger(ctx, activitiesOf(items), func(tx LedgerTx) error {
-			l = landing{now: now, timing: s.Timing}
-			if err := l.decide(tx, items); err != nil {
-				return err
-			}
-			l.moves.DeadLetters = append(l.moves.DeadLetters, letters...)
-			return tx.Apply(l.moves)
-		})
-	})
+func (s *Service) Land(ctx context.Context, items []contract.Reservation, deadLetters []contract.DeadLetter) error {
+	l, err := s.landInLedger(ctx, items, deadLetters)
 	if err != nil {
 		return err
 	}
+	s.recordLanding(ctx, l)
+	// Neither waits for the other: without Redis the orders are still created.
+	return errors.Join(s.Gates.Sync(ctx, l.rows), s.PublishDeductions(ctx, l.rows))
+}
+
+// landInLedger runs the ledger transaction. A repeated transaction starts from a new landing.
+func (s *Service) landInLedger(ctx context.Context, items []contract.Reservation, deadLetters []contract.DeadLetter) (l landing, err error) {
+	now := s.now()
+	err = inSpan(ctx, s.recorder, "ledger transaction", true, func(ctx context.Context) error {
+		return s.store.Ledger(ctx, activitiesOf(items), func(tx LedgerTx) error {
+			l = landing{now: now, republishAfter: s.timing.RepublishAfter}
+			if err := l.decide(tx, items); err != nil {
+				return err
+			}
+			l.moves.DeadLetters = append(l.moves.DeadLetters, deadLetters...)
+			return tx.Apply(l.moves)
+		})
+	})
+	return l, err
+}
+
+func (s *Service) recordLanding(ctx context.Context, l landing) {
 	for _, d := range l.moves.DeadLetters {
-		s.Recorder.Incident(ctx, "reservation became a dead letter", "order_sn", d.OrderSN)
+		s.recorder.Incident(ctx, "reservation became a dead letter", "order_sn", d.OrderSN)
 	}
 	lags := make([]time.Duration, 0, len(l.landed))
 	for _, r := range l.landed {
-		lags = append(lags, now.Sub(r.ReservedAt))
+		lags = append(lags, l.now.Sub(r.ReservedAt))
 	}
-	s.Recorder.Landed(ctx, len(l.landed), lags)
+	s.recorder.Landed(ctx, len(l.landed), lags)
 	for reason, n := range l.refused {
-		s.Recorder.Refused(ctx, reason, n)
+		s.recorder.Refused(ctx, reason, n)
 	}
-	// Neither waits for the other: with Redis away the orders are made all the same.
-	return errors.Join(s.syncGate(ctx, l.rows), s.publishDeductions(ctx, l.rows))
 }
 
 // landing is the outcome of one run of the ledger transaction.
 type landing struct {
-	now     time.Time
-	timing  Timing
-	moves   *Moves
-	rows    []Reservation // all rows of the message as they stand, known ones included
-	landed  []Reservation
-	refused map[string]int
+	now            time.Time
+	republishAfter time.Duration
+	moves          *Moves
+	rows           []Reservation  // all rows of the message in their present state, known ones included
+	landed         []Reservation  // new rows that hold units
+	refused        map[string]int // by reason, how many new rows were rejected
 }
 
 func (l *landing) decide(tx LedgerTx, items []contract.Reservation) error {
@@ -67,53 +76,66 @@ func (l *landing) decide(tx LedgerTx, items []contract.Reservation) error {
 	if err != nil {
 		return err
 	}
+	held, err := heldBy(tx, users)
+	if err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for _, it := range items {
+		row, known := rows[it.OrderSN]
+		a := tx.Activity(it.ActivityID)
+		if why := l.invalid(it, row, known, a); why != "" {
+			l.addDeadLetter(it, why)
+			continue
+		}
+		if !known {
+			row = l.place(a, it, held)
+			rows[row.OrderSN] = row
+			l.moves.Insert = append(l.moves.Insert, row)
+		}
+		if !seen[row.OrderSN] {
+			seen[row.OrderSN] = true
+			l.rows = append(l.rows, row)
+		}
+	}
+	return nil
+}
+
+// heldBy reads the allowances of these users, by activity.
+func heldBy(tx LedgerTx, users map[string][]string) (map[Buyer]int64, error) {
 	held := map[Buyer]int64{}
 	for activityID, ids := range users {
 		byUser, err := tx.Held(activityID, ids)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for user, n := range byUser {
 			held[Buyer{activityID, user}] = n
 		}
 	}
-	told := map[string]bool{}
-	for _, it := range items {
-		if row, ok := rows[it.OrderSN]; ok {
-			if !row.same(it.UserID, it.ActivityID, it.Bucket, it.Lines) {
-				l.letter(it, "order_sn is known with another user, activity or lines")
-			} else if !told[it.OrderSN] {
-				told[it.OrderSN] = true
-				l.rows = append(l.rows, row)
-			}
-			continue
-		}
-		a := tx.Activity(it.ActivityID)
-		if a == nil || a.State == ActivityDraft {
-			l.letter(it, "activity is unknown")
-			continue
-		}
-		if it.Bucket != 0 {
-			l.letter(it, "bucket is unknown")
-			continue
-		}
-		if sku := unknownSKU(a, it.Lines); sku != "" {
-			l.letter(it, "SKU "+sku+" is not sold in this activity")
-			continue
-		}
-		row := l.place(a, it, held)
-		rows[row.OrderSN], told[row.OrderSN] = row, true
-		l.rows = append(l.rows, row)
-		l.moves.Insert = append(l.moves.Insert, row)
-	}
-	// Rows as they stand, not as they stood when an earlier item of this message came by.
-	for i := range l.rows {
-		l.rows[i] = rows[l.rows[i].OrderSN]
-	}
-	return nil
+	return held, nil
 }
 
-// place gives the pieces, or refuses them. It keeps a's items and held as they will be, for the next item.
+// invalid returns why an item becomes a dead letter, "" if it does not. known tells whether the ledger has its order_sn.
+func (l *landing) invalid(it contract.Reservation, row Reservation, known bool, a *Activity) string {
+	switch {
+	case known && row.same(it.UserID, it.ActivityID, it.Bucket, it.Lines):
+		return ""
+	case known:
+		return "order_sn is known with another user, activity or lines"
+	case a == nil || a.State == ActivityDraft:
+		return "activity is unknown"
+	case it.Bucket != 0:
+		return "bucket is unknown"
+	}
+	if sku := unknownSKU(a, it.Lines); sku != "" {
+		return "SKU " + sku + " is not sold in this activity"
+	}
+	return ""
+}
+
+// place makes the row of a new reservation: reserved, or rejected for the limit or the stock. It updates a's items and held
+// for the next item.
 func (l *landing) place(a *Activity, it contract.Reservation, held map[Buyer]int64) Reservation {
 	row := Reservation{
 		OrderSN: it.OrderSN, ActivityID: it.ActivityID, UserID: it.UserID, Bucket: it.Bucket, Lines: it.Lines,
@@ -131,7 +153,7 @@ func (l *landing) place(a *Activity, it contract.Reservation, held map[Buyer]int
 		l.refused[row.Reason]++
 		return row
 	}
-	again := l.now.Add(l.timing.RepublishAfter)
+	again := l.now.Add(l.republishAfter)
 	row.RepublishAt = &again
 	held[who] += row.pieces()
 	for _, line := range it.Lines {
@@ -144,7 +166,7 @@ func (l *landing) place(a *Activity, it contract.Reservation, held map[Buyer]int
 	return row
 }
 
-func (l *landing) letter(it contract.Reservation, why string) {
+func (l *landing) addDeadLetter(it contract.Reservation, why string) {
 	raw, err := json.Marshal(it)
 	if err != nil {
 		raw = []byte(it.OrderSN)
@@ -189,8 +211,8 @@ func sortedKeys[V any](set map[string]V) []string {
 	return keys
 }
 
-// publishDeductions publishes what order has to know of: rows that hold pieces and have no order as far as is known.
-func (s *Service) publishDeductions(ctx context.Context, rows []Reservation) error {
+// PublishDeductions publishes the deductions of reservations that hold units and have no known order.
+func (s *Service) PublishDeductions(ctx context.Context, rows []Reservation) error {
 	activities := map[string]*Activity{}
 	var due []contract.Deduction
 	for _, r := range rows {
@@ -200,34 +222,32 @@ func (s *Service) publishDeductions(ctx context.Context, rows []Reservation) err
 		a, ok := activities[r.ActivityID]
 		if !ok {
 			var err error
-			if a, err = s.Store.Activity(ctx, r.ActivityID); err != nil {
+			if a, err = s.store.Activity(ctx, r.ActivityID); err != nil {
 				return err
 			}
 			activities[r.ActivityID] = a
 		}
-		// Without its activity or SKU a row waits for a person; the others do not wait for it.
+		// A row without its activity or SKU has no price. It raises an alarm and does not hold up the others.
 		if a == nil || unknownSKU(a, r.Lines) != "" {
-			s.alarm(ctx, "unpriced "+r.OrderSN, "the activity or a SKU of a ledger row is gone", "order_sn", r.OrderSN, "activity_id", r.ActivityID)
+			s.Alarms.Raise(ctx, "unpriced "+r.OrderSN, "activity or SKU of a ledger row does not exist", "order_sn", r.OrderSN, "activity_id", r.ActivityID)
 			continue
 		}
-		d := contract.Deduction{
-			OrderSN: r.OrderSN, UserID: r.UserID, ActivityID: r.ActivityID, Bucket: r.Bucket,
-			Currency: a.Currency, PayWithinS: a.PayWithinS, Traceparent: r.Traceparent,
-		}
-		for _, l := range r.Lines {
-			d.Lines = append(d.Lines, contract.PricedLine{SKUID: l.SKUID, Qty: l.Qty, Price: a.Item(l.SKUID).Price})
-		}
-		due = append(due, d)
+		due = append(due, deduction(a, r))
 	}
 	if len(due) == 0 {
 		return nil
 	}
-	return s.retry(ctx, func() error { return s.Pub.Deductions(ctx, due) })
+	return s.retry(ctx, func() error { return s.pub.Deductions(ctx, due) })
 }
 
-func (s *Service) span(ctx context.Context, name string, database bool, work func(ctx context.Context) error) error {
-	ctx, end := s.Recorder.Span(ctx, name, database)
-	err := work(ctx)
-	end(err)
-	return err
+// deduction returns the deduction of a reservation, with the prices of its activity.
+func deduction(a *Activity, r Reservation) contract.Deduction {
+	d := contract.Deduction{
+		OrderSN: r.OrderSN, UserID: r.UserID, ActivityID: r.ActivityID, Bucket: r.Bucket,
+		Currency: a.Currency, PayWithinS: a.PayWithinS, Traceparent: r.Traceparent,
+	}
+	for _, l := range r.Lines {
+		d.Lines = append(d.Lines, contract.PricedLine{SKUID: l.SKUID, Qty: l.Qty, Price: a.Item(l.SKUID).Price})
+	}
+	return d
 }

@@ -23,15 +23,6 @@ var (
 // ErrBrokenRow says that a row of the tables cannot be read, and that reading it again will not help.
 var ErrBrokenRow = errors.New("a row cannot be read")
 
-// ErrLockHeld says that somebody else does this work now.
-var ErrLockHeld = errors.New("somebody else does this now")
-
-// Locks let one process at a time do a piece of work. They save work and guard nothing: work whose lock is lost has its
-// context cancelled, and may run beside another holder for a moment.
-type Locks interface {
-	Do(ctx context.Context, name string, work func(ctx context.Context) error) error
-}
-
 // Page asks for a part of a list: Limit rows after the id Cursor ("" = from the start).
 type Page struct {
 	Limit  int
@@ -49,23 +40,9 @@ type Store interface {
 
 	Reservations(ctx context.Context, orderSNs []string) (map[string]Reservation, error)
 	ReservationsOfActivity(ctx context.Context, activityID, userID string, p Page) ([]Reservation, error) // newest first
-	// ChangedReservations pages by order_sn through the rows in these states that changed since then (zero: all). broken as in
-	// ReservationsToRepublish; next is "" after the last page.
+	// ChangedReservations pages by order_sn through the rows in these states that changed since then (zero: all). broken are
+	// those whose lines cannot be read; next is "" after the last page.
 	ChangedReservations(ctx context.Context, activityID string, states []ReservationState, since time.Time, afterSN string, limit int) (rows, broken []Reservation, next string, err error)
-	// Holders pages by user through the allowances and the users of rows that hold pieces. next "" is the end. The two are not
-	// read at one moment.
-	Holders(ctx context.Context, activityID, afterUser string, limit int) (page []Holder, next string, err error)
-	// ReservationsToRepublish lists the rows whose deduction is due again, the longest due first. broken are those whose lines cannot be
-	// read; they have none.
-	ReservationsToRepublish(ctx context.Context, due time.Time, limit int) (rows, broken []Reservation, err error)
-	ScheduleRepublish(ctx context.Context, rows []Reservation) error // RepublishAt and RepublishAttempt, if still without an order
-
-	// HoldingActivities lists the activities that have reserved pieces, without their items.
-	HoldingActivities(ctx context.Context) ([]Activity, error)
-	// OverdueReservations pages through the reserved rows that have an order and did not change since then, in the order of their last
-	// change. broken as in ReservationsToRepublish; next is nil after the last page.
-	OverdueReservations(ctx context.Context, activityID string, since time.Time, after *ReservationPlace, limit int) (rows, broken []Reservation, next *ReservationPlace, err error)
-
 	Activity(ctx context.Context, id string) (*Activity, error) // nil when there is none
 	Activities(ctx context.Context, p Page) ([]Activity, error) // newest first
 	GateActivities(ctx context.Context, now time.Time) ([]Activity, error)
@@ -85,11 +62,7 @@ type Store interface {
 	DecideAdjustment(ctx context.Context, id string, refuse bool, now time.Time) (*Adjustment, error)
 	// FinishAdjustment ends the intent as decided. A refused one forgets its Idempotency-Key.
 	FinishAdjustment(ctx context.Context, id string, now time.Time) (*Adjustment, error)
-	AdjustmentsToResume(ctx context.Context, before time.Time, limit int) ([]Adjustment, error)
 	DecidedAdjustments(ctx context.Context, activityID string) ([]Adjustment, error)
-	// CountAdjustments counts all that there ever were, and those of them that the gate may not have heard of, or not to the end.
-	CountAdjustments(ctx context.Context, activityID string) (all, open int64, err error)
-
 	AddDeadLetters(ctx context.Context, letters []contract.DeadLetter) error
 	DeadLetters(ctx context.Context, state string, p Page) ([]DeadLetter, error)
 	DeadLetter(ctx context.Context, id string) (*DeadLetter, error)
@@ -98,9 +71,7 @@ type Store interface {
 	// DecideDeadLetter writes the decision and the change, if the letter has not failed again since (occurrences).
 	DecideDeadLetter(ctx context.Context, d DeadLetter, state string, c Change) (*DeadLetter, error)
 	OpenDeadLetters(ctx context.Context, orderSNs []string) (map[string]bool, error)
-	CountOpenDeadLetters(ctx context.Context) (int64, error)
 	Record(ctx context.Context, c Change) error
-	SweepKeys(ctx context.Context) error // Idempotency-Keys past their 24 h
 }
 
 // LedgerTx is the inside of a ledger transaction.
@@ -113,12 +84,6 @@ type LedgerTx interface {
 	// SetHeld rewrites an allowance that does not say what the rows say, whatever the limit is.
 	SetHeld(b Buyer, held int64) error
 	Apply(m *Moves) error
-}
-
-// Holder is a user of an activity: what the ledger's rows hold, and what the allowance says of it.
-type Holder struct {
-	UserID          string
-	Held, Allowance int64
 }
 
 // Rebuild is what a gate is made of, read under the locks.
@@ -168,58 +133,15 @@ type GateStock struct{ Left, Held, Sold, Total, Journal, InFlight int64 }
 type GateAudit struct {
 	Config     GateConfig
 	SKUs       map[string]GateStock
-	Mark       GateMark
+	Revision   GateRevision
 	Held       int64    // pieces held in all
 	Incomplete []string // SKUs of which the gate does not say what is left
 }
 
-// GateMark tells in which life of a gate, and after which of its corrections, something was seen.
-type GateMark struct {
-	Life    string // of the build that made the gate
-	Repairs int64  // how often counters were corrected
-}
-
-// GateStage is how far a purchase is in the gate.
-type GateStage string
-
-// The stages. Landed is told to buyers as queued. A broken entry cannot be read.
-const (
-	StageQueued  GateStage = "queued"
-	StageLanded  GateStage = "landed"
-	StageCreated GateStage = "created"
-	StagePaid    GateStage = "paid"
-	StageClosed  GateStage = "closed"
-	StageFailed  GateStage = "failed"
-	StageBroken  GateStage = "broken"
-	StageGone    GateStage = "gone" // told by Tally only
-)
-
-// GateRecord is an entry of the gate, as whoever compares it with the ledger sees it.
-type GateRecord struct {
-	OrderSN, UserID string
-	Lines           []contract.Line
-	Stage           GateStage
-	ExpiresAt       time.Time // of created
-	Journaled       bool      // queued, and its journal entry is not acked
-	Misfiled        bool      // its buyer's record or an index does not fit it
-	Stored          string    // as it is stored
-}
-
-// GateRepair makes an entry what the ledger says, if it still is as it was seen.
-type GateRepair struct {
-	OrderSN, Seen string // Seen "": the gate did not know it
-	Remove        bool
-	UserID        string
-	Lines         []contract.Line
-	Stage         GateStage
-	Reason        string
-	ExpiresAt     time.Time
-}
-
-// GateCorrection is what the counters of a SKU lack. Unlanded and Journal are parts of Held.
-type GateCorrection struct {
-	SKUID                                        string
-	Left, Held, Sold, Total, Unlanded, Journaled int64
+// GateRevision identifies the build of a gate and the last correction of its counters at the time of a reading.
+type GateRevision struct {
+	Build       string // of the build that made the gate
+	Corrections int64  // how often its counters were corrected
 }
 
 // GateEntry is a queued reservation that the gate has not heard the ledger's answer about.
@@ -239,35 +161,15 @@ type Gate interface {
 	Adjust(ctx context.Context, ref contract.GateRef, a Adjustment, force bool) error
 	UndoAdjust(ctx context.Context, ref contract.GateRef, a Adjustment) error
 	Audit(ctx context.Context, ref contract.GateRef) (GateAudit, error)
-	// Unlanded lists entries last journaled from then on and before then, the oldest first.
-	Unlanded(ctx context.Context, ref contract.GateRef, from, before time.Time, limit int) ([]GateEntry, error)
-	Rejournal(ctx context.Context, ref contract.GateRef, orderSNs []string) (int, error)
 	Lookup(ctx context.Context, ref contract.GateRef, orderSN string) (*GateEntry, error) // nil: not known
-	// Watch has the gate note which entries change, for one who reads all of them by Survey from now on.
-	Watch(ctx context.Context, ref contract.GateRef) (token string, err error)
-	// Survey pages through all entries, each of which comes at least once if it is there throughout.
-	Survey(ctx context.Context, ref contract.GateRef, cursor uint64) (page []GateRecord, life string, next uint64, err error)
-	// Tally ends a watch: the counters, and the entries that changed since, all at one moment. One that is gone has nothing
-	// Stored. ok is false when the watch came to nothing, as too much changed.
-	Tally(ctx context.Context, ref contract.GateRef, token string) (audit GateAudit, touched []GateRecord, ok bool, err error)
-	Inspect(ctx context.Context, ref contract.GateRef, orderSNs []string) (map[string]GateRecord, error)
-	MisfiledBuyers(ctx context.Context, ref contract.GateRef, cursor uint64) (users []string, next uint64, err error)
-	// Repair tells which entries were as they had been seen, and changed.
-	Repair(ctx context.Context, ref contract.GateRef, life string, list []GateRepair) (map[string]bool, error)
-	Mend(ctx context.Context, ref contract.GateRef, userID string, orderSNs []string) (changed bool, err error)
-	// Correct adds to counters what they lack, once, if the gate was neither built anew nor corrected since seen.
-	Correct(ctx context.Context, ref contract.GateRef, seen GateMark, held int64, list []GateCorrection) error
-	// Overrule is Configure of a gate that claims a later version than there is.
-	Overrule(ctx context.Context, ref contract.GateRef, seenVersion int64, c GateConfig) error
 	Trim(ctx context.Context, ref contract.GateRef) error
 	Refs(ctx context.Context) ([]contract.GateRef, error)
-	List(ctx context.Context, refs []contract.GateRef) error // puts them among Refs
-	Forget(ctx context.Context, ref contract.GateRef) error
+	Register(ctx context.Context, refs []contract.GateRef) error // adds them to Refs
+	Unregister(ctx context.Context, ref contract.GateRef) error
 	ShowSale(ctx context.Context, a Activity) error // writes the sale document, if it differs
 	Ready(ctx context.Context) (bool, error)
 	MarkReady(ctx context.Context) error
 	ReplicationID(ctx context.Context) (string, error) // another one: a master was restarted or replaced
-	Now(ctx context.Context) (time.Time, error)
 }
 
 // Publisher publishes what follows from a committed transaction.
@@ -309,7 +211,6 @@ type Recorder interface {
 	Closed(ctx context.Context, n int, lateness time.Duration)
 	Rebuilt(ctx context.Context, activityID string)
 	Resettled(ctx context.Context, activityID string, rows int)
-	Repaired(ctx context.Context, activityID string, r Repair)
 	Incident(ctx context.Context, what string, attrs ...any) // alarm: must never happen, and did
 	Info(ctx context.Context, what string, attrs ...any)
 	Warn(ctx context.Context, what string, err error)

@@ -52,22 +52,27 @@ func (s *Service) CreateProduct(ctx context.Context, who string, p Product) (*Pr
 	if err := p.validate(); err != nil {
 		return nil, err
 	}
-	return s.Store.CreateProduct(ctx, p, Change{At: p.CreatedAt, Who: who, Action: "product.create", Object: "product", Detail: p.Name})
+	return s.store.CreateProduct(ctx, p, Change{At: p.CreatedAt, Who: who, Action: "product.create", Object: "product", Detail: p.Name})
 }
 
 // Product is one product, refused with not_found when there is none.
 func (s *Service) Product(ctx context.Context, id string) (*Product, error) {
-	p, err := s.Store.Product(ctx, id)
+	p, err := s.store.Product(ctx, id)
 	if err == nil && p == nil {
 		err = notFound()
 	}
 	return p, err
 }
 
+// Products lists products, newest first.
+func (s *Service) Products(ctx context.Context, p Page) ([]Product, error) {
+	return s.store.Products(ctx, p)
+}
+
 // PatchProduct changes a product. Activities keep the prices they were made with.
 func (s *Service) PatchProduct(ctx context.Context, who, id string, patch ProductPatch) (*Product, error) {
 	now := s.now()
-	return s.Store.ChangeProduct(ctx, id, Change{At: now, Who: who, Action: "product.patch", Object: "product", ObjectID: id}, func(p *Product) error {
+	return s.store.ChangeProduct(ctx, id, Change{At: now, Who: who, Action: "product.patch", Object: "product", ObjectID: id}, func(p *Product) error {
 		set(&p.Name, patch.Name)
 		set(&p.Description, patch.Description)
 		set(&p.ImageURL, patch.ImageURL)

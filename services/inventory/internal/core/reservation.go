@@ -54,8 +54,11 @@ type ReservationPlace struct {
 	OrderSN   string
 }
 
-// refunded reports whether the row was released because its order was refunded.
-func (r Reservation) refunded() bool { return r.State == StateReleased && r.Reason == ReasonRefunded }
+// Refunded reports whether the row was released because its order was refunded.
+func (r Reservation) Refunded() bool { return r.State == StateReleased && r.Reason == ReasonRefunded }
+
+// Holds reports whether the row holds units.
+func (r Reservation) Holds() bool { return r.State == StateReserved || r.State == StateSold }
 
 func (r Reservation) pieces() int64 { return pieces(r.Lines) }
 

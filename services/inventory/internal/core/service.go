@@ -3,86 +3,72 @@ package core
 import (
 	"context"
 	"math/rand/v2"
-	"sync"
 	"time"
-
-	"flashsale.internal/pkg/contract"
 )
 
-// Timing holds the thresholds of what is repeated.
+// Timing holds the pauses and time windows of the rules.
 type Timing struct {
-	RepublishAfter         time.Duration // first repetition of a deduction without an order; doubles up to RepublishCap
-	RepublishCap           time.Duration
-	AbandonAfter           time.Duration // a row without an order is given up after this
-	AskAfter               time.Duration // a row still reserved so long past its pay window is asked about; doubles up to AskCap
-	AskCap                 time.Duration
-	RejournalAfter         time.Duration // first re-journaling of an entry absent from the ledger; doubles up to RejournalCap
-	RejournalCap           time.Duration
-	ResumeAfter            time.Duration // an adjustment left in intent is resumed after this
-	ResettleWindow         time.Duration // how far back rows are settled again before a refusal is dropped
-	PayingAgainAfter       time.Duration // when order names no time for an order that is being paid
-	Pause                  time.Duration // first pause between tries within one delivery
-	ReconcileGrace         time.Duration // what the ledger changed more recently is still on its way to the gate
-	ReconcilePause         time.Duration // between two looks at what disagrees
-	ReconcileConfirmations int           // so many looks must find the same before a counter is corrected
+	RepublishAfter   time.Duration // after the landing, when a deduction without an order is first due again
+	ResettleWindow   time.Duration // how far back rows are settled again before a refusal is dropped
+	PayingAgainAfter time.Duration // pause before an order that is being paid is closed again, if order names no time
+	Pause            time.Duration // first pause between attempts within one delivery
 }
 
-// DefaultTiming is what the design says.
+// DefaultTiming returns the timing of the design.
 func DefaultTiming() Timing {
 	return Timing{
-		RepublishAfter: time.Minute, RepublishCap: 30 * time.Minute, AbandonAfter: 24 * time.Hour,
-		AskAfter: 10 * time.Minute, AskCap: time.Hour,
-		RejournalAfter: time.Minute, RejournalCap: 30 * time.Minute, ResumeAfter: 20 * time.Second,
-		ResettleWindow: 10 * time.Minute, PayingAgainAfter: 5 * time.Second, Pause: 50 * time.Millisecond,
-		ReconcileGrace: 10 * time.Second, ReconcilePause: 2 * time.Second, ReconcileConfirmations: 3,
+		RepublishAfter: time.Minute, ResettleWindow: 10 * time.Minute, PayingAgainAfter: 5 * time.Second, Pause: 50 * time.Millisecond,
 	}
 }
 
-// Deps is what a Service works with.
+// Deps are the ports and settings of a Service.
 type Deps struct {
 	Store    Store
 	Gate     Gate
 	Pub      Publisher
 	Orders   Orders
-	Locks    Locks
 	Recorder Recorder
 	Now      func() time.Time
 	Timing   Timing
 }
 
-// Service is the inventory.
+// Service holds the rules of the inventory: landing, order events, closings, activities, stock and dead letters. The sweeps
+// and the gate controller are structs of their own, which work through it. It is safe for concurrent use.
 type Service struct {
-	Deps
+	Alarms *Alarms
+	Gates  *GateSync // writes the ledger's state into the gates
 
-	mu        sync.Mutex
-	resettled map[contract.GateRef]resettleMark
-	journaled map[string]repeatMark          // order_sn -> how often it was journaled again
-	asked     map[string]repeatMark          // order_sn -> how often order was asked about it again
-	overdue   map[string]*ReservationPlace   // where the next look at an activity's overdue rows begins; absent: with the oldest
-	swept     map[contract.GateRef]time.Time // where the next look at a gate's unlanded entries begins; absent: with the oldest
-	master    *master                        // the Redis master that has heard everything
-	unhealed  map[contract.GateRef]time.Time // gates that a new master has not heard about, and since when they have to be told
-	alarms    map[string]time.Time           // when something that stays wrong was last told
-	tidied    time.Time                      // when alarms long past were last forgotten
-	looked    map[string]lookedAt            // when activities were last reconciled
-	rushSince time.Time                      // since when the reconciler gives way to a rush; zero: it does not
+	store    Store
+	gate     Gate
+	pub      Publisher
+	orders   Orders
+	recorder Recorder
+	now      func() time.Time // as the tables keep it: UTC, in milliseconds
+	timing   Timing
 }
 
 // New makes the service.
 func New(d Deps) *Service {
+	now := TableTime(d.Now)
+	alarms := NewAlarms(d.Recorder, now)
 	return &Service{
-		Deps: d, resettled: map[contract.GateRef]resettleMark{}, journaled: map[string]repeatMark{}, asked: map[string]repeatMark{}, overdue: map[string]*ReservationPlace{}, swept: map[contract.GateRef]time.Time{},
-		unhealed: map[contract.GateRef]time.Time{}, alarms: map[string]time.Time{}, looked: map[string]lookedAt{},
+		Alarms: alarms, Gates: newGateSync(d, alarms, now), store: d.Store, gate: d.Gate, pub: d.Pub, orders: d.Orders,
+		recorder: d.Recorder, now: now, timing: d.Timing,
 	}
 }
 
-// now is the time as the tables keep it.
-func (s *Service) now() time.Time { return s.Now().UTC().Truncate(time.Millisecond) }
+// TableTime returns a clock that tells the time as the tables keep it: UTC, in milliseconds.
+func TableTime(clock func() time.Time) func() time.Time {
+	return func() time.Time { return ms(clock()) }
+}
 
-// retry repeats work a few times within one delivery, with a growing pause. What still fails then comes again with the
-// message, so a short hiccup does not cost a redelivery and a long one does not hold a handler.
 func (s *Service) retry(ctx context.Context, work func() error) error {
-	pause := s.Timing.Pause
+	return retry(ctx, s.timing.Pause, work)
+}
+
+// retry runs work up to three times within one delivery, with a growing pause. Work that fails three times is retried
+// with the redelivered message. So a short failure costs no redelivery, and a long one does not block a handler.
+func retry(ctx context.Context, pause time.Duration, work func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := work()
 		if err == nil || attempt == 3 {
@@ -99,15 +85,15 @@ func (s *Service) retry(ctx context.Context, work func() error) error {
 	}
 }
 
-func doubled(first, limit time.Duration, times int) time.Duration {
-	d := first
-	for i := 0; i < times && d < limit; i++ {
-		d *= 2
-	}
-	return min(d, limit)
+// inSpan runs work inside a span of the trace.
+func inSpan(ctx context.Context, recorder Recorder, name string, database bool, work func(ctx context.Context) error) error {
+	ctx, end := recorder.Span(ctx, name, database)
+	err := work(ctx)
+	end(err)
+	return err
 }
 
-// chunks calls fn with pieces of at most n.
+// chunks calls fn with successive parts of all, each of at most n elements, until fn fails.
 func chunks[T any](all []T, n int, fn func([]T) error) error {
 	for len(all) > 0 {
 		k := min(n, len(all))

@@ -33,16 +33,16 @@ func (s *Service) StockView(ctx context.Context, activityID string) (*StockView,
 		return nil, err
 	}
 	for attempt := 1; ; attempt++ {
-		audit, err := s.Gate.Audit(ctx, contract.GateRef{ActivityID: activityID})
+		audit, err := s.gate.Audit(ctx, contract.GateRef{ActivityID: activityID})
 		present := err == nil
 		if errors.Is(err, ErrNoGate) {
 			if before.GateDue(s.now()) {
-				return nil, gateUnread(err)
+				return nil, GateUnreadable(err)
 			}
 			err = nil
 		}
 		if err != nil {
-			return nil, gateUnread(err)
+			return nil, GateUnreadable(err)
 		}
 		after, err := s.Activity(ctx, activityID)
 		if err != nil {
@@ -53,15 +53,6 @@ func (s *Service) StockView(ctx context.Context, activityID string) (*StockView,
 		}
 		before = after
 	}
-}
-
-// gateUnread is what a caller over HTTP sees of a gate that could not be read; unlike gateRefusal it is of calls that
-// change nothing.
-func gateUnread(err error) error {
-	if errors.Is(err, ErrGateUnavailable) || errors.Is(err, ErrNoGate) {
-		return contract.Refuse(contract.CodeGateUnavailable, "the gate cannot be read right now; repeat the call").Because(err).After(retryGateAfter)
-	}
-	return err
 }
 
 func sameStock(a, b *Activity) bool {

@@ -11,12 +11,18 @@ import (
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/reconcile"
+	"flashsale.internal/services/inventory/internal/sweep"
 )
 
-// Gate implements core.Gate.
+// Gate implements core.Gate, reconcile.Gate and sweep.Gate.
 type Gate struct{ gate *stockgate.Gate }
 
-var _ core.Gate = (*Gate)(nil)
+var (
+	_ core.Gate      = (*Gate)(nil)
+	_ reconcile.Gate = (*Gate)(nil)
+	_ sweep.Gate     = (*Gate)(nil)
+)
 
 // New makes the core's gate.
 func New(g *stockgate.Gate) *Gate { return &Gate{gate: g} }
@@ -158,7 +164,7 @@ func (g *Gate) Audit(ctx context.Context, r contract.GateRef) (core.GateAudit, e
 func audit(a stockgate.Audit) core.GateAudit {
 	out := core.GateAudit{
 		Config: core.GateConfig{State: states[a.State], StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit, Version: a.Version},
-		SKUs:   make(map[string]core.GateStock, len(a.SKUs)), Mark: mark(a.Revision), Held: a.Held, Incomplete: a.Incomplete,
+		SKUs:   make(map[string]core.GateStock, len(a.SKUs)), Revision: revision(a.Revision), Held: a.Held, Incomplete: a.Incomplete,
 	}
 	for sku, c := range a.SKUs {
 		out.SKUs[sku] = core.GateStock{Left: c.Left, Held: c.Held, Sold: c.Sold, Total: c.Total, Journal: c.Journal, InFlight: c.InFlight}
@@ -166,7 +172,7 @@ func audit(a stockgate.Audit) core.GateAudit {
 	return out
 }
 
-// Unlanded implements core.Gate.
+// Unlanded implements sweep.Gate.
 func (g *Gate) Unlanded(ctx context.Context, r contract.GateRef, from, before time.Time, limit int) ([]core.GateEntry, error) {
 	list, err := g.gate.Unlanded(ctx, r, from, before, limit)
 	if err != nil {
@@ -179,7 +185,7 @@ func (g *Gate) Unlanded(ctx context.Context, r contract.GateRef, from, before ti
 	return out, nil
 }
 
-// Rejournal implements core.Gate.
+// Rejournal implements sweep.Gate.
 func (g *Gate) Rejournal(ctx context.Context, r contract.GateRef, orderSNs []string) (int, error) {
 	n, err := g.gate.Rejournal(ctx, r, orderSNs)
 	return n, translate(err)
@@ -216,13 +222,13 @@ func (g *Gate) Refs(ctx context.Context) ([]contract.GateRef, error) {
 	return refs, translate(err)
 }
 
-// List implements core.Gate.
-func (g *Gate) List(ctx context.Context, refs []contract.GateRef) error {
+// Register implements core.Gate.
+func (g *Gate) Register(ctx context.Context, refs []contract.GateRef) error {
 	return translate(g.gate.Register(ctx, refs...))
 }
 
-// Forget implements core.Gate.
-func (g *Gate) Forget(ctx context.Context, r contract.GateRef) error {
+// Unregister implements core.Gate.
+func (g *Gate) Unregister(ctx context.Context, r contract.GateRef) error {
 	return translate(g.gate.Unregister(ctx, r))
 }
 
@@ -268,7 +274,7 @@ func (g *Gate) ReplicationID(ctx context.Context) (string, error) {
 	return id, translate(err)
 }
 
-// Now implements core.Gate.
+// Now implements sweep.Gate.
 func (g *Gate) Now(ctx context.Context) (time.Time, error) {
 	now, err := g.gate.Now(ctx)
 	return now, translate(err)

@@ -50,7 +50,7 @@ func (m *Merchant) ListActivities(w http.ResponseWriter, r *http.Request, _ api.
 	if !ok {
 		return
 	}
-	list, err := m.core.Store.Activities(r.Context(), p)
+	list, err := m.core.Activities(r.Context(), p)
 	if err != nil {
 		m.refuse(w, r, err)
 		return

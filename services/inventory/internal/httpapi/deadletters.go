@@ -40,7 +40,7 @@ func (m *Merchant) ListDeadLetters(w http.ResponseWriter, r *http.Request, param
 			return
 		}
 	}
-	list, err := m.core.Store.DeadLetters(r.Context(), state, p)
+	list, err := m.core.DeadLetters(r.Context(), state, p)
 	if err != nil {
 		m.refuse(w, r, err)
 		return

@@ -50,7 +50,7 @@ func (m *Merchant) ListActivityOrders(w http.ResponseWriter, r *http.Request, id
 		m.csv(w, r, id, user)
 		return
 	}
-	list, err := m.core.Store.ReservationsOfActivity(r.Context(), id, user, p)
+	list, err := m.core.ReservationsOfActivity(r.Context(), id, user, p)
 	if err != nil {
 		m.refuse(w, r, err)
 		return
@@ -83,7 +83,7 @@ func (m *Merchant) csv(w http.ResponseWriter, r *http.Request, id, user string) 
 	out := csv.NewWriter(w)
 	cursor := ""
 	for first := true; ; first = false {
-		rows, err := m.core.Store.ReservationsOfActivity(r.Context(), id, user, core.Page{Limit: csvPage, Cursor: cursor})
+		rows, err := m.core.ReservationsOfActivity(r.Context(), id, user, core.Page{Limit: csvPage, Cursor: cursor})
 		if err != nil && first {
 			m.refuse(w, r, err)
 			return

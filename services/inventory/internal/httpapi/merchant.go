@@ -18,6 +18,7 @@ import (
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/inventory/api"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/reconcile"
 )
 
 // callTimeout bounds one request, the wait for the database included.
@@ -28,21 +29,22 @@ const reconcileTimeout = 55 * time.Second
 
 // Merchant serves the API for merchants and operators.
 type Merchant struct {
-	core      *core.Service
-	limits    *admission.Limits
-	tel       *telemetry.Telemetry
-	transient func(error) bool // reports an error after which a retry can succeed
-	now       func() time.Time
+	core       *core.Service
+	reconciler *reconcile.Reconciler
+	limits     *admission.Limits
+	tel        *telemetry.Telemetry
+	transient  func(error) bool // reports an error after which a retry can succeed
+	now        func() time.Time
 }
 
 var _ api.ServerInterface = (*Merchant)(nil)
 
 // NewMerchant returns the handler of the API. transient reports whether a retry can succeed after an error.
 func NewMerchant(
-	svc *core.Service, tel *telemetry.Telemetry, verifier *auth.Verifier, limits *admission.Limits, transient func(error) bool,
-	now func() time.Time,
+	svc *core.Service, reconciler *reconcile.Reconciler, tel *telemetry.Telemetry, verifier *auth.Verifier, limits *admission.Limits,
+	transient func(error) bool, now func() time.Time,
 ) http.Handler {
-	m := &Merchant{core: svc, limits: limits, tel: tel, transient: transient, now: now}
+	m := &Merchant{core: svc, reconciler: reconciler, limits: limits, tel: tel, transient: transient, now: now}
 	w := api.ServerInterfaceWrapper{Handler: m, ErrorHandlerFunc: m.refuseParameter}
 	r := httpserver.NewRouter(tel)
 	// Limits by client address apply before the token is verified, limits by user after it, and the limits of a
@@ -50,7 +52,7 @@ func NewMerchant(
 	byAddress := limits.On("merchant-per-ip")
 	read, write := limits.On("merchant-per-user", "merchant-read-total"), limits.On("merchant-per-user", "merchant-write-total")
 	// These requests load the database for a long time, so their concurrency is limited.
-	export, reconcile := when(acceptsCSV, limits.On("merchant-export")), limits.On("merchant-reconcile")
+	export, oneReconciliation := when(acceptsCSV, limits.On("merchant-export")), limits.On("merchant-reconcile")
 	r.Group(func(r chi.Router) {
 		r.Use(byAddress, httpserver.Timeout(callTimeout), verifier.Require(auth.Merchant))
 		r.With(write).Post("/v1/merchant/products", w.CreateProduct)
@@ -71,7 +73,7 @@ func NewMerchant(
 	})
 	r.Group(func(r chi.Router) {
 		r.Use(byAddress, httpserver.Timeout(reconcileTimeout), verifier.Require(auth.Operator))
-		r.With(write, reconcile).Post("/v1/merchant/activities/{activity_id}/reconciliations", w.Reconcile)
+		r.With(write, oneReconciliation).Post("/v1/merchant/activities/{activity_id}/reconciliations", w.Reconcile)
 	})
 	r.Group(func(r chi.Router) {
 		r.Use(byAddress, httpserver.Timeout(callTimeout), verifier.Require(auth.Operator))

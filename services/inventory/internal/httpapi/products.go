@@ -51,7 +51,7 @@ func (m *Merchant) ListProducts(w http.ResponseWriter, r *http.Request, _ api.Li
 	if !ok {
 		return
 	}
-	list, err := m.core.Store.Products(r.Context(), p)
+	list, err := m.core.Products(r.Context(), p)
 	if err != nil {
 		m.refuse(w, r, err)
 		return

@@ -9,6 +9,7 @@ import (
 	"flashsale.internal/pkg/idempotency"
 	"flashsale.internal/services/inventory/api"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/reconcile"
 )
 
 // AdjustStock implements api.ServerInterface.
@@ -72,12 +73,12 @@ func (m *Merchant) Reconcile(w http.ResponseWriter, r *http.Request, id string) 
 	if !m.validID(w, r, id) || !m.requireNoFields(w, r) {
 		return
 	}
-	done, err := m.core.Reconcile(r.Context(), who(r), id)
+	done, err := m.reconciler.Reconcile(r.Context(), who(r), id)
 	if err != nil {
 		m.refuse(w, r, err)
 		return
 	}
-	response := api.Reconciliation{LookedAt: done.LookedAt, Repairs: []api.Repair{}, Differences: []api.Repair{}}
+	response := api.Reconciliation{LookedAt: done.ComparedAt, Repairs: []api.Repair{}, Differences: []api.Repair{}}
 	for _, rep := range done.Repairs {
 		response.Repairs = append(response.Repairs, repairView(rep)...)
 	}
@@ -88,12 +89,12 @@ func (m *Merchant) Reconcile(w http.ResponseWriter, r *http.Request, id string) 
 }
 
 // repairView returns one entry for each SKU of a repair, or one entry without a SKU.
-func repairView(r core.Repair) []api.Repair {
+func repairView(r reconcile.Repair) []api.Repair {
 	deltas := r.Deltas
 	if len(deltas) == 0 {
-		deltas = []core.SKUDelta{{}}
+		deltas = []reconcile.SKUDelta{{}}
 	}
-	return views(deltas, func(d core.SKUDelta) api.Repair {
+	return views(deltas, func(d reconcile.SKUDelta) api.Repair {
 		return api.Repair{OrderSn: optional(r.OrderSN), SkuId: d.SKUID, Delta: d.Delta, Why: r.Why()}
 	})
 }

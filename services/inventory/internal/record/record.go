@@ -12,9 +12,10 @@ import (
 
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/reconcile"
 )
 
-// Recorder implements core.Recorder.
+// Recorder implements core.Recorder and reconcile.Recorder.
 type Recorder struct {
 	tel       *telemetry.Telemetry
 	system    string
@@ -30,7 +31,10 @@ type Recorder struct {
 	repairs   metric.Int64Counter
 }
 
-var _ core.Recorder = (*Recorder)(nil)
+var (
+	_ core.Recorder      = (*Recorder)(nil)
+	_ reconcile.Recorder = (*Recorder)(nil)
+)
 
 // New makes the instruments. system is the database's name by OpenTelemetry's conventions.
 func New(tel *telemetry.Telemetry, system string) (*Recorder, error) {
@@ -106,8 +110,8 @@ func (r *Recorder) Resettled(ctx context.Context, activityID string, rows int) {
 	r.tel.Log.InfoContext(ctx, "gate told again what the ledger holds", "activity_id", activityID, "rows", rows)
 }
 
-// Repaired implements core.Recorder: in the trace of the purchase, where it has one, else in that of the reconciliation.
-func (r *Recorder) Repaired(ctx context.Context, activityID string, rep core.Repair) {
+// Repaired implements reconcile.Recorder: in the trace of the purchase, where it has one, else in that of the reconciliation.
+func (r *Recorder) Repaired(ctx context.Context, activityID string, rep reconcile.Repair) {
 	kind := attribute.String("flashsale.repair", string(rep.Kind))
 	r.repairs.Add(ctx, 1, metric.WithAttributes(kind))
 	attrs := []any{"kind", rep.Kind, "activity_id", activityID}

@@ -160,7 +160,7 @@ func (s *Store) GateActivities(ctx context.Context, now time.Time) ([]core.Activ
 	return due, nil
 }
 
-// HoldingActivities implements core.Store.
+// HoldingActivities implements sweep.Store.
 func (s *Store) HoldingActivities(ctx context.Context) ([]core.Activity, error) {
 	var list []activityRow
 	err := s.read(ctx).Select(activityColumns).Where("id IN (SELECT activity_id FROM stocks WHERE reserved > 0)").Order("id").Find(&list).Error

@@ -154,7 +154,7 @@ func (s *Store) FinishAdjustment(ctx context.Context, id string, now time.Time) 
 	return out, nil
 }
 
-// AdjustmentsToResume implements core.Store.
+// AdjustmentsToResume implements sweep.Store.
 func (s *Store) AdjustmentsToResume(ctx context.Context, before time.Time, limit int) ([]core.Adjustment, error) {
 	var list []adjustmentRow
 	err := s.read(ctx).Select(adjustmentColumns).Where("state = ? AND updated_at <= ?", core.AdjustmentIntent, before).
@@ -169,7 +169,7 @@ func (s *Store) DecidedAdjustments(ctx context.Context, activityID string) ([]co
 	return toAdjustments(list), err
 }
 
-// CountAdjustments implements core.Store.
+// CountAdjustments implements reconcile.Store.
 func (s *Store) CountAdjustments(ctx context.Context, activityID string) (all, open int64, err error) {
 	var n struct{ Total, Unfinished int64 }
 	err = s.read(ctx).Model(&adjustmentRow{}).

@@ -8,6 +8,7 @@ import (
 	"gorm.io/gorm"
 
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/reconcile"
 )
 
 // holdingStates are the states of reservations that hold units.
@@ -33,9 +34,9 @@ func holderRows(tx *gorm.DB, activityID int64) *gorm.DB {
 	return tx.Model(&reservationRow{}).Select("order_sn", "user_id", "line_items", "state").Where("activity_id = ? AND state IN ?", activityID, holdingStates)
 }
 
-// Holders implements core.Store. It reads one page of allowances and one of reservations, both by user. It returns the
+// Holders implements reconcile.Store. It reads one page of allowances and one of reservations, both by user. It returns the
 // users up to the point that both pages cover completely.
-func (s *Store) Holders(ctx context.Context, activityID, afterUser string, limit int) ([]core.Holder, string, error) {
+func (s *Store) Holders(ctx context.Context, activityID, afterUser string, limit int) ([]reconcile.Holder, string, error) {
 	id := number(activityID)
 	var allowances []allowanceRow
 	err := s.read(ctx).Select("activity_id", "user_id", "held").Where("activity_id = ? AND user_id > ?", id, afterUser).
@@ -61,10 +62,10 @@ func (s *Store) Holders(ctx context.Context, activityID, afterUser string, limit
 			last = rows[len(rows)-1].UserID
 		}
 	}
-	users := map[string]*core.Holder{}
-	of := func(user string) *core.Holder {
+	users := map[string]*reconcile.Holder{}
+	of := func(user string) *reconcile.Holder {
 		if users[user] == nil {
-			users[user] = &core.Holder{UserID: user}
+			users[user] = &reconcile.Holder{UserID: user}
 		}
 		return users[user]
 	}
@@ -83,11 +84,11 @@ func (s *Store) Holders(ctx context.Context, activityID, afterUser string, limit
 		}
 		of(r.UserID).Held += n
 	}
-	page := make([]core.Holder, 0, len(users))
+	page := make([]reconcile.Holder, 0, len(users))
 	for _, h := range users {
 		page = append(page, *h)
 	}
-	slices.SortFunc(page, func(a, b core.Holder) int { return cmp.Compare(a.UserID, b.UserID) })
+	slices.SortFunc(page, func(a, b reconcile.Holder) int { return cmp.Compare(a.UserID, b.UserID) })
 	return page, last, nil
 }
 

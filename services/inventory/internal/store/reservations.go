@@ -143,7 +143,7 @@ func (s *Store) ChangedReservations(ctx context.Context, activityID string, stat
 	return rows, broken, next, nil
 }
 
-// ReservationsToRepublish implements core.Store.
+// ReservationsToRepublish implements sweep.Store.
 func (s *Store) ReservationsToRepublish(ctx context.Context, due time.Time, limit int) (rows, broken []core.Reservation, err error) {
 	var list []reservationRow
 	err = s.read(ctx).Select(reservationColumns).Where("republish_at <= ?", due).Order("republish_at").Limit(limit).Find(&list).Error
@@ -163,7 +163,7 @@ func splitBroken(list []reservationRow) (rows, broken []core.Reservation) {
 	return rows, broken
 }
 
-// OverdueReservations implements core.Store. It reads in the order of the index by activity, state and time of change.
+// OverdueReservations implements sweep.Store. It reads in the order of the index by activity, state and time of change.
 func (s *Store) OverdueReservations(ctx context.Context, activityID string, since time.Time, after *core.ReservationPlace, limit int) (rows, broken []core.Reservation, next *core.ReservationPlace, err error) {
 	q := s.read(ctx).Select(reservationColumns).
 		Where("activity_id = ? AND state = ? AND changed_at <= ? AND order_created_at IS NOT NULL", number(activityID), string(core.StateReserved), since.UTC())
@@ -183,7 +183,7 @@ func (s *Store) OverdueReservations(ctx context.Context, activityID string, sinc
 	return rows, broken, next, nil
 }
 
-// ScheduleRepublish implements core.Store.
+// ScheduleRepublish implements sweep.Store.
 func (s *Store) ScheduleRepublish(ctx context.Context, rows []core.Reservation) error {
 	type plan struct {
 		at      int64

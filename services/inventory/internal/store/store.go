@@ -19,15 +19,21 @@ import (
 	"flashsale.internal/pkg/idempotency"
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/services/inventory/internal/core"
+	"flashsale.internal/services/inventory/internal/reconcile"
+	"flashsale.internal/services/inventory/internal/sweep"
 )
 
 // chunkSize bounds the values of one IN (...) and the rows of one INSERT.
 const chunkSize = 500
 
-// Store implements core.Store.
+// Store implements core.Store, reconcile.Store and sweep.Store.
 type Store struct{ db *gorm.DB }
 
-var _ core.Store = (*Store)(nil)
+var (
+	_ core.Store      = (*Store)(nil)
+	_ reconcile.Store = (*Store)(nil)
+	_ sweep.Store     = (*Store)(nil)
+)
 
 // New returns a Store on an open database.
 func New(db *gorm.DB) *Store { return &Store{db: db} }

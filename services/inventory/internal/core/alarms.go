@@ -1,0 +1,61 @@
+package core
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+)
+
+// alarmInterval is the shortest time between two incidents with the same key.
+const alarmInterval = time.Hour
+
+// Alarms raises incidents about conditions that may last, each once an hour at most. It is safe for concurrent use.
+type Alarms struct {
+	recorder Recorder
+	now      func() time.Time
+
+	mu      sync.Mutex
+	raised  map[string]time.Time // by key, when the incident was last raised
+	cleaned time.Time            // when old keys were last deleted from raised
+}
+
+// NewAlarms makes an Alarms that raised nothing yet.
+func NewAlarms(recorder Recorder, now func() time.Time) *Alarms {
+	return &Alarms{recorder: recorder, now: now, raised: map[string]time.Time{}}
+}
+
+// Raise records an incident, unless one with this key was recorded within the last hour.
+func (x *Alarms) Raise(ctx context.Context, key, what string, attrs ...any) {
+	if x.due(key) {
+		x.recorder.Incident(ctx, what, attrs...)
+	}
+}
+
+// RaiseBrokenGate reports a gate that cannot be read, or cannot be built from the tables.
+func (x *Alarms) RaiseBrokenGate(ctx context.Context, activityID string, err error) {
+	x.Raise(ctx, "broken "+activityID, "a gate is broken", "activity_id", activityID, "error", err)
+}
+
+// RaiseUnreadable reports ledger rows that cannot be read.
+func (x *Alarms) RaiseUnreadable(ctx context.Context, broken []Reservation) {
+	for _, r := range broken {
+		x.Raise(ctx, "unreadable "+r.OrderSN, "ledger row cannot be read", "order_sn", r.OrderSN, "activity_id", r.ActivityID)
+	}
+}
+
+// due reports whether the incident with this key is due, and if so notes that it is raised now.
+func (x *Alarms) due(key string) bool {
+	now := x.now()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if now.Sub(x.cleaned) >= alarmInterval {
+		x.cleaned = now
+		maps.DeleteFunc(x.raised, func(_ string, at time.Time) bool { return now.Sub(at) >= 2*alarmInterval })
+	}
+	if last, ok := x.raised[key]; ok && now.Sub(last) < alarmInterval {
+		return false
+	}
+	x.raised[key] = now
+	return true
+}

@@ -1,0 +1,282 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"flashsale.internal/pkg/contract"
+)
+
+// GateSync writes the ledger's state into the gates: the effects of reservations and adjustments, and whole gates that are
+// absent. Every write may be repeated. It is safe for concurrent use.
+type GateSync struct {
+	store    Store
+	gate     Gate
+	recorder Recorder
+	alarms   *Alarms
+	now      func() time.Time
+	window   time.Duration // how far back rows are settled again before a refusal is dropped
+	pause    time.Duration // first pause between attempts
+
+	mu        sync.Mutex
+	resettled map[contract.GateRef]time.Time // when the latest resettling of a gate before a refusal began
+}
+
+func newGateSync(d Deps, alarms *Alarms, now func() time.Time) *GateSync {
+	return &GateSync{
+		store: d.Store, gate: d.Gate, recorder: d.Recorder, alarms: alarms, now: now,
+		window: d.Timing.ResettleWindow, pause: d.Timing.Pause, resettled: map[contract.GateRef]time.Time{},
+	}
+}
+
+// Sync repeats the effect of every reservation's present state on its gate.
+func (g *GateSync) Sync(ctx context.Context, rows []Reservation) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	byGate := map[contract.GateRef]*effects{}
+	for _, r := range rows {
+		ref := contract.GateRef{ActivityID: r.ActivityID, Bucket: r.Bucket}
+		if byGate[ref] == nil {
+			byGate[ref] = &effects{}
+		}
+		byGate[ref].add(r)
+	}
+	return inSpan(ctx, g.recorder, "gate settle", false, func(ctx context.Context) error {
+		var errs []error
+		for ref, e := range byGate {
+			errs = append(errs, retry(ctx, g.pause, func() error {
+				return g.fillIfAbsent(ctx, ref, func() error { return g.apply(ctx, ref, e) })
+			}))
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// apply writes effects into one gate. The gate gets units back only after it knows all reservations that hold some.
+func (g *GateSync) apply(ctx context.Context, ref contract.GateRef, e *effects) error {
+	err := chunks(e.settle, gateChunk, func(c []Settlement) error { return g.gate.Settle(ctx, ref, c) })
+	if err == nil {
+		err = chunks(e.release, gateChunk, func(c []Ending) error { return g.gate.Release(ctx, ref, c) })
+	}
+	if err == nil && len(e.refused) > 0 {
+		err = g.SettleBeforeRefusing(ctx, ref, e.refused)
+	}
+	if err == nil {
+		err = chunks(e.drop, gateChunk, func(c []Ending) error { return g.gate.Drop(ctx, ref, c) })
+	}
+	return err
+}
+
+// fillIfAbsent runs work that needs the gate. If the gate is absent although it is due, Redis lost it: fillIfAbsent builds
+// it from the tables and runs the work again. If it is not due, nothing has to be done: an activity that ended more than
+// a day ago and holds nothing has no gate any more, nor has a bucket for which no gate was ever made.
+func (g *GateSync) fillIfAbsent(ctx context.Context, ref contract.GateRef, work func() error) error {
+	cause := work()
+	if !errors.Is(cause, ErrNoGate) {
+		return cause
+	}
+	due, err := g.Due(ctx, ref)
+	if err != nil || !due {
+		return err
+	}
+	if err := g.Fill(ctx, ref.ActivityID); err != nil {
+		return fmt.Errorf("%w; filling it: %w", cause, err)
+	}
+	return work()
+}
+
+// Due reports whether the gate has to exist now.
+func (g *GateSync) Due(ctx context.Context, ref contract.GateRef) (bool, error) {
+	if ref.Bucket != 0 {
+		return false, nil
+	}
+	a, err := g.store.Activity(ctx, ref.ActivityID)
+	if err != nil {
+		return false, err
+	}
+	return a != nil && a.GateDue(g.now()), nil
+}
+
+// clockSkew bounds the difference between Redis's clock, which stamps reservations, and the clock of this process.
+const clockSkew = 2 * time.Second
+
+// SettleBeforeRefusing makes the gate know all that the ledger holds before refused units return to it. The gate sold
+// these units because it had lost another reservation. If they returned first, it would only sell them again.
+//
+// A purchase that the gate accepted before the latest such settling began needs no other one. A purchase that it accepted
+// afterwards shows that the recent rows were not enough: then all rows are settled.
+func (g *GateSync) SettleBeforeRefusing(ctx context.Context, ref contract.GateRef, refused []Reservation) error {
+	latest := refused[0].ReservedAt
+	for _, r := range refused {
+		if r.ReservedAt.After(latest) {
+			latest = r.ReservedAt
+		}
+	}
+	g.mu.Lock()
+	last, before := g.resettled[ref]
+	g.mu.Unlock()
+	began := g.now()
+	since := began.Add(-g.window)
+	if before && last.After(latest.Add(clockSkew)) {
+		return nil
+	}
+	if before && last.After(since) {
+		since = time.Time{}
+	}
+	if err := g.resettle(ctx, ref, since); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.resettled[ref] = began
+	return nil
+}
+
+// forgetOld deletes the times of settlings that matter no more.
+func (g *GateSync) forgetOld() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for ref, began := range g.resettled {
+		if began.Add(GateKept).Before(g.now()) {
+			delete(g.resettled, ref)
+		}
+	}
+}
+
+// resync repeats the effect of every row that changed since then, whatever its state, for a gate that may have lost it.
+func (g *GateSync) resync(ctx context.Context, ref contract.GateRef, since time.Time) error {
+	if err := g.resettle(ctx, ref, since); err != nil {
+		return err
+	}
+	return g.eachPage(ctx, ref, []ReservationState{StateReleased, StateRejected}, since, func(rows []Reservation) error {
+		var e effects
+		for _, r := range rows {
+			e.add(r)
+		}
+		e.refused = nil // the rows that had taken their units have just been settled
+		return g.apply(ctx, ref, &e)
+	})
+}
+
+// resettle settles every reserved or sold row that changed since then, and sends the adjustments again. It reads the rows
+// page by page without locks. A row that is released meanwhile is terminal in the gate, and settling changes nothing there.
+func (g *GateSync) resettle(ctx context.Context, ref contract.GateRef, since time.Time) error {
+	n := 0
+	err := g.eachPage(ctx, ref, []ReservationState{StateReserved, StateSold}, since, func(rows []Reservation) error {
+		st := make([]Settlement, len(rows))
+		for i, r := range rows {
+			st[i] = settlement(r)
+		}
+		n += len(st)
+		return chunks(st, gateChunk, func(c []Settlement) error { return g.gate.Settle(ctx, ref, c) })
+	})
+	if err != nil {
+		return err
+	}
+	decided, err := g.store.DecidedAdjustments(ctx, ref.ActivityID)
+	if err != nil {
+		return err
+	}
+	for _, a := range decided {
+		if err := g.SendAdjustment(ctx, ref, a); err != nil {
+			return err
+		}
+	}
+	g.recorder.Resettled(ctx, ref.ActivityID, n)
+	return nil
+}
+
+// eachPage calls fn with the gate's rows in these states that changed since then (zero: all), page by page. Rows that
+// cannot be read raise an alarm and do not hold up the others.
+func (g *GateSync) eachPage(
+	ctx context.Context, ref contract.GateRef, states []ReservationState, since time.Time, fn func([]Reservation) error,
+) error {
+	for after := ""; ; {
+		rows, broken, next, err := g.store.ChangedReservations(ctx, ref.ActivityID, states, since, after, 512)
+		if err != nil {
+			return err
+		}
+		g.alarms.RaiseUnreadable(ctx, broken)
+		rows = slices.DeleteFunc(rows, func(r Reservation) bool { return r.Bucket != ref.Bucket })
+		if err := fn(rows); err != nil || next == "" {
+			return err
+		}
+		after = next
+	}
+}
+
+// SendAdjustment makes the gate agree with the decision of the database, whatever an earlier attempt took out of the gate:
+// a taken adjustment is applied without a condition, a refused one is undone.
+func (g *GateSync) SendAdjustment(ctx context.Context, ref contract.GateRef, a Adjustment) error {
+	if a.Decision == DecisionTaken {
+		return g.gate.Adjust(ctx, ref, a, true)
+	}
+	return g.gate.UndoAdjust(ctx, ref, a)
+}
+
+// configure writes the activity's state, window and limit into its gate. A gate with a newer version has a later decision
+// already and stays as it is.
+func (g *GateSync) configure(ctx context.Context, a *Activity) error {
+	err := g.gate.Configure(ctx, contract.GateRef{ActivityID: a.ID}, a.GateConfig())
+	if errors.Is(err, ErrGateVersion) {
+		return nil
+	}
+	return err
+}
+
+// bind makes the gate match the activity. An activity whose gate is no longer due has none to bind.
+func (g *GateSync) bind(ctx context.Context, a *Activity) error {
+	err := g.configure(ctx, a)
+	if errors.Is(err, ErrNoGate) {
+		if !a.GateDue(g.now()) {
+			return nil
+		}
+		return g.Fill(ctx, a.ID)
+	}
+	if err != nil {
+		return err
+	}
+	return g.gate.ShowSale(ctx, *a)
+}
+
+// Fill builds an absent gate from the tables. Activity and stock are locked while ledger, allowances and adjustments are
+// read and while the gate is written. So nothing lands in between that neither the gate nor a later settling contains.
+// A gate that is live already stays as it is.
+func (g *GateSync) Fill(ctx context.Context, activityID string) error {
+	var a Activity
+	err := g.store.Rebuild(ctx, activityID, g.now(), func(r Rebuild) error {
+		a = r.Activity
+		return g.gate.Preload(ctx, contract.GateRef{ActivityID: activityID}, r)
+	})
+	switch {
+	case errors.Is(err, ErrGateLive):
+		fresh, err := g.store.Activity(ctx, activityID)
+		if err != nil || fresh == nil {
+			return err
+		}
+		if err := g.configure(ctx, fresh); err != nil {
+			return err
+		}
+		return g.gate.ShowSale(ctx, *fresh)
+	case err != nil:
+		return err
+	}
+	g.recorder.Rebuilt(ctx, activityID)
+	return g.gate.ShowSale(ctx, a)
+}
+
+// showSale refreshes the sale document that buyers see. If it fails, the gate controller repeats it.
+func (g *GateSync) showSale(ctx context.Context, activityID string) {
+	a, err := g.store.Activity(ctx, activityID)
+	if err == nil && a != nil {
+		err = g.gate.ShowSale(ctx, *a)
+	}
+	if err != nil {
+		g.recorder.Warn(ctx, "sale document not refreshed yet", err)
+	}
+}

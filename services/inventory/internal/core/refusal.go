@@ -1,0 +1,37 @@
+package core
+
+import (
+	"errors"
+	"time"
+
+	"flashsale.internal/pkg/contract"
+)
+
+// retryGateAfter is the pause that callers are asked to make when the gate cannot be reached.
+const retryGateAfter = 2 * time.Second
+
+// gateRefusal turns the error of an unreachable gate into the refusal of a call that changes something: the tables have the
+// change, the gate follows. It returns other errors as they are.
+func gateRefusal(err error) error {
+	if errors.Is(err, ErrGateUnavailable) || errors.Is(err, ErrNoGate) {
+		return contract.Refuse(contract.CodeGateUnavailable,
+			"the change is saved but not in the gate yet; repeat the call, or it follows by itself").Because(err).After(retryGateAfter)
+	}
+	return err
+}
+
+// GateUnreadable turns the error of an unreachable gate into the refusal of a call that reads it. It returns other errors as
+// they are.
+func GateUnreadable(err error) error {
+	if errors.Is(err, ErrGateUnavailable) || errors.Is(err, ErrNoGate) {
+		return contract.Refuse(contract.CodeGateUnavailable, "the gate cannot be read right now; repeat the call").Because(err).After(retryGateAfter)
+	}
+	return err
+}
+
+// Unavailable returns the refusal of a call that may be repeated.
+func Unavailable(detail string, err error) error {
+	return contract.Refuse(contract.CodeUnavailable, detail).Because(err).After(retryGateAfter)
+}
+
+func notFound() *contract.Refusal { return contract.Refuse(contract.CodeNotFound, "no such resource") }

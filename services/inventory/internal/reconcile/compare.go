@@ -1,0 +1,411 @@
+package reconcile
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"strconv"
+	"time"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/services/inventory/internal/core"
+)
+
+// ledgerPage bounds one query of a comparison.
+const ledgerPage = 1000
+
+// comparison is one comparison of a gate with the ledger, page by page and without a lock: first the gate's entries, then
+// the ledger's rows. It decides nothing about single purchases. Those that disagree are mismatches, which are read again.
+//
+// Its sums are exact: all of them are as of the moment at which the tracked changes were collected, however long the reading
+// took and whatever happened meanwhile. The gate tracks which entries change from before the first page on. One script then
+// returns these and the counters. Every other entry is as it was read.
+type comparison struct {
+	before, after *core.Activity
+	audit         core.GateAudit // as of the moment of the collection
+	entries       map[string]*sums
+	rows          map[string]*sums // only Held (reserved) and Sold
+	unlanded      []string         // queued purchases, about maxUnlanded at most
+	mismatches    []mismatch
+	// indexMismatches are the order_sns by user that do not match the user's record or the indexes. A user without order_sns
+	// has a record that does not match.
+	indexMismatches map[string][]string
+
+	exact    bool // fewer entries changed than the gate can track
+	settled  bool // the totals in the tables did not change meanwhile, and no adjustment was between its steps
+	inFlight int  // mismatches that are ordinary: the gate's entry is behind, and its sync is in flight
+	odd      int  // mismatches that are never ordinary, or that changed just now
+}
+
+// sums are units of one SKU, summed over the entries or rows that hold some. Unlanded and Journaled are parts of Held.
+type sums struct{ Held, Sold, Unlanded, Journaled int64 }
+
+// sumsOf returns the sums of a SKU, which it adds if they are missing.
+func sumsOf(m map[string]*sums, sku string) *sums {
+	s := m[sku]
+	if s == nil {
+		s = &sums{}
+		m[sku] = s
+	}
+	return s
+}
+
+// maxUnlanded bounds how many queued purchases are checked for dead letters. With more of them the gate is not at rest.
+const maxUnlanded = 500
+
+// mismatch is a purchase about which gate and ledger disagree.
+type mismatch struct {
+	orderSN string
+	stored  uint64    // digest of the entry, 0 for none
+	changed time.Time // of the row, zero for none
+}
+
+// moved reports whether entry or row changed since the comparison.
+func (m mismatch) moved(g *Entry, row *core.Reservation) bool {
+	var stored uint64
+	if g != nil {
+		stored = digest(g.Stored)
+	}
+	var changed time.Time
+	if row != nil {
+		changed = row.ChangedAt
+	}
+	return stored != m.stored || !changed.Equal(m.changed)
+}
+
+// entryDigest is what is kept of an entry until the ledger's rows are read: 40 bytes, so a million of them fit into memory.
+type entryDigest struct {
+	sn        int64
+	content   uint64 // of stage, buyer and lines
+	stored    uint64
+	lines     int32 // index in lineSets.sets
+	stage     int8  // of stageRank; 0 for an entry that cannot be read
+	journaled bool
+}
+
+func (d entryDigest) ended() bool { return d.stage == endedRank }
+
+// lineSets keeps every combination of lines once. A sale has few of them.
+type lineSets struct {
+	byText map[string]int32
+	sets   [][]contract.Line
+}
+
+func (x *lineSets) index(lines []contract.Line) int32 {
+	text := string(appendLines(nil, lines))
+	i, ok := x.byText[text]
+	if !ok {
+		i = int32(len(x.sets)) // as many as there are entries, at the very most
+		x.byText[text] = i
+		x.sets = append(x.sets, lines)
+	}
+	return i
+}
+
+// compare makes one comparison.
+func (p *pass) compare(ctx context.Context) (*comparison, error) {
+	c := &comparison{entries: map[string]*sums{}, rows: map[string]*sums{}, indexMismatches: map[string][]string{}}
+	// An adjustment that is complete at the end of the comparison may have been half done when the gate was read.
+	adjusted, openBefore, err := p.Store.CountAdjustments(ctx, p.activity.ID)
+	if err != nil {
+		return nil, err
+	}
+	if c.before, err = p.readActivity(ctx); err != nil {
+		return nil, err
+	}
+	entries, err := p.readGate(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.readLedger(ctx, c, entries); err != nil {
+		return nil, err
+	}
+	if c.after, err = p.readActivity(ctx); err != nil {
+		return nil, err
+	}
+	adjustedNow, openNow, err := p.Store.CountAdjustments(ctx, p.activity.ID)
+	if err != nil {
+		return nil, err
+	}
+	c.settled = adjustedNow == adjusted && openBefore == 0 && openNow == 0 && sameTotals(c.before, c.after)
+	if err := p.compareConfig(ctx, c); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// readActivity reads the activity, refused with not_found if it was deleted.
+func (p *pass) readActivity(ctx context.Context) (*core.Activity, error) {
+	a, err := p.Store.Activity(ctx, p.activity.ID)
+	if err == nil && a == nil {
+		err = contract.Refuse(contract.CodeNotFound, "no such resource")
+	}
+	return a, err
+}
+
+func sameTotals(before, after *core.Activity) bool {
+	if len(before.Items) != len(after.Items) {
+		return false
+	}
+	for _, it := range after.Items {
+		if b := before.Item(it.SKUID); b == nil || b.Total != it.Total {
+			return false
+		}
+	}
+	return true
+}
+
+// readGate reads all entries, the counters and the buyers' records, and sums what the entries hold. The returned digests
+// are sorted by order_sn.
+func (p *pass) readGate(ctx context.Context, c *comparison) ([]entryDigest, error) {
+	entries, lines, err := p.readEntries(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	entries = latest(entries)
+	for _, d := range entries {
+		c.addEntry(d, lines)
+	}
+	for cursor := uint64(0); ; {
+		users, next, err := p.Gate.MismatchedBuyers(ctx, p.ref, cursor)
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range users {
+			if _, ok := c.indexMismatches[u]; !ok {
+				c.indexMismatches[u] = nil
+			}
+		}
+		if cursor = next; cursor == 0 {
+			return entries, nil
+		}
+	}
+}
+
+// readEntries reads all entries page by page, and then those that changed meanwhile, together with the counters.
+func (p *pass) readEntries(ctx context.Context, c *comparison) ([]entryDigest, *lineSets, error) {
+	token, err := p.Gate.TrackChanges(ctx, p.ref)
+	if err != nil {
+		return nil, nil, err
+	}
+	var entries []entryDigest
+	lines := &lineSets{byText: map[string]int32{}}
+	builds := map[string]bool{}
+	for cursor := uint64(0); ; {
+		page, build, next, err := p.Gate.Survey(ctx, p.ref, cursor)
+		if err != nil {
+			return nil, nil, err
+		}
+		builds[build] = true
+		for i := range page {
+			entries = c.keep(entries, lines, &page[i])
+		}
+		if cursor = next; cursor == 0 {
+			break
+		}
+	}
+	audit, changed, ok, err := p.Gate.CollectChanges(ctx, p.ref, token)
+	if err != nil {
+		return nil, nil, err
+	}
+	if c.audit, c.exact = audit, ok; !ok {
+		if c.audit, err = p.Gate.Audit(ctx, p.ref); err != nil {
+			return nil, nil, err
+		}
+	}
+	builds[c.audit.Revision.Build] = true
+	c.exact = c.exact && len(builds) == 1
+	for i := range changed {
+		entries = c.keep(entries, lines, &changed[i])
+	}
+	return entries, lines, nil
+}
+
+// keep appends the digest of an entry.
+func (c *comparison) keep(entries []entryDigest, lines *lineSets, e *Entry) []entryDigest {
+	sn, err := strconv.ParseInt(e.OrderSN, 10, 64)
+	if err != nil || !contract.ValidID(e.OrderSN) {
+		return entries // the ledger cannot hold it
+	}
+	if e.IndexMismatch && e.Stage != StageBroken {
+		c.indexMismatches[e.UserID] = append(c.indexMismatches[e.UserID], e.OrderSN)
+	}
+	return append(entries, entryDigest{
+		sn: sn, content: contentDigest(e.Stage, e.UserID, e.Lines, e.ExpiresAt), stored: digest(e.Stored), lines: lines.index(e.Lines),
+		stage: int8(stageRank[e.Stage]), journaled: e.Journaled,
+	})
+}
+
+// latest sorts entries by order_sn and keeps the last reading of each. Redis may return an entry twice, and the collection
+// returns those that changed once more. Deleted entries are dropped.
+func latest(entries []entryDigest) []entryDigest {
+	slices.Reverse(entries)
+	slices.SortStableFunc(entries, func(a, b entryDigest) int { return cmp.Compare(a.sn, b.sn) })
+	entries = slices.CompactFunc(entries, func(a, b entryDigest) bool { return a.sn == b.sn })
+	return slices.DeleteFunc(entries, func(d entryDigest) bool { return d.stored == 0 })
+}
+
+// addEntry adds what an entry holds to the sums.
+func (c *comparison) addEntry(d entryDigest, lines *lineSets) {
+	if d.stage < 1 || d.ended() {
+		return
+	}
+	queued := int(d.stage) == stageRank[StageQueued]
+	for _, line := range lines.sets[d.lines] {
+		s := sumsOf(c.entries, line.SKUID)
+		if int(d.stage) == stageRank[StagePaid] {
+			s.Sold += line.Qty
+			continue
+		}
+		s.Held += line.Qty
+		if queued {
+			s.Unlanded += line.Qty
+			if d.journaled {
+				s.Journaled += line.Qty
+			}
+		}
+	}
+	if queued && len(c.unlanded) <= maxUnlanded {
+		c.unlanded = append(c.unlanded, strconv.FormatInt(d.sn, 10))
+	}
+}
+
+// readLedger reads all rows and compares them with the entries. Both are sorted by order_sn.
+func (p *pass) readLedger(ctx context.Context, c *comparison, entries []entryDigest) error {
+	now := p.tableTime()
+	matched := make([]bool, len(entries)) // entries that have a row
+	all := []core.ReservationState{core.StateReserved, core.StateSold, core.StateReleased, core.StateRejected}
+	for after := ""; ; {
+		rows, broken, next, err := p.Store.ChangedReservations(ctx, p.ref.ActivityID, all, time.Time{}, after, ledgerPage)
+		if err != nil {
+			return err
+		}
+		if len(broken) > 0 { // no sum is right without them
+			return fmt.Errorf("%w: lines of reservation %s", core.ErrBrokenRow, broken[0].OrderSN)
+		}
+		for _, row := range rows {
+			if row.Bucket == p.ref.Bucket {
+				c.addRow(row)
+				c.compareRow(row, entries, matched, now)
+			}
+		}
+		if next == "" {
+			break
+		}
+		after = next
+	}
+	for i, e := range entries {
+		if !matched[i] && int(e.stage) != stageRank[StageQueued] && !e.ended() {
+			c.mismatches = append(c.mismatches, mismatch{orderSN: strconv.FormatInt(e.sn, 10), stored: e.stored})
+		}
+	}
+	return nil
+}
+
+// addRow adds what a row holds to the sums.
+func (c *comparison) addRow(row core.Reservation) {
+	for _, line := range row.Lines {
+		switch row.State {
+		case core.StateReserved:
+			sumsOf(c.rows, line.SKUID).Held += line.Qty
+		case core.StateSold:
+			sumsOf(c.rows, line.SKUID).Sold += line.Qty
+		}
+	}
+}
+
+// compareRow compares a row with its entry, and marks the entry as matched.
+func (c *comparison) compareRow(row core.Reservation, entries []entryDigest, matched []bool, now time.Time) {
+	sn, err := strconv.ParseInt(row.OrderSN, 10, 64)
+	if err != nil || !belongsInGate(row) {
+		return
+	}
+	i, ok := sort.Find(len(entries), func(i int) int { return cmp.Compare(sn, entries[i].sn) })
+	if !ok {
+		if row.Holds() || now.Sub(row.ChangedAt) < trimmedAfter {
+			c.mismatches = append(c.mismatches, mismatch{orderSN: row.OrderSN, changed: row.ChangedAt})
+		}
+		return
+	}
+	matched[i] = true
+	bothEnded := entries[i].ended() && !row.Holds()
+	if !bothEnded && entries[i].content != rowContentDigest(row) {
+		c.mismatches = append(c.mismatches, mismatch{orderSN: row.OrderSN, stored: entries[i].stored, changed: row.ChangedAt})
+	}
+}
+
+// compareConfig compares state, window and limit. A version reaches the gate after its commit, and the content of a version
+// never changes. So the gate, which was read first, can neither be ahead of the table nor differ under the same version.
+func (p *pass) compareConfig(ctx context.Context, c *comparison) error {
+	has, want := c.audit.Config, c.after.GateConfig()
+	var err error
+	switch {
+	case has.Version > want.Version:
+		err = p.Gate.OverrideConfig(ctx, p.ref, has.Version, want)
+	case has.Version == want.Version && !sameConfig(has, want):
+		err = p.Gate.Configure(ctx, p.ref, want)
+	default:
+		return nil
+	}
+	if errors.Is(err, core.ErrGateVersion) { // a later version reached it just now
+		return nil
+	}
+	if err == nil {
+		p.repaired(ctx, Repair{Kind: RepairConfigured})
+	}
+	return err
+}
+
+func sameConfig(a, b core.GateConfig) bool {
+	return a.State == b.State && a.StartsAt.Equal(b.StartsAt) && a.EndsAt.Equal(b.EndsAt) && a.PerUserLimit == b.PerUserLimit
+}
+
+// rowContentDigest is contentDigest of the entry that a row should have.
+func rowContentDigest(row core.Reservation) uint64 {
+	var expires time.Time
+	if row.State == core.StateReserved && row.OrderCreatedAt != nil && row.ExpiresAt != nil {
+		expires = *row.ExpiresAt
+	}
+	return contentDigest(stageOf(row), row.UserID, row.Lines, expires)
+}
+
+// contentDigest digests the content of an entry. The order of the lines does not matter.
+func contentDigest(stage Stage, userID string, lines []contract.Line, expires time.Time) uint64 {
+	b := make([]byte, 0, 96)
+	b = appendLines(append(append(append(b, stage...), '|'), userID...), lines)
+	if !expires.IsZero() {
+		b = strconv.AppendInt(append(b, '@'), expires.UnixMilli(), 10)
+	}
+	return fnv(b)
+}
+
+func appendLines(b []byte, lines []contract.Line) []byte {
+	if len(lines) > 1 {
+		lines = slices.Clone(lines)
+		slices.SortFunc(lines, func(a, b contract.Line) int { return core.CompareIDs(a.SKUID, b.SKUID) })
+	}
+	for _, line := range lines {
+		b = strconv.AppendInt(append(append(append(b, '|'), line.SKUID...), ':'), line.Qty, 10)
+	}
+	return b
+}
+
+// digest digests a stored entry, 0 for none.
+func digest(stored string) uint64 {
+	if stored == "" {
+		return 0
+	}
+	return fnv([]byte(stored))
+}
+
+// fnv is FNV-1a. A collision hides a mismatch with a probability of 2^-64.
+func fnv(b []byte) uint64 {
+	h := uint64(14695981039346656037)
+	for _, c := range b {
+		h = (h ^ uint64(c)) * 1099511628211
+	}
+	return h
+}

@@ -1,0 +1,252 @@
+package reconcile
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"flashsale.internal/services/inventory/internal/core"
+)
+
+// counterErrors are what the counters of the gate lack, by SKU, as one exact comparison found it. A counter lacks the same
+// before and after every script, as each script moves entries and counters by the same. So the correction is safe beside
+// traffic: it adds what is lacking, it sets nothing, and purchases and releases in between do not matter.
+type counterErrors struct {
+	lacks map[string]Correction
+	held  int64 // of the counter of all units held
+	// stocks are SKUs whose stock row and ledger rows do not add up, and by how much. The reconciler cannot tell which of
+	// them is right.
+	stocks map[string]int64
+}
+
+func (f counterErrors) gateOK() bool { return len(f.lacks) == 0 && f.held == 0 }
+
+func (f counterErrors) none() bool { return f.gateOK() && len(f.stocks) == 0 }
+
+// counterErrors compares the sums with the counters of gate and tables. An inexact comparison has none.
+func (c *comparison) counterErrors() counterErrors {
+	f := counterErrors{lacks: map[string]Correction{}, stocks: map[string]int64{}}
+	if !c.exact {
+		return f
+	}
+	var held int64
+	for sku := range c.skus() {
+		var want sums
+		if s := c.entries[sku]; s != nil {
+			want = *s
+		}
+		held += want.Held
+		var total int64
+		if it := c.after.Item(sku); it != nil {
+			total = it.Total
+			if by, wrong := c.stockError(it); wrong {
+				f.stocks[sku] = by
+			}
+		}
+		has := c.audit.SKUs[sku]
+		lack := Correction{
+			SKUID: sku, Left: total - want.Held - want.Sold - has.Left, Total: total - has.Total,
+			Held: want.Held - has.Held, Sold: want.Sold - has.Sold,
+			Unlanded: want.Unlanded - has.Journal - has.InFlight, Journaled: want.Journaled - has.Journal,
+		}
+		if lack != (Correction{SKUID: sku}) {
+			f.lacks[sku] = lack
+		}
+	}
+	f.held = held - c.audit.Held
+	return f
+}
+
+// skus returns all SKUs of the activity, the gate's counters and its entries.
+func (c *comparison) skus() map[string]bool {
+	skus := map[string]bool{}
+	for _, it := range c.after.Items {
+		skus[it.SKUID] = true
+	}
+	for sku := range c.audit.SKUs {
+		skus[sku] = true
+	}
+	for sku := range c.entries {
+		skus[sku] = true
+	}
+	return skus
+}
+
+// stockError reports whether a stock row and the ledger rows of its SKU do not add up, and by how many units in all. A stock
+// row that changed during the comparison is not compared.
+func (c *comparison) stockError(it *core.Stock) (by int64, wrong bool) {
+	var rows sums
+	if s := c.rows[it.SKUID]; s != nil {
+		rows = *s
+	}
+	if b := c.before.Item(it.SKUID); b == nil || *b != *it {
+		return 0, false
+	}
+	return it.Reserved + it.Sold - rows.Held - rows.Sold, rows.Held != it.Reserved || rows.Sold != it.Sold
+}
+
+// roughlyAgrees is what can be checked of the counters while purchases go on: they add up, and gate and database agree.
+func (c *comparison) roughlyAgrees() bool {
+	for _, it := range c.after.Items {
+		g := c.audit.SKUs[it.SKUID]
+		if g.Left+g.Held+g.Sold != it.Total || g.Total != it.Total || it.Available != g.Left+g.Journal+g.InFlight {
+			return false
+		}
+	}
+	return true
+}
+
+// isQuiet reports whether this comparison may correct counters. The entries have to match the rows, except for purchases
+// that are in flight in the ordinary way: the sums contain them, and they move entries and counters by the same. No
+// adjustment may be between its steps, as it changes the totals. still: nothing is in flight, except purchases that wait for
+// an operator.
+func (p *pass) isQuiet(ctx context.Context, c *comparison) (quiet, still bool, err error) {
+	if !c.exact || !c.settled || c.odd > 0 || len(p.result.Differences) > 0 {
+		return false, false, nil
+	}
+	if c.inFlight > 0 || len(c.unlanded) > maxUnlanded {
+		return true, false, nil
+	}
+	if len(c.unlanded) == 0 {
+		return true, true, nil
+	}
+	open, err := p.Store.OpenDeadLetters(ctx, c.unlanded)
+	return true, len(open) == len(c.unlanded), err
+}
+
+// confirmations counts how many comparisons in a row found the same counter errors.
+type confirmations struct {
+	last                     counterErrors
+	ofTheGate, ofTheDatabase int
+}
+
+func (x *confirmations) any() bool { return x.ofTheGate+x.ofTheDatabase > 0 }
+
+// add counts one more comparison, and returns the errors that so many in a row found.
+func (x *confirmations) add(f counterErrors, times int) (proven counterErrors) {
+	count := func(n *int, same, none bool) bool {
+		if !same || none {
+			*n = 0
+		}
+		if !none {
+			*n++
+		}
+		return *n >= times
+	}
+	if count(&x.ofTheGate, maps.Equal(x.last.lacks, f.lacks) && x.last.held == f.held, f.gateOK()) {
+		proven.lacks, proven.held = f.lacks, f.held
+	}
+	if count(&x.ofTheDatabase, maps.Equal(x.last.stocks, f.stocks), len(f.stocks) == 0) {
+		proven.stocks = f.stocks
+	}
+	x.last = f
+	return proven
+}
+
+// correct adds to the counters what they lack. Before, it sends the gate all adjustments again: one that the gate lacks
+// would be added a second time when it arrives. done reports that there is nothing to compare again.
+func (p *pass) correct(ctx context.Context, c *comparison, f counterErrors) (done bool, err error) {
+	for _, sku := range sortedKeys(f.stocks) {
+		p.Alarms.Raise(ctx, "stock "+p.activity.ID+" "+sku, "stock and ledger of a SKU do not add up",
+			"activity_id", p.activity.ID, "sku_id", sku, "units", f.stocks[sku])
+	}
+	if f.gateOK() {
+		return true, nil
+	}
+	if changed, err := p.resendAdjustments(ctx, f); err != nil || changed {
+		return false, err
+	}
+	list := make([]Correction, 0, len(f.lacks))
+	var deltas []SKUDelta
+	for _, sku := range sortedKeys(f.lacks) {
+		list = append(list, f.lacks[sku])
+		deltas = append(deltas, SKUDelta{sku, f.lacks[sku].Left})
+	}
+	return false, p.applyCorrections(ctx, c, f.held, list, deltas)
+}
+
+func (p *pass) applyCorrections(ctx context.Context, c *comparison, held int64, list []Correction, deltas []SKUDelta) error {
+	if err := p.Gate.Correct(ctx, p.ref, c.audit.Revision, held, list); err != nil {
+		p.warnUnknownOutcome(ctx, err, "counters", "deltas", deltas)
+		return err
+	}
+	p.repaired(ctx, Repair{Kind: RepairCounters, Deltas: deltas})
+	return nil
+}
+
+// addMissingCounters adds missing counters, as 0. The build of a gate writes them and no script deletes them, so one
+// comparison is enough. An adjustment between its steps would wait for them, as their correction waits for it.
+func (p *pass) addMissingCounters(ctx context.Context, c *comparison) error {
+	var list []Correction
+	var deltas []SKUDelta
+	for _, it := range c.after.Items {
+		if _, known := c.audit.SKUs[it.SKUID]; !known || slices.Contains(c.audit.Incomplete, it.SKUID) {
+			list = append(list, Correction{SKUID: it.SKUID})
+			deltas = append(deltas, SKUDelta{it.SKUID, 0})
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return p.applyCorrections(ctx, c, 0, list, deltas)
+}
+
+// resendAdjustments sends the gate every decided adjustment again, if a total is wrong. The gate ignores those that it has.
+func (p *pass) resendAdjustments(ctx context.Context, f counterErrors) (changed bool, err error) {
+	if !slices.ContainsFunc(slices.Collect(maps.Values(f.lacks)), func(c Correction) bool { return c.Total != 0 }) {
+		return false, nil
+	}
+	before, err := p.Gate.Audit(ctx, p.ref)
+	if err != nil {
+		return false, err
+	}
+	decided, err := p.Store.DecidedAdjustments(ctx, p.activity.ID)
+	if err != nil {
+		return false, err
+	}
+	for _, a := range decided {
+		if err := p.Gates.SendAdjustment(ctx, p.ref, a); err != nil {
+			return false, err
+		}
+	}
+	after, err := p.Gate.Audit(ctx, p.ref)
+	if err != nil {
+		return false, err
+	}
+	deltas := totalDeltas(before, after)
+	if len(deltas) > 0 {
+		p.repaired(ctx, Repair{Kind: RepairAdjustment, Deltas: deltas})
+	}
+	return len(deltas) > 0, nil
+}
+
+// totalDeltas returns by how much the totals changed. The units left changed by the same.
+func totalDeltas(before, after core.GateAudit) []SKUDelta {
+	var deltas []SKUDelta
+	for _, sku := range sortedKeys(after.SKUs) {
+		if d := after.SKUs[sku].Total - before.SKUs[sku].Total; d != 0 {
+			deltas = append(deltas, SKUDelta{sku, d})
+		}
+	}
+	return deltas
+}
+
+// addDifferences adds to the result what the last comparison found and nothing repaired.
+func (p *pass) addDifferences(c *comparison) {
+	add := func(sku string, delta int64, why string) {
+		p.result.Differences = append(p.result.Differences, Difference{SKUID: sku, Delta: delta, Why: why})
+	}
+	f := c.counterErrors()
+	for _, sku := range sortedKeys(f.stocks) {
+		add(sku, f.stocks[sku], "stock and ledger in the database do not add up; an operator has to decide")
+	}
+	for _, sku := range sortedKeys(f.lacks) {
+		add(sku, f.lacks[sku].Left, "the gate's counters do not match its entries, and purchases were always in flight; retry later")
+	}
+	if c.exact {
+		return
+	}
+	for _, sku := range sortedKeys(p.rough) {
+		add(sku, p.rough[sku], "gate and database differ, and purchases never paused; retry later")
+	}
+}

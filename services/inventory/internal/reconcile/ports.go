@@ -1,0 +1,138 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/services/inventory/internal/core"
+)
+
+// ErrLockHeld means that another process holds the lock.
+var ErrLockHeld = errors.New("lock is held by another process")
+
+// Locks serialize work between processes. They only save work: when a lock is lost, the context of its work is cancelled,
+// and the work may run beside that of the next holder for a moment.
+type Locks interface {
+	Do(ctx context.Context, name string, work func(ctx context.Context) error) error
+}
+
+// Store is what the reconciler reads and writes in the tables.
+type Store interface {
+	Activity(ctx context.Context, id string) (*core.Activity, error) // nil when there is none
+	GateActivities(ctx context.Context, now time.Time) ([]core.Activity, error)
+	Reservations(ctx context.Context, orderSNs []string) (map[string]core.Reservation, error)
+	// ChangedReservations pages by order_sn through the reservations in these states that changed since then (zero: all).
+	// broken are those whose lines cannot be read. next is "" after the last page.
+	ChangedReservations(
+		ctx context.Context, activityID string, states []core.ReservationState, since time.Time, afterSN string, limit int,
+	) (rows, broken []core.Reservation, next string, err error)
+	// Holders pages by user through the allowances and the users of reservations that hold units. next is "" after the last
+	// page. Allowances and reservations are not read at one moment.
+	Holders(ctx context.Context, activityID, afterUser string, limit int) (page []Holder, next string, err error)
+	// Ledger is that of core.Store: fn runs in a transaction that has locked the stock of the activities.
+	Ledger(ctx context.Context, activityIDs []string, fn func(tx core.LedgerTx) error) error
+	DecidedAdjustments(ctx context.Context, activityID string) ([]core.Adjustment, error)
+	// CountAdjustments counts all adjustments, and those of them that the gate may lack in whole or in part.
+	CountAdjustments(ctx context.Context, activityID string) (all, open int64, err error)
+	OpenDeadLetters(ctx context.Context, orderSNs []string) (map[string]bool, error)
+	Record(ctx context.Context, c core.Change) error
+}
+
+// Holder compares the units that a user's reservations hold with the user's allowance.
+type Holder struct {
+	UserID          string
+	Held, Allowance int64
+}
+
+// Gate is what the reconciler reads and repairs in a gate.
+type Gate interface {
+	Audit(ctx context.Context, ref contract.GateRef) (core.GateAudit, error)
+	// TrackChanges makes the gate note which entries change from now on. A Survey of all entries follows, and then CollectChanges.
+	TrackChanges(ctx context.Context, ref contract.GateRef) (token string, err error)
+	// Survey pages through all entries. An entry that exists throughout comes at least once. build identifies the build of
+	// the gate; next is 0 after the last page.
+	Survey(ctx context.Context, ref contract.GateRef, cursor uint64) (page []Entry, build string, next uint64, err error)
+	// CollectChanges ends the tracking: it returns the counters and the entries that changed since, all as of one moment. A deleted
+	// entry has nothing Stored. ok is false if too much changed: then nothing is returned.
+	CollectChanges(ctx context.Context, ref contract.GateRef, token string) (audit core.GateAudit, changed []Entry, ok bool, err error)
+	Inspect(ctx context.Context, ref contract.GateRef, orderSNs []string) (map[string]Entry, error)
+	// MismatchedBuyers pages through the buyers whose record does not match their entries.
+	MismatchedBuyers(ctx context.Context, ref contract.GateRef, cursor uint64) (users []string, next uint64, err error)
+
+	// Repair rewrites entries that still are as they were read. It returns which of them it changed.
+	Repair(ctx context.Context, ref contract.GateRef, build string, list []EntryRepair) (map[string]bool, error)
+	// RebuildBuyer rebuilds a buyer's record and the indexes of these entries.
+	RebuildBuyer(ctx context.Context, ref contract.GateRef, userID string, orderSNs []string) (changed bool, err error)
+	// Correct adds to counters what they lack, once, unless the gate was built again or corrected since it was read.
+	Correct(ctx context.Context, ref contract.GateRef, read core.GateRevision, held int64, list []Correction) error
+	Configure(ctx context.Context, ref contract.GateRef, c core.GateConfig) error
+	// OverrideConfig is Configure of a gate that claims a later version than the activity has.
+	OverrideConfig(ctx context.Context, ref contract.GateRef, readVersion int64, c core.GateConfig) error
+}
+
+// Gates is the part of core.GateSync that the reconciler needs.
+type Gates interface {
+	Due(ctx context.Context, ref contract.GateRef) (bool, error)
+	Fill(ctx context.Context, activityID string) error
+	SettleBeforeRefusing(ctx context.Context, ref contract.GateRef, refused []core.Reservation) error
+	SendAdjustment(ctx context.Context, ref contract.GateRef, a core.Adjustment) error
+}
+
+// Recorder records repairs in logs, metrics and traces.
+type Recorder interface {
+	Span(ctx context.Context, name string, database bool) (context.Context, func(error))
+	Repaired(ctx context.Context, activityID string, r Repair)
+	Incident(ctx context.Context, what string, attrs ...any) // something that must never happen
+	Info(ctx context.Context, what string, attrs ...any)
+}
+
+// Alarms raises incidents about conditions that may last, each only now and then.
+type Alarms interface {
+	Raise(ctx context.Context, key, what string, attrs ...any)
+	RaiseBrokenGate(ctx context.Context, activityID string, err error)
+}
+
+// Stage is the state of a purchase in the gate.
+type Stage string
+
+// The stages. Buyers see landed as queued. A broken entry cannot be read.
+const (
+	StageQueued  Stage = "queued"
+	StageLanded  Stage = "landed"
+	StageCreated Stage = "created"
+	StagePaid    Stage = "paid"
+	StageClosed  Stage = "closed"
+	StageFailed  Stage = "failed"
+	StageBroken  Stage = "broken"
+	StageDeleted Stage = "deleted" // returned by CollectChanges only
+)
+
+// Entry is an entry of the gate, as it is compared with the ledger.
+type Entry struct {
+	OrderSN, UserID string
+	Lines           []contract.Line
+	Stage           Stage
+	ExpiresAt       time.Time // of created
+	Journaled       bool      // queued, and its journal entry is not acknowledged
+	IndexMismatch   bool      // the record of its buyer or an index does not match it
+	Stored          string    // the entry as it is stored
+}
+
+// EntryRepair rewrites an entry as the ledger has it, if it still is as it was read.
+type EntryRepair struct {
+	OrderSN, Read string // Read is the stored entry; "": the gate had none
+	Remove        bool
+	UserID        string
+	Lines         []contract.Line
+	Stage         Stage
+	Reason        string
+	ExpiresAt     time.Time
+}
+
+// Correction is what the counters of a SKU lack, in units. Unlanded and Journaled are parts of Held.
+type Correction struct {
+	SKUID                                        string
+	Left, Held, Sold, Total, Unlanded, Journaled int64
+}

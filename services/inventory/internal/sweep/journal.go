@@ -1,0 +1,130 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/services/inventory/internal/core"
+)
+
+// unlandedPage bounds one page of a gate's unlanded entries. One millisecond never journals more.
+const unlandedPage = 1000
+
+// rejournalBatch bounds one script call.
+const rejournalBatch = 128
+
+// Journal journals queued purchases again that the ledger does not have. Their journal entry was acknowledged by a
+// process that then lost it, or Redis lost it. Purchases that the ledger has are synced to the gate instead.
+//
+// Run must not be called concurrently in one process.
+type Journal struct {
+	Deps
+	journaled *backoffs
+	cursors   map[contract.GateRef]time.Time // where the next page of a gate begins; absent: with the oldest
+}
+
+// NewJournal makes the sweep.
+func NewJournal(d Deps) *Journal {
+	return &Journal{
+		Deps: d, journaled: newBackoffs(d.Config.RejournalAfter, d.Config.RejournalCap), cursors: map[contract.GateRef]time.Time{},
+	}
+}
+
+// Run works off one page of each gate. Ages are measured by Redis's clock, which stamped the entries.
+func (w *Journal) Run(ctx context.Context) error {
+	refs, err := w.Gate.Refs(ctx)
+	if err != nil {
+		return err
+	}
+	redisNow, err := w.Gate.Now(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, ref := range refs {
+		errs = append(errs, w.sweepGate(ctx, ref, redisNow))
+	}
+	w.journaled.forgetOld(redisNow)
+	return errors.Join(errs...)
+}
+
+func (w *Journal) sweepGate(ctx context.Context, ref contract.GateRef, redisNow time.Time) error {
+	entries, err := w.page(ctx, ref, redisNow)
+	if err != nil || len(entries) == 0 {
+		return err
+	}
+	sns := make([]string, len(entries))
+	for i, e := range entries {
+		sns[i] = e.OrderSN
+	}
+	rows, err := w.Store.Reservations(ctx, sns)
+	if err != nil {
+		return err
+	}
+	open, err := w.Store.OpenDeadLetters(ctx, sns)
+	if err != nil {
+		return err
+	}
+	landed, lost := w.split(entries, rows, open, redisNow)
+	if err := w.Gates.Sync(ctx, landed); err != nil {
+		return err
+	}
+	return w.rejournal(ctx, ref, lost, redisNow)
+}
+
+// page reads one page of unlanded entries and moves the cursor behind it. The next page follows in the next round, so that
+// entries that wait for their pause or for an operator do not block the ones behind them.
+func (w *Journal) page(ctx context.Context, ref contract.GateRef, redisNow time.Time) ([]core.GateEntry, error) {
+	from := w.cursors[ref]
+	entries, err := w.Gate.Unlanded(ctx, ref, from, redisNow.Add(-w.Config.RejournalAfter), unlandedPage)
+	if errors.Is(err, core.ErrNoGate) {
+		return nil, nil // the gate controller builds it
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(entries) < unlandedPage {
+		delete(w.cursors, ref)
+	} else if next := entries[len(entries)-1].JournaledAt; next.After(from) {
+		w.cursors[ref] = next
+	} else {
+		w.cursors[ref] = from.Add(time.Millisecond)
+	}
+	return entries, nil
+}
+
+// split separates the entries that the ledger has from those that were lost and are due to be journaled again. Entries
+// with an open dead letter are neither.
+func (w *Journal) split(
+	entries []core.GateEntry, rows map[string]core.Reservation, open map[string]bool, redisNow time.Time,
+) (landed []core.Reservation, lost []string) {
+	for _, e := range entries {
+		if r, ok := rows[e.OrderSN]; ok {
+			if r.UserID == e.UserID {
+				landed = append(landed, r)
+			}
+			continue
+		}
+		if !open[e.OrderSN] && w.journaled.due(e.OrderSN, redisNow) {
+			lost = append(lost, e.OrderSN)
+		}
+	}
+	return landed, lost
+}
+
+func (w *Journal) rejournal(ctx context.Context, ref contract.GateRef, lost []string, redisNow time.Time) error {
+	for c := range slices.Chunk(lost, rejournalBatch) {
+		n, err := w.Gate.Rejournal(ctx, ref, c)
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			w.Recorder.Info(ctx, "queued reservations were journaled again", "activity_id", ref.ActivityID, "entries", n)
+		}
+		w.journaled.attempted(c, redisNow)
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+// Package sweep repeats what no message repeats: deductions without an order, closings of overdue reservations, journal
+// entries that did not land, and unfinished adjustments. One process at a time runs each sweep, only to save work.
+//
+// It imports core, the standard library and the contract only.
+package sweep
+
+import (
+	"context"
+	"time"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/services/inventory/internal/core"
+)
+
+// Store is what the sweeps read and write in the tables. broken are reservations whose lines cannot be read.
+type Store interface {
+	Reservations(ctx context.Context, orderSNs []string) (map[string]core.Reservation, error)
+	OpenDeadLetters(ctx context.Context, orderSNs []string) (map[string]bool, error)
+	// ReservationsToRepublish lists reservations whose deduction is due again, the longest due first.
+	ReservationsToRepublish(ctx context.Context, due time.Time, limit int) (rows, broken []core.Reservation, err error)
+	// ScheduleRepublish writes RepublishAt and RepublishAttempt of those that still have no order.
+	ScheduleRepublish(ctx context.Context, rows []core.Reservation) error
+	// HoldingActivities lists the activities that have reserved units, without their items.
+	HoldingActivities(ctx context.Context) ([]core.Activity, error)
+	// OverdueReservations pages through the reserved rows that have an order and did not change since then, in the order of
+	// their last change. next is nil after the last page.
+	OverdueReservations(
+		ctx context.Context, activityID string, since time.Time, after *core.ReservationPlace, limit int,
+	) (rows, broken []core.Reservation, next *core.ReservationPlace, err error)
+	AdjustmentsToResume(ctx context.Context, before time.Time, limit int) ([]core.Adjustment, error)
+}
+
+// Gate is what the sweeps read and write in the gates.
+type Gate interface {
+	Refs(ctx context.Context) ([]contract.GateRef, error)
+	Now(ctx context.Context) (time.Time, error) // Redis's clock
+	// Unlanded lists queued entries that were last journaled within these times, the oldest first.
+	Unlanded(ctx context.Context, ref contract.GateRef, from, before time.Time, limit int) ([]core.GateEntry, error)
+	Rejournal(ctx context.Context, ref contract.GateRef, orderSNs []string) (int, error)
+}
+
+// Inventory is the part of core.Service that the sweeps need.
+type Inventory interface {
+	PublishDeductions(ctx context.Context, rows []core.Reservation) error
+	PublishClosings(ctx context.Context, closings []contract.OrderClose) error
+	ResumeAdjustment(ctx context.Context, a core.Adjustment) (*core.Adjustment, error)
+}
+
+// Gates is the part of core.GateSync that the sweeps need.
+type Gates interface {
+	Sync(ctx context.Context, rows []core.Reservation) error
+}
+
+// Recorder logs what the sweeps repeat.
+type Recorder interface {
+	Info(ctx context.Context, what string, attrs ...any)
+}
+
+// Alarms raises incidents about rows that stay unreadable, each only now and then.
+type Alarms interface {
+	RaiseUnreadable(ctx context.Context, broken []core.Reservation)
+}
+
+// Config holds the thresholds and pauses of the sweeps.
+type Config struct {
+	RepublishAfter time.Duration // pause before a deduction without an order is first published again; doubles up to RepublishCap
+	RepublishCap   time.Duration
+	AbandonAfter   time.Duration // age from which a reservation without an order is given up
+	// AskAfter is the time after the end of the pay window from which a reserved row counts as overdue and its closing is
+	// resent. The pause doubles up to AskCap.
+	AskAfter       time.Duration
+	AskCap         time.Duration
+	RejournalAfter time.Duration // age from which an entry absent from the ledger is journaled again; doubles up to RejournalCap
+	RejournalCap   time.Duration
+	ResumeAfter    time.Duration // age from which an unfinished adjustment is resumed
+}
+
+// DefaultConfig returns the settings of the design.
+func DefaultConfig() Config {
+	return Config{
+		RepublishAfter: time.Minute, RepublishCap: 30 * time.Minute, AbandonAfter: 24 * time.Hour,
+		AskAfter: 10 * time.Minute, AskCap: time.Hour,
+		RejournalAfter: time.Minute, RejournalCap: 30 * time.Minute, ResumeAfter: 20 * time.Second,
+	}
+}
+
+// Deps are the ports and settings of the sweeps.
+type Deps struct {
+	Store     Store
+	Gate      Gate
+	Inventory Inventory
+	Gates     Gates
+	Recorder  Recorder
+	Alarms    Alarms
+	Now       func() time.Time
+	Config    Config
+}
+
+// now is the time as the tables keep it.
+func (d *Deps) now() time.Time { return core.TableTime(d.Now)() }
