@@ -70,7 +70,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "allowances are not released", file: coreDir + "reservation.go",
-		old: "m.Allowances[Buyer{r.ActivityID, r.UserID}] -= r.pieces()", now: "",
+		old: "m.Allowances[Buyer{r.ActivityID, r.UserID}] -= r.units()", now: "",
 	},
 	{
 		name: "unlanded purchases are ignored", file: sweepDir + "journal.go",

@@ -12,10 +12,10 @@ import (
 
 // Bounds of merchants' requests.
 const (
-	maxItems  = 100
-	maxWords  = 200                                 // characters of a title, name or reason
-	maxLimit  = contract.MaxLines * contract.MaxQty // nobody can hold more by one purchase
-	defWindow = 900
+	maxItems      = 100
+	maxText       = 200                                 // characters of a title, name or reason
+	maxLimit      = contract.MaxLines * contract.MaxQty // one purchase cannot hold more
+	defaultWindow = 900                                 // seconds to pay
 )
 
 // ActivityDraftItem is one SKU of a new activity.
@@ -43,11 +43,11 @@ type ActivityPatch struct {
 	Items            *[]ActivityDraftItem
 }
 
-// CreateActivity makes a draft.
+// CreateActivity creates a draft.
 func (s *Service) CreateActivity(ctx context.Context, who string, r ActivityDraftRequest) (*Activity, error) {
 	now := s.now()
 	a := Activity{
-		State: ActivityDraft, Title: r.Title, StartsAt: ms(r.StartsAt), EndsAt: ms(r.EndsAt), PerUserLimit: 1, PayWithinS: defWindow,
+		State: ActivityDraft, Title: r.Title, StartsAt: ms(r.StartsAt), EndsAt: ms(r.EndsAt), PerUserLimit: 1, PayWithinS: defaultWindow,
 		Version: 1, CreatedAt: now, UpdatedAt: now,
 	}
 	if r.PerUserLimit != nil {
@@ -69,7 +69,7 @@ func (s *Service) CreateActivity(ctx context.Context, who string, r ActivityDraf
 	return s.Activity(ctx, id)
 }
 
-// Activity is one activity, refused with not_found when there is none.
+// Activity returns one activity, refused with not_found if there is none.
 func (s *Service) Activity(ctx context.Context, id string) (*Activity, error) {
 	a, err := s.store.Activity(ctx, id)
 	if err == nil && a == nil {
@@ -104,8 +104,8 @@ func (s *Service) PatchActivity(ctx context.Context, who, id string, p ActivityP
 				return false, contract.Refuse(contract.CodeStateConflict, "only the title and a later ends_at may change once the activity is published")
 			}
 			if p.EndsAt != nil {
-				if _, over := a.Over(now); over {
-					return false, contract.Refuse(contract.CodeActivityEnded, "the activity is over")
+				if _, ended := a.EndedSince(now); ended {
+					return false, contract.Refuse(contract.CodeActivityEnded, "the activity has ended")
 				}
 				if ms(*p.EndsAt).Before(a.EndsAt) {
 					return false, contract.Refuse(contract.CodeStateConflict, "ends_at may only become later")
@@ -134,16 +134,16 @@ func (s *Service) PatchActivity(ctx context.Context, who, id string, p ActivityP
 	return a, gateRefusal(s.Gates.bind(ctx, a))
 }
 
-// Publish opens the gate of a draft. What was published before is filled again if its gate is absent.
+// Publish publishes a draft and builds its gate. For a published activity it only builds an absent gate.
 func (s *Service) Publish(ctx context.Context, who, id string) (*Activity, error) {
 	return s.transition(ctx, who, id, "publish", func(a *Activity, now time.Time) (bool, error) {
-		if _, over := a.Over(now); over {
-			return false, contract.Refuse(contract.CodeActivityEnded, "the activity is over")
+		if _, ended := a.EndedSince(now); ended {
+			return false, contract.Refuse(contract.CodeActivityEnded, "the activity has ended")
 		}
 		switch a.State {
 		case ActivityDraft:
 			if len(a.Items) == 0 {
-				return false, contract.Refuse(contract.CodeStateConflict, "the activity sells nothing")
+				return false, contract.Refuse(contract.CodeStateConflict, "the activity has no items")
 			}
 			a.State = ActivityPublished
 			return true, nil
@@ -154,12 +154,12 @@ func (s *Service) Publish(ctx context.Context, who, id string) (*Activity, error
 	})
 }
 
-// Pause stops selling until it is resumed.
+// Pause stops the sale until it is resumed.
 func (s *Service) Pause(ctx context.Context, who, id string) (*Activity, error) {
 	return s.transition(ctx, who, id, "pause", liveStep(ActivityPublished, ActivityPaused))
 }
 
-// Resume sells again.
+// Resume resumes the sale of a paused activity.
 func (s *Service) Resume(ctx context.Context, who, id string) (*Activity, error) {
 	return s.transition(ctx, who, id, "resume", liveStep(ActivityPaused, ActivityPublished))
 }
@@ -169,8 +169,8 @@ func liveStep(from, to ActivityState) func(a *Activity, now time.Time) (bool, er
 		if a.State == ActivityDraft {
 			return false, contract.Refuse(contract.CodeStateConflict, "the activity is a draft: publish it first")
 		}
-		if _, over := a.Over(now); over {
-			return false, contract.Refuse(contract.CodeActivityEnded, "the activity is over")
+		if _, ended := a.EndedSince(now); ended {
+			return false, contract.Refuse(contract.CodeActivityEnded, "the activity has ended")
 		}
 		if a.State == to {
 			return false, nil
@@ -183,7 +183,7 @@ func liveStep(from, to ActivityState) func(a *Activity, now time.Time) (bool, er
 	}
 }
 
-// End ends an activity before its time. Reservations under way are honoured.
+// End ends an activity before its time. Accepted reservations stay valid.
 func (s *Service) End(ctx context.Context, who, id string) (*Activity, error) {
 	return s.transition(ctx, who, id, "end", func(a *Activity, now time.Time) (bool, error) {
 		switch a.State {
@@ -197,8 +197,8 @@ func (s *Service) End(ctx context.Context, who, id string) (*Activity, error) {
 	})
 }
 
-// transition decides in the database first. When the call returns without an error the gate is bound as well; when the gate
-// cannot be reached the decision stands, the caller is told so, and the keeper binds the gate.
+// transition writes the decision into the database first. If it returns no error, the gate has it too. If the gate cannot be
+// reached, the decision stands, the refusal says so, and the gate controller writes it into the gate.
 func (s *Service) transition(ctx context.Context, who, id, action string, fn func(a *Activity, now time.Time) (bool, error)) (*Activity, error) {
 	now := s.now()
 	a, err := s.store.ChangeActivity(ctx, id, Change{At: now, Who: who, Action: "activity." + action, Object: "activity", ObjectID: id},
@@ -218,7 +218,7 @@ func (s *Service) transition(ctx context.Context, who, id, action string, fn fun
 
 func (a *Activity) validate() error {
 	switch {
-	case !words(a.Title):
+	case !validText(a.Title):
 		return contract.InvalidField("title", "must have 1 to 200 characters, not only white space")
 	case a.StartsAt.Year() < 2000 || a.StartsAt.Year() > 2200:
 		return contract.InvalidField("starts_at", "is required, from 2000 to 2200")

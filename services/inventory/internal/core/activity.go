@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// ActivityState is what merchants decided about an activity. Whether it is open also depends on the clock.
+// ActivityState is what merchants decided about an activity. The clock also decides whether it is open.
 type ActivityState string
 
 // The states of an activity.
@@ -15,10 +15,10 @@ const (
 	ActivityEnded     ActivityState = "ended"
 )
 
-// GateKept is how long a gate is kept after its activity is over and nothing is held any more.
+// GateKept is how long a gate is kept after its activity has ended and nothing is held any more.
 const GateKept = 24 * time.Hour
 
-// Activity is one sale. Version rises with every change that the gate must hear of.
+// Activity is one sale. Version rises with every change that concerns the gate.
 type Activity struct {
 	ID           string
 	Title        string
@@ -56,8 +56,8 @@ func (a *Activity) Item(skuID string) *Stock {
 	return nil
 }
 
-// Over tells since when nobody can buy any more; ok is false while somebody can.
-func (a *Activity) Over(now time.Time) (since time.Time, ok bool) {
+// EndedSince returns when the activity ended; ok is false before its end.
+func (a *Activity) EndedSince(now time.Time) (since time.Time, ok bool) {
 	since = a.EndsAt
 	if a.State == ActivityEnded && a.EndedAt != nil && a.EndedAt.Before(since) {
 		since = *a.EndedAt
@@ -65,8 +65,8 @@ func (a *Activity) Over(now time.Time) (since time.Time, ok bool) {
 	return since, !since.After(now)
 }
 
-// GateDue tells whether the gate of this activity has to exist: from its publication until a day after it is over, and
-// for as long as anything is reserved. Outside of that an absent gate is no loss, and its effects are void.
+// GateDue reports whether the gate of this activity has to exist: from its publication until a day after its end, and as
+// long as anything is reserved. At other times an absent gate is no loss, and effects on it are void.
 func (a *Activity) GateDue(now time.Time) bool {
 	if a.State == ActivityDraft {
 		return false
@@ -76,16 +76,16 @@ func (a *Activity) GateDue(now time.Time) bool {
 			return true
 		}
 	}
-	since, over := a.Over(now)
-	return !over || now.Before(since.Add(GateKept))
+	since, ended := a.EndedSince(now)
+	return !ended || now.Before(since.Add(GateKept))
 }
 
-// Phase is the state as people see it: draft, scheduled, open, paused or ended.
+// Phase returns the state that buyers and merchants see: draft, scheduled, open, paused or ended.
 func (a *Activity) Phase(now time.Time) string {
 	if a.State == ActivityDraft {
 		return "draft"
 	}
-	if _, over := a.Over(now); over || a.State == ActivityEnded {
+	if _, ended := a.EndedSince(now); ended || a.State == ActivityEnded {
 		return "ended"
 	}
 	switch {

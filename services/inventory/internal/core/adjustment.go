@@ -8,7 +8,7 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// Adjustment adds pieces to a live stock or withdraws them.
+// Adjustment adds units to a live stock or withdraws them.
 type Adjustment struct {
 	ID         string
 	ActivityID string
@@ -16,7 +16,7 @@ type Adjustment struct {
 	Delta      int64
 	Reason     string
 	State      string // intent, applied or refused
-	Decision   string // "", taken or refused: what the figures in the database say
+	Decision   string // "", taken or refused: whether the stock in the database contains it
 	CreatedBy  string
 	CreatedAt  time.Time
 	UpdatedAt  time.Time
@@ -31,7 +31,7 @@ const (
 	DecisionRefused   = "refused"
 )
 
-// AdjustmentRequest is what a merchant asks for.
+// AdjustmentRequest is a merchant's request for an adjustment.
 type AdjustmentRequest struct {
 	ActivityID, SKUID string
 	Delta             int64
@@ -39,19 +39,19 @@ type AdjustmentRequest struct {
 	Key               IdempotencyKey
 }
 
-// AdjustStock adds pieces to a live stock or withdraws them. The intent is written first, so an instance that dies between
-// any two steps leaves something that is resumed; a repeated key runs all steps again, and each of them counts once.
+// AdjustStock adds units to a live stock or withdraws them. It writes the intent first. So if the process dies between two
+// steps, sweep.Adjustments resumes the adjustment. A repeated key runs all steps again, and each of them counts once.
 //
-// A top-up goes to the database, then to the gate. A withdrawal goes to the gate, which may not have so many left; then
-// to the database, which may not either; then to the gate again without the condition, since the gate may have been
-// rebuilt in between from figures that did not contain it. What the database decided is final.
+// A top-up is written into the database, then into the gate. A withdrawal is taken from the gate, which may have too few
+// units left; then from the database, which may have too few too; then from the gate again without the condition, since the
+// gate may have been rebuilt in between from a stock without it. The decision of the database is final.
 func (s *Service) AdjustStock(ctx context.Context, who string, r AdjustmentRequest) (*Adjustment, error) {
 	switch {
 	case !contract.ValidID(r.SKUID):
 		return nil, contract.InvalidField("sku_id", "not an id")
 	case r.Delta == 0 || r.Delta < -contract.MaxStock || r.Delta > contract.MaxStock:
 		return nil, contract.InvalidField("delta", "must not be 0 and at most 100000000 either way")
-	case !words(r.Reason):
+	case !validText(r.Reason):
 		return nil, contract.InvalidField("reason", "must have 1 to 200 characters, not only white space")
 	}
 	now := s.now()
@@ -68,15 +68,15 @@ func (s *Service) AdjustStock(ctx context.Context, who string, r AdjustmentReque
 		if act.State == ActivityDraft {
 			return contract.Refuse(contract.CodeStateConflict, "the activity is a draft: change its items instead")
 		}
-		if _, over := act.Over(now); over {
-			return contract.Refuse(contract.CodeActivityEnded, "the activity is over")
+		if _, ended := act.EndedSince(now); ended {
+			return contract.Refuse(contract.CodeActivityEnded, "the activity has ended")
 		}
 		it := act.Item(r.SKUID)
 		if it == nil {
 			return contract.InvalidField("sku_id", "is not sold in this activity")
 		}
 		if it.Total+r.Delta > contract.MaxStock {
-			return contract.InvalidField("delta", "the stock would be over 100000000")
+			return contract.InvalidField("delta", "the stock would exceed 100000000")
 		}
 		return nil
 	})
@@ -88,7 +88,7 @@ func (s *Service) AdjustStock(ctx context.Context, who string, r AdjustmentReque
 		return nil, gateRefusal(err)
 	}
 	if a.State == AdjustmentRefused {
-		return nil, contract.Refuse(contract.CodeInsufficientStock, "not so many pieces are left to withdraw")
+		return nil, contract.Refuse(contract.CodeInsufficientStock, "too few units are left to withdraw")
 	}
 	return a, nil
 }

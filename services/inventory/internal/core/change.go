@@ -2,7 +2,7 @@ package core
 
 import "time"
 
-// Change is who did what to which object, kept for ever.
+// Change is an entry of the change log: who did what to which object. It is never deleted.
 type Change struct {
 	At       time.Time
 	Who      string

@@ -10,12 +10,11 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// CloseDue asks the order service to close orders whose pay window is over, and acts on how each of them stands.
-func (s *Service) CloseDue(ctx context.Context, due []contract.OrderClose, letters []contract.DeadLetter) error {
-	if len(letters) > 0 {
-		if err := s.AddDeadLetters(ctx, letters); err != nil {
-			return err
-		}
+// CloseDue makes the order service close orders whose pay window has ended, and makes the ledger follow its response.
+// deadLetters are items of the message that could not be read.
+func (s *Service) CloseDue(ctx context.Context, due []contract.OrderClose, deadLetters []contract.DeadLetter) error {
+	if err := s.AddDeadLetters(ctx, deadLetters); err != nil {
+		return err
 	}
 	var errs []error
 	for _, c := range due {

@@ -39,21 +39,23 @@ func (s *Service) DeadLetters(ctx context.Context, state string, p Page) ([]Dead
 	return s.store.DeadLetters(ctx, state, p)
 }
 
-// AddDeadLetters writes items that a consumer, ours or order's, gave up on. An item that fails again meets its letter.
-func (s *Service) AddDeadLetters(ctx context.Context, letters []contract.DeadLetter) error {
-	if len(letters) == 0 {
+// AddDeadLetters writes items that a consumer of inventory or order gave up on. An item that fails again counts one more
+// occurrence of its dead letter.
+func (s *Service) AddDeadLetters(ctx context.Context, list []contract.DeadLetter) error {
+	if len(list) == 0 {
 		return nil
 	}
-	if err := s.store.AddDeadLetters(ctx, letters); err != nil {
+	if err := s.store.AddDeadLetters(ctx, list); err != nil {
 		return err
 	}
-	for _, d := range letters {
+	for _, d := range list {
 		s.recorder.Incident(ctx, "dead letter", "where", d.Where, "topic", d.Topic, "order_sn", d.OrderSN)
 	}
 	return nil
 }
 
-func (s *Service) letter(ctx context.Context, id string) (*DeadLetter, error) {
+// deadLetter returns one dead letter, refused with not_found if there is none.
+func (s *Service) deadLetter(ctx context.Context, id string) (*DeadLetter, error) {
 	d, err := s.store.DeadLetter(ctx, id)
 	if err == nil && d == nil {
 		err = notFound()
@@ -61,10 +63,10 @@ func (s *Service) letter(ctx context.Context, id string) (*DeadLetter, error) {
 	return d, err
 }
 
-// ReplayDeadLetter publishes the item again to its topic, where its consumer sees it as any other. The letter is marked
-// afterwards, and only if the item has not failed again in between; so whatever dies in between leaves an open letter.
+// ReplayDeadLetter publishes the item to its topic again, where its consumer handles it as any other. Then it marks the dead
+// letter as replayed, unless the item has failed again meanwhile. A process that dies in between leaves it open.
 func (s *Service) ReplayDeadLetter(ctx context.Context, who, id string) (*DeadLetter, error) {
-	d, err := s.letter(ctx, id)
+	d, err := s.deadLetter(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -77,28 +79,28 @@ func (s *Service) ReplayDeadLetter(ctx context.Context, who, id string) (*DeadLe
 	if err := s.pub.Replay(ctx, *d); err != nil {
 		return nil, Unavailable("the message could not be published; repeat the call", err)
 	}
-	return s.store.DecideDeadLetter(ctx, *d, DeadLetterReplayed, s.letterChange(who, "dead_letter.replay", d))
+	return s.store.DecideDeadLetter(ctx, *d, DeadLetterReplayed, s.deadLetterChange(who, "dead_letter.replay", d))
 }
 
-// RejectDeadLetter gives a letter's pieces back and tells the buyer failed(system). Every step may be repeated, and the
-// letter is marked last, so a call that died is finished by repeating it.
+// RejectDeadLetter releases the units of a dead letter; its buyer gets failed (system). Every step may be repeated, and the
+// dead letter is marked last. So a repeated call finishes one that died.
 func (s *Service) RejectDeadLetter(ctx context.Context, who, id string) (*DeadLetter, error) {
-	d, err := s.letter(ctx, id)
+	d, err := s.deadLetter(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	if d.Topic == contract.TopicReservations || d.Topic == contract.TopicDeductions {
 		err = s.rejectPurchase(ctx, d)
 	}
-	// Events and closings hold nothing themselves: their orders' fate is told again by other messages and sweeps.
+	// Events and closings hold no units: other messages and sweeps repeat how their orders ended.
 	if err != nil {
 		return nil, gateRefusal(err)
 	}
-	return s.store.DecideDeadLetter(ctx, *d, DeadLetterRejected, s.letterChange(who, "dead_letter.reject", d))
+	return s.store.DecideDeadLetter(ctx, *d, DeadLetterRejected, s.deadLetterChange(who, "dead_letter.reject", d))
 }
 
-// rejectPurchase ends the purchase of a letter. Half of it done and then replayed the purchase would stay reserved: order
-// makes nothing of what it was told to reject. So a letter whose rejection has begun can only be rejected.
+// rejectPurchase ends the purchase of a dead letter. If half of a rejection were followed by a replay, the purchase would stay
+// reserved: order creates no order after the tombstone. So a dead letter whose rejection has begun can only be rejected.
 func (s *Service) rejectPurchase(ctx context.Context, d *DeadLetter) error {
 	if err := s.store.BeginRejection(ctx, d.ID); err != nil {
 		return err
@@ -109,17 +111,17 @@ func (s *Service) rejectPurchase(ctx context.Context, d *DeadLetter) error {
 	return s.rejectDeduction(ctx, d)
 }
 
-func (s *Service) letterChange(who, action string, d *DeadLetter) Change {
+func (s *Service) deadLetterChange(who, action string, d *DeadLetter) Change {
 	return Change{At: s.now(), Who: who, Action: action, Object: "dead_letter", ObjectID: d.ID, Detail: map[string]any{"order_sn": d.OrderSN, "topic": d.Topic}}
 }
 
-// rejectReservation ends a purchase that never came into the ledger: a rejected row first, so that no replay and no late
-// delivery can take pieces any more, then the gate. A letter about an order_sn that the ledger has for somebody else's
-// purchase touches nothing: that purchase is sound.
+// rejectReservation ends a purchase that never landed. It writes a rejected row first, so that no replay and no late delivery
+// takes units, and then syncs the gate. If the ledger has another purchase under this order_sn, nothing changes: that
+// purchase is valid.
 func (s *Service) rejectReservation(ctx context.Context, d *DeadLetter) error {
 	it, ok := looseReservation(d)
 	if !ok {
-		return nil // not even an order_sn: nothing was taken under it
+		return nil // without an order_sn it can have taken nothing
 	}
 	if err := s.completeFromGate(ctx, &it); err != nil {
 		return err
@@ -155,7 +157,7 @@ func (s *Service) rejectReservation(ctx context.Context, d *DeadLetter) error {
 	return s.Gates.Sync(ctx, []Reservation{row})
 }
 
-// completeFromGate takes buyer and lines from the gate's entry where the item's own are unusable.
+// completeFromGate takes buyer and lines from the gate's entry if those of the item are invalid.
 func (s *Service) completeFromGate(ctx context.Context, it *contract.Reservation) error {
 	if it.Validate() == nil {
 		return nil
@@ -175,8 +177,8 @@ func (s *Service) completeFromGate(ctx context.Context, it *contract.Reservation
 	return err
 }
 
-// rejectDeduction gives up a purchase that the ledger holds and order could not take. An item that says something else
-// under its order_sn than the ledger touches nothing: that purchase is sound.
+// rejectDeduction ends a purchase that the ledger holds and order could not process. If the item differs from the ledger row
+// of its order_sn, nothing changes: that purchase is valid.
 func (s *Service) rejectDeduction(ctx context.Context, d *DeadLetter) error {
 	if !contract.ValidID(d.OrderSN) {
 		return nil
@@ -195,7 +197,7 @@ func (s *Service) rejectDeduction(ctx context.Context, d *DeadLetter) error {
 	return s.tombstone(ctx, row)
 }
 
-// contradicts tells whether a readable item is about another purchase than the ledger's row.
+// contradicts reports whether a readable item describes another purchase than the ledger row.
 func contradicts(d *DeadLetter, row Reservation) bool {
 	var it contract.Deduction
 	if json.Unmarshal(d.Item, &it) != nil || it.Validate() != nil {
@@ -204,7 +206,7 @@ func contradicts(d *DeadLetter, row Reservation) bool {
 	return !row.same(it.UserID, it.ActivityID, it.Bucket, contract.PlainLines(it.Lines))
 }
 
-// tombstone asks order never to make this order, and follows its answer.
+// tombstone makes order never create this order, and makes the ledger follow its response.
 func (s *Service) tombstone(ctx context.Context, row Reservation) error {
 	outcomes, err := s.closeOrders(ctx, []string{row.OrderSN}, ReasonRejected, ReasonSystem, row.ActivityID, row.Traceparent)
 	if err != nil {
@@ -218,7 +220,7 @@ func (s *Service) tombstone(ctx context.Context, row Reservation) error {
 	return nil
 }
 
-// looseReservation reads what can be read of an item that may be invalid.
+// looseReservation reads as much as possible of an item that may be invalid.
 func looseReservation(d *DeadLetter) (contract.Reservation, bool) {
 	var it contract.Reservation
 	if err := json.Unmarshal(d.Item, &it); err != nil {

@@ -1,4 +1,4 @@
-// Package core decides everything the inventory service decides: what a reservation takes from the stock, what an order's
-// steps do to it, what the gate must hear, and what is repeated until it has happened. It imports the standard library and
-// the contract only; the parts it needs are interfaces in ports.go.
+// Package core holds the rules of the inventory service: what a reservation takes from the stock, how an order's events
+// change it, and what is written into the gate. It imports the standard library and the contract only; the interfaces that
+// it needs are in ports.go.
 package core

@@ -9,39 +9,39 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// Follow lets the ledger follow the steps that orders took. Events come in any order and any number of times; rows only
-// rise, so each event either moves its row or finds it moved. letters are items of the message that could not be read.
+// Follow changes the ledger rows of orders by their events. Events come in any order and any number of times. Rows only
+// rise, so each event either moves its row or finds it moved. deadLetters are items of the message that could not be read.
 //
-// An event about an order_sn that the ledger does not have cannot happen while no database loses commits: a deduction is
-// published only after its row was committed. It would never change by waiting, so created and closed become dead
-// letters; paid is refunded, as there is no piece.
-func (s *Service) Follow(ctx context.Context, events []contract.OrderEvent, letters []contract.DeadLetter) error {
+// An event about an order_sn that the ledger does not have cannot happen unless a database loses commits: a deduction is
+// published only after the commit of its row. Waiting would not help. So created and closed become dead letters, and paid
+// is refunded, as no units are reserved.
+func (s *Service) Follow(ctx context.Context, events []contract.OrderEvent, deadLetters []contract.DeadLetter) error {
 	steps := make([]step, 0, len(events))
 	for _, ev := range events {
 		if ev.Type == contract.OrderRefunded {
-			continue // only order's answer to a closing releases a refunded order's units
+			continue // only order's response to a closing releases a refunded order's units
 		}
 		steps = append(steps, step{
 			orderSN: ev.OrderSN, activityID: ev.ActivityID, event: &ev, kind: ev.Type, at: ev.At, expiresAt: ev.ExpiresAt, reason: ev.Reason,
 		})
 	}
-	return s.take(ctx, contract.GroupInventoryOrderEvents, contract.TopicOrderEvents, steps, letters)
+	return s.take(ctx, contract.GroupInventoryOrderEvents, contract.TopicOrderEvents, steps, deadLetters)
 }
 
-// step is something an order did, as an event or a call says.
+// step is one step of an order, from an event or from the response to a call.
 type step struct {
 	orderSN    string
 	activityID string
-	event      *contract.OrderEvent // nil when the order service answered it to a call
+	event      *contract.OrderEvent // nil if it comes from the response to a call
 	kind       contract.OrderEventType
 	at         time.Time
 	expiresAt  *time.Time
 	reason     string
-	tombstone  bool // closed: order has no such order and never will
+	tombstone  bool // closed: order has no such order and never creates it
 }
 
-// take moves the rows, tells the gate, and sends back the money of those that came too late.
-func (s *Service) take(ctx context.Context, where, topic string, steps []step, letters []contract.DeadLetter) error {
+// take moves the rows, syncs their gates, and refunds payments that came too late.
+func (s *Service) take(ctx context.Context, where, topic string, steps []step, deadLetters []contract.DeadLetter) error {
 	var f following
 	now := s.now()
 	err := inSpan(ctx, s.recorder, "ledger transaction", true, func(ctx context.Context) error {
@@ -54,7 +54,7 @@ func (s *Service) take(ctx context.Context, where, topic string, steps []step, l
 			if err := f.decide(tx, steps); err != nil {
 				return err
 			}
-			f.moves.DeadLetters = append(f.moves.DeadLetters, letters...)
+			f.moves.DeadLetters = append(f.moves.DeadLetters, deadLetters...)
 			return tx.Apply(f.moves)
 		})
 	})
@@ -73,7 +73,7 @@ func (s *Service) take(ctx context.Context, where, topic string, steps []step, l
 	return errors.Join(s.Gates.Sync(ctx, f.rows), s.refund(ctx, f.refunds))
 }
 
-// refund sends money back that came for a piece that is not there.
+// refund makes order refund payments whose units are not reserved any more.
 func (s *Service) refund(ctx context.Context, orderSNs []string) error {
 	if len(orderSNs) == 0 {
 		return nil
@@ -176,7 +176,7 @@ func (f *following) move(row Reservation, st step) Reservation {
 	case contract.OrderClosed:
 		switch row.State {
 		case StateReserved:
-			f.moves.giveBack(row)
+			f.moves.release(row)
 			row.State, row.Reason = StateReleased, sanitizeReason(st.reason)
 			f.closed++
 			if row.Reason == ReasonExpired && row.ExpiresAt != nil {
@@ -187,7 +187,7 @@ func (f *following) move(row Reservation, st step) Reservation {
 		}
 	case contract.OrderRefunded:
 		if row.Holds() {
-			f.moves.giveBack(row)
+			f.moves.release(row)
 			row.State, row.Reason = StateReleased, ReasonRefunded
 			f.closed++
 		}

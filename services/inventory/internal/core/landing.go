@@ -144,7 +144,7 @@ func (l *landing) place(a *Activity, it contract.Reservation, held map[Buyer]int
 	}
 	who := Buyer{it.ActivityID, it.UserID}
 	switch {
-	case held[who]+row.pieces() > a.PerUserLimit:
+	case held[who]+row.units() > a.PerUserLimit:
 		row.State, row.Reason = StateRejected, ReasonLimitReached
 	case !inStock(a, it.Lines):
 		row.State, row.Reason = StateRejected, ReasonSoldOut
@@ -155,7 +155,7 @@ func (l *landing) place(a *Activity, it contract.Reservation, held map[Buyer]int
 	}
 	again := l.now.Add(l.republishAfter)
 	row.RepublishAt = &again
-	held[who] += row.pieces()
+	held[who] += row.units()
 	for _, line := range it.Lines {
 		st := a.Item(line.SKUID)
 		st.Available -= line.Qty

@@ -8,47 +8,50 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// What the gate may answer besides success. Its adapter maps to these.
+// Errors of the gate port. Its adapter maps all errors of the gate to these.
 var (
 	ErrNoGate           = errors.New("the gate is absent")
 	ErrGateUnavailable  = errors.New("the gate cannot be reached; the outcome is unknown")
 	ErrGateVersion      = errors.New("the gate has a newer version")
-	ErrGateInsufficient = errors.New("the gate has not so many pieces left")
+	ErrGateInsufficient = errors.New("the gate has too few units left")
 	ErrGateLive         = errors.New("the gate is live already")
-	// ErrGateBroken: the call was answered, and the same call will never be answered otherwise; somebody has to look at the
-	// gate or at the tables.
+	// ErrGateBroken means that the gate responded with an error that no retry can cure. An operator has to repair the gate
+	// or the tables.
 	ErrGateBroken = errors.New("the gate is broken")
 )
 
-// ErrBrokenRow says that a row of the tables cannot be read, and that reading it again will not help.
+// ErrBrokenRow means that a row of the tables cannot be read, and that no retry can cure it.
 var ErrBrokenRow = errors.New("a row cannot be read")
 
-// Page asks for a part of a list: Limit rows after the id Cursor ("" = from the start).
+// Page selects a part of a list: Limit rows after the id Cursor, "" for the start of the list.
 type Page struct {
 	Limit  int
 	Cursor string
 }
 
-// Store is the truth. Every method is one transaction unless it says otherwise; transactions are repeated after a
-// deadlock, so functions given to them start from nothing each time they run.
+// Store keeps the tables, which are the source of truth. Every method is one transaction. Transactions are repeated after a
+// deadlock, so the functions passed to them must start from nothing each time they run.
 type Store interface {
-	// Ledger locks all stock rows of the activities in (activity, SKU) order and then runs fn. Whoever changes an
-	// activity's ledger, allowances, adjustments or stock holds these locks, so fn sees and decides alone.
+	// Ledger locks all stock rows of the activities in (activity, SKU) order and then runs fn. Every transaction that changes
+	// an activity's ledger, allowances, adjustments or stock holds these locks. So nothing changes beside fn.
 	Ledger(ctx context.Context, activityIDs []string, fn func(tx LedgerTx) error) error
-	// Rebuild locks the activity, then its stock rows, and only then reads what a gate is made of.
+	// Rebuild locks the activity, then its stock rows, and only then reads the data of a gate.
 	Rebuild(ctx context.Context, activityID string, now time.Time, fn func(Rebuild) error) error
 
 	Reservations(ctx context.Context, orderSNs []string) (map[string]Reservation, error)
 	ReservationsOfActivity(ctx context.Context, activityID, userID string, p Page) ([]Reservation, error) // newest first
 	// ChangedReservations pages by order_sn through the rows in these states that changed since then (zero: all). broken are
 	// those whose lines cannot be read; next is "" after the last page.
-	ChangedReservations(ctx context.Context, activityID string, states []ReservationState, since time.Time, afterSN string, limit int) (rows, broken []Reservation, next string, err error)
-	Activity(ctx context.Context, id string) (*Activity, error) // nil when there is none
-	Activities(ctx context.Context, p Page) ([]Activity, error) // newest first
-	GateActivities(ctx context.Context, now time.Time) ([]Activity, error)
+	ChangedReservations(
+		ctx context.Context, activityID string, states []ReservationState, since time.Time, afterSN string, limit int,
+	) (rows, broken []Reservation, next string, err error)
+
+	Activity(ctx context.Context, id string) (*Activity, error)            // nil when there is none
+	Activities(ctx context.Context, p Page) ([]Activity, error)            // newest first
+	GateActivities(ctx context.Context, now time.Time) ([]Activity, error) // those whose gate is due
 	CreateActivity(ctx context.Context, a Activity, c Change) (string, error)
-	// ChangeActivity locks the activity's row, lets fn change it, and writes it, its items when they were replaced,
-	// and the change. fn returning false writes nothing.
+	// ChangeActivity locks the activity's row and calls fn to change it. Then it writes the row, the items if they were
+	// replaced, and the change. If fn returns false, it writes nothing.
 	ChangeActivity(ctx context.Context, id string, c Change, fn func(a *Activity) (bool, error)) (*Activity, error)
 	SKUs(ctx context.Context, ids []string) (map[string]SKU, error)
 
@@ -57,53 +60,56 @@ type Store interface {
 	Products(ctx context.Context, p Page) ([]Product, error)
 	ChangeProduct(ctx context.Context, id string, c Change, fn func(p *Product) error) (*Product, error)
 
-	// BeginAdjustment writes the intent, if check allows it, and remembers the Idempotency-Key, or finds the adjustment that the key made.
+	// BeginAdjustment writes the intent and the Idempotency-Key, if check allows it. If the key is known, it returns the
+	// adjustment that was made with it.
 	BeginAdjustment(ctx context.Context, k IdempotencyKey, a Adjustment, c Change, check func(*Activity) error) (*Adjustment, error)
 	DecideAdjustment(ctx context.Context, id string, refuse bool, now time.Time) (*Adjustment, error)
-	// FinishAdjustment ends the intent as decided. A refused one forgets its Idempotency-Key.
+	// FinishAdjustment ends the intent as decided. It deletes the Idempotency-Key of a refused one.
 	FinishAdjustment(ctx context.Context, id string, now time.Time) (*Adjustment, error)
 	DecidedAdjustments(ctx context.Context, activityID string) ([]Adjustment, error)
-	AddDeadLetters(ctx context.Context, letters []contract.DeadLetter) error
+
+	AddDeadLetters(ctx context.Context, list []contract.DeadLetter) error
 	DeadLetters(ctx context.Context, state string, p Page) ([]DeadLetter, error)
 	DeadLetter(ctx context.Context, id string) (*DeadLetter, error)
-	// BeginRejection opens a letter that is not rejected yet for its rejection only: nothing replays it any more.
+	// BeginRejection opens a dead letter that is not rejected yet, and reserves it for its rejection: it cannot be replayed.
 	BeginRejection(ctx context.Context, id string) error
-	// DecideDeadLetter writes the decision and the change, if the letter has not failed again since (occurrences).
+	// DecideDeadLetter writes the decision and the change, unless the item has failed again since (Occurrences).
 	DecideDeadLetter(ctx context.Context, d DeadLetter, state string, c Change) (*DeadLetter, error)
-	OpenDeadLetters(ctx context.Context, orderSNs []string) (map[string]bool, error)
+	OpenDeadLetters(ctx context.Context, orderSNs []string) (map[string]bool, error) // which of them have one
+
 	Record(ctx context.Context, c Change) error
 }
 
-// LedgerTx is the inside of a ledger transaction.
+// LedgerTx is a ledger transaction.
 type LedgerTx interface {
-	Activity(id string) *Activity // nil: unknown; its items as locked
+	Activity(id string) *Activity // nil: unknown; with its locked stock
 	Reservations(orderSNs []string) (map[string]Reservation, error)
-	Held(activityID string, userIDs []string) (map[string]int64, error)
-	// HeldByReservations adds up what the users' rows hold.
+	Held(activityID string, userIDs []string) (map[string]int64, error) // allowances, in units
+	// HeldByReservations sums the units that the users' reservations hold.
 	HeldByReservations(activityID string, userIDs []string) (map[string]int64, error)
-	// SetHeld rewrites an allowance that does not say what the rows say, whatever the limit is.
+	// SetHeld rewrites an allowance that differs from the reservations, whatever the limit is.
 	SetHeld(b Buyer, held int64) error
 	Apply(m *Moves) error
 }
 
-// Rebuild is what a gate is made of, read under the locks.
+// Rebuild is the data of a gate, read under the locks.
 type Rebuild struct {
 	Activity     Activity
-	Reservations []Reservation // reserved and sold ones, released and rejected ones of the last day
-	Adjusted     []string      // ids of the adjustments that are decided: the figures contain them, or never will
+	Reservations []Reservation // all that are reserved or sold; those released or rejected in the last day
+	Adjusted     []string      // ids of the decided adjustments: the stock contains them, or never will
 }
 
-// GateStep is how far the ledger says a reservation is.
+// GateStep is the state of a ledger row that holds units, as it is written into the gate.
 type GateStep string
 
-// The steps a gate is told.
+// The steps.
 const (
 	StepLanded  GateStep = "landed"
 	StepCreated GateStep = "created"
 	StepPaid    GateStep = "paid"
 )
 
-// Settlement tells the gate a ledger row that holds pieces.
+// Settlement is a ledger row that holds units, as it is written into the gate.
 type Settlement struct {
 	OrderSN, UserID string
 	Lines           []contract.Line
@@ -111,14 +117,14 @@ type Settlement struct {
 	ExpiresAt       time.Time
 }
 
-// Ending tells the gate a ledger row that holds nothing.
+// Ending is a ledger row that holds nothing, as it is written into the gate.
 type Ending struct {
 	OrderSN, UserID string
 	Lines           []contract.Line
 	Reason          string
 }
 
-// GateConfig is what of an activity binds the gate.
+// GateConfig is the part of an activity that the gate enforces.
 type GateConfig struct {
 	State            ActivityState
 	StartsAt, EndsAt time.Time
@@ -126,16 +132,17 @@ type GateConfig struct {
 	Version          int64
 }
 
-// GateStock counts the pieces of one SKU in the gate.
+// GateStock holds the counters of one SKU in the gate, in units. Journal and InFlight are the parts of Held that have not
+// landed: in the journal, and published.
 type GateStock struct{ Left, Held, Sold, Total, Journal, InFlight int64 }
 
-// GateAudit is the gate's own account of itself.
+// GateAudit is the configuration and the counters of a gate.
 type GateAudit struct {
 	Config     GateConfig
 	SKUs       map[string]GateStock
 	Revision   GateRevision
-	Held       int64    // pieces held in all
-	Incomplete []string // SKUs of which the gate does not say what is left
+	Held       int64    // units held in all
+	Incomplete []string // SKUs without a counter of the units left
 }
 
 // GateRevision identifies the build of a gate and the last correction of its counters at the time of a reading.
@@ -144,50 +151,52 @@ type GateRevision struct {
 	Corrections int64  // how often its counters were corrected
 }
 
-// GateEntry is a queued reservation that the gate has not heard the ledger's answer about.
+// GateEntry is an entry of the gate.
 type GateEntry struct {
 	OrderSN, UserID string
 	Lines           []contract.Line
-	JournaledAt     time.Time // told by Unlanded only
+	JournaledAt     time.Time // of unlanded entries only
 }
 
-// Gate is the gate, as the one that fills, settles and repairs it sees it.
+// Gate builds gates and writes the ledger's state into them. Every call may be repeated.
 type Gate interface {
+	// Preload builds an absent gate. It fails with ErrGateLive if there is one.
 	Preload(ctx context.Context, ref contract.GateRef, r Rebuild) error
 	Configure(ctx context.Context, ref contract.GateRef, c GateConfig) error
 	Settle(ctx context.Context, ref contract.GateRef, s []Settlement) error
-	Release(ctx context.Context, ref contract.GateRef, e []Ending) error
-	Drop(ctx context.Context, ref contract.GateRef, e []Ending) error
+	Release(ctx context.Context, ref contract.GateRef, e []Ending) error // of purchases that had an order
+	Drop(ctx context.Context, ref contract.GateRef, e []Ending) error    // of purchases that never had one
+	// Adjust adds to the units left. Unless forced it fails with ErrGateInsufficient if too few are left.
 	Adjust(ctx context.Context, ref contract.GateRef, a Adjustment, force bool) error
 	UndoAdjust(ctx context.Context, ref contract.GateRef, a Adjustment) error
 	Audit(ctx context.Context, ref contract.GateRef) (GateAudit, error)
-	Lookup(ctx context.Context, ref contract.GateRef, orderSN string) (*GateEntry, error) // nil: not known
-	Trim(ctx context.Context, ref contract.GateRef) error
+	Lookup(ctx context.Context, ref contract.GateRef, orderSN string) (*GateEntry, error) // nil: the gate has none
+	Trim(ctx context.Context, ref contract.GateRef) error                                 // deletes some of the entries that ended long ago
 	Refs(ctx context.Context) ([]contract.GateRef, error)
 	Register(ctx context.Context, refs []contract.GateRef) error // adds them to Refs
 	Unregister(ctx context.Context, ref contract.GateRef) error
 	ShowSale(ctx context.Context, a Activity) error // writes the sale document, if it differs
 	Ready(ctx context.Context) (bool, error)
 	MarkReady(ctx context.Context) error
-	ReplicationID(ctx context.Context) (string, error) // another one: a master was restarted or replaced
+	ReplicationID(ctx context.Context) (string, error) // it changes when a master is restarted or replaced
 }
 
-// Publisher publishes what follows from a committed transaction.
+// Publisher publishes messages that follow from a committed transaction. It returns nil once the broker has confirmed.
 type Publisher interface {
 	Deductions(ctx context.Context, d []contract.Deduction) error
 	Closings(ctx context.Context, c []contract.OrderClose) error
-	Replay(ctx context.Context, l DeadLetter) error
+	Replay(ctx context.Context, d DeadLetter) error
 }
 
-// CloseOutcome is how an order stands after it was asked to close.
+// CloseOutcome is the state of an order after a call to close it.
 type CloseOutcome struct {
 	OrderSN string
-	Outcome string // closed, paid, refunded, paying, not_due or unknown
-	At      time.Time
-	Reason  string // of closed: why it is, where the order service tells
+	Outcome string    // closed, paid, refunded, paying, not_due or unknown
+	At      time.Time // of not_due and paying: when to close it again, if the order service knows
+	Reason  string    // of closed: why, if the order service knows
 }
 
-// Outcomes of the two internal calls.
+// Outcomes of the calls to order.
 const (
 	OutcomeClosed   = "closed"
 	OutcomePaid     = "paid"
@@ -197,7 +206,7 @@ const (
 	OutcomeRefunded = "refunded"
 )
 
-// Orders is the order service: only it decides an order's fate.
+// Orders is the order service. Only it decides how an order ends.
 type Orders interface {
 	Close(ctx context.Context, orderSNs []string, reason string) ([]CloseOutcome, error)
 	Refund(ctx context.Context, orderSNs []string, reason string) (map[string]string, error)
@@ -205,13 +214,14 @@ type Orders interface {
 
 // Recorder records what happened in logs, metrics and traces.
 type Recorder interface {
+	// Span begins a span; the returned function ends it.
 	Span(ctx context.Context, name string, database bool) (context.Context, func(error))
 	Landed(ctx context.Context, n int, lag []time.Duration)
 	Refused(ctx context.Context, reason string, n int)
 	Closed(ctx context.Context, n int, lateness time.Duration)
 	Rebuilt(ctx context.Context, activityID string)
 	Resettled(ctx context.Context, activityID string, rows int)
-	Incident(ctx context.Context, what string, attrs ...any) // alarm: must never happen, and did
+	Incident(ctx context.Context, what string, attrs ...any) // something that must never happen
 	Info(ctx context.Context, what string, attrs ...any)
 	Warn(ctx context.Context, what string, err error)
 }

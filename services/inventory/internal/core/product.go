@@ -45,7 +45,7 @@ type SKUPatch struct {
 	Currency  *string
 }
 
-// CreateProduct makes a product with its SKUs.
+// CreateProduct creates a product with its SKUs.
 func (s *Service) CreateProduct(ctx context.Context, who string, p Product) (*Product, error) {
 	p.CreatedAt = s.now()
 	p.UpdatedAt = p.CreatedAt
@@ -55,7 +55,7 @@ func (s *Service) CreateProduct(ctx context.Context, who string, p Product) (*Pr
 	return s.store.CreateProduct(ctx, p, Change{At: p.CreatedAt, Who: who, Action: "product.create", Object: "product", Detail: p.Name})
 }
 
-// Product is one product, refused with not_found when there is none.
+// Product returns one product, refused with not_found if there is none.
 func (s *Service) Product(ctx context.Context, id string) (*Product, error) {
 	p, err := s.store.Product(ctx, id)
 	if err == nil && p == nil {
@@ -109,7 +109,7 @@ func skuToPatch(p *Product, i int, sp SKUPatch) (*SKU, error) {
 
 func (p *Product) validate() error {
 	switch {
-	case !words(p.Name):
+	case !validText(p.Name):
 		return contract.InvalidField("name", "must have 1 to 200 characters, not only white space")
 	case !atMost(p.Description, 5000):
 		return contract.InvalidField("description", "must have at most 5000 characters")
@@ -121,7 +121,7 @@ func (p *Product) validate() error {
 	for i, k := range p.SKUs {
 		field := fmt.Sprintf("skus[%d].", i)
 		switch {
-		case !words(k.Name):
+		case !validText(k.Name):
 			return contract.InvalidField(field+"name", "must have 1 to 200 characters, not only white space")
 		case k.ListPrice < 1 || k.ListPrice > contract.MaxPrice:
 			return contract.InvalidField(field+"list_price", "must be 1 to 100000000000")
@@ -136,9 +136,9 @@ func atMost(s string, characters int) bool {
 	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= characters
 }
 
-// words reports whether a required text has 1 to maxWords characters, not only white space.
-func words(s string) bool {
-	return atMost(s, maxWords) && strings.TrimSpace(s) != ""
+// validText reports whether a required text has 1 to maxText characters, not only white space.
+func validText(s string) bool {
+	return atMost(s, maxText) && strings.TrimSpace(s) != ""
 }
 
 func currencyCode(s string) bool {
@@ -153,7 +153,7 @@ func currencyCode(s string) bool {
 	return true
 }
 
-// webAddress admits addresses a page may show: absolute ones over http(s), or relative ones of this site.
+// webAddress reports whether a page may show this address: an absolute one over http(s), or a relative one of this site.
 func webAddress(s string) bool {
 	if s == "" {
 		return true

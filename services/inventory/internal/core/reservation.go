@@ -6,11 +6,11 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// ReservationState is where a reservation stands in the ledger: reserved -> sold | released, or rejected from the start. A sold one
-// is released when its order was refunded.
+// ReservationState is the state of a reservation in the ledger: reserved -> sold | released, or rejected from the start. A
+// sold one is released when its order is refunded.
 type ReservationState string
 
-// The states of a ledger row.
+// The states of a reservation.
 const (
 	StateReserved ReservationState = "reserved"
 	StateSold     ReservationState = "sold"
@@ -18,7 +18,7 @@ const (
 	StateRejected ReservationState = "rejected"
 )
 
-// Reasons of rejected and released rows.
+// Reasons of rejected and released reservations.
 const (
 	ReasonSoldOut      = "sold_out"
 	ReasonLimitReached = "limit_reached"
@@ -29,7 +29,7 @@ const (
 	ReasonRefunded     = contract.ReasonRefunded
 )
 
-// Row is one reservation in the ledger.
+// Reservation is one row of the ledger.
 type Reservation struct {
 	OrderSN          string
 	ActivityID       string
@@ -48,7 +48,7 @@ type Reservation struct {
 	Traceparent      string
 }
 
-// ReservationPlace is a row's place in the order of last changes.
+// ReservationPlace is the position of a reservation in the order of last changes.
 type ReservationPlace struct {
 	ChangedAt time.Time
 	OrderSN   string
@@ -60,9 +60,9 @@ func (r Reservation) Refunded() bool { return r.State == StateReleased && r.Reas
 // Holds reports whether the row holds units.
 func (r Reservation) Holds() bool { return r.State == StateReserved || r.State == StateSold }
 
-func (r Reservation) pieces() int64 { return pieces(r.Lines) }
+func (r Reservation) units() int64 { return units(r.Lines) }
 
-func pieces(lines []contract.Line) int64 {
+func units(lines []contract.Line) int64 {
 	var n int64
 	for _, l := range lines {
 		n += l.Qty
@@ -70,7 +70,7 @@ func pieces(lines []contract.Line) int64 {
 	return n
 }
 
-// same tells whether a message speaks of the purchase that the row is about.
+// same reports whether a message describes the purchase of this row.
 func (r Reservation) same(userID, activityID string, bucket int, lines []contract.Line) bool {
 	return r.UserID == userID && r.ActivityID == activityID && r.Bucket == bucket && contract.SameLines(r.Lines, lines)
 }
@@ -81,11 +81,11 @@ type Buyer struct{ ActivityID, UserID string }
 // Shelf is a SKU within an activity, the key of a stock row.
 type Shelf struct{ ActivityID, SKUID string }
 
-// StockDelta is what a transaction moves on one shelf. Total changes by the sum of the three.
+// StockDelta is by how much a transaction changes a stock row. Total changes by the sum of the three.
 type StockDelta struct{ Available, Reserved, Sold int64 }
 
-// Moves are the writes of one ledger transaction: they keep available + reserved + sold = total and
-// held = pieces of a user's reserved and sold rows.
+// Moves are the writes of one ledger transaction. They keep two invariants: available + reserved + sold = total, and a user's
+// allowance = the units of the user's reserved and sold rows.
 type Moves struct {
 	Insert      []Reservation
 	Update      []ReservationUpdate
@@ -94,7 +94,7 @@ type Moves struct {
 	DeadLetters []contract.DeadLetter
 }
 
-// ReservationUpdate rewrites the changeable part of a row, only if it still is in the state From.
+// ReservationUpdate rewrites the mutable columns of a row, if it still is in the state From.
 type ReservationUpdate struct {
 	From ReservationState
 	To   Reservation
@@ -105,7 +105,7 @@ func newMoves() *Moves {
 }
 
 func (m *Moves) take(r Reservation) {
-	m.Allowances[Buyer{r.ActivityID, r.UserID}] += r.pieces()
+	m.Allowances[Buyer{r.ActivityID, r.UserID}] += r.units()
 	for _, l := range r.Lines {
 		m.shift(r.ActivityID, l.SKUID, StockDelta{Available: -l.Qty, Reserved: l.Qty})
 	}
@@ -117,9 +117,9 @@ func (m *Moves) sell(r Reservation) {
 	}
 }
 
-// giveBack releases what a reserved or sold row holds.
-func (m *Moves) giveBack(r Reservation) {
-	m.Allowances[Buyer{r.ActivityID, r.UserID}] -= r.pieces()
+// release returns the units of a reserved or sold row to the stock and to the allowance.
+func (m *Moves) release(r Reservation) {
+	m.Allowances[Buyer{r.ActivityID, r.UserID}] -= r.units()
 	for _, l := range r.Lines {
 		by := StockDelta{Available: l.Qty, Reserved: -l.Qty}
 		if r.State == StateSold {

@@ -2,10 +2,10 @@ package core
 
 import "time"
 
-// Messages are valid where their contract says so. What it leaves open is put right here, since nothing that a message
-// says may keep its transaction from ever committing.
+// Messages match their contract. The values that it leaves open are sanitized here, so that no value of a message can keep its
+// transaction from committing for ever.
 
-// sanitizeTime is t as the tables take it; a time that cannot be meant becomes instead.
+// sanitizeTime returns t as the tables keep it, or instead if t is outside of 2000 to 2200.
 func sanitizeTime(t, instead time.Time) time.Time {
 	if t.Year() < 2000 || t.Year() > 2200 {
 		return instead
@@ -13,7 +13,7 @@ func sanitizeTime(t, instead time.Time) time.Time {
 	return t.UTC().Truncate(time.Millisecond)
 }
 
-// sanitizeReason is a reason as gate and tables take it: 1 to 32 of a-z 0-9 _ and -.
+// sanitizeReason returns s if gate and tables take it (1 to 32 of a-z 0-9 _ and -), and expired otherwise.
 func sanitizeReason(s string) string {
 	if s == "" || len(s) > 32 {
 		return ReasonExpired

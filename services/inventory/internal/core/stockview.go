@@ -8,7 +8,8 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// SKUView is one SKU as the database and the gate see it. Gate is nil when the activity has no gate (a draft, or long over).
+// SKUView holds the stock of one SKU in the database and in the gate. Gate is nil if the activity has no gate: it is a draft,
+// or it ended long ago.
 type SKUView struct {
 	SKUID      string
 	Total      int64
@@ -16,17 +17,20 @@ type SKUView struct {
 	Reserved   int64
 	Sold       int64
 	Gate       *GateStock
-	Difference int64 // available - left - queued pieces that are not in the ledger yet; 0: they agree
+	Difference int64 // available - left - queued units that have not landed; 0: they agree
 }
 
-// StockView is the three-way view of an activity's stock.
+// stockReadings bounds the readings of one StockView.
+const stockReadings = 5
+
+// StockView is the stock of an activity in the database and in the gate.
 type StockView struct {
 	AsOf time.Time
 	SKUs []SKUView
 }
 
-// StockView reads the database before and after the gate, and takes the reading during which nothing landed. Under load
-// no quiet moment may come; the last reading is told then, and a difference in it may be that of the moment.
+// StockView reads the database before and after the gate, until nothing lands between the two readings. Under load it gives up
+// after five readings and returns the last one; a difference in it may be momentary.
 func (s *Service) StockView(ctx context.Context, activityID string) (*StockView, error) {
 	before, err := s.Activity(ctx, activityID)
 	if err != nil {
@@ -48,7 +52,7 @@ func (s *Service) StockView(ctx context.Context, activityID string) (*StockView,
 		if err != nil {
 			return nil, err
 		}
-		if sameStock(before, after) || attempt == 5 {
+		if sameStock(before, after) || attempt == stockReadings {
 			return s.view(after, audit, present), nil
 		}
 		before = after
