@@ -12,30 +12,30 @@ import (
 	"flashsale.internal/services/inventory/internal/sweep"
 )
 
-// Config is what the service itself is set up by. Zero figures stand for their defaults.
+// Config holds the settings of the service itself. A zero value stands for its default.
 type Config struct {
 	settings.Auth
 	settings.Internal
 
 	OrderURL string `env:"ORDER_INTERNAL_URL" envDefault:"http://127.0.0.1:7082"` // the order service's internal listener
 
-	KeepEvery      time.Duration `env:"INVENTORY_KEEP_EVERY" envDefault:"1s"`       // how often the gates are looked at
-	SweepEvery     time.Duration `env:"INVENTORY_SWEEP_EVERY" envDefault:"5s"`      // how often the sweepers look
-	RepublishAfter time.Duration `env:"INVENTORY_REPUBLISH_AFTER" envDefault:"60s"` // first repetition of a deduction without an order; doubles
-	RepublishCap   time.Duration `env:"INVENTORY_REPUBLISH_CAP" envDefault:"30m"`   // longest pause between repetitions
-	AbandonAfter   time.Duration `env:"INVENTORY_ABANDON_AFTER" envDefault:"24h"`   // a reservation without an order is given up
-	AskAfter       time.Duration `env:"INVENTORY_ASK_AFTER" envDefault:"10m"`       // a reservation still open so long past its pay window is asked about; doubles, six times as much at most
-	RejournalAfter time.Duration `env:"INVENTORY_REJOURNAL_AFTER" envDefault:"60s"` // first re-journaling of what did not land; doubles
-	RejournalCap   time.Duration `env:"INVENTORY_REJOURNAL_CAP" envDefault:"30m"`   // longest pause between re-journalings
-	ResumeAfter    time.Duration `env:"INVENTORY_RESUME_AFTER" envDefault:"20s"`    // an adjustment left in between is resumed; above the time a call may take
-	ResettleWindow time.Duration `env:"INVENTORY_RESETTLE_WINDOW" envDefault:"10m"` // rows the gate is told again before a refusal
-	ReconcileEvery time.Duration `env:"INVENTORY_RECONCILE_EVERY" envDefault:"60s"` // how often gate, ledger and allowances are compared
-	ReconcileGrace time.Duration `env:"INVENTORY_RECONCILE_GRACE" envDefault:"10s"` // what the ledger changed more recently is on its way to the gate
-	ReconcilePause time.Duration `env:"INVENTORY_RECONCILE_PAUSE" envDefault:"2s"`  // before what disagrees is looked at again
+	KeepEvery      time.Duration `env:"INVENTORY_KEEP_EVERY" envDefault:"1s"`       // interval of the gate controller
+	SweepEvery     time.Duration `env:"INVENTORY_SWEEP_EVERY" envDefault:"5s"`      // interval of the sweeps
+	RepublishAfter time.Duration `env:"INVENTORY_REPUBLISH_AFTER" envDefault:"60s"` // pause before a deduction without an order is published again; doubles
+	RepublishCap   time.Duration `env:"INVENTORY_REPUBLISH_CAP" envDefault:"30m"`   // longest pause between two publications
+	AbandonAfter   time.Duration `env:"INVENTORY_ABANDON_AFTER" envDefault:"24h"`   // age from which a reservation without an order is given up
+	AskAfter       time.Duration `env:"INVENTORY_ASK_AFTER" envDefault:"10m"`       // time past its pay window after which a reserved row gets a new closing; doubles up to six times
+	RejournalAfter time.Duration `env:"INVENTORY_REJOURNAL_AFTER" envDefault:"60s"` // age from which an entry that did not land is journaled again; doubles
+	RejournalCap   time.Duration `env:"INVENTORY_REJOURNAL_CAP" envDefault:"30m"`   // longest pause between two journalings
+	ResumeAfter    time.Duration `env:"INVENTORY_RESUME_AFTER" envDefault:"20s"`    // age from which an unfinished adjustment is resumed; longer than a call may take
+	ResettleWindow time.Duration `env:"INVENTORY_RESETTLE_WINDOW" envDefault:"10m"` // how far back rows are settled again before a refusal
+	ReconcileEvery time.Duration `env:"INVENTORY_RECONCILE_EVERY" envDefault:"60s"` // interval of the reconciler
+	ReconcileGrace time.Duration `env:"INVENTORY_RECONCILE_GRACE" envDefault:"10s"` // a row that changed more recently counts as in flight to the gate
+	ReconcilePause time.Duration `env:"INVENTORY_RECONCILE_PAUSE" envDefault:"2s"`  // pause before a mismatch is compared again
 	// ReconcileConfirmations is the number of equal comparisons in a row before a counter is corrected.
 	ReconcileConfirmations int `env:"INVENTORY_RECONCILE_CONFIRMATIONS" envDefault:"3" oldenv:"INVENTORY_RECONCILE_LOOKS"`
 
-	Consumers int `env:"INVENTORY_CONSUMERS" envDefault:"4"` // messages handled at a time, of each topic
+	Consumers int `env:"INVENTORY_CONSUMERS" envDefault:"4"` // concurrent messages of each topic
 }
 
 // Check reports the first setting out of range.

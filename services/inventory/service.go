@@ -30,14 +30,14 @@ import (
 	"flashsale.internal/services/inventory/internal/sweep"
 )
 
-// Deps is what the service works on. Whoever made it closes it, after the components have ended.
+// Deps are the dependencies of the service. Their owner closes them after the components have ended.
 type Deps struct {
 	DB        *gorm.DB
 	Redis     redis.UniversalClient
 	Bus       bus.Bus
 	Telemetry *telemetry.Telemetry
 	Now       func() time.Time  // nil for time.Now
-	Limits    *admission.Limits // of the routes; nil for none. Their components are not the service's
+	Limits    *admission.Limits // of the routes; nil for none. Their owner runs their components
 	Transport http.RoundTripper // of the calls to the order service; nil for the default
 }
 
@@ -54,7 +54,7 @@ type Service struct {
 	handler    http.Handler
 }
 
-// New puts the service together and starts nothing. None of its parts has to be there yet.
+// New composes the service and starts nothing. Its dependencies may still be unreachable.
 func New(cfg Config, deps Deps) (*Service, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.Check(); err != nil {
@@ -81,7 +81,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	s := &Service{cfg: cfg, deps: deps, recorder: recorder, verifier: verifier}
 	gates := stockgate.New(deps.Redis, stockgate.Options{OnBreaker: func(from, to string) {
-		tel.Log.Warn("breaker of the gate", "from", from, "to", to)
+		tel.Log.Warn("breaker of the gate changed", "from", from, "to", to)
 	}})
 	orderService := orders.New(cfg.OrderURL, cfg.Internal.Secret, tel.Transport(deps.Transport))
 	if err := errors.Join(
@@ -110,11 +110,11 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	return s, nil
 }
 
-// Handler is the merchants' API.
+// Handler returns the handler of the merchants' API.
 func (s *Service) Handler() http.Handler { return s.handler }
 
-// Ready is nil when callers may come. It never asks the database, Redis or the broker: without them calls are answered
-// 503, and taking the instance away would not help.
+// Ready returns nil: the service takes calls from its start. It does not check the database, Redis or the broker. Without them
+// calls get 503, and removing the instance would not help.
 func (s *Service) Ready() error { return nil }
 
 const (
@@ -122,8 +122,8 @@ const (
 	deadLetterCountEvery = 5 * time.Second
 )
 
-// Components are the loops in the background. Each survives the absence of database, Redis, broker and order service. The
-// sweepers run in one instance at a time, only to save work.
+// Components returns the background loops. Each survives the absence of database, Redis, broker and order service. The sweeps
+// and the gate controller run in one instance at a time, only to save work.
 func (s *Service) Components() []lifecycle.Component {
 	log := s.deps.Telemetry.Log
 	locker := lock.New(s.deps.Redis, log)
@@ -181,7 +181,7 @@ func (l locks) Do(ctx context.Context, name string, work func(ctx context.Contex
 	return err
 }
 
-// consume subscribes; the deliveries end with the bus, which waits for them.
+// consume subscribes to the topics. Deliveries end with the bus, which waits for them.
 func (s *Service) consume(ctx context.Context) error {
 	if err := consumerOf(s).Subscribe(s.deps.Bus, s.cfg.Consumers); err != nil {
 		return err

@@ -1,4 +1,4 @@
-// Package gate lets the core speak to the Redis gate through pkg/stockgate.
+// Package gate implements the gate ports of core, sweep and reconcile on pkg/stockgate.
 package gate
 
 import (
@@ -24,19 +24,19 @@ var (
 	_ sweep.Gate     = (*Gate)(nil)
 )
 
-// New makes the core's gate.
+// New makes the adapter.
 func New(g *stockgate.Gate) *Gate { return &Gate{gate: g} }
 
 var translations = []struct{ theirs, ours error }{
 	{stockgate.ErrNoGate, core.ErrNoGate},
 	{stockgate.ErrUnavailable, core.ErrGateUnavailable},
-	{stockgate.ErrSuperseded, core.ErrGateUnavailable}, // somebody else builds it: come again
+	{stockgate.ErrSuperseded, core.ErrGateUnavailable}, // another process builds it: retry
 	{stockgate.ErrStaleVersion, core.ErrGateVersion},
 	{stockgate.ErrInsufficient, core.ErrGateInsufficient},
 	{stockgate.ErrGateExists, core.ErrGateLive},
 }
 
-// translate maps the gate's errors to those of the core. What is none of them is no matter of time.
+// translate maps the errors of stockgate to those of core. All others are permanent: ErrGateBroken.
 func translate(err error) error {
 	if err == nil {
 		return nil
@@ -85,7 +85,7 @@ func (g *Gate) Preload(ctx context.Context, r contract.GateRef, b core.Rebuild) 
 	return translate(g.gate.Preload(ctx, r, s))
 }
 
-// entry is a ledger row as buyers are told about it.
+// entry returns the entry that a ledger row has in a new gate.
 func entry(r core.Reservation) stockgate.Entry {
 	e := stockgate.Entry{OrderSN: r.OrderSN, UserID: r.UserID, Lines: r.Lines, ReservedAt: r.ReservedAt, Traceparent: r.Traceparent}
 	switch r.State {
@@ -207,7 +207,7 @@ func (g *Gate) Lookup(ctx context.Context, r contract.GateRef, orderSN string) (
 	return &core.GateEntry{OrderSN: e.OrderSN, UserID: e.UserID, Lines: e.Lines}, nil
 }
 
-// trimBatch bounds the entries that one visit takes off.
+// trimBatch bounds the entries that one call deletes.
 const trimBatch = 500
 
 // Trim implements core.Gate.

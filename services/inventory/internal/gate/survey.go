@@ -10,7 +10,7 @@ import (
 	"flashsale.internal/services/inventory/internal/reconcile"
 )
 
-// surveyPage bounds one script call of a look at all entries: about a millisecond.
+// surveyPage bounds one script call of a survey: it takes about a millisecond.
 const surveyPage = 250
 
 func revision(m stockgate.Revision) core.GateRevision {

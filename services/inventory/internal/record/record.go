@@ -51,18 +51,18 @@ func New(tel *telemetry.Telemetry, system string) (*Recorder, error) {
 			metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .1, .25, .5, 1, 2, 3, 5, 10, 30, 60, 300, 1800))
 		errs = append(errs, err)
 	}
-	counter(&r.landed, "flashsale.inventory.landed", "{reservation}", "Reservations entered into the ledger.")
-	counter(&r.refused, "flashsale.inventory.refused", "{reservation}", "Reservations that the gate took and the ledger refused.")
-	counter(&r.closed, "flashsale.inventory.restored", "{reservation}", "Reservations whose pieces went back into the stock.")
-	counter(&r.rebuilt, "flashsale.inventory.gate.rebuilds", "{gate}", "Gates built from the tables, first fillings included.")
-	counter(&r.resettled, "flashsale.inventory.gate.resettled", "{reservation}", "Rows settled again after a refusal or a change of Redis's master.")
-	counter(&r.repairs, "flashsale.inventory.repairs", "{repair}", "What the reconciler put right, by kind.")
-	counter(&r.incidents, "flashsale.inventory.incidents", "{incident}", "What must not happen and did; each is in the log.")
-	seconds(&r.lag, "flashsale.inventory.landing.lag", "From the gate's yes to the ledger's.")
-	seconds(&r.lateness, "flashsale.inventory.close.lateness", "From the end of the pay window to the restored stock.")
+	counter(&r.landed, "flashsale.inventory.landed", "{reservation}", "Reservations that landed: new ledger rows that hold units.")
+	counter(&r.refused, "flashsale.inventory.refused", "{reservation}", "Reservations that the gate accepted and the ledger rejected, by reason.")
+	counter(&r.closed, "flashsale.inventory.restored", "{reservation}", "Reservations whose units were released into the stock.")
+	counter(&r.rebuilt, "flashsale.inventory.gate.rebuilds", "{gate}", "Gates built from the tables, the first build included.")
+	counter(&r.resettled, "flashsale.inventory.gate.resettled", "{reservation}", "Ledger rows settled again before a refusal or after a change of the Redis master.")
+	counter(&r.repairs, "flashsale.inventory.repairs", "{repair}", "Repairs by the reconciler, by kind.")
+	counter(&r.incidents, "flashsale.inventory.incidents", "{incident}", "Incidents: states that must not occur. Each is logged as an error.")
+	seconds(&r.lag, "flashsale.inventory.landing.lag", "Time from a reservation's acceptance at the gate to its commit in the ledger.")
+	seconds(&r.lateness, "flashsale.inventory.close.lateness", "Time from the end of the pay window to the release of the units.")
 	var err error
 	r.letters, err = tel.Reading("flashsale.inventory.dead_letters.open", metric.WithUnit("{letter}"),
-		metric.WithDescription("Dead letters that wait for a person. No value while the database does not respond."))
+		metric.WithDescription("Open dead letters, which wait for an operator. No value while the database does not respond."))
 	return r, errors.Join(append(errs, err)...)
 }
 
@@ -98,7 +98,7 @@ func (r *Recorder) Closed(ctx context.Context, n int, lateness time.Duration) {
 // Rebuilt implements core.Recorder.
 func (r *Recorder) Rebuilt(ctx context.Context, activityID string) {
 	r.rebuilt.Add(ctx, 1)
-	r.tel.Log.InfoContext(ctx, "gate filled from the tables", "activity_id", activityID)
+	r.tel.Log.InfoContext(ctx, "gate built from the tables", "activity_id", activityID)
 }
 
 // Resettled implements core.Recorder.
@@ -107,7 +107,7 @@ func (r *Recorder) Resettled(ctx context.Context, activityID string, rows int) {
 		return
 	}
 	r.resettled.Add(ctx, int64(rows))
-	r.tel.Log.InfoContext(ctx, "gate told again what the ledger holds", "activity_id", activityID, "rows", rows)
+	r.tel.Log.InfoContext(ctx, "gate settled again from the ledger", "activity_id", activityID, "rows", rows)
 }
 
 // Repaired implements reconcile.Recorder: in the trace of the purchase, where it has one, else in that of the reconciliation.
@@ -149,5 +149,5 @@ func (r *Recorder) Warn(ctx context.Context, what string, err error) {
 	r.tel.Log.WarnContext(ctx, what, "error", err)
 }
 
-// OpenDeadLetters records how many dead letters wait, unless counting them failed.
+// OpenDeadLetters records the number of open dead letters, or no value if counting them failed.
 func (r *Recorder) OpenDeadLetters(n int64, err error) { r.letters.Record(n, err) }
