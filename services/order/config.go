@@ -16,12 +16,18 @@ type Config struct {
 	settings.Internal
 	Payments Payments
 
-	SweepEvery     time.Duration `env:"ORDER_SWEEP_EVERY" envDefault:"5s"`     // interval of the sweep for lost closings
-	SweepAfter     time.Duration `env:"ORDER_SWEEP_AFTER" envDefault:"30s"`    // time past the deadline from which a closing counts as lost
-	PaymentGrace   time.Duration `env:"ORDER_PAYMENT_GRACE" envDefault:"120s"` // age up to which a payment in flight holds its order past the deadline
-	RefundEvery    time.Duration `env:"ORDER_REFUND_EVERY" envDefault:"1s"`    // interval of the loop that attempts due refunds
-	RefundAttempts int           `env:"ORDER_REFUND_ATTEMPTS" envDefault:"60"` // failed attempts after which an operator has to make the refund
-	Consumers      int           `env:"ORDER_CONSUMERS" envDefault:"4"`        // deduction messages handled concurrently
+	// SweepEvery is the interval of the sweep for lost closings.
+	SweepEvery time.Duration `env:"ORDER_SWEEP_EVERY" envDefault:"5s"`
+	// SweepAfter is the time past the deadline from which a closing counts as lost.
+	SweepAfter time.Duration `env:"ORDER_SWEEP_AFTER" envDefault:"30s"`
+	// PaymentGrace is the age up to which a payment in flight holds its order past the deadline.
+	PaymentGrace time.Duration `env:"ORDER_PAYMENT_GRACE" envDefault:"120s"`
+	// RefundEvery is the interval of the loop that attempts due refunds.
+	RefundEvery time.Duration `env:"ORDER_REFUND_EVERY" envDefault:"1s"`
+	// RefundAttempts is the number of failed attempts after which an operator has to make the refund.
+	RefundAttempts int `env:"ORDER_REFUND_ATTEMPTS" envDefault:"60"`
+	// Consumers is the number of deduction messages handled concurrently.
+	Consumers int `env:"ORDER_CONSUMERS" envDefault:"4"`
 }
 
 // Payments configures the payment providers.

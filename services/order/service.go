@@ -73,13 +73,15 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	backlog, err := tel.Reading("flashsale.order.outbox.waiting", metric.WithUnit("{item}"),
-		metric.WithDescription("Items in the outbox that are not yet published. No value while the database does not respond."))
+		metric.WithDescription("Items in the outbox that are not yet published. "+
+			"No value while the database does not respond."))
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	if err := errors.Join(
 		tel.ObserveBreaker("flashsale.order.mysql.breaker", "MySQL", func() string { return sqldb.Breaker(deps.DB) }),
-		tel.ObserveRepeats("flashsale.order.mysql.repeats", "MySQL", func() int64 { return sqldb.RepeatsLeft(deps.DB) }),
+		tel.ObserveRepeats("flashsale.order.mysql.repeats", "MySQL",
+			func() int64 { return sqldb.RepeatsLeft(deps.DB) }),
 	); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
@@ -98,8 +100,10 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		}, store.NewSandboxRefunds(deps.DB))
 		providers, sandboxProvider = append(providers, box), box
 	}
-	s.core = core.New(store.New(deps.DB, tel, s.relay.Wake), publisher.New(deps.Bus, tel), shards.Genes{}, rec, providers, core.Options{
-		Now: deps.Now, PaymentGrace: cfg.PaymentGrace, OverdueAfter: cfg.SweepAfter, RefundAttempts: cfg.RefundAttempts,
+	orders := store.New(deps.DB, tel, s.relay.Wake)
+	s.core = core.New(orders, publisher.New(deps.Bus, tel), shards.Genes{}, rec, providers, core.Options{
+		Now: deps.Now, PaymentGrace: cfg.PaymentGrace, OverdueAfter: cfg.SweepAfter,
+		RefundAttempts: cfg.RefundAttempts,
 	})
 	limits := deps.Limits
 	if limits == nil {

@@ -37,7 +37,8 @@ func (c *Consumer) Subscribe(b bus.Bus, concurrency int) error {
 		{contract.TopicOrderClose, contract.GroupInventoryOrderClose, c.OrderClose},
 		{contract.TopicDeadLetters, contract.GroupInventoryDeadLetters, c.DeadLetters},
 	} {
-		if err := b.Subscribe(bus.Subscription{Topic: s.topic, Group: s.group, Concurrency: concurrency}, s.handler); err != nil {
+		err := b.Subscribe(bus.Subscription{Topic: s.topic, Group: s.group, Concurrency: concurrency}, s.handler)
+		if err != nil {
 			return fmt.Errorf("subscribe to %s: %w", s.topic, err)
 		}
 	}
@@ -70,7 +71,8 @@ func (c *Consumer) OrderClose(ctx context.Context, d bus.Delivery) (err error) {
 func (c *Consumer) DeadLetters(ctx context.Context, d bus.Delivery) (err error) {
 	ctx, list, bad, end := items.Open[contract.DeadLetter](ctx, c.tel, contract.GroupInventoryDeadLetters, d)
 	defer func() { end(err) }()
-	return c.core.AddDeadLetters(ctx, append(list, c.deadLetters(contract.TopicDeadLetters, contract.GroupInventoryDeadLetters, bad)...))
+	return c.core.AddDeadLetters(ctx,
+		append(list, c.deadLetters(contract.TopicDeadLetters, contract.GroupInventoryDeadLetters, bad)...))
 }
 
 func (c *Consumer) deadLetters(topic, group string, bad []contract.BadItem) []contract.DeadLetter {

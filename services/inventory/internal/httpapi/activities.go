@@ -11,8 +11,9 @@ import (
 
 func (m *Merchant) activityView(a core.Activity) api.Activity {
 	return api.Activity{
-		ActivityId: a.ID, Title: a.Title, State: api.ActivityState(a.Phase(m.now())), StartsAt: a.StartsAt, EndsAt: a.EndsAt, EndedAt: a.EndedAt,
-		PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS, Currency: a.Currency, Version: a.Version, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
+		ActivityId: a.ID, Title: a.Title, State: api.ActivityState(a.Phase(m.now())), StartsAt: a.StartsAt,
+		EndsAt: a.EndsAt, EndedAt: a.EndedAt, PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS,
+		Currency: a.Currency, Version: a.Version, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
 		Items: views(a.Items, func(it core.Stock) api.ActivityItem {
 			return api.ActivityItem{SkuId: it.SKUID, Name: it.Name, Price: it.Price, Stock: it.Total}
 		}),
@@ -33,8 +34,8 @@ func (m *Merchant) CreateActivity(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a, err := m.core.CreateActivity(r.Context(), who(r), core.ActivityDraftRequest{
-		Title: body.Title, StartsAt: body.StartsAt, EndsAt: body.EndsAt, PerUserLimit: body.PerUserLimit, PayWithinS: body.PayWithinS,
-		Items: draftItems(body.Items),
+		Title: body.Title, StartsAt: body.StartsAt, EndsAt: body.EndsAt, PerUserLimit: body.PerUserLimit,
+		PayWithinS: body.PayWithinS, Items: draftItems(body.Items),
 	})
 	if err != nil {
 		m.refuse(w, r, err)
@@ -78,7 +79,8 @@ func (m *Merchant) PatchActivity(w http.ResponseWriter, r *http.Request, id stri
 		return
 	}
 	patch := core.ActivityPatch{
-		Title: body.Title, StartsAt: body.StartsAt, EndsAt: body.EndsAt, PerUserLimit: body.PerUserLimit, PayWithinS: body.PayWithinS,
+		Title: body.Title, StartsAt: body.StartsAt, EndsAt: body.EndsAt, PerUserLimit: body.PerUserLimit,
+		PayWithinS: body.PayWithinS,
 	}
 	if body.Items != nil {
 		items := draftItems(*body.Items)
@@ -108,7 +110,10 @@ func (m *Merchant) EndActivity(w http.ResponseWriter, r *http.Request, id string
 	m.step(w, r, id, m.core.End)
 }
 
-func (m *Merchant) step(w http.ResponseWriter, r *http.Request, id string, do func(ctx context.Context, who, id string) (*core.Activity, error)) {
+func (m *Merchant) step(
+	w http.ResponseWriter, r *http.Request, id string,
+	do func(ctx context.Context, who, id string) (*core.Activity, error),
+) {
 	if m.validID(w, r, id) && m.requireNoFields(w, r) {
 		a, err := do(r.Context(), who(r), id)
 		m.respondActivity(w, r, a, err)

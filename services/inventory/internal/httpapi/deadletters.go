@@ -13,8 +13,9 @@ import (
 
 func deadLetterView(d core.DeadLetter) api.DeadLetter {
 	return api.DeadLetter{
-		DeadLetterId: d.ID, Where: d.Where, Topic: d.Topic, OrderSn: optional(d.OrderSN), ActivityId: optional(d.ActivityID), Why: d.Why,
-		Item: strings.ToValidUTF8(string(d.Item), "\uFFFD"), State: api.DeadLetterState(d.State), Occurrences: d.Occurrences, FailedAt: d.FailedAt,
+		DeadLetterId: d.ID, Where: d.Where, Topic: d.Topic, OrderSn: optional(d.OrderSN),
+		ActivityId: optional(d.ActivityID), Why: d.Why, Item: strings.ToValidUTF8(string(d.Item), "\uFFFD"),
+		State: api.DeadLetterState(d.State), Occurrences: d.Occurrences, FailedAt: d.FailedAt,
 		DecidedBy: optional(d.DecidedBy), DecidedAt: d.DecidedAt,
 	}
 }
@@ -59,7 +60,10 @@ func (m *Merchant) RejectDeadLetter(w http.ResponseWriter, r *http.Request, id s
 	m.decide(w, r, id, m.core.RejectDeadLetter)
 }
 
-func (m *Merchant) decide(w http.ResponseWriter, r *http.Request, id string, do func(ctx context.Context, who, id string) (*core.DeadLetter, error)) {
+func (m *Merchant) decide(
+	w http.ResponseWriter, r *http.Request, id string,
+	do func(ctx context.Context, who, id string) (*core.DeadLetter, error),
+) {
 	if !m.validID(w, r, id) || !m.requireNoFields(w, r) {
 		return
 	}

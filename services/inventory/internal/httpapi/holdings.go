@@ -16,14 +16,16 @@ import (
 
 func holdingView(r core.Reservation) api.Holding {
 	return api.Holding{
-		OrderSn: r.OrderSN, UserId: r.UserID, State: api.HoldingState(r.State), Reason: optional(r.Reason), ReservedAt: r.ReservedAt,
-		OrderCreatedAt: r.OrderCreatedAt, ExpiresAt: r.ExpiresAt, ChangedAt: r.ChangedAt,
+		OrderSn: r.OrderSN, UserId: r.UserID, State: api.HoldingState(r.State), Reason: optional(r.Reason),
+		ReservedAt: r.ReservedAt, OrderCreatedAt: r.OrderCreatedAt, ExpiresAt: r.ExpiresAt, ChangedAt: r.ChangedAt,
 		Lines: views(r.Lines, func(l contract.Line) api.Line { return api.Line{SkuId: l.SKUID, Qty: l.Qty} }),
 	}
 }
 
 // ListActivityOrders implements api.ServerInterface.
-func (m *Merchant) ListActivityOrders(w http.ResponseWriter, r *http.Request, id string, params api.ListActivityOrdersParams) {
+func (m *Merchant) ListActivityOrders(
+	w http.ResponseWriter, r *http.Request, id string, params api.ListActivityOrdersParams,
+) {
 	if !m.validID(w, r, id) {
 		return
 	}
@@ -95,7 +97,8 @@ func (m *Merchant) csv(w http.ResponseWriter, r *http.Request, id, user string) 
 		if first {
 			w.Header().Set("Content-Type", "text/csv; charset=utf-8; header=present")
 			w.Header().Set("Content-Disposition", `attachment; filename="orders-`+id+`.csv"`)
-			_ = out.Write([]string{"order_sn", "user_id", "lines", "state", "reason", "reserved_at", "order_created_at", "expires_at", "changed_at"})
+			_ = out.Write([]string{"order_sn", "user_id", "lines", "state", "reason", "reserved_at",
+				"order_created_at", "expires_at", "changed_at"})
 		}
 		for _, row := range rows {
 			_ = out.Write(csvRecord(row)) // out.Error returns its error after Flush

@@ -63,8 +63,8 @@ func (m *Merchant) limitViews(ctx context.Context) (limitViews, error) {
 	for _, name := range slices.Compact(names) {
 		s := counts[name]
 		v := limitView{
-			Name: name, Source: api.LimitStateSourceNone, Allowed: s.Allowed, Waited: s.Waited, Refused: s.Refused, Shadowed: s.Shadowed, Failed: s.Failed,
-			Limited: s.Limited,
+			Name: name, Source: api.LimitStateSourceNone, Allowed: s.Allowed, Waited: s.Waited, Refused: s.Refused,
+			Shadowed: s.Shadowed, Failed: s.Failed, Limited: s.Limited,
 		}
 		named := func(r rules.Rule) bool { return r.Name == name }
 		if i := slices.IndexFunc(inForce, named); i >= 0 {
@@ -86,7 +86,8 @@ func (m *Merchant) limitViews(ctx context.Context) (limitViews, error) {
 var errNoLimitStore = errors.New("no Redis is configured for limits")
 
 func limitsUnavailable(err error) error {
-	return contract.Refuse(contract.CodeUnavailable, "The limits are temporarily unavailable. The outcome may be unknown; try again.").
+	return contract.Refuse(contract.CodeUnavailable,
+		"The limits are temporarily unavailable. The outcome may be unknown; try again.").
 		Because(err).After(time.Second)
 }
 
@@ -148,7 +149,10 @@ func noSuchLimit() error { return contract.Refuse(contract.CodeNotFound, "no suc
 // knownLimit responds with 404 and returns false for a name that neither a route nor a rule has. A rule of that name
 // would limit no request.
 func (m *Merchant) knownLimit(w http.ResponseWriter, r *http.Request, name string) bool {
-	if slices.Contains(admission.Names(), name) || slices.ContainsFunc(m.limits.Rules(), func(rule rules.Rule) bool { return rule.Name == name }) {
+	hasRule := func() bool {
+		return slices.ContainsFunc(m.limits.Rules(), func(rule rules.Rule) bool { return rule.Name == name })
+	}
+	if slices.Contains(admission.Names(), name) || hasRule() {
 		return true
 	}
 	m.refuse(w, r, noSuchLimit())
@@ -175,7 +179,9 @@ func (m *Merchant) PutLimit(w http.ResponseWriter, r *http.Request, name string)
 		m.refuse(w, r, err)
 		return
 	}
-	m.changeLimit(w, r, "limit.put", name, rule, func(ctx context.Context) (int64, error) { return m.limits.Store.PutRule(ctx, rule) })
+	m.changeLimit(w, r, "limit.put", name, rule, func(ctx context.Context) (int64, error) {
+		return m.limits.Store.PutRule(ctx, rule)
+	})
 }
 
 // DeleteLimit implements api.ServerInterface.
@@ -183,7 +189,9 @@ func (m *Merchant) DeleteLimit(w http.ResponseWriter, r *http.Request, name stri
 	if !m.knownLimit(w, r, name) {
 		return
 	}
-	m.changeLimit(w, r, "limit.delete", name, nil, func(ctx context.Context) (int64, error) { return m.limits.Store.DeleteRule(ctx, name) })
+	m.changeLimit(w, r, "limit.delete", name, nil, func(ctx context.Context) (int64, error) {
+		return m.limits.Store.DeleteRule(ctx, name)
+	})
 }
 
 // RevertLimit implements api.ServerInterface.
@@ -191,12 +199,16 @@ func (m *Merchant) RevertLimit(w http.ResponseWriter, r *http.Request, name stri
 	if !m.knownLimit(w, r, name) || !m.requireNoFields(w, r) {
 		return
 	}
-	m.changeLimit(w, r, "limit.revert", name, nil, func(ctx context.Context) (int64, error) { return m.limits.Store.RevertRule(ctx, name) })
+	m.changeLimit(w, r, "limit.revert", name, nil, func(ctx context.Context) (int64, error) {
+		return m.limits.Store.RevertRule(ctx, name)
+	})
 }
 
 // changeLimit makes a change and records it. Each change can be repeated, since it sets a rule and does not add to
 // one.
-func (m *Merchant) changeLimit(w http.ResponseWriter, r *http.Request, action, name string, rule any, do func(context.Context) (int64, error)) {
+func (m *Merchant) changeLimit(
+	w http.ResponseWriter, r *http.Request, action, name string, rule any, do func(context.Context) (int64, error),
+) {
 	var version int64
 	err := limitsUnavailable(errNoLimitStore)
 	if m.limits.Store != nil {
@@ -241,7 +253,8 @@ func (m *Merchant) TryLimit(w http.ResponseWriter, r *http.Request, name string)
 		m.refuse(w, r, noSuchLimit())
 		return
 	case m.limits.Store == nil || inForce[i].Where == "local":
-		m.refuse(w, r, contract.Refuse(contract.CodeStateConflict, "each process has its own counts of this limit, so it cannot be tried; GET lists the callers that it refuses"))
+		m.refuse(w, r, contract.Refuse(contract.CodeStateConflict,
+			"each process has its own counts of this limit, so it cannot be tried; GET lists the refused callers"))
 		return
 	}
 	res, err := m.limits.Try(r.Context(), name, *body.Key)

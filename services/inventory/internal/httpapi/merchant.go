@@ -41,8 +41,8 @@ var _ api.ServerInterface = (*Merchant)(nil)
 
 // NewMerchant returns the handler of the API. transient reports whether a retry can succeed after an error.
 func NewMerchant(
-	svc *core.Service, reconciler *reconcile.Reconciler, tel *telemetry.Telemetry, verifier *auth.Verifier, limits *admission.Limits,
-	transient func(error) bool, now func() time.Time,
+	svc *core.Service, reconciler *reconcile.Reconciler, tel *telemetry.Telemetry, verifier *auth.Verifier,
+	limits *admission.Limits, transient func(error) bool, now func() time.Time,
 ) http.Handler {
 	m := &Merchant{core: svc, reconciler: reconciler, limits: limits, tel: tel, transient: transient, now: now}
 	w := api.ServerInterfaceWrapper{Handler: m, ErrorHandlerFunc: m.refuseParameter}
@@ -50,7 +50,8 @@ func NewMerchant(
 	// Limits by client address apply before the token is verified, limits by user after it, and the limits of a
 	// route's total rate last.
 	byAddress := limits.On("merchant-per-ip")
-	read, write := limits.On("merchant-per-user", "merchant-read-total"), limits.On("merchant-per-user", "merchant-write-total")
+	read := limits.On("merchant-per-user", "merchant-read-total")
+	write := limits.On("merchant-per-user", "merchant-write-total")
 	// These requests load the database for a long time, so their concurrency is limited.
 	export, oneReconciliation := when(acceptsCSV, limits.On("merchant-export")), limits.On("merchant-reconcile")
 	r.Group(func(r chi.Router) {
@@ -91,7 +92,9 @@ func NewMerchant(
 }
 
 // when applies a middleware only to requests for which matches returns true.
-func when(matches func(*http.Request) bool, middleware func(http.Handler) http.Handler) func(http.Handler) http.Handler {
+func when(
+	matches func(*http.Request) bool, middleware func(http.Handler) http.Handler,
+) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		wrapped := middleware(next)
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -110,7 +113,8 @@ func (m *Merchant) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	// A request that exceeded its time-out gets a response too. Only a client that hung up does not.
 	hungUp := errors.Is(r.Context().Err(), context.Canceled)
 	if refusal := (*contract.Refusal)(nil); !errors.As(err, &refusal) && !hungUp && m.transient(err) {
-		err = contract.Refuse(contract.CodeUnavailable, "The service is temporarily unavailable. The outcome may be unknown; try again.").
+		err = contract.Refuse(contract.CodeUnavailable,
+			"The service is temporarily unavailable. The outcome may be unknown; try again.").
 			Because(err).After(time.Second)
 	}
 	problem.Write(w, r, m.tel.Log, err)

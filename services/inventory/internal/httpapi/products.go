@@ -12,7 +12,8 @@ import (
 
 func productView(p core.Product) api.Product {
 	return api.Product{
-		ProductId: p.ID, Name: p.Name, Description: p.Description, ImageUrl: p.ImageURL, CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt,
+		ProductId: p.ID, Name: p.Name, Description: p.Description, ImageUrl: p.ImageURL, CreatedAt: p.CreatedAt,
+		UpdatedAt: p.UpdatedAt,
 		Skus: views(p.SKUs, func(k core.SKU) api.SKU {
 			return api.SKU{SkuId: k.ID, Name: k.Name, ListPrice: k.ListPrice, Currency: k.Currency}
 		}),

@@ -34,15 +34,17 @@ func (m *Merchant) AdjustStock(w http.ResponseWriter, r *http.Request, id string
 	}
 	a, err := m.core.AdjustStock(r.Context(), who(r), core.AdjustmentRequest{
 		ActivityID: id, SKUID: body.SkuId, Delta: body.Delta, Reason: body.Reason,
-		Key: core.IdempotencyKey{Caller: who(r), Method: r.Method, Path: r.URL.Path, Value: key, BodyHash: idempotency.HashBody(canonical)},
+		Key: core.IdempotencyKey{
+			Caller: who(r), Method: r.Method, Path: r.URL.Path, Value: key, BodyHash: idempotency.HashBody(canonical),
+		},
 	})
 	if err != nil {
 		m.refuse(w, r, err)
 		return
 	}
 	httpserver.WriteJSON(w, http.StatusOK, api.Adjustment{
-		AdjustmentId: a.ID, ActivityId: a.ActivityID, SkuId: a.SKUID, Delta: a.Delta, Reason: a.Reason, State: api.AdjustmentState(a.State),
-		CreatedBy: a.CreatedBy, CreatedAt: a.CreatedAt,
+		AdjustmentId: a.ID, ActivityId: a.ActivityID, SkuId: a.SKUID, Delta: a.Delta, Reason: a.Reason,
+		State: api.AdjustmentState(a.State), CreatedBy: a.CreatedBy, CreatedAt: a.CreatedAt,
 	})
 }
 
@@ -56,16 +58,19 @@ func (m *Merchant) GetStock(w http.ResponseWriter, r *http.Request, id string) {
 		m.refuse(w, r, err)
 		return
 	}
-	httpserver.WriteJSON(w, http.StatusOK, api.StockView{AsOf: v.AsOf, Skus: views(v.SKUs, func(k core.SKUView) api.StockSKU {
+	skus := views(v.SKUs, func(k core.SKUView) api.StockSKU {
 		view := api.StockSKU{
-			SkuId: k.SKUID, Total: k.Total, Mysql: api.StockMySQL{Available: k.Available, Reserved: k.Reserved, Sold: k.Sold}, Difference: k.Difference,
+			SkuId: k.SKUID, Total: k.Total,
+			Mysql:      api.StockMySQL{Available: k.Available, Reserved: k.Reserved, Sold: k.Sold},
+			Difference: k.Difference,
 		}
 		if k.Gate != nil {
 			view.Gate = api.StockGate{Left: k.Gate.Left, Held: k.Gate.Held}
 			view.Journal, view.InFlight = k.Gate.Journal, k.Gate.InFlight
 		}
 		return view
-	})})
+	})
+	httpserver.WriteJSON(w, http.StatusOK, api.StockView{AsOf: v.AsOf, Skus: skus})
 }
 
 // Reconcile implements api.ServerInterface.
@@ -83,7 +88,8 @@ func (m *Merchant) Reconcile(w http.ResponseWriter, r *http.Request, id string) 
 		response.Repairs = append(response.Repairs, repairView(rep)...)
 	}
 	for _, d := range done.Differences {
-		response.Differences = append(response.Differences, api.Repair{OrderSn: optional(d.OrderSN), SkuId: d.SKUID, Delta: d.Delta, Why: d.Why})
+		response.Differences = append(response.Differences,
+			api.Repair{OrderSn: optional(d.OrderSN), SkuId: d.SKUID, Delta: d.Delta, Why: d.Why})
 	}
 	httpserver.WriteJSON(w, http.StatusOK, response)
 }

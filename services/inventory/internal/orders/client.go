@@ -153,7 +153,8 @@ func (c *Client) call(ctx context.Context, path string, body request) ([]result,
 	}
 	for _, r := range doc.Results {
 		if !missing[r.OrderSN] {
-			return nil, fmt.Errorf("order service: %s: response has an order twice or one that was not requested", path)
+			return nil, fmt.Errorf("order service: %s: response has an order twice or one that was not requested",
+				path)
 		}
 		delete(missing, r.OrderSN)
 	}

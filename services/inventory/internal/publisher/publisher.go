@@ -40,7 +40,8 @@ func (p *Publisher) Closings(ctx context.Context, list []contract.OrderClose) er
 		for chunk := range slices.Chunk(c.OrderSNs, contract.MaxItems) {
 			one := c
 			one.OrderSNs = chunk
-			if err := items.Publish(ctx, p.bus, p.tel, contract.TopicOrderClose, c.DueAt, []contract.OrderClose{one}); err != nil {
+			err := items.Publish(ctx, p.bus, p.tel, contract.TopicOrderClose, c.DueAt, []contract.OrderClose{one})
+			if err != nil {
 				return err
 			}
 		}
@@ -51,7 +52,8 @@ func (p *Publisher) Closings(ctx context.Context, list []contract.OrderClose) er
 // Replay implements core.Publisher. It publishes the item unchanged to its topic. An item that is a whole message,
 // since it could not be split into items, is published as a message.
 func (p *Publisher) Replay(ctx context.Context, d core.DeadLetter) (err error) {
-	ctx, end := p.tel.Span(telemetry.WithTraceparent(ctx, d.Traceparent), "replay "+d.Topic, trace.SpanKindProducer, telemetry.AttrTopic.String(d.Topic))
+	ctx, end := p.tel.Span(telemetry.WithTraceparent(ctx, d.Traceparent), "replay "+d.Topic, trace.SpanKindProducer,
+		telemetry.AttrTopic.String(d.Topic))
 	defer func() { end(err) }()
 	body := d.Item
 	if isItem(d.Item) {

@@ -28,7 +28,8 @@ type activityRow struct {
 func (activityRow) TableName() string { return "activities" }
 
 var activityColumns = []string{
-	"id", "title", "state", "starts_at", "ends_at", "ended_at", "per_user_limit", "pay_within_s", "currency", "version", "created_at", "updated_at",
+	"id", "title", "state", "starts_at", "ends_at", "ended_at", "per_user_limit", "pay_within_s", "currency",
+	"version", "created_at", "updated_at",
 }
 
 type stockRow struct {
@@ -47,17 +48,18 @@ var stockColumns = []string{"activity_id", "sku_id", "price", "total", "availabl
 
 func toActivity(r activityRow, items []core.Stock) *core.Activity {
 	return &core.Activity{
-		ID: text(r.ID), Title: r.Title, State: core.ActivityState(r.State), StartsAt: r.StartsAt.UTC(), EndsAt: r.EndsAt.UTC(),
-		EndedAt: utc(r.EndedAt), PerUserLimit: r.PerUserLimit, PayWithinS: r.PayWithinS, Currency: r.Currency, Version: r.Version,
-		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(), Items: items,
+		ID: text(r.ID), Title: r.Title, State: core.ActivityState(r.State), StartsAt: r.StartsAt.UTC(),
+		EndsAt: r.EndsAt.UTC(), EndedAt: utc(r.EndedAt), PerUserLimit: r.PerUserLimit, PayWithinS: r.PayWithinS,
+		Currency: r.Currency, Version: r.Version, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
+		Items: items,
 	}
 }
 
 func fromActivity(a core.Activity) activityRow {
 	return activityRow{
-		ID: number(a.ID), Title: a.Title, State: string(a.State), StartsAt: a.StartsAt, EndsAt: a.EndsAt, EndedAt: a.EndedAt,
-		PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS, Currency: a.Currency, Version: a.Version,
-		CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
+		ID: number(a.ID), Title: a.Title, State: string(a.State), StartsAt: a.StartsAt, EndsAt: a.EndsAt,
+		EndedAt: a.EndedAt, PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS, Currency: a.Currency,
+		Version: a.Version, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
 	}
 }
 
@@ -68,7 +70,8 @@ func itemsOf(tx *gorm.DB, activityID int64, lock bool) ([]core.Stock, error) {
 		q = sqldb.ForUpdate(tx)
 	}
 	var list []stockRow
-	if err := q.Select(stockColumns).Where("activity_id = ?", activityID).Order("activity_id, sku_id").Find(&list).Error; err != nil {
+	err := q.Select(stockColumns).Where("activity_id = ?", activityID).Order("activity_id, sku_id").Find(&list).Error
+	if err != nil {
 		return nil, err
 	}
 	return toItems(tx, list)
@@ -86,7 +89,8 @@ func toItems(tx *gorm.DB, list []stockRow) ([]core.Stock, error) {
 	items := make([]core.Stock, len(list))
 	for i, r := range list {
 		items[i] = core.Stock{
-			SKUID: text(r.SKUID), Name: names[r.SKUID], Price: r.Price, Total: r.Total, Available: r.Available, Reserved: r.Reserved, Sold: r.Sold,
+			SKUID: text(r.SKUID), Name: names[r.SKUID], Price: r.Price, Total: r.Total, Available: r.Available,
+			Reserved: r.Reserved, Sold: r.Sold,
 		}
 	}
 	return items, nil
@@ -141,7 +145,8 @@ func (s *Store) Activities(ctx context.Context, p core.Page) ([]core.Activity, e
 func (s *Store) GateActivities(ctx context.Context, now time.Time) ([]core.Activity, error) {
 	var list []activityRow
 	err := s.read(ctx).Select(activityColumns).
-		Where("state <> ? AND (ends_at > ? OR EXISTS (SELECT 1 FROM stocks WHERE stocks.activity_id = activities.id AND stocks.reserved > 0))",
+		Where("state <> ? AND (ends_at > ? OR "+
+			"EXISTS (SELECT 1 FROM stocks WHERE stocks.activity_id = activities.id AND stocks.reserved > 0))",
 			string(core.ActivityDraft), now.Add(-core.GateKept)).
 		Order("id").Find(&list).Error
 	if err != nil {
@@ -163,7 +168,8 @@ func (s *Store) GateActivities(ctx context.Context, now time.Time) ([]core.Activ
 // HoldingActivities implements sweep.Store.
 func (s *Store) HoldingActivities(ctx context.Context) ([]core.Activity, error) {
 	var list []activityRow
-	err := s.read(ctx).Select(activityColumns).Where("id IN (SELECT activity_id FROM stocks WHERE reserved > 0)").Order("id").Find(&list).Error
+	err := s.read(ctx).Select(activityColumns).Where("id IN (SELECT activity_id FROM stocks WHERE reserved > 0)").
+		Order("id").Find(&list).Error
 	activities := make([]core.Activity, len(list))
 	for i, r := range list {
 		activities[i] = *toActivity(r, nil)
@@ -179,7 +185,9 @@ func (s *Store) withItems(ctx context.Context, list []activityRow) ([]core.Activ
 	items := map[int64][]core.Stock{}
 	err := chunked(ids, func(c []int64) error {
 		var stocks []stockRow
-		if err := s.read(ctx).Select(stockColumns).Where("activity_id IN ?", c).Order("activity_id, sku_id").Find(&stocks).Error; err != nil {
+		err := s.read(ctx).Select(stockColumns).Where("activity_id IN ?", c).Order("activity_id, sku_id").
+			Find(&stocks).Error
+		if err != nil {
 			return err
 		}
 		named, err := toItems(s.read(ctx), stocks)
@@ -221,7 +229,8 @@ func writeItems(tx *gorm.DB, activityID int64, items []core.Stock) error {
 	rows := make([]stockRow, len(items))
 	for i, it := range items {
 		rows[i] = stockRow{
-			ActivityID: activityID, SKUID: number(it.SKUID), Price: it.Price, Total: it.Total, Available: it.Available, Reserved: it.Reserved, Sold: it.Sold,
+			ActivityID: activityID, SKUID: number(it.SKUID), Price: it.Price, Total: it.Total, Available: it.Available,
+			Reserved: it.Reserved, Sold: it.Sold,
 		}
 	}
 	return chunked(rows, func(c []stockRow) error { return tx.Create(&c).Error })
@@ -229,7 +238,9 @@ func writeItems(tx *gorm.DB, activityID int64, items []core.Stock) error {
 
 // ChangeActivity implements core.Store. It rewrites items only if the activity was a draft, since then nothing refers
 // to them.
-func (s *Store) ChangeActivity(ctx context.Context, id string, c core.Change, fn func(a *core.Activity) (bool, error)) (*core.Activity, error) {
+func (s *Store) ChangeActivity(
+	ctx context.Context, id string, c core.Change, fn func(a *core.Activity) (bool, error),
+) (*core.Activity, error) {
 	var out *core.Activity
 	err := sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
 		a, err := lockActivity(tx, id)
@@ -243,7 +254,8 @@ func (s *Store) ChangeActivity(ctx context.Context, id string, c core.Change, fn
 			return err
 		}
 		row := fromActivity(*a)
-		if err := tx.Model(&activityRow{}).Where("id = ?", row.ID).Select(activityColumns[1:]).Updates(&row).Error; err != nil {
+		err = tx.Model(&activityRow{}).Where("id = ?", row.ID).Select(activityColumns[1:]).Updates(&row).Error
+		if err != nil {
 			return err
 		}
 		if draft {
@@ -264,7 +276,8 @@ func (s *Store) ChangeActivity(ctx context.Context, id string, c core.Change, fn
 
 func lockActivity(tx *gorm.DB, id string) (*core.Activity, error) {
 	var list []activityRow
-	if err := sqldb.ForUpdate(tx).Select(activityColumns).Where("id = ?", number(id)).Limit(1).Find(&list).Error; err != nil {
+	err := sqldb.ForUpdate(tx).Select(activityColumns).Where("id = ?", number(id)).Limit(1).Find(&list).Error
+	if err != nil {
 		return nil, err
 	}
 	if len(list) == 0 {

@@ -29,12 +29,14 @@ type adjustmentRow struct {
 
 func (adjustmentRow) TableName() string { return "adjustments" }
 
-var adjustmentColumns = []string{"id", "activity_id", "sku_id", "delta", "reason", "state", "decision", "created_by", "created_at", "updated_at"}
+var adjustmentColumns = []string{"id", "activity_id", "sku_id", "delta", "reason", "state", "decision", "created_by",
+	"created_at", "updated_at"}
 
 func toAdjustment(r adjustmentRow) *core.Adjustment {
 	return &core.Adjustment{
-		ID: text(r.ID), ActivityID: text(r.ActivityID), SKUID: text(r.SKUID), Delta: r.Delta, Reason: r.Reason, State: r.State, Decision: r.Decision,
-		CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
+		ID: text(r.ID), ActivityID: text(r.ActivityID), SKUID: text(r.SKUID), Delta: r.Delta, Reason: r.Reason,
+		State: r.State, Decision: r.Decision, CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt.UTC(),
+		UpdatedAt: r.UpdatedAt.UTC(),
 	}
 }
 
@@ -51,7 +53,9 @@ func adjustmentOf(tx *gorm.DB, id int64) (*core.Adjustment, error) {
 
 // BeginAdjustment implements core.Store. With the Idempotency-Key it stores only the adjustment's id. For a repeated
 // call it returns the adjustment in its present state.
-func (s *Store) BeginAdjustment(ctx context.Context, k core.IdempotencyKey, a core.Adjustment, c core.Change, check func(*core.Activity) error) (*core.Adjustment, error) {
+func (s *Store) BeginAdjustment(
+	ctx context.Context, k core.IdempotencyKey, a core.Adjustment, c core.Change, check func(*core.Activity) error,
+) (*core.Adjustment, error) {
 	key := idempotency.Key{Caller: k.Caller, Method: k.Method, Path: k.Path, Value: k.Value, BodyHash: k.BodyHash}
 	var out *core.Adjustment
 	err := sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
@@ -75,8 +79,8 @@ func (s *Store) BeginAdjustment(ctx context.Context, k core.IdempotencyKey, a co
 			return err
 		}
 		row := adjustmentRow{
-			ActivityID: number(a.ActivityID), SKUID: number(a.SKUID), Delta: a.Delta, Reason: a.Reason, State: a.State, CreatedBy: a.CreatedBy,
-			CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
+			ActivityID: number(a.ActivityID), SKUID: number(a.SKUID), Delta: a.Delta, Reason: a.Reason, State: a.State,
+			CreatedBy: a.CreatedBy, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
 		}
 		if err := tx.Create(&row).Error; err != nil {
 			return err
@@ -95,7 +99,9 @@ func (s *Store) BeginAdjustment(ctx context.Context, k core.IdempotencyKey, a co
 
 // DecideAdjustment implements core.Store. It decides under the locks of the activity's stock; a decision never
 // changes.
-func (s *Store) DecideAdjustment(ctx context.Context, id string, refuse bool, now time.Time) (*core.Adjustment, error) {
+func (s *Store) DecideAdjustment(
+	ctx context.Context, id string, refuse bool, now time.Time,
+) (*core.Adjustment, error) {
 	var out *core.Adjustment
 	err := sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
 		before, err := adjustmentOf(tx, number(id))
@@ -114,10 +120,14 @@ func (s *Store) DecideAdjustment(ctx context.Context, id string, refuse bool, no
 		out.Decision = core.DecisionTaken
 		if refuse || it == nil || it.Available+out.Delta < 0 || it.Total+out.Delta > contract.MaxStock {
 			out.Decision = core.DecisionRefused
-		} else if err := changeStock(tx, number(out.ActivityID), number(out.SKUID), core.StockDelta{Available: out.Delta}); err != nil {
-			return err
+		} else {
+			delta := core.StockDelta{Available: out.Delta}
+			if err := changeStock(tx, number(out.ActivityID), number(out.SKUID), delta); err != nil {
+				return err
+			}
 		}
-		return expectRows(tx.Exec("UPDATE adjustments SET decision = ?, updated_at = ? WHERE id = ? AND decision = ''", out.Decision, now, number(id)), 1)
+		return expectRows(tx.Exec("UPDATE adjustments SET decision = ?, updated_at = ? WHERE id = ? AND decision = ''",
+			out.Decision, now, number(id)), 1)
 	})
 	if err != nil {
 		return nil, err
@@ -139,14 +149,16 @@ func (s *Store) FinishAdjustment(ctx context.Context, id string, now time.Time) 
 		case core.DecisionRefused:
 			out.State = core.AdjustmentRefused
 			// The Idempotency-Key of a refused call is not kept.
-			err = tx.Exec("DELETE FROM idempotency_keys WHERE caller = ? AND method = ? AND body = ?", out.CreatedBy, http.MethodPost, []byte(id)).Error
+			err = tx.Exec("DELETE FROM idempotency_keys WHERE caller = ? AND method = ? AND body = ?", out.CreatedBy,
+				http.MethodPost, []byte(id)).Error
 		default:
 			err = fmt.Errorf("finish adjustment %s: it is not decided", id)
 		}
 		if err != nil {
 			return err
 		}
-		return tx.Exec("UPDATE adjustments SET state = ?, updated_at = ? WHERE id = ? AND state = ?", out.State, now, number(id), core.AdjustmentIntent).Error
+		return tx.Exec("UPDATE adjustments SET state = ?, updated_at = ? WHERE id = ? AND state = ?", out.State, now,
+			number(id), core.AdjustmentIntent).Error
 	})
 	if err != nil {
 		return nil, err
@@ -173,7 +185,8 @@ func (s *Store) DecidedAdjustments(ctx context.Context, activityID string) ([]co
 func (s *Store) CountAdjustments(ctx context.Context, activityID string) (all, open int64, err error) {
 	var n struct{ Total, Unfinished int64 }
 	err = s.read(ctx).Model(&adjustmentRow{}).
-		Select("COUNT(*) AS total, COALESCE(SUM(CASE WHEN state = ? THEN 1 ELSE 0 END), 0) AS unfinished", core.AdjustmentIntent).
+		Select("COUNT(*) AS total, COALESCE(SUM(CASE WHEN state = ? THEN 1 ELSE 0 END), 0) AS unfinished",
+			core.AdjustmentIntent).
 		Where("activity_id = ?", number(activityID)).Find(&n).Error
 	return n.Total, n.Unfinished, err
 }

@@ -37,13 +37,15 @@ type deadLetterRow struct {
 func (deadLetterRow) TableName() string { return "dead_letters" }
 
 var deadLetterColumns = []string{
-	"id", "fingerprint", "origin", "topic", "order_sn", "activity_id", "why", "item", "failed_at", "traceparent", "state", "rejecting", "occurrences", "decided_by", "decided_at",
+	"id", "fingerprint", "origin", "topic", "order_sn", "activity_id", "why", "item", "failed_at", "traceparent",
+	"state", "rejecting", "occurrences", "decided_by", "decided_at",
 }
 
 func toDeadLetter(r deadLetterRow) *core.DeadLetter {
 	d := &core.DeadLetter{
-		ID: text(r.ID), Where: r.Origin, Topic: r.Topic, Why: r.Why, Item: r.Item, FailedAt: r.FailedAt.UTC(), Traceparent: r.Traceparent, State: r.State,
-		Rejecting: r.Rejecting, Occurrences: r.Occurrences, DecidedBy: r.DecidedBy, DecidedAt: utc(r.DecidedAt),
+		ID: text(r.ID), Where: r.Origin, Topic: r.Topic, Why: r.Why, Item: r.Item, FailedAt: r.FailedAt.UTC(),
+		Traceparent: r.Traceparent, State: r.State, Rejecting: r.Rejecting, Occurrences: r.Occurrences,
+		DecidedBy: r.DecidedBy, DecidedAt: utc(r.DecidedAt),
 	}
 	if r.OrderSN != nil {
 		d.OrderSN = text(*r.OrderSN)
@@ -86,7 +88,8 @@ func addDeadLetters(tx *gorm.DB, deadLetters []contract.DeadLetter) error {
 		}
 		f := fingerprint(d)
 		res := tx.Exec("UPDATE dead_letters SET occurrences = occurrences + 1, why = ?, failed_at = ?, "+
-			"state = CASE WHEN state = 'replayed' THEN 'open' ELSE state END WHERE fingerprint = ?", clip(d.Why, 500), d.At.UTC(), f)
+			"state = CASE WHEN state = 'replayed' THEN 'open' ELSE state END WHERE fingerprint = ?",
+			clip(d.Why, 500), d.At.UTC(), f)
 		if res.Error != nil {
 			return res.Error
 		}
@@ -98,8 +101,9 @@ func addDeadLetters(tx *gorm.DB, deadLetters []contract.DeadLetter) error {
 			item = []byte{}
 		}
 		row := deadLetterRow{
-			Fingerprint: f, Origin: clip(d.Where, 100), Topic: clip(d.Topic, 100), OrderSN: idOrNull(d.OrderSN), ActivityID: idOrNull(d.ActivityID),
-			Why: clip(d.Why, 500), Item: item, FailedAt: d.At.UTC(), Traceparent: clip(d.Traceparent, 64), State: core.DeadLetterOpen, Occurrences: 1,
+			Fingerprint: f, Origin: clip(d.Where, 100), Topic: clip(d.Topic, 100), OrderSN: idOrNull(d.OrderSN),
+			ActivityID: idOrNull(d.ActivityID), Why: clip(d.Why, 500), Item: item, FailedAt: d.At.UTC(),
+			Traceparent: clip(d.Traceparent, 64), State: core.DeadLetterOpen, Occurrences: 1,
 		}
 		if err := tx.Create(&row).Error; err != nil {
 			return err
@@ -127,7 +131,9 @@ func clip(s string, runes int) string {
 
 // AddDeadLetters implements core.Store.
 func (s *Store) AddDeadLetters(ctx context.Context, deadLetters []contract.DeadLetter) error {
-	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error { return addDeadLetters(tx, deadLetters) }, sqldb.RetryDuplicates())
+	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
+		return addDeadLetters(tx, deadLetters)
+	}, sqldb.RetryDuplicates())
 }
 
 // DeadLetters implements core.Store.
@@ -153,7 +159,8 @@ func (s *Store) DeadLetters(ctx context.Context, state string, p core.Page) ([]c
 // DeadLetter implements core.Store.
 func (s *Store) DeadLetter(ctx context.Context, id string) (*core.DeadLetter, error) {
 	var list []deadLetterRow
-	if err := s.read(ctx).Select(deadLetterColumns).Where("id = ?", number(id)).Limit(1).Find(&list).Error; err != nil || len(list) == 0 {
+	err := s.read(ctx).Select(deadLetterColumns).Where("id = ?", number(id)).Limit(1).Find(&list).Error
+	if err != nil || len(list) == 0 {
 		return nil, err
 	}
 	return toDeadLetter(list[0]), nil
@@ -162,15 +169,20 @@ func (s *Store) DeadLetter(ctx context.Context, id string) (*core.DeadLetter, er
 // BeginRejection implements core.Store.
 func (s *Store) BeginRejection(ctx context.Context, id string) error {
 	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
-		return tx.Exec("UPDATE dead_letters SET rejecting = TRUE, state = ? WHERE id = ? AND state <> ?", core.DeadLetterOpen, number(id), core.DeadLetterRejected).Error
+		return tx.Exec("UPDATE dead_letters SET rejecting = TRUE, state = ? WHERE id = ? AND state <> ?",
+			core.DeadLetterOpen, number(id), core.DeadLetterRejected).Error
 	})
 }
 
 // DecideDeadLetter implements core.Store. A replay changes nothing if a rejection has begun since.
-func (s *Store) DecideDeadLetter(ctx context.Context, d core.DeadLetter, state string, c core.Change) (*core.DeadLetter, error) {
+func (s *Store) DecideDeadLetter(
+	ctx context.Context, d core.DeadLetter, state string, c core.Change,
+) (*core.DeadLetter, error) {
 	err := sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
-		err := tx.Exec("UPDATE dead_letters SET state = ?, decided_by = ?, decided_at = ? WHERE id = ? AND occurrences = ? AND state <> ? "+
-			"AND rejecting IN (FALSE, ?)", state, c.Who, c.At, number(d.ID), d.Occurrences, core.DeadLetterRejected, state == core.DeadLetterRejected).Error
+		err := tx.Exec("UPDATE dead_letters SET state = ?, decided_by = ?, decided_at = ? "+
+			"WHERE id = ? AND occurrences = ? AND state <> ? AND rejecting IN (FALSE, ?)",
+			state, c.Who, c.At, number(d.ID), d.Occurrences, core.DeadLetterRejected,
+			state == core.DeadLetterRejected).Error
 		if err != nil {
 			return err
 		}
@@ -187,7 +199,9 @@ func (s *Store) OpenDeadLetters(ctx context.Context, orderSNs []string) (map[str
 	open := map[string]bool{}
 	err := chunked(orderSNs, func(c []string) error {
 		var list []int64
-		err := s.read(ctx).Model(&deadLetterRow{}).Where("order_sn IN ? AND state = ?", numbers(c), core.DeadLetterOpen).Distinct().Pluck("order_sn", &list).Error
+		err := s.read(ctx).Model(&deadLetterRow{}).
+			Where("order_sn IN ? AND state = ?", numbers(c), core.DeadLetterOpen).
+			Distinct().Pluck("order_sn", &list).Error
 		for _, n := range list {
 			open[text(n)] = true
 		}

@@ -31,7 +31,8 @@ func (r holderRow) units() (n int64, err error) {
 }
 
 func holderRows(tx *gorm.DB, activityID int64) *gorm.DB {
-	return tx.Model(&reservationRow{}).Select("order_sn", "user_id", "line_items", "state").Where("activity_id = ? AND state IN ?", activityID, holdingStates)
+	return tx.Model(&reservationRow{}).Select("order_sn", "user_id", "line_items", "state").
+		Where("activity_id = ? AND state IN ?", activityID, holdingStates)
 }
 
 // Holders implements reconcile.Store. It reads one page of allowances and one of reservations, both by user. It returns the
@@ -39,7 +40,8 @@ func holderRows(tx *gorm.DB, activityID int64) *gorm.DB {
 func (s *Store) Holders(ctx context.Context, activityID, afterUser string, limit int) ([]reconcile.Holder, string, error) {
 	id := number(activityID)
 	var allowances []allowanceRow
-	err := s.read(ctx).Select("activity_id", "user_id", "held").Where("activity_id = ? AND user_id > ?", id, afterUser).
+	err := s.read(ctx).Select("activity_id", "user_id", "held").
+		Where("activity_id = ? AND user_id > ?", id, afterUser).
 		Order("user_id").Limit(limit).Find(&allowances).Error
 	if err != nil {
 		return nil, "", err
@@ -47,7 +49,9 @@ func (s *Store) Holders(ctx context.Context, activityID, afterUser string, limit
 	// More rows than one user can have, so that a page always covers at least one user completely.
 	maxRows := 4 * max(limit, 1000)
 	var rows []holderRow
-	if err := holderRows(s.read(ctx), id).Where("user_id > ?", afterUser).Order("user_id, order_sn").Limit(maxRows).Find(&rows).Error; err != nil {
+	err = holderRows(s.read(ctx), id).Where("user_id > ?", afterUser).Order("user_id, order_sn").Limit(maxRows).
+		Find(&rows).Error
+	if err != nil {
 		return nil, "", err
 	}
 	last := "" // last user of this page; "" if both pages reach the end
@@ -122,5 +126,6 @@ func (l *ledgerTx) SetHeld(b core.Buyer, held int64) error {
 		l.hasAllowance[b] = true
 		return l.tx.Create(&allowanceRow{ActivityID: number(b.ActivityID), UserID: b.UserID, Held: held}).Error
 	}
-	return l.tx.Exec("UPDATE allowances SET held = ? WHERE activity_id = ? AND user_id = ?", held, number(b.ActivityID), b.UserID).Error
+	return l.tx.Exec("UPDATE allowances SET held = ? WHERE activity_id = ? AND user_id = ?", held,
+		number(b.ActivityID), b.UserID).Error
 }

@@ -62,7 +62,8 @@ func (l *ledgerTx) Held(activityID string, userIDs []string) (map[string]int64, 
 	held := make(map[string]int64, len(userIDs))
 	err := chunked(userIDs, func(c []string) error {
 		var list []allowanceRow
-		err := l.tx.Select("activity_id", "user_id", "held").Where("activity_id = ? AND user_id IN ?", number(activityID), c).Find(&list).Error
+		err := l.tx.Select("activity_id", "user_id", "held").
+			Where("activity_id = ? AND user_id IN ?", number(activityID), c).Find(&list).Error
 		for _, a := range list {
 			held[a.UserID] = a.Held
 		}
@@ -115,16 +116,19 @@ func (l *ledgerTx) update(rows []core.ReservationUpdate) error {
 	groups := map[change][]int64{}
 	for _, u := range rows {
 		c := change{
-			from: string(u.From), state: string(u.To.State), reason: u.To.Reason, orderCreated: millis(u.To.OrderCreatedAt),
-			expires: millis(u.To.ExpiresAt), republish: millis(u.To.RepublishAt), when: u.To.ChangedAt.UnixMilli(),
+			from: string(u.From), state: string(u.To.State), reason: u.To.Reason,
+			orderCreated: millis(u.To.OrderCreatedAt), expires: millis(u.To.ExpiresAt),
+			republish: millis(u.To.RepublishAt), when: u.To.ChangedAt.UnixMilli(),
 		}
 		groups[c] = append(groups[c], number(u.To.OrderSN))
 	}
 	for c, sns := range groups {
 		err := chunked(sns, func(chunk []int64) error {
-			return expectRows(l.tx.Exec("UPDATE reservations SET state = ?, reason = ?, order_created_at = ?, expires_at = ?, republish_at = ?, changed_at = ? "+
+			return expectRows(l.tx.Exec("UPDATE reservations SET state = ?, reason = ?, "+
+				"order_created_at = ?, expires_at = ?, republish_at = ?, changed_at = ? "+
 				"WHERE order_sn IN ? AND state = ?",
-				c.state, c.reason, timeOfMillis(c.orderCreated), timeOfMillis(c.expires), timeOfMillis(c.republish), time.UnixMilli(c.when).UTC(), chunk, c.from), len(chunk))
+				c.state, c.reason, timeOfMillis(c.orderCreated), timeOfMillis(c.expires), timeOfMillis(c.republish),
+				time.UnixMilli(c.when).UTC(), chunk, c.from), len(chunk))
 		})
 		if err != nil {
 			return err
@@ -177,7 +181,8 @@ func (l *ledgerTx) changeAllowances(deltas map[core.Buyer]int64) error {
 		sort.Strings(ids)
 		a := l.activities[g.activityID]
 		if a == nil {
-			return fmt.Errorf("change allowance in activity %s: the transaction does not lock this activity", g.activityID)
+			return fmt.Errorf("change allowance in activity %s: the transaction does not lock this activity",
+				g.activityID)
 		}
 		var old []string
 		for _, u := range ids {
@@ -196,7 +201,8 @@ func (l *ledgerTx) changeAllowances(deltas map[core.Buyer]int64) error {
 			most = math.MaxInt64
 		}
 		err := chunked(old, func(c []string) error {
-			return expectRows(l.tx.Exec("UPDATE allowances SET held = held + ? WHERE activity_id = ? AND user_id IN ? AND held + ? >= 0 AND held + ? <= ?",
+			return expectRows(l.tx.Exec("UPDATE allowances SET held = held + ? "+
+				"WHERE activity_id = ? AND user_id IN ? AND held + ? >= 0 AND held + ? <= ?",
 				g.delta, number(g.activityID), c, g.delta, g.delta, most), len(c))
 		})
 		if err != nil {
@@ -237,9 +243,11 @@ func (l *ledgerTx) changeStocks(deltas map[core.Shelf]core.StockDelta) error {
 
 // changeStock adds a delta to one stock row. Its guard prevents each figure from falling below 0.
 func changeStock(tx *gorm.DB, activityID, skuID int64, d core.StockDelta) error {
-	return expectRows(tx.Exec("UPDATE stocks SET total = total + ?, available = available + ?, reserved = reserved + ?, sold = sold + ? "+
+	return expectRows(tx.Exec("UPDATE stocks "+
+		"SET total = total + ?, available = available + ?, reserved = reserved + ?, sold = sold + ? "+
 		"WHERE activity_id = ? AND sku_id = ? AND available + ? >= 0 AND reserved + ? >= 0 AND sold + ? >= 0",
-		d.Available+d.Reserved+d.Sold, d.Available, d.Reserved, d.Sold, activityID, skuID, d.Available, d.Reserved, d.Sold), 1)
+		d.Available+d.Reserved+d.Sold, d.Available, d.Reserved, d.Sold,
+		activityID, skuID, d.Available, d.Reserved, d.Sold), 1)
 }
 
 // Rebuild implements core.Store.
@@ -247,7 +255,8 @@ func (s *Store) Rebuild(ctx context.Context, activityID string, now time.Time, f
 	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
 		id := number(activityID)
 		var locked []int64
-		if err := sqldb.ForUpdate(tx).Model(&activityRow{}).Where("id = ?", id).Pluck("id", &locked).Error; err != nil {
+		err := sqldb.ForUpdate(tx).Model(&activityRow{}).Where("id = ?", id).Pluck("id", &locked).Error
+		if err != nil {
 			return err
 		}
 		if len(locked) == 0 {

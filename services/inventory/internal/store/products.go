@@ -37,12 +37,14 @@ func (skuRow) TableName() string { return "skus" }
 var skuColumns = []string{"id", "product_id", "name", "list_price", "currency", "created_at"}
 
 func toSKU(r skuRow) core.SKU {
-	return core.SKU{ID: text(r.ID), ProductID: text(r.ProductID), Name: r.Name, ListPrice: r.ListPrice, Currency: r.Currency}
+	return core.SKU{ID: text(r.ID), ProductID: text(r.ProductID), Name: r.Name, ListPrice: r.ListPrice,
+		Currency: r.Currency}
 }
 
 func toProduct(r productRow, skus []core.SKU) *core.Product {
 	return &core.Product{
-		ID: text(r.ID), Name: r.Name, Description: r.Description, ImageURL: r.ImageURL, SKUs: skus, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
+		ID: text(r.ID), Name: r.Name, Description: r.Description, ImageURL: r.ImageURL, SKUs: skus,
+		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 	}
 }
 
@@ -64,7 +66,8 @@ func (s *Store) SKUs(ctx context.Context, ids []string) (map[string]core.SKU, er
 func (s *Store) CreateProduct(ctx context.Context, p core.Product, c core.Change) (*core.Product, error) {
 	var out *core.Product
 	err := sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
-		row := productRow{Name: p.Name, Description: p.Description, ImageURL: p.ImageURL, CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt}
+		row := productRow{Name: p.Name, Description: p.Description, ImageURL: p.ImageURL, CreatedAt: p.CreatedAt,
+			UpdatedAt: p.UpdatedAt}
 		if err := tx.Create(&row).Error; err != nil {
 			return err
 		}
@@ -150,7 +153,9 @@ func (s *Store) Products(ctx context.Context, p core.Page) ([]core.Product, erro
 }
 
 // ChangeProduct implements core.Store.
-func (s *Store) ChangeProduct(ctx context.Context, id string, c core.Change, fn func(p *core.Product) error) (*core.Product, error) {
+func (s *Store) ChangeProduct(
+	ctx context.Context, id string, c core.Change, fn func(p *core.Product) error,
+) (*core.Product, error) {
 	var out *core.Product
 	err := sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
 		p, err := productOf(tx, number(id), true)
@@ -171,7 +176,9 @@ func (s *Store) ChangeProduct(ctx context.Context, id string, c core.Change, fn 
 		for i := range p.SKUs {
 			k := &p.SKUs[i]
 			if k.ID != "" {
-				if err := tx.Exec("UPDATE skus SET name = ?, list_price = ? WHERE id = ?", k.Name, k.ListPrice, number(k.ID)).Error; err != nil {
+				err := tx.Exec("UPDATE skus SET name = ?, list_price = ? WHERE id = ?",
+					k.Name, k.ListPrice, number(k.ID)).Error
+				if err != nil {
 					return err
 				}
 				continue

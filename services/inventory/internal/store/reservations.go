@@ -40,9 +40,10 @@ var reservationColumns = []string{
 
 func toRow(r reservationRow) (core.Reservation, error) {
 	row := core.Reservation{
-		OrderSN: text(r.OrderSN), ActivityID: text(r.ActivityID), UserID: r.UserID, Bucket: r.Bucket, State: core.ReservationState(r.State),
-		Reason: r.Reason, ReservedAt: r.ReservedAt.UTC(), LandedAt: r.LandedAt.UTC(), OrderCreatedAt: utc(r.OrderCreatedAt),
-		ExpiresAt: utc(r.ExpiresAt), ChangedAt: r.ChangedAt.UTC(), RepublishAt: utc(r.RepublishAt), RepublishAttempt: r.RepublishAttempt,
+		OrderSN: text(r.OrderSN), ActivityID: text(r.ActivityID), UserID: r.UserID, Bucket: r.Bucket,
+		State: core.ReservationState(r.State), Reason: r.Reason, ReservedAt: r.ReservedAt.UTC(),
+		LandedAt: r.LandedAt.UTC(), OrderCreatedAt: utc(r.OrderCreatedAt), ExpiresAt: utc(r.ExpiresAt),
+		ChangedAt: r.ChangedAt.UTC(), RepublishAt: utc(r.RepublishAt), RepublishAttempt: r.RepublishAttempt,
 		Traceparent: r.Traceparent,
 	}
 	if err := json.Unmarshal([]byte(r.LineItems), &row.Lines); err != nil {
@@ -58,10 +59,10 @@ func fromRow(r core.Reservation) (reservationRow, error) {
 	}
 	b, err := json.Marshal(lines)
 	return reservationRow{
-		OrderSN: number(r.OrderSN), ActivityID: number(r.ActivityID), UserID: r.UserID, Bucket: r.Bucket, LineItems: string(b),
-		State: string(r.State), Reason: r.Reason, ReservedAt: r.ReservedAt, LandedAt: r.LandedAt, OrderCreatedAt: r.OrderCreatedAt,
-		ExpiresAt: r.ExpiresAt, ChangedAt: r.ChangedAt, RepublishAt: r.RepublishAt, RepublishAttempt: r.RepublishAttempt,
-		Traceparent: r.Traceparent,
+		OrderSN: number(r.OrderSN), ActivityID: number(r.ActivityID), UserID: r.UserID, Bucket: r.Bucket,
+		LineItems: string(b), State: string(r.State), Reason: r.Reason, ReservedAt: r.ReservedAt, LandedAt: r.LandedAt,
+		OrderCreatedAt: r.OrderCreatedAt, ExpiresAt: r.ExpiresAt, ChangedAt: r.ChangedAt, RepublishAt: r.RepublishAt,
+		RepublishAttempt: r.RepublishAttempt, Traceparent: r.Traceparent,
 	}, err
 }
 
@@ -110,7 +111,9 @@ func rowsBySN(tx *gorm.DB, orderSNs []string) (map[string]core.Reservation, erro
 }
 
 // ReservationsOfActivity implements core.Store.
-func (s *Store) ReservationsOfActivity(ctx context.Context, activityID, userID string, p core.Page) ([]core.Reservation, error) {
+func (s *Store) ReservationsOfActivity(
+	ctx context.Context, activityID, userID string, p core.Page,
+) ([]core.Reservation, error) {
 	q := s.read(ctx).Select(reservationColumns).Where("activity_id = ?", number(activityID))
 	if userID != "" {
 		q = q.Where("user_id = ?", userID)
@@ -126,7 +129,9 @@ func (s *Store) ReservationsOfActivity(ctx context.Context, activityID, userID s
 }
 
 // ChangedReservations implements core.Store.
-func (s *Store) ChangedReservations(ctx context.Context, activityID string, states []core.ReservationState, since time.Time, afterSN string, limit int) (rows, broken []core.Reservation, next string, err error) {
+func (s *Store) ChangedReservations(
+	ctx context.Context, activityID string, states []core.ReservationState, since time.Time, afterSN string, limit int,
+) (rows, broken []core.Reservation, next string, err error) {
 	q := s.read(ctx).Select(reservationColumns).
 		Where("activity_id = ? AND order_sn > ? AND state IN ?", number(activityID), number(afterSN), states)
 	if !since.IsZero() {
@@ -144,9 +149,12 @@ func (s *Store) ChangedReservations(ctx context.Context, activityID string, stat
 }
 
 // ReservationsToRepublish implements sweep.Store.
-func (s *Store) ReservationsToRepublish(ctx context.Context, due time.Time, limit int) (rows, broken []core.Reservation, err error) {
+func (s *Store) ReservationsToRepublish(
+	ctx context.Context, due time.Time, limit int,
+) (rows, broken []core.Reservation, err error) {
 	var list []reservationRow
-	err = s.read(ctx).Select(reservationColumns).Where("republish_at <= ?", due).Order("republish_at").Limit(limit).Find(&list).Error
+	err = s.read(ctx).Select(reservationColumns).Where("republish_at <= ?", due).Order("republish_at").Limit(limit).
+		Find(&list).Error
 	rows, broken = splitBroken(list)
 	return rows, broken, err
 }
@@ -164,9 +172,12 @@ func splitBroken(list []reservationRow) (rows, broken []core.Reservation) {
 }
 
 // OverdueReservations implements sweep.Store. It reads in the order of the index by activity, state and time of change.
-func (s *Store) OverdueReservations(ctx context.Context, activityID string, since time.Time, after *core.ReservationPlace, limit int) (rows, broken []core.Reservation, next *core.ReservationPlace, err error) {
+func (s *Store) OverdueReservations(
+	ctx context.Context, activityID string, since time.Time, after *core.ReservationPlace, limit int,
+) (rows, broken []core.Reservation, next *core.ReservationPlace, err error) {
 	q := s.read(ctx).Select(reservationColumns).
-		Where("activity_id = ? AND state = ? AND changed_at <= ? AND order_created_at IS NOT NULL", number(activityID), string(core.StateReserved), since.UTC())
+		Where("activity_id = ? AND state = ? AND changed_at <= ? AND order_created_at IS NOT NULL", number(activityID),
+			string(core.StateReserved), since.UTC())
 	if after != nil {
 		at := after.ChangedAt.UTC()
 		q = q.Where("changed_at >= ? AND (changed_at > ? OR order_sn > ?)", at, at, number(after.OrderSN))
@@ -198,7 +209,8 @@ func (s *Store) ScheduleRepublish(ctx context.Context, rows []core.Reservation) 
 	}
 	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
 		for p, sns := range groups {
-			err := tx.Exec("UPDATE reservations SET republish_at = ?, republish_attempt = ? WHERE order_sn IN ? AND republish_at IS NOT NULL",
+			err := tx.Exec("UPDATE reservations SET republish_at = ?, republish_attempt = ? "+
+				"WHERE order_sn IN ? AND republish_at IS NOT NULL",
 				time.UnixMilli(p.at).UTC(), p.attempt, sns).Error
 			if err != nil {
 				return err

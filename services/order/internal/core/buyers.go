@@ -61,7 +61,9 @@ type StartedPayment struct {
 
 // StartPayment starts a payment of a pending order before its deadline. The deadline does not change. A repeated call
 // (call.Key) returns the same response.
-func (s *Service) StartPayment(ctx context.Context, userID, orderSN, provider string, call Call) (StartedPayment, error) {
+func (s *Service) StartPayment(
+	ctx context.Context, userID, orderSN, provider string, call Call,
+) (StartedPayment, error) {
 	var started StartedPayment
 	if !s.shards.Belongs(orderSN, userID) {
 		return started, errNoOrder
@@ -103,17 +105,20 @@ func (s *Service) StartPayment(ctx context.Context, userID, orderSN, provider st
 func (s *Service) newPayment(tx Tx, o Order, provider string) (Payment, error) {
 	now := s.now()
 	if o.State != Pending {
-		return Payment{}, contract.Refuse(contract.CodeOrderNotPayable, "The order is "+string(o.State)+".").With("state", o.State)
+		return Payment{}, contract.Refuse(contract.CodeOrderNotPayable, "The order is "+string(o.State)+".").
+			With("state", o.State)
 	}
 	if !now.Before(o.ExpiresAt) {
-		return Payment{}, contract.Refuse(contract.CodeOrderNotPayable, "The time to pay has expired.").With("state", o.State)
+		return Payment{}, contract.Refuse(contract.CodeOrderNotPayable, "The time to pay has expired.").
+			With("state", o.State)
 	}
 	earlier, err := tx.PaymentsOf([]string{o.OrderSN})
 	if err != nil {
 		return Payment{}, err
 	}
 	if len(earlier) >= s.opts.MaxPayments {
-		return Payment{}, contract.Refuse(contract.CodeOrderNotPayable, "Too many payments were started for this order.")
+		return Payment{}, contract.Refuse(contract.CodeOrderNotPayable,
+			"Too many payments were started for this order.")
 	}
 	id, err := s.shards.NewPaymentID(o.UserID)
 	if err != nil {
@@ -145,7 +150,8 @@ func (s *Service) Cancel(ctx context.Context, userID, orderSN string) (Order, er
 			cancelled = true
 			return s.closePending(tx, []Order{o}, ReasonCancelled)
 		default:
-			return contract.Refuse(contract.CodeStateConflict, "The order is "+string(o.State)+" and cannot be cancelled.").With("state", o.State)
+			return contract.Refuse(contract.CodeStateConflict,
+				"The order is "+string(o.State)+" and cannot be cancelled.").With("state", o.State)
 		}
 	})
 	if err != nil {

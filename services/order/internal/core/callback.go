@@ -122,8 +122,8 @@ func (s *Service) applyEvent(tx Tx, o Order, p Payment, e PaymentEvent, done *ca
 // newRefund returns a pending refund of all that payment p took, due at once.
 func newRefund(p Payment, reason string, now time.Time) Refund {
 	return Refund{
-		PaymentID: p.PaymentID, OrderSN: p.OrderSN, Provider: p.Provider, Amount: p.PaidAmount, Currency: p.PaidCurrency,
-		State: RefundPending, Reason: reason, CreatedAt: now, NextAttemptAt: now,
+		PaymentID: p.PaymentID, OrderSN: p.OrderSN, Provider: p.Provider, Amount: p.PaidAmount,
+		Currency: p.PaidCurrency, State: RefundPending, Reason: reason, CreatedAt: now, NextAttemptAt: now,
 	}
 }
 
@@ -143,7 +143,8 @@ func (s *Service) reportCallback(ctx context.Context, p Payment, e PaymentEvent,
 			"provider", e.Provider, "payment_id", e.PaymentID)
 	case err != nil:
 	case done.disagree:
-		s.rec.Alarm(ctx, "payment_disagreement", "provider reports another amount or currency for a payment that has succeeded",
+		s.rec.Alarm(ctx, "payment_disagreement",
+			"provider reports another amount or currency for a payment that has succeeded",
 			"provider", e.Provider, "payment_id", e.PaymentID, "order_sn", p.OrderSN)
 	case done.paid:
 		s.rec.Paid(ctx)

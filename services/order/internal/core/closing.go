@@ -95,7 +95,9 @@ func (s *Service) CloseOrders(ctx context.Context, orderSNs []string, reason str
 // decideClose returns the outcome of a closing for one locked order; found reports whether the order exists. inFlight
 // is the end of the grace of its newest open payment, zero without one. Only for ClosePaying does it write: it stamps
 // the order with the end of the grace.
-func (s *Service) decideClose(tx Tx, o Order, found bool, reason string, now, inFlight time.Time) (CloseResult, error) {
+func (s *Service) decideClose(
+	tx Tx, o Order, found bool, reason string, now, inFlight time.Time,
+) (CloseResult, error) {
 	switch {
 	case !found, o.Tombstone:
 		return CloseResult{Outcome: CloseUnknown}, nil
@@ -124,7 +126,9 @@ func (s *Service) decideClose(tx Tx, o Order, found bool, reason string, now, in
 }
 
 // paymentsInFlight returns, by order_sn, the time until which an open payment keeps a due order open.
-func (s *Service) paymentsInFlight(tx Tx, orders map[string]Order, reason string, now time.Time) (map[string]time.Time, error) {
+func (s *Service) paymentsInFlight(
+	tx Tx, orders map[string]Order, reason string, now time.Time,
+) (map[string]time.Time, error) {
 	if reason != ReasonExpired {
 		return nil, nil
 	}
@@ -144,7 +148,8 @@ func (s *Service) paymentsInFlight(tx Tx, orders map[string]Order, reason string
 	until := make(map[string]time.Time, len(due))
 	for _, p := range payments {
 		end := p.CreatedAt.Add(s.opts.PaymentGrace)
-		if p.State == PaymentStarted && p.CreatedAt.Before(orders[p.OrderSN].ExpiresAt) && now.Before(end) && end.After(until[p.OrderSN]) {
+		inTime := p.CreatedAt.Before(orders[p.OrderSN].ExpiresAt)
+		if p.State == PaymentStarted && inTime && now.Before(end) && end.After(until[p.OrderSN]) {
 			until[p.OrderSN] = end
 		}
 	}
@@ -204,8 +209,8 @@ func (s *Service) RefundOrders(ctx context.Context, orderSNs []string, reason st
 	}
 	for _, r := range refunded {
 		s.rec.Refund(ctx, RefundPending)
-		s.rec.Alarm(ctx, "order_refunded", "paid order is refunded: inventory has no units for it", "order_sn", r.OrderSN,
-			"payment_id", r.PaymentID, "reason", reason)
+		s.rec.Alarm(ctx, "order_refunded", "paid order is refunded: inventory has no units for it",
+			"order_sn", r.OrderSN, "payment_id", r.PaymentID, "reason", reason)
 	}
 	return results, nil
 }

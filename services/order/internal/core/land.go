@@ -35,7 +35,9 @@ func (s *Service) Land(ctx context.Context, items []contract.Deduction, bad []co
 
 // classify returns the deductions of a message that can become orders, each order_sn once, in the message's order. It
 // returns a dead letter for each other item, except for repetitions of a deduction.
-func (s *Service) classify(items []contract.Deduction, bad []contract.BadItem) ([]contract.Deduction, []contract.DeadLetter) {
+func (s *Service) classify(
+	items []contract.Deduction, bad []contract.BadItem,
+) ([]contract.Deduction, []contract.DeadLetter) {
 	deadLetters := make([]contract.DeadLetter, 0, len(bad))
 	for _, b := range bad {
 		deadLetters = append(deadLetters, s.deadLetter(b.Raw, b.Err.Error()))
@@ -49,7 +51,8 @@ func (s *Service) classify(items []contract.Deduction, bad []contract.BadItem) (
 		}
 		if i, repeated := index[d.OrderSN]; repeated {
 			if !sameDeduction(valid[i], d) {
-				deadLetters = append(deadLetters, s.deadLetterOf(d, "the message has two different deductions for this order_sn"))
+				deadLetters = append(deadLetters,
+					s.deadLetterOf(d, "the message has two different deductions for this order_sn"))
 			}
 			continue
 		}

@@ -44,7 +44,8 @@ func (s *Service) ResendClosings(ctx context.Context) (int, error) {
 			byResends[o.CloseResends] = append(byResends[o.CloseResends], o.OrderSN)
 		}
 		for n, sns := range byResends {
-			if err := s.store.PostponeClosingCheck(ctx, sns, now.Add(jitter(backoff(resendFirst, resendLast, n)))); err != nil {
+			next := now.Add(jitter(backoff(resendFirst, resendLast, n)))
+			if err := s.store.PostponeClosingCheck(ctx, sns, next); err != nil {
 				return sent, err
 			}
 		}
@@ -108,12 +109,13 @@ func (s *Service) attemptRefund(ctx context.Context, r Refund) error {
 		return s.finishRefund(ctx, r, RefundDone, "")
 	case ctx.Err() != nil: // the process is stopping: the provider did not fail
 		return ctx.Err()
-	case errors.Is(refundErr, ErrRefundDeclined), attempts >= s.opts.RefundAttempts && !errors.Is(refundErr, errNoProvider):
+	case errors.Is(refundErr, ErrRefundDeclined),
+		attempts >= s.opts.RefundAttempts && !errors.Is(refundErr, errNoProvider):
 		return s.finishRefund(ctx, r, RefundFailed, refundErr.Error())
 	}
 	if attempts == alarmAttempts {
-		s.rec.Alarm(ctx, "refund_failing", "refund keeps failing and is retried", "payment_id", r.PaymentID,
-			"order_sn", r.OrderSN, "provider", r.Provider, "error", refundErr.Error())
+		s.rec.Alarm(ctx, "refund_failing", "refund keeps failing and is retried",
+			"payment_id", r.PaymentID, "order_sn", r.OrderSN, "provider", r.Provider, "error", refundErr.Error())
 	}
 	return s.store.NoteRefundError(ctx, r.PaymentID, refundErr.Error())
 }
@@ -138,8 +140,8 @@ func (s *Service) finishRefund(ctx context.Context, r Refund, to RefundState, la
 	}
 	s.rec.Refund(ctx, to)
 	if to == RefundFailed {
-		s.rec.Alarm(ctx, "refund_failed", "refund failed for good: an operator has to return the money", "payment_id", r.PaymentID,
-			"order_sn", r.OrderSN, "provider", r.Provider, "error", lastError)
+		s.rec.Alarm(ctx, "refund_failed", "refund failed for good: an operator has to return the money",
+			"payment_id", r.PaymentID, "order_sn", r.OrderSN, "provider", r.Provider, "error", lastError)
 	}
 	return nil
 }

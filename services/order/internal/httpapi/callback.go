@@ -38,13 +38,15 @@ func (p *Public) PaymentCallback(w http.ResponseWriter, r *http.Request, name st
 		return
 	}
 	if err := provider.Verify(r.Header.Get(payment.Header), body, p.now()); err != nil {
-		p.tel.Log.WarnContext(r.Context(), "payment callback refused: invalid signature", "provider", provider.Name(), "reason", err.Error())
+		p.tel.Log.WarnContext(r.Context(), "payment callback refused: invalid signature",
+			"provider", provider.Name(), "reason", err.Error())
 		p.refuse(w, r, contract.Refuse(contract.CodeUnauthenticated, "The signature is missing, wrong or too old."))
 		return
 	}
 	event, err := parseEvent(provider.Name(), body)
 	if err != nil {
-		p.tel.Log.WarnContext(r.Context(), "parse signed payment callback failed", "provider", provider.Name(), "error", err)
+		p.tel.Log.WarnContext(r.Context(), "parse signed payment callback failed",
+			"provider", provider.Name(), "error", err)
 		p.refuse(w, r, err)
 		return
 	}
@@ -94,7 +96,8 @@ func parseEvent(provider string, body []byte) (core.PaymentEvent, error) {
 		return core.PaymentEvent{}, contract.InvalidField("currency", "must have 3 characters")
 	}
 	return core.PaymentEvent{
-		Provider: provider, EventID: e.EventID, PaymentID: e.PaymentID, Outcome: e.Outcome, Amount: *e.Amount, Currency: e.Currency,
+		Provider: provider, EventID: e.EventID, PaymentID: e.PaymentID, Outcome: e.Outcome, Amount: *e.Amount,
+		Currency: e.Currency,
 	}, nil
 }
 

@@ -39,7 +39,8 @@ func (a *Internal) CloseOrders(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	reasons := map[internalapi.CloseRequestReason]string{
-		"expired": core.ReasonExpired, "cancelled": core.ReasonCancelled, "rejected": core.ReasonRejected, "system": core.ReasonRejected,
+		"expired": core.ReasonExpired, "cancelled": core.ReasonCancelled, "rejected": core.ReasonRejected,
+		"system": core.ReasonRejected,
 	}
 	reason, ok := reasons[body.Reason]
 	if !ok {
@@ -89,7 +90,9 @@ func (a *Internal) RefundOrders(w http.ResponseWriter, r *http.Request) {
 	}
 	response := internalapi.RefundResults{Results: make([]internalapi.RefundResult, len(results))}
 	for i, c := range results {
-		response.Results[i] = internalapi.RefundResult{OrderSn: c.OrderSN, Outcome: internalapi.RefundResultOutcome(c.Outcome)}
+		response.Results[i] = internalapi.RefundResult{
+			OrderSn: c.OrderSN, Outcome: internalapi.RefundResultOutcome(c.Outcome),
+		}
 	}
 	httpserver.WriteJSON(w, http.StatusOK, response)
 }

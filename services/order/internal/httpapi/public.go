@@ -40,7 +40,8 @@ var _ api.ServerInterface = (*Public)(nil)
 
 // NewPublic returns the handler of the public API. sandbox is nil if the sandbox is off.
 func NewPublic(
-	svc *core.Service, tel *telemetry.Telemetry, verifier *auth.Verifier, sandbox Sandbox, limits *admission.Limits, now func() time.Time,
+	svc *core.Service, tel *telemetry.Telemetry, verifier *auth.Verifier, sandbox Sandbox, limits *admission.Limits,
+	now func() time.Time,
 ) http.Handler {
 	p := &Public{core: svc, tel: tel, sandbox: sandbox, now: now}
 	w := api.ServerInterfaceWrapper{Handler: p, ErrorHandlerFunc: p.refuseParameter}
@@ -132,7 +133,9 @@ func (p *Public) GetOrder(w http.ResponseWriter, r *http.Request, orderSN api.Or
 }
 
 // StartPayment implements api.ServerInterface.
-func (p *Public) StartPayment(w http.ResponseWriter, r *http.Request, orderSN api.OrderSN, params api.StartPaymentParams) {
+func (p *Public) StartPayment(
+	w http.ResponseWriter, r *http.Request, orderSN api.OrderSN, params api.StartPaymentParams,
+) {
 	if !contract.ValidID(orderSN) {
 		p.refuse(w, r, errNoOrder)
 		return

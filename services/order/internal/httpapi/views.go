@@ -52,7 +52,8 @@ func optionalTime(t time.Time) *time.Time {
 
 // formatCursor encodes the last order of a page: its creation time in milliseconds and its order_sn.
 func formatCursor(p core.Position) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(p.CreatedAt.UnixMilli(), 10) + "." + p.OrderSN))
+	ms := strconv.FormatInt(p.CreatedAt.UnixMilli(), 10)
+	return base64.RawURLEncoding.EncodeToString([]byte(ms + "." + p.OrderSN))
 }
 
 func parseCursor(s string) (core.Position, error) {

@@ -4,7 +4,7 @@
 // MYSQL_DSN names a database that is used for nothing else. The command fills it and does not clean it up. It prints a
 // line when it starts inserting, and at the end a JSON object:
 //
-//	{"orders": n, "took_ns": wall time, "cpu_ns": CPU time of this process, "transactions_ns": [time of each transaction]}
+//	{"orders": n, "took_ns": wall time, "cpu_ns": CPU time of this process, "transactions_ns": [time of each]}
 package main
 
 import (
@@ -80,7 +80,8 @@ func run(ctx context.Context, dsn string, within time.Duration, out io.Writer) e
 			for time.Since(began) < within {
 				from := time.Now()
 				orders := newOrders(next.Add(batch)-batch, time.Now().UTC().Truncate(time.Millisecond))
-				if err := s.InTx(ctx, "insert", func(tx core.Tx) error { return tx.InsertOrders(orders) }); err != nil {
+				err := s.InTx(ctx, "insert", func(tx core.Tx) error { return tx.InsertOrders(orders) })
+				if err != nil {
 					errs <- err
 					return
 				}
@@ -90,7 +91,9 @@ func run(ctx context.Context, dsn string, within time.Duration, out io.Writer) e
 		})
 	}
 	wg.Wait()
-	r := result{Orders: inserted.Load(), Took: time.Since(began), CPU: cpu() - before, Transactions: slices.Concat(took...)}
+	r := result{
+		Orders: inserted.Load(), Took: time.Since(began), CPU: cpu() - before, Transactions: slices.Concat(took...),
+	}
 	close(errs)
 	if err := errors.Join(<-errs, ctx.Err()); err != nil {
 		return err

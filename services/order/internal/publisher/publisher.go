@@ -33,7 +33,9 @@ func (p *Publisher) Events(ctx context.Context, events []contract.OrderEvent) er
 // Close implements core.Publisher. Each message carries exactly one closing, since messages are delayed individually.
 // The trace of each sampled order has a span of the publishing. The handling of the message belongs to the trace of
 // the first sampled order.
-func (p *Publisher) Close(ctx context.Context, c contract.OrderClose, traceparents []string, deliverAt time.Time) (err error) {
+func (p *Publisher) Close(
+	ctx context.Context, c contract.OrderClose, traceparents []string, deliverAt time.Time,
+) (err error) {
 	ctx, batch := p.tel.StartBatch(ctx, "publish "+contract.TopicOrderClose, trace.SpanKindProducer, traceparents,
 		telemetry.AttrTopic.String(contract.TopicOrderClose), telemetry.AttrOperation.String("send"))
 	defer func() { batch.End(err) }()

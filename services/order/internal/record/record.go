@@ -37,8 +37,9 @@ func New(tel *telemetry.Telemetry) (*Recorder, error) {
 		paid:    counter("flashsale.order.paid", "{order}", "Orders that a payment moved to paid."),
 		closed:  counter("flashsale.order.closed", "{order}", "Orders moved to closed, by reason."),
 		refunds: counter("flashsale.order.refunds", "{refund}", "Refunds that entered a state, by state."),
-		resent:  counter("flashsale.order.closings_resent", "{order}", "Overdue orders whose lost closing the sweep published again."),
-		alarms:  counter("flashsale.order.alarms", "{alarm}", "Faults that need an operator, by kind."),
+		resent: counter("flashsale.order.closings_resent", "{order}",
+			"Overdue orders whose lost closing the sweep published again."),
+		alarms: counter("flashsale.order.alarms", "{alarm}", "Faults that need an operator, by kind."),
 	}
 	var err error
 	r.lateness, err = tel.Meter.Float64Histogram("flashsale.order.close_lateness", metric.WithUnit("s"),

@@ -108,9 +108,9 @@ func (r orderRow) order() core.Order {
 	o := core.Order{
 		OrderSN: text(r.OrderSN), UserID: r.UserID, ActivityID: text(r.ActivityID), Bucket: r.Bucket,
 		State: core.State(r.State), Tombstone: r.Tombstone, Amount: r.Amount, Currency: r.Currency,
-		CreatedAt: r.CreatedAt.UTC(), ExpiresAt: r.ExpiresAt.UTC(), PaidAt: timeOrZero(r.PaidAt), ClosedAt: timeOrZero(r.ClosedAt),
-		RefundedAt: timeOrZero(r.RefundedAt), CloseReason: r.CloseReason, PayingUntil: timeOrZero(r.PayingUntil),
-		CloseResends: r.CloseResends, Traceparent: r.Traceparent,
+		CreatedAt: r.CreatedAt.UTC(), ExpiresAt: r.ExpiresAt.UTC(), PaidAt: timeOrZero(r.PaidAt),
+		ClosedAt: timeOrZero(r.ClosedAt), RefundedAt: timeOrZero(r.RefundedAt), CloseReason: r.CloseReason,
+		PayingUntil: timeOrZero(r.PayingUntil), CloseResends: r.CloseResends, Traceparent: r.Traceparent,
 	}
 	if r.PaidBy != nil {
 		o.PaidBy = text(*r.PaidBy)
@@ -130,7 +130,8 @@ func (r refundRow) refund() core.Refund {
 	return core.Refund{
 		PaymentID: text(r.PaymentID), OrderSN: text(r.OrderSN), Provider: r.Provider, Amount: r.Amount,
 		Currency: r.Currency, State: core.RefundState(r.State), Reason: r.Reason, Attempts: r.Attempts,
-		NextAttemptAt: r.NextAttemptAt.UTC(), LastError: r.LastError, CreatedAt: r.CreatedAt.UTC(), FinishedAt: timeOrZero(r.FinishedAt),
+		NextAttemptAt: r.NextAttemptAt.UTC(), LastError: r.LastError, CreatedAt: r.CreatedAt.UTC(),
+		FinishedAt: timeOrZero(r.FinishedAt),
 	}
 }
 

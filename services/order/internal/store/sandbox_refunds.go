@@ -26,7 +26,9 @@ func (sandboxRow) TableName() string { return "sandbox_refunds" }
 
 // RecordRefund stores a refund once; repeating it is no error. It returns false when the id is stored with another
 // amount or currency.
-func (b *SandboxRefunds) RecordRefund(ctx context.Context, refundID string, amount int64, currency string, at time.Time) (bool, error) {
+func (b *SandboxRefunds) RecordRefund(
+	ctx context.Context, refundID string, amount int64, currency string, at time.Time,
+) (bool, error) {
 	rid, err := id(refundID)
 	if err != nil {
 		return false, err

@@ -78,7 +78,8 @@ func refuseTransient(err error) error {
 	if refusal := (*contract.Refusal)(nil); errors.As(err, &refusal) {
 		return err
 	}
-	return contract.Refuse(contract.CodeUnavailable, "The service is temporarily unavailable. The outcome may be unknown; try again.").Because(err)
+	return contract.Refuse(contract.CodeUnavailable,
+		"The service is temporarily unavailable. The outcome may be unknown; try again.").Because(err)
 }
 
 // table returns the name of the order table of a shard.
@@ -148,7 +149,8 @@ func (s *Store) List(ctx context.Context, q core.ListQuery) ([]core.Order, error
 		if err != nil {
 			return nil, err
 		}
-		find = find.Where("created_at < ? OR (created_at = ? AND order_sn < ?)", q.Before.CreatedAt, q.Before.CreatedAt, before)
+		find = find.Where("created_at < ? OR (created_at = ? AND order_sn < ?)", q.Before.CreatedAt,
+			q.Before.CreatedAt, before)
 	}
 	var rows []orderRow
 	if err := find.Order("created_at DESC, order_sn DESC").Limit(q.Limit).Find(&rows).Error; err != nil {
@@ -239,7 +241,9 @@ func (s *Store) ClaimRefund(ctx context.Context, r core.Refund, next time.Time) 
 }
 
 // FinishRefund implements core.Store.
-func (s *Store) FinishRefund(ctx context.Context, paymentID string, to core.RefundState, lastError string, at time.Time) (bool, error) {
+func (s *Store) FinishRefund(
+	ctx context.Context, paymentID string, to core.RefundState, lastError string, at time.Time,
+) (bool, error) {
 	pid, err := id(paymentID)
 	if err != nil {
 		return false, err

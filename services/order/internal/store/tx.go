@@ -74,7 +74,8 @@ func (t *tx) InsertOrders(orders []core.Order) error {
 func (t *tx) InsertTombstones(orderSNs []string, at time.Time) error {
 	return t.insert(orderSNs, func(sn int64) orderRow {
 		return orderRow{
-			OrderSN: sn, State: string(core.Closed), Tombstone: true, CreatedAt: at, ExpiresAt: at, ClosedAt: &at, CloseCheckAt: at,
+			OrderSN: sn, State: string(core.Closed), Tombstone: true, CreatedAt: at, ExpiresAt: at, ClosedAt: &at,
+			CloseCheckAt: at,
 		}
 	})
 }
@@ -121,7 +122,8 @@ func (t *tx) transition(orderSNs []string, from core.State, set map[string]any) 
 }
 
 func (t *tx) Close(orderSNs []string, reason string, at time.Time) (int, error) {
-	return t.transition(orderSNs, core.Pending, map[string]any{"state": string(core.Closed), "closed_at": at, "close_reason": reason})
+	return t.transition(orderSNs, core.Pending,
+		map[string]any{"state": string(core.Closed), "closed_at": at, "close_reason": reason})
 }
 
 func (t *tx) Pay(orderSN, paymentID string, at time.Time) (int, error) {
@@ -129,11 +131,13 @@ func (t *tx) Pay(orderSN, paymentID string, at time.Time) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return t.transition([]string{orderSN}, core.Pending, map[string]any{"state": string(core.Paid), "paid_at": at, "paid_by": pid})
+	return t.transition([]string{orderSN}, core.Pending,
+		map[string]any{"state": string(core.Paid), "paid_at": at, "paid_by": pid})
 }
 
 func (t *tx) Refund(orderSN string, at time.Time) (int, error) {
-	return t.transition([]string{orderSN}, core.Paid, map[string]any{"state": string(core.Refunded), "refunded_at": at})
+	return t.transition([]string{orderSN}, core.Paid,
+		map[string]any{"state": string(core.Refunded), "refunded_at": at})
 }
 
 func (t *tx) HoldForPayment(orderSN string, until time.Time) (int, error) {
@@ -206,7 +210,8 @@ func (t *tx) InsertPayment(p core.Payment) error {
 	}
 	return t.db.Create(&paymentRow{
 		PaymentID: pid, OrderSN: sn, UserID: p.UserID, Provider: p.Provider, State: string(p.State), Amount: p.Amount,
-		Currency: p.Currency, PaidAmount: p.PaidAmount, PaidCurrency: p.PaidCurrency, CreatedAt: p.CreatedAt, FinishedAt: nullableTime(p.FinishedAt),
+		Currency: p.Currency, PaidAmount: p.PaidAmount, PaidCurrency: p.PaidCurrency, CreatedAt: p.CreatedAt,
+		FinishedAt: nullableTime(p.FinishedAt),
 	}).Error
 }
 
@@ -220,7 +225,8 @@ func (t *tx) MovePayment(p core.Payment, from ...core.PaymentState) (int, error)
 		states[i] = string(f)
 	}
 	res := t.db.Model(&paymentRow{}).Where("payment_id = ? AND state IN ?", pid, states).Updates(map[string]any{
-		"state": string(p.State), "paid_amount": p.PaidAmount, "paid_currency": p.PaidCurrency, "finished_at": p.FinishedAt,
+		"state": string(p.State), "paid_amount": p.PaidAmount, "paid_currency": p.PaidCurrency,
+		"finished_at": p.FinishedAt,
 	})
 	return int(res.RowsAffected), res.Error
 }
@@ -247,7 +253,8 @@ func (t *tx) InsertPaymentEvent(e core.PaymentEvent) error {
 
 func (t *tx) MovePaymentEvent(provider, eventID string, from, to core.Handled) (int, error) {
 	res := t.db.Model(&eventRow{}).
-		Where("provider = ? AND event_id = ? AND handled = ?", provider, eventID, string(from)).Update("handled", string(to))
+		Where("provider = ? AND event_id = ? AND handled = ?", provider, eventID, string(from)).
+		Update("handled", string(to))
 	return int(res.RowsAffected), res.Error
 }
 
@@ -261,11 +268,13 @@ func (t *tx) InsertRefund(r core.Refund) error {
 		return err
 	}
 	return t.db.Create(&refundRow{
-		PaymentID: pid, OrderSN: sn, Provider: r.Provider, Amount: r.Amount, Currency: r.Currency, State: string(r.State),
-		Reason: r.Reason, NextAttemptAt: r.NextAttemptAt, CreatedAt: r.CreatedAt,
+		PaymentID: pid, OrderSN: sn, Provider: r.Provider, Amount: r.Amount, Currency: r.Currency,
+		State: string(r.State), Reason: r.Reason, NextAttemptAt: r.NextAttemptAt, CreatedAt: r.CreatedAt,
 	}).Error
 }
 
 func key(c core.Call) idempotency.Key {
-	return idempotency.Key{Caller: c.Caller, Method: c.Method, Path: c.Path, Value: c.Key, BodyHash: idempotency.HashBody(c.Body)}
+	return idempotency.Key{
+		Caller: c.Caller, Method: c.Method, Path: c.Path, Value: c.Key, BodyHash: idempotency.HashBody(c.Body),
+	}
 }

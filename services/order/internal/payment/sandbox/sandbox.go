@@ -66,7 +66,9 @@ func (p *Provider) Verify(signature string, body []byte, now time.Time) error {
 type Refunds interface {
 	// RecordRefund stores a refund once; repeating it is no error. It returns false when the id is stored with another
 	// amount or currency.
-	RecordRefund(ctx context.Context, refundID string, amount int64, currency string, at time.Time) (same bool, err error)
+	RecordRefund(
+		ctx context.Context, refundID string, amount int64, currency string, at time.Time,
+	) (same bool, err error)
 }
 
 // Refund implements core.Provider. Repeating a refund succeeds; the same id with another amount or currency is
@@ -95,7 +97,8 @@ type event struct {
 func (p *Provider) SendCallback(ctx context.Context, pay core.Payment, outcome core.Outcome, amount int64) error {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s|%s|%d|%s", pay.PaymentID, outcome, amount, pay.Currency))
 	body, err := json.Marshal(event{
-		EventID: "sbx_" + hex.EncodeToString(sum[:16]), PaymentID: pay.PaymentID, Outcome: outcome, Amount: amount, Currency: pay.Currency,
+		EventID: "sbx_" + hex.EncodeToString(sum[:16]), PaymentID: pay.PaymentID, Outcome: outcome, Amount: amount,
+		Currency: pay.Currency,
 	})
 	if err != nil {
 		return err
