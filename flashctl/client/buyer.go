@@ -76,8 +76,8 @@ type Reservation struct {
 	OrderURL  string    `json:"order_url"`
 }
 
-// Reserve makes the purchase of a path. After a 503 or a time-out the outcome is unknown, and it posts the same path again,
-// which never buys twice.
+// Reserve makes the purchase of a path. After a 503 or a time-out the outcome is unknown, and it posts the same path
+// again, which never buys twice.
 func (c *Caller) Reserve(ctx context.Context, activityID, path string, lines []contract.Line) (Reservation, error) {
 	var out Reservation
 	err := c.do(ctx, call{

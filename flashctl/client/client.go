@@ -83,8 +83,8 @@ type call struct {
 	once bool
 }
 
-// do makes a call and decodes a successful response into out, unless out is nil. It retries after 429, 502, 503, 504 and
-// if there is no response.
+// do makes a call and decodes a successful response into out, unless out is nil. It retries after 429, 502, 503, 504
+// and if there is no response.
 func (c *Caller) do(ctx context.Context, in call, out any) error {
 	var body []byte
 	if in.body != nil {
@@ -110,8 +110,9 @@ func (c *Caller) do(ctx context.Context, in call, out any) error {
 	}
 }
 
-// retryAfter reports whether and after which pause to retry. The pause doubles from 100 ms to 3 s. It is never less than
-// the Retry-After of the response. Half of it is random, so that callers that were refused together do not retry together.
+// retryAfter reports whether and after which pause to retry. The pause doubles from 100 ms to 3 s. It is never less
+// than the Retry-After of the response. Half of it is random, so that callers that were refused together do not retry
+// together.
 func retryAfter(err error, attempt int, once bool) (time.Duration, bool) {
 	wait := min(100*time.Millisecond<<min(attempt-1, 10), 3*time.Second)
 	wait = wait/2 + rand.N(wait/2) //nolint:gosec // no secret depends on it
@@ -123,7 +124,8 @@ func retryAfter(err error, attempt int, once bool) (time.Duration, bool) {
 	switch p.Status {
 	case http.StatusTooManyRequests:
 		return wait, true
-	case http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout: // a reverse proxy sends the last two
+	case http.StatusServiceUnavailable,
+		http.StatusBadGateway, http.StatusGatewayTimeout: // these two are sent by a reverse proxy
 		return wait, !once
 	}
 	return 0, false

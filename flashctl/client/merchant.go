@@ -104,8 +104,10 @@ type SKUStock struct {
 }
 
 func (s SKUStock) String() string {
-	return fmt.Sprintf("database: %d available, %d reserved, %d sold of %d; gate: %d left, %d held; journal %d, in flight %d, difference %d",
-		s.MySQL.Available, s.MySQL.Reserved, s.MySQL.Sold, s.Total, s.Gate.Left, s.Gate.Held, s.Journal, s.InFlight, s.Difference)
+	return fmt.Sprintf("database: %d available, %d reserved, %d sold of %d; gate: %d left, %d held; "+
+		"journal %d, in flight %d, difference %d",
+		s.MySQL.Available, s.MySQL.Reserved, s.MySQL.Sold, s.Total, s.Gate.Left, s.Gate.Held,
+		s.Journal, s.InFlight, s.Difference)
 }
 
 // Stock returns the stock of a sale.

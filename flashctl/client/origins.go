@@ -37,8 +37,8 @@ var (
 	allInOne = Single("http://127.0.0.1:8080")
 )
 
-// Discover returns BASE_URL, or SECKILL_URL, ORDER_URL and INVENTORY_URL, if they are set. Otherwise it returns the three
-// services of `make up` or the one process of `make run`, whichever responds.
+// Discover returns BASE_URL, or SECKILL_URL, ORDER_URL and INVENTORY_URL, if they are set. Otherwise it returns the
+// three services of `make up` or the one process of `make run`, whichever responds.
 func Discover(ctx context.Context) (Origins, error) {
 	if base := os.Getenv("BASE_URL"); base != "" {
 		return checked(Single(strings.TrimRight(base, "/")))
@@ -59,7 +59,8 @@ func Discover(ctx context.Context) (Origins, error) {
 			return o, nil
 		}
 	}
-	return Origins{}, errors.New("no service responds on port 8080 or 8081: start the system with `make run` or `make up`, or set BASE_URL")
+	return Origins{}, errors.New("no service responds on port 8080 or 8081: " +
+		"start the system with `make run` or `make up`, or set BASE_URL")
 }
 
 func checked(o Origins) (Origins, error) {

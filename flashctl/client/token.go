@@ -12,7 +12,8 @@ import (
 // development token, which the services issue only if AUTH_DEV_TOKENS is set.
 func (c *Client) Token(ctx context.Context, userID string, roles ...auth.Role) (string, error) {
 	if c.opts.Secret != "" {
-		return auth.MintFor(c.opts.Secret, auth.Identity{UserID: userID, Roles: roles}, 12*time.Hour, c.opts.Audience, c.opts.Issuer)
+		id := auth.Identity{UserID: userID, Roles: roles}
+		return auth.MintFor(c.opts.Secret, id, 12*time.Hour, c.opts.Audience, c.opts.Issuer)
 	}
 	var out struct {
 		Token string `json:"token"`

@@ -1,6 +1,6 @@
-// Package seckill is the purchase path of the flash sale. It issues paths, groups purchases into calls of the Redis gate,
-// publishes accepted reservations to the message bus, and returns their status to buyers. This package composes the
-// service; cmd/seckill runs it as a process, and allinone runs it beside the other services.
+// Package seckill is the purchase path of the flash sale. It issues paths, groups purchases into calls of the Redis
+// gate, publishes accepted reservations to the message bus, and returns their status to buyers. This package composes
+// the service; cmd/seckill runs it as a process, and allinone runs it beside the other services.
 package seckill
 
 import (
@@ -17,13 +17,13 @@ type Config struct {
 	settings.Auth
 	Paths
 
-	// GateWait is the time that a buyer waits for the gate; then the outcome is unknown. GateTimeout bounds one call to
-	// Redis. GateQueue is the number of callers that may wait for one gate.
+	// GateWait is the time that a buyer waits for the gate; then the outcome is unknown. GateTimeout bounds one call
+	// to Redis. GateQueue is the number of callers that may wait for one gate.
 	GateWait    time.Duration `env:"GATE_WAIT" envDefault:"3s"`
 	GateTimeout time.Duration `env:"GATE_TIMEOUT" envDefault:"1500ms"`
 	GateQueue   int           `env:"GATE_QUEUE" envDefault:"8192"`
-	// JournalMax is the number of unpublished reservations that one gate may hold. JournalClaimAfter is the time that a
-	// relay may hold an entry before another relay claims it.
+	// JournalMax is the number of unpublished reservations that one gate may hold. JournalClaimAfter is the time that
+	// a relay may hold an entry before another relay claims it.
 	JournalMax        int64         `env:"JOURNAL_MAX" envDefault:"500000"`
 	JournalClaimAfter time.Duration `env:"JOURNAL_CLAIM_AFTER" envDefault:"15s"`
 	// StreamsMax is the number of event streams that this process serves.

@@ -107,7 +107,7 @@ func newRig(t *testing.T, s setup) *rig {
 			r.mini.Close()
 		}
 	}
-	const timeout = 20 * time.Second // so that a machine under load does not look like a Redis outage
+	const timeout = 20 * time.Second // so that a machine under load causes no time-outs of Redis
 	r.rdb = stockgate.Connect([]string{addr}, db, func(o *redis.UniversalOptions) {
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = timeout, timeout, timeout, timeout
 	})

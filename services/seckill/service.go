@@ -59,29 +59,53 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if deps.Now == nil {
 		deps.Now = time.Now
 	}
-	tel := deps.Telemetry
-	verifier, err := auth.NewVerifier(cfg.Auth, nil)
+	if deps.Limits == nil {
+		deps.Limits = admission.None(deps.Telemetry)
+	}
+	s := &Service{deps: deps, lease: deps.Lease}
+	if s.lease == nil {
+		s.ownLease = ordersn.NewRedisLease(deps.Redis, deps.Telemetry.Log)
+		s.lease = s.ownLease
+	}
+	var err error
+	if s.verifier, err = auth.NewVerifier(cfg.Auth, nil); err != nil {
+		return nil, err
+	}
+	gates, err := newGates(cfg, deps)
 	if err != nil {
 		return nil, err
 	}
+	if err := s.newLoops(cfg, gates); err != nil {
+		return nil, err
+	}
+	if s.handler, err = s.newHandler(cfg); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// newGates returns the gates in Redis, with a metric and a log message for their breaker.
+func newGates(cfg Config, deps Deps) (*stockgate.Gate, error) {
 	gates := stockgate.New(deps.Redis, stockgate.Options{
 		Timeout:    cfg.GateTimeout,
 		JournalMax: cfg.JournalMax,
 		ClaimAfter: cfg.JournalClaimAfter,
 		OnBreaker: func(from, to string) {
-			tel.Log.Warn("redis breaker changed state", "from", from, "to", to)
+			deps.Telemetry.Log.Warn("redis breaker changed state", "from", from, "to", to)
 		},
 	})
-	if err := tel.ObserveBreaker("flashsale.seckill.gate.breaker", "Redis", gates.Breaker); err != nil {
+	if err := deps.Telemetry.ObserveBreaker("flashsale.seckill.gate.breaker", "Redis", gates.Breaker); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	s := &Service{deps: deps, verifier: verifier, lease: deps.Lease}
-	if s.lease == nil {
-		s.ownLease = ordersn.NewRedisLease(deps.Redis, tel.Log)
-		s.lease = s.ownLease
-	}
-	if s.relay, err = relay.New(journal{gates}, deps.Bus, tel, consumerName(), cfg.JournalMax); err != nil {
-		return nil, err
+	return gates, nil
+}
+
+// newLoops creates the relay, the grouped calls of the gate, the cached sales and the event streams.
+func (s *Service) newLoops(cfg Config, gates *stockgate.Gate) (err error) {
+	tel := s.deps.Telemetry
+	s.relay, err = relay.New(journal{gates}, s.deps.Bus, tel, consumerName(), cfg.JournalMax)
+	if err != nil {
+		return err
 	}
 	s.gate, err = gate.New(gates, tel, gate.Options{
 		// stockgate bounds each call by GateTimeout; this bound is a little higher.
@@ -91,26 +115,27 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		Accepted:    s.relay.Accepted,
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
+	s.sales = core.NewSaleCache(gate.Catalogue{Redis: gates}, s.deps.Now)
+	s.feed = core.NewFeed(s.gate, cfg.StreamsMax)
+	return nil
+}
+
+// newHandler returns the handler of the buyers' API.
+func (s *Service) newHandler(cfg Config) (http.Handler, error) {
 	seal, err := core.NewSeal(cfg.PathSecrets...)
 	if err != nil {
 		return nil, err
-	}
-	s.sales = core.NewSaleCache(gate.Catalogue{Redis: gates}, deps.Now)
-	s.feed = core.NewFeed(s.gate, cfg.StreamsMax)
-	limits := deps.Limits
-	if limits == nil {
-		limits = admission.None(tel)
 	}
 	routes := httpapi.Deps{
 		Core: core.NewService(core.Deps{
 			Gate: s.gate, Sales: s.sales, Feed: s.feed, SNs: orderSNs{ordersn.NewGenerator(s.lease, nil)},
 			Seal: seal, CallerWait: cfg.GateWait,
 		}),
-		Verifier:    verifier,
-		Limits:      limits,
-		Tel:         tel,
+		Verifier:    s.verifier,
+		Limits:      s.deps.Limits,
+		Tel:         s.deps.Telemetry,
 		OpenStreams: s.feed.Open,
 	}
 	if cfg.DevTokens {
@@ -118,10 +143,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 			return auth.MintFor(cfg.HS256Secret, id, ttl, cfg.Audience, cfg.Issuer)
 		}
 	}
-	if s.handler, err = httpapi.New(routes); err != nil {
-		return nil, err
-	}
-	return s, nil
+	return httpapi.New(routes)
 }
 
 // Handler returns the buyers' API.
@@ -136,9 +158,9 @@ func (s *Service) Ready() error {
 	return nil
 }
 
-// Components returns the background loops. They run through outages of Redis and the broker. They end in reverse order:
-// first the streams, then the calls of the gate, then the relay, so that it publishes what was accepted last. The caller
-// appends its listeners.
+// Components returns the background loops. They run through outages of Redis and the broker. They end in reverse
+// order: first the streams, then the calls of the gate, then the relay, so that it publishes what was accepted last.
+// The caller appends its listeners.
 func (s *Service) Components() []lifecycle.Component {
 	var all []lifecycle.Component
 	if s.ownLease != nil {
@@ -169,8 +191,8 @@ func (o orderSNs) Next(userID string) (string, error) {
 
 func (orderSNs) Belongs(orderSN, userID string) bool { return ordersn.Belongs(orderSN, userID) }
 
-// consumerName returns the name of this process among the relays. It is new at each start; the relay claims the entries
-// that an earlier process did not acknowledge.
+// consumerName returns the name of this process among the relays. It is new at each start; the relay claims the
+// entries that an earlier process did not acknowledge.
 func consumerName() string {
 	var id [4]byte
 	_, _ = rand.Read(id[:]) // never fails

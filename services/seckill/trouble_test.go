@@ -173,8 +173,8 @@ func TestClickLimitIsPerUserAndActivity(t *testing.T) {
 // productionRules are the built-in rules of production, which the chart installs too.
 const productionRules = "../../pkg/admission/rules.yaml"
 
-// A request before the start is refused by the window and charges no limit by user and no token bucket. The same buyer's
-// request at the start is served.
+// A request before the start is refused by the window and charges no limit by user and no token bucket. The same
+// buyer's request at the start is served.
 func TestEarlyRequestChargesNoUserLimit(t *testing.T) {
 	for _, state := range []stockgate.GateState{stockgate.GateOpen, stockgate.GatePaused} {
 		r := newRig(t, setup{cfg: func(c *config) { c.Rules = productionRules }})

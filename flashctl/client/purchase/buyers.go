@@ -17,7 +17,8 @@ type Buyer struct {
 	*client.Caller
 }
 
-// NewBuyers returns n buyers with a token each. User ids begin with the present time, so that no two calls share a user.
+// NewBuyers returns n buyers with a token each. User ids begin with the present time, so that no two calls share a
+// user.
 func NewBuyers(ctx context.Context, c *client.Client, n int) ([]Buyer, error) {
 	prefix := "u" + strconv.FormatInt(time.Now().UnixMilli(), 36) + "-"
 	buyers := make([]Buyer, n)

@@ -34,8 +34,8 @@ type Attempt struct {
 	ReserveTook time.Duration // 0 if no path was issued
 }
 
-// Buy makes one attempt to buy. The client retries after temporary refusals (429, 503, a time-out). If the sale has not
-// started, Buy waits for its start.
+// Buy makes one attempt to buy. The client retries after temporary refusals (429, 503, a time-out). If the sale has
+// not started, Buy waits for its start.
 func Buy(ctx context.Context, c *client.Caller, userID, activityID string, lines []contract.Line) Attempt {
 	a := Attempt{UserID: userID}
 	began := time.Now()
@@ -52,7 +52,8 @@ func Buy(ctx context.Context, c *client.Caller, userID, activityID string, lines
 	case err != nil:
 		a.Outcome, a.Err = outcomeOf(err), err
 	case r.OrderSN != path.OrderSN:
-		a.Outcome, a.Err = NoResponse, fmt.Errorf("the path is for order %s, but the response is for %s", path.OrderSN, r.OrderSN)
+		a.Outcome = NoResponse
+		a.Err = fmt.Errorf("the path is for order %s, but the response is for %s", path.OrderSN, r.OrderSN)
 	case r.Status == client.Failed:
 		a.Outcome, a.Err = Outcome(r.Reason), fmt.Errorf("order %s failed: %s", r.OrderSN, r.Reason)
 	default:

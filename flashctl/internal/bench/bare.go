@@ -18,8 +18,8 @@ import (
 // bareBody is the constant response of the bare handler.
 const bareBody = `{"status":"queued"}` + "\n"
 
-// BareHandler returns the handler that the purchase route is compared with: the same route on the same router, which reads
-// the body and responds with a constant 202. It does not authenticate, decide or store anything.
+// BareHandler returns the handler that the purchase route is compared with: the same route on the same router, which
+// reads the body and responds with a constant 202. It does not authenticate, decide or store anything.
 func BareHandler() http.Handler {
 	r := chi.NewRouter()
 	r.Post("/v1/activities/{activity_id}/paths/{path}/reservations", func(w http.ResponseWriter, r *http.Request) {
@@ -31,8 +31,8 @@ func BareHandler() http.Handler {
 	return r
 }
 
-// ServeBare prints its address to out and serves the bare handler until ctx ends. Its server has no time-outs, because each
-// one costs a little.
+// ServeBare prints its address to out and serves the bare handler until ctx ends. Its server has no time-outs, because
+// each one costs a little.
 func ServeBare(ctx context.Context, out io.Writer) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

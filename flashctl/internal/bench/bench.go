@@ -1,6 +1,6 @@
-// Package bench measures the whole system on one machine, in one run and with one load generator. At the end it verifies
-// that nothing was lost. Each rate is compared with one that is measured in the same minutes on the same machine: that of a
-// bare HTTP handler, or of bare inserts.
+// Package bench measures the whole system on one machine, in one run and with one load generator. At the end it
+// verifies that nothing was lost. Each rate is compared with one that is measured in the same minutes on the same
+// machine: that of a bare HTTP handler, or of bare inserts.
 package bench
 
 import (
@@ -34,7 +34,7 @@ type Config struct {
 	Slice       time.Duration // duration of each other measurement
 	Rounds      int           // repetitions of each of them; measurements in short samples take Rounds*Slice in all
 	Closing     int           // orders that are due at once
-	Only        string        // one measurement only, for profiling: accepted, steady, refused, landed, closing, polled
+	Only        string        // one measurement, for profiling: accepted, steady, refused, landed, closing, polled
 	Log         io.Writer     // gets the progress
 }
 

@@ -21,7 +21,8 @@ func (b *bench) eachOrder(ctx context.Context, sales []*sale, columns string, re
 		ids[i] = s.id
 	}
 	for shard := range orderTables {
-		if err := b.eachRow(ctx, fmt.Sprintf("SELECT %s FROM orders_%02d WHERE activity_id IN (%s)", columns, shard, marks), ids, read); err != nil {
+		query := fmt.Sprintf("SELECT %s FROM orders_%02d WHERE activity_id IN (%s)", columns, shard, marks)
+		if err := b.eachRow(ctx, query, ids, read); err != nil {
 			return err
 		}
 	}
@@ -172,10 +173,12 @@ func (b *bench) checkSale(ctx context.Context, k *Books, s *sale, orders map[str
 		}
 	}
 	if notInLedger > 0 || withoutOrder > 0 {
-		k.wrong("activity %s: of %d accepted, %d are not in the ledger and %d have no order", s.id, len(s.accepted), notInLedger, withoutOrder)
+		k.wrong("activity %s: of %d accepted, %d are not in the ledger and %d have no order",
+			s.id, len(s.accepted), notInLedger, withoutOrder)
 	}
 	if len(ledger) != len(s.accepted) || len(orders) != len(s.accepted) {
-		k.wrong("activity %s: %d accepted, %d in the ledger, %d orders", s.id, len(s.accepted), len(ledger), len(orders))
+		k.wrong("activity %s: %d accepted, %d in the ledger, %d orders",
+			s.id, len(s.accepted), len(ledger), len(orders))
 	}
 	var reserved int64
 	for sn, state := range ledger {
@@ -201,7 +204,8 @@ func (b *bench) checkSale(ctx context.Context, k *Books, s *sale, orders map[str
 
 // ledger returns the states of a sale's ledger rows by order_sn.
 func (b *bench) ledger(ctx context.Context, s *sale) (map[string]string, error) {
-	rows, err := b.inventoryDB.QueryContext(ctx, "SELECT order_sn, state FROM reservations WHERE activity_id = ?", s.id)
+	const query = "SELECT order_sn, state FROM reservations WHERE activity_id = ?"
+	rows, err := b.inventoryDB.QueryContext(ctx, query, s.id)
 	if err != nil {
 		return nil, err
 	}

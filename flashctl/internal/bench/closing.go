@@ -13,7 +13,7 @@ type Closing struct {
 	Orders     int             `json:"orders"`
 	Activities int             `json:"activities"`
 	Spread     time.Duration   `json:"deadlines_spread_ns"` // from the first to the last deadline
-	Restored   time.Duration   `json:"restored_ns"`         // from the last deadline until MySQL and gate have all units back
+	Restored   time.Duration   `json:"restored_ns"`         // from the last deadline until all units are restored
 	Lateness   latency.Summary `json:"lateness"`            // of each order, from its deadline to its closing
 	Early      int             `json:"early"`               // orders closed before their deadline; must be 0
 	Use        Usage           `json:"use"`                 // since the first deadline
@@ -28,15 +28,16 @@ func (b *bench) closing(ctx context.Context) error {
 		return err
 	}
 	b.report.Closing = c
-	b.logf("%d orders of %d activities due within %s: all units restored %s after the last deadline; late by %s", c.Orders, c.Activities,
-		c.Spread.Round(time.Millisecond), c.Restored.Round(time.Millisecond), c.Lateness)
+	b.logf("%d orders of %d activities due within %s: all units restored %s after the last deadline; late by %s",
+		c.Orders, c.Activities, c.Spread.Round(time.Millisecond), c.Restored.Round(time.Millisecond), c.Lateness)
 	if c.Early > 0 {
 		return fmt.Errorf("%d orders were closed before their deadline", c.Early)
 	}
 	return nil
 }
 
-// closeAll sells n units in several activities whose pay windows end together, and measures until all units are restored.
+// closeAll sells n units in several activities whose pay windows end together, and measures until all units are
+// restored.
 func (b *bench) closeAll(ctx context.Context, n int) (Closing, error) {
 	var c Closing
 	sales, err := b.sellUntilDeadline(ctx, n)
@@ -68,8 +69,8 @@ func (b *bench) closeAll(ctx context.Context, n int) (Closing, error) {
 	return c, err
 }
 
-// sellUntilDeadline sells n units in closingActivities sales, one after the other. Each has a shorter pay window than the
-// one before, so that all pay windows end together.
+// sellUntilDeadline sells n units in closingActivities sales, one after the other. Each has a shorter pay window than
+// the one before, so that all pay windows end together.
 func (b *bench) sellUntilDeadline(ctx context.Context, n int) ([]*sale, error) {
 	each := n / closingActivities
 	// A trial sale shows how long one sale takes on this machine.
@@ -118,7 +119,8 @@ func (b *bench) awaitRestored(ctx context.Context, sales []*sale, last time.Time
 			return nil
 		}
 		if time.Since(last) > 2*stallTimeout {
-			return fmt.Errorf("%d of %d activities are not restored %s after the last deadline", len(open), len(sales), 2*stallTimeout)
+			return fmt.Errorf("%d of %d activities are not restored %s after the last deadline",
+				len(open), len(sales), 2*stallTimeout)
 		}
 		if err := pause(ctx, 100*time.Millisecond); err != nil {
 			return err

@@ -16,7 +16,7 @@ const (
 	// stallTimeout is the time without a new order after which the run gives up.
 	stallTimeout = 2 * time.Minute
 	// countTablesAfter is the time without a new order after which the tables are counted. The metric lacks orders of
-	// commits whose outcome the service does not know.
+	// commits whose outcome is unknown to the service.
 	countTablesAfter = 5 * time.Second
 	// sustainedWithin is the time after the last purchase within which the last order must land for a rate to count as
 	// sustained. Without load a purchase needs some tenths of a second to become an order.
@@ -25,9 +25,9 @@ const (
 	offerWarmUp = 500 * time.Millisecond
 )
 
-// landing measures orders per second while selling, with raw inserts before, in between and after. First it searches by
-// bisection the rate of purchases at which orders land without a backlog: purchases at a higher rate only take processor
-// time from landing.
+// landing measures orders per second while selling, with raw inserts before, in between and after. First it searches
+// by bisection the rate of purchases at which orders land without a backlog: purchases at a higher rate only take
+// processor time from landing.
 func (b *bench) landing(ctx context.Context) error {
 	if err := b.raw(ctx); err != nil {
 		return err
@@ -47,8 +47,8 @@ func (b *bench) landing(ctx context.Context) error {
 	return b.raw(ctx)
 }
 
-// sustainedRate returns the highest rate of purchases that was sustained in four trials. If none was, it returns the rate
-// after the last trial.
+// sustainedRate returns the highest rate of purchases that was sustained in four trials. If none was, it returns the
+// rate after the last trial.
 func (b *bench) sustainedRate(ctx context.Context) (float64, error) {
 	rate := b.report.drainRate() * 0.6
 	if rate == 0 {
@@ -91,7 +91,9 @@ func (b *bench) offerFor(ctx context.Context, rate float64, within time.Duration
 }
 
 // offer sells at a rate and measures the number of orders that are created per second meanwhile.
-func (b *bench) offer(ctx context.Context, s *sale, buyers []buyer, rate float64, within time.Duration) (Offered, error) {
+func (b *bench) offer(
+	ctx context.Context, s *sale, buyers []buyer, rate float64, within time.Duration,
+) (Offered, error) {
 	o := Offered{Offered: rate}
 	type count struct {
 		n   int
@@ -124,8 +126,8 @@ func (b *bench) offer(ctx context.Context, s *sale, buyers []buyer, rate float64
 	}
 	o.Behind = took
 	o.Whole = m.used()
-	b.logf("%-28s %8.0f/s of %.0f/s offered for %s; the last landed %s after the end", "landed while selling", o.PerSec, rate,
-		at.Sub(began).Round(100*time.Millisecond), took.Round(time.Millisecond))
+	b.logf("%-28s %8.0f/s of %.0f/s offered for %s; the last landed %s after the end", "landed while selling",
+		o.PerSec, rate, at.Sub(began).Round(100*time.Millisecond), took.Round(time.Millisecond))
 	return o, nil
 }
 
@@ -143,7 +145,8 @@ func (b *bench) created(ctx context.Context) (int, error) {
 	defer resp.Body.Close()
 	lines := bufio.NewScanner(resp.Body)
 	for lines.Scan() {
-		if name, value, ok := strings.Cut(lines.Text(), " "); ok && strings.HasPrefix(name, "flashsale_order_created_total") {
+		name, value, ok := strings.Cut(lines.Text(), " ")
+		if ok && strings.HasPrefix(name, "flashsale_order_created_total") {
 			n, err := strconv.ParseFloat(value, 64)
 			return int(n), err
 		}
@@ -151,8 +154,8 @@ func (b *bench) created(ctx context.Context) (int, error) {
 	return 0, lines.Err() // no order was created yet
 }
 
-// landed waits until all accepted purchases are orders and no deduction is pending. It returns the time from the call to
-// the last order.
+// landed waits until all accepted purchases are orders and no deduction is pending. It returns the time from the call
+// to the last order.
 func (b *bench) landed(ctx context.Context) (time.Duration, error) {
 	want := 0
 	for _, s := range b.sales {
@@ -202,7 +205,8 @@ func (b *bench) landed(ctx context.Context) (time.Duration, error) {
 // inventoryIdle reports whether the ledger has confirmed an order for each of its rows.
 func (b *bench) inventoryIdle(ctx context.Context) (bool, error) {
 	var one int
-	err := b.inventoryDB.QueryRowContext(ctx, "SELECT 1 FROM reservations WHERE republish_at IS NOT NULL LIMIT 1").Scan(&one)
+	const query = "SELECT 1 FROM reservations WHERE republish_at IS NOT NULL LIMIT 1"
+	err := b.inventoryDB.QueryRowContext(ctx, query).Scan(&one)
 	if errors.Is(err, sql.ErrNoRows) {
 		return true, nil
 	}

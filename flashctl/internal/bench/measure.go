@@ -8,7 +8,8 @@ import (
 	"flashsale.internal/flashctl/internal/load"
 )
 
-// sampleTime is the duration of one sample of the bare handler, and of a route that is measured in alternation with it.
+// sampleTime is the duration of one sample of the bare handler, and of a route that is measured in alternation with
+// it.
 const sampleTime = time.Second
 
 // measure sends one batch and records its result and the processor time that it used.
@@ -17,7 +18,8 @@ func (b *bench) measure(ctx context.Context, what string, batch load.Batch) (Sam
 	result, err := batch.Send(ctx)
 	sample := Sample{BatchResult: result, Use: m.used()}
 	if err == nil && (result.GivenUp > 0 || result.Count == 0) {
-		err = fmt.Errorf("%d of %d requests got no response: %s", result.GivenUp, result.GivenUp+result.Count, result.Example)
+		err = fmt.Errorf("%d of %d requests got no response: %s",
+			result.GivenUp, result.GivenUp+result.Count, result.Example)
 	}
 	if err == nil {
 		b.logf("%-28s %8.0f/s  %s", what, result.PerSec, result.Latency)
@@ -52,8 +54,8 @@ func (b *bench) bareRate(ctx context.Context, n int) (float64, error) {
 	return sum / float64(n), nil
 }
 
-// compare takes a measurement between n samples of the bare handler and n more. The speed of a shared host changes within
-// a run, so rates that are measured a minute apart cannot be compared.
+// compare takes a measurement between n samples of the bare handler and n more. The speed of a shared host changes
+// within a run, so rates that are measured a minute apart cannot be compared.
 func (b *bench) compare(ctx context.Context, n int, to *Series, measure func() (Sample, error)) error {
 	before, err := b.bareRate(ctx, n)
 	if err != nil {
@@ -72,9 +74,11 @@ func (b *bench) compare(ctx context.Context, n int, to *Series, measure func() (
 	return nil
 }
 
-// alternate samples the bare handler and the seckill service in turn, until seckill was measured for Rounds*Slice in all.
-// It fails unless every response has this status.
-func (b *bench) alternate(ctx context.Context, what string, to *Series, status int, request func(i int, buf []byte) []byte) error {
+// alternate samples the bare handler and the seckill service in turn, until seckill was measured for Rounds*Slice in
+// all. It fails unless every response has this status.
+func (b *bench) alternate(
+	ctx context.Context, what string, to *Series, status int, request func(i int, buf []byte) []byte,
+) error {
 	before, err := b.bareRate(ctx, 1)
 	if err != nil {
 		return err

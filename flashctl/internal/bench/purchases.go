@@ -9,8 +9,8 @@ import (
 // warmUpUnits is the number of units that warmUp sells.
 const warmUpUnits = 5000
 
-// warmUp sells units and lands them without a measurement: the broker's JVM compiles its code, and connection pools are
-// filled.
+// warmUp sells units and lands them without a measurement: the broker's JVM compiles its code, and connection pools
+// are filled.
 func (b *bench) warmUp(ctx context.Context) error {
 	s, buyers, err := b.prepare(ctx, warmUpUnits, warmUpUnits)
 	if err != nil {
@@ -104,9 +104,8 @@ func (b *bench) refused(ctx context.Context) error {
 	if _, err := b.landed(ctx); err != nil {
 		return err
 	}
-	return b.alternate(ctx, "refused as sold out", &b.report.Refused, http.StatusConflict, func(i int, buf []byte) []byte {
-		return s.purchase(buf, b.cfg.Seckill, &losers[i%len(losers)])
-	})
+	request := func(i int, buf []byte) []byte { return s.purchase(buf, b.cfg.Seckill, &losers[i%len(losers)]) }
+	return b.alternate(ctx, "refused as sold out", &b.report.Refused, http.StatusConflict, request)
 }
 
 // polled measures requests for the status of a purchase.
@@ -123,6 +122,7 @@ func (b *bench) polled(ctx context.Context) error {
 	}
 	return b.alternate(ctx, "result polled", &b.report.Polled, http.StatusOK, func(i int, buf []byte) []byte {
 		buyer := &buyers[i%len(buyers)]
-		return request(buf, http.MethodGet, "/v1/activities/"+s.id+"/reservations/"+buyer.orderSN, b.cfg.Seckill, buyer.token, "")
+		target := "/v1/activities/" + s.id + "/reservations/" + buyer.orderSN
+		return request(buf, http.MethodGet, target, b.cfg.Seckill, buyer.token, "")
 	})
 }

@@ -178,7 +178,8 @@ const (
 // Markdown writes the report as Markdown tables.
 func (r *Report) Markdown(w io.Writer) {
 	p := func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
-	p("%s, %d processors (%s), %d connections, run of %s", r.Began.Format("2006-01-02 15:04 MST"), r.CPUs, r.CPU, r.Connections, r.Took.Round(time.Second))
+	p("%s, %d processors (%s), %d connections, run of %s",
+		r.Began.Format("2006-01-02 15:04 MST"), r.CPUs, r.CPU, r.Connections, r.Took.Round(time.Second))
 	p("")
 	p("| Requests | per second | of bare | target | p50 | p99 | max | measurements (of bare) |")
 	p("|---|---:|---:|---:|---:|---:|---:|---|")
@@ -221,13 +222,17 @@ func (r *Report) landings(p printer) {
 	p("|---|---:|---:|---:|---|")
 	if raw > 0 {
 		took := r.Raw[len(r.Raw)-1].Transactions
-		p("| raw inserts: the order store alone, 64 orders a transaction, 4 writers | %.0f | 1.00 | – | a transaction in %s p50, %s p99, %s max |",
+		p("| raw inserts: the order store alone, 64 orders a transaction, 4 writers | %.0f | 1.00 | – | "+
+			"a transaction in %s p50, %s p99, %s max |",
 			raw, ms(took.P50), ms(took.P99), ms(took.Max))
 	}
 	if len(r.Offered) > 0 {
 		o := r.Offered[len(r.Offered)-1]
-		p("| landed while %.0f purchases/s were offered | %.0f | %.3f | ≥ %.2f | the last order %s after the last purchase; accepted in %s p50, %s p99, %s max |", o.Offered, o.PerSec,
-			ratio(o.PerSec, raw), targetLanded, ms(o.Behind), ms(o.Accepted.Latency.P50), ms(o.Accepted.Latency.P99), ms(o.Accepted.Latency.Max))
+		accepted := o.Accepted.Latency
+		p("| landed while %.0f purchases/s were offered | %.0f | %.3f | ≥ %.2f | "+
+			"the last order %s after the last purchase; accepted in %s p50, %s p99, %s max |",
+			o.Offered, o.PerSec, ratio(o.PerSec, raw), targetLanded, ms(o.Behind),
+			ms(accepted.P50), ms(accepted.P99), ms(accepted.Max))
 	}
 	if rate := r.drainRate(); rate > 0 {
 		p("| landed while draining a backlog | %.0f | %.3f | – | |", rate, ratio(rate, raw))
@@ -244,7 +249,8 @@ func (r *Report) closings(p printer) {
 	p("|---|---|")
 	p("| orders due | %d of %d activities, deadlines within %s |", c.Orders, c.Activities, ms(c.Spread))
 	p("| closed and restored, MySQL and gate | %s after the last deadline (target: %s) |", ms(c.Restored), targetRestored)
-	p("| delay of an order's closing after its deadline | %s p50, %s p99, %s max; early: %d |", ms(c.Lateness.P50), ms(c.Lateness.P99), ms(c.Lateness.Max), c.Early)
+	p("| delay of an order's closing after its deadline | %s p50, %s p99, %s max; early: %d |",
+		ms(c.Lateness.P50), ms(c.Lateness.P99), ms(c.Lateness.Max), c.Early)
 	p("")
 }
 
@@ -266,7 +272,8 @@ func (r *Report) costs(p printer) {
 			}
 			cells = append(cells, fmt.Sprintf("%.0f", v))
 		}
-		p("| %s | %s | %.0f | %.2f | %d |", name, strings.Join(cells, " | "), sum, u.Others.Seconds()/u.Wall.Seconds(), u.Memory>>20)
+		others := u.Others.Seconds() / u.Wall.Seconds()
+		p("| %s | %s | %.0f | %.2f | %d |", name, strings.Join(cells, " | "), sum, others, u.Memory>>20)
 	}
 	median := func(name string, s Series) {
 		if m := s.median(); m.Count > 0 {

@@ -48,7 +48,8 @@ func (b *bench) newBuyers(n int) ([]buyer, error) {
 	buyers := make([]buyer, n)
 	for i := range buyers {
 		var err error
-		if buyers[i].token, err = auth.Mint(b.cfg.Secret, auth.Identity{UserID: prefix + strconv.Itoa(i)}, 12*time.Hour); err != nil {
+		id := auth.Identity{UserID: prefix + strconv.Itoa(i)}
+		if buyers[i].token, err = auth.Mint(b.cfg.Secret, id, 12*time.Hour); err != nil {
 			return nil, err
 		}
 	}
@@ -106,7 +107,8 @@ func (b *bench) fetchPaths(ctx context.Context, s *sale, buyers []buyer) (load.B
 	return result, err
 }
 
-// member returns a string member of a flat JSON object. It supports the output of our services only: no spaces, no escapes.
+// member returns a string member of a flat JSON object. It supports the output of our services only: no spaces, no
+// escapes.
 func member(body []byte, name string) string {
 	_, rest, found := bytes.Cut(body, []byte(`"`+name+`":"`))
 	if !found {
@@ -119,9 +121,11 @@ func member(body []byte, name string) string {
 	return string(value)
 }
 
-// buy makes the purchase of each buyer and records the accepted ones in the sale. Every final response other than 202 and
-// sold_out is an error of the run.
-func (b *bench) buy(ctx context.Context, s *sale, buyers []buyer, rate float64, within time.Duration) (load.BatchResult, error) {
+// buy makes the purchase of each buyer and records the accepted ones in the sale. Every final response other than 202
+// and sold_out is an error of the run.
+func (b *bench) buy(
+	ctx context.Context, s *sale, buyers []buyer, rate float64, within time.Duration,
+) (load.BatchResult, error) {
 	var wrong atomic.Value
 	result, err := load.Batch{
 		Addr: b.cfg.Seckill, Conns: b.cfg.Connections, N: len(buyers), Rate: rate, For: within,

@@ -63,8 +63,8 @@ func (p processes) meter() meter {
 type Usage struct {
 	Wall time.Duration            `json:"wall_ns"`
 	CPU  map[string]time.Duration `json:"cpu_ns"` // by process
-	// Others is the processor time of the rest of the machine, including kernel threads. A value far above 0.1 of the wall
-	// time means that other programs were running and the rates are too low.
+	// Others is the processor time of the rest of the machine, including kernel threads. A value far above 0.1 of the
+	// wall time means that other programs were running and the rates are too low.
 	Others time.Duration `json:"others_cpu_ns"`
 	Memory int64         `json:"memory_bytes"` // resident memory of all dependencies and services at the end
 }

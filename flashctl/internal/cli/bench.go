@@ -23,14 +23,14 @@ type benchCmd struct {
 	OrderAdmin   string        `default:"http://127.0.0.1:9082" help:"Admin listener of the order service."`
 	OrderDSN     string        `required:"" env:"ORDER_DSN" name:"order-dsn" help:"Database of the order service."`
 	InventoryDB  string        `required:"" env:"INVENTORY_DSN" name:"inventory-dsn" help:"Database of the inventory service."`
-	OrderInserts string        `required:"" env:"ORDER_INSERTS" type:"existingfile" help:"Program orderinserts of the order service."`
+	OrderInserts string        `required:"" env:"ORDER_INSERTS" type:"existingfile" help:"Path of the program orderinserts."`
 	Connections  int           `default:"256" help:"Connections of the load generator."`
 	Burst        int           `default:"20000" help:"Purchases of one burst."`
 	Steady       time.Duration `default:"15s" help:"Duration of the steady sale."`
 	Slice        time.Duration `default:"3s" help:"Duration of each other measurement."`
-	Rounds       int           `default:"5" help:"Repetitions of each of them and of the bursts; refusals and polls are sampled a second at a time, for rounds*slice in all."`
+	Rounds       int           `default:"5" help:"Repetitions; refusals and polls take rounds*slice in all."`
 	Closing      int           `default:"20000" help:"Orders due at once."`
-	Only         string        `enum:",accepted,refused,polled,landed,steady,closing" default:"" help:"One measurement only: accepted, refused, polled, landed, steady or closing."`
+	Only         string        `enum:",accepted,refused,polled,landed,steady,closing" default:"" help:"One measurement only."`
 	JSON         string        `name:"json" help:"File for the whole report."`
 }
 

@@ -64,7 +64,9 @@ func (c *buyCmd) Run(e env) error {
 	return nil
 }
 
-func (c *buyCmd) await(ctx context.Context, b *client.Caller, orderSN string, done func(client.Status) bool) (client.Reservation, error) {
+func (c *buyCmd) await(
+	ctx context.Context, b *client.Caller, orderSN string, done func(client.Status) bool,
+) (client.Reservation, error) {
 	return purchase.Await(ctx, func(ctx context.Context) (client.Reservation, error) {
 		return b.Reservation(ctx, c.Activity, orderSN)
 	}, func(r client.Reservation) bool { return done(r.Status) })

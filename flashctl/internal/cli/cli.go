@@ -23,16 +23,16 @@ type commands struct {
 	Load        loadCmd        `cmd:"" help:"Run load tests."`
 	DeadLetters deadLettersCmd `cmd:"" help:"List, replay or reject dead letters."`
 	Limits      limitsCmd      `cmd:"" help:"Read, try and change the limits of all services."`
-	Reconcile   reconcileCmd   `cmd:"" help:"Compare gate, ledger and allowances of a sale and repair mismatches; fails if a difference remains."`
+	Reconcile   reconcileCmd   `cmd:"" help:"Compare gate, ledger and allowances of a sale and repair mismatches; fails if one remains."`
 	Demo        demoCmd        `cmd:"" help:"Run a whole sale and check every count."`
 }
 
-const description = `Calls a running system at BASE_URL, or at SECKILL_URL, ORDER_URL and INVENTORY_URL, if they are set. Otherwise it
-calls the three services of "make up" or the one process of "make run", whichever responds.
+const description = `Calls a running system at BASE_URL, or at SECKILL_URL, ORDER_URL and INVENTORY_URL, if they
+are set. Otherwise it calls the three services of "make up" or the one process of "make run", whichever responds.
 
-FLASHCTL_TOKEN is the token of your identity provider for the commands of merchants and operators, and for "buy". Without it
-flashctl signs tokens with AUTH_HS256_SECRET (and AUTH_AUDIENCE, AUTH_ISSUER). Without that secret it requests development tokens
-from the services, which issue them in development only.`
+FLASHCTL_TOKEN is the token of your identity provider for the commands of merchants and operators, and for "buy".
+Without it flashctl signs tokens with AUTH_HS256_SECRET (and AUTH_AUDIENCE, AUTH_ISSUER). Without that secret it
+requests development tokens from the services, which issue them in development only.`
 
 // env is the environment of a command.
 type env struct {
@@ -46,7 +46,8 @@ func (e env) connect(opts client.Options) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts.Secret, opts.Audience, opts.Issuer = os.Getenv("AUTH_HS256_SECRET"), os.Getenv("AUTH_AUDIENCE"), os.Getenv("AUTH_ISSUER")
+	opts.Secret = os.Getenv("AUTH_HS256_SECRET")
+	opts.Audience, opts.Issuer = os.Getenv("AUTH_AUDIENCE"), os.Getenv("AUTH_ISSUER")
 	return client.New(origins, opts), nil
 }
 
@@ -115,7 +116,8 @@ func (c *tokenCmd) Run(e env) error {
 	if secret == "" {
 		secret = settings.DevelopmentAuthSecret
 	}
-	token, err := auth.MintFor(secret, auth.Identity{UserID: c.User, Roles: c.Role}, c.TTL, os.Getenv("AUTH_AUDIENCE"), os.Getenv("AUTH_ISSUER"))
+	id := auth.Identity{UserID: c.User, Roles: c.Role}
+	token, err := auth.MintFor(secret, id, c.TTL, os.Getenv("AUTH_AUDIENCE"), os.Getenv("AUTH_ISSUER"))
 	if err != nil {
 		return err
 	}

@@ -65,7 +65,10 @@ func (c *pathsCmd) Run(e env) error {
 	if err != nil {
 		return err
 	}
-	p := load.Paths{Addr: origin.Host, ActivityID: c.Activity, Rate: c.Rate, For: c.For, Conns: c.Conns, Tokens: make([]string, len(buyers))}
+	p := load.Paths{
+		Addr: origin.Host, ActivityID: c.Activity, Rate: c.Rate, For: c.For, Conns: c.Conns,
+		Tokens: make([]string, len(buyers)),
+	}
 	for i, b := range buyers {
 		p.Tokens[i] = b.Token()
 	}

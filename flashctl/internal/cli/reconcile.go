@@ -41,7 +41,9 @@ func (c *reconcileCmd) Run(e env) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(e.out, "%d repairs, %d left, compared at %s\n", len(done.Repairs), len(done.Differences), done.ComparedAt.Format(time.RFC3339)); err != nil {
+	_, err = fmt.Fprintf(e.out, "%d repairs, %d left, compared at %s\n",
+		len(done.Repairs), len(done.Differences), done.ComparedAt.Format(time.RFC3339))
+	if err != nil {
 		return err
 	}
 	if len(done.Differences) > 0 {

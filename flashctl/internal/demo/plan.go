@@ -1,5 +1,5 @@
-// Package demo runs a whole sale against a running system and checks every count: accepted and refused purchases, paid and
-// closed orders, the times of closing, and that released units are sold again.
+// Package demo runs a whole sale against a running system and checks every count: accepted and refused purchases, paid
+// and closed orders, the times of closing, and that released units are sold again.
 package demo
 
 import "time"

@@ -55,7 +55,8 @@ func Of(all []time.Duration) Summary {
 	}
 }
 
-// percentile returns the smallest value of sorted such that at least perMille thousandths of the values do not exceed it.
+// percentile returns the smallest value of sorted such that at least perMille thousandths of the values do not exceed
+// it.
 func percentile(sorted []time.Duration, perMille int) time.Duration {
 	rank := (len(sorted)*perMille + 999) / 1000
 	return sorted[max(rank, 1)-1]

@@ -12,20 +12,21 @@ import (
 	"flashsale.internal/flashctl/internal/latency"
 )
 
-// Batch sends many requests over a fixed number of connections, which it opens before the clock starts. Every figure of
-// the benchmarks is measured with it, that of the bare handler too.
+// Batch sends many requests over a fixed number of connections, which it opens before the clock starts. Every figure
+// of the benchmarks is measured with it, that of the bare handler too.
 type Batch struct {
 	Addr  string // host:port
 	Conns int    // connections; each has at most one request in flight
 	N     int    // number of requests; 0 means as many as fit into For
 	For   time.Duration
-	// Rate is the number of requests that become due each second, whether or not earlier ones have a response (open loop,
-	// while a connection is free). 0 means that a connection sends its next request after the response (closed loop).
+	// Rate is the number of requests that become due each second, whether or not earlier ones have a response (open
+	// loop, while a connection is free). 0 means that a connection sends its next request after the response (closed
+	// loop).
 	Rate float64
 	// Request appends request i to buf. It is called concurrently, once for each i.
 	Request func(i int, buf []byte) []byte
-	// Response handles the response to request i; body is valid during the call only. If it returns true, the request is
-	// sent again after a pause, as a 503 demands. If Response is nil, every response is final.
+	// Response handles the response to request i; body is valid during the call only. If it returns true, the request
+	// is sent again after a pause, as a 503 demands. If Response is nil, every response is final.
 	Response func(i, status int, body []byte) (retry bool)
 }
 

@@ -17,12 +17,14 @@ import (
 type Plan struct {
 	ActivityID string
 	Lines      []contract.Line
-	// Width is the number of concurrent buyers (closed loop: the next begins when one ends). With a Rate it is their bound.
+	// Width is the number of concurrent buyers (closed loop: the next begins when one ends). With a Rate it is their
+	// bound.
 	Width int
 	// Rate is the number of buyers that begin each second, whether or not earlier ones have ended (open loop). 0 means
 	// closed loop.
 	Rate float64
-	// Follow is the time to wait for the accepted purchases to become orders, which is measured too. 0 means not to wait.
+	// Follow is the time to wait for the accepted purchases to become orders, which is measured too. 0 means not to
+	// wait.
 	Follow time.Duration
 }
 
@@ -59,7 +61,8 @@ type run struct {
 // Run makes one attempt to buy for each buyer.
 func Run(ctx context.Context, buyers []purchase.Buyer, plan Plan) (Report, error) {
 	r := &run{
-		plan: plan, buyers: buyers, attempts: make([]purchase.Attempt, len(buyers)), responded: make([]time.Time, len(buyers)),
+		plan: plan, buyers: buyers,
+		attempts: make([]purchase.Attempt, len(buyers)), responded: make([]time.Time, len(buyers)),
 		report: Report{
 			Buyers: len(buyers), Outcomes: map[purchase.Outcome]int{}, Example: map[purchase.Outcome]string{},
 			Results: map[client.Status]int{},
@@ -73,7 +76,8 @@ func Run(ctx context.Context, buyers []purchase.Buyer, plan Plan) (Report, error
 	if plan.Follow > 0 && ctx.Err() == nil {
 		err = r.follow(ctx)
 	}
-	r.report.Whole, r.report.Path, r.report.Reserve, r.report.Order = r.whole.Sum(), r.path.Sum(), r.reserve.Sum(), r.order.Sum()
+	r.report.Whole, r.report.Path = r.whole.Sum(), r.path.Sum()
+	r.report.Reserve, r.report.Order = r.reserve.Sum(), r.order.Sum()
 	return r.report, errors.Join(err, ctx.Err())
 }
 

@@ -68,7 +68,8 @@ type pathCaller struct {
 // Run opens the connections, makes each call when it is due and waits for the responses.
 func (p *Paths) Run(ctx context.Context) (PathsResult, error) {
 	if p.Rate <= 0 || p.For <= 0 || p.Conns < 1 || len(p.Tokens) == 0 {
-		return PathsResult{}, fmt.Errorf("%g calls a second for %s over %d connections by %d users", p.Rate, p.For, p.Conns, len(p.Tokens))
+		return PathsResult{}, fmt.Errorf("%g calls a second for %s over %d connections by %d users",
+			p.Rate, p.For, p.Conns, len(p.Tokens))
 	}
 	callers := make([]*pathCaller, p.Conns)
 	for i := range callers {
@@ -96,10 +97,11 @@ func sum(callers []*pathCaller, took time.Duration) PathsResult {
 	out := PathsResult{Took: took, Outcomes: map[string]int{}, Purchases: map[string]int{}, RetryAfter: map[int]int{}}
 	var late, given, refused, buys []time.Duration
 	for _, c := range callers {
-		for _, m := range []struct{ to, from map[string]int }{{out.Outcomes, c.out.Outcomes}, {out.Purchases, c.out.Purchases}} {
-			for k, n := range m.from {
-				m.to[k] += n
-			}
+		for k, n := range c.out.Outcomes {
+			out.Outcomes[k] += n
+		}
+		for k, n := range c.out.Purchases {
+			out.Purchases[k] += n
 		}
 		for k, n := range c.out.RetryAfter {
 			out.RetryAfter[k] += n
@@ -123,7 +125,8 @@ func sum(callers []*pathCaller, took time.Duration) PathsResult {
 			out.PerSec[second]++
 		}
 	}
-	out.Late, out.Given, out.Refused, out.Purchase = latency.Of(late), latency.Of(given), latency.Of(refused), latency.Of(buys)
+	out.Late, out.Given = latency.Of(late), latency.Of(given)
+	out.Refused, out.Purchase = latency.Of(refused), latency.Of(buys)
 	return out
 }
 
@@ -176,7 +179,8 @@ func (c *pathCaller) call(ctx context.Context, token string) {
 
 func (c *pathCaller) buy(ctx context.Context, token, path string) {
 	began := time.Now()
-	status, body, err := c.post(ctx, "/v1/activities/"+c.p.ActivityID+"/paths/"+path+"/reservations", token, c.p.Body, began)
+	target := "/v1/activities/" + c.p.ActivityID + "/paths/" + path + "/reservations"
+	status, body, err := c.post(ctx, target, token, c.p.Body, began)
 	if err != nil {
 		c.fail(err)
 		return
@@ -211,8 +215,8 @@ func outcome(status int, body []byte) string {
 	return strings.TrimSpace(strconv.Itoa(status) + " " + p.Code)
 }
 
-// refusalFields checks the fields of a 429 and returns its Retry-After. RateLimit and RateLimit-Policy must list the limits
-// that the body names, with nothing remaining, and Retry-After must not be below their t.
+// refusalFields checks the fields of a 429 and returns its Retry-After. RateLimit and RateLimit-Policy must list the
+// limits that the body names, with nothing remaining, and Retry-After must not be below their t.
 func refusalFields(head, body []byte) (retry int, err error) {
 	fields := map[string]string{}
 	for line := range bytes.SplitSeq(head, []byte("\r\n")) {

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// wire is one kept-alive HTTP/1.1 connection for measurements. It writes the bytes of a request as they are and parses only
-// what a measurement needs of the response. net/http's client does more than its server: on a small machine it would use
-// as much processor time as the server under test. wire supports no redirects, no chunks and no pipelining.
+// wire is one kept-alive HTTP/1.1 connection for measurements. It writes the bytes of a request as they are and parses
+// only what a measurement needs of the response. net/http's client does more than its server: on a small machine it
+// would use as much processor time as the server under test. wire supports no redirects, no chunks and no pipelining.
 type wire struct {
 	addr    string
 	timeout time.Duration // of one exchange; may be exceeded by a second
@@ -141,7 +141,8 @@ func parseHead(head []byte) (status, length int, last bool, err error) {
 		line, rest, _ = bytes.Cut(rest, []byte("\r\n"))
 		switch {
 		case hasName(line, "Content-Length:"):
-			if length, err = strconv.Atoi(string(bytes.TrimSpace(line[len("Content-Length:"):]))); err != nil || length < 0 || length > maxResponse {
+			value := string(bytes.TrimSpace(line[len("Content-Length:"):]))
+			if length, err = strconv.Atoi(value); err != nil || length < 0 || length > maxResponse {
 				return 0, 0, false, fmt.Errorf("%w: %q", errResponse, line)
 			}
 		case hasName(line, "Transfer-Encoding:"):

@@ -1,5 +1,5 @@
-// Package shoptest is an in-memory fake of the system's REST API, for tests of its clients. It is correct except for the
-// configured faults.
+// Package shoptest is an in-memory fake of the system's REST API, for tests of its clients. It is correct except for
+// the configured faults.
 package shoptest
 
 import (
@@ -126,7 +126,8 @@ func (s *Shop) activity(r *http.Request) (int, any) {
 	if a == nil {
 		return refuse(http.StatusNotFound, "not_found")
 	}
-	return http.StatusOK, object{"activity_id": a.id, "items": []object{{"sku_id": a.sku, "total": a.total, "left": a.left}}}
+	items := []object{{"sku_id": a.sku, "total": a.total, "left": a.left}}
+	return http.StatusOK, object{"activity_id": a.id, "items": items}
 }
 
 func (s *Shop) token(r *http.Request) (int, any) {
@@ -222,7 +223,10 @@ func (s *Shop) order(r *http.Request) (int, any) {
 	if o == nil || o.user != user(r) {
 		return refuse(http.StatusNotFound, "not_found")
 	}
-	out := object{"order_sn": o.sn, "activity_id": o.sale.id, "user_id": o.user, "state": o.state, "created_at": o.created, "expires_at": o.expires}
+	out := object{
+		"order_sn": o.sn, "activity_id": o.sale.id, "user_id": o.user, "state": o.state,
+		"created_at": o.created, "expires_at": o.expires,
+	}
 	switch o.state {
 	case "paid":
 		out["paid_at"] = o.paid

@@ -28,7 +28,8 @@ func numberLess(a, b string) bool {
 
 // cursorOf encodes the position of the last sale of a page. The cursor stays valid when that sale is deleted.
 func cursorOf(s Sale) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(s.StartsAt.UnixMilli(), 10) + "." + s.ActivityID))
+	position := strconv.FormatInt(s.StartsAt.UnixMilli(), 10) + "." + s.ActivityID
+	return base64.RawURLEncoding.EncodeToString([]byte(position))
 }
 
 func openCursor(c string) (Sale, error) {

@@ -54,9 +54,11 @@ func (f *Feed) newStream(activityID, orderSN, userID string) (*Stream, error) {
 	case f.stopped:
 		return nil, contract.Refuse(contract.CodeUnavailable, "this server is stopping").After(time.Second)
 	case f.byUser[userID] >= streamsPerUser:
-		return nil, contract.Refuse(contract.CodeOverloaded, "a buyer may have two streams open; read the reservation instead").After(5 * time.Second)
+		return nil, contract.Refuse(contract.CodeOverloaded,
+			"a buyer may have two streams open; read the reservation instead").After(5 * time.Second)
 	case f.open >= f.max:
-		return nil, contract.Refuse(contract.CodeOverloaded, "too many streams are open; read the reservation instead").After(5 * time.Second)
+		return nil, contract.Refuse(contract.CodeOverloaded,
+			"too many streams are open; read the reservation instead").After(5 * time.Second)
 	}
 	s := &Stream{
 		feed: f, activityID: activityID, orderSN: orderSN, userID: userID,
@@ -153,7 +155,7 @@ func (f *Feed) poll(ctx context.Context) {
 			n := min(lookupSize, len(sns))
 			found, err := f.gate.LookupAll(ctx, id, sns[:n])
 			if err != nil {
-				break // the next round looks them up again
+				break // the next round repeats the lookup
 			}
 			f.send(id, found)
 			sns = sns[n:]

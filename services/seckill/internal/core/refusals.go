@@ -42,7 +42,7 @@ func noReservation() error {
 	return contract.Refuse(contract.CodeNotFound, "no such reservation")
 }
 
-// unknownSKU names the line if the cache knows the SKUs of the sale.
+// unknownSKU names the line if the sale is cached.
 func (s *Service) unknownSKU(activityID string, lines []contract.Line) error {
 	if v := s.Sales.fresh(activityID); v != nil {
 		for i, l := range lines {
@@ -65,7 +65,8 @@ func (s *Service) refusal(ctx context.Context, activityID string, err error) err
 	case errors.Is(err, errNotReady):
 		return notReady(nil)
 	case errors.Is(err, ErrOverloaded):
-		return contract.Refuse(contract.CodeOverloaded, "too many requests at once; no units were taken").After(time.Second)
+		return contract.Refuse(contract.CodeOverloaded,
+			"too many requests at once; no units were taken").After(time.Second)
 	case errors.Is(err, ErrUnavailable), errors.Is(err, context.Canceled):
 		return unknownOutcome(err)
 	case errors.Is(err, ErrBreakerOpen), errors.Is(err, context.DeadlineExceeded):
@@ -78,7 +79,8 @@ func (s *Service) refusal(ctx context.Context, activityID string, err error) err
 // there are too many of these to log each.
 func unknownOutcome(err error) error {
 	return contract.Refuse(contract.CodeGateUnavailable,
-		"no response in time, the outcome is unknown: repeat the same request or read the reservation").After(time.Second).Because(err)
+		"no response in time, the outcome is unknown: repeat the same request or read the reservation").
+		After(time.Second).Because(err)
 }
 
 // absent distinguishes an activity that does not exist from one that this Redis does not hold, or not yet.

@@ -35,8 +35,8 @@ type slot struct {
 	err     error         // of the last read
 }
 
-// SaleCache holds the sales that requests use: their windows and units left, and the offset of Redis time to the clock of
-// this process.
+// SaleCache holds the sales that requests use: their windows and units left, and the offset of Redis time to the clock
+// of this process.
 type SaleCache struct {
 	cat Catalogue
 	now func() time.Time
@@ -49,7 +49,8 @@ type SaleCache struct {
 	listing  chan struct{} // closed when the listing in flight has ended
 	offsetAt time.Time     // when offset was read
 
-	offset atomic.Pointer[time.Duration] // Redis time minus now(), nil while unknown; atomic because each request reads it
+	// offset is Redis time minus now(), nil while unknown. It is atomic because each request reads it.
+	offset atomic.Pointer[time.Duration]
 }
 
 // NewSaleCache returns a cache that reads on demand; Run keeps it fresh. now is the clock of this process.
@@ -105,8 +106,8 @@ func (c *SaleCache) refresh(ctx context.Context) {
 	}
 }
 
-// update replaces the view of one activity by the level that was read at that time. It reads the description if that is
-// due. An activity without a level has no gate any more.
+// update replaces the view of one activity by the level that was read at that time. It reads the description if that
+// is due. An activity without a level has no gate any more.
 func (c *SaleCache) update(ctx context.Context, id string, levels map[string]Level, at time.Time) {
 	level, ok := levels[id]
 	c.mu.Lock()
@@ -144,8 +145,8 @@ func (c *SaleCache) update(ctx context.Context, id string, levels map[string]Lev
 	}
 }
 
-// get returns a view whose level is no older than maxAge, and reads it if necessary. Concurrent callers share one read.
-// The call marks the activity as in use.
+// get returns a view whose level is no older than maxAge, and reads it if necessary. Concurrent callers share one
+// read. The call marks the activity as in use.
 func (c *SaleCache) get(ctx context.Context, id string, maxAge time.Duration) (*view, error) {
 	for shared := false; ; {
 		c.mu.Lock()
@@ -227,7 +228,8 @@ func (c *SaleCache) load(ctx context.Context, id string) (*view, error) {
 	return &view{Sale: sale, Level: level, saleAt: at, levelAt: at}, nil
 }
 
-// fresh returns the view if it is fresh enough to decide a request, and otherwise nil. It marks the activity as in use.
+// fresh returns the view if it is fresh enough to decide a request, and otherwise nil. It marks the activity as in
+// use.
 func (c *SaleCache) fresh(id string) *view {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -243,7 +245,7 @@ func (c *SaleCache) fresh(id string) *view {
 	return s.view
 }
 
-// track marks an activity as in use, so that the loop reads it. The caller knows that its gate exists.
+// track marks an activity as in use, so that the loop reads it. Its gate must exist.
 func (c *SaleCache) track(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -326,7 +328,8 @@ func (c *SaleCache) loadSales(ctx context.Context, at time.Time) ([]view, error)
 
 var errNotReady = errors.New("redis has not been filled yet")
 
-// clock returns Redis time by the last known offset. Until Redis was reached once, it returns the time of this process.
+// clock returns Redis time by the last known offset. Until Redis was reached once, it returns the time of this
+// process.
 func (c *SaleCache) clock(ctx context.Context) time.Time {
 	offset := c.offset.Load()
 	if offset == nil {

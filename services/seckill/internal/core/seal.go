@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// A path is base64url of version | order_sn | expiry | MAC. 33 bytes make 44 characters without a spare bit, so each path
-// has exactly one encoding. The MAC is HMAC-SHA256, cut to 16 bytes.
+// A path is base64url of version | order_sn | expiry | MAC. 33 bytes make 44 characters without a spare bit, so each
+// path has exactly one encoding. The MAC is HMAC-SHA256, cut to 16 bytes.
 const (
 	pathVersion = 1
 	macLen      = 16
@@ -46,7 +46,9 @@ type macState struct {
 
 func newSealKey(secret string) *sealKey {
 	key := []byte(secret)
-	return &sealKey{states: sync.Pool{New: func() any { return &macState{Hash: hmac.New(sha256.New, key), text: make([]byte, 0, 256)} }}}
+	return &sealKey{states: sync.Pool{New: func() any {
+		return &macState{Hash: hmac.New(sha256.New, key), text: make([]byte, 0, 256)}
+	}}}
 }
 
 // NewSeal returns a Seal with these secrets, the signing one first.
@@ -110,8 +112,8 @@ func (s *Seal) openPath(token, activityID, userID string) (path, error) {
 	return path{orderSN: strconv.FormatUint(sn, 10), expires: time.Unix(int64(sec), 0).UTC()}, nil
 }
 
-// ticket returns a signed ticket. It holds the user id, because an EventSource sends no Authorization header and streams
-// are counted by user.
+// ticket returns a signed ticket. It holds the user id, because an EventSource sends no Authorization header and
+// streams are counted by user.
 func (s *Seal) ticket(activityID, userID, orderSN string, expires time.Time) string {
 	raw := make([]byte, 0, ticketMinBytes+len(userID))
 	raw = append(raw, ticketVersion)
@@ -150,8 +152,8 @@ func (s *Seal) verifies(got []byte, purpose string, signed []byte, fields ...str
 	return ok
 }
 
-// mac appends the MAC of signed and fields to dst. Its input holds the purpose, so that a ticket never verifies as a path,
-// and the length of each part, so that no two lists of parts have the same input.
+// mac appends the MAC of signed and fields to dst. Its input holds the purpose, so that a ticket never verifies as a
+// path, and the length of each part, so that no two lists of parts have the same input.
 func (k *sealKey) mac(dst []byte, purpose string, signed []byte, fields ...string) []byte {
 	s, _ := k.states.Get().(*macState)
 	defer k.states.Put(s)

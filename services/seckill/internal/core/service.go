@@ -49,7 +49,9 @@ func (v *view) at(now time.Time) ActivityView {
 }
 
 // Activities returns a page of the open and scheduled sales, ordered by start, from after the sale that cursor names.
-func (s *Service) Activities(ctx context.Context, limit int, cursor string) (page []ActivityView, next string, err error) {
+func (s *Service) Activities(
+	ctx context.Context, limit int, cursor string,
+) (page []ActivityView, next string, err error) {
 	all, err := s.Sales.list(ctx)
 	if err != nil {
 		return nil, "", s.refusal(ctx, "", err)
@@ -91,15 +93,16 @@ type IssuedPath struct {
 	ExpiresAt     time.Time
 }
 
-// IssuePath issues a path to a user while the sale is open and has units left. It calls CheckAdmission again, because the
-// sale may have been paused or sold out while this caller waited for its turn.
+// IssuePath issues a path to a user while the sale is open and has units left. It calls CheckAdmission again, because
+// the sale may have been paused or sold out while this caller waited for its turn.
 func (s *Service) IssuePath(ctx context.Context, userID, activityID string) (IssuedPath, error) {
 	if err := s.CheckAdmission(ctx, activityID); err != nil {
 		return IssuedPath{}, err
 	}
 	orderSN, err := s.SNs.Next(userID)
 	if errors.Is(err, ErrNoLease) {
-		return IssuedPath{}, contract.Refuse(contract.CodeUnavailable, "no order numbers can be issued now").Because(err)
+		return IssuedPath{}, contract.Refuse(contract.CodeUnavailable,
+			"no order numbers can be issued now").Because(err)
 	}
 	if err != nil {
 		return IssuedPath{}, fmt.Errorf("issue order_sn: %w", err)
@@ -139,7 +142,8 @@ func (s *Service) CheckStarted(ctx context.Context, activityID string) error {
 	return v.checkOpen(now)
 }
 
-// CheckAdmission refuses a sale that is not open or is sold out, by the cached sale. The gate decides the purchase itself.
+// CheckAdmission refuses a sale that is not open or is sold out, by the cached sale. The gate decides the purchase
+// itself.
 func (s *Service) CheckAdmission(ctx context.Context, activityID string) error {
 	v, err := s.Sales.get(ctx, activityID, maxDecisionAge)
 	if err != nil {
@@ -176,17 +180,20 @@ type Purchased struct {
 	Ticket string // for the event stream of its status
 }
 
-// Purchase reserves units by a path. For a path that was used before it returns the present state of that purchase, also
-// if the path has expired or the sale is sold out or has ended.
-func (s *Service) Purchase(ctx context.Context, userID, activityID, token string, lines []contract.Line) (Purchased, error) {
+// Purchase reserves units by a path. For a path that was used before it returns the present state of that purchase,
+// also if the path has expired or the sale is sold out or has ended.
+func (s *Service) Purchase(
+	ctx context.Context, userID, activityID, token string, lines []contract.Line,
+) (Purchased, error) {
 	p, err := s.Seal.openPath(token, activityID, userID)
 	if err != nil || !s.SNs.Belongs(p.orderSN, userID) {
-		return Purchased{}, contract.Refuse(contract.CodePathInvalid, "this path is not valid for this buyer and activity")
+		return Purchased{}, contract.Refuse(contract.CodePathInvalid,
+			"this path is not valid for this buyer and activity")
 	}
 	now := s.Sales.clock(ctx)
 	if !now.Before(p.expires) {
 		return s.repeated(ctx, activityID, p.orderSN, userID, lines, func() error {
-			return contract.Refuse(contract.CodePathExpired, "this path has expired; ask for another one")
+			return contract.Refuse(contract.CodePathExpired, "this path has expired; request a new one")
 		})
 	}
 	if v := s.Sales.fresh(activityID); v != nil && v.StateAt(now) == StateOpen && v.anySoldOut(lines) {
@@ -215,7 +222,8 @@ func (s *Service) Purchase(ctx context.Context, userID, activityID, token string
 	case LimitReached:
 		return Purchased{}, limitReached(v.OrderSNs)
 	case JournalFull:
-		return Purchased{}, contract.Refuse(contract.CodeJournalFull, "too many purchases wait to be processed; no units were taken").After(time.Second)
+		return Purchased{}, contract.Refuse(contract.CodeJournalFull,
+			"too many purchases wait to be processed; no units were taken").After(time.Second)
 	case UnknownSKU:
 		return Purchased{}, s.unknownSKU(activityID, lines)
 	}
@@ -223,7 +231,9 @@ func (s *Service) Purchase(ctx context.Context, userID, activityID, token string
 }
 
 // repeated returns the purchase of an order_sn that the gate has already, and otherwise the refusal.
-func (s *Service) repeated(ctx context.Context, activityID, orderSN, userID string, lines []contract.Line, refuse func() error) (Purchased, error) {
+func (s *Service) repeated(
+	ctx context.Context, activityID, orderSN, userID string, lines []contract.Line, refuse func() error,
+) (Purchased, error) {
 	r, found, err := s.Gate.Lookup(ctx, activityID, orderSN)
 	if err != nil {
 		return Purchased{}, s.refusal(ctx, activityID, err)
@@ -258,7 +268,9 @@ func (s *Service) Reservation(ctx context.Context, userID, activityID, orderSN s
 }
 
 // Reservations returns a page of a user's purchases in an activity, latest first, from after the order_sn cursor.
-func (s *Service) Reservations(ctx context.Context, userID, activityID string, limit int, cursor string) (page []Reservation, next string, err error) {
+func (s *Service) Reservations(
+	ctx context.Context, userID, activityID string, limit int, cursor string,
+) (page []Reservation, next string, err error) {
 	if cursor != "" && !contract.ValidID(cursor) {
 		return nil, "", contract.InvalidField("cursor", "is not a cursor of this list")
 	}
@@ -299,7 +311,8 @@ func (s *Service) Reservations(ctx context.Context, userID, activityID string, l
 func (s *Service) Follow(ctx context.Context, activityID, orderSN, token string) (Reservation, *Stream, error) {
 	t, err := s.Seal.openTicket(token, activityID, orderSN)
 	if err != nil || !s.Sales.clock(ctx).Before(t.expires) {
-		return Reservation{}, nil, contract.Refuse(contract.CodeUnauthenticated, "the ticket is missing, wrong or expired; read the reservation instead")
+		return Reservation{}, nil, contract.Refuse(contract.CodeUnauthenticated,
+			"the ticket is missing, wrong or expired; read the reservation instead")
 	}
 	// The stream is opened before the lookup, so that the bound of streams also bounds the lookups.
 	stream, err := s.Feed.newStream(activityID, orderSN, t.userID)

@@ -48,8 +48,8 @@ type Level struct {
 	Unpaid map[string]time.Time
 }
 
-// StateAt returns the state of the sale at a moment. A sale that the merchant ended or paused has that state whatever its
-// window.
+// StateAt returns the state of the sale at a moment. A sale that the merchant ended or paused has that state whatever
+// its window.
 func (l Level) StateAt(now time.Time) State {
 	switch {
 	case l.State == StateEnded || !now.Before(l.EndsAt):
@@ -112,7 +112,7 @@ func (l Level) mayReturnUntil(now time.Time, lines []contract.Line) (until time.
 // unpaidUntil returns the time until which unpaid units of the SKU may be released. It is zero if there are none.
 func (l Level) unpaidUntil(now time.Time, skuID string) time.Time {
 	at, unpaid := l.Unpaid[skuID]
-	if unpaid && (!at.After(now) || at.After(l.EndsAt)) { // the deadline of some units is not known, or is after the end
+	if unpaid && (!at.After(now) || at.After(l.EndsAt)) { // a deadline is not known, or is after the end
 		return l.EndsAt
 	}
 	return at

@@ -16,8 +16,8 @@ type Catalogue struct{ Redis *stockgate.Gate }
 
 var _ core.Catalogue = Catalogue{}
 
-// Sale implements core.Catalogue. An absent sale whose gate is listed does exist: Redis has lost data, such as a node of a
-// Cluster, and inventory will write it again. Then Sale returns ErrNoGate.
+// Sale implements core.Catalogue. An absent sale whose gate is listed does exist: Redis has lost data, such as a node
+// of a Cluster, and inventory will write it again. Then Sale returns ErrNoGate.
 func (c Catalogue) Sale(ctx context.Context, activityID string) (core.Sale, error) {
 	s, err := c.Redis.Sale(ctx, activityID)
 	if errors.Is(err, stockgate.ErrNoSale) {
@@ -65,7 +65,9 @@ func (c Catalogue) Levels(ctx context.Context, activityIDs []string) (map[string
 			errs = append(errs, mapError(l.Err))
 		}
 		if l.Found {
-			out[activityIDs[i]] = core.Level{State: core.State(l.State), StartsAt: l.StartsAt, EndsAt: l.EndsAt, Left: l.Left, Unpaid: l.Unpaid}
+			out[activityIDs[i]] = core.Level{
+				State: core.State(l.State), StartsAt: l.StartsAt, EndsAt: l.EndsAt, Left: l.Left, Unpaid: l.Unpaid,
+			}
 		}
 	}
 	return out, errors.Join(errs...)

@@ -1,5 +1,5 @@
-// Package gate implements the ports of core on pkg/stockgate. It sends the purchases of many callers with one script call
-// and passes the trace of each caller to the journal.
+// Package gate implements the ports of core on pkg/stockgate. It sends the purchases of many callers with one script
+// call and passes the trace of each caller to the journal.
 package gate
 
 import (
@@ -22,9 +22,9 @@ import (
 // Bounds of the groups.
 const (
 	lookupGroup = 256 // order_sns in one lookup call
-	// lookupCalls is the number of lookup calls in flight for one gate. Purchases are written to disk, so one call at a
-	// time is best for them. A lookup only waits for its turn at Redis: with one call at a time all buyers of a sold-out
-	// sale waited behind it while the processor was idle.
+	// lookupCalls is the number of lookup calls in flight for one gate. Purchases are written to disk, so one call at
+	// a time is best for them. A lookup only waits for its turn at Redis: with one call at a time all buyers of a
+	// sold-out sale waited behind it while the processor was idle.
 	lookupCalls = 4
 	maxKeys     = 1024 // gates with waiting callers
 	gather      = 2 * time.Millisecond
@@ -78,8 +78,8 @@ func New(redis Redis, tel *telemetry.Telemetry, o Options) (*Gate, error) {
 	if o.CallerWait <= 0 {
 		o.CallerWait = 3 * time.Second
 	}
-	// CallerWait covers the wait in the queue and the call. The queue gets a quarter of it at least, also if CallTimeout
-	// equals CallerWait.
+	// CallerWait covers the wait in the queue and the call. The queue gets a quarter of it at least, also if
+	// CallTimeout equals CallerWait.
 	maxWait := max(o.CallerWait-o.CallTimeout, o.CallerWait/4)
 	g.reserves = grouper[stockgate.Request, stockgate.Verdict]{
 		call: g.reserveGroup, timeout: o.CallTimeout, maxWait: maxWait,
@@ -118,7 +118,10 @@ func (g *Gate) Reserve(ctx context.Context, activityID string, p core.Purchase) 
 	return toVerdict(activityID, v)
 }
 
-func (g *Gate) reserveGroup(ctx context.Context, activityID string, requests []stockgate.Request) (verdicts []stockgate.Verdict, err error) {
+// reserveGroup reserves for the requests of many callers with one script call.
+func (g *Gate) reserveGroup(
+	ctx context.Context, activityID string, requests []stockgate.Request,
+) (verdicts []stockgate.Verdict, err error) {
 	parents := make([]string, len(requests))
 	for i, r := range requests {
 		parents[i] = r.Traceparent
@@ -175,7 +178,9 @@ func (g *Gate) lookupGroup(ctx context.Context, activityID string, orderSNs []st
 }
 
 // LookupAll implements core.Gate.
-func (g *Gate) LookupAll(ctx context.Context, activityID string, orderSNs []string) (map[string]core.Reservation, error) {
+func (g *Gate) LookupAll(
+	ctx context.Context, activityID string, orderSNs []string,
+) (map[string]core.Reservation, error) {
 	entries, err := g.redis.Lookup(ctx, refOf(activityID), orderSNs)
 	if err != nil {
 		return nil, mapError(err)

@@ -313,7 +313,8 @@ func TestLookup(t *testing.T) {
 	require.False(t, ok)
 }
 
-// The buyer of a damaged entry gets a retryable error, because the entry will be rewritten. Callers that share the call do not.
+// The buyer of a damaged entry gets a retryable error, because the entry will be rewritten. Callers that share the
+// call do not.
 func TestDamagedEntryIsUnavailableToItsBuyerOnly(t *testing.T) {
 	g := newGate(t, &slow{}, Options{})
 	_, _, err := g.Lookup(t.Context(), "7", damaged)
@@ -382,7 +383,8 @@ func TestEachCallerGetsItsOwnReply(t *testing.T) {
 	g.close(t.Context())
 }
 
-// While calls are in flight, a large group begins another call, up to the bound. Fewer requests wait for a call to end.
+// While calls are in flight, a large group begins another call, up to the bound. Fewer requests wait for a call to
+// end.
 func TestSeveralCallsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const calls, took = 3, time.Second

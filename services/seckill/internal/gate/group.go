@@ -11,17 +11,17 @@ import (
 	"flashsale.internal/services/seckill/internal/core"
 )
 
-// grouper combines the requests of many callers into few calls. A group is the requests for one key that arrive while the
-// calls of that key are in flight. An idle gate therefore responds at once, and a busy one serves many requests with each
-// call. The workers of a key, one for each call that may be in flight, live while there are requests.
+// grouper combines the requests of many callers into few calls. A group is the requests for one key that arrive while
+// the calls of that key are in flight. An idle gate therefore responds at once, and a busy one serves many requests
+// with each call. The workers of a key, one for each call that may be in flight, live while there are requests.
 //
-// A caller waits for its reply only, without a timer and without its context: both would cost each of a hundred thousand
-// buyers more than their share of the call. The reply always comes in time, because each call ends by its time-out, the
-// next one follows at once, and a caller that waited for maxWait gets an error.
+// A caller waits for its reply only, without a timer and without its context: both would cost each of a hundred
+// thousand buyers more than their share of the call. The reply always comes in time, because each call ends by its
+// time-out, the next one follows at once, and a caller that waited for maxWait gets an error.
 //
-// At a moderate load, calls with two or three requests would follow each other without a pause. Each costs about as much
-// as a call with fifty (a round trip, a write to disk). Therefore, after a call with more than one request, the next one
-// waits for gather.
+// At a moderate load, calls with two or three requests would follow each other without a pause. Each costs about as
+// much as a call with fifty (a round trip, a write to disk). Therefore a call that follows one with several requests
+// begins after a pause (gather).
 type grouper[Q, A any] struct {
 	call     func(ctx context.Context, key string, requests []Q) ([]A, error)
 	timeout  time.Duration // of one call; call must observe its context
@@ -58,8 +58,8 @@ type reply[A any] struct {
 
 var errClosed = errors.New("gate is closed")
 
-// do sends one request with a group and returns its reply. It waits at most maxWait for the call to begin and timeout for
-// its end. After an error the outcome may be unknown.
+// do sends one request with a group and returns its reply. It waits at most maxWait for the call to begin and timeout
+// for its end. After an error the outcome may be unknown.
 func (g *grouper[Q, A]) do(key string, request Q) (A, error) {
 	ch, ok := g.replies.Get().(chan reply[A])
 	if !ok {
@@ -103,7 +103,8 @@ func (g *grouper[Q, A]) enqueue(key string, w waiter[Q, A]) error {
 	return nil
 }
 
-// largeGroup is the number of requests from which a call begins without a pause, beside the calls in flight if calls allows.
+// largeGroup is the number of waiting requests from which a call begins without a pause, also beside calls in flight as
+// far as the field calls allows it.
 const largeGroup = 16
 
 // work makes calls for one key until no request waits.
@@ -136,8 +137,8 @@ func (g *grouper[Q, A]) work(key string, q *queue[Q, A]) {
 
 var errLate = fmt.Errorf("waiting for the gate: %w", context.DeadlineExceeded)
 
-// rejectLate replies errLate to the requests that waited longer than maxWait and returns the others. The group is ordered
-// by arrival.
+// rejectLate replies errLate to the requests that waited longer than maxWait and returns the others. The group is
+// ordered by arrival.
 func (g *grouper[Q, A]) rejectLate(group []waiter[Q, A]) []waiter[Q, A] {
 	since := time.Now().Add(-g.maxWait)
 	for len(group) > 0 && group[0].enqueued.Before(since) {

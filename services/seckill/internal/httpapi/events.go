@@ -21,7 +21,9 @@ const (
 )
 
 // StreamReservation implements api.ServerInterface.
-func (h *handlers) StreamReservation(w http.ResponseWriter, r *http.Request, activityID, orderSN string, params api.StreamReservationParams) {
+func (h *handlers) StreamReservation(
+	w http.ResponseWriter, r *http.Request, activityID, orderSN string, params api.StreamReservationParams,
+) {
 	if !contract.ValidID(activityID) || !contract.ValidID(orderSN) {
 		h.refuse(w, r, notFound())
 		return

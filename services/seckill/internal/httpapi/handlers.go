@@ -61,7 +61,7 @@ func (h *handlers) GetActivity(w http.ResponseWriter, r *http.Request, activityI
 	httpserver.WriteJSON(w, http.StatusOK, toActivity(v))
 }
 
-// checkSoldOut refuses path requests of a sale that the cache knows to be sold out.
+// checkSoldOut refuses path requests of a sale whose cached view is sold out.
 func (h *handlers) checkSoldOut(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := h.Core.CheckSoldOut(r.Context(), httpserver.PathParam(r, "activity_id")); err != nil {
@@ -148,7 +148,9 @@ func (h *handlers) CreateReservation(w http.ResponseWriter, r *http.Request, act
 }
 
 // ListReservations implements api.ServerInterface.
-func (h *handlers) ListReservations(w http.ResponseWriter, r *http.Request, activityID string, _ api.ListReservationsParams) {
+func (h *handlers) ListReservations(
+	w http.ResponseWriter, r *http.Request, activityID string, _ api.ListReservationsParams,
+) {
 	if !contract.ValidID(activityID) {
 		h.refuse(w, r, notFound())
 		return
@@ -158,7 +160,8 @@ func (h *handlers) ListReservations(w http.ResponseWriter, r *http.Request, acti
 		h.refuse(w, r, err)
 		return
 	}
-	own, next, err := h.Core.Reservations(r.Context(), auth.From(r.Context()).UserID, activityID, page.Limit, page.Cursor)
+	userID := auth.From(r.Context()).UserID
+	own, next, err := h.Core.Reservations(r.Context(), userID, activityID, page.Limit, page.Cursor)
 	if err != nil {
 		h.refuse(w, r, err)
 		return

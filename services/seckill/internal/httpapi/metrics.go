@@ -32,10 +32,11 @@ func newMetrics(meter metric.Meter, openStreams func() int) (metrics, error) {
 		return c
 	}
 	m.accepted = counter("flashsale.seckill.purchases.accepted", "Purchases accepted by the gate")
-	m.repeated = counter("flashsale.seckill.purchases.repeated", "Purchase requests with a path that the gate knew already")
-	m.flagged = counter("flashsale.seckill.flag.answered", "Path requests refused as sold out by the cached sale alone")
+	m.repeated = counter("flashsale.seckill.purchases.repeated", "Purchase requests with a path that was used before")
+	m.flagged = counter("flashsale.seckill.flag.answered", "Path requests refused by a cached, sold-out sale alone")
 	m.paths = counter("flashsale.seckill.paths.issued", "Paths issued")
-	// Most buyers of a popular sale are refused. Their counters are plain integers, read when the metrics are collected.
+	// Most buyers of a popular sale are refused. Their counters are plain integers, read when the metrics are
+	// collected.
 	_, err := meter.Int64ObservableCounter("flashsale.seckill.refused",
 		metric.WithDescription("Path and purchase requests refused, by call and reason"),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
@@ -57,7 +58,7 @@ func newMetrics(meter metric.Meter, openStreams func() int) (metrics, error) {
 	return m, errors.Join(append(all, err)...)
 }
 
-// noExemplar is the context for counters of frequent events. With the request's context the counter would look for a
+// noExemplar is the context for counters of frequent events. With the request's context the counter would search for a
 // recorded trace as an exemplar, which costs more than counting.
 var noExemplar = context.Background()
 

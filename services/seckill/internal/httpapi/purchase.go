@@ -10,9 +10,9 @@ import (
 	"flashsale.internal/services/seckill/internal/core"
 )
 
-// All buyers send their purchase in the same second. Therefore its parameters, body and response are parsed and written by
-// hand: the generated wrapper, two passes of encoding/json over the body and one over the response cost more than the
-// decision.
+// All buyers send their purchase in the same second. Therefore its parameters, body and response are parsed and
+// written by hand: the generated wrapper, two passes of encoding/json over the body and one over the response cost
+// more than the decision.
 
 func (h *handlers) postPath(w http.ResponseWriter, r *http.Request) {
 	h.CreatePath(w, r, httpserver.PathParam(r, "activity_id"))
@@ -120,8 +120,8 @@ func (s *scanner) digits() (string, bool) {
 	return text, n > 0
 }
 
-// writeAccepted writes the response to a purchase, an api.ReservationAccepted. Its values are digits, base64url and fixed
-// words, so nothing needs an escape.
+// writeAccepted writes the response to a purchase, an api.ReservationAccepted. Its values are digits, base64url and
+// fixed words, so nothing needs an escape.
 func writeAccepted(w http.ResponseWriter, p core.Purchased) {
 	result := resultURL(p.ActivityID, p.OrderSN)
 	body := make([]byte, 0, 512)

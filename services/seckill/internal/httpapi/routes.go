@@ -45,15 +45,17 @@ func New(d Deps) (http.Handler, error) {
 		return nil, err
 	}
 	h := &handlers{Deps: d, metrics: m}
-	wrapped := api.ServerInterfaceWrapper{Handler: h, ErrorHandlerFunc: func(w http.ResponseWriter, r *http.Request, err error) {
-		h.refuse(w, r, badParameter(err))
-	}}
+	wrapped := api.ServerInterfaceWrapper{
+		Handler:          h,
+		ErrorHandlerFunc: func(w http.ResponseWriter, r *http.Request, err error) { h.refuse(w, r, badParameter(err)) },
+	}
 
-	// The checks before a handler, in their order: the load shedder; the sold-out check; limits by address, which need no
-	// token; the token; limits by user; on the path route also whether the sale has started (before the limits by user),
-	// whether it is open (after them), and last the limits that queue. A refused request is charged only by the limits
-	// before the check that refuses it. path-activity and path-total are charged one after the other: a request that
-	// path-total refuses has used a permit of its activity. That costs no call to Redis and affects no other activity.
+	// The checks before a handler, in their order: the load shedder; the sold-out check; limits by address, which need
+	// no token; the token; limits by user; on the path route also whether the sale has started (before the limits by
+	// user), whether it is open (after them), and last the limits that queue. A refused request is charged only by the
+	// limits before the check that refuses it. path-activity and path-total are charged one after the other: a request
+	// that path-total refuses has used a permit of its activity. That costs no call to Redis and affects no other
+	// activity.
 	r := httpserver.NewRouter(d.Tel)
 	buyer := d.Verifier.Require()
 	on := d.Limits.On
@@ -63,12 +65,15 @@ func New(d Deps) (http.Handler, error) {
 	r.With(shed.others, on("browse-per-ip")).Get(activity, wrapped.GetActivity)
 	r.With(shed.paths, h.checkSoldOut, on("path-per-ip"), buyer, h.checkStarted, on("path-per-user", "path-click"),
 		h.checkAdmission, on("path-activity"), on("path-total")).Post(activity+"/paths", h.postPath)
-	r.With(shed.purchases, on("purchase-per-ip"), buyer, on("purchase-per-user")).Post(activity+"/paths/{path}/reservations", h.postReservation)
-	r.With(shed.others, on("result-per-ip"), buyer, on("result-per-user")).Get(activity+"/reservations", wrapped.ListReservations)
-	r.With(shed.others, on("result-per-ip"), buyer, on("result-per-user")).Get(activity+"/reservations/{order_sn}", h.getReservation)
-	// A stream lasts a minute and is idle for most of it, so the shedder does not count it; the number of streams has a
-	// bound of its own. Only the owner of a purchase has a ticket for it.
-	r.With(httpserver.Streaming, on("events-per-ip")).Get(activity+"/reservations/{order_sn}/events", wrapped.StreamReservation)
+	r.With(shed.purchases, on("purchase-per-ip"), buyer, on("purchase-per-user")).
+		Post(activity+"/paths/{path}/reservations", h.postReservation)
+	results := r.With(shed.others, on("result-per-ip"), buyer, on("result-per-user"))
+	results.Get(activity+"/reservations", wrapped.ListReservations)
+	results.Get(activity+"/reservations/{order_sn}", h.getReservation)
+	// A stream lasts a minute and is idle for most of it, so the shedder does not count it; the number of streams has
+	// a bound of its own. Only the owner of a purchase has a ticket for it.
+	r.With(httpserver.Streaming, on("events-per-ip")).
+		Get(activity+"/reservations/{order_sn}/events", wrapped.StreamReservation)
 	if d.DevToken != nil {
 		r.Post("/v1/dev/tokens", wrapped.CreateDevToken)
 	}

@@ -15,29 +15,30 @@ import (
 	"flashsale.internal/pkg/problem"
 )
 
-// Bounds of the number of requests in flight. The limiter moves the limit between them: down while requests take longer
-// than before, up while they do not. Below minInFlight it never refuses a request. A request that does not wait takes some
-// hundredths of a millisecond, so a thousand in flight are about ten milliseconds of work.
+// Bounds of the number of requests in flight. The limiter moves the limit between them: down while requests take
+// longer than before, up while they do not. Below minInFlight it never refuses a request. A request that does not wait
+// takes some hundredths of a millisecond, so a thousand in flight are about ten milliseconds of work.
 const (
 	minInFlight     = 1000
 	initialInFlight = 2000
 	maxInFlight     = 100_000
 )
 
-// shedder refuses requests at once while too many are in flight for this process, so that those it accepts get a response
-// in time. It does not count a request while that waits for its turn for a path.
+// shedder refuses requests at once while too many are in flight for this process, so that those it accepts get a
+// response in time. It does not count a request while that waits for its turn for a path.
 type shedder struct {
 	limiter         adaptivelimiter.AdaptiveLimiter[any]
 	refused, spared metric.Int64Counter
 }
 
 func newShedder(meter metric.Meter) (*shedder, error) {
-	s := &shedder{limiter: adaptivelimiter.NewBuilder[any]().WithLimits(minInFlight, maxInFlight, initialInFlight).Build()}
+	limits := adaptivelimiter.NewBuilder[any]().WithLimits(minInFlight, maxInFlight, initialInFlight)
+	s := &shedder{limiter: limits.Build()}
 	var errs [4]error
 	s.refused, errs[0] = meter.Int64Counter("flashsale.seckill.shed",
 		metric.WithDescription("Requests refused because too many were in flight"))
 	s.spared, errs[1] = meter.Int64Counter("flashsale.seckill.shed.spared",
-		metric.WithDescription("Purchases accepted although too many requests were in flight, because their buyers hold a path"))
+		metric.WithDescription("Purchases admitted above the limit of requests in flight, because their buyers hold a path"))
 	limit, err := meter.Int64ObservableGauge("flashsale.seckill.shed.limit",
 		metric.WithDescription("Limit of the number of requests in flight"))
 	errs[2] = err
@@ -55,8 +56,8 @@ func newShedder(meter metric.Meter) (*shedder, error) {
 	return s, err
 }
 
-// purchases accepts every purchase, because its buyer was admitted when the path was issued. Purchases count as requests
-// in flight, so that other requests are refused first. The gate's queue bounds their number.
+// purchases accepts every purchase, because its buyer was admitted when the path was issued. Purchases count as
+// requests in flight, so that other requests are refused first. The gate's queue bounds their number.
 func (s *shedder) purchases(next http.Handler) http.Handler {
 	return s.admit(next, func(w http.ResponseWriter, r *http.Request) {
 		s.spared.Add(r.Context(), 1)
@@ -118,5 +119,6 @@ var discardLog = slog.New(slog.DiscardHandler) // shed requests are counted, not
 
 func (s *shedder) refuse(w http.ResponseWriter, r *http.Request) {
 	s.refused.Add(r.Context(), 1)
-	problem.Write(w, r, discardLog, contract.Refuse(contract.CodeOverloaded, "Too many requests at once. Nothing was done.").After(time.Second))
+	problem.Write(w, r, discardLog, contract.Refuse(contract.CodeOverloaded,
+		"Too many requests at once. Nothing was done.").After(time.Second))
 }

@@ -1,6 +1,6 @@
-// Package relay publishes reservations from the journals of the gates to the message bus. It acknowledges an entry only
-// after the broker confirmed the message that holds it. A relay that dies therefore loses nothing: another one claims the
-// entries that it had read. A reservation may be published more than once.
+// Package relay publishes reservations from the journals of the gates to the message bus. It acknowledges an entry
+// only after the broker confirmed the message that holds it. A relay that dies therefore loses nothing: another one
+// claims the entries that it had read. A reservation may be published more than once.
 package relay
 
 import (
@@ -68,22 +68,25 @@ type Relay struct {
 type loop struct {
 	ref   contract.GateRef
 	wake  chan struct{}
-	burst atomic.Int64 // purchases accepted by this process in calls of burstSize or more, since the last yieldToBuyers
+	burst atomic.Int64 // purchases accepted in calls of burstSize or more, since the last yieldToBuyers
 
 	length   int64 // of the journal, as last read
 	lengthAt time.Time
 }
 
-// New returns a relay; Run starts it. consumer names this process among the relays of the installation. journalMax is the
-// number of entries that a journal may hold.
-func New(journal Journal, publisher bus.Publisher, tel *telemetry.Telemetry, consumer string, journalMax int64) (*Relay, error) {
+// New returns a relay; Run starts it. consumer names this process among the relays of the installation. journalMax is
+// the number of entries that a journal may hold.
+func New(
+	journal Journal, publisher bus.Publisher, tel *telemetry.Telemetry, consumer string, journalMax int64,
+) (*Relay, error) {
 	r := &Relay{
 		journal: journal, bus: publisher, tel: tel, consumer: consumer, maxYieldLength: journalMax / 4 * 3,
-		slots: make(chan struct{}, maxConcurrent), loops: map[contract.GateRef]*loop{}, newGate: make(chan struct{}, 1),
+		slots: make(chan struct{}, maxConcurrent),
+		loops: map[contract.GateRef]*loop{}, newGate: make(chan struct{}, 1),
 	}
 	var err, e error
 	r.lag, e = tel.Meter.Float64Histogram("flashsale.seckill.relay.lag", metric.WithUnit("s"),
-		metric.WithDescription("Time from the acceptance of a reservation at the gate to the broker's confirmation of its message"),
+		metric.WithDescription("Time from a reservation's acceptance at the gate to the broker's confirmation of its message"),
 		metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 15, 60, 300))
 	err = errors.Join(err, e)
 	r.published, e = tel.Meter.Int64Counter("flashsale.seckill.relay.published", metric.WithUnit("{reservation}"),
@@ -93,15 +96,15 @@ func New(journal Journal, publisher bus.Publisher, tel *telemetry.Telemetry, con
 		metric.WithDescription("Failed attempts to read, publish or acknowledge a batch; each is retried"))
 	err = errors.Join(err, e)
 	r.unreadable, e = tel.Meter.Int64Counter("flashsale.seckill.relay.unreadable", metric.WithUnit("{reservation}"),
-		metric.WithDescription("Journal entries removed because they could not be read; inventory journals their purchases again"))
+		metric.WithDescription("Journal entries removed as unreadable; inventory journals their purchases again"))
 	err = errors.Join(err, e)
 	r.length, e = tel.Reading("flashsale.seckill.journal.length", metric.WithUnit("{reservation}"),
-		metric.WithDescription("Reservations accepted and not yet published, over all gates. No value while Redis does not respond"))
+		metric.WithDescription("Accepted reservations that are not yet published, in all gates. No value while Redis is down"))
 	return r, errors.Join(err, e)
 }
 
-// Accepted reports that this process accepted n purchases of a gate with one call. It wakes the loop of that journal and
-// does not block.
+// Accepted reports that this process accepted n purchases of a gate with one call. It wakes the loop of that journal
+// and does not block.
 func (r *Relay) Accepted(ref contract.GateRef, n int) {
 	r.mu.Lock()
 	l := r.loops[ref]
@@ -141,9 +144,11 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 }
 
-// updateLoops starts a loop for each new gate and stops those of deleted gates. It fails when the gates cannot be listed;
-// the loops report Redis failures themselves, and the next round lists again.
-func (r *Relay) updateLoops(ctx context.Context, running *sync.WaitGroup, stops map[contract.GateRef]context.CancelFunc) error {
+// updateLoops starts a loop for each new gate and stops those of deleted gates. It fails when the gates cannot be
+// listed; the loops report Redis failures themselves, and the next round lists again.
+func (r *Relay) updateLoops(
+	ctx context.Context, running *sync.WaitGroup, stops map[contract.GateRef]context.CancelFunc,
+) error {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	refs, err := r.journal.Refs(call)
@@ -241,11 +246,11 @@ func (r *Relay) run(ctx context.Context, l *loop) {
 	r.drain(ctx, l.ref, pending)
 }
 
-// yieldToBuyers returns the pause after a full batch of n entries that took that long. The pause is 0 except in a burst:
-// buyers queue for the gate, and more purchases are accepted than the relay publishes. Then the relay works an eighth of
-// the time, because each message costs Redis, the consumers and this machine's processors time that waiting buyers need;
-// the journal keeps the accepted purchases. While the journal is more than three quarters full the relay does not pause,
-// so that it never causes a refusal because of a full journal.
+// yieldToBuyers returns the pause after a full batch of n entries that took that long. The pause is 0 except in a
+// burst: buyers queue for the gate, and more purchases are accepted than the relay publishes. Then the relay works an
+// eighth of the time, because each message costs Redis, the consumers and this machine's processors time that waiting
+// buyers need; the journal keeps the accepted purchases. While the journal is more than three quarters full the relay
+// does not pause, so that it never causes a refusal because of a full journal.
 func (r *Relay) yieldToBuyers(ctx context.Context, l *loop, n int, took time.Duration) time.Duration {
 	if l.burst.Swap(0) < int64(n) {
 		return 0
@@ -280,10 +285,12 @@ func (r *Relay) drain(ctx context.Context, ref contract.GateRef, pending batch) 
 	}
 }
 
-// step waits for a slot, then reads a batch (unless one is pending), publishes and acknowledges it. It returns the number
-// of entries and the time since it got the slot. After an error the batch stays pending for the next step. Its calls have
-// time-outs of their own, so that the end of the process does not cancel one halfway.
-func (r *Relay) step(ctx context.Context, ref contract.GateRef, pending *batch) (n int, took time.Duration, err error) {
+// step waits for a slot, then reads a batch (unless one is pending), publishes and acknowledges it. It returns the
+// number of entries and the time since it got the slot. After an error the batch stays pending for the next step. Its
+// calls have time-outs of their own, so that the end of the process does not cancel one halfway.
+func (r *Relay) step(
+	ctx context.Context, ref contract.GateRef, pending *batch,
+) (n int, took time.Duration, err error) {
 	select {
 	case r.slots <- struct{}{}:
 		defer func() { <-r.slots }()
@@ -329,8 +336,8 @@ func (r *Relay) publishBatch(ctx context.Context, ref contract.GateRef, pending 
 	return n, nil
 }
 
-// reportUnreadable logs and counts entries that cannot be read. They are acknowledged with the others of their batch, so
-// that they block no reservation. Inventory journals their purchases again from the gate's entries.
+// reportUnreadable logs and counts entries that cannot be read. They are acknowledged with the others of their batch,
+// so that they block no reservation. Inventory journals their purchases again from the gate's entries.
 func (r *Relay) reportUnreadable(ctx context.Context, entries []Entry) {
 	for _, e := range entries {
 		if e.Err != nil {
@@ -352,7 +359,8 @@ func (r *Relay) publish(ctx context.Context, entries []Entry) error {
 	}
 	// A batch of the longest lines needs two messages. If one of them fails, both are published again; consumers are
 	// idempotent by order_sn.
-	if err := items.Publish(context.WithoutCancel(ctx), r.bus, r.tel, contract.TopicReservations, time.Time{}, list); err != nil {
+	err := items.Publish(context.WithoutCancel(ctx), r.bus, r.tel, contract.TopicReservations, time.Time{}, list)
+	if err != nil {
 		return err
 	}
 	now := time.Now()
