@@ -1,5 +1,6 @@
 // Command links checks that Markdown files refer to what exists: relative links to files, headings and lines, paths of
-// the repository in inline code (`pkg/bus`), and, in table rows that link Go files, the functions that the row names.
+// the repository in inline code (`pkg/bus`), tests by name and, in table rows that link Go files, the functions that
+// the row names.
 //
 //	go run ./test/lint/links FILE.md...     (in the root of the repository)
 //
@@ -8,8 +9,10 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -22,6 +25,11 @@ import (
 func main() {
 	flag.Parse()
 	broken := 0
+	tests, err := testNames(".")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "links:", err)
+		os.Exit(2)
+	}
 	for _, file := range flag.Args() {
 		src, err := os.ReadFile(file) //nolint:gosec // the caller names the files to check
 		if err != nil {
@@ -39,6 +47,9 @@ func main() {
 		}
 		for _, p := range paths(src) {
 			report(p.line, p.target, exists(p.target))
+		}
+		for _, n := range namedTests(src) {
+			report(n.line, n.target, tests.find(n.target))
 		}
 		for _, f := range functions(src) {
 			report(f.line, f.name, declared(file, f))
@@ -66,8 +77,10 @@ var (
 	htmlAnchor = regexp.MustCompile(`<[^>]+\b(?:id|name)="([^"]+)"`)
 	repoPath   = regexp.MustCompile("`((?:pkg|services|flashctl|test|scripts|deploy|docs)/[A-Za-z0-9_./-]+)`")
 	// A function or method in inline code: Name, Type.Name
-	function   = regexp.MustCompile("`(?:[A-Za-z]\\w*\\.)*([A-Za-z]\\w*)`")
-	lineAnchor = regexp.MustCompile(`^L(\d+)(?:-L(\d+))?$`)
+	function     = regexp.MustCompile("`(?:[A-Za-z]\\w*\\.)*([A-Za-z]\\w*)`")
+	namedTest    = regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z]\\w*)`")
+	testFunction = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
+	lineAnchor   = regexp.MustCompile(`^L(\d+)(?:-L(\d+))?$`)
 )
 
 // links returns the links of a Markdown text outside of code, without those that name a host or a mail address.
@@ -186,6 +199,50 @@ func exists(path string) error {
 		return fmt.Errorf("no such path in the repository")
 	}
 	return nil
+}
+
+// namedTests returns the tests that a Markdown text names in inline code.
+func namedTests(src []byte) []link {
+	text := withoutFences(src)
+	var found []link
+	for _, at := range namedTest.FindAllSubmatchIndex(text, -1) {
+		found = append(found, link{1 + bytes.Count(text[:at[2]], []byte("\n")), string(text[at[2]:at[3]])})
+	}
+	return found
+}
+
+// testSet holds the names of tests, fuzz tests and benchmarks.
+type testSet []string
+
+// find returns an error if no name begins with this one: a document may shorten a name.
+func (s testSet) find(name string) error {
+	for _, n := range s {
+		if strings.HasPrefix(n, name) {
+			return nil
+		}
+	}
+	return errors.New("no such test")
+}
+
+// testNames returns the tests below the folder.
+func testNames(root string) (testSet, error) {
+	var names testSet
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != root && strings.HasPrefix(d.Name(), "."):
+			return filepath.SkipDir
+		case !strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		src, err := os.ReadFile(path) //nolint:gosec // a file of the repository
+		for _, m := range testFunction.FindAllSubmatch(src, -1) {
+			names = append(names, string(m[1]))
+		}
+		return err
+	})
+	return names, err
 }
 
 // rowFunction is a function that a table row names beside links to Go files.

@@ -51,6 +51,13 @@ func TestFindsPathsAndFunctions(t *testing.T) {
 	require.Equal(t, []link{{1, "pkg/bus"}, {1, "pkg/none"}}, paths(text))
 	require.NoError(t, exists("pkg/bus"))
 	require.Error(t, exists("pkg/none"))
+	require.NoError(t, os.WriteFile("pkg/bus/a_test.go", []byte("package bus\n\nfunc TestSend(t *testing.T) {}\n"), 0o600))
+	tests, err := testNames(".")
+	require.NoError(t, err)
+	require.Equal(t, testSet{"TestSend"}, tests)
+	require.NoError(t, tests.find("TestSe"))
+	require.Error(t, tests.find("TestSendAll"))
+	require.Equal(t, []link{{1, "TestSend"}, {1, "TestNone"}}, namedTests([]byte("`TestSend`, `TestNone`, TestOther")))
 	missing := []string{}
 	for _, f := range functions(text) {
 		if declared("a.md", f) != nil {
