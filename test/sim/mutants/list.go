@@ -122,6 +122,6 @@ var mutants = []mutant{
 	},
 	{
 		name: "failed refunds are not retried", file: orderDir + "core/sweep.go",
-		old: "return s.store.NoteRefundError(ctx, r.PaymentID, refundErr.Error())\n}", now: "return s.finishRefund(ctx, r, RefundFailed, refundErr.Error())\n}",
+		old: "return s.store.StoreRefundError(ctx, r.PaymentID, refundErr.Error())\n}", now: "return s.finishRefund(ctx, r, RefundFailed, refundErr.Error())\n}",
 	},
 }

@@ -55,7 +55,7 @@ func (s *Service) Callback(ctx context.Context, e PaymentEvent) (Handled, error)
 			return err
 		}
 		if seen { // stored as unknown before the payment existed
-			return expectOne(tx.MovePaymentEvent(e.Provider, e.EventID, EventUnknown, effect.handled))
+			return expectOne(tx.UpdatePaymentEvent(e.Provider, e.EventID, EventUnknown, effect.handled))
 		}
 		e.Handled, e.ReceivedAt = effect.handled, s.now()
 		return tx.InsertPaymentEvent(e)
@@ -86,13 +86,13 @@ func (s *Service) applyEvent(tx Tx, o Order, p Payment, e PaymentEvent, done *ca
 	case e.Outcome == OutcomeFailed:
 		p.State, p.FinishedAt = PaymentFailed, now
 		done.handled = EventApplied
-		return expectOne(tx.MovePayment(p, PaymentStarted))
+		return expectOne(tx.UpdatePayment(p, PaymentStarted))
 	}
 
 	// A failed payment can still succeed: the money was taken, whatever was reported before.
 	p.State, p.FinishedAt, p.PaidAmount, p.PaidCurrency = PaymentSucceeded, now, e.Amount, e.Currency
 	done.handled = EventApplied
-	if err := expectOne(tx.MovePayment(p, PaymentStarted, PaymentFailed)); err != nil {
+	if err := expectOne(tx.UpdatePayment(p, PaymentStarted, PaymentFailed)); err != nil {
 		return err
 	}
 	var why string

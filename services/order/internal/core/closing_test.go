@@ -72,7 +72,7 @@ func TestClosingOrdersInEveryState(t *testing.T) {
 
 func TestAPaymentInFlightHoldsItsOrderOnce(t *testing.T) {
 	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
-		t.Run("until it is too old", func(t *testing.T) {
+		t.Run("until the grace ends", func(t *testing.T) {
 			w := newWorld(t, db)
 			d := w.created(t, "u1")
 			w.clock.advance(payWithin - 10*time.Second)
@@ -88,7 +88,7 @@ func TestAPaymentInFlightHoldsItsOrderOnce(t *testing.T) {
 			w.succeed(t, p.PaymentID)
 			require.Equal(t, core.RefundLate, w.get(t, d).Refunds[0].Reason)
 		})
-		t.Run("and pays it", func(t *testing.T) {
+		t.Run("and pays it during the grace", func(t *testing.T) {
 			w := newWorld(t, db)
 			d := w.created(t, "u2")
 			p := w.started(t, d, "k")
@@ -98,7 +98,7 @@ func TestAPaymentInFlightHoldsItsOrderOnce(t *testing.T) {
 			require.Equal(t, core.Paid, w.state(t, d))
 			require.Equal(t, core.ClosePaid, w.close(t, core.ReasonExpired, d.OrderSN)[0].Outcome)
 		})
-		t.Run("not when it failed", func(t *testing.T) {
+		t.Run("not if it has failed", func(t *testing.T) {
 			w := newWorld(t, db)
 			d := w.created(t, "u3")
 			p := w.started(t, d, "k")
@@ -107,7 +107,7 @@ func TestAPaymentInFlightHoldsItsOrderOnce(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, core.CloseClosed, w.close(t, core.ReasonExpired, d.OrderSN)[0].Outcome)
 		})
-		t.Run("not when it is old", func(t *testing.T) {
+		t.Run("not if it is older than the grace", func(t *testing.T) {
 			w := newWorld(t, db)
 			d := w.deduction("u4")
 			d.PayWithinS = 121

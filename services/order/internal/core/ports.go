@@ -31,8 +31,8 @@ type Store interface {
 	ClaimRefund(ctx context.Context, r Refund, next time.Time) (bool, error)
 	// FinishRefund moves a pending refund to its final state. It returns false when the refund was no longer pending.
 	FinishRefund(ctx context.Context, paymentID string, to RefundState, lastError string, at time.Time) (bool, error)
-	// NoteRefundError stores the error of a failed attempt.
-	NoteRefundError(ctx context.Context, paymentID, lastError string) error
+	// StoreRefundError stores the error of a failed attempt.
+	StoreRefundError(ctx context.Context, paymentID, lastError string) error
 }
 
 // Tx is a transaction of the Store. Every transaction locks rows in the same order: orders by shard and order_sn, then
@@ -61,13 +61,13 @@ type Tx interface {
 	PaymentsOf(orderSNs []string) ([]Payment, error) // in no particular order
 	LockPayment(paymentID string) (Payment, bool, error)
 	InsertPayment(p Payment) error
-	// MovePayment updates state, amounts taken and finish time from p if the payment is in one of the states from. It
+	// UpdatePayment updates state, amounts taken and finish time from p if the payment is in one of the states from. It
 	// returns the number of payments that it changed.
-	MovePayment(p Payment, from ...PaymentState) (int, error)
+	UpdatePayment(p Payment, from ...PaymentState) (int, error)
 
 	PaymentEvent(provider, eventID string) (PaymentEvent, bool, error)
 	InsertPaymentEvent(e PaymentEvent) error
-	MovePaymentEvent(provider, eventID string, from, to Handled) (int, error)
+	UpdatePaymentEvent(provider, eventID string, from, to Handled) (int, error)
 	InsertRefund(r Refund) error
 }
 

@@ -117,7 +117,7 @@ func (s *Service) attemptRefund(ctx context.Context, r Refund) error {
 		s.rec.Alarm(ctx, "refund_failing", "refund keeps failing and is retried",
 			"payment_id", r.PaymentID, "order_sn", r.OrderSN, "provider", r.Provider, "error", refundErr.Error())
 	}
-	return s.store.NoteRefundError(ctx, r.PaymentID, refundErr.Error())
+	return s.store.StoreRefundError(ctx, r.PaymentID, refundErr.Error())
 }
 
 // errNoProvider is an error of the configuration. Such a refund stays pending until its provider is configured.

@@ -254,8 +254,8 @@ func (s *Store) FinishRefund(
 	return res.RowsAffected == 1, refuseTransient(res.Error)
 }
 
-// NoteRefundError implements core.Store.
-func (s *Store) NoteRefundError(ctx context.Context, paymentID, lastError string) error {
+// StoreRefundError implements core.Store.
+func (s *Store) StoreRefundError(ctx context.Context, paymentID, lastError string) error {
 	pid, err := id(paymentID)
 	if err != nil {
 		return err

@@ -245,7 +245,7 @@ func TestRefundsAreClaimedOnce(t *testing.T) {
 		due, err = s.DueRefunds(t.Context(), start, 10)
 		require.NoError(t, err)
 		require.Empty(t, due)
-		require.NoError(t, s.NoteRefundError(t.Context(), "77", string(make([]byte, 1000))))
+		require.NoError(t, s.StoreRefundError(t.Context(), "77", string(make([]byte, 1000))))
 		for _, want := range []bool{true, false} {
 			done, err := s.FinishRefund(t.Context(), "77", core.RefundDone, "", start)
 			require.NoError(t, err)

@@ -215,7 +215,7 @@ func (t *tx) InsertPayment(p core.Payment) error {
 	}).Error
 }
 
-func (t *tx) MovePayment(p core.Payment, from ...core.PaymentState) (int, error) {
+func (t *tx) UpdatePayment(p core.Payment, from ...core.PaymentState) (int, error) {
 	pid, err := id(p.PaymentID)
 	if err != nil {
 		return 0, err
@@ -251,7 +251,7 @@ func (t *tx) InsertPaymentEvent(e core.PaymentEvent) error {
 	}).Error
 }
 
-func (t *tx) MovePaymentEvent(provider, eventID string, from, to core.Handled) (int, error) {
+func (t *tx) UpdatePaymentEvent(provider, eventID string, from, to core.Handled) (int, error) {
 	res := t.db.Model(&eventRow{}).
 		Where("provider = ? AND event_id = ? AND handled = ?", provider, eventID, string(from)).
 		Update("handled", string(to))
