@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"flashsale.internal/pkg/contract"
@@ -44,6 +45,10 @@ func (s *Service) DeadLetters(ctx context.Context, state string, p Page) ([]Dead
 func (s *Service) AddDeadLetters(ctx context.Context, list []contract.DeadLetter) error {
 	if len(list) == 0 {
 		return nil
+	}
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].At = sanitizeTime(list[i].At, s.now())
 	}
 	if err := s.store.AddDeadLetters(ctx, list); err != nil {
 		return err

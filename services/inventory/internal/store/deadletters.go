@@ -83,9 +83,6 @@ func fingerprint(d contract.DeadLetter) string {
 // ended.
 func addDeadLetters(tx *gorm.DB, deadLetters []contract.DeadLetter) error {
 	for _, d := range deadLetters {
-		if d.At.Year() < 2000 || d.At.Year() > 2200 { // the column cannot store every time
-			d.At = tx.NowFunc()
-		}
 		f := fingerprint(d)
 		res := tx.Exec("UPDATE dead_letters SET occurrences = occurrences + 1, why = ?, failed_at = ?, "+
 			"state = CASE WHEN state = 'replayed' THEN 'open' ELSE state END WHERE fingerprint = ?",
