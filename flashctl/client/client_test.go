@@ -42,7 +42,8 @@ func abort(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 var lines = []contract.Line{{SKUID: "1", Qty: 1}}
 
 func TestReserveRetriesWithTheSamePath(t *testing.T) {
-	b, calls := serve(t, client.Options{}, respond(http.StatusServiceUnavailable, `{"code":"gate_unavailable"}`), abort,
+	b, calls := serve(t, client.Options{},
+		respond(http.StatusServiceUnavailable, `{"code":"gate_unavailable"}`), abort,
 		respond(http.StatusBadGateway, "<html>"), respond(http.StatusAccepted, `{"order_sn":"7","status":"queued"}`))
 	r, err := b.Reserve(t.Context(), "1", "p", lines)
 	require.NoError(t, err)

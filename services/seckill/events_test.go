@@ -109,11 +109,13 @@ func TestEventsNeedAValidTicket(t *testing.T) {
 	plain, ticket, _ := strings.Cut(url, "?ticket=")
 	r.call("GET", plain, p.token, nil).is(t, http.StatusUnauthorized, contract.CodeUnauthenticated)
 	r.call("GET", plain+"?ticket="+ticket[1:], "", nil).is(t, http.StatusUnauthorized, contract.CodeUnauthenticated)
-	r.call("GET", strings.Replace(url, p.orderSN, "1", 1), "", nil).is(t, http.StatusUnauthorized, contract.CodeUnauthenticated)
+	r.call("GET", strings.Replace(url, p.orderSN, "1", 1), "", nil).
+		is(t, http.StatusUnauthorized, contract.CodeUnauthenticated)
 	r.call("GET", strings.Replace(url, p.orderSN, "x", 1), "", nil).is(t, http.StatusNotFound, contract.CodeNotFound)
 
 	r.mini.SetTime(time.Now().Add(6 * time.Minute))
-	require.Eventually(t, func() bool { return r.open(url).res.StatusCode == http.StatusUnauthorized }, 30*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return r.open(url).res.StatusCode == http.StatusUnauthorized },
+		30*time.Second, 50*time.Millisecond)
 }
 
 func TestStreamsAreBounded(t *testing.T) {
@@ -130,7 +132,8 @@ func TestStreamsAreBounded(t *testing.T) {
 	require.Equal(t, "queued", r.open(bob).status())
 	r.call("GET", bob, "", nil).is(t, http.StatusServiceUnavailable, contract.CodeOverloaded)
 	require.NoError(t, first.res.Body.Close())
-	require.Eventually(t, func() bool { return r.open(alice).res.StatusCode == http.StatusOK }, 30*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return r.open(alice).res.StatusCode == http.StatusOK },
+		30*time.Second, 20*time.Millisecond)
 }
 
 func TestHeadKeepsNoStreamOpen(t *testing.T) {

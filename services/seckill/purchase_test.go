@@ -48,7 +48,8 @@ func TestOnePurchase(t *testing.T) {
 		require.True(t, strings.HasPrefix(got.str("events_url"), result+"/events?ticket="))
 		require.Len(t, got.body, 4)
 
-		require.Eventually(t, func() bool { return len(r.publishedFor(activity)) == 1 }, 30*time.Second, 5*time.Millisecond)
+		require.Eventually(t, func() bool { return len(r.publishedFor(activity)) == 1 },
+			30*time.Second, 5*time.Millisecond)
 		item := r.publishedFor(activity)[0]
 		require.Equal(t, p.orderSN, item.OrderSN)
 		require.Equal(t, "alice", item.UserID)
@@ -69,7 +70,8 @@ func TestOnePurchase(t *testing.T) {
 		}
 		require.Equal(t, want, r.call("GET", result, p.token, nil).is(t, 200, "").body)
 		require.Equal(t, []any{want}, r.call("GET", "/v1/activities/"+activity+"/reservations", p.token, nil).is(t, 200, "").body["items"])
-		require.Equal(t, "created", r.buy(p, oneOf("1")).is(t, 202, "").body["status"], "the same path returns the present status")
+		require.Equal(t, "created", r.buy(p, oneOf("1")).is(t, 202, "").body["status"],
+			"the same path returns the present status")
 
 		require.NoError(t, r.gate.Release(t.Context(), ref, []stockgate.Ending{{OrderSN: p.orderSN, UserID: "alice", Lines: item.Lines, Reason: "expired"}}))
 		closed := r.call("GET", result, p.token, nil).is(t, 200, "")
@@ -90,7 +92,8 @@ func TestPathsThatBuyNothing(t *testing.T) {
 		}
 	})
 	t.Run("another user's", func(t *testing.T) {
-		r.buy(path{r.token("bob"), p.path, "", activity}, oneOf("1")).is(t, http.StatusForbidden, contract.CodePathInvalid)
+		r.buy(path{r.token("bob"), p.path, "", activity}, oneOf("1")).
+			is(t, http.StatusForbidden, contract.CodePathInvalid)
 	})
 	t.Run("another activity's", func(t *testing.T) {
 		r.buy(path{p.token, p.path, "", other}, oneOf("1")).is(t, http.StatusForbidden, contract.CodePathInvalid)
@@ -112,7 +115,8 @@ func TestPathsThatBuyNothing(t *testing.T) {
 		unused := r.path("carol", activity)
 		r.setTime(time.Now().Add(6 * time.Minute))
 		r.buy(unused, oneOf("1")).is(t, http.StatusForbidden, contract.CodePathExpired)
-		require.Equal(t, p.orderSN, r.buy(p, oneOf("1")).is(t, 202, "").body["order_sn"], "a known path returns its purchase")
+		require.Equal(t, p.orderSN, r.buy(p, oneOf("1")).is(t, 202, "").body["order_sn"],
+			"a known path returns its purchase")
 		r.buy(p, oneOf("2")).is(t, http.StatusConflict, contract.CodeIdempotencyConflict)
 	})
 }
@@ -138,7 +142,8 @@ func TestWindowFollowsRedisTime(t *testing.T) {
 
 	r.mini.SetTime(start.Add(3 * time.Minute))
 	r.buy(unused, oneOf("1")).is(t, http.StatusConflict, contract.CodeActivityEnded)
-	require.Equal(t, used.orderSN, r.buy(used, oneOf("1")).is(t, 202, "").body["order_sn"], "a known path returns its purchase after the end")
+	require.Equal(t, used.orderSN, r.buy(used, oneOf("1")).is(t, 202, "").body["order_sn"],
+		"a known path returns its purchase after the end")
 	require.Eventually(t, func() bool {
 		return r.call("POST", paths, unused.token, nil).body["code"] == string(contract.CodeActivityEnded)
 	}, 30*time.Second, 50*time.Millisecond)
@@ -162,8 +167,9 @@ func TestPathRouteRefusesSoonAfterAPause(t *testing.T) {
 				a.is(t, http.StatusConflict, contract.CodeActivityPaused)
 				break
 			}
-			time.Sleep(20 * time.Millisecond)                  // below the limit of one user
-			require.Less(t, began.Sub(paused), 10*time.Second) // 200 ms on an idle machine; TestCacheFollowsTheGate tests the age
+			time.Sleep(20 * time.Millisecond) // below the limit of one user
+			// 200 ms on an idle machine; TestCacheFollowsTheGate tests the age
+			require.Less(t, began.Sub(paused), 10*time.Second)
 		}
 	})
 }
@@ -183,12 +189,14 @@ func TestSoldOut(t *testing.T) {
 		require.Eventually(t, func() bool {
 			return r.call("POST", paths, bob.token, nil).body["code"] == string(contract.CodeSoldOut)
 		}, 30*time.Second, 10*time.Millisecond)
-		require.Equal(t, alice.orderSN, r.buy(alice, oneOf("1")).is(t, 202, "").body["order_sn"], "a known path returns its purchase while sold out")
+		require.Equal(t, alice.orderSN, r.buy(alice, oneOf("1")).is(t, 202, "").body["order_sn"],
+			"a known path returns its purchase while sold out")
 		r.buy(bob, oneOf("1")).is(t, http.StatusConflict, contract.CodeSoldOut)
 
 		ref := contract.GateRef{ActivityID: activity}
 		require.NoError(t, r.gate.Release(t.Context(), ref, []stockgate.Ending{{OrderSN: alice.orderSN, UserID: "alice", Lines: []contract.Line{{SKUID: "1", Qty: 1}}, Reason: "expired"}}))
-		require.Eventually(t, func() bool { return r.buy(bob, oneOf("1")).StatusCode == http.StatusAccepted }, 30*time.Second, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return r.buy(bob, oneOf("1")).StatusCode == http.StatusAccepted },
+			30*time.Second, 10*time.Millisecond)
 	})
 }
 
@@ -238,10 +246,12 @@ func TestInvalidPurchaseBodies(t *testing.T) {
 		r.buy(p, line(`{"sku_id":"1","qty":2}`)).is(t, http.StatusConflict, contract.CodeLimitReached)
 	})
 	t.Run("too large", func(t *testing.T) {
-		r.buy(p, `{"lines":[`+strings.Repeat(" ", 70_000)+`]}`).is(t, http.StatusRequestEntityTooLarge, contract.CodeBodyTooLarge)
+		r.buy(p, `{"lines":[`+strings.Repeat(" ", 70_000)+`]}`).
+			is(t, http.StatusRequestEntityTooLarge, contract.CodeBodyTooLarge)
 	})
 	t.Run("another content type", func(t *testing.T) {
-		r.call("POST", "/v1/activities/"+p.activity+"/paths/"+p.path+"/reservations", p.token, oneOf("1"), "Content-Type", "text/plain").
+		r.call("POST", "/v1/activities/"+p.activity+"/paths/"+p.path+"/reservations",
+			p.token, oneOf("1"), "Content-Type", "text/plain").
 			is(t, http.StatusUnsupportedMediaType, contract.CodeUnsupportedMediaType)
 	})
 	r.buy(p, oneOf("1")).is(t, 202, "")
@@ -278,7 +288,8 @@ func TestConcurrentBuyersGetExactlyTheStock(t *testing.T) {
 	wg.Wait()
 	require.EqualValues(t, units, accepted.Load())
 	require.EqualValues(t, buyers-units, soldOut.Load())
-	require.Eventually(t, func() bool { return len(r.publishedFor(activity)) >= units }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.publishedFor(activity)) >= units },
+		time.Minute, 5*time.Millisecond)
 	r.stop()
 	published := map[string]bool{}
 	for _, item := range r.publishedFor(activity) {
@@ -300,14 +311,16 @@ func TestEntriesOfADeadRelayArePublished(t *testing.T) {
 	r.stop()
 	// A relay read this entry and died before it published it.
 	ref := contract.GateRef{ActivityID: activity}
-	_, err := r.gate.Reserve(t.Context(), ref, []stockgate.Request{{OrderSN: "4711", UserID: "alice", Lines: []contract.Line{{SKUID: "1", Qty: 1}}}})
+	_, err := r.gate.Reserve(t.Context(), ref,
+		[]stockgate.Request{{OrderSN: "4711", UserID: "alice", Lines: []contract.Line{{SKUID: "1", Qty: 1}}}})
 	require.NoError(t, err)
 	read, err := r.gate.ReadJournal(t.Context(), ref, "dead", 10)
 	require.NoError(t, err)
 	require.Len(t, read, 1)
 
 	next := newRig(t, setup{real: true, cfg: func(c *config) { c.JournalClaimAfter = 300 * time.Millisecond }})
-	require.Eventually(t, func() bool { return len(next.publishedFor(activity)) == 1 }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(next.publishedFor(activity)) == 1 },
+		30*time.Second, 10*time.Millisecond)
 	require.Equal(t, "4711", next.publishedFor(activity)[0].OrderSN)
 }
 

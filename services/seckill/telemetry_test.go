@@ -57,7 +57,8 @@ func TestPurchaseIsOneTraceWithoutSecrets(t *testing.T) {
 	bob := r.path("bob", activity)
 	r.buy(bob, oneOf("1")).is(t, 409, contract.CodeSoldOut)
 	r.call("GET", "/v1/activities/"+activity+"/reservations/"+p.orderSN, p.token, nil).is(t, 200, "")
-	require.Eventually(t, func() bool { return len(r.publishedFor(activity)) == 1 }, 30*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.publishedFor(activity)) == 1 },
+		30*time.Second, 5*time.Millisecond)
 
 	var metrics string
 	for _, name := range []string{"flashsale_seckill_purchases_accepted", "flashsale_seckill_refused", "flashsale_seckill_relay_lag", "flashsale_seckill_relay_published", "flashsale_seckill_gate_group", "flashsale_seckill_gate_breaker", "flashsale_seckill_streams_open"} {

@@ -42,12 +42,15 @@ func TestInvalidTokensAreRefused(t *testing.T) {
 	}
 	secret, later := []byte(settings.DevelopmentAuthSecret), time.Now().Add(time.Hour).Unix()
 	for name, token := range map[string]string{
-		"missing":         "",
-		"no JWT":          "x",
-		"expired":         signed(jwt.SigningMethodHS256, secret, jwt.MapClaims{"sub": "alice", "exp": time.Now().Add(-time.Hour).Unix()}),
-		"without expiry":  signed(jwt.SigningMethodHS256, secret, jwt.MapClaims{"sub": "alice"}),
-		"another key":     signed(jwt.SigningMethodHS256, []byte(strings.Repeat("k", 40)), jwt.MapClaims{"sub": "alice", "exp": later}),
-		"none":            signed(jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, jwt.MapClaims{"sub": "alice", "exp": later}),
+		"missing": "",
+		"no JWT":  "x",
+		"expired": signed(jwt.SigningMethodHS256,
+			secret, jwt.MapClaims{"sub": "alice", "exp": time.Now().Add(-time.Hour).Unix()}),
+		"without expiry": signed(jwt.SigningMethodHS256, secret, jwt.MapClaims{"sub": "alice"}),
+		"another key": signed(jwt.SigningMethodHS256,
+			[]byte(strings.Repeat("k", 40)), jwt.MapClaims{"sub": "alice", "exp": later}),
+		"none": signed(jwt.SigningMethodNone,
+			jwt.UnsafeAllowNoneSignatureType, jwt.MapClaims{"sub": "alice", "exp": later}),
 		"HS512":           signed(jwt.SigningMethodHS512, secret, jwt.MapClaims{"sub": "alice", "exp": later}),
 		"without subject": signed(jwt.SigningMethodHS256, secret, jwt.MapClaims{"exp": later}),
 		"strange subject": signed(jwt.SigningMethodHS256, secret, jwt.MapClaims{"sub": "a b", "exp": later}),
@@ -78,7 +81,8 @@ func TestReservationsOfOthersAreNotFound(t *testing.T) {
 		r.call("GET", own+"/"+sn, p.token, nil).is(t, http.StatusNotFound, contract.CodeNotFound)
 	}
 	for _, id := range []string{"1", "x", "-1"} {
-		r.call("GET", "/v1/activities/"+id+"/reservations/"+p.orderSN, p.token, nil).is(t, http.StatusNotFound, contract.CodeNotFound)
+		r.call("GET", "/v1/activities/"+id+"/reservations/"+p.orderSN, p.token, nil).
+			is(t, http.StatusNotFound, contract.CodeNotFound)
 		r.call("GET", "/v1/activities/"+id, "", nil).is(t, http.StatusNotFound, contract.CodeNotFound)
 	}
 }
@@ -89,13 +93,16 @@ func TestRoutesAndParameters(t *testing.T) {
 	token := r.token("alice")
 	paths := "/v1/activities/" + activity + "/paths"
 	r.call("POST", paths, token, "{}").is(t, http.StatusCreated, "")
-	r.call("POST", paths, token, `{"captcha_id":"x","captcha_answer":"y"}`).is(t, http.StatusBadRequest, contract.CodeInvalidRequest)
+	r.call("POST", paths, token, `{"captcha_id":"x","captcha_answer":"y"}`).
+		is(t, http.StatusBadRequest, contract.CodeInvalidRequest)
 	r.call("POST", paths, token, `[]`).is(t, http.StatusBadRequest, contract.CodeInvalidRequest)
-	r.call("POST", "/v1/activities/"+activity+"/captchas", token, nil).is(t, http.StatusNotFound, contract.CodeNotFound)
+	r.call("POST", "/v1/activities/"+activity+"/captchas", token, nil).
+		is(t, http.StatusNotFound, contract.CodeNotFound)
 	r.call("DELETE", paths, token, nil).is(t, http.StatusMethodNotAllowed, contract.CodeMethodNotAllowed)
 	for _, query := range []string{"limit=0", "limit=101", "limit=x", "limit=1.5", "cursor=%25"} {
 		r.call("GET", "/v1/activities?"+query, "", nil).is(t, http.StatusBadRequest, contract.CodeInvalidRequest)
-		r.call("GET", "/v1/activities/"+activity+"/reservations?"+query, token, nil).is(t, http.StatusBadRequest, contract.CodeInvalidRequest)
+		r.call("GET", "/v1/activities/"+activity+"/reservations?"+query, token, nil).
+			is(t, http.StatusBadRequest, contract.CodeInvalidRequest)
 	}
 }
 
@@ -123,9 +130,11 @@ func TestSaleWithLostDataIsUnavailable(t *testing.T) {
 	}
 	r.buy(p, oneOf("1")).is(t, http.StatusServiceUnavailable, contract.CodeGateUnavailable)
 	require.Eventually(t, func() bool { // once the cached sale is too old
-		return r.call("POST", "/v1/activities/"+activity+"/paths", p.token, nil).StatusCode == http.StatusServiceUnavailable
+		a := r.call("POST", "/v1/activities/"+activity+"/paths", p.token, nil)
+		return a.StatusCode == http.StatusServiceUnavailable
 	}, 30*time.Second, 20*time.Millisecond)
-	r.call("GET", "/v1/activities/"+activity+"/reservations/"+p.orderSN, p.token, nil).is(t, http.StatusServiceUnavailable, contract.CodeGateUnavailable)
+	r.call("GET", "/v1/activities/"+activity+"/reservations/"+p.orderSN, p.token, nil).
+		is(t, http.StatusServiceUnavailable, contract.CodeGateUnavailable)
 	r.call("POST", "/v1/activities/12345/paths", p.token, nil).is(t, http.StatusNotFound, contract.CodeNotFound)
 }
 
@@ -164,7 +173,8 @@ func TestClickLimitIsPerUserAndActivity(t *testing.T) {
 	r := newRig(t, withRules(t, `  - {name: path-click, algorithm: gcra, key: "user+param:activity_id", limit: 1, per: 1h, burst: 1}`))
 	one, other := r.sale(10), r.sale(10)
 	r.path("alice", one)
-	refused := r.call("POST", "/v1/activities/"+one+"/paths", r.token("alice"), nil).is(t, http.StatusTooManyRequests, contract.CodeRateLimited)
+	refused := r.call("POST", "/v1/activities/"+one+"/paths", r.token("alice"), nil).
+		is(t, http.StatusTooManyRequests, contract.CodeRateLimited)
 	require.Equal(t, []any{"path-click"}, refused.body["violated_policies"])
 	r.path("alice", other)
 	r.path("bob", one)
@@ -238,7 +248,8 @@ func TestOrderOfTheChecksBeforeAPath(t *testing.T) {
 	refused := post(sale, "alice", nil).is(t, http.StatusTooManyRequests, contract.CodeRateLimited)
 	require.Equal(t, []any{"path-per-user"}, refused.body["violated_policies"])
 	post("77", "bob", nil).is(t, http.StatusNotFound, contract.CodeNotFound)
-	for _, user := range []string{"bob", "carol", "dave"} { // all permits of path-activity: earlier refusals were not charged
+	// all permits of path-activity: earlier refusals were not charged
+	for _, user := range []string{"bob", "carol", "dave"} {
 		r.path(user, sale)
 	}
 	refused = post(sale, "erin", nil).is(t, http.StatusTooManyRequests, contract.CodeRateLimited)
@@ -287,7 +298,8 @@ func TestRobotsAtOneSaleStarveNoOther(t *testing.T) {
 	}
 	stop()
 	running.Wait()
-	require.LessOrEqual(t, float64(issued.Load()), rate+rate*time.Since(began).Seconds(), "one second's burst, and the rate")
+	require.LessOrEqual(t, float64(issued.Load()),
+		rate+rate*time.Since(began).Seconds(), "one second's burst, and the rate")
 }
 
 func TestNoPathWithoutWorkerID(t *testing.T) {
@@ -296,7 +308,8 @@ func TestNoPathWithoutWorkerID(t *testing.T) {
 	r.path("alice", activity)
 	held := r.path("bob", activity)
 	r.lease.lost = true
-	r.call("POST", "/v1/activities/"+activity+"/paths", held.token, nil).is(t, http.StatusServiceUnavailable, contract.CodeUnavailable)
+	r.call("POST", "/v1/activities/"+activity+"/paths", held.token, nil).
+		is(t, http.StatusServiceUnavailable, contract.CodeUnavailable)
 	r.buy(held, oneOf("1")).is(t, 202, "")
 }
 
@@ -323,7 +336,8 @@ func TestRedisNotFilled(t *testing.T) {
 		}
 	}
 	r.buy(p, oneOf("1")).is(t, http.StatusServiceUnavailable, contract.CodeGateUnavailable)
-	r.call("GET", "/v1/activities/"+activity+"/reservations/"+p.orderSN, p.token, nil).is(t, http.StatusServiceUnavailable, contract.CodeGateUnavailable)
+	r.call("GET", "/v1/activities/"+activity+"/reservations/"+p.orderSN, p.token, nil).
+		is(t, http.StatusServiceUnavailable, contract.CodeGateUnavailable)
 }
 
 func TestRedisDownAtStart(t *testing.T) {
@@ -331,11 +345,13 @@ func TestRedisDownAtStart(t *testing.T) {
 	require.Error(t, r.service.Ready(), "no worker id yet")
 	token := r.token("alice")
 	r.call("GET", "/v1/activities", "", nil).is(t, http.StatusServiceUnavailable, contract.CodeGateUnavailable)
-	r.call("POST", "/v1/activities/5/paths", token, nil).is(t, http.StatusServiceUnavailable, contract.CodeGateUnavailable)
+	r.call("POST", "/v1/activities/5/paths", token, nil).
+		is(t, http.StatusServiceUnavailable, contract.CodeGateUnavailable)
 
 	require.NoError(t, r.mini.Restart())
 	var activity string
-	require.Eventually(t, func() bool { _, err := r.gate.Now(t.Context()); return err == nil }, 30*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { _, err := r.gate.Now(t.Context()); return err == nil },
+		30*time.Second, 50*time.Millisecond)
 	activity = r.sale(10)
 	var p path
 	require.Eventually(t, func() bool {
@@ -345,7 +361,8 @@ func TestRedisDownAtStart(t *testing.T) {
 	}, time.Minute, 100*time.Millisecond, "an empty Redis gives no worker id for one lease of 5 s")
 	require.NoError(t, r.service.Ready())
 	r.buy(p, oneOf("1")).is(t, 202, "")
-	require.Eventually(t, func() bool { return len(r.publishedFor(activity)) == 1 }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.publishedFor(activity)) == 1 },
+		30*time.Second, 10*time.Millisecond)
 }
 
 func TestRedisFailsAndRecovers(t *testing.T) {
@@ -354,7 +371,8 @@ func TestRedisFailsAndRecovers(t *testing.T) {
 	activity := r.sale(10)
 	p, bob := r.path("alice", activity), r.path("bob", activity)
 	r.buy(p, oneOf("1")).is(t, 202, "")
-	require.Eventually(t, func() bool { return len(r.publishedFor(activity)) == 1 }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.publishedFor(activity)) == 1 },
+		30*time.Second, 10*time.Millisecond)
 
 	r.mini.Close()
 	result := "/v1/activities/" + activity + "/reservations/" + p.orderSN
@@ -371,9 +389,11 @@ func TestRedisFailsAndRecovers(t *testing.T) {
 	}, 30*time.Second, 20*time.Millisecond, "the cached sale is too old")
 
 	require.NoError(t, r.mini.Restart())
-	require.Eventually(t, func() bool { return r.buy(bob, oneOf("1")).StatusCode == http.StatusAccepted }, 30*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return r.buy(bob, oneOf("1")).StatusCode == http.StatusAccepted },
+		30*time.Second, 50*time.Millisecond)
 	r.call("GET", result, p.token, nil).is(t, 200, "")
-	require.Eventually(t, func() bool { return len(r.publishedFor(activity)) == 2 }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.publishedFor(activity)) == 2 },
+		30*time.Second, 10*time.Millisecond)
 }
 
 func TestInvalidSettings(t *testing.T) {
@@ -402,7 +422,8 @@ func TestInvalidSettings(t *testing.T) {
 	production := map[string]string{"APP_ENV": "production", "AUTH_HS256_SECRET": strings.Repeat("ab", 20)}
 	require.ErrorContains(t, load(production), "PATH_SECRETS")
 	for _, bad := range []string{
-		"short", "development-only-secret-of-the-paths", strings.Repeat("cd", 20) + ",short", strings.Repeat("cd", 20) + ",",
+		"short", "development-only-secret-of-the-paths",
+		strings.Repeat("cd", 20) + ",short", strings.Repeat("cd", 20) + ",",
 		strings.Repeat("cd", 20) + ", development-only-secret-of-the-paths",
 	} {
 		production["PATH_SECRETS"] = bad
@@ -427,7 +448,8 @@ func TestSecretsAreRotated(t *testing.T) {
 
 func TestTokenWithARoleMayBuy(t *testing.T) {
 	r := newRig(t, setup{})
-	token, err := auth.Mint(settings.DevelopmentAuthSecret, auth.Identity{UserID: "m", Roles: []auth.Role{auth.Merchant}}, time.Minute)
+	token, err := auth.Mint(settings.DevelopmentAuthSecret,
+		auth.Identity{UserID: "m", Roles: []auth.Role{auth.Merchant}}, time.Minute)
 	require.NoError(t, err)
 	r.call("POST", "/v1/activities/"+r.sale(1)+"/paths", token, nil).is(t, http.StatusCreated, "")
 }

@@ -47,7 +47,8 @@ func TestEveryBuyerIsCounted(t *testing.T) {
 			require.Equal(t, 100, report.Whole.Count)
 			if rate > 0 {
 				require.GreaterOrEqual(t, report.Took, 198*time.Millisecond, "the last buyer begins after 99/500 s")
-				require.GreaterOrEqual(t, report.Whole.Max, report.Path.Max, "the time counts from when a buyer was due")
+				require.GreaterOrEqual(t, report.Whole.Max,
+					report.Path.Max, "the time counts from when a buyer was due")
 			}
 		})
 	}

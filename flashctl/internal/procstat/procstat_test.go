@@ -20,7 +20,8 @@ func TestThisProcess(t *testing.T) {
 		}
 		now, err := procstat.CPU(os.Getpid())
 		later, err2 := procstat.Machine()
-		return err == nil && err2 == nil && now > before && later > machine // Linux updates the two at different moments
+		// Linux updates the two at different moments
+		return err == nil && err2 == nil && now > before && later > machine
 	}, 30*time.Second, time.Millisecond)
 
 	now, peak, err := procstat.Memory(os.Getpid())

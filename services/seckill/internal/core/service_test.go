@@ -145,7 +145,8 @@ func TestUnknownSKUIsNamed(t *testing.T) {
 	w, s := newWorld(t)
 	p := mustPath(t, s, "alice")
 	w.verdict = Verdict{Outcome: UnknownSKU}
-	_, err := s.Purchase(t.Context(), "alice", "7", p.Path, []contract.Line{{SKUID: "1", Qty: 1}, {SKUID: "99", Qty: 1}})
+	unknown := []contract.Line{{SKUID: "1", Qty: 1}, {SKUID: "99", Qty: 1}}
+	_, err := s.Purchase(t.Context(), "alice", "7", p.Path, unknown)
 	require.Equal(t, "lines[1].sku_id", refused(t, err, contract.CodeInvalidRequest).Fields[0].Field)
 }
 
@@ -226,7 +227,8 @@ func TestSoldOutSaleNeedsLookupsOnly(t *testing.T) {
 	})
 	s.Sales.refresh(t.Context())
 	_, err = s.Purchase(t.Context(), "bob", "7", unused.Path, lines)
-	require.Equal(t, noon.Add(2*time.Minute), members(refused(t, err, contract.CodeSoldOut))["may_return_until"], "from the level, not from an earlier verdict")
+	require.Equal(t, noon.Add(2*time.Minute), members(refused(t, err, contract.CodeSoldOut))["may_return_until"],
+		"from the level, not from an earlier verdict")
 	_, err = s.IssuePath(t.Context(), "dora", "7")
 	require.Equal(t, noon.Add(2*time.Minute), members(refused(t, err, contract.CodeSoldOut))["may_return_until"])
 	got, err := s.Purchase(t.Context(), "alice", "7", used.Path, lines)

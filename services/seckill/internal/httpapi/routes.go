@@ -50,9 +50,9 @@ func New(d Deps) (http.Handler, error) {
 		ErrorHandlerFunc: func(w http.ResponseWriter, r *http.Request, err error) { h.refuse(w, r, badParameter(err)) },
 	}
 
-	// The checks before a handler, in their order: the load shedder; the sold-out check; limits by address, which need
-	// no token; the token; limits by user; on the path route also whether the sale has started (before the limits by
-	// user), whether it is open (after them), and last the limits that queue. A refused request is charged only by the
+	// Each request passes these checks in order: the load shedder; on the path route the sold-out check; limits by
+	// address, which need no token; the token; on the path route whether the sale has started; limits by user; on the
+	// path route whether the sale is open, and last the limits that queue. A refused request is charged only by the
 	// limits before the check that refuses it. path-activity and path-total are charged one after the other: a request
 	// that path-total refuses has used a permit of its activity. That costs no call to Redis and affects no other
 	// activity.
