@@ -37,8 +37,10 @@ func (s *Service) closeOrders(
 	if err != nil {
 		return nil, err
 	}
-	c := closing{now: s.now(), payingAgainAfter: s.timing.PayingAgainAfter, reason: reason, tombstoneReason: tombstoneReason,
-		activityID: activityID, rows: rows, later: map[time.Time][]string{}}
+	c := closing{
+		now: s.now(), payingAgainAfter: s.timing.PayingAgainAfter, reason: reason, tombstoneReason: tombstoneReason,
+		activityID: activityID, rows: rows, later: map[time.Time][]string{},
+	}
 	for _, o := range outcomes {
 		if incident := c.follow(o); incident != "" {
 			s.recorder.Incident(ctx, incident, "order_sn", o.OrderSN, "outcome", o.Outcome)

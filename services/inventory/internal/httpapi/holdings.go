@@ -97,8 +97,10 @@ func (m *Merchant) csv(w http.ResponseWriter, r *http.Request, id, user string) 
 		if first {
 			w.Header().Set("Content-Type", "text/csv; charset=utf-8; header=present")
 			w.Header().Set("Content-Disposition", `attachment; filename="orders-`+id+`.csv"`)
-			_ = out.Write([]string{"order_sn", "user_id", "lines", "state", "reason", "reserved_at",
-				"order_created_at", "expires_at", "changed_at"})
+			_ = out.Write([]string{
+				"order_sn", "user_id", "lines", "state", "reason", "reserved_at",
+				"order_created_at", "expires_at", "changed_at",
+			})
 		}
 		for _, row := range rows {
 			_ = out.Write(csvRecord(row)) // out.Error returns its error after Flush

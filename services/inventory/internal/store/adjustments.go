@@ -29,8 +29,9 @@ type adjustmentRow struct {
 
 func (adjustmentRow) TableName() string { return "adjustments" }
 
-var adjustmentColumns = []string{"id", "activity_id", "sku_id", "delta", "reason", "state", "decision", "created_by",
-	"created_at", "updated_at"}
+var adjustmentColumns = []string{
+	"id", "activity_id", "sku_id", "delta", "reason", "state", "decision", "created_by", "created_at", "updated_at",
+}
 
 func toAdjustment(r adjustmentRow) *core.Adjustment {
 	return &core.Adjustment{

@@ -37,8 +37,10 @@ func (skuRow) TableName() string { return "skus" }
 var skuColumns = []string{"id", "product_id", "name", "list_price", "currency", "created_at"}
 
 func toSKU(r skuRow) core.SKU {
-	return core.SKU{ID: text(r.ID), ProductID: text(r.ProductID), Name: r.Name, ListPrice: r.ListPrice,
-		Currency: r.Currency}
+	return core.SKU{
+		ID: text(r.ID), ProductID: text(r.ProductID), Name: r.Name, ListPrice: r.ListPrice,
+		Currency: r.Currency,
+	}
 }
 
 func toProduct(r productRow, skus []core.SKU) *core.Product {
@@ -66,8 +68,10 @@ func (s *Store) SKUs(ctx context.Context, ids []string) (map[string]core.SKU, er
 func (s *Store) CreateProduct(ctx context.Context, p core.Product, c core.Change) (*core.Product, error) {
 	var out *core.Product
 	err := sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
-		row := productRow{Name: p.Name, Description: p.Description, ImageURL: p.ImageURL, CreatedAt: p.CreatedAt,
-			UpdatedAt: p.UpdatedAt}
+		row := productRow{
+			Name: p.Name, Description: p.Description, ImageURL: p.ImageURL, CreatedAt: p.CreatedAt,
+			UpdatedAt: p.UpdatedAt,
+		}
 		if err := tx.Create(&row).Error; err != nil {
 			return err
 		}
