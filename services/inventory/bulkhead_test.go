@@ -53,7 +53,7 @@ func (d *door) holds() int {
 
 // What holds connections for long may be asked for by a few at a time. A place is free again when its request has ended,
 // however it ended.
-func TestFewExportsAndReconciliationsAtATime(t *testing.T) {
+func TestConcurrentExportsAndReconciliationsAreLimited(t *testing.T) {
 	const patience = 20 * time.Second
 	for rule, c := range map[string]struct{ method, path, accept string }{
 		"merchant-export":    {http.MethodGet, "/orders", "text/csv"},

@@ -54,7 +54,7 @@ func TestKilledWhileLanding(t *testing.T) {
 			require.Equal(t, core.StateRejected, w.row(lost.OrderSN).State)
 			require.Equal(t, stockgate.StatusFailed, w.entry(a, lost.OrderSN).Status)
 			require.Contains(t, w.deductions(), good.OrderSN)
-			require.Equal(t, bad.OrderSN, w.letters(core.DeadLetterOpen)[0].OrderSN)
+			require.Equal(t, bad.OrderSN, w.deadLetters(core.DeadLetterOpen)[0].OrderSN)
 		}
 	})
 }
@@ -122,7 +122,7 @@ func TestKilledWhilePublishing(t *testing.T) {
 }
 
 // Nobody repeats the call: the keeper finishes what a killed instance began.
-func TestTheKeeperFinishes(t *testing.T) {
+func TestTheGateControllerFinishesKilledChanges(t *testing.T) {
 	eachDB(t, func(w *world) {
 		for _, after := range []bool{false, true} {
 			for step := 1; step < 5; step++ {
@@ -221,7 +221,7 @@ func TestKilledWhileAdjusting(t *testing.T) {
 }
 
 // Nobody repeats the call: the sweeper ends what was left, one way or the other.
-func TestAnAdjustmentLeftBehindIsResumed(t *testing.T) {
+func TestAnUnfinishedAdjustmentIsResumed(t *testing.T) {
 	w := newWorld(t, dbtest.SQLite(t, Migrations))
 	for _, delta := range []int64{7, -2, -9} {
 		for _, after := range []bool{false, true} {

@@ -54,11 +54,11 @@ func TestEventsInAnyOrder(t *testing.T) {
 				}
 			}
 		}
-		require.Empty(w.t, w.letters(core.DeadLetterOpen))
+		require.Empty(w.t, w.deadLetters(core.DeadLetterOpen))
 	})
 }
 
-func TestPaidWithoutAPieceIsSentBack(t *testing.T) {
+func TestPaidWithoutReservedUnitsIsRefunded(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(2, 1)
 		released := w.buy(a, "u1")
@@ -87,17 +87,17 @@ func TestPaidWithoutAPieceIsSentBack(t *testing.T) {
 	})
 }
 
-func TestEventsWithoutALedgerRowBecomeLetters(t *testing.T) {
+func TestEventsWithoutALedgerRowBecomeDeadLetters(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 1)
 		r := contract.Reservation{OrderSN: newSN(), UserID: "u2", ActivityID: a.ID, Lines: []contract.Line{{SKUID: a.Items[0].SKUID, Qty: 1}}}
 		w.follow(event(r, contract.OrderCreated), event(r, contract.OrderClosed))
-		require.Len(w.t, w.letters(core.DeadLetterOpen), 2)
+		require.Len(w.t, w.deadLetters(core.DeadLetterOpen), 2)
 		w.agree(a)
 	})
 }
 
-func TestDueOrdersAreClosedAsOrderSays(t *testing.T) {
+func TestDueClosingsFollowTheResponseOfOrder(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 6)
 		var all []contract.Reservation
@@ -179,14 +179,14 @@ func TestARefundedOrderReleasesItsUnitsOnce(t *testing.T) {
 		}
 		require.Empty(w.t, w.orders.refunded, "their money is on its way back already")
 		require.Empty(w.t, alarms.told)
-		require.Empty(w.t, w.letters(core.DeadLetterOpen))
+		require.Empty(w.t, w.deadLetters(core.DeadLetterOpen))
 		w.land(w.buy(a, "u0"), w.buy(a, "u2")) // units and allowances are free again
 		w.agree(a)
 	})
 }
 
 // A paid event that met a released row had its order refunded. The closing that comes later changes nothing.
-func TestTheClosingAfterARefundForWantOfAUnitChangesNothing(t *testing.T) {
+func TestTheClosingAfterARefundWithoutUnitsChangesNothing(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 1)
 		r := w.buy(a, "u1")
@@ -249,7 +249,7 @@ func TestACancelledOrderStaysCancelledWhicheverMessageComesFirst(t *testing.T) {
 }
 
 // The gate is told of a release also when the ledger was released by another message, killed before it told the gate.
-func TestTheGateIsReleasedEvenIfTheLedgerWas(t *testing.T) {
+func TestTheGateIsReleasedEvenIfTheLedgerIsReleasedAlready(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 1)
 		r := w.buy(a, "u1")

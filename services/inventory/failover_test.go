@@ -37,7 +37,7 @@ func (w *world) forgets(handle func() error) {
 }
 
 // The new master never heard of the last effects, whatever they were.
-func TestANewMasterHearsAgainWhatTheOldOneWasTold(t *testing.T) {
+func TestANewMasterIsSynced(t *testing.T) {
 	eachDB(t, func(w *world) {
 		m := w.onMaster()
 		a := w.sale(1, 10)
@@ -65,7 +65,7 @@ func TestANewMasterHearsAgainWhatTheOldOneWasTold(t *testing.T) {
 }
 
 // One row that nobody can read and a damaged sale document keep nothing else from the new master.
-func TestANewMasterHearsAllThatCanBeRead(t *testing.T) {
+func TestANewMasterIsSyncedInSpiteOfUnreadableRows(t *testing.T) {
 	eachDB(t, func(w *world) {
 		alarms := w.alarms()
 		m := w.onMaster()
@@ -87,7 +87,7 @@ func TestANewMasterHearsAllThatCanBeRead(t *testing.T) {
 }
 
 // Redis was away for longer than the window: what its old master forgot it was told before that.
-func TestAMasterReplacedAfterALongOutageHearsAllOfIt(t *testing.T) {
+func TestAMasterReplacedAfterALongOutageIsSyncedFromItsBeginning(t *testing.T) {
 	eachDB(t, func(w *world) {
 		m := w.onMaster()
 		a := w.sale(1, 10)
@@ -105,7 +105,7 @@ func TestAMasterReplacedAfterALongOutageHearsAllOfIt(t *testing.T) {
 }
 
 // The list of gates lies on another node than the gate. Without it no relay reads the journal.
-func TestAGateOffTheListIsListedAgain(t *testing.T) {
+func TestAnUnregisteredGateIsRegisteredAgain(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 10)
 		require.NoError(w.t, w.gate.Unregister(w.ctx, ref(a)))
@@ -134,7 +134,7 @@ func (w *world) short() (*core.Activity, contract.Reservation) {
 }
 
 // The undoing of a refused withdrawal was acknowledged and lost.
-func TestANewMasterHearsAgainOfARefusedWithdrawal(t *testing.T) {
+func TestARefusedWithdrawalIsUndoneOnANewMaster(t *testing.T) {
 	eachDB(t, func(w *world) {
 		m := w.onMaster()
 		a, _ := w.short()
@@ -170,7 +170,7 @@ func (s *lateSweeper) AdjustmentsToResume(ctx context.Context, before time.Time,
 
 // A sweeper that comes too late and dies leaves nothing behind that nobody would resume, neither in the gate that it
 // looked at nor in one that was built since.
-func TestALateStepOfARefusedWithdrawalDoesNothing(t *testing.T) {
+func TestALateStepOfARefusedWithdrawalChangesNothing(t *testing.T) {
 	for name, rebuilt := range map[string]bool{"same gate": false, "rebuilt gate": true} {
 		t.Run(name, func(t *testing.T) {
 			eachDB(t, func(w *world) {

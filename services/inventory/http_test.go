@@ -150,7 +150,7 @@ func activityBody(sku string, stock int) string {
 		time.Now().Add(-time.Minute).UTC().Format(time.RFC3339), time.Now().Add(time.Hour).UTC().Format(time.RFC3339), sku, stock)
 }
 
-func TestTheLifeOfASale(t *testing.T) {
+func TestASaleFromDraftToEnd(t *testing.T) {
 	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {
 		s := newShop(t, db)
 		sku := s.product("EUR")[0]
@@ -215,7 +215,7 @@ func TestTheLifeOfASale(t *testing.T) {
 	})
 }
 
-func TestBadRequestsAreNamed(t *testing.T) {
+func TestInvalidRequestsNameTheField(t *testing.T) {
 	s := newShop(t, dbtest.SQLite(t, Migrations))
 	sku, dollar := s.product("EUR"), s.product("USD")[0]
 	activity := func(change string) string {
@@ -479,7 +479,7 @@ func TestOrdersOfAnActivity(t *testing.T) {
 }
 
 // With Redis away a decision stands, the caller is told that the gate has not heard of it, and nothing waits for long.
-func TestTheGateIsAway(t *testing.T) {
+func TestUnreachableGate(t *testing.T) {
 	s := newShop(t, dbtest.SQLite(t, Migrations))
 	sku := s.product("EUR")[0]
 	id := s.draft(sku, 5)
@@ -503,7 +503,7 @@ func TestTheGateIsAway(t *testing.T) {
 	require.Equal(t, []any{int64(7), stockgate.GatePaused}, []any{left[sku], state})
 }
 
-func TestTheDatabaseIsAway(t *testing.T) {
+func TestUnreachableDatabase(t *testing.T) {
 	db, err := sqldb.Open("root@tcp(127.0.0.1:1)/nowhere", sqldb.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = sqldb.Close(db) })

@@ -41,7 +41,7 @@ func TestAReservationLandsOnce(t *testing.T) {
 	})
 }
 
-func TestTheLedgerGivesFirstComeFirstServed(t *testing.T) {
+func TestTheLedgerServesFirstComeFirst(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 3)
 		sku := a.Items[0].SKUID
@@ -74,7 +74,7 @@ func TestTheLedgerGivesFirstComeFirstServed(t *testing.T) {
 	})
 }
 
-func TestAnOrderSNOfSomebodyElseIsAnIncident(t *testing.T) {
+func TestAnOrderSNOfAnotherBuyerBecomesADeadLetter(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a, b := w.sale(5, 9, 9), w.sale(5, 9)
 		r := w.buy(a, "u1")
@@ -92,7 +92,7 @@ func TestAnOrderSNOfSomebodyElseIsAnIncident(t *testing.T) {
 		}
 		w.agree(a)
 		w.sound(b)
-		letters := w.letters(core.DeadLetterOpen)
+		letters := w.deadLetters(core.DeadLetterOpen)
 		require.Len(w.t, letters, 4)
 		for _, l := range letters {
 			require.Equal(w.t, r.OrderSN, l.OrderSN)
@@ -108,11 +108,11 @@ func TestAnOrderSNOfSomebodyElseIsAnIncident(t *testing.T) {
 		foreign.UserID = "u2"
 		w.follow(foreign, event(r, contract.OrderCreated))
 		require.Equal(w.t, core.StateReserved, w.row(r.OrderSN).State)
-		require.Len(w.t, w.letters(core.DeadLetterOpen), 1)
+		require.Len(w.t, w.deadLetters(core.DeadLetterOpen), 1)
 	})
 }
 
-func TestOnePoisonedItemAmongGoodOnes(t *testing.T) {
+func TestOneInvalidItemAmongValidOnes(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 300)
 		sku := a.Items[0].SKUID
@@ -135,7 +135,7 @@ func TestOnePoisonedItemAmongGoodOnes(t *testing.T) {
 		w.agree(a)
 		require.Equal(w.t, int64(255), w.stock(a)[0].Reserved)
 		require.Len(w.t, w.deductions(), 255)
-		letters := w.letters(core.DeadLetterOpen)
+		letters := w.deadLetters(core.DeadLetterOpen)
 		require.Len(w.t, letters, 1)
 		require.Equal(w.t, bad, letters[0].OrderSN)
 		require.Equal(w.t, a.ID, letters[0].ActivityID)
@@ -143,14 +143,14 @@ func TestOnePoisonedItemAmongGoodOnes(t *testing.T) {
 	})
 }
 
-func TestMessagesThatAreNone(t *testing.T) {
+func TestUnparseableMessages(t *testing.T) {
 	eachDB(t, func(w *world) {
 		for i, handle := range []bus.Handler{w.consumer.Reservations, w.consumer.OrderEvents, w.consumer.OrderClose, w.consumer.DeadLetters} {
 			for _, body := range []string{"", "{", "[]", `{"v":2,"items":[]}`, "\xff\xfe"} {
 				require.NoError(w.t, handle(w.ctx, bus.Delivery{Message: bus.Message{Body: []byte(body)}}), "%d %q", i, body)
 			}
 		}
-		letters := w.letters(core.DeadLetterOpen)
+		letters := w.deadLetters(core.DeadLetterOpen)
 		require.Len(w.t, letters, 20)
 		for _, l := range letters {
 			_, err := w.core.ReplayDeadLetter(w.ctx, "op", l.ID)
@@ -164,7 +164,7 @@ func TestMessagesThatAreNone(t *testing.T) {
 	})
 }
 
-func TestUnknownActivityAndSKUBecomeLetters(t *testing.T) {
+func TestUnknownActivityAndSKUBecomeDeadLetters(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a, draft := w.sale(1, 5), w.draft(1, 5)
 		r := w.buy(a, "u1")
@@ -177,7 +177,7 @@ func TestUnknownActivityAndSKUBecomeLetters(t *testing.T) {
 			other.OrderSN = newSN()
 			change(&other)
 			w.land(other)
-			letters := w.letters(core.DeadLetterOpen)
+			letters := w.deadLetters(core.DeadLetterOpen)
 			require.Len(w.t, letters, i+1)
 			require.Equal(w.t, other.OrderSN, letters[0].OrderSN)
 		}
@@ -218,14 +218,14 @@ func TestTwoInstancesLandTheSameMessages(t *testing.T) {
 }
 
 // What the contract leaves open must not keep a message from ever landing.
-func TestOddButValidItemsLand(t *testing.T) {
+func TestUnusualButValidItemsLand(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 9)
 		odd, bucket := w.buy(a, "u1"), w.buy(a, "u2")
 		odd.ReservedAt, odd.Traceparent = time.Time{}, strings.Repeat("x", 300)
 		bucket.OrderSN, bucket.Bucket = newSN(), 3
 		w.land(odd, bucket)
-		letters := w.letters(core.DeadLetterOpen)
+		letters := w.deadLetters(core.DeadLetterOpen)
 		require.Len(w.t, letters, 1)
 		_, err := w.core.RejectDeadLetter(w.ctx, "op", letters[0].ID)
 		require.NoError(w.t, err)
@@ -240,7 +240,7 @@ func TestOddButValidItemsLand(t *testing.T) {
 		require.NoError(w.t, w.consumer.DeadLetters(w.ctx, message(w.t, contract.TopicDeadLetters, contract.DeadLetter{
 			Where: strings.Repeat("w", 300), Topic: "t", OrderSN: "nonsense", Why: strings.Repeat("y", 3000), Item: []byte("x"),
 		})))
-		require.Len(w.t, w.letters(core.DeadLetterOpen), 1)
+		require.Len(w.t, w.deadLetters(core.DeadLetterOpen), 1)
 		w.sound(a)
 	})
 }

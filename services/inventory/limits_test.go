@@ -32,7 +32,7 @@ type limitState struct {
 	}
 }
 
-func TestLimitsAreLookedAtTriedAndChanged(t *testing.T) {
+func TestLimitsAreListedTestedAndChanged(t *testing.T) {
 	const patience = 30 * time.Second
 	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {
 		s := newShop(t, db)

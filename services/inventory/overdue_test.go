@@ -32,7 +32,7 @@ func (w *world) askedAbout() (sns []string, messages []bus.Message) {
 }
 
 // Neither what the orders told nor their closings ever came.
-func TestWhatStaysReservedIsAskedAbout(t *testing.T) {
+func TestClosingsOfOverdueReservationsAreResent(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 9)
 		var r []contract.Reservation
@@ -105,7 +105,7 @@ func TestWhatStaysReservedIsAskedAbout(t *testing.T) {
 		}
 		require.Equal(w.t, stockgate.StatusPaid, w.entry(a, paid.OrderSN).Status)
 		// The letter is rejected, unread: nobody waits for it any more.
-		_, err := w.core.RejectDeadLetter(w.ctx, "op", w.letters(core.DeadLetterOpen)[0].ID)
+		_, err := w.core.RejectDeadLetter(w.ctx, "op", w.deadLetters(core.DeadLetterOpen)[0].ID)
 		require.NoError(w.t, err)
 		w.shift = 12 * time.Hour
 		sns, messages := w.askedAbout()
@@ -118,7 +118,7 @@ func TestWhatStaysReservedIsAskedAbout(t *testing.T) {
 }
 
 // Hundreds that are asked about in vain, and those of which nobody can read the row, hide nobody behind them.
-func TestThoseAskedAboutInVainHideNobody(t *testing.T) {
+func TestOverdueReservationsDoNotBlockOthers(t *testing.T) {
 	eachDB(t, func(w *world) {
 		alarms := w.alarms()
 		a := w.sale(1, 2000)
@@ -165,7 +165,7 @@ func TestThoseAskedAboutInVainHideNobody(t *testing.T) {
 }
 
 // One row that cannot be read, and one whose SKU somebody deleted, keep no other from its order.
-func TestARowThatNobodyCanReadHoldsUpNoOther(t *testing.T) {
+func TestAnUnreadableRowDoesNotBlockOthers(t *testing.T) {
 	w := newWorld(t, dbtest.SQLite(t, Migrations))
 	alarms := w.alarms()
 	a := w.sale(1, 300, 300)

@@ -17,7 +17,7 @@ import (
 
 // Whatever buyers, orders, merchants and accidents do in whatever order, nothing is sold twice, nothing is lost, nobody
 // gets more than the limit, and at the end gate and database agree.
-func TestAnyHistoryAddsUp(t *testing.T) {
+func TestAnyHistoryKeepsTheInvariants(t *testing.T) {
 	w := newWorld(t, dbtest.SQLite(t, Migrations))
 	rapid.Check(t, func(r *rapid.T) {
 		w.faults.heal()

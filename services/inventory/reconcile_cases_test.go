@@ -26,7 +26,7 @@ import (
 
 // Redis failed over while no inventory ran, and what it lost is older than the window of the keeper: pieces of closed and
 // refused purchases stay held in the gate, and landed ones are unknown to it.
-func TestWhatAFailoverLostLongAgoIsRepaired(t *testing.T) {
+func TestLossesOfAnOldFailoverAreRepaired(t *testing.T) {
 	eachDB(t, func(w *world) {
 		m := w.onMaster()
 		a := w.sale(2, 10)
@@ -58,7 +58,7 @@ func TestWhatAFailoverLostLongAgoIsRepaired(t *testing.T) {
 }
 
 // What the ledger changed within the grace is on its way, however far the gate is behind.
-func TestTheGraceIsKept(t *testing.T) {
+func TestRecentRowsAreNotRepaired(t *testing.T) {
 	eachDB(t, func(w *world) {
 		w.parts.Reconcile.Grace = time.Minute
 		w.restart()
@@ -86,7 +86,7 @@ func (g *meddler) Repair(ctx context.Context, r contract.GateRef, life string, l
 }
 
 // The one whose work it is comes first: then the repair finds another entry than it has read, and does nothing.
-func TestARepairGivesWay(t *testing.T) {
+func TestARepairDoesNotOverwriteAChange(t *testing.T) {
 	eachDB(t, func(w *world) {
 		meddler := &meddler{Gate: w.parts.Gate}
 		w.parts.Gate = meddler
@@ -171,7 +171,7 @@ func (g tallied) CollectChanges(ctx context.Context, ref contract.GateRef, token
 
 // An adjustment that the gate hears of after its counters were read, and that is over before anybody looks for open ones, is
 // not taken for pieces that the gate lacks.
-func TestAnAdjustmentThatEndsDuringTheLookIsNotMadeTwice(t *testing.T) {
+func TestAnAdjustmentThatEndsDuringAComparisonCountsOnce(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(2, 10)
 		w.settles()
@@ -196,7 +196,7 @@ func TestAnAdjustmentThatEndsDuringTheLookIsNotMadeTwice(t *testing.T) {
 
 // Pieces that somebody wrote into the gate are sold before they are found missing: the ledger refuses, the buyers are told
 // so, and nothing is sold twice.
-func TestPiecesThatThereAreNotAreNotSold(t *testing.T) {
+func TestUnitsThatDoNotExistAreNotSold(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 2)
 		require.NoError(w.t, w.rdb.HIncrBy(w.ctx, gateKey(a, "gate"), "s:"+a.Items[0].SKUID, 3).Err())
@@ -245,7 +245,7 @@ func TestAMissingCounterDoesNotWaitForAnAdjustment(t *testing.T) {
 }
 
 // An allowance that says too much keeps its buyer from buying more until it is repaired, and nobody from giving back.
-func TestADamagedAllowanceHoldsUpNoClosing(t *testing.T) {
+func TestADamagedAllowanceDoesNotBlockClosings(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(2, 9)
 		r := w.buy(a, "u1")
@@ -261,7 +261,7 @@ func TestADamagedAllowanceHoldsUpNoClosing(t *testing.T) {
 }
 
 // A journal that somebody deleted is no matter for the reconciler: the sweeper journals again what it held.
-func TestADeletedJournalHeals(t *testing.T) {
+func TestADeletedJournalIsRestored(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 10)
 		r, outcome := w.ask(a, "u1")
@@ -281,7 +281,7 @@ func TestADeletedJournalHeals(t *testing.T) {
 }
 
 // A purchase that the gate calls landed and the ledger does not have goes the way of queued ones again.
-func TestALandedEntryThatTheLedgerLacksIsJournaledAgain(t *testing.T) {
+func TestALandedEntryWithoutARowIsJournaledAgain(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 10)
 		r := w.buy(a, "u1")
@@ -313,7 +313,7 @@ func (w *world) alarms() *alarms {
 }
 
 // What cannot be decided from here is told, once in a while, and left alone.
-func TestWhatIsLeftToAPerson(t *testing.T) {
+func TestDifferencesLeftToTheOperator(t *testing.T) {
 	eachDB(t, func(w *world) {
 		alarms := w.alarms()
 		a := w.sale(3, 10)
@@ -372,7 +372,7 @@ func TestWhatIsLeftToAPerson(t *testing.T) {
 }
 
 // One gate that cannot be built holds back no other: Redis is filled, and a new master hears what it missed, once.
-func TestABrokenGateHoldsBackNoOther(t *testing.T) {
+func TestABrokenGateDoesNotBlockOthers(t *testing.T) {
 	eachDB(t, func(w *world) {
 		alarms := w.alarms()
 		m := w.onMaster()
@@ -416,7 +416,7 @@ func TestABrokenGateHoldsBackNoOther(t *testing.T) {
 }
 
 // In a rush the timer waits, though not for ever; who asks is answered.
-func TestReconcilerLetsBuyersGoFirst(t *testing.T) {
+func TestTheReconcilerYieldsToBuyers(t *testing.T) {
 	w := newWorld(t, dbtest.SQLite(t, Migrations))
 	a := w.sale(100, 3000)
 	sku := a.Items[0].SKUID
@@ -517,7 +517,7 @@ func TestReconcileOverHTTP(t *testing.T) {
 }
 
 // A repair is told where people look: a line in the log, a metric by kind, and a span in the trace of the purchase.
-func TestARepairIsTold(t *testing.T) {
+func TestARepairIsRecorded(t *testing.T) {
 	tel, recorder := telemetry.Recording()
 	var log bytes.Buffer
 	tel.Log = slog.New(slog.NewTextHandler(&log, nil))
@@ -552,7 +552,7 @@ func TestARepairIsTold(t *testing.T) {
 }
 
 // Whatever is killed in between, the next reconciliation finishes, and nothing is counted twice.
-func TestAReconciliationThatIsKilledIsFinishedByTheNext(t *testing.T) {
+func TestAKilledReconciliationIsFinishedByTheNext(t *testing.T) {
 	w := newWorld(t, dbtest.SQLite(t, Migrations))
 	w.parts.Gate = &faultyRepairs{Gate: w.parts.Gate, f: w.faults}
 	w.restart()

@@ -11,7 +11,7 @@ import (
 )
 
 // Nobody could land again what such an entry says, and no repair may write it: it goes, and holds up no other repair.
-func TestALandedEntryThatNobodyCouldLandGoes(t *testing.T) {
+func TestAnInvalidLandedEntryIsRemoved(t *testing.T) {
 	eachDB(t, func(w *world) {
 		alarms := w.alarms()
 		a := w.sale(3, 10)
@@ -34,7 +34,7 @@ func TestALandedEntryThatNobodyCouldLandGoes(t *testing.T) {
 }
 
 // No script writes such an order_sn, and nobody can ask after it: it holds up no repair of the others.
-func TestAnEntryUnderWhatIsNoOrderSNIsPassedOver(t *testing.T) {
+func TestAnEntryWithoutAValidOrderSNIsIgnored(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 10)
 		r := w.buy(a, "u1")
@@ -66,7 +66,7 @@ func (g *decider) Configure(ctx context.Context, ref contract.GateRef, c core.Ga
 }
 
 // A gate that hears of a later decision meanwhile needs no repair of an older one, and what else is wrong is put right.
-func TestADecisionThatComesFirstStays(t *testing.T) {
+func TestALaterDecisionIsNotOverridden(t *testing.T) {
 	eachDB(t, func(w *world) {
 		gate := &decider{Gate: w.parts.Gate}
 		w.parts.Gate = gate
@@ -89,7 +89,7 @@ func TestADecisionThatComesFirstStays(t *testing.T) {
 }
 
 // A row of the ledger that nobody can read is told of, as nothing can be compared with it.
-func TestALedgerRowThatCannotBeReadCallsSomebody(t *testing.T) {
+func TestAnUnreadableLedgerRowRaisesAnAlarm(t *testing.T) {
 	eachDB(t, func(w *world) {
 		alarms := w.alarms()
 		a := w.sale(1, 10)

@@ -169,7 +169,7 @@ func kinds(r *reconcile.Result) []string {
 	return list
 }
 
-func TestNothingIsRepairedWhereNothingIsWrong(t *testing.T) {
+func TestACleanComparisonRepairsNothing(t *testing.T) {
 	eachDB(t, func(w *world) {
 		m := w.mixed(true)
 		for range 2 {

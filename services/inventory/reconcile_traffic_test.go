@@ -141,7 +141,7 @@ func (c *crowd) run(t *testing.T, n, most int, enough func() bool) {
 }
 
 // Beside heavy traffic and without damage nothing is ever repaired.
-func TestWhatIsOnItsWayIsNotRepaired(t *testing.T) {
+func TestPurchasesInFlightAreNotRepaired(t *testing.T) {
 	eachDB(t, func(w *world) {
 		// As the service comes: whatever takes a machine less than the grace is on its way.
 		w.parts.Reconcile.Grace, w.parts.Reconcile.Pause = reconcile.DefaultConfig().Grace, 20*time.Millisecond

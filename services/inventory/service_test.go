@@ -43,7 +43,7 @@ func started(t *testing.T, svc *Service, tel *telemetry.Telemetry) {
 }
 
 // Nothing is there at the start: no tables, no Redis. The service answers 503, keeps trying, and works as soon as they are there.
-func TestItStartsBeforeItsParts(t *testing.T) {
+func TestItStartsBeforeItsDependencies(t *testing.T) {
 	dsn := dbtest.MariaDBDSN(t)
 	db, err := sqldb.Open(dsn, sqldb.Options{})
 	require.NoError(t, err)

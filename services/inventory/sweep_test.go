@@ -62,7 +62,7 @@ func TestDeductionsArePublishedAgain(t *testing.T) {
 	})
 }
 
-func TestAReservationWithoutAnOrderIsGivenUp(t *testing.T) {
+func TestAReservationWithoutAnOrderIsAbandoned(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 9)
 		var r []contract.Reservation
@@ -111,7 +111,7 @@ func TestAReservationWithoutAnOrderIsGivenUp(t *testing.T) {
 }
 
 // A sweep that dies at any step, also right after the ledger let go of a row, leaves something that goes on.
-func TestWhoGivesAReservationUpMayDie(t *testing.T) {
+func TestAKilledAbandonmentIsFinished(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 20)
 		for at, died := 1, true; died; at++ {
@@ -134,7 +134,7 @@ func TestWhoGivesAReservationUpMayDie(t *testing.T) {
 	})
 }
 
-func TestWhatNeverLandedIsJournaledAgain(t *testing.T) {
+func TestUnlandedEntriesAreJournaledAgain(t *testing.T) {
 	eachDB(t, func(w *world) {
 		w.parts.Sweep.RejournalAfter, w.parts.Sweep.RejournalCap = 50*time.Millisecond, 100*time.Millisecond
 		w.restart()
@@ -166,7 +166,7 @@ func TestWhatNeverLandedIsJournaledAgain(t *testing.T) {
 	})
 }
 
-func TestALetterOfAReservationIsReplayedOrRejected(t *testing.T) {
+func TestADeadLetterOfAReservationIsReplayedOrRejected(t *testing.T) {
 	killedEverywhere(t, func(w *world) (func() error, func()) {
 		a := w.sale(1, 5)
 		replayed, rejected := w.buy(a, "u1"), w.buy(a, "u2")
@@ -180,7 +180,7 @@ func TestALetterOfAReservationIsReplayedOrRejected(t *testing.T) {
 			{Where: contract.GroupInventoryReservations, Topic: contract.TopicReservations, OrderSN: rejected.OrderSN, ActivityID: a.ID, Why: "w", Item: raw(rejected, "1.5"), At: w.parts.Now()},
 		}))
 		id := map[string]string{}
-		for _, l := range w.letters(core.DeadLetterOpen) {
+		for _, l := range w.deadLetters(core.DeadLetterOpen) {
 			id[l.OrderSN] = l.ID
 		}
 		work := func() error {
@@ -217,7 +217,7 @@ func TestALetterOfAReservationIsReplayedOrRejected(t *testing.T) {
 	})
 }
 
-func TestALetterOfADeductionIsRejected(t *testing.T) {
+func TestADeadLetterOfADeductionIsRejected(t *testing.T) {
 	killedEverywhere(t, func(w *world) (func() error, func()) {
 		a := w.sale(1, 5)
 		var r []contract.Reservation
@@ -231,7 +231,7 @@ func TestALetterOfADeductionIsRejected(t *testing.T) {
 		for _, x := range r {
 			d := contract.DeadLetter{Where: contract.GroupOrderDeductions, Topic: contract.TopicDeductions, OrderSN: x.OrderSN, ActivityID: a.ID, Why: "w", Item: []byte(`{"order_sn":"` + x.OrderSN + `"}`), At: w.parts.Now()}
 			require.NoError(t, w.consumer.DeadLetters(w.ctx, message(t, contract.TopicDeadLetters, d)))
-			ids = append(ids, w.letters(core.DeadLetterOpen)[0].ID)
+			ids = append(ids, w.deadLetters(core.DeadLetterOpen)[0].ID)
 		}
 		work := func() error {
 			for _, id := range ids {
@@ -255,7 +255,7 @@ func TestALetterOfADeductionIsRejected(t *testing.T) {
 
 // Order was told never to make the order, and whoever said so died there. Replayed, the letter would make nothing, and the
 // reservation stay for a day.
-func TestALetterWhoseRejectionHasBegunIsNotReplayed(t *testing.T) {
+func TestADeadLetterWhoseRejectionHasBegunIsNotReplayed(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 5)
 		r := w.buy(a, "u")
@@ -269,7 +269,7 @@ func TestALetterWhoseRejectionHasBegunIsNotReplayed(t *testing.T) {
 		require.NoError(w.t, w.core.AddDeadLetters(w.ctx, []contract.DeadLetter{{
 			Where: contract.GroupOrderDeductions, Topic: contract.TopicDeductions, OrderSN: r.OrderSN, Why: "w", Item: item, At: w.parts.Now(),
 		}}))
-		letter := w.letters(core.DeadLetterOpen)[0]
+		letter := w.deadLetters(core.DeadLetterOpen)[0]
 		d, err := w.core.ReplayDeadLetter(w.ctx, "operator", letter.ID)
 		require.NoError(w.t, err)
 		require.Equal(w.t, core.DeadLetterReplayed, d.State)
@@ -291,7 +291,7 @@ func TestALetterWhoseRejectionHasBegunIsNotReplayed(t *testing.T) {
 		})
 		require.NoError(w.t, err)
 		require.Equal(w.t, core.DeadLetterOpen, late.State, "a replay under way meanwhile does not hide it")
-		require.Len(w.t, w.letters(core.DeadLetterOpen), 1, "it still waits for a person")
+		require.Len(w.t, w.deadLetters(core.DeadLetterOpen), 1, "it still waits for a person")
 
 		d, err = w.core.RejectDeadLetter(w.ctx, "operator", letter.ID)
 		require.NoError(w.t, err)
@@ -304,7 +304,7 @@ func TestALetterWhoseRejectionHasBegunIsNotReplayed(t *testing.T) {
 }
 
 // Somebody else's item under the order_sn of a sound purchase is rejected, and the purchase is not.
-func TestALetterThatContradictsTheLedgerTakesNothingAway(t *testing.T) {
+func TestADeadLetterThatContradictsTheLedgerReleasesNothing(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 5)
 		r := w.buy(a, "u")
@@ -318,7 +318,7 @@ func TestALetterThatContradictsTheLedgerTakesNothingAway(t *testing.T) {
 		require.NoError(w.t, w.core.AddDeadLetters(w.ctx, []contract.DeadLetter{{
 			Where: contract.GroupOrderDeductions, Topic: contract.TopicDeductions, OrderSN: r.OrderSN, Why: "w", Item: item, At: w.parts.Now(),
 		}}))
-		d, err := w.core.RejectDeadLetter(w.ctx, "operator", w.letters(core.DeadLetterOpen)[0].ID)
+		d, err := w.core.RejectDeadLetter(w.ctx, "operator", w.deadLetters(core.DeadLetterOpen)[0].ID)
 		require.NoError(w.t, err)
 		require.Equal(w.t, core.DeadLetterRejected, d.State)
 		require.Equal(w.t, "pending", w.orders.of(r.OrderSN))
@@ -332,14 +332,14 @@ func TestAReplayThatFailsAgainStaysOpen(t *testing.T) {
 	r := w.buy(a, "u1")
 	r.Lines = []contract.Line{{SKUID: "999999", Qty: 1}}
 	w.land(r)
-	letter := w.letters(core.DeadLetterOpen)[0]
+	letter := w.deadLetters(core.DeadLetterOpen)[0]
 	got, err := w.core.ReplayDeadLetter(w.ctx, "op", letter.ID)
 	require.NoError(t, err)
 	require.Equal(t, core.DeadLetterReplayed, got.State)
 	for _, m := range w.broker.take(contract.TopicReservations) {
 		require.NoError(t, w.consumer.Reservations(w.ctx, delivered(m)))
 	}
-	again := w.letters(core.DeadLetterOpen)
+	again := w.deadLetters(core.DeadLetterOpen)
 	require.Len(t, again, 1)
 	require.Equal(t, letter.ID, again[0].ID)
 	got, err = w.core.RejectDeadLetter(w.ctx, "op", letter.ID)
@@ -354,7 +354,7 @@ func TestAReplayThatFailsAgainStaysOpen(t *testing.T) {
 }
 
 // Each delivery of a sampled item is a span of its own, which its letter must not be told apart by.
-func TestAnItemMeetsItsLetterInEveryDelivery(t *testing.T) {
+func TestARedeliveredItemKeepsItsDeadLetter(t *testing.T) {
 	w := newWorld(t, dbtest.SQLite(t, Migrations))
 	w.tel, _ = telemetry.Recording()
 	w.restart()
@@ -366,7 +366,7 @@ func TestAnItemMeetsItsLetterInEveryDelivery(t *testing.T) {
 	end(nil)
 	w.land(r)
 	w.land(r)
-	letters := w.letters(core.DeadLetterOpen)
+	letters := w.deadLetters(core.DeadLetterOpen)
 	require.Len(t, letters, 1)
 	require.Equal(t, int64(2), letters[0].Occurrences)
 	_, err := w.core.ReplayDeadLetter(w.ctx, "op", letters[0].ID)
@@ -374,7 +374,7 @@ func TestAnItemMeetsItsLetterInEveryDelivery(t *testing.T) {
 	for _, m := range w.broker.take(contract.TopicReservations) {
 		require.NoError(t, w.consumer.Reservations(w.ctx, delivered(m)))
 	}
-	again := w.letters(core.DeadLetterOpen)
+	again := w.deadLetters(core.DeadLetterOpen)
 	require.Len(t, again, 1)
 	require.Equal(t, letters[0].ID, again[0].ID)
 }
@@ -434,7 +434,7 @@ func TestALostGateIsRebuiltWhileMessagesLand(t *testing.T) {
 }
 
 // An activity that has been over for a day and holds nothing has no gate, and its late messages are not stuck for that.
-func TestAGateThatExpiredHoldsNothingUp(t *testing.T) {
+func TestAnExpiredGateBlocksNothing(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 5)
 		r := w.buy(a, "u1")
@@ -466,7 +466,7 @@ func TestAGateThatExpiredHoldsNothingUp(t *testing.T) {
 }
 
 // Nothing is given up on: not even when the sale has been over for long and the ledger holds nothing.
-func TestAQueuedPurchaseOfASaleLongOverIsJournaledAgain(t *testing.T) {
+func TestAQueuedPurchaseOfAnEndedSaleIsJournaledAgain(t *testing.T) {
 	eachDB(t, func(w *world) {
 		w.parts.Sweep.RejournalAfter = time.Millisecond
 		w.restart()
@@ -514,7 +514,7 @@ func TestAQueuedPurchaseBehindManyDeadLettersIsJournaledAgain(t *testing.T) {
 
 // The gate lost somebody's reservation in a failover and sold the piece again. The refused buyer's piece must not be sold
 // a third time, nor be lost.
-func TestARefusalFirstTellsTheGateWhatItLost(t *testing.T) {
+func TestARefusalFirstSettlesWhatTheGateLost(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 1)
 		first := w.buy(a, "u1")
@@ -537,14 +537,14 @@ func TestARefusalFirstTellsTheGateWhatItLost(t *testing.T) {
 	})
 }
 
-func TestDeadLettersOfOrderAreKept(t *testing.T) {
+func TestDeadLettersOfOrderAreStored(t *testing.T) {
 	eachDB(t, func(w *world) {
 		at := time.Now().UTC().Truncate(time.Millisecond)
 		d := contract.DeadLetter{Where: contract.GroupOrderDeductions, Topic: contract.TopicDeductions, OrderSN: "5", ActivityID: "6", Why: "no price", Item: []byte(`{"order_sn":"5"}`), At: at}
 		for range 2 {
 			require.NoError(w.t, w.consumer.DeadLetters(w.ctx, message(w.t, contract.TopicDeadLetters, d)))
 		}
-		list := w.letters(core.DeadLetterOpen)
+		list := w.deadLetters(core.DeadLetterOpen)
 		require.Len(w.t, list, 1)
 		require.Equal(w.t, "no price", list[0].Why)
 		require.True(w.t, list[0].FailedAt.Equal(at))

@@ -643,7 +643,7 @@ func (w *world) left(a *core.Activity, item int) int64 {
 	return left[a.Items[item].SKUID]
 }
 
-func (w *world) letters(state string) []core.DeadLetter {
+func (w *world) deadLetters(state string) []core.DeadLetter {
 	w.t.Helper()
 	list, err := w.parts.Store.DeadLetters(w.ctx, state, core.Page{Limit: 1000})
 	require.NoError(w.t, err)

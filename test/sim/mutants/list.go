@@ -118,7 +118,7 @@ var mutants = []mutant{
 		name: "a new master is not synced", file: coreDir + "gatecontroller.go",
 		old: "lacks := c.unsynced[ref]; lacks {", now: "lacks := c.unsynced[ref]; false && lacks {",
 		heals: "the reconciler updates the gate some seconds later",
-		test:  unit{"services/inventory", "^TestANewMasterHearsAgainWhatTheOldOneWasTold$/^sqlite$"},
+		test:  unit{"services/inventory", "^TestANewMasterIsSynced$/^sqlite$"},
 	},
 	{
 		name: "failed refunds are not retried", file: orderDir + "core/sweep.go",
