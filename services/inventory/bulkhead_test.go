@@ -19,7 +19,7 @@ import (
 	"flashsale.internal/pkg/sqldb/dbtest"
 )
 
-// door holds up the queries of each request until it is opened, or the request's context ends.
+// door blocks the queries of each request until it is opened, or the request's context ends.
 type door struct {
 	opened chan struct{}
 
@@ -29,7 +29,7 @@ type door struct {
 
 func (d *door) query(tx *gorm.DB) {
 	ctx := tx.Statement.Context
-	if ctx.Value(http.ServerContextKey) == nil { // a loop's
+	if ctx.Value(http.ServerContextKey) == nil { // the query of a loop
 		return
 	}
 	d.mu.Lock()
@@ -51,7 +51,7 @@ func (d *door) holds() int {
 	return d.held
 }
 
-// What holds connections for long may be asked for by a few at a time. A place is free again when its request has ended,
+// Requests that hold connections for long are limited to a few at a time. A place is free again when its request has ended,
 // however it ended.
 func TestConcurrentExportsAndReconciliationsAreLimited(t *testing.T) {
 	const patience = 20 * time.Second
@@ -93,7 +93,7 @@ func TestConcurrentExportsAndReconciliationsAreLimited(t *testing.T) {
 					}
 					defer resp.Body.Close()
 					var body json.RawMessage
-					_ = json.NewDecoder(resp.Body).Decode(&body) // CSV is none
+					_ = json.NewDecoder(resp.Body).Decode(&body) // CSV does not decode
 					return answer{resp.StatusCode, resp.Header, body}, nil
 				}
 				refused := func(id string) {
@@ -113,7 +113,7 @@ func TestConcurrentExportsAndReconciliationsAreLimited(t *testing.T) {
 				begin := func(ctx context.Context, id, accept string) {
 					wg.Go(func() {
 						got, _ := call(ctx, id, accept)
-						ended <- got.status // 0: the client has gone
+						ended <- got.status // 0: the client disconnected
 					})
 				}
 				hold := func(n int) {
@@ -127,7 +127,7 @@ func TestConcurrentExportsAndReconciliationsAreLimited(t *testing.T) {
 				begin(leaving, ids[1], c.accept)
 				hold(2)
 				refused(ids[2])
-				if c.accept != "" { // a page in JSON is no export
+				if c.accept != "" { // a page in JSON is not an export
 					begin(t.Context(), ids[5], "")
 					hold(3)
 				}
@@ -136,7 +136,7 @@ func TestConcurrentExportsAndReconciliationsAreLimited(t *testing.T) {
 				leave()
 				require.Zero(t, <-ended)
 				hold(held - 1)
-				require.Eventually(t, func() bool { // the door is left before the place is free
+				require.Eventually(t, func() bool { // the query returns before the place is free
 					begin(t.Context(), ids[3], c.accept)
 					for range 400 {
 						if d.holds() == held {
@@ -150,7 +150,7 @@ func TestConcurrentExportsAndReconciliationsAreLimited(t *testing.T) {
 						}
 					}
 					return false
-				}, patience, 5*time.Millisecond, "who has gone left a place")
+				}, patience, 5*time.Millisecond, "a disconnected client frees its place")
 				refused(ids[2])
 
 				close(d.opened)

@@ -13,8 +13,8 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-// killedEverywhere runs work again and again on fresh ground, killed before and after each of its steps in turn, then
-// restarted and run again, and checks that the end is the same as without any of it.
+// killedEverywhere runs work once for each of its steps, on a new world, killed before or after that step. Then it restarts
+// the process, runs the work again, and checks that the result is the same as without the kill.
 func killedEverywhere(t *testing.T, prepare func(w *world) (work func() error, check func())) {
 	db := dbtest.SQLite(t, Migrations)
 	w := newWorld(t, db)
@@ -28,8 +28,8 @@ func killedEverywhere(t *testing.T, prepare func(w *world) (work func() error, c
 			if died {
 				w.restart()
 			}
-			if err != nil { // what was taken for done is not done again
-				require.NoError(t, work(), "again, after a kill at step %d, after=%v", step, after)
+			if err != nil { // work that succeeded is not repeated
+				require.NoError(t, work(), "repeated after a kill at step %d, after=%v", step, after)
 			}
 			check()
 			if !died {
@@ -121,7 +121,7 @@ func TestKilledWhilePublishing(t *testing.T) {
 	})
 }
 
-// Nobody repeats the call: the keeper finishes what a killed instance began.
+// The call is not repeated: the gate controller finishes what a killed process began.
 func TestTheGateControllerFinishesKilledChanges(t *testing.T) {
 	eachDB(t, func(w *world) {
 		for _, after := range []bool{false, true} {
@@ -166,7 +166,7 @@ func TestTheGateControllerFinishesKilledChanges(t *testing.T) {
 func TestKilledWhileAdjusting(t *testing.T) {
 	for name, c := range map[string]struct {
 		delta int64
-		hold  int64 // pieces that the ledger holds and the gate does not know
+		hold  int64 // units that the ledger holds and the gate lacks
 		want  []int64
 	}{
 		"top-up":                         {5, 0, []int64{10, 10}},
@@ -181,7 +181,7 @@ func TestKilledWhileAdjusting(t *testing.T) {
 			killedEverywhere(t, func(w *world) (func() error, func()) {
 				n++
 				a := w.sale(10, 5)
-				if c.hold > 0 { // landed, but the gate has not heard of it
+				if c.hold > 0 { // landed, but the gate is not synced
 					r := contract.Reservation{OrderSN: newSN(), UserID: "u1", ActivityID: a.ID, Lines: []contract.Line{{SKUID: a.Items[0].SKUID, Qty: c.hold}}, ReservedAt: w.parts.Now()}
 					w.faults.kill(2, false)
 					require.Error(t, w.consumer.Reservations(w.ctx, message(t, contract.TopicReservations, r)))
@@ -201,7 +201,7 @@ func TestKilledWhileAdjusting(t *testing.T) {
 					return err
 				}
 				return work, func() {
-					w.shift += time.Hour // whatever a killed call left behind is resumed
+					w.shift += time.Hour // the unfinished adjustment of a killed call is resumed
 					require.NoError(t, w.adjustmentSweep.Run(w.ctx))
 					w.shift = 0
 					if c.hold > 0 {
@@ -220,7 +220,7 @@ func TestKilledWhileAdjusting(t *testing.T) {
 	}
 }
 
-// Nobody repeats the call: the sweeper ends what was left, one way or the other.
+// The call is not repeated: the sweep applies or refuses the unfinished adjustment.
 func TestAnUnfinishedAdjustmentIsResumed(t *testing.T) {
 	w := newWorld(t, dbtest.SQLite(t, Migrations))
 	for _, delta := range []int64{7, -2, -9} {
@@ -234,7 +234,7 @@ func TestAnUnfinishedAdjustmentIsResumed(t *testing.T) {
 				if !w.faults.heal() {
 					break
 				}
-				_ = err // not told: the caller does not come again
+				_ = err // the caller does not retry
 				w.restart()
 				w.shift += time.Hour
 				require.NoError(t, w.adjustmentSweep.Run(w.ctx))

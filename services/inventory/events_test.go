@@ -12,7 +12,7 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-// Events overtake each other and come twice; whatever the order, the end is the same.
+// Events overtake each other and are redelivered. The result is the same in any order.
 func TestEventsInAnyOrder(t *testing.T) {
 	created, paid, closed, refunded := contract.OrderCreated, contract.OrderPaid, contract.OrderClosed, contract.OrderRefunded
 	eachDB(t, func(w *world) {
@@ -48,7 +48,7 @@ func TestEventsInAnyOrder(t *testing.T) {
 				w.agree(a)
 				require.Equal(w.t, c.row, w.row(r.OrderSN).State, "%v", c.events)
 				require.Equal(w.t, c.status, w.entry(a, r.OrderSN).Status, "%v", c.events)
-				if c.row == core.StateReleased { // the piece and the allowance are free again
+				if c.row == core.StateReleased { // the unit and the allowance are free again
 					w.land(w.buy(a, fmt.Sprint("u", i)))
 					w.agree(a)
 				}
@@ -71,7 +71,7 @@ func TestPaidWithoutReservedUnitsIsRefunded(t *testing.T) {
 
 		w.orders.setDown(true)
 		late := message(w.t, contract.TopicOrderEvents, event(released, contract.OrderPaid), event(missing, contract.OrderPaid), event(rejected, contract.OrderPaid))
-		require.Error(w.t, w.consumer.OrderEvents(w.ctx, late), "order is away: the message has to come again")
+		require.Error(w.t, w.consumer.OrderEvents(w.ctx, late), "order is unreachable: the message has to be redelivered")
 		w.orders.setDown(false)
 		for range 2 {
 			require.NoError(w.t, w.consumer.OrderEvents(w.ctx, late))
@@ -141,11 +141,11 @@ func TestDueClosingsFollowTheResponseOfOrder(t *testing.T) {
 		require.Equal(w.t, stockgate.StatusClosed, w.entry(a, sns[0]).Status)
 		require.Equal(w.t, stockgate.StatusFailed, w.entry(a, sns[5]).Status) // never had an order
 		require.Equal(w.t, "expired", w.entry(a, sns[5]).Reason)
-		require.NotNil(w.t, w.row(sns[4]).OrderCreatedAt, "not_due tells that there is an order")
+		require.NotNil(w.t, w.row(sns[4]).OrderCreatedAt, "not_due shows that there is an order")
 	})
 }
 
-// An order that was paid and then refunded has no claim to its units, whatever the ledger has heard of it.
+// An order that was paid and then refunded has no claim to its units, whatever events reached the ledger.
 func TestARefundedOrderReleasesItsUnitsOnce(t *testing.T) {
 	eachDB(t, func(w *world) {
 		alarms := w.alarms()
@@ -160,7 +160,7 @@ func TestARefundedOrderReleasesItsUnitsOnce(t *testing.T) {
 		w.orders.set("paid", kept.OrderSN)
 		due := message(w.t, contract.TopicOrderClose, contract.OrderClose{OrderSNs: append(gone, kept.OrderSN), ActivityID: a.ID, DueAt: time.Now()})
 
-		for range 3 { // the message may come again
+		for range 3 { // the message may be redelivered
 			require.NoError(w.t, w.consumer.OrderClose(w.ctx, due))
 			w.agree(a)
 			it := w.stock(a)[0]
@@ -174,18 +174,18 @@ func TestARefundedOrderReleasesItsUnitsOnce(t *testing.T) {
 				require.Equal(w.t, stockgate.StatusClosed, w.entry(a, sn).Status)
 				require.Equal(w.t, reason, w.entry(a, sn).Reason)
 			}
-			// What its order did before comes late.
+			// The earlier events of its order arrive late.
 			w.follow(event(reserved, contract.OrderPaid), event(sold, contract.OrderPaid), event(queued, contract.OrderCreated), event(sold, contract.OrderRefunded))
 		}
 		require.Empty(w.t, w.orders.refunded, "their money is on its way back already")
-		require.Empty(w.t, alarms.told)
+		require.Empty(w.t, alarms.raised)
 		require.Empty(w.t, w.deadLetters(core.DeadLetterOpen))
 		w.land(w.buy(a, "u0"), w.buy(a, "u2")) // units and allowances are free again
 		w.agree(a)
 	})
 }
 
-// A paid event that met a released row had its order refunded. The closing that comes later changes nothing.
+// After a paid event for a released row its order is refunded. A later closing changes nothing.
 func TestTheClosingAfterARefundWithoutUnitsChangesNothing(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 1)
@@ -200,13 +200,13 @@ func TestTheClosingAfterARefundWithoutUnitsChangesNothing(t *testing.T) {
 		require.NoError(w.t, w.core.CloseDue(w.ctx, []contract.OrderClose{{OrderSNs: []string{r.OrderSN}, ActivityID: a.ID}}, nil))
 		require.Equal(w.t, before, w.row(r.OrderSN))
 		require.Len(w.t, w.orders.refunded, 1)
-		require.Empty(w.t, alarms.told)
+		require.Empty(w.t, alarms.raised)
 		w.agree(a)
 	})
 }
 
-// The process ends between the ledger and the gate, and no message comes again: the reconciler finds a gate that has not
-// heard yet, and nothing that must not happen.
+// The process dies between the ledger and the gate, and no message is redelivered. The reconciler finds an entry that is
+// behind, and raises no incident.
 func TestTheReconcilerReleasesARefundedOrder(t *testing.T) {
 	eachDB(t, func(w *world) {
 		alarms := w.alarms()
@@ -223,13 +223,13 @@ func TestTheReconcilerReleasesARefundedOrder(t *testing.T) {
 		w.settles()
 		require.Equal(w.t, []string{"released"}, kinds(w.reconcile(a)))
 		require.Equal(w.t, stockgate.StatusClosed, w.entry(a, r.OrderSN).Status)
-		require.Empty(w.t, alarms.told)
+		require.Empty(w.t, alarms.raised)
 		w.agree(a)
 		w.whole(w.t, a)
 	})
 }
 
-// The closing of an order that its buyer has cancelled may come before the event that tells of it. He is told one reason.
+// The closing of a cancelled order may arrive before the event of its cancellation. Its buyer sees one reason.
 func TestACancelledOrderStaysCancelledWhicheverMessageComesFirst(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 2)
@@ -248,14 +248,14 @@ func TestACancelledOrderStaysCancelledWhicheverMessageComesFirst(t *testing.T) {
 	})
 }
 
-// The gate is told of a release also when the ledger was released by another message, killed before it told the gate.
+// The gate is released even if another message released the ledger and its process was killed before the sync.
 func TestTheGateIsReleasedEvenIfTheLedgerIsReleasedAlready(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 1)
 		r := w.buy(a, "u1")
 		w.land(r)
 		w.follow(event(r, contract.OrderCreated))
-		w.faults.kill(2, false) // the ledger transaction is done, the gate not told
+		w.faults.kill(2, false) // after the ledger transaction, before the gate
 		require.Error(w.t, w.consumer.OrderEvents(w.ctx, message(w.t, contract.TopicOrderEvents, event(r, contract.OrderClosed))))
 		require.True(w.t, w.faults.heal())
 		require.Equal(w.t, core.StateReleased, w.row(r.OrderSN).State)

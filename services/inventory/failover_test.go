@@ -28,7 +28,7 @@ func (w *world) onMaster() *master {
 	return m
 }
 
-// forgets handles a message whose effects on the gate are acknowledged and lost in a failover.
+// forgets handles a message whose effects on the gate are acknowledged and then lost in a failover.
 func (w *world) forgets(handle func() error) {
 	w.t.Helper()
 	w.faults.kill(2, false) // the ledger's transaction is the first step
@@ -36,7 +36,7 @@ func (w *world) forgets(handle func() error) {
 	require.True(w.t, w.faults.heal())
 }
 
-// The new master never heard of the last effects, whatever they were.
+// The new master lacks the last effects, whatever they were.
 func TestANewMasterIsSynced(t *testing.T) {
 	eachDB(t, func(w *world) {
 		m := w.onMaster()
@@ -52,7 +52,7 @@ func TestANewMasterIsSynced(t *testing.T) {
 		w.forgets(func() error { return w.consumer.OrderEvents(w.ctx, events) })
 		unheard := contract.Reservation{OrderSN: newSN(), UserID: "u4", ActivityID: a.ID, Lines: r[0].Lines, ReservedAt: w.parts.Now()}
 		w.forgets(func() error { return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, unheard)) })
-		refused := w.buy(a, "u4") // the gate lets the buyer have another one
+		refused := w.buy(a, "u4") // the gate accepts another purchase of the buyer
 		w.forgets(func() error { return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, refused)) })
 
 		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
@@ -64,7 +64,7 @@ func TestANewMasterIsSynced(t *testing.T) {
 	})
 }
 
-// One row that nobody can read and a damaged sale document keep nothing else from the new master.
+// An unreadable row and a damaged sale document do not keep the other effects from the new master.
 func TestANewMasterIsSyncedInSpiteOfUnreadableRows(t *testing.T) {
 	eachDB(t, func(w *world) {
 		alarms := w.alarms()
@@ -79,14 +79,14 @@ func TestANewMasterIsSyncedInSpiteOfUnreadableRows(t *testing.T) {
 		m.id = "second"
 		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 		require.True(w.t, w.entry(a, sound.OrderSN).Landed)
-		require.Equal(w.t, []string{"ledger row cannot be read"}, alarms.told)
+		require.Equal(w.t, []string{"ledger row cannot be read"}, alarms.raised)
 		shown, err := w.gate.Sale(w.ctx, a.ID)
 		require.NoError(w.t, err)
 		require.Equal(w.t, a.Title, shown.Title)
 	})
 }
 
-// Redis was away for longer than the window: what its old master forgot it was told before that.
+// Redis was unreachable for longer than the window: the effects that it lost were written before the outage.
 func TestAMasterReplacedAfterALongOutageIsSyncedFromItsBeginning(t *testing.T) {
 	eachDB(t, func(w *world) {
 		m := w.onMaster()
@@ -104,7 +104,7 @@ func TestAMasterReplacedAfterALongOutageIsSyncedFromItsBeginning(t *testing.T) {
 	})
 }
 
-// The list of gates lies on another node than the gate. Without it no relay reads the journal.
+// The list of gates may be on another node than the gate. Without it no relay reads the journal.
 func TestAnUnregisteredGateIsRegisteredAgain(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 10)
@@ -116,8 +116,8 @@ func TestAnUnregisteredGateIsRegisteredAgain(t *testing.T) {
 	})
 }
 
-// withdraw takes three of five pieces off, of which the ledger holds four that the gate does not know: the gate has them,
-// the database has not, and what the gate gave is undone.
+// withdraw withdraws three of five units, while the ledger holds four that the gate lacks. The gate takes them, the database
+// refuses, and the gate's part is undone.
 func (w *world) withdraw(a *core.Activity) error {
 	_, err := w.core.AdjustStock(w.ctx, "m", core.AdjustmentRequest{
 		ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: -3, Reason: "count",
@@ -133,7 +133,7 @@ func (w *world) short() (*core.Activity, contract.Reservation) {
 	return a, r
 }
 
-// The undoing of a refused withdrawal was acknowledged and lost.
+// The undo of a refused withdrawal was acknowledged and then lost.
 func TestARefusedWithdrawalIsUndoneOnANewMaster(t *testing.T) {
 	eachDB(t, func(w *world) {
 		m := w.onMaster()
@@ -156,7 +156,7 @@ func TestARefusedWithdrawalIsUndoneOnANewMaster(t *testing.T) {
 	})
 }
 
-// lateSweeper is a sweeper that somebody overtakes between its look and its work.
+// lateSweeper is a sweep that is overtaken between its query and its work.
 type lateSweeper struct {
 	Store
 	meanwhile func()
@@ -168,8 +168,7 @@ func (s *lateSweeper) AdjustmentsToResume(ctx context.Context, before time.Time,
 	return list, err
 }
 
-// A sweeper that comes too late and dies leaves nothing behind that nobody would resume, neither in the gate that it
-// looked at nor in one that was built since.
+// A sweep that is late and dies leaves nothing unfinished, neither in the gate that it read nor in one that was built since.
 func TestALateStepOfARefusedWithdrawalChangesNothing(t *testing.T) {
 	for name, rebuilt := range map[string]bool{"same gate": false, "rebuilt gate": true} {
 		t.Run(name, func(t *testing.T) {
@@ -181,7 +180,7 @@ func TestALateStepOfARefusedWithdrawalChangesNothing(t *testing.T) {
 				ours := w.parts.Store
 				w.parts.Store = &lateSweeper{ours, func() {
 					require.Equal(w.t, contract.CodeInsufficientStock, contract.CodeOf(w.withdraw(a)))
-					w.follow(event(r, contract.OrderClosed)) // there would be enough now
+					w.follow(event(r, contract.OrderClosed)) // now enough units are left
 					if rebuilt {
 						require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
 					}

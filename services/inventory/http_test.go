@@ -29,7 +29,7 @@ import (
 
 const testSecret = "a secret for tokens of tests, long"
 
-// shop is the service behind HTTP.
+// shop is the service behind its HTTP API.
 type shop struct {
 	t     *testing.T
 	svc   *Service
@@ -373,10 +373,10 @@ func TestIdempotencyKeyOfAdjustments(t *testing.T) {
 		require.JSONEq(t, string(first.body), string(again.body))
 		require.Equal(t, int64(10), left())
 		require.Equal(t, "idempotency_conflict", s.do("POST", at, body(6), "Idempotency-Key", "a").code())
-		// Another caller's key is another key.
+		// Keys are scoped by caller.
 		require.Equal(t, 200, s.as(s.mint("merchant-2", auth.Merchant), "POST", at, body(6), "Idempotency-Key", "a").status)
 		require.Equal(t, int64(16), left())
-		// A refused call is not remembered.
+		// The key of a refused call is not stored.
 		require.Equal(t, "insufficient_stock", s.do("POST", at, body(-17), "Idempotency-Key", "b").code())
 		require.Equal(t, 200, s.do("POST", at, body(1), "Idempotency-Key", "c").status)
 		require.Equal(t, 200, s.do("POST", at, body(-17), "Idempotency-Key", "b").status)
@@ -478,7 +478,7 @@ func TestOrdersOfAnActivity(t *testing.T) {
 	})
 }
 
-// With Redis away a decision stands, the caller is told that the gate has not heard of it, and nothing waits for long.
+// Without Redis a decision stands, the response says that the gate lacks it, and no call waits for long.
 func TestUnreachableGate(t *testing.T) {
 	s := newShop(t, dbtest.SQLite(t, Migrations))
 	sku := s.product("EUR")[0]

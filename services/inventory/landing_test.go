@@ -35,7 +35,7 @@ func TestAReservationLandsOnce(t *testing.T) {
 		}, d[r.OrderSN])
 		require.Equal(w.t, stockgate.StatusQueued, w.entry(a, r.OrderSN).Status)
 		w.follow(event(r, contract.OrderCreated))
-		w.land(r) // has its order: nothing to publish any more
+		w.land(r) // it has an order: nothing to publish
 		require.Empty(w.t, w.deductions())
 		require.Equal(w.t, stockgate.StatusCreated, w.entry(a, r.OrderSN).Status)
 	})
@@ -46,7 +46,7 @@ func TestTheLedgerServesFirstComeFirst(t *testing.T) {
 		a := w.sale(1, 3)
 		sku := a.Items[0].SKUID
 		var items []contract.Reservation
-		for i := range 5 { // they never came by the gate: it was lost
+		for i := range 5 { // the gate lacks them, as after its loss
 			items = append(items, contract.Reservation{
 				OrderSN: newSN(), UserID: fmt.Sprint("u", i), ActivityID: a.ID, Lines: []contract.Line{{SKUID: sku, Qty: 1}}, ReservedAt: w.parts.Now(),
 			})
@@ -68,7 +68,7 @@ func TestTheLedgerServesFirstComeFirst(t *testing.T) {
 		}
 		require.Zero(w.t, w.left(a, 0))
 		require.Len(w.t, w.deductions(), 3)
-		w.land(items...) // and again: nothing moves
+		w.land(items...) // redelivered: nothing moves
 		w.agree(a)
 		require.Len(w.t, w.deductions(), 3)
 	})
@@ -88,7 +88,7 @@ func TestAnOrderSNOfAnotherBuyerBecomesADeadLetter(t *testing.T) {
 			other := r
 			change(&other)
 			w.land(other)
-			w.land(other) // its letter is written once
+			w.land(other) // its dead letter is written once
 		}
 		w.agree(a)
 		w.sound(b)
@@ -97,7 +97,7 @@ func TestAnOrderSNOfAnotherBuyerBecomesADeadLetter(t *testing.T) {
 		for _, l := range letters {
 			require.Equal(w.t, r.OrderSN, l.OrderSN)
 			require.Equal(w.t, int64(2), l.Occurrences)
-			got, err := w.core.RejectDeadLetter(w.ctx, "op", l.ID) // touches nothing of the sound purchase
+			got, err := w.core.RejectDeadLetter(w.ctx, "op", l.ID) // changes nothing about the valid purchase
 			require.NoError(w.t, err)
 			require.Equal(w.t, core.DeadLetterRejected, got.State)
 		}
@@ -186,7 +186,7 @@ func TestUnknownActivityAndSKUBecomeDeadLetters(t *testing.T) {
 	})
 }
 
-// Two instances get the same messages at the same time, on a real server with real locks.
+// Two processes get the same messages at the same time, on a real server with real locks.
 func TestTwoInstancesLandTheSameMessages(t *testing.T) {
 	w := newWorld(t, dbtest.MariaDB(t, Migrations))
 	a := w.sale(1, 40, 40)
@@ -217,7 +217,7 @@ func TestTwoInstancesLandTheSameMessages(t *testing.T) {
 	require.Len(t, w.deductions(), 72)
 }
 
-// What the contract leaves open must not keep a message from ever landing.
+// Values that the contract leaves open must not keep a message from landing.
 func TestUnusualButValidItemsLand(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 9)

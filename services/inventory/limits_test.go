@@ -81,7 +81,7 @@ func TestLimitsAreListedTestedAndChanged(t *testing.T) {
 		require.Equal(t, "none", names["path-click"], "declared by a route, and no rule here")
 		require.Equal(t, "invalid_request", call("GET", "?cursor=%21", "").code())
 
-		// Redis has an instant to answer in, more than a machine that is held up may leave it.
+		// The time-out of Redis is short; a busy machine may exceed it.
 		asked := func(method, path, body string) (got answer) {
 			require.Eventually(t, func() bool {
 				got = call(method, path, body)
@@ -102,9 +102,9 @@ func TestLimitsAreListedTestedAndChanged(t *testing.T) {
 		require.Equal(t, http.StatusNotFound, call("GET", "/nobody-has-it", "").status)
 		require.EqualValues(t, 4000, look("path-total").Rule.Limit)
 
-		// What a test of a limit costs, how it is changed, taken out of force, and taken back.
+		// A limit is tested, changed, disabled and restored.
 		try := func(name, key string) answer { return asked("POST", "/"+name+"/try", `{"key":"`+key+`"}`) }
-		require.Equal(t, "state_conflict", try("order-per-user", "u").code(), "a local limit has nobody to ask")
+		require.Equal(t, "state_conflict", try("order-per-user", "u").code(), "a local limit has no shared state")
 		change := func(method, path, body string) (version int64) {
 			t.Helper()
 			got := call(method, path, body)
@@ -130,7 +130,7 @@ func TestLimitsAreListedTestedAndChanged(t *testing.T) {
 			got := try("path-click", "u")
 			got.into(t, &decision)
 			return !decision.Allowed
-		}, patience, 10*time.Millisecond, "nobody passes")
+		}, patience, 10*time.Millisecond, "no call passes")
 		require.EqualValues(t, 3, change("DELETE", "/path-total", ""))
 		require.Eventually(t, func() bool { return look("path-total").Rule == nil }, patience, 10*time.Millisecond)
 		source("path-total", "redis")
@@ -151,7 +151,7 @@ func TestLimitsAreListedTestedAndChanged(t *testing.T) {
 			require.Equal(t, http.StatusNotFound, call(method, "/nobody-has-it", `{"limit":1}`).status)
 		}
 
-		// Each change is on record, with who and what.
+		// Each change is in the change log, with its actor.
 		var records []struct{ Who, Action, Detail string }
 		require.NoError(t, db.Table("changes").Where("object = 'limit'").Order("id").Find(&records).Error)
 		require.Len(t, records, 5)
@@ -162,7 +162,7 @@ func TestLimitsAreListedTestedAndChanged(t *testing.T) {
 		require.Equal(t, "limit.delete", records[2].Action)
 		require.Equal(t, "limit.revert", records[3].Action)
 
-		// What cannot be recorded, or not be kept, is told.
+		// A change that cannot be recorded or stored is refused.
 		s.mini.Close()
 		require.Equal(t, "unavailable", call("DELETE", "/path-total", "").code())
 		require.Equal(t, "unavailable", call("GET", "", "").code())

@@ -15,7 +15,7 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-// askedAbout has the sweep look for what is overdue, and tells which closings it sent.
+// askedAbout runs the sweep and returns the order_sns of the closings that it sent.
 func (w *world) askedAbout() (sns []string, messages []bus.Message) {
 	w.t.Helper()
 	require.NoError(w.t, w.overdueSweep.Run(w.ctx))
@@ -31,7 +31,7 @@ func (w *world) askedAbout() (sns []string, messages []bus.Message) {
 	return sns, messages
 }
 
-// Neither what the orders told nor their closings ever came.
+// Neither the events of the orders nor their closings arrived.
 func TestClosingsOfOverdueReservationsAreResent(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 9)
@@ -46,7 +46,7 @@ func TestClosingsOfOverdueReservationsAreResent(t *testing.T) {
 			created = append(created, event(it, contract.OrderCreated))
 		}
 		w.follow(created...)
-		// Of this one not even the end of its pay window is known, as when order was asked while it was being paid.
+		// The end of its pay window is unknown, as after a closing during a payment.
 		require.NoError(w.t, w.db.Exec("UPDATE reservations SET expires_at = NULL WHERE order_sn = ?", closed.OrderSN).Error)
 		w.follow(event(sold, contract.OrderPaid))
 		require.NoError(w.t, w.core.AddDeadLetters(w.ctx, []contract.DeadLetter{{
@@ -69,7 +69,7 @@ func TestClosingsOfOverdueReservationsAreResent(t *testing.T) {
 		slices.Sort(want)
 		sns, _ = w.askedAbout()
 		require.Equal(w.t, want, sns)
-		// It is lost as well: the pauses grow, and have a limit.
+		// It is lost too: the pauses grow up to a limit.
 		for _, minutes := range []int{20, 40, 60, 60} {
 			w.shift += time.Duration(minutes-1) * time.Minute
 			sns, _ = w.askedAbout()
@@ -83,10 +83,10 @@ func TestClosingsOfOverdueReservationsAreResent(t *testing.T) {
 					require.NoError(w.t, w.consumer.OrderClose(w.ctx, delivered(m)))
 				}
 				want = []string{paying.OrderSN}
-				require.Len(w.t, w.broker.take(contract.TopicOrderClose), 1, "who pays has a closing again")
+				require.Len(w.t, w.broker.take(contract.TopicOrderClose), 1, "an order that is being paid gets another closing")
 			}
 		}
-		require.Empty(w.t, w.orders.of(without.OrderSN), "nobody asked for a tombstone")
+		require.Empty(w.t, w.orders.of(without.OrderSN), "no tombstone was requested")
 		w.shift = 0
 		w.agree(a)
 		for _, c := range []struct {
@@ -104,7 +104,7 @@ func TestClosingsOfOverdueReservationsAreResent(t *testing.T) {
 			require.Equal(w.t, c.want, w.row(c.of.OrderSN).State)
 		}
 		require.Equal(w.t, stockgate.StatusPaid, w.entry(a, paid.OrderSN).Status)
-		// The letter is rejected, unread: nobody waits for it any more.
+		// The dead letter is rejected unread: nothing waits for it any more.
 		_, err := w.core.RejectDeadLetter(w.ctx, "op", w.deadLetters(core.DeadLetterOpen)[0].ID)
 		require.NoError(w.t, err)
 		w.shift = 12 * time.Hour
@@ -117,7 +117,7 @@ func TestClosingsOfOverdueReservationsAreResent(t *testing.T) {
 	})
 }
 
-// Hundreds that are asked about in vain, and those of which nobody can read the row, hide nobody behind them.
+// Hundreds of reservations whose closings change nothing, and rows that cannot be read, do not block those behind them.
 func TestOverdueReservationsDoNotBlockOthers(t *testing.T) {
 	eachDB(t, func(w *world) {
 		alarms := w.alarms()
@@ -152,25 +152,25 @@ func TestOverdueReservationsDoNotBlockOthers(t *testing.T) {
 		for sn, n := range asked {
 			require.Equal(w.t, 1, n, sn)
 		}
-		require.Equal(w.t, []string{"ledger row cannot be read"}, alarms.told)
+		require.Equal(w.t, []string{"ledger row cannot be read"}, alarms.raised)
 		w.shift += time.Hour
 		again := 0
 		for range 4 {
 			sns, _ := w.askedAbout()
 			again += len(sns)
 		}
-		require.Equal(w.t, 599, again, "they are asked about again")
-		require.Len(w.t, alarms.told, 2)
+		require.Equal(w.t, 599, again, "their closings are resent")
+		require.Len(w.t, alarms.raised, 2)
 	})
 }
 
-// One row that cannot be read, and one whose SKU somebody deleted, keep no other from its order.
+// An unreadable row, and one whose SKU was deleted, do not keep the others from their orders.
 func TestAnUnreadableRowDoesNotBlockOthers(t *testing.T) {
 	w := newWorld(t, dbtest.SQLite(t, Migrations))
 	alarms := w.alarms()
 	a := w.sale(1, 300, 300)
 	var all []contract.Reservation
-	for i := range 260 { // more than the sweep looks at in one go
+	for i := range 260 { // more than one batch of the sweep
 		all = append(all, contract.Reservation{
 			OrderSN: newSN(), UserID: fmt.Sprint("u", i), ActivityID: a.ID, Lines: []contract.Line{{SKUID: a.Items[0].SKUID, Qty: 1}}, ReservedAt: time.Now(),
 		})
@@ -189,8 +189,8 @@ func TestAnUnreadableRowDoesNotBlockOthers(t *testing.T) {
 		require.NotContains(t, again, all[0].OrderSN)
 		require.NotContains(t, again, all[1].OrderSN)
 	}
-	require.Equal(t, []string{"ledger row cannot be read", "activity or SKU of a ledger row does not exist"}, alarms.told)
-	// A message that names it among others is no different.
+	require.Equal(t, []string{"ledger row cannot be read", "activity or SKU of a ledger row does not exist"}, alarms.raised)
+	// The same holds for a message that names it among others.
 	w.land(all[1], all[2])
 	require.Len(t, w.deductions(), 1)
 }

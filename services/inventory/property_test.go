@@ -15,8 +15,8 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-// Whatever buyers, orders, merchants and accidents do in whatever order, nothing is sold twice, nothing is lost, nobody
-// gets more than the limit, and at the end gate and database agree.
+// In any history of purchases, orders, adjustments and faults, nothing is sold twice, nothing is lost, no buyer gets more than
+// the limit, and at the end gate and database agree.
 func TestAnyHistoryKeepsTheInvariants(t *testing.T) {
 	w := newWorld(t, dbtest.SQLite(t, Migrations))
 	rapid.Check(t, func(r *rapid.T) {
@@ -66,7 +66,7 @@ func (h *history) buySome(r *rapid.T) {
 	}
 }
 
-// deliver brings any message that was ever sent; an error brings it again later, as it stays in the list.
+// deliver delivers any message that was ever sent. After an error it can be redelivered later, as it stays in the list.
 func (h *history) deliver(r *rapid.T) {
 	if len(h.messages) == 0 {
 		r.Skip()
@@ -85,7 +85,7 @@ func (h *history) handle(m bus.Delivery) error {
 	return h.consumer.OrderClose(h.ctx, m)
 }
 
-// orderStep lets order take a step that it may take: it made an order only of what landed.
+// orderStep takes one valid step of order: it creates an order only for a landed reservation.
 func (h *history) orderStep(r *rapid.T) {
 	if len(h.made) == 0 {
 		r.Skip()
@@ -133,7 +133,7 @@ func (h *history) loseGate(*rapid.T) {
 	require.NoError(h.t, h.rdb.FlushAll(h.ctx).Err())
 }
 
-// finish lets everything arrive that is still under way.
+// finish delivers everything that is in flight.
 func (h *history) finish(r *rapid.T) {
 	h.faults.heal()
 	h.restart()
@@ -157,7 +157,7 @@ func (h *history) finish(r *rapid.T) {
 		case "pending":
 			require.Equal(r, core.StateReserved, row.State)
 		case "refunded":
-			r.Fatalf("%s was refunded although it had its piece", it.OrderSN)
+			r.Fatalf("%s was refunded although it had its unit", it.OrderSN)
 		}
 	}
 }

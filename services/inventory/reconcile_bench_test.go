@@ -13,7 +13,7 @@ import (
 	"flashsale.internal/services/inventory/internal/reconcile"
 )
 
-// One reconciliation of a sale with 100,000 purchases of which nothing is wrong, on MariaDB and Redis.
+// One reconciliation of a clean sale with 100,000 purchases, on MariaDB and Redis.
 func BenchmarkReconcile(b *testing.B) {
 	const purchases = 100_000
 	addr := os.Getenv("REDIS_ADDRS")

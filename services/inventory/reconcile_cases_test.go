@@ -24,8 +24,8 @@ import (
 	"flashsale.internal/services/inventory/internal/record"
 )
 
-// Redis failed over while no inventory ran, and what it lost is older than the window of the keeper: pieces of closed and
-// refused purchases stay held in the gate, and landed ones are unknown to it.
+// Redis failed over while no inventory ran, and its losses are older than the window of the gate controller. Units of closed
+// and refused purchases stay held in the gate, and it lacks landed ones.
 func TestLossesOfAnOldFailoverAreRepaired(t *testing.T) {
 	eachDB(t, func(w *world) {
 		m := w.onMaster()
@@ -47,7 +47,7 @@ func TestLossesOfAnOldFailoverAreRepaired(t *testing.T) {
 		m.id = "second"
 		w.restart()
 		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
-		require.Equal(w.t, int64(8), w.left(a, 0), "the keeper does not look back so far")
+		require.Equal(w.t, int64(8), w.left(a, 0), "older than the window of the gate controller")
 		r := w.reconcile(a)
 		require.Equal(w.t, []string{"adopted", "released"}, kinds(r))
 		require.Len(w.t, r.Repairs, 3)
@@ -57,7 +57,7 @@ func TestLossesOfAnOldFailoverAreRepaired(t *testing.T) {
 	})
 }
 
-// What the ledger changed within the grace is on its way, however far the gate is behind.
+// A row that changed within the grace is in flight, however far the gate is behind.
 func TestRecentRowsAreNotRepaired(t *testing.T) {
 	eachDB(t, func(w *world) {
 		w.parts.Reconcile.Grace = time.Minute
@@ -72,7 +72,7 @@ func TestRecentRowsAreNotRepaired(t *testing.T) {
 	})
 }
 
-// meddler lets something happen between the second look at a purchase and its repair.
+// meddler runs a function between the second reading of a purchase and its repair.
 type meddler struct {
 	Gate
 	before func()
@@ -85,7 +85,7 @@ func (g *meddler) Repair(ctx context.Context, r contract.GateRef, life string, l
 	return g.Gate.Repair(ctx, r, life, list)
 }
 
-// The one whose work it is comes first: then the repair finds another entry than it has read, and does nothing.
+// If the regular sync comes first, the repair finds another entry than it read, and changes nothing.
 func TestARepairDoesNotOverwriteAChange(t *testing.T) {
 	eachDB(t, func(w *world) {
 		meddler := &meddler{Gate: w.parts.Gate}
@@ -100,7 +100,7 @@ func TestARepairDoesNotOverwriteAChange(t *testing.T) {
 		require.Empty(w.t, w.reconcile(a).Repairs)
 		w.agree(a)
 
-		// Somebody built the gate anew meanwhile: what was read belongs to another one.
+		// The gate was built again meanwhile: the reading belongs to the old build.
 		require.NoError(w.t, w.rdb.HDel(w.ctx, gateKey(a, "held"), r.OrderSN).Err())
 		meddler.before = func() {
 			meddler.before = nil
@@ -115,8 +115,7 @@ func TestARepairDoesNotOverwriteAChange(t *testing.T) {
 	})
 }
 
-// What stands in the way of a correction is an adjustment between its steps, not a purchase on its way: the figures contain
-// it, wherever it is.
+// An adjustment between its steps blocks a correction. A purchase in flight does not: the sums contain it.
 func TestCountersWaitForAdjustments(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(2, 10)
@@ -131,7 +130,7 @@ func TestCountersWaitForAdjustments(t *testing.T) {
 		require.Error(w.t, err)
 		require.True(w.t, w.faults.heal())
 		r := w.reconcile(a)
-		require.Empty(w.t, r.Repairs, "the gate has not heard of an adjustment")
+		require.Empty(w.t, r.Repairs, "the gate lacks an adjustment")
 		require.NotEmpty(w.t, r.Differences)
 		w.shift += time.Hour
 		require.NoError(w.t, w.adjustmentSweep.Run(w.ctx))
@@ -157,7 +156,7 @@ func TestCountersWaitForAdjustments(t *testing.T) {
 	})
 }
 
-// tallied does something right after the counters were read.
+// tallied runs a function right after the counters were read.
 type tallied struct {
 	Gate
 	then func()
@@ -169,8 +168,8 @@ func (g tallied) CollectChanges(ctx context.Context, ref contract.GateRef, token
 	return audit, touched, ok, err
 }
 
-// An adjustment that the gate hears of after its counters were read, and that is over before anybody looks for open ones, is
-// not taken for pieces that the gate lacks.
+// An adjustment that reaches the gate after its counters were read, and that ends before open ones are counted, is not
+// mistaken for units that the gate lacks.
 func TestAnAdjustmentThatEndsDuringAComparisonCountsOnce(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(2, 10)
@@ -194,8 +193,8 @@ func TestAnAdjustmentThatEndsDuringAComparisonCountsOnce(t *testing.T) {
 	})
 }
 
-// Pieces that somebody wrote into the gate are sold before they are found missing: the ledger refuses, the buyers are told
-// so, and nothing is sold twice.
+// Units that were written into the gate by hand are sold before a comparison finds them. The ledger refuses them, their buyers
+// see that, and nothing is sold twice.
 func TestUnitsThatDoNotExistAreNotSold(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 2)
@@ -223,7 +222,7 @@ func TestUnitsThatDoNotExistAreNotSold(t *testing.T) {
 	})
 }
 
-// The gate lacks a counter, and an adjustment needs it: neither waits for the other.
+// The gate lacks a counter that an adjustment needs: neither waits for the other.
 func TestAMissingCounterDoesNotWaitForAnAdjustment(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(2, 10)
@@ -244,7 +243,7 @@ func TestAMissingCounterDoesNotWaitForAnAdjustment(t *testing.T) {
 	})
 }
 
-// An allowance that says too much keeps its buyer from buying more until it is repaired, and nobody from giving back.
+// An allowance that is too high keeps its buyer from buying more until it is repaired. It blocks no release.
 func TestADamagedAllowanceDoesNotBlockClosings(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(2, 9)
@@ -260,7 +259,7 @@ func TestADamagedAllowanceDoesNotBlockClosings(t *testing.T) {
 	})
 }
 
-// A journal that somebody deleted is no matter for the reconciler: the sweeper journals again what it held.
+// The reconciler ignores a deleted journal: the journal sweep journals its entries again.
 func TestADeletedJournalIsRestored(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 10)
@@ -280,7 +279,7 @@ func TestADeletedJournalIsRestored(t *testing.T) {
 	})
 }
 
-// A purchase that the gate calls landed and the ledger does not have goes the way of queued ones again.
+// A landed entry without a ledger row becomes queued again.
 func TestALandedEntryWithoutARowIsJournaledAgain(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 10)
@@ -297,11 +296,11 @@ func TestALandedEntryWithoutARowIsJournaledAgain(t *testing.T) {
 // alarms collects incidents.
 type alarms struct {
 	Recorder
-	told []string
+	raised []string
 }
 
 func (a *alarms) Incident(ctx context.Context, what string, attrs ...any) {
-	a.told = append(a.told, what)
+	a.raised = append(a.raised, what)
 	a.Recorder.Incident(ctx, what, attrs...)
 }
 
@@ -312,7 +311,7 @@ func (w *world) alarms() *alarms {
 	return a
 }
 
-// What cannot be decided from here is told, once in a while, and left alone.
+// Differences that cannot be repaired raise an alarm now and then, and are left alone.
 func TestDifferencesLeftToTheOperator(t *testing.T) {
 	eachDB(t, func(w *world) {
 		alarms := w.alarms()
@@ -324,7 +323,7 @@ func TestDifferencesLeftToTheOperator(t *testing.T) {
 		require.NoError(w.t, err)
 		left := func(want reconcile.Difference, alarm string) {
 			w.t.Helper()
-			alarms.told = nil
+			alarms.raised = nil
 			for n := range 2 {
 				out := w.reconcile(a)
 				require.Empty(w.t, out.Repairs)
@@ -332,14 +331,14 @@ func TestDifferencesLeftToTheOperator(t *testing.T) {
 				require.NotEmpty(w.t, out.Differences[0].Why)
 				want.Why = out.Differences[0].Why
 				require.Equal(w.t, want, out.Differences[0])
-				require.Len(w.t, alarms.told, 1, "%d: not told again and again", n)
-				require.Contains(w.t, alarms.told[0], alarm)
+				require.Len(w.t, alarms.raised, 1, "%d: raised once an hour at most", n)
+				require.Contains(w.t, alarms.raised[0], alarm)
 			}
 			now, err := w.rdb.HGetAll(w.ctx, gateKey(a, "gate")).Result()
 			require.NoError(w.t, err)
 			require.Equal(w.t, before, now)
 		}
-		// An order_sn under which the ledger has somebody else's purchase, and the gate one that was never told otherwise.
+		// The ledger has another buyer's purchase under the order_sn of a queued entry.
 		stranger := other
 		stranger.UserID = "stranger"
 		w.forgets(func() error {
@@ -357,21 +356,21 @@ func TestDifferencesLeftToTheOperator(t *testing.T) {
 		left(reconcile.Difference{OrderSN: other.OrderSN}, "has an order but")
 		require.NoError(w.t, w.gate.Release(w.ctx, ref(a), []stockgate.Ending{{OrderSN: other.OrderSN, UserID: "u2", Lines: other.Lines, Reason: "system"}}))
 
-		// Stock that does not fit the ledger.
+		// A stock row that does not match the ledger.
 		before = w.rdb.HGetAll(w.ctx, gateKey(a, "gate")).Val()
 		w.settles()
 		require.NoError(w.t, w.db.Exec("UPDATE stocks SET available = available - 2, reserved = reserved + 2 WHERE activity_id = ?", a.ID).Error)
 		left(reconcile.Difference{SKUID: a.Items[0].SKUID, Delta: 2}, "do not add up")
 		require.Equal(w.t, int64(3), w.stock(a)[0].Reserved, "it is not for us to say which is right")
 
-		// A gate of which no figure can be read.
+		// A gate whose counters cannot be read.
 		require.NoError(w.t, w.rdb.HSet(w.ctx, gateKey(a, "gate"), "s:"+a.Items[0].SKUID, "many").Err())
 		before["s:"+a.Items[0].SKUID] = "many"
 		left(reconcile.Difference{}, "broken")
 	})
 }
 
-// One gate that cannot be built holds back no other: Redis is filled, and a new master hears what it missed, once.
+// A gate that cannot be built does not block the others: Redis is filled, and a new master is synced once.
 func TestABrokenGateDoesNotBlockOthers(t *testing.T) {
 	eachDB(t, func(w *world) {
 		alarms := w.alarms()
@@ -388,18 +387,18 @@ func TestABrokenGateDoesNotBlockOthers(t *testing.T) {
 		require.NoError(w.t, err)
 		require.True(w.t, ready)
 		w.agree(sound)
-		require.Equal(w.t, []string{"a gate is broken"}, alarms.told, "told once")
+		require.Equal(w.t, []string{"a gate is broken"}, alarms.raised, "raised once")
 		_, err = w.gate.Audit(w.ctx, ref(broken))
 		require.ErrorIs(w.t, err, stockgate.ErrNoGate)
 
-		// The sound one hears again what a new master missed.
+		// The intact gate gets what the new master lacks.
 		w.forgets(func() error {
 			return w.consumer.OrderEvents(w.ctx, message(w.t, contract.TopicOrderEvents, event(r, contract.OrderPaid)))
 		})
 		m.id = "second"
 		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 		w.agree(sound)
-		// Having heard it, it is not told over and over because of the other.
+		// It is synced once, not again and again because of the other gate.
 		w.forgets(func() error {
 			late := w.buy(sound, "u2")
 			return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, late))
@@ -407,7 +406,7 @@ func TestABrokenGateDoesNotBlockOthers(t *testing.T) {
 		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 		v, err := w.core.StockView(w.ctx, sound.ID)
 		require.NoError(w.t, err)
-		require.NotZero(w.t, v.SKUs[0].Difference, "no new master, so nothing is told again")
+		require.NotZero(w.t, v.SKUs[0].Difference, "no new master, so nothing is synced again")
 
 		require.NoError(w.t, w.db.Exec("UPDATE stocks SET available = available + 1, reserved = reserved - 1 WHERE activity_id = ?", broken.ID).Error)
 		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
@@ -415,7 +414,7 @@ func TestABrokenGateDoesNotBlockOthers(t *testing.T) {
 	})
 }
 
-// In a rush the timer waits, though not for ever; who asks is answered.
+// During an overload the timer yields, but not for ever. An operator's request runs.
 func TestTheReconcilerYieldsToBuyers(t *testing.T) {
 	w := newWorld(t, dbtest.SQLite(t, Migrations))
 	a := w.sale(100, 3000)
@@ -436,14 +435,14 @@ func TestTheReconcilerYieldsToBuyers(t *testing.T) {
 		return w.rdb.HExists(w.ctx, gateKey(a, "held"), landed.OrderSN).Val()
 	}
 	damage()
-	require.False(t, round(), "2,000 pieces wait in the journal")
+	require.False(t, round(), "2,000 units wait in the journal")
 	w.shift += 4 * time.Minute
 	require.False(t, round())
 	w.shift += time.Minute
 	require.True(t, round(), "it has waited for long enough")
 	damage()
-	require.False(t, round(), "and waits again")
-	// Nothing comes and nothing is carried away, as without a broker: counters are repaired, too.
+	require.False(t, round(), "and yields again")
+	// The journal is full and no purchase changes, as without a broker: counters are repaired too.
 	left := w.left(a, 0)
 	require.NoError(t, w.rdb.HIncrBy(w.ctx, gateKey(a, "gate"), "s:"+sku, -5).Err())
 	w.shift += 5 * time.Minute
@@ -455,10 +454,10 @@ func TestTheReconcilerYieldsToBuyers(t *testing.T) {
 	damage()
 	require.False(t, round())
 	w.relay(a)
-	require.True(t, round(), "the rush is over")
+	require.True(t, round(), "the overload has ended")
 }
 
-// One reconciliation of an activity at a time; who waits too long is told to come again.
+// One reconciliation of an activity runs at a time. A call that waits too long is refused and may be repeated.
 func TestOneReconciliationAtATime(t *testing.T) {
 	w := newWorld(t, dbtest.SQLite(t, Migrations))
 	a := w.sale(1, 10)
@@ -516,7 +515,7 @@ func TestReconcileOverHTTP(t *testing.T) {
 	})
 }
 
-// A repair is told where people look: a line in the log, a metric by kind, and a span in the trace of the purchase.
+// A repair leaves a log line, a metric by kind, and a span in the trace of the purchase.
 func TestARepairIsRecorded(t *testing.T) {
 	tel, recorder := telemetry.Recording()
 	var log bytes.Buffer
@@ -551,7 +550,7 @@ func TestARepairIsRecorded(t *testing.T) {
 	require.NotContains(t, page, r.OrderSN)
 }
 
-// Whatever is killed in between, the next reconciliation finishes, and nothing is counted twice.
+// After a kill at any step the next reconciliation finishes, and nothing is counted twice.
 func TestAKilledReconciliationIsFinishedByTheNext(t *testing.T) {
 	w := newWorld(t, dbtest.SQLite(t, Migrations))
 	w.parts.Gate = &faultyRepairs{Gate: w.parts.Gate, f: w.faults}

@@ -10,7 +10,7 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-// Nobody could land again what such an entry says, and no repair may write it: it goes, and holds up no other repair.
+// Such an entry cannot land again, and no repair may write it. It is removed, and does not block other repairs.
 func TestAnInvalidLandedEntryIsRemoved(t *testing.T) {
 	eachDB(t, func(w *world) {
 		alarms := w.alarms()
@@ -22,18 +22,18 @@ func TestAnInvalidLandedEntryIsRemoved(t *testing.T) {
 			w.settles()
 			require.NoError(w.t, w.rdb.HDel(w.ctx, gateKey(a, "held"), unknown.OrderSN).Err())
 			require.NoError(w.t, w.rdb.HSet(w.ctx, gateKey(a, "held"), lost.OrderSN, "l|"+says+"||||||").Err())
-			alarms.told = nil
+			alarms.raised = nil
 			r := w.reconcile(a)
 			require.Subset(w.t, kinds(r), []string{"adopted", "removed"})
 			require.Empty(w.t, r.Differences)
-			require.Equal(w.t, []string{"gate entry cannot be read"}, alarms.told)
+			require.Equal(w.t, []string{"gate entry cannot be read"}, alarms.raised)
 			w.agree(a)
 			w.whole(w.t, a)
 		}
 	})
 }
 
-// No script writes such an order_sn, and nobody can ask after it: it holds up no repair of the others.
+// No script writes such an order_sn, and the ledger cannot hold it. It does not block repairs of the others.
 func TestAnEntryWithoutAValidOrderSNIsIgnored(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 10)
@@ -51,7 +51,7 @@ func TestAnEntryWithoutAValidOrderSNIsIgnored(t *testing.T) {
 	})
 }
 
-// decider lets somebody decide about the activity just before the gate is told of an older decision.
+// decider changes the activity just before the gate gets an older version of it.
 type decider struct {
 	Gate
 	decide func()
@@ -65,7 +65,7 @@ func (g *decider) Configure(ctx context.Context, ref contract.GateRef, c core.Ga
 	return g.Gate.Configure(ctx, ref, c)
 }
 
-// A gate that hears of a later decision meanwhile needs no repair of an older one, and what else is wrong is put right.
+// A gate that gets a later version meanwhile needs no repair with an older one. Its other errors are repaired.
 func TestALaterDecisionIsNotOverridden(t *testing.T) {
 	eachDB(t, func(w *world) {
 		gate := &decider{Gate: w.parts.Gate}
@@ -88,7 +88,7 @@ func TestALaterDecisionIsNotOverridden(t *testing.T) {
 	})
 }
 
-// A row of the ledger that nobody can read is told of, as nothing can be compared with it.
+// An unreadable ledger row raises an alarm, as nothing can be compared with it.
 func TestAnUnreadableLedgerRowRaisesAnAlarm(t *testing.T) {
 	eachDB(t, func(w *world) {
 		alarms := w.alarms()
@@ -98,6 +98,6 @@ func TestAnUnreadableLedgerRowRaisesAnAlarm(t *testing.T) {
 		w.settles()
 		require.NoError(w.t, w.db.Exec("UPDATE reservations SET line_items = 'rubbish' WHERE order_sn = ?", r.OrderSN).Error)
 		require.Len(w.t, w.reconcile(a).Differences, 1)
-		require.Len(w.t, alarms.told, 1)
+		require.Len(w.t, alarms.raised, 1)
 	})
 }

@@ -15,10 +15,10 @@ import (
 	"flashsale.internal/services/inventory/internal/reconcile"
 )
 
-// gateKey is a key of the activity's gate, for damaging and reading it past the scripts.
+// gateKey returns a key of the activity's gate, to damage and read it without the scripts.
 func gateKey(a *core.Activity, name string) string { return "fs:{" + a.ID + ":0}:" + name }
 
-// whole recomputes everything that follows from the gate's entries, past all scripts, and demands that the gate says so.
+// whole recomputes everything that follows from the gate's entries, without the scripts, and requires that the gate matches.
 func (w *world) whole(t require.TestingT, a *core.Activity) {
 	gate, err := w.rdb.HGetAll(w.ctx, gateKey(a, "gate")).Result()
 	require.NoError(t, err)
@@ -28,7 +28,7 @@ func (w *world) whole(t require.TestingT, a *core.Activity) {
 	require.NoError(t, err)
 	want := map[string]int64{"held": 0}
 	type buyer struct {
-		pieces int64
+		units int64
 		sns    []string
 	}
 	holders := map[string]*buyer{}
@@ -51,7 +51,7 @@ func (w *world) whole(t require.TestingT, a *core.Activity) {
 			sku, qty, _ := strings.Cut(line, ":")
 			n, err := strconv.ParseInt(qty, 10, 64)
 			require.NoError(t, err)
-			holders[f[1]].pieces += n
+			holders[f[1]].units += n
 			if f[0] == "p" {
 				want["p:"+sku] += n
 				continue
@@ -94,7 +94,7 @@ func (w *world) whole(t require.TestingT, a *core.Activity) {
 		if h == nil {
 			h = &buyer{}
 		}
-		require.Equal(t, strconv.FormatInt(h.pieces, 10), f[0], "pieces of %s", user)
+		require.Equal(t, strconv.FormatInt(h.units, 10), f[0], "units of %s", user)
 		sns := strings.FieldsFunc(f[1], func(r rune) bool { return r == ',' })
 		require.ElementsMatch(t, h.sns, sns, "what %s holds", user)
 		delete(holders, user)
@@ -115,7 +115,7 @@ type mixed struct {
 	before                                  map[string]string // entries as stored
 }
 
-// mixed makes one. queued leaves a purchase on its way.
+// mixed makes one. queued leaves a purchase in flight.
 func (w *world) mixed(queued bool) *mixed {
 	w.t.Helper()
 	m := &mixed{a: w.sale(4, 30, 10)}
@@ -127,7 +127,7 @@ func (w *world) mixed(queued bool) *mixed {
 	m.closed = w.buy(m.a, "closed", line(0, 1))
 	m.failed = w.buy(m.a, "failed", line(1, 1))
 	w.land(m.landed, m.created, m.paid, m.closed, m.failed)
-	// The ledger knows of a holder that the gate has not heard of, and refuses what the gate gave.
+	// The ledger has a holder that the gate lacks, and refuses the purchase that the gate accepted.
 	m.rejected = w.buy(m.a, "rejected", line(0, 4))
 	require.NoError(w.t, w.db.Exec("INSERT INTO allowances (activity_id, user_id, held) VALUES (?, 'rejected', 1)", m.a.ID).Error)
 	w.land(m.rejected)
@@ -146,7 +146,7 @@ func (w *world) mixed(queued bool) *mixed {
 	return m
 }
 
-// settles lets the grace pass, by the clock of the service.
+// settles advances the clock of the service past the grace.
 func (w *world) settles() { w.shift += time.Second }
 
 func (w *world) reconcile(a *core.Activity) *reconcile.Result {
@@ -186,30 +186,30 @@ func TestACleanComparisonRepairsNothing(t *testing.T) {
 	})
 }
 
-// Whatever is changed in the gate by hand is found, told as what it was, and put right; nothing else is touched.
+// Every change of the gate by hand is found, reported by its kind, and repaired. Nothing else changes.
 func TestDamageIsRepaired(t *testing.T) {
 	cases := []struct {
 		name   string
-		queued bool // a purchase is on its way meanwhile
+		queued bool // a purchase is in flight meanwhile
 		damage func(w *world, m *mixed) error
 		kinds  string
 	}{
-		{"entry of a landed one gone", false, func(w *world, m *mixed) error {
+		{"entry of a landed one missing", false, func(w *world, m *mixed) error {
 			return w.rdb.HDel(w.ctx, gateKey(m.a, "held"), m.landed.OrderSN).Err()
 		}, "adopted buyers counters"},
 		{"entries of created and paid ones gone with their buyers", false, func(w *world, m *mixed) error {
 			w.rdb.HDel(w.ctx, gateKey(m.a, "buyers"), "created", "paid")
 			return w.rdb.HDel(w.ctx, gateKey(m.a, "held"), m.created.OrderSN, m.paid.OrderSN).Err()
 		}, "adopted counters"},
-		{"entries of ended ones gone", false, func(w *world, m *mixed) error {
+		{"entries of ended ones missing", false, func(w *world, m *mixed) error {
 			return w.rdb.HDel(w.ctx, gateKey(m.a, "held"), m.closed.OrderSN, m.rejected.OrderSN, m.failed.OrderSN).Err()
 		}, "buyers forgotten"},
-		{"all entries gone", false, func(w *world, m *mixed) error { return w.rdb.Del(w.ctx, gateKey(m.a, "held")).Err() }, "adopted buyers counters forgotten"},
-		{"all buyers gone", true, func(w *world, m *mixed) error { return w.rdb.Del(w.ctx, gateKey(m.a, "buyers")).Err() }, "buyers"},
-		{"a buyer has too many pieces", true, func(w *world, m *mixed) error {
+		{"all entries missing", false, func(w *world, m *mixed) error { return w.rdb.Del(w.ctx, gateKey(m.a, "held")).Err() }, "adopted buyers counters forgotten"},
+		{"all buyers missing", true, func(w *world, m *mixed) error { return w.rdb.Del(w.ctx, gateKey(m.a, "buyers")).Err() }, "buyers"},
+		{"a buyer has too many units", true, func(w *world, m *mixed) error {
 			return w.rdb.HSet(w.ctx, gateKey(m.a, "buyers"), "paid", "4|"+m.paid.OrderSN+"|").Err()
 		}, "buyers"},
-		{"indexes gone", true, func(w *world, m *mixed) error {
+		{"indexes missing", true, func(w *world, m *mixed) error {
 			return w.rdb.Del(w.ctx, gateKey(m.a, "unlanded"), gateKey(m.a, "ended")).Err()
 		}, "buyers"},
 		{"fewer left", false, hincr("s:", -5), "counters"},
@@ -219,10 +219,10 @@ func TestDamageIsRepaired(t *testing.T) {
 		{"total", false, hincr("t:", 3), "counters"},
 		{"unlanded", false, hincr("u:", 3), "counters"},
 		{"journaled", false, hincr("j:", 1), "counters"},
-		{"left gone", false, func(w *world, m *mixed) error {
+		{"left missing", false, func(w *world, m *mixed) error {
 			return w.rdb.HDel(w.ctx, gateKey(m.a, "gate"), "s:"+m.a.Items[0].SKUID).Err()
 		}, "counters"},
-		{"all counters gone", false, func(w *world, m *mixed) error {
+		{"all counters missing", false, func(w *world, m *mixed) error {
 			fields := []string{"held"}
 			for _, it := range m.a.Items {
 				for _, k := range []string{"s:", "h:", "p:", "t:", "u:", "j:"} {
@@ -261,7 +261,7 @@ func TestDamageIsRepaired(t *testing.T) {
 		{"a version from nowhere", true, func(w *world, m *mixed) error {
 			return w.rdb.HSet(w.ctx, gateKey(m.a, "gate"), "version", "999", "ends", "1").Err()
 		}, "configured"},
-		{"gate gone", false, func(w *world, m *mixed) error { return w.rdb.Del(w.ctx, gateKey(m.a, "gate")).Err() }, "rebuilt"},
+		{"gate missing", false, func(w *world, m *mixed) error { return w.rdb.Del(w.ctx, gateKey(m.a, "gate")).Err() }, "rebuilt"},
 		{"Redis emptied", false, func(w *world, _ *mixed) error { return w.rdb.FlushAll(w.ctx).Err() }, "rebuilt"},
 		{"everything at once", false, func(w *world, m *mixed) error {
 			for _, do := range []func(*world, *mixed) error{hincr("s:", -9), hincr("p:", 4), hincr("t:", 1), stage("x", func(m *mixed) string { return m.created.OrderSN })} {
@@ -323,7 +323,7 @@ func TestDamageIsRepaired(t *testing.T) {
 				}
 				w.agree(m.a)
 				w.whole(w.t, m.a)
-				if c.kinds != "rebuilt" { // the repairs account for what became of the pieces left
+				if c.kinds != "rebuilt" { // the deltas of the repairs add up to the change of the units left
 					for _, rep := range r.Repairs {
 						for _, d := range rep.Deltas {
 							left[d.SKUID] += d.Delta
@@ -345,7 +345,7 @@ func TestDamageIsRepaired(t *testing.T) {
 	})
 }
 
-// kept demands that every repair is on record with who and when.
+// kept requires that every repair is in the change log, with actor and time.
 func (w *world) kept(a *core.Activity, r *reconcile.Result) {
 	w.t.Helper()
 	var details []string

@@ -21,9 +21,9 @@ import (
 	"flashsale.internal/services/inventory/internal/reconcile"
 )
 
-// crowd is heavy traffic of every kind on one activity, as the services make it: purchases, relays, landings in batches,
+// traffic is heavy traffic of every kind on one activity, as the services make it: purchases, relays, landings in batches,
 // orders, payments, closings, adjustments, pauses.
-type crowd struct {
+type traffic struct {
 	*world
 	a       *core.Activity
 	landing chan contract.Reservation
@@ -31,12 +31,12 @@ type crowd struct {
 	wg      sync.WaitGroup
 }
 
-func (w *world) crowd(a *core.Activity) *crowd {
-	return &crowd{world: w, a: a, landing: make(chan contract.Reservation, 10_000), orders: make(chan contract.Reservation, 10_000)}
+func (w *world) traffic(a *core.Activity) *traffic {
+	return &traffic{world: w, a: a, landing: make(chan contract.Reservation, 10_000), orders: make(chan contract.Reservation, 10_000)}
 }
 
-// run lets n buyers buy, and more, up to most, until there were enough, and returns when all their purchases have ended.
-func (c *crowd) run(t *testing.T, n, most int, enough func() bool) {
+// run runs n buyers, and more, up to most, until enough is true. It returns when all their purchases have ended.
+func (c *traffic) run(t *testing.T, n, most int, enough func() bool) {
 	ctx := c.ctx
 	var buyers, landers, enders sync.WaitGroup
 	const width = 4
@@ -97,7 +97,7 @@ func (c *crowd) run(t *testing.T, n, most int, enough func() bool) {
 	stop := make(chan struct{})
 	c.wg.Go(func() { // the relay, and a merchant
 		for n := 0; ; n++ {
-			entries, err := c.gate.ReadJournal(ctx, ref(c.a), "crowd", 256)
+			entries, err := c.gate.ReadJournal(ctx, ref(c.a), "traffic", 256)
 			if err != nil {
 				t.Error(err)
 			}
@@ -140,10 +140,10 @@ func (c *crowd) run(t *testing.T, n, most int, enough func() bool) {
 	c.wg.Wait()
 }
 
-// Beside heavy traffic and without damage nothing is ever repaired.
+// Beside heavy traffic and without damage nothing is repaired.
 func TestPurchasesInFlightAreNotRepaired(t *testing.T) {
 	eachDB(t, func(w *world) {
-		// As the service comes: whatever takes a machine less than the grace is on its way.
+		// The default of the service: a purchase that takes less than the grace is in flight.
 		w.parts.Reconcile.Grace, w.parts.Reconcile.Pause = reconcile.DefaultConfig().Grace, 20*time.Millisecond
 		w.restart()
 		a := w.sale(2, 150, 90)
@@ -173,12 +173,12 @@ func TestPurchasesInFlightAreNotRepaired(t *testing.T) {
 				looked += len(r.Differences)
 			}
 		})
-		// One that meets the only writer at its every step may come to no end beside the first few hundred.
-		w.crowd(a).run(t, 600, 20_000, func() bool { return looks.Load() > 0 || w.t.Failed() })
+		// With one writer at a time no reconciliation may end beside the first few hundred purchases.
+		w.traffic(a).run(t, 600, 20_000, func() bool { return looks.Load() > 0 || w.t.Failed() })
 		cancel()
 		wg.Wait()
 		require.Positive(w.t, looks.Load())
-		w.t.Logf("%d reconciliations beside the traffic, %d differences told as on their way", looks.Load(), looked)
+		w.t.Logf("%d reconciliations beside the traffic, %d differences reported as in flight", looks.Load(), looked)
 		w.agree(a)
 		w.whole(w.t, a)
 		w.settles()
@@ -188,8 +188,8 @@ func TestPurchasesInFlightAreNotRepaired(t *testing.T) {
 	})
 }
 
-// Whatever is damaged, and whatever goes on meanwhile and is killed in between: once it is quiet, one reconciliation after
-// the other brings gate and ledger together, and nothing was sold twice.
+// After any damage, traffic and kills: once the traffic has stopped, a few reconciliations make gate and ledger agree, and
+// nothing was sold twice.
 func TestAnyDamageIsRepaired(t *testing.T) {
 	w := newWorld(t, dbtest.SQLite(t, Migrations))
 	rapid.Check(t, func(r *rapid.T) {
@@ -225,12 +225,12 @@ func TestAnyDamageIsRepaired(t *testing.T) {
 				require.NoError(r, h.handle(m))
 			}
 			w.shift += time.Hour
-			_, err := w.reconciler.Reconcile(w.ctx, "operator", a.ID) // an adjustment may need a counter that is not there
+			_, err := w.reconciler.Reconcile(w.ctx, "operator", a.ID) // an adjustment may need a missing counter
 			require.NoError(r, err)
 			require.NoError(r, w.adjustmentSweep.Run(w.ctx))
 		}
 		w.settles()
-		for n := 1; ; n++ { // purchases whose message was never delivered stay queued, and nothing is told of those
+		for n := 1; ; n++ { // purchases whose message was never delivered stay queued
 			out, err := w.reconciler.Reconcile(w.ctx, "operator", a.ID)
 			require.NoError(r, err)
 			if len(out.Repairs)+len(out.Differences) == 0 {
@@ -244,7 +244,7 @@ func TestAnyDamageIsRepaired(t *testing.T) {
 	})
 }
 
-// addsUp is what holds in the database at any moment, whatever becomes of the gate. Allowances are damaged, too.
+// addsUp checks the invariants of the database, which hold whatever happens to the gate. Allowances are damaged too.
 func (h *history) addsUp(r *rapid.T) {
 	for _, it := range h.stock(h.a) {
 		require.Equal(r, it.Total, it.Available+it.Reserved+it.Sold)
@@ -252,12 +252,12 @@ func (h *history) addsUp(r *rapid.T) {
 	}
 }
 
-// damage changes anything in the gate, or an allowance.
+// damage changes something in the gate, or an allowance.
 func (h *history) damage(r *rapid.T) {
 	ctx, a := h.ctx, h.a
 	key := func(name string) string { return gateKey(a, name) }
 	sku := a.Items[rapid.IntRange(0, 1).Draw(r, "sku")].SKUID
-	// An entry that the ledger has: of one that it has not nobody would know any more that it was there.
+	// An entry that the ledger has: the loss of any other could not be detected.
 	landed := func() string {
 		rows, err := h.parts.Store.ReservationsOfActivity(ctx, a.ID, "", core.Page{Limit: 1000})
 		require.NoError(r, err)
@@ -302,7 +302,7 @@ func (h *history) damage(r *rapid.T) {
 	case "config":
 		require.NoError(r, h.rdb.HSet(ctx, key("gate"), "state", "paused", "version", rapid.IntRange(0, 99).Draw(r, "version")).Err())
 	case "allowance":
-		// Only upwards: one that says too little lets its user buy more than the limit, and nobody takes that back.
+		// Only upwards: an allowance that is too low lets its user buy more than the limit.
 		require.NoError(r, h.db.Exec("UPDATE allowances SET held = held + ? WHERE activity_id = ? AND user_id = ?",
 			rapid.IntRange(1, 3).Draw(r, "by"), a.ID, fmt.Sprint("u", rapid.IntRange(1, 4).Draw(r, "user"))).Error)
 	}

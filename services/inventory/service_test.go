@@ -42,7 +42,7 @@ func started(t *testing.T, svc *Service, tel *telemetry.Telemetry) {
 	t.Cleanup(func() { stop(); wg.Wait() })
 }
 
-// Nothing is there at the start: no tables, no Redis. The service answers 503, keeps trying, and works as soon as they are there.
+// At the start there are no tables and no Redis. The service responds 503, keeps trying, and works as soon as they are up.
 func TestItStartsBeforeItsDependencies(t *testing.T) {
 	dsn := dbtest.MariaDBDSN(t)
 	db, err := sqldb.Open(dsn, sqldb.Options{})
@@ -91,11 +91,11 @@ func TestItStartsBeforeItsDependencies(t *testing.T) {
 		}
 		found, err := gate.Lookup(t.Context(), contract.GateRef{ActivityID: id}, []string{early.OrderSN})
 		return err == nil && found[early.OrderSN].Landed
-	}, 45*time.Second, 50*time.Millisecond, "the keeper fills Redis, and the message that came early lands")
+	}, 45*time.Second, 50*time.Millisecond, "the gate controller fills Redis, and the early message lands")
 	require.Equal(t, 200, s.do("POST", "/v1/merchant/activities/"+id+"/publish", "").status)
 }
 
-// On a real Redis a restart of the master shows by its run id; here another database number stands for an empty one.
+// A restart of a real master changes its run id. Here another database number stands for an empty Redis.
 func TestOnARealRedis(t *testing.T) {
 	addr := os.Getenv("REDIS_ADDRS")
 	if addr == "" {
@@ -131,7 +131,7 @@ func TestOnARealRedis(t *testing.T) {
 	require.Equal(t, stockgate.SoldOut, outcome)
 }
 
-// One purchase stays one trace: what inventory does hangs below the message's item, and what it publishes below that.
+// One purchase is one trace: the spans of inventory are children of the message's item, and those of its messages below them.
 func TestSpansOfALanding(t *testing.T) {
 	tel, recorder := telemetry.Recording()
 	w := newWorld(t, dbtest.SQLite(t, Migrations))

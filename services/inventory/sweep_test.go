@@ -70,7 +70,7 @@ func TestAReservationWithoutAnOrderIsAbandoned(t *testing.T) {
 			r = append(r, w.buy(a, fmt.Sprint("u", i)))
 		}
 		w.land(r...)
-		// 0 has no order; the orders of the others were made, but nobody said so. 5 waits for a person.
+		// 0 has no order. The others have one, but its event is missing. 5 has an open dead letter.
 		w.orders.set("closed", r[1].OrderSN)
 		w.orders.set("paid", r[2].OrderSN)
 		w.orders.set("pending", r[3].OrderSN, r[4].OrderSN)
@@ -83,9 +83,9 @@ func TestAReservationWithoutAnOrderIsAbandoned(t *testing.T) {
 		require.Len(w.t, closings, 1)
 		giveUp := bus.Delivery{Message: closings[0]}
 		w.orders.setDown(true)
-		require.Error(w.t, w.consumer.OrderClose(w.ctx, giveUp), "it comes again")
+		require.Error(w.t, w.consumer.OrderClose(w.ctx, giveUp), "it is redelivered")
 		w.orders.setDown(false)
-		for at := 1; at <= 12; at++ { // whoever carries it out may die at any step, and the next one goes on
+		for at := 1; at <= 12; at++ { // the consumer may die at any step, and the next delivery continues
 			w.faults.kill(at, true)
 			_ = w.consumer.OrderClose(w.ctx, giveUp)
 			if !w.faults.heal() {
@@ -103,14 +103,14 @@ func TestAReservationWithoutAnOrderIsAbandoned(t *testing.T) {
 		require.Equal(w.t, stockgate.StatusFailed, w.entry(a, r[0].OrderSN).Status)
 		require.Equal(w.t, "expired", w.entry(a, r[0].OrderSN).Reason)
 		require.Equal(w.t, stockgate.StatusClosed, w.entry(a, r[1].OrderSN).Status)
-		require.NotEmpty(w.t, w.broker.take(contract.TopicOrderClose), "the closing of the pending order is sent again")
+		require.NotEmpty(w.t, w.broker.take(contract.TopicOrderClose), "the closing of the pending order is resent")
 		require.Empty(w.t, w.deductions(), "an open dead letter is left alone")
 		w.land(r...) // late deliveries change nothing
 		w.agree(a)
 	})
 }
 
-// A sweep that dies at any step, also right after the ledger let go of a row, leaves something that goes on.
+// A sweep that dies at any step, also right after the release in the ledger, is continued.
 func TestAKilledAbandonmentIsFinished(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 20)
@@ -140,7 +140,7 @@ func TestUnlandedEntriesAreJournaledAgain(t *testing.T) {
 		w.restart()
 		a := w.sale(1, 9)
 		lost, landed, poisoned := w.buy(a, "u1"), w.buy(a, "u2"), w.buy(a, "u3")
-		w.faults.kill(2, false) // landed, but the gate was not told
+		w.faults.kill(2, false) // landed, but the gate is not synced
 		require.Error(w.t, w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, landed)))
 		require.True(w.t, w.faults.heal())
 		require.NoError(w.t, w.core.AddDeadLetters(w.ctx, []contract.DeadLetter{{Where: contract.GroupInventoryReservations, Topic: contract.TopicReservations, OrderSN: poisoned.OrderSN, Why: "w", Item: []byte("{}"), At: w.parts.Now()}}))
@@ -156,7 +156,7 @@ func TestUnlandedEntriesAreJournaledAgain(t *testing.T) {
 				return len(entries) == 1
 			}, 30*time.Second, 20*time.Millisecond)
 		}
-		require.True(w.t, w.entry(a, landed.OrderSN).Landed, "the gate was told what the ledger has")
+		require.True(w.t, w.entry(a, landed.OrderSN).Landed, "the gate is synced with the ledger")
 		w.land(lost)
 		require.NoError(w.t, w.journalSweep.Run(w.ctx))
 		v, err := w.core.StockView(w.ctx, a.ID)
@@ -174,7 +174,7 @@ func TestADeadLetterOfAReservationIsReplayedOrRejected(t *testing.T) {
 			return []byte(fmt.Sprintf(`{"order_sn":%q,"user_id":%q,"activity_id":%q,"bucket":0,"lines":[{"sku_id":%q,"qty":%s}],"reserved_at":"2026-01-01T00:00:00Z"}`,
 				r.OrderSN, r.UserID, a.ID, a.Items[0].SKUID, qty))
 		}
-		// One is sound and was refused by mistake, one is not even readable. Both hold a piece in the gate.
+		// One is valid and was refused by mistake, the other is unreadable. Both hold a unit in the gate.
 		require.NoError(t, w.core.AddDeadLetters(w.ctx, []contract.DeadLetter{
 			{Where: contract.GroupInventoryReservations, Topic: contract.TopicReservations, OrderSN: replayed.OrderSN, ActivityID: a.ID, Why: "w", Item: raw(replayed, "1"), At: w.parts.Now()},
 			{Where: contract.GroupInventoryReservations, Topic: contract.TopicReservations, OrderSN: rejected.OrderSN, ActivityID: a.ID, Why: "w", Item: raw(rejected, "1.5"), At: w.parts.Now()},
@@ -208,7 +208,7 @@ func TestADeadLetterOfAReservationIsReplayedOrRejected(t *testing.T) {
 			require.Equal(t, int64(4), w.left(a, 0))
 			_, err := w.core.ReplayDeadLetter(w.ctx, "op", id[rejected.OrderSN])
 			require.Equal(t, contract.CodeStateConflict, contract.CodeOf(err))
-			w.land(rejected) // the sound message comes after all: it takes nothing
+			w.land(rejected) // the valid message arrives late: it takes nothing
 			require.Equal(t, int64(4), w.left(a, 0))
 			var changes []string
 			require.NoError(t, w.db.Table("changes").Where("object = 'dead_letter' AND who = 'op'").Distinct().Order("action").Pluck("action", &changes).Error)
@@ -253,8 +253,8 @@ func TestADeadLetterOfADeductionIsRejected(t *testing.T) {
 	})
 }
 
-// Order was told never to make the order, and whoever said so died there. Replayed, the letter would make nothing, and the
-// reservation stay for a day.
+// Order wrote the tombstone, and then the rejecting process died. A replay of the dead letter would create no order, and the
+// reservation would stay for a day.
 func TestADeadLetterWhoseRejectionHasBegunIsNotReplayed(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 5)
@@ -290,8 +290,8 @@ func TestADeadLetterWhoseRejectionHasBegunIsNotReplayed(t *testing.T) {
 			At: w.parts.Now(), Who: "operator", Action: "dead_letter.replay", Object: "dead_letter", ObjectID: letter.ID,
 		})
 		require.NoError(w.t, err)
-		require.Equal(w.t, core.DeadLetterOpen, late.State, "a replay under way meanwhile does not hide it")
-		require.Len(w.t, w.deadLetters(core.DeadLetterOpen), 1, "it still waits for a person")
+		require.Equal(w.t, core.DeadLetterOpen, late.State, "a concurrent replay does not close it")
+		require.Len(w.t, w.deadLetters(core.DeadLetterOpen), 1, "it still waits for an operator")
 
 		d, err = w.core.RejectDeadLetter(w.ctx, "operator", letter.ID)
 		require.NoError(w.t, err)
@@ -303,7 +303,7 @@ func TestADeadLetterWhoseRejectionHasBegunIsNotReplayed(t *testing.T) {
 	})
 }
 
-// Somebody else's item under the order_sn of a sound purchase is rejected, and the purchase is not.
+// The item of another buyer under the order_sn of a valid purchase is rejected; the purchase is not.
 func TestADeadLetterThatContradictsTheLedgerReleasesNothing(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 5)
@@ -353,7 +353,7 @@ func TestAReplayThatFailsAgainStaysOpen(t *testing.T) {
 	require.Equal(t, contract.CodeNotFound, contract.CodeOf(err))
 }
 
-// Each delivery of a sampled item is a span of its own, which its letter must not be told apart by.
+// Each delivery of a sampled item has a span of its own. It must not make another dead letter.
 func TestARedeliveredItemKeepsItsDeadLetter(t *testing.T) {
 	w := newWorld(t, dbtest.SQLite(t, Migrations))
 	w.tel, _ = telemetry.Recording()
@@ -398,7 +398,7 @@ func TestALostGateIsRebuiltWhileMessagesLand(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				_ = w.gates.EnsureGates(w.ctx) // may meet the flush
+				_ = w.gates.EnsureGates(w.ctx) // may run during the flush
 			}
 		}
 	})
@@ -430,10 +430,10 @@ func TestALostGateIsRebuiltWhileMessagesLand(t *testing.T) {
 	adj, err := w.core.AdjustStock(w.ctx, "m", core.AdjustmentRequest{ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 10, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: "k"}})
 	require.NoError(t, err)
 	require.Equal(t, core.AdjustmentApplied, adj.State)
-	w.agree(a) // the repeated key adds nothing, neither to the rebuilt gate
+	w.agree(a) // the repeated key adds nothing, not even to the rebuilt gate
 }
 
-// An activity that has been over for a day and holds nothing has no gate, and its late messages are not stuck for that.
+// An activity that ended a day ago and holds nothing has no gate. Its late messages are processed without one.
 func TestAnExpiredGateBlocksNothing(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 5)
@@ -450,7 +450,7 @@ func TestAnExpiredGateBlocksNothing(t *testing.T) {
 		v, err := w.core.StockView(w.ctx, a.ID)
 		require.NoError(w.t, err)
 		require.Nil(w.t, v.SKUs[0].Gate)
-		// One that lands even now is honoured, and its gate comes back for as long as it is held.
+		// A reservation that lands even now is valid, and its gate is rebuilt for as long as it is held.
 		late := contract.Reservation{OrderSN: newSN(), UserID: "u2", ActivityID: a.ID, Lines: r.Lines, ReservedAt: time.Now()}
 		w.land(late)
 		require.Equal(w.t, int64(3), w.left(a, 0))
@@ -465,7 +465,7 @@ func TestAnExpiredGateBlocksNothing(t *testing.T) {
 	})
 }
 
-// Nothing is given up on: not even when the sale has been over for long and the ledger holds nothing.
+// No queued purchase is abandoned, not even long after the end of the sale when the ledger holds nothing.
 func TestAQueuedPurchaseOfAnEndedSaleIsJournaledAgain(t *testing.T) {
 	eachDB(t, func(w *world) {
 		w.parts.Sweep.RejournalAfter = time.Millisecond
@@ -482,7 +482,7 @@ func TestAQueuedPurchaseOfAnEndedSaleIsJournaledAgain(t *testing.T) {
 	})
 }
 
-// A thousand purchases that wait for a person do not hide the one behind them.
+// A thousand purchases with open dead letters do not block the one behind them.
 func TestAQueuedPurchaseBehindManyDeadLettersIsJournaledAgain(t *testing.T) {
 	w := newWorld(t, dbtest.SQLite(t, Migrations))
 	w.parts.Sweep.RejournalAfter = time.Millisecond
@@ -512,15 +512,15 @@ func TestAQueuedPurchaseBehindManyDeadLettersIsJournaledAgain(t *testing.T) {
 	}, 30*time.Second, 5*time.Millisecond)
 }
 
-// The gate lost somebody's reservation in a failover and sold the piece again. The refused buyer's piece must not be sold
-// a third time, nor be lost.
+// The gate lost a reservation in a failover and sold its unit again. The refused buyer's unit must neither be sold a third time
+// nor be lost.
 func TestARefusalFirstSettlesWhatTheGateLost(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 1)
 		first := w.buy(a, "u1")
 		w.land(first)
 		w.deductions()
-		// Redis forgets: it looks as if nobody had bought.
+		// Redis lost the purchase.
 		require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
 		require.NoError(w.t, w.gate.Preload(w.ctx, ref(a), stockgate.Snapshot{
 			Config: stockgate.Config{State: stockgate.GateOpen, StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: 1, Version: a.Version},

@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// world is an inventory on a real database and a gate, with the order service and the broker played by the test.
+// world is an inventory on a real database and a gate. The test stands in for the order service and the broker.
 type world struct {
 	t   testing.TB
 	ctx context.Context
@@ -63,12 +63,13 @@ type world struct {
 	orders   *orderService
 	faults   *faults
 	shift    time.Duration     // how far the service's clock is ahead
-	told     map[string]string // order_sn -> what damages of its entry made the gate tell, by the letters of the stages
+	told     map[string]string // order_sn -> the stages, by their letters, that a damaged entry showed to its buyer
 	parts    parts
 	tel      *telemetry.Telemetry
 }
 
-// patient takes no machine that is held up for a Redis that is away: a call that is repeated finds what it did itself.
+// patient sets long time-outs, so that a slow machine does not look like an unreachable Redis. A repeated call would find its
+// own effects.
 func patient(o *redis.UniversalOptions) {
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = time.Minute, time.Minute, time.Minute, time.Minute
 }
@@ -177,7 +178,7 @@ func (w *world) restart() {
 	w.consumer = consumer.New(w.core, w.tel, w.parts.Now)
 }
 
-// faults kills the process at its n-th step that anybody else can see, before or after the step took place.
+// faults kills the process before or after its n-th externally visible step.
 type faults struct {
 	mu    sync.Mutex
 	at, n int
@@ -338,7 +339,7 @@ func (o *faultyOrders) Refund(ctx context.Context, sns []string, reason string) 
 	return out, err
 }
 
-// broker keeps what was published, for the test to look at and to deliver.
+// broker keeps the published messages for the test.
 type broker struct {
 	mu   sync.Mutex
 	sent []bus.Message
@@ -349,7 +350,7 @@ func (b *broker) Publish(_ context.Context, m bus.Message) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.down {
-		return errors.New("broker is away")
+		return errors.New("broker is unreachable")
 	}
 	b.sent = append(b.sent, m)
 	return nil
@@ -388,7 +389,8 @@ func (w *world) deductions() map[string]contract.Deduction {
 	return found
 }
 
-// orderService plays order behind a real HTTP server: states decide, an unknown order gets its tombstone.
+// orderService is a fake of order behind a real HTTP server: an order's state decides the outcome, an unknown order gets a
+// tombstone.
 type orderService struct {
 	url string
 
@@ -455,7 +457,7 @@ func (o *orderService) close(w http.ResponseWriter, r *http.Request) {
 		case state == "" || state == "tombstone":
 			o.state[sn] = "tombstone"
 			res["outcome"] = "unknown"
-		case state == "closed": // without its reason, as before a version that told it
+		case state == "closed": // without its reason, as older versions respond
 			res["outcome"] = "closed"
 		case state == "cancelled":
 			res["outcome"], res["reason"] = "closed", "cancelled"
@@ -506,7 +508,7 @@ func (o *orderService) refund(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"results": results})
 }
 
-// sale is a published activity with so many pieces of each of n SKUs.
+// sale publishes an activity with so many units of each of n SKUs.
 func (w *world) sale(limit int64, stock ...int64) *core.Activity {
 	w.t.Helper()
 	a := w.draft(limit, stock...)
@@ -568,7 +570,7 @@ func (w *world) buy(a *core.Activity, user string, lines ...contract.Line) contr
 	return r
 }
 
-// relay takes everything off the journal, as seckill's relay does after its message was confirmed.
+// relay acknowledges everything in the journal, as seckill's relay does after the broker confirmed it.
 func (w *world) relay(a *core.Activity) {
 	w.t.Helper()
 	entries, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 256)
@@ -650,7 +652,7 @@ func (w *world) deadLetters(state string) []core.DeadLetter {
 	return list
 }
 
-// sound checks everything that must hold at any moment in the database.
+// sound checks the invariants of the database.
 func (w *world) sound(a *core.Activity) {
 	w.t.Helper()
 	rows, err := w.parts.Store.ReservationsOfActivity(w.ctx, a.ID, "", core.Page{Limit: 100_000})
@@ -690,7 +692,7 @@ func (w *world) sound(a *core.Activity) {
 	require.Empty(w.t, held, "holders without an allowance")
 }
 
-// agree checks that the gate tells what the ledger holds, for an activity of which nothing is under way.
+// agree checks that the gate matches the ledger, for an activity with nothing in flight.
 func (w *world) agree(a *core.Activity) {
 	w.t.Helper()
 	w.sound(a)
@@ -724,7 +726,7 @@ func (w *world) agree(a *core.Activity) {
 		case r.State == core.StateReleased:
 			want = stockgate.StatusClosed
 		}
-		// What a damaged gate told of the end stays told, and who was told of an order is not told that there never was one.
+		// The end that a damaged gate showed stays, and a buyer who saw an order does not see failed.
 		told := w.told[r.OrderSN]
 		if want == stockgate.StatusFailed && e.Status == stockgate.StatusClosed && strings.ContainsAny(told, "cx") ||
 			want == stockgate.StatusClosed && e.Status == stockgate.StatusFailed && strings.Contains(told, "f") {
