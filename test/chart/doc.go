@@ -1,3 +1,3 @@
-// Package chart tests what Helm 3 renders from the chart, with the checks of test/chart/checks, and the chart's
+// Package chart tests the chart as Helm 3 renders it, with the checks of test/chart/checks, and the chart's
 // documentation.
 package chart

@@ -254,7 +254,7 @@ func (s *Buyers) count(counts func(*bought) bool) (n int) {
 }
 
 // WatchStock reads the stock of the sale four times a second and checks that it adds up. The returned func ends that
-// and returns what was wrong.
+// and returns the first violation.
 func (s *Buyers) WatchStock(ctx context.Context) (stop func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	wrong := make(chan error, 1)

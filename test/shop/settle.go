@@ -13,7 +13,7 @@ import (
 	"flashsale.internal/test/rig"
 )
 
-// Settle checks a sale all of whose purchases have ended: what buyers read, what the stock, the ledger, the orders,
+// Settle checks a sale whose purchases have all ended: the results of buyers, the stock, the ledger, the orders,
 // the payments, the refunds and the gate hold, and that other buyers get every unit that was restored and not one
 // more.
 func (s *Buyers) Settle(t *testing.T, r *rig.Rig) {
@@ -69,7 +69,7 @@ func (s *Buyers) Settle(t *testing.T, r *rig.Rig) {
 	require.Equal(t, refunded, Count(t, r.Dependencies.OrderDSN, "SELECT COUNT(*) FROM refunds"), "payments for closed orders are refunded")
 	s.booksAgree(t, r, accepted)
 
-	// Other buyers get what was restored, to the last unit.
+	// Other buyers get all released units.
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	left := s.Sale.Stock - paid

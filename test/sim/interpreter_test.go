@@ -54,7 +54,7 @@ func TestScriptsRunAsOnTheEmbeddedRedis(t *testing.T) {
 	defer other.Close()
 	rdb := redis.NewClient(&redis.Options{
 		Addr: "kept", Dialer: func(context.Context, string, string) (net.Conn, error) { return kept.Dial() },
-		ReadTimeout: -1, WriteTimeout: -1, // what is repeated would be so on one of the two
+		ReadTimeout: -1, WriteTimeout: -1, // a retry would be executed on one of the two only
 	})
 	defer rdb.Close()
 	rdb.AddHook(both{t, other})

@@ -208,7 +208,7 @@ func (in *interpreter) run(to *server.Peer, p *lua.FunctionProto, keys, argv []s
 func keepStates(m *miniredis.Miniredis) error {
 	srv := m.Server()
 	known := map[string]bool{} // this server's; guarded by its lock
-	var inner any              // what marks a command as a script's; got hold of while the server itself runs one
+	var inner any              // marks a command of a script; obtained while the server runs one
 	srv.SetPreHook(func(c *server.Peer, _ string, _ ...string) bool { inner = c.Ctx; return false })
 	var out bytes.Buffer
 	first := server.NewPeer(bufio.NewWriter(&out))

@@ -31,7 +31,7 @@ type Plan struct {
 	PayWithin         time.Duration // the pay window
 	Phases            []Phase
 	Deadline          time.Duration // for the sale and the checks after it
-	Seed              uint64        // draws what is killed when, and which buyers pay
+	Seed              uint64        // decides the order and times of kills, and which buyers pay
 	PortOffset        int           // of the storm's own dependencies; different from that of every other set that runs
 }
 
@@ -66,7 +66,7 @@ func Seed(t testing.TB) uint64 {
 // each dependency is killed once in each phase. One process of a service is killed in one phase and both in another;
 // in a storm of a single phase the seed decides.
 //
-// The services keep their default settings, so their own intervals are short enough to repair what a kill loses.
+// The services keep their default settings, so their own intervals are short enough to repair losses by kills.
 func Run(t *testing.T, plan Plan) {
 	t.Helper()
 	t.Logf("seed %d; STORM_SEED=%d repeats it", plan.Seed, plan.Seed)
@@ -83,8 +83,8 @@ func Run(t *testing.T, plan Plan) {
 
 	ctx, cancel := context.WithTimeout(context.Background(), plan.Deadline)
 	defer cancel()
-	// Few connections, as the buyers share the machine with what they load. They repeat every failed call, so a call
-	// that fails for good is a defect.
+	// Few connections, as the buyers share the machine with the services. They repeat every failed call, so a call that
+	// still fails is a defect.
 	r.Client.Close()
 	r.Client = client.New(r.Client.Origins(), client.Options{
 		Secret: rig.TokenSecret, Timeout: 10 * time.Second, Attempts: 1000, Connections: 64,
@@ -139,7 +139,7 @@ type storm struct {
 type kill struct {
 	phase     string
 	name      string
-	processes []*rig.Process // none: a dependency
+	processes []*rig.Process // empty for a dependency
 	at, pause time.Duration  // after the first arrival; until the restart
 
 	// Measured.
@@ -154,7 +154,7 @@ func (k *kill) String() string {
 		k.phase, k.name, k.at.Seconds(), k.pause.Seconds(), k.starting.Seconds(), k.accepted, k.overdue, k.bought.Seconds(), k.recovered.Seconds())
 }
 
-// draw decides what is killed when. The kills of services and those of dependencies run beside each other, so that one
+// draw decides the order and the times of kills. The kills of services and those of dependencies run beside each other, so that one
 // of each may be down at the same time.
 func (s *storm) draw(rnd *rand.Rand, phases []Phase) (ofServices, ofDependencies []*kill) {
 	both := map[string]string{} // service -> phase in which all its processes are killed
@@ -176,7 +176,7 @@ func (s *storm) draw(rnd *rand.Rand, phases []Phase) (ofServices, ofDependencies
 		for _, name := range []string{"redis", "mariadb", "namesrv", "broker"} {
 			dependencies = append(dependencies, &kill{phase: phase.Name, name: name})
 		}
-		// The last one has to be down before the phase ends.
+		// The last kill must happen before the phase ends.
 		for _, list := range [][]*kill{services, dependencies} {
 			rnd.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 			slot := (phase.To - phase.From - leadIn - leadOut) / time.Duration(len(list))

@@ -41,7 +41,7 @@ func Table(chart string) (string, error) {
 	return b.String(), nil
 }
 
-// Read lists what has a comment that begins with "# --", in the order of the file, and fails when a value has none. It
+// Read returns the values whose comment begins with "# --", in the order of the file. A value without one is an error. It
 // supports only the syntax of the charts' files: maps, indented by two blanks, comments of one line.
 func Read(text string) ([]Value, error) {
 	var all map[string]any

@@ -1,5 +1,5 @@
 // Package installation drives an installation of the chart on a Kubernetes cluster from outside: kubectl and Helm,
-// sales and loads through the edge, and the comparison of what buyers were answered with the ledger and the gate. Its
+// sales and loads through the edge, and the comparison of the buyers' results with the ledger and the gate. Its
 // functions are for tests. scripts/cluster/test sets the environment variables that describe the installation.
 package installation
 

@@ -10,7 +10,7 @@ import (
 	"flashsale.internal/test/cluster/installation"
 )
 
-// The release is upgraded during a sale and then rolled back: images, settings and rules are what they were before.
+// The release is upgraded during a sale and then rolled back: images, settings and rules are the earlier ones.
 func TestRollbackDuringASale(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
 	defer cancel()

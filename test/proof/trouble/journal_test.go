@@ -27,7 +27,7 @@ const (
 
 // fullJournal runs while the broker is down. A second seckill process with a small journal bound responds journal_full
 // and takes nothing; the first one, with a larger bound, goes on. Then the second is killed while it holds entries,
-// which the first has to claim.
+// which the first must claim.
 func fullJournal(t *testing.T, s *scene) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), anyWithin)
