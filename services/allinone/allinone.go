@@ -63,7 +63,8 @@ func Run(ctx context.Context, cfg Config, environ map[string]string, out, logs i
 
 	tels := map[string]*telemetry.Telemetry{}
 	for _, name := range []string{"seckill", "order", "inventory"} {
-		tel, err := telemetry.Setup(ctx, name, command.Version(), telemetry.Options{LogLevel: cfg.LogLevel, LogWriter: logs})
+		tel, err := telemetry.Setup(ctx, name, command.Version(),
+			telemetry.Options{LogLevel: cfg.LogLevel, LogWriter: logs})
 		if err != nil {
 			return err
 		}
@@ -100,11 +101,13 @@ func Run(ctx context.Context, cfg Config, environ map[string]string, out, logs i
 	}
 	broker := inproc.New(inproc.Options{}, log)
 	buses := map[string]*inproc.Bus{"seckill": broker, "order": broker.Join(), "inventory": broker.Join()}
-	sales, err := seckill.New(set.seckill.Config, seckill.Deps{Redis: rdb, Bus: buses["seckill"], Telemetry: tels["seckill"], Limits: limits, Lease: lease, Now: lease.Now})
+	sales, err := seckill.New(set.seckill.Config,
+		seckill.Deps{Redis: rdb, Bus: buses["seckill"], Telemetry: tels["seckill"], Limits: limits, Lease: lease, Now: lease.Now})
 	if err != nil {
 		return err
 	}
-	orders, err := order.New(set.order, order.Deps{DB: orderDB, Bus: buses["order"], Telemetry: tels["order"], Limits: limits})
+	orders, err := order.New(set.order,
+		order.Deps{DB: orderDB, Bus: buses["order"], Telemetry: tels["order"], Limits: limits})
 	if err != nil {
 		return err
 	}
@@ -122,7 +125,8 @@ func Run(ctx context.Context, cfg Config, environ map[string]string, out, logs i
 		return httpserver.Serve(ctx, "internal", internal, orders.InternalHandler(), tels["order"].Log)
 	}})
 	for _, name := range []string{"seckill", "order", "inventory"} {
-		components = append(components, tels[name].Component(), lifecycle.AtEnd(name+" message bus", buses[name].Close))
+		components = append(components, tels[name].Component(),
+			lifecycle.AtEnd(name+" message bus", buses[name].Close))
 	}
 	components = append(components, orders.Components()...)
 	components = append(components, stock.Components()...)
@@ -132,7 +136,8 @@ func Run(ctx context.Context, cfg Config, environ map[string]string, out, logs i
 	url := baseURL(cfg.HTTPAddr)
 	components = append(components,
 		httpserver.Admin("ADMIN_ADDR", cfg.AdminAddr, ready, metrics, false, log),
-		httpserver.Listen("HTTP_ADDR", cfg.HTTPAddr, routes(sales.Handler(), orders.Handler(), stock.Handler(), tels["seckill"]), log),
+		httpserver.Listen("HTTP_ADDR", cfg.HTTPAddr,
+			routes(sales.Handler(), orders.Handler(), stock.Handler(), tels["seckill"]), log),
 		greeting(cfg, url, set.seckill.Auth, stockgate.New(rdb, stockgate.Options{}), out))
 	return lifecycle.Run(ctx, log, cfg.DrainTimeout, components...)
 }

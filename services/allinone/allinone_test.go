@@ -37,8 +37,10 @@ func TestPaidAndClosed(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- allinone.Run(ctx, cfg, environ, &printed, &logged) }()
 	url := "http://" + environ["HTTP_ADDR"]
-	require.Eventually(t, func() bool { return strings.Contains(printed.String(), "Ctrl-C stops") }, patience, 20*time.Millisecond)
-	require.Regexp(t, "A demo sale of 100 units (opens in|is open)", printed.String(), "the greeting names the demo sale")
+	require.Eventually(t, func() bool { return strings.Contains(printed.String(), "Ctrl-C stops") }, patience,
+		20*time.Millisecond)
+	require.Regexp(t, "A demo sale of 100 units (opens in|is open)", printed.String(),
+		"the greeting names the demo sale")
 
 	long := openShop(t, url, 1, 10*time.Minute)
 	payer := long.token(t, "payer")
@@ -101,7 +103,8 @@ func TestRestartAfterKill(t *testing.T) {
 	again = s.use(t, idler, idlePath)
 	require.Equal(t, idle.OrderSN, again.OrderSN)
 	require.Equal(t, "created", again.Status)
-	require.Equal(t, idle.ExpiresAt, s.becomes(t, idler, idle.OrderSN, "created", 0).ExpiresAt, "the pay window does not restart")
+	require.Equal(t, idle.ExpiresAt, s.becomes(t, idler, idle.OrderSN, "created", 0).ExpiresAt,
+		"the pay window does not restart")
 	s.refuses(t, payer) // one unit per buyer, as before
 
 	// The remaining units are sold, and no more.
@@ -121,7 +124,8 @@ func TestRestartAfterKill(t *testing.T) {
 	for sn, token := range others { // each has an order, which may be closed by now
 		require.True(t, poll(patience, func() bool {
 			var r reservation
-			return s.call(t, token, http.MethodGet, "/v1/activities/"+s.activity+"/reservations/"+sn, nil, &r) == http.StatusOK &&
+			return s.call(t, token, http.MethodGet, "/v1/activities/"+s.activity+"/reservations/"+sn, nil,
+				&r) == http.StatusOK &&
 				(r.Status == "created" || r.Status == "closed")
 		}))
 	}
@@ -165,9 +169,11 @@ func TestKillDuringABurst(t *testing.T) {
 				var path struct {
 					Path string `json:"path"`
 				}
-				if s.call(t, token, http.MethodPost, "/v1/activities/"+s.activity+"/paths", map[string]any{}, &path) == http.StatusCreated {
+				if s.call(t, token, http.MethodPost, "/v1/activities/"+s.activity+"/paths", map[string]any{},
+					&path) == http.StatusCreated {
 					var r reservation
-					if s.call(t, token, http.MethodPost, "/v1/activities/"+s.activity+"/paths/"+path.Path+"/reservations",
+					if s.call(t, token, http.MethodPost,
+						"/v1/activities/"+s.activity+"/paths/"+path.Path+"/reservations",
 						s.lines(), &r) == http.StatusAccepted {
 						mu.Lock()
 						accepted[r.OrderSN] = token
@@ -189,7 +195,8 @@ func TestKillDuringABurst(t *testing.T) {
 		agree := poll(patience, func() bool {
 			found, orders = 0, 0
 			for sn, token := range accepted {
-				switch s.call(t, token, http.MethodGet, "/v1/activities/"+s.activity+"/reservations/"+sn, nil, &reservation{}) {
+				switch s.call(t, token, http.MethodGet, "/v1/activities/"+s.activity+"/reservations/"+sn, nil,
+					&reservation{}) {
 				case http.StatusOK:
 					found++
 				case http.StatusNotFound:
@@ -201,13 +208,15 @@ func TestKillDuringABurst(t *testing.T) {
 				}
 			}
 			v := s.stock(t)
-			return found == orders && v.MySQL.Reserved >= found && v.Gate.Left == v.MySQL.Available && v.Gate.Held == v.MySQL.Reserved &&
+			return found == orders && v.MySQL.Reserved >= found && v.Gate.Left == v.MySQL.Available &&
+				v.Gate.Held == v.MySQL.Reserved &&
 				v.Difference == 0 && v.Journal == 0 && v.InFlight == 0
 		})
 		v := s.stock(t)
 		require.True(t, agree, "accepted %d, found %d, orders %d; %+v", len(accepted), found, orders, v)
 		require.Equal(t, int64(units), v.MySQL.Available+v.MySQL.Reserved+v.MySQL.Sold)
-		t.Logf("round %d: %d accepted so far, %d found after the kill; %d of %d reserved", round, len(accepted), found, v.MySQL.Reserved, units)
+		t.Logf("round %d: %d accepted so far, %d found after the kill; %d of %d reserved", round, len(accepted),
+			found, v.MySQL.Reserved, units)
 	}
 	// All units can be sold, and no more.
 	left := s.stock(t).MySQL.Available
@@ -232,7 +241,8 @@ func TestTwoProcessesOnOneFolder(t *testing.T) {
 
 func TestSettingsAreLoggedWithoutTheirSecrets(t *testing.T) {
 	p := newProcess(t, t.TempDir())
-	p.env = append(p.env, "LOG_LEVEL=info", "AUTH_HS256_SECRET=hush-buyers", "INTERNAL_SECRET=hush-internal", "PATH_SECRETS=hush-paths")
+	p.env = append(p.env, "LOG_LEVEL=info", "AUTH_HS256_SECRET=hush-buyers", "INTERNAL_SECRET=hush-internal",
+		"PATH_SECRETS=hush-paths")
 	p.start(t)
 	p.kill(t)
 	logged := p.log.String()

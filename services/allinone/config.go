@@ -23,7 +23,8 @@ type Config struct {
 // Validate returns an error for the first wrong setting.
 func (c Config) Validate() error {
 	if c.Production() {
-		return settings.Wrong("APP_ENV", "must not be production for allinone: its Redis and its messages live in memory")
+		return settings.Wrong("APP_ENV",
+			"must not be production for allinone: its Redis and its messages live in memory")
 	}
 	return settings.HTTP{Addr: c.HTTPAddr, AdminAddr: c.AdminAddr, DrainTimeout: c.DrainTimeout}.Validate(false)
 }

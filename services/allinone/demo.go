@@ -81,7 +81,8 @@ func (d *demoSale) open(ctx context.Context) (activityID string, opens time.Time
 	if err != nil {
 		return "", time.Time{}, err
 	}
-	return made.ActivityID, opens, d.call(ctx, http.MethodPost, "/v1/merchant/activities/"+made.ActivityID+"/publish", nil, nil)
+	return made.ActivityID, opens, d.call(ctx, http.MethodPost, "/v1/merchant/activities/"+made.ActivityID+"/publish",
+		nil, nil)
 }
 
 // call retries a call that got 5xx: at first the gate is not filled yet.

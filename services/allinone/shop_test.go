@@ -97,14 +97,16 @@ func (s *shop) path(t *testing.T, token string) string {
 	var out struct {
 		Path string `json:"path"`
 	}
-	s.must(t, http.StatusCreated, token, http.MethodPost, "/v1/activities/"+s.activity+"/paths", map[string]any{}, &out)
+	s.must(t, http.StatusCreated, token, http.MethodPost, "/v1/activities/"+s.activity+"/paths", map[string]any{},
+		&out)
 	return out.Path
 }
 
 func (s *shop) use(t *testing.T, token, path string) reservation {
 	t.Helper()
 	var r reservation
-	s.must(t, http.StatusAccepted, token, http.MethodPost, "/v1/activities/"+s.activity+"/paths/"+path+"/reservations", s.lines(), &r)
+	s.must(t, http.StatusAccepted, token, http.MethodPost,
+		"/v1/activities/"+s.activity+"/paths/"+path+"/reservations", s.lines(), &r)
 	require.NotEmpty(t, r.OrderSN)
 	return r
 }
@@ -117,7 +119,8 @@ func (s *shop) refuses(t *testing.T, token string) {
 	}
 	status := s.retry(t, token, http.MethodPost, "/v1/activities/"+s.activity+"/paths", map[string]any{}, &out)
 	if status == http.StatusCreated {
-		status = s.retry(t, token, http.MethodPost, "/v1/activities/"+s.activity+"/paths/"+out.Path+"/reservations", s.lines(), nil)
+		status = s.retry(t, token, http.MethodPost, "/v1/activities/"+s.activity+"/paths/"+out.Path+"/reservations",
+			s.lines(), nil)
 	}
 	require.Equal(t, http.StatusConflict, status)
 }
@@ -132,7 +135,8 @@ func (s *shop) becomes(t *testing.T, token, orderSN, status string, within time.
 	var r reservation
 	require.True(t, poll(within, func() bool {
 		r = reservation{}
-		return s.call(t, token, http.MethodGet, "/v1/activities/"+s.activity+"/reservations/"+orderSN, nil, &r) == http.StatusOK &&
+		return s.call(t, token, http.MethodGet, "/v1/activities/"+s.activity+"/reservations/"+orderSN, nil,
+			&r) == http.StatusOK &&
 			r.Status == status
 	}), "order %s is %q and not %s", orderSN, r.Status, status)
 	return r
@@ -150,7 +154,8 @@ func (s *shop) pay(t *testing.T, token, orderSN string) {
 	var payment struct {
 		PaymentID string `json:"payment_id"`
 	}
-	s.must(t, http.StatusCreated, token, http.MethodPost, "/v1/orders/"+orderSN+"/payments", map[string]any{"provider": "sandbox"}, &payment)
+	s.must(t, http.StatusCreated, token, http.MethodPost, "/v1/orders/"+orderSN+"/payments",
+		map[string]any{"provider": "sandbox"}, &payment)
 	s.must(t, http.StatusAccepted, token, http.MethodPost, "/v1/payments/"+payment.PaymentID+"/sandbox",
 		map[string]any{"outcome": "succeeded"}, nil)
 }

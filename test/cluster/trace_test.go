@@ -140,7 +140,8 @@ func TestOnePurchaseIsOneTrace(t *testing.T) {
 	}
 	for end := time.Now().Add(time.Minute); !complete(); time.Sleep(500 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("the trace is not complete (%v), orphans: %v\n%s", err, orphans(spans, rootID), tree(spans, rootID))
+			t.Fatalf("the trace is not complete (%v), orphans: %v\n%s", err, orphans(spans, rootID),
+				tree(spans, rootID))
 		}
 	}
 	t.Logf("the trace of one purchase:\n%s", tree(spans, rootID))

@@ -58,7 +58,8 @@ func TestStartsBeforeItsDependencies(t *testing.T) {
 			}
 		}
 	}
-	responses(http.StatusServiceUnavailable, r.Seckill.URL+"/v1/activities", r.Seckill.URL+"/v1/activities/1/reservations",
+	responses(http.StatusServiceUnavailable, r.Seckill.URL+"/v1/activities",
+		r.Seckill.URL+"/v1/activities/1/reservations",
 		r.Order.URL+"/v1/orders", r.Inventory.URL+"/v1/merchant/activities")
 
 	dependencies.Do(t, "up", "namesrv", "broker")

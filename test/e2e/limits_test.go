@@ -39,7 +39,8 @@ func newFlashctl(t *testing.T, r *rig.Rig) flashctl {
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	origins := r.Client.Origins()
-	f.env = append(os.Environ(), "SECKILL_URL="+origins.Seckill, "ORDER_URL="+origins.Order, "INVENTORY_URL="+origins.Inventory, "BASE_URL=")
+	f.env = append(os.Environ(), "SECKILL_URL="+origins.Seckill, "ORDER_URL="+origins.Order,
+		"INVENTORY_URL="+origins.Inventory, "BASE_URL=")
 	return f
 }
 
@@ -191,13 +192,15 @@ func TestPathLimitUnderLoad(t *testing.T) {
 		return all
 	}
 	before := fallback()
-	report, err := ctl.load(ctx, sale, "--rate", strconv.Itoa(5*rate), "--for", fmt.Sprintf("%ds", seconds), "--users", "500", "--conns", "1000")
+	report, err := ctl.load(ctx, sale, "--rate", strconv.Itoa(5*rate), "--for", fmt.Sprintf("%ds", seconds),
+		"--users", "500", "--conns", "1000")
 	require.NoError(t, err)
 	t.Logf("%+v", report)
 
 	given := report.Outcomes["201"]
 	for outcome := range report.Outcomes { // an overloaded machine may refuse for a moment
-		assert.True(t, outcome == "201" || outcome == "429 rate_limited" || strings.HasPrefix(outcome, "503 "), outcome)
+		assert.True(t, outcome == "201" || outcome == "429 rate_limited" ||
+			strings.HasPrefix(outcome, "503 "), outcome)
 	}
 	assert.Zero(t, report.Failed)
 	assert.Zero(t, report.BadCount, "fields of the refusals: %s", report.BadFields)
@@ -214,10 +217,12 @@ func TestPathLimitUnderLoad(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, shop.Poll(ctx, func() (bool, error) {
 		l, err := r.Client.As(token).Limit(ctx, "path-total")
-		return l.Source == "file" && l.Allowed+l.Waited >= int64(given) && l.Refused >= int64(report.Outcomes["429 rate_limited"]), err
+		return l.Source == "file" && l.Allowed+l.Waited >= int64(given) &&
+			l.Refused >= int64(report.Outcomes["429 rate_limited"]), err
 	}))
 	for _, p := range r.Services()[0] {
-		n, err := metricOf(ctx, p, `flashsale_limits_decisions_total{flashsale_limit="path-total",flashsale_outcome="refused"}`)
+		n, err := metricOf(ctx, p,
+			`flashsale_limits_decisions_total{flashsale_limit="path-total",flashsale_outcome="refused"}`)
 		require.NoError(t, err)
 		assert.Positive(t, n, p.Name)
 	}
@@ -259,11 +264,13 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	loaded := make(chan outcome, 1)
 	began := time.Now()
 	go func() {
-		report, err := ctl.load(ctx, sale, "--rate", strconv.Itoa(3*after), "--for", "8s", "--users", "200", "--conns", "200", "--no-buy")
+		report, err := ctl.load(ctx, sale, "--rate", strconv.Itoa(3*after), "--for", "8s", "--users", "200",
+			"--conns", "200", "--no-buy")
 		loaded <- outcome{report, err}
 	}()
 	require.NoError(t, shop.Poll(ctx, func() (bool, error) { // the load runs
-		n, err := metricOf(ctx, r.Seckill, `flashsale_limits_decisions_total{flashsale_limit="path-total",flashsale_outcome="refused"}`)
+		n, err := metricOf(ctx, r.Seckill,
+			`flashsale_limits_decisions_total{flashsale_limit="path-total",flashsale_outcome="refused"}`)
 		return n > 100, err
 	}))
 	changing := time.Now()
@@ -274,7 +281,8 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	seen := time.Since(changing)
 	done := <-loaded
 	require.NoError(t, done.err)
-	t.Logf("all processes applied the limit %s after flashctl ended, %s after it was started; %+v", took, seen, done.report)
+	t.Logf("all processes applied the limit %s after flashctl ended, %s after it was started; %+v", took, seen,
+		done.report)
 	assert.Zero(t, done.report.BadCount, done.report.BadFields)
 	most := before*changing.Sub(began).Seconds() + after*time.Since(changing).Seconds() + 2*burst + 2*4
 	assert.LessOrEqual(t, float64(done.report.Outcomes["201"]), most, "no burst beyond those of the two limits")
@@ -285,7 +293,8 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	require.NoError(t, err)
 	defer db.Close()
 	var who, detail string
-	require.NoError(t, db.QueryRowContext(ctx, "SELECT who, detail FROM changes WHERE action = 'limit.put'").Scan(&who, &detail))
+	require.NoError(t, db.QueryRowContext(ctx,
+		"SELECT who, detail FROM changes WHERE action = 'limit.put'").Scan(&who, &detail))
 	assert.Equal(t, "flashctl", who)
 	assert.Contains(t, detail, `"limit":400`)
 
@@ -293,7 +302,8 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	writeRules(t, file, strings.Replace(rule(50), "limit:", "lmit:", 1))
 	for _, p := range r.Processes() {
 		require.NoError(t, shop.Poll(ctx, func() (bool, error) {
-			n, err := metricOf(ctx, p, `flashsale_limits_reloads_total{flashsale_outcome="refused",flashsale_source="file"}`)
+			n, err := metricOf(ctx, p,
+				`flashsale_limits_reloads_total{flashsale_outcome="refused",flashsale_source="file"}`)
 			return n > 0 && refusedRules.MatchString(p.Log(t)), err // it is counted, and then logged
 		}), p.Name)
 	}
@@ -303,7 +313,8 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	writeRules(t, file, rule(50))
 	for _, p := range r.Services()[0] {
 		require.NoError(t, shop.Poll(ctx, func() (bool, error) {
-			n, err := metricOf(ctx, p, `flashsale_limits_reloads_total{flashsale_outcome="taken over",flashsale_source="file"}`)
+			n, err := metricOf(ctx, p,
+				`flashsale_limits_reloads_total{flashsale_outcome="taken over",flashsale_source="file"}`)
 			return n >= 1, err
 		}), p.Name)
 	}

@@ -71,7 +71,8 @@ func TestOnePurchaseIsOneTrace(t *testing.T) {
 		var result struct {
 			Status string `json:"status"`
 		}
-		return traced(http.MethodGet, r.Seckill.URL+accepted.ResultURL, "", &result) == http.StatusOK && result.Status == "created"
+		return traced(http.MethodGet, r.Seckill.URL+accepted.ResultURL, "", &result) == http.StatusOK &&
+			result.Status == "created"
 	}, within, 100*time.Millisecond, "the order was never created")
 
 	// chain lists spans, "service: name", each of which must descend from the one before it.
@@ -92,11 +93,13 @@ func TestOnePurchaseIsOneTrace(t *testing.T) {
 		_, orphans := rig.Edges(got, rootID)
 		return len(orphans) == 0 && descends(got, rootID, chain) &&
 			has(got, "inventory: ledger transaction") && has(got, "order: orders transaction") &&
-			has(got, "seckill: GET /v1/activities/{activity_id}/reservations/{order_sn}") && has(got, "order: publish order-close")
+			has(got, "seckill: GET /v1/activities/{activity_id}/reservations/{order_sn}") &&
+			has(got, "order: publish order-close")
 	}
 	if !waitFor(complete, 20*time.Second) {
 		edges, orphans := rig.Edges(got, rootID)
-		t.Fatalf("the trace is incomplete.\ntree:\n%s\nedges:\n%s\norphans: %v", rig.Print(got, rootID), strings.Join(edges, "\n"), orphans)
+		t.Fatalf("the trace is incomplete.\ntree:\n%s\nedges:\n%s\norphans: %v", rig.Print(got, rootID),
+			strings.Join(edges, "\n"), orphans)
 	}
 	t.Logf("the trace of one purchase:\n%s", rig.Print(got, rootID))
 	for _, span := range got {

@@ -42,7 +42,8 @@ func (s *DependencySet) Do(t testing.TB, verb string, names ...string) {
 func (s *DependencySet) Try(verb string, names ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(s.root, "scripts", "dev", "dependencies"), append([]string{verb}, names...)...)
+	cmd := exec.CommandContext(ctx, filepath.Join(s.root, "scripts", "dev", "dependencies"),
+		append([]string{verb}, names...)...)
 	for _, kv := range os.Environ() {
 		switch name, _, _ := strings.Cut(kv, "="); name {
 		case "MYSQL_DSN", "REDIS_ADDRS", "ROCKETMQ_NAMESRV", "RUN_DIR", "PORT_OFFSET":

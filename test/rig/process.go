@@ -110,7 +110,8 @@ func (p *Process) TryStatus(ctx context.Context, url string, status int, within 
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s: %s did not respond %d (last: %s), see its log:\n%s", p.Name, url, status, response, p.Tail(40))
+			return fmt.Errorf("%s: %s did not respond %d (last: %s), see its log:\n%s", p.Name, url, status, response,
+				p.Tail(40))
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

@@ -114,7 +114,8 @@ func New(t testing.TB, opts ...Option) *Rig {
 	}
 	internal := oneAddress(t, internals)
 	for i := range p.instances {
-		inventories = append(inventories, process("inventory", i, "MYSQL_DSN="+p.InventoryDSN, "ORDER_INTERNAL_URL=http://"+internal))
+		inventories = append(inventories,
+			process("inventory", i, "MYSQL_DSN="+p.InventoryDSN, "ORDER_INTERNAL_URL=http://"+internal))
 	}
 	r.Seckill, r.Order, r.Inventory = seckills[0], orders[0], inventories[0]
 	r.services = [][]*Process{seckills, orders, inventories}
@@ -217,7 +218,8 @@ func (r *Rig) emptyRedis(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	require.NoError(t, r.Redis(t).FlushDB(ctx).Err(), "no Redis at %s: run `make test`, which starts one", r.Dependencies.RedisAddr)
+	require.NoError(t, r.Redis(t).FlushDB(ctx).Err(), "no Redis at %s: run `make test`, which starts one",
+		r.Dependencies.RedisAddr)
 }
 
 // logFolder returns the folder of the logs: a new one below E2E_LOGS, which is kept, or a temporary one.

@@ -45,7 +45,8 @@ func (s *Buyers) ledgerBooks(t *testing.T, dsn string, accepted map[string]*boug
 	Query(t, dsn, "SELECT total, available, reserved, sold FROM stocks WHERE activity_id = ?", func(rows *sql.Rows) {
 		var total, available, reserved, sold int64
 		require.NoError(t, rows.Scan(&total, &available, &reserved, &sold))
-		require.Equal(t, []int64{s.Sale.Stock, s.Sale.Stock - states["sold"], 0, states["sold"]}, []int64{total, available, reserved, sold},
+		require.Equal(t, []int64{s.Sale.Stock, s.Sale.Stock - states["sold"], 0, states["sold"]},
+			[]int64{total, available, reserved, sold},
 			"total, available, reserved and sold")
 	}, s.Sale.ActivityID)
 	holders := map[string]bool{}
@@ -111,9 +112,11 @@ func (s *Buyers) orderBooks(t *testing.T, dsn string, accepted map[string]*bough
 				require.NoError(t, rows.Scan(&sn, &by))
 				require.Equal(t, payments[sn], by, "the payment that made order %s paid", sn)
 			}, s.Sale.ActivityID)
-		require.Zero(t, Count(t, dsn, fmt.Sprintf("SELECT COUNT(*) FROM orders_%02d WHERE tombstone <> 0", shard)), "tombstones")
+		require.Zero(t, Count(t, dsn, fmt.Sprintf("SELECT COUNT(*) FROM orders_%02d WHERE tombstone <> 0", shard)),
+			"tombstones")
 	}
-	require.Eventually(t, func() bool { return Count(t, dsn, "SELECT COUNT(*) FROM outbox") == 0 }, 2*time.Minute, 100*time.Millisecond,
+	require.Eventually(t, func() bool { return Count(t, dsn, "SELECT COUNT(*) FROM outbox") == 0 }, 2*time.Minute,
+		100*time.Millisecond,
 		"the outbox is not emptied")
 }
 

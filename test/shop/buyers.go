@@ -287,7 +287,8 @@ func (s *Buyers) WatchStock(ctx context.Context) (stop func() error) {
 func (s *Buyers) plausible(view client.Stock) error {
 	for _, sku := range view.SKUs {
 		m := sku.MySQL
-		if sku.Total != s.Sale.Stock || m.Available < 0 || m.Reserved+m.Sold > sku.Total || m.Available+m.Reserved+m.Sold != sku.Total {
+		if sku.Total != s.Sale.Stock || m.Available < 0 || m.Reserved+m.Sold > sku.Total ||
+			m.Available+m.Reserved+m.Sold != sku.Total {
 			return fmt.Errorf("the ledger does not add up: %s", sku)
 		}
 		s.mu.Lock()

@@ -61,9 +61,11 @@ func (s Sale) StockBecomes(t *testing.T, available, reserved, sold int64, within
 		return seen, err
 	}, func(v client.SKUStock) bool {
 		return v.MySQL.Available == available && v.MySQL.Reserved == reserved && v.MySQL.Sold == sold &&
-			v.Gate.Left == available && v.Gate.Held == reserved && v.Journal == 0 && v.InFlight == 0 && v.Difference == 0
+			v.Gate.Left == available && v.Gate.Held == reserved && v.Journal == 0 && v.InFlight == 0 &&
+			v.Difference == 0
 	})
-	require.NoError(t, err, "stock: want available %d, reserved %d, sold %d in both, have %+v", available, reserved, sold, seen)
+	require.NoError(t, err, "stock: want available %d, reserved %d, sold %d in both, have %+v", available, reserved,
+		sold, seen)
 }
 
 // BuyAll lets every buyer attempt a purchase, width at a time. Each attempt must be accepted or refused as sold out.

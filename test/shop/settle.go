@@ -66,7 +66,8 @@ func (s *Buyers) Settle(t *testing.T, r *rig.Rig) {
 	s.Sale.StockBecomes(t, s.Sale.Stock-paid, 0, paid, 3*time.Minute)
 	s.ledgerIs(t, map[string]int64{"sold": paid, "released": closed}, accepted)
 	orderRows(t, r.Dependencies.OrderDSN, s.Sale.ActivityID, accepted)
-	require.Equal(t, refunded, Count(t, r.Dependencies.OrderDSN, "SELECT COUNT(*) FROM refunds"), "payments for closed orders are refunded")
+	require.Equal(t, refunded, Count(t, r.Dependencies.OrderDSN, "SELECT COUNT(*) FROM refunds"),
+		"payments for closed orders are refunded")
 	s.booksAgree(t, r, accepted)
 
 	// Other buyers get all released units.
@@ -93,7 +94,8 @@ func (s *Buyers) ledgerIs(t *testing.T, want map[string]int64, accepted map[stri
 		states[row.State]++
 		require.False(t, seen[row.OrderSN], "order_sn %s is in the ledger twice", row.OrderSN)
 		seen[row.OrderSN] = true
-		require.NotNil(t, accepted[row.OrderSN], "order_sn %s is in the ledger and was accepted for no buyer", row.OrderSN)
+		require.NotNil(t, accepted[row.OrderSN], "order_sn %s is in the ledger and was accepted for no buyer",
+			row.OrderSN)
 		require.Equal(t, accepted[row.OrderSN].userID, row.UserID)
 	}
 	require.Equal(t, want, states)

@@ -23,7 +23,8 @@ func (w *world) acknowledged(service, topic string, body []byte, closed *outcome
 	case "inventory " + contract.TopicOrderEvents:
 		good, _ := contract.Decode[contract.OrderEvent](body)
 		for _, ev := range good {
-			if (ev.Type == contract.OrderPaid || ev.Type == contract.OrderClosed) && w.rowState(ev.OrderSN) == "reserved" && !w.isForged(ev.OrderSN) {
+			if (ev.Type == contract.OrderPaid || ev.Type == contract.OrderClosed) &&
+				w.rowState(ev.OrderSN) == "reserved" && !w.isForged(ev.OrderSN) {
 				w.unfollowed(ev.OrderSN, "the ledger has not followed "+string(ev.Type))
 			}
 		}
@@ -60,7 +61,8 @@ func (w *world) isForged(orderSN string) bool {
 }
 
 func (w *world) rowState(orderSN string) (state string) {
-	if err := w.books["inventory"].Raw("SELECT state FROM reservations WHERE order_sn = ?", orderSN).Scan(&state).Error; err != nil {
+	if err := w.books["inventory"].Raw("SELECT state FROM reservations WHERE order_sn = ?",
+		orderSN).Scan(&state).Error; err != nil {
 		w.fail("read reservation %s: %v", orderSN, err)
 	}
 	return state
@@ -72,7 +74,8 @@ func (w *world) hasOrder(orderSN string) bool {
 		return false
 	}
 	var n int64
-	if err := w.books["order"].Raw(fmt.Sprintf("SELECT COUNT(*) FROM orders_%02d WHERE order_sn = ?", sn%16), sn).Scan(&n).Error; err != nil {
+	if err := w.books["order"].Raw(fmt.Sprintf("SELECT COUNT(*) FROM orders_%02d WHERE order_sn = ?", sn%16),
+		sn).Scan(&n).Error; err != nil {
 		w.fail("read order %s: %v", orderSN, err)
 	}
 	return n > 0

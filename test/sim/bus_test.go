@@ -48,7 +48,8 @@ func (b *busFaults) Publish(ctx context.Context, m bus.Message) (err error) {
 			return nil
 		}
 	}
-	if m.Topic == contract.TopicReservations && w.sale.losesFresh && w.plan.chance("broker: loses seckill-reservations", 0.3) {
+	if m.Topic == contract.TopicReservations && w.sale.losesFresh &&
+		w.plan.chance("broker: loses seckill-reservations", 0.3) {
 		return nil
 	}
 	if m.Topic == contract.TopicOrderEvents && w.sale.losesEvents && w.plan.chance("broker: loses order-events", 0.4) {
@@ -58,7 +59,8 @@ func (b *busFaults) Publish(ctx context.Context, m bus.Message) (err error) {
 		return nil
 	}
 	if delayed && w.sale.hurries && w.plan.chance("broker: hurries order-close", 0.5) { // as with a fast clock
-		m.DeliverAt = time.Now().Add(time.Duration(rng(w.seed, "early "+string(m.Body)).Int64N(int64(time.Until(m.DeliverAt)))))
+		m.DeliverAt = time.Now().Add(time.Duration(rng(w.seed,
+			"early "+string(m.Body)).Int64N(int64(time.Until(m.DeliverAt)))))
 	}
 	if w.sale.garbles && w.plan.chance("broker: garbles "+m.Topic, w.noise(m.Topic)) {
 		m.Body = garble(m.Body, rng(w.seed, string(m.Body)))
@@ -71,7 +73,8 @@ func (b *busFaults) Publish(ctx context.Context, m bus.Message) (err error) {
 		}
 		return err
 	}
-	err = b.p.at(ctx, "bus", name, kinds, []any{m.Body}, func() error { return send(ctx) }, func() { _ = send(context.Background()) })
+	err = b.p.at(ctx, "bus", name, kinds, []any{m.Body}, func() error { return send(ctx) },
+		func() { _ = send(context.Background()) })
 	switch {
 	case errors.Is(err, errVanished):
 		return nil

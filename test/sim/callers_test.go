@@ -167,7 +167,8 @@ func (w *world) openSale() (activity string, skus []string, err error) {
 	for i := range w.sale.skus {
 		wanted = append(wanted, sku{fmt.Sprintf("sku %d", i), w.sale.price, "CNY"})
 	}
-	a := m.insist(http.MethodPost, "http://inventory/v1/merchant/products", "", map[string]any{"name": "thing", "skus": wanted}, 50)
+	a := m.insist(http.MethodPost, "http://inventory/v1/merchant/products", "",
+		map[string]any{"name": "thing", "skus": wanted}, 50)
 	var product struct {
 		SKUs []struct {
 			ID string `json:"sku_id"`

@@ -403,7 +403,8 @@ func (w *world) checkMoney(f *findings, b books, orders map[string]orderRow) {
 			want = o.Amount
 		}
 		if kept != want {
-			f.add(sn, "order %s is %s over %d, and %d were kept (%d taken, %d refunded)", sn, o.State, o.Amount, kept, took[o.OrderSN], gave[o.OrderSN])
+			f.add(sn, "order %s is %s over %d, and %d were kept (%d taken, %d refunded)", sn, o.State, o.Amount, kept,
+				took[o.OrderSN], gave[o.OrderSN])
 		}
 	}
 	w.mu.Lock()
@@ -532,7 +533,8 @@ func (w *world) checkRepairs(f *findings, b books) {
 	w.mu.Lock()
 	lost := len(w.losses) > 0
 	w.mu.Unlock()
-	calm := w.plan.calm() && !lost && len(w.sale.damages) == 0 && w.sale.abandonAfter > time.Hour && !w.sale.garbles && w.sale.forges == 0
+	calm := w.plan.calm() && !lost && len(w.sale.damages) == 0 && w.sale.abandonAfter > time.Hour &&
+		!w.sale.garbles && w.sale.forges == 0
 	for _, kind := range b.repairs {
 		if calm || len(w.sale.damages) == 0 && !lateRepairs[kind] {
 			f.add("", "the reconciler made a repair without a cause: %s", kind)
@@ -551,7 +553,8 @@ func (w *world) checkBuyers(f *findings, activity string, ledger map[string]ledg
 			f.add(p.orderSN, "%v", err)
 			continue
 		}
-		a := buyer.insist(http.MethodGet, "http://seckill/v1/activities/"+activity+"/reservations/"+p.orderSN, "", nil, 5)
+		a := buyer.insist(http.MethodGet, "http://seckill/v1/activities/"+activity+"/reservations/"+p.orderSN, "",
+			nil, 5)
 		w.mu.Lock()
 		carried, accepted := w.carried[p.orderSN], !p.accepted.IsZero()
 		w.mu.Unlock()
@@ -570,7 +573,8 @@ func (w *world) checkBuyers(f *findings, activity string, ledger map[string]ledg
 			f.add(p.orderSN, "result of %s: %d %s", p.orderSN, a.status, short(a.raw))
 			continue
 		}
-		if before := p.last(); before != "" && got.Status != before && (rank[got.Status] <= rank[before] || before == "created" && got.Status == "failed") {
+		if before := p.last(); before != "" && got.Status != before &&
+			(rank[got.Status] <= rank[before] || before == "created" && got.Status == "failed") {
 			f.add(p.orderSN, "order_sn %s: status %s, then %s", p.orderSN, before, got.Status)
 		}
 		o, made := orders[p.orderSN]
@@ -585,7 +589,8 @@ func (w *world) checkBuyers(f *findings, activity string, ledger map[string]ledg
 			right = !made
 		}
 		if !right {
-			f.add(p.orderSN, "order_sn %s: status %s (%s), order %q, reservation %q", p.orderSN, got.Status, got.Reason, o.State, ledger[p.orderSN].State)
+			f.add(p.orderSN, "order_sn %s: status %s (%s), order %q, reservation %q", p.orderSN, got.Status,
+				got.Reason, o.State, ledger[p.orderSN].State)
 		}
 	}
 }

@@ -110,9 +110,10 @@ func (w *world) withdraw(activity string, skus []string) {
 		if err != nil || left[sku] < 1 {
 			continue
 		}
-		m.insist(http.MethodPost, "http://inventory/v1/merchant/activities/"+activity+"/stock-adjustments", "withdraw-"+strconv.Itoa(i), map[string]any{
-			"sku_id": sku, "delta": -left[sku], "reason": "all of SKU " + sku,
-		}, 5)
+		m.insist(http.MethodPost, "http://inventory/v1/merchant/activities/"+activity+"/stock-adjustments",
+			"withdraw-"+strconv.Itoa(i), map[string]any{
+				"sku_id": sku, "delta": -left[sku], "reason": "all of SKU " + sku,
+			}, 5)
 	}
 }
 
@@ -125,7 +126,8 @@ func (w *world) loseClosing(orderSN string) bool {
 	}
 	for range 20 {
 		var state string
-		err := w.books["inventory"].Raw("SELECT state FROM reservations WHERE order_sn = ?", orderSN).Scan(&state).Error
+		err := w.books["inventory"].Raw("SELECT state FROM reservations WHERE order_sn = ?",
+			orderSN).Scan(&state).Error
 		if err == nil && state == "released" {
 			break
 		}

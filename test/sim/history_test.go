@@ -52,7 +52,8 @@ func (h *history) about(words []string) string {
 	for _, l := range h.lines {
 		text := l.text()
 		named := strings.HasPrefix(l.what, "!") ||
-			slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) || strings.Contains(l.what, w) })
+			slices.ContainsFunc(words,
+				func(w string) bool { return strings.Contains(text, w) || strings.Contains(l.what, w) })
 		if !named {
 			continue
 		}

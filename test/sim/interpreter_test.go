@@ -58,7 +58,8 @@ func TestScriptsRunAsOnTheEmbeddedRedis(t *testing.T) {
 	})
 	defer rdb.Close()
 	rdb.AddHook(both{t, other})
-	gate, ref, ctx := stockgate.New(rdb, stockgate.Options{Timeout: time.Hour}), contract.GateRef{ActivityID: "1"}, t.Context()
+	gate, ref, ctx := stockgate.New(rdb,
+		stockgate.Options{Timeout: time.Hour}), contract.GateRef{ActivityID: "1"}, t.Context()
 	r := rand.New(rand.NewPCG(1, 2))
 	for step := range 3000 {
 		clock = clock.Add(time.Duration(r.IntN(40)) * time.Millisecond)
@@ -81,11 +82,14 @@ func TestScriptsRunAsOnTheEmbeddedRedis(t *testing.T) {
 				Step: []stockgate.Step{stockgate.StepLanded, stockgate.StepCreated, stockgate.StepPaid}[r.IntN(3)],
 			}})
 		case 6:
-			err = gate.Release(ctx, ref, []stockgate.Ending{{OrderSN: sn, UserID: user, Lines: lines, Reason: "expired"}})
+			err = gate.Release(ctx, ref,
+				[]stockgate.Ending{{OrderSN: sn, UserID: user, Lines: lines, Reason: "expired"}})
 		case 7:
-			err = gate.Drop(ctx, ref, []stockgate.Ending{{OrderSN: sn, UserID: user, Lines: lines, Reason: "sold_out"}})
+			err = gate.Drop(ctx, ref,
+				[]stockgate.Ending{{OrderSN: sn, UserID: user, Lines: lines, Reason: "sold_out"}})
 		case 8:
-			err = gate.Adjust(ctx, ref, stockgate.Adjustment{ID: strconv.Itoa(r.IntN(30)), SKUID: lines[0].SKUID, Delta: int64(r.IntN(7)) - 3, Force: r.IntN(2) == 0})
+			err = gate.Adjust(ctx, ref,
+				stockgate.Adjustment{ID: strconv.Itoa(r.IntN(30)), SKUID: lines[0].SKUID, Delta: int64(r.IntN(7)) - 3, Force: r.IntN(2) == 0})
 		case 9:
 			var list []stockgate.JournalEntry
 			if list, err = gate.ReadJournal(ctx, ref, "c", 4); err == nil && len(list) > 0 {

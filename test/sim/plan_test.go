@@ -101,7 +101,8 @@ func newPlan(seed uint64, length time.Duration) *plan {
 	}
 	for range max(0, r.IntN(5)-2) {
 		from := now.Add(time.Duration(r.Int64N(int64(length))))
-		p.outage = append(p.outage, outage{outages[r.IntN(len(outages))], from, from.Add(time.Duration(1+r.IntN(150)) * 100 * time.Millisecond)})
+		p.outage = append(p.outage,
+			outage{outages[r.IntN(len(outages))], from, from.Add(time.Duration(1+r.IntN(150)) * 100 * time.Millisecond)})
 	}
 	return p
 }

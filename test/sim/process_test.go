@@ -100,7 +100,8 @@ func (w *world) start(service string, slot int) error {
 		}
 		if err == nil {
 			var s *seckill.Service
-			if s, err = seckill.New(cfg.Config, seckill.Deps{Redis: rdb, Bus: b, Telemetry: tel, Limits: limits}); err == nil {
+			if s, err = seckill.New(cfg.Config,
+				seckill.Deps{Redis: rdb, Bus: b, Telemetry: tel, Limits: limits}); err == nil {
 				p.public, comps = s.Handler(), s.Components()
 			}
 		}
@@ -111,7 +112,8 @@ func (w *world) start(service string, slot int) error {
 		}
 		if err = settings.Load(&cfg, env); err == nil {
 			var s *order.Service
-			if s, err = order.New(cfg.Config, order.Deps{DB: db, Bus: b, Telemetry: tel, Transport: transport}); err == nil {
+			if s, err = order.New(cfg.Config,
+				order.Deps{DB: db, Bus: b, Telemetry: tel, Transport: transport}); err == nil {
 				p.public, p.internal, comps = s.Handler(), s.InternalHandler(), s.Components()
 			}
 		}
@@ -122,7 +124,8 @@ func (w *world) start(service string, slot int) error {
 		}
 		if err = settings.Load(&cfg, env); err == nil {
 			var s *inventory.Service
-			if s, err = inventory.New(cfg.Config, inventory.Deps{DB: db, Redis: rdb, Bus: b, Telemetry: tel, Transport: transport}); err == nil {
+			if s, err = inventory.New(cfg.Config,
+				inventory.Deps{DB: db, Redis: rdb, Bus: b, Telemetry: tel, Transport: transport}); err == nil {
 				p.public, comps = s.Handler(), s.Components()
 			}
 		}
@@ -147,7 +150,8 @@ func (w *world) start(service string, slot int) error {
 
 func (p *process) run(ctx context.Context, member *inproc.Bus, rdb redis.UniversalClient, db *gorm.DB, comps []lifecycle.Component) {
 	parts := append([]lifecycle.Component{lifecycle.AtEnd("bus", member.Close)}, comps...)
-	if err := lifecycle.Run(ctx, slog.New(&logs{h: p.w.history, who: p.name()}), 10*time.Second, parts...); err != nil && !p.dead.Load() {
+	if err := lifecycle.Run(ctx, slog.New(&logs{h: p.w.history, who: p.name()}), 10*time.Second,
+		parts...); err != nil && !p.dead.Load() {
 		p.w.fail("%s ended: %v", p.name(), err)
 	}
 	p.dead.Store(true)

@@ -161,7 +161,8 @@ func (f redisFaults) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.P
 		if len(cmds) > 0 && (cmds[0].Name() == "hello" || cmds[0].Name() == "client") {
 			return next(ctx, cmds)
 		}
-		err := f.p.at(ctx, "redis", "pipeline of "+cmds[0].Name(), reading, nil, func() error { return next(ctx, cmds) }, nil)
+		err := f.p.at(ctx, "redis", "pipeline of "+cmds[0].Name(), reading, nil,
+			func() error { return next(ctx, cmds) }, nil)
 		if errors.Is(err, errFault) {
 			for _, c := range cmds {
 				c.SetErr(errLost)

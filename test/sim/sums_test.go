@@ -40,7 +40,8 @@ func (w *world) watchSums(script string, args []any) {
 	}
 	for sku, n := range missing {
 		if n != 0 {
-			w.fail("SKU %s: %d units of the total are neither left nor held nor sold in the gate after %s: %v", sku, n, script, fields)
+			w.fail("SKU %s: %d units of the total are neither left nor held nor sold in the gate after %s: %v", sku,
+				n, script, fields)
 		}
 	}
 }

@@ -173,7 +173,8 @@ var loud = []string{contract.TopicDeadLetters, contract.TopicDeductions, contrac
 func (s *sale) suit(point string, r *rand.Rand, length time.Duration) {
 	soon := 2*time.Second + time.Duration(r.Int64N(int64(s.window)))
 	for _, topic := range loud {
-		if point == "broker: garbles "+topic || point == "inventory: bus publish "+topic && topic != contract.TopicDeductions {
+		if point == "broker: garbles "+topic || point == "inventory: bus publish "+topic &&
+			topic != contract.TopicDeductions {
 			s.garbles, s.readable, s.loudest = true, soon, topic
 		}
 	}
@@ -264,7 +265,8 @@ func newWorld(seed uint64, dir string, scripts map[string]string) (*world, error
 	}
 	w.rdb = w.dialRedis()
 	w.gate = stockgate.New(w.rdb, stockgate.Options{})
-	w.broker = inproc.New(inproc.Options{RetryMin: 200 * time.Millisecond, RetryMax: 5 * time.Second}, slog.New(&logs{h: w.history, who: "broker"}))
+	w.broker = inproc.New(inproc.Options{RetryMin: 200 * time.Millisecond, RetryMax: 5 * time.Second},
+		slog.New(&logs{h: w.history, who: "broker"}))
 	for _, service := range []string{"order", "inventory"} {
 		db, err := sqldb.Open(w.dsn(service), sqldb.Options{MaxOpen: 2})
 		if err != nil {

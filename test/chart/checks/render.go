@@ -155,7 +155,8 @@ func workloads(all []object) []workload {
 	for _, o := range all {
 		switch o.kind() {
 		case "Deployment", "StatefulSet", "Job":
-			found = append(found, workload{o, fields(o, "spec", "template", "metadata", "labels"), fields(o, "spec", "template", "spec")})
+			found = append(found,
+				workload{o, fields(o, "spec", "template", "metadata", "labels"), fields(o, "spec", "template", "spec")})
 		case "Pod":
 			found = append(found, workload{o, fields(o, "metadata", "labels"), fields(o, "spec")})
 		}
@@ -179,11 +180,13 @@ func everyRendering() map[string]rendering {
 	return map[string]rendering{
 		"kind":       kind(),
 		"production": production(),
-		"ingress":    production("ingress.enabled=true", "ingress.host=shop.example.com", "ingress.className=nginx", "ingress.tlsSecret=shop-tls"),
+		"ingress": production("ingress.enabled=true", "ingress.host=shop.example.com", "ingress.className=nginx",
+			"ingress.tlsSecret=shop-tls"),
 		"strict network": {values: []string{"values-kind.yaml"}, set: []string{
 			"networkPolicy.enabled=true", "networkPolicy.egress.enabled=true", "defaults.replicas=2",
 		}},
-		"placed": production("defaults.nodeSelector.pool=shop", "defaults.tolerations[0].key=shop", "defaults.tolerations[0].operator=Exists",
+		"placed": production("defaults.nodeSelector.pool=shop", "defaults.tolerations[0].key=shop",
+			"defaults.tolerations[0].operator=Exists",
 			"defaults.priorityClassName=high", "image.pullSecrets[0]=registry", "commonLabels.team=shop", "secrets.revision=2", "tracing.sampleRatio=0.05",
 			"components.seckill.env.PATH_RATE=1000000", "components.seckill.env.JOURNAL_MAX=2000000", "components.seckill.podAnnotations.a=b"),
 		"own secret": production("secrets.existingSecret=", "auth.jwksURL="),
@@ -254,7 +257,8 @@ func wrongObjectsAreInvalid(t *testing.T) {
 
 func lint(t *testing.T) {
 	for _, file := range []string{"values.yaml", "values-kind.yaml", "values-production.yaml"} {
-		out, err := exec.Command(tools.helm[tested], "lint", "--strict", chart(), "--values", filepath.Join(chart(), file)).CombinedOutput()
+		out, err := exec.Command(tools.helm[tested], "lint", "--strict", chart(), "--values",
+			filepath.Join(chart(), file)).CombinedOutput()
 		require.NoError(t, err, "%s: %s", file, out)
 	}
 }

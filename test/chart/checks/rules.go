@@ -84,7 +84,8 @@ func selectorsAndPortsMatch(t *testing.T) {
 					selector := fields(o, "spec", "selector", "matchLabels")
 					require.Len(t, choose(pods, selector), 1, "%s selects only its own pods", o.id())
 					for key := range selector {
-						require.NotContains(t, []string{"app.kubernetes.io/version", "helm.sh/chart"}, key, "a selector never changes")
+						require.NotContains(t, []string{"app.kubernetes.io/version", "helm.sh/chart"}, key,
+							"a selector never changes")
 					}
 				}
 			}
@@ -173,7 +174,8 @@ func eachServiceGetsOnlyItsSecrets(t *testing.T) {
 		return keys
 	}
 	small := kind().objects(t)
-	require.Equal(t, []string{"flashsale-secrets/AUTH_HS256_SECRET", "flashsale-secrets/PATH_SECRETS"}, seen(small, "seckill"))
+	require.Equal(t, []string{"flashsale-secrets/AUTH_HS256_SECRET", "flashsale-secrets/PATH_SECRETS"},
+		seen(small, "seckill"))
 	require.Equal(t, []string{
 		"flashsale-mysql/ORDER_PASSWORD", "flashsale-secrets/AUTH_HS256_SECRET", "flashsale-secrets/INTERNAL_SECRET",
 		"flashsale-secrets/PAYMENTS_SANDBOX_SECRET",
@@ -182,7 +184,8 @@ func eachServiceGetsOnlyItsSecrets(t *testing.T) {
 		seen(small, "inventory"))
 	large := production().objects(t)
 	require.Equal(t, []string{"flashsale-secrets/PATH_SECRETS"}, seen(large, "seckill"))
-	require.Equal(t, []string{"flashsale-mysql-dsn/ORDER_DSN", "flashsale-secrets/INTERNAL_SECRET"}, seen(large, "order"))
+	require.Equal(t, []string{"flashsale-mysql-dsn/ORDER_DSN", "flashsale-secrets/INTERNAL_SECRET"},
+		seen(large, "order"))
 	for _, o := range large {
 		require.NotEqual(t, "Secret", o.kind(), "existing ones are used")
 	}
@@ -256,7 +259,8 @@ func changedSettingsReplaceThePodsThatReadThem(t *testing.T) {
 		all := production(set...).objects(t)
 		out := map[string]string{}
 		for _, name := range append([]string{"edge"}, services...) {
-			out[name] = text(deployment(t, all, name).object, "spec", "template", "metadata", "annotations", "checksum/settings")
+			out[name] = text(deployment(t, all, name).object, "spec", "template", "metadata", "annotations",
+				"checksum/settings")
 			require.NotEmpty(t, out[name])
 		}
 		return out
@@ -286,7 +290,8 @@ func networkPolicies(t *testing.T) {
 		require.NotNil(t, target.spec, to)
 		held := false
 		for _, o := range all {
-			if o.kind() != "NetworkPolicy" || len(chooseBy([]workload{target}, fields(o, "spec", "podSelector"))) == 0 {
+			if o.kind() != "NetworkPolicy" ||
+				len(chooseBy([]workload{target}, fields(o, "spec", "podSelector"))) == 0 {
 				continue
 			}
 			held = true
@@ -348,23 +353,29 @@ func theEdgeHasNoInternalRoutes(t *testing.T) {
 		}
 		require.Contains(t, conf, "location ~ ^/(internal|livez|readyz|metrics|debug)(/|$) {")
 		require.Regexp(t, `location = /v1/activities \{[^}]*proxy_cache_lock on;`, conf)
-		require.Equal(t, 1, strings.Count(conf, "proxy_cache_lock on;"), "only the list of activities is cacheable; a lock on one sale would serialize its readers")
+		require.Equal(t, 1, strings.Count(conf, "proxy_cache_lock on;"),
+			"only the list of activities is cacheable; a lock on one sale would serialize its readers")
 		require.NotRegexp(t, `error_log .* (error|warn|notice|info|debug);`, conf, "these levels log URLs")
 		require.NotRegexp(t, `log_format [^;]*\$(request|uri|request_uri|args|http_referer)\b`, conf)
 		require.Equal(t, strings.Count(conf, "{"), strings.Count(conf, "}"))
 		// A file makes the edge close its connections; a restarted container must not find it.
 		require.Contains(t, conf, "if (-f /tmp/leaving) { set $leaving close; }")
 		nginx := deployment(t, r.objects(t), "edge").containers()[0]
-		require.Equal(t, []any{"sh", "/etc/nginx/flashsale/leave"}, list(nginx, "lifecycle", "preStop", "exec", "command"))
+		require.Equal(t, []any{"sh", "/etc/nginx/flashsale/leave"},
+			list(nginx, "lifecycle", "preStop", "exec", "command"))
 		leave := text(pick(t, r.objects(t), "ConfigMap/flashsale-edge"), "data", "leave")
 		require.Contains(t, leave, ": >/tmp/leaving\nsleep 5\n")
 		require.Contains(t, leave, `[ "$seconds" -lt 65 ] && connected`)
-		require.Contains(t, leave, `kill -QUIT "$(cat /tmp/nginx.pid)"`, "an uninstall deletes the configuration first")
-		require.Greater(t, at(deployment(t, r.objects(t), "edge").spec, "terminationGracePeriodSeconds"), 5.0+65+15, "nginx gives requests in flight 15 s")
+		require.Contains(t, leave, `kill -QUIT "$(cat /tmp/nginx.pid)"`,
+			"an uninstall deletes the configuration first")
+		require.Greater(t, at(deployment(t, r.objects(t), "edge").spec, "terminationGracePeriodSeconds"), 5.0+65+15,
+			"nginx gives requests in flight 15 s")
 		require.Contains(t, list(nginx, "command")[2], "rm -f /tmp/leaving; exec nginx")
 	}
-	require.NotContains(t, text(pick(t, kind().objects(t), "ConfigMap/flashsale-edge"), "data", "nginx.conf"), "limit_req")
-	require.Contains(t, text(pick(t, production().objects(t), "ConfigMap/flashsale-edge"), "data", "nginx.conf"), "rate=20r/s")
+	require.NotContains(t, text(pick(t, kind().objects(t), "ConfigMap/flashsale-edge"), "data", "nginx.conf"),
+		"limit_req")
+	require.Contains(t, text(pick(t, production().objects(t), "ConfigMap/flashsale-edge"), "data", "nginx.conf"),
+		"rate=20r/s")
 }
 
 // Names are valid for any name of the release, and two releases share no object.

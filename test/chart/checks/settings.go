@@ -65,7 +65,8 @@ func environment(t *testing.T, all []object, component string) (env []string) {
 // Rules are mounted as a directory, so that changed rules reach running pods and replace none.
 func rulesAreMounted(t *testing.T) {
 	with, other := kind("limits.rules=version: 1").objects(t), kind("limits.rules=version: 2").objects(t)
-	require.Equal(t, "version: 1", strings.TrimSpace(text(pick(t, with, "ConfigMap/flashsale-limits"), "data", "rules.yaml")))
+	require.Equal(t, "version: 1",
+		strings.TrimSpace(text(pick(t, with, "ConfigMap/flashsale-limits"), "data", "rules.yaml")))
 	for _, name := range services {
 		w := deployment(t, with, name)
 		c := w.containers()[len(w.containers())-1]

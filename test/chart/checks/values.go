@@ -65,9 +65,12 @@ func wrongValuesAreRefused(t *testing.T) {
 			require.Contains(t, r.refused(t), message)
 		})
 	}
-	require.Contains(t, kind("mysql.existingSecret=other").refused(t), "names another database while devdeps.mysql is enabled")
-	require.Contains(t, kind("redis.addresses[0]=redis:6379").refused(t), "names another Redis while devdeps.redis is enabled")
-	require.Contains(t, kind("ingress.enabled=true", "ingress.host=x", "edge.enabled=false").refused(t), "ingress.enabled needs edge.enabled")
+	require.Contains(t, kind("mysql.existingSecret=other").refused(t),
+		"names another database while devdeps.mysql is enabled")
+	require.Contains(t, kind("redis.addresses[0]=redis:6379").refused(t),
+		"names another Redis while devdeps.redis is enabled")
+	require.Contains(t, kind("ingress.enabled=true", "ingress.host=x", "edge.enabled=false").refused(t),
+		"ingress.enabled needs edge.enabled")
 	// Without any values the message names values-kind.yaml.
 	require.Contains(t, rendering{}.refused(t), "-f values-kind.yaml")
 }

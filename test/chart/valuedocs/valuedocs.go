@@ -85,7 +85,8 @@ func Read(text string) ([]Value, error) {
 		if err != nil {
 			return nil, err
 		}
-		values = append(values, Value{strings.Join(path, "."), strings.ReplaceAll(string(def), "|", `\|`), strings.ReplaceAll(about, "|", `\|`)})
+		values = append(values,
+			Value{strings.Join(path, "."), strings.ReplaceAll(string(def), "|", `\|`), strings.ReplaceAll(about, "|", `\|`)})
 		about, below = "", depth
 	}
 	return values, nil

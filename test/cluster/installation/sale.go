@@ -216,7 +216,8 @@ func (b *Buyers) Compare(t *testing.T) {
 		return seen, err
 	}, func(v client.SKUStock) bool {
 		return v.MySQL.Available == b.sale.units-n && v.MySQL.Reserved == n-paid && v.MySQL.Sold == paid &&
-			v.Gate.Left == b.sale.units-n && v.Gate.Held == n-paid && v.Journal == 0 && v.InFlight == 0 && v.Difference == 0
+			v.Gate.Left == b.sale.units-n && v.Gate.Held == n-paid && v.Journal == 0 && v.InFlight == 0 &&
+			v.Difference == 0
 	})
 	require.NoError(t, err, "%d bought, of which %d paid; the stock: %s", n, paid, seen)
 

@@ -45,13 +45,15 @@ func TestFindsPathsAndFunctions(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	require.NoError(t, os.MkdirAll("pkg/bus", 0o750))
-	require.NoError(t, os.WriteFile("pkg/bus/a.go", []byte("package bus\n\nfunc (b *Bus[T]) Send() {}\nfunc Open[T any]() {}\n"), 0o600))
+	require.NoError(t, os.WriteFile("pkg/bus/a.go",
+		[]byte("package bus\n\nfunc (b *Bus[T]) Send() {}\nfunc Open[T any]() {}\n"), 0o600))
 	text := []byte("`pkg/bus` `pkg/none` `internal/x` `services/*/api`\n\n" +
 		"| step | file | function |\n| `sends` | [a.go](pkg/bus/a.go) | `Bus.Send`, `Open`, `Close` |\n| other | `a.go` | `Close` |\n")
 	require.Equal(t, []link{{1, "pkg/bus"}, {1, "pkg/none"}}, paths(text))
 	require.NoError(t, exists("pkg/bus"))
 	require.Error(t, exists("pkg/none"))
-	require.NoError(t, os.WriteFile("pkg/bus/a_test.go", []byte("package bus\n\nfunc TestSend(t *testing.T) {}\n"), 0o600))
+	require.NoError(t, os.WriteFile("pkg/bus/a_test.go", []byte("package bus\n\nfunc TestSend(t *testing.T) {}\n"),
+		0o600))
 	tests, err := testNames(".")
 	require.NoError(t, err)
 	require.Equal(t, testSet{"TestSend"}, tests)

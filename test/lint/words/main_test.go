@@ -13,7 +13,8 @@ import (
 func words(t *testing.T, name, text string) []string {
 	t.Helper()
 	list := filepath.Join(t.TempDir(), "list")
-	require.NoError(t, os.WriteFile(list, []byte("# comment\nletters? -> dead letter\nallow dead letters?\ngives? back -> restore\n"), 0o600))
+	require.NoError(t, os.WriteFile(list,
+		[]byte("# comment\nletters? -> dead letter\nallow dead letters?\ngives? back -> restore\n"), 0o600))
 	w, err := readList(list)
 	require.NoError(t, err)
 	src := prose(name, []byte(text))

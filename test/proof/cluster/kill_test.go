@@ -62,7 +62,8 @@ func TestKillsOfEveryComponentDuringASale(t *testing.T) {
 		sells := func(when string) {
 			now := time.Now()
 			what := "an order " + when + " the kill of " + component
-			installation.Eventually(t, 5*time.Minute, 100*time.Millisecond, what, func() bool { return b.OrderedSince(now) })
+			installation.Eventually(t, 5*time.Minute, 100*time.Millisecond, what,
+				func() bool { return b.OrderedSince(now) })
 		}
 		sells("before")
 		at := time.Now()

@@ -44,7 +44,8 @@ func TestBacklog(t *testing.T) {
 		n, err := journal.rdb.XLen(ctx, journal.key).Result()
 		return err == nil && n == 0, err
 	}), "the journal empties into RocketMQ without inventory")
-	t.Logf("%d purchases accepted and handed to RocketMQ in %s without inventory", purchases, time.Since(began).Round(time.Millisecond))
+	t.Logf("%d purchases accepted and handed to RocketMQ in %s without inventory", purchases,
+		time.Since(began).Round(time.Millisecond))
 	queued, err := wonBy[0].Reservation(ctx, sale.ActivityID, won[0].OrderSN)
 	require.NoError(t, err)
 	require.Equal(t, client.Queued, queued.Status, "the result meanwhile")
@@ -97,7 +98,8 @@ func TestBacklog(t *testing.T) {
 	booked(t, r, sale, accepted)
 	booked(t, r, s.lapsing, s.lapse)
 	for shard := range 16 {
-		shop.Query(t, r.Dependencies.OrderDSN, fmt.Sprintf("SELECT COUNT(*) FROM orders_%02d WHERE activity_id = ? AND (created_at < ? OR state <> 'pending')", shard),
+		shop.Query(t, r.Dependencies.OrderDSN,
+			fmt.Sprintf("SELECT COUNT(*) FROM orders_%02d WHERE activity_id = ? AND (created_at < ? OR state <> 'pending')", shard),
 			func(rows *sql.Rows) {
 				var n int
 				require.NoError(t, rows.Scan(&n))

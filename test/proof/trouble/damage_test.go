@@ -49,9 +49,11 @@ func TestDamagedGate(t *testing.T) {
 
 	// The grace keeps its default, so that purchases in flight do not count as lost on a slow machine.
 	r := rig.Start(t, rig.Env("INVENTORY_RECONCILE_EVERY", "2s"), rig.Env("INVENTORY_RECONCILE_PAUSE", "500ms"),
-		rig.Env("INVENTORY_REJOURNAL_AFTER", "5s"), rig.Env("INVENTORY_SWEEP_EVERY", "1s"), rig.Env("JOURNAL_CLAIM_AFTER", "2s"))
+		rig.Env("INVENTORY_REJOURNAL_AFTER", "5s"), rig.Env("INVENTORY_SWEEP_EVERY",
+			"1s"), rig.Env("JOURNAL_CLAIM_AFTER", "2s"))
 	r.Client.Close()
-	r.Client = client.New(r.Client.Origins(), client.Options{Secret: rig.TokenSecret, Timeout: time.Minute, Attempts: 1000})
+	r.Client = client.New(r.Client.Origins(),
+		client.Options{Secret: rig.TokenSecret, Timeout: time.Minute, Attempts: 1000})
 	t.Cleanup(r.Client.Close)
 	sale := shop.Open(t, r, shop.Sale{Stock: damageUnits, PayWithinS: int64(damagePayWithin / time.Second)})
 	d := &damaged{
@@ -65,7 +67,8 @@ func TestDamagedGate(t *testing.T) {
 	failed, stop := buyers.start(ctx)
 
 	// Traffic of every kind and no damage: orders are created, paid, and expire.
-	require.Eventually(t, func() bool { return failed.Err() != nil || buyers.ended() >= 30 }, 3*time.Minute, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return failed.Err() != nil || buyers.ended() >= 30 }, 3*time.Minute,
+		100*time.Millisecond)
 	// A comparison right after the commit of a publication may fill the gate before the publication does.
 	repairs := slices.DeleteFunc(d.repairs(), func(r repaired) bool { return r.Kind == "rebuilt" })
 	require.Empty(t, repairs, "repairs of an undamaged gate")
@@ -77,17 +80,20 @@ func TestDamagedGate(t *testing.T) {
 		if failed.Err() != nil {
 			break
 		}
-		require.NoError(t, shop.Until(ctx, time.Now().Add(500*time.Millisecond+time.Duration(rnd.Int64N(int64(2500*time.Millisecond))))))
+		require.NoError(t, shop.Until(ctx,
+			time.Now().Add(500*time.Millisecond+time.Duration(rnd.Int64N(int64(2500*time.Millisecond))))))
 		before := len(d.repairs())
 		began := time.Now()
 		what := x.do(ctx)
 		d.heals(failed, x, before)
-		t.Logf("%-28s %-40s healed after %6s, %d repairs", x.name, what, time.Since(began).Round(10*time.Millisecond), len(d.repairs())-before)
+		t.Logf("%-28s %-40s healed after %6s, %d repairs", x.name, what, time.Since(began).Round(10*time.Millisecond),
+			len(d.repairs())-before)
 	}
 	require.NoError(t, stop(), "error of a buyer")
 
 	// At rest all entries and all counters agree.
-	paid := shop.Count(t, r.Dependencies.InventoryDSN, "SELECT COUNT(*) FROM reservations WHERE state = 'sold' AND activity_id = "+sale.ActivityID)
+	paid := shop.Count(t, r.Dependencies.InventoryDSN,
+		"SELECT COUNT(*) FROM reservations WHERE state = 'sold' AND activity_id = "+sale.ActivityID)
 	sale.StockBecomes(t, damageUnits-paid, 0, paid, damageHeals)
 	done, err := shop.Operator(t, r).Reconcile(ctx, sale.ActivityID)
 	require.NoError(t, err)
@@ -286,7 +292,8 @@ func (d *damaged) whole() {
 	require.NoError(d.t, err)
 	is := map[string]stockgate.Status{"sold": stockgate.StatusPaid, "released": stockgate.StatusClosed, "rejected": stockgate.StatusFailed}
 	for _, row := range rows {
-		require.Equal(d.t, is[row.State], entries[row.OrderSN].Status, "order_sn %s is %s in the ledger", row.OrderSN, row.State)
+		require.Equal(d.t, is[row.State], entries[row.OrderSN].Status, "order_sn %s is %s in the ledger", row.OrderSN,
+			row.State)
 		require.Equal(d.t, row.UserID, entries[row.OrderSN].UserID)
 	}
 }
@@ -421,7 +428,8 @@ func (c *insistent) buy(ctx context.Context, userID string, pays bool) error {
 	c.won[path.OrderSN] = userID
 	c.mu.Unlock()
 	if pays {
-		if err := purchase.Pay(ctx, caller, path.OrderSN); err != nil && client.CodeOf(err) != contract.CodeOrderNotPayable {
+		if err := purchase.Pay(ctx, caller, path.OrderSN); err != nil &&
+			client.CodeOf(err) != contract.CodeOrderNotPayable {
 			return fmt.Errorf("paying for order %s: %w", path.OrderSN, err)
 		}
 	}
@@ -449,7 +457,9 @@ func (c *insistent) oneOrderEach(t *testing.T, r *rig.Rig) {
 	require.Equal(t, int64(c.refused), shop.Count(t, r.Dependencies.InventoryDSN,
 		"SELECT COUNT(*) FROM reservations WHERE state = 'rejected' AND reason = 'sold_out' AND activity_id = "+c.sale.ActivityID),
 		"purchases refused as sold out after the gate had accepted them with units that did not exist")
-	require.Equal(t, int64(0), shop.Count(t, r.Dependencies.InventoryDSN, "SELECT COUNT(*) FROM stocks WHERE available < 0 OR reserved <> 0 AND activity_id = "+c.sale.ActivityID))
+	require.Equal(t, int64(0),
+		shop.Count(t, r.Dependencies.InventoryDSN,
+			"SELECT COUNT(*) FROM stocks WHERE available < 0 OR reserved <> 0 AND activity_id = "+c.sale.ActivityID))
 	orders := map[string]string{}
 	for shard := range 16 {
 		shop.Query(t, r.Dependencies.OrderDSN, fmt.Sprintf("SELECT order_sn, user_id FROM orders_%02d WHERE activity_id = ? AND tombstone = 0", shard), func(row *sql.Rows) {

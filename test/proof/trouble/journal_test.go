@@ -59,7 +59,8 @@ func fullJournal(t *testing.T, s *scene) {
 		require.NoError(t, shop.Poll(ctx, func() (bool, error) { // the gate may be slow for a moment
 			_, err := buyer.Reserve(ctx, s.sale.ActivityID, p.path.Path, s.sale.Lines())
 			full = client.AsProblem(err)
-			return full != nil && full.Code == contract.CodeJournalFull, fmt.Errorf("a purchase for a full journal: %w", err)
+			return full != nil &&
+				full.Code == contract.CodeJournalFull, fmt.Errorf("a purchase for a full journal: %w", err)
 		}))
 		assert.Equal(t, http.StatusServiceUnavailable, full.Status)
 		assert.Positive(t, full.RetryAfter)
@@ -77,7 +78,8 @@ func fullJournal(t *testing.T, s *scene) {
 	tight.Kill(t)
 	s.after = func(t *testing.T) {
 		var last time.Time
-		shop.Query(t, s.r.Dependencies.InventoryDSN, "SELECT MAX(landed_at), COUNT(*) FROM reservations WHERE order_sn IN ("+strings.Join(held, ",")+")",
+		shop.Query(t, s.r.Dependencies.InventoryDSN,
+			"SELECT MAX(landed_at), COUNT(*) FROM reservations WHERE order_sn IN ("+strings.Join(held, ",")+")",
 			func(rows *sql.Rows) {
 				var at sql.RawBytes
 				var n int

@@ -107,7 +107,8 @@ func (a response) is(m manner, codes []contract.Code) bool {
 	case served:
 		return a.err == nil
 	case refused:
-		return p != nil && p.Status == http.StatusServiceUnavailable && p.RetryAfter > 0 && slices.Contains(codes, p.Code)
+		return p != nil && p.Status == http.StatusServiceUnavailable && p.RetryAfter > 0 &&
+			slices.Contains(codes, p.Code)
 	case either:
 		return a.is(served, codes) || a.is(refused, codes)
 	case noResponse:
@@ -156,7 +157,8 @@ type payer struct {
 
 func newClients(t *testing.T, r *rig.Rig) (patient, once *client.Client) {
 	t.Helper()
-	patient = client.New(r.Client.Origins(), client.Options{Secret: rig.TokenSecret, Timeout: 5 * time.Second, Attempts: 100})
+	patient = client.New(r.Client.Origins(),
+		client.Options{Secret: rig.TokenSecret, Timeout: 5 * time.Second, Attempts: 100})
 	once = client.New(r.Client.Origins(), client.Options{Secret: rig.TokenSecret, Timeout: callPatience, Attempts: 1})
 	t.Cleanup(patient.Close)
 	t.Cleanup(once.Close)
@@ -429,19 +431,23 @@ func (tr trouble) through(t *testing.T, s *scene) {
 		slices.Sort(took)
 		again := "no interruption"
 		if want != served {
-			again = "served again " + firstServed(s.responses[name], ending).Sub(back).Round(time.Millisecond).String() + " after"
+			again = "served again " + firstServed(s.responses[name],
+				ending).Sub(back).Round(time.Millisecond).String() + " after"
 		}
 		if len(took) > 0 {
 			p50, worst := took[len(took)/2], took[len(took)-1]
-			t.Logf("%-24s %-8s %s p50 %s, worst %s; %s", tr.name, name, counted(seen), p50.Round(100*time.Microsecond), worst.Round(time.Millisecond), again)
-			assert.True(t, want != served || 4*seen[response{}.String()] >= 3*len(took), "%s, %s: at least three quarters are served, got %s", tr.name, name, counted(seen))
+			t.Logf("%-24s %-8s %s p50 %s, worst %s; %s", tr.name, name, counted(seen),
+				p50.Round(100*time.Microsecond), worst.Round(time.Millisecond), again)
+			assert.True(t, want != served ||
+				4*seen[response{}.String()] >= 3*len(took), "%s, %s: at least three quarters are served, got %s", tr.name, name, counted(seen))
 			if want == refused && tr.atOnce > 0 {
 				assert.Less(t, p50, tr.atOnce, "%s, %s: median time of refusals", tr.name, name)
 			}
 		}
 	}
 	s.mu.Unlock()
-	t.Logf("%-24s down for %s, usable %s after its start; %s", tr.name, ending.Sub(began).Round(time.Millisecond), back.Sub(ending).Round(time.Millisecond), recovered)
+	t.Logf("%-24s down for %s, usable %s after its start; %s", tr.name, ending.Sub(began).Round(time.Millisecond),
+		back.Sub(ending).Round(time.Millisecond), recovered)
 }
 
 // redelivered returns how many messages inventory has returned to the broker.
@@ -612,7 +618,8 @@ func booked(t *testing.T, r *rig.Rig, sale shop.Sale, accepted map[string]string
 	require.NoError(t, shop.Poll(ctx, func() (bool, error) {
 		made := 0
 		for shard := range 16 {
-			shop.Query(t, r.Dependencies.OrderDSN, fmt.Sprintf("SELECT COUNT(*) FROM orders_%02d WHERE activity_id = ? AND tombstone = 0", shard),
+			shop.Query(t, r.Dependencies.OrderDSN,
+				fmt.Sprintf("SELECT COUNT(*) FROM orders_%02d WHERE activity_id = ? AND tombstone = 0", shard),
 				func(rows *sql.Rows) {
 					var n int
 					require.NoError(t, rows.Scan(&n))

@@ -132,13 +132,15 @@ var (
 // play runs the simulation and returns its first finding, or "" without one.
 func (m mutant) play(ctx context.Context, root, dir string, seeds int) (found string, took time.Duration, err error) {
 	test := filepath.Join(dir, "sim.test")
-	build := exec.CommandContext(ctx, "go", "test", "-c", "-overlay", filepath.Join(dir, "overlay.json"), "-o", test, "./test/sim")
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-overlay", filepath.Join(dir, "overlay.json"), "-o", test,
+		"./test/sim")
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", 0, fmt.Errorf("does not compile: %s", out)
 	}
 	began := time.Now()
-	sim := exec.CommandContext(ctx, test, "-test.run", "^TestSim$", "-test.v", "-test.timeout", "60m", "-failures", "1", "-seeds", fmt.Sprint(seeds))
+	sim := exec.CommandContext(ctx, test, "-test.run", "^TestSim$", "-test.v", "-test.timeout", "60m", "-failures",
+		"1", "-seeds", fmt.Sprint(seeds))
 	sim.Dir = filepath.Join(root, "test", "sim")
 	sim.Env = append(os.Environ(), "GOGC=400", "SIM_LUA="+m.lua(dir))
 	out, err := sim.CombinedOutput()
@@ -159,7 +161,8 @@ func (m mutant) play(ctx context.Context, root, dir string, seeds int) (found st
 
 // asserted reports whether the unit test of the rule fails.
 func (m mutant) asserted(ctx context.Context, root, dir string) (bool, error) {
-	test := exec.CommandContext(ctx, "go", "test", "-overlay", filepath.Join(dir, "overlay.json"), "-count=1", "-v", "-run", m.test.run, "./"+m.test.pkg)
+	test := exec.CommandContext(ctx, "go", "test", "-overlay", filepath.Join(dir, "overlay.json"), "-count=1", "-v",
+		"-run", m.test.run, "./"+m.test.pkg)
 	test.Dir = root
 	out, err := test.CombinedOutput()
 	switch {

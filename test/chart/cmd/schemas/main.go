@@ -100,7 +100,8 @@ func standalone(all map[string]schema, apiVersion, kind string) ([]byte, error) 
 	for name, s := range all {
 		gvks, _ := s["x-kubernetes-group-version-kind"].([]any)
 		for _, g := range gvks {
-			if gvk, _ := g.(map[string]any); len(gvks) == 1 && gvk["kind"] == kind && gvk["group"] == group && gvk["version"] == version {
+			if gvk, _ := g.(map[string]any); len(gvks) == 1 && gvk["kind"] == kind && gvk["group"] == group &&
+				gvk["version"] == version {
 				root = name
 			}
 		}
@@ -151,7 +152,9 @@ func strict(v any, collect func(string)) any {
 		out := schema{}
 		for key, x := range v {
 			switch {
-			case key == "description" && isText(x), strings.HasPrefix(key, "x-kubernetes-"), key == "format", key == "default" && v["type"] != nil:
+			case key == "description" &&
+				isText(x), strings.HasPrefix(key, "x-kubernetes-"), key == "format", key == "default" &&
+				v["type"] != nil:
 				continue
 			case key == "$ref" && isText(x):
 				name := strings.TrimPrefix(x.(string), "#/definitions/")
