@@ -92,7 +92,10 @@ func NewConn(rdb redis.UniversalClient, o ConnOptions) *Conn {
 		o.OnState = func(bool, error) {}
 	}
 	_, cluster := rdb.(*redis.ClusterClient)
-	c := &Conn{rdb: rdb, o: o, cluster: cluster, pipeline: newPipeline(cluster), onHeartbeat: map[any]func(context.Context){}, onMissedHeartbeat: map[any]func(){}}
+	c := &Conn{
+		rdb: rdb, o: o, cluster: cluster, pipeline: newPipeline(cluster),
+		onHeartbeat: map[any]func(context.Context){}, onMissedHeartbeat: map[any]func(){},
+	}
 	c.breaker.threshold, c.breaker.probeEvery, c.breaker.clock = int64(o.Failures), o.ProbeEvery, newClock(nil)
 	c.breaker.onChange = o.OnState
 	c.instances.Store(int64(o.Instances))
@@ -212,7 +215,8 @@ func (c *Conn) heartbeat(ctx context.Context, stay bool) (r recovery, err error)
 	}
 	settle := 3*c.o.ProbeEvery/2 + 2*c.o.Timeout // within this time a probe of every process succeeds
 	peers := c.o.Prefix + ":{instances}" + c.o.Peers
-	v, err := c.call(ctx, scriptHeartbeat, []string{peers, peers + ":back"}, []any{c.o.Instance, ttl.Milliseconds(), outage, settle.Milliseconds()})
+	args := []any{c.o.Instance, ttl.Milliseconds(), outage, settle.Milliseconds()}
+	v, err := c.call(ctx, scriptHeartbeat, []string{peers, peers + ":back"}, args)
 	if err != nil || !stay {
 		return r, err
 	}
@@ -252,8 +256,13 @@ func (c *Conn) CheckEviction(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	if p := v["maxmemory-policy"]; strings.HasPrefix(p, "allkeys-") || p == "volatile-lru" || p == "volatile-lfu" || p == "volatile-random" {
-		return fmt.Errorf("ratelimit: maxmemory-policy %s may evict limits in force; use noeviction or volatile-ttl", p)
+	policy := v["maxmemory-policy"]
+	switch policy {
+	case "volatile-lru", "volatile-lfu", "volatile-random":
+	default:
+		if !strings.HasPrefix(policy, "allkeys-") {
+			return nil
+		}
 	}
-	return nil
+	return fmt.Errorf("ratelimit: maxmemory-policy %s may evict limits in force; use noeviction or volatile-ttl", policy)
 }

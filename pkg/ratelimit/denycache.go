@@ -52,7 +52,9 @@ func (c *denyCache) lookup(key string, now int64, q query) (decision, bool) {
 	if !known || q.least < e.cost || e.refusedUntil-q.wait <= now {
 		return decision{}, false
 	}
-	return decision{remaining: e.remaining, retryAfter: e.refusedUntil - q.wait - now, resetAfter: max(0, e.resetAt-now)}, true
+	return decision{
+		remaining: e.remaining, retryAfter: e.refusedUntil - q.wait - now, resetAfter: max(0, e.resetAt-now),
+	}, true
 }
 
 // add caches a refusal by Redis. sent is when the query was sent; the refusal counts from then on, which errs towards
@@ -78,7 +80,9 @@ func (c *denyCache) add(key string, sent int64, q query, d decision) {
 			return // the cache is full: this key queries Redis each time
 		}
 	}
-	sh.m[h] = denial{cost: q.least, refusedUntil: sent + d.retryAfter + q.wait, remaining: d.remaining, resetAt: sent + d.resetAfter}
+	sh.m[h] = denial{
+		cost: q.least, refusedUntil: sent + d.retryAfter + q.wait, remaining: d.remaining, resetAt: sent + d.resetAfter,
+	}
 }
 
 // remove drops the entry of a key after a refund or reset.

@@ -97,7 +97,9 @@ func (g *fallback) shareParams(rs *redisSpec, cost int64) (*params, error) {
 // shareOf returns the limit that one of n processes enforces by itself while Redis is unreachable: an even n-th.
 // largest is the largest cost requested so far, which must fit.
 func shareOf(s Spec, n, largest int64) Spec {
-	of := Spec{Algorithm: GCRA, Limit: Limit{Rate: s.Rate, Period: s.Period, Burst: max(1, s.Burst/n)}, MaxWait: s.MaxWait}
+	of := Spec{
+		Algorithm: GCRA, Limit: Limit{Rate: s.Rate, Period: s.Period, Burst: max(1, s.Burst/n)}, MaxWait: s.MaxWait,
+	}
 	if s.Algorithm == LeakyQueue || s.Algorithm == WarmUp {
 		of.Burst = 1
 	}

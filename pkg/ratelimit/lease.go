@@ -100,7 +100,8 @@ func (s *leases) take(ctx context.Context, rs *redisSpec, r Request) (res Result
 		c.fetching = make(chan struct{})
 		size, missing := c.nextSize(rs.p, limit, now), q.least-c.permits
 		c.mu.Unlock()
-		err := s.fetch(ctx, rs, r.Key, c, query{n: max(size, missing), least: max(1, missing), wait: s.maxAhead(rs.p, limit, q)})
+		next := query{n: max(size, missing), least: max(1, missing), wait: s.maxAhead(rs.p, limit, q)}
+		err := s.fetch(ctx, rs, r.Key, c, next)
 		c.mu.Lock()
 		close(c.fetching)
 		c.fetching = nil
@@ -111,7 +112,8 @@ func (s *leases) take(ctx context.Context, rs *redisSpec, r Request) (res Result
 		}
 	}
 	// Other callers used up every lease before this one got a permit.
-	d := decision{remaining: c.permits, retryAfter: max(rs.p.perPermit, int64(time.Millisecond)), resetAfter: c.resetAfter}
+	retry := max(rs.p.perPermit, int64(time.Millisecond))
+	d := decision{remaining: c.permits, retryAfter: retry, resetAfter: c.resetAfter}
 	c.mu.Unlock()
 	return rs.p.result(q, d, SourceLease), true, nil
 }
@@ -134,7 +136,9 @@ func (c *lease) decide(q query, now int64) (decision, bool) {
 	case c.permits >= q.least && wait <= q.wait:
 		give := min(q.n, c.permits)
 		c.permits -= give
-		return decision{ok: true, granted: give, remaining: c.permits + c.remaining, wait: wait, resetAfter: c.resetAfter, stamp: c.stamp}, true
+		return decision{
+			ok: true, granted: give, remaining: c.permits + c.remaining, wait: wait, resetAfter: c.resetAfter, stamp: c.stamp,
+		}, true
 	case c.permits >= q.least: // the permits are there, but later than the caller accepts
 		return decision{remaining: 0, retryAfter: wait - q.wait, resetAfter: c.resetAfter}, true
 	case c.refusedUntil-q.wait > now:
@@ -165,7 +169,8 @@ func (c *lease) nextSize(p *params, limit, now int64) int64 {
 func (s *leases) fetch(ctx context.Context, rs *redisSpec, key string, c *lease, q query) error {
 	sent := s.l.clock.now()
 	rep := s.l.fallback.nextReport(rs, key, sent)
-	reply, err := s.l.conn.call(context.WithoutCancel(ctx), rs.script, []string{s.l.key(rs, key)}, rs.fastArgs(nil, q, rep.debt))
+	args := rs.fastArgs(nil, q, rep.debt)
+	reply, err := s.l.conn.call(context.WithoutCancel(ctx), rs.script, []string{s.l.key(rs, key)}, args)
 	if err != nil {
 		s.l.fallback.reportFailed(key, rep)
 		return err

@@ -42,7 +42,9 @@ func newPipeline(cluster bool) *pipeline {
 }
 
 // call runs a script once, and returns by the deadline at the latest.
-func (p *pipeline) call(ctx context.Context, rdb redis.UniversalClient, s *script, keys []string, args []any, by *deadline) ([]int64, error) {
+func (p *pipeline) call(
+	ctx context.Context, rdb redis.UniversalClient, s *script, keys []string, args []any, by *deadline,
+) ([]int64, error) {
 	ctx = callContext{ctx, by}
 	cmd := s.command(ctx, keys, args)
 	p.mu.Lock()

@@ -113,7 +113,9 @@ func newRedisSpec(s Spec) (*redisSpec, error) {
 	if err != nil {
 		return nil, err
 	}
-	rs := &redisSpec{p: p, limitArgs: limitArgsOf(p), script: scriptFor("decide", s.Algorithm), suffix: s.Algorithm.family().suffix}
+	rs := &redisSpec{
+		p: p, limitArgs: limitArgsOf(p), script: scriptFor("decide", s.Algorithm), suffix: s.Algorithm.family().suffix,
+	}
 	if s.Inherit == InProportion {
 		rs.inherit = 1
 	}
@@ -204,8 +206,8 @@ func (rs *redisSpec) text(q query, debt int64) string {
 // decode converts the seven numbers of a reply about one key.
 func (rs *redisSpec) decode(v []int64) decision {
 	d := decision{
-		ok: v[0] >= 0, granted: max(0, v[0]), remaining: v[1], wait: v[2] * 1000, retryAfter: v[3] * 1000, resetAfter: v[4] * 1000,
-		stamp: v[5], debit: v[6],
+		ok: v[0] >= 0, granted: max(0, v[0]), remaining: v[1], wait: v[2] * micro, retryAfter: v[3] * micro,
+		resetAfter: v[4] * micro, stamp: v[5], debit: v[6],
 	}
 	if v[3] < 0 {
 		d.retryAfter = int64(Never)

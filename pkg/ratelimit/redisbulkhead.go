@@ -52,12 +52,17 @@ type redisPermit struct {
 
 // NewBulkhead returns a bulkhead that all processes share that use the same Redis and the same name. Slots of a
 // process that died become free after ttl (0: ten heartbeats). Conn.Run must run, because it renews the slots.
-func (c *Conn) NewBulkhead(name string, s BulkheadSpec, onFailure FailurePolicy, ttl time.Duration) (*RedisBulkhead, error) {
+func (c *Conn) NewBulkhead(
+	name string, s BulkheadSpec, onFailure FailurePolicy, ttl time.Duration,
+) (*RedisBulkhead, error) {
 	local, err := NewBulkhead(s)
 	if err != nil {
 		return nil, err
 	}
-	b := &RedisBulkhead{conn: c, name: name, onFailure: onFailure, ttl: or(ttl, 10*c.o.HeartbeatEvery), local: local, permits: map[*redisPermit]struct{}{}}
+	b := &RedisBulkhead{
+		conn: c, name: name, onFailure: onFailure, ttl: or(ttl, 10*c.o.HeartbeatEvery), local: local,
+		permits: map[*redisPermit]struct{}{},
+	}
 	if b.fallback, err = NewBulkhead(b.shareOf(s)); err != nil {
 		return nil, err
 	}
@@ -107,7 +112,8 @@ func (b *RedisBulkhead) Acquire(ctx context.Context, key string) (Permit, error)
 	if err != nil {
 		return p, err
 	}
-	h := &redisPermit{b: b, key: b.redisKey(key), id: b.conn.o.Instance + ":" + strconv.FormatInt(b.seq.Add(1), 10), lost: make(chan struct{})}
+	id := b.conn.o.Instance + ":" + strconv.FormatInt(b.seq.Add(1), 10)
+	h := &redisPermit{b: b, key: b.redisKey(key), id: id, lost: make(chan struct{})}
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		if !b.conn.breaker.allow() {
 			return b.acquireWithoutRedis(ctx, key, p, ErrUnavailable)

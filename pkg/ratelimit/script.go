@@ -134,8 +134,8 @@ return {give, left, wait, retry, reset, stamp, debit}
 		}
 		b.WriteString(" then\n")
 		for i, a := range algorithms {
-			fmt.Fprintf(&b, "  if k%[1]d[1] > 0 then %[2]s_save(KEYS[%[1]d], %[3]d, k%[1]d[8], k%[1]d[9], k%[1]d[10], k%[1]d[11], k%[1]d[12]) end\n",
-				i+1, a.family().name, i*argsPerKey)
+			fmt.Fprintf(&b, "  if k%[1]d[1] > 0 then %[2]s_save(KEYS[%[1]d], %[3]d, "+
+				"k%[1]d[8], k%[1]d[9], k%[1]d[10], k%[1]d[11], k%[1]d[12]) end\n", i+1, a.family().name, i*argsPerKey)
 		}
 		b.WriteString("end\nreturn {")
 		for i := range algorithms {

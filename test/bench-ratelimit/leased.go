@@ -84,7 +84,8 @@ func leased(ctx context.Context, addr string, times float64) error {
 	wg.Wait()
 	seconds := time.Since(begun).Seconds()
 	all := &contender{calls: took}
-	fmt.Printf("\nRedis, 4 processes' limiters with leases of 1 %% and the deny cache, %d/s, %.0f requests a second for %.0f s, after the burst\n", perSecond, float64(requests.Load())/seconds, seconds)
+	fmt.Printf("\nRedis, 4 processes' limiters with leases of 1 %% and the deny cache, %d/s, "+
+		"%.0f requests a second for %.0f s, after the burst\n", perSecond, float64(requests.Load())/seconds, seconds)
 	fmt.Printf("%-34s %.0f\n", "decisions per call to Redis", float64(requests.Load())/float64(max(1, count.n.Load())))
 	fmt.Printf("%-34s %.3f\n", "granted / limit", float64(granted.Load())/seconds/perSecond)
 	fmt.Printf("%-34s %.0f\n", "grants per call to Redis", float64(granted.Load())/float64(max(1, count.n.Load())))

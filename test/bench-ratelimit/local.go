@@ -59,8 +59,9 @@ func local(ctx context.Context, rounds int) error {
 			return err
 		}
 		_, _ = no.Take(ctx, ratelimit.Request{N: 1})
-		allowed = append(allowed, &contender{name: a.String(), decide: func(int) { _, _ = yes.Take(ctx, ratelimit.Request{N: 1}) }})
-		denied = append(denied, &contender{name: a.String(), decide: func(int) { _, _ = no.Take(ctx, ratelimit.Request{N: 1}) }})
+		one := ratelimit.Request{N: 1}
+		allowed = append(allowed, &contender{name: a.String(), decide: func(int) { _, _ = yes.Take(ctx, one) }})
+		denied = append(denied, &contender{name: a.String(), decide: func(int) { _, _ = no.Take(ctx, one) }})
 	}
 	many, err := manyKeys(ctx)
 	if err != nil {
@@ -119,9 +120,12 @@ func localTable(ctx context.Context, title string, rounds, goroutines int, conte
 	if err := takeTurns(ctx, rounds, 50_000, goroutines, ownTime, contenders); err != nil {
 		return err
 	}
-	fmt.Printf("\nLocal, %s\n%-34s %8s %8s %7s  %s\n", title, "", "ns", "cpu ns", "allocs", "times as fast as "+contenders[0].name)
+	fmt.Printf("\nLocal, %s\n%-34s %8s %8s %7s  %s\n", title, "", "ns", "cpu ns", "allocs",
+		"times as fast as "+contenders[0].name)
 	for _, c := range contenders {
-		fmt.Printf("%-34s %8.1f %8.1f %7.0f  %s\n", c.name, quantile(c.spent, 0.5), quantile(c.cpu, 0.5), testing.AllocsPerRun(1000, func() { c.decide(0) }), c.against(contenders[0]))
+		allocs := testing.AllocsPerRun(1000, func() { c.decide(0) })
+		fmt.Printf("%-34s %8.1f %8.1f %7.0f  %s\n", c.name, quantile(c.spent, 0.5), quantile(c.cpu, 0.5), allocs,
+			c.against(contenders[0]))
 	}
 	return nil
 }

@@ -26,7 +26,8 @@ func main() {
 	if *addr == "" {
 		*addr = "127.0.0.1:16379"
 	}
-	fmt.Printf("%s %s/%s, %d processors, medians of %d rounds (quartiles)\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), *rounds)
+	fmt.Printf("%s %s/%s, %d processors, medians of %d rounds (quartiles)\n",
+		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), *rounds)
 	if err := run(ctx, *only, *addr, *rounds); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		stop()

@@ -32,7 +32,8 @@ redis.call('SET', KEYS[1], '897177600000000;115200000;115200000000', 'PX', 36000
 redis.call('SET', KEYS[1], '17;490000;3600000000;1000', 'PX', 3600000)` + reply),
 	ratelimit.SlidingWindow: redis.NewScript(`redis.call('TIME') redis.call('HGETALL', KEYS[1])
 redis.call('HINCRBY', KEYS[1], '4900000', '1') redis.call('PEXPIRE', KEYS[1], 3600000)` + reply),
-	ratelimit.SlidingLog: redis.NewScript(`redis.call('TIME') redis.call('LLEN', KEYS[1]) redis.call('LINDEX', KEYS[1], -1) redis.call('LINDEX', KEYS[1], 0)
+	ratelimit.SlidingLog: redis.NewScript(`redis.call('TIME') redis.call('LLEN', KEYS[1])
+redis.call('LINDEX', KEYS[1], -1) redis.call('LINDEX', KEYS[1], 0)
 redis.call('RPUSH', KEYS[1], '28036800557000') redis.call('PEXPIRE', KEYS[1], 3600000)` + reply),
 	ratelimit.WarmUp: redis.NewScript(`redis.call('TIME') redis.call('GET', KEYS[1])
 redis.call('SET', KEYS[1], '28036800557000;17.123456789012345;1000', 'PX', 3600000)` + reply),
@@ -68,9 +69,13 @@ func single(ctx context.Context, addr string, rounds int) error {
 	subject := func(i int) string { return subjects[i%len(subjects)] }
 	prefix := "bench-" + strconv.FormatInt(rand.Int64(), 36)
 	conn := ratelimit.NewConn(rdb, ratelimit.ConnOptions{Timeout: 10 * time.Second, Prefix: prefix})
-	for _, a := range []ratelimit.Algorithm{ratelimit.TokenBucket, ratelimit.FixedWindow, ratelimit.SlidingWindow, ratelimit.SlidingLog, ratelimit.WarmUp} {
+	for _, a := range []ratelimit.Algorithm{
+		ratelimit.TokenBucket, ratelimit.FixedWindow, ratelimit.SlidingWindow, ratelimit.SlidingLog, ratelimit.WarmUp,
+	} {
 		limit := ratelimit.Limit{Rate: 1000, Period: time.Hour}
-		args := []any{1, 115200000, 115200000000, "1|1|0|0|0|115200000|115200000000|1000|1920000000||115200000;115200000000|"}
+		args := []any{
+			1, 115200000, 115200000000, "1|1|0|0|0|115200000|115200000000|1000|1920000000||115200000;115200000000|",
+		}
 		switch a {
 		case ratelimit.SlidingWindow:
 			args = []any{1, 360000000, 1000, 10, "1|1|0|0|0|360000000|1000|10|||360000000;1000;10|"}
@@ -115,9 +120,11 @@ func oneByOne(ctx context.Context, rounds int, contenders []*contender) error {
 	if err := takeTurnsByCall(ctx, rounds, 500, contenders); err != nil {
 		return err
 	}
-	fmt.Printf("\nRedis without a disk, one call per decision, one by one\n%-34s %8s %8s  %s\n", "", "us", "p99 us", "times as fast as raw")
+	fmt.Printf("\nRedis without a disk, one call per decision, one at a time\n%-34s %8s %8s  %s\n",
+		"", "us", "p99 us", "times as fast as raw")
 	for _, c := range contenders {
-		fmt.Printf("%-34s %8.1f %8d  %s\n", c.name, quantile(c.spent, 0.5)/1000, c.p99().Microseconds(), c.against(contenders[0]))
+		fmt.Printf("%-34s %8.1f %8d  %s\n",
+			c.name, quantile(c.spent, 0.5)/1000, c.p99().Microseconds(), c.against(contenders[0]))
 	}
 	compareWithOther(contenders, func(c *contender) []float64 { return c.spent })
 	return nil
@@ -139,9 +146,13 @@ func manyAtOnce(ctx context.Context, rdb redis.UniversalClient, rounds int, cont
 	if err := takeTurns(ctx, rounds, 2000, goroutines, used, contenders); err != nil {
 		return err
 	}
-	fmt.Printf("\nRedis without a disk, one call per decision, %d at a time (processor time: of both sides)\n%-34s %8s %8s %8s  %-20s %s\n", goroutines, "", "us", "p99 us", "cpu us", "times as fast as raw", "by processor time")
+	fmt.Printf("\nRedis without a disk, one call per decision, %d at a time (processor time: of both sides)\n"+
+		"%-34s %8s %8s %8s  %-20s %s\n",
+		goroutines, "", "us", "p99 us", "cpu us", "times as fast as raw", "by processor time")
 	for _, c := range contenders {
-		fmt.Printf("%-34s %8.1f %8d %8.1f  %-20s %s\n", c.name, quantile(c.spent, 0.5)/1000, c.p99().Microseconds(), quantile(c.cpu, 0.5)/1000, c.against(contenders[0]), summary(c.cpu, contenders[0].cpu))
+		fmt.Printf("%-34s %8.1f %8d %8.1f  %-20s %s\n",
+			c.name, quantile(c.spent, 0.5)/1000, c.p99().Microseconds(), quantile(c.cpu, 0.5)/1000,
+			c.against(contenders[0]), summary(c.cpu, contenders[0].cpu))
 	}
 	compareWithOther(contenders, func(c *contender) []float64 { return c.cpu })
 	return nil
@@ -159,7 +170,8 @@ func compareWithOther(contenders []*contender, by func(*contender) []float64) {
 func serverTime(ctx context.Context, rdb redis.UniversalClient) (sum time.Duration, err error) {
 	info, err := rdb.Info(ctx, "cpu").Result()
 	for line := range strings.Lines(info) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok && (name == "used_cpu_sys" || name == "used_cpu_user") {
+		name, value, ok := strings.Cut(strings.TrimSpace(line), ":")
+		if ok && (name == "used_cpu_sys" || name == "used_cpu_user") {
 			seconds, err := strconv.ParseFloat(value, 64)
 			if err != nil {
 				return 0, err

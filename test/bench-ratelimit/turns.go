@@ -47,7 +47,9 @@ func takeTurnsByCall(ctx context.Context, rounds, n int, contenders []*contender
 
 // takeTurns lets each contender make n decisions in each round, in so many goroutines. used returns the processor time
 // used so far.
-func takeTurns(ctx context.Context, rounds, n, goroutines int, used func() (time.Duration, error), contenders []*contender) error {
+func takeTurns(
+	ctx context.Context, rounds, n, goroutines int, used func() (time.Duration, error), contenders []*contender,
+) error {
 	for round := range rounds + 1 {
 		for _, i := range rand.Perm(len(contenders)) {
 			if err := ctx.Err(); err != nil {

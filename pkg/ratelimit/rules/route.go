@@ -85,7 +85,7 @@ type plan struct {
 	of                       *snapshot
 	rates, bulkheads, shadow []*active
 	blocked                  []*active
-	policy                   []string // the RateLimit-Policy field; shared by all responses, so it is replaced and never modified
+	policy                   []string // the RateLimit-Policy field; responses share it, so it is never modified
 }
 
 func (rt *route) currentPlan() *plan {
@@ -174,7 +174,7 @@ func (g *Registry) passRates(w http.ResponseWriter, r *http.Request, p *plan) bo
 		results = append(results, ratelimit.Result{})
 	}
 	allowed, err := ratelimit.TakeAll(r.Context(), charges, results)
-	return g.passed(w, r, p, charges, results, allowed, err)
+	return g.passed(w, r, taken{p, charges, results}, allowed, err)
 }
 
 // passRate is passRates for a single rule, which most routes have. A request that passes without a wait costs as
@@ -190,26 +190,33 @@ func (g *Registry) passRate(w http.ResponseWriter, r *http.Request, p *plan) boo
 		return true
 	}
 	charges, results := []ratelimit.Charge{{Limiter: a.limiter, Request: q}}, []ratelimit.Result{res}
-	return g.passed(w, r, p, charges, results, res.Allowed && err == nil, err)
+	return g.passed(w, r, taken{p, charges, results}, res.Allowed && err == nil, err)
+}
+
+// taken is the outcome of charging the rates of a plan.
+type taken struct {
+	plan    *plan
+	charges []ratelimit.Charge // parallel to plan.rates
+	results []ratelimit.Result
 }
 
 // passed continues after the rates were charged: it sets the header fields, and refuses the request or waits for its
 // turn.
-func (g *Registry) passed(w http.ResponseWriter, r *http.Request, p *plan, charges []ratelimit.Charge, results []ratelimit.Result, allowed bool, err error) bool {
-	g.setFields(w.Header(), p, results)
+func (g *Registry) passed(w http.ResponseWriter, r *http.Request, t taken, allowed bool, err error) bool {
+	g.setFields(w.Header(), t.plan, t.results)
 	if !allowed {
-		g.refuseRates(w, r, p, charges, results, err)
+		g.refuseRates(w, r, t, err)
 		return false
 	}
 	wait := time.Duration(0)
-	for _, res := range results {
+	for _, res := range t.results {
 		wait = max(wait, res.Wait)
 	}
-	if wait > 0 && !g.wait(w, r, p, charges, results, wait) {
+	if wait > 0 && !g.wait(w, r, t, wait) {
 		return false
 	}
-	for i, res := range results {
-		a := p.rates[i]
+	for i, res := range t.results {
+		a := t.plan.rates[i]
 		if res.Wait > 0 {
 			a.counters.waited.Add(1)
 			g.o.Observe(a.rule.Name, Waited, res.Source)
@@ -274,7 +281,7 @@ func addFields(h http.Header, p *plan, limits []byte) {
 	}
 }
 
-func (g *Registry) refuseRates(w http.ResponseWriter, r *http.Request, p *plan, charges []ratelimit.Charge, results []ratelimit.Result, err error) {
+func (g *Registry) refuseRates(w http.ResponseWriter, r *http.Request, t taken, err error) {
 	f := Refusal{Reason: OverLimit}
 	if err != nil {
 		f.Reason = Unavailable
@@ -283,8 +290,8 @@ func (g *Registry) refuseRates(w http.ResponseWriter, r *http.Request, p *plan, 
 		}
 	}
 	now, retryHelps := time.Now(), true
-	for i, a := range p.rates {
-		res := results[i]
+	for i, a := range t.plan.rates {
+		res := t.results[i]
 		if res.Allowed {
 			continue
 		}
@@ -297,7 +304,7 @@ func (g *Registry) refuseRates(w http.ResponseWriter, r *http.Request, p *plan, 
 			continue
 		}
 		a.counters.refused.Add(1)
-		a.counters.refuse(charges[i].Request.Key, now, res.RetryAfter)
+		a.counters.refuse(t.charges[i].Request.Key, now, res.RetryAfter)
 		g.o.Observe(a.rule.Name, Refused, res.Source)
 	}
 	if !retryHelps {
@@ -333,7 +340,7 @@ func (g *Registry) refuseBlocked(w http.ResponseWriter, r *http.Request, p *plan
 const cancelTime = time.Second
 
 // wait waits until the turn of a request. If the request ends first, its charges are refunded.
-func (g *Registry) wait(w http.ResponseWriter, r *http.Request, p *plan, charges []ratelimit.Charge, results []ratelimit.Result, d time.Duration) bool {
+func (g *Registry) wait(w http.ResponseWriter, r *http.Request, t taken, d time.Duration) bool {
 	g.o.Waiting(r, true)
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -346,12 +353,12 @@ func (g *Registry) wait(w http.ResponseWriter, r *http.Request, p *plan, charges
 	g.o.Waiting(r, false)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), cancelTime)
 	defer cancel()
-	if err := ratelimit.Cancel(ctx, charges, results); err != nil {
+	if err := ratelimit.Cancel(ctx, t.charges, t.results); err != nil {
 		g.o.Log.DebugContext(ctx, "refund permits failed", "error", err)
 	}
 	f := Refusal{Reason: Unavailable, RetryAfter: d}
-	for i, a := range p.rates {
-		if results[i].Wait > 0 {
+	for i, a := range t.plan.rates {
+		if t.results[i].Wait > 0 {
 			f.Violated = append(f.Violated, a.rule.Name)
 		}
 	}
@@ -397,7 +404,8 @@ func (g *Registry) shadow(r *http.Request, a *active) {
 		}
 		return
 	}
-	res, err := a.limiter.Take(r.Context(), ratelimit.Request{Key: key, N: a.rule.cost(), MaxWait: time.Duration(a.rule.MaxWait)})
+	q := ratelimit.Request{Key: key, N: a.rule.cost(), MaxWait: time.Duration(a.rule.MaxWait)}
+	res, err := a.limiter.Take(r.Context(), q)
 	switch {
 	case err != nil:
 		a.counters.failed.Add(1)

@@ -168,11 +168,13 @@ func (r *Rule) Validate() error {
 }
 
 func (r *Rule) validateConcurrency(bad func(string, ...any)) {
-	if r.Per != 0 || r.Burst != 0 || r.Cost > 1 || r.Lease != 0 || r.Inherit != "" || r.Buckets != 0 || r.WarmUp != 0 || r.ColdFactor != 0 {
+	if r.Per != 0 || r.Burst != 0 || r.Cost > 1 || r.Lease != 0 || r.Inherit != "" ||
+		r.Buckets != 0 || r.WarmUp != 0 || r.ColdFactor != 0 {
 		bad("concurrency has a limit, a queue and a max_wait, nothing else")
 	}
 	if r.Shadow {
-		bad("concurrency has no shadow mode: a request that it would refuse holds no slot, so later decisions would be wrong")
+		bad("concurrency has no shadow mode: " +
+			"a request that it would refuse holds no slot, so later decisions would be wrong")
 	}
 	if r.Limit > 100_000 || r.Queue < 0 || r.Queue > 100_000 {
 		bad("limit %d and queue %d are not within 0 and 100000", r.Limit, r.Queue)
@@ -275,7 +277,8 @@ func parseKey(key string) ([]keyPart, error) {
 			name = textproto.CanonicalMIMEHeaderKey(name)
 		case kind == "param" && paramPattern.MatchString(name):
 		default:
-			return nil, fmt.Errorf("key %q: %q is not one of ip, user, route, header:<name>, param:<name>; all stands alone", key, p)
+			return nil, fmt.Errorf("key %q: %q is not one of ip, user, route, header:<name>, param:<name>; "+
+				"all cannot be combined", key, p)
 		}
 		parts = append(parts, keyPart{kind, name})
 	}

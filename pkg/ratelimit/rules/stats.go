@@ -117,6 +117,8 @@ func (s Status) plus(o Status) Status {
 	for _, c := range callers {
 		sum.Limited = append(sum.Limited, c)
 	}
-	slices.SortFunc(sum.Limited, func(a, b Caller) int { return cmp.Or(cmp.Compare(b.Refused, a.Refused), cmp.Compare(a.Key, b.Key)) })
+	slices.SortFunc(sum.Limited, func(a, b Caller) int {
+		return cmp.Or(cmp.Compare(b.Refused, a.Refused), cmp.Compare(a.Key, b.Key))
+	})
 	return sum
 }

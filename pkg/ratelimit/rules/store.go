@@ -202,7 +202,8 @@ func (f *follower) poll(ctx context.Context) {
 	}
 	f.g.o.OnReload("redis", err)
 	if err != nil {
-		f.g.o.Log.ErrorContext(ctx, "rules in redis rejected, the previous ones stay in force", "version", version, "error", err)
+		f.g.o.Log.ErrorContext(ctx, "rules in redis rejected, the previous ones stay in force",
+			"version", version, "error", err)
 		return
 	}
 	f.text = text
