@@ -22,8 +22,8 @@ var luaHeartbeat string
 var scriptHeartbeat = newScript(luaHeartbeat)
 
 // Connect returns a client with the time-outs that limiters need. They are short and there is no retry, because a
-// limiter decides locally rather than wait. Package redisconn says how addrs, db and tune are used. Give limiters a
-// Redis, or a database, of their own with maxmemory-policy noeviction: an evicted key starts with nothing spent.
+// limiter decides locally rather than wait. See package redisconn for addrs, db and tune. Give limiters a Redis, or a
+// database, of their own with maxmemory-policy noeviction: an evicted key starts with nothing spent.
 func Connect(addrs []string, db int, tune ...func(*redis.UniversalOptions)) redis.UniversalClient {
 	return redisconn.New(redis.UniversalOptions{
 		Addrs:        addrs,
@@ -113,7 +113,7 @@ func or[T comparable](v, otherwise T) T {
 // Up reports whether the breaker is closed, that is, whether calls go to Redis.
 func (c *Conn) Up() bool { return !c.breaker.open.Load() }
 
-// Instances returns the number of processes that share the limits, as far as this one knows.
+// Instances returns the number of processes that share the limits, as counted by this one.
 func (c *Conn) Instances() int { return int(c.instances.Load()) }
 
 // Instance returns the name of this process.
@@ -239,7 +239,7 @@ func (c *Conn) call(ctx context.Context, s *script, keys []string, args []any) (
 	case err == nil:
 		c.breaker.record(nil)
 		return reply, nil
-	case ctx.Err() != nil: // the caller's context ended, which says nothing about Redis
+	case ctx.Err() != nil: // the caller's context ended, so the error is no evidence about Redis
 		return nil, context.Cause(ctx)
 	default:
 		c.breaker.record(err)

@@ -14,7 +14,8 @@ import (
 func drawSpec(t *rapid.T, a Algorithm) Spec {
 	s := Spec{Algorithm: a, Inherit: rapid.SampledFrom([]Inheritance{AsIs, InProportion}).Draw(t, "inherit")}
 	s.Rate = rapid.SampledFrom([]int64{1, 2, 4, 5, 10, 20, 100, 1000}).Draw(t, "rate")
-	s.Period = rapid.SampledFrom([]time.Duration{100 * time.Millisecond, time.Second, 2 * time.Second, time.Minute}).Draw(t, "period")
+	periods := []time.Duration{100 * time.Millisecond, time.Second, 2 * time.Second, time.Minute}
+	s.Period = rapid.SampledFrom(periods).Draw(t, "period")
 	if a.Reserves() {
 		s.Burst = rapid.Int64Range(1, 20).Draw(t, "burst")
 	}
@@ -53,7 +54,8 @@ type grouped struct {
 
 func newGrouped(t testing.TB, m *mini, s Spec) grouped {
 	l := onRedis(t, m.rdb, s)
-	other, err := l.conn.NewRedis("company", Spec{Algorithm: GCRA, Limit: Limit{Rate: 1e9, Period: time.Minute}}, RedisOptions{OnFailure: FailClosed, DenyCache: -1})
+	other, err := l.conn.NewRedis("company", Spec{Algorithm: GCRA, Limit: Limit{Rate: 1e9, Period: time.Minute}},
+		RedisOptions{OnFailure: FailClosed, DenyCache: -1})
 	require.NoError(t, err)
 	return grouped{l, other}
 }
@@ -139,7 +141,8 @@ func requireSame(t *rapid.T, step int, res [3]Result) {
 			remote.Remaining, remote.ResetAfter = local.Remaining, local.ResetAfter
 		}
 		ok := local.Allowed == remote.Allowed && local.Granted == remote.Granted && local.Remaining == remote.Remaining &&
-			same(local.Wait, remote.Wait) && same(local.RetryAfter, remote.RetryAfter) && same(local.ResetAfter, remote.ResetAfter)
+			same(local.Wait, remote.Wait) && same(local.RetryAfter, remote.RetryAfter) &&
+			same(local.ResetAfter, remote.ResetAfter)
 		if !ok {
 			t.Fatalf("step %d:\nlocal   %+v\nremote  %+v\nof all  %+v", step, local, remote, res)
 		}

@@ -10,10 +10,10 @@
 //
 // Guarantees of every algorithm:
 //
-//   - At most Burst + Rate*t permits are granted in any interval t (windows: Rate in any Period; the fixed window: Rate in
-//     each of its windows). Rounding is always to the strict side.
-//   - A refused request passes after Result.RetryAfter, unless other requests were granted in between. RetryAfter is Never
-//     where no wait can help.
+//   - At most Burst + Rate*t permits are granted in any interval t (windows: Rate in any Period; the fixed window: Rate
+//     in each of its windows). Rounding is always to the strict side.
+//   - A refused request passes after Result.RetryAfter, unless other requests were granted in between. RetryAfter is
+//     Never where no wait can help.
 //   - A clock that goes back grants no permits. Redis limiters use the clock of Redis only.
 //   - A refusal writes nothing.
 //   - A call to Redis is sent once and never repeated, because a repeated call would charge twice.

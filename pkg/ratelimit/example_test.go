@@ -55,11 +55,17 @@ func ExampleReserve() {
 
 // Two limits that are charged together or not at all.
 func ExampleTakeAll() {
-	each, err := ratelimit.NewLocal(ratelimit.Spec{Algorithm: ratelimit.FixedWindow, Limit: ratelimit.Limit{Rate: 1, Period: 24 * time.Hour}})
+	each, err := ratelimit.NewLocal(ratelimit.Spec{
+		Algorithm: ratelimit.FixedWindow,
+		Limit:     ratelimit.Limit{Rate: 1, Period: 24 * time.Hour},
+	})
 	if err != nil {
 		panic(err)
 	}
-	all, err := ratelimit.NewLocal(ratelimit.Spec{Algorithm: ratelimit.FixedWindow, Limit: ratelimit.Limit{Rate: 100, Period: 24 * time.Hour}})
+	all, err := ratelimit.NewLocal(ratelimit.Spec{
+		Algorithm: ratelimit.FixedWindow,
+		Limit:     ratelimit.Limit{Rate: 100, Period: 24 * time.Hour},
+	})
 	if err != nil {
 		panic(err)
 	}

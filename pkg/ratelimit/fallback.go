@@ -58,7 +58,7 @@ func newFallback(l *Redis) *fallback {
 	return g
 }
 
-// synced reports whether Redis knows everything that still counts: nothing was granted here recently, and Redis has
+// synced reports whether Redis has everything that still counts: nothing was granted here recently, and Redis has
 // neither been unreachable nor lost data since.
 func (g *fallback) synced(p *params, now int64) bool {
 	at := g.l.conn.breaker.generationSince.Load()
@@ -176,8 +176,8 @@ func (g *fallback) makeRoom(sh *fallbackShard, now int64) bool {
 	return len(sh.keys) < defaultMaxKeys/shards
 }
 
-// report is what the next query about a key reports to Redis. A positive debt is permits that Redis does not know of.
-// A negative one says that at least -debt permits are spent.
+// report is the part of a query that makes up for grants without Redis. A positive debt is permits that Redis does not
+// have. A negative one means that at least -debt permits are spent.
 type report struct {
 	debt       int64
 	generation int64

@@ -195,7 +195,8 @@ func (s *leases) fetch(ctx context.Context, rs *redisSpec, key string, c *lease,
 	return nil
 }
 
-// restore takes back n permits that a request did not use. It returns false if the lease is gone or full.
+// restore takes back n permits that a request did not use. It returns false if the lease does not exist any more or is
+// full.
 func (s *leases) restore(key string, n int64) bool {
 	c, ok := s.keys.Load(key)
 	if !ok {

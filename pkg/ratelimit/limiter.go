@@ -19,7 +19,7 @@ type Limiter interface {
 	Reset(ctx context.Context, key string) error
 	// Spec returns the current Spec, with defaults filled in.
 	Spec() Spec
-	// SetSpec changes the limit at run time. Spent permits are carried over as Spec.Inherit says. Only a change
+	// SetSpec changes the limit at run time. Spent permits are carried over according to Spec.Inherit. Only a change
 	// between algorithms with different notions of time (a window and a bucket) starts with nothing spent.
 	SetSpec(s Spec) error
 }

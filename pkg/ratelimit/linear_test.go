@@ -31,7 +31,7 @@ type modelState struct {
 	stored float64
 }
 
-// sequential returns the sequential model of an algorithm while time stands still: a bucket or window of n permits; a
+// sequential returns the sequential model of an algorithm with a constant time: a bucket or window of n permits; a
 // queue in which the first permit is due now and each other one later by the time of a permit; or the curve of a
 // warm-up.
 func sequential(p *params) func(at modelState, q call) (modelState, outcome) {
@@ -105,7 +105,7 @@ func TestLocalIsLinearizable(t *testing.T) {
 	}
 }
 
-// concurrently runs four concurrent callers of a limiter whose time stands still, and returns their history.
+// concurrently runs four concurrent callers of a limiter with a constant time, and returns their history.
 func concurrently(t *testing.T, spec Spec, key string) (history []porcupine.Operation) {
 	l, err := NewLocal(spec, WithClock(newVirtual().Now))
 	require.NoError(t, err)

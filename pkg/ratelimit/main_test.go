@@ -40,7 +40,8 @@ func realRedis(t testing.TB) redis.UniversalClient {
 	}
 	rdb := Connect(strings.Split(addrs, ","), testDB, patient)
 	t.Cleanup(func() { _ = rdb.Close() })
-	require.NoErrorf(t, rdb.Ping(t.Context()).Err(), "no Redis at %s (REDIS_ADDRS); run `make test`, which starts one", addrs)
+	require.NoErrorf(t, rdb.Ping(t.Context()).Err(),
+		"no Redis at %s (REDIS_ADDRS); run `make test`, which starts one", addrs)
 	return rdb
 }
 
@@ -124,9 +125,11 @@ func backends(t *testing.T) []backend {
 		},
 	}
 	m := newMini(t)
-	small := backend{name: "miniredis", pass: m.pass, now: m.Now, limiter: func(s Spec) Limiter { return onRedis(t, m.rdb, s) }}
+	small := backend{name: "miniredis", pass: m.pass, now: m.Now,
+		limiter: func(s Spec) Limiter { return onRedis(t, m.rdb, s) }}
 	rdb := realRedis(t)
-	big := backend{name: "redis", pass: time.Sleep, now: time.Now, real: true, limiter: func(s Spec) Limiter { return onRedis(t, rdb, s) }}
+	big := backend{name: "redis", pass: time.Sleep, now: time.Now, real: true,
+		limiter: func(s Spec) Limiter { return onRedis(t, rdb, s) }}
 	return []backend{local, small, big}
 }
 

@@ -78,7 +78,8 @@ func TestNeverMoreThanTheLimit(t *testing.T) {
 				furthest = min(furthest, spec.MaxWait)
 			}
 			for range rapid.IntRange(1, v.steps).Draw(rt, "steps") {
-				step := time.Duration(rapid.Int64Range(-int64(spec.Period)/2000, int64(spec.Period)/1000).Draw(rt, "us")) * time.Microsecond
+				us := rapid.Int64Range(-int64(spec.Period)/2000, int64(spec.Period)/1000).Draw(rt, "us")
+				step := time.Duration(us) * time.Microsecond
 				if step < 0 && (!back || redisGoesBack && latest.Sub(v.Now().Add(step)) > furthest) {
 					step = -step
 				}
@@ -135,11 +136,12 @@ func (v virtualBackend) add(d time.Duration) {
 // onVirtualTime runs do for each algorithm, in this process and on miniredis.
 func onVirtualTime(t *testing.T, do func(t *testing.T, a Algorithm, v virtualBackend)) {
 	clock := newVirtual()
-	local := virtualBackend{virtual: clock, steps: 60, set: func() {}, restart: func() { clock.reset() }, limiter: func(s Spec) Limiter {
-		l, err := NewLocal(s, WithClock(clock.Now))
-		require.NoError(t, err)
-		return l
-	}}
+	local := virtualBackend{virtual: clock, steps: 60, set: func() {}, restart: func() { clock.reset() },
+		limiter: func(s Spec) Limiter {
+			l, err := NewLocal(s, WithClock(clock.Now))
+			require.NoError(t, err)
+			return l
+		}}
 	m := newMini(t)
 	redis := virtualBackend{
 		virtual: &m.virtual, micros: true, unit: time.Microsecond, steps: 20, restart: func() {

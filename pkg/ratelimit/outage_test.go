@@ -27,16 +27,19 @@ func TestBreakerStopsCallsWhileRedisIsDown(t *testing.T) {
 	count := &counting{commands: map[string]int{}}
 	var states []bool
 	var mu sync.Mutex
-	c := NewConn(rdb, ConnOptions{Instances: 4, Timeout: patience, ProbeEvery: 20 * time.Millisecond, OnState: func(up bool, _ error) {
-		mu.Lock()
-		defer mu.Unlock()
-		states = append(states, up)
-	}})
+	c := NewConn(rdb, ConnOptions{Instances: 4, Timeout: patience, ProbeEvery: 20 * time.Millisecond,
+		OnState: func(up bool, _ error) {
+			mu.Lock()
+			defer mu.Unlock()
+			states = append(states, up)
+		}})
 	l, err := c.NewRedis("k", Spec{Algorithm: TokenBucket, Limit: Limit{Rate: 100, Period: time.Hour}}, RedisOptions{})
 	require.NoError(t, err)
-	open, err := c.NewRedis("open", Spec{Algorithm: TokenBucket, Limit: Limit{Rate: 100, Period: time.Hour}}, RedisOptions{OnFailure: FailOpen})
+	open, err := c.NewRedis("open", Spec{Algorithm: TokenBucket, Limit: Limit{Rate: 100, Period: time.Hour}},
+		RedisOptions{OnFailure: FailOpen})
 	require.NoError(t, err)
-	closed, err := c.NewRedis("closed", Spec{Algorithm: TokenBucket, Limit: Limit{Rate: 100, Period: time.Hour}}, RedisOptions{OnFailure: FailClosed})
+	closed, err := c.NewRedis("closed", Spec{Algorithm: TokenBucket, Limit: Limit{Rate: 100, Period: time.Hour}},
+		RedisOptions{OnFailure: FailClosed})
 	require.NoError(t, err)
 	for range 20 {
 		require.Equal(t, SourceRedis, take(t, l, "k", 1).Source)
@@ -100,7 +103,8 @@ func TestRunCountsProcesses(t *testing.T) {
 	require.Eventually(t, func() bool { return a.Instances() == 2 }, patience, time.Millisecond)
 	l, err := a.NewRedis("x", Spec{Algorithm: FixedWindow, Limit: PerSecond(100)}, RedisOptions{})
 	require.NoError(t, err)
-	require.Equal(t, Limit{Rate: 100, Period: 2 * time.Second, Burst: 50}, shareOf(l.Spec(), int64(a.Instances()), 0).Limit)
+	require.Equal(t, Limit{Rate: 100, Period: 2 * time.Second, Burst: 50},
+		shareOf(l.Spec(), int64(a.Instances()), 0).Limit)
 	stopB()
 	require.Eventually(t, func() bool { return a.Instances() == 1 }, patience, time.Millisecond)
 }
@@ -149,7 +153,8 @@ func TestLeasesNeverExceedTheLimit(t *testing.T) {
 				mine := realRedis(t)
 				mine.AddHook(count)
 				c := NewConn(mine, ConnOptions{Timeout: patience, Instances: processes})
-				l, err := c.NewRedis(name, Spec{Algorithm: a, Limit: Limit{Rate: quota, Period: 24 * time.Hour}}, RedisOptions{Lease: 0.01, OnFailure: FailClosed})
+				l, err := c.NewRedis(name, Spec{Algorithm: a, Limit: Limit{Rate: quota, Period: 24 * time.Hour}},
+					RedisOptions{Lease: 0.01, OnFailure: FailClosed})
 				require.NoError(t, err)
 				for range 2 {
 					wg.Go(func() {
@@ -167,7 +172,8 @@ func TestLeasesNeverExceedTheLimit(t *testing.T) {
 			wg.Wait()
 			_ = rdb
 			calls := count.commands["evalsha"]
-			t.Logf("%d decisions, %d granted of %d, %d calls to Redis (1 in %.0f)", requests.Load(), granted.Load(), quota, calls, float64(requests.Load())/float64(calls))
+			t.Logf("%d decisions, %d granted of %d, %d calls to Redis (1 in %.0f)", requests.Load(), granted.Load(),
+				quota, calls, float64(requests.Load())/float64(calls))
 			require.LessOrEqual(t, granted.Load(), int64(quota+1)) // +1: earned meanwhile
 			require.GreaterOrEqual(t, granted.Load(), int64(quota*97/100))
 		})
@@ -178,7 +184,8 @@ func TestLeasesNeverExceedTheLimit(t *testing.T) {
 func TestIdleLeaseIsReturned(t *testing.T) {
 	rdb := realRedis(t)
 	c := NewConn(rdb, ConnOptions{Timeout: patience, Prefix: uniqueName(t)})
-	l, err := c.NewRedis("x", Spec{Algorithm: TokenBucket, Limit: Limit{Rate: 10_000, Period: 24 * time.Hour}}, RedisOptions{Lease: 0.01})
+	l, err := c.NewRedis("x", Spec{Algorithm: TokenBucket, Limit: Limit{Rate: 10_000, Period: 24 * time.Hour}},
+		RedisOptions{Lease: 0.01})
 	require.NoError(t, err)
 	used := int64(0)
 	require.Eventually(t, func() bool { // until it holds a large lease
@@ -227,7 +234,8 @@ func TestFleetMember(t *testing.T) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { _ = c.Run(ctx) })
-	l, err := c.NewRedis("path-total", Spec{Algorithm: TokenBucket, Limit: Limit{Rate: o.Rate, Period: time.Second, Burst: o.Rate}}, RedisOptions{Lease: o.Lease})
+	l, err := c.NewRedis("path-total", Spec{Algorithm: TokenBucket,
+		Limit: Limit{Rate: o.Rate, Period: time.Second, Burst: o.Rate}}, RedisOptions{Lease: o.Lease})
 	require.NoError(t, err)
 	var granted, refused, fallback atomic.Int64
 	for range 4 {
@@ -287,7 +295,8 @@ func fleetThroughOutages(t *testing.T, leased float64) {
 			_ = m.Process.Kill()
 		}
 	}()
-	require.Eventually(t, func() bool { return f.within(0, time.Now().UnixMicro()).Granted > burst }, 5*patience, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return f.within(0, time.Now().UnixMicro()).Granted > burst }, 5*patience,
+		20*time.Millisecond)
 
 	f.phase("four processes", 2*time.Second, 4*time.Second, 0.97)
 
@@ -408,7 +417,8 @@ func (f *fleet) phase(name string, settle, measure time.Duration, atLeast float6
 	f.mu.Unlock()
 	between := time.Duration(last.From-first.At) * time.Microsecond
 	share := float64(f.within(first.From, last.At).Granted) / float64(f.rate) / between.Seconds()
-	f.t.Logf("%-28s %6d admitted; between refusals %s apart %.3f of the limit; %d by fallback, %d refused", name, k.Granted, between.Round(time.Millisecond), share, k.Fallback, k.Refused)
+	f.t.Logf("%-28s %6d admitted; between refusals %s apart %.3f of the limit; %d by fallback, %d refused", name,
+		k.Granted, between.Round(time.Millisecond), share, k.Fallback, k.Refused)
 	if slow := atLeast > 0.5 && k.Fallback > 0; between > measure/2 && !slow {
 		require.GreaterOrEqual(f.t, share, atLeast, name)
 	}
@@ -442,7 +452,9 @@ func (f *fleet) requireNoBurst(burst, slack int64) {
 	}
 	begun := ticks[0].From
 	took := time.Duration(ticks[len(ticks)-1].At-begun) * time.Microsecond
-	f.t.Logf("all in all                   %6d admitted in %s; most within %s from %s on: %d more than a burst and the rate, %d may be", all,
-		took.Round(time.Millisecond), time.Duration(to-from)*time.Microsecond, time.Duration(from-begun)*time.Microsecond, worst, slack)
+	us := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+	f.t.Logf("total                        %6d admitted in %s; worst interval %s, from %s: "+
+		"%d more than a burst and the rate, %d allowed",
+		all, took.Round(time.Millisecond), us(to-from), us(from-begun), worst, slack)
 	require.LessOrEqual(f.t, worst, slack)
 }

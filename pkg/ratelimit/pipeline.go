@@ -10,10 +10,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// pipeline bounds the calls of one Conn that are in flight. While there are few, each has a connection of its own. When
-// all slots are taken, which is more than this machine can serve at a time anyway, new calls are queued. When a call
-// ends, the queued ones are sent together in one Redis pipeline: that costs each side two system calls for all of them,
-// instead of two for each. A call is never delayed to form a larger batch.
+// pipeline bounds the calls of one Conn that are in flight. While there are few, each has a connection of its own.
+// When all slots are taken, which is more than this machine can serve at a time anyway, new calls are queued. When a
+// call ends, the queued ones are sent together in one Redis pipeline: that costs each side two system calls for all of
+// them, instead of two for each. A call is never delayed to form a larger batch.
 type pipeline struct {
 	limit int // of calls and batches in flight
 
@@ -70,8 +70,8 @@ func (p *pipeline) call(
 	}
 }
 
-// sendBatch runs the calls of a batch in one Redis pipeline. Scripts that the server has not loaded are sent again, with
-// their source, in a second one.
+// sendBatch runs the calls of a batch in one Redis pipeline. Scripts that the server has not loaded are sent again,
+// with their source, in a second one.
 func sendBatch(ctx context.Context, rdb redis.UniversalClient, batch []*pendingCall) {
 	for len(batch) > 0 {
 		pipe := rdb.Pipeline()
@@ -92,8 +92,8 @@ func sendBatch(ctx context.Context, rdb redis.UniversalClient, batch []*pendingC
 	}
 }
 
-// next starts the next batch, or frees the slot if no call is pending. The last call of the batch sends it, because its
-// deadline is the latest.
+// next starts the next batch, or frees the slot if no call is pending. The last call of the batch sends it, because
+// its deadline is the latest.
 func (p *pipeline) next() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,8 +109,8 @@ func (p *pipeline) next() {
 	batch[n-1].send <- batch
 }
 
-// abandon removes a call whose deadline has passed. If it was about to send a batch, the deadlines of the other calls in
-// it have passed too.
+// abandon removes a call whose deadline has passed. If it was about to send a batch, the deadlines of the other calls
+// in it have passed too.
 func (p *pipeline) abandon(c *pendingCall) {
 	p.mu.Lock()
 	i := slices.Index(p.pending, c)

@@ -81,7 +81,8 @@ func TestPendingCallsShareAPipeline(t *testing.T) {
 	wants := map[Algorithm]int64{TokenBucket: 7, FixedWindow: 9}
 	var limiters []*Redis
 	for a, n := range wants {
-		l, err := c.NewRedis("x", Spec{Algorithm: a, Limit: Limit{Rate: n, Period: 24 * time.Hour}}, RedisOptions{OnFailure: FailClosed})
+		l, err := c.NewRedis("x", Spec{Algorithm: a, Limit: Limit{Rate: n, Period: 24 * time.Hour}},
+			RedisOptions{OnFailure: FailClosed})
 		require.NoError(t, err)
 		limiters = append(limiters, l)
 	}
@@ -125,7 +126,8 @@ func TestPendingCallsKeepTheirDeadlines(t *testing.T) {
 	rdb := Connect([]string{s.addr}, 0, patient)
 	defer rdb.Close()
 	c := NewConn(rdb, ConnOptions{Timeout: 300 * time.Millisecond, Failures: 1_000_000})
-	l, err := c.NewRedis("x", Spec{Algorithm: TokenBucket, Limit: Limit{Rate: 1000, Period: 24 * time.Hour}}, RedisOptions{OnFailure: FailClosed})
+	l, err := c.NewRedis("x", Spec{Algorithm: TokenBucket, Limit: Limit{Rate: 1000, Period: 24 * time.Hour}},
+		RedisOptions{OnFailure: FailClosed})
 	require.NoError(t, err)
 	b := newBarrier()
 	rdb.AddHook(b)

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 )
 
-// FailurePolicy says what a Redis limiter does while Redis is unreachable.
+// FailurePolicy is the behaviour of a Redis limiter while Redis is unreachable.
 type FailurePolicy uint8
 
 const (

@@ -9,7 +9,7 @@ const Never time.Duration = -1
 // the limiter fails open.
 const Unknown int64 = -1
 
-// Source says which part of a limiter made a decision.
+// Source is the part of a limiter that made a decision.
 type Source uint8
 
 // The sources.

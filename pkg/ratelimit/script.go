@@ -15,8 +15,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The parts of the scripts; see lua/prelude.lua for what they share. A script decides about one key or about several.
-// With several it first decides about each and then charges all or none.
+// The sources of the scripts; see lua/prelude.lua for what they share. A script decides about one key or about
+// several. With several it first decides about each and then charges all or none.
 var (
 	//go:embed lua/prelude.lua
 	luaPrelude string

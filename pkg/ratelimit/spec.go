@@ -72,7 +72,7 @@ func (a Algorithm) Reserves() bool { return a <= LeakyQueue || a == WarmUp }
 // Leases reports whether a process may fetch several permits at a time and grant them by itself.
 func (a Algorithm) Leases() bool { return a <= LeakyBucket || a == FixedWindow }
 
-// Inheritance says how spent permits are carried over when a limit changes at run time.
+// Inheritance is how spent permits are carried over when a limit changes at run time.
 type Inheritance uint8
 
 const (

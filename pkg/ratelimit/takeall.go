@@ -17,10 +17,10 @@ type Charge struct {
 // If it returns false, results[i].Allowed is false for those that refused, and nothing stays charged. The longest
 // Result.Wait holds for the caller: it must wait that long before it continues.
 //
-// Limiters on one Redis are decided by one script. Limiters of other kinds are previewed first and then charged in turn.
-// If one refuses at that point, because another caller was faster, the charges made so far are refunded. In between they
-// may have refused another caller wrongly, so too few requests pass, never too many. In a Redis Cluster the same holds
-// for keys of different subjects.
+// Limiters on one Redis are decided by one script. Limiters of other kinds are previewed first and then charged in
+// turn. If one refuses at that point, because another caller was faster, the charges made so far are refunded. In
+// between they may have refused another caller wrongly, so too few requests pass, never too many. In a Redis Cluster
+// the same holds for keys of different subjects.
 func TakeAll(ctx context.Context, charges []Charge, results []Result) (allowed bool, err error) {
 	if len(charges) == 1 {
 		results[0], err = charges[0].Limiter.Take(ctx, charges[0].Request)
@@ -135,8 +135,8 @@ func (t *jointTake) run(ctx context.Context) (bool, error) {
 	return true, errors.Join(t.errs...)
 }
 
-// preview asks every limiter, without a round trip to Redis, whether it would refuse. It appends the charges that a
-// script can decide, in order.
+// preview previews every limiter, without a round trip to Redis. It appends the charges that a script can decide, in
+// order.
 func (t *jointTake) preview(ctx context.Context, scripted []scriptedCharge) []scriptedCharge {
 	for i, c := range t.charges {
 		l := asJoint(c.Limiter)

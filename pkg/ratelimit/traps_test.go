@@ -20,7 +20,8 @@ import (
 // One test for each trap found in other limiters.
 
 func specOf(a Algorithm) Spec {
-	return Spec{Algorithm: a, Limit: Limit{Rate: 10, Period: time.Second, Burst: map[bool]int64{true: 10, false: 0}[a.Reserves()]}}
+	return Spec{Algorithm: a, Limit: Limit{Rate: 10, Period: time.Second,
+		Burst: map[bool]int64{true: 10, false: 0}[a.Reserves()]}}
 }
 
 // requireAllExpire requires that all keys of the miniredis have an expiry.
@@ -115,7 +116,8 @@ func pollForAMinute(t *testing.T) {
 		}
 		for _, every := range []time.Duration{500 * time.Millisecond, 130 * time.Millisecond, 170 * time.Millisecond} {
 			for _, atMost := range []bool{false, true} {
-				l := p.limiter(Spec{Algorithm: TokenBucket, Limit: PerSecond(1).WithBurst(2)}) // a bucket of one would overflow between two polls
+				// a bucket of one would overflow between two polls
+				l := p.limiter(Spec{Algorithm: TokenBucket, Limit: PerSecond(1).WithBurst(2)})
 				n := int64(1)
 				if atMost {
 					l = p.limiter(Spec{Algorithm: TokenBucket, Limit: PerSecond(10)})
@@ -140,7 +142,8 @@ func pollForAMinute(t *testing.T) {
 func TestTrap07KeyOutlivesItsContent(t *testing.T) {
 	m := newMini(t)
 	for _, a := range Algorithms() {
-		for _, l := range []Limit{{Rate: 1000, Period: time.Second, Burst: 1}, {Rate: 1, Period: 10 * time.Second, Burst: 1}, {Rate: 7, Period: time.Second, Burst: 5}} {
+		for _, l := range []Limit{{Rate: 1000, Period: time.Second, Burst: 1},
+			{Rate: 1, Period: 10 * time.Second, Burst: 1}, {Rate: 7, Period: time.Second, Burst: 5}} {
 			s := Spec{Algorithm: a, Limit: l}
 			if !a.Reserves() {
 				s.Burst = 0
@@ -184,7 +187,8 @@ func TestTrap09ClocksOfClientsDoNotMatter(t *testing.T) {
 	sum := int64(0)
 	for i := range 4 {
 		c := NewConn(rdb, ConnOptions{Timeout: patience})
-		l, err := c.NewRedis(name, Spec{Algorithm: TokenBucket, Limit: Limit{Rate: 100, Period: time.Hour}}, RedisOptions{DenyCache: -1})
+		l, err := c.NewRedis(name, Spec{Algorithm: TokenBucket, Limit: Limit{Rate: 100, Period: time.Hour}},
+			RedisOptions{DenyCache: -1})
 		require.NoError(t, err)
 		l.clock = newClock(func() time.Time { return time.Now().Add(time.Duration(i-2) * time.Hour) })
 		for range 50 {
@@ -290,7 +294,8 @@ func TestTrap12ScriptsRunOnACluster(t *testing.T) {
 // 13: a missing field is false in Lua, and false < 5 is an error; a volatile eviction policy may remove anything.
 func TestTrap13GarbageIsNoError(t *testing.T) {
 	for _, a := range Algorithms() {
-		for _, garbage := range []string{"", "x", ";", "x;y;z", "1", "nan;1;1", "inf;1;1", "-1;-1;-1", ";;;;", "1e999;1;1", "9;9"} {
+		for _, garbage := range []string{"", "x", ";", "x;y;z", "1", "nan;1;1", "inf;1;1", "-1;-1;-1", ";;;;",
+			"1e999;1;1", "9;9"} {
 			m := newMini(t)
 			l := onRedis(t, m.rdb, specOf(a))
 			k := l.key(l.current.Load(), "k")
@@ -344,7 +349,8 @@ func TestTrap14ImpossibleLimitsAreRefused(t *testing.T) {
 		_, err := NewLocal(s)
 		require.Error(t, err)
 	}
-	for _, l := range []Limit{PerSecond(1e9), PerSecond(3), Every(366 * 24 * time.Hour), {Rate: 999_999, Period: time.Millisecond}, PerSecond(7).WithBurst(1e8)} {
+	for _, l := range []Limit{PerSecond(1e9), PerSecond(3), Every(366 * 24 * time.Hour),
+		{Rate: 999_999, Period: time.Millisecond}, PerSecond(7).WithBurst(1e8)} {
 		for _, p := range backends(t) {
 			r := p.limiter(Spec{Algorithm: GCRA, Limit: l})
 			require.True(t, take(t, r, "k", 1).Allowed, "%s %s", p.name, l)
@@ -450,7 +456,8 @@ func TestTrap18DecisionAndChargeAreOneStep(t *testing.T) {
 		var granted atomic.Int64
 		var wg sync.WaitGroup
 		for range 8 {
-			l, err := NewConn(rdb, ConnOptions{Timeout: patience}).NewRedis(name, Spec{Algorithm: a, Limit: Limit{Rate: 100, Period: 24 * time.Hour}}, RedisOptions{DenyCache: -1})
+			l, err := NewConn(rdb, ConnOptions{Timeout: patience}).NewRedis(name,
+				Spec{Algorithm: a, Limit: Limit{Rate: 100, Period: 24 * time.Hour}}, RedisOptions{DenyCache: -1})
 			require.NoError(t, err)
 			wg.Go(func() {
 				for range 40 {
@@ -504,7 +511,8 @@ func oneCallPerDecision(t *testing.T) {
 	rdb := realRedis(t)
 	count := &counting{commands: map[string]int{}}
 	c := NewConn(rdb, ConnOptions{Timeout: patience})
-	l, err := c.NewRedis(uniqueName(t), Spec{Algorithm: GCRA, Limit: Limit{Rate: 1000, Period: time.Hour}}, RedisOptions{OnFailure: FailClosed})
+	l, err := c.NewRedis(uniqueName(t), Spec{Algorithm: GCRA, Limit: Limit{Rate: 1000, Period: time.Hour}},
+		RedisOptions{OnFailure: FailClosed})
 	require.NoError(t, err)
 	take(t, l, "k", 1) // now the script is loaded
 	rdb.AddHook(count)
@@ -579,13 +587,16 @@ func newLagging(t *testing.T, to string) *delayProxy {
 func TestTrap20LateAnswerChargesOnce(t *testing.T) {
 	direct := realRedis(t)
 	p := newLagging(t, direct.(*redis.Client).Options().Addr)
-	rdb := redis.NewClient(&redis.Options{Addr: p.addr, DB: testDB, ReadTimeout: 50 * time.Millisecond, WriteTimeout: patience, DisableIdentity: true}) // retries 3 times by default
+	// retries 3 times by default
+	rdb := redis.NewClient(&redis.Options{Addr: p.addr, DB: testDB, ReadTimeout: 50 * time.Millisecond,
+		WriteTimeout: patience, DisableIdentity: true})
 	defer rdb.Close()
 	spec := Spec{Algorithm: FixedWindow, Limit: Limit{Rate: 100, Period: 24 * time.Hour}}
 	name := uniqueName(t)
 	slow, err := NewConn(rdb, ConnOptions{Timeout: patience}).NewRedis(name, spec, RedisOptions{OnFailure: FailClosed})
 	require.NoError(t, err)
-	watch, err := NewConn(direct, ConnOptions{Timeout: patience}).NewRedis(name, spec, RedisOptions{OnFailure: FailClosed})
+	watch, err := NewConn(direct, ConnOptions{Timeout: patience}).NewRedis(name, spec,
+		RedisOptions{OnFailure: FailClosed})
 	require.NoError(t, err)
 	for take(t, watch, "k", 1).Granted == 0 { // the script is loaded and a connection open
 	}
@@ -725,7 +736,8 @@ func TestTrap27WarmUpIsSmooth(t *testing.T) {
 			gaps = append(gaps, math.Round(time.Since(last).Seconds()*1000)/1000)
 			last = time.Now()
 		}
-		require.Equal(t, []float64{0, 1.375, 1.125, 0.875, 0.625, 0.5, 0.5, 0.5, 0.5, 0.5}, gaps) // as in Guava's RateLimiterTest
+		// as in Guava's RateLimiterTest
+		require.Equal(t, []float64{0, 1.375, 1.125, 0.875, 0.625, 0.5, 0.5, 0.5, 0.5, 0.5}, gaps)
 		time.Sleep(time.Hour)
 		_, err = Wait(t.Context(), l, "", 1, 0)
 		require.NoError(t, err)

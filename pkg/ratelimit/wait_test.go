@@ -28,7 +28,8 @@ func TestWaitsAreEven(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				if err != nil {
-					if !errors.Is(err, ErrLimited) || !time.Now().Equal(begun) { // a caller that cannot pass in time is refused at once
+					// a caller that cannot pass in time is refused at once
+					if !errors.Is(err, ErrLimited) || !time.Now().Equal(begun) {
 						panic(err)
 					}
 					refused++

@@ -26,7 +26,8 @@ func TestParse(t *testing.T) {
 	ls, err := ParseLimits(` "a";r=0;t=2 ,"b";r=5 `)
 	require.NoError(t, err)
 	require.Equal(t, []Limit{{"a", 0, 2 * time.Second}, {"b", 5, 0}}, ls)
-	for _, bad := range []string{`a;r=1`, `"a"`, `"a`, `"a";r=`, `"a";r=-1`, `"a";r=1,`, `"a";R=1`, `"a\x";r=1`, `"a";r=99999999999999`, `"a";r=1 "b";r=1`, "\"\x00\";r=1"} {
+	for _, bad := range []string{`a;r=1`, `"a"`, `"a`, `"a";r=`, `"a";r=-1`, `"a";r=1,`, `"a";R=1`, `"a\x";r=1`,
+		`"a";r=99999999999999`, `"a";r=1 "b";r=1`, "\"\x00\";r=1"} {
 		_, err := ParseLimits(bad)
 		require.Error(t, err, bad)
 	}
@@ -59,10 +60,12 @@ func FuzzFields(f *testing.F) {
 		if err != nil || len(got) != 1 || got[0].Remaining != max(0, n) || got[0].Reset < time.Duration(d) {
 			t.Fatalf("%q %d %d: %+v %v", name, n, d, got, err)
 		}
-		if _, err := ParsePolicies(string(AppendPolicy(nil, Policy{name, max(0, n), max(time.Duration(d).Abs(), time.Second)}))); err != nil && n < 1<<20 {
+		if _, err := ParsePolicies(string(AppendPolicy(nil,
+			Policy{name, max(0, n), max(time.Duration(d).Abs(), time.Second)}))); err != nil && n < 1<<20 {
 			t.Fatal(err)
 		}
-		if ls, err := ParseLimits(field); err == nil { // fields that were parsed are formatted so that they parse to the same
+		// fields that were parsed are formatted so that they parse to the same
+		if ls, err := ParseLimits(field); err == nil {
 			var b []byte
 			for i, l := range ls {
 				if i > 0 {

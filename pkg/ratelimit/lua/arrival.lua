@@ -49,11 +49,14 @@ local function arrival_decide(key, a)
   local give = min(n, most, floor(max(0, free + wait) / T))
   if give < least or n == 0 then
     local retry, need = -1, max(least, 1)
-    if need <= most and (n == 0 or need * T <= room + wait) then retry = max(0, ceil((need * T - free - wait) / 32)) end
+    if need <= most and (n == 0 or need * T <= room + wait) then
+      retry = max(0, ceil((need * T - free - wait) / 32))
+    end
     return n == 0 and 0 or -1, max(0, floor(free / T)), 0, retry, ceil((tat - ticks) / 32), now, 0
   end
   local cost = give * T
-  return give, max(0, floor((free - cost) / T)), max(0, ceil((cost - free) / 32)), 0, ceil((tat + cost - ticks) / 32), now, 0, tat + cost
+  local left, delay = max(0, floor((free - cost) / T)), max(0, ceil((cost - free) / 32))
+  return give, left, delay, 0, ceil((tat + cost - ticks) / 32), now, 0, tat + cost
 end
 
 local function arrival_refund(key, a)

@@ -38,7 +38,8 @@ local function log_save(key, a, t, old, give)
 end
 
 local function log_decide(key, a)
-  local n, least, debt, period, rate = ARGV[a + 1] + 0, ARGV[a + 2] + 0, ARGV[a + 4] + 0, ARGV[a + 6] + 0, ARGV[a + 7] + 0
+  local n, least, debt = ARGV[a + 1] + 0, ARGV[a + 2] + 0, ARGV[a + 4] + 0
+  local period, rate = ARGV[a + 6] + 0, ARGV[a + 7] + 0
   local t, old, live = log_read(key, a)
   if debt < 0 then debt = -debt - live end
   debt = min(debt, rate - live)

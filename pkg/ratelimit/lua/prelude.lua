@@ -1,6 +1,6 @@
 -- Shared by all scripts. The file of each algorithm defines three functions:
 --
---   decide(key, a)         -> granted (-1: refused), remaining, wait, retry, reset, stamp, debit, then save's arguments.
+--   decide(key, a)         -> granted (-1: refused), remaining, wait, retry, reset, stamp, debit, arguments of save.
 --                            It only reads, with one exception: it converts a value that was written under another
 --                            limit or before the clock was set back, once. Otherwise the value would be earned at the
 --                            old rate, or never.
@@ -9,7 +9,7 @@
 --
 -- ARGV from a+1: n, least, wait, debt, inherit (0 as is, 1 in proportion), then six arguments that describe the limit.
 -- One of them is the limit as it is stored with the value. debt reports grants that processes made by themselves while
--- Redis was unreachable: a positive debt is permits to add; a negative one says that at least -debt are spent. It is
+-- Redis was unreachable: a positive debt is permits to add; a negative one means that at least -debt are spent. It is
 -- written even after a refusal, because it is reported only once. Times are microseconds since 2026, or whole 1/32 of
 -- them, which doubles add without loss until 2034. All returned numbers are whole: Redis would truncate a fraction,
 -- and the wait of a refusal would be too short.

@@ -23,7 +23,8 @@ local function warm_read(key, a)
   local due, stored, stable0 = match(v or '', '^(-?[%d.]+);([%d.e+-]+);([%d.]+)$')
   due, stored, stable0 = tonumber(due or nil), tonumber(stored or nil), tonumber(stable0 or nil)
   if not (due and stored and stable0 and stable0 > 0) then return now, full end
-  if stable0 ~= stable then -- another rate: carry over the debt in permits and the stored permits in proportion (full is proportional to 1/stable)
+  -- another rate: carry over the debt in permits, and the stored permits in proportion (full is proportional to 1/stable)
+  if stable0 ~= stable then
     stored = stored * stable0 / stable
     if due > now then due = now + ceil((due - now) / stable0 * stable) end
     warm_save(key, a, due, stored)

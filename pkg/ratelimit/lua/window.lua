@@ -25,7 +25,8 @@ local function window_read(key, a)
     end
     return at, count
   end
-  local period0, rate0 = match(under, '^(%d+);(%d+)$') -- another limit: carry over what is spent if its window has not ended
+  -- another limit: carry over what is spent if its window has not ended
+  local period0, rate0 = match(under, '^(%d+);(%d+)$')
   period0, rate0 = tonumber(period0 or nil), tonumber(rate0 or nil)
   if not (period0 and rate0) or (at0 + 1) * period0 <= unix then return at, 0 end
   if ARGV[a + 5] == '1' then count = ceil(count * rate / rate0) end
@@ -34,7 +35,8 @@ local function window_read(key, a)
 end
 
 local function window_decide(key, a)
-  local n, least, debt, period, rate = ARGV[a + 1] + 0, ARGV[a + 2] + 0, ARGV[a + 4] + 0, ARGV[a + 6] + 0, ARGV[a + 7] + 0
+  local n, least, debt = ARGV[a + 1] + 0, ARGV[a + 2] + 0, ARGV[a + 4] + 0
+  local period, rate = ARGV[a + 6] + 0, ARGV[a + 7] + 0
   local at, count = window_read(key, a)
   if debt ~= 0 then
     count = min(rate, debt > 0 and count + debt or max(count, -debt))

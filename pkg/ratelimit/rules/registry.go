@@ -128,7 +128,7 @@ func New(o Options) *Registry {
 	return g
 }
 
-// Apply puts the rules of a file in force: all of them, or none with an error that says why. Spent permits are kept.
+// Apply puts the rules of a file in force: all of them, or none and an error with the reason. Spent permits are kept.
 func (g *Registry) Apply(file Set) error {
 	file.Rules = slices.Clone(file.Rules)
 	g.o.Edit(&file)

@@ -13,7 +13,7 @@ import (
 	"flashsale.internal/pkg/ratelimit/httpfield"
 )
 
-// Reason says why a request was refused.
+// Reason is the reason of a refusal.
 type Reason uint8
 
 // The reasons.
@@ -259,8 +259,8 @@ func appendLimit(b []byte, a *active, res *ratelimit.Result) []byte {
 	}
 	remaining, reset := res.Remaining, res.ResetAfter
 	if !res.Allowed {
-		// Other requests may have returned permits in the same instant. A refused response must not say that enough
-		// are left.
+		// Other requests may have returned permits in the same instant. A refused response must not report enough
+		// permits.
 		remaining = min(remaining, a.rule.cost()-1)
 		if res.RetryAfter >= 0 {
 			reset = res.RetryAfter // no later than Retry-After
@@ -423,7 +423,7 @@ func (g *Registry) shadow(r *http.Request, a *active) {
 // missingPart stands for a part of the key that a request lacks.
 const missingPart = "-"
 
-// subject returns the key that shares a limit with the request: the parts joined by |. A | or \ within a part is
+// subject returns the key that shares a limit with the request: its parts joined by |. A | or \ within a part is
 // escaped, so no client can craft a header that yields the subject of another one.
 func (g *Registry) subject(r *http.Request, key []keyPart) string {
 	switch len(key) {

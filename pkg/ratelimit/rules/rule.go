@@ -26,8 +26,8 @@ type Rule struct {
 	// Name has 1 to 64 characters of a-z, 0-9, - and _. It identifies the limit in Redis, in HTTP fields and in
 	// metrics.
 	Name string `yaml:"name" json:"name"`
-	// Algorithm is token_bucket (default), gcra, leaky_bucket, leaky_queue, fixed_window, sliding_window, sliding_log, warm_up
-	// or concurrency.
+	// Algorithm is token_bucket (default), gcra, leaky_bucket, leaky_queue, fixed_window, sliding_window, sliding_log,
+	// warm_up or concurrency.
 	Algorithm string `yaml:"algorithm,omitempty" json:"algorithm,omitempty"`
 	// Limit is the number of permits Per period; with concurrency, the number of concurrent requests. 0 refuses every
 	// request.
@@ -50,13 +50,13 @@ type Rule struct {
 	Shadow bool `yaml:"shadow,omitempty" json:"shadow,omitempty"`
 	// Where is redis (default: all processes share the limit) or local (each process has its own).
 	Where string `yaml:"where,omitempty" json:"where,omitempty"`
-	// OnFailure says what happens while Redis is unreachable: local (default: the share of this process), open or
+	// OnFailure is the behaviour while Redis is unreachable: local (default: the share of this process), open or
 	// closed.
 	OnFailure string `yaml:"on_failure,omitempty" json:"on_failure,omitempty"`
 	// Lease is the fraction of the limit, at most 0.01, that a process fetches at a time (default 0: one query for
 	// each request).
 	Lease float64 `yaml:"lease,omitempty" json:"lease,omitempty"`
-	// Inherit says how spent permits are carried over when the limit changes: as_is (default) or in_proportion.
+	// Inherit is how spent permits are carried over when the limit changes: as_is (default) or in_proportion.
 	Inherit string `yaml:"inherit,omitempty" json:"inherit,omitempty"`
 	// Buckets is the number of buckets of a sliding_window (default 10).
 	Buckets int `yaml:"buckets,omitempty" json:"buckets,omitempty"`

@@ -124,7 +124,8 @@ func (a response) limits(t *testing.T) []httpfield.Limit {
 // site returns a function that sends a request to a server with limits on a route.
 func site(g *Registry, names ...string) func(user, activity string, edit ...func(*http.Request)) response {
 	r := chi.NewRouter()
-	r.With(g.On(names...)).Post("/a/{activity_id}/paths", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) })
+	r.With(g.On(names...)).Post("/a/{activity_id}/paths",
+		func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) })
 	return func(user, activity string, edit ...func(*http.Request)) response {
 		q := httptest.NewRequest(http.MethodPost, "/a/"+activity+"/paths", nil)
 		q.Header.Set("Test-User", user)
@@ -153,7 +154,8 @@ func TestRulesOnARoute(t *testing.T) {
 	w := post("u", "1")
 	require.Equal(t, http.StatusCreated, w.Code)
 	require.Equal(t, `"path-per-user";q=2;w=3600, "path-total";q=5;w=3600`, w.Header().Get("RateLimit-Policy"))
-	require.Equal(t, []httpfield.Limit{{Name: "path-per-user", Remaining: 1, Reset: 1800 * time.Second}, {Name: "path-total", Remaining: 4, Reset: 720 * time.Second}}, w.limits(t))
+	require.Equal(t, []httpfield.Limit{{Name: "path-per-user", Remaining: 1, Reset: 1800 * time.Second},
+		{Name: "path-total", Remaining: 4, Reset: 720 * time.Second}}, w.limits(t))
 	require.Empty(t, w.Header().Get("Retry-After"))
 	require.Equal(t, http.StatusCreated, post("u", "1").Code)
 
@@ -263,7 +265,8 @@ func TestSubjectsCannotBeForged(t *testing.T) {
 	}
 	require.Empty(t, subject("all", func(*http.Request) {}))
 	require.Equal(t, "-", subject("user", func(*http.Request) {}))
-	require.Equal(t, "1.2.3.4", subject("ip", func(r *http.Request) { r.Header.Set("X-Forwarded-For", "6.6.6.6, 1.2.3.4") }))
+	require.Equal(t, "1.2.3.4", subject("ip",
+		func(r *http.Request) { r.Header.Set("X-Forwarded-For", "6.6.6.6, 1.2.3.4") }))
 	require.Equal(t, "2001:db8::/64", subject("ip", func(r *http.Request) { r.RemoteAddr = "[2001:db8::5]:1" }))
 	a := subject("header:x+header:y", func(r *http.Request) { r.Header.Set("X", "a|b"); r.Header.Set("Y", "c") })
 	b := subject("header:x+header:y", func(r *http.Request) { r.Header.Set("X", "a"); r.Header.Set("Y", "b|c") })
@@ -298,7 +301,8 @@ rules:
 		require.Equal(t, http.StatusCreated, post("u", "1").Code)
 	}
 	require.Positive(t, waits.Load())
-	require.GreaterOrEqual(t, time.Since(begun), time.Duration(passed-1)*50*time.Millisecond-time.Millisecond, "one at once, 20 a second after that")
+	require.GreaterOrEqual(t, time.Since(begun), time.Duration(passed-1)*50*time.Millisecond-time.Millisecond,
+		"one at once, 20 a second after that")
 
 	require.NoError(t, g.Apply(parse(t, `
 version: 1
@@ -318,7 +322,8 @@ rules:
 
 func TestConcurrencyOnARoute(t *testing.T) {
 	g := New(Options{User: byHeader})
-	require.NoError(t, g.Apply(parse(t, "version: 1\nrules: [{name: few, algorithm: concurrency, limit: 1, key: user, where: local}]")))
+	require.NoError(t, g.Apply(parse(t, "version: 1\n"+
+		"rules: [{name: few, algorithm: concurrency, limit: 1, key: user, where: local}]")))
 	inside, leave := make(chan struct{}), make(chan struct{})
 	h := g.On("few")(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		inside <- struct{}{}
@@ -351,11 +356,13 @@ func TestClosedRuleResponds503(t *testing.T) {
 	defer rdb.Close()
 	g := New(Options{Conn: ratelimit.NewConn(rdb, ratelimit.ConnOptions{}), User: byHeader})
 	post := site(g, "a", "b")
-	require.NoError(t, g.Apply(parse(t, "version: 1\nrules: [{name: a, limit: 5, on_failure: closed}, {name: b, limit: 5, on_failure: open}]")))
+	require.NoError(t, g.Apply(parse(t, "version: 1\n"+
+		"rules: [{name: a, limit: 5, on_failure: closed}, {name: b, limit: 5, on_failure: open}]")))
 	w := post("u", "1")
 	require.Equal(t, http.StatusServiceUnavailable, w.Code)
 	require.NotEmpty(t, w.Header().Get("Retry-After"))
-	require.NoError(t, g.Apply(parse(t, "version: 1\nrules: [{name: a, limit: 5, per: 1h}, {name: b, limit: 5, on_failure: open}]")))
+	require.NoError(t, g.Apply(parse(t, "version: 1\n"+
+		"rules: [{name: a, limit: 5, per: 1h}, {name: b, limit: 5, on_failure: open}]")))
 	require.Equal(t, http.StatusCreated, post("u", "1").Code, "the share of one process")
 	require.Equal(t, http.StatusTooManyRequests, post("u", "1").Code, "begins without a burst")
 }
@@ -413,7 +420,8 @@ func realRedis(t testing.TB) redis.UniversalClient {
 		o.ReadTimeout, o.WriteTimeout, o.DialTimeout, o.PoolTimeout = patience, patience, patience, patience
 	})
 	t.Cleanup(func() { _ = rdb.Close() })
-	require.NoErrorf(t, rdb.Ping(t.Context()).Err(), "no Redis at %s (REDIS_ADDRS); run `make test`, which starts one", addrs)
+	require.NoErrorf(t, rdb.Ping(t.Context()).Err(),
+		"no Redis at %s (REDIS_ADDRS); run `make test`, which starts one", addrs)
 	return rdb
 }
 
@@ -444,7 +452,9 @@ func TestRulesInRedis(t *testing.T) {
 			}, patience, time.Millisecond)
 			everywhere := func(what func(rules []Rule) bool) {
 				t.Helper()
-				require.Eventually(t, func() bool { return what(processes[0].Rules()) && what(processes[1].Rules()) }, patience, time.Millisecond)
+				require.Eventually(t, func() bool {
+					return what(processes[0].Rules()) && what(processes[1].Rules())
+				}, patience, time.Millisecond)
 			}
 			v, err := s.PutRule(t.Context(), Rule{Name: "path-total", Limit: 50, Where: "local"})
 			require.NoError(t, err)
@@ -475,7 +485,8 @@ func TestRulesInRedis(t *testing.T) {
 			// A Redis that lost the rules gets them back.
 			require.NoError(t, rdb.Del(t.Context(), s.key).Err())
 			require.NoError(t, rdb.Publish(t.Context(), s.key, "0").Err())
-			require.Eventually(t, func() bool { _, v, err := s.Get(t.Context()); return err == nil && v == 10 }, patience, time.Millisecond)
+			require.Eventually(t, func() bool { _, v, err := s.Get(t.Context()); return err == nil && v == 10 },
+				patience, time.Millisecond)
 			everywhere(func(rs []Rule) bool { return rs[1].Limit == 60 })
 		})
 	}
@@ -505,7 +516,8 @@ func TestRuleOnRedisFollowsChanges(t *testing.T) {
 	rdb := realRedis(t)
 	prefix := fmt.Sprintf("test-%d", time.Now().UnixNano())
 	newProcess := func() (*Registry, func(string, string, ...func(*http.Request)) response) {
-		g := New(Options{User: byHeader, Conn: ratelimit.NewConn(rdb, ratelimit.ConnOptions{Prefix: prefix, Timeout: patience})})
+		g := New(Options{User: byHeader, Conn: ratelimit.NewConn(rdb,
+			ratelimit.ConnOptions{Prefix: prefix, Timeout: patience})})
 		return g, site(g, "shared", "shared-by-user")
 	}
 	a, postA := newProcess()

@@ -40,7 +40,8 @@ func TestStatsOfAllProcesses(t *testing.T) {
 		require.Equal(t, http.StatusCreated, post(instance, "1").Code)
 		wg.Go(func() { _ = s.Publish(ctx, g, instance) })
 	}
-	require.Eventually(t, func() bool { _, n, err := s.Overview(t.Context()); return err == nil && n == 2 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { _, n, err := s.Overview(t.Context()); return err == nil && n == 2 },
+		patience, time.Millisecond)
 	all, _, err := s.Overview(t.Context())
 	require.NoError(t, err)
 	require.Len(t, all, 1, "rules that had nothing to decide are left out")
@@ -52,7 +53,8 @@ func TestStatsOfAllProcesses(t *testing.T) {
 	require.EqualValues(t, 6, sum.Limited[0].Refused)
 
 	// A process that was killed is left out, and its statistics are deleted.
-	require.NoError(t, rdb.HSet(t.Context(), s.statsKey(), "killed", `{"at":"2001-01-01T00:00:00Z"}`, "damaged", "?").Err())
+	stale := []any{"killed", `{"at":"2001-01-01T00:00:00Z"}`, "damaged", "?"}
+	require.NoError(t, rdb.HSet(t.Context(), s.statsKey(), stale...).Err())
 	_, n, err := s.Overview(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 2, n)
@@ -70,7 +72,8 @@ func TestStatsOfAllProcesses(t *testing.T) {
 
 func TestRulesByRoute(t *testing.T) {
 	g := New(Options{Route: func(r *http.Request) string { return r.Header.Get("Route") }, User: byHeader})
-	require.NoError(t, g.Apply(parse(t, "version: 1\nrules: [{name: a, limit: 1, per: 1h, key: user+route, where: local}]")))
+	require.NoError(t, g.Apply(parse(t, "version: 1\n"+
+		"rules: [{name: a, limit: 1, per: 1h, key: user+route, where: local}]")))
 	h := g.On("a")(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }))
 	ask := func(route string) int {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -126,5 +129,6 @@ func TestRefusalReportsNothingLeft(t *testing.T) {
 	refused := ratelimit.Result{Remaining: 6, RetryAfter: time.Second, ResetAfter: time.Minute}
 	require.Equal(t, `"a";r=0;t=1`, item(Rule{Name: "a"}, refused))
 	require.Equal(t, `"a";r=6;t=1`, item(Rule{Name: "a", Cost: 7}, refused), "too few for what it costs")
-	require.Equal(t, `"a";r=6;t=60`, item(Rule{Name: "a"}, ratelimit.Result{Allowed: true, Remaining: 6, ResetAfter: time.Minute}))
+	require.Equal(t, `"a";r=6;t=60`, item(Rule{Name: "a"},
+		ratelimit.Result{Allowed: true, Remaining: 6, ResetAfter: time.Minute}))
 }
