@@ -132,8 +132,8 @@ func (b *Bulkhead) SetSpec(s BulkheadSpec) error {
 		sh := &b.shards[i]
 		sh.mu.Lock()
 		sh.spec = s
-		for _, r := range sh.byKey {
-			sh.admit(b, r)
+		for _, o := range sh.byKey {
+			sh.admit(b, o)
 		}
 		sh.mu.Unlock()
 	}
@@ -147,22 +147,22 @@ func (b *Bulkhead) Acquire(ctx context.Context, key string) (Permit, error) {
 	}
 	sh := b.shard(key)
 	sh.mu.Lock()
-	r := sh.byKey[key]
-	if r == nil {
-		r = &occupancy{key: key}
-		sh.byKey[key] = r
+	o := sh.byKey[key]
+	if o == nil {
+		o = &occupancy{key: key}
+		sh.byKey[key] = o
 	}
-	if r.running < sh.spec.Limit && r.queue.Len() == 0 {
-		p := r.take(b)
+	if o.running < sh.spec.Limit && o.queue.Len() == 0 {
+		p := o.take(b)
 		sh.mu.Unlock()
 		return p, nil
 	}
-	if sh.spec.MaxWait <= 0 || int64(r.queue.Len()) >= sh.spec.Queue {
+	if sh.spec.MaxWait <= 0 || int64(o.queue.Len()) >= sh.spec.Queue {
 		sh.mu.Unlock()
 		return Permit{}, ErrQueueFull
 	}
 	w := &waiter{granted: make(chan Permit, 1)}
-	element := r.queue.PushBack(w)
+	element := o.queue.PushBack(w)
 	wait := sh.spec.MaxWait
 	sh.mu.Unlock()
 
@@ -187,22 +187,22 @@ func (b *Bulkhead) Acquire(ctx context.Context, key string) (Permit, error) {
 		sh.release(b, p)
 		return Permit{}, err
 	default:
-		r.queue.Remove(element)
-		sh.dropIfIdle(r)
+		o.queue.Remove(element)
+		sh.dropIfIdle(o)
 		return Permit{}, err
 	}
 }
 
-func (r *occupancy) take(b *Bulkhead) Permit {
-	r.running++
+func (o *occupancy) take(b *Bulkhead) Permit {
+	o.running++
 	var slot int32
-	if n := len(r.freeSlots); n > 0 {
-		slot, r.freeSlots = r.freeSlots[n-1], r.freeSlots[:n-1]
+	if n := len(o.freeSlots); n > 0 {
+		slot, o.freeSlots = o.freeSlots[n-1], o.freeSlots[:n-1]
 	} else {
-		slot = int32(len(r.generations))
-		r.generations = append(r.generations, 0)
+		slot = int32(len(o.generations))
+		o.generations = append(o.generations, 0)
 	}
-	return Permit{bulkhead: b, occupancy: r, slot: slot, generation: r.generations[slot]}
+	return Permit{bulkhead: b, occupancy: o, slot: slot, generation: o.generations[slot]}
 }
 
 func (b *Bulkhead) release(p Permit) {
@@ -213,30 +213,30 @@ func (b *Bulkhead) release(p Permit) {
 }
 
 func (sh *bulkheadShard) release(b *Bulkhead, p Permit) {
-	r := p.occupancy
-	if r.generations[p.slot] != p.generation {
+	o := p.occupancy
+	if o.generations[p.slot] != p.generation {
 		return // already released
 	}
-	r.generations[p.slot]++
-	r.freeSlots = append(r.freeSlots, p.slot)
-	r.running--
-	sh.admit(b, r)
-	sh.dropIfIdle(r)
+	o.generations[p.slot]++
+	o.freeSlots = append(o.freeSlots, p.slot)
+	o.running--
+	sh.admit(b, o)
+	sh.dropIfIdle(o)
 }
 
 // admit grants free slots to queued callers, oldest first.
-func (sh *bulkheadShard) admit(b *Bulkhead, r *occupancy) {
-	for r.running < sh.spec.Limit && r.queue.Len() > 0 {
-		w := r.queue.Remove(r.queue.Front()).(*waiter)
-		w.granted <- r.take(b)
+func (sh *bulkheadShard) admit(b *Bulkhead, o *occupancy) {
+	for o.running < sh.spec.Limit && o.queue.Len() > 0 {
+		w := o.queue.Remove(o.queue.Front()).(*waiter)
+		w.granted <- o.take(b)
 	}
 }
 
 // dropIfIdle removes a key without holders and queue. Its permits keep pointing to the occupancy, so a late second
 // Release is harmless. The occupancy of the key "" stays, because it would be created again soon.
-func (sh *bulkheadShard) dropIfIdle(r *occupancy) {
-	if r.running == 0 && r.queue.Len() == 0 && r.key != "" && sh.byKey[r.key] == r {
-		delete(sh.byKey, r.key)
+func (sh *bulkheadShard) dropIfIdle(o *occupancy) {
+	if o.running == 0 && o.queue.Len() == 0 && o.key != "" && sh.byKey[o.key] == o {
+		delete(sh.byKey, o.key)
 	}
 }
 
@@ -245,8 +245,8 @@ func (b *Bulkhead) Running(key string) (running, waiting int64) {
 	sh := b.shard(key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if r := sh.byKey[key]; r != nil {
-		return r.running, int64(r.queue.Len())
+	if o := sh.byKey[key]; o != nil {
+		return o.running, int64(o.queue.Len())
 	}
 	return 0, 0
 }

@@ -49,12 +49,12 @@ func drawChange(t *rapid.T, s Spec) Spec {
 // grouped is a limiter that is always charged together with another one, so that the scripts for several keys decide.
 type grouped struct {
 	*Redis
-	company *Redis
+	companion *Redis
 }
 
 func newGrouped(t testing.TB, m *mini, s Spec) grouped {
 	l := onRedis(t, m.rdb, s)
-	other, err := l.conn.NewRedis("company", Spec{Algorithm: GCRA, Limit: Limit{Rate: 1e9, Period: time.Minute}},
+	other, err := l.conn.NewRedis("companion", Spec{Algorithm: GCRA, Limit: Limit{Rate: 1e9, Period: time.Minute}},
 		RedisOptions{OnFailure: FailClosed, DenyCache: -1})
 	require.NoError(t, err)
 	return grouped{l, other}
@@ -65,7 +65,7 @@ func (l grouped) Take(ctx context.Context, r Request) (Result, error) {
 		return l.Redis.Take(ctx, r)
 	}
 	results := make([]Result, 2)
-	_, err := TakeAll(ctx, []Charge{{l.Redis, r}, {l.company, Request{Key: r.Key, N: 1}}}, results)
+	_, err := TakeAll(ctx, []Charge{{l.Redis, r}, {l.companion, Request{Key: r.Key, N: 1}}}, results)
 	return results[0], err
 }
 
@@ -81,9 +81,9 @@ func TestSameDecisionsInGoAndLua(t *testing.T) {
 				spec := drawSpec(rt, a)
 				local, err := NewLocal(spec, WithClock(m.Now))
 				require.NoError(rt, err)
-				remote, company := onRedis(t, m.rdb, spec), newGrouped(t, m, spec)
+				remote, companion := onRedis(t, m.rdb, spec), newGrouped(t, m, spec)
 				var granted [][3]Result
-				all := []Limiter{local, remote, company}
+				all := []Limiter{local, remote, companion}
 				for i := range rapid.IntRange(1, 40).Draw(rt, "steps") {
 					switch rapid.IntRange(0, 11).Draw(rt, "what") {
 					case 0, 1, 2, 3:

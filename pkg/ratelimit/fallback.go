@@ -51,18 +51,18 @@ type entry struct {
 const overflowKey = 0
 
 func newFallback(l *Redis) *fallback {
-	g := &fallback{l: l, seed: maphash.MakeSeed()}
-	for i := range g.shards {
-		g.shards[i].keys, g.shards[i].sweepAt = make(map[uint64]entry), sweepFrom
+	f := &fallback{l: l, seed: maphash.MakeSeed()}
+	for i := range f.shards {
+		f.shards[i].keys, f.shards[i].sweepAt = make(map[uint64]entry), sweepFrom
 	}
-	return g
+	return f
 }
 
 // synced reports whether Redis has everything that still counts: nothing was granted here recently, and Redis has
 // neither been unreachable nor lost data since.
-func (g *fallback) synced(p *params, now int64) bool {
-	at := g.l.conn.breaker.generationSince.Load()
-	return now >= g.until.Load() && (at == 0 || now-at >= p.horizon())
+func (f *fallback) synced(p *params, now int64) bool {
+	at := f.l.conn.breaker.generationSince.Load()
+	return now >= f.until.Load() && (at == 0 || now-at >= p.horizon())
 }
 
 // horizon returns how long a permit can count, in ns.
@@ -71,14 +71,14 @@ func (p *params) horizon() int64 { return max(p.tolerance, p.period) + p.maxWait
 // keepsArrivalTime reports whether the state in Redis is an arrival time, too.
 func (a Algorithm) keepsArrivalTime() bool { return a <= LeakyQueue }
 
-func (g *fallback) shard(key string) (*fallbackShard, uint64) {
-	h := maphash.String(g.seed, key) | 1 // | 1: never overflowKey
-	return &g.shards[(h>>1)%shards], h
+func (f *fallback) shard(key string) (*fallbackShard, uint64) {
+	h := maphash.String(f.seed, key) | 1 // | 1: never overflowKey
+	return &f.shards[(h>>1)%shards], h
 }
 
 // shareParams returns the parameters of the current share. cost is the cost of the request.
-func (g *fallback) shareParams(rs *redisSpec, cost int64) (*params, error) {
-	s, n := g.share.Load(), int64(g.l.conn.Instances())
+func (f *fallback) shareParams(rs *redisSpec, cost int64) (*params, error) {
+	s, n := f.share.Load(), int64(f.l.conn.Instances())
 	if s != nil && s.of == rs && s.instances == n && s.largest >= cost {
 		return s.p, nil
 	}
@@ -90,7 +90,7 @@ func (g *fallback) shareParams(rs *redisSpec, cost int64) (*params, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.share.Store(&share{of: rs, instances: n, largest: largest, p: p})
+	f.share.Store(&share{of: rs, instances: n, largest: largest, p: p})
 	return p, nil
 }
 
@@ -113,18 +113,18 @@ func shareOf(s Spec, n, largest int64) Spec {
 }
 
 // take decides from the share of this process.
-func (g *fallback) take(rs *redisSpec, r Request) (Result, error) {
-	p, err := g.shareParams(rs, r.N)
+func (f *fallback) take(rs *redisSpec, r Request) (Result, error) {
+	p, err := f.shareParams(rs, r.N)
 	if err != nil {
 		return Result{}, err
 	}
 	q := p.query(r)
-	sh, h := g.shard(r.Key)
+	sh, h := f.shard(r.Key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	now, generation, offline := g.l.clock.now(), g.l.conn.breaker.generation.Load(), !g.l.conn.Up()
+	now, generation, offline := f.l.clock.now(), f.l.conn.breaker.generation.Load(), !f.l.conn.Up()
 	e, known := sh.keys[h]
-	if !known && r.N > 0 && !g.makeRoom(sh, now) {
+	if !known && r.N > 0 && !f.makeRoom(sh, now) {
 		h = overflowKey
 		e, known = sh.keys[h]
 	}
@@ -138,7 +138,7 @@ func (g *fallback) take(rs *redisSpec, r Request) (Result, error) {
 	e.assumed = min(e.assumed, max(0, e.tat-now))
 	tat, d := p.decideArrival(e.tat, now, q)
 	if d.granted > 0 {
-		g.until.Store(now + rs.p.horizon())
+		f.until.Store(now + rs.p.horizon())
 		e.tat = tat
 		if offline {
 			e.addOffline(rs.p, now, d.granted)
@@ -160,7 +160,7 @@ func (e *entry) addOffline(p *params, now, n int64) {
 
 // makeRoom reports whether a new key fits, and removes entries without content if needed. When the shard has twice as
 // many keys as after the last sweep, it checks all entries; when it is full, only some.
-func (g *fallback) makeRoom(sh *fallbackShard, now int64) bool {
+func (f *fallback) makeRoom(sh *fallbackShard, now int64) bool {
 	if full := len(sh.keys) >= defaultMaxKeys/shards; full || len(sh.keys) >= sh.sweepAt {
 		checks := 32
 		for k, e := range sh.keys { // map iteration begins at a random entry
@@ -187,15 +187,15 @@ type report struct {
 // nextReport returns the report for the next query, which must be followed by reportFailed or applyReply. Unreported
 // permits are removed from the entry, so that they are reported once. An arrival time may be reported by several
 // queries.
-func (g *fallback) nextReport(rs *redisSpec, key string, now int64) (c report) {
-	if g == nil {
+func (f *fallback) nextReport(rs *redisSpec, key string, now int64) (c report) {
+	if f == nil {
 		return c
 	}
-	c.generation = g.l.conn.breaker.generation.Load()
-	if c.synced = g.synced(rs.p, now); c.synced {
+	c.generation = f.l.conn.breaker.generation.Load()
+	if c.synced = f.synced(rs.p, now); c.synced {
 		return c
 	}
-	sh, h := g.shard(key)
+	sh, h := f.shard(key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	e, known := sh.keys[h]
@@ -203,7 +203,7 @@ func (g *fallback) nextReport(rs *redisSpec, key string, now int64) (c report) {
 		return c
 	}
 	switch {
-	case c.generation == g.l.conn.breaker.aloneGeneration.Load() && (e.generation == c.generation-1 || e.offline > 0):
+	case c.generation == f.l.conn.breaker.aloneGeneration.Load() && (e.generation == c.generation-1 || e.offline > 0):
 		// Redis has what the other processes spent, so this is added to it.
 		e.unreported, e.offline, e.generation = e.unreported+e.offline, 0, c.generation
 		sh.keys[h] = e
@@ -212,7 +212,7 @@ func (g *fallback) nextReport(rs *redisSpec, key string, now int64) (c report) {
 			c.debt = -min(ceilDiv(ahead, rs.p.perPermit), maxRate)
 		}
 	case e.offline > 0 && (rs.p.spec.Algorithm != FixedWindow || now/rs.p.period == e.offlineSince/rs.p.period):
-		c.debt = -min(e.offline*int64(g.l.conn.Instances()), rs.p.maxCost)
+		c.debt = -min(e.offline*int64(f.l.conn.Instances()), rs.p.maxCost)
 	}
 	if c.debt == 0 && e.unreported > 0 {
 		c.debt, e.unreported = e.unreported, 0
@@ -223,11 +223,11 @@ func (g *fallback) nextReport(rs *redisSpec, key string, now int64) (c report) {
 
 // reportFailed restores a report that may not have reached Redis. If it did, it is reported twice: too few requests
 // pass, never too many.
-func (g *fallback) reportFailed(key string, c report) {
+func (f *fallback) reportFailed(key string, c report) {
 	if c.debt <= 0 {
 		return
 	}
-	sh, h := g.shard(key)
+	sh, h := f.shard(key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	e := sh.keys[h]
@@ -237,26 +237,26 @@ func (g *fallback) reportFailed(key string, c report) {
 
 // applyReply updates the entry of a key from a reply. charged is false if the script only previewed. Keys with most of
 // their burst left are not stored, because most keys never come near their limits.
-func (g *fallback) applyReply(rs *redisSpec, key string, c report, d decision, charged bool) {
-	if g == nil {
+func (f *fallback) applyReply(rs *redisSpec, key string, c report, d decision, charged bool) {
+	if f == nil {
 		return
 	}
 	byTime := rs.p.spec.Algorithm.keepsArrivalTime()
 	if c.synced && (!byTime || d.resetAfter < rs.p.tolerance/8) {
 		return
 	}
-	sh, h := g.shard(key)
+	sh, h := f.shard(key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	e, known := sh.keys[h]
-	now := g.l.clock.now()
+	now := f.l.clock.now()
 	switch {
 	case byTime && charged:
-		if !known && !g.makeRoom(sh, now) {
+		if !known && !f.makeRoom(sh, now) {
 			return
 		}
 		mark := now + d.resetAfter
-		if c.generation == g.l.conn.breaker.generation.Load() {
+		if c.generation == f.l.conn.breaker.generation.Load() {
 			e.offline = 0
 		} else { // Redis was lost meanwhile, and permits may have been granted here
 			mark = max(mark, e.tat)
@@ -271,40 +271,40 @@ func (g *fallback) applyReply(rs *redisSpec, key string, c report, d decision, c
 }
 
 // refund takes back what take granted.
-func (g *fallback) refund(rs *redisSpec, key string, n int64) error {
-	p, err := g.shareParams(rs, 0)
+func (f *fallback) refund(rs *redisSpec, key string, n int64) error {
+	p, err := f.shareParams(rs, 0)
 	if err != nil {
 		return err
 	}
-	sh, h := g.shard(key)
+	sh, h := f.shard(key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if e, known := sh.keys[h]; known {
-		e.tat = p.refundArrival(e.tat, g.l.clock.now(), n)
+		e.tat = p.refundArrival(e.tat, f.l.clock.now(), n)
 		e.unreported, e.offline = max(0, e.unreported-n), max(0, e.offline-n)
 		sh.keys[h] = e
 	}
 	return nil
 }
 
-func (g *fallback) drop(key string) {
-	if g == nil {
+func (f *fallback) drop(key string) {
+	if f == nil {
 		return
 	}
-	sh, h := g.shard(key)
+	sh, h := f.shard(key)
 	sh.mu.Lock()
 	delete(sh.keys, h)
 	sh.mu.Unlock()
 }
 
 // convert carries the arrival times over to another limit.
-func (g *fallback) convert(from, to *params) {
-	if g == nil {
+func (f *fallback) convert(from, to *params) {
+	if f == nil {
 		return
 	}
-	now := g.l.clock.now()
-	for i := range g.shards {
-		sh := &g.shards[i]
+	now := f.l.clock.now()
+	for i := range f.shards {
+		sh := &f.shards[i]
 		sh.mu.Lock()
 		if !from.spec.Algorithm.keepsArrivalTime() || !to.spec.Algorithm.keepsArrivalTime() {
 			clear(sh.keys)

@@ -154,11 +154,11 @@ const largeShare = 0.2
 // nextSize returns the size of the next lease, by the recent share of this process in the whole limit.
 func (c *lease) nextSize(p *params, limit, now int64) int64 {
 	if spent := now - c.measuredSince; spent >= int64(time.Millisecond) {
-		lately := float64(c.requested) / float64(spent)
+		recent := float64(c.requested) / float64(spent)
 		if c.demand == 0 {
-			c.demand = lately
+			c.demand = recent
 		}
-		c.demand = (c.demand + lately) / 2
+		c.demand = (c.demand + recent) / 2
 		c.requested, c.measuredSince = 0, now
 	}
 	return max(1, min(limit, int64(c.demand*float64(p.period)/float64(p.rate)/largeShare*float64(limit))))

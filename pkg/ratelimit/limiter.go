@@ -40,11 +40,11 @@ type Reservation struct {
 	Result
 	limiter Limiter
 	key     string
-	begun   time.Time
+	start   time.Time
 }
 
 // Delay returns the remaining wait.
-func (r *Reservation) Delay() time.Duration { return max(0, r.Wait-time.Since(r.begun)) }
+func (r *Reservation) Delay() time.Duration { return max(0, r.Wait-time.Since(r.start)) }
 
 // Cancel refunds the permits. Later reservations keep their times; the refunded permits go to the next request. A
 // second call does nothing.
@@ -64,13 +64,13 @@ func Reserve(ctx context.Context, l Limiter, key string, n int64, maxWait time.D
 	if !l.Spec().Algorithm.Reserves() {
 		return nil, fmt.Errorf("%w: %s", ErrNoReservation, l.Spec().Algorithm)
 	}
-	begun := time.Now()
+	start := time.Now()
 	res, err := l.Take(ctx, Request{Key: key, N: n, MaxWait: maxWait})
 	switch {
 	case err != nil:
 		return nil, err
 	case res.Allowed:
-		return &Reservation{Result: res, limiter: l, key: key, begun: begun}, nil
+		return &Reservation{Result: res, limiter: l, key: key, start: start}, nil
 	case res.RetryAfter == Never:
 		return nil, ErrCostExceedsBurst
 	default:

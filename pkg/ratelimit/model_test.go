@@ -224,11 +224,11 @@ func TestOnRealTime(t *testing.T) {
 			}
 			l := onRedis(t, rdb, s)
 			type call struct {
-				begun, ended time.Time
+				start, ended time.Time
 				n            int64
 			}
 			var calls []call
-			for begun := time.Now(); time.Since(begun) < 1500*time.Millisecond; {
+			for start := time.Now(); time.Since(start) < 1500*time.Millisecond; {
 				at := time.Now()
 				n := 1 + rand.Int64N(3)
 				if a == LeakyQueue || a == WarmUp { // these grant only one at once
@@ -254,8 +254,8 @@ func TestOnRealTime(t *testing.T) {
 				sum := int64(0)
 				for _, last := range calls[i:] {
 					sum += last.n
-					d := last.ended.Sub(first.begun)
-					require.LessOrEqual(t, sum, mostWithin(spec, first.begun, d), "within %s", d)
+					d := last.ended.Sub(first.start)
+					require.LessOrEqual(t, sum, mostWithin(spec, first.start, d), "within %s", d)
 				}
 			}
 		})
@@ -307,7 +307,7 @@ func TestChangesNeverGiveABurst(t *testing.T) {
 				l, err := NewLocal(largest, WithClock(v.Now))
 				require.NoError(rt, err)
 				largest = l.Spec()
-				sum, begun := int64(0), v.Now()
+				sum, start := int64(0), v.Now()
 				for range rapid.IntRange(1, 40).Draw(rt, "steps") {
 					v.add(time.Duration(rapid.Int64Range(0, int64(200*time.Millisecond)).Draw(rt, "dt")))
 					s := largest
@@ -316,7 +316,7 @@ func TestChangesNeverGiveABurst(t *testing.T) {
 					require.NoError(rt, l.SetSpec(s))
 					sum += take(rt, l, "", rapid.Int64Range(1, 3).Draw(rt, "n")).Granted
 				}
-				require.LessOrEqual(rt, sum, mostWithin(largest, begun, v.Now().Sub(begun)))
+				require.LessOrEqual(rt, sum, mostWithin(largest, start, v.Now().Sub(start)))
 			})
 		})
 	}

@@ -450,11 +450,11 @@ func (f *fleet) requireNoBurst(burst, slack int64) {
 			}
 		}
 	}
-	begun := ticks[0].From
-	took := time.Duration(ticks[len(ticks)-1].At-begun) * time.Microsecond
+	start := ticks[0].From
+	took := time.Duration(ticks[len(ticks)-1].At-start) * time.Microsecond
 	us := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 	f.t.Logf("total                        %6d admitted in %s; worst interval %s, from %s: "+
 		"%d more than a burst and the rate, %d allowed",
-		all, took.Round(time.Millisecond), us(to-from), us(from-begun), worst, slack)
+		all, took.Round(time.Millisecond), us(to-from), us(from-start), worst, slack)
 	require.LessOrEqual(f.t, worst, slack)
 }

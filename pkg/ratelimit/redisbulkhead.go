@@ -118,7 +118,7 @@ func (b *RedisBulkhead) Acquire(ctx context.Context, key string) (Permit, error)
 		if !b.conn.breaker.allow() {
 			return b.acquireWithoutRedis(ctx, key, p, ErrUnavailable)
 		}
-		begun := time.Now()
+		start := time.Now()
 		v, err := b.conn.call(ctx, scriptAcquire, []string{h.key}, []any{h.id, b.Spec().Limit, b.ttl.Milliseconds()})
 		switch {
 		case err != nil && ctx.Err() != nil:
@@ -127,7 +127,7 @@ func (b *RedisBulkhead) Acquire(ctx context.Context, key string) (Permit, error)
 		case err != nil: // if Redis did grant the slot, it expires
 			return b.acquireWithoutRedis(ctx, key, p, err)
 		case v[0] == 1:
-			h.until = begun.Add(b.ttl)
+			h.until = start.Add(b.ttl)
 			b.mu.Lock()
 			b.permits[h] = struct{}{}
 			b.mu.Unlock()
@@ -176,13 +176,13 @@ func (b *RedisBulkhead) renew(ctx context.Context) {
 		for _, h := range hs {
 			args = append(args, h.id)
 		}
-		begun := time.Now()
+		start := time.Now()
 		v, err := b.conn.call(ctx, scriptRenew, []string{key}, args)
 		b.mu.Lock()
 		for i, h := range hs {
 			switch {
 			case err == nil && v[i] == 1:
-				h.until = begun.Add(b.ttl)
+				h.until = start.Add(b.ttl)
 			case err == nil || time.Now().After(h.until):
 				b.markLost(h)
 			}

@@ -36,9 +36,9 @@ const migrated = -1
 // atomicState is a state of one number, changed by compare-and-swap.
 type atomicState struct{ v atomic.Int64 }
 
-func (w *atomicState) take(p *params, now int64, q query) (d decision, ok bool) {
+func (s *atomicState) take(p *params, now int64, q query) (d decision, ok bool) {
 	for {
-		old := w.v.Load()
+		old := s.v.Load()
 		if old == migrated {
 			return decision{}, false
 		}
@@ -48,15 +48,15 @@ func (w *atomicState) take(p *params, now int64, q query) (d decision, ok bool) 
 		} else {
 			next, d = p.decideArrival(old, now, q)
 		}
-		if d.granted == 0 || q.dryRun || w.v.CompareAndSwap(old, next) {
+		if d.granted == 0 || q.dryRun || s.v.CompareAndSwap(old, next) {
 			return d, true
 		}
 	}
 }
 
-func (w *atomicState) refund(p *params, now, stamp, n, _ int64) bool {
+func (s *atomicState) refund(p *params, now, stamp, n, _ int64) bool {
 	for {
-		old := w.v.Load()
+		old := s.v.Load()
 		if old == migrated {
 			return false
 		}
@@ -66,14 +66,14 @@ func (w *atomicState) refund(p *params, now, stamp, n, _ int64) bool {
 		} else {
 			next = p.refundArrival(old, now, n)
 		}
-		if next == old || w.v.CompareAndSwap(old, next) {
+		if next == old || s.v.CompareAndSwap(old, next) {
 			return true
 		}
 	}
 }
 
-func (w *atomicState) migrate(from, to *params, now int64) state {
-	v := w.v.Swap(migrated)
+func (s *atomicState) migrate(from, to *params, now int64) state {
+	v := s.v.Swap(migrated)
 	next := &atomicState{}
 	switch {
 	case from.spec.Algorithm != FixedWindow && to.spec.Algorithm.Reserves() && to.spec.Algorithm != WarmUp:
@@ -86,8 +86,8 @@ func (w *atomicState) migrate(from, to *params, now int64) state {
 	return next
 }
 
-func (w *atomicState) idle(p *params, now int64) bool {
-	v := w.v.Load()
+func (s *atomicState) idle(p *params, now int64) bool {
+	v := s.v.Load()
 	if p.spec.Algorithm == FixedWindow {
 		return v/(p.rate+1) < now/p.period
 	}

@@ -123,14 +123,14 @@ func pollForAMinute(t *testing.T) {
 					l = p.limiter(Spec{Algorithm: TokenBucket, Limit: PerSecond(10)})
 					n = 10
 				}
-				got, begun := int64(0), p.now()
-				for p.now().Sub(begun) <= time.Minute {
+				got, start := int64(0), p.now()
+				for p.now().Sub(start) <= time.Minute {
 					r, err := l.Take(context.Background(), Request{Key: "k", N: n, AtMost: atMost})
 					require.NoError(t, err)
 					got += r.Granted
 					p.pass(every)
 				}
-				most := l.Spec().Burst + int64(p.now().Add(-every).Sub(begun).Seconds()*float64(n))
+				most := l.Spec().Burst + int64(p.now().Add(-every).Sub(start).Seconds()*float64(n))
 				require.LessOrEqual(t, got, most, "%s every %s", p.name, every)
 				require.GreaterOrEqual(t, got, most-1, "%s every %s", p.name, every)
 			}
@@ -711,13 +711,13 @@ func TestTrap26LargeRequestsWaitThemselves(t *testing.T) {
 			require.NoError(t, err)
 			first := map[Algorithm]int64{TokenBucket: 10, LeakyQueue: 1}[a]
 			require.True(t, take(t, l, "", first).Allowed)
-			begun := time.Now()
+			start := time.Now()
 			_, err = Wait(t.Context(), l, "", 5, time.Second)
 			require.NoError(t, err)
-			require.Equal(t, 500*time.Millisecond, time.Since(begun))
+			require.Equal(t, 500*time.Millisecond, time.Since(start))
 			_, err = Wait(t.Context(), l, "", 1, time.Second)
 			require.NoError(t, err)
-			require.Equal(t, 600*time.Millisecond, time.Since(begun), "the next one waits for its own permit only")
+			require.Equal(t, 600*time.Millisecond, time.Since(start), "the next one waits for its own permit only")
 		}
 	})
 }

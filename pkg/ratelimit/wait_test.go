@@ -17,7 +17,7 @@ func TestWaitsAreEven(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := NewLocal(Spec{Algorithm: TokenBucket, Limit: Limit{Rate: 1000, Period: time.Second, Burst: 1}})
 		require.NoError(t, err)
-		begun := time.Now()
+		start := time.Now()
 		var mu sync.Mutex
 		var passed []time.Duration
 		refused := 0
@@ -29,12 +29,12 @@ func TestWaitsAreEven(t *testing.T) {
 				defer mu.Unlock()
 				if err != nil {
 					// a caller that cannot pass in time is refused at once
-					if !errors.Is(err, ErrLimited) || !time.Now().Equal(begun) {
+					if !errors.Is(err, ErrLimited) || !time.Now().Equal(start) {
 						panic(err)
 					}
 					refused++
 				} else {
-					passed = append(passed, time.Since(begun))
+					passed = append(passed, time.Since(start))
 				}
 			})
 		}
@@ -79,13 +79,13 @@ func TestWaitOnWindows(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			l, err := NewLocal(Spec{Algorithm: a, Limit: PerSecond(2)})
 			require.NoError(t, err)
-			begun := time.Now()
+			start := time.Now()
 			for range 5 {
 				_, err := Wait(t.Context(), l, "k", 1, 2*time.Second)
 				require.NoError(t, err)
 			}
-			require.GreaterOrEqual(t, time.Since(begun), 2*time.Second)
-			require.LessOrEqual(t, time.Since(begun), 2500*time.Millisecond)
+			require.GreaterOrEqual(t, time.Since(start), 2*time.Second)
+			require.LessOrEqual(t, time.Since(start), 2500*time.Millisecond)
 			_, err = Reserve(t.Context(), l, "k", 1, time.Second)
 			require.ErrorIs(t, err, ErrNoReservation)
 			take(t, l, "k", 1)
@@ -154,10 +154,10 @@ func TestBulkhead(t *testing.T) {
 		second.Release()
 		require.Equal(t, 1, <-order)
 
-		begun := time.Now()
+		start := time.Now()
 		_, err = b.Acquire(t.Context(), "k")
 		require.ErrorIs(t, err, ErrLimited)
-		require.Equal(t, time.Second, time.Since(begun))
+		require.Equal(t, time.Second, time.Since(start))
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cause := errors.New("gave up")
 		cancel(cause)

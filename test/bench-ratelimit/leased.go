@@ -63,12 +63,12 @@ func leased(ctx context.Context, addr string, times float64) error {
 	var requests, granted atomic.Int64
 	took := make([][]time.Duration, 2*processes)
 	every := time.Duration(float64(len(took)) / (times * perSecond) * float64(time.Second))
-	begun := time.Now()
+	start := time.Now()
 	var wg sync.WaitGroup
 	for g := range took {
 		wg.Go(func() {
-			for n := 0; time.Since(begun) < lasts && ctx.Err() == nil; n++ {
-				time.Sleep(time.Until(begun.Add(time.Duration(n) * every))) // a late request is followed by the next ones at once
+			for n := 0; time.Since(start) < lasts && ctx.Err() == nil; n++ {
+				time.Sleep(time.Until(start.Add(time.Duration(n) * every))) // a late request is followed by the next ones at once
 				at := time.Now()
 				r, err := limiters[g%processes].Take(ctx, ratelimit.Request{N: 1})
 				if n%16 == 0 {
@@ -82,7 +82,7 @@ func leased(ctx context.Context, addr string, times float64) error {
 		})
 	}
 	wg.Wait()
-	seconds := time.Since(begun).Seconds()
+	seconds := time.Since(start).Seconds()
 	all := &contender{calls: took}
 	fmt.Printf("\nRedis, 4 processes' limiters with leases of 1 %% and the deny cache, %d/s, "+
 		"%.0f requests a second for %.0f s, after the burst\n", perSecond, float64(requests.Load())/seconds, seconds)

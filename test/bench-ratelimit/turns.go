@@ -26,9 +26,9 @@ func takeTurnsByCall(ctx context.Context, rounds, n int, contenders []*contender
 		sums := make([]time.Duration, len(contenders))
 		for i := range n {
 			for _, k := range rand.Perm(len(contenders)) {
-				begun := time.Now()
+				start := time.Now()
 				contenders[k].decide(round*n + i)
-				took := time.Since(begun)
+				took := time.Since(start)
 				sums[k] += took
 				contenders[k].calls[0] = append(contenders[k].calls[0], took)
 			}
@@ -76,14 +76,14 @@ func takeTurns(
 
 func (c *contender) round(first, n, goroutines int) time.Duration {
 	if goroutines == 1 && c.calls == nil {
-		begun := time.Now()
+		start := time.Now()
 		for i := range n {
 			c.decide(first + i)
 		}
-		return time.Since(begun)
+		return time.Since(start)
 	}
 	var wg sync.WaitGroup
-	begun := time.Now()
+	start := time.Now()
 	for g := range goroutines {
 		wg.Go(func() {
 			for i := g; i < n; i += goroutines {
@@ -98,7 +98,7 @@ func (c *contender) round(first, n, goroutines int) time.Duration {
 		})
 	}
 	wg.Wait()
-	return time.Since(begun)
+	return time.Since(start)
 }
 
 // against returns the speed of c relative to the reference, by round: 2 is twice as fast.

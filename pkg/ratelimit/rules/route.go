@@ -125,7 +125,7 @@ func (rt *route) currentPlan() *plan {
 	return p
 }
 
-const fewRules = 4 // rules that need no allocation
+const fewRules = 4 // rules of a route for which each slice is allocated once
 
 func (rt *route) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	p := rt.currentPlan()

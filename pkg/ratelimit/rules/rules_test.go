@@ -296,12 +296,12 @@ rules:
   - {name: slow, limit: 20, per: 1s, burst: 1, max_wait: 1m, where: local}
   - {name: wide, limit: 10, per: 1h, where: local}
 `)))
-	begun, passed := time.Now(), 0
+	start, passed := time.Now(), 0
 	for ; waits.Load() == 0 && passed < 8; passed++ { // a slow machine earns the next permit without a wait
 		require.Equal(t, http.StatusCreated, post("u", "1").Code)
 	}
 	require.Positive(t, waits.Load())
-	require.GreaterOrEqual(t, time.Since(begun), time.Duration(passed-1)*50*time.Millisecond-time.Millisecond,
+	require.GreaterOrEqual(t, time.Since(start), time.Duration(passed-1)*50*time.Millisecond-time.Millisecond,
 		"one at once, 20 a second after that")
 
 	require.NoError(t, g.Apply(parse(t, `
