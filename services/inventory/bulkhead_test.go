@@ -51,8 +51,8 @@ func (d *door) holds() int {
 	return d.held
 }
 
-// Requests that hold connections for long are limited to a few at a time. A place is free again when its request has ended,
-// however it ended.
+// Requests that hold connections for long are limited to a few at a time. A place is free again when its request has
+// ended, however it ended.
 func TestConcurrentExportsAndReconciliationsAreLimited(t *testing.T) {
 	const patience = 20 * time.Second
 	for rule, c := range map[string]struct{ method, path, accept string }{

@@ -1,5 +1,5 @@
-// Package inventory is the inventory service: products, sales, their stock, its ledger, and the gate. This package composes
-// it; cmd/inventory runs it as a process and allinone runs it beside the other services.
+// Package inventory is the inventory service: products, sales, their stock, its ledger, and the gate. This package
+// composes it; cmd/inventory runs it as a process and allinone runs it beside the other services.
 package inventory
 
 import (
@@ -17,21 +17,32 @@ type Config struct {
 	settings.Auth
 	settings.Internal
 
-	OrderURL string `env:"ORDER_INTERNAL_URL" envDefault:"http://127.0.0.1:7082"` // the order service's internal listener
+	// The order service's internal listener.
+	OrderURL string `env:"ORDER_INTERNAL_URL" envDefault:"http://127.0.0.1:7082"`
 
-	KeepEvery      time.Duration `env:"INVENTORY_KEEP_EVERY" envDefault:"1s"`       // interval of the gate controller
-	SweepEvery     time.Duration `env:"INVENTORY_SWEEP_EVERY" envDefault:"5s"`      // interval of the sweeps
-	RepublishAfter time.Duration `env:"INVENTORY_REPUBLISH_AFTER" envDefault:"60s"` // pause before a deduction without an order is published again; doubles
-	RepublishCap   time.Duration `env:"INVENTORY_REPUBLISH_CAP" envDefault:"30m"`   // longest pause between two publications
-	AbandonAfter   time.Duration `env:"INVENTORY_ABANDON_AFTER" envDefault:"24h"`   // age from which a reservation without an order is given up
-	AskAfter       time.Duration `env:"INVENTORY_ASK_AFTER" envDefault:"10m"`       // time past its pay window after which a reserved row gets a new closing; doubles up to six times
-	RejournalAfter time.Duration `env:"INVENTORY_REJOURNAL_AFTER" envDefault:"60s"` // age from which an entry that did not land is journaled again; doubles
-	RejournalCap   time.Duration `env:"INVENTORY_REJOURNAL_CAP" envDefault:"30m"`   // longest pause between two journalings
-	ResumeAfter    time.Duration `env:"INVENTORY_RESUME_AFTER" envDefault:"20s"`    // age from which an unfinished adjustment is resumed; longer than a call may take
-	ResettleWindow time.Duration `env:"INVENTORY_RESETTLE_WINDOW" envDefault:"10m"` // how far back rows are settled again before a refusal
+	KeepEvery  time.Duration `env:"INVENTORY_KEEP_EVERY" envDefault:"1s"`  // interval of the gate controller
+	SweepEvery time.Duration `env:"INVENTORY_SWEEP_EVERY" envDefault:"5s"` // interval of the sweeps
+	// Pause before a deduction without an order is published again; doubles.
+	RepublishAfter time.Duration `env:"INVENTORY_REPUBLISH_AFTER" envDefault:"60s"`
+	// Longest pause between two publications.
+	RepublishCap time.Duration `env:"INVENTORY_REPUBLISH_CAP" envDefault:"30m"`
+	// Age from which a reservation without an order is given up.
+	AbandonAfter time.Duration `env:"INVENTORY_ABANDON_AFTER" envDefault:"24h"`
+	// Time past its pay window after which a reserved row gets a new closing; doubles up to six times.
+	AskAfter time.Duration `env:"INVENTORY_ASK_AFTER" envDefault:"10m"`
+	// Age from which an entry that did not land is journaled again; doubles.
+	RejournalAfter time.Duration `env:"INVENTORY_REJOURNAL_AFTER" envDefault:"60s"`
+	// Longest pause between two journalings.
+	RejournalCap time.Duration `env:"INVENTORY_REJOURNAL_CAP" envDefault:"30m"`
+	// Age from which an unfinished adjustment is resumed; longer than a call may take.
+	ResumeAfter time.Duration `env:"INVENTORY_RESUME_AFTER" envDefault:"20s"`
+	// How far back rows are settled again before a refusal.
+	ResettleWindow time.Duration `env:"INVENTORY_RESETTLE_WINDOW" envDefault:"10m"`
 	ReconcileEvery time.Duration `env:"INVENTORY_RECONCILE_EVERY" envDefault:"60s"` // interval of the reconciler
-	ReconcileGrace time.Duration `env:"INVENTORY_RECONCILE_GRACE" envDefault:"10s"` // a row that changed more recently counts as in flight to the gate
-	ReconcilePause time.Duration `env:"INVENTORY_RECONCILE_PAUSE" envDefault:"2s"`  // pause before a mismatch is compared again
+	// A row that changed more recently counts as in flight to the gate.
+	ReconcileGrace time.Duration `env:"INVENTORY_RECONCILE_GRACE" envDefault:"10s"`
+	// Pause before a mismatch is compared again.
+	ReconcilePause time.Duration `env:"INVENTORY_RECONCILE_PAUSE" envDefault:"2s"`
 	// ReconcileConfirmations is the number of equal comparisons in a row before a counter is corrected.
 	ReconcileConfirmations int `env:"INVENTORY_RECONCILE_CONFIRMATIONS" envDefault:"3" oldenv:"INVENTORY_RECONCILE_LOOKS"`
 

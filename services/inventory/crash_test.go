@@ -13,8 +13,8 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-// killedEverywhere runs work once for each of its steps, on a new world, killed before or after that step. Then it restarts
-// the process, runs the work again, and checks that the result is the same as without the kill.
+// killedEverywhere runs work once for each of its steps, on a new world, killed before or after that step. Then it
+// restarts the process, runs the work again, and checks that the result is the same as without the kill.
 func killedEverywhere(t *testing.T, prepare func(w *world) (work func() error, check func())) {
 	db := dbtest.SQLite(t, Migrations)
 	w := newWorld(t, db)

@@ -205,8 +205,8 @@ func TestTheClosingAfterARefundWithoutUnitsChangesNothing(t *testing.T) {
 	})
 }
 
-// The process dies between the ledger and the gate, and no message is redelivered. The reconciler finds an entry that is
-// behind, and raises no incident.
+// The process dies between the ledger and the gate, and no message is redelivered. The reconciler finds an entry that
+// is behind, and raises no incident.
 func TestTheReconcilerReleasesARefundedOrder(t *testing.T) {
 	eachDB(t, func(w *world) {
 		alarms := w.alarms()

@@ -116,8 +116,8 @@ func TestAnUnregisteredGateIsRegisteredAgain(t *testing.T) {
 	})
 }
 
-// withdraw withdraws three of five units, while the ledger holds four that the gate lacks. The gate takes them, the database
-// refuses, and the gate's part is undone.
+// withdraw withdraws three of five units, while the ledger holds four that the gate lacks. The gate takes them, the
+// database refuses, and the gate's part is undone.
 func (w *world) withdraw(a *core.Activity) error {
 	_, err := w.core.AdjustStock(w.ctx, "m", core.AdjustmentRequest{
 		ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: -3, Reason: "count",
@@ -168,7 +168,8 @@ func (s *lateSweeper) AdjustmentsToResume(ctx context.Context, before time.Time,
 	return list, err
 }
 
-// A sweep that is late and dies leaves nothing unfinished, neither in the gate that it read nor in one that was built since.
+// A sweep that is late and dies leaves nothing unfinished, neither in the gate that it read nor in one that was built
+// since.
 func TestALateStepOfARefusedWithdrawalChangesNothing(t *testing.T) {
 	for name, rebuilt := range map[string]bool{"same gate": false, "rebuilt gate": true} {
 		t.Run(name, func(t *testing.T) {

@@ -117,7 +117,8 @@ func TestClosingsOfOverdueReservationsAreResent(t *testing.T) {
 	})
 }
 
-// Hundreds of reservations whose closings change nothing, and rows that cannot be read, do not block those behind them.
+// Hundreds of reservations whose closings change nothing, and rows that cannot be read, do not block those behind
+// them.
 func TestOverdueReservationsDoNotBlockOthers(t *testing.T) {
 	eachDB(t, func(w *world) {
 		alarms := w.alarms()

@@ -15,8 +15,8 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-// In any history of purchases, orders, adjustments and faults, nothing is sold twice, nothing is lost, no buyer gets more than
-// the limit, and at the end gate and database agree.
+// In any history of purchases, orders, adjustments and faults, nothing is sold twice, nothing is lost, no buyer gets
+// more than the limit, and at the end gate and database agree.
 func TestAnyHistoryKeepsTheInvariants(t *testing.T) {
 	w := newWorld(t, dbtest.SQLite(t, Migrations))
 	rapid.Check(t, func(r *rapid.T) {
@@ -66,7 +66,8 @@ func (h *history) buySome(r *rapid.T) {
 	}
 }
 
-// deliver delivers any message that was ever sent. After an error it can be redelivered later, as it stays in the list.
+// deliver delivers any message that was ever sent. After an error it can be redelivered later, as it stays in the
+// list.
 func (h *history) deliver(r *rapid.T) {
 	if len(h.messages) == 0 {
 		r.Skip()

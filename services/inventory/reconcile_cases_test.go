@@ -24,8 +24,8 @@ import (
 	"flashsale.internal/services/inventory/internal/record"
 )
 
-// Redis failed over while no inventory ran, and its losses are older than the window of the gate controller. Units of closed
-// and refused purchases stay held in the gate, and it lacks landed ones.
+// Redis failed over while no inventory ran, and its losses are older than the window of the gate controller. Units of
+// closed and refused purchases stay held in the gate, and it lacks landed ones.
 func TestLossesOfAnOldFailoverAreRepaired(t *testing.T) {
 	eachDB(t, func(w *world) {
 		m := w.onMaster()
@@ -193,8 +193,8 @@ func TestAnAdjustmentThatEndsDuringAComparisonCountsOnce(t *testing.T) {
 	})
 }
 
-// Units that were written into the gate by hand are sold before a comparison finds them. The ledger refuses them, their buyers
-// see that, and nothing is sold twice.
+// Units that were written into the gate by hand are sold before a comparison finds them. The ledger refuses them,
+// their buyers see that, and nothing is sold twice.
 func TestUnitsThatDoNotExistAreNotSold(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 2)

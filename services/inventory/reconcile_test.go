@@ -18,7 +18,8 @@ import (
 // gateKey returns a key of the activity's gate, to damage and read it without the scripts.
 func gateKey(a *core.Activity, name string) string { return "fs:{" + a.ID + ":0}:" + name }
 
-// whole recomputes everything that follows from the gate's entries, without the scripts, and requires that the gate matches.
+// whole recomputes everything that follows from the gate's entries, without the scripts, and requires that the gate
+// matches.
 func (w *world) whole(t require.TestingT, a *core.Activity) {
 	gate, err := w.rdb.HGetAll(w.ctx, gateKey(a, "gate")).Result()
 	require.NoError(t, err)
@@ -29,7 +30,7 @@ func (w *world) whole(t require.TestingT, a *core.Activity) {
 	want := map[string]int64{"held": 0}
 	type buyer struct {
 		units int64
-		sns    []string
+		sns   []string
 	}
 	holders := map[string]*buyer{}
 	var unlanded, ended []string

@@ -21,8 +21,8 @@ import (
 	"flashsale.internal/services/inventory/internal/reconcile"
 )
 
-// traffic is heavy traffic of every kind on one activity, as the services make it: purchases, relays, landings in batches,
-// orders, payments, closings, adjustments, pauses.
+// traffic is heavy traffic of every kind on one activity, as the services make it: purchases, relays, landings in
+// batches, orders, payments, closings, adjustments, pauses.
 type traffic struct {
 	*world
 	a       *core.Activity
@@ -188,8 +188,8 @@ func TestPurchasesInFlightAreNotRepaired(t *testing.T) {
 	})
 }
 
-// After any damage, traffic and kills: once the traffic has stopped, a few reconciliations make gate and ledger agree, and
-// nothing was sold twice.
+// After any damage, traffic and kills: once the traffic has stopped, a few reconciliations make gate and ledger
+// agree, and nothing was sold twice.
 func TestAnyDamageIsRepaired(t *testing.T) {
 	w := newWorld(t, dbtest.SQLite(t, Migrations))
 	rapid.Check(t, func(r *rapid.T) {

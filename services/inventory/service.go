@@ -113,8 +113,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 // Handler returns the handler of the merchants' API.
 func (s *Service) Handler() http.Handler { return s.handler }
 
-// Ready returns nil: the service takes calls from its start. It does not check the database, Redis or the broker. Without them
-// calls get 503, and removing the instance would not help.
+// Ready returns nil: the service takes calls from its start. It does not check the database, Redis or the broker.
+// Without them calls get 503, and removing the instance would not help.
 func (s *Service) Ready() error { return nil }
 
 const (
@@ -122,8 +122,8 @@ const (
 	deadLetterCountEvery = 5 * time.Second
 )
 
-// Components returns the background loops. Each survives the absence of database, Redis, broker and order service. The sweeps
-// and the gate controller run in one instance at a time, only to save work.
+// Components returns the background loops. Each survives the absence of database, Redis, broker and order service.
+// The sweeps and the gate controller run in one instance at a time, only to save work.
 func (s *Service) Components() []lifecycle.Component {
 	log := s.deps.Telemetry.Log
 	locker := lock.New(s.deps.Redis, log)

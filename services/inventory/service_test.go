@@ -42,7 +42,8 @@ func started(t *testing.T, svc *Service, tel *telemetry.Telemetry) {
 	t.Cleanup(func() { stop(); wg.Wait() })
 }
 
-// At the start there are no tables and no Redis. The service responds 503, keeps trying, and works as soon as they are up.
+// At the start there are no tables and no Redis. The service responds 503, keeps trying, and works as soon as they
+// are up.
 func TestItStartsBeforeItsDependencies(t *testing.T) {
 	dsn := dbtest.MariaDBDSN(t)
 	db, err := sqldb.Open(dsn, sqldb.Options{})
@@ -131,7 +132,8 @@ func TestOnARealRedis(t *testing.T) {
 	require.Equal(t, stockgate.SoldOut, outcome)
 }
 
-// One purchase is one trace: the spans of inventory are children of the message's item, and those of its messages below them.
+// One purchase is one trace: the spans of inventory are children of the message's item, and those of its messages
+// below them.
 func TestSpansOfALanding(t *testing.T) {
 	tel, recorder := telemetry.Recording()
 	w := newWorld(t, dbtest.SQLite(t, Migrations))

@@ -253,8 +253,8 @@ func TestADeadLetterOfADeductionIsRejected(t *testing.T) {
 	})
 }
 
-// Order wrote the tombstone, and then the rejecting process died. A replay of the dead letter would create no order, and the
-// reservation would stay for a day.
+// Order wrote the tombstone, and then the rejecting process died. A replay of the dead letter would create no order,
+// and the reservation would stay for a day.
 func TestADeadLetterWhoseRejectionHasBegunIsNotReplayed(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 5)
@@ -512,8 +512,8 @@ func TestAQueuedPurchaseBehindManyDeadLettersIsJournaledAgain(t *testing.T) {
 	}, 30*time.Second, 5*time.Millisecond)
 }
 
-// The gate lost a reservation in a failover and sold its unit again. The refused buyer's unit must neither be sold a third time
-// nor be lost.
+// The gate lost a reservation in a failover and sold its unit again. The refused buyer's unit must neither be sold a
+// third time nor be lost.
 func TestARefusalFirstSettlesWhatTheGateLost(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 1)

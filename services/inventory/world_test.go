@@ -68,8 +68,8 @@ type world struct {
 	tel      *telemetry.Telemetry
 }
 
-// patient sets long time-outs, so that a slow machine does not look like an unreachable Redis. A repeated call would find its
-// own effects.
+// patient sets long time-outs, so that a slow machine does not look like an unreachable Redis. A repeated call would
+// find its own effects.
 func patient(o *redis.UniversalOptions) {
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = time.Minute, time.Minute, time.Minute, time.Minute
 }
@@ -389,8 +389,8 @@ func (w *world) deductions() map[string]contract.Deduction {
 	return found
 }
 
-// orderService is a fake of order behind a real HTTP server: an order's state decides the outcome, an unknown order gets a
-// tombstone.
+// orderService is a fake of order behind a real HTTP server: an order's state decides the outcome, an unknown order
+// gets a tombstone.
 type orderService struct {
 	url string
 

@@ -65,8 +65,8 @@ func (a *Activity) EndedSince(now time.Time) (since time.Time, ok bool) {
 	return since, !since.After(now)
 }
 
-// GateDue reports whether the gate of this activity has to exist: from its publication until a day after its end, and as
-// long as anything is reserved. At other times an absent gate is no loss, and effects on it are void.
+// GateDue reports whether the gate of this activity has to exist: from its publication until a day after its end, and
+// as long as anything is reserved. At other times an absent gate is no loss, and effects on it are void.
 func (a *Activity) GateDue(now time.Time) bool {
 	if a.State == ActivityDraft {
 		return false

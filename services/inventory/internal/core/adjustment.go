@@ -39,12 +39,13 @@ type AdjustmentRequest struct {
 	Key               IdempotencyKey
 }
 
-// AdjustStock adds units to a live stock or withdraws them. It writes the intent first. So if the process dies between two
-// steps, sweep.Adjustments resumes the adjustment. A repeated key runs all steps again, and each of them counts once.
+// AdjustStock adds units to a live stock or withdraws them. It writes the intent first. So if the process dies
+// between two steps, sweep.Adjustments resumes the adjustment. A repeated key runs all steps again, and each of them
+// counts once.
 //
-// A top-up is written into the database, then into the gate. A withdrawal is taken from the gate, which may have too few
-// units left; then from the database, which may have too few too; then from the gate again without the condition, since the
-// gate may have been rebuilt in between from a stock without it. The decision of the database is final.
+// A top-up is written into the database, then into the gate. A withdrawal is taken from the gate, which may have too
+// few units left; then from the database, which may have too few too; then from the gate again without the condition,
+// since the gate may have been rebuilt in between from a stock without it. The decision of the database is final.
 func (s *Service) AdjustStock(ctx context.Context, who string, r AdjustmentRequest) (*Adjustment, error) {
 	switch {
 	case !contract.ValidID(r.SKUID):

@@ -24,8 +24,9 @@ func (s *Service) CloseDue(ctx context.Context, due []contract.OrderClose, deadL
 	return errors.Join(errs...)
 }
 
-// closeOrders makes the order service close these orders, and makes ledger and gate follow its response. A row whose order
-// is unknown gets tombstoneReason: order wrote a tombstone and never creates it. closeOrders returns the outcomes.
+// closeOrders makes the order service close these orders, and makes ledger and gate follow its response. A row whose
+// order is unknown gets tombstoneReason: order wrote a tombstone and never creates it. closeOrders returns the
+// outcomes.
 func (s *Service) closeOrders(
 	ctx context.Context, sns []string, reason, tombstoneReason, activityID, traceparent string,
 ) ([]CloseOutcome, error) {
@@ -86,7 +87,8 @@ type closing struct {
 	later map[time.Time][]string // order_sns by when to close them again
 }
 
-// maxCloseDelay bounds how far in the future a closing is published: no pay window is longer, and no broker delays longer.
+// maxCloseDelay bounds how far in the future a closing is published: no pay window is longer, and no broker delays
+// longer.
 const maxCloseDelay = 24 * time.Hour
 
 // follow notes what follows from one outcome. It returns the text of an incident, or "".

@@ -40,8 +40,8 @@ func (s *Service) DeadLetters(ctx context.Context, state string, p Page) ([]Dead
 	return s.store.DeadLetters(ctx, state, p)
 }
 
-// AddDeadLetters writes items that a consumer of inventory or order gave up on. An item that fails again counts one more
-// occurrence of its dead letter.
+// AddDeadLetters writes items that a consumer of inventory or order gave up on. An item that fails again counts one
+// more occurrence of its dead letter.
 func (s *Service) AddDeadLetters(ctx context.Context, list []contract.DeadLetter) error {
 	if len(list) == 0 {
 		return nil
@@ -68,8 +68,9 @@ func (s *Service) deadLetter(ctx context.Context, id string) (*DeadLetter, error
 	return d, err
 }
 
-// ReplayDeadLetter publishes the item to its topic again, where its consumer handles it as any other. Then it marks the dead
-// letter as replayed, unless the item has failed again meanwhile. A process that dies in between leaves it open.
+// ReplayDeadLetter publishes the item to its topic again, where its consumer handles it as any other. Then it marks
+// the dead letter as replayed, unless the item has failed again meanwhile. A process that dies in between leaves it
+// open.
 func (s *Service) ReplayDeadLetter(ctx context.Context, who, id string) (*DeadLetter, error) {
 	d, err := s.deadLetter(ctx, id)
 	if err != nil {
@@ -87,8 +88,8 @@ func (s *Service) ReplayDeadLetter(ctx context.Context, who, id string) (*DeadLe
 	return s.store.DecideDeadLetter(ctx, *d, DeadLetterReplayed, s.deadLetterChange(who, "dead_letter.replay", d))
 }
 
-// RejectDeadLetter releases the units of a dead letter; its buyer gets failed (system). Every step may be repeated, and the
-// dead letter is marked last. So a repeated call finishes one that died.
+// RejectDeadLetter releases the units of a dead letter; its buyer gets failed (system). Every step may be repeated,
+// and the dead letter is marked last. So a repeated call finishes one that died.
 func (s *Service) RejectDeadLetter(ctx context.Context, who, id string) (*DeadLetter, error) {
 	d, err := s.deadLetter(ctx, id)
 	if err != nil {
@@ -104,8 +105,9 @@ func (s *Service) RejectDeadLetter(ctx context.Context, who, id string) (*DeadLe
 	return s.store.DecideDeadLetter(ctx, *d, DeadLetterRejected, s.deadLetterChange(who, "dead_letter.reject", d))
 }
 
-// rejectPurchase ends the purchase of a dead letter. If half of a rejection were followed by a replay, the purchase would stay
-// reserved: order creates no order after the tombstone. So a dead letter whose rejection has begun can only be rejected.
+// rejectPurchase ends the purchase of a dead letter. If half of a rejection were followed by a replay, the purchase
+// would stay reserved: order creates no order after the tombstone. So a dead letter whose rejection has begun can
+// only be rejected.
 func (s *Service) rejectPurchase(ctx context.Context, d *DeadLetter) error {
 	if err := s.store.BeginRejection(ctx, d.ID); err != nil {
 		return err
@@ -120,9 +122,9 @@ func (s *Service) deadLetterChange(who, action string, d *DeadLetter) Change {
 	return Change{At: s.now(), Who: who, Action: action, Object: "dead_letter", ObjectID: d.ID, Detail: map[string]any{"order_sn": d.OrderSN, "topic": d.Topic}}
 }
 
-// rejectReservation ends a purchase that never landed. It writes a rejected row first, so that no replay and no late delivery
-// takes units, and then syncs the gate. If the ledger has another purchase under this order_sn, nothing changes: that
-// purchase is valid.
+// rejectReservation ends a purchase that never landed. It writes a rejected row first, so that no replay and no late
+// delivery takes units, and then syncs the gate. If the ledger has another purchase under this order_sn, nothing
+// changes: that purchase is valid.
 func (s *Service) rejectReservation(ctx context.Context, d *DeadLetter) error {
 	it, ok := looseReservation(d)
 	if !ok {
@@ -182,8 +184,8 @@ func (s *Service) completeFromGate(ctx context.Context, it *contract.Reservation
 	return err
 }
 
-// rejectDeduction ends a purchase that the ledger holds and order could not process. If the item differs from the ledger row
-// of its order_sn, nothing changes: that purchase is valid.
+// rejectDeduction ends a purchase that the ledger holds and order could not process. If the item differs from the
+// ledger row of its order_sn, nothing changes: that purchase is valid.
 func (s *Service) rejectDeduction(ctx context.Context, d *DeadLetter) error {
 	if !contract.ValidID(d.OrderSN) {
 		return nil

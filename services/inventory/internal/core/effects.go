@@ -3,9 +3,9 @@ package core
 // gateChunk bounds one script call.
 const gateChunk = 128
 
-// effects are the calls that write the present states of reservations into one gate. Each may be repeated, in any order
-// with the effects of other states of the row: the gate's states only rise, and a paid entry ends only by a release with
-// ReasonRefunded.
+// effects are the calls that write the present states of reservations into one gate. Each may be repeated, in any
+// order with the effects of other states of the row: the gate's states only rise, and a paid entry ends only by a
+// release with ReasonRefunded.
 type effects struct {
 	settle  []Settlement
 	release []Ending

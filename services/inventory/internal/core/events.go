@@ -9,12 +9,13 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// Follow changes the ledger rows of orders by their events. Events come in any order and any number of times. Rows only
-// rise, so each event either moves its row or finds it moved. deadLetters are items of the message that could not be read.
+// Follow changes the ledger rows of orders by their events. Events come in any order and any number of times. Rows
+// only rise, so each event either moves its row or finds it moved. deadLetters are items of the message that could
+// not be read.
 //
-// An event about an order_sn that the ledger does not have cannot happen unless a database loses commits: a deduction is
-// published only after the commit of its row. Waiting would not help. So created and closed become dead letters, and paid
-// is refunded, as no units are reserved.
+// An event about an order_sn that the ledger does not have cannot happen unless a database loses commits: a deduction
+// is published only after the commit of its row. Waiting would not help. So created and closed become dead letters,
+// and paid is refunded, as no units are reserved.
 func (s *Service) Follow(ctx context.Context, events []contract.OrderEvent, deadLetters []contract.DeadLetter) error {
 	steps := make([]step, 0, len(events))
 	for _, ev := range events {

@@ -9,8 +9,8 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// GateController makes the gates in Redis match the activities in the tables. Its methods must not be called concurrently
-// in one process. They may run in several processes at once: every write may be repeated.
+// GateController makes the gates in Redis match the activities in the tables. Its methods must not be called
+// concurrently in one process. They may run in several processes at once: every write may be repeated.
 type GateController struct {
 	svc    *Service
 	window time.Duration // how long before a master was last seen its replica may lack writes
@@ -30,9 +30,9 @@ func NewGateController(s *Service) *GateController {
 	return &GateController{svc: s, window: s.timing.ResettleWindow, unsynced: map[contract.GateRef]time.Time{}}
 }
 
-// EnsureGates checks every gate that has to exist. It builds absent gates, writes newer versions of activities, keeps the
-// sale documents and the list of gates, and marks this Redis as filled. It repeats to a new master of Redis what its
-// predecessor may not have replicated.
+// EnsureGates checks every gate that has to exist. It builds absent gates, writes newer versions of activities, keeps
+// the sale documents and the list of gates, and marks this Redis as filled. It repeats to a new master of Redis what
+// its predecessor may not have replicated.
 func (c *GateController) EnsureGates(ctx context.Context) error {
 	id, err := c.svc.gate.ReplicationID(ctx)
 	if err != nil {
@@ -57,8 +57,8 @@ func (c *GateController) EnsureGates(ctx context.Context) error {
 	return c.markReady(ctx, len(activities))
 }
 
-// noteMaster keeps which master Redis has. Under a new master all gates are unsynced since its predecessor was last seen,
-// less the window, as replication may have lagged.
+// noteMaster keeps which master Redis has. Under a new master all gates are unsynced since its predecessor was last
+// seen, less the window, as replication may have lagged.
 func (c *GateController) noteMaster(id string, now time.Time, refs []contract.GateRef) {
 	seen := now
 	if c.master != nil {
@@ -80,8 +80,8 @@ func (c *GateController) noteMaster(id string, now time.Time, refs []contract.Ga
 	c.master = &master{id: id, seen: now}
 }
 
-// ensureEach ensures the gates one by one. A gate that fails does not hold up the others. A broken gate raises an alarm
-// and fails no round: an operator has to repair it, and its buyers get 503 until then.
+// ensureEach ensures the gates one by one. A gate that fails does not hold up the others. A broken gate raises an
+// alarm and fails no round: an operator has to repair it, and its buyers get 503 until then.
 func (c *GateController) ensureEach(ctx context.Context, activities []Activity) error {
 	var errs []error
 	for i := range activities {

@@ -11,8 +11,8 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// GateSync writes the ledger's state into the gates: the effects of reservations and adjustments, and whole gates that are
-// absent. Every write may be repeated. It is safe for concurrent use.
+// GateSync writes the ledger's state into the gates: the effects of reservations and adjustments, and whole gates
+// that are absent. Every write may be repeated. It is safe for concurrent use.
 type GateSync struct {
 	store    Store
 	gate     Gate
@@ -72,9 +72,9 @@ func (g *GateSync) apply(ctx context.Context, ref contract.GateRef, e *effects) 
 	return err
 }
 
-// fillIfAbsent runs work that needs the gate. If the gate is absent although it is due, Redis lost it: fillIfAbsent builds
-// it from the tables and runs the work again. If it is not due, nothing has to be done: an activity that ended more than
-// a day ago and holds nothing has no gate any more, nor has a bucket for which no gate was ever made.
+// fillIfAbsent runs work that needs the gate. If the gate is absent although it is due, Redis lost it: fillIfAbsent
+// builds it from the tables and runs the work again. If it is not due, nothing has to be done: an activity that ended
+// more than a day ago and holds nothing has no gate any more, nor has a bucket for which no gate was ever made.
 func (g *GateSync) fillIfAbsent(ctx context.Context, ref contract.GateRef, work func() error) error {
 	cause := work()
 	if !errors.Is(cause, ErrNoGate) {
@@ -108,8 +108,8 @@ const clockSkew = 2 * time.Second
 // SettleBeforeRefusing makes the gate know all that the ledger holds before refused units return to it. The gate sold
 // these units because it had lost another reservation. If they returned first, it would only sell them again.
 //
-// A purchase that the gate accepted before the latest such settling began needs no other one. A purchase that it accepted
-// afterwards shows that the recent rows were not enough: then all rows are settled.
+// A purchase that the gate accepted before the latest such settling began needs no other one. A purchase that it
+// accepted afterwards shows that the recent rows were not enough: then all rows are settled.
 func (g *GateSync) SettleBeforeRefusing(ctx context.Context, ref contract.GateRef, refused []Reservation) error {
 	latest := refused[0].ReservedAt
 	for _, r := range refused {
@@ -148,7 +148,8 @@ func (g *GateSync) forgetOld() {
 	}
 }
 
-// resync repeats the effect of every row that changed since then, whatever its state, for a gate that may have lost it.
+// resync repeats the effect of every row that changed since then, whatever its state, for a gate that may have lost
+// it.
 func (g *GateSync) resync(ctx context.Context, ref contract.GateRef, since time.Time) error {
 	if err := g.resettle(ctx, ref, since); err != nil {
 		return err
@@ -163,8 +164,9 @@ func (g *GateSync) resync(ctx context.Context, ref contract.GateRef, since time.
 	})
 }
 
-// resettle settles every reserved or sold row that changed since then, and sends the adjustments again. It reads the rows
-// page by page without locks. A row that is released meanwhile is terminal in the gate, and settling changes nothing there.
+// resettle settles every reserved or sold row that changed since then, and sends the adjustments again. It reads the
+// rows page by page without locks. A row that is released meanwhile is terminal in the gate, and settling changes
+// nothing there.
 func (g *GateSync) resettle(ctx context.Context, ref contract.GateRef, since time.Time) error {
 	n := 0
 	err := g.eachPage(ctx, ref, []ReservationState{StateReserved, StateSold}, since, func(rows []Reservation) error {
@@ -210,8 +212,8 @@ func (g *GateSync) eachPage(
 	}
 }
 
-// SendAdjustment makes the gate agree with the decision of the database, whatever an earlier attempt took out of the gate:
-// a taken adjustment is applied without a condition, a refused one is undone.
+// SendAdjustment makes the gate agree with the decision of the database, whatever an earlier attempt took out of the
+// gate: a taken adjustment is applied without a condition, a refused one is undone.
 func (g *GateSync) SendAdjustment(ctx context.Context, ref contract.GateRef, a Adjustment) error {
 	if a.Decision == DecisionTaken {
 		return g.gate.Adjust(ctx, ref, a, true)
@@ -219,8 +221,8 @@ func (g *GateSync) SendAdjustment(ctx context.Context, ref contract.GateRef, a A
 	return g.gate.UndoAdjust(ctx, ref, a)
 }
 
-// configure writes the activity's state, window and limit into its gate. A gate with a newer version has a later decision
-// already and stays as it is.
+// configure writes the activity's state, window and limit into its gate. A gate with a newer version has a later
+// decision already and stays as it is.
 func (g *GateSync) configure(ctx context.Context, a *Activity) error {
 	err := g.gate.Configure(ctx, contract.GateRef{ActivityID: a.ID}, a.GateConfig())
 	if errors.Is(err, ErrGateVersion) {
@@ -244,9 +246,9 @@ func (g *GateSync) bind(ctx context.Context, a *Activity) error {
 	return g.gate.ShowSale(ctx, *a)
 }
 
-// Fill builds an absent gate from the tables. Activity and stock are locked while ledger, allowances and adjustments are
-// read and while the gate is written. So nothing lands in between that neither the gate nor a later settling contains.
-// A gate that is live already stays as it is.
+// Fill builds an absent gate from the tables. Activity and stock are locked while ledger, allowances and adjustments
+// are read and while the gate is written. So nothing lands in between that neither the gate nor a later settling
+// contains. A gate that is live already stays as it is.
 func (g *GateSync) Fill(ctx context.Context, activityID string) error {
 	var a Activity
 	err := g.store.Rebuild(ctx, activityID, g.now(), func(r Rebuild) error {

@@ -10,10 +10,10 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// Land writes reservations into the ledger in one transaction, first come, first served in the order of the message. Then
-// it syncs the gate and publishes the deductions. It may be called with the same items any number of times: a known
-// order_sn takes nothing and repeats the effects of its row's present state. deadLetters are items of the same message
-// that could not be read.
+// Land writes reservations into the ledger in one transaction, first come, first served in the order of the message.
+// Then it syncs the gate and publishes the deductions. It may be called with the same items any number of times: a
+// known order_sn takes nothing and repeats the effects of its row's present state. deadLetters are items of the same
+// message that could not be read.
 func (s *Service) Land(ctx context.Context, items []contract.Reservation, deadLetters []contract.DeadLetter) error {
 	l, err := s.landInLedger(ctx, items, deadLetters)
 	if err != nil {
@@ -116,7 +116,8 @@ func heldBy(tx LedgerTx, users map[string][]string) (map[Buyer]int64, error) {
 	return held, nil
 }
 
-// invalid returns why an item becomes a dead letter, "" if it does not. known tells whether the ledger has its order_sn.
+// invalid returns why an item becomes a dead letter, "" if it does not. known tells whether the ledger has its
+// order_sn.
 func (l *landing) invalid(it contract.Reservation, row Reservation, known bool, a *Activity) string {
 	switch {
 	case known && row.same(it.UserID, it.ActivityID, it.Bucket, it.Lines):
@@ -134,8 +135,8 @@ func (l *landing) invalid(it contract.Reservation, row Reservation, known bool, 
 	return ""
 }
 
-// place makes the row of a new reservation: reserved, or rejected for the limit or the stock. It updates a's items and held
-// for the next item.
+// place makes the row of a new reservation: reserved, or rejected for the limit or the stock. It updates a's items
+// and held for the next item.
 func (l *landing) place(a *Activity, it contract.Reservation, held map[Buyer]int64) Reservation {
 	row := Reservation{
 		OrderSN: it.OrderSN, ActivityID: it.ActivityID, UserID: it.UserID, Bucket: it.Bucket, Lines: it.Lines,

@@ -15,8 +15,8 @@ var (
 	ErrGateVersion      = errors.New("the gate has a newer version")
 	ErrGateInsufficient = errors.New("the gate has too few units left")
 	ErrGateLive         = errors.New("the gate is live already")
-	// ErrGateBroken means that the gate responded with an error that no retry can cure. An operator has to repair the gate
-	// or the tables.
+	// ErrGateBroken means that the gate responded with an error that no retry can cure. An operator has to repair the
+	// gate or the tables.
 	ErrGateBroken = errors.New("the gate is broken")
 )
 
@@ -29,19 +29,20 @@ type Page struct {
 	Cursor string
 }
 
-// Store keeps the tables, which are the source of truth. Every method is one transaction. Transactions are repeated after a
-// deadlock, so the functions passed to them must start from nothing each time they run.
+// Store keeps the tables, which are the source of truth. Every method is one transaction. Transactions are repeated
+// after a deadlock, so the functions passed to them must start from nothing each time they run.
 type Store interface {
-	// Ledger locks all stock rows of the activities in (activity, SKU) order and then runs fn. Every transaction that changes
-	// an activity's ledger, allowances, adjustments or stock holds these locks. So nothing changes beside fn.
+	// Ledger locks all stock rows of the activities in (activity, SKU) order and then runs fn. Every transaction that
+	// changes an activity's ledger, allowances, adjustments or stock holds these locks. So nothing changes beside fn.
 	Ledger(ctx context.Context, activityIDs []string, fn func(tx LedgerTx) error) error
 	// Rebuild locks the activity, then its stock rows, and only then reads the data of a gate.
 	Rebuild(ctx context.Context, activityID string, now time.Time, fn func(Rebuild) error) error
 
 	Reservations(ctx context.Context, orderSNs []string) (map[string]Reservation, error)
-	ReservationsOfActivity(ctx context.Context, activityID, userID string, p Page) ([]Reservation, error) // newest first
-	// ChangedReservations pages by order_sn through the rows in these states that changed since then (zero: all). broken are
-	// those whose lines cannot be read; next is "" after the last page.
+	// Newest first.
+	ReservationsOfActivity(ctx context.Context, activityID, userID string, p Page) ([]Reservation, error)
+	// ChangedReservations pages by order_sn through the rows in these states that changed since then (zero: all).
+	// broken are those whose lines cannot be read; next is "" after the last page.
 	ChangedReservations(
 		ctx context.Context, activityID string, states []ReservationState, since time.Time, afterSN string, limit int,
 	) (rows, broken []Reservation, next string, err error)
@@ -50,8 +51,8 @@ type Store interface {
 	Activities(ctx context.Context, p Page) ([]Activity, error)            // newest first
 	GateActivities(ctx context.Context, now time.Time) ([]Activity, error) // those whose gate is due
 	CreateActivity(ctx context.Context, a Activity, c Change) (string, error)
-	// ChangeActivity locks the activity's row and calls fn to change it. Then it writes the row, the items if they were
-	// replaced, and the change. If fn returns false, it writes nothing.
+	// ChangeActivity locks the activity's row and calls fn to change it. Then it writes the row, the items if they
+	// were replaced, and the change. If fn returns false, it writes nothing.
 	ChangeActivity(ctx context.Context, id string, c Change, fn func(a *Activity) (bool, error)) (*Activity, error)
 	SKUs(ctx context.Context, ids []string) (map[string]SKU, error)
 
@@ -60,8 +61,8 @@ type Store interface {
 	Products(ctx context.Context, p Page) ([]Product, error)
 	ChangeProduct(ctx context.Context, id string, c Change, fn func(p *Product) error) (*Product, error)
 
-	// BeginAdjustment writes the intent and the Idempotency-Key, if check allows it. If the key is known, it returns the
-	// adjustment that was made with it.
+	// BeginAdjustment writes the intent and the Idempotency-Key, if check allows it. If the key is known, it returns
+	// the adjustment that was made with it.
 	BeginAdjustment(ctx context.Context, k IdempotencyKey, a Adjustment, c Change, check func(*Activity) error) (*Adjustment, error)
 	DecideAdjustment(ctx context.Context, id string, refuse bool, now time.Time) (*Adjustment, error)
 	// FinishAdjustment ends the intent as decided. It deletes the Idempotency-Key of a refused one.
@@ -71,7 +72,8 @@ type Store interface {
 	AddDeadLetters(ctx context.Context, list []contract.DeadLetter) error
 	DeadLetters(ctx context.Context, state string, p Page) ([]DeadLetter, error)
 	DeadLetter(ctx context.Context, id string) (*DeadLetter, error)
-	// BeginRejection opens a dead letter that is not rejected yet, and reserves it for its rejection: it cannot be replayed.
+	// BeginRejection opens a dead letter that is not rejected yet, and reserves it for its rejection: it cannot be
+	// replayed.
 	BeginRejection(ctx context.Context, id string) error
 	// DecideDeadLetter writes the decision and the change, unless the item has failed again since (Occurrences).
 	DecideDeadLetter(ctx context.Context, d DeadLetter, state string, c Change) (*DeadLetter, error)
@@ -132,8 +134,8 @@ type GateConfig struct {
 	Version          int64
 }
 
-// GateStock holds the counters of one SKU in the gate, in units. Journal and InFlight are the parts of Held that have not
-// landed: in the journal, and published.
+// GateStock holds the counters of one SKU in the gate, in units. Journal and InFlight are the parts of Held that have
+// not landed: in the journal, and published.
 type GateStock struct{ Left, Held, Sold, Total, Journal, InFlight int64 }
 
 // GateAudit is the configuration and the counters of a gate.
@@ -171,7 +173,8 @@ type Gate interface {
 	UndoAdjust(ctx context.Context, ref contract.GateRef, a Adjustment) error
 	Audit(ctx context.Context, ref contract.GateRef) (GateAudit, error)
 	Lookup(ctx context.Context, ref contract.GateRef, orderSN string) (*GateEntry, error) // nil: the gate has none
-	Trim(ctx context.Context, ref contract.GateRef) error                                 // deletes some of the entries that ended long ago
+	// Deletes some of the entries that ended long ago.
+	Trim(ctx context.Context, ref contract.GateRef) error
 	Refs(ctx context.Context) ([]contract.GateRef, error)
 	Register(ctx context.Context, refs []contract.GateRef) error // adds them to Refs
 	Unregister(ctx context.Context, ref contract.GateRef) error

@@ -153,7 +153,8 @@ func currencyCode(s string) bool {
 	return true
 }
 
-// webAddress reports whether a page may show this address: an absolute one over http(s), or a relative one of this site.
+// webAddress reports whether a page may show this address: an absolute one over http(s), or a relative one of this
+// site.
 func webAddress(s string) bool {
 	if s == "" {
 		return true

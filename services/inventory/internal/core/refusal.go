@@ -10,8 +10,8 @@ import (
 // retryGateAfter is the pause that callers are asked to make when the gate cannot be reached.
 const retryGateAfter = 2 * time.Second
 
-// gateRefusal turns the error of an unreachable gate into the refusal of a call that changes something: the tables have the
-// change, the gate follows. It returns other errors as they are.
+// gateRefusal turns the error of an unreachable gate into the refusal of a call that changes something: the tables
+// have the change, the gate follows. It returns other errors as they are.
 func gateRefusal(err error) error {
 	if errors.Is(err, ErrGateUnavailable) || errors.Is(err, ErrNoGate) {
 		return contract.Refuse(contract.CodeGateUnavailable,
@@ -20,8 +20,8 @@ func gateRefusal(err error) error {
 	return err
 }
 
-// GateUnreadable turns the error of an unreachable gate into the refusal of a call that reads it. It returns other errors as
-// they are.
+// GateUnreadable turns the error of an unreachable gate into the refusal of a call that reads it. It returns other
+// errors as they are.
 func GateUnreadable(err error) error {
 	if errors.Is(err, ErrGateUnavailable) || errors.Is(err, ErrNoGate) {
 		return contract.Refuse(contract.CodeGateUnavailable, "the gate cannot be read right now; repeat the call").Because(err).After(retryGateAfter)

@@ -6,8 +6,8 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// ReservationState is the state of a reservation in the ledger: reserved -> sold | released, or rejected from the start. A
-// sold one is released when its order is refunded.
+// ReservationState is the state of a reservation in the ledger: reserved -> sold | released, or rejected from the
+// start. A sold one is released when its order is refunded.
 type ReservationState string
 
 // The states of a reservation.
@@ -84,8 +84,8 @@ type Shelf struct{ ActivityID, SKUID string }
 // StockDelta is by how much a transaction changes a stock row. Total changes by the sum of the three.
 type StockDelta struct{ Available, Reserved, Sold int64 }
 
-// Moves are the writes of one ledger transaction. They keep two invariants: available + reserved + sold = total, and a user's
-// allowance = the units of the user's reserved and sold rows.
+// Moves are the writes of one ledger transaction. They keep two invariants: available + reserved + sold = total, and
+// a user's allowance = the units of the user's reserved and sold rows.
 type Moves struct {
 	Insert      []Reservation
 	Update      []ReservationUpdate

@@ -2,8 +2,8 @@ package core
 
 import "time"
 
-// Messages match their contract. The values that it leaves open are sanitized here, so that no value of a message can keep its
-// transaction from committing for ever.
+// Messages match their contract. The values that it leaves open are sanitized here, so that no value of a message can
+// keep its transaction from committing for ever.
 
 // sanitizeTime returns t as the tables keep it, or instead if t is outside of 2000 to 2200.
 func sanitizeTime(t, instead time.Time) time.Time {

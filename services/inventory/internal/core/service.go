@@ -32,8 +32,8 @@ type Deps struct {
 	Timing   Timing
 }
 
-// Service holds the rules of the inventory: landing, order events, closings, activities, stock and dead letters. The sweeps
-// and the gate controller are structs of their own, which work through it. It is safe for concurrent use.
+// Service holds the rules of the inventory: landing, order events, closings, activities, stock and dead letters. The
+// sweeps and the gate controller are structs of their own, which work through it. It is safe for concurrent use.
 type Service struct {
 	Alarms *Alarms
 	Gates  *GateSync // writes the ledger's state into the gates

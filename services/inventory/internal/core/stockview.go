@@ -8,8 +8,8 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// SKUView holds the stock of one SKU in the database and in the gate. Gate is nil if the activity has no gate: it is a draft,
-// or it ended long ago.
+// SKUView holds the stock of one SKU in the database and in the gate. Gate is nil if the activity has no gate: it is
+// a draft, or it ended long ago.
 type SKUView struct {
 	SKUID      string
 	Total      int64
@@ -29,8 +29,8 @@ type StockView struct {
 	SKUs []SKUView
 }
 
-// StockView reads the database before and after the gate, until nothing lands between the two readings. Under load it gives up
-// after five readings and returns the last one; a difference in it may be momentary.
+// StockView reads the database before and after the gate, until nothing lands between the two readings. Under load it
+// gives up after five readings and returns the last one; a difference in it may be momentary.
 func (s *Service) StockView(ctx context.Context, activityID string) (*StockView, error) {
 	before, err := s.Activity(ctx, activityID)
 	if err != nil {

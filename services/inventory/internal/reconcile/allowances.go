@@ -12,9 +12,9 @@ const (
 	lockedUsers = 50   // bounds the work under the locks
 )
 
-// repairAllowances compares every allowance with the units that the user's reservations hold. Those that differ are read
-// again, and rewritten, under the locks of the activity's stock. Every transaction that changes allowances or reservations
-// holds these locks. So no allowance is repaired while a transaction changes it.
+// repairAllowances compares every allowance with the units that the user's reservations hold. Those that differ are
+// read again, and rewritten, under the locks of the activity's stock. Every transaction that changes allowances or
+// reservations holds these locks. So no allowance is repaired while a transaction changes it.
 func (p *pass) repairAllowances(ctx context.Context) error {
 	for after := ""; ; {
 		page, next, err := p.Store.Holders(ctx, p.activity.ID, after, holderPage)

@@ -17,12 +17,13 @@ import (
 // ledgerPage bounds one query of a comparison.
 const ledgerPage = 1000
 
-// comparison is one comparison of a gate with the ledger, page by page and without a lock: first the gate's entries, then
-// the ledger's rows. It decides nothing about single purchases. Those that disagree are mismatches, which are read again.
+// comparison is one comparison of a gate with the ledger, page by page and without a lock: first the gate's entries,
+// then the ledger's rows. It decides nothing about single purchases. Those that disagree are mismatches, which are
+// read again.
 //
-// Its sums are exact: all of them are as of the moment at which the tracked changes were collected, however long the reading
-// took and whatever happened meanwhile. The gate tracks which entries change from before the first page on. One script then
-// returns these and the counters. Every other entry is as it was read.
+// Its sums are exact: all of them are as of the moment at which the tracked changes were collected, however long the
+// reading took and whatever happened meanwhile. The gate tracks which entries change from before the first page on.
+// One script then returns these and the counters. Every other entry is as it was read.
 type comparison struct {
 	before, after *core.Activity
 	audit         core.GateAudit // as of the moment of the collection
@@ -30,8 +31,8 @@ type comparison struct {
 	rows          map[string]*sums // only Held (reserved) and Sold
 	unlanded      []string         // queued purchases, about maxUnlanded at most
 	mismatches    []mismatch
-	// indexMismatches are the order_sns by user that do not match the user's record or the indexes. A user without order_sns
-	// has a record that does not match.
+	// indexMismatches are the order_sns by user that do not match the user's record or the indexes. A user without
+	// order_sns has a record that does not match.
 	indexMismatches map[string][]string
 
 	exact    bool // fewer entries changed than the gate can track
@@ -53,7 +54,8 @@ func sumsOf(m map[string]*sums, sku string) *sums {
 	return s
 }
 
-// maxUnlanded bounds how many queued purchases are checked for dead letters. With more of them the gate is not at rest.
+// maxUnlanded bounds how many queued purchases are checked for dead letters. With more of them the gate is not at
+// rest.
 const maxUnlanded = 500
 
 // mismatch is a purchase about which gate and ledger disagree.
@@ -76,7 +78,8 @@ func (m mismatch) moved(g *Entry, row *core.Reservation) bool {
 	return stored != m.stored || !changed.Equal(m.changed)
 }
 
-// entryDigest is what is kept of an entry until the ledger's rows are read: 40 bytes, so a million of them fit into memory.
+// entryDigest is what is kept of an entry until the ledger's rows are read: 40 bytes, so a million of them fit into
+// memory.
 type entryDigest struct {
 	sn        int64
 	content   uint64 // of stage, buyer and lines
@@ -158,8 +161,8 @@ func sameTotals(before, after *core.Activity) bool {
 	return true
 }
 
-// readGate reads all entries, the counters and the buyers' records, and sums what the entries hold. The returned digests
-// are sorted by order_sn.
+// readGate reads all entries, the counters and the buyers' records, and sums what the entries hold. The returned
+// digests are sorted by order_sn.
 func (p *pass) readGate(ctx context.Context, c *comparison) ([]entryDigest, error) {
 	entries, lines, err := p.readEntries(ctx, c)
 	if err != nil {
@@ -239,8 +242,8 @@ func (c *comparison) keep(entries []entryDigest, lines *lineSets, e *Entry) []en
 	})
 }
 
-// latest sorts entries by order_sn and keeps the last reading of each. Redis may return an entry twice, and the collection
-// returns those that changed once more. Deleted entries are dropped.
+// latest sorts entries by order_sn and keeps the last reading of each. Redis may return an entry twice, and the
+// collection returns those that changed once more. Deleted entries are dropped.
 func latest(entries []entryDigest) []entryDigest {
 	slices.Reverse(entries)
 	slices.SortStableFunc(entries, func(a, b entryDigest) int { return cmp.Compare(a.sn, b.sn) })
@@ -337,8 +340,9 @@ func (c *comparison) compareRow(row core.Reservation, entries []entryDigest, mat
 	}
 }
 
-// compareConfig compares state, window and limit. A version reaches the gate after its commit, and the content of a version
-// never changes. So the gate, which was read first, can neither be ahead of the table nor differ under the same version.
+// compareConfig compares state, window and limit. A version reaches the gate after its commit, and the content of a
+// version never changes. So the gate, which was read first, can neither be ahead of the table nor differ under the
+// same version.
 func (p *pass) compareConfig(ctx context.Context, c *comparison) error {
 	has, want := c.audit.Config, c.after.GateConfig()
 	var err error

@@ -8,14 +8,14 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-// counterErrors are what the counters of the gate lack, by SKU, as one exact comparison found it. A counter lacks the same
-// before and after every script, as each script moves entries and counters by the same. So the correction is safe beside
-// traffic: it adds what is lacking, it sets nothing, and purchases and releases in between do not matter.
+// counterErrors are what the counters of the gate lack, by SKU, as one exact comparison found it. A counter lacks the
+// same before and after every script, as each script moves entries and counters by the same. So the correction is
+// safe beside traffic: it adds what is lacking, it sets nothing, and purchases and releases in between do not matter.
 type counterErrors struct {
 	lacks map[string]Correction
 	held  int64 // of the counter of all units held
-	// stocks are SKUs whose stock row and ledger rows do not add up, and by how much. The reconciler cannot tell which of
-	// them is right.
+	// stocks are SKUs whose stock row and ledger rows do not add up, and by how much. The reconciler cannot tell
+	// which of them is right.
 	stocks map[string]int64
 }
 
@@ -72,8 +72,8 @@ func (c *comparison) skus() map[string]bool {
 	return skus
 }
 
-// stockError reports whether a stock row and the ledger rows of its SKU do not add up, and by how many units in all. A stock
-// row that changed during the comparison is not compared.
+// stockError reports whether a stock row and the ledger rows of its SKU do not add up, and by how many units in all.
+// A stock row that changed during the comparison is not compared.
 func (c *comparison) stockError(it *core.Stock) (by int64, wrong bool) {
 	var rows sums
 	if s := c.rows[it.SKUID]; s != nil {
@@ -85,7 +85,8 @@ func (c *comparison) stockError(it *core.Stock) (by int64, wrong bool) {
 	return it.Reserved + it.Sold - rows.Held - rows.Sold, rows.Held != it.Reserved || rows.Sold != it.Sold
 }
 
-// roughlyAgrees is what can be checked of the counters while purchases go on: they add up, and gate and database agree.
+// roughlyAgrees is what can be checked of the counters while purchases go on: they add up, and gate and database
+// agree.
 func (c *comparison) roughlyAgrees() bool {
 	for _, it := range c.after.Items {
 		g := c.audit.SKUs[it.SKUID]
@@ -96,10 +97,10 @@ func (c *comparison) roughlyAgrees() bool {
 	return true
 }
 
-// isQuiet reports whether this comparison may correct counters. The entries have to match the rows, except for purchases
-// that are in flight in the ordinary way: the sums contain them, and they move entries and counters by the same. No
-// adjustment may be between its steps, as it changes the totals. still: nothing is in flight, except purchases that wait for
-// an operator.
+// isQuiet reports whether this comparison may correct counters. The entries have to match the rows, except for
+// purchases that are in flight in the ordinary way: the sums contain them, and they move entries and counters by the
+// same. No adjustment may be between its steps, as it changes the totals. still: nothing is in flight, except
+// purchases that wait for an operator.
 func (p *pass) isQuiet(ctx context.Context, c *comparison) (quiet, still bool, err error) {
 	if !c.exact || !c.settled || c.odd > 0 || len(p.result.Differences) > 0 {
 		return false, false, nil
@@ -143,8 +144,8 @@ func (x *confirmations) add(f counterErrors, times int) (proven counterErrors) {
 	return proven
 }
 
-// correct adds to the counters what they lack. Before, it sends the gate all adjustments again: one that the gate lacks
-// would be added a second time when it arrives. done reports that there is nothing to compare again.
+// correct adds to the counters what they lack. Before, it sends the gate all adjustments again: one that the gate
+// lacks would be added a second time when it arrives. done reports that there is nothing to compare again.
 func (p *pass) correct(ctx context.Context, c *comparison, f counterErrors) (done bool, err error) {
 	for _, sku := range sortedKeys(f.stocks) {
 		p.Alarms.Raise(ctx, "stock "+p.activity.ID+" "+sku, "stock and ledger of a SKU do not add up",
@@ -191,7 +192,8 @@ func (p *pass) addMissingCounters(ctx context.Context, c *comparison) error {
 	return p.applyCorrections(ctx, c, 0, list, deltas)
 }
 
-// resendAdjustments sends the gate every decided adjustment again, if a total is wrong. The gate ignores those that it has.
+// resendAdjustments sends the gate every decided adjustment again, if a total is wrong. The gate ignores those that
+// it has.
 func (p *pass) resendAdjustments(ctx context.Context, f counterErrors) (changed bool, err error) {
 	if !slices.ContainsFunc(slices.Collect(maps.Values(f.lacks)), func(c Correction) bool { return c.Total != 0 }) {
 		return false, nil

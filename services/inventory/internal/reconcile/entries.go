@@ -24,8 +24,8 @@ func (f finding) agrees() bool { return f.kind == "" && f.why == "" }
 // ordinary reports whether a purchase in flight looks like this: its entry is behind its row.
 func (f finding) ordinary() bool { return f.kind == RepairSettled || f.kind == RepairReleased }
 
-// trimmedAfter is the age from which the gate may have no entry of an ended row. It trims entries 24 h after their end by
-// its own clock. The hour allows for clocks that differ, and for ends that reached the gate late.
+// trimmedAfter is the age from which the gate may have no entry of an ended row. It trims entries 24 h after their
+// end by its own clock. The hour allows for clocks that differ, and for ends that reached the gate late.
 const trimmedAfter = core.GateKept - time.Hour
 
 // endedRank is the rank of the stages that hold nothing.
@@ -64,15 +64,15 @@ func belongsInGate(row core.Reservation) bool {
 	return row.Bucket == 0 && contract.ValidUserID(row.UserID) && contract.ValidateLines(row.Lines) == nil
 }
 
-// judge compares the entry of a purchase with its row. row is nil if the ledger has none, e if the gate has none. The entry
-// must have been read first:
+// judge compares the entry of a purchase with its row. row is nil if the ledger has none, e if the gate has none. The
+// entry must have been read first:
 //
-// A state reaches the gate only after its commit, and states only rise. (A sold row that a refund released makes its entry
-// one that is behind, not ahead: see Reservation.Refunded.) So a row that is read after the entry is at least as far as
-// anything that ever reached the entry, whatever happens meanwhile. An entry that is ahead of such a row is wrong, even
-// with messages in flight: no waiting is needed. An entry that is behind may only wait for its sync: whether it is wrong is a
-// question of time, and the caller's. In either case a repair is harmless, because it writes a committed state, and a later
-// state comes after it and stays.
+// A state reaches the gate only after its commit, and states only rise. (A sold row that a refund released makes its
+// entry one that is behind, not ahead: see Reservation.Refunded.) So a row that is read after the entry is at least
+// as far as anything that ever reached the entry, whatever happens meanwhile. An entry that is ahead of such a row is
+// wrong, even with messages in flight: no waiting is needed. An entry that is behind may only wait for its sync:
+// whether it is wrong is a question of time, and the caller's. In either case a repair is harmless, because it writes
+// a committed state, and a later state comes after it and stays.
 func judge(row *core.Reservation, e *Entry, now time.Time) finding {
 	switch {
 	case row == nil && e == nil:
@@ -145,7 +145,8 @@ func judgeHolding(row *core.Reservation, e *Entry) finding {
 	case e.aheadOf(row):
 		return finding{kind: RepairOverruled, to: to, alarm: "gate entry is ahead of the ledger"}
 	case e.UserID != row.UserID && e.Stage == StageQueued:
-		// Two purchases under one order_sn. The message of the one in the gate becomes a dead letter, which an operator decides.
+		// Two purchases under one order_sn. The message of the one in the gate becomes a dead letter, which an
+		// operator decides.
 		return finding{alarm: "order_sn belongs to another buyer in the ledger", why: "the order_sn belongs to another buyer in the ledger"}
 	case e.UserID != row.UserID || !contract.SameLines(e.Lines, row.Lines):
 		return finding{kind: RepairCorrected, to: to}
@@ -211,10 +212,10 @@ const repairBatch = 256
 // repairEntries reads the purchases again about which a comparison found gate and ledger to disagree. Where they still
 // disagree, it makes the entry what the row says. It counts the purchases that it leaves alone: in flight, or odd.
 //
-// There is a pause between the two readings. A purchase that moved meanwhile, or whose row changed within the grace, is in
-// flight and left alone: the message, call or sweep that changed it syncs the gate. A repair changes an entry only if it
-// still is as it was read here. So neither a late nor a repeated attempt nor another reconciler touches a purchase that
-// moved on.
+// There is a pause between the two readings. A purchase that moved meanwhile, or whose row changed within the grace,
+// is in flight and left alone: the message, call or sweep that changed it syncs the gate. A repair changes an entry
+// only if it still is as it was read here. So neither a late nor a repeated attempt nor another reconciler touches a
+// purchase that moved on.
 func (p *pass) repairEntries(ctx context.Context, c *comparison) error {
 	if len(c.mismatches) == 0 {
 		return nil
@@ -296,7 +297,8 @@ func (b *batch) row(orderSN string) *core.Reservation {
 	return nil
 }
 
-// decide judges one mismatch: it agrees now, is in flight, cannot be repaired, or is added to the repairs of the batch.
+// decide judges one mismatch: it agrees now, is in flight, cannot be repaired, or is added to the repairs of the
+// batch.
 func (p *pass) decide(ctx context.Context, c *comparison, b *batch, m mismatch, now time.Time) {
 	e, row := b.entry(m.orderSN), b.row(m.orderSN)
 	if row != nil && row.ActivityID != p.activity.ID {
@@ -355,8 +357,8 @@ func (p *pass) applyRepairs(ctx context.Context, c *comparison, b *batch, list [
 	return err
 }
 
-// warnUnknownOutcome logs a repair whose response was lost. If it took effect, the next comparison finds nothing to repair,
-// and nothing else would be logged.
+// warnUnknownOutcome logs a repair whose response was lost. If it took effect, the next comparison finds nothing to
+// repair, and nothing else would be logged.
 func (p *pass) warnUnknownOutcome(ctx context.Context, err error, what string, attrs ...any) {
 	if errors.Is(err, core.ErrGateUnavailable) {
 		p.Recorder.Info(ctx, "outcome of a repair is unknown", append([]any{"what", what, "activity_id", p.activity.ID}, attrs...)...)

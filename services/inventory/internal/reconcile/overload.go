@@ -8,10 +8,10 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-// overloadUnits is the number of units in a gate's journals from which the gate counts as overloaded: more purchases come
-// in than are relayed. A comparison then reads all of gate and ledger beside the buyers, and it is mostly not exact, so it
-// finds nothing out: 2,000 purchases that change meanwhile suffice for that. If purchases only wait, as without a broker,
-// comparisons are exact, and the round that runs after maxRest completes.
+// overloadUnits is the number of units in a gate's journals from which the gate counts as overloaded: more purchases
+// come in than are relayed. A comparison then reads all of gate and ledger beside the buyers, and it is mostly not
+// exact, so it finds nothing out: 2,000 purchases that change meanwhile suffice for that. If purchases only wait, as
+// without a broker, comparisons are exact, and the round that runs after maxRest completes.
 const overloadUnits = 2000
 
 // overloadCheckInterval is the shortest time between two checks of all gates for an overload.
@@ -41,8 +41,8 @@ type round struct {
 	forced  bool      // the round goes on in spite of an overload
 }
 
-// yieldToBuyers reports whether this round ends because a gate is overloaded. Rounds yield for maxRest at most; then one
-// round is forced.
+// yieldToBuyers reports whether this round ends because a gate is overloaded. Rounds yield for maxRest at most; then
+// one round is forced.
 func (r *Reconciler) yieldToBuyers(ctx context.Context, x *round, activities []core.Activity) bool {
 	if x.forced || r.Now().Sub(x.checked) < overloadCheckInterval {
 		return false

@@ -25,8 +25,8 @@ type pass struct {
 	took      time.Duration // of the latest comparison
 }
 
-// run compares and repairs until a comparison finds nothing, or until so many were made that a later reconciliation has
-// better chances.
+// run compares and repairs until a comparison finds nothing, or until so many were made that a later reconciliation
+// has better chances.
 func (p *pass) run(ctx context.Context) error {
 	defer p.noteCompared()
 	if p.activity.State == core.ActivityDraft {
@@ -85,8 +85,8 @@ func (p *pass) compareAndRepair(ctx context.Context, n int) (done bool, err erro
 	return p.conclude(ctx, c, n, len(p.result.Repairs) > repairs)
 }
 
-// conclude corrects counters that were wrong in enough comparisons, and decides whether another comparison is needed. If
-// none follows, it adds what is left to the result.
+// conclude corrects counters that were wrong in enough comparisons, and decides whether another comparison is needed.
+// If none follows, it adds what is left to the result.
 func (p *pass) conclude(ctx context.Context, c *comparison, n int, repaired bool) (done bool, err error) {
 	quiet, still, err := p.isQuiet(ctx, c)
 	if err != nil {
@@ -115,8 +115,8 @@ func (p *pass) conclude(ctx context.Context, c *comparison, n int, repaired bool
 	return done, nil
 }
 
-// confirm counts counter errors of one more comparison, and corrects those that enough comparisons in a row found. While
-// purchases are in flight, twice as many have to agree. done reports that there is nothing to compare again.
+// confirm counts counter errors of one more comparison, and corrects those that enough comparisons in a row found.
+// While purchases are in flight, twice as many have to agree. done reports that there is nothing to compare again.
 func (p *pass) confirm(ctx context.Context, c *comparison, f counterErrors, still bool) (done bool, err error) {
 	times := p.Config.Confirmations
 	if !still {
@@ -131,8 +131,8 @@ func (p *pass) confirm(ctx context.Context, c *comparison, f counterErrors, stil
 	return done, err
 }
 
-// compareRoughly keeps by how much gate and database differ, as far as every comparison found the same: units in flight
-// differ from comparison to comparison.
+// compareRoughly keeps by how much gate and database differ, as far as every comparison found the same: units in
+// flight differ from comparison to comparison.
 func (p *pass) compareRoughly(c *comparison) {
 	now := map[string]int64{}
 	for _, it := range c.after.Items {
@@ -170,8 +170,9 @@ func (p *pass) buildGate(ctx context.Context) (built bool, err error) {
 // rebuiltEntries bounds the entries of one RebuildBuyer.
 const rebuiltEntries = 128
 
-// rebuildBuyers rebuilds buyers' records and indexes that do not match the entries. One script checks and rebuilds each,
-// and every script that changes entries keeps them in step. So no traffic looks like a mismatch, and none gets in between.
+// rebuildBuyers rebuilds buyers' records and indexes that do not match the entries. One script checks and rebuilds
+// each, and every script that changes entries keeps them in step. So no traffic looks like a mismatch, and none gets
+// in between.
 func (p *pass) rebuildBuyers(ctx context.Context, c *comparison) error {
 	for _, user := range sortedKeys(c.indexMismatches) {
 		for sns := c.indexMismatches[user]; ; sns = sns[rebuiltEntries:] {
@@ -209,7 +210,8 @@ func (p *pass) leave(ctx context.Context, f finding, orderSN string) {
 	p.Alarms.Raise(ctx, f.alarm+" "+orderSN, f.alarm, "activity_id", p.activity.ID, "order_sn", orderSN)
 }
 
-// reportBroken raises an alarm if rows or a gate cannot be read, as nothing can be compared then. It returns other errors.
+// reportBroken raises an alarm if rows or a gate cannot be read, as nothing can be compared then. It returns other
+// errors.
 func (p *pass) reportBroken(ctx context.Context, err error) error {
 	if !errors.Is(err, core.ErrGateBroken) && !errors.Is(err, core.ErrBrokenRow) {
 		return err

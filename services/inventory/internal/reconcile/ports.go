@@ -12,8 +12,8 @@ import (
 // ErrLockHeld means that another process holds the lock.
 var ErrLockHeld = errors.New("lock is held by another process")
 
-// Locks serialize work between processes. They only save work: when a lock is lost, the context of its work is cancelled,
-// and the work may run beside that of the next holder for a moment.
+// Locks serialize work between processes. They only save work: when a lock is lost, the context of its work is
+// cancelled, and the work may run beside that of the next holder for a moment.
 type Locks interface {
 	Do(ctx context.Context, name string, work func(ctx context.Context) error) error
 }
@@ -23,13 +23,13 @@ type Store interface {
 	Activity(ctx context.Context, id string) (*core.Activity, error) // nil when there is none
 	GateActivities(ctx context.Context, now time.Time) ([]core.Activity, error)
 	Reservations(ctx context.Context, orderSNs []string) (map[string]core.Reservation, error)
-	// ChangedReservations pages by order_sn through the reservations in these states that changed since then (zero: all).
-	// broken are those whose lines cannot be read. next is "" after the last page.
+	// ChangedReservations pages by order_sn through the reservations in these states that changed since then (zero:
+	// all). broken are those whose lines cannot be read. next is "" after the last page.
 	ChangedReservations(
 		ctx context.Context, activityID string, states []core.ReservationState, since time.Time, afterSN string, limit int,
 	) (rows, broken []core.Reservation, next string, err error)
-	// Holders pages by user through the allowances and the users of reservations that hold units. next is "" after the last
-	// page. Allowances and reservations are not read at one moment.
+	// Holders pages by user through the allowances and the users of reservations that hold units. next is "" after
+	// the last page. Allowances and reservations are not read at one moment.
 	Holders(ctx context.Context, activityID, afterUser string, limit int) (page []Holder, next string, err error)
 	// Ledger is that of core.Store: fn runs in a transaction that has locked the stock of the activities.
 	Ledger(ctx context.Context, activityIDs []string, fn func(tx core.LedgerTx) error) error
@@ -49,13 +49,14 @@ type Holder struct {
 // Gate is what the reconciler reads and repairs in a gate.
 type Gate interface {
 	Audit(ctx context.Context, ref contract.GateRef) (core.GateAudit, error)
-	// TrackChanges makes the gate note which entries change from now on. A Survey of all entries follows, and then CollectChanges.
+	// TrackChanges makes the gate note which entries change from now on. A Survey of all entries follows, and then
+	// CollectChanges.
 	TrackChanges(ctx context.Context, ref contract.GateRef) (token string, err error)
-	// Survey pages through all entries. An entry that exists throughout comes at least once. build identifies the build of
-	// the gate; next is 0 after the last page.
+	// Survey pages through all entries. An entry that exists throughout comes at least once. build identifies the
+	// build of the gate; next is 0 after the last page.
 	Survey(ctx context.Context, ref contract.GateRef, cursor uint64) (page []Entry, build string, next uint64, err error)
-	// CollectChanges ends the tracking: it returns the counters and the entries that changed since, all as of one moment. A deleted
-	// entry has nothing Stored. ok is false if too much changed: then nothing is returned.
+	// CollectChanges ends the tracking: it returns the counters and the entries that changed since, all as of one
+	// moment. A deleted entry has nothing Stored. ok is false if too much changed: then nothing is returned.
 	CollectChanges(ctx context.Context, ref contract.GateRef, token string) (audit core.GateAudit, changed []Entry, ok bool, err error)
 	Inspect(ctx context.Context, ref contract.GateRef, orderSNs []string) (map[string]Entry, error)
 	// MismatchedBuyers pages through the buyers whose record does not match their entries.

@@ -20,8 +20,8 @@ const Actor = "reconciler"
 // lockWait bounds how long an operator's call waits for another reconciliation of the same activity.
 const lockWait = 5 * time.Second
 
-// idleFactor is the ratio of the pause after a clean comparison to the duration of that comparison, up to maxRest. So the
-// comparison of a very large activity takes a tenth of the time at most.
+// idleFactor is the ratio of the pause after a clean comparison to the duration of that comparison, up to maxRest. So
+// the comparison of a very large activity takes a tenth of the time at most.
 const (
 	idleFactor = 10
 	maxRest    = 5 * time.Minute
@@ -77,8 +77,8 @@ func New(d Deps) *Reconciler {
 	return &Reconciler{Deps: d, tableTime: core.TableTime(d.Now), compared: map[string]compared{}}
 }
 
-// Reconcile compares and repairs an activity now, on an operator's request. It refuses with not_found if there is no such
-// activity, and with unavailable if another reconciliation of it does not end in time.
+// Reconcile compares and repairs an activity now, on an operator's request. It refuses with not_found if there is no
+// such activity, and with unavailable if another reconciliation of it does not end in time.
 func (r *Reconciler) Reconcile(ctx context.Context, who, activityID string) (*Result, error) {
 	a, err := r.Store.Activity(ctx, activityID)
 	if err != nil {
@@ -101,8 +101,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, who, activityID string) (*Re
 	}
 }
 
-// ReconcileAll is one round of the timer: it reconciles every activity that has a gate, those first whose last comparison
-// is the oldest. An activity that fails does not hold up the others. The round ends early while a gate is overloaded.
+// ReconcileAll is one round of the timer: it reconciles every activity that has a gate, those first whose last
+// comparison is the oldest. An activity that fails does not hold up the others. The round ends early while a gate is
+// overloaded.
 func (r *Reconciler) ReconcileAll(ctx context.Context) error {
 	activities, err := r.Store.GateActivities(ctx, r.tableTime())
 	if err != nil {

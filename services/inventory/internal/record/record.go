@@ -110,7 +110,8 @@ func (r *Recorder) Resettled(ctx context.Context, activityID string, rows int) {
 	r.tel.Log.InfoContext(ctx, "gate settled again from the ledger", "activity_id", activityID, "rows", rows)
 }
 
-// Repaired implements reconcile.Recorder: in the trace of the purchase, where it has one, else in that of the reconciliation.
+// Repaired implements reconcile.Recorder: in the trace of the purchase, where it has one, else in that of the
+// reconciliation.
 func (r *Recorder) Repaired(ctx context.Context, activityID string, rep reconcile.Repair) {
 	kind := attribute.String("flashsale.repair", string(rep.Kind))
 	r.repairs.Add(ctx, 1, metric.WithAttributes(kind))

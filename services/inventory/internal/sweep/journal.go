@@ -75,8 +75,8 @@ func (w *Journal) sweepGate(ctx context.Context, ref contract.GateRef, redisNow 
 	return w.rejournal(ctx, ref, lost, redisNow)
 }
 
-// page reads one page of unlanded entries and moves the cursor behind it. The next page follows in the next round, so that
-// entries that wait for their pause or for an operator do not block the ones behind them.
+// page reads one page of unlanded entries and moves the cursor behind it. The next page follows in the next round, so
+// that entries that wait for their pause or for an operator do not block the ones behind them.
 func (w *Journal) page(ctx context.Context, ref contract.GateRef, redisNow time.Time) ([]core.GateEntry, error) {
 	from := w.cursors[ref]
 	entries, err := w.Gate.Unlanded(ctx, ref, from, redisNow.Add(-w.Config.RejournalAfter), unlandedPage)

@@ -56,8 +56,8 @@ func (w *Orders) RunBatch(ctx context.Context) (more bool, err error) {
 	return len(rows)+len(broken) == sweepBatch, nil
 }
 
-// split separates the reservations to publish from those to give up, the latter by activity. A reservation with an open
-// dead letter is neither.
+// split separates the reservations to publish from those to give up, the latter by activity. A reservation with an
+// open dead letter is neither.
 func (w *Orders) split(rows []core.Reservation, open map[string]bool, now time.Time) (republish []core.Reservation, abandoned map[string][]string) {
 	abandoned = map[string][]string{}
 	for _, r := range rows {
@@ -73,9 +73,9 @@ func (w *Orders) split(rows []core.Reservation, open map[string]bool, now time.T
 	return republish, abandoned
 }
 
-// abandon publishes closings for reservations without an order: order writes a tombstone, and only its response releases
-// anything. A message is redelivered until order, ledger and gate all follow. A direct call could stop in between, and no
-// sweep finds a reservation that is released already.
+// abandon publishes closings for reservations without an order: order writes a tombstone, and only its response
+// releases anything. A message is redelivered until order, ledger and gate all follow. A direct call could stop in
+// between, and no sweep finds a reservation that is released already.
 func (w *Orders) abandon(ctx context.Context, abandoned map[string][]string, now time.Time) error {
 	closings := make([]contract.OrderClose, 0, len(abandoned))
 	for _, activityID := range slices.Sorted(maps.Keys(abandoned)) {

@@ -10,8 +10,8 @@ import (
 )
 
 // Overdue resends the closings of reservations that are reserved long after their pay window ended. Both their order
-// events and their closings were lost, or an operator rejected both unread. The consumer of the closing makes ledger and
-// gate follow order's response. Reservations that never had an order are the work of Orders.
+// events and their closings were lost, or an operator rejected both unread. The consumer of the closing makes ledger
+// and gate follow order's response. Reservations that never had an order are the work of Orders.
 //
 // Run must not be called concurrently in one process.
 type Overdue struct {
@@ -25,8 +25,8 @@ func NewOverdue(d Deps) *Overdue {
 	return &Overdue{Deps: d, resent: newBackoffs(d.Config.AskAfter, d.Config.AskCap), cursors: map[string]*core.ReservationPlace{}}
 }
 
-// Run works off one page of each activity. The next page follows in the next round, so that reservations whose closings
-// change nothing do not block the others.
+// Run works off one page of each activity. The next page follows in the next round, so that reservations whose
+// closings change nothing do not block the others.
 func (w *Overdue) Run(ctx context.Context) error {
 	now := w.now()
 	holding, err := w.Store.HoldingActivities(ctx)
@@ -52,7 +52,8 @@ func (w *Overdue) Run(ctx context.Context) error {
 
 // sweepActivity resends the closings of one page of overdue reservations. next is where the next page begins.
 func (w *Overdue) sweepActivity(ctx context.Context, a core.Activity, now time.Time) (next *core.ReservationPlace, err error) {
-	// A reserved row that has an order changed last when inventory received the order's event: its pay window began before.
+	// A reserved row that has an order changed last when inventory received the order's event: its pay window began
+	// before.
 	since := now.Add(-w.Config.AskAfter - time.Duration(a.PayWithinS)*time.Second)
 	rows, broken, next, err := w.Store.OverdueReservations(ctx, a.ID, since, w.cursors[a.ID], sweepBatch)
 	if err != nil {

@@ -1,5 +1,6 @@
-// Package sweep repeats what no message repeats: deductions without an order, closings of overdue reservations, journal
-// entries that did not land, and unfinished adjustments. One process at a time runs each sweep, only to save work.
+// Package sweep repeats what no message repeats: deductions without an order, closings of overdue reservations,
+// journal entries that did not land, and unfinished adjustments. One process at a time runs each sweep, only to save
+// work.
 //
 // It imports core, the standard library and the contract only.
 package sweep
@@ -22,8 +23,8 @@ type Store interface {
 	ScheduleRepublish(ctx context.Context, rows []core.Reservation) error
 	// HoldingActivities lists the activities that have reserved units, without their items.
 	HoldingActivities(ctx context.Context) ([]core.Activity, error)
-	// OverdueReservations pages through the reserved rows that have an order and did not change since then, in the order of
-	// their last change. next is nil after the last page.
+	// OverdueReservations pages through the reserved rows that have an order and did not change since then, in the
+	// order of their last change. next is nil after the last page.
 	OverdueReservations(
 		ctx context.Context, activityID string, since time.Time, after *core.ReservationPlace, limit int,
 	) (rows, broken []core.Reservation, next *core.ReservationPlace, err error)
@@ -63,14 +64,16 @@ type Alarms interface {
 
 // Config holds the thresholds and pauses of the sweeps.
 type Config struct {
-	RepublishAfter time.Duration // pause before a deduction without an order is first published again; doubles up to RepublishCap
+	// Pause before a deduction without an order is first published again; doubles up to RepublishCap.
+	RepublishAfter time.Duration
 	RepublishCap   time.Duration
 	AbandonAfter   time.Duration // age from which a reservation without an order is given up
-	// AskAfter is the time after the end of the pay window from which a reserved row counts as overdue and its closing is
-	// resent. The pause doubles up to AskCap.
-	AskAfter       time.Duration
-	AskCap         time.Duration
-	RejournalAfter time.Duration // age from which an entry absent from the ledger is journaled again; doubles up to RejournalCap
+	// AskAfter is the time after the end of the pay window from which a reserved row counts as overdue and its
+	// closing is resent. The pause doubles up to AskCap.
+	AskAfter time.Duration
+	AskCap   time.Duration
+	// Age from which an entry absent from the ledger is journaled again; doubles up to RejournalCap.
+	RejournalAfter time.Duration
 	RejournalCap   time.Duration
 	ResumeAfter    time.Duration // age from which an unfinished adjustment is resumed
 }
