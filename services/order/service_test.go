@@ -85,7 +85,8 @@ func run(t *testing.T, db *gorm.DB, changes ...change) *running {
 	go func() { ended <- lifecycle.Run(ctx, log, 10*time.Second, svc.Components()...) }()
 	r := &running{
 		t: t, public: public.URL, internal: internal.URL, bus: broker, client: &http.Client{Transport: transport, Timeout: 20 * time.Second},
-		events: collect[contract.OrderEvent](t, broker, contract.TopicOrderEvents), deadLetters: collect[contract.DeadLetter](t, broker, contract.TopicDeadLetters),
+		events:      collect[contract.OrderEvent](t, broker, contract.TopicOrderEvents),
+		deadLetters: collect[contract.DeadLetter](t, broker, contract.TopicDeadLetters),
 	}
 	t.Cleanup(func() {
 		public.Close()
@@ -218,7 +219,7 @@ func (r *running) callInternal(path, secret, body string) response {
 
 func (r *running) pay(d contract.Deduction, key string) (paymentID string) {
 	r.t.Helper()
-	a := r.call("POST", "/v1/orders/"+d.OrderSN+"/payments", d.UserID, `{"provider":"sandbox"}`, "Idempotency-Key", key)
+	a := r.call("POST", "/v1/orders/"+d.OrderSN+"/payments", d.UserID, paySandbox, "Idempotency-Key", key)
 	require.Equal(r.t, 201, a.status, a.raw)
 	require.Equal(r.t, "started", a.body["state"])
 	id := a.body["payment_id"].(string)
@@ -236,12 +237,19 @@ func (r *running) order(d contract.Deduction) map[string]any {
 // callback sends a signed callback as a provider does.
 func (r *running) callback(secret string, at time.Time, body string) response {
 	r.t.Helper()
-	return r.call("POST", "/v1/payments/callbacks/sandbox", "", body, payment.Header, payment.Sign(secret, []byte(body), at))
+	return r.call("POST", "/v1/payments/callbacks/sandbox", "", body, payment.Header,
+		payment.Sign(secret, []byte(body), at))
 }
 
 func (r *running) event(paymentID, eventID string, amount int64) string {
 	return fmt.Sprintf(`{"event_id":%q,"payment_id":%q,"outcome":"succeeded","amount":%d,"currency":"EUR","fee":7}`, eventID, paymentID, amount)
 }
+
+// Bodies of requests to start a payment and to choose its outcome.
+const (
+	paySandbox = `{"provider":"sandbox"}`
+	succeeded  = `{"outcome":"succeeded"}`
+)
 
 func each(t *testing.T, fn func(t *testing.T, r *running)) {
 	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) { fn(t, run(t, db)) })
@@ -253,7 +261,8 @@ func TestFromDeductionToPaid(t *testing.T) {
 		o := r.order(d)
 		require.Equal(t, "pending", o["state"])
 		require.EqualValues(t, 700, o["amount"])
-		require.Equal(t, []any{map[string]any{"sku_id": "11", "qty": float64(2), "unit_price": float64(350)}}, o["lines"])
+		require.Equal(t, []any{map[string]any{"sku_id": "11", "qty": float64(2), "unit_price": float64(350)}},
+			o["lines"])
 		require.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z$`, o["expires_at"])
 		require.NotContains(t, o, "paid_at")
 		require.NotContains(t, o, "refunds")
@@ -262,7 +271,7 @@ func TestFromDeductionToPaid(t *testing.T) {
 		require.Equal(t, id, r.pay(d, "k1"))
 		second := r.pay(d, "k2")
 		for range 2 {
-			require.Equal(t, 202, r.call("POST", "/v1/payments/"+id+"/sandbox", "u1", `{"outcome":"succeeded"}`).status)
+			require.Equal(t, 202, r.call("POST", "/v1/payments/"+id+"/sandbox", "u1", succeeded).status)
 		}
 		require.Equal(t, "paid", r.order(d)["state"])
 		eventually(t, func() bool { return len(r.events.all()) == 2 }, "created by the consumer, paid by the outbox")
@@ -270,10 +279,11 @@ func TestFromDeductionToPaid(t *testing.T) {
 		for _, e := range r.events.all() {
 			types = append(types, e.Type)
 		}
-		require.ElementsMatch(t, []contract.OrderEventType{contract.OrderCreated, contract.OrderPaid}, types, "in any order")
+		require.ElementsMatch(t, []contract.OrderEventType{contract.OrderCreated, contract.OrderPaid}, types,
+			"in any order")
 
 		// A second success is refunded, and the order shows the refund.
-		require.Equal(t, 202, r.call("POST", "/v1/payments/"+second+"/sandbox", "u1", `{"outcome":"succeeded"}`).status)
+		require.Equal(t, 202, r.call("POST", "/v1/payments/"+second+"/sandbox", "u1", succeeded).status)
 		eventually(t, func() bool {
 			refunds, _ := r.order(d)["refunds"].([]any)
 			return len(refunds) == 1 && refunds[0].(map[string]any)["state"] == "refunded"
@@ -339,31 +349,31 @@ func TestInvalidRequestsOfBuyers(t *testing.T) {
 		code                     string
 	}{
 		"no token":               {"GET", sn, "", "", nil, 401, "unauthenticated"},
-		"no token to pay":        {"POST", pay, "", `{"provider":"sandbox"}`, key, 401, "unauthenticated"},
+		"no token to pay":        {"POST", pay, "", paySandbox, key, 401, "unauthenticated"},
 		"another's order":        {"GET", sn, "u2", "", nil, 404, "not_found"},
 		"another's cancel":       {"POST", sn + "/cancel", "u2", "", nil, 404, "not_found"},
-		"another's payment":      {"POST", "/v1/payments/" + id + "/sandbox", "u2", `{"outcome":"succeeded"}`, nil, 404, "not_found"},
-		"another's key":          {"POST", pay, "u2", `{"provider":"sandbox"}`, []string{"Idempotency-Key", "used"}, 404, "not_found"},
+		"another's payment":      {"POST", "/v1/payments/" + id + "/sandbox", "u2", succeeded, nil, 404, "not_found"},
+		"another's key":          {"POST", pay, "u2", paySandbox, []string{"Idempotency-Key", "used"}, 404, "not_found"},
 		"no such order":          {"GET", "/v1/orders/12345", "u1", "", nil, 404, "not_found"},
 		"malformed order":        {"GET", "/v1/orders/0x12", "u1", "", nil, 404, "not_found"},
 		"order out of range":     {"GET", "/v1/orders/9223372036854775808", "u1", "", nil, 404, "not_found"},
-		"malformed to pay":       {"POST", "/v1/orders/-1/payments", "u1", `{"provider":"sandbox"}`, key, 404, "not_found"},
+		"malformed to pay":       {"POST", "/v1/orders/-1/payments", "u1", paySandbox, key, 404, "not_found"},
 		"malformed to cancel":    {"POST", "/v1/orders/01/cancel", "u1", "", nil, 404, "not_found"},
-		"malformed payment":      {"POST", "/v1/payments/x/sandbox", "u1", `{"outcome":"succeeded"}`, nil, 404, "not_found"},
+		"malformed payment":      {"POST", "/v1/payments/x/sandbox", "u1", succeeded, nil, 404, "not_found"},
 		"limit 0":                {"GET", "/v1/orders?limit=0", "u1", "", nil, 400, "invalid_request"},
 		"limit 101":              {"GET", "/v1/orders?limit=101", "u1", "", nil, 400, "invalid_request"},
 		"limit no number":        {"GET", "/v1/orders?limit=x", "u1", "", nil, 400, "invalid_request"},
 		"cursor":                 {"GET", "/v1/orders?cursor=x", "u1", "", nil, 400, "invalid_request"},
 		"state":                  {"GET", "/v1/orders?state=lost", "u1", "", nil, 400, "invalid_request"},
 		"empty state":            {"GET", "/v1/orders?state=", "u1", "", nil, 400, "invalid_request"},
-		"no key":                 {"POST", pay, "u1", `{"provider":"sandbox"}`, nil, 400, "invalid_request"},
-		"long key":               {"POST", pay, "u1", `{"provider":"sandbox"}`, []string{"Idempotency-Key", strings.Repeat("k", 65)}, 400, "invalid_request"},
+		"no key":                 {"POST", pay, "u1", paySandbox, nil, 400, "invalid_request"},
+		"long key":               {"POST", pay, "u1", paySandbox, []string{"Idempotency-Key", strings.Repeat("k", 65)}, 400, "invalid_request"},
 		"unknown provider":       {"POST", pay, "u1", `{"provider":"gold"}`, key, 400, "invalid_request"},
 		"no provider":            {"POST", pay, "u1", `{}`, key, 400, "invalid_request"},
 		"unknown field":          {"POST", pay, "u1", `{"provider":"sandbox","amount":1}`, key, 400, "invalid_request"},
 		"two values":             {"POST", pay, "u1", `{"provider":"sandbox"}{}`, key, 400, "invalid_request"},
 		"no JSON":                {"POST", pay, "u1", `provider=sandbox`, key, 400, "invalid_request"},
-		"another type":           {"POST", pay, "u1", `{"provider":"sandbox"}`, append([]string{"Content-Type", "text/plain"}, key...), 415, "unsupported_media_type"},
+		"another type":           {"POST", pay, "u1", paySandbox, append([]string{"Content-Type", "text/plain"}, key...), 415, "unsupported_media_type"},
 		"too large":              {"POST", pay, "u1", `{"provider":"` + strings.Repeat("x", 65<<10) + `"}`, key, 413, "body_too_large"},
 		"cancel with a field":    {"POST", sn + "/cancel", "u1", `{"why":"no"}`, nil, 400, "invalid_request"},
 		"sandbox outcome":        {"POST", "/v1/payments/" + id + "/sandbox", "u1", `{"outcome":"maybe"}`, nil, 400, "invalid_request"},
@@ -396,7 +406,8 @@ func TestCallbacks(t *testing.T) {
 		require.Equal(t, 401, r.callback("another secret", now, good).status)
 		require.Equal(t, 401, r.callback(secret, now.Add(-6*time.Minute), good).status)
 		require.Equal(t, 401, r.callback(secret, now.Add(6*time.Minute), good).status)
-		changed := r.call("POST", "/v1/payments/callbacks/sandbox", "", strings.Replace(good, "700", "701", 1), payment.Header, payment.Sign(secret, []byte(good), now))
+		changed := r.call("POST", "/v1/payments/callbacks/sandbox", "", strings.Replace(good, "700", "701", 1),
+			payment.Header, payment.Sign(secret, []byte(good), now))
 		require.Equal(t, 401, changed.status)
 		require.Equal(t, 404, r.call("POST", "/v1/payments/callbacks/gold", "", good, payment.Header, payment.Sign(secret, []byte(good), now)).status)
 		for _, bad := range []string{
@@ -435,8 +446,8 @@ func TestTheSandboxWorksOnlyIfEnabled(t *testing.T) {
 	db := dbtest.SQLite(t, order.Migrations)
 	off := run(t, db, func(c *order.Config, _ *order.Deps) { c.Payments.Sandbox = false })
 	d := off.created("u1")
-	require.Equal(t, 400, off.call("POST", "/v1/orders/"+d.OrderSN+"/payments", "u1", `{"provider":"sandbox"}`, "Idempotency-Key", "k").status)
-	require.Equal(t, 404, off.call("POST", "/v1/payments/1/sandbox", "u1", `{"outcome":"succeeded"}`).status)
+	require.Equal(t, 400, off.call("POST", "/v1/orders/"+d.OrderSN+"/payments", "u1", paySandbox, "Idempotency-Key", "k").status)
+	require.Equal(t, 404, off.call("POST", "/v1/payments/1/sandbox", "u1", succeeded).status)
 	require.Equal(t, 404, off.callback(order.DevelopmentSandboxSecret, time.Now(), off.event("1", "e", 1)).status)
 
 	dead := run(t, dbtest.SQLite(t, order.Migrations), func(c *order.Config, _ *order.Deps) {
@@ -444,7 +455,7 @@ func TestTheSandboxWorksOnlyIfEnabled(t *testing.T) {
 	})
 	d = dead.created("u1")
 	id := dead.pay(d, "k")
-	a := dead.call("POST", "/v1/payments/"+id+"/sandbox", "u1", `{"outcome":"succeeded"}`)
+	a := dead.call("POST", "/v1/payments/"+id+"/sandbox", "u1", succeeded)
 	require.Equal(t, 503, a.status, a.raw)
 	require.Equal(t, "unavailable", a.code())
 }
@@ -454,9 +465,10 @@ func TestInternalCalls(t *testing.T) {
 		secret := settings.DevelopmentInternalSecret
 		paid, pending := r.created("u1"), r.created("u2")
 		id := r.pay(paid, "k")
-		require.Equal(t, 202, r.call("POST", "/v1/payments/"+id+"/sandbox", "u1", `{"outcome":"succeeded"}`).status)
+		require.Equal(t, 202, r.call("POST", "/v1/payments/"+id+"/sandbox", "u1", succeeded).status)
 
-		token, err := auth.Mint(settings.DevelopmentAuthSecret, auth.Identity{UserID: "u1", Roles: []auth.Role{auth.Operator}}, time.Minute)
+		token, err := auth.Mint(settings.DevelopmentAuthSecret,
+			auth.Identity{UserID: "u1", Roles: []auth.Role{auth.Operator}}, time.Minute)
 		require.NoError(t, err)
 		for _, wrong := range []string{"", "x", token} {
 			require.Equal(t, 401, r.callInternal("/internal/v1/orders:close", wrong, `{"order_sns":["1"],"reason":"expired"}`).status)
@@ -481,7 +493,8 @@ func TestInternalCalls(t *testing.T) {
 			require.Equal(t, map[string]any{"order_sn": "77", "outcome": "unknown"}, results[2])
 		}
 		a := r.callInternal("/internal/v1/orders:close", secret, fmt.Sprintf(`{"order_sns":[%q],"reason":"system"}`, pending.OrderSN))
-		require.Equal(t, map[string]any{"order_sn": pending.OrderSN, "outcome": "closed", "reason": "rejected"}, a.body["results"].([]any)[0])
+		require.Equal(t, map[string]any{"order_sn": pending.OrderSN, "outcome": "closed", "reason": "rejected"},
+			a.body["results"].([]any)[0])
 		require.Equal(t, "rejected", r.order(pending)["close_reason"])
 		a = r.callInternal("/internal/v1/orders:refund", secret, fmt.Sprintf(`{"order_sns":[%q,%q,"99"],"reason":"no_stock"}`, paid.OrderSN, pending.OrderSN))
 		require.Equal(t, `[{"order_sn":"`+paid.OrderSN+`","outcome":"refunded"},{"order_sn":"`+pending.OrderSN+`","outcome":"not_paid"},{"order_sn":"99","outcome":"unknown"}]`,
@@ -507,7 +520,8 @@ func sorted(t *testing.T, v any) string {
 
 func TestPoisonedMessagesOverTheBus(t *testing.T) {
 	r := run(t, dbtest.SQLite(t, order.Migrations))
-	require.NoError(t, r.bus.Publish(t.Context(), bus.Message{Topic: contract.TopicDeductions, Body: []byte("poison")}))
+	require.NoError(t,
+		r.bus.Publish(t.Context(), bus.Message{Topic: contract.TopicDeductions, Body: []byte("poison")}))
 	d := r.created("u1")
 	eventually(t, func() bool { return len(r.deadLetters.all()) == 1 }, "the poison became a dead letter")
 	require.Equal(t, []byte("poison"), r.deadLetters.all()[0].Item)
@@ -531,7 +545,7 @@ func TestABrokerThatLosesConfirmations(t *testing.T) {
 	r := run(t, dbtest.SQLite(t, order.Migrations), func(_ *order.Config, d *order.Deps) { d.Bus = &flaky{Bus: d.Bus} })
 	d := r.created("u1")
 	id := r.pay(d, "k")
-	require.Equal(t, 202, r.call("POST", "/v1/payments/"+id+"/sandbox", "u1", `{"outcome":"succeeded"}`).status)
+	require.Equal(t, 202, r.call("POST", "/v1/payments/"+id+"/sandbox", "u1", succeeded).status)
 	eventually(t, func() bool {
 		steps := map[contract.OrderEventType]bool{}
 		for _, e := range r.events.all() {
@@ -551,7 +565,8 @@ func TestStartWithoutADatabase(t *testing.T) {
 
 	server := regexp.MustCompile(`tcp\(([^)]*)\)`).FindStringSubmatch(dsn)[1]
 	proxy := newProxy(t, server)
-	db, err := sqldb.Open(strings.Replace(dsn, server, proxy.addr, 1), sqldb.Options{DialTimeout: 10 * time.Second, IOTimeout: 20 * time.Second, LockWait: time.Second})
+	db, err := sqldb.Open(strings.Replace(dsn, server, proxy.addr, 1),
+		sqldb.Options{DialTimeout: 10 * time.Second, IOTimeout: 20 * time.Second, LockWait: time.Second})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = sqldb.Close(db) })
 	r := run(t, db)

@@ -46,7 +46,8 @@ func TestALandedBatchIsInTheTraceOfEachItem(t *testing.T) {
 		require.Equal(t, root.SpanID(), process.Parent().SpanID())
 		require.Equal(t, trace.SpanKindConsumer, process.SpanKind())
 		publish := only(t, recorder, root.TraceID(), "publish order-events")
-		require.Contains(t, e.Traceparent, publish.SpanContext().SpanID().String(), "the event's trace continues below the publishing")
+		require.Contains(t, e.Traceparent, publish.SpanContext().SpanID().String(),
+			"the event's trace continues below the publishing")
 		for _, name := range []string{"orders transaction", "publish order-events", "publish order-close"} {
 			child := only(t, recorder, root.TraceID(), name)
 			require.Equal(t, process.SpanContext().SpanID(), child.Parent().SpanID(), name)
@@ -73,7 +74,7 @@ func TestPayingIsOneTrace(t *testing.T) {
 		root.End()
 	})
 	id := r.pay(d, "k")
-	a := r.call("POST", "/v1/payments/"+id+"/sandbox", "u1", `{"outcome":"succeeded"}`,
+	a := r.call("POST", "/v1/payments/"+id+"/sandbox", "u1", succeeded,
 		"traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	require.Equal(t, 202, a.status)
 	require.Contains(t, a.header.Get("traceparent"), "0af7651916cd43dd8448eb211c80319c")

@@ -22,7 +22,8 @@ func TestATransientErrorIsUnavailable(t *testing.T) {
 	for name, ctx := range map[string]context.Context{"in time": t.Context(), "time-out exceeded": expired} {
 		t.Run(name, func(t *testing.T) {
 			w := httptest.NewRecorder()
-			m.refuse(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/v1/merchant/products", nil), errors.New("circuit breaker is open"))
+			m.refuse(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/v1/merchant/products", nil),
+				errors.New("circuit breaker is open"))
 			require.Equal(t, http.StatusServiceUnavailable, w.Code)
 			require.Contains(t, w.Body.String(), string(contract.CodeUnavailable))
 			require.NotEmpty(t, w.Header().Get("Retry-After"))

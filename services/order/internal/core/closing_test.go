@@ -20,7 +20,8 @@ func TestClosingAtTheDeadline(t *testing.T) {
 		d := w.created(t, "u1")
 		due := w.clock.Now().Add(payWithin)
 		w.clock.advance(payWithin - time.Millisecond)
-		require.Equal(t, []core.CloseResult{{OrderSN: d.OrderSN, Outcome: core.CloseNotDue, At: due}}, w.close(t, core.ReasonExpired, d.OrderSN))
+		require.Equal(t, []core.CloseResult{{OrderSN: d.OrderSN, Outcome: core.CloseNotDue, At: due}},
+			w.close(t, core.ReasonExpired, d.OrderSN))
 		require.Equal(t, core.Pending, w.state(t, d), "never early")
 		w.clock.advance(time.Millisecond)
 		for range 2 {
@@ -61,7 +62,8 @@ func TestClosingOrdersInEveryState(t *testing.T) {
 		}
 		require.Equal(t, core.CloseResult{OrderSN: closed.OrderSN, Outcome: core.CloseClosed, Reason: core.ReasonExpired}, got[closed.OrderSN])
 		require.Equal(t, core.ClosePaid, got[paid.OrderSN].Outcome)
-		require.Equal(t, core.CloseResult{OrderSN: refunded.OrderSN, Outcome: core.CloseRefunded}, got[refunded.OrderSN])
+		require.Equal(t, core.CloseResult{OrderSN: refunded.OrderSN, Outcome: core.CloseRefunded},
+			got[refunded.OrderSN])
 		require.Equal(t, core.CloseResult{OrderSN: cancelled.OrderSN, Outcome: core.CloseClosed, Reason: core.ReasonCancelled}, got[cancelled.OrderSN],
 			"the reason that closed it, not the requested one")
 		require.Equal(t, core.CloseUnknown, got[never.OrderSN].Outcome)
@@ -80,7 +82,8 @@ func TestAPaymentInFlightHoldsItsOrderOnce(t *testing.T) {
 			until := w.clock.Now().Add(120 * time.Second)
 			w.clock.advance(10 * time.Second)
 			for range 3 { // repeated closings return the same result: no second grace
-				require.Equal(t, core.CloseResult{OrderSN: d.OrderSN, Outcome: core.ClosePaying, At: until}, w.close(t, core.ReasonExpired, d.OrderSN)[0])
+				require.Equal(t, core.CloseResult{OrderSN: d.OrderSN, Outcome: core.ClosePaying, At: until},
+					w.close(t, core.ReasonExpired, d.OrderSN)[0])
 				w.clock.advance(30 * time.Second)
 			}
 			w.clock.advance(until.Sub(w.clock.Now()))
@@ -126,7 +129,8 @@ func TestRefundingPaidOrders(t *testing.T) {
 		p := w.started(t, paid, "k")
 		w.succeed(t, p.PaymentID)
 		for range 2 {
-			r, err := w.RefundOrders(t.Context(), []string{paid.OrderSN, pending.OrderSN, never.OrderSN}, core.RefundNoStock)
+			r, err := w.RefundOrders(t.Context(), []string{paid.OrderSN, pending.OrderSN, never.OrderSN},
+				core.RefundNoStock)
 			require.NoError(t, err)
 			require.Equal(t, []core.RefundResult{
 				{paid.OrderSN, core.OrderRefunded}, {pending.OrderSN, core.OrderNotPaid}, {never.OrderSN, core.OrderIsUnknown},
@@ -139,7 +143,8 @@ func TestRefundingPaidOrders(t *testing.T) {
 		events := w.outbox(t)
 		require.Len(t, events, 2)
 		require.Equal(t, contract.OrderRefunded, events[1].Type)
-		require.NoError(t, w.Land(t.Context(), []contract.Deduction{never}, nil), "a refund request leaves no tombstone")
+		require.NoError(t, w.Land(t.Context(), []contract.Deduction{never}, nil),
+			"a refund request leaves no tombstone")
 		require.Equal(t, core.Pending, w.state(t, never))
 	})
 }

@@ -77,7 +77,8 @@ func TestARedeliveredDeductionPublishesTheSameEvents(t *testing.T) {
 		w.clock.advance(5 * time.Second)
 
 		require.NoError(t, w.Land(t.Context(), []contract.Deduction{d, d}, nil))
-		require.Equal(t, items[contract.OrderEvent](t, created), items[contract.OrderEvent](t, w.bus.all(contract.TopicOrderEvents)))
+		require.Equal(t, items[contract.OrderEvent](t, created),
+			items[contract.OrderEvent](t, w.bus.all(contract.TopicOrderEvents)))
 		require.Len(t, w.bus.take(contract.TopicOrderClose), 1)
 
 		p := w.started(t, d, "k")
@@ -199,7 +200,8 @@ func TestADeductionWithATombstoneIsDropped(t *testing.T) {
 	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		d, other := w.deduction("u1"), w.deduction("u2")
-		require.Equal(t, []core.CloseResult{{OrderSN: d.OrderSN, Outcome: core.CloseUnknown}}, w.close(t, core.ReasonExpired, d.OrderSN))
+		require.Equal(t, []core.CloseResult{{OrderSN: d.OrderSN, Outcome: core.CloseUnknown}},
+			w.close(t, core.ReasonExpired, d.OrderSN))
 		for range 2 {
 			require.NoError(t, w.Land(t.Context(), []contract.Deduction{d, other}, nil))
 			events := items[contract.OrderEvent](t, w.bus.take(contract.TopicOrderEvents))
@@ -209,7 +211,8 @@ func TestADeductionWithATombstoneIsDropped(t *testing.T) {
 			require.Equal(t, contract.CodeNotFound, contract.CodeOf(err))
 			_, err = w.Order(t.Context(), "", d.OrderSN)
 			require.Equal(t, contract.CodeNotFound, contract.CodeOf(err))
-			require.Equal(t, core.CloseUnknown, w.close(t, core.ReasonRejected, d.OrderSN)[0].Outcome, "for this and every later closing")
+			require.Equal(t, core.CloseUnknown, w.close(t, core.ReasonRejected, d.OrderSN)[0].Outcome,
+				"for this and every later closing")
 		}
 		page, _, err := w.List(t.Context(), core.ListQuery{UserID: "u1", Limit: 10})
 		require.NoError(t, err)

@@ -213,7 +213,8 @@ func TestACallbackForAnUnknownPaymentIsKept(t *testing.T) {
 		}
 		require.Equal(t, 1, w.recorder.count("unknown_payment"))
 		var kept int64
-		require.NoError(t, db.Table("payment_events").Where("handled = 'unknown' AND payment_id = 123456789").Count(&kept).Error)
+		require.NoError(t,
+			db.Table("payment_events").Where("handled = 'unknown' AND payment_id = 123456789").Count(&kept).Error)
 		require.EqualValues(t, 1, kept)
 
 		// If the payment exists later (in a restored database), a repeated event takes effect.

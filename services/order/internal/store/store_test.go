@@ -131,7 +131,8 @@ func TestATombstoneAndAnOrderShareOneKey(t *testing.T) {
 		})
 		err := s.InTx(t.Context(), "test", func(tx core.Tx) error { return tx.InsertTombstones([]string{a.OrderSN}, start) })
 		require.Error(t, err)
-		require.Equal(t, contract.CodeUnavailable, contract.CodeOf(err), "a duplicate key counts as a lost race: retry")
+		require.Equal(t, contract.CodeUnavailable, contract.CodeOf(err),
+			"a duplicate key counts as a lost race: retry")
 		require.Error(t, s.InTx(t.Context(), "test", func(tx core.Tx) error { return tx.InsertOrders([]core.Order{b}) }))
 		do(t, s, func(tx core.Tx) {
 			found, err := tx.LockOrders([]string{a.OrderSN, b.OrderSN})
@@ -213,7 +214,8 @@ func TestOverdueOrdersAndTheirNextCheck(t *testing.T) {
 		require.Empty(t, late(due.Add(-time.Millisecond), 100))
 		require.Len(t, late(due, 100), 28)
 		require.Len(t, late(due, 10), 10)
-		require.NoError(t, s.PostponeClosingCheck(t.Context(), []string{all[2].OrderSN, all[0].OrderSN}, due.Add(time.Second)))
+		require.NoError(t,
+			s.PostponeClosingCheck(t.Context(), []string{all[2].OrderSN, all[0].OrderSN}, due.Add(time.Second)))
 		require.Len(t, late(due, 100), 27)
 		found := late(due.Add(time.Minute), 100)
 		require.Len(t, found, 29)
