@@ -3,7 +3,6 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -56,6 +55,6 @@ func TestListMustParse(t *testing.T) {
 		require.NoError(t, os.WriteFile(list, []byte(line+"\n"), 0o600))
 		_, err := readList(list)
 		require.Error(t, err, line)
-		require.True(t, strings.Contains(err.Error(), ":1: "), err)
+		require.ErrorContains(t, err, ":1: ")
 	}
 }
