@@ -80,21 +80,21 @@ func TestConcurrentExportsAndReconciliationsAreLimited(t *testing.T) {
 				server := httptest.NewServer(s.svc.Handler())
 				defer server.Close()
 
-				call := func(ctx context.Context, id, accept string) (answer, error) {
+				call := func(ctx context.Context, id, accept string) (response, error) {
 					r, err := http.NewRequestWithContext(ctx, c.method, server.URL+"/v1/merchant/activities/"+id+c.path, nil)
 					if err != nil {
-						return answer{}, err
+						return response{}, err
 					}
 					r.Header.Set("Authorization", "Bearer "+operator)
 					r.Header.Set("Accept", accept)
 					resp, err := server.Client().Do(r)
 					if err != nil {
-						return answer{}, err
+						return response{}, err
 					}
 					defer resp.Body.Close()
 					var body json.RawMessage
 					_ = json.NewDecoder(resp.Body).Decode(&body) // CSV does not decode
-					return answer{resp.StatusCode, resp.Header, body}, nil
+					return response{resp.StatusCode, resp.Header, body}, nil
 				}
 				refused := func(id string) {
 					t.Helper()

@@ -155,10 +155,10 @@ func TestARefundedOrderReleasesItsUnitsOnce(t *testing.T) {
 		w.land(reserved, queued, sold, released, kept)
 		w.follow(event(reserved, contract.OrderCreated), event(sold, contract.OrderPaid), event(released, contract.OrderClosed), event(kept, contract.OrderPaid))
 		missing := newSN()
-		gone := []string{reserved.OrderSN, queued.OrderSN, sold.OrderSN, released.OrderSN, missing}
-		w.orders.set("refunded", gone...)
+		absent := []string{reserved.OrderSN, queued.OrderSN, sold.OrderSN, released.OrderSN, missing}
+		w.orders.set("refunded", absent...)
 		w.orders.set("paid", kept.OrderSN)
-		due := message(w.t, contract.TopicOrderClose, contract.OrderClose{OrderSNs: append(gone, kept.OrderSN), ActivityID: a.ID, DueAt: time.Now()})
+		due := message(w.t, contract.TopicOrderClose, contract.OrderClose{OrderSNs: append(absent, kept.OrderSN), ActivityID: a.ID, DueAt: time.Now()})
 
 		for range 3 { // the message may be redelivered
 			require.NoError(w.t, w.consumer.OrderClose(w.ctx, due))

@@ -59,13 +59,13 @@ func (s *shop) mint(user string, roles ...auth.Role) string {
 	return token
 }
 
-type answer struct {
+type response struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-func (a answer) code() string {
+func (a response) code() string {
 	var p struct {
 		Code string `json:"code"`
 	}
@@ -73,7 +73,7 @@ func (a answer) code() string {
 	return p.Code
 }
 
-func (a answer) field() string {
+func (a response) field() string {
 	var p struct {
 		Errors []contract.FieldError `json:"errors"`
 	}
@@ -84,12 +84,12 @@ func (a answer) field() string {
 	return p.Errors[0].Field
 }
 
-func (a answer) into(t *testing.T, v any) {
+func (a response) into(t *testing.T, v any) {
 	t.Helper()
 	require.NoError(t, json.Unmarshal(a.body, v), "%s", a.body)
 }
 
-func (s *shop) as(token, method, path, body string, header ...string) answer {
+func (s *shop) as(token, method, path, body string, header ...string) response {
 	s.t.Helper()
 	var reader io.Reader
 	if body != "" {
@@ -107,10 +107,10 @@ func (s *shop) as(token, method, path, body string, header ...string) answer {
 	}
 	w := httptest.NewRecorder()
 	s.svc.Handler().ServeHTTP(w, r)
-	return answer{w.Code, w.Header(), w.Body.Bytes()}
+	return response{w.Code, w.Header(), w.Body.Bytes()}
 }
 
-func (s *shop) do(method, path, body string, header ...string) answer {
+func (s *shop) do(method, path, body string, header ...string) response {
 	s.t.Helper()
 	return s.as(s.token, method, path, body, header...)
 }
@@ -156,7 +156,7 @@ func TestASaleFromDraftToEnd(t *testing.T) {
 		sku := s.product("EUR")[0]
 		id := s.draft(sku, 10)
 		at := "/v1/merchant/activities/" + id
-		state := func(got answer) string {
+		state := func(got response) string {
 			require.Equal(t, 200, got.status, "%s", got.body)
 			var a struct{ State string }
 			got.into(t, &a)

@@ -37,7 +37,7 @@ func TestLimitsAreListedTestedAndChanged(t *testing.T) {
 	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {
 		s := newShop(t, db)
 		operator := s.mint("operator-1", auth.Operator)
-		call := func(method, path, body string) answer {
+		call := func(method, path, body string) response {
 			return s.as(operator, method, "/v1/merchant/limits"+path, body)
 		}
 		require.Equal(t, "unavailable", call("GET", "", "").code(), "without Redis there are none")
@@ -82,28 +82,28 @@ func TestLimitsAreListedTestedAndChanged(t *testing.T) {
 		require.Equal(t, "invalid_request", call("GET", "?cursor=%21", "").code())
 
 		// The time-out of Redis is short; a busy machine may exceed it.
-		asked := func(method, path, body string) (got answer) {
+		read := func(method, path, body string) (got response) {
 			require.Eventually(t, func() bool {
 				got = call(method, path, body)
 				return got.status != http.StatusServiceUnavailable
 			}, patience, 10*time.Millisecond)
 			return got
 		}
-		look := func(name string) (l limitState) {
-			got := asked("GET", "/"+name, "")
+		limit := func(name string) (l limitState) {
+			got := read("GET", "/"+name, "")
 			require.Equal(t, http.StatusOK, got.status, "%s", got.body)
 			got.into(t, &l)
 			return l
 		}
 		source := func(name, is string) {
 			t.Helper()
-			require.Eventually(t, func() bool { return look(name).Source == is }, patience, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return limit(name).Source == is }, patience, 10*time.Millisecond)
 		}
-		require.Equal(t, http.StatusNotFound, call("GET", "/nobody-has-it", "").status)
-		require.EqualValues(t, 4000, look("path-total").Rule.Limit)
+		require.Equal(t, http.StatusNotFound, call("GET", "/unknown", "").status)
+		require.EqualValues(t, 4000, limit("path-total").Rule.Limit)
 
 		// A limit is tested, changed, disabled and restored.
-		try := func(name, key string) answer { return asked("POST", "/"+name+"/try", `{"key":"`+key+`"}`) }
+		try := func(name, key string) response { return read("POST", "/"+name+"/try", `{"key":"`+key+`"}`) }
 		require.Equal(t, "state_conflict", try("order-per-user", "u").code(), "a local limit has no shared state")
 		change := func(method, path, body string) (version int64) {
 			t.Helper()
@@ -132,7 +132,7 @@ func TestLimitsAreListedTestedAndChanged(t *testing.T) {
 			return !decision.Allowed
 		}, patience, 10*time.Millisecond, "no call passes")
 		require.EqualValues(t, 3, change("DELETE", "/path-total", ""))
-		require.Eventually(t, func() bool { return look("path-total").Rule == nil }, patience, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return limit("path-total").Rule == nil }, patience, 10*time.Millisecond)
 		source("path-total", "redis")
 		require.Equal(t, http.StatusNotFound, try("path-total", "").status)
 		require.EqualValues(t, 4, change("POST", "/path-total/revert", ""))
@@ -148,7 +148,7 @@ func TestLimitsAreListedTestedAndChanged(t *testing.T) {
 		}
 		require.Equal(t, "key", call("POST", "/path-total/try", `{}`).field())
 		for _, method := range []string{"PUT", "DELETE"} {
-			require.Equal(t, http.StatusNotFound, call(method, "/nobody-has-it", `{"limit":1}`).status)
+			require.Equal(t, http.StatusNotFound, call(method, "/unknown", `{"limit":1}`).status)
 		}
 
 		// Each change is in the change log, with its actor.

@@ -141,16 +141,16 @@ func TestOverdueReservationsDoNotBlockOthers(t *testing.T) {
 		broken := all[3].OrderSN
 		require.NoError(w.t, w.db.Exec("UPDATE reservations SET line_items = 'rubbish' WHERE order_sn = ?", broken).Error)
 		w.shift = time.Hour
-		asked := map[string]int{}
+		resent := map[string]int{}
 		for range 3 {
 			sns, _ := w.askedAbout()
 			for _, sn := range sns {
-				asked[sn]++
+				resent[sn]++
 			}
 		}
-		require.Len(w.t, asked, 599)
-		require.NotContains(w.t, asked, broken)
-		for sn, n := range asked {
+		require.Len(w.t, resent, 599)
+		require.NotContains(w.t, resent, broken)
+		for sn, n := range resent {
 			require.Equal(w.t, 1, n, sn)
 		}
 		require.Equal(w.t, []string{"ledger row cannot be read"}, alarms.raised)

@@ -198,7 +198,7 @@ func TestDamageIsRepaired(t *testing.T) {
 		{"entry of a landed one missing", false, func(w *world, m *mixed) error {
 			return w.rdb.HDel(w.ctx, gateKey(m.a, "held"), m.landed.OrderSN).Err()
 		}, "adopted buyers counters"},
-		{"entries of created and paid ones gone with their buyers", false, func(w *world, m *mixed) error {
+		{"entries of created and paid ones missing with their buyers", false, func(w *world, m *mixed) error {
 			w.rdb.HDel(w.ctx, gateKey(m.a, "buyers"), "created", "paid")
 			return w.rdb.HDel(w.ctx, gateKey(m.a, "held"), m.created.OrderSN, m.paid.OrderSN).Err()
 		}, "adopted counters"},
@@ -242,7 +242,7 @@ func TestDamageIsRepaired(t *testing.T) {
 		{"a created one said to be paid", false, stage("p", func(m *mixed) string { return m.created.OrderSN }), "counters overruled"},
 		{"a paid one said to be landed", false, stage("l", func(m *mixed) string { return m.paid.OrderSN }), "counters settled"},
 		{"a landed one said to be paid", false, stage("p", func(m *mixed) string { return m.landed.OrderSN }), "counters overruled"},
-		{"another buyer", false, edit(1, "somebody", func(m *mixed) string { return m.landed.OrderSN }), "buyers corrected"},
+		{"another buyer", false, edit(1, "other", func(m *mixed) string { return m.landed.OrderSN }), "buyers corrected"},
 		{"another deadline", false, edit(4, "1", func(m *mixed) string { return m.created.OrderSN }), "settled"},
 		{"other lines", false, func(w *world, m *mixed) error {
 			return edit(2, m.a.Items[1].SKUID+":4", func(m *mixed) string { return m.landed.OrderSN })(w, m)
@@ -288,7 +288,7 @@ func TestDamageIsRepaired(t *testing.T) {
 			for _, text := range []string{
 				"UPDATE allowances SET held = 9 WHERE activity_id = ? AND user_id = 'landed'", "UPDATE allowances SET held = 0 WHERE activity_id = ? AND user_id = 'paid'",
 				"DELETE FROM allowances WHERE activity_id = ? AND user_id = 'created'", "UPDATE allowances SET held = 2 WHERE activity_id = ? AND user_id = 'closed'",
-				"INSERT INTO allowances (activity_id, user_id, held) VALUES (?, 'nobody', 3)",
+				"INSERT INTO allowances (activity_id, user_id, held) VALUES (?, 'ghost', 3)",
 			} {
 				if err := w.db.Exec(text, m.a.ID).Error; err != nil {
 					return err

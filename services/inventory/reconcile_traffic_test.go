@@ -148,8 +148,8 @@ func TestPurchasesInFlightAreNotRepaired(t *testing.T) {
 		w.restart()
 		a := w.sale(2, 150, 90)
 		ctx, cancel := context.WithCancel(w.ctx)
-		var looks atomic.Int64
-		var looked int
+		var rounds atomic.Int64
+		var differences int
 		var wg sync.WaitGroup
 		other := w.parts.start().reconciler // in another process
 		wg.Go(func() {
@@ -165,20 +165,20 @@ func TestPurchasesInFlightAreNotRepaired(t *testing.T) {
 					w.t.Errorf("reconciliation: %v", err)
 					return
 				}
-				looks.Add(1)
+				rounds.Add(1)
 				if len(r.Repairs) > 0 {
 					w.t.Errorf("repaired: %+v", r.Repairs)
 					return
 				}
-				looked += len(r.Differences)
+				differences += len(r.Differences)
 			}
 		})
 		// With one writer at a time no reconciliation may end beside the first few hundred purchases.
-		w.traffic(a).run(t, 600, 20_000, func() bool { return looks.Load() > 0 || w.t.Failed() })
+		w.traffic(a).run(t, 600, 20_000, func() bool { return rounds.Load() > 0 || w.t.Failed() })
 		cancel()
 		wg.Wait()
-		require.Positive(w.t, looks.Load())
-		w.t.Logf("%d reconciliations beside the traffic, %d differences reported as in flight", looks.Load(), looked)
+		require.Positive(w.t, rounds.Load())
+		w.t.Logf("%d reconciliations beside the traffic, %d differences reported as in flight", rounds.Load(), differences)
 		w.agree(a)
 		w.whole(w.t, a)
 		w.settles()
@@ -280,7 +280,7 @@ func (h *history) damage(r *rapid.T) {
 		if err == nil {
 			to := rapid.SampledFrom([]string{"l", "c", "p", "x", "f", "?"}).Draw(r, "to")
 			require.NoError(r, h.rdb.HSet(ctx, key("held"), sn, to+stored[1:]).Err())
-			h.told[sn] += to
+			h.shown[sn] += to
 		}
 	case "buyer":
 		require.NoError(r, h.rdb.HSet(ctx, key("buyers"), fmt.Sprint("u", rapid.IntRange(1, 4).Draw(r, "user")), "7|123,|").Err())

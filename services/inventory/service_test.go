@@ -104,7 +104,7 @@ func TestOnARealRedis(t *testing.T) {
 	}
 	rdb := redis.NewClient(&redis.Options{Addr: strings.Split(addr, ",")[0], DB: 3})
 	t.Cleanup(func() { _ = rdb.Close() })
-	require.NoError(t, rdb.FlushDB(t.Context()).Err(), "no Redis answers at %s (REDIS_ADDRS): run `make test`, which starts one", addr)
+	require.NoError(t, rdb.FlushDB(t.Context()).Err(), "no Redis at %s (REDIS_ADDRS): run `make test`, which starts one", addr)
 	t.Cleanup(func() { _ = rdb.FlushDB(context.Background()) })
 	w := newWorldOn(t, dbtest.MariaDB(t, Migrations), []string{strings.Split(addr, ",")[0]}, 3)
 	a := w.sale(1, 50)

@@ -311,7 +311,7 @@ func TestADeadLetterThatContradictsTheLedgerReleasesNothing(t *testing.T) {
 		w.land(r)
 		w.orders.set("pending", r.OrderSN)
 		item, err := json.Marshal(contract.Deduction{
-			OrderSN: r.OrderSN, UserID: "somebody", ActivityID: r.ActivityID, Currency: "EUR", PayWithinS: 60,
+			OrderSN: r.OrderSN, UserID: "other", ActivityID: r.ActivityID, Currency: "EUR", PayWithinS: 60,
 			Lines: []contract.PricedLine{{SKUID: r.Lines[0].SKUID, Qty: 1, Price: 1}},
 		})
 		require.NoError(w.t, err)

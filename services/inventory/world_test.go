@@ -63,7 +63,7 @@ type world struct {
 	orders   *orderService
 	faults   *faults
 	shift    time.Duration     // how far the service's clock is ahead
-	told     map[string]string // order_sn -> the stages, by their letters, that a damaged entry showed to its buyer
+	shown    map[string]string // order_sn -> the stages, by their letters, that a damaged entry showed to its buyer
 	parts    parts
 	tel      *telemetry.Telemetry
 }
@@ -85,7 +85,7 @@ func newWorld(t testing.TB, db *gorm.DB) *world {
 }
 
 func newWorldOn(t testing.TB, db *gorm.DB, redisAddrs []string, redisDB int) *world {
-	w := &world{t: t, ctx: t.Context(), db: db, broker: &broker{}, faults: &faults{}, tel: telemetry.Discard(nil), told: map[string]string{}}
+	w := &world{t: t, ctx: t.Context(), db: db, broker: &broker{}, faults: &faults{}, tel: telemetry.Discard(nil), shown: map[string]string{}}
 	w.rdb = stockgate.Connect(redisAddrs, redisDB, patient)
 	t.Cleanup(func() { _ = w.rdb.Close() })
 	w.gate = stockgate.New(w.rdb, stockgate.Options{Timeout: time.Minute, BreakerFailures: 1000})
@@ -727,9 +727,9 @@ func (w *world) agree(a *core.Activity) {
 			want = stockgate.StatusClosed
 		}
 		// The end that a damaged gate showed stays, and a buyer who saw an order does not see failed.
-		told := w.told[r.OrderSN]
-		if want == stockgate.StatusFailed && e.Status == stockgate.StatusClosed && strings.ContainsAny(told, "cx") ||
-			want == stockgate.StatusClosed && e.Status == stockgate.StatusFailed && strings.Contains(told, "f") {
+		shown := w.shown[r.OrderSN]
+		if want == stockgate.StatusFailed && e.Status == stockgate.StatusClosed && strings.ContainsAny(shown, "cx") ||
+			want == stockgate.StatusClosed && e.Status == stockgate.StatusFailed && strings.Contains(shown, "f") {
 			continue
 		}
 		require.Equal(w.t, want, e.Status, "status of %+v", r)

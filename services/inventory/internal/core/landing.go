@@ -116,8 +116,7 @@ func heldBy(tx LedgerTx, users map[string][]string) (map[Buyer]int64, error) {
 	return held, nil
 }
 
-// invalid returns why an item becomes a dead letter, "" if it does not. known tells whether the ledger has its
-// order_sn.
+// invalid returns why an item becomes a dead letter, "" if it does not. known means that the ledger has its order_sn.
 func (l *landing) invalid(it contract.Reservation, row Reservation, known bool, a *Activity) string {
 	switch {
 	case known && row.same(it.UserID, it.ActivityID, it.Bucket, it.Lines):

@@ -7,7 +7,7 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// retryGateAfter is the pause that callers are asked to make when the gate cannot be reached.
+// retryGateAfter is the pause that a refusal suggests when the gate cannot be reached.
 const retryGateAfter = 2 * time.Second
 
 // gateRefusal turns the error of an unreachable gate into the refusal of a call that changes something: the tables

@@ -57,7 +57,7 @@ func New(d Deps) *Service {
 	}
 }
 
-// TableTime returns a clock that tells the time as the tables keep it: UTC, in milliseconds.
+// TableTime returns a clock whose times are as the tables keep them: UTC, in milliseconds.
 func TableTime(clock func() time.Time) func() time.Time {
 	return func() time.Time { return ms(clock()) }
 }

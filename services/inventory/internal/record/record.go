@@ -1,4 +1,4 @@
-// Package watch tells the outside what the core did: metrics, spans, log lines.
+// Package record records what core and reconciler did, in metrics, spans and log lines.
 package record
 
 import (
