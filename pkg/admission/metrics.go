@@ -58,7 +58,7 @@ func (m *metrics) observe(meter metric.Meter, l *Limits) error {
 	breaker, again := meter.Int64ObservableGauge("flashsale.limits.redis.breaker",
 		metric.WithDescription("State of the breaker before the Redis of the limits: 0 closed, 2 open."))
 	instances, last := meter.Int64ObservableGauge("flashsale.limits.instances",
-		metric.WithDescription("Processes of this service that share the limits, as far as this process knows."))
+		metric.WithDescription("Processes of this service that share the limits, by the count of this process."))
 	if err = errors.Join(err, more, again, last); err != nil {
 		return err
 	}

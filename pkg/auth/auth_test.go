@@ -98,7 +98,7 @@ func TestHS256Tokens(t *testing.T) {
 		"missing":            {"", false},
 		"other scheme":       {"Basic " + whole, false},
 		"no token":           {"Bearer ", false},
-		"rubbish":            {"Bearer abc", false},
+		"malformed":          {"Bearer abc", false},
 		"expired":            {"Bearer " + hs(good("exp", time.Now().Add(-time.Minute).Unix())), false},
 		"no exp":             {"Bearer " + hs(good("exp", nil)), false},
 		"not yet":            {"Bearer " + hs(good("nbf", time.Now().Add(time.Minute).Unix())), false},

@@ -146,7 +146,7 @@ func (o *once) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, (*[]json.RawMessage)(o))
 }
 
-// twoLists reports, at little cost, whether a body may have two lists of items. It knows the usual spellings.
+// twoLists reports, at little cost, whether a body may have two lists of items. It recognises the usual spellings.
 func twoLists(body []byte) bool {
 	return bytes.Count(body, []byte(`"items"`)) > 1 || bytes.Contains(body, []byte(`"Items"`)) || bytes.Contains(body, []byte(`"ITEMS"`))
 }

@@ -71,7 +71,7 @@ func TestGoldenMessages(t *testing.T) {
 	golden(t, "dead_letter", []contract.DeadLetter{deadLetter()})
 }
 
-// golden compares the wire format with the file and decodes the file, also with a field that this version does not know.
+// golden compares the wire format with the file and decodes the file, also with a field unknown to this version.
 func golden[T contract.Item](t *testing.T, name string, items []T) {
 	t.Run(name, func(t *testing.T) {
 		bodies, err := contract.Encode(items)
@@ -100,7 +100,7 @@ func golden[T contract.Item](t *testing.T, name string, items []T) {
 		later, err := json.Marshal(loose)
 		require.NoError(t, err)
 		good, bad = contract.Decode[T](later)
-		require.Empty(t, bad, "a consumer ignores what it does not know")
+		require.Empty(t, bad, "a consumer ignores unknown fields")
 		require.Equal(t, items, good)
 	})
 }

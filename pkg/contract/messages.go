@@ -210,7 +210,7 @@ func (d Deduction) Validate() error {
 		}
 	}
 	if len(d.Currency) != 3 {
-		return errors.New("currency: must have 3 letters")
+		return errors.New("currency: must have 3 characters")
 	}
 	if d.PayWithinS < 1 || d.PayWithinS > MaxPayWithinS {
 		return fmt.Errorf("pay_within_s: must be 1 to %d", MaxPayWithinS)

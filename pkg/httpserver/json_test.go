@@ -39,7 +39,7 @@ func TestDecodeJSONRefusesAndNamesTheField(t *testing.T) {
 		"list":                {"[]", "body", "must be a JSON object"},
 		"number":              {"1", "body", "must be a JSON object"},
 		"two values":          {`{} {}`, "body", "one JSON value"},
-		"rubbish after":       {`{}]`, "body", "one JSON value"},
+		"trailing text":       {`{}]`, "body", "one JSON value"},
 		"unknown":             {`{"colour":"red"}`, "colour", "is unknown"},
 		"unknown below":       {`{"lines":[{"sku_id":"1","qty":1},{"size":1}]}`, "lines[1].size", "is unknown"},
 		"other case":          {`{"Lines":[]}`, "Lines", "is unknown"},

@@ -57,7 +57,7 @@ func TestFenceExpiresAfterADay(t *testing.T) {
 // An invalid value in the key does not prevent locking.
 func TestFenceAfterAnInvalidValue(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
-		require.NoError(t, rdb.Set(t.Context(), key(name)+":fence", "rubbish", 0).Err())
+		require.NoError(t, rdb.Set(t.Context(), key(name)+":fence", "invalid", 0).Err())
 		require.Positive(t, numberOf(t, locker(rdb, long), name))
 	})
 }

@@ -84,7 +84,7 @@ func (s *lease) lostOne(name string, err error) {
 	s.cancel()
 }
 
-// lostBecause does not wrap err: it may be a time-out of this package, which must not look like the end of the caller's
+// lostBecause does not wrap err: it may be a time-out of this package, which must not be mistaken for the end of the caller's
 // context.
 func lostBecause(name string, err error) error {
 	return fmt.Errorf("lock %s: %w: %s", name, ErrLost, err.Error())
@@ -137,7 +137,7 @@ func (s *lease) renew() bool {
 		switch {
 		case errs[i] == nil:
 			h.until = untils[i]
-		case errors.Is(errs[i], errGone):
+		case errors.Is(errs[i], errNotHeld):
 			s.lostOne(h.name, errs[i])
 		default:
 			s.failure = errs[i]

@@ -85,7 +85,7 @@ func New(rdb redis.UniversalClient, log *slog.Logger, opts ...Option) *Locker {
 }
 
 // Do tries once to obtain the lock, runs work while holding it, and releases it. The lock is renewed as long as work runs;
-// the package comment describes its loss. fence is larger than that of all earlier holders of the name; README.md says when
+// the package comment describes its loss. fence is larger than that of all earlier holders of the name; README.md lists when
 // that can fail.
 //
 // Errors: that of work, joined with ErrLost if the lock did not last to the end of work. With ErrNotObtained,

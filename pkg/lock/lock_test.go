@@ -164,7 +164,7 @@ func TestRedisUnreachable(t *testing.T) {
 		require.NotErrorIs(t, err, lock.ErrNotObtained)
 		require.NotErrorIs(t, err, lock.ErrLost)
 
-		// Redis does not respond: the call is bounded, and its error does not look like the end of the caller's context.
+		// Redis does not respond: the call is bounded, and its error is not the end of the caller's context.
 		w.inject(func(call) trouble { return trouble{before: time.Hour} })
 		begin := time.Now()
 		err = l.Do(t.Context(), "y", none)

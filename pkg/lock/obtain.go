@@ -32,9 +32,9 @@ var fenceLua string
 
 var fenceScript = redis.NewScript(fenceLua)
 
-// errGone reports that, according to Redis, the lock is no longer held here. redsync reports "already taken" for that, also
+// errNotHeld reports that, according to Redis, the lock is no longer held here. redsync reports "already taken" for that, also
 // when the lock is free.
-var errGone = errors.New("it expired, was deleted, or is held by another process")
+var errNotHeld = errors.New("it expired, was deleted, or is held by another process")
 
 func (l *Locker) callTimeout() time.Duration { return time.Duration(float64(l.ttl) * callFactor) }
 
@@ -46,7 +46,7 @@ type hold struct {
 	until time.Time // end of the time in which it is certainly held, by the monotonic clock
 
 	// renew extends the lock to a full TTL and returns its new end. It never takes an expired lock again, even if it is
-	// free: another process may have held it in between. errGone is a certain loss; after other errors the state is unknown.
+	// free: another process may have held it in between. errNotHeld is a certain loss; after other errors the state is unknown.
 	renew func(ctx context.Context) (time.Time, error)
 	// unlock deletes the lock only if it is still held here. Errors as for renew.
 	unlock func(ctx context.Context) error
@@ -94,7 +94,7 @@ func (l *Locker) try(ctx context.Context, name string) (*hold, error) {
 		renew: func(ctx context.Context) (time.Time, error) {
 			_, err := m.ExtendContext(ctx)
 			if errors.Is(err, redsync.ErrExtendFailed) { // the response took longer than the TTL
-				return time.Time{}, errGone
+				return time.Time{}, errNotHeld
 			}
 			return m.Until(), certain(err)
 		},
@@ -115,15 +115,15 @@ func (l *Locker) try(ctx context.Context, name string) (*hold, error) {
 	return h, nil
 }
 
-// unavailable does not wrap err: a time-out of this package must not look like the end of the caller's context.
+// unavailable does not wrap err: a time-out of this package must not be mistaken for the end of the caller's context.
 func unavailable(name string, err error) error {
 	return fmt.Errorf("lock %s: %w: %s", name, ErrUnavailable, err.Error())
 }
 
-// certain maps the errors of redsync for a lock that is not held here to errGone.
+// certain maps the errors of redsync for a lock that is not held here to errNotHeld.
 func certain(err error) error {
 	if taken := (*redsync.ErrTaken)(nil); errors.As(err, &taken) || errors.Is(err, redsync.ErrLockAlreadyExpired) {
-		return errGone
+		return errNotHeld
 	}
 	return err
 }
@@ -161,11 +161,11 @@ func (l *Locker) release(ctx context.Context, s *lease) error {
 		if err == nil {
 			continue
 		}
-		gone := errors.Is(err, errGone)
-		if !gone {
+		notHeld := errors.Is(err, errNotHeld)
+		if !notHeld {
 			left, failure = append(left, h.name), err
 		}
-		if lost == nil && (gone || time.Now().After(h.until)) {
+		if lost == nil && (notHeld || time.Now().After(h.until)) {
 			lost = lostBecause(h.name, err)
 		}
 	}

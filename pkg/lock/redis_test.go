@@ -43,7 +43,7 @@ func realRedis(t *testing.T) *redis.Client {
 	rdb := dial()
 	t.Cleanup(func() { _ = rdb.Close() })
 	if err := rdb.Ping(t.Context()).Err(); err != nil {
-		t.Fatalf("no Redis answers (REDIS_ADDRS): run `make test`, which starts one: %v", err)
+		t.Fatalf("no Redis (REDIS_ADDRS): run `make test`, which starts one: %v", err)
 	}
 	return rdb
 }

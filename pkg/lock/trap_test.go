@@ -50,7 +50,7 @@ func TestTrapCancelWhileLockingLeavesNoLock(t *testing.T) {
 	})
 }
 
-// The same with a lost response: the lock is held, but the caller does not know.
+// The same with a lost response: the lock is held, but the caller gets an error.
 func TestTrapLostResponseLeavesNoLock(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
 		w := &wire{}
@@ -221,7 +221,7 @@ func TestTrapFailoverGivesItToTwo(t *testing.T) {
 	})
 }
 
-// redsync gives each call 5 % of the TTL, 25 ms of 500 ms: a busy Redis looks unreachable.
+// redsync gives each call 5 % of the TTL, 25 ms of 500 ms: calls to a busy Redis time out.
 func TestTrapShortTTLWithBusyRedis(t *testing.T) {
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		const ttl = 500 * time.Millisecond

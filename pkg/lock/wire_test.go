@@ -115,37 +115,37 @@ func (w *wire) hinder(ctx context.Context, cmd redis.Cmder, next redis.ProcessHo
 	if t == (trouble{}) {
 		return next(ctx, cmd)
 	}
-	answered := make(chan func() error, 1)
+	done := make(chan func() error, 1)
 	w.late.Go(func() {
 		time.Sleep(t.before)
 		if t.refuse {
-			answered <- func() error { return errCut }
+			done <- func() error { return errCut }
 			return
 		}
-		var answer func() error
+		var respond func() error
 		detached := context.WithoutCancel(ctx)
 		switch cmd := cmd.(type) {
 		case *redis.BoolCmd:
 			own := redis.NewBoolCmd(detached, cmd.Args()...)
 			err := next(detached, own)
-			answer = func() error { cmd.SetVal(own.Val()); return err }
+			respond = func() error { cmd.SetVal(own.Val()); return err }
 		case *redis.Cmd:
 			own := redis.NewCmd(detached, cmd.Args()...)
 			err := next(detached, own)
-			answer = func() error { cmd.SetVal(own.Val()); return err }
+			respond = func() error { cmd.SetVal(own.Val()); return err }
 		}
 		if t.until != nil {
 			<-t.until
 		}
 		time.Sleep(t.after)
 		if t.cut {
-			answer = func() error { return errCut }
+			respond = func() error { return errCut }
 		}
-		answered <- answer
+		done <- respond
 	})
 	select {
-	case answer := <-answered:
-		err := answer()
+	case respond := <-done:
+		err := respond()
 		cmd.SetErr(err)
 		return err
 	case <-ctx.Done():

@@ -35,7 +35,7 @@ func realRedis(t *testing.T) server {
 	rdb := redis.NewClient(&redis.Options{Addr: strings.Split(addr, ",")[0], DB: 4, ContextTimeoutEnabled: true, DialTimeout: time.Second})
 	t.Cleanup(func() { _ = rdb.Close() })
 	if err := rdb.Ping(t.Context()).Err(); err != nil {
-		t.Fatalf("no Redis answers at %s (REDIS_ADDRS): run `make test`, which starts one: %v", addr, err)
+		t.Fatalf("no Redis at %s (REDIS_ADDRS): run `make test`, which starts one: %v", addr, err)
 	}
 	random := make([]byte, 6)
 	_, _ = rand.Read(random)
@@ -143,7 +143,7 @@ func TestStoppedHoldersWindowIsNeverShared(t *testing.T) {
 		all := map[string]any{}
 		for w := range ordersn.Workers {
 			if w != id {
-				all[strconv.Itoa(w)] = "someone 1 99999999999999"
+				all[strconv.Itoa(w)] = "other 1 99999999999999"
 			}
 		}
 		require.NoError(t, s.rdb.HSet(t.Context(), s.key, all).Err())
@@ -197,7 +197,7 @@ func TestUnreachableRedisStopsIssuingWithinTheLease(t *testing.T) {
 	start(t, l)
 	eventually(t, l.Held)
 	m.SetError("LOADING")
-	gone := time.Now()
+	stopped := time.Now()
 	var last time.Time // before the last successful call
 	eventually(t, func() bool {
 		asked := time.Now()
@@ -207,7 +207,7 @@ func TestUnreachableRedisStopsIssuingWithinTheLease(t *testing.T) {
 		last = asked
 		return false
 	})
-	require.LessOrEqual(t, last.Sub(gone), term+200*time.Millisecond)
+	require.LessOrEqual(t, last.Sub(stopped), term+200*time.Millisecond)
 	require.True(t, l.Held())
 	m.SetError("")
 	eventually(t, func() bool { return usable(l) })
@@ -256,7 +256,7 @@ func TestNoMillisecondOfAnIDIsShared(t *testing.T) {
 		// Few ids, so that processes compete for them.
 		few := map[string]any{}
 		for w := 4; w < ordersn.Workers; w++ {
-			few[strconv.Itoa(w)] = "someone 1 99999999999999"
+			few[strconv.Itoa(w)] = "other 1 99999999999999"
 		}
 		for i := 0; time.Now().Before(deadline); i++ {
 			require.NoError(t, s.rdb.HSet(t.Context(), s.key, few).Err())

@@ -172,7 +172,7 @@ func TestRolledBackRowsAreNeverPublished(t *testing.T) {
 			return boom
 		}), boom)
 		add(t, db, "t", 2, 3)
-		r.Wake() // the poll is an hour away
+		r.Wake() // the next poll is in an hour
 		empty(t, db)
 		require.Equal(t, map[string]int{"1002": 1}, b.seen(t))
 	})

@@ -133,7 +133,7 @@ func TestADisconnectedCallerIsNoError(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	query := fmt.Errorf("query: %w", context.Canceled)
-	for _, err := range []error{query, contract.Refuse(contract.CodeUnavailable, "Ask again.").Because(query)} {
+	for _, err := range []error{query, contract.Refuse(contract.CodeUnavailable, "Retry.").Because(query)} {
 		w := httptest.NewRecorder()
 		Write(w, httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx), telemetry.NewLogger(&log, slog.LevelInfo), err)
 		require.Equal(t, 499, w.Code)

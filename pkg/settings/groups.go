@@ -117,7 +117,7 @@ func (r RocketMQ) Validate(bool) error {
 	for _, c := range r.Prefix {
 		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 		if !letter && (c < '0' || c > '9') && c != '-' && c != '_' {
-			return Wrong("ROCKETMQ_PREFIX", "may hold letters, digits, - and _ only")
+			return Wrong("ROCKETMQ_PREFIX", "may hold a-z, A-Z, 0-9, - and _ only")
 		}
 	}
 	if len(r.Prefix) > 64 {

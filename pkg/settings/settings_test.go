@@ -128,7 +128,7 @@ func TestAWrongSettingIsOneSentenceThatNamesIt(t *testing.T) {
 		"redis db":           {environ("REDIS_DB=-1"), "REDIS_DB", "negative"},
 		"redis cluster db":   {environ("REDIS_ADDRS=a:1,b:2", "REDIS_DB=1"), "REDIS_DB", "cluster"},
 		"namesrv":            {environ("ROCKETMQ_NAMESRV=:9876"), "ROCKETMQ_NAMESRV", "not an address"},
-		"prefix":             {environ("ROCKETMQ_PREFIX=a%b"), "ROCKETMQ_PREFIX", "letters"},
+		"prefix":             {environ("ROCKETMQ_PREFIX=a%b"), "ROCKETMQ_PREFIX", "a-z, A-Z, 0-9"},
 		"both keys":          {environ("AUTH_HS256_SECRET=a", "AUTH_JWKS_URL=http://a/"), "AUTH_HS256_SECRET", "exactly one"},
 		"jwks url":           {environ("AUTH_JWKS_URL=keys.json"), "AUTH_JWKS_URL", "URL"},
 		"dev tokens no key":  {environ("AUTH_JWKS_URL=http://a/", "AUTH_DEV_TOKENS=true"), "AUTH_DEV_TOKENS", "AUTH_HS256_SECRET"},

@@ -7,5 +7,5 @@
 //   - times are DATETIME(3) in MySQL and DATETIME in SQLite (the SQLite driver reads a column as a time only with exactly
 //     that type name); they are truncated to milliseconds and converted to UTC when written;
 //   - no statement that only one database supports: no RETURNING, no SKIP LOCKED;
-//   - RowsAffected tells whether a guarded UPDATE matched: it counts changed rows, not found ones.
+//   - read from RowsAffected whether a guarded UPDATE matched: it counts changed rows, not found ones.
 package sqldb

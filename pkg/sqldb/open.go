@@ -133,7 +133,7 @@ func CheckDSN(dsn string) error {
 	cfg, err := mysqldriver.ParseDSN(dsn)
 	switch {
 	case err != nil: // the driver's text may quote the DSN, and with it the password
-		return errors.New("is malformed: it must look like user:password@tcp(host:3306)/database")
+		return errors.New("is malformed: it must have the form user:password@tcp(host:3306)/database")
 	case cfg.DBName == "":
 		return errors.New("names no database after the /")
 	}
@@ -144,7 +144,7 @@ func mysqlConfig(dsn string, opts Options) (*mysqldriver.Config, error) {
 	cfg, err := mysqldriver.ParseDSN(dsn)
 	if err != nil {
 		// The driver's text may quote the DSN, and with it the password.
-		return nil, errors.New("the MySQL DSN is malformed: it must look like user:password@tcp(host:3306)/database")
+		return nil, errors.New("the MySQL DSN is malformed: it must have the form user:password@tcp(host:3306)/database")
 	}
 	cfg.ParseTime, cfg.Loc = true, time.UTC
 	cfg.InterpolateParams = true

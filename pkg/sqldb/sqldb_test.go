@@ -295,13 +295,13 @@ func (c *cutter) listen() string {
 			wg.Go(func() { defer end(); _, _ = io.Copy(server, client) })
 			wg.Go(func() {
 				defer end()
-				answer := make([]byte, 64<<10)
+				response := make([]byte, 64<<10)
 				for {
-					n, err := server.Read(answer)
+					n, err := server.Read(response)
 					if err != nil || c.afterRequest.CompareAndSwap(true, false) {
 						return
 					}
-					if _, err := client.Write(answer[:n]); err != nil {
+					if _, err := client.Write(response[:n]); err != nil {
 						return
 					}
 				}

@@ -350,7 +350,7 @@ func TestABatchAppearsInEachSampledItemsTrace(t *testing.T) {
 	tel, recorder := Recording()
 	tps, ids := begin(tel, 3)
 	// items: traced, unsampled, traced, malformed, same parent as the first, traced
-	items := []string{tps[0], "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00", tps[1], "rubbish", tps[0], tps[2]}
+	items := []string{tps[0], "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00", tps[1], "invalid", tps[0], tps[2]}
 	ctx, batch := tel.StartBatch(context.Background(), "process", trace.SpanKindConsumer, items, AttrTopic.String("topic"))
 	in, endTx := tel.Span(ctx, "transaction", trace.SpanKindInternal)
 	_, endSQL := tel.Span(in, "sql", trace.SpanKindClient, AttrOutcome.String("ok"))
@@ -437,7 +437,7 @@ func TestWithTraceparentLeavesABatch(t *testing.T) {
 	end(nil)
 	batch.End(nil)
 	require.Contains(t, tree(recorder.Ended(), ids[1]), "request>alone")
-	same := WithTraceparent(ctx, "rubbish")
+	same := WithTraceparent(ctx, "invalid")
 	require.Equal(t, ctx, same)
 }
 
