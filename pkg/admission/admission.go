@@ -1,6 +1,6 @@
-// Package admission limits the requests of a service. It connects the limiters of package ratelimit with the rules, the
-// Redis, the caller identities and the error responses of this system. A service only declares the names of the limits
-// on its routes.
+// Package admission limits the requests of a service. It connects the limiters of package ratelimit with the rules,
+// the Redis, the caller identities and the error responses of this system. A service only declares the names of the
+// limits on its routes.
 package admission
 
 import (
@@ -114,8 +114,8 @@ var names = sync.OnceValue(func() []string {
 	return names
 })
 
-// Components returns the loops that synchronize rules and counts with other processes. They go before the listeners, so
-// that they still run while the last requests are decided.
+// Components returns the loops that synchronize rules and counts with other processes. They go before the listeners,
+// so that they still run while the last requests are decided.
 func (l *Limits) Components() []lifecycle.Component {
 	var all []lifecycle.Component
 	if l.rdb != nil {
@@ -135,7 +135,8 @@ func (l *Limits) Components() []lifecycle.Component {
 	return all
 }
 
-// checkEviction logs a warning if Redis may evict limits in force. A Redis that does not report its policy is accepted.
+// checkEviction logs a warning if Redis may evict limits in force. A Redis that does not report its policy is
+// accepted.
 func (l *Limits) checkEviction(ctx context.Context) {
 	if err := l.conn.CheckEviction(ctx); err != nil && !errors.Is(err, ratelimit.ErrUnavailable) {
 		l.tel.Log.WarnContext(ctx, "redis of the limits has a wrong eviction policy", "error", err)

@@ -22,17 +22,19 @@ var (
 // Settings select the rules of the limits and the Redis that holds their counts. The zero value suits a developer's
 // machine without Redis.
 type Settings struct {
-	// Rules is a file of rules, read again when it changes. Without it the embedded rules apply; they differ by APP_ENV.
+	// Rules is a file of rules, read again when it changes. Without it the embedded rules apply; they differ by
+	// APP_ENV.
 	Rules string `env:"LIMIT_RULES"`
 	// RedisAddrs and RedisDB are the limiters' own Redis; empty: REDIS_ADDRS and REDIS_DB.
 	RedisAddrs []string `env:"LIMIT_REDIS_ADDRS"`
 	RedisDB    int      `env:"LIMIT_REDIS_DB"`
 	// TrustedProxies are the networks of the proxies whose X-Forwarded-For is trusted.
 	TrustedProxies []string `env:"TRUSTED_PROXIES"`
-	// PathRate is the number of paths of one activity that all pods together issue in a second; 0: the limit of the rule.
+	// PathRate is the number of paths of one activity that all pods together issue in a second; 0: the limit of the
+	// rule.
 	PathRate int64 `env:"PATH_RATE"`
-	// PathTotalRate is the same for all activities together; 0: totalPerRate times PathRate, or PathRate if the rules have
-	// no bucket for each activity.
+	// PathTotalRate is the same for all activities together; 0: totalPerRate times PathRate, or PathRate if the rules
+	// have no bucket for each activity.
 	PathTotalRate int64 `env:"PATH_TOTAL_RATE"`
 
 	production bool
@@ -143,8 +145,8 @@ func (s *Settings) edit(set *rules.Set) {
 	}
 }
 
-// setRate changes the limit of a rule, unless rate is 0 or the rule refuses everything. The burst of the rule keeps its
-// ratio to the limit.
+// setRate changes the limit of a rule, unless rate is 0 or the rule refuses everything. The burst of the rule keeps
+// its ratio to the limit.
 func setRate(r *rules.Rule, rate int64) {
 	if rate == 0 || r.Limit == 0 {
 		return

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Bounds of the cache of verified tokens. A buyer sends the same token for the path, the purchase and each poll of the
-// result. Without the cache, checking and decoding it would take a sixth of the CPU time of a purchase. The cache holds a
-// million tokens, or as many as fit into an eighth of the memory limit (GOMEMLIMIT).
+// Bounds of the cache of verified tokens. A buyer sends the same token for the path, the purchase and each poll of
+// the result. Without the cache, checking and decoding it would take a sixth of the CPU time of a purchase. The cache
+// holds a million tokens, or as many as fit into an eighth of the memory limit (GOMEMLIMIT).
 const (
 	cachedTokens = 1 << 20
 	cachedFor    = 5 * time.Minute
@@ -50,9 +50,9 @@ type hasher struct {
 
 var hashers = sync.Pool{New: func() any { return &hasher{Hash: sha256.New()} }}
 
-// cache maps the hashes of verified tokens to identities; it does not hold the tokens. An entry expires with its token, at
-// the latest after cachedFor. A change of the keys removes all entries. There are two generations: when the young one is
-// full, it replaces the old one, which bounds the cache for any load.
+// cache maps the hashes of verified tokens to identities; it does not hold the tokens. An entry expires with its
+// token, at the latest after cachedFor. A change of the keys removes all entries. There are two generations: when the
+// young one is full, it replaces the old one, which bounds the cache for any load.
 type cache struct {
 	perGeneration int
 

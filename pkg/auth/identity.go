@@ -41,8 +41,8 @@ func From(ctx context.Context) Identity {
 	return id
 }
 
-// With returns ctx with the caller, for tests and for callers that authenticate in another way, such as the ticket of an
-// event stream.
+// With returns ctx with the caller, for tests and for callers that authenticate in another way, such as the ticket of
+// an event stream.
 func With(ctx context.Context, id Identity) context.Context {
 	return context.WithValue(ctx, identityKey{}, id)
 }

@@ -19,7 +19,8 @@ func Internal(secret string) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			token, err := bearer(r)
-			// Hashes have one length, so that the duration of the comparison reveals nothing, not even the secret's length.
+			// Hashes have one length, so that the duration of the comparison reveals nothing, not even the secret's
+			// length.
 			got := sha256.Sum256([]byte(token))
 			if err != nil || secret == "" || subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
 				problem.Write(w, r, slog.New(slog.DiscardHandler), contract.Refuse(contract.CodeUnauthenticated, "This call needs the internal secret."))

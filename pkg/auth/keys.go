@@ -136,7 +136,8 @@ func (s *keySet) fetch(ctx context.Context) error {
 	return nil
 }
 
-// sameKeys reports whether two sets hold the same keys in the same order. It returns false for keys that it cannot compare.
+// sameKeys reports whether two sets hold the same keys in the same order. It returns false for keys that it cannot
+// compare.
 func sameKeys(a, b []jose.JSONWebKey) bool {
 	return slices.EqualFunc(a, b, func(x, y jose.JSONWebKey) bool {
 		left, err := x.MarshalJSON()

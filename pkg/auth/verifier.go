@@ -35,9 +35,9 @@ type Verifier struct {
 	cache  *cache
 }
 
-// NewVerifier returns a verifier that uses the shared secret, or the keys published at the URL. client fetches the keys;
-// nil is a client with a time-out. NewVerifier does not fetch: until the first success, Verify returns a refusal with a
-// retry time.
+// NewVerifier returns a verifier that uses the shared secret, or the keys published at the URL. client fetches the
+// keys; nil is a client with a time-out. NewVerifier does not fetch: until the first success, Verify returns a
+// refusal with a retry time.
 func NewVerifier(s settings.Auth, client *http.Client) (*Verifier, error) {
 	opts := []jwt.ParserOption{jwt.WithExpirationRequired(), jwt.WithLeeway(leeway), jwt.WithIssuedAt()}
 	if s.Audience != "" {

@@ -23,15 +23,15 @@ const (
 	exitUsage = 2 // the command line or a setting is wrong
 )
 
-// gcPercent is the value of GOGC: the heap growth between two collections in percent of the live heap. GOMEMLIMIT, which
-// the chart sets, bounds the memory.
+// gcPercent is the value of GOGC: the heap growth between two collections in percent of the live heap. GOMEMLIMIT,
+// which the chart sets, bounds the memory.
 const gcPercent = 800
 
 // version may be set by the linker: -X flashsale.internal/pkg/command.version=v1.2.3.
 var version string
 
-// Spec defines the commands of a service. A nil function is a command that the service does not have. Any error of package
-// settings counts as a wrong setting.
+// Spec defines the commands of a service. A nil function is a command that the service does not have. Any error of
+// package settings counts as a wrong setting.
 type Spec struct {
 	Name        string
 	Serve       func(ctx context.Context, log *slog.Logger) error
@@ -43,9 +43,9 @@ type Spec struct {
 // Main runs the command of the process's arguments and ends the process. The first SIGINT or SIGTERM cancels the
 // command's context; the second ends the process at once.
 func Main(s Spec) {
-	// A service has a live heap of some ten MiB and allocates hundreds of MiB in a second of a sale. With Go's default of 100
-	// it would spend much of its CPU time on garbage collection; 400 costs an eighth more for each refusal than 800. The
-	// runtime's variables GOGC and GOMEMLIMIT take precedence.
+	// A service has a live heap of some ten MiB and allocates hundreds of MiB in a second of a sale. With Go's
+	// default of 100 it would spend much of its CPU time on garbage collection; 400 costs an eighth more for each
+	// refusal than 800. The runtime's variables GOGC and GOMEMLIMIT take precedence.
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}

@@ -74,8 +74,8 @@ func Migrate(migrations fs.FS) func(ctx context.Context, log *slog.Logger, up bo
 	}
 }
 
-// AwaitMigrations returns the command that succeeds as soon as the database of MYSQL_DSN is reachable and has all of these
-// migrations. It waits without a limit until its context ends: the caller sets the time-out.
+// AwaitMigrations returns the command that succeeds as soon as the database of MYSQL_DSN is reachable and has all of
+// these migrations. It waits without a limit until its context ends: the caller sets the time-out.
 func AwaitMigrations(migrations fs.FS) func(ctx context.Context, log *slog.Logger) error {
 	return func(ctx context.Context, log *slog.Logger) error {
 		db, _, err := openForMigrations(log)

@@ -37,8 +37,8 @@ const frame = len(`{"v":1,"items":[]}`)
 // is very long.
 var ErrTooLarge = fmt.Errorf("does not fit into a message of %d bytes", MaxBytes)
 
-// Encode packs the items, in order, into as few message bodies as the bounds allow. It returns ErrTooLarge for a single
-// item that exceeds MaxBytes.
+// Encode packs the items, in order, into as few message bodies as the bounds allow. It returns ErrTooLarge for a
+// single item that exceeds MaxBytes.
 func Encode[T Item](items []T) ([][]byte, error) {
 	raws := make([]json.RawMessage, len(items))
 	for i, item := range items {
@@ -151,8 +151,8 @@ func twoLists(body []byte) bool {
 	return bytes.Count(body, []byte(`"items"`)) > 1 || bytes.Contains(body, []byte(`"Items"`)) || bytes.Contains(body, []byte(`"ITEMS"`))
 }
 
-// decodeGood decodes a message without faults, as nearly all are, in one pass instead of three. At any fault it returns
-// false, and Decode finds the item at fault.
+// decodeGood decodes a message without faults, as nearly all are, in one pass instead of three. At any fault it
+// returns false, and Decode finds the item at fault.
 func decodeGood[T Item](body []byte) ([]T, bool) {
 	var e struct {
 		V     int `json:"v"`

@@ -7,14 +7,15 @@ import (
 )
 
 const (
-	// maxDeadLetterItem bounds the bytes of an item in a dead letter, so that the dead letter (base64) fits into a message.
+	// maxDeadLetterItem bounds the bytes of an item in a dead letter, so that the dead letter (base64) fits into a
+	// message.
 	maxDeadLetterItem = 128 << 10
 	maxTraceparentLen = 64
 )
 
-// NewDeadLetter returns the dead letter of an item of topic that the consumer group can never process. It reads order_sn,
-// activity_id and traceparent from the item if they are valid there. An item of more than 128 KiB is cut, and its length
-// is added to why.
+// NewDeadLetter returns the dead letter of an item of topic that the consumer group can never process. It reads
+// order_sn, activity_id and traceparent from the item if they are valid there. An item of more than 128 KiB is cut,
+// and its length is added to why.
 func NewDeadLetter(group, topic string, item []byte, why string, at time.Time) DeadLetter {
 	// Each field is parsed on its own: one of a wrong type must not hide the others.
 	var fields struct {

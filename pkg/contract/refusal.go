@@ -54,8 +54,8 @@ type Refusal struct {
 	Cause      error
 }
 
-// Member is a further member of a problem document. Its name must not be that of a standard member, nor code, errors or
-// trace_id.
+// Member is a further member of a problem document. Its name must not be that of a standard member, nor code, errors
+// or trace_id.
 type Member struct {
 	Name  string // in JSON
 	Value any

@@ -11,8 +11,8 @@ import (
 	"flashsale.internal/pkg/lifecycle"
 )
 
-// Admin returns the listener for operators: /livez, /readyz, /metrics, and /debug/pprof/ if pprofOn. It goes before the
-// other listeners in the list of components, so that /readyz responds 503 while they drain.
+// Admin returns the listener for operators: /livez, /readyz, /metrics, and /debug/pprof/ if pprofOn. It goes before
+// the other listeners in the list of components, so that /readyz responds 503 while they drain.
 //
 // ready may be nil. It returns an error if the service cannot accept callers, and it must not block.
 func Admin(name, addr string, ready func() error, metrics http.Handler, pprofOn bool, log *slog.Logger) lifecycle.Component {

@@ -24,14 +24,14 @@ import (
 	"flashsale.internal/pkg/telemetry"
 )
 
-// edge processes every request before it is routed: default headers, a bound on the body, a span, metrics, the traceparent
-// of the response, and recovery from panics. It replaces otelhttp and five middlewares because in the first second of a
-// sale most of the time of a request is spent here. Generic middlewares copy the request several times and build all
-// attributes of spans that are not recorded.
+// edge processes every request before it is routed: default headers, a bound on the body, a span, metrics, the
+// traceparent of the response, and recovery from panics. It replaces otelhttp and five middlewares because in the
+// first second of a sale most of the time of a request is spent here. Generic middlewares copy the request several
+// times and build all attributes of spans that are not recorded.
 //
-// Spans and metrics have the names and attributes of OpenTelemetry's semantic conventions. Values that the caller chooses
-// (path, query, Host, addresses, User-Agent) are no attributes: paths hold secrets, and the number of labels would be
-// unbounded.
+// Spans and metrics have the names and attributes of OpenTelemetry's semantic conventions. Values that the caller
+// chooses (path, query, Host, addresses, User-Agent) are no attributes: paths hold secrets, and the number of labels
+// would be unbounded.
 type edge struct {
 	tel        *telemetry.Telemetry
 	propagator propagation.TextMapPropagator
@@ -62,9 +62,9 @@ func newEdge(tel *telemetry.Telemetry, propagator propagation.TextMapPropagator)
 	return e
 }
 
-// Values of the default headers, shared by all responses: handlers replace the slices and never write into them. Other
-// recommended headers, about frames and referrers, concern documents shown by a browser. The API has none, and each header
-// would be copied, sorted and sent with every response.
+// Values of the default headers, shared by all responses: handlers replace the slices and never write into them.
+// Other recommended headers, about frames and referrers, concern documents shown by a browser. The API has none, and
+// each header would be copied, sorted and sent with every response.
 var (
 	noSniff = []string{"nosniff"}
 	noStore = []string{"no-store"}

@@ -22,8 +22,8 @@ import (
 var discard = slog.New(slog.DiscardHandler)
 
 // DecodeJSON decodes the request's body, which must be one JSON object, into dst. It returns a *contract.Refusal for:
-// another content type, a body over MaxBody, no object, more than one value, unknown or repeated fields, null, values of
-// the wrong type, and numbers that are not whole or out of range if dst has integers. The refusal names the field.
+// another content type, a body over MaxBody, no object, more than one value, unknown or repeated fields, null, values
+// of the wrong type, and numbers that are not whole or out of range if dst has integers. The refusal names the field.
 func DecodeJSON(w http.ResponseWriter, r *http.Request, dst any) error {
 	body, err := ReadJSON(w, r)
 	if err != nil {
@@ -50,8 +50,8 @@ func DecodeOptionalJSON(w http.ResponseWriter, r *http.Request, dst any) error {
 	return DecodeJSON(w, r, dst)
 }
 
-// ReadJSON reads the body of a request with the content type JSON, for Decode. It returns the same refusals as DecodeJSON
-// for the content type and the size.
+// ReadJSON reads the body of a request with the content type JSON, for Decode. It returns the same refusals as
+// DecodeJSON for the content type and the size.
 func ReadJSON(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, contract.InvalidField("body", "is missing")

@@ -24,15 +24,16 @@ const (
 
 type stoppingKey struct{}
 
-// Stopping returns a channel that is closed when the shutdown of the request's listener begins. Without Listen it is nil,
-// thus never ready.
+// Stopping returns a channel that is closed when the shutdown of the request's listener begins. Without Listen it is
+// nil, thus never ready.
 func Stopping(ctx context.Context) <-chan struct{} {
 	c, _ := ctx.Value(stoppingKey{}).(<-chan struct{})
 	return c
 }
 
-// Streaming is middleware for routes with long-lived responses. It refuses requests with a body. It cancels the request's
-// context when the shutdown of the listener begins, while other requests may finish. The handler calls LiftDeadlines.
+// Streaming is middleware for routes with long-lived responses. It refuses requests with a body. It cancels the
+// request's context when the shutdown of the listener begins, while other requests may finish. The handler calls
+// LiftDeadlines.
 func Streaming(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
@@ -63,8 +64,8 @@ func refuseAnyBody(w http.ResponseWriter, r *http.Request) {
 	problem.Write(w, r, discard, contract.InvalidField("body", "must be absent"))
 }
 
-// LiftDeadlines removes the read and write deadlines of the request's connection. A handler calls it after the last check
-// that can refuse the request: a response not begun, or a body not read, would hold the connection forever.
+// LiftDeadlines removes the read and write deadlines of the request's connection. A handler calls it after the last
+// check that can refuse the request: a response not begun, or a body not read, would hold the connection forever.
 func LiftDeadlines(w http.ResponseWriter) {
 	control := http.NewResponseController(w)
 	// A writer without a connection (tests) has no deadlines.
@@ -72,9 +73,9 @@ func LiftDeadlines(w http.ResponseWriter) {
 	_ = control.SetReadDeadline(time.Time{})
 }
 
-// Listen returns a component that serves h on addr. On shutdown it accepts no new connections, ends streams, and waits for
-// the requests in flight for three quarters of the drain time; then it closes their connections. name is the variable that
-// holds addr, for error messages.
+// Listen returns a component that serves h on addr. On shutdown it accepts no new connections, ends streams, and
+// waits for the requests in flight for three quarters of the drain time; then it closes their connections. name is
+// the variable that holds addr, for error messages.
 func Listen(name, addr string, h http.Handler, log *slog.Logger) lifecycle.Component {
 	return lifecycle.Component{Name: "listener " + name, Run: func(ctx context.Context) error {
 		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)

@@ -1,5 +1,5 @@
-// Package httpserver holds what every HTTP API of the system shares: the router with its middleware, strict decoding of
-// requests, listeners that drain, and the admin listener.
+// Package httpserver holds what every HTTP API of the system shares: the router with its middleware, strict decoding
+// of requests, listeners that drain, and the admin listener.
 package httpserver
 
 import (
@@ -29,16 +29,16 @@ type Option func(*options)
 // Trusted is for listeners that only other services of the system reach: the caller's sampling decision applies.
 func Trusted() Option { return func(o *options) { o.trusted = true } }
 
-// Router is a chi router behind the edge, which processes every request first. Serve the Router, not its Mux, and do not
-// mount it in another router.
+// Router is a chi router behind the edge, which processes every request first. Serve the Router, not its Mux, and do
+// not mount it in another router.
 type Router struct {
 	*chi.Mux
 	edge     *edge
 	contexts sync.Pool // of *chi.Context, each for one request at a time
 }
 
-// ServeHTTP implements http.Handler. The values of edge and router are put into the request's context together, since each
-// copy of a request is expensive.
+// ServeHTTP implements http.Handler. The values of edge and router are put into the request's context together, since
+// each copy of a request is expensive.
 func (rt *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	routing, ok := rt.contexts.Get().(*chi.Context)
 	if !ok {
@@ -50,9 +50,9 @@ func (rt *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rt.contexts.Put(routing)
 }
 
-// NewRouter returns a router. Every response has security headers, a traceparent, and Cache-Control: no-store unless the
-// handler sets another. Request bodies are bounded; requests are counted and traced; panics of handlers are recovered.
-// Unknown routes and methods get problem documents. Middleware added with Use runs after all of that.
+// NewRouter returns a router. Every response has security headers, a traceparent, and Cache-Control: no-store unless
+// the handler sets another. Request bodies are bounded; requests are counted and traced; panics of handlers are
+// recovered. Unknown routes and methods get problem documents. Middleware added with Use runs after all of that.
 func NewRouter(tel *telemetry.Telemetry, opts ...Option) *Router {
 	var o options
 	for _, opt := range opts {

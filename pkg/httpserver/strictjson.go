@@ -18,9 +18,9 @@ import (
 // maxDepth bounds the nesting of a body. No request of the API has more than four levels.
 const maxDepth = 32
 
-// checkStrict refuses a body that is not exactly one object of type t, and names the field. It detects what encoding/json
-// accepts: repeated fields (parsers differ in whether the first or the last counts), fields that differ in case, and null,
-// which encoding/json treats as an absent field. No request of the API has a nullable field.
+// checkStrict refuses a body that is not exactly one object of type t, and names the field. It detects what
+// encoding/json accepts: repeated fields (parsers differ in whether the first or the last counts), fields that differ
+// in case, and null, which encoding/json treats as an absent field. No request of the API has a nullable field.
 func checkStrict(body []byte, t reflect.Type) error {
 	s := strictReader{json.NewDecoder(bytes.NewReader(body))}
 	s.d.UseNumber()

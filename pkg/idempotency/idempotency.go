@@ -1,6 +1,6 @@
 // Package idempotency stores the responses to requests with an Idempotency-Key, in the transaction of the request. A
-// rollback removes the response too. Of two concurrent requests with one key, the second waits for the commit of the first
-// and returns the same response.
+// rollback removes the response too. Of two concurrent requests with one key, the second waits for the commit of the
+// first and returns the same response.
 //
 // The table is part of each service's own migrations; schema.sql holds it for MySQL and for SQLite.
 package idempotency
@@ -69,8 +69,8 @@ type record struct {
 func (record) TableName() string { return "idempotency_keys" }
 
 // Begin takes the key for this transaction and returns nil: do the work, then call Save. If the request has a stored
-// response, Begin returns it instead. It refuses a missing or malformed key with invalid_request, and a key that was used
-// with another body with idempotency_conflict.
+// response, Begin returns it instead. It refuses a missing or malformed key with invalid_request, and a key that was
+// used with another body with idempotency_conflict.
 //
 // Call it first in the transaction, under sqldb.InTx: two requests that wait for the rollback of a third may deadlock.
 func Begin(tx *gorm.DB, k Key) (*Stored, error) {

@@ -13,9 +13,9 @@ const (
 	longestRetry = 2 * time.Second        // longest pause, so that work resumes soon after an outage
 )
 
-// Every returns a component that runs a round of work at each interval until the process ends. A failed round is retried
-// after a growing pause, never sooner than interval. An outage is logged when it begins and when it ends. Pauses have
-// jitter, so that instances do not run in lockstep.
+// Every returns a component that runs a round of work at each interval until the process ends. A failed round is
+// retried after a growing pause, never sooner than interval. An outage is logged when it begins and when it ends.
+// Pauses have jitter, so that instances do not run in lockstep.
 func Every(name string, interval time.Duration, log *slog.Logger, round func(context.Context) error) Component {
 	return Component{Name: name, Run: func(ctx context.Context) error {
 		failures := 0
@@ -51,8 +51,8 @@ func Every(name string, interval time.Duration, log *slog.Logger, round func(con
 	}}
 }
 
-// AtEnd returns a component that waits for the end of the process and then calls end with a DrainContext. It goes before
-// the components that use what end closes.
+// AtEnd returns a component that waits for the end of the process and then calls end with a DrainContext. It goes
+// before the components that use what end closes.
 func AtEnd(name string, end func(ctx context.Context) error) Component {
 	return Component{Name: name, Run: func(ctx context.Context) error {
 		<-ctx.Done()

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Component is a background job or listener of a process. Run blocks until ctx is done and everything that it started has
-// ended; DrainContext bounds the time for that. Run returns nil earlier if its work is complete.
+// Component is a background job or listener of a process. Run blocks until ctx is done and everything that it started
+// has ended; DrainContext bounds the time for that. Run returns nil earlier if its work is complete.
 type Component struct {
 	Name string
 	Run  func(ctx context.Context) error
@@ -36,8 +36,8 @@ func Stopping(ctx context.Context) <-chan struct{} {
 	return nil
 }
 
-// DrainContext returns a context for the work that a component has to do after its ctx is done. It has the values of ctx
-// and ends at the deadline of the shutdown; outside of Run, 10 s after the call.
+// DrainContext returns a context for the work that a component has to do after its ctx is done. It has the values of
+// ctx and ends at the deadline of the shutdown; outside of Run, 10 s after the call.
 func DrainContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	d, ok := ctx.Value(drainKey{}).(*drain)
 	if !ok {
@@ -62,9 +62,9 @@ type running struct {
 	err    error // set before done is closed
 }
 
-// Run starts the components in order and waits until ctx is done or one of them fails. Then it cancels them in the reverse
-// order and waits for each, all within drainFor. It returns the first unexpected error, nil after an orderly end. The error
-// names the components that have not ended by then; Run does not wait for them any longer.
+// Run starts the components in order and waits until ctx is done or one of them fails. Then it cancels them in the
+// reverse order and waits for each, all within drainFor. It returns the first unexpected error, nil after an orderly
+// end. The error names the components that have not ended by then; Run does not wait for them any longer.
 func Run(ctx context.Context, log *slog.Logger, drainFor time.Duration, comps ...Component) error {
 	expired, expire := context.WithCancel(context.WithoutCancel(ctx))
 	defer expire()

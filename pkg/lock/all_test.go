@@ -83,7 +83,8 @@ func TestAllOrNone(t *testing.T) {
 	})
 }
 
-// While DoAll waits for the last lock, it renews the first ones. If one of them is lost meanwhile, work does not begin.
+// While DoAll waits for the last lock, it renews the first ones. If one of them is lost meanwhile, work does not
+// begin.
 func TestAllRenewsWhileItWaits(t *testing.T) {
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		l, _ := process(t, m, ttl)
@@ -130,7 +131,8 @@ func TestAllIsLostWithOneLock(t *testing.T) {
 	})
 }
 
-// With overlapping sets, from several goroutines of several processes, no name has two holders and every call succeeds.
+// With overlapping sets, from several goroutines of several processes, no name has two holders and every call
+// succeeds.
 func TestAllOverlappingSetsSucceed(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		set := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}), 1, 4)

@@ -62,7 +62,8 @@ func TestFenceAfterAnInvalidValue(t *testing.T) {
 	})
 }
 
-// Numbers rise whatever happens to the clock and the data of Redis, unless a number is lost while the clock is behind it.
+// Numbers rise whatever happens to the clock and the data of Redis, unless a number is lost while the clock is behind
+// it.
 func TestFenceRises(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := miniredis.NewMiniRedis()

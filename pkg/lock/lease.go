@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// lease is the watchdog of the locks of one call. One goroutine renews them all, and one alarm fires before the first of
-// them can expire. The alarm is a separate timer, so that a hanging renewal cannot delay it.
+// lease is the watchdog of the locks of one call. One goroutine renews them all, and one alarm fires before the first
+// of them can expire. The alarm is a separate timer, so that a hanging renewal cannot delay it.
 type lease struct {
 	ttl  time.Duration
 	lose context.CancelCauseFunc // cancels the context of work
@@ -84,8 +84,8 @@ func (s *lease) lostOne(name string, err error) {
 	s.cancel()
 }
 
-// lostBecause does not wrap err: it may be a time-out of this package, which must not be mistaken for the end of the caller's
-// context.
+// lostBecause does not wrap err: it may be a time-out of this package, which must not be mistaken for the end of the
+// caller's context.
 func lostBecause(name string, err error) error {
 	return fmt.Errorf("lock %s: %w: %s", name, ErrLost, err.Error())
 }
@@ -149,8 +149,8 @@ func (s *lease) renew() bool {
 	return s.failure == nil
 }
 
-// end stops the renewal and waits for one in flight: no lock is renewed after its release. It returns the locks, and the
-// error with which work was cancelled, nil if no lock was lost.
+// end stops the renewal and waits for one in flight: no lock is renewed after its release. It returns the locks, and
+// the error with which work was cancelled, nil if no lock was lost.
 func (s *lease) end() ([]*hold, error) {
 	s.cancel()
 	s.mu.Lock()

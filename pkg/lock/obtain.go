@@ -22,8 +22,8 @@ const (
 	firstPause = 10 * time.Millisecond
 	lastPause  = 200 * time.Millisecond
 
-	// callFactor times the TTL is the time-out of one call to Redis. With a short TTL, redsync's default of 0.05 fails on a
-	// busy Redis. Safety does not depend on it: the TTL counts from before the call.
+	// callFactor times the TTL is the time-out of one call to Redis. With a short TTL, redsync's default of 0.05
+	// fails on a busy Redis. Safety does not depend on it: the TTL counts from before the call.
 	callFactor = 0.2
 )
 
@@ -32,21 +32,22 @@ var fenceLua string
 
 var fenceScript = redis.NewScript(fenceLua)
 
-// errNotHeld reports that, according to Redis, the lock is no longer held here. redsync reports "already taken" for that, also
-// when the lock is free.
+// errNotHeld reports that, according to Redis, the lock is no longer held here. redsync reports "already taken" for
+// that, also when the lock is free.
 var errNotHeld = errors.New("it expired, was deleted, or is held by another process")
 
 func (l *Locker) callTimeout() time.Duration { return time.Duration(float64(l.ttl) * callFactor) }
 
-// hold is one obtained lock. Its redsync.Mutex is not safe for concurrent use: the lease never renews and releases it at
-// the same time.
+// hold is one obtained lock. Its redsync.Mutex is not safe for concurrent use: the lease never renews and releases it
+// at the same time.
 type hold struct {
 	name  string
 	fence int64
 	until time.Time // end of the time in which it is certainly held, by the monotonic clock
 
-	// renew extends the lock to a full TTL and returns its new end. It never takes an expired lock again, even if it is
-	// free: another process may have held it in between. errNotHeld is a certain loss; after other errors the state is unknown.
+	// renew extends the lock to a full TTL and returns its new end. It never takes an expired lock again, even if it
+	// is free: another process may have held it in between. errNotHeld is a certain loss; after other errors the
+	// state is unknown.
 	renew func(ctx context.Context) (time.Time, error)
 	// unlock deletes the lock only if it is still held here. Errors as for renew.
 	unlock func(ctx context.Context) error
@@ -77,8 +78,8 @@ func jittered(d time.Duration) time.Duration {
 	return d - rand.N(d/2+1) //nolint:gosec // not a secret
 }
 
-// try requests the lock once. ctx must not end: redsync releases a lock that it may have obtained with the same context,
-// and with an ended context the lock would stay for its TTL. callTimeout bounds each call instead.
+// try requests the lock once. ctx must not end: redsync releases a lock that it may have obtained with the same
+// context, and with an ended context the lock would stay for its TTL. callTimeout bounds each call instead.
 func (l *Locker) try(ctx context.Context, name string) (*hold, error) {
 	key := keyPrefix + name + keySuffix
 	m := l.rs.NewMutex(key, redsync.WithExpiry(l.ttl), redsync.WithTries(1), redsync.WithTimeoutFactor(callFactor))
@@ -145,7 +146,8 @@ func (l *Locker) fence(ctx context.Context, key, value string) (int64, error) {
 	return strconv.ParseInt(text, 10, 64)
 }
 
-// release ends the lease and releases its locks. It returns ErrLost with a reason if one of them was not held to the end.
+// release ends the lease and releases its locks. It returns ErrLost with a reason if one of them was not held to the
+// end.
 func (l *Locker) release(ctx context.Context, s *lease) error {
 	held, lost := s.end()
 	errs := make([]error, len(held))

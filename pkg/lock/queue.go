@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// queues holds one queue per lock name, of the goroutines in this process that request the lock. Only the goroutine at the
-// head of a queue calls Redis.
+// queues holds one queue per lock name, of the goroutines in this process that request the lock. Only the goroutine
+// at the head of a queue calls Redis.
 type queues struct {
 	mu     sync.Mutex
 	byName map[string]*queue // without empty queues

@@ -18,8 +18,8 @@ import (
 
 // Each of these tests covers a known trap of redsync 4.18, or of locks in Redis.
 
-// redsync releases a possibly obtained lock with the context of the request: with a cancelled one the lock stays for its
-// TTL.
+// redsync releases a possibly obtained lock with the context of the request: with a cancelled one the lock stays for
+// its TTL.
 func TestTrapCancelWhileLockingLeavesNoLock(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
 		none := func(context.Context, int64) error { t.Error("begun"); return nil }
@@ -65,8 +65,8 @@ func TestTrapLostResponseLeavesNoLock(t *testing.T) {
 	})
 }
 
-// The client retries a call by itself, and gets "taken" because of its own first attempt. That is no success and leaves no
-// lock; a waiting caller gets it.
+// The client retries a call by itself, and gets "taken" because of its own first attempt. That is no success and
+// leaves no lock; a waiting caller gets it.
 func TestTrapClientRetriesItsOwnLock(t *testing.T) {
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		l, w := process(t, m, ttl)
@@ -86,7 +86,8 @@ func TestTrapClientRetriesItsOwnLock(t *testing.T) {
 	})
 }
 
-// redsync calls an expired lock "already taken" although it is free. Here the error is ErrLost, with the name and a reason.
+// redsync calls an expired lock "already taken" although it is free. Here the error is ErrLost, with the name and a
+// reason.
 func TestTrapExpiredIsNotCalledTaken(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
 		err := locker(rdb, short).DoWithin(t.Context(), patience, name, func(ctx context.Context, _ int64) error {
@@ -101,8 +102,8 @@ func TestTrapExpiredIsNotCalledTaken(t *testing.T) {
 	})
 }
 
-// WithSetNXOnExtend obtains an expired lock again and calls that an extension, although another process may have held it in
-// between.
+// WithSetNXOnExtend obtains an expired lock again and calls that an extension, although another process may have held
+// it in between.
 func TestTrapRenewalNeverObtainsAnExpiredLock(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
 		l, other := locker(rdb, short), locker(rdb, long)
@@ -136,8 +137,8 @@ func TestTrapWorkOutlastsTheTTL(t *testing.T) {
 	free(t, rdb, name)
 }
 
-// A Mutex is not safe for concurrent use, and a renewal after Unlock could renew the lock of another holder. With the race
-// detector, work ends at all moments of a renewal.
+// A Mutex is not safe for concurrent use, and a renewal after Unlock could renew the lock of another holder. With the
+// race detector, work ends at all moments of a renewal.
 func TestTrapRenewalRacesRelease(t *testing.T) {
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		l, w := process(t, m, ttl)
@@ -194,8 +195,8 @@ func TestTrapReleaseDuringRenewal(t *testing.T) {
 	})
 }
 
-// One client is a quorum of one. Its replica may not have the lock, nor the last fencing number, when it takes over. Then
-// two processes hold the lock, and the fencing numbers distinguish them.
+// One client is a quorum of one. Its replica may not have the lock, nor the last fencing number, when it takes over.
+// Then two processes hold the lock, and the fencing numbers distinguish them.
 func TestTrapFailoverGivesItToTwo(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client, name string) {
 		l, other := locker(rdb, long), locker(rdb, long)
@@ -265,8 +266,8 @@ func TestTrapCancelWhileWaitingReturnsTheContextError(t *testing.T) {
 	})
 }
 
-// redsync polls 32 times, 50 to 250 ms apart, in each goroutine. Here one goroutine per process polls, with growing pauses,
-// until a deadline of the caller.
+// redsync polls 32 times, 50 to 250 ms apart, in each goroutine. Here one goroutine per process polls, with growing
+// pauses, until a deadline of the caller.
 func TestTrapGoroutinesDoNotFloodRedis(t *testing.T) {
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		l, w := process(t, m, ttl)

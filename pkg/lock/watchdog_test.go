@@ -120,8 +120,8 @@ func during(from, to time.Duration, x trouble) func(time.Duration) trouble {
 	}
 }
 
-// If the clock of Redis jumps ahead, the lock expires early, and the next renewal detects it. If it jumps back, the lock
-// lives longer, which does no harm.
+// If the clock of Redis jumps ahead, the lock expires early, and the next renewal detects it. If it jumps back, the
+// lock lives longer, which does no harm.
 func TestWatchdogWhenRedisClockJumps(t *testing.T) {
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
 		l, _ := process(t, m, ttl)

@@ -18,7 +18,8 @@ const (
 )
 
 // FileLease is the lease of a single process. It has worker id 0 and a high-water mark of time in a file, so that no
-// number is issued twice after a restart, even if the clock was set back. The directory is locked against a second process.
+// number is issued twice after a restart, even if the clock was set back. The directory is locked against a second
+// process.
 type FileLease struct {
 	file    *os.File
 	opened  time.Time // start of the time measured by the monotonic clock

@@ -7,12 +7,13 @@ import (
 	"time"
 )
 
-// ErrNoLease reports that no worker id is leased for the current millisecond. Nothing was issued; the caller responds 503
-// unavailable.
+// ErrNoLease reports that no worker id is leased for the current millisecond. Nothing was issued; the caller responds
+// 503 unavailable.
 var ErrNoLease = errors.New("no worker id is leased at present")
 
-// Lease returns the worker id that may issue for a millisecond (Unix time). ok is true only within the confirmed lease: no
-// other process ever issues for that millisecond with that worker id, not even after this process has ended.
+// Lease returns the worker id that may issue for a millisecond (Unix time). ok is true only within the confirmed
+// lease: no other process ever issues for that millisecond with that worker id, not even after this process has
+// ended.
 type Lease interface {
 	Worker(nowMS int64) (worker int, ok bool)
 }
@@ -31,13 +32,13 @@ type Generator struct {
 	worker   int
 }
 
-// maxWait bounds the time that Next waits for the clock to reach the next millisecond. After it, Next uses that millisecond
-// anyway, if the lease covers it.
+// maxWait bounds the time that Next waits for the clock to reach the next millisecond. After it, Next uses that
+// millisecond anyway, if the lease covers it.
 const maxWait = 3 * time.Millisecond
 
-// NewGenerator returns a generator. If now is nil, it uses the lease's own clock if it has one (RedisLease: the time of
-// Redis; FileLease: never behind the times issued before a restart), so that an offset of this machine's clock has no
-// effect; else time.Now. With another clock, Next refuses milliseconds outside of the lease.
+// NewGenerator returns a generator. If now is nil, it uses the lease's own clock if it has one (RedisLease: the time
+// of Redis; FileLease: never behind the times issued before a restart), so that an offset of this machine's clock has
+// no effect; else time.Now. With another clock, Next refuses milliseconds outside of the lease.
 func NewGenerator(l Lease, now func() time.Time) *Generator {
 	if now == nil {
 		now = time.Now
@@ -48,8 +49,8 @@ func NewGenerator(l Lease, now func() time.Time) *Generator {
 	return &Generator{lease: l, now: now, worker: -1}
 }
 
-// Next issues an order_sn for the user. When the 64 numbers of a millisecond are used up, it waits for the next one. After
-// the clock was set back, it continues from the last millisecond it used. ErrNoLease is its only error.
+// Next issues an order_sn for the user. When the 64 numbers of a millisecond are used up, it waits for the next one.
+// After the clock was set back, it continues from the last millisecond it used. ErrNoLease is its only error.
 func (g *Generator) Next(userID string) (string, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -72,8 +73,8 @@ func (g *Generator) Next(userID string) (string, error) {
 	return strconv.FormatInt((ms-epochMS)<<timeShift|int64(worker)<<workerShift|sequence<<sequenceShift|int64(Gene(userID)), 10), nil
 }
 
-// following returns the millisecond after the last one used, or the current one if that is later. It waits until the clock
-// reaches it, at most maxWait, and does not wait for a clock that is more than a millisecond behind.
+// following returns the millisecond after the last one used, or the current one if that is later. It waits until the
+// clock reaches it, at most maxWait, and does not wait for a clock that is more than a millisecond behind.
 func (g *Generator) following() int64 {
 	next := g.ms + 1
 	for end := time.Now().Add(maxWait); ; {

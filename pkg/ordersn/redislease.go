@@ -36,13 +36,14 @@ var (
 	renewScript   = redis.NewScript(renewLua)
 )
 
-// RedisLease leases a worker id in Redis. Every id has a high-water mark there, 5 s ahead of Redis TIME and advanced every
-// second. Order_sns are issued only up to the last mark that Redis confirmed, and the next holder of the id begins after
-// it. So two processes never share a millisecond of an id, however long one of them was paused. A Redis that was empty
-// leases no id for the length of one lease, because an unknown holder may still be issuing.
+// RedisLease leases a worker id in Redis. Every id has a high-water mark there, 5 s ahead of Redis TIME and advanced
+// every second. Order_sns are issued only up to the last mark that Redis confirmed, and the next holder of the id
+// begins after it. So two processes never share a millisecond of an id, however long one of them was paused. A Redis
+// that was empty leases no id for the length of one lease, because an unknown holder may still be issuing.
 //
-// Windows are compared in Redis time. If Redis is replaced by an empty one whose clock is more than a lease behind, the
-// guarantee depends on processes that keep running: they remember the highest mark. Hosts are expected to use NTP.
+// Windows are compared in Redis time. If Redis is replaced by an empty one whose clock is more than a lease behind,
+// the guarantee depends on processes that keep running: they remember the highest mark. Hosts are expected to use
+// NTP.
 type RedisLease struct {
 	rdb  redis.UniversalClient
 	log  *slog.Logger

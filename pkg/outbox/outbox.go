@@ -1,5 +1,5 @@
-// Package outbox stores messages in the transaction that causes them and publishes them afterwards, at least once. It is
-// for changes by HTTP requests. Consumers of messages publish before they acknowledge and need no outbox.
+// Package outbox stores messages in the transaction that causes them and publishes them afterwards, at least once. It
+// is for changes by HTTP requests. Consumers of messages publish before they acknowledge and need no outbox.
 //
 // The table is part of each service's own migrations; schema.sql holds it for MySQL and for SQLite.
 package outbox
@@ -88,8 +88,8 @@ func Add(tx *gorm.DB, rows ...Row) error {
 	return nil
 }
 
-// Append writes items of one topic in the caller's transaction, for immediate delivery. It returns an error for an invalid
-// item, which a consumer could only refuse.
+// Append writes items of one topic in the caller's transaction, for immediate delivery. It returns an error for an
+// invalid item, which a consumer could only refuse.
 func Append[T contract.Item](tx *gorm.DB, topic string, items ...T) error {
 	rows := make([]Row, len(items))
 	for i, item := range items {

@@ -27,14 +27,14 @@ const (
 	minPause       = 200 * time.Millisecond
 	maxPause       = time.Second // longest pause after failures, so that publishing resumes soon after an outage
 	parkedFor      = time.Hour   // pause for rows that cannot be published
-	// The first row is published immediately. While more rows arrive, those of one gather time share messages, since each
-	// message costs its consumers a transaction. The gather time doubles as long as rows arrive.
+	// The first row is published immediately. While more rows arrive, those of one gather time share messages, since
+	// each message costs its consumers a transaction. The gather time doubles as long as rows arrive.
 	gatherFirst, gatherLast = 10 * time.Millisecond, 160 * time.Millisecond
 )
 
-// Relay publishes the rows of one outbox and deletes each after the broker has confirmed it. Any number of relays may work
-// on one table: a claim is a compare-and-swap on claimed_until. If a relay is killed between publishing and deleting, the
-// next relay publishes the row a second time; consumers are idempotent.
+// Relay publishes the rows of one outbox and deletes each after the broker has confirmed it. Any number of relays may
+// work on one table: a claim is a compare-and-swap on claimed_until. If a relay is killed between publishing and
+// deleting, the next relay publishes the row a second time; consumers are idempotent.
 type Relay struct {
 	db          *gorm.DB
 	pub         bus.Publisher
@@ -125,8 +125,8 @@ func pause(failures int) time.Duration {
 	return d/2 + mathrand.N(d/2+1) //nolint:gosec // no secret depends on it
 }
 
-// pass claims rows, publishes them and deletes them. published reports that some were published, more that there are rows
-// for another pass.
+// pass claims rows, publishes them and deletes them. published reports that some were published, more that there are
+// rows for another pass.
 func (r *Relay) pass(ctx context.Context) (published, more bool, err error) {
 	token, rows, full, err := r.takeClaim(ctx)
 	if err != nil || len(rows) == 0 {
@@ -173,8 +173,8 @@ func (r *Relay) pass(ctx context.Context) (published, more bool, err error) {
 // errUnpublishable reports that the first row of a group cannot become a message, for example after a manual change.
 var errUnpublishable = errors.New("outbox: row cannot be published")
 
-// publish sends one message with the first rows of the group and deletes them. It returns their number; 0 means that the
-// broker did not confirm. The error comes from the database, or is errUnpublishable.
+// publish sends one message with the first rows of the group and deletes them. It returns their number; 0 means that
+// the broker did not confirm. The error comes from the database, or is errUnpublishable.
 func (r *Relay) publish(ctx context.Context, g group) (int, error) {
 	items := make([]json.RawMessage, len(g.rows))
 	for i, row := range g.rows {

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The range of ports that Free returns: between those of the dependencies and those of Kubernetes' nodes, and outside of
-// the range that Linux uses for outgoing connections. A service may start a minute after its address was chosen, and
-// thousands of connections may be opened until then.
+// The range of ports that Free returns: between those of the dependencies and those of Kubernetes' nodes, and outside
+// of the range that Linux uses for outgoing connections. A service may start a minute after its address was chosen,
+// and thousands of connections may be opened until then.
 const (
 	firstPort = 28_600
 	lastPort  = 29_990

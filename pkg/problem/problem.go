@@ -85,8 +85,8 @@ func kindOf(code contract.Code) kind {
 	return kinds[contract.CodeInternal]
 }
 
-// Write responds with err. A Refusal is written as it is. An exceeded deadline is 503 unavailable. Any other error is 500
-// internal, without its text. Failures of the service are logged here, once, with the trace of the request.
+// Write responds with err. A Refusal is written as it is. An exceeded deadline is 503 unavailable. Any other error is
+// 500 internal, without its text. Failures of the service are logged here, once, with the trace of the request.
 func Write(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
 	ctx := r.Context()
 	refusal := contract.RefusalOf(err)
@@ -129,8 +129,8 @@ func Write(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) 
 	}
 }
 
-// bodies holds buffers for reuse: a ResponseWriter does not retain what it was given. Buffers longer than keptBody are not
-// reused.
+// bodies holds buffers for reuse: a ResponseWriter does not retain what it was given. Buffers longer than keptBody
+// are not reused.
 var bodies = sync.Pool{New: func() any { body := make([]byte, 0, 512); return &body }}
 
 const keptBody = 4 << 10
@@ -144,8 +144,8 @@ func logRefusal(ctx context.Context, log *slog.Logger, status int, refusal *cont
 	}
 }
 
-// appendDocument appends the body. A further member never overrides a standard one. The encoding is hand-written because
-// most responses of a sale are refusals.
+// appendDocument appends the body. A further member never overrides a standard one. The encoding is hand-written
+// because most responses of a sale are refusals.
 func appendDocument(body []byte, traceID string, k kind, refusal *contract.Refusal) []byte {
 	body = append(body, k.document...)
 	if refusal.Detail != "" {
@@ -167,7 +167,8 @@ func appendDocument(body []byte, traceID string, k kind, refusal *contract.Refus
 	return append(body, "}\n"...)
 }
 
-// traceID returns the id of the request's trace, "" without one. Usually the response header already has it in hexadecimal.
+// traceID returns the id of the request's trace, "" without one. Usually the response header already has it in
+// hexadecimal.
 func traceID(ctx context.Context, h http.Header) string {
 	const before, digits, whole = len("00-"), 32, len("00-") + 32 + len("-0123456789abcdef-00")
 	if header := h["Traceparent"]; len(header) == 1 && len(header[0]) == whole {
@@ -208,8 +209,8 @@ func appendText(to []byte, s string) []byte {
 	return append(append(append(to, '"'), s...), '"')
 }
 
-// retryAfter returns d in whole seconds, at least 1, plus a random part of up to a quarter (at most 3 s), so that callers
-// refused at the same time do not retry at the same time.
+// retryAfter returns d in whole seconds, at least 1, plus a random part of up to a quarter (at most 3 s), so that
+// callers refused at the same time do not retry at the same time.
 func retryAfter(d time.Duration) int {
 	seconds := max(1, int((d+time.Second-1)/time.Second))
 	if spread := min(3, (seconds+3)/4); spread > 0 {

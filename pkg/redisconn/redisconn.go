@@ -12,8 +12,8 @@ import (
 )
 
 // New returns a client and never dials: an absent Redis shows in the first call. The caller's options hold addresses,
-// time-outs and retries, which differ by purpose; New sets the rest, and tune changes the result. Several addresses are
-// nodes of one Redis Cluster (DB must be 0 then), a single one is a single server.
+// time-outs and retries, which differ by purpose; New sets the rest, and tune changes the result. Several addresses
+// are nodes of one Redis Cluster (DB must be 0 then), a single one is a single server.
 func New(o redis.UniversalOptions, tune ...func(*redis.UniversalOptions)) redis.UniversalClient {
 	o.DialerRetries = 1
 	o.ContextTimeoutEnabled = true
@@ -27,8 +27,8 @@ func New(o redis.UniversalOptions, tune ...func(*redis.UniversalOptions)) redis.
 	return redis.NewUniversalClient(&o)
 }
 
-// LogTo sends the log of all Redis clients in the process to log, at debug: each failed call returns an error anyway. By
-// default the clients write to standard error. Call it once, before the first client is used.
+// LogTo sends the log of all Redis clients in the process to log, at debug: each failed call returns an error anyway.
+// By default the clients write to standard error. Call it once, before the first client is used.
 func LogTo(log *slog.Logger) { redis.SetLogger(clientLog{log}) }
 
 type clientLog struct{ log *slog.Logger }

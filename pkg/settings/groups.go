@@ -27,8 +27,8 @@ const (
 	DevelopmentInternalSecret = developmentOnly + "secret-of-the-internal-calls"
 )
 
-// App holds the environment of the service. An empty Env has the defaults of Development and requires that every listener
-// is on loopback.
+// App holds the environment of the service. An empty Env has the defaults of Development and requires that every
+// listener is on loopback.
 type App struct {
 	Env      string     `env:"APP_ENV"`
 	LogLevel slog.Level `env:"LOG_LEVEL" envDefault:"info"`
@@ -197,8 +197,8 @@ func CheckSecrets(variable string, secrets []string, production bool) error {
 	return nil
 }
 
-// CheckSecret reports a missing secret, and one with blanks around it, which is probably a mistake; in production also a
-// short one and one from the code.
+// CheckSecret reports a missing secret, and one with blanks around it, which is probably a mistake; in production
+// also a short one and one from the code.
 func CheckSecret(variable, secret string, production bool) error {
 	switch {
 	case secret == "":

@@ -17,8 +17,8 @@ var listeners = []string{"HTTP_ADDR", "INTERNAL_ADDR", "ADMIN_ADDR"}
 // resolveTimeout bounds the lookup of a host name in an address.
 const resolveTimeout = 2 * time.Second
 
-// checkExposed refuses a listener that other machines can reach if APP_ENV is not set: the secrets may then be those in the
-// code. It includes the admin listener, which needs no secret at all.
+// checkExposed refuses a listener that other machines can reach if APP_ENV is not set: the secrets may then be those
+// in the code. It includes the admin listener, which needs no secret at all.
 func checkExposed(dst any) error {
 	if environment(dst) != "" {
 		return nil
@@ -44,8 +44,8 @@ func exposed(v any) []string {
 	return open
 }
 
-// loopback reports whether only this machine can reach a listener on addr. For a host name, all of its addresses must be
-// loopback; a name that cannot be resolved is not.
+// loopback reports whether only this machine can reach a listener on addr. For a host name, all of its addresses must
+// be loopback; a name that cannot be resolved is not.
 func loopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil || host == "" {

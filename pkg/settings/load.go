@@ -1,7 +1,8 @@
-// Package settings reads a service's settings from the environment, checks them, and prints them without their secrets.
+// Package settings reads a service's settings from the environment, checks them, and prints them without their
+// secrets.
 //
-// A service embeds the groups it needs (App, HTTP, MySQL, ...) in its own struct and calls Load. A wrong setting stops the
-// start with one sentence that names the variable.
+// A service embeds the groups it needs (App, HTTP, MySQL, ...) in its own struct and calls Load. A wrong setting
+// stops the start with one sentence that names the variable.
 package settings
 
 import (
@@ -38,10 +39,10 @@ type group interface{ Validate(production bool) error }
 // developed is a group with additional defaults for development.
 type developed interface{ developmentDefaults() }
 
-// Load fills dst from environ, or from the process's environment if environ is nil. A value in dst is the default of its
-// variable; it takes precedence over the default in the field's tag. Then Load checks every group with
-// Validate(production), where production is that of App, then dst itself if it has Validate() error. Finally it requires
-// that every listener is on loopback if App.Env is not set.
+// Load fills dst from environ, or from the process's environment if environ is nil. A value in dst is the default of
+// its variable; it takes precedence over the default in the field's tag. Then Load checks every group with
+// Validate(production), where production is that of App, then dst itself if it has Validate() error. Finally it
+// requires that every listener is on loopback if App.Env is not set.
 func Load[T any](dst *T, environ map[string]string) error {
 	if environ == nil {
 		environ = env.ToMap(os.Environ())
@@ -82,8 +83,8 @@ func Load[T any](dst *T, environ map[string]string) error {
 	return checkExposed(dst)
 }
 
-// withOldNames returns environ with the value of each renamed variable under its present name. A renamed variable has its
-// old name in the tag oldenv of its field. The present name wins where both are set.
+// withOldNames returns environ with the value of each renamed variable under its present name. A renamed variable has
+// its old name in the tag oldenv of its field. The present name wins where both are set.
 func withOldNames(environ map[string]string, all []leaf) map[string]string {
 	for _, l := range all {
 		if l.oldKey == "" || environ[l.key] != "" || environ[l.oldKey] == "" {
@@ -188,8 +189,8 @@ func kindName(t reflect.Type) string {
 	}
 }
 
-// Describe returns the settings by variable, for the log at start. A field tagged secret:"true" shows only whether it is
-// set.
+// Describe returns the settings by variable, for the log at start. A field tagged secret:"true" shows only whether it
+// is set.
 func Describe(v any) []slog.Attr {
 	value := reflect.Indirect(reflect.ValueOf(v))
 	if value.Kind() != reflect.Struct {

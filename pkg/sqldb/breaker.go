@@ -17,10 +17,10 @@ const (
 	openFor      = 500 * time.Millisecond // time until one more connection is tried
 )
 
-// guarded is a connector with a circuit breaker, so that callers do not each wait for a time-out of an unreachable server.
-// While the breaker is open, connections are refused immediately, except for a probe at each openFor. A statement on a
-// broken connection needs a new one, so all of them pass the breaker. Any response of the server, even an error, counts as
-// success.
+// guarded is a connector with a circuit breaker, so that callers do not each wait for a time-out of an unreachable
+// server. While the breaker is open, connections are refused immediately, except for a probe at each openFor. A
+// statement on a broken connection needs a new one, so all of them pass the breaker. Any response of the server, even
+// an error, counts as success.
 type guarded struct {
 	driver.Connector
 	breaker *gobreaker.CircuitBreaker[driver.Conn]

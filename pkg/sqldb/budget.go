@@ -6,9 +6,10 @@ import (
 	"gorm.io/gorm"
 )
 
-// A transaction adds earnedEach to the budget, up to mostSaved, and a repeat takes the cost repeat. So when many transactions
-// conflict, not each of them runs maxAttempts times. In the long run repeats add at most half of the work, and an
-// overloaded database does not get five times the load. A few conflicting transactions never exhaust the budget.
+// A transaction adds earnedEach to the budget, up to mostSaved, and a repeat takes the cost repeat. So when many
+// transactions conflict, not each of them runs maxAttempts times. In the long run repeats add at most half of the
+// work, and an overloaded database does not get five times the load. A few conflicting transactions never exhaust the
+// budget.
 const (
 	repeat     = 2 // cost of one repeat
 	earnedEach = 1
@@ -41,8 +42,8 @@ func (b *budget) take() bool {
 	}
 }
 
-// RepeatsLeft returns the number of repeats that the budget currently allows. At 0, so many transactions conflict that InTx
-// returns the error after the first attempt.
+// RepeatsLeft returns the number of repeats that the budget currently allows. At 0, so many transactions conflict
+// that InTx returns the error after the first attempt.
 func RepeatsLeft(db *gorm.DB) int64 {
 	return (mostSaved - extensionOf(db).repeats.spent.Load()) / repeat
 }

@@ -13,8 +13,8 @@ import (
 	"flashsale.internal/pkg/sqldb/dbtest"
 )
 
-// When all transactions conflict, only as many as the budget allows are repeated; the others fail after one attempt. Each
-// new transaction adds half a repeat.
+// When all transactions conflict, only as many as the budget allows are repeated; the others fail after one attempt.
+// Each new transaction adds half a repeat.
 func TestRepeatsShareABudget(t *testing.T) {
 	db := dbtest.SQLite(t, migrations)
 	lost := errors.New("lost")

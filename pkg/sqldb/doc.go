@@ -1,5 +1,5 @@
-// Package sqldb opens and migrates the database of a service, runs transactions, and distinguishes transient from permanent
-// errors. It supports MySQL 8.4 and 9.7, MariaDB 10.11 and later, and SQLite (pure Go).
+// Package sqldb opens and migrates the database of a service, runs transactions, and distinguishes transient from
+// permanent errors. It supports MySQL 8.4 and 9.7, MariaDB 10.11 and later, and SQLite (pure Go).
 //
 // Rules for tables and statements, so that they work on all of them:
 //   - key columns of text are declared CHARACTER SET utf8mb4 COLLATE utf8mb4_bin (MySQL): the default collation folds case,

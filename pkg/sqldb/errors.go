@@ -17,9 +17,9 @@ var ErrCommitUnknown = errors.New("outcome of the commit is unknown")
 // errRace marks errors after which InTx runs the transaction again.
 var errRace = errors.New("lost a race against another transaction")
 
-// Race marks err, returned by the transaction function, as a lost race: a duplicate key that another transaction inserted
-// meanwhile, or a guarded UPDATE that changed nothing. InTx rolls back and repeats the function. After the last attempt the
-// error counts as transient.
+// Race marks err, returned by the transaction function, as a lost race: a duplicate key that another transaction
+// inserted meanwhile, or a guarded UPDATE that changed nothing. InTx rolls back and repeats the function. After the
+// last attempt the error counts as transient.
 func Race(err error) error { return &raceError{err} }
 
 type raceError struct{ err error }
@@ -86,9 +86,9 @@ func IsDuplicate(err error) bool {
 	return false
 }
 
-// IsTransient reports whether the same work may succeed later without a change. All errors are transient (lost connections,
-// time-outs, cancelled contexts, deadlocks, a read-only or overloaded server, a missing table before the migration, an
-// unknown commit outcome, unknown errors) except
+// IsTransient reports whether the same work may succeed later without a change. All errors are transient (lost
+// connections, time-outs, cancelled contexts, deadlocks, a read-only or overloaded server, a missing table before the
+// migration, an unknown commit outcome, unknown errors) except
 //   - a contract.Refusal, unless its code permits a retry (rate_limited, those of status 503, internal);
 //   - violated constraints, and values that the columns do not accept;
 //   - a missing row (gorm.ErrRecordNotFound, sql.ErrNoRows), and misuse of gorm.

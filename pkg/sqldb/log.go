@@ -12,8 +12,8 @@ import (
 	"gorm.io/gorm/logger"
 )
 
-// statementLog is gorm's logger on slog. It logs statements with placeholders only. A failed statement is logged at debug:
-// its error is returned and logged once, at the edge, and the server's text may quote values.
+// statementLog is gorm's logger on slog. It logs statements with placeholders only. A failed statement is logged at
+// debug: its error is returned and logged once, at the edge, and the server's text may quote values.
 type statementLog struct {
 	log  *slog.Logger
 	slow time.Duration
@@ -68,7 +68,8 @@ func errorCode(err error) string {
 	return fmt.Sprintf("%T", err)
 }
 
-// driverLog receives what the MySQL driver would print to stderr: broken connections, which callers also get as errors.
+// driverLog receives what the MySQL driver would print to stderr: broken connections, which callers also get as
+// errors.
 type driverLog struct{ log *slog.Logger }
 
 func (l driverLog) Print(v ...any) { l.log.Debug("mysql driver: " + fmt.Sprint(v...)) }

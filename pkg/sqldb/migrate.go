@@ -94,10 +94,12 @@ func withProvider(db *gorm.DB, migrations fs.FS, do func(*goose.Provider) error)
 	return do(p)
 }
 
-// namedLock is a server-side lock of one session. It ends with the session, so a killed migration does not block others.
+// namedLock is a server-side lock of one session. It ends with the session, so a killed migration does not block
+// others.
 type namedLock struct{}
 
-// lockName includes the name of the database, since locks belong to the whole server. It is cut to MySQL's 64 characters.
+// lockName includes the name of the database, since locks belong to the whole server. It is cut to MySQL's 64
+// characters.
 const lockName = "CONCAT('fs_migrate_', LEFT(SHA2(COALESCE(DATABASE(), ''), 256), 40))"
 
 func (namedLock) SessionLock(ctx context.Context, conn *sql.Conn) error {

@@ -56,10 +56,10 @@ func setDefault[T comparable](p *T, v T) {
 // Open prepares a pool for dsn: "sqlite:/path/to/file.db", or a MySQL DSN such as "user:password@tcp(host:3306)/name".
 // It never dials a server: a wrong DSN is an error here, an unreachable server is an error of each statement.
 //
-// Independent of the DSN, times are parsed and in UTC, values are interpolated (one round trip per statement; server-side
-// statements would accumulate, one for each size of batch), RowsAffected counts changed rows, sessions are READ COMMITTED
-// with strict SQL mode, and the wait for a row lock ends before the read time-out. Statements return the driver's errors;
-// classify them with IsDuplicate and IsTransient.
+// Independent of the DSN, times are parsed and in UTC, values are interpolated (one round trip per statement;
+// server-side statements would accumulate, one for each size of batch), RowsAffected counts changed rows, sessions
+// are READ COMMITTED with strict SQL mode, and the wait for a row lock ends before the read time-out. Statements
+// return the driver's errors; classify them with IsDuplicate and IsTransient.
 func Open(dsn string, opts Options) (*gorm.DB, error) {
 	if dsn == "" {
 		return nil, errors.New("the database DSN is empty")
@@ -121,8 +121,8 @@ func Close(db *gorm.DB) error {
 // IsSQLite reports whether db is SQLite, for the few statements that differ.
 func IsSQLite(db *gorm.DB) bool { return db.Name() == "sqlite" }
 
-// CheckDSN reports a DSN that no service can use. The text continues a sentence that begins with the variable's name. Unlike
-// Open it requires the name of a database; only tests connect to a server without one.
+// CheckDSN reports a DSN that no service can use. The text continues a sentence that begins with the variable's name.
+// Unlike Open it requires the name of a database; only tests connect to a server without one.
 func CheckDSN(dsn string) error {
 	if path, ok := strings.CutPrefix(dsn, sqlitePrefix); ok {
 		if path == "" {
@@ -190,8 +190,8 @@ func connectorOf(cfg *mysqldriver.Config) (driver.Connector, error) {
 	return &mysqlConnector{c}, nil
 }
 
-// mysqlConnector sets the isolation level of each new session. It uses a statement instead of a DSN parameter because the
-// name of the variable differs between MySQL and MariaDB 10.11.
+// mysqlConnector sets the isolation level of each new session. It uses a statement instead of a DSN parameter because
+// the name of the variable differs between MySQL and MariaDB 10.11.
 type mysqlConnector struct{ driver.Connector }
 
 func (c *mysqlConnector) Connect(ctx context.Context) (driver.Conn, error) {

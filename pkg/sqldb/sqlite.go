@@ -10,8 +10,9 @@ import (
 	gosqlite "github.com/glebarez/go-sqlite"
 )
 
-// sqliteDSN returns the DSN of a file. With WAL, readers run concurrently with the writer. With immediate, a transaction
-// takes the writer's lock at BEGIN, where it can wait for it; in the middle of a transaction SQLite can only fail.
+// sqliteDSN returns the DSN of a file. With WAL, readers run concurrently with the writer. With immediate, a
+// transaction takes the writer's lock at BEGIN, where it can wait for it; in the middle of a transaction SQLite can
+// only fail.
 func sqliteDSN(path string, wait time.Duration) string {
 	q := url.Values{
 		"_txlock": {"immediate"},

@@ -12,8 +12,8 @@ import (
 	"gorm.io/gorm/clause"
 )
 
-// maxAttempts bounds the attempts of InTx for one transaction. A lock wait takes up to Options.LockWait in each attempt; the
-// caller's context can end it earlier.
+// maxAttempts bounds the attempts of InTx for one transaction. A lock wait takes up to Options.LockWait in each
+// attempt; the caller's context can end it earlier.
 const maxAttempts = 5
 
 // TxOption is an option of InTx.
@@ -21,8 +21,8 @@ type TxOption func(*txOptions)
 
 type txOptions struct{ duplicates, unknownCommit bool }
 
-// RetryDuplicates declares that a duplicate key is always a lost race: the next run of the function will find the row of the
-// other transaction.
+// RetryDuplicates declares that a duplicate key is always a lost race: the next run of the function will find the row
+// of the other transaction.
 func RetryDuplicates() TxOption { return func(o *txOptions) { o.duplicates = true } }
 
 // RetryUnknownCommit declares that the function may run again after its commit: it then finds its own rows and changes
@@ -30,14 +30,14 @@ func RetryDuplicates() TxOption { return func(o *txOptions) { o.duplicates = tru
 func RetryUnknownCommit() TxOption { return func(o *txOptions) { o.unknownCommit = true } }
 
 // InTx runs fn in one READ COMMITTED transaction (SQLite: one immediate transaction at a time in this process) and
-// commits unless fn fails or panics. It runs fn up to 5 times with growing pauses: after a deadlock, a lock wait time-out, a
-// busy SQLite, an error marked with Race, and the errors that the options declare. So fn must keep no state from an earlier
-// run. All transactions of a database share a budget for repeats (RepeatsLeft); without budget the error is returned as
-// transient. Within a transaction InTx only calls fn: the outer InTx decides.
+// commits unless fn fails or panics. It runs fn up to 5 times with growing pauses: after a deadlock, a lock wait
+// time-out, a busy SQLite, an error marked with Race, and the errors that the options declare. So fn must keep no
+// state from an earlier run. All transactions of a database share a budget for repeats (RepeatsLeft); without budget
+// the error is returned as transient. Within a transaction InTx only calls fn: the outer InTx decides.
 //
 // If the connection breaks during the commit, its outcome is unknown: the error has ErrCommitUnknown in its chain, is
-// transient, and is not retried here unless RetryUnknownCommit allows it. Consumers get their message redelivered and find
-// the completed work.
+// transient, and is not retried here unless RetryUnknownCommit allows it. Consumers get their message redelivered and
+// find the completed work.
 func InTx(ctx context.Context, db *gorm.DB, fn func(tx *gorm.DB) error, opts ...TxOption) error {
 	var o txOptions
 	for _, opt := range opts {

@@ -16,8 +16,8 @@ import (
 // MaxTraced bounds the traced items of one batch. A message holds as many items.
 const MaxTraced = 256
 
-// Traceparent returns the W3C header of ctx's span, for an item of a message or a journal entry. It is empty if the span is
-// not sampled, since there is nothing to continue.
+// Traceparent returns the W3C header of ctx's span, for an item of a message or a journal entry. It is empty if the
+// span is not sampled, since there is nothing to continue.
 func Traceparent(ctx context.Context) string { return traceparent(trace.SpanContextFromContext(ctx)) }
 
 func traceparent(sc trace.SpanContext) string {
@@ -27,8 +27,8 @@ func traceparent(sc trace.SpanContext) string {
 	return "00-" + sc.TraceID().String() + "-" + sc.SpanID().String() + "-01"
 }
 
-// WithTraceparent continues the trace of a message, journal entry or row of this system. Its sampling decision applies,
-// unlike that of a caller's header. With an empty or malformed tp it returns ctx.
+// WithTraceparent continues the trace of a message, journal entry or row of this system. Its sampling decision
+// applies, unlike that of a caller's header. With an empty or malformed tp it returns ctx.
 func WithTraceparent(ctx context.Context, tp string) context.Context {
 	sc, ok := parse(tp)
 	if !ok {
@@ -60,10 +60,10 @@ type Batch struct {
 	ofItem []int // index of each item's span, -1 for an item without a trace
 }
 
-// StartBatch begins an operation on items. traceparents holds those of the items in order, "" for an item without one. It
-// opens one span in each sampled item's trace; items with the same parent share the span. Span, called with the returned
-// context, does the same one level deeper; other instrumentation continues the first sampled item's span. If no item is
-// sampled, nothing is recorded, and no operation below begins a new trace.
+// StartBatch begins an operation on items. traceparents holds those of the items in order, "" for an item without
+// one. It opens one span in each sampled item's trace; items with the same parent share the span. Span, called with
+// the returned context, does the same one level deeper; other instrumentation continues the first sampled item's
+// span. If no item is sampled, nothing is recorded, and no operation below begins a new trace.
 func (t *Telemetry) StartBatch(ctx context.Context, name string, kind trace.SpanKind, traceparents []string, attrs ...attribute.KeyValue) (context.Context, *Batch) {
 	b := &Batch{ofItem: make([]int, len(traceparents))}
 	var start time.Time
@@ -158,8 +158,9 @@ func (s spans) end(err error) {
 // Span begins an operation and returns the function that ends it. In the context of a batch it opens one child in each
 // sampled item's trace, else a child of ctx's span, or the root of a new trace.
 func (t *Telemetry) Span(ctx context.Context, name string, kind trace.SpanKind, attrs ...attribute.KeyValue) (context.Context, func(error)) {
-	// The trace is not recorded, as was decided at its root, so its spans need no ids. The span of a batch is a recorded one,
-	// if any is. The attributes do not escape to the heap here, since only copies of them are kept below.
+	// The trace is not recorded, as was decided at its root, so its spans need no ids. The span of a batch is a
+	// recorded one, if any is. The attributes do not escape to the heap here, since only copies of them are kept
+	// below.
 	if around := trace.SpanFromContext(ctx); around.SpanContext().IsValid() && !around.SpanContext().IsSampled() && !around.IsRecording() {
 		return ctx, unrecorded
 	}

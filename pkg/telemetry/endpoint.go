@@ -6,8 +6,8 @@ import (
 	"flashsale.internal/pkg/settings"
 )
 
-// checkEndpoints reports an invalid address, such as localhost:4317 without a scheme. The exporters would only print a line
-// and then fail to connect.
+// checkEndpoints reports an invalid address, such as localhost:4317 without a scheme. The exporters would only print
+// a line and then fail to connect.
 func checkEndpoints(getenv func(string) string) error {
 	for _, variable := range []string{
 		"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",

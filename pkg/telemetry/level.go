@@ -14,8 +14,8 @@ type levels struct {
 	byName map[string]*atomic.Int64
 }
 
-// Level returns an up-down counter that is cheap enough for every request: an addition is one atomic operation, and the
-// value is read at each scrape. Calls with the same name share the counter.
+// Level returns an up-down counter that is cheap enough for every request: an addition is one atomic operation, and
+// the value is read at each scrape. Calls with the same name share the counter.
 func (t *Telemetry) Level(name string, opts ...metric.Int64ObservableUpDownCounterOption) (*atomic.Int64, error) {
 	t.levels.mu.Lock()
 	defer t.levels.mu.Unlock()

@@ -8,7 +8,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// NewLogger returns a logger that writes JSON lines. Lines logged with the context of a trace have trace_id and span_id.
+// NewLogger returns a logger that writes JSON lines. Lines logged with the context of a trace have trace_id and
+// span_id.
 func NewLogger(w io.Writer, level slog.Leveler) *slog.Logger {
 	return slog.New(traceHandler{slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})})
 }

@@ -7,8 +7,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// Reading is a gauge of a value that is read from a dependency. It has a sample only if the last read succeeded: an unknown
-// value is neither 0 nor the old value.
+// Reading is a gauge of a value that is read from a dependency. It has a sample only if the last read succeeded: an
+// unknown value is neither 0 nor the old value.
 type Reading struct{ last atomic.Pointer[int64] }
 
 // Reading returns a gauge without a sample.

@@ -15,10 +15,10 @@ import (
 // samplerFromEnv reads OTEL_TRACES_SAMPLER and its argument. Without an exporter and without the variable, nothing is
 // sampled.
 //
-// In production the sampling decision of a remote parent is ignored, since any caller can send the header. Such a trace
-// keeps its id and is sampled as often as one that begins here. The decision is random and does not depend on the trace id,
-// which the caller chose too. Parents from messages of this system are not remote (see WithTraceparent), and their decision
-// applies.
+// In production the sampling decision of a remote parent is ignored, since any caller can send the header. Such a
+// trace keeps its id and is sampled as often as one that begins here. The decision is random and does not depend on
+// the trace id, which the caller chose too. Parents from messages of this system are not remote (see
+// WithTraceparent), and their decision applies.
 func samplerFromEnv(getenv func(string) string, exporting, production bool) (sdktrace.Sampler, error) {
 	const variable = "OTEL_TRACES_SAMPLER"
 	name := strings.ToLower(strings.TrimSpace(getenv(variable)))

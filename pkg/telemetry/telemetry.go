@@ -1,6 +1,6 @@
-// Package telemetry provides the observability of a service: a logger, a tracer, a meter and the metrics page. It uses no
-// globals, so that one process may have several (allinone has three). The exception is OpenTelemetry's error handler, which
-// Setup connects to the log.
+// Package telemetry provides the observability of a service: a logger, a tracer, a meter and the metrics page. It
+// uses no globals, so that one process may have several (allinone has three). The exception is OpenTelemetry's error
+// handler, which Setup connects to the log.
 package telemetry
 
 import (
@@ -61,10 +61,10 @@ type Options struct {
 	LogWriter  io.Writer  // nil = standard output
 }
 
-// Setup creates the telemetry of a service from the OTEL_* variables. Spans are exported by gRPC or http/protobuf if an
-// endpoint is set (OTEL_EXPORTER_OTLP_ENDPOINT) or OTEL_TRACES_EXPORTER names an exporter. Metrics are always on the
-// Prometheus page, and also pushed if OTEL_METRICS_EXPORTER is otlp or console. An unreachable collector never blocks the
-// service.
+// Setup creates the telemetry of a service from the OTEL_* variables. Spans are exported by gRPC or http/protobuf if
+// an endpoint is set (OTEL_EXPORTER_OTLP_ENDPOINT) or OTEL_TRACES_EXPORTER names an exporter. Metrics are always on
+// the Prometheus page, and also pushed if OTEL_METRICS_EXPORTER is otlp or console. An unreachable collector never
+// blocks the service.
 func Setup(ctx context.Context, service, version string, o Options) (t *Telemetry, err error) {
 	w := o.LogWriter
 	if w == nil {
@@ -210,7 +210,8 @@ func Discard(t TB) *Telemetry {
 	return assemble("test", slog.New(slog.DiscardHandler), tp, sdkmetric.NewMeterProvider())
 }
 
-// Recording returns telemetry for tests: the recorder gets every span, and the page has every metric. Logs are discarded.
+// Recording returns telemetry for tests: the recorder gets every span, and the page has every metric. Logs are
+// discarded.
 func Recording() (*Telemetry, *tracetest.SpanRecorder) {
 	recorder := tracetest.NewSpanRecorder()
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder))
