@@ -122,7 +122,9 @@ func (l *Limits) Components() []lifecycle.Component {
 		all = append(all,
 			lifecycle.AtEnd("redis of the limits", func(context.Context) error { return l.rdb.Close() }),
 			lifecycle.Component{Name: "limits", Run: l.conn.Run},
-			lifecycle.Component{Name: "limits in redis", Run: func(ctx context.Context) error { return l.Store.Follow(ctx, l.Registry) }},
+			lifecycle.Component{Name: "limits in redis", Run: func(ctx context.Context) error {
+				return l.Store.Follow(ctx, l.Registry)
+			}},
 			lifecycle.Component{Name: "figures of the limits", Run: func(ctx context.Context) error {
 				l.checkEviction(ctx)
 				return l.Store.Publish(ctx, l.Registry, l.tel.Service+"/"+l.conn.Instance())
@@ -130,7 +132,9 @@ func (l *Limits) Components() []lifecycle.Component {
 		)
 	}
 	if l.s.Rules != "" {
-		all = append(all, lifecycle.Component{Name: "limits' file", Run: func(ctx context.Context) error { return l.Watch(ctx, l.s.Rules, rereadEvery) }})
+		all = append(all, lifecycle.Component{Name: "limits' file", Run: func(ctx context.Context) error {
+			return l.Watch(ctx, l.s.Rules, rereadEvery)
+		}})
 	}
 	return all
 }

@@ -27,10 +27,10 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 	m := &metrics{}
 	var err, more error
 	m.wait, err = meter.Float64Histogram("flashsale.limits.wait", metric.WithUnit("s"),
-		metric.WithDescription("Time that an admitted request waited in the queue of a limit, from its arrival to its admission."),
+		metric.WithDescription("Time that an admitted request waited in the queue of a limit, from arrival to admission."),
 		metric.WithExplicitBucketBoundaries(0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1, 2, 5, 10, 30))
 	m.reloads, more = meter.Int64Counter("flashsale.limits.reloads",
-		metric.WithDescription("Rule sets read from the file or from Redis, by source and by outcome: taken over or refused."))
+		metric.WithDescription("Rule sets read from the file or Redis, by source and outcome (taken over, refused)."))
 	return m, errors.Join(err, more)
 }
 
@@ -47,14 +47,16 @@ func (m *metrics) reloaded(source string, err error) {
 	if err != nil {
 		outcome = "refused"
 	}
-	m.reloads.Add(context.Background(), 1, metric.WithAttributes(attribute.String("flashsale.source", source), telemetry.AttrOutcome.String(outcome)))
+	m.reloads.Add(context.Background(), 1,
+		metric.WithAttributes(attribute.String("flashsale.source", source), telemetry.AttrOutcome.String(outcome)))
 }
 
 // observe registers the metrics that are read at each scrape.
 func (m *metrics) observe(meter metric.Meter, l *Limits) error {
-	decisions, err := meter.Int64ObservableCounter("flashsale.limits.decisions", metric.WithDescription("Decisions of the limits, by rule and outcome."))
+	decisions, err := meter.Int64ObservableCounter("flashsale.limits.decisions",
+		metric.WithDescription("Decisions of the limits, by rule and outcome."))
 	sources, more := meter.Int64ObservableCounter("flashsale.limits.decided",
-		metric.WithDescription("Decisions of the limits, by the source that decided: local, redis, lease, deny_cache, fallback."))
+		metric.WithDescription("Decisions of the limits, by source: local, redis, lease, deny_cache, fallback."))
 	breaker, again := meter.Int64ObservableGauge("flashsale.limits.redis.breaker",
 		metric.WithDescription("State of the breaker before the Redis of the limits: 0 closed, 2 open."))
 	instances, last := meter.Int64ObservableGauge("flashsale.limits.instances",
@@ -65,16 +67,19 @@ func (m *metrics) observe(meter metric.Meter, l *Limits) error {
 	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		for _, s := range l.List() {
 			for outcome, n := range map[rules.Outcome]int64{
-				rules.Allowed: s.Allowed, rules.Waited: s.Waited, rules.Refused: s.Refused, rules.Shadow: s.Shadowed, rules.Failed: s.Failed,
+				rules.Allowed: s.Allowed, rules.Waited: s.Waited, rules.Refused: s.Refused,
+				rules.Shadow: s.Shadowed, rules.Failed: s.Failed,
 			} {
 				if n > 0 {
-					o.ObserveInt64(decisions, n, metric.WithAttributes(attrRule.String(s.Rule.Name), telemetry.AttrOutcome.String(string(outcome))))
+					o.ObserveInt64(decisions, n,
+						metric.WithAttributes(attrRule.String(s.Rule.Name), telemetry.AttrOutcome.String(string(outcome))))
 				}
 			}
 		}
 		for source := range m.sources {
 			if n := m.sources[source].Load(); n > 0 {
-				o.ObserveInt64(sources, n, metric.WithAttributes(attribute.String("flashsale.source", ratelimit.Source(source).String())))
+				o.ObserveInt64(sources, n,
+					metric.WithAttributes(attribute.String("flashsale.source", ratelimit.Source(source).String())))
 			}
 		}
 		if l.conn != nil {

@@ -54,8 +54,8 @@ func (s *Settings) Validate(production bool) error {
 	}
 	for _, p := range proxies {
 		if production && tooWide(p) {
-			return settings.Wrong("TRUSTED_PROXIES", "holds %s, which is wider than any private network and refused with APP_ENV=production: "+
-				"a caller in it chooses the address that limits count", p)
+			return settings.Wrong("TRUSTED_PROXIES", "holds %s, which is wider than any private network and refused with "+
+				"APP_ENV=production: a caller in it chooses the address that limits count", p)
 		}
 	}
 	for _, addr := range s.RedisAddrs {
@@ -69,9 +69,11 @@ func (s *Settings) Validate(production bool) error {
 	case s.RedisDB != 0 && len(s.RedisAddrs) != 1:
 		return settings.Wrong("LIMIT_REDIS_DB", "needs one address in LIMIT_REDIS_ADDRS")
 	case s.PathRate < 0 || s.PathRate > maxPathRate:
-		return settings.Wrong("PATH_RATE", "is %d and must be 1 to %d, or 0 for the limit of the rules", s.PathRate, maxPathRate)
+		return settings.Wrong("PATH_RATE", "is %d and must be 1 to %d, or 0 for the limit of the rules",
+			s.PathRate, maxPathRate)
 	case s.PathTotalRate < 0 || s.PathTotalRate > maxPathRate*totalPerRate:
-		return settings.Wrong("PATH_TOTAL_RATE", "is %d and must be 1 to %d, or 0 for %d times PATH_RATE", s.PathTotalRate, maxPathRate*totalPerRate, totalPerRate)
+		return settings.Wrong("PATH_TOTAL_RATE", "is %d and must be 1 to %d, or 0 for %d times PATH_RATE",
+			s.PathTotalRate, maxPathRate*totalPerRate, totalPerRate)
 	}
 	text, err := s.text()
 	if err == nil {
@@ -110,7 +112,8 @@ func (s *Settings) proxies() ([]netip.Prefix, error) {
 		if err != nil {
 			addr, aerr := netip.ParseAddr(text)
 			if aerr != nil {
-				return nil, settings.Wrong("TRUSTED_PROXIES", "holds %q, which is neither an address nor a network such as 10.0.0.0/8", text)
+				return nil, settings.Wrong("TRUSTED_PROXIES",
+					"holds %q, which is neither an address nor a network such as 10.0.0.0/8", text)
 			}
 			p = netip.PrefixFrom(addr.Unmap(), addr.Unmap().BitLen())
 		}

@@ -116,7 +116,7 @@ func (c *cache) add(h tokenHash, id Identity, ends, now time.Time, keys int) {
 
 // add stores an entry. The chunk number never overflows: half of cachedTokens ids of 64 bytes are 512 chunks.
 func (g *generation) add(h tokenHash, id Identity, ends time.Time) {
-	if e, known := g.tokens[h]; known { // verified twice concurrently, or after its entry expired: the identity is the same
+	if e, known := g.tokens[h]; known { // verified twice at once, or after its entry expired: the identity is the same
 		e.ends = ends.UnixNano()
 		g.tokens[h] = e
 		return

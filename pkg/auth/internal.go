@@ -23,7 +23,8 @@ func Internal(secret string) func(http.Handler) http.Handler {
 			// length.
 			got := sha256.Sum256([]byte(token))
 			if err != nil || secret == "" || subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
-				problem.Write(w, r, slog.New(slog.DiscardHandler), contract.Refuse(contract.CodeUnauthenticated, "This call needs the internal secret."))
+				problem.Write(w, r, slog.New(slog.DiscardHandler),
+					contract.Refuse(contract.CodeUnauthenticated, "This call needs the internal secret."))
 				return
 			}
 			next.ServeHTTP(w, r)

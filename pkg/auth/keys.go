@@ -24,7 +24,7 @@ const (
 	refreshEvery = 10 * time.Minute
 	retryFrom    = time.Second      // after a failed fetch, doubling up to retryUpTo
 	retryUpTo    = time.Minute      //
-	minInterval  = 10 * time.Second // between fetches that callers cause, by an unknown key id or because there are no keys
+	minInterval  = 10 * time.Second // between fetches by callers, for an unknown key id or without keys
 	maxKeySet    = 1 << 20          // bytes
 )
 
@@ -84,7 +84,8 @@ func (s *keySet) lookup(t *jwt.Token) (any, error) {
 	alg := t.Method.Alg()
 	var fits []any
 	for _, k := range s.keys {
-		if kid != "" && k.KeyID != kid || k.Use != "" && k.Use != "sig" || k.Algorithm != "" && k.Algorithm != alg || !k.IsPublic() {
+		if kid != "" && k.KeyID != kid || k.Use != "" && k.Use != "sig" ||
+			k.Algorithm != "" && k.Algorithm != alg || !k.IsPublic() {
 			continue
 		}
 		fits = append(fits, k.Key)

@@ -92,7 +92,8 @@ func (v *Verifier) Verify(ctx context.Context, token string) (Identity, error) {
 	switch {
 	case err == nil:
 	case errors.Is(err, errNoKeys):
-		return Identity{}, contract.Refuse(contract.CodeUnavailable, "Tokens cannot be checked right now.").After(2 * time.Second).Because(err)
+		refusal := contract.Refuse(contract.CodeUnavailable, "Tokens cannot be checked right now.")
+		return Identity{}, refusal.After(2 * time.Second).Because(err)
 	case errors.Is(err, jwt.ErrTokenExpired):
 		return Identity{}, unauthenticated("The token has expired.")
 	default:
@@ -142,7 +143,8 @@ func (v *Verifier) Require(roles ...Role) func(http.Handler) http.Handler {
 				return
 			}
 			if !allowed(id, roles) {
-				problem.Write(w, r, discard, contract.Refuse(contract.CodeForbidden, fmt.Sprintf("This call needs the role %s.", names(roles))))
+				problem.Write(w, r, discard,
+					contract.Refuse(contract.CodeForbidden, fmt.Sprintf("This call needs the role %s.", names(roles))))
 				return
 			}
 			next.ServeHTTP(w, r.WithContext(With(r.Context(), id)))

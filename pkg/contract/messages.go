@@ -33,7 +33,8 @@ func Topics() []string {
 // Groups lists every consumer group of the system.
 func Groups() []string {
 	return []string{
-		GroupInventoryReservations, GroupInventoryOrderEvents, GroupInventoryOrderClose, GroupInventoryDeadLetters, GroupOrderDeductions,
+		GroupInventoryReservations, GroupInventoryOrderEvents, GroupInventoryOrderClose, GroupInventoryDeadLetters,
+		GroupOrderDeductions,
 	}
 }
 

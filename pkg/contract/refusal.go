@@ -102,7 +102,7 @@ func CodeOf(err error) Code {
 
 // RefusalOf returns the first Refusal in err's chain, nil if there is none.
 func RefusalOf(err error) *Refusal {
-	if r, ok := err.(*Refusal); ok { //nolint:errorlint // fast path: most are not wrapped, and most responses of a sale are refusals
+	if r, ok := err.(*Refusal); ok { //nolint:errorlint // fast path: most refusals are not wrapped
 		return r
 	}
 	var r *Refusal

@@ -15,7 +15,9 @@ import (
 // the other listeners in the list of components, so that /readyz responds 503 while they drain.
 //
 // ready may be nil. It returns an error if the service cannot accept callers, and it must not block.
-func Admin(name, addr string, ready func() error, metrics http.Handler, pprofOn bool, log *slog.Logger) lifecycle.Component {
+func Admin(
+	name, addr string, ready func() error, metrics http.Handler, pprofOn bool, log *slog.Logger,
+) lifecycle.Component {
 	return lifecycle.Component{Name: "listener " + name, Run: func(ctx context.Context) error {
 		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 		if err != nil {

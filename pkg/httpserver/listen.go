@@ -60,7 +60,8 @@ func Streaming(next http.Handler) http.Handler {
 // refuseAnyBody responds at once, without waiting for a body that may never arrive, and closes the connection.
 func refuseAnyBody(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Connection", "close")
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // the server reads the rest of the body after the response
+	// After the response the server reads the rest of the body.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now())
 	problem.Write(w, r, discard, contract.InvalidField("body", "must be absent"))
 }
 

@@ -97,7 +97,8 @@ func methodNotAllowed(tel *telemetry.Telemetry) http.HandlerFunc {
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
-		problem.Write(w, r, tel.Log, contract.Refuse(contract.CodeMethodNotAllowed, "Allowed here: "+strings.Join(allowed, ", ")+"."))
+		problem.Write(w, r, tel.Log,
+			contract.Refuse(contract.CodeMethodNotAllowed, "Allowed here: "+strings.Join(allowed, ", ")+"."))
 	}
 }
 

@@ -112,7 +112,8 @@ func Begin(tx *gorm.DB, k Key) (*Stored, error) {
 		}
 		return nil, nil
 	case row.BodyHash != hash:
-		return nil, contract.Refuse(contract.CodeIdempotencyConflict, "this Idempotency-Key was used with another request body")
+		return nil, contract.Refuse(contract.CodeIdempotencyConflict,
+			"this Idempotency-Key was used with another request body")
 	case row.Status == 0:
 		// This transaction took it before, or one was committed without Save: there is no response yet.
 		return nil, nil
@@ -145,7 +146,8 @@ func Sweep(ctx context.Context, db *gorm.DB) (int64, error) {
 	var deleted int64
 	for {
 		var old []int64
-		err := db.Model(&record{}).Where("created_at <= ?", before).Order("created_at").Limit(sweepRows).Pluck("id", &old).Error
+		err := db.Model(&record{}).Where("created_at <= ?", before).
+			Order("created_at").Limit(sweepRows).Pluck("id", &old).Error
 		if err != nil || len(old) == 0 {
 			return deleted, err
 		}

@@ -8,12 +8,13 @@
 // # Guarantees while work runs
 //
 //   - Inside one Locker, one goroutine at a time has the name, whatever happens to Redis.
-//   - The lock in Redis lives for a TTL and is renewed after a third of it. The context of work is cancelled if a renewal
-//     finds the lock missing or held by another process, or if no renewal succeeded until a tenth of the TTL before the
-//     end. The cause is ErrLost and names the lock and the reason. Work must respect its context; nothing can stop it.
-//   - Time is measured by the monotonic clock from before each call to Redis, so a change of the wall clock has no effect.
-//     A change of the clock of Redis ends locks early or late; the next renewal detects an early end. A suspended machine
-//     stops the monotonic clock too; the next renewal detects that.
+//   - The lock in Redis lives for a TTL and is renewed after a third of it. The context of work is cancelled if a
+//     renewal finds the lock missing or held by another process, or if no renewal succeeded until a tenth of the TTL
+//     before the end. The cause is ErrLost and names the lock and the reason. Work must respect its context; nothing
+//     can stop it.
+//   - Time is measured by the monotonic clock from before each call to Redis, so a change of the wall clock has no
+//     effect. A change of the clock of Redis ends locks early or late; the next renewal detects an early end. A
+//     suspended machine stops the monotonic clock too; the next renewal detects that.
 //
 // # Redis Cluster, Sentinel
 //
@@ -107,7 +108,9 @@ func (l *Locker) Do(ctx context.Context, name string, work func(ctx context.Cont
 // of them at a time calls Redis, with growing jittered pauses: about ten times in the first second, at most ten times
 // in each later one, and a last time at the end of the wait. Processes get the lock in no order. Calls to an
 // unreachable Redis are retried too.
-func (l *Locker) DoWithin(ctx context.Context, wait time.Duration, name string, work func(ctx context.Context, fence int64) error) error {
+func (l *Locker) DoWithin(
+	ctx context.Context, wait time.Duration, name string, work func(ctx context.Context, fence int64) error,
+) error {
 	return l.do(ctx, wait, []string{name}, func(ctx context.Context, fences map[string]int64) error {
 		return work(ctx, fences[name])
 	})
@@ -121,11 +124,17 @@ func (l *Locker) DoWithin(ctx context.Context, wait time.Duration, name string, 
 // It is for a change of several activities, such as moving stock from one activity to another: it holds the locks of
 // both, so that they are not reconciled meanwhile, and two moves in opposite directions both succeed. No service
 // calls it yet, since every change today concerns one activity.
-func (l *Locker) DoAll(ctx context.Context, wait time.Duration, names []string, work func(ctx context.Context, fences map[string]int64) error) error {
+func (l *Locker) DoAll(
+	ctx context.Context, wait time.Duration, names []string,
+	work func(ctx context.Context, fences map[string]int64) error,
+) error {
 	return l.do(ctx, wait, names, work)
 }
 
-func (l *Locker) do(ctx context.Context, wait time.Duration, names []string, work func(ctx context.Context, fences map[string]int64) error) (err error) {
+func (l *Locker) do(
+	ctx context.Context, wait time.Duration, names []string,
+	work func(ctx context.Context, fences map[string]int64) error,
+) (err error) {
 	names, err = inOrder(names)
 	if err != nil {
 		return err

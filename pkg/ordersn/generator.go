@@ -70,7 +70,8 @@ func (g *Generator) Next(userID string) (string, error) {
 		return "", ErrNoLease
 	}
 	g.ms, g.sequence, g.worker = ms, sequence, worker
-	return strconv.FormatInt((ms-epochMS)<<timeShift|int64(worker)<<workerShift|sequence<<sequenceShift|int64(Gene(userID)), 10), nil
+	sn := (ms-epochMS)<<timeShift | int64(worker)<<workerShift | sequence<<sequenceShift | int64(Gene(userID))
+	return strconv.FormatInt(sn, 10), nil
 }
 
 // following returns the millisecond after the last one used, or the current one if that is later. It waits until the

@@ -182,7 +182,8 @@ func (l *RedisLease) acquire(ctx context.Context) error {
 	l.mu.Lock()
 	seen := l.seen
 	l.mu.Unlock()
-	n, err := l.run(ctx, acquireScript, 4, owner, l.term.Milliseconds(), mathrand.IntN(Workers), Workers, seen) //nolint:gosec // no secret depends on it
+	first := mathrand.IntN(Workers) //nolint:gosec // no secret depends on it
+	n, err := l.run(ctx, acquireScript, 4, owner, l.term.Milliseconds(), first, Workers, seen)
 	if err != nil {
 		return err
 	}
@@ -194,7 +195,8 @@ func (l *RedisLease) acquire(ctx context.Context) error {
 	l.window = w
 	l.confirm(n[2], n[3])
 	l.mu.Unlock()
-	l.log.InfoContext(ctx, "worker id acquired", "worker", w.worker, "usable_in", max(0, time.Duration(n[1]-n[3])*time.Millisecond))
+	l.log.InfoContext(ctx, "worker id acquired", "worker", w.worker,
+		"usable_in", max(0, time.Duration(n[1]-n[3])*time.Millisecond))
 	return nil
 }
 

@@ -231,7 +231,8 @@ func (r *Relay) takeClaim(ctx context.Context) (token string, rows []record, ful
 	db := r.db.WithContext(ctx)
 	var free []int64
 	now := time.Now()
-	err = db.Model(&record{}).Where("claimed_until <= ?", now).Order("claimed_until, id").Limit(passRows).Pluck("id", &free).Error
+	err = db.Model(&record{}).Where("claimed_until <= ?", now).
+		Order("claimed_until, id").Limit(passRows).Pluck("id", &free).Error
 	if err != nil || len(free) == 0 {
 		return "", nil, false, err
 	}

@@ -39,31 +39,31 @@ type kind struct {
 
 var kinds = func() map[contract.Code]kind {
 	kinds := map[contract.Code]kind{
-		contract.CodeInvalidRequest:       {status: http.StatusBadRequest, title: "The request is not valid"},
-		contract.CodeUnauthenticated:      {status: http.StatusUnauthorized, title: "Authentication is required"},
-		contract.CodeForbidden:            {status: http.StatusForbidden, title: "Not allowed"},
-		contract.CodePathInvalid:          {status: http.StatusForbidden, title: "The purchase path is not valid"},
-		contract.CodePathExpired:          {status: http.StatusForbidden, title: "The purchase path has expired"},
-		contract.CodeCaptchaWrong:         {status: http.StatusForbidden, title: "The captcha was not solved"},
-		contract.CodeNotFound:             {status: http.StatusNotFound, title: "Not found"},
-		contract.CodeMethodNotAllowed:     {status: http.StatusMethodNotAllowed, title: "Method not allowed"},
-		contract.CodeBodyTooLarge:         {status: http.StatusRequestEntityTooLarge, title: "The request body is too large"},
-		contract.CodeUnsupportedMediaType: {status: http.StatusUnsupportedMediaType, title: "The media type is not supported"},
-		contract.CodeActivityNotStarted:   {status: http.StatusConflict, title: "The sale has not started"},
-		contract.CodeActivityEnded:        {status: http.StatusConflict, title: "The sale has ended"},
-		contract.CodeActivityPaused:       {status: http.StatusConflict, title: "The sale is paused"},
-		contract.CodeSoldOut:              {status: http.StatusConflict, title: "Sold out"},
-		contract.CodeLimitReached:         {status: http.StatusConflict, title: "The limit per buyer is reached"},
-		contract.CodeInsufficientStock:    {status: http.StatusConflict, title: "Not enough stock"},
-		contract.CodeOrderNotPayable:      {status: http.StatusConflict, title: "The order cannot be paid"},
-		contract.CodeStateConflict:        {status: http.StatusConflict, title: "The current state does not allow it"},
-		contract.CodeIdempotencyConflict:  {status: http.StatusConflict, title: "The same key was used with another request"},
-		contract.CodeRateLimited:          {status: http.StatusTooManyRequests, title: "Too many requests"},
-		contract.CodeOverloaded:           {status: http.StatusServiceUnavailable, title: "Overloaded"},
-		contract.CodeGateUnavailable:      {status: http.StatusServiceUnavailable, title: "Purchases are not available right now"},
-		contract.CodeJournalFull:          {status: http.StatusServiceUnavailable, title: "Purchases are not accepted right now"},
-		contract.CodeUnavailable:          {status: http.StatusServiceUnavailable, title: "Not available right now"},
-		contract.CodeInternal:             {status: http.StatusInternalServerError, title: "Internal error"},
+		contract.CodeInvalidRequest:       {http.StatusBadRequest, "The request is not valid", nil},
+		contract.CodeUnauthenticated:      {http.StatusUnauthorized, "Authentication is required", nil},
+		contract.CodeForbidden:            {http.StatusForbidden, "Not allowed", nil},
+		contract.CodePathInvalid:          {http.StatusForbidden, "The purchase path is not valid", nil},
+		contract.CodePathExpired:          {http.StatusForbidden, "The purchase path has expired", nil},
+		contract.CodeCaptchaWrong:         {http.StatusForbidden, "The captcha was not solved", nil},
+		contract.CodeNotFound:             {http.StatusNotFound, "Not found", nil},
+		contract.CodeMethodNotAllowed:     {http.StatusMethodNotAllowed, "Method not allowed", nil},
+		contract.CodeBodyTooLarge:         {http.StatusRequestEntityTooLarge, "The request body is too large", nil},
+		contract.CodeUnsupportedMediaType: {http.StatusUnsupportedMediaType, "The media type is not supported", nil},
+		contract.CodeActivityNotStarted:   {http.StatusConflict, "The sale has not started", nil},
+		contract.CodeActivityEnded:        {http.StatusConflict, "The sale has ended", nil},
+		contract.CodeActivityPaused:       {http.StatusConflict, "The sale is paused", nil},
+		contract.CodeSoldOut:              {http.StatusConflict, "Sold out", nil},
+		contract.CodeLimitReached:         {http.StatusConflict, "The limit per buyer is reached", nil},
+		contract.CodeInsufficientStock:    {http.StatusConflict, "Not enough stock", nil},
+		contract.CodeOrderNotPayable:      {http.StatusConflict, "The order cannot be paid", nil},
+		contract.CodeStateConflict:        {http.StatusConflict, "The current state does not allow it", nil},
+		contract.CodeIdempotencyConflict:  {http.StatusConflict, "The same key was used with another request", nil},
+		contract.CodeRateLimited:          {http.StatusTooManyRequests, "Too many requests", nil},
+		contract.CodeOverloaded:           {http.StatusServiceUnavailable, "Overloaded", nil},
+		contract.CodeGateUnavailable:      {http.StatusServiceUnavailable, "Purchases are not available right now", nil},
+		contract.CodeJournalFull:          {http.StatusServiceUnavailable, "Purchases are not accepted right now", nil},
+		contract.CodeUnavailable:          {http.StatusServiceUnavailable, "Not available right now", nil},
+		contract.CodeInternal:             {http.StatusInternalServerError, "Internal error", nil},
 	}
 	for code, k := range kinds {
 		k.document = fmt.Appendf(nil, `{"type":"about:blank","title":%q,"status":%d,"code":%q`, k.title, k.status, code)
@@ -91,14 +91,15 @@ func Write(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) 
 	ctx := r.Context()
 	refusal := contract.RefusalOf(err)
 	switch {
-	case refusal != nil && refusal.Cause == nil && err == error(refusal): //nolint:errorlint // fast path: an error that wraps nothing
-	case errors.Is(err, context.Canceled) && errors.Is(ctx.Err(), context.Canceled): // also inside of a refusal by a store
+	case refusal != nil && refusal.Cause == nil && err == error(refusal): //nolint:errorlint // fast path: wraps nothing
+	case errors.Is(err, context.Canceled) && errors.Is(ctx.Err(), context.Canceled): // also in a refusal by a store
 		log.DebugContext(ctx, "caller disconnected", "error", err)
 		w.WriteHeader(statusClientGone)
 		return
 	case refusal != nil:
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		refusal = contract.Refuse(contract.CodeUnavailable, "This took too long. The outcome may be unknown; retry.").Because(err)
+		refusal = contract.Refuse(contract.CodeUnavailable,
+			"This took too long. The outcome may be unknown; retry.").Because(err)
 	default:
 		refusal = contract.Refuse(contract.CodeInternal, "Something went wrong on our side.").Because(err)
 	}

@@ -49,7 +49,8 @@ type Service interface {
 // Open sets up telemetry, logs all settings of the process, and makes the message bus and the limits. It starts
 // nothing, and no dependency has to be reachable.
 func Open(ctx context.Context, service string, s Settings, all any) (*Process, error) {
-	tel, err := telemetry.Setup(ctx, service, command.Version(), telemetry.Options{Production: s.Production(), LogLevel: s.LogLevel})
+	tel, err := telemetry.Setup(ctx, service, command.Version(),
+		telemetry.Options{Production: s.Production(), LogLevel: s.LogLevel})
 	if err != nil {
 		return nil, err
 	}

@@ -62,7 +62,8 @@ func (h HTTP) Validate(production bool) error {
 		return err
 	}
 	if production && h.PProf && !loopback(h.AdminAddr) {
-		return Wrong("PPROF", "must not be true with APP_ENV=production while ADMIN_ADDR is %q, which is not loopback: profiles show memory", h.AdminAddr)
+		return Wrong("PPROF", "must not be true with APP_ENV=production while ADMIN_ADDR is %q, which is not loopback: "+
+			"profiles show memory", h.AdminAddr)
 	}
 	if h.DrainTimeout < time.Second || h.DrainTimeout > 10*time.Minute {
 		return Wrong("DRAIN_TIMEOUT", "is %s and must be 1s to 10m", h.DrainTimeout)
@@ -106,7 +107,7 @@ func (r Redis) Validate(bool) error {
 // RocketMQ holds the addresses of the name servers.
 type RocketMQ struct {
 	NameServers []string `env:"ROCKETMQ_NAMESRV" envDefault:"127.0.0.1:9876"`
-	Prefix      string   `env:"ROCKETMQ_PREFIX"` // of topic and group names, so that several installations can share a broker
+	Prefix      string   `env:"ROCKETMQ_PREFIX"` // of topics and groups; lets several installations share a broker
 }
 
 // Validate reports the first wrong setting.

@@ -24,7 +24,8 @@ func checkExposed(dst any) error {
 		return nil
 	}
 	if open := exposed(dst); len(open) > 0 {
-		return Wrong("APP_ENV", "must be set to %s, or to %s, to listen beyond loopback, as %s does", Production, Development, open[0])
+		return Wrong("APP_ENV", "must be set to %s, or to %s, to listen beyond loopback, as %s does",
+			Production, Development, open[0])
 	}
 	return nil
 }
@@ -60,7 +61,8 @@ func loopback(addr string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), resolveTimeout)
 	defer cancel()
 	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-	return err == nil && len(ips) > 0 && !slices.ContainsFunc(ips, func(ip netip.Addr) bool { return !ip.Unmap().IsLoopback() })
+	reachable := func(ip netip.Addr) bool { return !ip.Unmap().IsLoopback() }
+	return err == nil && len(ips) > 0 && !slices.ContainsFunc(ips, reachable)
 }
 
 // environment returns the APP_ENV of v, "" if it is not set.
@@ -82,7 +84,7 @@ func LogAtStart(ctx context.Context, log *slog.Logger, cfg any) {
 		return
 	}
 	if open := exposed(cfg); len(open) > 0 {
-		log.WarnContext(ctx, "other machines can reach a service with APP_ENV=development, whose secrets and tokens may be public",
-			"listeners", strings.Join(open, ","))
+		log.WarnContext(ctx, "other machines can reach a service with APP_ENV=development, "+
+			"whose secrets and tokens may be public", "listeners", strings.Join(open, ","))
 	}
 }

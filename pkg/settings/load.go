@@ -157,7 +157,9 @@ func leaves(t reflect.Type) []leaf {
 		key, _, _ := strings.Cut(f.Tag.Get("env"), ",")
 		switch {
 		case key != "":
-			found = append(found, leaf{key: key, oldKey: f.Tag.Get("oldenv"), secret: f.Tag.Get("secret") == "true", typ: f.Type, index: f.Index})
+			found = append(found, leaf{
+				key: key, oldKey: f.Tag.Get("oldenv"), secret: f.Tag.Get("secret") == "true", typ: f.Type, index: f.Index,
+			})
 		case f.Type.Kind() == reflect.Struct:
 			for _, in := range leaves(f.Type) {
 				in.index = append(slices.Clone(f.Index), in.index...)
@@ -178,7 +180,8 @@ func kindName(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Bool:
 		return "true or false"
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		return "a whole number in range"
 	case reflect.Float32, reflect.Float64:
 		return "a number"

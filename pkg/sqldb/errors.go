@@ -129,10 +129,11 @@ func IsTransient(err error) bool {
 		return true
 	}
 	for _, permanent := range []error{
-		gorm.ErrRecordNotFound, sql.ErrNoRows, gorm.ErrDuplicatedKey, gorm.ErrForeignKeyViolated, gorm.ErrCheckConstraintViolated,
-		gorm.ErrInvalidData, gorm.ErrInvalidField, gorm.ErrInvalidValue, gorm.ErrInvalidValueOfLength, gorm.ErrMissingWhereClause,
-		gorm.ErrPrimaryKeyRequired, gorm.ErrModelValueRequired, gorm.ErrModelAccessibleFieldsRequired, gorm.ErrSubQueryRequired,
-		gorm.ErrUnsupportedRelation, gorm.ErrUnsupportedDriver, gorm.ErrNotImplemented, gorm.ErrEmptySlice,
+		gorm.ErrRecordNotFound, sql.ErrNoRows, gorm.ErrDuplicatedKey, gorm.ErrForeignKeyViolated,
+		gorm.ErrCheckConstraintViolated, gorm.ErrInvalidData, gorm.ErrInvalidField, gorm.ErrInvalidValue,
+		gorm.ErrInvalidValueOfLength, gorm.ErrMissingWhereClause, gorm.ErrPrimaryKeyRequired, gorm.ErrModelValueRequired,
+		gorm.ErrModelAccessibleFieldsRequired, gorm.ErrSubQueryRequired, gorm.ErrUnsupportedRelation,
+		gorm.ErrUnsupportedDriver, gorm.ErrNotImplemented, gorm.ErrEmptySlice,
 	} {
 		if errors.Is(err, permanent) {
 			return false

@@ -27,7 +27,7 @@ type Options struct {
 	ConnMaxIdleTime time.Duration // default 2 min
 	DialTimeout     time.Duration // default 3 s
 	IOTimeout       time.Duration // one read or write on the wire; default 10 s; above LockWait
-	LockWait        time.Duration // maximum wait of a statement for a row lock, or of SQLite for its writer; default 5 s, whole seconds
+	LockWait        time.Duration // maximum wait for a row lock, or for SQLite's writer; default 5 s, whole seconds
 	SlowAfter       time.Duration // default 500 ms
 }
 

@@ -64,7 +64,9 @@ type Batch struct {
 // one. It opens one span in each sampled item's trace; items with the same parent share the span. Span, called with
 // the returned context, does the same one level deeper; other instrumentation continues the first sampled item's
 // span. If no item is sampled, nothing is recorded, and no operation below begins a new trace.
-func (t *Telemetry) StartBatch(ctx context.Context, name string, kind trace.SpanKind, traceparents []string, attrs ...attribute.KeyValue) (context.Context, *Batch) {
+func (t *Telemetry) StartBatch(
+	ctx context.Context, name string, kind trace.SpanKind, traceparents []string, attrs ...attribute.KeyValue,
+) (context.Context, *Batch) {
 	b := &Batch{ofItem: make([]int, len(traceparents))}
 	var start time.Time
 	var opts []trace.SpanStartOption
@@ -157,11 +159,14 @@ func (s spans) end(err error) {
 
 // Span begins an operation and returns the function that ends it. In the context of a batch it opens one child in each
 // sampled item's trace, else a child of ctx's span, or the root of a new trace.
-func (t *Telemetry) Span(ctx context.Context, name string, kind trace.SpanKind, attrs ...attribute.KeyValue) (context.Context, func(error)) {
+func (t *Telemetry) Span(
+	ctx context.Context, name string, kind trace.SpanKind, attrs ...attribute.KeyValue,
+) (context.Context, func(error)) {
 	// The trace is not recorded, as was decided at its root, so its spans need no ids. The span of a batch is a
 	// recorded one, if any is. The attributes do not escape to the heap here, since only copies of them are kept
 	// below.
-	if around := trace.SpanFromContext(ctx); around.SpanContext().IsValid() && !around.SpanContext().IsSampled() && !around.IsRecording() {
+	around := trace.SpanFromContext(ctx)
+	if sc := around.SpanContext(); sc.IsValid() && !sc.IsSampled() && !around.IsRecording() {
 		return ctx, unrecorded
 	}
 	parents, batch := ctx.Value(batchKey{}).(spans)
@@ -172,7 +177,9 @@ func (t *Telemetry) Span(ctx context.Context, name string, kind trace.SpanKind, 
 	if len(parents) == 0 {
 		return ctx, unrecorded
 	}
-	opts := []trace.SpanStartOption{trace.WithTimestamp(time.Now()), trace.WithSpanKind(kind), trace.WithAttributes(slices.Clone(attrs)...)}
+	opts := []trace.SpanStartOption{
+		trace.WithTimestamp(time.Now()), trace.WithSpanKind(kind), trace.WithAttributes(slices.Clone(attrs)...),
+	}
 	children := make(spans, len(parents))
 	for i, p := range parents {
 		_, children[i] = t.Tracer.Start(trace.ContextWithSpan(ctx, p), name, opts...)

@@ -21,7 +21,8 @@ func (t *Telemetry) ObserveBreaker(name, before string, state func() string) err
 // ObserveRepeats exports the budget for repeats of failed operations as a gauge.
 func (t *Telemetry) ObserveRepeats(name, at string, left func() int64) error {
 	_, err := t.Meter.Int64ObservableGauge(name,
-		metric.WithDescription("Repeats of failed operations that the budget of this process allows at "+at+". At 0, failed operations are not repeated."),
+		metric.WithDescription("Repeats of failed operations that the budget of this process allows at "+at+
+			". At 0, failed operations are not repeated."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			o.Observe(left())
 			return nil

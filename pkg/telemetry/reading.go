@@ -14,12 +14,13 @@ type Reading struct{ last atomic.Pointer[int64] }
 // Reading returns a gauge without a sample.
 func (t *Telemetry) Reading(name string, opts ...metric.Int64ObservableGaugeOption) (*Reading, error) {
 	r := &Reading{}
-	_, err := t.Meter.Int64ObservableGauge(name, append(opts, metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+	observe := func(_ context.Context, o metric.Int64Observer) error {
 		if n := r.last.Load(); n != nil {
 			o.Observe(*n)
 		}
 		return nil
-	}))...)
+	}
+	_, err := t.Meter.Int64ObservableGauge(name, append(opts, metric.WithInt64Callback(observe))...)
 	return r, err
 }
 

@@ -57,7 +57,8 @@ func samplerFromEnv(getenv func(string) string, exporting, production bool) (sdk
 	case production:
 		// Parent-based with traceidratio too: the decision for a remote parent applies to the spans below it.
 		remote := chance(ratio)
-		return sdktrace.ParentBased(root, sdktrace.WithRemoteParentSampled(remote), sdktrace.WithRemoteParentNotSampled(remote)), nil
+		return sdktrace.ParentBased(root,
+			sdktrace.WithRemoteParentSampled(remote), sdktrace.WithRemoteParentNotSampled(remote)), nil
 	case byParent:
 		return sdktrace.ParentBased(root), nil
 	default:

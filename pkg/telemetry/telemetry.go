@@ -71,7 +71,9 @@ func Setup(ctx context.Context, service, version string, o Options) (t *Telemetr
 		w = os.Stdout
 	}
 	log := NewLogger(w, o.LogLevel).With("service", service)
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.WarnContext(ctx, "telemetry export failed", "error", err) }))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		log.WarnContext(ctx, "telemetry export failed", "error", err)
+	}))
 
 	named, err := resource.New(ctx, resource.WithFromEnv())
 	if err != nil {

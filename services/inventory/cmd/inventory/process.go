@@ -49,7 +49,9 @@ func serve(ctx context.Context, _ *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	svc, err := inventory.New(c.Config, inventory.Deps{DB: db, Redis: p.GateRedis(), Bus: p.Bus, Telemetry: p.Telemetry, Limits: p.Limits})
+	svc, err := inventory.New(c.Config, inventory.Deps{
+		DB: db, Redis: p.GateRedis(), Bus: p.Bus, Telemetry: p.Telemetry, Limits: p.Limits,
+	})
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,9 @@ func serve(ctx context.Context, _ *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	svc, err := seckill.New(c.Config, seckill.Deps{Redis: p.GateRedis(), Bus: p.Bus, Telemetry: p.Telemetry, Limits: p.Limits})
+	svc, err := seckill.New(c.Config, seckill.Deps{
+		Redis: p.GateRedis(), Bus: p.Bus, Telemetry: p.Telemetry, Limits: p.Limits,
+	})
 	if err != nil {
 		return err
 	}
