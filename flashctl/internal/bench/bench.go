@@ -71,8 +71,13 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 		name string
 		run  func(context.Context) error
 	}{
-		{"", b.warmUp}, {"accepted", b.accepted}, {"refused", b.refused}, {"polled", b.polled}, {"landed", b.landing},
-		{"steady", b.steady}, {"closing", b.closing},
+		{"", b.warmUp},
+		{"accepted", b.accepted},
+		{"refused", b.refused},
+		{"polled", b.polled},
+		{"landed", b.landing},
+		{"steady", b.steady},
+		{"closing", b.closing},
 	} {
 		if cfg.Only != "" && measurement.name != "" && cfg.Only != measurement.name {
 			continue
