@@ -19,15 +19,15 @@ import (
 	"flashsale.internal/pkg/sqldb/dbtest"
 )
 
-// door blocks the queries of each request until it is opened, or the request's context ends.
-type door struct {
+// latch blocks the queries of each request until it is opened, or the request's context ends.
+type latch struct {
 	opened chan struct{}
 
 	mu   sync.Mutex
 	held int
 }
 
-func (d *door) query(tx *gorm.DB) {
+func (d *latch) query(tx *gorm.DB) {
 	ctx := tx.Statement.Context
 	if ctx.Value(http.ServerContextKey) == nil { // the query of a loop
 		return
@@ -45,7 +45,7 @@ func (d *door) query(tx *gorm.DB) {
 	d.mu.Unlock()
 }
 
-func (d *door) holds() int {
+func (d *latch) holds() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.held
@@ -75,8 +75,8 @@ func TestConcurrentExportsAndReconciliationsAreLimited(t *testing.T) {
 				deps.Limits = limits
 				s.svc, err = New(s.svc.cfg, deps)
 				require.NoError(t, err)
-				d := &door{opened: make(chan struct{})}
-				require.NoError(t, db.Callback().Query().Before("gorm:query").Register("test:door", d.query))
+				d := &latch{opened: make(chan struct{})}
+				require.NoError(t, db.Callback().Query().Before("gorm:query").Register("test:latch", d.query))
 				server := httptest.NewServer(s.svc.Handler())
 				defer server.Close()
 

@@ -150,7 +150,7 @@ func TestTheGateControllerFinishesKilledChanges(t *testing.T) {
 				}
 				w.restart()
 				require.NoError(w.t, w.gates.EnsureGates(w.ctx))
-				_, outcome := w.ask(a, "u1")
+				_, outcome := w.reserve(a, "u1")
 				require.Equal(w.t, stockgate.Paused, outcome)
 				sale, err := w.gate.Sale(w.ctx, a.ID)
 				require.NoError(w.t, err)

@@ -28,8 +28,8 @@ func (w *world) onMaster() *master {
 	return m
 }
 
-// forgets handles a message whose effects on the gate are acknowledged and then lost in a failover.
-func (w *world) forgets(handle func() error) {
+// loses handles a message whose effects on the gate are acknowledged and then lost in a failover.
+func (w *world) loses(handle func() error) {
 	w.t.Helper()
 	w.faults.kill(2, false) // the ledger's transaction is the first step
 	require.Error(w.t, handle())
@@ -49,11 +49,11 @@ func TestANewMasterIsSynced(t *testing.T) {
 		w.land(r...)
 		w.follow(event(r[2], contract.OrderCreated))
 		events := message(w.t, contract.TopicOrderEvents, event(r[0], contract.OrderCreated), event(r[1], contract.OrderPaid), event(r[2], contract.OrderClosed))
-		w.forgets(func() error { return w.consumer.OrderEvents(w.ctx, events) })
+		w.loses(func() error { return w.consumer.OrderEvents(w.ctx, events) })
 		unheard := contract.Reservation{OrderSN: newSN(), UserID: "u4", ActivityID: a.ID, Lines: r[0].Lines, ReservedAt: w.parts.Now()}
-		w.forgets(func() error { return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, unheard)) })
+		w.loses(func() error { return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, unheard)) })
 		refused := w.buy(a, "u4") // the gate accepts another purchase of the buyer
-		w.forgets(func() error { return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, refused)) })
+		w.loses(func() error { return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, refused)) })
 
 		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 		require.Equal(w.t, int64(5), w.left(a, 0), "the same master has lost nothing")
@@ -73,7 +73,7 @@ func TestANewMasterIsSyncedInSpiteOfUnreadableRows(t *testing.T) {
 		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 		broken, sound := w.buy(a, "u0"), w.buy(a, "u1")
 		w.land(broken)
-		w.forgets(func() error { return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, sound)) })
+		w.loses(func() error { return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, sound)) })
 		require.NoError(w.t, w.db.Exec("UPDATE reservations SET line_items = 'rubbish' WHERE order_sn = ?", broken.OrderSN).Error)
 		require.NoError(w.t, w.rdb.Set(w.ctx, "fs:{"+a.ID+":0}:sale", "{", 0).Err())
 		m.id = "second"
@@ -94,7 +94,7 @@ func TestAMasterReplacedAfterALongOutageIsSyncedFromItsBeginning(t *testing.T) {
 		r := w.buy(a, "u1")
 		w.land(r)
 		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
-		w.forgets(func() error {
+		w.loses(func() error {
 			return w.consumer.OrderEvents(w.ctx, message(w.t, contract.TopicOrderEvents, event(r, contract.OrderPaid)))
 		})
 		w.shift = 30 * time.Minute
@@ -129,7 +129,7 @@ func (w *world) withdraw(a *core.Activity) error {
 func (w *world) short() (*core.Activity, contract.Reservation) {
 	a := w.sale(10, 5)
 	r := contract.Reservation{OrderSN: newSN(), UserID: "u1", ActivityID: a.ID, Lines: []contract.Line{{SKUID: a.Items[0].SKUID, Qty: 4}}, ReservedAt: w.parts.Now()}
-	w.forgets(func() error { return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, r)) })
+	w.loses(func() error { return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, r)) })
 	return a, r
 }
 

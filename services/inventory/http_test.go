@@ -478,7 +478,7 @@ func TestOrdersOfAnActivity(t *testing.T) {
 	})
 }
 
-// Without Redis a decision stands, the response says that the gate lacks it, and no call waits for long.
+// Without Redis a decision stays valid, the response reports that the gate lacks it, and no call waits for long.
 func TestUnreachableGate(t *testing.T) {
 	s := newShop(t, dbtest.SQLite(t, Migrations))
 	sku := s.product("EUR")[0]

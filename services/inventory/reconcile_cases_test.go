@@ -33,7 +33,7 @@ func TestLossesOfAnOldFailoverAreRepaired(t *testing.T) {
 		closed, failed := w.buy(a, "u1"), w.buy(a, "u2")
 		w.land(closed, failed)
 		w.follow(event(closed, contract.OrderCreated))
-		w.forgets(func() error {
+		w.loses(func() error {
 			return w.consumer.OrderEvents(w.ctx, message(w.t, contract.TopicOrderEvents, event(closed, contract.OrderClosed)))
 		})
 		w.orders.set("tombstone", failed.OrderSN)
@@ -41,7 +41,7 @@ func TestLossesOfAnOldFailoverAreRepaired(t *testing.T) {
 		require.Error(w.t, w.core.CloseDue(w.ctx, []contract.OrderClose{{OrderSNs: []string{failed.OrderSN}, ActivityID: a.ID}}, nil))
 		require.True(w.t, w.faults.heal())
 		unknown := contract.Reservation{OrderSN: newSN(), UserID: "u3", ActivityID: a.ID, Lines: closed.Lines, ReservedAt: w.parts.Now()}
-		w.forgets(func() error { return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, unknown)) })
+		w.loses(func() error { return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, unknown)) })
 
 		w.shift = 3 * time.Hour
 		m.id = "second"
@@ -64,7 +64,7 @@ func TestRecentRowsAreNotRepaired(t *testing.T) {
 		w.restart()
 		a := w.sale(1, 10)
 		r := w.buy(a, "u1")
-		w.forgets(func() error { return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, r)) })
+		w.loses(func() error { return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, r)) })
 		require.Empty(w.t, w.reconcile(a).Repairs)
 		w.shift = 2 * time.Minute
 		require.Equal(w.t, []string{"settled"}, kinds(w.reconcile(a)))
@@ -94,7 +94,7 @@ func TestARepairDoesNotOverwriteAChange(t *testing.T) {
 		a := w.sale(1, 10)
 		r := w.buy(a, "u1")
 		landing := message(w.t, contract.TopicReservations, r)
-		w.forgets(func() error { return w.consumer.Reservations(w.ctx, landing) })
+		w.loses(func() error { return w.consumer.Reservations(w.ctx, landing) })
 		w.settles()
 		meddler.before = func() { require.NoError(w.t, w.consumer.Reservations(w.ctx, landing)) }
 		require.Empty(w.t, w.reconcile(a).Repairs)
@@ -135,7 +135,7 @@ func TestCountersWaitForAdjustments(t *testing.T) {
 		w.shift += time.Hour
 		require.NoError(w.t, w.adjustmentSweep.Run(w.ctx))
 
-		queued, outcome := w.ask(a, "u2")
+		queued, outcome := w.reserve(a, "u2")
 		require.Equal(w.t, stockgate.Accepted, outcome)
 		before := w.rdb.HGet(w.ctx, gateKey(a, "held"), queued.OrderSN).Val()
 		require.Equal(w.t, []string{"counters"}, kinds(w.reconcile(a)), "in the journal")
@@ -215,7 +215,7 @@ func TestUnitsThatDoNotExistAreNotSold(t *testing.T) {
 		w.settles()
 		require.Equal(w.t, []string{"counters"}, kinds(w.reconcile(a)))
 		require.Zero(w.t, w.left(a, 0))
-		_, outcome := w.ask(a, "late")
+		_, outcome := w.reserve(a, "late")
 		require.Equal(w.t, stockgate.SoldOut, outcome)
 		w.agree(a)
 		w.whole(w.t, a)
@@ -263,7 +263,7 @@ func TestADamagedAllowanceDoesNotBlockClosings(t *testing.T) {
 func TestADeletedJournalIsRestored(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 10)
-		r, outcome := w.ask(a, "u1")
+		r, outcome := w.reserve(a, "u1")
 		require.Equal(w.t, stockgate.Accepted, outcome)
 		require.NoError(w.t, w.rdb.Del(w.ctx, gateKey(a, "journal")).Err())
 		require.Empty(w.t, w.reconcile(a).Repairs)
@@ -341,7 +341,7 @@ func TestDifferencesLeftToTheOperator(t *testing.T) {
 		// The ledger has another buyer's purchase under the order_sn of a queued entry.
 		stranger := other
 		stranger.UserID = "stranger"
-		w.forgets(func() error {
+		w.loses(func() error {
 			return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, stranger))
 		})
 		w.settles()
@@ -361,7 +361,7 @@ func TestDifferencesLeftToTheOperator(t *testing.T) {
 		w.settles()
 		require.NoError(w.t, w.db.Exec("UPDATE stocks SET available = available - 2, reserved = reserved + 2 WHERE activity_id = ?", a.ID).Error)
 		left(reconcile.Difference{SKUID: a.Items[0].SKUID, Delta: 2}, "do not add up")
-		require.Equal(w.t, int64(3), w.stock(a)[0].Reserved, "it is not for us to say which is right")
+		require.Equal(w.t, int64(3), w.stock(a)[0].Reserved, "the reconciler does not decide which is right")
 
 		// A gate whose counters cannot be read.
 		require.NoError(w.t, w.rdb.HSet(w.ctx, gateKey(a, "gate"), "s:"+a.Items[0].SKUID, "many").Err())
@@ -392,14 +392,14 @@ func TestABrokenGateDoesNotBlockOthers(t *testing.T) {
 		require.ErrorIs(w.t, err, stockgate.ErrNoGate)
 
 		// The intact gate gets what the new master lacks.
-		w.forgets(func() error {
+		w.loses(func() error {
 			return w.consumer.OrderEvents(w.ctx, message(w.t, contract.TopicOrderEvents, event(r, contract.OrderPaid)))
 		})
 		m.id = "second"
 		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 		w.agree(sound)
 		// It is synced once, not again and again because of the other gate.
-		w.forgets(func() error {
+		w.loses(func() error {
 			late := w.buy(sound, "u2")
 			return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, late))
 		})
@@ -424,7 +424,7 @@ func TestTheReconcilerYieldsToBuyers(t *testing.T) {
 	w.relay(a)
 	w.settles()
 	for i := range 20 {
-		_, outcome := w.ask(a, fmt.Sprint("u", i), contract.Line{SKUID: sku, Qty: 100})
+		_, outcome := w.reserve(a, fmt.Sprint("u", i), contract.Line{SKUID: sku, Qty: 100})
 		require.Equal(t, stockgate.Accepted, outcome)
 	}
 	damage := func() {

@@ -236,12 +236,12 @@ func TestDamageIsRepaired(t *testing.T) {
 		{"a SKU that is not sold here", false, func(w *world, m *mixed) error {
 			return w.rdb.HSet(w.ctx, gateKey(m.a, "gate"), "s:987654", "5", "t:987654", "5").Err()
 		}, "counters"},
-		{"a landed one said to be closed", false, stage("x", func(m *mixed) string { return m.landed.OrderSN }), "buyers counters overruled"},
-		{"a closed one said to be landed", false, stage("l", func(m *mixed) string { return m.closed.OrderSN }), "buyers counters released"},
-		{"a rejected one said to be queued", false, stage("q", func(m *mixed) string { return m.rejected.OrderSN }), "buyers counters released"},
-		{"a created one said to be paid", false, stage("p", func(m *mixed) string { return m.created.OrderSN }), "counters overruled"},
-		{"a paid one said to be landed", false, stage("l", func(m *mixed) string { return m.paid.OrderSN }), "counters settled"},
-		{"a landed one said to be paid", false, stage("p", func(m *mixed) string { return m.landed.OrderSN }), "counters overruled"},
+		{"a landed one stored as closed", false, stage("x", func(m *mixed) string { return m.landed.OrderSN }), "buyers counters overruled"},
+		{"a closed one stored as landed", false, stage("l", func(m *mixed) string { return m.closed.OrderSN }), "buyers counters released"},
+		{"a rejected one stored as queued", false, stage("q", func(m *mixed) string { return m.rejected.OrderSN }), "buyers counters released"},
+		{"a created one stored as paid", false, stage("p", func(m *mixed) string { return m.created.OrderSN }), "counters overruled"},
+		{"a paid one stored as landed", false, stage("l", func(m *mixed) string { return m.paid.OrderSN }), "counters settled"},
+		{"a landed one stored as paid", false, stage("p", func(m *mixed) string { return m.landed.OrderSN }), "counters overruled"},
 		{"another buyer", false, edit(1, "other", func(m *mixed) string { return m.landed.OrderSN }), "buyers corrected"},
 		{"another deadline", false, edit(4, "1", func(m *mixed) string { return m.created.OrderSN }), "settled"},
 		{"other lines", false, func(w *world, m *mixed) error {

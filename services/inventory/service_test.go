@@ -128,7 +128,7 @@ func TestOnARealRedis(t *testing.T) {
 	_, err = w.core.AdjustStock(w.ctx, "m", core.AdjustmentRequest{ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: -21, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: "k"}})
 	require.NoError(t, err)
 	w.agree(a)
-	_, outcome := w.ask(a, "late")
+	_, outcome := w.reserve(a, "late")
 	require.Equal(t, stockgate.SoldOut, outcome)
 }
 

@@ -531,7 +531,7 @@ func TestARefusalFirstSettlesWhatTheGateLost(t *testing.T) {
 		w.agree(a)
 		require.Zero(w.t, w.left(a, 0))
 		require.Equal(w.t, "sold_out", w.entry(a, second.OrderSN).Reason)
-		_, outcome := w.ask(a, "u3")
+		_, outcome := w.reserve(a, "u3")
 		require.Equal(w.t, stockgate.SoldOut, outcome)
 		require.Empty(w.t, w.deductions()[second.OrderSN])
 	})

@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// world is an inventory on a real database and a gate. The test stands in for the order service and the broker.
+// world is an inventory on a real database and a gate. The test plays the order service and the broker.
 type world struct {
 	t   testing.TB
 	ctx context.Context
@@ -63,12 +63,12 @@ type world struct {
 	orders   *orderService
 	faults   *faults
 	shift    time.Duration     // how far the service's clock is ahead
-	shown    map[string]string // order_sn -> the stages, by their letters, that a damaged entry showed to its buyer
+	shown    map[string]string // order_sn -> the stage codes that a damaged entry showed to its buyer
 	parts    parts
 	tel      *telemetry.Telemetry
 }
 
-// patient sets long time-outs, so that a slow machine does not look like an unreachable Redis. A repeated call would
+// patient sets long time-outs, so that a slow machine is not taken for an unreachable Redis. A repeated call would
 // find its own effects.
 func patient(o *redis.UniversalOptions) {
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = time.Minute, time.Minute, time.Minute, time.Minute
@@ -550,8 +550,8 @@ func newSN() string {
 
 func ref(a *core.Activity) contract.GateRef { return contract.GateRef{ActivityID: a.ID} }
 
-// ask makes a purchase at the gate, as seckill does.
-func (w *world) ask(a *core.Activity, user string, lines ...contract.Line) (contract.Reservation, stockgate.Outcome) {
+// reserve makes a purchase at the gate, as seckill does.
+func (w *world) reserve(a *core.Activity, user string, lines ...contract.Line) (contract.Reservation, stockgate.Outcome) {
 	w.t.Helper()
 	if len(lines) == 0 {
 		lines = []contract.Line{{SKUID: a.Items[0].SKUID, Qty: 1}}
@@ -564,7 +564,7 @@ func (w *world) ask(a *core.Activity, user string, lines ...contract.Line) (cont
 
 func (w *world) buy(a *core.Activity, user string, lines ...contract.Line) contract.Reservation {
 	w.t.Helper()
-	r, outcome := w.ask(a, user, lines...)
+	r, outcome := w.reserve(a, user, lines...)
 	require.Equal(w.t, stockgate.Accepted, outcome)
 	w.relay(a)
 	return r
@@ -713,7 +713,7 @@ func (w *world) agree(a *core.Activity) {
 	require.NoError(w.t, err)
 	for _, r := range rows {
 		e, ok := entries[r.OrderSN]
-		require.True(w.t, ok, "the gate does not know %+v", r)
+		require.True(w.t, ok, "the gate does not hold %+v", r)
 		want := map[core.ReservationState]stockgate.Status{core.StateSold: stockgate.StatusPaid, core.StateRejected: stockgate.StatusFailed}[r.State]
 		switch {
 		case r.State == core.StateReserved && r.OrderCreatedAt == nil:

@@ -198,7 +198,7 @@ func (s *Service) End(ctx context.Context, who, id string) (*Activity, error) {
 }
 
 // transition writes the decision into the database first. If it returns no error, the gate has it too. If the gate
-// cannot be reached, the decision stands, the refusal says so, and the gate controller writes it into the gate.
+// cannot be reached, the decision stays valid, the refusal reports it, and the gate controller writes it into the gate.
 func (s *Service) transition(ctx context.Context, who, id, action string, fn func(a *Activity, now time.Time) (bool, error)) (*Activity, error) {
 	now := s.now()
 	a, err := s.store.ChangeActivity(ctx, id, Change{At: now, Who: who, Action: "activity." + action, Object: "activity", ObjectID: id},

@@ -114,7 +114,7 @@ func (c *closing) follow(o CloseOutcome) (incident string) {
 		// The order exists: its row needs no deduction any more.
 		st.kind = contract.OrderCreated
 		if o.Outcome == OutcomeNotDue && !o.At.IsZero() {
-			st.expiresAt = &o.At // order's deadline holds, whatever the clock of this process says
+			st.expiresAt = &o.At // order's deadline holds, whatever the clock of this process shows
 		}
 	default:
 		return "order responded with an unknown outcome"

@@ -57,7 +57,7 @@ func (g *GateSync) Sync(ctx context.Context, rows []Reservation) error {
 	})
 }
 
-// apply writes effects into one gate. The gate gets units back only after it knows all reservations that hold some.
+// apply writes effects into one gate. The gate gets units back only after it has all reservations that hold some.
 func (g *GateSync) apply(ctx context.Context, ref contract.GateRef, e *effects) error {
 	err := chunks(e.settle, gateChunk, func(c []Settlement) error { return g.gate.Settle(ctx, ref, c) })
 	if err == nil {
@@ -105,7 +105,7 @@ func (g *GateSync) Due(ctx context.Context, ref contract.GateRef) (bool, error) 
 // clockSkew bounds the difference between Redis's clock, which stamps reservations, and the clock of this process.
 const clockSkew = 2 * time.Second
 
-// SettleBeforeRefusing makes the gate know all that the ledger holds before refused units return to it. The gate sold
+// SettleBeforeRefusing writes all that the ledger holds to the gate before refused units return to it. The gate sold
 // these units because it had lost another reservation. If they returned first, it would only sell them again.
 //
 // A purchase that the gate accepted before the latest such settling began needs no other one. A purchase that it

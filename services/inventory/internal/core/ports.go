@@ -134,7 +134,7 @@ type GateConfig struct {
 	Version          int64
 }
 
-// GateStock holds the counters of one SKU in the gate, in units. Journal and InFlight are the parts of Held that have
+// GateStock holds the counters of one SKU in the gate, in units. Journal and InFlight are the shares of Held that have
 // not landed: in the journal, and published.
 type GateStock struct{ Left, Held, Sold, Total, Journal, InFlight int64 }
 
@@ -195,8 +195,8 @@ type Publisher interface {
 type CloseOutcome struct {
 	OrderSN string
 	Outcome string    // closed, paid, refunded, paying, not_due or unknown
-	At      time.Time // of not_due and paying: when to close it again, if the order service knows
-	Reason  string    // of closed: why, if the order service knows
+	At      time.Time // of not_due and paying: when to close it again, if the order service returns it
+	Reason  string    // of closed: why, if the order service returns it
 }
 
 // Outcomes of the calls to order.

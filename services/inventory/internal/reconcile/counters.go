@@ -14,7 +14,7 @@ import (
 type counterErrors struct {
 	lacks map[string]Correction
 	held  int64 // of the counter of all units held
-	// stocks are SKUs whose stock row and ledger rows do not add up, and by how much. The reconciler cannot tell
+	// stocks are SKUs whose stock row and ledger rows do not add up, and by how much. The reconciler cannot determine
 	// which of them is right.
 	stocks map[string]int64
 }

@@ -21,7 +21,7 @@ type finding struct {
 
 func (f finding) agrees() bool { return f.kind == "" && f.why == "" }
 
-// ordinary reports whether a purchase in flight looks like this: its entry is behind its row.
+// ordinary reports whether a purchase in flight may have this finding: its entry is behind its row.
 func (f finding) ordinary() bool { return f.kind == RepairSettled || f.kind == RepairReleased }
 
 // trimmedAfter is the age from which the gate may have no entry of an ended row. It trims entries 24 h after their
@@ -91,7 +91,7 @@ func judge(row *core.Reservation, e *Entry, now time.Time) finding {
 	return judgeHolding(row, e)
 }
 
-// repairTo returns the repair that makes the entry what the row says.
+// repairTo returns the repair that writes the state of the row into the entry.
 func repairTo(row *core.Reservation, e *Entry) EntryRepair {
 	to := EntryRepair{OrderSN: row.OrderSN, UserID: row.UserID, Lines: row.Lines, Stage: stageOf(*row)}
 	if e != nil {
@@ -174,7 +174,7 @@ func judgeUnknown(e *Entry) finding {
 			to: EntryRepair{OrderSN: e.OrderSN, Read: e.Stored, UserID: e.UserID, Lines: e.Lines, Stage: StageQueued},
 		}
 	case StageCreated, StagePaid:
-		// There may be an order. The reconciler cannot tell.
+		// There may be an order; the reconciler cannot determine it.
 		return finding{alarm: "gate entry has an order but the ledger has no row", why: "the gate entry has an order but the ledger has no row"}
 	case StageBroken:
 		return finding{
@@ -210,7 +210,7 @@ func deltas(e *Entry, to EntryRepair) []SKUDelta {
 const repairBatch = 256
 
 // repairEntries reads the purchases again about which a comparison found gate and ledger to disagree. Where they still
-// disagree, it makes the entry what the row says. It counts the purchases that it leaves alone: in flight, or odd.
+// disagree, it writes the state of the row into the entry. It counts the purchases that it leaves alone: in flight, or unexplained.
 //
 // There is a pause between the two readings. A purchase that moved meanwhile, or whose row changed within the grace,
 // is in flight and left alone: the message, call or sweep that changed it syncs the gate. A repair changes an entry
@@ -250,7 +250,7 @@ func (p *pass) repairMismatches(ctx context.Context, c *comparison, list []misma
 	for _, m := range list {
 		p.decide(ctx, c, b, m, now)
 	}
-	// Purchases that hold units come first, so that the gate knows them before it gets any units back.
+	// Purchases that hold units come first, so that the gate has them before it gets any units back.
 	if err := p.applyRepairs(ctx, c, b, b.holding); err != nil {
 		return err
 	}

@@ -100,7 +100,7 @@ func (p *pass) conclude(ctx context.Context, c *comparison, n int, repaired bool
 		p.confirmed = confirmations{} // the counters changed
 	case f.none() && (c.exact || c.roughlyAgrees()):
 		return true, nil
-	case !c.exact: // an inexact comparison cannot tell whether waiting helps
+	case !c.exact: // an inexact comparison does not show whether waiting helps
 		done = done || !p.confirmed.any() && n >= p.Config.Confirmations
 	case quiet:
 		corrected, err := p.confirm(ctx, c, f, still)
@@ -171,8 +171,8 @@ func (p *pass) buildGate(ctx context.Context) (built bool, err error) {
 const rebuiltEntries = 128
 
 // rebuildBuyers rebuilds buyers' records and indexes that do not match the entries. One script checks and rebuilds
-// each, and every script that changes entries keeps them in step. So no traffic looks like a mismatch, and none gets
-// in between.
+// each, and every script that changes entries keeps them in step. So traffic causes no mismatch, and none gets in
+// between.
 func (p *pass) rebuildBuyers(ctx context.Context, c *comparison) error {
 	for _, user := range sortedKeys(c.indexMismatches) {
 		for sns := c.indexMismatches[user]; ; sns = sns[rebuiltEntries:] {
