@@ -128,7 +128,7 @@ bench-ratelimit: deps .bin ## Compares pkg/ratelimit with other limiters and a b
 	@go build -o .bin/bench-ratelimit ./test/bench-ratelimit
 	@MYSQL_DSN=- ROCKETMQ_NAMESRV=- scripts/dev/with-dependencies .bin/bench-ratelimit -rounds $(ROUNDS)
 
-lint: $(GOLANGCI_LINT) $(OAPI_CODEGEN) $(ACTIONLINT) ## Runs linters and checks format, go.mod, generated code, shell scripts, workflows and links
+lint: $(GOLANGCI_LINT) $(OAPI_CODEGEN) $(ACTIONLINT) ## Runs linters and checks format, go.mod, generated code, shell scripts, workflows, links and words
 	@scripts/dev/deps lint
 	@scripts/dev/lint $(GOLANGCI_LINT) $(OAPI_CODEGEN) $(ACTIONLINT)
 
