@@ -125,7 +125,7 @@ func (m mutant) write(root, dir string) error {
 
 var (
 	played = regexp.MustCompile(`(\d+) seeds in`)
-	seed   = regexp.MustCompile(`seed (\d+), replay`)
+	seed   = regexp.MustCompile(`seed (\d+), repeat`)
 	first  = regexp.MustCompile(`(?m)^ +\* (.*)$`)
 )
 
