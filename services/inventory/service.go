@@ -145,7 +145,7 @@ func (s *Service) Components() []lifecycle.Component {
 		s.verifier.Component(log),
 		alone("gate controller", s.cfg.KeepEvery, gates.EnsureGates),
 		alone("order sweep", s.cfg.SweepEvery, sweep.NewOrders(sweeps).Run),
-		alone("reserved sweep", s.cfg.SweepEvery, sweep.NewOverdue(sweeps).Run),
+		alone("overdue sweep", s.cfg.SweepEvery, sweep.NewOverdue(sweeps).Run),
 		alone("journal sweep", s.cfg.SweepEvery, sweep.NewJournal(sweeps).Run),
 		alone("adjustment sweep", s.cfg.SweepEvery, sweep.NewAdjustments(sweeps).Run),
 		lifecycle.Every("inventory reconciler", s.cfg.ReconcileEvery, log, s.reconciler.ReconcileAll), // each activity under its own lock

@@ -131,7 +131,7 @@ func (s *Service) PatchActivity(ctx context.Context, who, id string, p ActivityP
 	if err != nil || a.State == ActivityDraft {
 		return a, err
 	}
-	return a, gateRefusal(s.Gates.bind(ctx, a))
+	return a, gateRefusal(s.Gates.syncActivity(ctx, a))
 }
 
 // Publish publishes a draft and builds its gate. For a published activity it only builds an absent gate.
@@ -213,7 +213,7 @@ func (s *Service) transition(ctx context.Context, who, id, action string, fn fun
 	if err != nil {
 		return nil, err
 	}
-	return a, gateRefusal(s.Gates.bind(ctx, a))
+	return a, gateRefusal(s.Gates.syncActivity(ctx, a))
 }
 
 func (a *Activity) validate() error {

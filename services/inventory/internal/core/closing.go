@@ -43,13 +43,13 @@ func (s *Service) closeOrders(
 		activityID: activityID, rows: rows, later: map[time.Time][]string{},
 	}
 	for _, o := range outcomes {
-		if incident := c.follow(o); incident != "" {
+		if incident := c.addOutcome(o); incident != "" {
 			s.recorder.Incident(ctx, incident, "order_sn", o.OrderSN, "outcome", o.Outcome)
 		}
 	}
 	var errs []error
 	if len(c.steps) > 0 {
-		errs = append(errs, s.take(ctx, contract.GroupInventoryOrderClose, contract.TopicOrderClose, c.steps, nil))
+		errs = append(errs, s.applySteps(ctx, contract.GroupInventoryOrderClose, contract.TopicOrderClose, c.steps, nil))
 	}
 	if again := c.closings(traceparent); len(again) > 0 {
 		errs = append(errs, s.PublishClosings(ctx, again))
@@ -91,8 +91,9 @@ type closing struct {
 // longer.
 const maxCloseDelay = 24 * time.Hour
 
-// follow notes what follows from one outcome. It returns the text of an incident, or "".
-func (c *closing) follow(o CloseOutcome) (incident string) {
+// addOutcome adds the step and the later closing that follow from one outcome. It returns the text of an incident, or
+// "" for none.
+func (c *closing) addOutcome(o CloseOutcome) (incident string) {
 	row, known := c.rows[o.OrderSN]
 	st := step{orderSN: o.OrderSN, activityID: c.activityID, at: c.now}
 	if known {

@@ -26,7 +26,7 @@ func (s *Service) Follow(ctx context.Context, events []contract.OrderEvent, dead
 			orderSN: ev.OrderSN, activityID: ev.ActivityID, event: &ev, kind: ev.Type, at: ev.At, expiresAt: ev.ExpiresAt, reason: ev.Reason,
 		})
 	}
-	return s.take(ctx, contract.GroupInventoryOrderEvents, contract.TopicOrderEvents, steps, deadLetters)
+	return s.applySteps(ctx, contract.GroupInventoryOrderEvents, contract.TopicOrderEvents, steps, deadLetters)
 }
 
 // step is one step of an order, from an event or from the response to a call.
@@ -41,8 +41,8 @@ type step struct {
 	tombstone  bool // closed: order has no such order and never creates it
 }
 
-// take moves the rows, syncs their gates, and refunds payments that came too late.
-func (s *Service) take(ctx context.Context, where, topic string, steps []step, deadLetters []contract.DeadLetter) error {
+// applySteps moves the rows, syncs their gates, and refunds payments that came too late.
+func (s *Service) applySteps(ctx context.Context, where, topic string, steps []step, deadLetters []contract.DeadLetter) error {
 	var f following
 	now := s.now()
 	err := inSpan(ctx, s.recorder, "ledger transaction", true, func(ctx context.Context) error {
@@ -134,7 +134,7 @@ func (f *following) decide(tx LedgerTx, steps []step) error {
 			f.addDeadLetter(st, "the ledger has no such reservation")
 			continue
 		}
-		rows[st.orderSN] = f.move(row, st)
+		rows[st.orderSN] = f.applyStep(row, st)
 		if !touched[st.orderSN] {
 			touched[st.orderSN] = true
 			order = append(order, st.orderSN)
@@ -151,8 +151,8 @@ func (f *following) decide(tx LedgerTx, steps []step) error {
 	return nil
 }
 
-// move returns the row after the step.
-func (f *following) move(row Reservation, st step) Reservation {
+// applyStep returns the row after the step.
+func (f *following) applyStep(row Reservation, st step) Reservation {
 	if !st.tombstone && row.OrderCreatedAt == nil && row.State == StateReserved {
 		at := sanitizeTime(st.at, f.now)
 		row.OrderCreatedAt = &at

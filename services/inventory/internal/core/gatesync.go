@@ -64,7 +64,7 @@ func (g *GateSync) apply(ctx context.Context, ref contract.GateRef, e *effects) 
 		err = chunks(e.release, gateChunk, func(c []Ending) error { return g.gate.Release(ctx, ref, c) })
 	}
 	if err == nil && len(e.refused) > 0 {
-		err = g.SettleBeforeRefusing(ctx, ref, e.refused)
+		err = g.SettleBeforeReturning(ctx, ref, e.refused)
 	}
 	if err == nil {
 		err = chunks(e.drop, gateChunk, func(c []Ending) error { return g.gate.Drop(ctx, ref, c) })
@@ -105,12 +105,12 @@ func (g *GateSync) Due(ctx context.Context, ref contract.GateRef) (bool, error) 
 // clockSkew bounds the difference between Redis's clock, which stamps reservations, and the clock of this process.
 const clockSkew = 2 * time.Second
 
-// SettleBeforeRefusing writes all that the ledger holds to the gate before refused units return to it. The gate sold
+// SettleBeforeReturning writes all that the ledger holds to the gate before refused units return to it. The gate sold
 // these units because it had lost another reservation. If they returned first, it would only sell them again.
 //
 // A purchase that the gate accepted before the latest such settling began needs no other one. A purchase that it
 // accepted afterwards shows that the recent rows were not enough: then all rows are settled.
-func (g *GateSync) SettleBeforeRefusing(ctx context.Context, ref contract.GateRef, refused []Reservation) error {
+func (g *GateSync) SettleBeforeReturning(ctx context.Context, ref contract.GateRef, refused []Reservation) error {
 	latest := refused[0].ReservedAt
 	for _, r := range refused {
 		if r.ReservedAt.After(latest) {
@@ -231,8 +231,8 @@ func (g *GateSync) configure(ctx context.Context, a *Activity) error {
 	return err
 }
 
-// bind makes the gate match the activity. An activity whose gate is no longer due has none to bind.
-func (g *GateSync) bind(ctx context.Context, a *Activity) error {
+// syncActivity writes the activity into its gate and its sale document. It builds an absent gate that is due.
+func (g *GateSync) syncActivity(ctx context.Context, a *Activity) error {
 	err := g.configure(ctx, a)
 	if errors.Is(err, ErrNoGate) {
 		if !a.GateDue(g.now()) {

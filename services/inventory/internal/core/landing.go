@@ -105,7 +105,7 @@ func (l *landing) decide(tx LedgerTx, items []contract.Reservation) error {
 func heldBy(tx LedgerTx, users map[string][]string) (map[Buyer]int64, error) {
 	held := map[Buyer]int64{}
 	for activityID, ids := range users {
-		byUser, err := tx.Held(activityID, ids)
+		byUser, err := tx.Allowances(activityID, ids)
 		if err != nil {
 			return nil, err
 		}
@@ -161,7 +161,7 @@ func (l *landing) place(a *Activity, it contract.Reservation, held map[Buyer]int
 		st.Available -= line.Qty
 		st.Reserved += line.Qty
 	}
-	l.moves.take(row)
+	l.moves.reserve(row)
 	l.landed = append(l.landed, row)
 	return row
 }

@@ -86,11 +86,11 @@ type Store interface {
 type LedgerTx interface {
 	Activity(id string) *Activity // nil: unknown; with its locked stock
 	Reservations(orderSNs []string) (map[string]Reservation, error)
-	Held(activityID string, userIDs []string) (map[string]int64, error) // allowances, in units
+	Allowances(activityID string, userIDs []string) (map[string]int64, error) // by user, in units
 	// HeldByReservations sums the units that the users' reservations hold.
 	HeldByReservations(activityID string, userIDs []string) (map[string]int64, error)
-	// SetHeld rewrites an allowance that differs from the reservations, whatever the limit is.
-	SetHeld(b Buyer, held int64) error
+	// SetAllowance rewrites an allowance that differs from the reservations, whatever the limit is.
+	SetAllowance(b Buyer, held int64) error
 	Apply(m *Moves) error
 }
 

@@ -104,7 +104,7 @@ func newMoves() *Moves {
 	return &Moves{Allowances: map[Buyer]int64{}, Stocks: map[Shelf]StockDelta{}}
 }
 
-func (m *Moves) take(r Reservation) {
+func (m *Moves) reserve(r Reservation) {
 	m.Allowances[Buyer{r.ActivityID, r.UserID}] += r.units()
 	for _, l := range r.Lines {
 		m.shift(r.ActivityID, l.SKUID, StockDelta{Available: -l.Qty, Reserved: l.Qty})

@@ -45,7 +45,7 @@ func (p *pass) rewriteAllowances(ctx context.Context, users []string) error {
 	var rewritten []string
 	err := p.Store.Ledger(ctx, []string{id}, func(tx core.LedgerTx) error {
 		rewritten = nil
-		allowed, err := tx.Held(id, users)
+		allowances, err := tx.Allowances(id, users)
 		if err != nil {
 			return err
 		}
@@ -54,11 +54,11 @@ func (p *pass) rewriteAllowances(ctx context.Context, users []string) error {
 			return err
 		}
 		for _, u := range users {
-			if allowed[u] == held[u] {
+			if allowances[u] == held[u] {
 				continue
 			}
 			rewritten = append(rewritten, u)
-			if err := tx.SetHeld(core.Buyer{ActivityID: id, UserID: u}, held[u]); err != nil {
+			if err := tx.SetAllowance(core.Buyer{ActivityID: id, UserID: u}, held[u]); err != nil {
 				return err
 			}
 		}

@@ -35,10 +35,12 @@ type comparison struct {
 	// order_sns has a record that does not match.
 	indexMismatches map[string][]string
 
-	exact    bool // fewer entries changed than the gate can track
-	settled  bool // the totals in the tables did not change meanwhile, and no adjustment was between its steps
-	inFlight int  // mismatches that are ordinary: the gate's entry is behind, and its sync is in flight
-	odd      int  // mismatches that are never ordinary, or that changed just now
+	exact bool // fewer entries changed than the gate can track
+	// totalsStable means that the totals in the tables did not change during the comparison, and that no adjustment was
+	// between its steps.
+	totalsStable bool
+	inFlight     int // mismatches that are ordinary: the gate's entry is behind, and its sync is in flight
+	unexplained  int // mismatches that are never ordinary, or that changed just now
 }
 
 // sums are units of one SKU, summed over the entries or rows that hold some. Unlanded and Journaled are parts of Held.
@@ -133,7 +135,7 @@ func (p *pass) compare(ctx context.Context) (*comparison, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.settled = adjustedNow == adjusted && openBefore == 0 && openNow == 0 && sameTotals(c.before, c.after)
+	c.totalsStable = adjustedNow == adjusted && openBefore == 0 && openNow == 0 && sameTotals(c.before, c.after)
 	if err := p.compareConfig(ctx, c); err != nil {
 		return nil, err
 	}

@@ -99,10 +99,10 @@ func (c *comparison) roughlyAgrees() bool {
 
 // isQuiet reports whether this comparison may correct counters. The entries have to match the rows, except for
 // purchases that are in flight in the ordinary way: the sums contain them, and they move entries and counters by the
-// same. No adjustment may be between its steps, as it changes the totals. still: nothing is in flight, except
+// same. No adjustment may be between its steps, as it changes the totals. idle: nothing is in flight, except
 // purchases that wait for an operator.
-func (p *pass) isQuiet(ctx context.Context, c *comparison) (quiet, still bool, err error) {
-	if !c.exact || !c.settled || c.odd > 0 || len(p.result.Differences) > 0 {
+func (p *pass) isQuiet(ctx context.Context, c *comparison) (quiet, idle bool, err error) {
+	if !c.exact || !c.totalsStable || c.unexplained > 0 || len(p.result.Differences) > 0 {
 		return false, false, nil
 	}
 	if c.inFlight > 0 || len(c.unlanded) > maxUnlanded {

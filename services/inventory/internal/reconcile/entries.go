@@ -260,7 +260,7 @@ func (p *pass) repairMismatches(ctx context.Context, c *comparison, list []misma
 	if len(b.refused) == 0 {
 		return nil
 	}
-	if err := p.Gates.SettleBeforeRefusing(ctx, p.ref, b.refusedRows); err != nil {
+	if err := p.Gates.SettleBeforeReturning(ctx, p.ref, b.refusedRows); err != nil {
 		return err
 	}
 	return p.applyRepairs(ctx, c, b, b.refused)
@@ -312,7 +312,7 @@ func (p *pass) decide(ctx context.Context, c *comparison, b *batch, m mismatch, 
 		if f.ordinary() {
 			c.inFlight++
 		} else {
-			c.odd++
+			c.unexplained++
 		}
 	case f.kind == "":
 		p.leave(ctx, f, m.orderSN)
@@ -344,7 +344,7 @@ func (p *pass) applyRepairs(ctx context.Context, c *comparison, b *batch, list [
 		f := b.findings[to.OrderSN]
 		if !done[to.OrderSN] {
 			p.warnUnknownOutcome(ctx, err, string(f.kind), "order_sn", to.OrderSN)
-			c.odd++ // it moved just now; the next comparison reads it again
+			c.unexplained++ // it moved just now; the next comparison reads it again
 			continue
 		}
 		if f.alarm != "" {

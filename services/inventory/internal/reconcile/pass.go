@@ -88,7 +88,7 @@ func (p *pass) compareAndRepair(ctx context.Context, n int) (done bool, err erro
 // conclude corrects counters that were wrong in enough comparisons, and decides whether another comparison is needed.
 // If none follows, it adds what is left to the result.
 func (p *pass) conclude(ctx context.Context, c *comparison, n int, repaired bool) (done bool, err error) {
-	quiet, still, err := p.isQuiet(ctx, c)
+	quiet, idle, err := p.isQuiet(ctx, c)
 	if err != nil {
 		return true, err
 	}
@@ -103,7 +103,7 @@ func (p *pass) conclude(ctx context.Context, c *comparison, n int, repaired bool
 	case !c.exact: // an inexact comparison does not show whether waiting helps
 		done = done || !p.confirmed.any() && n >= p.Config.Confirmations
 	case quiet:
-		corrected, err := p.confirm(ctx, c, f, still)
+		corrected, err := p.confirm(ctx, c, f, idle)
 		if err != nil {
 			return true, err
 		}
@@ -117,9 +117,9 @@ func (p *pass) conclude(ctx context.Context, c *comparison, n int, repaired bool
 
 // confirm counts counter errors of one more comparison, and corrects those that enough comparisons in a row found.
 // While purchases are in flight, twice as many have to agree. done reports that there is nothing to compare again.
-func (p *pass) confirm(ctx context.Context, c *comparison, f counterErrors, still bool) (done bool, err error) {
+func (p *pass) confirm(ctx context.Context, c *comparison, f counterErrors, idle bool) (done bool, err error) {
 	times := p.Config.Confirmations
-	if !still {
+	if !idle {
 		times *= 2
 	}
 	proven := p.confirmed.add(f, times)

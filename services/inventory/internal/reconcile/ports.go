@@ -77,7 +77,7 @@ type Gate interface {
 type Gates interface {
 	Due(ctx context.Context, ref contract.GateRef) (bool, error)
 	Fill(ctx context.Context, activityID string) error
-	SettleBeforeRefusing(ctx context.Context, ref contract.GateRef, refused []core.Reservation) error
+	SettleBeforeReturning(ctx context.Context, ref contract.GateRef, refused []core.Reservation) error
 	SendAdjustment(ctx context.Context, ref contract.GateRef, a core.Adjustment) error
 }
 

@@ -116,9 +116,9 @@ func (l *ledgerTx) HeldByReservations(activityID string, userIDs []string) (map[
 	return held, err
 }
 
-// SetHeld implements core.LedgerTx.
-func (l *ledgerTx) SetHeld(b core.Buyer, held int64) error {
-	known, err := l.Held(b.ActivityID, []string{b.UserID})
+// SetAllowance implements core.LedgerTx.
+func (l *ledgerTx) SetAllowance(b core.Buyer, held int64) error {
+	known, err := l.Allowances(b.ActivityID, []string{b.UserID})
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ type allowanceRow struct {
 
 func (allowanceRow) TableName() string { return "allowances" }
 
-func (l *ledgerTx) Held(activityID string, userIDs []string) (map[string]int64, error) {
+func (l *ledgerTx) Allowances(activityID string, userIDs []string) (map[string]int64, error) {
 	held := make(map[string]int64, len(userIDs))
 	err := chunked(userIDs, func(c []string) error {
 		var list []allowanceRow
@@ -172,7 +172,7 @@ func (l *ledgerTx) changeAllowances(deltas map[core.Buyer]int64) error {
 		}
 	}
 	for activityID, ids := range users {
-		if _, err := l.Held(activityID, ids); err != nil {
+		if _, err := l.Allowances(activityID, ids); err != nil {
 			return err
 		}
 	}

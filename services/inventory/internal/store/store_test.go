@@ -98,7 +98,7 @@ func TestUsersDifferByCase(t *testing.T) {
 			return tx.Apply(&core.Moves{Insert: []core.Reservation{reservation(a, "1", "anna")}, Allowances: map[core.Buyer]int64{{ActivityID: a.ID, UserID: "anna"}: 1}})
 		}))
 		require.NoError(t, s.Ledger(t.Context(), []string{a.ID}, func(tx core.LedgerTx) error {
-			held, err := tx.Held(a.ID, []string{"Anna", "anna"})
+			held, err := tx.Allowances(a.ID, []string{"Anna", "anna"})
 			require.Equal(t, map[string]int64{"anna": 1}, held)
 			return err
 		}))
