@@ -171,17 +171,17 @@ func (s *Store) BeginRejection(ctx context.Context, id string) error {
 	})
 }
 
-// DecideDeadLetter implements core.Store. A replay changes nothing if a rejection has begun since.
+// DecideDeadLetter implements core.Store. The change is recorded only if the dead letter is changed.
 func (s *Store) DecideDeadLetter(
 	ctx context.Context, d core.DeadLetter, state string, c core.Change,
 ) (*core.DeadLetter, error) {
 	err := sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
-		err := tx.Exec("UPDATE dead_letters SET state = ?, decided_by = ?, decided_at = ? "+
+		res := tx.Exec("UPDATE dead_letters SET state = ?, decided_by = ?, decided_at = ? "+
 			"WHERE id = ? AND occurrences = ? AND state <> ? AND rejecting IN (FALSE, ?)",
 			state, c.Who, c.At, number(d.ID), d.Occurrences, core.DeadLetterRejected,
-			state == core.DeadLetterRejected).Error
-		if err != nil {
-			return err
+			state == core.DeadLetterRejected)
+		if res.Error != nil || res.RowsAffected == 0 {
+			return res.Error
 		}
 		return record(tx, c)
 	})
@@ -207,7 +207,7 @@ func (s *Store) OpenDeadLetters(ctx context.Context, orderSNs []string) (map[str
 	return open, err
 }
 
-// CountOpenDeadLetters implements core.Store.
+// CountOpenDeadLetters returns the number of open dead letters.
 func (s *Store) CountOpenDeadLetters(ctx context.Context) (int64, error) {
 	var n int64
 	err := s.read(ctx).Model(&deadLetterRow{}).Where("state = ?", core.DeadLetterOpen).Count(&n).Error

@@ -145,3 +145,34 @@ func TestAnAdjustmentIsDecidedOnce(t *testing.T) {
 		require.Equal(t, []int64{2, 2}, []int64{after.Items[0].Total, after.Items[0].Available})
 	})
 }
+
+func TestADecisionThatChangesNothingIsNotRecorded(t *testing.T) {
+	each(t, func(t *testing.T, db *gorm.DB, s *store.Store, _ *core.Activity) {
+		failed := contract.DeadLetter{Where: "g", Topic: "t", Why: "w", Item: []byte("{}"), At: time.Now()}
+		require.NoError(t, s.AddDeadLetters(t.Context(), []contract.DeadLetter{failed}))
+		list, err := s.DeadLetters(t.Context(), core.DeadLetterOpen, core.Page{Limit: 9})
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+		decide := func(d core.DeadLetter, state, wantState string, wantChanges int64) core.DeadLetter {
+			t.Helper()
+			got, err := s.DecideDeadLetter(t.Context(), d, state, core.Change{
+				At: time.Now().UTC().Truncate(time.Millisecond), Who: "op", Action: "a", Object: "dead_letter", ObjectID: d.ID,
+			})
+			require.NoError(t, err)
+			require.Equal(t, wantState, got.State)
+			var changes int64
+			require.NoError(t, db.Table("changes").Where("object = 'dead_letter'").Count(&changes).Error)
+			require.Equal(t, wantChanges, changes)
+			return *got
+		}
+		require.NoError(t, s.AddDeadLetters(t.Context(), []contract.DeadLetter{failed}))
+		decide(list[0], core.DeadLetterReplayed, core.DeadLetterOpen, 0) // it has failed again since it was read
+		again, err := s.DeadLetter(t.Context(), list[0].ID)
+		require.NoError(t, err)
+		replayed := decide(*again, core.DeadLetterReplayed, core.DeadLetterReplayed, 1)
+		require.NoError(t, s.BeginRejection(t.Context(), replayed.ID))
+		decide(replayed, core.DeadLetterReplayed, core.DeadLetterOpen, 1) // its rejection has begun
+		decide(replayed, core.DeadLetterRejected, core.DeadLetterRejected, 2)
+		decide(replayed, core.DeadLetterRejected, core.DeadLetterRejected, 2) // it is rejected already
+	})
+}
