@@ -1,5 +1,5 @@
 // Package inventory is the inventory service: products, sales, their stock, its ledger, and the gate. This package
-// composes it; cmd/inventory runs it as a process and allinone runs it beside the other services.
+// composes it; cmd/inventory runs it as a process and allinone runs it together with the other services.
 package inventory
 
 import (
@@ -28,7 +28,7 @@ type Config struct {
 	RepublishCap time.Duration `env:"INVENTORY_REPUBLISH_CAP" envDefault:"30m"`
 	// Age from which a reservation without an order is given up.
 	AbandonAfter time.Duration `env:"INVENTORY_ABANDON_AFTER" envDefault:"24h"`
-	// Time past its pay window after which a reserved row gets a new closing; doubles up to six times.
+	// Time past its pay window after which a reserved row gets a new closing. The pause doubles up to six times this.
 	AskAfter time.Duration `env:"INVENTORY_ASK_AFTER" envDefault:"10m"`
 	// Age from which an entry that did not land is journaled again; doubles.
 	RejournalAfter time.Duration `env:"INVENTORY_REJOURNAL_AFTER" envDefault:"60s"`
@@ -36,7 +36,8 @@ type Config struct {
 	RejournalCap time.Duration `env:"INVENTORY_REJOURNAL_CAP" envDefault:"30m"`
 	// Age from which an unfinished adjustment is resumed; longer than a call may take.
 	ResumeAfter time.Duration `env:"INVENTORY_RESUME_AFTER" envDefault:"20s"`
-	// How far back rows are settled again before a refusal.
+	// How far back rows are settled again before refused units return to the gate, and after a change of the Redis
+	// master.
 	ResettleWindow time.Duration `env:"INVENTORY_RESETTLE_WINDOW" envDefault:"10m"`
 	ReconcileEvery time.Duration `env:"INVENTORY_RECONCILE_EVERY" envDefault:"60s"` // interval of the reconciler
 	// A row that changed more recently counts as in flight to the gate.

@@ -71,7 +71,7 @@ func TestPaidWithoutReservedUnitsIsRefunded(t *testing.T) {
 
 		w.orders.setDown(true)
 		late := message(w.t, contract.TopicOrderEvents, event(released, contract.OrderPaid), event(missing, contract.OrderPaid), event(rejected, contract.OrderPaid))
-		require.Error(w.t, w.consumer.OrderEvents(w.ctx, late), "order is unreachable: the message has to be redelivered")
+		require.Error(w.t, w.consumer.OrderEvents(w.ctx, late), "the order service is unreachable: the message has to be redelivered")
 		w.orders.setDown(false)
 		for range 2 {
 			require.NoError(w.t, w.consumer.OrderEvents(w.ctx, late))

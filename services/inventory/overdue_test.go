@@ -104,7 +104,7 @@ func TestClosingsOfOverdueReservationsAreResent(t *testing.T) {
 			require.Equal(w.t, c.want, w.row(c.of.OrderSN).State)
 		}
 		require.Equal(w.t, stockgate.StatusPaid, w.entry(a, paid.OrderSN).Status)
-		// The dead letter is rejected unread: nothing waits for it any more.
+		// The dead letter is rejected without a replay: nothing waits for it any more.
 		_, err := w.core.RejectDeadLetter(w.ctx, "op", w.deadLetters(core.DeadLetterOpen)[0].ID)
 		require.NoError(w.t, err)
 		w.shift = 12 * time.Hour

@@ -173,12 +173,12 @@ func TestPurchasesInFlightAreNotRepaired(t *testing.T) {
 				differences += len(r.Differences)
 			}
 		})
-		// With one writer at a time no reconciliation may end beside the first few hundred purchases.
+		// With one writer at a time no reconciliation may end during the first few hundred purchases.
 		w.traffic(a).run(t, 600, 20_000, func() bool { return rounds.Load() > 0 || w.t.Failed() })
 		cancel()
 		wg.Wait()
 		require.Positive(w.t, rounds.Load())
-		w.t.Logf("%d reconciliations beside the traffic, %d differences reported as in flight", rounds.Load(), differences)
+		w.t.Logf("%d reconciliations during the traffic, %d differences reported as in flight", rounds.Load(), differences)
 		w.agree(a)
 		w.whole(w.t, a)
 		w.settles()

@@ -389,8 +389,8 @@ func (w *world) deductions() map[string]contract.Deduction {
 	return found
 }
 
-// orderService is a fake of order behind a real HTTP server: an order's state decides the outcome, an unknown order
-// gets a tombstone.
+// orderService is a fake of the order service behind a real HTTP server: an order's state decides the outcome, an
+// unknown order gets a tombstone.
 type orderService struct {
 	url string
 

@@ -134,7 +134,8 @@ func (s *Service) PatchActivity(ctx context.Context, who, id string, p ActivityP
 	return a, gateRefusal(s.Gates.syncActivity(ctx, a))
 }
 
-// Publish publishes a draft and builds its gate. For a published activity it only builds an absent gate.
+// Publish publishes a draft and builds its gate. For a published activity it only syncs the gate and the sale
+// document.
 func (s *Service) Publish(ctx context.Context, who, id string) (*Activity, error) {
 	return s.transition(ctx, who, id, "publish", func(a *Activity, now time.Time) (bool, error) {
 		if _, ended := a.EndedSince(now); ended {
@@ -198,7 +199,8 @@ func (s *Service) End(ctx context.Context, who, id string) (*Activity, error) {
 }
 
 // transition writes the decision into the database first. If it returns no error, the gate has it too. If the gate
-// cannot be reached, the decision stays valid, the refusal reports it, and the gate controller writes it into the gate.
+// cannot be reached, the decision stays valid, the refusal reports it, and the gate controller writes it into the
+// gate.
 func (s *Service) transition(ctx context.Context, who, id, action string, fn func(a *Activity, now time.Time) (bool, error)) (*Activity, error) {
 	now := s.now()
 	a, err := s.store.ChangeActivity(ctx, id, Change{At: now, Who: who, Action: "activity." + action, Object: "activity", ObjectID: id},
@@ -236,7 +238,7 @@ func (a *Activity) validate() error {
 
 func (s *Service) setItems(ctx context.Context, a *Activity, items []ActivityDraftItem) error {
 	if len(items) < 1 || len(items) > maxItems {
-		return contract.InvalidField("items", "must be 1 to 100")
+		return contract.InvalidField("items", "must have 1 to 100 elements")
 	}
 	ids, seen := make([]string, len(items)), map[string]bool{}
 	for i, it := range items {
@@ -245,7 +247,7 @@ func (s *Service) setItems(ctx context.Context, a *Activity, items []ActivityDra
 		case !contract.ValidID(it.SKUID):
 			return contract.InvalidField(field+"sku_id", "not an id")
 		case seen[it.SKUID]:
-			return contract.InvalidField(field+"sku_id", "second item of one SKU")
+			return contract.InvalidField(field+"sku_id", "duplicate SKU")
 		case it.Price < 1 || it.Price > contract.MaxPrice:
 			return contract.InvalidField(field+"price", "must be 1 to 100000000000")
 		case it.Stock < 1 || it.Stock > contract.MaxStock:
@@ -264,7 +266,7 @@ func (s *Service) setItems(ctx context.Context, a *Activity, items []ActivityDra
 			return contract.InvalidField(fmt.Sprintf("items[%d].sku_id", i), "no such SKU")
 		}
 		if a.Currency != "" && a.Currency != sku.Currency {
-			return contract.InvalidField(fmt.Sprintf("items[%d].sku_id", i), "has another currency than the items before")
+			return contract.InvalidField(fmt.Sprintf("items[%d].sku_id", i), "must have the same currency as the other items")
 		}
 		a.Currency = sku.Currency
 		a.Items = append(a.Items, Stock{SKUID: it.SKUID, Name: sku.Name, Price: it.Price, Total: it.Stock, Available: it.Stock})

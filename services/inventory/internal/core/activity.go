@@ -15,7 +15,8 @@ const (
 	ActivityEnded     ActivityState = "ended"
 )
 
-// GateKept is how long a gate is kept after its activity has ended and nothing is held any more.
+// GateKept is how long a gate is due after the end of its activity. It stays due as long as units are reserved. A gate
+// also keeps the entries of ended purchases for this time.
 const GateKept = 24 * time.Hour
 
 // Activity is one sale. Version rises with every change that concerns the gate.

@@ -51,7 +51,7 @@ func (s *Service) AdjustStock(ctx context.Context, who string, r AdjustmentReque
 	case !contract.ValidID(r.SKUID):
 		return nil, contract.InvalidField("sku_id", "not an id")
 	case r.Delta == 0 || r.Delta < -contract.MaxStock || r.Delta > contract.MaxStock:
-		return nil, contract.InvalidField("delta", "must not be 0 and at most 100000000 either way")
+		return nil, contract.InvalidField("delta", "must be -100000000 to 100000000 and not 0")
 	case !validText(r.Reason):
 		return nil, contract.InvalidField("reason", "must have 1 to 200 characters, not only white space")
 	}
@@ -85,6 +85,9 @@ func (s *Service) AdjustStock(ctx context.Context, who string, r AdjustmentReque
 		return nil, err
 	}
 	a, err = s.ResumeAdjustment(ctx, *a)
+	if err != nil && r.Delta < 0 { // a withdrawal may be undecided
+		return nil, gateUnreachable(err)
+	}
 	if err != nil {
 		return nil, gateRefusal(err)
 	}

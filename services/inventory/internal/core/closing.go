@@ -25,8 +25,8 @@ func (s *Service) CloseDue(ctx context.Context, due []contract.OrderClose, deadL
 }
 
 // closeOrders makes the order service close these orders, and makes ledger and gate follow its response. A row whose
-// order is unknown gets tombstoneReason: order wrote a tombstone and never creates it. closeOrders returns the
-// outcomes.
+// order is unknown is released with tombstoneReason: the order service wrote a tombstone and never creates this order.
+// closeOrders returns the outcomes.
 func (s *Service) closeOrders(
 	ctx context.Context, sns []string, reason, tombstoneReason, activityID, traceparent string,
 ) ([]CloseOutcome, error) {
@@ -57,7 +57,7 @@ func (s *Service) closeOrders(
 	return outcomes, errors.Join(errs...)
 }
 
-// PublishClosings publishes closings, with a few attempts.
+// PublishClosings publishes closings. It makes up to three attempts.
 func (s *Service) PublishClosings(ctx context.Context, closings []contract.OrderClose) error {
 	return s.retry(ctx, func() error { return s.pub.Closings(ctx, closings) })
 }
@@ -75,7 +75,7 @@ func (s *Service) requestClose(ctx context.Context, sns []string, reason string)
 	return outcomes, err
 }
 
-// closing turns the outcomes of one call to order into steps for the ledger and closings for later.
+// closing turns the outcomes of one call to the order service into steps for the ledger and closings for later.
 type closing struct {
 	now                     time.Time
 	payingAgainAfter        time.Duration
@@ -101,7 +101,8 @@ func (c *closing) addOutcome(o CloseOutcome) (incident string) {
 	}
 	switch o.Outcome {
 	case OutcomeClosed:
-		// It may have been cancelled before, and its event be in flight: all of them name the same reason.
+		// The order may have been cancelled earlier, with its event still in flight. The response and the event name the
+		// same reason.
 		st.kind, st.reason = contract.OrderClosed, cmp.Or(o.Reason, c.reason)
 	case OutcomePaid:
 		st.kind = contract.OrderPaid
@@ -115,10 +116,10 @@ func (c *closing) addOutcome(o CloseOutcome) (incident string) {
 		// The order exists: its row needs no deduction any more.
 		st.kind = contract.OrderCreated
 		if o.Outcome == OutcomeNotDue && !o.At.IsZero() {
-			st.expiresAt = &o.At // order's deadline holds, whatever the clock of this process shows
+			st.expiresAt = &o.At // the order service's deadline holds, whatever the clock of this process shows
 		}
 	default:
-		return "order responded with an unknown outcome"
+		return "the order service responded with an unknown outcome"
 	}
 	if !known && o.Outcome != OutcomePaid {
 		if o.Outcome != OutcomeUnknown && o.Outcome != OutcomeRefunded { // neither has a claim to units

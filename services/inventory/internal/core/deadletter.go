@@ -13,7 +13,7 @@ import (
 // DeadLetter is an item that a consumer gave up on.
 type DeadLetter struct {
 	ID          string
-	Where       string
+	Where       string // consumer group that could not process it
 	Topic       string
 	OrderSN     string
 	ActivityID  string
@@ -40,8 +40,8 @@ func (s *Service) DeadLetters(ctx context.Context, state string, p Page) ([]Dead
 	return s.store.DeadLetters(ctx, state, p)
 }
 
-// AddDeadLetters writes items that a consumer of inventory or order gave up on. An item that fails again counts one
-// more occurrence of its dead letter.
+// AddDeadLetters writes items that a consumer of inventory or of the order service gave up on. An item that fails
+// again counts one more occurrence of its dead letter.
 func (s *Service) AddDeadLetters(ctx context.Context, list []contract.DeadLetter) error {
 	if len(list) == 0 {
 		return nil
@@ -80,7 +80,7 @@ func (s *Service) ReplayDeadLetter(ctx context.Context, who, id string) (*DeadLe
 		return nil, contract.Refuse(contract.CodeStateConflict, "the dead letter was rejected")
 	}
 	if d.Rejecting {
-		return nil, contract.Refuse(contract.CodeStateConflict, "the rejection of the dead letter has begun; repeat that")
+		return nil, contract.Refuse(contract.CodeStateConflict, "the rejection of the dead letter has begun; repeat the rejection")
 	}
 	if err := s.pub.Replay(ctx, *d); err != nil {
 		return nil, Unavailable("the message could not be published; repeat the call", err)
@@ -100,14 +100,14 @@ func (s *Service) RejectDeadLetter(ctx context.Context, who, id string) (*DeadLe
 	}
 	// Events and closings hold no units: other messages and sweeps repeat how their orders ended.
 	if err != nil {
-		return nil, gateRefusal(err)
+		return nil, gateUnreachable(err)
 	}
 	return s.store.DecideDeadLetter(ctx, *d, DeadLetterRejected, s.deadLetterChange(who, "dead_letter.reject", d))
 }
 
 // rejectPurchase ends the purchase of a dead letter. If half of a rejection were followed by a replay, the purchase
-// would stay reserved: order creates no order after the tombstone. So a dead letter whose rejection has begun can
-// only be rejected.
+// would stay reserved: the order service creates no order after the tombstone. So a dead letter whose rejection has
+// begun can only be rejected.
 func (s *Service) rejectPurchase(ctx context.Context, d *DeadLetter) error {
 	if err := s.store.BeginRejection(ctx, d.ID); err != nil {
 		return err
@@ -184,8 +184,8 @@ func (s *Service) completeFromGate(ctx context.Context, it *contract.Reservation
 	return err
 }
 
-// rejectDeduction ends a purchase that the ledger holds and order could not process. If the item differs from the
-// ledger row of its order_sn, nothing changes: that purchase is valid.
+// rejectDeduction ends a purchase that the ledger holds and the order service could not process. If the item differs
+// from the ledger row of its order_sn, nothing changes: that purchase is valid.
 func (s *Service) rejectDeduction(ctx context.Context, d *DeadLetter) error {
 	if !contract.ValidID(d.OrderSN) {
 		return nil
@@ -213,7 +213,7 @@ func contradicts(d *DeadLetter, row Reservation) bool {
 	return !row.same(it.UserID, it.ActivityID, it.Bucket, contract.PlainLines(it.Lines))
 }
 
-// tombstone makes order never create this order, and makes the ledger follow its response.
+// tombstone makes the order service never create this order, and makes the ledger follow its response.
 func (s *Service) tombstone(ctx context.Context, row Reservation) error {
 	outcomes, err := s.closeOrders(ctx, []string{row.OrderSN}, ReasonRejected, ReasonSystem, row.ActivityID, row.Traceparent)
 	if err != nil {

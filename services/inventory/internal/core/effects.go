@@ -14,7 +14,7 @@ type effects struct {
 }
 
 func (e *effects) add(r Reservation) {
-	if len(r.Lines) == 0 { // rejected unread: no gate has it
+	if len(r.Lines) == 0 { // rejected without valid lines: no gate has it
 		return
 	}
 	switch r.State {

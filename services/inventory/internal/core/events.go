@@ -20,7 +20,7 @@ func (s *Service) Follow(ctx context.Context, events []contract.OrderEvent, dead
 	steps := make([]step, 0, len(events))
 	for _, ev := range events {
 		if ev.Type == contract.OrderRefunded {
-			continue // only order's response to a closing releases a refunded order's units
+			continue // only the order service's response to a closing releases a refunded order's units
 		}
 		steps = append(steps, step{
 			orderSN: ev.OrderSN, activityID: ev.ActivityID, event: &ev, kind: ev.Type, at: ev.At, expiresAt: ev.ExpiresAt, reason: ev.Reason,
@@ -38,7 +38,7 @@ type step struct {
 	at         time.Time
 	expiresAt  *time.Time
 	reason     string
-	tombstone  bool // closed: order has no such order and never creates it
+	tombstone  bool // closed: the order service has no such order and never creates it
 }
 
 // applySteps moves the rows, syncs their gates, and refunds payments that came too late.
@@ -74,7 +74,7 @@ func (s *Service) applySteps(ctx context.Context, where, topic string, steps []s
 	return errors.Join(s.Gates.Sync(ctx, f.rows), s.refund(ctx, f.refunds))
 }
 
-// refund makes order refund payments whose units are not reserved any more.
+// refund makes the order service refund payments whose units are not reserved any more.
 func (s *Service) refund(ctx context.Context, orderSNs []string) error {
 	if len(orderSNs) == 0 {
 		return nil
@@ -212,6 +212,6 @@ func (f *following) addDeadLetter(st step, why string) {
 		}
 	}
 	d := contract.NewDeadLetter(f.where, f.topic, raw, why, f.now)
-	d.OrderSN, d.ActivityID = st.orderSN, st.activityID // a closing's item has no fields
+	d.OrderSN, d.ActivityID = st.orderSN, st.activityID // without an event the item is the order_sn alone
 	f.moves.DeadLetters = append(f.moves.DeadLetters, d)
 }

@@ -9,13 +9,14 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// GateController makes the gates in Redis match the activities in the tables. Its methods must not be called
-// concurrently in one process. They may run in several processes at once: every write may be repeated.
+// GateController makes the gates in Redis match the activities in the tables. EnsureGates must not be called
+// concurrently in one process. TrimGates uses no state of the controller and may run concurrently with it. Both may
+// run in several processes at once: every write may be repeated.
 type GateController struct {
 	svc    *Service
-	window time.Duration // how long before a master was last seen its replica may lack writes
+	window time.Duration // bounds the replication lag of a replica that becomes the master
 
-	master   *master                        // the Redis master that has all writes; nil before the first round
+	master   *master                        // the Redis master as last seen; nil before the first round
 	unsynced map[contract.GateRef]time.Time // gates of a new master that lack writes, and since when
 }
 
@@ -57,8 +58,8 @@ func (c *GateController) EnsureGates(ctx context.Context) error {
 	return c.markReady(ctx, len(activities))
 }
 
-// noteMaster keeps which master Redis has. Under a new master all gates are unsynced since its predecessor was last
-// seen, less the window, as replication may have lagged.
+// noteMaster records the present master of Redis. After a change of the master, every gate counts as unsynced: it may
+// lack the writes since the old master was last seen, less the window, as replication may have lagged.
 func (c *GateController) noteMaster(id string, now time.Time, refs []contract.GateRef) {
 	seen := now
 	if c.master != nil {

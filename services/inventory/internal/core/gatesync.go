@@ -19,11 +19,11 @@ type GateSync struct {
 	recorder Recorder
 	alarms   *Alarms
 	now      func() time.Time
-	window   time.Duration // how far back rows are settled again before a refusal is dropped
+	window   time.Duration // how far back rows are settled again before refused units return to a gate
 	pause    time.Duration // first pause between attempts
 
 	mu        sync.Mutex
-	resettled map[contract.GateRef]time.Time // when the latest resettling of a gate before a refusal began
+	resettled map[contract.GateRef]time.Time // when SettleBeforeReturning last began to settle a gate
 }
 
 func newGateSync(d Deps, alarms *Alarms, now func() time.Time) *GateSync {
@@ -108,8 +108,9 @@ const clockSkew = 2 * time.Second
 // SettleBeforeReturning writes all that the ledger holds to the gate before refused units return to it. The gate sold
 // these units because it had lost another reservation. If they returned first, it would only sell them again.
 //
-// A purchase that the gate accepted before the latest such settling began needs no other one. A purchase that it
-// accepted afterwards shows that the recent rows were not enough: then all rows are settled.
+// If the refused purchases are older than the last resettling, it already covered them. If they are newer and the last
+// resettling began less than the window ago, the window was too short: all rows are settled. Otherwise the rows that
+// changed within the window are settled.
 func (g *GateSync) SettleBeforeReturning(ctx context.Context, ref contract.GateRef, refused []Reservation) error {
 	latest := refused[0].ReservedAt
 	for _, r := range refused {
@@ -247,8 +248,8 @@ func (g *GateSync) syncActivity(ctx context.Context, a *Activity) error {
 }
 
 // Fill builds an absent gate from the tables. Activity and stock are locked while ledger, allowances and adjustments
-// are read and while the gate is written. So nothing lands in between that neither the gate nor a later settling
-// contains. A gate that is live already stays as it is.
+// are read and while the gate is written. So every row is either in the new gate or settled later. A gate that is live
+// already keeps its entries; only its configuration and the sale document are refreshed.
 func (g *GateSync) Fill(ctx context.Context, activityID string) error {
 	var a Activity
 	err := g.store.Rebuild(ctx, activityID, g.now(), func(r Rebuild) error {

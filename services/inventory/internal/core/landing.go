@@ -20,7 +20,7 @@ func (s *Service) Land(ctx context.Context, items []contract.Reservation, deadLe
 		return err
 	}
 	s.recordLanding(ctx, l)
-	// Neither waits for the other: without Redis the orders are still created.
+	// A failure of one does not prevent the other: without Redis the orders are still created.
 	return errors.Join(s.Gates.Sync(ctx, l.rows), s.PublishDeductions(ctx, l.rows))
 }
 

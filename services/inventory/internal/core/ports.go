@@ -33,7 +33,8 @@ type Page struct {
 // after a deadlock, so the functions passed to them must start from nothing each time they run.
 type Store interface {
 	// Ledger locks all stock rows of the activities in (activity, SKU) order and then runs fn. Every transaction that
-	// changes an activity's ledger, allowances, adjustments or stock holds these locks. So nothing changes beside fn.
+	// changes a row's state or units, an allowance, a live stock or an adjustment's decision holds these locks. So none
+	// of these changes while fn runs.
 	Ledger(ctx context.Context, activityIDs []string, fn func(tx LedgerTx) error) error
 	// Rebuild locks the activity, then its stock rows, and only then reads the data of a gate.
 	Rebuild(ctx context.Context, activityID string, now time.Time, fn func(Rebuild) error) error
@@ -72,10 +73,12 @@ type Store interface {
 	AddDeadLetters(ctx context.Context, list []contract.DeadLetter) error
 	DeadLetters(ctx context.Context, state string, p Page) ([]DeadLetter, error)
 	DeadLetter(ctx context.Context, id string) (*DeadLetter, error)
-	// BeginRejection opens a dead letter that is not rejected yet, and reserves it for its rejection: it cannot be
-	// replayed.
+	// BeginRejection marks a dead letter that is not rejected yet as open and as being rejected. From then on it cannot
+	// be replayed.
 	BeginRejection(ctx context.Context, id string) error
-	// DecideDeadLetter writes the decision and the change, unless the item has failed again since (Occurrences).
+	// DecideDeadLetter writes the decision and the change. It writes neither if the item has failed again since
+	// (Occurrences), if the dead letter is rejected already, or if its rejection has begun and the decision is another.
+	// It returns the dead letter as it is then.
 	DecideDeadLetter(ctx context.Context, d DeadLetter, state string, c Change) (*DeadLetter, error)
 	OpenDeadLetters(ctx context.Context, orderSNs []string) (map[string]bool, error) // which of them have one
 
@@ -199,7 +202,7 @@ type CloseOutcome struct {
 	Reason  string    // of closed: why, if the order service returns it
 }
 
-// Outcomes of the calls to order.
+// Outcomes of the calls to the order service.
 const (
 	OutcomeClosed   = "closed"
 	OutcomePaid     = "paid"
@@ -224,7 +227,8 @@ type Recorder interface {
 	Closed(ctx context.Context, n int, lateness time.Duration)
 	Rebuilt(ctx context.Context, activityID string)
 	Resettled(ctx context.Context, activityID string, rows int)
-	Incident(ctx context.Context, what string, attrs ...any) // something that must never happen
+	// Incident records a state that must not occur, such as a dead letter. An operator has to examine it.
+	Incident(ctx context.Context, what string, attrs ...any)
 	Info(ctx context.Context, what string, attrs ...any)
 	Warn(ctx context.Context, what string, err error)
 }

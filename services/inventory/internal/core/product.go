@@ -116,7 +116,7 @@ func (p *Product) validate() error {
 	case len(p.ImageURL) > 500 || !webAddress(p.ImageURL):
 		return contract.InvalidField("image_url", "must be an http or https address of at most 500 characters")
 	case len(p.SKUs) < 1 || len(p.SKUs) > maxItems:
-		return contract.InvalidField("skus", "must be 1 to 100")
+		return contract.InvalidField("skus", "must have 1 to 100 elements")
 	}
 	for i, k := range p.SKUs {
 		field := fmt.Sprintf("skus[%d].", i)

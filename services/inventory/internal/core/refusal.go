@@ -10,12 +10,21 @@ import (
 // retryGateAfter is the pause that a refusal suggests when the gate cannot be reached.
 const retryGateAfter = 2 * time.Second
 
-// gateRefusal turns the error of an unreachable gate into the refusal of a call that changes something: the tables
-// have the change, the gate follows. It returns other errors as they are.
+// gateUnreachable turns the error of an unreachable gate into the refusal of a call that may have changed nothing yet.
+// It returns other errors as they are.
+func gateUnreachable(err error) error {
+	if errors.Is(err, ErrGateUnavailable) || errors.Is(err, ErrNoGate) {
+		return contract.Refuse(contract.CodeGateUnavailable, "the gate cannot be reached; repeat the call").Because(err).After(retryGateAfter)
+	}
+	return err
+}
+
+// gateRefusal turns the error of an unreachable gate into the refusal of a call whose change is committed in the
+// tables; the gate is synced later. It returns other errors as they are.
 func gateRefusal(err error) error {
 	if errors.Is(err, ErrGateUnavailable) || errors.Is(err, ErrNoGate) {
 		return contract.Refuse(contract.CodeGateUnavailable,
-			"the change is saved but not in the gate yet; repeat the call, or it follows by itself").Because(err).After(retryGateAfter)
+			"the change is saved but not in the gate yet; repeat the call, or wait until the gate is synced").Because(err).After(retryGateAfter)
 	}
 	return err
 }

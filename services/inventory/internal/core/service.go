@@ -8,13 +8,17 @@ import (
 
 // Timing holds the pauses and time windows of the rules.
 type Timing struct {
-	RepublishAfter   time.Duration // after the landing, when a deduction without an order is first due again
-	ResettleWindow   time.Duration // how far back rows are settled again before a refusal is dropped
-	PayingAgainAfter time.Duration // pause before an order that is being paid is closed again, if order names no time
+	RepublishAfter time.Duration // after the landing, when a deduction without an order is first due again
+	// ResettleWindow is how far back rows are settled again before refused units return to the gate, and how long before
+	// a change of the Redis master the new master may lack writes.
+	ResettleWindow time.Duration
+	// PayingAgainAfter is the pause before an order that is being paid is closed again, if the order service returns no
+	// time.
+	PayingAgainAfter time.Duration
 	Pause            time.Duration // first pause between attempts within one delivery
 }
 
-// DefaultTiming returns the timing of the design.
+// DefaultTiming returns the defaults.
 func DefaultTiming() Timing {
 	return Timing{
 		RepublishAfter: time.Minute, ResettleWindow: 10 * time.Minute, PayingAgainAfter: 5 * time.Second, Pause: 50 * time.Millisecond,

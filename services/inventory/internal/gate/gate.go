@@ -30,7 +30,7 @@ func New(g *stockgate.Gate) *Gate { return &Gate{gate: g} }
 var translations = []struct{ theirs, ours error }{
 	{stockgate.ErrNoGate, core.ErrNoGate},
 	{stockgate.ErrUnavailable, core.ErrGateUnavailable},
-	{stockgate.ErrSuperseded, core.ErrGateUnavailable}, // another process builds it: retry
+	{stockgate.ErrSuperseded, core.ErrGateUnavailable}, // a concurrent build or correction: retry
 	{stockgate.ErrStaleVersion, core.ErrGateVersion},
 	{stockgate.ErrInsufficient, core.ErrGateInsufficient},
 	{stockgate.ErrGateExists, core.ErrGateLive},

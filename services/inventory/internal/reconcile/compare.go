@@ -21,21 +21,23 @@ const ledgerPage = 1000
 // then the ledger's rows. It decides nothing about single purchases. Those that disagree are mismatches, which are
 // read again.
 //
-// Its sums are exact: all of them are as of the moment at which the tracked changes were collected, however long the
-// reading took and whatever happened meanwhile. The gate tracks which entries change from before the first page on.
-// One script then returns these and the counters. Every other entry is as it was read.
+// If exact is set, the sums of the entries and the counters are as of one moment, that of the collection, however long
+// the reading took and whatever happened meanwhile. The gate tracks which entries change from before the first page
+// on. One script then returns these and the counters. Every other entry is as it was read. The sums of the rows are
+// read page by page and are never as of one moment: stockError uses them only for a stock row that did not change
+// meanwhile.
 type comparison struct {
 	before, after *core.Activity
 	audit         core.GateAudit // as of the moment of the collection
 	entries       map[string]*sums
-	rows          map[string]*sums // only Held (reserved) and Sold
+	rows          map[string]*sums // of the ledger; only Held (reserved units) and Sold are set
 	unlanded      []string         // queued purchases, about maxUnlanded at most
 	mismatches    []mismatch
 	// indexMismatches are the order_sns by user that do not match the user's record or the indexes. A user without
 	// order_sns has a record that does not match.
 	indexMismatches map[string][]string
 
-	exact bool // fewer entries changed than the gate can track
+	exact bool // the gate tracked all changes, and it was not rebuilt meanwhile
 	// totalsStable means that the totals in the tables did not change during the comparison, and that no adjustment was
 	// between its steps.
 	totalsStable bool
@@ -80,8 +82,7 @@ func (m mismatch) moved(g *Entry, row *core.Reservation) bool {
 	return stored != m.stored || !changed.Equal(m.changed)
 }
 
-// entryDigest is what is kept of an entry until the ledger's rows are read: 40 bytes, so a million of them fit into
-// memory.
+// entryDigest is what is kept of an entry until the ledger's rows are read: 32 bytes, so a million entries need 32 MB.
 type entryDigest struct {
 	sn        int64
 	content   uint64 // of stage, buyer and lines
@@ -344,7 +345,7 @@ func (c *comparison) compareRow(row core.Reservation, entries []entryDigest, mat
 
 // compareConfig compares state, window and limit. A version reaches the gate after its commit, and the content of a
 // version never changes. So the gate, which was read first, can neither be ahead of the table nor differ under the
-// same version.
+// same version: either case is damage.
 func (p *pass) compareConfig(ctx context.Context, c *comparison) error {
 	has, want := c.audit.Config, c.after.GateConfig()
 	var err error

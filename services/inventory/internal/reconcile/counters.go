@@ -8,9 +8,9 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-// counterErrors are what the counters of the gate lack, by SKU, as one exact comparison found it. A counter lacks the
-// same before and after every script, as each script moves entries and counters by the same. So the correction is
-// safe beside traffic: it adds what is lacking, it sets nothing, and purchases and releases in between do not matter.
+// counterErrors are what the counters of the gate lack, by SKU, as one exact comparison found it. The error of a
+// counter is constant, because every script changes entries and counters equally. So a correction is safe while
+// purchases and releases go on: it adds the error to the counter and never overwrites the counter.
 type counterErrors struct {
 	lacks map[string]Correction
 	held  int64 // of the counter of all units held
@@ -98,9 +98,9 @@ func (c *comparison) roughlyAgrees() bool {
 }
 
 // isQuiet reports whether this comparison may correct counters. The entries have to match the rows, except for
-// purchases that are in flight in the ordinary way: the sums contain them, and they move entries and counters by the
-// same. No adjustment may be between its steps, as it changes the totals. idle: nothing is in flight, except
-// purchases that wait for an operator.
+// purchases that are in flight in the ordinary way: the sums contain them, and they change entries and counters
+// equally. No adjustment may be between its steps, as it changes the totals. idle reports that nothing is in flight,
+// except purchases that wait for an operator.
 func (p *pass) isQuiet(ctx context.Context, c *comparison) (quiet, idle bool, err error) {
 	if !c.exact || !c.totalsStable || c.unexplained > 0 || len(p.result.Differences) > 0 {
 		return false, false, nil
@@ -144,8 +144,9 @@ func (x *confirmations) add(f counterErrors, times int) (proven counterErrors) {
 	return proven
 }
 
-// correct adds to the counters what they lack. Before, it sends the gate all adjustments again: one that the gate
-// lacks would be added a second time when it arrives. done reports that there is nothing to compare again.
+// correct raises an alarm for each stock row that does not match the ledger, and adds to the gate's counters what they
+// lack. First it resends all adjustments to the gate if a total is wrong: an adjustment that the gate lacks would be
+// added a second time when it arrives. done reports that no other comparison is needed.
 func (p *pass) correct(ctx context.Context, c *comparison, f counterErrors) (done bool, err error) {
 	for _, sku := range sortedKeys(f.stocks) {
 		p.Alarms.Raise(ctx, "stock "+p.activity.ID+" "+sku, "stock and ledger of a SKU do not add up",
@@ -176,7 +177,8 @@ func (p *pass) applyCorrections(ctx context.Context, c *comparison, held int64, 
 }
 
 // addMissingCounters adds missing counters, as 0. The build of a gate writes them and no script deletes them, so one
-// comparison is enough. An adjustment between its steps would wait for them, as their correction waits for it.
+// comparison is enough. They must be added at once: a pending adjustment cannot complete without them, and counters
+// are not corrected while an adjustment is pending.
 func (p *pass) addMissingCounters(ctx context.Context, c *comparison) error {
 	var list []Correction
 	var deltas []SKUDelta
@@ -233,6 +235,10 @@ func totalDeltas(before, after core.GateAudit) []SKUDelta {
 	return deltas
 }
 
+// notConfirmed is the difference of counters that were not wrong in enough comparisons in a row.
+const notConfirmed = "the gate's counters do not match its entries; the difference could not be confirmed: " +
+	"purchases in flight, or a difference that needs an operator"
+
 // addDifferences adds to the result what the last comparison found and nothing repaired.
 func (p *pass) addDifferences(c *comparison) {
 	add := func(sku string, delta int64, why string) {
@@ -243,7 +249,7 @@ func (p *pass) addDifferences(c *comparison) {
 		add(sku, f.stocks[sku], "stock and ledger in the database do not add up; an operator has to decide")
 	}
 	for _, sku := range sortedKeys(f.lacks) {
-		add(sku, f.lacks[sku].Left, "the gate's counters do not match its entries, and purchases were always in flight; retry later")
+		add(sku, f.lacks[sku].Left, notConfirmed)
 	}
 	if c.exact {
 		return

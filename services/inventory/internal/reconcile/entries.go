@@ -59,7 +59,7 @@ func stageOf(row core.Reservation) Stage {
 }
 
 // belongsInGate reports whether the gate takes this row: of bucket 0, with a buyer and lines. Other rows were rejected
-// unread, and no gate has them.
+// without valid content, and no gate has them.
 func belongsInGate(row core.Reservation) bool {
 	return row.Bucket == 0 && contract.ValidUserID(row.UserID) && contract.ValidateLines(row.Lines) == nil
 }
@@ -67,12 +67,12 @@ func belongsInGate(row core.Reservation) bool {
 // judge compares the entry of a purchase with its row. row is nil if the ledger has none, e if the gate has none. The
 // entry must have been read first:
 //
-// A state reaches the gate only after its commit, and states only rise. (A sold row that a refund released makes its
-// entry one that is behind, not ahead: see Reservation.Refunded.) So a row that is read after the entry is at least
-// as far as anything that ever reached the entry, whatever happens meanwhile. An entry that is ahead of such a row is
-// wrong, even with messages in flight: no waiting is needed. An entry that is behind may only wait for its sync:
-// whether it is wrong is a question of time, and the caller's. In either case a repair is harmless, because it writes
-// a committed state, and a later state comes after it and stays.
+// A state reaches the gate only after its commit, and states only rise. (If a refund released a sold row, its paid
+// entry is behind, not ahead: see Reservation.Refunded.) So a row that is read after the entry is at least as far as
+// anything that ever reached the entry, whatever happens meanwhile. An entry that is ahead of such a row is wrong,
+// even with messages in flight: no waiting is needed. An entry that is behind may only wait for its sync. The caller
+// decides by the age of the change whether it is wrong. In either case a repair is harmless: it writes a committed
+// state, and a later state is written after it and stays.
 func judge(row *core.Reservation, e *Entry, now time.Time) finding {
 	switch {
 	case row == nil && e == nil:
@@ -210,7 +210,8 @@ func deltas(e *Entry, to EntryRepair) []SKUDelta {
 const repairBatch = 256
 
 // repairEntries reads the purchases again about which a comparison found gate and ledger to disagree. Where they still
-// disagree, it writes the state of the row into the entry. It counts the purchases that it leaves alone: in flight, or unexplained.
+// disagree, it writes the state of the row into the entry. It counts the purchases that it leaves alone: in flight, or
+// unexplained.
 //
 // There is a pause between the two readings. A purchase that moved meanwhile, or whose row changed within the grace,
 // is in flight and left alone: the message, call or sweep that changed it syncs the gate. A repair changes an entry

@@ -9,9 +9,9 @@ import (
 )
 
 // overloadUnits is the number of units in a gate's journals from which the gate counts as overloaded: more purchases
-// come in than are relayed. A comparison then reads all of gate and ledger beside the buyers, and it is mostly not
-// exact, so it finds nothing out: 2,000 purchases that change meanwhile suffice for that. If purchases only wait, as
-// without a broker, comparisons are exact, and the round that runs after maxRest completes.
+// come in than are relayed. A comparison then competes with the buyers for gate and database. It proves nothing about
+// counters, because it is mostly not exact: the gate tracks at most 2,000 changes. If purchases only wait, as without
+// a broker, comparisons are exact, and the round that runs after maxRest completes.
 const overloadUnits = 2000
 
 // overloadCheckInterval is the shortest time between two checks of all gates for an overload.
@@ -59,7 +59,7 @@ func (r *Reconciler) yieldToBuyers(ctx context.Context, x *round, activities []c
 	return false
 }
 
-// yields decides whether rounds yield now, and keeps since when they do.
+// yields decides whether rounds yield now, and records since when they do.
 func (r *Reconciler) yields(over bool, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,7 +10,8 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-// pass is one reconciliation of one activity: comparisons, each followed by repairs, until one finds nothing.
+// pass is one reconciliation of one activity. It repairs the allowances. Then it compares gate and ledger and repairs
+// what differs, again and again, until a comparison finds nothing or no further comparison is made (see conclude).
 type pass struct {
 	*Reconciler
 	activity *core.Activity
@@ -25,8 +26,8 @@ type pass struct {
 	took      time.Duration // of the latest comparison
 }
 
-// run compares and repairs until a comparison finds nothing, or until so many were made that a later reconciliation
-// has better chances.
+// run repairs the allowances, then compares and repairs until a comparison finds nothing or conclude ends the pass. A
+// later reconciliation finds what this one could not confirm.
 func (p *pass) run(ctx context.Context) error {
 	defer p.noteCompared()
 	if p.activity.State == core.ActivityDraft {
@@ -48,7 +49,7 @@ func (p *pass) run(ctx context.Context) error {
 	}
 }
 
-// noteCompared keeps how long the last comparison took, zero if it found something.
+// noteCompared records how long the last comparison took, zero if the pass found something.
 func (p *pass) noteCompared() {
 	took := p.took
 	if len(p.result.Repairs)+len(p.result.Differences) > 0 {
@@ -116,7 +117,7 @@ func (p *pass) conclude(ctx context.Context, c *comparison, n int, repaired bool
 }
 
 // confirm counts counter errors of one more comparison, and corrects those that enough comparisons in a row found.
-// While purchases are in flight, twice as many have to agree. done reports that there is nothing to compare again.
+// While purchases are in flight, twice as many have to agree. done reports that no other comparison is needed.
 func (p *pass) confirm(ctx context.Context, c *comparison, f counterErrors, idle bool) (done bool, err error) {
 	times := p.Config.Confirmations
 	if !idle {
@@ -131,8 +132,8 @@ func (p *pass) confirm(ctx context.Context, c *comparison, f counterErrors, idle
 	return done, err
 }
 
-// compareRoughly keeps by how much gate and database differ, as far as every comparison found the same: units in
-// flight differ from comparison to comparison.
+// compareRoughly records by how much gate and database differ per SKU, if every comparison so far found the same
+// difference. Units in flight change from comparison to comparison and drop out.
 func (p *pass) compareRoughly(c *comparison) {
 	now := map[string]int64{}
 	for _, it := range c.after.Items {

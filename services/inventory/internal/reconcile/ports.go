@@ -13,7 +13,7 @@ import (
 var ErrLockHeld = errors.New("lock is held by another process")
 
 // Locks serialize work between processes. They only save work: when a lock is lost, the context of its work is
-// cancelled, and the work may run beside that of the next holder for a moment.
+// cancelled, and the work may run concurrently with that of the next holder for a moment.
 type Locks interface {
 	Do(ctx context.Context, name string, work func(ctx context.Context) error) error
 }
@@ -85,11 +85,11 @@ type Gates interface {
 type Recorder interface {
 	Span(ctx context.Context, name string, database bool) (context.Context, func(error))
 	Repaired(ctx context.Context, activityID string, r Repair)
-	Incident(ctx context.Context, what string, attrs ...any) // something that must never happen
+	Incident(ctx context.Context, what string, attrs ...any) // a state that must not occur
 	Info(ctx context.Context, what string, attrs ...any)
 }
 
-// Alarms raises incidents about conditions that may last, each only now and then.
+// Alarms raises incidents about conditions that may last, each once an hour at most.
 type Alarms interface {
 	Raise(ctx context.Context, key, what string, attrs ...any)
 	RaiseBrokenGate(ctx context.Context, activityID string, err error)

@@ -21,7 +21,7 @@ const Actor = "reconciler"
 const lockWait = 5 * time.Second
 
 // idleFactor is the ratio of the pause after a clean comparison to the duration of that comparison, up to maxRest. So
-// the comparison of a very large activity takes a tenth of the time at most.
+// comparisons that take up to 30 s (maxRest / idleFactor) need at most a tenth of the time.
 const (
 	idleFactor = 10
 	maxRest    = 5 * time.Minute
@@ -34,7 +34,7 @@ type Config struct {
 	Confirmations int           // equal comparisons in a row before a counter is corrected
 }
 
-// DefaultConfig returns the settings of the design.
+// DefaultConfig returns the defaults.
 func DefaultConfig() Config {
 	return Config{Grace: 10 * time.Second, Pause: 2 * time.Second, Confirmations: 3}
 }

@@ -69,6 +69,8 @@ func (r Repair) Why() string { return repairReasons[r.Kind] }
 type Difference struct {
 	OrderSN string
 	SKUID   string
-	Delta   int64 // units that the gate has too few (negative: too many), as far as that is known
-	Why     string
+	// Delta is the number of units that the gate has too few (negative: too many), as far as that is known. If stock and
+	// ledger of the SKU differ, it is the number of units by which the stock row exceeds the ledger rows.
+	Delta int64
+	Why   string
 }

@@ -1,4 +1,4 @@
-// Package record records what core and reconciler did, in metrics, spans and log lines.
+// Package record records the work of core, the reconciler and the sweeps in metrics, spans and log lines.
 package record
 
 import (
@@ -15,20 +15,20 @@ import (
 	"flashsale.internal/services/inventory/internal/reconcile"
 )
 
-// Recorder implements core.Recorder and reconcile.Recorder.
+// Recorder implements core.Recorder, reconcile.Recorder and sweep.Recorder.
 type Recorder struct {
-	tel       *telemetry.Telemetry
-	system    string
-	landed    metric.Int64Counter
-	lag       metric.Float64Histogram
-	refused   metric.Int64Counter
-	closed    metric.Int64Counter
-	lateness  metric.Float64Histogram
-	rebuilt   metric.Int64Counter
-	resettled metric.Int64Counter
-	incidents metric.Int64Counter
-	letters   *telemetry.Reading
-	repairs   metric.Int64Counter
+	tel             *telemetry.Telemetry
+	system          string
+	landed          metric.Int64Counter
+	lag             metric.Float64Histogram
+	refused         metric.Int64Counter
+	closed          metric.Int64Counter
+	lateness        metric.Float64Histogram
+	rebuilt         metric.Int64Counter
+	resettled       metric.Int64Counter
+	incidents       metric.Int64Counter
+	openDeadLetters *telemetry.Reading
+	repairs         metric.Int64Counter
 }
 
 var (
@@ -61,7 +61,7 @@ func New(tel *telemetry.Telemetry, system string) (*Recorder, error) {
 	seconds(&r.lag, "flashsale.inventory.landing.lag", "Time from a reservation's acceptance at the gate to its commit in the ledger.")
 	seconds(&r.lateness, "flashsale.inventory.close.lateness", "Time from the end of the pay window to the release of the units.")
 	var err error
-	r.letters, err = tel.Reading("flashsale.inventory.dead_letters.open", metric.WithUnit("{letter}"),
+	r.openDeadLetters, err = tel.Reading("flashsale.inventory.dead_letters.open", metric.WithUnit("{letter}"),
 		metric.WithDescription("Open dead letters, which wait for an operator. No value while the database does not respond."))
 	return r, errors.Join(append(errs, err)...)
 }
@@ -151,4 +151,4 @@ func (r *Recorder) Warn(ctx context.Context, what string, err error) {
 }
 
 // OpenDeadLetters records the number of open dead letters, or no value if counting them failed.
-func (r *Recorder) OpenDeadLetters(n int64, err error) { r.letters.Record(n, err) }
+func (r *Recorder) OpenDeadLetters(n int64, err error) { r.openDeadLetters.Record(n, err) }

@@ -1,8 +1,8 @@
 // Package store keeps products, activities, the ledger, adjustments and dead letters in MySQL, MariaDB or SQLite.
 //
 // All transactions take locks in this order: the activity's row (only to change or rebuild an activity), its stock
-// rows by (activity, SKU), then all other rows. A transaction that changes an activity's ledger, allowances,
-// adjustments or stock holds the locks on its stock rows.
+// rows by (activity, SKU), then all other rows. A transaction that changes a row's state or units, an
+// allowance, a live stock or an adjustment's decision holds the locks on the activity's stock rows.
 package store
 
 import (

@@ -10,14 +10,16 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-// unlandedPage bounds one page of a gate's unlanded entries. One millisecond never journals more.
+// unlandedPage bounds one page of a gate's unlanded entries. A gate never journals more entries within one
+// millisecond, which is the resolution of the cursor.
 const unlandedPage = 1000
 
 // rejournalBatch bounds one script call.
 const rejournalBatch = 128
 
-// Journal journals queued purchases again that the ledger does not have. Their journal entry was acknowledged by a
-// process that then lost it, or Redis lost it. Purchases that the ledger has are synced to the gate instead.
+// Journal journals queued purchases again that the ledger does not have. Redis lost their journal entry, or the broker
+// lost the message after the relay had acknowledged the entry; a process with its own broker loses it when it is
+// killed. Purchases that the ledger has are synced to the gate instead.
 //
 // Run must not be called concurrently in one process.
 type Journal struct {
@@ -33,7 +35,7 @@ func NewJournal(d Deps) *Journal {
 	}
 }
 
-// Run works off one page of each gate. Ages are measured by Redis's clock, which stamped the entries.
+// Run processes one page of each gate. Ages are measured by Redis's clock, which stamped the entries.
 func (w *Journal) Run(ctx context.Context) error {
 	refs, err := w.Gate.Refs(ctx)
 	if err != nil {
@@ -96,8 +98,9 @@ func (w *Journal) page(ctx context.Context, ref contract.GateRef, redisNow time.
 	return entries, nil
 }
 
-// split separates the entries that the ledger has from those that were lost and are due to be journaled again. Entries
-// with an open dead letter are neither.
+// split separates the entries that the ledger has from those that were lost and are due to be journaled again. An
+// entry without a row is not journaled again while it has an open dead letter. An entry whose row has another buyer is
+// skipped.
 func (w *Journal) split(
 	entries []core.GateEntry, rows map[string]core.Reservation, open map[string]bool, redisNow time.Time,
 ) (landed []core.Reservation, lost []string) {

@@ -20,7 +20,7 @@ type Orders struct{ Deps }
 // NewOrders makes the sweep.
 func NewOrders(d Deps) *Orders { return &Orders{Deps: d} }
 
-// Run works off all reservations that are due.
+// Run processes all reservations that are due.
 func (w *Orders) Run(ctx context.Context) error {
 	for {
 		if more, err := w.RunBatch(ctx); err != nil || !more {
@@ -29,7 +29,7 @@ func (w *Orders) Run(ctx context.Context) error {
 	}
 }
 
-// RunBatch works off one batch. more reports that other reservations may be due.
+// RunBatch processes one batch. more reports that other reservations may be due.
 func (w *Orders) RunBatch(ctx context.Context) (more bool, err error) {
 	now := w.now()
 	rows, broken, err := w.Store.ReservationsToRepublish(ctx, now, sweepBatch)
@@ -42,7 +42,7 @@ func (w *Orders) RunBatch(ctx context.Context) (more bool, err error) {
 	}
 	republish, abandoned := w.split(rows, open, now)
 	w.Alarms.RaiseUnreadable(ctx, broken)
-	// Nothing is scheduled before it was published: after a failure all of the batch is still due.
+	// The next attempts are scheduled after all have been published. So after a failure the whole batch is still due.
 	if err := w.Inventory.PublishDeductions(ctx, republish); err != nil {
 		return false, err
 	}
@@ -73,9 +73,9 @@ func (w *Orders) split(rows []core.Reservation, open map[string]bool, now time.T
 	return republish, abandoned
 }
 
-// abandon publishes closings for reservations without an order: order writes a tombstone, and only its response
-// releases anything. A message is redelivered until order, ledger and gate all follow. A direct call could stop in
-// between, and no sweep finds a reservation that is released already.
+// abandon publishes closings for reservations without an order. The order service writes a tombstone, and only its
+// response releases units. A message is redelivered until the order service, the ledger and the gate have all changed.
+// A direct call could stop in between, and no sweep finds a reservation that is released already.
 func (w *Orders) abandon(ctx context.Context, abandoned map[string][]string, now time.Time) error {
 	closings := make([]contract.OrderClose, 0, len(abandoned))
 	for _, activityID := range slices.Sorted(maps.Keys(abandoned)) {

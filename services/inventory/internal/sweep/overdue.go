@@ -10,8 +10,9 @@ import (
 )
 
 // Overdue resends the closings of reservations that are reserved long after their pay window ended. Both their order
-// events and their closings were lost, or an operator rejected both unread. The consumer of the closing makes ledger
-// and gate follow order's response. Reservations that never had an order are the work of Orders.
+// events and their closings were lost, or became dead letters that an operator rejected. The consumer of the closing
+// makes ledger and gate follow the response of the order service. Reservations that never had an order are the work of
+// Orders.
 //
 // Run must not be called concurrently in one process.
 type Overdue struct {
@@ -25,7 +26,7 @@ func NewOverdue(d Deps) *Overdue {
 	return &Overdue{Deps: d, resent: newBackoffs(d.Config.AskAfter, d.Config.AskCap), cursors: map[string]*core.ReservationPlace{}}
 }
 
-// Run works off one page of each activity. The next page follows in the next round, so that reservations whose
+// Run processes one page of each activity. The next page follows in the next round, so that reservations whose
 // closings change nothing do not block the others.
 func (w *Overdue) Run(ctx context.Context) error {
 	now := w.now()

@@ -57,7 +57,7 @@ type Recorder interface {
 	Info(ctx context.Context, what string, attrs ...any)
 }
 
-// Alarms raises incidents about rows that stay unreadable, each only now and then.
+// Alarms raises incidents about rows that stay unreadable, each once an hour at most.
 type Alarms interface {
 	RaiseUnreadable(ctx context.Context, broken []core.Reservation)
 }
@@ -78,7 +78,7 @@ type Config struct {
 	ResumeAfter    time.Duration // age from which an unfinished adjustment is resumed
 }
 
-// DefaultConfig returns the settings of the design.
+// DefaultConfig returns the defaults.
 func DefaultConfig() Config {
 	return Config{
 		RepublishAfter: time.Minute, RepublishCap: 30 * time.Minute, AbandonAfter: 24 * time.Hour,
