@@ -18,14 +18,14 @@ type world struct {
 	mu sync.Mutex
 
 	sale     Sale
-	level    *Level // nil means no gate
+	state    *GateState // nil means no gate
 	hasSale  bool
 	ready    bool
 	offset   time.Duration // of Redis time to now
 	now      time.Time     // of this process
 	err      error         // of every call to the gate and the catalogue
 	nowCalls int
-	reads    int             // of levels
+	reads    int             // calls of GateStates
 	broken   map[string]bool // activities whose gates are unreadable
 
 	verdict  Verdict
@@ -44,7 +44,7 @@ func (w *world) Reserve(_ context.Context, _ string, p Purchase) (Verdict, error
 	if w.err != nil {
 		return Verdict{}, w.err
 	}
-	if w.level == nil {
+	if w.state == nil {
 		return Verdict{}, ErrNoGate
 	}
 	v := w.verdict
@@ -62,7 +62,7 @@ func (w *world) Lookup(_ context.Context, _, orderSN string) (Reservation, bool,
 	if w.err != nil {
 		return Reservation{}, false, w.err
 	}
-	if w.level == nil {
+	if w.state == nil {
 		return Reservation{}, false, ErrNoGate
 	}
 	r, ok := w.held[orderSN]
@@ -88,7 +88,7 @@ func (w *world) LookupAll(_ context.Context, _ string, sns []string) (map[string
 func (w *world) Purchases(context.Context, string, string) ([]string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.level == nil {
+	if w.state == nil {
 		return nil, ErrNoGate
 	}
 	return append([]string(nil), w.buyer...), w.err
@@ -118,21 +118,21 @@ func (w *world) Sales(context.Context) ([]Sale, error) {
 	return sales, w.err
 }
 
-func (w *world) Levels(_ context.Context, ids []string) (map[string]Level, error) {
+func (w *world) GateStates(_ context.Context, ids []string) (map[string]GateState, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.reads++
 	if w.err != nil {
 		return nil, w.err
 	}
-	found := map[string]Level{}
+	found := map[string]GateState{}
 	var err error
 	for _, id := range ids {
 		if w.broken[id] {
 			err = fmt.Errorf("%w: gate of %s", ErrUnavailable, id)
 		}
-		if w.level != nil && id == "7" {
-			found[id] = *w.level
+		if w.state != nil && id == "7" {
+			found[id] = *w.state
 		}
 	}
 	return found, err
@@ -189,7 +189,7 @@ func newWorld(t *testing.T) (*world, *Service) {
 	t.Helper()
 	w := &world{
 		sale: Sale{ActivityID: "7", Title: "sale", StartsAt: noon.Add(-time.Hour), EndsAt: noon.Add(time.Hour), PerUserLimit: 1},
-		level: &Level{
+		state: &GateState{
 			State: StateOpen, StartsAt: noon.Add(-time.Hour), EndsAt: noon.Add(time.Hour),
 			Left: map[string]int64{"1": 1, "2": 0},
 		},

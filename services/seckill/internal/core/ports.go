@@ -35,13 +35,13 @@ type Gate interface {
 	Purchases(ctx context.Context, activityID, userID string) ([]string, error)
 }
 
-// Catalogue reads the sales, their levels and the clock of Redis.
+// Catalogue reads the sales, the states of their gates and the clock of Redis.
 type Catalogue interface {
 	Sale(ctx context.Context, activityID string) (Sale, error)
 	Sales(ctx context.Context) ([]Sale, error)
-	// Levels reads the gates of these activities with one call. An activity without a gate is absent from the result.
-	// If some gates cannot be read, it returns the others and an error; an absent activity is unknown then.
-	Levels(ctx context.Context, activityIDs []string) (map[string]Level, error)
+	// GateStates reads the gates of these activities with one call. An activity without a gate is absent from the
+	// result. If some gates cannot be read, it returns the others and an error; an absent activity is unknown then.
+	GateStates(ctx context.Context, activityIDs []string) (map[string]GateState, error)
 	// Ready reports whether this Redis has been filled. Only then an absent sale does not exist.
 	Ready(ctx context.Context) (bool, error)
 	// Now returns Redis time, which decides whether a sale is open.

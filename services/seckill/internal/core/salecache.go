@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Ages and bounds of the cache. The loop refreshes the sales in use often enough that their levels are no older than
-// maxDecisionAge while Redis responds.
+// Ages and bounds of the cache. The loop refreshes the sales in use often enough that the states of their gates are no
+// older than maxDecisionAge while Redis responds.
 const (
-	maxDecisionAge  = 200 * time.Millisecond // of a level that decides a request
+	maxDecisionAge  = 200 * time.Millisecond // of a gate state that decides a request
 	maxDisplayAge   = time.Second            // of data that a buyer reads
 	refreshInterval = 100 * time.Millisecond
 	idleAfter       = 10 * time.Second // since the last use; then the sale is dropped from the cache
@@ -23,9 +23,9 @@ const (
 // view is one activity as this process last read it. It is never changed, only replaced.
 type view struct {
 	Sale
-	Level
-	saleAt  time.Time // both times are taken before the read began
-	levelAt time.Time
+	GateState
+	saleAt time.Time // both times are taken before the read began
+	gateAt time.Time
 }
 
 type slot struct {
@@ -72,7 +72,8 @@ func (c *SaleCache) Run(ctx context.Context) error {
 	}
 }
 
-// refresh reads the levels in use with one call, the descriptions and the offset that are due, and drops idle sales.
+// refresh reads the gate states in use with one call, the descriptions and the offset that are due, and drops idle
+// sales.
 func (c *SaleCache) refresh(ctx context.Context) {
 	now := c.now()
 	c.mu.Lock()
@@ -97,19 +98,19 @@ func (c *SaleCache) refresh(ctx context.Context) {
 	at := c.now()
 	call, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	levels, err := c.cat.Levels(call, ids)
+	states, err := c.cat.GateStates(call, ids)
 	for _, id := range ids {
-		if _, ok := levels[id]; !ok && err != nil {
+		if _, ok := states[id]; !ok && err != nil {
 			continue // the view becomes too old to be used
 		}
-		c.update(call, id, levels, at)
+		c.update(call, id, states, at)
 	}
 }
 
-// update replaces the view of one activity by the level that was read at that time. It reads the description if that
-// is due. An activity without a level has no gate any more.
-func (c *SaleCache) update(ctx context.Context, id string, levels map[string]Level, at time.Time) {
-	level, ok := levels[id]
+// update replaces the gate state in the view of one activity by the one that was read at that time. It reads the
+// description if that is due. An activity that is absent from states has no gate any more.
+func (c *SaleCache) update(ctx context.Context, id string, states map[string]GateState, at time.Time) {
+	state, ok := states[id]
 	c.mu.Lock()
 	s := c.slots[id]
 	switch {
@@ -124,7 +125,7 @@ func (c *SaleCache) update(ctx context.Context, id string, levels map[string]Lev
 	known := s.view
 	c.mu.Unlock()
 
-	v := view{Level: level, levelAt: at}
+	v := view{GateState: state, gateAt: at}
 	if known != nil {
 		v.Sale, v.saleAt = known.Sale, known.saleAt
 	}
@@ -140,12 +141,12 @@ func (c *SaleCache) update(ctx context.Context, id string, levels map[string]Lev
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	// get may have stored a newer view in the meantime.
-	if s.view == nil || !s.view.levelAt.After(at) {
+	if s.view == nil || !s.view.gateAt.After(at) {
 		s.view = &v
 	}
 }
 
-// get returns a view whose level is no older than maxAge, and reads it if necessary. Concurrent callers share one
+// get returns a view whose gate state is no older than maxAge, and reads it if necessary. Concurrent callers share one
 // read. The call marks the activity as in use.
 func (c *SaleCache) get(ctx context.Context, id string, maxAge time.Duration) (*view, error) {
 	for shared := false; ; {
@@ -154,7 +155,7 @@ func (c *SaleCache) get(ctx context.Context, id string, maxAge time.Duration) (*
 		s := c.slots[id]
 		if s != nil && s.view != nil {
 			s.usedAt = now
-			if v := s.view; now.Sub(v.levelAt) <= maxAge {
+			if v := s.view; now.Sub(v.gateAt) <= maxAge {
 				c.mu.Unlock()
 				return v, nil
 			}
@@ -213,8 +214,8 @@ func (c *SaleCache) load(ctx context.Context, id string) (*view, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 	defer cancel()
 	at := c.now()
-	levels, err := c.cat.Levels(ctx, []string{id})
-	level, ok := levels[id]
+	states, err := c.cat.GateStates(ctx, []string{id})
+	state, ok := states[id]
 	switch {
 	case err != nil:
 		return nil, err
@@ -225,7 +226,7 @@ func (c *SaleCache) load(ctx context.Context, id string) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &view{Sale: sale, Level: level, saleAt: at, levelAt: at}, nil
+	return &view{Sale: sale, GateState: state, saleAt: at, gateAt: at}, nil
 }
 
 // fresh returns the view if it is fresh enough to decide a request, and otherwise nil. It marks the activity as in
@@ -239,7 +240,7 @@ func (c *SaleCache) fresh(id string) *view {
 	}
 	now := c.now()
 	s.usedAt = now
-	if s.view == nil || now.Sub(s.view.levelAt) > maxDecisionAge {
+	if s.view == nil || now.Sub(s.view.gateAt) > maxDecisionAge {
 		return nil
 	}
 	return s.view
@@ -313,14 +314,14 @@ func (c *SaleCache) loadSales(ctx context.Context, at time.Time) ([]view, error)
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	levels, err := c.cat.Levels(ctx, ids)
-	if err != nil && len(levels) == 0 {
+	states, err := c.cat.GateStates(ctx, ids)
+	if err != nil && len(states) == 0 {
 		return nil, err
 	}
 	var views []view // without the sales whose gates cannot be read
 	for _, s := range sales {
-		if l, ok := levels[s.ActivityID]; ok {
-			views = append(views, view{Sale: s, Level: l, saleAt: at, levelAt: at})
+		if l, ok := states[s.ActivityID]; ok {
+			views = append(views, view{Sale: s, GateState: l, saleAt: at, gateAt: at})
 		}
 	}
 	return views, nil

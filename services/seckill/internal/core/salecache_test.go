@@ -50,7 +50,7 @@ func TestCacheFollowsTheGate(t *testing.T) {
 	_, err := s.Sales.get(t.Context(), "7", maxDecisionAge)
 	require.NoError(t, err)
 	w.advance(150 * time.Millisecond)
-	w.change(func() { w.level = &Level{State: StatePaused, EndsAt: noon.Add(time.Hour)} })
+	w.change(func() { w.state = &GateState{State: StatePaused, EndsAt: noon.Add(time.Hour)} })
 	s.Sales.refresh(t.Context())
 	require.Equal(t, StatePaused, s.Sales.fresh("7").State)
 
@@ -59,7 +59,7 @@ func TestCacheFollowsTheGate(t *testing.T) {
 	s.Sales.refresh(t.Context())
 	require.Equal(t, "renamed", s.Sales.fresh("7").Title)
 
-	w.change(func() { w.level = nil })
+	w.change(func() { w.state = nil })
 	w.advance(150 * time.Millisecond)
 	s.Sales.refresh(t.Context())
 	require.Nil(t, s.Sales.fresh("7"))
@@ -77,7 +77,7 @@ func TestRunKeepsUsedSalesFresh(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var loop sync.WaitGroup
 	loop.Go(func() { _ = s.Sales.Run(ctx) })
-	w.change(func() { w.level = &Level{State: StateEnded} })
+	w.change(func() { w.state = &GateState{State: StateEnded} })
 	require.Eventually(t, func() bool {
 		v := s.Sales.fresh("7")
 		return v != nil && v.State == StateEnded
@@ -96,7 +96,7 @@ func TestUnreadableGateAffectsItsOwnSaleOnly(t *testing.T) {
 	require.ErrorIs(t, err, ErrUnavailable)
 	s.Sales.track("8") // its buyers keep requesting it
 	w.advance(150 * time.Millisecond)
-	w.change(func() { w.level = &Level{State: StatePaused, EndsAt: noon.Add(time.Hour)} })
+	w.change(func() { w.state = &GateState{State: StatePaused, EndsAt: noon.Add(time.Hour)} })
 	s.Sales.refresh(t.Context())
 	require.Equal(t, StatePaused, s.Sales.fresh("7").State, "refreshed as before")
 	list, err := s.Sales.list(t.Context())

@@ -44,7 +44,7 @@ type ActivityView struct {
 func (v *view) at(now time.Time) ActivityView {
 	sale := v.Sale
 	// The gate decides by its own window, so that is the one to show.
-	sale.StartsAt, sale.EndsAt = v.Level.StartsAt, v.Level.EndsAt
+	sale.StartsAt, sale.EndsAt = v.GateState.StartsAt, v.GateState.EndsAt
 	return ActivityView{Sale: sale, State: v.StateAt(now), ServerTime: now, Left: v.Left}
 }
 
@@ -136,7 +136,7 @@ func (s *Service) CheckStarted(ctx context.Context, activityID string) error {
 		return s.refusal(ctx, activityID, err)
 	}
 	now := s.Sales.clock(ctx)
-	if !now.Before(v.Level.StartsAt) {
+	if !now.Before(v.GateState.StartsAt) {
 		return nil
 	}
 	return v.checkOpen(now)
@@ -167,7 +167,7 @@ func (v *view) checkOpen(now time.Time) error {
 	case StatePaused:
 		return paused()
 	case StateScheduled:
-		return notStarted(v.Level.StartsAt)
+		return notStarted(v.GateState.StartsAt)
 	case StateOpen:
 	}
 	return nil

@@ -39,21 +39,21 @@ func TestPathIsIssuedOnlyWhileTheSaleIsOpenAndNotSoldOut(t *testing.T) {
 		member string
 	}{
 		"open":                    {func(*world) {}, "", ""},
-		"one SKU of two left":     {func(w *world) { w.level.Left["2"] = 0 }, "", ""},
-		"not started":             {func(w *world) { w.level.StartsAt = noon.Add(time.Second) }, contract.CodeActivityNotStarted, "starts_at"},
-		"window has ended":        {func(w *world) { w.level.EndsAt = noon }, contract.CodeActivityEnded, ""},
-		"ended by the merchant":   {func(w *world) { w.level.State = StateEnded }, contract.CodeActivityEnded, ""},
-		"paused":                  {func(w *world) { w.level.State = StatePaused }, contract.CodeActivityPaused, ""},
-		"not started, paused":     {func(w *world) { w.level.State, w.level.StartsAt = StatePaused, noon.Add(time.Hour) }, contract.CodeActivityPaused, ""},
-		"sold out":                {func(w *world) { w.level.Left["1"] = 0 }, contract.CodeSoldOut, ""},
-		"oversold by an adoption": {func(w *world) { w.level.Left["1"] = -2 }, contract.CodeSoldOut, ""},
-		"no gate, no sale":        {func(w *world) { w.level, w.hasSale = nil, false }, contract.CodeNotFound, ""},
-		"gate lost":               {func(w *world) { w.level = nil }, contract.CodeGateUnavailable, ""},
-		"redis not filled":        {func(w *world) { w.level, w.hasSale, w.ready = nil, false, false }, contract.CodeGateUnavailable, ""},
+		"one SKU of two left":     {func(w *world) { w.state.Left["2"] = 0 }, "", ""},
+		"not started":             {func(w *world) { w.state.StartsAt = noon.Add(time.Second) }, contract.CodeActivityNotStarted, "starts_at"},
+		"window has ended":        {func(w *world) { w.state.EndsAt = noon }, contract.CodeActivityEnded, ""},
+		"ended by the merchant":   {func(w *world) { w.state.State = StateEnded }, contract.CodeActivityEnded, ""},
+		"paused":                  {func(w *world) { w.state.State = StatePaused }, contract.CodeActivityPaused, ""},
+		"not started, paused":     {func(w *world) { w.state.State, w.state.StartsAt = StatePaused, noon.Add(time.Hour) }, contract.CodeActivityPaused, ""},
+		"sold out":                {func(w *world) { w.state.Left["1"] = 0 }, contract.CodeSoldOut, ""},
+		"oversold by an adoption": {func(w *world) { w.state.Left["1"] = -2 }, contract.CodeSoldOut, ""},
+		"no gate, no sale":        {func(w *world) { w.state, w.hasSale = nil, false }, contract.CodeNotFound, ""},
+		"gate lost":               {func(w *world) { w.state = nil }, contract.CodeGateUnavailable, ""},
+		"redis not filled":        {func(w *world) { w.state, w.hasSale, w.ready = nil, false, false }, contract.CodeGateUnavailable, ""},
 		"redis unavailable":       {func(w *world) { w.err = fmt.Errorf("%w: dial", ErrUnavailable) }, contract.CodeGateUnavailable, ""},
 		"no worker id":            {func(w *world) { w.noLease = true }, contract.CodeUnavailable, ""},
-		"redis clock is ahead":    {func(w *world) { w.offset, w.level.StartsAt = 2*time.Second, noon.Add(time.Second) }, "", ""},
-		"redis clock is behind":   {func(w *world) { w.offset, w.level.StartsAt = -2*time.Second, noon.Add(-time.Second) }, contract.CodeActivityNotStarted, "starts_at"},
+		"redis clock is ahead":    {func(w *world) { w.offset, w.state.StartsAt = 2*time.Second, noon.Add(time.Second) }, "", ""},
+		"redis clock is behind":   {func(w *world) { w.offset, w.state.StartsAt = -2*time.Second, noon.Add(-time.Second) }, contract.CodeActivityNotStarted, "starts_at"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, s := newWorld(t)
@@ -78,7 +78,7 @@ func TestPathIsIssuedOnlyWhileTheSaleIsOpenAndNotSoldOut(t *testing.T) {
 func TestSaleIsPausedWhileABuyerWaits(t *testing.T) {
 	w, s := newWorld(t)
 	require.NoError(t, s.CheckAdmission(t.Context(), "7"))
-	w.change(func() { w.now, w.level.State = w.now.Add(time.Second), StatePaused })
+	w.change(func() { w.now, w.state.State = w.now.Add(time.Second), StatePaused })
 	_, err := s.IssuePath(t.Context(), "alice", "7")
 	refused(t, err, contract.CodeActivityPaused)
 }
@@ -86,7 +86,7 @@ func TestSaleIsPausedWhileABuyerWaits(t *testing.T) {
 func TestCheckSoldOutCallsNoPort(t *testing.T) {
 	w, s := newWorld(t)
 	require.NoError(t, s.CheckSoldOut(t.Context(), "7"), "nothing is cached yet")
-	w.change(func() { w.level.Left["1"], w.level.Left["2"] = 0, 0 })
+	w.change(func() { w.state.Left["1"], w.state.Left["2"] = 0, 0 })
 	refused(t, s.CheckAdmission(t.Context(), "7"), contract.CodeSoldOut)
 	reads := w.reads
 	refused(t, s.CheckSoldOut(t.Context(), "7"), contract.CodeSoldOut)
@@ -94,7 +94,7 @@ func TestCheckSoldOutCallsNoPort(t *testing.T) {
 	require.NoError(t, s.CheckSoldOut(t.Context(), "7"), "the cached view is too old")
 	require.Equal(t, reads, w.reads)
 
-	w.change(func() { w.level.State = StatePaused })
+	w.change(func() { w.state.State = StatePaused })
 	refused(t, s.CheckAdmission(t.Context(), "7"), contract.CodeActivityPaused)
 	require.NoError(t, s.CheckSoldOut(t.Context(), "7"), "paused is not sold out")
 }
@@ -223,21 +223,21 @@ func TestSoldOutSaleNeedsLookupsOnly(t *testing.T) {
 	require.Len(t, w.requests, 2)
 
 	w.change(func() {
-		w.level = &Level{State: StateOpen, StartsAt: w.level.StartsAt, EndsAt: w.level.EndsAt, Left: map[string]int64{"1": 0, "2": 0}, Unpaid: map[string]time.Time{"1": noon.Add(2 * time.Minute)}}
+		w.state = &GateState{State: StateOpen, StartsAt: w.state.StartsAt, EndsAt: w.state.EndsAt, Left: map[string]int64{"1": 0, "2": 0}, Unpaid: map[string]time.Time{"1": noon.Add(2 * time.Minute)}}
 	})
 	s.Sales.refresh(t.Context())
 	_, err = s.Purchase(t.Context(), "bob", "7", unused.Path, lines)
 	require.Equal(t, noon.Add(2*time.Minute), members(refused(t, err, contract.CodeSoldOut))["may_return_until"],
-		"from the level, not from an earlier verdict")
+		"from the gate state, not from an earlier verdict")
 	_, err = s.IssuePath(t.Context(), "dora", "7")
 	require.Equal(t, noon.Add(2*time.Minute), members(refused(t, err, contract.CodeSoldOut))["may_return_until"])
 	got, err := s.Purchase(t.Context(), "alice", "7", used.Path, lines)
 	require.NoError(t, err)
 	require.Equal(t, used.OrderSN, got.OrderSN, "a known path returns its purchase while sold out")
-	require.Len(t, w.requests, 2, "the cached level and a lookup decide without Reserve")
+	require.Len(t, w.requests, 2, "the cached gate state and a lookup decide without Reserve")
 	require.Equal(t, 2, w.lookups)
 
-	// A cached level that is too old is not used: the gate decides.
+	// A cached gate state that is too old is not used: the gate decides.
 	w.advance(maxDecisionAge + time.Millisecond)
 	w.change(func() { w.verdict = Verdict{Outcome: Accepted} })
 	_, err = s.Purchase(t.Context(), "carol", "7", stale.Path, lines)
@@ -245,7 +245,7 @@ func TestSoldOutSaleNeedsLookupsOnly(t *testing.T) {
 
 	// Neither is it used while the sale is not open: the gate returns the right outcome.
 	s.Sales.refresh(t.Context())
-	w.change(func() { w.level.State = StatePaused; w.verdict = Verdict{Outcome: Paused} })
+	w.change(func() { w.state.State = StatePaused; w.verdict = Verdict{Outcome: Paused} })
 	w.advance(150 * time.Millisecond)
 	s.Sales.refresh(t.Context())
 	_, err = s.Purchase(t.Context(), "bob", "7", unused.Path, lines)
@@ -262,9 +262,9 @@ func TestErrorsOfTheGateHaveTheirCodes(t *testing.T) {
 		"time-out":          {func(w *world) { w.err = context.DeadlineExceeded }, contract.CodeGateUnavailable},
 		"queue full":        {func(w *world) { w.err = ErrOverloaded }, contract.CodeOverloaded},
 		"broken":            {func(w *world) { w.err = errors.New("WRONGTYPE") }, contract.CodeInternal},
-		"unknown activity":  {func(w *world) { w.level, w.hasSale = nil, false }, contract.CodeNotFound},
-		"gate lost":         {func(w *world) { w.level = nil }, contract.CodeGateUnavailable},
-		"redis not filled":  {func(w *world) { w.level, w.hasSale, w.ready = nil, false, false }, contract.CodeGateUnavailable},
+		"unknown activity":  {func(w *world) { w.state, w.hasSale = nil, false }, contract.CodeNotFound},
+		"gate lost":         {func(w *world) { w.state = nil }, contract.CodeGateUnavailable},
+		"redis not filled":  {func(w *world) { w.state, w.hasSale, w.ready = nil, false, false }, contract.CodeGateUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, s := newWorld(t)
@@ -322,7 +322,7 @@ func TestActivitiesListsOpenAndScheduledOnes(t *testing.T) {
 	require.Len(t, page, 1)
 	require.Equal(t, StateOpen, page[0].State)
 
-	w.change(func() { w.level.State = StatePaused })
+	w.change(func() { w.state.State = StatePaused })
 	page, _, err = s.Activities(t.Context(), 20, "")
 	require.NoError(t, err)
 	require.Len(t, page, 1, "the list may be a second old")
@@ -353,7 +353,7 @@ func TestCursorOfSalesRoundTrips(t *testing.T) {
 
 func TestMayReturnUntil(t *testing.T) {
 	soon, end := noon.Add(time.Minute), noon.Add(time.Hour)
-	l := Level{
+	l := GateState{
 		EndsAt: end, Left: map[string]int64{"1": 0, "2": 0, "3": 0, "4": 5},
 		Unpaid: map[string]time.Time{"1": soon, "2": {}, "4": noon.Add(-time.Minute)},
 	}
@@ -369,5 +369,5 @@ func TestMayReturnUntil(t *testing.T) {
 	require.Zero(t, l.mayReturnUntil(noon, line("1", "3")), "the third has no unpaid units")
 	require.Equal(t, end, l.mayReturnUntil(noon, nil), "the latest of any SKU")
 	require.Equal(t, end, l.mayReturnUntil(soon, line("1")), "the known deadline has passed")
-	require.Zero(t, Level{EndsAt: end}.mayReturnUntil(noon, nil))
+	require.Zero(t, GateState{EndsAt: end}.mayReturnUntil(noon, nil))
 }

@@ -27,7 +27,7 @@ type Item struct {
 	Total    int64 // units
 }
 
-// Sale is the description of a sale for buyers. Its Level holds whether it is open.
+// Sale is the description of a sale for buyers. Whether it is open is in its GateState.
 type Sale struct {
 	ActivityID   string
 	Title        string
@@ -37,8 +37,8 @@ type Sale struct {
 	Items        []Item
 }
 
-// Level is the part of a sale that its gate stores: state, window and units left.
-type Level struct {
+// GateState is the part of a sale that its gate stores: state, window, units left and deadlines of unpaid units.
+type GateState struct {
 	State    State // open, paused or ended, as the merchant last set it
 	StartsAt time.Time
 	EndsAt   time.Time
@@ -50,13 +50,13 @@ type Level struct {
 
 // StateAt returns the state of the sale at a moment. A sale that the merchant ended or paused has that state whatever
 // its window.
-func (l Level) StateAt(now time.Time) State {
+func (g GateState) StateAt(now time.Time) State {
 	switch {
-	case l.State == StateEnded || !now.Before(l.EndsAt):
+	case g.State == StateEnded || !now.Before(g.EndsAt):
 		return StateEnded
-	case l.State == StatePaused:
+	case g.State == StatePaused:
 		return StatePaused
-	case now.Before(l.StartsAt):
+	case now.Before(g.StartsAt):
 		return StateScheduled
 	}
 	return StateOpen
@@ -64,9 +64,9 @@ func (l Level) StateAt(now time.Time) State {
 
 // anySoldOut reports whether the SKU of one of these lines has no units left. An unlisted SKU does not count: the gate
 // decides about it.
-func (l Level) anySoldOut(lines []contract.Line) bool {
+func (g GateState) anySoldOut(lines []contract.Line) bool {
 	for _, line := range lines {
-		if left, ok := l.Left[line.SKUID]; ok && left <= 0 {
+		if left, ok := g.Left[line.SKUID]; ok && left <= 0 {
 			return true
 		}
 	}
@@ -74,31 +74,31 @@ func (l Level) anySoldOut(lines []contract.Line) bool {
 }
 
 // allSoldOut reports whether no SKU has units left.
-func (l Level) allSoldOut() bool {
-	for _, left := range l.Left {
+func (g GateState) allSoldOut() bool {
+	for _, left := range g.Left {
 		if left > 0 {
 			return false
 		}
 	}
-	return len(l.Left) > 0
+	return len(g.Left) > 0
 }
 
 // mayReturnUntil returns the time until which the units that these lines lack may be released, by the rule of
 // reserve.lua. It is zero if the units of one line cannot be released. Without lines it is the latest time of any SKU.
-func (l Level) mayReturnUntil(now time.Time, lines []contract.Line) (until time.Time) {
+func (g GateState) mayReturnUntil(now time.Time, lines []contract.Line) (until time.Time) {
 	if len(lines) == 0 {
-		for sku := range l.Unpaid {
-			if at := l.unpaidUntil(now, sku); at.After(until) {
+		for sku := range g.Unpaid {
+			if at := g.unpaidUntil(now, sku); at.After(until) {
 				until = at
 			}
 		}
 		return until
 	}
 	for _, line := range lines {
-		if left, ok := l.Left[line.SKUID]; !ok || left > 0 {
+		if left, ok := g.Left[line.SKUID]; !ok || left > 0 {
 			continue
 		}
-		at := l.unpaidUntil(now, line.SKUID)
+		at := g.unpaidUntil(now, line.SKUID)
 		if at.IsZero() {
 			return at
 		}
@@ -110,10 +110,10 @@ func (l Level) mayReturnUntil(now time.Time, lines []contract.Line) (until time.
 }
 
 // unpaidUntil returns the time until which unpaid units of the SKU may be released. It is zero if there are none.
-func (l Level) unpaidUntil(now time.Time, skuID string) time.Time {
-	at, unpaid := l.Unpaid[skuID]
-	if unpaid && (!at.After(now) || at.After(l.EndsAt)) { // a deadline is not known, or is after the end
-		return l.EndsAt
+func (g GateState) unpaidUntil(now time.Time, skuID string) time.Time {
+	at, unpaid := g.Unpaid[skuID]
+	if unpaid && (!at.After(now) || at.After(g.EndsAt)) { // a deadline is not known, or is after the end
+		return g.EndsAt
 	}
 	return at
 }

@@ -48,8 +48,8 @@ func (c Catalogue) Sales(ctx context.Context) ([]core.Sale, error) {
 	return out, nil
 }
 
-// Levels implements core.Catalogue.
-func (c Catalogue) Levels(ctx context.Context, activityIDs []string) (map[string]core.Level, error) {
+// GateStates implements core.Catalogue.
+func (c Catalogue) GateStates(ctx context.Context, activityIDs []string) (map[string]core.GateState, error) {
 	refs := make([]contract.GateRef, len(activityIDs))
 	for i, id := range activityIDs {
 		refs[i] = refOf(id)
@@ -58,14 +58,14 @@ func (c Catalogue) Levels(ctx context.Context, activityIDs []string) (map[string
 	if err != nil {
 		return nil, mapError(err)
 	}
-	out := make(map[string]core.Level, len(levels))
+	out := make(map[string]core.GateState, len(levels))
 	var errs []error
 	for i, l := range levels {
 		if l.Err != nil {
 			errs = append(errs, mapError(l.Err))
 		}
 		if l.Found {
-			out[activityIDs[i]] = core.Level{
+			out[activityIDs[i]] = core.GateState{
 				State: core.State(l.State), StartsAt: l.StartsAt, EndsAt: l.EndsAt, Left: l.Left, Unpaid: l.Unpaid,
 			}
 		}

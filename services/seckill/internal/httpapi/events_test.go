@@ -47,9 +47,9 @@ func (open) Sale(_ context.Context, id string) (core.Sale, error) {
 	return core.Sale{ActivityID: id}, nil
 }
 func (open) Sales(context.Context) ([]core.Sale, error) { return nil, nil }
-func (open) Levels(_ context.Context, ids []string) (map[string]core.Level, error) {
+func (open) GateStates(_ context.Context, ids []string) (map[string]core.GateState, error) {
 	now := time.Now()
-	return map[string]core.Level{ids[0]: {
+	return map[string]core.GateState{ids[0]: {
 		State: core.StateOpen, StartsAt: now.Add(-time.Hour), EndsAt: now.Add(time.Hour), Left: map[string]int64{"1": 1},
 	}}, nil
 }
