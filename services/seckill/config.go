@@ -17,8 +17,9 @@ type Config struct {
 	settings.Auth
 	Paths
 
-	// GateWait is the time that a buyer waits for the gate; then the outcome is unknown. GateTimeout bounds one call
-	// to Redis. GateQueue is the number of callers that may wait for one gate.
+	// GateWait bounds a buyer's wait for the gate; then the outcome is unknown. A GateTimeout close to it extends the
+	// bound (see gate.Options). GateTimeout bounds one call to Redis. GateQueue is the number of callers that may wait
+	// for one gate.
 	GateWait    time.Duration `env:"GATE_WAIT" envDefault:"3s"`
 	GateTimeout time.Duration `env:"GATE_TIMEOUT" envDefault:"1500ms"`
 	GateQueue   int           `env:"GATE_QUEUE" envDefault:"8192"`

@@ -32,7 +32,9 @@ type Deps struct {
 	Telemetry *telemetry.Telemetry
 	Now       func() time.Time  // nil means time.Now; the service measures its offset to Redis time
 	Limits    *admission.Limits // of the routes; nil means none. The caller runs their components
-	Lease     ordersn.Lease     // of the worker id; nil means a lease in Redis, kept by a component of the service
+	// Lease is the lease of the worker id, a part of each order_sn. nil means one in Redis that a component of the
+	// service renews.
+	Lease ordersn.Lease
 }
 
 // Service is the seckill service.

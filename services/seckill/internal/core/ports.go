@@ -12,20 +12,22 @@ var (
 	ErrNoGate = errors.New("no gate")
 	// ErrNoSale means that this Redis holds no sale of the activity.
 	ErrNoSale = errors.New("no sale")
-	// ErrUnavailable means that Redis did not respond. Whether it carried out the call is unknown.
+	// ErrUnavailable means that Redis did not respond or could not serve the call, or that its data is damaged, such as
+	// the entry of a purchase. Whether the call was carried out is unknown.
 	ErrUnavailable = errors.New("gate unavailable")
 	// ErrBreakerOpen means that the call was not made, because Redis did not respond to earlier calls.
 	ErrBreakerOpen = errors.New("gate unavailable: breaker open")
 	// ErrOverloaded means that the queue of the gate is full and the call was not made.
 	ErrOverloaded = errors.New("gate queue is full")
-	// ErrNoLease means that this process holds no worker id and may not issue order_sns now.
+	// ErrNoLease means that this process holds no worker id, a part of each order_sn, and may not issue order_sns now.
 	ErrNoLease = errors.New("no worker id")
 )
 
-// Gate reserves units; no other place does. It may send the calls of many callers together.
+// Gate accepts purchases and reserves their units; nothing else in this service does. It may send the calls of many
+// callers together.
 type Gate interface {
-	// Reserve requests the units of one purchase. Like Lookup it waits for a bounded time. After an error other than
-	// ErrOverloaded and ErrNoGate the outcome is unknown.
+	// Reserve requests the units of one purchase. Like Lookup it waits for a bounded time. ErrNoGate, ErrOverloaded and
+	// ErrBreakerOpen mean that this call reserved nothing. After any other error the outcome is unknown.
 	Reserve(ctx context.Context, activityID string, p Purchase) (Verdict, error)
 	// Lookup reads one purchase; it returns false if the gate has none with this order_sn.
 	Lookup(ctx context.Context, activityID, orderSN string) (Reservation, bool, error)
@@ -42,7 +44,7 @@ type Catalogue interface {
 	// GateStates reads the gates of these activities with one call. An activity without a gate is absent from the
 	// result. If some gates cannot be read, it returns the others and an error; an absent activity is unknown then.
 	GateStates(ctx context.Context, activityIDs []string) (map[string]GateState, error)
-	// Ready reports whether this Redis has been filled. Only then an absent sale does not exist.
+	// Ready reports whether inventory has filled this Redis. Until then, a sale that Redis lacks may exist.
 	Ready(ctx context.Context) (bool, error)
 	// Now returns Redis time, which decides whether a sale is open.
 	Now(ctx context.Context) (time.Time, error)
@@ -50,7 +52,7 @@ type Catalogue interface {
 
 // OrderSNs issues order_sns.
 type OrderSNs interface {
-	// Next returns a new order_sn with the gene of this user.
+	// Next returns a new order_sn with the gene of this user, a hash of the user id in its lowest 8 bits.
 	Next(userID string) (string, error)
 	// Belongs reports whether an order_sn carries the gene of this user.
 	Belongs(orderSN, userID string) bool

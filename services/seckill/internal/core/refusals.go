@@ -75,15 +75,17 @@ func (s *Service) refusal(ctx context.Context, activityID string, err error) err
 	return err
 }
 
-// unknownOutcome is logged with its cause. Callers pass nil for an open breaker and for a time-out: during an outage
-// there are too many of these to log each.
+// unknownOutcome returns the refusal of a read or purchase that got no usable response; the purchase may have been
+// accepted. The refusal is logged with its cause err. Callers pass nil for an open breaker and for a time-out: during
+// an outage there are too many of these to log each.
 func unknownOutcome(err error) error {
 	return contract.Refuse(contract.CodeGateUnavailable,
-		"no response in time, the outcome is unknown: repeat the same request or read the reservation").
+		"no usable response in time; repeat the same request: a purchase may have been accepted and is never made twice").
 		After(time.Second).Because(err)
 }
 
-// absent distinguishes an activity that does not exist from one that this Redis does not hold, or not yet.
+// absent returns the refusal of an activity whose gate or sale Redis lacks: not_found if the activity does not exist,
+// gate_unavailable if inventory has yet to write it to this Redis, for the first time or again.
 func (s *Service) absent(ctx context.Context, activityID string, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 	defer cancel()

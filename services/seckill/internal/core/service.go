@@ -48,7 +48,8 @@ func (v *view) at(now time.Time) ActivityView {
 	return ActivityView{Sale: sale, State: v.StateAt(now), ServerTime: now, Left: v.Left}
 }
 
-// Activities returns a page of the open and scheduled sales, ordered by start, from after the sale that cursor names.
+// Activities returns a page of the open and scheduled sales, ordered by start time. The page starts after the sale that
+// cursor names, or with the first sale if cursor is empty.
 func (s *Service) Activities(
 	ctx context.Context, limit int, cursor string,
 ) (page []ActivityView, next string, err error) {
@@ -267,7 +268,8 @@ func (s *Service) Reservation(ctx context.Context, userID, activityID, orderSN s
 	return r, nil
 }
 
-// Reservations returns a page of a user's purchases in an activity, latest first, from after the order_sn cursor.
+// Reservations returns a page of a user's purchases in an activity, latest first. The page starts after the order_sn in
+// cursor, or with the latest purchase if cursor is empty.
 func (s *Service) Reservations(
 	ctx context.Context, userID, activityID string, limit int, cursor string,
 ) (page []Reservation, next string, err error) {

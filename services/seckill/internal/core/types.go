@@ -84,7 +84,8 @@ func (g GateState) allSoldOut() bool {
 }
 
 // mayReturnUntil returns the time until which the units that these lines lack may be released, by the rule of
-// reserve.lua. It is zero if the units of one line cannot be released. Without lines it is the latest time of any SKU.
+// pkg/stockgate/lua/reserve.lua. It is zero if the units of one line cannot be released. Without lines it is the latest
+// time of any SKU.
 func (g GateState) mayReturnUntil(now time.Time, lines []contract.Line) (until time.Time) {
 	if len(lines) == 0 {
 		for sku := range g.Unpaid {
@@ -118,7 +119,8 @@ func (g GateState) unpaidUntil(now time.Time, skuID string) time.Time {
 	return at
 }
 
-// Status is the status of a purchase as its buyer sees it. It only rises.
+// Status is the status of a purchase as its buyer sees it. It moves forward only, except by a repair. After paid, only
+// a refund changes it, to closed. A stream has ended by then and does not report the refund.
 type Status string
 
 // The statuses of a purchase.

@@ -16,8 +16,9 @@ type Catalogue struct{ Redis *stockgate.Gate }
 
 var _ core.Catalogue = Catalogue{}
 
-// Sale implements core.Catalogue. An absent sale whose gate is listed does exist: Redis has lost data, such as a node
-// of a Cluster, and inventory will write it again. Then Sale returns ErrNoGate.
+// Sale implements core.Catalogue. If Redis lacks the sale but still lists its gate, Redis has lost data, for example
+// with a node of a Cluster. The sale exists and inventory will write it again, so Sale returns ErrNoGate, not
+// ErrNoSale.
 func (c Catalogue) Sale(ctx context.Context, activityID string) (core.Sale, error) {
 	s, err := c.Redis.Sale(ctx, activityID)
 	if errors.Is(err, stockgate.ErrNoSale) {

@@ -22,9 +22,9 @@ import (
 // Bounds of the groups.
 const (
 	lookupGroup = 256 // order_sns in one lookup call
-	// lookupCalls is the number of lookup calls in flight for one gate. Purchases are written to disk, so one call at
-	// a time is best for them. A lookup only waits for its turn at Redis: with one call at a time all buyers of a
-	// sold-out sale waited behind it while the processor was idle.
+	// lookupCalls is the number of lookup calls in flight for one gate. Reserve calls are made one at a time: Redis
+	// writes each of them to disk, so fewer and larger calls cost less. A lookup writes nothing. With one lookup call at
+	// a time, the buyers of a sold-out sale waited for its round trip while the processor was idle.
 	lookupCalls = 4
 	maxKeys     = 1024 // gates with waiting callers
 	gather      = 2 * time.Millisecond
@@ -40,8 +40,10 @@ type Redis interface {
 // Options are the options of a Gate.
 type Options struct {
 	CallTimeout time.Duration // of one script call
-	CallerWait  time.Duration // of one caller, from its request to the end of its call; default 3 s
-	Queue       int           // callers waiting for one gate
+	// CallerWait bounds the wait of one caller, from its request to the end of its call; default 3 s. If CallTimeout is
+	// more than three quarters of it, the bound is CallerWait/4 + CallTimeout instead.
+	CallerWait time.Duration
+	Queue      int // callers waiting for one gate
 	// Accepted, if set, is called with the number of purchases that a call has journaled. It must not block.
 	Accepted func(ref contract.GateRef, n int)
 }
@@ -78,8 +80,8 @@ func New(redis Redis, tel *telemetry.Telemetry, o Options) (*Gate, error) {
 	if o.CallerWait <= 0 {
 		o.CallerWait = 3 * time.Second
 	}
-	// CallerWait covers the wait in the queue and the call. The queue gets a quarter of it at least, also if
-	// CallTimeout equals CallerWait.
+	// CallerWait covers the wait in the queue and the call. At least a quarter of it is for the queue, also if
+	// CallTimeout equals CallerWait. In that case a caller may wait for longer than CallerWait.
 	maxWait := max(o.CallerWait-o.CallTimeout, o.CallerWait/4)
 	g.reserves = grouper[stockgate.Request, stockgate.Verdict]{
 		call: g.reserveGroup, timeout: o.CallTimeout, maxWait: maxWait,

@@ -15,9 +15,10 @@ import (
 // the calls of that key are in flight. An idle gate therefore responds at once, and a busy one serves many requests
 // with each call. The workers of a key, one for each call that may be in flight, live while there are requests.
 //
-// A caller waits for its reply only, without a timer and without its context: both would cost each of a hundred
-// thousand buyers more than their share of the call. The reply always comes in time, because each call ends by its
-// time-out, the next one follows at once, and a caller that waited for maxWait gets an error.
+// A caller waits for its reply only. It has no timer and does not watch its context: with a hundred thousand buyers,
+// these would cost more for each caller than its share of the call. The wait is bounded nevertheless: each call ends by
+// its time-out, the next one follows after gather at the latest, and a caller that waited longer than maxWait for its
+// call gets an error.
 //
 // At a moderate load, calls with two or three requests would follow each other without a pause. Each costs about as
 // much as a call with fifty (a round trip, a write to disk). Therefore a call that follows one with several requests
@@ -103,8 +104,8 @@ func (g *grouper[Q, A]) enqueue(key string, w waiter[Q, A]) error {
 	return nil
 }
 
-// largeGroup is the number of waiting requests from which a call begins without a pause, also beside calls in flight as
-// far as the field calls allows it.
+// largeGroup is the number of waiting requests from which a worker calls without the pause gather, and from which a
+// further worker starts, up to the field calls.
 const largeGroup = 16
 
 // work makes calls for one key until no request waits.

@@ -31,14 +31,18 @@ func newMetrics(meter metric.Meter, openStreams func() int) (metrics, error) {
 		all = append(all, err)
 		return c
 	}
-	m.accepted = counter("flashsale.seckill.purchases.accepted", "Purchases accepted by the gate")
-	m.repeated = counter("flashsale.seckill.purchases.repeated", "Purchase requests with a path that was used before")
-	m.flagged = counter("flashsale.seckill.flag.answered", "Path requests refused by a cached, sold-out sale alone")
-	m.paths = counter("flashsale.seckill.paths.issued", "Paths issued")
+	m.accepted = counter("flashsale.seckill.purchases.accepted",
+		"Purchase requests that reserved units at the gate; repeated requests are not counted")
+	m.repeated = counter("flashsale.seckill.purchases.repeated",
+		"Purchase requests that got 202 for a purchase that their path had made before")
+	m.flagged = counter("flashsale.seckill.flag.answered",
+		"Path requests refused as sold out by the cached sale, before all limits and without a call to Redis")
+	m.paths = counter("flashsale.seckill.paths.issued", "Path requests that got a path")
 	// Most buyers of a popular sale are refused. Their counters are plain integers, read when the metrics are
 	// collected.
 	_, err := meter.Int64ObservableCounter("flashsale.seckill.refused",
-		metric.WithDescription("Path and purchase requests refused, by call and reason"),
+		metric.WithDescription("Path and purchase requests that were refused, by call and error code; "+
+			"excludes refusals of the load shedder, the limits and the token check"),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			m.refused.Range(func(key, n any) bool {
 				of := key.(refusal)

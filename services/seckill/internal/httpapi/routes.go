@@ -24,7 +24,8 @@ type Deps struct {
 	OpenStreams func() int
 	// DevToken signs a development token; nil means that the route does not exist.
 	DevToken func(id auth.Identity, ttl time.Duration) (string, error)
-	// StreamFor is the lifetime of an event stream, Heartbeat the interval of its comments; 0 means as documented.
+	// StreamFor is the lifetime of an event stream, Heartbeat the interval of its comments. 0 means the default of
+	// events.go: 60 s and 15 s.
 	StreamFor, Heartbeat time.Duration
 }
 
@@ -53,9 +54,9 @@ func New(d Deps) (http.Handler, error) {
 	// Each request passes these checks in order: the load shedder; on the path route the sold-out check; limits by
 	// address, which need no token; the token; on the path route whether the sale has started; limits by user; on the
 	// path route whether the sale is open, and last the limits that queue. A refused request is charged only by the
-	// limits before the check that refuses it. path-activity and path-total are charged one after the other: a request
-	// that path-total refuses has used a permit of its activity. That costs no call to Redis and affects no other
-	// activity.
+	// limits before the check that refuses it. path-activity is charged before path-total: a request that path-total
+	// refuses has used a permit of its activity. It gets no refund, which could cost a call to Redis. The loss slows no
+	// other activity.
 	r := httpserver.NewRouter(d.Tel)
 	buyer := d.Verifier.Require()
 	on := d.Limits.On

@@ -38,8 +38,11 @@ const (
 	callTimeout     = 3 * time.Second       // of one call to Redis
 	drainTimeout    = 5 * time.Second
 	measureInterval = 5 * time.Second
-	maxConcurrent   = 8  // journals published at a time
-	burstSize       = 64 // accepted purchases in one call of the gate from which on buyers queue for it
+	maxConcurrent   = 8 // journals published at a time
+
+	// burstSize is the number of purchases accepted by one gate call from which the call counts as part of a burst: so
+	// large a group forms only while buyers queue for the gate.
+	burstSize = 64
 )
 
 // Relay publishes the journals of all gates.
@@ -122,7 +125,8 @@ func (r *Relay) Accepted(ref contract.GateRef, n int) {
 	}
 }
 
-// Run publishes until ctx ends. Then it publishes the rest as far as its time and the broker allow.
+// Run publishes until ctx ends. Then each loop publishes what is left in its journal, as far as its time and the broker
+// allow (drain).
 func (r *Relay) Run(ctx context.Context) error {
 	stops := map[contract.GateRef]context.CancelFunc{}
 	var running sync.WaitGroup
@@ -270,7 +274,8 @@ func (r *Relay) yieldToBuyers(ctx context.Context, l *loop, n int, took time.Dur
 	return min(7*took, maxYield)
 }
 
-// drain publishes the purchases that this process accepted before it was stopped. Other processes publish later ones.
+// drain publishes what the journal holds now and no other relay has read, also the purchases that other processes
+// accepted. It ends when a batch is not full, after an error or after drainTimeout. Other relays publish what remains.
 func (r *Relay) drain(ctx context.Context, ref contract.GateRef, pending batch) {
 	hard, cancel := lifecycle.DrainContext(ctx)
 	defer cancel()
