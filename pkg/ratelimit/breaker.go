@@ -19,7 +19,7 @@ type breaker struct {
 	openedAt        atomic.Int64
 	generation      atomic.Int64 // incremented when Redis may have missed or lost grants
 	generationSince atomic.Int64 // when generation last changed; 0 = never
-	aloneGeneration atomic.Int64 // the generation in which only this process had lost Redis
+	partialOutage   atomic.Int64 // the generation of the last outage in which another process could reach Redis
 	clock           clock
 }
 
@@ -60,10 +60,10 @@ func (b *breaker) newGeneration() {
 	b.generation.Add(1)
 }
 
-// close lets callers use Redis again. alone reports whether the other processes could reach it all the time.
-func (b *breaker) close(alone bool) {
-	if alone {
-		b.aloneGeneration.Store(b.generation.Load())
+// close lets callers use Redis again. partial reports whether at least one other process could reach Redis meanwhile.
+func (b *breaker) close(partial bool) {
+	if partial {
+		b.partialOutage.Store(b.generation.Load())
 	}
 	if b.open.Load() && b.open.CompareAndSwap(true, false) {
 		b.onChange(true, nil)

@@ -21,9 +21,9 @@ const maxConcurrency = 100_000
 func (s BulkheadSpec) validate() error {
 	switch {
 	case s.Limit < 1 || s.Limit > maxConcurrency:
-		return fmt.Errorf("ratelimit: a bulkhead of %d is not within 1 and %d", s.Limit, maxConcurrency)
+		return fmt.Errorf("ratelimit: a bulkhead of %d is not between 1 and %d", s.Limit, maxConcurrency)
 	case s.Queue < 0 || s.Queue > maxConcurrency:
-		return fmt.Errorf("ratelimit: a queue of %d is not within 0 and %d", s.Queue, maxConcurrency)
+		return fmt.Errorf("ratelimit: a queue of %d is not between 0 and %d", s.Queue, maxConcurrency)
 	case s.MaxWait < 0:
 		return fmt.Errorf("ratelimit: negative wait %s", s.MaxWait)
 	}
@@ -32,9 +32,9 @@ func (s BulkheadSpec) validate() error {
 
 // ConcurrencyLimiter limits the number of concurrent holders per key.
 type ConcurrencyLimiter interface {
-	// Acquire takes a slot. If none is free, it waits in the queue, first come, first served. It returns ErrQueueFull
-	// if the queue is full, ErrLimited if no slot became free in time, and the cause of the context if that ended
-	// first.
+	// Acquire takes a slot. If none is free, it waits in the queue. A Bulkhead serves its queue first come, first served.
+	// A RedisBulkhead retries at random intervals, so the order across processes is random. Acquire returns ErrQueueFull
+	// if the queue is full, ErrLimited if no slot became free in time, and the cause of the context if that ended first.
 	Acquire(ctx context.Context, key string) (Permit, error)
 	// Spec returns the current BulkheadSpec and SetSpec changes it. Holders keep their slots, even if there are more
 	// than the new limit.

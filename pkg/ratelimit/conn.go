@@ -41,7 +41,8 @@ type ConnOptions struct {
 	// Prefix begins every key (default "rl").
 	Prefix string
 	// Timeout bounds every call (default 50 ms; up to a quarter less, because calls that begin together end together).
-	// No caller waits longer, whatever is wrong with Redis.
+	// No single call takes longer, whatever is wrong with Redis. A request to a limiter with leases may wait for several
+	// calls one after the other.
 	Timeout time.Duration
 	// Failures is the number of failures in a row that open the breaker (default 3).
 	Failures int
@@ -147,13 +148,13 @@ func (c *Conn) Run(ctx context.Context) error {
 	for _, l := range c.allLeases() {
 		l.returnAll(ctx)
 	}
-	_, _ = c.heartbeat(ctx, false) // other processes would notice after three heartbeats anyway
+	_, _ = c.heartbeat(ctx, false) // if it fails, this process expires in Redis after three intervals
 	return nil
 }
 
-// updateInstances sets the number of processes that a heartbeat counted. A higher number applies at once, a lower one
-// only after as many heartbeats as it takes to declare a process dead. Otherwise, when Redis comes back empty and the
-// processes return one by one, each would believe to be alone.
+// updateInstances sets the number of processes that a heartbeat counted. A higher number applies at once. A lower one
+// applies after four heartbeats in a row that counted fewer, one more than the intervals after which a process counts
+// as dead. Otherwise, when Redis comes back empty and the processes return one by one, each would count only itself.
 func (c *Conn) updateInstances(n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -247,8 +248,10 @@ func (c *Conn) call(ctx context.Context, s *script, keys []string, args []any) (
 	}
 }
 
-// CheckEviction returns an error if Redis may evict the keys of limits in force, and ErrUnavailable if it cannot be
-// queried.
+// CheckEviction returns an error if maxmemory-policy is volatile-lru, volatile-lfu, volatile-random or allkeys-*: such
+// a Redis may evict any limit in force. It accepts noeviction, and volatile-ttl, which evicts the keys that expire
+// soonest. With volatile-ttl a Redis that is out of memory can still evict a limit in force; that key starts with
+// nothing spent. The error is ErrUnavailable if Redis cannot be queried.
 func (c *Conn) CheckEviction(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
 	defer cancel()
@@ -264,5 +267,5 @@ func (c *Conn) CheckEviction(ctx context.Context) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("ratelimit: maxmemory-policy %s may evict limits in force; use noeviction or volatile-ttl", policy)
+	return fmt.Errorf("ratelimit: maxmemory-policy %s may evict limits in force; use noeviction", policy)
 }

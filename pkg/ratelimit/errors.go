@@ -14,6 +14,4 @@ var (
 	ErrNoReservation = errors.New("ratelimit: this algorithm takes no reservations")
 	// ErrQueueFull is returned by a bulkhead whose queue is full.
 	ErrQueueFull = errors.New("ratelimit: the queue is full")
-	// ErrLeaseLost ends the context of a permit of a Redis bulkhead that could not be renewed in time.
-	ErrLeaseLost = errors.New("ratelimit: the lease was lost")
 )

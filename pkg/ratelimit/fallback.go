@@ -203,7 +203,7 @@ func (f *fallback) nextReport(rs *redisSpec, key string, now int64) (c report) {
 		return c
 	}
 	switch {
-	case c.generation == f.l.conn.breaker.aloneGeneration.Load() && (e.generation == c.generation-1 || e.offline > 0):
+	case c.generation == f.l.conn.breaker.partialOutage.Load() && (e.generation == c.generation-1 || e.offline > 0):
 		// Redis has what the other processes spent, so this is added to it.
 		e.unreported, e.offline, e.generation = e.unreported+e.offline, 0, c.generation
 		sh.keys[h] = e

@@ -47,13 +47,13 @@ const (
 func (l Limit) validate() error {
 	switch {
 	case l.Rate < 1 || l.Rate > maxRate:
-		return fmt.Errorf("rate %d is not within 1 and %d", l.Rate, maxRate)
+		return fmt.Errorf("rate %d is not between 1 and %d", l.Rate, maxRate)
 	case l.Period < minPeriod || l.Period > maxPeriod:
-		return fmt.Errorf("period %s is not within %s and %s", l.Period, minPeriod, maxPeriod)
+		return fmt.Errorf("period %s is not between %s and %s", l.Period, minPeriod, maxPeriod)
 	case l.Period%time.Microsecond != 0:
 		return fmt.Errorf("period %s is not a whole number of microseconds", l.Period)
 	case l.Burst < 0 || l.Burst > maxRate:
-		return fmt.Errorf("burst %d is not within 0 and %d", l.Burst, maxRate)
+		return fmt.Errorf("burst %d is not between 0 and %d", l.Burst, maxRate)
 	case int64(l.Period) < l.Rate:
 		return errors.New("more than one permit per nanosecond")
 	}

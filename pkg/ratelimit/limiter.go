@@ -10,7 +10,8 @@ import (
 // Limiter is one limit for any number of keys. All methods are safe for concurrent use.
 type Limiter interface {
 	// Take decides about a request and charges the key if it grants. A refusal is not an error. Errors are a negative
-	// cost and, if Redis is unreachable and the limiter fails closed, ErrUnavailable (with a refusing Result).
+	// cost, context.Cause(ctx) if ctx ended before Redis decided, and ErrUnavailable (with a refusing Result) if Redis is
+	// unreachable and the limiter fails closed.
 	Take(ctx context.Context, r Request) (Result, error)
 	// Refund returns the permits that a Take of the same key granted. Permits whose window has ended have expired
 	// anyway.
@@ -19,8 +20,9 @@ type Limiter interface {
 	Reset(ctx context.Context, key string) error
 	// Spec returns the current Spec, with defaults filled in.
 	Spec() Spec
-	// SetSpec changes the limit at run time. Spent permits are carried over according to Spec.Inherit. Only a change
-	// between algorithms with different notions of time (a window and a bucket) starts with nothing spent.
+	// SetSpec changes the limit at run time. Spent permits are carried over according to Spec.Inherit if the algorithm
+	// stays the same, and between TokenBucket, GCRA, LeakyBucket and LeakyQueue. Any other change of the algorithm
+	// starts with nothing spent.
 	SetSpec(s Spec) error
 }
 
@@ -29,8 +31,8 @@ func Allow(ctx context.Context, l Limiter, key string) (Result, error) {
 	return l.Take(ctx, Request{Key: key, N: 1})
 }
 
-// Peek returns the state of a key and takes nothing. If one permit is not available, Remaining is 0 and RetryAfter is
-// set.
+// Peek returns the state of a key and takes nothing. If no permit is available, Remaining is 0 and RetryAfter is the
+// time until one is.
 func Peek(ctx context.Context, l Limiter, key string) (Result, error) {
 	return l.Take(ctx, Request{Key: key})
 }

@@ -16,8 +16,9 @@ const (
 	sweepFrom      = 1024 // keys in a shard below which idle states are kept: to create a state again costs more
 )
 
-// Local is a limiter in this process. A decision takes only the read lock of the key's shard, and allocates nothing
-// for a known key.
+// Local is a limiter in this process. A decision about a known key takes the read lock of the key's shard;
+// SlidingWindow, SlidingLog and WarmUp also take the lock of the key. The key "" needs no shard lock. A decision about
+// a known key allocates nothing, except when the log of a SlidingLog grows.
 type Local struct {
 	clock   clock
 	maxKeys int
@@ -52,8 +53,9 @@ func WithClock(now func() time.Time) LocalOption {
 	return func(l *Local) { l.clock = newClock(now) }
 }
 
-// WithMaxKeys bounds the number of keys in memory, about 100 bytes each (default 1,048,576). When all of them are in
-// use, new keys share limits with each other: stricter, never looser.
+// WithMaxKeys bounds the number of keys in memory (default 1,048,576). A key takes about 100 bytes, plus 16 bytes per
+// bucket of a SlidingWindow, or 8 bytes per permit spent of a SlidingLog. When all keys are in use, new keys share
+// limits with each other: stricter, never looser.
 func WithMaxKeys(n int) LocalOption {
 	return func(l *Local) { l.maxKeys = max(n, shards) }
 }

@@ -77,7 +77,7 @@ func (c *Conn) NewRedis(name string, s Spec, o RedisOptions) (*Redis, error) {
 	case o.OnFailure > FailClosed:
 		return nil, fmt.Errorf("ratelimit: unknown failure policy %d", o.OnFailure)
 	case !(o.Lease >= 0 && o.Lease <= maxLease):
-		return nil, fmt.Errorf("ratelimit: a lease of %v is not within 0 and %v of the quota", o.Lease, maxLease)
+		return nil, fmt.Errorf("ratelimit: a lease of %v is not between 0 and %v of the quota", o.Lease, maxLease)
 	case o.Lease > 0 && !s.Algorithm.Leases():
 		return nil, fmt.Errorf("ratelimit: %s cannot be leased", s.Algorithm)
 	}

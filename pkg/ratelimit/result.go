@@ -45,7 +45,7 @@ type Result struct {
 	Granted    int64         // permits; with AtMost possibly fewer than requested
 	Remaining  int64         // permits available at once after this decision; Unknown if the limiter did not decide
 	Wait       time.Duration // the grant may be used after this time; 0 unless MaxWait was given
-	RetryAfter time.Duration // of a refusal: when the same request may pass, or Never; 0 if allowed
+	RetryAfter time.Duration // of a refusal: when the same request may pass, or Never; of a Peek: see there; else 0
 	ResetAfter time.Duration // until the key is as if it had never been used
 	Limit      Limit
 	Source     Source

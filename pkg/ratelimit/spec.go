@@ -78,7 +78,8 @@ type Inheritance uint8
 const (
 	// AsIs keeps the number of permits spent: 80 of 100 spent are 80 of 200 spent.
 	AsIs Inheritance = iota
-	// InProportion keeps the fraction of permits spent: 80 of 100 spent are 160 of 200 spent. SlidingLog ignores it.
+	// InProportion keeps the fraction of permits spent: 80 of 100 spent are 160 of 200 spent. SlidingLog and
+	// WarmUp ignore it.
 	InProportion
 )
 
@@ -120,7 +121,7 @@ func (s *Spec) complete() error {
 		return fmt.Errorf("unknown inheritance %d", s.Inherit)
 	}
 	if s.MaxWait < 0 || s.MaxWait > maxPeriod {
-		return fmt.Errorf("a wait of %s is not within 0 and %s", s.MaxWait, maxPeriod)
+		return fmt.Errorf("a wait of %s is not between 0 and %s", s.MaxWait, maxPeriod)
 	}
 	switch s.Algorithm {
 	case FixedWindow, SlidingWindow, SlidingLog:
@@ -143,7 +144,7 @@ func (s *Spec) complete() error {
 			s.Buckets = 10
 		}
 		if s.Buckets < 1 || s.Buckets > maxBuckets {
-			return fmt.Errorf("%d buckets are not within 1 and %d", s.Buckets, maxBuckets)
+			return fmt.Errorf("%d buckets are not between 1 and %d", s.Buckets, maxBuckets)
 		}
 	} else if s.Buckets != 0 {
 		return errors.New("only sliding windows have buckets")
@@ -156,10 +157,10 @@ func (s *Spec) complete() error {
 			s.ColdFactor = 3
 		}
 		if s.WarmUp < minPeriod || s.WarmUp > 24*time.Hour {
-			return fmt.Errorf("warm-up %s is not within %s and a day", s.WarmUp, minPeriod)
+			return fmt.Errorf("warm-up %s is not between %s and a day", s.WarmUp, minPeriod)
 		}
 		if !(s.ColdFactor >= 1 && s.ColdFactor <= 100) { // also rejects NaN
-			return fmt.Errorf("cold factor %v is not within 1 and 100", s.ColdFactor)
+			return fmt.Errorf("cold factor %v is not between 1 and 100", s.ColdFactor)
 		}
 	} else if s.WarmUp != 0 || s.ColdFactor != 0 {
 		return errors.New("only warm_up has a warm-up and a cold factor")

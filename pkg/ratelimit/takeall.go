@@ -17,10 +17,11 @@ type Charge struct {
 // If it returns false, results[i].Allowed is false for those that refused, and nothing stays charged. The longest
 // Result.Wait holds for the caller: it must wait that long before it continues.
 //
-// Limiters on one Redis are decided by one script. Limiters of other kinds are previewed first and then charged in
-// turn. If one refuses at that point, because another caller was faster, the charges made so far are refunded. In
-// between they may have refused another caller wrongly, so too few requests pass, never too many. In a Redis Cluster
-// the same holds for keys of different subjects.
+// Limiters on one Redis without leases are decided by one script. All other limiters are previewed first and then
+// charged in turn, before that script runs. Limiters with leases, and all while Redis is unreachable, are among them.
+// If one refuses at that point, because another caller was faster, the charges made so far are refunded. In between
+// they may have refused another caller wrongly, so too few requests pass, never too many. In a Redis Cluster the same
+// holds for keys of different subjects.
 func TakeAll(ctx context.Context, charges []Charge, results []Result) (allowed bool, err error) {
 	if len(charges) == 1 {
 		results[0], err = charges[0].Limiter.Take(ctx, charges[0].Request)

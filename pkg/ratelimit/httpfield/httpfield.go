@@ -68,8 +68,8 @@ func appendName(b []byte, name string) []byte {
 	return append(b, '"')
 }
 
-// RetryAfter returns the value of the field: wait in whole seconds, at least one. It is extended at random by up to
-// the fraction spread, so that clients refused together do not all retry together.
+// RetryAfter returns the value of the field: wait in whole seconds, at least one. If spread is positive, it is extended
+// at random by up to that fraction, plus one second, so that clients refused together do not all retry together.
 func RetryAfter(wait time.Duration, spread float64) string {
 	seconds := max(1, Seconds(wait))
 	if extra := int64(float64(seconds)*spread + 1); spread > 0 {

@@ -56,9 +56,11 @@ func (g *Registry) Watch(ctx context.Context, path string, every time.Duration) 
 		case unread && missing:
 		case err != nil:
 			missing = unread
-			g.o.Log.ErrorContext(ctx, "rules rejected, the previous ones stay in force", "error", err)
 			if unread {
+				g.o.Log.ErrorContext(ctx, "reading the rules file failed; keeping current rules", "error", err)
 				g.o.OnReload("file", err)
+			} else {
+				g.o.Log.ErrorContext(ctx, "rules rejected, the previous ones stay in force", "error", err)
 			}
 		case hash != known:
 			missing = false

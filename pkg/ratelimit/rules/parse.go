@@ -15,7 +15,7 @@ const maxFile = 1 << 20
 // second document and a duplicate name are errors.
 func Parse(text []byte) (Set, error) {
 	if len(text) > maxFile {
-		return Set{}, fmt.Errorf("rules: %d bytes are more than %d", len(text), maxFile)
+		return Set{}, fmt.Errorf("rules: too many bytes: %d, maximum %d", len(text), maxFile)
 	}
 	var s Set
 	d := yaml.NewDecoder(bytes.NewReader(text))

@@ -41,9 +41,11 @@ type Options struct {
 	Edit func(*Set)
 	// Observe is called for each decision of a rule. It must be fast.
 	Observe func(rule string, outcome Outcome, source ratelimit.Source)
-	// RetrySpread is the fraction by which Retry-After is extended at random (default 0.2; negative: none).
+	// RetrySpread extends Retry-After at random by up to that fraction, plus one second (default 0.2; negative: not at
+	// all).
 	RetrySpread float64
-	// OnReload is called after each read of rules from "file" or "redis", with an error if they were rejected.
+	// OnReload is called after each read of changed rules from "file" or "redis", with an error if they were rejected. It
+	// is also called once, with the error, when Watch can no longer read the file.
 	OnReload func(source string, err error)
 	// Log receives the reasons why rules were rejected. Default: no log.
 	Log *slog.Logger
@@ -128,7 +130,9 @@ func New(o Options) *Registry {
 	return g
 }
 
-// Apply puts the rules of a file in force: all of them, or none and an error with the reason. Spent permits are kept.
+// Apply puts the rules of a file in force: all of them, or none and an error with the reason. A change of a rule keeps
+// the spent permits as Limiter.SetSpec describes. Those of a local rule are lost if it moves to Redis, changes between
+// a rate and concurrency, or had a limit of 0 in between. Those in Redis are lost if the rule becomes local.
 func (g *Registry) Apply(file Set) error {
 	file.Rules = slices.Clone(file.Rules)
 	g.o.Edit(&file)
@@ -178,7 +182,7 @@ func (g *Registry) put(file, overlay Set) error {
 		return err
 	}
 	if len(file.Deleted) > 0 {
-		return errors.New("rules: a file cannot name deleted rules, leave them out")
+		return errors.New("rules: `deleted` is not allowed in a file")
 	}
 	before := g.current.Load().rules
 	next := &snapshot{rules: map[string]*active{}}

@@ -31,7 +31,7 @@ const (
 type Refusal struct {
 	Reason     Reason
 	Violated   []string      // names of the rules that refused
-	RetryAfter time.Duration // without the jitter of the header field; 0 = a retry of this request cannot pass
+	RetryAfter time.Duration // without the jitter of the header field; 0 = can never pass, or unknown if Unavailable
 }
 
 // Status returns the HTTP status.
@@ -286,7 +286,7 @@ func (g *Registry) refuseRates(w http.ResponseWriter, r *http.Request, t taken, 
 	if err != nil {
 		f.Reason = Unavailable
 		if r.Context().Err() == nil {
-			g.o.Log.DebugContext(r.Context(), "take permits failed", "error", err)
+			g.o.Log.DebugContext(r.Context(), "taking permits failed", "error", err)
 		}
 	}
 	now, retryHelps := time.Now(), true
@@ -354,7 +354,7 @@ func (g *Registry) wait(w http.ResponseWriter, r *http.Request, t taken, d time.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), cancelTime)
 	defer cancel()
 	if err := ratelimit.Cancel(ctx, t.charges, t.results); err != nil {
-		g.o.Log.DebugContext(ctx, "refund permits failed", "error", err)
+		g.o.Log.DebugContext(ctx, "refunding permits failed", "error", err)
 	}
 	f := Refusal{Reason: Unavailable, RetryAfter: d}
 	for i, a := range t.plan.rates {

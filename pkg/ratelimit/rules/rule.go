@@ -1,5 +1,5 @@
-// Package rules has named limits. They are written in a YAML file or kept in Redis, declared on routes by name, and
-// can change at run time.
+// Package rules provides named limits. They are written in a YAML file or kept in Redis, declared on routes by name,
+// and can change at run time.
 //
 //	limits := rules.New(rules.Options{Conn: conn, User: userOf})
 //	err := limits.Apply(set)
@@ -72,7 +72,7 @@ type Duration time.Duration
 func (d *Duration) UnmarshalText(b []byte) error {
 	v, err := time.ParseDuration(string(b))
 	if err != nil {
-		return fmt.Errorf("%q is no duration such as 500ms, 1s or 1m", b)
+		return fmt.Errorf("%q is not a duration (for example 500ms)", b)
 	}
 	*d = Duration(v)
 	return nil
@@ -111,7 +111,7 @@ func (s *Set) Validate() error {
 		errs = append(errs, fmt.Errorf("version %d is not %d", s.Version, formatVersion))
 	}
 	if len(s.Rules) > maxRules {
-		errs = append(errs, fmt.Errorf("%d rules are more than %d", len(s.Rules), maxRules))
+		errs = append(errs, fmt.Errorf("too many rules: %d, maximum %d", len(s.Rules), maxRules))
 	}
 	seen := map[string]bool{}
 	for i := range s.Rules {
@@ -149,7 +149,7 @@ func (r *Rule) Validate() error {
 		bad("cost %d is below 0", r.Cost)
 	}
 	if r.MaxWait < 0 || time.Duration(r.MaxWait) > maxMaxWait {
-		bad("max_wait %s is not within 0 and %s", r.MaxWait, maxMaxWait)
+		bad("max_wait %s is not between 0 and %s", r.MaxWait, maxMaxWait)
 	}
 	switch r.Where {
 	case "", "redis", "local":
@@ -170,14 +170,14 @@ func (r *Rule) Validate() error {
 func (r *Rule) validateConcurrency(bad func(string, ...any)) {
 	if r.Per != 0 || r.Burst != 0 || r.Cost > 1 || r.Lease != 0 || r.Inherit != "" ||
 		r.Buckets != 0 || r.WarmUp != 0 || r.ColdFactor != 0 {
-		bad("concurrency has a limit, a queue and a max_wait, nothing else")
+		bad("concurrency does not allow per, burst, cost above 1, lease, inherit, buckets, warm_up or cold_factor")
 	}
 	if r.Shadow {
 		bad("concurrency has no shadow mode: " +
 			"a request that it would refuse holds no slot, so later decisions would be wrong")
 	}
 	if r.Limit > 100_000 || r.Queue < 0 || r.Queue > 100_000 {
-		bad("limit %d and queue %d are not within 0 and 100000", r.Limit, r.Queue)
+		bad("limit %d and queue %d are not between 0 and 100000", r.Limit, r.Queue)
 	}
 }
 
@@ -186,10 +186,10 @@ func (r *Rule) validateRate(bad func(string, ...any)) {
 		bad("only concurrency has a queue")
 	}
 	if !(r.Lease >= 0 && r.Lease <= 0.01) {
-		bad("lease %v is not within 0 and 0.01", r.Lease)
+		bad("lease %v is not between 0 and 0.01", r.Lease)
 	}
 	if r.Lease > 0 && r.Where == "local" {
-		bad("a local limit has nothing to lease")
+		bad("lease needs where: redis")
 	}
 	s, err := r.spec()
 	switch {

@@ -93,11 +93,11 @@ func (s *Store) put(ctx context.Context, text string, from, to int64) (int64, er
 	return to, nil
 }
 
-const maxConflicts = 10 // attempts of a change
+const maxAttempts = 10 // of a change that conflicts with others
 
 // change reads, changes and writes the rules. It retries after a conflict.
 func (s *Store) change(ctx context.Context, do func(*Set)) (int64, error) {
-	for range maxConflicts {
+	for range maxAttempts {
 		set, version, err := s.Get(ctx)
 		if err != nil {
 			return 0, err
@@ -179,7 +179,7 @@ func (f *follower) poll(ctx context.Context) {
 		return
 	case err != nil:
 		if !f.failing {
-			f.g.o.Log.WarnContext(ctx, "read rules in redis failed, the rules in force stay", "error", err)
+			f.g.o.Log.WarnContext(ctx, "reading rules from redis failed; keeping current rules", "error", err)
 		}
 		f.failing = true
 		return
