@@ -53,12 +53,12 @@ func (p *params) convertArrival(from *params, tat, now int64) int64 {
 	if debt <= 0 {
 		return tat
 	}
-	var share float64
+	var carried float64 // ns
 	if p.spec.Inherit == InProportion {
-		share = float64(debt) / float64(from.tolerance) * float64(p.tolerance)
+		carried = float64(debt) / float64(from.tolerance) * float64(p.tolerance)
 	} else {
-		share = float64(debt) / float64(from.perPermit) * float64(p.perPermit)
+		carried = float64(debt) / float64(from.perPermit) * float64(p.perPermit)
 	}
 	// No key is locked out for longer than the longest reservation that the new limit allows.
-	return now + int64(min(share+0.5, float64(p.tolerance)+float64(p.maxWait)))
+	return now + int64(min(carried+0.5, float64(p.tolerance)+float64(p.maxWait)))
 }

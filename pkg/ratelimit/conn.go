@@ -51,8 +51,8 @@ type ConnOptions struct {
 	// Instances is the number of processes assumed at the start to share the limits (default 1). Run replaces it by
 	// the number it counts. The local share is 1/Instances.
 	Instances int
-	// Peers names the group of processes that share limits, if not all processes with this Prefix do. A process
-	// counts, and shares with, the processes with its own Peers (default: one group).
+	// Peers names the group of processes that share limits, if not all processes with this Prefix do (default: all are
+	// one group). Instances counts the processes with the same Peers, and this process has one share of them.
 	Peers string
 	// Instance is the unique name of this process (default: random).
 	Instance string

@@ -12,9 +12,10 @@ import (
 // the processes share what was left, instead of granting a full limit each. After the outage, Redis learns what is
 // spent, even if it comes back empty, from the first query about each key.
 //
-// When a process grants by itself, it moves the arrival time of the key as if all processes had granted as much: its
-// share costs Instances times as much time. So each process has an estimate of the total. Of two arrival times the
-// later one holds, so reporting one twice changes nothing.
+// While Redis is unreachable, each process assumes that all processes grant as much as it does. So a permit granted
+// here moves the arrival time of the key by Instances times the price of a permit, and the arrival time is an estimate
+// of what all processes have spent. When it is reported, Redis keeps the later of its own arrival time and the
+// reported one. So a report may be repeated.
 type fallback struct {
 	l      *Redis
 	seed   maphash.Seed
@@ -40,7 +41,7 @@ type fallbackShard struct {
 // entry is the state of one key. Times are ns since 1970 by the local clock.
 type entry struct {
 	tat          int64 // theoretical arrival time: when all spent permits will have been earned
-	assumed      int64 // ns of tat that are assumed spent by other processes, without evidence
+	assumed      int64 // ns of tat set for an unknown key, as if all but one permit were spent; never reported to Redis
 	unreported   int64 // permits granted here when a single call failed, not yet reported to Redis
 	offline      int64 // permits granted here while Redis was unreachable, at most the burst
 	offlineSince int64 // when offline was last reset (FixedWindow)
@@ -176,9 +177,10 @@ func (f *fallback) makeRoom(sh *fallbackShard, now int64) bool {
 	return len(sh.keys) < defaultMaxKeys/shards
 }
 
-// report is the part of a query that makes up for grants without Redis. A positive debt is permits that Redis does not
-// have. A negative one means that at least -debt permits are spent.
+// report is the part of a query that informs Redis of grants without it.
 type report struct {
+	// debt is in permits. A positive debt is added to what Redis has as spent. A negative debt sets what is spent to at
+	// least -debt.
 	debt       int64
 	generation int64
 	synced     bool // there is nothing to report about any key
@@ -208,14 +210,14 @@ func (f *fallback) nextReport(rs *redisSpec, key string, now int64) (c report) {
 		e.unreported, e.offline, e.generation = e.unreported+e.offline, 0, c.generation
 		sh.keys[h] = e
 	case rs.p.spec.Algorithm.keepsArrivalTime():
-		if ahead := e.tat - e.assumed - now; e.generation != c.generation && ahead > 0 {
+		if ahead := e.tat - e.assumed - now; e.generation != c.generation && ahead > 0 { // negative debt: at least
 			c.debt = -min(ceilDiv(ahead, rs.p.perPermit), maxRate)
 		}
 	case e.offline > 0 && (rs.p.spec.Algorithm != FixedWindow || now/rs.p.period == e.offlineSince/rs.p.period):
 		c.debt = -min(e.offline*int64(f.l.conn.Instances()), rs.p.maxCost)
 	}
 	if c.debt == 0 && e.unreported > 0 {
-		c.debt, e.unreported = e.unreported, 0
+		c.debt, e.unreported = e.unreported, 0 // positive debt: added
 		sh.keys[h] = e
 	}
 	return c
@@ -224,7 +226,7 @@ func (f *fallback) nextReport(rs *redisSpec, key string, now int64) (c report) {
 // reportFailed restores a report that may not have reached Redis. If it did, it is reported twice: too few requests
 // pass, never too many.
 func (f *fallback) reportFailed(key string, c report) {
-	if c.debt <= 0 {
+	if c.debt <= 0 { // a negative debt (at least) stays in the entry
 		return
 	}
 	sh, h := f.shard(key)
@@ -264,7 +266,7 @@ func (f *fallback) applyReply(rs *redisSpec, key string, c report, d decision, c
 		e.tat, e.assumed, e.generation = mark, 0, c.generation
 	case !known:
 		return
-	case c.debt < 0:
+	case c.debt < 0: // Redis has at least the grants of the outage now
 		e.offline = 0
 	}
 	sh.keys[h] = e

@@ -42,8 +42,8 @@ type lease struct {
 
 func newLeases(l *Redis) *leases { return &leases{l: l} }
 
-// slice returns the largest number of permits that a process may lease.
-func (s *leases) slice(p *params) int64 {
+// maxPermits returns the largest number of permits in one lease.
+func (s *leases) maxPermits(p *params) int64 {
 	return max(1, min(int64(float64(p.rate)*s.l.o.Lease), p.maxCost))
 }
 
@@ -64,7 +64,7 @@ func (s *leases) leaseFor(key string) *lease {
 // take decides from the lease of a key and fetches the next lease if it is used up. done is false for requests that
 // are not leased.
 func (s *leases) take(ctx context.Context, rs *redisSpec, r Request) (res Result, done bool, err error) {
-	limit := s.slice(rs.p)
+	limit := s.maxPermits(rs.p)
 	if r.N > limit || limit == 1 {
 		return res, false, nil
 	}
@@ -205,7 +205,7 @@ func (s *leases) restore(key string, n int64) bool {
 	held := c.(*lease)
 	held.mu.Lock()
 	defer held.mu.Unlock()
-	if held.permits+n > 2*s.slice(s.l.current.Load().p) {
+	if held.permits+n > 2*s.maxPermits(s.l.current.Load().p) {
 		return false
 	}
 	held.permits += n

@@ -15,8 +15,8 @@ import (
 type FailurePolicy uint8
 
 const (
-	// FailLocal continues with the share of this process: 1/Instances of what was left according to the last reply of
-	// Redis, and of the rate.
+	// FailLocal continues with the share of this process: 1/Instances of the rate. Buckets and LeakyQueue start with
+	// 1/Instances of what was left according to the last reply of Redis; the others start with one permit.
 	FailLocal FailurePolicy = iota
 	// FailOpen allows every request.
 	FailOpen
@@ -30,8 +30,9 @@ type RedisOptions struct {
 	// DenyCache is the number of refused keys kept in memory (default 65,536; negative: none).
 	DenyCache int
 	// Lease is the part of Rate that this process may fetch at a time and grant by itself, at most 0.01 (default 0:
-	// each decision is a query to Redis). At most Instances*Lease*Rate permits are leased at any moment. After a
-	// pause, as many more than the limit may pass in a short interval. In the long run the limit is exact.
+	// each decision is a query to Redis). A permit counts in Redis from the fetch, but may be granted later. So after a
+	// pause up to Instances*Lease*Rate permits above the limit may pass in a short interval. In the long run the limit is
+	// exact.
 	Lease float64
 }
 
@@ -52,16 +53,17 @@ type Redis struct {
 	fallback *fallback // for FailLocal, else nil
 }
 
-// redisSpec is a Spec in the numbers that the scripts take.
+// redisSpec is a Spec in the numbers that the scripts take. lua/prelude.lua describes the ARGV. The fast path about one
+// key takes n, the first headArgs of limitArgs, and all ARGV joined by | in one text.
 type redisSpec struct {
 	p         *params
-	limitArgs [6]any
-	inherit   int
+	limitArgs [6]any  // the arguments that describe the limit
+	inherit   int     // 0 as is, 1 in proportion
 	script    *script // decides about one key; takes fastArgs
 	headArgs  int     // number of limitArgs that the fast path takes
-	tail      string  // the end of text, which is the same for all queries
-	plainArgs string  // text for a query of one permit without wait and debt
-	suffix    string
+	tail      string  // end of the joined ARGV from inherit on; the same for all queries
+	plainArgs string  // joined ARGV of the most common query: one permit, no wait, no debt
+	suffix    string  // of the Redis key, by family of algorithms
 }
 
 // NewRedis returns a limiter on Redis. All processes must use the same name for it. Two limits under one name are
@@ -193,7 +195,7 @@ func (rs *redisSpec) fastArgs(args []any, q query, debt int64) []any {
 	return append(args, rs.text(q, debt))
 }
 
-// text returns args as one text.
+// text returns args joined by |, which lua/fast/rest.lua splits.
 func (rs *redisSpec) text(q query, debt int64) string {
 	b := make([]byte, 0, 128)
 	b = append(strconv.AppendInt(b, q.n, 10), '|')

@@ -34,8 +34,8 @@ func (p *params) decideWarm(stored float64, next, now int64, q query) (float64, 
 	if q.n == 0 || d.granted < q.least || d.granted > p.maxCost || before(d.granted) > free+wait {
 		d.ok, d.granted = q.n == 0, 0
 		d.remaining, d.resetAfter = p.maxWarm(stored, free), p.coldIn(stored, next, now)
-		// After the wait the bucket is no colder and permits no dearer: the wait ends before next, and until then
-		// nothing is stored.
+		// The price of a permit does not rise during the wait: idle time stores permits only after next, and the wait
+		// ends before next.
 		if least := max(q.least, 1); least > p.maxCost || before(least) > p.warm.tolerance+wait {
 			d.retryAfter = int64(Never)
 		} else {

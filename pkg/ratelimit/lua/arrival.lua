@@ -40,7 +40,7 @@ local function arrival_decide(key, a)
   local n, least, wait, debt = ARGV[a + 1] + 0, ARGV[a + 2] + 0, ARGV[a + 3] * 32, ARGV[a + 4] + 0
   local T, room, most = ARGV[a + 6] + 0, ARGV[a + 7] + 0, ARGV[a + 8] + 0
   local tat = arrival_read(key, a)
-  if debt ~= 0 then
+  if debt ~= 0 then -- positive: add; negative: at least -debt
     local latest = max(tat, ticks + room + ARGV[a + 9])
     tat = debt > 0 and min(tat + debt * T, latest) or max(tat, min(ticks - debt * T, latest))
     arrival_save(key, a, tat)

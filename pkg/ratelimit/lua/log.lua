@@ -41,7 +41,7 @@ local function log_decide(key, a)
   local n, least, debt = ARGV[a + 1] + 0, ARGV[a + 2] + 0, ARGV[a + 4] + 0
   local period, rate = ARGV[a + 6] + 0, ARGV[a + 7] + 0
   local t, old, live = log_read(key, a)
-  if debt < 0 then debt = -debt - live end
+  if debt < 0 then debt = -debt - live end -- at least -debt; a positive debt is added
   debt = min(debt, rate - live)
   if debt > 0 then
     log_save(key, a, t, old, debt)

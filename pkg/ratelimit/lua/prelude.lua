@@ -8,11 +8,11 @@
 --   refund(key, a)            refunds ARGV[a+1] permits that were taken at ARGV[a+2] for the price ARGV[a+3]
 --
 -- ARGV from a+1: n, least, wait, debt, inherit (0 as is, 1 in proportion), then six arguments that describe the limit.
--- One of them is the limit as it is stored with the value. debt reports grants that processes made by themselves while
--- Redis was unreachable: a positive debt is permits to add; a negative one means that at least -debt are spent. It is
--- written even after a refusal, because it is reported only once. Times are microseconds since 2026, or whole 1/32 of
--- them, which doubles add without loss until 2034. All returned numbers are whole: Redis would truncate a fraction,
--- and the wait of a refusal would be too short.
+-- One of them is the limit as it is stored with the value. debt reports grants, in permits, that processes made by
+-- themselves while Redis was unreachable. A positive debt is added to what is spent. A negative debt sets what is
+-- spent to at least -debt. The script writes it even after a refusal, because it is reported only once. Times are
+-- microseconds since 2026, or whole 1/32 of them, which doubles add without loss until 2034. All returned numbers are
+-- whole: Redis would truncate a fraction, and the wait of a refusal would be too short.
 --
 -- Creating these functions costs more than most decisions. So a script about one key begins with a fast path, the file
 -- of the same name in fast/. It decides the common cases in the same way, and only those: no debt, no wait, all or

@@ -88,7 +88,7 @@ local function sliding_decide(key, a)
   local n, least, debt = ARGV[a + 1] + 0, ARGV[a + 2] + 0, ARGV[a + 4] + 0
   local width, rate, buckets = ARGV[a + 6] + 0, ARGV[a + 7] + 0, ARGV[a + 8] + 0
   local at, sum, counts, stale, fresh = sliding_read(key, a)
-  if debt < 0 then debt = -debt - sum end
+  if debt < 0 then debt = -debt - sum end -- at least -debt; a positive debt is added
   debt = min(debt, rate - sum)
   if debt > 0 then
     sliding_save(key, a, at, stale, fresh, debt)

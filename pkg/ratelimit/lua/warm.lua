@@ -23,7 +23,7 @@ local function warm_read(key, a)
   local due, stored, stable0 = match(v or '', '^(-?[%d.]+);([%d.e+-]+);([%d.]+)$')
   due, stored, stable0 = tonumber(due or nil), tonumber(stored or nil), tonumber(stable0 or nil)
   if not (due and stored and stable0 and stable0 > 0) then return now, full end
-  -- another rate: carry over the debt in permits, and the stored permits in proportion (full is proportional to 1/stable)
+  -- another rate: carry over the debt in permits, and the stored permits in proportion (full ~ 1/stable)
   if stable0 ~= stable then
     stored = stored * stable0 / stable
     if due > now then due = now + ceil((due - now) / stable0 * stable) end
@@ -64,7 +64,7 @@ local function warm_decide(key, a)
   local most = ARGV[a + 7] + 0
   local room = (most - 1) * ARGV[a + 6]
   local due, stored = warm_read(key, a)
-  if debt ~= 0 then
+  if debt ~= 0 then -- positive: add; negative: at least -debt
     local cost = ceil(abs(debt) * ARGV[a + 6])
     due = max(due, min(debt > 0 and due + cost or now + cost, now + room + ARGV[a + 10]))
     warm_save(key, a, due, stored)

@@ -38,7 +38,7 @@ local function window_decide(key, a)
   local n, least, debt = ARGV[a + 1] + 0, ARGV[a + 2] + 0, ARGV[a + 4] + 0
   local period, rate = ARGV[a + 6] + 0, ARGV[a + 7] + 0
   local at, count = window_read(key, a)
-  if debt ~= 0 then
+  if debt ~= 0 then -- positive: add; negative: at least -debt
     count = min(rate, debt > 0 and count + debt or max(count, -debt))
     window_save(key, a, at, count)
   end

@@ -10,7 +10,7 @@ import (
 // Caller is a key whose requests a rule refused.
 type Caller struct {
 	Key     string    `json:"key"`     // the subject; its parts are joined by |
-	Refused int64     `json:"refused"` // refusals since the key was last free of them for a minute
+	Refused int64     `json:"refused"` // refusals; starts again at 1 if Until is more than a minute ago at a refusal
 	Until   time.Time `json:"until"`   // when the request refused last may pass
 }
 

@@ -259,8 +259,8 @@ func appendLimit(b []byte, a *active, res *ratelimit.Result) []byte {
 	}
 	remaining, reset := res.Remaining, res.ResetAfter
 	if !res.Allowed {
-		// Other requests may have returned permits in the same instant. A refused response must not report enough
-		// permits.
+		// The response must not report enough permits for a retry: the client would retry before Retry-After. They
+		// could be enough because other requests have returned permits meanwhile.
 		remaining = min(remaining, a.rule.cost()-1)
 		if res.RetryAfter >= 0 {
 			reset = res.RetryAfter // no later than Retry-After

@@ -17,7 +17,7 @@ type ProcessStats struct {
 }
 
 const (
-	statsMaxAge  = 10 * time.Second // older statistics are of a process that died; more than clocks differ
+	statsMaxAge  = 10 * time.Second // from which a process counts as dead; above the difference between any two clocks
 	statsTTL     = time.Minute      // after the last publication of any process
 	statsEvery   = time.Second
 	statsCallers = 20 // callers per rule
