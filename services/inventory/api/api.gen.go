@@ -552,7 +552,7 @@ type ProductPatch struct {
 	Skus        *[]SKUPatch `json:"skus,omitempty"`
 }
 
-// Reconciliation Example: {"differences":[],"looked_at":"2026-11-21T10:05:00Z","repairs":[{"delta":1,"order_sn":"244837465837465837","sku_id":"1","why":"the gate held pieces of a purchase that is over"}]}
+// Reconciliation Example: {"differences":[],"looked_at":"2026-11-21T10:05:00Z","repairs":[{"delta":1,"order_sn":"244837465837465837","sku_id":"1","why":"the gate held units of a purchase that ended"}]}
 type Reconciliation struct {
 	// Differences Mismatches that were not repaired
 	Differences []Repair  `json:"differences"`

@@ -41,7 +41,8 @@ type step struct {
 	tombstone  bool // closed: the order service has no such order and never creates it
 }
 
-// applySteps moves the rows, syncs their gates, and refunds payments that came too late.
+// applySteps changes the rows in one ledger transaction. Then it syncs their gates and refunds payments that came too
+// late.
 func (s *Service) applySteps(ctx context.Context, where, topic string, steps []step, deadLetters []contract.DeadLetter) error {
 	var f following
 	now := s.now()

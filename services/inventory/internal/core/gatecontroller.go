@@ -31,9 +31,9 @@ func NewGateController(s *Service) *GateController {
 	return &GateController{svc: s, window: s.timing.ResettleWindow, unsynced: map[contract.GateRef]time.Time{}}
 }
 
-// EnsureGates checks every gate that has to exist. It builds absent gates, writes newer versions of activities, keeps
-// the sale documents and the list of gates, and marks this Redis as filled. It repeats to a new master of Redis what
-// its predecessor may not have replicated.
+// EnsureGates checks every gate that has to exist. It builds absent gates, writes newer versions of activities, sale
+// documents and the list of gates, and marks this Redis as filled. After a change of the Redis master it repeats the
+// effects that the old master may not have replicated.
 func (c *GateController) EnsureGates(ctx context.Context) error {
 	id, err := c.svc.gate.ReplicationID(ctx)
 	if err != nil {

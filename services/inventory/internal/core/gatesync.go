@@ -138,7 +138,7 @@ func (g *GateSync) SettleBeforeReturning(ctx context.Context, ref contract.GateR
 	return nil
 }
 
-// forgetOld deletes the times of settlings that matter no more.
+// forgetOld deletes the times of settlings that are older than GateKept.
 func (g *GateSync) forgetOld() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

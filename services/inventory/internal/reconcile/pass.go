@@ -172,8 +172,8 @@ func (p *pass) buildGate(ctx context.Context) (built bool, err error) {
 const rebuiltEntries = 128
 
 // rebuildBuyers rebuilds buyers' records and indexes that do not match the entries. One script checks and rebuilds
-// each, and every script that changes entries keeps them in step. So traffic causes no mismatch, and none gets in
-// between.
+// each, and every script that changes entries also updates them. So purchases in flight neither cause a mismatch nor
+// interfere with a rebuild.
 func (p *pass) rebuildBuyers(ctx context.Context, c *comparison) error {
 	for _, user := range sortedKeys(c.indexMismatches) {
 		for sns := c.indexMismatches[user]; ; sns = sns[rebuiltEntries:] {

@@ -17,7 +17,7 @@ const (
 	RepairAdopted    RepairKind = "adopted"    // the gate had no entry of a purchase that holds units
 	RepairSettled    RepairKind = "settled"    // the gate's entry was behind the ledger
 	RepairReleased   RepairKind = "released"   // the gate held units of a purchase that ended
-	RepairForgotten  RepairKind = "forgotten"  // the gate had no entry of a purchase that ended
+	RepairForgotten  RepairKind = "forgotten"  // the gate had no entry of a purchase that ended less than a day ago
 	RepairCorrected  RepairKind = "corrected"  // buyer or lines differed
 	RepairOverruled  RepairKind = "overruled"  // the gate's entry was ahead of the ledger
 	RepairRewritten  RepairKind = "rewritten"  // the entry could not be read

@@ -33,7 +33,7 @@ func (b *backoffs) attempted(orderSNs []string, now time.Time) {
 	}
 }
 
-// forgetOld deletes those whose next attempt has been due for two full pauses: they need none any more.
+// forgetOld deletes those whose next attempt has been due for two full pauses: the purchase needs no attempt any more.
 func (b *backoffs) forgetOld(now time.Time) {
 	for sn, x := range b.byOrderSN {
 		if x.next.Add(2 * b.limit).Before(now) {
