@@ -26,9 +26,9 @@ const (
 const MaxDelay = 48 * time.Hour
 
 var (
-	// ErrClosed: the bus was closed.
+	// ErrClosed means that the bus was closed.
 	ErrClosed = errors.New("bus is closed")
-	// ErrTooFar: DeliverAt is more than MaxDelay in the future. A retry cannot succeed.
+	// ErrTooFar means that DeliverAt is more than MaxDelay in the future. A retry cannot succeed.
 	ErrTooFar = errors.New("bus: delivery time is too far in the future")
 )
 

@@ -77,8 +77,10 @@ func BenchmarkTakeRedis(b *testing.B) {
 
 func newBenchRedis(b *testing.B) *Redis {
 	c := NewConn(realRedis(b), ConnOptions{Timeout: patience, Prefix: "bench"})
-	l, err := c.NewRedis(uniqueName(b), Spec{Algorithm: TokenBucket,
-		Limit: Limit{Rate: 1_000_000_000, Period: time.Second}}, RedisOptions{})
+	l, err := c.NewRedis(uniqueName(b), Spec{
+		Algorithm: TokenBucket,
+		Limit:     Limit{Rate: 1_000_000_000, Period: time.Second},
+	}, RedisOptions{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -51,8 +51,10 @@ func (s *server) try(t testing.TB) error {
 func (s *server) start(t testing.TB) error {
 	_, port, _ := net.SplitHostPort(s.addr)
 	var output bytes.Buffer
-	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", "",
-		"--appendonly", "no"}, s.args...)
+	args := append([]string{
+		"--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", "",
+		"--appendonly", "no",
+	}, s.args...)
 	s.cmd = exec.Command("redis-server", args...)
 	s.cmd.Stdout = &output
 	if err := s.cmd.Start(); err != nil {

@@ -232,8 +232,10 @@ func TestFleetNeverExceedsTheLimit(t *testing.T) {
 		m.restart()
 		n := rapid.IntRange(1, 4).Draw(rt, "processes")
 		s := Spec{Algorithm: rapid.SampledFrom([]Algorithm{TokenBucket, LeakyBucket, LeakyQueue}).Draw(rt, "algorithm")}
-		s.Limit = Limit{Rate: rapid.Int64Range(1, 50).Draw(rt, "rate"), Period: time.Second,
-			Burst: rapid.Int64Range(1, 40).Draw(rt, "burst")}
+		s.Limit = Limit{
+			Rate: rapid.Int64Range(1, 50).Draw(rt, "rate"), Period: time.Second,
+			Burst: rapid.Int64Range(1, 40).Draw(rt, "burst"),
+		}
 		var fleet []member
 		for range n {
 			fleet = append(fleet, newMember(t, m, "fleet", n, s))

@@ -125,11 +125,15 @@ func backends(t *testing.T) []backend {
 		},
 	}
 	m := newMini(t)
-	small := backend{name: "miniredis", pass: m.pass, now: m.Now,
-		limiter: func(s Spec) Limiter { return onRedis(t, m.rdb, s) }}
+	small := backend{
+		name: "miniredis", pass: m.pass, now: m.Now,
+		limiter: func(s Spec) Limiter { return onRedis(t, m.rdb, s) },
+	}
 	rdb := realRedis(t)
-	big := backend{name: "redis", pass: time.Sleep, now: time.Now, real: true,
-		limiter: func(s Spec) Limiter { return onRedis(t, rdb, s) }}
+	big := backend{
+		name: "redis", pass: time.Sleep, now: time.Now, real: true,
+		limiter: func(s Spec) Limiter { return onRedis(t, rdb, s) },
+	}
 	return []backend{local, small, big}
 }
 

@@ -136,12 +136,14 @@ func (v virtualBackend) add(d time.Duration) {
 // onVirtualTime runs do for each algorithm, in this process and on miniredis.
 func onVirtualTime(t *testing.T, do func(t *testing.T, a Algorithm, v virtualBackend)) {
 	clock := newVirtual()
-	local := virtualBackend{virtual: clock, steps: 60, set: func() {}, restart: func() { clock.reset() },
+	local := virtualBackend{
+		virtual: clock, steps: 60, set: func() {}, restart: func() { clock.reset() },
 		limiter: func(s Spec) Limiter {
 			l, err := NewLocal(s, WithClock(clock.Now))
 			require.NoError(t, err)
 			return l
-		}}
+		},
+	}
 	m := newMini(t)
 	redis := virtualBackend{
 		virtual: &m.virtual, micros: true, unit: time.Microsecond, steps: 20, restart: func() {

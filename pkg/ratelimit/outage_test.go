@@ -27,12 +27,14 @@ func TestBreakerStopsCallsWhileRedisIsDown(t *testing.T) {
 	count := &counting{commands: map[string]int{}}
 	var states []bool
 	var mu sync.Mutex
-	c := NewConn(rdb, ConnOptions{Instances: 4, Timeout: patience, ProbeEvery: 20 * time.Millisecond,
+	c := NewConn(rdb, ConnOptions{
+		Instances: 4, Timeout: patience, ProbeEvery: 20 * time.Millisecond,
 		OnState: func(up bool, _ error) {
 			mu.Lock()
 			defer mu.Unlock()
 			states = append(states, up)
-		}})
+		},
+	})
 	l, err := c.NewRedis("k", Spec{Algorithm: TokenBucket, Limit: Limit{Rate: 100, Period: time.Hour}}, RedisOptions{})
 	require.NoError(t, err)
 	open, err := c.NewRedis("open", Spec{Algorithm: TokenBucket, Limit: Limit{Rate: 100, Period: time.Hour}},
@@ -234,8 +236,10 @@ func TestFleetMember(t *testing.T) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { _ = c.Run(ctx) })
-	l, err := c.NewRedis("path-total", Spec{Algorithm: TokenBucket,
-		Limit: Limit{Rate: o.Rate, Period: time.Second, Burst: o.Rate}}, RedisOptions{Lease: o.Lease})
+	l, err := c.NewRedis("path-total", Spec{
+		Algorithm: TokenBucket,
+		Limit:     Limit{Rate: o.Rate, Period: time.Second, Burst: o.Rate},
+	}, RedisOptions{Lease: o.Lease})
 	require.NoError(t, err)
 	var granted, refused, fallback atomic.Int64
 	for range 4 {

@@ -20,8 +20,10 @@ import (
 // One test for each trap found in other limiters.
 
 func specOf(a Algorithm) Spec {
-	return Spec{Algorithm: a, Limit: Limit{Rate: 10, Period: time.Second,
-		Burst: map[bool]int64{true: 10, false: 0}[a.Reserves()]}}
+	return Spec{Algorithm: a, Limit: Limit{
+		Rate: 10, Period: time.Second,
+		Burst: map[bool]int64{true: 10, false: 0}[a.Reserves()],
+	}}
 }
 
 // requireAllExpire requires that all keys of the miniredis have an expiry.
@@ -142,8 +144,11 @@ func pollForAMinute(t *testing.T) {
 func TestTrap07KeyOutlivesItsContent(t *testing.T) {
 	m := newMini(t)
 	for _, a := range Algorithms() {
-		for _, l := range []Limit{{Rate: 1000, Period: time.Second, Burst: 1},
-			{Rate: 1, Period: 10 * time.Second, Burst: 1}, {Rate: 7, Period: time.Second, Burst: 5}} {
+		for _, l := range []Limit{
+			{Rate: 1000, Period: time.Second, Burst: 1},
+			{Rate: 1, Period: 10 * time.Second, Burst: 1},
+			{Rate: 7, Period: time.Second, Burst: 5},
+		} {
 			s := Spec{Algorithm: a, Limit: l}
 			if !a.Reserves() {
 				s.Burst = 0
@@ -294,8 +299,10 @@ func TestTrap12ScriptsRunOnACluster(t *testing.T) {
 // 13: a missing field is false in Lua, and false < 5 is an error; a volatile eviction policy may remove anything.
 func TestTrap13GarbageIsNoError(t *testing.T) {
 	for _, a := range Algorithms() {
-		for _, garbage := range []string{"", "x", ";", "x;y;z", "1", "nan;1;1", "inf;1;1", "-1;-1;-1", ";;;;",
-			"1e999;1;1", "9;9"} {
+		for _, garbage := range []string{
+			"", "x", ";", "x;y;z", "1", "nan;1;1", "inf;1;1", "-1;-1;-1", ";;;;",
+			"1e999;1;1", "9;9",
+		} {
 			m := newMini(t)
 			l := onRedis(t, m.rdb, specOf(a))
 			k := l.key(l.current.Load(), "k")
@@ -349,8 +356,11 @@ func TestTrap14ImpossibleLimitsAreRefused(t *testing.T) {
 		_, err := NewLocal(s)
 		require.Error(t, err)
 	}
-	for _, l := range []Limit{PerSecond(1e9), PerSecond(3), Every(366 * 24 * time.Hour),
-		{Rate: 999_999, Period: time.Millisecond}, PerSecond(7).WithBurst(1e8)} {
+	for _, l := range []Limit{
+		PerSecond(1e9), PerSecond(3), Every(366 * 24 * time.Hour),
+		{Rate: 999_999, Period: time.Millisecond},
+		PerSecond(7).WithBurst(1e8),
+	} {
 		for _, p := range backends(t) {
 			r := p.limiter(Spec{Algorithm: GCRA, Limit: l})
 			require.True(t, take(t, r, "k", 1).Allowed, "%s %s", p.name, l)
@@ -588,8 +598,10 @@ func TestTrap20LateAnswerChargesOnce(t *testing.T) {
 	direct := realRedis(t)
 	p := newLagging(t, direct.(*redis.Client).Options().Addr)
 	// retries 3 times by default
-	rdb := redis.NewClient(&redis.Options{Addr: p.addr, DB: testDB, ReadTimeout: 50 * time.Millisecond,
-		WriteTimeout: patience, DisableIdentity: true})
+	rdb := redis.NewClient(&redis.Options{
+		Addr: p.addr, DB: testDB, ReadTimeout: 50 * time.Millisecond,
+		WriteTimeout: patience, DisableIdentity: true,
+	})
 	defer rdb.Close()
 	spec := Spec{Algorithm: FixedWindow, Limit: Limit{Rate: 100, Period: 24 * time.Hour}}
 	name := uniqueName(t)

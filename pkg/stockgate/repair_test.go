@@ -185,7 +185,8 @@ func TestRepairChangesOnlyUnchangedEntries(t *testing.T) {
 		require.ErrorIs(t, err, ErrSuperseded)
 		require.Empty(t, done)
 		for _, r := range []Repair{
-			{OrderSN: "x"}, {OrderSN: "1"},
+			{OrderSN: "x"},
+			{OrderSN: "1"},
 			{OrderSN: "1", To: Entry{UserID: "a", Lines: lines(1), Status: StatusFailed}},
 		} {
 			_, err := e.Repair(ctx, e.ref, "", []Repair{r})

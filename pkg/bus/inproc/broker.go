@@ -13,7 +13,7 @@ import (
 	"flashsale.internal/pkg/bus"
 )
 
-// ErrFull: the queue of a group of the topic is at Options.Capacity.
+// ErrFull means that the queue of a group of the topic is at Options.Capacity.
 var ErrFull = errors.New("bus: the queue is full")
 
 // entryOverhead is the approximate memory of an entry without its body, in bytes.

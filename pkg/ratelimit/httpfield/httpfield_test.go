@@ -26,8 +26,10 @@ func TestParse(t *testing.T) {
 	ls, err := ParseLimits(` "a";r=0;t=2 ,"b";r=5 `)
 	require.NoError(t, err)
 	require.Equal(t, []Limit{{"a", 0, 2 * time.Second}, {"b", 5, 0}}, ls)
-	for _, bad := range []string{`a;r=1`, `"a"`, `"a`, `"a";r=`, `"a";r=-1`, `"a";r=1,`, `"a";R=1`, `"a\x";r=1`,
-		`"a";r=99999999999999`, `"a";r=1 "b";r=1`, "\"\x00\";r=1"} {
+	for _, bad := range []string{
+		`a;r=1`, `"a"`, `"a`, `"a";r=`, `"a";r=-1`, `"a";r=1,`, `"a";R=1`, `"a\x";r=1`,
+		`"a";r=99999999999999`, `"a";r=1 "b";r=1`, "\"\x00\";r=1",
+	} {
 		_, err := ParseLimits(bad)
 		require.Error(t, err, bad)
 	}

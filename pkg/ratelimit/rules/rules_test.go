@@ -154,8 +154,10 @@ func TestRulesOnARoute(t *testing.T) {
 	w := post("u", "1")
 	require.Equal(t, http.StatusCreated, w.Code)
 	require.Equal(t, `"path-per-user";q=2;w=3600, "path-total";q=5;w=3600`, w.Header().Get("RateLimit-Policy"))
-	require.Equal(t, []httpfield.Limit{{Name: "path-per-user", Remaining: 1, Reset: 1800 * time.Second},
-		{Name: "path-total", Remaining: 4, Reset: 720 * time.Second}}, w.limits(t))
+	require.Equal(t, []httpfield.Limit{
+		{Name: "path-per-user", Remaining: 1, Reset: 1800 * time.Second},
+		{Name: "path-total", Remaining: 4, Reset: 720 * time.Second},
+	}, w.limits(t))
 	require.Empty(t, w.Header().Get("Retry-After"))
 	require.Equal(t, http.StatusCreated, post("u", "1").Code)
 
