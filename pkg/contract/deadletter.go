@@ -44,3 +44,8 @@ func NewDeadLetter(group, topic string, item []byte, why string, at time.Time) D
 	}
 	return d
 }
+
+// IsCut reports whether NewDeadLetter cut this item of a dead letter. No consumer can process what is left of it.
+func IsCut(item []byte) bool {
+	return len(item) == maxDeadLetterItem && !json.Valid(item)
+}

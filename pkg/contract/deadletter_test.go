@@ -2,6 +2,7 @@ package contract_test
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,6 +36,9 @@ func TestNewDeadLetterCutsTheItemToFitAMessage(t *testing.T) {
 	cut := contract.NewDeadLetter("group", "topic", append(item, 1), "why", at)
 	require.Equal(t, item, cut.Item)
 	require.Equal(t, "why (cut from 131073 bytes)", cut.Why)
+	require.True(t, contract.IsCut(cut.Item))
+	require.False(t, contract.IsCut(cut.Item[1:]))
+	require.False(t, contract.IsCut([]byte(`"`+strings.Repeat("x", 128<<10-2)+`"`)), "a whole item of that length")
 	_, err := contract.Encode([]contract.DeadLetter{cut})
 	require.NoError(t, err)
 }

@@ -14,29 +14,29 @@ import (
 // Errors that callers distinguish with errors.Is. Every other error is a programming error in the caller or in a
 // script.
 var (
-	// ErrNoGate means: this Redis has no such gate. Nothing was changed; the caller may retry later.
+	// ErrNoGate means that this Redis has no such gate. Nothing was changed; the caller may retry later.
 	ErrNoGate = errors.New("stockgate: no gate")
-	// ErrUnavailable means: Redis did not reply, replied that it cannot serve now, or the breaker is open. The outcome is
-	// unknown, and the same call may be repeated.
+	// ErrUnavailable means that Redis did not reply, replied that it cannot serve now, or the breaker is open. The
+	// outcome is unknown, and the same call may be repeated.
 	ErrUnavailable = errors.New("stockgate: redis is unavailable")
-	// ErrBroken means: Redis rejected the command, usually because of the stored data, or the stored data cannot be decoded.
-	// The same call fails again until the data is repaired.
+	// ErrBroken means that Redis rejected the command, usually because of the stored data, or the stored data cannot
+	// be decoded. The same call fails again until the data is repaired.
 	ErrBroken = errors.New("stockgate: stored data is unusable")
-	// ErrStaleVersion means: the gate already has a later configuration.
+	// ErrStaleVersion means that the gate already has a later configuration.
 	ErrStaleVersion = errors.New("stockgate: gate has a later version")
-	// ErrInsufficient means: fewer units are left than the adjustment removes.
+	// ErrInsufficient means that fewer units are left than the adjustment removes.
 	ErrInsufficient = errors.New("stockgate: too few units left")
-	// ErrGateExists means: the gate exists already, and Preload does not overwrite it.
+	// ErrGateExists means that the gate exists already, and Preload does not overwrite it.
 	ErrGateExists = errors.New("stockgate: gate exists already")
-	// ErrSuperseded means: the call refers to an outdated state of the gate. Preload: another build of the gate began, or
-	// Redis lost a part of this one. Repair and Correct: the gate was rebuilt or corrected since the caller read it.
-	// CollectChanges: the tracking ended early.
+	// ErrSuperseded means that the call refers to an outdated state of the gate. Preload: another build of the gate
+	// began, or Redis lost a part of this one. Repair and Correct: the gate was rebuilt or corrected since the caller
+	// read it. CollectChanges: the tracking ended early.
 	ErrSuperseded = errors.New("stockgate: superseded by a later change")
-	// ErrUnknownSKU means: the gate does not sell this SKU.
+	// ErrUnknownSKU means that the gate does not sell this SKU.
 	ErrUnknownSKU = errors.New("stockgate: unknown sku")
-	// ErrAdjustmentConflict means: the id of the adjustment is known with another SKU or another quantity.
+	// ErrAdjustmentConflict means that the id of the adjustment is known with another SKU or another quantity.
 	ErrAdjustmentConflict = errors.New("stockgate: adjustment id is known with other content")
-	// ErrNoSale means: this Redis has no sale of the activity.
+	// ErrNoSale means that this Redis has no sale of the activity.
 	ErrNoSale = errors.New("stockgate: no sale")
 )
 

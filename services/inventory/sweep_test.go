@@ -3,6 +3,7 @@ package inventory
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -214,6 +215,29 @@ func TestADeadLetterOfAReservationIsReplayedOrRejected(t *testing.T) {
 			require.NoError(t, w.db.Table("changes").Where("object = 'dead_letter' AND who = 'op'").Distinct().Order("action").Pluck("action", &changes).Error)
 			require.Equal(t, []string{"dead_letter.reject", "dead_letter.replay"}, changes)
 		}
+	})
+}
+
+// An item beyond 128 KiB is not kept whole: what is left of it is never published, and a rejection still ends its
+// purchase.
+func TestADeadLetterWhoseItemWasCutIsOnlyRejected(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a := w.sale(1, 5)
+		r := w.buy(a, "u")
+		w.broker.take(contract.TopicReservations)
+		item := []byte(fmt.Sprintf(`{"order_sn":%q,"user_id":"u","activity_id":%q,"lines":%q}`, r.OrderSN, a.ID, strings.Repeat("x", 128<<10)))
+		d := contract.NewDeadLetter(contract.GroupInventoryReservations, contract.TopicReservations, item, "w", w.parts.Now())
+		require.NoError(w.t, w.core.AddDeadLetters(w.ctx, []contract.DeadLetter{d}))
+		id := w.deadLetters(core.DeadLetterOpen)[0].ID
+		_, err := w.core.ReplayDeadLetter(w.ctx, "op", id)
+		require.Equal(w.t, contract.CodeStateConflict, contract.CodeOf(err))
+		require.Empty(w.t, w.broker.take(contract.TopicReservations))
+		_, err = w.core.RejectDeadLetter(w.ctx, "op", id)
+		require.NoError(w.t, err)
+		require.Equal(w.t, core.StateRejected, w.row(r.OrderSN).State)
+		require.Equal(w.t, stockgate.StatusFailed, w.entry(a, r.OrderSN).Status)
+		require.Equal(w.t, int64(5), w.left(a, 0))
+		w.agree(a)
 	})
 }
 

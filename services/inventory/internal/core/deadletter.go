@@ -82,6 +82,9 @@ func (s *Service) ReplayDeadLetter(ctx context.Context, who, id string) (*DeadLe
 	if d.Rejecting {
 		return nil, contract.Refuse(contract.CodeStateConflict, "the rejection of the dead letter has begun; repeat the rejection")
 	}
+	if contract.IsCut(d.Item) {
+		return nil, contract.Refuse(contract.CodeStateConflict, "the item was too long to be kept whole; it can only be rejected")
+	}
 	if err := s.pub.Replay(ctx, *d); err != nil {
 		return nil, Unavailable("the message could not be published; repeat the call", err)
 	}
@@ -227,10 +230,13 @@ func (s *Service) tombstone(ctx context.Context, row Reservation) error {
 	return nil
 }
 
-// looseReservation reads as much as possible of an item that may be invalid.
+// looseReservation reads as much as possible of an item that may be invalid. A cut item is known by the ids that were
+// read from it before.
 func looseReservation(d *DeadLetter) (contract.Reservation, bool) {
 	var it contract.Reservation
-	if err := json.Unmarshal(d.Item, &it); err != nil {
+	if contract.IsCut(d.Item) {
+		it = contract.Reservation{OrderSN: d.OrderSN, ActivityID: d.ActivityID}
+	} else if err := json.Unmarshal(d.Item, &it); err != nil {
 		var ids struct {
 			OrderSN    string `json:"order_sn"`
 			UserID     string `json:"user_id"`
