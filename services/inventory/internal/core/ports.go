@@ -80,7 +80,6 @@ type Store interface {
 	// (Occurrences), if the dead letter is rejected already, or if its rejection has begun and the decision is another.
 	// It returns the dead letter as it is then.
 	DecideDeadLetter(ctx context.Context, d DeadLetter, state string, c Change) (*DeadLetter, error)
-	OpenDeadLetters(ctx context.Context, orderSNs []string) (map[string]bool, error) // which of them have one
 
 	Record(ctx context.Context, c Change) error
 }

@@ -19,7 +19,6 @@ type pass struct {
 	actor    string // who requested it
 
 	result    Result
-	recorded  int              // number of result.Repairs that are in the change log
 	left      map[string]bool  // order_sns of result.Differences, so that each is there once
 	rough     map[string]int64 // by SKU, by how much gate and database differed in every comparison so far
 	confirmed confirmations
@@ -228,18 +227,17 @@ const recordTimeout = 5 * time.Second
 // recordLines bounds the repairs of one entry of the change log: some ten kilobytes of text.
 const recordLines = 100
 
-// record writes the repairs into the change log. requested also writes an entry without repairs.
+// record writes the repairs of the pass into the change log. requested also writes an entry without repairs.
 func (p *pass) record(ctx context.Context, requested bool) error {
-	fresh := p.result.Repairs[p.recorded:]
-	p.recorded = len(p.result.Repairs)
-	if len(fresh) == 0 && !requested {
+	repairs := p.result.Repairs
+	if len(repairs) == 0 && !requested {
 		return nil
 	}
 	// Repairs are recorded even if the lock was lost.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
-	lines := make([]changeLine, len(fresh))
-	for i, r := range fresh {
+	lines := make([]changeLine, len(repairs))
+	for i, r := range repairs {
 		lines[i] = lineOf(r)
 	}
 	if len(lines) == 0 {
