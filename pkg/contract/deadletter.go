@@ -13,9 +13,8 @@ const (
 	maxTraceparentLen = 64
 )
 
-// NewDeadLetter returns the dead letter of an item of topic that the consumer group can never process. It reads
-// order_sn, activity_id and traceparent from the item if they are valid there. An item of more than 128 KiB is cut,
-// and its length is added to why.
+// NewDeadLetter returns the dead letter of an item of topic that the consumer group can never process. It reads order_sn,
+// activity_id and traceparent from the item if they are valid there.
 func NewDeadLetter(group, topic string, item []byte, why string, at time.Time) DeadLetter {
 	// Each field is parsed on its own: one of a wrong type must not hide the others.
 	var fields struct {
@@ -38,14 +37,20 @@ func NewDeadLetter(group, topic string, item []byte, why string, at time.Time) D
 	if t := text(fields.Traceparent); len(t) <= maxTraceparentLen {
 		d.Traceparent = t
 	}
-	if len(item) > maxDeadLetterItem {
-		d.Item = item[:maxDeadLetterItem]
-		d.Why += fmt.Sprintf(" (cut from %d bytes)", len(item))
+	return d
+}
+
+// Cut returns the dead letter with at most 128 KiB of its item, so that it fits into a message. Why then ends with the
+// length of the whole item.
+func (d DeadLetter) Cut() DeadLetter {
+	if len(d.Item) > maxDeadLetterItem {
+		d.Why += fmt.Sprintf(" (cut from %d bytes)", len(d.Item))
+		d.Item = d.Item[:maxDeadLetterItem]
 	}
 	return d
 }
 
-// IsCut reports whether NewDeadLetter cut this item of a dead letter. No consumer can process what is left of it.
+// IsCut reports whether DeadLetter.Cut cut this item. No consumer can process what is left of it.
 func IsCut(item []byte) bool {
 	return len(item) == maxDeadLetterItem && !json.Valid(item)
 }

@@ -28,12 +28,12 @@ func TestNewDeadLetterReadsValidFields(t *testing.T) {
 	}
 }
 
-func TestNewDeadLetterCutsTheItemToFitAMessage(t *testing.T) {
+func TestACutDeadLetterFitsIntoAMessage(t *testing.T) {
 	item := bytes.Repeat([]byte{0}, 128<<10)
-	whole := contract.NewDeadLetter("group", "topic", item, "why", at)
+	whole := contract.NewDeadLetter("group", "topic", item, "why", at).Cut()
 	require.Equal(t, item, whole.Item)
 	require.Equal(t, "why", whole.Why)
-	cut := contract.NewDeadLetter("group", "topic", append(item, 1), "why", at)
+	cut := contract.NewDeadLetter("group", "topic", append(item, 1), "why", at).Cut()
 	require.Equal(t, item, cut.Item)
 	require.Equal(t, "why (cut from 131073 bytes)", cut.Why)
 	require.True(t, contract.IsCut(cut.Item))

@@ -24,7 +24,7 @@ import (
 type Settings struct {
 	settings.App
 	settings.HTTP
-	settings.Redis // of the gate and of the limits
+	settings.Redis // of the limits, and of the gate where the service has one
 	settings.RocketMQ
 	admission.Settings
 }

@@ -47,10 +47,11 @@ func Load[T any](dst *T, environ map[string]string) error {
 	if environ == nil {
 		environ = env.ToMap(os.Environ())
 	}
+	given := environ
 	environ = withOldNames(environ, leaves(reflect.TypeFor[T]()))
 	before := *dst
 	if err := env.ParseWithOptions(dst, env.Options{Environment: environ}); err != nil {
-		return sentence[T](err, environ)
+		return sentence[T](err, environ, given)
 	}
 	for _, l := range leaves(reflect.TypeFor[T]()) {
 		value := reflect.ValueOf(dst).Elem().FieldByIndex(l.index)
@@ -59,7 +60,7 @@ func Load[T any](dst *T, environ map[string]string) error {
 		}
 		// NaN passes every check of bounds.
 		if value.CanFloat() && (math.IsNaN(value.Float()) || math.IsInf(value.Float(), 0)) {
-			return Wrong(l.key, "is %q, which is not a number", environ[l.key])
+			return Wrong(l.name(given), "is %q, which is not a number", environ[l.key])
 		}
 	}
 	production := environment(dst) == Production
@@ -110,8 +111,8 @@ func groups(v reflect.Value, visit func(any)) {
 	}
 }
 
-// sentence converts an error of the parser into one sentence that names the variable.
-func sentence[T any](err error, environ map[string]string) error {
+// sentence converts an error of the parser into one sentence that names the variable as it is in given.
+func sentence[T any](err error, environ, given map[string]string) error {
 	var notSet env.VarIsNotSetError
 	var empty env.EmptyVarError
 	switch {
@@ -132,9 +133,9 @@ func sentence[T any](err error, environ map[string]string) error {
 			continue
 		}
 		if leaf.secret {
-			return Wrong(leaf.key, "is not %s", kindName(leaf.typ))
+			return Wrong(leaf.name(given), "is not %s", kindName(leaf.typ))
 		}
-		return Wrong(leaf.key, "is %q, which is not %s", value, kindName(leaf.typ))
+		return Wrong(leaf.name(given), "is %q, which is not %s", value, kindName(leaf.typ))
 	}
 	return fmt.Errorf("settings: %w", err)
 }
@@ -145,6 +146,14 @@ type leaf struct {
 	secret bool
 	typ    reflect.Type
 	index  []int
+}
+
+// name returns the variable that an operator set: the old one if only that is in environ.
+func (l leaf) name(environ map[string]string) string {
+	if l.oldKey != "" && environ[l.key] == "" && environ[l.oldKey] != "" {
+		return l.oldKey
+	}
+	return l.key
 }
 
 // leaves returns the fields of t that have a variable, in order.

@@ -109,6 +109,7 @@ func TestAWrongSettingIsOneSentenceThatNamesIt(t *testing.T) {
 		says     string
 	}{
 		"duration":           {environ("GRACE=5 parsecs"), "GRACE", `GRACE is "5 parsecs", which is not a duration`},
+		"old name":           {environ("OLD_NAME=x"), "OLD_NAME", `OLD_NAME is "x", which is not a`},
 		"duration no unit":   {environ("DRAIN_TIMEOUT=20"), "DRAIN_TIMEOUT", "not a duration"},
 		"duration range":     {environ("DRAIN_TIMEOUT=1ms"), "DRAIN_TIMEOUT", "must be 1s to 10m"},
 		"int":                {environ("WORKERS=four"), "WORKERS", "not a whole number"},

@@ -218,8 +218,7 @@ func TestADeadLetterOfAReservationIsReplayedOrRejected(t *testing.T) {
 	})
 }
 
-// An item beyond 128 KiB is not kept whole: what is left of it is never published, and a rejection still ends its
-// purchase.
+// What is left of an item that was cut is never published, and a rejection still ends its purchase.
 func TestADeadLetterWhoseItemWasCutIsOnlyRejected(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 5)
@@ -227,7 +226,7 @@ func TestADeadLetterWhoseItemWasCutIsOnlyRejected(t *testing.T) {
 		w.broker.take(contract.TopicReservations)
 		item := []byte(fmt.Sprintf(`{"order_sn":%q,"user_id":"u","activity_id":%q,"lines":%q}`, r.OrderSN, a.ID, strings.Repeat("x", 128<<10)))
 		d := contract.NewDeadLetter(contract.GroupInventoryReservations, contract.TopicReservations, item, "w", w.parts.Now())
-		require.NoError(w.t, w.core.AddDeadLetters(w.ctx, []contract.DeadLetter{d}))
+		require.NoError(w.t, w.core.AddDeadLetters(w.ctx, []contract.DeadLetter{d.Cut()}))
 		id := w.deadLetters(core.DeadLetterOpen)[0].ID
 		_, err := w.core.ReplayDeadLetter(w.ctx, "op", id)
 		require.Equal(w.t, contract.CodeStateConflict, contract.CodeOf(err))
@@ -238,6 +237,19 @@ func TestADeadLetterWhoseItemWasCutIsOnlyRejected(t *testing.T) {
 		require.Equal(w.t, stockgate.StatusFailed, w.entry(a, r.OrderSN).Status)
 		require.Equal(w.t, int64(5), w.left(a, 0))
 		w.agree(a)
+	})
+}
+
+// A message of a later version becomes one dead letter, however long it is. Its replay publishes all of it.
+func TestALongDeadLetterOfInventoryIsReplayedWhole(t *testing.T) {
+	eachDB(t, func(w *world) {
+		body := []byte(`{"v":2,"items":["` + strings.Repeat("x", 200<<10) + `"]}`)
+		require.NoError(w.t, w.consumer.Reservations(w.ctx, delivered(bus.Message{Topic: contract.TopicReservations, Body: body})))
+		_, err := w.core.ReplayDeadLetter(w.ctx, "op", w.deadLetters(core.DeadLetterOpen)[0].ID)
+		require.NoError(w.t, err)
+		replayed := w.broker.take(contract.TopicReservations)
+		require.Len(w.t, replayed, 1)
+		require.Equal(w.t, body, replayed[0].Body)
 	})
 }
 

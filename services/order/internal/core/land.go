@@ -223,6 +223,7 @@ func (s *Service) deadLetterOf(d contract.Deduction, why string) contract.DeadLe
 	return s.deadLetter(raw, why)
 }
 
+// deadLetter is cut, since it reaches inventory as a message.
 func (s *Service) deadLetter(raw []byte, why string) contract.DeadLetter {
-	return contract.NewDeadLetter(contract.GroupOrderDeductions, contract.TopicDeductions, raw, why, s.now())
+	return contract.NewDeadLetter(contract.GroupOrderDeductions, contract.TopicDeductions, raw, why, s.now()).Cut()
 }

@@ -30,7 +30,7 @@ type Config struct {
 	Secrets []string
 	// CallbackURL is the target of callbacks: .../v1/payments/callbacks/sandbox.
 	CallbackURL string
-	Now         func() time.Time
+	Now         func() time.Time  // required
 	Transport   http.RoundTripper // nil for http.DefaultTransport
 }
 
