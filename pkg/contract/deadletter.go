@@ -13,7 +13,7 @@ const (
 	maxTraceparentLen = 64
 )
 
-// NewDeadLetter returns the dead letter of an item of topic that the consumer group can never process. It reads order_sn,
+// NewDeadLetter returns the dead letter of an item of topic that the consumer group gave up on. It reads order_sn,
 // activity_id and traceparent from the item if they are valid there.
 func NewDeadLetter(group, topic string, item []byte, why string, at time.Time) DeadLetter {
 	// Each field is parsed on its own: one of a wrong type must not hide the others.

@@ -121,7 +121,7 @@ type OrderClose struct {
 	Traceparent string    `json:"traceparent,omitempty"`
 }
 
-// DeadLetter is an item that can never be processed. An operator replays or rejects it.
+// DeadLetter is an item that its consumer gave up on. An operator replays or rejects it.
 type DeadLetter struct {
 	Where       string    `json:"where"`                 // consumer group that could not process it
 	Topic       string    `json:"topic"`                 // topic of the item, to which a replay publishes it
