@@ -176,7 +176,7 @@ func TestRoles(t *testing.T) {
 
 func TestMint(t *testing.T) {
 	v := verifier(t, settings.Auth{HS256Secret: secret, Audience: "shop", Issuer: "idp"})
-	want := Identity{UserID: "a.b-c_1", Roles: []Role{Merchant}}
+	want := Identity{UserID: "a.b-c_1", Roles: []Role{Merchant}, MerchantID: "m-1"}
 	token, err := MintFor(secret, want, time.Minute, "shop", "idp")
 	require.NoError(t, err)
 	got, err := v.Verify(context.Background(), token)

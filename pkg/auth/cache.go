@@ -16,7 +16,7 @@ import (
 const (
 	cachedTokens = 1 << 20
 	cachedFor    = 5 * time.Minute
-	tokenBytes   = 120 // memory of one entry with the longest user id
+	tokenBytes   = 120 // memory of one entry with the longest user id; only the few tokens with a role add a merchant id
 	memoryShare  = 8
 )
 
@@ -64,18 +64,25 @@ type cache struct {
 // generation holds no pointer per token, so that the garbage collector does not scan the entries.
 type generation struct {
 	tokens map[tokenHash]cached
-	users  [][]byte // concatenated user ids, in chunks of userChunk bytes
+	ids    [][]byte // concatenated user ids, each followed by its merchant id, in chunks of idChunk bytes
 }
 
 type cached struct {
-	ends  int64 // expiry as Unix time in nanoseconds
-	user  uint32
-	chunk uint16
-	len   uint8
-	roles uint8 // bit i: cachedRoles[i]
+	ends     int64 // expiry as Unix time in nanoseconds
+	chunk    uint16
+	start    uint16 // of the user id in the chunk
+	user     uint8  // length of the user id
+	merchant uint8  // length of the merchant id
+	roles    uint8  // bit i: cachedRoles[i]
 }
 
-const userChunk = 64 << 10
+const idChunk = 64 << 10 // every start in a chunk fits in 16 bits
+
+// identity returns the identity of an entry. Both ids share one allocation.
+func (g *generation) identity(e cached) Identity {
+	ids := string(g.ids[e.chunk][e.start:][:int(e.user)+int(e.merchant)])
+	return Identity{UserID: ids[:e.user], MerchantID: ids[e.user:], Roles: roleSets[e.roles]}
+}
 
 func newCache(size int) *cache {
 	return &cache{perGeneration: max(size/2, 1), young: newGeneration()}
@@ -92,7 +99,7 @@ func (c *cache) find(h tokenHash, now time.Time) (id Identity, ok bool, keys int
 			if now.UnixNano() >= e.ends {
 				break
 			}
-			return Identity{UserID: string(g.users[e.chunk][e.user:][:e.len]), Roles: roleSets[e.roles]}, true, c.keys
+			return g.identity(e), true, c.keys
 		}
 	}
 	return Identity{}, false, c.keys
@@ -114,25 +121,29 @@ func (c *cache) add(h tokenHash, id Identity, ends, now time.Time, keys int) {
 	c.young.add(h, id, ends)
 }
 
-// add stores an entry. The chunk number never overflows: half of cachedTokens ids of 64 bytes are 512 chunks.
+// add stores an entry. The chunk number never overflows: half of cachedTokens pairs of ids, of 128 bytes each, fill 1024
+// chunks.
 func (g *generation) add(h tokenHash, id Identity, ends time.Time) {
 	if e, known := g.tokens[h]; known { // verified twice at once, or after its entry expired: the identity is the same
 		e.ends = ends.UnixNano()
 		g.tokens[h] = e
 		return
 	}
-	last := len(g.users) - 1
-	if last < 0 || len(g.users[last])+len(id.UserID) > userChunk {
-		g.users = append(g.users, make([]byte, 0, userChunk))
+	last := len(g.ids) - 1
+	if last < 0 || len(g.ids[last])+len(id.UserID)+len(id.MerchantID) > idChunk {
+		g.ids = append(g.ids, make([]byte, 0, idChunk))
 		last++
 	}
-	e := cached{ends: ends.UnixNano(), chunk: uint16(last), user: uint32(len(g.users[last])), len: uint8(len(id.UserID))}
+	e := cached{
+		ends: ends.UnixNano(), chunk: uint16(last), start: uint16(len(g.ids[last])), user: uint8(len(id.UserID)),
+		merchant: uint8(len(id.MerchantID)),
+	}
 	for bit, role := range cachedRoles {
 		if slices.Contains(id.Roles, role) {
 			e.roles |= 1 << bit
 		}
 	}
-	g.users[last] = append(g.users[last], id.UserID...)
+	g.ids[last] = append(append(g.ids[last], id.UserID...), id.MerchantID...)
 	g.tokens[h] = e
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/stretchr/testify/require"
 
+	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/settings"
 )
 
@@ -28,7 +29,7 @@ func TestACachedTokenIsNotVerifiedAgain(t *testing.T) {
 	for range 3 {
 		id, err := v.Verify(t.Context(), token)
 		require.NoError(t, err)
-		require.Equal(t, Identity{UserID: "42", Roles: []Role{Operator}}, id)
+		require.Equal(t, Identity{UserID: "42", Roles: []Role{Operator}, MerchantID: contract.DefaultMerchant}, id)
 	}
 	require.Equal(t, 1, verified)
 
@@ -100,8 +101,8 @@ func TestARepeatedTokenTakesNoMoreMemory(t *testing.T) {
 		id, ok, _ := c.find(h, now)
 		require.True(t, ok)
 		require.Len(t, id.UserID, 64)
-		require.Len(t, c.young.users, 1, n)
-		require.Len(t, c.young.users[0], 64)
+		require.Len(t, c.young.ids, 1, n)
+		require.Len(t, c.young.ids[0], 64)
 	}
 }
 

@@ -26,6 +26,9 @@ const (
 type Identity struct {
 	UserID string
 	Roles  []Role
+	// MerchantID names the merchant for whom the caller acts. It is "" for a caller without a role, and for an operator
+	// who acts for no merchant.
+	MerchantID string
 }
 
 // Has reports whether the caller has the rights of role.
@@ -49,7 +52,8 @@ func With(ctx context.Context, id Identity) context.Context {
 
 type claims struct {
 	jwt.RegisteredClaims
-	Roles []Role `json:"roles,omitempty"`
+	Roles      []Role `json:"roles,omitempty"`
+	MerchantID string `json:"merchant_id,omitempty"`
 }
 
 // Mint signs a token with HS256. It is for developers' tokens and tests; real ones come from the identity provider.
@@ -64,6 +68,8 @@ func MintFor(secret string, id Identity, ttl time.Duration, audience, issuer str
 		return "", errors.New("mint: no secret")
 	case !contract.ValidUserID(id.UserID):
 		return "", errors.New("mint: user id is malformed")
+	case id.MerchantID != "" && !contract.ValidMerchantID(id.MerchantID):
+		return "", errors.New("mint: merchant id is malformed")
 	case ttl <= 0:
 		return "", errors.New("mint: token would be expired")
 	}
@@ -73,7 +79,7 @@ func MintFor(secret string, id Identity, ttl time.Duration, audience, issuer str
 		}
 	}
 	now := time.Now()
-	c := claims{Roles: id.Roles, RegisteredClaims: jwt.RegisteredClaims{
+	c := claims{Roles: id.Roles, MerchantID: id.MerchantID, RegisteredClaims: jwt.RegisteredClaims{
 		Subject:   id.UserID,
 		Issuer:    issuer,
 		IssuedAt:  jwt.NewNumericDate(now),

@@ -103,6 +103,15 @@ func (v *Verifier) Verify(ctx context.Context, token string) (Identity, error) {
 		return Identity{}, unauthenticated("The token names no user.")
 	}
 	id := Identity{UserID: c.Subject, Roles: knownRoles(c.Roles)}
+	if len(id.Roles) > 0 {
+		id.MerchantID = c.MerchantID
+		if id.MerchantID == "" {
+			id.MerchantID = contract.DefaultMerchant
+		}
+		if !contract.ValidMerchantID(id.MerchantID) {
+			return Identity{}, unauthenticated("The token's merchant_id is malformed.")
+		}
+	}
 	v.cache.add(hash, id, c.ExpiresAt.Add(leeway), time.Now(), keys)
 	return id, nil
 }

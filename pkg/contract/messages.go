@@ -149,6 +149,13 @@ func ValidUserID(s string) bool {
 	return true
 }
 
+// DefaultMerchant owns what was created before there were several merchants, and what is created with a token without
+// a merchant where the settings allow such tokens.
+const DefaultMerchant = "default"
+
+// ValidMerchantID reports whether s can name a merchant. The rules are those of a user id.
+func ValidMerchantID(s string) bool { return ValidUserID(s) }
+
 // ValidID reports whether s is an id in the wire format: a positive 63-bit integer in plain decimal, without sign or
 // leading zero.
 func ValidID(s string) bool {
