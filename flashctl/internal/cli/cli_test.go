@@ -61,7 +61,7 @@ func TestTokensAreForTheAudienceOfTheServices(t *testing.T) {
 	status, out, errs := run(t, "token", "--user", "42", "--role", "operator")
 	require.Zero(t, status, errs)
 	v, err := auth.NewVerifier(settings.Auth{
-		HS256Secret: settings.DevelopmentAuthSecret, Audience: "flashsale", Issuer: "https://login.example.com",
+		HS256Secrets: []string{settings.DevelopmentAuthSecret}, Audience: "flashsale", Issuer: "https://login.example.com",
 	}, nil)
 	require.NoError(t, err)
 	id, err := v.Verify(t.Context(), strings.TrimSpace(out))
