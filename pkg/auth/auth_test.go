@@ -82,7 +82,7 @@ func code(t *testing.T, resp *http.Response) string {
 }
 
 func TestHS256Tokens(t *testing.T) {
-	v := verifier(t, settings.Auth{HS256Secret: secret, Audience: "shop", Issuer: "idp"})
+	v := verifier(t, settings.Auth{HS256Secrets: []string{secret}, Audience: "shop", Issuer: "idp"})
 	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
 	require.NoError(t, err)
 	hs := func(c jwt.MapClaims) string { return sign(t, jwt.SigningMethodHS256, []byte(secret), "", c) }
@@ -112,8 +112,7 @@ func TestHS256Tokens(t *testing.T) {
 		"other issuer":       {"Bearer " + hs(good("iss", "evil")), false},
 		"no issuer":          {"Bearer " + hs(good("iss", nil)), false},
 		"no sub":             {"Bearer " + hs(good("sub", nil)), false},
-		"malformed sub":      {"Bearer " + hs(good("sub", "a b")), false},
-		"long sub":           {"Bearer " + hs(good("sub", strings.Repeat("a", 65))), false},
+		"empty sub":          {"Bearer " + hs(good("sub", "")), false},
 		"sub is a number":    {"Bearer " + hs(good("sub", 42)), false},
 		"roles are a string": {"Bearer " + hs(good("roles", "operator")), false},
 		"cut":                {"Bearer " + whole[:len(whole)-3], false},
@@ -136,7 +135,7 @@ func TestHS256Tokens(t *testing.T) {
 }
 
 func TestTwoAuthorizationHeadersAreRefused(t *testing.T) {
-	v := verifier(t, settings.Auth{HS256Secret: secret})
+	v := verifier(t, settings.Auth{HS256Secrets: []string{secret}})
 	token, err := Mint(secret, Identity{UserID: "42"}, time.Minute)
 	require.NoError(t, err)
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -148,7 +147,7 @@ func TestTwoAuthorizationHeadersAreRefused(t *testing.T) {
 }
 
 func TestRoles(t *testing.T) {
-	v := verifier(t, settings.Auth{HS256Secret: secret})
+	v := verifier(t, settings.Auth{HS256Secrets: []string{secret}})
 	for name, c := range map[string]struct {
 		has, needs []Role
 		status     int
@@ -175,7 +174,7 @@ func TestRoles(t *testing.T) {
 }
 
 func TestMint(t *testing.T) {
-	v := verifier(t, settings.Auth{HS256Secret: secret, Audience: "shop", Issuer: "idp"})
+	v := verifier(t, settings.Auth{HS256Secrets: []string{secret}, Audience: "shop", Issuer: "idp"})
 	want := Identity{UserID: "a.b-c_1", Roles: []Role{Merchant}, MerchantID: "m-1"}
 	token, err := MintFor(secret, want, time.Minute, "shop", "idp")
 	require.NoError(t, err)
@@ -194,18 +193,23 @@ func TestMint(t *testing.T) {
 }
 
 func TestExactlyOneSourceOfKeys(t *testing.T) {
-	for _, s := range []settings.Auth{{}, {HS256Secret: secret, JWKSURL: "http://127.0.0.1/"}} {
+	for _, s := range []settings.Auth{{}, {HS256Secrets: []string{secret}, JWKSURL: "http://127.0.0.1/"}} {
 		_, err := NewVerifier(s, nil)
 		require.ErrorContains(t, err, "AUTH_HS256_SECRET")
 	}
 }
 
 func TestInternal(t *testing.T) {
+	const old = secret + "-old"
 	for name, c := range map[string]struct {
-		mine, sent string
-		status     int
+		mine   []string
+		sent   string
+		status int
 	}{
-		"right": {secret, secret, 200}, "wrong": {secret, secret + "x", 401}, "none": {secret, "", 401}, "unset": {"", "", 401}, "prefix": {secret, secret[:8], 401},
+		"right": {[]string{secret}, secret, 200}, "wrong": {[]string{secret}, secret + "x", 401}, "none": {[]string{secret}, "", 401},
+		"unset": {nil, "", 401}, "empty": {[]string{""}, "", 401}, "prefix": {[]string{secret}, secret[:8], 401},
+		"new": {[]string{secret, old}, secret, 200}, "old": {[]string{secret, old}, old, 200},
+		"neither": {[]string{secret, old}, "x", 401}, "both": {[]string{secret, old}, secret + "," + old, 401},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := httptest.NewRequest(http.MethodPost, "/", nil)
@@ -213,7 +217,7 @@ func TestInternal(t *testing.T) {
 				SignInternal(r, c.sent)
 			}
 			w := httptest.NewRecorder()
-			Internal(c.mine)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(w, r)
+			Internal(c.mine...)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(w, r)
 			require.Equal(t, c.status, w.Code)
 		})
 	}
@@ -229,7 +233,21 @@ type provider struct {
 func newProvider(t *testing.T) *provider {
 	t.Helper()
 	p := &provider{}
-	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	p.Server = httptest.NewServer(p.handler())
+	t.Cleanup(p.Close)
+	return p
+}
+
+func newTLSProvider(t *testing.T) *provider {
+	t.Helper()
+	p := &provider{}
+	p.Server = httptest.NewTLSServer(p.handler())
+	t.Cleanup(p.Close)
+	return p
+}
+
+func (p *provider) handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		p.hits.Add(1)
 		body := p.set.Load()
 		if body == nil {
@@ -237,9 +255,7 @@ func newProvider(t *testing.T) *provider {
 			return
 		}
 		_, _ = w.Write(*body)
-	}))
-	t.Cleanup(p.Close)
-	return p
+	})
 }
 
 func (p *provider) publish(t *testing.T, keys ...jose.JSONWebKey) {

@@ -46,8 +46,11 @@ func (e env) connect(opts client.Options) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts.Secret = os.Getenv("AUTH_HS256_SECRET")
-	opts.Audience, opts.Issuer = os.Getenv("AUTH_AUDIENCE"), os.Getenv("AUTH_ISSUER")
+	signing, err := loadSigning()
+	if err != nil {
+		return nil, err
+	}
+	opts.Secret, opts.Audience, opts.Issuer = signing.secretOr(""), signing.Audience, signing.Issuer
 	return client.New(origins, opts), nil
 }
 
@@ -112,12 +115,13 @@ type tokenCmd struct {
 
 // Run signs a token with the secret of the services, or the development secret. It needs no running service.
 func (c *tokenCmd) Run(e env) error {
-	secret := os.Getenv("AUTH_HS256_SECRET")
-	if secret == "" {
-		secret = settings.DevelopmentAuthSecret
+	signing, err := loadSigning()
+	if err != nil {
+		return err
 	}
 	id := auth.Identity{UserID: c.User, Roles: c.Role}
-	token, err := auth.MintFor(secret, id, c.TTL, os.Getenv("AUTH_AUDIENCE"), os.Getenv("AUTH_ISSUER"))
+	secret := signing.secretOr(settings.DevelopmentAuthSecret)
+	token, err := auth.MintFor(secret, id, c.TTL, signing.Audience, signing.Issuer)
 	if err != nil {
 		return err
 	}
