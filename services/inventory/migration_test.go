@@ -153,17 +153,9 @@ func migrateUnderOldPods(t *testing.T, dsn string) {
 		}
 		failed <- nil
 	}()
-	ended := func(err error) error { failed <- err; return err } // puts the result back
 	rounds := func(n int64) {
 		t.Helper()
-		require.Eventually(t, func() bool {
-			select {
-			case err := <-failed:
-				require.NoError(t, ended(err))
-			default:
-			}
-			return old.rounds.Load() >= n
-		}, time.Minute, time.Millisecond)
+		require.Eventually(t, func() bool { return old.rounds.Load() >= n || len(failed) > 0 }, time.Minute, time.Millisecond)
 	}
 	rounds(30)
 	require.NoError(t, sqldb.Migrate(t.Context(), db, Migrations, discard))

@@ -176,3 +176,80 @@ func TestADecisionThatChangesNothingIsNotRecorded(t *testing.T) {
 		decide(replayed, core.DeadLetterRejected, core.DeadLetterRejected, 2) // it is rejected already
 	})
 }
+
+// Each query of the API returns what the scope contains: nothing of the activity of m1 to m2 or to the zero scope.
+func TestAScopeContainsOneMerchant(t *testing.T) {
+	each(t, func(t *testing.T, _ *gorm.DB, s *store.Store, a *core.Activity) {
+		ctx, now, all := t.Context(), time.Now().UTC().Truncate(time.Millisecond), core.Page{Limit: 9}
+		require.NoError(t, s.Ledger(ctx, []string{a.ID}, func(tx core.LedgerTx) error {
+			return tx.Apply(&core.Moves{Insert: []core.Reservation{reservation(a, "1", "u")}})
+		}))
+		require.NoError(t, s.AddDeadLetters(ctx, []contract.DeadLetter{
+			{Where: "g", Topic: "t", ActivityID: a.ID, Why: "w", Item: []byte("{}"), At: now},
+			{Where: "g", Topic: "t", Why: "of no activity", Item: []byte("[]"), At: now},
+		}))
+		letters, err := s.DeadLetters(ctx, core.AllMerchants(), "", all)
+		require.NoError(t, err)
+		require.Equal(t, []string{"", "m1"}, []string{letters[0].MerchantID, letters[1].MerchantID})
+		product, err := s.Products(ctx, core.AllMerchants(), all)
+		require.NoError(t, err)
+		change := core.Change{At: now, Who: "m"}
+		n := func(found bool) int {
+			if found {
+				return 1
+			}
+			return 0
+		}
+		for _, c := range []struct {
+			name            string
+			in              core.Scope
+			objects, letter int
+		}{
+			{"all", core.AllMerchants(), 1, 2},
+			{"the owner", core.OfMerchant("m1"), 1, 1},
+			{"another merchant", core.OfMerchant("m2"), 0, 0},
+			{"the owner in capitals", core.OfMerchant("M1"), 0, 0},
+			{"no merchant", core.Scope{}, 0, 0},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				counts := map[string]int{}
+				products, err := s.Products(ctx, c.in, all)
+				require.NoError(t, err)
+				counts["Products"] = len(products)
+				p, err := s.Product(ctx, c.in, product[0].ID)
+				require.NoError(t, err)
+				counts["Product"] = n(p != nil)
+				skus, err := s.SKUs(ctx, c.in, []string{a.Items[0].SKUID})
+				require.NoError(t, err)
+				counts["SKUs"] = len(skus)
+				activities, err := s.Activities(ctx, c.in, all)
+				require.NoError(t, err)
+				counts["Activities"] = len(activities)
+				one, err := s.Activity(ctx, c.in, a.ID)
+				require.NoError(t, err)
+				counts["Activity"] = n(one != nil)
+				rows, err := s.ReservationsOfActivity(ctx, c.in, a.ID, "", all)
+				require.NoError(t, err)
+				counts["ReservationsOfActivity"] = len(rows)
+				letter, err := s.DeadLetter(ctx, c.in, letters[1].ID)
+				require.NoError(t, err)
+				counts["DeadLetter"] = n(letter != nil)
+				_, err = s.ChangeProduct(ctx, c.in, product[0].ID, change, core.Growth{}, func(*core.Product) error { return nil })
+				counts["ChangeProduct"] = n(err == nil)
+				_, err = s.ChangeActivity(ctx, c.in, a.ID, change, core.Growth{}, func(*core.Activity) (bool, error) { return false, nil })
+				counts["ChangeActivity"] = n(err == nil)
+				_, err = s.BeginAdjustment(ctx, c.in, core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/p", Value: c.name}, core.Adjustment{
+					ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 1, Reason: "r", State: core.AdjustmentIntent, CreatedBy: "m", CreatedAt: now, UpdatedAt: now,
+				}, change, func(*core.Activity) error { return nil })
+				counts["BeginAdjustment"] = n(err == nil)
+				for name, found := range counts {
+					require.Equal(t, c.objects, found, name)
+				}
+				require.Len(t, counts, 10)
+				list, err := s.DeadLetters(ctx, c.in, "", all)
+				require.NoError(t, err)
+				require.Len(t, list, c.letter)
+			})
+		}
+	})
+}
