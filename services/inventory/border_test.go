@@ -197,13 +197,15 @@ func (m *realm) addLetter(activity, text string) (id string) {
 	return id
 }
 
-// step makes one call. It checks that only the rows of the owner change to whom the called object belongs.
+// step makes one call. It checks that only the rows of the owner change to whom the called object belongs. Reading the
+// rows takes longer than the call, so it does so for only some of the calls that are refused because of the role.
 func (m *realm) step(op apitest.Operation, who borderCaller) {
 	if m.calls[op.ID] == nil {
 		m.calls[op.ID] = map[string]int{}
 	}
 	m.calls[op.ID][who.kind]++
-	if op.Method == "GET" {
+	noRole := who.buyer || borderCases[op.ID].operators && !who.operator
+	if op.Method == "GET" || noRole && rapid.IntRange(0, 15).Draw(m.r, "reads rows") != 15 {
 		borderMoves[op.ID](m, op, who)
 		return
 	}
