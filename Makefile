@@ -107,7 +107,7 @@ fuzz: ## Runs every fuzz target for FUZZTIME (30s)
 
 border: deps ## Makes CALLS (100000) random calls of two merchants and an operator; BORDER_SEED repeats a run
 	@REDIS_ADDRS=- ROCKETMQ_NAMESRV=- scripts/dev/with-dependencies go test ./services/inventory -count=1 -v -timeout 45m \
-	  -run '^TestMerchantsAreSeparate$$' -border.calls $(CALLS) -rapid.seed $(or $(BORDER_SEED),0)
+	  -run '^TestMerchantsAreSeparate$$' -border.calls=$(CALLS) -rapid.seed=$(or $(BORDER_SEED),0)
 
 border-mutants: ## Removes the owner's condition from one query at a time; the random calls must detect each
 	@go run ./test/sim/mutants -set border

@@ -179,8 +179,8 @@ var (
 func (m mutant) cross(ctx context.Context, root, dir string) (found string, took time.Duration, err error) {
 	began := time.Now()
 	test := exec.CommandContext(ctx, "go", "test", "-overlay", filepath.Join(dir, "overlay.json"), "-count=1", "-v", "-timeout",
-		"30m", "-run", "^TestMerchantsAreSeparate$/^sqlite$", "./services/inventory", "-border.calls", "40000", "-rapid.seed", "1",
-		"-rapid.shrinktime", "1s", "-rapid.nofailfile")
+		"30m", "-run", "^TestMerchantsAreSeparate$/^sqlite$", "./services/inventory", "-border.calls=20000", "-rapid.seed=1",
+		"-rapid.shrinktime=1s", "-rapid.nofailfile")
 	test.Dir = root
 	out, err := test.CombinedOutput()
 	took = time.Since(began)
