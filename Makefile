@@ -20,6 +20,7 @@ FIRST    ?= 1
 COMPLETE ?= true
 RUNS     ?= 1
 ROUNDS   ?= 60
+CALLS    ?= 100000
 
 .PHONY: help
 help: ## Lists the targets
@@ -81,7 +82,7 @@ chart-tools: $(KUBECONFORM) $(foreach version,$(HELMS),$(HELM$(version)))
 	@echo $^
 
 ##@ Prove it
-.PHONY: ci proof test sim sim-mutants trouble storm fuzz
+.PHONY: ci proof test sim sim-mutants trouble storm fuzz border border-mutants
 test: deps ## Runs all tests but those of make proof, with the race detector (PKG=./pkg/lock for one package)
 	@scripts/dev/with-dependencies scripts/dev/test $(PKG)
 
@@ -103,6 +104,13 @@ fuzz: ## Runs every fuzz target for FUZZTIME (30s)
 	    go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")" || exit 1; \
 	  done; \
 	done
+
+border: deps ## Makes CALLS (100000) random calls of two merchants and an operator; BORDER_SEED repeats a run
+	@REDIS_ADDRS=- ROCKETMQ_NAMESRV=- scripts/dev/with-dependencies go test ./services/inventory -count=1 -v -timeout 45m \
+	  -run '^TestMerchantsAreSeparate$$' -border.calls=$(CALLS) -rapid.seed=$(or $(BORDER_SEED),0)
+
+border-mutants: ## Removes the owner's condition from one query at a time; the random calls must detect each
+	@go run ./test/sim/mutants -set border
 
 ci: ## Runs what CI runs and prints a table of its steps (LANE=static, system or cluster for one lane)
 	@scripts/ci/run $(LANE)

@@ -70,10 +70,11 @@ func New(s Settings, of settings.Redis, tel *telemetry.Telemetry) (*Limits, erro
 	}
 	l.Registry = rules.New(rules.Options{
 		Conn: l.conn, TrustedProxies: trusted, Refuse: refuse, Waiting: waiting, Edit: s.edit, Log: tel.Log,
-		User:    func(r *http.Request) (string, bool) { id := auth.From(r.Context()).UserID; return id, id != "" },
-		Route:   routeOf,
-		Param:   httpserver.PathParam,
-		Observe: m.decided, ObserveWait: m.waited, OnReload: m.reloaded,
+		User:     func(r *http.Request) (string, bool) { id := auth.From(r.Context()).UserID; return id, id != "" },
+		Merchant: merchantOf,
+		Route:    routeOf,
+		Param:    httpserver.PathParam,
+		Observe:  m.decided, ObserveWait: m.waited, OnReload: m.reloaded,
 	})
 	text, err := s.text()
 	if err != nil {
@@ -160,6 +161,16 @@ func refuse(w http.ResponseWriter, r *http.Request, f rules.Refusal) {
 		code, detail = contract.CodeUnavailable, "The limits cannot be checked right now. Nothing was done."
 	}
 	problem.Write(w, r, discard, contract.Refuse(code, detail).With("violated_policies", f.Violated).After(f.RetryAfter))
+}
+
+// merchantOf returns the merchant for whom the caller acts. An operator who acts for none counts alone. (No merchant id
+// has a colon.)
+func merchantOf(r *http.Request) string {
+	id := auth.From(r.Context())
+	if id.MerchantID == "" && id.UserID != "" {
+		return "user:" + id.UserID
+	}
+	return id.MerchantID
 }
 
 // routeOf returns method and pattern of the matched route, "" if there is none.

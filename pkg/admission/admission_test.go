@@ -307,3 +307,39 @@ rules: [{name: a, key: "param:id", limit: 1, per: 1h}]`)}, telemetry.Discard(t))
 	}
 	require.Equal(t, 200, get("/13"))
 }
+
+// All users of a merchant share the limit by merchant. Operators who act for no merchant have one each.
+func TestTheLimitByMerchant(t *testing.T) {
+	s, err := load(t, map[string]string{"LIMIT_RULES": file(t, `version: 1
+rules:
+  - {name: merchant-per-merchant, key: merchant, limit: 2, per: 1h, where: local}`)})
+	require.NoError(t, err)
+	l, err := Local(s, telemetry.Discard(t))
+	require.NoError(t, err)
+	h := l.On("merchant-per-merchant")(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	call := func(merchant, user string, role auth.Role) int {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		w := httptest.NewRecorder()
+		id := auth.Identity{UserID: user, MerchantID: merchant, Roles: []auth.Role{role}}
+		h.ServeHTTP(w, r.WithContext(auth.With(r.Context(), id)))
+		return w.Code
+	}
+	for _, c := range []struct {
+		merchant, user string
+		role           auth.Role
+		status         int
+	}{
+		{"m1", "a", auth.Merchant, 200},
+		{"m1", "b", auth.Merchant, 200},
+		{"m1", "c", auth.Merchant, 429},
+		{"m2", "a", auth.Merchant, 200},
+		{"", "m1", auth.Operator, 200}, // not the limit of the merchant m1
+		{"", "m1", auth.Operator, 200},
+		{"", "m1", auth.Operator, 429},
+		{"", "other", auth.Operator, 200},
+		{"m2", "op", auth.Operator, 200},
+		{"m2", "a", auth.Merchant, 429},
+	} {
+		require.Equal(t, c.status, call(c.merchant, c.user, c.role), "%+v", c)
+	}
+}

@@ -25,6 +25,7 @@ type document struct {
 }
 
 type operation struct {
+	ID string `yaml:"operationId"`
 	RequestBody *struct {
 		Content map[string]struct{ Schema *schema }
 	} `yaml:"requestBody"`
@@ -42,14 +43,43 @@ type schema struct {
 	Properties map[string]*schema
 }
 
+// Operation is an operation of the file. Path still has its parameters.
+type Operation struct{ ID, Method, Path string }
+
+// Operations returns all operations of the file, by path.
+func Operations(t testing.TB, file string) []Operation {
+	t.Helper()
+	doc := load(t, file)
+	var all []Operation
+	for _, path := range slices.Sorted(maps.Keys(doc.Paths)) {
+		for _, method := range []string{"get", "post", "put", "patch", "delete"} {
+			node, ok := doc.Paths[path][method]
+			if !ok {
+				continue
+			}
+			var op operation
+			require.NoError(t, node.Decode(&op), "%s %s", method, path)
+			require.NotEmpty(t, op.ID, "%s %s has no operationId", method, path)
+			all = append(all, Operation{op.ID, strings.ToUpper(method), path})
+		}
+	}
+	require.NotEmpty(t, all, "%s has no operation", file)
+	return all
+}
+
+func load(t testing.TB, file string) (doc document) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, yaml.Unmarshal(text, &doc))
+	return doc
+}
+
 // NullFields returns one request for each property and list element of each JSON body in the file: that value is null,
 // and all others have the right type. Values that the file declares nullable are left out.
 func NullFields(t testing.TB, file string) []Request {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
-	var doc document
-	require.NoError(t, yaml.Unmarshal(text, &doc))
+	doc := load(t, file)
 	var all []Request
 	for _, path := range slices.Sorted(maps.Keys(doc.Paths)) {
 		for _, method := range []string{"post", "put", "patch", "delete"} {

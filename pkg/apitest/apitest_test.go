@@ -8,6 +8,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+func TestOperations(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "openapi.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(`
+paths:
+  /v1/things/{id}:
+    parameters: [{name: id}]
+    get: {operationId: getThing}
+    delete: {operationId: deleteThing}
+  /v1/things:
+    post: {operationId: createThing}
+`), 0o600))
+	require.Equal(t, []Operation{
+		{"createThing", "POST", "/v1/things"}, {"getThing", "GET", "/v1/things/{id}"}, {"deleteThing", "DELETE", "/v1/things/{id}"},
+	}, Operations(t, file))
+}
+
 func TestNullFields(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "openapi.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(`

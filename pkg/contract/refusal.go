@@ -30,6 +30,7 @@ const (
 	CodeOrderNotPayable      Code = "order_not_payable"
 	CodeStateConflict        Code = "state_conflict"
 	CodeIdempotencyConflict  Code = "idempotency_conflict"
+	CodeQuotaExceeded        Code = "quota_exceeded"
 	CodeRateLimited          Code = "rate_limited"
 	CodeOverloaded           Code = "overloaded"
 	CodeGateUnavailable      Code = "gate_unavailable"

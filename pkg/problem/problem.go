@@ -58,6 +58,7 @@ var kinds = func() map[contract.Code]kind {
 		contract.CodeOrderNotPayable:      {http.StatusConflict, "The order cannot be paid", nil},
 		contract.CodeStateConflict:        {http.StatusConflict, "The current state does not allow it", nil},
 		contract.CodeIdempotencyConflict:  {http.StatusConflict, "The same key was used with another request", nil},
+		contract.CodeQuotaExceeded:        {http.StatusConflict, "The quota is used up", nil},
 		contract.CodeRateLimited:          {http.StatusTooManyRequests, "Too many requests", nil},
 		contract.CodeOverloaded:           {http.StatusServiceUnavailable, "Overloaded", nil},
 		contract.CodeGateUnavailable:      {http.StatusServiceUnavailable, "Purchases are not available right now", nil},

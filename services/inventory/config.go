@@ -47,6 +47,11 @@ type Config struct {
 	// ReconcileConfirmations is the number of equal comparisons in a row before a counter is corrected.
 	ReconcileConfirmations int `env:"INVENTORY_RECONCILE_CONFIRMATIONS" envDefault:"3" oldenv:"INVENTORY_RECONCILE_LOOKS"`
 
+	// Scheduled, open and paused activities that a merchant may have at a time.
+	MaxActivities int64 `env:"MERCHANT_MAX_ACTIVITIES" envDefault:"100"`
+	// SKUs that a merchant may have.
+	MaxSKUs int64 `env:"MERCHANT_MAX_SKUS" envDefault:"10000"`
+
 	Consumers int `env:"INVENTORY_CONSUMERS" envDefault:"4"` // concurrent messages of each topic
 }
 
@@ -80,6 +85,10 @@ func (c Config) Check() error {
 	switch {
 	case c.ReconcileConfirmations < 0 || c.ReconcileConfirmations > 20:
 		return settings.Wrong("INVENTORY_RECONCILE_CONFIRMATIONS", "is %d and must be 1 to 20", c.ReconcileConfirmations)
+	case c.MaxActivities < 0 || c.MaxActivities > 10_000:
+		return settings.Wrong("MERCHANT_MAX_ACTIVITIES", "is %d and must be 1 to 10000", c.MaxActivities)
+	case c.MaxSKUs < 0 || c.MaxSKUs > 1_000_000:
+		return settings.Wrong("MERCHANT_MAX_SKUS", "is %d and must be 1 to 1000000", c.MaxSKUs)
 	case c.Consumers < 0 || c.Consumers > 64:
 		return settings.Wrong("INVENTORY_CONSUMERS", "is %d and must be 1 to 64", c.Consumers)
 	}
@@ -113,6 +122,13 @@ func (c Config) withDefaults() Config {
 	if c.ReconcileConfirmations == 0 {
 		c.ReconcileConfirmations = rec.Confirmations
 	}
+	quotas := core.DefaultQuotas()
+	if c.MaxActivities == 0 {
+		c.MaxActivities = quotas.Activities
+	}
+	if c.MaxSKUs == 0 {
+		c.MaxSKUs = quotas.SKUs
+	}
 	if c.OrderURL == "" {
 		c.OrderURL = "http://127.0.0.1:7082"
 	}
@@ -123,6 +139,10 @@ func (c Config) timing() core.Timing {
 	t := core.DefaultTiming()
 	t.RepublishAfter, t.ResettleWindow = c.RepublishAfter, c.ResettleWindow
 	return t
+}
+
+func (c Config) quotas() core.Quotas {
+	return core.Quotas{Activities: c.MaxActivities, SKUs: c.MaxSKUs}
 }
 
 func (c Config) sweeps() sweep.Config {

@@ -111,7 +111,7 @@ func TestKilledWhileClosing(t *testing.T) {
 func TestKilledWhilePublishing(t *testing.T) {
 	killedEverywhere(t, func(w *world) (func() error, func()) {
 		a := w.draft(1, 4)
-		return func() error { _, err := w.core.Publish(w.ctx, "m", a.ID); return err }, func() {
+		return func() error { _, err := w.core.Publish(w.ctx, seller("m"), a.ID); return err }, func() {
 			w.agree(a)
 			require.Equal(t, int64(4), w.left(a, 0))
 			sale, err := w.gate.Sale(w.ctx, a.ID)
@@ -128,7 +128,7 @@ func TestTheGateControllerFinishesKilledChanges(t *testing.T) {
 			for step := 1; step < 5; step++ {
 				a := w.draft(1, 4)
 				w.faults.kill(step, after)
-				_, err := w.core.Publish(w.ctx, "m", a.ID)
+				_, err := w.core.Publish(w.ctx, seller("m"), a.ID)
 				died := w.faults.heal()
 				require.Equal(w.t, died, err != nil)
 				if step == 1 && !after { // not even decided
@@ -142,7 +142,7 @@ func TestTheGateControllerFinishesKilledChanges(t *testing.T) {
 				require.Equal(w.t, stockgate.GateOpen, state)
 
 				w.faults.kill(step, after)
-				_, err = w.core.Pause(w.ctx, "m", a.ID)
+				_, err = w.core.Pause(w.ctx, seller("m"), a.ID)
 				died = w.faults.heal()
 				require.Equal(w.t, died, err != nil)
 				if step == 1 && !after {
@@ -191,7 +191,7 @@ func TestKilledWhileAdjusting(t *testing.T) {
 					Caller: "m", Method: "POST", Path: "/v1/merchant/activities/" + a.ID + "/stock-adjustments", Value: fmt.Sprint("k", n),
 				}}
 				work := func() error {
-					_, err := w.core.AdjustStock(w.ctx, "m", req)
+					_, err := w.core.AdjustStock(w.ctx, seller("m"), req)
 					if c.want == nil && contract.CodeOf(err) == contract.CodeInsufficientStock {
 						return nil
 					}
@@ -228,7 +228,7 @@ func TestAnUnfinishedAdjustmentIsResumed(t *testing.T) {
 			for step := 1; ; step++ {
 				a := w.sale(1, 5)
 				w.faults.kill(step, after)
-				_, err := w.core.AdjustStock(w.ctx, "m", core.AdjustmentRequest{ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: delta, Reason: "r", Key: core.IdempotencyKey{
+				_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: delta, Reason: "r", Key: core.IdempotencyKey{
 					Caller: "m", Method: "POST", Path: "/x", Value: newSN(),
 				}})
 				if !w.faults.heal() {

@@ -53,8 +53,14 @@ func newShop(t *testing.T, db *gorm.DB) *shop {
 	return s
 }
 
+// mint returns a token of the default merchant.
 func (s *shop) mint(user string, roles ...auth.Role) string {
-	token, err := auth.Mint(testSecret, auth.Identity{UserID: user, Roles: roles}, time.Hour)
+	return s.mintFor(contract.DefaultMerchant, user, roles...)
+}
+
+func (s *shop) mintFor(merchant, user string, roles ...auth.Role) string {
+	s.t.Helper()
+	token, err := auth.Mint(testSecret, auth.Identity{UserID: user, Roles: roles, MerchantID: merchant}, time.Hour)
 	require.NoError(s.t, err)
 	return token
 }

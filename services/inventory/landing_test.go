@@ -97,7 +97,7 @@ func TestAnOrderSNOfAnotherBuyerBecomesADeadLetter(t *testing.T) {
 		for _, l := range letters {
 			require.Equal(w.t, r.OrderSN, l.OrderSN)
 			require.Equal(w.t, int64(2), l.Occurrences)
-			got, err := w.core.RejectDeadLetter(w.ctx, "op", l.ID) // changes nothing about the valid purchase
+			got, err := w.core.RejectDeadLetter(w.ctx, operator("op"), l.ID) // changes nothing about the valid purchase
 			require.NoError(w.t, err)
 			require.Equal(w.t, core.DeadLetterRejected, got.State)
 		}
@@ -153,9 +153,9 @@ func TestUnparseableMessages(t *testing.T) {
 		letters := w.deadLetters(core.DeadLetterOpen)
 		require.Len(w.t, letters, 20)
 		for _, l := range letters {
-			_, err := w.core.ReplayDeadLetter(w.ctx, "op", l.ID)
+			_, err := w.core.ReplayDeadLetter(w.ctx, operator("op"), l.ID)
 			require.NoError(w.t, err)
-			_, err = w.core.RejectDeadLetter(w.ctx, "op", l.ID)
+			_, err = w.core.RejectDeadLetter(w.ctx, operator("op"), l.ID)
 			require.NoError(w.t, err)
 		}
 		for _, m := range w.broker.take(contract.TopicReservations) {
@@ -227,7 +227,7 @@ func TestUnusualButValidItemsLand(t *testing.T) {
 		w.land(odd, bucket)
 		letters := w.deadLetters(core.DeadLetterOpen)
 		require.Len(w.t, letters, 1)
-		_, err := w.core.RejectDeadLetter(w.ctx, "op", letters[0].ID)
+		_, err := w.core.RejectDeadLetter(w.ctx, operator("op"), letters[0].ID)
 		require.NoError(w.t, err)
 		created := event(odd, contract.OrderCreated)
 		far := time.Date(2500, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -32,6 +32,22 @@ type limitState struct {
 	}
 }
 
+// withLimits replaces the service by one with limits, and runs them.
+func (s *shop) withLimits(of admission.Settings) {
+	s.t.Helper()
+	tel := s.svc.deps.Telemetry
+	limits, err := admission.New(of, settings.Redis{Addrs: []string{s.mini.Addr()}}, tel)
+	require.NoError(s.t, err)
+	deps := s.svc.deps
+	deps.Limits = limits
+	s.svc, err = New(s.svc.cfg, deps)
+	require.NoError(s.t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = lifecycle.Run(ctx, tel.Log, 30*time.Second, limits.Components()...) })
+	s.t.Cleanup(func() { cancel(); wg.Wait() })
+}
+
 func TestLimitsAreListedTestedAndChanged(t *testing.T) {
 	const patience = 30 * time.Second
 	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {
@@ -42,17 +58,7 @@ func TestLimitsAreListedTestedAndChanged(t *testing.T) {
 		}
 		require.Equal(t, "unavailable", call("GET", "", "").code(), "without Redis there are none")
 
-		tel := s.svc.deps.Telemetry
-		limits, err := admission.New(admission.Settings{}, settings.Redis{Addrs: []string{s.mini.Addr()}}, tel)
-		require.NoError(t, err)
-		deps := s.svc.deps
-		deps.Limits = limits
-		s.svc, err = New(s.svc.cfg, deps)
-		require.NoError(t, err)
-		ctx, cancel := context.WithCancel(context.Background())
-		var wg sync.WaitGroup
-		wg.Go(func() { _ = lifecycle.Run(ctx, tel.Log, patience, limits.Components()...) })
-		t.Cleanup(func() { cancel(); wg.Wait() })
+		s.withLimits(admission.Settings{})
 
 		require.Equal(t, "forbidden", s.do("GET", "/v1/merchant/limits", "").code(), "operators only")
 		var list struct {

@@ -105,7 +105,7 @@ func TestClosingsOfOverdueReservationsAreResent(t *testing.T) {
 		}
 		require.Equal(w.t, stockgate.StatusPaid, w.entry(a, paid.OrderSN).Status)
 		// The dead letter is rejected without a replay: nothing waits for it any more.
-		_, err := w.core.RejectDeadLetter(w.ctx, "op", w.deadLetters(core.DeadLetterOpen)[0].ID)
+		_, err := w.core.RejectDeadLetter(w.ctx, operator("op"), w.deadLetters(core.DeadLetterOpen)[0].ID)
 		require.NoError(w.t, err)
 		w.shift = 12 * time.Hour
 		sns, messages := w.askedAbout()

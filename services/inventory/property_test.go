@@ -124,7 +124,7 @@ func (h *history) due(r *rapid.T) {
 
 func (h *history) adjust(r *rapid.T) {
 	delta := rapid.Int64Range(-4, 4).Filter(func(n int64) bool { return n != 0 }).Draw(r, "delta")
-	_, _ = h.core.AdjustStock(h.ctx, "m", core.AdjustmentRequest{
+	_, _ = h.core.AdjustStock(h.ctx, seller("m"), core.AdjustmentRequest{
 		ActivityID: h.a.ID, SKUID: h.a.Items[0].SKUID, Delta: delta, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: newSN()},
 	})
 	h.faults.heal()

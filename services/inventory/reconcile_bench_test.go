@@ -46,7 +46,7 @@ func BenchmarkReconcile(b *testing.B) {
 	require.NoError(b, w.gates.EnsureGates(w.ctx))
 	b.ReportAllocs()
 	for b.Loop() {
-		r, err := w.reconciler.Reconcile(w.ctx, "bench", a.ID)
+		r, err := w.reconciler.Reconcile(w.ctx, operator("bench"), a.ID)
 		require.NoError(b, err)
 		require.Empty(b, r.Repairs)
 		require.Empty(b, r.Differences)

@@ -107,7 +107,7 @@ func TestARepairDoesNotOverwriteAChange(t *testing.T) {
 			require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
 			require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 		}
-		_, err := w.reconciler.Reconcile(w.ctx, "operator", a.ID)
+		_, err := w.reconciler.Reconcile(w.ctx, operator("operator"), a.ID)
 		require.Error(w.t, err)
 		w.agree(a)
 		w.whole(w.t, a)
@@ -124,7 +124,7 @@ func TestCountersWaitForAdjustments(t *testing.T) {
 		sku := a.Items[0].SKUID
 		require.NoError(w.t, w.rdb.HIncrBy(w.ctx, gateKey(a, "gate"), "s:"+sku, -4).Err())
 		w.faults.kill(3, false) // intent, decision
-		_, err := w.core.AdjustStock(w.ctx, "m", core.AdjustmentRequest{
+		_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
 			ActivityID: a.ID, SKUID: sku, Delta: 3, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: "k"},
 		})
 		require.Error(w.t, err)
@@ -181,7 +181,7 @@ func TestAnAdjustmentThatEndsDuringAComparisonCountsOnce(t *testing.T) {
 		}}
 		w.restart()
 		w.faults.kill(3, false) // intent, decision
-		_, err := w.core.AdjustStock(w.ctx, "m", core.AdjustmentRequest{
+		_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
 			ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 3, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: "k"},
 		})
 		require.Error(w.t, err)
@@ -229,7 +229,7 @@ func TestAMissingCounterDoesNotWaitForAnAdjustment(t *testing.T) {
 		w.land(w.buy(a, "u1"))
 		w.settles()
 		require.NoError(w.t, w.rdb.HDel(w.ctx, gateKey(a, "gate"), "s:"+a.Items[0].SKUID).Err())
-		_, err := w.core.AdjustStock(w.ctx, "m", core.AdjustmentRequest{
+		_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
 			ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 3, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: "k"},
 		})
 		require.Error(w.t, err)
@@ -404,7 +404,7 @@ func TestABrokenGateDoesNotBlockOthers(t *testing.T) {
 			return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, late))
 		})
 		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
-		v, err := w.core.StockView(w.ctx, sound.ID)
+		v, err := w.core.StockView(w.ctx, core.AllMerchants(), sound.ID)
 		require.NoError(w.t, err)
 		require.NotZero(w.t, v.SKUs[0].Difference, "no new master, so nothing is synced again")
 
@@ -472,11 +472,11 @@ func TestOneReconciliationAtATime(t *testing.T) {
 	}()
 	<-held
 	require.NoError(t, w.reconciler.ReconcileAll(w.ctx), "the timer passes over it")
-	_, err := w.reconciler.Reconcile(w.ctx, "operator", a.ID)
+	_, err := w.reconciler.Reconcile(w.ctx, operator("operator"), a.ID)
 	require.Equal(t, contract.CodeUnavailable, contract.CodeOf(err))
 	waiting := make(chan error, 1)
 	go func() {
-		_, err := w.reconciler.Reconcile(w.ctx, "operator", a.ID)
+		_, err := w.reconciler.Reconcile(w.ctx, operator("operator"), a.ID)
 		waiting <- err
 	}()
 	close(let)
@@ -562,7 +562,7 @@ func TestAKilledReconciliationIsFinishedByTheNext(t *testing.T) {
 			require.NoError(t, w.rdb.HIncrBy(w.ctx, gateKey(m.a, "gate"), "s:"+m.a.Items[0].SKUID, 5).Err())
 			require.NoError(t, w.db.Exec("UPDATE allowances SET held = 0 WHERE activity_id = ?", m.a.ID).Error)
 			w.faults.kill(at, after)
-			_, err := w.reconciler.Reconcile(w.ctx, "operator", m.a.ID)
+			_, err := w.reconciler.Reconcile(w.ctx, operator("operator"), m.a.ID)
 			if w.faults.heal() {
 				require.ErrorIs(t, err, errKilled)
 			}

@@ -152,7 +152,7 @@ func (w *world) settles() { w.shift += time.Second }
 
 func (w *world) reconcile(a *core.Activity) *reconcile.Result {
 	w.t.Helper()
-	r, err := w.reconciler.Reconcile(w.ctx, "operator", a.ID)
+	r, err := w.reconciler.Reconcile(w.ctx, operator("operator"), a.ID)
 	require.NoError(w.t, err)
 	return r
 }
@@ -182,7 +182,7 @@ func TestACleanComparisonRepairsNothing(t *testing.T) {
 		require.NoError(w.t, w.reconciler.ReconcileAll(w.ctx))
 		draft := w.draft(1, 5)
 		require.Empty(w.t, w.reconcile(draft).Repairs)
-		_, err := w.reconciler.Reconcile(w.ctx, "operator", "999999")
+		_, err := w.reconciler.Reconcile(w.ctx, operator("operator"), "999999")
 		require.Equal(w.t, contract.CodeNotFound, contract.CodeOf(err))
 	})
 }
@@ -274,7 +274,7 @@ func TestDamageIsRepaired(t *testing.T) {
 			return w.rdb.HDel(w.ctx, gateKey(m.a, "held"), m.paid.OrderSN, m.closed.OrderSN).Err()
 		}, "adopted buyers counters forgotten overruled"},
 		{"an adjustment lost", false, func(w *world, m *mixed) error {
-			adj, err := w.core.AdjustStock(w.ctx, "m", core.AdjustmentRequest{
+			adj, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
 				ActivityID: m.a.ID, SKUID: m.a.Items[0].SKUID, Delta: 5, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: newSN()},
 			})
 			if err != nil {

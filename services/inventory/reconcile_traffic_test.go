@@ -115,7 +115,7 @@ func (c *traffic) run(t *testing.T, n, most int, enough func() bool) {
 				if n%100 == 99 {
 					delta = -delta
 				}
-				_, err := c.core.AdjustStock(ctx, "m", core.AdjustmentRequest{
+				_, err := c.core.AdjustStock(ctx, seller("m"), core.AdjustmentRequest{
 					ActivityID: c.a.ID, SKUID: c.a.Items[0].SKUID, Delta: delta, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: newSN()},
 				})
 				if err != nil && contract.CodeOf(err) != contract.CodeInsufficientStock {
@@ -154,7 +154,7 @@ func TestPurchasesInFlightAreNotRepaired(t *testing.T) {
 		other := w.parts.start().reconciler // in another process
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				r, err := other.Reconcile(ctx, "loop", a.ID)
+				r, err := other.Reconcile(ctx, operator("loop"), a.ID)
 				if ctx.Err() != nil {
 					return
 				}
@@ -208,7 +208,7 @@ func TestAnyDamageIsRepaired(t *testing.T) {
 			"keep":    func(*rapid.T) { _ = w.gates.EnsureGates(w.ctx); w.faults.heal() },
 			"reconcile": func(r *rapid.T) {
 				w.settles()
-				_, err := w.reconciler.Reconcile(w.ctx, "operator", a.ID)
+				_, err := w.reconciler.Reconcile(w.ctx, operator("operator"), a.ID)
 				if err != nil && !errors.Is(err, core.ErrGateUnavailable) && !errors.Is(err, errKilled) {
 					r.Fatalf("reconcile: %v", err)
 				}
@@ -225,13 +225,13 @@ func TestAnyDamageIsRepaired(t *testing.T) {
 				require.NoError(r, h.handle(m))
 			}
 			w.shift += time.Hour
-			_, err := w.reconciler.Reconcile(w.ctx, "operator", a.ID) // an adjustment may need a missing counter
+			_, err := w.reconciler.Reconcile(w.ctx, operator("operator"), a.ID) // an adjustment may need a missing counter
 			require.NoError(r, err)
 			require.NoError(r, w.adjustmentSweep.Run(w.ctx))
 		}
 		w.settles()
 		for n := 1; ; n++ { // purchases whose message was never delivered stay queued
-			out, err := w.reconciler.Reconcile(w.ctx, "operator", a.ID)
+			out, err := w.reconciler.Reconcile(w.ctx, operator("operator"), a.ID)
 			require.NoError(r, err)
 			if len(out.Repairs)+len(out.Differences) == 0 {
 				break
@@ -259,7 +259,7 @@ func (h *history) damage(r *rapid.T) {
 	sku := a.Items[rapid.IntRange(0, 1).Draw(r, "sku")].SKUID
 	// An entry that the ledger has: the loss of any other could not be detected.
 	landed := func() string {
-		rows, err := h.parts.Store.ReservationsOfActivity(ctx, a.ID, "", core.Page{Limit: 1000})
+		rows, err := h.parts.Store.ReservationsOfActivity(ctx, core.AllMerchants(), a.ID, "", core.Page{Limit: 1000})
 		require.NoError(r, err)
 		if len(rows) == 0 {
 			r.Skip("nothing has landed")

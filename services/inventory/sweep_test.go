@@ -160,7 +160,7 @@ func TestUnlandedEntriesAreJournaledAgain(t *testing.T) {
 		require.True(w.t, w.entry(a, landed.OrderSN).Landed, "the gate is synced with the ledger")
 		w.land(lost)
 		require.NoError(w.t, w.journalSweep.Run(w.ctx))
-		v, err := w.core.StockView(w.ctx, a.ID)
+		v, err := w.core.StockView(w.ctx, core.AllMerchants(), a.ID)
 		require.NoError(w.t, err)
 		require.Equal(w.t, int64(1), v.SKUs[0].Gate.InFlight)
 		require.Zero(w.t, v.SKUs[0].Difference)
@@ -190,10 +190,10 @@ func TestADeadLetterOfAReservationIsReplayedOrRejected(t *testing.T) {
 					return err
 				}
 			}
-			if _, err := w.core.ReplayDeadLetter(w.ctx, "op", id[replayed.OrderSN]); err != nil {
+			if _, err := w.core.ReplayDeadLetter(w.ctx, operator("op"), id[replayed.OrderSN]); err != nil {
 				return err
 			}
-			_, err := w.core.RejectDeadLetter(w.ctx, "op", id[rejected.OrderSN])
+			_, err := w.core.RejectDeadLetter(w.ctx, operator("op"), id[rejected.OrderSN])
 			return err
 		}
 		return work, func() {
@@ -207,7 +207,7 @@ func TestADeadLetterOfAReservationIsReplayedOrRejected(t *testing.T) {
 			require.Equal(t, stockgate.StatusFailed, e.Status)
 			require.Equal(t, "system", e.Reason)
 			require.Equal(t, int64(4), w.left(a, 0))
-			_, err := w.core.ReplayDeadLetter(w.ctx, "op", id[rejected.OrderSN])
+			_, err := w.core.ReplayDeadLetter(w.ctx, operator("op"), id[rejected.OrderSN])
 			require.Equal(t, contract.CodeStateConflict, contract.CodeOf(err))
 			w.land(rejected) // the valid message arrives late: it takes nothing
 			require.Equal(t, int64(4), w.left(a, 0))
@@ -228,10 +228,10 @@ func TestADeadLetterWhoseItemWasCutIsOnlyRejected(t *testing.T) {
 		d := contract.NewDeadLetter(contract.GroupInventoryReservations, contract.TopicReservations, item, "w", w.parts.Now())
 		require.NoError(w.t, w.core.AddDeadLetters(w.ctx, []contract.DeadLetter{d.Cut()}))
 		id := w.deadLetters(core.DeadLetterOpen)[0].ID
-		_, err := w.core.ReplayDeadLetter(w.ctx, "op", id)
+		_, err := w.core.ReplayDeadLetter(w.ctx, operator("op"), id)
 		require.Equal(w.t, contract.CodeStateConflict, contract.CodeOf(err))
 		require.Empty(w.t, w.broker.take(contract.TopicReservations))
-		_, err = w.core.RejectDeadLetter(w.ctx, "op", id)
+		_, err = w.core.RejectDeadLetter(w.ctx, operator("op"), id)
 		require.NoError(w.t, err)
 		require.Equal(w.t, core.StateRejected, w.row(r.OrderSN).State)
 		require.Equal(w.t, stockgate.StatusFailed, w.entry(a, r.OrderSN).Status)
@@ -245,7 +245,7 @@ func TestALongDeadLetterOfInventoryIsReplayedWhole(t *testing.T) {
 	eachDB(t, func(w *world) {
 		body := []byte(`{"v":2,"items":["` + strings.Repeat("x", 200<<10) + `"]}`)
 		require.NoError(w.t, w.consumer.Reservations(w.ctx, delivered(bus.Message{Topic: contract.TopicReservations, Body: body})))
-		_, err := w.core.ReplayDeadLetter(w.ctx, "op", w.deadLetters(core.DeadLetterOpen)[0].ID)
+		_, err := w.core.ReplayDeadLetter(w.ctx, operator("op"), w.deadLetters(core.DeadLetterOpen)[0].ID)
 		require.NoError(w.t, err)
 		replayed := w.broker.take(contract.TopicReservations)
 		require.Len(w.t, replayed, 1)
@@ -271,7 +271,7 @@ func TestADeadLetterOfADeductionIsRejected(t *testing.T) {
 		}
 		work := func() error {
 			for _, id := range ids {
-				if _, err := w.core.RejectDeadLetter(w.ctx, "op", id); err != nil {
+				if _, err := w.core.RejectDeadLetter(w.ctx, operator("op"), id); err != nil {
 					return err
 				}
 			}
@@ -306,20 +306,20 @@ func TestADeadLetterWhoseRejectionHasBegunIsNotReplayed(t *testing.T) {
 			Where: contract.GroupOrderDeductions, Topic: contract.TopicDeductions, OrderSN: r.OrderSN, Why: "w", Item: item, At: w.parts.Now(),
 		}}))
 		letter := w.deadLetters(core.DeadLetterOpen)[0]
-		d, err := w.core.ReplayDeadLetter(w.ctx, "operator", letter.ID)
+		d, err := w.core.ReplayDeadLetter(w.ctx, operator("operator"), letter.ID)
 		require.NoError(w.t, err)
 		require.Equal(w.t, core.DeadLetterReplayed, d.State)
 		w.deductions()
 
 		w.faults.kill(2, true) // the first step is that it begins
-		_, err = w.core.RejectDeadLetter(w.ctx, "operator", letter.ID)
+		_, err = w.core.RejectDeadLetter(w.ctx, operator("operator"), letter.ID)
 		require.Error(w.t, err)
 		require.True(w.t, w.faults.heal())
 		w.restart()
 		require.Equal(w.t, "tombstone", w.orders.of(r.OrderSN))
 		require.Equal(w.t, core.StateReserved, w.row(r.OrderSN).State)
 
-		_, err = w.core.ReplayDeadLetter(w.ctx, "operator", letter.ID)
+		_, err = w.core.ReplayDeadLetter(w.ctx, operator("operator"), letter.ID)
 		require.Equal(w.t, contract.CodeStateConflict, contract.CodeOf(err))
 		require.Empty(w.t, w.deductions())
 		late, err := w.parts.Store.DecideDeadLetter(w.ctx, letter, core.DeadLetterReplayed, core.Change{
@@ -329,7 +329,7 @@ func TestADeadLetterWhoseRejectionHasBegunIsNotReplayed(t *testing.T) {
 		require.Equal(w.t, core.DeadLetterOpen, late.State, "a concurrent replay does not close it")
 		require.Len(w.t, w.deadLetters(core.DeadLetterOpen), 1, "it still waits for an operator")
 
-		d, err = w.core.RejectDeadLetter(w.ctx, "operator", letter.ID)
+		d, err = w.core.RejectDeadLetter(w.ctx, operator("operator"), letter.ID)
 		require.NoError(w.t, err)
 		require.Equal(w.t, core.DeadLetterRejected, d.State)
 		require.Equal(w.t, core.StateReleased, w.row(r.OrderSN).State)
@@ -354,7 +354,7 @@ func TestADeadLetterThatContradictsTheLedgerReleasesNothing(t *testing.T) {
 		require.NoError(w.t, w.core.AddDeadLetters(w.ctx, []contract.DeadLetter{{
 			Where: contract.GroupOrderDeductions, Topic: contract.TopicDeductions, OrderSN: r.OrderSN, Why: "w", Item: item, At: w.parts.Now(),
 		}}))
-		d, err := w.core.RejectDeadLetter(w.ctx, "operator", w.deadLetters(core.DeadLetterOpen)[0].ID)
+		d, err := w.core.RejectDeadLetter(w.ctx, operator("operator"), w.deadLetters(core.DeadLetterOpen)[0].ID)
 		require.NoError(w.t, err)
 		require.Equal(w.t, core.DeadLetterRejected, d.State)
 		require.Equal(w.t, "pending", w.orders.of(r.OrderSN))
@@ -369,7 +369,7 @@ func TestAReplayThatFailsAgainStaysOpen(t *testing.T) {
 	r.Lines = []contract.Line{{SKUID: "999999", Qty: 1}}
 	w.land(r)
 	letter := w.deadLetters(core.DeadLetterOpen)[0]
-	got, err := w.core.ReplayDeadLetter(w.ctx, "op", letter.ID)
+	got, err := w.core.ReplayDeadLetter(w.ctx, operator("op"), letter.ID)
 	require.NoError(t, err)
 	require.Equal(t, core.DeadLetterReplayed, got.State)
 	for _, m := range w.broker.take(contract.TopicReservations) {
@@ -378,14 +378,14 @@ func TestAReplayThatFailsAgainStaysOpen(t *testing.T) {
 	again := w.deadLetters(core.DeadLetterOpen)
 	require.Len(t, again, 1)
 	require.Equal(t, letter.ID, again[0].ID)
-	got, err = w.core.RejectDeadLetter(w.ctx, "op", letter.ID)
+	got, err = w.core.RejectDeadLetter(w.ctx, operator("op"), letter.ID)
 	require.NoError(t, err)
 	require.Equal(t, core.DeadLetterRejected, got.State)
 	require.Equal(t, int64(5), w.left(a, 0))
 	require.NoError(t, w.rdb.FlushAll(w.ctx).Err())
 	require.NoError(t, w.gates.EnsureGates(w.ctx), "what was rejected with an unknown SKU does not keep the gate from being rebuilt")
 	w.agree(a)
-	_, err = w.core.ReplayDeadLetter(w.ctx, "op", "424242")
+	_, err = w.core.ReplayDeadLetter(w.ctx, operator("op"), "424242")
 	require.Equal(t, contract.CodeNotFound, contract.CodeOf(err))
 }
 
@@ -405,7 +405,7 @@ func TestARedeliveredItemKeepsItsDeadLetter(t *testing.T) {
 	letters := w.deadLetters(core.DeadLetterOpen)
 	require.Len(t, letters, 1)
 	require.Equal(t, int64(2), letters[0].Occurrences)
-	_, err := w.core.ReplayDeadLetter(w.ctx, "op", letters[0].ID)
+	_, err := w.core.ReplayDeadLetter(w.ctx, operator("op"), letters[0].ID)
 	require.NoError(t, err)
 	for _, m := range w.broker.take(contract.TopicReservations) {
 		require.NoError(t, w.consumer.Reservations(w.ctx, delivered(m)))
@@ -424,7 +424,7 @@ func TestALostGateIsRebuiltWhileMessagesLand(t *testing.T) {
 	}
 	w.land(all[:40]...)
 	w.follow(event(all[0], contract.OrderCreated), event(all[1], contract.OrderPaid), event(all[2], contract.OrderClosed))
-	_, err := w.core.AdjustStock(w.ctx, "m", core.AdjustmentRequest{ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 10, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: "k"}})
+	_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 10, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: "k"}})
 	require.NoError(t, err)
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
@@ -463,7 +463,7 @@ func TestALostGateIsRebuiltWhileMessagesLand(t *testing.T) {
 	require.NoError(t, w.gates.EnsureGates(w.ctx))
 	w.agree(a)
 	require.Equal(t, int64(410), w.stock(a)[0].Total)
-	adj, err := w.core.AdjustStock(w.ctx, "m", core.AdjustmentRequest{ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 10, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: "k"}})
+	adj, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 10, Reason: "r", Key: core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/x", Value: "k"}})
 	require.NoError(t, err)
 	require.Equal(t, core.AdjustmentApplied, adj.State)
 	w.agree(a) // the repeated key adds nothing, not even to the rebuilt gate
@@ -483,7 +483,7 @@ func TestAnExpiredGateBlocksNothing(t *testing.T) {
 		require.ErrorIs(w.t, err, stockgate.ErrNoGate)
 		w.follow(event(r, contract.OrderPaid), event(r, contract.OrderCreated))
 		w.land(r)
-		v, err := w.core.StockView(w.ctx, a.ID)
+		v, err := w.core.StockView(w.ctx, core.AllMerchants(), a.ID)
 		require.NoError(w.t, err)
 		require.Nil(w.t, v.SKUs[0].Gate)
 		// A reservation that lands even now is valid, and its gate is rebuilt for as long as it is held.
@@ -584,7 +584,7 @@ func TestDeadLettersOfOrderAreStored(t *testing.T) {
 		require.Len(w.t, list, 1)
 		require.Equal(w.t, "no price", list[0].Why)
 		require.True(w.t, list[0].FailedAt.Equal(at))
-		_, err := w.core.ReplayDeadLetter(w.ctx, "op", list[0].ID)
+		_, err := w.core.ReplayDeadLetter(w.ctx, operator("op"), list[0].ID)
 		require.NoError(w.t, err)
 		sent := w.broker.take(contract.TopicDeductions)
 		require.Len(w.t, sent, 1)

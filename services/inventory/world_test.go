@@ -98,7 +98,7 @@ func newWorldOn(t testing.TB, db *gorm.DB, redisAddrs []string, redisDB int) *wo
 		Store: &faultyStore{store.New(db), w.faults}, Gate: &faultyGate{gate.New(w.gate), w.faults},
 		Pub:    &faultyPub{publisher.New(w.broker, w.tel), w.faults},
 		Orders: &faultyOrders{orders.New(w.orders.url, []string{"a secret for tests only, of length"}, transport), w.faults},
-		Locks:  locks{lock.New(w.rdb, w.tel.Log, lock.TTL(time.Minute))}, Recorder: seen, Timing: core.DefaultTiming(), Sweep: sweep.DefaultConfig(), Reconcile: reconcile.DefaultConfig(),
+		Locks:  locks{lock.New(w.rdb, w.tel.Log, lock.TTL(time.Minute))}, Recorder: seen, Timing: core.DefaultTiming(), Quotas: core.Quotas{Activities: 1 << 20, SKUs: 1 << 20}, Sweep: sweep.DefaultConfig(), Reconcile: reconcile.DefaultConfig(),
 		Now: func() time.Time { return time.Now().Add(w.shift) },
 	}
 	w.parts.Timing.Pause = time.Millisecond
@@ -135,6 +135,7 @@ type parts struct {
 	Recorder  Recorder
 	Now       func() time.Time
 	Timing    core.Timing
+	Quotas    core.Quotas
 	Sweep     sweep.Config
 	Reconcile reconcile.Config
 }
@@ -154,6 +155,7 @@ type process struct {
 func (p parts) start() process {
 	svc := core.New(core.Deps{
 		Store: p.Store, Gate: p.Gate, Pub: p.Pub, Orders: p.Orders, Recorder: p.Recorder, Now: p.Now, Timing: p.Timing,
+		Quotas: p.Quotas,
 	})
 	sweeps := sweep.Deps{
 		Store: p.Store, Gate: p.Gate, Inventory: svc, Gates: svc.Gates, Recorder: p.Recorder, Alarms: svc.Alarms, Now: p.Now, Config: p.Sweep,
@@ -241,8 +243,10 @@ func (s *faultyStore) ScheduleRepublish(ctx context.Context, rows []core.Reserva
 	return s.f.step(func() error { return s.Store.ScheduleRepublish(ctx, rows) })
 }
 
-func (s *faultyStore) BeginAdjustment(ctx context.Context, k core.IdempotencyKey, a core.Adjustment, c core.Change, check func(*core.Activity) error) (out *core.Adjustment, err error) {
-	err = s.f.step(func() error { out, err = s.Store.BeginAdjustment(ctx, k, a, c, check); return err })
+func (s *faultyStore) BeginAdjustment(
+	ctx context.Context, in core.Scope, k core.IdempotencyKey, a core.Adjustment, c core.Change, check func(*core.Activity) error,
+) (out *core.Adjustment, err error) {
+	err = s.f.step(func() error { out, err = s.Store.BeginAdjustment(ctx, in, k, a, c, check); return err })
 	return out, err
 }
 
@@ -256,8 +260,10 @@ func (s *faultyStore) FinishAdjustment(ctx context.Context, id string, now time.
 	return out, err
 }
 
-func (s *faultyStore) ChangeActivity(ctx context.Context, id string, c core.Change, fn func(*core.Activity) (bool, error)) (out *core.Activity, err error) {
-	err = s.f.step(func() error { out, err = s.Store.ChangeActivity(ctx, id, c, fn); return err })
+func (s *faultyStore) ChangeActivity(
+	ctx context.Context, in core.Scope, id string, c core.Change, growth core.Growth, fn func(*core.Activity) (bool, error),
+) (out *core.Activity, err error) {
+	err = s.f.step(func() error { out, err = s.Store.ChangeActivity(ctx, in, id, c, growth, fn); return err })
 	return out, err
 }
 
@@ -508,11 +514,19 @@ func (o *orderService) refund(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"results": results})
 }
 
+// seller returns a caller who acts for the default merchant.
+func seller(user string) core.Caller {
+	return core.Caller{UserID: user, MerchantID: contract.DefaultMerchant}
+}
+
+// operator returns a caller who sees the objects of all merchants and acts for none.
+func operator(user string) core.Caller { return core.Caller{UserID: user, Operator: true} }
+
 // sale publishes an activity with so many units of each of n SKUs.
 func (w *world) sale(limit int64, stock ...int64) *core.Activity {
 	w.t.Helper()
 	a := w.draft(limit, stock...)
-	a, err := w.core.Publish(w.ctx, "m", a.ID)
+	a, err := w.core.Publish(w.ctx, seller("m"), a.ID)
 	require.NoError(w.t, err)
 	return a
 }
@@ -523,13 +537,13 @@ func (w *world) draft(limit int64, stock ...int64) *core.Activity {
 	for i := range stock {
 		p.SKUs = append(p.SKUs, core.SKU{Name: fmt.Sprintf("Thing %d", i+1), ListPrice: 9900, Currency: "EUR"})
 	}
-	made, err := w.core.CreateProduct(w.ctx, "m", p)
+	made, err := w.core.CreateProduct(w.ctx, seller("m"), p)
 	require.NoError(w.t, err)
 	var items []core.ActivityDraftItem
 	for i, n := range stock {
 		items = append(items, core.ActivityDraftItem{SKUID: made.SKUs[i].ID, Price: 100 + int64(i), Stock: n})
 	}
-	a, err := w.core.CreateActivity(w.ctx, "m", core.ActivityDraftRequest{
+	a, err := w.core.CreateActivity(w.ctx, seller("m"), core.ActivityDraftRequest{
 		Title: "Sale", StartsAt: time.Now().Add(-time.Minute), EndsAt: time.Now().Add(time.Hour), PerUserLimit: &limit, Items: items,
 	})
 	require.NoError(w.t, err)
@@ -633,7 +647,7 @@ func (w *world) entry(a *core.Activity, sn string) stockgate.Entry {
 
 func (w *world) stock(a *core.Activity) []core.Stock {
 	w.t.Helper()
-	now, err := w.parts.Store.Activity(w.ctx, a.ID)
+	now, err := w.parts.Store.AnyActivity(w.ctx, a.ID)
 	require.NoError(w.t, err)
 	return now.Items
 }
@@ -647,7 +661,7 @@ func (w *world) left(a *core.Activity, item int) int64 {
 
 func (w *world) deadLetters(state string) []core.DeadLetter {
 	w.t.Helper()
-	list, err := w.parts.Store.DeadLetters(w.ctx, state, core.Page{Limit: 1000})
+	list, err := w.parts.Store.DeadLetters(w.ctx, core.AllMerchants(), state, core.Page{Limit: 1000})
 	require.NoError(w.t, err)
 	return list
 }
@@ -655,7 +669,7 @@ func (w *world) deadLetters(state string) []core.DeadLetter {
 // sound checks the invariants of the database.
 func (w *world) sound(a *core.Activity) {
 	w.t.Helper()
-	rows, err := w.parts.Store.ReservationsOfActivity(w.ctx, a.ID, "", core.Page{Limit: 100_000})
+	rows, err := w.parts.Store.ReservationsOfActivity(w.ctx, core.AllMerchants(), a.ID, "", core.Page{Limit: 100_000})
 	require.NoError(w.t, err)
 	type sums struct{ reserved, sold int64 }
 	shelves, held := map[string]sums{}, map[string]int64{}
@@ -696,13 +710,13 @@ func (w *world) sound(a *core.Activity) {
 func (w *world) agree(a *core.Activity) {
 	w.t.Helper()
 	w.sound(a)
-	v, err := w.core.StockView(w.ctx, a.ID)
+	v, err := w.core.StockView(w.ctx, core.AllMerchants(), a.ID)
 	require.NoError(w.t, err)
 	for _, k := range v.SKUs {
 		require.NotNil(w.t, k.Gate)
 		require.Zero(w.t, k.Difference, "difference of SKU %s: %+v %+v", k.SKUID, k, *k.Gate)
 	}
-	rows, err := w.parts.Store.ReservationsOfActivity(w.ctx, a.ID, "", core.Page{Limit: 100_000})
+	rows, err := w.parts.Store.ReservationsOfActivity(w.ctx, core.AllMerchants(), a.ID, "", core.Page{Limit: 100_000})
 	require.NoError(w.t, err)
 	var sns []string
 	for _, r := range rows {

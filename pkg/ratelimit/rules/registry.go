@@ -21,6 +21,9 @@ type Options struct {
 	Conn *ratelimit.Conn
 	// User returns the verified user of a request, for rules by user. Without it all requests count as anonymous.
 	User func(*http.Request) (id string, ok bool)
+	// Merchant returns the verified merchant for whom a request is made, for rules by merchant. Without it all requests
+	// count as those of one merchant.
+	Merchant func(*http.Request) string
 	// Route returns the name of the route of a request, for rules by route. Without it all requests count as one
 	// route.
 	Route func(*http.Request) string
@@ -93,6 +96,9 @@ type active struct {
 func New(o Options) *Registry {
 	if o.User == nil {
 		o.User = func(*http.Request) (string, bool) { return "", false }
+	}
+	if o.Merchant == nil {
+		o.Merchant = func(*http.Request) string { return "" }
 	}
 	if o.Route == nil {
 		o.Route = func(*http.Request) string { return "" }

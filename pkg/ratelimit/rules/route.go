@@ -454,6 +454,8 @@ func (g *Registry) part(r *http.Request, k keyPart) (v string) {
 		}
 	case "user":
 		v, _ = g.o.User(r)
+	case "merchant":
+		v = g.o.Merchant(r)
 	case "route":
 		v = g.o.Route(r)
 	case "header":

@@ -36,7 +36,7 @@ type Rule struct {
 	Per Duration `yaml:"per,omitempty" json:"per,omitempty"`
 	// Burst is the number of permits available at once (default: Limit); with leaky_queue, the length of the queue.
 	Burst int64 `yaml:"burst,omitempty" json:"burst,omitempty"`
-	// Key is the subject of the limit: all (default), ip, user, route, header:<name>, param:<name of a path
+	// Key is the subject of the limit: all (default), ip, user, merchant, route, header:<name>, param:<name of a path
 	// parameter>, or several of them joined by +, for example user+param:activity_id. Requests that lack a part share
 	// one limit.
 	Key string `yaml:"key,omitempty" json:"key,omitempty"`
@@ -272,12 +272,12 @@ func parseKey(key string) ([]keyPart, error) {
 	for p := range strings.SplitSeq(key, "+") {
 		kind, name, named := strings.Cut(p, ":")
 		switch {
-		case (kind == "ip" || kind == "user" || kind == "route") && !named:
+		case (kind == "ip" || kind == "user" || kind == "merchant" || kind == "route") && !named:
 		case kind == "header" && fieldPattern.MatchString(name):
 			name = textproto.CanonicalMIMEHeaderKey(name)
 		case kind == "param" && paramPattern.MatchString(name):
 		default:
-			return nil, fmt.Errorf("key %q: %q is not one of ip, user, route, header:<name>, param:<name>; "+
+			return nil, fmt.Errorf("key %q: %q is not one of ip, user, merchant, route, header:<name>, param:<name>; "+
 				"all cannot be combined", key, p)
 		}
 		parts = append(parts, keyPart{kind, name})

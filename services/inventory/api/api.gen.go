@@ -241,7 +241,7 @@ func (e ListDeadLettersParamsState) Valid() bool {
 	}
 }
 
-// Activity Example: {"activity_id":"1","created_at":"2026-11-21T09:00:00Z","currency":"EUR","ends_at":"2026-11-21T12:00:00Z","items":[{"name":"black","price":49900,"sku_id":"1","stock":100}],"pay_within_s":900,"per_user_limit":1,"starts_at":"2026-11-21T10:00:00Z","state":"draft","title":"Autumn sale","updated_at":"2026-11-21T09:00:00Z","version":1}
+// Activity Example: {"activity_id":"1","created_at":"2026-11-21T09:00:00Z","currency":"EUR","ends_at":"2026-11-21T12:00:00Z","items":[{"name":"black","price":49900,"sku_id":"1","stock":100}],"merchant_id":"default","pay_within_s":900,"per_user_limit":1,"starts_at":"2026-11-21T10:00:00Z","state":"draft","title":"Autumn sale","updated_at":"2026-11-21T09:00:00Z","version":1}
 type Activity struct {
 	ActivityId string    `json:"activity_id"`
 	CreatedAt  time.Time `json:"created_at"`
@@ -251,6 +251,7 @@ type Activity struct {
 	EndedAt      *time.Time     `json:"ended_at,omitempty"`
 	EndsAt       time.Time      `json:"ends_at"`
 	Items        []ActivityItem `json:"items"`
+	MerchantId   string         `json:"merchant_id"`
 	PayWithinS   int64          `json:"pay_within_s"`
 	PerUserLimit int64          `json:"per_user_limit"`
 	StartsAt     time.Time      `json:"starts_at"`
@@ -304,7 +305,7 @@ type Adjustment struct {
 // AdjustmentState defines model for Adjustment.State.
 type AdjustmentState string
 
-// DeadLetter Example: {"activity_id":"1","dead_letter_id":"1","failed_at":"2026-11-21T10:00:02Z","item":"{\"order_sn\":\"244837465837465837\",\"user_id\":\"42\",\"activity_id\":\"1\",\"bucket\":0,\"lines\":[{\"sku_id\":\"1\",\"qty\":0}]}","occurrences":1,"order_sn":"244837465837465837","state":"open","topic":"seckill-reservations","where":"inventory-reservations","why":"lines[0].qty: must be 1 to 100"}
+// DeadLetter Example: {"activity_id":"1","dead_letter_id":"1","failed_at":"2026-11-21T10:00:02Z","item":"{\"order_sn\":\"244837465837465837\",\"user_id\":\"42\",\"activity_id\":\"1\",\"bucket\":0,\"lines\":[{\"sku_id\":\"1\",\"qty\":0}]}","merchant_id":"default","occurrences":1,"order_sn":"244837465837465837","state":"open","topic":"seckill-reservations","where":"inventory-reservations","why":"lines[0].qty: must be 1 to 100"}
 type DeadLetter struct {
 	ActivityId   *string    `json:"activity_id,omitempty"`
 	DeadLetterId string     `json:"dead_letter_id"`
@@ -313,7 +314,10 @@ type DeadLetter struct {
 	FailedAt     time.Time  `json:"failed_at"`
 
 	// Item the item as text; invalid UTF-8 is replaced
-	Item        string          `json:"item"`
+	Item string `json:"item"`
+
+	// MerchantId owner of the activity; absent if the item names no known activity
+	MerchantId  *string         `json:"merchant_id,omitempty"`
 	Occurrences int64           `json:"occurrences"`
 	OrderSn     *string         `json:"order_sn,omitempty"`
 	State       DeadLetterState `json:"state"`
@@ -397,7 +401,7 @@ type LimitRule struct {
 	Cost       *int64              `json:"cost,omitempty"`
 	Inherit    *LimitRuleInherit   `json:"inherit,omitempty"`
 
-	// Key all, ip, user, route, header:<name>, param:<name>, or several joined by +
+	// Key all, ip, user, merchant, route, header:<name>, param:<name>, or several joined by +
 	Key   *string  `json:"key,omitempty"`
 	Lease *float64 `json:"lease,omitempty"`
 
@@ -521,17 +525,24 @@ type Problem struct {
 		Field   *string `json:"field,omitempty"`
 		Message *string `json:"message,omitempty"`
 	} `json:"errors,omitempty"`
+
+	// Limit of quota_exceeded: how many the merchant may have
+	Limit   *int64  `json:"limit,omitempty"`
 	Status  int     `json:"status"`
 	Title   string  `json:"title"`
 	TraceId *string `json:"trace_id,omitempty"`
 	Type    string  `json:"type"`
+
+	// Used of quota_exceeded: how many the merchant has
+	Used *int64 `json:"used,omitempty"`
 }
 
-// Product Example: {"created_at":"2026-11-21T09:00:00Z","description":"","image_url":"","name":"Phone","product_id":"1","skus":[{"currency":"EUR","list_price":99900,"name":"black","sku_id":"1"}],"updated_at":"2026-11-21T09:00:00Z"}
+// Product Example: {"created_at":"2026-11-21T09:00:00Z","description":"","image_url":"","merchant_id":"default","name":"Phone","product_id":"1","skus":[{"currency":"EUR","list_price":99900,"name":"black","sku_id":"1"}],"updated_at":"2026-11-21T09:00:00Z"}
 type Product struct {
 	CreatedAt   time.Time `json:"created_at"`
 	Description string    `json:"description"`
 	ImageUrl    string    `json:"image_url"`
+	MerchantId  string    `json:"merchant_id"`
 	Name        string    `json:"name"`
 	ProductId   string    `json:"product_id"`
 	Skus        []SKU     `json:"skus"`
@@ -643,6 +654,9 @@ type Limit = int
 // LimitName defines model for LimitName.
 type LimitName = string
 
+// MerchantID defines model for MerchantID.
+type MerchantID = string
+
 // ProductID defines model for ProductID.
 type ProductID = string
 
@@ -677,6 +691,9 @@ type UnsupportedMediaType = Problem
 type ListActivitiesParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// MerchantId only objects of this merchant; others than their own may be named by operators only
+	MerchantId *MerchantID `form:"merchant_id,omitempty" json:"merchant_id,omitempty"`
 }
 
 // ListActivityOrdersParams defines parameters for ListActivityOrders.
@@ -697,6 +714,9 @@ type ListDeadLettersParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
+	// MerchantId only objects of this merchant; others than their own may be named by operators only
+	MerchantId *MerchantID `form:"merchant_id,omitempty" json:"merchant_id,omitempty"`
+
 	// State default open
 	State *ListDeadLettersParamsState `form:"state,omitempty" json:"state,omitempty"`
 }
@@ -714,6 +734,9 @@ type ListLimitsParams struct {
 type ListProductsParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// MerchantId only objects of this merchant; others than their own may be named by operators only
+	MerchantId *MerchantID `form:"merchant_id,omitempty" json:"merchant_id,omitempty"`
 }
 
 // CreateActivityJSONRequestBody defines body for CreateActivity for application/json ContentType.
@@ -1008,6 +1031,19 @@ func (siw *ServerInterfaceWrapper) ListActivities(w http.ResponseWriter, r *http
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "merchant_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "merchant_id", r.URL.Query(), &params.MerchantId, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "merchant_id"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "merchant_id", Err: err})
 		}
 		return
 	}
@@ -1402,6 +1438,19 @@ func (siw *ServerInterfaceWrapper) ListDeadLetters(w http.ResponseWriter, r *htt
 		return
 	}
 
+	// ------------- Optional query parameter "merchant_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "merchant_id", r.URL.Query(), &params.MerchantId, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "merchant_id"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "merchant_id", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "state" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "state", r.URL.Query(), &params.State, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -1685,6 +1734,19 @@ func (siw *ServerInterfaceWrapper) ListProducts(w http.ResponseWriter, r *http.R
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "merchant_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "merchant_id", r.URL.Query(), &params.MerchantId, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "merchant_id"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "merchant_id", Err: err})
 		}
 		return
 	}

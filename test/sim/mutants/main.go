@@ -1,7 +1,9 @@
 // Command mutants breaks the services on purpose, one mutant at a time, and prints after how many sales the simulation
-// detects it. It changes no file: the compiler gets the broken files as an overlay.
+// detects it. Mutants of the border between merchants are detected by the property test of inventory instead. It
+// changes no file: the compiler gets the broken files as an overlay.
 //
 //	go run ./test/sim/mutants                   all of them, 400 sales each
+//	go run ./test/sim/mutants -set border       those of the border between merchants
 //	go run ./test/sim/mutants -only outbox -seeds 50
 //	go run ./test/sim/mutants -list             check that each still applies to the code
 package main
@@ -24,19 +26,28 @@ import (
 
 func main() {
 	seeds := flag.Int("seeds", 400, "sales per mutant")
+	set := flag.String("set", "sim", "sim or border")
 	only := flag.String("only", "", "run only the mutants whose names match")
 	list := flag.Bool("list", false, "only check that each still applies to the code")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *seeds, *only, *list); err != nil {
+	if err := run(ctx, *set, *seeds, *only, *list); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		stop()
 		os.Exit(1) //nolint:gocritic // stop was called
 	}
 }
 
-func run(ctx context.Context, seeds int, only string, list bool) error {
+func run(ctx context.Context, set string, seeds int, only string, list bool) error {
+	all, play := mutants, func(m mutant, root, dir string) (string, time.Duration, error) { return m.play(ctx, root, dir, seeds) }
+	switch set {
+	case "sim":
+	case "border":
+		all, play = borderMutants, func(m mutant, root, dir string) (string, time.Duration, error) { return m.cross(ctx, root, dir) }
+	default:
+		return fmt.Errorf("unknown set %q", set)
+	}
 	named, err := regexp.Compile(only)
 	if err != nil {
 		return err
@@ -51,7 +62,7 @@ func run(ctx context.Context, seeds int, only string, list bool) error {
 	}
 	defer os.RemoveAll(dir)
 	var undetected []string
-	for _, m := range mutants {
+	for _, m := range all {
 		if !named.MatchString(m.name) {
 			continue
 		}
@@ -61,7 +72,7 @@ func run(ctx context.Context, seeds int, only string, list bool) error {
 		if list {
 			continue
 		}
-		found, took, err := m.play(ctx, root, dir, seeds)
+		found, took, err := play(m, root, dir)
 		switch {
 		case err != nil:
 			return fmt.Errorf("%s: %w", m.name, err)
@@ -81,7 +92,7 @@ func run(ctx context.Context, seeds int, only string, list bool) error {
 				found += "; NOT DETECTED by " + m.test.run
 			}
 		}
-		fmt.Printf("%-34s %-7s %s\n", m.name, took.Round(time.Second), found)
+		fmt.Printf("%-44s %-7s %s\n", m.name, took.Round(time.Second), found)
 	}
 	if len(undetected) > 0 {
 		return fmt.Errorf("not detected: %s", strings.Join(undetected, ", "))
@@ -157,6 +168,33 @@ func (m mutant) play(ctx context.Context, root, dir string, seeds int) (found st
 		count = string(n[1])
 	}
 	return fmt.Sprintf("after %s sales, seed %s: %.110s", count, s[1], f[1]), took, nil
+}
+
+var (
+	realms = regexp.MustCompile(`failed after (\d+) tests`)
+	trace  = regexp.MustCompile(`border_moves_test\.go:\d+`)
+)
+
+// cross runs the property test of the border between merchants, and returns its finding, or "" without one.
+func (m mutant) cross(ctx context.Context, root, dir string) (found string, took time.Duration, err error) {
+	began := time.Now()
+	test := exec.CommandContext(ctx, "go", "test", "-overlay", filepath.Join(dir, "overlay.json"), "-count=1", "-v", "-timeout",
+		"30m", "-run", "^TestMerchantsAreSeparate$/^sqlite$", "./services/inventory", "-border.calls=20000", "-rapid.seed=1",
+		"-rapid.shrinktime=1s", "-rapid.nofailfile")
+	test.Dir = root
+	out, err := test.CombinedOutput()
+	took = time.Since(began)
+	switch {
+	case err == nil:
+		return "", took, nil
+	case !bytes.Contains(out, []byte("--- FAIL")):
+		return "", took, fmt.Errorf("cannot be run: %s", out)
+	}
+	n, at := realms.FindSubmatch(out), trace.Find(out)
+	if n == nil {
+		return "ended with " + err.Error(), took, nil
+	}
+	return fmt.Sprintf("in realm %s of 250 calls, %s", n[1], at), took, nil
 }
 
 // asserted reports whether the unit test of the rule fails.

@@ -77,6 +77,10 @@ http://{{ include "flashsale.devdep" (dict "root" . "name" "jaeger") }}:4317
 {{- if eq .name "order" }}{{ $_ := set $s "PAYMENTS_SANDBOX" (toString $v.payments.sandbox) }}{{ end -}}
 {{- if eq .name "inventory" -}}
 {{- $_ := set $s "ORDER_INTERNAL_URL" (printf "http://%s-order-internal:7082" (include "flashsale.fullname" .root)) -}}
+{{- with $v.merchants -}}
+{{- $_ := set $s "MERCHANT_MAX_ACTIVITIES" (.maxActivities | int64 | toString) -}}
+{{- $_ := set $s "MERCHANT_MAX_SKUS" (.maxSKUs | int64 | toString) -}}
+{{- end -}}
 {{- end -}}
 {{- with include "flashsale.otlpEndpoint" .root -}}
 {{- $_ := set $s "OTEL_EXPORTER_OTLP_ENDPOINT" . -}}

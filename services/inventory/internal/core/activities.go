@@ -43,11 +43,15 @@ type ActivityPatch struct {
 	Items            *[]ActivityDraftItem
 }
 
-// CreateActivity creates a draft.
-func (s *Service) CreateActivity(ctx context.Context, who string, r ActivityDraftRequest) (*Activity, error) {
+// CreateActivity creates a draft. It belongs to the caller's merchant.
+func (s *Service) CreateActivity(ctx context.Context, by Caller, r ActivityDraftRequest) (*Activity, error) {
+	owner, err := by.owner()
+	if err != nil {
+		return nil, err
+	}
 	now := s.now()
 	a := Activity{
-		State: ActivityDraft, Title: r.Title, StartsAt: ms(r.StartsAt), EndsAt: ms(r.EndsAt), PerUserLimit: 1, PayWithinS: defaultWindow,
+		MerchantID: owner, State: ActivityDraft, Title: r.Title, StartsAt: ms(r.StartsAt), EndsAt: ms(r.EndsAt), PerUserLimit: 1, PayWithinS: defaultWindow,
 		Version: 1, CreatedAt: now, UpdatedAt: now,
 	}
 	if r.PerUserLimit != nil {
@@ -62,16 +66,17 @@ func (s *Service) CreateActivity(ctx context.Context, who string, r ActivityDraf
 	if err := s.setItems(ctx, &a, r.Items); err != nil {
 		return nil, err
 	}
-	id, err := s.store.CreateActivity(ctx, a, Change{At: now, Who: who, Action: "activity.create", Object: "activity", Detail: a.Title})
+	c := Change{At: now, Who: by.UserID, Action: "activity.create", Object: "activity", Detail: a.Title}
+	id, err := s.store.CreateActivity(ctx, a, c)
 	if err != nil {
 		return nil, err
 	}
-	return s.Activity(ctx, id)
+	return s.Activity(ctx, OfMerchant(owner), id)
 }
 
 // Activity returns one activity, refused with not_found if there is none.
-func (s *Service) Activity(ctx context.Context, id string) (*Activity, error) {
-	a, err := s.store.Activity(ctx, id)
+func (s *Service) Activity(ctx context.Context, in Scope, id string) (*Activity, error) {
+	a, err := s.store.Activity(ctx, in, id)
 	if err == nil && a == nil {
 		err = notFound()
 	}
@@ -79,26 +84,31 @@ func (s *Service) Activity(ctx context.Context, id string) (*Activity, error) {
 }
 
 // Activities lists activities, newest first.
-func (s *Service) Activities(ctx context.Context, p Page) ([]Activity, error) {
-	return s.store.Activities(ctx, p)
+func (s *Service) Activities(ctx context.Context, in Scope, p Page) ([]Activity, error) {
+	return s.store.Activities(ctx, in, p)
 }
 
 // ReservationsOfActivity lists an activity's reservations, of one user if userID is not empty, newest first.
-func (s *Service) ReservationsOfActivity(ctx context.Context, activityID, userID string, p Page) ([]Reservation, error) {
-	return s.store.ReservationsOfActivity(ctx, activityID, userID, p)
+func (s *Service) ReservationsOfActivity(ctx context.Context, in Scope, activityID, userID string, p Page) ([]Reservation, error) {
+	return s.store.ReservationsOfActivity(ctx, in, activityID, userID, p)
 }
 
 // PatchActivity changes a draft, or the title and a later end of a published one.
-func (s *Service) PatchActivity(ctx context.Context, who, id string, p ActivityPatch) (*Activity, error) {
+func (s *Service) PatchActivity(ctx context.Context, by Caller, id string, p ActivityPatch) (*Activity, error) {
 	var draft *Activity
 	if p.Items != nil {
-		draft = &Activity{}
+		a, err := s.Activity(ctx, by.Scope(), id)
+		if err != nil {
+			return nil, err
+		}
+		draft = &Activity{MerchantID: a.MerchantID}
 		if err := s.setItems(ctx, draft, *p.Items); err != nil {
 			return nil, err
 		}
 	}
 	now := s.now()
-	a, err := s.store.ChangeActivity(ctx, id, Change{At: now, Who: who, Action: "activity.patch", Object: "activity", ObjectID: id}, func(a *Activity) (bool, error) {
+	c := Change{At: now, Who: by.UserID, Action: "activity.patch", Object: "activity", ObjectID: id}
+	a, err := s.store.ChangeActivity(ctx, by.Scope(), id, c, Growth{}, func(a *Activity) (bool, error) {
 		if a.State != ActivityDraft {
 			if p.StartsAt != nil || p.PerUserLimit != nil || p.PayWithinS != nil || p.Items != nil {
 				return false, contract.Refuse(contract.CodeStateConflict, "only the title and a later ends_at may change once the activity is published")
@@ -134,10 +144,10 @@ func (s *Service) PatchActivity(ctx context.Context, who, id string, p ActivityP
 	return a, gateRefusal(s.Gates.syncActivity(ctx, a))
 }
 
-// Publish publishes a draft and builds its gate. For a published activity it only syncs the gate and the sale
+// Publish publishes a draft, if its merchant may have one more activity, and builds its gate. For a published activity it only syncs the gate and the sale
 // document.
-func (s *Service) Publish(ctx context.Context, who, id string) (*Activity, error) {
-	return s.transition(ctx, who, id, "publish", func(a *Activity, now time.Time) (bool, error) {
+func (s *Service) Publish(ctx context.Context, by Caller, id string) (*Activity, error) {
+	return s.transition(ctx, by, id, "publish", s.quotas.moreActivities(), func(a *Activity, now time.Time) (bool, error) {
 		if _, ended := a.EndedSince(now); ended {
 			return false, contract.Refuse(contract.CodeActivityEnded, "the activity has ended")
 		}
@@ -156,13 +166,13 @@ func (s *Service) Publish(ctx context.Context, who, id string) (*Activity, error
 }
 
 // Pause stops the sale until it is resumed.
-func (s *Service) Pause(ctx context.Context, who, id string) (*Activity, error) {
-	return s.transition(ctx, who, id, "pause", liveStep(ActivityPublished, ActivityPaused))
+func (s *Service) Pause(ctx context.Context, by Caller, id string) (*Activity, error) {
+	return s.transition(ctx, by, id, "pause", Growth{}, liveStep(ActivityPublished, ActivityPaused))
 }
 
 // Resume resumes the sale of a paused activity.
-func (s *Service) Resume(ctx context.Context, who, id string) (*Activity, error) {
-	return s.transition(ctx, who, id, "resume", liveStep(ActivityPaused, ActivityPublished))
+func (s *Service) Resume(ctx context.Context, by Caller, id string) (*Activity, error) {
+	return s.transition(ctx, by, id, "resume", Growth{}, liveStep(ActivityPaused, ActivityPublished))
 }
 
 func liveStep(from, to ActivityState) func(a *Activity, now time.Time) (bool, error) {
@@ -185,8 +195,8 @@ func liveStep(from, to ActivityState) func(a *Activity, now time.Time) (bool, er
 }
 
 // End ends an activity before its time. Accepted reservations stay valid.
-func (s *Service) End(ctx context.Context, who, id string) (*Activity, error) {
-	return s.transition(ctx, who, id, "end", func(a *Activity, now time.Time) (bool, error) {
+func (s *Service) End(ctx context.Context, by Caller, id string) (*Activity, error) {
+	return s.transition(ctx, by, id, "end", Growth{}, func(a *Activity, now time.Time) (bool, error) {
 		switch a.State {
 		case ActivityDraft:
 			return false, contract.Refuse(contract.CodeStateConflict, "the activity is a draft")
@@ -201,17 +211,21 @@ func (s *Service) End(ctx context.Context, who, id string) (*Activity, error) {
 // transition writes the decision into the database first. If it returns no error, the gate has it too. If the gate
 // cannot be reached, the decision stays valid, the refusal reports it, and the gate controller writes it into the
 // gate.
-func (s *Service) transition(ctx context.Context, who, id, action string, fn func(a *Activity, now time.Time) (bool, error)) (*Activity, error) {
+//
+// growth applies only if fn changes the activity.
+func (s *Service) transition(
+	ctx context.Context, by Caller, id, action string, growth Growth, fn func(a *Activity, now time.Time) (bool, error),
+) (*Activity, error) {
 	now := s.now()
-	a, err := s.store.ChangeActivity(ctx, id, Change{At: now, Who: who, Action: "activity." + action, Object: "activity", ObjectID: id},
-		func(a *Activity) (bool, error) {
-			write, err := fn(a, now)
-			if write {
-				a.Version++
-				a.UpdatedAt = now
-			}
-			return write, err
-		})
+	c := Change{At: now, Who: by.UserID, Action: "activity." + action, Object: "activity", ObjectID: id}
+	a, err := s.store.ChangeActivity(ctx, by.Scope(), id, c, growth, func(a *Activity) (bool, error) {
+		write, err := fn(a, now)
+		if write {
+			a.Version++
+			a.UpdatedAt = now
+		}
+		return write, err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -236,6 +250,7 @@ func (a *Activity) validate() error {
 	return nil
 }
 
+// setItems sets the items and their currency. Only SKUs of the activity's merchant exist for it.
 func (s *Service) setItems(ctx context.Context, a *Activity, items []ActivityDraftItem) error {
 	if len(items) < 1 || len(items) > maxItems {
 		return contract.InvalidField("items", "must have 1 to 100 elements")
@@ -255,7 +270,7 @@ func (s *Service) setItems(ctx context.Context, a *Activity, items []ActivityDra
 		}
 		ids[i], seen[it.SKUID] = it.SKUID, true
 	}
-	skus, err := s.store.SKUs(ctx, ids)
+	skus, err := s.store.SKUs(ctx, OfMerchant(a.MerchantID), ids)
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ const GateKept = 24 * time.Hour
 // Activity is one sale. Version rises with every change that concerns the gate.
 type Activity struct {
 	ID           string
+	MerchantID   string // its owner; never changes
 	Title        string
 	State        ActivityState
 	StartsAt     time.Time

@@ -41,12 +41,12 @@ type AdjustmentRequest struct {
 
 // AdjustStock adds units to a live stock or withdraws them. It writes the intent first. So if the process dies
 // between two steps, sweep.Adjustments resumes the adjustment. A repeated key runs all steps again, and each of them
-// counts once.
+// counts once. A key never returns an adjustment of another merchant: the activity is looked up first.
 //
 // A top-up is written into the database, then into the gate. A withdrawal is taken from the gate, which may have too
 // few units left; then from the database, which may have too few too; then from the gate again without the condition,
 // since the gate may have been rebuilt in between from a stock without it. The decision of the database is final.
-func (s *Service) AdjustStock(ctx context.Context, who string, r AdjustmentRequest) (*Adjustment, error) {
+func (s *Service) AdjustStock(ctx context.Context, by Caller, r AdjustmentRequest) (*Adjustment, error) {
 	switch {
 	case !contract.ValidID(r.SKUID):
 		return nil, contract.InvalidField("sku_id", "not an id")
@@ -56,16 +56,13 @@ func (s *Service) AdjustStock(ctx context.Context, who string, r AdjustmentReque
 		return nil, contract.InvalidField("reason", "must have 1 to 200 characters, not only white space")
 	}
 	now := s.now()
-	a, err := s.store.BeginAdjustment(ctx, r.Key, Adjustment{
+	a, err := s.store.BeginAdjustment(ctx, by.Scope(), r.Key, Adjustment{
 		ActivityID: r.ActivityID, SKUID: r.SKUID, Delta: r.Delta, Reason: r.Reason, State: AdjustmentIntent,
-		CreatedBy: who, CreatedAt: now, UpdatedAt: now,
+		CreatedBy: by.UserID, CreatedAt: now, UpdatedAt: now,
 	}, Change{
-		At: now, Who: who, Action: "stock.adjust", Object: "activity", ObjectID: r.ActivityID,
+		At: now, Who: by.UserID, Action: "stock.adjust", Object: "activity", ObjectID: r.ActivityID,
 		Detail: map[string]any{"sku_id": r.SKUID, "delta": r.Delta, "reason": r.Reason},
 	}, func(act *Activity) error {
-		if act == nil {
-			return notFound()
-		}
 		if act.State == ActivityDraft {
 			return contract.Refuse(contract.CodeStateConflict, "the activity is a draft: change its items instead")
 		}

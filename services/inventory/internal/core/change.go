@@ -9,7 +9,10 @@ type Change struct {
 	Action   string
 	Object   string
 	ObjectID string // filled by the store where the change creates the object
-	Detail   any    // as JSON
+	// MerchantID is the owner of the object, "" for one without an owner. The store fills it for products and
+	// activities.
+	MerchantID string
+	Detail     any // as JSON
 }
 
 // IdempotencyKey scopes a caller's key.

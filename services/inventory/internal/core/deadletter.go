@@ -17,6 +17,7 @@ type DeadLetter struct {
 	Topic       string
 	OrderSN     string
 	ActivityID  string
+	MerchantID  string // owner of the activity; "" without a known activity
 	Why         string
 	Item        []byte
 	FailedAt    time.Time
@@ -36,8 +37,8 @@ const (
 )
 
 // DeadLetters lists the dead letters in a state, newest first.
-func (s *Service) DeadLetters(ctx context.Context, state string, p Page) ([]DeadLetter, error) {
-	return s.store.DeadLetters(ctx, state, p)
+func (s *Service) DeadLetters(ctx context.Context, in Scope, state string, p Page) ([]DeadLetter, error) {
+	return s.store.DeadLetters(ctx, in, state, p)
 }
 
 // AddDeadLetters writes items that a consumer of inventory or of the order service gave up on. An item that fails
@@ -60,8 +61,8 @@ func (s *Service) AddDeadLetters(ctx context.Context, list []contract.DeadLetter
 }
 
 // deadLetter returns one dead letter, refused with not_found if there is none.
-func (s *Service) deadLetter(ctx context.Context, id string) (*DeadLetter, error) {
-	d, err := s.store.DeadLetter(ctx, id)
+func (s *Service) deadLetter(ctx context.Context, in Scope, id string) (*DeadLetter, error) {
+	d, err := s.store.DeadLetter(ctx, in, id)
 	if err == nil && d == nil {
 		err = notFound()
 	}
@@ -71,8 +72,8 @@ func (s *Service) deadLetter(ctx context.Context, id string) (*DeadLetter, error
 // ReplayDeadLetter publishes the item to its topic again, where its consumer handles it as any other. Then it marks
 // the dead letter as replayed, unless the item has failed again meanwhile. A process that dies in between leaves it
 // open.
-func (s *Service) ReplayDeadLetter(ctx context.Context, who, id string) (*DeadLetter, error) {
-	d, err := s.deadLetter(ctx, id)
+func (s *Service) ReplayDeadLetter(ctx context.Context, by Caller, id string) (*DeadLetter, error) {
+	d, err := s.deadLetter(ctx, by.Scope(), id)
 	if err != nil {
 		return nil, err
 	}
@@ -88,13 +89,13 @@ func (s *Service) ReplayDeadLetter(ctx context.Context, who, id string) (*DeadLe
 	if err := s.pub.Replay(ctx, *d); err != nil {
 		return nil, Unavailable("the message could not be published; repeat the call", err)
 	}
-	return s.store.DecideDeadLetter(ctx, *d, DeadLetterReplayed, s.deadLetterChange(who, "dead_letter.replay", d))
+	return s.store.DecideDeadLetter(ctx, *d, DeadLetterReplayed, s.deadLetterChange(by, "dead_letter.replay", d))
 }
 
 // RejectDeadLetter releases the units of a dead letter; its buyer gets failed (system). Every step may be repeated,
 // and the dead letter is marked last. So a repeated call finishes one that died.
-func (s *Service) RejectDeadLetter(ctx context.Context, who, id string) (*DeadLetter, error) {
-	d, err := s.deadLetter(ctx, id)
+func (s *Service) RejectDeadLetter(ctx context.Context, by Caller, id string) (*DeadLetter, error) {
+	d, err := s.deadLetter(ctx, by.Scope(), id)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +106,7 @@ func (s *Service) RejectDeadLetter(ctx context.Context, who, id string) (*DeadLe
 	if err != nil {
 		return nil, gateUnreachable(err)
 	}
-	return s.store.DecideDeadLetter(ctx, *d, DeadLetterRejected, s.deadLetterChange(who, "dead_letter.reject", d))
+	return s.store.DecideDeadLetter(ctx, *d, DeadLetterRejected, s.deadLetterChange(by, "dead_letter.reject", d))
 }
 
 // rejectPurchase ends the purchase of a dead letter. If half of a rejection were followed by a replay, the purchase
@@ -121,8 +122,11 @@ func (s *Service) rejectPurchase(ctx context.Context, d *DeadLetter) error {
 	return s.rejectDeduction(ctx, d)
 }
 
-func (s *Service) deadLetterChange(who, action string, d *DeadLetter) Change {
-	return Change{At: s.now(), Who: who, Action: action, Object: "dead_letter", ObjectID: d.ID, Detail: map[string]any{"order_sn": d.OrderSN, "topic": d.Topic}}
+func (s *Service) deadLetterChange(by Caller, action string, d *DeadLetter) Change {
+	return Change{
+		At: s.now(), Who: by.UserID, Action: action, Object: "dead_letter", ObjectID: d.ID, MerchantID: d.MerchantID,
+		Detail: map[string]any{"order_sn": d.OrderSN, "topic": d.Topic},
+	}
 }
 
 // rejectReservation ends a purchase that never landed. It writes a rejected row first, so that no replay and no late

@@ -95,7 +95,7 @@ func (g *GateSync) Due(ctx context.Context, ref contract.GateRef) (bool, error) 
 	if ref.Bucket != 0 {
 		return false, nil
 	}
-	a, err := g.store.Activity(ctx, ref.ActivityID)
+	a, err := g.store.AnyActivity(ctx, ref.ActivityID)
 	if err != nil {
 		return false, err
 	}
@@ -258,7 +258,7 @@ func (g *GateSync) Fill(ctx context.Context, activityID string) error {
 	})
 	switch {
 	case errors.Is(err, ErrGateLive):
-		fresh, err := g.store.Activity(ctx, activityID)
+		fresh, err := g.store.AnyActivity(ctx, activityID)
 		if err != nil || fresh == nil {
 			return err
 		}
@@ -275,7 +275,7 @@ func (g *GateSync) Fill(ctx context.Context, activityID string) error {
 
 // showSale refreshes the sale document that buyers see. If it fails, the gate controller repeats it.
 func (g *GateSync) showSale(ctx context.Context, activityID string) {
-	a, err := g.store.Activity(ctx, activityID)
+	a, err := g.store.AnyActivity(ctx, activityID)
 	if err == nil && a != nil {
 		err = g.gate.ShowSale(ctx, *a)
 	}

@@ -222,7 +222,7 @@ func (s *Service) PublishDeductions(ctx context.Context, rows []Reservation) err
 		a, ok := activities[r.ActivityID]
 		if !ok {
 			var err error
-			if a, err = s.store.Activity(ctx, r.ActivityID); err != nil {
+			if a, err = s.store.AnyActivity(ctx, r.ActivityID); err != nil {
 				return err
 			}
 			activities[r.ActivityID] = a

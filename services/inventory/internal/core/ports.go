@@ -41,38 +41,50 @@ type Store interface {
 
 	Reservations(ctx context.Context, orderSNs []string) (map[string]Reservation, error)
 	// Newest first.
-	ReservationsOfActivity(ctx context.Context, activityID, userID string, p Page) ([]Reservation, error)
+	ReservationsOfActivity(ctx context.Context, in Scope, activityID, userID string, p Page) ([]Reservation, error)
 	// ChangedReservations pages by order_sn through the rows in these states that changed since then (zero: all).
 	// broken are those whose lines cannot be read; next is "" after the last page.
 	ChangedReservations(
 		ctx context.Context, activityID string, states []ReservationState, since time.Time, afterSN string, limit int,
 	) (rows, broken []Reservation, next string, err error)
 
-	Activity(ctx context.Context, id string) (*Activity, error)            // nil when there is none
-	Activities(ctx context.Context, p Page) ([]Activity, error)            // newest first
+	Activity(ctx context.Context, in Scope, id string) (*Activity, error) // nil when the scope has none
+	Activities(ctx context.Context, in Scope, p Page) ([]Activity, error) // newest first
+	// AnyActivity returns the activity of whichever merchant, for internal work; nil when there is none.
+	AnyActivity(ctx context.Context, id string) (*Activity, error)
 	GateActivities(ctx context.Context, now time.Time) ([]Activity, error) // those whose gate is due
 	CreateActivity(ctx context.Context, a Activity, c Change) (string, error)
 	// ChangeActivity locks the activity's row and calls fn to change it. Then it writes the row, the items if they
-	// were replaced, and the change. If fn returns false, it writes nothing.
-	ChangeActivity(ctx context.Context, id string, c Change, fn func(a *Activity) (bool, error)) (*Activity, error)
-	SKUs(ctx context.Context, ids []string) (map[string]SKU, error)
+	// were replaced, and the change. If fn returns false, it writes nothing. growth counts the merchant's activities
+	// that are published or paused and have not ended at the time of the change. It refuses with not_found if the
+	// scope has no such activity.
+	ChangeActivity(
+		ctx context.Context, in Scope, id string, c Change, growth Growth, fn func(a *Activity) (bool, error),
+	) (*Activity, error)
+	SKUs(ctx context.Context, in Scope, ids []string) (map[string]SKU, error)
 
-	CreateProduct(ctx context.Context, p Product, c Change) (*Product, error)
-	Product(ctx context.Context, id string) (*Product, error)
-	Products(ctx context.Context, p Page) ([]Product, error)
-	ChangeProduct(ctx context.Context, id string, c Change, fn func(p *Product) error) (*Product, error)
+	// CreateProduct and ChangeProduct write the change too. growth counts the merchant's SKUs.
+	CreateProduct(ctx context.Context, p Product, c Change, growth Growth) (*Product, error)
+	Product(ctx context.Context, in Scope, id string) (*Product, error) // nil when the scope has none
+	Products(ctx context.Context, in Scope, p Page) ([]Product, error)
+	ChangeProduct(
+		ctx context.Context, in Scope, id string, c Change, growth Growth, fn func(p *Product) error,
+	) (*Product, error)
 
 	// BeginAdjustment writes the intent and the Idempotency-Key, if check allows it. If the key is known, it returns
-	// the adjustment that was made with it.
-	BeginAdjustment(ctx context.Context, k IdempotencyKey, a Adjustment, c Change, check func(*Activity) error) (*Adjustment, error)
+	// the adjustment that was made with it. It refuses with not_found if the scope has no such activity, also when the
+	// key is known.
+	BeginAdjustment(
+		ctx context.Context, in Scope, k IdempotencyKey, a Adjustment, c Change, check func(*Activity) error,
+	) (*Adjustment, error)
 	DecideAdjustment(ctx context.Context, id string, refuse bool, now time.Time) (*Adjustment, error)
 	// FinishAdjustment ends the intent as decided. It deletes the Idempotency-Key of a refused one.
 	FinishAdjustment(ctx context.Context, id string, now time.Time) (*Adjustment, error)
 	DecidedAdjustments(ctx context.Context, activityID string) ([]Adjustment, error)
 
 	AddDeadLetters(ctx context.Context, list []contract.DeadLetter) error
-	DeadLetters(ctx context.Context, state string, p Page) ([]DeadLetter, error)
-	DeadLetter(ctx context.Context, id string) (*DeadLetter, error)
+	DeadLetters(ctx context.Context, in Scope, state string, p Page) ([]DeadLetter, error)
+	DeadLetter(ctx context.Context, in Scope, id string) (*DeadLetter, error) // nil when the scope has none
 	// BeginRejection marks a dead letter that is not rejected yet as open and as being rejected. From then on it cannot
 	// be replayed.
 	BeginRejection(ctx context.Context, id string) error

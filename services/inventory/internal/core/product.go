@@ -14,6 +14,7 @@ import (
 // Product is what a merchant sells.
 type Product struct {
 	ID          string
+	MerchantID  string // its owner; never changes
 	Name        string
 	Description string
 	ImageURL    string
@@ -45,19 +46,24 @@ type SKUPatch struct {
 	Currency  *string
 }
 
-// CreateProduct creates a product with its SKUs.
-func (s *Service) CreateProduct(ctx context.Context, who string, p Product) (*Product, error) {
-	p.CreatedAt = s.now()
+// CreateProduct creates a product with its SKUs. It belongs to the caller's merchant.
+func (s *Service) CreateProduct(ctx context.Context, by Caller, p Product) (*Product, error) {
+	owner, err := by.owner()
+	if err != nil {
+		return nil, err
+	}
+	p.MerchantID, p.CreatedAt = owner, s.now()
 	p.UpdatedAt = p.CreatedAt
 	if err := p.validate(); err != nil {
 		return nil, err
 	}
-	return s.store.CreateProduct(ctx, p, Change{At: p.CreatedAt, Who: who, Action: "product.create", Object: "product", Detail: p.Name})
+	c := Change{At: p.CreatedAt, Who: by.UserID, Action: "product.create", Object: "product", Detail: p.Name}
+	return s.store.CreateProduct(ctx, p, c, s.quotas.moreSKUs(len(p.SKUs)))
 }
 
 // Product returns one product, refused with not_found if there is none.
-func (s *Service) Product(ctx context.Context, id string) (*Product, error) {
-	p, err := s.store.Product(ctx, id)
+func (s *Service) Product(ctx context.Context, in Scope, id string) (*Product, error) {
+	p, err := s.store.Product(ctx, in, id)
 	if err == nil && p == nil {
 		err = notFound()
 	}
@@ -65,14 +71,15 @@ func (s *Service) Product(ctx context.Context, id string) (*Product, error) {
 }
 
 // Products lists products, newest first.
-func (s *Service) Products(ctx context.Context, p Page) ([]Product, error) {
-	return s.store.Products(ctx, p)
+func (s *Service) Products(ctx context.Context, in Scope, p Page) ([]Product, error) {
+	return s.store.Products(ctx, in, p)
 }
 
 // PatchProduct changes a product. Activities keep the prices they were made with.
-func (s *Service) PatchProduct(ctx context.Context, who, id string, patch ProductPatch) (*Product, error) {
+func (s *Service) PatchProduct(ctx context.Context, by Caller, id string, patch ProductPatch) (*Product, error) {
 	now := s.now()
-	return s.store.ChangeProduct(ctx, id, Change{At: now, Who: who, Action: "product.patch", Object: "product", ObjectID: id}, func(p *Product) error {
+	c := Change{At: now, Who: by.UserID, Action: "product.patch", Object: "product", ObjectID: id}
+	return s.store.ChangeProduct(ctx, by.Scope(), id, c, s.quotas.moreSKUs(patch.added()), func(p *Product) error {
 		set(&p.Name, patch.Name)
 		set(&p.Description, patch.Description)
 		set(&p.ImageURL, patch.ImageURL)
@@ -87,6 +94,16 @@ func (s *Service) PatchProduct(ctx context.Context, who, id string, patch Produc
 		p.UpdatedAt = now
 		return p.validate()
 	})
+}
+
+// added is the number of SKUs that the patch adds.
+func (patch ProductPatch) added() (n int) {
+	for _, sp := range patch.SKUs {
+		if sp.ID == "" {
+			n++
+		}
+	}
+	return n
 }
 
 func skuToPatch(p *Product, i int, sp SKUPatch) (*SKU, error) {

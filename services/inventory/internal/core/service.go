@@ -34,6 +34,7 @@ type Deps struct {
 	Recorder Recorder
 	Now      func() time.Time
 	Timing   Timing
+	Quotas   Quotas
 }
 
 // Service holds the rules of the inventory: landing, order events, closings, activities, stock and dead letters. The
@@ -49,6 +50,7 @@ type Service struct {
 	recorder Recorder
 	now      func() time.Time // as the tables keep it: UTC, in milliseconds
 	timing   Timing
+	quotas   Quotas
 }
 
 // New makes the service.
@@ -57,7 +59,7 @@ func New(d Deps) *Service {
 	alarms := NewAlarms(d.Recorder, now)
 	return &Service{
 		Alarms: alarms, Gates: newGateSync(d, alarms, now), store: d.Store, gate: d.Gate, pub: d.Pub, orders: d.Orders,
-		recorder: d.Recorder, now: now, timing: d.Timing,
+		recorder: d.Recorder, now: now, timing: d.Timing, quotas: d.Quotas,
 	}
 }
 

@@ -31,8 +31,8 @@ type StockView struct {
 
 // StockView reads the database before and after the gate, until nothing lands between the two readings. Under load it
 // gives up after five readings and returns the last one; a difference in it may be momentary.
-func (s *Service) StockView(ctx context.Context, activityID string) (*StockView, error) {
-	before, err := s.Activity(ctx, activityID)
+func (s *Service) StockView(ctx context.Context, in Scope, activityID string) (*StockView, error) {
+	before, err := s.Activity(ctx, in, activityID)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func (s *Service) StockView(ctx context.Context, activityID string) (*StockView,
 		if err != nil {
 			return nil, GateUnreadable(err)
 		}
-		after, err := s.Activity(ctx, activityID)
+		after, err := s.Activity(ctx, in, activityID)
 		if err != nil {
 			return nil, err
 		}

@@ -11,8 +11,8 @@ import (
 
 func (m *Merchant) activityView(a core.Activity) api.Activity {
 	return api.Activity{
-		ActivityId: a.ID, Title: a.Title, State: api.ActivityState(a.Phase(m.now())), StartsAt: a.StartsAt,
-		EndsAt: a.EndsAt, EndedAt: a.EndedAt, PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS,
+		ActivityId: a.ID, MerchantId: a.MerchantID, Title: a.Title, State: api.ActivityState(a.Phase(m.now())),
+		StartsAt: a.StartsAt, EndsAt: a.EndsAt, EndedAt: a.EndedAt, PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS,
 		Currency: a.Currency, Version: a.Version, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
 		Items: views(a.Items, func(it core.Stock) api.ActivityItem {
 			return api.ActivityItem{SkuId: it.SKUID, Name: it.Name, Price: it.Price, Stock: it.Total}
@@ -33,7 +33,7 @@ func (m *Merchant) CreateActivity(w http.ResponseWriter, r *http.Request) {
 		m.refuse(w, r, err)
 		return
 	}
-	a, err := m.core.CreateActivity(r.Context(), who(r), core.ActivityDraftRequest{
+	a, err := m.core.CreateActivity(r.Context(), caller(r), core.ActivityDraftRequest{
 		Title: body.Title, StartsAt: body.StartsAt, EndsAt: body.EndsAt, PerUserLimit: body.PerUserLimit,
 		PayWithinS: body.PayWithinS, Items: draftItems(body.Items),
 	})
@@ -51,7 +51,11 @@ func (m *Merchant) ListActivities(w http.ResponseWriter, r *http.Request, _ api.
 	if !ok {
 		return
 	}
-	list, err := m.core.Activities(r.Context(), p)
+	in, ok := m.listed(w, r)
+	if !ok {
+		return
+	}
+	list, err := m.core.Activities(r.Context(), in, p)
 	if err != nil {
 		m.refuse(w, r, err)
 		return
@@ -63,7 +67,7 @@ func (m *Merchant) ListActivities(w http.ResponseWriter, r *http.Request, _ api.
 // GetActivity implements api.ServerInterface.
 func (m *Merchant) GetActivity(w http.ResponseWriter, r *http.Request, id string) {
 	if m.validID(w, r, id) {
-		a, err := m.core.Activity(r.Context(), id)
+		a, err := m.core.Activity(r.Context(), caller(r).Scope(), id)
 		m.respondActivity(w, r, a, err)
 	}
 }
@@ -86,7 +90,7 @@ func (m *Merchant) PatchActivity(w http.ResponseWriter, r *http.Request, id stri
 		items := draftItems(*body.Items)
 		patch.Items = &items
 	}
-	a, err := m.core.PatchActivity(r.Context(), who(r), id, patch)
+	a, err := m.core.PatchActivity(r.Context(), caller(r), id, patch)
 	m.respondActivity(w, r, a, err)
 }
 
@@ -112,10 +116,10 @@ func (m *Merchant) EndActivity(w http.ResponseWriter, r *http.Request, id string
 
 func (m *Merchant) step(
 	w http.ResponseWriter, r *http.Request, id string,
-	do func(ctx context.Context, who, id string) (*core.Activity, error),
+	do func(ctx context.Context, by core.Caller, id string) (*core.Activity, error),
 ) {
 	if m.validID(w, r, id) && m.requireNoFields(w, r) {
-		a, err := do(r.Context(), who(r), id)
+		a, err := do(r.Context(), caller(r), id)
 		m.respondActivity(w, r, a, err)
 	}
 }

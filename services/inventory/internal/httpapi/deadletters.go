@@ -14,7 +14,7 @@ import (
 func deadLetterView(d core.DeadLetter) api.DeadLetter {
 	return api.DeadLetter{
 		DeadLetterId: d.ID, Where: d.Where, Topic: d.Topic, OrderSn: optional(d.OrderSN),
-		ActivityId: optional(d.ActivityID), Why: d.Why, Item: strings.ToValidUTF8(string(d.Item), "\uFFFD"),
+		ActivityId: optional(d.ActivityID), MerchantId: optional(d.MerchantID), Why: d.Why, Item: strings.ToValidUTF8(string(d.Item), "\uFFFD"),
 		State: api.DeadLetterState(d.State), Occurrences: d.Occurrences, FailedAt: d.FailedAt,
 		DecidedBy: optional(d.DecidedBy), DecidedAt: d.DecidedAt,
 	}
@@ -23,6 +23,10 @@ func deadLetterView(d core.DeadLetter) api.DeadLetter {
 // ListDeadLetters implements api.ServerInterface.
 func (m *Merchant) ListDeadLetters(w http.ResponseWriter, r *http.Request, params api.ListDeadLettersParams) {
 	p, ok := m.page(w, r)
+	if !ok {
+		return
+	}
+	in, ok := m.listed(w, r)
 	if !ok {
 		return
 	}
@@ -41,7 +45,7 @@ func (m *Merchant) ListDeadLetters(w http.ResponseWriter, r *http.Request, param
 			return
 		}
 	}
-	list, err := m.core.DeadLetters(r.Context(), state, p)
+	list, err := m.core.DeadLetters(r.Context(), in, state, p)
 	if err != nil {
 		m.refuse(w, r, err)
 		return
@@ -62,12 +66,12 @@ func (m *Merchant) RejectDeadLetter(w http.ResponseWriter, r *http.Request, id s
 
 func (m *Merchant) decide(
 	w http.ResponseWriter, r *http.Request, id string,
-	do func(ctx context.Context, who, id string) (*core.DeadLetter, error),
+	do func(ctx context.Context, by core.Caller, id string) (*core.DeadLetter, error),
 ) {
 	if !m.validID(w, r, id) || !m.requireNoFields(w, r) {
 		return
 	}
-	d, err := do(r.Context(), who(r), id)
+	d, err := do(r.Context(), caller(r), id)
 	if err != nil {
 		m.refuse(w, r, err)
 		return

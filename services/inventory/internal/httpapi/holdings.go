@@ -43,7 +43,7 @@ func (m *Merchant) ListActivityOrders(
 	if !ok {
 		return
 	}
-	if _, err := m.core.Activity(r.Context(), id); err != nil {
+	if _, err := m.core.Activity(r.Context(), caller(r).Scope(), id); err != nil {
 		m.refuse(w, r, err)
 		return
 	}
@@ -52,7 +52,7 @@ func (m *Merchant) ListActivityOrders(
 		m.csv(w, r, id, user)
 		return
 	}
-	list, err := m.core.ReservationsOfActivity(r.Context(), id, user, p)
+	list, err := m.core.ReservationsOfActivity(r.Context(), caller(r).Scope(), id, user, p)
 	if err != nil {
 		m.refuse(w, r, err)
 		return
@@ -85,7 +85,7 @@ func (m *Merchant) csv(w http.ResponseWriter, r *http.Request, id, user string) 
 	out := csv.NewWriter(w)
 	cursor := ""
 	for first := true; ; first = false {
-		rows, err := m.core.ReservationsOfActivity(r.Context(), id, user, core.Page{Limit: csvPage, Cursor: cursor})
+		rows, err := m.core.ReservationsOfActivity(r.Context(), caller(r).Scope(), id, user, core.Page{Limit: csvPage, Cursor: cursor})
 		if err != nil && first {
 			m.refuse(w, r, err)
 			return

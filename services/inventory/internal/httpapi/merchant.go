@@ -47,11 +47,11 @@ func NewMerchant(
 	m := &Merchant{core: svc, reconciler: reconciler, limits: limits, tel: tel, transient: transient, now: now}
 	w := api.ServerInterfaceWrapper{Handler: m, ErrorHandlerFunc: m.refuseParameter}
 	r := httpserver.NewRouter(tel)
-	// Limits by client address apply before the token is verified, limits by user after it, and the limits of a
+	// Limits by client address apply before the token is verified, limits by user and merchant after it, and the limits of a
 	// route's total rate last.
 	byAddress := limits.On("merchant-per-ip")
-	read := limits.On("merchant-per-user", "merchant-read-total")
-	write := limits.On("merchant-per-user", "merchant-write-total")
+	read := limits.On("merchant-per-user", "merchant-per-merchant", "merchant-read-total")
+	write := limits.On("merchant-per-user", "merchant-per-merchant", "merchant-write-total")
 	// These requests load the database for a long time, so their concurrency is limited.
 	export, oneReconciliation := when(acceptsCSV, limits.On("merchant-export")), limits.On("merchant-reconcile")
 	r.Group(func(r chi.Router) {
@@ -150,7 +150,33 @@ func (m *Merchant) validID(w http.ResponseWriter, r *http.Request, id string) bo
 	return true
 }
 
-func who(r *http.Request) string { return auth.From(r.Context()).UserID }
+// caller returns the caller of a request. Its merchant is that of the token, never one that the request names.
+func caller(r *http.Request) core.Caller {
+	id := auth.From(r.Context())
+	return core.Caller{UserID: id.UserID, MerchantID: id.MerchantID, Operator: id.Has(auth.Operator)}
+}
+
+// listed returns the objects that a list shows: those of the caller's scope, reduced to one merchant by the parameter
+// merchant_id. Only operators may name another merchant than their own.
+func (m *Merchant) listed(w http.ResponseWriter, r *http.Request) (core.Scope, bool) {
+	by := caller(r)
+	query := r.URL.Query()
+	if !query.Has("merchant_id") {
+		return by.Scope(), true
+	}
+	merchantID := query.Get("merchant_id")
+	var err error
+	switch {
+	case !by.Operator && merchantID != by.MerchantID:
+		err = contract.Refuse(contract.CodeForbidden, "only operators see objects of other merchants")
+	case !contract.ValidMerchantID(merchantID):
+		err = contract.InvalidField("merchant_id", "must be 1 to 64 of A-Z a-z 0-9 _ . -")
+	default:
+		return core.OfMerchant(merchantID), true
+	}
+	m.refuse(w, r, err)
+	return core.Scope{}, false
+}
 
 // requireNoFields refuses a request whose body has fields. It accepts an empty object and no body.
 func (m *Merchant) requireNoFields(w http.ResponseWriter, r *http.Request) bool {

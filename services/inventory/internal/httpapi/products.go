@@ -12,8 +12,8 @@ import (
 
 func productView(p core.Product) api.Product {
 	return api.Product{
-		ProductId: p.ID, Name: p.Name, Description: p.Description, ImageUrl: p.ImageURL, CreatedAt: p.CreatedAt,
-		UpdatedAt: p.UpdatedAt,
+		ProductId: p.ID, MerchantId: p.MerchantID, Name: p.Name, Description: p.Description, ImageUrl: p.ImageURL,
+		CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt,
 		Skus: views(p.SKUs, func(k core.SKU) api.SKU {
 			return api.SKU{SkuId: k.ID, Name: k.Name, ListPrice: k.ListPrice, Currency: k.Currency}
 		}),
@@ -37,7 +37,7 @@ func (m *Merchant) CreateProduct(w http.ResponseWriter, r *http.Request) {
 	for _, k := range body.Skus {
 		p.SKUs = append(p.SKUs, core.SKU{Name: k.Name, ListPrice: k.ListPrice, Currency: k.Currency})
 	}
-	created, err := m.core.CreateProduct(r.Context(), who(r), p)
+	created, err := m.core.CreateProduct(r.Context(), caller(r), p)
 	if err != nil {
 		m.refuse(w, r, err)
 		return
@@ -52,7 +52,11 @@ func (m *Merchant) ListProducts(w http.ResponseWriter, r *http.Request, _ api.Li
 	if !ok {
 		return
 	}
-	list, err := m.core.Products(r.Context(), p)
+	in, ok := m.listed(w, r)
+	if !ok {
+		return
+	}
+	list, err := m.core.Products(r.Context(), in, p)
 	if err != nil {
 		m.refuse(w, r, err)
 		return
@@ -66,7 +70,7 @@ func (m *Merchant) GetProduct(w http.ResponseWriter, r *http.Request, id string)
 	if !m.validID(w, r, id) {
 		return
 	}
-	p, err := m.core.Product(r.Context(), id)
+	p, err := m.core.Product(r.Context(), caller(r).Scope(), id)
 	if err != nil {
 		m.refuse(w, r, err)
 		return
@@ -98,7 +102,7 @@ func (m *Merchant) PatchProduct(w http.ResponseWriter, r *http.Request, id strin
 			patch.SKUs = append(patch.SKUs, sku)
 		}
 	}
-	p, err := m.core.PatchProduct(r.Context(), who(r), id, patch)
+	p, err := m.core.PatchProduct(r.Context(), caller(r), id, patch)
 	if err != nil {
 		m.refuse(w, r, err)
 		return

@@ -32,10 +32,10 @@ func (m *Merchant) AdjustStock(w http.ResponseWriter, r *http.Request, id string
 		m.refuse(w, r, err)
 		return
 	}
-	a, err := m.core.AdjustStock(r.Context(), who(r), core.AdjustmentRequest{
+	a, err := m.core.AdjustStock(r.Context(), caller(r), core.AdjustmentRequest{
 		ActivityID: id, SKUID: body.SkuId, Delta: body.Delta, Reason: body.Reason,
 		Key: core.IdempotencyKey{
-			Caller: who(r), Method: r.Method, Path: r.URL.Path, Value: key, BodyHash: idempotency.HashBody(canonical),
+			Caller: caller(r).UserID, Method: r.Method, Path: r.URL.Path, Value: key, BodyHash: idempotency.HashBody(canonical),
 		},
 	})
 	if err != nil {
@@ -53,7 +53,7 @@ func (m *Merchant) GetStock(w http.ResponseWriter, r *http.Request, id string) {
 	if !m.validID(w, r, id) {
 		return
 	}
-	v, err := m.core.StockView(r.Context(), id)
+	v, err := m.core.StockView(r.Context(), caller(r).Scope(), id)
 	if err != nil {
 		m.refuse(w, r, err)
 		return
@@ -78,7 +78,7 @@ func (m *Merchant) Reconcile(w http.ResponseWriter, r *http.Request, id string) 
 	if !m.validID(w, r, id) || !m.requireNoFields(w, r) {
 		return
 	}
-	done, err := m.reconciler.Reconcile(r.Context(), who(r), id)
+	done, err := m.reconciler.Reconcile(r.Context(), caller(r), id)
 	if err != nil {
 		m.refuse(w, r, err)
 		return

@@ -145,7 +145,7 @@ func (p *pass) compare(ctx context.Context) (*comparison, error) {
 
 // readActivity reads the activity, refused with not_found if it was deleted.
 func (p *pass) readActivity(ctx context.Context) (*core.Activity, error) {
-	a, err := p.Store.Activity(ctx, p.activity.ID)
+	a, err := p.Store.AnyActivity(ctx, p.activity.ID)
 	if err == nil && a == nil {
 		err = contract.Refuse(contract.CodeNotFound, "no such resource")
 	}

@@ -273,6 +273,6 @@ func lineOf(r Repair) changeLine {
 func (p *pass) recordChange(ctx context.Context, repairs []changeLine) error {
 	return p.Store.Record(ctx, core.Change{
 		At: p.tableTime(), Who: p.actor, Action: "activity.reconcile", Object: "activity", ObjectID: p.activity.ID,
-		Detail: map[string]any{"repairs": repairs, "left": len(p.result.Differences)},
+		MerchantID: p.activity.MerchantID, Detail: map[string]any{"repairs": repairs, "left": len(p.result.Differences)},
 	})
 }

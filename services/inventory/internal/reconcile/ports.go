@@ -20,7 +20,9 @@ type Locks interface {
 
 // Store is what the reconciler reads and writes in the tables.
 type Store interface {
-	Activity(ctx context.Context, id string) (*core.Activity, error) // nil when there is none
+	// Activity returns an activity of the scope, nil when there is none. AnyActivity is for the timer.
+	Activity(ctx context.Context, in core.Scope, id string) (*core.Activity, error)
+	AnyActivity(ctx context.Context, id string) (*core.Activity, error)
 	GateActivities(ctx context.Context, now time.Time) ([]core.Activity, error)
 	Reservations(ctx context.Context, orderSNs []string) (map[string]core.Reservation, error)
 	// ChangedReservations pages by order_sn through the reservations in these states that changed since then (zero:

@@ -79,8 +79,8 @@ func New(d Deps) *Reconciler {
 
 // Reconcile compares and repairs an activity now, on an operator's request. It refuses with not_found if there is no
 // such activity, and with unavailable if another reconciliation of it does not end in time.
-func (r *Reconciler) Reconcile(ctx context.Context, who, activityID string) (*Result, error) {
-	a, err := r.Store.Activity(ctx, activityID)
+func (r *Reconciler) Reconcile(ctx context.Context, by core.Caller, activityID string) (*Result, error) {
+	a, err := r.Store.Activity(ctx, by.Scope(), activityID)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, who, activityID string) (*Re
 		return nil, contract.Refuse(contract.CodeNotFound, "no such resource")
 	}
 	for began := r.Now(); ; {
-		out, err := r.reconcileLocked(ctx, who, a)
+		out, err := r.reconcileLocked(ctx, by.UserID, a)
 		if !errors.Is(err, ErrLockHeld) {
 			return out, core.GateUnreadable(err)
 		}

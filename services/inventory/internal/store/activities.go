@@ -12,6 +12,7 @@ import (
 
 type activityRow struct {
 	ID           int64 `gorm:"primaryKey"`
+	MerchantID   string
 	Title        string
 	State        string
 	StartsAt     time.Time
@@ -28,9 +29,12 @@ type activityRow struct {
 func (activityRow) TableName() string { return "activities" }
 
 var activityColumns = []string{
-	"id", "title", "state", "starts_at", "ends_at", "ended_at", "per_user_limit", "pay_within_s", "currency",
-	"version", "created_at", "updated_at",
+	"id", "merchant_id", "title", "state", "starts_at", "ends_at", "ended_at", "per_user_limit", "pay_within_s",
+	"currency", "version", "created_at", "updated_at",
 }
+
+// changedActivityColumns are those that a change writes: an activity never changes its owner.
+var changedActivityColumns = activityColumns[2:]
 
 type stockRow struct {
 	ActivityID int64 `gorm:"primaryKey;autoIncrement:false"`
@@ -48,17 +52,17 @@ var stockColumns = []string{"activity_id", "sku_id", "price", "total", "availabl
 
 func toActivity(r activityRow, items []core.Stock) *core.Activity {
 	return &core.Activity{
-		ID: text(r.ID), Title: r.Title, State: core.ActivityState(r.State), StartsAt: r.StartsAt.UTC(),
-		EndsAt: r.EndsAt.UTC(), EndedAt: utc(r.EndedAt), PerUserLimit: r.PerUserLimit, PayWithinS: r.PayWithinS,
-		Currency: r.Currency, Version: r.Version, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
-		Items: items,
+		ID: text(r.ID), MerchantID: r.MerchantID, Title: r.Title, State: core.ActivityState(r.State),
+		StartsAt: r.StartsAt.UTC(), EndsAt: r.EndsAt.UTC(), EndedAt: utc(r.EndedAt), PerUserLimit: r.PerUserLimit,
+		PayWithinS: r.PayWithinS, Currency: r.Currency, Version: r.Version, CreatedAt: r.CreatedAt.UTC(),
+		UpdatedAt: r.UpdatedAt.UTC(), Items: items,
 	}
 }
 
 func fromActivity(a core.Activity) activityRow {
 	return activityRow{
-		ID: number(a.ID), Title: a.Title, State: string(a.State), StartsAt: a.StartsAt, EndsAt: a.EndsAt,
-		EndedAt: a.EndedAt, PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS, Currency: a.Currency,
+		ID: number(a.ID), MerchantID: a.MerchantID, Title: a.Title, State: string(a.State), StartsAt: a.StartsAt,
+		EndsAt: a.EndsAt, EndedAt: a.EndedAt, PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS, Currency: a.Currency,
 		Version: a.Version, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
 	}
 }
@@ -109,6 +113,7 @@ func skuNames(tx *gorm.DB, ids []int64) (map[int64]string, error) {
 	return names, err
 }
 
+// activityOf reads an activity without its items. Callers that serve the API pass a query within a scope.
 func activityOf(tx *gorm.DB, id int64, items []core.Stock) (*core.Activity, error) {
 	var list []activityRow
 	if err := tx.Select(activityColumns).Where("id = ?", id).Limit(1).Find(&list).Error; err != nil || len(list) == 0 {
@@ -118,19 +123,23 @@ func activityOf(tx *gorm.DB, id int64, items []core.Stock) (*core.Activity, erro
 }
 
 // Activity implements core.Store.
-func (s *Store) Activity(ctx context.Context, id string) (*core.Activity, error) {
-	db := s.read(ctx)
-	a, err := activityOf(db, number(id), nil)
+func (s *Store) Activity(ctx context.Context, in core.Scope, id string) (*core.Activity, error) {
+	a, err := activityOf(within(s.read(ctx), in), number(id), nil)
 	if err != nil || a == nil {
 		return nil, err
 	}
-	a.Items, err = itemsOf(db, number(id), false)
+	a.Items, err = itemsOf(s.read(ctx), number(id), false)
 	return a, err
 }
 
+// AnyActivity implements core.Store and reconcile.Store.
+func (s *Store) AnyActivity(ctx context.Context, id string) (*core.Activity, error) {
+	return s.Activity(ctx, core.AllMerchants(), id)
+}
+
 // Activities implements core.Store.
-func (s *Store) Activities(ctx context.Context, p core.Page) ([]core.Activity, error) {
-	q := s.read(ctx).Select(activityColumns)
+func (s *Store) Activities(ctx context.Context, in core.Scope, p core.Page) ([]core.Activity, error) {
+	q := within(s.read(ctx), in).Select(activityColumns)
 	if p.Cursor != "" {
 		q = q.Where("id < ?", number(p.Cursor))
 	}
@@ -219,7 +228,7 @@ func (s *Store) CreateActivity(ctx context.Context, a core.Activity, c core.Chan
 		if err := writeItems(tx, row.ID, a.Items); err != nil {
 			return err
 		}
-		c.ObjectID = id
+		c.ObjectID, c.MerchantID = id, a.MerchantID
 		return record(tx, c)
 	})
 	return id, err
@@ -239,11 +248,12 @@ func writeItems(tx *gorm.DB, activityID int64, items []core.Stock) error {
 // ChangeActivity implements core.Store. It rewrites items only if the activity was a draft, since then nothing refers
 // to them.
 func (s *Store) ChangeActivity(
-	ctx context.Context, id string, c core.Change, fn func(a *core.Activity) (bool, error),
+	ctx context.Context, in core.Scope, id string, c core.Change, growth core.Growth,
+	fn func(a *core.Activity) (bool, error),
 ) (*core.Activity, error) {
 	var out *core.Activity
 	err := sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
-		a, err := lockActivity(tx, id)
+		a, err := lockActivity(tx, in, id)
 		if err != nil {
 			return err
 		}
@@ -253,8 +263,11 @@ func (s *Store) ChangeActivity(
 		if err != nil || !write {
 			return err
 		}
+		if err := growActivities(tx, a.MerchantID, c.At, growth); err != nil {
+			return err
+		}
 		row := fromActivity(*a)
-		err = tx.Model(&activityRow{}).Where("id = ?", row.ID).Select(activityColumns[1:]).Updates(&row).Error
+		err = tx.Model(&activityRow{}).Where("id = ?", row.ID).Select(changedActivityColumns).Updates(&row).Error
 		if err != nil {
 			return err
 		}
@@ -266,6 +279,7 @@ func (s *Store) ChangeActivity(
 				return err
 			}
 		}
+		c.MerchantID = a.MerchantID
 		return record(tx, c)
 	})
 	if err != nil {
@@ -274,9 +288,9 @@ func (s *Store) ChangeActivity(
 	return out, nil
 }
 
-func lockActivity(tx *gorm.DB, id string) (*core.Activity, error) {
+func lockActivity(tx *gorm.DB, in core.Scope, id string) (*core.Activity, error) {
 	var list []activityRow
-	err := sqldb.ForUpdate(tx).Select(activityColumns).Where("id = ?", number(id)).Limit(1).Find(&list).Error
+	err := within(sqldb.ForUpdate(tx), in).Select(activityColumns).Where("id = ?", number(id)).Limit(1).Find(&list).Error
 	if err != nil {
 		return nil, err
 	}

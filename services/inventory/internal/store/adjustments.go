@@ -55,11 +55,20 @@ func adjustmentOf(tx *gorm.DB, id int64) (*core.Adjustment, error) {
 // BeginAdjustment implements core.Store. With the Idempotency-Key it stores only the adjustment's id. For a repeated
 // call it returns the adjustment in its present state.
 func (s *Store) BeginAdjustment(
-	ctx context.Context, k core.IdempotencyKey, a core.Adjustment, c core.Change, check func(*core.Activity) error,
+	ctx context.Context, in core.Scope, k core.IdempotencyKey, a core.Adjustment, c core.Change,
+	check func(*core.Activity) error,
 ) (*core.Adjustment, error) {
+	// Before the transaction, which has to begin with the key. An activity never changes its owner.
+	owned, err := activityOf(within(s.read(ctx), in), number(a.ActivityID), nil)
+	if err != nil {
+		return nil, err
+	}
+	if owned == nil {
+		return nil, notFound()
+	}
 	key := idempotency.Key{Caller: k.Caller, Method: k.Method, Path: k.Path, Value: k.Value, BodyHash: k.BodyHash}
 	var out *core.Adjustment
-	err := sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
+	err = sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
 		known, err := idempotency.Begin(tx, key)
 		if err != nil {
 			return err
@@ -76,6 +85,9 @@ func (s *Store) BeginAdjustment(
 		if err != nil {
 			return err
 		}
+		if act == nil {
+			return notFound()
+		}
 		if err := check(act); err != nil {
 			return err
 		}
@@ -87,6 +99,7 @@ func (s *Store) BeginAdjustment(
 			return err
 		}
 		out = toAdjustment(row)
+		c.MerchantID = act.MerchantID
 		if err := record(tx, c); err != nil {
 			return err
 		}

@@ -23,6 +23,7 @@ type deadLetterRow struct {
 	Topic       string
 	OrderSN     *int64 `gorm:"column:order_sn"`
 	ActivityID  *int64
+	MerchantID  *string `gorm:"->"` // owner of the activity, by deadLetterColumns
 	Why         string
 	Item        []byte
 	FailedAt    time.Time
@@ -39,6 +40,7 @@ func (deadLetterRow) TableName() string { return "dead_letters" }
 var deadLetterColumns = []string{
 	"id", "fingerprint", "origin", "topic", "order_sn", "activity_id", "why", "item", "failed_at", "traceparent",
 	"state", "rejecting", "occurrences", "decided_by", "decided_at",
+	"(SELECT merchant_id FROM activities WHERE activities.id = dead_letters.activity_id) AS merchant_id",
 }
 
 func toDeadLetter(r deadLetterRow) *core.DeadLetter {
@@ -52,6 +54,9 @@ func toDeadLetter(r deadLetterRow) *core.DeadLetter {
 	}
 	if r.ActivityID != nil {
 		d.ActivityID = text(*r.ActivityID)
+	}
+	if r.MerchantID != nil {
+		d.MerchantID = *r.MerchantID
 	}
 	return d
 }
@@ -134,8 +139,10 @@ func (s *Store) AddDeadLetters(ctx context.Context, deadLetters []contract.DeadL
 }
 
 // DeadLetters implements core.Store.
-func (s *Store) DeadLetters(ctx context.Context, state string, p core.Page) ([]core.DeadLetter, error) {
-	q := s.read(ctx).Select(deadLetterColumns)
+func (s *Store) DeadLetters(
+	ctx context.Context, in core.Scope, state string, p core.Page,
+) ([]core.DeadLetter, error) {
+	q := ofActivities(s.read(ctx), in).Select(deadLetterColumns)
 	if state != "" {
 		q = q.Where("state = ?", state)
 	}
@@ -154,9 +161,9 @@ func (s *Store) DeadLetters(ctx context.Context, state string, p core.Page) ([]c
 }
 
 // DeadLetter implements core.Store.
-func (s *Store) DeadLetter(ctx context.Context, id string) (*core.DeadLetter, error) {
+func (s *Store) DeadLetter(ctx context.Context, in core.Scope, id string) (*core.DeadLetter, error) {
 	var list []deadLetterRow
-	err := s.read(ctx).Select(deadLetterColumns).Where("id = ?", number(id)).Limit(1).Find(&list).Error
+	err := ofActivities(s.read(ctx), in).Select(deadLetterColumns).Where("id = ?", number(id)).Limit(1).Find(&list).Error
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}
@@ -188,7 +195,7 @@ func (s *Store) DecideDeadLetter(
 	if err != nil {
 		return nil, err
 	}
-	return s.DeadLetter(ctx, d.ID)
+	return s.DeadLetter(ctx, core.AllMerchants(), d.ID)
 }
 
 // OpenDeadLetters implements core.Store.

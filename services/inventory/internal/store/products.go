@@ -12,6 +12,7 @@ import (
 
 type productRow struct {
 	ID          int64 `gorm:"primaryKey"`
+	MerchantID  string
 	Name        string
 	Description string
 	ImageURL    string
@@ -21,7 +22,7 @@ type productRow struct {
 
 func (productRow) TableName() string { return "products" }
 
-var productColumns = []string{"id", "name", "description", "image_url", "created_at", "updated_at"}
+var productColumns = []string{"id", "merchant_id", "name", "description", "image_url", "created_at", "updated_at"}
 
 type skuRow struct {
 	ID        int64 `gorm:"primaryKey"`
@@ -45,17 +46,17 @@ func toSKU(r skuRow) core.SKU {
 
 func toProduct(r productRow, skus []core.SKU) *core.Product {
 	return &core.Product{
-		ID: text(r.ID), Name: r.Name, Description: r.Description, ImageURL: r.ImageURL, SKUs: skus,
-		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
+		ID: text(r.ID), MerchantID: r.MerchantID, Name: r.Name, Description: r.Description, ImageURL: r.ImageURL,
+		SKUs: skus, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 	}
 }
 
 // SKUs implements core.Store.
-func (s *Store) SKUs(ctx context.Context, ids []string) (map[string]core.SKU, error) {
+func (s *Store) SKUs(ctx context.Context, in core.Scope, ids []string) (map[string]core.SKU, error) {
 	found := make(map[string]core.SKU, len(ids))
 	err := chunked(ids, func(c []string) error {
 		var list []skuRow
-		err := s.read(ctx).Select(skuColumns).Where("id IN ?", numbers(c)).Find(&list).Error
+		err := skusWithin(s.read(ctx), in).Select(skuColumns).Where("id IN ?", numbers(c)).Find(&list).Error
 		for _, r := range list {
 			found[text(r.ID)] = toSKU(r)
 		}
@@ -64,12 +65,25 @@ func (s *Store) SKUs(ctx context.Context, ids []string) (map[string]core.SKU, er
 	return found, err
 }
 
+// skusWithin adds the owner's condition to a query of SKUs. A SKU belongs to the merchant of its product.
+func skusWithin(q *gorm.DB, in core.Scope) *gorm.DB {
+	if merchant, limited := in.Limit(); limited {
+		return q.Where("product_id IN (SELECT id FROM products WHERE merchant_id = ?)", merchant)
+	}
+	return q
+}
+
 // CreateProduct implements core.Store.
-func (s *Store) CreateProduct(ctx context.Context, p core.Product, c core.Change) (*core.Product, error) {
+func (s *Store) CreateProduct(
+	ctx context.Context, p core.Product, c core.Change, growth core.Growth,
+) (*core.Product, error) {
 	var out *core.Product
 	err := sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
+		if err := growSKUs(tx, p.MerchantID, growth); err != nil {
+			return err
+		}
 		row := productRow{
-			Name: p.Name, Description: p.Description, ImageURL: p.ImageURL, CreatedAt: p.CreatedAt,
+			MerchantID: p.MerchantID, Name: p.Name, Description: p.Description, ImageURL: p.ImageURL, CreatedAt: p.CreatedAt,
 			UpdatedAt: p.UpdatedAt,
 		}
 		if err := tx.Create(&row).Error; err != nil {
@@ -80,7 +94,7 @@ func (s *Store) CreateProduct(ctx context.Context, p core.Product, c core.Change
 			return err
 		}
 		out = toProduct(row, skus)
-		c.ObjectID = out.ID
+		c.ObjectID, c.MerchantID = out.ID, out.MerchantID
 		return record(tx, c)
 	})
 	return out, err
@@ -99,17 +113,18 @@ func addSKUs(tx *gorm.DB, productID int64, skus []core.SKU, now time.Time) ([]co
 }
 
 // Product implements core.Store.
-func (s *Store) Product(ctx context.Context, id string) (*core.Product, error) {
-	return productOf(s.read(ctx), number(id), false)
+func (s *Store) Product(ctx context.Context, in core.Scope, id string) (*core.Product, error) {
+	return productOf(s.read(ctx), in, number(id), false)
 }
 
-func productOf(db *gorm.DB, id int64, lock bool) (*core.Product, error) {
+func productOf(db *gorm.DB, in core.Scope, id int64, lock bool) (*core.Product, error) {
 	q := db
 	if lock {
 		q = sqldb.ForUpdate(db)
 	}
 	var list []productRow
-	if err := q.Select(productColumns).Where("id = ?", id).Limit(1).Find(&list).Error; err != nil || len(list) == 0 {
+	err := within(q, in).Select(productColumns).Where("id = ?", id).Limit(1).Find(&list).Error
+	if err != nil || len(list) == 0 {
 		return nil, err
 	}
 	var skus []skuRow
@@ -124,8 +139,8 @@ func productOf(db *gorm.DB, id int64, lock bool) (*core.Product, error) {
 }
 
 // Products implements core.Store.
-func (s *Store) Products(ctx context.Context, p core.Page) ([]core.Product, error) {
-	q := s.read(ctx).Select(productColumns)
+func (s *Store) Products(ctx context.Context, in core.Scope, p core.Page) ([]core.Product, error) {
+	q := within(s.read(ctx), in).Select(productColumns)
 	if p.Cursor != "" {
 		q = q.Where("id < ?", number(p.Cursor))
 	}
@@ -158,11 +173,11 @@ func (s *Store) Products(ctx context.Context, p core.Page) ([]core.Product, erro
 
 // ChangeProduct implements core.Store.
 func (s *Store) ChangeProduct(
-	ctx context.Context, id string, c core.Change, fn func(p *core.Product) error,
+	ctx context.Context, in core.Scope, id string, c core.Change, growth core.Growth, fn func(p *core.Product) error,
 ) (*core.Product, error) {
 	var out *core.Product
 	err := sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
-		p, err := productOf(tx, number(id), true)
+		p, err := productOf(tx, in, number(id), true)
 		if err != nil {
 			return err
 		}
@@ -170,6 +185,9 @@ func (s *Store) ChangeProduct(
 			return notFound()
 		}
 		if err := fn(p); err != nil {
+			return err
+		}
+		if err := growSKUs(tx, p.MerchantID, growth); err != nil {
 			return err
 		}
 		err = tx.Exec("UPDATE products SET name = ?, description = ?, image_url = ?, updated_at = ? WHERE id = ?",
@@ -194,6 +212,7 @@ func (s *Store) ChangeProduct(
 			*k = added[0]
 		}
 		out = p
+		c.MerchantID = p.MerchantID
 		return record(tx, c)
 	})
 	if err != nil {

@@ -112,9 +112,9 @@ func rowsBySN(tx *gorm.DB, orderSNs []string) (map[string]core.Reservation, erro
 
 // ReservationsOfActivity implements core.Store.
 func (s *Store) ReservationsOfActivity(
-	ctx context.Context, activityID, userID string, p core.Page,
+	ctx context.Context, in core.Scope, activityID, userID string, p core.Page,
 ) ([]core.Reservation, error) {
-	q := s.read(ctx).Select(reservationColumns).Where("activity_id = ?", number(activityID))
+	q := ofActivities(s.read(ctx), in).Select(reservationColumns).Where("activity_id = ?", number(activityID))
 	if userID != "" {
 		q = q.Where("user_id = ?", userID)
 	}

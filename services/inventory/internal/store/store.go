@@ -1,7 +1,7 @@
 // Package store keeps products, activities, the ledger, adjustments and dead letters in MySQL, MariaDB or SQLite.
 //
 // All transactions take locks in this order: the activity's row (only to change or rebuild an activity), its stock
-// rows by (activity, SKU), then all other rows. A transaction that changes a row's state or units, an
+// rows by (activity, SKU), then all other rows. The row of a merchant is the last one. A transaction that changes a row's state or units, an
 // allowance, a live stock or an adjustment's decision holds the locks on the activity's stock rows.
 package store
 
@@ -88,14 +88,31 @@ func expectRows(res *gorm.DB, n int) error {
 	return nil
 }
 
+// within adds the owner's condition to a query of a table that has the column merchant_id.
+func within(q *gorm.DB, in core.Scope) *gorm.DB {
+	if merchant, limited := in.Limit(); limited {
+		return q.Where("merchant_id = ?", merchant)
+	}
+	return q
+}
+
+// ofActivities adds the owner's condition to a query of a table that has the column activity_id.
+func ofActivities(q *gorm.DB, in core.Scope) *gorm.DB {
+	if merchant, limited := in.Limit(); limited {
+		return q.Where("activity_id IN (SELECT id FROM activities WHERE merchant_id = ?)", merchant)
+	}
+	return q
+}
+
 type changeRow struct {
-	ID       int64 `gorm:"primaryKey"`
-	At       time.Time
-	Who      string
-	Action   string
-	Object   string
-	ObjectID int64
-	Detail   string
+	ID         int64 `gorm:"primaryKey"`
+	At         time.Time
+	Who        string
+	Action     string
+	Object     string
+	ObjectID   int64
+	MerchantID string
+	Detail     string
 }
 
 func (changeRow) TableName() string { return "changes" }
@@ -111,7 +128,8 @@ func record(tx *gorm.DB, c core.Change) error {
 		detail = string(b)
 	}
 	return tx.Create(&changeRow{
-		At: c.At, Who: c.Who, Action: c.Action, Object: c.Object, ObjectID: number(c.ObjectID), Detail: detail,
+		At: c.At, Who: c.Who, Action: c.Action, Object: c.Object, ObjectID: number(c.ObjectID),
+		MerchantID: c.MerchantID, Detail: detail,
 	}).Error
 }
 

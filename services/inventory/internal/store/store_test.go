@@ -24,14 +24,14 @@ func each(t *testing.T, fn func(t *testing.T, db *gorm.DB, s *store.Store, a *co
 	dbtest.Each(t, inventory.Migrations, func(t *testing.T, db *gorm.DB) {
 		s := store.New(db)
 		now := time.Now().UTC().Truncate(time.Millisecond)
-		p, err := s.CreateProduct(t.Context(), core.Product{Name: "p", SKUs: []core.SKU{{Name: "k", ListPrice: 1, Currency: "EUR"}}, CreatedAt: now, UpdatedAt: now}, core.Change{At: now, Who: "m"})
+		p, err := s.CreateProduct(t.Context(), core.Product{MerchantID: "m1", Name: "p", SKUs: []core.SKU{{Name: "k", ListPrice: 1, Currency: "EUR"}}, CreatedAt: now, UpdatedAt: now}, core.Change{At: now, Who: "m"}, core.Growth{})
 		require.NoError(t, err)
 		id, err := s.CreateActivity(t.Context(), core.Activity{
-			Title: "t", State: core.ActivityPublished, StartsAt: now, EndsAt: now.Add(time.Hour), PerUserLimit: 2, PayWithinS: 9, Currency: "EUR", Version: 1,
+			MerchantID: "m1", Title: "t", State: core.ActivityPublished, StartsAt: now, EndsAt: now.Add(time.Hour), PerUserLimit: 2, PayWithinS: 9, Currency: "EUR", Version: 1,
 			CreatedAt: now, UpdatedAt: now, Items: []core.Stock{{SKUID: p.SKUs[0].ID, Price: 1, Total: 5, Available: 5}},
 		}, core.Change{At: now, Who: "m"})
 		require.NoError(t, err)
-		a, err := s.Activity(t.Context(), id)
+		a, err := s.AnyActivity(t.Context(), id)
 		require.NoError(t, err)
 		require.Equal(t, "k", a.Items[0].Name)
 		fn(t, db, s, a)
@@ -102,7 +102,7 @@ func TestUsersDifferByCase(t *testing.T) {
 			require.Equal(t, map[string]int64{"anna": 1}, held)
 			return err
 		}))
-		rows, err := s.ReservationsOfActivity(t.Context(), a.ID, "Anna", core.Page{Limit: 9})
+		rows, err := s.ReservationsOfActivity(t.Context(), core.AllMerchants(), a.ID, "Anna", core.Page{Limit: 9})
 		require.NoError(t, err)
 		require.Empty(t, rows)
 	})
@@ -129,7 +129,7 @@ func TestARebuildReadsUnderTheLocks(t *testing.T) {
 func TestAnAdjustmentIsDecidedOnce(t *testing.T) {
 	each(t, func(t *testing.T, _ *gorm.DB, s *store.Store, a *core.Activity) {
 		now := time.Now().UTC().Truncate(time.Millisecond)
-		adj, err := s.BeginAdjustment(t.Context(), core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/p", Value: "k"}, core.Adjustment{
+		adj, err := s.BeginAdjustment(t.Context(), core.AllMerchants(), core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/p", Value: "k"}, core.Adjustment{
 			ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: -3, Reason: "r", State: core.AdjustmentIntent, CreatedBy: "m", CreatedAt: now, UpdatedAt: now,
 		}, core.Change{At: now, Who: "m"}, func(*core.Activity) error { return nil })
 		require.NoError(t, err)
@@ -140,7 +140,7 @@ func TestAnAdjustmentIsDecidedOnce(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, core.DecisionTaken, got.Decision)
 		}
-		after, err := s.Activity(t.Context(), a.ID)
+		after, err := s.AnyActivity(t.Context(), a.ID)
 		require.NoError(t, err)
 		require.Equal(t, []int64{2, 2}, []int64{after.Items[0].Total, after.Items[0].Available})
 	})
@@ -150,7 +150,7 @@ func TestADecisionThatChangesNothingIsNotRecorded(t *testing.T) {
 	each(t, func(t *testing.T, db *gorm.DB, s *store.Store, _ *core.Activity) {
 		failed := contract.DeadLetter{Where: "g", Topic: "t", Why: "w", Item: []byte("{}"), At: time.Now()}
 		require.NoError(t, s.AddDeadLetters(t.Context(), []contract.DeadLetter{failed}))
-		list, err := s.DeadLetters(t.Context(), core.DeadLetterOpen, core.Page{Limit: 9})
+		list, err := s.DeadLetters(t.Context(), core.AllMerchants(), core.DeadLetterOpen, core.Page{Limit: 9})
 		require.NoError(t, err)
 		require.Len(t, list, 1)
 		decide := func(d core.DeadLetter, state, wantState string, wantChanges int64) core.DeadLetter {
@@ -167,12 +167,89 @@ func TestADecisionThatChangesNothingIsNotRecorded(t *testing.T) {
 		}
 		require.NoError(t, s.AddDeadLetters(t.Context(), []contract.DeadLetter{failed}))
 		decide(list[0], core.DeadLetterReplayed, core.DeadLetterOpen, 0) // it has failed again since it was read
-		again, err := s.DeadLetter(t.Context(), list[0].ID)
+		again, err := s.DeadLetter(t.Context(), core.AllMerchants(), list[0].ID)
 		require.NoError(t, err)
 		replayed := decide(*again, core.DeadLetterReplayed, core.DeadLetterReplayed, 1)
 		require.NoError(t, s.BeginRejection(t.Context(), replayed.ID))
 		decide(replayed, core.DeadLetterReplayed, core.DeadLetterOpen, 1) // its rejection has begun
 		decide(replayed, core.DeadLetterRejected, core.DeadLetterRejected, 2)
 		decide(replayed, core.DeadLetterRejected, core.DeadLetterRejected, 2) // it is rejected already
+	})
+}
+
+// Each query of the API returns what the scope contains: nothing of the activity of m1 to m2 or to the zero scope.
+func TestAScopeContainsOneMerchant(t *testing.T) {
+	each(t, func(t *testing.T, _ *gorm.DB, s *store.Store, a *core.Activity) {
+		ctx, now, all := t.Context(), time.Now().UTC().Truncate(time.Millisecond), core.Page{Limit: 9}
+		require.NoError(t, s.Ledger(ctx, []string{a.ID}, func(tx core.LedgerTx) error {
+			return tx.Apply(&core.Moves{Insert: []core.Reservation{reservation(a, "1", "u")}})
+		}))
+		require.NoError(t, s.AddDeadLetters(ctx, []contract.DeadLetter{
+			{Where: "g", Topic: "t", ActivityID: a.ID, Why: "w", Item: []byte("{}"), At: now},
+			{Where: "g", Topic: "t", Why: "of no activity", Item: []byte("[]"), At: now},
+		}))
+		letters, err := s.DeadLetters(ctx, core.AllMerchants(), "", all)
+		require.NoError(t, err)
+		require.Equal(t, []string{"", "m1"}, []string{letters[0].MerchantID, letters[1].MerchantID})
+		product, err := s.Products(ctx, core.AllMerchants(), all)
+		require.NoError(t, err)
+		change := core.Change{At: now, Who: "m"}
+		n := func(found bool) int {
+			if found {
+				return 1
+			}
+			return 0
+		}
+		for _, c := range []struct {
+			name            string
+			in              core.Scope
+			objects, letter int
+		}{
+			{"all", core.AllMerchants(), 1, 2},
+			{"the owner", core.OfMerchant("m1"), 1, 1},
+			{"another merchant", core.OfMerchant("m2"), 0, 0},
+			{"the owner in capitals", core.OfMerchant("M1"), 0, 0},
+			{"no merchant", core.Scope{}, 0, 0},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				counts := map[string]int{}
+				products, err := s.Products(ctx, c.in, all)
+				require.NoError(t, err)
+				counts["Products"] = len(products)
+				p, err := s.Product(ctx, c.in, product[0].ID)
+				require.NoError(t, err)
+				counts["Product"] = n(p != nil)
+				skus, err := s.SKUs(ctx, c.in, []string{a.Items[0].SKUID})
+				require.NoError(t, err)
+				counts["SKUs"] = len(skus)
+				activities, err := s.Activities(ctx, c.in, all)
+				require.NoError(t, err)
+				counts["Activities"] = len(activities)
+				one, err := s.Activity(ctx, c.in, a.ID)
+				require.NoError(t, err)
+				counts["Activity"] = n(one != nil)
+				rows, err := s.ReservationsOfActivity(ctx, c.in, a.ID, "", all)
+				require.NoError(t, err)
+				counts["ReservationsOfActivity"] = len(rows)
+				letter, err := s.DeadLetter(ctx, c.in, letters[1].ID)
+				require.NoError(t, err)
+				counts["DeadLetter"] = n(letter != nil)
+				_, err = s.ChangeProduct(ctx, c.in, product[0].ID, change, core.Growth{}, func(*core.Product) error { return nil })
+				counts["ChangeProduct"] = n(err == nil)
+				_, err = s.ChangeActivity(ctx, c.in, a.ID, change, core.Growth{}, func(*core.Activity) (bool, error) { return false, nil })
+				counts["ChangeActivity"] = n(err == nil)
+				_, err = s.BeginAdjustment(ctx, c.in, core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/p", Value: c.name}, core.Adjustment{
+					ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 1, Reason: "r", State: core.AdjustmentIntent, CreatedBy: "m", CreatedAt: now, UpdatedAt: now,
+				}, change, func(*core.Activity) error { return nil })
+				counts["BeginAdjustment"] = n(err == nil)
+				for name, found := range counts {
+					require.Equal(t, c.objects, found, name)
+				}
+				require.Len(t, counts, 10)
+				list, err := s.DeadLetters(ctx, c.in, "", all)
+				require.NoError(t, err)
+				require.Len(t, list, c.letter)
+			})
+		}
 	})
 }

@@ -1,0 +1,399 @@
+package inventory
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"flashsale.internal/pkg/apitest"
+)
+
+// borderMoves holds a move for each operation: it calls the operation on drawn objects, compares the response with the
+// model, and changes the model. It returns the owner whose rows the call may have changed; nil for nobody.
+var borderMoves = map[string]func(m *realm, op apitest.Operation, who borderCaller) *owner{
+	"createProduct": func(m *realm, _ apitest.Operation, who borderCaller) *owner {
+		m.newProduct(who, rapid.IntRange(1, 2).Draw(m.r, "skus"))
+		return m.ownerOf(who.merchant)
+	},
+	"listProducts": func(m *realm, _ apitest.Operation, who borderCaller) *owner {
+		got, shown, newest, ok := m.list(who, "/v1/merchant/products?limit=100")
+		if !ok {
+			return nil
+		}
+		ids := map[string]string{}
+		for _, o := range shown {
+			for _, p := range o.products {
+				ids[p.id] = o.merchant
+			}
+		}
+		m.showsExactly(m.ok(got, 200).Items, func(v borderView) string { return v.ProductID }, ids, newest)
+		return nil
+	},
+	"getProduct": func(m *realm, op apitest.Operation, who borderCaller) *owner {
+		o, p := m.anyProduct()
+		got := m.send(who, op.Method, "/v1/merchant/products/"+p.id, "")
+		switch {
+		case who.buyer:
+		case !who.sees(o):
+			m.absent(got)
+		default:
+			require.Equal(m.r, o.merchant, m.ok(got, 200).MerchantID)
+		}
+		return nil
+	},
+	"patchProduct":       (*realm).patchProduct,
+	"createActivity":     createActivity,
+	"listActivities":     listActivities,
+	"getActivity":        getActivity,
+	"patchActivity":      (*realm).patchActivity,
+	"publishActivity":    transition("publish"),
+	"pauseActivity":      transition("pause"),
+	"resumeActivity":     transition("resume"),
+	"endActivity":        transition("end"),
+	"adjustStock":        (*realm).adjustStock,
+	"getStock":           getStock,
+	"listActivityOrders": (*realm).listOrders,
+	"reconcile":          reconcileActivity,
+	"listDeadLetters":    listDeadLetters,
+	"replayDeadLetter":   decideDeadLetter("replay"),
+	"rejectDeadLetter":   decideDeadLetter("reject"),
+	"listLimits":         limitMove,
+	"getLimit":           limitMove,
+	"putLimit":           limitMove,
+	"deleteLimit":        limitMove,
+	"revertLimit":        limitMove,
+	"tryLimit":           limitMove,
+}
+
+func (m *realm) patchProduct(op apitest.Operation, who borderCaller) *owner {
+	o, p := m.anyProduct()
+	text := "nobody"
+	if o != nil {
+		text = o.merchant
+	}
+	body := fmt.Sprintf(`{"name":"changed product of %s"}`, text)
+	adds := rapid.Bool().Draw(m.r, "adds a SKU")
+	if adds {
+		body = fmt.Sprintf(`{"skus":[{"name":"sku of %s","list_price":1,"currency":"EUR"}]}`, text)
+	}
+	got := m.send(who, op.Method, "/v1/merchant/products/"+p.id, body)
+	switch {
+	case who.buyer:
+		return nil
+	case !who.sees(o):
+		m.absent(got)
+		return nil
+	case adds && o.countSKUs()+1 > quotaSKUs:
+		m.refused(got, "quota_exceeded")
+		return nil
+	}
+	v := m.ok(got, 200)
+	require.Equal(m.r, o.merchant, v.MerchantID)
+	if adds {
+		p.skus = append(p.skus, v.SKUs[len(v.SKUs)-1].ID)
+	}
+	require.Len(m.r, v.SKUs, len(p.skus))
+	m.recorded(who, o, "product", p.id, "product.patch")
+	return o
+}
+
+func createActivity(m *realm, _ apitest.Operation, who borderCaller) *owner {
+	_, sku := m.anySKU()
+	m.newActivity(who, sku)
+	return m.ownerOf(who.merchant)
+}
+
+func listActivities(m *realm, _ apitest.Operation, who borderCaller) *owner {
+	got, shown, newest, ok := m.list(who, "/v1/merchant/activities?limit=100")
+	if !ok {
+		return nil
+	}
+	ids := map[string]string{}
+	for _, o := range shown {
+		for _, a := range o.activities {
+			ids[a.id] = o.merchant
+		}
+	}
+	m.showsExactly(m.ok(got, 200).Items, func(v borderView) string { return v.ActivityID }, ids, newest)
+	return nil
+}
+
+func getActivity(m *realm, op apitest.Operation, who borderCaller) *owner {
+	o, a := m.anyActivity()
+	got := m.send(who, op.Method, "/v1/merchant/activities/"+a.id, "")
+	switch {
+	case who.buyer:
+	case !who.sees(o):
+		m.absent(got)
+	default:
+		v := m.ok(got, 200)
+		require.Equal(m.r, o.merchant, v.MerchantID)
+		require.Equal(m.r, a.phase(), v.State)
+	}
+	return nil
+}
+
+func (a *modelActivity) phase() string {
+	if a.state == "published" {
+		return "open"
+	}
+	return a.state
+}
+
+func (m *realm) patchActivity(op apitest.Operation, who borderCaller) *owner {
+	o, a := m.anyActivity()
+	path := "/v1/merchant/activities/" + a.id
+	if rapid.Bool().Draw(m.r, "title only") {
+		text := "nobody"
+		if o != nil {
+			text = o.merchant
+		}
+		got := m.send(who, op.Method, path, fmt.Sprintf(`{"title":"changed sale of %s"}`, text))
+		switch {
+		case who.buyer:
+			return nil
+		case !who.sees(o):
+			m.absent(got)
+			return nil
+		}
+		require.Equal(m.r, o.merchant, m.ok(got, 200).MerchantID)
+		m.recorded(who, o, "activity", a.id, "activity.patch")
+		return o
+	}
+	seller, sku := m.anySKU()
+	got := m.send(who, op.Method, path, fmt.Sprintf(`{"items":[{"sku_id":%q,"price":1,"stock":100}]}`, sku))
+	switch {
+	case who.buyer:
+		return nil
+	case !who.sees(o):
+		m.absent(got)
+		return nil
+	case seller != o:
+		m.unknownSKU(got)
+		return nil
+	case a.state != "draft":
+		m.refused(got, "state_conflict")
+		return nil
+	}
+	m.ok(got, 200)
+	a.sku = sku
+	m.recorded(who, o, "activity", a.id, "activity.patch")
+	return o
+}
+
+// transition is the move of publish, pause, resume or end.
+func transition(action string) func(m *realm, op apitest.Operation, who borderCaller) *owner {
+	return func(m *realm, op apitest.Operation, who borderCaller) *owner {
+		o, a := m.anyActivity()
+		got := m.send(who, op.Method, "/v1/merchant/activities/"+a.id+"/"+action, "")
+		switch {
+		case who.buyer:
+			return nil
+		case !who.sees(o):
+			m.absent(got)
+			return nil
+		}
+		refusal := map[string]string{
+			"draft pause": "state_conflict", "draft resume": "state_conflict", "draft end": "state_conflict",
+			"paused publish": "state_conflict", "ended publish": "activity_ended", "ended pause": "activity_ended",
+			"ended resume": "activity_ended",
+		}[a.state+" "+action]
+		if a.state == "draft" && action == "publish" && o.live() >= quotaLive {
+			m.refused(got, "quota_exceeded")
+			require.EqualValues(m.r, o.live(), m.ok(got, 409).Used)
+			return nil
+		}
+		if refusal != "" {
+			m.refused(got, refusal)
+			return nil
+		}
+		before := a.state
+		a.state = map[string]string{"publish": "published", "pause": "paused", "resume": "published", "end": "ended"}[action]
+		v := m.ok(got, 200)
+		require.Equal(m.r, o.merchant, v.MerchantID)
+		require.Equal(m.r, a.phase(), v.State)
+		if a.state != before {
+			m.recorded(who, o, "activity", a.id, "activity."+action)
+		}
+		return o
+	}
+}
+
+func (m *realm) adjustStock(op apitest.Operation, who borderCaller) *owner {
+	o, a := m.anyActivity()
+	text := "nobody"
+	if o != nil {
+		text = o.merchant
+	}
+	key := pick(m.r, []string{"k1", "k2", "k3"}, "key")
+	sku := a.sku
+	if rapid.IntRange(0, 3).Draw(m.r, "another SKU") == 0 {
+		sku = unknownID
+	}
+	body := fmt.Sprintf(`{"sku_id":%q,"delta":%d,"reason":"reason of %s"}`, sku, rapid.IntRange(1, 2).Draw(m.r, "delta"), text)
+	got := m.send(who, op.Method, "/v1/merchant/activities/"+a.id+"/stock-adjustments", body, "Idempotency-Key", key)
+	switch {
+	case who.buyer:
+		return nil
+	case !who.sees(o):
+		m.absent(got)
+		return nil
+	}
+	known := a.keys[who.user+" "+key]
+	switch {
+	case known != "" && known != body:
+		m.refused(got, "idempotency_conflict")
+		return nil
+	case known != "":
+		require.Equal(m.r, who.user, m.ok(got, 200).CreatedBy)
+		return o
+	case a.state == "draft":
+		m.refused(got, "state_conflict")
+		return nil
+	case a.state == "ended":
+		m.refused(got, "activity_ended")
+		return nil
+	case sku != a.sku:
+		m.refused(got, "invalid_request")
+		return nil
+	}
+	require.Equal(m.r, who.user, m.ok(got, 200).CreatedBy)
+	a.keys[who.user+" "+key] = body
+	m.recorded(who, o, "activity", a.id, "stock.adjust")
+	return o
+}
+
+func getStock(m *realm, op apitest.Operation, who borderCaller) *owner {
+	o, a := m.anyActivity()
+	got := m.send(who, op.Method, "/v1/merchant/activities/"+a.id+"/stock", "")
+	switch {
+	case who.buyer:
+	case !who.sees(o):
+		m.absent(got)
+	default:
+		require.Equal(m.r, a.sku, m.ok(got, 200).SKUs[0].ID)
+	}
+	return nil
+}
+
+func (m *realm) listOrders(op apitest.Operation, who borderCaller) *owner {
+	o, a := m.anyActivity()
+	path := "/v1/merchant/activities/" + a.id + "/orders"
+	if o != nil && rapid.Bool().Draw(m.r, "of a user") {
+		path += "?user_id=buyer-" + o.merchant
+	}
+	accept := pick(m.r, []string{"application/json", "text/csv"}, "accept")
+	got := m.send(who, op.Method, path, "", "Accept", accept)
+	switch {
+	case who.buyer:
+		return nil
+	case !who.sees(o):
+		m.absent(got)
+		return nil
+	}
+	require.Equal(m.r, 200, got.status, "%s", got.body)
+	want := []string{}
+	if a.order != "" {
+		want = append(want, a.order)
+	}
+	sns := []string{}
+	if accept == "text/csv" {
+		for _, line := range strings.Split(strings.TrimSpace(string(got.body)), "\n")[1:] {
+			sn, _, _ := strings.Cut(line, ",")
+			sns = append(sns, sn)
+		}
+	} else {
+		for _, it := range m.ok(got, 200).Items {
+			sns = append(sns, it.OrderSN)
+		}
+	}
+	require.Equal(m.r, want, sns)
+	return nil
+}
+
+func reconcileActivity(m *realm, op apitest.Operation, who borderCaller) *owner {
+	o, a := m.anyActivity()
+	got := m.send(who, op.Method, "/v1/merchant/activities/"+a.id+"/reconciliations", "")
+	switch {
+	case !who.operator:
+		m.refused(got, "forbidden")
+		return nil
+	case o == nil:
+		m.absent(got)
+		return nil
+	}
+	require.Equal(m.r, 200, got.status, "%s", got.body)
+	if a.state != "draft" {
+		m.recorded(who, o, "activity", a.id, "activity.reconcile")
+	}
+	return o
+}
+
+func listDeadLetters(m *realm, _ apitest.Operation, who borderCaller) *owner {
+	path := "/v1/merchant/dead-letters?limit=100&state=all"
+	if !who.operator {
+		m.refused(m.send(who, "GET", path, ""), "forbidden")
+		return nil
+	}
+	got, shown, newest, ok := m.list(who, path)
+	if !ok {
+		return nil
+	}
+	ids := map[string]string{}
+	for _, o := range shown {
+		for _, l := range o.letters {
+			ids[l.id] = o.merchant
+		}
+	}
+	if newest {
+		ids[m.orphan] = ""
+	}
+	m.showsExactly(m.ok(got, 200).Items, func(v borderView) string { return v.DeadLetterID }, ids, newest)
+	return nil
+}
+
+// decideDeadLetter is the move of replay or reject.
+func decideDeadLetter(action string) func(m *realm, op apitest.Operation, who borderCaller) *owner {
+	return func(m *realm, op apitest.Operation, who borderCaller) *owner {
+		o, l := m.anyOwner(), &modelLetter{id: unknownID}
+		if o != nil {
+			l = o.letters[0]
+		}
+		got := m.send(who, op.Method, "/v1/merchant/dead-letters/"+l.id+"/"+action, "")
+		switch {
+		case !who.operator:
+			m.refused(got, "forbidden")
+			return nil
+		case o == nil:
+			m.absent(got)
+			return nil
+		case l.rejected && action == "replay":
+			m.refused(got, "state_conflict")
+			return nil
+		}
+		require.Equal(m.r, o.merchant, m.ok(got, 200).MerchantID)
+		if !l.rejected {
+			m.recorded(who, o, "dead_letter", l.id, "dead_letter."+action)
+		}
+		l.rejected = l.rejected || action == "reject"
+		return o
+	}
+}
+
+// limitMove calls a route of the limits, which belong to no merchant.
+func limitMove(m *realm, op apitest.Operation, who borderCaller) *owner {
+	name := pick(m.r, []string{limitName, "no-such-limit"}, "limit")
+	got := m.send(who, op.Method, strings.Replace(op.Path, "{limit_name}", name, 1), borderCases[op.ID].body)
+	if !who.operator {
+		m.refused(got, "forbidden")
+		return nil
+	}
+	if op.ID == "listLimits" || name == limitName && op.ID != "tryLimit" { // a deleted limit cannot be tried
+		require.Equal(m.r, 200, got.status, "%s", got.body)
+		require.True(m.r, json.Valid(got.body))
+	}
+	return nil
+}

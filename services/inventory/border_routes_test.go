@@ -1,0 +1,282 @@
+package inventory
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"flashsale.internal/pkg/admission"
+	"flashsale.internal/pkg/apitest"
+	"flashsale.internal/pkg/auth"
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/sqldb/dbtest"
+	"flashsale.internal/services/inventory/internal/core"
+)
+
+// openAPI describes all routes.
+const openAPI = "api/openapi.yaml"
+
+// borderCase is what the tests of the border between merchants know about an operation beyond the OpenAPI file.
+type borderCase struct {
+	operators bool   // merchants get 403
+	body      string // {sku} is a SKU of the activity's or caller's merchant
+}
+
+const newSKUs = `"skus":[{"name":"a","list_price":1,"currency":"EUR"}]`
+
+// borderCases holds a case for each operation. An operation without one fails the tests.
+var borderCases = map[string]borderCase{
+	"createProduct":      {body: `{"name":"Lamp",` + newSKUs + `}`},
+	"listProducts":       {},
+	"getProduct":         {},
+	"patchProduct":       {body: `{"name":"Shade"}`},
+	"createActivity":     {body: activityBody("{sku}", 5)},
+	"listActivities":     {},
+	"getActivity":        {},
+	"patchActivity":      {body: `{"title":"Sale","items":[{"sku_id":"{sku}","price":1,"stock":5}]}`},
+	"publishActivity":    {},
+	"pauseActivity":      {},
+	"resumeActivity":     {},
+	"endActivity":        {},
+	"adjustStock":        {body: `{"sku_id":"{sku}","delta":1,"reason":"r"}`},
+	"getStock":           {},
+	"listActivityOrders": {},
+	"reconcile":          {operators: true},
+	"listDeadLetters":    {operators: true},
+	"replayDeadLetter":   {operators: true},
+	"rejectDeadLetter":   {operators: true},
+	"listLimits":         {operators: true},
+	"getLimit":           {operators: true},
+	"putLimit":           {operators: true, body: `{"limit":1000}`},
+	"deleteLimit":        {operators: true},
+	"revertLimit":        {operators: true},
+	"tryLimit":           {operators: true, body: `{"key":""}`},
+}
+
+// onlyDrafts are the operations that need a draft; the others get a published activity.
+var onlyDrafts = map[string]bool{"patchActivity": true, "publishActivity": true}
+
+// limitName is the only rule of these tests, so that no call is refused because of its rate.
+const limitName = "path-total"
+
+func newBorderShop(t *testing.T, db *gorm.DB) *shop {
+	s := newShop(t, db)
+	s.svc.cfg.ReconcilePause = 1e6
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	require.NoError(t, os.WriteFile(rules, []byte("version: 1\nrules:\n  - {name: "+limitName+", limit: 1000}\n"), 0o600))
+	s.withLimits(admission.Settings{Rules: rules})
+	return s
+}
+
+// problemOf returns a problem document without its trace id.
+func problemOf(got response) string {
+	fields := map[string]any{}
+	if json.Unmarshal(got.body, &fields) != nil {
+		return string(got.body)
+	}
+	delete(fields, "trace_id")
+	text, _ := json.Marshal(fields)
+	return string(text)
+}
+
+// belongings are objects of one merchant.
+type belongings struct{ product, sku, activity string }
+
+// furnish creates objects of the merchant of a token.
+func (s *shop) furnish(token string, publish bool) (b belongings) {
+	s.t.Helper()
+	home := s.token
+	defer func() { s.token = home }()
+	s.token = token
+	b.sku = s.product("EUR")[0]
+	b.activity = s.draft(b.sku, 5)
+	require.NoError(s.t, s.db.Table("skus").Where("id = ?", b.sku).Pluck("product_id", &b.product).Error)
+	if publish {
+		require.Equal(s.t, 200, s.do("POST", "/v1/merchant/activities/"+b.activity+"/publish", "").status)
+	}
+	return b
+}
+
+// call calls an operation on these objects.
+func (s *shop) call(token string, op apitest.Operation, b belongings, query string) response {
+	s.t.Helper()
+	path := strings.NewReplacer("{product_id}", b.product, "{activity_id}", b.activity, "{dead_letter_id}", "1",
+		"{limit_name}", limitName).Replace(op.Path)
+	body := strings.ReplaceAll(borderCases[op.ID].body, "{sku}", b.sku)
+	return s.as(token, op.Method, path+query, body, "Idempotency-Key", "k")
+}
+
+func TestEachOperationHasABorderCase(t *testing.T) {
+	var ids, described []string
+	for _, op := range apitest.Operations(t, openAPI) {
+		ids = append(ids, op.ID)
+		described = append(described, op.Method+" "+op.Path)
+	}
+	require.ElementsMatch(t, slices.Collect(maps.Keys(borderCases)), ids, "borderCases and %s", openAPI)
+	require.ElementsMatch(t, slices.Collect(maps.Keys(borderMoves)), ids, "borderMoves and %s", openAPI)
+
+	s := newShop(t, dbtest.SQLite(t, Migrations))
+	routes, ok := s.svc.Handler().(chi.Routes)
+	require.True(t, ok)
+	var served []string
+	require.NoError(t, chi.Walk(routes, func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+		served = append(served, method+" "+route)
+		return nil
+	}))
+	require.ElementsMatch(t, described, served, "routes and %s", openAPI)
+}
+
+// For a merchant, objects of another merchant do not exist, in each operation of the OpenAPI file.
+func TestEachOperationKeepsToItsMerchant(t *testing.T) {
+	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {
+		s := newBorderShop(t, db)
+		// One user works for both merchants.
+		one, two := s.mintFor("one", "clerk", auth.Merchant), s.mintFor("two", "clerk", auth.Merchant)
+		buyer, operator := s.mintFor("", "clerk"), s.mintFor("", "op", auth.Operator)
+		require.NoError(t, s.svc.core.AddDeadLetters(t.Context(), []contract.DeadLetter{{
+			Where: contract.GroupInventoryOrderEvents, Topic: contract.TopicOrderEvents, Why: "w", Item: []byte("{}"), At: s.svc.deps.Now(),
+		}}))
+		for _, op := range apitest.Operations(t, openAPI) {
+			t.Run(op.ID, func(t *testing.T) {
+				c := borderCases[op.ID]
+				mine, theirs := s.furnish(one, !onlyDrafts[op.ID]), s.furnish(two, !onlyDrafts[op.ID])
+				require.Equal(t, "unauthenticated", s.call("", op, mine, "").code())
+				require.Equal(t, "forbidden", s.call(buyer, op, mine, "").code())
+				ofObject := strings.Contains(op.Path, "{product_id}") || strings.Contains(op.Path, "{activity_id}")
+				switch {
+				case c.operators:
+					require.Equal(t, "forbidden", s.call(one, op, mine, "").code())
+					require.Equal(t, "forbidden", s.call(one, op, theirs, "").code())
+					require.NotContains(t, []int{401, 403}, s.call(operator, op, theirs, "").status)
+				case ofObject:
+					none := belongings{"424242", theirs.sku, "424242"}
+					got := s.call(one, op, theirs, "")
+					require.Equal(t, 404, got.status, "%s", got.body)
+					require.Equal(t, problemOf(s.call(one, op, none, "")), problemOf(got))
+					require.Equal(t, problemOf(s.call(operator, op, none, "")), problemOf(got))
+					require.Equal(t, 200, s.call(one, op, mine, "").status)
+					require.Equal(t, 200, s.call(operator, op, theirs, "").status)
+				case op.Method == "GET":
+					s.listsOnlyItsOwn(op, mine, theirs, one, operator)
+				default:
+					var made struct {
+						MerchantID string `json:"merchant_id"`
+					}
+					got := s.call(one, op, mine, "?merchant_id=two")
+					got.into(t, &made)
+					require.Equal(t, 201, got.status, "%s", got.body)
+					require.Equal(t, "one", made.MerchantID, "the parameter means nothing")
+				}
+			})
+		}
+	})
+}
+
+// listsOnlyItsOwn checks a list of products or activities.
+func (s *shop) listsOnlyItsOwn(op apitest.Operation, mine, theirs belongings, merchant, operator string) {
+	s.t.Helper()
+	type object struct {
+		Product  string `json:"product_id"`
+		Activity string `json:"activity_id"`
+		Merchant string `json:"merchant_id"`
+	}
+	shown := func(token, query string) (owners map[string]string) {
+		s.t.Helper()
+		var list struct{ Items []object }
+		got := s.call(token, op, mine, "?limit=100"+query)
+		require.Equal(s.t, 200, got.status, "%s", got.body)
+		got.into(s.t, &list)
+		owners = map[string]string{}
+		for _, it := range list.Items {
+			owners[it.Product+it.Activity] = it.Merchant
+		}
+		return owners
+	}
+	my, their := mine.product, theirs.product
+	if strings.Contains(op.Path, "activities") {
+		my, their = mine.activity, theirs.activity
+	}
+	own := shown(merchant, "")
+	require.Equal(s.t, "one", own[my])
+	require.NotContains(s.t, own, their)
+	require.Equal(s.t, own, shown(merchant, "&merchant_id=one"))
+	require.Equal(s.t, own, shown(operator, "&merchant_id=one"))
+	require.Equal(s.t, "two", shown(operator, "")[their])
+	require.Equal(s.t, "one", shown(operator, "")[my])
+	require.Empty(s.t, shown(operator, "&merchant_id=nobody"))
+	for _, other := range []string{"two", "nobody", "", "a%20b"} {
+		require.Equal(s.t, "forbidden", s.call(merchant, op, mine, "?merchant_id="+other).code(), "%q", other)
+	}
+	for _, malformed := range []string{"", "a%20b", strings.Repeat("x", 65)} {
+		require.Equal(s.t, "merchant_id", s.call(operator, op, mine, "?merchant_id="+malformed).field(), "%q", malformed)
+	}
+}
+
+// A caller who acts for no merchant owns nothing: an operator sees all but creates nothing, any other caller sees nothing.
+func TestACallerWithoutAMerchantOwnsNothing(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a := w.draft(1, 5)
+		product := core.Product{Name: "Thing", SKUs: []core.SKU{{Name: "a", ListPrice: 1, Currency: "EUR"}}}
+		for _, by := range []core.Caller{operator("op"), {UserID: "clerk"}} {
+			_, err := w.core.CreateProduct(w.ctx, by, product)
+			require.Equal(t, contract.CodeForbidden, contract.CodeOf(err))
+			_, err = w.core.CreateActivity(w.ctx, by, core.ActivityDraftRequest{Title: "Sale"})
+			require.Equal(t, contract.CodeForbidden, contract.CodeOf(err))
+			list, err := w.core.Activities(w.ctx, by.Scope(), core.Page{Limit: 9})
+			require.NoError(t, err)
+			require.Equal(t, by.Operator, len(list) == 1)
+		}
+		_, err := w.core.Activity(w.ctx, core.Scope{}, a.ID)
+		require.Equal(t, contract.CodeNotFound, contract.CodeOf(err))
+	})
+}
+
+// A SKU of another merchant does not exist for an activity, also if an operator names it.
+func TestAnActivitySellsOnlySKUsOfItsMerchant(t *testing.T) {
+	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {
+		s := newBorderShop(t, db)
+		one, two := s.mintFor("one", "clerk", auth.Merchant), s.mintFor("two", "clerk", auth.Merchant)
+		operatorOfTwo := s.mintFor("two", "op", auth.Operator)
+		mine, theirs := s.furnish(one, false), s.furnish(two, false)
+		patch := func(token, sku string) response {
+			return s.as(token, "PATCH", "/v1/merchant/activities/"+mine.activity, fmt.Sprintf(`{"items":[{"sku_id":%q,"price":1,"stock":1}]}`, sku))
+		}
+		unknown := problemOf(patch(one, "424242"))
+		for _, token := range []string{one, operatorOfTwo} {
+			require.Equal(t, unknown, problemOf(patch(token, theirs.sku)))
+			require.Equal(t, 200, patch(token, mine.sku).status)
+		}
+		got := s.as(one, "POST", "/v1/merchant/activities", activityBody(theirs.sku, 5))
+		require.Equal(t, "items[0].sku_id", got.field())
+		require.Equal(t, problemOf(s.as(one, "POST", "/v1/merchant/activities", activityBody("424242", 5))), problemOf(got))
+		require.Equal(t, "items[0].sku_id", s.as(operatorOfTwo, "POST", "/v1/merchant/activities", activityBody(mine.sku, 5)).field())
+	})
+}
+
+// A known Idempotency-Key of the same user returns nothing to another merchant.
+func TestAnIdempotencyKeyBelongsToItsMerchant(t *testing.T) {
+	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {
+		s := newBorderShop(t, db)
+		one, two := s.mintFor("one", "clerk", auth.Merchant), s.mintFor("two", "clerk", auth.Merchant)
+		mine := s.furnish(one, true)
+		adjust := func(token, body string) response {
+			return s.as(token, "POST", "/v1/merchant/activities/"+mine.activity+"/stock-adjustments", body, "Idempotency-Key", "k")
+		}
+		body := fmt.Sprintf(`{"sku_id":%q,"delta":1,"reason":"r"}`, mine.sku)
+		first := adjust(one, body)
+		require.Equal(t, 200, first.status, "%s", first.body)
+		require.Equal(t, "not_found", adjust(two, body).code())
+		require.Equal(t, "not_found", adjust(two, strings.Replace(body, `"r"`, `"other"`, 1)).code(), "no conflict is shown either")
+		require.Equal(t, string(first.body), string(adjust(one, body).body))
+	})
+}

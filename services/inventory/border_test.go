@@ -1,0 +1,512 @@
+package inventory
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+	"pgregory.net/rapid"
+
+	"flashsale.internal/pkg/apitest"
+	"flashsale.internal/pkg/auth"
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/sqldb"
+	"flashsale.internal/pkg/sqldb/dbtest"
+	"flashsale.internal/pkg/stockgate"
+)
+
+var borderCalls = flag.Int("border.calls", 5000,
+	"calls of TestMerchantsAreSeparate on MariaDB; SQLite gets a twentieth (-rapid.seed repeats a run)")
+
+const (
+	callsPerRealm = 250
+	quotaLive     = 4  // live activities of a merchant of a realm
+	quotaSKUs     = 24 // SKUs of a merchant of a realm
+	unknownID     = "4242424242"
+)
+
+// Whatever two merchants and an operator do, no merchant reads or changes what belongs to another, and each gets what
+// is their own. A model beside the real store knows who owns what. The test draws callers, routes, objects and bodies.
+func TestMerchantsAreSeparate(t *testing.T) {
+	seed := flag.Lookup("rapid.seed").Value.String()
+	if seed == "0" {
+		seed = fmt.Sprint(rand.Uint64() >> 1) //nolint:gosec // a seed of a test
+	}
+	t.Logf("seed %s: repeat with -rapid.seed=%s", seed, seed)
+	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {
+		calls := *borderCalls
+		if sqldb.IsSQLite(db) {
+			calls = max(callsPerRealm, calls/20)
+		}
+		s := newBorderShop(t, db)
+		s.withQuotas(quotaLive, quotaSKUs)
+		b := &border{shop: s, ops: apitest.Operations(t, openAPI), texts: rowTexts(t, db), calls: map[string]map[string]int{}}
+		setFlag(t, "rapid.seed", seed)
+		setFlag(t, "rapid.checks", fmt.Sprint(calls/callsPerRealm))
+		rapid.Check(t, b.play)
+		b.report(t, calls)
+	})
+}
+
+func setFlag(t *testing.T, name, value string) {
+	before := flag.Lookup(name).Value.String()
+	require.NoError(t, flag.Set(name, value))
+	t.Cleanup(func() { _ = flag.Set(name, before) })
+}
+
+// border is the service and the counts of calls by operation and caller.
+type border struct {
+	*shop
+	ops    []apitest.Operation
+	texts  map[string]string // SQL of a row as text, by table
+	realms int
+	calls  map[string]map[string]int
+}
+
+// report prints the counts. It fails if a route was called too rarely.
+func (b *border) report(t *testing.T, calls int) {
+	least := min(200, calls/100)
+	total := 0
+	for _, op := range b.ops {
+		n := 0
+		for _, of := range b.calls[op.ID] {
+			n += of
+		}
+		total += n
+		t.Logf("%-20s %6d calls %v", op.ID, n, b.calls[op.ID])
+		require.GreaterOrEqual(t, n, least, op.ID)
+	}
+	require.Equal(t, calls, total)
+}
+
+// realm is one run of the model: new merchants and their callers.
+type realm struct {
+	*border
+	r       *rapid.T
+	owners  []*owner
+	callers []borderCaller
+	orphan  string // a dead letter without an activity
+}
+
+// owner is a merchant as the model knows it. Every text that is stored for a merchant contains the merchant's id.
+type owner struct {
+	merchant   string
+	products   []*modelProduct
+	activities []*modelActivity
+	letters    []*modelLetter
+	rows       string // as last read; "" if they may have changed since
+}
+
+type modelProduct struct {
+	id   string
+	skus []string
+}
+
+type modelActivity struct {
+	id, state, sku string
+	order          string            // the purchase that landed; "" without one
+	keys           map[string]string // Idempotency-Keys that were used, with caller: their bodies
+}
+
+type modelLetter struct {
+	id       string
+	rejected bool
+}
+
+type borderCaller struct {
+	kind, user, merchant, token string
+	operator, buyer             bool
+}
+
+func (c borderCaller) sees(o *owner) bool {
+	return o != nil && (c.operator || !c.buyer && c.merchant == o.merchant)
+}
+
+// pick draws an element. Its index is what a failure prints.
+func pick[T any](r *rapid.T, list []T, what string) T {
+	return list[rapid.IntRange(0, len(list)-1).Draw(r, what)]
+}
+
+func (b *border) play(r *rapid.T) {
+	b.realms++
+	m := &realm{border: b, r: r}
+	for i := range 3 {
+		m.owners = append(m.owners, &owner{merchant: fmt.Sprintf("merchant-%d-%c", b.realms, 'a'+i)})
+	}
+	// The same user works for both merchants. The operator has a merchant too.
+	m.addCaller(borderCaller{kind: "merchant", user: "clerk", merchant: m.owners[0].merchant}, auth.Merchant)
+	m.addCaller(borderCaller{kind: "merchant", user: "clerk", merchant: m.owners[1].merchant}, auth.Merchant)
+	m.addCaller(borderCaller{kind: "operator", user: "op", merchant: m.owners[2].merchant, operator: true}, auth.Operator)
+	m.addCaller(borderCaller{kind: "buyer", user: "clerk", buyer: true})
+	for i := range m.owners {
+		m.settle(i)
+	}
+	m.orphan = m.addLetter("", "nobody")
+	for range callsPerRealm {
+		op := pick(r, b.ops, "operation")
+		who := pick(r, m.callers, "caller")
+		m.step(op, who)
+	}
+}
+
+func (m *realm) addCaller(c borderCaller, roles ...auth.Role) {
+	c.token = m.mintFor(c.merchant, c.user, roles...)
+	m.callers = append(m.callers, c)
+}
+
+// settle gives a merchant a published activity with a purchase, and a dead letter.
+func (m *realm) settle(i int) {
+	o, who := m.owners[i], m.callers[i]
+	p := m.newProduct(who, 2)
+	require.NotNil(m.r, p)
+	a := m.newActivity(who, p.skus[0])
+	require.NotNil(m.r, a)
+	require.Equal(m.r, 200, m.send(who, "POST", "/v1/merchant/activities/"+a.id+"/publish", "").status)
+	a.state = "published"
+	line := contract.Line{SKUID: a.sku, Qty: 1}
+	a.order = newSN()
+	it := contract.Reservation{
+		OrderSN: a.order, UserID: "buyer-" + o.merchant, ActivityID: a.id, Lines: []contract.Line{line}, ReservedAt: m.svc.deps.Now().UTC(),
+	}
+	ctx := m.t.Context()
+	verdicts, err := m.gate.Reserve(ctx, contract.GateRef{ActivityID: a.id},
+		[]stockgate.Request{{OrderSN: a.order, UserID: it.UserID, Lines: it.Lines}})
+	require.NoError(m.r, err)
+	require.Equal(m.r, stockgate.Accepted, verdicts[0].Outcome)
+	require.NoError(m.r, consumerOf(m.svc).Reservations(ctx, message(m.r, contract.TopicReservations, it)))
+	o.letters = append(o.letters, &modelLetter{id: m.addLetter(a.id, o.merchant)})
+}
+
+// addLetter adds a dead letter that holds no units.
+func (m *realm) addLetter(activity, text string) (id string) {
+	sn := newSN()
+	require.NoError(m.r, m.svc.core.AddDeadLetters(m.t.Context(), []contract.DeadLetter{{
+		Where: contract.GroupInventoryOrderEvents, Topic: contract.TopicOrderEvents, OrderSN: sn, ActivityID: activity, Why: text,
+		Item: []byte(`{"order_sn":"` + sn + `"}`), At: m.svc.deps.Now(),
+	}}))
+	require.NoError(m.r, m.db.Table("dead_letters").Where("order_sn = ?", sn).Pluck("id", &id).Error)
+	return id
+}
+
+// step makes one call. It checks that only the rows of the owner change to whom the called object belongs. Reading the
+// rows takes longer than the call, so it does so for only some of the calls that are refused because of the role.
+func (m *realm) step(op apitest.Operation, who borderCaller) {
+	if m.calls[op.ID] == nil {
+		m.calls[op.ID] = map[string]int{}
+	}
+	m.calls[op.ID][who.kind]++
+	noRole := who.buyer || borderCases[op.ID].operators && !who.operator
+	if op.Method == "GET" || noRole && rapid.IntRange(0, 15).Draw(m.r, "reads rows") != 15 {
+		borderMoves[op.ID](m, op, who)
+		return
+	}
+	before := make([]string, len(m.owners))
+	for i, o := range m.owners {
+		if o.rows == "" {
+			o.rows = m.rowsOf(o)
+		}
+		before[i] = o.rows
+	}
+	touched := borderMoves[op.ID](m, op, who)
+	for i, o := range m.owners {
+		if o == touched {
+			o.rows = ""
+			continue
+		}
+		require.Equal(m.r, before[i], m.rowsOf(o), "%s by %s %s changed rows of %s", op.ID, who.kind, who.merchant, o.merchant)
+	}
+}
+
+// rowsOf reads all rows that belong to a merchant according to the model.
+func (m *realm) rowsOf(o *owner) string {
+	var products, activities, paths []string
+	for _, p := range o.products {
+		products = append(products, p.id)
+	}
+	for _, a := range o.activities {
+		activities = append(activities, a.id)
+		paths = append(paths, "/v1/merchant/activities/"+a.id+"/stock-adjustments")
+	}
+	var parts []string
+	var values []any
+	for _, q := range []struct {
+		table, where string
+		ids          []string
+	}{
+		{"products", "id IN ?", products},
+		{"skus", "product_id IN ?", products},
+		{"activities", "id IN ?", activities},
+		{"stocks", "activity_id IN ?", activities},
+		{"reservations", "activity_id IN ?", activities},
+		{"allowances", "activity_id IN ?", activities},
+		{"adjustments", "activity_id IN ?", activities},
+		{"dead_letters", "activity_id IN ?", activities},
+		{"idempotency_keys", "path IN ?", paths},
+		{"changes", "object = 'product' AND object_id IN ?", products},
+		{"changes", "object = 'activity' AND object_id IN ?", activities},
+	} {
+		if len(q.ids) > 0 {
+			parts = append(parts, "SELECT '"+q.table+"' AS t, "+m.texts[q.table]+" AS line FROM "+q.table+" WHERE "+q.where)
+			values = append(values, q.ids)
+		}
+	}
+	var lines []struct{ T, Line string }
+	require.NoError(m.r, m.db.Raw(strings.Join(parts, " UNION ALL ")+" ORDER BY t, line", values...).Find(&lines).Error)
+	return fmt.Sprint(lines)
+}
+
+// rowTexts returns an SQL expression for each table of a merchant's rows: the text of a row.
+func rowTexts(t *testing.T, db *gorm.DB) map[string]string {
+	texts := map[string]string{}
+	for _, table := range []string{
+		"products", "skus", "activities", "stocks", "reservations", "allowances", "adjustments", "dead_letters", "idempotency_keys", "changes",
+	} {
+		rows, err := db.Table(table).Limit(0).Rows()
+		require.NoError(t, err)
+		columns, err := rows.Columns()
+		require.NoError(t, err)
+		require.NoError(t, rows.Close())
+		for i, c := range columns {
+			columns[i] = "COALESCE(CAST(" + c + " AS CHAR), 'NULL')"
+		}
+		texts[table] = "CONCAT_WS('|', " + strings.Join(columns, ", ") + ")"
+	}
+	return texts
+}
+
+// send makes a call and checks that its response contains no text of a merchant whose objects the caller does not see.
+func (m *realm) send(who borderCaller, method, path, body string, header ...string) response {
+	var reader io.Reader
+	if body != "" {
+		reader = strings.NewReader(body)
+	}
+	q := httptest.NewRequest(method, path, reader)
+	q.Header.Set("Authorization", "Bearer "+who.token)
+	if body != "" {
+		q.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		q.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	m.svc.Handler().ServeHTTP(w, q)
+	got := response{w.Code, w.Header(), w.Body.Bytes()}
+	for _, o := range m.owners {
+		if !who.sees(o) && !strings.Contains(path, o.merchant) {
+			require.NotContains(m.r, string(got.body), o.merchant, "%s %s as %s %s", method, path, who.kind, who.merchant)
+		}
+	}
+	require.NotEqual(m.r, 500, got.status, "%s %s: %s", method, path, got.body)
+	if who.buyer {
+		require.Equal(m.r, "forbidden", got.code(), "%s %s: %s", method, path, got.body)
+	}
+	return got
+}
+
+// refused checks the code of a refusal.
+func (m *realm) refused(got response, code string) {
+	require.Equal(m.r, code, got.code(), "%d %s", got.status, got.body)
+}
+
+// absent checks that a response is the same as for an object that does not exist.
+func (m *realm) absent(got response) {
+	require.JSONEq(m.r, `{"type":"about:blank","title":"Not found","status":404,"code":"not_found","detail":"no such resource"}`, problemOf(got))
+}
+
+// ok checks the status and decodes the response.
+func (m *realm) ok(got response, status int) (v borderView) {
+	require.Equal(m.r, status, got.status, "%s", got.body)
+	require.NoError(m.r, json.Unmarshal(got.body, &v), "%s", got.body)
+	return v
+}
+
+// borderView has the fields of all responses that name objects or owners.
+type borderView struct {
+	ProductID    string `json:"product_id"`
+	ActivityID   string `json:"activity_id"`
+	DeadLetterID string `json:"dead_letter_id"`
+	MerchantID   string `json:"merchant_id"`
+	OrderSN      string `json:"order_sn"`
+	State        string `json:"state"`
+	CreatedBy    string `json:"created_by"`
+	Used         int64  `json:"used"`
+	SKUs         []struct {
+		ID string `json:"sku_id"`
+	} `json:"skus"`
+	Items []borderView `json:"items"`
+}
+
+// recorded checks the last entry of the change log for an object.
+func (m *realm) recorded(who borderCaller, o *owner, object, id, action string) {
+	var last struct{ Who, Action, MerchantID string }
+	require.NoError(m.r, m.db.Table("changes").Where("object = ? AND object_id = ?", object, id).Order("id DESC").Limit(1).Find(&last).Error)
+	require.Equal(m.r, struct{ Who, Action, MerchantID string }{who.user, action, o.merchant}, last)
+}
+
+// anyOwner draws the owner of the object to call; nil stands for an object that does not exist.
+func (m *realm) anyOwner() *owner {
+	return pick(m.r, []*owner{m.owners[0], m.owners[1], m.owners[2], nil}, "owner")
+}
+
+func (m *realm) anyProduct() (*owner, *modelProduct) {
+	if o := m.anyOwner(); o != nil {
+		return o, pick(m.r, o.products, "product")
+	}
+	return nil, &modelProduct{id: unknownID}
+}
+
+func (m *realm) anyActivity() (*owner, *modelActivity) {
+	if o := m.anyOwner(); o != nil {
+		return o, pick(m.r, o.activities, "activity")
+	}
+	return nil, &modelActivity{id: unknownID, sku: unknownID}
+}
+
+// anySKU draws a SKU and its owner.
+func (m *realm) anySKU() (*owner, string) {
+	o, p := m.anyProduct()
+	if o == nil {
+		return nil, unknownID
+	}
+	return o, pick(m.r, p.skus, "sku")
+}
+
+func (m *realm) ownerOf(merchant string) *owner {
+	for _, o := range m.owners {
+		if o.merchant == merchant {
+			return o
+		}
+	}
+	return nil
+}
+
+func (o *owner) live() (n int64) {
+	for _, a := range o.activities {
+		if a.state == "published" || a.state == "paused" {
+			n++
+		}
+	}
+	return n
+}
+
+func (o *owner) countSKUs() (n int) {
+	for _, p := range o.products {
+		n += len(p.skus)
+	}
+	return n
+}
+
+// newProduct creates a product of n SKUs, if the caller may.
+func (m *realm) newProduct(who borderCaller, n int) *modelProduct {
+	skus := make([]string, n)
+	for i := range skus {
+		skus[i] = fmt.Sprintf(`{"name":"sku of %s","list_price":1,"currency":"EUR"}`, who.merchant)
+	}
+	got := m.send(who, "POST", "/v1/merchant/products",
+		fmt.Sprintf(`{"name":"product of %s","skus":[%s]}`, who.merchant, strings.Join(skus, ",")))
+	o := m.ownerOf(who.merchant)
+	switch {
+	case o == nil:
+		m.refused(got, "forbidden")
+		return nil
+	case o.countSKUs()+n > quotaSKUs:
+		m.refused(got, "quota_exceeded")
+		require.EqualValues(m.r, o.countSKUs(), m.ok(got, 409).Used)
+		return nil
+	}
+	v := m.ok(got, 201)
+	require.Equal(m.r, o.merchant, v.MerchantID)
+	p := &modelProduct{id: v.ProductID}
+	for _, k := range v.SKUs {
+		p.skus = append(p.skus, k.ID)
+	}
+	o.products = append(o.products, p)
+	m.recorded(who, o, "product", p.id, "product.create")
+	return p
+}
+
+// newActivity creates an activity that sells a SKU, if the caller may.
+func (m *realm) newActivity(who borderCaller, sku string) *modelActivity {
+	got := m.send(who, "POST", "/v1/merchant/activities", strings.Replace(activityBody(sku, 100), `"Sale"`, `"sale of `+who.merchant+`"`, 1))
+	o := m.ownerOf(who.merchant)
+	switch {
+	case o == nil:
+		m.refused(got, "forbidden")
+		return nil
+	case !o.has(sku):
+		m.unknownSKU(got)
+		return nil
+	}
+	v := m.ok(got, 201)
+	require.Equal(m.r, o.merchant, v.MerchantID)
+	a := &modelActivity{id: v.ActivityID, state: "draft", sku: sku, keys: map[string]string{}}
+	o.activities = append(o.activities, a)
+	m.recorded(who, o, "activity", a.id, "activity.create")
+	return a
+}
+
+func (o *owner) has(sku string) bool {
+	return slices.ContainsFunc(o.products, func(p *modelProduct) bool { return slices.Contains(p.skus, sku) })
+}
+
+// unknownSKU checks that a response is the same as for a SKU that does not exist.
+func (m *realm) unknownSKU(got response) {
+	require.JSONEq(m.r, `{"type":"about:blank","title":"The request is not valid","status":400,"code":"invalid_request",`+
+		`"detail":"items[0].sku_id: no such SKU","errors":[{"field":"items[0].sku_id","message":"no such SKU"}]}`, problemOf(got))
+}
+
+// list calls a list with a drawn merchant_id, if any. It returns the owners whose objects it must show, ok = false if
+// the call was refused as it must be. newest reports that the list shows objects of other realms too.
+func (m *realm) list(who borderCaller, path string) (got response, shown []*owner, newest, ok bool) {
+	filter := pick(m.r, []string{"none", "first", "second", "malformed"}, "merchant_id")
+	separator := "?"
+	if strings.Contains(path, "?") {
+		separator = "&"
+	}
+	named := map[string]string{"first": m.owners[0].merchant, "second": m.owners[1].merchant, "malformed": "a:b"}[filter]
+	if filter != "none" {
+		path += separator + "merchant_id=" + named
+	}
+	got = m.send(who, "GET", path, "")
+	switch {
+	case who.buyer:
+		return got, nil, false, false
+	case filter == "none" && who.operator:
+		return got, m.owners, true, true
+	case filter == "none":
+		return got, []*owner{m.ownerOf(who.merchant)}, false, true
+	case !who.operator && named != who.merchant:
+		m.refused(got, "forbidden")
+		return got, nil, false, false
+	case filter == "malformed":
+		m.refused(got, "invalid_request")
+		return got, nil, false, false
+	}
+	return got, []*owner{m.ownerOf(named)}, false, true
+}
+
+// showsExactly checks a list against the model: ids maps each object that must be in it to its merchant.
+func (m *realm) showsExactly(items []borderView, id func(borderView) string, ids map[string]string, newest bool) {
+	found := map[string]string{}
+	for _, it := range items {
+		found[id(it)] = it.MerchantID
+	}
+	if newest { // the page goes on with objects of other realms
+		for k := range found {
+			if _, ok := ids[k]; !ok {
+				delete(found, k)
+			}
+		}
+	}
+	require.Less(m.r, len(ids), 100, "one page")
+	require.Equal(m.r, ids, found, "%v", slices.Sorted(maps.Keys(ids)))
+}

@@ -1,0 +1,45 @@
+package core
+
+import "flashsale.internal/pkg/contract"
+
+// Scope limits a query to what its caller may see: the objects of one merchant, or those of all merchants. The zero
+// Scope contains nothing. Every method that serves the merchants' API takes one. Methods for internal work, which
+// concerns the activities of all merchants, take none and have other names.
+type Scope struct {
+	merchantID string
+	all        bool
+}
+
+// OfMerchant returns the scope of what one merchant owns.
+func OfMerchant(merchantID string) Scope { return Scope{merchantID: merchantID} }
+
+// AllMerchants returns the scope of an operator.
+func AllMerchants() Scope { return Scope{all: true} }
+
+// Limit returns the merchant whose objects the scope contains. limited is false for the objects of all merchants.
+func (s Scope) Limit() (merchantID string, limited bool) { return s.merchantID, !s.all }
+
+// Caller is the caller of the merchants' API.
+type Caller struct {
+	UserID string // recorded with each change
+	// MerchantID is the merchant for whom the caller acts, who owns what the caller creates. It is "" for an operator
+	// who acts for no merchant.
+	MerchantID string
+	Operator   bool
+}
+
+// Scope returns what the caller may see and change.
+func (c Caller) Scope() Scope {
+	if c.Operator {
+		return AllMerchants()
+	}
+	return OfMerchant(c.MerchantID)
+}
+
+// owner returns the merchant who owns what the caller creates. It refuses a caller who acts for no merchant.
+func (c Caller) owner() (string, error) {
+	if c.MerchantID == "" {
+		return "", contract.Refuse(contract.CodeForbidden, "the token names no merchant, so there is no owner for a new object")
+	}
+	return c.MerchantID, nil
+}

@@ -1,0 +1,107 @@
+package main
+
+const (
+	storeDir = "services/inventory/internal/store/"
+	httpDir  = "services/inventory/internal/httpapi/"
+)
+
+// scoped is the test that calls each query of the store within the scope of another merchant.
+var scoped = unit{"services/inventory/internal/store", "^TestAScopeContainsOneMerchant$/^sqlite$"}
+
+// borderMutants remove the owner's condition from one query or check each.
+var borderMutants = []mutant{
+	{
+		name: "any product is read and changed", file: storeDir + "products.go",
+		old: "err := within(q, in).Select(productColumns)", now: "err := q.Select(productColumns)",
+	},
+	{
+		name: "products of all are listed", file: storeDir + "products.go",
+		old: "q := within(s.read(ctx), in).Select(productColumns)", now: "q := s.read(ctx).Select(productColumns)",
+	},
+	{
+		name: "SKUs of all may be sold", file: storeDir + "products.go",
+		old: "skusWithin(s.read(ctx), in).Select", now: "s.read(ctx).Select",
+	},
+	{
+		name: "any activity is read", file: storeDir + "activities.go",
+		old: "activityOf(within(s.read(ctx), in), number(id), nil)", now: "activityOf(s.read(ctx), number(id), nil)",
+	},
+	{
+		name: "activities of all are listed", file: storeDir + "activities.go",
+		old: "q := within(s.read(ctx), in).Select(activityColumns)", now: "q := s.read(ctx).Select(activityColumns)",
+	},
+	{
+		name: "any activity is changed", file: storeDir + "activities.go",
+		old: "within(sqldb.ForUpdate(tx), in).Select(activityColumns)", now: "sqldb.ForUpdate(tx).Select(activityColumns)",
+	},
+	{
+		name: "any stock is adjusted", file: storeDir + "adjustments.go",
+		old: "activityOf(within(s.read(ctx), in), number(a.ActivityID), nil)", now: "activityOf(s.read(ctx), number(a.ActivityID), nil)",
+	},
+	{
+		name: "the owner is not checked before a key", file: storeDir + "adjustments.go",
+		old: "if owned == nil {\n\t\treturn nil, notFound()\n\t}", now: "_ = owned",
+	},
+	{
+		name: "reservations of all are listed", file: storeDir + "reservations.go",
+		old: "q := ofActivities(s.read(ctx), in).Select(", now: "q := s.read(ctx).Select(",
+		heals: "the route looks the activity up first", test: scoped,
+	},
+	{
+		name: "orders are listed without the activity", file: httpDir + "holdings.go",
+		old: "m.core.Activity(r.Context(), caller(r).Scope(), id)", now: "m.core.Activity(r.Context(), core.AllMerchants(), id)",
+	},
+	{
+		name: "any stock is shown", file: httpDir + "stock.go",
+		old: "m.core.StockView(r.Context(), caller(r).Scope(), id)", now: "m.core.StockView(r.Context(), core.AllMerchants(), id)",
+	},
+	{
+		name: "dead letters of all are listed", file: storeDir + "deadletters.go",
+		old: "q := ofActivities(s.read(ctx), in).Select(", now: "q := s.read(ctx).Select(",
+	},
+	{
+		name: "any dead letter is decided", file: storeDir + "deadletters.go",
+		old: "err := ofActivities(s.read(ctx), in).Select(", now: "err := s.read(ctx).Select(",
+		heals: "only operators decide dead letters", test: scoped,
+	},
+	{
+		name: "the quota of SKUs counts all merchants", file: storeDir + "merchants.go",
+		old: "skusWithin(tx.Model(&skuRow{}), core.OfMerchant(merchantID))", now: "tx.Model(&skuRow{})",
+	},
+	{
+		name: "the quota of activities counts all merchants", file: storeDir + "merchants.go",
+		old: "within(tx.Model(&activityRow{}), core.OfMerchant(merchantID))", now: "tx.Model(&activityRow{})",
+	},
+	{
+		name: "SKUs have no quota", file: storeDir + "products.go",
+		old: "if err := growSKUs(tx, p.MerchantID, growth); err != nil {\n\t\t\treturn err\n\t\t}\n\t\trow :=", now: "row :=",
+	},
+	{
+		name: "merchants count as operators", file: httpDir + "merchant.go",
+		old: "Operator: id.Has(auth.Operator)", now: "Operator: id.Has(auth.Merchant)",
+	},
+	{
+		name: "merchants may filter by another merchant", file: httpDir + "merchant.go",
+		old: "case !by.Operator && merchantID != by.MerchantID:", now: "case false:",
+	},
+	{
+		name: "products get another owner", file: coreDir + "product.go",
+		old: "p.MerchantID, p.CreatedAt = owner, s.now()", now: "p.MerchantID, p.CreatedAt = contract.DefaultMerchant, s.now()",
+	},
+	{
+		name: "activities get another owner", file: coreDir + "activities.go",
+		old: "MerchantID: owner, State:", now: "MerchantID: contract.DefaultMerchant, State:",
+	},
+	{
+		name: "an operator brings SKUs of their own", file: coreDir + "activities.go",
+		old: "draft = &Activity{MerchantID: a.MerchantID}", now: "draft = &Activity{MerchantID: by.MerchantID}",
+	},
+	{
+		name: "new activities sell SKUs of all", file: coreDir + "activities.go",
+		old: "s.store.SKUs(ctx, OfMerchant(a.MerchantID), ids)", now: "s.store.SKUs(ctx, AllMerchants(), ids)",
+	},
+	{
+		name: "changes are recorded without an owner", file: storeDir + "store.go",
+		old: "MerchantID: c.MerchantID, Detail: detail", now: "Detail: detail",
+	},
+}
