@@ -40,7 +40,7 @@ func (c *benchCmd) Run(e env) error {
 	if err != nil {
 		return err
 	}
-	secret := os.Getenv("AUTH_HS256_SECRET")
+	secret := signingSecret()
 	if secret == "" {
 		secret = settings.DevelopmentAuthSecret
 	}

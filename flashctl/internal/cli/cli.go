@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -31,8 +32,8 @@ const description = `Calls a running system at BASE_URL, or at SECKILL_URL, ORDE
 are set. Otherwise it calls the three services of "make up" or the one process of "make run", whichever responds.
 
 FLASHCTL_TOKEN is the token of your identity provider for the commands of merchants and operators, and for "buy".
-Without it flashctl signs tokens with AUTH_HS256_SECRET (and AUTH_AUDIENCE, AUTH_ISSUER). Without that secret it
-requests development tokens from the services, which issue them in development only.`
+Without it flashctl signs tokens with the first secret of AUTH_HS256_SECRET (and AUTH_AUDIENCE, AUTH_ISSUER), for
+the merchant of --merchant. Without that secret it requests development tokens from the services, which issue them in development only.`
 
 // env is the environment of a command.
 type env struct {
@@ -46,28 +47,36 @@ func (e env) connect(opts client.Options) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts.Secret = os.Getenv("AUTH_HS256_SECRET")
+	opts.Secret = signingSecret()
 	opts.Audience, opts.Issuer = os.Getenv("AUTH_AUDIENCE"), os.Getenv("AUTH_ISSUER")
 	return client.New(origins, opts), nil
 }
 
-// as returns a caller with the token FLASHCTL_TOKEN, or else with a token of this user and these roles.
-func (e env) as(userID string, roles ...auth.Role) (*client.Caller, error) {
-	return e.asWithTimeout(0, userID, roles...)
+// signingSecret returns the secret with which flashctl signs tokens: the first of AUTH_HS256_SECRET, which may be a list
+// such as new,old. It is "" if none is set.
+func signingSecret() string {
+	first, _, _ := strings.Cut(os.Getenv("AUTH_HS256_SECRET"), ",")
+	return first
 }
 
+// as returns a caller with the token FLASHCTL_TOKEN, or else with a token for id.
+func (e env) as(id auth.Identity) (*client.Caller, error) { return e.asWithTimeout(0, id) }
+
 // asWithTimeout is as with a time-out for each call; 0 means the default.
-func (e env) asWithTimeout(timeout time.Duration, userID string, roles ...auth.Role) (*client.Caller, error) {
+func (e env) asWithTimeout(timeout time.Duration, id auth.Identity) (*client.Caller, error) {
 	c, err := e.connect(client.Options{Timeout: timeout})
 	if err != nil {
 		return nil, err
 	}
 	if token := os.Getenv("FLASHCTL_TOKEN"); token != "" {
+		if id.MerchantID != "" {
+			return nil, errors.New("--merchant has no effect with FLASHCTL_TOKEN: the claims of that token name the merchant")
+		}
 		return c.As(token), nil
 	}
-	token, err := c.Token(e.ctx, userID, roles...)
+	token, err := c.TokenFor(e.ctx, id)
 	if err != nil {
-		return nil, fmt.Errorf("token for %s: %w", userID, err)
+		return nil, fmt.Errorf("token for %s: %w", id.UserID, err)
 	}
 	return c.As(token), nil
 }
@@ -105,6 +114,7 @@ func Run(ctx context.Context, args []string, out, errs io.Writer) int {
 }
 
 type tokenCmd struct {
+	merchantFlag
 	User string        `required:"" help:"User id."`
 	Role []auth.Role   `help:"merchant or operator." enum:"merchant,operator"`
 	TTL  time.Duration `default:"12h" help:"Lifetime."`
@@ -112,11 +122,11 @@ type tokenCmd struct {
 
 // Run signs a token with the secret of the services, or the development secret. It needs no running service.
 func (c *tokenCmd) Run(e env) error {
-	secret := os.Getenv("AUTH_HS256_SECRET")
+	secret := signingSecret()
 	if secret == "" {
 		secret = settings.DevelopmentAuthSecret
 	}
-	id := auth.Identity{UserID: c.User, Roles: c.Role}
+	id := auth.Identity{UserID: c.User, Roles: c.Role, MerchantID: string(c.Merchant)}
 	token, err := auth.MintFor(secret, id, c.TTL, os.Getenv("AUTH_AUDIENCE"), os.Getenv("AUTH_ISSUER"))
 	if err != nil {
 		return err
