@@ -82,7 +82,7 @@ func code(t *testing.T, resp *http.Response) string {
 }
 
 func TestHS256Tokens(t *testing.T) {
-	v := verifier(t, settings.Auth{HS256Secret: secret, Audience: "shop", Issuer: "idp"})
+	v := verifier(t, settings.Auth{HS256Secrets: []string{secret}, Audience: "shop", Issuer: "idp"})
 	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
 	require.NoError(t, err)
 	hs := func(c jwt.MapClaims) string { return sign(t, jwt.SigningMethodHS256, []byte(secret), "", c) }
@@ -136,7 +136,7 @@ func TestHS256Tokens(t *testing.T) {
 }
 
 func TestTwoAuthorizationHeadersAreRefused(t *testing.T) {
-	v := verifier(t, settings.Auth{HS256Secret: secret})
+	v := verifier(t, settings.Auth{HS256Secrets: []string{secret}})
 	token, err := Mint(secret, Identity{UserID: "42"}, time.Minute)
 	require.NoError(t, err)
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -148,7 +148,7 @@ func TestTwoAuthorizationHeadersAreRefused(t *testing.T) {
 }
 
 func TestRoles(t *testing.T) {
-	v := verifier(t, settings.Auth{HS256Secret: secret})
+	v := verifier(t, settings.Auth{HS256Secrets: []string{secret}})
 	for name, c := range map[string]struct {
 		has, needs []Role
 		status     int
@@ -175,7 +175,7 @@ func TestRoles(t *testing.T) {
 }
 
 func TestMint(t *testing.T) {
-	v := verifier(t, settings.Auth{HS256Secret: secret, Audience: "shop", Issuer: "idp"})
+	v := verifier(t, settings.Auth{HS256Secrets: []string{secret}, Audience: "shop", Issuer: "idp"})
 	want := Identity{UserID: "a.b-c_1", Roles: []Role{Merchant}, MerchantID: "m-1"}
 	token, err := MintFor(secret, want, time.Minute, "shop", "idp")
 	require.NoError(t, err)
@@ -194,7 +194,7 @@ func TestMint(t *testing.T) {
 }
 
 func TestExactlyOneSourceOfKeys(t *testing.T) {
-	for _, s := range []settings.Auth{{}, {HS256Secret: secret, JWKSURL: "http://127.0.0.1/"}} {
+	for _, s := range []settings.Auth{{}, {HS256Secrets: []string{secret}, JWKSURL: "http://127.0.0.1/"}} {
 		_, err := NewVerifier(s, nil)
 		require.ErrorContains(t, err, "AUTH_HS256_SECRET")
 	}

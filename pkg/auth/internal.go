@@ -13,16 +13,25 @@ import (
 // SignInternal adds the internal secret to a request to another service of the system.
 func SignInternal(r *http.Request, secret string) { r.Header.Set("Authorization", "Bearer "+secret) }
 
-// Internal admits only requests with the internal secret. With an empty secret it refuses all requests.
-func Internal(secret string) func(http.Handler) http.Handler {
-	want := sha256.Sum256([]byte(secret))
+// Internal admits only requests with one of the internal secrets. Without a secret it refuses all requests.
+func Internal(secrets ...string) func(http.Handler) http.Handler {
+	var accepted [][sha256.Size]byte
+	for _, secret := range secrets {
+		if secret != "" {
+			accepted = append(accepted, sha256.Sum256([]byte(secret)))
+		}
+	}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			token, err := bearer(r)
 			// Hashes have one length, so that the duration of the comparison reveals nothing, not even the secret's
 			// length.
 			got := sha256.Sum256([]byte(token))
-			if err != nil || secret == "" || subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
+			equal := 0
+			for _, want := range accepted {
+				equal |= subtle.ConstantTimeCompare(want[:], got[:])
+			}
+			if err != nil || equal != 1 {
 				problem.Write(w, r, slog.New(slog.DiscardHandler),
 					contract.Refuse(contract.CodeUnauthenticated, "This call needs the internal secret."))
 				return

@@ -21,17 +21,21 @@ import (
 
 const (
 	fetchTimeout = 5 * time.Second
-	refreshEvery = 10 * time.Minute
+	refreshEvery = 5 * time.Minute  // and at most a tenth more
 	retryFrom    = time.Second      // after a failed fetch, doubling up to retryUpTo
 	retryUpTo    = time.Minute      //
 	minInterval  = 10 * time.Second // between fetches by callers, for an unknown key id or without keys
 	maxKeySet    = 1 << 20          // bytes
+	maxRedirects = 3
 )
 
 // errNoKeys reports that no key set has been fetched yet.
 var errNoKeys = errors.New("no keys to check tokens with")
 
-// keySet holds the keys published at a URL. The last fetched keys stay in use while the URL is unavailable.
+// keySet holds the keys published at a URL. The last fetched keys stay in use while the URL is unavailable: an outage of
+// the provider must not stop a sale. While the URL responds, a withdrawn key is out of use after the next fetch, as a
+// change of the keys also clears the cache of tokens. The documented bound is 10 min, which leaves room for failed
+// fetches and their repetition.
 type keySet struct {
 	url     string
 	client  *http.Client
@@ -47,7 +51,21 @@ func newKeySet(url string, client *http.Client) *keySet {
 	if client == nil {
 		client = &http.Client{Timeout: fetchTimeout}
 	}
-	return &keySet{url: url, client: client}
+	guarded := *client
+	guarded.CheckRedirect = checkRedirect
+	return &keySet{url: url, client: &guarded}
+}
+
+// checkRedirect follows a few redirects, and none from https to http: on the way, another server could put its own keys
+// into the response.
+func checkRedirect(req *http.Request, via []*http.Request) error {
+	if len(via) > maxRedirects {
+		return fmt.Errorf("more than %d redirects", maxRedirects)
+	}
+	if via[len(via)-1].URL.Scheme == "https" && req.URL.Scheme != "https" {
+		return errors.New("redirect from https to http")
+	}
+	return nil
 }
 
 // find returns the key that signed t.

@@ -31,11 +31,12 @@ var asymmetric = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", 
 type Verifier struct {
 	parser *jwt.Parser
 	key    func(ctx context.Context, t *jwt.Token) (any, error)
-	keys   *keySet // nil with a shared secret
+	keys   *keySet // nil with shared secrets
+	rules  claimRules
 	cache  *cache
 }
 
-// NewVerifier returns a verifier that uses the shared secret, or the keys published at the URL. client fetches the
+// NewVerifier returns a verifier that uses the shared secrets, or the keys published at the URL. client fetches the
 // keys; nil is a client with a time-out. NewVerifier does not fetch: until the first success, Verify returns a
 // refusal with a retry time.
 func NewVerifier(s settings.Auth, client *http.Client) (*Verifier, error) {
@@ -46,13 +47,16 @@ func NewVerifier(s settings.Auth, client *http.Client) (*Verifier, error) {
 	if s.Issuer != "" {
 		opts = append(opts, jwt.WithIssuer(s.Issuer))
 	}
-	v := &Verifier{cache: newCache(cacheSize())}
+	v := &Verifier{rules: newClaimRules(s), cache: newCache(cacheSize())}
 	switch {
-	case s.HS256Secret != "" && s.JWKSURL == "":
-		secret := []byte(s.HS256Secret)
+	case len(s.HS256Secrets) > 0 && s.JWKSURL == "":
+		var secrets jwt.VerificationKeySet
+		for _, secret := range s.HS256Secrets {
+			secrets.Keys = append(secrets.Keys, []byte(secret))
+		}
 		opts = append(opts, jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}))
-		v.key = func(context.Context, *jwt.Token) (any, error) { return secret, nil }
-	case s.JWKSURL != "" && s.HS256Secret == "":
+		v.key = func(context.Context, *jwt.Token) (any, error) { return secrets, nil }
+	case s.JWKSURL != "" && len(s.HS256Secrets) == 0:
 		opts = append(opts, jwt.WithValidMethods(asymmetric))
 		v.keys = newKeySet(s.JWKSURL, client)
 		v.keys.changed = v.cache.clear
@@ -64,7 +68,7 @@ func NewVerifier(s settings.Auth, client *http.Client) (*Verifier, error) {
 	return v, nil
 }
 
-// Component refreshes the published keys. With a shared secret it only waits for the end. A Verifier works without it,
+// Component refreshes the published keys. With shared secrets it only waits for the end. A Verifier works without it,
 // but then fetches keys only while a caller waits.
 func (v *Verifier) Component(log *slog.Logger) lifecycle.Component {
 	return lifecycle.Component{Name: "token keys", Run: func(ctx context.Context) error {
@@ -87,8 +91,13 @@ func (v *Verifier) Verify(ctx context.Context, token string) (Identity, error) {
 	if ok {
 		return known, nil
 	}
-	var c claims
-	_, err := v.parser.ParseWithClaims(token, &c, func(t *jwt.Token) (any, error) { return v.key(ctx, t) })
+	c := jwt.MapClaims{}
+	_, err := v.parser.ParseWithClaims(token, c, func(t *jwt.Token) (any, error) {
+		if err := v.rules.checkHeader(t.Header); err != nil {
+			return nil, err
+		}
+		return v.key(ctx, t)
+	})
 	switch {
 	case err == nil:
 	case errors.Is(err, errNoKeys):
@@ -99,32 +108,13 @@ func (v *Verifier) Verify(ctx context.Context, token string) (Identity, error) {
 	default:
 		return Identity{}, unauthenticated("The token is not valid.").Because(err)
 	}
-	if !contract.ValidUserID(c.Subject) {
-		return Identity{}, unauthenticated("The token names no user.")
+	now := time.Now()
+	id, expires, err := v.rules.identity(c, now)
+	if err != nil {
+		return Identity{}, err
 	}
-	id := Identity{UserID: c.Subject, Roles: knownRoles(c.Roles)}
-	if len(id.Roles) > 0 {
-		id.MerchantID = c.MerchantID
-		if id.MerchantID == "" {
-			id.MerchantID = contract.DefaultMerchant
-		}
-		if !contract.ValidMerchantID(id.MerchantID) {
-			return Identity{}, unauthenticated("The token's merchant_id is malformed.")
-		}
-	}
-	v.cache.add(hash, id, c.ExpiresAt.Add(leeway), time.Now(), keys)
+	v.cache.add(hash, id, expires.Add(leeway), now, keys)
 	return id, nil
-}
-
-// knownRoles returns the roles that this system defines. Identities are cached, and a provider's list may be long.
-func knownRoles(claimed []Role) []Role {
-	var roles []Role
-	for _, role := range cachedRoles {
-		if slices.Contains(claimed, role) {
-			roles = append(roles, role)
-		}
-	}
-	return roles
 }
 
 func unauthenticated(detail string) *contract.Refusal {
@@ -151,9 +141,8 @@ func (v *Verifier) Require(roles ...Role) func(http.Handler) http.Handler {
 				problem.Write(w, r, discard, err)
 				return
 			}
-			if !allowed(id, roles) {
-				problem.Write(w, r, discard,
-					contract.Refuse(contract.CodeForbidden, fmt.Sprintf("This call needs the role %s.", names(roles))))
+			if err := v.admit(id, roles); err != nil {
+				problem.Write(w, r, discard, err)
 				return
 			}
 			next.ServeHTTP(w, r.WithContext(With(r.Context(), id)))
@@ -161,13 +150,20 @@ func (v *Verifier) Require(roles ...Role) func(http.Handler) http.Handler {
 	}
 }
 
-func allowed(id Identity, roles []Role) bool {
-	for _, role := range roles {
-		if id.Has(role) {
-			return true
-		}
+// admit returns a refusal unless the caller has one of the roles, if any are given. The role merchant alone is of use
+// only to a caller who acts for a merchant.
+func (v *Verifier) admit(id Identity, roles []Role) error {
+	if len(roles) == 0 {
+		return nil
 	}
-	return len(roles) == 0
+	if !slices.ContainsFunc(roles, id.Has) {
+		return contract.Refuse(contract.CodeForbidden, fmt.Sprintf("This call needs the role %s.", names(roles)))
+	}
+	if id.MerchantID == "" && !id.Has(Operator) {
+		return contract.Refuse(contract.CodeForbidden,
+			fmt.Sprintf("The token names no merchant: it has no claim %s.", v.rules.merchant))
+	}
+	return nil
 }
 
 func names(roles []Role) string {

@@ -3,9 +3,7 @@ package settings
 import (
 	"log/slog"
 	"net"
-	"net/url"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -13,18 +11,6 @@ import (
 const (
 	Development = "development"
 	Production  = "production"
-)
-
-// MinSecretLen is the shortest secret, in bytes, that production accepts.
-const MinSecretLen = 32
-
-// developmentOnly is the prefix of every secret in code and examples. Production refuses it.
-const developmentOnly = "development-only-"
-
-// Secrets that apply in development if none is set.
-const (
-	DevelopmentAuthSecret     = developmentOnly + "secret-of-the-buyers-tokens"
-	DevelopmentInternalSecret = developmentOnly + "secret-of-the-internal-calls"
 )
 
 // App holds the environment of the service. An empty Env has the defaults of Development and requires that every
@@ -123,95 +109,6 @@ func (r RocketMQ) Validate(bool) error {
 	}
 	if len(r.Prefix) > 64 {
 		return Wrong("ROCKETMQ_PREFIX", "is longer than 64 characters")
-	}
-	return nil
-}
-
-// Auth configures the check of tokens of buyers and merchants: by a shared secret or by published keys, exactly one.
-type Auth struct {
-	HS256Secret string `env:"AUTH_HS256_SECRET" secret:"true"`
-	JWKSURL     string `env:"AUTH_JWKS_URL"`
-	Audience    string `env:"AUTH_AUDIENCE"` // checked if set
-	Issuer      string `env:"AUTH_ISSUER"`   // checked if set
-	DevTokens   bool   `env:"AUTH_DEV_TOKENS"`
-}
-
-func (a *Auth) developmentDefaults() {
-	if a.HS256Secret == "" && a.JWKSURL == "" {
-		a.HS256Secret = DevelopmentAuthSecret
-	}
-}
-
-// Validate reports the first wrong setting.
-func (a Auth) Validate(production bool) error {
-	switch {
-	case a.HS256Secret == "" && a.JWKSURL == "":
-		return Wrong("AUTH_HS256_SECRET", "or AUTH_JWKS_URL is required and neither is set")
-	case a.HS256Secret != "" && a.JWKSURL != "":
-		return Wrong("AUTH_HS256_SECRET", "and AUTH_JWKS_URL are both set; set exactly one")
-	case production && a.DevTokens:
-		return Wrong("AUTH_DEV_TOKENS", "must not be true with APP_ENV=production")
-	case a.DevTokens && a.HS256Secret == "":
-		return Wrong("AUTH_DEV_TOKENS", "needs AUTH_HS256_SECRET to sign with")
-	case a.HS256Secret != "":
-		return CheckSecret("AUTH_HS256_SECRET", a.HS256Secret, production)
-	}
-	u, err := url.Parse(a.JWKSURL)
-	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
-		return Wrong("AUTH_JWKS_URL", "is not an http or https URL")
-	}
-	if production && u.Scheme != "https" {
-		return Wrong("AUTH_JWKS_URL", "must be an https URL with APP_ENV=production")
-	}
-	return nil
-}
-
-// Internal holds the secret with which services authenticate to each other.
-type Internal struct {
-	Secret string `env:"INTERNAL_SECRET" secret:"true"`
-}
-
-func (i *Internal) developmentDefaults() {
-	if i.Secret == "" {
-		i.Secret = DevelopmentInternalSecret
-	}
-}
-
-// Validate reports the first wrong setting.
-func (i Internal) Validate(production bool) error {
-	return CheckSecret("INTERNAL_SECRET", i.Secret, production)
-}
-
-// CheckSecrets reports the first wrong one of a list such as new,old.
-func CheckSecrets(variable string, secrets []string, production bool) error {
-	if len(secrets) == 0 {
-		return Wrong(variable, "is required and not set")
-	}
-	for _, secret := range secrets {
-		if secret == "" {
-			return Wrong(variable, "holds an empty secret")
-		}
-		if err := CheckSecret(variable, secret, production); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// CheckSecret reports a missing secret, and one with blanks around it, which is probably a mistake; in production
-// also a short one and one from the code.
-func CheckSecret(variable, secret string, production bool) error {
-	switch {
-	case secret == "":
-		return Wrong(variable, "is required and not set")
-	case strings.TrimSpace(secret) != secret:
-		return Wrong(variable, "has a blank before or after a secret")
-	case production && strings.HasPrefix(secret, developmentOnly):
-		return Wrong(variable, "is a secret for development and is refused with APP_ENV=production")
-	case production && len(secret) < MinSecretLen:
-		return Wrong(variable, "has %d bytes and must have at least %d with APP_ENV=production", len(secret), MinSecretLen)
-	case production && strings.Count(secret, secret[:1]) == len(secret):
-		return Wrong(variable, "is one character repeated and is refused with APP_ENV=production")
 	}
 	return nil
 }

@@ -40,20 +40,25 @@ type group interface{ Validate(production bool) error }
 type developed interface{ developmentDefaults() }
 
 // Load fills dst from environ, or from the process's environment if environ is nil. A value in dst is the default of
-// its variable; it takes precedence over the default in the field's tag. Then Load checks every group with
-// Validate(production), where production is that of App, then dst itself if it has Validate() error. Finally it
-// requires that every listener is on loopback if App.Env is not set.
+// its variable; it takes precedence over the default in the field's tag. A field tagged secret:"true" may come from the
+// file that NAME_FILE names. Then Load checks every group with Validate(production), where production is that of App,
+// then dst itself if it has Validate() error. Finally it requires distinct secrets in production, and that every
+// listener is on loopback if App.Env is not set.
 func Load[T any](dst *T, environ map[string]string) error {
 	if environ == nil {
 		environ = env.ToMap(os.Environ())
 	}
 	given := environ
-	environ = withOldNames(environ, leaves(reflect.TypeFor[T]()))
+	all := leaves(reflect.TypeFor[T]())
+	environ, err := withFiles(withOldNames(environ, all), all)
+	if err != nil {
+		return err
+	}
 	before := *dst
 	if err := env.ParseWithOptions(dst, env.Options{Environment: environ}); err != nil {
 		return sentence[T](err, environ, given)
 	}
-	for _, l := range leaves(reflect.TypeFor[T]()) {
+	for _, l := range all {
 		value := reflect.ValueOf(dst).Elem().FieldByIndex(l.index)
 		if preset := reflect.ValueOf(&before).Elem().FieldByIndex(l.index); environ[l.key] == "" && !preset.IsZero() {
 			value.Set(preset)
@@ -78,6 +83,11 @@ func Load[T any](dst *T, environ map[string]string) error {
 	}
 	if v, ok := any(dst).(interface{ Validate() error }); ok {
 		if err := v.Validate(); err != nil {
+			return err
+		}
+	}
+	if production {
+		if err := checkDistinct(environ, all); err != nil {
 			return err
 		}
 	}

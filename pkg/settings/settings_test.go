@@ -48,6 +48,12 @@ func production(changes ...string) map[string]string {
 	return environ(append([]string{"APP_ENV=production", "AUTH_HS256_SECRET=" + strong, "INTERNAL_SECRET=" + strong + "x"}, changes...)...)
 }
 
+// published has the settings for published keys.
+func published(changes ...string) map[string]string {
+	return production(append([]string{"AUTH_HS256_SECRET=", "AUTH_JWKS_URL=https://idp.example/keys", "AUTH_AUDIENCE=shop",
+		"AUTH_ISSUER=https://idp.example/"}, changes...)...)
+}
+
 func TestLoadDefaults(t *testing.T) {
 	var c config
 	require.NoError(t, Load(&c, environ()))
@@ -57,8 +63,11 @@ func TestLoadDefaults(t *testing.T) {
 	require.Equal(t, "127.0.0.1:9080", c.AdminAddr)
 	require.Equal(t, []string{"127.0.0.1:6379"}, c.Redis.Addrs)
 	require.Equal(t, 3*time.Second, c.Grace)
-	require.Equal(t, DevelopmentAuthSecret, c.HS256Secret)
-	require.Equal(t, DevelopmentInternalSecret, c.Internal.Secret)
+	require.Equal(t, []string{DevelopmentAuthSecret}, c.HS256Secrets)
+	require.Equal(t, []string{DevelopmentInternalSecret}, c.Internal.Secrets)
+	require.Equal(t, c.Auth, c.WithDefaults(), "the defaults of the tags and those of an empty Auth are the same")
+	require.Equal(t, Auth{HS256Secrets: c.HS256Secrets}.WithDefaults(), c.Auth)
+	require.False(t, c.Strict)
 }
 
 func TestLoadReads(t *testing.T) {
@@ -68,7 +77,7 @@ func TestLoadReads(t *testing.T) {
 	require.Equal(t, []string{"a:1", "b:2"}, c.Redis.Addrs)
 	require.Equal(t, slog.LevelWarn, c.LogLevel)
 	require.Equal(t, 250*time.Millisecond, c.Grace)
-	require.Empty(t, c.HS256Secret, "no default secret beside a key set")
+	require.Empty(t, c.HS256Secrets, "no default secret beside a key set")
 	c = config{HTTP: HTTP{Addr: "127.0.0.1:8081"}}
 	require.NoError(t, Load(&c, environ("HTTP_ADDR=127.0.0.1:1")))
 	require.Equal(t, "127.0.0.1:1", c.HTTP.Addr)
@@ -98,8 +107,13 @@ func TestProductionIsAccepted(t *testing.T) {
 	var c config
 	require.NoError(t, Load(&c, production()))
 	require.True(t, c.Production())
+	require.True(t, c.Strict)
 	c = config{}
-	require.NoError(t, Load(&c, production("AUTH_HS256_SECRET=", "AUTH_JWKS_URL=https://idp.example/keys")))
+	require.NoError(t, Load(&c, published()))
+	c = config{}
+	require.NoError(t, Load(&c, production("AUTH_HS256_SECRET="+strong+"2,"+strong, "INTERNAL_SECRET="+strong+"3,"+strong+"4")))
+	require.Equal(t, []string{strong + "2", strong}, c.HS256Secrets)
+	require.Equal(t, []string{strong + "3", strong + "4"}, c.Internal.Secrets)
 }
 
 func TestAWrongSettingIsOneSentenceThatNamesIt(t *testing.T) {
@@ -142,7 +156,18 @@ func TestAWrongSettingIsOneSentenceThatNamesIt(t *testing.T) {
 		"secret with blank":  {environ("INTERNAL_SECRET= " + strong), "INTERNAL_SECRET", "blank"},
 		"secret with line":   {environ("AUTH_HS256_SECRET=" + strong + "\n"), "AUTH_HS256_SECRET", "blank"},
 		"prod dev tokens":    {production("AUTH_DEV_TOKENS=true"), "AUTH_DEV_TOKENS", "production"},
-		"prod plain jwks":    {production("AUTH_HS256_SECRET=", "AUTH_JWKS_URL=http://idp/keys"), "AUTH_JWKS_URL", "https"},
+		"prod plain jwks":    {published("AUTH_JWKS_URL=http://idp/keys"), "AUTH_JWKS_URL", "https"},
+		"prod no audience":   {published("AUTH_AUDIENCE="), "AUTH_AUDIENCE", "is required with AUTH_JWKS_URL"},
+		"prod no issuer":     {published("AUTH_ISSUER="), "AUTH_ISSUER", "is required with AUTH_JWKS_URL"},
+		"list with empty":    {environ("AUTH_HS256_SECRET=a,"), "AUTH_HS256_SECRET", "empty"},
+		"prod short old":     {production("INTERNAL_SECRET=" + strong + "x,old"), "INTERNAL_SECRET", "at least 32"},
+		"typ":                {environ("AUTH_TYP=JWT, at+jwt"), "AUTH_TYP", "not a list"},
+		"life too short":     {environ("AUTH_MAX_LIFE=1s"), "AUTH_MAX_LIFE", "1m0s to"},
+		"life too long":      {environ("AUTH_MAX_LIFE=9000h"), "AUTH_MAX_LIFE", "must be"},
+		"claim":              {environ("AUTH_ROLES_CLAIM=realm_access.roles "), "AUTH_ROLES_CLAIM", "blank"},
+		"default merchant":   {environ("AUTH_DEFAULT_MERCHANT=a b"), "AUTH_DEFAULT_MERCHANT", `is "a b" and must be 1 to 64`},
+		"dev tokens, claim":  {environ("AUTH_DEV_TOKENS=true", "AUTH_ROLES_CLAIM=a.b"), "AUTH_DEV_TOKENS", "AUTH_ROLES_CLAIM"},
+		"dev tokens, typ":    {environ("AUTH_DEV_TOKENS=true", "AUTH_TYP=at+jwt"), "AUTH_DEV_TOKENS", "JWT in AUTH_TYP"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var cfg config

@@ -30,7 +30,7 @@ type demoSale struct {
 
 func newDemoSale(url string, a settings.Auth) (*demoSale, error) {
 	merchant := auth.Identity{UserID: "demo-merchant", Roles: []auth.Role{auth.Merchant}}
-	token, err := auth.MintFor(a.HS256Secret, merchant, time.Hour, a.Audience, a.Issuer)
+	token, err := auth.MintFor(a.HS256Secrets[0], merchant, min(time.Hour, a.MaxLife), a.Audience, a.Issuer)
 	if err != nil {
 		return nil, fmt.Errorf("token of the demo sale: %w", err)
 	}

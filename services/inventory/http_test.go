@@ -46,7 +46,7 @@ func newShop(t *testing.T, db *gorm.DB) *shop {
 	tel := telemetry.Discard(t)
 	b := inproc.New(inproc.Options{}, tel.Log)
 	t.Cleanup(func() { _ = b.Close(context.Background()) })
-	svc, err := New(Config{Auth: settings.Auth{HS256Secret: testSecret}, Internal: settings.Internal{Secret: "x"}}, Deps{DB: db, Redis: rdb, Bus: b, Telemetry: tel})
+	svc, err := New(Config{Auth: settings.Auth{HS256Secrets: []string{testSecret}}, Internal: settings.Internal{Secrets: []string{"x"}}}, Deps{DB: db, Redis: rdb, Bus: b, Telemetry: tel})
 	require.NoError(t, err)
 	s := &shop{t: t, svc: svc, db: db, mini: mini, gate: stockgate.New(rdb, stockgate.Options{})}
 	s.token = s.mint("merchant-1", auth.Merchant)

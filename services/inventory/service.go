@@ -83,7 +83,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	gates := stockgate.New(deps.Redis, stockgate.Options{OnBreaker: func(from, to string) {
 		tel.Log.Warn("breaker of the gate changed", "from", from, "to", to)
 	}})
-	orderService := orders.New(cfg.OrderURL, cfg.Internal.Secret, tel.Transport(deps.Transport))
+	orderService := orders.New(cfg.OrderURL, cfg.Internal.Secrets, tel.Transport(deps.Transport))
 	if err := errors.Join(
 		tel.ObserveBreaker("flashsale.inventory.order.breaker", "the order service", orderService.Breaker),
 		tel.ObserveBreaker("flashsale.inventory.mysql.breaker", "MySQL", func() string { return sqldb.Breaker(deps.DB) }),

@@ -97,7 +97,7 @@ func newWorldOn(t testing.TB, db *gorm.DB, redisAddrs []string, redisDB int) *wo
 	w.parts = parts{
 		Store: &faultyStore{store.New(db), w.faults}, Gate: &faultyGate{gate.New(w.gate), w.faults},
 		Pub:    &faultyPub{publisher.New(w.broker, w.tel), w.faults},
-		Orders: &faultyOrders{orders.New(w.orders.url, "a secret for tests only, of length", transport), w.faults},
+		Orders: &faultyOrders{orders.New(w.orders.url, []string{"a secret for tests only, of length"}, transport), w.faults},
 		Locks:  locks{lock.New(w.rdb, w.tel.Log, lock.TTL(time.Minute))}, Recorder: seen, Timing: core.DefaultTiming(), Sweep: sweep.DefaultConfig(), Reconcile: reconcile.DefaultConfig(),
 		Now: func() time.Time { return time.Now().Add(w.shift) },
 	}

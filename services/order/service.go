@@ -110,7 +110,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		limits = admission.None(tel)
 	}
 	s.public = httpapi.NewPublic(s.core, tel, verifier, sandboxProvider, limits, deps.Now)
-	s.internal = httpapi.NewInternal(s.core, tel, cfg.Internal.Secret)
+	s.internal = httpapi.NewInternal(s.core, tel, cfg.Internal.Secrets)
 	return s, nil
 }
 

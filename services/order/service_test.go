@@ -65,8 +65,8 @@ func run(t *testing.T, db *gorm.DB, changes ...change) *running {
 	require.NoError(t, err)
 	transport := &http.Transport{}
 	cfg := order.Config{
-		Auth:     settings.Auth{HS256Secret: settings.DevelopmentAuthSecret},
-		Internal: settings.Internal{Secret: settings.DevelopmentInternalSecret},
+		Auth:     settings.Auth{HS256Secrets: []string{settings.DevelopmentAuthSecret}},
+		Internal: settings.Internal{Secrets: []string{settings.DevelopmentInternalSecret}},
 		Payments: order.Payments{Sandbox: true, SandboxCallbackURL: url}, RefundEvery: 50 * time.Millisecond,
 	}
 	deps := order.Deps{DB: db, Bus: broker, Telemetry: telemetry.Discard(t), Transport: transport}
@@ -676,7 +676,7 @@ func TestSettings(t *testing.T) {
 		return c.Check()
 	}
 	long := strings.Repeat("abcdefgh", 5)
-	production := map[string]string{"APP_ENV": "production", "AUTH_HS256_SECRET": long, "INTERNAL_SECRET": long}
+	production := map[string]string{"APP_ENV": "production", "AUTH_HS256_SECRET": long, "INTERNAL_SECRET": long + "i"}
 	with := func(base map[string]string, pairs ...string) map[string]string {
 		m := map[string]string{}
 		for k, v := range base {

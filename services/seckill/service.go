@@ -142,7 +142,8 @@ func (s *Service) newHandler(cfg Config) (http.Handler, error) {
 	}
 	if cfg.DevTokens {
 		routes.DevToken = func(id auth.Identity, ttl time.Duration) (string, error) {
-			return auth.MintFor(cfg.HS256Secret, id, ttl, cfg.Audience, cfg.Issuer)
+			ttl = min(ttl, cfg.Auth.WithDefaults().MaxLife)
+			return auth.MintFor(cfg.HS256Secrets[0], id, ttl, cfg.Audience, cfg.Issuer)
 		}
 	}
 	return httpapi.New(routes)

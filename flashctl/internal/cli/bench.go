@@ -40,13 +40,13 @@ func (c *benchCmd) Run(e env) error {
 	if err != nil {
 		return err
 	}
-	secret := signingSecret()
-	if secret == "" {
-		secret = settings.DevelopmentAuthSecret
+	signing, err := loadSigning()
+	if err != nil {
+		return err
 	}
 	report, err := bench.Run(e.ctx, bench.Config{
 		Origins: origins, Seckill: strings.TrimPrefix(origins.Seckill, "http://"), OrderAdmin: c.OrderAdmin,
-		OrderDSN: c.OrderDSN, InventoryDB: c.InventoryDB, OrderInserts: c.OrderInserts, RunDir: c.RunDir, Secret: secret,
+		OrderDSN: c.OrderDSN, InventoryDB: c.InventoryDB, OrderInserts: c.OrderInserts, RunDir: c.RunDir, Secret: signing.secretOr(settings.DevelopmentAuthSecret),
 		Connections: c.Connections, Burst: c.Burst, Steady: c.Steady, Slice: c.Slice, Rounds: c.Rounds, Closing: c.Closing,
 		Only: c.Only, Log: e.errs,
 	})

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -47,16 +46,12 @@ func (e env) connect(opts client.Options) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts.Secret = signingSecret()
-	opts.Audience, opts.Issuer = os.Getenv("AUTH_AUDIENCE"), os.Getenv("AUTH_ISSUER")
+	signing, err := loadSigning()
+	if err != nil {
+		return nil, err
+	}
+	opts.Secret, opts.Audience, opts.Issuer = signing.secretOr(""), signing.Audience, signing.Issuer
 	return client.New(origins, opts), nil
-}
-
-// signingSecret returns the secret with which flashctl signs tokens: the first of AUTH_HS256_SECRET, which may be a list
-// such as new,old. It is "" if none is set.
-func signingSecret() string {
-	first, _, _ := strings.Cut(os.Getenv("AUTH_HS256_SECRET"), ",")
-	return first
 }
 
 // as returns a caller with the token FLASHCTL_TOKEN, or else with a token for id.
@@ -122,12 +117,13 @@ type tokenCmd struct {
 
 // Run signs a token with the secret of the services, or the development secret. It needs no running service.
 func (c *tokenCmd) Run(e env) error {
-	secret := signingSecret()
-	if secret == "" {
-		secret = settings.DevelopmentAuthSecret
+	signing, err := loadSigning()
+	if err != nil {
+		return err
 	}
 	id := auth.Identity{UserID: c.User, Roles: c.Role, MerchantID: string(c.Merchant)}
-	token, err := auth.MintFor(secret, id, c.TTL, os.Getenv("AUTH_AUDIENCE"), os.Getenv("AUTH_ISSUER"))
+	secret := signing.secretOr(settings.DevelopmentAuthSecret)
+	token, err := auth.MintFor(secret, id, c.TTL, signing.Audience, signing.Issuer)
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,7 @@ func TestTokensAreForTheAudienceOfTheServices(t *testing.T) {
 	status, out, errs := run(t, "token", "--user", "42", "--role", "operator")
 	require.Zero(t, status, errs)
 	v, err := auth.NewVerifier(settings.Auth{
-		HS256Secret: settings.DevelopmentAuthSecret, Audience: "flashsale", Issuer: "https://login.example.com",
+		HS256Secrets: []string{settings.DevelopmentAuthSecret}, Audience: "flashsale", Issuer: "https://login.example.com",
 	}, nil)
 	require.NoError(t, err)
 	id, err := v.Verify(t.Context(), strings.TrimSpace(out))
@@ -172,7 +172,7 @@ func TestMerchantFlag(t *testing.T) {
 	status, out, errs := run(t, "token", "--user", "42", "--role", "merchant", "--merchant", "m-1")
 	require.Zero(t, status, errs)
 	require.Equal(t, "m-1", claimOf(t, strings.TrimSpace(out), "merchant_id"))
-	v, err := auth.NewVerifier(settings.Auth{HS256Secret: settings.DevelopmentAuthSecret}, nil)
+	v, err := auth.NewVerifier(settings.Auth{HS256Secrets: []string{settings.DevelopmentAuthSecret}}, nil)
 	require.NoError(t, err)
 	id, err := v.Verify(t.Context(), strings.TrimSpace(out))
 	require.NoError(t, err, "the first secret of the list signs")

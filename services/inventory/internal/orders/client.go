@@ -32,16 +32,17 @@ const (
 // at once, so that consumers and sweeps do not spend their time on time-outs. The callers retry.
 type Client struct {
 	base    string
-	secret  string
+	secrets []string
 	http    *http.Client
 	breaker *gobreaker.CircuitBreaker[response]
 }
 
 var _ core.Orders = (*Client)(nil)
 
-// New returns a client of the order service's internal listener at the URL base.
-func New(base, secret string, transport http.RoundTripper) *Client {
-	return &Client{base: strings.TrimSuffix(base, "/"), secret: secret, http: &http.Client{
+// New returns a client of the order service's internal listener at the URL base. It sends the first secret, and the
+// others only to a process that does not accept it.
+func New(base string, secrets []string, transport http.RoundTripper) *Client {
+	return &Client{base: strings.TrimSuffix(base, "/"), secrets: secrets, http: &http.Client{
 		Transport: transport, Timeout: timeout,
 		// A redirect is not followed: the secret must not be sent to another host.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -120,6 +121,24 @@ func (c *Client) send(req *http.Request) (response, error) {
 	return response{res.StatusCode, body}, nil
 }
 
+// post sends a request. If the response is 401 it repeats the request with the next secret: while the secrets are
+// rotated, the order service may still run with the old one. The order service refuses such a request unread.
+func (c *Client) post(ctx context.Context, path string, body []byte) (got response, err error) {
+	for _, secret := range c.secrets {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, bytes.NewReader(body))
+		if err != nil {
+			return response{}, err
+		}
+		req.Header.Set("Content-Type", "application/json")
+		auth.SignInternal(req, secret)
+		got, err = c.breaker.Execute(func() (response, error) { return c.send(req) })
+		if err != nil || got.status != http.StatusUnauthorized {
+			return got, err
+		}
+	}
+	return got, nil
+}
+
 // call posts a request. It fails unless the response has exactly one result for each requested order.
 func (c *Client) call(ctx context.Context, path string, body request) ([]result, error) {
 	raw, err := json.Marshal(body)
@@ -128,13 +147,7 @@ func (c *Client) call(ctx context.Context, path string, body request) ([]result,
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, bytes.NewReader(raw))
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	auth.SignInternal(req, c.secret)
-	got, err := c.breaker.Execute(func() (response, error) { return c.send(req) })
+	got, err := c.post(ctx, path, raw)
 	if err != nil {
 		return nil, fmt.Errorf("order service: %w", err)
 	}

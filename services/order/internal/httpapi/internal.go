@@ -21,11 +21,11 @@ type Internal struct {
 
 var _ internalapi.ServerInterface = (*Internal)(nil)
 
-// NewInternal returns the handler of the internal API.
-func NewInternal(svc *core.Service, tel *telemetry.Telemetry, secret string) http.Handler {
+// NewInternal returns the handler of the internal API. It accepts each of the secrets.
+func NewInternal(svc *core.Service, tel *telemetry.Telemetry, secrets []string) http.Handler {
 	w := internalapi.ServerInterfaceWrapper{Handler: &Internal{core: svc, tel: tel}}
 	r := httpserver.NewRouter(tel, httpserver.Trusted())
-	r.Use(httpserver.Timeout(callTimeout), auth.Internal(secret))
+	r.Use(httpserver.Timeout(callTimeout), auth.Internal(secrets...))
 	r.Post("/internal/v1/orders:close", w.CloseOrders)
 	r.Post("/internal/v1/orders:refund", w.RefundOrders)
 	return r

@@ -34,7 +34,7 @@ func BenchmarkPurchase(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			tel, err := telemetry.Setup(b.Context(), "seckill", "test", telemetry.Options{LogWriter: io.Discard})
 			require.NoError(b, err)
-			cfg := settings.Auth{HS256Secret: strings.Repeat("s", 32)}
+			cfg := settings.Auth{HS256Secrets: []string{strings.Repeat("s", 32)}}
 			verifier, err := auth.NewVerifier(cfg, nil)
 			require.NoError(b, err)
 			seal, err := core.NewSeal("secret")
@@ -52,7 +52,7 @@ func BenchmarkPurchase(b *testing.B) {
 			require.NoError(b, err)
 			path, err := svc.IssuePath(b.Context(), "alice", "7")
 			require.NoError(b, err)
-			token, err := auth.Mint(cfg.HS256Secret, auth.Identity{UserID: "alice"}, time.Hour)
+			token, err := auth.Mint(cfg.HS256Secrets[0], auth.Identity{UserID: "alice"}, time.Hour)
 			require.NoError(b, err)
 			body := []byte(`{"lines":[{"sku_id":"1","qty":1}]}`)
 			base := httptest.NewRequest(http.MethodPost, "/v1/activities/7/paths/"+path.Path+"/reservations", nil)

@@ -61,7 +61,7 @@ func (open) Belongs(string, string) bool            { return true }
 // streams returns a handler where alice's purchase stays queued, and the URL of its events.
 func streams(t *testing.T, most int, s admission.Settings) (handler http.Handler, feed *core.Feed, url string) {
 	t.Helper()
-	cfg := settings.Auth{HS256Secret: strings.Repeat("s", 32)}
+	cfg := settings.Auth{HS256Secrets: []string{strings.Repeat("s", 32)}}
 	verifier, err := auth.NewVerifier(cfg, nil)
 	require.NoError(t, err)
 	seal, err := core.NewSeal("secret")
@@ -76,7 +76,7 @@ func streams(t *testing.T, most int, s admission.Settings) (handler http.Handler
 		Verifier: verifier, Limits: limits, Tel: telemetry.Discard(t), OpenStreams: feed.Open,
 	})
 	require.NoError(t, err)
-	token, err := auth.Mint(cfg.HS256Secret, auth.Identity{UserID: "alice"}, time.Hour)
+	token, err := auth.Mint(cfg.HS256Secrets[0], auth.Identity{UserID: "alice"}, time.Hour)
 	require.NoError(t, err)
 	post := func(path, body string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))

@@ -1,0 +1,89 @@
+package settings
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func file(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "secret")
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+	return path
+}
+
+func TestSecretsComeFromFiles(t *testing.T) {
+	e := environ("INTERNAL_SECRET_FILE="+file(t, strong+"x,"+strong+"y\n"), "MYSQL_DSN_FILE="+file(t, "root:hush@tcp(db:3306)/x"),
+		"PATH_KEYS_FILE="+file(t, "one,two\n"), "AUTH_HS256_SECRET_FILE=")
+	delete(e, "MYSQL_DSN")
+	var c config
+	require.NoError(t, Load(&c, e))
+	require.Equal(t, []string{strong + "x", strong + "y"}, c.Internal.Secrets)
+	require.Equal(t, "root:hush@tcp(db:3306)/x", c.MySQL.DSN)
+	require.Equal(t, []string{"one", "two"}, c.PathKeys)
+	require.Equal(t, []string{DevelopmentAuthSecret}, c.HS256Secrets)
+}
+
+func TestOnlySecretsComeFromFiles(t *testing.T) {
+	var c config
+	require.NoError(t, Load(&c, environ("GRACE_FILE="+file(t, "9s"), "MUST_FILE=/nowhere")))
+	require.NotEqual(t, "9s", c.Grace.String())
+}
+
+func TestWrongSecretFiles(t *testing.T) {
+	for name, c := range map[string]struct {
+		environ  map[string]string
+		variable string
+		says     string
+	}{
+		"both":          {environ("INTERNAL_SECRET=x", "INTERNAL_SECRET_FILE="+file(t, strong)), "INTERNAL_SECRET", "and INTERNAL_SECRET_FILE are both set"},
+		"both, a DSN":   {environ("MYSQL_DSN_FILE=" + file(t, "x")), "MYSQL_DSN", "and MYSQL_DSN_FILE are both set"},
+		"missing":       {environ("INTERNAL_SECRET_FILE=/nowhere/at/all"), "INTERNAL_SECRET_FILE", "cannot be read: open /nowhere/at/all"},
+		"a directory":   {environ("PATH_KEYS_FILE=" + t.TempDir()), "PATH_KEYS_FILE", "cannot be read"},
+		"empty":         {environ("AUTH_HS256_SECRET_FILE=" + file(t, "")), "AUTH_HS256_SECRET_FILE", "names a file that is empty"},
+		"a line alone":  {environ("AUTH_HS256_SECRET_FILE=" + file(t, "\n")), "AUTH_HS256_SECRET_FILE", "is empty"},
+		"two lines":     {environ("INTERNAL_SECRET_FILE=" + file(t, strong+"\n\n")), "INTERNAL_SECRET", "blank"},
+		"too long":      {environ("PATH_KEYS_FILE=" + file(t, strings.Repeat("x", maxSecretFile+1))), "PATH_KEYS_FILE", "more than 65536 bytes"},
+		"wrong content": {production("INTERNAL_SECRET=", "INTERNAL_SECRET_FILE="+file(t, "short")), "INTERNAL_SECRET", "at least 32"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := Load(new(config), c.environ)
+			var wrong *Error
+			require.ErrorAs(t, err, &wrong)
+			require.Equal(t, c.variable, wrong.Variable)
+			require.ErrorContains(t, err, c.says)
+			require.NotContains(t, err.Error(), strong)
+			require.NotContains(t, err.Error(), "\n")
+		})
+	}
+}
+
+func TestEqualSecretsForTwoPurposes(t *testing.T) {
+	const other = strong + "x" // the INTERNAL_SECRET of production()
+	for name, c := range map[string]struct {
+		environ map[string]string
+		says    string
+	}{
+		"two":                   {production("AUTH_HS256_SECRET=" + other), "INTERNAL_SECRET holds a secret that AUTH_HS256_SECRET holds too"},
+		"the old of one":        {production("PATH_KEYS=" + strong + "p," + other), "PATH_KEYS holds a secret that INTERNAL_SECRET holds too"},
+		"the old of both":       {production("AUTH_HS256_SECRET="+strong+"1,"+strong, "INTERNAL_SECRET="+strong+"2,"+strong), "INTERNAL_SECRET holds a secret that AUTH_HS256_SECRET"},
+		"from a file":           {production("PATH_KEYS_FILE=" + file(t, other+"\n")), "PATH_KEYS holds a secret that INTERNAL_SECRET holds too"},
+		"a list and one string": {production("MYSQL_DSN=" + other), "INTERNAL_SECRET holds a secret that MYSQL_DSN holds too"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := Load(new(config), c.environ)
+			var wrong *Error
+			require.ErrorAs(t, err, &wrong)
+			require.ErrorContains(t, err, c.says)
+			require.NotContains(t, err.Error(), strong)
+			development := c.environ
+			development["APP_ENV"] = Development
+			require.NoError(t, Load(new(config), development))
+		})
+	}
+	require.NoError(t, Load(new(config), production("PATH_KEYS="+strong+"p,"+strong+"p")), "one purpose")
+}
