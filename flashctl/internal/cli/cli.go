@@ -24,7 +24,7 @@ type commands struct {
 	DeadLetters deadLettersCmd `cmd:"" help:"List, replay or reject dead letters."`
 	Limits      limitsCmd      `cmd:"" help:"Read, try and change the limits of all services."`
 	Reconcile   reconcileCmd   `cmd:"" help:"Compare gate, ledger and allowances of a sale and repair mismatches; fails if one remains."`
-	Demo        demoCmd        `cmd:"" help:"Run a whole sale and check every count."`
+	Demo        demoCmd        `cmd:"" help:"Run the sales of two merchants side by side and check every count."`
 }
 
 const description = `Calls a running system at BASE_URL, or at SECKILL_URL, ORDER_URL and INVENTORY_URL, if they
