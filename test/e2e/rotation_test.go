@@ -144,22 +144,20 @@ func oldSecretsAreRefused(ctx context.Context, t *testing.T, r *rig.Rig, sale sh
 		t.Cleanup(c.Close)
 		return c
 	}
-	codeOf := func(p *rig.Process, secret string) contract.Code {
-		m := merchantOf(ctx, t, direct(p, secret))
-		var err error
-		switch p.Setting("PATH_SECRETS"); {
-		case p.Name[0] == 's':
-			_, err = m.Reservation(ctx, sale.ActivityID, "1")
-		case p.Name[0] == 'o':
-			_, err = m.Order(ctx, "1")
-		default:
-			_, err = m.OwnActivity(ctx, "1")
-		}
-		return client.CodeOf(err)
+	const unknown = "404"
+	// One call to each service.
+	read := []func(*client.Caller) error{
+		func(c *client.Caller) error { _, err := c.Reservation(ctx, sale.ActivityID, unknown); return err },
+		func(c *client.Caller) error { _, err := c.Order(ctx, unknown); return err },
+		func(c *client.Caller) error { _, err := c.OwnActivity(ctx, unknown); return err },
 	}
-	for _, p := range r.Processes() {
-		require.Equal(t, contract.CodeUnauthenticated, codeOf(p, tokens.before), p.Name)
-		require.Equal(t, contract.CodeNotFound, codeOf(p, tokens.after), p.Name)
+	for i, processes := range r.Services() {
+		for _, p := range processes {
+			err := read[i](merchantOf(ctx, t, direct(p, tokens.before)))
+			require.Equal(t, contract.CodeUnauthenticated, client.CodeOf(err), p.Name)
+			err = read[i](merchantOf(ctx, t, direct(p, tokens.after)))
+			require.Equal(t, contract.CodeNotFound, client.CodeOf(err), p.Name)
+		}
 	}
 	for _, p := range r.Services()[0] {
 		c := direct(p, tokens.after)
