@@ -46,7 +46,6 @@ var (
 //
 // No request fails. A connection that a restart cuts is repeated once. In the end the old secrets are refused.
 func TestSecretsAreRotatedUnderLoad(t *testing.T) {
-	began := time.Now()
 	r := rig.New(t, rig.Twice())
 	internalCalls := recordCalls(t, r.Inventory.Setting("ORDER_INTERNAL_URL"))
 	callbackCalls := recordCalls(t, r.Client.Origins().Order)
@@ -66,6 +65,7 @@ func TestSecretsAreRotatedUnderLoad(t *testing.T) {
 	load := startLoad(ctx, r.Client, shop.Open(t, r, shop.Sale{Stock: 100_000, PayWithinS: 600}),
 		shop.Open(t, r, shop.Sale{Stock: 100_000, PayWithinS: 2}))
 	defer load.stop()
+	began := time.Now()
 	early := earlyPath(ctx, t, r.Client, load.paid)
 
 	restartAll(t, r, load, func(s rotated) string { return s.before + "," + s.after })
