@@ -24,6 +24,8 @@ type Options struct {
 	Secret      string        // signs tokens; "" means that the services issue development tokens
 	Audience    string        // of signed tokens; "" means none
 	Issuer      string        // of signed tokens; "" means none
+
+	Transport http.RoundTripper // carries the calls; nil means a pool of Connections
 }
 
 // Client calls the services for any number of callers.
@@ -44,13 +46,16 @@ func New(o Origins, opts Options) *Client {
 	if opts.Attempts <= 0 {
 		opts.Attempts = 8
 	}
-	return &Client{origins: o, opts: opts, http: &http.Client{
-		Transport: &http.Transport{
+	if opts.Transport == nil {
+		opts.Transport = &http.Transport{
 			MaxConnsPerHost:     opts.Connections,
 			MaxIdleConns:        3 * opts.Connections,
 			MaxIdleConnsPerHost: opts.Connections,
 			IdleConnTimeout:     30 * time.Second,
-		},
+		}
+	}
+	return &Client{origins: o, opts: opts, http: &http.Client{
+		Transport:     opts.Transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }

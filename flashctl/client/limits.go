@@ -42,7 +42,7 @@ func (c *Caller) limits(name string) string {
 
 // Limits returns all limits.
 func (c *Caller) Limits(ctx context.Context) ([]Limit, error) {
-	return pages[Limit](ctx, c, c.limits(""))
+	return pages[Limit](ctx, c, c.limits(""), nil)
 }
 
 // Limit returns one limit, with the keys that it refuses now.

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"time"
@@ -70,6 +71,27 @@ func (c *Caller) NewActivity(ctx context.Context, d Draft) (string, error) {
 	return out.ActivityID, err
 }
 
+// OwnActivity is a sale as its merchant sees it.
+type OwnActivity struct {
+	ActivityID string `json:"activity_id"`
+	Title      string `json:"title"`
+	State      string `json:"state"`
+}
+
+// OwnActivity returns a sale of the caller's merchant, in any state. A sale of another merchant is not_found.
+func (c *Caller) OwnActivity(ctx context.Context, activityID string) (OwnActivity, error) {
+	var out OwnActivity
+	err := c.do(ctx, call{
+		method: http.MethodGet, url: c.origins.Inventory + "/v1/merchant/activities/" + url.PathEscape(activityID),
+	}, &out)
+	return out, err
+}
+
+// OwnActivities returns all sales of the caller's merchant, in any state.
+func (c *Caller) OwnActivities(ctx context.Context) ([]OwnActivity, error) {
+	return pages[OwnActivity](ctx, c, c.origins.Inventory+"/v1/merchant/activities", nil)
+}
+
 // Change changes the state of a sale; change is publish, pause, resume or end. Each may be repeated.
 func (c *Caller) Change(ctx context.Context, activityID, change string) error {
 	err := c.do(ctx, call{
@@ -122,14 +144,16 @@ func (c *Caller) Stock(ctx context.Context, activityID string) (Stock, error) {
 
 // LedgerRow is one reservation of the ledger.
 type LedgerRow struct {
-	OrderSN string `json:"order_sn"`
-	UserID  string `json:"user_id"`
-	State   string `json:"state"` // reserved, sold, released, rejected
+	OrderSN string   `json:"order_sn"`
+	UserID  string   `json:"user_id"`
+	State   string   `json:"state"`   // reserved, sold, released, rejected
+	Contact *Contact `json:"contact"` // nil if the buyer gave none
 }
 
 // Ledger returns all rows of the ledger of a sale.
 func (c *Caller) Ledger(ctx context.Context, activityID string) ([]LedgerRow, error) {
-	return pages[LedgerRow](ctx, c, c.origins.Inventory+"/v1/merchant/activities/"+url.PathEscape(activityID)+"/orders")
+	list := c.origins.Inventory + "/v1/merchant/activities/" + url.PathEscape(activityID) + "/orders"
+	return pages[LedgerRow](ctx, c, list, nil)
 }
 
 // DeadLetter is a message item that could not be processed.
@@ -137,7 +161,16 @@ type DeadLetter map[string]any
 
 // DeadLetters returns all open dead letters.
 func (c *Caller) DeadLetters(ctx context.Context) ([]DeadLetter, error) {
-	return pages[DeadLetter](ctx, c, c.origins.Inventory+"/v1/merchant/dead-letters")
+	return c.DeadLettersOf(ctx, "")
+}
+
+// DeadLettersOf returns all open dead letters of one merchant; "" means of all merchants.
+func (c *Caller) DeadLettersOf(ctx context.Context, merchantID string) ([]DeadLetter, error) {
+	query := url.Values{}
+	if merchantID != "" {
+		query.Set("merchant_id", merchantID)
+	}
+	return pages[DeadLetter](ctx, c, c.origins.Inventory+"/v1/merchant/dead-letters", query)
 }
 
 // ResolveDeadLetter replays or rejects a dead letter; action is "replay" or "reject".
@@ -174,11 +207,12 @@ func (c *Caller) Reconcile(ctx context.Context, activityID string) (Reconciliati
 	return out, err
 }
 
-// pages returns the items of all pages of a list.
-func pages[T any](ctx context.Context, c *Caller, list string) ([]T, error) {
+// pages returns the items of all pages of a list. filter may be nil.
+func pages[T any](ctx context.Context, c *Caller, list string, filter url.Values) ([]T, error) {
 	var all []T
 	for cursor := ""; ; {
 		query := url.Values{"limit": {"100"}}
+		maps.Copy(query, filter)
 		if cursor != "" {
 			query.Set("cursor", cursor)
 		}

@@ -133,7 +133,19 @@ func TestDevTokens(t *testing.T) {
 	activity := r.sale(10)
 	got := r.call("POST", "/v1/dev/tokens", "", `{"user_id":"42","roles":["merchant"]}`).is(t, 200, "")
 	r.call("POST", "/v1/activities/"+activity+"/paths", got.str("token"), nil).is(t, http.StatusCreated, "")
-	for _, bad := range []string{`{}`, `{"user_id":"a b"}`, `{"user_id":"1","roles":["root"]}`, `{"user_id":"1","ttl":1}`} {
+
+	verifier, err := auth.NewVerifier(settings.Auth{HS256Secrets: []string{settings.DevelopmentAuthSecret}}, nil)
+	require.NoError(t, err)
+	got = r.call("POST", "/v1/dev/tokens", "", `{"user_id":"42","roles":["merchant"],"merchant_id":"m-1"}`).is(t, 200, "")
+	id, err := verifier.Verify(t.Context(), got.str("token"))
+	require.NoError(t, err)
+	require.Equal(t, auth.Identity{UserID: "42", Roles: []auth.Role{auth.Merchant}, MerchantID: "m-1"}, id)
+
+	for _, bad := range []string{
+		`{}`, `{"user_id":"a b"}`, `{"user_id":"1","roles":["root"]}`, `{"user_id":"1","ttl":1}`,
+		`{"user_id":"1","merchant_id":""}`, `{"user_id":"1","merchant_id":"a b"}`, `{"user_id":"1","merchant_id":7}`,
+		`{"user_id":"1","roles":["merchant"],"merchant_id":"` + strings.Repeat("m", 65) + `"}`,
+	} {
 		r.call("POST", "/v1/dev/tokens", "", bad).is(t, http.StatusBadRequest, contract.CodeInvalidRequest)
 	}
 	off := newRig(t, setup{cfg: func(c *config) { c.DevTokens = false }})

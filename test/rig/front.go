@@ -12,7 +12,7 @@ import (
 )
 
 // front is a load balancer for the processes of a service: each new connection goes to the next process that accepts
-// it, and ends when that process ends.
+// it and has not been taken out of turn. A connection ends when its process ends.
 type front struct {
 	addr     string
 	backends []string
@@ -22,6 +22,7 @@ type front struct {
 	mu     sync.Mutex
 	closed bool
 	open   map[net.Conn]struct{}
+	out    map[string]bool // backends that get no new connections
 }
 
 // before starts a front that listens until the test ends.
@@ -29,7 +30,7 @@ func before(t testing.TB, backends ...string) *front {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	f := &front{addr: l.Addr().String(), backends: backends, open: make(map[net.Conn]struct{})}
+	f := &front{addr: l.Addr().String(), backends: backends, open: make(map[net.Conn]struct{}), out: make(map[string]bool)}
 	f.work.Go(func() {
 		for {
 			caller, err := l.Accept()
@@ -81,11 +82,27 @@ func (f *front) dial() net.Conn {
 	turn := f.turn.Add(1)
 	for i := range f.backends {
 		addr := f.backends[(turn+uint64(i))%uint64(len(f.backends))]
+		if f.isOut(addr) {
+			continue
+		}
 		if conn, err := net.DialTimeout("tcp", addr, 2*time.Second); err == nil {
 			return conn
 		}
 	}
 	return nil
+}
+
+// takeOut ends or resumes new connections to a backend. Open connections stay.
+func (f *front) takeOut(backend string, out bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.out[backend] = out
+}
+
+func (f *front) isOut(backend string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.out[backend]
 }
 
 // keep records an open connection, and reports false if the front is closed.

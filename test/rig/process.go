@@ -21,6 +21,7 @@ type Process struct {
 	URL   string // public API
 	Admin string // admin listener
 
+	fronts map[string]*front // by the address of the process behind it
 	binary string
 	env    []string
 	log    string
@@ -85,6 +86,23 @@ func (p *Process) Stop(t testing.TB) {
 		<-p.done
 	}
 	p.cmd = nil
+}
+
+// Restart stops the process as Stop does and starts it with its present settings. As with a load balancer that knows
+// which processes are ready, the process gets no new connections from the front until it is ready again.
+func (p *Process) Restart(t testing.TB) {
+	t.Helper()
+	p.takeOut(true)
+	p.Stop(t)
+	p.Start(t)
+	p.WaitReady(t)
+	p.takeOut(false)
+}
+
+func (p *Process) takeOut(out bool) {
+	for addr, f := range p.fronts {
+		f.takeOut(addr, out)
+	}
 }
 
 // WaitReady waits until /readyz responds 200.

@@ -60,7 +60,7 @@ func (r *Rig) Links(t testing.TB) []*Link {
 		l := between(p, "rocketmq")
 		p.Set("ROCKETMQ_NAMESRV", l.to(t, l.renameBrokers(t, r.Dependencies.NameServer)))
 	}
-	internal, err := url.Parse(r.Inventory.setting("ORDER_INTERNAL_URL"))
+	internal, err := url.Parse(r.Inventory.Setting("ORDER_INTERNAL_URL"))
 	require.NoError(t, err)
 	r.Inventory.Set("ORDER_INTERNAL_URL", "http://"+between(r.Inventory, "order").to(t, internal.Host))
 	return links

@@ -97,7 +97,7 @@ func New(t testing.TB, opts ...Option) *Rig {
 			"ROCKETMQ_NAMESRV="+p.NameServer, "ROCKETMQ_PREFIX="+p.TopicPrefix, "PATH="+os.Getenv("PATH"), "HOME="+logs)
 		out := &Process{
 			Name: name, URL: "http://" + public, Admin: "http://" + admin,
-			binary: filepath.Join(bin, name), env: append(env, p.extra...),
+			fronts: map[string]*front{}, binary: filepath.Join(bin, name), env: append(env, p.extra...),
 		}
 		if instance > 0 {
 			out.Name += "-" + strconv.Itoa(instance+1)
@@ -112,7 +112,7 @@ func New(t testing.TB, opts ...Option) *Rig {
 		seckills = append(seckills, process("seckill", i))
 		orders = append(orders, process("order", i, "MYSQL_DSN="+p.OrderDSN, "INTERNAL_ADDR="+internals[i]))
 	}
-	internal := oneAddress(t, internals)
+	internal := oneAddress(t, orders, internals)
 	for i := range p.instances {
 		inventories = append(inventories,
 			process("inventory", i, "MYSQL_DSN="+p.InventoryDSN, "ORDER_INTERNAL_URL=http://"+internal))
@@ -171,16 +171,20 @@ func origin(t testing.TB, processes []*Process) string {
 	for i, p := range processes {
 		addrs[i] = strings.TrimPrefix(p.URL, "http://")
 	}
-	return "http://" + oneAddress(t, addrs)
+	return "http://" + oneAddress(t, processes, addrs)
 }
 
-// oneAddress returns one address for all of these.
-func oneAddress(t testing.TB, addrs []string) string {
+// oneAddress returns one address for all of these, one of each process.
+func oneAddress(t testing.TB, processes []*Process, addrs []string) string {
 	t.Helper()
 	if len(addrs) == 1 {
 		return addrs[0]
 	}
-	return before(t, addrs...).addr
+	f := before(t, addrs...)
+	for i, p := range processes {
+		p.fronts[addrs[i]] = f
+	}
+	return f.addr
 }
 
 // PrepareBroker creates the topics and the retry topics.

@@ -11,8 +11,8 @@ import (
 // Set changes a setting of the process. It applies at the next start.
 func (p *Process) Set(name, value string) { p.env = append(p.env, name+"="+value) }
 
-// setting returns the value with which the process is started.
-func (p *Process) setting(name string) (value string) {
+// Setting returns the value with which the process is started next.
+func (p *Process) Setting(name string) (value string) {
 	for _, kv := range p.env { // the last one counts
 		if v, ok := strings.CutPrefix(kv, name+"="); ok {
 			value = v

@@ -8,6 +8,7 @@ import (
 
 	"flashsale.internal/flashctl/client"
 	"flashsale.internal/flashctl/client/purchase"
+	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/contract"
 )
 
@@ -24,7 +25,7 @@ func (c *buyCmd) Run(e env) error {
 	if c.User == "" {
 		c.User = "u" + strconv.FormatInt(time.Now().UnixMilli(), 36)
 	}
-	b, err := e.as(c.User)
+	b, err := e.as(auth.Identity{UserID: c.User})
 	if err != nil {
 		return err
 	}

@@ -24,15 +24,15 @@ type commands struct {
 	DeadLetters deadLettersCmd `cmd:"" help:"List, replay or reject dead letters."`
 	Limits      limitsCmd      `cmd:"" help:"Read, try and change the limits of all services."`
 	Reconcile   reconcileCmd   `cmd:"" help:"Compare gate, ledger and allowances of a sale and repair mismatches; fails if one remains."`
-	Demo        demoCmd        `cmd:"" help:"Run a whole sale and check every count."`
+	Demo        demoCmd        `cmd:"" help:"Run the sales of two merchants side by side and check every count."`
 }
 
 const description = `Calls a running system at BASE_URL, or at SECKILL_URL, ORDER_URL and INVENTORY_URL, if they
 are set. Otherwise it calls the three services of "make up" or the one process of "make run", whichever responds.
 
 FLASHCTL_TOKEN is the token of your identity provider for the commands of merchants and operators, and for "buy".
-Without it flashctl signs tokens with AUTH_HS256_SECRET (and AUTH_AUDIENCE, AUTH_ISSUER). Without that secret it
-requests development tokens from the services, which issue them in development only.`
+Without it flashctl signs tokens with the first secret of AUTH_HS256_SECRET (and AUTH_AUDIENCE, AUTH_ISSUER), for
+the merchant of --merchant. Without that secret it requests development tokens from the services, which issue them in development only.`
 
 // env is the environment of a command.
 type env struct {
@@ -54,23 +54,24 @@ func (e env) connect(opts client.Options) (*client.Client, error) {
 	return client.New(origins, opts), nil
 }
 
-// as returns a caller with the token FLASHCTL_TOKEN, or else with a token of this user and these roles.
-func (e env) as(userID string, roles ...auth.Role) (*client.Caller, error) {
-	return e.asWithTimeout(0, userID, roles...)
-}
+// as returns a caller with the token FLASHCTL_TOKEN, or else with a token for id.
+func (e env) as(id auth.Identity) (*client.Caller, error) { return e.asWithTimeout(0, id) }
 
 // asWithTimeout is as with a time-out for each call; 0 means the default.
-func (e env) asWithTimeout(timeout time.Duration, userID string, roles ...auth.Role) (*client.Caller, error) {
+func (e env) asWithTimeout(timeout time.Duration, id auth.Identity) (*client.Caller, error) {
 	c, err := e.connect(client.Options{Timeout: timeout})
 	if err != nil {
 		return nil, err
 	}
 	if token := os.Getenv("FLASHCTL_TOKEN"); token != "" {
+		if id.MerchantID != "" {
+			return nil, errors.New("--merchant has no effect with FLASHCTL_TOKEN: the claims of that token name the merchant")
+		}
 		return c.As(token), nil
 	}
-	token, err := c.Token(e.ctx, userID, roles...)
+	token, err := c.TokenFor(e.ctx, id)
 	if err != nil {
-		return nil, fmt.Errorf("token for %s: %w", userID, err)
+		return nil, fmt.Errorf("token for %s: %w", id.UserID, err)
 	}
 	return c.As(token), nil
 }
@@ -108,6 +109,7 @@ func Run(ctx context.Context, args []string, out, errs io.Writer) int {
 }
 
 type tokenCmd struct {
+	merchantFlag
 	User string        `required:"" help:"User id."`
 	Role []auth.Role   `help:"merchant or operator." enum:"merchant,operator"`
 	TTL  time.Duration `default:"12h" help:"Lifetime."`
@@ -119,7 +121,7 @@ func (c *tokenCmd) Run(e env) error {
 	if err != nil {
 		return err
 	}
-	id := auth.Identity{UserID: c.User, Roles: c.Role}
+	id := auth.Identity{UserID: c.User, Roles: c.Role, MerchantID: string(c.Merchant)}
 	secret := signing.secretOr(settings.DevelopmentAuthSecret)
 	token, err := auth.MintFor(secret, id, c.TTL, signing.Audience, signing.Issuer)
 	if err != nil {

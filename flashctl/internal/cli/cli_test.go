@@ -2,6 +2,8 @@ package cli_test
 
 import (
 	"bytes"
+	"encoding/base64"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -139,7 +141,11 @@ func TestInvalidArgumentsAreReported(t *testing.T) {
 		{[]string{}, "expected one of"},
 		{[]string{"token"}, "missing flags: --user"},
 		{[]string{"token", "--user", "42", "--role", "king"}, "must be one of"},
+		{[]string{"sale", "create", "--merchant", "a b"}, `"a b" is not 1 to 64 of`},
 		{[]string{"demo", "--units", "3"}, "3 units are not an even number"},
+		{[]string{"demo", "--merchant", "m1"}, "are not two different merchants"},
+		{[]string{"demo", "--merchant", "m1,m1"}, "are not two different merchants"},
+		{[]string{"demo", "--merchant", "m1,m 2"}, `"m 2" is not 1 to 64 of`},
 		{[]string{"demo", "--pieces", "3"}, "3 units are not an even number"}, // the old name of the flag
 		{[]string{"demo", "--buyers", "5"}, "fewer than two for each"},
 		{[]string{"demo", "--pay-within", "1500ms"}, "not whole seconds"},
@@ -149,4 +155,66 @@ func TestInvalidArgumentsAreReported(t *testing.T) {
 		require.Equal(t, 2, status, c.args)
 		require.Contains(t, errs, c.want)
 	}
+}
+
+// Every command of a merchant acts for the merchant of --merchant, and for none that it names without the flag.
+func TestMerchantFlag(t *testing.T) {
+	var queries, tokens []string
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		queries = append(queries, r.URL.RawQuery)
+		tokens = append(tokens, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"activity_id":"7","skus":[{"sku_id":"1"}],"items":[]}`))
+	}))
+	t.Cleanup(srv.Close)
+	t.Setenv("BASE_URL", srv.URL)
+	t.Setenv("AUTH_HS256_SECRET", settings.DevelopmentAuthSecret+",the-old-secret-of-a-rotation")
+	for _, command := range []string{
+		"sale create", "sale publish 7", "sale pause 7", "sale resume 7", "sale end 7", "sale watch 7 --once",
+		"dead-letters list", "dead-letters replay 7", "dead-letters reject 7", "reconcile 7",
+	} {
+		for _, merchant := range []string{"", "m-1"} {
+			queries, tokens = nil, nil
+			args := strings.Fields(command)
+			if merchant != "" {
+				args = append(args, "--merchant", merchant)
+			}
+			status, _, errs := run(t, args...)
+			require.Zero(t, status, "%s: %s", command, errs)
+			require.NotEmpty(t, tokens, command)
+			for _, token := range tokens {
+				require.Equal(t, merchant, claimOf(t, token, "merchant_id"), command)
+			}
+			if command == "dead-letters list" && merchant != "" {
+				require.Contains(t, queries[0], "merchant_id=m-1")
+			}
+		}
+	}
+
+	status, out, errs := run(t, "token", "--user", "42", "--role", "merchant", "--merchant", "m-1")
+	require.Zero(t, status, errs)
+	require.Equal(t, "m-1", claimOf(t, strings.TrimSpace(out), "merchant_id"))
+	v, err := auth.NewVerifier(settings.Auth{HS256Secrets: []string{settings.DevelopmentAuthSecret}}, nil)
+	require.NoError(t, err)
+	id, err := v.Verify(t.Context(), strings.TrimSpace(out))
+	require.NoError(t, err, "the first secret of the list signs")
+	require.Equal(t, auth.Identity{UserID: "42", Roles: []auth.Role{auth.Merchant}, MerchantID: "m-1"}, id)
+
+	t.Setenv("FLASHCTL_TOKEN", "of.a.merchant")
+	status, _, errs = run(t, "sale", "end", "7", "--merchant", "m-1")
+	require.Equal(t, 1, status)
+	require.Contains(t, errs, "--merchant has no effect with FLASHCTL_TOKEN")
+}
+
+// claimOf returns a claim of a token that is a string; "" if the token does not have it.
+func claimOf(t *testing.T, token, name string) string {
+	t.Helper()
+	parts := strings.Split(token, ".")
+	require.Len(t, parts, 3)
+	raw, err := base64.RawURLEncoding.DecodeString(parts[1])
+	require.NoError(t, err)
+	var claims map[string]any
+	require.NoError(t, json.Unmarshal(raw, &claims))
+	value, _ := claims[name].(string)
+	return value
 }

@@ -27,7 +27,7 @@ type limitArg struct {
 
 // operate calls do with an operator's caller.
 func operate(e env, do func(o *client.Caller) error) error {
-	o, err := e.as(merchantID, auth.Operator)
+	o, err := e.as(merchantFlag{}.caller(auth.Operator))
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,7 @@ type loadCmd struct {
 }
 
 type buyersCmd struct {
+	merchantFlag
 	Activity  string        `help:"Id of the sale; a new sale by default."`
 	Stock     int64         `default:"1000" help:"Units of the new sale."`
 	PayWithin time.Duration `default:"15m" help:"Pay window of the new sale."`
@@ -52,7 +53,7 @@ func (c *buyersCmd) Run(e env) error {
 		return err
 	}
 	defer cl.Close()
-	token, err := cl.Token(e.ctx, merchantID, auth.Merchant)
+	token, err := cl.TokenFor(e.ctx, c.caller(auth.Merchant))
 	if err != nil {
 		return err
 	}

@@ -12,15 +12,15 @@ type deadLettersCmd struct {
 	Reject deadLettersRejectCmd `cmd:"" help:"Release the units of a dead letter; its purchase fails."`
 }
 
-type deadLettersListCmd struct{}
+type deadLettersListCmd struct{ merchantFlag }
 
-func (*deadLettersListCmd) Run(e env) error {
-	o, err := e.as(merchantID, auth.Operator)
+func (c *deadLettersListCmd) Run(e env) error {
+	o, err := e.as(c.caller(auth.Operator))
 	if err != nil {
 		return err
 	}
 	defer o.Close()
-	deadLetters, err := o.DeadLetters(e.ctx)
+	deadLetters, err := o.DeadLettersOf(e.ctx, string(c.Merchant))
 	if err != nil {
 		return err
 	}
@@ -34,16 +34,17 @@ func (*deadLettersListCmd) Run(e env) error {
 }
 
 type deadLetterArg struct {
+	merchantFlag
 	ID string `arg:"" help:"Id of the dead letter."`
 }
 
-func (a deadLetterArg) resolve(e env, action string) error {
-	o, err := e.as(merchantID, auth.Operator)
+func (c deadLetterArg) resolve(e env, action string) error {
+	o, err := e.as(c.caller(auth.Operator))
 	if err != nil {
 		return err
 	}
 	defer o.Close()
-	return o.ResolveDeadLetter(e.ctx, a.ID, action)
+	return o.ResolveDeadLetter(e.ctx, c.ID, action)
 }
 
 type (

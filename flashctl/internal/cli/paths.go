@@ -16,6 +16,7 @@ import (
 )
 
 type pathsCmd struct {
+	merchantFlag
 	Activity string        `help:"Id of the sale; a new sale by default."`
 	Rate     float64       `default:"5000" help:"Calls a second (open loop)."`
 	For      time.Duration `default:"20s" help:"Duration."`
@@ -43,7 +44,7 @@ func (c *pathsCmd) Run(e env) error {
 		return err
 	}
 	defer cl.Close()
-	token, err := cl.Token(e.ctx, merchantID, auth.Merchant)
+	token, err := cl.TokenFor(e.ctx, c.caller(auth.Merchant))
 	if err != nil {
 		return err
 	}

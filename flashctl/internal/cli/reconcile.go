@@ -14,11 +14,11 @@ import (
 // errDifferences makes flashctl reconcile exit with status 1.
 var errDifferences = errors.New("some differences were not repaired")
 
-type reconcileCmd struct{ activityArg }
+type reconcileCmd struct{ ownActivityArg }
 
 // Run makes one call without retries: a repeated call would compare again and return only what the first one left.
 func (c *reconcileCmd) Run(e env) error {
-	o, err := e.asWithTimeout(time.Minute, merchantID, auth.Operator)
+	o, err := e.asWithTimeout(time.Minute, c.caller(auth.Operator))
 	if err != nil {
 		return err
 	}

@@ -9,9 +9,6 @@ import (
 	"flashsale.internal/pkg/auth"
 )
 
-// merchantID is the user id of flashctl's tokens with a role. The log of changes records it.
-const merchantID = "flashctl"
-
 type saleCmd struct {
 	Create  saleCreateCmd  `cmd:"" help:"Create a product and a sale of it; prints the ids of sale and SKU."`
 	Publish salePublishCmd `cmd:"" help:"Publish a sale."`
@@ -22,6 +19,7 @@ type saleCmd struct {
 }
 
 type saleCreateCmd struct {
+	merchantFlag
 	Title     string        `default:"A sale" help:"Title for buyers."`
 	Product   string        `default:"Phone" help:"Name of the product."`
 	Stock     int64         `default:"100" help:"Units."`
@@ -35,7 +33,7 @@ type saleCreateCmd struct {
 }
 
 func (c *saleCreateCmd) Run(e env) error {
-	m, err := e.as(merchantID, auth.Merchant)
+	m, err := e.as(c.caller(auth.Merchant))
 	if err != nil {
 		return err
 	}
@@ -66,21 +64,27 @@ type activityArg struct {
 	Activity string `arg:"" help:"Id of the sale."`
 }
 
+// ownActivityArg is an activity of the merchant for whom the command acts.
+type ownActivityArg struct {
+	activityArg
+	merchantFlag
+}
+
 // change makes one of the four state changes; they differ in the verb only.
-func (a activityArg) change(e env, verb string) error {
-	m, err := e.as(merchantID, auth.Merchant)
+func (c ownActivityArg) change(e env, verb string) error {
+	m, err := e.as(c.caller(auth.Merchant))
 	if err != nil {
 		return err
 	}
 	defer m.Close()
-	return m.Change(e.ctx, a.Activity, verb)
+	return m.Change(e.ctx, c.Activity, verb)
 }
 
 type (
-	salePublishCmd struct{ activityArg }
-	salePauseCmd   struct{ activityArg }
-	saleResumeCmd  struct{ activityArg }
-	saleEndCmd     struct{ activityArg }
+	salePublishCmd struct{ ownActivityArg }
+	salePauseCmd   struct{ ownActivityArg }
+	saleResumeCmd  struct{ ownActivityArg }
+	saleEndCmd     struct{ ownActivityArg }
 )
 
 func (c *salePublishCmd) Run(e env) error { return c.change(e, "publish") }
@@ -89,13 +93,13 @@ func (c *saleResumeCmd) Run(e env) error  { return c.change(e, "resume") }
 func (c *saleEndCmd) Run(e env) error     { return c.change(e, "end") }
 
 type saleWatchCmd struct {
-	activityArg
+	ownActivityArg
 	Every time.Duration `default:"1s" help:"Interval."`
 	Once  bool          `help:"Print once and exit."`
 }
 
 func (c *saleWatchCmd) Run(e env) error {
-	m, err := e.as(merchantID, auth.Merchant)
+	m, err := e.as(c.caller(auth.Merchant))
 	if err != nil {
 		return err
 	}

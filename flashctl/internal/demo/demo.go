@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"sync"
 	"time"
 
 	"flashsale.internal/flashctl/client"
@@ -14,30 +15,69 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// run is one demo in progress.
+// run is the sale of one merchant in progress.
 type run struct {
 	plan     Plan
+	sale     Sale
 	client   *client.Client
 	merchant *client.Caller
-	table    *Table
-	progress io.Writer
+	table    *table
+	progress *progress
+	buyers   []purchase.Buyer
 
-	buyers     []purchase.Buyer
 	activityID string
 	lines      []contract.Line
+	paid       []*winner
 }
 
 // ErrWrong is returned by Run if a row of the table is not as expected.
 var ErrWrong = errors.New("a value is not as expected")
 
-// Run runs the sale and writes its progress as text. After an error the table holds the rows up to the failed step.
-func Run(ctx context.Context, c *client.Client, plan Plan, progress io.Writer) (*Table, error) {
-	r := &run{plan: plan, client: c, progress: progress, table: &Table{began: time.Now()}}
-	err := r.runSteps(ctx)
-	if err == nil && r.table.Wrong() > 0 {
-		err = ErrWrong
+// Run runs the sales and writes their progress as text. After an error the report holds the rows up to the failed step.
+func Run(ctx context.Context, c *client.Client, plan Plan, out io.Writer) (*Report, error) {
+	border := &table{title: "the merchants", began: time.Now()}
+	report := &Report{}
+	// The buyers are created in one call, because users of two calls might be the same.
+	buyers, err := purchase.NewBuyers(ctx, c, plan.Sales[0].Buyers+plan.Sales[1].Buyers)
+	if err != nil {
+		return report, err
 	}
-	return r.table, err
+	var runs [2]*run
+	p := &progress{out: out, began: border.began}
+	for i, sale := range plan.Sales {
+		runs[i] = &run{
+			plan: plan, sale: sale, client: c, progress: p, buyers: buyers[:sale.Buyers],
+			table: &table{title: "merchant " + sale.Merchant, began: border.began},
+		}
+		buyers = buyers[sale.Buyers:]
+		report.tables = append(report.tables, runs[i].table)
+	}
+	report.tables = append(report.tables, border)
+	if err := both(runs, func(r *run) error { return r.runSteps(ctx) }); err != nil {
+		return report, err
+	}
+	if err := checkBorder(ctx, border, runs); err != nil {
+		return report, fmt.Errorf("border between the merchants: %w", err)
+	}
+	if report.Wrong() > 0 {
+		return report, ErrWrong
+	}
+	return report, both(runs, func(r *run) error { return r.merchant.Change(ctx, r.activityID, "end") })
+}
+
+// both calls do for the two sales at the same time.
+func both(runs [2]*run, do func(r *run) error) error {
+	var errs [2]error
+	var work sync.WaitGroup
+	for i, r := range runs {
+		work.Go(func() {
+			if err := do(r); err != nil {
+				errs[i] = fmt.Errorf("merchant %s: %w", r.sale.Merchant, err)
+			}
+		})
+	}
+	work.Wait()
+	return errors.Join(errs[:]...)
 }
 
 func (r *run) runSteps(ctx context.Context) error {
@@ -57,12 +97,12 @@ func (r *run) runSteps(ctx context.Context) error {
 	if err := r.checked("second wave", r.secondWave(ctx, losers)); err != nil {
 		return err
 	}
-	return r.end(ctx)
+	return r.checkEnd(ctx)
 }
 
 // checked returns an error after a step that failed or added a wrong row: the later steps would only repeat it.
 func (r *run) checked(step string, err error) error {
-	if err == nil && r.table.Wrong() > 0 {
+	if err == nil && r.table.wrong() > 0 {
 		err = ErrWrong
 	}
 	if err != nil {
@@ -71,17 +111,16 @@ func (r *run) checked(step string, err error) error {
 	return nil
 }
 
-// open creates the sale, the buyers and their tokens.
+// open creates and publishes the sale.
 func (r *run) open(ctx context.Context) error {
-	r.logf("opening a sale of %d units on %s", r.plan.Units, r.client.Origins())
-	token, err := r.client.Token(ctx, "demo-merchant", auth.Merchant)
+	r.logf("opening a sale of %d units on %s", r.sale.Units, r.client.Origins())
+	token, err := r.client.TokenFor(ctx, auth.Identity{
+		UserID: "demo-merchant", Roles: []auth.Role{auth.Merchant}, MerchantID: r.sale.Merchant,
+	})
 	if err != nil {
 		return err
 	}
 	r.merchant = r.client.As(token)
-	if r.buyers, err = purchase.NewBuyers(ctx, r.client, r.plan.Buyers); err != nil {
-		return err
-	}
 	sku, err := r.merchant.NewProduct(ctx, client.Product{Name: "Demo phone", ListPrice: 99900, Currency: "EUR"})
 	if err != nil {
 		return err
@@ -93,7 +132,7 @@ func (r *run) open(ctx context.Context) error {
 		EndsAt:       now.Add(time.Hour),
 		PerUserLimit: 1,
 		PayWithinS:   int64(r.plan.PayWithin / time.Second),
-		Items:        []client.Item{{SKUID: sku, Price: 49900, Stock: int64(r.plan.Units)}},
+		Items:        []client.Item{{SKUID: sku, Price: 49900, Stock: int64(r.sale.Units)}},
 	})
 	if err != nil {
 		return err
@@ -111,6 +150,7 @@ type winner struct {
 	purchase.Buyer
 	orderSN string
 	order   client.Order
+	contact client.Contact // as it was stored
 }
 
 // buyAll makes one attempt to buy for each buyer. It returns the accepted buyers, and those refused as sold out.
@@ -141,22 +181,22 @@ func (r *run) buyAll(ctx context.Context, buyers []purchase.Buyer) (won []*winne
 }
 
 func (r *run) firstWave(ctx context.Context) ([]*winner, []purchase.Buyer, error) {
-	r.logf("%d buyers buy", r.plan.Buyers)
+	r.logf("%d buyers buy", r.sale.Buyers)
 	winners, losers, err := r.buyAll(ctx, r.buyers)
 	if err != nil {
 		return nil, nil, err
 	}
-	r.table.headline(fmt.Sprintf("%d buyers have bought", r.plan.Buyers))
-	r.table.count("accepted", int64(r.plan.Units), int64(len(winners)))
-	r.table.count("refused as sold out", int64(r.plan.Buyers-r.plan.Units), int64(len(losers)))
+	r.table.headline(fmt.Sprintf("%d buyers have bought", r.sale.Buyers))
+	r.table.count("accepted", int64(r.sale.Units), int64(len(winners)))
+	r.table.count("refused as sold out", int64(r.sale.Buyers-r.sale.Units), int64(len(losers)))
 	if err := r.awaitOrders(ctx, winners); err != nil {
 		return nil, nil, err
 	}
-	stock, err := r.settled(ctx, 0, int64(r.plan.Units), 0)
+	stock, err := r.settled(ctx, 0, int64(r.sale.Units), 0)
 	if err != nil {
 		return nil, nil, err
 	}
-	r.stockRows(stock, 0, int64(r.plan.Units), 0)
+	r.stockRows(stock, 0, int64(r.sale.Units), 0)
 	return winners, losers, nil
 }
 
@@ -192,14 +232,15 @@ func (r *run) awaitOrders(ctx context.Context, winners []*winner) error {
 }
 
 func (r *run) payHalf(ctx context.Context, winners []*winner) error {
-	r.logf("%d of them pay", r.plan.Paying())
-	paid, err := r.pay(ctx, winners[:min(r.plan.Paying(), len(winners))])
+	r.logf("%d of them pay", r.sale.Paying())
+	paid, err := r.pay(ctx, winners[:min(r.sale.Paying(), len(winners))])
 	if err != nil {
 		return err
 	}
 	r.table.headline("half of the winners paid")
-	r.table.count("orders paid", int64(r.plan.Paying()), int64(paid))
-	return nil
+	r.table.count("orders paid", int64(r.sale.Paying()), int64(paid))
+	r.paid = append(r.paid, winners[:min(r.sale.Paying(), len(winners))]...)
+	return r.giveContacts(ctx)
 }
 
 // pay pays these orders and waits until both the order and the status of the purchase are paid.
@@ -236,7 +277,7 @@ func (r *run) pay(ctx context.Context, winners []*winner) (paid int, err error) 
 
 // letExpire waits for the pay deadlines of the unpaid orders and checks that each was closed on time.
 func (r *run) letExpire(ctx context.Context, winners []*winner) error {
-	unpaid := winners[min(r.plan.Paying(), len(winners)):]
+	unpaid := winners[min(r.sale.Paying(), len(winners)):]
 	last := time.Now()
 	for _, w := range unpaid {
 		if w.order.ExpiresAt.After(last) {
@@ -284,10 +325,10 @@ func (r *run) letExpire(ctx context.Context, winners []*winner) error {
 		latest = max(latest, late)
 	}
 	r.table.headline("the others let their order expire")
-	r.table.count("orders closed, reason expired", int64(r.plan.Expiring()), int64(closed))
+	r.table.count("orders closed, reason expired", int64(r.sale.Expiring()), int64(closed))
 	r.table.fact("closed before the deadline", "never", lateness(earliest), earliest >= 0)
 	r.table.fact("closed after the deadline", "at most "+r.plan.LateAtMost.String(), lateness(latest), latest <= r.plan.LateAtMost)
-	released, sold := int64(r.plan.Expiring()), int64(r.plan.Paying())
+	released, sold := int64(r.sale.Expiring()), int64(r.sale.Paying())
 	stock, err := r.settled(ctx, released, 0, sold)
 	if err != nil {
 		return err
@@ -305,7 +346,7 @@ func lateness(d time.Duration) string {
 }
 
 func (r *run) secondWave(ctx context.Context, losers []purchase.Buyer) error {
-	units := r.plan.Expiring()
+	units := r.sale.Expiring()
 	r.logf("the %d refused buyers buy again", len(losers))
 	winners, rest, err := r.buyAll(ctx, losers)
 	if err != nil {
@@ -322,17 +363,18 @@ func (r *run) secondWave(ctx context.Context, losers []purchase.Buyer) error {
 		return err
 	}
 	r.table.count("orders paid", int64(units), int64(paid))
-	return nil
+	r.paid = append(r.paid, winners...)
+	return r.giveContacts(ctx)
 }
 
-// end checks stock and ledger and ends the sale.
-func (r *run) end(ctx context.Context) error {
-	stock, err := r.settled(ctx, 0, 0, int64(r.plan.Units))
+// checkEnd checks stock, ledger and contacts when everything is sold.
+func (r *run) checkEnd(ctx context.Context) error {
+	stock, err := r.settled(ctx, 0, 0, int64(r.sale.Units))
 	if err != nil {
 		return err
 	}
 	r.table.headline("everything is sold")
-	r.stockRows(stock, 0, 0, int64(r.plan.Units))
+	r.stockRows(stock, 0, 0, int64(r.sale.Units))
 	rows, err := r.merchant.Ledger(ctx, r.activityID)
 	if err != nil {
 		return err
@@ -344,11 +386,12 @@ func (r *run) end(ctx context.Context) error {
 			twice++
 		}
 	}
-	r.table.count("ledger: sold", int64(r.plan.Units), states["sold"])
-	r.table.count("ledger: released", int64(r.plan.Expiring()), states["released"])
+	r.table.count("ledger: sold", int64(r.sale.Units), states["sold"])
+	r.table.count("ledger: released", int64(r.sale.Expiring()), states["released"])
 	r.table.count("ledger: reserved or rejected", 0, states["reserved"]+states["rejected"])
 	r.table.count("buyers with more than one purchase", 0, twice)
-	return r.merchant.Change(ctx, r.activityID, "end")
+	r.checkContacts(rows)
+	return nil
 }
 
 // settled waits until the stock view is as expected, at most for SettleWithin, and returns the last view.
@@ -391,5 +434,19 @@ func triple(a, b, c int64) string { return fmt.Sprintf("%d, %d, %d", a, b, c) }
 func abs(n int64) int64 { return max(n, -n) }
 
 func (r *run) logf(format string, args ...any) {
-	fmt.Fprintf(r.progress, "%6.1fs  %s\n", time.Since(r.table.began).Seconds(), fmt.Sprintf(format, args...))
+	r.progress.printf("%s: %s", r.sale.Merchant, fmt.Sprintf(format, args...))
+}
+
+// progress writes lines of both sales, with the time since the start.
+type progress struct {
+	began time.Time
+
+	mu  sync.Mutex
+	out io.Writer
+}
+
+func (p *progress) printf(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fmt.Fprintf(p.out, "%6.1fs  %s\n", time.Since(p.began).Seconds(), fmt.Sprintf(format, args...))
 }

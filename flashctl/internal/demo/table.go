@@ -8,8 +8,36 @@ import (
 	"time"
 )
 
-// Table lists expected and actual values of the demo.
-type Table struct {
+// Report holds the tables of a demo: one for each sale, and one for the border between the merchants.
+type Report struct {
+	tables []*table
+}
+
+// Wrong returns the number of rows that are not as expected.
+func (r *Report) Wrong() int {
+	n := 0
+	for _, t := range r.tables {
+		n += t.wrong()
+	}
+	return n
+}
+
+// Print writes the tables as text.
+func (r *Report) Print(w io.Writer) error {
+	for i, t := range r.tables {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		if err := t.print(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// table lists expected and actual values.
+type table struct {
+	title string
 	rows  []row
 	began time.Time
 }
@@ -22,24 +50,24 @@ type row struct {
 	isHeadline bool
 }
 
-func (t *Table) since() time.Duration { return time.Since(t.began).Round(100 * time.Millisecond) }
+func (t *table) since() time.Duration { return time.Since(t.began).Round(100 * time.Millisecond) }
 
-func (t *Table) headline(text string) {
+func (t *table) headline(text string) {
 	t.rows = append(t.rows, row{at: t.since(), what: text, ok: true, isHeadline: true})
 }
 
 // count adds a row for a number that must be exact.
-func (t *Table) count(what string, want, got int64) {
+func (t *table) count(what string, want, got int64) {
 	t.rows = append(t.rows, row{at: t.since(), what: what, want: fmt.Sprint(want), got: fmt.Sprint(got), ok: want == got})
 }
 
 // fact adds a row for another condition.
-func (t *Table) fact(what, want, got string, ok bool) {
+func (t *table) fact(what, want, got string, ok bool) {
 	t.rows = append(t.rows, row{at: t.since(), what: what, want: want, got: got, ok: ok})
 }
 
-// Wrong returns the number of rows that are not as expected.
-func (t *Table) Wrong() int {
+// wrong returns the number of rows that are not as expected.
+func (t *table) wrong() int {
 	n := 0
 	for _, r := range t.rows {
 		if !r.ok {
@@ -49,11 +77,10 @@ func (t *Table) Wrong() int {
 	return n
 }
 
-// Print writes the table as text.
-func (t *Table) Print(w io.Writer) error {
+func (t *table) print(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(tw, "at\twhat\texpected\tactual\t")
-	fmt.Fprintln(tw, "--\t----\t--------\t------\t")
+	fmt.Fprintf(tw, "at\t%s\texpected\tactual\t\n", t.title)
+	fmt.Fprintf(tw, "--\t%s\t--------\t------\t\n", strings.Repeat("-", len(t.title)))
 	for _, r := range t.rows {
 		verdict := "ok"
 		if !r.ok {

@@ -3,10 +3,12 @@
 package shoptest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"strconv"
 	"sync"
 	"testing"
@@ -20,6 +22,8 @@ type Faults struct {
 	CloseLate   time.Duration // closes orders that long after the deadline
 	KeepsUnits  bool          // closes orders without releasing their units
 	LosesOrders int           // number of accepted purchases that fail later
+	Leaks       bool          // merchants read each other's sales
+	MixesUp     bool          // the merchant's list shows another contact than the buyer gave
 	Refuses     int           // every nth purchase is carried out and gets a 503; 0 means none
 }
 
@@ -38,6 +42,7 @@ type Shop struct {
 
 type sale struct {
 	id, sku  string
+	merchant string
 	total    int
 	left     int
 	payS     int64
@@ -53,6 +58,7 @@ type order struct {
 	created, expires        time.Time
 	paid, closed            time.Time
 	lost                    bool
+	contact                 object // nil if the buyer gave none
 }
 
 // Start starts a shop and stops it at the end of the test.
@@ -66,13 +72,17 @@ func Start(t testing.TB, faults Faults) *Shop {
 		"POST /v1/dev/tokens":                                s.token,
 		"POST /v1/merchant/products":                         s.product,
 		"POST /v1/merchant/activities":                       s.draft,
-		"POST /v1/merchant/activities/{id}/{change}":         s.change,
-		"GET /v1/merchant/activities/{id}/stock":             s.stock,
-		"GET /v1/merchant/activities/{id}/orders":            s.ledger,
+		"GET /v1/merchant/activities":                        s.ownSales,
+		"GET /v1/merchant/activities/{id}":                   s.owned(s.ownSale),
+		"POST /v1/merchant/activities/{id}/{change}":         s.owned(s.change),
+		"GET /v1/merchant/activities/{id}/stock":             s.owned(s.stock),
+		"GET /v1/merchant/activities/{id}/orders":            s.owned(s.ledger),
 		"POST /v1/activities/{id}/paths":                     s.path,
 		"POST /v1/activities/{id}/paths/{path}/reservations": s.reserve,
 		"GET /v1/activities/{id}/reservations/{sn}":          s.result,
 		"GET /v1/orders/{sn}":                                s.order,
+		"PUT /v1/orders/{sn}/contact":                        s.putContact,
+		"GET /v1/orders/{sn}/contact":                        s.contact,
 		"POST /v1/orders/{sn}/payments":                      s.pay,
 		"POST /v1/payments/{id}/sandbox":                     s.provider,
 	} {
@@ -112,7 +122,25 @@ func refuse(status int, code string) (int, any) {
 	return status, object{"status": status, "code": code}
 }
 
-func user(r *http.Request) string { return r.Header.Get("Authorization")[len("Bearer "):] }
+// user returns the user id of the token, which is user id, slash, merchant id.
+func user(r *http.Request) string { return path.Dir(r.Header.Get("Authorization")[len("Bearer "):]) }
+
+// merchant returns the merchant of the token.
+func merchant(r *http.Request) string { return path.Base(r.Header.Get("Authorization")) }
+
+// owned responds 404 to a merchant who does not own the sale.
+func (s *Shop) owned(h func(*http.Request) (int, any)) func(*http.Request) (int, any) {
+	return func(r *http.Request) (int, any) {
+		if a := s.sales[r.PathValue("id")]; a == nil || !s.reads(r, a) {
+			return refuse(http.StatusNotFound, "not_found")
+		}
+		return h(r)
+	}
+}
+
+func (s *Shop) reads(r *http.Request, a *sale) bool {
+	return a.merchant == merchant(r) || s.faults.Leaks
+}
 
 func (s *Shop) id() string {
 	s.next++
@@ -132,10 +160,11 @@ func (s *Shop) activity(r *http.Request) (int, any) {
 
 func (s *Shop) token(r *http.Request) (int, any) {
 	var in struct {
-		UserID string `json:"user_id"`
+		UserID     string `json:"user_id"`
+		MerchantID string `json:"merchant_id"`
 	}
 	_ = json.NewDecoder(r.Body).Decode(&in)
-	return http.StatusOK, object{"token": in.UserID}
+	return http.StatusOK, object{"token": in.UserID + "/" + cmp.Or(in.MerchantID, "default")}
 }
 
 func (s *Shop) product(*http.Request) (int, any) {
@@ -154,7 +183,10 @@ func (s *Shop) draft(r *http.Request) (int, any) {
 	if json.NewDecoder(r.Body).Decode(&in) != nil || len(in.Items) != 1 {
 		return refuse(http.StatusBadRequest, "invalid_request")
 	}
-	a := &sale{id: s.id(), sku: in.Items[0].SKUID, total: in.Items[0].Stock, payS: in.PayWithinS, starts: in.StartsAt}
+	a := &sale{
+		id: s.id(), merchant: merchant(r), sku: in.Items[0].SKUID, total: in.Items[0].Stock, payS: in.PayWithinS,
+		starts: in.StartsAt,
+	}
 	a.left = a.total + s.faults.Oversell
 	s.sales[a.id] = a
 	return http.StatusCreated, object{"activity_id": a.id, "state": "draft"}
@@ -164,6 +196,20 @@ func (s *Shop) change(r *http.Request) (int, any) {
 	a := s.sales[r.PathValue("id")]
 	a.ended = r.PathValue("change") == "end"
 	return http.StatusOK, object{"activity_id": a.id}
+}
+
+func (s *Shop) ownSale(r *http.Request) (int, any) {
+	return http.StatusOK, object{"activity_id": s.sales[r.PathValue("id")].id}
+}
+
+func (s *Shop) ownSales(r *http.Request) (int, any) {
+	items := []object{}
+	for _, a := range s.sales {
+		if s.reads(r, a) {
+			items = append(items, object{"activity_id": a.id})
+		}
+	}
+	return http.StatusOK, object{"items": items}
 }
 
 func (s *Shop) path(r *http.Request) (int, any) {
@@ -236,6 +282,27 @@ func (s *Shop) order(r *http.Request) (int, any) {
 	return http.StatusOK, out
 }
 
+func (s *Shop) putContact(r *http.Request) (int, any) {
+	o := s.orders[r.PathValue("sn")]
+	switch {
+	case o == nil || o.user != user(r):
+		return refuse(http.StatusNotFound, "not_found")
+	case o.state == "closed":
+		return refuse(http.StatusConflict, "state_conflict")
+	case json.NewDecoder(r.Body).Decode(&o.contact) != nil:
+		return refuse(http.StatusBadRequest, "invalid_request")
+	}
+	return http.StatusOK, o.contact
+}
+
+func (s *Shop) contact(r *http.Request) (int, any) {
+	o := s.orders[r.PathValue("sn")]
+	if o == nil || o.user != user(r) || o.contact == nil {
+		return refuse(http.StatusNotFound, "not_found")
+	}
+	return http.StatusOK, o.contact
+}
+
 func (s *Shop) pay(r *http.Request) (int, any) {
 	o := s.orders[r.PathValue("sn")]
 	if r.Header.Get("Idempotency-Key") == "" {
@@ -282,7 +349,11 @@ func (s *Shop) ledger(r *http.Request) (int, any) {
 	items := []object{}
 	for _, o := range a.orders[from:min(from+2, len(a.orders))] {
 		state := map[string]string{"pending": "reserved", "paid": "sold", "closed": "released"}[o.state]
-		items = append(items, object{"order_sn": o.sn, "user_id": o.user, "state": state})
+		row := object{"order_sn": o.sn, "user_id": o.user, "state": state, "contact": o.contact}
+		if s.faults.MixesUp && o.contact != nil {
+			row["contact"] = object{"name": "Another buyer", "phone": "+8613800000000"}
+		}
+		items = append(items, row)
 	}
 	out := object{"items": items}
 	if from+2 < len(a.orders) {

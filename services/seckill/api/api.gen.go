@@ -130,8 +130,10 @@ type DevToken struct {
 
 // DevTokenRequest defines model for DevTokenRequest.
 type DevTokenRequest struct {
-	Roles  *[]DevTokenRequestRoles `json:"roles,omitempty"`
-	UserId string                  `json:"user_id"`
+	// MerchantId the merchant for whom the caller acts; by default none
+	MerchantId *string                 `json:"merchant_id,omitempty"`
+	Roles      *[]DevTokenRequestRoles `json:"roles,omitempty"`
+	UserId     string                  `json:"user_id"`
 }
 
 // DevTokenRequestRoles defines model for DevTokenRequest.Roles.
