@@ -112,8 +112,7 @@ func TestHS256Tokens(t *testing.T) {
 		"other issuer":       {"Bearer " + hs(good("iss", "evil")), false},
 		"no issuer":          {"Bearer " + hs(good("iss", nil)), false},
 		"no sub":             {"Bearer " + hs(good("sub", nil)), false},
-		"malformed sub":      {"Bearer " + hs(good("sub", "a b")), false},
-		"long sub":           {"Bearer " + hs(good("sub", strings.Repeat("a", 65))), false},
+		"empty sub":          {"Bearer " + hs(good("sub", "")), false},
 		"sub is a number":    {"Bearer " + hs(good("sub", 42)), false},
 		"roles are a string": {"Bearer " + hs(good("roles", "operator")), false},
 		"cut":                {"Bearer " + whole[:len(whole)-3], false},
@@ -201,11 +200,16 @@ func TestExactlyOneSourceOfKeys(t *testing.T) {
 }
 
 func TestInternal(t *testing.T) {
+	const old = secret + "-old"
 	for name, c := range map[string]struct {
-		mine, sent string
-		status     int
+		mine   []string
+		sent   string
+		status int
 	}{
-		"right": {secret, secret, 200}, "wrong": {secret, secret + "x", 401}, "none": {secret, "", 401}, "unset": {"", "", 401}, "prefix": {secret, secret[:8], 401},
+		"right": {[]string{secret}, secret, 200}, "wrong": {[]string{secret}, secret + "x", 401}, "none": {[]string{secret}, "", 401},
+		"unset": {nil, "", 401}, "empty": {[]string{""}, "", 401}, "prefix": {[]string{secret}, secret[:8], 401},
+		"new": {[]string{secret, old}, secret, 200}, "old": {[]string{secret, old}, old, 200},
+		"neither": {[]string{secret, old}, "x", 401}, "both": {[]string{secret, old}, secret + "," + old, 401},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := httptest.NewRequest(http.MethodPost, "/", nil)
@@ -213,7 +217,7 @@ func TestInternal(t *testing.T) {
 				SignInternal(r, c.sent)
 			}
 			w := httptest.NewRecorder()
-			Internal(c.mine)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(w, r)
+			Internal(c.mine...)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(w, r)
 			require.Equal(t, c.status, w.Code)
 		})
 	}
@@ -229,7 +233,21 @@ type provider struct {
 func newProvider(t *testing.T) *provider {
 	t.Helper()
 	p := &provider{}
-	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	p.Server = httptest.NewServer(p.handler())
+	t.Cleanup(p.Close)
+	return p
+}
+
+func newTLSProvider(t *testing.T) *provider {
+	t.Helper()
+	p := &provider{}
+	p.Server = httptest.NewTLSServer(p.handler())
+	t.Cleanup(p.Close)
+	return p
+}
+
+func (p *provider) handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		p.hits.Add(1)
 		body := p.set.Load()
 		if body == nil {
@@ -237,9 +255,7 @@ func newProvider(t *testing.T) *provider {
 			return
 		}
 		_, _ = w.Write(*body)
-	}))
-	t.Cleanup(p.Close)
-	return p
+	})
 }
 
 func (p *provider) publish(t *testing.T, keys ...jose.JSONWebKey) {

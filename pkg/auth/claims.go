@@ -14,8 +14,8 @@ import (
 	"flashsale.internal/pkg/settings"
 )
 
-// claimRules say which tokens are accepted, apart from their signature and the checks of the parser, and which claims
-// name the caller.
+// claimRules decide which tokens are accepted, apart from their signature and the checks of the parser. They name the
+// claims of the caller.
 type claimRules struct {
 	types                 []string // media types
 	maxLife               time.Duration

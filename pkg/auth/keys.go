@@ -32,9 +32,9 @@ const (
 // errNoKeys reports that no key set has been fetched yet.
 var errNoKeys = errors.New("no keys to check tokens with")
 
-// keySet holds the keys published at a URL. The last fetched keys stay in use while the URL is unavailable: an outage of
-// the provider must not stop a sale. While the URL responds, a withdrawn key is out of use after the next fetch, as a
-// change of the keys also clears the cache of tokens. The documented bound is 10 min, which leaves room for failed
+// keySet holds the keys published at a URL. The last fetched keys stay in use while the URL is unavailable: an outage
+// of the provider must not stop a sale. While the URL responds, a withdrawn key is out of use after the next fetch, as
+// a change of the keys also clears the cache of tokens. The documented bound is 10 min, which leaves room for failed
 // fetches and their repetition.
 type keySet struct {
 	url     string

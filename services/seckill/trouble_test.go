@@ -53,7 +53,8 @@ func TestInvalidTokensAreRefused(t *testing.T) {
 			jwt.UnsafeAllowNoneSignatureType, jwt.MapClaims{"sub": "alice", "exp": later}),
 		"HS512":           signed(jwt.SigningMethodHS512, secret, jwt.MapClaims{"sub": "alice", "exp": later}),
 		"without subject": signed(jwt.SigningMethodHS256, secret, jwt.MapClaims{"exp": later}),
-		"strange subject": signed(jwt.SigningMethodHS256, secret, jwt.MapClaims{"sub": "a b", "exp": later}),
+		"empty subject":   signed(jwt.SigningMethodHS256, secret, jwt.MapClaims{"sub": "", "exp": later}),
+		"ID token":        signed(jwt.SigningMethodHS256, secret, jwt.MapClaims{"sub": "alice", "exp": later, "nonce": "n"}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, call := range [][2]string{
@@ -66,6 +67,27 @@ func TestInvalidTokensAreRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The user claim of some providers is no user id. Its mapped id is one, and no other buyer can use that id as a claim.
+func TestABuyerWithAMappedIDBuys(t *testing.T) {
+	r := newRig(t, setup{})
+	activity := r.sale(10)
+	signed := func(sub string) string {
+		token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"sub": sub, "exp": time.Now().Add(time.Hour).Unix()}).
+			SignedString([]byte(settings.DevelopmentAuthSecret))
+		require.NoError(t, err)
+		return token
+	}
+	ann := signed("ann@example.com")
+	a := r.call("POST", "/v1/activities/"+activity+"/paths", ann, nil).is(t, http.StatusCreated, "")
+	p := path{ann, a.str("path"), a.str("order_sn"), activity}
+	r.buy(path{signed(auth.UserID("ann@example.com")), p.path, p.orderSN, activity}, oneOf("1")).
+		is(t, http.StatusForbidden, contract.CodePathInvalid)
+	r.buy(p, oneOf("1")).is(t, http.StatusAccepted, "")
+	own := "/v1/activities/" + activity + "/reservations/" + p.orderSN
+	r.call("GET", own, ann, nil).is(t, http.StatusOK, "")
+	r.call("GET", own, signed(auth.UserID("ann@example.com")), nil).is(t, http.StatusNotFound, contract.CodeNotFound)
 }
 
 func TestReservationsOfOthersAreNotFound(t *testing.T) {

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -77,6 +79,23 @@ func TestTokensAreForTheAudienceOfTheServices(t *testing.T) {
 	require.NoError(t, err)
 	_, err = v.Verify(t.Context(), token)
 	require.NoError(t, err)
+}
+
+func TestTokensAreSignedWithTheFirstSecret(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "secret")
+	require.NoError(t, os.WriteFile(file, []byte("the-new-secret,the-old-one\n"), 0o600))
+	v, err := auth.NewVerifier(settings.Auth{HS256Secrets: []string{"the-new-secret"}}, nil)
+	require.NoError(t, err)
+	for variable, value := range map[string]string{"AUTH_HS256_SECRET": "the-new-secret,the-old-one", "AUTH_HS256_SECRET_FILE": file} {
+		t.Run(variable, func(t *testing.T) {
+			t.Setenv("AUTH_HS256_SECRET", "")
+			t.Setenv(variable, value)
+			status, out, errs := run(t, "token", "--user", "42")
+			require.Zero(t, status, errs)
+			_, err := v.Verify(t.Context(), strings.TrimSpace(out))
+			require.NoError(t, err)
+		})
+	}
 }
 
 func TestSaleAndBuyCommands(t *testing.T) {

@@ -190,6 +190,8 @@ func everyRendering() map[string]rendering {
 			"defaults.priorityClassName=high", "image.pullSecrets[0]=registry", "commonLabels.team=shop", "secrets.revision=2", "tracing.sampleRatio=0.05",
 			"components.seckill.env.PATH_RATE=1000000", "components.seckill.env.JOURNAL_MAX=2000000", "components.seckill.podAnnotations.a=b"),
 		"own secret": production("secrets.existingSecret=", "auth.jwksURL="),
+		"claims": production("auth.types={at+jwt}", "auth.maxLife=1h30m", "auth.userClaim=email", "auth.rolesClaim=realm_access.roles",
+			"auth.merchantClaim=https://shop.example.com/merchant", "auth.defaultMerchant=acme"),
 	}
 }
 

@@ -57,6 +57,12 @@ http://{{ include "flashsale.devdep" (dict "root" . "name" "jaeger") }}:4317
 {{- with $v.auth.jwksURL }}{{ $_ := set $s "AUTH_JWKS_URL" . }}{{ end -}}
 {{- with $v.auth.audience }}{{ $_ := set $s "AUTH_AUDIENCE" . }}{{ end -}}
 {{- with $v.auth.issuer }}{{ $_ := set $s "AUTH_ISSUER" . }}{{ end -}}
+{{- with $v.auth.types }}{{ $_ := set $s "AUTH_TYP" (join "," .) }}{{ end -}}
+{{- with $v.auth.maxLife }}{{ $_ := set $s "AUTH_MAX_LIFE" . }}{{ end -}}
+{{- with $v.auth.userClaim }}{{ $_ := set $s "AUTH_USER_CLAIM" . }}{{ end -}}
+{{- with $v.auth.rolesClaim }}{{ $_ := set $s "AUTH_ROLES_CLAIM" . }}{{ end -}}
+{{- with $v.auth.merchantClaim }}{{ $_ := set $s "AUTH_MERCHANT_CLAIM" . }}{{ end -}}
+{{- with $v.auth.defaultMerchant }}{{ $_ := set $s "AUTH_DEFAULT_MERCHANT" . }}{{ end -}}
 {{- if .facts.redis -}}
 {{- $_ := set $s "REDIS_ADDRS" (include "flashsale.redisAddresses" .root) -}}
 {{- $_ := set $s "REDIS_DB" (toString $v.redis.db) -}}

@@ -23,6 +23,8 @@
 {{- if and (not $rocketmq) (not $v.rocketmq.nameServers) }}{{ fail "rocketmq.nameServers is required: host:port of the name servers." }}{{ end -}}
 {{- if and $v.auth.jwksURL $v.auth.devTokens }}{{ fail "auth.devTokens signs with the shared secret and cannot be true with auth.jwksURL." }}{{ end -}}
 {{- if and (eq $v.environment "production") $v.auth.jwksURL (not (hasPrefix "https://" $v.auth.jwksURL)) }}{{ fail "auth.jwksURL must be an https URL with environment: production." }}{{ end -}}
+{{- if and (eq $v.environment "production") $v.auth.jwksURL (not $v.auth.audience) }}{{ fail "auth.audience is required with auth.jwksURL and environment: production: the provider signs tokens for other systems with the same keys." }}{{ end -}}
+{{- if and (eq $v.environment "production") $v.auth.jwksURL (not $v.auth.issuer) }}{{ fail "auth.issuer is required with auth.jwksURL and environment: production." }}{{ end -}}
 {{- if and (ne $v.edge.service.type "NodePort") (ne (int $v.edge.service.nodePort) 0) }}{{ fail "edge.service.nodePort needs edge.service.type: NodePort." }}{{ end -}}
 {{- if $v.ingress.enabled -}}
   {{- if not $v.edge.enabled }}{{ fail "ingress.enabled needs edge.enabled: the Ingress routes to the edge." }}{{ end -}}

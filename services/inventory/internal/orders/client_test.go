@@ -2,6 +2,7 @@ package orders
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/sony/gobreaker/v2"
 	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/auth"
 )
 
 func TestAnIncompleteResponseIsAnError(t *testing.T) {
@@ -26,7 +29,7 @@ func TestAnIncompleteResponseIsAnError(t *testing.T) {
 	t.Cleanup(srv.Close)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	c := New(srv.URL+"/", "s3cret", transport)
+	c := New(srv.URL+"/", []string{"s3cret"}, transport)
 	call := func() error { _, err := c.Close(t.Context(), []string{"1", "2"}, "expired"); return err }
 
 	body = `{"results":[{"order_sn":"1","outcome":"not_due","at":"2026-01-02T03:04:05Z"},{"order_sn":"2","outcome":"closed"}],"more":1}`
@@ -64,7 +67,7 @@ func TestTheBreakerLetsFewCallsThroughDuringAnOutage(t *testing.T) {
 	t.Cleanup(srv.Close)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	c := New(srv.URL, "s3cret", transport)
+	c := New(srv.URL, []string{"s3cret"}, transport)
 	call := func() error { _, err := c.Close(t.Context(), []string{"1"}, "expired"); return err }
 
 	// A 4xx status is the caller's fault and does not open the breaker.
@@ -86,4 +89,30 @@ func TestTheBreakerLetsFewCallsThroughDuringAnOutage(t *testing.T) {
 	status.Store(http.StatusOK)
 	require.Eventually(t, func() bool { return call() == nil }, 30*time.Second, 10*time.Millisecond)
 	require.Equal(t, "closed", c.Breaker())
+}
+
+// During a rotation each process of inventory meets processes of order with the secrets of the step before or after.
+func TestARotationOfTheSecretFailsNoCall(t *testing.T) {
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	before, during, after := []string{"old"}, []string{"new", "old"}, []string{"new"}
+	for _, c := range []struct {
+		inventory, order []string
+		ok               bool
+	}{
+		{before, before, true},
+		{before, during, true}, {during, before, true}, {during, during, true},
+		{during, after, true}, {after, during, true}, {after, after, true},
+		{before, after, false}, {after, before, false}, // a step was left out
+	} {
+		srv := httptest.NewServer(auth.Internal(c.order...)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			require.NoError(t, err)
+			require.JSONEq(t, `{"order_sns":["1"],"reason":"expired"}`, string(body))
+			_, _ = w.Write([]byte(`{"results":[{"order_sn":"1","outcome":"closed"}]}`))
+		})))
+		_, err := New(srv.URL, c.inventory, transport).Close(t.Context(), []string{"1"}, "expired")
+		require.Equal(t, c.ok, err == nil, "%v: %v", c, err)
+		srv.Close()
+	}
 }
