@@ -88,8 +88,8 @@ func (p *Process) Stop(t testing.TB) {
 	p.cmd = nil
 }
 
-// Restart stops the process as Stop does and starts it with its present settings. As with a load balancer that knows
-// which processes are ready, the process gets no new connections from the front until it is ready again.
+// Restart stops the process as Stop does and starts it with its present settings. As from a load balancer that checks
+// readiness, it gets no new connections from the front until it is ready again.
 func (p *Process) Restart(t testing.TB) {
 	t.Helper()
 	p.takeOut(true)
