@@ -49,6 +49,7 @@ func TestEveryCodeHasItsStatus(t *testing.T) {
 		409: {
 			contract.CodeActivityNotStarted, contract.CodeActivityEnded, contract.CodeActivityPaused, contract.CodeSoldOut, contract.CodeLimitReached,
 			contract.CodeInsufficientStock, contract.CodeOrderNotPayable, contract.CodeStateConflict, contract.CodeIdempotencyConflict,
+			contract.CodeQuotaExceeded,
 		},
 		429: {contract.CodeRateLimited},
 		503: {contract.CodeOverloaded, contract.CodeGateUnavailable, contract.CodeJournalFull, contract.CodeUnavailable},

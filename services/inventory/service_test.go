@@ -187,6 +187,7 @@ func TestSpansOfALanding(t *testing.T) {
 func TestSettingsAreChecked(t *testing.T) {
 	for variable, value := range map[string]string{
 		"ORDER_INTERNAL_URL": "order:7082", "INVENTORY_KEEP_EVERY": "1h", "INVENTORY_REPUBLISH_AFTER": "1ns", "INVENTORY_CONSUMERS": "65",
+		"MERCHANT_MAX_ACTIVITIES": "10001", "MERCHANT_MAX_SKUS": "-1",
 	} {
 		var c struct {
 			settings.App

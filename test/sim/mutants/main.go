@@ -172,7 +172,7 @@ func (m mutant) play(ctx context.Context, root, dir string, seeds int) (found st
 
 var (
 	realms = regexp.MustCompile(`failed after (\d+) tests`)
-	trace  = regexp.MustCompile(`border_moves_test\.go:\d+`)
+	trace  = regexp.MustCompile(`inventory/(border\w*_test\.go:\d+)`)
 )
 
 // cross runs the property test of the border between merchants, and returns its finding, or "" without one.
@@ -190,11 +190,11 @@ func (m mutant) cross(ctx context.Context, root, dir string) (found string, took
 	case !bytes.Contains(out, []byte("--- FAIL")):
 		return "", took, fmt.Errorf("cannot be run: %s", out)
 	}
-	n, at := realms.FindSubmatch(out), trace.Find(out)
-	if n == nil {
+	n, at := realms.FindSubmatch(out), trace.FindSubmatch(out)
+	if n == nil || at == nil {
 		return "ended with " + err.Error(), took, nil
 	}
-	return fmt.Sprintf("in realm %s of 250 calls, %s", n[1], at), took, nil
+	return fmt.Sprintf("after %s realms of 250 calls, %s", n[1], at[1]), took, nil
 }
 
 // asserted reports whether the unit test of the rule fails.
