@@ -312,8 +312,8 @@ type faultyPub struct {
 	f *faults
 }
 
-func (p *faultyPub) Deductions(ctx context.Context, d []contract.Deduction) error {
-	return p.f.step(func() error { return p.Publisher.Deductions(ctx, d) })
+func (p *faultyPub) Deductions(ctx context.Context, d []contract.Deduction, about []contract.ActivityInfo) error {
+	return p.f.step(func() error { return p.Publisher.Deductions(ctx, d, about) })
 }
 
 func (p *faultyPub) Closings(ctx context.Context, c []contract.OrderClose) error {

@@ -188,7 +188,8 @@ type Gate interface {
 
 // Publisher publishes messages that follow from a committed transaction. It returns nil once the broker has confirmed.
 type Publisher interface {
-	Deductions(ctx context.Context, d []contract.Deduction) error
+	// Deductions publishes deductions with the descriptions of their activities.
+	Deductions(ctx context.Context, d []contract.Deduction, about []contract.ActivityInfo) error
 	Closings(ctx context.Context, c []contract.OrderClose) error
 	Replay(ctx context.Context, d DeadLetter) error
 }
