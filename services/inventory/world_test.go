@@ -339,6 +339,11 @@ func (o *faultyOrders) Refund(ctx context.Context, sns []string, reason string) 
 	return out, err
 }
 
+func (o *faultyOrders) Lookup(ctx context.Context, sns []string) (out map[string]core.OrderDetails, err error) {
+	err = o.f.step(func() error { out, err = o.Orders.Lookup(ctx, sns); return err })
+	return out, err
+}
+
 // broker keeps the published messages for the test.
 type broker struct {
 	mu   sync.Mutex

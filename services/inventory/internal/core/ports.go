@@ -216,6 +216,8 @@ const (
 type Orders interface {
 	Close(ctx context.Context, orderSNs []string, reason string) ([]CloseOutcome, error)
 	Refund(ctx context.Context, orderSNs []string, reason string) (map[string]string, error)
+	// Lookup returns the orders that exist, at most contract.MaxItems in a call.
+	Lookup(ctx context.Context, orderSNs []string) (map[string]OrderDetails, error)
 }
 
 // Recorder records what happened in logs, metrics and traces.
