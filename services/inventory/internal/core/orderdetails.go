@@ -40,6 +40,9 @@ func (Contact) GoString() string { return "(hidden)" }
 // LogValue implements slog.LogValuer.
 func (Contact) LogValue() slog.Value { return slog.StringValue("(hidden)") }
 
+// MarshalJSON implements json.Marshaler, for logged values that hold a contact.
+func (Contact) MarshalJSON() ([]byte, error) { return []byte(`"(hidden)"`), nil }
+
 // Masked returns the first character of the name and the last four digits of the phone number. Operators see no more
 // of a contact.
 func (c Contact) Masked() Contact {

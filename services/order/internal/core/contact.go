@@ -23,8 +23,16 @@ const (
 // Contact is how to reach the buyer of an order. Its text never leaves the process other than in a response to the
 // buyer or to inventory; logged or printed, it is hidden.
 type Contact struct {
+	Name         string
+	Phone        string // E.164
+	AddressLines []string
+}
+
+// plainContact is the text that is encrypted, in JSON. It never gets another field under an old name, since stored
+// contacts are read by later releases.
+type plainContact struct {
 	Name         string   `json:"name"`
-	Phone        string   `json:"phone"` // E.164
+	Phone        string   `json:"phone"`
 	AddressLines []string `json:"address_lines,omitempty"`
 }
 
@@ -38,6 +46,9 @@ func (Contact) GoString() string { return hidden }
 
 // LogValue implements slog.LogValuer.
 func (Contact) LogValue() slog.Value { return slog.StringValue(hidden) }
+
+// MarshalJSON implements json.Marshaler, for logged values that hold a contact.
+func (Contact) MarshalJSON() ([]byte, error) { return json.Marshal(hidden) }
 
 // NewContact returns a contact with its phone number in E.164 and without spaces around its texts. It refuses with
 // invalid_request and names each wrong field.
@@ -100,12 +111,12 @@ func visible(r rune) bool { return unicode.In(r, unicode.L, unicode.N, unicode.P
 var errContactFormat = errors.New("decrypted contact cannot be parsed")
 
 // encode returns the text that is encrypted.
-func (c Contact) encode() ([]byte, error) { return json.Marshal(c) }
+func (c Contact) encode() ([]byte, error) { return json.Marshal(plainContact(c)) }
 
 func decodeContact(plain []byte) (Contact, error) {
-	var c Contact
+	var c plainContact
 	if json.Unmarshal(plain, &c) != nil {
 		return Contact{}, errContactFormat
 	}
-	return c, nil
+	return Contact(c), nil
 }
