@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"syscall"
 
 	"flashsale.internal/pkg/settings"
@@ -38,6 +40,29 @@ type Spec struct {
 	Migrate     func(ctx context.Context, log *slog.Logger, up bool) error // up=false: print the status
 	Await       func(ctx context.Context, log *slog.Logger) error          // waits until all migrations are applied
 	CheckConfig func() error
+	More        []Subcommand
+}
+
+// Subcommand is a command that only one service has, such as order contacts forget --user <id>.
+type Subcommand struct {
+	Words     []string // contacts, forget
+	Arguments string   // as they are shown in the usage: --user <id>
+	Does      string   // one line for the usage
+	// Run gets the arguments after Words. It returns ErrUsage if they are wrong, which prints the usage.
+	Run func(ctx context.Context, log *slog.Logger, args []string, out io.Writer) error
+}
+
+// ErrUsage is returned by a Subcommand whose arguments are wrong.
+var ErrUsage = errors.New("wrong arguments")
+
+// find returns the subcommand of a command line and the arguments after its words.
+func (s Spec) find(args []string) (c Subcommand, rest []string, ok bool) {
+	for _, c := range s.More {
+		if len(args) >= len(c.Words) && slices.Equal(args[:len(c.Words)], c.Words) {
+			return c, args[len(c.Words):], true
+		}
+	}
+	return Subcommand{}, nil, false
 }
 
 // Main runs the command of the process's arguments and ends the process. The first SIGINT or SIGTERM cancels the
@@ -77,8 +102,15 @@ func run(ctx context.Context, s Spec, args []string, stdout, stderr io.Writer) i
 	case (command == "help" || command == "-h" || command == "--help") && len(rest) == 0:
 		fmt.Fprint(stdout, usage(s))
 	default:
-		fmt.Fprint(stderr, usage(s))
-		return exitUsage
+		c, rest, ok := s.find(args)
+		if !ok {
+			fmt.Fprint(stderr, usage(s))
+			return exitUsage
+		}
+		if err = c.Run(ctx, log, rest, stdout); errors.Is(err, ErrUsage) {
+			fmt.Fprint(stderr, usage(s))
+			return exitUsage
+		}
 	}
 	var wrong *settings.Error
 	switch {
@@ -115,6 +147,10 @@ func usage(s Spec) string {
 	}
 	if s.CheckConfig != nil {
 		text += "  check-config     check the settings and exit\n"
+	}
+	for _, c := range s.More {
+		line := strings.TrimSpace(strings.Join(c.Words, " ") + " " + c.Arguments)
+		text += fmt.Sprintf("  %-15s  %s\n", line, c.Does)
 	}
 	return text + "  version          print the version\n\nSettings come from the environment.\n"
 }

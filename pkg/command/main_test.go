@@ -52,6 +52,17 @@ func TestCommands(t *testing.T) {
 		},
 		Await:       func(context.Context, *slog.Logger) error { did = "await"; return nil },
 		CheckConfig: func() error { did = "check"; return nil },
+		More: []Subcommand{{
+			Words: []string{"shelf", "tidy"}, Arguments: "--for <id>", Does: "tidy the shelf",
+			Run: func(_ context.Context, _ *slog.Logger, args []string, out io.Writer) error {
+				if len(args) != 2 {
+					return fmt.Errorf("%w: --for", ErrUsage)
+				}
+				did = "tidy for " + args[1]
+				fmt.Fprintln(out, "The shelf is tidy.")
+				return nil
+			},
+		}},
 	}
 	for line, c := range map[string]struct {
 		code         int
@@ -65,6 +76,9 @@ func TestCommands(t *testing.T) {
 		"check-config":       {0, "check", "The settings are valid.", ""},
 		"version":            {0, "", "shop ", ""},
 		"help":               {0, "", "Usage: shop", ""},
+		"shelf tidy --for 7": {0, "tidy for 7", "The shelf is tidy.", ""},
+		"shelf tidy":         {2, "", "", "shelf tidy --for <id>  tidy the shelf"},
+		"shelf":              {2, "", "", "Usage: shop"},
 		"":                   {2, "", "", "Usage: shop"},
 		"dance":              {2, "", "", "Usage: shop"},
 		"serve now":          {2, "", "", "Usage: shop"},

@@ -89,35 +89,48 @@ func fits(items []json.RawMessage) (n, size int, err error) {
 
 // join makes a message body from items that json.Marshal has just written. They need no second pass.
 func join(items []json.RawMessage, size int) []byte {
-	body := append(make([]byte, 0, size), `{"v":1,"items":[`...)
-	for i, raw := range items {
+	body := append(make([]byte, 0, size), `{"v":1,"items":`...)
+	return append(appendList(body, items), '}')
+}
+
+// appendList appends a JSON array of encoded values.
+func appendList(body []byte, values []json.RawMessage) []byte {
+	body = append(body, '[')
+	for i, raw := range values {
 		if i > 0 {
 			body = append(body, ',')
 		}
 		body = append(body, raw...)
 	}
-	return append(body, "]}"...)
+	return append(body, ']')
 }
 
 // Decode unpacks a message body. It returns items that do not parse or validate separately, so that a bad item never
 // blocks the others. A body that is not a message is returned as one bad item.
 func Decode[T Item](body []byte) (good []T, bad []BadItem) {
-	if all, ok := decodeGood[T](body); ok {
-		return all, nil
+	good, bad, _ = decode[T](body)
+	return good, bad
+}
+
+// decode is Decode. It also returns the member activities, which only messages of deductions have.
+func decode[T Item](body []byte) (good []T, bad []BadItem, activities json.RawMessage) {
+	if all, activities, ok := decodeGood[T](body); ok {
+		return all, nil, activities
 	}
 	var e struct {
-		V     int  `json:"v"`
-		Items once `json:"items"`
+		V          int             `json:"v"`
+		Items      once            `json:"items"`
+		Activities json.RawMessage `json:"activities"`
 	}
 	if err := json.Unmarshal(body, &e); err != nil {
-		return nil, []BadItem{{Raw: body, Err: fmt.Errorf("not a message: %w", err)}}
+		return nil, []BadItem{{Raw: body, Err: fmt.Errorf("not a message: %w", err)}}, nil
 	}
 	if e.V != 1 {
-		return nil, []BadItem{{Raw: body, Err: fmt.Errorf("version %d is unknown", e.V)}}
+		return nil, []BadItem{{Raw: body, Err: fmt.Errorf("version %d is unknown", e.V)}}, nil
 	}
 	if len(e.Items) == 0 {
 		// Encode makes no such message. Acknowledging it would hide the fault of its sender.
-		return nil, []BadItem{{Raw: body, Err: errors.New("no items")}}
+		return nil, []BadItem{{Raw: body, Err: errors.New("no items")}}, nil
 	}
 	for _, raw := range e.Items {
 		var item T
@@ -131,7 +144,7 @@ func Decode[T Item](body []byte) (good []T, bad []BadItem) {
 		}
 		good = append(good, item)
 	}
-	return good, bad
+	return good, bad, e.Activities
 }
 
 // once is a list of items that fails to decode when the message holds two lists: encoding/json would silently drop the
@@ -154,18 +167,19 @@ func twoLists(body []byte) bool {
 
 // decodeGood decodes a message without faults, as nearly all are, in one pass instead of three. At any fault it
 // returns false, and Decode finds the item at fault.
-func decodeGood[T Item](body []byte) ([]T, bool) {
+func decodeGood[T Item](body []byte) ([]T, json.RawMessage, bool) {
 	var e struct {
-		V     int `json:"v"`
-		Items []T `json:"items"`
+		V          int             `json:"v"`
+		Items      []T             `json:"items"`
+		Activities json.RawMessage `json:"activities"`
 	}
 	if twoLists(body) || json.Unmarshal(body, &e) != nil || e.V != 1 || len(e.Items) == 0 {
-		return nil, false
+		return nil, nil, false
 	}
 	for _, item := range e.Items {
 		if item.Validate() != nil {
-			return nil, false
+			return nil, nil, false
 		}
 	}
-	return e.Items, true
+	return e.Items, e.Activities, true
 }

@@ -105,6 +105,45 @@ func golden[T contract.Item](t *testing.T, name string, items []T) {
 	})
 }
 
+func activityInfo() contract.ActivityInfo {
+	return contract.ActivityInfo{
+		ActivityID: "3", Title: "Kettle <night> 秒杀", EndsAt: expires, AsOf: at,
+		SKUs: []contract.SKUName{{SKUID: "7", Name: "red"}, {SKUID: "9007199254740993", Name: "\"items\""}},
+	}
+}
+
+// A message of deductions describes the activities of its items. Without a description it is as in earlier releases.
+func TestGoldenDeductionsWithActivities(t *testing.T) {
+	bodies, err := contract.EncodeDeductions([]contract.Deduction{deduction()}, []contract.ActivityInfo{activityInfo()})
+	require.NoError(t, err)
+	require.Len(t, bodies, 1)
+	path := filepath.Join("testdata", "deduction_activities.json")
+	if *update {
+		require.NoError(t, os.WriteFile(path, append(bodies[0], '\n'), 0o600))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(bodies[0])+"\n")
+
+	good, bad, about := contract.DecodeDeductions(want)
+	require.Empty(t, bad)
+	require.Equal(t, []contract.Deduction{deduction()}, good)
+	require.Equal(t, []contract.ActivityInfo{activityInfo()}, about)
+	old, bad := contract.Decode[contract.Deduction](want)
+	require.Empty(t, bad, "a consumer of the last release ignores the activities")
+	require.Equal(t, good, old)
+
+	without, err := os.ReadFile(filepath.Join("testdata", "deduction.json"))
+	require.NoError(t, err)
+	good, bad, about = contract.DecodeDeductions(without)
+	require.Equal(t, []contract.Deduction{deduction()}, good)
+	require.Empty(t, bad)
+	require.Empty(t, about)
+	bodies, err = contract.EncodeDeductions([]contract.Deduction{deduction()}, nil)
+	require.NoError(t, err)
+	require.Equal(t, string(without), string(bodies[0])+"\n")
+}
+
 func TestGoldenNames(t *testing.T) {
 	require.Equal(t, []string{"seckill-reservations", "inventory-deductions", "order-events", "order-close", "dead-letters"},
 		[]string{contract.TopicReservations, contract.TopicDeductions, contract.TopicOrderEvents, contract.TopicOrderClose, contract.TopicDeadLetters})

@@ -39,14 +39,18 @@ type shop struct {
 	token string
 }
 
-func newShop(t *testing.T, db *gorm.DB) *shop {
+func newShop(t *testing.T, db *gorm.DB, changes ...func(*Config)) *shop {
 	mini := miniredis.RunT(t)
 	rdb := stockgate.Connect([]string{mini.Addr()}, 0, patient)
 	t.Cleanup(func() { _ = rdb.Close() })
 	tel := telemetry.Discard(t)
 	b := inproc.New(inproc.Options{}, tel.Log)
 	t.Cleanup(func() { _ = b.Close(context.Background()) })
-	svc, err := New(Config{Auth: settings.Auth{HS256Secrets: []string{testSecret}}, Internal: settings.Internal{Secrets: []string{"x"}}}, Deps{DB: db, Redis: rdb, Bus: b, Telemetry: tel})
+	cfg := Config{Auth: settings.Auth{HS256Secrets: []string{testSecret}}, Internal: settings.Internal{Secrets: []string{"x"}}}
+	for _, change := range changes {
+		change(&cfg)
+	}
+	svc, err := New(cfg, Deps{DB: db, Redis: rdb, Bus: b, Telemetry: tel})
 	require.NoError(t, err)
 	s := &shop{t: t, svc: svc, db: db, mini: mini, gate: stockgate.New(rdb, stockgate.Options{})}
 	s.token = s.mint("merchant-1", auth.Merchant)

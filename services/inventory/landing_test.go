@@ -41,6 +41,46 @@ func TestAReservationLandsOnce(t *testing.T) {
 	})
 }
 
+// Each message of deductions describes their activities as they are when it is published, names of SKUs included.
+func TestDeductionsDescribeTheirActivities(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a, b := w.sale(5, 9, 9), w.sale(5, 9)
+		about := func() map[string]contract.ActivityInfo {
+			found := map[string]contract.ActivityInfo{}
+			for _, m := range w.broker.take(contract.TopicDeductions) {
+				_, _, list := contract.DecodeDeductions(m.Body)
+				for _, info := range list {
+					require.NotContains(w.t, found, info.ActivityID, "once")
+					found[info.ActivityID] = info
+				}
+			}
+			return found
+		}
+		w.land(w.buy(a, "u1"), w.buy(b, "u1"), w.buy(a, "u2"))
+		got := about()
+		require.Len(w.t, got, 2)
+		for _, of := range []*core.Activity{a, b} {
+			info := got[of.ID]
+			require.NoError(w.t, info.Validate())
+			require.Equal(w.t, of.Title, info.Title)
+			require.True(w.t, of.EndsAt.Equal(info.EndsAt))
+			require.Len(w.t, info.SKUs, len(of.Items))
+			for i, it := range of.Items {
+				require.Equal(w.t, contract.SKUName{SKUID: it.SKUID, Name: it.Name}, info.SKUs[i])
+			}
+		}
+		title, later := "another title", a.EndsAt.Add(time.Hour)
+		_, err := w.core.PatchActivity(w.ctx, seller("merchant"), a.ID, core.ActivityPatch{Title: &title, EndsAt: &later})
+		require.NoError(w.t, err)
+		w.land(w.buy(a, "u3"))
+		now := about()
+		require.Len(w.t, now, 1)
+		require.Equal(w.t, title, now[a.ID].Title)
+		require.True(w.t, later.Equal(now[a.ID].EndsAt))
+		require.True(w.t, now[a.ID].AsOf.After(got[a.ID].AsOf))
+	})
+}
+
 func TestTheLedgerServesFirstComeFirst(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 3)

@@ -318,8 +318,8 @@ type faultyPub struct {
 	f *faults
 }
 
-func (p *faultyPub) Deductions(ctx context.Context, d []contract.Deduction) error {
-	return p.f.step(func() error { return p.Publisher.Deductions(ctx, d) })
+func (p *faultyPub) Deductions(ctx context.Context, d []contract.Deduction, about []contract.ActivityInfo) error {
+	return p.f.step(func() error { return p.Publisher.Deductions(ctx, d, about) })
 }
 
 func (p *faultyPub) Closings(ctx context.Context, c []contract.OrderClose) error {
@@ -342,6 +342,11 @@ func (o *faultyOrders) Close(ctx context.Context, sns []string, reason string) (
 
 func (o *faultyOrders) Refund(ctx context.Context, sns []string, reason string) (out map[string]string, err error) {
 	err = o.f.step(func() error { out, err = o.Orders.Refund(ctx, sns, reason); return err })
+	return out, err
+}
+
+func (o *faultyOrders) Lookup(ctx context.Context, sns []string) (out map[string]core.OrderDetails, err error) {
+	err = o.f.step(func() error { out, err = o.Orders.Lookup(ctx, sns); return err })
 	return out, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"flashsale.internal/pkg/settings"
+	"flashsale.internal/services/order/internal/seal"
 )
 
 // Config holds the settings of the service. A zero number or duration stands for its default.
@@ -15,6 +16,7 @@ type Config struct {
 	settings.Auth
 	settings.Internal
 	Payments Payments
+	Contacts Contacts
 
 	// SweepEvery is the interval of the sweep for lost closings.
 	SweepEvery time.Duration `env:"ORDER_SWEEP_EVERY" envDefault:"5s"`
@@ -38,6 +40,47 @@ type Payments struct {
 	// SandboxCallbackURL is the target of the sandbox's callbacks. If it is empty, cmd/order uses its own public
 	// listener.
 	SandboxCallbackURL string `env:"PAYMENTS_SANDBOX_CALLBACK_URL"`
+}
+
+// Contacts configures how the contacts of buyers are kept.
+type Contacts struct {
+	// Keys encrypt contacts, each 32 bytes in base64: new,old while the key is rotated. The first one encrypts.
+	Keys []string `env:"CONTACT_KEYS" secret:"true"`
+	// Keep is the time after the end of an activity after which the contacts of its orders are deleted.
+	Keep time.Duration `env:"CONTACT_KEEP" envDefault:"2160h"`
+}
+
+// Validate reports the first wrong setting.
+func (c Contacts) Validate(production bool) error {
+	if c.Keep != 0 && (c.Keep < 24*time.Hour || c.Keep > 5*365*24*time.Hour) {
+		return settings.Wrong("CONTACT_KEEP", "is %s and must be 24h to 43800h", c.Keep)
+	}
+	if len(c.Keys) == 0 && !production {
+		return nil // seal.DevelopmentKey applies
+	}
+	if _, err := seal.NewKeys(c.Keys); err != nil {
+		return settings.Wrong("CONTACT_KEYS", "%v", err)
+	}
+	if !production {
+		return nil
+	}
+	if err := seal.CheckProduction(c.Keys); err != nil {
+		return settings.Wrong("CONTACT_KEYS", "%v", err)
+	}
+	return nil
+}
+
+// sealer returns the keys, that of development if none is set.
+func (c Contacts) sealer() (*seal.Keys, error) {
+	keys := c.Keys
+	if len(keys) == 0 {
+		keys = []string{seal.DevelopmentKey}
+	}
+	sealer, err := seal.NewKeys(keys)
+	if err != nil {
+		return nil, settings.Wrong("CONTACT_KEYS", "%v", err)
+	}
+	return sealer, nil
 }
 
 // DevelopmentSandboxSecret signs callbacks if no secret is set. Production has no sandbox.
@@ -101,6 +144,7 @@ func (c Config) withDefaults() Config {
 	set(&c.SweepAfter, 30*time.Second)
 	set(&c.PaymentGrace, 120*time.Second)
 	set(&c.RefundEvery, time.Second)
+	set(&c.Contacts.Keep, 90*24*time.Hour)
 	if len(c.Payments.SandboxSecrets) == 0 {
 		c.Payments.SandboxSecrets = []string{DevelopmentSandboxSecret}
 	}

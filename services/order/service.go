@@ -44,6 +44,8 @@ type Service struct {
 	cfg      Config
 	deps     Deps
 	core     *core.Service
+	contacts core.ContactUpkeep
+	recorder core.Recorder
 	relay    *outbox.Relay
 	backlog  *telemetry.Reading // of the outbox
 	verifier *auth.Verifier
@@ -85,7 +87,11 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	s := &Service{cfg: cfg, deps: deps, verifier: verifier, backlog: backlog}
+	sealer, err := cfg.Contacts.sealer()
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{cfg: cfg, deps: deps, recorder: rec, verifier: verifier, backlog: backlog}
 	s.relay = outbox.NewRelay(deps.DB, deps.Bus, tel.Log)
 
 	var providers []core.Provider
@@ -101,10 +107,11 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		providers, sandboxProvider = append(providers, box), box
 	}
 	orders := store.New(deps.DB, tel, s.relay.Wake)
-	s.core = core.New(orders, publisher.New(deps.Bus, tel), shards.Genes{}, rec, providers, core.Options{
+	s.core = core.New(orders, publisher.New(deps.Bus, tel), shards.Genes{}, rec, providers, sealer, core.Options{
 		Now: deps.Now, PaymentGrace: cfg.PaymentGrace, OverdueAfter: cfg.SweepAfter,
-		RefundAttempts: cfg.RefundAttempts,
+		RefundAttempts: cfg.RefundAttempts, ContactKeep: cfg.Contacts.Keep,
 	})
+	s.contacts = core.ContactUpkeep{Store: orders, Sealer: sealer, Now: deps.Now, Keep: cfg.Contacts.Keep}
 	limits := deps.Limits
 	if limits == nil {
 		limits = admission.None(tel)
@@ -123,6 +130,9 @@ func (s *Service) InternalHandler() http.Handler { return s.internal }
 // Ready returns nil: the service is always ready. It does not check the database or the broker. Without them calls get
 // 503, and taking the instance out of rotation would not help.
 func (s *Service) Ready() error { return nil }
+
+// contactSweepEvery is the interval of the sweep that deletes old contacts.
+const contactSweepEvery = time.Minute
 
 // Components returns the background loops. Each keeps running while the database or the broker is unavailable.
 func (s *Service) Components() []lifecycle.Component {
@@ -144,6 +154,11 @@ func (s *Service) Components() []lifecycle.Component {
 		}),
 		lifecycle.Every("order refunds", s.cfg.RefundEvery, log, func(ctx context.Context) error {
 			_, err := s.core.RefundDue(ctx)
+			return err
+		}),
+		lifecycle.Every("order contacts sweep", contactSweepEvery, log, func(ctx context.Context) error {
+			n, err := s.contacts.Sweep(ctx)
+			s.recorder.ContactsDeleted(ctx, n)
 			return err
 		}),
 		lifecycle.Every("order idempotency keys sweep", 10*time.Minute, log, func(ctx context.Context) error {

@@ -3,6 +3,7 @@ package order_test
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,6 +36,7 @@ import (
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/order"
 	"flashsale.internal/services/order/internal/payment"
+	"flashsale.internal/services/order/internal/seal"
 )
 
 func TestMain(m *testing.M) {
@@ -676,7 +678,11 @@ func TestSettings(t *testing.T) {
 		return c.Check()
 	}
 	long := strings.Repeat("abcdefgh", 5)
-	production := map[string]string{"APP_ENV": "production", "AUTH_HS256_SECRET": long, "INTERNAL_SECRET": long + "i"}
+	key := func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
+	contactKey := key("a-key-for-contacts-in-production")
+	production := map[string]string{
+		"APP_ENV": "production", "AUTH_HS256_SECRET": long, "INTERNAL_SECRET": long + "i", "CONTACT_KEYS": contactKey,
+	}
 	with := func(base map[string]string, pairs ...string) map[string]string {
 		m := map[string]string{}
 		for k, v := range base {
@@ -691,17 +697,27 @@ func TestSettings(t *testing.T) {
 	require.NoError(t, load(production))
 	require.NoError(t, load(map[string]string{"PAYMENTS_SANDBOX": "true", "PAYMENTS_SANDBOX_SECRET": "new,old"}))
 	for variable, environ := range map[string]map[string]string{
-		"PAYMENTS_SANDBOX":              with(production, "PAYMENTS_SANDBOX", "true"),
-		"PAYMENTS_SANDBOX_SECRET":       {"PAYMENTS_SANDBOX": "true", "PAYMENTS_SANDBOX_SECRET": "new,,old"},
-		"PAYMENTS_SANDBOX_SECRET has":   {"PAYMENTS_SANDBOX": "true", "PAYMENTS_SANDBOX_SECRET": "new, old"},
-		"PAYMENTS_SANDBOX_CALLBACK_URL": {"PAYMENTS_SANDBOX": "true", "PAYMENTS_SANDBOX_CALLBACK_URL": "callbacks"},
-		"INTERNAL_SECRET":               with(production, "INTERNAL_SECRET", settings.DevelopmentInternalSecret),
-		"AUTH_HS256_SECRET":             with(production, "AUTH_HS256_SECRET", "short"),
-		"ORDER_SWEEP_AFTER":             {"ORDER_SWEEP_AFTER": "1ms"},
-		"ORDER_CONSUMERS":               {"ORDER_CONSUMERS": "1000"},
+		"PAYMENTS_SANDBOX":                                       with(production, "PAYMENTS_SANDBOX", "true"),
+		"PAYMENTS_SANDBOX_SECRET":                                {"PAYMENTS_SANDBOX": "true", "PAYMENTS_SANDBOX_SECRET": "new,,old"},
+		"PAYMENTS_SANDBOX_SECRET has":                            {"PAYMENTS_SANDBOX": "true", "PAYMENTS_SANDBOX_SECRET": "new, old"},
+		"PAYMENTS_SANDBOX_CALLBACK_URL":                          {"PAYMENTS_SANDBOX": "true", "PAYMENTS_SANDBOX_CALLBACK_URL": "callbacks"},
+		"INTERNAL_SECRET":                                        with(production, "INTERNAL_SECRET", settings.DevelopmentInternalSecret),
+		"AUTH_HS256_SECRET":                                      with(production, "AUTH_HS256_SECRET", "short"),
+		"ORDER_SWEEP_AFTER":                                      {"ORDER_SWEEP_AFTER": "1ms"},
+		"ORDER_CONSUMERS":                                        {"ORDER_CONSUMERS": "1000"},
+		"CONTACT_KEYS is required":                               with(production, "CONTACT_KEYS", ""),
+		"CONTACT_KEYS holds a key (number 1) for development":    with(production, "CONTACT_KEYS", seal.DevelopmentKey),
+		"CONTACT_KEYS holds a key (number 1) of one byte":        with(production, "CONTACT_KEYS", key(strings.Repeat("k", 32))),
+		"CONTACT_KEYS holds a key (number 2) that is not base64": {"CONTACT_KEYS": contactKey + ",x"},
+		"CONTACT_KEYS holds the same key twice":                  {"CONTACT_KEYS": contactKey + "," + contactKey},
+		"CONTACT_KEEP":                                           {"CONTACT_KEEP": "1h"},
+		"CONTACT_KEEP is 50000h":                                 {"CONTACT_KEEP": "50000h"},
 	} {
-		require.ErrorContains(t, load(environ), variable)
+		err := load(environ)
+		require.ErrorContains(t, err, variable)
+		require.NotContains(t, err.Error(), contactKey[:12])
 	}
+	require.NoError(t, load(with(production, "CONTACT_KEYS", contactKey+","+key("another-key-for-contacts-in-prod"))))
 	for addr, want := range map[string]string{":8082": "127.0.0.1:8082", "0.0.0.0:1": "127.0.0.1:1", "[::]:1": "127.0.0.1:1", "10.0.0.1:5": "10.0.0.1:5"} {
 		url, err := order.CallbackURL(addr)
 		require.NoError(t, err)

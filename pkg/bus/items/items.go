@@ -24,6 +24,23 @@ const (
 // now). After an error some items may have been sent, and the caller publishes all of them again.
 func Publish[T contract.Item](
 	ctx context.Context, to bus.Publisher, tel *telemetry.Telemetry, topic string, deliverAt time.Time, list []T,
+) error {
+	return publish(ctx, to, tel, topic, deliverAt, list, contract.Encode[T])
+}
+
+// PublishDeductions publishes deductions as Publish does. Each message describes the activities of its items, as far
+// as they are in about.
+func PublishDeductions(
+	ctx context.Context, to bus.Publisher, tel *telemetry.Telemetry, list []contract.Deduction,
+	about []contract.ActivityInfo,
+) error {
+	return publish(ctx, to, tel, contract.TopicDeductions, time.Time{}, list,
+		func(list []contract.Deduction) ([][]byte, error) { return contract.EncodeDeductions(list, about) })
+}
+
+func publish[T contract.Item](
+	ctx context.Context, to bus.Publisher, tel *telemetry.Telemetry, topic string, deliverAt time.Time, list []T,
+	encode func([]T) ([][]byte, error),
 ) (err error) {
 	ctx, batch := tel.StartBatch(ctx, "publish "+topic, trace.SpanKindProducer, traceparents(list),
 		telemetry.AttrTopic.String(topic), telemetry.AttrOperation.String("send"))
@@ -36,7 +53,7 @@ func Publish[T contract.Item](
 			keys = append(keys, key)
 		}
 	}
-	bodies, err := contract.Encode(out)
+	bodies, err := encode(out)
 	if err != nil {
 		return err
 	}
@@ -65,13 +82,30 @@ func Open[T contract.Item](ctx context.Context, tel *telemetry.Telemetry, group 
 	_ context.Context, list []T, bad []contract.BadItem, end func(error),
 ) {
 	list, bad = contract.Decode[T](d.Body)
+	ctx, end = start(ctx, tel, group, d, list)
+	return ctx, list, bad, end
+}
+
+// OpenDeductions unpacks a delivery of deductions as Open does. about are the descriptions of activities in it.
+func OpenDeductions(ctx context.Context, tel *telemetry.Telemetry, group string, d bus.Delivery) (
+	_ context.Context, list []contract.Deduction, bad []contract.BadItem, about []contract.ActivityInfo, end func(error),
+) {
+	list, bad, about = contract.DecodeDeductions(d.Body)
+	ctx, end = start(ctx, tel, group, d, list)
+	return ctx, list, bad, about, end
+}
+
+// start starts the spans of the items, which carry them as their parents from then on.
+func start[T contract.Item](
+	ctx context.Context, tel *telemetry.Telemetry, group string, d bus.Delivery, list []T,
+) (context.Context, func(error)) {
 	ctx, batch := tel.StartBatch(ctx, "process "+d.Topic, trace.SpanKindConsumer, traceparents(list),
 		telemetry.AttrTopic.String(d.Topic), telemetry.AttrGroup.String(group), telemetry.AttrOperation.String("process"),
 		telemetry.AttrAttempt.Int(d.Attempt))
 	for i := range list {
 		list[i] = contract.Under(list[i], batch.Traceparent(i))
 	}
-	return ctx, list, bad, batch.End
+	return ctx, batch.End
 }
 
 func traceparents[T contract.Item](list []T) []string {

@@ -76,6 +76,30 @@ func (e DeadLetterState) Valid() bool {
 	}
 }
 
+// Defines values for HoldingOrderState.
+const (
+	HoldingOrderStateClosed   HoldingOrderState = "closed"
+	HoldingOrderStatePaid     HoldingOrderState = "paid"
+	HoldingOrderStatePending  HoldingOrderState = "pending"
+	HoldingOrderStateRefunded HoldingOrderState = "refunded"
+)
+
+// Valid indicates whether the value is a known member of the HoldingOrderState enum.
+func (e HoldingOrderState) Valid() bool {
+	switch e {
+	case HoldingOrderStateClosed:
+		return true
+	case HoldingOrderStatePaid:
+		return true
+	case HoldingOrderStatePending:
+		return true
+	case HoldingOrderStateRefunded:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for HoldingState.
 const (
 	HoldingStateRejected HoldingState = "rejected"
@@ -305,6 +329,16 @@ type Adjustment struct {
 // AdjustmentState defines model for Adjustment.State.
 type AdjustmentState string
 
+// Contact How to reach the buyer. Operators get the first character of the name, the last four digits of the phone
+// number, and no address. null in a list also if the contact cannot be decrypted.
+type Contact struct {
+	AddressLines *[]string `json:"address_lines,omitempty"`
+	Name         string    `json:"name"`
+
+	// Phone E.164
+	Phone string `json:"phone"`
+}
+
 // DeadLetter Example: {"activity_id":"1","dead_letter_id":"1","failed_at":"2026-11-21T10:00:02Z","item":"{\"order_sn\":\"244837465837465837\",\"user_id\":\"42\",\"activity_id\":\"1\",\"bucket\":0,\"lines\":[{\"sku_id\":\"1\",\"qty\":0}]}","merchant_id":"default","occurrences":1,"order_sn":"244837465837465837","state":"open","topic":"seckill-reservations","where":"inventory-reservations","why":"lines[0].qty: must be 1 to 100"}
 type DeadLetter struct {
 	ActivityId   *string    `json:"activity_id,omitempty"`
@@ -335,18 +369,30 @@ type DeadLetterList struct {
 	NextCursor *string      `json:"next_cursor,omitempty"`
 }
 
-// Holding Example: {"changed_at":"2026-11-21T10:00:01.3Z","expires_at":"2026-11-21T10:15:01.28Z","lines":[{"qty":1,"sku_id":"1"}],"order_created_at":"2026-11-21T10:00:01.28Z","order_sn":"244837465837465837","reserved_at":"2026-11-21T10:00:01.25Z","state":"reserved","user_id":"42"}
+// Holding Example: {"amount":9900,"changed_at":"2026-11-21T10:00:01.3Z","contact":{"address_lines":["1 Renmin Road","Shanghai 200001"],"name":"Li Lei","phone":"+8613812345678"},"currency":"EUR","expires_at":"2026-11-21T10:15:01.28Z","lines":[{"qty":1,"sku_id":"1"}],"order_created_at":"2026-11-21T10:00:01.28Z","order_sn":"244837465837465837","order_state":"pending","reserved_at":"2026-11-21T10:00:01.25Z","state":"reserved","user_id":"42"}
 type Holding struct {
-	ChangedAt      time.Time    `json:"changed_at"`
-	ExpiresAt      *time.Time   `json:"expires_at,omitempty"`
-	Lines          []Line       `json:"lines"`
-	OrderCreatedAt *time.Time   `json:"order_created_at,omitempty"`
-	OrderSn        string       `json:"order_sn"`
-	Reason         *string      `json:"reason,omitempty"`
-	ReservedAt     time.Time    `json:"reserved_at"`
-	State          HoldingState `json:"state"`
-	UserId         string       `json:"user_id"`
+	// Amount Minor units
+	Amount         *int64     `json:"amount"`
+	ChangedAt      time.Time  `json:"changed_at"`
+	Contact        *Contact   `json:"contact"`
+	Currency       *string    `json:"currency"`
+	ExpiresAt      *time.Time `json:"expires_at,omitempty"`
+	Lines          []Line     `json:"lines"`
+	OrderCreatedAt *time.Time `json:"order_created_at,omitempty"`
+	OrderSn        string     `json:"order_sn"`
+
+	// OrderState null if there is no order, or if the order service does not respond; the same holds for amount, currency
+	// and contact
+	OrderState *HoldingOrderState `json:"order_state"`
+	Reason     *string            `json:"reason,omitempty"`
+	ReservedAt time.Time          `json:"reserved_at"`
+	State      HoldingState       `json:"state"`
+	UserId     string             `json:"user_id"`
 }
+
+// HoldingOrderState null if there is no order, or if the order service does not respond; the same holds for amount, currency
+// and contact
+type HoldingOrderState string
 
 // HoldingState defines model for Holding.State.
 type HoldingState string
@@ -777,7 +823,7 @@ type ServerInterface interface {
 	// EndActivity End the sale before ends_at; existing reservations stay valid; may be repeated
 	// (POST /v1/merchant/activities/{activity_id}/end)
 	EndActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID)
-	// ListActivityOrders Reservations of the ledger, newest first; the whole list as CSV with Accept text/csv
+	// ListActivityOrders Reservations of the ledger with their orders, newest first; the whole list as CSV with Accept text/csv
 	// (GET /v1/merchant/activities/{activity_id}/orders)
 	ListActivityOrders(w http.ResponseWriter, r *http.Request, activityId ActivityID, params ListActivityOrdersParams)
 	// PauseActivity Stop selling; in effect at the gate when the call returns; may be repeated
@@ -872,7 +918,7 @@ func (_ Unimplemented) EndActivity(w http.ResponseWriter, r *http.Request, activ
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// ListActivityOrders Reservations of the ledger, newest first; the whole list as CSV with Accept text/csv
+// ListActivityOrders Reservations of the ledger with their orders, newest first; the whole list as CSV with Accept text/csv
 // (GET /v1/merchant/activities/{activity_id}/orders)
 func (_ Unimplemented) ListActivityOrders(w http.ResponseWriter, r *http.Request, activityId ActivityID, params ListActivityOrdersParams) {
 	w.WriteHeader(http.StatusNotImplemented)

@@ -131,16 +131,33 @@ func (e StartedPaymentState) Valid() bool {
 	}
 }
 
-// Line defines model for Line.
-type Line struct {
-	Qty       int64  `json:"qty"`
-	SkuId     string `json:"sku_id"`
-	UnitPrice int64  `json:"unit_price"`
+// Contact Example: {"address_lines":["1 Renmin Road","Shanghai 200001"],"name":"Li Lei","phone":"+8613812345678"}
+type Contact struct {
+	AddressLines *[]string `json:"address_lines,omitempty"`
+
+	// Name In characters
+	Name string `json:"name"`
+
+	// Phone A number in E.164, or one of mainland China without a country code. Spaces, hyphens and parentheses are
+	// allowed in requests.
+	Phone string `json:"phone"`
 }
 
-// Order Example: {"activity_id":"1","amount":9900,"created_at":"2026-11-21T10:00:01.28Z","currency":"EUR","expires_at":"2026-11-21T10:15:01.28Z","lines":[{"qty":1,"sku_id":"1","unit_price":9900}],"order_sn":"244837465837465837","paid_at":"2026-11-21T10:02:00.5Z","refunds":[{"amount":9900,"created_at":"2026-11-21T10:03:00.1Z","currency":"EUR","payment_id":"4984557191785365628","reason":"second","refund_id":"4984557191785365628","refunded_at":"2026-11-21T10:03:01.1Z","state":"refunded"}],"state":"paid","user_id":"42"}
+// Line defines model for Line.
+type Line struct {
+	// Name Name of the SKU; absent while it is not known
+	Name      *string `json:"name,omitempty"`
+	Qty       int64   `json:"qty"`
+	SkuId     string  `json:"sku_id"`
+	UnitPrice int64   `json:"unit_price"`
+}
+
+// Order Example: {"activity_id":"1","activity_title":"Kettles","amount":9900,"created_at":"2026-11-21T10:00:01.28Z","currency":"EUR","expires_at":"2026-11-21T10:15:01.28Z","lines":[{"name":"Kettle","qty":1,"sku_id":"1","unit_price":9900}],"order_sn":"244837465837465837","paid_at":"2026-11-21T10:02:00.5Z","refunds":[{"amount":9900,"created_at":"2026-11-21T10:03:00.1Z","currency":"EUR","payment_id":"4984557191785365628","reason":"second","refund_id":"4984557191785365628","refunded_at":"2026-11-21T10:03:01.1Z","state":"refunded"}],"state":"paid","user_id":"42"}
 type Order struct {
 	ActivityId string `json:"activity_id"`
+
+	// ActivityTitle Absent while it is not known
+	ActivityTitle *string `json:"activity_title,omitempty"`
 
 	// Amount Minor units
 	Amount      int64             `json:"amount"`
@@ -295,6 +312,9 @@ type StartPaymentParams struct {
 type PaymentCallbackParams struct {
 	PaymentSignature *string `json:"Payment-Signature,omitempty"`
 }
+
+// PutContactJSONRequestBody defines body for PutContact for application/json ContentType.
+type PutContactJSONRequestBody = Contact
 
 // StartPaymentJSONRequestBody defines body for StartPayment for application/json ContentType.
 type StartPaymentJSONRequestBody = PaymentRequest
@@ -466,6 +486,12 @@ type ServerInterface interface {
 	// CancelOrder Close a pending order and release its units. A closed order is returned as it is
 	// (POST /v1/orders/{order_sn}/cancel)
 	CancelOrder(w http.ResponseWriter, r *http.Request, orderSn OrderSN)
+	// GetContact Read the contact of one of the buyer's own orders
+	// (GET /v1/orders/{order_sn}/contact)
+	GetContact(w http.ResponseWriter, r *http.Request, orderSn OrderSN)
+	// PutContact Give the contact of one of the buyer's own orders, until it is closed or refunded
+	// (PUT /v1/orders/{order_sn}/contact)
+	PutContact(w http.ResponseWriter, r *http.Request, orderSn OrderSN)
 	// StartPayment Start a payment of a pending order before its deadline; the deadline does not change
 	// (POST /v1/orders/{order_sn}/payments)
 	StartPayment(w http.ResponseWriter, r *http.Request, orderSn OrderSN, params StartPaymentParams)
@@ -496,6 +522,18 @@ func (_ Unimplemented) GetOrder(w http.ResponseWriter, r *http.Request, orderSn 
 // CancelOrder Close a pending order and release its units. A closed order is returned as it is
 // (POST /v1/orders/{order_sn}/cancel)
 func (_ Unimplemented) CancelOrder(w http.ResponseWriter, r *http.Request, orderSn OrderSN) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// GetContact Read the contact of one of the buyer's own orders
+// (GET /v1/orders/{order_sn}/contact)
+func (_ Unimplemented) GetContact(w http.ResponseWriter, r *http.Request, orderSn OrderSN) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// PutContact Give the contact of one of the buyer's own orders, until it is closed or refunded
+// (PUT /v1/orders/{order_sn}/contact)
+func (_ Unimplemented) PutContact(w http.ResponseWriter, r *http.Request, orderSn OrderSN) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -628,6 +666,58 @@ func (siw *ServerInterfaceWrapper) CancelOrder(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.CancelOrder(w, r, orderSn)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetContact operation middleware
+func (siw *ServerInterfaceWrapper) GetContact(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "order_sn" -------------
+	var orderSn OrderSN
+
+	err = runtime.BindStyledParameterWithOptions("simple", "order_sn", chi.URLParam(r, "order_sn"), &orderSn, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "order_sn", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetContact(w, r, orderSn)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PutContact operation middleware
+func (siw *ServerInterfaceWrapper) PutContact(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "order_sn" -------------
+	var orderSn OrderSN
+
+	err = runtime.BindStyledParameterWithOptions("simple", "order_sn", chi.URLParam(r, "order_sn"), &orderSn, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "order_sn", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PutContact(w, r, orderSn)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -891,6 +981,12 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/v1/orders/{order_sn}/cancel", wrapper.CancelOrder)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/v1/orders/{order_sn}/contact", wrapper.GetContact)
+	})
+	r.Group(func(r chi.Router) {
+		r.Put(options.BaseURL+"/v1/orders/{order_sn}/contact", wrapper.PutContact)
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/v1/payments/callbacks/{provider}", wrapper.PaymentCallback)

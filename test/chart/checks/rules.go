@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"encoding/base64"
 	"fmt"
 	"maps"
 	"slices"
@@ -177,15 +178,16 @@ func eachServiceGetsOnlyItsSecrets(t *testing.T) {
 	require.Equal(t, []string{"flashsale-secrets/AUTH_HS256_SECRET", "flashsale-secrets/PATH_SECRETS"},
 		seen(small, "seckill"))
 	require.Equal(t, []string{
-		"flashsale-mysql/ORDER_PASSWORD", "flashsale-secrets/AUTH_HS256_SECRET", "flashsale-secrets/INTERNAL_SECRET",
-		"flashsale-secrets/PAYMENTS_SANDBOX_SECRET",
+		"flashsale-mysql/ORDER_PASSWORD", "flashsale-secrets/AUTH_HS256_SECRET", "flashsale-secrets/CONTACT_KEYS",
+		"flashsale-secrets/INTERNAL_SECRET", "flashsale-secrets/PAYMENTS_SANDBOX_SECRET",
 	}, seen(small, "order"))
 	require.Equal(t, []string{"flashsale-mysql/INVENTORY_PASSWORD", "flashsale-secrets/AUTH_HS256_SECRET", "flashsale-secrets/INTERNAL_SECRET"},
 		seen(small, "inventory"))
 	large := production().objects(t)
 	require.Equal(t, []string{"flashsale-secrets/PATH_SECRETS"}, seen(large, "seckill"))
-	require.Equal(t, []string{"flashsale-mysql-dsn/ORDER_DSN", "flashsale-secrets/INTERNAL_SECRET"},
-		seen(large, "order"))
+	require.Equal(t, []string{
+		"flashsale-mysql-dsn/ORDER_DSN", "flashsale-secrets/CONTACT_KEYS", "flashsale-secrets/INTERNAL_SECRET",
+	}, seen(large, "order"))
 	for _, o := range large {
 		require.NotEqual(t, "Secret", o.kind(), "existing ones are used")
 	}
@@ -211,6 +213,12 @@ func generatedSecretsAreLongAndKept(t *testing.T) {
 			require.GreaterOrEqual(t, len(v), 40)
 		}
 	}
+	once, err := base64.StdEncoding.DecodeString(text(pick(t, all, "Secret/flashsale-secrets"), "data", "CONTACT_KEYS"))
+	require.NoError(t, err)
+	key, err := base64.StdEncoding.DecodeString(string(once))
+	require.NoError(t, err)
+	require.Len(t, key, 32, "a key, in base64 as the service reads it")
+
 	// Secrets that `helm template` generates again replace no pod.
 	again := kind().objects(t)
 	for _, w := range workloads(all) {

@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"encoding/base64"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -48,6 +49,9 @@ func environment(t *testing.T, all []object, component string) (env []string) {
 		name, value := text(e, "name"), text(e, "value")
 		if secret := fields(e, "valueFrom", "secretKeyRef"); secret != nil {
 			value = "abcdefghijklmnopqrstuvwxyz-0123456789-of-" + text(secret, "key")
+			if name == "CONTACT_KEYS" {
+				value = base64.StdEncoding.EncodeToString([]byte("abcdefghijklmnopqrstuvwxyz-01234"))
+			}
 			if name == "MYSQL_DSN" {
 				value = "user:password@tcp(db:3306)/" + component
 			}

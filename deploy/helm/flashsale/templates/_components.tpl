@@ -6,7 +6,7 @@ Properties of the three services that an installation cannot change.
 */}}
 {{- define "flashsale.facts" -}}
 seckill: {port: 8081, adminPort: 9081, redis: true, secrets: [PATH_SECRETS]}
-order: {port: 8082, adminPort: 9082, internalPort: 7082, redis: true, mysql: order, secrets: [INTERNAL_SECRET]}
+order: {port: 8082, adminPort: 9082, internalPort: 7082, redis: true, mysql: order, secrets: [INTERNAL_SECRET, CONTACT_KEYS]}
 inventory: {port: 8083, adminPort: 9083, redis: true, mysql: inventory, secrets: [INTERNAL_SECRET]}
 {{- end }}
 
@@ -74,7 +74,10 @@ http://{{ include "flashsale.devdep" (dict "root" . "name" "jaeger") }}:4317
 {{- with $v.limits.trustedProxies }}{{ $_ := set $s "TRUSTED_PROXIES" (join "," .) }}{{ end -}}
 {{- if $v.limits.rules }}{{ $_ := set $s "LIMIT_RULES" "/etc/flashsale/limits/rules.yaml" }}{{ end -}}
 {{- if .facts.internalPort }}{{ $_ := set $s "INTERNAL_ADDR" (printf ":%v" .facts.internalPort) }}{{ end -}}
-{{- if eq .name "order" }}{{ $_ := set $s "PAYMENTS_SANDBOX" (toString $v.payments.sandbox) }}{{ end -}}
+{{- if eq .name "order" -}}
+{{- $_ := set $s "PAYMENTS_SANDBOX" (toString $v.payments.sandbox) -}}
+{{- $_ := set $s "CONTACT_KEEP" (dig "keep" "2160h" ($v.contacts | default dict)) -}}
+{{- end -}}
 {{- if eq .name "inventory" -}}
 {{- $_ := set $s "ORDER_INTERNAL_URL" (printf "http://%s-order-internal:7082" (include "flashsale.fullname" .root)) -}}
 {{- with $v.merchants -}}

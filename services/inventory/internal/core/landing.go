@@ -211,21 +211,27 @@ func sortedKeys[V any](set map[string]V) []string {
 	return keys
 }
 
-// PublishDeductions publishes the deductions of reservations that hold units and have no known order.
+// PublishDeductions publishes the deductions of reservations that hold units and have no known order, with the
+// descriptions of their activities.
 func (s *Service) PublishDeductions(ctx context.Context, rows []Reservation) error {
 	activities := map[string]*Activity{}
 	var due []contract.Deduction
+	var about []contract.ActivityInfo
 	for _, r := range rows {
 		if r.State != StateReserved || r.OrderCreatedAt != nil {
 			continue
 		}
 		a, ok := activities[r.ActivityID]
 		if !ok {
+			asOf := s.now() // before the activity is read, so that a later change never has an earlier time
 			var err error
 			if a, err = s.store.AnyActivity(ctx, r.ActivityID); err != nil {
 				return err
 			}
 			activities[r.ActivityID] = a
+			if a != nil {
+				about = append(about, a.info(asOf))
+			}
 		}
 		// A row without its activity or SKU has no price. It raises an alarm and does not hold up the others.
 		if a == nil || unknownSKU(a, r.Lines) != "" {
@@ -237,7 +243,16 @@ func (s *Service) PublishDeductions(ctx context.Context, rows []Reservation) err
 	if len(due) == 0 {
 		return nil
 	}
-	return s.retry(ctx, func() error { return s.pub.Deductions(ctx, due) })
+	return s.retry(ctx, func() error { return s.pub.Deductions(ctx, due, about) })
+}
+
+// info describes the activity to the order service.
+func (a *Activity) info(asOf time.Time) contract.ActivityInfo {
+	d := contract.ActivityInfo{ActivityID: a.ID, Title: a.Title, EndsAt: a.EndsAt, AsOf: asOf}
+	for _, it := range a.Items {
+		d.SKUs = append(d.SKUs, contract.SKUName{SKUID: it.SKUID, Name: it.Name})
+	}
+	return d
 }
 
 // deduction returns the deduction of a reservation, with the prices of its activity.

@@ -200,7 +200,8 @@ type Gate interface {
 
 // Publisher publishes messages that follow from a committed transaction. It returns nil once the broker has confirmed.
 type Publisher interface {
-	Deductions(ctx context.Context, d []contract.Deduction) error
+	// Deductions publishes deductions with the descriptions of their activities.
+	Deductions(ctx context.Context, d []contract.Deduction, about []contract.ActivityInfo) error
 	Closings(ctx context.Context, c []contract.OrderClose) error
 	Replay(ctx context.Context, d DeadLetter) error
 }
@@ -227,6 +228,8 @@ const (
 type Orders interface {
 	Close(ctx context.Context, orderSNs []string, reason string) ([]CloseOutcome, error)
 	Refund(ctx context.Context, orderSNs []string, reason string) (map[string]string, error)
+	// Lookup returns the orders that exist, at most contract.MaxItems in a call.
+	Lookup(ctx context.Context, orderSNs []string) (map[string]OrderDetails, error)
 }
 
 // Recorder records what happened in logs, metrics and traces.

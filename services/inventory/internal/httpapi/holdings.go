@@ -7,12 +7,64 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
+	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/httpserver"
 	"flashsale.internal/services/inventory/api"
 	"flashsale.internal/services/inventory/internal/core"
 )
+
+// orderDetails is what the order service knows about the orders of a list.
+type orderDetails struct {
+	of    map[string]core.OrderDetails // by order_sn
+	known bool                         // false if the order service did not respond for some of the orders
+}
+
+// withOrders adds the details of the orders, with contacts masked for operators. Without the order service the list is
+// served without them.
+func (m *Merchant) withOrders(r *http.Request, rows []core.Reservation) orderDetails {
+	h := orderDetails{known: true}
+	var sns []string
+	for _, row := range rows {
+		if row.State != core.StateRejected { // never had an order
+			sns = append(sns, row.OrderSN)
+		}
+	}
+	var err error
+	if h.of, err = m.core.OrderDetails(r.Context(), sns); err != nil {
+		h.known = false
+		m.tel.Log.WarnContext(r.Context(), "orders of a list are not known", "error", err)
+	}
+	if auth.From(r.Context()).Has(auth.Operator) {
+		for sn, d := range h.of {
+			if d.Contact != nil {
+				masked := d.Contact.Masked()
+				d.Contact = &masked
+				h.of[sn] = d
+			}
+		}
+	}
+	return h
+}
+
+func (h orderDetails) view(r core.Reservation) api.Holding {
+	v := holdingView(r)
+	d, ok := h.of[r.OrderSN]
+	if !ok {
+		return v
+	}
+	state := api.HoldingOrderState(d.State)
+	v.OrderState, v.Amount, v.Currency = &state, &d.Amount, &d.Currency
+	if c := d.Contact; c != nil {
+		v.Contact = &api.Contact{Name: c.Name, Phone: c.Phone}
+		if len(c.AddressLines) > 0 {
+			v.Contact.AddressLines = &c.AddressLines
+		}
+	}
+	return v
+}
 
 func holdingView(r core.Reservation) api.Holding {
 	return api.Holding{
@@ -58,7 +110,8 @@ func (m *Merchant) ListActivityOrders(
 		return
 	}
 	list, next := cutPage(list, p, func(r core.Reservation) string { return r.OrderSN })
-	httpserver.WriteJSON(w, http.StatusOK, api.HoldingList{Items: views(list, holdingView), NextCursor: next})
+	h := m.withOrders(r, list)
+	httpserver.WriteJSON(w, http.StatusOK, api.HoldingList{Items: views(list, h.view), NextCursor: next})
 }
 
 // acceptsCSV reports whether the Accept header names text/csv and does not prefer application/json.
@@ -77,13 +130,20 @@ func acceptsCSV(r *http.Request) bool {
 	return quality["text/csv"] > 0 && quality["text/csv"] >= quality["application/json"]
 }
 
-const csvPage = 1000
+func acceptsJSON(r *http.Request) bool { return !acceptsCSV(r) }
+
+const (
+	csvPage = 1000
+	// maxFailedPages is the number of pages of an export for which the order service may fail. Then the rest is sent
+	// without the columns of orders, so that time-outs do not add up.
+	maxFailedPages = 3
+)
 
 // csv sends the whole list, page by page. A failure after the first page aborts the connection, so that the client
 // does not take the incomplete list for a complete one.
 func (m *Merchant) csv(w http.ResponseWriter, r *http.Request, id, user string) {
 	out := csv.NewWriter(w)
-	cursor := ""
+	cursor, failedPages := "", 0
 	for first := true; ; first = false {
 		rows, err := m.core.ReservationsOfActivity(r.Context(), caller(r).Scope(), id, user, core.Page{Limit: csvPage, Cursor: cursor})
 		if err != nil && first {
@@ -100,10 +160,17 @@ func (m *Merchant) csv(w http.ResponseWriter, r *http.Request, id, user string) 
 			_ = out.Write([]string{
 				"order_sn", "user_id", "lines", "state", "reason", "reserved_at",
 				"order_created_at", "expires_at", "changed_at",
+				"order_state", "amount", "currency", "contact_name", "contact_phone", "contact_address",
 			})
 		}
+		var h orderDetails
+		if failedPages < maxFailedPages {
+			if h = m.withOrders(r, rows); !h.known {
+				failedPages++
+			}
+		}
 		for _, row := range rows {
-			_ = out.Write(csvRecord(row)) // out.Error returns its error after Flush
+			_ = out.Write(h.csvRecord(row)) // out.Error returns its error after Flush
 		}
 		out.Flush()
 		if out.Error() != nil || len(rows) < csvPage {
@@ -114,7 +181,7 @@ func (m *Merchant) csv(w http.ResponseWriter, r *http.Request, id, user string) 
 }
 
 // csvRecord returns the fields of a reservation. Its lines are written as <sku_id>x<qty>, separated by spaces.
-func csvRecord(r core.Reservation) []string {
+func (h orderDetails) csvRecord(r core.Reservation) []string {
 	lines := make([]string, len(r.Lines))
 	for i, l := range r.Lines {
 		lines[i] = l.SKUID + "x" + strconv.FormatInt(l.Qty, 10)
@@ -122,6 +189,13 @@ func csvRecord(r core.Reservation) []string {
 	fields := []string{
 		r.OrderSN, r.UserID, strings.Join(lines, " "), string(r.State), r.Reason,
 		timestamp(&r.ReservedAt), timestamp(r.OrderCreatedAt), timestamp(r.ExpiresAt), timestamp(&r.ChangedAt),
+		"", "", "", "", "", "",
+	}
+	if d, ok := h.of[r.OrderSN]; ok {
+		fields = append(fields[:9], d.State, strconv.FormatInt(d.Amount, 10), d.Currency, "", "", "")
+		if c := d.Contact; c != nil {
+			fields = append(fields[:12], c.Name, c.Phone, strings.Join(c.AddressLines, ", "))
+		}
 	}
 	for i := range fields {
 		fields[i] = escapeFormula(fields[i])
@@ -137,9 +211,10 @@ func timestamp(t *time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-// escapeFormula quotes a text that a spreadsheet would evaluate as a formula.
+// escapeFormula quotes a text that a spreadsheet would evaluate as a formula. Every phone number begins with + and is
+// quoted, too.
 func escapeFormula(s string) string {
-	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
+	if first, _ := utf8.DecodeRuneInString(s); s != "" && strings.ContainsRune("=+-@\t\r＝＋－＠", first) {
 		return "'" + s
 	}
 	return s

@@ -27,6 +27,10 @@ const callTimeout = 15 * time.Second
 // reconcileTimeout bounds a reconciliation, which makes several comparisons. It is below the server's write time-out.
 const reconcileTimeout = 55 * time.Second
 
+// exportTimeout bounds an export, which reads all pages of a list and looks up their orders. It is below the server's
+// write time-out.
+const exportTimeout = 55 * time.Second
+
 // Merchant serves the API for merchants and operators.
 type Merchant struct {
 	core       *core.Service
@@ -70,6 +74,10 @@ func NewMerchant(
 		r.With(write).Post("/v1/merchant/activities/{activity_id}/end", w.EndActivity)
 		r.With(write).Post("/v1/merchant/activities/{activity_id}/stock-adjustments", w.AdjustStock)
 		r.With(read).Get("/v1/merchant/activities/{activity_id}/stock", w.GetStock)
+	})
+	r.Group(func(r chi.Router) {
+		r.Use(byAddress, when(acceptsCSV, httpserver.Timeout(exportTimeout)),
+			when(acceptsJSON, httpserver.Timeout(callTimeout)), verifier.Require(auth.Merchant))
 		r.With(read, export).Get("/v1/merchant/activities/{activity_id}/orders", w.ListActivityOrders)
 	})
 	r.Group(func(r chi.Router) {

@@ -20,7 +20,7 @@ import (
 
 const (
 	timeout     = 8 * time.Second // of one call
-	maxResponse = 1 << 20         // bytes of a response body
+	maxResponse = 2 << 20         // bytes of a response body; a lookup of 256 long contacts has less than 1 MiB
 
 	// After so many consecutive failures the breaker opens. After openFor it lets one call through to test the order
 	// service. openFor is shorter than every pause after which callers retry.
@@ -59,7 +59,7 @@ func (c *Client) Breaker() string { return c.breaker.State().String() }
 
 type request struct {
 	OrderSNs []string `json:"order_sns"`
-	Reason   string   `json:"reason"`
+	Reason   string   `json:"reason,omitempty"`
 }
 
 type result struct {
@@ -67,6 +67,18 @@ type result struct {
 	Outcome string     `json:"outcome"`
 	At      *time.Time `json:"at"`
 	Reason  string     `json:"reason"`
+
+	// Of a lookup.
+	State    string   `json:"state"`
+	Amount   int64    `json:"amount"`
+	Currency string   `json:"currency"`
+	Contact  *contact `json:"contact"`
+}
+
+type contact struct {
+	Name         string   `json:"name"`
+	Phone        string   `json:"phone"`
+	AddressLines []string `json:"address_lines"`
 }
 
 // Close implements core.Orders.
@@ -96,6 +108,30 @@ func (c *Client) Refund(ctx context.Context, orderSNs []string, reason string) (
 		outcomes[r.OrderSN] = r.Outcome
 	}
 	return outcomes, nil
+}
+
+// stateUnknown is the state of an order that does not exist, in the response to a lookup.
+const stateUnknown = "unknown"
+
+// Lookup implements core.Orders.
+func (c *Client) Lookup(ctx context.Context, orderSNs []string) (map[string]core.OrderDetails, error) {
+	results, err := c.call(ctx, "/internal/v1/orders:lookup", request{OrderSNs: orderSNs})
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[string]core.OrderDetails, len(results))
+	for _, r := range results {
+		if r.State == stateUnknown {
+			continue
+		}
+		d := core.OrderDetails{State: r.State, Amount: r.Amount, Currency: r.Currency}
+		if r.Contact != nil {
+			contact := core.Contact(*r.Contact)
+			d.Contact = &contact
+		}
+		found[r.OrderSN] = d
+	}
+	return found, nil
 }
 
 // response is a response of the order service with a status below 500.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
@@ -29,8 +28,10 @@ var _ core.Publisher = (*Publisher)(nil)
 func New(b bus.Publisher, tel *telemetry.Telemetry) *Publisher { return &Publisher{bus: b, tel: tel} }
 
 // Deductions implements core.Publisher.
-func (p *Publisher) Deductions(ctx context.Context, list []contract.Deduction) error {
-	return items.Publish(ctx, p.bus, p.tel, contract.TopicDeductions, time.Time{}, list)
+func (p *Publisher) Deductions(
+	ctx context.Context, list []contract.Deduction, about []contract.ActivityInfo,
+) error {
+	return items.PublishDeductions(ctx, p.bus, p.tel, list, about)
 }
 
 // Closings implements core.Publisher. Each message carries exactly one closing, since messages are delayed

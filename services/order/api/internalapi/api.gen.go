@@ -65,6 +65,33 @@ func (e CloseResultOutcome) Valid() bool {
 	}
 }
 
+// Defines values for LookupResultState.
+const (
+	LookupResultStateClosed   LookupResultState = "closed"
+	LookupResultStatePaid     LookupResultState = "paid"
+	LookupResultStatePending  LookupResultState = "pending"
+	LookupResultStateRefunded LookupResultState = "refunded"
+	LookupResultStateUnknown  LookupResultState = "unknown"
+)
+
+// Valid indicates whether the value is a known member of the LookupResultState enum.
+func (e LookupResultState) Valid() bool {
+	switch e {
+	case LookupResultStateClosed:
+		return true
+	case LookupResultStatePaid:
+		return true
+	case LookupResultStatePending:
+		return true
+	case LookupResultStateRefunded:
+		return true
+	case LookupResultStateUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for RefundResultOutcome.
 const (
 	RefundResultOutcomeNotPaid  RefundResultOutcome = "not_paid"
@@ -116,6 +143,45 @@ type CloseResults struct {
 	Results []CloseResult `json:"results"`
 }
 
+// Contact defines model for Contact.
+type Contact struct {
+	AddressLines *[]string `json:"address_lines,omitempty"`
+	Name         string    `json:"name"`
+
+	// Phone E.164
+	Phone string `json:"phone"`
+}
+
+// LookupRequest defines model for LookupRequest.
+type LookupRequest struct {
+	OrderSns OrderSNs `json:"order_sns"`
+}
+
+// LookupResult defines model for LookupResult.
+type LookupResult struct {
+	// Amount Minor units
+	Amount      *int64     `json:"amount,omitempty"`
+	CloseReason *string    `json:"close_reason,omitempty"`
+	ClosedAt    *time.Time `json:"closed_at,omitempty"`
+	Contact     *Contact   `json:"contact,omitempty"`
+	CreatedAt   *time.Time `json:"created_at,omitempty"`
+	Currency    *string    `json:"currency,omitempty"`
+	ExpiresAt   *time.Time `json:"expires_at,omitempty"`
+	OrderSn     string     `json:"order_sn"`
+	PaidAt      *time.Time `json:"paid_at,omitempty"`
+
+	// State unknown: there is no such order, and no other member
+	State LookupResultState `json:"state"`
+}
+
+// LookupResultState unknown: there is no such order, and no other member
+type LookupResultState string
+
+// LookupResults defines model for LookupResults.
+type LookupResults struct {
+	Results []LookupResult `json:"results"`
+}
+
 // OrderSNs defines model for OrderSNs.
 type OrderSNs = []string
 
@@ -147,6 +213,9 @@ type Problem map[string]interface{}
 // CloseOrdersJSONRequestBody defines body for CloseOrders for application/json ContentType.
 type CloseOrdersJSONRequestBody = CloseRequest
 
+// LookupOrdersJSONRequestBody defines body for LookupOrders for application/json ContentType.
+type LookupOrdersJSONRequestBody = LookupRequest
+
 // RefundOrdersJSONRequestBody defines body for RefundOrders for application/json ContentType.
 type RefundOrdersJSONRequestBody = RefundRequest
 
@@ -155,6 +224,9 @@ type ServerInterface interface {
 	// CloseOrders Close the orders that are unpaid and due, and return the state of each order
 	// (POST /internal/v1/orders:close)
 	CloseOrders(w http.ResponseWriter, r *http.Request)
+	// LookupOrders Return state, amount and contact of orders, for the lists of merchants
+	// (POST /internal/v1/orders:lookup)
+	LookupOrders(w http.ResponseWriter, r *http.Request)
 	// RefundOrders Refund paid orders for which there are no units
 	// (POST /internal/v1/orders:refund)
 	RefundOrders(w http.ResponseWriter, r *http.Request)
@@ -167,6 +239,12 @@ type Unimplemented struct{}
 // CloseOrders Close the orders that are unpaid and due, and return the state of each order
 // (POST /internal/v1/orders:close)
 func (_ Unimplemented) CloseOrders(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// LookupOrders Return state, amount and contact of orders, for the lists of merchants
+// (POST /internal/v1/orders:lookup)
+func (_ Unimplemented) LookupOrders(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -190,6 +268,20 @@ func (siw *ServerInterfaceWrapper) CloseOrders(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.CloseOrders(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// LookupOrders operation middleware
+func (siw *ServerInterfaceWrapper) LookupOrders(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.LookupOrders(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -331,6 +423,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/internal/v1/orders:refund", wrapper.RefundOrders)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/internal/v1/orders:lookup", wrapper.LookupOrders)
 	})
 
 	return r

@@ -10,5 +10,6 @@ func main() {
 	command.Main(command.Spec{
 		Name: "order", Serve: serve, CheckConfig: checkConfig,
 		Migrate: command.Migrate(order.Migrations), Await: command.AwaitMigrations(order.Migrations),
+		More: contactCommands(),
 	})
 }

@@ -17,6 +17,7 @@ import (
 
 // Lander turns deductions into orders.
 type Lander interface {
+	Describe(ctx context.Context, about []contract.ActivityInfo) error
 	Land(ctx context.Context, items []contract.Deduction, bad []contract.BadItem) error
 }
 
@@ -51,9 +52,14 @@ func (c *Consumer) Subscribe(b bus.Bus, concurrency int) error {
 // Deductions handles one message of TopicDeductions. It tries four times for up to 10 s. Then it returns the error,
 // and the bus redelivers the message, without a limit on redeliveries. Every step is idempotent.
 func (c *Consumer) Deductions(ctx context.Context, d bus.Delivery) (err error) {
-	ctx, list, bad, end := items.Open[contract.Deduction](ctx, c.tel, contract.GroupOrderDeductions, d)
+	ctx, list, bad, about, end := items.OpenDeductions(ctx, c.tel, contract.GroupOrderDeductions, d)
 	defer func() { end(err) }()
-	_, err = backoff.Retry(ctx, func() (struct{}, error) { return struct{}{}, c.lander.Land(ctx, list, bad) },
+	_, err = backoff.Retry(ctx, func() (struct{}, error) {
+		if err := c.lander.Describe(ctx, about); err != nil {
+			return struct{}{}, err
+		}
+		return struct{}{}, c.lander.Land(ctx, list, bad)
+	},
 		backoff.WithBackOff(&backoff.ExponentialBackOff{
 			InitialInterval: c.pause, Multiplier: 2, MaxInterval: 2 * time.Second, RandomizationFactor: 0.5,
 		}),

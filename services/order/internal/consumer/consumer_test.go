@@ -22,9 +22,15 @@ type lander struct {
 	calls int
 	items []contract.Deduction
 	bad   []contract.BadItem
+	about []contract.ActivityInfo
 }
 
 var errDown = errors.New("database down")
+
+func (l *lander) Describe(_ context.Context, about []contract.ActivityInfo) error {
+	l.about = about
+	return nil
+}
 
 func (l *lander) Land(_ context.Context, items []contract.Deduction, bad []contract.BadItem) error {
 	l.items, l.bad = items, bad

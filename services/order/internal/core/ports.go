@@ -20,6 +20,11 @@ type Store interface {
 	List(ctx context.Context, q ListQuery) ([]Order, error)         // with lines and refunds; never tombstones
 	Payment(ctx context.Context, paymentID string) (Payment, bool, error)
 
+	// OrderStates returns the orders that exist, without lines and refunds; tombstones too.
+	OrderStates(ctx context.Context, orderSNs []string) (map[string]Order, error)
+	Contacts(ctx context.Context, orderSNs []string) (map[string]SealedContact, error)
+	Activities(ctx context.Context, ids []string) (map[string]contract.ActivityInfo, error) // those that are known
+
 	// OverdueOrders returns pending orders whose next closing check is due at the given time.
 	OverdueOrders(ctx context.Context, before time.Time, limit int) ([]Order, error)
 	// PostponeClosingCheck records that the closing of these orders was published again, and sets their next check.
@@ -69,6 +74,10 @@ type Tx interface {
 	InsertPaymentEvent(e PaymentEvent) error
 	UpdatePaymentEvent(provider, eventID string, from, to Handled) (int, error)
 	InsertRefund(r Refund) error
+
+	PutContact(c SealedContact) error // replaces an earlier one
+	LockActivity(id string) (contract.ActivityInfo, bool, error)
+	PutActivity(a contract.ActivityInfo, update bool) error // update: the row exists
 }
 
 // Call identifies one call with an Idempotency-Key.
@@ -132,6 +141,7 @@ type Recorder interface {
 	Lateness(ctx context.Context, d time.Duration)
 	Refund(ctx context.Context, state RefundState)
 	ClosingsResent(ctx context.Context, n int)
+	ContactsDeleted(ctx context.Context, n int)
 	// Alarm reports a fault to operators. kind is one of a few fixed words. The attributes hold ids, never text that a
 	// user wrote.
 	Alarm(ctx context.Context, kind, message string, attrs ...any)

@@ -22,6 +22,8 @@ type Options struct {
 	RefundTimeout time.Duration
 	// RefundFirstRetry and RefundLastRetry bound the doubling back-off between attempts. Default 2 s and 10 min.
 	RefundFirstRetry, RefundLastRetry time.Duration
+	// ContactKeep is the time after the end of an activity for which contacts are kept. Default 90 days.
+	ContactKeep time.Duration
 }
 
 func (o *Options) setDefaults() {
@@ -35,6 +37,7 @@ func (o *Options) setDefaults() {
 	set(&o.RefundTimeout, 10*time.Second)
 	set(&o.RefundFirstRetry, 2*time.Second)
 	set(&o.RefundLastRetry, 10*time.Minute)
+	set(&o.ContactKeep, 90*24*time.Hour)
 	if o.MaxPayments <= 0 {
 		o.MaxPayments = 20
 	}
@@ -50,17 +53,22 @@ type Service struct {
 	shards    Shards
 	rec       Recorder
 	providers map[string]Provider
+	sealer    Sealer
 	opts      Options
+
+	activities activities
 }
 
 // New returns a service. It starts nothing.
-func New(store Store, pub Publisher, shards Shards, rec Recorder, providers []Provider, opts Options) *Service {
+func New(
+	store Store, pub Publisher, shards Shards, rec Recorder, providers []Provider, sealer Sealer, opts Options,
+) *Service {
 	opts.setDefaults()
 	byName := make(map[string]Provider, len(providers))
 	for _, p := range providers {
 		byName[p.Name()] = p
 	}
-	return &Service{store: store, pub: pub, shards: shards, rec: rec, providers: byName, opts: opts}
+	return &Service{store: store, pub: pub, shards: shards, rec: rec, providers: byName, sealer: sealer, opts: opts}
 }
 
 // now returns the time in the precision of the tables, milliseconds.

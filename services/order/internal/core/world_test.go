@@ -18,6 +18,7 @@ import (
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/order/internal/core"
 	"flashsale.internal/services/order/internal/publisher"
+	"flashsale.internal/services/order/internal/seal"
 	"flashsale.internal/services/order/internal/shards"
 	"flashsale.internal/services/order/internal/store"
 )
@@ -36,6 +37,7 @@ type world struct {
 	bus      *recordingBus
 	recorder *recorder
 	provider *provider
+	sealer   core.Sealer
 	sn       int64
 }
 
@@ -43,7 +45,7 @@ func newWorld(t testing.TB, db *gorm.DB) *world {
 	t.Helper()
 	w := &world{
 		db: db, clock: &clock{now: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)}, bus: &recordingBus{},
-		recorder: &recorder{}, provider: &provider{refunded: map[string]int64{}},
+		recorder: &recorder{}, provider: &provider{refunded: map[string]int64{}}, sealer: keys(t, seal.DevelopmentKey),
 	}
 	w.Service = w.service(t, w.provider)
 	return w
@@ -52,9 +54,16 @@ func newWorld(t testing.TB, db *gorm.DB) *world {
 // service returns a core on the same store, clock and bus, with other providers.
 func (w *world) service(t testing.TB, providers ...core.Provider) *core.Service {
 	tel := telemetry.Discard(t)
-	return core.New(store.New(w.db, tel, nil), publisher.New(w.bus, tel), shards.Genes{}, w.recorder, providers, core.Options{
+	return core.New(store.New(w.db, tel, nil), publisher.New(w.bus, tel), shards.Genes{}, w.recorder, providers, w.sealer, core.Options{
 		Now: w.clock.Now, RefundFirstRetry: time.Second, RefundTimeout: time.Second, RefundAttempts: 8,
 	})
+}
+
+func keys(t testing.TB, encoded ...string) *seal.Keys {
+	t.Helper()
+	k, err := seal.NewKeys(encoded)
+	require.NoError(t, err)
+	return k
 }
 
 // orderSN returns a new order_sn of a user.
@@ -276,6 +285,8 @@ func (r *recorder) ClosingsResent(_ context.Context, n int) {
 	r.resent += n
 	r.mu.Unlock()
 }
+
+func (r *recorder) ContactsDeleted(context.Context, int) {}
 
 func (r *recorder) Alarm(_ context.Context, kind, _ string, _ ...any) {
 	r.mu.Lock()

@@ -28,6 +28,7 @@ func NewInternal(svc *core.Service, tel *telemetry.Telemetry, secrets []string) 
 	r.Use(httpserver.Timeout(callTimeout), auth.Internal(secrets...))
 	r.Post("/internal/v1/orders:close", w.CloseOrders)
 	r.Post("/internal/v1/orders:refund", w.RefundOrders)
+	r.Post("/internal/v1/orders:lookup", w.LookupOrders)
 	return r
 }
 
@@ -95,6 +96,50 @@ func (a *Internal) RefundOrders(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	httpserver.WriteJSON(w, http.StatusOK, response)
+}
+
+// LookupOrders implements internalapi.ServerInterface.
+func (a *Internal) LookupOrders(w http.ResponseWriter, r *http.Request) {
+	var body internalapi.LookupRequest
+	if err := httpserver.DecodeJSON(w, r, &body); err != nil {
+		a.refuse(w, r, err)
+		return
+	}
+	if err := checkSNs(body.OrderSns); err != nil {
+		a.refuse(w, r, err)
+		return
+	}
+	found, err := a.core.Lookup(r.Context(), body.OrderSns)
+	if err != nil {
+		a.refuse(w, r, err)
+		return
+	}
+	response := internalapi.LookupResults{Results: make([]internalapi.LookupResult, len(found))}
+	for i, o := range found {
+		response.Results[i] = lookupView(o)
+	}
+	httpserver.WriteJSON(w, http.StatusOK, response)
+}
+
+func lookupView(o core.LookedUp) internalapi.LookupResult {
+	if !o.Found {
+		return internalapi.LookupResult{OrderSn: o.OrderSN, State: internalapi.LookupResultStateUnknown}
+	}
+	v := internalapi.LookupResult{
+		OrderSn: o.OrderSN, State: internalapi.LookupResultState(o.State), Amount: &o.Amount, Currency: &o.Currency,
+		CreatedAt: &o.CreatedAt, ExpiresAt: &o.ExpiresAt, PaidAt: optionalTime(o.PaidAt),
+		ClosedAt: optionalTime(o.ClosedAt),
+	}
+	if o.CloseReason != "" {
+		v.CloseReason = &o.CloseReason
+	}
+	if c := o.Contact; c != nil {
+		v.Contact = &internalapi.Contact{Name: c.Name, Phone: c.Phone}
+		if len(c.AddressLines) > 0 {
+			v.Contact.AddressLines = &c.AddressLines
+		}
+	}
+	return v
 }
 
 func (a *Internal) refuse(w http.ResponseWriter, r *http.Request, err error) {

@@ -54,6 +54,8 @@ func NewPublic(
 		r.Use(limits.On("order-per-ip"), verifier.Require())
 		r.With(read).Get("/v1/orders", w.ListOrders)
 		r.With(read).Get("/v1/orders/{order_sn}", w.GetOrder)
+		r.With(read).Get("/v1/orders/{order_sn}/contact", w.GetContact)
+		r.With(write).Put("/v1/orders/{order_sn}/contact", w.PutContact)
 		r.With(write).Post("/v1/orders/{order_sn}/payments", w.StartPayment)
 		r.With(write).Post("/v1/orders/{order_sn}/cancel", w.CancelOrder)
 		if sandbox != nil {
@@ -106,10 +108,12 @@ func (p *Public) ListOrders(w http.ResponseWriter, r *http.Request, params api.L
 		p.refuse(w, r, err)
 		return
 	}
-	list := api.OrderList{Items: make([]api.Order, len(orders))}
-	for i, o := range orders {
-		list.Items[i] = orderView(o)
+	views, err := p.orderViews(r.Context(), orders...)
+	if err != nil {
+		p.refuse(w, r, err)
+		return
 	}
+	list := api.OrderList{Items: views}
 	if more {
 		last := orders[len(orders)-1]
 		next := formatCursor(core.Position{CreatedAt: last.CreatedAt, OrderSN: last.OrderSN})
@@ -129,7 +133,34 @@ func (p *Public) GetOrder(w http.ResponseWriter, r *http.Request, orderSN api.Or
 		p.refuse(w, r, err)
 		return
 	}
-	httpserver.WriteJSON(w, http.StatusOK, orderView(o))
+	p.writeOrder(w, r, o)
+}
+
+// writeOrder responds with an order.
+func (p *Public) writeOrder(w http.ResponseWriter, r *http.Request, o core.Order) {
+	views, err := p.orderViews(r.Context(), o)
+	if err != nil {
+		p.refuse(w, r, err)
+		return
+	}
+	httpserver.WriteJSON(w, http.StatusOK, views[0])
+}
+
+// orderViews returns the orders as they are shown, with the names of activities and SKUs that are known.
+func (p *Public) orderViews(ctx context.Context, orders ...core.Order) ([]api.Order, error) {
+	ids := make([]string, len(orders))
+	for i, o := range orders {
+		ids[i] = o.ActivityID
+	}
+	about, err := p.core.Activities(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	views := make([]api.Order, len(orders))
+	for i, o := range orders {
+		views[i] = orderView(o, about[o.ActivityID])
+	}
+	return views, nil
 }
 
 // StartPayment implements api.ServerInterface.
@@ -176,7 +207,7 @@ func (p *Public) CancelOrder(w http.ResponseWriter, r *http.Request, orderSN api
 		p.refuse(w, r, err)
 		return
 	}
-	httpserver.WriteJSON(w, http.StatusOK, orderView(o))
+	p.writeOrder(w, r, o)
 }
 
 // PlaySandbox implements api.ServerInterface.

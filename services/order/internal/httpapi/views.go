@@ -12,7 +12,8 @@ import (
 	"flashsale.internal/services/order/internal/core"
 )
 
-func orderView(o core.Order) api.Order {
+// orderView returns an order as it is shown. about is the zero value if the activity is not known.
+func orderView(o core.Order, about contract.ActivityInfo) api.Order {
 	v := api.Order{
 		OrderSn: o.OrderSN, ActivityId: o.ActivityID, UserId: o.UserID, State: api.OrderState(o.State),
 		Lines: make([]api.Line, len(o.Lines)), Amount: o.Amount, Currency: o.Currency,
@@ -21,6 +22,14 @@ func orderView(o core.Order) api.Order {
 	}
 	for i, l := range o.Lines {
 		v.Lines[i] = api.Line{SkuId: l.SKUID, Qty: l.Qty, UnitPrice: l.Price}
+		for _, sku := range about.SKUs {
+			if sku.SKUID == l.SKUID && sku.Name != "" {
+				v.Lines[i].Name = &sku.Name
+			}
+		}
+	}
+	if about.Title != "" {
+		v.ActivityTitle = &about.Title
 	}
 	if o.State == core.Closed {
 		reason := api.OrderCloseReason(o.CloseReason)

@@ -18,6 +18,7 @@ import (
 type Recorder struct {
 	log                                            *slog.Logger
 	created, paid, closed, refunds, resent, alarms metric.Int64Counter
+	contactsDeleted                                metric.Int64Counter
 	lateness                                       metric.Float64Histogram
 }
 
@@ -39,6 +40,8 @@ func New(tel *telemetry.Telemetry) (*Recorder, error) {
 		refunds: counter("flashsale.order.refunds", "{refund}", "Refunds that entered a state, by state."),
 		resent: counter("flashsale.order.closings_resent", "{order}",
 			"Overdue orders whose lost closing the sweep published again."),
+		contactsDeleted: counter("flashsale.order.contacts_deleted", "{contact}",
+			"Contacts that the sweep deleted, CONTACT_KEEP after the end of their activity."),
 		alarms: counter("flashsale.order.alarms", "{alarm}", "Faults that need an operator, by kind."),
 	}
 	var err error
@@ -78,6 +81,9 @@ func (r *Recorder) ClosingsResent(ctx context.Context, n int) {
 	r.resent.Add(ctx, int64(n))
 	r.log.WarnContext(ctx, "overdue orders were not closed: closings published again", "orders", n)
 }
+
+// ContactsDeleted implements core.Recorder.
+func (r *Recorder) ContactsDeleted(ctx context.Context, n int) { r.contactsDeleted.Add(ctx, int64(n)) }
 
 // Alarm implements core.Recorder.
 func (r *Recorder) Alarm(ctx context.Context, kind, message string, attrs ...any) {

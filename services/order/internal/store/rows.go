@@ -144,6 +144,15 @@ func (r eventRow) event() core.PaymentEvent {
 
 // readOrders reads the orders of each shard with their lines. If lock is true it locks their rows.
 func readOrders(db *gorm.DB, groups [][]int64, lock bool) ([]core.Order, error) {
+	rows, err := readRows(db, groups, lock)
+	if err != nil {
+		return nil, err
+	}
+	return withLines(db, rows)
+}
+
+// readRows reads the rows of the orders of each shard. If lock is true it locks them.
+func readRows(db *gorm.DB, groups [][]int64, lock bool) ([]orderRow, error) {
 	var all []orderRow
 	for shard, sns := range groups {
 		if len(sns) == 0 {
@@ -159,7 +168,7 @@ func readOrders(db *gorm.DB, groups [][]int64, lock bool) ([]core.Order, error) 
 		}
 		all = append(all, rows...)
 	}
-	return withLines(db, all)
+	return all, nil
 }
 
 func withLines(db *gorm.DB, rows []orderRow) ([]core.Order, error) {

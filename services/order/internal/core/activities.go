@@ -1,0 +1,122 @@
+package core
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"flashsale.internal/pkg/contract"
+)
+
+const (
+	// activitiesFresh is how long a description that was read is shown without reading it again.
+	activitiesFresh = 10 * time.Second
+	// maxActivities bounds the descriptions in memory.
+	maxActivities = 1024
+)
+
+// activities keeps descriptions of activities in memory, so that in the steady state neither a message of deductions
+// nor a list of orders needs a statement for them.
+type activities struct {
+	mu    sync.Mutex
+	known map[string]knownActivity
+}
+
+type knownActivity struct {
+	contract.ActivityInfo
+	stored bool // false: the tables had none
+	readAt time.Time
+}
+
+func (a *activities) get(id string) (knownActivity, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	known, ok := a.known[id]
+	return known, ok
+}
+
+func (a *activities) put(id string, known knownActivity) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.known == nil || len(a.known) >= maxActivities {
+		a.known = map[string]knownActivity{}
+	}
+	a.known[id] = known
+}
+
+// Describe stores the descriptions of activities that are later than those in the tables. It does nothing for those
+// that this process knows to be stored. Only a transient error is returned, since the deductions of the same message
+// do not depend on the descriptions.
+func (s *Service) Describe(ctx context.Context, about []contract.ActivityInfo) error {
+	for _, a := range about {
+		now := s.now()
+		a.EndsAt = a.EndsAt.UTC().Truncate(time.Millisecond)
+		// A time in the future would exclude all descriptions until then.
+		if a.AsOf = a.AsOf.UTC().Truncate(time.Millisecond); a.AsOf.After(now) {
+			a.AsOf = now
+		}
+		known, ok := s.activities.get(a.ActivityID)
+		if ok && known.stored && (sameActivity(known.ActivityInfo, a) || !a.AsOf.After(known.AsOf)) {
+			continue
+		}
+		err := s.store.InTx(ctx, "activity transaction", func(tx Tx) error {
+			stored, found, err := tx.LockActivity(a.ActivityID)
+			if err != nil {
+				return err
+			}
+			known = knownActivity{ActivityInfo: a, stored: true, readAt: now}
+			if found && (sameActivity(stored, a) || !a.AsOf.After(stored.AsOf)) {
+				known.ActivityInfo = stored
+				return nil
+			}
+			return tx.PutActivity(a, found)
+		})
+		switch {
+		case err == nil:
+			s.activities.put(a.ActivityID, known)
+		case contract.CodeOf(err) == contract.CodeUnavailable, ctx.Err() != nil:
+			return err
+		default:
+			s.rec.Alarm(ctx, "activity_not_stored", "description of an activity cannot be stored",
+				"activity_id", a.ActivityID, "error", err.Error())
+		}
+	}
+	return nil
+}
+
+// sameActivity reports whether two descriptions differ in nothing but their time.
+func sameActivity(a, b contract.ActivityInfo) bool {
+	return a.Title == b.Title && a.EndsAt.Equal(b.EndsAt) && slices.Equal(a.SKUs, b.SKUs)
+}
+
+// Activities returns the descriptions of these activities that are known. They may be 10 s old.
+func (s *Service) Activities(ctx context.Context, ids []string) (map[string]contract.ActivityInfo, error) {
+	now := s.now()
+	found := make(map[string]contract.ActivityInfo, len(ids))
+	var missing []string
+	for _, id := range distinct(ids) {
+		known, ok := s.activities.get(id)
+		switch {
+		case !ok || now.Sub(known.readAt).Abs() >= activitiesFresh:
+			missing = append(missing, id)
+		case known.stored:
+			found[id] = known.ActivityInfo
+		}
+	}
+	if len(missing) == 0 {
+		return found, nil
+	}
+	read, err := s.store.Activities(ctx, missing)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range missing {
+		a, stored := read[id]
+		s.activities.put(id, knownActivity{ActivityInfo: a, stored: stored, readAt: now})
+		if stored {
+			found[id] = a
+		}
+	}
+	return found, nil
+}

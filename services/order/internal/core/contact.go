@@ -1,0 +1,122 @@
+package core
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/services/order/internal/phone"
+)
+
+// Bounds of a contact, in characters.
+const (
+	maxContactName  = 64
+	maxAddressLines = 4
+	maxAddressLine  = 120
+)
+
+// Contact is how to reach the buyer of an order. Its text never leaves the process other than in a response to the
+// buyer or to inventory; logged or printed, it is hidden.
+type Contact struct {
+	Name         string
+	Phone        string // E.164
+	AddressLines []string
+}
+
+// plainContact is the text that is encrypted, in JSON. It never gets another field under an old name, since stored
+// contacts are read by later releases.
+type plainContact struct {
+	Name         string   `json:"name"`
+	Phone        string   `json:"phone"`
+	AddressLines []string `json:"address_lines,omitempty"`
+}
+
+const hidden = "(hidden)"
+
+// String implements fmt.Stringer.
+func (Contact) String() string { return hidden }
+
+// GoString implements fmt.GoStringer.
+func (Contact) GoString() string { return hidden }
+
+// LogValue implements slog.LogValuer.
+func (Contact) LogValue() slog.Value { return slog.StringValue(hidden) }
+
+// MarshalJSON implements json.Marshaler, for logged values that hold a contact.
+func (Contact) MarshalJSON() ([]byte, error) { return json.Marshal(hidden) }
+
+// NewContact returns a contact with its phone number in E.164 and without spaces around its texts. It refuses with
+// invalid_request and names each wrong field.
+func NewContact(name, number string, addressLines []string) (Contact, error) {
+	var wrong []contract.FieldError
+	check := func(field, text string, most int) string {
+		text, message := cleanText(text, most)
+		if message != "" {
+			wrong = append(wrong, contract.FieldError{Field: field, Message: message})
+		}
+		return text
+	}
+	c := Contact{Name: check("name", name, maxContactName)}
+	var err error
+	if c.Phone, err = phone.Normalize(number); err != nil {
+		wrong = append(wrong, contract.FieldError{Field: "phone", Message: err.Error()})
+	}
+	if len(addressLines) > maxAddressLines {
+		wrong = append(wrong, contract.FieldError{
+			Field: "address_lines", Message: fmt.Sprintf("must be at most %d", maxAddressLines),
+		})
+		addressLines = nil
+	}
+	for i, line := range addressLines {
+		c.AddressLines = append(c.AddressLines, check(fmt.Sprintf("address_lines[%d]", i), line, maxAddressLine))
+	}
+	if len(wrong) > 0 {
+		refusal := contract.InvalidField(wrong[0].Field, wrong[0].Message)
+		refusal.Fields = wrong
+		return Contact{}, refusal
+	}
+	return c, nil
+}
+
+// cleanText returns the text without spaces around it, and what is wrong with it, "" for nothing. The message never
+// contains the text.
+func cleanText(text string, most int) (string, string) {
+	if !utf8.ValidString(text) || strings.ContainsRune(text, utf8.RuneError) {
+		return "", "must be valid UTF-8"
+	}
+	if strings.ContainsFunc(text, forbidden) {
+		return "", "must not have control characters"
+	}
+	text = strings.TrimSpace(text)
+	if n := utf8.RuneCountInString(text); n < 1 || n > most || !strings.ContainsFunc(text, visible) {
+		return "", fmt.Sprintf("must have 1 to %d characters, not only white space", most)
+	}
+	return text, ""
+}
+
+// forbidden reports control characters, line separators, and characters that change the direction of the text around
+// them.
+func forbidden(r rune) bool {
+	return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp) || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
+}
+
+func visible(r rune) bool { return unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S) }
+
+// errContactFormat is the error of a decrypted contact that cannot be parsed. It must not contain the text.
+var errContactFormat = errors.New("decrypted contact cannot be parsed")
+
+// encode returns the text that is encrypted.
+func (c Contact) encode() ([]byte, error) { return json.Marshal(plainContact(c)) }
+
+func decodeContact(plain []byte) (Contact, error) {
+	var c plainContact
+	if json.Unmarshal(plain, &c) != nil {
+		return Contact{}, errContactFormat
+	}
+	return Contact(c), nil
+}

@@ -1,0 +1,331 @@
+package core_test
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/sqldb/dbtest"
+	"flashsale.internal/pkg/telemetry"
+	"flashsale.internal/services/order"
+	"flashsale.internal/services/order/internal/core"
+	"flashsale.internal/services/order/internal/seal"
+	"flashsale.internal/services/order/internal/store"
+)
+
+const keep = 90 * 24 * time.Hour
+
+var (
+	oldKey = base64.StdEncoding.EncodeToString([]byte("old-key-of-32-bytes-for-the-test"))
+	newKey = base64.StdEncoding.EncodeToString([]byte("new-key-of-32-bytes-for-the-test"))
+)
+
+func contact(t testing.TB, name string) core.Contact {
+	t.Helper()
+	c, err := core.NewContact(name, "13812345678", []string{"1 Renmin Road"})
+	require.NoError(t, err)
+	return c
+}
+
+func (w *world) put(t testing.TB, d contract.Deduction, name string) {
+	t.Helper()
+	require.NoError(t, w.PutContact(t.Context(), d.UserID, d.OrderSN, contact(t, name)))
+}
+
+// nameOf returns the name of the stored contact, "" if there is none.
+func (w *world) nameOf(t testing.TB, s *core.Service, d contract.Deduction) string {
+	t.Helper()
+	c, err := s.Contact(t.Context(), d.UserID, d.OrderSN)
+	if contract.CodeOf(err) == contract.CodeNotFound && err != nil {
+		return ""
+	}
+	require.NoError(t, err)
+	return c.Name
+}
+
+// with returns a core with these keys on the same store, and the upkeep of its contacts.
+func (w *world) with(t testing.TB, encoded ...string) (*core.Service, core.ContactUpkeep) {
+	t.Helper()
+	w.sealer = keys(t, encoded...)
+	return w.service(t, w.provider), w.upkeep(t)
+}
+
+func (w *world) upkeep(t testing.TB) core.ContactUpkeep {
+	return core.ContactUpkeep{
+		Store: store.New(w.db, telemetry.Discard(t), nil), Sealer: w.sealer, Now: w.clock.Now, Keep: keep,
+	}
+}
+
+func about(w *world, title string, endsIn time.Duration) contract.ActivityInfo {
+	return contract.ActivityInfo{
+		ActivityID: "7", Title: title, EndsAt: w.clock.Now().Add(endsIn), AsOf: w.clock.Now(),
+		SKUs: []contract.SKUName{{SKUID: "11", Name: title + " 11"}, {SKUID: "12", Name: title + " 12"}},
+	}
+}
+
+func TestAContactIsGivenUntilTheOrderEnds(t *testing.T) {
+	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		pending, paid, closed, refunded := w.created(t, "u1"), w.created(t, "u1"), w.created(t, "u1"), w.created(t, "u1")
+		require.Empty(t, w.nameOf(t, w.Service, pending))
+		for _, d := range []contract.Deduction{pending, paid, closed, refunded} {
+			w.put(t, d, "before")
+		}
+		for _, d := range []contract.Deduction{paid, refunded} {
+			w.succeed(t, w.started(t, d, d.OrderSN).PaymentID)
+		}
+		_, err := w.RefundOrders(t.Context(), []string{refunded.OrderSN}, core.RefundNoStock)
+		require.NoError(t, err)
+		_, err = w.Cancel(t.Context(), "u1", closed.OrderSN)
+		require.NoError(t, err)
+		for _, d := range []contract.Deduction{pending, paid} {
+			w.put(t, d, "after")
+			w.put(t, d, "after") // repeated
+			require.Equal(t, "after", w.nameOf(t, w.Service, d))
+		}
+		for _, d := range []contract.Deduction{closed, refunded} {
+			err := w.PutContact(t.Context(), "u1", d.OrderSN, contact(t, "after"))
+			require.Equal(t, contract.CodeStateConflict, contract.CodeOf(err))
+			require.Equal(t, "before", w.nameOf(t, w.Service, d), "readable after the end")
+		}
+		tombstone := w.orderSN("u1")
+		w.close(t, core.ReasonExpired, tombstone)
+		for _, sn := range []string{tombstone, w.orderSN("u1")} {
+			require.Equal(t, contract.CodeNotFound, contract.CodeOf(w.PutContact(t.Context(), "u1", sn, contact(t, "x"))))
+		}
+
+		all, err := w.Lookup(t.Context(), []string{paid.OrderSN, "77", tombstone, closed.OrderSN, paid.OrderSN})
+		require.NoError(t, err)
+		require.Len(t, all, 4, "each once")
+		require.Equal(t, []any{true, core.Paid, "after", int64(fullAmount)}, []any{all[0].Found, all[0].State, all[0].Contact.Name, all[0].Amount})
+		require.Equal(t, []any{false, "77"}, []any{all[1].Found, all[1].OrderSN})
+		require.False(t, all[2].Found, "a tombstone")
+		require.Equal(t, []any{core.Closed, "before"}, []any{all[3].State, all[3].Contact.Name})
+	})
+}
+
+// A contact is deleted CONTACT_KEEP after the end of its activity: the latest end that is known when it is due.
+func TestContactsAreDeletedAfterTheEndOfTheActivity(t *testing.T) {
+	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		require.NoError(t, w.Describe(t.Context(), []contract.ActivityInfo{about(w, "sale", 24*time.Hour)}))
+		d := w.created(t, "u1")
+		unknown := w.deduction("u1") // of an activity that is not known: kept from the creation of the order
+		unknown.ActivityID = "8"
+		require.NoError(t, w.Land(t.Context(), []contract.Deduction{unknown}, nil))
+		w.put(t, d, "a")
+		w.put(t, unknown, "b")
+		sweep := func(want int) {
+			t.Helper()
+			n, err := w.upkeep(t).Sweep(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, want, n)
+		}
+		sweep(0)
+		w.clock.advance(keep - time.Millisecond)
+		sweep(0)
+		w.clock.advance(time.Millisecond)
+		sweep(1)
+		require.Empty(t, w.nameOf(t, w.Service, unknown))
+		require.Equal(t, contract.CodeStateConflict, contract.CodeOf(w.PutContact(t.Context(), "u1", unknown.OrderSN, contact(t, "c"))),
+			"it would be deleted at once")
+
+		// The end moves one day later, just before the contact is due.
+		later := about(w, "sale", 48*time.Hour-keep)
+		require.NoError(t, w.Describe(t.Context(), []contract.ActivityInfo{later}))
+		w.clock.advance(24 * time.Hour)
+		sweep(0)
+		require.Equal(t, "a", w.nameOf(t, w.Service, d))
+		w.clock.advance(24*time.Hour - time.Millisecond)
+		sweep(0)
+		w.clock.advance(time.Millisecond)
+		sweep(1)
+		sweep(0)
+		require.Empty(t, w.nameOf(t, w.Service, d))
+	})
+}
+
+// More contacts than one statement takes.
+func TestManyContactsAreDeletedAndForgotten(t *testing.T) {
+	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		const n = 1203
+		rows := make([]map[string]any, n)
+		for i := range rows {
+			user := []string{"u1", "u2", "u2"}[i%3]
+			keyID, sealed := w.sealer.Seal(fmt.Sprint(i+1), []byte(`{"name":"n","phone":"+1"}`))
+			rows[i] = map[string]any{
+				"order_sn": i + 1, "user_id": user, "activity_id": 7, "key_id": keyID, "sealed": sealed,
+				"kept_from": w.clock.Now().Add(-keep),
+			}
+		}
+		require.NoError(t, db.Table("contacts").CreateInBatches(rows, 500).Error)
+		forgotten, err := w.upkeep(t).Forget(t.Context(), "u2")
+		require.NoError(t, err)
+		require.Equal(t, 802, forgotten)
+		forgotten, err = w.upkeep(t).Forget(t.Context(), "u2")
+		require.NoError(t, err)
+		require.Zero(t, forgotten)
+		deleted, err := w.upkeep(t).Sweep(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 401, deleted)
+	})
+}
+
+// new,old, then reencrypt, then new alone: every contact stays readable. A lost key makes contacts unreadable: 503,
+// null in lists, an alarm; the buyer can give the contact again.
+func TestKeysOfContactsRotate(t *testing.T) {
+	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		before, _ := w.with(t, oldKey)
+		a, b := w.created(t, "u1"), w.created(t, "u2")
+		for _, d := range []contract.Deduction{a, b} {
+			require.NoError(t, before.PutContact(t.Context(), d.UserID, d.OrderSN, contact(t, "old")))
+		}
+		lost, upkeep := w.with(t, newKey)
+		_, err := lost.Contact(t.Context(), "u1", a.OrderSN)
+		require.Equal(t, contract.CodeUnavailable, contract.CodeOf(err))
+		require.Equal(t, 1, w.recorder.count("contact_unreadable"))
+		all, err := lost.Lookup(t.Context(), []string{a.OrderSN, b.OrderSN})
+		require.NoError(t, err)
+		require.True(t, all[0].Found && all[1].Found)
+		require.Nil(t, all[0].Contact)
+		require.Equal(t, 2, w.recorder.count("contact_unreadable"), "one alarm for a call")
+		total, err := upkeep.Reencrypt(t.Context(), func(core.Reencrypted) {})
+		require.NoError(t, err)
+		require.Equal(t, core.Reencrypted{Unreadable: 2}, total)
+
+		both, upkeep := w.with(t, newKey, oldKey)
+		require.Equal(t, "old", w.nameOf(t, both, a))
+		total, err = upkeep.Reencrypt(t.Context(), func(core.Reencrypted) {})
+		require.NoError(t, err)
+		require.Equal(t, core.Reencrypted{Done: 2}, total)
+		total, err = upkeep.Reencrypt(t.Context(), func(core.Reencrypted) {})
+		require.NoError(t, err)
+		require.Zero(t, total, "nothing is left")
+		left, err := upkeep.Left(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, left)
+
+		after, _ := w.with(t, newKey)
+		require.Equal(t, "old", w.nameOf(t, after, a))
+		gone, _ := w.with(t, seal.DevelopmentKey)
+		_, err = gone.Contact(t.Context(), "u2", b.OrderSN)
+		require.Equal(t, contract.CodeUnavailable, contract.CodeOf(err))
+		require.NoError(t, gone.PutContact(t.Context(), "u2", b.OrderSN, contact(t, "given again")))
+		require.Equal(t, "given again", w.nameOf(t, gone, b))
+	})
+}
+
+// racingStore replaces a contact between the read and the write of a re-encryption.
+type racingStore struct {
+	core.ContactStore
+	before func(core.SealedContact)
+}
+
+func (s racingStore) ReplaceContact(
+	ctx context.Context, old core.SealedContact, keyID string, sealed []byte,
+) (bool, error) {
+	s.before(old)
+	return s.ContactStore.ReplaceContact(ctx, old, keyID, sealed)
+}
+
+func TestReencryptionNeverOverwritesANewerContact(t *testing.T) {
+	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		old, _ := w.with(t, oldKey)
+		changed, forgotten, kept := w.created(t, "u1"), w.created(t, "u2"), w.created(t, "u3")
+		for _, d := range []contract.Deduction{changed, forgotten, kept} {
+			require.NoError(t, old.PutContact(t.Context(), d.UserID, d.OrderSN, contact(t, "before")))
+		}
+		both, upkeep := w.with(t, newKey, oldKey)
+		plain := upkeep.Store
+		upkeep.Store = racingStore{plain, func(c core.SealedContact) {
+			switch c.OrderSN {
+			case changed.OrderSN: // by a pod that still encrypts with the old key
+				require.NoError(t, old.PutContact(t.Context(), "u1", changed.OrderSN, contact(t, "meanwhile")))
+			case forgotten.OrderSN:
+				_, _, err := plain.ForgetContacts(t.Context(), "u2", 10)
+				require.NoError(t, err)
+			}
+		}}
+		total, err := upkeep.Reencrypt(t.Context(), func(core.Reencrypted) {})
+		require.NoError(t, err)
+		require.Equal(t, core.Reencrypted{Done: 1, Replaced: 2}, total)
+		require.Equal(t, "meanwhile", w.nameOf(t, both, changed))
+		require.Empty(t, w.nameOf(t, both, forgotten))
+		require.Equal(t, "before", w.nameOf(t, both, kept))
+		left, err := upkeep.Left(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 1, left, "reported, for another run")
+	})
+}
+
+// A sealed contact that is copied to another order does not open there.
+func TestAContactCannotBeMovedToAnotherOrder(t *testing.T) {
+	w := newWorld(t, dbtest.SQLite(t, order.Migrations))
+	a, b := w.created(t, "u1"), w.created(t, "u1")
+	w.put(t, a, "a")
+	w.put(t, b, "b")
+	require.NoError(t, w.db.Exec("UPDATE contacts SET sealed = (SELECT sealed FROM contacts WHERE order_sn = ?) WHERE order_sn = ?", a.OrderSN, b.OrderSN).Error)
+	_, err := w.Contact(t.Context(), "u1", b.OrderSN)
+	require.Equal(t, contract.CodeUnavailable, contract.CodeOf(err))
+	require.Equal(t, "a", w.nameOf(t, w.Service, a))
+}
+
+// Order keeps the latest description of an activity, whatever the order of the messages. A process that knows it
+// executes no statement.
+func TestTheLatestDescriptionOfAnActivityIsKept(t *testing.T) {
+	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		first := about(w, "first", time.Hour)
+		w.clock.advance(time.Second)
+		second := about(w, "second", 2*time.Hour)
+		stored := func() contract.ActivityInfo {
+			fresh := w.service(t) // without memory
+			all, err := fresh.Activities(t.Context(), []string{"7", "8"})
+			require.NoError(t, err)
+			require.Len(t, all, 1)
+			return all["7"]
+		}
+		describe := func(s *core.Service, a contract.ActivityInfo) {
+			t.Helper()
+			require.NoError(t, s.Describe(t.Context(), []contract.ActivityInfo{a}))
+		}
+		describe(w.Service, first)
+		require.Equal(t, first.Title, stored().Title)
+		describe(w.Service, second)
+		describe(w.Service, first)    // redelivered
+		describe(w.service(t), first) // to another process
+		got := stored()
+		require.Equal(t, second.Title, got.Title)
+		require.Equal(t, second.SKUs, got.SKUs)
+		require.True(t, second.EndsAt.Truncate(time.Millisecond).Equal(got.EndsAt))
+
+		statements := 0
+		count := func(*gorm.DB) { statements++ }
+		require.NoError(t, db.Callback().Query().Before("*").Register("count", count))
+		require.NoError(t, db.Callback().Create().Before("*").Register("count", count))
+		require.NoError(t, db.Callback().Update().Before("*").Register("count", count))
+		for range 100 {
+			w.clock.advance(time.Second)
+			second.AsOf = w.clock.Now()
+			describe(w.Service, second)
+		}
+		require.Zero(t, statements)
+
+		// A time in the future does not exclude later descriptions for long.
+		third := about(w, "third", time.Hour)
+		third.AsOf = w.clock.Now().Add(1000 * time.Hour)
+		describe(w.Service, third)
+		w.clock.advance(time.Second)
+		describe(w.service(t), about(w, "fourth", time.Hour))
+		require.Equal(t, "fourth", stored().Title)
+	})
+}
