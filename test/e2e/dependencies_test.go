@@ -77,6 +77,7 @@ func TestStartsBeforeItsDependencies(t *testing.T) {
 	sale := shop.Open(t, r, shop.Sale{Stock: 3, PayWithinS: 600})
 	purchasing, done := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer done()
-	require.NoError(t, shop.BuyOne(purchasing, r.Client, sale, "early-bird"))
+	_, err = shop.BuyOne(purchasing, r.Client, sale, "early-bird")
+	require.NoError(t, err)
 	sale.StockBecomes(t, 2, 0, 1, 30*time.Second)
 }

@@ -26,20 +26,27 @@ import (
 // purchaseEvery is the interval of the load's purchases.
 const purchaseEvery = 80 * time.Millisecond
 
-// load makes whole purchases at a steady rate. One of four is not paid and expires; with each one the merchant reads
-// the stock.
+// load makes whole purchases at a steady rate. One of four is not paid and expires. The buyers of the others give a
+// contact. With each purchase the merchant reads the stock.
 type load struct {
 	paid, lapsing shop.Sale
 
 	cancel context.CancelFunc
 	ended  chan struct{}
 
-	mu     sync.Mutex
-	client *client.Client
-	group  *sync.WaitGroup // of the purchases that began with client
-	done   map[bool]int    // ended purchases, by whether they were paid
-	err    error           // of the first purchase that failed
-	next   chan struct{}   // closed at the end of the next purchase
+	mu       sync.Mutex
+	client   *client.Client
+	group    *sync.WaitGroup // of the purchases that began with client
+	done     map[bool]int    // ended purchases, by whether they were paid
+	contacts []given
+	err      error         // of the first purchase that failed
+	next     chan struct{} // closed at the end of the next purchase
+}
+
+// given is the contact of an order.
+type given struct {
+	userID, orderSN string
+	contact         client.Contact
 }
 
 func startLoad(ctx context.Context, c *client.Client, paid, lapsing shop.Sale) *load {
@@ -72,7 +79,7 @@ func (l *load) begin(ctx context.Context, n int) {
 		pays, user := n%4 != 0, fmt.Sprintf("loaded-%d", n)
 		buy, sale := lapse, l.lapsing
 		if pays {
-			buy, sale = shop.BuyOne, l.paid
+			buy, sale = l.buyAndGiveContact, l.paid
 		}
 		err := errors.Join(buy(ctx, c, sale, user), readStock(ctx, c, sale))
 		c.Close() // a new connection may go to the other process
@@ -85,6 +92,38 @@ func (l *load) begin(ctx context.Context, n int) {
 		close(l.next)
 		l.next = make(chan struct{})
 	})
+}
+
+func (l *load) buyAndGiveContact(ctx context.Context, c *client.Client, sale shop.Sale, userID string) error {
+	orderSN, err := shop.BuyOne(ctx, c, sale, userID)
+	if err != nil {
+		return err
+	}
+	token, err := c.Token(ctx, userID)
+	if err != nil {
+		return err
+	}
+	g := given{userID, orderSN, client.Contact{Name: "Buyer " + userID, Phone: "+8613800138000"}}
+	if _, err := c.As(token).PutContact(ctx, orderSN, g.contact); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	l.contacts = append(l.contacts, g)
+	l.mu.Unlock()
+	return g.check(ctx, c)
+}
+
+// check reads the contact back.
+func (g given) check(ctx context.Context, c *client.Client) error {
+	token, err := c.Token(ctx, g.userID)
+	if err != nil {
+		return err
+	}
+	got, err := c.As(token).Contact(ctx, g.orderSN)
+	if err == nil && (got.Name != g.contact.Name || got.Phone != g.contact.Phone) {
+		err = fmt.Errorf("contact of order %s is %+v", g.orderSN, got)
+	}
+	return err
 }
 
 func readStock(ctx context.Context, c *client.Client, sale shop.Sale) error {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"net/http"
@@ -31,15 +32,23 @@ var (
 	paths     = rotated{"PATH_SECRETS", "old-secret-of-paths-0123456789abcdef", "new-secret-of-paths-0123456789abcdef"}
 	callbacks = rotated{"PAYMENTS_SANDBOX_SECRET", "old-secret-of-callbacks-0123456789ab", "new-secret-of-callbacks-0123456789ab"}
 
-	allSecrets = []rotated{tokens, internal, paths, callbacks}
+	contacts = rotated{"CONTACT_KEYS", contactKey("old"), contactKey("new")}
+
+	allSecrets = []rotated{tokens, internal, paths, callbacks, contacts}
 )
+
+func contactKey(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
 
 // TestSecretsAreRotatedUnderLoad rotates every secret while buyers buy and pay and a merchant reads the stock, by the
 // procedure of docs/operations.md. Each service has two processes, which are restarted one by one three times:
 //
 //	old,new   every process verifies both secrets and signs with the old one
 //	new,old   every process verifies both secrets and signs with the new one; clients sign with the new one from now on
-//	new       when everything that was signed with the old one has been used
+//	new       when everything that was signed with the old one has been used, and every contact was encrypted with the
+//	          new key
 //
 // The first list comes before new,old because two processes of a service verify what the other one has signed: with
 // new,old, the first restarted process would sign with a secret that the others do not verify yet.
@@ -72,6 +81,7 @@ func TestSecretsAreRotatedUnderLoad(t *testing.T) {
 	restartAll(t, r, load, func(s rotated) string { return s.after + "," + s.before })
 	r.Client = buyers.client(t, r, tokens.after)
 	load.switchTo(t, r.Client)
+	r.Order.Command(t, "contacts", "reencrypt")
 	restartAll(t, r, load, func(s rotated) string { return s.after })
 	paid, lapsed := load.stop()
 	require.NoError(t, load.failed(), "a purchase failed")
@@ -87,6 +97,10 @@ func TestSecretsAreRotatedUnderLoad(t *testing.T) {
 	require.Greater(t, lapsed, 20)
 	require.GreaterOrEqual(t, callbackCalls.count(), paid)
 	require.Positive(t, internalCalls.count())
+	require.Len(t, load.contacts, paid)
+	for _, g := range load.contacts {
+		require.NoError(t, g.check(ctx, r.Client))
+	}
 	oldSecretsAreRefused(ctx, t, r, load.paid, early)
 
 	load.paid.Merchant = merchantOf(ctx, t, r.Client)

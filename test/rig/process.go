@@ -54,6 +54,17 @@ func (p *Process) TryStart() error {
 	return nil
 }
 
+// Command runs another command of the service beside the process, with its settings.
+func (p *Process) Command(t testing.TB, words ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, p.binary, words...)
+	cmd.Env = p.env
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s %s:\n%s", p.Name, strings.Join(words, " "), out)
+}
+
 // Kill ends the process with SIGKILL.
 func (p *Process) Kill(t testing.TB) {
 	t.Helper()

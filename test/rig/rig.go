@@ -201,12 +201,7 @@ func (r *Rig) PrepareBroker(t testing.TB) {
 func (r *Rig) Migrate(t testing.TB) {
 	t.Helper()
 	for _, p := range []*Process{r.Order, r.Inventory} {
-		ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
-		cmd := exec.CommandContext(ctx, p.binary, "migrate", "up")
-		cmd.Env = p.env
-		out, err := cmd.CombinedOutput()
-		cancel()
-		require.NoError(t, err, "%s migrate up:\n%s", p.Name, out)
+		p.Command(t, "migrate", "up")
 	}
 }
 

@@ -92,17 +92,17 @@ func (s Sale) BuyAll(t *testing.T, buyers []purchase.Buyer, width int) (won []pu
 	return won, wonBy, lost
 }
 
-// BuyOne buys one unit, pays for it and waits until the result is paid. It returns an error and does not end the test,
-// so that goroutines may call it.
-func BuyOne(ctx context.Context, c *client.Client, sale Sale, userID string) error {
+// BuyOne buys one unit, pays for it, waits until the result is paid, and returns the order_sn. It returns an error and
+// does not end the test, so that goroutines may call it.
+func BuyOne(ctx context.Context, c *client.Client, sale Sale, userID string) (orderSN string, err error) {
 	token, err := c.Token(ctx, userID)
 	if err != nil {
-		return err
+		return "", err
 	}
 	buyer := c.As(token)
 	a := purchase.Buy(ctx, buyer, userID, sale.ActivityID, sale.Lines())
 	if a.Outcome != purchase.Accepted {
-		return fmt.Errorf("%s: %w", a.Outcome, a.Err)
+		return "", fmt.Errorf("%s: %w", a.Outcome, a.Err)
 	}
 	await := func(status client.Status) error {
 		_, err := purchase.Await(ctx, func(ctx context.Context) (client.Reservation, error) {
@@ -114,12 +114,12 @@ func BuyOne(ctx context.Context, c *client.Client, sale Sale, userID string) err
 		return nil
 	}
 	if err := await(client.Created); err != nil {
-		return err
+		return "", err
 	}
 	if err := purchase.Pay(ctx, buyer, a.OrderSN); err != nil {
-		return fmt.Errorf("paying for order %s: %w", a.OrderSN, err)
+		return "", fmt.Errorf("paying for order %s: %w", a.OrderSN, err)
 	}
-	return await(client.Paid)
+	return a.OrderSN, await(client.Paid)
 }
 
 // Operator is a caller with the operator's role.

@@ -270,7 +270,7 @@ func (s *storm) recovery(ctx context.Context, k *kill) error {
 	var bought, recovered error
 	wg.Go(func() {
 		name := strings.NewReplacer(" ", "", "(", "", ")", "").Replace(k.name)
-		if bought = shop.BuyOne(ctx, s.rig.Client, s.canaries,
+		if _, bought = shop.BuyOne(ctx, s.rig.Client, s.canaries,
 			fmt.Sprintf("canary-%s-%s-%d", k.phase, name, k.usable.UnixNano())); bought == nil {
 			k.bought = time.Since(k.usable)
 		}
