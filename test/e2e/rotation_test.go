@@ -43,7 +43,7 @@ func contactKey(name string) string {
 }
 
 // TestSecretsAreRotatedUnderLoad rotates every secret while buyers buy and pay and a merchant reads the stock, by the
-// procedure of docs/operations.md. Each service has two processes, which are restarted one by one three times:
+// procedure of docs/security.md. Each service has two processes, which are restarted one by one three times:
 //
 //	old,new   every process verifies both secrets and signs with the old one
 //	new,old   every process verifies both secrets and signs with the new one; clients sign with the new one from now on
