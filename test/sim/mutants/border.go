@@ -94,7 +94,7 @@ var borderMutants = []mutant{
 	},
 	{
 		name: "an operator brings SKUs of their own", file: coreDir + "activities.go",
-		old: "draft = &Activity{MerchantID: a.MerchantID}", now: "draft = &Activity{MerchantID: by.MerchantID}",
+		old: "draft = &Activity{MerchantID: a.MerchantID}", now: "draft = &Activity{MerchantID: by.MerchantID}\n\t\t_ = a",
 	},
 	{
 		name: "new activities sell SKUs of all", file: coreDir + "activities.go",
