@@ -203,7 +203,7 @@ func transition(action string) func(m *realm, op apitest.Operation, who borderCa
 		}[a.state+" "+action]
 		if a.state == "draft" && action == "publish" && o.live() >= quotaLive {
 			m.refused(got, "quota_exceeded")
-			require.EqualValues(m.r, o.live(), m.ok(got, 409).Used)
+			require.Equal(m.r, o.live(), m.ok(got, 409).Used)
 			return nil
 		}
 		if refusal != "" {

@@ -166,7 +166,7 @@ func TestEachOperationKeepsToItsMerchant(t *testing.T) {
 					require.Equal(t, problemOf(s.call(operator, op, none, "")), problemOf(got))
 					require.Equal(t, 200, s.call(one, op, mine, "").status)
 					require.Equal(t, 200, s.call(operator, op, theirs, "").status)
-				case op.Method == "GET":
+				case op.Method == http.MethodGet:
 					s.listsOnlyItsOwn(op, mine, theirs, one, operator)
 				default:
 					var made struct {

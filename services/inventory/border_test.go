@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -39,7 +40,7 @@ const (
 func TestMerchantsAreSeparate(t *testing.T) {
 	seed := flag.Lookup("rapid.seed").Value.String()
 	if seed == "0" {
-		seed = fmt.Sprint(rand.Uint64() >> 1) //nolint:gosec // a seed of a test
+		seed = fmt.Sprint(rand.Uint64() >> 1)
 	}
 	t.Logf("seed %s: repeat with -rapid.seed=%s", seed, seed)
 	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {
@@ -205,7 +206,7 @@ func (m *realm) step(op apitest.Operation, who borderCaller) {
 	}
 	m.calls[op.ID][who.kind]++
 	noRole := who.buyer || borderCases[op.ID].operators && !who.operator
-	if op.Method == "GET" || noRole && rapid.IntRange(0, 15).Draw(m.r, "reads rows") != 15 {
+	if op.Method == http.MethodGet || noRole && rapid.IntRange(0, 15).Draw(m.r, "reads rows") != 15 {
 		borderMoves[op.ID](m, op, who)
 		return
 	}

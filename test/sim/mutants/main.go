@@ -190,11 +190,16 @@ func (m mutant) cross(ctx context.Context, root, dir string) (found string, took
 	case !bytes.Contains(out, []byte("--- FAIL")):
 		return "", took, fmt.Errorf("cannot be run: %s", out)
 	}
-	n, at := realms.FindSubmatch(out), trace.FindSubmatch(out)
-	if n == nil || at == nil {
+	// A mutant that depends on rows of earlier realms fails in another way when rapid repeats it; then the number is
+	// not printed.
+	count, at := "some", trace.FindSubmatch(out)
+	if n := realms.FindSubmatch(out); n != nil {
+		count = string(n[1])
+	}
+	if at == nil {
 		return "ended with " + err.Error(), took, nil
 	}
-	return fmt.Sprintf("after %s realms of 250 calls, %s", n[1], at[1]), took, nil
+	return fmt.Sprintf("after %s realms of 250 calls, %s", count, at[1]), took, nil
 }
 
 // asserted reports whether the unit test of the rule fails.
