@@ -43,9 +43,9 @@ type Spec struct {
 	More        []Subcommand
 }
 
-// Subcommand is a command that only one service has, such as order contacts forget --user <id>.
+// Subcommand is a command that only one service has, such as contacts reencrypt of order.
 type Subcommand struct {
-	Words     []string // contacts, forget
+	Words     []string // contacts, reencrypt
 	Arguments string   // as they are shown in the usage: --user <id>
 	Does      string   // one line for the usage
 	// Run gets the arguments after Words. It returns ErrUsage if they are wrong, which prints the usage.

@@ -165,7 +165,7 @@ func TestInvalidContacts(t *testing.T) {
 }
 
 // new,old everywhere, then the command, then new alone. A lost key: 503 for the buyer, no contact in lists, and the
-// contact can be given again. A forgotten buyer has no contacts.
+// contact can be given again. The contacts of a buyer can be deleted.
 func TestContactKeysAndCommands(t *testing.T) {
 	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
 		r := run(t, db, withKeys(firstKey))
@@ -199,7 +199,7 @@ func TestContactKeysAndCommands(t *testing.T) {
 
 		stored, err := order.OpenContacts(db, order.Contacts{Keys: []string{secondKey}})
 		require.NoError(t, err)
-		n, err := stored.Forget(t.Context(), "u1")
+		n, err := stored.DeleteOf(t.Context(), "u1")
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 		require.Equal(t, 404, r.call("GET", r.contactPath(d), "u1", "").status)
@@ -307,9 +307,9 @@ func TestNoPlainTextOfContactsIsKept(t *testing.T) {
 				require.NotContains(t, a.raw, part, "a refusal does not repeat the contact")
 			}
 		}
-		require.NoError(t, db.Exec("ALTER TABLE contacts RENAME TO away").Error)
+		require.NoError(t, db.Exec("ALTER TABLE contacts RENAME TO renamed").Error)
 		require.Equal(t, 503, r.putContact(all[0], contact).status)
-		require.NoError(t, db.Exec("ALTER TABLE away RENAME TO contacts").Error)
+		require.NoError(t, db.Exec("ALTER TABLE renamed RENAME TO contacts").Error)
 		require.NoError(t, db.Exec("UPDATE contacts SET key_id = 'lost' WHERE order_sn = ?", all[1].OrderSN).Error)
 		lost := r.call("GET", r.contactPath(all[1]), all[1].UserID, "")
 		require.Equal(t, 503, lost.status)

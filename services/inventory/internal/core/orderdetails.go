@@ -16,7 +16,7 @@ const (
 	lookupsAtOnce = 4               // concurrent calls for one page of an export
 )
 
-// OrderDetails is what the order service knows about an order and the ledger does not.
+// OrderDetails is what the order service stores about an order and the ledger does not.
 type OrderDetails struct {
 	State    string // of the order: pending, paid, closed or refunded
 	Amount   int64  // minor units
@@ -50,7 +50,7 @@ func (c Contact) Masked() Contact {
 	return Contact{Name: string(first) + "***", Phone: "***" + c.Phone[max(0, len(c.Phone)-4):]}
 }
 
-// OrderDetails returns what the order service knows about these orders. It omits orders that do not exist. After an
+// OrderDetails returns what the order service stores about these orders. It omits orders that do not exist. After an
 // error the result holds those orders that were read.
 func (s *Service) OrderDetails(ctx context.Context, orderSNs []string) (map[string]OrderDetails, error) {
 	var (

@@ -16,7 +16,7 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-// orderDetails is what the order service knows about the orders of a list.
+// orderDetails is what the order service stores about the orders of a list.
 type orderDetails struct {
 	of    map[string]core.OrderDetails // by order_sn
 	known bool                         // false if the order service did not respond for some of the orders

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sony/gobreaker/v2"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"flashsale.internal/pkg/auth"
@@ -101,14 +102,20 @@ func TestARotationOfTheSecretFailsNoCall(t *testing.T) {
 		ok               bool
 	}{
 		{before, before, true},
-		{before, during, true}, {during, before, true}, {during, during, true},
-		{during, after, true}, {after, during, true}, {after, after, true},
-		{before, after, false}, {after, before, false}, // a step was left out
+		{before, during, true},
+		{during, before, true},
+		{during, during, true},
+		{during, after, true},
+		{after, during, true},
+		{after, after, true},
+		// A step was left out.
+		{before, after, false},
+		{after, before, false},
 	} {
 		srv := httptest.NewServer(auth.Internal(c.order...)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			body, err := io.ReadAll(r.Body)
-			require.NoError(t, err)
-			require.JSONEq(t, `{"order_sns":["1"],"reason":"expired"}`, string(body))
+			assert.NoError(t, err)
+			assert.JSONEq(t, `{"order_sns":["1"],"reason":"expired"}`, string(body))
 			_, _ = w.Write([]byte(`{"results":[{"order_sn":"1","outcome":"closed"}]}`))
 		})))
 		_, err := New(srv.URL, c.inventory, transport).Close(t.Context(), []string{"1"}, "expired")

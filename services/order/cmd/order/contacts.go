@@ -69,7 +69,7 @@ func forgetContacts(ctx context.Context, log *slog.Logger, args []string, out io
 		return command.ErrUsage
 	}
 	return withContacts(log, func(contacts order.StoredContacts) error {
-		n, err := contacts.Forget(ctx, *user)
+		n, err := contacts.DeleteOf(ctx, *user)
 		fmt.Fprintf(out, "deleted %d contacts of user %s\n", n, *user)
 		return err
 	})

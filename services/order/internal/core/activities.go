@@ -46,7 +46,7 @@ func (a *activities) put(id string, known knownActivity) {
 }
 
 // Describe stores the descriptions of activities that are later than those in the tables. It does nothing for those
-// that this process knows to be stored. Only a transient error is returned, since the deductions of the same message
+// that this process has stored or read. Only a transient error is returned, since the deductions of the same message
 // do not depend on the descriptions.
 func (s *Service) Describe(ctx context.Context, about []contract.ActivityInfo) error {
 	for _, a := range about {

@@ -166,13 +166,13 @@ func TestManyContactsAreDeletedAndForgotten(t *testing.T) {
 			}
 		}
 		require.NoError(t, db.Table("contacts").CreateInBatches(rows, 500).Error)
-		forgotten, err := w.upkeep(t).Forget(t.Context(), "u2")
+		deleted, err := w.upkeep(t).DeleteOf(t.Context(), "u2")
 		require.NoError(t, err)
-		require.Equal(t, 802, forgotten)
-		forgotten, err = w.upkeep(t).Forget(t.Context(), "u2")
+		require.Equal(t, 802, deleted)
+		deleted, err = w.upkeep(t).DeleteOf(t.Context(), "u2")
 		require.NoError(t, err)
-		require.Zero(t, forgotten)
-		deleted, err := w.upkeep(t).Sweep(t.Context())
+		require.Zero(t, deleted)
+		deleted, err = w.upkeep(t).Sweep(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 401, deleted)
 	})
@@ -240,8 +240,8 @@ func TestReencryptionNeverOverwritesANewerContact(t *testing.T) {
 	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		old, _ := w.with(t, oldKey)
-		changed, forgotten, kept := w.created(t, "u1"), w.created(t, "u2"), w.created(t, "u3")
-		for _, d := range []contract.Deduction{changed, forgotten, kept} {
+		changed, deleted, kept := w.created(t, "u1"), w.created(t, "u2"), w.created(t, "u3")
+		for _, d := range []contract.Deduction{changed, deleted, kept} {
 			require.NoError(t, old.PutContact(t.Context(), d.UserID, d.OrderSN, contact(t, "before")))
 		}
 		both, upkeep := w.with(t, newKey, oldKey)
@@ -250,7 +250,7 @@ func TestReencryptionNeverOverwritesANewerContact(t *testing.T) {
 			switch c.OrderSN {
 			case changed.OrderSN: // by a pod that still encrypts with the old key
 				require.NoError(t, old.PutContact(t.Context(), "u1", changed.OrderSN, contact(t, "meanwhile")))
-			case forgotten.OrderSN:
+			case deleted.OrderSN:
 				_, _, err := plain.ForgetContacts(t.Context(), "u2", 10)
 				require.NoError(t, err)
 			}
@@ -259,7 +259,7 @@ func TestReencryptionNeverOverwritesANewerContact(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, core.Reencrypted{Done: 1, Replaced: 2}, total)
 		require.Equal(t, "meanwhile", w.nameOf(t, both, changed))
-		require.Empty(t, w.nameOf(t, both, forgotten))
+		require.Empty(t, w.nameOf(t, both, deleted))
 		require.Equal(t, "before", w.nameOf(t, both, kept))
 		left, err := upkeep.Left(t.Context())
 		require.NoError(t, err)
@@ -279,8 +279,8 @@ func TestAContactCannotBeMovedToAnotherOrder(t *testing.T) {
 	require.Equal(t, "a", w.nameOf(t, w.Service, a))
 }
 
-// Order keeps the latest description of an activity, whatever the order of the messages. A process that knows it
-// executes no statement.
+// Order keeps the latest description of an activity, whatever the order of the messages. A process that has it in
+// memory executes no statement.
 func TestTheLatestDescriptionOfAnActivityIsKept(t *testing.T) {
 	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)

@@ -84,8 +84,8 @@ func (u ContactUpkeep) Sweep(ctx context.Context) (int, error) {
 	return deleted, nil
 }
 
-// Forget deletes all contacts of a user and returns their number.
-func (u ContactUpkeep) Forget(ctx context.Context, userID string) (int, error) {
+// DeleteOf deletes all contacts of a user and returns their number.
+func (u ContactUpkeep) DeleteOf(ctx context.Context, userID string) (int, error) {
 	deleted := 0
 	for {
 		n, more, err := u.Store.ForgetContacts(ctx, userID, contactBatch)

@@ -1,6 +1,7 @@
 -- +goose Up
--- What inventory's deductions say about an activity, for the lists of orders and for the time until which contacts are
--- kept. skus is a JSON list of {sku_id, name}. as_of is inventory's time when it read them; a later one replaces them.
+-- The descriptions of activities from inventory's deductions, for the lists of orders and for the time until which
+-- contacts are kept. skus is a JSON list of {sku_id, name}. as_of is inventory's time when it read them; a later one
+-- replaces them.
 CREATE TABLE activities (
   activity_id INTEGER  NOT NULL PRIMARY KEY,
   title       TEXT     NOT NULL,
