@@ -25,7 +25,7 @@ type document struct {
 }
 
 type operation struct {
-	ID string `yaml:"operationId"`
+	ID          string `yaml:"operationId"`
 	RequestBody *struct {
 		Content map[string]struct{ Schema *schema }
 	} `yaml:"requestBody"`

@@ -12,7 +12,7 @@ import (
 )
 
 // borderMoves holds a move for each operation: it calls the operation on drawn objects, compares the response with the
-// model, and changes the model. It returns the owner whose rows the call may have changed; nil for nobody.
+// model, and changes the model. It returns the owner whose rows the call may have changed; nil for none.
 var borderMoves = map[string]func(m *realm, op apitest.Operation, who borderCaller) *owner{
 	"createProduct": func(m *realm, _ apitest.Operation, who borderCaller) *owner {
 		m.newProduct(who, rapid.IntRange(1, 2).Draw(m.r, "skus"))

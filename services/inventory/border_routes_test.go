@@ -26,7 +26,7 @@ import (
 // openAPI describes all routes.
 const openAPI = "api/openapi.yaml"
 
-// borderCase is what the tests of the border between merchants know about an operation beyond the OpenAPI file.
+// borderCase adds to an operation what the OpenAPI file leaves out.
 type borderCase struct {
 	operators bool   // merchants get 403
 	body      string // {sku} is a SKU of the activity's or caller's merchant

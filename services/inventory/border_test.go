@@ -36,7 +36,7 @@ const (
 )
 
 // Whatever two merchants and an operator do, no merchant reads or changes what belongs to another, and each gets what
-// is their own. A model beside the real store knows who owns what. The test draws callers, routes, objects and bodies.
+// is their own. A model beside the real store holds who owns what. The test draws callers, routes, objects and bodies.
 func TestMerchantsAreSeparate(t *testing.T) {
 	seed := flag.Lookup("rapid.seed").Value.String()
 	if seed == "0" {
@@ -98,7 +98,7 @@ type realm struct {
 	orphan  string // a dead letter without an activity
 }
 
-// owner is a merchant as the model knows it. Every text that is stored for a merchant contains the merchant's id.
+// owner is a merchant in the model. Every text that is stored for a merchant contains the merchant's id.
 type owner struct {
 	merchant   string
 	products   []*modelProduct

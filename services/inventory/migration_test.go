@@ -177,7 +177,7 @@ func migrateUnderOldPods(t *testing.T, dsn string) {
 	require.NoError(t, db.Table("changes").Where("merchant_id <> ?", contract.DefaultMerchant).Count(&foreign).Error)
 	require.Zero(t, foreign)
 
-	// The new service shows them to the default merchant and to nobody else.
+	// The new service shows them to the default merchant only.
 	s := newShop(t, db)
 	other, operator := s.mintFor("other", "clerk", auth.Merchant), s.mintFor("other", "op", auth.Operator)
 	last := fmt.Sprint(old.activities[len(old.activities)-1])

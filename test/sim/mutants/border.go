@@ -45,7 +45,7 @@ var borderMutants = []mutant{
 	{
 		name: "reservations of all are listed", file: storeDir + "reservations.go",
 		old: "q := ofActivities(s.read(ctx), in).Select(", now: "q := s.read(ctx).Select(",
-		heals: "the route looks the activity up first", test: scoped,
+		heals: "the route reads the activity first", test: scoped,
 	},
 	{
 		name: "orders are listed without the activity", file: httpDir + "holdings.go",
