@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"flashsale.internal/pkg/contract"
-	"flashsale.internal/services/order/internal/phone"
 )
 
 // Bounds of a contact, in characters.
@@ -52,7 +51,14 @@ func (Contact) MarshalJSON() ([]byte, error) { return json.Marshal(hidden) }
 
 // NewContact returns a contact with its phone number in E.164 and without spaces around its texts. It refuses with
 // invalid_request and names each wrong field.
-func NewContact(name, number string, addressLines []string) (Contact, error) {
+func (s *Service) NewContact(name, number string, addressLines []string) (Contact, error) {
+	return NewContact(name, number, addressLines, s.opts.NormalizePhone)
+}
+
+// NewContact returns a contact as Service.NewContact does. normalize is that of Options.NormalizePhone.
+func NewContact(
+	name, number string, addressLines []string, normalize func(string) (string, error),
+) (Contact, error) {
 	var wrong []contract.FieldError
 	check := func(field, text string, most int) string {
 		text, message := cleanText(text, most)
@@ -63,7 +69,7 @@ func NewContact(name, number string, addressLines []string) (Contact, error) {
 	}
 	c := Contact{Name: check("name", name, maxContactName)}
 	var err error
-	if c.Phone, err = phone.Normalize(number); err != nil {
+	if c.Phone, err = normalize(number); err != nil {
 		wrong = append(wrong, contract.FieldError{Field: "phone", Message: err.Error()})
 	}
 	if len(addressLines) > maxAddressLines {

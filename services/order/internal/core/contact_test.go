@@ -13,15 +13,20 @@ import (
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/services/order/internal/core"
+	"flashsale.internal/services/order/internal/phone"
 )
 
 const goodPhone = "+8613812345678"
 
+func newContact(name, number string, lines []string) (core.Contact, error) {
+	return core.NewContact(name, number, lines, phone.Normalize)
+}
+
 func TestNewContact(t *testing.T) {
-	c, err := core.NewContact("  王小明 ", "138-1234-5678", []string{" 1 Renmin Road ", "Shanghai"})
+	c, err := newContact("  王小明 ", "138-1234-5678", []string{" 1 Renmin Road ", "Shanghai"})
 	require.NoError(t, err)
 	require.True(t, c.Name == "王小明" && c.Phone == goodPhone && c.AddressLines[0] == "1 Renmin Road" && len(c.AddressLines) == 2)
-	_, err = core.NewContact(strings.Repeat("王", 64), goodPhone, []string{strings.Repeat("路", 120), "b", "c", "d"})
+	_, err = newContact(strings.Repeat("王", 64), goodPhone, []string{strings.Repeat("路", 120), "b", "c", "d"})
 	require.NoError(t, err, "bounds are in characters")
 
 	for name, tt := range map[string]struct {
@@ -50,7 +55,7 @@ func TestNewContact(t *testing.T) {
 		"tab in a line":         {"a", goodPhone, []string{"1\t2"}, []string{"address_lines[0]"}},
 		"all":                   {"\t", "x", []string{"ok", "\r"}, []string{"name", "phone", "address_lines[1]"}},
 	} {
-		_, err := core.NewContact(tt.name, tt.phone, tt.lines)
+		_, err := newContact(tt.name, tt.phone, tt.lines)
 		refusal := contract.RefusalOf(err)
 		require.NotNil(t, refusal, name)
 		require.Equal(t, contract.CodeInvalidRequest, refusal.Code, name)
@@ -68,7 +73,7 @@ func TestContactsAreNormalized(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name, number := texts.Draw(t, "name"), rapid.OneOf(rapid.Just("13812345678"), rapid.StringMatching(`[+0-9 -]{0,20}`)).Draw(t, "phone")
 		lines := rapid.SliceOfN(texts, 0, 6).Draw(t, "lines")
-		c, err := core.NewContact(name, number, lines)
+		c, err := newContact(name, number, lines)
 		if err != nil {
 			require.Equal(t, contract.CodeInvalidRequest, contract.CodeOf(err))
 			if len(name) > 12 {
@@ -83,14 +88,14 @@ func TestContactsAreNormalized(t *testing.T) {
 			require.NotEmpty(t, text)
 			require.False(t, strings.ContainsFunc(text, unicode.IsControl))
 		}
-		again, err := core.NewContact(c.Name, c.Phone, c.AddressLines)
+		again, err := newContact(c.Name, c.Phone, c.AddressLines)
 		require.NoError(t, err)
 		require.True(t, again.Name == c.Name && again.Phone == c.Phone && len(again.AddressLines) == len(c.AddressLines))
 	})
 }
 
 func TestContactsAreHiddenWhenPrinted(t *testing.T) {
-	c, err := core.NewContact("Secret Name", goodPhone, []string{"Secret Road"})
+	c, err := newContact("Secret Name", goodPhone, []string{"Secret Road"})
 	require.NoError(t, err)
 	var out strings.Builder
 	slog.New(slog.NewJSONHandler(&out, nil)).Info("x", "contact", c, "in", core.LookedUp{Contact: &c})

@@ -28,7 +28,7 @@ var (
 
 func contact(t testing.TB, name string) core.Contact {
 	t.Helper()
-	c, err := core.NewContact(name, "13812345678", []string{"1 Renmin Road"})
+	c, err := newContact(name, "13812345678", []string{"1 Renmin Road"})
 	require.NoError(t, err)
 	return c
 }

@@ -39,7 +39,7 @@ func (p *Public) PutContact(w http.ResponseWriter, r *http.Request, orderSN api.
 	if body.AddressLines != nil {
 		lines = *body.AddressLines
 	}
-	c, err := core.NewContact(body.Name, body.Phone, lines)
+	c, err := p.core.NewContact(body.Name, body.Phone, lines)
 	if err != nil {
 		p.refuse(w, r, err)
 		return
