@@ -30,43 +30,78 @@ func (soldOut) Reserve(context.Context, string, core.Purchase) (core.Verdict, er
 
 // BenchmarkPurchase measures the purchase route without the gate and net/http.
 func BenchmarkPurchase(b *testing.B) {
-	for name, gate := range map[string]core.Gate{"accepted": still{}, "sold out": soldOut{}} {
-		b.Run(name, func(b *testing.B) {
-			tel, err := telemetry.Setup(b.Context(), "seckill", "test", telemetry.Options{LogWriter: io.Discard})
+	for _, c := range []struct {
+		name   string
+		gate   core.Gate
+		status int
+	}{
+		{"accepted", still{}, http.StatusAccepted}, {"sold out", soldOut{}, http.StatusConflict},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			s := newBenchServer(b, c.gate)
+			path, err := s.svc.IssuePath(b.Context(), "alice", "7")
 			require.NoError(b, err)
-			cfg := settings.Auth{HS256Secrets: []string{strings.Repeat("s", 32)}}
-			verifier, err := auth.NewVerifier(cfg, nil)
-			require.NoError(b, err)
-			seal, err := core.NewSeal("secret")
-			require.NoError(b, err)
-			sales := core.NewSaleCache(open{}, time.Now)
-			rules := filepath.Join(b.TempDir(), "rules.yaml")
-			require.NoError(b, os.WriteFile(rules, []byte("version: 1\nrules: [{name: purchase-per-user, key: user, limit: 100000000, where: local}]"), 0o600))
-			limits, err := admission.Local(admission.Settings{Rules: rules}, tel)
-			require.NoError(b, err)
-			svc := core.NewService(core.Deps{
-				Gate: gate, Sales: sales, Feed: core.NewFeed(gate, 1), SNs: open{}, Seal: seal,
-				CallerWait: 3 * time.Second,
-			})
-			h, err := New(Deps{Core: svc, Verifier: verifier, Limits: limits, Tel: tel, OpenStreams: func() int { return 0 }})
-			require.NoError(b, err)
-			path, err := svc.IssuePath(b.Context(), "alice", "7")
-			require.NoError(b, err)
-			token, err := auth.Mint(cfg.HS256Secrets[0], auth.Identity{UserID: "alice"}, time.Hour)
-			require.NoError(b, err)
-			body := []byte(`{"lines":[{"sku_id":"1","qty":1}]}`)
-			base := httptest.NewRequest(http.MethodPost, "/v1/activities/7/paths/"+path.Path+"/reservations", nil)
-			base.Header.Set("Authorization", "Bearer "+token)
-			base.Header.Set("Content-Type", "application/json")
-			base.ContentLength = int64(len(body))
-			b.ReportAllocs()
-			for b.Loop() {
-				r := *base
-				r.Body = io.NopCloser(bytes.NewReader(body))
-				w := nowhere{http.Header{}}
-				h.ServeHTTP(w, &r)
-			}
+			s.post(b, c.status, "/v1/activities/7/paths/"+path.Path+"/reservations", `{"lines":[{"sku_id":"1","qty":1}]}`)
 		})
+	}
+}
+
+// BenchmarkPath measures the path route without net/http.
+func BenchmarkPath(b *testing.B) {
+	newBenchServer(b, still{}).post(b, http.StatusCreated, "/v1/activities/7/paths", "{}")
+}
+
+// benchServer serves the routes with one limiter by user, and a token of one buyer.
+type benchServer struct {
+	svc     *core.Service
+	handler http.Handler
+	token   string
+}
+
+func newBenchServer(b *testing.B, gate core.Gate) benchServer {
+	b.Helper()
+	tel, err := telemetry.Setup(b.Context(), "seckill", "test", telemetry.Options{LogWriter: io.Discard})
+	require.NoError(b, err)
+	cfg := settings.Auth{HS256Secrets: []string{strings.Repeat("s", 32)}}
+	verifier, err := auth.NewVerifier(cfg, nil)
+	require.NoError(b, err)
+	seal, err := core.NewSeal("secret")
+	require.NoError(b, err)
+	sales := core.NewSaleCache(open{}, time.Now)
+	rules := filepath.Join(b.TempDir(), "rules.yaml")
+	require.NoError(b, os.WriteFile(rules, []byte("version: 1\nrules: [{name: purchase-per-user, key: user, limit: 100000000, where: local}]"), 0o600))
+	limits, err := admission.Local(admission.Settings{Rules: rules}, tel)
+	require.NoError(b, err)
+	svc := core.NewService(core.Deps{
+		Gate: gate, Sales: sales, Feed: core.NewFeed(gate, 1), SNs: open{}, Seal: seal,
+		CallerWait: 3 * time.Second,
+	})
+	h, err := New(Deps{Core: svc, Verifier: verifier, Limits: limits, Tel: tel, OpenStreams: func() int { return 0 }})
+	require.NoError(b, err)
+	token, err := auth.Mint(cfg.HS256Secrets[0], auth.Identity{UserID: "alice"}, time.Hour)
+	require.NoError(b, err)
+	return benchServer{svc, h, token}
+}
+
+// post measures one request, which gets that status.
+func (s benchServer) post(b *testing.B, status int, url, text string) {
+	b.Helper()
+	body := []byte(text)
+	base := httptest.NewRequest(http.MethodPost, url, nil)
+	base.Header.Set("Authorization", "Bearer "+s.token)
+	base.Header.Set("Content-Type", "application/json")
+	base.ContentLength = int64(len(body))
+	send := func(w http.ResponseWriter) {
+		r := *base
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		s.handler.ServeHTTP(w, &r)
+	}
+	first := httptest.NewRecorder()
+	send(first)
+	require.Equal(b, status, first.Code, first.Body)
+	b.ReportAllocs()
+	for b.Loop() {
+		send(nowhere{http.Header{}})
 	}
 }
 
