@@ -21,7 +21,7 @@ func (c *deadLettersListCmd) Run(e env) error {
 		return err
 	}
 	defer o.Close()
-	deadLetters, err := o.DeadLettersOf(e.ctx, string(c.Merchant))
+	deadLetters, err := o.DeadLetters(e.ctx, string(c.Merchant))
 	if err != nil {
 		return err
 	}
