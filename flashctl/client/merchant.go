@@ -159,13 +159,8 @@ func (c *Caller) Ledger(ctx context.Context, activityID string) ([]LedgerRow, er
 // DeadLetter is a message item that could not be processed.
 type DeadLetter map[string]any
 
-// DeadLetters returns all open dead letters.
-func (c *Caller) DeadLetters(ctx context.Context) ([]DeadLetter, error) {
-	return c.DeadLettersOf(ctx, "")
-}
-
-// DeadLettersOf returns all open dead letters of one merchant; "" means of all merchants.
-func (c *Caller) DeadLettersOf(ctx context.Context, merchantID string) ([]DeadLetter, error) {
+// DeadLetters returns all open dead letters of one merchant; "" means of all merchants.
+func (c *Caller) DeadLetters(ctx context.Context, merchantID string) ([]DeadLetter, error) {
 	query := url.Values{}
 	if merchantID != "" {
 		query.Set("merchant_id", merchantID)

@@ -88,6 +88,12 @@ func TestEmbeddedRules(t *testing.T) {
 		require.Equal(t, "local", rule(t, strict, name).Where, "a purchase costs no call to Redis")
 	}
 	require.Len(t, strict.Rules(), len(Names()))
+	for _, l := range []*Limits{relaxed, strict} {
+		for _, total := range []string{"merchant-read-total", "merchant-write-total"} {
+			require.Less(t, rule(t, l, "merchant-per-merchant").Limit, rule(t, l, total).Limit, "no merchant uses up %s", total)
+		}
+	}
+	require.Less(t, rule(t, strict, "merchant-export-per-merchant").Limit, rule(t, strict, "merchant-export").Limit)
 	for _, name := range []string{"path-activity", "path-total"} {
 		require.Equal(t, rule(t, relaxed, name), rule(t, strict, name))
 	}

@@ -164,3 +164,60 @@ func TestConcurrentExportsAndReconciliationsAreLimited(t *testing.T) {
 		})
 	}
 }
+
+// The production rules leave places for exports to other merchants while one merchant uses all of its own.
+func TestNoMerchantHoldsAllPlacesOfExports(t *testing.T) {
+	const patience = 20 * time.Second
+	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {
+		s := newShop(t, db)
+		limits, err := admission.Local(admission.Settings{Rules: "../../pkg/admission/rules.yaml"}, s.svc.deps.Telemetry)
+		require.NoError(t, err)
+		deps := s.svc.deps
+		deps.Limits = limits
+		s.svc, err = New(s.svc.cfg, deps)
+		require.NoError(t, err)
+		export := func(token, activityID string) response {
+			r := httptest.NewRequest(http.MethodGet, "/v1/merchant/activities/"+activityID+"/orders", nil)
+			r.Header.Set("Authorization", "Bearer "+token)
+			r.Header.Set("Accept", "text/csv")
+			w := httptest.NewRecorder()
+			s.svc.Handler().ServeHTTP(w, r.WithContext(context.WithValue(t.Context(), http.ServerContextKey, t)))
+			return response{w.Code, w.Header(), w.Body.Bytes()}
+		}
+		type user struct{ token, activityID string }
+		var users []user // two of each of three merchants
+		for _, merchant := range []string{"m-1", "m-2", "m-3"} {
+			s.token = s.mintFor(merchant, "a", auth.Merchant)
+			activityID := s.draft(s.product("EUR")[0], 5)
+			users = append(users, user{s.token, activityID}, user{s.mintFor(merchant, "b", auth.Merchant), activityID})
+		}
+		d := &latch{opened: make(chan struct{})}
+		require.NoError(t, db.Callback().Query().Before("gorm:query").Register("test:latch", d.query))
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		ended := make(chan response, 4)
+		hold := func(users []user) {
+			t.Helper()
+			want := d.holds() + len(users)
+			for _, u := range users {
+				wg.Go(func() { ended <- export(u.token, u.activityID) })
+			}
+			require.Eventually(t, func() bool { return d.holds() == want }, patience, 5*time.Millisecond)
+		}
+		refused := func(token, activityID, rule string) {
+			t.Helper()
+			got := export(token, activityID)
+			require.Equal(t, http.StatusTooManyRequests, got.status, "%s", got.body)
+			require.Contains(t, string(got.body), `"violated_policies":["`+rule+`"]`)
+		}
+		hold(users[:2])
+		refused(s.mintFor("m-1", "c", auth.Merchant), users[0].activityID, "merchant-export-per-merchant")
+		hold(users[2:4])
+		refused(users[4].token, users[4].activityID, "merchant-export")
+		close(d.opened)
+		for range 4 {
+			require.Equal(t, http.StatusOK, (<-ended).status)
+		}
+		require.Equal(t, http.StatusOK, export(users[4].token, users[4].activityID).status)
+	})
+}

@@ -137,7 +137,7 @@ func NoDeadLetters(t *testing.T, r *rig.Rig) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 	defer cancel()
-	deadLetters, err := Operator(t, r).DeadLetters(ctx)
+	deadLetters, err := Operator(t, r).DeadLetters(ctx, "")
 	require.NoError(t, err)
 	require.Empty(t, deadLetters, "dead letters")
 }

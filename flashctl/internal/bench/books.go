@@ -124,7 +124,7 @@ func (b *bench) checkBooks(ctx context.Context) (Books, error) {
 			return k, err
 		}
 	}
-	deadLetters, err := b.merchant.DeadLetters(ctx)
+	deadLetters, err := b.merchant.DeadLetters(ctx, "")
 	if err != nil {
 		return k, err
 	}

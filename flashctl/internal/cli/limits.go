@@ -9,7 +9,6 @@ import (
 	"text/tabwriter"
 
 	"flashsale.internal/flashctl/client"
-	"flashsale.internal/pkg/auth"
 )
 
 type limitsCmd struct {
@@ -27,7 +26,7 @@ type limitArg struct {
 
 // operate calls do with an operator's caller.
 func operate(e env, do func(o *client.Caller) error) error {
-	o, err := e.as(merchantFlag{}.caller(auth.Operator))
+	o, err := e.as(operator())
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -43,7 +45,7 @@ func (c *buyersCmd) Validate() error {
 	return nil
 }
 
-func (c *buyersCmd) Run(e env) error {
+func (c *buyersCmd) Run(e env) (err error) {
 	opts := client.Options{Connections: c.Width}
 	if c.NoRetry {
 		opts.Attempts = 1
@@ -62,6 +64,7 @@ func (c *buyersCmd) Run(e env) error {
 		if c.Activity, err = newLoadSale(e, m, c.Stock, c.PayWithin, 1); err != nil {
 			return err
 		}
+		defer func() { err = errors.Join(err, endSale(e, m, c.Activity)) }()
 	}
 	sale, err := m.Activity(e.ctx, c.Activity)
 	if err != nil {
@@ -103,6 +106,17 @@ func newLoadSale(e env, m *client.Caller, stock int64, payWithin time.Duration, 
 		return "", err
 	}
 	return id, m.Change(e.ctx, id, "publish")
+}
+
+// endSale ends a sale of newLoadSale, also after an interrupt: sales that have not ended count for the quota of their
+// merchant.
+func endSale(e env, m *client.Caller, activityID string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), 10*time.Second)
+	defer cancel()
+	if err := m.Change(ctx, activityID, "end"); err != nil {
+		return fmt.Errorf("end sale %s: %w", activityID, err)
+	}
+	return nil
 }
 
 func printReport(w io.Writer, activityID string, r load.Report) {

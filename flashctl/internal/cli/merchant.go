@@ -31,3 +31,6 @@ type merchantFlag struct {
 func (f merchantFlag) caller(role auth.Role) auth.Identity {
 	return auth.Identity{UserID: actor, Roles: []auth.Role{role}, MerchantID: string(f.Merchant)}
 }
+
+// operator returns the identity of commands of operators that act for no merchant.
+func operator() auth.Identity { return auth.Identity{UserID: actor, Roles: []auth.Role{auth.Operator}} }

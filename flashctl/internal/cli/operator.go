@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 
+	"flashsale.internal/flashctl/client"
 	"flashsale.internal/pkg/auth"
 )
 
@@ -20,7 +21,7 @@ func (c *deadLettersListCmd) Run(e env) error {
 		return err
 	}
 	defer o.Close()
-	deadLetters, err := o.DeadLettersOf(e.ctx, string(c.Merchant))
+	deadLetters, err := o.DeadLetters(e.ctx, string(c.Merchant))
 	if err != nil {
 		return err
 	}
@@ -34,17 +35,11 @@ func (c *deadLettersListCmd) Run(e env) error {
 }
 
 type deadLetterArg struct {
-	merchantFlag
 	ID string `arg:"" help:"Id of the dead letter."`
 }
 
 func (c deadLetterArg) resolve(e env, action string) error {
-	o, err := e.as(c.caller(auth.Operator))
-	if err != nil {
-		return err
-	}
-	defer o.Close()
-	return o.ResolveDeadLetter(e.ctx, c.ID, action)
+	return operate(e, func(o *client.Caller) error { return o.ResolveDeadLetter(e.ctx, c.ID, action) })
 }
 
 type (

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -38,7 +39,7 @@ func (c *pathsCmd) Validate() error {
 // maxPerUser is the limit for each user of the new sale; each user buys many times.
 const maxPerUser = 1600
 
-func (c *pathsCmd) Run(e env) error {
+func (c *pathsCmd) Run(e env) (err error) {
 	cl, err := e.connect(client.Options{})
 	if err != nil {
 		return err
@@ -53,6 +54,7 @@ func (c *pathsCmd) Run(e env) error {
 		if c.Activity, err = newLoadSale(e, m, c.Stock, 15*time.Minute, maxPerUser); err != nil {
 			return err
 		}
+		defer func() { err = errors.Join(err, endSale(e, m, c.Activity)) }()
 	}
 	sale, err := m.Activity(e.ctx, c.Activity)
 	if err != nil {

@@ -8,17 +8,16 @@ import (
 	"time"
 
 	"flashsale.internal/flashctl/client"
-	"flashsale.internal/pkg/auth"
 )
 
 // errDifferences makes flashctl reconcile exit with status 1.
 var errDifferences = errors.New("some differences were not repaired")
 
-type reconcileCmd struct{ ownActivityArg }
+type reconcileCmd struct{ activityArg }
 
 // Run makes one call without retries: a repeated call would compare again and return only what the first one left.
 func (c *reconcileCmd) Run(e env) error {
-	o, err := e.asWithTimeout(time.Minute, c.caller(auth.Operator))
+	o, err := e.asWithTimeout(time.Minute, operator())
 	if err != nil {
 		return err
 	}

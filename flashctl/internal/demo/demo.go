@@ -34,7 +34,7 @@ type run struct {
 var ErrWrong = errors.New("a value is not as expected")
 
 // Run runs the sales and writes their progress as text. After an error the report holds the rows up to the failed step.
-func Run(ctx context.Context, c *client.Client, plan Plan, out io.Writer) (*Report, error) {
+func Run(ctx context.Context, c *client.Client, plan Plan, out io.Writer) (_ *Report, err error) {
 	border := &table{title: "the merchants", began: time.Now()}
 	report := &Report{}
 	// The buyers are created in one call, because users of two calls might be the same.
@@ -53,6 +53,7 @@ func Run(ctx context.Context, c *client.Client, plan Plan, out io.Writer) (*Repo
 		report.tables = append(report.tables, runs[i].table)
 	}
 	report.tables = append(report.tables, border)
+	defer func() { err = errors.Join(err, both(runs, func(r *run) error { return r.end(ctx) })) }()
 	if err := both(runs, func(r *run) error { return r.runSteps(ctx) }); err != nil {
 		return report, err
 	}
@@ -62,7 +63,21 @@ func Run(ctx context.Context, c *client.Client, plan Plan, out io.Writer) (*Repo
 	if report.Wrong() > 0 {
 		return report, ErrWrong
 	}
-	return report, both(runs, func(r *run) error { return r.merchant.Change(ctx, r.activityID, "end") })
+	return report, nil
+}
+
+// end ends the sale, if it was created, also after an error or interrupt: sales that have not ended count for the quota
+// of their merchant.
+func (r *run) end(ctx context.Context) error {
+	if r.activityID == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	if err := r.merchant.Change(ctx, r.activityID, "end"); err != nil {
+		return fmt.Errorf("end the sale: %w", err)
+	}
+	return nil
 }
 
 // both calls do for the two sales at the same time.

@@ -234,7 +234,7 @@ func (b *Buyers) Compare(t *testing.T) {
 	require.Empty(t, accepted, "accepted purchases that the ledger does not have")
 	token, err := b.sale.client.Token(ctx, "operator-1", auth.Operator)
 	require.NoError(t, err)
-	deadLetters, err := b.sale.client.As(token).DeadLetters(ctx)
+	deadLetters, err := b.sale.client.As(token).DeadLetters(ctx, "")
 	require.NoError(t, err)
 	require.Empty(t, deadLetters)
 	t.Logf("%d buyers: %d bought, %d of them paid, %d found it sold out; difference 0",

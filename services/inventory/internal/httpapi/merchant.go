@@ -57,7 +57,8 @@ func NewMerchant(
 	read := limits.On("merchant-per-user", "merchant-per-merchant", "merchant-read-total")
 	write := limits.On("merchant-per-user", "merchant-per-merchant", "merchant-write-total")
 	// These requests load the database for a long time, so their concurrency is limited.
-	export, oneReconciliation := when(acceptsCSV, limits.On("merchant-export")), limits.On("merchant-reconcile")
+	export := when(acceptsCSV, limits.On("merchant-export-per-merchant", "merchant-export"))
+	oneReconciliation := limits.On("merchant-reconcile")
 	r.Group(func(r chi.Router) {
 		r.Use(byAddress, httpserver.Timeout(callTimeout), verifier.Require(auth.Merchant))
 		r.With(write).Post("/v1/merchant/products", w.CreateProduct)
