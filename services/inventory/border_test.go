@@ -485,11 +485,11 @@ func (m *realm) list(who borderCaller, path string) (got response, shown []*owne
 		return got, m.owners, true, true
 	case filter == "none":
 		return got, []*owner{m.ownerOf(who.merchant)}, false, true
-	case !who.operator && named != who.merchant:
-		m.refused(got, "forbidden")
-		return got, nil, false, false
 	case filter == "malformed":
 		m.refused(got, "invalid_request")
+		return got, nil, false, false
+	case !who.operator && named != who.merchant:
+		m.refused(got, "forbidden")
 		return got, nil, false, false
 	}
 	return got, []*owner{m.ownerOf(named)}, false, true

@@ -175,10 +175,10 @@ func (m *Merchant) listed(w http.ResponseWriter, r *http.Request) (core.Scope, b
 	merchantID := query.Get("merchant_id")
 	var err error
 	switch {
-	case !by.Operator && merchantID != by.MerchantID:
-		err = contract.Refuse(contract.CodeForbidden, "only operators see objects of other merchants")
 	case !contract.ValidMerchantID(merchantID):
 		err = contract.InvalidField("merchant_id", "must be 1 to 64 of A-Z a-z 0-9 _ . -")
+	case !by.Operator && merchantID != by.MerchantID:
+		err = contract.Refuse(contract.CodeForbidden, "only operators see objects of other merchants")
 	default:
 		return core.OfMerchant(merchantID), true
 	}
