@@ -35,12 +35,12 @@ var borderMutants = []mutant{
 		old: "within(sqldb.ForUpdate(tx), in).Select(activityColumns)", now: "sqldb.ForUpdate(tx).Select(activityColumns)",
 	},
 	{
-		name: "any stock is adjusted", file: storeDir + "adjustments.go",
-		old: "activityOf(within(s.read(ctx), in), number(a.ActivityID), nil)", now: "activityOf(s.read(ctx), number(a.ActivityID), nil)",
+		name: "a known key is found by all", file: storeDir + "adjustments.go",
+		old: "within(s.read(ctx).Model(&activityRow{}), in).Select", now: "s.read(ctx).Model(&activityRow{}).Select",
 	},
 	{
 		name: "the owner is not checked before a key", file: storeDir + "adjustments.go",
-		old: "if owned == nil {\n\t\treturn nil, notFound()\n\t}", now: "_ = owned",
+		old: "if len(owned) == 0 {\n\t\treturn nil, notFound()\n\t}", now: "",
 	},
 	{
 		name: "reservations of all are listed", file: storeDir + "reservations.go",
