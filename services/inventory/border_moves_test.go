@@ -70,7 +70,7 @@ var borderMoves = map[string]func(m *realm, op apitest.Operation, who borderCall
 
 func (m *realm) patchProduct(op apitest.Operation, who borderCaller) *owner {
 	o, p := m.anyProduct()
-	text := "nobody"
+	text := "none"
 	if o != nil {
 		text = o.merchant
 	}
@@ -147,7 +147,7 @@ func (m *realm) patchActivity(op apitest.Operation, who borderCaller) *owner {
 	o, a := m.anyActivity()
 	path := "/v1/merchant/activities/" + a.id
 	if rapid.Bool().Draw(m.r, "title only") {
-		text := "nobody"
+		text := "none"
 		if o != nil {
 			text = o.merchant
 		}
@@ -224,7 +224,7 @@ func transition(action string) func(m *realm, op apitest.Operation, who borderCa
 
 func (m *realm) adjustStock(op apitest.Operation, who borderCaller) *owner {
 	o, a := m.anyActivity()
-	text := "nobody"
+	text := "none"
 	if o != nil {
 		text = o.merchant
 	}
@@ -344,7 +344,7 @@ func listDeadLetters(m *realm, _ apitest.Operation, who borderCaller) *owner {
 	}
 	ids := map[string]string{}
 	for _, o := range shown {
-		for _, l := range o.letters {
+		for _, l := range o.deadLetters {
 			ids[l.id] = o.merchant
 		}
 	}
@@ -358,9 +358,9 @@ func listDeadLetters(m *realm, _ apitest.Operation, who borderCaller) *owner {
 // decideDeadLetter is the move of replay or reject.
 func decideDeadLetter(action string) func(m *realm, op apitest.Operation, who borderCaller) *owner {
 	return func(m *realm, op apitest.Operation, who borderCaller) *owner {
-		o, l := m.anyOwner(), &modelLetter{id: unknownID}
+		o, l := m.anyOwner(), &modelDeadLetter{id: unknownID}
 		if o != nil {
-			l = o.letters[0]
+			l = pick(m.r, o.deadLetters, "dead letter")
 		}
 		got := m.send(who, op.Method, "/v1/merchant/dead-letters/"+l.id+"/"+action, "")
 		switch {
