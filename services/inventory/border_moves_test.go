@@ -311,6 +311,8 @@ func (m *realm) listOrders(op apitest.Operation, who borderCaller) *owner {
 		}
 	}
 	require.Equal(m.r, want, sns)
+	require.Equal(m.r, a.order != "" && !who.operator, strings.Contains(string(got.body), "street of "+o.merchant),
+		"only merchants see addresses: %s", got.body)
 	return nil
 }
 
@@ -391,7 +393,10 @@ func limitMove(m *realm, op apitest.Operation, who borderCaller) *owner {
 		m.refused(got, "forbidden")
 		return nil
 	}
-	if op.ID == "listLimits" || name == limitName && op.ID != "tryLimit" { // a deleted limit cannot be tried
+	switch {
+	case op.ID != "listLimits" && name != limitName, op.ID == "tryLimit" && got.status != 200: // it may be deleted
+		m.refused(got, "not_found")
+	default:
 		require.Equal(m.r, 200, got.status, "%s", got.body)
 		require.True(m.r, json.Valid(got.body))
 	}

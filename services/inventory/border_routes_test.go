@@ -71,8 +71,8 @@ var onlyDrafts = map[string]bool{"patchActivity": true, "publishActivity": true}
 // limitName is the only rule of these tests, so that no call is refused because of its rate.
 const limitName = "path-total"
 
-func newBorderShop(t *testing.T, db *gorm.DB) *shop {
-	s := newShop(t, db)
+func newBorderShop(t *testing.T, db *gorm.DB, change ...func(*Config)) *shop {
+	s := newShop(t, db, change...)
 	s.svc.cfg.ReconcilePause = 1e6
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	require.NoError(t, os.WriteFile(rules, []byte("version: 1\nrules:\n  - {name: "+limitName+", limit: 1000}\n"), 0o600))

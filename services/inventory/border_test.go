@@ -49,9 +49,10 @@ func TestMerchantsAreSeparate(t *testing.T) {
 			calls /= 20
 		}
 		realms := max(1, (calls+callsPerRealm-1)/callsPerRealm)
-		s := newBorderShop(t, db)
+		orders := newLookups(t)
+		s := newBorderShop(t, db, func(c *Config) { c.OrderURL = orders.url })
 		s.withQuotas(quotaLive, quotaSKUs)
-		b := &border{shop: s, ops: apitest.Operations(t, openAPI), texts: rowTexts(t, db), calls: map[string]map[string]int{}}
+		b := &border{shop: s, orders: orders, ops: apitest.Operations(t, openAPI), texts: rowTexts(t, db), calls: map[string]map[string]int{}}
 		require.Zero(t, callsPerRealm%(4*len(b.ops)), "each realm makes the same number of calls by each caller to each operation")
 		setFlag(t, "rapid.seed", seed)
 		setFlag(t, "rapid.checks", fmt.Sprint(realms))
@@ -69,6 +70,7 @@ func setFlag(t *testing.T, name, value string) {
 // border is the service and the counts of calls by operation and caller.
 type border struct {
 	*shop
+	orders *lookups
 	ops    []apitest.Operation
 	texts  map[string]string // SQL of a row as text, by table
 	realms int
@@ -198,6 +200,8 @@ func (m *realm) prepare(i int) {
 	it := contract.Reservation{
 		OrderSN: a.order, UserID: "buyer-" + o.merchant, ActivityID: a.id, Lines: []contract.Line{line}, ReservedAt: m.svc.deps.Now().UTC(),
 	}
+	m.orders.set(a.order, fmt.Sprintf(`"state":"paid","amount":1,"currency":"EUR",`+
+		`"contact":{"name":"buyer","phone":"+15550100","address_lines":["street of %s"]}`, o.merchant))
 	ctx := m.t.Context()
 	verdicts, err := m.gate.Reserve(ctx, contract.GateRef{ActivityID: a.id},
 		[]stockgate.Request{{OrderSN: a.order, UserID: it.UserID, Lines: it.Lines}})

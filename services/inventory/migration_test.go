@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/fstest"
@@ -38,6 +39,7 @@ func migrationsBefore(t *testing.T) fs.FS {
 // oldPod writes and reads as a pod of the previous release, with its statements.
 type oldPod struct {
 	db                   *gorm.DB
+	turn                 sync.Mutex // held during a round
 	rounds               atomic.Int64
 	products, activities []int64
 	spans                []span
@@ -83,6 +85,8 @@ func (p *oldPod) fill(t *testing.T, rows int) {
 // round creates a product and an activity, publishes and adjusts it, lands a purchase, stores a dead letter, and reads
 // the lists.
 func (p *oldPod) round(ctx context.Context) error {
+	p.turn.Lock()
+	defer p.turn.Unlock()
 	began := time.Now()
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	n := p.rounds.Load()
@@ -223,9 +227,15 @@ func migrateUnderOldPods(t *testing.T, dsn string) {
 		require.Eventually(t, func() bool { return old.rounds.Load() >= n || len(failed) > 0 }, time.Minute, time.Millisecond)
 	}
 	rounds(30)
+	if sqldb.IsSQLite(db) { // one process owns the file, so no old pod runs meanwhile
+		old.turn.Lock()
+	}
 	began := time.Now()
 	require.NoError(t, sqldb.Migrate(t.Context(), db, Migrations, discard))
 	ended := time.Now()
+	if sqldb.IsSQLite(db) {
+		old.turn.Unlock()
+	}
 	migrated := old.rounds.Load()
 	rounds(migrated + 30)
 	stop()
@@ -237,7 +247,7 @@ func migrateUnderOldPods(t *testing.T, dsn string) {
 			during++
 		}
 	}
-	if !sqldb.IsSQLite(db) { // there the migration is the only writer
+	if !sqldb.IsSQLite(db) {
 		require.Positive(t, during, "no round began and ended during the migration")
 	}
 

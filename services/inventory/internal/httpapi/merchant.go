@@ -51,8 +51,8 @@ func NewMerchant(
 	m := &Merchant{core: svc, reconciler: reconciler, limits: limits, tel: tel, transient: transient, now: now}
 	w := api.ServerInterfaceWrapper{Handler: m, ErrorHandlerFunc: m.refuseParameter}
 	r := httpserver.NewRouter(tel)
-	// Limits by client address apply before the token is verified, limits by user and merchant after it, and the limits of a
-	// route's total rate last.
+	// Limits by client address apply before the token is verified, limits by user and merchant after it, and the limits of
+	// a route's total rate last.
 	byAddress := limits.On("merchant-per-ip")
 	read := limits.On("merchant-per-user", "merchant-per-merchant", "merchant-read-total")
 	write := limits.On("merchant-per-user", "merchant-per-merchant", "merchant-write-total")
