@@ -89,9 +89,10 @@ func (b *border) report(t *testing.T, realms int) {
 			}
 		}
 		t.Logf("%-20s %6d calls, %6d with the role for it, %v", op.ID, all, allowed, b.calls[op.ID])
-		require.Equal(t, realms*callsPerRealm/len(b.ops), all, op.ID)
-		each := map[bool]int{true: 1, false: 3}[borderCases[op.ID].operators] // callers of four
-		require.Equal(t, all/4*each, allowed, op.ID)
+		least := realms * callsPerRealm / len(b.ops) // rapid may repeat an earlier failure besides
+		require.GreaterOrEqual(t, all, least, op.ID)
+		callers := map[bool]int{true: 1, false: 3}[borderCases[op.ID].operators] // with the role, of four
+		require.GreaterOrEqual(t, allowed, least/4*callers, op.ID)
 	}
 }
 
