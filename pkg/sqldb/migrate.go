@@ -7,15 +7,23 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"strconv"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
+	mysqldriver "github.com/go-sql-driver/mysql"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/database"
 	"gorm.io/gorm"
 )
 
-// lockPatience is the time that a migration waits for another process that migrates the same database.
+// lockPatience is the time that a migration waits for another process that migrates the same database, and the time for
+// which it repeats a statement that did not get its table.
 const lockPatience = 5 * time.Minute
+
+// tableWait is the time in seconds that one attempt of a statement such as ALTER waits for the transactions that use
+// its table. Meanwhile every other statement on the table waits behind it. The server's default is a day or a year.
+const tableWait = 3
 
 // Migration is one file and the time at which it was applied (zero: pending).
 type Migration struct {
@@ -27,15 +35,32 @@ type Migration struct {
 // Migrate applies the pending migrations in the order of their numbers. The files are migrations/mysql/*.sql (also for
 // MariaDB) and migrations/sqlite/*.sql, in goose's format. Several processes may call Migrate at once: on MySQL one
 // migrates and the others wait. The statements have no read time-out, since an ALTER may take long; ctx ends them.
+//
+// On MySQL an ALTER waits until no transaction uses its table, and until then all later statements on the table wait
+// too. So an attempt ends after 3 s with nothing changed, and is repeated after a pause in which those statements run,
+// for at most 5 min. MySQL commits each such statement by itself: a file with more than one could not be repeated.
 func Migrate(ctx context.Context, db *gorm.DB, migrations fs.FS, log *slog.Logger) error {
 	return withProvider(db, migrations, func(p *goose.Provider) error {
-		applied, err := p.Up(ctx)
-		if partial := (*goose.PartialError)(nil); errors.As(err, &partial) {
-			applied = partial.Applied
+		up := func() (struct{}, error) {
+			applied, err := p.Up(ctx)
+			if partial := (*goose.PartialError)(nil); errors.As(err, &partial) {
+				applied = partial.Applied
+			}
+			for _, m := range applied {
+				log.InfoContext(ctx, "migration applied", "file", m.Source.Path, "took", m.Duration)
+			}
+			if err != nil && !isLockWait(err) {
+				err = backoff.Permanent(err)
+			}
+			return struct{}{}, err
 		}
-		for _, m := range applied {
-			log.InfoContext(ctx, "migration applied", "file", m.Source.Path, "took", m.Duration)
+		pause := &backoff.ExponentialBackOff{
+			InitialInterval: time.Second, Multiplier: 2, MaxInterval: 15 * time.Second, RandomizationFactor: 0.5,
 		}
+		_, err := backoff.Retry(ctx, up, backoff.WithBackOff(pause), backoff.WithMaxElapsedTime(lockPatience),
+			backoff.WithNotify(func(err error, pause time.Duration) {
+				log.WarnContext(ctx, "a table is in use; the migration is repeated", "error", err, "pause", pause)
+			}))
 		if err != nil {
 			return fmt.Errorf("migrate: %w", err)
 		}
@@ -77,6 +102,7 @@ func withProvider(db *gorm.DB, migrations fs.FS, do func(*goose.Provider) error)
 		if cfg := extensionOf(db).mysql; cfg != nil {
 			patient := cfg.Clone()
 			patient.ReadTimeout = 0
+			patient.Params["lock_wait_timeout"] = strconv.Itoa(tableWait)
 			if pool, err = openMySQL(patient); err != nil {
 				return err
 			}
@@ -92,6 +118,12 @@ func withProvider(db *gorm.DB, migrations fs.FS, do func(*goose.Provider) error)
 		return fmt.Errorf("read %s: %w", dir, err)
 	}
 	return do(p)
+}
+
+// isLockWait reports a statement that did not get a lock in time. The server has rolled it back.
+func isLockWait(err error) bool {
+	my := (*mysqldriver.MySQLError)(nil)
+	return errors.As(err, &my) && my.Number == myLockWait
 }
 
 // namedLock is a server-side lock of one session. It ends with the session, so a killed migration does not block

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -365,6 +366,68 @@ func TestMigrateFromConcurrentProcesses(t *testing.T) {
 			require.NoError(t, db.Create(&item{Name: "x"}).Error)
 		})
 	}
+}
+
+// A long transaction on a table delays its ALTER, but not the statements of others that come after the ALTER.
+func TestAMigrationDoesNotBlockATableInUse(t *testing.T) {
+	open := func(dsn string) *gorm.DB {
+		db, err := sqldb.Open(dsn, sqldb.Options{})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = sqldb.Close(db) })
+		return db
+	}
+	dsn := dbtest.MariaDBDSN(t)
+	db := open(dsn)
+	require.NoError(t, sqldb.Migrate(t.Context(), db, migrations, discard()))
+	const alter = "-- +goose Up\nALTER TABLE items ADD COLUMN extra BIGINT NOT NULL DEFAULT 0;\n"
+	more := fstest.MapFS{"migrations/mysql/00003_extra.sql": {Data: []byte(alter)}}
+	for _, name := range []string{"migrations/mysql/00001_items.sql", "migrations/mysql/00002_notes.sql"} {
+		text, err := fs.ReadFile(migrations, name)
+		require.NoError(t, err)
+		more[name] = &fstest.MapFile{Data: text}
+	}
+
+	reader := open(dsn).Begin()
+	require.NoError(t, reader.Error)
+	defer reader.Rollback()
+	var n int64
+	require.NoError(t, reader.Table("items").Count(&n).Error)
+	var repeated atomic.Int64
+	log := slog.New(&countWarnings{Handler: slog.DiscardHandler, n: &repeated})
+	done := make(chan error, 1)
+	go func() { done <- sqldb.Migrate(t.Context(), db, more, log) }()
+	require.Eventually(t, func() bool {
+		var waiting int64
+		err := db.Raw("SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'ALTER TABLE items%' AND " +
+			"state LIKE 'Waiting for table metadata lock' AND db = DATABASE()").Scan(&waiting).Error
+		return err == nil && waiting == 1
+	}, 30*time.Second, 10*time.Millisecond, "the ALTER waits for the reader")
+
+	// The insert waits behind the ALTER, but gets its turn while the reader still reads.
+	began := time.Now()
+	require.NoError(t, db.Create(&item{Name: "x"}).Error)
+	require.Less(t, time.Since(began), 8*time.Second)
+	require.Eventually(t, func() bool { return repeated.Load() > 0 }, 30*time.Second, 10*time.Millisecond)
+	require.Empty(t, done, "the migration goes on")
+	require.NoError(t, reader.Rollback().Error)
+	require.NoError(t, <-done)
+	require.NoError(t, db.Table("items").Where("extra = 0").Count(&n).Error)
+	require.EqualValues(t, 1, n)
+}
+
+// countWarnings counts the records of level warn.
+type countWarnings struct {
+	slog.Handler
+	n *atomic.Int64
+}
+
+func (c *countWarnings) Enabled(context.Context, slog.Level) bool { return true }
+
+func (c *countWarnings) Handle(_ context.Context, r slog.Record) error {
+	if r.Level == slog.LevelWarn {
+		c.n.Add(1)
+	}
+	return nil
 }
 
 func TestStatusBeforeMigrateAndMissingDirectory(t *testing.T) {

@@ -70,7 +70,7 @@ var borderMoves = map[string]func(m *realm, op apitest.Operation, who borderCall
 
 func (m *realm) patchProduct(op apitest.Operation, who borderCaller) *owner {
 	o, p := m.anyProduct()
-	text := "nobody"
+	text := "none"
 	if o != nil {
 		text = o.merchant
 	}
@@ -147,7 +147,7 @@ func (m *realm) patchActivity(op apitest.Operation, who borderCaller) *owner {
 	o, a := m.anyActivity()
 	path := "/v1/merchant/activities/" + a.id
 	if rapid.Bool().Draw(m.r, "title only") {
-		text := "nobody"
+		text := "none"
 		if o != nil {
 			text = o.merchant
 		}
@@ -224,7 +224,7 @@ func transition(action string) func(m *realm, op apitest.Operation, who borderCa
 
 func (m *realm) adjustStock(op apitest.Operation, who borderCaller) *owner {
 	o, a := m.anyActivity()
-	text := "nobody"
+	text := "none"
 	if o != nil {
 		text = o.merchant
 	}
@@ -311,6 +311,8 @@ func (m *realm) listOrders(op apitest.Operation, who borderCaller) *owner {
 		}
 	}
 	require.Equal(m.r, want, sns)
+	require.Equal(m.r, a.order != "" && !who.operator, strings.Contains(string(got.body), "street of "+o.merchant),
+		"only merchants see addresses: %s", got.body)
 	return nil
 }
 
@@ -344,7 +346,7 @@ func listDeadLetters(m *realm, _ apitest.Operation, who borderCaller) *owner {
 	}
 	ids := map[string]string{}
 	for _, o := range shown {
-		for _, l := range o.letters {
+		for _, l := range o.deadLetters {
 			ids[l.id] = o.merchant
 		}
 	}
@@ -358,9 +360,9 @@ func listDeadLetters(m *realm, _ apitest.Operation, who borderCaller) *owner {
 // decideDeadLetter is the move of replay or reject.
 func decideDeadLetter(action string) func(m *realm, op apitest.Operation, who borderCaller) *owner {
 	return func(m *realm, op apitest.Operation, who borderCaller) *owner {
-		o, l := m.anyOwner(), &modelLetter{id: unknownID}
+		o, l := m.anyOwner(), &modelDeadLetter{id: unknownID}
 		if o != nil {
-			l = o.letters[0]
+			l = pick(m.r, o.deadLetters, "dead letter")
 		}
 		got := m.send(who, op.Method, "/v1/merchant/dead-letters/"+l.id+"/"+action, "")
 		switch {
@@ -391,7 +393,10 @@ func limitMove(m *realm, op apitest.Operation, who borderCaller) *owner {
 		m.refused(got, "forbidden")
 		return nil
 	}
-	if op.ID == "listLimits" || name == limitName && op.ID != "tryLimit" { // a deleted limit cannot be tried
+	switch {
+	case op.ID != "listLimits" && name != limitName, op.ID == "tryLimit" && got.status != 200: // it may be deleted
+		m.refused(got, "not_found")
+	default:
 		require.Equal(m.r, 200, got.status, "%s", got.body)
 		require.True(m.r, json.Valid(got.body))
 	}

@@ -26,12 +26,12 @@ import (
 )
 
 var borderCalls = flag.Int("border.calls", 5000,
-	"calls of TestMerchantsAreSeparate on MariaDB; SQLite gets a twentieth (-rapid.seed repeats a run)")
+	"least calls of TestMerchantsAreSeparate on MariaDB; SQLite gets a twentieth (-rapid.seed repeats a run)")
 
 const (
-	callsPerRealm = 250
-	quotaLive     = 4  // live activities of a merchant of a realm
-	quotaSKUs     = 24 // SKUs of a merchant of a realm
+	callsPerRealm = 300 // three of each operation by each of four callers
+	quotaLive     = 4   // live activities of a merchant of a realm
+	quotaSKUs     = 24  // SKUs of a merchant of a realm
 	unknownID     = "4242424242"
 )
 
@@ -46,15 +46,18 @@ func TestMerchantsAreSeparate(t *testing.T) {
 	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {
 		calls := *borderCalls
 		if sqldb.IsSQLite(db) {
-			calls = max(callsPerRealm, calls/20)
+			calls /= 20
 		}
-		s := newBorderShop(t, db)
+		realms := max(1, (calls+callsPerRealm-1)/callsPerRealm)
+		orders := newLookups(t)
+		s := newBorderShop(t, db, func(c *Config) { c.OrderURL = orders.url })
 		s.withQuotas(quotaLive, quotaSKUs)
-		b := &border{shop: s, ops: apitest.Operations(t, openAPI), texts: rowTexts(t, db), calls: map[string]map[string]int{}}
+		b := &border{shop: s, orders: orders, ops: apitest.Operations(t, openAPI), texts: rowTexts(t, db), calls: map[string]map[string]int{}}
+		require.Zero(t, callsPerRealm%(4*len(b.ops)), "each realm makes the same number of calls by each caller to each operation")
 		setFlag(t, "rapid.seed", seed)
-		setFlag(t, "rapid.checks", fmt.Sprint(calls/callsPerRealm))
+		setFlag(t, "rapid.checks", fmt.Sprint(realms))
 		rapid.Check(t, b.play)
-		b.report(t, calls)
+		b.report(t, realms)
 	})
 }
 
@@ -67,26 +70,36 @@ func setFlag(t *testing.T, name, value string) {
 // border is the service and the counts of calls by operation and caller.
 type border struct {
 	*shop
+	orders *lookups
 	ops    []apitest.Operation
 	texts  map[string]string // SQL of a row as text, by table
 	realms int
 	calls  map[string]map[string]int
 }
 
-// report prints the counts. It fails if a route was called too rarely.
-func (b *border) report(t *testing.T, calls int) {
-	least := min(200, calls/100)
-	total := 0
+// report prints the counts. It fails if an operation was called too rarely: each realm calls each operation twelve times,
+// nine times with the role for it, or three times if it is for operators only.
+func (b *border) report(t *testing.T, realms int) {
 	for _, op := range b.ops {
-		n := 0
-		for _, of := range b.calls[op.ID] {
-			n += of
+		all, allowed := 0, 0
+		for kind, of := range b.calls[op.ID] {
+			all += of
+			if kind == "operator" || kind == "merchant" && !borderCases[op.ID].operators {
+				allowed += of
+			}
 		}
-		total += n
-		t.Logf("%-20s %6d calls %v", op.ID, n, b.calls[op.ID])
-		require.GreaterOrEqual(t, n, least, op.ID)
+		t.Logf("%-20s %6d calls, %6d with the role for it, %v", op.ID, all, allowed, b.calls[op.ID])
+		least := realms * callsPerRealm / len(b.ops) // rapid may repeat an earlier failure besides
+		require.GreaterOrEqual(t, all, least, op.ID)
+		callers := map[bool]int{true: 1, false: 3}[borderCases[op.ID].operators] // with the role, of four
+		require.GreaterOrEqual(t, allowed, least/4*callers, op.ID)
 	}
-	require.Equal(t, calls, total)
+}
+
+// borderCall is an operation and its caller.
+type borderCall struct {
+	op  apitest.Operation
+	who borderCaller
 }
 
 // realm is one run of the model: new merchants and their callers.
@@ -100,11 +113,11 @@ type realm struct {
 
 // owner is a merchant in the model. Every text that is stored for a merchant contains the merchant's id.
 type owner struct {
-	merchant   string
-	products   []*modelProduct
-	activities []*modelActivity
-	letters    []*modelLetter
-	rows       string // as last read; "" if they may have changed since
+	merchant    string
+	products    []*modelProduct
+	activities  []*modelActivity
+	deadLetters []*modelDeadLetter
+	rows        string // as last read; "" if they may have changed since
 }
 
 type modelProduct struct {
@@ -118,7 +131,7 @@ type modelActivity struct {
 	keys           map[string]string // Idempotency-Keys that were used, with caller: their bodies
 }
 
-type modelLetter struct {
+type modelDeadLetter struct {
 	id       string
 	rejected bool
 }
@@ -149,13 +162,23 @@ func (b *border) play(r *rapid.T) {
 	m.addCaller(borderCaller{kind: "operator", user: "op", merchant: m.owners[2].merchant, operator: true}, auth.Operator)
 	m.addCaller(borderCaller{kind: "buyer", user: "clerk", buyer: true})
 	for i := range m.owners {
-		m.settle(i)
+		m.prepare(i)
 	}
-	m.orphan = m.addLetter("", "nobody")
-	for range callsPerRealm {
-		op := pick(r, b.ops, "operation")
-		who := pick(r, m.callers, "caller")
-		m.step(op, who)
+	m.orphan = m.addDeadLetter("", "without an activity")
+	var calls []borderCall
+	for len(calls) < callsPerRealm {
+		for _, op := range b.ops {
+			for _, who := range m.callers {
+				calls = append(calls, borderCall{op, who})
+			}
+		}
+	}
+	order := make([]int, len(calls))
+	for i := range order {
+		order[i] = i
+	}
+	for _, i := range rapid.Permutation(order).Draw(r, "order of calls") {
+		m.step(calls[i].op, calls[i].who)
 	}
 }
 
@@ -164,8 +187,8 @@ func (m *realm) addCaller(c borderCaller, roles ...auth.Role) {
 	m.callers = append(m.callers, c)
 }
 
-// settle gives a merchant a published activity with a purchase, and a dead letter.
-func (m *realm) settle(i int) {
+// prepare gives a merchant a published activity with a purchase, and a dead letter.
+func (m *realm) prepare(i int) {
 	o, who := m.owners[i], m.callers[i]
 	p := m.newProduct(who, 2)
 	require.NotNil(m.r, p)
@@ -178,17 +201,19 @@ func (m *realm) settle(i int) {
 	it := contract.Reservation{
 		OrderSN: a.order, UserID: "buyer-" + o.merchant, ActivityID: a.id, Lines: []contract.Line{line}, ReservedAt: m.svc.deps.Now().UTC(),
 	}
+	m.orders.set(a.order, fmt.Sprintf(`"state":"paid","amount":1,"currency":"EUR",`+
+		`"contact":{"name":"buyer","phone":"+15550100","address_lines":["street of %s"]}`, o.merchant))
 	ctx := m.t.Context()
 	verdicts, err := m.gate.Reserve(ctx, contract.GateRef{ActivityID: a.id},
 		[]stockgate.Request{{OrderSN: a.order, UserID: it.UserID, Lines: it.Lines}})
 	require.NoError(m.r, err)
 	require.Equal(m.r, stockgate.Accepted, verdicts[0].Outcome)
 	require.NoError(m.r, consumerOf(m.svc).Reservations(ctx, message(m.r, contract.TopicReservations, it)))
-	o.letters = append(o.letters, &modelLetter{id: m.addLetter(a.id, o.merchant)})
+	o.deadLetters = append(o.deadLetters, &modelDeadLetter{id: m.addDeadLetter(a.id, o.merchant)})
 }
 
-// addLetter adds a dead letter that holds no units.
-func (m *realm) addLetter(activity, text string) (id string) {
+// addDeadLetter adds a dead letter that holds no units.
+func (m *realm) addDeadLetter(activity, text string) (id string) {
 	sn := newSN()
 	require.NoError(m.r, m.svc.core.AddDeadLetters(m.t.Context(), []contract.DeadLetter{{
 		Where: contract.GroupInventoryOrderEvents, Topic: contract.TopicOrderEvents, OrderSN: sn, ActivityID: activity, Why: text,
@@ -485,11 +510,11 @@ func (m *realm) list(who borderCaller, path string) (got response, shown []*owne
 		return got, m.owners, true, true
 	case filter == "none":
 		return got, []*owner{m.ownerOf(who.merchant)}, false, true
-	case !who.operator && named != who.merchant:
-		m.refused(got, "forbidden")
-		return got, nil, false, false
 	case filter == "malformed":
 		m.refused(got, "invalid_request")
+		return got, nil, false, false
+	case !who.operator && named != who.merchant:
+		m.refused(got, "forbidden")
 		return got, nil, false, false
 	}
 	return got, []*owner{m.ownerOf(named)}, false, true

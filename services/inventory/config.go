@@ -86,9 +86,10 @@ func (c Config) Check() error {
 	case c.ReconcileConfirmations < 0 || c.ReconcileConfirmations > 20:
 		return settings.Wrong("INVENTORY_RECONCILE_CONFIRMATIONS", "is %d and must be 1 to 20", c.ReconcileConfirmations)
 	case c.MaxActivities < 0 || c.MaxActivities > 10_000:
-		return settings.Wrong("MERCHANT_MAX_ACTIVITIES", "is %d and must be 1 to 10000", c.MaxActivities)
+		return settings.Wrong("MERCHANT_MAX_ACTIVITIES", "is %d and must be 1 to 10000, or 0 for the default",
+			c.MaxActivities)
 	case c.MaxSKUs < 0 || c.MaxSKUs > 1_000_000:
-		return settings.Wrong("MERCHANT_MAX_SKUS", "is %d and must be 1 to 1000000", c.MaxSKUs)
+		return settings.Wrong("MERCHANT_MAX_SKUS", "is %d and must be 1 to 1000000, or 0 for the default", c.MaxSKUs)
 	case c.Consumers < 0 || c.Consumers > 64:
 		return settings.Wrong("INVENTORY_CONSUMERS", "is %d and must be 1 to 64", c.Consumers)
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/fstest"
@@ -25,7 +26,7 @@ import (
 func migrationsBefore(t *testing.T) fs.FS {
 	before := fstest.MapFS{}
 	require.NoError(t, fs.WalkDir(Migrations, ".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || strings.HasPrefix(entry.Name(), "00003_") {
+		if err != nil || entry.IsDir() || entry.Name() >= "00003_" {
 			return err
 		}
 		text, err := Migrations.ReadFile(path)
@@ -38,9 +39,14 @@ func migrationsBefore(t *testing.T) fs.FS {
 // oldPod writes and reads as a pod of the previous release, with its statements.
 type oldPod struct {
 	db                   *gorm.DB
+	turn                 sync.Mutex // held during a round
 	rounds               atomic.Int64
 	products, activities []int64
+	spans                []span
 }
+
+// span is the time of a round.
+type span struct{ began, ended time.Time }
 
 func (p *oldPod) insert(tx *gorm.DB, statement string, values ...any) (id int64, err error) {
 	if err := tx.Exec(statement, values...).Error; err != nil {
@@ -53,8 +59,35 @@ func (p *oldPod) insert(tx *gorm.DB, statement string, values ...any) (id int64,
 	return id, tx.Raw(last).Scan(&id).Error
 }
 
-// round creates a product and an activity, publishes and adjusts it, stores a dead letter, and reads the lists.
+// fill writes at least so many rows into each table that the migration changes.
+func (p *oldPod) fill(t *testing.T, rows int) {
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	for _, q := range []struct {
+		table, columns string
+		values         []any
+	}{
+		{"products", "name, description, image_url, created_at, updated_at", []any{"p", "", "", now, now}},
+		{
+			"activities", "title, state, starts_at, ends_at, per_user_limit, pay_within_s, currency, version, created_at, updated_at",
+			[]any{"a", "published", now, now.Add(time.Hour), 1, 900, "EUR", 1, now, now},
+		},
+		{"changes", "at, who, action, object, object_id, detail", []any{now, "m", "limit.put", "limit", 0, ""}},
+	} {
+		places := strings.TrimSuffix(strings.Repeat("?, ", len(q.values)), ", ")
+		insert := "INSERT INTO " + q.table + " (" + q.columns + ") "
+		require.NoError(t, p.db.Exec(insert+"VALUES ("+places+")", q.values...).Error)
+		for n := 1; n < rows; n *= 2 {
+			require.NoError(t, p.db.Exec(insert+"SELECT "+q.columns+" FROM "+q.table).Error)
+		}
+	}
+}
+
+// round creates a product and an activity, publishes and adjusts it, lands a purchase, stores a dead letter, and reads
+// the lists.
 func (p *oldPod) round(ctx context.Context) error {
+	p.turn.Lock()
+	defer p.turn.Unlock()
+	began := time.Now()
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	n := p.rounds.Load()
 	var product, activity int64
@@ -101,6 +134,34 @@ func (p *oldPod) round(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		_, err = p.insert(tx, "INSERT INTO changes (at, who, action, object, object_id, detail) VALUES (?, ?, ?, ?, ?, ?)",
+			now, "m", "activity.publish", "activity", activity, "")
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	err = sqldb.InTx(ctx, p.db, func(tx *gorm.DB) error {
+		var skus []int64
+		err := sqldb.ForUpdate(tx.Table("stocks")).Where("activity_id = ?", activity).Order("activity_id, sku_id").Pluck("sku_id", &skus).Error
+		if err != nil {
+			return err
+		}
+		_, err = p.insert(tx, "INSERT INTO reservations (order_sn, activity_id, user_id, bucket, line_items, state, reason, reserved_at, "+
+			"landed_at, order_created_at, expires_at, changed_at, republish_at, republish_attempt, traceparent) "+
+			"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+			activity, activity, "u", 0, fmt.Sprintf(`[{"sku_id":"%d","qty":1}]`, skus[0]), "reserved", "", now, now, nil, nil, now, now, 0, "")
+		if err != nil {
+			return err
+		}
+		if _, err = p.insert(tx, "INSERT INTO allowances (activity_id, user_id, held) VALUES (?, ?, ?)", activity, "u", 1); err != nil {
+			return err
+		}
+		_, err = p.insert(tx, "UPDATE stocks SET available = available - 1, reserved = reserved + 1 WHERE activity_id = ? AND sku_id = ?",
+			activity, skus[0])
+		if err != nil {
+			return err
+		}
 		_, err = p.insert(tx, "INSERT INTO dead_letters (fingerprint, origin, topic, order_sn, activity_id, why, item, failed_at, traceparent, "+
 			"state, rejecting, occurrences, decided_by, decided_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 			fmt.Sprintf("%064d", activity), "g", "t", activity, activity, "w", []byte("{}"), now, "", "open", false, 1, "", nil)
@@ -116,6 +177,7 @@ func (p *oldPod) round(ctx context.Context) error {
 	if err := p.db.WithContext(ctx).Table("activities").Order("id DESC").Limit(20).Pluck("title", &names).Error; err != nil {
 		return err
 	}
+	p.spans = append(p.spans, span{began, time.Now()})
 	p.products, p.activities = append(p.products, product), append(p.activities, activity)
 	p.rounds.Add(1)
 	return nil
@@ -142,6 +204,13 @@ func migrateUnderOldPods(t *testing.T, dsn string) {
 	db, discard := open(), slog.New(slog.DiscardHandler)
 	require.NoError(t, sqldb.Migrate(t.Context(), db, migrationsBefore(t), discard))
 	old := &oldPod{db: open()}
+	old.fill(t, 50_000)
+	filled := map[string]int64{}
+	for _, table := range []string{"products", "activities"} {
+		var last int64
+		require.NoError(t, db.Table(table).Select("MAX(id)").Scan(&last).Error)
+		filled[table] = last
+	}
 	ctx, stop := context.WithCancel(t.Context())
 	failed := make(chan error, 1)
 	go func() {
@@ -158,24 +227,42 @@ func migrateUnderOldPods(t *testing.T, dsn string) {
 		require.Eventually(t, func() bool { return old.rounds.Load() >= n || len(failed) > 0 }, time.Minute, time.Millisecond)
 	}
 	rounds(30)
+	if sqldb.IsSQLite(db) { // one process owns the file, so no old pod runs meanwhile
+		old.turn.Lock()
+	}
+	began := time.Now()
 	require.NoError(t, sqldb.Migrate(t.Context(), db, Migrations, discard))
+	ended := time.Now()
+	if sqldb.IsSQLite(db) {
+		old.turn.Unlock()
+	}
 	migrated := old.rounds.Load()
 	rounds(migrated + 30)
 	stop()
 	require.NoError(t, <-failed, "a call of an old pod was refused")
 
+	during := 0
+	for _, s := range old.spans {
+		if s.began.After(began) && s.ended.Before(ended) {
+			during++
+		}
+	}
+	if !sqldb.IsSQLite(db) {
+		require.Positive(t, during, "no round began and ended during the migration")
+	}
+
 	// All rows are there, and all belong to the default merchant.
 	for table, ids := range map[string][]int64{"products": old.products, "activities": old.activities} {
 		var stored []int64
-		require.NoError(t, db.Table(table).Where("merchant_id = ?", contract.DefaultMerchant).Order("id").Pluck("id", &stored).Error)
+		require.NoError(t, db.Table(table).Where("id > ? AND merchant_id = ?", filled[table], contract.DefaultMerchant).Order("id").Pluck("id", &stored).Error)
 		require.Equal(t, ids, stored, table)
-		var all int64
-		require.NoError(t, db.Table(table).Count(&all).Error)
-		require.EqualValues(t, len(ids), all, table)
+		var foreign int64
+		require.NoError(t, db.Table(table).Where("merchant_id <> ?", contract.DefaultMerchant).Count(&foreign).Error)
+		require.Zero(t, foreign, table)
 	}
-	var foreign int64
-	require.NoError(t, db.Table("changes").Where("merchant_id <> ?", contract.DefaultMerchant).Count(&foreign).Error)
-	require.Zero(t, foreign)
+	var owned int64
+	require.NoError(t, db.Table("changes").Where("merchant_id <> ''").Count(&owned).Error)
+	require.Zero(t, owned, "the previous release records no owner")
 
 	// The new service shows them to the default merchant only.
 	s := newShop(t, db)
@@ -187,15 +274,15 @@ func migrateUnderOldPods(t *testing.T, dsn string) {
 		require.Equal(t, 404, s.as(other, "GET", "/v1/merchant/activities/"+id, "").status)
 	}
 	require.JSONEq(t, `{"items":[]}`, string(s.as(other, "GET", "/v1/merchant/products", "").body))
-	var letters struct {
+	var deadLetters struct {
 		Items []struct {
 			ActivityID string `json:"activity_id"`
 			MerchantID string `json:"merchant_id"`
 		}
 	}
-	s.as(operator, "GET", "/v1/merchant/dead-letters?limit=1&merchant_id=default", "").into(t, &letters)
-	require.Len(t, letters.Items, 1)
-	require.Equal(t, last, letters.Items[0].ActivityID)
-	require.Equal(t, contract.DefaultMerchant, letters.Items[0].MerchantID)
-	t.Logf("%d rounds of an old pod, %d of them before the end of the migration; 0 failed", old.rounds.Load(), migrated)
+	s.as(operator, "GET", "/v1/merchant/dead-letters?limit=1&merchant_id=default", "").into(t, &deadLetters)
+	require.Len(t, deadLetters.Items, 1)
+	require.Equal(t, last, deadLetters.Items[0].ActivityID)
+	require.Equal(t, contract.DefaultMerchant, deadLetters.Items[0].MerchantID)
+	t.Logf("%d rounds of an old pod, %d during the %s of the migration; 0 failed", old.rounds.Load(), during, ended.Sub(began))
 }

@@ -88,11 +88,11 @@ func TestAMerchantHasAtMostSoManyLiveActivities(t *testing.T) {
 		require.Equal(t, 200, step(s.token, live[0], "resume").status)
 
 		// Another merchant has a quota of their own.
-		home := s.token
+		before := s.token
 		s.token = s.mintFor("other", "merchant-1", auth.Merchant)
 		theirs := s.draft(s.product("EUR")[0], 5)
 		require.Equal(t, 200, step(s.token, theirs, "publish").status)
-		s.token = home
+		s.token = before
 
 		// Ended activities do not count, whether by a call or by time.
 		require.Equal(t, 200, step(s.token, live[0], "end").status)

@@ -738,7 +738,7 @@ type ListActivitiesParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// MerchantId only objects of this merchant; others than their own may be named by operators only
+	// MerchantId only objects of this merchant; 400 if it is malformed, 403 if a merchant names another merchant than their own
 	MerchantId *MerchantID `form:"merchant_id,omitempty" json:"merchant_id,omitempty"`
 }
 
@@ -760,7 +760,7 @@ type ListDeadLettersParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// MerchantId only objects of this merchant; others than their own may be named by operators only
+	// MerchantId only objects of this merchant; 400 if it is malformed, 403 if a merchant names another merchant than their own
 	MerchantId *MerchantID `form:"merchant_id,omitempty" json:"merchant_id,omitempty"`
 
 	// State default open
@@ -781,7 +781,7 @@ type ListProductsParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// MerchantId only objects of this merchant; others than their own may be named by operators only
+	// MerchantId only objects of this merchant; 400 if it is malformed, 403 if a merchant names another merchant than their own
 	MerchantId *MerchantID `form:"merchant_id,omitempty" json:"merchant_id,omitempty"`
 }
 

@@ -1,11 +1,11 @@
 package main
 
-// mutant replaces the text old, which occurs once in file, by now. If heals is set, another component repairs the
-// effect: then no sale needs to detect the mutant, but the unit test must.
+// mutant replaces the text old, which occurs once in file, by now. If hidden is set, another component repairs or
+// prevents the effect: then the random run need not detect the mutant, but the unit test must.
 type mutant struct {
 	name, file, old, now string
-	heals                string
-	test                 unit // with heals
+	hidden               string
+	test                 unit // with hidden
 }
 
 // unit is a test: its package and the pattern for -run.
@@ -51,8 +51,8 @@ var mutants = []mutant{
 	{
 		name: "an undone adjustment stays", file: coreDir + "gatesync.go",
 		old: "return g.gate.UndoAdjust(ctx, ref, a)", now: "return nil",
-		heals: "the reconciler corrects the counters",
-		test:  unit{"services/inventory", "^TestKilledWhileAdjusting$/^refused_by_the_database$"},
+		hidden: "the reconciler corrects the counters",
+		test:   unit{"services/inventory", "^TestKilledWhileAdjusting$/^refused_by_the_database$"},
 	},
 	{
 		name: "a released row is released again", file: coreDir + "events.go",
@@ -65,8 +65,8 @@ var mutants = []mutant{
 	{
 		name: "a refunded order keeps its units", file: coreDir + "closing.go",
 		old: "st.kind = contract.OrderRefunded", now: "st.kind = contract.OrderPaid",
-		heals: "in a sale an order is refunded only after the ledger has released its units",
-		test:  unit{"services/inventory", "^TestARefundedOrderReleasesItsUnitsOnce$/^sqlite$"},
+		hidden: "in a sale an order is refunded only after the ledger has released its units",
+		test:   unit{"services/inventory", "^TestARefundedOrderReleasesItsUnitsOnce$/^sqlite$"},
 	},
 	{
 		name: "allowances are not released", file: coreDir + "reservation.go",
@@ -111,14 +111,14 @@ var mutants = []mutant{
 	{
 		name: "known orders get no closing", file: orderDir + "core/land.go",
 		old: "for _, o := range append(fresh, known...) {", now: "for _, o := range fresh {",
-		heals: "order resends the closings of overdue orders",
-		test:  unit{"services/order/internal/core", "^TestARedeliveredDeductionPublishesTheSameEvents$/^sqlite$"},
+		hidden: "order resends the closings of overdue orders",
+		test:   unit{"services/order/internal/core", "^TestARedeliveredDeductionPublishesTheSameEvents$/^sqlite$"},
 	},
 	{
 		name: "a new master is not synced", file: coreDir + "gatecontroller.go",
 		old: "lacks := c.unsynced[ref]; lacks {", now: "lacks := c.unsynced[ref]; false && lacks {",
-		heals: "the reconciler updates the gate some seconds later",
-		test:  unit{"services/inventory", "^TestANewMasterIsSynced$/^sqlite$"},
+		hidden: "the reconciler updates the gate some seconds later",
+		test:   unit{"services/inventory", "^TestANewMasterIsSynced$/^sqlite$"},
 	},
 	{
 		name: "failed refunds are not retried", file: orderDir + "core/sweep.go",

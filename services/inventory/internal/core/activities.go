@@ -51,8 +51,8 @@ func (s *Service) CreateActivity(ctx context.Context, by Caller, r ActivityDraft
 	}
 	now := s.now()
 	a := Activity{
-		MerchantID: owner, State: ActivityDraft, Title: r.Title, StartsAt: ms(r.StartsAt), EndsAt: ms(r.EndsAt), PerUserLimit: 1, PayWithinS: defaultWindow,
-		Version: 1, CreatedAt: now, UpdatedAt: now,
+		MerchantID: owner, State: ActivityDraft, Title: r.Title, StartsAt: ms(r.StartsAt), EndsAt: ms(r.EndsAt),
+		PerUserLimit: 1, PayWithinS: defaultWindow, Version: 1, CreatedAt: now, UpdatedAt: now,
 	}
 	if r.PerUserLimit != nil {
 		a.PerUserLimit = *r.PerUserLimit
@@ -89,7 +89,9 @@ func (s *Service) Activities(ctx context.Context, in Scope, p Page) ([]Activity,
 }
 
 // ReservationsOfActivity lists an activity's reservations, of one user if userID is not empty, newest first.
-func (s *Service) ReservationsOfActivity(ctx context.Context, in Scope, activityID, userID string, p Page) ([]Reservation, error) {
+func (s *Service) ReservationsOfActivity(
+	ctx context.Context, in Scope, activityID, userID string, p Page,
+) ([]Reservation, error) {
 	return s.store.ReservationsOfActivity(ctx, in, activityID, userID, p)
 }
 
@@ -111,7 +113,8 @@ func (s *Service) PatchActivity(ctx context.Context, by Caller, id string, p Act
 	a, err := s.store.ChangeActivity(ctx, by.Scope(), id, c, Growth{}, func(a *Activity) (bool, error) {
 		if a.State != ActivityDraft {
 			if p.StartsAt != nil || p.PerUserLimit != nil || p.PayWithinS != nil || p.Items != nil {
-				return false, contract.Refuse(contract.CodeStateConflict, "only the title and a later ends_at may change once the activity is published")
+				return false, contract.Refuse(contract.CodeStateConflict,
+					"only the title and a later ends_at may change once the activity is published")
 			}
 			if p.EndsAt != nil {
 				if _, ended := a.EndedSince(now); ended {
@@ -144,8 +147,8 @@ func (s *Service) PatchActivity(ctx context.Context, by Caller, id string, p Act
 	return a, gateRefusal(s.Gates.syncActivity(ctx, a))
 }
 
-// Publish publishes a draft, if its merchant may have one more activity, and builds its gate. For a published activity it only syncs the gate and the sale
-// document.
+// Publish publishes a draft, if its merchant may have one more activity, and builds its gate. For a published activity
+// it only syncs the gate and the sale document.
 func (s *Service) Publish(ctx context.Context, by Caller, id string) (*Activity, error) {
 	return s.transition(ctx, by, id, "publish", s.quotas.moreActivities(), func(a *Activity, now time.Time) (bool, error) {
 		if _, ended := a.EndedSince(now); ended {

@@ -50,7 +50,7 @@ type Store interface {
 
 	Activity(ctx context.Context, in Scope, id string) (*Activity, error) // nil when the scope has none
 	Activities(ctx context.Context, in Scope, p Page) ([]Activity, error) // newest first
-	// AnyActivity returns the activity of whichever merchant, for internal work; nil when there is none.
+	// AnyActivity returns an activity of any merchant, for internal work; nil when there is none.
 	AnyActivity(ctx context.Context, id string) (*Activity, error)
 	GateActivities(ctx context.Context, now time.Time) ([]Activity, error) // those whose gate is due
 	CreateActivity(ctx context.Context, a Activity, c Change) (string, error)

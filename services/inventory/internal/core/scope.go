@@ -3,8 +3,9 @@ package core
 import "flashsale.internal/pkg/contract"
 
 // Scope limits a query to what its caller may see: the objects of one merchant, or those of all merchants. The zero
-// Scope contains nothing. Every method that serves the merchants' API takes one. Methods for internal work, which
-// concerns the activities of all merchants, take none and have other names.
+// Scope contains nothing. Every method of the Store that reads or changes a product, an activity or what belongs to
+// it for a caller of the API takes one. Methods of the Service take a Scope, or a Caller, which has one. Limits belong to
+// no merchant. Internal work, which concerns the activities of all merchants, uses AnyActivity and methods by order_sn.
 type Scope struct {
 	merchantID string
 	all        bool
@@ -39,7 +40,8 @@ func (c Caller) Scope() Scope {
 // owner returns the merchant who owns what the caller creates. It refuses a caller who acts for no merchant.
 func (c Caller) owner() (string, error) {
 	if c.MerchantID == "" {
-		return "", contract.Refuse(contract.CodeForbidden, "the token names no merchant, so there is no owner for a new object")
+		return "", contract.Refuse(contract.CodeForbidden,
+			"the token names no merchant, so there is no owner for a new object")
 	}
 	return c.MerchantID, nil
 }

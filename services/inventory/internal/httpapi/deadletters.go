@@ -14,7 +14,8 @@ import (
 func deadLetterView(d core.DeadLetter) api.DeadLetter {
 	return api.DeadLetter{
 		DeadLetterId: d.ID, Where: d.Where, Topic: d.Topic, OrderSn: optional(d.OrderSN),
-		ActivityId: optional(d.ActivityID), MerchantId: optional(d.MerchantID), Why: d.Why, Item: strings.ToValidUTF8(string(d.Item), "\uFFFD"),
+		ActivityId: optional(d.ActivityID), MerchantId: optional(d.MerchantID), Why: d.Why,
+		Item:  strings.ToValidUTF8(string(d.Item), "\uFFFD"),
 		State: api.DeadLetterState(d.State), Occurrences: d.Occurrences, FailedAt: d.FailedAt,
 		DecidedBy: optional(d.DecidedBy), DecidedAt: d.DecidedAt,
 	}

@@ -51,8 +51,8 @@ func NewMerchant(
 	m := &Merchant{core: svc, reconciler: reconciler, limits: limits, tel: tel, transient: transient, now: now}
 	w := api.ServerInterfaceWrapper{Handler: m, ErrorHandlerFunc: m.refuseParameter}
 	r := httpserver.NewRouter(tel)
-	// Limits by client address apply before the token is verified, limits by user and merchant after it, and the limits of a
-	// route's total rate last.
+	// Limits by client address apply before the token is verified, limits by user and merchant after it, and the limits of
+	// a route's total rate last.
 	byAddress := limits.On("merchant-per-ip")
 	read := limits.On("merchant-per-user", "merchant-per-merchant", "merchant-read-total")
 	write := limits.On("merchant-per-user", "merchant-per-merchant", "merchant-write-total")
@@ -176,10 +176,10 @@ func (m *Merchant) listed(w http.ResponseWriter, r *http.Request) (core.Scope, b
 	merchantID := query.Get("merchant_id")
 	var err error
 	switch {
-	case !by.Operator && merchantID != by.MerchantID:
-		err = contract.Refuse(contract.CodeForbidden, "only operators see objects of other merchants")
 	case !contract.ValidMerchantID(merchantID):
 		err = contract.InvalidField("merchant_id", "must be 1 to 64 of A-Z a-z 0-9 _ . -")
+	case !by.Operator && merchantID != by.MerchantID:
+		err = contract.Refuse(contract.CodeForbidden, "only operators see objects of other merchants")
 	default:
 		return core.OfMerchant(merchantID), true
 	}

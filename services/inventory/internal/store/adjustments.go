@@ -59,11 +59,13 @@ func (s *Store) BeginAdjustment(
 	check func(*core.Activity) error,
 ) (*core.Adjustment, error) {
 	// Before the transaction, which has to begin with the key. An activity never changes its owner.
-	owned, err := activityOf(within(s.read(ctx), in), number(a.ActivityID), nil)
+	var owned []int
+	err := within(s.read(ctx).Model(&activityRow{}), in).Select("1").Where("id = ?", number(a.ActivityID)).
+		Find(&owned).Error
 	if err != nil {
 		return nil, err
 	}
-	if owned == nil {
+	if len(owned) == 0 {
 		return nil, notFound()
 	}
 	key := idempotency.Key{Caller: k.Caller, Method: k.Method, Path: k.Path, Value: k.Value, BodyHash: k.BodyHash}
@@ -81,7 +83,7 @@ func (s *Store) BeginAdjustment(
 		if err != nil {
 			return err
 		}
-		act, err := activityOf(tx, number(a.ActivityID), items)
+		act, err := activityOf(within(tx, in), number(a.ActivityID), items)
 		if err != nil {
 			return err
 		}

@@ -1,19 +1,4 @@
 -- +goose Up
--- Each product and activity belongs to a merchant, and so does everything below it: SKUs to the merchant of their
--- product; stocks, reservations, adjustments, dead letters and Idempotency-Keys to that of their activity. Rows from
--- before, and rows of pods of the previous release, belong to 'default'.
-ALTER TABLE products
-  ADD COLUMN merchant_id VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT 'default',
-  ADD KEY products_of_merchant (merchant_id, id);
-ALTER TABLE activities
-  ADD COLUMN merchant_id VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT 'default',
-  ADD KEY activities_of_merchant (merchant_id, id);
-
--- The owner of the changed object, '' for an object without an owner, such as a limit.
-ALTER TABLE changes
-  ADD COLUMN merchant_id VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT 'default';
-UPDATE changes SET merchant_id = '' WHERE object = 'limit';
-
 -- A row for each merchant who has added something. Transactions lock it before they count what a quota bounds.
 CREATE TABLE merchants (
   merchant_id VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL PRIMARY KEY
@@ -21,6 +6,3 @@ CREATE TABLE merchants (
 
 -- +goose Down
 DROP TABLE merchants;
-ALTER TABLE changes DROP COLUMN merchant_id;
-ALTER TABLE activities DROP KEY activities_of_merchant, DROP COLUMN merchant_id;
-ALTER TABLE products DROP KEY products_of_merchant, DROP COLUMN merchant_id;
