@@ -199,7 +199,7 @@ func TestContactKeysAndCommands(t *testing.T) {
 
 		stored, err := order.OpenContacts(db, order.Contacts{Keys: []string{secondKey}})
 		require.NoError(t, err)
-		n, err := stored.DeleteOf(t.Context(), "u1")
+		n, err := stored.ForgetContacts(t.Context(), "u1")
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 		require.Equal(t, 404, r.call("GET", r.contactPath(d), "u1", "").status)

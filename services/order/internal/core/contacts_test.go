@@ -166,10 +166,10 @@ func TestManyContactsAreDeletedAndForgotten(t *testing.T) {
 			}
 		}
 		require.NoError(t, db.Table("contacts").CreateInBatches(rows, 500).Error)
-		deleted, err := w.upkeep(t).DeleteOf(t.Context(), "u2")
+		deleted, err := w.upkeep(t).ForgetContacts(t.Context(), "u2")
 		require.NoError(t, err)
 		require.Equal(t, 802, deleted)
-		deleted, err = w.upkeep(t).DeleteOf(t.Context(), "u2")
+		deleted, err = w.upkeep(t).ForgetContacts(t.Context(), "u2")
 		require.NoError(t, err)
 		require.Zero(t, deleted)
 		deleted, err = w.upkeep(t).Sweep(t.Context())
