@@ -4,8 +4,7 @@ import (
 	"time"
 )
 
-// Options are the parameters of the core. Zero values stand for the defaults, except for the
-// functions.
+// Options are the parameters of the core. Zero values stand for the defaults, except for Now.
 type Options struct {
 	Now func() time.Time // required
 
