@@ -26,9 +26,9 @@ func OpenContacts(db *gorm.DB, cfg Contacts) (StoredContacts, error) {
 	}}, nil
 }
 
-// DeleteOf deletes all contacts of a user and returns their number.
-func (s StoredContacts) DeleteOf(ctx context.Context, userID string) (int, error) {
-	return s.upkeep.DeleteOf(ctx, userID)
+// ForgetContacts deletes all contacts of a user and returns their number.
+func (s StoredContacts) ForgetContacts(ctx context.Context, userID string) (int, error) {
+	return s.upkeep.ForgetContacts(ctx, userID)
 }
 
 // Reencrypt encrypts every contact with the first key and writes the progress to out. It fails if a contact is left

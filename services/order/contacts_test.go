@@ -199,7 +199,7 @@ func TestContactKeysAndCommands(t *testing.T) {
 
 		stored, err := order.OpenContacts(db, order.Contacts{Keys: []string{secondKey}})
 		require.NoError(t, err)
-		n, err := stored.DeleteOf(t.Context(), "u1")
+		n, err := stored.ForgetContacts(t.Context(), "u1")
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 		require.Equal(t, 404, r.call("GET", r.contactPath(d), "u1", "").status)
@@ -229,6 +229,29 @@ func TestOrdersShowNames(t *testing.T) {
 		require.NotContains(t, list[1], "activity_title")
 		a := r.call("POST", "/v1/orders/"+d.OrderSN+"/cancel", "u1", "")
 		require.Equal(t, "Kettles", a.body["activity_title"])
+	})
+}
+
+// Names are optional: a call that took effect does not fail when they cannot be read.
+func TestOrdersWithoutNames(t *testing.T) {
+	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+		log := &lines{}
+		withLog := func(_ *order.Config, d *order.Deps) { d.Telemetry.Log = telemetry.NewLogger(log, slog.LevelDebug) }
+		d := run(t, db).created("u1")
+		require.NoError(t, db.Table("activities").Create(map[string]any{
+			"activity_id": d.ActivityID, "title": "Kettles", "skus": "{malformed", "ends_at": time.Now(), "as_of": time.Now(),
+		}).Error)
+		r := run(t, db, withLog) // another process, which has no description in memory
+		require.Equal(t, "Kettles", r.order(d)["activity_title"], "without names of SKUs")
+		require.Equal(t, 200, r.putContact(d, goodContact).status)
+
+		r = run(t, db, withLog)
+		require.NoError(t, db.Exec("ALTER TABLE activities RENAME TO renamed").Error)
+		a := r.call("POST", "/v1/orders/"+d.OrderSN+"/cancel", "u1", "")
+		require.Equal(t, []any{200, "closed"}, []any{a.status, a.body["state"]}, a.raw)
+		require.NotContains(t, a.body, "activity_title")
+		require.Equal(t, 1, strings.Count(log.String(), "read names of activities failed"))
+		require.Len(t, r.call("GET", "/v1/orders", "u1", "").body["items"], 1)
 	})
 }
 

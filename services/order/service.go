@@ -23,7 +23,6 @@ import (
 	"flashsale.internal/services/order/internal/core"
 	"flashsale.internal/services/order/internal/httpapi"
 	"flashsale.internal/services/order/internal/payment/sandbox"
-	"flashsale.internal/services/order/internal/phone"
 	"flashsale.internal/services/order/internal/publisher"
 	"flashsale.internal/services/order/internal/record"
 	"flashsale.internal/services/order/internal/shards"
@@ -110,7 +109,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	orders := store.New(deps.DB, tel, s.relay.Wake)
 	s.core = core.New(orders, publisher.New(deps.Bus, tel), shards.Genes{}, rec, providers, sealer, core.Options{
 		Now: deps.Now, PaymentGrace: cfg.PaymentGrace, OverdueAfter: cfg.SweepAfter,
-		RefundAttempts: cfg.RefundAttempts, ContactKeep: cfg.Contacts.Keep, NormalizePhone: phone.Normalize,
+		RefundAttempts: cfg.RefundAttempts, ContactKeep: cfg.Contacts.Keep,
 	})
 	s.contacts = core.ContactUpkeep{Store: orders, Sealer: sealer, Now: deps.Now, Keep: cfg.Contacts.Keep}
 	limits := deps.Limits

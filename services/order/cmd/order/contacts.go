@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 
+	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/command"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/settings"
@@ -23,8 +24,8 @@ func contactCommands() []command.Subcommand {
 			Does: "encrypt all contacts with the first of CONTACT_KEYS",
 		},
 		{
-			Words: []string{"contacts", "forget"}, Arguments: "--user <id>", Run: forgetContacts,
-			Does: "delete all contacts of a user",
+			Words: []string{"contacts", "forget"}, Arguments: "--user <id> | --claim <text>", Run: forgetContacts,
+			Does: "delete all contacts of a user, by the id or by the user claim of the tokens",
 		},
 	}
 }
@@ -65,11 +66,22 @@ func forgetContacts(ctx context.Context, log *slog.Logger, args []string, out io
 	flags := flag.NewFlagSet("contacts forget", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	user := flags.String("user", "", "")
-	if flags.Parse(args) != nil || flags.NArg() > 0 || !contract.ValidUserID(*user) {
+	claim := flags.String("claim", "", "")
+	if flags.Parse(args) != nil || flags.NArg() > 0 || (*user == "") == (*claim == "") {
+		return command.ErrUsage
+	}
+	if *claim != "" {
+		*user = auth.UserID(*claim)
+	}
+	if !contract.ValidUserID(*user) {
 		return command.ErrUsage
 	}
 	return withContacts(log, func(contacts order.StoredContacts) error {
-		n, err := contacts.DeleteOf(ctx, *user)
+		n, err := contacts.ForgetContacts(ctx, *user)
+		if err == nil && n == 0 {
+			fmt.Fprintf(out, "user %s has no contacts: nothing was deleted\n", *user)
+			return nil
+		}
 		fmt.Fprintf(out, "deleted %d contacts of user %s\n", n, *user)
 		return err
 	})

@@ -18,17 +18,22 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type lander struct {
-	fails int
-	calls int
-	items []contract.Deduction
-	bad   []contract.BadItem
-	about []contract.ActivityInfo
+	describeFails int
+	described     int
+	fails         int
+	calls         int
+	items         []contract.Deduction
+	bad           []contract.BadItem
+	about         []contract.ActivityInfo
 }
 
 var errDown = errors.New("database down")
 
 func (l *lander) Describe(_ context.Context, about []contract.ActivityInfo) error {
 	l.about = about
+	if l.described++; l.described <= l.describeFails {
+		return errDown
+	}
 	return nil
 }
 
@@ -44,7 +49,8 @@ func delivery(t *testing.T) bus.Delivery {
 	t.Helper()
 	body := `{"v":1,"items":[
 		{"order_sn":"1","user_id":"u","activity_id":"1","bucket":0,"lines":[{"sku_id":"1","qty":1,"price":5}],"currency":"EUR","pay_within_s":5,"traceparent":"nonsense"},
-		{"order_sn":"2","user_id":"u","activity_id":"1","bucket":0,"lines":[{"sku_id":"1","qty":1,"price":1000000000000}],"currency":"EUR","pay_within_s":5}]}`
+		{"order_sn":"2","user_id":"u","activity_id":"1","bucket":0,"lines":[{"sku_id":"1","qty":1,"price":1000000000000}],"currency":"EUR","pay_within_s":5}],
+		"activities":[{"activity_id":"1","title":"Kettles","ends_at":"2026-11-22T10:00:00Z","skus":[{"sku_id":"1","name":"Red"}],"as_of":"2026-11-21T10:00:00Z"}]}`
 	return bus.Delivery{Message: bus.Message{Topic: contract.TopicDeductions, Body: []byte(body)}, Attempt: 1}
 }
 
@@ -60,6 +66,25 @@ func TestTransientErrorsAreRetriedThenReturned(t *testing.T) {
 		require.Len(t, l.items, 1, "the whole message each time")
 		require.Empty(t, l.items[0].Traceparent, "a malformed one is dropped")
 		require.Len(t, l.bad, 1)
+		require.Equal(t, want.calls, l.described, "with each attempt")
+		require.Equal(t, []contract.ActivityInfo{{
+			ActivityID: "1", Title: "Kettles", EndsAt: time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC),
+			SKUs: []contract.SKUName{{SKUID: "1", Name: "Red"}}, AsOf: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC),
+		}}, l.about)
+	}
+}
+
+// Deductions become orders only after the descriptions of their activities are stored.
+func TestDescriptionsAreStoredFirst(t *testing.T) {
+	for fails, want := range map[int]struct {
+		described, calls int
+		err              error
+	}{2: {3, 1, nil}, 100: {4, 0, errDown}} {
+		l := &lander{describeFails: fails}
+		err := consumer.New(l, telemetry.Discard(t), time.Millisecond).Deductions(t.Context(), delivery(t))
+		require.ErrorIs(t, err, want.err)
+		require.Equal(t, want.described, l.described)
+		require.Equal(t, want.calls, l.calls)
 	}
 }
 

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -14,6 +15,8 @@ const (
 	activitiesFresh = 10 * time.Second
 	// maxActivities bounds the descriptions in memory.
 	maxActivities = 1024
+	// activityPause is how long a description that the tables refused is not tried again.
+	activityPause = time.Minute
 )
 
 // activities keeps descriptions of activities in memory, so that in the steady state neither a message of deductions
@@ -25,8 +28,9 @@ type activities struct {
 
 type knownActivity struct {
 	contract.ActivityInfo
-	stored bool // false: the tables had none
-	readAt time.Time
+	stored      bool // false: the tables had none
+	readAt      time.Time
+	failedUntil time.Time // descriptions are not stored before this time
 }
 
 func (a *activities) get(id string) (knownActivity, bool) {
@@ -36,18 +40,25 @@ func (a *activities) get(id string) (knownActivity, bool) {
 	return known, ok
 }
 
+// put keeps a description. One too many replaces the one that was read longest ago.
 func (a *activities) put(id string, known knownActivity) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.known == nil || len(a.known) >= maxActivities {
+	if a.known == nil {
 		a.known = map[string]knownActivity{}
+	}
+	if _, ok := a.known[id]; !ok && len(a.known) >= maxActivities {
+		oldest := slices.MinFunc(slices.Collect(maps.Keys(a.known)), func(x, y string) int {
+			return a.known[x].readAt.Compare(a.known[y].readAt)
+		})
+		delete(a.known, oldest)
 	}
 	a.known[id] = known
 }
 
 // Describe stores the descriptions of activities that are later than those in the tables. It does nothing for those
 // that this process has stored or read. Only a transient error is returned, since the deductions of the same message
-// do not depend on the descriptions.
+// do not depend on the descriptions. After any other error, the activity is left out for a minute.
 func (s *Service) Describe(ctx context.Context, about []contract.ActivityInfo) error {
 	for _, a := range about {
 		now := s.now()
@@ -57,6 +68,9 @@ func (s *Service) Describe(ctx context.Context, about []contract.ActivityInfo) e
 			a.AsOf = now
 		}
 		known, ok := s.activities.get(a.ActivityID)
+		if now.Before(known.failedUntil) {
+			continue
+		}
 		if ok && known.stored && (sameActivity(known.ActivityInfo, a) || !a.AsOf.After(known.AsOf)) {
 			continue
 		}
@@ -78,6 +92,9 @@ func (s *Service) Describe(ctx context.Context, about []contract.ActivityInfo) e
 		case contract.CodeOf(err) == contract.CodeUnavailable, ctx.Err() != nil:
 			return err
 		default:
+			failed, _ := s.activities.get(a.ActivityID)
+			failed.failedUntil = now.Add(activityPause)
+			s.activities.put(a.ActivityID, failed)
 			s.rec.Alarm(ctx, "activity_not_stored", "description of an activity cannot be stored",
 				"activity_id", a.ActivityID, "error", err.Error())
 		}
@@ -113,7 +130,9 @@ func (s *Service) Activities(ctx context.Context, ids []string) (map[string]cont
 	}
 	for _, id := range missing {
 		a, stored := read[id]
-		s.activities.put(id, knownActivity{ActivityInfo: a, stored: stored, readAt: now})
+		known, _ := s.activities.get(id)
+		known.ActivityInfo, known.stored, known.readAt = a, stored, now
+		s.activities.put(id, known)
 		if stored {
 			found[id] = a
 		}

@@ -50,12 +50,8 @@ func (Contact) LogValue() slog.Value { return slog.StringValue(hidden) }
 func (Contact) MarshalJSON() ([]byte, error) { return json.Marshal(hidden) }
 
 // NewContact returns a contact with its phone number in E.164 and without spaces around its texts. It refuses with
-// invalid_request and names each wrong field.
-func (s *Service) NewContact(name, number string, addressLines []string) (Contact, error) {
-	return NewContact(name, number, addressLines, s.opts.NormalizePhone)
-}
-
-// NewContact returns a contact as Service.NewContact does. normalize is that of Options.NormalizePhone.
+// invalid_request and names each wrong field. normalize returns a phone number in E.164; its error is for the buyer and
+// does not repeat the number.
 func NewContact(
 	name, number string, addressLines []string, normalize func(string) (string, error),
 ) (Contact, error) {

@@ -45,17 +45,21 @@ func (s *Service) PutContact(ctx context.Context, userID, orderSN string, c Cont
 	if err != nil {
 		return err
 	}
-	o, err := s.Order(ctx, userID, orderSN)
+	orders, err := s.store.OrderStates(ctx, []string{orderSN}) // before the transaction, which locks the order
 	if err != nil {
 		return err
 	}
-	about, err := s.Activities(ctx, []string{o.ActivityID}) // before the transaction, which locks the order
+	o, found := orders[orderSN]
+	if !found || o.Tombstone || o.UserID != userID {
+		return errNoOrder
+	}
+	ends, err := s.store.ActivityEnds(ctx, []string{o.ActivityID})
 	if err != nil {
 		return err
 	}
-	keptFrom := o.CreatedAt
-	if a, known := about[o.ActivityID]; known {
-		keptFrom = a.EndsAt
+	keptFrom, known := ends[o.ActivityID]
+	if !known {
+		keptFrom = o.CreatedAt
 	}
 	if !s.now().Before(keptFrom.Add(s.opts.ContactKeep)) {
 		return contract.Refuse(contract.CodeStateConflict, "The time for which contacts are kept has ended.").

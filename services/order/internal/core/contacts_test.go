@@ -151,30 +151,97 @@ func TestContactsAreDeletedAfterTheEndOfTheActivity(t *testing.T) {
 	})
 }
 
-// More contacts than one statement takes.
-func TestManyContactsAreDeletedAndForgotten(t *testing.T) {
+// Of an activity that ends early, order learns the earlier end from a later deduction. It counts for the contacts that
+// are given from then on; those given before are kept from the end that was known then.
+func TestContactsOfAnActivityThatEndsEarly(t *testing.T) {
 	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
-		const n = 1203
-		rows := make([]map[string]any, n)
-		for i := range rows {
-			user := []string{"u1", "u2", "u2"}[i%3]
-			keyID, sealed := w.sealer.Seal(fmt.Sprint(i+1), []byte(`{"name":"n","phone":"+1"}`))
-			rows[i] = map[string]any{
-				"order_sn": i + 1, "user_id": user, "activity_id": 7, "key_id": keyID, "sealed": sealed,
-				"kept_from": w.clock.Now().Add(-keep),
-			}
+		require.NoError(t, w.Describe(t.Context(), []contract.ActivityInfo{about(w, "sale", 48*time.Hour)}))
+		before, after := w.created(t, "u1"), w.created(t, "u1")
+		w.put(t, before, "before")
+		w.clock.advance(time.Hour)
+		require.NoError(t, w.Describe(t.Context(), []contract.ActivityInfo{about(w, "sale", 0)}))
+		w.put(t, after, "after")
+		sweep := func(want int) {
+			t.Helper()
+			n, err := w.upkeep(t).Sweep(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, want, n)
 		}
-		require.NoError(t, db.Table("contacts").CreateInBatches(rows, 500).Error)
-		deleted, err := w.upkeep(t).DeleteOf(t.Context(), "u2")
+		w.clock.advance(keep - time.Millisecond)
+		sweep(0)
+		w.clock.advance(time.Millisecond)
+		sweep(1)
+		require.Empty(t, w.nameOf(t, w.Service, after))
+		require.Equal(t, "before", w.nameOf(t, w.Service, before))
+		w.clock.advance(47 * time.Hour)
+		sweep(1)
+		require.Empty(t, w.nameOf(t, w.Service, before))
+	})
+}
+
+// manyContacts is more than two statements take.
+const manyContacts = 1203
+
+// insertMany inserts contacts that are due. Each third one is of u1 and sealed by first, all others are of u2 and
+// sealed by second.
+func (w *world) insertMany(t testing.TB, first, second core.Sealer) {
+	t.Helper()
+	rows := make([]map[string]any, manyContacts)
+	for i := range rows {
+		user, sealer := "u2", second
+		if i%3 == 0 {
+			user, sealer = "u1", first
+		}
+		keyID, sealed := sealer.Seal(fmt.Sprint(i+1), []byte(`{"name":"n","phone":"+1"}`))
+		rows[i] = map[string]any{
+			"order_sn": i + 1, "user_id": user, "activity_id": 7, "key_id": keyID, "sealed": sealed,
+			"kept_from": w.clock.Now().Add(-keep),
+		}
+	}
+	require.NoError(t, w.db.Table("contacts").CreateInBatches(rows, 500).Error)
+}
+
+func TestManyContactsAreDeleted(t *testing.T) {
+	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		w.insertMany(t, w.sealer, w.sealer)
+		deleted, err := w.upkeep(t).ForgetContacts(t.Context(), "u2")
 		require.NoError(t, err)
 		require.Equal(t, 802, deleted)
-		deleted, err = w.upkeep(t).DeleteOf(t.Context(), "u2")
+		deleted, err = w.upkeep(t).ForgetContacts(t.Context(), "u2")
 		require.NoError(t, err)
 		require.Zero(t, deleted)
+
+		require.NoError(t, db.Exec("DELETE FROM contacts").Error)
+		w.insertMany(t, w.sealer, w.sealer)
 		deleted, err = w.upkeep(t).Sweep(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, 401, deleted)
+		require.Equal(t, manyContacts, deleted)
+	})
+}
+
+// Contacts that no key opens hold up neither the others under their key nor those under other keys.
+func TestManyContactsAreEncryptedAgain(t *testing.T) {
+	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		lost := keys(t, seal.DevelopmentKey)
+		w.insertMany(t, lost, keys(t, oldKey))
+		require.NoError(t, db.Exec("UPDATE contacts SET sealed = ? WHERE order_sn IN (2, 600, 1202)", []byte("damaged")).Error)
+		_, upkeep := w.with(t, newKey, oldKey)
+		reports := 0
+		total, err := upkeep.Reencrypt(t.Context(), func(core.Reencrypted) { reports++ })
+		require.NoError(t, err)
+		require.Equal(t, core.Reencrypted{Done: 802 - 3, Unreadable: 401 + 3}, total)
+		require.Equal(t, 3, reports)
+		left, err := upkeep.Left(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 404, left)
+
+		_, upkeep = w.with(t, newKey, oldKey, seal.DevelopmentKey)
+		total, err = upkeep.Reencrypt(t.Context(), func(core.Reencrypted) {})
+		require.NoError(t, err)
+		require.Equal(t, core.Reencrypted{Done: 401, Unreadable: 3}, total, "continues with those that are left")
 	})
 }
 
@@ -328,4 +395,65 @@ func TestTheLatestDescriptionOfAnActivityIsKept(t *testing.T) {
 		describe(w.service(t), about(w, "fourth", time.Hour))
 		require.Equal(t, "fourth", stored().Title)
 	})
+}
+
+// A description that the tables refuse raises one alarm in a minute, and its deductions become orders.
+func TestADescriptionThatCannotBeStored(t *testing.T) {
+	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		refused := true
+		require.NoError(t, db.Callback().Create().Before("gorm:create").Register("refuse", func(tx *gorm.DB) {
+			if refused && tx.Statement.Table == "activities" {
+				_ = tx.AddError(contract.Refuse(contract.CodeInvalidRequest, "refused"))
+			}
+		}))
+		for range 3 {
+			require.NoError(t, w.Describe(t.Context(), []contract.ActivityInfo{about(w, "sale", time.Hour)}))
+			w.created(t, "u1")
+			w.clock.advance(time.Second)
+			stored, err := w.Activities(t.Context(), []string{"7"})
+			require.NoError(t, err)
+			require.Empty(t, stored)
+		}
+		require.Equal(t, 1, w.recorder.count("activity_not_stored"))
+		w.clock.advance(time.Minute)
+		require.NoError(t, w.Describe(t.Context(), []contract.ActivityInfo{about(w, "sale", time.Hour)}))
+		require.Equal(t, 2, w.recorder.count("activity_not_stored"))
+		refused = false
+		w.clock.advance(time.Minute)
+		require.NoError(t, w.Describe(t.Context(), []contract.ActivityInfo{about(w, "sale", time.Hour)}))
+		stored, err := w.Activities(t.Context(), []string{"7"})
+		require.NoError(t, err)
+		require.Equal(t, "sale", stored["7"].Title)
+	})
+}
+
+// When the memory for descriptions is full, a new one replaces one of the others, and a description that is read again
+// replaces none.
+func TestDescriptionsInMemoryAreReplacedOneByOne(t *testing.T) {
+	w := newWorld(t, dbtest.SQLite(t, order.Migrations))
+	ids := make([]string, 1023)
+	for i := range ids {
+		ids[i] = fmt.Sprint(i + 1000)
+	}
+	_, err := w.Activities(t.Context(), ids)
+	require.NoError(t, err)
+	w.clock.advance(time.Second)
+	sale := about(w, "sale", time.Hour)
+	require.NoError(t, w.Describe(t.Context(), []contract.ActivityInfo{sale}))
+	w.clock.advance(time.Second)
+	statements := 0
+	require.NoError(t, w.db.Callback().Query().Before("*").Register("count", func(*gorm.DB) { statements++ }))
+	_, err = w.Activities(t.Context(), []string{"2500"}) // one too many
+	require.NoError(t, err)
+	require.Equal(t, 1, statements)
+	_, err = w.Activities(t.Context(), append(ids, "7"))
+	require.NoError(t, err)
+	require.Equal(t, 2, statements, "one of them was dropped")
+	w.clock.advance(10 * time.Second)
+	_, err = w.Activities(t.Context(), []string{"2500"}) // again
+	require.NoError(t, err)
+	require.Equal(t, 3, statements)
+	require.NoError(t, w.Describe(t.Context(), []contract.ActivityInfo{sale}))
+	require.Equal(t, 3, statements, "the sale is still in memory")
 }

@@ -24,6 +24,7 @@ type Store interface {
 	OrderStates(ctx context.Context, orderSNs []string) (map[string]Order, error)
 	Contacts(ctx context.Context, orderSNs []string) (map[string]SealedContact, error)
 	Activities(ctx context.Context, ids []string) (map[string]contract.ActivityInfo, error) // those that are known
+	ActivityEnds(ctx context.Context, ids []string) (map[string]time.Time, error)           // those that are known
 
 	// OverdueOrders returns pending orders whose next closing check is due at the given time.
 	OverdueOrders(ctx context.Context, before time.Time, limit int) ([]Order, error)

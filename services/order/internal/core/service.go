@@ -4,13 +4,9 @@ import (
 	"time"
 )
 
-// Options are the parameters of the core. Zero values stand for the defaults, except for the
-// functions.
+// Options are the parameters of the core. Zero values stand for the defaults, except for Now.
 type Options struct {
 	Now func() time.Time // required
-	// NormalizePhone returns a phone number in E.164. Its error is for the buyer and does not repeat the number.
-	// Required for contacts.
-	NormalizePhone func(number string) (e164 string, err error)
 
 	// PaymentGrace is the age up to which a payment started before the deadline keeps its order open. Default 120 s.
 	PaymentGrace time.Duration

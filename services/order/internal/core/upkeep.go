@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -30,10 +31,12 @@ type ContactStore interface {
 	DeleteDueContacts(ctx context.Context, orderSNs []string, before time.Time) (int, error)
 	// ForgetContacts deletes contacts of a user, at most limit. more is false if the user had none.
 	ForgetContacts(ctx context.Context, userID string, limit int) (deleted int, more bool, err error)
-	// ContactsNotUnder returns contacts under another key, ascending by order_sn after the given one.
-	ContactsNotUnder(ctx context.Context, keyID string, after string, limit int) ([]SealedContact, error)
-	// CountNotUnder returns the number of contacts under other keys.
-	CountNotUnder(ctx context.Context, keyID string) (int64, error)
+	// ContactKeys returns the names of the keys under which contacts are stored.
+	ContactKeys(ctx context.Context) ([]string, error)
+	// ContactsUnder returns contacts under a key, ascending by order_sn after the given one.
+	ContactsUnder(ctx context.Context, keyID, after string, limit int) ([]SealedContact, error)
+	// CountUnder returns the number of contacts under a key.
+	CountUnder(ctx context.Context, keyID string) (int64, error)
 	// ReplaceContact stores the contact under another key if it still is exactly old. It returns false otherwise.
 	ReplaceContact(ctx context.Context, old SealedContact, keyID string, sealed []byte) (bool, error)
 }
@@ -56,13 +59,13 @@ func (u ContactUpkeep) Sweep(ctx context.Context) (int, error) {
 		if err != nil {
 			return deleted, err
 		}
-		var over []string
+		var expired []string
 		later := map[time.Time][]string{}
 		for _, c := range due {
 			if end, known := ends[c.ActivityID]; known && end.After(c.KeptFrom) {
 				later[end] = append(later[end], c.OrderSN)
 			} else {
-				over = append(over, c.OrderSN)
+				expired = append(expired, c.OrderSN)
 			}
 		}
 		for end, sns := range later {
@@ -70,8 +73,8 @@ func (u ContactUpkeep) Sweep(ctx context.Context) (int, error) {
 				return deleted, err
 			}
 		}
-		if len(over) > 0 {
-			n, err := u.Store.DeleteDueContacts(ctx, over, before)
+		if len(expired) > 0 {
+			n, err := u.Store.DeleteDueContacts(ctx, expired, before)
 			if err != nil {
 				return deleted, err
 			}
@@ -84,8 +87,8 @@ func (u ContactUpkeep) Sweep(ctx context.Context) (int, error) {
 	return deleted, nil
 }
 
-// DeleteOf deletes all contacts of a user and returns their number.
-func (u ContactUpkeep) DeleteOf(ctx context.Context, userID string) (int, error) {
+// ForgetContacts deletes all contacts of a user and returns their number.
+func (u ContactUpkeep) ForgetContacts(ctx context.Context, userID string) (int, error) {
 	deleted := 0
 	for {
 		n, more, err := u.Store.ForgetContacts(ctx, userID, contactBatch)
@@ -98,7 +101,22 @@ func (u ContactUpkeep) DeleteOf(ctx context.Context, userID string) (int, error)
 
 // Left returns the number of contacts that are not under the current key. The other keys are needed until it is 0.
 func (u ContactUpkeep) Left(ctx context.Context) (int64, error) {
-	return u.Store.CountNotUnder(ctx, u.Sealer.Current())
+	keys, err := u.otherKeys(ctx)
+	var left int64
+	for _, keyID := range keys {
+		n, err := u.Store.CountUnder(ctx, keyID)
+		if err != nil {
+			return 0, err
+		}
+		left += n
+	}
+	return left, err
+}
+
+// otherKeys returns the names of the keys, except the current one, under which contacts are stored.
+func (u ContactUpkeep) otherKeys(ctx context.Context) ([]string, error) {
+	keys, err := u.Store.ContactKeys(ctx)
+	return slices.DeleteFunc(keys, func(keyID string) bool { return keyID == u.Sealer.Current() }), err
 }
 
 // Reencrypted is the progress of Reencrypt, in contacts.
@@ -113,29 +131,47 @@ type Reencrypted struct {
 // report is called after each batch.
 func (u ContactUpkeep) Reencrypt(ctx context.Context, report func(Reencrypted)) (Reencrypted, error) {
 	var total Reencrypted
-	for after := "0"; ; {
-		batch, err := u.Store.ContactsNotUnder(ctx, u.Sealer.Current(), after, contactBatch)
-		if err != nil || len(batch) == 0 {
-			return total, err
-		}
-		for _, old := range batch {
-			plain, err := u.Sealer.Open(old.OrderSN, old.KeyID, old.Sealed)
-			if err != nil {
-				total.Unreadable++
-				continue
-			}
-			keyID, sealed := u.Sealer.Seal(old.OrderSN, plain)
-			replaced, err := u.Store.ReplaceContact(ctx, old, keyID, sealed)
-			switch {
-			case err != nil:
-				return total, err
-			case replaced:
-				total.Done++
-			default:
-				total.Replaced++
-			}
-		}
-		after = batch[len(batch)-1].OrderSN
-		report(total)
+	keys, err := u.otherKeys(ctx)
+	if err != nil {
+		return total, err
 	}
+	for _, keyID := range keys {
+		for after := "0"; ; {
+			batch, err := u.Store.ContactsUnder(ctx, keyID, after, contactBatch)
+			if err != nil {
+				return total, err
+			}
+			if len(batch) == 0 {
+				break
+			}
+			if err := u.reencrypt(ctx, batch, &total); err != nil {
+				return total, err
+			}
+			after = batch[len(batch)-1].OrderSN
+			report(total)
+		}
+	}
+	return total, nil
+}
+
+// reencrypt encrypts the contacts of one batch with the current key and adds them to total.
+func (u ContactUpkeep) reencrypt(ctx context.Context, batch []SealedContact, total *Reencrypted) error {
+	for _, old := range batch {
+		plain, err := u.Sealer.Open(old.OrderSN, old.KeyID, old.Sealed)
+		if err != nil {
+			total.Unreadable++
+			continue
+		}
+		keyID, sealed := u.Sealer.Seal(old.OrderSN, plain)
+		replaced, err := u.Store.ReplaceContact(ctx, old, keyID, sealed)
+		switch {
+		case err != nil:
+			return err
+		case replaced:
+			total.Done++
+		default:
+			total.Replaced++
+		}
+	}
+	return nil
 }

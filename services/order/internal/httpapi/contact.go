@@ -8,6 +8,7 @@ import (
 	"flashsale.internal/pkg/httpserver"
 	"flashsale.internal/services/order/api"
 	"flashsale.internal/services/order/internal/core"
+	"flashsale.internal/services/order/internal/phone"
 )
 
 // GetContact implements api.ServerInterface.
@@ -39,7 +40,7 @@ func (p *Public) PutContact(w http.ResponseWriter, r *http.Request, orderSN api.
 	if body.AddressLines != nil {
 		lines = *body.AddressLines
 	}
-	c, err := p.core.NewContact(body.Name, body.Phone, lines)
+	c, err := core.NewContact(body.Name, body.Phone, lines, phone.Normalize)
 	if err != nil {
 		p.refuse(w, r, err)
 		return

@@ -108,12 +108,7 @@ func (p *Public) ListOrders(w http.ResponseWriter, r *http.Request, params api.L
 		p.refuse(w, r, err)
 		return
 	}
-	views, err := p.orderViews(r.Context(), orders...)
-	if err != nil {
-		p.refuse(w, r, err)
-		return
-	}
-	list := api.OrderList{Items: views}
+	list := api.OrderList{Items: p.orderViews(r.Context(), orders...)}
 	if more {
 		last := orders[len(orders)-1]
 		next := formatCursor(core.Position{CreatedAt: last.CreatedAt, OrderSN: last.OrderSN})
@@ -133,34 +128,25 @@ func (p *Public) GetOrder(w http.ResponseWriter, r *http.Request, orderSN api.Or
 		p.refuse(w, r, err)
 		return
 	}
-	p.writeOrder(w, r, o)
+	httpserver.WriteJSON(w, http.StatusOK, p.orderViews(r.Context(), o)[0])
 }
 
-// writeOrder responds with an order.
-func (p *Public) writeOrder(w http.ResponseWriter, r *http.Request, o core.Order) {
-	views, err := p.orderViews(r.Context(), o)
-	if err != nil {
-		p.refuse(w, r, err)
-		return
-	}
-	httpserver.WriteJSON(w, http.StatusOK, views[0])
-}
-
-// orderViews returns the orders as they are shown, with the names of activities and SKUs that are known.
-func (p *Public) orderViews(ctx context.Context, orders ...core.Order) ([]api.Order, error) {
+// orderViews returns the orders as they are shown, with the names of activities and SKUs that are known. If the names
+// cannot be read, it logs the error and returns the orders without them: a call that took effect never fails for names.
+func (p *Public) orderViews(ctx context.Context, orders ...core.Order) []api.Order {
 	ids := make([]string, len(orders))
 	for i, o := range orders {
 		ids[i] = o.ActivityID
 	}
 	about, err := p.core.Activities(ctx, ids)
 	if err != nil {
-		return nil, err
+		p.tel.Log.WarnContext(ctx, "read names of activities failed", "orders", len(orders), "error", err.Error())
 	}
 	views := make([]api.Order, len(orders))
 	for i, o := range orders {
 		views[i] = orderView(o, about[o.ActivityID])
 	}
-	return views, nil
+	return views
 }
 
 // StartPayment implements api.ServerInterface.
@@ -207,7 +193,7 @@ func (p *Public) CancelOrder(w http.ResponseWriter, r *http.Request, orderSN api
 		p.refuse(w, r, err)
 		return
 	}
-	p.writeOrder(w, r, o)
+	httpserver.WriteJSON(w, http.StatusOK, p.orderViews(r.Context(), o)[0])
 }
 
 // PlaySandbox implements api.ServerInterface.

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"gorm.io/gorm"
@@ -36,8 +35,8 @@ func findActivities(db *gorm.DB, activityIDs []string) (map[string]contract.Acti
 		a := contract.ActivityInfo{
 			ActivityID: text(r.ActivityID), Title: r.Title, EndsAt: r.EndsAt.UTC(), AsOf: r.AsOf.UTC(),
 		}
-		if err := json.Unmarshal([]byte(r.SKUs), &a.SKUs); err != nil {
-			return nil, fmt.Errorf("SKUs of activity %d: %w", r.ActivityID, err)
+		if json.Unmarshal([]byte(r.SKUs), &a.SKUs) != nil {
+			a.SKUs = nil // the names are optional; the next description replaces the row
 		}
 		found[a.ActivityID] = a
 	}

@@ -118,22 +118,37 @@ func (s *Store) ForgetContacts(ctx context.Context, userID string, limit int) (i
 	return int(res.RowsAffected), true, refuseTransient(res.Error)
 }
 
-// ContactsNotUnder implements core.ContactStore.
-func (s *Store) ContactsNotUnder(ctx context.Context, keyID, after string, limit int) ([]core.SealedContact, error) {
+// ContactKeys implements core.ContactStore. It finds each key by one step in the index.
+func (s *Store) ContactKeys(ctx context.Context) ([]string, error) {
+	var all []string
+	for last := ""; ; {
+		var next []string
+		err := s.db.WithContext(ctx).Model(&contactRow{}).Where("key_id > ?", last).Order("key_id").Limit(1).
+			Pluck("key_id", &next).Error
+		if err != nil || len(next) == 0 {
+			return all, refuseTransient(err)
+		}
+		last = next[0]
+		all = append(all, last)
+	}
+}
+
+// ContactsUnder implements core.ContactStore.
+func (s *Store) ContactsUnder(ctx context.Context, keyID, after string, limit int) ([]core.SealedContact, error) {
 	sn, err := id(after)
 	if err != nil {
 		return nil, err
 	}
 	var rows []contactRow
-	err = s.db.WithContext(ctx).Where("order_sn > ? AND key_id <> ?", sn, keyID).Order("order_sn").Limit(limit).
+	err = s.db.WithContext(ctx).Where("key_id = ? AND order_sn > ?", keyID, sn).Order("order_sn").Limit(limit).
 		Find(&rows).Error
 	return contactsOf(rows), refuseTransient(err)
 }
 
-// CountNotUnder implements core.ContactStore.
-func (s *Store) CountNotUnder(ctx context.Context, keyID string) (int64, error) {
+// CountUnder implements core.ContactStore.
+func (s *Store) CountUnder(ctx context.Context, keyID string) (int64, error) {
 	var n int64
-	err := s.db.WithContext(ctx).Model(&contactRow{}).Where("key_id <> ?", keyID).Count(&n).Error
+	err := s.db.WithContext(ctx).Model(&contactRow{}).Where("key_id = ?", keyID).Count(&n).Error
 	return n, refuseTransient(err)
 }
 

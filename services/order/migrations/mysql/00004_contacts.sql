@@ -23,7 +23,8 @@ CREATE TABLE contacts (
   kept_from   DATETIME(3)     NOT NULL,
   PRIMARY KEY (order_sn),
   KEY by_user (user_id),
-  KEY by_kept_from (kept_from)
+  KEY by_kept_from (kept_from),
+  KEY by_key (key_id, order_sn)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
 -- +goose Down

@@ -23,6 +23,7 @@ CREATE TABLE contacts (
 );
 CREATE INDEX contacts_by_user ON contacts (user_id);
 CREATE INDEX contacts_by_kept_from ON contacts (kept_from);
+CREATE INDEX contacts_by_key ON contacts (key_id, order_sn);
 
 -- +goose Down
 DROP TABLE contacts;
