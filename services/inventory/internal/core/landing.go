@@ -248,7 +248,7 @@ func (s *Service) PublishDeductions(ctx context.Context, rows []Reservation) err
 	return s.retry(ctx, func() error { return s.pub.Deductions(ctx, due, about) })
 }
 
-// info describes the activity to the order service. The order service knows of an early end only if a deduction is
+// info describes the activity to the order service. The order service has an early end only if a deduction is
 // published after it; otherwise the planned end counts.
 func (a *Activity) info(asOf time.Time) contract.ActivityInfo {
 	d := contract.ActivityInfo{ActivityID: a.ID, Title: a.Title, EndsAt: a.EndsAt, AsOf: asOf}
