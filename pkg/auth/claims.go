@@ -66,10 +66,11 @@ func (r claimRules) identity(c jwt.MapClaims, now time.Time) (Identity, time.Tim
 	if err != nil {
 		return Identity{}, time.Time{}, err
 	}
-	if isIDToken(c) {
-		return Identity{}, time.Time{}, unauthenticated("This is an ID token. The call needs an access token.")
+	if !isAccessToken(c) {
+		return Identity{}, time.Time{}, unauthenticated("This is no access token.")
 	}
-	user, _ := find(c, r.user).(string)
+	claimed, _ := find(c, r.user)
+	user, _ := claimed.(string)
 	// JSON that is not UTF-8 decodes to U+FFFD. Different claims would then be one user.
 	if user == "" || strings.ContainsRune(user, utf8.RuneError) {
 		return Identity{}, time.Time{}, unauthenticated("The token names no user.")
@@ -108,20 +109,24 @@ func (r claimRules) lifetime(c jwt.MapClaims, now time.Time) (time.Time, error) 
 	return expires.Time, nil
 }
 
-// isIDToken reports whether the claims are those of an ID token, which a provider signs with the same keys as access
-// tokens, for a client and not for an API.
-func isIDToken(c jwt.MapClaims) bool {
-	if typ, _ := c["typ"].(string); strings.EqualFold(typ, "ID") { // Keycloak
-		return true
+// isAccessToken returns false for the claims of an ID token, a logout token and other tokens that a provider signs with
+// the same keys as access tokens, for a client or for itself and not for an API.
+func isAccessToken(c jwt.MapClaims) bool {
+	typ, _ := c["typ"].(string) // Keycloak writes it into the payload
+	if slices.Contains([]string{"id", "logout", "refresh", "offline"}, strings.ToLower(typ)) {
+		return false
 	}
-	_, nonce := c["nonce"]
-	_, hash := c["at_hash"]
-	return nonce || hash
+	for _, claim := range []string{"nonce", "at_hash", "events"} {
+		if _, ok := c[claim]; ok {
+			return false
+		}
+	}
+	return true
 }
 
 // rolesOf returns the roles that this system defines. Identities are cached, and a provider's list may be long.
 func (r claimRules) rolesOf(c jwt.MapClaims) ([]Role, error) {
-	value := find(c, r.roles)
+	value, _ := find(c, r.roles)
 	claimed, ok := value.([]any)
 	if value != nil && !ok {
 		return nil, unauthenticated("The token's roles are malformed.")
@@ -147,8 +152,8 @@ func (r claimRules) rolesOf(c jwt.MapClaims) ([]Role, error) {
 
 // merchantOf returns the merchant for whom a caller with a role acts, "" for none.
 func (r claimRules) merchantOf(c jwt.MapClaims) (string, error) {
-	value := find(c, r.merchant)
-	if value == nil {
+	value, found := find(c, r.merchant)
+	if !found {
 		return r.defaultMerchant, nil
 	}
 	if id, ok := value.(string); ok && contract.ValidMerchantID(id) {
@@ -157,19 +162,21 @@ func (r claimRules) merchantOf(c jwt.MapClaims) (string, error) {
 	return "", unauthenticated(fmt.Sprintf("The token's claim %s is malformed.", r.merchant))
 }
 
-// find returns the claim of that name, or else the one at the path that dots separate, nil if there is none. Names of
-// claims may hold dots themselves, such as https://shop.example.com/roles.
-func find(c jwt.MapClaims, name string) any {
+// find returns the claim of that name, or else the one at the path that dots separate. found is true for a claim with
+// the value null. Names of claims may hold dots themselves, such as https://shop.example.com/roles.
+func find(c jwt.MapClaims, name string) (value any, found bool) {
 	if v, ok := c[name]; ok {
-		return v
+		return v, true
 	}
 	var v any = map[string]any(c)
 	for part := range strings.SplitSeq(name, ".") {
 		inner, ok := v.(map[string]any)
 		if !ok {
-			return nil
+			return nil, false
 		}
-		v = inner[part]
+		if v, ok = inner[part]; !ok {
+			return nil, false
+		}
 	}
-	return v
+	return v, true
 }

@@ -42,9 +42,10 @@ type keySet struct {
 	flight  singleflight.Group
 	changed func() // called after a fetch returned other keys; may be nil
 
-	mu      sync.RWMutex
-	keys    []jose.JSONWebKey // nil until the first success
-	fetched time.Time         // when the last fetch began
+	mu       sync.RWMutex
+	keys     []jose.JSONWebKey // nil until the first success
+	fetched  time.Time         // when the last fetch began
+	fetching bool              // a fetch is in flight
 }
 
 func newKeySet(url string, client *http.Client) *keySet {
@@ -74,22 +75,31 @@ func (s *keySet) find(ctx context.Context, t *jwt.Token) (any, error) {
 	if err == nil {
 		return key, nil
 	}
-	// The key may be new. Concurrent callers share one fetch, and callers cause at most one fetch per minInterval.
-	s.mu.RLock()
-	recent := time.Since(s.fetched) < minInterval
-	s.mu.RUnlock()
-	if recent {
-		return nil, err
+	// The key may be new.
+	done := s.join(ctx)
+	if done == nil {
+		return s.lookup(t) // a fetch may have ended since the first lookup
 	}
-	done := s.flight.DoChan("fetch", func() (any, error) {
-		return nil, s.fetch(context.WithoutCancel(ctx)) // has its own time-out; other callers may wait for it
-	})
 	select {
 	case <-done:
 		return s.lookup(t)
 	case <-ctx.Done():
 		return nil, errors.Join(errNoKeys, ctx.Err())
 	}
+}
+
+// join returns the result of the fetch in flight. Without one it starts a fetch, or returns nil if the last one began
+// less than minInterval ago.
+func (s *keySet) join(ctx context.Context) <-chan singleflight.Result {
+	// While the lock is held, a fetch in flight does not end and a new one does not begin.
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if !s.fetching && time.Since(s.fetched) < minInterval {
+		return nil
+	}
+	return s.flight.DoChan("fetch", func() (any, error) {
+		return nil, s.fetch(context.WithoutCancel(ctx)) // has its own time-out; other callers may wait for it
+	})
 }
 
 func (s *keySet) lookup(t *jwt.Token) (any, error) {
@@ -119,8 +129,13 @@ func (s *keySet) fetch(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	s.mu.Lock()
-	s.fetched = time.Now()
+	s.fetched, s.fetching = time.Now(), true
 	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		s.fetching = false
+		s.mu.Unlock()
+	}()
 
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, nil)
 	if err != nil {

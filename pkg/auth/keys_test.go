@@ -12,6 +12,7 @@ import (
 	mathrand "math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -114,6 +115,49 @@ func TestKeysStayInUseWhileTheProviderIsDown(t *testing.T) {
 		require.LessOrEqual(t, idp.fetches.Load(), int32(24*60*3/2), "about one fetch in a minute")
 		cancel()
 		require.NoError(t, <-ended)
+	})
+}
+
+// Callers with a new key wait for the fetch that is in flight. Once it has ended, an unknown key causes no other fetch
+// for minInterval.
+func TestCallersWaitForTheFetchInFlight(t *testing.T) {
+	a, err := rsa.GenerateKey(rand.Reader, 2048)
+	require.NoError(t, err)
+	b, err := rsa.GenerateKey(rand.Reader, 2048)
+	require.NoError(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		var idp published
+		idp.publish(t, jwk(&a.PublicKey, "a", ""))
+		v, err := NewVerifier(settings.Auth{JWKSURL: "https://idp.example/keys"}, &http.Client{Transport: &idp})
+		require.NoError(t, err)
+		until := time.Now().Add(time.Hour).Unix()
+		_, err = v.Verify(t.Context(), sign(t, jwt.SigningMethodRS256, a, "a", good("exp", until)))
+		require.NoError(t, err)
+		time.Sleep(minInterval)
+
+		idp.publish(t, jwk(&a.PublicKey, "a", ""), jwk(&b.PublicKey, "b", ""))
+		failed := make(chan error)
+		for user := range 3 {
+			token := sign(t, jwt.SigningMethodRS256, b, "b", good("exp", until, "sub", strconv.Itoa(user)))
+			go func() {
+				_, err := v.Verify(t.Context(), token)
+				failed <- err
+			}()
+			time.Sleep(time.Second)
+		}
+		for range 3 {
+			require.NoError(t, <-failed)
+		}
+		require.EqualValues(t, 2, idp.fetches.Load())
+
+		other := sign(t, jwt.SigningMethodRS256, b, "c", good("exp", until))
+		_, err = v.Verify(t.Context(), other)
+		require.Error(t, err)
+		require.EqualValues(t, 2, idp.fetches.Load(), "the last fetch is recent")
+		time.Sleep(minInterval)
+		_, err = v.Verify(t.Context(), other)
+		require.Error(t, err)
+		require.EqualValues(t, 3, idp.fetches.Load())
 	})
 }
 

@@ -195,6 +195,12 @@ func TestTokensOverHTTP(t *testing.T) {
 		{"AUTH_TYP=at+jwt, typ missing", "JWKS prod at+jwt", "/buyer", rs(access(), "typ", nil), refused},
 		{"ID token: typ ID", "JWKS prod", "/buyer", rs(access("typ", "ID")), refused},
 		{"ID token: nonce", "JWKS prod", "/buyer", rs(access("nonce", "n")), refused},
+		{"logout token: events", "JWKS prod", "/buyer", rs(access("events", map[string]any{"x": map[string]any{}})), refused},
+		{"logout token: typ", "JWKS prod", "/buyer", rs(access("typ", "Logout")), refused},
+		{"refresh token", "JWKS prod", "/buyer", rs(access("typ", "Refresh")), refused},
+		{"offline token", "JWKS prod", "/buyer", rs(access("typ", "Offline")), refused},
+		{"merchant claim: null", "JWKS prod default", "/merchant", rs(access("roles", merchant, "merchant_id", json.RawMessage("null"))), refused},
+		{"merchant claim: null in development", "HS256 dev", "/merchant", hs(access("roles", merchant, "merchant_id", json.RawMessage("null"))), refused},
 		{"ID token: at_hash", "JWKS prod", "/buyer", rs(access("at_hash", "h")), refused},
 		{"access token of Keycloak: typ Bearer", "JWKS prod", "/buyer", rs(access("typ", "Bearer")), "200 42 -"},
 

@@ -161,8 +161,8 @@ func (o *once) UnmarshalJSON(raw []byte) error {
 
 // twoLists reports, at little cost, whether a body may have two lists of items. It recognises the usual spellings.
 func twoLists(body []byte) bool {
-	return bytes.Count(body, []byte(`"items"`)) > 1 ||
-		bytes.Contains(body, []byte(`"Items"`)) || bytes.Contains(body, []byte(`"ITEMS"`))
+	return bytes.Count(body, []byte(`"items":`)) > 1 ||
+		bytes.Contains(body, []byte(`"Items":`)) || bytes.Contains(body, []byte(`"ITEMS":`))
 }
 
 // decodeGood decodes a message without faults, as nearly all are, in one pass instead of three. At any fault it

@@ -86,6 +86,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	orderService := orders.New(cfg.OrderURL, cfg.Internal.Secrets, tel.Transport(deps.Transport))
 	if err := errors.Join(
 		tel.ObserveBreaker("flashsale.inventory.order.breaker", "the order service", orderService.Breaker),
+		tel.ObserveBreaker("flashsale.inventory.lookup.breaker", "the order service, for lookups", orderService.LookupBreaker),
 		tel.ObserveBreaker("flashsale.inventory.mysql.breaker", "MySQL", func() string { return sqldb.Breaker(deps.DB) }),
 		tel.ObserveRepeats("flashsale.inventory.mysql.repeats", "MySQL", func() int64 { return sqldb.RepeatsLeft(deps.DB) }),
 		tel.ObserveBreaker("flashsale.inventory.gate.breaker", "Redis", gates.Breaker),

@@ -178,7 +178,7 @@ func eachServiceGetsOnlyItsSecrets(t *testing.T) {
 	require.Equal(t, []string{"flashsale-secrets/AUTH_HS256_SECRET", "flashsale-secrets/PATH_SECRETS"},
 		seen(small, "seckill"))
 	require.Equal(t, []string{
-		"flashsale-mysql/ORDER_PASSWORD", "flashsale-secrets/AUTH_HS256_SECRET", "flashsale-secrets/CONTACT_KEYS",
+		"flashsale-contact-keys/CONTACT_KEYS", "flashsale-mysql/ORDER_PASSWORD", "flashsale-secrets/AUTH_HS256_SECRET",
 		"flashsale-secrets/INTERNAL_SECRET", "flashsale-secrets/PAYMENTS_SANDBOX_SECRET",
 	}, seen(small, "order"))
 	require.Equal(t, []string{"flashsale-mysql/INVENTORY_PASSWORD", "flashsale-secrets/AUTH_HS256_SECRET", "flashsale-secrets/INTERNAL_SECRET"},
@@ -204,7 +204,7 @@ func eachServiceGetsOnlyItsSecrets(t *testing.T) {
 
 func generatedSecretsAreLongAndKept(t *testing.T) {
 	all := kind().objects(t)
-	for _, id := range []string{"Secret/flashsale-secrets", "Secret/flashsale-mysql"} {
+	for _, id := range []string{"Secret/flashsale-secrets", "Secret/flashsale-contact-keys", "Secret/flashsale-mysql"} {
 		s := pick(t, all, id)
 		require.Equal(t, "keep", text(s, "metadata", "annotations", "helm.sh/resource-policy"))
 		values := slices.Sorted(maps.Values(fieldTexts(s, "data")))
@@ -213,7 +213,7 @@ func generatedSecretsAreLongAndKept(t *testing.T) {
 			require.GreaterOrEqual(t, len(v), 40)
 		}
 	}
-	once, err := base64.StdEncoding.DecodeString(text(pick(t, all, "Secret/flashsale-secrets"), "data", "CONTACT_KEYS"))
+	once, err := base64.StdEncoding.DecodeString(text(pick(t, all, "Secret/flashsale-contact-keys"), "data", "CONTACT_KEYS"))
 	require.NoError(t, err)
 	key, err := base64.StdEncoding.DecodeString(string(once))
 	require.NoError(t, err)

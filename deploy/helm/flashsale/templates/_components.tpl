@@ -106,7 +106,7 @@ http://{{ include "flashsale.devdep" (dict "root" . "name" "jaeger") }}:4317
 {{- if and (eq .name "order") $root.Values.payments.sandbox }}{{ $keys = append $keys "PAYMENTS_SANDBOX_SECRET" }}{{ end -}}
 {{- range $keys }}
 - name: {{ . }}
-  valueFrom: {secretKeyRef: {name: {{ include "flashsale.secretName" $root }}, key: {{ . }}}}
+  valueFrom: {secretKeyRef: {name: {{ include (ternary "flashsale.contactKeysName" "flashsale.secretName" (eq . "CONTACT_KEYS")) $root }}, key: {{ . }}}}
 {{- end }}
 {{- end }}
 

@@ -223,7 +223,9 @@ func (s *Service) PublishDeductions(ctx context.Context, rows []Reservation) err
 		}
 		a, ok := activities[r.ActivityID]
 		if !ok {
-			asOf := s.now() // before the activity is read, so that a later change never has an earlier time
+			// Before the activity is read, so that with one clock a later change has no earlier time. Clocks of pods
+			// differ: of two descriptions within that difference, the older one may win until the next deduction.
+			asOf := s.now()
 			var err error
 			if a, err = s.store.AnyActivity(ctx, r.ActivityID); err != nil {
 				return err
@@ -246,9 +248,13 @@ func (s *Service) PublishDeductions(ctx context.Context, rows []Reservation) err
 	return s.retry(ctx, func() error { return s.pub.Deductions(ctx, due, about) })
 }
 
-// info describes the activity to the order service.
+// info describes the activity to the order service. The order service has an early end only if a deduction is
+// published after it; otherwise the planned end counts.
 func (a *Activity) info(asOf time.Time) contract.ActivityInfo {
 	d := contract.ActivityInfo{ActivityID: a.ID, Title: a.Title, EndsAt: a.EndsAt, AsOf: asOf}
+	if a.State == ActivityEnded && a.EndedAt != nil && a.EndedAt.Before(d.EndsAt) {
+		d.EndsAt = *a.EndedAt
+	}
 	for _, it := range a.Items {
 		d.SKUs = append(d.SKUs, contract.SKUName{SKUID: it.SKUID, Name: it.Name})
 	}

@@ -4,10 +4,10 @@ import (
 	"encoding/csv"
 	"mime"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/contract"
@@ -16,42 +16,38 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-// orderDetails is what the order service stores about the orders of a list.
-type orderDetails struct {
-	of    map[string]core.OrderDetails // by order_sn
-	known bool                         // false if the order service did not respond for some of the orders
-}
+// orderDetails is what the order service stores about the orders of a list, by order_sn.
+type orderDetails map[string]core.OrderDetails
 
-// withOrders adds the details of the orders, with contacts masked for operators. Without the order service the list is
-// served without them.
-func (m *Merchant) withOrders(r *http.Request, rows []core.Reservation) orderDetails {
-	h := orderDetails{known: true}
+// withOrders returns the details of the orders of the rows, with contacts masked for operators. After an error, which
+// it logs, the result lacks some orders: the list is served without them.
+func (m *Merchant) withOrders(r *http.Request, activityID string, rows []core.Reservation) (orderDetails, error) {
 	var sns []string
 	for _, row := range rows {
 		if row.State != core.StateRejected { // never had an order
 			sns = append(sns, row.OrderSN)
 		}
 	}
-	var err error
-	if h.of, err = m.core.OrderDetails(r.Context(), sns); err != nil {
-		h.known = false
-		m.tel.Log.WarnContext(r.Context(), "orders of a list are not known", "error", err)
+	h, err := m.core.OrderDetails(r.Context(), sns)
+	if err != nil {
+		m.tel.Log.WarnContext(r.Context(), "look up orders failed",
+			"activity_id", activityID, "count", len(sns), "error", err)
 	}
 	if auth.From(r.Context()).Has(auth.Operator) {
-		for sn, d := range h.of {
+		for sn, d := range h {
 			if d.Contact != nil {
 				masked := d.Contact.Masked()
 				d.Contact = &masked
-				h.of[sn] = d
+				h[sn] = d
 			}
 		}
 	}
-	return h
+	return h, err
 }
 
 func (h orderDetails) view(r core.Reservation) api.Holding {
 	v := holdingView(r)
-	d, ok := h.of[r.OrderSN]
+	d, ok := h[r.OrderSN]
 	if !ok {
 		return v
 	}
@@ -110,7 +106,7 @@ func (m *Merchant) ListActivityOrders(
 		return
 	}
 	list, next := cutPage(list, p, func(r core.Reservation) string { return r.OrderSN })
-	h := m.withOrders(r, list)
+	h, _ := m.withOrders(r, id, list)
 	httpserver.WriteJSON(w, http.StatusOK, api.HoldingList{Items: views(list, h.view), NextCursor: next})
 }
 
@@ -132,18 +128,32 @@ func acceptsCSV(r *http.Request) bool {
 
 func acceptsJSON(r *http.Request) bool { return !acceptsCSV(r) }
 
-const (
-	csvPage = 1000
-	// maxFailedPages is the number of pages of an export for which the order service may fail. Then the rest is sent
-	// without the columns of orders, so that time-outs do not add up.
-	maxFailedPages = 3
-)
+const csvPage = 1000
+
+// lookupBudget bounds the lookups of one export. When it is used up, the rest is sent without the columns of orders, so
+// that a slow order service does not use up the time of the export.
+type lookupBudget struct {
+	pages int           // for which the order service may still fail
+	time  time.Duration // that lookups may still take
+}
+
+func newLookupBudget() lookupBudget { return lookupBudget{pages: 3, time: 20 * time.Second} }
+
+func (b *lookupBudget) left() bool { return b.pages > 0 && b.time > 0 }
+
+// spend counts the lookup of one page.
+func (b *lookupBudget) spend(took time.Duration, err error) {
+	b.time -= took
+	if err != nil {
+		b.pages--
+	}
+}
 
 // csv sends the whole list, page by page. A failure after the first page aborts the connection, so that the client
 // does not take the incomplete list for a complete one.
 func (m *Merchant) csv(w http.ResponseWriter, r *http.Request, id, user string) {
 	out := csv.NewWriter(w)
-	cursor, failedPages := "", 0
+	cursor, budget := "", newLookupBudget()
 	for first := true; ; first = false {
 		rows, err := m.core.ReservationsOfActivity(r.Context(), caller(r).Scope(), id, user, core.Page{Limit: csvPage, Cursor: cursor})
 		if err != nil && first {
@@ -164,10 +174,10 @@ func (m *Merchant) csv(w http.ResponseWriter, r *http.Request, id, user string) 
 			})
 		}
 		var h orderDetails
-		if failedPages < maxFailedPages {
-			if h = m.withOrders(r, rows); !h.known {
-				failedPages++
-			}
+		if budget.left() {
+			began := time.Now()
+			h, err = m.withOrders(r, id, rows)
+			budget.spend(time.Since(began), err)
 		}
 		for _, row := range rows {
 			_ = out.Write(h.csvRecord(row)) // out.Error returns its error after Flush
@@ -186,16 +196,17 @@ func (h orderDetails) csvRecord(r core.Reservation) []string {
 	for i, l := range r.Lines {
 		lines[i] = l.SKUID + "x" + strconv.FormatInt(l.Qty, 10)
 	}
+	var state, amount, currency, name, phone, address string
+	if d, ok := h[r.OrderSN]; ok {
+		state, amount, currency = d.State, strconv.FormatInt(d.Amount, 10), d.Currency
+		if c := d.Contact; c != nil {
+			name, phone, address = c.Name, c.Phone, strings.Join(c.AddressLines, ", ")
+		}
+	}
 	fields := []string{
 		r.OrderSN, r.UserID, strings.Join(lines, " "), string(r.State), r.Reason,
 		timestamp(&r.ReservedAt), timestamp(r.OrderCreatedAt), timestamp(r.ExpiresAt), timestamp(&r.ChangedAt),
-		"", "", "", "", "", "",
-	}
-	if d, ok := h.of[r.OrderSN]; ok {
-		fields = append(fields[:9], d.State, strconv.FormatInt(d.Amount, 10), d.Currency, "", "", "")
-		if c := d.Contact; c != nil {
-			fields = append(fields[:12], c.Name, c.Phone, strings.Join(c.AddressLines, ", "))
-		}
+		state, amount, currency, name, phone, address,
 	}
 	for i := range fields {
 		fields[i] = escapeFormula(fields[i])
@@ -211,10 +222,15 @@ func timestamp(t *time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-// escapeFormula quotes a text that a spreadsheet would evaluate as a formula. Every phone number begins with + and is
-// quoted, too.
+// formula matches what a spreadsheet may evaluate, with the separator before it. A spreadsheet may split a cell at ; and
+// at white space other than a blank.
+var formula = regexp.MustCompile(`(^|[;；\t\r\n][\s"]*)([=+\-@＝＋－＠])`)
+
+// escapeFormula quotes each part of a text that a spreadsheet would evaluate as a formula. Every phone number begins
+// with + and is quoted, too.
 func escapeFormula(s string) string {
-	if first, _ := utf8.DecodeRuneInString(s); s != "" && strings.ContainsRune("=+-@\t\r＝＋－＠", first) {
+	s = formula.ReplaceAllString(s, "$1'$2")
+	if strings.HasPrefix(s, "\t") || strings.HasPrefix(s, "\r") || strings.HasPrefix(s, "\n") {
 		return "'" + s
 	}
 	return s

@@ -1,9 +1,11 @@
 package httpapi
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -28,5 +30,44 @@ func TestAcceptsCSV(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Header.Set("Accept", accept)
 		require.Equal(t, csv, acceptsCSV(r), accept)
+	}
+}
+
+func TestEscapeFormula(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                             "",
+		"Li":                           "Li",
+		"a=b; c-d, +e":                 "a=b; c-d, +e",
+		"=1+1":                         "'=1+1",
+		"+4915112345678":               "'+4915112345678",
+		"＝1":                           "'＝1",
+		"\tx":                          "'\tx",
+		"Li;=HYPERLINK(\"x\")":         "Li;'=HYPERLINK(\"x\")",
+		"Li; \"=1\"":                   "Li; \"'=1\"",
+		"Li；＝1;@2":                     "Li；'＝1;'@2",
+		"Li\t-1\n＋2":                   "Li\t'-1\n'＋2",
+		"No. 1-3; House a-b; 100 @ me": "No. 1-3; House a-b; 100 @ me",
+	} {
+		require.Equal(t, want, escapeFormula(text), text)
+	}
+}
+
+func TestTheBudgetOfLookups(t *testing.T) {
+	failed := errors.New("order service: status 503")
+	for _, c := range []struct {
+		took  time.Duration
+		err   error
+		pages int // that are looked up
+	}{
+		{time.Millisecond, failed, 3},
+		{2900 * time.Millisecond, nil, 7}, // slow, and no failure
+		{25 * time.Second, nil, 1},
+		{100 * time.Millisecond, nil, 200},
+	} {
+		pages := 0
+		for b := newLookupBudget(); b.left(); pages++ {
+			b.spend(c.took, c.err)
+		}
+		require.Equal(t, c.pages, pages, "%v", c)
 	}
 }

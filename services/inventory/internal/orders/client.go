@@ -28,14 +28,18 @@ const (
 	openFor  = 500 * time.Millisecond
 )
 
-// Client implements core.Orders over HTTP. While the order service is unavailable its breaker is open and calls fail
-// at once, so that consumers and sweeps do not spend their time on time-outs. The callers retry.
+// Client implements core.Orders over HTTP. While the order service is unavailable its breakers are open and calls fail
+// at once, so that consumers and sweeps do not spend their time on time-outs. The callers retry. Lookups have a breaker
+// of their own: their failures, on behalf of merchants who read lists, must not stop closings and refunds.
 type Client struct {
 	base    string
 	secrets []string
 	http    *http.Client
-	breaker *gobreaker.CircuitBreaker[response]
+	changes *breaker // of closings and refunds
+	lookups *breaker
 }
+
+type breaker = gobreaker.CircuitBreaker[response]
 
 var _ core.Orders = (*Client)(nil)
 
@@ -46,16 +50,23 @@ func New(base string, secrets []string, transport http.RoundTripper) *Client {
 		Transport: transport, Timeout: timeout,
 		// A redirect is not followed: the secret must not be sent to another host.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}, breaker: gobreaker.NewCircuitBreaker[response](gobreaker.Settings{
+	}, changes: newBreaker(), lookups: newBreaker()}
+}
+
+func newBreaker() *breaker {
+	return gobreaker.NewCircuitBreaker[response](gobreaker.Settings{
 		MaxRequests: 1,
 		Timeout:     openFor,
 		ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= failures },
 		IsExcluded:  func(err error) bool { return errors.Is(err, context.Canceled) },
-	})}
+	})
 }
 
-// Breaker returns the state of the breaker: closed, half-open or open.
-func (c *Client) Breaker() string { return c.breaker.State().String() }
+// Breaker returns the state of the breaker of closings and refunds: closed, half-open or open.
+func (c *Client) Breaker() string { return c.changes.State().String() }
+
+// LookupBreaker returns the state of the breaker of lookups: closed, half-open or open.
+func (c *Client) LookupBreaker() string { return c.lookups.State().String() }
 
 type request struct {
 	OrderSNs []string `json:"order_sns"`
@@ -68,7 +79,7 @@ type result struct {
 	At      *time.Time `json:"at"`
 	Reason  string     `json:"reason"`
 
-	// Of a lookup.
+	// Only lookups have these.
 	State    string   `json:"state"`
 	Amount   int64    `json:"amount"`
 	Currency string   `json:"currency"`
@@ -83,7 +94,7 @@ type contact struct {
 
 // Close implements core.Orders.
 func (c *Client) Close(ctx context.Context, orderSNs []string, reason string) ([]core.CloseOutcome, error) {
-	results, err := c.call(ctx, "/internal/v1/orders:close", request{orderSNs, reason})
+	results, err := c.call(ctx, c.changes, "/internal/v1/orders:close", request{orderSNs, reason})
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +110,7 @@ func (c *Client) Close(ctx context.Context, orderSNs []string, reason string) ([
 
 // Refund implements core.Orders.
 func (c *Client) Refund(ctx context.Context, orderSNs []string, reason string) (map[string]string, error) {
-	results, err := c.call(ctx, "/internal/v1/orders:refund", request{orderSNs, reason})
+	results, err := c.call(ctx, c.changes, "/internal/v1/orders:refund", request{orderSNs, reason})
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +126,7 @@ const stateUnknown = "unknown"
 
 // Lookup implements core.Orders.
 func (c *Client) Lookup(ctx context.Context, orderSNs []string) (map[string]core.OrderDetails, error) {
-	results, err := c.call(ctx, "/internal/v1/orders:lookup", request{OrderSNs: orderSNs})
+	results, err := c.call(ctx, c.lookups, "/internal/v1/orders:lookup", request{OrderSNs: orderSNs})
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +170,7 @@ func (c *Client) send(req *http.Request) (response, error) {
 
 // post sends a request. If the response is 401 it repeats the request with the next secret: while the secrets are
 // rotated, the order service may still run with the old one. The order service refuses such a request unread.
-func (c *Client) post(ctx context.Context, path string, body []byte) (got response, err error) {
+func (c *Client) post(ctx context.Context, b *breaker, path string, body []byte) (got response, err error) {
 	for _, secret := range c.secrets {
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, bytes.NewReader(body))
 		if err != nil {
@@ -167,7 +178,7 @@ func (c *Client) post(ctx context.Context, path string, body []byte) (got respon
 		}
 		req.Header.Set("Content-Type", "application/json")
 		auth.SignInternal(req, secret)
-		got, err = c.breaker.Execute(func() (response, error) { return c.send(req) })
+		got, err = b.Execute(func() (response, error) { return c.send(req) })
 		if err != nil || got.status != http.StatusUnauthorized {
 			return got, err
 		}
@@ -176,14 +187,14 @@ func (c *Client) post(ctx context.Context, path string, body []byte) (got respon
 }
 
 // call posts a request. It fails unless the response has exactly one result for each requested order.
-func (c *Client) call(ctx context.Context, path string, body request) ([]result, error) {
+func (c *Client) call(ctx context.Context, b *breaker, path string, body request) ([]result, error) {
 	raw, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	got, err := c.post(ctx, path, raw)
+	got, err := c.post(ctx, b, path, raw)
 	if err != nil {
 		return nil, fmt.Errorf("order service: %w", err)
 	}

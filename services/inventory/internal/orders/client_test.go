@@ -1,6 +1,7 @@
 package orders
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -90,6 +91,35 @@ func TestTheBreakerLetsFewCallsThroughDuringAnOutage(t *testing.T) {
 	status.Store(http.StatusOK)
 	require.Eventually(t, func() bool { return call() == nil }, 30*time.Second, 10*time.Millisecond)
 	require.Equal(t, "closed", c.Breaker())
+}
+
+// Lookups have short time-outs and are on behalf of merchants who read lists. Their failures do not stop closings.
+func TestFailedLookupsDoNotStopClosings(t *testing.T) {
+	ended := make(chan struct{})
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/internal/v1/orders:lookup" {
+			<-ended // longer than the time-out
+			return
+		}
+		_, _ = w.Write([]byte(`{"results":[{"order_sn":"1","outcome":"closed"}]}`))
+	}))
+	t.Cleanup(srv.Close)
+	t.Cleanup(func() { close(ended) })
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	c := New(srv.URL, []string{"s3cret"}, transport)
+	for range failures {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		_, err := c.Lookup(ctx, []string{"1"})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		cancel()
+	}
+	require.Equal(t, "open", c.LookupBreaker())
+	require.Equal(t, "closed", c.Breaker())
+	_, err := c.Close(t.Context(), []string{"1"}, "expired")
+	require.NoError(t, err)
+	_, err = c.Refund(t.Context(), []string{"1"}, "no_stock")
+	require.NoError(t, err)
 }
 
 // During a rotation each process of inventory meets processes of order with the secrets of the step before or after.
