@@ -50,8 +50,10 @@ func production(changes ...string) map[string]string {
 
 // published has the settings for published keys.
 func published(changes ...string) map[string]string {
-	return production(append([]string{"AUTH_HS256_SECRET=", "AUTH_JWKS_URL=https://idp.example/keys", "AUTH_AUDIENCE=shop",
-		"AUTH_ISSUER=https://idp.example/"}, changes...)...)
+	return production(append([]string{
+		"AUTH_HS256_SECRET=", "AUTH_JWKS_URL=https://idp.example/keys", "AUTH_AUDIENCE=shop",
+		"AUTH_ISSUER=https://idp.example/",
+	}, changes...)...)
 }
 
 func TestLoadDefaults(t *testing.T) {
