@@ -163,8 +163,8 @@ func refuse(w http.ResponseWriter, r *http.Request, f rules.Refusal) {
 	problem.Write(w, r, discard, contract.Refuse(code, detail).With("violated_policies", f.Violated).After(f.RetryAfter))
 }
 
-// merchantOf returns the merchant for whom the caller acts. An operator who acts for none counts alone. (No merchant id
-// has a colon.)
+// merchantOf returns the merchant that the caller acts for. An operator without a merchant has a limit of their own.
+// (No merchant id has a colon.)
 func merchantOf(r *http.Request) string {
 	id := auth.From(r.Context())
 	if id.MerchantID == "" && id.UserID != "" {

@@ -150,7 +150,7 @@ func (r claimRules) rolesOf(c jwt.MapClaims) ([]Role, error) {
 	return roles, nil
 }
 
-// merchantOf returns the merchant for whom a caller with a role acts, "" for none.
+// merchantOf returns the merchant that a caller with a role acts for, "" for none.
 func (r claimRules) merchantOf(c jwt.MapClaims) (string, error) {
 	value, found := find(c, r.merchant)
 	if !found {

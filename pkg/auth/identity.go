@@ -26,7 +26,7 @@ const (
 type Identity struct {
 	UserID string
 	Roles  []Role
-	// MerchantID names the merchant for whom the caller acts. It is "" for a caller without a role, and for an operator
+	// MerchantID names the merchant that the caller acts for. It is "" for a caller without a role, and for an operator
 	// who acts for no merchant.
 	MerchantID string
 }

@@ -223,7 +223,7 @@ func (m *realm) addDeadLetter(activity, text string) (id string) {
 	return id
 }
 
-// step makes one call. It checks that only the rows of the owner change to whom the called object belongs. Reading the
+// step makes one call. It checks that only the rows of the owner of the called object change. Reading the
 // rows takes longer than the call, so it does so for only some of the calls that are refused because of the role.
 func (m *realm) step(op apitest.Operation, who borderCaller) {
 	if m.calls[op.ID] == nil {

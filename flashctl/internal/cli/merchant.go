@@ -22,7 +22,7 @@ func (m *merchantID) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// merchantFlag selects the merchant for whom a command acts.
+// merchantFlag selects the merchant that a command acts for.
 type merchantFlag struct {
 	Merchant merchantID `help:"Id of the merchant to act for; by default the token names none, and the services decide."`
 }

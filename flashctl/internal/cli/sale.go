@@ -64,7 +64,7 @@ type activityArg struct {
 	Activity string `arg:"" help:"Id of the sale."`
 }
 
-// ownActivityArg is an activity, and the merchant for whom a command of "sale" acts.
+// ownActivityArg is an activity, and the merchant that a command of "sale" acts for.
 type ownActivityArg struct {
 	activityArg
 	merchantFlag

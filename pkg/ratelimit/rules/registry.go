@@ -21,7 +21,7 @@ type Options struct {
 	Conn *ratelimit.Conn
 	// User returns the verified user of a request, for rules by user. Without it all requests count as anonymous.
 	User func(*http.Request) (id string, ok bool)
-	// Merchant returns the verified merchant for whom a request is made, for rules by merchant. Without it all requests
+	// Merchant returns the verified merchant of the caller, for rules by merchant. Without it all requests
 	// count as those of one merchant.
 	Merchant func(*http.Request) string
 	// Route returns the name of the route of a request, for rules by route. Without it all requests count as one

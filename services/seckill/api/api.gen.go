@@ -130,7 +130,7 @@ type DevToken struct {
 
 // DevTokenRequest defines model for DevTokenRequest.
 type DevTokenRequest struct {
-	// MerchantId the merchant for whom the caller acts; by default none
+	// MerchantId the merchant that the caller acts for; by default none
 	MerchantId *string                 `json:"merchant_id,omitempty"`
 	Roles      *[]DevTokenRequestRoles `json:"roles,omitempty"`
 	UserId     string                  `json:"user_id"`

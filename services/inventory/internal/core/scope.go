@@ -23,7 +23,7 @@ func (s Scope) Limit() (merchantID string, limited bool) { return s.merchantID, 
 // Caller is the caller of the merchants' API.
 type Caller struct {
 	UserID string // recorded with each change
-	// MerchantID is the merchant for whom the caller acts, who owns what the caller creates. It is "" for an operator
+	// MerchantID is the merchant that the caller acts for, who owns what the caller creates. It is "" for an operator
 	// who acts for no merchant.
 	MerchantID string
 	Operator   bool
