@@ -38,7 +38,12 @@ type Migration struct {
 //
 // On MySQL an ALTER waits until no transaction uses its table, and until then all later statements on the table wait
 // too. So an attempt ends after 3 s with nothing changed, and is repeated after a pause in which those statements run,
-// for at most 5 min. MySQL commits each such statement by itself: a file with more than one could not be repeated.
+// for at most 5 min.
+//
+// MySQL commits each change of a table by itself, before the row in goose's table of versions. A process that is killed
+// in between leaves a change that the next one does not know of. So a file must be repeatable: it creates a table with
+// IF NOT EXISTS, and looks into information_schema before it alters one. In SQLite a file and its row are one
+// transaction. dbtest.RepeatMigrations checks both.
 func Migrate(ctx context.Context, db *gorm.DB, migrations fs.FS, log *slog.Logger) error {
 	return withProvider(db, migrations, func(p *goose.Provider) error {
 		up := func() (struct{}, error) {

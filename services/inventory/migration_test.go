@@ -286,3 +286,5 @@ func migrateUnderOldPods(t *testing.T, dsn string) {
 	require.Equal(t, contract.DefaultMerchant, deadLetters.Items[0].MerchantID)
 	t.Logf("%d rounds of an old pod, %d during the %s of the migration; 0 failed", old.rounds.Load(), during, ended.Sub(began))
 }
+
+func TestMigrationsCanBeRepeated(t *testing.T) { dbtest.RepeatMigrations(t, Migrations) }

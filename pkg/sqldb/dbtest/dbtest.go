@@ -75,11 +75,17 @@ func ServerDSN() string {
 	return defaultDSN
 }
 
-func open(t testing.TB, dsn string, migrations fs.FS) *gorm.DB {
+func connect(t testing.TB, dsn string) *gorm.DB {
 	t.Helper()
 	db, err := sqldb.Open(dsn, sqldb.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = sqldb.Close(db) })
+	return db
+}
+
+func open(t testing.TB, dsn string, migrations fs.FS) *gorm.DB {
+	t.Helper()
+	db := connect(t, dsn)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	require.NoError(t, sqldb.Migrate(ctx, db, migrations, slog.New(slog.DiscardHandler)), "migrate %T", migrations)

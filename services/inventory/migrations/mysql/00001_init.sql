@@ -1,5 +1,5 @@
 -- +goose Up
-CREATE TABLE products (
+CREATE TABLE IF NOT EXISTS products (
   id          BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
   name        VARCHAR(200) NOT NULL,
   description TEXT         NOT NULL,
@@ -8,7 +8,7 @@ CREATE TABLE products (
   updated_at  DATETIME(3)  NOT NULL
 ) DEFAULT CHARSET = utf8mb4;
 
-CREATE TABLE skus (
+CREATE TABLE IF NOT EXISTS skus (
   id         BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
   product_id BIGINT       NOT NULL,
   name       VARCHAR(200) NOT NULL,
@@ -19,7 +19,7 @@ CREATE TABLE skus (
 ) DEFAULT CHARSET = utf8mb4;
 
 -- version increases with every change that the gate has to receive.
-CREATE TABLE activities (
+CREATE TABLE IF NOT EXISTS activities (
   id             BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
   title          VARCHAR(200) NOT NULL,
   state          VARCHAR(16)  CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
@@ -36,7 +36,7 @@ CREATE TABLE activities (
   KEY activities_gates (state, ends_at)
 ) DEFAULT CHARSET = utf8mb4;
 
-CREATE TABLE stocks (
+CREATE TABLE IF NOT EXISTS stocks (
   activity_id BIGINT      NOT NULL,
   sku_id      BIGINT      NOT NULL,
   price       BIGINT      NOT NULL,
@@ -51,7 +51,7 @@ CREATE TABLE stocks (
   CONSTRAINT stocks_sum CHECK (available + reserved + sold = total)
 ) DEFAULT CHARSET = utf8mb4;
 
-CREATE TABLE allowances (
+CREATE TABLE IF NOT EXISTS allowances (
   activity_id BIGINT      NOT NULL,
   user_id     VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
   held        BIGINT      NOT NULL,
@@ -60,7 +60,7 @@ CREATE TABLE allowances (
 ) DEFAULT CHARSET = utf8mb4;
 
 -- The ledger. republish_at is set exactly as long as a row is reserved and its order is not known to inventory.
-CREATE TABLE reservations (
+CREATE TABLE IF NOT EXISTS reservations (
   order_sn          BIGINT      NOT NULL PRIMARY KEY,
   activity_id       BIGINT      NOT NULL,
   user_id           VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
@@ -85,7 +85,7 @@ CREATE TABLE reservations (
 
 -- decision: '' not decided, 'taken' the stock row contains the delta, 'refused' it never will.
 -- state stays 'intent' until the decision is in effect at the gate.
-CREATE TABLE adjustments (
+CREATE TABLE IF NOT EXISTS adjustments (
   id          BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
   activity_id BIGINT       NOT NULL,
   sku_id      BIGINT       NOT NULL,
@@ -103,7 +103,7 @@ CREATE TABLE adjustments (
 ) DEFAULT CHARSET = utf8mb4;
 
 -- fingerprint is SHA-256 over origin, topic and item without its traceparent. An item that fails again updates its row.
-CREATE TABLE dead_letters (
+CREATE TABLE IF NOT EXISTS dead_letters (
   id          BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
   fingerprint CHAR(64)     CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
   origin      VARCHAR(100) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
@@ -125,7 +125,7 @@ CREATE TABLE dead_letters (
 ) DEFAULT CHARSET = utf8mb4;
 
 -- Every change by a merchant or operator.
-CREATE TABLE changes (
+CREATE TABLE IF NOT EXISTS changes (
   id        BIGINT      NOT NULL AUTO_INCREMENT PRIMARY KEY,
   at        DATETIME(3) NOT NULL,
   who       VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
@@ -136,7 +136,7 @@ CREATE TABLE changes (
   KEY changes_of_object (object, object_id, id)
 ) DEFAULT CHARSET = utf8mb4;
 
-CREATE TABLE idempotency_keys (
+CREATE TABLE IF NOT EXISTS idempotency_keys (
     id         BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
     caller     VARCHAR(64)  CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
     method     VARCHAR(8)   CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,

@@ -5,7 +5,7 @@
 --   close_check_at: when the sweep for lost closings next checks a pending order
 --   paying_until:   set once, by the first closing that found a payment in flight; the order stays open until then
 
-CREATE TABLE orders_00 (
+CREATE TABLE IF NOT EXISTS orders_00 (
   order_sn       BIGINT       NOT NULL,
   user_id        VARCHAR(64)  NOT NULL,
   activity_id    BIGINT       NOT NULL,
@@ -32,7 +32,7 @@ CREATE TABLE orders_00 (
   CONSTRAINT orders_00_amount CHECK (amount >= 0)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
-CREATE TABLE orders_01 (
+CREATE TABLE IF NOT EXISTS orders_01 (
   order_sn       BIGINT       NOT NULL,
   user_id        VARCHAR(64)  NOT NULL,
   activity_id    BIGINT       NOT NULL,
@@ -59,7 +59,7 @@ CREATE TABLE orders_01 (
   CONSTRAINT orders_01_amount CHECK (amount >= 0)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
-CREATE TABLE orders_02 (
+CREATE TABLE IF NOT EXISTS orders_02 (
   order_sn       BIGINT       NOT NULL,
   user_id        VARCHAR(64)  NOT NULL,
   activity_id    BIGINT       NOT NULL,
@@ -86,7 +86,7 @@ CREATE TABLE orders_02 (
   CONSTRAINT orders_02_amount CHECK (amount >= 0)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
-CREATE TABLE orders_03 (
+CREATE TABLE IF NOT EXISTS orders_03 (
   order_sn       BIGINT       NOT NULL,
   user_id        VARCHAR(64)  NOT NULL,
   activity_id    BIGINT       NOT NULL,
@@ -113,7 +113,7 @@ CREATE TABLE orders_03 (
   CONSTRAINT orders_03_amount CHECK (amount >= 0)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
-CREATE TABLE orders_04 (
+CREATE TABLE IF NOT EXISTS orders_04 (
   order_sn       BIGINT       NOT NULL,
   user_id        VARCHAR(64)  NOT NULL,
   activity_id    BIGINT       NOT NULL,
@@ -140,7 +140,7 @@ CREATE TABLE orders_04 (
   CONSTRAINT orders_04_amount CHECK (amount >= 0)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
-CREATE TABLE orders_05 (
+CREATE TABLE IF NOT EXISTS orders_05 (
   order_sn       BIGINT       NOT NULL,
   user_id        VARCHAR(64)  NOT NULL,
   activity_id    BIGINT       NOT NULL,
@@ -167,7 +167,7 @@ CREATE TABLE orders_05 (
   CONSTRAINT orders_05_amount CHECK (amount >= 0)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
-CREATE TABLE orders_06 (
+CREATE TABLE IF NOT EXISTS orders_06 (
   order_sn       BIGINT       NOT NULL,
   user_id        VARCHAR(64)  NOT NULL,
   activity_id    BIGINT       NOT NULL,
@@ -194,7 +194,7 @@ CREATE TABLE orders_06 (
   CONSTRAINT orders_06_amount CHECK (amount >= 0)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
-CREATE TABLE orders_07 (
+CREATE TABLE IF NOT EXISTS orders_07 (
   order_sn       BIGINT       NOT NULL,
   user_id        VARCHAR(64)  NOT NULL,
   activity_id    BIGINT       NOT NULL,
@@ -221,7 +221,7 @@ CREATE TABLE orders_07 (
   CONSTRAINT orders_07_amount CHECK (amount >= 0)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
-CREATE TABLE orders_08 (
+CREATE TABLE IF NOT EXISTS orders_08 (
   order_sn       BIGINT       NOT NULL,
   user_id        VARCHAR(64)  NOT NULL,
   activity_id    BIGINT       NOT NULL,
@@ -248,7 +248,7 @@ CREATE TABLE orders_08 (
   CONSTRAINT orders_08_amount CHECK (amount >= 0)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
-CREATE TABLE orders_09 (
+CREATE TABLE IF NOT EXISTS orders_09 (
   order_sn       BIGINT       NOT NULL,
   user_id        VARCHAR(64)  NOT NULL,
   activity_id    BIGINT       NOT NULL,
@@ -275,7 +275,7 @@ CREATE TABLE orders_09 (
   CONSTRAINT orders_09_amount CHECK (amount >= 0)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
-CREATE TABLE orders_10 (
+CREATE TABLE IF NOT EXISTS orders_10 (
   order_sn       BIGINT       NOT NULL,
   user_id        VARCHAR(64)  NOT NULL,
   activity_id    BIGINT       NOT NULL,
@@ -302,7 +302,7 @@ CREATE TABLE orders_10 (
   CONSTRAINT orders_10_amount CHECK (amount >= 0)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
-CREATE TABLE orders_11 (
+CREATE TABLE IF NOT EXISTS orders_11 (
   order_sn       BIGINT       NOT NULL,
   user_id        VARCHAR(64)  NOT NULL,
   activity_id    BIGINT       NOT NULL,
@@ -329,7 +329,7 @@ CREATE TABLE orders_11 (
   CONSTRAINT orders_11_amount CHECK (amount >= 0)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
-CREATE TABLE orders_12 (
+CREATE TABLE IF NOT EXISTS orders_12 (
   order_sn       BIGINT       NOT NULL,
   user_id        VARCHAR(64)  NOT NULL,
   activity_id    BIGINT       NOT NULL,
@@ -356,7 +356,7 @@ CREATE TABLE orders_12 (
   CONSTRAINT orders_12_amount CHECK (amount >= 0)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
-CREATE TABLE orders_13 (
+CREATE TABLE IF NOT EXISTS orders_13 (
   order_sn       BIGINT       NOT NULL,
   user_id        VARCHAR(64)  NOT NULL,
   activity_id    BIGINT       NOT NULL,
@@ -383,7 +383,7 @@ CREATE TABLE orders_13 (
   CONSTRAINT orders_13_amount CHECK (amount >= 0)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
-CREATE TABLE orders_14 (
+CREATE TABLE IF NOT EXISTS orders_14 (
   order_sn       BIGINT       NOT NULL,
   user_id        VARCHAR(64)  NOT NULL,
   activity_id    BIGINT       NOT NULL,
@@ -410,7 +410,7 @@ CREATE TABLE orders_14 (
   CONSTRAINT orders_14_amount CHECK (amount >= 0)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
-CREATE TABLE orders_15 (
+CREATE TABLE IF NOT EXISTS orders_15 (
   order_sn       BIGINT       NOT NULL,
   user_id        VARCHAR(64)  NOT NULL,
   activity_id    BIGINT       NOT NULL,
@@ -437,7 +437,7 @@ CREATE TABLE orders_15 (
   CONSTRAINT orders_15_amount CHECK (amount >= 0)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
-CREATE TABLE order_items (
+CREATE TABLE IF NOT EXISTS order_items (
   order_sn BIGINT NOT NULL,
   line_no  INT    NOT NULL,
   sku_id   BIGINT NOT NULL,
@@ -450,7 +450,7 @@ CREATE TABLE order_items (
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
 -- paid_amount and paid_currency are what the provider reports as taken, which can differ from amount and currency.
-CREATE TABLE payments (
+CREATE TABLE IF NOT EXISTS payments (
   payment_id    BIGINT      NOT NULL,
   order_sn      BIGINT      NOT NULL,
   user_id       VARCHAR(64) NOT NULL,
@@ -468,7 +468,7 @@ CREATE TABLE payments (
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
 -- A payment is refunded in full and once, so the payment's id is the refund's id, here and at the provider.
-CREATE TABLE refunds (
+CREATE TABLE IF NOT EXISTS refunds (
   payment_id      BIGINT       NOT NULL,
   order_sn        BIGINT       NOT NULL,
   provider        VARCHAR(32)  NOT NULL,
@@ -490,7 +490,7 @@ CREATE TABLE refunds (
 
 -- Every event of a provider is stored once. handled: 'applied' if it changed a payment, 'ignored' if it was too late to
 -- change one, 'unknown' if there is no such payment.
-CREATE TABLE payment_events (
+CREATE TABLE IF NOT EXISTS payment_events (
   provider    VARCHAR(32) NOT NULL,
   event_id    VARCHAR(64) NOT NULL,
   payment_id  BIGINT      NOT NULL,
@@ -505,7 +505,7 @@ CREATE TABLE payment_events (
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
 -- The refunds that the sandbox provider has made, by refund id.
-CREATE TABLE sandbox_refunds (
+CREATE TABLE IF NOT EXISTS sandbox_refunds (
   refund_id  BIGINT      NOT NULL,
   amount     BIGINT      NOT NULL,
   currency   VARCHAR(3)  NOT NULL,

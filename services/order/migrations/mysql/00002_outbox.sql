@@ -1,6 +1,6 @@
 -- +goose Up
 -- The table of pkg/outbox.
-CREATE TABLE outbox (
+CREATE TABLE IF NOT EXISTS outbox (
     id            BIGINT      NOT NULL AUTO_INCREMENT PRIMARY KEY,
     topic         VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
     msg_key       VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT '',

@@ -1,6 +1,6 @@
 -- +goose Up
 -- The table of pkg/idempotency.
-CREATE TABLE idempotency_keys (
+CREATE TABLE IF NOT EXISTS idempotency_keys (
     id         BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
     caller     VARCHAR(64)  CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
     method     VARCHAR(8)   CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,

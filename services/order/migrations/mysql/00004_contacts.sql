@@ -2,7 +2,7 @@
 -- The descriptions of activities from inventory's deductions, for the lists of orders and for the time until which
 -- contacts are kept. skus is a JSON list of {sku_id, name}. as_of is inventory's time when it read them; a later one
 -- replaces them.
-CREATE TABLE activities (
+CREATE TABLE IF NOT EXISTS activities (
   activity_id BIGINT       NOT NULL,
   title       VARCHAR(200) NOT NULL,
   ends_at     DATETIME(3)  NOT NULL,
@@ -14,7 +14,7 @@ CREATE TABLE activities (
 -- The buyer's contact of an order, encrypted with the key key_id and bound to the order_sn.
 --   kept_from: the end of the activity, or the creation of the order if that end is not known; the sweep deletes the
 --              contact CONTACT_KEEP later
-CREATE TABLE contacts (
+CREATE TABLE IF NOT EXISTS contacts (
   order_sn    BIGINT          NOT NULL,
   user_id     VARCHAR(64)     NOT NULL,
   activity_id BIGINT          NOT NULL,
