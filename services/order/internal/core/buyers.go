@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"flashsale.internal/pkg/contract"
 )
@@ -136,19 +137,28 @@ func (s *Service) Cancel(ctx context.Context, userID, orderSN string) (Order, er
 	if !s.shards.Belongs(orderSN, userID) {
 		return Order{}, errNoOrder
 	}
+	var o Order
 	cancelled := false
-	err := s.store.InTx(ctx, "cancel transaction", func(tx Tx) error {
+	err := s.store.InTx(ctx, "cancel transaction", func(tx Tx) (err error) {
 		cancelled = false
-		o, err := lockOwnOrder(tx, userID, orderSN)
-		if err != nil {
+		if o, err = lockOwnOrder(tx, userID, orderSN); err != nil {
+			return err
+		}
+		// Read before the commit: after it, a failed read would report a cancellation that is done as failed.
+		if o.Refunds, err = tx.RefundsOf(orderSN); err != nil {
 			return err
 		}
 		switch o.State {
 		case Closed:
 			return nil
 		case Pending:
+			now := s.now()
+			if err := s.closePending(tx, []Order{o}, ReasonCancelled, now); err != nil {
+				return err
+			}
+			o.State, o.ClosedAt, o.CloseReason = Closed, now, ReasonCancelled
 			cancelled = true
-			return s.closePending(tx, []Order{o}, ReasonCancelled)
+			return nil
 		default:
 			return contract.Refuse(contract.CodeStateConflict,
 				"The order is "+string(o.State)+" and cannot be cancelled.").With("state", o.State)
@@ -160,15 +170,14 @@ func (s *Service) Cancel(ctx context.Context, userID, orderSN string) (Order, er
 	if cancelled {
 		s.rec.Closed(ctx, ReasonCancelled, 1)
 	}
-	return s.Order(ctx, userID, orderSN)
+	return o, nil
 }
 
 // closePending closes pending orders that tx has locked, and adds their events for inventory to the outbox.
-func (s *Service) closePending(tx Tx, orders []Order, reason string) error {
+func (s *Service) closePending(tx Tx, orders []Order, reason string, now time.Time) error {
 	if len(orders) == 0 {
 		return nil
 	}
-	now := s.now()
 	sns := make([]string, len(orders))
 	events := make([]contract.OrderEvent, len(orders))
 	for i, o := range orders {

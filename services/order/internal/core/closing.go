@@ -76,7 +76,7 @@ func (s *Service) CloseOrders(ctx context.Context, orderSNs []string, reason str
 				return err
 			}
 		}
-		return s.closePending(tx, closing, reason)
+		return s.closePending(tx, closing, reason, now)
 	})
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -11,8 +12,10 @@ import (
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/sqldb/dbtest"
+	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/order"
 	"flashsale.internal/services/order/internal/core"
+	"flashsale.internal/services/order/internal/store"
 )
 
 func TestPaying(t *testing.T) {
@@ -284,6 +287,37 @@ func TestCancelling(t *testing.T) {
 		require.Equal(t, core.CloseClosed, w.close(t, core.ReasonExpired, d.OrderSN)[0].Outcome)
 		require.Len(t, w.outbox(t), 1)
 		require.Equal(t, map[string]int{core.ReasonCancelled: 1}, w.recorder.closed)
+	})
+}
+
+// blindStore cannot read an order outside of a transaction.
+type blindStore struct{ core.Store }
+
+func (blindStore) Order(context.Context, string) (core.Order, bool, error) {
+	return core.Order{}, false, contract.Refuse(contract.CodeUnavailable, "no connection")
+}
+
+// A cancellation that is committed is reported as done, whatever fails after its commit.
+func TestACancellationNeedsNoReadAfterItsCommit(t *testing.T) {
+	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		blind := w.serviceOn(t, blindStore{store.New(db, telemetry.Discard(t), nil)})
+		d := w.created(t, "u1")
+		p := w.started(t, d, "k")
+		tooLittle := success(p.PaymentID)
+		tooLittle.Amount--
+		_, err := w.Callback(t.Context(), tooLittle)
+		require.NoError(t, err)
+
+		o, err := blind.Cancel(t.Context(), "u1", d.OrderSN)
+		require.NoError(t, err)
+		require.Equal(t, core.Closed, o.State)
+		require.Len(t, o.Refunds, 1)
+		require.Equal(t, w.get(t, d), o)
+		w.clock.advance(time.Minute)
+		again, err := blind.Cancel(t.Context(), "u1", d.OrderSN)
+		require.NoError(t, err)
+		require.Equal(t, o, again)
 	})
 }
 

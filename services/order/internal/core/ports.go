@@ -75,6 +75,7 @@ type Tx interface {
 	InsertPaymentEvent(e PaymentEvent) error
 	UpdatePaymentEvent(provider, eventID string, from, to Handled) (int, error)
 	InsertRefund(r Refund) error
+	RefundsOf(orderSN string) ([]Refund, error) // oldest first
 
 	PutContact(c SealedContact) error // replaces an earlier one
 	LockActivity(id string) (contract.ActivityInfo, bool, error)

@@ -53,8 +53,12 @@ func newWorld(t testing.TB, db *gorm.DB) *world {
 
 // service returns a core on the same store, clock and bus, with other providers.
 func (w *world) service(t testing.TB, providers ...core.Provider) *core.Service {
-	tel := telemetry.Discard(t)
-	return core.New(store.New(w.db, tel, nil), publisher.New(w.bus, tel), shards.Genes{}, w.recorder, providers, w.sealer, core.Options{
+	return w.serviceOn(t, store.New(w.db, telemetry.Discard(t), nil), providers...)
+}
+
+func (w *world) serviceOn(t testing.TB, s core.Store, providers ...core.Provider) *core.Service {
+	pub := publisher.New(w.bus, telemetry.Discard(t))
+	return core.New(s, pub, shards.Genes{}, w.recorder, providers, w.sealer, core.Options{
 		Now: w.clock.Now, RefundFirstRetry: time.Second, RefundTimeout: time.Second, RefundAttempts: 8,
 	})
 }

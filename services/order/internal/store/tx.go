@@ -273,6 +273,12 @@ func (t *tx) InsertRefund(r core.Refund) error {
 	}).Error
 }
 
+func (t *tx) RefundsOf(orderSN string) ([]core.Refund, error) {
+	orders := []core.Order{{OrderSN: orderSN}}
+	err := fillRefunds(t.db, orders)
+	return orders[0].Refunds, err
+}
+
 func key(c core.Call) idempotency.Key {
 	return idempotency.Key{
 		Caller: c.Caller, Method: c.Method, Path: c.Path, Value: c.Key, BodyHash: idempotency.HashBody(c.Body),
