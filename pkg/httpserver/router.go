@@ -115,9 +115,14 @@ func PathParam(r *http.Request, name string) string {
 
 // Timeout is middleware that cancels a request's context after d.
 func Timeout(d time.Duration) func(http.Handler) http.Handler {
+	return TimeoutOf(func(*http.Request) time.Duration { return d })
+}
+
+// TimeoutOf is Timeout with a time-out that depends on the request.
+func TimeoutOf(timeout func(*http.Request) time.Duration) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			ctx, cancel := context.WithTimeout(r.Context(), d)
+			ctx, cancel := context.WithTimeout(r.Context(), timeout(r))
 			defer cancel()
 			next.ServeHTTP(w, r.WithContext(ctx))
 		})

@@ -126,8 +126,6 @@ func acceptsCSV(r *http.Request) bool {
 	return quality["text/csv"] > 0 && quality["text/csv"] >= quality["application/json"]
 }
 
-func acceptsJSON(r *http.Request) bool { return !acceptsCSV(r) }
-
 const csvPage = 1000
 
 // lookupBudget bounds the lookups of one export. When it is used up, the rest is sent without the columns of orders, so

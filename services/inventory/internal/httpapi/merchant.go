@@ -31,6 +31,14 @@ const reconcileTimeout = 55 * time.Second
 // write time-out.
 const exportTimeout = 55 * time.Second
 
+// pageOrExportTimeout is the time-out of a request for a list that may be an export.
+func pageOrExportTimeout(r *http.Request) time.Duration {
+	if acceptsCSV(r) {
+		return exportTimeout
+	}
+	return callTimeout
+}
+
 // Merchant serves the API for merchants and operators.
 type Merchant struct {
 	core       *core.Service
@@ -77,8 +85,7 @@ func NewMerchant(
 		r.With(read).Get("/v1/merchant/activities/{activity_id}/stock", w.GetStock)
 	})
 	r.Group(func(r chi.Router) {
-		r.Use(byAddress, when(acceptsCSV, httpserver.Timeout(exportTimeout)),
-			when(acceptsJSON, httpserver.Timeout(callTimeout)), verifier.Require(auth.Merchant))
+		r.Use(byAddress, httpserver.TimeoutOf(pageOrExportTimeout), verifier.Require(auth.Merchant))
 		r.With(read, export).Get("/v1/merchant/activities/{activity_id}/orders", w.ListActivityOrders)
 	})
 	r.Group(func(r chi.Router) {
