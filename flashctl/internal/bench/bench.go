@@ -59,7 +59,8 @@ type bench struct {
 // ErrWrong is returned by Run when purchases, ledger, orders and stock do not agree at the end.
 var ErrWrong = errors.New("something was lost or sold twice")
 
-// Run measures everything. It returns the report with ErrWrong, too.
+// Run measures everything and ends its sales. After an error, too, the report is complete if its Took is set: the books
+// are wrong (ErrWrong), or a sale could not be ended.
 func Run(ctx context.Context, cfg Config) (Report, error) {
 	b := &bench{cfg: cfg, began: time.Now(), http: &http.Client{Timeout: 10 * time.Second}}
 	stop, err := b.start(ctx)
@@ -67,6 +68,12 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 		return Report{}, err
 	}
 	defer stop()
+	err = b.measureAll(ctx)
+	return b.report, errors.Join(err, b.endSales(ctx))
+}
+
+// measureAll fills the report.
+func (b *bench) measureAll(ctx context.Context) (err error) {
 	for _, measurement := range []struct {
 		name string
 		run  func(context.Context) error
@@ -79,23 +86,37 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 		{"steady", b.steady},
 		{"closing", b.closing},
 	} {
-		if cfg.Only != "" && measurement.name != "" && cfg.Only != measurement.name {
+		if b.cfg.Only != "" && measurement.name != "" && b.cfg.Only != measurement.name {
 			continue
 		}
 		if err := measurement.run(ctx); err != nil {
-			return b.report, fmt.Errorf("%s: %w", measurement.name, err)
+			return fmt.Errorf("%s: %w", measurement.name, err)
 		}
 	}
 	b.logf("checking the books")
 	if b.report.Books, err = b.checkBooks(ctx); err != nil {
-		return b.report, err
+		return err
 	}
 	b.report.Memory = b.procs.memory()
 	b.report.Took = time.Since(b.began)
 	if len(b.report.Books.Wrong) > 0 {
-		return b.report, ErrWrong
+		return ErrWrong
 	}
-	return b.report, nil
+	return nil
+}
+
+// endSales ends the sales of the run, also after an error or interrupt: sales that have not ended count for the quota of
+// their merchant.
+func (b *bench) endSales(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+	defer cancel()
+	var errs []error
+	for _, s := range b.sales {
+		if err := b.merchant.Change(ctx, s.id, "end"); err != nil {
+			errs = append(errs, fmt.Errorf("end sale %s: %w", s.id, err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (b *bench) logf(format string, args ...any) {

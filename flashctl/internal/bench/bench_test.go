@@ -11,12 +11,14 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"flashsale.internal/flashctl/client"
 	"flashsale.internal/flashctl/internal/latency"
 	"flashsale.internal/flashctl/internal/load"
 )
@@ -90,6 +92,33 @@ func TestFindProcessesReadsPidFiles(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "redis.pid"), []byte("none"), 0o600))
 	_, err = findProcesses(dir)
 	require.ErrorContains(t, err, "redis")
+}
+
+func TestSalesAreEnded(t *testing.T) {
+	var mu sync.Mutex
+	ended := map[string]bool{}
+	merchants := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		ended[r.URL.Path] = true
+		if r.URL.Path == "/v1/merchant/activities/8/end" {
+			w.WriteHeader(http.StatusConflict)
+		}
+	}))
+	t.Cleanup(merchants.Close)
+	c := client.New(client.Single(merchants.URL), client.Options{})
+	t.Cleanup(c.Close)
+	b := &bench{merchant: c.As("token"), sales: []*sale{{id: "7"}, {id: "8"}, {id: "9"}}}
+	interrupted, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := b.endSales(interrupted)
+	require.ErrorContains(t, err, "end sale 8")
+	require.NotContains(t, err.Error(), "end sale 9")
+	mu.Lock()
+	defer mu.Unlock()
+	for _, id := range []string{"7", "8", "9"} {
+		require.True(t, ended["/v1/merchant/activities/"+id+"/end"], id)
+	}
 }
 
 func TestMediansAndRatios(t *testing.T) {
