@@ -82,7 +82,7 @@ func code(t *testing.T, resp *http.Response) string {
 }
 
 func TestHS256Tokens(t *testing.T) {
-	v := verifier(t, settings.Auth{HS256Secrets: []string{secret}, Audience: "shop", Issuer: "idp"})
+	v := verifier(t, settings.Auth{Lenient: true, HS256Secrets: []string{secret}, Audience: "shop", Issuer: "idp"})
 	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
 	require.NoError(t, err)
 	hs := func(c jwt.MapClaims) string { return sign(t, jwt.SigningMethodHS256, []byte(secret), "", c) }
@@ -134,8 +134,29 @@ func TestHS256Tokens(t *testing.T) {
 	}
 }
 
+// A verifier is lenient only if its settings say so, as those of Load outside of production do.
+func TestSettingsThatWereNotLoadedAreStrict(t *testing.T) {
+	strict := verifier(t, settings.Auth{HS256Secrets: []string{secret}})
+	lenient := verifier(t, settings.Auth{Lenient: true, HS256Secrets: []string{secret}})
+	bearer := func(changes ...any) string {
+		return "Bearer " + sign(t, jwt.SigningMethodHS256, []byte(secret), "", good(changes...))
+	}
+	for name, c := range map[string]struct {
+		token string
+		want  int
+	}{
+		"no iat":      {bearer(), http.StatusUnauthorized},
+		"no merchant": {bearer("iat", time.Now().Unix(), "roles", []Role{Merchant}), http.StatusForbidden},
+	} {
+		resp, _ := call(strict, c.token, Merchant)
+		require.Equal(t, c.want, resp.StatusCode, name)
+	}
+	resp, _ := call(lenient, bearer("roles", []Role{Merchant}), Merchant)
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+}
+
 func TestTwoAuthorizationHeadersAreRefused(t *testing.T) {
-	v := verifier(t, settings.Auth{HS256Secrets: []string{secret}})
+	v := verifier(t, settings.Auth{Lenient: true, HS256Secrets: []string{secret}})
 	token, err := Mint(secret, Identity{UserID: "42"}, time.Minute)
 	require.NoError(t, err)
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -147,7 +168,7 @@ func TestTwoAuthorizationHeadersAreRefused(t *testing.T) {
 }
 
 func TestRoles(t *testing.T) {
-	v := verifier(t, settings.Auth{HS256Secrets: []string{secret}})
+	v := verifier(t, settings.Auth{Lenient: true, HS256Secrets: []string{secret}})
 	for name, c := range map[string]struct {
 		has, needs []Role
 		status     int
@@ -174,7 +195,7 @@ func TestRoles(t *testing.T) {
 }
 
 func TestMint(t *testing.T) {
-	v := verifier(t, settings.Auth{HS256Secrets: []string{secret}, Audience: "shop", Issuer: "idp"})
+	v := verifier(t, settings.Auth{Lenient: true, HS256Secrets: []string{secret}, Audience: "shop", Issuer: "idp"})
 	want := Identity{UserID: "a.b-c_1", Roles: []Role{Merchant}, MerchantID: "m-1"}
 	token, err := MintFor(secret, want, time.Minute, "shop", "idp")
 	require.NoError(t, err)
@@ -269,7 +290,7 @@ func (p *provider) verifier(t *testing.T) *Verifier {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(client.CloseIdleConnections)
-	v, err := NewVerifier(settings.Auth{JWKSURL: p.URL}, client)
+	v, err := NewVerifier(settings.Auth{Lenient: true, JWKSURL: p.URL}, client)
 	require.NoError(t, err)
 	return v
 }

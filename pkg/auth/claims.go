@@ -27,7 +27,7 @@ type claimRules struct {
 func newClaimRules(s settings.Auth) claimRules {
 	s = s.WithDefaults()
 	r := claimRules{
-		maxLife: s.MaxLife, issuedAtRequired: s.Strict,
+		maxLife: s.MaxLife, issuedAtRequired: !s.Lenient,
 		user: s.UserClaim, roles: s.RolesClaim, merchant: s.MerchantClaim, defaultMerchant: s.DefaultMerchant,
 	}
 	for _, typ := range s.Types {
@@ -35,7 +35,7 @@ func newClaimRules(s settings.Auth) claimRules {
 	}
 	// A development token means the one merchant of a small installation. A provider's token without the claim may be
 	// a mistake in the provider's settings, which must not give the rights of an existing merchant.
-	if r.defaultMerchant == "" && !s.Strict && s.JWKSURL == "" {
+	if r.defaultMerchant == "" && s.Lenient && s.JWKSURL == "" {
 		r.defaultMerchant = contract.DefaultMerchant
 	}
 	return r

@@ -30,8 +30,9 @@ type Auth struct {
 	// DefaultMerchant is the merchant of a token that has a role and no merchant claim.
 	DefaultMerchant string `env:"AUTH_DEFAULT_MERCHANT"`
 
-	// Strict is set by Load with APP_ENV=production: a token needs an iat, and a merchant's token a merchant.
-	Strict bool
+	// Lenient is set by Load unless APP_ENV is production: a token needs no iat, and with shared secrets a merchant's
+	// token without a merchant is of the merchant contract.DefaultMerchant.
+	Lenient bool
 }
 
 // Defaults of Auth.
@@ -78,9 +79,9 @@ func (a *Auth) developmentDefaults() {
 	}
 }
 
-// Validate reports the first wrong setting. It sets Strict.
+// Validate reports the first wrong setting. It sets Lenient.
 func (a *Auth) Validate(production bool) error {
-	a.Strict = production
+	a.Lenient = !production
 	if err := a.checkClaims(); err != nil {
 		return err
 	}

@@ -68,8 +68,7 @@ func TestLoadDefaults(t *testing.T) {
 	require.Equal(t, []string{DevelopmentAuthSecret}, c.HS256Secrets)
 	require.Equal(t, []string{DevelopmentInternalSecret}, c.Internal.Secrets)
 	require.Equal(t, c.Auth, c.WithDefaults(), "the defaults of the tags and those of an empty Auth are the same")
-	require.Equal(t, Auth{HS256Secrets: c.HS256Secrets}.WithDefaults(), c.Auth)
-	require.False(t, c.Strict)
+	require.Equal(t, Auth{HS256Secrets: c.HS256Secrets, Lenient: true}.WithDefaults(), c.Auth)
 }
 
 func TestLoadReads(t *testing.T) {
@@ -109,7 +108,7 @@ func TestProductionIsAccepted(t *testing.T) {
 	var c config
 	require.NoError(t, Load(&c, production()))
 	require.True(t, c.Production())
-	require.True(t, c.Strict)
+	require.False(t, c.Lenient)
 	c = config{}
 	require.NoError(t, Load(&c, published()))
 	c = config{}

@@ -46,7 +46,7 @@ func newShop(t *testing.T, db *gorm.DB, changes ...func(*Config)) *shop {
 	tel := telemetry.Discard(t)
 	b := inproc.New(inproc.Options{}, tel.Log)
 	t.Cleanup(func() { _ = b.Close(context.Background()) })
-	cfg := Config{Auth: settings.Auth{HS256Secrets: []string{testSecret}}, Internal: settings.Internal{Secrets: []string{"x"}}}
+	cfg := Config{Auth: settings.Auth{Lenient: true, HS256Secrets: []string{testSecret}}, Internal: settings.Internal{Secrets: []string{"x"}}}
 	for _, change := range changes {
 		change(&cfg)
 	}

@@ -56,7 +56,7 @@ func TestItStartsBeforeItsDependencies(t *testing.T) {
 	b := inproc.New(inproc.Options{RetryMin: 20 * time.Millisecond, RetryMax: 100 * time.Millisecond}, tel.Log)
 	t.Cleanup(func() { _ = b.Close(context.Background()) })
 	svc, err := New(Config{
-		Auth: settings.Auth{HS256Secrets: []string{testSecret}}, Internal: settings.Internal{Secrets: []string{"x"}},
+		Auth: settings.Auth{Lenient: true, HS256Secrets: []string{testSecret}}, Internal: settings.Internal{Secrets: []string{"x"}},
 		KeepEvery: 50 * time.Millisecond, SweepEvery: 50 * time.Millisecond,
 	}, Deps{DB: db, Redis: rdb, Bus: b, Telemetry: tel})
 	require.NoError(t, err)
@@ -138,7 +138,7 @@ func TestSpansOfALanding(t *testing.T) {
 	tel, recorder := telemetry.Recording()
 	w := newWorld(t, dbtest.SQLite(t, Migrations))
 	a := w.sale(1, 5)
-	svc, err := New(Config{Auth: settings.Auth{HS256Secrets: []string{testSecret}}, Internal: settings.Internal{Secrets: []string{"x"}}}, Deps{DB: w.db, Redis: w.rdb, Bus: discardBus{w.broker}, Telemetry: tel})
+	svc, err := New(Config{Auth: settings.Auth{Lenient: true, HS256Secrets: []string{testSecret}}, Internal: settings.Internal{Secrets: []string{"x"}}}, Deps{DB: w.db, Redis: w.rdb, Bus: discardBus{w.broker}, Telemetry: tel})
 	require.NoError(t, err)
 	w.parts.Recorder = svc.recorder
 	r := w.buy(a, "u1")
