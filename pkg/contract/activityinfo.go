@@ -135,12 +135,15 @@ func (m *deductionMessage) body() []byte {
 // DecodeDeductions is Decode for deductions. It also returns the usable descriptions of activities. A description that
 // is not usable is left out, since no deduction depends on it.
 func DecodeDeductions(body []byte) (good []Deduction, bad []BadItem, about []ActivityInfo) {
-	good, bad, raw := decode[Deduction](body)
-	var list []json.RawMessage
-	if len(raw) == 0 || json.Unmarshal(raw, &list) != nil {
+	good, bad = Decode[Deduction](body)
+	var e struct {
+		V          int               `json:"v"`
+		Activities []json.RawMessage `json:"activities"`
+	}
+	if json.Unmarshal(body, &e) != nil || e.V != 1 {
 		return good, bad, nil
 	}
-	for _, one := range list {
+	for _, one := range e.Activities {
 		var a ActivityInfo
 		if json.Unmarshal(one, &a) == nil && a.Validate() == nil {
 			about = append(about, a)

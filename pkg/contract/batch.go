@@ -108,29 +108,22 @@ func appendList(body []byte, values []json.RawMessage) []byte {
 // Decode unpacks a message body. It returns items that do not parse or validate separately, so that a bad item never
 // blocks the others. A body that is not a message is returned as one bad item.
 func Decode[T Item](body []byte) (good []T, bad []BadItem) {
-	good, bad, _ = decode[T](body)
-	return good, bad
-}
-
-// decode is Decode. It also returns the member activities, which only messages of deductions have.
-func decode[T Item](body []byte) (good []T, bad []BadItem, activities json.RawMessage) {
-	if all, activities, ok := decodeGood[T](body); ok {
-		return all, nil, activities
+	if all, ok := decodeGood[T](body); ok {
+		return all, nil
 	}
 	var e struct {
-		V          int             `json:"v"`
-		Items      once            `json:"items"`
-		Activities json.RawMessage `json:"activities"`
+		V     int  `json:"v"`
+		Items once `json:"items"`
 	}
 	if err := json.Unmarshal(body, &e); err != nil {
-		return nil, []BadItem{{Raw: body, Err: fmt.Errorf("not a message: %w", err)}}, nil
+		return nil, []BadItem{{Raw: body, Err: fmt.Errorf("not a message: %w", err)}}
 	}
 	if e.V != 1 {
-		return nil, []BadItem{{Raw: body, Err: fmt.Errorf("version %d is unknown", e.V)}}, nil
+		return nil, []BadItem{{Raw: body, Err: fmt.Errorf("version %d is unknown", e.V)}}
 	}
 	if len(e.Items) == 0 {
 		// Encode makes no such message. Acknowledging it would hide the fault of its sender.
-		return nil, []BadItem{{Raw: body, Err: errors.New("no items")}}, nil
+		return nil, []BadItem{{Raw: body, Err: errors.New("no items")}}
 	}
 	for _, raw := range e.Items {
 		var item T
@@ -144,7 +137,7 @@ func decode[T Item](body []byte) (good []T, bad []BadItem, activities json.RawMe
 		}
 		good = append(good, item)
 	}
-	return good, bad, e.Activities
+	return good, bad
 }
 
 // once is a list of items that fails to decode when the message holds two lists: encoding/json would silently drop the
@@ -167,19 +160,18 @@ func twoLists(body []byte) bool {
 
 // decodeGood decodes a message without faults, as nearly all are, in one pass instead of three. At any fault it
 // returns false, and Decode finds the item at fault.
-func decodeGood[T Item](body []byte) ([]T, json.RawMessage, bool) {
+func decodeGood[T Item](body []byte) ([]T, bool) {
 	var e struct {
-		V          int             `json:"v"`
-		Items      []T             `json:"items"`
-		Activities json.RawMessage `json:"activities"`
+		V     int `json:"v"`
+		Items []T `json:"items"`
 	}
 	if twoLists(body) || json.Unmarshal(body, &e) != nil || e.V != 1 || len(e.Items) == 0 {
-		return nil, nil, false
+		return nil, false
 	}
 	for _, item := range e.Items {
 		if item.Validate() != nil {
-			return nil, nil, false
+			return nil, false
 		}
 	}
-	return e.Items, e.Activities, true
+	return e.Items, true
 }
