@@ -12,7 +12,7 @@ import (
 	"flashsale.internal/services/inventory/internal/sweep"
 )
 
-// Config holds the settings of the service itself. A zero value stands for its default.
+// Config holds the settings of the service itself. New gives a zero value its default.
 type Config struct {
 	settings.Auth
 	settings.Internal
@@ -55,7 +55,8 @@ type Config struct {
 	Consumers int `env:"INVENTORY_CONSUMERS" envDefault:"4"` // concurrent messages of each topic
 }
 
-// Check reports the first setting out of range.
+// Check reports the first setting out of range. A quota of zero is out of range: an operator who sets it may mean that a
+// merchant may have nothing, or that there is no quota.
 func (c Config) Check() error {
 	if u, err := url.Parse(c.OrderURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return settings.Wrong("ORDER_INTERNAL_URL", "is not an http or https URL")
@@ -85,11 +86,10 @@ func (c Config) Check() error {
 	switch {
 	case c.ReconcileConfirmations < 0 || c.ReconcileConfirmations > 20:
 		return settings.Wrong("INVENTORY_RECONCILE_CONFIRMATIONS", "is %d and must be 1 to 20", c.ReconcileConfirmations)
-	case c.MaxActivities < 0 || c.MaxActivities > 10_000:
-		return settings.Wrong("MERCHANT_MAX_ACTIVITIES", "is %d and must be 1 to 10000, or 0 for the default",
-			c.MaxActivities)
-	case c.MaxSKUs < 0 || c.MaxSKUs > 1_000_000:
-		return settings.Wrong("MERCHANT_MAX_SKUS", "is %d and must be 1 to 1000000, or 0 for the default", c.MaxSKUs)
+	case c.MaxActivities < 1 || c.MaxActivities > 10_000:
+		return settings.Wrong("MERCHANT_MAX_ACTIVITIES", "is %d and must be 1 to 10000", c.MaxActivities)
+	case c.MaxSKUs < 1 || c.MaxSKUs > 1_000_000:
+		return settings.Wrong("MERCHANT_MAX_SKUS", "is %d and must be 1 to 1000000", c.MaxSKUs)
 	case c.Consumers < 0 || c.Consumers > 64:
 		return settings.Wrong("INVENTORY_CONSUMERS", "is %d and must be 1 to 64", c.Consumers)
 	}

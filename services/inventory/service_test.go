@@ -185,17 +185,31 @@ func TestSpansOfALanding(t *testing.T) {
 }
 
 func TestSettingsAreChecked(t *testing.T) {
-	for variable, value := range map[string]string{
-		"ORDER_INTERNAL_URL": "order:7082", "INVENTORY_KEEP_EVERY": "1h", "INVENTORY_REPUBLISH_AFTER": "1ns", "INVENTORY_CONSUMERS": "65",
-		"MERCHANT_MAX_ACTIVITIES": "10001", "MERCHANT_MAX_SKUS": "-1",
+	for _, wrong := range [][2]string{
+		{"ORDER_INTERNAL_URL", "order:7082"},
+		{"INVENTORY_KEEP_EVERY", "1h"},
+		{"INVENTORY_REPUBLISH_AFTER", "1ns"},
+		{"INVENTORY_CONSUMERS", "65"},
+		{"MERCHANT_MAX_ACTIVITIES", "0"},
+		{"MERCHANT_MAX_ACTIVITIES", "-1"},
+		{"MERCHANT_MAX_ACTIVITIES", "10001"},
+		{"MERCHANT_MAX_SKUS", "0"},
+		{"MERCHANT_MAX_SKUS", "-1"},
+		{"MERCHANT_MAX_SKUS", "1000001"},
 	} {
 		var c struct {
 			settings.App
 			Config
 		}
-		require.NoError(t, settings.Load(&c, map[string]string{variable: value}))
-		require.ErrorContains(t, c.Check(), variable)
+		require.NoError(t, settings.Load(&c, map[string]string{wrong[0]: wrong[1]}))
+		require.ErrorContains(t, c.Check(), wrong[0], wrong[1])
 	}
+	var c struct {
+		settings.App
+		Config
+	}
+	require.NoError(t, settings.Load(&c, map[string]string{}))
+	require.NoError(t, c.Check())
 }
 
 func TestReconcileConfirmationsAreReadUnderTheirOldName(t *testing.T) {
