@@ -155,10 +155,7 @@ var (
 // play runs the simulation and returns its first finding, or "" without one.
 func (m mutant) play(ctx context.Context, root, dir string, seeds int) (found string, took time.Duration, err error) {
 	test := filepath.Join(dir, "sim.test")
-	build := exec.CommandContext(ctx, "go", "test", "-c", "-overlay", filepath.Join(dir, "overlay.json"), "-o", test,
-		"./test/sim")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
+	if out, err := goTest(ctx, root, dir, "-c", "-o", test, "./test/sim"); err != nil {
 		return "", 0, fmt.Errorf("does not compile: %s", out)
 	}
 	began := time.Now()
@@ -187,7 +184,8 @@ var (
 	trace  = regexp.MustCompile(`Error Trace:\s+\S*/(border\w*_test\.go:\d+)`)
 	flaky  = []byte("[rapid] flaky test")
 	// The outcome of a test that failed for another reason than the border.
-	unrelated = regexp.MustCompile(`panic after \d+ tests|panic: |Received unexpected error|"code":"(unavailable|internal)"`)
+	unrelated = regexp.MustCompile(
+		`panic after \d+ tests|panic: |Received unexpected error|"code":"(unavailable|internal)"`)
 )
 
 // passes checks that the tests pass without a mutant, so that a failure is an effect of the mutant.
@@ -219,11 +217,9 @@ func passes(ctx context.Context, root, dir string) error {
 // playBorder runs the property test of the border between merchants, and returns its finding, or "" without one.
 func (m mutant) playBorder(ctx context.Context, root, dir string) (found string, took time.Duration, err error) {
 	began := time.Now()
-	test := exec.CommandContext(ctx, "go", "test", "-overlay", filepath.Join(dir, "overlay.json"), "-count=1", "-v",
-		"-timeout", "30m", "-run", "^TestMerchantsAreSeparate$/^sqlite$", "./services/inventory", "-border.calls=20000",
-		"-rapid.seed=1", "-rapid.shrinktime=1s", "-rapid.nofailfile")
-	test.Dir = root
-	out, err := test.CombinedOutput()
+	out, err := goTest(ctx, root, dir, "-count=1", "-v", "-timeout", "30m", "-run",
+		"^TestMerchantsAreSeparate$/^sqlite$", "./services/inventory", "-border.calls=20000", "-rapid.seed=1",
+		"-rapid.shrinktime=1s", "-rapid.nofailfile")
 	took = time.Since(began)
 	if err == nil {
 		return "", took, nil
@@ -242,10 +238,7 @@ func (m mutant) playBorder(ctx context.Context, root, dir string) (found string,
 
 // asserted reports whether the unit test of the rule fails.
 func (m mutant) asserted(ctx context.Context, root, dir string) (bool, error) {
-	test := exec.CommandContext(ctx, "go", "test", "-overlay", filepath.Join(dir, "overlay.json"), "-count=1", "-v",
-		"-run", m.test.run, "./"+m.test.pkg)
-	test.Dir = root
-	out, err := test.CombinedOutput()
+	out, err := goTest(ctx, root, dir, "-count=1", "-v", "-run", m.test.run, "./"+m.test.pkg)
 	switch {
 	case err == nil && !bytes.Contains(out, []byte("--- PASS")):
 		return false, fmt.Errorf("no test %s in %s", m.test.run, m.test.pkg)
@@ -255,6 +248,14 @@ func (m mutant) asserted(ctx context.Context, root, dir string) (bool, error) {
 		return true, nil
 	}
 	return false, fmt.Errorf("%s in %s cannot be run: %s", m.test.run, m.test.pkg, out)
+}
+
+// goTest runs go test with the overlay in dir, and returns what it prints.
+func goTest(ctx context.Context, root, dir string, args ...string) ([]byte, error) {
+	args = append([]string{"test", "-overlay", filepath.Join(dir, "overlay.json")}, args...)
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = root
+	return cmd.CombinedOutput()
 }
 
 // lua returns the value of SIM_LUA for a broken script: the simulation finds scripts by the hash of their text.
