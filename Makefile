@@ -109,7 +109,7 @@ border: deps ## Makes CALLS (100000) random calls of two merchants and an operat
 	@REDIS_ADDRS=- ROCKETMQ_NAMESRV=- scripts/dev/with-dependencies go test ./services/inventory -count=1 -v -timeout 45m \
 	  -run '^TestMerchantsAreSeparate$$' -border.calls=$(CALLS) -rapid.seed=$(or $(BORDER_SEED),0)
 
-border-mutants: deps ## Removes one check of a merchant's border at a time; the random calls, or for some a test of their own, must detect each
+border-mutants: deps ## Removes one check of a merchant's border at a time; the random calls or a test must detect each
 	@REDIS_ADDRS=- ROCKETMQ_NAMESRV=- scripts/dev/with-dependencies go run ./test/sim/mutants -set border
 
 ci: ## Runs what CI runs and prints a table of its steps (LANE=static, system or cluster for one lane)

@@ -31,7 +31,8 @@ type Activity struct {
 // Activity returns a sale.
 func (c *Caller) Activity(ctx context.Context, id string) (Activity, error) {
 	var out Activity
-	err := c.do(ctx, call{method: http.MethodGet, url: c.origins.Seckill + "/v1/activities/" + url.PathEscape(id)}, &out)
+	err := c.do(ctx, call{method: http.MethodGet, url: c.origins.Seckill + "/v1/activities/" + url.PathEscape(id)},
+		&out)
 	return out, err
 }
 

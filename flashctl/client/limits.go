@@ -76,6 +76,7 @@ func (c *Caller) changeLimit(ctx context.Context, in call) (int64, error) {
 // TryLimit returns the decision that a limit would make about a key. It charges nothing.
 func (c *Caller) TryLimit(ctx context.Context, name, key string) (LimitDecision, error) {
 	var out LimitDecision
-	err := c.do(ctx, call{method: http.MethodPost, url: c.limits(name) + "/try", body: map[string]string{"key": key}}, &out)
+	err := c.do(ctx, call{method: http.MethodPost, url: c.limits(name) + "/try", body: map[string]string{"key": key}},
+		&out)
 	return out, err
 }

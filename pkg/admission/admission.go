@@ -64,7 +64,8 @@ func New(s Settings, of settings.Redis, tel *telemetry.Telemetry) (*Limits, erro
 				tel.Log.Info("redis of the limits is reachable again")
 				return
 			}
-			tel.Log.Warn("redis of the limits is unreachable, this process applies its share of each limit", "error", cause)
+			tel.Log.Warn("redis of the limits is unreachable, this process applies its share of each limit", "error",
+				cause)
 		}})
 		l.Store = rules.NewStore(l.rdb, "")
 	}
@@ -160,7 +161,8 @@ func refuse(w http.ResponseWriter, r *http.Request, f rules.Refusal) {
 	case rules.Unavailable:
 		code, detail = contract.CodeUnavailable, "The limits cannot be checked right now. Nothing was done."
 	}
-	problem.Write(w, r, discard, contract.Refuse(code, detail).With("violated_policies", f.Violated).After(f.RetryAfter))
+	problem.Write(w, r, discard,
+		contract.Refuse(code, detail).With("violated_policies", f.Violated).After(f.RetryAfter))
 }
 
 // merchantOf returns the merchant that the caller acts for. An operator without a merchant has a limit of their own.

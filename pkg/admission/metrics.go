@@ -27,7 +27,8 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 	m := &metrics{}
 	var err, more error
 	m.wait, err = meter.Float64Histogram("flashsale.limits.wait", metric.WithUnit("s"),
-		metric.WithDescription("Time that an admitted request waited in the queue of a limit, from arrival to admission."),
+		metric.WithDescription("Time that an admitted request waited in the queue of a limit, from arrival to "+
+			"admission."),
 		metric.WithExplicitBucketBoundaries(0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1, 2, 5, 10, 30))
 	m.reloads, more = meter.Int64Counter("flashsale.limits.reloads",
 		metric.WithDescription("Rule sets read from the file or Redis, by source and outcome (taken over, refused)."))
@@ -72,7 +73,8 @@ func (m *metrics) observe(meter metric.Meter, l *Limits) error {
 			} {
 				if n > 0 {
 					o.ObserveInt64(decisions, n,
-						metric.WithAttributes(attrRule.String(s.Rule.Name), telemetry.AttrOutcome.String(string(outcome))))
+						metric.WithAttributes(attrRule.String(s.Rule.Name),
+							telemetry.AttrOutcome.String(string(outcome))))
 				}
 			}
 		}

@@ -54,8 +54,9 @@ func (s *Settings) Validate(production bool) error {
 	}
 	for _, p := range proxies {
 		if production && tooWide(p) {
-			return settings.Wrong("TRUSTED_PROXIES", "holds %s, which is wider than any private network and refused with "+
-				"APP_ENV=production: a caller in it chooses the address that limits count", p)
+			return settings.Wrong("TRUSTED_PROXIES",
+				"holds %s, which is wider than any private network and refused with "+
+					"APP_ENV=production: a caller in it chooses the address that limits count", p)
 		}
 	}
 	for _, addr := range s.RedisAddrs {

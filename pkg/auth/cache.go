@@ -16,8 +16,9 @@ import (
 const (
 	cachedTokens = 1 << 20
 	cachedFor    = 5 * time.Minute
-	tokenBytes   = 120 // memory of one entry with the longest user id; only the few tokens with a role add a merchant id
-	memoryShare  = 8
+	// memory of one entry with the longest user id; only the few tokens with a role add a merchant id
+	tokenBytes  = 120
+	memoryShare = 8
 )
 
 func cacheSize() int {
@@ -121,8 +122,8 @@ func (c *cache) add(h tokenHash, id Identity, ends, now time.Time, keys int) {
 	c.young.add(h, id, ends)
 }
 
-// add stores an entry. The chunk number never overflows: half of cachedTokens pairs of ids, of 128 bytes each, fill 1024
-// chunks.
+// add stores an entry. The chunk number never overflows: half of cachedTokens pairs of ids, of 128 bytes each, fill
+// 1024 chunks.
 func (g *generation) add(h tokenHash, id Identity, ends time.Time) {
 	if e, known := g.tokens[h]; known { // verified twice at once, or after its entry expired: the identity is the same
 		e.ends = ends.UnixNano()

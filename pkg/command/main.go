@@ -140,7 +140,8 @@ func usage(s Spec) string {
 		text += "  serve            run until SIGINT or SIGTERM\n"
 	}
 	if s.Migrate != nil {
-		text += "  migrate up       apply the pending migrations\n  migrate status   show which migrations are applied\n"
+		text += "  migrate up       apply the pending migrations\n" +
+			"  migrate status   show which migrations are applied\n"
 	}
 	if s.Await != nil {
 		text += "  migrate wait     wait until all migrations are applied\n"

@@ -54,7 +54,8 @@ func newEdge(tel *telemetry.Telemetry, propagator propagation.TextMapPropagator)
 	e.active, err = tel.Level("http.server.active_requests",
 		metric.WithUnit("{request}"), metric.WithDescription("HTTP requests in flight."))
 	e.duration, more = tel.Meter.Float64Histogram("http.server.request.duration",
-		metric.WithUnit("s"), metric.WithDescription("Time from the arrival of an HTTP request to the end of its handler."),
+		metric.WithUnit("s"),
+		metric.WithDescription("Time from the arrival of an HTTP request to the end of its handler."),
 		metric.WithExplicitBucketBoundaries(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10))
 	if err = errors.Join(err, more); err != nil {
 		tel.Log.Warn("create HTTP metrics failed", "error", err)

@@ -83,7 +83,8 @@ func ReadJSON(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 func refuseBody(err error) error {
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
-		return contract.Refuse(contract.CodeBodyTooLarge, fmt.Sprintf("The body may have at most %d bytes.", tooLarge.Limit))
+		return contract.Refuse(contract.CodeBodyTooLarge,
+			fmt.Sprintf("The body may have at most %d bytes.", tooLarge.Limit))
 	}
 	return contract.InvalidField("body", "could not be read").Because(err)
 }

@@ -181,7 +181,8 @@ func (r *Relay) publish(ctx context.Context, g group) (int, error) {
 		items[i] = json.RawMessage(row.Item)
 		if !json.Valid(items[i]) || len(row.Item) > maxItemBytes {
 			if i == 0 {
-				r.log.ErrorContext(ctx, "outbox: row cannot be published, retry in an hour", "id", row.ID, "topic", row.Topic)
+				r.log.ErrorContext(ctx, "outbox: row cannot be published, retry in an hour", "id", row.ID, "topic",
+					row.Topic)
 				return 0, errUnpublishable
 			}
 			items = items[:i]

@@ -137,7 +137,8 @@ func (c *lease) decide(q query, now int64) (decision, bool) {
 		give := min(q.n, c.permits)
 		c.permits -= give
 		return decision{
-			ok: true, granted: give, remaining: c.permits + c.remaining, wait: wait, resetAfter: c.resetAfter, stamp: c.stamp,
+			ok: true, granted: give, remaining: c.permits + c.remaining, wait: wait, resetAfter: c.resetAfter,
+			stamp: c.stamp,
 		}, true
 	case c.permits >= q.least: // the permits are there, but later than the caller accepts
 		return decision{remaining: 0, retryAfter: wait - q.wait, resetAfter: c.resetAfter}, true

@@ -250,7 +250,9 @@ func (l *Local) Keys() (n int) {
 }
 
 // preview is Take without the charge; see jointLimiter.
-func (l *Local) preview(_ context.Context, r Request) (res Result, err error) { //nolint:unparam // jointLimiter wants an error
+//
+//nolint:unparam // jointLimiter wants an error
+func (l *Local) preview(_ context.Context, r Request) (res Result, err error) {
 	found := false
 	decide := func(p *params, s state) bool {
 		found = true

@@ -57,7 +57,8 @@ func newParams(s Spec) (*params, error) {
 		p.buckets = int64(s.Buckets)
 		p.width = ceilDiv(p.period, p.buckets*int64(time.Microsecond)) * int64(time.Microsecond)
 	case WarmUp:
-		p.warm = newCurve(float64(s.Period.Microseconds())/float64(s.Rate), float64(s.WarmUp.Microseconds()), s.ColdFactor)
+		p.warm = newCurve(float64(s.Period.Microseconds())/float64(s.Rate), float64(s.WarmUp.Microseconds()),
+			s.ColdFactor)
 		p.warm.tolerance = float64(s.Burst-1) * p.warm.stable
 	}
 	return p, nil

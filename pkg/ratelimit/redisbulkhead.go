@@ -67,7 +67,8 @@ func (c *Conn) NewBulkhead(
 		return nil, err
 	}
 	if b.ttl < 3*c.o.HeartbeatEvery {
-		return nil, fmt.Errorf("ratelimit: slots with a ttl of %s cannot be renewed every %s", b.ttl, c.o.HeartbeatEvery)
+		return nil, fmt.Errorf("ratelimit: slots with a ttl of %s cannot be renewed every %s", b.ttl,
+			c.o.HeartbeatEvery)
 	}
 	b.spec.Store(&s)
 	c.mu.Lock()

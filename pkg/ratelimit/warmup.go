@@ -122,7 +122,8 @@ func (s *warmUpState) migrate(from, to *params, now int64) state {
 	debt := math.Ceil(float64(next-now) / from.warm.stable * to.warm.stable)
 	return &warmUpState{
 		stored: stored / from.warm.stored * to.warm.stored,
-		next:   now + int64(math.Min(debt, to.warm.tolerance+float64(to.maxWait/micro)+float64(to.maxCost)*to.warm.cold)),
+		next: now +
+			int64(math.Min(debt, to.warm.tolerance+float64(to.maxWait/micro)+float64(to.maxCost)*to.warm.cold)),
 	}
 }
 

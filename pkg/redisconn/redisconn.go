@@ -12,8 +12,8 @@ import (
 )
 
 // New returns a client and never dials: an absent Redis shows in the first call. The caller's options hold addresses,
-// time-outs and retries of calls, which differ by purpose. New sets the other options, and tune may change the result. Several addresses
-// are nodes of one Redis Cluster (DB must be 0 then), a single one is a single server.
+// time-outs and retries of calls, which differ by purpose. New sets the other options, and tune may change the result.
+// Several addresses are nodes of one Redis Cluster (DB must be 0 then), a single one is a single server.
 func New(o redis.UniversalOptions, tune ...func(*redis.UniversalOptions)) redis.UniversalClient {
 	o.DialerRetries = 1
 	o.ContextTimeoutEnabled = true

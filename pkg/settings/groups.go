@@ -48,8 +48,9 @@ func (h HTTP) Validate(production bool) error {
 		return err
 	}
 	if production && h.PProf && !loopback(h.AdminAddr) {
-		return Wrong("PPROF", "must not be true with APP_ENV=production while ADMIN_ADDR is %q, which is not loopback: "+
-			"profiles show memory", h.AdminAddr)
+		return Wrong("PPROF",
+			"must not be true with APP_ENV=production while ADMIN_ADDR is %q, which is not loopback: "+
+				"profiles show memory", h.AdminAddr)
 	}
 	if h.DrainTimeout < time.Second || h.DrainTimeout > 10*time.Minute {
 		return Wrong("DRAIN_TIMEOUT", "is %s and must be 1s to 10m", h.DrainTimeout)

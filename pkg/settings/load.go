@@ -177,7 +177,8 @@ func leaves(t reflect.Type) []leaf {
 		switch {
 		case key != "":
 			found = append(found, leaf{
-				key: key, oldKey: f.Tag.Get("oldenv"), secret: f.Tag.Get("secret") == "true", typ: f.Type, index: f.Index,
+				key: key, oldKey: f.Tag.Get("oldenv"), secret: f.Tag.Get("secret") == "true", typ: f.Type,
+				index: f.Index,
 			})
 		case f.Type.Kind() == reflect.Struct:
 			for _, in := range leaves(f.Type) {

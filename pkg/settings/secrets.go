@@ -84,7 +84,8 @@ func checkDistinct(environ map[string]string, all []leaf) error {
 		}
 		for _, secret := range secrets {
 			if other, known := purposes[secret]; known && other != l.key {
-				return Wrong(l.key, "holds a secret that %s holds too; with APP_ENV=production each purpose needs its own",
+				return Wrong(l.key,
+					"holds a secret that %s holds too; with APP_ENV=production each purpose needs its own",
 					other)
 			}
 			purposes[secret] = l.key
@@ -120,7 +121,8 @@ func CheckSecret(variable, secret string, production bool) error {
 	case production && strings.HasPrefix(secret, developmentOnly):
 		return Wrong(variable, "is a secret for development and is refused with APP_ENV=production")
 	case production && len(secret) < MinSecretLen:
-		return Wrong(variable, "has %d bytes and must have at least %d with APP_ENV=production", len(secret), MinSecretLen)
+		return Wrong(variable, "has %d bytes and must have at least %d with APP_ENV=production", len(secret),
+			MinSecretLen)
 	case production && strings.Count(secret, secret[:1]) == len(secret):
 		return Wrong(variable, "is one character repeated and is refused with APP_ENV=production")
 	}

@@ -131,7 +131,8 @@ func IsTransient(err error) bool {
 	for _, permanent := range []error{
 		gorm.ErrRecordNotFound, sql.ErrNoRows, gorm.ErrDuplicatedKey, gorm.ErrForeignKeyViolated,
 		gorm.ErrCheckConstraintViolated, gorm.ErrInvalidData, gorm.ErrInvalidField, gorm.ErrInvalidValue,
-		gorm.ErrInvalidValueOfLength, gorm.ErrMissingWhereClause, gorm.ErrPrimaryKeyRequired, gorm.ErrModelValueRequired,
+		gorm.ErrInvalidValueOfLength, gorm.ErrMissingWhereClause, gorm.ErrPrimaryKeyRequired,
+		gorm.ErrModelValueRequired,
 		gorm.ErrModelAccessibleFieldsRequired, gorm.ErrSubQueryRequired, gorm.ErrUnsupportedRelation,
 		gorm.ErrUnsupportedDriver, gorm.ErrNotImplemented, gorm.ErrEmptySlice,
 	} {

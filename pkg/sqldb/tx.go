@@ -47,7 +47,8 @@ func InTx(ctx context.Context, db *gorm.DB, fn func(tx *gorm.DB) error, opts ...
 		return fn(db.WithContext(ctx))
 	}
 	pause := &backoff.ExponentialBackOff{
-		InitialInterval: 5 * time.Millisecond, Multiplier: 3, MaxInterval: 500 * time.Millisecond, RandomizationFactor: 0.5,
+		InitialInterval: 5 * time.Millisecond, Multiplier: 3, MaxInterval: 500 * time.Millisecond,
+		RandomizationFactor: 0.5,
 	}
 	pause.Reset()
 	repeats := &extensionOf(db).repeats

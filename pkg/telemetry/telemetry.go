@@ -80,7 +80,8 @@ func Setup(ctx context.Context, service, version string, o Options) (t *Telemetr
 		return nil, settings.Wrong("OTEL_RESOURCE_ATTRIBUTES", "cannot be used: %v", err)
 	}
 	known, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithHost(),
-		resource.WithAttributes(attribute.String("service.name", service), attribute.String("service.version", version)))
+		resource.WithAttributes(attribute.String("service.name", service),
+			attribute.String("service.version", version)))
 	if err != nil && !errors.Is(err, resource.ErrPartialResource) && !errors.Is(err, resource.ErrSchemaURLConflict) {
 		return nil, fmt.Errorf("telemetry resource: %w", err)
 	}
@@ -219,7 +220,8 @@ func Recording() (*Telemetry, *tracetest.SpanRecorder) {
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder))
 	registry := prometheus.NewRegistry()
 	var opts []sdkmetric.Option
-	if page, err := promexporter.New(promexporter.WithRegisterer(registry), promexporter.WithoutScopeInfo()); err == nil {
+	if page, err := promexporter.New(promexporter.WithRegisterer(registry),
+		promexporter.WithoutScopeInfo()); err == nil {
 		opts = append(opts, sdkmetric.WithReader(page))
 	}
 	t := assemble("test", slog.New(slog.DiscardHandler), tp, sdkmetric.NewMeterProvider(opts...))

@@ -102,7 +102,9 @@ func Run(ctx context.Context, cfg Config, environ map[string]string, out, logs i
 	broker := inproc.New(inproc.Options{}, log)
 	buses := map[string]*inproc.Bus{"seckill": broker, "order": broker.Join(), "inventory": broker.Join()}
 	sales, err := seckill.New(set.seckill.Config,
-		seckill.Deps{Redis: rdb, Bus: buses["seckill"], Telemetry: tels["seckill"], Limits: limits, Lease: lease, Now: lease.Now})
+		seckill.Deps{
+			Redis: rdb, Bus: buses["seckill"], Telemetry: tels["seckill"], Limits: limits, Lease: lease, Now: lease.Now,
+		})
 	if err != nil {
 		return err
 	}
@@ -208,7 +210,8 @@ func greeting(cfg Config, url string, tokens settings.Auth, gate *stockgate.Gate
 		if err := errors.Join(awaitGate(ctx, gate), awaitResponse(ctx, url)); err != nil {
 			return nil //nolint:nilerr // ctx ended before the process was ready
 		}
-		fmt.Fprintf(out, "\nFlashsale runs on %s (with embedded dependencies, for a first try: neither durable nor fast).\n", url)
+		fmt.Fprintf(out,
+			"\nFlashsale runs on %s (with embedded dependencies, for a first try: neither durable nor fast).\n", url)
 		if cfg.Demo {
 			demo, err := newDemoSale(url, tokens)
 			if err != nil {
@@ -223,7 +226,8 @@ func greeting(cfg Config, url string, tokens settings.Auth, gate *stockgate.Gate
 			}
 			printDemo(out, url, id, opens)
 		}
-		fmt.Fprintf(out, "\nA whole sale with 2,000 buyers: make demo (in a second terminal). Metrics: http://%s/metrics. Ctrl-C stops.\n\n", cfg.AdminAddr)
+		fmt.Fprintf(out, "\nA whole sale with 2,000 buyers: make demo (in a second terminal). "+
+			"Metrics: http://%s/metrics. Ctrl-C stops.\n\n", cfg.AdminAddr)
 		<-ctx.Done()
 		return nil
 	}}

@@ -75,8 +75,9 @@ func (d *demoSale) open(ctx context.Context) (activityID string, opens time.Time
 	opens = time.Now().Add(demoOpensIn).UTC().Truncate(time.Second)
 	var made activity
 	err = d.call(ctx, http.MethodPost, "/v1/merchant/activities", map[string]any{
-		"title": demoTitle, "starts_at": opens, "ends_at": opens.Add(demoLasts), "per_user_limit": 1, "pay_within_s": 60,
-		"items": []any{map[string]any{"sku_id": product.SKUs[0].SKUID, "price": 49900, "stock": 100}},
+		"title": demoTitle, "starts_at": opens, "ends_at": opens.Add(demoLasts), "per_user_limit": 1,
+		"pay_within_s": 60,
+		"items":        []any{map[string]any{"sku_id": product.SKUs[0].SKUID, "price": 49900, "stock": 100}},
 	}, &made)
 	if err != nil {
 		return "", time.Time{}, err

@@ -230,7 +230,8 @@ func (s *shop) listsOnlyItsOwn(op apitest.Operation, mine, theirs objects, merch
 	}
 }
 
-// A caller who acts for no merchant owns nothing: an operator sees all but creates nothing, any other caller sees nothing.
+// A caller who acts for no merchant owns nothing: an operator sees all but creates nothing, any other caller sees
+// nothing.
 func TestACallerWithoutAMerchantOwnsNothing(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.draft(1, 5)

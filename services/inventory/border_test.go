@@ -77,8 +77,8 @@ type border struct {
 	calls  map[string]map[string]int
 }
 
-// report prints the counts. It fails if an operation was called too rarely: each realm calls each operation twelve times,
-// nine times with the role for it, or three times if it is for operators only.
+// report prints the counts. It fails if an operation was called too rarely: each realm calls each operation twelve
+// times, nine times with the role for it, or three times if it is for operators only.
 func (b *border) report(t *testing.T, realms int) {
 	for _, op := range b.ops {
 		all, allowed := 0, 0

@@ -55,8 +55,8 @@ type Config struct {
 	Consumers int `env:"INVENTORY_CONSUMERS" envDefault:"4"` // concurrent messages of each topic
 }
 
-// Check reports the first setting out of range. A quota of zero is out of range: an operator who sets it may mean that a
-// merchant may have nothing, or that there is no quota.
+// Check reports the first setting out of range. A quota of zero is out of range: an operator who sets it may mean that
+// a merchant may have nothing, or that there is no quota.
 func (c Config) Check() error {
 	if u, err := url.Parse(c.OrderURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return settings.Wrong("ORDER_INTERNAL_URL", "is not an http or https URL")
@@ -85,7 +85,8 @@ func (c Config) Check() error {
 	}
 	switch {
 	case c.ReconcileConfirmations < 0 || c.ReconcileConfirmations > 20:
-		return settings.Wrong("INVENTORY_RECONCILE_CONFIRMATIONS", "is %d and must be 1 to 20", c.ReconcileConfirmations)
+		return settings.Wrong("INVENTORY_RECONCILE_CONFIRMATIONS", "is %d and must be 1 to 20",
+			c.ReconcileConfirmations)
 	case c.MaxActivities < 1 || c.MaxActivities > 10_000:
 		return settings.Wrong("MERCHANT_MAX_ACTIVITIES", "is %d and must be 1 to 10000", c.MaxActivities)
 	case c.MaxSKUs < 1 || c.MaxSKUs > 1_000_000:

@@ -86,9 +86,12 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	orderService := orders.New(cfg.OrderURL, cfg.Internal.Secrets, tel.Transport(deps.Transport))
 	if err := errors.Join(
 		tel.ObserveBreaker("flashsale.inventory.order.breaker", "the order service", orderService.Breaker),
-		tel.ObserveBreaker("flashsale.inventory.lookup.breaker", "the order service, for lookups", orderService.LookupBreaker),
-		tel.ObserveBreaker("flashsale.inventory.mysql.breaker", "MySQL", func() string { return sqldb.Breaker(deps.DB) }),
-		tel.ObserveRepeats("flashsale.inventory.mysql.repeats", "MySQL", func() int64 { return sqldb.RepeatsLeft(deps.DB) }),
+		tel.ObserveBreaker("flashsale.inventory.lookup.breaker", "the order service, for lookups",
+			orderService.LookupBreaker),
+		tel.ObserveBreaker("flashsale.inventory.mysql.breaker", "MySQL",
+			func() string { return sqldb.Breaker(deps.DB) }),
+		tel.ObserveRepeats("flashsale.inventory.mysql.repeats", "MySQL",
+			func() int64 { return sqldb.RepeatsLeft(deps.DB) }),
 		tel.ObserveBreaker("flashsale.inventory.gate.breaker", "Redis", gates.Breaker),
 	); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
@@ -139,8 +142,9 @@ func (s *Service) Components() []lifecycle.Component {
 	}
 	gates := core.NewGateController(s.core)
 	sweeps := sweep.Deps{
-		Store: s.store, Gate: s.gate, Inventory: s.core, Gates: s.core.Gates, Recorder: s.recorder, Alarms: s.core.Alarms,
-		Now: s.deps.Now, Config: s.cfg.sweeps(),
+		Store: s.store, Gate: s.gate, Inventory: s.core, Gates: s.core.Gates, Recorder: s.recorder,
+		Alarms: s.core.Alarms,
+		Now:    s.deps.Now, Config: s.cfg.sweeps(),
 	}
 	return []lifecycle.Component{
 		s.verifier.Component(log),
@@ -149,7 +153,8 @@ func (s *Service) Components() []lifecycle.Component {
 		alone("overdue sweep", s.cfg.SweepEvery, sweep.NewOverdue(sweeps).Run),
 		alone("journal sweep", s.cfg.SweepEvery, sweep.NewJournal(sweeps).Run),
 		alone("adjustment sweep", s.cfg.SweepEvery, sweep.NewAdjustments(sweeps).Run),
-		lifecycle.Every("inventory reconciler", s.cfg.ReconcileEvery, log, s.reconciler.ReconcileAll), // each activity under its own lock
+		// each activity under its own lock
+		lifecycle.Every("inventory reconciler", s.cfg.ReconcileEvery, log, s.reconciler.ReconcileAll),
 		alone("tidying", cleanupEvery, func(ctx context.Context) error {
 			return errors.Join(gates.TrimGates(ctx), s.store.SweepKeys(ctx))
 		}),

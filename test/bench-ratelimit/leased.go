@@ -48,7 +48,8 @@ func leased(ctx context.Context, addr string, times float64) error {
 		}
 		defer rdb.Close()
 		rdb.AddHook(count)
-		c := ratelimit.NewConn(rdb, ratelimit.ConnOptions{Timeout: 10 * time.Second, Instances: processes, Prefix: prefix})
+		c := ratelimit.NewConn(rdb,
+			ratelimit.ConnOptions{Timeout: 10 * time.Second, Instances: processes, Prefix: prefix})
 		l, err := c.NewRedis("all", spec, ratelimit.RedisOptions{Lease: 0.01})
 		if err != nil {
 			return err
@@ -68,7 +69,8 @@ func leased(ctx context.Context, addr string, times float64) error {
 	for g := range took {
 		wg.Go(func() {
 			for n := 0; time.Since(start) < lasts && ctx.Err() == nil; n++ {
-				time.Sleep(time.Until(start.Add(time.Duration(n) * every))) // a late request is followed by the next ones at once
+				// a late request is followed by the next ones at once
+				time.Sleep(time.Until(start.Add(time.Duration(n) * every)))
 				at := time.Now()
 				r, err := limiters[g%processes].Take(ctx, ratelimit.Request{N: 1})
 				if n%16 == 0 {

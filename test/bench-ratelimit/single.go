@@ -83,7 +83,8 @@ func single(ctx context.Context, addr string, rounds int) error {
 			limit.Burst = 1000 // as for the others, whose burst is their rate
 			args = []any{1, 3600000, 1000, 10000000, 3, "1|1|0|0|0|3600000|1000|10000000|3|14396400000||"}
 		}
-		l, err := conn.NewRedis("one", ratelimit.Spec{Algorithm: a, Limit: limit}, ratelimit.RedisOptions{DenyCache: -1})
+		l, err := conn.NewRedis("one", ratelimit.Spec{Algorithm: a, Limit: limit},
+			ratelimit.RedisOptions{DenyCache: -1})
 		if err != nil {
 			return err
 		}

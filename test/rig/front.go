@@ -30,7 +30,9 @@ func before(t testing.TB, backends ...string) *front {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	f := &front{addr: l.Addr().String(), backends: backends, open: make(map[net.Conn]struct{}), out: make(map[string]bool)}
+	f := &front{
+		addr: l.Addr().String(), backends: backends, open: make(map[net.Conn]struct{}), out: make(map[string]bool),
+	}
 	f.work.Go(func() {
 		for {
 			caller, err := l.Accept()

@@ -43,7 +43,9 @@ func (r *Rig) Links(t testing.TB) []*Link {
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	var links []*Link
 	between := func(p *Process, dependency string) *Link {
-		l := &Link{Service: p.Name, Dependency: dependency, server: server, free: func() string { return porttest.Free(t) }}
+		l := &Link{
+			Service: p.Name, Dependency: dependency, server: server, free: func() string { return porttest.Free(t) },
+		}
 		links = append(links, l)
 		t.Cleanup(func() { l.close(t) })
 		return l
@@ -51,7 +53,8 @@ func (r *Rig) Links(t testing.TB) []*Link {
 	for _, p := range r.Processes() {
 		p.Set("REDIS_ADDRS", between(p, "redis").to(t, r.Dependencies.RedisAddr))
 	}
-	for p, dsn := range map[*Process]string{r.Order: r.Dependencies.OrderDSN, r.Inventory: r.Dependencies.InventoryDSN} {
+	for p, dsn := range map[*Process]string{r.Order: r.Dependencies.OrderDSN,
+		r.Inventory: r.Dependencies.InventoryDSN} {
 		server := dsnAddress.FindStringSubmatch(dsn)
 		require.NotNil(t, server, "no tcp(host:port) in the DSN")
 		p.Set("MYSQL_DSN", strings.Replace(dsn, server[1], between(p, "mysql").to(t, server[1]), 1))

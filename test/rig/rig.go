@@ -119,7 +119,9 @@ func New(t testing.TB, opts ...Option) *Rig {
 	}
 	r.Seckill, r.Order, r.Inventory = seckills[0], orders[0], inventories[0]
 	r.services = [][]*Process{seckills, orders, inventories}
-	r.Client = client.New(client.Origins{Seckill: origin(t, seckills), Order: origin(t, orders), Inventory: origin(t, inventories)},
+	r.Client = client.New(client.Origins{
+		Seckill: origin(t, seckills), Order: origin(t, orders), Inventory: origin(t, inventories),
+	},
 		client.Options{})
 	t.Cleanup(r.Client.Close)
 	t.Cleanup(func() {
@@ -245,7 +247,8 @@ var built struct {
 func build(t testing.TB) string {
 	t.Helper()
 	built.Do(func() {
-		if built.dir, built.err = os.MkdirTemp("", "flashsale-e2e-"); built.err != nil { //nolint:usetesting // all tests of the process use it
+		//nolint:usetesting // all tests of the process use it
+		if built.dir, built.err = os.MkdirTemp("", "flashsale-e2e-"); built.err != nil {
 			return
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)

@@ -70,7 +70,8 @@ func (s *Spans) receive(w http.ResponseWriter, r *http.Request) {
 				}
 				got = append(got, Span{
 					Trace: hex.EncodeToString(span.GetTraceId()), ID: hex.EncodeToString(span.GetSpanId()),
-					Parent: hex.EncodeToString(span.GetParentSpanId()), Service: service, Name: span.GetName(), Attributes: attributes,
+					Parent: hex.EncodeToString(span.GetParentSpanId()), Service: service, Name: span.GetName(),
+					Attributes: attributes,
 				})
 			}
 		}

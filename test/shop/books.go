@@ -29,7 +29,8 @@ func (s *Buyers) ledgerBooks(t *testing.T, dsn string, accepted map[string]*boug
 	want := map[string]string{"paid": "sold", "closed": "released"}
 	states := map[string]int64{}
 	found := 0
-	Query(t, dsn, "SELECT order_sn, user_id, state, republish_at IS NULL FROM reservations WHERE activity_id = ?", func(rows *sql.Rows) {
+	const rowsOfSale = "SELECT order_sn, user_id, state, republish_at IS NULL FROM reservations WHERE activity_id = ?"
+	Query(t, dsn, rowsOfSale, func(rows *sql.Rows) {
 		var sn, user, state string
 		var quiet bool
 		require.NoError(t, rows.Scan(&sn, &user, &state, &quiet))
@@ -106,7 +107,8 @@ func (s *Buyers) orderBooks(t *testing.T, dsn string, accepted map[string]*bough
 		require.True(t, b.order.State != "paid" || b.paidFor, "order %s is paid and its buyer did not pay", sn)
 	}
 	for shard := range 16 {
-		Query(t, dsn, fmt.Sprintf("SELECT order_sn, COALESCE(paid_by, '') FROM orders_%02d WHERE activity_id = ? AND state = 'paid'", shard),
+		Query(t, dsn, fmt.Sprintf("SELECT order_sn, COALESCE(paid_by, '') FROM orders_%02d "+
+			"WHERE activity_id = ? AND state = 'paid'", shard),
 			func(rows *sql.Rows) {
 				var sn, by string
 				require.NoError(t, rows.Scan(&sn, &by))

@@ -135,7 +135,8 @@ func (s *Buyers) buy(ctx context.Context, userID string, pays bool) error {
 			return err
 		}
 	}
-	if _, err := result(func(v client.Reservation) bool { return v.Status == client.Paid || v.Status == client.Closed }); err != nil {
+	ended := func(v client.Reservation) bool { return v.Status == client.Paid || v.Status == client.Closed }
+	if _, err := result(ended); err != nil {
 		return fmt.Errorf("order %s was never paid or closed: %w", b.orderSN, err)
 	}
 	order, err := caller.Order(ctx, b.orderSN)
@@ -180,7 +181,9 @@ func (s *Buyers) expired(a purchase.Attempt) bool {
 const longestPause = 2 * time.Second
 
 // await calls read with growing pauses until done returns true.
-func await(ctx context.Context, read func(context.Context) (client.Reservation, error), done func(client.Reservation) bool) (client.Reservation, error) {
+func await(
+	ctx context.Context, read func(context.Context) (client.Reservation, error), done func(client.Reservation) bool,
+) (client.Reservation, error) {
 	for pause := longestPause / 16; ; pause = min(2*pause, longestPause) {
 		v, err := read(ctx)
 		if err == nil && done(v) {

@@ -39,8 +39,9 @@ func Open(t *testing.T, r *rig.Rig, s Sale) Sale {
 	require.NoError(t, err)
 	now := time.Now()
 	s.ActivityID, err = s.Merchant.NewActivity(ctx, client.Draft{
-		Title: "Sale", StartsAt: now.Add(-time.Minute), EndsAt: now.Add(time.Hour), PerUserLimit: 1, PayWithinS: s.PayWithinS,
-		Items: []client.Item{{SKUID: s.SKUID, Price: 49900, Stock: s.Stock}},
+		Title: "Sale", StartsAt: now.Add(-time.Minute), EndsAt: now.Add(time.Hour), PerUserLimit: 1,
+		PayWithinS: s.PayWithinS,
+		Items:      []client.Item{{SKUID: s.SKUID, Price: 49900, Stock: s.Stock}},
 	})
 	require.NoError(t, err)
 	require.NoError(t, s.Merchant.Change(ctx, s.ActivityID, "publish"))
@@ -70,7 +71,9 @@ func (s Sale) StockBecomes(t *testing.T, available, reserved, sold int64, within
 
 // BuyAll lets every buyer attempt a purchase, width at a time. Each attempt must be accepted or refused as sold out.
 // won and wonBy have the same order.
-func (s Sale) BuyAll(t *testing.T, buyers []purchase.Buyer, width int) (won []purchase.Attempt, wonBy, lost []purchase.Buyer) {
+func (s Sale) BuyAll(
+	t *testing.T, buyers []purchase.Buyer, width int,
+) (won []purchase.Attempt, wonBy, lost []purchase.Buyer) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()

@@ -54,7 +54,9 @@ func (s *Buyers) Settle(t *testing.T, r *rig.Rig) {
 			t.Errorf("order %s is %s", b.orderSN, b.order.State)
 		}
 	}
-	t.Logf("%d buyers: %d accepted; %d paid, %d closed, %d of these cancelled by the buyer; %d expired before their buyer could pay, %d of these were refunded; %d paths expired before they could be used",
+	t.Logf("%d buyers: %d accepted; %d paid, %d closed, %d of these cancelled by the buyer; "+
+		"%d expired before their buyer could pay, %d of these were refunded; "+
+		"%d paths expired before they could be used",
 		s.came, len(s.bought), paid, closed, cancelled, lateToPay, refunded, s.pathsExpired)
 	t.Logf("refused as sold out %d times, %d of these for good", s.refused, s.refusedForGood)
 	t.Logf("from the first call to the acceptance: %s", &s.acceptances)
@@ -106,7 +108,9 @@ func orderRows(t *testing.T, dsn, activityID string, accepted map[string]*bought
 	t.Helper()
 	found := 0
 	for shard := range 16 {
-		Query(t, dsn, fmt.Sprintf("SELECT order_sn, user_id, state FROM orders_%02d WHERE activity_id = ? AND tombstone = 0", shard),
+		Query(t, dsn,
+			fmt.Sprintf("SELECT order_sn, user_id, state FROM orders_%02d WHERE activity_id = ? AND tombstone = 0",
+				shard),
 			func(rows *sql.Rows) {
 				var sn, user, state string
 				require.NoError(t, rows.Scan(&sn, &user, &state))

@@ -44,7 +44,8 @@ type Phase struct {
 const (
 	ciSeed = 4 // fixed, so that a failure in CI is repeatable
 
-	leadIn, leadOut = 5 * time.Second, 10 * time.Second // before the first kill of a phase, and after the slot of the last
+	// before the first kill of a phase, and after the slot of the last
+	leadIn, leadOut = 5 * time.Second, 10 * time.Second
 )
 
 // Seed returns STORM_SEED if it is set, a fixed seed when CI is "true", and otherwise a random one.
@@ -143,19 +144,23 @@ type kill struct {
 	at, pause time.Duration  // after the first arrival; until the restart
 
 	// Measured.
-	killed, usable    time.Time
-	starting          time.Duration // from the restart until it was usable
-	bought, recovered time.Duration // from then until a new purchase was paid, and until no earlier one was queued or overdue
-	accepted, overdue int           // purchases accepted while it was down; closings overdue when it was usable
+	killed, usable time.Time
+	starting       time.Duration // from the restart until it was usable
+	// from then until a new purchase was paid, and until no earlier one was queued or overdue
+	bought, recovered time.Duration
+	accepted, overdue int // purchases accepted while it was down; closings overdue when it was usable
 }
 
 func (k *kill) String() string {
-	return fmt.Sprintf("%-7s %-21s killed at %3.0f s, down %4.1f s, starting %4.1f s; %4d purchases accepted and %4d closings overdue meanwhile; a new one was paid %4.1f s later, none from before was queued or overdue after %4.1f s",
-		k.phase, k.name, k.at.Seconds(), k.pause.Seconds(), k.starting.Seconds(), k.accepted, k.overdue, k.bought.Seconds(), k.recovered.Seconds())
+	return fmt.Sprintf("%-7s %-21s killed at %3.0f s, down %4.1f s, starting %4.1f s; "+
+		"%4d purchases accepted and %4d closings overdue meanwhile; "+
+		"a new one was paid %4.1f s later, none from before was queued or overdue after %4.1f s",
+		k.phase, k.name, k.at.Seconds(), k.pause.Seconds(), k.starting.Seconds(),
+		k.accepted, k.overdue, k.bought.Seconds(), k.recovered.Seconds())
 }
 
-// draw decides the order and the times of kills. The kills of services and those of dependencies run beside each other, so that one
-// of each may be down at the same time.
+// draw decides the order and the times of kills. The kills of services and those of dependencies run beside each other,
+// so that one of each may be down at the same time.
 func (s *storm) draw(rnd *rand.Rand, phases []Phase) (ofServices, ofDependencies []*kill) {
 	both := map[string]string{} // service -> phase in which all its processes are killed
 	for i, phase := range phases {

@@ -105,8 +105,8 @@ func (b *bench) measureAll(ctx context.Context) (err error) {
 	return nil
 }
 
-// endSales ends the sales of the run, also after an error or interrupt: sales that have not ended count for the quota of
-// their merchant.
+// endSales ends the sales of the run, also after an error or interrupt: sales that have not ended count for the quota
+// of their merchant.
 func (b *bench) endSales(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()

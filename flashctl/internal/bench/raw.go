@@ -38,7 +38,8 @@ func (b *bench) insertRaw(ctx context.Context, within time.Duration) (done Inser
 		_, _ = b.orderDB.ExecContext(context.WithoutCancel(ctx), "DROP DATABASE IF EXISTS "+rawDatabase)
 	}()
 
-	cmd := exec.CommandContext(ctx, b.cfg.OrderInserts, "-for", within.String()) //nolint:gosec // a program of this project
+	//nolint:gosec // a program of this project
+	cmd := exec.CommandContext(ctx, b.cfg.OrderInserts, "-for", within.String())
 	cmd.Env = append(os.Environ(), "MYSQL_DSN="+inDatabase(b.cfg.OrderDSN, rawDatabase))
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()

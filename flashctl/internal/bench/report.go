@@ -248,7 +248,8 @@ func (r *Report) closings(p printer) {
 	p("| Closing | |")
 	p("|---|---|")
 	p("| orders due | %d of %d activities, deadlines within %s |", c.Orders, c.Activities, ms(c.Spread))
-	p("| closed and restored, MySQL and gate | %s after the last deadline (target: %s) |", ms(c.Restored), targetRestored)
+	p("| closed and restored, MySQL and gate | %s after the last deadline (target: %s) |", ms(c.Restored),
+		targetRestored)
 	p("| delay of an order's closing after its deadline | %s p50, %s p99, %s max; early: %d |",
 		ms(c.Lateness.P50), ms(c.Lateness.P99), ms(c.Lateness.Max), c.Early)
 	p("")
@@ -286,7 +287,8 @@ func (r *Report) costs(p printer) {
 	median("refused as sold out", r.Refused)
 	median("result polled", r.Polled)
 	for i, d := range r.Drained {
-		line(fmt.Sprintf("whole purchase until the gate settles its order, sale %d (%d)", i+1, d.Orders), d.Whole, d.Orders)
+		line(fmt.Sprintf("whole purchase until the gate settles its order, sale %d (%d)", i+1, d.Orders), d.Whole,
+			d.Orders)
 	}
 	for _, o := range r.Offered {
 		line(fmt.Sprintf("whole purchase, %.0f/s offered", o.Offered), o.Whole, o.Accepted.Count)

@@ -21,16 +21,16 @@ func (bareCmd) Run(e env) error { return bench.ServeBare(e.ctx, e.out) }
 type benchCmd struct {
 	RunDir       string        `required:"" help:"Folder with the pid files of dependencies and services."`
 	OrderAdmin   string        `default:"http://127.0.0.1:9082" help:"Admin listener of the order service."`
-	OrderDSN     string        `required:"" env:"ORDER_DSN" name:"order-dsn" help:"Database of the order service."`
-	InventoryDB  string        `required:"" env:"INVENTORY_DSN" name:"inventory-dsn" help:"Database of the inventory service."`
-	OrderInserts string        `required:"" env:"ORDER_INSERTS" type:"existingfile" help:"Path of the program orderinserts."`
+	OrderDSN     string        `required:"" env:"ORDER_DSN" name:"order-dsn" help:"Database of order."`
+	InventoryDB  string        `required:"" env:"INVENTORY_DSN" name:"inventory-dsn" help:"Database of inventory."`
+	OrderInserts string        `required:"" env:"ORDER_INSERTS" type:"existingfile" help:"The program orderinserts."`
 	Connections  int           `default:"256" help:"Connections of the load generator."`
 	Burst        int           `default:"20000" help:"Purchases of one burst."`
 	Steady       time.Duration `default:"15s" help:"Duration of the steady sale."`
 	Slice        time.Duration `default:"3s" help:"Duration of each other measurement."`
 	Rounds       int           `default:"5" help:"Repetitions; refusals and polls take rounds*slice in all."`
 	Closing      int           `default:"20000" help:"Orders due at once."`
-	Only         string        `enum:",accepted,refused,polled,landed,steady,closing" default:"" help:"One measurement only."`
+	Only         string        `enum:",accepted,refused,polled,landed,steady,closing" default:"" help:"One measurement."`
 	JSON         string        `name:"json" help:"File for the whole report."`
 }
 
@@ -48,8 +48,8 @@ func (c *benchCmd) Run(e env) error {
 		Origins: origins, Seckill: strings.TrimPrefix(origins.Seckill, "http://"), OrderAdmin: c.OrderAdmin,
 		OrderDSN: c.OrderDSN, InventoryDB: c.InventoryDB, OrderInserts: c.OrderInserts, RunDir: c.RunDir,
 		Secret:      signing.secretOr(settings.DevelopmentAuthSecret),
-		Connections: c.Connections, Burst: c.Burst, Steady: c.Steady, Slice: c.Slice, Rounds: c.Rounds, Closing: c.Closing,
-		Only: c.Only, Log: e.errs,
+		Connections: c.Connections, Burst: c.Burst, Steady: c.Steady, Slice: c.Slice, Rounds: c.Rounds,
+		Closing: c.Closing, Only: c.Only, Log: e.errs,
 	})
 	if report.Took == 0 {
 		return err

@@ -58,7 +58,8 @@ func (c *buyCmd) Run(e env) error {
 	if err := purchase.Pay(ctx, b, r.OrderSN); err != nil {
 		return err
 	}
-	if r, err = c.await(ctx, b, attempt.OrderSN, func(s client.Status) bool { return s != client.Created }); err != nil {
+	if r, err = c.await(ctx, b, attempt.OrderSN,
+		func(s client.Status) bool { return s != client.Created }); err != nil {
 		return err
 	}
 	fmt.Fprintf(e.out, "user %s order %s %s %s\n", c.User, r.OrderSN, r.Status, r.Reason)

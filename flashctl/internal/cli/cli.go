@@ -23,7 +23,7 @@ type commands struct {
 	Load        loadCmd        `cmd:"" help:"Run load tests."`
 	DeadLetters deadLettersCmd `cmd:"" help:"List, replay or reject dead letters."`
 	Limits      limitsCmd      `cmd:"" help:"Read, try and change the limits of all services."`
-	Reconcile   reconcileCmd   `cmd:"" help:"Compare gate, ledger and allowances of a sale and repair mismatches; fails if one remains."`
+	Reconcile   reconcileCmd   `cmd:"" help:"Compare and repair gate, ledger and allowances; fails if a mismatch remains."`
 	Demo        demoCmd        `cmd:"" help:"Run the sales of two merchants side by side and check every count."`
 }
 
@@ -32,7 +32,8 @@ are set. Otherwise it calls the three services of "make up" or the one process o
 
 FLASHCTL_TOKEN is the token of your identity provider for the commands of merchants and operators, and for "buy".
 Without it flashctl signs tokens with the first secret of AUTH_HS256_SECRET (and AUTH_AUDIENCE, AUTH_ISSUER), for
-the merchant of --merchant. Without that secret it requests development tokens from the services, which issue them in development only.`
+the merchant of --merchant. Without that secret it requests development tokens from the services, which issue them in
+development only.`
 
 // env is the environment of a command.
 type env struct {

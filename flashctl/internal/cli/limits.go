@@ -45,7 +45,8 @@ func (*limitsListCmd) Run(e env) error {
 		w := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', 0)
 		_, _ = fmt.Fprintln(w, "NAME\tFROM\tALLOWED\tWAITED\tREFUSED\tRULE")
 		for _, l := range all {
-			_, _ = fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\n", l.Name, l.Source, l.Allowed, l.Waited, l.Refused, ruleText(l.Rule))
+			_, _ = fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\n", l.Name, l.Source, l.Allowed, l.Waited, l.Refused,
+				ruleText(l.Rule))
 		}
 		return w.Flush()
 	})

@@ -32,7 +32,7 @@ type buyersCmd struct {
 	Buyers    int           `default:"10000" help:"Distinct users, one attempt each."`
 	Width     int           `default:"200" help:"Concurrent buyers; with --rate their bound."`
 	Rate      float64       `help:"Buyers that begin each second, whether or not earlier ones have ended (open loop)."`
-	Follow    time.Duration `default:"60s" help:"Time to wait for accepted purchases to become orders; 0 means not to wait."`
+	Follow    time.Duration `default:"60s" help:"Wait for accepted purchases to become orders; 0 means not to wait."`
 	NoRetry   bool          `help:"Count 429, 503 and time-outs instead of retrying."`
 	JSON      bool          `name:"json" help:"Print the report as JSON."`
 }
@@ -120,7 +120,8 @@ func endSale(e env, m *client.Caller, activityID string) error {
 }
 
 func printReport(w io.Writer, activityID string, r load.Report) {
-	fmt.Fprintf(w, "activity %s: %d buyers in %s, %.0f/s\n", activityID, r.Buyers, r.Took.Round(time.Millisecond), r.PerSec)
+	fmt.Fprintf(w, "activity %s: %d buyers in %s, %.0f/s\n", activityID, r.Buyers, r.Took.Round(time.Millisecond),
+		r.PerSec)
 	for _, o := range slices.Sorted(maps.Keys(r.Outcomes)) {
 		fmt.Fprintf(w, "  %-20s %8d  %s\n", o, r.Outcomes[o], r.Example[o])
 	}

@@ -24,7 +24,7 @@ func (m *merchantID) UnmarshalText(text []byte) error {
 
 // merchantFlag selects the merchant that a command acts for.
 type merchantFlag struct {
-	Merchant merchantID `help:"Id of the merchant to act for; by default the token names none, and the services decide."`
+	Merchant merchantID `help:"Id of the merchant to act for; without it the services decide."`
 }
 
 // caller returns the identity of the command with this role.

@@ -22,7 +22,7 @@ type pathsCmd struct {
 	Rate     float64       `default:"5000" help:"Calls a second (open loop)."`
 	For      time.Duration `default:"20s" help:"Duration."`
 	Users    int           `default:"5000" help:"Distinct users, used in turn."`
-	Conns    int           `default:"2500" help:"Bound of the calls in flight, including those that wait for their turn."`
+	Conns    int           `default:"2500" help:"Bound of the calls in flight, those that wait included."`
 	Stock    int64         `default:"1000000" help:"Units of the new sale."`
 	Buy      bool          `default:"true" negatable:"" help:"Make a purchase with each path at once."`
 	JSON     bool          `name:"json" help:"Print the report as JSON."`

@@ -29,7 +29,8 @@ func (c *reconcileCmd) Run(e env) error {
 	w := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', 0)
 	list := func(label string, repairs []client.Repair) {
 		for _, r := range repairs {
-			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%+d\t%s\n", label, cmp.Or(r.OrderSN, "-"), cmp.Or(r.SKUID, "-"), r.Delta, r.Why)
+			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%+d\t%s\n", label, cmp.Or(r.OrderSN, "-"), cmp.Or(r.SKUID, "-"), r.Delta,
+				r.Why)
 		}
 	}
 	if len(done.Repairs)+len(done.Differences) > 0 {

@@ -23,7 +23,8 @@ func (r *run) giveContacts(ctx context.Context) error {
 	err := purchase.Each(ctx, 32, len(missing), func(ctx context.Context, i int) error {
 		w := missing[i]
 		_, err := w.PutContact(ctx, w.orderSN, client.Contact{
-			Name: "Buyer " + w.UserID, Phone: fmt.Sprintf("+86138%08d", i), AddressLines: []string{"1 Demo Street", "Demo City"},
+			Name: "Buyer " + w.UserID, Phone: fmt.Sprintf("+86138%08d", i),
+			AddressLines: []string{"1 Demo Street", "Demo City"},
 		})
 		if err != nil {
 			return err

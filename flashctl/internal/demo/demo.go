@@ -342,7 +342,8 @@ func (r *run) letExpire(ctx context.Context, winners []*winner) error {
 	r.table.headline("the others let their order expire")
 	r.table.count("orders closed, reason expired", int64(r.sale.Expiring()), int64(closed))
 	r.table.fact("closed before the deadline", "never", lateness(earliest), earliest >= 0)
-	r.table.fact("closed after the deadline", "at most "+r.plan.LateAtMost.String(), lateness(latest), latest <= r.plan.LateAtMost)
+	r.table.fact("closed after the deadline", "at most "+r.plan.LateAtMost.String(), lateness(latest),
+		latest <= r.plan.LateAtMost)
 	released, sold := int64(r.sale.Expiring()), int64(r.sale.Paying())
 	stock, err := r.settled(ctx, released, 0, sold)
 	if err != nil {
@@ -426,7 +427,8 @@ func (r *run) settled(ctx context.Context, available, reserved, sold int64) (cli
 		return last, nil
 	}, func(s client.SKUStock) bool {
 		return s.MySQL.Available == available && s.MySQL.Reserved == reserved && s.MySQL.Sold == sold &&
-			s.Gate.Left == available && s.Gate.Held == reserved && s.Journal == 0 && s.InFlight == 0 && s.Difference == 0
+			s.Gate.Left == available && s.Gate.Held == reserved && s.Journal == 0 && s.InFlight == 0 &&
+			s.Difference == 0
 	})
 	if errors.Is(err, purchase.ErrNotReached) && last.SKUID != "" {
 		err = nil // the rows of the table show the difference

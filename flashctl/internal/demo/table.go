@@ -58,7 +58,8 @@ func (t *table) headline(text string) {
 
 // count adds a row for a number that must be exact.
 func (t *table) count(what string, want, got int64) {
-	t.rows = append(t.rows, row{at: t.since(), what: what, want: fmt.Sprint(want), got: fmt.Sprint(got), ok: want == got})
+	t.rows = append(t.rows,
+		row{at: t.since(), what: what, want: fmt.Sprint(want), got: fmt.Sprint(got), ok: want == got})
 }
 
 // fact adds a row for another condition.

@@ -88,7 +88,8 @@ func Open[T contract.Item](ctx context.Context, tel *telemetry.Telemetry, group 
 
 // OpenDeductions unpacks a delivery of deductions as Open does. about are the descriptions of activities in it.
 func OpenDeductions(ctx context.Context, tel *telemetry.Telemetry, group string, d bus.Delivery) (
-	_ context.Context, list []contract.Deduction, bad []contract.BadItem, about []contract.ActivityInfo, end func(error),
+	_ context.Context, list []contract.Deduction, bad []contract.BadItem, about []contract.ActivityInfo,
+	end func(error),
 ) {
 	list, bad, about = contract.DecodeDeductions(d.Body)
 	ctx, end = start(ctx, tel, group, d, list)
@@ -100,7 +101,8 @@ func start[T contract.Item](
 	ctx context.Context, tel *telemetry.Telemetry, group string, d bus.Delivery, list []T,
 ) (context.Context, func(error)) {
 	ctx, batch := tel.StartBatch(ctx, "process "+d.Topic, trace.SpanKindConsumer, traceparents(list),
-		telemetry.AttrTopic.String(d.Topic), telemetry.AttrGroup.String(group), telemetry.AttrOperation.String("process"),
+		telemetry.AttrTopic.String(d.Topic), telemetry.AttrGroup.String(group),
+		telemetry.AttrOperation.String("process"),
 		telemetry.AttrAttempt.Int(d.Attempt))
 	for i := range list {
 		list[i] = contract.Under(list[i], batch.Traceparent(i))

@@ -59,7 +59,8 @@ func (ls connections) route(ctx context.Context, nameServers []string, topic str
 	unknown := false
 	for _, addr := range nameServers {
 		// Without the second field, map keys come unquoted, which is not JSON.
-		a, err := ls.request(ctx, addr, requestRoute, map[string]string{"topic": topic, "acceptStandardJsonOnly": "true"})
+		a, err := ls.request(ctx, addr, requestRoute,
+			map[string]string{"topic": topic, "acceptStandardJsonOnly": "true"})
 		switch {
 		case err != nil:
 			failed = append(failed, err)

@@ -265,7 +265,8 @@ func (s *subscription) sendBack(ctx context.Context, d bus.Delivery, level int, 
 }
 
 // dropped returns the result of a message that must not be handled in this process any more. It waits for the shutdown
-// of the client, which then drops the result. The broker delivers the message to another consumer and counts no attempt.
+// of the client, which then drops the result. The broker delivers the message to another consumer and counts no
+// attempt.
 func dropped(c *consumerObject) consumer.ConsumeResult {
 	<-c.down
 	return consumer.ConsumeRetryLater

@@ -86,8 +86,10 @@ func (ls connections) createMissing(ctx context.Context, nameServers []string, q
 
 func (ls connections) createTopic(ctx context.Context, broker, topic string, queues int) error {
 	a, err := ls.request(ctx, broker, requestCreateTopic, map[string]string{
-		"topic": topic, "defaultTopic": "TBW102", "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false",
-		"readQueueNums": strconv.Itoa(queues), "writeQueueNums": strconv.Itoa(queues), "perm": "6", // readable and writable
+		"topic": topic, "defaultTopic": "TBW102", "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0",
+		"order": "false",
+		// readable and writable
+		"readQueueNums": strconv.Itoa(queues), "writeQueueNums": strconv.Itoa(queues), "perm": "6",
 	})
 	if err != nil {
 		return fmt.Errorf("create topic %s: %w", topic, err)

@@ -61,7 +61,9 @@ func (l *connection) request(ctx context.Context, code int, fields map[string]st
 	stop := context.AfterFunc(ctx, func() { _ = l.conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	l.seq++
-	header, err := json.Marshal(command{Code: code, Language: "GO", Version: protocolVersion, Opaque: l.seq, ExtFields: fields})
+	header, err := json.Marshal(command{
+		Code: code, Language: "GO", Version: protocolVersion, Opaque: l.seq, ExtFields: fields,
+	})
 	if err != nil {
 		return response{}, err
 	}

@@ -187,10 +187,13 @@ func everyRendering() map[string]rendering {
 		}},
 		"placed": production("defaults.nodeSelector.pool=shop", "defaults.tolerations[0].key=shop",
 			"defaults.tolerations[0].operator=Exists",
-			"defaults.priorityClassName=high", "image.pullSecrets[0]=registry", "commonLabels.team=shop", "secrets.revision=2", "tracing.sampleRatio=0.05",
-			"components.seckill.env.PATH_RATE=1000000", "components.seckill.env.JOURNAL_MAX=2000000", "components.seckill.podAnnotations.a=b"),
+			"defaults.priorityClassName=high", "image.pullSecrets[0]=registry", "commonLabels.team=shop",
+			"secrets.revision=2", "tracing.sampleRatio=0.05",
+			"components.seckill.env.PATH_RATE=1000000", "components.seckill.env.JOURNAL_MAX=2000000",
+			"components.seckill.podAnnotations.a=b"),
 		"own secret": production("secrets.existingSecret=", "auth.jwksURL="),
-		"claims": production("auth.types={at+jwt}", "auth.maxLife=1h30m", "auth.userClaim=email", "auth.rolesClaim=realm_access.roles",
+		"claims": production("auth.types={at+jwt}", "auth.maxLife=1h30m", "auth.userClaim=email",
+			"auth.rolesClaim=realm_access.roles",
 			"auth.merchantClaim=https://shop.example.com/merchant", "auth.defaultMerchant=acme"),
 	}
 }

@@ -145,7 +145,8 @@ func probesUseTheAdminPortAndDrainingHasTime(t *testing.T) {
 	for _, name := range services {
 		w := deployment(t, all, name)
 		c := w.containers()[len(w.containers())-1]
-		for probe, path := range map[string]string{"startupProbe": "/livez", "livenessProbe": "/livez", "readinessProbe": "/readyz"} {
+		for probe, path := range map[string]string{"startupProbe": "/livez", "livenessProbe": "/livez",
+			"readinessProbe": "/readyz"} {
 			require.Equal(t, "admin", text(c, probe, "httpGet", "port"), name)
 			require.Equal(t, path, text(c, probe, "httpGet", "path"), name)
 		}
@@ -181,7 +182,11 @@ func eachServiceGetsOnlyItsSecrets(t *testing.T) {
 		"flashsale-contact-keys/CONTACT_KEYS", "flashsale-mysql/ORDER_PASSWORD", "flashsale-secrets/AUTH_HS256_SECRET",
 		"flashsale-secrets/INTERNAL_SECRET", "flashsale-secrets/PAYMENTS_SANDBOX_SECRET",
 	}, seen(small, "order"))
-	require.Equal(t, []string{"flashsale-mysql/INVENTORY_PASSWORD", "flashsale-secrets/AUTH_HS256_SECRET", "flashsale-secrets/INTERNAL_SECRET"},
+	require.Equal(t,
+		[]string{
+			"flashsale-mysql/INVENTORY_PASSWORD", "flashsale-secrets/AUTH_HS256_SECRET",
+			"flashsale-secrets/INTERNAL_SECRET",
+		},
 		seen(small, "inventory"))
 	large := production().objects(t)
 	require.Equal(t, []string{"flashsale-secrets/PATH_SECRETS"}, seen(large, "seckill"))
@@ -213,7 +218,8 @@ func generatedSecretsAreLongAndKept(t *testing.T) {
 			require.GreaterOrEqual(t, len(v), 40)
 		}
 	}
-	once, err := base64.StdEncoding.DecodeString(text(pick(t, all, "Secret/flashsale-contact-keys"), "data", "CONTACT_KEYS"))
+	once, err := base64.StdEncoding.DecodeString(text(pick(t, all, "Secret/flashsale-contact-keys"), "data",
+		"CONTACT_KEYS"))
 	require.NoError(t, err)
 	key, err := base64.StdEncoding.DecodeString(string(once))
 	require.NoError(t, err)
@@ -283,7 +289,9 @@ func changedSettingsReplaceThePodsThatReadThem(t *testing.T) {
 // Network policies allow the internal listener to inventory alone, and the admin ports to the configured pods alone.
 func networkPolicies(t *testing.T) {
 	render := func(set ...string) []object {
-		return rendering{values: []string{"values-kind.yaml"}, set: append(set, "networkPolicy.enabled=true")}.objects(t)
+		return rendering{
+			values: []string{"values-kind.yaml"}, set: append(set, "networkPolicy.enabled=true"),
+		}.objects(t)
 	}
 	reaches := func(all []object, from, to, port string) bool {
 		var target, caller workload
@@ -424,7 +432,8 @@ func theBundledBroker(t *testing.T) {
 			require.NotContains(t, line, "#", "a comment would become part of the value")
 		}
 	}
-	for _, id := range []string{"StatefulSet/flashsale-broker", "StatefulSet/flashsale-redis", "StatefulSet/flashsale-mysql"} {
+	for _, id := range []string{"StatefulSet/flashsale-broker", "StatefulSet/flashsale-redis",
+		"StatefulSet/flashsale-mysql"} {
 		require.NotEmpty(t, list(pick(t, all, id), "spec", "volumeClaimTemplates"))
 	}
 }

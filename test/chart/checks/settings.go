@@ -88,7 +88,9 @@ func rulesAreMounted(t *testing.T) {
 			}
 		}
 		require.True(t, mounted, "%s finds %s", name, file)
-		require.Equal(t, []any{map[string]any{"name": "limits", "configMap": map[string]any{"name": "flashsale-limits"}}}, at(w.spec, "volumes"))
+		require.Equal(t,
+			[]any{map[string]any{"name": "limits", "configMap": map[string]any{"name": "flashsale-limits"}}}, at(w.spec,
+				"volumes"))
 		require.Equal(t, w.spec, deployment(t, other, name).spec)
 	}
 	for _, o := range kind().objects(t) {

@@ -25,7 +25,8 @@ const (
 func Table(chart string) (string, error) {
 	var b strings.Builder
 	b.WriteString("| Value | Default | What it does |\n|---|---|---|\n")
-	for _, file := range []struct{ name, prefix string }{{"values.yaml", ""}, {"charts/devdeps/values.yaml", "devdeps."}} {
+	for _, file := range []struct{ name, prefix string }{{"values.yaml", ""},
+		{"charts/devdeps/values.yaml", "devdeps."}} {
 		raw, err := os.ReadFile(filepath.Join(chart, file.name))
 		if err != nil {
 			return "", err
@@ -41,8 +42,8 @@ func Table(chart string) (string, error) {
 	return b.String(), nil
 }
 
-// Read returns the values whose comment begins with "# --", in the order of the file. A value without one is an error. It
-// supports only the syntax of the charts' files: maps, indented by two blanks, comments of one line.
+// Read returns the values whose comment begins with "# --", in the order of the file. A value without one is an error.
+// It supports only the syntax of the charts' files: maps, indented by two blanks, comments of one line.
 func Read(text string) ([]Value, error) {
 	var all map[string]any
 	if err := yaml.Unmarshal([]byte(text), &all); err != nil {
@@ -86,7 +87,10 @@ func Read(text string) ([]Value, error) {
 			return nil, err
 		}
 		values = append(values,
-			Value{strings.Join(path, "."), strings.ReplaceAll(string(def), "|", `\|`), strings.ReplaceAll(about, "|", `\|`)})
+			Value{
+				strings.Join(path, "."), strings.ReplaceAll(string(def), "|", `\|`),
+				strings.ReplaceAll(about, "|", `\|`),
+			})
 		about, below = "", depth
 	}
 	return values, nil

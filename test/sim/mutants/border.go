@@ -32,7 +32,8 @@ var borderMutants = []mutant{
 	},
 	{
 		name: "any activity is changed", file: storeDir + "activities.go",
-		old: "within(sqldb.ForUpdate(tx), in).Select(activityColumns)", now: "sqldb.ForUpdate(tx).Select(activityColumns)",
+		old: "within(sqldb.ForUpdate(tx), in).Select(activityColumns)",
+		now: "sqldb.ForUpdate(tx).Select(activityColumns)",
 	},
 	{
 		name: "a known key is found by all", file: storeDir + "adjustments.go",
@@ -49,11 +50,13 @@ var borderMutants = []mutant{
 	},
 	{
 		name: "orders are listed without the activity", file: httpDir + "holdings.go",
-		old: "m.core.Activity(r.Context(), caller(r).Scope(), id)", now: "m.core.Activity(r.Context(), core.AllMerchants(), id)",
+		old: "m.core.Activity(r.Context(), caller(r).Scope(), id)",
+		now: "m.core.Activity(r.Context(), core.AllMerchants(), id)",
 	},
 	{
 		name: "any stock is shown", file: httpDir + "stock.go",
-		old: "m.core.StockView(r.Context(), caller(r).Scope(), id)", now: "m.core.StockView(r.Context(), core.AllMerchants(), id)",
+		old: "m.core.StockView(r.Context(), caller(r).Scope(), id)",
+		now: "m.core.StockView(r.Context(), core.AllMerchants(), id)",
 	},
 	{
 		name: "dead letters of all are listed", file: storeDir + "deadletters.go",
@@ -74,11 +77,13 @@ var borderMutants = []mutant{
 	},
 	{
 		name: "SKUs have no quota", file: storeDir + "products.go",
-		old: "if err := growSKUs(tx, p.MerchantID, growth); err != nil {\n\t\t\treturn err\n\t\t}\n\t\trow :=", now: "row :=",
+		old: "if err := growSKUs(tx, p.MerchantID, growth); err != nil {\n\t\t\treturn err\n\t\t}\n\t\trow :=",
+		now: "row :=",
 	},
 	{
 		name: "added SKUs have no quota", file: storeDir + "products.go",
-		old: "if err := growSKUs(tx, p.MerchantID, growth); err != nil {\n\t\t\treturn err\n\t\t}\n\t\terr =", now: "err =",
+		old: "if err := growSKUs(tx, p.MerchantID, growth); err != nil {\n\t\t\treturn err\n\t\t}\n\t\terr =",
+		now: "err =",
 	},
 	{
 		name: "activities have no quota", file: storeDir + "activities.go",
@@ -118,7 +123,8 @@ var borderMutants = []mutant{
 	},
 	{
 		name: "an operator brings SKUs of their own", file: coreDir + "activities.go",
-		old: "draft = &Activity{MerchantID: a.MerchantID}", now: "draft = &Activity{MerchantID: by.MerchantID}\n\t\t_ = a",
+		old: "draft = &Activity{MerchantID: a.MerchantID}",
+		now: "draft = &Activity{MerchantID: by.MerchantID}\n\t\t_ = a",
 	},
 	{
 		name: "new activities sell SKUs of all", file: coreDir + "activities.go",

@@ -21,28 +21,40 @@ const (
 var mutants = []mutant{
 	{
 		name: "outbox ignores publish errors", file: "pkg/outbox/relay.go",
-		old: "err = r.pub.Publish(pctx, m)\n\tcancel()\n\tif err != nil {", now: "_ = r.pub.Publish(pctx, m)\n\tcancel()\n\tif err = nil; err != nil {",
+		old: "err = r.pub.Publish(pctx, m)\n\tcancel()\n\tif err != nil {",
+		now: "_ = r.pub.Publish(pctx, m)\n\tcancel()\n\tif err = nil; err != nil {",
 	},
 	{
 		name: "events acknowledged on failure", file: "services/inventory/internal/consumer/consumer.go",
-		old: "return c.core.Follow(", now: "_ = c.core.Follow(ctx, list, c.deadLetters(contract.TopicOrderEvents, contract.GroupInventoryOrderEvents, bad))\n\treturn nil\n}\n\nfunc (c *Consumer) follow(ctx context.Context, list []contract.OrderEvent, bad []contract.BadItem) error {\n\treturn c.core.Follow(",
+		old: "return c.core.Follow(",
+		now: "_ = c.core.Follow(ctx, list, c.deadLetters(contract.TopicOrderEvents, " +
+			"contract.GroupInventoryOrderEvents, bad))\n\treturn nil\n}\n\n" +
+			"func (c *Consumer) follow(ctx context.Context, list []contract.OrderEvent, bad []contract.BadItem) " +
+			"error {\n\treturn c.core.Follow(",
 	},
 	{
 		name: "closings acknowledged on failure", file: "services/inventory/internal/consumer/consumer.go",
-		old: "return c.core.CloseDue(ctx, list, c.deadLetters(", now: "_, _ = bad, c.core.CloseDue(ctx, list, nil)\n\treturn nil\n}\n\nfunc (c *Consumer) closeDue(ctx context.Context, list []contract.OrderClose, bad []contract.BadItem) error {\n\treturn c.core.CloseDue(ctx, list, c.deadLetters(",
+		old: "return c.core.CloseDue(ctx, list, c.deadLetters(",
+		now: "_, _ = bad, c.core.CloseDue(ctx, list, nil)\n\treturn nil\n}\n\n" +
+			"func (c *Consumer) closeDue(ctx context.Context, list []contract.OrderClose, bad " +
+			"[]contract.BadItem) error {\n\treturn c.core.CloseDue(ctx, list, c.deadLetters(",
 	},
 	{
 		name: "finish changes a terminal entry", file: luaDir + "prelude.lua",
-		old: "elseif holds(old) and (old.stage ~= 'p' or stage == 'x' and reason == 'refunded') then\n      local new = copy(old)\n      new.stage = old.stage == 'c' and 'x' or stage", now: "else\n      local new = copy(old)\n      new.stage = stage",
+		old: "elseif holds(old) and (old.stage ~= 'p' or stage == 'x' and reason == 'refunded') then\n" +
+			"      local new = copy(old)\n      new.stage = old.stage == 'c' and 'x' or stage",
+		now: "else\n      local new = copy(old)\n      new.stage = stage",
 	},
 	{
 		name: "settle raises a terminal entry", file: luaDir + "settle.lua",
 		old: "elseif holds(old) then\n    new = copy(old)\n    new.user, new.lines = user, lines\n    if RANK",
-		now: "elseif rank(old) > 0 then\n    new = copy(old)\n    new.user, new.lines = user, lines\n    if ended(old) or RANK",
+		now: "elseif rank(old) > 0 then\n    new = copy(old)\n    new.user, new.lines = user, lines\n" +
+			"    if ended(old) or RANK",
 	},
 	{
 		name: "a terminal entry releases its units again", file: luaDir + "prelude.lua",
-		old: "elseif holds(old) and (old.stage ~= 'p' or stage == 'x' and reason == 'refunded') then\n      local new", now: "elseif old.stage ~= 'p' then\n      if ended(old) then old.stage = 'l' end\n      local new",
+		old: "elseif holds(old) and (old.stage ~= 'p' or stage == 'x' and reason == 'refunded') then\n      local new",
+		now: "elseif old.stage ~= 'p' then\n      if ended(old) then old.stage = 'l' end\n      local new",
 	},
 	{
 		name: "adjustments not once by id", file: luaDir + "adjust.lua",
@@ -56,11 +68,13 @@ var mutants = []mutant{
 	},
 	{
 		name: "a released row is released again", file: coreDir + "events.go",
-		old: "case contract.OrderClosed:\n\t\tswitch row.State {\n\t\tcase StateReserved:", now: "case contract.OrderClosed:\n\t\tswitch row.State {\n\t\tcase StateReserved, StateReleased:",
+		old: "case contract.OrderClosed:\n\t\tswitch row.State {\n\t\tcase StateReserved:",
+		now: "case contract.OrderClosed:\n\t\tswitch row.State {\n\t\tcase StateReserved, StateReleased:",
 	},
 	{
 		name: "a late payment without a unit is kept", file: coreDir + "events.go",
-		old: "case StateReleased, StateRejected:\n\t\t\tf.refunds = append(f.refunds, row.OrderSN)", now: "case StateReleased, StateRejected:",
+		old: "case StateReleased, StateRejected:\n\t\t\tf.refunds = append(f.refunds, row.OrderSN)",
+		now: "case StateReleased, StateRejected:",
 	},
 	{
 		name: "a refunded order keeps its units", file: coreDir + "closing.go",
@@ -78,19 +92,23 @@ var mutants = []mutant{
 	},
 	{
 		name: "lost deductions are ignored", file: sweepDir + "orders.go",
-		old: "if err := w.Inventory.PublishDeductions(ctx, republish); err != nil {\n\t\treturn false, err\n\t}", now: "_ = republish",
+		old: "if err := w.Inventory.PublishDeductions(ctx, republish); err != nil {\n\t\treturn false, err\n\t}",
+		now: "_ = republish",
 	},
 	{
 		name: "overdue reservations are ignored", file: sweepDir + "overdue.go",
-		old: "if err := w.Inventory.PublishClosings(ctx, closing); err != nil {", now: "if err := error(nil); err != nil && len(closing) > 0 {",
+		old: "if err := w.Inventory.PublishClosings(ctx, closing); err != nil {",
+		now: "if err := error(nil); err != nil && len(closing) > 0 {",
 	},
 	{
 		name: "lost closings are ignored", file: orderDir + "core/sweep.go",
-		old: "if err := s.pub.Close(ctx, c.OrderClose, c.traceparents, time.Time{}); err != nil {", now: "if err := error(nil); err != nil && c.ActivityID != \"\" {",
+		old: "if err := s.pub.Close(ctx, c.OrderClose, c.traceparents, time.Time{}); err != nil {",
+		now: "if err := error(nil); err != nil && c.ActivityID != \"\" {",
 	},
 	{
 		name: "unfinished adjustments are ignored", file: sweepDir + "adjustments.go",
-		old: "for _, a := range unfinished {\n\t\t_, err := w.Inventory.ResumeAdjustment(ctx, a)", now: "for range unfinished {\n\t\tvar err error",
+		old: "for _, a := range unfinished {\n\t\t_, err := w.Inventory.ResumeAdjustment(ctx, a)",
+		now: "for range unfinished {\n\t\tvar err error",
 	},
 	{
 		name: "no tombstones", file: orderDir + "core/closing.go",
@@ -122,6 +140,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "failed refunds are not retried", file: orderDir + "core/sweep.go",
-		old: "return s.store.StoreRefundError(ctx, r.PaymentID, refundErr.Error())\n}", now: "return s.finishRefund(ctx, r, RefundFailed, refundErr.Error())\n}",
+		old: "return s.store.StoreRefundError(ctx, r.PaymentID, refundErr.Error())\n}",
+		now: "return s.finishRefund(ctx, r, RefundFailed, refundErr.Error())\n}",
 	},
 }

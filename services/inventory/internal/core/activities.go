@@ -150,7 +150,8 @@ func (s *Service) PatchActivity(ctx context.Context, by Caller, id string, p Act
 // Publish publishes a draft, if its merchant may have one more activity, and builds its gate. For a published activity
 // it only syncs the gate and the sale document.
 func (s *Service) Publish(ctx context.Context, by Caller, id string) (*Activity, error) {
-	return s.transition(ctx, by, id, "publish", s.quotas.moreActivities(), func(a *Activity, now time.Time) (bool, error) {
+	growth := s.quotas.moreActivities()
+	return s.transition(ctx, by, id, "publish", growth, func(a *Activity, now time.Time) (bool, error) {
 		if _, ended := a.EndedSince(now); ended {
 			return false, contract.Refuse(contract.CodeActivityEnded, "the activity has ended")
 		}
@@ -284,10 +285,12 @@ func (s *Service) setItems(ctx context.Context, a *Activity, items []ActivityDra
 			return contract.InvalidField(fmt.Sprintf("items[%d].sku_id", i), "no such SKU")
 		}
 		if a.Currency != "" && a.Currency != sku.Currency {
-			return contract.InvalidField(fmt.Sprintf("items[%d].sku_id", i), "must have the same currency as the other items")
+			return contract.InvalidField(fmt.Sprintf("items[%d].sku_id", i),
+				"must have the same currency as the other items")
 		}
 		a.Currency = sku.Currency
-		a.Items = append(a.Items, Stock{SKUID: it.SKUID, Name: sku.Name, Price: it.Price, Total: it.Stock, Available: it.Stock})
+		a.Items = append(a.Items,
+			Stock{SKUID: it.SKUID, Name: sku.Name, Price: it.Price, Total: it.Stock, Available: it.Stock})
 	}
 	slices.SortFunc(a.Items, func(x, y Stock) int { return CompareIDs(x.SKUID, y.SKUID) })
 	return nil

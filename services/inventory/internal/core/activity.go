@@ -101,5 +101,7 @@ func (a *Activity) Phase(now time.Time) string {
 
 // GateConfig returns what the gate enforces of the activity.
 func (a *Activity) GateConfig() GateConfig {
-	return GateConfig{State: a.State, StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit, Version: a.Version}
+	return GateConfig{
+		State: a.State, StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit, Version: a.Version,
+	}
 }

@@ -40,7 +40,8 @@ func (x *Alarms) RaiseBrokenGate(ctx context.Context, activityID string, err err
 // RaiseUnreadable reports ledger rows that cannot be read.
 func (x *Alarms) RaiseUnreadable(ctx context.Context, broken []Reservation) {
 	for _, r := range broken {
-		x.Raise(ctx, "unreadable "+r.OrderSN, "ledger row cannot be read", "order_sn", r.OrderSN, "activity_id", r.ActivityID)
+		x.Raise(ctx, "unreadable "+r.OrderSN, "ledger row cannot be read", "order_sn", r.OrderSN, "activity_id",
+			r.ActivityID)
 	}
 }
 

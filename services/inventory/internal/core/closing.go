@@ -49,7 +49,8 @@ func (s *Service) closeOrders(
 	}
 	var errs []error
 	if len(c.steps) > 0 {
-		errs = append(errs, s.applySteps(ctx, contract.GroupInventoryOrderClose, contract.TopicOrderClose, c.steps, nil))
+		errs = append(errs,
+			s.applySteps(ctx, contract.GroupInventoryOrderClose, contract.TopicOrderClose, c.steps, nil))
 	}
 	if again := c.closings(traceparent); len(again) > 0 {
 		errs = append(errs, s.PublishClosings(ctx, again))
@@ -146,7 +147,8 @@ func (c *closing) closeAgainAt(o CloseOutcome) time.Time {
 func (c *closing) closings(traceparent string) []contract.OrderClose {
 	again := make([]contract.OrderClose, 0, len(c.later))
 	for at, sns := range c.later {
-		again = append(again, contract.OrderClose{OrderSNs: sns, ActivityID: c.activityID, DueAt: at, Traceparent: traceparent})
+		again = append(again,
+			contract.OrderClose{OrderSNs: sns, ActivityID: c.activityID, DueAt: at, Traceparent: traceparent})
 	}
 	slices.SortFunc(again, func(a, b contract.OrderClose) int { return a.DueAt.Compare(b.DueAt) })
 	return again

@@ -81,10 +81,12 @@ func (s *Service) ReplayDeadLetter(ctx context.Context, by Caller, id string) (*
 		return nil, contract.Refuse(contract.CodeStateConflict, "the dead letter was rejected")
 	}
 	if d.Rejecting {
-		return nil, contract.Refuse(contract.CodeStateConflict, "the rejection of the dead letter has begun; repeat the rejection")
+		return nil, contract.Refuse(contract.CodeStateConflict,
+			"the rejection of the dead letter has begun; repeat the rejection")
 	}
 	if contract.IsCut(d.Item) {
-		return nil, contract.Refuse(contract.CodeStateConflict, "the item was too long to be kept whole; it can only be rejected")
+		return nil, contract.Refuse(contract.CodeStateConflict,
+			"the item was too long to be kept whole; it can only be rejected")
 	}
 	if err := s.pub.Replay(ctx, *d); err != nil {
 		return nil, Unavailable("the message could not be published; repeat the call", err)
@@ -155,7 +157,8 @@ func (s *Service) rejectReservation(ctx context.Context, d *DeadLetter) error {
 		}
 		mine = true
 		row = Reservation{
-			OrderSN: it.OrderSN, ActivityID: it.ActivityID, UserID: it.UserID, Bucket: it.Bucket, Lines: it.Lines, State: StateRejected,
+			OrderSN: it.OrderSN, ActivityID: it.ActivityID, UserID: it.UserID, Bucket: it.Bucket, Lines: it.Lines,
+			State:  StateRejected,
 			Reason: ReasonSystem, ReservedAt: d.FailedAt, LandedAt: now, ChangedAt: now, Traceparent: d.Traceparent,
 		}
 		m := newMoves()
@@ -222,13 +225,15 @@ func contradicts(d *DeadLetter, row Reservation) bool {
 
 // tombstone makes the order service never create this order, and makes the ledger follow its response.
 func (s *Service) tombstone(ctx context.Context, row Reservation) error {
-	outcomes, err := s.closeOrders(ctx, []string{row.OrderSN}, ReasonRejected, ReasonSystem, row.ActivityID, row.Traceparent)
+	outcomes, err := s.closeOrders(ctx, []string{row.OrderSN}, ReasonRejected, ReasonSystem, row.ActivityID,
+		row.Traceparent)
 	if err != nil {
 		return err
 	}
 	for _, o := range outcomes {
 		if o.OrderSN == row.OrderSN && (o.Outcome == OutcomeNotDue || o.Outcome == OutcomePaying) {
-			return contract.Refuse(contract.CodeStateConflict, "the order exists and may still be paid; it closes by itself")
+			return contract.Refuse(contract.CodeStateConflict,
+				"the order exists and may still be paid; it closes by itself")
 		}
 	}
 	return nil

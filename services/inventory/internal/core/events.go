@@ -23,7 +23,8 @@ func (s *Service) Follow(ctx context.Context, events []contract.OrderEvent, dead
 			continue // only the order service's response to a closing releases a refunded order's units
 		}
 		steps = append(steps, step{
-			orderSN: ev.OrderSN, activityID: ev.ActivityID, event: &ev, kind: ev.Type, at: ev.At, expiresAt: ev.ExpiresAt, reason: ev.Reason,
+			orderSN: ev.OrderSN, activityID: ev.ActivityID, event: &ev, kind: ev.Type, at: ev.At,
+			expiresAt: ev.ExpiresAt, reason: ev.Reason,
 		})
 	}
 	return s.applySteps(ctx, contract.GroupInventoryOrderEvents, contract.TopicOrderEvents, steps, deadLetters)
@@ -43,7 +44,9 @@ type step struct {
 
 // applySteps changes the rows in one ledger transaction. Then it syncs their gates and refunds payments that came too
 // late.
-func (s *Service) applySteps(ctx context.Context, where, topic string, steps []step, deadLetters []contract.DeadLetter) error {
+func (s *Service) applySteps(
+	ctx context.Context, where, topic string, steps []step, deadLetters []contract.DeadLetter,
+) error {
 	var f following
 	now := s.now()
 	err := inSpan(ctx, s.recorder, "ledger transaction", true, func(ctx context.Context) error {
@@ -87,7 +90,8 @@ func (s *Service) refund(ctx context.Context, orderSNs []string) error {
 				return err
 			}
 			for _, sn := range c {
-				s.recorder.Incident(ctx, "paid order without reserved units is refunded", "order_sn", sn, "outcome", outcomes[sn])
+				s.recorder.Incident(ctx, "paid order without reserved units is refunded", "order_sn", sn, "outcome",
+					outcomes[sn])
 			}
 			return nil
 		})

@@ -25,7 +25,9 @@ func (s *Service) Land(ctx context.Context, items []contract.Reservation, deadLe
 }
 
 // landInLedger runs the ledger transaction. A repeated transaction starts from a new landing.
-func (s *Service) landInLedger(ctx context.Context, items []contract.Reservation, deadLetters []contract.DeadLetter) (l landing, err error) {
+func (s *Service) landInLedger(
+	ctx context.Context, items []contract.Reservation, deadLetters []contract.DeadLetter,
+) (l landing, err error) {
 	now := s.now()
 	err = inSpan(ctx, s.recorder, "ledger transaction", true, func(ctx context.Context) error {
 		return s.store.Ledger(ctx, activitiesOf(items), func(tx LedgerTx) error {
@@ -237,7 +239,8 @@ func (s *Service) PublishDeductions(ctx context.Context, rows []Reservation) err
 		}
 		// A row without its activity or SKU has no price. It raises an alarm and does not hold up the others.
 		if a == nil || unknownSKU(a, r.Lines) != "" {
-			s.Alarms.Raise(ctx, "unpriced "+r.OrderSN, "activity or SKU of a ledger row does not exist", "order_sn", r.OrderSN, "activity_id", r.ActivityID)
+			s.Alarms.Raise(ctx, "unpriced "+r.OrderSN, "activity or SKU of a ledger row does not exist", "order_sn",
+				r.OrderSN, "activity_id", r.ActivityID)
 			continue
 		}
 		due = append(due, deduction(a, r))

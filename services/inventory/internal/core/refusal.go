@@ -14,7 +14,8 @@ const retryGateAfter = 2 * time.Second
 // It returns other errors as they are.
 func gateUnreachable(err error) error {
 	if errors.Is(err, ErrGateUnavailable) || errors.Is(err, ErrNoGate) {
-		return contract.Refuse(contract.CodeGateUnavailable, "the gate cannot be reached; repeat the call").Because(err).After(retryGateAfter)
+		return contract.Refuse(contract.CodeGateUnavailable,
+			"the gate cannot be reached; repeat the call").Because(err).After(retryGateAfter)
 	}
 	return err
 }
@@ -24,7 +25,8 @@ func gateUnreachable(err error) error {
 func gateRefusal(err error) error {
 	if errors.Is(err, ErrGateUnavailable) || errors.Is(err, ErrNoGate) {
 		return contract.Refuse(contract.CodeGateUnavailable,
-			"the change is saved but not in the gate yet; repeat the call, or wait until the gate is synced").Because(err).After(retryGateAfter)
+			"the change is saved but not in the gate yet; repeat the call, or wait until the gate is synced").
+			Because(err).After(retryGateAfter)
 	}
 	return err
 }
@@ -33,7 +35,8 @@ func gateRefusal(err error) error {
 // errors as they are.
 func GateUnreadable(err error) error {
 	if errors.Is(err, ErrGateUnavailable) || errors.Is(err, ErrNoGate) {
-		return contract.Refuse(contract.CodeGateUnavailable, "the gate cannot be read right now; repeat the call").Because(err).After(retryGateAfter)
+		return contract.Refuse(contract.CodeGateUnavailable,
+			"the gate cannot be read right now; repeat the call").Because(err).After(retryGateAfter)
 	}
 	return err
 }

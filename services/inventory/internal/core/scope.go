@@ -4,8 +4,9 @@ import "flashsale.internal/pkg/contract"
 
 // Scope limits a query to what its caller may see: the objects of one merchant, or those of all merchants. The zero
 // Scope contains nothing. Every method of the Store that reads or changes a product, an activity or what belongs to
-// it for a caller of the API takes one. Methods of the Service take a Scope, or a Caller, which has one. Limits belong to
-// no merchant. Internal work, which concerns the activities of all merchants, uses AnyActivity and methods by order_sn.
+// it for a caller of the API takes one. Methods of the Service take a Scope, or a Caller, which has one. Limits belong
+// to no merchant. Internal work, which concerns the activities of all merchants, uses AnyActivity and methods by
+// order_sn.
 type Scope struct {
 	merchantID string
 	all        bool

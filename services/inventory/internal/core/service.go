@@ -21,7 +21,8 @@ type Timing struct {
 // DefaultTiming returns the defaults.
 func DefaultTiming() Timing {
 	return Timing{
-		RepublishAfter: time.Minute, ResettleWindow: 10 * time.Minute, PayingAgainAfter: 5 * time.Second, Pause: 50 * time.Millisecond,
+		RepublishAfter: time.Minute, ResettleWindow: 10 * time.Minute, PayingAgainAfter: 5 * time.Second,
+		Pause: 50 * time.Millisecond,
 	}
 }
 
@@ -92,7 +93,9 @@ func retry(ctx context.Context, pause time.Duration, work func() error) error {
 }
 
 // inSpan runs work inside a span of the trace.
-func inSpan(ctx context.Context, recorder Recorder, name string, database bool, work func(ctx context.Context) error) error {
+func inSpan(
+	ctx context.Context, recorder Recorder, name string, database bool, work func(ctx context.Context) error,
+) error {
 	ctx, end := recorder.Span(ctx, name, database)
 	err := work(ctx)
 	end(err)

@@ -60,19 +60,25 @@ func state(s core.ActivityState) stockgate.GateState {
 }
 
 var states = map[stockgate.GateState]core.ActivityState{
-	stockgate.GateOpen: core.ActivityPublished, stockgate.GatePaused: core.ActivityPaused, stockgate.GateEnded: core.ActivityEnded,
+	stockgate.GateOpen: core.ActivityPublished, stockgate.GatePaused: core.ActivityPaused,
+	stockgate.GateEnded: core.ActivityEnded,
 }
 
 func config(c core.GateConfig) stockgate.Config {
-	return stockgate.Config{State: state(c.State), StartsAt: c.StartsAt, EndsAt: c.EndsAt, PerUserLimit: c.PerUserLimit, Version: c.Version}
+	return stockgate.Config{
+		State: state(c.State), StartsAt: c.StartsAt, EndsAt: c.EndsAt, PerUserLimit: c.PerUserLimit, Version: c.Version,
+	}
 }
 
 // Preload implements core.Gate.
 func (g *Gate) Preload(ctx context.Context, r contract.GateRef, b core.Rebuild) error {
 	a := b.Activity
 	s := stockgate.Snapshot{
-		Config: config(core.GateConfig{State: a.State, StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit, Version: a.Version}),
-		Stock:  make(map[string]int64, len(a.Items)), Totals: make(map[string]int64, len(a.Items)), Adjusted: b.Adjusted,
+		Config: config(core.GateConfig{
+			State: a.State, StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit, Version: a.Version,
+		}),
+		Stock: make(map[string]int64, len(a.Items)), Totals: make(map[string]int64, len(a.Items)),
+		Adjusted: b.Adjusted,
 	}
 	for _, it := range a.Items {
 		s.Stock[it.SKUID], s.Totals[it.SKUID] = it.Available, it.Total
@@ -87,7 +93,9 @@ func (g *Gate) Preload(ctx context.Context, r contract.GateRef, b core.Rebuild) 
 
 // entry returns the entry that a ledger row has in a new gate.
 func entry(r core.Reservation) stockgate.Entry {
-	e := stockgate.Entry{OrderSN: r.OrderSN, UserID: r.UserID, Lines: r.Lines, ReservedAt: r.ReservedAt, Traceparent: r.Traceparent}
+	e := stockgate.Entry{
+		OrderSN: r.OrderSN, UserID: r.UserID, Lines: r.Lines, ReservedAt: r.ReservedAt, Traceparent: r.Traceparent,
+	}
 	switch r.State {
 	case core.StateReserved:
 		e.Status, e.Landed = stockgate.StatusQueued, true
@@ -119,7 +127,9 @@ func (g *Gate) Configure(ctx context.Context, r contract.GateRef, c core.GateCon
 func (g *Gate) Settle(ctx context.Context, r contract.GateRef, list []core.Settlement) error {
 	items := make([]stockgate.Settlement, len(list))
 	for i, s := range list {
-		items[i] = stockgate.Settlement{OrderSN: s.OrderSN, UserID: s.UserID, Lines: s.Lines, Step: stockgate.Step(s.Step), ExpiresAt: s.ExpiresAt}
+		items[i] = stockgate.Settlement{
+			OrderSN: s.OrderSN, UserID: s.UserID, Lines: s.Lines, Step: stockgate.Step(s.Step), ExpiresAt: s.ExpiresAt,
+		}
 	}
 	return translate(g.gate.Settle(ctx, r, items))
 }
@@ -144,7 +154,8 @@ func (g *Gate) Drop(ctx context.Context, r contract.GateRef, list []core.Ending)
 
 // Adjust implements core.Gate.
 func (g *Gate) Adjust(ctx context.Context, r contract.GateRef, a core.Adjustment, force bool) error {
-	return translate(g.gate.Adjust(ctx, r, stockgate.Adjustment{ID: a.ID, SKUID: a.SKUID, Delta: a.Delta, Force: force}))
+	return translate(g.gate.Adjust(ctx, r,
+		stockgate.Adjustment{ID: a.ID, SKUID: a.SKUID, Delta: a.Delta, Force: force}))
 }
 
 // UndoAdjust implements core.Gate.
@@ -163,17 +174,25 @@ func (g *Gate) Audit(ctx context.Context, r contract.GateRef) (core.GateAudit, e
 
 func audit(a stockgate.Audit) core.GateAudit {
 	out := core.GateAudit{
-		Config: core.GateConfig{State: states[a.State], StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit, Version: a.Version},
-		SKUs:   make(map[string]core.GateStock, len(a.SKUs)), Revision: revision(a.Revision), Held: a.Held, Incomplete: a.Incomplete,
+		Config: core.GateConfig{
+			State: states[a.State], StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit,
+			Version: a.Version,
+		},
+		SKUs: make(map[string]core.GateStock, len(a.SKUs)), Revision: revision(a.Revision), Held: a.Held,
+		Incomplete: a.Incomplete,
 	}
 	for sku, c := range a.SKUs {
-		out.SKUs[sku] = core.GateStock{Left: c.Left, Held: c.Held, Sold: c.Sold, Total: c.Total, Journal: c.Journal, InFlight: c.InFlight}
+		out.SKUs[sku] = core.GateStock{
+			Left: c.Left, Held: c.Held, Sold: c.Sold, Total: c.Total, Journal: c.Journal, InFlight: c.InFlight,
+		}
 	}
 	return out
 }
 
 // Unlanded implements sweep.Gate.
-func (g *Gate) Unlanded(ctx context.Context, r contract.GateRef, from, before time.Time, limit int) ([]core.GateEntry, error) {
+func (g *Gate) Unlanded(
+	ctx context.Context, r contract.GateRef, from, before time.Time, limit int,
+) ([]core.GateEntry, error) {
 	list, err := g.gate.Unlanded(ctx, r, from, before, limit)
 	if err != nil {
 		return nil, translate(err)
@@ -235,11 +254,13 @@ func (g *Gate) Unregister(ctx context.Context, r contract.GateRef) error {
 // ShowSale implements core.Gate.
 func (g *Gate) ShowSale(ctx context.Context, a core.Activity) error {
 	sale := stockgate.Sale{
-		ActivityID: a.ID, Title: a.Title, State: state(a.State), StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit, Version: a.Version,
+		ActivityID: a.ID, Title: a.Title, State: state(a.State), StartsAt: a.StartsAt, EndsAt: a.EndsAt,
+		PerUserLimit: a.PerUserLimit, Version: a.Version,
 		Items: make([]stockgate.SaleItem, 0, len(a.Items)),
 	}
 	for _, it := range a.Items {
-		sale.Items = append(sale.Items, stockgate.SaleItem{SKUID: it.SKUID, Name: it.Name, Price: it.Price, Currency: a.Currency, Total: it.Total})
+		sale.Items = append(sale.Items,
+			stockgate.SaleItem{SKUID: it.SKUID, Name: it.Name, Price: it.Price, Currency: a.Currency, Total: it.Total})
 	}
 	shown, err := g.gate.Sale(ctx, a.ID)
 	switch {

@@ -19,7 +19,8 @@ func revision(m stockgate.Revision) core.GateRevision {
 
 func entryOf(s stockgate.StoredEntry) reconcile.Entry {
 	r := reconcile.Entry{
-		OrderSN: s.OrderSN, UserID: s.UserID, Lines: s.Lines, ExpiresAt: s.ExpiresAt, Journaled: s.Journaled, IndexMismatch: s.IndexMismatch, Stored: s.Stored,
+		OrderSN: s.OrderSN, UserID: s.UserID, Lines: s.Lines, ExpiresAt: s.ExpiresAt, Journaled: s.Journaled,
+		IndexMismatch: s.IndexMismatch, Stored: s.Stored,
 	}
 	switch {
 	case s.Broken:
@@ -33,7 +34,9 @@ func entryOf(s stockgate.StoredEntry) reconcile.Entry {
 }
 
 // Survey implements reconcile.Gate.
-func (g *Gate) Survey(ctx context.Context, r contract.GateRef, cursor uint64) ([]reconcile.Entry, string, uint64, error) {
+func (g *Gate) Survey(
+	ctx context.Context, r contract.GateRef, cursor uint64,
+) ([]reconcile.Entry, string, uint64, error) {
 	page, build, next, err := g.gate.Survey(ctx, r, cursor, surveyPage)
 	list := make([]reconcile.Entry, len(page))
 	for i, s := range page {
@@ -49,7 +52,9 @@ func (g *Gate) TrackChanges(ctx context.Context, r contract.GateRef) (string, er
 }
 
 // CollectChanges implements reconcile.Gate.
-func (g *Gate) CollectChanges(ctx context.Context, r contract.GateRef, token string) (core.GateAudit, []reconcile.Entry, bool, error) {
+func (g *Gate) CollectChanges(
+	ctx context.Context, r contract.GateRef, token string,
+) (core.GateAudit, []reconcile.Entry, bool, error) {
 	a, changed, err := g.gate.CollectChanges(ctx, r, token)
 	if err != nil {
 		if errors.Is(err, stockgate.ErrSuperseded) {
@@ -83,7 +88,9 @@ func (g *Gate) MismatchedBuyers(ctx context.Context, r contract.GateRef, cursor 
 }
 
 // Repair implements reconcile.Gate.
-func (g *Gate) Repair(ctx context.Context, r contract.GateRef, build string, list []reconcile.EntryRepair) (map[string]bool, error) {
+func (g *Gate) Repair(
+	ctx context.Context, r contract.GateRef, build string, list []reconcile.EntryRepair,
+) (map[string]bool, error) {
 	items := make([]stockgate.Repair, len(list))
 	for i, it := range list {
 		to := stockgate.Entry{UserID: it.UserID, Lines: it.Lines, Reason: it.Reason, ExpiresAt: it.ExpiresAt}
@@ -106,14 +113,18 @@ func (g *Gate) RebuildBuyer(ctx context.Context, r contract.GateRef, userID stri
 }
 
 // Correct implements reconcile.Gate.
-func (g *Gate) Correct(ctx context.Context, r contract.GateRef, read core.GateRevision, held int64, list []reconcile.Correction) error {
+func (g *Gate) Correct(
+	ctx context.Context, r contract.GateRef, read core.GateRevision, held int64, list []reconcile.Correction,
+) error {
 	items := make([]stockgate.Correction, len(list))
 	for i, c := range list {
 		items[i] = stockgate.Correction{
-			SKUID: c.SKUID, Left: c.Left, Held: c.Held, Sold: c.Sold, Total: c.Total, Unlanded: c.Unlanded, Journal: c.Journaled,
+			SKUID: c.SKUID, Left: c.Left, Held: c.Held, Sold: c.Sold, Total: c.Total, Unlanded: c.Unlanded,
+			Journal: c.Journaled,
 		}
 	}
-	return translate(g.gate.Correct(ctx, r, stockgate.Revision{Build: read.Build, Corrections: read.Corrections}, held, items))
+	return translate(g.gate.Correct(ctx, r, stockgate.Revision{Build: read.Build, Corrections: read.Corrections}, held,
+		items))
 }
 
 // OverrideConfig implements reconcile.Gate.

@@ -12,8 +12,9 @@ import (
 func (m *Merchant) activityView(a core.Activity) api.Activity {
 	return api.Activity{
 		ActivityId: a.ID, MerchantId: a.MerchantID, Title: a.Title, State: api.ActivityState(a.Phase(m.now())),
-		StartsAt: a.StartsAt, EndsAt: a.EndsAt, EndedAt: a.EndedAt, PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS,
-		Currency: a.Currency, Version: a.Version, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
+		StartsAt: a.StartsAt, EndsAt: a.EndsAt, EndedAt: a.EndedAt, PerUserLimit: a.PerUserLimit,
+		PayWithinS: a.PayWithinS,
+		Currency:   a.Currency, Version: a.Version, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
 		Items: views(a.Items, func(it core.Stock) api.ActivityItem {
 			return api.ActivityItem{SkuId: it.SKUID, Name: it.Name, Price: it.Price, Stock: it.Total}
 		}),

@@ -153,7 +153,8 @@ func (m *Merchant) csv(w http.ResponseWriter, r *http.Request, id, user string) 
 	out := csv.NewWriter(w)
 	cursor, budget := "", newLookupBudget()
 	for first := true; ; first = false {
-		rows, err := m.core.ReservationsOfActivity(r.Context(), caller(r).Scope(), id, user, core.Page{Limit: csvPage, Cursor: cursor})
+		rows, err := m.core.ReservationsOfActivity(r.Context(), caller(r).Scope(), id, user,
+			core.Page{Limit: csvPage, Cursor: cursor})
 		if err != nil && first {
 			m.refuse(w, r, err)
 			return
@@ -220,8 +221,8 @@ func timestamp(t *time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-// formula matches what a spreadsheet may evaluate, with the separator before it. A spreadsheet may split a cell at ; and
-// at white space other than a blank.
+// formula matches what a spreadsheet may evaluate, with the separator before it. A spreadsheet may split a cell at ;
+// and at white space other than a blank.
 var formula = regexp.MustCompile(`(^|[;；\t\r\n][\s"]*)([=+\-@＝＋－＠])`)
 
 // escapeFormula quotes each part of a text that a spreadsheet would evaluate as a formula. Every phone number begins

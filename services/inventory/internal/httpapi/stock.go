@@ -35,7 +35,8 @@ func (m *Merchant) AdjustStock(w http.ResponseWriter, r *http.Request, id string
 	a, err := m.core.AdjustStock(r.Context(), caller(r), core.AdjustmentRequest{
 		ActivityID: id, SKUID: body.SkuId, Delta: body.Delta, Reason: body.Reason,
 		Key: core.IdempotencyKey{
-			Caller: caller(r).UserID, Method: r.Method, Path: r.URL.Path, Value: key, BodyHash: idempotency.HashBody(canonical),
+			Caller: caller(r).UserID, Method: r.Method, Path: r.URL.Path, Value: key,
+			BodyHash: idempotency.HashBody(canonical),
 		},
 	})
 	if err != nil {

@@ -240,7 +240,8 @@ func (c *comparison) keep(entries []entryDigest, lines *lineSets, e *Entry) []en
 		c.indexMismatches[e.UserID] = append(c.indexMismatches[e.UserID], e.OrderSN)
 	}
 	return append(entries, entryDigest{
-		sn: sn, content: contentDigest(e.Stage, e.UserID, e.Lines, e.ExpiresAt), stored: digest(e.Stored), lines: lines.index(e.Lines),
+		sn: sn, content: contentDigest(e.Stage, e.UserID, e.Lines, e.ExpiresAt), stored: digest(e.Stored),
+		lines: lines.index(e.Lines),
 		stage: int8(stageRank[e.Stage]), journaled: e.Journaled,
 	})
 }
@@ -285,7 +286,8 @@ func (p *pass) readLedger(ctx context.Context, c *comparison, entries []entryDig
 	matched := make([]bool, len(entries)) // entries that have a row
 	all := []core.ReservationState{core.StateReserved, core.StateSold, core.StateReleased, core.StateRejected}
 	for after := ""; ; {
-		rows, broken, next, err := p.Store.ChangedReservations(ctx, p.ref.ActivityID, all, time.Time{}, after, ledgerPage)
+		rows, broken, next, err := p.Store.ChangedReservations(ctx, p.ref.ActivityID, all, time.Time{}, after,
+			ledgerPage)
 		if err != nil {
 			return err
 		}
@@ -339,7 +341,8 @@ func (c *comparison) compareRow(row core.Reservation, entries []entryDigest, mat
 	matched[i] = true
 	bothEnded := entries[i].ended() && !row.Holds()
 	if !bothEnded && entries[i].content != rowContentDigest(row) {
-		c.mismatches = append(c.mismatches, mismatch{orderSN: row.OrderSN, stored: entries[i].stored, changed: row.ChangedAt})
+		c.mismatches = append(c.mismatches,
+			mismatch{orderSN: row.OrderSN, stored: entries[i].stored, changed: row.ChangedAt})
 	}
 }
 
@@ -367,7 +370,8 @@ func (p *pass) compareConfig(ctx context.Context, c *comparison) error {
 }
 
 func sameConfig(a, b core.GateConfig) bool {
-	return a.State == b.State && a.StartsAt.Equal(b.StartsAt) && a.EndsAt.Equal(b.EndsAt) && a.PerUserLimit == b.PerUserLimit
+	return a.State == b.State && a.StartsAt.Equal(b.StartsAt) && a.EndsAt.Equal(b.EndsAt) &&
+		a.PerUserLimit == b.PerUserLimit
 }
 
 // rowContentDigest is contentDigest of the entry that a row should have.

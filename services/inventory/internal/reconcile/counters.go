@@ -167,7 +167,9 @@ func (p *pass) correct(ctx context.Context, c *comparison, f counterErrors) (don
 	return false, p.applyCorrections(ctx, c, f.held, list, deltas)
 }
 
-func (p *pass) applyCorrections(ctx context.Context, c *comparison, held int64, list []Correction, deltas []SKUDelta) error {
+func (p *pass) applyCorrections(
+	ctx context.Context, c *comparison, held int64, list []Correction, deltas []SKUDelta,
+) error {
 	if err := p.Gate.Correct(ctx, p.ref, c.audit.Revision, held, list); err != nil {
 		p.warnUnknownOutcome(ctx, err, "counters", "deltas", deltas)
 		return err

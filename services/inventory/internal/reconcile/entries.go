@@ -119,7 +119,8 @@ func judgeMissing(row *core.Reservation, now time.Time) finding {
 
 // aheadOf reports whether the entry is ahead of the row.
 func (e *Entry) aheadOf(row *core.Reservation) bool {
-	return stageRank[e.Stage] > stageRank[stageOf(*row)] || e.Stage == StagePaid && row.State != core.StateSold && !row.Refunded()
+	return stageRank[e.Stage] > stageRank[stageOf(*row)] ||
+		e.Stage == StagePaid && row.State != core.StateSold && !row.Refunded()
 }
 
 // judgeEnded is judge of a row that holds nothing.
@@ -147,7 +148,10 @@ func judgeHolding(row *core.Reservation, e *Entry) finding {
 	case e.UserID != row.UserID && e.Stage == StageQueued:
 		// Two purchases under one order_sn. The message of the one in the gate becomes a dead letter, which an
 		// operator decides.
-		return finding{alarm: "order_sn belongs to another buyer in the ledger", why: "the order_sn belongs to another buyer in the ledger"}
+		return finding{
+			alarm: "order_sn belongs to another buyer in the ledger",
+			why:   "the order_sn belongs to another buyer in the ledger",
+		}
 	case e.UserID != row.UserID || !contract.SameLines(e.Lines, row.Lines):
 		return finding{kind: RepairCorrected, to: to}
 	case stageRank[e.Stage] < stageRank[stageOf(*row)]:
@@ -166,7 +170,8 @@ func judgeUnknown(e *Entry) finding {
 	}
 	switch stage {
 	case StageQueued:
-		return finding{} // in flight: in the journal, the broker or a dead letter. sweep.Journal finds those that are lost.
+		// in flight: in the journal, the broker or a dead letter. sweep.Journal finds those that are lost.
+		return finding{}
 	case StageLanded:
 		// As a queued entry it is journaled again, and the ledger decides.
 		return finding{
@@ -175,7 +180,10 @@ func judgeUnknown(e *Entry) finding {
 		}
 	case StageCreated, StagePaid:
 		// There may be an order; the reconciler cannot determine it.
-		return finding{alarm: "gate entry has an order but the ledger has no row", why: "the gate entry has an order but the ledger has no row"}
+		return finding{
+			alarm: "gate entry has an order but the ledger has no row",
+			why:   "the gate entry has an order but the ledger has no row",
+		}
 	case StageBroken:
 		return finding{
 			kind: RepairRemoved, alarm: "gate entry cannot be read",
@@ -303,7 +311,11 @@ func (b *batch) row(orderSN string) *core.Reservation {
 func (p *pass) decide(ctx context.Context, c *comparison, b *batch, m mismatch, now time.Time) {
 	e, row := b.entry(m.orderSN), b.row(m.orderSN)
 	if row != nil && row.ActivityID != p.activity.ID {
-		p.leave(ctx, finding{alarm: "order_sn belongs to another activity", why: "the order_sn belongs to another activity in the ledger"}, m.orderSN)
+		p.leave(ctx,
+			finding{
+				alarm: "order_sn belongs to another activity",
+				why:   "the order_sn belongs to another activity in the ledger",
+			}, m.orderSN)
 		return
 	}
 	f := judge(row, e, now)
@@ -352,7 +364,8 @@ func (p *pass) applyRepairs(ctx context.Context, c *comparison, b *batch, list [
 			p.Recorder.Incident(ctx, f.alarm, "activity_id", p.activity.ID, "order_sn", to.OrderSN)
 		}
 		p.repaired(ctx, Repair{
-			Kind: f.kind, OrderSN: to.OrderSN, Traceparent: b.rows[to.OrderSN].Traceparent, Deltas: deltas(b.entry(to.OrderSN), to),
+			Kind: f.kind, OrderSN: to.OrderSN, Traceparent: b.rows[to.OrderSN].Traceparent,
+			Deltas: deltas(b.entry(to.OrderSN), to),
 		})
 	}
 	return err
@@ -362,7 +375,8 @@ func (p *pass) applyRepairs(ctx context.Context, c *comparison, b *batch, list [
 // repair, and nothing else would be logged.
 func (p *pass) warnUnknownOutcome(ctx context.Context, err error, what string, attrs ...any) {
 	if errors.Is(err, core.ErrGateUnavailable) {
-		p.Recorder.Info(ctx, "outcome of a repair is unknown", append([]any{"what", what, "activity_id", p.activity.ID}, attrs...)...)
+		p.Recorder.Info(ctx, "outcome of a repair is unknown",
+			append([]any{"what", what, "activity_id", p.activity.ID}, attrs...)...)
 	}
 }
 

@@ -77,7 +77,8 @@ func (p *pass) compareAndRepair(ctx context.Context, n int) (done bool, err erro
 		return true, p.reportBroken(ctx, err)
 	}
 	repairs := len(p.result.Repairs)
-	for _, repair := range []func(context.Context, *comparison) error{p.repairEntries, p.rebuildBuyers, p.addMissingCounters} {
+	for _, repair := range []func(context.Context, *comparison) error{p.repairEntries, p.rebuildBuyers,
+		p.addMissingCounters} {
 		if err := repair(ctx, c); err != nil {
 			return true, err
 		}
@@ -216,7 +217,8 @@ func (p *pass) reportBroken(ctx context.Context, err error) error {
 	if !errors.Is(err, core.ErrGateBroken) && !errors.Is(err, core.ErrBrokenRow) {
 		return err
 	}
-	p.result.Differences = append(p.result.Differences, Difference{Why: "the gate cannot be read, or cannot be built from the tables"})
+	p.result.Differences = append(p.result.Differences,
+		Difference{Why: "the gate cannot be read, or cannot be built from the tables"})
 	p.Alarms.RaiseBrokenGate(ctx, p.activity.ID, err)
 	return nil
 }
@@ -273,6 +275,7 @@ func lineOf(r Repair) changeLine {
 func (p *pass) recordChange(ctx context.Context, repairs []changeLine) error {
 	return p.Store.Record(ctx, core.Change{
 		At: p.tableTime(), Who: p.actor, Action: "activity.reconcile", Object: "activity", ObjectID: p.activity.ID,
-		MerchantID: p.activity.MerchantID, Detail: map[string]any{"repairs": repairs, "left": len(p.result.Differences)},
+		MerchantID: p.activity.MerchantID,
+		Detail:     map[string]any{"repairs": repairs, "left": len(p.result.Differences)},
 	})
 }

@@ -28,7 +28,8 @@ type Store interface {
 	// ChangedReservations pages by order_sn through the reservations in these states that changed since then (zero:
 	// all). broken are those whose lines cannot be read. next is "" after the last page.
 	ChangedReservations(
-		ctx context.Context, activityID string, states []core.ReservationState, since time.Time, afterSN string, limit int,
+		ctx context.Context, activityID string, states []core.ReservationState, since time.Time, afterSN string,
+		limit int,
 	) (rows, broken []core.Reservation, next string, err error)
 	// Holders pages by user through the allowances and the users of reservations that hold units. next is "" after
 	// the last page. Allowances and reservations are not read at one moment.
@@ -56,10 +57,14 @@ type Gate interface {
 	TrackChanges(ctx context.Context, ref contract.GateRef) (token string, err error)
 	// Survey pages through all entries. An entry that exists throughout comes at least once. build identifies the
 	// build of the gate; next is 0 after the last page.
-	Survey(ctx context.Context, ref contract.GateRef, cursor uint64) (page []Entry, build string, next uint64, err error)
+	Survey(
+		ctx context.Context, ref contract.GateRef, cursor uint64,
+	) (page []Entry, build string, next uint64, err error)
 	// CollectChanges ends the tracking: it returns the counters and the entries that changed since, all as of one
 	// moment. A deleted entry has nothing Stored. ok is false if too much changed: then nothing is returned.
-	CollectChanges(ctx context.Context, ref contract.GateRef, token string) (audit core.GateAudit, changed []Entry, ok bool, err error)
+	CollectChanges(
+		ctx context.Context, ref contract.GateRef, token string,
+	) (audit core.GateAudit, changed []Entry, ok bool, err error)
 	Inspect(ctx context.Context, ref contract.GateRef, orderSNs []string) (map[string]Entry, error)
 	// MismatchedBuyers pages through the buyers whose record does not match their entries.
 	MismatchedBuyers(ctx context.Context, ref contract.GateRef, cursor uint64) (users []string, next uint64, err error)

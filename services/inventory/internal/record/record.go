@@ -51,25 +51,35 @@ func New(tel *telemetry.Telemetry, system string) (*Recorder, error) {
 			metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .1, .25, .5, 1, 2, 3, 5, 10, 30, 60, 300, 1800))
 		errs = append(errs, err)
 	}
-	counter(&r.landed, "flashsale.inventory.landed", "{reservation}", "Reservations that landed: new ledger rows that hold units.")
-	counter(&r.refused, "flashsale.inventory.refused", "{reservation}", "Reservations that the gate accepted and the ledger rejected, by reason.")
-	counter(&r.closed, "flashsale.inventory.restored", "{reservation}", "Reservations whose units were released into the stock.")
-	counter(&r.rebuilt, "flashsale.inventory.gate.rebuilds", "{gate}", "Gates built from the tables, the first build included.")
-	counter(&r.resettled, "flashsale.inventory.gate.resettled", "{reservation}", "Ledger rows settled again before a refusal or after a change of the Redis master.")
+	counter(&r.landed, "flashsale.inventory.landed", "{reservation}",
+		"Reservations that landed: new ledger rows that hold units.")
+	counter(&r.refused, "flashsale.inventory.refused", "{reservation}",
+		"Reservations that the gate accepted and the ledger rejected, by reason.")
+	counter(&r.closed, "flashsale.inventory.restored", "{reservation}",
+		"Reservations whose units were released into the stock.")
+	counter(&r.rebuilt, "flashsale.inventory.gate.rebuilds", "{gate}",
+		"Gates built from the tables, the first build included.")
+	counter(&r.resettled, "flashsale.inventory.gate.resettled", "{reservation}",
+		"Ledger rows settled again before a refusal or after a change of the Redis master.")
 	counter(&r.repairs, "flashsale.inventory.repairs", "{repair}", "Repairs by the reconciler, by kind.")
-	counter(&r.incidents, "flashsale.inventory.incidents", "{incident}", "Incidents: states that must not occur. Each is logged as an error.")
-	seconds(&r.lag, "flashsale.inventory.landing.lag", "Time from a reservation's acceptance at the gate to its commit in the ledger.")
-	seconds(&r.lateness, "flashsale.inventory.close.lateness", "Time from the end of the pay window to the release of the units.")
+	counter(&r.incidents, "flashsale.inventory.incidents", "{incident}",
+		"Incidents: states that must not occur. Each is logged as an error.")
+	seconds(&r.lag, "flashsale.inventory.landing.lag",
+		"Time from a reservation's acceptance at the gate to its commit in the ledger.")
+	seconds(&r.lateness, "flashsale.inventory.close.lateness",
+		"Time from the end of the pay window to the release of the units.")
 	var err error
 	r.openDeadLetters, err = tel.Reading("flashsale.inventory.dead_letters.open", metric.WithUnit("{letter}"),
-		metric.WithDescription("Open dead letters, which wait for an operator. No value while the database does not respond."))
+		metric.WithDescription("Open dead letters, which wait for an operator. No value while the database does not "+
+			"respond."))
 	return r, errors.Join(append(errs, err)...)
 }
 
 // Span implements core.Recorder.
 func (r *Recorder) Span(ctx context.Context, name string, database bool) (context.Context, func(error)) {
 	if database {
-		return r.tel.Span(ctx, name, trace.SpanKindClient, attribute.String("db.system", r.system), attribute.String("db.system.name", r.system))
+		return r.tel.Span(ctx, name, trace.SpanKindClient, attribute.String("db.system", r.system),
+			attribute.String("db.system.name", r.system))
 	}
 	return r.tel.Span(ctx, name, trace.SpanKindInternal)
 }

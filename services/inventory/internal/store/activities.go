@@ -62,8 +62,9 @@ func toActivity(r activityRow, items []core.Stock) *core.Activity {
 func fromActivity(a core.Activity) activityRow {
 	return activityRow{
 		ID: number(a.ID), MerchantID: a.MerchantID, Title: a.Title, State: string(a.State), StartsAt: a.StartsAt,
-		EndsAt: a.EndsAt, EndedAt: a.EndedAt, PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS, Currency: a.Currency,
-		Version: a.Version, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
+		EndsAt: a.EndsAt, EndedAt: a.EndedAt, PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS,
+		Currency: a.Currency,
+		Version:  a.Version, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
 	}
 }
 
@@ -290,7 +291,8 @@ func (s *Store) ChangeActivity(
 
 func lockActivity(tx *gorm.DB, in core.Scope, id string) (*core.Activity, error) {
 	var list []activityRow
-	err := within(sqldb.ForUpdate(tx), in).Select(activityColumns).Where("id = ?", number(id)).Limit(1).Find(&list).Error
+	err := within(sqldb.ForUpdate(tx), in).Select(activityColumns).Where("id = ?",
+		number(id)).Limit(1).Find(&list).Error
 	if err != nil {
 		return nil, err
 	}

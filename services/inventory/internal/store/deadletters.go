@@ -163,7 +163,8 @@ func (s *Store) DeadLetters(
 // DeadLetter implements core.Store.
 func (s *Store) DeadLetter(ctx context.Context, in core.Scope, id string) (*core.DeadLetter, error) {
 	var list []deadLetterRow
-	err := ofActivities(s.read(ctx), in).Select(deadLetterColumns).Where("id = ?", number(id)).Limit(1).Find(&list).Error
+	err := ofActivities(s.read(ctx), in).Select(deadLetterColumns).Where("id = ?",
+		number(id)).Limit(1).Find(&list).Error
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}

@@ -35,9 +35,11 @@ func holderRows(tx *gorm.DB, activityID int64) *gorm.DB {
 		Where("activity_id = ? AND state IN ?", activityID, holdingStates)
 }
 
-// Holders implements reconcile.Store. It reads one page of allowances and one of reservations, both by user. It returns the
-// users up to the point that both pages cover completely.
-func (s *Store) Holders(ctx context.Context, activityID, afterUser string, limit int) ([]reconcile.Holder, string, error) {
+// Holders implements reconcile.Store. It reads one page of allowances and one of reservations, both by user. It returns
+// the users up to the point that both pages cover completely.
+func (s *Store) Holders(
+	ctx context.Context, activityID, afterUser string, limit int,
+) ([]reconcile.Holder, string, error) {
 	id := number(activityID)
 	var allowances []allowanceRow
 	err := s.read(ctx).Select("activity_id", "user_id", "held").

@@ -83,7 +83,8 @@ func (s *Store) CreateProduct(
 			return err
 		}
 		row := productRow{
-			MerchantID: p.MerchantID, Name: p.Name, Description: p.Description, ImageURL: p.ImageURL, CreatedAt: p.CreatedAt,
+			MerchantID: p.MerchantID, Name: p.Name, Description: p.Description, ImageURL: p.ImageURL,
+			CreatedAt: p.CreatedAt,
 			UpdatedAt: p.UpdatedAt,
 		}
 		if err := tx.Create(&row).Error; err != nil {

@@ -1,8 +1,8 @@
 // Package store keeps products, activities, the ledger, adjustments and dead letters in MySQL, MariaDB or SQLite.
 //
 // All transactions take locks in this order: the row of the activity or product (only to change it, or to rebuild the
-// activity's gate), the row of its merchant (only if a quota applies), the activity's stock rows by (activity, SKU), then
-// all other rows. A transaction that changes a row's state or units, an allowance, a live stock or an adjustment's
+// activity's gate), the row of its merchant (only if a quota applies), the activity's stock rows by (activity, SKU),
+// then all other rows. A transaction that changes a row's state or units, an allowance, a live stock or an adjustment's
 // decision holds the locks on the activity's stock rows.
 package store
 

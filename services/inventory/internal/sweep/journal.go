@@ -31,7 +31,8 @@ type Journal struct {
 // NewJournal makes the sweep.
 func NewJournal(d Deps) *Journal {
 	return &Journal{
-		Deps: d, journaled: newBackoffs(d.Config.RejournalAfter, d.Config.RejournalCap), cursors: map[contract.GateRef]time.Time{},
+		Deps: d, journaled: newBackoffs(d.Config.RejournalAfter, d.Config.RejournalCap),
+		cursors: map[contract.GateRef]time.Time{},
 	}
 }
 
@@ -125,7 +126,8 @@ func (w *Journal) rejournal(ctx context.Context, ref contract.GateRef, lost []st
 			return err
 		}
 		if n > 0 {
-			w.Recorder.Info(ctx, "queued reservations were journaled again", "activity_id", ref.ActivityID, "entries", n)
+			w.Recorder.Info(ctx, "queued reservations were journaled again", "activity_id", ref.ActivityID, "entries",
+				n)
 		}
 		w.journaled.attempted(c, redisNow)
 	}

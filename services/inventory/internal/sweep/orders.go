@@ -58,7 +58,9 @@ func (w *Orders) RunBatch(ctx context.Context) (more bool, err error) {
 
 // split separates the reservations to publish from those to give up, the latter by activity. A reservation with an
 // open dead letter is neither.
-func (w *Orders) split(rows []core.Reservation, open map[string]bool, now time.Time) (republish []core.Reservation, abandoned map[string][]string) {
+func (w *Orders) split(
+	rows []core.Reservation, open map[string]bool, now time.Time,
+) (republish []core.Reservation, abandoned map[string][]string) {
 	abandoned = map[string][]string{}
 	for _, r := range rows {
 		expired := !r.LandedAt.Add(w.Config.AbandonAfter).After(now)
@@ -79,8 +81,10 @@ func (w *Orders) split(rows []core.Reservation, open map[string]bool, now time.T
 func (w *Orders) abandon(ctx context.Context, abandoned map[string][]string, now time.Time) error {
 	closings := make([]contract.OrderClose, 0, len(abandoned))
 	for _, activityID := range slices.Sorted(maps.Keys(abandoned)) {
-		w.Recorder.Info(ctx, "giving up reservations without an order", "activity_id", activityID, "rows", len(abandoned[activityID]))
-		closings = append(closings, contract.OrderClose{OrderSNs: abandoned[activityID], ActivityID: activityID, DueAt: now})
+		w.Recorder.Info(ctx, "giving up reservations without an order", "activity_id", activityID, "rows",
+			len(abandoned[activityID]))
+		closings = append(closings,
+			contract.OrderClose{OrderSNs: abandoned[activityID], ActivityID: activityID, DueAt: now})
 	}
 	if len(closings) == 0 {
 		return nil

@@ -23,7 +23,9 @@ type Overdue struct {
 
 // NewOverdue makes the sweep.
 func NewOverdue(d Deps) *Overdue {
-	return &Overdue{Deps: d, resent: newBackoffs(d.Config.AskAfter, d.Config.AskCap), cursors: map[string]*core.ReservationPlace{}}
+	return &Overdue{
+		Deps: d, resent: newBackoffs(d.Config.AskAfter, d.Config.AskCap), cursors: map[string]*core.ReservationPlace{},
+	}
 }
 
 // Run processes one page of each activity. The next page follows in the next round, so that reservations whose
@@ -52,7 +54,9 @@ func (w *Overdue) Run(ctx context.Context) error {
 }
 
 // sweepActivity resends the closings of one page of overdue reservations. next is where the next page begins.
-func (w *Overdue) sweepActivity(ctx context.Context, a core.Activity, now time.Time) (next *core.ReservationPlace, err error) {
+func (w *Overdue) sweepActivity(
+	ctx context.Context, a core.Activity, now time.Time,
+) (next *core.ReservationPlace, err error) {
 	// A reserved row that has an order changed last when inventory received the order's event: its pay window began
 	// before.
 	since := now.Add(-w.Config.AskAfter - time.Duration(a.PayWithinS)*time.Second)

@@ -1,7 +1,7 @@
 -- +goose Up
--- Orders are spread over 16 tables by the gene in the order_sn (its lowest 8 bits, modulo 16), so that all orders of one
--- user are in one table, and each table can move to another database. A tombstone is an order that must never exist: its
--- row takes the primary key that the order would need. It has no user and no call returns it.
+-- Orders are spread over 16 tables by the gene in the order_sn (its lowest 8 bits, modulo 16), so that all orders of
+-- one user are in one table, and each table can move to another database. A tombstone is an order that must never
+-- exist: its row takes the primary key that the order would need. It has no user and no call returns it.
 --   close_check_at: when the sweep for lost closings next checks a pending order
 --   paying_until:   set once, by the first closing that found a payment in flight; the order stays open until then
 

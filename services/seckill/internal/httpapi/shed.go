@@ -38,7 +38,8 @@ func newShedder(meter metric.Meter) (*shedder, error) {
 	s.refused, errs[0] = meter.Int64Counter("flashsale.seckill.shed",
 		metric.WithDescription("Requests refused because too many were in flight"))
 	s.spared, errs[1] = meter.Int64Counter("flashsale.seckill.shed.spared",
-		metric.WithDescription("Purchases admitted above the limit of requests in flight, because their buyers hold a path"))
+		metric.WithDescription("Purchases admitted above the limit of requests in flight, because their buyers hold a "+
+			"path"))
 	limit, err := meter.Int64ObservableGauge("flashsale.seckill.shed.limit",
 		metric.WithDescription("Limit of the number of requests in flight"))
 	errs[2] = err

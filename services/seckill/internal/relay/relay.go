@@ -89,7 +89,8 @@ func New(
 	}
 	var err, e error
 	r.lag, e = tel.Meter.Float64Histogram("flashsale.seckill.relay.lag", metric.WithUnit("s"),
-		metric.WithDescription("Time from a reservation's acceptance at the gate to the broker's confirmation of its message"),
+		metric.WithDescription("Time from a reservation's acceptance at the gate to the broker's confirmation of its "+
+			"message"),
 		metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 15, 60, 300))
 	err = errors.Join(err, e)
 	r.published, e = tel.Meter.Int64Counter("flashsale.seckill.relay.published", metric.WithUnit("{reservation}"),
@@ -102,7 +103,8 @@ func New(
 		metric.WithDescription("Journal entries removed as unreadable; inventory journals their purchases again"))
 	err = errors.Join(err, e)
 	r.length, e = tel.Reading("flashsale.seckill.journal.length", metric.WithUnit("{reservation}"),
-		metric.WithDescription("Accepted reservations that are not yet published, in all gates. No value while Redis is down"))
+		metric.WithDescription("Accepted reservations that are not yet published, in all gates. No value while Redis is "+
+			"down"))
 	return r, errors.Join(err, e)
 }
 
