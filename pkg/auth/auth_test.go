@@ -134,7 +134,7 @@ func TestHS256Tokens(t *testing.T) {
 	}
 }
 
-// A verifier is lenient only if its settings say so, as those of Load outside of production do.
+// A verifier is lenient only with Lenient, which Load sets outside of production.
 func TestSettingsThatWereNotLoadedAreStrict(t *testing.T) {
 	strict := verifier(t, settings.Auth{HS256Secrets: []string{secret}})
 	lenient := verifier(t, settings.Auth{Lenient: true, HS256Secrets: []string{secret}})

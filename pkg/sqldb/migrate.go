@@ -41,9 +41,9 @@ type Migration struct {
 // for at most 5 min.
 //
 // MySQL commits each change of a table by itself, before the row in goose's table of versions. A process that is killed
-// in between leaves a change that the next one does not know of. So a file must be repeatable: it creates a table with
-// IF NOT EXISTS, and looks into information_schema before it alters one. In SQLite a file and its row are one
-// transaction. dbtest.RepeatMigrations checks both.
+// in between leaves a change without its row, and the next process repeats the file. So a file must be repeatable: it
+// creates a table with IF NOT EXISTS, and reads information_schema before it alters one. In SQLite a file and its row
+// are one transaction. dbtest.RepeatMigrations checks both.
 func Migrate(ctx context.Context, db *gorm.DB, migrations fs.FS, log *slog.Logger) error {
 	return withProvider(db, migrations, func(p *goose.Provider) error {
 		up := func() (struct{}, error) {
