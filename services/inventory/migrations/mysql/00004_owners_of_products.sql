@@ -3,8 +3,9 @@
 -- product; stocks, reservations, adjustments, dead letters and Idempotency-Keys to that of their activity. Rows from
 -- before, and rows of pods of the previous release, belong to 'default'.
 --
--- One change of a table in a file, which MySQL and MariaDB execute while pods of the previous release read and write the
--- table: only its begin and its end need the table alone, for an instant. Their wait for it is bounded (sqldb.Migrate).
+-- One change of a table in a file, which MySQL and MariaDB execute while pods of the previous release read and write
+-- the table: only its begin and its end need the table alone, for an instant. Their wait for it is bounded
+-- (sqldb.Migrate).
 SET @step = (
   SELECT IF(COUNT(*) > 0, 'DO 0', '
     ALTER TABLE products
