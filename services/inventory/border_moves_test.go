@@ -13,12 +13,12 @@ import (
 
 // borderMoves holds a move for each operation: it calls the operation on drawn objects, compares the response with the
 // model, and changes the model. It returns the owner whose rows the call may have changed; nil for none.
-var borderMoves = map[string]func(m *realm, op apitest.Operation, who borderCaller) *owner{
-	"createProduct": func(m *realm, _ apitest.Operation, who borderCaller) *owner {
+var borderMoves = map[string]func(m *borderWorld, op apitest.Operation, who borderCaller) *owner{
+	"createProduct": func(m *borderWorld, _ apitest.Operation, who borderCaller) *owner {
 		m.newProduct(who, rapid.IntRange(1, 2).Draw(m.r, "skus"))
 		return m.ownerOf(who.merchant)
 	},
-	"listProducts": func(m *realm, _ apitest.Operation, who borderCaller) *owner {
+	"listProducts": func(m *borderWorld, _ apitest.Operation, who borderCaller) *owner {
 		got, shown, newest, ok := m.list(who, "/v1/merchant/products?limit=100")
 		if !ok {
 			return nil
@@ -32,30 +32,25 @@ var borderMoves = map[string]func(m *realm, op apitest.Operation, who borderCall
 		m.showsExactly(m.ok(got, 200).Items, func(v borderView) string { return v.ProductID }, ids, newest)
 		return nil
 	},
-	"getProduct": func(m *realm, op apitest.Operation, who borderCaller) *owner {
+	"getProduct": func(m *borderWorld, op apitest.Operation, who borderCaller) *owner {
 		o, p := m.anyProduct()
-		got := m.send(who, op.Method, "/v1/merchant/products/"+p.id, "")
-		switch {
-		case who.buyer:
-		case !who.sees(o):
-			m.absent(got)
-		default:
+		if got := m.send(who, op.Method, "/v1/merchant/products/"+p.id, ""); m.served(got, op, who, o) {
 			require.Equal(m.r, o.merchant, m.ok(got, 200).MerchantID)
 		}
 		return nil
 	},
-	"patchProduct":       (*realm).patchProduct,
+	"patchProduct":       (*borderWorld).patchProduct,
 	"createActivity":     createActivity,
 	"listActivities":     listActivities,
 	"getActivity":        getActivity,
-	"patchActivity":      (*realm).patchActivity,
+	"patchActivity":      (*borderWorld).patchActivity,
 	"publishActivity":    transition("publish"),
 	"pauseActivity":      transition("pause"),
 	"resumeActivity":     transition("resume"),
 	"endActivity":        transition("end"),
-	"adjustStock":        (*realm).adjustStock,
+	"adjustStock":        (*borderWorld).adjustStock,
 	"getStock":           getStock,
-	"listActivityOrders": (*realm).listOrders,
+	"listActivityOrders": (*borderWorld).listOrders,
 	"reconcile":          reconcileActivity,
 	"listDeadLetters":    listDeadLetters,
 	"replayDeadLetter":   decideDeadLetter("replay"),
@@ -68,23 +63,30 @@ var borderMoves = map[string]func(m *realm, op apitest.Operation, who borderCall
 	"tryLimit":           limitMove,
 }
 
-func (m *realm) patchProduct(op apitest.Operation, who borderCaller) *owner {
-	o, p := m.anyProduct()
-	text := "none"
-	if o != nil {
-		text = o.merchant
+// served checks the refusal of a call whose caller does not have the role for the operation, or does not see the object
+// of o. It reports whether the call is neither.
+func (m *borderWorld) served(got response, op apitest.Operation, who borderCaller, o *owner) bool {
+	switch {
+	case who.buyer || borderCases[op.ID].operators && !who.operator:
+		m.refused(got, "forbidden")
+	case !who.sees(o):
+		m.absent(got)
+	default:
+		return true
 	}
-	body := fmt.Sprintf(`{"name":"changed product of %s"}`, text)
+	return false
+}
+
+func (m *borderWorld) patchProduct(op apitest.Operation, who borderCaller) *owner {
+	o, p := m.anyProduct()
+	body := fmt.Sprintf(`{"name":"changed product of %s"}`, o.name())
 	adds := rapid.Bool().Draw(m.r, "adds a SKU")
 	if adds {
-		body = fmt.Sprintf(`{"skus":[{"name":"sku of %s","list_price":1,"currency":"EUR"}]}`, text)
+		body = fmt.Sprintf(`{"skus":[{"name":"sku of %s","list_price":1,"currency":"EUR"}]}`, o.name())
 	}
 	got := m.send(who, op.Method, "/v1/merchant/products/"+p.id, body)
 	switch {
-	case who.buyer:
-		return nil
-	case !who.sees(o):
-		m.absent(got)
+	case !m.served(got, op, who, o):
 		return nil
 	case adds && o.countSKUs()+1 > quotaSKUs:
 		m.refused(got, "quota_exceeded")
@@ -100,13 +102,13 @@ func (m *realm) patchProduct(op apitest.Operation, who borderCaller) *owner {
 	return o
 }
 
-func createActivity(m *realm, _ apitest.Operation, who borderCaller) *owner {
+func createActivity(m *borderWorld, _ apitest.Operation, who borderCaller) *owner {
 	_, sku := m.anySKU()
 	m.newActivity(who, sku)
 	return m.ownerOf(who.merchant)
 }
 
-func listActivities(m *realm, _ apitest.Operation, who borderCaller) *owner {
+func listActivities(m *borderWorld, _ apitest.Operation, who borderCaller) *owner {
 	got, shown, newest, ok := m.list(who, "/v1/merchant/activities?limit=100")
 	if !ok {
 		return nil
@@ -121,14 +123,9 @@ func listActivities(m *realm, _ apitest.Operation, who borderCaller) *owner {
 	return nil
 }
 
-func getActivity(m *realm, op apitest.Operation, who borderCaller) *owner {
+func getActivity(m *borderWorld, op apitest.Operation, who borderCaller) *owner {
 	o, a := m.anyActivity()
-	got := m.send(who, op.Method, "/v1/merchant/activities/"+a.id, "")
-	switch {
-	case who.buyer:
-	case !who.sees(o):
-		m.absent(got)
-	default:
+	if got := m.send(who, op.Method, "/v1/merchant/activities/"+a.id, ""); m.served(got, op, who, o) {
 		v := m.ok(got, 200)
 		require.Equal(m.r, o.merchant, v.MerchantID)
 		require.Equal(m.r, a.phase(), v.State)
@@ -143,20 +140,12 @@ func (a *modelActivity) phase() string {
 	return a.state
 }
 
-func (m *realm) patchActivity(op apitest.Operation, who borderCaller) *owner {
+func (m *borderWorld) patchActivity(op apitest.Operation, who borderCaller) *owner {
 	o, a := m.anyActivity()
 	path := "/v1/merchant/activities/" + a.id
 	if rapid.Bool().Draw(m.r, "title only") {
-		text := "none"
-		if o != nil {
-			text = o.merchant
-		}
-		got := m.send(who, op.Method, path, fmt.Sprintf(`{"title":"changed sale of %s"}`, text))
-		switch {
-		case who.buyer:
-			return nil
-		case !who.sees(o):
-			m.absent(got)
+		got := m.send(who, op.Method, path, fmt.Sprintf(`{"title":"changed sale of %s"}`, o.name()))
+		if !m.served(got, op, who, o) {
 			return nil
 		}
 		require.Equal(m.r, o.merchant, m.ok(got, 200).MerchantID)
@@ -166,10 +155,7 @@ func (m *realm) patchActivity(op apitest.Operation, who borderCaller) *owner {
 	seller, sku := m.anySKU()
 	got := m.send(who, op.Method, path, fmt.Sprintf(`{"items":[{"sku_id":%q,"price":1,"stock":100}]}`, sku))
 	switch {
-	case who.buyer:
-		return nil
-	case !who.sees(o):
-		m.absent(got)
+	case !m.served(got, op, who, o):
 		return nil
 	case seller != o:
 		m.unknownSKU(got)
@@ -185,15 +171,11 @@ func (m *realm) patchActivity(op apitest.Operation, who borderCaller) *owner {
 }
 
 // transition is the move of publish, pause, resume or end.
-func transition(action string) func(m *realm, op apitest.Operation, who borderCaller) *owner {
-	return func(m *realm, op apitest.Operation, who borderCaller) *owner {
+func transition(action string) func(m *borderWorld, op apitest.Operation, who borderCaller) *owner {
+	return func(m *borderWorld, op apitest.Operation, who borderCaller) *owner {
 		o, a := m.anyActivity()
 		got := m.send(who, op.Method, "/v1/merchant/activities/"+a.id+"/"+action, "")
-		switch {
-		case who.buyer:
-			return nil
-		case !who.sees(o):
-			m.absent(got)
+		if !m.served(got, op, who, o) {
 			return nil
 		}
 		refusal := map[string]string{
@@ -222,24 +204,17 @@ func transition(action string) func(m *realm, op apitest.Operation, who borderCa
 	}
 }
 
-func (m *realm) adjustStock(op apitest.Operation, who borderCaller) *owner {
+func (m *borderWorld) adjustStock(op apitest.Operation, who borderCaller) *owner {
 	o, a := m.anyActivity()
-	text := "none"
-	if o != nil {
-		text = o.merchant
-	}
 	key := pick(m.r, []string{"k1", "k2", "k3"}, "key")
 	sku := a.sku
 	if rapid.IntRange(0, 3).Draw(m.r, "another SKU") == 0 {
 		sku = unknownID
 	}
-	body := fmt.Sprintf(`{"sku_id":%q,"delta":%d,"reason":"reason of %s"}`, sku, rapid.IntRange(1, 2).Draw(m.r, "delta"), text)
+	body := fmt.Sprintf(`{"sku_id":%q,"delta":%d,"reason":"reason of %s"}`, sku, rapid.IntRange(1, 2).Draw(m.r, "delta"),
+		o.name())
 	got := m.send(who, op.Method, "/v1/merchant/activities/"+a.id+"/stock-adjustments", body, "Idempotency-Key", key)
-	switch {
-	case who.buyer:
-		return nil
-	case !who.sees(o):
-		m.absent(got)
+	if !m.served(got, op, who, o) {
 		return nil
 	}
 	known := a.keys[who.user+" "+key]
@@ -266,20 +241,15 @@ func (m *realm) adjustStock(op apitest.Operation, who borderCaller) *owner {
 	return o
 }
 
-func getStock(m *realm, op apitest.Operation, who borderCaller) *owner {
+func getStock(m *borderWorld, op apitest.Operation, who borderCaller) *owner {
 	o, a := m.anyActivity()
-	got := m.send(who, op.Method, "/v1/merchant/activities/"+a.id+"/stock", "")
-	switch {
-	case who.buyer:
-	case !who.sees(o):
-		m.absent(got)
-	default:
+	if got := m.send(who, op.Method, "/v1/merchant/activities/"+a.id+"/stock", ""); m.served(got, op, who, o) {
 		require.Equal(m.r, a.sku, m.ok(got, 200).SKUs[0].ID)
 	}
 	return nil
 }
 
-func (m *realm) listOrders(op apitest.Operation, who borderCaller) *owner {
+func (m *borderWorld) listOrders(op apitest.Operation, who borderCaller) *owner {
 	o, a := m.anyActivity()
 	path := "/v1/merchant/activities/" + a.id + "/orders"
 	if o != nil && rapid.Bool().Draw(m.r, "of a user") {
@@ -287,11 +257,7 @@ func (m *realm) listOrders(op apitest.Operation, who borderCaller) *owner {
 	}
 	accept := pick(m.r, []string{"application/json", "text/csv"}, "accept")
 	got := m.send(who, op.Method, path, "", "Accept", accept)
-	switch {
-	case who.buyer:
-		return nil
-	case !who.sees(o):
-		m.absent(got)
+	if !m.served(got, op, who, o) {
 		return nil
 	}
 	require.Equal(m.r, 200, got.status, "%s", got.body)
@@ -316,15 +282,10 @@ func (m *realm) listOrders(op apitest.Operation, who borderCaller) *owner {
 	return nil
 }
 
-func reconcileActivity(m *realm, op apitest.Operation, who borderCaller) *owner {
+func reconcileActivity(m *borderWorld, op apitest.Operation, who borderCaller) *owner {
 	o, a := m.anyActivity()
 	got := m.send(who, op.Method, "/v1/merchant/activities/"+a.id+"/reconciliations", "")
-	switch {
-	case !who.operator:
-		m.refused(got, "forbidden")
-		return nil
-	case o == nil:
-		m.absent(got)
+	if !m.served(got, op, who, o) {
 		return nil
 	}
 	require.Equal(m.r, 200, got.status, "%s", got.body)
@@ -334,7 +295,7 @@ func reconcileActivity(m *realm, op apitest.Operation, who borderCaller) *owner 
 	return o
 }
 
-func listDeadLetters(m *realm, _ apitest.Operation, who borderCaller) *owner {
+func listDeadLetters(m *borderWorld, _ apitest.Operation, who borderCaller) *owner {
 	path := "/v1/merchant/dead-letters?limit=100&state=all"
 	if !who.operator {
 		m.refused(m.send(who, "GET", path, ""), "forbidden")
@@ -358,19 +319,15 @@ func listDeadLetters(m *realm, _ apitest.Operation, who borderCaller) *owner {
 }
 
 // decideDeadLetter is the move of replay or reject.
-func decideDeadLetter(action string) func(m *realm, op apitest.Operation, who borderCaller) *owner {
-	return func(m *realm, op apitest.Operation, who borderCaller) *owner {
+func decideDeadLetter(action string) func(m *borderWorld, op apitest.Operation, who borderCaller) *owner {
+	return func(m *borderWorld, op apitest.Operation, who borderCaller) *owner {
 		o, l := m.anyOwner(), &modelDeadLetter{id: unknownID}
 		if o != nil {
 			l = pick(m.r, o.deadLetters, "dead letter")
 		}
 		got := m.send(who, op.Method, "/v1/merchant/dead-letters/"+l.id+"/"+action, "")
 		switch {
-		case !who.operator:
-			m.refused(got, "forbidden")
-			return nil
-		case o == nil:
-			m.absent(got)
+		case !m.served(got, op, who, o):
 			return nil
 		case l.rejected && action == "replay":
 			m.refused(got, "state_conflict")
@@ -386,7 +343,7 @@ func decideDeadLetter(action string) func(m *realm, op apitest.Operation, who bo
 }
 
 // limitMove calls a route of the limits, which belong to no merchant.
-func limitMove(m *realm, op apitest.Operation, who borderCaller) *owner {
+func limitMove(m *borderWorld, op apitest.Operation, who borderCaller) *owner {
 	name := pick(m.r, []string{limitName, "no-such-limit"}, "limit")
 	got := m.send(who, op.Method, strings.Replace(op.Path, "{limit_name}", name, 1), borderCases[op.ID].body)
 	if !who.operator {

@@ -29,9 +29,10 @@ var borderCalls = flag.Int("border.calls", 5000,
 	"least calls of TestMerchantsAreSeparate on MariaDB; SQLite gets a twentieth (-rapid.seed repeats a run)")
 
 const (
-	callsPerRealm = 300 // three of each operation by each of four callers
-	quotaLive     = 4   // live activities of a merchant of a realm
-	quotaSKUs     = 24  // SKUs of a merchant of a realm
+	callsPerWorld = 300 // three of each operation by each of four callers
+	leastCalls    = 200 // of each operation: in 5,000 calls by any caller, in 100,000 by callers with the role for it
+	quotaLive     = 4   // live activities of a merchant of a world
+	quotaSKUs     = 24  // SKUs of a merchant of a world
 	unknownID     = "4242424242"
 )
 
@@ -48,16 +49,16 @@ func TestMerchantsAreSeparate(t *testing.T) {
 		if sqldb.IsSQLite(db) {
 			calls /= 20
 		}
-		realms := max(1, (calls+callsPerRealm-1)/callsPerRealm)
+		worlds := max(1, (calls+callsPerWorld-1)/callsPerWorld)
 		orders := newLookups(t)
 		s := newBorderShop(t, db, func(c *Config) { c.OrderURL = orders.url })
 		s.withQuotas(quotaLive, quotaSKUs)
 		b := &border{shop: s, orders: orders, ops: apitest.Operations(t, openAPI), texts: rowTexts(t, db), calls: map[string]map[string]int{}}
-		require.Zero(t, callsPerRealm%(4*len(b.ops)), "each realm makes the same number of calls by each caller to each operation")
+		require.Zero(t, callsPerWorld%(4*len(b.ops)), "each world makes the same number of calls by each caller to each operation")
 		setFlag(t, "rapid.seed", seed)
-		setFlag(t, "rapid.checks", fmt.Sprint(realms))
+		setFlag(t, "rapid.checks", fmt.Sprint(worlds))
 		rapid.Check(t, b.play)
-		b.report(t, realms)
+		b.report(t, worlds)
 	})
 }
 
@@ -73,13 +74,13 @@ type border struct {
 	orders *lookups
 	ops    []apitest.Operation
 	texts  map[string]string // SQL of a row as text, by table
-	realms int
+	worlds int
 	calls  map[string]map[string]int
 }
 
-// report prints the counts. It fails if an operation was called too rarely: each realm calls each operation twelve
+// report prints the counts. It fails if an operation was called too rarely: each world calls each operation twelve
 // times, nine times with the role for it, or three times if it is for operators only.
-func (b *border) report(t *testing.T, realms int) {
+func (b *border) report(t *testing.T, worlds int) {
 	for _, op := range b.ops {
 		all, allowed := 0, 0
 		for kind, of := range b.calls[op.ID] {
@@ -89,10 +90,16 @@ func (b *border) report(t *testing.T, realms int) {
 			}
 		}
 		t.Logf("%-20s %6d calls, %6d with the role for it, %v", op.ID, all, allowed, b.calls[op.ID])
-		least := realms * callsPerRealm / len(b.ops) // rapid may repeat an earlier failure besides
+		least := worlds * callsPerWorld / len(b.ops) // rapid may repeat an earlier failure besides
 		require.GreaterOrEqual(t, all, least, op.ID)
 		callers := map[bool]int{true: 1, false: 3}[borderCases[op.ID].operators] // with the role, of four
 		require.GreaterOrEqual(t, allowed, least/4*callers, op.ID)
+		if worlds*callsPerWorld >= 5000 {
+			require.GreaterOrEqual(t, all, leastCalls, op.ID)
+		}
+		if worlds*callsPerWorld >= 100_000 {
+			require.GreaterOrEqual(t, allowed, leastCalls, op.ID)
+		}
 	}
 }
 
@@ -102,13 +109,14 @@ type borderCall struct {
 	who borderCaller
 }
 
-// realm is one run of the model: new merchants and their callers.
-type realm struct {
+// borderWorld is one run of the model: new merchants and their callers.
+type borderWorld struct {
 	*border
 	r       *rapid.T
 	owners  []*owner
 	callers []borderCaller
-	orphan  string // a dead letter without an activity
+	orphan  string            // a dead letter without an activity
+	rows    map[*owner]string // as last read
 }
 
 // owner is a merchant in the model. Every text that is stored for a merchant contains the merchant's id.
@@ -117,7 +125,6 @@ type owner struct {
 	products    []*modelProduct
 	activities  []*modelActivity
 	deadLetters []*modelDeadLetter
-	rows        string // as last read; "" if they may have changed since
 }
 
 type modelProduct struct {
@@ -151,10 +158,10 @@ func pick[T any](r *rapid.T, list []T, what string) T {
 }
 
 func (b *border) play(r *rapid.T) {
-	b.realms++
-	m := &realm{border: b, r: r}
+	b.worlds++
+	m := &borderWorld{border: b, r: r}
 	for i := range 3 {
-		m.owners = append(m.owners, &owner{merchant: fmt.Sprintf("merchant-%d-%c", b.realms, 'a'+i)})
+		m.owners = append(m.owners, &owner{merchant: fmt.Sprintf("merchant-%d-%c", b.worlds, 'a'+i)})
 	}
 	// The same user works for both merchants. The operator has a merchant too.
 	m.addCaller(borderCaller{kind: "merchant", user: "clerk", merchant: m.owners[0].merchant}, auth.Merchant)
@@ -165,8 +172,9 @@ func (b *border) play(r *rapid.T) {
 		m.prepare(i)
 	}
 	m.orphan = m.addDeadLetter("", "without an activity")
+	m.rows = m.readRows()
 	var calls []borderCall
-	for len(calls) < callsPerRealm {
+	for len(calls) < callsPerWorld {
 		for _, op := range b.ops {
 			for _, who := range m.callers {
 				calls = append(calls, borderCall{op, who})
@@ -182,13 +190,13 @@ func (b *border) play(r *rapid.T) {
 	}
 }
 
-func (m *realm) addCaller(c borderCaller, roles ...auth.Role) {
+func (m *borderWorld) addCaller(c borderCaller, roles ...auth.Role) {
 	c.token = m.mintFor(c.merchant, c.user, roles...)
 	m.callers = append(m.callers, c)
 }
 
 // prepare gives a merchant a published activity with a purchase, and a dead letter.
-func (m *realm) prepare(i int) {
+func (m *borderWorld) prepare(i int) {
 	o, who := m.owners[i], m.callers[i]
 	p := m.newProduct(who, 2)
 	require.NotNil(m.r, p)
@@ -213,7 +221,7 @@ func (m *realm) prepare(i int) {
 }
 
 // addDeadLetter adds a dead letter that holds no units.
-func (m *realm) addDeadLetter(activity, text string) (id string) {
+func (m *borderWorld) addDeadLetter(activity, text string) (id string) {
 	sn := newSN()
 	require.NoError(m.r, m.svc.core.AddDeadLetters(m.t.Context(), []contract.DeadLetter{{
 		Where: contract.GroupInventoryOrderEvents, Topic: contract.TopicOrderEvents, OrderSN: sn, ActivityID: activity, Why: text,
@@ -225,7 +233,7 @@ func (m *realm) addDeadLetter(activity, text string) (id string) {
 
 // step makes one call. It checks that only the rows of the owner of the called object change. Reading the
 // rows takes longer than the call, so it does so for only some of the calls that are refused because of the role.
-func (m *realm) step(op apitest.Operation, who borderCaller) {
+func (m *borderWorld) step(op apitest.Operation, who borderCaller) {
 	if m.calls[op.ID] == nil {
 		m.calls[op.ID] = map[string]int{}
 	}
@@ -235,59 +243,74 @@ func (m *realm) step(op apitest.Operation, who borderCaller) {
 		borderMoves[op.ID](m, op, who)
 		return
 	}
-	before := make([]string, len(m.owners))
-	for i, o := range m.owners {
-		if o.rows == "" {
-			o.rows = m.rowsOf(o)
-		}
-		before[i] = o.rows
-	}
+	before := m.rows
 	touched := borderMoves[op.ID](m, op, who)
-	for i, o := range m.owners {
-		if o == touched {
-			o.rows = ""
-			continue
+	m.rows = m.readRows()
+	for _, o := range m.owners {
+		if o != touched {
+			require.Equal(m.r, before[o], m.rows[o], "%s by %s %s changed rows of %s", op.ID, who.kind, who.merchant, o.merchant)
 		}
-		require.Equal(m.r, before[i], m.rowsOf(o), "%s by %s %s changed rows of %s", op.ID, who.kind, who.merchant, o.merchant)
 	}
 }
 
-// rowsOf reads all rows that belong to a merchant according to the model.
-func (m *realm) rowsOf(o *owner) string {
+// readRows reads all rows that belong to the merchants according to the model, in one query.
+func (m *borderWorld) readRows() map[*owner]string {
+	owners := map[string]*owner{} // by kind and id of the object that a row belongs to
 	var products, activities, paths []string
-	for _, p := range o.products {
-		products = append(products, p.id)
-	}
-	for _, a := range o.activities {
-		activities = append(activities, a.id)
-		paths = append(paths, "/v1/merchant/activities/"+a.id+"/stock-adjustments")
+	for _, o := range m.owners {
+		for _, p := range o.products {
+			products = append(products, p.id)
+			owners["product "+p.id] = o
+		}
+		for _, a := range o.activities {
+			path := "/v1/merchant/activities/" + a.id + "/stock-adjustments"
+			activities, paths = append(activities, a.id), append(paths, path)
+			owners["activity "+a.id], owners["path "+path] = o, o
+		}
 	}
 	var parts []string
 	var values []any
 	for _, q := range []struct {
-		table, where string
-		ids          []string
+		table, object, column, where string
+		ids                          []string
 	}{
-		{"products", "id IN ?", products},
-		{"skus", "product_id IN ?", products},
-		{"activities", "id IN ?", activities},
-		{"stocks", "activity_id IN ?", activities},
-		{"reservations", "activity_id IN ?", activities},
-		{"allowances", "activity_id IN ?", activities},
-		{"adjustments", "activity_id IN ?", activities},
-		{"dead_letters", "activity_id IN ?", activities},
-		{"idempotency_keys", "path IN ?", paths},
-		{"changes", "object = 'product' AND object_id IN ?", products},
-		{"changes", "object = 'activity' AND object_id IN ?", activities},
+		{"products", "product", "id", "", products},
+		{"skus", "product", "product_id", "", products},
+		{"activities", "activity", "id", "", activities},
+		{"stocks", "activity", "activity_id", "", activities},
+		{"reservations", "activity", "activity_id", "", activities},
+		{"allowances", "activity", "activity_id", "", activities},
+		{"adjustments", "activity", "activity_id", "", activities},
+		{"dead_letters", "activity", "activity_id", "", activities},
+		{"idempotency_keys", "path", "path", "", paths},
+		{"changes", "product", "object_id", "object = 'product' AND ", products},
+		{"changes", "activity", "object_id", "object = 'activity' AND ", activities},
 	} {
 		if len(q.ids) > 0 {
-			parts = append(parts, "SELECT '"+q.table+"' AS t, "+m.texts[q.table]+" AS line FROM "+q.table+" WHERE "+q.where)
+			parts = append(parts, fmt.Sprintf("SELECT CONCAT('%s ', %s) AS object, CONCAT('%s ', %s) AS line FROM %s WHERE %s%s IN ?",
+				q.object, q.column, q.table, m.texts[q.table], q.table, q.where, q.column))
 			values = append(values, q.ids)
 		}
 	}
-	var lines []struct{ T, Line string }
-	require.NoError(m.r, m.db.Raw(strings.Join(parts, " UNION ALL ")+" ORDER BY t, line", values...).Find(&lines).Error)
-	return fmt.Sprint(lines)
+	rows, err := m.db.Raw(strings.Join(parts, " UNION ALL ")+" ORDER BY line", values...).Rows()
+	require.NoError(m.r, err)
+	defer func() { _ = rows.Close() }()
+	read := map[*owner]*strings.Builder{}
+	for _, o := range m.owners {
+		read[o] = &strings.Builder{}
+	}
+	for rows.Next() {
+		var object, line string
+		require.NoError(m.r, rows.Scan(&object, &line))
+		require.Contains(m.r, owners, object)
+		_, _ = fmt.Fprintln(read[owners[object]], line)
+	}
+	require.NoError(m.r, rows.Err())
+	texts := map[*owner]string{}
+	for o, text := range read {
+		texts[o] = text.String()
+	}
+	return texts
 }
 
 // rowTexts returns an SQL expression for each table of a merchant's rows: the text of a row.
@@ -310,7 +333,7 @@ func rowTexts(t *testing.T, db *gorm.DB) map[string]string {
 }
 
 // send makes a call and checks that its response contains no text of a merchant whose objects the caller does not see.
-func (m *realm) send(who borderCaller, method, path, body string, header ...string) response {
+func (m *borderWorld) send(who borderCaller, method, path, body string, header ...string) response {
 	var reader io.Reader
 	if body != "" {
 		reader = strings.NewReader(body)
@@ -339,17 +362,17 @@ func (m *realm) send(who borderCaller, method, path, body string, header ...stri
 }
 
 // refused checks the code of a refusal.
-func (m *realm) refused(got response, code string) {
+func (m *borderWorld) refused(got response, code string) {
 	require.Equal(m.r, code, got.code(), "%d %s", got.status, got.body)
 }
 
 // absent checks that a response is the same as for an object that does not exist.
-func (m *realm) absent(got response) {
+func (m *borderWorld) absent(got response) {
 	require.JSONEq(m.r, `{"type":"about:blank","title":"Not found","status":404,"code":"not_found","detail":"no such resource"}`, problemOf(got))
 }
 
 // ok checks the status and decodes the response.
-func (m *realm) ok(got response, status int) (v borderView) {
+func (m *borderWorld) ok(got response, status int) (v borderView) {
 	require.Equal(m.r, status, got.status, "%s", got.body)
 	require.NoError(m.r, json.Unmarshal(got.body, &v), "%s", got.body)
 	return v
@@ -372,25 +395,25 @@ type borderView struct {
 }
 
 // recorded checks the last entry of the change log for an object.
-func (m *realm) recorded(who borderCaller, o *owner, object, id, action string) {
+func (m *borderWorld) recorded(who borderCaller, o *owner, object, id, action string) {
 	var last struct{ Who, Action, MerchantID string }
 	require.NoError(m.r, m.db.Table("changes").Where("object = ? AND object_id = ?", object, id).Order("id DESC").Limit(1).Find(&last).Error)
 	require.Equal(m.r, struct{ Who, Action, MerchantID string }{who.user, action, o.merchant}, last)
 }
 
 // anyOwner draws the owner of the object to call; nil stands for an object that does not exist.
-func (m *realm) anyOwner() *owner {
+func (m *borderWorld) anyOwner() *owner {
 	return pick(m.r, []*owner{m.owners[0], m.owners[1], m.owners[2], nil}, "owner")
 }
 
-func (m *realm) anyProduct() (*owner, *modelProduct) {
+func (m *borderWorld) anyProduct() (*owner, *modelProduct) {
 	if o := m.anyOwner(); o != nil {
 		return o, pick(m.r, o.products, "product")
 	}
 	return nil, &modelProduct{id: unknownID}
 }
 
-func (m *realm) anyActivity() (*owner, *modelActivity) {
+func (m *borderWorld) anyActivity() (*owner, *modelActivity) {
 	if o := m.anyOwner(); o != nil {
 		return o, pick(m.r, o.activities, "activity")
 	}
@@ -398,7 +421,7 @@ func (m *realm) anyActivity() (*owner, *modelActivity) {
 }
 
 // anySKU draws a SKU and its owner.
-func (m *realm) anySKU() (*owner, string) {
+func (m *borderWorld) anySKU() (*owner, string) {
 	o, p := m.anyProduct()
 	if o == nil {
 		return nil, unknownID
@@ -406,13 +429,21 @@ func (m *realm) anySKU() (*owner, string) {
 	return o, pick(m.r, p.skus, "sku")
 }
 
-func (m *realm) ownerOf(merchant string) *owner {
+func (m *borderWorld) ownerOf(merchant string) *owner {
 	for _, o := range m.owners {
 		if o.merchant == merchant {
 			return o
 		}
 	}
 	return nil
+}
+
+// name returns the merchant of an object, for the texts of a call; "none" for an object that does not exist.
+func (o *owner) name() string {
+	if o == nil {
+		return "none"
+	}
+	return o.merchant
 }
 
 func (o *owner) live() (n int64) {
@@ -432,7 +463,7 @@ func (o *owner) countSKUs() (n int) {
 }
 
 // newProduct creates a product of n SKUs, if the caller may.
-func (m *realm) newProduct(who borderCaller, n int) *modelProduct {
+func (m *borderWorld) newProduct(who borderCaller, n int) *modelProduct {
 	skus := make([]string, n)
 	for i := range skus {
 		skus[i] = fmt.Sprintf(`{"name":"sku of %s","list_price":1,"currency":"EUR"}`, who.merchant)
@@ -461,7 +492,7 @@ func (m *realm) newProduct(who borderCaller, n int) *modelProduct {
 }
 
 // newActivity creates an activity that sells a SKU, if the caller may.
-func (m *realm) newActivity(who borderCaller, sku string) *modelActivity {
+func (m *borderWorld) newActivity(who borderCaller, sku string) *modelActivity {
 	got := m.send(who, "POST", "/v1/merchant/activities", strings.Replace(activityBody(sku, 100), `"Sale"`, `"sale of `+who.merchant+`"`, 1))
 	o := m.ownerOf(who.merchant)
 	switch {
@@ -485,14 +516,14 @@ func (o *owner) has(sku string) bool {
 }
 
 // unknownSKU checks that a response is the same as for a SKU that does not exist.
-func (m *realm) unknownSKU(got response) {
+func (m *borderWorld) unknownSKU(got response) {
 	require.JSONEq(m.r, `{"type":"about:blank","title":"The request is not valid","status":400,"code":"invalid_request",`+
 		`"detail":"items[0].sku_id: no such SKU","errors":[{"field":"items[0].sku_id","message":"no such SKU"}]}`, problemOf(got))
 }
 
 // list calls a list with a drawn merchant_id, if any. It returns the owners whose objects it must show, ok = false if
-// the call was refused as it must be. newest reports that the list shows objects of other realms too.
-func (m *realm) list(who borderCaller, path string) (got response, shown []*owner, newest, ok bool) {
+// the call was refused as it must be. newest reports that the list shows objects of other worlds too.
+func (m *borderWorld) list(who borderCaller, path string) (got response, shown []*owner, newest, ok bool) {
 	filter := pick(m.r, []string{"none", "first", "second", "malformed"}, "merchant_id")
 	separator := "?"
 	if strings.Contains(path, "?") {
@@ -521,12 +552,12 @@ func (m *realm) list(who borderCaller, path string) (got response, shown []*owne
 }
 
 // showsExactly checks a list against the model: ids maps each object that must be in it to its merchant.
-func (m *realm) showsExactly(items []borderView, id func(borderView) string, ids map[string]string, newest bool) {
+func (m *borderWorld) showsExactly(items []borderView, id func(borderView) string, ids map[string]string, newest bool) {
 	found := map[string]string{}
 	for _, it := range items {
 		found[id(it)] = it.MerchantID
 	}
-	if newest { // the page goes on with objects of other realms
+	if newest { // the page goes on with objects of other worlds
 		for k := range found {
 			if _, ok := ids[k]; !ok {
 				delete(found, k)

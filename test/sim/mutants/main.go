@@ -180,7 +180,7 @@ func (m mutant) play(ctx context.Context, root, dir string, seeds int) (found st
 }
 
 var (
-	realms = regexp.MustCompile(`failed after (\d+) tests`)
+	worlds = regexp.MustCompile(`failed after (\d+) tests`)
 	trace  = regexp.MustCompile(`Error Trace:\s+\S*/(border\w*_test\.go:\d+)`)
 	flaky  = []byte("[rapid] flaky test")
 	// The outcome of a test that failed for another reason than the border.
@@ -224,16 +224,16 @@ func (m mutant) playBorder(ctx context.Context, root, dir string) (found string,
 	if err == nil {
 		return "", took, nil
 	}
-	// A mutant that depends on rows of earlier realms fails in another way when rapid repeats it; then the number is
+	// A mutant that depends on rows of earlier worlds fails in another way when rapid repeats it; then the number is
 	// not printed.
-	count, at, n := "some", trace.FindSubmatch(out), realms.FindSubmatch(out)
+	count, at, n := "some", trace.FindSubmatch(out), worlds.FindSubmatch(out)
 	if n != nil {
 		count = string(n[1])
 	}
 	if at == nil || n == nil && !bytes.Contains(out, flaky) || unrelated.Match(out) {
 		return "", took, fmt.Errorf("fails for another reason: %s", out)
 	}
-	return fmt.Sprintf("after %s realms of 300 calls, %s", count, at[1]), took, nil
+	return fmt.Sprintf("after %s worlds of 300 calls, %s", count, at[1]), took, nil
 }
 
 // asserted reports whether the unit test of the rule fails.
