@@ -31,8 +31,8 @@ var borderCalls = flag.Int("border.calls", 5000,
 const (
 	callsPerWorld = 300 // three of each operation by each of four callers
 	leastCalls    = 200 // of each operation: in 5,000 calls by any caller, in 100,000 by callers with the role for it
-	quotaLive     = 4   // live activities of a merchant of a world
-	quotaSKUs     = 24  // SKUs of a merchant of a world
+	quotaLive     = 2   // live activities of a merchant of a world
+	quotaSKUs     = 8   // SKUs of a merchant of a world; few, so that calls meet the quota
 	unknownID     = "4242424242"
 )
 
