@@ -486,7 +486,7 @@ func TestOneReconciliationAtATime(t *testing.T) {
 
 func TestReconcileOverHTTP(t *testing.T) {
 	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {
-		s := newShop(t, db)
+		s := newShop(t, db, func(c *Config) { c.ReconcilePause = time.Millisecond })
 		sku := s.product("EUR")[0]
 		id := s.draft(sku, 5)
 		require.Equal(t, 200, s.do("POST", "/v1/merchant/activities/"+id+"/publish", "").status)
@@ -555,23 +555,30 @@ func TestAKilledReconciliationIsFinishedByTheNext(t *testing.T) {
 	w := newWorld(t, dbtest.SQLite(t, Migrations))
 	w.parts.Gate = &faultyRepairs{Gate: w.parts.Gate, f: w.faults}
 	w.restart()
-	for at := 1; at <= 12; at++ {
-		for _, after := range []bool{false, true} {
-			m := w.mixed(false)
-			require.NoError(t, w.rdb.HDel(w.ctx, gateKey(m.a, "held"), m.landed.OrderSN, m.paid.OrderSN).Err())
-			require.NoError(t, w.rdb.HIncrBy(w.ctx, gateKey(m.a, "gate"), "s:"+m.a.Items[0].SKUID, 5).Err())
-			require.NoError(t, w.db.Exec("UPDATE allowances SET held = 0 WHERE activity_id = ?", m.a.ID).Error)
-			w.faults.kill(at, after)
-			_, err := w.reconciler.Reconcile(w.ctx, operator("operator"), m.a.ID)
-			if w.faults.heal() {
-				require.ErrorIs(t, err, errKilled)
-			}
-			w.restart()
-			require.Empty(t, w.reconcile(m.a).Differences)
-			w.agree(m.a)
-			w.whole(t, m.a)
+	// killed runs a reconciliation that is killed at a step, and the next one. It reports whether there was such a step.
+	killed := func(at int, after bool) bool {
+		m := w.mixed(false)
+		require.NoError(t, w.rdb.HDel(w.ctx, gateKey(m.a, "held"), m.landed.OrderSN, m.paid.OrderSN).Err())
+		require.NoError(t, w.rdb.HIncrBy(w.ctx, gateKey(m.a, "gate"), "s:"+m.a.Items[0].SKUID, 5).Err())
+		require.NoError(t, w.db.Exec("UPDATE allowances SET held = 0 WHERE activity_id = ?", m.a.ID).Error)
+		w.faults.kill(at, after)
+		_, err := w.reconciler.Reconcile(w.ctx, operator("operator"), m.a.ID)
+		died := w.faults.heal()
+		if died {
+			require.ErrorIs(t, err, errKilled)
 		}
+		w.restart()
+		require.Empty(t, w.reconcile(m.a).Differences)
+		w.agree(m.a)
+		w.whole(t, m.a)
+		return died
 	}
+	steps := 0
+	for killed(steps+1, false) {
+		steps++
+		require.True(t, killed(steps, true), "step %d", steps)
+	}
+	require.GreaterOrEqual(t, steps, 5, "steps at which it was killed")
 }
 
 // faultyRepairs can be killed at each step that changes the gate.

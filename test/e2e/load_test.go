@@ -8,10 +8,12 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"net/http/httputil"
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,6 +40,8 @@ type load struct {
 	client   *client.Client
 	group    *sync.WaitGroup // of the purchases that began with client
 	done     map[bool]int    // ended purchases, by whether they were paid
+	round    int             // calls of waitForPurchases
+	fresh    int             // ended purchases that began in this round
 	contacts []given
 	err      error         // of the first purchase that failed
 	next     chan struct{} // closed at the end of the next purchase
@@ -74,7 +78,7 @@ func startLoad(ctx context.Context, c *client.Client, paid, lapsing shop.Sale) *
 func (l *load) begin(ctx context.Context, n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c := l.client
+	c, round := l.client, l.round
 	l.group.Go(func() {
 		pays, user := n%4 != 0, fmt.Sprintf("loaded-%d", n)
 		buy, sale := lapse, l.lapsing
@@ -89,6 +93,9 @@ func (l *load) begin(ctx context.Context, n int) {
 			l.err = fmt.Errorf("purchase of %s: %w", user, err)
 		}
 		l.done[pays]++
+		if round == l.round {
+			l.fresh++
+		}
 		close(l.next)
 		l.next = make(chan struct{})
 	})
@@ -135,13 +142,20 @@ func readStock(ctx context.Context, c *client.Client, sale shop.Sale) error {
 	return err
 }
 
-// waitForPurchases waits for the end of n purchases.
+// waitForPurchases waits for the end of n purchases that begin after its call.
 func (l *load) waitForPurchases(t *testing.T, n int) {
 	t.Helper()
-	for range n {
+	l.mu.Lock()
+	l.round++
+	l.fresh = 0
+	l.mu.Unlock()
+	for {
 		l.mu.Lock()
-		next := l.next
+		ended, next := l.fresh, l.next
 		l.mu.Unlock()
+		if ended >= n {
+			return
+		}
 		select {
 		case <-next:
 		case <-time.After(30 * time.Second):
@@ -177,19 +191,37 @@ func (l *load) failed() error {
 	return l.err
 }
 
-// recorder carries requests and records those that fail. It repeats a request once if its connection was cut.
+// restarts marks the times at which processes are restarted, for recorders.
+type restarts struct {
+	phase atomic.Int64 // the beginnings and ends so far, so it is odd during a restart
+}
+
+// restart restarts a process.
+func (s *restarts) restart(t *testing.T, p *rig.Process) {
+	t.Helper()
+	s.phase.Add(1)
+	defer s.phase.Add(1)
+	p.Restart(t)
+}
+
+// since reports whether a process was being restarted at some time since this phase.
+func (s *restarts) since(phase int64) bool { return phase%2 == 1 || s.phase.Load() != phase }
+
+// recorder carries requests and records those that fail. It repeats a request once if its connection was cut while a
+// process was being restarted. A request fails if its connection is cut at another time, or is cut again.
 type recorder struct {
-	next *http.Transport
+	next     *http.Transport
+	restarts *restarts
 
 	mu       sync.Mutex
 	requests int
-	cut      int
+	repeated int
 	failed   []string
 }
 
-func newRecorder(t *testing.T) *recorder {
+func newRecorder(t *testing.T, during *restarts) *recorder {
 	t.Helper()
-	r := &recorder{next: &http.Transport{MaxIdleConnsPerHost: 64}}
+	r := &recorder{next: &http.Transport{MaxIdleConnsPerHost: 64}, restarts: during}
 	t.Cleanup(r.next.CloseIdleConnections)
 	return r
 }
@@ -207,22 +239,29 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		_ = req.Body.Close()
 	}
-	resp, err := r.send(req, body)
-	if err != nil && req.Context().Err() == nil {
-		r.mu.Lock()
-		r.cut++
-		r.mu.Unlock()
-		resp, err = r.send(req, body)
+	var sent atomic.Int64 // times, with those at which the transport repeats a request by itself
+	out := req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
+		WroteHeaders: func() { sent.Add(1) },
+	}))
+	phase := r.restarts.phase.Load()
+	resp, err := r.send(out, body)
+	if err != nil && req.Context().Err() == nil && r.restarts.since(phase) {
+		resp, err = r.send(out, body)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.requests++
 	what := req.Method + " " + req.URL.Path
+	if sent.Load() > 1 {
+		r.repeated++
+	}
 	switch {
 	case err != nil:
 		r.failed = append(r.failed, what+": "+err.Error())
 	case resp.StatusCode >= http.StatusBadRequest:
 		r.failed = append(r.failed, what+": "+resp.Status)
+	case sent.Load() > 2:
+		r.failed = append(r.failed, fmt.Sprintf("%s: sent %d times", what, sent.Load()))
 	}
 	return resp, err
 }
@@ -259,13 +298,13 @@ func (r *recorder) count() int {
 func (r *recorder) String() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return fmt.Sprintf("%d requests, %d failed, %d repeated after a cut connection", r.requests, len(r.failed), r.cut)
+	return fmt.Sprintf("%d requests, %d failed, %d repeated after a cut connection", r.requests, len(r.failed), r.repeated)
 }
 
 // callers makes clients whose requests are recorded. A client retries nothing, so each failed request counts.
 type callers struct{ *recorder }
 
-func newCallers(t *testing.T) callers { return callers{newRecorder(t)} }
+func newCallers(t *testing.T, during *restarts) callers { return callers{newRecorder(t, during)} }
 
 func (c callers) client(t *testing.T, r *rig.Rig, secret string) *client.Client {
 	t.Helper()
@@ -281,11 +320,11 @@ type recordedCalls struct {
 }
 
 // recordCalls starts a proxy to target.
-func recordCalls(t *testing.T, target string) recordedCalls {
+func recordCalls(t *testing.T, target string, during *restarts) recordedCalls {
 	t.Helper()
 	to, err := url.Parse(strings.TrimRight(target, "/"))
 	require.NoError(t, err)
-	c := recordedCalls{recorder: newRecorder(t)}
+	c := recordedCalls{recorder: newRecorder(t, during)}
 	server := httptest.NewServer(&httputil.ReverseProxy{
 		Rewrite:   func(p *httputil.ProxyRequest) { p.SetURL(to) },
 		Transport: c.recorder,

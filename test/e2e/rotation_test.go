@@ -53,11 +53,11 @@ func contactKey(name string) string {
 // The first list comes before new,old because two processes of a service verify what the other one has signed: with
 // new,old, the first restarted process would sign with a secret that the others do not verify yet.
 //
-// No request fails. A connection that a restart cuts is repeated once. In the end the old secrets are refused.
+// No request fails. A request whose connection a restart cuts is repeated once. In the end the old secrets are refused.
 func TestSecretsAreRotatedUnderLoad(t *testing.T) {
-	r := rig.New(t, rig.Twice())
-	internalCalls := recordCalls(t, r.Inventory.Setting("ORDER_INTERNAL_URL"))
-	callbackCalls := recordCalls(t, r.Client.Origins().Order)
+	r, during := rig.New(t, rig.Twice()), &restarts{}
+	internalCalls := recordCalls(t, r.Inventory.Setting("ORDER_INTERNAL_URL"), during)
+	callbackCalls := recordCalls(t, r.Client.Origins().Order, during)
 	for _, p := range r.Processes() {
 		p.Set("ORDER_INTERNAL_URL", internalCalls.url)
 		p.Set("PAYMENTS_SANDBOX_CALLBACK_URL", callbackCalls.url+"/v1/payments/callbacks/sandbox")
@@ -69,7 +69,7 @@ func TestSecretsAreRotatedUnderLoad(t *testing.T) {
 	defer cancel()
 	withoutFsync(ctx, t, r)
 	r.Up(t)
-	buyers := newCallers(t)
+	buyers := newCallers(t, during)
 	r.Client = buyers.client(t, r, tokens.before)
 	load := startLoad(ctx, r.Client, shop.Open(t, r, shop.Sale{Stock: 100_000, PayWithinS: 600}),
 		shop.Open(t, r, shop.Sale{Stock: 100_000, PayWithinS: 2}))
@@ -77,12 +77,12 @@ func TestSecretsAreRotatedUnderLoad(t *testing.T) {
 	began := time.Now()
 	early := earlyPath(ctx, t, r.Client, load.paid)
 
-	restartAll(t, r, load, func(s rotated) string { return s.before + "," + s.after })
-	restartAll(t, r, load, func(s rotated) string { return s.after + "," + s.before })
+	restartAll(t, r, load, during, func(s rotated) string { return s.before + "," + s.after })
+	restartAll(t, r, load, during, func(s rotated) string { return s.after + "," + s.before })
 	r.Client = buyers.client(t, r, tokens.after)
 	load.switchTo(t, r.Client)
 	r.Order.Command(t, "contacts", "reencrypt")
-	restartAll(t, r, load, func(s rotated) string { return s.after })
+	restartAll(t, r, load, during, func(s rotated) string { return s.after })
 	paid, lapsed := load.stop()
 	require.NoError(t, load.failed(), "a purchase failed")
 
@@ -128,14 +128,14 @@ func withoutFsync(ctx context.Context, t *testing.T, r *rig.Rig) {
 }
 
 // restartAll restarts every process, one after the other, with these values of the secrets. Between two restarts it
-// waits for purchases that began and ended meanwhile, so that the processes serve them in each combination.
-func restartAll(t *testing.T, r *rig.Rig, load *load, value func(rotated) string) {
+// waits for purchases that begin and end meanwhile, so that the processes serve them in each combination.
+func restartAll(t *testing.T, r *rig.Rig, load *load, during *restarts, value func(rotated) string) {
 	t.Helper()
 	for _, p := range r.Processes() {
 		for _, s := range allSecrets {
 			p.Set(s.variable, value(s))
 		}
-		p.Restart(t)
+		during.restart(t, p)
 		load.waitForPurchases(t, 4)
 	}
 }
@@ -212,6 +212,7 @@ func post(ctx context.Context, t *testing.T, url, header, value string, body []b
 	return resp.StatusCode
 }
 
+// merchantOf returns a caller with the token of a merchant, signed with the secret of c.
 func merchantOf(ctx context.Context, t *testing.T, c *client.Client) *client.Caller {
 	t.Helper()
 	token, err := c.Token(ctx, "merchant-1", auth.Merchant)

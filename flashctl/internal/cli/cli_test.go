@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -160,36 +161,55 @@ func TestInvalidArgumentsAreReported(t *testing.T) {
 	}
 }
 
-// Every command of a merchant acts for the merchant of --merchant, and for none that it names without the flag.
+// Every command of a merchant acts for the merchant of --merchant, and for none that it names without the flag. The
+// buyers of a load act for no merchant.
 func TestMerchantFlag(t *testing.T) {
-	var queries, tokens []string
+	var mu sync.Mutex
+	var requests []*http.Request
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		queries = append(queries, r.URL.RawQuery)
-		tokens = append(tokens, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
+		mu.Lock()
+		requests = append(requests, r)
+		mu.Unlock()
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(`{"activity_id":"7","skus":[{"sku_id":"1"}],"items":[]}`))
+		if strings.HasSuffix(r.URL.Path, "/paths") {
+			w.WriteHeader(http.StatusConflict)
+			_, _ = w.Write([]byte(`{"status":409,"code":"sold_out"}`))
+			return
+		}
+		_, _ = w.Write([]byte(`{"activity_id":"7","skus":[{"sku_id":"1"}],"items":[{"sku_id":"1"}]}`))
 	}))
 	t.Cleanup(srv.Close)
 	t.Setenv("BASE_URL", srv.URL)
 	t.Setenv("AUTH_HS256_SECRET", settings.DevelopmentAuthSecret+",the-old-secret-of-a-rotation")
+	const buyers, paths = "load buyers --buyers 2 --width 1", "load paths --users 2 --conns 1 --rate 100 --for 50ms"
 	for _, command := range []string{
 		"sale create", "sale publish 7", "sale pause 7", "sale resume 7", "sale end 7", "sale watch 7 --once",
-		"dead-letters list",
+		"dead-letters list", buyers, buyers + " --activity 7", paths, paths + " --activity 7",
 	} {
 		for _, merchant := range []string{"", "m-1"} {
-			queries, tokens = nil, nil
+			requests = nil
 			args := strings.Fields(command)
 			if merchant != "" {
 				args = append(args, "--merchant", merchant)
 			}
 			status, _, errs := run(t, args...)
 			require.Zero(t, status, "%s: %s", command, errs)
-			require.NotEmpty(t, tokens, command)
-			for _, token := range tokens {
-				require.Equal(t, merchant, claimOf(t, token, "merchant_id"), command)
+			own, bought := 0, 0
+			for _, r := range requests {
+				token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+				if claimOf(t, token, "sub") != "flashctl" { // a buyer
+					require.True(t, strings.HasSuffix(r.URL.Path, "/paths"), r.URL.Path)
+					require.Empty(t, claimOf(t, token, "merchant_id"), command)
+					bought++
+					continue
+				}
+				require.Equal(t, merchant, claimOf(t, token, "merchant_id"), "%s: %s", command, r.URL.Path)
+				own++
 			}
+			require.Positive(t, own, command)
+			require.Equal(t, strings.HasPrefix(command, "load"), bought > 0, command)
 			if command == "dead-letters list" && merchant != "" {
-				require.Contains(t, queries[0], "merchant_id=m-1")
+				require.Contains(t, requests[0].URL.RawQuery, "merchant_id=m-1")
 			}
 		}
 	}
