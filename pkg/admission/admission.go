@@ -165,8 +165,8 @@ func refuse(w http.ResponseWriter, r *http.Request, f rules.Refusal) {
 		contract.Refuse(code, detail).With("violated_policies", f.Violated).After(f.RetryAfter))
 }
 
-// merchantOf returns the merchant that the caller acts for. An operator without a merchant has a limit of their own.
-// (No merchant id has a colon.)
+// merchantOf returns the key of limits by merchant: the id of the merchant that the caller acts for. The key of a caller
+// without a merchant, such as an operator, holds the user id. It is the key of no merchant: their ids have no colon.
 func merchantOf(r *http.Request) string {
 	id := auth.From(r.Context())
 	if id.MerchantID == "" && id.UserID != "" {

@@ -150,7 +150,8 @@ func (r claimRules) rolesOf(c jwt.MapClaims) ([]Role, error) {
 	return roles, nil
 }
 
-// merchantOf returns the merchant that a caller with a role acts for, "" for none.
+// merchantOf returns the merchant that the claims name. Without the claim it returns the default merchant, "" for none.
+// It refuses a malformed claim, also that of a caller without a role, who acts for no merchant.
 func (r claimRules) merchantOf(c jwt.MapClaims) (string, error) {
 	value, found := find(c, r.merchant)
 	if !found {

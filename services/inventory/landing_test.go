@@ -132,9 +132,9 @@ func TestAnOrderSNOfAnotherBuyerBecomesADeadLetter(t *testing.T) {
 		}
 		w.agree(a)
 		w.sound(b)
-		letters := w.deadLetters(core.DeadLetterOpen)
-		require.Len(w.t, letters, 4)
-		for _, l := range letters {
+		deadLetters := w.deadLetters(core.DeadLetterOpen)
+		require.Len(w.t, deadLetters, 4)
+		for _, l := range deadLetters {
 			require.Equal(w.t, r.OrderSN, l.OrderSN)
 			require.Equal(w.t, int64(2), l.Occurrences)
 			got, err := w.core.RejectDeadLetter(w.ctx, operator("op"), l.ID) // changes nothing about the valid purchase
@@ -175,11 +175,11 @@ func TestOneInvalidItemAmongValidOnes(t *testing.T) {
 		w.agree(a)
 		require.Equal(w.t, int64(255), w.stock(a)[0].Reserved)
 		require.Len(w.t, w.deductions(), 255)
-		letters := w.deadLetters(core.DeadLetterOpen)
-		require.Len(w.t, letters, 1)
-		require.Equal(w.t, bad, letters[0].OrderSN)
-		require.Equal(w.t, a.ID, letters[0].ActivityID)
-		require.Equal(w.t, contract.GroupInventoryReservations, letters[0].Where)
+		deadLetters := w.deadLetters(core.DeadLetterOpen)
+		require.Len(w.t, deadLetters, 1)
+		require.Equal(w.t, bad, deadLetters[0].OrderSN)
+		require.Equal(w.t, a.ID, deadLetters[0].ActivityID)
+		require.Equal(w.t, contract.GroupInventoryReservations, deadLetters[0].Where)
 	})
 }
 
@@ -190,9 +190,9 @@ func TestUnparseableMessages(t *testing.T) {
 				require.NoError(w.t, handle(w.ctx, bus.Delivery{Message: bus.Message{Body: []byte(body)}}), "%d %q", i, body)
 			}
 		}
-		letters := w.deadLetters(core.DeadLetterOpen)
-		require.Len(w.t, letters, 20)
-		for _, l := range letters {
+		deadLetters := w.deadLetters(core.DeadLetterOpen)
+		require.Len(w.t, deadLetters, 20)
+		for _, l := range deadLetters {
 			_, err := w.core.ReplayDeadLetter(w.ctx, operator("op"), l.ID)
 			require.NoError(w.t, err)
 			_, err = w.core.RejectDeadLetter(w.ctx, operator("op"), l.ID)
@@ -217,9 +217,9 @@ func TestUnknownActivityAndSKUBecomeDeadLetters(t *testing.T) {
 			other.OrderSN = newSN()
 			change(&other)
 			w.land(other)
-			letters := w.deadLetters(core.DeadLetterOpen)
-			require.Len(w.t, letters, i+1)
-			require.Equal(w.t, other.OrderSN, letters[0].OrderSN)
+			deadLetters := w.deadLetters(core.DeadLetterOpen)
+			require.Len(w.t, deadLetters, i+1)
+			require.Equal(w.t, other.OrderSN, deadLetters[0].OrderSN)
 		}
 		w.land(r)
 		w.agree(a)
@@ -265,9 +265,9 @@ func TestUnusualButValidItemsLand(t *testing.T) {
 		odd.ReservedAt, odd.Traceparent = time.Time{}, strings.Repeat("x", 300)
 		bucket.OrderSN, bucket.Bucket = newSN(), 3
 		w.land(odd, bucket)
-		letters := w.deadLetters(core.DeadLetterOpen)
-		require.Len(w.t, letters, 1)
-		_, err := w.core.RejectDeadLetter(w.ctx, operator("op"), letters[0].ID)
+		deadLetters := w.deadLetters(core.DeadLetterOpen)
+		require.Len(w.t, deadLetters, 1)
+		_, err := w.core.RejectDeadLetter(w.ctx, operator("op"), deadLetters[0].ID)
 		require.NoError(w.t, err)
 		created := event(odd, contract.OrderCreated)
 		far := time.Date(2500, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -305,31 +305,31 @@ func TestADeadLetterWhoseRejectionHasBegunIsNotReplayed(t *testing.T) {
 		require.NoError(w.t, w.core.AddDeadLetters(w.ctx, []contract.DeadLetter{{
 			Where: contract.GroupOrderDeductions, Topic: contract.TopicDeductions, OrderSN: r.OrderSN, Why: "w", Item: item, At: w.parts.Now(),
 		}}))
-		letter := w.deadLetters(core.DeadLetterOpen)[0]
-		d, err := w.core.ReplayDeadLetter(w.ctx, operator("operator"), letter.ID)
+		deadLetter := w.deadLetters(core.DeadLetterOpen)[0]
+		d, err := w.core.ReplayDeadLetter(w.ctx, operator("operator"), deadLetter.ID)
 		require.NoError(w.t, err)
 		require.Equal(w.t, core.DeadLetterReplayed, d.State)
 		w.deductions()
 
 		w.faults.kill(2, true) // the first step is that it begins
-		_, err = w.core.RejectDeadLetter(w.ctx, operator("operator"), letter.ID)
+		_, err = w.core.RejectDeadLetter(w.ctx, operator("operator"), deadLetter.ID)
 		require.Error(w.t, err)
 		require.True(w.t, w.faults.heal())
 		w.restart()
 		require.Equal(w.t, "tombstone", w.orders.of(r.OrderSN))
 		require.Equal(w.t, core.StateReserved, w.row(r.OrderSN).State)
 
-		_, err = w.core.ReplayDeadLetter(w.ctx, operator("operator"), letter.ID)
+		_, err = w.core.ReplayDeadLetter(w.ctx, operator("operator"), deadLetter.ID)
 		require.Equal(w.t, contract.CodeStateConflict, contract.CodeOf(err))
 		require.Empty(w.t, w.deductions())
-		late, err := w.parts.Store.DecideDeadLetter(w.ctx, letter, core.DeadLetterReplayed, core.Change{
-			At: w.parts.Now(), Who: "operator", Action: "dead_letter.replay", Object: "dead_letter", ObjectID: letter.ID,
+		late, err := w.parts.Store.DecideDeadLetter(w.ctx, deadLetter, core.DeadLetterReplayed, core.Change{
+			At: w.parts.Now(), Who: "operator", Action: "dead_letter.replay", Object: "dead_letter", ObjectID: deadLetter.ID,
 		})
 		require.NoError(w.t, err)
 		require.Equal(w.t, core.DeadLetterOpen, late.State, "a concurrent replay does not close it")
 		require.Len(w.t, w.deadLetters(core.DeadLetterOpen), 1, "it still waits for an operator")
 
-		d, err = w.core.RejectDeadLetter(w.ctx, operator("operator"), letter.ID)
+		d, err = w.core.RejectDeadLetter(w.ctx, operator("operator"), deadLetter.ID)
 		require.NoError(w.t, err)
 		require.Equal(w.t, core.DeadLetterRejected, d.State)
 		require.Equal(w.t, core.StateReleased, w.row(r.OrderSN).State)
@@ -368,8 +368,8 @@ func TestAReplayThatFailsAgainStaysOpen(t *testing.T) {
 	r := w.buy(a, "u1")
 	r.Lines = []contract.Line{{SKUID: "999999", Qty: 1}}
 	w.land(r)
-	letter := w.deadLetters(core.DeadLetterOpen)[0]
-	got, err := w.core.ReplayDeadLetter(w.ctx, operator("op"), letter.ID)
+	deadLetter := w.deadLetters(core.DeadLetterOpen)[0]
+	got, err := w.core.ReplayDeadLetter(w.ctx, operator("op"), deadLetter.ID)
 	require.NoError(t, err)
 	require.Equal(t, core.DeadLetterReplayed, got.State)
 	for _, m := range w.broker.take(contract.TopicReservations) {
@@ -377,8 +377,8 @@ func TestAReplayThatFailsAgainStaysOpen(t *testing.T) {
 	}
 	again := w.deadLetters(core.DeadLetterOpen)
 	require.Len(t, again, 1)
-	require.Equal(t, letter.ID, again[0].ID)
-	got, err = w.core.RejectDeadLetter(w.ctx, operator("op"), letter.ID)
+	require.Equal(t, deadLetter.ID, again[0].ID)
+	got, err = w.core.RejectDeadLetter(w.ctx, operator("op"), deadLetter.ID)
 	require.NoError(t, err)
 	require.Equal(t, core.DeadLetterRejected, got.State)
 	require.Equal(t, int64(5), w.left(a, 0))
@@ -402,17 +402,17 @@ func TestARedeliveredItemKeepsItsDeadLetter(t *testing.T) {
 	end(nil)
 	w.land(r)
 	w.land(r)
-	letters := w.deadLetters(core.DeadLetterOpen)
-	require.Len(t, letters, 1)
-	require.Equal(t, int64(2), letters[0].Occurrences)
-	_, err := w.core.ReplayDeadLetter(w.ctx, operator("op"), letters[0].ID)
+	deadLetters := w.deadLetters(core.DeadLetterOpen)
+	require.Len(t, deadLetters, 1)
+	require.Equal(t, int64(2), deadLetters[0].Occurrences)
+	_, err := w.core.ReplayDeadLetter(w.ctx, operator("op"), deadLetters[0].ID)
 	require.NoError(t, err)
 	for _, m := range w.broker.take(contract.TopicReservations) {
 		require.NoError(t, w.consumer.Reservations(w.ctx, delivered(m)))
 	}
 	again := w.deadLetters(core.DeadLetterOpen)
 	require.Len(t, again, 1)
-	require.Equal(t, letters[0].ID, again[0].ID)
+	require.Equal(t, deadLetters[0].ID, again[0].ID)
 }
 
 func TestALostGateIsRebuiltWhileMessagesLand(t *testing.T) {
@@ -524,13 +524,13 @@ func TestAQueuedPurchaseBehindManyDeadLettersIsJournaledAgain(t *testing.T) {
 	w.parts.Sweep.RejournalAfter = time.Millisecond
 	w.restart()
 	a := w.sale(1, 2000)
-	var letters []contract.DeadLetter
+	var deadLetters []contract.DeadLetter
 	for n := range 1000 / 125 {
 		var group []stockgate.Request
 		for i := range 125 {
 			q := stockgate.Request{OrderSN: newSN(), UserID: fmt.Sprint("u", n, "-", i), Lines: []contract.Line{{SKUID: a.Items[0].SKUID, Qty: 1}}}
 			group = append(group, q)
-			letters = append(letters, contract.DeadLetter{
+			deadLetters = append(deadLetters, contract.DeadLetter{
 				Where: contract.GroupInventoryReservations, Topic: contract.TopicReservations, OrderSN: q.OrderSN, Why: "w", Item: []byte(q.OrderSN), At: w.parts.Now(),
 			})
 		}
@@ -538,7 +538,7 @@ func TestAQueuedPurchaseBehindManyDeadLettersIsJournaledAgain(t *testing.T) {
 		require.NoError(t, err)
 		w.relay(a)
 	}
-	require.NoError(t, w.core.AddDeadLetters(w.ctx, letters))
+	require.NoError(t, w.core.AddDeadLetters(w.ctx, deadLetters))
 	behind := w.buy(a, "behind")
 	require.Eventually(t, func() bool {
 		require.NoError(t, w.journalSweep.Run(w.ctx))

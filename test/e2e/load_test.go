@@ -193,7 +193,7 @@ func (l *load) failed() error {
 
 // restarts marks the times at which processes are restarted, for recorders.
 type restarts struct {
-	phase atomic.Int64 // the beginnings and ends so far, so it is odd during a restart
+	phase atomic.Int64 // the beginnings and ends so far; during a restart, not an even number
 }
 
 // restart restarts a process.

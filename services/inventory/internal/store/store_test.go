@@ -188,9 +188,9 @@ func TestAScopeContainsOneMerchant(t *testing.T) {
 			{Where: "g", Topic: "t", ActivityID: a.ID, Why: "w", Item: []byte("{}"), At: now},
 			{Where: "g", Topic: "t", Why: "of no activity", Item: []byte("[]"), At: now},
 		}))
-		letters, err := s.DeadLetters(ctx, core.AllMerchants(), "", all)
+		deadLetters, err := s.DeadLetters(ctx, core.AllMerchants(), "", all)
 		require.NoError(t, err)
-		require.Equal(t, []string{"", "m1"}, []string{letters[0].MerchantID, letters[1].MerchantID})
+		require.Equal(t, []string{"", "m1"}, []string{deadLetters[0].MerchantID, deadLetters[1].MerchantID})
 		product, err := s.Products(ctx, core.AllMerchants(), all)
 		require.NoError(t, err)
 		change := core.Change{At: now, Who: "m"}
@@ -201,9 +201,9 @@ func TestAScopeContainsOneMerchant(t *testing.T) {
 			return 0
 		}
 		for _, c := range []struct {
-			name            string
-			in              core.Scope
-			objects, letter int
+			name                string
+			in                  core.Scope
+			objects, deadLetter int
 		}{
 			{"all", core.AllMerchants(), 1, 2},
 			{"the owner", core.OfMerchant("m1"), 1, 1},
@@ -231,9 +231,9 @@ func TestAScopeContainsOneMerchant(t *testing.T) {
 				rows, err := s.ReservationsOfActivity(ctx, c.in, a.ID, "", all)
 				require.NoError(t, err)
 				counts["ReservationsOfActivity"] = len(rows)
-				letter, err := s.DeadLetter(ctx, c.in, letters[1].ID)
+				deadLetter, err := s.DeadLetter(ctx, c.in, deadLetters[1].ID)
 				require.NoError(t, err)
-				counts["DeadLetter"] = n(letter != nil)
+				counts["DeadLetter"] = n(deadLetter != nil)
 				_, err = s.ChangeProduct(ctx, c.in, product[0].ID, change, core.Growth{}, func(*core.Product) error { return nil })
 				counts["ChangeProduct"] = n(err == nil)
 				_, err = s.ChangeActivity(ctx, c.in, a.ID, change, core.Growth{}, func(*core.Activity) (bool, error) { return false, nil })
@@ -248,7 +248,7 @@ func TestAScopeContainsOneMerchant(t *testing.T) {
 				require.Len(t, counts, 10)
 				list, err := s.DeadLetters(ctx, c.in, "", all)
 				require.NoError(t, err)
-				require.Len(t, list, c.letter)
+				require.Len(t, list, c.deadLetter)
 			})
 		}
 	})
