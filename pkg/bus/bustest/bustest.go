@@ -220,8 +220,10 @@ func deliversAtTheRequestedTime(t *testing.T, b Broker) {
 	subscribe(t, m, GroupA, got.accept)
 	due := make(map[string]time.Time)
 	begin := time.Now()
-	for i, in := range []time.Duration{-time.Hour, 0, 2500 * time.Millisecond, 3001 * time.Millisecond,
-		5 * time.Second} {
+	for i, in := range []time.Duration{
+		-time.Hour, 0, 2500 * time.Millisecond, 3001 * time.Millisecond,
+		5 * time.Second,
+	} {
 		for j := range 4 {
 			body := fmt.Sprintf("%d-%d", i, j)
 			due[body] = begin.Add(in)

@@ -77,8 +77,10 @@ func (p *pass) compareAndRepair(ctx context.Context, n int) (done bool, err erro
 		return true, p.reportBroken(ctx, err)
 	}
 	repairs := len(p.result.Repairs)
-	for _, repair := range []func(context.Context, *comparison) error{p.repairEntries, p.rebuildBuyers,
-		p.addMissingCounters} {
+	for _, repair := range []func(context.Context, *comparison) error{
+		p.repairEntries, p.rebuildBuyers,
+		p.addMissingCounters,
+	} {
 		if err := repair(ctx, c); err != nil {
 			return true, err
 		}
