@@ -53,8 +53,10 @@ func (r *Rig) Links(t testing.TB) []*Link {
 	for _, p := range r.Processes() {
 		p.Set("REDIS_ADDRS", between(p, "redis").to(t, r.Dependencies.RedisAddr))
 	}
-	for p, dsn := range map[*Process]string{r.Order: r.Dependencies.OrderDSN,
-		r.Inventory: r.Dependencies.InventoryDSN} {
+	for p, dsn := range map[*Process]string{
+		r.Order:     r.Dependencies.OrderDSN,
+		r.Inventory: r.Dependencies.InventoryDSN,
+	} {
 		server := dsnAddress.FindStringSubmatch(dsn)
 		require.NotNil(t, server, "no tcp(host:port) in the DSN")
 		p.Set("MYSQL_DSN", strings.Replace(dsn, server[1], between(p, "mysql").to(t, server[1]), 1))

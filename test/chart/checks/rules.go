@@ -145,8 +145,10 @@ func probesUseTheAdminPortAndDrainingHasTime(t *testing.T) {
 	for _, name := range services {
 		w := deployment(t, all, name)
 		c := w.containers()[len(w.containers())-1]
-		for probe, path := range map[string]string{"startupProbe": "/livez", "livenessProbe": "/livez",
-			"readinessProbe": "/readyz"} {
+		for probe, path := range map[string]string{
+			"startupProbe": "/livez", "livenessProbe": "/livez",
+			"readinessProbe": "/readyz",
+		} {
 			require.Equal(t, "admin", text(c, probe, "httpGet", "port"), name)
 			require.Equal(t, path, text(c, probe, "httpGet", "path"), name)
 		}
@@ -432,8 +434,10 @@ func theBundledBroker(t *testing.T) {
 			require.NotContains(t, line, "#", "a comment would become part of the value")
 		}
 	}
-	for _, id := range []string{"StatefulSet/flashsale-broker", "StatefulSet/flashsale-redis",
-		"StatefulSet/flashsale-mysql"} {
+	for _, id := range []string{
+		"StatefulSet/flashsale-broker", "StatefulSet/flashsale-redis",
+		"StatefulSet/flashsale-mysql",
+	} {
 		require.NotEmpty(t, list(pick(t, all, id), "spec", "volumeClaimTemplates"))
 	}
 }

@@ -25,8 +25,10 @@ const (
 func Table(chart string) (string, error) {
 	var b strings.Builder
 	b.WriteString("| Value | Default | What it does |\n|---|---|---|\n")
-	for _, file := range []struct{ name, prefix string }{{"values.yaml", ""},
-		{"charts/devdeps/values.yaml", "devdeps."}} {
+	for _, file := range []struct{ name, prefix string }{
+		{"values.yaml", ""},
+		{"charts/devdeps/values.yaml", "devdeps."},
+	} {
 		raw, err := os.ReadFile(filepath.Join(chart, file.name))
 		if err != nil {
 			return "", err
