@@ -63,9 +63,11 @@ images: $(KO) ## Builds container images of all programs into dist/images.tar (s
 	@scripts/images $(KO)
 
 chart-test: $(HELM3) $(KUBECONFORM) ## Tests the chart as Helm 3 renders it: schemas, rules, wrong values
+	@scripts/dev/deps chart
 	@cd test/chart && go test -count=1 -timeout 20m ./...
 
 chart-proof: $(HELM3) $(HELM4) $(KUBECONFORM) ## The same with Helm 4; compares both results
+	@scripts/dev/deps chart
 	@go test -count=1 -timeout 20m ./test/proof/chart
 
 cluster-prepare: $(KO) $(HELM3) ## Starts the cluster and loads the images, ahead of make cluster-test
