@@ -39,14 +39,14 @@ demo: .bin ## Runs a whole sale (against make up or make run, or BASE_URL); fail
 
 ##@ Dependencies and services on this machine
 .PHONY: deps up down status logs
-deps: ## Installs MariaDB, Redis, a JRE and RocketMQ's jars, if missing
+deps: ## Installs MariaDB, Redis, nginx, a JRE and RocketMQ's jars, if missing
 	@scripts/dev/deps
 
-up: deps .bin ## Starts MariaDB, Redis, RocketMQ and the three services, if they are down; keeps the data
+up: deps .bin ## Starts MariaDB, Redis, RocketMQ, the three services and the edge on http://127.0.0.1:8090, if they are down
 	@scripts/dev/dependencies up
 	@scripts/dev/services up
 
-down: ## Stops them, services first; keeps the data in .run
+down: ## Stops them, the edge first; keeps the data in .run
 	@scripts/dev/services down
 	@scripts/dev/dependencies down
 
@@ -138,16 +138,17 @@ bench-ratelimit: deps .bin ## Compares pkg/ratelimit with other limiters and a b
 	@go build -o .bin/bench-ratelimit ./test/bench-ratelimit
 	@MYSQL_DSN=- ROCKETMQ_NAMESRV=- scripts/dev/with-dependencies .bin/bench-ratelimit -rounds $(ROUNDS)
 
-lint: $(GOLANGCI_LINT) $(OAPI_CODEGEN) $(ACTIONLINT) ## Runs linters and checks format, go.mod, generated code, shell scripts, workflows, links and words
+lint: $(GOLANGCI_LINT) $(OAPI_CODEGEN) $(ACTIONLINT) $(HELM3) ## Runs linters and checks format, go.mod, generated code, shell scripts, workflows, links and words
 	@scripts/dev/deps lint
-	@scripts/dev/lint $(GOLANGCI_LINT) $(OAPI_CODEGEN) $(ACTIONLINT)
+	@scripts/dev/lint $(GOLANGCI_LINT) $(OAPI_CODEGEN) $(ACTIONLINT) $(HELM3)
 
 fmt: $(GOLANGCI_LINT) ## Formats all Go code
 	@$(GOLANGCI_LINT) fmt $$(go list -f '{{.Dir}}/...' -m)
 
-generate: $(OAPI_CODEGEN) ## Generates Go code from the OpenAPI files, and the chart's table of values
+generate: $(OAPI_CODEGEN) $(HELM3) ## Generates Go code from the OpenAPI files, the chart's table of values, and the edge's configuration
 	@scripts/dev/generate $(OAPI_CODEGEN)
 	@cd test/chart && go run ./cmd/values -write ../../docs/kubernetes.md
+	@scripts/dev/edge-conf $(HELM3)
 
 clean: ## Stops every process of this folder and deletes all builds and data
 	@[ ! -e .run/cluster/started ] || scripts/cluster/stop

@@ -70,7 +70,7 @@ The configuration of the edge, for nginx 1.22 or later.
 {{- if $api }}{{ $api = nindent 12 $api }}{{ end -}}
 {{- $page := include "flashsale.nginxLimits" (dict "zone" "pages" "limits" $pages) | trim -}}
 {{- if $page }}{{ $page = nindent 12 $page }}{{ end -}}
-{{- $sales := dict "zone" "sales" "key" "$uri" "accept" "application/json" "encoding" "\"\"" "stale" "updating"
+{{- $sales := dict "zone" "sales" "key" "$uri" "accept" "application/json" "encoding" "\"\"" "stale" "updating http_429"
       "valid" "200 404 1s" -}}
 {{- $document := dict "zone" "pages" "key" "\"$uri $encoding\"" "accept" "text/html" "encoding" "$encoding"
       "stale" "updating error timeout invalid_header http_429 http_500 http_502 http_503 http_504" -}}
@@ -94,7 +94,7 @@ http {
     fastcgi_temp_path "{{ .dir }}/fastcgi";
     uwsgi_temp_path "{{ .dir }}/uwsgi";
     scgi_temp_path "{{ .dir }}/scgi";
-    # Sales, for a second each. A sale that nobody views is forgotten soon, so that its next viewers do not get an old
+    # Sales, for a second each. A sale without viewers is dropped soon, so that its next viewers do not get an old
     # response while the first of them fetches a new one.
     proxy_cache_path "{{ .dir }}/sales" levels=1:2 keys_zone=sales:4m max_size=64m inactive=5s use_temp_path=off;
     # Pages and their assets. They are kept for a day, for the case that no process of seckill responds.
