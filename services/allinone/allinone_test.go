@@ -3,6 +3,7 @@ package allinone_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -92,6 +93,13 @@ func requireGreeting(t *testing.T, url, printed string) {
 		} `json:"items"`
 	}
 	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	list, err := client.Get(url + "/v1/activities")
+	require.NoError(t, err)
+	listed, err := io.ReadAll(list.Body)
+	require.NoError(t, errors.Join(err, list.Body.Close()))
+	for _, line := range lines {
+		require.Contains(t, string(listed), line[1], "the first visitor sees the sales")
+	}
 	var shown []sale
 	for _, line := range lines {
 		resp, err := client.Get(url + "/v1/activities/" + line[4])

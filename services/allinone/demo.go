@@ -78,10 +78,11 @@ func (d *demoMerchant) open(ctx context.Context) ([]openSale, error) {
 		Items []struct {
 			ActivityID string    `json:"activity_id"`
 			Title      string    `json:"title"`
+			State      string    `json:"state"`
 			StartsAt   time.Time `json:"starts_at"`
 		} `json:"items"`
 	}
-	if err := d.call(ctx, http.MethodGet, "/v1/activities?limit=100", nil, &list); err != nil {
+	if err := d.call(ctx, http.MethodGet, "/v1/merchant/activities?limit=100", nil, &list); err != nil {
 		return nil, err
 	}
 	now := time.Now()
@@ -92,7 +93,7 @@ func (d *demoMerchant) open(ctx context.Context) ([]openSale, error) {
 			sale.units += i.stock
 		}
 		for _, a := range list.Items {
-			if a.Title == s.title {
+			if a.Title == s.title && a.State != "draft" && a.State != "ended" {
 				sale.id, sale.opens = a.ActivityID, a.StartsAt
 			}
 		}
