@@ -84,9 +84,13 @@ chart-tools: $(KUBECONFORM) $(foreach version,$(HELMS),$(HELM$(version)))
 	@echo $^
 
 ##@ Prove it
-.PHONY: ci proof test sim sim-mutants trouble storm fuzz border border-mutants
+.PHONY: ci proof test web-test sim sim-mutants trouble storm fuzz border border-mutants
 test: deps ## Runs all tests but those of make proof, with the race detector (PKG=./pkg/lock for one package)
 	@scripts/dev/with-dependencies scripts/dev/test $(PKG)
+
+web-test: ## Tests the pages in Chromium
+	@scripts/dev/deps web
+	@scripts/dev/web test
 
 sim: ## Simulates SEEDS (5000) sales with random faults, from seed FIRST (1); COMPLETE=false only lists points not hit
 	@set -o pipefail; GOGC=400 go test ./test/sim -count=1 -run '^TestSim$$' -timeout 60m -v -seeds $(SEEDS) -first $(FIRST) -complete=$(COMPLETE) | grep -v -e '^=== ' -e '--- PASS'
@@ -114,16 +118,20 @@ border: deps ## Makes CALLS (100000) random calls of two merchants and an operat
 border-mutants: deps ## Removes one check of a merchant's border at a time; the random calls, or for some a test of their own, must detect each
 	@REDIS_ADDRS=- ROCKETMQ_NAMESRV=- scripts/dev/with-dependencies go run ./test/sim/mutants -set border
 
-ci: ## Runs what CI runs and prints a table of its steps (LANE=static, system or cluster for one lane)
+ci: ## Runs what CI runs and prints a table of its steps (LANE=static, system, cluster or web for one lane)
 	@scripts/ci/run $(LANE)
 
 proof: ## Shows which long lanes are green on this commit; LANE=sim, mutants, trouble, storm, cluster or fuzz runs one
 	@scripts/ci/proof $(LANE)
 
 ##@ Work on it
-.PHONY: build bench pgo bench-go bench-ratelimit lint fmt generate clean
+.PHONY: build web bench pgo bench-go bench-ratelimit lint fmt generate clean
 build: .bin ## Builds every program into .bin
 	@for main in services/*/cmd/* flashctl/cmd/*; do go build -o .bin/ "./$$main" || exit 1; done
+
+web: ## Builds the pages into web/dist
+	@scripts/dev/deps web
+	@scripts/dev/web build
 
 bench: deps .bin ## Measures the figures of docs/benchmarks.md (BENCH="--only refused" for one section)
 	@scripts/dev/bench $(BENCH)
