@@ -39,14 +39,14 @@ demo: .bin ## Runs a whole sale (against make up or make run, or BASE_URL); fail
 
 ##@ Dependencies and services on this machine
 .PHONY: deps up down status logs
-deps: ## Installs MariaDB, Redis, a JRE and RocketMQ's jars, if missing
+deps: ## Installs MariaDB, Redis, nginx, a JRE and RocketMQ's jars, if missing
 	@scripts/dev/deps
 
-up: deps .bin ## Starts MariaDB, Redis, RocketMQ and the three services, if they are down; keeps the data
+up: deps .bin ## Starts MariaDB, Redis, RocketMQ, the three services and the edge on http://127.0.0.1:8090, if they are down
 	@scripts/dev/dependencies up
 	@scripts/dev/services up
 
-down: ## Stops them, services first; keeps the data in .run
+down: ## Stops them, the edge first; keeps the data in .run
 	@scripts/dev/services down
 	@scripts/dev/dependencies down
 
@@ -63,9 +63,11 @@ images: $(KO) ## Builds container images of all programs into dist/images.tar (s
 	@scripts/images $(KO)
 
 chart-test: $(HELM3) $(KUBECONFORM) ## Tests the chart as Helm 3 renders it: schemas, rules, wrong values
+	@scripts/dev/deps chart
 	@cd test/chart && go test -count=1 -timeout 20m ./...
 
 chart-proof: $(HELM3) $(HELM4) $(KUBECONFORM) ## The same with Helm 4; compares both results
+	@scripts/dev/deps chart
 	@go test -count=1 -timeout 20m ./test/proof/chart
 
 cluster-prepare: $(KO) $(HELM3) ## Starts the cluster and loads the images, ahead of make cluster-test
@@ -82,9 +84,13 @@ chart-tools: $(KUBECONFORM) $(foreach version,$(HELMS),$(HELM$(version)))
 	@echo $^
 
 ##@ Prove it
-.PHONY: ci proof test sim sim-mutants trouble storm fuzz border border-mutants
+.PHONY: ci proof test web-test sim sim-mutants trouble storm fuzz border border-mutants
 test: deps ## Runs all tests but those of make proof, with the race detector (PKG=./pkg/lock for one package)
 	@scripts/dev/with-dependencies scripts/dev/test $(PKG)
+
+web-test: ## Tests the pages in Chromium
+	@scripts/dev/deps web
+	@scripts/dev/web test
 
 sim: ## Simulates SEEDS (5000) sales with random faults, from seed FIRST (1); COMPLETE=false only lists points not hit
 	@set -o pipefail; GOGC=400 go test ./test/sim -count=1 -run '^TestSim$$' -timeout 60m -v -seeds $(SEEDS) -first $(FIRST) -complete=$(COMPLETE) | grep -v -e '^=== ' -e '--- PASS'
@@ -112,16 +118,20 @@ border: deps ## Makes CALLS (100000) random calls of two merchants and an operat
 border-mutants: deps ## Removes one check of a merchant's border at a time; the random calls or a test must detect each
 	@REDIS_ADDRS=- ROCKETMQ_NAMESRV=- scripts/dev/with-dependencies go run ./test/sim/mutants -set border
 
-ci: ## Runs what CI runs and prints a table of its steps (LANE=static, system or cluster for one lane)
+ci: ## Runs what CI runs and prints a table of its steps (LANE=static, system, cluster or web for one lane)
 	@scripts/ci/run $(LANE)
 
 proof: ## Shows which long lanes are green on this commit; LANE=sim, mutants, trouble, storm, cluster or fuzz runs one
 	@scripts/ci/proof $(LANE)
 
 ##@ Work on it
-.PHONY: build bench pgo bench-go bench-ratelimit lint fmt generate clean
+.PHONY: build web bench pgo bench-go bench-ratelimit lint fmt generate clean
 build: .bin ## Builds every program into .bin
 	@for main in services/*/cmd/* flashctl/cmd/*; do go build -o .bin/ "./$$main" || exit 1; done
+
+web: ## Builds the pages into web/dist
+	@scripts/dev/deps web
+	@scripts/dev/web build
 
 bench: deps .bin ## Measures the figures of docs/benchmarks.md (BENCH="--only refused" for one section)
 	@scripts/dev/bench $(BENCH)
@@ -136,16 +146,17 @@ bench-ratelimit: deps .bin ## Compares pkg/ratelimit with other limiters and a b
 	@go build -o .bin/bench-ratelimit ./test/bench-ratelimit
 	@MYSQL_DSN=- ROCKETMQ_NAMESRV=- scripts/dev/with-dependencies .bin/bench-ratelimit -rounds $(ROUNDS)
 
-lint: $(GOLANGCI_LINT) $(OAPI_CODEGEN) $(ACTIONLINT) ## Runs linters and checks format, go.mod, generated code, shell scripts, workflows, links and words
+lint: $(GOLANGCI_LINT) $(OAPI_CODEGEN) $(ACTIONLINT) $(HELM3) ## Runs linters and checks format, go.mod, generated code, shell scripts, workflows, links and words
 	@scripts/dev/deps lint
-	@scripts/dev/lint $(GOLANGCI_LINT) $(OAPI_CODEGEN) $(ACTIONLINT)
+	@scripts/dev/lint $(GOLANGCI_LINT) $(OAPI_CODEGEN) $(ACTIONLINT) $(HELM3)
 
 fmt: $(GOLANGCI_LINT) ## Formats all Go code
 	@$(GOLANGCI_LINT) fmt $$(go list -f '{{.Dir}}/...' -m)
 
-generate: $(OAPI_CODEGEN) ## Generates Go code from the OpenAPI files, and the chart's table of values
+generate: $(OAPI_CODEGEN) $(HELM3) ## Generates Go code from the OpenAPI files, the chart's table of values, and the edge's configuration
 	@scripts/dev/generate $(OAPI_CODEGEN)
 	@cd test/chart && go run ./cmd/values -write ../../docs/kubernetes.md
+	@scripts/dev/edge-conf $(HELM3)
 
 clean: ## Stops every process of this folder and deletes all builds and data
 	@[ ! -e .run/cluster/started ] || scripts/cluster/stop

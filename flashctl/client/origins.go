@@ -27,8 +27,9 @@ func (o Origins) String() string {
 	return strings.Join([]string{o.Seckill, o.Order, o.Inventory}, " ")
 }
 
-// Addresses of `make up` and `make run`.
+// Addresses of `make up`, with and without its edge, and of `make run`.
 var (
+	edge          = Single("http://127.0.0.1:8090")
 	threeServices = Origins{
 		Seckill:   "http://127.0.0.1:8081",
 		Order:     "http://127.0.0.1:8082",
@@ -38,7 +39,7 @@ var (
 )
 
 // Discover returns BASE_URL, or SECKILL_URL, ORDER_URL and INVENTORY_URL, if they are set. Otherwise it returns the
-// three services of `make up` or the one process of `make run`, whichever responds.
+// first that responds of the edge of `make up`, its three services, and the one process of `make run`.
 func Discover(ctx context.Context) (Origins, error) {
 	if base := os.Getenv("BASE_URL"); base != "" {
 		return checked(Single(strings.TrimRight(base, "/")))
@@ -54,12 +55,21 @@ func Discover(ctx context.Context) (Origins, error) {
 	if set {
 		return checked(o)
 	}
-	for _, o := range []Origins{threeServices, allInOne} {
-		if responds(ctx, o) {
+	return running(ctx, edge, threeServices, allInOne)
+}
+
+// running returns the edge, or else the first of the others that responds. The edge responds 503 on its own while
+// nothing runs behind it.
+func running(ctx context.Context, edge Origins, others ...Origins) (Origins, error) {
+	if status := statusOf(ctx, edge); status != 0 && status != http.StatusServiceUnavailable {
+		return edge, nil
+	}
+	for _, o := range others {
+		if statusOf(ctx, o) != 0 {
 			return o, nil
 		}
 	}
-	return Origins{}, errors.New("no service responds on port 8080 or 8081: " +
+	return Origins{}, errors.New("no service responds on port 8080, 8081 or 8090: " +
 		"start the system with `make run` or `make up`, or set BASE_URL")
 }
 
@@ -73,18 +83,19 @@ func checked(o Origins) (Origins, error) {
 	return o, nil
 }
 
-func responds(ctx context.Context, o Origins) bool {
+// statusOf returns the status of the list of activities, or 0 without a response.
+func statusOf(ctx context.Context, o Origins) int {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, o.Seckill+"/v1/activities", nil)
 	if err != nil {
-		return false
+		return 0
 	}
 	c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := c.Do(req)
 	if err != nil {
-		return false
+		return 0
 	}
 	_ = resp.Body.Close()
-	return true
+	return resp.StatusCode
 }

@@ -204,30 +204,26 @@ func openDatabase(ctx context.Context, dir, name string, tel *telemetry.Telemetr
 	return db, nil
 }
 
-// greeting opens the demo sale, if cfg.Demo is set, and prints how to use the process.
+// greeting opens the demo sales, if cfg.Demo is set, and prints the address of the pages and how to use the process.
 func greeting(cfg Config, url string, tokens settings.Auth, gate *stockgate.Gate, out io.Writer) lifecycle.Component {
 	return lifecycle.Component{Name: "greeting", Run: func(ctx context.Context) error {
 		if err := errors.Join(awaitGate(ctx, gate), awaitResponse(ctx, url)); err != nil {
 			return nil //nolint:nilerr // ctx ended before the process was ready
 		}
-		fmt.Fprintf(out,
-			"\nFlashsale runs on %s (with embedded dependencies, for a first try: neither durable nor fast).\n", url)
+		var sales []openSale
 		if cfg.Demo {
-			demo, err := newDemoSale(url, tokens)
+			merchant, err := newDemoMerchant(url, tokens)
 			if err != nil {
 				return err
 			}
-			id, opens, err := demo.open(ctx)
-			if err != nil {
+			if sales, err = merchant.open(ctx); err != nil {
 				if ctx.Err() != nil {
 					return nil
 				}
-				return fmt.Errorf("demo sale: %w", err)
+				return fmt.Errorf("demo sales: %w", err)
 			}
-			printDemo(out, url, id, opens)
 		}
-		fmt.Fprintf(out, "\nA whole sale with 2,000 buyers: make demo (in a second terminal). "+
-			"Metrics: http://%s/metrics. Ctrl-C stops.\n\n", cfg.AdminAddr)
+		greet(out, url, cfg.AdminAddr, sales)
 		<-ctx.Done()
 		return nil
 	}}
@@ -247,17 +243,18 @@ func awaitGate(ctx context.Context, gate *stockgate.Gate) error {
 	}
 }
 
-// awaitResponse waits until the list of activities responds 200.
+// awaitResponse waits until seckill responds. It requests no list of sales: seckill would keep an empty one for a second,
+// and show it to the first visitor.
 func awaitResponse(ctx context.Context, url string) error {
 	client := &http.Client{Timeout: time.Second}
 	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/v1/activities", nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/v1/activities/0", nil)
 		if err != nil {
 			return err
 		}
 		if resp, err := client.Do(req); err == nil {
 			_ = resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
+			if resp.StatusCode == http.StatusNotFound { // there is no sale 0
 				return nil
 			}
 		}
@@ -269,14 +266,21 @@ func awaitResponse(ctx context.Context, url string) error {
 	}
 }
 
-func printDemo(out io.Writer, url, activityID string, opens time.Time) {
-	when := "is open"
-	if in := time.Until(opens).Round(time.Second); in > 0 {
-		when = fmt.Sprintf("opens in %s", in)
+// greet prints the address first: most visitors read no further.
+func greet(out io.Writer, url, adminAddr string, sales []openSale) {
+	fmt.Fprintf(out, "\n  Open %s\n\n", url)
+	for _, s := range sales {
+		when := "is open"
+		if in := time.Until(s.opens).Round(time.Second); in > 0 {
+			when = fmt.Sprintf("opens in %s", in)
+		}
+		fmt.Fprintf(out, "  %q, %d units, %s: %s/sales/%s\n", s.title, s.units, when, url, s.id)
 	}
-	fmt.Fprintf(out, `
-A demo sale of 100 units %[3]s: %[1]s/v1/activities/%[2]s
-Buy one:
+	if len(sales) > 0 {
+		fmt.Fprintf(out, `
+Sign in there as any user, and buy. Merchants sign in with the role merchant: %[1]s/console
+
+Or buy by curl, once the first sale is open:
 
   U=%[1]s; A=%[2]s; J='Content-Type: application/json'
   T=$(curl -s $U/v1/dev/tokens -H "$J" -d '{"user_id":"42"}' | sed 's/.*"token":"\([^"]*\)".*/\1/')
@@ -284,7 +288,11 @@ Buy one:
   P=$(curl -s -X POST $U/v1/activities/$A/paths -H "Authorization: Bearer $T" -H "$J" -d '{}' | sed 's/.*"path":"\([^"]*\)".*/\1/')
   curl -s $U/v1/activities/$A/paths/$P/reservations -H "Authorization: Bearer $T" -H "$J" -d '{"lines":[{"sku_id":"'$K'","qty":1}]}'
   curl -s $U/v1/orders -H "Authorization: Bearer $T"
-`, url, activityID, when)
+
+`, url, sales[0].id)
+	}
+	fmt.Fprintf(out, "A whole sale with 2,000 buyers: make demo (in a second terminal). Metrics: http://%s/metrics. Ctrl-C stops.\n"+
+		"Everything runs in this process, for a first try: it is neither durable nor fast.\n\n", adminAddr)
 }
 
 // baseURL returns the URL of the listener for a browser on this machine.

@@ -2,12 +2,16 @@ package allinone_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"os/exec"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,8 +43,7 @@ func TestPaidAndClosed(t *testing.T) {
 	url := "http://" + environ["HTTP_ADDR"]
 	require.Eventually(t, func() bool { return strings.Contains(printed.String(), "Ctrl-C stops") }, patience,
 		20*time.Millisecond)
-	require.Regexp(t, "A demo sale of 100 units (opens in|is open)", printed.String(),
-		"the greeting names the demo sale")
+	requireGreeting(t, url, printed.String())
 
 	long := openShop(t, url, 1, 10*time.Minute)
 	payer := long.token(t, "payer")
@@ -68,6 +71,58 @@ func TestPaidAndClosed(t *testing.T) {
 	}
 	requireOnTime(t, closed)
 	require.Empty(t, logged.String(), "no warning at start or end")
+}
+
+// requireGreeting requires that the address of the pages comes first, and that both demo sales are listed as the
+// greeting states.
+func requireGreeting(t *testing.T, url, printed string) {
+	t.Helper()
+	require.True(t, strings.HasPrefix(printed, "\n  Open "+url+"\n"), printed)
+	lines := regexp.MustCompile(`(?m)^  "(.+)", ([0-9]+) units, (?:is open|opens in (\S+)): \S+/sales/([0-9]+)$`).
+		FindAllStringSubmatch(printed, -1)
+	require.Len(t, lines, 2, printed)
+	type sale struct {
+		ActivityID string    `json:"activity_id"`
+		Title      string    `json:"title"`
+		StartsAt   time.Time `json:"starts_at"`
+		EndsAt     time.Time `json:"ends_at"`
+		ServerTime time.Time `json:"server_time"`
+		Items      []struct {
+			Name  string `json:"name"`
+			Total int64  `json:"total"`
+		} `json:"items"`
+	}
+	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	list, err := client.Get(url + "/v1/activities")
+	require.NoError(t, err)
+	listed, err := io.ReadAll(list.Body)
+	require.NoError(t, errors.Join(err, list.Body.Close()))
+	for _, line := range lines {
+		require.Contains(t, string(listed), line[1], "the first visitor sees the sales")
+	}
+	var shown []sale
+	for _, line := range lines {
+		resp, err := client.Get(url + "/v1/activities/" + line[4])
+		require.NoError(t, err)
+		var s sale
+		require.NoError(t, json.NewDecoder(resp.Body).Decode(&s))
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, line[1], s.Title)
+		units := int64(0)
+		for _, i := range s.Items {
+			units += i.Total
+		}
+		require.Equal(t, line[2], strconv.FormatInt(units, 10))
+		shown = append(shown, s)
+	}
+	opensIn, err := time.ParseDuration(lines[0][3])
+	require.NoError(t, err, "the first sale shows a countdown")
+	require.InDelta(t, 20, opensIn.Seconds(), 3)
+	require.Empty(t, lines[1][3], "the second sale is open")
+	require.False(t, shown[1].StartsAt.After(shown[1].ServerTime))
+	require.Greater(t, shown[1].EndsAt.Sub(shown[1].StartsAt), shown[0].EndsAt.Sub(shown[0].StartsAt), "and longer")
+	require.NotEqual(t, shown[0].Items[0].Name, shown[1].Items[0].Name)
+	require.Less(t, strings.Index(printed, "Open "), strings.Index(printed, "curl"))
 }
 
 // requireOnTime requires that the order was closed at its deadline or at most 3 s later.
@@ -252,7 +307,7 @@ func TestSettingsAreLoggedWithoutTheirSecrets(t *testing.T) {
 	require.NotContains(t, logged, "hush")
 }
 
-func TestDemoSaleWithATokenAudience(t *testing.T) {
+func TestDemoSalesWithATokenAudience(t *testing.T) {
 	p := newProcess(t, t.TempDir())
 	p.env = append(p.env, "DEMO=true", "AUTH_AUDIENCE=shop", "AUTH_ISSUER=idp")
 	p.start(t)
@@ -264,7 +319,7 @@ func TestDemoSaleWithATokenAudience(t *testing.T) {
 		}
 		defer resp.Body.Close()
 		list, err := io.ReadAll(resp.Body)
-		return err == nil && strings.Contains(string(list), "Demo")
+		return err == nil && strings.Contains(string(list), "Aurora phone")
 	}, patience, 50*time.Millisecond)
 }
 

@@ -16,7 +16,7 @@ type Config struct {
 	DrainTimeout time.Duration `env:"DRAIN_TIMEOUT" envDefault:"10s"`
 	// DataDir is the folder of the tables. Empty means a temporary folder, which is deleted at the end.
 	DataDir string `env:"DATA_DIR"`
-	// Demo opens a demo sale some seconds after the start.
+	// Demo publishes two demo sales at the start: one opens some seconds later, the other is open at once.
 	Demo bool `env:"DEMO" envDefault:"true"`
 }
 

@@ -14,80 +14,138 @@ import (
 	"flashsale.internal/pkg/settings"
 )
 
-const (
-	demoOpensIn = 5 * time.Second
-	demoLasts   = 24 * time.Hour
-	demoTitle   = "Demo: 100 phones"
-)
-
-// demoSale opens a sale over the API, as a merchant does. It reuses the sale of an earlier process in DATA_DIR that
-// has not ended.
+// demoSale is a sale that the pages show to a first visitor.
 type demoSale struct {
+	title, product, about string
+	items                 []demoItem
+	opensIn, lasts        time.Duration // from the start of the process; 0: it is open at once
+	perUser, payWithin    int           // units; seconds
+}
+
+// demoItem is an SKU of a demo sale. Prices are in cents.
+type demoItem struct {
+	name                    string
+	listPrice, price, stock int64
+}
+
+// demoSales are a sale whose countdown and start can be watched, and whose pay window is short enough to watch its end,
+// and a longer one beside it.
+var demoSales = []demoSale{
+	{
+		title: "Aurora phone at half price, 100 units", product: "Aurora phone",
+		about:   "6.1-inch display, 256 GB, two days on one charge. One for each buyer; pay within a minute.",
+		items:   []demoItem{{"Aurora phone, graphite, 256 GB", 99900, 49900, 100}},
+		opensIn: 20 * time.Second, lasts: 24 * time.Hour, perUser: 1, payWithin: 60,
+	},
+	{
+		title: "Coffee week: pour-over sets", product: "Pour-over coffee set",
+		about: "Dripper, jug and 40 paper filters, for four cups. Two for each buyer.",
+		items: []demoItem{
+			{"Pour-over coffee set, white", 5900, 3900, 500},
+			{"Pour-over coffee set, sage green", 6400, 4200, 300},
+		},
+		lasts: 7 * 24 * time.Hour, perUser: 2, payWithin: 900,
+	},
+}
+
+// openSale is a demo sale that was published.
+type openSale struct {
+	id, title string
+	units     int64
+	opens     time.Time
+}
+
+// demoMerchant opens the demo sales over the API, as a merchant does. It reuses the sales of an earlier process in
+// DATA_DIR that have not ended.
+type demoMerchant struct {
 	url   string
 	token string
 	http  *http.Client
 }
 
-func newDemoSale(url string, a settings.Auth) (*demoSale, error) {
+func newDemoMerchant(url string, a settings.Auth) (*demoMerchant, error) {
 	merchant := auth.Identity{UserID: "demo-merchant", Roles: []auth.Role{auth.Merchant}}
 	token, err := auth.MintFor(a.HS256Secrets[0], merchant, min(time.Hour, a.MaxLife), a.Audience, a.Issuer)
 	if err != nil {
-		return nil, fmt.Errorf("token of the demo sale: %w", err)
+		return nil, fmt.Errorf("token of the demo sales: %w", err)
 	}
-	return &demoSale{url: url, token: token, http: &http.Client{Timeout: 5 * time.Second}}, nil
+	return &demoMerchant{url: url, token: token, http: &http.Client{Timeout: 5 * time.Second}}, nil
 }
 
-// open returns the activity's id and the time when it opens.
-func (d *demoSale) open(ctx context.Context) (activityID string, opens time.Time, err error) {
-	type activity struct {
-		ActivityID string    `json:"activity_id"`
-		Title      string    `json:"title"`
-		State      string    `json:"state"`
-		StartsAt   time.Time `json:"starts_at"`
-		EndsAt     time.Time `json:"ends_at"`
-	}
+// open opens the demo sales and returns them in the order of demoSales.
+func (d *demoMerchant) open(ctx context.Context) ([]openSale, error) {
 	var list struct {
-		Items []activity `json:"items"`
+		Items []struct {
+			ActivityID string    `json:"activity_id"`
+			Title      string    `json:"title"`
+			State      string    `json:"state"`
+			StartsAt   time.Time `json:"starts_at"`
+		} `json:"items"`
 	}
-	if err := d.call(ctx, http.MethodGet, "/v1/activities?limit=100", nil, &list); err != nil {
-		return "", time.Time{}, err
+	if err := d.call(ctx, http.MethodGet, "/v1/merchant/activities?limit=100", nil, &list); err != nil {
+		return nil, err
 	}
-	for _, a := range list.Items {
-		if a.Title == demoTitle {
-			return a.ActivityID, a.StartsAt, nil
+	now := time.Now()
+	var all []openSale
+	for _, s := range demoSales {
+		sale := openSale{title: s.title, opens: now.Add(s.opensIn).UTC().Truncate(time.Second)}
+		for _, i := range s.items {
+			sale.units += i.stock
 		}
+		for _, a := range list.Items {
+			if a.Title == s.title && a.State != "draft" && a.State != "ended" {
+				sale.id, sale.opens = a.ActivityID, a.StartsAt
+			}
+		}
+		if sale.id == "" {
+			var err error
+			if sale.id, err = d.publish(ctx, s, sale.opens); err != nil {
+				return nil, fmt.Errorf("%s: %w", s.title, err)
+			}
+		}
+		all = append(all, sale)
+	}
+	return all, nil
+}
+
+// publish creates and publishes a sale and returns its id.
+func (d *demoMerchant) publish(ctx context.Context, s demoSale, opens time.Time) (string, error) {
+	type object = map[string]any
+	var skus, items []object
+	for _, i := range s.items {
+		skus = append(skus, object{"name": i.name, "list_price": i.listPrice, "currency": "EUR"})
 	}
 	var product struct {
 		SKUs []struct {
 			SKUID string `json:"sku_id"`
 		} `json:"skus"`
 	}
-	err = d.call(ctx, http.MethodPost, "/v1/merchant/products", map[string]any{
-		"name": "Phone", "description": "A phone in high demand",
-		"skus": []any{map[string]any{"name": "black", "list_price": 99900, "currency": "EUR"}},
-	}, &product)
+	err := d.call(ctx, http.MethodPost, "/v1/merchant/products",
+		object{"name": s.product, "description": s.about, "skus": skus}, &product)
 	if err != nil {
-		return "", time.Time{}, err
+		return "", err
 	}
-	if len(product.SKUs) != 1 {
-		return "", time.Time{}, fmt.Errorf("product has %d SKUs, want 1", len(product.SKUs))
+	if len(product.SKUs) != len(s.items) {
+		return "", fmt.Errorf("product has %d SKUs, want %d", len(product.SKUs), len(s.items))
 	}
-	opens = time.Now().Add(demoOpensIn).UTC().Truncate(time.Second)
-	var made activity
-	err = d.call(ctx, http.MethodPost, "/v1/merchant/activities", map[string]any{
-		"title": demoTitle, "starts_at": opens, "ends_at": opens.Add(demoLasts), "per_user_limit": 1,
-		"pay_within_s": 60,
-		"items":        []any{map[string]any{"sku_id": product.SKUs[0].SKUID, "price": 49900, "stock": 100}},
+	for n, i := range s.items {
+		items = append(items, object{"sku_id": product.SKUs[n].SKUID, "price": i.price, "stock": i.stock})
+	}
+	var made struct {
+		ActivityID string `json:"activity_id"`
+	}
+	err = d.call(ctx, http.MethodPost, "/v1/merchant/activities", object{
+		"title": s.title, "starts_at": opens, "ends_at": opens.Add(s.lasts), "per_user_limit": s.perUser,
+		"pay_within_s": s.payWithin, "items": items,
 	}, &made)
 	if err != nil {
-		return "", time.Time{}, err
+		return "", err
 	}
-	return made.ActivityID, opens, d.call(ctx, http.MethodPost, "/v1/merchant/activities/"+made.ActivityID+"/publish",
-		nil, nil)
+	return made.ActivityID, d.call(ctx, http.MethodPost, "/v1/merchant/activities/"+made.ActivityID+"/publish", nil, nil)
 }
 
 // call retries a call that got 5xx: at first the gate is not filled yet.
-func (d *demoSale) call(ctx context.Context, method, path string, body, out any) error {
+func (d *demoMerchant) call(ctx context.Context, method, path string, body, out any) error {
 	raw := []byte{}
 	if body != nil {
 		var err error

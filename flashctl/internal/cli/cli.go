@@ -28,7 +28,8 @@ type commands struct {
 }
 
 const description = `Calls a running system at BASE_URL, or at SECKILL_URL, ORDER_URL and INVENTORY_URL, if they
-are set. Otherwise it calls the three services of "make up" or the one process of "make run", whichever responds.
+are set. Otherwise it calls "make up" (its edge, or else its three services) or the one process of "make run",
+whichever responds.
 
 FLASHCTL_TOKEN is the token of your identity provider for the commands of merchants and operators, and for "buy".
 Without it flashctl signs tokens with the first secret of AUTH_HS256_SECRET (and AUTH_AUDIENCE, AUTH_ISSUER), for

@@ -155,6 +155,9 @@ func (r *run) open(ctx context.Context) error {
 	if err := r.merchant.Change(ctx, r.activityID, "publish"); err != nil {
 		return err
 	}
+	if o := r.client.Origins(); o == client.Single(o.Seckill) {
+		r.logf("its board: %s/console, sign in with the role merchant for merchant %s", o.Seckill, r.sale.Merchant)
+	}
 	r.lines = []contract.Line{{SKUID: sku, Qty: 1}}
 	r.table.headline("the sale is open, activity " + r.activityID)
 	return nil

@@ -62,6 +62,8 @@ func wrongValuesAreRefused(t *testing.T) {
 		"tracing.endpoint=collector:4317":              "endpoint",
 		"edge.service.type=Ingress":                    "type",
 		"edge.limits.requestsPerSecond=fast":           "requestsPerSecond",
+		"edge.limits.pages.requestsPerSecond=-1":       "requestsPerSecond",
+		"edge.limits.pages.rate=5":                     "rate",
 		"drain.timeoutSeconds=0":                       "timeoutSeconds",
 		"fullnameOverride=Flash_Sale":                  "fullnameOverride",
 		"devdeps.mysql.storage=much":                   "storage",

@@ -3,15 +3,82 @@
 {"type":"about:blank","title":"{{ .title }}","status":{{ .status }},"code":"{{ .code }}"}
 {{- end }}
 
+{{/* Page of a response that the edge makes itself; it reloads itself after 5 s. dict "en" TEXT "zh" TEXT */}}
+{{- define "flashsale.page" -}}
+<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
+<meta http-equiv="refresh" content="5"><title>{{ .en }}</title>
+<style>:root{color-scheme:light dark}body{margin:15vh auto;max-width:32rem;padding:0 16px;font:20px/1.5 system-ui}</style>
+<p>{{ .en }}</p><p lang="zh">{{ .zh }}</p>
+{{- end }}
+
+{{/* Limits by address of a location. dict "zone" ZONE "limits" LIMITS */}}
+{{- define "flashsale.nginxLimits" -}}
+{{- if gt (int .limits.requestsPerSecond) 0 }}
+limit_req zone={{ .zone }}_rate burst={{ int .limits.burst }} nodelay;
+{{- end }}
+{{- if gt (int .limits.connections) 0 }}
+limit_conn {{ .zone }}_connections {{ int .limits.connections }};
+{{- end }}
+{{- end }}
+
+{{/*
+Directives of a location whose responses are the same for every caller. seckill gets no header of the caller, so that
+no cookie, token or other header of one caller makes the response that all others get. Headers of the response that
+belong to the first caller are removed. Without "valid", the response's Cache-Control decides whether it is kept, and
+how long.
+dict "zone" ZONE "key" KEY "accept" TYPE "encoding" ENCODING "stale" REASONS "valid" STATUSES AND TIME
+*/}}
+{{- define "flashsale.nginxShared" -}}
+proxy_pass http://seckill;
+proxy_read_timeout 5s;
+proxy_pass_request_headers off;
+proxy_set_header Connection "";
+proxy_set_header Host $proxy_host;
+proxy_set_header Accept {{ .accept }};
+proxy_set_header Accept-Encoding {{ .encoding }};
+proxy_set_header X-Forwarded-For $remote_addr; # for limits by address
+proxy_hide_header Set-Cookie;
+proxy_hide_header traceparent;
+proxy_hide_header RateLimit;
+proxy_hide_header RateLimit-Policy;
+# The key holds all that the response depends on.
+proxy_ignore_headers Vary{{ if .valid }} Cache-Control Expires{{ end }};
+proxy_cache {{ .zone }};
+proxy_cache_key {{ .key }};
+{{- with .valid }}
+proxy_cache_valid {{ . }};
+{{- end }}
+# One request at a time fetches a response. Meanwhile others get the previous one, or wait if there is none.
+proxy_cache_lock on;
+proxy_cache_lock_timeout 2s;
+proxy_cache_use_stale {{ .stale }};
+{{- end }}
+
+{{/*
+The configuration of the edge, for nginx 1.22 or later.
+  root        the chart's context: limits, workers and proxies come from its values
+  listen      address of the public listener
+  health      address of the listener for probes; none when empty
+  dir         folder of the pid, the cache and temporary files
+  log, access files of error lines and of lines about responses
+  servers     address of each service, by name
+*/}}
 {{- define "flashsale.nginx" -}}
-{{- $e := .Values.edge -}}
-{{- $byRate := gt (float64 $e.limits.requestsPerSecond) 0.0 -}}
-{{- $byConnection := gt (int $e.limits.connections) 0 -}}
+{{- $e := .root.Values.edge -}}
+{{- $pages := $e.limits.pages -}}
+{{- $api := include "flashsale.nginxLimits" (dict "zone" "api" "limits" $e.limits) | trim -}}
+{{- if $api }}{{ $api = nindent 12 $api }}{{ end -}}
+{{- $page := include "flashsale.nginxLimits" (dict "zone" "pages" "limits" $pages) | trim -}}
+{{- if $page }}{{ $page = nindent 12 $page }}{{ end -}}
+{{- $sales := dict "zone" "sales" "key" "$uri" "accept" "application/json" "encoding" "\"\"" "stale" "updating http_429"
+      "valid" "200 404 1s" -}}
+{{- $document := dict "zone" "pages" "key" "\"$uri $encoding\"" "accept" "text/html" "encoding" "$encoding"
+      "stale" "updating error timeout invalid_header http_429 http_500 http_502 http_503 http_504" -}}
 worker_processes {{ $e.workers }};
-pid /tmp/nginx.pid;
+pid "{{ .dir }}/nginx.pid";
 # Log lines of level "error" contain URLs, and the path of a purchase is a secret.
-error_log /dev/stderr crit;
-# Event streams end with the pod; browsers reconnect.
+error_log "{{ .log }}" crit;
+# Event streams end with the process; browsers reconnect.
 worker_shutdown_timeout 15s;
 
 events {
@@ -21,18 +88,31 @@ events {
 
 http {
     server_tokens off;
-    client_body_temp_path /tmp/body;
-    proxy_temp_path /tmp/proxy;
-    fastcgi_temp_path /tmp/fastcgi;
-    uwsgi_temp_path /tmp/uwsgi;
-    scgi_temp_path /tmp/scgi;
-    proxy_cache_path /tmp/cache levels=1:2 keys_zone=views:4m max_size=64m inactive=1m use_temp_path=off;
+    sendfile on;
+    client_body_temp_path "{{ .dir }}/body";
+    proxy_temp_path "{{ .dir }}/proxy";
+    fastcgi_temp_path "{{ .dir }}/fastcgi";
+    uwsgi_temp_path "{{ .dir }}/uwsgi";
+    scgi_temp_path "{{ .dir }}/scgi";
+    # Sales, for a second each. A sale without viewers is dropped soon, so that its next viewers do not get an old
+    # response while the first of them fetches a new one.
+    proxy_cache_path "{{ .dir }}/sales" levels=1:2 keys_zone=sales:4m max_size=64m inactive=5s use_temp_path=off;
+    # Pages and their assets. They are kept for a day, for the case that no process of seckill responds.
+    proxy_cache_path "{{ .dir }}/pages" levels=1:2 keys_zone=pages:4m max_size=64m inactive=24h use_temp_path=off;
 
     # Logs only responses with status 5xx, and the upstream instead of the URL.
     map $status $wrong { ~^5 1; default 0; }
     log_format short escape=json '{"time":"$time_iso8601","status":$status,"method":"$request_method","to":"$upstream_addr",'
         '"upstream_status":"$upstream_status","seconds":$request_time}';
-    access_log /dev/stdout short if=$wrong;
+    access_log "{{ .access }}" short if=$wrong;
+
+    # seckill has each page in three encodings. Callers write this header in thousands of ways; each would be another
+    # response in the cache.
+    map $http_accept_encoding $encoding {
+        "~*(^|,)\s*br\s*(,|$|;(?!\s*q=0(\.0*)?\s*(,|$)))" br;
+        "~*(^|,)\s*gzip\s*(,|$|;(?!\s*q=0(\.0*)?\s*(,|$)))" gzip;
+        default "";
+    }
 
     keepalive_timeout 75s;
     keepalive_requests 10000;
@@ -45,7 +125,8 @@ http {
     client_body_buffer_size 64k;
     large_client_header_buffers 4 16k;
     gzip on;
-    gzip_types application/json application/problem+json application/javascript text/css;
+    gzip_vary on;
+    gzip_types application/json application/problem+json application/javascript text/javascript text/css text/csv image/svg+xml;
     gzip_min_length 1000;
     gzip_proxied any;
 {{- range $e.trustedProxies }}
@@ -54,25 +135,35 @@ http {
 {{- if $e.trustedProxies }}
     real_ip_header X-Forwarded-For;
     real_ip_recursive on;
+    # A proxy in front ends TLS and reports the scheme.
+    geo $realip_remote_addr $by_proxy {
+        default 0;
+{{- range $e.trustedProxies }}
+        {{ . }} 1;
 {{- end }}
-{{- if $byRate }}
-    limit_req_zone $binary_remote_addr zone=rate:10m rate={{ int $e.limits.requestsPerSecond }}r/s;
-    limit_req zone=rate burst={{ int $e.limits.burst }} nodelay;
+    }
+    map "$by_proxy $http_x_forwarded_proto" $caller_scheme { "1 https" https; default $scheme; }
+{{- end }}
+{{- range $zone, $limits := dict "api" $e.limits "pages" $pages }}
+{{- if gt (int $limits.requestsPerSecond) 0 }}
+    limit_req_zone $binary_remote_addr zone={{ $zone }}_rate:10m rate={{ int $limits.requestsPerSecond }}r/s;
+{{- end }}
+{{- if gt (int $limits.connections) 0 }}
+    limit_conn_zone $binary_remote_addr zone={{ $zone }}_connections:10m;
+{{- end }}
+{{- end }}
+{{- if print $api $page }}
     limit_req_status 429;
     limit_req_log_level info;
-{{- end }}
-{{- if $byConnection }}
-    limit_conn_zone $binary_remote_addr zone=connections:10m;
-    limit_conn connections {{ $e.limits.connections }};
     limit_conn_status 429;
     limit_conn_log_level info;
 {{- end }}
-{{ range $name, $facts := include "flashsale.facts" . | fromYaml }}
+{{ range $name, $address := .servers }}
     # The same name twice: nginx repeats a failed attempt once, and the Service may route it to another pod.
     # Connections are closed after half a minute, so that new pods get their share.
     upstream {{ $name }} {
-        server {{ include "flashsale.fullname" $ }}-{{ $name }}:{{ $facts.port }} max_fails=0;
-        server {{ include "flashsale.fullname" $ }}-{{ $name }}:{{ $facts.port }} max_fails=0;
+        server {{ $address }} max_fails=0;
+        server {{ $address }} max_fails=0;
         keepalive 128;
         keepalive_time 30s;
         keepalive_timeout 20s;
@@ -82,33 +173,33 @@ http {
 
     proxy_http_version 1.1;
     proxy_set_header Connection "";
-    proxy_set_header Host $host;
+    # With its port: seckill compares it with the Origin of a browser's request.
+    proxy_set_header Host $http_host;
     proxy_set_header X-Forwarded-For $remote_addr;
-    proxy_set_header X-Forwarded-Proto $scheme;
+    proxy_set_header X-Forwarded-Proto {{ ternary "$caller_scheme" "$scheme" (not (empty $e.trustedProxies)) }};
     proxy_connect_timeout 2s;
     proxy_send_timeout 15s;
     proxy_read_timeout {{ $e.readTimeoutSeconds }}s;
     proxy_buffers 16 16k;
     proxy_next_upstream_tries 3;
     proxy_next_upstream_timeout 10s;
+{{- if .health }}
 
     # For the probes of this pod; no Service routes here.
     server {
-        listen 8081;
+        listen {{ .health }};
         access_log off;
-{{- if $byRate }}
-        limit_req zone=rate burst=100000 nodelay;
-{{- end }}
         location = /healthz { return 200 "ok\n"; }
         location / { return 404; }
     }
+{{- end }}
 
     server {
-        listen 8080 default_server backlog=4096;
-        # While this pod terminates, each response closes its connection: if a connection were cut at the moment of a
-        # request, its buyer would get no response.
+        listen {{ .listen }} default_server backlog=4096;
+        # While this process terminates, each response closes its connection: if a connection were cut at the moment of
+        # a request, its buyer would get no response.
         set $leaving "";
-        if (-f /tmp/leaving) { set $leaving close; }
+        if (-f "{{ .dir }}/leaving") { set $leaving close; }
         add_header Connection $leaving always;
         # Without a response of the service the outcome is unknown. The API uses 503 for that: the call may be
         # repeated.
@@ -136,6 +227,21 @@ http {
             default_type application/problem+json;
             return 413 '{{ include "flashsale.problem" (dict "status" 413 "title" "Content Too Large" "code" "body_too_large") }}';
         }
+        # The same for pages: a browser shows them.
+{{- range $name, $about := dict
+      "unavailable" (dict "status" 503 "en" "No answer right now. We try again in 5 s; nothing is bought twice." "zh" "暂无响应，5 秒后重试，不会重复购买。")
+      "limited" (dict "status" 429 "en" "Very many people are here. We try again in 5 s." "zh" "人数过多，5 秒后自动重试。") }}
+        location @page_{{ $name }} {
+            internal;
+            default_type "text/html; charset=utf-8";
+            add_header Retry-After 5 always;
+            add_header Connection $leaving always;
+            add_header Cache-Control no-store always;
+            add_header X-Content-Type-Options nosniff always;
+            add_header Content-Security-Policy "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'" always;
+            return {{ $about.status }} '{{ include "flashsale.page" $about | replace "\n" "" }}';
+        }
+{{- end }}
 
         # Internal routes. The public listeners do not have them either.
         location ~ ^/(internal|livez|readyz|metrics|debug)(/|$) {
@@ -143,37 +249,74 @@ http {
             return 404 '{{ include "flashsale.problem" (dict "status" 404 "title" "Not Found" "code" "not_found") }}';
         }
 
-        # The list of sales is cacheable: each pod requests it once, not once per buyer. A single sale is not cached
-        # here: its response must be current, and with this lock buyers would wait for each other.
+        # Sales are cacheable for a second: this process requests each at most once a second, not once per viewer. The
+        # same holds for a sale that does not exist: its viewers must neither reach seckill nor wait for each other.
         location = /v1/activities {
-            proxy_pass http://seckill;
-            proxy_cache views;
-            proxy_cache_lock on;
-            proxy_cache_lock_timeout 2s;
-            proxy_cache_key $request_method$uri$is_args$args;
-            # A cached traceparent belongs to the first caller.
-            proxy_hide_header traceparent;
+            {{- $page }}
+            {{- include "flashsale.nginxShared" (set (deepCopy $sales) "key" "$uri$is_args$args") | nindent 12 }}
         }
-        location ~ ^/v1/activities/[^/]+/reservations/[^/]+/events$ {
+        location ~ ^/v1/activities/[0-9]+$ {
+            {{- $page }}
+            rewrite ^(.*)$ $1? break;
+            {{- include "flashsale.nginxShared" $sales | nindent 12 }}
+        }
+        # A buyer's page is one document, whatever its address: the script in it reads the address.
+        location ~ ^/((sales|orders)(/[^/]*)?)?$ {
+            {{- $page }}
+            error_page 502 504 = @page_unavailable;
+            error_page 429 = @page_limited;
+            rewrite ^ /? break;
+            {{- include "flashsale.nginxShared" $document | nindent 12 }}
+        }
+        location ~ ^/(assets/[A-Za-z0-9._/-]+|favicon\.svg|v1/config)$ {
+            {{- $page }}
+            rewrite ^(.*)$ $1? break;
+            {{- include "flashsale.nginxShared" (set (deepCopy $document) "accept" "*/*") | nindent 12 }}
+        }
+        location ~ ^/console(/|$) {
+            {{- $page }}
+            error_page 502 504 = @page_unavailable;
+            error_page 429 = @page_limited;
             proxy_pass http://seckill;
+        }
+        location = /v1/time {
+            {{- $page }}
+            proxy_pass http://seckill;
+        }
+        # Event streams, each from the service of its prefix.
+        location ~ ^/v1/activities/[^/]+/reservations/[^/]+/events$ {
+            {{- $api }}
+            proxy_pass http://seckill;
+            proxy_buffering off;
+            proxy_read_timeout 75s;
+            gzip off;
+        }
+        location ~ ^/v1/merchant/activities/[^/]+/board/events$ {
+            {{- $api }}
+            proxy_pass http://inventory;
             proxy_buffering off;
             proxy_read_timeout 75s;
             gzip off;
         }
         # Buyers' calls may be repeated: a path never buys twice, payments have a key, and callbacks are idempotent.
         location ~ ^/v1/(activities|dev)/ {
+            {{- $api }}
             proxy_pass http://seckill;
             proxy_next_upstream error timeout non_idempotent;
         }
         location ~ ^/v1/(orders|payments)(/|$) {
+            {{- $api }}
             proxy_pass http://order;
             proxy_next_upstream error timeout non_idempotent;
         }
         # Merchants' calls may not: a repeated call would create a product twice.
         location ~ ^/v1/merchant(/|$) {
+            {{- $api }}
             proxy_pass http://inventory;
         }
+        # Sign-in, too: a provider's code is valid once.
         location / {
+            {{- $api }}
             proxy_pass http://seckill;
         }
     }
