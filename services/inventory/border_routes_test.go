@@ -236,11 +236,11 @@ func TestACallerWithoutAMerchantOwnsNothing(t *testing.T) {
 		a := w.draft(1, 5)
 		product := core.Product{Name: "Thing", SKUs: []core.SKU{{Name: "a", ListPrice: 1, Currency: "EUR"}}}
 		for _, by := range []core.Caller{operator("op"), {UserID: "clerk"}} {
-			_, err := w.core.CreateProduct(w.ctx, by, product)
+			_, err := w.core.CreateProduct(w.ctx, by, product, nil)
 			require.Equal(t, contract.CodeForbidden, contract.CodeOf(err))
 			_, err = w.core.CreateActivity(w.ctx, by, core.ActivityDraftRequest{Title: "Sale"})
 			require.Equal(t, contract.CodeForbidden, contract.CodeOf(err))
-			list, err := w.core.Activities(w.ctx, by.Scope(), core.Page{Limit: 9})
+			list, err := w.core.Activities(w.ctx, by.Scope(), "", core.Page{Limit: 9})
 			require.NoError(t, err)
 			require.Equal(t, by.Operator, len(list) == 1)
 		}

@@ -276,7 +276,7 @@ func (m *realm) rowsOf(o *owner) string {
 		{"allowances", "activity_id IN ?", activities},
 		{"adjustments", "activity_id IN ?", activities},
 		{"dead_letters", "activity_id IN ?", activities},
-		{"idempotency_keys", "path IN ?", paths},
+		{"idempotency_keys", "path IN ?", append(paths, "/v1/merchant/products#"+o.merchant, "/v1/merchant/activities#"+o.merchant)},
 		{"changes", "object = 'product' AND object_id IN ?", products},
 		{"changes", "object = 'activity' AND object_id IN ?", activities},
 	} {

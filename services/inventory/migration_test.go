@@ -260,6 +260,12 @@ func migrateUnderOldPods(t *testing.T, dsn string) {
 		require.NoError(t, db.Table(table).Where("merchant_id <> ?", contract.DefaultMerchant).Count(&foreign).Error)
 		require.Zero(t, foreign, table)
 	}
+	var versions []int64
+	require.NoError(t, db.Table("products").Distinct().Pluck("version", &versions).Error)
+	require.Equal(t, []int64{1}, versions)
+	var presented int64
+	require.NoError(t, db.Table("activities").Where("description <> '' OR image_url <> ''").Count(&presented).Error)
+	require.Zero(t, presented)
 	var owned int64
 	require.NoError(t, db.Table("changes").Where("merchant_id <> ''").Count(&owned).Error)
 	require.Zero(t, owned, "the previous release records no owner")
@@ -285,4 +291,20 @@ func migrateUnderOldPods(t *testing.T, dsn string) {
 	require.Equal(t, last, deadLetters.Items[0].ActivityID)
 	require.Equal(t, contract.DefaultMerchant, deadLetters.Items[0].MerchantID)
 	t.Logf("%d rounds of an old pod, %d during the %s of the migration; 0 failed", old.rounds.Load(), during, ended.Sub(began))
+}
+
+// A process that is killed between an ALTER and the record of its migration does not stop the next one.
+func TestMigrationsOfThePagesMayBeRepeated(t *testing.T) {
+	db, err := sqldb.Open(dbtest.MariaDBDSN(t), sqldb.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = sqldb.Close(db) })
+	discard := slog.New(slog.DiscardHandler)
+	require.NoError(t, sqldb.Migrate(t.Context(), db, Migrations, discard))
+	require.NoError(t, db.Exec("DELETE FROM goose_db_version WHERE version_id >= 7").Error)
+	require.NoError(t, sqldb.Migrate(t.Context(), db, Migrations, discard))
+	states, err := sqldb.Status(t.Context(), db, Migrations)
+	require.NoError(t, err)
+	for _, m := range states {
+		require.False(t, m.AppliedAt.IsZero(), m.Name)
+	}
 }

@@ -542,7 +542,7 @@ func (w *world) draft(limit int64, stock ...int64) *core.Activity {
 	for i := range stock {
 		p.SKUs = append(p.SKUs, core.SKU{Name: fmt.Sprintf("Thing %d", i+1), ListPrice: 9900, Currency: "EUR"})
 	}
-	made, err := w.core.CreateProduct(w.ctx, seller("m"), p)
+	made, err := w.core.CreateProduct(w.ctx, seller("m"), p, nil)
 	require.NoError(w.t, err)
 	var items []core.ActivityDraftItem
 	for i, n := range stock {

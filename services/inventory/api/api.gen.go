@@ -265,15 +265,17 @@ func (e ListDeadLettersParamsState) Valid() bool {
 	}
 }
 
-// Activity Example: {"activity_id":"1","created_at":"2026-11-21T09:00:00Z","currency":"EUR","ends_at":"2026-11-21T12:00:00Z","items":[{"name":"black","price":49900,"sku_id":"1","stock":100}],"merchant_id":"default","pay_within_s":900,"per_user_limit":1,"starts_at":"2026-11-21T10:00:00Z","state":"draft","title":"Autumn sale","updated_at":"2026-11-21T09:00:00Z","version":1}
+// Activity Example: {"activity_id":"1","created_at":"2026-11-21T09:00:00Z","currency":"EUR","description":"","ends_at":"2026-11-21T12:00:00Z","image_url":"","items":[{"name":"black","price":49900,"sku_id":"1","stock":100}],"merchant_id":"default","pay_within_s":900,"per_user_limit":1,"starts_at":"2026-11-21T10:00:00Z","state":"draft","title":"Autumn sale","updated_at":"2026-11-21T09:00:00Z","version":1}
 type Activity struct {
-	ActivityId string    `json:"activity_id"`
-	CreatedAt  time.Time `json:"created_at"`
-	Currency   string    `json:"currency"`
+	ActivityId  string    `json:"activity_id"`
+	CreatedAt   time.Time `json:"created_at"`
+	Currency    string    `json:"currency"`
+	Description string    `json:"description"`
 
 	// EndedAt the time at which it was ended before ends_at
 	EndedAt      *time.Time     `json:"ended_at,omitempty"`
 	EndsAt       time.Time      `json:"ends_at"`
+	ImageUrl     string         `json:"image_url"`
 	Items        []ActivityItem `json:"items"`
 	MerchantId   string         `json:"merchant_id"`
 	PayWithinS   int64          `json:"pay_within_s"`
@@ -282,11 +284,10 @@ type Activity struct {
 	State        ActivityState  `json:"state"`
 	Title        string         `json:"title"`
 	UpdatedAt    time.Time      `json:"updated_at"`
-	Version      int64          `json:"version"`
-}
 
-// ActivityState defines model for Activity.State.
-type ActivityState string
+	// Version rises with every change
+	Version int64 `json:"version"`
+}
 
 // ActivityItem defines model for ActivityItem.
 type ActivityItem struct {
@@ -306,13 +307,21 @@ type ActivityList struct {
 
 // ActivityPatch defines model for ActivityPatch.
 type ActivityPatch struct {
-	EndsAt       *time.Time         `json:"ends_at,omitempty"`
+	// Description shown to buyers
+	Description *string    `json:"description,omitempty"`
+	EndsAt      *time.Time `json:"ends_at,omitempty"`
+
+	// ImageUrl an http or https URL, or a path of this site
+	ImageUrl     *string            `json:"image_url,omitempty"`
 	Items        *[]NewActivityItem `json:"items,omitempty"`
 	PayWithinS   *int64             `json:"pay_within_s,omitempty"`
 	PerUserLimit *int64             `json:"per_user_limit,omitempty"`
 	StartsAt     *time.Time         `json:"starts_at,omitempty"`
 	Title        *string            `json:"title,omitempty"`
 }
+
+// ActivityState defines model for ActivityState.
+type ActivityState string
 
 // Adjustment Example: {"activity_id":"1","adjustment_id":"1","created_at":"2026-11-21T10:05:00Z","created_by":"7","delta":20,"reason":"more came in","sku_id":"1","state":"applied"}
 type Adjustment struct {
@@ -523,7 +532,12 @@ type Line struct {
 
 // NewActivity Example: {"ends_at":"2026-11-21T12:00:00Z","items":[{"price":49900,"sku_id":"1","stock":100}],"pay_within_s":900,"per_user_limit":1,"starts_at":"2026-11-21T10:00:00Z","title":"Autumn sale"}
 type NewActivity struct {
-	EndsAt       time.Time         `json:"ends_at"`
+	// Description shown to buyers
+	Description *string   `json:"description,omitempty"`
+	EndsAt      time.Time `json:"ends_at"`
+
+	// ImageUrl an http or https URL, or a path of this site
+	ImageUrl     *string           `json:"image_url,omitempty"`
 	Items        []NewActivityItem `json:"items"`
 	PayWithinS   *int64            `json:"pay_within_s,omitempty"`
 	PerUserLimit *int64            `json:"per_user_limit,omitempty"`
@@ -581,9 +595,12 @@ type Problem struct {
 
 	// Used of quota_exceeded: how many the merchant has
 	Used *int64 `json:"used,omitempty"`
+
+	// Version of state_conflict with 412: the present version
+	Version *int64 `json:"version,omitempty"`
 }
 
-// Product Example: {"created_at":"2026-11-21T09:00:00Z","description":"","image_url":"","merchant_id":"default","name":"Phone","product_id":"1","skus":[{"currency":"EUR","list_price":99900,"name":"black","sku_id":"1"}],"updated_at":"2026-11-21T09:00:00Z"}
+// Product Example: {"created_at":"2026-11-21T09:00:00Z","description":"","image_url":"","merchant_id":"default","name":"Phone","product_id":"1","skus":[{"currency":"EUR","list_price":99900,"name":"black","sku_id":"1"}],"updated_at":"2026-11-21T09:00:00Z","version":1}
 type Product struct {
 	CreatedAt   time.Time `json:"created_at"`
 	Description string    `json:"description"`
@@ -593,6 +610,9 @@ type Product struct {
 	ProductId   string    `json:"product_id"`
 	Skus        []SKU     `json:"skus"`
 	UpdatedAt   time.Time `json:"updated_at"`
+
+	// Version rises with every change
+	Version int64 `json:"version"`
 }
 
 // ProductList defines model for ProductList.
@@ -694,6 +714,9 @@ type DeadLetterID = string
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
 
+// IfMatch defines model for IfMatch.
+type IfMatch = string
+
 // Limit defines model for Limit.
 type Limit = int
 
@@ -702,6 +725,9 @@ type LimitName = string
 
 // MerchantID defines model for MerchantID.
 type MerchantID = string
+
+// OptionalIdempotencyKey defines model for OptionalIdempotencyKey.
+type OptionalIdempotencyKey = string
 
 // ProductID defines model for ProductID.
 type ProductID = string
@@ -724,6 +750,9 @@ type NotFound = Problem
 // RateLimited defines model for RateLimited.
 type RateLimited = Problem
 
+// Stale defines model for Stale.
+type Stale = Problem
+
 // Unauthenticated defines model for Unauthenticated.
 type Unauthenticated = Problem
 
@@ -739,7 +768,21 @@ type ListActivitiesParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
 	// MerchantId only objects of this merchant; 400 if it is malformed, 403 if a merchant names another merchant than their own
-	MerchantId *MerchantID `form:"merchant_id,omitempty" json:"merchant_id,omitempty"`
+	MerchantId *MerchantID    `form:"merchant_id,omitempty" json:"merchant_id,omitempty"`
+	State      *ActivityState `form:"state,omitempty" json:"state,omitempty"`
+}
+
+// CreateActivityParams defines parameters for CreateActivity.
+type CreateActivityParams struct {
+	// IdempotencyKey The same key with the same body returns the object of the first call for 24 h, as it is then. The key of a refused call is not kept.
+	IdempotencyKey *OptionalIdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// PatchActivityParams defines parameters for PatchActivity.
+type PatchActivityParams struct {
+	// IfMatch A version in quotes, as in ETag. The change is refused with 412 if the version is another one. Without it, or with
+	// *, the change is made.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 
 // ListActivityOrdersParams defines parameters for ListActivityOrders.
@@ -776,6 +819,13 @@ type ListLimitsParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// PutLimitParams defines parameters for PutLimit.
+type PutLimitParams struct {
+	// IfMatch A version in quotes, as in ETag. The change is refused with 412 if the version is another one. Without it, or with
+	// *, the change is made.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+}
+
 // ListProductsParams defines parameters for ListProducts.
 type ListProductsParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
@@ -783,6 +833,19 @@ type ListProductsParams struct {
 
 	// MerchantId only objects of this merchant; 400 if it is malformed, 403 if a merchant names another merchant than their own
 	MerchantId *MerchantID `form:"merchant_id,omitempty" json:"merchant_id,omitempty"`
+}
+
+// CreateProductParams defines parameters for CreateProduct.
+type CreateProductParams struct {
+	// IdempotencyKey The same key with the same body returns the object of the first call for 24 h, as it is then. The key of a refused call is not kept.
+	IdempotencyKey *OptionalIdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// PatchProductParams defines parameters for PatchProduct.
+type PatchProductParams struct {
+	// IfMatch A version in quotes, as in ETag. The change is refused with 412 if the version is another one. Without it, or with
+	// *, the change is made.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 
 // CreateActivityJSONRequestBody defines body for CreateActivity for application/json ContentType.
@@ -813,13 +876,13 @@ type ServerInterface interface {
 	ListActivities(w http.ResponseWriter, r *http.Request, params ListActivitiesParams)
 	// CreateActivity Create a sale as a draft
 	// (POST /v1/merchant/activities)
-	CreateActivity(w http.ResponseWriter, r *http.Request)
+	CreateActivity(w http.ResponseWriter, r *http.Request, params CreateActivityParams)
 
 	// (GET /v1/merchant/activities/{activity_id})
 	GetActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID)
-	// PatchActivity Change a draft; of a published sale only the title and ends_at, to a later time
+	// PatchActivity Change a draft; of a published sale only title, description, image_url, and ends_at to a later time
 	// (PATCH /v1/merchant/activities/{activity_id})
-	PatchActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID)
+	PatchActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID, params PatchActivityParams)
 	// EndActivity End the sale before ends_at; existing reservations stay valid; may be repeated
 	// (POST /v1/merchant/activities/{activity_id}/end)
 	EndActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID)
@@ -864,7 +927,7 @@ type ServerInterface interface {
 	GetLimit(w http.ResponseWriter, r *http.Request, limitName LimitName)
 	// PutLimit Put a rule in force on all processes within a second; it overrides their files (role operator)
 	// (PUT /v1/merchant/limits/{limit_name})
-	PutLimit(w http.ResponseWriter, r *http.Request, limitName LimitName)
+	PutLimit(w http.ResponseWriter, r *http.Request, limitName LimitName, params PutLimitParams)
 	// RevertLimit Put the rule of the files in force again (role operator)
 	// (POST /v1/merchant/limits/{limit_name}/revert)
 	RevertLimit(w http.ResponseWriter, r *http.Request, limitName LimitName)
@@ -876,13 +939,13 @@ type ServerInterface interface {
 	ListProducts(w http.ResponseWriter, r *http.Request, params ListProductsParams)
 	// CreateProduct Create a product with its SKUs
 	// (POST /v1/merchant/products)
-	CreateProduct(w http.ResponseWriter, r *http.Request)
+	CreateProduct(w http.ResponseWriter, r *http.Request, params CreateProductParams)
 
 	// (GET /v1/merchant/products/{product_id})
 	GetProduct(w http.ResponseWriter, r *http.Request, productId ProductID)
 	// PatchProduct Change the given fields; SKUs with sku_id are changed, those without are added
 	// (PATCH /v1/merchant/products/{product_id})
-	PatchProduct(w http.ResponseWriter, r *http.Request, productId ProductID)
+	PatchProduct(w http.ResponseWriter, r *http.Request, productId ProductID, params PatchProductParams)
 }
 
 // Unimplemented server implementation that returns http.StatusNotImplemented for each endpoint.
@@ -897,7 +960,7 @@ func (_ Unimplemented) ListActivities(w http.ResponseWriter, r *http.Request, pa
 
 // CreateActivity Create a sale as a draft
 // (POST /v1/merchant/activities)
-func (_ Unimplemented) CreateActivity(w http.ResponseWriter, r *http.Request) {
+func (_ Unimplemented) CreateActivity(w http.ResponseWriter, r *http.Request, params CreateActivityParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -906,9 +969,9 @@ func (_ Unimplemented) GetActivity(w http.ResponseWriter, r *http.Request, activ
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// PatchActivity Change a draft; of a published sale only the title and ends_at, to a later time
+// PatchActivity Change a draft; of a published sale only title, description, image_url, and ends_at to a later time
 // (PATCH /v1/merchant/activities/{activity_id})
-func (_ Unimplemented) PatchActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID) {
+func (_ Unimplemented) PatchActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID, params PatchActivityParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -998,7 +1061,7 @@ func (_ Unimplemented) GetLimit(w http.ResponseWriter, r *http.Request, limitNam
 
 // PutLimit Put a rule in force on all processes within a second; it overrides their files (role operator)
 // (PUT /v1/merchant/limits/{limit_name})
-func (_ Unimplemented) PutLimit(w http.ResponseWriter, r *http.Request, limitName LimitName) {
+func (_ Unimplemented) PutLimit(w http.ResponseWriter, r *http.Request, limitName LimitName, params PutLimitParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -1022,7 +1085,7 @@ func (_ Unimplemented) ListProducts(w http.ResponseWriter, r *http.Request, para
 
 // CreateProduct Create a product with its SKUs
 // (POST /v1/merchant/products)
-func (_ Unimplemented) CreateProduct(w http.ResponseWriter, r *http.Request) {
+func (_ Unimplemented) CreateProduct(w http.ResponseWriter, r *http.Request, params CreateProductParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -1033,7 +1096,7 @@ func (_ Unimplemented) GetProduct(w http.ResponseWriter, r *http.Request, produc
 
 // PatchProduct Change the given fields; SKUs with sku_id are changed, those without are added
 // (PATCH /v1/merchant/products/{product_id})
-func (_ Unimplemented) PatchProduct(w http.ResponseWriter, r *http.Request, productId ProductID) {
+func (_ Unimplemented) PatchProduct(w http.ResponseWriter, r *http.Request, productId ProductID, params PatchProductParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -1094,6 +1157,19 @@ func (siw *ServerInterfaceWrapper) ListActivities(w http.ResponseWriter, r *http
 		return
 	}
 
+	// ------------- Optional query parameter "state" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "state", r.URL.Query(), &params.State, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "state"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "state", Err: err})
+		}
+		return
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListActivities(w, r, params)
 	}))
@@ -1108,8 +1184,35 @@ func (siw *ServerInterfaceWrapper) ListActivities(w http.ResponseWriter, r *http
 // CreateActivity operation middleware
 func (siw *ServerInterfaceWrapper) CreateActivity(w http.ResponseWriter, r *http.Request) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateActivityParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey OptionalIdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.CreateActivity(w, r)
+		siw.Handler.CreateActivity(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1160,8 +1263,32 @@ func (siw *ServerInterfaceWrapper) PatchActivity(w http.ResponseWriter, r *http.
 		return
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PatchActivityParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "If-Match", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "If-Match", Err: err})
+			return
+		}
+
+		params.IfMatch = &IfMatch
+
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.PatchActivity(w, r, activityId)
+		siw.Handler.PatchActivity(w, r, activityId, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1686,8 +1813,32 @@ func (siw *ServerInterfaceWrapper) PutLimit(w http.ResponseWriter, r *http.Reque
 		return
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PutLimitParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "If-Match", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "If-Match", Err: err})
+			return
+		}
+
+		params.IfMatch = &IfMatch
+
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.PutLimit(w, r, limitName)
+		siw.Handler.PutLimit(w, r, limitName, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1811,8 +1962,35 @@ func (siw *ServerInterfaceWrapper) ListProducts(w http.ResponseWriter, r *http.R
 // CreateProduct operation middleware
 func (siw *ServerInterfaceWrapper) CreateProduct(w http.ResponseWriter, r *http.Request) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateProductParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey OptionalIdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.CreateProduct(w, r)
+		siw.Handler.CreateProduct(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1863,8 +2041,32 @@ func (siw *ServerInterfaceWrapper) PatchProduct(w http.ResponseWriter, r *http.R
 		return
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PatchProductParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "If-Match", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "If-Match", Err: err})
+			return
+		}
+
+		params.IfMatch = &IfMatch
+
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.PatchProduct(w, r, productId)
+		siw.Handler.PatchProduct(w, r, productId, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {

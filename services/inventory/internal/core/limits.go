@@ -9,7 +9,7 @@ func (s *Service) ChangeLimit(ctx context.Context, who, action, name string, rul
 	if rule != nil {
 		detail["rule"] = rule
 	}
-	if err := s.store.Record(ctx, Change{At: s.now(), Who: who, Action: action, Object: "limit", Detail: detail}); err != nil {
+	if err := s.store.Record(ctx, Change{At: s.now(), Who: who, Role: RoleOperator, Action: action, Object: "limit", Detail: detail}); err != nil {
 		return err
 	}
 	return do(ctx)

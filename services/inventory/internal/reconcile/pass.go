@@ -270,9 +270,17 @@ func lineOf(r Repair) changeLine {
 	return l
 }
 
+// role returns the role that is recorded with the repairs: only operators request a reconciliation.
+func (p *pass) role() string {
+	if p.actor == Actor {
+		return ""
+	}
+	return core.RoleOperator
+}
+
 func (p *pass) recordChange(ctx context.Context, repairs []changeLine) error {
 	return p.Store.Record(ctx, core.Change{
-		At: p.tableTime(), Who: p.actor, Action: "activity.reconcile", Object: "activity", ObjectID: p.activity.ID,
+		At: p.tableTime(), Who: p.actor, Role: p.role(), Action: "activity.reconcile", Object: "activity", ObjectID: p.activity.ID,
 		MerchantID: p.activity.MerchantID, Detail: map[string]any{"repairs": repairs, "left": len(p.result.Differences)},
 	})
 }

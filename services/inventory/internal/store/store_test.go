@@ -24,9 +24,9 @@ func each(t *testing.T, fn func(t *testing.T, db *gorm.DB, s *store.Store, a *co
 	dbtest.Each(t, inventory.Migrations, func(t *testing.T, db *gorm.DB) {
 		s := store.New(db)
 		now := time.Now().UTC().Truncate(time.Millisecond)
-		p, err := s.CreateProduct(t.Context(), core.Product{MerchantID: "m1", Name: "p", SKUs: []core.SKU{{Name: "k", ListPrice: 1, Currency: "EUR"}}, CreatedAt: now, UpdatedAt: now}, core.Change{At: now, Who: "m"}, core.Growth{})
+		p, err := s.CreateProduct(t.Context(), nil, core.Product{MerchantID: "m1", Name: "p", SKUs: []core.SKU{{Name: "k", ListPrice: 1, Currency: "EUR"}}, CreatedAt: now, UpdatedAt: now}, core.Change{At: now, Who: "m"}, core.Growth{})
 		require.NoError(t, err)
-		id, err := s.CreateActivity(t.Context(), core.Activity{
+		id, err := s.CreateActivity(t.Context(), nil, core.Activity{
 			MerchantID: "m1", Title: "t", State: core.ActivityPublished, StartsAt: now, EndsAt: now.Add(time.Hour), PerUserLimit: 2, PayWithinS: 9, Currency: "EUR", Version: 1,
 			CreatedAt: now, UpdatedAt: now, Items: []core.Stock{{SKUID: p.SKUs[0].ID, Price: 1, Total: 5, Available: 5}},
 		}, core.Change{At: now, Who: "m"})
@@ -222,7 +222,7 @@ func TestAScopeContainsOneMerchant(t *testing.T) {
 				skus, err := s.SKUs(ctx, c.in, []string{a.Items[0].SKUID})
 				require.NoError(t, err)
 				counts["SKUs"] = len(skus)
-				activities, err := s.Activities(ctx, c.in, all)
+				activities, err := s.Activities(ctx, c.in, "", now, all)
 				require.NoError(t, err)
 				counts["Activities"] = len(activities)
 				one, err := s.Activity(ctx, c.in, a.ID)
