@@ -16,8 +16,8 @@ type Store interface {
 	// of the span.
 	InTx(ctx context.Context, name string, fn func(tx Tx) error) error
 
-	Order(ctx context.Context, orderSN string) (Order, bool, error) // with lines and refunds; tombstones too
-	List(ctx context.Context, q ListQuery) ([]Order, error)         // with lines and refunds; never tombstones
+	Order(ctx context.Context, orderSN string) (Order, bool, error) // with all details; tombstones too
+	List(ctx context.Context, q ListQuery) ([]Order, error)         // with all details; never tombstones
 	Payment(ctx context.Context, paymentID string) (Payment, bool, error)
 
 	// OrderStates returns the orders that exist, without lines and refunds; tombstones too.
