@@ -56,16 +56,32 @@ var borderMoves = map[string]func(m *realm, op apitest.Operation, who borderCall
 	"adjustStock":        (*realm).adjustStock,
 	"getStock":           getStock,
 	"listActivityOrders": (*realm).listOrders,
-	"reconcile":          reconcileActivity,
-	"listDeadLetters":    listDeadLetters,
-	"replayDeadLetter":   decideDeadLetter("replay"),
-	"rejectDeadLetter":   decideDeadLetter("reject"),
-	"listLimits":         limitMove,
-	"getLimit":           limitMove,
-	"putLimit":           limitMove,
-	"deleteLimit":        limitMove,
-	"revertLimit":        limitMove,
-	"tryLimit":           limitMove,
+	"listChanges": ofActivity("changes", func(m *realm, _ *owner, a *modelActivity, v borderView) {
+		require.NotEmpty(m.r, v.Items)
+		require.Equal(m.r, "activity.create", v.Items[len(v.Items)-1].What)
+	}),
+	"listAdjustments": ofActivity("adjustments", func(m *realm, _ *owner, a *modelActivity, v borderView) {
+		require.Len(m.r, v.Items, len(a.keys))
+	}),
+	"listReconciliations": ofActivity("reconciliations", func(m *realm, _ *owner, a *modelActivity, v borderView) {
+		require.Len(m.r, v.Items, a.reconciled)
+	}),
+	"getBoard": ofActivity("board", func(m *realm, o *owner, a *modelActivity, v borderView) {
+		require.Equal(m.r, a.id, v.ActivityID)
+		require.Equal(m.r, a.phase(), v.State)
+	}),
+	"streamBoard":      (*realm).streamBoard,
+	"getHealth":        health,
+	"reconcile":        reconcileActivity,
+	"listDeadLetters":  listDeadLetters,
+	"replayDeadLetter": decideDeadLetter("replay"),
+	"rejectDeadLetter": decideDeadLetter("reject"),
+	"listLimits":       limitMove,
+	"getLimit":         limitMove,
+	"putLimit":         limitMove,
+	"deleteLimit":      limitMove,
+	"revertLimit":      limitMove,
+	"tryLimit":         limitMove,
 }
 
 func (m *realm) patchProduct(op apitest.Operation, who borderCaller) *owner {
@@ -316,6 +332,49 @@ func (m *realm) listOrders(op apitest.Operation, who borderCaller) *owner {
 	return nil
 }
 
+// ofActivity is the move of a route that shows something of an activity.
+func ofActivity(
+	what string, shows func(m *realm, o *owner, a *modelActivity, v borderView),
+) func(m *realm, op apitest.Operation, who borderCaller) *owner {
+	return func(m *realm, op apitest.Operation, who borderCaller) *owner {
+		o, a := m.anyActivity()
+		got := m.send(who, op.Method, "/v1/merchant/activities/"+a.id+"/"+what+map[bool]string{true: "?limit=100"}[what != "board"], "")
+		switch {
+		case who.buyer:
+		case !who.sees(o):
+			m.absent(got)
+		default:
+			shows(m, o, a, m.ok(got, 200))
+		}
+		return nil
+	}
+}
+
+func (m *realm) streamBoard(op apitest.Operation, who borderCaller) *owner {
+	o, a := m.anyActivity()
+	got := m.send(who, op.Method, "/v1/merchant/activities/"+a.id+"/board/events", "")
+	switch {
+	case who.buyer:
+	case !who.sees(o):
+		m.absent(got)
+	default:
+		require.Equal(m.r, 200, got.status, "%s", got.body)
+		require.Contains(m.r, string(got.body), `event: board`)
+		require.Contains(m.r, string(got.body), `"activity_id":"`+a.id+`"`)
+	}
+	return nil
+}
+
+func health(m *realm, op apitest.Operation, who borderCaller) *owner {
+	got := m.send(who, op.Method, "/v1/merchant/health", "")
+	if !who.operator {
+		m.refused(got, "forbidden")
+		return nil
+	}
+	require.Equal(m.r, 200, got.status, "%s", got.body)
+	return nil
+}
+
 func reconcileActivity(m *realm, op apitest.Operation, who borderCaller) *owner {
 	o, a := m.anyActivity()
 	got := m.send(who, op.Method, "/v1/merchant/activities/"+a.id+"/reconciliations", "")
@@ -331,6 +390,7 @@ func reconcileActivity(m *realm, op apitest.Operation, who borderCaller) *owner 
 	if a.state != "draft" {
 		m.recorded(who, o, "activity", a.id, "activity.reconcile")
 	}
+	a.reconciled++
 	return o
 }
 

@@ -29,7 +29,7 @@ var borderCalls = flag.Int("border.calls", 5000,
 	"least calls of TestMerchantsAreSeparate on MariaDB; SQLite gets a twentieth (-rapid.seed repeats a run)")
 
 const (
-	callsPerRealm = 300 // three of each operation by each of four callers
+	callsPerRealm = 372 // three of each operation by each of four callers
 	quotaLive     = 4   // live activities of a merchant of a realm
 	quotaSKUs     = 24  // SKUs of a merchant of a realm
 	unknownID     = "4242424242"
@@ -129,6 +129,7 @@ type modelActivity struct {
 	id, state, sku string
 	order          string            // the purchase that landed; "" without one
 	keys           map[string]string // Idempotency-Keys that were used, with caller: their bodies
+	reconciled     int               // how often an operator reconciled it
 }
 
 type modelDeadLetter struct {
@@ -363,6 +364,7 @@ type borderView struct {
 	MerchantID   string `json:"merchant_id"`
 	OrderSN      string `json:"order_sn"`
 	State        string `json:"state"`
+	What         string `json:"what"`
 	CreatedBy    string `json:"created_by"`
 	Used         int64  `json:"used"`
 	SKUs         []struct {

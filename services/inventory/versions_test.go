@@ -13,6 +13,8 @@ import (
 	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/sqldb/dbtest"
+	"flashsale.internal/pkg/stockgate"
+	"flashsale.internal/services/inventory/internal/core"
 )
 
 // Of two people who edit the same version, the second gets 412 and changes nothing.
@@ -226,5 +228,38 @@ func TestDescriptionAndImageOfAnActivity(t *testing.T) {
 		require.Equal(t, 200, s.do("PATCH", at, `{"description":"new","image_url":"/assets/a.png"}`).status, "also of a published one")
 		require.Contains(t, string(s.do("GET", at, "").body), `"description":"new"`)
 		require.Contains(t, string(s.do("GET", at, "").body), `"image_url":"/assets/a.png"`)
+	})
+}
+
+// Buyers see the texts, pictures and list prices. A change of the product reaches them without a new version of the
+// activity.
+func TestTheSaleDocumentDescribesTheSale(t *testing.T) {
+	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {
+		s := newShop(t, db)
+		got := s.do("POST", "/v1/merchant/products", `{"name":"Lamp","image_url":"/assets/lamp.png","skus":[{"name":"a","list_price":99,"currency":"EUR"}]}`)
+		var p struct {
+			ID   string `json:"product_id"`
+			SKUs []struct {
+				ID string `json:"sku_id"`
+			} `json:"skus"`
+		}
+		got.into(t, &p)
+		body := strings.Replace(activityBody(p.SKUs[0].ID, 5), "{", `{"description":"d","image_url":"/assets/sale.png","pay_within_s":77,`, 1)
+		var a struct {
+			ID string `json:"activity_id"`
+		}
+		s.do("POST", "/v1/merchant/activities", body).into(t, &a)
+		require.Equal(t, 200, s.do("POST", "/v1/merchant/activities/"+a.ID+"/publish", "").status)
+		sale, err := s.gate.Sale(t.Context(), a.ID)
+		require.NoError(t, err)
+		require.Equal(t, []any{"d", "/assets/sale.png", int64(77)}, []any{sale.Description, sale.ImageURL, sale.PayWithinS})
+		require.Equal(t, []stockgate.SaleItem{{
+			SKUID: p.SKUs[0].ID, Name: "a", ImageURL: "/assets/lamp.png", Price: 50, ListPrice: 99, Currency: "EUR", Total: 5,
+		}}, sale.Items)
+		require.Equal(t, 200, s.do("PATCH", "/v1/merchant/products/"+p.ID, `{"image_url":"/assets/new.png"}`).status)
+		require.NoError(t, core.NewGateController(s.svc.core).EnsureGates(t.Context()))
+		sale, err = s.gate.Sale(t.Context(), a.ID)
+		require.NoError(t, err)
+		require.Equal(t, "/assets/new.png", sale.Items[0].ImageURL)
 	})
 }

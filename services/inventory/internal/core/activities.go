@@ -99,11 +99,11 @@ func (s *Service) Activities(ctx context.Context, in Scope, phase string, p Page
 	return s.store.Activities(ctx, in, phase, s.now(), p)
 }
 
-// ReservationsOfActivity lists an activity's reservations, of one user if userID is not empty, newest first.
+// ReservationsOfActivity lists the selected reservations of an activity, newest first.
 func (s *Service) ReservationsOfActivity(
-	ctx context.Context, in Scope, activityID, userID string, p Page,
+	ctx context.Context, in Scope, activityID string, f ReservationFilter, p Page,
 ) ([]Reservation, error) {
-	return s.store.ReservationsOfActivity(ctx, in, activityID, userID, p)
+	return s.store.ReservationsOfActivity(ctx, in, activityID, f, p)
 }
 
 // PatchActivity changes a draft; of a published activity only what buyers read and a later end.

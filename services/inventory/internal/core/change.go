@@ -16,6 +16,12 @@ type Change struct {
 	Detail     any // as JSON
 }
 
+// Reconciler is the actor recorded for repairs that no operator requested, ActionReconcile the action of all repairs.
+const (
+	Reconciler      = "reconciler"
+	ActionReconcile = "activity.reconcile"
+)
+
 // Roles of the people who make changes.
 const (
 	RoleMerchant = "merchant"

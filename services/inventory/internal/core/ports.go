@@ -41,7 +41,10 @@ type Store interface {
 
 	Reservations(ctx context.Context, orderSNs []string) (map[string]Reservation, error)
 	// Newest first.
-	ReservationsOfActivity(ctx context.Context, in Scope, activityID, userID string, p Page) ([]Reservation, error)
+	ReservationsOfActivity(
+		ctx context.Context, in Scope, activityID string, f ReservationFilter, p Page,
+	) ([]Reservation, error)
+	CountReservations(ctx context.Context, in Scope, activityID string) (ReservationCounts, error)
 	// ChangedReservations pages by order_sn through the rows in these states that changed since then (zero: all).
 	// broken are those whose lines cannot be read; next is "" after the last page.
 	ChangedReservations(
@@ -85,6 +88,11 @@ type Store interface {
 	// FinishAdjustment ends the intent as decided. It deletes the Idempotency-Key of a refused one.
 	FinishAdjustment(ctx context.Context, id string, now time.Time) (*Adjustment, error)
 	DecidedAdjustments(ctx context.Context, activityID string) ([]Adjustment, error)
+
+	// History of an activity, newest first. Changes are those of people; reconciliations have repairs, or were requested.
+	ChangesOfActivity(ctx context.Context, in Scope, activityID string, p Page) ([]PastChange, error)
+	ReconciliationsOfActivity(ctx context.Context, in Scope, activityID string, p Page) ([]PastChange, error)
+	AdjustmentsOfActivity(ctx context.Context, in Scope, activityID string, p Page) ([]Adjustment, error)
 
 	AddDeadLetters(ctx context.Context, list []contract.DeadLetter) error
 	DeadLetters(ctx context.Context, in Scope, state string, p Page) ([]DeadLetter, error)

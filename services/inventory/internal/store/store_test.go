@@ -102,7 +102,7 @@ func TestUsersDifferByCase(t *testing.T) {
 			require.Equal(t, map[string]int64{"anna": 1}, held)
 			return err
 		}))
-		rows, err := s.ReservationsOfActivity(t.Context(), core.AllMerchants(), a.ID, "Anna", core.Page{Limit: 9})
+		rows, err := s.ReservationsOfActivity(t.Context(), core.AllMerchants(), a.ID, core.ReservationFilter{UserID: "Anna"}, core.Page{Limit: 9})
 		require.NoError(t, err)
 		require.Empty(t, rows)
 	})
@@ -194,6 +194,18 @@ func TestAScopeContainsOneMerchant(t *testing.T) {
 		product, err := s.Products(ctx, core.AllMerchants(), all)
 		require.NoError(t, err)
 		change := core.Change{At: now, Who: "m"}
+		// Rows of the previous release have no owner.
+		for _, past := range []core.Change{
+			{At: now, Who: "m", Action: "activity.pause", Object: "activity", ObjectID: a.ID},
+			{At: now, Who: core.Reconciler, Action: core.ActionReconcile, Object: "activity", ObjectID: a.ID, Detail: map[string]any{}},
+			{At: now, Who: "m", Action: "product.patch", Object: "product", ObjectID: a.ID},
+		} {
+			require.NoError(t, s.Record(ctx, past))
+		}
+		_, err = s.BeginAdjustment(ctx, core.AllMerchants(), core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/p", Value: "first"}, core.Adjustment{
+			ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 1, Reason: "r", State: core.AdjustmentIntent, CreatedBy: "m", CreatedAt: now, UpdatedAt: now,
+		}, core.Change{At: now, Who: "m"}, func(*core.Activity) error { return nil })
+		require.NoError(t, err)
 		n := func(found bool) int {
 			if found {
 				return 1
@@ -228,9 +240,21 @@ func TestAScopeContainsOneMerchant(t *testing.T) {
 				one, err := s.Activity(ctx, c.in, a.ID)
 				require.NoError(t, err)
 				counts["Activity"] = n(one != nil)
-				rows, err := s.ReservationsOfActivity(ctx, c.in, a.ID, "", all)
+				rows, err := s.ReservationsOfActivity(ctx, c.in, a.ID, core.ReservationFilter{}, all)
 				require.NoError(t, err)
 				counts["ReservationsOfActivity"] = len(rows)
+				counted, err := s.CountReservations(ctx, c.in, a.ID)
+				require.NoError(t, err)
+				counts["CountReservations"] = int(counted.Reserved)
+				changed, err := s.ChangesOfActivity(ctx, c.in, a.ID, all)
+				require.NoError(t, err)
+				counts["ChangesOfActivity"] = len(changed)
+				reconciled, err := s.ReconciliationsOfActivity(ctx, c.in, a.ID, all)
+				require.NoError(t, err)
+				counts["ReconciliationsOfActivity"] = len(reconciled)
+				adjusted, err := s.AdjustmentsOfActivity(ctx, c.in, a.ID, core.Page{Limit: 1})
+				require.NoError(t, err)
+				counts["AdjustmentsOfActivity"] = len(adjusted)
 				letter, err := s.DeadLetter(ctx, c.in, letters[1].ID)
 				require.NoError(t, err)
 				counts["DeadLetter"] = n(letter != nil)
@@ -245,7 +269,7 @@ func TestAScopeContainsOneMerchant(t *testing.T) {
 				for name, found := range counts {
 					require.Equal(t, c.objects, found, name)
 				}
-				require.Len(t, counts, 10)
+				require.Len(t, counts, 14)
 				list, err := s.DeadLetters(ctx, c.in, "", all)
 				require.NoError(t, err)
 				require.Len(t, list, c.letter)
