@@ -24,7 +24,7 @@ import (
 const (
 	every      = 5 * time.Second  // between two announcements
 	ttl        = 20 * time.Second // of a state
-	forget     = time.Minute      // after which the index forgets a process
+	forget     = time.Minute      // after which the index drops a process
 	timeout    = 2 * time.Second  // of reading the vitals, and of one exchange with Redis
 	maxListed  = 1000             // processes in a list
 	keyPrefix  = "presence:"

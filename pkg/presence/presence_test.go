@@ -68,7 +68,7 @@ func TestProcessesAreListedUntilTheyEndOrDie(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, list, "one that died expires")
 
-	// The index forgets processes that died, and keeps one that is only late.
+	// The index drops processes that died, and keeps one that is only late.
 	require.NoError(t, rdb.ZAdd(t.Context(), indexKey, redis.Z{Score: float64(time.Now().Add(-2 * forget).UnixMilli()), Member: "order:old"}).Err())
 	require.NoError(t, rdb.ZAdd(t.Context(), indexKey, redis.Z{Score: float64(time.Now().UnixMilli()), Member: "order:late"}).Err())
 	_, err = List(t.Context(), rdb)
@@ -79,7 +79,7 @@ func TestProcessesAreListedUntilTheyEndOrDie(t *testing.T) {
 	require.NotContains(t, members, "order:old")
 }
 
-// Without Redis a process still knows its own state, and its component waits for the end.
+// Without Redis a process still reads its own state, and its component waits for the end.
 func TestWithoutRedis(t *testing.T) {
 	a := announcer(nil, "seckill", nil)
 	s := a.State(t.Context())

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
@@ -52,6 +53,7 @@ func TestMerchantsAreSeparate(t *testing.T) {
 		orders := newLookups(t)
 		s := newBorderShop(t, db, func(c *Config) { c.OrderURL = orders.url })
 		s.withQuotas(quotaLive, quotaSKUs)
+		s.svc.board.StreamFor = time.Millisecond
 		b := &border{shop: s, orders: orders, ops: apitest.Operations(t, openAPI), texts: rowTexts(t, db), calls: map[string]map[string]int{}}
 		require.Zero(t, callsPerRealm%(4*len(b.ops)), "each realm makes the same number of calls by each caller to each operation")
 		setFlag(t, "rapid.seed", seed)

@@ -17,7 +17,7 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-// Of two people who edit the same version, the second gets 412 and changes nothing.
+// Of two callers who edit the same version, the second gets 412 and changes nothing.
 func TestAStaleVersionIsRefused(t *testing.T) {
 	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {
 		s := newShop(t, db)

@@ -1240,7 +1240,7 @@ type ServerInterface interface {
 	// StreamBoard The board as server-sent events
 	// (GET /v1/merchant/activities/{activity_id}/board/events)
 	StreamBoard(w http.ResponseWriter, r *http.Request, activityId ActivityID)
-	// ListChanges Changes by people, newest first
+	// ListChanges Changes by merchants and operators, newest first
 	// (GET /v1/merchant/activities/{activity_id}/changes)
 	ListChanges(w http.ResponseWriter, r *http.Request, activityId ActivityID, params ListChangesParams)
 	// EndActivity End the sale before ends_at; existing reservations stay valid; may be repeated
@@ -1359,7 +1359,7 @@ func (_ Unimplemented) StreamBoard(w http.ResponseWriter, r *http.Request, activ
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// ListChanges Changes by people, newest first
+// ListChanges Changes by merchants and operators, newest first
 // (GET /v1/merchant/activities/{activity_id}/changes)
 func (_ Unimplemented) ListChanges(w http.ResponseWriter, r *http.Request, activityId ActivityID, params ListChangesParams) {
 	w.WriteHeader(http.StatusNotImplemented)

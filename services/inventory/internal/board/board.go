@@ -136,10 +136,10 @@ func (s *Sample) with(a *core.Activity) *Sample {
 	return &c
 }
 
-// forgetAfter is the time after which an activity without viewers is forgotten.
-const forgetAfter = time.Minute
+// dropAfter is the time after which an activity without viewers is dropped.
+const dropAfter = time.Minute
 
-// watch returns the watch of an activity. It forgets those that are not in use.
+// watch returns the watch of an activity. It drops those that are not in use.
 func (b *Board) watch(activityID string) (*watch, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -152,7 +152,7 @@ func (b *Board) watch(activityID string) (*watch, error) {
 func (b *Board) watchLocked(activityID string) *watch {
 	now := b.Now()
 	for id, w := range b.watches {
-		if id != activityID && len(w.streams) == 0 && w.used.Add(forgetAfter).Before(now) {
+		if id != activityID && len(w.streams) == 0 && w.used.Add(dropAfter).Before(now) {
 			delete(b.watches, id)
 		}
 	}

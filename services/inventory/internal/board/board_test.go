@@ -130,7 +130,7 @@ func TestViewersShareOneSampler(t *testing.T) {
 		}
 		synctest.Wait()
 		time.Sleep(10 * time.Second)
-		require.Equal(t, 11, s.countAudits(), "nobody looks")
+		require.Equal(t, 11, s.countAudits(), "no viewer is left")
 		require.Zero(t, b.Open())
 		require.Empty(t, b.byUser)
 		b.running.Wait()

@@ -16,6 +16,8 @@ const (
 	settleAfter = 3 * time.Second
 	// rereadFor is how far back a sampler reads counts again, for those that were added late.
 	rereadFor = 15 * time.Second
+	// keepPoints is the age from which a watch drops seconds.
+	keepPoints = MaxPoints*time.Second + settleAfter
 	// stockReadings bounds the samples in a row that compare database and gate while purchases land between the readings.
 	stockReadings = 5
 )
@@ -28,7 +30,7 @@ type watch struct {
 	// Guarded by Board.mu.
 
 	streams map[*Stream]struct{}
-	used    time.Time          // when a caller last looked at the activity
+	used    time.Time          // when a caller last read the activity
 	cancel  context.CancelFunc // of the sampler; nil if none runs
 
 	// turn holds one element while a sample is taken. It guards the fields below.
@@ -176,7 +178,7 @@ func (u Units) plus(o Units) Units {
 }
 
 // stock compares database and gate, if a comparison is due; else it returns the latest. A purchase that lands between
-// the two readings looks like a difference, so such a comparison is repeated with the next sample.
+// the two readings appears as a difference, so such a comparison is repeated with the next sample.
 func (w *watch) stock(
 	ctx context.Context, before *core.Activity, audit core.GateAudit, present bool,
 ) (*core.StockView, error) {
@@ -199,7 +201,7 @@ func (w *watch) stock(
 // read reads the requests that are not known yet, and returns the points of a sample.
 func (w *watch) read(ctx context.Context, s *Sample) ([]Point, error) {
 	now := s.AsOf
-	oldest := now.Add(-(MaxPoints + settleAfter/time.Second) * time.Second)
+	oldest := now.Add(-keepPoints)
 	since := w.readAt.Add(-rereadFor)
 	if since.Before(oldest) {
 		since = oldest

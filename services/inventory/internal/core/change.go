@@ -6,7 +6,7 @@ import "time"
 type Change struct {
 	At       time.Time
 	Who      string
-	Role     string // RoleMerchant or RoleOperator; "" for a change that no person made
+	Role     string // RoleMerchant or RoleOperator; "" for a repair by the timer
 	Action   string
 	Object   string
 	ObjectID string // filled by the store where the change creates the object
@@ -22,7 +22,7 @@ const (
 	ActionReconcile = "activity.reconcile"
 )
 
-// Roles of the people who make changes.
+// Roles of the merchants and operators who make changes.
 const (
 	RoleMerchant = "merchant"
 	RoleOperator = "operator"

@@ -15,7 +15,7 @@ type PastChange struct {
 	Detail string // JSON; "" without any
 }
 
-// ChangesOfActivity lists the changes that people made to an activity, newest first.
+// ChangesOfActivity lists the changes that merchants and operators made to an activity, newest first.
 func (s *Service) ChangesOfActivity(ctx context.Context, in Scope, activityID string, p Page) ([]PastChange, error) {
 	list, err := s.store.ChangesOfActivity(ctx, in, activityID, p)
 	for i := range list {

@@ -34,8 +34,8 @@ type reservationCount struct {
 	until  time.Time
 }
 
-// of returns the entry of a key. It forgets entries that nobody has used for some time, so that their number is that of
-// the activities that callers look at.
+// of returns the entry of a key. It drops entries that no caller has used for some time, so that their number is that of
+// the activities that callers read.
 func (c *countCache) of(key counted, now time.Time) *reservationCount {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -189,10 +189,14 @@ func (m *Merchant) PutLimit(w http.ResponseWriter, r *http.Request, name string,
 		return
 	}
 	m.changeLimit(w, r, "limit.put", name, rule, func(ctx context.Context) (int64, error) {
-		if version != nil {
-			return m.limits.Store.PutRuleAt(ctx, rule, *version)
+		if version == nil {
+			return m.limits.Store.PutRule(ctx, rule)
 		}
-		return m.limits.Store.PutRule(ctx, rule)
+		next, err := m.limits.Store.PutRuleAt(ctx, rule, *version)
+		if errors.Is(err, rules.ErrConflict) {
+			return 0, staleLimits()
+		}
+		return next, err
 	})
 }
 
@@ -249,13 +253,10 @@ func (m *Merchant) changeLimit(
 	err := limitsUnavailable(errNoLimitStore)
 	if m.limits.Store != nil {
 		err = m.core.ChangeLimit(r.Context(), caller(r).UserID, action, name, rule, func(ctx context.Context) (err error) {
-			switch version, err = do(ctx); {
-			case errors.Is(err, rules.ErrConflict) && r.Header.Get("If-Match") != "":
-				return staleLimits()
-			case err != nil:
+			if version, err = do(ctx); err != nil && contract.RefusalOf(err) == nil {
 				return limitsUnavailable(err)
 			}
-			return nil
+			return err
 		})
 	}
 	if err != nil {
