@@ -96,6 +96,20 @@ func Local(s Settings, tel *telemetry.Telemetry) (*Limits, error) {
 	return New(s, settings.Redis{}, tel)
 }
 
+// Redis returns the client for the Redis of the limits, nil without Redis. Its owner is l.
+func (l *Limits) Redis() redis.UniversalClient { return l.rdb }
+
+// Breaker returns the state of the breaker before the Redis of the limits: closed or open; "" without Redis.
+func (l *Limits) Breaker() string {
+	switch {
+	case l.conn == nil:
+		return ""
+	case l.conn.Up():
+		return "closed"
+	}
+	return "open"
+}
+
 // None returns limits that limit nothing, for tests of other things.
 func None(tel *telemetry.Telemetry) *Limits {
 	return &Limits{Registry: rules.New(rules.Options{}), tel: tel}

@@ -52,7 +52,10 @@ type Refusal struct {
 	Fields     []FieldError  // of invalid_request
 	Members    []Member      // further members of the problem document
 	RetryAfter time.Duration // of 429 and 503; 0 there means 1 s
-	Cause      error
+	// Precondition of state_conflict: the condition of the request (If-Match) does not hold, so that the status is 412
+	// and not 409.
+	Precondition bool
+	Cause        error
 }
 
 // Member is a further member of a problem document. Its name must not be that of a standard member, nor code, errors
@@ -79,6 +82,9 @@ func (r *Refusal) With(name string, value any) *Refusal {
 
 // After returns a copy with the time after which the caller may retry.
 func (r *Refusal) After(d time.Duration) *Refusal { c := *r; c.RetryAfter = d; return &c }
+
+// FailedPrecondition returns a copy with Precondition set.
+func (r *Refusal) FailedPrecondition() *Refusal { c := *r; c.Precondition = true; return &c }
 
 // Because returns a copy with a cause.
 func (r *Refusal) Because(err error) *Refusal { c := *r; c.Cause = err; return &c }

@@ -67,11 +67,21 @@ var kinds = func() map[contract.Code]kind {
 		contract.CodeInternal:             {http.StatusInternalServerError, "Internal error", nil},
 	}
 	for code, k := range kinds {
-		k.document = fmt.Appendf(nil, `{"type":"about:blank","title":%q,"status":%d,"code":%q`, k.title, k.status, code)
-		kinds[code] = k
+		kinds[code] = k.of(code)
 	}
 	return kinds
 }()
+
+// failedPrecondition is the kind of a state_conflict because of If-Match.
+var failedPrecondition = kind{
+	http.StatusPreconditionFailed, "It was changed meanwhile", nil,
+}.of(contract.CodeStateConflict)
+
+// of returns the kind with the documents of a code.
+func (k kind) of(code contract.Code) kind {
+	k.document = fmt.Appendf(nil, `{"type":"about:blank","title":%q,"status":%d,"code":%q`, k.title, k.status, code)
+	return k
+}
 
 // Status returns the HTTP status of a code, 500 for an unknown one.
 func Status(code contract.Code) int {
@@ -105,6 +115,9 @@ func Write(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) 
 		refusal = contract.Refuse(contract.CodeInternal, "Something went wrong on our side.").Because(err)
 	}
 	k := kindOf(refusal.Code)
+	if refusal.Precondition && refusal.Code == contract.CodeStateConflict {
+		k = failedPrecondition
+	}
 	status := k.status
 	logRefusal(ctx, log, status, refusal, err)
 

@@ -82,6 +82,13 @@ func TestARefusalIsWrittenAsItIs(t *testing.T) {
 	require.Empty(t, log, "errors of callers are not logged")
 }
 
+func TestAFailedPreconditionHasItsOwnStatus(t *testing.T) {
+	refusal := contract.Refuse(contract.CodeStateConflict, "changed").With("version", 3).FailedPrecondition()
+	resp, doc, _ := write(t, refusal)
+	require.Equal(t, http.StatusPreconditionFailed, resp.StatusCode)
+	require.Equal(t, []any{412.0, "state_conflict", 3.0}, []any{doc["status"], doc["code"], doc["version"]})
+}
+
 func TestTheTraceIDIsThatOfTheResponseHeader(t *testing.T) {
 	of := func(header ...string) any {
 		w := httptest.NewRecorder()

@@ -51,16 +51,32 @@ var borderMoves = map[string]func(m *borderWorld, op apitest.Operation, who bord
 	"adjustStock":        (*borderWorld).adjustStock,
 	"getStock":           getStock,
 	"listActivityOrders": (*borderWorld).listOrders,
-	"reconcile":          reconcileActivity,
-	"listDeadLetters":    listDeadLetters,
-	"replayDeadLetter":   decideDeadLetter("replay"),
-	"rejectDeadLetter":   decideDeadLetter("reject"),
-	"listLimits":         limitMove,
-	"getLimit":           limitMove,
-	"putLimit":           limitMove,
-	"deleteLimit":        limitMove,
-	"revertLimit":        limitMove,
-	"tryLimit":           limitMove,
+	"listChanges": ofActivity("changes", func(m *borderWorld, _ *owner, a *modelActivity, v borderView) {
+		require.NotEmpty(m.r, v.Items)
+		require.Equal(m.r, "activity.create", v.Items[len(v.Items)-1].What)
+	}),
+	"listAdjustments": ofActivity("adjustments", func(m *borderWorld, _ *owner, a *modelActivity, v borderView) {
+		require.Len(m.r, v.Items, len(a.keys))
+	}),
+	"listReconciliations": ofActivity("reconciliations", func(m *borderWorld, _ *owner, a *modelActivity, v borderView) {
+		require.Len(m.r, v.Items, a.reconciled)
+	}),
+	"getBoard": ofActivity("board", func(m *borderWorld, o *owner, a *modelActivity, v borderView) {
+		require.Equal(m.r, a.id, v.ActivityID)
+		require.Equal(m.r, a.phase(), v.State)
+	}),
+	"streamBoard":      (*borderWorld).streamBoard,
+	"getHealth":        health,
+	"reconcile":        reconcileActivity,
+	"listDeadLetters":  listDeadLetters,
+	"replayDeadLetter": decideDeadLetter("replay"),
+	"rejectDeadLetter": decideDeadLetter("reject"),
+	"listLimits":       limitMove,
+	"getLimit":         limitMove,
+	"putLimit":         limitMove,
+	"deleteLimit":      limitMove,
+	"revertLimit":      limitMove,
+	"tryLimit":         limitMove,
 }
 
 // served checks the refusal of a call whose caller does not have the role for the operation, or does not see the object
@@ -282,6 +298,41 @@ func (m *borderWorld) listOrders(op apitest.Operation, who borderCaller) *owner 
 	return nil
 }
 
+// ofActivity is the move of a route that shows something of an activity.
+func ofActivity(
+	what string, shows func(m *borderWorld, o *owner, a *modelActivity, v borderView),
+) func(m *borderWorld, op apitest.Operation, who borderCaller) *owner {
+	return func(m *borderWorld, op apitest.Operation, who borderCaller) *owner {
+		o, a := m.anyActivity()
+		got := m.send(who, op.Method, "/v1/merchant/activities/"+a.id+"/"+what+map[bool]string{true: "?limit=100"}[what != "board"], "")
+		if m.served(got, op, who, o) {
+			shows(m, o, a, m.ok(got, 200))
+		}
+		return nil
+	}
+}
+
+func (m *borderWorld) streamBoard(op apitest.Operation, who borderCaller) *owner {
+	o, a := m.anyActivity()
+	got := m.send(who, op.Method, "/v1/merchant/activities/"+a.id+"/board/events", "")
+	if m.served(got, op, who, o) {
+		require.Equal(m.r, 200, got.status, "%s", got.body)
+		require.Contains(m.r, string(got.body), `event: board`)
+		require.Contains(m.r, string(got.body), `"activity_id":"`+a.id+`"`)
+	}
+	return nil
+}
+
+func health(m *borderWorld, op apitest.Operation, who borderCaller) *owner {
+	got := m.send(who, op.Method, "/v1/merchant/health", "")
+	if !who.operator {
+		m.refused(got, "forbidden")
+		return nil
+	}
+	require.Equal(m.r, 200, got.status, "%s", got.body)
+	return nil
+}
+
 func reconcileActivity(m *borderWorld, op apitest.Operation, who borderCaller) *owner {
 	o, a := m.anyActivity()
 	got := m.send(who, op.Method, "/v1/merchant/activities/"+a.id+"/reconciliations", "")
@@ -292,6 +343,7 @@ func reconcileActivity(m *borderWorld, op apitest.Operation, who borderCaller) *
 	if a.state != "draft" {
 		m.recorded(who, o, "activity", a.id, "activity.reconcile")
 	}
+	a.reconciled++
 	return o
 }
 

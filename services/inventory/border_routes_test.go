@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/stretchr/testify/require"
@@ -38,31 +39,37 @@ const newSKUs = `"skus":[{"name":"a","list_price":1,"currency":"EUR"}]`
 
 // borderCases holds a case for each operation. An operation without one fails the tests.
 var borderCases = map[string]borderCase{
-	"createProduct":      {body: `{"name":"Lamp",` + newSKUs + `}`},
-	"listProducts":       {},
-	"getProduct":         {},
-	"patchProduct":       {body: `{"name":"Shade"}`},
-	"createActivity":     {body: activityBody("{sku}", 5)},
-	"listActivities":     {},
-	"getActivity":        {},
-	"patchActivity":      {body: `{"title":"Sale","items":[{"sku_id":"{sku}","price":1,"stock":5}]}`},
-	"publishActivity":    {},
-	"pauseActivity":      {},
-	"resumeActivity":     {},
-	"endActivity":        {},
-	"adjustStock":        {body: `{"sku_id":"{sku}","delta":1,"reason":"r"}`},
-	"getStock":           {},
-	"listActivityOrders": {},
-	"reconcile":          {operators: true},
-	"listDeadLetters":    {operators: true},
-	"replayDeadLetter":   {operators: true},
-	"rejectDeadLetter":   {operators: true},
-	"listLimits":         {operators: true},
-	"getLimit":           {operators: true},
-	"putLimit":           {operators: true, body: `{"limit":1000}`},
-	"deleteLimit":        {operators: true},
-	"revertLimit":        {operators: true},
-	"tryLimit":           {operators: true, body: `{"key":""}`},
+	"createProduct":       {body: `{"name":"Lamp",` + newSKUs + `}`},
+	"listProducts":        {},
+	"getProduct":          {},
+	"patchProduct":        {body: `{"name":"Shade"}`},
+	"createActivity":      {body: activityBody("{sku}", 5)},
+	"listActivities":      {},
+	"getActivity":         {},
+	"patchActivity":       {body: `{"title":"Sale","items":[{"sku_id":"{sku}","price":1,"stock":5}]}`},
+	"publishActivity":     {},
+	"pauseActivity":       {},
+	"resumeActivity":      {},
+	"endActivity":         {},
+	"adjustStock":         {body: `{"sku_id":"{sku}","delta":1,"reason":"r"}`},
+	"getStock":            {},
+	"listActivityOrders":  {},
+	"listChanges":         {},
+	"listAdjustments":     {},
+	"getBoard":            {},
+	"streamBoard":         {},
+	"getHealth":           {operators: true},
+	"reconcile":           {operators: true},
+	"listReconciliations": {},
+	"listDeadLetters":     {operators: true},
+	"replayDeadLetter":    {operators: true},
+	"rejectDeadLetter":    {operators: true},
+	"listLimits":          {operators: true},
+	"getLimit":            {operators: true},
+	"putLimit":            {operators: true, body: `{"limit":1000}`},
+	"deleteLimit":         {operators: true},
+	"revertLimit":         {operators: true},
+	"tryLimit":            {operators: true, body: `{"key":""}`},
 }
 
 // onlyDrafts are the operations that need a draft; the others get a published activity.
@@ -77,6 +84,7 @@ func newBorderShop(t *testing.T, db *gorm.DB, change ...func(*Config)) *shop {
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	require.NoError(t, os.WriteFile(rules, []byte("version: 1\nrules:\n  - {name: "+limitName+", limit: 1000}\n"), 0o600))
 	s.withLimits(admission.Settings{Rules: rules})
+	s.svc.board.StreamFor = time.Millisecond
 	return s
 }
 
@@ -237,11 +245,11 @@ func TestACallerWithoutAMerchantOwnsNothing(t *testing.T) {
 		a := w.draft(1, 5)
 		product := core.Product{Name: "Thing", SKUs: []core.SKU{{Name: "a", ListPrice: 1, Currency: "EUR"}}}
 		for _, by := range []core.Caller{operator("op"), {UserID: "clerk"}} {
-			_, err := w.core.CreateProduct(w.ctx, by, product)
+			_, err := w.core.CreateProduct(w.ctx, by, product, nil)
 			require.Equal(t, contract.CodeForbidden, contract.CodeOf(err))
 			_, err = w.core.CreateActivity(w.ctx, by, core.ActivityDraftRequest{Title: "Sale"})
 			require.Equal(t, contract.CodeForbidden, contract.CodeOf(err))
-			list, err := w.core.Activities(w.ctx, by.Scope(), core.Page{Limit: 9})
+			list, err := w.core.Activities(w.ctx, by.Scope(), "", core.Page{Limit: 9})
 			require.NoError(t, err)
 			require.Equal(t, by.Operator, len(list) == 1)
 		}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
@@ -29,7 +30,7 @@ var borderCalls = flag.Int("border.calls", 5000,
 	"least calls of TestMerchantsAreSeparate on MariaDB; SQLite gets a twentieth (-rapid.seed repeats a run)")
 
 const (
-	callsPerWorld = 300 // three of each operation by each of four callers
+	callsPerWorld = 372 // three of each operation by each of four callers
 	leastCalls    = 200 // of each operation: in 5,000 calls by any caller, in 100,000 by callers with the role for it
 	quotaLive     = 2   // live activities of a merchant of a world
 	quotaSKUs     = 8   // SKUs of a merchant of a world; few, so that calls meet the quota
@@ -53,6 +54,7 @@ func TestMerchantsAreSeparate(t *testing.T) {
 		orders := newLookups(t)
 		s := newBorderShop(t, db, func(c *Config) { c.OrderURL = orders.url })
 		s.withQuotas(quotaLive, quotaSKUs)
+		s.svc.board.StreamFor = time.Millisecond
 		b := &border{shop: s, orders: orders, ops: apitest.Operations(t, openAPI), texts: rowTexts(t, db), calls: map[string]map[string]int{}}
 		require.Zero(t, callsPerWorld%(4*len(b.ops)), "each world makes the same number of calls by each caller to each operation")
 		setFlag(t, "rapid.seed", seed)
@@ -136,6 +138,7 @@ type modelActivity struct {
 	id, state, sku string
 	order          string            // the purchase that landed; "" without one
 	keys           map[string]string // Idempotency-Keys that were used, with caller: their bodies
+	reconciled     int               // how often an operator reconciled it
 }
 
 type modelDeadLetter struct {
@@ -258,6 +261,10 @@ func (m *borderWorld) readRows() map[*owner]string {
 	owners := map[string]*owner{} // by kind and id of the object that a row belongs to
 	var products, activities, paths []string
 	for _, o := range m.owners {
+		for _, created := range []string{"products", "activities"} {
+			path := "/v1/merchant/" + created + "#" + o.merchant // as the keys of creations are stored
+			paths, owners["path "+path] = append(paths, path), o
+		}
 		for _, p := range o.products {
 			products = append(products, p.id)
 			owners["product "+p.id] = o
@@ -386,6 +393,7 @@ type borderView struct {
 	MerchantID   string `json:"merchant_id"`
 	OrderSN      string `json:"order_sn"`
 	State        string `json:"state"`
+	What         string `json:"what"`
 	CreatedBy    string `json:"created_by"`
 	Used         int64  `json:"used"`
 	SKUs         []struct {

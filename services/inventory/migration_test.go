@@ -260,6 +260,12 @@ func migrateUnderOldPods(t *testing.T, dsn string, rows int) {
 		require.NoError(t, db.Table(table).Where("merchant_id <> ?", contract.DefaultMerchant).Count(&foreign).Error)
 		require.Zero(t, foreign, table)
 	}
+	var versions []int64
+	require.NoError(t, db.Table("products").Distinct().Pluck("version", &versions).Error)
+	require.Equal(t, []int64{1}, versions)
+	var presented int64
+	require.NoError(t, db.Table("activities").Where("description <> '' OR image_url <> ''").Count(&presented).Error)
+	require.Zero(t, presented)
 	var owned int64
 	require.NoError(t, db.Table("changes").Where("merchant_id <> ''").Count(&owned).Error)
 	require.Zero(t, owned, "the previous release records no owner")

@@ -259,7 +259,7 @@ func (h *history) damage(r *rapid.T) {
 	sku := a.Items[rapid.IntRange(0, 1).Draw(r, "sku")].SKUID
 	// An entry that the ledger has: the loss of any other could not be detected.
 	landed := func() string {
-		rows, err := h.parts.Store.ReservationsOfActivity(ctx, core.AllMerchants(), a.ID, "", core.Page{Limit: 1000})
+		rows, err := h.parts.Store.ReservationsOfActivity(ctx, core.AllMerchants(), a.ID, core.ReservationFilter{}, core.Page{Limit: 1000})
 		require.NoError(r, err)
 		if len(rows) == 0 {
 			r.Skip("nothing has landed")

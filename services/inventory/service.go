@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel/metric"
 	"gorm.io/gorm"
 
 	"flashsale.internal/pkg/admission"
@@ -15,9 +16,11 @@ import (
 	"flashsale.internal/pkg/bus"
 	"flashsale.internal/pkg/lifecycle"
 	"flashsale.internal/pkg/lock"
+	"flashsale.internal/pkg/presence"
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/pkg/telemetry"
+	"flashsale.internal/services/inventory/internal/board"
 	"flashsale.internal/services/inventory/internal/consumer"
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/gate"
@@ -49,6 +52,8 @@ type Service struct {
 	gate       *gate.Gate
 	core       *core.Service
 	reconciler *reconcile.Reconciler
+	board      *board.Board
+	presence   *presence.Announcer
 	recorder   *record.Recorder
 	verifier   *auth.Verifier
 	handler    http.Handler
@@ -110,8 +115,35 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if limits == nil {
 		limits = admission.None(tel)
 	}
-	s.handler = httpapi.NewMerchant(s.core, s.reconciler, tel, verifier, limits, sqldb.IsTransient, deps.Now)
+	s.board = board.New(board.Deps{Gate: s.gate, Ledger: s.core, Now: deps.Now, Log: tel.Log}, board.DefaultConfig())
+	if err := s.observeBoards(); err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	s.presence = presence.Announce(limits.Redis(), "inventory", s.Ready, func(ctx context.Context) (v presence.Vitals) {
+		v.AddBreaker("gate", gates.Breaker())
+		v.AddBreaker("orders", orderService.Breaker())
+		v.AddBreaker("order lookups", orderService.LookupBreaker())
+		v.AddBreaker("limits", limits.Breaker())
+		presence.AddRedis(ctx, &v, deps.Redis)
+		presence.AddDatabase(ctx, &v, deps.DB)
+		return v
+	})
+	s.handler = httpapi.NewMerchant(httpapi.Deps{
+		Core: s.core, Reconciler: s.reconciler, Board: s.board, Presence: s.presence, Tel: tel, Verifier: verifier,
+		Limits: limits, Transient: sqldb.IsTransient, Now: deps.Now,
+	})
 	return s, nil
+}
+
+// observeBoards exports the number of open boards.
+func (s *Service) observeBoards() error {
+	_, err := s.deps.Telemetry.Meter.Int64ObservableGauge("flashsale.inventory.board.streams", metric.WithUnit("{stream}"),
+		metric.WithDescription("Open event streams of boards."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(int64(s.board.Open()))
+			return nil
+		}))
+	return err
 }
 
 // Handler returns the handler of the merchants' API.
@@ -148,6 +180,7 @@ func (s *Service) Components() []lifecycle.Component {
 	}
 	return []lifecycle.Component{
 		s.verifier.Component(log),
+		s.presence.Component(),
 		alone("gate controller", s.cfg.KeepEvery, gates.EnsureGates),
 		alone("order sweep", s.cfg.SweepEvery, sweep.NewOrders(sweeps).Run),
 		alone("overdue sweep", s.cfg.SweepEvery, sweep.NewOverdue(sweeps).Run),
@@ -160,6 +193,7 @@ func (s *Service) Components() []lifecycle.Component {
 		}),
 		lifecycle.Every("inventory dead letter count", deadLetterCountEvery, log, s.countDeadLetters),
 		{Name: "inventory consumers", Run: s.consume},
+		{Name: "inventory boards", Run: s.board.Run},
 	}
 }
 

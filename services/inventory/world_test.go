@@ -542,7 +542,7 @@ func (w *world) draft(limit int64, stock ...int64) *core.Activity {
 	for i := range stock {
 		p.SKUs = append(p.SKUs, core.SKU{Name: fmt.Sprintf("Thing %d", i+1), ListPrice: 9900, Currency: "EUR"})
 	}
-	made, err := w.core.CreateProduct(w.ctx, seller("m"), p)
+	made, err := w.core.CreateProduct(w.ctx, seller("m"), p, nil)
 	require.NoError(w.t, err)
 	var items []core.ActivityDraftItem
 	for i, n := range stock {
@@ -674,7 +674,7 @@ func (w *world) deadLetters(state string) []core.DeadLetter {
 // sound checks the invariants of the database.
 func (w *world) sound(a *core.Activity) {
 	w.t.Helper()
-	rows, err := w.parts.Store.ReservationsOfActivity(w.ctx, core.AllMerchants(), a.ID, "", core.Page{Limit: 100_000})
+	rows, err := w.parts.Store.ReservationsOfActivity(w.ctx, core.AllMerchants(), a.ID, core.ReservationFilter{}, core.Page{Limit: 100_000})
 	require.NoError(w.t, err)
 	type sums struct{ reserved, sold int64 }
 	shelves, held := map[string]sums{}, map[string]int64{}
@@ -721,7 +721,7 @@ func (w *world) agree(a *core.Activity) {
 		require.NotNil(w.t, k.Gate)
 		require.Zero(w.t, k.Difference, "difference of SKU %s: %+v %+v", k.SKUID, k, *k.Gate)
 	}
-	rows, err := w.parts.Store.ReservationsOfActivity(w.ctx, core.AllMerchants(), a.ID, "", core.Page{Limit: 100_000})
+	rows, err := w.parts.Store.ReservationsOfActivity(w.ctx, core.AllMerchants(), a.ID, core.ReservationFilter{}, core.Page{Limit: 100_000})
 	require.NoError(w.t, err)
 	var sns []string
 	for _, r := range rows {

@@ -16,6 +16,7 @@ import (
 	"flashsale.internal/pkg/idempotency"
 	"flashsale.internal/pkg/lifecycle"
 	"flashsale.internal/pkg/outbox"
+	"flashsale.internal/pkg/presence"
 	"flashsale.internal/pkg/settings"
 	"flashsale.internal/pkg/sqldb"
 	"flashsale.internal/pkg/telemetry"
@@ -49,6 +50,7 @@ type Service struct {
 	relay    *outbox.Relay
 	backlog  *telemetry.Reading // of the outbox
 	verifier *auth.Verifier
+	presence *presence.Announcer
 	public   http.Handler
 	internal http.Handler
 }
@@ -116,6 +118,11 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if limits == nil {
 		limits = admission.None(tel)
 	}
+	s.presence = presence.Announce(limits.Redis(), "order", s.Ready, func(ctx context.Context) (v presence.Vitals) {
+		v.AddBreaker("limits", limits.Breaker())
+		presence.AddDatabase(ctx, &v, deps.DB)
+		return v
+	})
 	s.public = httpapi.NewPublic(s.core, tel, verifier, sandboxProvider, limits, deps.Now)
 	s.internal = httpapi.NewInternal(s.core, tel, cfg.Internal.Secrets)
 	return s, nil
@@ -142,6 +149,7 @@ func (s *Service) Components() []lifecycle.Component {
 	}
 	return []lifecycle.Component{
 		s.verifier.Component(log),
+		s.presence.Component(),
 		{Name: "order outbox", Run: s.relay.Run},
 		lifecycle.Every("order outbox count", 5*time.Second, log, func(ctx context.Context) error {
 			n, _, err := outbox.Backlog(ctx, s.deps.DB)

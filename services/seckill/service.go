@@ -17,6 +17,7 @@ import (
 	"flashsale.internal/pkg/bus"
 	"flashsale.internal/pkg/lifecycle"
 	"flashsale.internal/pkg/ordersn"
+	"flashsale.internal/pkg/presence"
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/seckill/internal/core"
@@ -47,6 +48,7 @@ type Service struct {
 	lease    ordersn.Lease
 	ownLease *ordersn.RedisLease // nil if Deps.Lease is set
 	verifier *auth.Verifier
+	presence *presence.Announcer
 	handler  http.Handler
 }
 
@@ -80,6 +82,12 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err := s.newLoops(cfg, gates); err != nil {
 		return nil, err
 	}
+	s.presence = presence.Announce(deps.Limits.Redis(), "seckill", s.Ready, func(ctx context.Context) (v presence.Vitals) {
+		v.AddBreaker("gate", gates.Breaker())
+		v.AddBreaker("limits", deps.Limits.Breaker())
+		presence.AddRedis(ctx, &v, deps.Redis)
+		return v
+	})
 	if s.handler, err = s.newHandler(cfg); err != nil {
 		return nil, err
 	}
@@ -171,6 +179,7 @@ func (s *Service) Components() []lifecycle.Component {
 	}
 	return append(all,
 		s.verifier.Component(s.deps.Telemetry.Log),
+		s.presence.Component(),
 		lifecycle.Component{Name: "journal relay", Run: s.relay.Run},
 		lifecycle.Component{Name: "sale cache", Run: s.sales.Run},
 		lifecycle.AtEnd("gate calls", func(ctx context.Context) error {

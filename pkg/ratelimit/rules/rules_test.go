@@ -494,6 +494,33 @@ func TestRulesInRedis(t *testing.T) {
 	}
 }
 
+// A change for another version than the present one is refused.
+func TestPutRuleAt(t *testing.T) {
+	m := miniredis.RunT(t)
+	rdb := redis.NewClient(&redis.Options{Addr: m.Addr()})
+	defer rdb.Close()
+	s := NewStore(rdb, "")
+	s.timeout = patience
+	v, err := s.PutRuleAt(t.Context(), Rule{Name: "a", Limit: 1}, 0)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, v)
+	_, err = s.PutRule(t.Context(), Rule{Name: "b", Limit: 2})
+	require.NoError(t, err)
+	for _, stale := range []int64{0, 1, 3} {
+		_, err = s.PutRuleAt(t.Context(), Rule{Name: "a", Limit: 3}, stale)
+		require.ErrorIs(t, err, ErrConflict, "%d", stale)
+	}
+	_, err = s.PutRuleAt(t.Context(), Rule{Name: "a", Limit: -1}, 2)
+	require.ErrorContains(t, err, "rules: a")
+	v, err = s.PutRuleAt(t.Context(), Rule{Name: "a", Limit: 4}, 2)
+	require.NoError(t, err)
+	require.EqualValues(t, 3, v)
+	set, _, err := s.Get(t.Context())
+	require.NoError(t, err)
+	require.Len(t, set.Rules, 2)
+	require.EqualValues(t, 4, set.Rules[1].Limit)
+}
+
 // TestRulesInRedisWithoutMessages: polling finds changes whose message was lost.
 func TestRulesInRedisWithoutMessages(t *testing.T) {
 	m := miniredis.RunT(t)

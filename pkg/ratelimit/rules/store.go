@@ -121,6 +121,23 @@ func (s *Store) PutRule(ctx context.Context, r Rule) (int64, error) {
 	})
 }
 
+// PutRuleAt is PutRule if the rules have this version. It returns ErrConflict if they have another one.
+func (s *Store) PutRuleAt(ctx context.Context, r Rule, version int64) (int64, error) {
+	if err := r.Validate(); err != nil {
+		return 0, fmt.Errorf("rules: %s: %w", r.Name, err)
+	}
+	set, now, err := s.Get(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if now != version {
+		return 0, ErrConflict
+	}
+	set.drop(r.Name)
+	set.Rules = append(set.Rules, r)
+	return s.Put(ctx, set, version)
+}
+
 // DeleteRule removes a rule from force, including one of the file.
 func (s *Store) DeleteRule(ctx context.Context, name string) (int64, error) {
 	return s.change(ctx, func(set *Set) {

@@ -42,13 +42,37 @@ func (e ActivityState) Valid() bool {
 
 // Defines values for AdjustmentState.
 const (
-	Applied AdjustmentState = "applied"
+	AdjustmentStateApplied AdjustmentState = "applied"
+	AdjustmentStatePending AdjustmentState = "pending"
+	AdjustmentStateRefused AdjustmentState = "refused"
 )
 
 // Valid indicates whether the value is a known member of the AdjustmentState enum.
 func (e AdjustmentState) Valid() bool {
 	switch e {
-	case Applied:
+	case AdjustmentStateApplied:
+		return true
+	case AdjustmentStatePending:
+		return true
+	case AdjustmentStateRefused:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ChangeRole.
+const (
+	Merchant ChangeRole = "merchant"
+	Operator ChangeRole = "operator"
+)
+
+// Valid indicates whether the value is a known member of the ChangeRole enum.
+func (e ChangeRole) Valid() bool {
+	switch e {
+	case Merchant:
+		return true
+	case Operator:
 		return true
 	default:
 		return false
@@ -70,6 +94,45 @@ func (e DeadLetterState) Valid() bool {
 	case DeadLetterStateRejected:
 		return true
 	case DeadLetterStateReplayed:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for HealthSource.
+const (
+	HealthSourceRedis HealthSource = "redis"
+	HealthSourceSelf  HealthSource = "self"
+)
+
+// Valid indicates whether the value is a known member of the HealthSource enum.
+func (e HealthSource) Valid() bool {
+	switch e {
+	case HealthSourceRedis:
+		return true
+	case HealthSourceSelf:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for HealthItemBreakersState.
+const (
+	HealthItemBreakersStateClosed   HealthItemBreakersState = "closed"
+	HealthItemBreakersStateHalfOpen HealthItemBreakersState = "half-open"
+	HealthItemBreakersStateOpen     HealthItemBreakersState = "open"
+)
+
+// Valid indicates whether the value is a known member of the HealthItemBreakersState enum.
+func (e HealthItemBreakersState) Valid() bool {
+	switch e {
+	case HealthItemBreakersStateClosed:
+		return true
+	case HealthItemBreakersStateHalfOpen:
+		return true
+	case HealthItemBreakersStateOpen:
 		return true
 	default:
 		return false
@@ -241,6 +304,60 @@ func (e LimitStateSource) Valid() bool {
 	}
 }
 
+// Defines values for ListActivityOrdersParamsState.
+const (
+	ListActivityOrdersParamsStateClosed   ListActivityOrdersParamsState = "closed"
+	ListActivityOrdersParamsStatePaid     ListActivityOrdersParamsState = "paid"
+	ListActivityOrdersParamsStatePending  ListActivityOrdersParamsState = "pending"
+	ListActivityOrdersParamsStateRefunded ListActivityOrdersParamsState = "refunded"
+	ListActivityOrdersParamsStateRejected ListActivityOrdersParamsState = "rejected"
+	ListActivityOrdersParamsStateReleased ListActivityOrdersParamsState = "released"
+	ListActivityOrdersParamsStateReserved ListActivityOrdersParamsState = "reserved"
+	ListActivityOrdersParamsStateSold     ListActivityOrdersParamsState = "sold"
+)
+
+// Valid indicates whether the value is a known member of the ListActivityOrdersParamsState enum.
+func (e ListActivityOrdersParamsState) Valid() bool {
+	switch e {
+	case ListActivityOrdersParamsStateClosed:
+		return true
+	case ListActivityOrdersParamsStatePaid:
+		return true
+	case ListActivityOrdersParamsStatePending:
+		return true
+	case ListActivityOrdersParamsStateRefunded:
+		return true
+	case ListActivityOrdersParamsStateRejected:
+		return true
+	case ListActivityOrdersParamsStateReleased:
+		return true
+	case ListActivityOrdersParamsStateReserved:
+		return true
+	case ListActivityOrdersParamsStateSold:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListActivityOrdersParamsFormat.
+const (
+	Csv  ListActivityOrdersParamsFormat = "csv"
+	Json ListActivityOrdersParamsFormat = "json"
+)
+
+// Valid indicates whether the value is a known member of the ListActivityOrdersParamsFormat enum.
+func (e ListActivityOrdersParamsFormat) Valid() bool {
+	switch e {
+	case Csv:
+		return true
+	case Json:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListDeadLettersParamsState.
 const (
 	ListDeadLettersParamsStateAll      ListDeadLettersParamsState = "all"
@@ -265,15 +382,17 @@ func (e ListDeadLettersParamsState) Valid() bool {
 	}
 }
 
-// Activity Example: {"activity_id":"1","created_at":"2026-11-21T09:00:00Z","currency":"EUR","ends_at":"2026-11-21T12:00:00Z","items":[{"name":"black","price":49900,"sku_id":"1","stock":100}],"merchant_id":"default","pay_within_s":900,"per_user_limit":1,"starts_at":"2026-11-21T10:00:00Z","state":"draft","title":"Autumn sale","updated_at":"2026-11-21T09:00:00Z","version":1}
+// Activity Example: {"activity_id":"1","created_at":"2026-11-21T09:00:00Z","currency":"EUR","description":"","ends_at":"2026-11-21T12:00:00Z","image_url":"","items":[{"name":"black","price":49900,"sku_id":"1","stock":100}],"merchant_id":"default","pay_within_s":900,"per_user_limit":1,"starts_at":"2026-11-21T10:00:00Z","state":"draft","title":"Autumn sale","updated_at":"2026-11-21T09:00:00Z","version":1}
 type Activity struct {
-	ActivityId string    `json:"activity_id"`
-	CreatedAt  time.Time `json:"created_at"`
-	Currency   string    `json:"currency"`
+	ActivityId  string    `json:"activity_id"`
+	CreatedAt   time.Time `json:"created_at"`
+	Currency    string    `json:"currency"`
+	Description string    `json:"description"`
 
 	// EndedAt the time at which it was ended before ends_at
 	EndedAt      *time.Time     `json:"ended_at,omitempty"`
 	EndsAt       time.Time      `json:"ends_at"`
+	ImageUrl     string         `json:"image_url"`
 	Items        []ActivityItem `json:"items"`
 	MerchantId   string         `json:"merchant_id"`
 	PayWithinS   int64          `json:"pay_within_s"`
@@ -282,11 +401,10 @@ type Activity struct {
 	State        ActivityState  `json:"state"`
 	Title        string         `json:"title"`
 	UpdatedAt    time.Time      `json:"updated_at"`
-	Version      int64          `json:"version"`
-}
 
-// ActivityState defines model for Activity.State.
-type ActivityState string
+	// Version rises with every change
+	Version int64 `json:"version"`
+}
 
 // ActivityItem defines model for ActivityItem.
 type ActivityItem struct {
@@ -306,7 +424,12 @@ type ActivityList struct {
 
 // ActivityPatch defines model for ActivityPatch.
 type ActivityPatch struct {
-	EndsAt       *time.Time         `json:"ends_at,omitempty"`
+	// Description shown to buyers
+	Description *string    `json:"description,omitempty"`
+	EndsAt      *time.Time `json:"ends_at,omitempty"`
+
+	// ImageUrl an http or https URL, or a path of this site
+	ImageUrl     *string            `json:"image_url,omitempty"`
 	Items        *[]NewActivityItem `json:"items,omitempty"`
 	PayWithinS   *int64             `json:"pay_within_s,omitempty"`
 	PerUserLimit *int64             `json:"per_user_limit,omitempty"`
@@ -314,20 +437,150 @@ type ActivityPatch struct {
 	Title        *string            `json:"title,omitempty"`
 }
 
+// ActivityState defines model for ActivityState.
+type ActivityState string
+
 // Adjustment Example: {"activity_id":"1","adjustment_id":"1","created_at":"2026-11-21T10:05:00Z","created_by":"7","delta":20,"reason":"more came in","sku_id":"1","state":"applied"}
 type Adjustment struct {
-	ActivityId   string          `json:"activity_id"`
-	AdjustmentId string          `json:"adjustment_id"`
-	CreatedAt    time.Time       `json:"created_at"`
-	CreatedBy    string          `json:"created_by"`
-	Delta        int64           `json:"delta"`
-	Reason       string          `json:"reason"`
-	SkuId        string          `json:"sku_id"`
-	State        AdjustmentState `json:"state"`
+	ActivityId   string    `json:"activity_id"`
+	AdjustmentId string    `json:"adjustment_id"`
+	CreatedAt    time.Time `json:"created_at"`
+	CreatedBy    string    `json:"created_by"`
+	Delta        int64     `json:"delta"`
+	Reason       string    `json:"reason"`
+	SkuId        string    `json:"sku_id"`
+
+	// State pending until database and gate have it
+	State AdjustmentState `json:"state"`
 }
 
-// AdjustmentState defines model for Adjustment.State.
+// AdjustmentState pending until database and gate have it
 type AdjustmentState string
+
+// AdjustmentList defines model for AdjustmentList.
+type AdjustmentList struct {
+	Items      []Adjustment `json:"items"`
+	NextCursor *string      `json:"next_cursor,omitempty"`
+}
+
+// Board Example: {"activity_id":"1","as_of":"2026-11-21T10:05:00Z","currency":"EUR","ends_at":"2026-11-21T12:00:00Z","orders":{"closed":4,"paid":10,"pending":50,"rejected":0},"points":[{"accepted":2,"at":"2026-11-21T10:04:57Z","held":52,"left":38,"paths":3,"refused":{"sold_out":1},"sold":10}],"starts_at":"2026-11-21T10:00:00Z","state":"open","stock":{"as_of":"2026-11-21T10:05:00Z","skus":[]},"title":"Autumn sale","totals":{"accepted":67,"paths":90,"refused":{"sold_out":12}},"units":{"held":53,"left":37,"sold":10,"total":100}}
+type Board struct {
+	ActivityId string    `json:"activity_id"`
+	AsOf       time.Time `json:"as_of"`
+	Currency   string    `json:"currency"`
+	EndsAt     time.Time `json:"ends_at"`
+
+	// Orders Purchases in the ledger. They may be some seconds old, in a large sale.
+	Orders BoardOrders `json:"orders"`
+
+	// Points at most 900, oldest first; seconds without requests and the last 3 s are left out
+	Points   []BoardPoint  `json:"points"`
+	StartsAt time.Time     `json:"starts_at"`
+	State    ActivityState `json:"state"`
+
+	// Stock held counts queued and created units; journal and in_flight count those of them that are not yet in the ledger.
+	// difference is mysql.available - gate.left - journal - in_flight; 0 means that database and gate agree.
+	//
+	//
+	// Example: {"as_of":"2026-11-21T10:05:00Z","skus":[{"difference":0,"gate":{"held":53,"left":37},"in_flight":1,"journal":2,"mysql":{"available":40,"reserved":50,"sold":10},"sku_id":"1","total":100}]}
+	Stock StockView `json:"stock"`
+	Title string    `json:"title"`
+
+	// Totals Buyers' requests, over all processes.
+	Totals BoardRequests `json:"totals"`
+
+	// Units Units over all SKUs, as the gate counts them; as the database does, if the sale has no gate (a draft, or long ended).
+	Units BoardUnits `json:"units"`
+}
+
+// BoardOrders Purchases in the ledger. They may be some seconds old, in a large sale.
+type BoardOrders struct {
+	// Closed released
+	Closed int64 `json:"closed"`
+
+	// Paid sold
+	Paid int64 `json:"paid"`
+
+	// Pending reserved
+	Pending int64 `json:"pending"`
+
+	// Rejected the gate accepted them and the database did not
+	Rejected int64 `json:"rejected"`
+}
+
+// BoardPoint One second with requests. left, held and sold are absent if no board was open in that second.
+type BoardPoint struct {
+	Accepted int64     `json:"accepted"`
+	At       time.Time `json:"at"`
+	Held     *int64    `json:"held,omitempty"`
+	Left     *int64    `json:"left,omitempty"`
+	Paths    int64     `json:"paths"`
+
+	// Refused by code
+	Refused map[string]int64 `json:"refused"`
+	Sold    *int64           `json:"sold,omitempty"`
+}
+
+// BoardRequests Buyers' requests, over all processes.
+type BoardRequests struct {
+	// Accepted purchases
+	Accepted int64 `json:"accepted"`
+	Paths    int64 `json:"paths"`
+
+	// Refused by code
+	Refused map[string]int64 `json:"refused"`
+}
+
+// BoardUnits Units over all SKUs, as the gate counts them; as the database does, if the sale has no gate (a draft, or long ended).
+type BoardUnits struct {
+	// Held of queued and created purchases
+	Held  int64 `json:"held"`
+	Left  int64 `json:"left"`
+	Sold  int64 `json:"sold"`
+	Total int64 `json:"total"`
+}
+
+// BoardUpdate defines model for BoardUpdate.
+type BoardUpdate struct {
+	AsOf time.Time `json:"as_of"`
+
+	// Orders Purchases in the ledger. They may be some seconds old, in a large sale.
+	Orders BoardOrders `json:"orders"`
+
+	// Point null if no second with requests is new
+	Point *BoardPoint   `json:"point"`
+	State ActivityState `json:"state"`
+
+	// Totals Buyers' requests, over all processes.
+	Totals BoardRequests `json:"totals"`
+
+	// Units Units over all SKUs, as the gate counts them; as the database does, if the sale has no gate (a draft, or long ended).
+	Units BoardUnits `json:"units"`
+}
+
+// Change Example: {"actor":"7","at":"2026-11-21T10:05:00Z","change_id":"7","details":{"title":"Autumn sale"},"role":"merchant","what":"activity.patch"}
+type Change struct {
+	// Actor user id
+	Actor    string    `json:"actor"`
+	At       time.Time `json:"at"`
+	ChangeId string    `json:"change_id"`
+
+	// Details new values by field, or what the change is about
+	Details *map[string]interface{} `json:"details,omitempty"`
+	Role    ChangeRole              `json:"role"`
+
+	// What such as activity.create, activity.patch, activity.publish, activity.pause, activity.resume, activity.end, activity.reconcile, stock.adjust
+	What string `json:"what"`
+}
+
+// ChangeRole defines model for Change.Role.
+type ChangeRole string
+
+// ChangeList defines model for ChangeList.
+type ChangeList struct {
+	Items      []Change `json:"items"`
+	NextCursor *string  `json:"next_cursor,omitempty"`
+}
 
 // Contact How to reach the buyer. Operators get the first character of the name, the last four digits of the phone
 // number, and no address. null in a list also if the contact cannot be decrypted.
@@ -369,6 +622,51 @@ type DeadLetterList struct {
 	NextCursor *string      `json:"next_cursor,omitempty"`
 }
 
+// Health Example: {"items":[{"at":"2026-11-21T10:05:00Z","breakers":[{"name":"gate","state":"closed"}],"clock_offset_ms":{"database":1,"redis":0},"component":"inventory","instance":"inventory-0-1f2e3d4c","pools":[{"in_use":1,"max":16,"name":"database"}],"ready":true,"reasons":[],"started_at":"2026-11-21T09:00:00Z","version":"v1.0.0"}],"source":"redis"}
+type Health struct {
+	Items []HealthItem `json:"items"`
+
+	// Source self: the Redis of the limits does not respond, and items has only the process that responds
+	Source HealthSource `json:"source"`
+}
+
+// HealthSource self: the Redis of the limits does not respond, and items has only the process that responds
+type HealthSource string
+
+// HealthItem defines model for HealthItem.
+type HealthItem struct {
+	At       time.Time `json:"at"`
+	Breakers []struct {
+		Name  string                  `json:"name"`
+		State HealthItemBreakersState `json:"state"`
+	} `json:"breakers"`
+
+	// ClockOffsetMs how far its clock is ahead of those of redis and database; one that does not respond is left out
+	ClockOffsetMs map[string]int64 `json:"clock_offset_ms"`
+
+	// Component seckill, order or inventory
+	Component string `json:"component"`
+
+	// Instance host name and a part that is new at each start
+	Instance string `json:"instance"`
+	Pools    []struct {
+		InUse int `json:"in_use"`
+
+		// Max 0 if there is no bound
+		Max  int    `json:"max"`
+		Name string `json:"name"`
+	} `json:"pools"`
+	Ready bool `json:"ready"`
+
+	// Reasons why it is not ready
+	Reasons   []string  `json:"reasons"`
+	StartedAt time.Time `json:"started_at"`
+	Version   string    `json:"version"`
+}
+
+// HealthItemBreakersState defines model for HealthItem.Breakers.State.
+type HealthItemBreakersState string
+
 // Holding Example: {"amount":9900,"changed_at":"2026-11-21T10:00:01.3Z","contact":{"address_lines":["1 Renmin Road","Shanghai 200001"],"name":"Li Lei","phone":"+8613812345678"},"currency":"EUR","expires_at":"2026-11-21T10:15:01.28Z","lines":[{"qty":1,"sku_id":"1"}],"order_created_at":"2026-11-21T10:00:01.28Z","order_sn":"244837465837465837","order_state":"pending","reserved_at":"2026-11-21T10:00:01.25Z","state":"reserved","user_id":"42"}
 type Holding struct {
 	// Amount Minor units
@@ -397,10 +695,20 @@ type HoldingOrderState string
 // HoldingState defines model for Holding.State.
 type HoldingState string
 
+// HoldingCounts Reservations of the activity by state, without filters. They may be some seconds old, in a large sale.
+type HoldingCounts struct {
+	Rejected int64 `json:"rejected"`
+	Released int64 `json:"released"`
+	Reserved int64 `json:"reserved"`
+	Sold     int64 `json:"sold"`
+}
+
 // HoldingList defines model for HoldingList.
 type HoldingList struct {
-	Items      []Holding `json:"items"`
-	NextCursor *string   `json:"next_cursor,omitempty"`
+	// Counts Reservations of the activity by state, without filters. They may be some seconds old, in a large sale.
+	Counts     HoldingCounts `json:"counts"`
+	Items      []Holding     `json:"items"`
+	NextCursor *string       `json:"next_cursor,omitempty"`
 }
 
 // LimitChange defines model for LimitChange.
@@ -523,7 +831,12 @@ type Line struct {
 
 // NewActivity Example: {"ends_at":"2026-11-21T12:00:00Z","items":[{"price":49900,"sku_id":"1","stock":100}],"pay_within_s":900,"per_user_limit":1,"starts_at":"2026-11-21T10:00:00Z","title":"Autumn sale"}
 type NewActivity struct {
-	EndsAt       time.Time         `json:"ends_at"`
+	// Description shown to buyers
+	Description *string   `json:"description,omitempty"`
+	EndsAt      time.Time `json:"ends_at"`
+
+	// ImageUrl an http or https URL, or a path of this site
+	ImageUrl     *string           `json:"image_url,omitempty"`
 	Items        []NewActivityItem `json:"items"`
 	PayWithinS   *int64            `json:"pay_within_s,omitempty"`
 	PerUserLimit *int64            `json:"per_user_limit,omitempty"`
@@ -563,6 +876,17 @@ type NewSKU struct {
 	Name      string `json:"name"`
 }
 
+// PastReconciliation defines model for PastReconciliation.
+type PastReconciliation struct {
+	// Actor user id of an operator; reconciler for the timer
+	Actor      string    `json:"actor"`
+	ComparedAt time.Time `json:"compared_at"`
+
+	// Left mismatches that were not repaired
+	Left    int      `json:"left"`
+	Repairs []Repair `json:"repairs"`
+}
+
 // Problem defines model for Problem.
 type Problem struct {
 	Code   string  `json:"code"`
@@ -581,9 +905,12 @@ type Problem struct {
 
 	// Used of quota_exceeded: how many the merchant has
 	Used *int64 `json:"used,omitempty"`
+
+	// Version of state_conflict with 412: the present version
+	Version *int64 `json:"version,omitempty"`
 }
 
-// Product Example: {"created_at":"2026-11-21T09:00:00Z","description":"","image_url":"","merchant_id":"default","name":"Phone","product_id":"1","skus":[{"currency":"EUR","list_price":99900,"name":"black","sku_id":"1"}],"updated_at":"2026-11-21T09:00:00Z"}
+// Product Example: {"created_at":"2026-11-21T09:00:00Z","description":"","image_url":"","merchant_id":"default","name":"Phone","product_id":"1","skus":[{"currency":"EUR","list_price":99900,"name":"black","sku_id":"1"}],"updated_at":"2026-11-21T09:00:00Z","version":1}
 type Product struct {
 	CreatedAt   time.Time `json:"created_at"`
 	Description string    `json:"description"`
@@ -593,6 +920,9 @@ type Product struct {
 	ProductId   string    `json:"product_id"`
 	Skus        []SKU     `json:"skus"`
 	UpdatedAt   time.Time `json:"updated_at"`
+
+	// Version rises with every change
+	Version int64 `json:"version"`
 }
 
 // ProductList defines model for ProductList.
@@ -615,6 +945,12 @@ type Reconciliation struct {
 	Differences []Repair  `json:"differences"`
 	LookedAt    time.Time `json:"looked_at"`
 	Repairs     []Repair  `json:"repairs"`
+}
+
+// ReconciliationList defines model for ReconciliationList.
+type ReconciliationList struct {
+	Items      []PastReconciliation `json:"items"`
+	NextCursor *string              `json:"next_cursor,omitempty"`
 }
 
 // Repair defines model for Repair.
@@ -694,6 +1030,9 @@ type DeadLetterID = string
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
 
+// IfMatch defines model for IfMatch.
+type IfMatch = string
+
 // Limit defines model for Limit.
 type Limit = int
 
@@ -702,6 +1041,9 @@ type LimitName = string
 
 // MerchantID defines model for MerchantID.
 type MerchantID = string
+
+// OptionalIdempotencyKey defines model for OptionalIdempotencyKey.
+type OptionalIdempotencyKey = string
 
 // ProductID defines model for ProductID.
 type ProductID = string
@@ -724,6 +1066,9 @@ type NotFound = Problem
 // RateLimited defines model for RateLimited.
 type RateLimited = Problem
 
+// Stale defines model for Stale.
+type Stale = Problem
+
 // Unauthenticated defines model for Unauthenticated.
 type Unauthenticated = Problem
 
@@ -739,14 +1084,60 @@ type ListActivitiesParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
 	// MerchantId only objects of this merchant; 400 if it is malformed, 403 if a merchant names another merchant than their own
-	MerchantId *MerchantID `form:"merchant_id,omitempty" json:"merchant_id,omitempty"`
+	MerchantId *MerchantID    `form:"merchant_id,omitempty" json:"merchant_id,omitempty"`
+	State      *ActivityState `form:"state,omitempty" json:"state,omitempty"`
+}
+
+// CreateActivityParams defines parameters for CreateActivity.
+type CreateActivityParams struct {
+	// IdempotencyKey The same key with the same body returns the object of the first call for 24 h, as it is then. The key of a refused call is not kept.
+	IdempotencyKey *OptionalIdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// PatchActivityParams defines parameters for PatchActivity.
+type PatchActivityParams struct {
+	// IfMatch A version in quotes, as in ETag. The change is refused with 412 if the version is another one. Without it, or with
+	// *, the change is made.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+}
+
+// ListAdjustmentsParams defines parameters for ListAdjustments.
+type ListAdjustmentsParams struct {
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListChangesParams defines parameters for ListChanges.
+type ListChangesParams struct {
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListActivityOrdersParams defines parameters for ListActivityOrders.
 type ListActivityOrdersParams struct {
+	Limit   *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor  *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+	UserId  *string `form:"user_id,omitempty" json:"user_id,omitempty"`
+	OrderSn *string `form:"order_sn,omitempty" json:"order_sn,omitempty"`
+
+	// State State of the reservation, or of its order as far as the ledger knows it: pending (reserved, with an order), paid
+	// (sold), closed or refunded (released, by its reason)
+	State *ListActivityOrdersParamsState `form:"state,omitempty" json:"state,omitempty"`
+
+	// Format csv is the same as Accept text/csv; it comes before Accept
+	Format *ListActivityOrdersParamsFormat `form:"format,omitempty" json:"format,omitempty"`
+}
+
+// ListActivityOrdersParamsState defines parameters for ListActivityOrders.
+type ListActivityOrdersParamsState string
+
+// ListActivityOrdersParamsFormat defines parameters for ListActivityOrders.
+type ListActivityOrdersParamsFormat string
+
+// ListReconciliationsParams defines parameters for ListReconciliations.
+type ListReconciliationsParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
-	UserId *string `form:"user_id,omitempty" json:"user_id,omitempty"`
 }
 
 // AdjustStockParams defines parameters for AdjustStock.
@@ -776,6 +1167,13 @@ type ListLimitsParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// PutLimitParams defines parameters for PutLimit.
+type PutLimitParams struct {
+	// IfMatch A version in quotes, as in ETag. The change is refused with 412 if the version is another one. Without it, or with
+	// *, the change is made.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+}
+
 // ListProductsParams defines parameters for ListProducts.
 type ListProductsParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
@@ -783,6 +1181,19 @@ type ListProductsParams struct {
 
 	// MerchantId only objects of this merchant; 400 if it is malformed, 403 if a merchant names another merchant than their own
 	MerchantId *MerchantID `form:"merchant_id,omitempty" json:"merchant_id,omitempty"`
+}
+
+// CreateProductParams defines parameters for CreateProduct.
+type CreateProductParams struct {
+	// IdempotencyKey The same key with the same body returns the object of the first call for 24 h, as it is then. The key of a refused call is not kept.
+	IdempotencyKey *OptionalIdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// PatchProductParams defines parameters for PatchProduct.
+type PatchProductParams struct {
+	// IfMatch A version in quotes, as in ETag. The change is refused with 412 if the version is another one. Without it, or with
+	// *, the change is made.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 
 // CreateActivityJSONRequestBody defines body for CreateActivity for application/json ContentType.
@@ -813,13 +1224,25 @@ type ServerInterface interface {
 	ListActivities(w http.ResponseWriter, r *http.Request, params ListActivitiesParams)
 	// CreateActivity Create a sale as a draft
 	// (POST /v1/merchant/activities)
-	CreateActivity(w http.ResponseWriter, r *http.Request)
+	CreateActivity(w http.ResponseWriter, r *http.Request, params CreateActivityParams)
 
 	// (GET /v1/merchant/activities/{activity_id})
 	GetActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID)
-	// PatchActivity Change a draft; of a published sale only the title and ends_at, to a later time
+	// PatchActivity Change a draft; of a published sale only title, description, image_url, and ends_at to a later time
 	// (PATCH /v1/merchant/activities/{activity_id})
-	PatchActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID)
+	PatchActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID, params PatchActivityParams)
+	// ListAdjustments Adjustments of the stock, newest first
+	// (GET /v1/merchant/activities/{activity_id}/adjustments)
+	ListAdjustments(w http.ResponseWriter, r *http.Request, activityId ActivityID, params ListAdjustmentsParams)
+	// GetBoard The sale at this moment, and its seconds of the last 15 minutes
+	// (GET /v1/merchant/activities/{activity_id}/board)
+	GetBoard(w http.ResponseWriter, r *http.Request, activityId ActivityID)
+	// StreamBoard The board as server-sent events
+	// (GET /v1/merchant/activities/{activity_id}/board/events)
+	StreamBoard(w http.ResponseWriter, r *http.Request, activityId ActivityID)
+	// ListChanges Changes by merchants and operators, newest first
+	// (GET /v1/merchant/activities/{activity_id}/changes)
+	ListChanges(w http.ResponseWriter, r *http.Request, activityId ActivityID, params ListChangesParams)
 	// EndActivity End the sale before ends_at; existing reservations stay valid; may be repeated
 	// (POST /v1/merchant/activities/{activity_id}/end)
 	EndActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID)
@@ -832,6 +1255,9 @@ type ServerInterface interface {
 	// PublishActivity Fill the gate and open at starts_at; may be repeated
 	// (POST /v1/merchant/activities/{activity_id}/publish)
 	PublishActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID)
+	// ListReconciliations Reconciliations that repaired something or that an operator requested, newest first
+	// (GET /v1/merchant/activities/{activity_id}/reconciliations)
+	ListReconciliations(w http.ResponseWriter, r *http.Request, activityId ActivityID, params ListReconciliationsParams)
 	// Reconcile Compare gate, ledger and allowances and repair mismatches (role operator)
 	// (POST /v1/merchant/activities/{activity_id}/reconciliations)
 	Reconcile(w http.ResponseWriter, r *http.Request, activityId ActivityID)
@@ -853,6 +1279,9 @@ type ServerInterface interface {
 	// ReplayDeadLetter Publish the item again to its topic (role operator); may be repeated
 	// (POST /v1/merchant/dead-letters/{dead_letter_id}/replay)
 	ReplayDeadLetter(w http.ResponseWriter, r *http.Request, deadLetterId DeadLetterID)
+	// GetHealth State of all processes of all services (role operator)
+	// (GET /v1/merchant/health)
+	GetHealth(w http.ResponseWriter, r *http.Request)
 	// ListLimits Limits in force in all services, by name, with their counts over all processes (role operator)
 	// (GET /v1/merchant/limits)
 	ListLimits(w http.ResponseWriter, r *http.Request, params ListLimitsParams)
@@ -864,7 +1293,7 @@ type ServerInterface interface {
 	GetLimit(w http.ResponseWriter, r *http.Request, limitName LimitName)
 	// PutLimit Put a rule in force on all processes within a second; it overrides their files (role operator)
 	// (PUT /v1/merchant/limits/{limit_name})
-	PutLimit(w http.ResponseWriter, r *http.Request, limitName LimitName)
+	PutLimit(w http.ResponseWriter, r *http.Request, limitName LimitName, params PutLimitParams)
 	// RevertLimit Put the rule of the files in force again (role operator)
 	// (POST /v1/merchant/limits/{limit_name}/revert)
 	RevertLimit(w http.ResponseWriter, r *http.Request, limitName LimitName)
@@ -876,13 +1305,13 @@ type ServerInterface interface {
 	ListProducts(w http.ResponseWriter, r *http.Request, params ListProductsParams)
 	// CreateProduct Create a product with its SKUs
 	// (POST /v1/merchant/products)
-	CreateProduct(w http.ResponseWriter, r *http.Request)
+	CreateProduct(w http.ResponseWriter, r *http.Request, params CreateProductParams)
 
 	// (GET /v1/merchant/products/{product_id})
 	GetProduct(w http.ResponseWriter, r *http.Request, productId ProductID)
 	// PatchProduct Change the given fields; SKUs with sku_id are changed, those without are added
 	// (PATCH /v1/merchant/products/{product_id})
-	PatchProduct(w http.ResponseWriter, r *http.Request, productId ProductID)
+	PatchProduct(w http.ResponseWriter, r *http.Request, productId ProductID, params PatchProductParams)
 }
 
 // Unimplemented server implementation that returns http.StatusNotImplemented for each endpoint.
@@ -897,7 +1326,7 @@ func (_ Unimplemented) ListActivities(w http.ResponseWriter, r *http.Request, pa
 
 // CreateActivity Create a sale as a draft
 // (POST /v1/merchant/activities)
-func (_ Unimplemented) CreateActivity(w http.ResponseWriter, r *http.Request) {
+func (_ Unimplemented) CreateActivity(w http.ResponseWriter, r *http.Request, params CreateActivityParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -906,9 +1335,33 @@ func (_ Unimplemented) GetActivity(w http.ResponseWriter, r *http.Request, activ
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// PatchActivity Change a draft; of a published sale only the title and ends_at, to a later time
+// PatchActivity Change a draft; of a published sale only title, description, image_url, and ends_at to a later time
 // (PATCH /v1/merchant/activities/{activity_id})
-func (_ Unimplemented) PatchActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID) {
+func (_ Unimplemented) PatchActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID, params PatchActivityParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ListAdjustments Adjustments of the stock, newest first
+// (GET /v1/merchant/activities/{activity_id}/adjustments)
+func (_ Unimplemented) ListAdjustments(w http.ResponseWriter, r *http.Request, activityId ActivityID, params ListAdjustmentsParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// GetBoard The sale at this moment, and its seconds of the last 15 minutes
+// (GET /v1/merchant/activities/{activity_id}/board)
+func (_ Unimplemented) GetBoard(w http.ResponseWriter, r *http.Request, activityId ActivityID) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// StreamBoard The board as server-sent events
+// (GET /v1/merchant/activities/{activity_id}/board/events)
+func (_ Unimplemented) StreamBoard(w http.ResponseWriter, r *http.Request, activityId ActivityID) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ListChanges Changes by merchants and operators, newest first
+// (GET /v1/merchant/activities/{activity_id}/changes)
+func (_ Unimplemented) ListChanges(w http.ResponseWriter, r *http.Request, activityId ActivityID, params ListChangesParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -933,6 +1386,12 @@ func (_ Unimplemented) PauseActivity(w http.ResponseWriter, r *http.Request, act
 // PublishActivity Fill the gate and open at starts_at; may be repeated
 // (POST /v1/merchant/activities/{activity_id}/publish)
 func (_ Unimplemented) PublishActivity(w http.ResponseWriter, r *http.Request, activityId ActivityID) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ListReconciliations Reconciliations that repaired something or that an operator requested, newest first
+// (GET /v1/merchant/activities/{activity_id}/reconciliations)
+func (_ Unimplemented) ListReconciliations(w http.ResponseWriter, r *http.Request, activityId ActivityID, params ListReconciliationsParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -978,6 +1437,12 @@ func (_ Unimplemented) ReplayDeadLetter(w http.ResponseWriter, r *http.Request, 
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
+// GetHealth State of all processes of all services (role operator)
+// (GET /v1/merchant/health)
+func (_ Unimplemented) GetHealth(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
 // ListLimits Limits in force in all services, by name, with their counts over all processes (role operator)
 // (GET /v1/merchant/limits)
 func (_ Unimplemented) ListLimits(w http.ResponseWriter, r *http.Request, params ListLimitsParams) {
@@ -998,7 +1463,7 @@ func (_ Unimplemented) GetLimit(w http.ResponseWriter, r *http.Request, limitNam
 
 // PutLimit Put a rule in force on all processes within a second; it overrides their files (role operator)
 // (PUT /v1/merchant/limits/{limit_name})
-func (_ Unimplemented) PutLimit(w http.ResponseWriter, r *http.Request, limitName LimitName) {
+func (_ Unimplemented) PutLimit(w http.ResponseWriter, r *http.Request, limitName LimitName, params PutLimitParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -1022,7 +1487,7 @@ func (_ Unimplemented) ListProducts(w http.ResponseWriter, r *http.Request, para
 
 // CreateProduct Create a product with its SKUs
 // (POST /v1/merchant/products)
-func (_ Unimplemented) CreateProduct(w http.ResponseWriter, r *http.Request) {
+func (_ Unimplemented) CreateProduct(w http.ResponseWriter, r *http.Request, params CreateProductParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -1033,7 +1498,7 @@ func (_ Unimplemented) GetProduct(w http.ResponseWriter, r *http.Request, produc
 
 // PatchProduct Change the given fields; SKUs with sku_id are changed, those without are added
 // (PATCH /v1/merchant/products/{product_id})
-func (_ Unimplemented) PatchProduct(w http.ResponseWriter, r *http.Request, productId ProductID) {
+func (_ Unimplemented) PatchProduct(w http.ResponseWriter, r *http.Request, productId ProductID, params PatchProductParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -1094,6 +1559,19 @@ func (siw *ServerInterfaceWrapper) ListActivities(w http.ResponseWriter, r *http
 		return
 	}
 
+	// ------------- Optional query parameter "state" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "state", r.URL.Query(), &params.State, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "state"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "state", Err: err})
+		}
+		return
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListActivities(w, r, params)
 	}))
@@ -1108,8 +1586,35 @@ func (siw *ServerInterfaceWrapper) ListActivities(w http.ResponseWriter, r *http
 // CreateActivity operation middleware
 func (siw *ServerInterfaceWrapper) CreateActivity(w http.ResponseWriter, r *http.Request) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateActivityParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey OptionalIdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.CreateActivity(w, r)
+		siw.Handler.CreateActivity(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1160,8 +1665,194 @@ func (siw *ServerInterfaceWrapper) PatchActivity(w http.ResponseWriter, r *http.
 		return
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PatchActivityParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "If-Match", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "If-Match", Err: err})
+			return
+		}
+
+		params.IfMatch = &IfMatch
+
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.PatchActivity(w, r, activityId)
+		siw.Handler.PatchActivity(w, r, activityId, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListAdjustments operation middleware
+func (siw *ServerInterfaceWrapper) ListAdjustments(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "activity_id" -------------
+	var activityId ActivityID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "activity_id", chi.URLParam(r, "activity_id"), &activityId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "activity_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListAdjustmentsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListAdjustments(w, r, activityId, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetBoard operation middleware
+func (siw *ServerInterfaceWrapper) GetBoard(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "activity_id" -------------
+	var activityId ActivityID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "activity_id", chi.URLParam(r, "activity_id"), &activityId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "activity_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetBoard(w, r, activityId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// StreamBoard operation middleware
+func (siw *ServerInterfaceWrapper) StreamBoard(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "activity_id" -------------
+	var activityId ActivityID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "activity_id", chi.URLParam(r, "activity_id"), &activityId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "activity_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.StreamBoard(w, r, activityId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListChanges operation middleware
+func (siw *ServerInterfaceWrapper) ListChanges(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "activity_id" -------------
+	var activityId ActivityID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "activity_id", chi.URLParam(r, "activity_id"), &activityId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "activity_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListChangesParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListChanges(w, r, activityId, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1254,6 +1945,45 @@ func (siw *ServerInterfaceWrapper) ListActivityOrders(w http.ResponseWriter, r *
 		return
 	}
 
+	// ------------- Optional query parameter "order_sn" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "order_sn", r.URL.Query(), &params.OrderSn, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "order_sn"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "order_sn", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "state" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "state", r.URL.Query(), &params.State, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "state"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "state", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "format" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "format", r.URL.Query(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "format"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "format", Err: err})
+		}
+		return
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListActivityOrders(w, r, activityId, params)
 	}))
@@ -1308,6 +2038,61 @@ func (siw *ServerInterfaceWrapper) PublishActivity(w http.ResponseWriter, r *htt
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.PublishActivity(w, r, activityId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListReconciliations operation middleware
+func (siw *ServerInterfaceWrapper) ListReconciliations(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "activity_id" -------------
+	var activityId ActivityID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "activity_id", chi.URLParam(r, "activity_id"), &activityId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "activity_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListReconciliationsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListReconciliations(w, r, activityId, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1573,6 +2358,20 @@ func (siw *ServerInterfaceWrapper) ReplayDeadLetter(w http.ResponseWriter, r *ht
 	handler.ServeHTTP(w, r)
 }
 
+// GetHealth operation middleware
+func (siw *ServerInterfaceWrapper) GetHealth(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetHealth(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListLimits operation middleware
 func (siw *ServerInterfaceWrapper) ListLimits(w http.ResponseWriter, r *http.Request) {
 
@@ -1686,8 +2485,32 @@ func (siw *ServerInterfaceWrapper) PutLimit(w http.ResponseWriter, r *http.Reque
 		return
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PutLimitParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "If-Match", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "If-Match", Err: err})
+			return
+		}
+
+		params.IfMatch = &IfMatch
+
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.PutLimit(w, r, limitName)
+		siw.Handler.PutLimit(w, r, limitName, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1811,8 +2634,35 @@ func (siw *ServerInterfaceWrapper) ListProducts(w http.ResponseWriter, r *http.R
 // CreateProduct operation middleware
 func (siw *ServerInterfaceWrapper) CreateProduct(w http.ResponseWriter, r *http.Request) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateProductParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey OptionalIdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.CreateProduct(w, r)
+		siw.Handler.CreateProduct(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1863,8 +2713,32 @@ func (siw *ServerInterfaceWrapper) PatchProduct(w http.ResponseWriter, r *http.R
 		return
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PatchProductParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "If-Match", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "If-Match", Err: err})
+			return
+		}
+
+		params.IfMatch = &IfMatch
+
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.PatchProduct(w, r, productId)
+		siw.Handler.PatchProduct(w, r, productId, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2030,10 +2904,28 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 		r.Get(options.BaseURL+"/v1/merchant/activities/{activity_id}/stock", wrapper.GetStock)
 	})
 	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/v1/merchant/activities/{activity_id}/changes", wrapper.ListChanges)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/v1/merchant/activities/{activity_id}/adjustments", wrapper.ListAdjustments)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/v1/merchant/activities/{activity_id}/board", wrapper.GetBoard)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/v1/merchant/activities/{activity_id}/board/events", wrapper.StreamBoard)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/v1/merchant/activities/{activity_id}/reconciliations", wrapper.ListReconciliations)
+	})
+	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/v1/merchant/activities/{activity_id}/reconciliations", wrapper.Reconcile)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/v1/merchant/activities/{activity_id}/orders", wrapper.ListActivityOrders)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/v1/merchant/health", wrapper.GetHealth)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/v1/merchant/dead-letters", wrapper.ListDeadLetters)

@@ -59,6 +59,27 @@ func (e OrderState) Valid() bool {
 	}
 }
 
+// Defines values for PaymentState.
+const (
+	PaymentStateFailed    PaymentState = "failed"
+	PaymentStateStarted   PaymentState = "started"
+	PaymentStateSucceeded PaymentState = "succeeded"
+)
+
+// Valid indicates whether the value is a known member of the PaymentState enum.
+func (e PaymentState) Valid() bool {
+	switch e {
+	case PaymentStateFailed:
+		return true
+	case PaymentStateStarted:
+		return true
+	case PaymentStateSucceeded:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for PaymentEventOutcome.
 const (
 	PaymentEventOutcomeFailed    PaymentEventOutcome = "failed"
@@ -118,13 +139,13 @@ func (e SandboxRequestOutcome) Valid() bool {
 
 // Defines values for StartedPaymentState.
 const (
-	Started StartedPaymentState = "started"
+	StartedPaymentStateStarted StartedPaymentState = "started"
 )
 
 // Valid indicates whether the value is a known member of the StartedPaymentState enum.
 func (e StartedPaymentState) Valid() bool {
 	switch e {
-	case Started:
+	case StartedPaymentStateStarted:
 		return true
 	default:
 		return false
@@ -152,7 +173,7 @@ type Line struct {
 	UnitPrice int64   `json:"unit_price"`
 }
 
-// Order Example: {"activity_id":"1","activity_title":"Kettles","amount":9900,"created_at":"2026-11-21T10:00:01.28Z","currency":"EUR","expires_at":"2026-11-21T10:15:01.28Z","lines":[{"name":"Kettle","qty":1,"sku_id":"1","unit_price":9900}],"order_sn":"244837465837465837","paid_at":"2026-11-21T10:02:00.5Z","refunds":[{"amount":9900,"created_at":"2026-11-21T10:03:00.1Z","currency":"EUR","payment_id":"4984557191785365628","reason":"second","refund_id":"4984557191785365628","refunded_at":"2026-11-21T10:03:01.1Z","state":"refunded"}],"state":"paid","user_id":"42"}
+// Order Example: {"activity_id":"1","activity_title":"Kettles","amount":9900,"contact_given":true,"created_at":"2026-11-21T10:00:01.28Z","currency":"EUR","expires_at":"2026-11-21T10:15:01.28Z","lines":[{"name":"Kettle","qty":1,"sku_id":"1","unit_price":9900}],"order_sn":"244837465837465837","paid_at":"2026-11-21T10:02:00.5Z","payments":[{"amount":9900,"created_at":"2026-11-21T10:01:50.1Z","currency":"EUR","order_sn":"244837465837465837","payment_id":"4984557191785365628","provider":"sandbox","state":"succeeded"}],"refunds":[{"amount":9900,"created_at":"2026-11-21T10:03:00.1Z","currency":"EUR","payment_id":"4984557191785365628","reason":"second","refund_id":"4984557191785365628","refunded_at":"2026-11-21T10:03:01.1Z","state":"refunded"}],"state":"paid","user_id":"42"}
 type Order struct {
 	ActivityId string `json:"activity_id"`
 
@@ -163,17 +184,23 @@ type Order struct {
 	Amount      int64             `json:"amount"`
 	CloseReason *OrderCloseReason `json:"close_reason,omitempty"`
 	ClosedAt    *time.Time        `json:"closed_at,omitempty"`
-	CreatedAt   time.Time         `json:"created_at"`
-	Currency    string            `json:"currency"`
+
+	// ContactGiven Whether a contact is stored
+	ContactGiven bool      `json:"contact_given"`
+	CreatedAt    time.Time `json:"created_at"`
+	Currency     string    `json:"currency"`
 
 	// ExpiresAt Payable before this time
 	ExpiresAt time.Time  `json:"expires_at"`
 	Lines     []Line     `json:"lines"`
 	OrderSn   string     `json:"order_sn"`
 	PaidAt    *time.Time `json:"paid_at,omitempty"`
-	Refunds   *[]Refund  `json:"refunds,omitempty"`
-	State     OrderState `json:"state"`
-	UserId    string     `json:"user_id"`
+
+	// Payments Oldest first
+	Payments []Payment  `json:"payments"`
+	Refunds  *[]Refund  `json:"refunds,omitempty"`
+	State    OrderState `json:"state"`
+	UserId   string     `json:"user_id"`
 }
 
 // OrderCloseReason defines model for Order.CloseReason.
@@ -187,6 +214,21 @@ type OrderList struct {
 
 // OrderState defines model for OrderState.
 type OrderState string
+
+// Payment Example: {"amount":9900,"created_at":"2026-11-21T10:01:50.1Z","currency":"EUR","order_sn":"244837465837465837","payment_id":"4984557191785365628","provider":"sandbox","state":"succeeded"}
+type Payment struct {
+	// Amount Minor units
+	Amount    int64        `json:"amount"`
+	CreatedAt time.Time    `json:"created_at"`
+	Currency  string       `json:"currency"`
+	OrderSn   string       `json:"order_sn"`
+	PaymentId string       `json:"payment_id"`
+	Provider  string       `json:"provider"`
+	State     PaymentState `json:"state"`
+}
+
+// PaymentState defines model for Payment.State.
+type PaymentState string
 
 // PaymentEvent Example: {"amount":9900,"currency":"EUR","event_id":"evt_1","outcome":"succeeded","payment_id":"4984557191785365628"}
 type PaymentEvent struct {
@@ -498,6 +540,9 @@ type ServerInterface interface {
 	// PaymentCallback Receive an event of a payment provider, signed over the raw body
 	// (POST /v1/payments/callbacks/{provider})
 	PaymentCallback(w http.ResponseWriter, r *http.Request, provider string, params PaymentCallbackParams)
+	// GetPayment One of the buyer's own payments
+	// (GET /v1/payments/{payment_id})
+	GetPayment(w http.ResponseWriter, r *http.Request, paymentId string)
 	// PlaySandbox Choose the outcome of one of the buyer's own payments, if PAYMENTS_SANDBOX is true
 	// (POST /v1/payments/{payment_id}/sandbox)
 	PlaySandbox(w http.ResponseWriter, r *http.Request, paymentId string)
@@ -546,6 +591,12 @@ func (_ Unimplemented) StartPayment(w http.ResponseWriter, r *http.Request, orde
 // PaymentCallback Receive an event of a payment provider, signed over the raw body
 // (POST /v1/payments/callbacks/{provider})
 func (_ Unimplemented) PaymentCallback(w http.ResponseWriter, r *http.Request, provider string, params PaymentCallbackParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// GetPayment One of the buyer's own payments
+// (GET /v1/payments/{payment_id})
+func (_ Unimplemented) GetPayment(w http.ResponseWriter, r *http.Request, paymentId string) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -831,6 +882,32 @@ func (siw *ServerInterfaceWrapper) PaymentCallback(w http.ResponseWriter, r *htt
 	handler.ServeHTTP(w, r)
 }
 
+// GetPayment operation middleware
+func (siw *ServerInterfaceWrapper) GetPayment(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "payment_id" -------------
+	var paymentId string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "payment_id", chi.URLParam(r, "payment_id"), &paymentId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "payment_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetPayment(w, r, paymentId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // PlaySandbox operation middleware
 func (siw *ServerInterfaceWrapper) PlaySandbox(w http.ResponseWriter, r *http.Request) {
 
@@ -987,6 +1064,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Put(options.BaseURL+"/v1/orders/{order_sn}/contact", wrapper.PutContact)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/v1/payments/{payment_id}", wrapper.GetPayment)
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/v1/payments/callbacks/{provider}", wrapper.PaymentCallback)

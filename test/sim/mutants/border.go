@@ -49,6 +49,41 @@ var borderMutants = []mutant{
 		hidden: "the route reads the activity first", test: scoped,
 	},
 	{
+		name: "reservations of all are counted", file: storeDir + "reservations.go",
+		old: "ofActivities(s.read(ctx).Model(&reservationRow{}), in).Select(", now: "s.read(ctx).Model(&reservationRow{}).Select(",
+		hidden: "the route reads the activity first", test: scoped,
+	},
+	{
+		name: "changes of all are listed", file: storeDir + "history.go",
+		old: "if merchant, limited := in.Limit(); limited {", now: "if merchant, limited := in.Limit(); limited && merchant == \"\" {",
+		hidden: "the route reads the activity first", test: scoped,
+	},
+	{
+		name: "adjustments of all are listed", file: storeDir + "history.go",
+		old: "q := ofActivities(s.read(ctx), in).Select(", now: "q := s.read(ctx).Select(",
+		hidden: "the route reads the activity first", test: scoped,
+	},
+	{
+		name: "history is listed without the activity", file: httpDir + "history.go",
+		old: "_, err := m.core.Activity(r.Context(), in, activityID)", now: "_, err := m.core.Activity(r.Context(), core.AllMerchants(), activityID)",
+	},
+	{
+		name: "any board is shown", file: "services/inventory/internal/board/board.go",
+		old: "a, err := b.Ledger.Activity(ctx, in, activityID)\n\tif err != nil {\n\t\treturn nil, err",
+		now: "a, err := b.Ledger.Activity(ctx, core.AllMerchants(), activityID)\n\tif err != nil {\n\t\treturn nil, err",
+	},
+	{
+		name: "any board is followed", file: "services/inventory/internal/board/board.go",
+		old: "a, err := b.Ledger.Activity(ctx, in, activityID)\n\tif err != nil {\n\t\treturn nil, nil, err",
+		now: "a, err := b.Ledger.Activity(ctx, core.AllMerchants(), activityID)\n\tif err != nil {\n\t\treturn nil, nil, err",
+	},
+	{
+		name: "a key finds products of another merchant", file: coreDir + "change.go",
+		old: "c.Path += \"#\" + merchantID", now: "_ = merchantID",
+		hidden: "the property test sends no keys with creations",
+		test:   unit{"services/inventory", "^TestIdempotencyKeyOfCreations$/^sqlite$"},
+	},
+	{
 		name: "orders are listed without the activity", file: httpDir + "holdings.go",
 		old: "m.core.Activity(r.Context(), caller(r).Scope(), id)",
 		now: "m.core.Activity(r.Context(), core.AllMerchants(), id)",

@@ -28,22 +28,30 @@ type ActivityDraftItem struct {
 // ActivityDraftRequest is a new activity. Nil fields take their defaults.
 type ActivityDraftRequest struct {
 	Title            string
+	Description      string
+	ImageURL         string
 	StartsAt, EndsAt time.Time
 	PerUserLimit     *int64
 	PayWithinS       *int64
 	Items            []ActivityDraftItem
+	Key              *IdempotencyKey // nil for a call without one
 }
 
 // ActivityPatch changes what is not nil.
 type ActivityPatch struct {
+	IfVersion *int64 // refuses the patch if the activity has another version
+
 	Title            *string
+	Description      *string
+	ImageURL         *string
 	StartsAt, EndsAt *time.Time
 	PerUserLimit     *int64
 	PayWithinS       *int64
 	Items            *[]ActivityDraftItem
 }
 
-// CreateActivity creates a draft. It belongs to the caller's merchant.
+// CreateActivity creates a draft. It belongs to the caller's merchant. If an earlier call of the caller had the same key,
+// CreateActivity returns the activity of that call as it is now.
 func (s *Service) CreateActivity(ctx context.Context, by Caller, r ActivityDraftRequest) (*Activity, error) {
 	owner, err := by.owner()
 	if err != nil {
@@ -51,8 +59,9 @@ func (s *Service) CreateActivity(ctx context.Context, by Caller, r ActivityDraft
 	}
 	now := s.now()
 	a := Activity{
-		MerchantID: owner, State: ActivityDraft, Title: r.Title, StartsAt: ms(r.StartsAt), EndsAt: ms(r.EndsAt),
-		PerUserLimit: 1, PayWithinS: defaultWindow, Version: 1, CreatedAt: now, UpdatedAt: now,
+		MerchantID: owner, State: ActivityDraft, Title: r.Title, Description: r.Description, ImageURL: r.ImageURL,
+		StartsAt: ms(r.StartsAt), EndsAt: ms(r.EndsAt), PerUserLimit: 1, PayWithinS: defaultWindow, Version: 1,
+		CreatedAt: now, UpdatedAt: now,
 	}
 	if r.PerUserLimit != nil {
 		a.PerUserLimit = *r.PerUserLimit
@@ -66,8 +75,10 @@ func (s *Service) CreateActivity(ctx context.Context, by Caller, r ActivityDraft
 	if err := s.setItems(ctx, &a, r.Items); err != nil {
 		return nil, err
 	}
-	c := Change{At: now, Who: by.UserID, Action: "activity.create", Object: "activity", Detail: a.Title}
-	id, err := s.store.CreateActivity(ctx, a, c)
+	c := Change{
+		At: now, Who: by.UserID, Role: by.role(), Action: "activity.create", Object: "activity", Detail: a.Title,
+	}
+	id, err := s.store.CreateActivity(ctx, r.Key.of(owner), a, c)
 	if err != nil {
 		return nil, err
 	}
@@ -83,19 +94,19 @@ func (s *Service) Activity(ctx context.Context, in Scope, id string) (*Activity,
 	return a, err
 }
 
-// Activities lists activities, newest first.
-func (s *Service) Activities(ctx context.Context, in Scope, p Page) ([]Activity, error) {
-	return s.store.Activities(ctx, in, p)
+// Activities lists activities, newest first, if phase is not "" only those in this phase.
+func (s *Service) Activities(ctx context.Context, in Scope, phase string, p Page) ([]Activity, error) {
+	return s.store.Activities(ctx, in, phase, s.now(), p)
 }
 
-// ReservationsOfActivity lists an activity's reservations, of one user if userID is not empty, newest first.
+// ReservationsOfActivity lists the selected reservations of an activity, newest first.
 func (s *Service) ReservationsOfActivity(
-	ctx context.Context, in Scope, activityID, userID string, p Page,
+	ctx context.Context, in Scope, activityID string, f ReservationFilter, p Page,
 ) ([]Reservation, error) {
-	return s.store.ReservationsOfActivity(ctx, in, activityID, userID, p)
+	return s.store.ReservationsOfActivity(ctx, in, activityID, f, p)
 }
 
-// PatchActivity changes a draft, or the title and a later end of a published one.
+// PatchActivity changes a draft; of a published activity only what buyers read and a later end.
 func (s *Service) PatchActivity(ctx context.Context, by Caller, id string, p ActivityPatch) (*Activity, error) {
 	var draft *Activity
 	if p.Items != nil {
@@ -109,12 +120,18 @@ func (s *Service) PatchActivity(ctx context.Context, by Caller, id string, p Act
 		}
 	}
 	now := s.now()
-	c := Change{At: now, Who: by.UserID, Action: "activity.patch", Object: "activity", ObjectID: id}
+	c := Change{
+		At: now, Who: by.UserID, Role: by.role(), Action: "activity.patch", Object: "activity", ObjectID: id,
+		Detail: p.detail(),
+	}
 	a, err := s.store.ChangeActivity(ctx, by.Scope(), id, c, Growth{}, func(a *Activity) (bool, error) {
+		if err := requireVersion(p.IfVersion, a.Version); err != nil {
+			return false, err
+		}
 		if a.State != ActivityDraft {
 			if p.StartsAt != nil || p.PerUserLimit != nil || p.PayWithinS != nil || p.Items != nil {
 				return false, contract.Refuse(contract.CodeStateConflict,
-					"only the title and a later ends_at may change once the activity is published")
+					"only title, description, image_url and a later ends_at may change once the activity is published")
 			}
 			if p.EndsAt != nil {
 				if _, ended := a.EndedSince(now); ended {
@@ -126,6 +143,8 @@ func (s *Service) PatchActivity(ctx context.Context, by Caller, id string, p Act
 			}
 		}
 		set(&a.Title, p.Title)
+		set(&a.Description, p.Description)
+		set(&a.ImageURL, p.ImageURL)
 		set(&a.PerUserLimit, p.PerUserLimit)
 		set(&a.PayWithinS, p.PayWithinS)
 		if p.StartsAt != nil {
@@ -145,6 +164,33 @@ func (s *Service) PatchActivity(ctx context.Context, by Caller, id string, p Act
 		return a, err
 	}
 	return a, gateRefusal(s.Gates.syncActivity(ctx, a))
+}
+
+// detail returns the new values, by field, for the change log.
+func (p ActivityPatch) detail() map[string]any {
+	d := map[string]any{}
+	add(d, "title", p.Title)
+	add(d, "description", p.Description)
+	add(d, "image_url", p.ImageURL)
+	add(d, "starts_at", p.StartsAt)
+	add(d, "ends_at", p.EndsAt)
+	add(d, "per_user_limit", p.PerUserLimit)
+	add(d, "pay_within_s", p.PayWithinS)
+	if p.Items != nil {
+		items := make([]map[string]any, len(*p.Items))
+		for i, it := range *p.Items {
+			items[i] = map[string]any{"sku_id": it.SKUID, "price": it.Price, "stock": it.Stock}
+		}
+		d["items"] = items
+	}
+	return d
+}
+
+// add adds a value that is not nil.
+func add[T any](to map[string]any, name string, v *T) {
+	if v != nil {
+		to[name] = *v
+	}
 }
 
 // Publish publishes a draft, if its merchant may have one more activity, and builds its gate. For a published activity
@@ -221,7 +267,9 @@ func (s *Service) transition(
 	ctx context.Context, by Caller, id, action string, growth Growth, fn func(a *Activity, now time.Time) (bool, error),
 ) (*Activity, error) {
 	now := s.now()
-	c := Change{At: now, Who: by.UserID, Action: "activity." + action, Object: "activity", ObjectID: id}
+	c := Change{
+		At: now, Who: by.UserID, Role: by.role(), Action: "activity." + action, Object: "activity", ObjectID: id,
+	}
 	a, err := s.store.ChangeActivity(ctx, by.Scope(), id, c, growth, func(a *Activity) (bool, error) {
 		write, err := fn(a, now)
 		if write {
@@ -251,7 +299,7 @@ func (a *Activity) validate() error {
 	case a.PayWithinS < 1 || a.PayWithinS > contract.MaxPayWithinS:
 		return contract.InvalidField("pay_within_s", "must be 1 to 86400")
 	}
-	return nil
+	return validatePresentation(a.Description, a.ImageURL)
 }
 
 // setItems sets the items and their currency. Only SKUs of the activity's merchant exist for it.

@@ -24,6 +24,8 @@ type Activity struct {
 	ID           string
 	MerchantID   string // its owner; never changes
 	Title        string
+	Description  string
+	ImageURL     string // http(s) or a path of this site; "" for none
 	State        ActivityState
 	StartsAt     time.Time
 	EndsAt       time.Time
@@ -41,6 +43,8 @@ type Activity struct {
 type Stock struct {
 	SKUID     string
 	Name      string
+	ImageURL  string // of its product
+	ListPrice int64
 	Price     int64
 	Total     int64
 	Available int64
@@ -82,7 +86,10 @@ func (a *Activity) GateDue(now time.Time) bool {
 	return !ended || now.Before(since.Add(GateKept))
 }
 
-// Phase returns the state that buyers and merchants see: draft, scheduled, open, paused or ended.
+// Phases are the states that buyers and merchants see.
+var Phases = []string{"draft", "scheduled", "open", "paused", "ended"}
+
+// Phase returns the state that buyers and merchants see, one of Phases.
 func (a *Activity) Phase(now time.Time) string {
 	if a.State == ActivityDraft {
 		return "draft"

@@ -60,7 +60,7 @@ func (s *Service) AdjustStock(ctx context.Context, by Caller, r AdjustmentReques
 		ActivityID: r.ActivityID, SKUID: r.SKUID, Delta: r.Delta, Reason: r.Reason, State: AdjustmentIntent,
 		CreatedBy: by.UserID, CreatedAt: now, UpdatedAt: now,
 	}, Change{
-		At: now, Who: by.UserID, Action: "stock.adjust", Object: "activity", ObjectID: r.ActivityID,
+		At: now, Who: by.UserID, Role: by.role(), Action: "stock.adjust", Object: "activity", ObjectID: r.ActivityID,
 		Detail: map[string]any{"sku_id": r.SKUID, "delta": r.Delta, "reason": r.Reason},
 	}, func(act *Activity) error {
 		if act.State == ActivityDraft {

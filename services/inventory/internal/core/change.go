@@ -6,6 +6,7 @@ import "time"
 type Change struct {
 	At       time.Time
 	Who      string
+	Role     string // RoleMerchant or RoleOperator; "" for a repair by the timer
 	Action   string
 	Object   string
 	ObjectID string // filled by the store where the change creates the object
@@ -15,8 +16,31 @@ type Change struct {
 	Detail     any // as JSON
 }
 
+// Reconciler is the actor recorded for repairs that no operator requested, ActionReconcile the action of all repairs.
+const (
+	Reconciler      = "reconciler"
+	ActionReconcile = "activity.reconcile"
+)
+
+// Roles of the merchants and operators who make changes.
+const (
+	RoleMerchant = "merchant"
+	RoleOperator = "operator"
+)
+
 // IdempotencyKey scopes a caller's key.
 type IdempotencyKey struct {
 	Caller, Method, Path, Value string
 	BodyHash                    [32]byte
+}
+
+// of returns the key of a call that creates an object of a merchant. One user may act for several merchants on the
+// same path, so the path of the key also names the merchant. No URL path contains a #.
+func (k *IdempotencyKey) of(merchantID string) *IdempotencyKey {
+	if k == nil {
+		return nil
+	}
+	c := *k
+	c.Path += "#" + merchantID
+	return &c
 }

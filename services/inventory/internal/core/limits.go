@@ -11,8 +11,9 @@ func (s *Service) ChangeLimit(
 	if rule != nil {
 		detail["rule"] = rule
 	}
-	if err := s.store.Record(ctx,
-		Change{At: s.now(), Who: who, Action: action, Object: "limit", Detail: detail}); err != nil {
+	if err := s.store.Record(ctx, Change{
+		At: s.now(), Who: who, Role: RoleOperator, Action: action, Object: "limit", Detail: detail,
+	}); err != nil {
 		return err
 	}
 	return do(ctx)

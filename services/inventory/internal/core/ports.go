@@ -41,7 +41,10 @@ type Store interface {
 
 	Reservations(ctx context.Context, orderSNs []string) (map[string]Reservation, error)
 	// Newest first.
-	ReservationsOfActivity(ctx context.Context, in Scope, activityID, userID string, p Page) ([]Reservation, error)
+	ReservationsOfActivity(
+		ctx context.Context, in Scope, activityID string, f ReservationFilter, p Page,
+	) ([]Reservation, error)
+	CountReservations(ctx context.Context, in Scope, activityID string) (ReservationCounts, error)
 	// ChangedReservations pages by order_sn through the rows in these states that changed since then (zero: all).
 	// broken are those whose lines cannot be read; next is "" after the last page.
 	ChangedReservations(
@@ -49,11 +52,14 @@ type Store interface {
 	) (rows, broken []Reservation, next string, err error)
 
 	Activity(ctx context.Context, in Scope, id string) (*Activity, error) // nil when the scope has none
-	Activities(ctx context.Context, in Scope, p Page) ([]Activity, error) // newest first
+	// Activities returns activities, newest first; those in a phase of Phases at the time now, if phase is not "".
+	Activities(ctx context.Context, in Scope, phase string, now time.Time, p Page) ([]Activity, error)
 	// AnyActivity returns an activity of any merchant, for internal work; nil when there is none.
 	AnyActivity(ctx context.Context, id string) (*Activity, error)
 	GateActivities(ctx context.Context, now time.Time) ([]Activity, error) // those whose gate is due
-	CreateActivity(ctx context.Context, a Activity, c Change) (string, error)
+	// CreateActivity writes the change too, and the key if it is not nil. If the key is known, it writes nothing and
+	// returns the activity that was made with it.
+	CreateActivity(ctx context.Context, key *IdempotencyKey, a Activity, c Change) (string, error)
 	// ChangeActivity locks the activity's row and calls fn to change it. Then it writes the row, the items if they
 	// were replaced, and the change. If fn returns false, it writes nothing. growth counts the merchant's activities
 	// that are published or paused and have not ended at the time of the change. It refuses with not_found if the
@@ -63,8 +69,9 @@ type Store interface {
 	) (*Activity, error)
 	SKUs(ctx context.Context, in Scope, ids []string) (map[string]SKU, error)
 
-	// CreateProduct and ChangeProduct write the change too. growth counts the merchant's SKUs.
-	CreateProduct(ctx context.Context, p Product, c Change, growth Growth) (*Product, error)
+	// CreateProduct and ChangeProduct write the change too. growth counts the merchant's SKUs. CreateProduct writes the
+	// key if it is not nil; if the key is known, it only returns the product that was made with it.
+	CreateProduct(ctx context.Context, key *IdempotencyKey, p Product, c Change, growth Growth) (*Product, error)
 	Product(ctx context.Context, in Scope, id string) (*Product, error) // nil when the scope has none
 	Products(ctx context.Context, in Scope, p Page) ([]Product, error)
 	ChangeProduct(
@@ -81,6 +88,11 @@ type Store interface {
 	// FinishAdjustment ends the intent as decided. It deletes the Idempotency-Key of a refused one.
 	FinishAdjustment(ctx context.Context, id string, now time.Time) (*Adjustment, error)
 	DecidedAdjustments(ctx context.Context, activityID string) ([]Adjustment, error)
+
+	// History of an activity, newest first. Changes are those of merchants and operators; reconciliations have repairs, or were requested.
+	ChangesOfActivity(ctx context.Context, in Scope, activityID string, p Page) ([]PastChange, error)
+	ReconciliationsOfActivity(ctx context.Context, in Scope, activityID string, p Page) ([]PastChange, error)
+	AdjustmentsOfActivity(ctx context.Context, in Scope, activityID string, p Page) ([]Adjustment, error)
 
 	AddDeadLetters(ctx context.Context, list []contract.DeadLetter) error
 	DeadLetters(ctx context.Context, in Scope, state string, p Page) ([]DeadLetter, error)

@@ -18,6 +18,7 @@ type Product struct {
 	Name        string
 	Description string
 	ImageURL    string
+	Version     int64 // rises with every change
 	SKUs        []SKU
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
@@ -34,6 +35,8 @@ type SKU struct {
 
 // ProductPatch changes what is not nil. SKUs with an id are changed, those without are added.
 type ProductPatch struct {
+	IfVersion *int64 // refuses the patch if the product has another version
+
 	Name, Description, ImageURL *string
 	SKUs                        []SKUPatch
 }
@@ -46,19 +49,22 @@ type SKUPatch struct {
 	Currency  *string
 }
 
-// CreateProduct creates a product with its SKUs. It belongs to the caller's merchant.
-func (s *Service) CreateProduct(ctx context.Context, by Caller, p Product) (*Product, error) {
+// CreateProduct creates a product with its SKUs. It belongs to the caller's merchant. If the key is not nil and an
+// earlier call of the caller had it, CreateProduct returns the product of that call as it is now.
+func (s *Service) CreateProduct(ctx context.Context, by Caller, p Product, key *IdempotencyKey) (*Product, error) {
 	owner, err := by.owner()
 	if err != nil {
 		return nil, err
 	}
 	p.MerchantID, p.CreatedAt = owner, s.now()
-	p.UpdatedAt = p.CreatedAt
+	p.UpdatedAt, p.Version = p.CreatedAt, 1
 	if err := p.validate(); err != nil {
 		return nil, err
 	}
-	c := Change{At: p.CreatedAt, Who: by.UserID, Action: "product.create", Object: "product", Detail: p.Name}
-	return s.store.CreateProduct(ctx, p, c, s.quotas.moreSKUs(len(p.SKUs)))
+	c := Change{
+		At: p.CreatedAt, Who: by.UserID, Role: by.role(), Action: "product.create", Object: "product", Detail: p.Name,
+	}
+	return s.store.CreateProduct(ctx, key.of(owner), p, c, s.quotas.moreSKUs(len(p.SKUs)))
 }
 
 // Product returns one product, refused with not_found if there is none.
@@ -78,8 +84,11 @@ func (s *Service) Products(ctx context.Context, in Scope, p Page) ([]Product, er
 // PatchProduct changes a product. Activities keep the prices they were made with.
 func (s *Service) PatchProduct(ctx context.Context, by Caller, id string, patch ProductPatch) (*Product, error) {
 	now := s.now()
-	c := Change{At: now, Who: by.UserID, Action: "product.patch", Object: "product", ObjectID: id}
+	c := Change{At: now, Who: by.UserID, Role: by.role(), Action: "product.patch", Object: "product", ObjectID: id}
 	return s.store.ChangeProduct(ctx, by.Scope(), id, c, s.quotas.moreSKUs(patch.added()), func(p *Product) error {
+		if err := requireVersion(patch.IfVersion, p.Version); err != nil {
+			return err
+		}
 		set(&p.Name, patch.Name)
 		set(&p.Description, patch.Description)
 		set(&p.ImageURL, patch.ImageURL)
@@ -91,6 +100,7 @@ func (s *Service) PatchProduct(ctx context.Context, by Caller, id string, patch 
 			set(&sku.Name, sp.Name)
 			set(&sku.ListPrice, sp.ListPrice)
 		}
+		p.Version++
 		p.UpdatedAt = now
 		return p.validate()
 	})
@@ -128,12 +138,11 @@ func (p *Product) validate() error {
 	switch {
 	case !validText(p.Name):
 		return contract.InvalidField("name", "must have 1 to 200 characters, not only white space")
-	case !atMost(p.Description, 5000):
-		return contract.InvalidField("description", "must have at most 5000 characters")
-	case len(p.ImageURL) > 500 || !webAddress(p.ImageURL):
-		return contract.InvalidField("image_url", "must be an http or https address of at most 500 characters")
 	case len(p.SKUs) < 1 || len(p.SKUs) > maxItems:
 		return contract.InvalidField("skus", "must have 1 to 100 elements")
+	}
+	if err := validatePresentation(p.Description, p.ImageURL); err != nil {
+		return err
 	}
 	for i, k := range p.SKUs {
 		field := fmt.Sprintf("skus[%d].", i)
@@ -145,6 +154,18 @@ func (p *Product) validate() error {
 		case !currencyCode(k.Currency):
 			return contract.InvalidField(field+"currency", "must be three capital letters")
 		}
+	}
+	return nil
+}
+
+// validatePresentation checks what buyers see of a product or an activity besides its name.
+func validatePresentation(description, imageURL string) error {
+	switch {
+	case !atMost(description, 5000):
+		return contract.InvalidField("description", "must have at most 5000 characters")
+	case len(imageURL) > 500 || !webAddress(imageURL):
+		return contract.InvalidField("image_url",
+			"must be an http or https address, or a path of this site, of at most 500 characters")
 	}
 	return nil
 }

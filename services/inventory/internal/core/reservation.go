@@ -48,6 +48,21 @@ type Reservation struct {
 	Traceparent      string
 }
 
+// ReservationFilter selects reservations of an activity. The zero value selects all.
+type ReservationFilter struct {
+	UserID  string
+	OrderSN string
+	// State is a state of a reservation, or that of its order according to the ledger: pending (reserved, and the order
+	// exists), paid (sold), closed or refunded (released, by its reason).
+	State string
+}
+
+// FilterStates are the values of ReservationFilter.State besides "".
+var FilterStates = []string{"pending", "paid", "closed", "refunded", "reserved", "sold", "released", "rejected"}
+
+// ReservationCounts are the numbers of an activity's reservations, by state.
+type ReservationCounts struct{ Reserved, Sold, Released, Rejected int64 }
+
 // ReservationPlace is the position of a reservation in the order of last changes.
 type ReservationPlace struct {
 	ChangedAt time.Time

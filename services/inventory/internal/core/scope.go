@@ -38,6 +38,14 @@ func (c Caller) Scope() Scope {
 	return OfMerchant(c.MerchantID)
 }
 
+// role returns the role that is recorded with the caller's changes.
+func (c Caller) role() string {
+	if c.Operator {
+		return RoleOperator
+	}
+	return RoleMerchant
+}
+
 // owner returns the merchant who owns what the caller creates. It refuses a caller who acts for no merchant.
 func (c Caller) owner() (string, error) {
 	if c.MerchantID == "" {

@@ -52,6 +52,7 @@ type Service struct {
 	now      func() time.Time // as the tables keep it: UTC, in milliseconds
 	timing   Timing
 	quotas   Quotas
+	counts   countCache
 }
 
 // New makes the service.

@@ -52,11 +52,20 @@ func (s *Service) StockView(ctx context.Context, in Scope, activityID string) (*
 		if err != nil {
 			return nil, err
 		}
-		if sameStock(before, after) || attempt == stockReadings {
-			return s.view(after, audit, present), nil
+		if view, settled := CompareStock(before, after, audit, present, s.now()); settled || attempt == stockReadings {
+			return view, nil
 		}
 		before = after
 	}
+}
+
+// CompareStock compares the stock in the database, read before and after the gate, with that of the gate; present
+// reports whether there is a gate. settled is false if the stock changed between the two readings: then a difference may
+// be momentary.
+func CompareStock(
+	before, after *Activity, audit GateAudit, present bool, now time.Time,
+) (view *StockView, settled bool) {
+	return stockView(after, audit, present, now), sameStock(before, after)
 }
 
 func sameStock(a, b *Activity) bool {
@@ -71,8 +80,8 @@ func sameStock(a, b *Activity) bool {
 	return true
 }
 
-func (s *Service) view(a *Activity, audit GateAudit, present bool) *StockView {
-	v := &StockView{AsOf: s.now()}
+func stockView(a *Activity, audit GateAudit, present bool, now time.Time) *StockView {
+	v := &StockView{AsOf: now}
 	for _, it := range a.Items {
 		sku := SKUView{SKUID: it.SKUID, Total: it.Total, Available: it.Available, Reserved: it.Reserved, Sold: it.Sold}
 		if g, ok := audit.SKUs[it.SKUID]; ok || present {

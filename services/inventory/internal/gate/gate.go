@@ -254,13 +254,15 @@ func (g *Gate) Unregister(ctx context.Context, r contract.GateRef) error {
 // ShowSale implements core.Gate.
 func (g *Gate) ShowSale(ctx context.Context, a core.Activity) error {
 	sale := stockgate.Sale{
-		ActivityID: a.ID, Title: a.Title, State: state(a.State), StartsAt: a.StartsAt, EndsAt: a.EndsAt,
-		PerUserLimit: a.PerUserLimit, Version: a.Version,
+		ActivityID: a.ID, Title: a.Title, Description: a.Description, ImageURL: a.ImageURL, State: state(a.State),
+		StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS, Version: a.Version,
 		Items: make([]stockgate.SaleItem, 0, len(a.Items)),
 	}
 	for _, it := range a.Items {
-		sale.Items = append(sale.Items,
-			stockgate.SaleItem{SKUID: it.SKUID, Name: it.Name, Price: it.Price, Currency: a.Currency, Total: it.Total})
+		sale.Items = append(sale.Items, stockgate.SaleItem{
+			SKUID: it.SKUID, Name: it.Name, ImageURL: it.ImageURL, Price: it.Price, ListPrice: it.ListPrice,
+			Currency: a.Currency, Total: it.Total,
+		})
 	}
 	shown, err := g.gate.Sale(ctx, a.ID)
 	switch {

@@ -3,7 +3,10 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"slices"
+	"strings"
 
+	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/httpserver"
 	"flashsale.internal/services/inventory/api"
 	"flashsale.internal/services/inventory/internal/core"
@@ -11,10 +14,10 @@ import (
 
 func (m *Merchant) activityView(a core.Activity) api.Activity {
 	return api.Activity{
-		ActivityId: a.ID, MerchantId: a.MerchantID, Title: a.Title, State: api.ActivityState(a.Phase(m.now())),
-		StartsAt: a.StartsAt, EndsAt: a.EndsAt, EndedAt: a.EndedAt, PerUserLimit: a.PerUserLimit,
-		PayWithinS: a.PayWithinS,
-		Currency:   a.Currency, Version: a.Version, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
+		ActivityId: a.ID, MerchantId: a.MerchantID, Title: a.Title,
+		Description: a.Description, ImageUrl: a.ImageURL, State: api.ActivityState(a.Phase(m.now())),
+		StartsAt: a.StartsAt, EndsAt: a.EndsAt, EndedAt: a.EndedAt, PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS,
+		Currency: a.Currency, Version: a.Version, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
 		Items: views(a.Items, func(it core.Stock) api.ActivityItem {
 			return api.ActivityItem{SkuId: it.SKUID, Name: it.Name, Price: it.Price, Stock: it.Total}
 		}),
@@ -28,26 +31,38 @@ func draftItems(items []api.NewActivityItem) []core.ActivityDraftItem {
 }
 
 // CreateActivity implements api.ServerInterface.
-func (m *Merchant) CreateActivity(w http.ResponseWriter, r *http.Request) {
+func (m *Merchant) CreateActivity(w http.ResponseWriter, r *http.Request, params api.CreateActivityParams) {
 	var body api.NewActivity
 	if err := httpserver.DecodeJSON(w, r, &body); err != nil {
 		m.refuse(w, r, err)
 		return
 	}
-	a, err := m.core.CreateActivity(r.Context(), caller(r), core.ActivityDraftRequest{
+	key, ok := m.creationKey(w, r, params.IdempotencyKey, body)
+	if !ok {
+		return
+	}
+	draft := core.ActivityDraftRequest{
 		Title: body.Title, StartsAt: body.StartsAt, EndsAt: body.EndsAt, PerUserLimit: body.PerUserLimit,
-		PayWithinS: body.PayWithinS, Items: draftItems(body.Items),
-	})
+		PayWithinS: body.PayWithinS, Items: draftItems(body.Items), Key: key,
+	}
+	if body.Description != nil {
+		draft.Description = *body.Description
+	}
+	if body.ImageUrl != nil {
+		draft.ImageURL = *body.ImageUrl
+	}
+	a, err := m.core.CreateActivity(r.Context(), caller(r), draft)
 	if err != nil {
 		m.refuse(w, r, err)
 		return
 	}
 	w.Header().Set("Location", "/v1/merchant/activities/"+a.ID)
+	setETag(w, a.Version)
 	httpserver.WriteJSON(w, http.StatusCreated, m.activityView(*a))
 }
 
 // ListActivities implements api.ServerInterface.
-func (m *Merchant) ListActivities(w http.ResponseWriter, r *http.Request, _ api.ListActivitiesParams) {
+func (m *Merchant) ListActivities(w http.ResponseWriter, r *http.Request, params api.ListActivitiesParams) {
 	p, ok := m.page(w, r)
 	if !ok {
 		return
@@ -56,7 +71,17 @@ func (m *Merchant) ListActivities(w http.ResponseWriter, r *http.Request, _ api.
 	if !ok {
 		return
 	}
-	list, err := m.core.Activities(r.Context(), in, p)
+	phase := ""
+	if r.URL.Query().Has("state") {
+		if params.State != nil {
+			phase = string(*params.State)
+		}
+		if !slices.Contains(core.Phases, phase) {
+			m.refuse(w, r, contract.InvalidField("state", "must be "+strings.Join(core.Phases, ", ")))
+			return
+		}
+	}
+	list, err := m.core.Activities(r.Context(), in, phase, p)
 	if err != nil {
 		m.refuse(w, r, err)
 		return
@@ -74,8 +99,12 @@ func (m *Merchant) GetActivity(w http.ResponseWriter, r *http.Request, id string
 }
 
 // PatchActivity implements api.ServerInterface.
-func (m *Merchant) PatchActivity(w http.ResponseWriter, r *http.Request, id string) {
+func (m *Merchant) PatchActivity(w http.ResponseWriter, r *http.Request, id string, _ api.PatchActivityParams) {
 	if !m.validID(w, r, id) {
+		return
+	}
+	version, ok := m.ifMatch(w, r)
+	if !ok {
 		return
 	}
 	var body api.ActivityPatch
@@ -84,8 +113,8 @@ func (m *Merchant) PatchActivity(w http.ResponseWriter, r *http.Request, id stri
 		return
 	}
 	patch := core.ActivityPatch{
-		Title: body.Title, StartsAt: body.StartsAt, EndsAt: body.EndsAt, PerUserLimit: body.PerUserLimit,
-		PayWithinS: body.PayWithinS,
+		IfVersion: version, Title: body.Title, Description: body.Description, ImageURL: body.ImageUrl,
+		StartsAt: body.StartsAt, EndsAt: body.EndsAt, PerUserLimit: body.PerUserLimit, PayWithinS: body.PayWithinS,
 	}
 	if body.Items != nil {
 		items := draftItems(*body.Items)
@@ -130,5 +159,6 @@ func (m *Merchant) respondActivity(w http.ResponseWriter, r *http.Request, a *co
 		m.refuse(w, r, err)
 		return
 	}
+	setETag(w, a.Version)
 	httpserver.WriteJSON(w, http.StatusOK, m.activityView(*a))
 }

@@ -4,7 +4,9 @@ import (
 	"encoding/csv"
 	"mime"
 	"net/http"
+	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -72,20 +74,15 @@ func holdingView(r core.Reservation) api.Holding {
 
 // ListActivityOrders implements api.ServerInterface.
 func (m *Merchant) ListActivityOrders(
-	w http.ResponseWriter, r *http.Request, id string, params api.ListActivityOrdersParams,
+	w http.ResponseWriter, r *http.Request, id string, _ api.ListActivityOrdersParams,
 ) {
 	if !m.validID(w, r, id) {
 		return
 	}
-	user := ""
-	if r.URL.Query().Has("user_id") {
-		if params.UserId != nil {
-			user = *params.UserId
-		}
-		if !contract.ValidUserID(user) {
-			m.refuse(w, r, contract.InvalidField("user_id", "must be 1 to 64 of A-Z a-z 0-9 _ . -"))
-			return
-		}
+	filter, err := reservationFilter(r.URL.Query())
+	if err != nil {
+		m.refuse(w, r, err)
+		return
 	}
 	p, ok := m.page(w, r)
 	if !ok {
@@ -97,21 +94,53 @@ func (m *Merchant) ListActivityOrders(
 	}
 	w.Header().Set("Vary", "Accept")
 	if acceptsCSV(r) {
-		m.csv(w, r, id, user)
+		m.csv(w, r, id, filter)
 		return
 	}
-	list, err := m.core.ReservationsOfActivity(r.Context(), caller(r).Scope(), id, user, p)
+	list, err := m.core.ReservationsOfActivity(r.Context(), caller(r).Scope(), id, filter, p)
+	if err != nil {
+		m.refuse(w, r, err)
+		return
+	}
+	counts, err := m.core.ReservationCounts(r.Context(), caller(r).Scope(), id)
 	if err != nil {
 		m.refuse(w, r, err)
 		return
 	}
 	list, next := cutPage(list, p, func(r core.Reservation) string { return r.OrderSN })
 	h, _ := m.withOrders(r, id, list)
-	httpserver.WriteJSON(w, http.StatusOK, api.HoldingList{Items: views(list, h.view), NextCursor: next})
+	httpserver.WriteJSON(w, http.StatusOK, api.HoldingList{
+		Items: views(list, h.view), NextCursor: next,
+		Counts: api.HoldingCounts{
+			Reserved: counts.Reserved, Sold: counts.Sold, Released: counts.Released, Rejected: counts.Rejected,
+		},
+	})
 }
 
-// acceptsCSV reports whether the Accept header names text/csv and does not prefer application/json.
+// reservationFilter reads the filters of a list of reservations, and checks the format of the list.
+func reservationFilter(query url.Values) (f core.ReservationFilter, err error) {
+	f = core.ReservationFilter{
+		UserID: query.Get("user_id"), OrderSN: query.Get("order_sn"), State: query.Get("state"),
+	}
+	switch {
+	case query.Has("user_id") && !contract.ValidUserID(f.UserID):
+		return f, contract.InvalidField("user_id", "must be 1 to 64 of A-Z a-z 0-9 _ . -")
+	case query.Has("order_sn") && !contract.ValidID(f.OrderSN):
+		return f, contract.InvalidField("order_sn", "is no order_sn")
+	case query.Has("state") && !slices.Contains(core.FilterStates, f.State):
+		return f, contract.InvalidField("state", "must be one of "+strings.Join(core.FilterStates, ", "))
+	case query.Has("format") && query.Get("format") != "csv" && query.Get("format") != "json":
+		return f, contract.InvalidField("format", "must be csv or json")
+	}
+	return f, nil
+}
+
+// acceptsCSV reports whether the query has the format csv, or has none and the Accept header names text/csv and does
+// not prefer application/json.
 func acceptsCSV(r *http.Request) bool {
+	if query := r.URL.Query(); query.Has("format") {
+		return query.Get("format") == "csv"
+	}
 	quality := map[string]float64{} // by media type, 0 to 1
 	for element := range strings.SplitSeq(strings.Join(r.Header.Values("Accept"), ","), ",") {
 		media, params, err := mime.ParseMediaType(element)
@@ -149,11 +178,11 @@ func (b *lookupBudget) spend(took time.Duration, err error) {
 
 // csv sends the whole list, page by page. A failure after the first page aborts the connection, so that the client
 // does not take the incomplete list for a complete one.
-func (m *Merchant) csv(w http.ResponseWriter, r *http.Request, id, user string) {
+func (m *Merchant) csv(w http.ResponseWriter, r *http.Request, id string, filter core.ReservationFilter) {
 	out := csv.NewWriter(w)
 	cursor, budget := "", newLookupBudget()
 	for first := true; ; first = false {
-		rows, err := m.core.ReservationsOfActivity(r.Context(), caller(r).Scope(), id, user,
+		rows, err := m.core.ReservationsOfActivity(r.Context(), caller(r).Scope(), id, filter,
 			core.Page{Limit: csvPage, Cursor: cursor})
 		if err != nil && first {
 			m.refuse(w, r, err)

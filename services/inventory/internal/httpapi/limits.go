@@ -120,6 +120,7 @@ func (m *Merchant) ListLimits(w http.ResponseWriter, r *http.Request, _ api.List
 	for i := range views {
 		views[i].Limited = []rules.Caller{}
 	}
+	setETag(w, all.version)
 	httpserver.WriteJSON(w, http.StatusOK, struct {
 		Items      []limitView `json:"items"`
 		Version    int64       `json:"version"`
@@ -137,6 +138,7 @@ func (m *Merchant) GetLimit(w http.ResponseWriter, r *http.Request, name string)
 	}
 	for _, v := range all.views {
 		if v.Name == name {
+			setETag(w, all.version)
 			httpserver.WriteJSON(w, http.StatusOK, v)
 			return
 		}
@@ -160,8 +162,12 @@ func (m *Merchant) knownLimit(w http.ResponseWriter, r *http.Request, name strin
 }
 
 // PutLimit implements api.ServerInterface.
-func (m *Merchant) PutLimit(w http.ResponseWriter, r *http.Request, name string) {
+func (m *Merchant) PutLimit(w http.ResponseWriter, r *http.Request, name string, _ api.PutLimitParams) {
 	if !m.knownLimit(w, r, name) {
+		return
+	}
+	version, ok := m.ifMatch(w, r)
+	if !ok {
 		return
 	}
 	var rule rules.Rule
@@ -179,9 +185,43 @@ func (m *Merchant) PutLimit(w http.ResponseWriter, r *http.Request, name string)
 		m.refuse(w, r, err)
 		return
 	}
+	if version != nil && !m.limitsHaveVersion(w, r, *version) {
+		return
+	}
 	m.changeLimit(w, r, "limit.put", name, rule, func(ctx context.Context) (int64, error) {
-		return m.limits.Store.PutRule(ctx, rule)
+		if version == nil {
+			return m.limits.Store.PutRule(ctx, rule)
+		}
+		next, err := m.limits.Store.PutRuleAt(ctx, rule, *version)
+		if errors.Is(err, rules.ErrConflict) {
+			return 0, staleLimits()
+		}
+		return next, err
 	})
+}
+
+// limitsHaveVersion responds with 412 and returns false if the rules in Redis have another version. The change itself
+// checks the version, too; this check comes before the change is recorded.
+func (m *Merchant) limitsHaveVersion(w http.ResponseWriter, r *http.Request, version int64) bool {
+	err := limitsUnavailable(errNoLimitStore)
+	if m.limits.Store != nil {
+		var now int64
+		if _, now, err = m.limits.Store.Get(r.Context()); err != nil {
+			err = limitsUnavailable(err)
+		} else if now != version {
+			err = staleLimits().With("version", now)
+		}
+	}
+	if err != nil {
+		m.refuse(w, r, err)
+		return false
+	}
+	return true
+}
+
+func staleLimits() *contract.Refusal {
+	return contract.Refuse(contract.CodeStateConflict, "the limits were changed meanwhile: read them again").
+		FailedPrecondition()
 }
 
 // DeleteLimit implements api.ServerInterface.
@@ -213,16 +253,17 @@ func (m *Merchant) changeLimit(
 	err := limitsUnavailable(errNoLimitStore)
 	if m.limits.Store != nil {
 		err = m.core.ChangeLimit(r.Context(), caller(r).UserID, action, name, rule, func(ctx context.Context) (err error) {
-			if version, err = do(ctx); err != nil {
+			if version, err = do(ctx); err != nil && contract.RefusalOf(err) == nil {
 				return limitsUnavailable(err)
 			}
-			return nil
+			return err
 		})
 	}
 	if err != nil {
 		m.refuse(w, r, err)
 		return
 	}
+	setETag(w, version)
 	httpserver.WriteJSON(w, http.StatusOK, api.LimitChange{Name: name, Version: version})
 }
 

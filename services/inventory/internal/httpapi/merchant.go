@@ -14,9 +14,11 @@ import (
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/httpserver"
+	"flashsale.internal/pkg/presence"
 	"flashsale.internal/pkg/problem"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/inventory/api"
+	"flashsale.internal/services/inventory/internal/board"
 	"flashsale.internal/services/inventory/internal/core"
 	"flashsale.internal/services/inventory/internal/reconcile"
 )
@@ -43,22 +45,38 @@ func pageOrExportTimeout(r *http.Request) time.Duration {
 type Merchant struct {
 	core       *core.Service
 	reconciler *reconcile.Reconciler
+	board      *board.Board
+	presence   *presence.Announcer
 	limits     *admission.Limits
 	tel        *telemetry.Telemetry
-	transient  func(error) bool // reports an error after which a retry can succeed
+	transient  func(error) bool
 	now        func() time.Time
+}
+
+// Deps are the dependencies of the handler.
+type Deps struct {
+	Core       *core.Service
+	Reconciler *reconcile.Reconciler
+	Board      *board.Board
+	Presence   *presence.Announcer // of this process
+	Tel        *telemetry.Telemetry
+	Verifier   *auth.Verifier
+	Limits     *admission.Limits
+	Transient  func(error) bool // reports an error after which a retry can succeed
+	Now        func() time.Time
 }
 
 var _ api.ServerInterface = (*Merchant)(nil)
 
-// NewMerchant returns the handler of the API. transient reports whether a retry can succeed after an error.
-func NewMerchant(
-	svc *core.Service, reconciler *reconcile.Reconciler, tel *telemetry.Telemetry, verifier *auth.Verifier,
-	limits *admission.Limits, transient func(error) bool, now func() time.Time,
-) http.Handler {
-	m := &Merchant{core: svc, reconciler: reconciler, limits: limits, tel: tel, transient: transient, now: now}
+// NewMerchant returns the handler of the API.
+func NewMerchant(d Deps) http.Handler {
+	m := &Merchant{
+		core: d.Core, reconciler: d.Reconciler, board: d.Board, presence: d.Presence, limits: d.Limits, tel: d.Tel,
+		transient: d.Transient, now: d.Now,
+	}
 	w := api.ServerInterfaceWrapper{Handler: m, ErrorHandlerFunc: m.refuseParameter}
-	r := httpserver.NewRouter(tel)
+	r := httpserver.NewRouter(d.Tel)
+	limits, verifier := d.Limits, d.Verifier
 	// Limits by client address apply before the token is verified, limits by user and merchant after it, and the limits of
 	// a route's total rate last.
 	byAddress := limits.On("merchant-per-ip")
@@ -83,7 +101,14 @@ func NewMerchant(
 		r.With(write).Post("/v1/merchant/activities/{activity_id}/end", w.EndActivity)
 		r.With(write).Post("/v1/merchant/activities/{activity_id}/stock-adjustments", w.AdjustStock)
 		r.With(read).Get("/v1/merchant/activities/{activity_id}/stock", w.GetStock)
+		r.With(read).Get("/v1/merchant/activities/{activity_id}/changes", w.ListChanges)
+		r.With(read).Get("/v1/merchant/activities/{activity_id}/adjustments", w.ListAdjustments)
+		r.With(read).Get("/v1/merchant/activities/{activity_id}/reconciliations", w.ListReconciliations)
+		r.With(read).Get("/v1/merchant/activities/{activity_id}/board", w.GetBoard)
 	})
+	// A stream lasts ten minutes and is idle for most of them. The number of streams has bounds of its own.
+	r.With(httpserver.Streaming, byAddress, verifier.Require(auth.Merchant), read).
+		Get("/v1/merchant/activities/{activity_id}/board/events", w.StreamBoard)
 	r.Group(func(r chi.Router) {
 		r.Use(byAddress, httpserver.TimeoutOf(pageOrExportTimeout), verifier.Require(auth.Merchant))
 		r.With(read, export).Get("/v1/merchant/activities/{activity_id}/orders", w.ListActivityOrders)
@@ -97,6 +122,7 @@ func NewMerchant(
 		r.With(read).Get("/v1/merchant/dead-letters", w.ListDeadLetters)
 		r.With(write).Post("/v1/merchant/dead-letters/{dead_letter_id}/replay", w.ReplayDeadLetter)
 		r.With(write).Post("/v1/merchant/dead-letters/{dead_letter_id}/reject", w.RejectDeadLetter)
+		r.With(read).Get("/v1/merchant/health", w.GetHealth)
 		r.With(read).Get("/v1/merchant/limits", w.ListLimits)
 		r.With(read).Get("/v1/merchant/limits/{limit_name}", w.GetLimit)
 		r.With(write).Put("/v1/merchant/limits/{limit_name}", w.PutLimit)

@@ -13,7 +13,7 @@ import (
 func productView(p core.Product) api.Product {
 	return api.Product{
 		ProductId: p.ID, MerchantId: p.MerchantID, Name: p.Name, Description: p.Description, ImageUrl: p.ImageURL,
-		CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt,
+		Version: p.Version, CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt,
 		Skus: views(p.SKUs, func(k core.SKU) api.SKU {
 			return api.SKU{SkuId: k.ID, Name: k.Name, ListPrice: k.ListPrice, Currency: k.Currency}
 		}),
@@ -21,10 +21,14 @@ func productView(p core.Product) api.Product {
 }
 
 // CreateProduct implements api.ServerInterface.
-func (m *Merchant) CreateProduct(w http.ResponseWriter, r *http.Request) {
+func (m *Merchant) CreateProduct(w http.ResponseWriter, r *http.Request, params api.CreateProductParams) {
 	var body api.NewProduct
 	if err := httpserver.DecodeJSON(w, r, &body); err != nil {
 		m.refuse(w, r, err)
+		return
+	}
+	key, ok := m.creationKey(w, r, params.IdempotencyKey, body)
+	if !ok {
 		return
 	}
 	p := core.Product{Name: body.Name}
@@ -37,12 +41,13 @@ func (m *Merchant) CreateProduct(w http.ResponseWriter, r *http.Request) {
 	for _, k := range body.Skus {
 		p.SKUs = append(p.SKUs, core.SKU{Name: k.Name, ListPrice: k.ListPrice, Currency: k.Currency})
 	}
-	created, err := m.core.CreateProduct(r.Context(), caller(r), p)
+	created, err := m.core.CreateProduct(r.Context(), caller(r), p, key)
 	if err != nil {
 		m.refuse(w, r, err)
 		return
 	}
 	w.Header().Set("Location", "/v1/merchant/products/"+created.ID)
+	setETag(w, created.Version)
 	httpserver.WriteJSON(w, http.StatusCreated, productView(*created))
 }
 
@@ -75,12 +80,17 @@ func (m *Merchant) GetProduct(w http.ResponseWriter, r *http.Request, id string)
 		m.refuse(w, r, err)
 		return
 	}
+	setETag(w, p.Version)
 	httpserver.WriteJSON(w, http.StatusOK, productView(*p))
 }
 
 // PatchProduct implements api.ServerInterface.
-func (m *Merchant) PatchProduct(w http.ResponseWriter, r *http.Request, id string) {
+func (m *Merchant) PatchProduct(w http.ResponseWriter, r *http.Request, id string, _ api.PatchProductParams) {
 	if !m.validID(w, r, id) {
+		return
+	}
+	version, ok := m.ifMatch(w, r)
+	if !ok {
 		return
 	}
 	var body api.ProductPatch
@@ -88,7 +98,9 @@ func (m *Merchant) PatchProduct(w http.ResponseWriter, r *http.Request, id strin
 		m.refuse(w, r, err)
 		return
 	}
-	patch := core.ProductPatch{Name: body.Name, Description: body.Description, ImageURL: body.ImageUrl}
+	patch := core.ProductPatch{
+		IfVersion: version, Name: body.Name, Description: body.Description, ImageURL: body.ImageUrl,
+	}
 	if body.Skus != nil {
 		for i, k := range *body.Skus {
 			sku := core.SKUPatch{Name: k.Name, ListPrice: k.ListPrice, Currency: k.Currency}
@@ -107,5 +119,6 @@ func (m *Merchant) PatchProduct(w http.ResponseWriter, r *http.Request, id strin
 		m.refuse(w, r, err)
 		return
 	}
+	setETag(w, p.Version)
 	httpserver.WriteJSON(w, http.StatusOK, productView(*p))
 }

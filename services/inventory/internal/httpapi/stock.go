@@ -43,10 +43,18 @@ func (m *Merchant) AdjustStock(w http.ResponseWriter, r *http.Request, id string
 		m.refuse(w, r, err)
 		return
 	}
-	httpserver.WriteJSON(w, http.StatusOK, api.Adjustment{
+	httpserver.WriteJSON(w, http.StatusOK, adjustmentView(*a))
+}
+
+func adjustmentView(a core.Adjustment) api.Adjustment {
+	state := api.AdjustmentState(a.State)
+	if a.State == core.AdjustmentIntent {
+		state = api.AdjustmentStatePending
+	}
+	return api.Adjustment{
 		AdjustmentId: a.ID, ActivityId: a.ActivityID, SkuId: a.SKUID, Delta: a.Delta, Reason: a.Reason,
-		State: api.AdjustmentState(a.State), CreatedBy: a.CreatedBy, CreatedAt: a.CreatedAt,
-	})
+		State: state, CreatedBy: a.CreatedBy, CreatedAt: a.CreatedAt,
+	}
 }
 
 // GetStock implements api.ServerInterface.
@@ -59,7 +67,11 @@ func (m *Merchant) GetStock(w http.ResponseWriter, r *http.Request, id string) {
 		m.refuse(w, r, err)
 		return
 	}
-	skus := views(v.SKUs, func(k core.SKUView) api.StockSKU {
+	httpserver.WriteJSON(w, http.StatusOK, stockView(v))
+}
+
+func stockView(v *core.StockView) api.StockView {
+	return api.StockView{AsOf: v.AsOf, Skus: views(v.SKUs, func(k core.SKUView) api.StockSKU {
 		view := api.StockSKU{
 			SkuId: k.SKUID, Total: k.Total,
 			Mysql:      api.StockMySQL{Available: k.Available, Reserved: k.Reserved, Sold: k.Sold},
@@ -70,8 +82,7 @@ func (m *Merchant) GetStock(w http.ResponseWriter, r *http.Request, id string) {
 			view.Journal, view.InFlight = k.Gate.Journal, k.Gate.InFlight
 		}
 		return view
-	})
-	httpserver.WriteJSON(w, http.StatusOK, api.StockView{AsOf: v.AsOf, Skus: skus})
+	})}
 }
 
 // Reconcile implements api.ServerInterface.

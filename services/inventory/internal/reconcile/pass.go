@@ -2,7 +2,9 @@ package reconcile
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -255,6 +257,25 @@ func (p *pass) record(ctx context.Context, requested bool) error {
 	return nil
 }
 
+// PastRepairs returns the repairs of an entry of the change log, and the number of mismatches that were left.
+func PastRepairs(c core.PastChange) (repairs []Repair, left int, err error) {
+	var detail struct {
+		Repairs []changeLine `json:"repairs"`
+		Left    int          `json:"left"`
+	}
+	if err := json.Unmarshal([]byte(c.Detail), &detail); err != nil {
+		return nil, 0, fmt.Errorf("repairs of change %s: %w", c.ID, err)
+	}
+	for _, l := range detail.Repairs {
+		r := Repair{Kind: l.Kind, OrderSN: l.OrderSN, UserID: l.UserID}
+		for _, sku := range sortedKeys(l.Deltas) {
+			r.Deltas = append(r.Deltas, SKUDelta{SKUID: sku, Delta: l.Deltas[sku]})
+		}
+		repairs = append(repairs, r)
+	}
+	return repairs, detail.Left, nil
+}
+
 // changeLine is one repair in the change log.
 type changeLine struct {
 	OrderSN string           `json:"order_sn,omitempty"`
@@ -274,10 +295,18 @@ func lineOf(r Repair) changeLine {
 	return l
 }
 
+// role returns the role that is recorded with the repairs: only operators request a reconciliation.
+func (p *pass) role() string {
+	if p.actor == Actor {
+		return ""
+	}
+	return core.RoleOperator
+}
+
 func (p *pass) recordChange(ctx context.Context, repairs []changeLine) error {
 	return p.Store.Record(ctx, core.Change{
-		At: p.tableTime(), Who: p.actor, Action: "activity.reconcile", Object: "activity", ObjectID: p.activity.ID,
-		MerchantID: p.activity.MerchantID,
-		Detail:     map[string]any{"repairs": repairs, "left": len(p.result.Differences)},
+		At: p.tableTime(), Who: p.actor, Role: p.role(), Action: core.ActionReconcile, Object: "activity",
+		ObjectID: p.activity.ID, MerchantID: p.activity.MerchantID,
+		Detail: map[string]any{"repairs": repairs, "left": len(p.result.Differences)},
 	})
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // Actor is the actor recorded for repairs that no operator requested.
-const Actor = "reconciler"
+const Actor = core.Reconciler
 
 // lockWait bounds how long an operator's call waits for another reconciliation of the same activity.
 const lockWait = 5 * time.Second

@@ -14,6 +14,8 @@ type activityRow struct {
 	ID           int64 `gorm:"primaryKey"`
 	MerchantID   string
 	Title        string
+	Description  string
+	ImageURL     string
 	State        string
 	StartsAt     time.Time
 	EndsAt       time.Time
@@ -29,8 +31,8 @@ type activityRow struct {
 func (activityRow) TableName() string { return "activities" }
 
 var activityColumns = []string{
-	"id", "merchant_id", "title", "state", "starts_at", "ends_at", "ended_at", "per_user_limit", "pay_within_s",
-	"currency", "version", "created_at", "updated_at",
+	"id", "merchant_id", "title", "description", "image_url", "state", "starts_at", "ends_at", "ended_at",
+	"per_user_limit", "pay_within_s", "currency", "version", "created_at", "updated_at",
 }
 
 // changedActivityColumns are those that a change writes: an activity never changes its owner.
@@ -52,8 +54,8 @@ var stockColumns = []string{"activity_id", "sku_id", "price", "total", "availabl
 
 func toActivity(r activityRow, items []core.Stock) *core.Activity {
 	return &core.Activity{
-		ID: text(r.ID), MerchantID: r.MerchantID, Title: r.Title, State: core.ActivityState(r.State),
-		StartsAt: r.StartsAt.UTC(), EndsAt: r.EndsAt.UTC(), EndedAt: utc(r.EndedAt), PerUserLimit: r.PerUserLimit,
+		ID: text(r.ID), MerchantID: r.MerchantID, Title: r.Title, Description: r.Description, ImageURL: r.ImageURL,
+		State: core.ActivityState(r.State), StartsAt: r.StartsAt.UTC(), EndsAt: r.EndsAt.UTC(), EndedAt: utc(r.EndedAt), PerUserLimit: r.PerUserLimit,
 		PayWithinS: r.PayWithinS, Currency: r.Currency, Version: r.Version, CreatedAt: r.CreatedAt.UTC(),
 		UpdatedAt: r.UpdatedAt.UTC(), Items: items,
 	}
@@ -61,10 +63,10 @@ func toActivity(r activityRow, items []core.Stock) *core.Activity {
 
 func fromActivity(a core.Activity) activityRow {
 	return activityRow{
-		ID: number(a.ID), MerchantID: a.MerchantID, Title: a.Title, State: string(a.State), StartsAt: a.StartsAt,
-		EndsAt: a.EndsAt, EndedAt: a.EndedAt, PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS,
-		Currency: a.Currency,
-		Version:  a.Version, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
+		ID: number(a.ID), MerchantID: a.MerchantID, Title: a.Title, Description: a.Description, ImageURL: a.ImageURL,
+		State: string(a.State), StartsAt: a.StartsAt, EndsAt: a.EndsAt, EndedAt: a.EndedAt,
+		PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS, Currency: a.Currency,
+		Version: a.Version, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
 	}
 }
 
@@ -87,31 +89,41 @@ func toItems(tx *gorm.DB, list []stockRow) ([]core.Stock, error) {
 	for i, r := range list {
 		ids[i] = r.SKUID
 	}
-	names, err := skuNames(tx, ids)
+	about, err := aboutSKUs(tx, ids)
 	if err != nil {
 		return nil, err
 	}
 	items := make([]core.Stock, len(list))
 	for i, r := range list {
+		sku := about[r.SKUID]
 		items[i] = core.Stock{
-			SKUID: text(r.SKUID), Name: names[r.SKUID], Price: r.Price, Total: r.Total, Available: r.Available,
-			Reserved: r.Reserved, Sold: r.Sold,
+			SKUID: text(r.SKUID), Name: sku.Name, ImageURL: sku.ImageURL, ListPrice: sku.ListPrice, Price: r.Price,
+			Total: r.Total, Available: r.Available, Reserved: r.Reserved, Sold: r.Sold,
 		}
 	}
 	return items, nil
 }
 
-func skuNames(tx *gorm.DB, ids []int64) (map[int64]string, error) {
-	names := make(map[int64]string, len(ids))
+// aboutSKU is what buyers see of a SKU.
+type aboutSKU struct {
+	ID        int64
+	Name      string
+	ListPrice int64
+	ImageURL  string // of its product
+}
+
+func aboutSKUs(tx *gorm.DB, ids []int64) (map[int64]aboutSKU, error) {
+	about := make(map[int64]aboutSKU, len(ids))
 	err := chunked(ids, func(c []int64) error {
-		var list []skuRow
-		err := tx.Select("id", "name").Where("id IN ?", c).Find(&list).Error
+		var list []aboutSKU
+		err := tx.Table("skus").Select("skus.id", "skus.name", "skus.list_price", "products.image_url").
+			Joins("JOIN products ON products.id = skus.product_id").Where("skus.id IN ?", c).Find(&list).Error
 		for _, r := range list {
-			names[r.ID] = r.Name
+			about[r.ID] = r
 		}
 		return err
 	})
-	return names, err
+	return about, err
 }
 
 // activityOf reads an activity without its items. Callers that serve the API pass a query within a scope.
@@ -139,8 +151,13 @@ func (s *Store) AnyActivity(ctx context.Context, id string) (*core.Activity, err
 }
 
 // Activities implements core.Store.
-func (s *Store) Activities(ctx context.Context, in core.Scope, p core.Page) ([]core.Activity, error) {
+func (s *Store) Activities(
+	ctx context.Context, in core.Scope, phase string, now time.Time, p core.Page,
+) ([]core.Activity, error) {
 	q := within(s.read(ctx), in).Select(activityColumns)
+	if phase != "" {
+		q = inPhase(q, phase, now)
+	}
 	if p.Cursor != "" {
 		q = q.Where("id < ?", number(p.Cursor))
 	}
@@ -149,6 +166,22 @@ func (s *Store) Activities(ctx context.Context, in core.Scope, p core.Page) ([]c
 		return nil, err
 	}
 	return s.withItems(ctx, list)
+}
+
+// inPhase adds the condition under which core.Activity.Phase returns the phase.
+func inPhase(q *gorm.DB, phase string, now time.Time) *gorm.DB {
+	published, paused := string(core.ActivityPublished), string(core.ActivityPaused)
+	switch phase {
+	case "draft":
+		return q.Where("state = ?", string(core.ActivityDraft))
+	case "scheduled":
+		return q.Where("state = ? AND ends_at > ? AND starts_at > ?", published, now, now)
+	case "open":
+		return q.Where("state = ? AND ends_at > ? AND starts_at <= ?", published, now, now)
+	case "paused":
+		return q.Where("state = ? AND ends_at > ?", paused, now)
+	}
+	return q.Where("(state = ? OR state IN ? AND ends_at <= ?)", string(core.ActivityEnded), []string{published, paused}, now)
 }
 
 // GateActivities implements core.Store.
@@ -217,9 +250,15 @@ func (s *Store) withItems(ctx context.Context, list []activityRow) ([]core.Activ
 }
 
 // CreateActivity implements core.Store.
-func (s *Store) CreateActivity(ctx context.Context, a core.Activity, c core.Change) (string, error) {
+func (s *Store) CreateActivity(
+	ctx context.Context, key *core.IdempotencyKey, a core.Activity, c core.Change,
+) (string, error) {
 	var id string
 	err := sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
+		var err error
+		if id, err = begin(tx, key, createdActivity); err != nil || id != "" {
+			return err
+		}
 		row := fromActivity(a)
 		row.ID = 0
 		if err := tx.Create(&row).Error; err != nil {
@@ -230,7 +269,10 @@ func (s *Store) CreateActivity(ctx context.Context, a core.Activity, c core.Chan
 			return err
 		}
 		c.ObjectID, c.MerchantID = id, a.MerchantID
-		return record(tx, c)
+		if err := record(tx, c); err != nil {
+			return err
+		}
+		return save(tx, key, createdActivity, id)
 	})
 	return id, err
 }

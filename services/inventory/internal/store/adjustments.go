@@ -68,7 +68,7 @@ func (s *Store) BeginAdjustment(
 	if len(owned) == 0 {
 		return nil, notFound()
 	}
-	key := idempotency.Key{Caller: k.Caller, Method: k.Method, Path: k.Path, Value: k.Value, BodyHash: k.BodyHash}
+	key := idempotencyKey(k)
 	var out *core.Adjustment
 	err = sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
 		known, err := idempotency.Begin(tx, key)

@@ -16,13 +16,16 @@ type productRow struct {
 	Name        string
 	Description string
 	ImageURL    string
+	Version     int64
 	CreatedAt   time.Time `gorm:"autoCreateTime:false"`
 	UpdatedAt   time.Time `gorm:"autoUpdateTime:false"`
 }
 
 func (productRow) TableName() string { return "products" }
 
-var productColumns = []string{"id", "merchant_id", "name", "description", "image_url", "created_at", "updated_at"}
+var productColumns = []string{
+	"id", "merchant_id", "name", "description", "image_url", "version", "created_at", "updated_at",
+}
 
 type skuRow struct {
 	ID        int64 `gorm:"primaryKey"`
@@ -47,7 +50,7 @@ func toSKU(r skuRow) core.SKU {
 func toProduct(r productRow, skus []core.SKU) *core.Product {
 	return &core.Product{
 		ID: text(r.ID), MerchantID: r.MerchantID, Name: r.Name, Description: r.Description, ImageURL: r.ImageURL,
-		SKUs: skus, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
+		Version: r.Version, SKUs: skus, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 	}
 }
 
@@ -75,17 +78,26 @@ func skusWithin(q *gorm.DB, in core.Scope) *gorm.DB {
 
 // CreateProduct implements core.Store.
 func (s *Store) CreateProduct(
-	ctx context.Context, p core.Product, c core.Change, growth core.Growth,
+	ctx context.Context, key *core.IdempotencyKey, p core.Product, c core.Change, growth core.Growth,
 ) (*core.Product, error) {
 	var out *core.Product
 	err := sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
+		known, err := begin(tx, key, createdProduct)
+		if err != nil {
+			return err
+		}
+		if known != "" {
+			if out, err = productOf(tx, core.OfMerchant(p.MerchantID), number(known), false); err == nil && out == nil {
+				err = notFound()
+			}
+			return err
+		}
 		if err := growSKUs(tx, p.MerchantID, growth); err != nil {
 			return err
 		}
 		row := productRow{
-			MerchantID: p.MerchantID, Name: p.Name, Description: p.Description, ImageURL: p.ImageURL,
-			CreatedAt: p.CreatedAt,
-			UpdatedAt: p.UpdatedAt,
+			MerchantID: p.MerchantID, Name: p.Name, Description: p.Description, ImageURL: p.ImageURL, Version: p.Version,
+			CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt,
 		}
 		if err := tx.Create(&row).Error; err != nil {
 			return err
@@ -96,7 +108,10 @@ func (s *Store) CreateProduct(
 		}
 		out = toProduct(row, skus)
 		c.ObjectID, c.MerchantID = out.ID, out.MerchantID
-		return record(tx, c)
+		if err := record(tx, c); err != nil {
+			return err
+		}
+		return save(tx, key, createdProduct, out.ID)
 	})
 	return out, err
 }
@@ -191,8 +206,8 @@ func (s *Store) ChangeProduct(
 		if err := growSKUs(tx, p.MerchantID, growth); err != nil {
 			return err
 		}
-		err = tx.Exec("UPDATE products SET name = ?, description = ?, image_url = ?, updated_at = ? WHERE id = ?",
-			p.Name, p.Description, p.ImageURL, p.UpdatedAt, number(id)).Error
+		err = tx.Exec("UPDATE products SET name = ?, description = ?, image_url = ?, version = ?, updated_at = ? WHERE id = ?",
+			p.Name, p.Description, p.ImageURL, p.Version, p.UpdatedAt, number(id)).Error
 		if err != nil {
 			return err
 		}

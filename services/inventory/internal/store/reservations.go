@@ -112,12 +112,16 @@ func rowsBySN(tx *gorm.DB, orderSNs []string) (map[string]core.Reservation, erro
 
 // ReservationsOfActivity implements core.Store.
 func (s *Store) ReservationsOfActivity(
-	ctx context.Context, in core.Scope, activityID, userID string, p core.Page,
+	ctx context.Context, in core.Scope, activityID string, f core.ReservationFilter, p core.Page,
 ) ([]core.Reservation, error) {
 	q := ofActivities(s.read(ctx), in).Select(reservationColumns).Where("activity_id = ?", number(activityID))
-	if userID != "" {
-		q = q.Where("user_id = ?", userID)
+	if f.UserID != "" {
+		q = q.Where("user_id = ?", f.UserID)
 	}
+	if f.OrderSN != "" {
+		q = q.Where("order_sn = ?", number(f.OrderSN))
+	}
+	q = inFilterState(q, f.State)
 	if p.Cursor != "" {
 		q = q.Where("order_sn < ?", number(p.Cursor))
 	}
@@ -126,6 +130,49 @@ func (s *Store) ReservationsOfActivity(
 		return nil, err
 	}
 	return toRows(list)
+}
+
+// inFilterState adds the condition of core.ReservationFilter.State.
+func inFilterState(q *gorm.DB, state string) *gorm.DB {
+	const ended = "state = 'released' AND order_created_at IS NOT NULL AND reason "
+	switch state {
+	case "":
+		return q
+	case "pending":
+		return q.Where("state = ? AND order_created_at IS NOT NULL", string(core.StateReserved))
+	case "paid":
+		return q.Where("state = ?", string(core.StateSold))
+	case "closed":
+		return q.Where(ended+"<> ?", core.ReasonRefunded)
+	case "refunded":
+		return q.Where(ended+"= ?", core.ReasonRefunded)
+	}
+	return q.Where("state = ?", state)
+}
+
+// CountReservations implements core.Store.
+func (s *Store) CountReservations(
+	ctx context.Context, in core.Scope, activityID string,
+) (n core.ReservationCounts, err error) {
+	var list []struct {
+		State string
+		N     int64
+	}
+	err = ofActivities(s.read(ctx).Model(&reservationRow{}), in).Select("state, COUNT(*) AS n").
+		Where("activity_id = ?", number(activityID)).Group("state").Find(&list).Error
+	for _, r := range list {
+		switch core.ReservationState(r.State) {
+		case core.StateReserved:
+			n.Reserved = r.N
+		case core.StateSold:
+			n.Sold = r.N
+		case core.StateReleased:
+			n.Released = r.N
+		case core.StateRejected:
+			n.Rejected = r.N
+		}
+	}
+	return n, err
 }
 
 // ChangedReservations implements core.Store.

@@ -109,6 +109,7 @@ type changeRow struct {
 	ID         int64 `gorm:"primaryKey"`
 	At         time.Time
 	Who        string
+	Role       string
 	Action     string
 	Object     string
 	ObjectID   int64
@@ -129,8 +130,8 @@ func record(tx *gorm.DB, c core.Change) error {
 		detail = string(b)
 	}
 	return tx.Create(&changeRow{
-		At: c.At, Who: c.Who, Action: c.Action, Object: c.Object, ObjectID: number(c.ObjectID),
-		MerchantID: c.MerchantID, Detail: detail,
+		At: c.At, Who: c.Who, Role: c.Role, Action: c.Action, Object: c.Object,
+		ObjectID: number(c.ObjectID), MerchantID: c.MerchantID, Detail: detail,
 	}).Error
 }
 

@@ -24,9 +24,9 @@ func each(t *testing.T, fn func(t *testing.T, db *gorm.DB, s *store.Store, a *co
 	dbtest.Each(t, inventory.Migrations, func(t *testing.T, db *gorm.DB) {
 		s := store.New(db)
 		now := time.Now().UTC().Truncate(time.Millisecond)
-		p, err := s.CreateProduct(t.Context(), core.Product{MerchantID: "m1", Name: "p", SKUs: []core.SKU{{Name: "k", ListPrice: 1, Currency: "EUR"}}, CreatedAt: now, UpdatedAt: now}, core.Change{At: now, Who: "m"}, core.Growth{})
+		p, err := s.CreateProduct(t.Context(), nil, core.Product{MerchantID: "m1", Name: "p", SKUs: []core.SKU{{Name: "k", ListPrice: 1, Currency: "EUR"}}, CreatedAt: now, UpdatedAt: now}, core.Change{At: now, Who: "m"}, core.Growth{})
 		require.NoError(t, err)
-		id, err := s.CreateActivity(t.Context(), core.Activity{
+		id, err := s.CreateActivity(t.Context(), nil, core.Activity{
 			MerchantID: "m1", Title: "t", State: core.ActivityPublished, StartsAt: now, EndsAt: now.Add(time.Hour), PerUserLimit: 2, PayWithinS: 9, Currency: "EUR", Version: 1,
 			CreatedAt: now, UpdatedAt: now, Items: []core.Stock{{SKUID: p.SKUs[0].ID, Price: 1, Total: 5, Available: 5}},
 		}, core.Change{At: now, Who: "m"})
@@ -102,7 +102,7 @@ func TestUsersDifferByCase(t *testing.T) {
 			require.Equal(t, map[string]int64{"anna": 1}, held)
 			return err
 		}))
-		rows, err := s.ReservationsOfActivity(t.Context(), core.AllMerchants(), a.ID, "Anna", core.Page{Limit: 9})
+		rows, err := s.ReservationsOfActivity(t.Context(), core.AllMerchants(), a.ID, core.ReservationFilter{UserID: "Anna"}, core.Page{Limit: 9})
 		require.NoError(t, err)
 		require.Empty(t, rows)
 	})
@@ -194,6 +194,18 @@ func TestAScopeContainsOneMerchant(t *testing.T) {
 		product, err := s.Products(ctx, core.AllMerchants(), all)
 		require.NoError(t, err)
 		change := core.Change{At: now, Who: "m"}
+		// Rows of the previous release have no owner.
+		for _, past := range []core.Change{
+			{At: now, Who: "m", Action: "activity.pause", Object: "activity", ObjectID: a.ID},
+			{At: now, Who: core.Reconciler, Action: core.ActionReconcile, Object: "activity", ObjectID: a.ID, Detail: map[string]any{}},
+			{At: now, Who: "m", Action: "product.patch", Object: "product", ObjectID: a.ID},
+		} {
+			require.NoError(t, s.Record(ctx, past))
+		}
+		_, err = s.BeginAdjustment(ctx, core.AllMerchants(), core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/p", Value: "first"}, core.Adjustment{
+			ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 1, Reason: "r", State: core.AdjustmentIntent, CreatedBy: "m", CreatedAt: now, UpdatedAt: now,
+		}, core.Change{At: now, Who: "m"}, func(*core.Activity) error { return nil })
+		require.NoError(t, err)
 		n := func(found bool) int {
 			if found {
 				return 1
@@ -222,15 +234,27 @@ func TestAScopeContainsOneMerchant(t *testing.T) {
 				skus, err := s.SKUs(ctx, c.in, []string{a.Items[0].SKUID})
 				require.NoError(t, err)
 				counts["SKUs"] = len(skus)
-				activities, err := s.Activities(ctx, c.in, all)
+				activities, err := s.Activities(ctx, c.in, "", now, all)
 				require.NoError(t, err)
 				counts["Activities"] = len(activities)
 				one, err := s.Activity(ctx, c.in, a.ID)
 				require.NoError(t, err)
 				counts["Activity"] = n(one != nil)
-				rows, err := s.ReservationsOfActivity(ctx, c.in, a.ID, "", all)
+				rows, err := s.ReservationsOfActivity(ctx, c.in, a.ID, core.ReservationFilter{}, all)
 				require.NoError(t, err)
 				counts["ReservationsOfActivity"] = len(rows)
+				counted, err := s.CountReservations(ctx, c.in, a.ID)
+				require.NoError(t, err)
+				counts["CountReservations"] = int(counted.Reserved)
+				changed, err := s.ChangesOfActivity(ctx, c.in, a.ID, all)
+				require.NoError(t, err)
+				counts["ChangesOfActivity"] = len(changed)
+				reconciled, err := s.ReconciliationsOfActivity(ctx, c.in, a.ID, all)
+				require.NoError(t, err)
+				counts["ReconciliationsOfActivity"] = len(reconciled)
+				adjusted, err := s.AdjustmentsOfActivity(ctx, c.in, a.ID, core.Page{Limit: 1})
+				require.NoError(t, err)
+				counts["AdjustmentsOfActivity"] = len(adjusted)
 				deadLetter, err := s.DeadLetter(ctx, c.in, deadLetters[1].ID)
 				require.NoError(t, err)
 				counts["DeadLetter"] = n(deadLetter != nil)
@@ -245,7 +269,7 @@ func TestAScopeContainsOneMerchant(t *testing.T) {
 				for name, found := range counts {
 					require.Equal(t, c.objects, found, name)
 				}
-				require.Len(t, counts, 10)
+				require.Len(t, counts, 14)
 				list, err := s.DeadLetters(ctx, c.in, "", all)
 				require.NoError(t, err)
 				require.Len(t, list, c.deadLetter)

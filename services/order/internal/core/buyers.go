@@ -145,7 +145,7 @@ func (s *Service) Cancel(ctx context.Context, userID, orderSN string) (Order, er
 			return err
 		}
 		// Read before the commit: after it, a failed read would report a cancellation that is done as failed.
-		if o.Refunds, err = tx.RefundsOf(orderSN); err != nil {
+		if err := tx.FillDetails(&o); err != nil {
 			return err
 		}
 		switch o.State {

@@ -50,7 +50,12 @@ type Order struct {
 	PayingUntil  time.Time // set by the first closing that found a payment in flight
 	CloseResends int       // number of times the sweep published its closing again
 	Traceparent  string    // of the deduction that created it
-	Refunds      []Refund  // set by Store.Order and Store.List only
+
+	// Set by Store.Order and Store.List only.
+
+	Refunds      []Refund
+	Payments     []Payment // oldest first
+	ContactGiven bool      // the buyer has given a contact, and it is still stored
 }
 
 // PaymentState is the state of a payment.

@@ -16,8 +16,8 @@ type Store interface {
 	// of the span.
 	InTx(ctx context.Context, name string, fn func(tx Tx) error) error
 
-	Order(ctx context.Context, orderSN string) (Order, bool, error) // with lines and refunds; tombstones too
-	List(ctx context.Context, q ListQuery) ([]Order, error)         // with lines and refunds; never tombstones
+	Order(ctx context.Context, orderSN string) (Order, bool, error) // with all details; tombstones too
+	List(ctx context.Context, q ListQuery) ([]Order, error)         // with all details; never tombstones
 	Payment(ctx context.Context, paymentID string) (Payment, bool, error)
 
 	// OrderStates returns the orders that exist, without lines and refunds; tombstones too.
@@ -75,7 +75,7 @@ type Tx interface {
 	InsertPaymentEvent(e PaymentEvent) error
 	UpdatePaymentEvent(provider, eventID string, from, to Handled) (int, error)
 	InsertRefund(r Refund) error
-	RefundsOf(orderSN string) ([]Refund, error) // oldest first
+	FillDetails(o *Order) error // payments and refunds, oldest first, and whether a contact is given
 
 	PutContact(c SealedContact) error // replaces an earlier one
 	LockActivity(id string) (contract.ActivityInfo, bool, error)

@@ -58,6 +58,7 @@ func NewPublic(
 		r.With(write).Put("/v1/orders/{order_sn}/contact", w.PutContact)
 		r.With(write).Post("/v1/orders/{order_sn}/payments", w.StartPayment)
 		r.With(write).Post("/v1/orders/{order_sn}/cancel", w.CancelOrder)
+		r.With(read).Get("/v1/payments/{payment_id}", w.GetPayment)
 		if sandbox != nil {
 			r.With(write).Post("/v1/payments/{payment_id}/sandbox", w.PlaySandbox)
 		}
@@ -76,7 +77,10 @@ func (p *Public) refuseParameter(w http.ResponseWriter, r *http.Request, err err
 	p.refuse(w, r, parameterRefusal(err))
 }
 
-var errNoOrder = contract.Refuse(contract.CodeNotFound, "There is no such order.")
+var (
+	errNoOrder   = contract.Refuse(contract.CodeNotFound, "There is no such order.")
+	errNoPayment = contract.Refuse(contract.CodeNotFound, "There is no such payment.")
+)
 
 // ListOrders implements api.ServerInterface.
 func (p *Public) ListOrders(w http.ResponseWriter, r *http.Request, params api.ListOrdersParams) {
@@ -196,10 +200,24 @@ func (p *Public) CancelOrder(w http.ResponseWriter, r *http.Request, orderSN api
 	httpserver.WriteJSON(w, http.StatusOK, p.orderViews(r.Context(), o)[0])
 }
 
+// GetPayment implements api.ServerInterface.
+func (p *Public) GetPayment(w http.ResponseWriter, r *http.Request, paymentID string) {
+	if !contract.ValidID(paymentID) {
+		p.refuse(w, r, errNoPayment)
+		return
+	}
+	pay, err := p.core.Payment(r.Context(), auth.From(r.Context()).UserID, paymentID)
+	if err != nil {
+		p.refuse(w, r, err)
+		return
+	}
+	httpserver.WriteJSON(w, http.StatusOK, paymentView(pay))
+}
+
 // PlaySandbox implements api.ServerInterface.
 func (p *Public) PlaySandbox(w http.ResponseWriter, r *http.Request, paymentID string) {
 	if !contract.ValidID(paymentID) {
-		p.refuse(w, r, contract.Refuse(contract.CodeNotFound, "There is no such payment."))
+		p.refuse(w, r, errNoPayment)
 		return
 	}
 	var body api.SandboxRequest

@@ -35,6 +35,11 @@ func orderView(o core.Order, about contract.ActivityInfo) api.Order {
 		reason := api.OrderCloseReason(o.CloseReason)
 		v.CloseReason = &reason
 	}
+	v.ContactGiven = o.ContactGiven
+	v.Payments = make([]api.Payment, len(o.Payments))
+	for i, p := range o.Payments {
+		v.Payments[i] = paymentView(p)
+	}
 	if len(o.Refunds) > 0 {
 		refunds := make([]api.Refund, len(o.Refunds))
 		for i, r := range o.Refunds {
@@ -49,6 +54,13 @@ func orderView(o core.Order, about contract.ActivityInfo) api.Order {
 		v.Refunds = &refunds
 	}
 	return v
+}
+
+func paymentView(p core.Payment) api.Payment {
+	return api.Payment{
+		PaymentId: p.PaymentID, OrderSn: p.OrderSN, State: api.PaymentState(p.State), Provider: p.Provider,
+		Amount: p.Amount, Currency: p.Currency, CreatedAt: p.CreatedAt,
+	}
 }
 
 // optionalTime returns nil for the zero time.

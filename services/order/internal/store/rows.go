@@ -193,26 +193,40 @@ func withLines(db *gorm.DB, rows []orderRow) ([]core.Order, error) {
 	return orders, nil
 }
 
-func fillRefunds(db *gorm.DB, orders []core.Order) error {
+// fillDetails reads the payments and refunds of the orders, oldest first, and whether they have a contact.
+func fillDetails(db *gorm.DB, orders []core.Order) error {
 	if len(orders) == 0 {
 		return nil
 	}
-	at := make(map[string]int, len(orders))
+	at := make(map[int64]*core.Order, len(orders))
 	sns := make([]int64, len(orders))
-	for i, o := range orders {
-		n, err := id(o.OrderSN)
+	for i := range orders {
+		n, err := id(orders[i].OrderSN)
 		if err != nil {
 			return err
 		}
-		at[o.OrderSN], sns[i] = i, n
+		at[n], sns[i] = &orders[i], n
 	}
-	var rows []refundRow
-	if err := db.Where("order_sn IN ?", sns).Order("created_at, payment_id").Find(&rows).Error; err != nil {
+	var payments []paymentRow
+	if err := db.Where("order_sn IN ?", sns).Order("created_at, payment_id").Find(&payments).Error; err != nil {
 		return err
 	}
-	for _, r := range rows {
-		o := &orders[at[text(r.OrderSN)]]
-		o.Refunds = append(o.Refunds, r.refund())
+	for _, r := range payments {
+		at[r.OrderSN].Payments = append(at[r.OrderSN].Payments, r.payment())
+	}
+	var refunds []refundRow
+	if err := db.Where("order_sn IN ?", sns).Order("created_at, payment_id").Find(&refunds).Error; err != nil {
+		return err
+	}
+	for _, r := range refunds {
+		at[r.OrderSN].Refunds = append(at[r.OrderSN].Refunds, r.refund())
+	}
+	var given []int64
+	if err := db.Model(&contactRow{}).Where("order_sn IN ?", sns).Pluck("order_sn", &given).Error; err != nil {
+		return err
+	}
+	for _, sn := range given {
+		at[sn].ContactGiven = true
 	}
 	return nil
 }

@@ -130,7 +130,7 @@ func (s *Store) Order(ctx context.Context, orderSN string) (core.Order, bool, er
 	if len(found) == 0 {
 		return o, false, nil
 	}
-	if err := fillRefunds(db, found); err != nil {
+	if err := fillDetails(db, found); err != nil {
 		return o, false, refuseTransient(err)
 	}
 	return found[0], true, nil
@@ -160,7 +160,7 @@ func (s *Store) List(ctx context.Context, q core.ListQuery) ([]core.Order, error
 	if err != nil {
 		return nil, refuseTransient(err)
 	}
-	if err := fillRefunds(db, orders); err != nil {
+	if err := fillDetails(db, orders); err != nil {
 		return nil, refuseTransient(err)
 	}
 	return orders, nil

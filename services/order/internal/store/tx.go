@@ -273,10 +273,11 @@ func (t *tx) InsertRefund(r core.Refund) error {
 	}).Error
 }
 
-func (t *tx) RefundsOf(orderSN string) ([]core.Refund, error) {
-	orders := []core.Order{{OrderSN: orderSN}}
-	err := fillRefunds(t.db, orders)
-	return orders[0].Refunds, err
+func (t *tx) FillDetails(o *core.Order) error {
+	orders := []core.Order{*o}
+	err := fillDetails(t.db, orders)
+	*o = orders[0]
+	return err
 }
 
 func key(c core.Call) idempotency.Key {

@@ -1,0 +1,109 @@
+package presence
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func connect(t *testing.T) (*miniredis.Miniredis, *redis.Client) {
+	mini := miniredis.RunT(t)
+	rdb := redis.NewClient(&redis.Options{Addr: mini.Addr(), MaxRetries: -1, PoolSize: 7})
+	t.Cleanup(func() { _ = rdb.Close() })
+	return mini, rdb
+}
+
+func announcer(rdb redis.UniversalClient, component string, ready error) *Announcer {
+	return Announce(rdb, component, func() error { return ready }, func(ctx context.Context) (v Vitals) {
+		v.AddBreaker("gate", "half-open")
+		v.AddBreaker("none", "")
+		if rdb != nil {
+			AddRedis(ctx, &v, rdb)
+		}
+		return v
+	})
+}
+
+func TestProcessesAreListedUntilTheyEndOrDie(t *testing.T) {
+	mini, rdb := connect(t)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	order := announcer(rdb, "order", nil)
+	go func() { ended <- order.Component().Run(ctx) }()
+	dying := announcer(rdb, "inventory", errors.Join(errors.New("no worker id yet"), errors.New("no database")))
+	require.NoError(t, dying.announce(t.Context()))
+	require.Eventually(t, func() bool { return mini.Exists(keyPrefix + order.member()) }, 10*time.Second, time.Millisecond)
+
+	list, err := List(t.Context(), rdb)
+	require.NoError(t, err)
+	require.Len(t, list, 2)
+	require.Equal(t, []string{"inventory", "order"}, []string{list[0].Component, list[1].Component})
+	require.False(t, list[0].Ready)
+	require.Equal(t, []string{"no worker id yet", "no database"}, list[0].Reasons)
+	require.True(t, list[1].Ready)
+	require.Equal(t, []Breaker{{"gate", "half-open"}}, list[1].Breakers)
+	require.Equal(t, "redis", list[1].Pools[0].Name)
+	require.Equal(t, 7, list[1].Pools[0].Max)
+	require.Less(t, list[1].ClockOffsetMS["redis"], int64(10_000))
+	require.NotEmpty(t, list[1].Instance)
+	require.NotEmpty(t, list[1].Version)
+	require.WithinDuration(t, time.Now(), list[1].At, time.Minute)
+	require.Equal(t, ttl, mini.TTL(keyPrefix+order.member()))
+
+	stop()
+	require.NoError(t, <-ended)
+	list, err = List(t.Context(), rdb)
+	require.NoError(t, err)
+	require.Len(t, list, 1, "one that ended withdraws its state")
+	mini.FastForward(ttl + time.Second)
+	list, err = List(t.Context(), rdb)
+	require.NoError(t, err)
+	require.Empty(t, list, "one that died expires")
+
+	// The index drops processes that died, and keeps one that is only late.
+	require.NoError(t, rdb.ZAdd(t.Context(), indexKey, redis.Z{Score: float64(time.Now().Add(-2 * forget).UnixMilli()), Member: "order:old"}).Err())
+	require.NoError(t, rdb.ZAdd(t.Context(), indexKey, redis.Z{Score: float64(time.Now().UnixMilli()), Member: "order:late"}).Err())
+	_, err = List(t.Context(), rdb)
+	require.NoError(t, err)
+	members, err := rdb.ZRange(t.Context(), indexKey, 0, -1).Result()
+	require.NoError(t, err)
+	require.Contains(t, members, "order:late")
+	require.NotContains(t, members, "order:old")
+}
+
+// Without Redis a process still reads its own state, and its component waits for the end.
+func TestWithoutRedis(t *testing.T) {
+	a := announcer(nil, "seckill", nil)
+	s := a.State(t.Context())
+	require.Equal(t, "seckill", s.Component)
+	require.Empty(t, s.ClockOffsetMS)
+	require.NotNil(t, s.Pools)
+	_, err := List(t.Context(), nil)
+	require.ErrorIs(t, err, ErrNoRedis)
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	require.NoError(t, a.Component().Run(ctx))
+}
+
+func TestWhileRedisIsUnreachable(t *testing.T) {
+	mini, rdb := connect(t)
+	mini.SetError("LOADING Redis is loading the dataset in memory")
+	a := announcer(rdb, "seckill", nil)
+	require.Error(t, a.announce(t.Context()))
+	require.Empty(t, a.State(t.Context()).ClockOffsetMS, "a clock that cannot be read is left out")
+	_, err := List(t.Context(), rdb)
+	require.Error(t, err)
+	mini.SetError("")
+	require.NoError(t, a.announce(t.Context()))
+	list, err := List(t.Context(), rdb)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+}

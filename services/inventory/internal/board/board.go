@@ -1,0 +1,279 @@
+// Package board follows live sales for their merchants: the units in the gate, the orders in the ledger, and the requests
+// of buyers in each second. All viewers of an activity in this process share one sampler.
+package board
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/services/inventory/internal/core"
+)
+
+// MaxPoints bounds the points of a sample: 15 min.
+const MaxPoints = 900
+
+// Requests are numbers of buyers' requests, over all processes of seckill.
+type Requests struct {
+	Accepted int64            // purchases accepted
+	Paths    int64            // paths issued
+	Refused  map[string]int64 // by code
+}
+
+// Second holds the requests of one second.
+type Second struct {
+	At time.Time
+	Requests
+}
+
+// Units are the units of an activity, summed over its SKUs.
+type Units struct{ Total, Left, Held, Sold int64 }
+
+// Point is one second of a sale. Units is nil for a second in which this process did not sample the gate.
+type Point struct {
+	Second
+	Units *Units
+}
+
+// Sample is an activity at one moment. Nothing changes it after it was taken.
+type Sample struct {
+	AsOf     time.Time
+	Activity core.Activity
+	Units    Units // as the gate counts them; as the database does, if the activity has no gate
+	Orders   core.ReservationCounts
+	Totals   Requests // since the publication
+	Stock    *core.StockView
+	// Points holds the seconds with requests, oldest first, up to some seconds ago: all processes have added their counts
+	// of them.
+	Points []Point
+}
+
+// Gate is what the board reads in the gate.
+type Gate interface {
+	Audit(ctx context.Context, ref contract.GateRef) (core.GateAudit, error)
+	// Requests returns the requests since the publication, RequestsSince those of each second since then, oldest first;
+	// seconds without requests are left out.
+	Requests(ctx context.Context, activityID string) (Requests, error)
+	RequestsSince(ctx context.Context, activityID string, since time.Time) ([]Second, error)
+}
+
+// Ledger is what the board reads in the tables.
+type Ledger interface {
+	Activity(ctx context.Context, in core.Scope, id string) (*core.Activity, error)
+	ReservationCounts(ctx context.Context, in core.Scope, activityID string) (core.ReservationCounts, error)
+}
+
+// Config has the bounds and intervals of a Board.
+type Config struct {
+	Interval       time.Duration // between two samples of an activity, and of its gate's audits
+	StockEvery     time.Duration // between two comparisons of database and gate
+	SampleTimeout  time.Duration
+	StreamFor      time.Duration // lifetime of a stream
+	Heartbeat      time.Duration // between the comments in a stream
+	Streams        int           // of this process
+	StreamsPerUser int
+}
+
+// DefaultConfig returns the defaults.
+func DefaultConfig() Config {
+	return Config{
+		Interval: time.Second, StockEvery: 5 * time.Second, SampleTimeout: 5 * time.Second,
+		StreamFor: 10 * time.Minute, Heartbeat: 15 * time.Second, Streams: 256, StreamsPerUser: 4,
+	}
+}
+
+// Deps are the ports of a Board.
+type Deps struct {
+	Gate   Gate
+	Ledger Ledger
+	Now    func() time.Time
+	Log    *slog.Logger
+}
+
+// Board takes samples of activities for their viewers. It is safe for concurrent use.
+type Board struct {
+	Deps
+	Config
+
+	mu      sync.Mutex
+	watches map[string]*watch // by activity; those used in the last minute
+	byUser  map[string]int
+	open    int
+	stopped bool
+	running sync.WaitGroup // samplers
+}
+
+// New makes a Board.
+func New(d Deps, c Config) *Board {
+	return &Board{Deps: d, Config: c, watches: map[string]*watch{}, byUser: map[string]int{}}
+}
+
+// Snapshot returns a sample of an activity that is at most an interval old, or as old as the latest one of a sampler. It
+// refuses with not_found if the scope has no such activity, and with gate_unavailable if the gate cannot be read.
+func (b *Board) Snapshot(ctx context.Context, in core.Scope, activityID string) (*Sample, error) {
+	a, err := b.Ledger.Activity(ctx, in, activityID)
+	if err != nil {
+		return nil, err
+	}
+	w, err := b.watch(activityID)
+	if err != nil {
+		return nil, err
+	}
+	s, err := w.sample(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.with(a), nil
+}
+
+// with returns the sample with an activity that was read later, so that a merchant sees a change at once.
+func (s *Sample) with(a *core.Activity) *Sample {
+	c := *s
+	c.Activity = *a
+	return &c
+}
+
+// dropAfter is the time after which an activity without viewers is dropped.
+const dropAfter = time.Minute
+
+// watch returns the watch of an activity. It drops those that are not in use.
+func (b *Board) watch(activityID string) (*watch, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.stopped {
+		return nil, stopping()
+	}
+	return b.watchLocked(activityID), nil
+}
+
+func (b *Board) watchLocked(activityID string) *watch {
+	now := b.Now()
+	for id, w := range b.watches {
+		if id != activityID && len(w.streams) == 0 && w.used.Add(dropAfter).Before(now) {
+			delete(b.watches, id)
+		}
+	}
+	w := b.watches[activityID]
+	if w == nil {
+		w = newWatch(b, activityID)
+		b.watches[activityID] = w
+	}
+	w.used = now
+	return w
+}
+
+// Run ends the streams when ctx ends, and waits for the samplers.
+func (b *Board) Run(ctx context.Context) error {
+	<-ctx.Done()
+	b.mu.Lock()
+	b.stopped = true
+	for _, w := range b.watches {
+		for s := range w.streams {
+			close(s.done)
+		}
+		w.stopSampler()
+	}
+	b.mu.Unlock()
+	b.running.Wait()
+	return nil
+}
+
+// Open returns the number of open streams.
+func (b *Board) Open() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.open
+}
+
+// Stream receives the samples of one activity, for one viewer.
+type Stream struct {
+	board   *Board
+	watch   *watch
+	user    string
+	updates chan *Sample // holds the latest only
+	done    chan struct{}
+	closed  bool
+}
+
+// Updates delivers samples, one each interval. A slow reader misses some; their points are in the later ones.
+func (s *Stream) Updates() <-chan *Sample { return s.updates }
+
+// Done is closed when the process stops.
+func (s *Stream) Done() <-chan struct{} { return s.done }
+
+// Follow returns a snapshot of an activity and a stream of the samples that follow. The first viewer starts the
+// activity's sampler. The caller closes the stream. It refuses as Snapshot does, and with overloaded if the user or this
+// process has too many streams.
+func (b *Board) Follow(ctx context.Context, in core.Scope, user, activityID string) (*Sample, *Stream, error) {
+	a, err := b.Ledger.Activity(ctx, in, activityID)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := b.newStream(user, activityID)
+	if err != nil {
+		return nil, nil, err
+	}
+	first, err := s.watch.sample(ctx)
+	if err != nil {
+		s.Close()
+		return nil, nil, err
+	}
+	return first.with(a), s, nil
+}
+
+func (b *Board) newStream(user, activityID string) (*Stream, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.stopped:
+		return nil, stopping()
+	case b.byUser[user] >= b.StreamsPerUser:
+		return nil, contract.Refuse(contract.CodeOverloaded,
+			"this user has too many boards open; close one, or read the board instead").After(5 * time.Second)
+	case b.open >= b.Streams:
+		return nil, contract.Refuse(contract.CodeOverloaded,
+			"too many boards are open; read the board instead").After(5 * time.Second)
+	}
+	w := b.watchLocked(activityID)
+	s := &Stream{board: b, watch: w, user: user, updates: make(chan *Sample, 1), done: make(chan struct{})}
+	w.streams[s] = struct{}{}
+	b.byUser[user]++
+	b.open++
+	if len(w.streams) == 1 {
+		w.startSampler()
+	}
+	return s, nil
+}
+
+// Close ends the stream. The last viewer of an activity stops its sampler. Close may be called twice.
+func (s *Stream) Close() {
+	b, w := s.board, s.watch
+	b.mu.Lock()
+	if s.closed {
+		b.mu.Unlock()
+		return
+	}
+	s.closed = true
+	delete(w.streams, s)
+	if b.byUser[s.user]--; b.byUser[s.user] == 0 {
+		delete(b.byUser, s.user)
+	}
+	b.open--
+	w.used = b.Now()
+	if len(w.streams) == 0 {
+		w.stopSampler()
+	}
+	b.mu.Unlock()
+}
+
+func stopping() error {
+	return contract.Refuse(contract.CodeUnavailable, "this server is stopping").After(time.Second)
+}
+
+// gateAbsent reports whether err means that the activity has no gate, and need not have one.
+func gateAbsent(err error, a *core.Activity, now time.Time) bool {
+	return errors.Is(err, core.ErrNoGate) && !a.GateDue(now)
+}

@@ -1,0 +1,31 @@
+package gate
+
+import (
+	"context"
+	"time"
+
+	"flashsale.internal/pkg/stockgate"
+	"flashsale.internal/services/inventory/internal/board"
+)
+
+var _ board.Gate = (*Gate)(nil)
+
+// Requests implements board.Gate.
+func (g *Gate) Requests(ctx context.Context, activityID string) (board.Requests, error) {
+	c, err := g.gate.Totals(ctx, activityID)
+	return requests(c), translate(err)
+}
+
+// RequestsSince implements board.Gate.
+func (g *Gate) RequestsSince(ctx context.Context, activityID string, since time.Time) ([]board.Second, error) {
+	list, err := g.gate.CountsSince(ctx, activityID, since)
+	seconds := make([]board.Second, len(list))
+	for i, c := range list {
+		seconds[i] = board.Second{At: c.At, Requests: requests(c)}
+	}
+	return seconds, translate(err)
+}
+
+func requests(c stockgate.RequestCounts) board.Requests {
+	return board.Requests{Accepted: c.Accepted, Paths: c.Paths, Refused: c.Refused}
+}
