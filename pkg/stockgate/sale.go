@@ -14,25 +14,31 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// Sale is the public description of an activity, as buyers see it.
+// Sale is the public description of an activity, as buyers see it. Fields that an earlier release did not write are
+// absent from its documents and have their zero value.
 type Sale struct {
 	ActivityID   string     `json:"activity_id"`
 	Title        string     `json:"title"`
-	State        GateState  `json:"state"` // as the merchant has set it
+	Description  string     `json:"description,omitempty"`
+	ImageURL     string     `json:"image_url,omitempty"` // http or https, or a path of the site; "" for none
+	State        GateState  `json:"state"`               // as the merchant has set it
 	StartsAt     time.Time  `json:"starts_at"`
 	EndsAt       time.Time  `json:"ends_at"`
 	PerUserLimit int64      `json:"per_user_limit"`
+	PayWithinS   int64      `json:"pay_within_s,omitempty"` // seconds; 0 if the document was written without it
 	Items        []SaleItem `json:"items"`
 	Version      int64      `json:"version"` // a lower version never replaces a higher one
 }
 
 // SaleItem is one SKU of a sale.
 type SaleItem struct {
-	SKUID    string `json:"sku_id"`
-	Name     string `json:"name"`
-	Price    int64  `json:"price"` // minor units
-	Currency string `json:"currency"`
-	Total    int64  `json:"total"`
+	SKUID     string `json:"sku_id"`
+	Name      string `json:"name"`
+	ImageURL  string `json:"image_url,omitempty"`  // as that of the sale
+	Price     int64  `json:"price"`                // minor units
+	ListPrice int64  `json:"list_price,omitempty"` // minor units; 0 if unknown
+	Currency  string `json:"currency"`
+	Total     int64  `json:"total"`
 }
 
 func saleRef(activityID string) contract.GateRef { return contract.GateRef{ActivityID: activityID} }

@@ -20,20 +20,25 @@ const (
 
 // Item is one SKU of a sale.
 type Item struct {
-	SKUID    string
-	Name     string
-	Price    int64 // minor units
-	Currency string
-	Total    int64 // units
+	SKUID     string
+	Name      string
+	ImageURL  string // "" for none
+	Price     int64  // minor units
+	ListPrice int64  // minor units; 0 if unknown
+	Currency  string
+	Total     int64 // units
 }
 
 // Sale is the description of a sale for buyers. Whether it is open is in its GateState.
 type Sale struct {
 	ActivityID   string
 	Title        string
+	Description  string
+	ImageURL     string // "" for none
 	StartsAt     time.Time
 	EndsAt       time.Time
 	PerUserLimit int64
+	PayWithin    time.Duration // 0 if unknown
 	Items        []Item
 }
 
