@@ -43,6 +43,9 @@ func TestCallsFailWithoutGate(t *testing.T) {
 			"entries":   func() error { _, _, err := e.Entries(ctx, e.ref, 0, 1); return err },
 			"trim":      func() error { _, err := e.Trim(ctx, e.ref, 1); return err },
 			"left":      func() error { _, _, err := e.UnitsLeft(ctx, e.ref); return err },
+			"counts": func() error {
+				return e.AddCounts(ctx, e.ref.ActivityID, "a", RequestCounts{At: time.Unix(60, 0), Paths: 1})
+			},
 		} {
 			require.ErrorIs(t, do(), ErrNoGate, name)
 		}
@@ -113,6 +116,7 @@ func TestKeysExpireWhenFinishedAndEmpty(t *testing.T) {
 		e.drop("3", "cat", lines(1), "system")
 		require.NoError(t, e.PutSale(ctx, Sale{ActivityID: e.ref.ActivityID, Version: 2}))
 		require.NoError(t, e.Adjust(ctx, e.ref, Adjustment{ID: "a", SKUID: "1", Delta: 1}))
+		e.add("a", RequestCounts{At: time.Now().Truncate(time.Second), Paths: 1})
 		require.True(t, expires(), "also keys that were created later")
 		require.NoError(t, e.rdb.Del(ctx, keyOf(e.ref, "buyers")).Err())
 		for sn, user := range map[string]string{"1": "ann", "2": "bob", "3": "cat"} {

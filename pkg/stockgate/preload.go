@@ -25,8 +25,8 @@ type Snapshot struct {
 const preloadChunk = 512
 
 // Preload builds a gate from a snapshot and registers it. It fails with ErrGateExists if the gate exists, and never
-// changes an existing gate. It removes leftovers of an earlier build of the gate, except its journal and sale. Until
-// the last step the gate is absent for all other calls. A build that is abandoned leaves nothing that a later one
+// changes an existing gate. It removes leftovers of an earlier build of the gate, except its journal, sale and counts.
+// Until the last step the gate is absent for all other calls. A build that is abandoned leaves nothing that a later one
 // would mix with; of two concurrent builds one fails with ErrSuperseded. After ErrUnavailable the gate may exist or
 // not: the caller repeats the call, and may take ErrGateExists for success only if its own first call can have built
 // the gate.

@@ -37,7 +37,7 @@ func keyOf(r contract.GateRef, name string) string { return "fs:{" + r.String() 
 // keysOf returns all keys of the gate in the order in which every script receives them. lua/prelude.lua names them.
 func keysOf(r contract.GateRef) []string {
 	names := [...]string{
-		"gate", "buyers", "held", "journal", "unlanded", "ended", "adjusted", "sale", "build", "touched",
+		"gate", "buyers", "held", "journal", "unlanded", "ended", "adjusted", "sale", "build", "touched", "counts",
 	}
 	keys := make([]string, len(names))
 	for i, n := range names {

@@ -64,6 +64,8 @@ var (
 	luaTrackChanges string
 	//go:embed lua/collect_changes.lua
 	luaCollectChanges string
+	//go:embed lua/add_counts.lua
+	luaAddCounts string
 )
 
 // script is a Lua script. Its name appears in errors.
@@ -101,6 +103,7 @@ var (
 	scriptCorrect          = newScript("correct", luaCorrect)
 	scriptTrackChanges     = newScript("track_changes", luaTrackChanges)
 	scriptCollectChanges   = newScript("collect_changes", luaCollectChanges)
+	scriptAddCounts        = newScript("add_counts", luaAddCounts)
 )
 
 // refusals maps the replies by which a script refuses to their errors.
@@ -117,8 +120,13 @@ func (g *Gate) run(ctx context.Context, s *script, ref contract.GateRef, args ..
 	if err := validateRef(ref); err != nil {
 		return nil, err
 	}
+	return g.runWith(ctx, s, keysOf(ref), args...)
+}
+
+// runWith is run with these keys: those of the gate, and others of the script.
+func (g *Gate) runWith(ctx context.Context, s *script, keys []string, args ...any) (any, error) {
 	reply, err := call(ctx, g, func(ctx context.Context) (any, error) {
-		return s.Run(ctx, g.rdb, keysOf(ref), args...).Result()
+		return s.Run(ctx, g.rdb, keys, args...).Result()
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.name, err)

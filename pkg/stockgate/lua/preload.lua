@@ -1,7 +1,7 @@
 -- preload: builds a gate in several calls. Until the last one the gate is absent for all other scripts.
 -- KEYS    as in prelude.lua
 -- ARGV    step, token of this build, then by step
---         begin     no further arguments: removes leftovers of an earlier gate, except its journal and sale
+--         begin     no further arguments: removes leftovers of an earlier gate, except its journal, sale and counts
 --         held, buyers, adjusted   alternating fields and values of that hash
 --         commit    number of fields of held, buyers and adjusted, state, starts, ends, limit, version, and for each SKU:
 --                   SKU, left, held, sold, total, unlanded, latest deadline or ''
@@ -20,6 +20,7 @@ if step == 'begin' then
     for _, key in ipairs({ BUYERS, HELD, UNLANDED, ENDED, ADJUSTED, TOUCHED }) do redis.call('UNLINK', key) end
     redis.call('PERSIST', JOURNAL)
     redis.call('PERSIST', SALE)
+    redis.call('PERSIST', COUNTS)
     redis.call('SET', BUILD, token, 'PX', BUILD_TTL)
   end
   return 'ok'

@@ -1,0 +1,205 @@
+package stockgate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flashsale.internal/pkg/contract"
+)
+
+// RequestCounts are numbers of buyers' requests to one activity: in one second, or since its publication.
+type RequestCounts struct {
+	At       time.Time        // the second, by Redis time; zero for totals
+	Accepted int64            // purchases accepted, without repeated requests
+	Paths    int64            // paths issued
+	Refused  map[string]int64 // path and purchase requests refused, by error code
+}
+
+// MaxPoints is the number of seconds that CountsSince returns at most: 15 min.
+const MaxPoints = 900
+
+// maxCodes bounds the error codes in one call of AddCounts.
+const maxCodes = 64
+
+// Names of the counters in Redis.
+const (
+	counterAccepted = "accepted"
+	counterPaths    = "paths"
+	counterRefused  = "refused:" // and the code
+)
+
+// pointsKey returns the key of the points of the minute that holds at. It is a hash with the fields second|counter, for
+// the counts of all processes, and by|source, for the last second that a process has added. Seconds are Unix times. It
+// expires 16 min after the last change.
+func pointsKey(ref contract.GateRef, at time.Time) string {
+	return keyOf(ref, "points:"+strconv.FormatInt(at.Unix()/60, 10))
+}
+
+// AddCounts adds the counts of one second of one process to the points and to the totals of an activity. source names
+// the process: 1 to 64 of a-z 0-9 _ -. It counts each second once, in the order of time: a call with a second that is
+// not later than the last one of that source in the same minute changes nothing. So a call may be repeated, but one
+// with other counts needs a later second. It fails with ErrNoGate if the gate does not exist. One script call,
+// O(counters).
+func (g *Gate) AddCounts(ctx context.Context, activityID, source string, c RequestCounts) error {
+	ref := saleRef(activityID)
+	if err := validateRef(ref); err != nil {
+		return err
+	}
+	counters, err := c.counters()
+	if err != nil {
+		return err
+	}
+	if !validToken(source, maxAdjustmentID) {
+		return fmt.Errorf("stockgate: source of counts %q is malformed", source)
+	}
+	if len(counters) == 0 {
+		return nil
+	}
+	args := append(make([]any, 0, 2+len(counters)), source, c.At.Unix())
+	_, err = g.runWith(ctx, scriptAddCounts, append(keysOf(ref), pointsKey(ref, c.At)), append(args, counters...)...)
+	return err
+}
+
+// counters returns the names and values of the counters that are not 0.
+func (c RequestCounts) counters() (list []any, err error) {
+	add := func(name string, n int64) {
+		if n < 0 || n >= maxExact {
+			err = fmt.Errorf("stockgate: count %s of %d is out of range", name, n)
+		}
+		if n > 0 {
+			list = append(list, name, n)
+		}
+	}
+	if c.At.Unix() <= 0 || c.At.Nanosecond() != 0 {
+		return nil, fmt.Errorf("stockgate: time of counts %s is no whole second", c.At)
+	}
+	if len(c.Refused) > maxCodes {
+		return nil, fmt.Errorf("stockgate: counts of %d codes", len(c.Refused))
+	}
+	add(counterAccepted, c.Accepted)
+	add(counterPaths, c.Paths)
+	for _, code := range slices.Sorted(maps.Keys(c.Refused)) {
+		if !validToken(code, maxAdjustmentID) {
+			return nil, fmt.Errorf("stockgate: code %q is malformed", code)
+		}
+		add(counterRefused+code, c.Refused[code])
+	}
+	return list, err
+}
+
+// set sets the counter of that name. It ignores a name that a later release may have added.
+func (c *RequestCounts) set(name, value string) error {
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil {
+		return fmt.Errorf("%w: count %s: %w", ErrBroken, name, err)
+	}
+	switch code, refused := strings.CutPrefix(name, counterRefused); {
+	case name == counterAccepted:
+		c.Accepted = n
+	case name == counterPaths:
+		c.Paths = n
+	case refused:
+		if c.Refused == nil {
+			c.Refused = map[string]int64{}
+		}
+		c.Refused[code] = n
+	}
+	return nil
+}
+
+// Totals returns the counts of an activity since its publication, over all processes. They are zero if there are none.
+// One round trip.
+func (g *Gate) Totals(ctx context.Context, activityID string) (RequestCounts, error) {
+	ref := saleRef(activityID)
+	if err := validateRef(ref); err != nil {
+		return RequestCounts{}, err
+	}
+	hash, err := call(ctx, g, func(ctx context.Context) (map[string]string, error) {
+		return g.rdb.HGetAll(ctx, keyOf(ref, "counts")).Result()
+	})
+	var c RequestCounts
+	for name, value := range hash {
+		err = errors.Join(err, c.set(name, value))
+	}
+	if err != nil {
+		return RequestCounts{}, err
+	}
+	return c, nil
+}
+
+// CountsSince returns the counts of an activity in each second from since on, over all processes, oldest first. Seconds
+// without counts are left out. It returns at most the latest MaxPoints seconds; points are kept for 16 min. Processes
+// add their counts about a second later, so the last two points may still grow. One round trip, O(points).
+func (g *Gate) CountsSince(ctx context.Context, activityID string, since time.Time) ([]RequestCounts, error) {
+	ref := saleRef(activityID)
+	if err := validateRef(ref); err != nil {
+		return nil, err
+	}
+	// The minute after the present one is for differences between the clocks of Redis and of this machine.
+	now := time.Now()
+	from, last := now.Add(-(MaxPoints+60)*time.Second), now.Add(time.Minute)
+	if since.After(from) {
+		from = since
+	}
+	hashes, err := call(ctx, g, func(ctx context.Context) ([]*redis.MapStringStringCmd, error) {
+		p := g.rdb.Pipeline()
+		var replies []*redis.MapStringStringCmd
+		for at := from; at.Unix()/60 <= last.Unix()/60; at = at.Add(time.Minute) {
+			replies = append(replies, p.HGetAll(ctx, pointsKey(ref, at)))
+		}
+		if len(replies) == 0 { // since is in the future
+			return nil, nil
+		}
+		_, err := p.Exec(ctx)
+		return replies, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	points := map[int64]*RequestCounts{}
+	for _, hash := range hashes {
+		if err := addPoints(points, hash.Val()); err != nil {
+			return nil, err
+		}
+	}
+	list := make([]RequestCounts, 0, len(points))
+	for second, c := range points {
+		if second >= since.Unix() {
+			list = append(list, *c)
+		}
+	}
+	slices.SortFunc(list, func(a, b RequestCounts) int { return cmp.Compare(a.At.Unix(), b.At.Unix()) })
+	return list[max(0, len(list)-MaxPoints):], nil
+}
+
+// addPoints adds the points of one minute.
+func addPoints(points map[int64]*RequestCounts, hash map[string]string) error {
+	for field, value := range hash {
+		at, name, _ := strings.Cut(field, "|")
+		if at == "by" {
+			continue
+		}
+		second, err := strconv.ParseInt(at, 10, 64)
+		if err != nil {
+			return fmt.Errorf("%w: point %q: %w", ErrBroken, field, err)
+		}
+		c := points[second]
+		if c == nil {
+			c = &RequestCounts{At: time.Unix(second, 0).UTC()}
+			points[second] = c
+		}
+		if err := c.set(name, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
