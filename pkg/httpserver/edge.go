@@ -227,7 +227,20 @@ func appendHex(out, raw []byte) []byte {
 type responseWriter struct {
 	http.ResponseWriter
 	status      int
-	traceparent [1]string // the header's value
+	refusal     contract.Code // "" unless the response is a refusal
+	traceparent [1]string     // the header's value
+}
+
+// Refused implements problem.Recorder.
+func (w *responseWriter) Refused(code contract.Code) { w.refusal = code }
+
+// RefusalCode returns the code of the refusal that was written to w, the ResponseWriter that the router passes to the
+// middleware of a route. It is "" if the response is none.
+func RefusalCode(w http.ResponseWriter) contract.Code {
+	if rec, ok := w.(*responseWriter); ok {
+		return rec.refusal
+	}
+	return ""
 }
 
 // WriteHeader implements http.ResponseWriter.

@@ -16,6 +16,7 @@ const developmentPathSecret = "development-only-secret-of-the-paths"
 type Config struct {
 	settings.Auth
 	Paths
+	Pages
 
 	// GateWait bounds a buyer's wait for the gate; then the outcome is unknown. A GateTimeout close to it extends the
 	// bound (see gate.Options). GateTimeout bounds one call to Redis. GateQueue is the number of callers that may wait

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -20,6 +21,7 @@ import (
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/seckill/internal/core"
+	"flashsale.internal/services/seckill/internal/counts"
 	"flashsale.internal/services/seckill/internal/gate"
 	"flashsale.internal/services/seckill/internal/httpapi"
 	"flashsale.internal/services/seckill/internal/relay"
@@ -44,6 +46,7 @@ type Service struct {
 	relay    *relay.Relay
 	sales    *core.SaleCache
 	feed     *core.Feed
+	counts   *counts.Recorder
 	lease    ordersn.Lease
 	ownLease *ordersn.RedisLease // nil if Deps.Lease is set
 	verifier *auth.Verifier
@@ -121,6 +124,9 @@ func (s *Service) newLoops(cfg Config, gates *stockgate.Gate) (err error) {
 	}
 	s.sales = core.NewSaleCache(gate.Catalogue{Redis: gates}, s.deps.Now)
 	s.feed = core.NewFeed(s.gate, cfg.StreamsMax)
+	s.counts = counts.NewRecorder(gates, counts.Options{
+		Source: strings.ToLower(rand.Text()), Known: s.sales.Known, Now: s.sales.Now, Log: tel.Log,
+	})
 	return nil
 }
 
@@ -139,6 +145,8 @@ func (s *Service) newHandler(cfg Config) (http.Handler, error) {
 		Limits:      s.deps.Limits,
 		Tel:         s.deps.Telemetry,
 		OpenStreams: s.feed.Open,
+		Counts:      s.counts,
+		Config:      cfg.pagesConfig(),
 	}
 	if cfg.DevTokens {
 		routes.DevToken = func(id auth.Identity, ttl time.Duration) (string, error) {
@@ -172,6 +180,7 @@ func (s *Service) Components() []lifecycle.Component {
 	return append(all,
 		s.verifier.Component(s.deps.Telemetry.Log),
 		lifecycle.Component{Name: "journal relay", Run: s.relay.Run},
+		lifecycle.Component{Name: "request counts", Run: s.counts.Run},
 		lifecycle.Component{Name: "sale cache", Run: s.sales.Run},
 		lifecycle.AtEnd("gate calls", func(ctx context.Context) error {
 			s.gate.Close(ctx)
