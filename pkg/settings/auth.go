@@ -30,6 +30,9 @@ type Auth struct {
 	// DefaultMerchant is the merchant of a token that has a role and no merchant claim.
 	DefaultMerchant string `env:"AUTH_DEFAULT_MERCHANT"`
 
+	// Session configures the cookie that is accepted in place of a bearer token.
+	Session Session
+
 	// Strict is set by Load with APP_ENV=production: a token needs an iat, and a merchant's token a merchant.
 	Strict bool
 }
@@ -58,6 +61,9 @@ func (a Auth) WithDefaults() Auth {
 	}
 	if a.MaxLife == 0 {
 		a.MaxLife = DefaultMaxLife
+	}
+	if a.Session.TTL == 0 {
+		a.Session.TTL = DefaultSessionTTL
 	}
 	for _, d := range []struct {
 		claim *string
