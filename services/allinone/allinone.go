@@ -137,7 +137,7 @@ func Run(ctx context.Context, cfg Config, environ map[string]string, out, logs i
 	components = append(components,
 		httpserver.Admin("ADMIN_ADDR", cfg.AdminAddr, ready, metrics, false, log),
 		httpserver.Listen("HTTP_ADDR", cfg.HTTPAddr,
-			routes(sales.Handler(), orders.Handler(), stock.Handler(), tels["seckill"]), log),
+			routes(sales.Handler(), orders.Handler(), stock.Handler()), log),
 		greeting(cfg, url, set.seckill.Auth, stockgate.New(rdb, stockgate.Options{}), out))
 	return lifecycle.Run(ctx, log, cfg.DrainTimeout, components...)
 }
@@ -156,7 +156,7 @@ type purchases struct {
 }
 
 // loadServices reads the services' settings from the environment. In one process some are fixed: the addresses of the
-// dependencies, AUTH_DEV_TOKENS and PAYMENTS_SANDBOX.
+// dependencies and PAYMENTS_SANDBOX. Developers' tokens are on unless AUTH_DEV_TOKENS=false.
 func loadServices(cfg Config, environ map[string]string, internalURL string) (services, error) {
 	given := map[string]string{
 		// Messages and timers of closings live in memory. After a kill only the sweepers find what is due, so they run
@@ -165,7 +165,10 @@ func loadServices(cfg Config, environ map[string]string, internalURL string) (se
 		"INVENTORY_REPUBLISH_AFTER": "3s", "INVENTORY_SWEEP_EVERY": "1s",
 	}
 	maps.Copy(given, environ)
-	given["AUTH_DEV_TOKENS"], given["PAYMENTS_SANDBOX"] = "true", "true"
+	if given["AUTH_DEV_TOKENS"] == "" {
+		given["AUTH_DEV_TOKENS"] = "true"
+	}
+	given["PAYMENTS_SANDBOX"] = "true"
 	given["ORDER_INTERNAL_URL"] = internalURL
 	for _, name := range []string{"LIMIT_REDIS_ADDRS", "LIMIT_REDIS_DB"} {
 		delete(given, name)
@@ -209,7 +212,7 @@ func greeting(cfg Config, url string, tokens settings.Auth, gate *stockgate.Gate
 			return nil //nolint:nilerr // ctx ended before the process was ready
 		}
 		fmt.Fprintf(out, "\nFlashsale runs on %s (with embedded dependencies, for a first try: neither durable nor fast).\n", url)
-		if cfg.Demo {
+		if cfg.Demo && len(tokens.HS256Secrets) > 0 { // else only the identity provider can sign a merchant's token
 			demo, err := newDemoSale(url, tokens)
 			if err != nil {
 				return err
@@ -221,7 +224,7 @@ func greeting(cfg Config, url string, tokens settings.Auth, gate *stockgate.Gate
 				}
 				return fmt.Errorf("demo sale: %w", err)
 			}
-			printDemo(out, url, id, opens)
+			printDemo(out, url, id, opens, tokens.DevTokens)
 		}
 		fmt.Fprintf(out, "\nA whole sale with 2,000 buyers: make demo (in a second terminal). Metrics: http://%s/metrics. Ctrl-C stops.\n\n", cfg.AdminAddr)
 		<-ctx.Done()
@@ -265,14 +268,16 @@ func awaitResponse(ctx context.Context, url string) error {
 	}
 }
 
-func printDemo(out io.Writer, url, activityID string, opens time.Time) {
+func printDemo(out io.Writer, url, activityID string, opens time.Time, devTokens bool) {
 	when := "is open"
 	if in := time.Until(opens).Round(time.Second); in > 0 {
 		when = fmt.Sprintf("opens in %s", in)
 	}
-	fmt.Fprintf(out, `
-A demo sale of 100 units %[3]s: %[1]s/v1/activities/%[2]s
-Buy one:
+	fmt.Fprintf(out, "\nA demo sale of 100 units %s: %s/v1/activities/%s\n", when, url, activityID)
+	if !devTokens { // the commands need one
+		return
+	}
+	fmt.Fprintf(out, `Buy one:
 
   U=%[1]s; A=%[2]s; J='Content-Type: application/json'
   T=$(curl -s $U/v1/dev/tokens -H "$J" -d '{"user_id":"42"}' | sed 's/.*"token":"\([^"]*\)".*/\1/')
@@ -280,7 +285,7 @@ Buy one:
   P=$(curl -s -X POST $U/v1/activities/$A/paths -H "Authorization: Bearer $T" -H "$J" -d '{}' | sed 's/.*"path":"\([^"]*\)".*/\1/')
   curl -s $U/v1/activities/$A/paths/$P/reservations -H "Authorization: Bearer $T" -H "$J" -d '{"lines":[{"sku_id":"'$K'","qty":1}]}'
   curl -s $U/v1/orders -H "Authorization: Bearer $T"
-`, url, activityID, when)
+`, url, activityID)
 }
 
 // baseURL returns the URL of the listener for a browser on this machine.

@@ -40,7 +40,7 @@ func TestConfigOfThePages(t *testing.T) {
 	require.Equal(t, []any{}, got.body["payment_providers"])
 }
 
-// A page that asks again gets 304 until something but the time changes.
+// A page that requests a sale again gets 304 until something but the time changes.
 func TestASaleIsCacheable(t *testing.T) {
 	r := newRig(t, setup{})
 	activity := r.sale(1)
@@ -135,4 +135,31 @@ func TestRequestsAreCountedForTheBoard(t *testing.T) {
 	last, err := r.gate.Totals(t.Context(), cat.activity)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, last.Paths, "the end of the process adds the counts of the last second")
+}
+
+// The pages and the sign-in are served beside the API, and the cookie of the sign-in opens the API.
+func TestPagesAndSessions(t *testing.T) {
+	r := newRig(t, setup{})
+	const html = "text/html,*/*;q=0.8"
+	page := r.call("GET", "/", "", nil, "Accept", html).is(t, http.StatusOK, "")
+	require.Equal(t, "text/html; charset=utf-8", page.Header.Get("Content-Type"))
+	require.Equal(t, "public, max-age=10, stale-if-error=86400", page.Header.Get("Cache-Control"))
+	require.Contains(t, page.Header.Get("Content-Security-Policy"), "require-trusted-types-for 'script'")
+	r.call("GET", "/console/operator", "", nil, "Accept", html).is(t, http.StatusOK, "")
+	missing := r.call("GET", "/nothing", "", nil, "Accept", html).is(t, http.StatusNotFound, "")
+	require.Equal(t, "text/html; charset=utf-8", missing.Header.Get("Content-Type"))
+	r.call("GET", "/nothing", "", nil).is(t, http.StatusNotFound, contract.CodeNotFound)
+	r.call("GET", "/auth/login", "", nil).is(t, http.StatusNotFound, contract.CodeNotFound)
+
+	activity := r.sale(1)
+	signedIn := r.call("POST", "/auth/dev", "", map[string]any{"user_id": "ann"}).is(t, http.StatusNoContent, "")
+	cookie, _, _ := strings.Cut(signedIn.Header.Get("Set-Cookie"), ";")
+	require.True(t, strings.HasPrefix(cookie, "flashsale="), cookie)
+	require.Equal(t, "ann", r.call("GET", "/auth/session", "", nil, "Cookie", cookie).str("user_id"))
+	paths := "/v1/activities/" + activity + "/paths"
+	r.call("POST", paths, "", nil, "Cookie", cookie, "Sec-Fetch-Site", "cross-site").is(t, http.StatusForbidden, contract.CodeForbidden)
+	r.call("POST", paths, "", nil).is(t, http.StatusUnauthorized, contract.CodeUnauthenticated)
+	path := r.call("POST", paths, "", nil, "Cookie", cookie, "Sec-Fetch-Site", "same-origin").is(t, http.StatusCreated, "").str("path")
+	r.call("POST", paths+"/"+path+"/reservations", "", oneOf("1"), "Cookie", cookie, "Sec-Fetch-Site", "same-origin").
+		is(t, http.StatusAccepted, "")
 }

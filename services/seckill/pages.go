@@ -142,16 +142,13 @@ func luminance(c string) float64 {
 }
 
 // pagesConfig returns what GET /v1/config responds.
-func (c *Config) pagesConfig() api.PagesConfig {
+func (c *Config) pagesConfig(signIn api.PagesConfigSignIn) api.PagesConfig {
 	out := api.PagesConfig{
-		SignIn: api.None, PaymentProviders: []string{}, Languages: []string{"en", "zh"}, Version: command.Version(),
+		SignIn: signIn, PaymentProviders: []string{}, Languages: []string{"en", "zh"}, Version: command.Version(),
 		Brand: api.Brand{
 			Name: or(c.Name, "Flashsale"), LogoUrl: c.LogoURL, Accent: c.Accent, AccentInk: c.AccentInk,
 			AccentDark: c.AccentDark, AccentInkDark: c.AccentInkDark,
 		},
-	}
-	if c.DevTokens {
-		out.SignIn = api.Dev
 	}
 	if c.Sandbox {
 		out.PaymentProviders = append(out.PaymentProviders, "sandbox")

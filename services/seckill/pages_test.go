@@ -51,6 +51,16 @@ func TestSettingsOfThePages(t *testing.T) {
 	require.Equal(t, []string{"https://a.example.com", "http://b.example.com:81"}, p.imageSources())
 }
 
+func TestAnIdentityProviderNeedsASecretOfSessions(t *testing.T) {
+	var c struct{ Config }
+	require.NoError(t, settings.Load(&c, map[string]string{
+		"OIDC_ISSUER": "http://127.0.0.1:1/", "OIDC_CLIENT_ID": "x", "OIDC_REDIRECT_URL": "http://127.0.0.1:8080/auth/callback",
+	}))
+	require.NoError(t, c.Check())
+	c.Session.Secrets = nil
+	require.EqualError(t, c.Check(), "SESSION_SECRET is required with OIDC_ISSUER and not set")
+}
+
 func TestContrast(t *testing.T) {
 	require.InDelta(t, 21, contrast("#000000", "#ffffff"), 0.001)
 	require.InDelta(t, 1, contrast("#777777", "#777777"), 0.001)

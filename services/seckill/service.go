@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-chi/chi/v5"
 	"github.com/redis/go-redis/v9"
 
 	"flashsale.internal/pkg/admission"
@@ -24,7 +25,10 @@ import (
 	"flashsale.internal/services/seckill/internal/counts"
 	"flashsale.internal/services/seckill/internal/gate"
 	"flashsale.internal/services/seckill/internal/httpapi"
+	"flashsale.internal/services/seckill/internal/pages"
 	"flashsale.internal/services/seckill/internal/relay"
+	"flashsale.internal/services/seckill/internal/signin"
+	"flashsale.internal/web"
 )
 
 // Deps are the dependencies of the service. The caller closes them after the components have ended.
@@ -50,6 +54,7 @@ type Service struct {
 	lease    ordersn.Lease
 	ownLease *ordersn.RedisLease // nil if Deps.Lease is set
 	verifier *auth.Verifier
+	signIn   *signin.SignIn
 	handler  http.Handler
 }
 
@@ -130,9 +135,14 @@ func (s *Service) newLoops(cfg Config, gates *stockgate.Gate) (err error) {
 	return nil
 }
 
-// newHandler returns the handler of the buyers' API.
+// newHandler returns the handler of the buyers' API, the pages and the sign-in.
 func (s *Service) newHandler(cfg Config) (http.Handler, error) {
 	seal, err := core.NewSeal(cfg.PathSecrets...)
+	if err != nil {
+		return nil, err
+	}
+	s.signIn = signin.New(cfg.OIDC, cfg.Auth, s.deps.Telemetry)
+	shown, err := pages.New(web.FS(), cfg.imageSources())
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +156,8 @@ func (s *Service) newHandler(cfg Config) (http.Handler, error) {
 		Tel:         s.deps.Telemetry,
 		OpenStreams: s.feed.Open,
 		Counts:      s.counts,
-		Config:      cfg.pagesConfig(),
+		Config:      cfg.pagesConfig(s.signIn.Method()),
+		Mounts:      []func(chi.Router){shown.Mount, s.signIn.Mount},
 	}
 	if cfg.DevTokens {
 		routes.DevToken = func(id auth.Identity, ttl time.Duration) (string, error) {
@@ -157,7 +168,7 @@ func (s *Service) newHandler(cfg Config) (http.Handler, error) {
 	return httpapi.New(routes)
 }
 
-// Handler returns the buyers' API.
+// Handler returns the buyers' API, the pages and the sign-in.
 func (s *Service) Handler() http.Handler { return s.handler }
 
 // Ready returns nil once the service has held a worker id. It never fails after that: while Redis is unreachable, the
@@ -179,6 +190,10 @@ func (s *Service) Components() []lifecycle.Component {
 	}
 	return append(all,
 		s.verifier.Component(s.deps.Telemetry.Log),
+		lifecycle.AtEnd("sign-in", func(context.Context) error {
+			s.signIn.Close()
+			return nil
+		}),
 		lifecycle.Component{Name: "journal relay", Run: s.relay.Run},
 		lifecycle.Component{Name: "request counts", Run: s.counts.Run},
 		lifecycle.Component{Name: "sale cache", Run: s.sales.Run},

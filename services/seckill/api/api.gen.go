@@ -40,16 +40,16 @@ func (e ActivityState) Valid() bool {
 
 // Defines values for DevTokenRequestRoles.
 const (
-	Merchant DevTokenRequestRoles = "merchant"
-	Operator DevTokenRequestRoles = "operator"
+	DevTokenRequestRolesMerchant DevTokenRequestRoles = "merchant"
+	DevTokenRequestRolesOperator DevTokenRequestRoles = "operator"
 )
 
 // Valid indicates whether the value is a known member of the DevTokenRequestRoles enum.
 func (e DevTokenRequestRoles) Valid() bool {
 	switch e {
-	case Merchant:
+	case DevTokenRequestRolesMerchant:
 		return true
-	case Operator:
+	case DevTokenRequestRolesOperator:
 		return true
 	default:
 		return false
@@ -71,6 +71,24 @@ func (e PagesConfigSignIn) Valid() bool {
 	case None:
 		return true
 	case Oidc:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SessionRoles.
+const (
+	SessionRolesMerchant SessionRoles = "merchant"
+	SessionRolesOperator SessionRoles = "operator"
+)
+
+// Valid indicates whether the value is a known member of the SessionRoles enum.
+func (e SessionRoles) Valid() bool {
+	switch e {
+	case SessionRolesMerchant:
+		return true
+	case SessionRolesOperator:
 		return true
 	default:
 		return false
@@ -161,7 +179,7 @@ type ActivityList struct {
 // ActivityState defines model for ActivityState.
 type ActivityState string
 
-// Brand colours are of the form
+// Brand colours such as #c4320a; an empty value means the default of the pages
 type Brand struct {
 	Accent     string `json:"accent"`
 	AccentDark string `json:"accent_dark"`
@@ -197,7 +215,7 @@ type Line struct {
 
 // PagesConfig defines model for PagesConfig.
 type PagesConfig struct {
-	// Brand colours are of the form
+	// Brand colours such as #c4320a; an empty value means the default of the pages
 	Brand            Brand    `json:"brand"`
 	Languages        []string `json:"languages"`
 	PaymentProviders []string `json:"payment_providers"`
@@ -285,6 +303,24 @@ type ReservationRequest struct {
 	} `json:"lines"`
 }
 
+// Session defines model for Session.
+type Session struct {
+	ExpiresAt  *time.Time      `json:"expires_at,omitempty"`
+	MerchantId *string         `json:"merchant_id,omitempty"`
+	Roles      *[]SessionRoles `json:"roles,omitempty"`
+	SignedIn   bool            `json:"signed_in"`
+	UserId     *string         `json:"user_id,omitempty"`
+}
+
+// SessionRoles defines model for Session.Roles.
+type SessionRoles string
+
+// SignedOut defines model for SignedOut.
+type SignedOut struct {
+	// Next where the browser goes next; a path
+	Next string `json:"next"`
+}
+
 // Status only rises: queued < created < paid or closed; failed is terminal too; paid becomes closed if the payment is refunded
 type Status string
 
@@ -311,6 +347,9 @@ type BodyTooLarge = Problem
 
 // Failed RFC 9457; some codes have additional members
 type Failed = Problem
+
+// Forbidden RFC 9457; some codes have additional members
+type Forbidden = Problem
 
 // InvalidRequest RFC 9457; some codes have additional members
 type InvalidRequest = Problem

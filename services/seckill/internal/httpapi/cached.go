@@ -16,7 +16,7 @@ import (
 const zeroTime = `"server_time":"0001-01-01T00:00:00Z"`
 
 // writeSales responds with one sale or a page of sales, which caches may keep for a second. The ETag is that of the body
-// without server_time: as long as nothing else changes, a page that asks again gets 304.
+// without server_time: as long as nothing else changes, a page that requests them again gets 304.
 func writeSales(w http.ResponseWriter, r *http.Request, body any, views []core.ActivityView) {
 	raw, err := json.Marshal(body)
 	if err != nil {

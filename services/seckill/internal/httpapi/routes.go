@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/go-chi/chi/v5"
+
 	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/contract"
@@ -12,6 +14,7 @@ import (
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/seckill/api"
 	"flashsale.internal/services/seckill/internal/core"
+	"flashsale.internal/services/seckill/internal/pages"
 )
 
 // Deps are the dependencies of the handler.
@@ -28,6 +31,8 @@ type Deps struct {
 	Counts Counts
 	// Config is what GET /v1/config returns.
 	Config api.PagesConfig
+	// Mounts add the routes of the pages and of the sign-in.
+	Mounts []func(chi.Router)
 	// StreamFor is the lifetime of an event stream, Heartbeat the interval of its comments. 0 means the default of
 	// events.go: 60 s and 15 s.
 	StreamFor, Heartbeat time.Duration
@@ -81,7 +86,7 @@ func New(d Deps) (http.Handler, error) {
 	// limits before the check that refuses it. path-activity is charged before path-total: a request that path-total
 	// refuses has used a permit of its activity. It gets no refund, which could cost a call to Redis. The loss slows no
 	// other activity.
-	r := httpserver.NewRouter(d.Tel)
+	r := httpserver.NewRouter(d.Tel, httpserver.ErrorPages(pages.Error))
 	buyer := d.Verifier.Require()
 	on := d.Limits.On
 	const activity = "/v1/activities/{activity_id}"
@@ -104,6 +109,10 @@ func New(d Deps) (http.Handler, error) {
 		Get(activity+"/reservations/{order_sn}/events", wrapped.StreamReservation)
 	if d.DevToken != nil {
 		r.Post("/v1/dev/tokens", wrapped.CreateDevToken)
+	}
+	// Pages are in memory and cached at the edge; the sign-in has a bound of its own.
+	for _, mount := range d.Mounts {
+		mount(r)
 	}
 	return r, nil
 }
