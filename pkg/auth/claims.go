@@ -69,24 +69,33 @@ func (r claimRules) identity(c jwt.MapClaims, now time.Time) (Identity, time.Tim
 	if !isAccessToken(c) {
 		return Identity{}, time.Time{}, unauthenticated("This is no access token.")
 	}
+	if err := checkNoSession(c); err != nil {
+		return Identity{}, time.Time{}, err
+	}
+	id, err := r.caller(c)
+	return id, expires, err
+}
+
+// caller returns the caller that the claims name. Errors are refusals.
+func (r claimRules) caller(c jwt.MapClaims) (id Identity, err error) {
 	claimed, _ := find(c, r.user)
 	user, _ := claimed.(string)
 	// JSON that is not UTF-8 decodes to U+FFFD. Different claims would then be one user.
 	if user == "" || strings.ContainsRune(user, utf8.RuneError) {
-		return Identity{}, time.Time{}, unauthenticated("The token names no user.")
+		return Identity{}, unauthenticated("The token names no user.")
 	}
-	id := Identity{UserID: UserID(user)}
+	id = Identity{UserID: UserID(user)}
 	if id.Roles, err = r.rolesOf(c); err != nil {
-		return Identity{}, time.Time{}, err
+		return Identity{}, err
 	}
 	merchant, err := r.merchantOf(c)
 	if err != nil {
-		return Identity{}, time.Time{}, err
+		return Identity{}, err
 	}
 	if len(id.Roles) > 0 {
 		id.MerchantID = merchant
 	}
-	return id, expires, nil
+	return id, nil
 }
 
 // lifetime returns when the token expires. It refuses a token that is valid for too long. Without an iat, if that is

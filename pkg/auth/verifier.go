@@ -29,11 +29,12 @@ var asymmetric = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", 
 
 // Verifier checks tokens and caches the result.
 type Verifier struct {
-	parser *jwt.Parser
-	key    func(ctx context.Context, t *jwt.Token) (any, error)
-	keys   *keySet // nil with shared secrets
-	rules  claimRules
-	cache  *cache
+	sessions *Sessions // nil if there are none
+	parser   *jwt.Parser
+	key      func(ctx context.Context, t *jwt.Token) (any, error)
+	keys     *keySet // nil with shared secrets
+	rules    claimRules
+	cache    *cache
 }
 
 // NewVerifier returns a verifier that uses the shared secrets, or the keys published at the URL. client fetches the
@@ -47,7 +48,7 @@ func NewVerifier(s settings.Auth, client *http.Client) (*Verifier, error) {
 	if s.Issuer != "" {
 		opts = append(opts, jwt.WithIssuer(s.Issuer))
 	}
-	v := &Verifier{rules: newClaimRules(s), cache: newCache(cacheSize())}
+	v := &Verifier{rules: newClaimRules(s), cache: newCache(cacheSize()), sessions: NewSessions(s)}
 	switch {
 	case len(s.HS256Secrets) > 0 && s.JWKSURL == "":
 		var secrets jwt.VerificationKeySet
@@ -121,33 +122,45 @@ func unauthenticated(detail string) *contract.Refusal {
 	return contract.Refuse(contract.CodeUnauthenticated, detail)
 }
 
-// Require admits callers with a valid token and, if roles are given, with one of the roles. From returns the caller.
+var discard = slog.New(slog.DiscardHandler) // refusals are not logged
+
+func refuse(w http.ResponseWriter, r *http.Request, err error) { problem.Write(w, r, discard, err) }
+
+// Require admits callers with a valid token and, if roles are given, with one of the roles. The token is that of the
+// Authorization header, or without that header the one of the session's cookie. From returns the caller.
 func (v *Verifier) Require(roles ...Role) func(http.Handler) http.Handler {
-	discard := slog.New(slog.DiscardHandler) // refusals are not logged
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			token, err := bearer(r)
-			if err != nil {
-				w.Header().Set("WWW-Authenticate", "Bearer")
-				problem.Write(w, r, discard, err)
-				return
+			id, err := v.authenticate(w, r)
+			if err == nil {
+				err = v.admit(id, roles)
 			}
-			id, err := v.Verify(r.Context(), token)
 			if err != nil {
-				w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
-				if contract.CodeOf(err) != contract.CodeUnauthenticated {
-					w.Header().Del("WWW-Authenticate")
-				}
-				problem.Write(w, r, discard, err)
-				return
-			}
-			if err := v.admit(id, roles); err != nil {
-				problem.Write(w, r, discard, err)
+				refuse(w, r, err)
 				return
 			}
 			next.ServeHTTP(w, r.WithContext(With(r.Context(), id)))
 		})
 	}
+}
+
+// authenticate returns the caller. With a refusal it sets WWW-Authenticate.
+func (v *Verifier) authenticate(w http.ResponseWriter, r *http.Request) (Identity, error) {
+	if r.Header["Authorization"] == nil {
+		if id, found, err := v.session(r); found {
+			return id, err
+		}
+	}
+	token, err := bearer(r)
+	if err != nil {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		return Identity{}, err
+	}
+	id, err := v.Verify(r.Context(), token)
+	if err != nil && contract.CodeOf(err) == contract.CodeUnauthenticated {
+		w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+	}
+	return id, err
 }
 
 // admit returns a refusal unless the caller has one of the roles, if any are given. The role merchant alone is of use

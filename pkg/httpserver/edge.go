@@ -37,6 +37,7 @@ type edge struct {
 	propagator propagation.TextMapPropagator
 	active     *atomic.Int64
 	duration   metric.Float64Histogram
+	page       func(w http.ResponseWriter, r *http.Request, status int) // nil without ErrorPages
 
 	mu     sync.Mutex
 	series atomic.Pointer[map[seriesKey][]metric.RecordOption] // copied on write: as many as routes and statuses
@@ -117,6 +118,10 @@ func (e *edge) finish(resp *responseWriter, r *http.Request, span trace.Span, me
 	e.tel.Log.ErrorContext(ctx, "panic in a handler", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 	if resp.status != 0 {
 		panic(http.ErrAbortHandler) // the response has begun, so only closing the connection signals the failure
+	}
+	if e.page != nil && wantsPage(r) {
+		e.page(resp, r, http.StatusInternalServerError)
+		return
 	}
 	problem.Write(resp, r, discard, contract.Refuse(contract.CodeInternal, "Something went wrong on our side."))
 }
@@ -228,7 +233,20 @@ func appendHex(out, raw []byte) []byte {
 type responseWriter struct {
 	http.ResponseWriter
 	status      int
-	traceparent [1]string // the header's value
+	refusal     contract.Code // "" unless the response is a refusal
+	traceparent [1]string     // the header's value
+}
+
+// Refused implements problem.Recorder.
+func (w *responseWriter) Refused(code contract.Code) { w.refusal = code }
+
+// RefusalCode returns the code of the refusal that was written to w, the ResponseWriter that the router passes to the
+// middleware of a route. It is "" if the response is none.
+func RefusalCode(w http.ResponseWriter) contract.Code {
+	if rec, ok := w.(*responseWriter); ok {
+		return rec.refusal
+	}
+	return ""
 }
 
 // WriteHeader implements http.ResponseWriter.

@@ -21,7 +21,10 @@ import (
 // MaxBody is the maximum length of a request's body in bytes.
 const MaxBody = 64 << 10
 
-type options struct{ trusted bool }
+type options struct {
+	trusted bool
+	page    func(w http.ResponseWriter, r *http.Request, status int) // nil without ErrorPages
+}
 
 // Option is an option of NewRouter.
 type Option func(*options)
@@ -63,11 +66,16 @@ func NewRouter(tel *telemetry.Telemetry, opts ...Option) *Router {
 		propagator = trustingPropagator{propagator}
 	}
 	r := &Router{Mux: chi.NewRouter(), edge: newEdge(tel, propagator)}
+	r.edge.page = o.page
 	r.Use(middleware.GetHead)
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
+		if o.page != nil && wantsPage(r) {
+			o.page(w, r, http.StatusNotFound)
+			return
+		}
 		problem.Write(w, r, tel.Log, contract.Refuse(contract.CodeNotFound, "There is nothing here."))
 	})
-	r.MethodNotAllowed(methodNotAllowed(tel))
+	r.MethodNotAllowed(methodNotAllowed(tel, o.page))
 	return r
 }
 
@@ -76,7 +84,9 @@ var methods = []string{
 }
 
 // methodNotAllowed responds with the methods of the route: 204 to OPTIONS, a refusal to other methods.
-func methodNotAllowed(tel *telemetry.Telemetry) http.HandlerFunc {
+func methodNotAllowed(
+	tel *telemetry.Telemetry, page func(w http.ResponseWriter, r *http.Request, status int),
+) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		rctx := chi.RouteContext(r.Context())
 		path := r.URL.Path
@@ -95,6 +105,10 @@ func methodNotAllowed(tel *telemetry.Telemetry) http.HandlerFunc {
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
 		if r.Method == http.MethodOptions {
 			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		if page != nil && wantsPage(r) {
+			page(w, r, http.StatusMethodNotAllowed)
 			return
 		}
 		problem.Write(w, r, tel.Log,

@@ -96,6 +96,9 @@ func kindOf(code contract.Code) kind {
 	return kinds[contract.CodeInternal]
 }
 
+// Recorder is a ResponseWriter that takes the code of the refusal that is written to it.
+type Recorder interface{ Refused(code contract.Code) }
+
 // Write responds with err. A Refusal is written as it is. An exceeded deadline is 503 unavailable. Any other error is
 // 500 internal, without its text. Failures of the service are logged here, once, with the trace of the request.
 func Write(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
@@ -113,6 +116,9 @@ func Write(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) 
 			"This took too long. The outcome may be unknown; retry.").Because(err)
 	default:
 		refusal = contract.Refuse(contract.CodeInternal, "Something went wrong on our side.").Because(err)
+	}
+	if rec, ok := w.(Recorder); ok {
+		rec.Refused(refusal.Code)
 	}
 	k := kindOf(refusal.Code)
 	if refusal.Precondition && refusal.Code == contract.CodeStateConflict {

@@ -30,6 +30,9 @@ type Auth struct {
 	// DefaultMerchant is the merchant of a token that has a role and no merchant claim.
 	DefaultMerchant string `env:"AUTH_DEFAULT_MERCHANT"`
 
+	// Session configures the cookie that is accepted in place of a bearer token.
+	Session Session
+
 	// Lenient is set by Load unless APP_ENV is production: a token needs no iat, and with shared secrets a merchant's
 	// token without a merchant is of the merchant contract.DefaultMerchant.
 	Lenient bool
@@ -59,6 +62,9 @@ func (a Auth) WithDefaults() Auth {
 	}
 	if a.MaxLife == 0 {
 		a.MaxLife = DefaultMaxLife
+	}
+	if a.Session.TTL == 0 {
+		a.Session.TTL = DefaultSessionTTL
 	}
 	for _, d := range []struct {
 		claim *string

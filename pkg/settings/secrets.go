@@ -20,6 +20,7 @@ const developmentOnly = "development-only-"
 const (
 	DevelopmentAuthSecret     = developmentOnly + "secret-of-the-buyers-tokens"
 	DevelopmentInternalSecret = developmentOnly + "secret-of-the-internal-calls"
+	DevelopmentSessionSecret  = developmentOnly + "secret-of-the-sessions"
 )
 
 // fileSuffix follows the name of a secret's variable in the name of the variable with the path of its file.

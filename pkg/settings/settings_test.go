@@ -68,7 +68,10 @@ func TestLoadDefaults(t *testing.T) {
 	require.Equal(t, []string{DevelopmentAuthSecret}, c.HS256Secrets)
 	require.Equal(t, []string{DevelopmentInternalSecret}, c.Internal.Secrets)
 	require.Equal(t, c.Auth, c.WithDefaults(), "the defaults of the tags and those of an empty Auth are the same")
-	require.Equal(t, Auth{HS256Secrets: c.HS256Secrets, Lenient: true}.WithDefaults(), c.Auth)
+	require.Equal(t, Auth{
+		HS256Secrets: c.HS256Secrets, Session: Session{Secrets: c.Session.Secrets}, Lenient: true,
+	}.WithDefaults(), c.Auth)
+	require.Equal(t, []string{DevelopmentSessionSecret}, c.Session.Secrets)
 }
 
 func TestLoadReads(t *testing.T) {
@@ -109,6 +112,7 @@ func TestProductionIsAccepted(t *testing.T) {
 	require.NoError(t, Load(&c, production()))
 	require.True(t, c.Production())
 	require.False(t, c.Lenient)
+	require.Empty(t, c.Session.Secrets, "no sessions without a secret")
 	c = config{}
 	require.NoError(t, Load(&c, published()))
 	c = config{}
@@ -168,6 +172,11 @@ func TestAWrongSettingIsOneSentenceThatNamesIt(t *testing.T) {
 		"claim":              {environ("AUTH_ROLES_CLAIM=realm_access.roles "), "AUTH_ROLES_CLAIM", "blank"},
 		"default merchant":   {environ("AUTH_DEFAULT_MERCHANT=a b"), "AUTH_DEFAULT_MERCHANT", `is "a b" and must be 1 to 64`},
 		"dev tokens, claim":  {environ("AUTH_DEV_TOKENS=true", "AUTH_ROLES_CLAIM=a.b"), "AUTH_DEV_TOKENS", "AUTH_ROLES_CLAIM"},
+		"session too short":  {environ("SESSION_TTL=1s"), "SESSION_TTL", "1m0s to"},
+		"session too long":   {environ("SESSION_TTL=721h"), "SESSION_TTL", "must be"},
+		"session secret":     {production("SESSION_SECRET=short"), "SESSION_SECRET", "at least 32"},
+		"session default":    {production("SESSION_SECRET=" + DevelopmentSessionSecret), "SESSION_SECRET", "for development"},
+		"session not alone":  {production("SESSION_SECRET=" + strong), "SESSION_SECRET", "AUTH_HS256_SECRET holds too"},
 		"dev tokens, typ":    {environ("AUTH_DEV_TOKENS=true", "AUTH_TYP=at+jwt"), "AUTH_DEV_TOKENS", "JWT in AUTH_TYP"},
 	} {
 		t.Run(name, func(t *testing.T) {

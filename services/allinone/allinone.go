@@ -139,7 +139,7 @@ func Run(ctx context.Context, cfg Config, environ map[string]string, out, logs i
 	components = append(components,
 		httpserver.Admin("ADMIN_ADDR", cfg.AdminAddr, ready, metrics, false, log),
 		httpserver.Listen("HTTP_ADDR", cfg.HTTPAddr,
-			routes(sales.Handler(), orders.Handler(), stock.Handler(), tels["seckill"]), log),
+			routes(sales.Handler(), orders.Handler(), stock.Handler()), log),
 		greeting(cfg, url, set.seckill.Auth, stockgate.New(rdb, stockgate.Options{}), out))
 	return lifecycle.Run(ctx, log, cfg.DrainTimeout, components...)
 }
@@ -158,7 +158,7 @@ type purchases struct {
 }
 
 // loadServices reads the services' settings from the environment. In one process some are fixed: the addresses of the
-// dependencies, AUTH_DEV_TOKENS and PAYMENTS_SANDBOX.
+// dependencies and PAYMENTS_SANDBOX. Developers' tokens are on unless AUTH_DEV_TOKENS=false.
 func loadServices(cfg Config, environ map[string]string, internalURL string) (services, error) {
 	given := map[string]string{
 		// Messages and timers of closings live in memory. After a kill only the sweepers find what is due, so they run
@@ -167,7 +167,10 @@ func loadServices(cfg Config, environ map[string]string, internalURL string) (se
 		"INVENTORY_REPUBLISH_AFTER": "3s", "INVENTORY_SWEEP_EVERY": "1s",
 	}
 	maps.Copy(given, environ)
-	given["AUTH_DEV_TOKENS"], given["PAYMENTS_SANDBOX"] = "true", "true"
+	if given["AUTH_DEV_TOKENS"] == "" {
+		given["AUTH_DEV_TOKENS"] = "true"
+	}
+	given["PAYMENTS_SANDBOX"] = "true"
 	given["ORDER_INTERNAL_URL"] = internalURL
 	for _, name := range []string{"LIMIT_REDIS_ADDRS", "LIMIT_REDIS_DB"} {
 		delete(given, name)
@@ -211,7 +214,7 @@ func greeting(cfg Config, url string, tokens settings.Auth, gate *stockgate.Gate
 			return nil //nolint:nilerr // ctx ended before the process was ready
 		}
 		var sales []openSale
-		if cfg.Demo {
+		if cfg.Demo && len(tokens.HS256Secrets) > 0 { // else only the identity provider can sign a merchant's token
 			merchant, err := newDemoMerchant(url, tokens)
 			if err != nil {
 				return err

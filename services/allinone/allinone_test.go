@@ -323,6 +323,43 @@ func TestDemoSalesWithATokenAudience(t *testing.T) {
 	}, patience, 50*time.Millisecond)
 }
 
+// allinone offers the sign-in of its settings: by default any user, or none, or that of an identity provider.
+func TestSignInOfTheSettings(t *testing.T) {
+	provider := []string{"OIDC_ISSUER=http://127.0.0.1:1/", "OIDC_CLIENT_ID=x", "OIDC_REDIRECT_URL=http://127.0.0.1:8080/auth/callback"}
+	for method, env := range map[string][]string{
+		"dev": nil, "none": {"AUTH_DEV_TOKENS=false"}, "oidc": append(provider, "AUTH_DEV_TOKENS=false"),
+	} {
+		t.Run(method, func(t *testing.T) {
+			p := newProcess(t, t.TempDir())
+			p.env = append(p.env, env...)
+			p.start(t)
+			client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+			status := func(path, body string) int {
+				resp, err := client.Post(p.url+path, "application/json", strings.NewReader(body))
+				require.NoError(t, err)
+				require.NoError(t, resp.Body.Close())
+				return resp.StatusCode
+			}
+			resp, err := client.Get(p.url + "/v1/config")
+			require.NoError(t, err)
+			defer resp.Body.Close()
+			config, err := io.ReadAll(resp.Body)
+			require.NoError(t, err)
+			require.Contains(t, string(config), `"sign_in":"`+method+`"`)
+			page, err := client.Get(p.url + "/sales/1")
+			require.NoError(t, err)
+			require.NoError(t, page.Body.Close())
+			require.Equal(t, http.StatusOK, page.StatusCode)
+			session, token := http.StatusNotFound, http.StatusNotFound
+			if method == "dev" {
+				session, token = http.StatusNoContent, http.StatusOK
+			}
+			require.Equal(t, session, status("/auth/dev", `{"user_id":"42"}`))
+			require.Equal(t, token, status("/v1/dev/tokens", `{"user_id":"42"}`))
+		})
+	}
+}
+
 func TestWrongSettingsAreRefused(t *testing.T) {
 	for setting, name := range map[string]string{
 		"HTTP_ADDR=nonsense":         "HTTP_ADDR",

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"flashsale.internal/pkg/settings"
+	"flashsale.internal/services/seckill/internal/signin"
 )
 
 // developmentPathSecret applies in development if none is set. Production refuses it by its prefix.
@@ -16,6 +17,8 @@ const developmentPathSecret = "development-only-secret-of-the-paths"
 type Config struct {
 	settings.Auth
 	Paths
+	Pages
+	OIDC signin.Settings
 
 	// GateWait bounds a buyer's wait for the gate; then the outcome is unknown. A GateTimeout close to it extends the
 	// bound (see gate.Options). GateTimeout bounds one call to Redis. GateQueue is the number of callers that may wait
@@ -48,6 +51,8 @@ func (p *Paths) Validate(production bool) error {
 // Check returns an error for the first setting out of range.
 func (c Config) Check() error {
 	switch {
+	case c.OIDC.On() && len(c.Session.Secrets) == 0:
+		return settings.Wrong("SESSION_SECRET", "is required with OIDC_ISSUER and not set")
 	case c.GateWait < 50*time.Millisecond || c.GateWait > 30*time.Second:
 		return settings.Wrong("GATE_WAIT", "is %s and must be 50ms to 30s", c.GateWait)
 	case c.GateTimeout < 50*time.Millisecond || c.GateTimeout > c.GateWait:

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
+	"github.com/go-chi/chi/v5"
 	"github.com/redis/go-redis/v9"
 
 	"flashsale.internal/pkg/admission"
@@ -21,9 +23,13 @@ import (
 	"flashsale.internal/pkg/stockgate"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/seckill/internal/core"
+	"flashsale.internal/services/seckill/internal/counts"
 	"flashsale.internal/services/seckill/internal/gate"
 	"flashsale.internal/services/seckill/internal/httpapi"
+	"flashsale.internal/services/seckill/internal/pages"
 	"flashsale.internal/services/seckill/internal/relay"
+	"flashsale.internal/services/seckill/internal/signin"
+	"flashsale.internal/web"
 )
 
 // Deps are the dependencies of the service. The caller closes them after the components have ended.
@@ -45,10 +51,12 @@ type Service struct {
 	relay    *relay.Relay
 	sales    *core.SaleCache
 	feed     *core.Feed
+	counts   *counts.Recorder
 	lease    ordersn.Lease
 	ownLease *ordersn.RedisLease // nil if Deps.Lease is set
 	verifier *auth.Verifier
 	presence *presence.Announcer
+	signIn   *signin.SignIn
 	handler  http.Handler
 }
 
@@ -129,12 +137,20 @@ func (s *Service) newLoops(cfg Config, gates *stockgate.Gate) (err error) {
 	}
 	s.sales = core.NewSaleCache(gate.Catalogue{Redis: gates}, s.deps.Now)
 	s.feed = core.NewFeed(s.gate, cfg.StreamsMax)
+	s.counts = counts.NewRecorder(gates, counts.Options{
+		Source: strings.ToLower(rand.Text()), Known: s.sales.Known, Now: s.sales.Now, Log: tel.Log,
+	})
 	return nil
 }
 
-// newHandler returns the handler of the buyers' API.
+// newHandler returns the handler of the buyers' API, the pages and the sign-in.
 func (s *Service) newHandler(cfg Config) (http.Handler, error) {
 	seal, err := core.NewSeal(cfg.PathSecrets...)
+	if err != nil {
+		return nil, err
+	}
+	s.signIn = signin.New(cfg.OIDC, cfg.Auth, s.deps.Telemetry)
+	shown, err := pages.New(web.FS(), cfg.imageSources())
 	if err != nil {
 		return nil, err
 	}
@@ -147,6 +163,9 @@ func (s *Service) newHandler(cfg Config) (http.Handler, error) {
 		Limits:      s.deps.Limits,
 		Tel:         s.deps.Telemetry,
 		OpenStreams: s.feed.Open,
+		Counts:      s.counts,
+		Config:      cfg.pagesConfig(s.signIn.Method()),
+		Mounts:      []func(chi.Router){shown.Mount, s.signIn.Mount},
 	}
 	if cfg.DevTokens {
 		routes.DevToken = func(id auth.Identity, ttl time.Duration) (string, error) {
@@ -157,7 +176,7 @@ func (s *Service) newHandler(cfg Config) (http.Handler, error) {
 	return httpapi.New(routes)
 }
 
-// Handler returns the buyers' API.
+// Handler returns the buyers' API, the pages and the sign-in.
 func (s *Service) Handler() http.Handler { return s.handler }
 
 // Ready returns nil once the service has held a worker id. It never fails after that: while Redis is unreachable, the
@@ -180,7 +199,12 @@ func (s *Service) Components() []lifecycle.Component {
 	return append(all,
 		s.verifier.Component(s.deps.Telemetry.Log),
 		s.presence.Component(),
+		lifecycle.AtEnd("sign-in", func(context.Context) error {
+			s.signIn.Close()
+			return nil
+		}),
 		lifecycle.Component{Name: "journal relay", Run: s.relay.Run},
+		lifecycle.Component{Name: "request counts", Run: s.counts.Run},
 		lifecycle.Component{Name: "sale cache", Run: s.sales.Run},
 		lifecycle.AtEnd("gate calls", func(ctx context.Context) error {
 			s.gate.Close(ctx)

@@ -40,16 +40,55 @@ func (e ActivityState) Valid() bool {
 
 // Defines values for DevTokenRequestRoles.
 const (
-	Merchant DevTokenRequestRoles = "merchant"
-	Operator DevTokenRequestRoles = "operator"
+	DevTokenRequestRolesMerchant DevTokenRequestRoles = "merchant"
+	DevTokenRequestRolesOperator DevTokenRequestRoles = "operator"
 )
 
 // Valid indicates whether the value is a known member of the DevTokenRequestRoles enum.
 func (e DevTokenRequestRoles) Valid() bool {
 	switch e {
-	case Merchant:
+	case DevTokenRequestRolesMerchant:
 		return true
-	case Operator:
+	case DevTokenRequestRolesOperator:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PagesConfigSignIn.
+const (
+	Dev  PagesConfigSignIn = "dev"
+	None PagesConfigSignIn = "none"
+	Oidc PagesConfigSignIn = "oidc"
+)
+
+// Valid indicates whether the value is a known member of the PagesConfigSignIn enum.
+func (e PagesConfigSignIn) Valid() bool {
+	switch e {
+	case Dev:
+		return true
+	case None:
+		return true
+	case Oidc:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SessionRoles.
+const (
+	SessionRolesMerchant SessionRoles = "merchant"
+	SessionRolesOperator SessionRoles = "operator"
+)
+
+// Valid indicates whether the value is a known member of the SessionRoles enum.
+func (e SessionRoles) Valid() bool {
+	switch e {
+	case SessionRolesMerchant:
+		return true
+	case SessionRolesOperator:
 		return true
 	default:
 		return false
@@ -85,10 +124,20 @@ func (e Status) Valid() bool {
 
 // Activity defines model for Activity.
 type Activity struct {
-	ActivityId string         `json:"activity_id"`
-	Captcha    bool           `json:"captcha"`
-	EndsAt     time.Time      `json:"ends_at"`
-	Items      []ActivityItem `json:"items"`
+	ActivityId  string    `json:"activity_id"`
+	Captcha     bool      `json:"captcha"`
+	Description string    `json:"description"`
+	EndsAt      time.Time `json:"ends_at"`
+
+	// ImageUrl http or https, or a path of this site; empty without a picture
+	ImageUrl string         `json:"image_url"`
+	Items    []ActivityItem `json:"items"`
+
+	// MayReturnUntil present if no unit is left and unpaid ones exist, which may come back until then
+	MayReturnUntil *time.Time `json:"may_return_until,omitempty"`
+
+	// PayWithinS the pay window in seconds; 0 if unknown
+	PayWithinS int64 `json:"pay_within_s"`
 
 	// PerUserLimit units that one buyer may hold
 	PerUserLimit int64 `json:"per_user_limit"`
@@ -104,9 +153,16 @@ type Activity struct {
 type ActivityItem struct {
 	Currency string `json:"currency"`
 
+	// ImageUrl as that of the sale
+	ImageUrl string `json:"image_url"`
+
 	// Left may be below 0 after a repair
-	Left int64  `json:"left"`
-	Name string `json:"name"`
+	Left int64 `json:"left"`
+
+	// ListPrice minor units; 0 if unknown
+	ListPrice int64  `json:"list_price"`
+	Name      string `json:"name"`
+	Paused    bool   `json:"paused"`
 
 	// Price minor units
 	Price int64  `json:"price"`
@@ -123,6 +179,18 @@ type ActivityList struct {
 // ActivityState defines model for ActivityState.
 type ActivityState string
 
+// Brand colours such as #c4320a; an empty value means the default of the pages
+type Brand struct {
+	Accent     string `json:"accent"`
+	AccentDark string `json:"accent_dark"`
+
+	// AccentInk text on the accent
+	AccentInk     string `json:"accent_ink"`
+	AccentInkDark string `json:"accent_ink_dark"`
+	LogoUrl       string `json:"logo_url"`
+	Name          string `json:"name"`
+}
+
 // DevToken defines model for DevToken.
 type DevToken struct {
 	Token string `json:"token"`
@@ -138,6 +206,27 @@ type DevTokenRequest struct {
 
 // DevTokenRequestRoles defines model for DevTokenRequest.Roles.
 type DevTokenRequestRoles string
+
+// Line defines model for Line.
+type Line struct {
+	Qty   int64  `json:"qty"`
+	SkuId string `json:"sku_id"`
+}
+
+// PagesConfig defines model for PagesConfig.
+type PagesConfig struct {
+	// Brand colours such as #c4320a; an empty value means the default of the pages
+	Brand            Brand    `json:"brand"`
+	Languages        []string `json:"languages"`
+	PaymentProviders []string `json:"payment_providers"`
+
+	// SignIn by an identity provider, by a user id (development), or not at all
+	SignIn  PagesConfigSignIn `json:"sign_in"`
+	Version string            `json:"version"`
+}
+
+// PagesConfigSignIn by an identity provider, by a user id (development), or not at all
+type PagesConfigSignIn string
 
 // Path defines model for Path.
 type Path struct {
@@ -168,8 +257,15 @@ type Problem struct {
 type Reservation struct {
 	ActivityId string `json:"activity_id"`
 
+	// CreatedAt when the units were reserved; absent if the gate was rebuilt since
+	CreatedAt *time.Time `json:"created_at,omitempty"`
+
+	// EventsUrl with a new ticket of 5 minutes
+	EventsUrl string `json:"events_url"`
+
 	// ExpiresAt end of the pay window
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+	Lines     []Line     `json:"lines"`
 	OrderSn   string     `json:"order_sn"`
 
 	// OrderUrl present once the order exists
@@ -207,8 +303,32 @@ type ReservationRequest struct {
 	} `json:"lines"`
 }
 
+// Session defines model for Session.
+type Session struct {
+	ExpiresAt  *time.Time      `json:"expires_at,omitempty"`
+	MerchantId *string         `json:"merchant_id,omitempty"`
+	Roles      *[]SessionRoles `json:"roles,omitempty"`
+	SignedIn   bool            `json:"signed_in"`
+	UserId     *string         `json:"user_id,omitempty"`
+}
+
+// SessionRoles defines model for Session.Roles.
+type SessionRoles string
+
+// SignedOut defines model for SignedOut.
+type SignedOut struct {
+	// Next where the browser goes next; a path
+	Next string `json:"next"`
+}
+
 // Status only rises: queued < created < paid or closed; failed is terminal too; paid becomes closed if the payment is refunded
 type Status string
+
+// Time defines model for Time.
+type Time struct {
+	// ServerTime Redis time in ms since 1970
+	ServerTime int64 `json:"server_time"`
+}
 
 // ActivityID defines model for ActivityID.
 type ActivityID = string
@@ -227,6 +347,9 @@ type BodyTooLarge = Problem
 
 // Failed RFC 9457; some codes have additional members
 type Failed = Problem
+
+// Forbidden RFC 9457; some codes have additional members
+type Forbidden = Problem
 
 // InvalidRequest RFC 9457; some codes have additional members
 type InvalidRequest = Problem
@@ -445,9 +568,15 @@ type ServerInterface interface {
 	// StreamReservation Get the status of a purchase as server-sent events
 	// (GET /v1/activities/{activity_id}/reservations/{order_sn}/events)
 	StreamReservation(w http.ResponseWriter, r *http.Request, activityId ActivityID, orderSn OrderSN, params StreamReservationParams)
+	// GetConfig Get what the pages show and offer in this installation
+	// (GET /v1/config)
+	GetConfig(w http.ResponseWriter, r *http.Request)
 	// CreateDevToken Issue a development token; exists only if AUTH_DEV_TOKENS is set
 	// (POST /v1/dev/tokens)
 	CreateDevToken(w http.ResponseWriter, r *http.Request)
+	// GetTime Get the time that decides whether a sale is open; never cached
+	// (GET /v1/time)
+	GetTime(w http.ResponseWriter, r *http.Request)
 }
 
 // Unimplemented server implementation that returns http.StatusNotImplemented for each endpoint.
@@ -496,9 +625,21 @@ func (_ Unimplemented) StreamReservation(w http.ResponseWriter, r *http.Request,
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
+// GetConfig Get what the pages show and offer in this installation
+// (GET /v1/config)
+func (_ Unimplemented) GetConfig(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
 // CreateDevToken Issue a development token; exists only if AUTH_DEV_TOKENS is set
 // (POST /v1/dev/tokens)
 func (_ Unimplemented) CreateDevToken(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// GetTime Get the time that decides whether a sale is open; never cached
+// (GET /v1/time)
+func (_ Unimplemented) GetTime(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -785,11 +926,39 @@ func (siw *ServerInterfaceWrapper) StreamReservation(w http.ResponseWriter, r *h
 	handler.ServeHTTP(w, r)
 }
 
+// GetConfig operation middleware
+func (siw *ServerInterfaceWrapper) GetConfig(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetConfig(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // CreateDevToken operation middleware
 func (siw *ServerInterfaceWrapper) CreateDevToken(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.CreateDevToken(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetTime operation middleware
+func (siw *ServerInterfaceWrapper) GetTime(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetTime(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -912,6 +1081,12 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 		ErrorHandlerFunc:   options.ErrorHandlerFunc,
 	}
 
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/v1/time", wrapper.GetTime)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/v1/config", wrapper.GetConfig)
+	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/v1/activities", wrapper.ListActivities)
 	})

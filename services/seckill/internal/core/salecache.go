@@ -246,6 +246,14 @@ func (c *SaleCache) fresh(id string) *view {
 	return s.view
 }
 
+// Known reports whether the cache holds a view of the activity, so that its gate exists or did so a short time ago.
+func (c *SaleCache) Known(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.slots[id]
+	return s != nil && s.view != nil
+}
+
 // track marks an activity as in use, so that the loop reads it. Its gate must exist.
 func (c *SaleCache) track(id string) {
 	c.mu.Lock()
@@ -328,6 +336,9 @@ func (c *SaleCache) loadSales(ctx context.Context, at time.Time) ([]view, error)
 }
 
 var errNotReady = errors.New("redis has not been filled yet")
+
+// Now returns Redis time by the last known offset. Until Redis was reached once, it returns the time of this process.
+func (c *SaleCache) Now(ctx context.Context) time.Time { return c.clock(ctx) }
 
 // clock returns Redis time by the last known offset. Until Redis was reached once, it returns the time of this
 // process.

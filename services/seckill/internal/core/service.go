@@ -39,13 +39,20 @@ type ActivityView struct {
 	State      State
 	ServerTime time.Time
 	Left       map[string]int64
+	// MayReturnUntil is the time until which unpaid units may be released, if no unit is left. It is zero if there are
+	// none, or units are left.
+	MayReturnUntil time.Time
 }
 
 func (v *view) at(now time.Time) ActivityView {
 	sale := v.Sale
 	// The gate decides by its own window, so that is the one to show.
 	sale.StartsAt, sale.EndsAt = v.GateState.StartsAt, v.GateState.EndsAt
-	return ActivityView{Sale: sale, State: v.StateAt(now), ServerTime: now, Left: v.Left}
+	a := ActivityView{Sale: sale, State: v.StateAt(now), ServerTime: now, Left: v.Left}
+	if a.State != StateEnded && v.allSoldOut() {
+		a.MayReturnUntil = v.mayReturnUntil(now, nil)
+	}
+	return a
 }
 
 // Activities returns a page of the open and scheduled sales, ordered by start time. The page starts after the sale that
@@ -87,6 +94,9 @@ func (s *Service) Activity(ctx context.Context, activityID string) (ActivityView
 	}
 	return v.at(s.Sales.clock(ctx)), nil
 }
+
+// Now returns Redis time, which decides whether a sale is open, by the cached offset.
+func (s *Service) Now(ctx context.Context) time.Time { return s.Sales.clock(ctx) }
 
 // IssuedPath is the permission for one purchase.
 type IssuedPath struct {
@@ -249,8 +259,12 @@ func (s *Service) repeated(
 }
 
 func (s *Service) purchased(ctx context.Context, r Reservation, fresh bool) Purchased {
-	expires := s.Sales.clock(ctx).Add(TicketTTL)
-	return Purchased{r, fresh, s.Seal.ticket(r.ActivityID, r.UserID, r.OrderSN, expires)}
+	return Purchased{r, fresh, s.Ticket(ctx, r)}
+}
+
+// Ticket returns a new ticket for the event stream of a purchase, which opens it for TicketTTL.
+func (s *Service) Ticket(ctx context.Context, r Reservation) string {
+	return s.Seal.ticket(r.ActivityID, r.UserID, r.OrderSN, s.Sales.clock(ctx).Add(TicketTTL))
 }
 
 // Reservation returns a purchase of this user. It does not look up an order_sn with another user's gene.

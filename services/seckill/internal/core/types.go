@@ -164,6 +164,7 @@ type Reservation struct {
 	Lines      []contract.Line
 	Status     Status
 	Reason     string    // of closed and failed
+	ReservedAt time.Time // zero if the gate was rebuilt since
 	ExpiresAt  time.Time // end of the pay window; zero until the order exists
 }
 

@@ -230,7 +230,7 @@ func toVerdict(activityID string, v stockgate.Verdict) (core.Verdict, error) {
 func toReservation(activityID string, e stockgate.Entry) core.Reservation {
 	return core.Reservation{
 		ActivityID: activityID, OrderSN: e.OrderSN, UserID: e.UserID, Lines: e.Lines,
-		Status: core.Status(e.Status), Reason: e.Reason, ExpiresAt: e.ExpiresAt,
+		Status: core.Status(e.Status), Reason: e.Reason, ReservedAt: e.ReservedAt, ExpiresAt: e.ExpiresAt,
 	}
 }
 

@@ -1,11 +1,15 @@
 package httpapi
 
 import (
+	"context"
+	"time"
+
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/services/seckill/api"
 	"flashsale.internal/services/seckill/internal/core"
 )
 
+// toActivity leaves ServerTime zero: writeSales sets it.
 func toActivity(v core.ActivityView) api.Activity {
 	a := api.Activity{
 		ActivityId:   v.ActivityID,
@@ -13,20 +17,38 @@ func toActivity(v core.ActivityView) api.Activity {
 		State:        api.ActivityState(v.State),
 		StartsAt:     v.StartsAt.UTC(),
 		EndsAt:       v.EndsAt.UTC(),
-		ServerTime:   v.ServerTime.UTC(),
 		PerUserLimit: v.PerUserLimit,
+		PayWithinS:   int64(v.PayWithin / time.Second),
+		Description:  v.Description,
+		ImageUrl:     v.ImageURL,
 		Items:        make([]api.ActivityItem, 0, len(v.Items)),
+	}
+	if v.MayReturnUntil.After(v.ServerTime) {
+		until := v.MayReturnUntil.UTC()
+		a.MayReturnUntil = &until
 	}
 	for _, i := range v.Items {
 		a.Items = append(a.Items, api.ActivityItem{
-			SkuId: i.SKUID, Name: i.Name, Price: i.Price, Currency: i.Currency, Total: i.Total, Left: v.Left[i.SKUID],
+			SkuId: i.SKUID, Name: i.Name, ImageUrl: i.ImageURL, Price: i.Price, ListPrice: i.ListPrice,
+			Currency: i.Currency, Total: i.Total, Left: v.Left[i.SKUID],
 		})
 	}
 	return a
 }
 
-func toReservation(r core.Reservation) api.Reservation {
-	out := api.Reservation{OrderSn: r.OrderSN, ActivityId: r.ActivityID, Status: api.Status(r.Status)}
+func (h *handlers) toReservation(ctx context.Context, r core.Reservation) api.Reservation {
+	out := api.Reservation{
+		OrderSn: r.OrderSN, ActivityId: r.ActivityID, Status: api.Status(r.Status),
+		Lines:     make([]api.Line, len(r.Lines)),
+		EventsUrl: resultURL(r.ActivityID, r.OrderSN) + "/events?ticket=" + h.Core.Ticket(ctx, r),
+	}
+	for i, l := range r.Lines {
+		out.Lines[i] = api.Line{SkuId: l.SKUID, Qty: l.Qty}
+	}
+	if !r.ReservedAt.IsZero() {
+		at := r.ReservedAt.UTC()
+		out.CreatedAt = &at
+	}
 	if r.Reason != "" {
 		out.Reason = &r.Reason
 	}

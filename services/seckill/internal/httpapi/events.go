@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -57,7 +58,7 @@ func (h *handlers) StreamReservation(
 // stops. In the first two cases it writes event: end.
 func (h *handlers) follow(r *http.Request, out *events, first core.Reservation, stream *core.Stream) {
 	out.printf("retry: %d\n\n", reconnectMS)
-	out.status(first)
+	h.status(r.Context(), out, first)
 	end := time.NewTimer(h.StreamFor)
 	defer end.Stop()
 	beat := time.NewTicker(h.Heartbeat)
@@ -65,7 +66,7 @@ func (h *handlers) follow(r *http.Request, out *events, first core.Reservation, 
 	for out.err == nil {
 		select {
 		case update := <-stream.Updates():
-			out.status(update)
+			h.status(r.Context(), out, update)
 			if update.Status.Terminal() {
 				out.printf("event: end\ndata: {}\n\n")
 				return
@@ -90,13 +91,13 @@ type events struct {
 	err     error
 }
 
-func (e *events) status(r core.Reservation) {
-	data, err := json.Marshal(toReservation(r))
+func (h *handlers) status(ctx context.Context, out *events, r core.Reservation) {
+	data, err := json.Marshal(h.toReservation(ctx, r))
 	if err != nil {
-		e.err = err
+		out.err = err
 		return
 	}
-	e.printf("event: status\ndata: %s\n\n", data)
+	out.printf("event: status\ndata: %s\n\n", data)
 }
 
 func (e *events) printf(format string, args ...any) {

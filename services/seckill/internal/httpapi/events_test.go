@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -100,10 +101,12 @@ func TestStreamEndsAfterAMinute(t *testing.T) {
 		got := httptest.NewRecorder()
 		handler.ServeHTTP(got, httptest.NewRequest(http.MethodGet, url, nil))
 		require.Equal(t, time.Minute, time.Since(began))
+		body := regexp.MustCompile(`ticket=[^"]+`).ReplaceAllString(got.Body.String(), "ticket=x")
 		require.Equal(t, "retry: 2000\n\n"+
-			`event: status`+"\n"+`data: {"activity_id":"7","order_sn":"5","status":"queued"}`+"\n\n"+
+			`event: status`+"\n"+`data: {"activity_id":"7","events_url":"/v1/activities/7/reservations/5/events?ticket=x","lines":[],`+
+			`"order_sn":"5","status":"queued"}`+"\n\n"+
 			": \n\n: \n\n: \n\n"+
-			"event: end\ndata: {}\n\n", strings.Replace(got.Body.String(), ": \n\n: \n\n: \n\n: \n\n", ": \n\n: \n\n: \n\n", 1))
+			"event: end\ndata: {}\n\n", strings.Replace(body, ": \n\n: \n\n: \n\n: \n\n", ": \n\n: \n\n: \n\n", 1))
 		require.True(t, got.Flushed)
 		require.Zero(t, feed.Open())
 	})

@@ -14,6 +14,7 @@ import (
 type handlers struct {
 	Deps
 	metrics metrics
+	config  encodedConfig
 }
 
 var _ api.ServerInterface = (*handlers)(nil)
@@ -43,8 +44,7 @@ func (h *handlers) ListActivities(w http.ResponseWriter, r *http.Request, _ api.
 	if next != "" {
 		list.NextCursor = &next
 	}
-	w.Header().Set("Cache-Control", "public, max-age=1")
-	httpserver.WriteJSON(w, http.StatusOK, list)
+	writeSales(w, r, list, views)
 }
 
 // GetActivity implements api.ServerInterface.
@@ -58,7 +58,17 @@ func (h *handlers) GetActivity(w http.ResponseWriter, r *http.Request, activityI
 		h.refuse(w, r, err)
 		return
 	}
-	httpserver.WriteJSON(w, http.StatusOK, toActivity(v))
+	writeSales(w, r, toActivity(v), []core.ActivityView{v})
+}
+
+// counted counts the refusals of path and purchase requests by code, whichever check refuses.
+func (h *handlers) counted(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r)
+		if code := httpserver.RefusalCode(w); code != "" {
+			h.Counts.Refused(httpserver.PathParam(r, "activity_id"), code)
+		}
+	})
 }
 
 // checkSoldOut refuses path requests of a sale whose cached view is sold out.
@@ -119,6 +129,7 @@ func (h *handlers) CreatePath(w http.ResponseWriter, r *http.Request, activityID
 		return
 	}
 	h.metrics.paths.Add(noExemplar, 1)
+	h.Counts.Path(activityID)
 	httpserver.WriteJSON(w, http.StatusCreated, api.Path{Path: p.Path, OrderSn: p.OrderSN, ExpiresAt: p.ExpiresAt})
 }
 
@@ -141,6 +152,7 @@ func (h *handlers) CreateReservation(w http.ResponseWriter, r *http.Request, act
 	}
 	if p.Fresh {
 		h.metrics.accepted.Add(noExemplar, 1)
+		h.Counts.Accepted(activityID)
 	} else {
 		h.metrics.repeated.Add(noExemplar, 1)
 	}
@@ -168,7 +180,7 @@ func (h *handlers) ListReservations(
 	}
 	list := api.ReservationList{Items: make([]api.Reservation, 0, len(own))}
 	for _, one := range own {
-		list.Items = append(list.Items, toReservation(one))
+		list.Items = append(list.Items, h.toReservation(r.Context(), one))
 	}
 	if next != "" {
 		list.NextCursor = &next
@@ -187,5 +199,5 @@ func (h *handlers) GetReservation(w http.ResponseWriter, r *http.Request, activi
 		h.refuse(w, r, err)
 		return
 	}
-	httpserver.WriteJSON(w, http.StatusOK, toReservation(one))
+	httpserver.WriteJSON(w, http.StatusOK, h.toReservation(r.Context(), one))
 }

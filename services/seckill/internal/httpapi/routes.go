@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/go-chi/chi/v5"
+
 	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/contract"
@@ -12,6 +14,7 @@ import (
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/seckill/api"
 	"flashsale.internal/services/seckill/internal/core"
+	"flashsale.internal/services/seckill/internal/pages"
 )
 
 // Deps are the dependencies of the handler.
@@ -24,10 +27,30 @@ type Deps struct {
 	OpenStreams func() int
 	// DevToken signs a development token; nil means that the route does not exist.
 	DevToken func(id auth.Identity, ttl time.Duration) (string, error)
+	// Counts counts path and purchase requests by activity; nil means that they are not counted.
+	Counts Counts
+	// Config is what GET /v1/config returns.
+	Config api.PagesConfig
+	// Mounts add the routes of the pages and of the sign-in.
+	Mounts []func(chi.Router)
 	// StreamFor is the lifetime of an event stream, Heartbeat the interval of its comments. 0 means the default of
 	// events.go: 60 s and 15 s.
 	StreamFor, Heartbeat time.Duration
 }
+
+// Counts counts the outcomes of path and purchase requests. Its methods are called in each of them and must not block.
+type Counts interface {
+	Path(activityID string)
+	Accepted(activityID string)
+	Refused(activityID string, code contract.Code)
+}
+
+// uncounted is Counts without an effect.
+type uncounted struct{}
+
+func (uncounted) Path(string)                   {}
+func (uncounted) Accepted(string)               {}
+func (uncounted) Refused(string, contract.Code) {}
 
 // New returns the handler of all public routes.
 func New(d Deps) (http.Handler, error) {
@@ -36,6 +59,9 @@ func New(d Deps) (http.Handler, error) {
 	}
 	if d.Heartbeat == 0 {
 		d.Heartbeat = heartbeat
+	}
+	if d.Counts == nil {
+		d.Counts = uncounted{}
 	}
 	m, err := newMetrics(d.Tel.Meter, d.OpenStreams)
 	if err != nil {
@@ -46,6 +72,9 @@ func New(d Deps) (http.Handler, error) {
 		return nil, err
 	}
 	h := &handlers{Deps: d, metrics: m}
+	if h.config, err = encodeConfig(d.Config); err != nil {
+		return nil, err
+	}
 	wrapped := api.ServerInterfaceWrapper{
 		Handler:          h,
 		ErrorHandlerFunc: func(w http.ResponseWriter, r *http.Request, err error) { h.refuse(w, r, badParameter(err)) },
@@ -57,16 +86,19 @@ func New(d Deps) (http.Handler, error) {
 	// limits before the check that refuses it. path-activity is charged before path-total: a request that path-total
 	// refuses has used a permit of its activity. It gets no refund, which could cost a call to Redis. The loss slows no
 	// other activity.
-	r := httpserver.NewRouter(d.Tel)
+	r := httpserver.NewRouter(d.Tel, httpserver.ErrorPages(pages.Error))
 	buyer := d.Verifier.Require()
 	on := d.Limits.On
 	const activity = "/v1/activities/{activity_id}"
 
+	// Neither has a limit by address: they cost little, and thousands of buyers may share an address.
+	r.With(shed.others).Get("/v1/time", wrapped.GetTime)
+	r.With(shed.others).Get("/v1/config", wrapped.GetConfig)
 	r.With(shed.others, on("browse-per-ip")).Get("/v1/activities", wrapped.ListActivities)
 	r.With(shed.others, on("browse-per-ip")).Get(activity, wrapped.GetActivity)
-	r.With(shed.paths, h.checkSoldOut, on("path-per-ip"), buyer, h.checkStarted, on("path-per-user", "path-click"),
+	r.With(h.counted, shed.paths, h.checkSoldOut, on("path-per-ip"), buyer, h.checkStarted, on("path-per-user", "path-click"),
 		h.checkAdmission, on("path-activity"), on("path-total")).Post(activity+"/paths", h.postPath)
-	r.With(shed.purchases, on("purchase-per-ip"), buyer, on("purchase-per-user")).
+	r.With(h.counted, shed.purchases, on("purchase-per-ip"), buyer, on("purchase-per-user")).
 		Post(activity+"/paths/{path}/reservations", h.postReservation)
 	results := r.With(shed.others, on("result-per-ip"), buyer, on("result-per-user"))
 	results.Get(activity+"/reservations", wrapped.ListReservations)
@@ -77,6 +109,10 @@ func New(d Deps) (http.Handler, error) {
 		Get(activity+"/reservations/{order_sn}/events", wrapped.StreamReservation)
 	if d.DevToken != nil {
 		r.Post("/v1/dev/tokens", wrapped.CreateDevToken)
+	}
+	// Pages are in memory and cached at the edge; the sign-in has a bound of its own.
+	for _, mount := range d.Mounts {
+		mount(r)
 	}
 	return r, nil
 }

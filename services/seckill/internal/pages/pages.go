@@ -1,0 +1,103 @@
+// Package pages serves the pages for browsers: the built documents and their files from memory, and pages that state
+// what went wrong.
+package pages
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"strings"
+
+	"github.com/go-chi/chi/v5"
+)
+
+// How long caches keep documents and files. A file's name changes with its content.
+const (
+	documentCaching = "public, max-age=10, stale-if-error=86400"
+	assetCaching    = "public, max-age=31536000, immutable"
+	iconCaching     = "public, max-age=86400"
+)
+
+// Pages are the documents and files.
+type Pages struct {
+	files          map[string]*file // by path below the root
+	buyer, console *file
+}
+
+// New reads all files and makes the compressed bodies of the documents; those of the other files are made when they are
+// first requested. images are further origins from which browsers may load images.
+func New(root fs.FS, images []string) (*Pages, error) {
+	p := &Pages{files: map[string]*file{}}
+	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		raw, err := fs.ReadFile(root, name)
+		if err == nil {
+			p.files[name] = newFile(name, raw)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the pages: %w", err)
+	}
+	p.buyer, p.console = p.files["index.html"], p.files["console.html"]
+	if p.buyer == nil || p.console == nil {
+		return nil, errors.New("the pages lack index.html or console.html")
+	}
+	for _, document := range []*file{p.buyer, p.console} {
+		document.policy = policyOf(document.plain.raw, images)
+		document.gzip()
+		document.br()
+	}
+	return p, nil
+}
+
+// Mount adds the routes of the pages.
+func (p *Pages) Mount(r chi.Router) {
+	buyer, console := p.document(p.buyer), p.document(p.console)
+	for _, pattern := range []string{"/", "/sales/{activity_id}", "/orders", "/orders/{order_sn}"} {
+		r.Get(pattern, buyer)
+	}
+	r.Get("/console", console)
+	r.Get("/console/*", console)
+	r.Get("/assets/*", p.asset)
+	r.Get("/favicon.svg", p.named("favicon.svg", iconCaching))
+}
+
+func (p *Pages) document(f *file) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		secure(w.Header(), f.policy)
+		f.serve(w, r, documentCaching)
+	}
+}
+
+func (p *Pages) asset(w http.ResponseWriter, r *http.Request) {
+	p.named(strings.TrimPrefix(r.URL.Path, "/"), assetCaching)(w, r)
+}
+
+func (p *Pages) named(name, caching string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		f := p.files[name]
+		if f == nil {
+			Error(w, r, http.StatusNotFound)
+			return
+		}
+		secure(w.Header(), noContent)
+		f.serve(w, r, caching)
+	}
+}
+
+// noContent is the policy of files, which a browser may also show as a document, such as an image.
+const noContent = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
+
+// secure sets the security headers of all pages.
+func secure(h http.Header, policy string) {
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+}

@@ -1,0 +1,195 @@
+package signin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+	"golang.org/x/sync/singleflight"
+
+	"flashsale.internal/pkg/auth"
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/settings"
+)
+
+// Times of the calls to the provider.
+const (
+	callTimeout  = 5 * time.Second
+	refreshAfter = 10 * time.Minute // of the provider's configuration and its keys
+	retryAfter   = 2 * time.Second  // after a failed call for the configuration
+)
+
+// errUnreachable means that the provider did not respond, or not as a provider does. The caller may try again.
+var errUnreachable = errors.New("the identity provider does not respond")
+
+// errRefused means that the provider refused the code or sent tokens that are not for this sign-in.
+var errRefused = errors.New("the identity provider refused")
+
+// provider makes the calls to the identity provider. It keeps no token.
+type provider struct {
+	Settings
+	claims settings.Auth
+	client *http.Client
+	flight singleflight.Group
+
+	mu     sync.Mutex
+	config *configuration // the last one that was read, nil at first
+	failed time.Time      // when the last call for it failed
+	err    error          // of that call
+}
+
+// configuration is what the provider publishes about itself.
+type configuration struct {
+	*oidc.Provider
+	endSession string // "" if it has none
+	readAt     time.Time
+}
+
+func newProvider(s Settings, claims settings.Auth) *provider {
+	// A missing merchant claim may be a mistake at the provider. It must not give the rights of a default merchant that
+	// no setting names.
+	claims.Lenient = false
+	transport := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 16, MaxConnsPerHost: 64, IdleConnTimeout: time.Minute,
+		TLSHandshakeTimeout: callTimeout, ForceAttemptHTTP2: true,
+	}
+	return &provider{Settings: s, claims: claims, client: &http.Client{Transport: transport, Timeout: callTimeout}}
+}
+
+func (p *provider) close() { p.client.CloseIdleConnections() }
+
+// get returns the provider's configuration. Concurrent callers share one call. An old one stays in use while the
+// provider does not respond.
+func (p *provider) get(ctx context.Context) (*configuration, error) {
+	p.mu.Lock()
+	c, failed, err := p.config, p.failed, p.err
+	p.mu.Unlock()
+	switch {
+	case c != nil && time.Since(c.readAt) < refreshAfter:
+		return c, nil
+	case time.Since(failed) < retryAfter && c != nil:
+		return c, nil
+	case time.Since(failed) < retryAfter:
+		return nil, err
+	}
+	read := p.flight.DoChan("read", func() (any, error) { return p.read(context.WithoutCancel(ctx)) })
+	select {
+	case r := <-read:
+		if r.Err != nil {
+			if c != nil {
+				return c, nil
+			}
+			return nil, r.Err
+		}
+		fresh, _ := r.Val.(*configuration)
+		return fresh, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %w", errUnreachable, ctx.Err())
+	}
+}
+
+func (p *provider) read(ctx context.Context) (*configuration, error) {
+	// The client bounds each call. The provider keeps ctx for its later calls, so that must not end.
+	found, err := oidc.NewProvider(oidc.ClientContext(ctx, p.client), p.Issuer)
+	var published struct {
+		EndSession string `json:"end_session_endpoint"`
+	}
+	if err == nil {
+		err = found.Claims(&published)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil {
+		p.failed, p.err = time.Now(), fmt.Errorf("%w: %w", errUnreachable, err)
+		return nil, p.err
+	}
+	if u, err := url.Parse(published.EndSession); err != nil || u.Scheme != "https" && u.Scheme != "http" {
+		published.EndSession = ""
+	}
+	p.config = &configuration{found, published.EndSession, time.Now()}
+	return p.config, nil
+}
+
+func (p *provider) oauth(c *configuration) *oauth2.Config {
+	return &oauth2.Config{
+		ClientID: p.ClientID, ClientSecret: p.ClientSecret, Endpoint: c.Endpoint(), RedirectURL: p.RedirectURL,
+		Scopes: []string{oidc.ScopeOpenID, "profile"},
+	}
+}
+
+// loginURL returns where the browser goes to sign in.
+func (p *provider) loginURL(ctx context.Context, a attempt) (string, error) {
+	c, err := p.get(ctx)
+	if err != nil {
+		return "", err
+	}
+	return p.oauth(c).AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), nil
+}
+
+// identity exchanges the code and returns the caller that the ID token names. Its tokens are not kept.
+func (p *provider) identity(ctx context.Context, code string, a attempt) (auth.Identity, error) {
+	c, err := p.get(ctx)
+	if err != nil {
+		return auth.Identity{}, err
+	}
+	ctx = oidc.ClientContext(ctx, p.client)
+	tokens, err := p.oauth(c).Exchange(ctx, code, oauth2.VerifierOption(a.Verifier))
+	if err != nil {
+		var refused *oauth2.RetrieveError
+		if errors.As(err, &refused) && refused.Response != nil && refused.Response.StatusCode < http.StatusInternalServerError {
+			return auth.Identity{}, fmt.Errorf("%w: %w", errRefused, err)
+		}
+		return auth.Identity{}, fmt.Errorf("%w: %w", errUnreachable, err)
+	}
+	raw, _ := tokens.Extra("id_token").(string)
+	if raw == "" {
+		return auth.Identity{}, fmt.Errorf("%w: no ID token", errRefused)
+	}
+	idToken, err := c.VerifierContext(ctx, &oidc.Config{ClientID: p.ClientID}).Verify(ctx, raw)
+	if err != nil {
+		return auth.Identity{}, fmt.Errorf("%w: %w", errRefused, err)
+	}
+	// The verifier compares neither the nonce nor the hash of the access token.
+	if idToken.Nonce == "" || idToken.Nonce != a.Nonce {
+		return auth.Identity{}, fmt.Errorf("%w: the ID token has another nonce", errRefused)
+	}
+	if idToken.AccessTokenHash != "" {
+		if err := idToken.VerifyAccessToken(tokens.AccessToken); err != nil {
+			return auth.Identity{}, fmt.Errorf("%w: %w", errRefused, err)
+		}
+	}
+	var claims map[string]any
+	if err := idToken.Claims(&claims); err != nil {
+		return auth.Identity{}, fmt.Errorf("%w: %w", errRefused, err)
+	}
+	id, err := auth.IdentityOf(p.claims, claims)
+	if err != nil {
+		return auth.Identity{}, fmt.Errorf("%w: %s", errRefused, contract.RefusalOf(err).Detail)
+	}
+	return id, nil
+}
+
+// logoutURL returns where the browser goes to sign out at the provider, "" if it has no such page or does not respond.
+func (p *provider) logoutURL(ctx context.Context) string {
+	c, err := p.get(ctx)
+	if err != nil || c.endSession == "" {
+		return ""
+	}
+	u, err := url.Parse(c.endSession)
+	if err != nil {
+		return ""
+	}
+	q := u.Query()
+	q.Set("client_id", p.ClientID)
+	if p.LogoutURL != "" {
+		q.Set("post_logout_redirect_uri", p.LogoutURL)
+	}
+	u.RawQuery = q.Encode()
+	return u.String()
+}

@@ -1,0 +1,3 @@
+module flashsale.internal/web
+
+go 1.26.0
