@@ -1,0 +1,17 @@
+// Renders a document from signals.
+//
+// The whole tree is rendered again when a signal changes that the last rendering read. The trees are small.
+
+import {effect} from './signal.ts'
+import {render, type VNode} from 'preact'
+import {useEffect} from 'preact/hooks'
+
+export function mount(tree: () => VNode): void {
+  const root = document.getElementById('app') as HTMLElement
+  effect(() => render(tree(), root))
+}
+
+// useEffectOf runs fn now and whenever a signal that it read has changed.
+export function useEffectOf(fn: () => void): void {
+  useEffect(() => effect(fn), [])
+}
