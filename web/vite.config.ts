@@ -7,8 +7,7 @@ const api = process.env.BASE_URL ?? 'http://127.0.0.1:8080'
 
 export default defineConfig({
   appType: 'mpa',
-  // Calls of h() are shorter than those of the automatic run time, which keep children under a key.
-  oxc: {jsx: {runtime: 'classic', pragma: 'h', pragmaFrag: 'Fragment'}, jsxInject: "import {h, Fragment} from 'preact'"},
+  oxc: {jsx: {runtime: 'automatic', importSource: 'preact'}},
   build: {target, cssTarget: ['chrome123', 'firefox120', 'safari17.5'], modulePreload: {polyfill: false}, assetsInlineLimit: 0, reportCompressedSize: false, sourcemap: false},
   server: {proxy: {'/v1': {target: api, changeOrigin: true}, '/auth': {target: api, changeOrigin: true}}},
 })

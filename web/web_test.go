@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	buyerBound   = 30_000  // bytes of the buyers' document after gzip -9
-	consoleBound = 120_000 // bytes of the console's first view after gzip -9, the board's chart included
+	buyerBound   = 30 << 10  // bytes of the buyers' document after gzip -9
+	consoleBound = 120 << 10 // bytes of the console's first view after gzip -9, the board's chart included
 )
 
 func read(t *testing.T, name string) string {

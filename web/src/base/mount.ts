@@ -1,6 +1,7 @@
 // Renders a document from signals.
 //
-// The whole tree is rendered again when a signal changes that the last rendering read. The trees are small.
+// The whole tree is rendered again when a signal changes that the last rendering read. The trees are small. It happens in
+// a microtask: a signal may change while Preact renders, and a rendering cannot begin within another.
 
 import {effect} from './signal.ts'
 import {render, type VNode} from 'preact'
@@ -8,7 +9,18 @@ import {useEffect} from 'preact/hooks'
 
 export function mount(tree: () => VNode): void {
   const root = document.getElementById('app') as HTMLElement
-  effect(() => render(tree(), root))
+  let queued = false
+  effect(
+    () => render(tree(), root),
+    (run) => {
+      if (queued) return
+      queued = true
+      queueMicrotask(() => {
+        queued = false
+        run()
+      })
+    },
+  )
 }
 
 // useEffectOf runs fn now and whenever a signal that it read has changed.

@@ -48,8 +48,9 @@ export function untracked<T>(fn: () => T): T {
 }
 
 // effect runs fn now and whenever a signal that it read last has changed. A change made by fn itself runs it once more
-// after its end, at most 100 times. It returns a function that ends the effect.
-export function effect(fn: () => void): () => void {
+// after its end, at most 100 times. changed, if given, is called instead of the second and later runs; it may run the
+// effect later. It returns a function that ends the effect.
+export function effect(fn: () => void, changed?: (run: () => void) => void): () => void {
   let running = false
   let again = false
   const clear = () => {
@@ -58,24 +59,25 @@ export function effect(fn: () => void): () => void {
   }
   const self: Effect = {
     sources: new Set(),
-    run: () => {
-      again = true
-      if (running) return
-      running = true
-      const outer = current
-      try {
-        for (let n = 0; again && n < 100; n++) {
-          again = false
-          clear()
-          current = self
-          fn()
-        }
-      } finally {
-        current = outer
-        running = false
-      }
-    },
+    run: () => (changed ? changed(run) : run()),
   }
-  self.run()
+  const run = () => {
+    again = true
+    if (running) return
+    running = true
+    const outer = current
+    try {
+      for (let n = 0; again && n < 100; n++) {
+        again = false
+        clear()
+        current = self
+        fn()
+      }
+    } finally {
+      current = outer
+      running = false
+    }
+  }
+  run()
   return clear
 }

@@ -54,7 +54,7 @@ export function Chart({board, kind, label}: {board: Board; kind: 'accepted' | 'r
         cursor: {show: false},
         scales: {x: {time: true}, y: {range: (_, __, max) => [0, Math.max(5, max * 1.1)]}},
         axes: [
-          {...axis, values: (_, splits) => splits.map((s) => new Date(s * 1000).toLocaleTimeString([], {hour: '2-digit', minute: '2-digit'}))},
+          {...axis, size: 28, values: (_, splits) => splits.map((s) => new Date(s * 1000).toLocaleTimeString([], {hour: '2-digit', minute: '2-digit'}))},
           {...axis, size: 48},
         ],
         // The last series is the largest sum; the smaller ones are painted over it.
