@@ -147,6 +147,13 @@ generate: $(OAPI_CODEGEN) ## Generates Go code from the OpenAPI files, and the c
 	@scripts/dev/generate $(OAPI_CODEGEN)
 	@cd test/chart && go run ./cmd/values -write ../../docs/kubernetes.md
 
+.PHONY: web web-test
+web: ## Builds the pages: generated types, web/dist and web/THIRD_PARTY.md
+	@cd web && npm ci --ignore-scripts --prefer-offline --loglevel=error && npm run --silent types && npm run --silent build
+
+web-test: ## Tests the pages: units, then in Chromium
+	@cd web && npm ci --ignore-scripts --prefer-offline --loglevel=error && npm test && npm run --silent test:browser
+
 clean: ## Stops every process of this folder and deletes all builds and data
 	@[ ! -e .run/cluster/started ] || scripts/cluster/stop
 	@for set in "$${RUN_DIR:-.run}" .run/*; do [ ! -d "$$set" ] || { RUN_DIR=$$set scripts/dev/services kill && RUN_DIR=$$set scripts/dev/dependencies kill; } || exit 1; done
