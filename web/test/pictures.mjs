@@ -33,7 +33,8 @@ for (const view of views) {
         await page.goto(view.path)
         await page.waitForLoadState('networkidle')
         await view.then?.(page)
-        await page.clock.pauseAt(fixed + 8000)
+        await page.waitForTimeout(400)
+        await page.clock.pauseAt(fixed + 40_000)
         await page.screenshot({path: `${folder}/${view.name}-${width}-${colorScheme}${locales.length > 1 ? `-${locale.slice(0, 2)}` : ''}.png`, fullPage: view.full ?? false})
         await context.close()
       }

@@ -62,7 +62,7 @@ function SaleBody({model, sale}: {model: SaleModel; sale: Sale}) {
           <h1>{sale.title}</h1>
           {item && <Price item={item} limit={sale.per_user_limit} alone={sale.items.length === 1} title={sale.title} />}
         </div>
-        {sale.items.length > 1 && <Choice model={model} sale={sale} disabled={!choosing} />}
+        {sale.items.length > 1 && choosing && <Choice model={model} sale={sale} />}
 
         {created ? (
           <Deadline own={own} sale={sale} now={now} />
@@ -139,9 +139,9 @@ function Price({item, limit, alone, title}: {item: SaleItem; limit: number; alon
   )
 }
 
-function Choice({model, sale, disabled}: {model: SaleModel; sale: Sale; disabled: boolean}) {
+function Choice({model, sale}: {model: SaleModel; sale: Sale}) {
   return (
-    <fieldset class="choice" disabled={disabled}>
+    <fieldset class="choice">
       <legend>{w('choose')}</legend>
       {sale.items.map((i) => (
         <label key={i.sku_id}>
