@@ -62,8 +62,6 @@ function SaleBody({model, sale}: {model: SaleModel; sale: Sale}) {
           <h1>{sale.title}</h1>
           {item && <Price item={item} limit={sale.per_user_limit} alone={sale.items.length === 1} title={sale.title} />}
         </div>
-        {sale.items.length > 1 && choosing && <Choice model={model} sale={sale} />}
-
         {created ? (
           <Deadline own={own} sale={sale} now={now} />
         ) : state === 'scheduled' ? (
@@ -74,6 +72,7 @@ function SaleBody({model, sale}: {model: SaleModel; sale: Sale}) {
         ) : state === 'ended' ? null : (
           <Countdown ms={end - now} label={w('ends_in')} />
         )}
+        {sale.items.length > 1 && choosing && <Choice model={model} sale={sale} />}
         {!created && state !== 'ended' && item && <Stock sale={sale} item={item} />}
 
         <Status model={model} sale={sale} />

@@ -1,7 +1,7 @@
 import {listDeadLetters, rejectDeadLetter, replayDeadLetter} from '../api/merchant.ts'
 import {stamp} from '../base/format.ts'
-import {Badge} from '../base/parts.tsx'
-import {here, setQuery} from '../base/route.ts'
+import {Badge, Link} from '../base/parts.tsx'
+import {here} from '../base/route.ts'
 import {Confirm, Head, Table, usePages} from './parts.tsx'
 import {w} from './words.ts'
 
@@ -16,9 +16,14 @@ export function DeadLettersPage() {
       <Head title={w('dead_letters')} />
       <div class="filter" role="group" aria-label={w('state')}>
         {STATES.map((one) => (
-          <button key={one} class="chip" aria-pressed={one === state} onClick={() => setQuery({state: one === 'open' ? '' : one})}>
+          <Link
+            key={one}
+            class="button chip"
+            aria-current={one === state ? 'page' : undefined}
+            href={`/console/operator/dead-letters${one === 'open' ? '' : `?state=${one}`}`}
+          >
             {one === 'all' ? w('all') : w(`dl_${one}`)}
-          </button>
+          </Link>
         ))}
       </div>
       <Table

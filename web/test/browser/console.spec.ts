@@ -56,7 +56,7 @@ test('an adjustment below what is left is refused; a retry keeps its key', async
   await dialog.getByRole('button', {name: 'Apply'}).click()
   await expect(dialog).toContainText('Fewer units are left than you take away.')
   await dialog.getByLabel('Change').fill('-3')
-  shop.faults = [{match: /stock-adjustments/, times: 1, drop: true, before: false}]
+  shop.faults = [{match: /stock-adjustments/, times: 1, status: 503, code: 'unavailable', before: false}]
   await dialog.getByRole('button', {name: 'Apply'}).click()
   await expect(dialog).toContainText('Press again: it is the same change')
   await dialog.getByRole('button', {name: 'Apply'}).click()
