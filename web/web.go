@@ -1,4 +1,4 @@
-// Package web holds the built pages. Programs serve them from memory, so that no file is needed beside them.
+// Package web embeds the built pages: the buyers' document, the console and its assets. `make web` builds them.
 package web
 
 import (
@@ -9,11 +9,11 @@ import (
 //go:embed all:dist
 var dist embed.FS
 
-// FS returns the built pages: index.html for buyers, console.html for merchants and operators, and assets.
+// FS returns the built pages, rooted at dist: index.html (buyers), console.html, favicon.svg and assets/.
 func FS() fs.FS {
 	sub, err := fs.Sub(dist, "dist")
 	if err != nil {
-		panic(err) // unreachable: the folder is embedded
+		panic(err) // only for an invalid path
 	}
 	return sub
 }

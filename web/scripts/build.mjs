@@ -1,0 +1,97 @@
+// Builds dist/ and THIRD_PARTY.md. The buyer's document becomes one file; the console's assets are hashed files. The
+// result depends on the sources and package-lock.json only.
+//
+//   node scripts/build.mjs
+import {readFileSync} from 'node:fs'
+import {readFile, rm, writeFile} from 'node:fs/promises'
+import path from 'node:path'
+import {build} from 'vite'
+import {thirdParty} from './third-party.mjs'
+
+const web = path.resolve(import.meta.dirname, '..')
+const dist = path.join(web, 'dist')
+const bundled = new Set() // ids of the modules in the result
+
+const collect = {
+  name: 'collect',
+  generateBundle(_, bundle) {
+    for (const file of Object.values(bundle)) for (const id of Object.keys(file.modules ?? {})) bundled.add(id)
+  },
+}
+
+// tables writes each table of another language as a list of texts in the order of the English keys: the keys are in
+// the document once.
+const tables = {
+  name: 'tables',
+  enforce: 'pre',
+  transform(_, id) {
+    const file = /\/words\/(\w+)\.(\w+)\.ts$/.exec(id)
+    if (!file || file[2] === 'en') return null
+    const read = (text) => new Map([...text.matchAll(/^ {2}(\w+):\s*(['"])(.*)\2,$/gm)].map((m) => [m[1], m[3]]))
+    const english = [...read(readFileSync(id.replace(`.${file[2]}.ts`, '.en.ts'), 'utf8')).keys()]
+    const own = read(readFileSync(id, 'utf8'))
+    const texts = english.map((key) => own.get(key))
+    if (own.size !== english.length || texts.some((t) => t === undefined || /[|'\\]/.test(t))) this.error(`${id} and its English table differ`)
+    return {
+      code: `import {${file[1]} as en} from './${file[1]}.en.ts'
+const texts = '${texts.join('|')}'.split('|')
+export const ${file[1]} = /* @__PURE__ */ Object.fromEntries(Object.keys(en).map((key, i) => [key, texts[i]]))`,
+      map: null,
+    }
+  },
+}
+
+// inline puts the script and the style of a document into it. The element stays a module, so that it runs after the
+// document is parsed.
+const inline = {
+  name: 'inline',
+  enforce: 'post',
+  generateBundle(_, bundle) {
+    const html = bundle['index.html']
+    let text = html.source
+    for (const [name, file] of Object.entries(bundle)) {
+      if (file.type === 'chunk') {
+        const code = file.code.trim()
+        if (/<\/script|<!--/i.test(code)) this.error(`${name} holds a sequence that ends a script element`)
+        text = replaceOnce(text, new RegExp(`<script type="module"[^>]*src="/${name}"></script>`), '')
+        text = replaceOnce(text, /<\/body>/, `  <script type="module">${code}</script>\n  </body>`)
+      } else if (name.endsWith('.css')) {
+        const css = String(file.source).trim()
+        if (/<\/style/i.test(css)) this.error(`${name} holds a sequence that ends a style element`)
+        text = replaceOnce(text, new RegExp(`<link rel="stylesheet"[^>]*href="/${name}">`), `<style>${css}</style>`)
+      } else continue
+      delete bundle[name]
+    }
+    html.source = text.replace(/^\s*\n/gm, '')
+  },
+}
+
+function replaceOnce(text, pattern, by) {
+  if (!pattern.test(text)) throw new Error(`the document has no ${pattern}`)
+  return text.replace(pattern, () => by)
+}
+
+await rm(dist, {recursive: true, force: true})
+process.env.NODE_ENV = 'production'
+const common = {root: web, configFile: path.join(web, 'vite.config.ts'), logLevel: 'warn', mode: 'production'}
+await build({
+  ...common,
+  plugins: [tables, collect, inline],
+  build: {outDir: dist, emptyOutDir: false, cssCodeSplit: false, rollupOptions: {input: path.join(web, 'index.html')}},
+})
+await build({
+  ...common,
+  publicDir: false,
+  plugins: [tables, collect],
+  build: {
+    outDir: dist,
+    emptyOutDir: false,
+    rollupOptions: {
+      input: path.join(web, 'console.html'),
+      output: {entryFileNames: 'assets/[name]-[hash].js', chunkFileNames: 'assets/[name]-[hash].js', assetFileNames: 'assets/[name]-[hash][extname]'},
+    },
+  },
+})
+const document = path.join(dist, 'console.html')
+await writeFile(document, (await readFile(document, 'utf8')).replace(/^\s*\n/gm, ''))
+await writeFile(path.join(web, 'THIRD_PARTY.md'), await thirdParty(web, bundled))

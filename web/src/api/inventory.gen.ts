@@ -1,0 +1,1963 @@
+// Generated from services/inventory/api/openapi.yaml by `npm run types`. Do not edit.
+
+export interface paths {
+    "/v1/merchant/products": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Products, newest first */
+        get: operations["listProducts"];
+        put?: never;
+        /** Create a product with its SKUs */
+        post: operations["createProduct"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/merchant/products/{product_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                product_id: components["parameters"]["ProductID"];
+            };
+            cookie?: never;
+        };
+        get: operations["getProduct"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /** Change the given fields; SKUs with sku_id are changed, those without are added */
+        patch: operations["patchProduct"];
+        trace?: never;
+    };
+    "/v1/merchant/activities": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Sales, newest first */
+        get: operations["listActivities"];
+        put?: never;
+        /** Create a sale as a draft */
+        post: operations["createActivity"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/merchant/activities/{activity_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        get: operations["getActivity"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /** Change a draft; of a published sale only the title and ends_at, to a later time */
+        patch: operations["patchActivity"];
+        trace?: never;
+    };
+    "/v1/merchant/activities/{activity_id}/publish": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Fill the gate and open at starts_at; may be repeated */
+        post: operations["publishActivity"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/merchant/activities/{activity_id}/pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Stop selling; in effect at the gate when the call returns; may be repeated */
+        post: operations["pauseActivity"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/merchant/activities/{activity_id}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Resume selling; in effect at the gate when the call returns; may be repeated */
+        post: operations["resumeActivity"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/merchant/activities/{activity_id}/end": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** End the sale before ends_at; existing reservations stay valid; may be repeated */
+        post: operations["endActivity"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/merchant/activities/{activity_id}/stock-adjustments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Add units to a live sale or withdraw them, in the database and in the gate */
+        post: operations["adjustStock"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/merchant/activities/{activity_id}/stock": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        /** Stock according to the database, the gate and the journal */
+        get: operations["getStock"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/merchant/activities/{activity_id}/reconciliations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Compare gate, ledger and allowances and repair mismatches (role operator)
+         * @description Reservations in flight are not mismatches. A reconciliation makes several comparisons, so it takes some seconds.
+         *     While another reconciliation of the activity runs, the call waits for a short time, then gets 503.
+         */
+        post: operations["reconcile"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/merchant/activities/{activity_id}/orders": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Reservations of the ledger with their orders, newest first; the whole list as CSV with Accept text/csv
+         * @description State, amount and contact come from the order service. While it does not respond, the list is served without
+         *     them: null, or empty in CSV. In CSV, a cell that a spreadsheet would evaluate has a ' in front, as each phone
+         *     number has.
+         */
+        get: operations["listActivityOrders"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/merchant/dead-letters": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Dead letters, newest first (role operator) */
+        get: operations["listDeadLetters"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/merchant/dead-letters/{dead_letter_id}/replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                dead_letter_id: components["parameters"]["DeadLetterID"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Publish the item again to its topic (role operator); may be repeated */
+        post: operations["replayDeadLetter"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/merchant/dead-letters/{dead_letter_id}/reject": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                dead_letter_id: components["parameters"]["DeadLetterID"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Release its units; the buyer's result becomes failed(system) (role operator); may be repeated */
+        post: operations["rejectDeadLetter"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/merchant/limits": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Limits in force in all services, by name, with their counts over all processes (role operator) */
+        get: operations["listLimits"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/merchant/limits/{limit_name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                limit_name: components["parameters"]["LimitName"];
+            };
+            cookie?: never;
+        };
+        /** One limit and the callers that it refuses now (role operator) */
+        get: operations["getLimit"];
+        /**
+         * Put a rule in force on all processes within a second; it overrides their files (role operator)
+         * @description Counts already spent stay spent. The name must be declared by a route; GET /v1/merchant/limits lists them.
+         */
+        put: operations["putLimit"];
+        post?: never;
+        /** Disable a limit on all processes, also one from their files (role operator) */
+        delete: operations["deleteLimit"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/merchant/limits/{limit_name}/revert": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                limit_name: components["parameters"]["LimitName"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Put the rule of the files in force again (role operator) */
+        post: operations["revertLimit"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/merchant/limits/{limit_name}/try": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                limit_name: components["parameters"]["LimitName"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Decision of a limit for a key, without charging it (role operator) */
+        post: operations["tryLimit"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+}
+export type webhooks = Record<string, never>;
+export interface components {
+    schemas: {
+        Problem: {
+            type: string;
+            title: string;
+            status: number;
+            detail?: string;
+            code: string;
+            trace_id?: string;
+            errors?: {
+                field?: string;
+                message?: string;
+            }[];
+            /**
+             * Format: int64
+             * @description of quota_exceeded: how many the merchant may have
+             */
+            limit?: number;
+            /**
+             * Format: int64
+             * @description of quota_exceeded: how many the merchant has
+             */
+            used?: number;
+        };
+        NewSKU: {
+            name: string;
+            /** Format: int64 */
+            list_price: number;
+            currency: string;
+        };
+        /**
+         * @example {
+         *       "name": "Phone",
+         *       "skus": [
+         *         {
+         *           "name": "black",
+         *           "list_price": 99900,
+         *           "currency": "EUR"
+         *         }
+         *       ]
+         *     }
+         */
+        NewProduct: {
+            name: string;
+            description?: string;
+            /** @description an http or https URL */
+            image_url?: string;
+            skus: components["schemas"]["NewSKU"][];
+        };
+        SKUPatch: {
+            /** @description of a SKU of this product; without it a new one is added */
+            sku_id?: string;
+            name?: string;
+            /** Format: int64 */
+            list_price?: number;
+            /** @description of a new SKU; it never changes */
+            currency?: string;
+        };
+        ProductPatch: {
+            name?: string;
+            description?: string;
+            image_url?: string;
+            skus?: components["schemas"]["SKUPatch"][];
+        };
+        SKU: {
+            sku_id: string;
+            name: string;
+            /** Format: int64 */
+            list_price: number;
+            currency: string;
+        };
+        /**
+         * @example {
+         *       "product_id": "1",
+         *       "merchant_id": "default",
+         *       "name": "Phone",
+         *       "description": "",
+         *       "image_url": "",
+         *       "skus": [
+         *         {
+         *           "sku_id": "1",
+         *           "name": "black",
+         *           "list_price": 99900,
+         *           "currency": "EUR"
+         *         }
+         *       ],
+         *       "created_at": "2026-11-21T09:00:00Z",
+         *       "updated_at": "2026-11-21T09:00:00Z"
+         *     }
+         */
+        Product: {
+            product_id: string;
+            merchant_id: string;
+            name: string;
+            description: string;
+            image_url: string;
+            skus: components["schemas"]["SKU"][];
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            updated_at: string;
+        };
+        ProductList: {
+            items: components["schemas"]["Product"][];
+            next_cursor?: string;
+        };
+        NewActivityItem: {
+            sku_id: string;
+            /** Format: int64 */
+            price: number;
+            /** Format: int64 */
+            stock: number;
+        };
+        /**
+         * @example {
+         *       "title": "Autumn sale",
+         *       "starts_at": "2026-11-21T10:00:00Z",
+         *       "ends_at": "2026-11-21T12:00:00Z",
+         *       "per_user_limit": 1,
+         *       "pay_within_s": 900,
+         *       "items": [
+         *         {
+         *           "sku_id": "1",
+         *           "price": 49900,
+         *           "stock": 100
+         *         }
+         *       ]
+         *     }
+         */
+        NewActivity: {
+            title: string;
+            /** Format: date-time */
+            starts_at: string;
+            /** Format: date-time */
+            ends_at: string;
+            /**
+             * Format: int64
+             * @default 1
+             */
+            per_user_limit: number;
+            /**
+             * Format: int64
+             * @default 900
+             */
+            pay_within_s: number;
+            items: components["schemas"]["NewActivityItem"][];
+        };
+        ActivityPatch: {
+            title?: string;
+            /** Format: date-time */
+            starts_at?: string;
+            /** Format: date-time */
+            ends_at?: string;
+            /** Format: int64 */
+            per_user_limit?: number;
+            /** Format: int64 */
+            pay_within_s?: number;
+            items?: components["schemas"]["NewActivityItem"][];
+        };
+        ActivityItem: {
+            sku_id: string;
+            name: string;
+            /** Format: int64 */
+            price: number;
+            /**
+             * Format: int64
+             * @description total units, adjustments included
+             */
+            stock: number;
+        };
+        /**
+         * @example {
+         *       "activity_id": "1",
+         *       "merchant_id": "default",
+         *       "title": "Autumn sale",
+         *       "state": "draft",
+         *       "starts_at": "2026-11-21T10:00:00Z",
+         *       "ends_at": "2026-11-21T12:00:00Z",
+         *       "per_user_limit": 1,
+         *       "pay_within_s": 900,
+         *       "currency": "EUR",
+         *       "version": 1,
+         *       "items": [
+         *         {
+         *           "sku_id": "1",
+         *           "name": "black",
+         *           "price": 49900,
+         *           "stock": 100
+         *         }
+         *       ],
+         *       "created_at": "2026-11-21T09:00:00Z",
+         *       "updated_at": "2026-11-21T09:00:00Z"
+         *     }
+         */
+        Activity: {
+            activity_id: string;
+            merchant_id: string;
+            title: string;
+            /** @enum {string} */
+            state: "draft" | "scheduled" | "open" | "paused" | "ended";
+            /** Format: date-time */
+            starts_at: string;
+            /** Format: date-time */
+            ends_at: string;
+            /**
+             * Format: date-time
+             * @description the time at which it was ended before ends_at
+             */
+            ended_at?: string;
+            /** Format: int64 */
+            per_user_limit: number;
+            /** Format: int64 */
+            pay_within_s: number;
+            currency: string;
+            /** Format: int64 */
+            version: number;
+            items: components["schemas"]["ActivityItem"][];
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            updated_at: string;
+        };
+        ActivityList: {
+            items: components["schemas"]["Activity"][];
+            next_cursor?: string;
+        };
+        /**
+         * @example {
+         *       "sku_id": "1",
+         *       "delta": 20,
+         *       "reason": "more came in"
+         *     }
+         */
+        NewAdjustment: {
+            sku_id: string;
+            /**
+             * Format: int64
+             * @description not 0
+             */
+            delta: number;
+            reason: string;
+        };
+        /**
+         * @example {
+         *       "adjustment_id": "1",
+         *       "activity_id": "1",
+         *       "sku_id": "1",
+         *       "delta": 20,
+         *       "reason": "more came in",
+         *       "state": "applied",
+         *       "created_by": "7",
+         *       "created_at": "2026-11-21T10:05:00Z"
+         *     }
+         */
+        Adjustment: {
+            adjustment_id: string;
+            activity_id: string;
+            sku_id: string;
+            /** Format: int64 */
+            delta: number;
+            reason: string;
+            /** @enum {string} */
+            state: "applied";
+            created_by: string;
+            /** Format: date-time */
+            created_at: string;
+        };
+        StockMySQL: {
+            /** Format: int64 */
+            available: number;
+            /** Format: int64 */
+            reserved: number;
+            /** Format: int64 */
+            sold: number;
+        };
+        StockGate: {
+            /** Format: int64 */
+            left: number;
+            /** Format: int64 */
+            held: number;
+        };
+        StockSKU: {
+            sku_id: string;
+            /** Format: int64 */
+            total: number;
+            mysql: components["schemas"]["StockMySQL"];
+            gate: components["schemas"]["StockGate"];
+            /** Format: int64 */
+            journal: number;
+            /** Format: int64 */
+            in_flight: number;
+            /** Format: int64 */
+            difference: number;
+        };
+        /**
+         * @description held counts queued and created units; journal and in_flight count those of them that are not yet in the ledger.
+         *     difference is mysql.available - gate.left - journal - in_flight; 0 means that database and gate agree.
+         * @example {
+         *       "as_of": "2026-11-21T10:05:00Z",
+         *       "skus": [
+         *         {
+         *           "sku_id": "1",
+         *           "total": 100,
+         *           "mysql": {
+         *             "available": 40,
+         *             "reserved": 50,
+         *             "sold": 10
+         *           },
+         *           "gate": {
+         *             "left": 37,
+         *             "held": 53
+         *           },
+         *           "journal": 2,
+         *           "in_flight": 1,
+         *           "difference": 0
+         *         }
+         *       ]
+         *     }
+         */
+        StockView: {
+            /** Format: date-time */
+            as_of: string;
+            skus: components["schemas"]["StockSKU"][];
+        };
+        Repair: {
+            /** @description If the repair concerns one purchase */
+            order_sn?: string;
+            /** @description Empty if the repair concerns no SKU */
+            sku_id: string;
+            /**
+             * Format: int64
+             * @description Change of the units left in the gate by the repair. Of a difference: the units that the gate counts too few.
+             */
+            delta: number;
+            why: string;
+        };
+        /**
+         * @example {
+         *       "looked_at": "2026-11-21T10:05:00Z",
+         *       "repairs": [
+         *         {
+         *           "order_sn": "244837465837465837",
+         *           "sku_id": "1",
+         *           "delta": 1,
+         *           "why": "the gate held units of a purchase that ended"
+         *         }
+         *       ],
+         *       "differences": []
+         *     }
+         */
+        Reconciliation: {
+            /** Format: date-time */
+            looked_at: string;
+            repairs: components["schemas"]["Repair"][];
+            /** @description Mismatches that were not repaired */
+            differences: components["schemas"]["Repair"][];
+        };
+        Line: {
+            sku_id: string;
+            /** Format: int64 */
+            qty: number;
+        };
+        /**
+         * @example {
+         *       "order_sn": "244837465837465837",
+         *       "user_id": "42",
+         *       "lines": [
+         *         {
+         *           "sku_id": "1",
+         *           "qty": 1
+         *         }
+         *       ],
+         *       "state": "reserved",
+         *       "reserved_at": "2026-11-21T10:00:01.25Z",
+         *       "order_created_at": "2026-11-21T10:00:01.28Z",
+         *       "expires_at": "2026-11-21T10:15:01.28Z",
+         *       "changed_at": "2026-11-21T10:00:01.3Z",
+         *       "order_state": "pending",
+         *       "amount": 9900,
+         *       "currency": "EUR",
+         *       "contact": {
+         *         "name": "Li Lei",
+         *         "phone": "+8613812345678",
+         *         "address_lines": [
+         *           "1 Renmin Road",
+         *           "Shanghai 200001"
+         *         ]
+         *       }
+         *     }
+         */
+        Holding: {
+            order_sn: string;
+            user_id: string;
+            lines: components["schemas"]["Line"][];
+            /** @enum {string} */
+            state: "reserved" | "sold" | "released" | "rejected";
+            reason?: string;
+            /** Format: date-time */
+            reserved_at: string;
+            /** Format: date-time */
+            order_created_at?: string;
+            /** Format: date-time */
+            expires_at?: string;
+            /** Format: date-time */
+            changed_at: string;
+            /**
+             * @description null if there is no order, or if the order service does not respond; the same holds for amount, currency
+             *     and contact
+             * @enum {string|null}
+             */
+            order_state: "pending" | "paid" | "closed" | "refunded" | null;
+            /**
+             * Format: int64
+             * @description Minor units
+             */
+            amount: number | null;
+            currency: string | null;
+            contact: components["schemas"]["Contact"] | null;
+        };
+        /**
+         * @description How to reach the buyer. Operators get the first character of the name, the last four digits of the phone
+         *     number, and no address. null in a list also if the contact cannot be decrypted.
+         */
+        Contact: {
+            name: string;
+            /** @description E.164 */
+            phone: string;
+            address_lines?: string[];
+        };
+        HoldingList: {
+            items: components["schemas"]["Holding"][];
+            next_cursor?: string;
+        };
+        /**
+         * @example {
+         *       "dead_letter_id": "1",
+         *       "where": "inventory-reservations",
+         *       "topic": "seckill-reservations",
+         *       "order_sn": "244837465837465837",
+         *       "activity_id": "1",
+         *       "merchant_id": "default",
+         *       "why": "lines[0].qty: must be 1 to 100",
+         *       "item": "{\"order_sn\":\"244837465837465837\",\"user_id\":\"42\",\"activity_id\":\"1\",\"bucket\":0,\"lines\":[{\"sku_id\":\"1\",\"qty\":0}]}",
+         *       "state": "open",
+         *       "occurrences": 1,
+         *       "failed_at": "2026-11-21T10:00:02Z"
+         *     }
+         */
+        DeadLetter: {
+            dead_letter_id: string;
+            where: string;
+            topic: string;
+            order_sn?: string;
+            activity_id?: string;
+            /** @description owner of the activity; absent if the item names no known activity */
+            merchant_id?: string;
+            why: string;
+            /** @description the item as text; invalid UTF-8 is replaced */
+            item: string;
+            /** @enum {string} */
+            state: "open" | "replayed" | "rejected";
+            /** Format: int64 */
+            occurrences: number;
+            /** Format: date-time */
+            failed_at: string;
+            decided_by?: string;
+            /** Format: date-time */
+            decided_at?: string;
+        };
+        DeadLetterList: {
+            items: components["schemas"]["DeadLetter"][];
+            next_cursor?: string;
+        };
+        /**
+         * @description As in the rules' file; docs/limits.md explains the fields.
+         * @example {
+         *       "algorithm": "token_bucket",
+         *       "limit": 500,
+         *       "per": "1s",
+         *       "burst": 50,
+         *       "max_wait": "1s",
+         *       "lease": 0.01
+         *     }
+         */
+        LimitRule: {
+            /** @description equal to the name in the URL, or left out */
+            name?: string;
+            /** @enum {string} */
+            algorithm?: "token_bucket" | "gcra" | "leaky_bucket" | "leaky_queue" | "fixed_window" | "sliding_window" | "sliding_log" | "warm_up" | "concurrency";
+            /**
+             * Format: int64
+             * @description 0 refuses every request
+             */
+            limit: number;
+            /** @description a duration such as 500ms, 1s or 1m; default 1s */
+            per?: string;
+            /** Format: int64 */
+            burst?: number;
+            /** @description all, ip, user, merchant, route, header:<name>, param:<name>, or several joined by + */
+            key?: string;
+            /** Format: int64 */
+            cost?: number;
+            max_wait?: string;
+            /** Format: int64 */
+            queue?: number;
+            shadow?: boolean;
+            /** @enum {string} */
+            where?: "redis" | "local";
+            /** @enum {string} */
+            on_failure?: "local" | "open" | "closed";
+            /** Format: double */
+            lease?: number;
+            /** @enum {string} */
+            inherit?: "as_is" | "in_proportion";
+            buckets?: number;
+            warm_up?: string;
+            /** Format: double */
+            cold_factor?: number;
+        };
+        LimitState: {
+            name: string;
+            /**
+             * @description origin of the rule; none: there is no rule and the limit is not in force
+             * @enum {string}
+             */
+            source: "file" | "redis" | "none";
+            rule?: components["schemas"]["LimitRule"];
+            /**
+             * Format: int64
+             * @description sum over all processes, since the start of each
+             */
+            allowed: number;
+            /**
+             * Format: int64
+             * @description allowed after a wait
+             */
+            waited: number;
+            /** Format: int64 */
+            refused: number;
+            /**
+             * Format: int64
+             * @description allowed only because the rule is in shadow mode
+             */
+            shadowed: number;
+            /**
+             * Format: int64
+             * @description refused because Redis was unreachable and the rule fails closed
+             */
+            failed: number;
+            /** @description Callers that are refused now, most refusals first; only in the response for one limit. */
+            limited: {
+                /** @description the values of the key's components, joined by | */
+                key: string;
+                /** Format: int64 */
+                refused: number;
+                /** Format: date-time */
+                until: string;
+            }[];
+        };
+        LimitList: {
+            items: components["schemas"]["LimitState"][];
+            /**
+             * Format: int64
+             * @description version of the rules in Redis; each change increments it, 0 = no rules
+             */
+            version: number;
+            /** @description number of processes whose counts are included */
+            processes: number;
+            next_cursor?: string;
+        };
+        LimitChange: {
+            name: string;
+            /** Format: int64 */
+            version: number;
+        };
+        LimitKey: {
+            /** @description the values of the key's components, joined by |; empty for a rule with the key all */
+            key: string;
+        };
+        LimitDecision: {
+            allowed: boolean;
+            /** Format: int64 */
+            remaining: number;
+            /**
+             * Format: int64
+             * @description seconds until a request would be allowed
+             */
+            retry_after_s?: number;
+        };
+    };
+    responses: {
+        /** @description invalid_request (errors) */
+        InvalidRequest: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description unauthenticated */
+        Unauthenticated: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description forbidden: the token lacks the role, or names no merchant for a new object; another merchant than one's own in merchant_id */
+        Forbidden: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description not_found */
+        NotFound: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description body_too_large */
+        BodyTooLarge: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description unsupported_media_type */
+        UnsupportedMediaType: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description rate_limited (violated_policies) */
+        RateLimited: {
+            headers: {
+                "Retry-After"?: number;
+                RateLimit?: string;
+                "RateLimit-Policy"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description unavailable, or gate_unavailable if the change is not yet in effect at the gate; the outcome may be unknown */
+        Unavailable: {
+            headers: {
+                "Retry-After"?: number;
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description internal */
+        Failed: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+    };
+    parameters: {
+        Limit: number;
+        Cursor: string;
+        /** @description only objects of this merchant; 400 if it is malformed, 403 if a merchant names another merchant than their own */
+        MerchantID: string;
+        ProductID: string;
+        ActivityID: string;
+        LimitName: string;
+        DeadLetterID: string;
+        /** @description The same key with the same body is the same adjustment for 24 h. The key of a refused call is not kept. */
+        IdempotencyKey: string;
+    };
+    requestBodies: never;
+    headers: never;
+    pathItems: never;
+}
+export type $defs = Record<string, never>;
+export interface operations {
+    listProducts: {
+        parameters: {
+            query?: {
+                limit?: components["parameters"]["Limit"];
+                cursor?: components["parameters"]["Cursor"];
+                /** @description only objects of this merchant; 400 if it is malformed, 403 if a merchant names another merchant than their own */
+                merchant_id?: components["parameters"]["MerchantID"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProductList"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    createProduct: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewProduct"];
+            };
+        };
+        responses: {
+            /** @description The product */
+            201: {
+                headers: {
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Product"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            /** @description quota_exceeded (limit, used): too many SKUs */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    getProduct: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                product_id: components["parameters"]["ProductID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The product */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Product"];
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    patchProduct: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                product_id: components["parameters"]["ProductID"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProductPatch"];
+            };
+        };
+        responses: {
+            /** @description The product */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Product"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            /** @description quota_exceeded (limit, used): too many SKUs */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    listActivities: {
+        parameters: {
+            query?: {
+                limit?: components["parameters"]["Limit"];
+                cursor?: components["parameters"]["Cursor"];
+                /** @description only objects of this merchant; 400 if it is malformed, 403 if a merchant names another merchant than their own */
+                merchant_id?: components["parameters"]["MerchantID"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ActivityList"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    createActivity: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewActivity"];
+            };
+        };
+        responses: {
+            /** @description The draft */
+            201: {
+                headers: {
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Activity"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    getActivity: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The sale */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Activity"];
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    patchActivity: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ActivityPatch"];
+            };
+        };
+        responses: {
+            /** @description The sale */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Activity"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            /** @description state_conflict: a field that cannot change after publication; activity_ended */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    publishActivity: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The sale */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Activity"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            /** @description activity_ended; state_conflict: paused; quota_exceeded (limit, used) */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    pauseActivity: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The sale */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Activity"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            /** @description activity_ended; state_conflict: a draft */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    resumeActivity: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The sale */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Activity"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            /** @description activity_ended; state_conflict: a draft */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    endActivity: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The sale */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Activity"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            /** @description state_conflict: a draft */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    adjustStock: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The same key with the same body is the same adjustment for 24 h. The key of a refused call is not kept. */
+                "Idempotency-Key": components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewAdjustment"];
+            };
+        };
+        responses: {
+            /** @description Applied */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Adjustment"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            /** @description insufficient_stock; idempotency_conflict; activity_ended; state_conflict: a draft */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    getStock: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The stock */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StockView"];
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    reconcile: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The repairs and the remaining differences */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Reconciliation"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    listActivityOrders: {
+        parameters: {
+            query?: {
+                limit?: components["parameters"]["Limit"];
+                cursor?: components["parameters"]["Cursor"];
+                user_id?: string;
+            };
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page, or the whole list as CSV */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HoldingList"];
+                    /**
+                     * @example order_sn,user_id,lines,state,reason,reserved_at,order_created_at,expires_at,changed_at,order_state,amount,currency,contact_name,contact_phone,contact_address
+                     *     244837465837465837,42,1x1,reserved,,2026-11-21T10:00:01.250Z,2026-11-21T10:00:01.280Z,2026-11-21T10:15:01.280Z,2026-11-21T10:00:01.300Z,pending,9900,EUR,Li Lei,'+8613812345678,"1 Renmin Road, Shanghai 200001"
+                     */
+                    "text/csv": string;
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    listDeadLetters: {
+        parameters: {
+            query?: {
+                limit?: components["parameters"]["Limit"];
+                cursor?: components["parameters"]["Cursor"];
+                /** @description only objects of this merchant; 400 if it is malformed, 403 if a merchant names another merchant than their own */
+                merchant_id?: components["parameters"]["MerchantID"];
+                /** @description default open */
+                state?: "open" | "replayed" | "rejected" | "all";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeadLetterList"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    replayDeadLetter: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                dead_letter_id: components["parameters"]["DeadLetterID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The dead letter */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeadLetter"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            /** @description state_conflict: rejected, or its rejection has begun */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    rejectDeadLetter: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                dead_letter_id: components["parameters"]["DeadLetterID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The dead letter */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeadLetter"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            /** @description state_conflict: the order exists and can still be paid */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    listLimits: {
+        parameters: {
+            query?: {
+                limit?: components["parameters"]["Limit"];
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LimitList"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    getLimit: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                limit_name: components["parameters"]["LimitName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The limit */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LimitState"];
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    putLimit: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                limit_name: components["parameters"]["LimitName"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LimitRule"];
+            };
+        };
+        responses: {
+            /** @description The rule is stored */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LimitChange"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    deleteLimit: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                limit_name: components["parameters"]["LimitName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The limit is disabled */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LimitChange"];
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    revertLimit: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                limit_name: components["parameters"]["LimitName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The stored change is removed */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LimitChange"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    tryLimit: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                limit_name: components["parameters"]["LimitName"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LimitKey"];
+            };
+        };
+        responses: {
+            /** @description The decision */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LimitDecision"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            /** @description state_conflict: each process has its own counts, or the limit is on concurrent requests */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+}

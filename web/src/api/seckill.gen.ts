@@ -1,0 +1,712 @@
+// Generated from services/seckill/api/openapi.yaml by `npm run types`. Do not edit.
+
+export interface paths {
+    "/v1/activities": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List open and scheduled sales, ordered by start */
+        get: operations["listActivities"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/activities/{activity_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get one sale; left may be a second old */
+        get: operations["getActivity"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/activities/{activity_id}/paths": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Issue a path for one purchase, while the sale is open and not sold out */
+        post: operations["createPath"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/activities/{activity_id}/paths/{path}/reservations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Reserve units by a path; posting the same path again returns the same order_sn and its present status */
+        post: operations["createReservation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/activities/{activity_id}/reservations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the buyer's own purchases in this activity, latest first */
+        get: operations["listReservations"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/activities/{activity_id}/reservations/{order_sn}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get the status of a purchase; only for its buyer, until 24 h after its end */
+        get: operations["getReservation"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/activities/{activity_id}/reservations/{order_sn}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the status of a purchase as server-sent events
+         * @description `event: status` carries a Reservation, first the current one. `event: end` follows at a terminal status, or after
+         *     60 s. A comment is sent every 15 s. For a terminal status the response is 204, which also keeps an EventSource
+         *     from reconnecting. The ticket is part of events_url and is valid for 5 minutes.
+         */
+        get: operations["streamReservation"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/dev/tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Issue a development token; exists only if AUTH_DEV_TOKENS is set */
+        post: operations["createDevToken"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+}
+export type webhooks = Record<string, never>;
+export interface components {
+    schemas: {
+        /** @enum {string} */
+        ActivityState: "scheduled" | "open" | "paused" | "ended";
+        Activity: {
+            activity_id: string;
+            title: string;
+            state: components["schemas"]["ActivityState"];
+            /** Format: date-time */
+            starts_at: string;
+            /** Format: date-time */
+            ends_at: string;
+            /**
+             * Format: date-time
+             * @description Redis time; it decides whether the sale is open
+             */
+            server_time: string;
+            /**
+             * Format: int64
+             * @description units that one buyer may hold
+             */
+            per_user_limit: number;
+            captcha: boolean;
+            items: components["schemas"]["ActivityItem"][];
+        };
+        ActivityItem: {
+            sku_id: string;
+            name: string;
+            /**
+             * Format: int64
+             * @description minor units
+             */
+            price: number;
+            currency: string;
+            /** Format: int64 */
+            total: number;
+            /**
+             * Format: int64
+             * @description may be below 0 after a repair
+             */
+            left: number;
+        };
+        ActivityList: {
+            items: components["schemas"]["Activity"][];
+            next_cursor?: string;
+        };
+        PathRequest: Record<string, never>;
+        Path: {
+            path: string;
+            order_sn: string;
+            /** Format: date-time */
+            expires_at: string;
+        };
+        ReservationRequest: {
+            /** @description one line per SKU */
+            lines: {
+                sku_id: string;
+                /** Format: int64 */
+                qty: number;
+            }[];
+        };
+        /**
+         * @description only rises: queued < created < paid or closed; failed is terminal too; paid becomes closed if the payment is refunded
+         * @enum {string}
+         */
+        Status: "queued" | "created" | "paid" | "closed" | "failed";
+        ReservationAccepted: {
+            order_sn: string;
+            status: components["schemas"]["Status"];
+            result_url: string;
+            events_url: string;
+        };
+        Reservation: {
+            order_sn: string;
+            activity_id: string;
+            status: components["schemas"]["Status"];
+            /** @description of failed: sold_out, limit_reached, expired, system; of closed: expired, cancelled, rejected, refunded */
+            reason?: string;
+            /**
+             * Format: date-time
+             * @description end of the pay window
+             */
+            expires_at?: string;
+            /** @description present once the order exists */
+            order_url?: string;
+        };
+        ReservationList: {
+            items: components["schemas"]["Reservation"][];
+            next_cursor?: string;
+        };
+        DevTokenRequest: {
+            user_id: string;
+            roles?: ("merchant" | "operator")[];
+            /** @description the merchant that the caller acts for; by default none */
+            merchant_id?: string;
+        };
+        DevToken: {
+            token: string;
+        };
+        /** @description RFC 9457; some codes have additional members */
+        Problem: {
+            type: string;
+            title: string;
+            status: number;
+            detail?: string;
+            code: string;
+            trace_id?: string;
+            errors?: {
+                field: string;
+                message: string;
+            }[];
+        } & {
+            [key: string]: unknown;
+        };
+    };
+    responses: {
+        /** @description invalid_request (errors) */
+        InvalidRequest: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description unauthenticated */
+        Unauthenticated: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description not_found; also for a resource of another user */
+        NotFound: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description body_too_large */
+        BodyTooLarge: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description unsupported_media_type */
+        UnsupportedMediaType: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description rate_limited (violated_policies) */
+        RateLimited: {
+            headers: {
+                "Retry-After"?: number;
+                /** @description one item for each limit of the route */
+                RateLimit?: string;
+                /** @description one item for each limit of the route */
+                "RateLimit-Policy"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description internal */
+        Failed: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /**
+         * @description gate_unavailable, journal_full, overloaded or unavailable. After gate_unavailable the outcome of a purchase may
+         *     be unknown. The others took nothing in this call
+         */
+        Unavailable: {
+            headers: {
+                "Retry-After"?: number;
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+    };
+    parameters: {
+        ActivityID: string;
+        OrderSN: string;
+        Limit: number;
+        Cursor: string;
+    };
+    requestBodies: never;
+    headers: never;
+    pathItems: never;
+}
+export type $defs = Record<string, never>;
+export interface operations {
+    listActivities: {
+        parameters: {
+            query?: {
+                limit?: components["parameters"]["Limit"];
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of sales */
+            200: {
+                headers: {
+                    "Cache-Control"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ActivityList"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    getActivity: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The sale */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "activity_id": "1",
+                     *       "title": "Autumn sale",
+                     *       "state": "open",
+                     *       "starts_at": "2026-11-21T10:00:00Z",
+                     *       "ends_at": "2026-11-21T12:00:00Z",
+                     *       "server_time": "2026-11-21T10:00:01.25Z",
+                     *       "per_user_limit": 1,
+                     *       "captcha": false,
+                     *       "items": [
+                     *         {
+                     *           "sku_id": "1",
+                     *           "name": "Headphones",
+                     *           "price": 9900,
+                     *           "currency": "EUR",
+                     *           "total": 100,
+                     *           "left": 42
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Activity"];
+                };
+            };
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    createPath: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": components["schemas"]["PathRequest"];
+            };
+        };
+        responses: {
+            /** @description The path */
+            201: {
+                headers: {
+                    /** @example "path";r=199;t=0 */
+                    RateLimit?: string;
+                    /** @example "path";q=200;w=1 */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "path": "AQNlQ0YzHBgqAAAAAGkgP2SzmRmZ9M0l3F1yF2f4o7dP",
+                     *       "order_sn": "244837465837465837",
+                     *       "expires_at": "2026-11-21T10:05:01Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Path"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            404: components["responses"]["NotFound"];
+            /** @description activity_not_started (starts_at), activity_ended, activity_paused, sold_out (may_return_until) */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    createReservation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "lines": [
+                 *         {
+                 *           "sku_id": "1",
+                 *           "qty": 1
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["ReservationRequest"];
+            };
+        };
+        responses: {
+            /** @description Queued, or the present status of the purchase that this path has made before */
+            202: {
+                headers: {
+                    /** @description the result_url */
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "order_sn": "244837465837465837",
+                     *       "status": "queued",
+                     *       "result_url": "/v1/activities/1/reservations/244837465837465837",
+                     *       "events_url": "/v1/activities/1/reservations/244837465837465837/events?ticket=AQAAAABpID9kAjQy"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ReservationAccepted"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            /** @description path_invalid (malformed, another buyer's, another activity's) or path_expired */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: components["responses"]["NotFound"];
+            /**
+             * @description activity_not_started (starts_at), activity_ended, activity_paused, sold_out (may_return_until),
+             *     limit_reached (order_sn, order_sns), idempotency_conflict (this path was used with other lines)
+             */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    listReservations: {
+        parameters: {
+            query?: {
+                limit?: components["parameters"]["Limit"];
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of purchases */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReservationList"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    getReservation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+                order_sn: components["parameters"]["OrderSN"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The purchase */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "order_sn": "244837465837465837",
+                     *       "activity_id": "1",
+                     *       "status": "created",
+                     *       "expires_at": "2026-11-21T10:15:02Z",
+                     *       "order_url": "/v1/orders/244837465837465837"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Reservation"];
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    streamReservation: {
+        parameters: {
+            query?: {
+                ticket?: string;
+            };
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+                order_sn: components["parameters"]["OrderSN"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The stream */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example event: status
+                     *     data: {"order_sn":"244837465837465837","activity_id":"1","status":"queued"}
+                     */
+                    "text/event-stream": string;
+                };
+            };
+            /** @description The status is terminal; there will be no events */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    createDevToken: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "user_id": "42",
+                 *       "roles": [
+                 *         "merchant"
+                 *       ],
+                 *       "merchant_id": "m1"
+                 *     }
+                 */
+                "application/json": components["schemas"]["DevTokenRequest"];
+            };
+        };
+        responses: {
+            /** @description The token */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DevToken"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+}

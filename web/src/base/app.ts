@@ -1,0 +1,123 @@
+// What both documents share while they are open: settings, session, server time, connection.
+
+import {signal} from './signal.ts'
+import {getConfig, getSession, getTime, signOut as callSignOut} from '../api/session.ts'
+import type {Config, Session} from '../api/types.ts'
+import {Clock} from './clock.ts'
+import {removeFlights} from './storage.ts'
+import {sleep} from './timer.ts'
+
+const unknown: Config = {
+  sign_in: 'none',
+  payment_providers: [],
+  brand: {name: 'Flashsale', logo_url: '', accent: '', accent_ink: '', accent_dark: '', accent_ink_dark: ''},
+  languages: ['en', 'zh'],
+  version: '',
+}
+
+export const config = signal<Config>(unknown)
+export const configLoaded = signal(false)
+// session is undefined until the server responded.
+export const session = signal<Session | undefined>(undefined)
+export const online = signal(navigator.onLine)
+export const visible = signal(!document.hidden)
+
+export const clock = new Clock({
+  now: () => performance.now(),
+  ask: async () => {
+    const r = await getTime()
+    return r.ok && Number.isFinite(r.data.server_time) ? r.data.server_time : undefined
+  },
+})
+
+// tick is the server time (ms), renewed at each of its whole seconds, so that all screens count together.
+export const tick = signal(clock.now())
+export const ticked = () => (tick.value = clock.now())
+
+export const userID = () => (session.value?.signed_in ? (session.value.user_id ?? '') : '')
+export const hasRole = (role: string) =>
+  !!session.value?.signed_in && (session.value.roles ?? []).some((r) => r === role || r === 'operator')
+
+export async function loadSession(): Promise<void> {
+  const r = await getSession()
+  if (r.ok) session.value = r.data
+  else if (r.status !== 0 && !session.value) session.value = {signed_in: false}
+}
+
+async function loadConfig(): Promise<void> {
+  for (let n = 0; ; n++) {
+    const r = await getConfig()
+    if (r.ok) {
+      config.value = {...unknown, ...r.data, brand: {...unknown.brand, ...r.data.brand}}
+      brand()
+      break
+    }
+    await sleep(Math.min(1000 * 2 ** n, 15_000) * (1 + Math.random()))
+  }
+  configLoaded.value = true
+}
+
+// brand puts the colours of the settings in place of those of the sheet.
+function brand(): void {
+  const b = config.value.brand
+  const root = document.documentElement.style
+  const set = (name: string, value: string) => /^#[0-9a-f]{6}$/i.test(value) && root.setProperty(name, value)
+  set('--brand-accent', b.accent)
+  set('--brand-accent-ink', b.accent_ink)
+  set('--brand-accent-dark', b.accent_dark || b.accent)
+  set('--brand-accent-ink-dark', b.accent_ink_dark || b.accent_ink)
+}
+
+// lost notes that the session ended on the server.
+export function lost(): void {
+  if (session.value?.signed_in !== false) session.value = {signed_in: false}
+}
+
+export async function signOut(): Promise<void> {
+  const r = await callSignOut()
+  removeFlights()
+  session.value = {signed_in: false}
+  // The provider's page comes next where there is one; anything but an address is ignored.
+  if (r.ok && r.data && /^(https?:\/\/|\/(?!\/))/.test(r.data.next) && r.data.next !== '/') location.assign(r.data.next)
+}
+
+const MINUTE_MS = 60_000
+
+// start loads everything once and keeps it fresh.
+export function start(): void {
+  void loadConfig()
+  void loadSession()
+  void keepTime()
+  void keepTicking()
+  addEventListener('online', () => {
+    online.value = true
+    if (!session.value) void loadSession()
+  })
+  addEventListener('offline', () => {
+    online.value = false
+  })
+  let hiddenAt = 0
+  document.addEventListener('visibilitychange', () => {
+    visible.value = !document.hidden
+    ticked()
+    if (document.hidden) hiddenAt = performance.now()
+    // The monotonic clock may have stopped while the machine slept.
+    else if (performance.now() - hiddenAt > 5000) void clock.sync(2)
+    if (!document.hidden && !session.value) void loadSession()
+  })
+}
+
+async function keepTicking(): Promise<void> {
+  clock.onSync(ticked)
+  for (;;) {
+    ticked()
+    await sleep(1000 - (clock.now() % 1000) + 5)
+  }
+}
+
+async function keepTime(): Promise<void> {
+  for (let n = 0; ; n++) {
+    await clock.sync(clock.synced ? 1 : 5)
+    await sleep(clock.synced ? MINUTE_MS * (0.9 + Math.random() * 0.2) : Math.min(1000 * 2 ** n, 10_000) * (0.5 + Math.random()))
+  }
+}

@@ -1,0 +1,53 @@
+// Formats of money, numbers and times, in the language of the page and the time zone of the device.
+
+import {locale} from './words.ts'
+
+// digits is the number of decimals of a currency.
+export function digits(currency: string): number {
+  try {
+    return new Intl.NumberFormat('en', {style: 'currency', currency}).resolvedOptions().maximumFractionDigits ?? 2
+  } catch {
+    return 2
+  }
+}
+
+// money formats an amount in minor units. Decimals are left out where they are all zero.
+export function money(minor: number, currency: string): string {
+  try {
+    const options = {style: 'currency', currency, currencyDisplay: 'narrowSymbol', trailingZeroDisplay: 'stripIfInteger'}
+    return (minor / 10 ** digits(currency)).toLocaleString(locale.value, options as Intl.NumberFormatOptions)
+  } catch {
+    return `${minor} ${currency}`
+  }
+}
+
+export const count = (n: number) => n.toLocaleString(locale.value)
+
+const format = (d: Date, options: Intl.DateTimeFormatOptions) =>
+  Number.isNaN(d.getTime()) ? '' : d.toLocaleString(locale.value, {hour: '2-digit', minute: '2-digit', hourCycle: 'h23', ...options})
+
+// time formats a moment as briefly as it is clear: without the date if it is today by `now` (ms).
+export function time(moment: string | number, now: number = Date.now(), seconds = false): string {
+  const d = new Date(moment)
+  const today = new Date(now)
+  return format(d, {
+    ...(seconds && {second: '2-digit'}),
+    ...(d.toDateString() !== today.toDateString() && {month: 'short', day: 'numeric'}),
+    ...(d.getFullYear() !== today.getFullYear() && {year: 'numeric'}),
+  })
+}
+
+// stamp formats a moment with date and seconds, for records.
+export const stamp = (moment: string): string =>
+  format(new Date(moment), {year: 'numeric', month: '2-digit', day: '2-digit', second: '2-digit'})
+
+const two = (n: number) => String(n).padStart(2, '0')
+
+// clockFace formats a remaining time: 04:32, 01:04:32; days are counted apart. A started second counts in full.
+export function clockFace(ms: number): {days: number; face: string} {
+  const total = Math.max(0, Math.ceil(ms / 1000))
+  const days = Math.floor(total / 86400)
+  const h = Math.floor((total % 86400) / 3600)
+  const rest = `${two(Math.floor((total % 3600) / 60))}:${two(total % 60)}`
+  return {days, face: h > 0 || days > 0 ? `${two(h)}:${rest}` : rest}
+}

@@ -1,0 +1,29 @@
+// Renders a document from signals.
+//
+// The whole tree is rendered again when a signal changes that the last rendering read. The trees are small. It happens in
+// a microtask: a signal may change while Preact renders, and a rendering cannot begin within another.
+
+import {effect} from './signal.ts'
+import {render, type VNode} from 'preact'
+import {useEffect} from 'preact/hooks'
+
+export function mount(tree: () => VNode): void {
+  const root = document.getElementById('app') as HTMLElement
+  let queued = false
+  effect(
+    () => render(tree(), root),
+    (run) => {
+      if (queued) return
+      queued = true
+      queueMicrotask(() => {
+        queued = false
+        run()
+      })
+    },
+  )
+}
+
+// useEffectOf runs fn now and whenever a signal that it read has changed.
+export function useEffectOf(fn: () => void): void {
+  useEffect(() => effect(fn), [])
+}

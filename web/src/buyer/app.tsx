@@ -1,0 +1,95 @@
+import {useEffect} from 'preact/hooks'
+import {config, hasRole, online, session, signOut} from '../base/app.ts'
+import {useEffectOf} from '../base/mount.ts'
+import {Link, Wordmark} from '../base/parts.tsx'
+import {here, onMove} from '../base/route.ts'
+import {signInURL} from '../base/sign-in.tsx'
+import {lang, setLang} from '../base/words.ts'
+import {OrderPage} from './order.tsx'
+import {OrdersPage} from './orders.tsx'
+import {Lost} from './parts.tsx'
+import {SalePage} from './sale.tsx'
+import {SalesPage} from './sales.tsx'
+import {SandboxPage} from './sandbox.tsx'
+import {w} from './words.ts'
+
+export function App() {
+  useEffectOf(() => {
+    document.documentElement.lang = lang.value === 'zh' ? 'zh-CN' : 'en'
+  })
+  useEffect(
+    () =>
+      onMove(() => {
+        // A screen reader starts at the new page's heading, as after a load.
+        requestAnimationFrame(() => document.getElementById('main')?.focus({preventScroll: true}))
+      }),
+    [],
+  )
+  return (
+    <>
+      <a class="skip" href="#main">
+        {w('skip')}
+      </a>
+      <Header />
+      {!online.value && (
+        <p class="banner" role="alert">
+          <span aria-hidden="true">▲ </span>
+          {w('offline')}
+        </p>
+      )}
+      <main id="main" tabIndex={-1}>
+        <Page />
+      </main>
+    </>
+  )
+}
+
+function Header() {
+  const s = session.value
+  const {name, logo_url} = config.value.brand
+  const at = here.value.pathname
+  const current = (prefix: string) => (at.startsWith(prefix) || (prefix === '/sales' && at === '/') ? 'page' : undefined)
+  return (
+    <header class="top">
+      <Link href="/" class="home" aria-label={`${name}: ${w('sales')}`}>
+        <Wordmark name={name} logo={logo_url} />
+      </Link>
+      <nav aria-label={name}>
+        <Link href="/orders" aria-current={current('/orders')}>
+          {w('orders')}
+        </Link>
+        {hasRole('merchant') && <a href="/console">{w('console')}</a>}
+        <button class="plain" lang={lang.value === 'zh' ? 'en' : 'zh-CN'} onClick={() => setLang(lang.value === 'zh' ? 'en' : 'zh')}>
+          {w('language')}
+        </button>
+        {s?.signed_in && (
+          <button class="plain" title={w('signed_in_as', {user: s.user_id ?? ''})} onClick={() => void signOut()}>
+            {w('sign_out')}
+          </button>
+        )}
+        {s?.signed_in === false && config.value.sign_in === 'oidc' && <a href={signInURL()}>{w('sign_in')}</a>}
+      </nav>
+    </header>
+  )
+}
+
+function Page() {
+  const parts = here.value.pathname.split('/').filter(Boolean)
+  const [first, id, more] = parts
+  if (!first) return <SalesPage />
+  if (first === 'sales' && id && !more) return <SalePage key={id} id={decode(id)} />
+  if (first === 'orders' && !id) return <OrdersPage />
+  if (first === 'orders' && id && !more) {
+    const payment = here.value.searchParams.get('payment')
+    return payment ? <SandboxPage key={payment} order_sn={decode(id)} payment_id={payment} /> : <OrderPage key={id} order_sn={decode(id)} />
+  }
+  return <Lost />
+}
+
+function decode(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return part
+  }
+}

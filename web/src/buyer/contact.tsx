@@ -1,0 +1,106 @@
+// The buyer's contact for one order. It lives in this component only, never in storage.
+
+import {useState} from 'preact/hooks'
+import {getContact, putContact} from '../api/orders.ts'
+import type {Contact, Order} from '../api/types.ts'
+import {lost} from '../base/app.ts'
+import {Field, Wrong} from '../base/parts.tsx'
+import {fieldErrors, say} from '../base/problem.ts'
+import {w} from './words.ts'
+
+type Errors = Partial<Record<'name' | 'phone' | 'address_lines' | 'form', string>>
+
+const wording = {name: 'name_wrong', phone: 'phone_wrong', address_lines: 'field_wrong'} as const
+
+export function ContactSection({order, onSaved}: {order: Order; onSaved: () => void}) {
+  const [contact, setContact] = useState<Contact>()
+  const [open, setOpen] = useState(false)
+  const [busy, setBusy] = useState(false)
+  const [saved, setSaved] = useState(false)
+  const [errors, setErrors] = useState<Errors>({})
+  const changeable = order.state === 'pending' || order.state === 'paid'
+  const edit = async () => {
+    setSaved(false)
+    setErrors({})
+    if (!contact && order.contact_given !== false) {
+      const r = await getContact(order.order_sn)
+      if (r.ok) setContact(r.data)
+      else if (r.code === 'unauthenticated') return lost()
+    }
+    setOpen(true)
+    requestAnimationFrame(() => document.getElementById('contact-name')?.focus())
+  }
+  const submit = async (event: Event) => {
+    event.preventDefault()
+    if (busy) return
+    const form = new FormData(event.currentTarget as HTMLFormElement)
+    const text = (name: string) => String(form.get(name) ?? '').trim()
+    const name = text('contact-name')
+    const phone = text('contact-phone')
+    const address = text('contact-address_lines')
+      .split('\n')
+      .map((line) => line.trim())
+      .filter(Boolean)
+    setBusy(true)
+    const r = await putContact(order.order_sn, {name, phone, ...(address.length > 0 && {address_lines: address})})
+    setBusy(false)
+    if (r.ok) {
+      setContact(r.data)
+      setOpen(false)
+      setSaved(true)
+      onSaved()
+      return
+    }
+    if (r.code === 'unauthenticated') lost()
+    const refused: Errors = {}
+    for (const field of Object.keys(fieldErrors(r))) {
+      const base = field.split(/[.[]/)[0] as 'name'
+      if (base in wording) refused[base] = w(wording[base])
+    }
+    const first = Object.keys(refused)[0]
+    if (!first) refused.form = r.code === 'state_conflict' ? w('contact_closed') : say(r)
+    setErrors(refused)
+    requestAnimationFrame(() => document.getElementById(`contact-${first}`)?.focus())
+  }
+  return (
+    <section class="contact">
+      <h2>{w('contact')}</h2>
+      {!open && (
+        <div class="row">
+          <p role="status">
+            {saved ? w('contact_saved') : order.contact_given ? w('contact_given') : w('contact_missing')}
+            {contact && saved ? ` ${contact.name}, ${contact.phone}` : ''}
+          </p>
+          {changeable && (
+            <button onClick={() => void edit()}>{w('contact')}</button>
+          )}
+        </div>
+      )}
+      {open && (
+        <form onSubmit={submit} noValidate>
+          <p class="hint">{w('contact_hint')}</p>
+          <Field label={w('contact_name')} name="contact-name" error={errors.name}>
+            {(ids) => <input {...ids} autocomplete="name" maxLength={64} defaultValue={contact?.name ?? ''} />}
+          </Field>
+          <Field label={w('contact_phone')} name="contact-phone" error={errors.phone}>
+            {(ids) => <input {...ids} type="tel" autocomplete="tel" maxLength={32} defaultValue={contact?.phone ?? ''} />}
+          </Field>
+          <Field label={w('contact_address')} name="contact-address_lines" hint={w('contact_address_hint')} error={errors.address_lines}>
+            {(ids) => (
+              <textarea {...ids} rows={4} autocomplete="street-address" defaultValue={contact?.address_lines?.join('\n') ?? ''} />
+            )}
+          </Field>
+          <Wrong text={errors.form} />
+          <div class="row">
+            <button class="primary" type="submit" aria-disabled={busy}>
+              {w('contact_save')}
+            </button>
+            <button type="button" onClick={() => setOpen(false)}>
+              {w('cancel')}
+            </button>
+          </div>
+        </form>
+      )}
+    </section>
+  )
+}

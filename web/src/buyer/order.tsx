@@ -1,0 +1,172 @@
+import {useEffect, useRef, useState} from 'preact/hooks'
+import type {Failure} from '../api/client.ts'
+import {getOrder} from '../api/orders.ts'
+import type {Order} from '../api/types.ts'
+import {clock, lost, tick} from '../base/app.ts'
+import {money, time} from '../base/format.ts'
+import {around, loop, type Loop} from '../base/loop.ts'
+import {Bar, Link} from '../base/parts.tsx'
+import {code, codeKey} from '../base/problem.ts'
+import {pollDelay} from '../base/retry.ts'
+import {ContactSection} from './contact.tsx'
+import {Countdown, countdownText} from './countdown.tsx'
+import {OrderBadge} from './orders.tsx'
+import {CancelButton, expecting, PayButton} from './paying.tsx'
+import {Account, saleURL, Unread} from './parts.tsx'
+import {w} from './words.ts'
+
+export function OrderPage({order_sn}: {order_sn: string}) {
+  return <Account text={w('sign_in_why')}>{(user) => <OrderView key={user} order_sn={order_sn} />}</Account>
+}
+
+// useOrder reads the order, again while it can change, and often while a payment is expected.
+function useOrder(order_sn: string) {
+  const [order, setOrder] = useState<Order>()
+  const [failure, setFailure] = useState<Failure>()
+  const reading = useRef<Loop>(null)
+  useEffect(() => {
+    let polls = 0
+    reading.current = loop(async () => {
+      const r = await getOrder(order_sn)
+      setFailure(r.ok ? undefined : r)
+      if (!r.ok) {
+        if (r.code === 'unauthenticated') lost()
+        return 0
+      }
+      setOrder(r.data)
+      if (r.data.state !== 'pending') {
+        expecting.delete(order_sn)
+        return 30_000
+      }
+      const wait = expecting.has(order_sn) && polls < 30 ? pollDelay(polls++) : around(10_000)
+      const deadline = Date.parse(r.data.expires_at) - clock.now()
+      return deadline > 0 ? Math.min(wait, deadline + around(1000)) : wait
+    })
+    return reading.current.stop
+  }, [order_sn])
+  return {order, setOrder, failure, reload: () => reading.current?.again()}
+}
+
+function OrderView({order_sn}: {order_sn: string}) {
+  const {order, setOrder, failure, reload} = useOrder(order_sn)
+  const now = tick.value
+  const pending = order?.state === 'pending'
+  const left = order ? Date.parse(order.expires_at) - now : 0
+  const title = pending && left > 0 ? `${countdownText(left)} ${w('pay')}` : w('order_of', {sn: order_sn})
+  useEffect(() => {
+    document.title = `${title} · ${order?.activity_title ?? ''}`
+  }, [title, order?.activity_title])
+  if (!order) return <Unread failure={failure} retry={reload} />
+  const failed = order.payments?.some((p) => p.state === 'failed') && !order.payments.some((p) => p.state === 'started')
+  const whole = Date.parse(order.expires_at) - Date.parse(order.created_at)
+  return (
+    <article class="order card">
+      <header class="order-head">
+        <OrderBadge state={order.state} />
+        <h1>{order.activity_title ?? w('order_of', {sn: order.order_sn})}</h1>
+        <p class="muted small">
+          {w('order_of', {sn: order.order_sn})} · {w('ordered_at', {t: time(order.created_at, now)})}
+        </p>
+      </header>
+      <p class={`status ${order.state === 'paid' ? 'good' : ''}`} role="status">
+        {orderStatus(order, now, !!failed)}
+      </p>
+      {pending && left > 0 && (
+        <div class="deadline">
+          <Countdown ms={left} label={w('time_left')} big />
+          <Bar value={left} max={whole} label={w('pay_by', {t: time(order.expires_at, now)})} />
+          <div class="action inline">
+            <PayButton order_sn={order.order_sn} onChange={reload} huge />
+            <CancelButton order_sn={order.order_sn} onChange={(fresh) => (fresh ? setOrder({...order, ...fresh}) : reload())} />
+          </div>
+        </div>
+      )}
+      <div class="scroll" tabIndex={0} role="region" aria-label={w('order')}>
+        <table class="lines">
+          <thead>
+            <tr>
+              {(['item', 'unit_price', 'quantity', 'amount'] as const).map((key) => (
+                <th scope="col" class={key === 'item' ? '' : 'number'}>
+                  {w(key)}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {order.lines.map((l) => (
+              <tr key={l.sku_id}>
+                <td>{l.name ?? l.sku_id}</td>
+                <td class="number">{money(l.unit_price, order.currency)}</td>
+                <td class="number">{l.qty}</td>
+                <td class="number">{money(l.unit_price * l.qty, order.currency)}</td>
+              </tr>
+            ))}
+          </tbody>
+          <tfoot>
+            <tr>
+              <th scope="row" colSpan={3}>
+                {w('total')}
+              </th>
+              <td class="number">
+                <b>{money(order.amount, order.currency)}</b>
+              </td>
+            </tr>
+          </tfoot>
+        </table>
+      </div>
+      <Records
+        title={w('payments')}
+        rows={order.payments?.map((p) => [`${money(p.amount, p.currency)} · ${p.provider}`, paymentState(p.state), p.created_at ?? ''])}
+      />
+      <Records
+        title={w('refunds')}
+        rows={order.refunds?.map((r) => [money(r.amount, r.currency), w(`refund_${r.state}`), r.refunded_at ?? r.created_at])}
+      />
+      <ContactSection order={order} onSaved={() => setOrder({...order, contact_given: true})} />
+      <footer class="order-foot">
+        <Link href={saleURL(order.activity_id)}>{order.activity_title ?? w('sales')}</Link>
+        <button class="quiet" onClick={() => print()}>
+          {w('print')}
+        </button>
+      </footer>
+    </article>
+  )
+}
+
+function Records({title, rows}: {title: string; rows?: [string, string, string][]}) {
+  if (!rows?.length) return null
+  return (
+    <section>
+      <h2>{title}</h2>
+      <ul class="plain-list">
+        {rows.map(([what, state, at]) => (
+          <li>
+            <span>{what}</span>
+            <span>{state}</span>
+            <span class="muted">{time(at)}</span>
+          </li>
+        ))}
+      </ul>
+    </section>
+  )
+}
+
+function paymentState(state: string): string {
+  if (state === 'started' || state === 'succeeded' || state === 'failed') return w(`payment_${state}`)
+  return state
+}
+
+function orderStatus(order: Order, now: number, failed: boolean): string {
+  switch (order.state) {
+    case 'paid':
+      return `${w('st_paid')}${order.paid_at ? ` ${w('paid_at', {t: time(order.paid_at, now)})}` : ''}`
+    case 'closed':
+      return code(codeKey(`closed_${order.close_reason}`))
+    case 'refunded':
+      return code('closed_refunded')
+    case 'pending':
+      if (Date.parse(order.expires_at) <= now) return code('closed_expired')
+      if (expecting.has(order.order_sn)) return w('paying')
+      return failed ? w('payment_did_fail') : w('pay_by', {t: time(order.expires_at, now, true)})
+  }
+}

@@ -1,0 +1,113 @@
+import {useEffect, useState} from 'preact/hooks'
+import type {Failure} from '../api/client.ts'
+import {listOrders} from '../api/orders.ts'
+import type {Order, OrderState} from '../api/types.ts'
+import {lost, tick} from '../base/app.ts'
+import {money, time} from '../base/format.ts'
+import {loop} from '../base/loop.ts'
+import {Badge, Link, Skeleton} from '../base/parts.tsx'
+import {say} from '../base/problem.ts'
+import {here, setQuery} from '../base/route.ts'
+import {countdownText} from './countdown.tsx'
+import {Account, Empty, orderURL, useTitle} from './parts.tsx'
+import {w} from './words.ts'
+
+const STATES: OrderState[] = ['pending', 'paid', 'closed', 'refunded']
+
+export function OrderBadge({state}: {state: OrderState}) {
+  const tone = {pending: 'accent', paid: 'good', closed: 'quiet', refunded: 'warning'} as const
+  return <Badge tone={tone[state]}>{w(`order_state_${state}`)}</Badge>
+}
+
+export function OrdersPage() {
+  useTitle(() => w('orders_title'))
+  return (
+    <Account text={w('orders_sign_in')}>
+      {(user) => (
+        <>
+          <h1 class="page-title">{w('orders_title')}</h1>
+          <OrderList key={user} />
+        </>
+      )}
+    </Account>
+  )
+}
+
+function OrderList() {
+  const asked = here.value.searchParams.get('state') as OrderState | null
+  const state = asked && STATES.includes(asked) ? asked : undefined
+  const [orders, setOrders] = useState<Order[]>()
+  const [next, setNext] = useState<string>()
+  const [failure, setFailure] = useState<Failure>()
+  const now = tick.value
+  const load = async (cursor?: string) => {
+    const r = await listOrders(state, cursor)
+    if (r.ok) {
+      setOrders((old) => (cursor && old ? [...old, ...r.data.items] : r.data.items))
+      setNext(r.data.next_cursor)
+      setFailure(undefined)
+    } else {
+      if (r.code === 'unauthenticated') lost()
+      setFailure(r)
+    }
+    return r.ok
+  }
+  useEffect(() => {
+    setOrders(undefined)
+    const reading = loop(async () => ((await load()) ? 300_000 : 0))
+    return reading.stop
+  }, [state])
+  return (
+    <>
+      <div class="filter" role="group" aria-label={w('orders')}>
+        {[undefined, ...STATES].map((one) => (
+          <button key={one ?? ''} class="chip" aria-pressed={one === state} onClick={() => setQuery({state: one ?? ''})}>
+            {one ? w(`order_state_${one}`) : w('filter_all')}
+          </button>
+        ))}
+      </div>
+      {failure && (
+        <p class="banner quiet" role="alert">
+          <span aria-hidden="true">▲ </span>
+          {say(failure)}{' '}
+          <button class="plain" onClick={() => void load()}>
+            {w('retry')}
+          </button>
+        </p>
+      )}
+      {!orders ? (
+        !failure && <Skeleton label={w('loading')} />
+      ) : orders.length === 0 ? (
+        <Empty title={w('orders_none')} text={w('orders_none_hint')} />
+      ) : (
+        <ul class="orders">
+          {orders.map((order) => (
+            <li key={order.order_sn} class="card">
+              <Link href={orderURL(order.order_sn)}>
+                <span class="order-main">
+                  <b>{order.activity_title ?? w('order_of', {sn: order.order_sn})}</b>
+                  <span class="muted">{order.lines.map((l) => `${l.name ?? l.sku_id} × ${l.qty}`).join(', ')}</span>
+                  <span class="muted small">{w('ordered_at', {t: time(order.created_at, now)})}</span>
+                </span>
+                <span class="order-side">
+                  <b class="amount">{money(order.amount, order.currency)}</b>
+                  <OrderBadge state={order.state} />
+                  {order.state === 'pending' && Date.parse(order.expires_at) > now && (
+                    <span class="small tabular">
+                      {w('time_left')} {countdownText(Date.parse(order.expires_at) - now)}
+                    </span>
+                  )}
+                </span>
+              </Link>
+            </li>
+          ))}
+        </ul>
+      )}
+      {next && (
+        <button class="more" onClick={() => void load(next)}>
+          {w('more')}
+        </button>
+      )}
+    </>
+  )
+}

@@ -1,0 +1,296 @@
+// The state of one sale page: reads the sale, lights the button, makes the purchase and follows it.
+
+import {computed, effect, signal, untracked} from '../base/signal.ts'
+import {createPath, getReservation, getSale, listReservations, reserve} from '../api/buying.ts'
+import type {Failure} from '../api/client.ts'
+import type {Reservation, Sale} from '../api/types.ts'
+import {clock, lost, session, tick, ticked, userID, visible} from '../base/app.ts'
+import {around, loop, type Loop} from '../base/loop.ts'
+import {pollDelay} from '../base/retry.ts'
+import {flightKey, flightStore, locked} from '../base/storage.ts'
+import {follow} from '../base/stream.ts'
+import {at, sleep} from '../base/timer.ts'
+import {buy} from './purchase.ts'
+import {heldUnits, latest, leftOf, shown, stateOf, type Phase} from './saleview.ts'
+
+// REFRESH_MS is the time between two reads of the sale, by its state. Caches in front serve them.
+const REFRESH_MS = {scheduled: 20_000, open: 4000, paused: 3000, ended: 30_000}
+
+export class SaleModel {
+  readonly sale = signal<Sale | undefined>(undefined)
+  readonly problem = signal<Failure | undefined>(undefined) // of the latest read of the sale
+  readonly phase = signal<Phase>({kind: 'idle'})
+  readonly reservations = signal<Reservation[]>([])
+  readonly refusal = signal<Failure | undefined>(undefined)
+  readonly early = signal(false) // the button was pressed before the start
+  readonly sku = signal('')
+  readonly quantity = signal(1)
+  readonly checked = signal(0) // server time at which the purchase was last polled, ms; 0 while a stream is open
+  private readonly ownSeen = signal<{key: string; since: number}>({key: '', since: 0})
+  private readonly wasSoldOut = signal(false)
+  private readonly stop = new AbortController()
+  private buying = false
+  private following = ''
+  private cancelLight = () => {}
+  private reading?: Loop
+
+  private readonly read = async () => {
+    const r = await getSale(this.id)
+    if (r.ok) this.received(r.data)
+    else this.problem.value = r
+    const sale = this.sale.value
+    return r.ok && sale ? around(REFRESH_MS[stateOf(sale, clock.now())]) : 0
+  }
+
+  readonly own = computed(() => latest(this.reservations.value))
+  readonly view = computed(() =>
+    shown({
+      sale: this.sale.value,
+      now: tick.value,
+      signedIn: session.value?.signed_in,
+      phase: this.phase.value,
+      own: this.own.value,
+      ownSince: this.ownSeen.value.since,
+      held: heldUnits(this.reservations.value),
+      refusal: this.refusal.value,
+      sku: this.sku.value,
+      wasSoldOut: this.wasSoldOut.value,
+    }),
+  )
+
+  constructor(readonly id: string) {}
+
+  start(): void {
+    this.reading = loop(this.read)
+    addEventListener('storage', this.stored)
+    addEventListener('online', this.refresh)
+    const unsubscribe = effect(() => {
+      const user = userID()
+      const known = session.value !== undefined
+      untracked(() => {
+        if (user) void this.resume(user)
+        else if (known) this.reservations.value = []
+      })
+    })
+    this.stop.signal.addEventListener('abort', unsubscribe)
+  }
+
+  close(): void {
+    this.stop.abort()
+    this.cancelLight()
+    this.reading?.stop()
+    removeEventListener('storage', this.stored)
+    removeEventListener('online', this.refresh)
+  }
+
+  // refresh reads the sale now.
+  readonly refresh = () => {
+    ticked()
+    this.reading?.again()
+  }
+
+  private received(sale: Sale): void {
+    const before = this.sale.value
+    this.sale.value = sale
+    this.problem.value = undefined
+    ticked()
+    if (stateOf(sale, clock.now()) === 'open' && leftOf(sale) <= 0) this.wasSoldOut.value = true
+    if (this.refusal.value && (this.refusal.value.code === 'activity_paused' || this.refusal.value.code === 'activity_not_started')) {
+      this.refusal.value = undefined
+    }
+    // The choice stays on a SKU of this sale; at first it is one that is left.
+    if (!sale.items.some((i) => i.sku_id === this.sku.value)) {
+      this.sku.value = (sale.items.find((i) => i.left > 0) ?? sale.items[0])?.sku_id ?? ''
+    }
+    if (before?.starts_at !== sale.starts_at || before.ends_at !== sale.ends_at) this.setLight(sale)
+  }
+
+  // setLight sets a timer for the start itself and one for the end.
+  private setLight(sale: Sale): void {
+    this.cancelLight()
+    const stops = [Date.parse(sale.starts_at), Date.parse(sale.ends_at)]
+      .filter((moment) => moment > clock.now())
+      .map((moment) =>
+        at(clock, moment, () => {
+          this.early.value = false
+          ticked()
+          // Everybody lights at once, but nobody reads at once.
+          void sleep(500 + Math.random() * 3000, this.stop.signal).then(this.refresh)
+        }),
+      )
+    this.cancelLight = () => {
+      for (const stop of stops) stop()
+    }
+  }
+
+  // press is the one button.
+  press(): void {
+    const {view, enabled, button} = this.view.value
+    if (view === 'scheduled') this.early.value = true
+    if (!enabled || (button !== 'buy' && button !== 'buy_again')) return
+    this.early.value = false
+    void this.run([{sku_id: this.sku.value, qty: this.quantity.value}])
+  }
+
+  // run makes or continues the purchase of this buyer.
+  private async run(lines?: {sku_id: string; qty: number}[]): Promise<void> {
+    const user = userID()
+    if (this.buying || !user) return
+    this.buying = true
+    this.refusal.value = undefined
+    const since = clock.now()
+    ticked()
+    this.phase.value = {kind: 'asking', since}
+    const grey = setTimeout(ticked, 2050)
+    let outcome
+    try {
+      outcome = await buy(
+        {
+          shop: {createPath: () => createPath(this.id), reserve: (path, wanted) => reserve(this.id, path, wanted)},
+          store: flightStore(user, this.id),
+          lock: (fn) => locked(`flashsale:${user}:${this.id}`, fn, this.stop.signal),
+          sleep: (ms) => sleep(ms, this.stop.signal),
+          now: () => clock.now(),
+          asking: () => {
+            if (this.phase.value.kind !== 'asking') this.phase.value = {kind: 'asking', since: clock.now()}
+          },
+          waiting: (failure, ms) => {
+            if (failure.code !== 'activity_not_started') this.phase.value = {kind: 'waiting', failure, until: clock.now() + ms}
+          },
+          aborted: () => this.stop.signal.aborted || userID() !== user,
+        },
+        lines,
+      )
+    } catch {
+      outcome = {kind: 'aborted' as const} // the lock request was aborted
+    }
+    clearTimeout(grey)
+    this.buying = false
+    if (this.stop.signal.aborted) return
+    if (outcome.kind === 'accepted') {
+      const {order_sn, status, events_url} = outcome.accepted
+      this.update({order_sn, activity_id: this.id, status, events_url, lines: flightStore(user, this.id).read()?.lines})
+      this.phase.value = {kind: 'idle'}
+      void this.followOwn(user, order_sn)
+      return
+    }
+    this.phase.value = {kind: 'idle'}
+    if (outcome.kind === 'refused') this.refused(outcome.failure)
+    if (outcome.kind === 'none' && !this.following) void this.readOwn(user)
+  }
+
+  private refused(failure: Failure): void {
+    if (failure.code === 'unauthenticated') lost()
+    this.refusal.value = failure
+    const sale = this.sale.value
+    if (failure.code === 'sold_out' && sale) {
+      // The sale on the page may be older than this answer.
+      this.wasSoldOut.value = true
+      const may_return_until = typeof failure.problem.may_return_until === 'string' ? failure.problem.may_return_until : sale.may_return_until
+      this.sale.value = {...sale, may_return_until, items: sale.items.map((i) => ({...i, left: 0}))}
+    }
+    if (failure.code === 'activity_paused' && sale) this.sale.value = {...sale, state: 'paused'}
+    if (failure.code === 'activity_ended' && sale) this.sale.value = {...sale, state: 'ended'}
+  }
+
+  // resume continues after a reload or a sign-in: the flight in storage first, then what the server has.
+  private async resume(user: string): Promise<void> {
+    const flight = flightStore(user, this.id).read()
+    if (flight && !flight.accepted) return this.run()
+    await this.readOwn(user)
+    if (flight && !this.reservations.value.some((r) => r.order_sn === flight.order_sn)) {
+      // The list did not have it: post the same path again, which returns its status and buys nothing twice.
+      await this.run()
+    }
+  }
+
+  private async readOwn(user: string): Promise<void> {
+    for (let n = 0; !this.stop.signal.aborted && userID() === user; n++) {
+      const r = await listReservations(this.id)
+      if (this.stop.signal.aborted) return
+      if (r.ok) {
+        this.reservations.value = r.data.items
+        this.seen()
+        const own = this.own.value
+        if (own && (own.status === 'queued' || own.status === 'created')) void this.followOwn(user, own.order_sn)
+        else this.forgetFlight(user)
+        return
+      }
+      if (r.code === 'unauthenticated') return lost()
+      if (r.code === 'not_found') return
+      await sleep(pollDelay(n), this.stop.signal)
+    }
+  }
+
+  // forgetFlight drops a flight whose purchase has ended.
+  private forgetFlight(user: string): void {
+    const store = flightStore(user, this.id)
+    const flight = store.read()
+    if (!flight?.accepted) return
+    const status = this.reservations.value.find((r) => r.order_sn === flight.order_sn)?.status
+    if (status === 'paid' || status === 'closed' || status === 'failed') store.remove()
+  }
+
+  update(fresh: Reservation): void {
+    const rest = this.reservations.value.filter((r) => r.order_sn !== fresh.order_sn)
+    const old = this.reservations.value.find((r) => r.order_sn === fresh.order_sn)
+    this.reservations.value = [{...old, ...fresh}, ...rest]
+    this.seen()
+  }
+
+  private seen(): void {
+    const own = this.own.value
+    const key = own ? `${own.order_sn} ${own.status}` : ''
+    if (this.ownSeen.value.key !== key) this.ownSeen.value = {key, since: clock.now()}
+    ticked()
+  }
+
+  private async followOwn(user: string, order_sn: string): Promise<void> {
+    if (this.following === order_sn) return
+    this.following = order_sn
+    const find = () => this.reservations.value.find((r) => r.order_sn === order_sn)
+    const ended = () => {
+      const status = find()?.status
+      return userID() !== user || status === 'paid' || status === 'closed' || status === 'failed'
+    }
+    const poll = async () => {
+      const r = await getReservation(this.id, order_sn)
+      if (r.ok) this.update(r.data)
+      else if (r.code === 'unauthenticated') lost()
+      this.checked.value = clock.now()
+      return r.ok
+    }
+    await follow({
+      url: () => find()?.events_url,
+      events: {status: (data) => this.update(data as Reservation)},
+      poll,
+      done: () => ended() || find()?.status === 'created',
+      onMode: (mode) => {
+        if (mode === 'stream') this.checked.value = 0
+      },
+      signal: this.stop.signal,
+    })
+    // An order waits for its payment for minutes: no stream is held for it.
+    for (let n = 0; !ended() && !this.stop.signal.aborted; n++) {
+      const deadline = Date.parse(find()?.expires_at ?? '') - clock.now()
+      const wait = deadline > 0 && deadline < 12_000 ? deadline + 500 + Math.random() * 1500 : 10_000 * (0.8 + Math.random() * 0.4)
+      await sleep(Math.min(wait, 12_000), this.stop.signal)
+      if (visible.value && !this.stop.signal.aborted && !ended()) await poll()
+    }
+    this.following = ''
+    if (!this.stop.signal.aborted) {
+      this.forgetFlight(user)
+      this.refresh()
+    }
+  }
+
+  // stored is called when another tab changed the storage.
+  private readonly stored = (event: StorageEvent) => {
+    const user = userID()
+    if (user && event.key === flightKey(user, this.id) && event.newValue) {
+      const flight = flightStore(user, this.id).read()
+      if (flight?.accepted) void this.readOwn(user)
+      else void this.run()
+    }
+  }
+}

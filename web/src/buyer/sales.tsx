@@ -1,0 +1,103 @@
+import {useEffect, useState} from 'preact/hooks'
+import {listSales} from '../api/buying.ts'
+import type {Failure} from '../api/client.ts'
+import type {Sale} from '../api/types.ts'
+import {config, session, tick} from '../base/app.ts'
+import {count, money, time} from '../base/format.ts'
+import {around, loop} from '../base/loop.ts'
+import {Badge, Bar, Link, Picture, Skeleton} from '../base/parts.tsx'
+import {say} from '../base/problem.ts'
+import {SignIn} from '../base/sign-in.tsx'
+import {Countdown} from './countdown.tsx'
+import {saleURL, useTitle} from './parts.tsx'
+import {leftOf, stateOf} from './saleview.ts'
+import {w} from './words.ts'
+
+export function SalesPage() {
+  const [sales, setSales] = useState<Sale[]>()
+  const [failure, setFailure] = useState<Failure>()
+  const now = tick.value
+  useTitle(() => w('sales_title'))
+  useEffect(() => {
+    const reading = loop(async () => {
+      const r = await listSales()
+      if (r.ok) setSales(r.data.items)
+      setFailure(r.ok ? undefined : r)
+      return r.ok ? around(5000) : 0
+    })
+    return reading.stop
+  }, [])
+  return (
+    <>
+      <h1 class="page-title">{w('sales_title')}</h1>
+      {session.value?.signed_in === false && config.value.sign_in === 'dev' && (
+        <section class="card strip" aria-label={w('account')}>
+          <SignIn w={w} role="buyer" label={w('sign_in')} />
+        </section>
+      )}
+      {failure && (
+        <p class="banner quiet" role="status">
+          <span aria-hidden="true">▲ </span>
+          {sales ? w('stale') : say(failure)}
+        </p>
+      )}
+      {!sales ? (
+        !failure && <Skeleton label={w('loading')} />
+      ) : sales.length === 0 ? (
+        <div class="center">
+          <p class="big">{w('sales_none')}</p>
+          <p class="muted">{w('sales_none_hint')}</p>
+        </div>
+      ) : (
+        <ul class="sales">
+          {sales.map((sale) => (
+            <SaleCard key={sale.activity_id} sale={sale} now={now} />
+          ))}
+        </ul>
+      )}
+    </>
+  )
+}
+
+// SaleBadge names the state of a sale.
+export function SaleBadge({sale, now}: {sale: Sale; now: number}) {
+  const state = stateOf(sale, now)
+  if (state === 'open' && leftOf(sale) <= 0) return <Badge tone="warning">{w('state_sold_out')}</Badge>
+  const tone = {scheduled: 'quiet', open: 'good', paused: 'warning', ended: 'quiet'} as const
+  return <Badge tone={tone[state]}>{w(`state_${state}`)}</Badge>
+}
+
+function SaleCard({sale, now}: {sale: Sale; now: number}) {
+  const state = stateOf(sale, now)
+  const prices = sale.items.map((i) => i.price)
+  const low = Math.min(...prices)
+  const currency = sale.items[0]?.currency ?? 'EUR'
+  const price = Number.isFinite(low) ? money(low, currency) : ''
+  const total = sale.items.reduce((sum, i) => sum + i.total, 0)
+  const left = leftOf(sale)
+  const start = Date.parse(sale.starts_at)
+  const end = Date.parse(sale.ends_at)
+  return (
+    <li class="card sale-card">
+      <Link href={saleURL(sale.activity_id)}>
+        <Picture url={sale.image_url || sale.items[0]?.image_url} name={sale.title} alt="" />
+        <div class="sale-card-body">
+          <SaleBadge sale={sale} now={now} />
+          <h2>{sale.title}</h2>
+          <p class="price">{prices.length > 1 && Math.max(...prices) > low ? w('from_price', {price}) : price}</p>
+          {state === 'scheduled' ? (
+            <Countdown ms={start - now} label={w('starts_in')} />
+          ) : state === 'open' ? (
+            <Countdown ms={end - now} label={w('ends_in')} />
+          ) : (
+            <p class="muted">{w('ends', {t: time(end, now)})}</p>
+          )}
+          <div class="stock">
+            <Bar value={left} max={total} label={w('left_of', {left: count(left), total: count(total)})} />
+            <span aria-hidden="true">{w('left_of', {left: count(left), total: count(total)})}</span>
+          </div>
+        </div>
+      </Link>
+    </li>
+  )
+}

@@ -1,0 +1,129 @@
+// What the page of a sale shows, as a function of everything known. It has no side effects.
+
+import type {Failure} from '../api/client.ts'
+import type {Reservation, Sale} from '../api/types.ts'
+
+export type SaleState = 'scheduled' | 'open' | 'paused' | 'ended'
+
+export type Phase =
+  | {kind: 'idle'}
+  | {kind: 'asking'; since: number} // since: server time of the press, ms
+  | {kind: 'waiting'; failure: Failure; until: number} // until: server time of the repetition, ms
+
+export interface Known {
+  sale?: Sale
+  now: number // server time, ms
+  signedIn?: boolean // undefined: not known yet
+  phase: Phase
+  own?: Reservation // the buyer's latest purchase in this sale
+  ownSince?: number // server time at which its present status was first seen, ms
+  held: number // units that the buyer holds
+  refusal?: Failure // of the latest press
+  sku?: string // chosen
+  wasSoldOut: boolean // the page has shown this sale as sold out before
+}
+
+export type View =
+  | 'loading'
+  | 'signed_out'
+  | 'scheduled'
+  | 'lit'
+  | 'back'
+  | 'asking'
+  | 'waiting'
+  | 'queued'
+  | 'queued_long'
+  | 'created'
+  | 'paid'
+  | 'closed'
+  | 'failed'
+  | 'refused'
+  | 'sold_out'
+  | 'may_return'
+  | 'paused'
+  | 'ended'
+
+export interface Shown {
+  view: View
+  sale?: SaleState
+  button: 'buy' | 'buy_again' | 'sending' | 'sign_in' | 'pay' | 'none'
+  enabled: boolean
+}
+
+// GREY_MS is how long a press greys the button while no response has come.
+export const GREY_MS = 2000
+// LONG_MS is the wait after which the page says that it takes longer than usual.
+export const LONG_MS = 30_000
+
+// stateOf corrects the state of a sale, which may be a second old, by server time.
+export function stateOf(sale: Pick<Sale, 'state' | 'starts_at' | 'ends_at'>, now: number): SaleState {
+  if (sale.state === 'ended' || now >= Date.parse(sale.ends_at)) return 'ended'
+  if (sale.state === 'paused') return 'paused'
+  return now >= Date.parse(sale.starts_at) ? 'open' : 'scheduled'
+}
+
+export const leftOf = (sale: Sale, sku?: string): number => {
+  let left = 0
+  for (const item of sale.items) if (!sku || item.sku_id === sku) left += Math.max(0, item.left)
+  return left
+}
+
+export function shown(k: Known): Shown {
+  const {sale} = k
+  if (!sale) return {view: 'loading', button: 'none', enabled: false}
+  const state = stateOf(sale, k.now)
+  const base = {sale: state}
+
+  // A purchase that moves comes before the state of the sale.
+  if (k.phase.kind === 'asking') {
+    return {...base, view: 'asking', button: 'sending', enabled: k.now - k.phase.since >= GREY_MS}
+  }
+  if (k.phase.kind === 'waiting') return {...base, view: 'waiting', button: 'sending', enabled: false}
+  const own = k.own
+  if (own?.status === 'queued') {
+    const long = k.now - (k.ownSince ?? k.now) > LONG_MS
+    return {...base, view: long ? 'queued_long' : 'queued', button: 'sending', enabled: false}
+  }
+  if (own?.status === 'created') return {...base, view: 'created', button: 'pay', enabled: true}
+
+  const spare = sale.per_user_limit - k.held
+  const can = state === 'open' && leftOf(sale, k.sku) > 0
+  if (k.signedIn === false) {
+    // The end of the sale and its stock concern a visitor too.
+    if (state === 'ended') return {...base, view: 'ended', button: 'none', enabled: false}
+    return {...base, view: 'signed_out', button: 'sign_in', enabled: true}
+  }
+  const buy = {...base, button: 'buy' as const}
+  if (own?.status === 'paid' && (spare <= 0 || !can) && !k.refusal) return {...base, view: 'paid', button: 'none', enabled: false}
+  if (state === 'ended') return {...base, view: own && !k.refusal ? outcome(own) : 'ended', button: 'none', enabled: false}
+  if (state === 'paused') return {...buy, view: 'paused', enabled: false}
+  if (state === 'scheduled') return {...buy, view: 'scheduled', enabled: false}
+  if (k.refusal?.code === 'limit_reached') return {...base, view: 'refused', button: 'none', enabled: false}
+  if (!can && leftOf(sale) <= 0) {
+    return {...buy, view: sale.may_return_until || k.refusal?.problem.may_return_until ? 'may_return' : 'sold_out', enabled: false}
+  }
+  if (!can) return {...buy, view: 'sold_out', enabled: false}
+  const enabled = k.signedIn === true
+  if (k.refusal && k.refusal.code !== 'sold_out') return {...buy, view: 'refused', enabled}
+  if (own) return {...base, view: outcome(own), button: own.status === 'paid' || own.status === 'closed' ? 'buy_again' : 'buy', enabled}
+  return {...buy, view: k.wasSoldOut ? 'back' : 'lit', enabled}
+}
+
+function outcome(own: Reservation): View {
+  return own.status === 'paid' ? 'paid' : own.status === 'closed' ? 'closed' : own.status === 'failed' ? 'failed' : 'queued'
+}
+
+// heldUnits counts the units of purchases that hold some.
+export function heldUnits(list: readonly Reservation[]): number {
+  let units = 0
+  for (const r of list) {
+    if (r.status === 'failed' || r.status === 'closed') continue
+    units += r.lines?.reduce((sum, l) => sum + l.qty, 0) ?? 1
+  }
+  return units
+}
+
+// latest is the purchase that the page is about: one that moves, else the newest.
+export function latest(list: readonly Reservation[]): Reservation | undefined {
+  return list.find((r) => r.status === 'queued') ?? list.find((r) => r.status === 'created') ?? list[0]
+}

@@ -1,0 +1,79 @@
+// The sandbox payment page: plays the provider for one payment.
+
+import {useEffect, useState} from 'preact/hooks'
+import type {Failure} from '../api/client.ts'
+import {getPayment, playSandbox} from '../api/orders.ts'
+import type {Payment} from '../api/types.ts'
+import {lost} from '../base/app.ts'
+import {money} from '../base/format.ts'
+import {Link} from '../base/parts.tsx'
+import {say} from '../base/problem.ts'
+import {go} from '../base/route.ts'
+import {Account, orderURL, Unread, useTitle} from './parts.tsx'
+import {expecting} from './paying.tsx'
+import {w} from './words.ts'
+
+interface Props {
+  order_sn: string
+  payment_id: string
+}
+
+export function SandboxPage(props: Props) {
+  useTitle(() => w('sandbox_title'))
+  return <Account text={w('sign_in_why')}>{(user) => <Sandbox key={user} {...props} />}</Account>
+}
+
+function Sandbox({order_sn, payment_id}: Props) {
+  const [payment, setPayment] = useState<Payment>()
+  const [failure, setFailure] = useState<Failure>()
+  const [busy, setBusy] = useState(false)
+  const load = async () => {
+    const r = await getPayment(payment_id)
+    if (r.ok) setPayment(r.data)
+    else if (r.code === 'unauthenticated') lost()
+    setFailure(r.ok ? undefined : r)
+  }
+  useEffect(() => void load(), [payment_id])
+  if (!payment) return <Unread failure={failure} retry={load} />
+  const order = orderURL(order_sn)
+  const choose = async (outcome: 'succeeded' | 'failed') => {
+    if (busy) return
+    setBusy(true)
+    setFailure(undefined)
+    const r = await playSandbox(payment_id, outcome)
+    setBusy(false)
+    if (!r.ok) {
+      if (r.code === 'unauthenticated') lost()
+      setFailure(r)
+      return
+    }
+    if (outcome === 'succeeded') expecting.add(order_sn)
+    go(order, true)
+  }
+  const open = payment.state === 'started'
+  return (
+    <section class="card sandbox">
+      <h1>{w('sandbox_title')}</h1>
+      <p class="price big">{money(payment.amount, payment.currency)}</p>
+      <p class="muted">{w('order_of', {sn: order_sn})}</p>
+      <p class="note">{w('sandbox_hint')}</p>
+      {open ? (
+        <div class="stack">
+          <button class="primary huge" aria-disabled={busy} onClick={() => void choose('succeeded')}>
+            {w('sandbox_ok')}
+          </button>
+          <button class="huge" aria-disabled={busy} onClick={() => void choose('failed')}>
+            {w('sandbox_fail')}
+          </button>
+        </div>
+      ) : (
+        <p>{payment.state === 'succeeded' ? w('payment_succeeded') : w('payment_failed')}</p>
+      )}
+      <p role="status">
+        {busy ? w('sandbox_sending') : ''}
+        {failure ? say(failure) : ''}
+      </p>
+      <Link href={order}>{w('to_order')}</Link>
+    </section>
+  )
+}

@@ -1,0 +1,219 @@
+import {useState} from 'preact/hooks'
+import {createActivity, getActivity, listProducts, patchActivity} from '../api/merchant.ts'
+import type {Activity, ActivityPatch, Product} from '../api/types.ts'
+import {clock, lost} from '../base/app.ts'
+import {digits} from '../base/format.ts'
+import {fromMinor, toMinor} from '../base/minor.ts'
+import {Field, Link, Wrong} from '../base/parts.tsx'
+import {fieldErrors} from '../base/problem.ts'
+import {newKey} from '../base/random.ts'
+import {go} from '../base/route.ts'
+import {Conflict, differences, stale, type Difference} from './conflict.tsx'
+import {fromLocal, shortUTC, toLocal} from './local-time.ts'
+import {Failed, Head, useRead} from './parts.tsx'
+import {sentence, w} from './words.ts'
+
+interface Row {
+  sku_id: string
+  price: string
+  stock: string
+}
+
+const HOUR_MS = 3_600_000
+
+function valuesOf(a?: Activity): Record<'title' | 'description' | 'image_url' | 'starts' | 'ends' | 'limit' | 'pay', string> {
+  const hour = Math.ceil(clock.now() / HOUR_MS) * HOUR_MS
+  return {
+    title: a?.title ?? '',
+    description: a?.description ?? '',
+    image_url: a?.image_url ?? '',
+    starts: toLocal(a?.starts_at ?? new Date(hour).toISOString()),
+    ends: toLocal(a?.ends_at ?? new Date(hour + HOUR_MS).toISOString()),
+    limit: String(a?.per_user_limit ?? 1),
+    pay: String((a?.pay_within_s ?? 900) / 60),
+  }
+}
+
+const rowsOf = (a?: Activity): Row[] =>
+  a?.items.map((i) => ({sku_id: i.sku_id, price: fromMinor(i.price, a.currency), stock: String(i.stock)})) ?? [{sku_id: '', price: '', stock: ''}]
+
+export function ActivityForm({id}: {id?: string}) {
+  const read = useRead(() => (id ? getActivity(id) : Promise.resolve({ok: true as const, data: undefined, etag: ''})), [id])
+  const products = useRead(() => listProducts(), [])
+  if ((id && !read.data) || !products.data) {
+    return (
+      <>
+        <Head title={id ? w('edit_sale') : w('new_sale')} />
+        <Failed failure={read.failure ?? products.failure} retry={() => (read.reload(), products.reload())} />
+      </>
+    )
+  }
+  return <Form activity={read.data as Activity | undefined} products={products.data.items} onChange={read.setData as (a: Activity) => void} />
+}
+
+function Form({activity, products, onChange}: {activity?: Activity; products: Product[]; onChange: (a: Activity) => void}) {
+  const [values, setValues] = useState(() => valuesOf(activity))
+  const [rows, setRows] = useState(() => rowsOf(activity))
+  const [key] = useState(newKey)
+  const [busy, setBusy] = useState(false)
+  const [message, setMessage] = useState('')
+  const [errors, setErrors] = useState<Record<string, string>>({})
+  const [conflict, setConflict] = useState<Difference[]>()
+  const locked = !!activity && activity.state !== 'draft'
+  const skus = products.flatMap((p) => p.skus.map((s) => ({...s, label: `${p.name} · ${s.name}`})))
+  const currencyOf = (sku: string) => skus.find((s) => s.sku_id === sku)?.currency ?? activity?.currency ?? 'EUR'
+  const labels = {
+    title: w('sale_title'),
+    description: w('sale_description'),
+    image_url: w('image_url'),
+    starts: w('starts'),
+    ends: w('ends'),
+    limit: w('per_user_limit'),
+    pay: w('pay_within'),
+  }
+  const set = (name: keyof typeof values) => (e: {currentTarget: {value: string}}) => setValues({...values, [name]: e.currentTarget.value})
+  const setRow = (i: number, change: Partial<Row>) => setRows(rows.map((r, j) => (i === j ? {...r, ...change} : r)))
+  const submit = async (event: Event) => {
+    event.preventDefault()
+    if (busy) return
+    const wrong: Record<string, string> = {}
+    const items = rows.map((r, i) => {
+      const price = toMinor(r.price, currencyOf(r.sku_id))
+      if (!r.sku_id) wrong[`items[${i}].sku_id`] = w('choose_sku')
+      if (!price) wrong[`items[${i}].price`] = w('invalid_request')
+      if (!/^[1-9]\d*$/.test(r.stock)) wrong[`items[${i}].stock`] = w('invalid_request')
+      return {sku_id: r.sku_id, price: price ?? 0, stock: Number(r.stock)}
+    })
+    setConflict(undefined)
+    setErrors(locked ? {} : wrong)
+    if (!locked && Object.keys(wrong).length) return setMessage(w('invalid_request'))
+    setBusy(true)
+    const text = {title: values.title.trim(), description: values.description, image_url: values.image_url.trim()}
+    const rest = {
+      starts_at: fromLocal(values.starts),
+      ends_at: fromLocal(values.ends),
+      per_user_limit: Number(values.limit),
+      pay_within_s: Math.round(Number(values.pay) * 60),
+      items,
+    }
+    const changed: ActivityPatch = {}
+    if (locked && activity) {
+      if (text.title !== activity.title) changed.title = text.title
+      if (text.description !== (activity.description ?? '')) changed.description = text.description
+      if (text.image_url !== (activity.image_url ?? '')) changed.image_url = text.image_url
+      if (values.ends !== toLocal(activity.ends_at)) changed.ends_at = rest.ends_at
+    }
+    // Empty texts are left out of a new sale.
+    const given = Object.fromEntries(Object.entries(text).filter(([name, value]) => activity || value || name === 'title')) as typeof text
+    const r = activity
+      ? await patchActivity(activity.activity_id, locked ? changed : {...text, ...rest}, activity.version)
+      : await createActivity({...given, ...rest}, key)
+    if (r.ok) return go(`/console/sales/${encodeURIComponent(r.data.activity_id)}`)
+    if (r.code === 'unauthenticated') lost()
+    if (stale(r) && activity) {
+      const fresh = await getActivity(activity.activity_id)
+      if (fresh.ok) {
+        setConflict(differences(labels, values, valuesOf(fresh.data)))
+        onChange(fresh.data)
+        setValues(valuesOf(fresh.data))
+        setRows(rowsOf(fresh.data))
+      }
+    }
+    setBusy(false)
+    setErrors(fieldErrors(r))
+    setMessage(sentence(r))
+  }
+  return (
+    <form class="form" onSubmit={submit} noValidate>
+      <Head title={activity ? w('edit_sale') : w('new_sale')} />
+      {conflict && <Conflict list={conflict} />}
+      {locked && <p class="note">{w('sale_locked')}</p>}
+      <Field label={labels.title} name="title" error={errors.title}>
+        {(ids) => <input {...ids} maxLength={200} value={values.title} onInput={set('title')} />}
+      </Field>
+      <div class="form-row">
+        <Field label={labels.starts} name="starts_at" hint={w('local_time', {utc: shortUTC(values.starts)})} error={errors.starts_at}>
+          {(ids) => <input {...ids} type="datetime-local" step="1" disabled={locked} value={values.starts} onInput={set('starts')} />}
+        </Field>
+        <Field label={labels.ends} name="ends_at" hint={w('local_time', {utc: shortUTC(values.ends)})} error={errors.ends_at}>
+          {(ids) => <input {...ids} type="datetime-local" step="1" value={values.ends} onInput={set('ends')} />}
+        </Field>
+      </div>
+      <div class="form-row">
+        <Field label={labels.limit} name="per_user_limit" hint={w('per_user_limit_hint')} error={errors.per_user_limit}>
+          {(ids) => <input {...ids} type="number" min="1" max="1600" disabled={locked} value={values.limit} onInput={set('limit')} />}
+        </Field>
+        <Field label={labels.pay} name="pay_within_s" error={errors.pay_within_s}>
+          {(ids) => <input {...ids} type="number" min="0.1" max="1440" step="any" disabled={locked} value={values.pay} onInput={set('pay')} />}
+        </Field>
+      </div>
+      <fieldset disabled={locked}>
+        <legend>{w('items')}</legend>
+        <p class="hint">{w('items_hint')}</p>
+        {skus.length === 0 && (
+          <p class="note">
+            {w('need_product')} <Link href="/console/products/new">{w('new_product')}</Link>
+          </p>
+        )}
+        {rows.map((row, i) => (
+          <div class="form-row" key={i}>
+            <Field label={w('sku')} name={`item-${i}-sku`} error={errors[`items[${i}].sku_id`]}>
+              {(ids) => (
+                <select {...ids} value={row.sku_id} onChange={(e) => setRow(i, {sku_id: e.currentTarget.value})}>
+                  <option value="">{w('choose_sku')}</option>
+                  {row.sku_id && !skus.some((s) => s.sku_id === row.sku_id) && <option value={row.sku_id}>{row.sku_id}</option>}
+                  {skus.map((s) => (
+                    <option key={s.sku_id} value={s.sku_id}>
+                      {s.label} ({fromMinor(s.list_price, s.currency)} {s.currency})
+                    </option>
+                  ))}
+                </select>
+              )}
+            </Field>
+            <Field
+              label={w('price')}
+              name={`item-${i}-price`}
+              hint={w('unit_hint', {currency: currencyOf(row.sku_id)})}
+              error={errors[`items[${i}].price`]}
+            >
+              {(ids) => (
+                <input
+                  {...ids}
+                  inputMode={digits(currencyOf(row.sku_id)) ? 'decimal' : 'numeric'}
+                  value={row.price}
+                  onInput={(e) => setRow(i, {price: e.currentTarget.value})}
+                />
+              )}
+            </Field>
+            <Field label={w('stock')} name={`item-${i}-stock`} error={errors[`items[${i}].stock`]}>
+              {(ids) => <input {...ids} inputMode="numeric" value={row.stock} onInput={(e) => setRow(i, {stock: e.currentTarget.value})} />}
+            </Field>
+            {rows.length > 1 && (
+              <button type="button" class="quiet" onClick={() => setRows(rows.filter((_, j) => j !== i))}>
+                {w('remove')}
+              </button>
+            )}
+          </div>
+        ))}
+        <button type="button" onClick={() => setRows([...rows, {sku_id: '', price: '', stock: ''}])}>
+          {w('add_sku')}
+        </button>
+      </fieldset>
+      <Field label={labels.description} name="description" hint={w('optional')} error={errors.description}>
+        {(ids) => <textarea {...ids} rows={3} maxLength={5000} value={values.description} onInput={set('description')} />}
+      </Field>
+      <Field label={labels.image_url} name="image_url" hint={w('image_hint')} error={errors.image_url}>
+        {(ids) => <input {...ids} type="url" maxLength={500} value={values.image_url} onInput={set('image_url')} />}
+      </Field>
+      <Wrong text={message} />
+      <div class="row">
+        <button class="primary" type="submit" aria-disabled={busy}>
+          {w('save')}
+        </button>
+        <Link class="button" href={activity ? `/console/sales/${encodeURIComponent(activity.activity_id)}` : '/console/sales'}>
+          {w('cancel')}
+        </Link>
+      </div>
+    </form>
+  )
+}

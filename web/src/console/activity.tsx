@@ -1,0 +1,151 @@
+// One sale: its head with the actions, and the tabs board, orders and history.
+
+import {useState} from 'preact/hooks'
+import {act, getActivity, type Act} from '../api/merchant.ts'
+import type {Activity, Board} from '../api/types.ts'
+import {clock} from '../base/app.ts'
+import {count, money, stamp, time} from '../base/format.ts'
+import {Link} from '../base/parts.tsx'
+import {AdjustButton} from './adjust.tsx'
+import {BoardView} from './board.tsx'
+import {HistoryView} from './history.tsx'
+import {HoldingsView} from './holdings.tsx'
+import {Confirm, Failed, Head, StateBadge, useRead} from './parts.tsx'
+import {w} from './words.ts'
+
+export function ActivityPage({id, tab}: {id: string; tab: string}) {
+  const read = useRead(() => getActivity(id), [id])
+  const [board, setBoard] = useState<Board>()
+  const activity = read.data
+  if (!activity) {
+    return (
+      <>
+        <Head title={w('sales')} />
+        <Failed failure={read.failure} retry={read.reload} />
+      </>
+    )
+  }
+  const base = `/console/sales/${encodeURIComponent(id)}`
+  const draft = activity.state === 'draft'
+  // The board knows the state before the sale is read again.
+  const state = !draft && board ? board.state : activity.state
+  const tabs = [
+    ['board', base, w('board')],
+    ['orders', `${base}/orders`, w('orders')],
+    ['history', `${base}/history`, w('history')],
+  ] as const
+  return (
+    <>
+      <Head title={activity.title}>
+        <Actions activity={activity} state={state} board={board} onChange={read.reload} />
+      </Head>
+      <p class="row facts">
+        <StateBadge state={state} />
+        <span>
+          {stamp(activity.starts_at)} – {stamp(activity.ended_at ?? activity.ends_at)}
+        </span>
+        {!draft && (
+          <a href={`/sales/${encodeURIComponent(id)}`} target="_blank" rel="noreferrer">
+            {w('preview')}
+          </a>
+        )}
+      </p>
+      <Failed failure={read.failure} retry={read.reload} />
+      {draft ? (
+        <Draft activity={activity} />
+      ) : (
+        <>
+          <nav class="tabs" aria-label={activity.title}>
+            {tabs.map(([name, href, label]) => (
+              <Link key={name} href={href} aria-current={name === tab ? 'page' : undefined}>
+                {label}
+              </Link>
+            ))}
+          </nav>
+          {tab === 'orders' ? (
+            <HoldingsView activity={activity} />
+          ) : tab === 'history' ? (
+            <HistoryView activity={activity} />
+          ) : (
+            <BoardView id={id} activity={activity} board={board} onBoard={setBoard} />
+          )}
+        </>
+      )}
+    </>
+  )
+}
+
+function Actions({activity, state, board, onChange}: {activity: Activity; state: string; board?: Board; onChange: () => void}) {
+  const {activity_id: id, title} = activity
+  const run = (what: Act) => () => act(id, what)
+  const units = activity.items.reduce((sum, i) => sum + i.stock, 0)
+  const n = count(board?.orders.pending ?? 0)
+  const edit = (
+    <Link class="button" href={`/console/sales/${encodeURIComponent(id)}/edit`}>
+      {w('edit')}
+    </Link>
+  )
+  if (state === 'draft') {
+    return (
+      <>
+        {edit}
+        <Confirm label={w('publish')} title={w('publish_ask', {title})} primary run={run('publish')} done={onChange}>
+          <p>{w('publish_text', {t: time(activity.starts_at, clock.now(), true)})}</p>
+          <p>{w('publish_units', {n: count(units)})}</p>
+        </Confirm>
+      </>
+    )
+  }
+  if (state === 'ended') return null
+  return (
+    <>
+      {edit}
+      <AdjustButton activity={activity} done={onChange} />
+      {state === 'paused' ? (
+        <Confirm label={w('resume')} title={w('resume_ask', {title})} run={run('resume')} done={onChange}>
+          <p>{w('resume_text', {n: count(board?.units.left ?? 0)})}</p>
+        </Confirm>
+      ) : (
+        <Confirm label={w('pause')} title={w('pause_ask', {title})} run={run('pause')} done={onChange}>
+          <p>{w('pause_text', {n})}</p>
+        </Confirm>
+      )}
+      <Confirm label={w('end')} title={w('end_ask', {title})} danger run={run('end')} done={onChange}>
+        <p>{w('end_text', {n})}</p>
+      </Confirm>
+    </>
+  )
+}
+
+function Draft({activity}: {activity: Activity}) {
+  return (
+    <section class="card pad">
+      <p class="note">{w('draft_text')}</p>
+      <div class="scroll" tabIndex={0} role="region" aria-label={w('items')}>
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">{w('sku')}</th>
+              <th scope="col" class="number">
+                {w('price')}
+              </th>
+              <th scope="col" class="number">
+                {w('stock')}
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {activity.items.map((i) => (
+              <tr key={i.sku_id}>
+                <td>{i.name}</td>
+                <td class="number">{money(i.price, activity.currency)}</td>
+                <td class="number">{count(i.stock)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <p class="muted">{w('total_units', {n: activity.items.reduce((sum, i) => sum + i.stock, 0)})}</p>
+    </section>
+  )
+}

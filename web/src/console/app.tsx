@@ -1,0 +1,133 @@
+import {useEffect} from 'preact/hooks'
+import {config, hasRole, online, session, signOut} from '../base/app.ts'
+import {useEffectOf} from '../base/mount.ts'
+import {Link, Skeleton, Wordmark} from '../base/parts.tsx'
+import {here, onMove} from '../base/route.ts'
+import {SignIn} from '../base/sign-in.tsx'
+import {lang, setLang} from '../base/words.ts'
+import {ActivitiesPage} from './activities.tsx'
+import {ActivityForm} from './activity-form.tsx'
+import {ActivityPage} from './activity.tsx'
+import {DeadLettersPage} from './dead-letters.tsx'
+import {HealthPage} from './health.tsx'
+import {LimitsPage} from './limits.tsx'
+import {Head} from './parts.tsx'
+import {ProductForm} from './product-form.tsx'
+import {ProductsPage} from './products.tsx'
+import {ReconcilePage} from './reconcile.tsx'
+import {w, type Word} from './words.ts'
+
+export function App() {
+  useEffectOf(() => {
+    document.documentElement.lang = lang.value === 'zh' ? 'zh-CN' : 'en'
+  })
+  useEffect(
+    () =>
+      onMove(() => {
+        requestAnimationFrame(() => document.getElementById('main')?.focus({preventScroll: true}))
+      }),
+    [],
+  )
+  return (
+    <div class="console">
+      <a class="skip" href="#main">
+        {w('skip')}
+      </a>
+      <Side />
+      <main id="main" tabIndex={-1}>
+        {!online.value && (
+          <p class="banner" role="alert">
+            <span aria-hidden="true">▲ </span>
+            {w('offline')}
+          </p>
+        )}
+        <Allowed />
+      </main>
+    </div>
+  )
+}
+
+function Side() {
+  const {name, logo_url} = config.value.brand
+  const at = here.value.pathname
+  const link = (href: string, word: Word) => (
+    <Link href={href} aria-current={at === href || at.startsWith(`${href}/`) ? 'page' : undefined}>
+      {w(word)}
+    </Link>
+  )
+  return (
+    <header class="side">
+      <Link href="/console" class="home" aria-label={`${name} ${w('title')}`}>
+        <Wordmark name={name} logo={logo_url} />
+      </Link>
+      {hasRole('merchant') && (
+        <nav aria-label={w('nav')}>
+          {link('/console/sales', 'sales')}
+          {link('/console/products', 'products')}
+          {hasRole('operator') && (
+            <>
+              <span class="nav-title">{w('operator')}</span>
+              {link('/console/operator/health', 'health')}
+              {link('/console/operator/dead-letters', 'dead_letters')}
+              {link('/console/operator/reconcile', 'reconcile_nav')}
+              {link('/console/operator/limits', 'limits')}
+            </>
+          )}
+        </nav>
+      )}
+      <div class="side-foot">
+        <a href="/">{w('shop')}</a>
+        <button class="plain" lang={lang.value === 'zh' ? 'en' : 'zh-CN'} onClick={() => setLang(lang.value === 'zh' ? 'en' : 'zh')}>
+          {w('language')}
+        </button>
+        {session.value?.signed_in && (
+          <button class="plain" title={session.value.user_id} onClick={() => void signOut()}>
+            {w('sign_out')}
+          </button>
+        )}
+      </div>
+    </header>
+  )
+}
+
+function Allowed() {
+  const s = session.value
+  if (!s) return <Skeleton label={w('loading')} />
+  if (!s.signed_in) {
+    return (
+      <div class="narrow">
+        <Head title={w('sign_in')} />
+        <p class="muted">{w('sign_in_text')}</p>
+        <SignIn w={w} role="merchant" label={w('sign_in')} />
+      </div>
+    )
+  }
+  const needed = here.value.pathname.startsWith('/console/operator') ? 'operator' : 'merchant'
+  if (!hasRole(needed)) {
+    return (
+      <div class="narrow">
+        <Head title={w('no_role')} />
+        <p>{w('no_role_text')}</p>
+      </div>
+    )
+  }
+  return <Page />
+}
+
+function Page() {
+  const [, first, second, third] = here.value.pathname.split('/').filter(Boolean)
+  if (!first || (first === 'sales' && !second)) return <ActivitiesPage />
+  if (first === 'sales' && second === 'new') return <ActivityForm />
+  if (first === 'sales' && second && third === 'edit') return <ActivityForm key={second} id={second} />
+  if (first === 'sales' && second) return <ActivityPage key={second} id={second} tab={third ?? 'board'} />
+  if (first === 'products' && !second) return <ProductsPage />
+  if (first === 'products' && second === 'new') return <ProductForm />
+  if (first === 'products' && second) return <ProductForm key={second} id={second} />
+  if (first === 'operator') {
+    if (!second || second === 'health') return <HealthPage />
+    if (second === 'dead-letters') return <DeadLettersPage />
+    if (second === 'reconcile') return <ReconcilePage />
+    if (second === 'limits') return <LimitsPage />
+  }
+  return <Head title={w('lost')} />
+}

@@ -1,0 +1,47 @@
+// The points of the board as series for the chart and rows for the table.
+
+import type {Board, BoardPoint, BoardUpdate} from '../api/types.ts'
+
+export const WINDOW_S = 900
+
+// apply adds an update to a snapshot. A point of a second that is there replaces it; old ones are dropped.
+export function apply(board: Board, update: BoardUpdate): Board {
+  const {point, ...rest} = update
+  let points = board.points
+  if (point) {
+    const from = Date.parse(point.at) - WINDOW_S * 1000
+    points = points.filter((p) => p.at !== point.at && Date.parse(p.at) > from)
+    points.push(point)
+    points.sort((a, b) => Date.parse(a.at) - Date.parse(b.at))
+  }
+  return {...board, ...rest, points}
+}
+
+// reasons lists the codes of refusal, most frequent first.
+export function reasons(points: readonly BoardPoint[]): string[] {
+  const sums = new Map<string, number>()
+  for (const p of points) for (const [code, n] of Object.entries(p.refused)) sums.set(code, (sums.get(code) ?? 0) + n)
+  return [...sums].sort((a, b) => b[1] - a[1] || a[0].localeCompare(b[0])).map(([code]) => code)
+}
+
+// series has one value for each second of the window that ends at `end` (s); seconds without a point are 0.
+export function series(points: readonly BoardPoint[], end: number, value: (p: BoardPoint) => number): number[] {
+  const values = new Array<number>(WINDOW_S).fill(0)
+  for (const p of points) {
+    const i = Math.floor(Date.parse(p.at) / 1000) - (end - WINDOW_S + 1)
+    if (i >= 0 && i < WINDOW_S) values[i] = value(p)
+  }
+  return values
+}
+
+// stack makes cumulative series of several, for bands drawn on one another; the last is the largest.
+export function stack(list: readonly number[][]): number[][] {
+  const sums: number[][] = []
+  for (const values of list) {
+    const below = sums.at(-1)
+    sums.push(values.map((v, i) => v + (below?.[i] ?? 0)))
+  }
+  return sums
+}
+
+export const total = (refused: Record<string, number>) => Object.values(refused).reduce((sum, n) => sum + n, 0)

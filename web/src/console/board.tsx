@@ -1,0 +1,282 @@
+// The board of one sale, live by server-sent events, by polling after two failures.
+
+import {useEffect, useState} from 'preact/hooks'
+import type {Failure} from '../api/client.ts'
+import {boardEvents, getBoard} from '../api/merchant.ts'
+import type {Activity, Board, BoardUpdate, StockView} from '../api/types.ts'
+import {lost} from '../base/app.ts'
+import {count, stamp, time} from '../base/format.ts'
+import {Badge, Bar} from '../base/parts.tsx'
+import {follow} from '../base/stream.ts'
+import {apply, reasons, total} from './board-data.ts'
+import {Chart} from './chart.tsx'
+import {Failed} from './parts.tsx'
+import {w, type Word} from './words.ts'
+
+const ROWS = 60
+
+interface Props {
+  id: string
+  activity: Activity
+  board?: Board
+  onBoard: (b: Board) => void
+}
+
+export function BoardView({id, activity, board, onBoard}: Props) {
+  const [mode, setMode] = useState<'stream' | 'poll'>('stream')
+  const [failure, setFailure] = useState<Failure>()
+  useEffect(() => {
+    const stop = new AbortController()
+    let latest: Board | undefined
+    const show = (b: Board) => onBoard((latest = b))
+    const poll = async () => {
+      const r = await getBoard(id)
+      if (stop.signal.aborted) return false
+      if (r.ok) show(r.data)
+      else if (r.code === 'unauthenticated') lost()
+      setFailure(r.ok ? undefined : r)
+      return r.ok
+    }
+    void poll().then(() =>
+      follow({
+        url: () => boardEvents(id),
+        events: {
+          board: (data) => show(data as Board),
+          point: (data) => latest && show(apply(latest, data as BoardUpdate)),
+          stock: (data) => latest && show({...latest, stock: data as StockView}),
+        },
+        poll,
+        done: () => false,
+        onMode: setMode,
+        signal: stop.signal,
+      }),
+    )
+    return () => stop.abort()
+  }, [id])
+  if (!board) return <Failed failure={failure} retry={() => location.reload()} />
+  const {units, orders, totals} = board
+  const refused = total(totals.refused)
+  const last = board.points.at(-1)
+  const fresh = last && Date.parse(board.as_of) - Date.parse(last.at) < 2500 ? last : undefined
+  return (
+    <div class="board">
+      <p class="row as-of">
+        <Badge tone={mode === 'stream' ? 'good' : 'warning'}>{mode === 'stream' ? w('live') : w('polling')}</Badge>
+        <span class="muted tabular">{w('as_of', {t: time(board.as_of, Date.parse(board.as_of), true)})}</span>
+      </p>
+      <Failed failure={failure} retry={() => location.reload()} />
+      <dl class="stats">
+        <Stat label={w('left')} n={units.left} note={w('of_total', {n: count(units.total)})} />
+        <Stat label={w('held')} n={units.held} note={`${count(orders.pending)} ${w('to_pay')}`} />
+        <Stat label={w('sold')} n={units.sold} note={w('units_word')} />
+        <Stat label={w('paid')} n={orders.paid} note={w('orders_word')} />
+      </dl>
+      <div
+        class="split"
+        role="img"
+        aria-label={w('share', {left: count(units.left), held: count(units.held), sold: count(units.sold)})}
+      >
+        {(['sold', 'held', 'left'] as const).map((key) => (
+          <i key={key} class={key} style={{flexGrow: Math.max(0, units[key])}} />
+        ))}
+      </div>
+      <p class="legend" aria-hidden="true">
+        {(['sold', 'held', 'left'] as const).map((key) => (
+          <span key={key}>
+            <i class={`swatch ${key}`} /> {w(key)} {count(units[key])}
+          </span>
+        ))}
+      </p>
+      <section class="card pad">
+        <div class="row between">
+          <h2>{w('chart_accepted')}</h2>
+          <p class="tabular">
+            <b>{count(fresh?.accepted ?? 0)}</b> /s · {count(totals.accepted)} {w('since_publish')}
+          </p>
+        </div>
+        <Chart board={board} kind="accepted" label={w('chart_accepted')} />
+      </section>
+      <section class="card pad">
+        <div class="row between">
+          <h2>{w('chart_refused')}</h2>
+          <p class="tabular">
+            <b>{count(fresh ? total(fresh.refused) : 0)}</b> /s · {count(refused)} {w('since_publish')}
+          </p>
+        </div>
+        <Chart board={board} kind="refused" label={w('chart_refused')} />
+        <PointTable board={board} />
+      </section>
+      <div class="two">
+        <section class="card pad">
+          <h2>{w('orders_by_state')}</h2>
+          <OrderBars orders={orders} />
+        </section>
+        <section class="card pad">
+          <h2>{w('refused')}</h2>
+          <table>
+            <tbody>
+              {Object.entries(totals.refused)
+                .sort((a, b) => b[1] - a[1])
+                .map(([code, n]) => (
+                  <tr key={code}>
+                    <th scope="row">{reasonName(code)}</th>
+                    <td class="number">{count(n)}</td>
+                  </tr>
+                ))}
+              <tr>
+                <th scope="row">{w('accepted')}</th>
+                <td class="number">{count(totals.accepted)}</td>
+              </tr>
+              <tr>
+                <th scope="row">{w('paths')}</th>
+                <td class="number">{count(totals.paths)}</td>
+              </tr>
+            </tbody>
+          </table>
+        </section>
+      </div>
+      {board.stock && <Stock stock={board.stock} activity={activity} />}
+    </div>
+  )
+}
+
+export function reasonName(code: string): string {
+  const known: Partial<Record<string, Word>> = {
+    sold_out: 'reason_sold_out',
+    limit_reached: 'reason_limit_reached',
+    rate_limited: 'reason_rate_limited',
+    overloaded: 'reason_overloaded',
+    activity_not_started: 'reason_activity_not_started',
+    activity_ended: 'reason_activity_ended',
+    activity_paused: 'reason_activity_paused',
+  }
+  const key = known[code]
+  return key ? w(key) : code
+}
+
+function Stat({label, n, note}: {label: string; n: number; note: string}) {
+  return (
+    <div class="card stat">
+      <dt>{label}</dt>
+      <dd>
+        <b>{count(n)}</b>
+        <span class="muted small">{note}</span>
+      </dd>
+    </div>
+  )
+}
+
+function OrderBars({orders}: {orders: Board['orders']}) {
+  const all = orders.pending + orders.paid + orders.closed + orders.rejected
+  return (
+    <ul class="order-bars">
+      {(['pending', 'paid', 'closed', 'rejected'] as const).map((key) => (
+        <li key={key}>
+          <span>{w(key)}</span>
+          <b class="number">{count(orders[key])}</b>
+          <Bar value={orders[key]} max={all} label={`${w(key)} ${count(orders[key])}`} tone={key === 'paid' ? 'good' : 'quiet'} />
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+function PointTable({board}: {board: Board}) {
+  const [open, setOpen] = useState(false)
+  const [all, setAll] = useState(false)
+  const codes = reasons(board.points)
+  const rows = open ? board.points.slice(all ? 0 : -ROWS).reverse() : []
+  return (
+    <details onToggle={(e) => setOpen(e.currentTarget.open)}>
+      <summary>{w('chart_table')}</summary>
+      {open && (
+        <div class="scroll tall" tabIndex={0} role="region" aria-label={w('per_second')}>
+          <table>
+            <thead>
+              <tr>
+                <th scope="col">{w('at')}</th>
+                <th scope="col" class="number">
+                  {w('accepted')}
+                </th>
+                {codes.map((code) => (
+                  <th key={code} scope="col" class="number">
+                    {reasonName(code)}
+                  </th>
+                ))}
+                <th scope="col" class="number">
+                  {w('left')}
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {rows.map((p) => (
+                <tr key={p.at}>
+                  <td>
+                    <time dateTime={p.at}>{stamp(p.at)}</time>
+                  </td>
+                  <td class="number">{count(p.accepted)}</td>
+                  {codes.map((code) => (
+                    <td key={code} class="number">
+                      {count(p.refused[code] ?? 0)}
+                    </td>
+                  ))}
+                  <td class="number">{count(p.left)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+          {!all && board.points.length > ROWS && <button onClick={() => setAll(true)}>{w('more')}</button>}
+        </div>
+      )}
+    </details>
+  )
+}
+
+function Stock({stock, activity}: {stock: StockView; activity: Activity}) {
+  const heads = [
+    'units',
+    'database_available',
+    'database_reserved',
+    'database_sold',
+    'gate_left',
+    'gate_held',
+    'journal',
+    'in_flight',
+    'difference',
+  ] as const
+  return (
+    <section class="card pad">
+      <h2>{w('three_way')}</h2>
+      <p class="hint">{w('three_way_hint')}</p>
+      <div class="scroll" tabIndex={0} role="region" aria-label={w('three_way')}>
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">{w('sku')}</th>
+              {heads.map((key) => (
+                <th key={key} scope="col" class="number">
+                  {w(key)}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {stock.skus.map((s) => (
+              <tr key={s.sku_id}>
+                <th scope="row">{activity.items.find((i) => i.sku_id === s.sku_id)?.name ?? s.sku_id}</th>
+                {[s.total, s.mysql.available, s.mysql.reserved, s.mysql.sold, s.gate.left, s.gate.held, s.journal, s.in_flight].map((n, i) => (
+                  <td key={i} class="number">
+                    {count(n)}
+                  </td>
+                ))}
+                <td class={`number ${s.difference ? 'bad' : 'good'}`}>
+                  <b>{s.difference ? `${count(s.difference)} ✕` : w('agree')}</b>
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  )
+}

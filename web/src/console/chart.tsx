@@ -1,0 +1,109 @@
+// A chart of the last 15 minutes, one value a second. uPlot is loaded when the first chart is shown.
+
+import {useEffect, useRef, useState} from 'preact/hooks'
+import type uPlot from 'uplot'
+import type {Board} from '../api/types.ts'
+import {visible} from '../base/app.ts'
+import {reasons, series, stack, WINDOW_S} from './board-data.ts'
+import {reasonName} from './board.tsx'
+import {w} from './words.ts'
+
+const HEIGHT = 160
+const SHADES = [1, 0.62, 0.4, 0.26, 0.16]
+
+export function Chart({board, kind, label}: {board: Board; kind: 'accepted' | 'refused'; label: string}) {
+  const box = useRef<HTMLDivElement>(null)
+  const plot = useRef<uPlot>(null)
+  const [width, setWidth] = useState(0)
+  const [loaded, setLoaded] = useState<typeof uPlot>()
+  const [dark, setDark] = useState(matchMedia('(prefers-color-scheme: dark)').matches)
+  const codes = kind === 'refused' ? reasons(board.points) : ['accepted']
+  const shape = codes.join()
+
+  useEffect(() => {
+    let live = true
+    void Promise.all([import('uplot'), import('uplot/dist/uPlot.min.css')]).then(([m]) => live && setLoaded(() => m.default))
+    const watch = new ResizeObserver(([entry]) => entry && setWidth(Math.floor(entry.contentRect.width)))
+    if (box.current) watch.observe(box.current)
+    const scheme = matchMedia('(prefers-color-scheme: dark)')
+    const change = () => setDark(scheme.matches)
+    scheme.addEventListener('change', change)
+    return () => {
+      live = false
+      watch.disconnect()
+      scheme.removeEventListener('change', change)
+    }
+  }, [])
+
+  useEffect(() => {
+    if (!loaded || !width || !box.current || codes.length === 0) return
+    const style = getComputedStyle(document.documentElement)
+    const color = (name: string) => style.getPropertyValue(name).trim()
+    const base = color(kind === 'accepted' ? '--good' : '--accent')
+    const axis: uPlot.Axis = {
+      stroke: color('--muted'),
+      font: '12px system-ui',
+      grid: {stroke: color('--line'), width: 1},
+      ticks: {show: false},
+    }
+    plot.current = new loaded(
+      {
+        width,
+        height: HEIGHT,
+        legend: {show: false},
+        cursor: {show: false},
+        scales: {x: {time: true}, y: {range: (_, __, max) => [0, Math.max(5, max * 1.1)]}},
+        axes: [
+          {...axis, size: 28, values: (_, splits) => splits.map((s) => new Date(s * 1000).toLocaleTimeString([], {hour: '2-digit', minute: '2-digit'}))},
+          {...axis, size: 48},
+        ],
+        // The last series is the largest sum; the smaller ones are painted over it.
+        series: [
+          {},
+          ...codes
+            .map((_, i) => ({
+              stroke: base,
+              width: 1,
+              fill: `color-mix(in srgb, ${base} ${Math.round((SHADES[i] ?? 0.1) * 100)}%, ${color('--surface')})`,
+              points: {show: false},
+            }))
+            .reverse(),
+        ],
+      },
+      data(board, codes, kind),
+      box.current,
+    )
+    return () => {
+      plot.current?.destroy()
+      plot.current = null
+    }
+  }, [loaded, width, shape, dark])
+
+  useEffect(() => {
+    if (visible.value) plot.current?.setData(data(board, codes, kind))
+  }, [board])
+
+  return (
+    <>
+      <div class="chart" ref={box} role="img" aria-label={label}>
+        {board.points.length === 0 && <p class="muted">{w('chart_none')}</p>}
+      </div>
+      {kind === 'refused' && codes.length > 0 && (
+        <p class="legend" aria-hidden="true">
+          {codes.map((code, i) => (
+            <span key={code}>
+              <i class="swatch accent" style={{opacity: SHADES[i] ?? 0.1}} /> {reasonName(code)}
+            </span>
+          ))}
+        </p>
+      )}
+    </>
+  )
+}
+
+function data(board: Board, codes: string[], kind: 'accepted' | 'refused'): uPlot.AlignedData {
+  const end = Math.floor(Date.parse(board.as_of) / 1000)
+  const x = Array.from({length: WINDOW_S}, (_, i) => end - WINDOW_S + 1 + i)
+  const lists = codes.map((code) => series(board.points, end, (p) => (kind === 'accepted' ? p.accepted : (p.refused[code] ?? 0))))
+  return [x, ...stack(lists).reverse()]
+}

@@ -1,0 +1,87 @@
+import {listAdjustments, listChanges, listReconciliations} from '../api/merchant.ts'
+import type {Activity, Repair} from '../api/types.ts'
+import {stamp} from '../base/format.ts'
+import {Table, usePages} from './parts.tsx'
+import {w} from './words.ts'
+
+const at = (moment: string) => <time dateTime={moment}>{stamp(moment)}</time>
+
+export function HistoryView({activity}: {activity: Activity}) {
+  const id = activity.activity_id
+  const changes = usePages((cursor) => listChanges(id, cursor), [id])
+  const adjustments = usePages((cursor) => listAdjustments(id, cursor), [id])
+  const reconciliations = usePages((cursor) => listReconciliations(id, cursor), [id])
+  const nameOf = (sku: string) => activity.items.find((i) => i.sku_id === sku)?.name ?? sku
+  return (
+    <div class="stack sections">
+      <section>
+        <h2>{w('changes')}</h2>
+        <Table
+          label={w('changes')}
+          rows={changes.items}
+          rowKey={(c) => c.change_id}
+          empty={w('changes_none')}
+          more={changes.next ? changes.more : undefined}
+          failure={changes.failure}
+          reload={changes.reload}
+          columns={[
+            {title: w('at'), cell: (c) => at(c.at)},
+            {title: w('actor'), cell: (c) => `${c.actor} (${w(c.role === 'operator' ? 'role_operator' : 'role_merchant')})`},
+            {title: w('what'), cell: (c) => c.what},
+            {title: '', cell: (c) => (c.details === undefined ? '' : <code>{typeof c.details === 'string' ? c.details : JSON.stringify(c.details)}</code>)},
+          ]}
+        />
+      </section>
+      <section>
+        <h2>{w('adjustments')}</h2>
+        <Table
+          label={w('adjustments')}
+          rows={adjustments.items}
+          rowKey={(a) => a.adjustment_id}
+          empty={w('adjustments_none')}
+          more={adjustments.next ? adjustments.more : undefined}
+          failure={adjustments.failure}
+          reload={adjustments.reload}
+          columns={[
+            {title: w('at'), cell: (a) => at(a.created_at)},
+            {title: w('actor'), cell: (a) => a.created_by},
+            {title: w('sku'), cell: (a) => nameOf(a.sku_id)},
+            {title: w('delta'), number: true, cell: (a) => (a.delta > 0 ? `+${a.delta}` : a.delta)},
+            {title: w('reason'), cell: (a) => a.reason},
+            {title: w('state'), cell: (a) => a.state},
+          ]}
+        />
+      </section>
+      <section>
+        <h2>{w('reconciliations')}</h2>
+        <Table
+          label={w('reconciliations')}
+          rows={reconciliations.items}
+          rowKey={(r) => r.compared_at}
+          empty={w('reconciliations_none')}
+          more={reconciliations.next ? reconciliations.more : undefined}
+          failure={reconciliations.failure}
+          reload={reconciliations.reload}
+          columns={[
+            {title: w('at'), cell: (r) => at(r.compared_at)},
+            {title: w('actor'), cell: (r) => r.actor},
+            {title: w('repairs'), cell: (r) => <Repairs list={r.repairs} />},
+          ]}
+        />
+      </section>
+    </div>
+  )
+}
+
+export function Repairs({list}: {list: Repair[]}) {
+  return (
+    <ul>
+      {list.map((r, i) => (
+        <li key={i}>
+          {r.sku_id && `${w('sku')} ${r.sku_id} `}
+          <b>{r.delta > 0 ? `+${r.delta}` : r.delta}</b> {r.why} {r.order_sn && <span class="muted tabular">{r.order_sn}</span>}
+        </li>
+      ))}
+    </ul>
+  )
+}

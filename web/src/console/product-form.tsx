@@ -1,0 +1,148 @@
+import {useState} from 'preact/hooks'
+import {createProduct, getProduct, patchProduct} from '../api/merchant.ts'
+import type {Product} from '../api/types.ts'
+import {lost} from '../base/app.ts'
+import {fromMinor, toMinor} from '../base/minor.ts'
+import {Field, Wrong} from '../base/parts.tsx'
+import {fieldErrors} from '../base/problem.ts'
+import {newKey} from '../base/random.ts'
+import {go} from '../base/route.ts'
+import {Conflict, differences, stale, type Difference} from './conflict.tsx'
+import {Failed, Head, useRead} from './parts.tsx'
+import {sentence, w} from './words.ts'
+
+interface Row {
+  sku_id?: string
+  name: string
+  price: string
+  currency: string
+}
+
+const rowsOf = (p?: Product): Row[] =>
+  p?.skus.map((s) => ({sku_id: s.sku_id, name: s.name, price: fromMinor(s.list_price, s.currency), currency: s.currency})) ?? [
+    {name: '', price: '', currency: 'EUR'},
+  ]
+
+const valuesOf = (p?: Product) => ({name: p?.name ?? '', description: p?.description ?? '', image_url: p?.image_url ?? ''})
+
+export function ProductForm({id}: {id?: string}) {
+  const read = useRead(() => (id ? getProduct(id) : Promise.resolve({ok: true as const, data: undefined, etag: ''})), [id])
+  if (id && !read.data) {
+    return (
+      <>
+        <Head title={w('edit_product')} />
+        <Failed failure={read.failure} retry={read.reload} />
+      </>
+    )
+  }
+  const product = read.data as Product | undefined
+  return <Form product={product} onChange={read.setData as (p: Product) => void} />
+}
+
+function Form({product, onChange}: {product?: Product; onChange: (p: Product) => void}) {
+  const [values, setValues] = useState(valuesOf(product))
+  const [rows, setRows] = useState(rowsOf(product))
+  const [key] = useState(newKey)
+  const [busy, setBusy] = useState(false)
+  const [message, setMessage] = useState('')
+  const [saved, setSaved] = useState(false)
+  const [errors, setErrors] = useState<Record<string, string>>({})
+  const [conflict, setConflict] = useState<Difference[]>()
+  const labels = {name: w('product_name'), description: w('product_description'), image_url: w('image_url')}
+  const set = (name: keyof typeof values) => (e: {currentTarget: {value: string}}) => setValues({...values, [name]: e.currentTarget.value})
+  const setRow = (i: number, change: Partial<Row>) => setRows(rows.map((r, j) => (i === j ? {...r, ...change} : r)))
+  const submit = async (event: Event) => {
+    event.preventDefault()
+    if (busy) return
+    const wrong: Record<string, string> = {}
+    const skus = rows.map((r, i) => {
+      const list_price = toMinor(r.price, r.currency)
+      if (!list_price) wrong[`skus[${i}].list_price`] = w('invalid_request')
+      return {...(r.sku_id && {sku_id: r.sku_id}), name: r.name.trim(), list_price: list_price ?? 0, ...(!r.sku_id && {currency: r.currency})}
+    })
+    setSaved(false)
+    setConflict(undefined)
+    setErrors(wrong)
+    if (Object.keys(wrong).length) return setMessage(w('invalid_request'))
+    setBusy(true)
+    const r = product
+      ? await patchProduct(product.product_id, {...values, skus}, product.version)
+      : await createProduct({...values, skus: skus as {name: string; list_price: number; currency: string}[]}, key)
+    if (r.ok) {
+      if (!product) return go('/console/products')
+      setBusy(false)
+      onChange(r.data)
+      setRows(rowsOf(r.data))
+      setMessage('')
+      setSaved(true)
+      return
+    }
+    if (r.code === 'unauthenticated') lost()
+    if (stale(r) && product) {
+      const fresh = await getProduct(product.product_id)
+      if (fresh.ok) {
+        setConflict(differences(labels, values, valuesOf(fresh.data)))
+        onChange(fresh.data)
+        setValues(valuesOf(fresh.data))
+        setRows(rowsOf(fresh.data))
+      }
+    }
+    setBusy(false)
+    setErrors(fieldErrors(r))
+    setMessage(sentence(r))
+  }
+  return (
+    <form class="form" onSubmit={submit} noValidate>
+      <Head title={product ? w('edit_product') : w('new_product')} />
+      {conflict && <Conflict list={conflict} />}
+      <Field label={labels.name} name="name" error={errors.name}>
+        {(ids) => <input {...ids} maxLength={200} value={values.name} onInput={set('name')} />}
+      </Field>
+      <Field label={labels.description} name="description" hint={w('optional')} error={errors.description}>
+        {(ids) => <textarea {...ids} rows={3} maxLength={5000} value={values.description} onInput={set('description')} />}
+      </Field>
+      <Field label={labels.image_url} name="image_url" hint={w('image_hint')} error={errors.image_url}>
+        {(ids) => <input {...ids} type="url" maxLength={500} value={values.image_url} onInput={set('image_url')} />}
+      </Field>
+      <fieldset>
+        <legend>{w('skus')}</legend>
+        {rows.map((row, i) => (
+          <div class="form-row" key={row.sku_id ?? `new-${i}`}>
+            <Field label={w('sku_name')} name={`sku-${i}-name`} error={errors[`skus[${i}].name`]}>
+              {(ids) => <input {...ids} maxLength={200} value={row.name} onInput={(e) => setRow(i, {name: e.currentTarget.value})} />}
+            </Field>
+            <Field label={w('list_price')} name={`sku-${i}-price`} error={errors[`skus[${i}].list_price`]}>
+              {(ids) => <input {...ids} inputMode="decimal" value={row.price} onInput={(e) => setRow(i, {price: e.currentTarget.value})} />}
+            </Field>
+            <Field label={w('currency')} name={`sku-${i}-currency`} error={errors[`skus[${i}].currency`]}>
+              {(ids) => (
+                <input
+                  {...ids}
+                  maxLength={3}
+                  readOnly={!!row.sku_id}
+                  value={row.currency}
+                  onInput={(e) => setRow(i, {currency: e.currentTarget.value.toUpperCase()})}
+                />
+              )}
+            </Field>
+            {!row.sku_id && rows.length > 1 && (
+              <button type="button" class="quiet" onClick={() => setRows(rows.filter((_, j) => j !== i))}>
+                {w('remove')}
+              </button>
+            )}
+          </div>
+        ))}
+        <button type="button" onClick={() => setRows([...rows, {name: '', price: '', currency: rows[0]?.currency ?? 'EUR'}])}>
+          {w('add_sku')}
+        </button>
+      </fieldset>
+      <Wrong text={message} />
+      <p role="status">{saved && w('saved')}</p>
+      <div class="row">
+        <button class="primary" type="submit" aria-disabled={busy}>
+          {w('save')}
+        </button>
+      </div>
+    </form>
+  )
+}

@@ -1,0 +1,22 @@
+import type {Failure} from '../api/client.ts'
+import {say} from '../base/problem.ts'
+import {words} from '../base/words.ts'
+import {console as en} from '../words/console.en.ts'
+import {console as zh} from '../words/console.zh.ts'
+
+export type Word = keyof typeof en
+export const w = words({en, zh})
+
+// sentence is the wording of a refusal in the console, where some codes have their own.
+export function sentence(f: Failure): string {
+  switch (f.code) {
+    case 'state_conflict':
+    case 'invalid_request':
+    case 'insufficient_stock':
+      return w(f.code)
+    case 'quota_exceeded':
+      return w(f.code, {limit: String(f.problem.limit ?? '')})
+    default:
+      return say(f)
+  }
+}

@@ -1,0 +1,131 @@
+// A purchase from the press to the payment, and what may come between.
+
+import {buy, expect, signIn, status, test} from './shop.ts'
+
+test('from the sign-in form to paid', async ({page, shop}) => {
+  shop.sale('1')
+  await page.goto('/sales/1')
+  await page.getByLabel('User').fill('42')
+  await page.getByRole('button', {name: 'Sign in'}).click()
+  await buy(page).click()
+  await expect(status(page)).toContainText('Order created. Pay by')
+  await page.getByRole('button', {name: 'Pay', exact: true}).click()
+  await page.getByRole('button', {name: 'Payment succeeds'}).click()
+  await expect(page.getByRole('status').first()).toContainText('Paid. Thank you.')
+  expect(shop.count('POST', /\/paths$/)).toBe(1)
+})
+
+test('a failed payment can be repeated', async ({page, shop}) => {
+  shop.sale('1')
+  await signIn(page)
+  await page.goto('/sales/1')
+  await buy(page).click()
+  await page.getByRole('button', {name: 'Pay', exact: true}).click()
+  await page.getByRole('button', {name: 'Payment fails'}).click()
+  await expect(page.getByRole('status').first()).toContainText('The payment failed. You can pay again.')
+  await page.getByRole('button', {name: 'Pay', exact: true}).click()
+  await page.getByRole('button', {name: 'Payment succeeds'}).click()
+  await expect(page.getByRole('status').first()).toContainText('Paid. Thank you.')
+})
+
+test('cancel gives the unit to another buyer', async ({page, shop}) => {
+  const sale = shop.sale('1', {items: [{sku_id: '11', name: 'A', price: 100, currency: 'EUR', total: 1, left: 1}]})
+  await signIn(page)
+  await page.goto('/sales/1')
+  await buy(page).click()
+  await page.getByRole('button', {name: 'Cancel order'}).click()
+  await page.getByRole('dialog').getByRole('button', {name: 'Cancel order'}).click()
+  await expect(status(page)).toContainText('You cancelled.')
+  expect((sale as {items: {left: number}[]}).items[0]?.left).toBe(1)
+})
+
+const troubles = [
+  {name: '503 of the path route', fault: {match: /\/paths$/, times: 1, status: 503, code: 'overloaded', retryAfter: 1}, words: 'Very many people are here. We try again in'},
+  {name: '429 of the path route', fault: {match: /\/paths$/, times: 1, status: 429, code: 'rate_limited', retryAfter: 1}, words: 'Very many people are here. We try again in'},
+  {name: '503 of the reservation', fault: {match: /\/reservations$/, method: 'POST', times: 2, status: 503, code: 'journal_full', retryAfter: 1}, words: 'The line is full. We try again in'},
+  {name: 'a broken connection', fault: {match: /\/reservations$/, method: 'POST', times: 1, drop: true}, words: 'nothing is bought twice'},
+]
+for (const {name, fault, words} of troubles) {
+  test(`${name} is repeated with the same path`, async ({page, shop}) => {
+    shop.sale('1')
+    shop.faults = [fault]
+    await signIn(page)
+    await page.goto('/sales/1')
+    await buy(page).click()
+    await expect(status(page)).toContainText(words)
+    await expect(status(page)).toContainText('Order created', {timeout: 15_000})
+    expect(shop.reservations.size).toBe(1)
+    expect(shop.paths.size).toBe(1)
+  })
+}
+
+test('an answer that is lost after the purchase was made buys once', async ({page, shop}) => {
+  shop.sale('1')
+  shop.faults = [{match: /\/reservations$/, method: 'POST', times: 1, drop: true, before: false}]
+  await signIn(page)
+  await page.goto('/sales/1')
+  await buy(page).click()
+  await expect(status(page)).toContainText('Order created', {timeout: 15_000})
+  expect(shop.reservations.size).toBe(1)
+})
+
+test('without streams the outcome comes by polling', async ({page, shop}) => {
+  shop.sale('1')
+  shop.streams = false
+  shop.createAfterMs = 4000
+  await signIn(page)
+  await page.goto('/sales/1')
+  await buy(page).click()
+  await expect(status(page)).toContainText('Accepted. Your order is being created.')
+  await expect(status(page)).toContainText('Order created', {timeout: 15_000})
+})
+
+test('sold out, may return, back in stock', async ({page, shop}) => {
+  const sale = shop.sale('1', {may_return_until: new Date(Date.now() + 600_000).toISOString(), items: [{sku_id: '11', name: 'A', price: 100, currency: 'EUR', total: 1, left: 0}]})
+  await signIn(page)
+  await page.goto('/sales/1')
+  await expect(status(page)).toContainText('Sold out. Unpaid items may come back until')
+  await expect(buy(page)).toHaveAttribute('aria-disabled', 'true')
+  const item = (sale as {items: {left: number}[]}).items[0] as {left: number}
+  item.left = 1
+  await expect(status(page)).toContainText('Back in stock', {timeout: 15_000})
+  await buy(page).click()
+  await expect(status(page)).toContainText('Order created')
+})
+
+test('limit reached shows the order', async ({page, shop}) => {
+  shop.sale('1')
+  shop.faults = [{match: /\/paths$/, times: 1, status: 409, code: 'limit_reached', more: {order_sn: '77'}}]
+  await signIn(page)
+  await page.goto('/sales/1')
+  await buy(page).click()
+  await expect(status(page)).toContainText('You already have as many as allowed.')
+  await expect(page.getByRole('link', {name: 'See order'})).toHaveAttribute('href', '/orders/77')
+})
+
+test('pause and resume', async ({page, shop}) => {
+  const sale = shop.sale('1', {paused: true}) as {paused: boolean}
+  await signIn(page)
+  await page.goto('/sales/1')
+  await expect(status(page)).toContainText('Paused. It goes on by itself.')
+  sale.paused = false
+  await expect(status(page)).toContainText('On sale now.', {timeout: 15_000})
+})
+
+test('expiry closes the order on the page', async ({page, shop}) => {
+  shop.sale('1')
+  await signIn(page)
+  await page.goto('/sales/1')
+  await buy(page).click()
+  await expect(status(page)).toContainText('Order created')
+  const [sn] = [...shop.orders.keys()]
+  shop.close(sn, 'expired')
+  await page.reload()
+  await expect(status(page)).toContainText('Time to pay is over.')
+})
+
+test('script in a title is text', async ({page, shop}) => {
+  shop.sale('1', {title: '<img src=x onerror=alert(1)><script>alert(2)</script>'})
+  await page.goto('/sales/1')
+  await expect(page.getByRole('heading', {level: 1})).toHaveText('<img src=x onerror=alert(1)><script>alert(2)</script>')
+})

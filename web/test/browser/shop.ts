@@ -1,0 +1,54 @@
+// The fixtures of the tests: a shop of its own for each test, and a page that fails on any violation of the
+// Content-Security-Policy or error in the console.
+
+import {test as base, expect, type Page} from '@playwright/test'
+import {serve, Shop} from '../fixtures/server.mjs'
+
+export {expect}
+
+interface Fixtures {
+  shop: Shop
+  address: string
+  problems: string[]
+}
+
+export const test = base.extend<Fixtures>({
+  shop: [
+    async ({}, use) => {
+      await use(new Shop())
+    },
+    {scope: 'test'},
+  ],
+  address: async ({shop}, use) => {
+    const server = await serve(shop)
+    await use(server.url)
+    await server.close()
+  },
+  baseURL: async ({address}, use) => use(address),
+  problems: async ({}, use) => use([]),
+  page: async ({page, problems}, use) => {
+    watch(page, problems)
+    await use(page)
+    expect(problems).toEqual([])
+  },
+})
+
+// watch collects violations of the policy and uncaught errors. Refused calls are logged by the browser too and are no
+// problem.
+export function watch(page: Page, problems: string[]): void {
+  page.on('pageerror', (error) => problems.push(String(error)))
+  page.on('console', (message) => {
+    const text = message.text()
+    if (/Content Security Policy|Trusted ?Type/i.test(text)) problems.push(text)
+    else if (message.type() === 'error' && !/Failed to load resource|net::ERR_/.test(text)) problems.push(text)
+  })
+}
+
+// signIn signs in as the page's form does.
+export async function signIn(page: Page, user = '42', roles: string[] = []): Promise<void> {
+  const response = await page.request.post('/auth/dev', {data: {user_id: user, roles}})
+  expect(response.status()).toBe(204)
+}
+
+export const status = (page: Page) => page.locator('#status')
+export const buy = (page: Page) => page.getByRole('button', {name: 'Buy now'})

@@ -1,0 +1,43 @@
+// Takes pictures of every view: node test/pictures.mjs [folder] [view...]
+import {mkdir} from 'node:fs/promises'
+import {chromium} from '@playwright/test'
+import {serve, Shop} from './fixtures/server.mjs'
+import {populate} from './fixtures/shop.mjs'
+import {views} from './fixtures/views.mjs'
+
+const folder = process.argv[2] ?? 'test/results/pictures'
+const only = process.argv.slice(3)
+const fixed = Date.parse('2026-11-23T12:00:00Z')
+await mkdir(folder, {recursive: true})
+const shop = new Shop()
+shop.now = () => fixed
+populate(shop)
+shop.streams = false
+const server = await serve(shop)
+const browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+  args: ['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--force-color-profile=srgb', '--font-render-hinting=none'],
+})
+const widths = (process.env.WIDTHS ?? '320,768,1440').split(',').map(Number)
+const schemes = (process.env.SCHEMES ?? 'light,dark').split(',')
+const locales = (process.env.LOCALES ?? 'en-GB').split(',')
+for (const view of views) {
+  if (only.length && !only.includes(view.name)) continue
+  for (const width of widths)
+    for (const colorScheme of schemes)
+      for (const locale of locales) {
+        const context = await browser.newContext({viewport: {width, height: width < 500 ? 640 : 900}, colorScheme, locale, timezoneId: 'Asia/Shanghai', baseURL: server.url, reducedMotion: 'reduce'})
+        if (view.user) await context.request.post('/auth/dev', {data: {user_id: view.user, roles: view.roles ?? []}})
+        const page = await context.newPage()
+        await page.clock.install({time: fixed})
+        await page.goto(view.path)
+        await page.waitForLoadState('networkidle')
+        await view.then?.(page)
+        await page.waitForTimeout(400)
+        await page.clock.pauseAt(fixed + 40_000)
+        await page.screenshot({path: `${folder}/${view.name}-${width}-${colorScheme}${locales.length > 1 ? `-${locale.slice(0, 2)}` : ''}.png`, fullPage: view.full ?? false})
+        await context.close()
+      }
+}
+await browser.close()
+await server.close()

@@ -1,0 +1,102 @@
+import assert from 'node:assert/strict'
+import {test} from 'node:test'
+import {best, Clock, jumped} from '../../src/base/clock.ts'
+import {fromMinor, toMinor} from '../../src/base/minor.ts'
+import {pollDelay, retryDelay} from '../../src/base/retry.ts'
+import {computed, effect, signal} from '../../src/base/signal.ts'
+import {parse} from '../../src/base/storage.ts'
+import {choose, fill} from '../../src/base/words.ts'
+import {clockFace} from '../../src/base/format.ts'
+import {at} from '../../src/base/timer.ts'
+
+test('the clock takes the sample with the smallest round trip', async () => {
+  const trips = [400, 80, 900, 20, 300]
+  const lags = [300, 60, 100, 11, 200] // of the way back; an offset errs by the difference of both ways
+  let mono = 1_000_000
+  const clock = new Clock({
+    now: () => mono,
+    ask: async () => {
+      const trip = trips.shift() as number
+      const back = lags.shift() as number
+      mono += trip - back
+      const server = mono + 7_000_000
+      mono += back
+      return server
+    },
+  })
+  await clock.sync(5)
+  assert.equal(trips.length, 0)
+  assert.ok(Math.abs(clock.now() - mono - 7_000_000) <= 10, String(clock.now() - mono))
+})
+
+test('a sample that contradicts the others replaces them', () => {
+  const old = {offset: 1000, rtt: 20, at: 0}
+  assert.equal(jumped(old, {offset: 1015, rtt: 20, at: 60_000}), false)
+  assert.equal(jumped(old, {offset: 9000, rtt: 20, at: 60_000}), true)
+  assert.equal(best([old, {offset: 1, rtt: 500, at: 1000}], 2000), old)
+})
+
+test('a timer waits for server time and follows corrections', async () => {
+  let server = 0
+  const listeners = new Set<() => void>()
+  const clock = {now: () => server, onSync: (fn: () => void) => (listeners.add(fn), () => listeners.delete(fn))} as unknown as Clock
+  let fired = 0
+  at(clock, 1000, () => fired++)
+  assert.equal(fired, 0)
+  server = 1000
+  for (const fn of [...listeners]) fn()
+  assert.equal(fired, 1)
+  assert.equal(listeners.size, 0)
+})
+
+test('waits carry jitter and obey Retry-After', () => {
+  assert.equal(retryDelay(0, 0, () => 0), 1000)
+  assert.equal(retryDelay(9, 0, () => 0), 5000)
+  assert.equal(retryDelay(0, 9, () => 0), 9000)
+  assert.ok(retryDelay(0, 0, () => 0.99) > 1400)
+  assert.deepEqual([0, 1, 2, 3, 9].map((n) => pollDelay(n, () => 0.5)), [1000, 2000, 3000, 5000, 5000])
+})
+
+test('signals run their effects and computed values are fresh', () => {
+  const a = signal(1)
+  const twice = computed(() => a.value * 2)
+  const seen: number[] = []
+  const stop = effect(() => void seen.push(twice.value))
+  a.value = 2
+  a.value = 2
+  stop()
+  a.value = 3
+  assert.deepEqual(seen, [2, 4])
+  const b = signal(0)
+  effect(() => {
+    if (b.value < 3) b.value++
+  })
+  assert.equal(b.value, 3)
+})
+
+test('damaged storage is no flight', () => {
+  for (const text of [null, '', '{', '{}', '{"path":"a","order_sn":"1","lines":[]}', '[]', '{"path":1,"order_sn":"1","lines":[{"sku_id":"1","qty":1}]}']) {
+    assert.equal(parse(text), undefined, String(text))
+  }
+  assert.ok(parse('{"path":"a","order_sn":"1","lines":[{"sku_id":"1","qty":1}],"accepted":false}'))
+})
+
+test('amounts', () => {
+  assert.equal(toMinor('12.5', 'EUR'), 1250)
+  assert.equal(toMinor('12,50', 'EUR'), 1250)
+  assert.equal(toMinor('100', 'JPY'), 100)
+  assert.equal(toMinor('1.5', 'JPY'), undefined)
+  assert.equal(toMinor('0.001', 'EUR'), undefined)
+  assert.equal(toMinor('-1', 'EUR'), undefined)
+  assert.equal(fromMinor(5, 'EUR'), '0.05')
+  assert.equal(fromMinor(500, 'JPY'), '500')
+})
+
+test('language, texts and countdowns', () => {
+  assert.equal(choose(['fr-FR', 'zh-Hant-TW', 'en']), 'zh')
+  assert.equal(choose(['fr']), 'en')
+  assert.equal(fill('{a} and {b}', {a: 1}), '1 and {b}')
+  assert.deepEqual(clockFace(272_001), {days: 0, face: '04:33'})
+  assert.deepEqual(clockFace(90_061_000), {days: 1, face: '01:01:01'})
+  assert.deepEqual(clockFace(-5), {days: 0, face: '00:00'})
+})

@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict'
+import {test} from 'node:test'
+import type {Board, BoardPoint} from '../../src/api/types.ts'
+import {apply, reasons, series, stack} from '../../src/console/board-data.ts'
+import {differences} from '../../src/console/conflict.tsx'
+import {fromLocal, toLocal} from '../../src/console/local-time.ts'
+import {diff, parseRule} from '../../src/console/rule-diff.ts'
+
+const t0 = Date.parse('2026-11-23T10:00:00Z')
+const point = (s: number, accepted: number, refused = {}): BoardPoint => ({
+  at: new Date(t0 + s * 1000).toISOString(),
+  left: 0,
+  held: 0,
+  sold: 0,
+  accepted,
+  paths: 0,
+  refused,
+})
+const board = (points: BoardPoint[]) => ({points, units: {}, orders: {}, totals: {}}) as unknown as Board
+
+test('an update replaces the point of its second and drops old ones', () => {
+  let b = board([point(0, 1), point(1, 2)])
+  b = apply(b, {as_of: '', state: 'open', point: point(1, 5)} as never)
+  assert.deepEqual(b.points.map((p) => p.accepted), [1, 5])
+  b = apply(b, {as_of: '', state: 'open', point: point(900, 9)} as never)
+  assert.deepEqual(b.points.map((p) => p.accepted), [5, 9])
+  assert.equal(apply(b, {as_of: 'x', state: 'paused', point: null} as never).state, 'paused')
+})
+
+test('series fill absent seconds with 0 and stack up', () => {
+  const end = t0 / 1000 + 2
+  const s = series([point(0, 3), point(2, 4)], end, (p) => p.accepted)
+  assert.deepEqual(s.slice(-3), [3, 0, 4])
+  assert.deepEqual(stack([[1, 2], [3, 4]]), [[1, 2], [4, 6]])
+  assert.deepEqual(reasons([point(0, 0, {a: 1, b: 5}), point(1, 0, {a: 2})]), ['b', 'a'])
+})
+
+test('differences of rules and of forms', () => {
+  assert.deepEqual(diff({limit: 1, per: '1s'}, {limit: 2, burst: 5, per: '1s'}), [
+    {field: 'burst', from: '', to: '5'},
+    {field: 'limit', from: '1', to: '2'},
+  ])
+  assert.equal(parseRule('[1]'), undefined)
+  assert.equal(parseRule('{'), undefined)
+  assert.deepEqual(differences({a: 'A', b: 'B'}, {a: '1', b: '2'}, {a: '1', b: '3'}), [{label: 'B', yours: '2', theirs: '3'}])
+})
+
+test('local times and back', () => {
+  assert.equal(fromLocal(toLocal('2026-11-23T10:00:01Z')), '2026-11-23T10:00:01Z')
+  assert.equal(fromLocal(''), '')
+})

@@ -1,0 +1,90 @@
+import assert from 'node:assert/strict'
+import {test} from 'node:test'
+import type {Failure, Result} from '../../src/api/client.ts'
+import type {Accepted, Path} from '../../src/api/types.ts'
+import type {Flight} from '../../src/base/storage.ts'
+import {buy, type Purchase} from '../../src/buyer/purchase.ts'
+
+const refuse = (status: number, code: string, more: Record<string, unknown> = {}, retryAfterS = 0): Failure => ({
+  ok: false,
+  status,
+  code,
+  problem: more,
+  retryAfterS,
+})
+const done = <T>(data: T): Result<T> => ({ok: true, data, etag: ''})
+const path = done<Path>({path: 'secret', order_sn: '1', expires_at: ''})
+const accepted = done<Accepted>({order_sn: '1', status: 'queued', result_url: '', events_url: ''})
+const lines = [{sku_id: '1', qty: 1}]
+
+function purchase(paths: Result<Path>[], answers: Result<Accepted>[], flight?: Flight) {
+  const calls: string[] = []
+  const waits: number[] = []
+  let stored = flight
+  const p: Purchase = {
+    shop: {
+      createPath: async () => (calls.push('path'), paths.shift() ?? path),
+      reserve: async (secret) => (calls.push(`reserve ${secret} ${stored ? 'stored' : 'not stored'}`), answers.shift() ?? accepted),
+    },
+    store: {
+      read: () => stored,
+      write: (f) => {
+        stored = f
+      },
+      remove: () => {
+        stored = undefined
+      },
+    },
+    lock: (fn) => fn(),
+    sleep: async (ms) => void waits.push(ms),
+    now: () => 1000,
+    asking: () => {},
+    waiting: () => {},
+    aborted: () => false,
+    random: () => 0,
+  }
+  return {p, calls, waits, flight: () => stored}
+}
+
+test('a press makes a path, stores it, then reserves by it', async () => {
+  const {p, calls, flight} = purchase([], [])
+  const outcome = await buy(p, lines)
+  assert.equal(outcome.kind, 'accepted')
+  assert.deepEqual(calls, ['path', 'reserve secret stored'])
+  assert.equal(flight()?.accepted, true)
+})
+
+test('503, 429 and no response repeat the same path and wait as the server requests', async () => {
+  const {p, calls, waits} = purchase([], [refuse(503, 'overloaded', {}, 7), refuse(429, 'rate_limited', {}, 1), refuse(0, 'unavailable')])
+  assert.equal((await buy(p, lines)).kind, 'accepted')
+  assert.deepEqual(calls, ['path', ...Array<string>(4).fill('reserve secret stored')])
+  assert.deepEqual(waits, [7000, 2000, 3000])
+})
+
+test('a purchase in flight is continued, never made a second time', async () => {
+  const {p, calls} = purchase([], [], {path: 'old', order_sn: '9', lines, accepted: true})
+  assert.equal((await buy(p, [{sku_id: '2', qty: 3}])).kind, 'accepted')
+  assert.deepEqual(calls, ['reserve old stored'])
+})
+
+test('without lines and without a flight nothing is sent', async () => {
+  const {p, calls} = purchase([], [])
+  assert.equal((await buy(p)).kind, 'none')
+  assert.deepEqual(calls, [])
+})
+
+test('a refusal drops the flight; a lost session keeps it', async () => {
+  const refused = purchase([], [refuse(409, 'sold_out')])
+  assert.equal((await buy(refused.p, lines)).kind, 'refused')
+  assert.equal(refused.flight(), undefined)
+  const lost = purchase([], [refuse(401, 'unauthenticated')])
+  assert.equal((await buy(lost.p, lines)).kind, 'refused')
+  assert.equal(lost.flight()?.path, 'secret')
+})
+
+test('a press that is early by the server is repeated at the start', async () => {
+  const {p, calls, waits} = purchase([refuse(409, 'activity_not_started', {starts_at: new Date(1400).toISOString()})], [])
+  assert.equal((await buy(p, lines)).kind, 'accepted')
+  assert.deepEqual(calls, ['path', 'path', 'reserve secret stored'])
+  assert.deepEqual(waits, [400])
+})

@@ -1,0 +1,65 @@
+import assert from 'node:assert/strict'
+import {readFileSync} from 'node:fs'
+import path from 'node:path'
+import {test} from 'node:test'
+import {codeKey} from '../../src/base/problem.ts'
+import {buyer as buyerEn} from '../../src/words/buyer.en.ts'
+import {buyer as buyerZh} from '../../src/words/buyer.zh.ts'
+import {codes as codesEn} from '../../src/words/codes.en.ts'
+import {codes as codesZh} from '../../src/words/codes.zh.ts'
+import {console as consoleEn} from '../../src/words/console.en.ts'
+import {console as consoleZh} from '../../src/words/console.zh.ts'
+
+const tables: [string, Record<string, string>, Record<string, string>][] = [
+  ['buyer', buyerEn, buyerZh],
+  ['codes', codesEn, codesZh],
+  ['console', consoleEn, consoleZh],
+]
+
+const places = (text: string) => [...text.matchAll(/\{(\w+)\}/g)].map((m) => m[1]).sort()
+
+test('both languages have the same keys and the same values in each text', () => {
+  for (const [name, en, zh] of tables) {
+    assert.deepEqual(Object.keys(zh).sort(), Object.keys(en).sort(), name)
+    for (const key of Object.keys(en)) {
+      assert.deepEqual(places(zh[key] as string), places(en[key] as string), `${name} ${key}`)
+      assert.notEqual(zh[key], '', `${name} ${key}`)
+    }
+  }
+})
+
+// Codes that the console words itself, and those that no page can cause by its own.
+const elsewhere = new Set(['insufficient_stock', 'quota_exceeded'])
+const generic = new Set(['method_not_allowed', 'body_too_large', 'unsupported_media_type', 'internal'])
+
+test('every code of the API has wording', () => {
+  // The codes that the services write, from their contract.
+  const folder = path.resolve('..', 'services')
+  const found = new Set<string>()
+  for (const service of ['seckill', 'order', 'inventory']) {
+    const text = readFileSync(path.join(folder, service, 'api/openapi.yaml'), 'utf8')
+    for (const [, code] of text.matchAll(
+      /\b(invalid_request|unauthenticated|forbidden|path_invalid|path_expired|captcha_required|captcha_wrong|room_required|not_invited|not_found|method_not_allowed|body_too_large|unsupported_media_type|activity_not_started|activity_ended|activity_paused|sold_out|limit_reached|insufficient_stock|order_not_payable|state_conflict|idempotency_conflict|quota_exceeded|rate_limited|room_waiting|overloaded|gate_unavailable|journal_full|unavailable|internal)\b/g,
+    ))
+      found.add(code as string)
+  }
+  for (const code of ['captcha_required', 'captcha_wrong', 'room_required', 'room_waiting', 'not_invited']) found.add(code)
+  assert.ok(found.size > 20)
+  for (const code of found) {
+    if (elsewhere.has(code)) assert.ok(code in consoleEn, code)
+    else if (!generic.has(code)) assert.notEqual(codeKey(code), 'internal', code)
+  }
+  for (const reason of ['sold_out', 'limit_reached', 'expired', 'voided', 'system']) assert.notEqual(codeKey(`failed_${reason}`), 'internal', reason)
+  for (const reason of ['expired', 'cancelled', 'rejected', 'refunded', 'voided']) assert.notEqual(codeKey(`closed_${reason}`), 'internal', reason)
+})
+
+test('names of controls that tests from outside rely on', () => {
+  assert.equal(buyerEn.buy, 'Buy now')
+  assert.equal(buyerZh.buy, '立即抢购')
+  assert.equal(buyerEn.pay, 'Pay')
+  assert.equal(buyerZh.cancel_order, '取消订单')
+  assert.equal(buyerZh.sandbox_ok, '支付成功')
+  assert.equal(consoleEn.publish, 'Publish')
+  assert.equal(consoleZh.end, '结束活动')
+  assert.equal(consoleEn.save_limits, 'Save limits')
+})
