@@ -178,22 +178,29 @@ func eachServiceGetsOnlyItsSecrets(t *testing.T) {
 		return keys
 	}
 	small := kind().objects(t)
-	require.Equal(t, []string{"flashsale-secrets/AUTH_HS256_SECRET", "flashsale-secrets/PATH_SECRETS"},
-		seen(small, "seckill"))
+	require.Equal(t, []string{
+		"flashsale-secrets/AUTH_HS256_SECRET", "flashsale-secrets/PATH_SECRETS", "flashsale-secrets/SESSION_SECRET",
+	}, seen(small, "seckill"))
 	require.Equal(t, []string{
 		"flashsale-contact-keys/CONTACT_KEYS", "flashsale-mysql/ORDER_PASSWORD", "flashsale-secrets/AUTH_HS256_SECRET",
 		"flashsale-secrets/INTERNAL_SECRET", "flashsale-secrets/PAYMENTS_SANDBOX_SECRET",
+		"flashsale-secrets/SESSION_SECRET",
 	}, seen(small, "order"))
 	require.Equal(t,
 		[]string{
 			"flashsale-mysql/INVENTORY_PASSWORD", "flashsale-secrets/AUTH_HS256_SECRET",
-			"flashsale-secrets/INTERNAL_SECRET",
+			"flashsale-secrets/INTERNAL_SECRET", "flashsale-secrets/SESSION_SECRET",
 		},
 		seen(small, "inventory"))
 	large := production().objects(t)
-	require.Equal(t, []string{"flashsale-secrets/PATH_SECRETS"}, seen(large, "seckill"))
+	require.Equal(t, []string{
+		"flashsale-oidc/OIDC_CLIENT_SECRET", "flashsale-secrets/PATH_SECRETS", "flashsale-secrets/SESSION_SECRET",
+	}, seen(large, "seckill"))
+	require.Equal(t, []string{"flashsale-secrets/PATH_SECRETS", "flashsale-secrets/SESSION_SECRET"},
+		seen(production("oidc.existingSecret=").objects(t), "seckill"), "a public client has no secret")
 	require.Equal(t, []string{
 		"flashsale-mysql-dsn/ORDER_DSN", "flashsale-secrets/CONTACT_KEYS", "flashsale-secrets/INTERNAL_SECRET",
+		"flashsale-secrets/SESSION_SECRET",
 	}, seen(large, "order"))
 	for _, o := range large {
 		require.NotEqual(t, "Secret", o.kind(), "existing ones are used")

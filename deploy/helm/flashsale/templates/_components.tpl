@@ -5,9 +5,9 @@ Properties of the three services that an installation cannot change.
   secrets                         keys of the Secret that the service gets
 */}}
 {{- define "flashsale.facts" -}}
-seckill: {port: 8081, adminPort: 9081, redis: true, secrets: [PATH_SECRETS]}
-order: {port: 8082, adminPort: 9082, internalPort: 7082, redis: true, mysql: order, secrets: [INTERNAL_SECRET, CONTACT_KEYS]}
-inventory: {port: 8083, adminPort: 9083, redis: true, mysql: inventory, secrets: [INTERNAL_SECRET]}
+seckill: {port: 8081, adminPort: 9081, redis: true, secrets: [PATH_SECRETS, SESSION_SECRET]}
+order: {port: 8082, adminPort: 9082, internalPort: 7082, redis: true, mysql: order, secrets: [INTERNAL_SECRET, CONTACT_KEYS, SESSION_SECRET]}
+inventory: {port: 8083, adminPort: 9083, redis: true, mysql: inventory, secrets: [INTERNAL_SECRET, SESSION_SECRET]}
 {{- end }}
 
 {{/* component: a service's values merged over the defaults, as YAML. dict "root" $ "name" COMPONENT */}}
@@ -52,6 +52,7 @@ http://{{ include "flashsale.devdep" (dict "root" . "name" "jaeger") }}:4317
   "DRAIN_TIMEOUT" (printf "%vs" $v.drain.timeoutSeconds)
   "ROCKETMQ_NAMESRV" (include "flashsale.nameServers" .root)
   "AUTH_DEV_TOKENS" (toString $v.auth.devTokens)
+  "SESSION_TTL" (dig "ttl" "12h" ($v.session | default dict))
 -}}
 {{- with $v.rocketmq.prefix }}{{ $_ := set $s "ROCKETMQ_PREFIX" . }}{{ end -}}
 {{- with $v.auth.jwksURL }}{{ $_ := set $s "AUTH_JWKS_URL" . }}{{ end -}}
@@ -74,8 +75,27 @@ http://{{ include "flashsale.devdep" (dict "root" . "name" "jaeger") }}:4317
 {{- with $v.limits.trustedProxies }}{{ $_ := set $s "TRUSTED_PROXIES" (join "," .) }}{{ end -}}
 {{- if $v.limits.rules }}{{ $_ := set $s "LIMIT_RULES" "/etc/flashsale/limits/rules.yaml" }}{{ end -}}
 {{- if .facts.internalPort }}{{ $_ := set $s "INTERNAL_ADDR" (printf ":%v" .facts.internalPort) }}{{ end -}}
-{{- if eq .name "order" -}}
+{{- if has .name (list "order" "seckill") -}}
 {{- $_ := set $s "PAYMENTS_SANDBOX" (toString $v.payments.sandbox) -}}
+{{- end -}}
+{{- if eq .name "seckill" -}}
+{{- with $v.oidc -}}
+{{- with .issuer }}{{ $_ := set $s "OIDC_ISSUER" . }}{{ end -}}
+{{- with .clientID }}{{ $_ := set $s "OIDC_CLIENT_ID" . }}{{ end -}}
+{{- with .redirectURL }}{{ $_ := set $s "OIDC_REDIRECT_URL" . }}{{ end -}}
+{{- with .logoutURL }}{{ $_ := set $s "OIDC_LOGOUT_URL" . }}{{ end -}}
+{{- end -}}
+{{- with $v.pages -}}
+{{- with .name }}{{ $_ := set $s "PAGES_NAME" . }}{{ end -}}
+{{- with .logoURL }}{{ $_ := set $s "PAGES_LOGO_URL" . }}{{ end -}}
+{{- with .accent }}{{ $_ := set $s "PAGES_ACCENT" . }}{{ end -}}
+{{- with .accentInk }}{{ $_ := set $s "PAGES_ACCENT_INK" . }}{{ end -}}
+{{- with .accentDark }}{{ $_ := set $s "PAGES_ACCENT_DARK" . }}{{ end -}}
+{{- with .accentInkDark }}{{ $_ := set $s "PAGES_ACCENT_INK_DARK" . }}{{ end -}}
+{{- with .imageOrigins }}{{ $_ := set $s "PAGES_IMAGE_ORIGINS" (join "," .) }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- if eq .name "order" -}}
 {{- $_ := set $s "CONTACT_KEEP" (dig "keep" "2160h" ($v.contacts | default dict)) -}}
 {{- end -}}
 {{- if eq .name "inventory" -}}
@@ -107,6 +127,11 @@ http://{{ include "flashsale.devdep" (dict "root" . "name" "jaeger") }}:4317
 {{- range $keys }}
 - name: {{ . }}
   valueFrom: {secretKeyRef: {name: {{ include (ternary "flashsale.contactKeysName" "flashsale.secretName" (eq . "CONTACT_KEYS")) $root }}, key: {{ . }}}}
+{{- end }}
+{{- $client := dig "existingSecret" "" ($root.Values.oidc | default dict) }}
+{{- if and (eq .name "seckill") $client }}
+- name: OIDC_CLIENT_SECRET
+  valueFrom: {secretKeyRef: {name: {{ $client }}, key: OIDC_CLIENT_SECRET}}
 {{- end }}
 {{- end }}
 
