@@ -294,7 +294,8 @@ Or buy by curl, once the first sale is open:
 
 `, url, sales[0].id)
 	}
-	fmt.Fprintf(out, "A whole sale with 2,000 buyers: make demo (in a second terminal). Metrics: http://%s/metrics. Ctrl-C stops.\n"+
+	fmt.Fprintf(out, "A whole sale with 2,000 buyers: make demo (in a second terminal). "+
+		"Metrics: http://%s/metrics. Ctrl-C stops.\n"+
 		"Everything runs in this process, for a first try: it is neither durable nor fast.\n\n", adminAddr)
 }
 

@@ -82,12 +82,13 @@ func requireGreeting(t *testing.T, url, printed string) {
 		FindAllStringSubmatch(printed, -1)
 	require.Len(t, lines, 2, printed)
 	type sale struct {
-		ActivityID string    `json:"activity_id"`
-		Title      string    `json:"title"`
-		StartsAt   time.Time `json:"starts_at"`
-		EndsAt     time.Time `json:"ends_at"`
-		ServerTime time.Time `json:"server_time"`
-		Items      []struct {
+		ActivityID  string    `json:"activity_id"`
+		Title       string    `json:"title"`
+		Description string    `json:"description"`
+		StartsAt    time.Time `json:"starts_at"`
+		EndsAt      time.Time `json:"ends_at"`
+		ServerTime  time.Time `json:"server_time"`
+		Items       []struct {
 			Name  string `json:"name"`
 			Total int64  `json:"total"`
 		} `json:"items"`
@@ -108,6 +109,7 @@ func requireGreeting(t *testing.T, url, printed string) {
 		require.NoError(t, json.NewDecoder(resp.Body).Decode(&s))
 		require.NoError(t, resp.Body.Close())
 		require.Equal(t, line[1], s.Title)
+		require.NotEmpty(t, s.Description, s.Title)
 		units := int64(0)
 		for _, i := range s.Items {
 			units += i.Total

@@ -135,8 +135,8 @@ func (d *demoMerchant) publish(ctx context.Context, s demoSale, opens time.Time)
 		ActivityID string `json:"activity_id"`
 	}
 	err = d.call(ctx, http.MethodPost, "/v1/merchant/activities", object{
-		"title": s.title, "starts_at": opens, "ends_at": opens.Add(s.lasts), "per_user_limit": s.perUser,
-		"pay_within_s": s.payWithin, "items": items,
+		"title": s.title, "description": s.about, "starts_at": opens, "ends_at": opens.Add(s.lasts),
+		"per_user_limit": s.perUser, "pay_within_s": s.payWithin, "items": items,
 	}, &made)
 	if err != nil {
 		return "", err

@@ -55,7 +55,8 @@ func (p *Pages) Validate(bool) error {
 	}
 	for _, o := range p.ImageOrigins {
 		if _, ok := originOf(o); !ok {
-			return settings.Wrong("PAGES_IMAGE_ORIGINS", "holds %q, which is not an origin such as https://img.example.com", o)
+			return settings.Wrong("PAGES_IMAGE_ORIGINS",
+				"holds %q, which is not an origin such as https://img.example.com", o)
 		}
 	}
 	for _, c := range []struct{ variable, value string }{
@@ -101,7 +102,8 @@ func imageURL(s string) bool {
 // originOf returns the origin of a URL that has no path, or whose path is /.
 func originOf(s string) (string, bool) {
 	u, err := url.Parse(s)
-	if err != nil || !imageURL(s) || u.Host == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || !imageURL(s) || u.Host == "" || u.Path != "" && u.Path != "/" ||
+		u.RawQuery != "" || u.Fragment != "" {
 		return "", false
 	}
 	return u.Scheme + "://" + u.Host, true

@@ -1,9 +1,11 @@
 package board
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -26,6 +28,7 @@ type sale struct {
 	seconds  []Second
 	audits   []time.Time
 	lands    bool // a purchase lands between each two readings of the ledger
+	panics   bool // each audit of the gate panics
 	err      error
 }
 
@@ -63,6 +66,9 @@ func (s *sale) Audit(context.Context, contract.GateRef) (core.GateAudit, error) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.audits = append(s.audits, time.Now())
+	if s.panics {
+		panic("audit of the test")
+	}
 	return s.audit, s.err
 }
 
@@ -247,6 +253,32 @@ func TestAnUnreachableGate(t *testing.T) {
 		require.Equal(t, contract.CodeGateUnavailable, contract.CodeOf(err))
 		require.Equal(t, 1, b.Open(), "a refused stream is closed")
 		s.fail(nil)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.NotNil(t, <-stream.Updates())
+		stream.Close()
+		b.running.Wait()
+	})
+}
+
+// A panic in a sampler is logged with its stack, once, and the sampler goes on; the process does not end.
+func TestAPanicInASampler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSale()
+		b := boardOf(s)
+		var log bytes.Buffer
+		b.Log = slog.New(slog.NewTextHandler(&log, nil))
+		_, stream, err := b.Follow(t.Context(), core.OfMerchant("m1"), "a", "1")
+		require.NoError(t, err)
+		panics := func(yes bool) { s.mu.Lock(); defer s.mu.Unlock(); s.panics = yes }
+		panics(true)
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		require.Equal(t, 1, strings.Count(log.String(), "sample of a board failed"))
+		require.Contains(t, log.String(), "panic: audit of the test")
+		require.Contains(t, log.String(), "watch.go")
+		require.Empty(t, stream.Updates())
+		panics(false)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		require.NotNil(t, <-stream.Updates())

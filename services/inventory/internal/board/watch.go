@@ -3,6 +3,8 @@ package board
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -82,9 +84,7 @@ func (w *watch) run(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		bounded, cancel := context.WithTimeout(ctx, b.SampleTimeout)
-		s, err := w.sample(bounded)
-		cancel()
+		err := w.sampleAndSend(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -93,10 +93,26 @@ func (w *watch) run(ctx context.Context) {
 		case err == nil && failing:
 			b.Log.InfoContext(ctx, "sample of a board succeeded after failures", "activity_id", w.activityID)
 		}
-		if failing = err != nil; !failing {
-			w.send(s)
-		}
+		failing = err != nil
 	}
+}
+
+// sampleAndSend takes a sample and sends it to the streams. It converts a panic to an error, so that a sampler does not
+// end the process; a request that takes a sample is protected by the HTTP server.
+func (w *watch) sampleAndSend(ctx context.Context) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, w.board.SampleTimeout)
+	defer cancel()
+	s, err := w.sample(ctx)
+	if err != nil {
+		return err
+	}
+	w.send(s)
+	return nil
 }
 
 // send replaces the sample that each stream delivers next.

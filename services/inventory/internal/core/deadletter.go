@@ -126,7 +126,8 @@ func (s *Service) rejectPurchase(ctx context.Context, d *DeadLetter) error {
 
 func (s *Service) deadLetterChange(by Caller, action string, d *DeadLetter) Change {
 	return Change{
-		At: s.now(), Who: by.UserID, Role: by.role(), Action: action, Object: "dead_letter", ObjectID: d.ID, MerchantID: d.MerchantID,
+		At: s.now(), Who: by.UserID, Role: by.role(), Action: action,
+		Object: "dead_letter", ObjectID: d.ID, MerchantID: d.MerchantID,
 		Detail: map[string]any{"order_sn": d.OrderSN, "topic": d.Topic},
 	}
 }

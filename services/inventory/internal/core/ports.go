@@ -89,7 +89,8 @@ type Store interface {
 	FinishAdjustment(ctx context.Context, id string, now time.Time) (*Adjustment, error)
 	DecidedAdjustments(ctx context.Context, activityID string) ([]Adjustment, error)
 
-	// History of an activity, newest first. Changes are those of merchants and operators; reconciliations have repairs, or were requested.
+	// History of an activity, newest first. Changes are those of merchants and operators; reconciliations have repairs,
+	// or were requested.
 	ChangesOfActivity(ctx context.Context, in Scope, activityID string, p Page) ([]PastChange, error)
 	ReconciliationsOfActivity(ctx context.Context, in Scope, activityID string, p Page) ([]PastChange, error)
 	AdjustmentsOfActivity(ctx context.Context, in Scope, activityID string, p Page) ([]Adjustment, error)

@@ -55,9 +55,9 @@ var stockColumns = []string{"activity_id", "sku_id", "price", "total", "availabl
 func toActivity(r activityRow, items []core.Stock) *core.Activity {
 	return &core.Activity{
 		ID: text(r.ID), MerchantID: r.MerchantID, Title: r.Title, Description: r.Description, ImageURL: r.ImageURL,
-		State: core.ActivityState(r.State), StartsAt: r.StartsAt.UTC(), EndsAt: r.EndsAt.UTC(), EndedAt: utc(r.EndedAt), PerUserLimit: r.PerUserLimit,
-		PayWithinS: r.PayWithinS, Currency: r.Currency, Version: r.Version, CreatedAt: r.CreatedAt.UTC(),
-		UpdatedAt: r.UpdatedAt.UTC(), Items: items,
+		State: core.ActivityState(r.State), StartsAt: r.StartsAt.UTC(), EndsAt: r.EndsAt.UTC(), EndedAt: utc(r.EndedAt),
+		PerUserLimit: r.PerUserLimit, PayWithinS: r.PayWithinS, Currency: r.Currency, Version: r.Version,
+		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(), Items: items,
 	}
 }
 

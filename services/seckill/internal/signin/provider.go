@@ -142,7 +142,8 @@ func (p *provider) identity(ctx context.Context, code string, a attempt) (auth.I
 	tokens, err := p.oauth(c).Exchange(ctx, code, oauth2.VerifierOption(a.Verifier))
 	if err != nil {
 		var refused *oauth2.RetrieveError
-		if errors.As(err, &refused) && refused.Response != nil && refused.Response.StatusCode < http.StatusInternalServerError {
+		if errors.As(err, &refused) && refused.Response != nil &&
+			refused.Response.StatusCode < http.StatusInternalServerError {
 			return auth.Identity{}, fmt.Errorf("%w: %w", errRefused, err)
 		}
 		return auth.Identity{}, fmt.Errorf("%w: %w", errUnreachable, err)

@@ -51,7 +51,8 @@ func (s Settings) Validate(production bool) error {
 			return settings.Wrong(u.variable, "is not an http or https URL")
 		case production && parsed.Scheme != "https":
 			return settings.Wrong(u.variable, "must be an https URL with APP_ENV=production")
-		case u.variable == "OIDC_REDIRECT_URL" && (parsed.Path != CallbackPath || parsed.RawQuery != "" || parsed.Fragment != ""):
+		case u.variable == "OIDC_REDIRECT_URL" &&
+			(parsed.Path != CallbackPath || parsed.RawQuery != "" || parsed.Fragment != ""):
 			return settings.Wrong(u.variable, "must be the address of the pages with the path %s", CallbackPath)
 		}
 	}
