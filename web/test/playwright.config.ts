@@ -32,6 +32,6 @@ export default defineConfig({
     locale: 'en-GB',
     timezoneId: 'Asia/Shanghai',
     viewport: {width: 1280, height: 800},
-    trace: 'retain-on-failure',
+    trace: process.env.TRACE ? 'retain-on-failure' : 'off',
   },
 })

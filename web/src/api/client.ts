@@ -7,7 +7,6 @@
 import type {Client} from 'openapi-fetch'
 import type {paths as InventoryPaths} from './inventory.gen.ts'
 import type {paths as OrderPaths} from './order.gen.ts'
-import type {paths as PendingPaths} from './pending.ts'
 import type {paths as SeckillPaths} from './seckill.gen.ts'
 import type {Problem} from './types.ts'
 
@@ -47,7 +46,7 @@ export const client = {
   POST: verb('POST'),
   PUT: verb('PUT'),
   PATCH: verb('PATCH'),
-} as unknown as Pick<Client<SeckillPaths & OrderPaths & InventoryPaths & PendingPaths>, 'GET' | 'POST' | 'PUT' | 'PATCH'>
+} as unknown as Pick<Client<SeckillPaths & OrderPaths & InventoryPaths>, 'GET' | 'POST' | 'PUT' | 'PATCH'>
 
 export type Result<T> = Done<T> | Failure
 

@@ -71,7 +71,7 @@ export interface paths {
         delete?: never;
         options?: never;
         head?: never;
-        /** Change a draft; of a published sale only the title and ends_at, to a later time */
+        /** Change a draft; of a published sale only title, description, image_url, and ends_at to a later time */
         patch: operations["patchActivity"];
         trace?: never;
     };
@@ -189,6 +189,87 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/merchant/activities/{activity_id}/changes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        /** Changes by merchants and operators, newest first */
+        get: operations["listChanges"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/merchant/activities/{activity_id}/adjustments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        /** Adjustments of the stock, newest first */
+        get: operations["listAdjustments"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/merchant/activities/{activity_id}/board": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        /** The sale at this moment, and its seconds of the last 15 minutes */
+        get: operations["getBoard"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/merchant/activities/{activity_id}/board/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        /**
+         * The board as server-sent events
+         * @description `event: board` with a Board comes first. Each second follows `event: point` with a BoardUpdate, with each new point
+         *     once, and every 5 s `event: stock` with a StockView. A comment comes every 15 s. After 10 minutes the stream ends with
+         *     `event: end`; the client connects again. A user may have 4 streams open.
+         */
+        get: operations["streamBoard"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/merchant/activities/{activity_id}/reconciliations": {
         parameters: {
             query?: never;
@@ -198,7 +279,8 @@ export interface paths {
             };
             cookie?: never;
         };
-        get?: never;
+        /** Reconciliations that repaired something or that an operator requested, newest first */
+        get: operations["listReconciliations"];
         put?: never;
         /**
          * Compare gate, ledger and allowances and repair mismatches (role operator)
@@ -228,6 +310,27 @@ export interface paths {
          *     number has.
          */
         get: operations["listActivityOrders"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/merchant/health": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * State of all processes of all services (role operator)
+         * @description Each process writes its state to the Redis of the limits every 5 s. One that died disappears after 20 s. Without that
+         *     Redis the response has only the process that responds.
+         */
+        get: operations["getHealth"];
         put?: never;
         post?: never;
         delete?: never;
@@ -395,6 +498,11 @@ export interface components {
              * @description of quota_exceeded: how many the merchant has
              */
             used?: number;
+            /**
+             * Format: int64
+             * @description of state_conflict with 412: the present version
+             */
+            version?: number;
         };
         NewSKU: {
             name: string;
@@ -450,6 +558,7 @@ export interface components {
          *       "name": "Phone",
          *       "description": "",
          *       "image_url": "",
+         *       "version": 1,
          *       "skus": [
          *         {
          *           "sku_id": "1",
@@ -468,6 +577,11 @@ export interface components {
             name: string;
             description: string;
             image_url: string;
+            /**
+             * Format: int64
+             * @description rises with every change
+             */
+            version: number;
             skus: components["schemas"]["SKU"][];
             /** Format: date-time */
             created_at: string;
@@ -503,6 +617,10 @@ export interface components {
          */
         NewActivity: {
             title: string;
+            /** @description shown to buyers */
+            description?: string;
+            /** @description an http or https URL, or a path of this site */
+            image_url?: string;
             /** Format: date-time */
             starts_at: string;
             /** Format: date-time */
@@ -521,6 +639,10 @@ export interface components {
         };
         ActivityPatch: {
             title?: string;
+            /** @description shown to buyers */
+            description?: string;
+            /** @description an http or https URL, or a path of this site */
+            image_url?: string;
             /** Format: date-time */
             starts_at?: string;
             /** Format: date-time */
@@ -542,11 +664,15 @@ export interface components {
              */
             stock: number;
         };
+        /** @enum {string} */
+        ActivityState: "draft" | "scheduled" | "open" | "paused" | "ended";
         /**
          * @example {
          *       "activity_id": "1",
          *       "merchant_id": "default",
          *       "title": "Autumn sale",
+         *       "description": "",
+         *       "image_url": "",
          *       "state": "draft",
          *       "starts_at": "2026-11-21T10:00:00Z",
          *       "ends_at": "2026-11-21T12:00:00Z",
@@ -570,8 +696,9 @@ export interface components {
             activity_id: string;
             merchant_id: string;
             title: string;
-            /** @enum {string} */
-            state: "draft" | "scheduled" | "open" | "paused" | "ended";
+            description: string;
+            image_url: string;
+            state: components["schemas"]["ActivityState"];
             /** Format: date-time */
             starts_at: string;
             /** Format: date-time */
@@ -586,7 +713,10 @@ export interface components {
             /** Format: int64 */
             pay_within_s: number;
             currency: string;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description rises with every change
+             */
             version: number;
             items: components["schemas"]["ActivityItem"][];
             /** Format: date-time */
@@ -633,11 +763,264 @@ export interface components {
             /** Format: int64 */
             delta: number;
             reason: string;
-            /** @enum {string} */
-            state: "applied";
+            /**
+             * @description pending until database and gate have it
+             * @enum {string}
+             */
+            state: "pending" | "applied" | "refused";
             created_by: string;
             /** Format: date-time */
             created_at: string;
+        };
+        AdjustmentList: {
+            items: components["schemas"]["Adjustment"][];
+            next_cursor?: string;
+        };
+        /**
+         * @example {
+         *       "change_id": "7",
+         *       "at": "2026-11-21T10:05:00Z",
+         *       "actor": "7",
+         *       "role": "merchant",
+         *       "what": "activity.patch",
+         *       "details": {
+         *         "title": "Autumn sale"
+         *       }
+         *     }
+         */
+        Change: {
+            change_id: string;
+            /** Format: date-time */
+            at: string;
+            /** @description user id */
+            actor: string;
+            /** @enum {string} */
+            role: "merchant" | "operator";
+            /** @description such as activity.create, activity.patch, activity.publish, activity.pause, activity.resume, activity.end, activity.reconcile, stock.adjust */
+            what: string;
+            /** @description new values by field, or what the change is about */
+            details?: {
+                [key: string]: unknown;
+            };
+        };
+        ChangeList: {
+            items: components["schemas"]["Change"][];
+            next_cursor?: string;
+        };
+        /** @description Units over all SKUs, as the gate counts them; as the database does, if the sale has no gate (a draft, or long ended). */
+        BoardUnits: {
+            /** Format: int64 */
+            total: number;
+            /** Format: int64 */
+            left: number;
+            /**
+             * Format: int64
+             * @description of queued and created purchases
+             */
+            held: number;
+            /** Format: int64 */
+            sold: number;
+        };
+        /** @description Purchases in the ledger. They may be some seconds old, in a large sale. */
+        BoardOrders: {
+            /**
+             * Format: int64
+             * @description reserved
+             */
+            pending: number;
+            /**
+             * Format: int64
+             * @description sold
+             */
+            paid: number;
+            /**
+             * Format: int64
+             * @description released
+             */
+            closed: number;
+            /**
+             * Format: int64
+             * @description the gate accepted them and the database did not
+             */
+            rejected: number;
+        };
+        /** @description Buyers' requests, over all processes. */
+        BoardRequests: {
+            /**
+             * Format: int64
+             * @description purchases
+             */
+            accepted: number;
+            /** Format: int64 */
+            paths: number;
+            /** @description by code */
+            refused: {
+                [key: string]: number;
+            };
+        };
+        /** @description One second with requests. left, held and sold are absent if no board was open in that second. */
+        BoardPoint: {
+            /** Format: date-time */
+            at: string;
+            /** Format: int64 */
+            left?: number;
+            /** Format: int64 */
+            held?: number;
+            /** Format: int64 */
+            sold?: number;
+            /** Format: int64 */
+            accepted: number;
+            /** Format: int64 */
+            paths: number;
+            /** @description by code */
+            refused: {
+                [key: string]: number;
+            };
+        };
+        /**
+         * @example {
+         *       "activity_id": "1",
+         *       "title": "Autumn sale",
+         *       "state": "open",
+         *       "starts_at": "2026-11-21T10:00:00Z",
+         *       "ends_at": "2026-11-21T12:00:00Z",
+         *       "as_of": "2026-11-21T10:05:00Z",
+         *       "currency": "EUR",
+         *       "units": {
+         *         "total": 100,
+         *         "left": 37,
+         *         "held": 53,
+         *         "sold": 10
+         *       },
+         *       "orders": {
+         *         "pending": 50,
+         *         "paid": 10,
+         *         "closed": 4,
+         *         "rejected": 0
+         *       },
+         *       "totals": {
+         *         "accepted": 67,
+         *         "paths": 90,
+         *         "refused": {
+         *           "sold_out": 12
+         *         }
+         *       },
+         *       "stock": {
+         *         "as_of": "2026-11-21T10:05:00Z",
+         *         "skus": []
+         *       },
+         *       "points": [
+         *         {
+         *           "at": "2026-11-21T10:04:57Z",
+         *           "left": 38,
+         *           "held": 52,
+         *           "sold": 10,
+         *           "accepted": 2,
+         *           "paths": 3,
+         *           "refused": {
+         *             "sold_out": 1
+         *           }
+         *         }
+         *       ]
+         *     }
+         */
+        Board: {
+            activity_id: string;
+            title: string;
+            state: components["schemas"]["ActivityState"];
+            /** Format: date-time */
+            starts_at: string;
+            /** Format: date-time */
+            ends_at: string;
+            /** Format: date-time */
+            as_of: string;
+            currency: string;
+            units: components["schemas"]["BoardUnits"];
+            orders: components["schemas"]["BoardOrders"];
+            totals: components["schemas"]["BoardRequests"];
+            stock: components["schemas"]["StockView"];
+            /** @description at most 900, oldest first; seconds without requests and the last 3 s are left out */
+            points: components["schemas"]["BoardPoint"][];
+        };
+        BoardUpdate: {
+            /** Format: date-time */
+            as_of: string;
+            state: components["schemas"]["ActivityState"];
+            units: components["schemas"]["BoardUnits"];
+            orders: components["schemas"]["BoardOrders"];
+            totals: components["schemas"]["BoardRequests"];
+            /** @description null if no second with requests is new */
+            point: components["schemas"]["BoardPoint"] | null;
+        };
+        HealthItem: {
+            /** @description seckill, order or inventory */
+            component: string;
+            /** @description host name and a part that is new at each start */
+            instance: string;
+            version: string;
+            ready: boolean;
+            /** @description why it is not ready */
+            reasons: string[];
+            breakers: {
+                name: string;
+                /** @enum {string} */
+                state: "closed" | "half-open" | "open";
+            }[];
+            pools: {
+                name: string;
+                in_use: number;
+                /** @description 0 if there is no bound */
+                max: number;
+            }[];
+            /** @description how far its clock is ahead of those of redis and database; one that does not respond is left out */
+            clock_offset_ms: {
+                [key: string]: number;
+            };
+            /** Format: date-time */
+            started_at: string;
+            /** Format: date-time */
+            at: string;
+        };
+        /**
+         * @example {
+         *       "source": "redis",
+         *       "items": [
+         *         {
+         *           "component": "inventory",
+         *           "instance": "inventory-0-1f2e3d4c",
+         *           "version": "v1.0.0",
+         *           "ready": true,
+         *           "reasons": [],
+         *           "breakers": [
+         *             {
+         *               "name": "gate",
+         *               "state": "closed"
+         *             }
+         *           ],
+         *           "pools": [
+         *             {
+         *               "name": "database",
+         *               "in_use": 1,
+         *               "max": 16
+         *             }
+         *           ],
+         *           "clock_offset_ms": {
+         *             "redis": 0,
+         *             "database": 1
+         *           },
+         *           "started_at": "2026-11-21T09:00:00Z",
+         *           "at": "2026-11-21T10:05:00Z"
+         *         }
+         *       ]
+         *     }
+         */
+        Health: {
+            /**
+             * @description self: the Redis of the limits does not respond, and items has only the process that responds
+             * @enum {string}
+             */
+            source: "redis" | "self";
+            items: components["schemas"]["HealthItem"][];
         };
         StockMySQL: {
             /** Format: int64 */
@@ -729,6 +1112,19 @@ export interface components {
             /** @description Mismatches that were not repaired */
             differences: components["schemas"]["Repair"][];
         };
+        PastReconciliation: {
+            /** Format: date-time */
+            compared_at: string;
+            /** @description user id of an operator; reconciler for the timer */
+            actor: string;
+            repairs: components["schemas"]["Repair"][];
+            /** @description mismatches that were not repaired */
+            left: number;
+        };
+        ReconciliationList: {
+            items: components["schemas"]["PastReconciliation"][];
+            next_cursor?: string;
+        };
         Line: {
             sku_id: string;
             /** Format: int64 */
@@ -801,7 +1197,19 @@ export interface components {
             phone: string;
             address_lines?: string[];
         };
+        /** @description Reservations of the activity by state, without filters. They may be some seconds old, in a large sale. */
+        HoldingCounts: {
+            /** Format: int64 */
+            reserved: number;
+            /** Format: int64 */
+            sold: number;
+            /** Format: int64 */
+            released: number;
+            /** Format: int64 */
+            rejected: number;
+        };
         HoldingList: {
+            counts: components["schemas"]["HoldingCounts"];
             items: components["schemas"]["Holding"][];
             next_cursor?: string;
         };
@@ -963,6 +1371,15 @@ export interface components {
         };
     };
     responses: {
+        /** @description state_conflict (version): it has another version than If-Match names */
+        Stale: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
         /** @description invalid_request (errors) */
         InvalidRequest: {
             headers: {
@@ -1060,9 +1477,19 @@ export interface components {
         DeadLetterID: string;
         /** @description The same key with the same body is the same adjustment for 24 h. The key of a refused call is not kept. */
         IdempotencyKey: string;
+        /** @description The same key with the same body returns the object of the first call for 24 h, as it is then. The key of a refused call is not kept. */
+        OptionalIdempotencyKey: string;
+        /**
+         * @description A version in quotes, as in ETag. The change is refused with 412 if the version is another one. Without it, or with
+         *     *, the change is made.
+         */
+        IfMatch: string;
     };
     requestBodies: never;
-    headers: never;
+    headers: {
+        /** @description The version in quotes */
+        ETag: string;
+    };
     pathItems: never;
 }
 export type $defs = Record<string, never>;
@@ -1101,7 +1528,10 @@ export interface operations {
     createProduct: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The same key with the same body returns the object of the first call for 24 h, as it is then. The key of a refused call is not kept. */
+                "Idempotency-Key"?: components["parameters"]["OptionalIdempotencyKey"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -1114,6 +1544,7 @@ export interface operations {
             /** @description The product */
             201: {
                 headers: {
+                    ETag: components["headers"]["ETag"];
                     Location?: string;
                     [name: string]: unknown;
                 };
@@ -1124,7 +1555,7 @@ export interface operations {
             400: components["responses"]["InvalidRequest"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
-            /** @description quota_exceeded (limit, used): too many SKUs */
+            /** @description quota_exceeded (limit, used): too many SKUs; idempotency_conflict */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -1154,6 +1585,7 @@ export interface operations {
             /** @description The product */
             200: {
                 headers: {
+                    ETag: components["headers"]["ETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1171,7 +1603,13 @@ export interface operations {
     patchProduct: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description A version in quotes, as in ETag. The change is refused with 412 if the version is another one. Without it, or with
+                 *     *, the change is made.
+                 */
+                "If-Match"?: components["parameters"]["IfMatch"];
+            };
             path: {
                 product_id: components["parameters"]["ProductID"];
             };
@@ -1186,6 +1624,7 @@ export interface operations {
             /** @description The product */
             200: {
                 headers: {
+                    ETag: components["headers"]["ETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1205,6 +1644,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            412: components["responses"]["Stale"];
             413: components["responses"]["BodyTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];
@@ -1219,6 +1659,7 @@ export interface operations {
                 cursor?: components["parameters"]["Cursor"];
                 /** @description only objects of this merchant; 400 if it is malformed, 403 if a merchant names another merchant than their own */
                 merchant_id?: components["parameters"]["MerchantID"];
+                state?: components["schemas"]["ActivityState"];
             };
             header?: never;
             path?: never;
@@ -1246,7 +1687,10 @@ export interface operations {
     createActivity: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The same key with the same body returns the object of the first call for 24 h, as it is then. The key of a refused call is not kept. */
+                "Idempotency-Key"?: components["parameters"]["OptionalIdempotencyKey"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -1259,6 +1703,7 @@ export interface operations {
             /** @description The draft */
             201: {
                 headers: {
+                    ETag: components["headers"]["ETag"];
                     Location?: string;
                     [name: string]: unknown;
                 };
@@ -1269,6 +1714,15 @@ export interface operations {
             400: components["responses"]["InvalidRequest"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
+            /** @description idempotency_conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             413: components["responses"]["BodyTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];
@@ -1290,6 +1744,7 @@ export interface operations {
             /** @description The sale */
             200: {
                 headers: {
+                    ETag: components["headers"]["ETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1307,7 +1762,13 @@ export interface operations {
     patchActivity: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description A version in quotes, as in ETag. The change is refused with 412 if the version is another one. Without it, or with
+                 *     *, the change is made.
+                 */
+                "If-Match"?: components["parameters"]["IfMatch"];
+            };
             path: {
                 activity_id: components["parameters"]["ActivityID"];
             };
@@ -1322,6 +1783,7 @@ export interface operations {
             /** @description The sale */
             200: {
                 headers: {
+                    ETag: components["headers"]["ETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1341,6 +1803,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            412: components["responses"]["Stale"];
             413: components["responses"]["BodyTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];
@@ -1362,6 +1825,7 @@ export interface operations {
             /** @description The sale */
             200: {
                 headers: {
+                    ETag: components["headers"]["ETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1402,6 +1866,7 @@ export interface operations {
             /** @description The sale */
             200: {
                 headers: {
+                    ETag: components["headers"]["ETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1442,6 +1907,7 @@ export interface operations {
             /** @description The sale */
             200: {
                 headers: {
+                    ETag: components["headers"]["ETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1482,6 +1948,7 @@ export interface operations {
             /** @description The sale */
             200: {
                 headers: {
+                    ETag: components["headers"]["ETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1583,6 +2050,159 @@ export interface operations {
             default: components["responses"]["Failed"];
         };
     };
+    listChanges: {
+        parameters: {
+            query?: {
+                limit?: components["parameters"]["Limit"];
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChangeList"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    listAdjustments: {
+        parameters: {
+            query?: {
+                limit?: components["parameters"]["Limit"];
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AdjustmentList"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    getBoard: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The board */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Board"];
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    streamBoard: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The events */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    listReconciliations: {
+        parameters: {
+            query?: {
+                limit?: components["parameters"]["Limit"];
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path: {
+                activity_id: components["parameters"]["ActivityID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReconciliationList"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
     reconcile: {
         parameters: {
             query?: never;
@@ -1620,6 +2240,14 @@ export interface operations {
                 limit?: components["parameters"]["Limit"];
                 cursor?: components["parameters"]["Cursor"];
                 user_id?: string;
+                order_sn?: string;
+                /**
+                 * @description State of the reservation, or of its order as far as the ledger knows it: pending (reserved, with an order), paid
+                 *     (sold), closed or refunded (released, by its reason)
+                 */
+                state?: "pending" | "paid" | "closed" | "refunded" | "reserved" | "sold" | "released" | "rejected";
+                /** @description csv is the same as Accept text/csv; it comes before Accept */
+                format?: "json" | "csv";
             };
             header?: never;
             path: {
@@ -1647,6 +2275,31 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    getHealth: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The processes */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Health"];
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             429: components["responses"]["RateLimited"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["Failed"];
@@ -1780,6 +2433,7 @@ export interface operations {
             /** @description A page */
             200: {
                 headers: {
+                    ETag: components["headers"]["ETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1808,6 +2462,7 @@ export interface operations {
             /** @description The limit */
             200: {
                 headers: {
+                    ETag: components["headers"]["ETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1825,7 +2480,13 @@ export interface operations {
     putLimit: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description A version in quotes, as in ETag. The change is refused with 412 if the version is another one. Without it, or with
+                 *     *, the change is made.
+                 */
+                "If-Match"?: components["parameters"]["IfMatch"];
+            };
             path: {
                 limit_name: components["parameters"]["LimitName"];
             };
@@ -1840,6 +2501,7 @@ export interface operations {
             /** @description The rule is stored */
             200: {
                 headers: {
+                    ETag: components["headers"]["ETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1850,6 +2512,7 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            412: components["responses"]["Stale"];
             413: components["responses"]["BodyTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];

@@ -1,6 +1,7 @@
 import {client, result, within} from './client.ts'
 import type {
   Activity,
+  ActivityState,
   ActivityPatch,
   Adjustment,
   Board,
@@ -8,6 +9,8 @@ import type {
   DeadLetter,
   Health,
   HoldingList,
+  HoldingState,
+  LimitChange,
   LimitDecision,
   LimitList,
   LimitRule,
@@ -21,7 +24,7 @@ import type {
   ReconciliationList,
 } from './types.ts'
 
-const match = (version: number | undefined) => (version ? {'If-Match': `"${version}"`} : undefined)
+const match = (version: number | undefined) => (version === undefined ? undefined : {'If-Match': `"${version}"`})
 const once = (key: string) => ({'Idempotency-Key': key})
 
 export const listProducts = (cursor?: string) =>
@@ -31,27 +34,27 @@ export const getProduct = (product_id: string) =>
   result<Product>(client.GET('/v1/merchant/products/{product_id}', {params: {path: {product_id}}, signal: within()}))
 
 export const createProduct = (body: NewProduct, key: string) =>
-  result<Product>(client.POST('/v1/merchant/products', {body, headers: once(key), signal: within()}))
+  result<Product>(client.POST('/v1/merchant/products', {params: {header: once(key)}, body, signal: within()}))
 
 export const patchProduct = (product_id: string, body: ProductPatch, version?: number) =>
   result<Product>(
-    client.PATCH('/v1/merchant/products/{product_id}', {params: {path: {product_id}}, body, headers: match(version), signal: within()}),
+    client.PATCH('/v1/merchant/products/{product_id}', {params: {path: {product_id}, header: match(version)}, body, signal: within()}),
   )
 
-export const listActivities = (state?: string, cursor?: string) =>
+export const listActivities = (state?: ActivityState, cursor?: string) =>
   result<Page<Activity>>(
-    client.GET('/v1/merchant/activities', {params: {query: {limit: 20, cursor, state} as {limit: number}}, signal: within()}),
+    client.GET('/v1/merchant/activities', {params: {query: {limit: 20, cursor, state}}, signal: within()}),
   )
 
 export const getActivity = (activity_id: string) =>
   result<Activity>(client.GET('/v1/merchant/activities/{activity_id}', {params: {path: {activity_id}}, signal: within()}))
 
 export const createActivity = (body: NewActivity, key: string) =>
-  result<Activity>(client.POST('/v1/merchant/activities', {body, headers: once(key), signal: within()}))
+  result<Activity>(client.POST('/v1/merchant/activities', {params: {header: once(key)}, body, signal: within()}))
 
 export const patchActivity = (activity_id: string, body: ActivityPatch, version?: number) =>
   result<Activity>(
-    client.PATCH('/v1/merchant/activities/{activity_id}', {params: {path: {activity_id}}, body, headers: match(version), signal: within()}),
+    client.PATCH('/v1/merchant/activities/{activity_id}', {params: {path: {activity_id}, header: match(version)}, body, signal: within()}),
   )
 
 export type Act = 'publish' | 'pause' | 'resume' | 'end'
@@ -73,7 +76,7 @@ export const act = (activity_id: string, what: Act) => {
 export const adjust = (activity_id: string, body: {sku_id: string; delta: number; reason: string}, key: string) =>
   result<Adjustment>(
     client.POST('/v1/merchant/activities/{activity_id}/stock-adjustments', {
-      params: {path: {activity_id}, header: {'Idempotency-Key': key}},
+      params: {path: {activity_id}, header: once(key)},
       body,
       signal: within(20_000),
     }),
@@ -86,14 +89,14 @@ export const boardEvents = (activity_id: string) => `/v1/merchant/activities/${e
 
 export interface HoldingFilter {
   user_id?: string
-  state?: string
+  state?: HoldingState
   order_sn?: string
 }
 
 export const listHoldings = (activity_id: string, filter: HoldingFilter, cursor?: string) =>
   result<HoldingList>(
     client.GET('/v1/merchant/activities/{activity_id}/orders', {
-      params: {path: {activity_id}, query: {limit: 50, cursor, ...filter} as {limit: number}},
+      params: {path: {activity_id}, query: {limit: 50, cursor, ...filter}},
       signal: within(20_000),
     }),
   )
@@ -117,13 +120,12 @@ export const listAdjustments = (activity_id: string, cursor?: string) =>
     }),
   )
 
-// The GET of this path is not in the generated types yet; api/pending.ts has its answer.
 export const listReconciliations = (activity_id: string, cursor?: string) =>
   result<ReconciliationList>(
-    client.GET(
-      '/v1/merchant/activities/{activity_id}/reconciliations' as '/v1/merchant/activities/{activity_id}/changes',
-      {params: {path: {activity_id}, query: {limit: 20, cursor}}, signal: within()},
-    ),
+    client.GET('/v1/merchant/activities/{activity_id}/reconciliations', {
+      params: {path: {activity_id}, query: {limit: 20, cursor}},
+      signal: within(),
+    }),
   )
 
 export const reconcile = (activity_id: string) =>
@@ -153,17 +155,16 @@ export const getLimit = (limit_name: string) =>
   result<LimitState>(client.GET('/v1/merchant/limits/{limit_name}', {params: {path: {limit_name}}, signal: within()}))
 
 export const putLimit = (limit_name: string, body: LimitRule, version: number) =>
-  result<{version: number}>(
+  result<LimitChange>(
     client.PUT('/v1/merchant/limits/{limit_name}', {
-      params: {path: {limit_name}},
+      params: {path: {limit_name}, header: match(version)},
       body,
-      headers: {'If-Match': `"${version}"`},
       signal: within(),
     }),
   )
 
 export const revertLimit = (limit_name: string) =>
-  result<{version: number}>(client.POST('/v1/merchant/limits/{limit_name}/revert', {params: {path: {limit_name}}, signal: within()}))
+  result<LimitChange>(client.POST('/v1/merchant/limits/{limit_name}/revert', {params: {path: {limit_name}}, signal: within()}))
 
 export const tryLimit = (limit_name: string, key: string) =>
   result<LimitDecision>(

@@ -91,6 +91,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/payments/{payment_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One of the buyer's own payments */
+        get: operations["getPayment"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/payments/callbacks/{provider}": {
         parameters: {
             query?: never;
@@ -163,6 +180,18 @@ export interface components {
          *       "created_at": "2026-11-21T10:00:01.28Z",
          *       "expires_at": "2026-11-21T10:15:01.28Z",
          *       "paid_at": "2026-11-21T10:02:00.5Z",
+         *       "contact_given": true,
+         *       "payments": [
+         *         {
+         *           "payment_id": "4984557191785365628",
+         *           "order_sn": "244837465837465837",
+         *           "state": "succeeded",
+         *           "provider": "sandbox",
+         *           "amount": 9900,
+         *           "currency": "EUR",
+         *           "created_at": "2026-11-21T10:01:50.1Z"
+         *         }
+         *       ],
          *       "refunds": [
          *         {
          *           "refund_id": "4984557191785365628",
@@ -204,6 +233,10 @@ export interface components {
             closed_at?: string;
             /** @enum {string} */
             close_reason?: "expired" | "cancelled" | "rejected";
+            /** @description Whether a contact is stored */
+            contact_given: boolean;
+            /** @description Oldest first */
+            payments: components["schemas"]["Payment"][];
             refunds?: components["schemas"]["Refund"][];
         };
         Line: {
@@ -250,6 +283,32 @@ export interface components {
             created_at: string;
             /** Format: date-time */
             refunded_at?: string;
+        };
+        /**
+         * @example {
+         *       "payment_id": "4984557191785365628",
+         *       "order_sn": "244837465837465837",
+         *       "state": "succeeded",
+         *       "provider": "sandbox",
+         *       "amount": 9900,
+         *       "currency": "EUR",
+         *       "created_at": "2026-11-21T10:01:50.1Z"
+         *     }
+         */
+        Payment: {
+            payment_id: string;
+            order_sn: string;
+            /** @enum {string} */
+            state: "started" | "succeeded" | "failed";
+            provider: string;
+            /**
+             * Format: int64
+             * @description Minor units
+             */
+            amount: number;
+            currency: string;
+            /** Format: date-time */
+            created_at: string;
         };
         PaymentRequest: {
             /** @example sandbox */
@@ -631,6 +690,33 @@ export interface operations {
             };
             413: components["responses"]["BodyTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    getPayment: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                payment_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The payment */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Payment"];
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["Failed"];

@@ -1,6 +1,40 @@
 // Generated from services/seckill/api/openapi.yaml by `npm run types`. Do not edit.
 
 export interface paths {
+    "/v1/time": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get the time that decides whether a sale is open; never cached */
+        get: operations["getTime"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/config": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get what the pages show and offer in this installation */
+        get: operations["getConfig"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/activities": {
         parameters: {
             query?: never;
@@ -125,6 +159,91 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/auth/session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get who is signed in; never cached */
+        get: operations["getSession"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/auth/dev": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Sign in under any name; exists only if AUTH_DEV_TOKENS is set */
+        post: operations["signInAsDeveloper"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/auth/logout": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Delete the session's cookie */
+        post: operations["signOut"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/auth/login": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Go to the identity provider; exists only if OIDC_ISSUER is set */
+        get: operations["signIn"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/auth/callback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Come back from the identity provider */
+        get: operations["finishSignIn"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/dev/tokens": {
         parameters: {
             query?: never;
@@ -146,6 +265,34 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        Time: {
+            /**
+             * Format: int64
+             * @description Redis time in ms since 1970
+             */
+            server_time: number;
+        };
+        PagesConfig: {
+            /**
+             * @description by an identity provider, by a user id (development), or not at all
+             * @enum {string}
+             */
+            sign_in: "oidc" | "dev" | "none";
+            payment_providers: string[];
+            brand: components["schemas"]["Brand"];
+            languages: string[];
+            version: string;
+        };
+        /** @description colours such as #c4320a; an empty value means the default of the pages */
+        Brand: {
+            name: string;
+            logo_url: string;
+            accent: string;
+            /** @description text on the accent */
+            accent_ink: string;
+            accent_dark: string;
+            accent_ink_dark: string;
+        };
         /** @enum {string} */
         ActivityState: "scheduled" | "open" | "paused" | "ended";
         Activity: {
@@ -166,17 +313,37 @@ export interface components {
              * @description units that one buyer may hold
              */
             per_user_limit: number;
+            /**
+             * Format: int64
+             * @description the pay window in seconds; 0 if unknown
+             */
+            pay_within_s: number;
             captcha: boolean;
+            description: string;
+            /** @description http or https, or a path of this site; empty without a picture */
+            image_url: string;
+            /**
+             * Format: date-time
+             * @description present if no unit is left and unpaid ones exist, which may come back until then
+             */
+            may_return_until?: string;
             items: components["schemas"]["ActivityItem"][];
         };
         ActivityItem: {
             sku_id: string;
             name: string;
+            /** @description as that of the sale */
+            image_url: string;
             /**
              * Format: int64
              * @description minor units
              */
             price: number;
+            /**
+             * Format: int64
+             * @description minor units; 0 if unknown
+             */
+            list_price: number;
             currency: string;
             /** Format: int64 */
             total: number;
@@ -185,6 +352,7 @@ export interface components {
              * @description may be below 0 after a repair
              */
             left: number;
+            paused: boolean;
         };
         ActivityList: {
             items: components["schemas"]["Activity"][];
@@ -220,6 +388,14 @@ export interface components {
             order_sn: string;
             activity_id: string;
             status: components["schemas"]["Status"];
+            lines: components["schemas"]["Line"][];
+            /**
+             * Format: date-time
+             * @description when the units were reserved; absent if the gate was rebuilt since
+             */
+            created_at?: string;
+            /** @description with a new ticket of 5 minutes */
+            events_url: string;
             /** @description of failed: sold_out, limit_reached, expired, system; of closed: expired, cancelled, rejected, refunded */
             reason?: string;
             /**
@@ -230,9 +406,26 @@ export interface components {
             /** @description present once the order exists */
             order_url?: string;
         };
+        Line: {
+            sku_id: string;
+            /** Format: int64 */
+            qty: number;
+        };
         ReservationList: {
             items: components["schemas"]["Reservation"][];
             next_cursor?: string;
+        };
+        Session: {
+            signed_in: boolean;
+            user_id?: string;
+            roles?: ("merchant" | "operator")[];
+            merchant_id?: string;
+            /** Format: date-time */
+            expires_at?: string;
+        };
+        SignedOut: {
+            /** @description where the browser goes next; a path */
+            next: string;
         };
         DevTokenRequest: {
             user_id: string;
@@ -260,6 +453,14 @@ export interface components {
         };
     };
     responses: {
+        /** @description If-None-Match has the ETag of the present answer */
+        NotModified: {
+            headers: {
+                ETag?: string;
+                [name: string]: unknown;
+            };
+            content?: never;
+        };
         /** @description invalid_request (errors) */
         InvalidRequest: {
             headers: {
@@ -271,6 +472,15 @@ export interface components {
         };
         /** @description unauthenticated */
         Unauthenticated: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description forbidden; the request comes from another site */
+        Forbidden: {
             headers: {
                 [name: string]: unknown;
             };
@@ -354,6 +564,80 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    getTime: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The time */
+            200: {
+                headers: {
+                    "Cache-Control"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "server_time": 1763891234567
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Time"];
+                };
+            };
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    getConfig: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The configuration of the pages */
+            200: {
+                headers: {
+                    "Cache-Control"?: string;
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "sign_in": "dev",
+                     *       "payment_providers": [
+                     *         "sandbox"
+                     *       ],
+                     *       "brand": {
+                     *         "name": "Flashsale",
+                     *         "logo_url": "",
+                     *         "accent": "",
+                     *         "accent_ink": "",
+                     *         "accent_dark": "",
+                     *         "accent_ink_dark": ""
+                     *       },
+                     *       "languages": [
+                     *         "en",
+                     *         "zh"
+                     *       ],
+                     *       "version": "v1.0.0"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PagesConfig"];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
     listActivities: {
         parameters: {
             query?: {
@@ -370,12 +654,15 @@ export interface operations {
             200: {
                 headers: {
                     "Cache-Control"?: string;
+                    /** @description of the page without server_time */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["ActivityList"];
                 };
             };
+            304: components["responses"]["NotModified"];
             400: components["responses"]["InvalidRequest"];
             429: components["responses"]["RateLimited"];
             503: components["responses"]["Unavailable"];
@@ -396,6 +683,9 @@ export interface operations {
             /** @description The sale */
             200: {
                 headers: {
+                    "Cache-Control"?: string;
+                    /** @description of the sale without server_time */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -408,15 +698,21 @@ export interface operations {
                      *       "ends_at": "2026-11-21T12:00:00Z",
                      *       "server_time": "2026-11-21T10:00:01.25Z",
                      *       "per_user_limit": 1,
+                     *       "pay_within_s": 900,
                      *       "captcha": false,
+                     *       "description": "Wireless, black or white",
+                     *       "image_url": "https://img.example.com/headphones.jpg",
                      *       "items": [
                      *         {
                      *           "sku_id": "1",
                      *           "name": "Headphones",
+                     *           "image_url": "",
                      *           "price": 9900,
+                     *           "list_price": 19900,
                      *           "currency": "EUR",
                      *           "total": 100,
-                     *           "left": 42
+                     *           "left": 42,
+                     *           "paused": false
                      *         }
                      *       ]
                      *     }
@@ -424,6 +720,7 @@ export interface operations {
                     "application/json": components["schemas"]["Activity"];
                 };
             };
+            304: components["responses"]["NotModified"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             503: components["responses"]["Unavailable"];
@@ -615,8 +912,16 @@ export interface operations {
                      *       "order_sn": "244837465837465837",
                      *       "activity_id": "1",
                      *       "status": "created",
+                     *       "lines": [
+                     *         {
+                     *           "sku_id": "1",
+                     *           "qty": 1
+                     *         }
+                     *       ],
+                     *       "created_at": "2026-11-21T10:00:02Z",
                      *       "expires_at": "2026-11-21T10:15:02Z",
-                     *       "order_url": "/v1/orders/244837465837465837"
+                     *       "order_url": "/v1/orders/244837465837465837",
+                     *       "events_url": "/v1/activities/1/reservations/244837465837465837/events?ticket=AQAAAABpID9kAjQy"
                      *     }
                      */
                     "application/json": components["schemas"]["Reservation"];
@@ -668,6 +973,179 @@ export interface operations {
             404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    getSession: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The session of the cookie */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "signed_in": true,
+                     *       "user_id": "42",
+                     *       "roles": [
+                     *         "merchant"
+                     *       ],
+                     *       "merchant_id": "m1",
+                     *       "expires_at": "2026-11-21T22:00:00Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Session"];
+                };
+            };
+            default: components["responses"]["Failed"];
+        };
+    };
+    signInAsDeveloper: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "user_id": "42",
+                 *       "roles": [
+                 *         "merchant"
+                 *       ],
+                 *       "merchant_id": "m1"
+                 *     }
+                 */
+                "application/json": components["schemas"]["DevTokenRequest"];
+            };
+        };
+        responses: {
+            /** @description Signed in */
+            204: {
+                headers: {
+                    "Set-Cookie"?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["InvalidRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    signOut: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Signed out */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "next": "/"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SignedOut"];
+                };
+            };
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    signIn: {
+        parameters: {
+            query?: {
+                /** @description the path of this site to go to after the sign-in; anything else means / */
+                next?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description To the provider */
+            302: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            404: components["responses"]["NotFound"];
+            /** @description A page stating that the provider does not respond */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Failed"];
+        };
+    };
+    finishSignIn: {
+        parameters: {
+            query?: {
+                state?: string;
+                code?: string;
+                error?: string;
+                error_description?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Signed in; to the path of the login */
+            302: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A page stating that the sign-in took too long or belongs to another browser */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A page stating that the provider refused */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            404: components["responses"]["NotFound"];
+            /** @description A page stating that the provider does not respond */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
             default: components["responses"]["Failed"];
         };
     };

@@ -1,5 +1,5 @@
 import {client, result, within} from './client.ts'
-import type {Config, Session} from './types.ts'
+import type {Config, Session, SignIn} from './types.ts'
 
 export const getTime = (signal?: AbortSignal) =>
   result<{server_time: number}>(client.GET('/v1/time', {signal: signal ?? within(5000), cache: 'no-store'}))
@@ -8,7 +8,7 @@ export const getConfig = () => result<Config>(client.GET('/v1/config', {signal: 
 
 export const getSession = () => result<Session>(client.GET('/auth/session', {signal: within()}))
 
-export const signInDev = (body: {user_id: string; roles?: string[]; merchant_id?: string}) =>
+export const signInDev = (body: SignIn) =>
   result<undefined>(client.POST('/auth/dev', {body, signal: within()}))
 
-export const signOut = () => result<{next: string}>(client.POST('/auth/logout', {body: {}, signal: within()}))
+export const signOut = () => result<{next: string}>(client.POST('/auth/logout', {signal: within()}))

@@ -1,42 +1,53 @@
 // Names of the API's objects as the pages use them.
 
-import type {components as Inventory} from './inventory.gen.ts'
+import type {components as Inventory, operations} from './inventory.gen.ts'
 import type {components as Order_} from './order.gen.ts'
-import type * as pending from './pending.ts'
 import type {components as Seckill} from './seckill.gen.ts'
 
 export type Problem = Seckill['schemas']['Problem']
-export type SaleItem = Seckill['schemas']['ActivityItem'] & pending.ActivityItemMore
-export type Sale = Omit<Seckill['schemas']['Activity'], 'items'> & pending.ActivityMore & {items: SaleItem[]}
-export type Line = {sku_id: string; qty: number}
+export type Config = Seckill['schemas']['PagesConfig']
+export type Session = Seckill['schemas']['Session']
+export type SignIn = Seckill['schemas']['DevTokenRequest']
+export type SaleItem = Seckill['schemas']['ActivityItem']
+export type Sale = Seckill['schemas']['Activity']
+export type Line = Seckill['schemas']['Line']
 export type Path = Seckill['schemas']['Path']
 export type Accepted = Seckill['schemas']['ReservationAccepted']
-export type Reservation = Seckill['schemas']['Reservation'] & pending.ReservationMore
-export type Order = Order_['schemas']['Order'] & pending.OrderMore
+export type Reservation = Seckill['schemas']['Reservation']
+export type Order = Order_['schemas']['Order']
 export type OrderState = Order_['schemas']['OrderState']
 export type Contact = Order_['schemas']['Contact']
+export type Payment = Order_['schemas']['Payment']
 export type Refund = Order_['schemas']['Refund']
 export type StartedPayment = Order_['schemas']['StartedPayment']
 
-export type Product = Inventory['schemas']['Product'] & {version?: number}
+export type Product = Inventory['schemas']['Product']
 export type NewProduct = Inventory['schemas']['NewProduct']
 export type ProductPatch = Inventory['schemas']['ProductPatch']
-export type Activity = Inventory['schemas']['Activity'] & pending.MerchantActivityMore
-export type NewActivity = Inventory['schemas']['NewActivity'] & pending.MerchantActivityMore
-export type ActivityPatch = Inventory['schemas']['ActivityPatch'] & pending.MerchantActivityMore
-export type Adjustment = pending.AdjustmentList['items'][number]
+export type Activity = Inventory['schemas']['Activity']
+export type ActivityState = Inventory['schemas']['ActivityState']
+export type NewActivity = Inventory['schemas']['NewActivity']
+export type ActivityPatch = Inventory['schemas']['ActivityPatch']
+export type Adjustment = Inventory['schemas']['Adjustment']
+export type Change = Inventory['schemas']['Change']
+export type Board = Inventory['schemas']['Board']
+export type BoardPoint = Inventory['schemas']['BoardPoint']
+export type BoardUpdate = Inventory['schemas']['BoardUpdate']
 export type StockView = Inventory['schemas']['StockView']
 export type Holding = Inventory['schemas']['Holding']
-export type HoldingList = Inventory['schemas']['HoldingList'] & pending.HoldingListMore
+export type HoldingList = Inventory['schemas']['HoldingList']
+// HoldingState filters holdings: a state of the ledger, or of the order.
+export type HoldingState = NonNullable<NonNullable<operations['listActivityOrders']['parameters']['query']>['state']>
 export type Repair = Inventory['schemas']['Repair']
 export type Reconciliation = Inventory['schemas']['Reconciliation']
+export type ReconciliationList = Inventory['schemas']['ReconciliationList']
 export type DeadLetter = Inventory['schemas']['DeadLetter']
 export type LimitRule = Inventory['schemas']['LimitRule']
 export type LimitState = Inventory['schemas']['LimitState']
 export type LimitList = Inventory['schemas']['LimitList']
+export type LimitChange = Inventory['schemas']['LimitChange']
 export type LimitDecision = Inventory['schemas']['LimitDecision']
-
-export type {Board, BoardPoint, BoardUpdate, Change, Component, Config, Health, Payment, ReconciliationList, Session} from './pending.ts'
+export type Health = Inventory['schemas']['Health']
 
 export interface Page<T> {
   items: T[]

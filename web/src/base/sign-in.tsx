@@ -54,7 +54,7 @@ function DevSignIn({w, first}: {w: Say; first: 'buyer' | 'merchant'}) {
     setBusy(true)
     const r = await signInDev({
       user_id: user.trim(),
-      ...(role !== 'buyer' && {roles: [role]}),
+      ...(role !== 'buyer' && {roles: [role as 'merchant' | 'operator']}),
       ...(merchant && {merchant_id: merchant}),
     })
     if (r.ok) await loadSession()

@@ -169,7 +169,7 @@ export class SaleModel {
     if (this.stop.signal.aborted) return
     if (outcome.kind === 'accepted') {
       const {order_sn, status, events_url} = outcome.accepted
-      this.update({order_sn, activity_id: this.id, status, events_url, lines: flightStore(user, this.id).read()?.lines})
+      this.update({order_sn, activity_id: this.id, status, events_url, lines: flightStore(user, this.id).read()?.lines ?? lines ?? []})
       this.phase.value = {kind: 'idle'}
       void this.followOwn(user, order_sn)
       return

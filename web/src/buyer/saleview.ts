@@ -118,7 +118,7 @@ export function heldUnits(list: readonly Reservation[]): number {
   let units = 0
   for (const r of list) {
     if (r.status === 'failed' || r.status === 'closed') continue
-    units += r.lines?.reduce((sum, l) => sum + l.qty, 0) ?? 1
+    units += r.lines.reduce((sum, l) => sum + l.qty, 0)
   }
   return units
 }

@@ -135,7 +135,7 @@ export function BoardView({id, activity, board, onBoard}: Props) {
           </table>
         </section>
       </div>
-      {board.stock && <Stock stock={board.stock} activity={activity} />}
+      <Stock stock={board.stock} activity={activity} />
     </div>
   )
 }
@@ -220,7 +220,7 @@ function PointTable({board}: {board: Board}) {
                       {count(p.refused[code] ?? 0)}
                     </td>
                   ))}
-                  <td class="number">{count(p.left)}</td>
+                  <td class="number">{p.left === undefined ? '' : count(p.left)}</td>
                 </tr>
               ))}
             </tbody>

@@ -1,6 +1,6 @@
 import {listAdjustments, listChanges, listReconciliations} from '../api/merchant.ts'
 import type {Activity, Repair} from '../api/types.ts'
-import {stamp} from '../base/format.ts'
+import {count, stamp} from '../base/format.ts'
 import {Table, usePages} from './parts.tsx'
 import {w} from './words.ts'
 
@@ -28,7 +28,7 @@ export function HistoryView({activity}: {activity: Activity}) {
             {title: w('at'), cell: (c) => at(c.at)},
             {title: w('actor'), cell: (c) => `${c.actor} (${w(c.role === 'operator' ? 'role_operator' : 'role_merchant')})`},
             {title: w('what'), cell: (c) => c.what},
-            {title: '', cell: (c) => (c.details === undefined ? '' : <code>{typeof c.details === 'string' ? c.details : JSON.stringify(c.details)}</code>)},
+            {title: '', cell: (c) => (c.details === undefined ? '' : <code>{JSON.stringify(c.details)}</code>)},
           ]}
         />
       </section>
@@ -66,6 +66,7 @@ export function HistoryView({activity}: {activity: Activity}) {
             {title: w('at'), cell: (r) => at(r.compared_at)},
             {title: w('actor'), cell: (r) => r.actor},
             {title: w('repairs'), cell: (r) => <Repairs list={r.repairs} />},
+            {title: w('differences'), number: true, cell: (r) => count(r.left)},
           ]}
         />
       </section>

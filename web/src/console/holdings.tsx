@@ -11,7 +11,7 @@ const STATES = ['pending', 'paid', 'closed', 'refunded', 'reserved', 'sold', 're
 
 export function HoldingsView({activity}: {activity: Activity}) {
   const q = here.value.searchParams
-  const filter = {state: q.get('state') ?? '', user_id: q.get('user_id') ?? '', order_sn: q.get('order_sn') ?? ''}
+  const filter = {state: STATES.find((s) => s === q.get('state')), user_id: q.get('user_id') ?? '', order_sn: q.get('order_sn') ?? ''}
   const [counts, setCounts] = useState<HoldingList['counts']>()
   const list = usePages(
     async (cursor) => {
@@ -41,7 +41,7 @@ export function HoldingsView({activity}: {activity: Activity}) {
       <form class="filter-form" onSubmit={submit}>
         <Field label={w('state')} name="state">
           {(ids) => (
-            <select {...ids} value={filter.state} onChange={(e) => setQuery({state: e.currentTarget.value})}>
+            <select {...ids} value={filter.state ?? ''} onChange={(e) => setQuery({state: e.currentTarget.value})}>
               <option value="">{w('any_state')}</option>
               {STATES.map((s) => (
                 <option key={s} value={s}>

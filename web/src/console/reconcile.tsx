@@ -3,7 +3,7 @@ import type {Failure} from '../api/client.ts'
 import {listActivities, listReconciliations, reconcile} from '../api/merchant.ts'
 import type {Reconciliation} from '../api/types.ts'
 import {lost} from '../base/app.ts'
-import {stamp} from '../base/format.ts'
+import {count, stamp} from '../base/format.ts'
 import {Field} from '../base/parts.tsx'
 import {here, setQuery} from '../base/route.ts'
 import {Repairs} from './history.tsx'
@@ -76,6 +76,7 @@ export function ReconcilePage() {
             {title: w('at'), cell: (r) => <time dateTime={r.compared_at}>{stamp(r.compared_at)}</time>},
             {title: w('actor'), cell: (r) => r.actor},
             {title: w('repairs'), cell: (r) => <Repairs list={r.repairs} />},
+            {title: w('differences'), number: true, cell: (r) => count(r.left)},
           ]}
         />
       </section>

@@ -72,8 +72,13 @@ test('the board shows known counts, live and as a table', async ({page, shop}) =
   await expect(page.getByText('Live')).toBeVisible()
   shop.boards.get('8').units = {total: 10000, left: 8000, held: 1500, sold: 500}
   await expect(page.locator('.stat b').getByText('8,000')).toBeVisible()
+  const now = Math.ceil(Date.now() / 1000) * 1000
+  const points = [1, 2].map((s) => ({at: new Date(now + s * 1000).toISOString(), accepted: 70 + s, paths: 0, refused: {}}))
+  shop.boards.get('8').points.push(...points) // two seconds settle at once, without stock
   await page.getByText('The same as a table').click()
   await expect(page.getByRole('region', {name: 'Per second'}).locator('tbody tr')).toHaveCount(60)
+  await expect(page.getByRole('region', {name: 'Per second'}).locator('tbody tr').first()).toContainText('72')
+  await expect(page.getByRole('region', {name: 'Per second'}).locator('tbody tr').nth(1)).toContainText('71')
 })
 
 test('orders: filter in the address, and the CSV has the same rows', async ({page, shop}) => {

@@ -28,10 +28,26 @@ export const test = base.extend<Fixtures>({
   problems: async ({}, use) => use([]),
   page: async ({page, problems}, use) => {
     watch(page, problems)
+    await page.addInitScript(record)
     await use(page)
     expect(problems).toEqual([])
   },
 })
+
+// record keeps each text of the status line: some stand there for a second only.
+function record(): void {
+  const said: string[] = []
+  Object.assign(window, {said})
+  const note = () => {
+    const text = document.getElementById('status')?.textContent
+    if (text && said.at(-1) !== text) said.push(text)
+  }
+  new MutationObserver(note).observe(document, {subtree: true, childList: true, characterData: true})
+}
+
+// said waits until the status line has had the words, now or before.
+export const said = (page: Page, words: string) =>
+  expect.poll(() => page.evaluate(() => (window as unknown as {said: string[]}).said.join('\n'))).toContain(words)
 
 // watch collects violations of the policy and uncaught errors. Refused calls are logged by the browser too and are no
 // problem.

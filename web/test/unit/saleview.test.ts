@@ -1,10 +1,21 @@
 import assert from 'node:assert/strict'
 import {test} from 'node:test'
 import type {Failure} from '../../src/api/client.ts'
-import type {Reservation, Sale} from '../../src/api/types.ts'
+import type {Reservation, Sale, SaleItem} from '../../src/api/types.ts'
 import {heldUnits, latest, shown, stateOf, type Known} from '../../src/buyer/saleview.ts'
 
 const start = Date.parse('2026-11-23T10:00:00Z')
+const item = (left: number): SaleItem => ({
+  sku_id: '1',
+  name: 'A',
+  image_url: '',
+  price: 1,
+  list_price: 0,
+  currency: 'EUR',
+  total: 10,
+  left,
+  paused: false,
+})
 const sale = (more: Partial<Sale> = {}): Sale => ({
   activity_id: '1',
   title: 'T',
@@ -13,8 +24,11 @@ const sale = (more: Partial<Sale> = {}): Sale => ({
   ends_at: '2026-11-23T11:00:00Z',
   server_time: '2026-11-23T09:00:00Z',
   per_user_limit: 1,
+  pay_within_s: 900,
   captcha: false,
-  items: [{sku_id: '1', name: 'A', price: 1, currency: 'EUR', total: 10, left: 5}],
+  description: '',
+  image_url: '',
+  items: [item(5)],
   ...more,
 })
 const known = (more: Partial<Known> = {}): Known => ({
@@ -26,9 +40,16 @@ const known = (more: Partial<Known> = {}): Known => ({
   wasSoldOut: false,
   ...more,
 })
-const own = (status: Reservation['status'], more: Partial<Reservation> = {}): Reservation => ({order_sn: '9', activity_id: '1', status, ...more})
+const own = (status: Reservation['status'], more: Partial<Reservation> = {}): Reservation => ({
+  order_sn: '9',
+  activity_id: '1',
+  status,
+  lines: [{sku_id: '1', qty: 1}],
+  events_url: '',
+  ...more,
+})
 const refusal = (code: string, problem = {}): Failure => ({ok: false, status: 409, code, problem, retryAfterS: 0})
-const soldOut = [{sku_id: '1', name: 'A', price: 1, currency: 'EUR', total: 10, left: 0}]
+const soldOut = [item(0)]
 
 test('the clock lights the button, not the state of a cached sale', () => {
   assert.equal(stateOf(sale(), start - 1), 'scheduled')
