@@ -60,8 +60,10 @@ func (p *Pages) Validate(bool) error {
 		}
 	}
 	for _, c := range []struct{ variable, value string }{
-		{"PAGES_ACCENT", p.Accent}, {"PAGES_ACCENT_INK", p.AccentInk},
-		{"PAGES_ACCENT_DARK", p.AccentDark}, {"PAGES_ACCENT_INK_DARK", p.AccentInkDark},
+		{"PAGES_ACCENT", p.Accent},
+		{"PAGES_ACCENT_INK", p.AccentInk},
+		{"PAGES_ACCENT_DARK", p.AccentDark},
+		{"PAGES_ACCENT_INK_DARK", p.AccentInkDark},
 	} {
 		if c.value != "" && !colour.MatchString(c.value) {
 			return settings.Wrong(c.variable, "is %q, which is not a colour such as %s", c.value, defaultAccent)
