@@ -50,6 +50,7 @@ export function Chart({board, kind, label}: {board: Board; kind: 'accepted' | 'r
       {
         width,
         height: HEIGHT,
+        padding: [8, 20, 0, 0],
         legend: {show: false},
         cursor: {show: false},
         scales: {x: {time: true}, y: {range: (_, __, max) => [0, Math.max(5, max * 1.1)]}},

@@ -43,8 +43,6 @@ const troubles = [
   {name: '503 of the path route', fault: {match: /\/paths$/, times: 1, status: 503, code: 'overloaded', retryAfter: 1}, words: 'Very many people are here. We try again in'},
   {name: '429 of the path route', fault: {match: /\/paths$/, times: 1, status: 429, code: 'rate_limited', retryAfter: 1}, words: 'Very many people are here. We try again in'},
   {name: '503 of the reservation', fault: {match: /\/reservations$/, method: 'POST', times: 2, status: 503, code: 'journal_full', retryAfter: 1}, words: 'The line is full. We try again in'},
-  // The browser itself repeats a request once whose kept connection breaks.
-  {name: 'a broken connection', fault: {match: /\/reservations$/, method: 'POST', times: 2, drop: true}, words: 'nothing is bought twice'},
 ]
 for (const {name, fault, words} of troubles) {
   test(`${name} is repeated with the same path`, async ({page, shop}) => {
@@ -59,6 +57,20 @@ for (const {name, fault, words} of troubles) {
     expect(shop.paths.size).toBe(1)
   })
 }
+
+test('a broken connection is repeated with the same path', async ({page, shop}) => {
+  shop.sale('1')
+  // Broken in the browser: it repeats a request itself where only the server's end of a kept connection breaks.
+  await page.route('**/paths/*/reservations', (route) => route.abort('connectionreset'), {times: 1})
+  await signIn(page)
+  await page.goto('/sales/1')
+  await expect(status(page)).toContainText('On sale now.')
+  await buy(page).click()
+  await expect(status(page)).toContainText('Order created', {timeout: 15_000})
+  await said(page, 'nothing is bought twice')
+  expect(shop.reservations.size).toBe(1)
+  expect(shop.paths.size).toBe(1)
+})
 
 test('an answer that is lost after the purchase was made buys once', async ({page, shop}) => {
   shop.sale('1')

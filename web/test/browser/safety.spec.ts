@@ -1,5 +1,6 @@
 // What the pages store, where they connect to, and their policy.
 
+import type {Request} from '@playwright/test'
 import {buy, expect, signIn, status, test} from './shop.ts'
 
 test('no token, cookie, contact or payment data in any storage', async ({page, shop, context}) => {
@@ -34,7 +35,10 @@ test('no token, cookie, contact or payment data in any storage', async ({page, s
 test('the pages connect to their own origin only; an image from elsewhere is replaced', async ({page, shop, problems}) => {
   const others: string[] = []
   shop.sale('1', {image_url: 'https://elsewhere.example/a.png'})
-  page.on('request', (r) => new URL(r.url()).hostname === '127.0.0.1' || others.push(r.url()))
+  // A request that the policy blocks is reported too; it never leaves the browser.
+  const left = (r: Request) => new URL(r.url()).hostname === '127.0.0.1' || others.push(r.url())
+  page.on('requestfinished', left)
+  page.on('requestfailed', (r) => /csp/i.test(r.failure()?.errorText ?? '') || left(r))
   await page.goto('/')
   await expect(page.getByRole('heading', {level: 2})).toBeVisible()
   await expect(page.locator('.picture-initial')).toBeVisible()
@@ -46,6 +50,9 @@ test('without JavaScript a sentence says what is needed', async ({browser, addre
   const context = await browser.newContext({javaScriptEnabled: false})
   const page = await context.newPage()
   await page.goto(address)
-  await expect(page.getByText('This page needs JavaScript')).toBeVisible()
+  // Texts of noscript itself are not searched.
+  const sentence = page.locator('noscript p').first()
+  await expect(sentence).toBeVisible()
+  await expect(sentence).toContainText('This page needs JavaScript')
   await context.close()
 })
