@@ -90,7 +90,7 @@ func (s *Sessions) End(w http.ResponseWriter, r *http.Request) {
 // SetCookie sets a cookie of the pages for d, or deletes it if d is not positive. name begins with __Host-; over http on
 // loopback, in development, the cookie is named without the prefix.
 func (s *Sessions) SetCookie(w http.ResponseWriter, r *http.Request, name, value string, d time.Duration) {
-	c := &http.Cookie{
+	c := &http.Cookie{ //nolint:gosec // without Secure only over http on loopback, in development
 		Name: name, Value: value, Path: "/", HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode,
 		MaxAge: int(d / time.Second),
 	}

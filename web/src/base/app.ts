@@ -64,8 +64,8 @@ function brand(): void {
   const set = (name: string, value: string) => /^#[0-9a-f]{6}$/i.test(value) && root.setProperty(name, value)
   set('--brand-accent', b.accent)
   set('--brand-accent-ink', b.accent_ink)
-  set('--brand-accent-dark', b.accent_dark || b.accent)
-  set('--brand-accent-ink-dark', b.accent_ink_dark || b.accent_ink)
+  set('--brand-accent-dark', b.accent_dark)
+  set('--brand-accent-ink-dark', b.accent_ink_dark)
 }
 
 // lost notes that the session ended on the server.
