@@ -191,43 +191,60 @@ func (l *load) failed() error {
 	return l.err
 }
 
-// restarts marks the times at which processes are restarted, for recorders.
-type restarts struct {
-	phase atomic.Int64 // the beginnings and ends so far; during a restart, not an even number
-}
-
-// restart restarts a process.
-func (s *restarts) restart(t *testing.T, p *rig.Process) {
-	t.Helper()
-	s.phase.Add(1)
-	defer s.phase.Add(1)
-	p.Restart(t)
-}
-
-// since reports whether a process was being restarted at some time since this phase.
-func (s *restarts) since(phase int64) bool { return phase%2 == 1 || s.phase.Load() != phase }
-
-// recorder carries requests and records those that fail. It repeats a request once if its connection was cut while a
-// process was being restarted. A request fails if its connection is cut at another time, or is cut again.
+// recorder carries requests and records those that fail. It repeats a request once if its connection was cut, over a
+// new connection. A request that is sent a third time fails, also if http.Transport repeats it by itself.
 type recorder struct {
-	next     *http.Transport
-	restarts *restarts
-
 	mu       sync.Mutex
+	next     *connections
 	requests int
 	repeated int
 	failed   []string
 }
 
-func newRecorder(t *testing.T, during *restarts) *recorder {
+func newRecorder(t *testing.T) *recorder {
 	t.Helper()
-	r := &recorder{next: &http.Transport{MaxIdleConnsPerHost: 64}, restarts: during}
-	t.Cleanup(r.next.CloseIdleConnections)
+	r := &recorder{next: newConnections()}
+	t.Cleanup(r.CloseIdleConnections)
 	return r
 }
 
-// CloseIdleConnections is called by http.Client.
-func (r *recorder) CloseIdleConnections() { r.next.CloseIdleConnections() }
+// connections are closed after the last request in flight: http.Transport may break a request whose connection becomes
+// idle while CloseIdleConnections runs.
+type connections struct {
+	transport *http.Transport
+	inFlight  int
+	retired   bool
+}
+
+func newConnections() *connections {
+	return &connections{transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+}
+
+// acquire returns the connections for a request, which releases them.
+func (r *recorder) acquire() *connections {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.next.inFlight++
+	return r.next
+}
+
+func (r *recorder) release(c *connections) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c.inFlight--; c.retired && c.inFlight == 0 {
+		c.transport.CloseIdleConnections()
+	}
+}
+
+// CloseIdleConnections is called by http.Client. Later requests use new connections.
+func (r *recorder) CloseIdleConnections() {
+	r.mu.Lock()
+	old := r.next
+	old.inFlight++
+	old.retired, r.next = true, newConnections()
+	r.mu.Unlock()
+	r.release(old)
+}
 
 // RoundTrip implements http.RoundTripper.
 func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -243,16 +260,21 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	out := req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
 		WroteHeaders: func() { sent.Add(1) },
 	}))
-	phase := r.restarts.phase.Load()
 	resp, err := r.send(out, body)
-	if err != nil && req.Context().Err() == nil && r.restarts.since(phase) {
+	if err != nil && req.Context().Err() == nil {
+		r.CloseIdleConnections() // others may be cut too
 		resp, err = r.send(out, body)
 	}
+	r.record(req.Method+" "+req.URL.Path, resp, err, sent.Load())
+	return resp, err
+}
+
+// record records the result of a request that was sent so many times.
+func (r *recorder) record(what string, resp *http.Response, err error, sent int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.requests++
-	what := req.Method + " " + req.URL.Path
-	if sent.Load() > 1 {
+	if sent > 1 {
 		r.repeated++
 	}
 	switch {
@@ -260,20 +282,21 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 		r.failed = append(r.failed, what+": "+err.Error())
 	case resp.StatusCode >= http.StatusBadRequest:
 		r.failed = append(r.failed, what+": "+resp.Status)
-	case sent.Load() > 2:
-		r.failed = append(r.failed, fmt.Sprintf("%s: sent %d times", what, sent.Load()))
+	case sent > 2:
+		r.failed = append(r.failed, fmt.Sprintf("%s: sent %d times", what, sent))
 	}
-	return resp, err
 }
 
 // send returns a response whose body has arrived.
 func (r *recorder) send(req *http.Request, body []byte) (*http.Response, error) {
+	conns := r.acquire()
+	defer r.release(conns)
 	out := req.Clone(req.Context())
 	out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	if len(body) == 0 {
 		out.Body = nil
 	}
-	resp, err := r.next.RoundTrip(out)
+	resp, err := conns.transport.RoundTrip(out)
 	if err != nil {
 		return nil, err
 	}
@@ -304,7 +327,7 @@ func (r *recorder) String() string {
 // callers makes clients whose requests are recorded. A client retries nothing, so each failed request counts.
 type callers struct{ *recorder }
 
-func newCallers(t *testing.T, during *restarts) callers { return callers{newRecorder(t, during)} }
+func newCallers(t *testing.T) callers { return callers{newRecorder(t)} }
 
 func (c callers) client(t *testing.T, r *rig.Rig, secret string) *client.Client {
 	t.Helper()
@@ -320,11 +343,11 @@ type recordedCalls struct {
 }
 
 // recordCalls starts a proxy to target.
-func recordCalls(t *testing.T, target string, during *restarts) recordedCalls {
+func recordCalls(t *testing.T, target string) recordedCalls {
 	t.Helper()
 	to, err := url.Parse(strings.TrimRight(target, "/"))
 	require.NoError(t, err)
-	c := recordedCalls{recorder: newRecorder(t, during)}
+	c := recordedCalls{recorder: newRecorder(t)}
 	server := httptest.NewServer(&httputil.ReverseProxy{
 		Rewrite:   func(p *httputil.ProxyRequest) { p.SetURL(to) },
 		Transport: c.recorder,

@@ -55,9 +55,9 @@ func contactKey(name string) string {
 //
 // No request fails. A request whose connection a restart cuts is repeated once. In the end the old secrets are refused.
 func TestSecretsAreRotatedUnderLoad(t *testing.T) {
-	r, during := rig.New(t, rig.Twice()), &restarts{}
-	internalCalls := recordCalls(t, r.Inventory.Setting("ORDER_INTERNAL_URL"), during)
-	callbackCalls := recordCalls(t, r.Client.Origins().Order, during)
+	r := rig.New(t, rig.Twice())
+	internalCalls := recordCalls(t, r.Inventory.Setting("ORDER_INTERNAL_URL"))
+	callbackCalls := recordCalls(t, r.Client.Origins().Order)
 	for _, p := range r.Processes() {
 		p.Set("ORDER_INTERNAL_URL", internalCalls.url)
 		p.Set("PAYMENTS_SANDBOX_CALLBACK_URL", callbackCalls.url+"/v1/payments/callbacks/sandbox")
@@ -69,7 +69,7 @@ func TestSecretsAreRotatedUnderLoad(t *testing.T) {
 	defer cancel()
 	withoutFsync(ctx, t, r)
 	r.Up(t)
-	buyers := newCallers(t, during)
+	buyers := newCallers(t)
 	r.Client = buyers.client(t, r, tokens.before)
 	load := startLoad(ctx, r.Client, shop.Open(t, r, shop.Sale{Stock: 100_000, PayWithinS: 600}),
 		shop.Open(t, r, shop.Sale{Stock: 100_000, PayWithinS: 2}))
@@ -77,12 +77,12 @@ func TestSecretsAreRotatedUnderLoad(t *testing.T) {
 	began := time.Now()
 	early := earlyPath(ctx, t, r.Client, load.paid)
 
-	restartAll(t, r, load, during, func(s rotated) string { return s.before + "," + s.after })
-	restartAll(t, r, load, during, func(s rotated) string { return s.after + "," + s.before })
+	restartAll(t, r, load, func(s rotated) string { return s.before + "," + s.after })
+	restartAll(t, r, load, func(s rotated) string { return s.after + "," + s.before })
 	r.Client = buyers.client(t, r, tokens.after)
 	load.switchTo(t, r.Client)
 	r.Order.Command(t, "contacts", "reencrypt")
-	restartAll(t, r, load, during, func(s rotated) string { return s.after })
+	restartAll(t, r, load, func(s rotated) string { return s.after })
 	paid, lapsed := load.stop()
 	require.NoError(t, load.failed(), "a purchase failed")
 
@@ -129,13 +129,13 @@ func withoutFsync(ctx context.Context, t *testing.T, r *rig.Rig) {
 
 // restartAll restarts every process, one after the other, with these values of the secrets. Between two restarts it
 // waits for purchases that begin and end meanwhile, so that the processes serve them in each combination.
-func restartAll(t *testing.T, r *rig.Rig, load *load, during *restarts, value func(rotated) string) {
+func restartAll(t *testing.T, r *rig.Rig, load *load, value func(rotated) string) {
 	t.Helper()
 	for _, p := range r.Processes() {
 		for _, s := range allSecrets {
 			p.Set(s.variable, value(s))
 		}
-		during.restart(t, p)
+		p.Restart(t)
 		load.waitForPurchases(t, 4)
 	}
 }
