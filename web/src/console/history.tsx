@@ -28,7 +28,7 @@ export function HistoryView({activity}: {activity: Activity}) {
             {title: w('at'), cell: (c) => at(c.at)},
             {title: w('actor'), cell: (c) => `${c.actor} (${w(c.role === 'operator' ? 'role_operator' : 'role_merchant')})`},
             {title: w('what'), cell: (c) => c.what},
-            {title: '', cell: (c) => (c.details === undefined ? '' : <code>{JSON.stringify(c.details)}</code>)},
+            {title: w('details'), cell: (c) => (c.details === undefined ? '' : <code>{JSON.stringify(c.details)}</code>)},
           ]}
         />
       </section>

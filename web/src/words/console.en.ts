@@ -188,6 +188,7 @@ export const console = {
   changes: 'Changes',
   changes_none: 'Nothing was changed yet.',
   what: 'What',
+  details: 'Details',
   adjustments: 'Adjustments',
   adjustments_none: 'Stock was not adjusted. Use “Adjust stock” on the board.',
   reconciliations: 'Reconciliations',

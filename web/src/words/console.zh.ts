@@ -190,6 +190,7 @@ export const console: Record<keyof typeof en, string> = {
   changes: '变更',
   changes_none: '还没有变更。',
   what: '内容',
+  details: '详情',
   adjustments: '库存调整',
   adjustments_none: '尚未调整库存。可在看板上使用“调整库存”。',
   reconciliations: '对账记录',
