@@ -114,7 +114,7 @@ export class SaleModel {
         at(clock, moment, () => {
           this.early.value = false
           ticked()
-          // Everybody lights at once, but nobody reads at once.
+          // All pages light at the same moment; their next reads are spread over 3 s.
           void sleep(500 + Math.random() * 3000, this.stop.signal).then(this.refresh)
         }),
       )

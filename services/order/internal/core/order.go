@@ -51,7 +51,7 @@ type Order struct {
 	CloseResends int       // number of times the sweep published its closing again
 	Traceparent  string    // of the deduction that created it
 
-	// Set by Store.Order and Store.List only.
+	// Set by Store.Order, Store.List and Tx.FillDetails only.
 
 	Refunds      []Refund
 	Payments     []Payment // oldest first
