@@ -3,14 +3,14 @@ import {mkdir} from 'node:fs/promises'
 import {chromium} from '@playwright/test'
 import {serve, Shop} from './fixtures/server.mjs'
 import {populate} from './fixtures/shop.mjs'
+import {moment, still} from './fixtures/still.mjs'
 import {views} from './fixtures/views.mjs'
 
 const folder = process.argv[2] ?? 'test/results/pictures'
 const only = process.argv.slice(3)
-const fixed = Date.parse('2026-11-23T12:00:00Z')
 await mkdir(folder, {recursive: true})
 const shop = new Shop()
-shop.now = () => fixed
+shop.now = () => moment
 populate(shop)
 shop.streams = false
 const server = await serve(shop)
@@ -29,8 +29,7 @@ for (const view of views) {
         const context = await browser.newContext({viewport: {width, height: width < 500 ? 640 : 900}, colorScheme, locale, timezoneId: 'Asia/Shanghai', baseURL: server.url, reducedMotion: 'reduce'})
         if (view.user) await context.request.post('/auth/dev', {data: {user_id: view.user, roles: view.roles ?? []}})
         const page = await context.newPage()
-        // Only Date stands still: without timers and animation frames the chart would not be drawn.
-        await page.clock.setFixedTime(fixed)
+        await still(page)
         await page.goto(view.path)
         await page.waitForLoadState('networkidle')
         await view.then?.(page)

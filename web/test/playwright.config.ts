@@ -7,6 +7,7 @@ const executablePath = process.env.CHROMIUM ?? ['/usr/bin/chromium', '/usr/bin/c
 export default defineConfig({
   testDir: 'browser',
   outputDir: 'results',
+  snapshotPathTemplate: '{testDir}/../../screenshots/{arg}{ext}',
   timeout: 30_000,
   expect: {timeout: 7000},
   workers: Number(process.env.WORKERS ?? 2),

@@ -1,5 +1,7 @@
 // Reloads, tabs, sign-in and the network: nothing is lost and nothing is bought twice.
 
+import type {Page} from '@playwright/test'
+import {populate} from '../fixtures/shop.mjs'
 import {buy, expect, signIn, status, test, watch} from './shop.ts'
 
 test('a reload in every state goes on', async ({page, shop}) => {
@@ -61,6 +63,52 @@ test('a lost session keeps the place', async ({page, shop, context}) => {
   await expect(status(page)).toContainText('Order created')
   expect(shop.paths.size).toBe(1)
   expect((await context.cookies()).every((c) => c.httpOnly)).toBe(true)
+})
+
+test('a session that is lost while queued keeps the place', async ({page, shop, context}) => {
+  shop.sale('1')
+  shop.createAfterMs = Infinity
+  await signIn(page)
+  await page.goto('/sales/1')
+  await buy(page).click()
+  await expect(status(page)).toContainText('Accepted.')
+  await expect.poll(() => shop.streamsOpen.size).toBe(1)
+  const [cookie] = await context.cookies()
+  shop.revoked.add(`flashsale=${cookie?.value}`)
+  for (const s of shop.streamsOpen) s.end()
+  await expect(status(page)).toContainText('Please sign in again. Your place is kept.', {timeout: 15_000})
+  await page.getByLabel('User').fill('42')
+  await page.getByRole('button', {name: 'Sign in'}).click()
+  await expect(status(page)).toContainText('Accepted.')
+  shop.created([...shop.reservations.values()][0])
+  await expect(status(page)).toContainText('Order created')
+  expect(shop.paths.size).toBe(1)
+})
+
+test('six tabs: only those that can be seen hold a stream', async ({page, shop, context, problems}) => {
+  populate(shop)
+  await signIn(page, 'anna', ['merchant'])
+  const show = (tab: Page, visible: boolean) =>
+    tab.evaluate((v) => {
+      Object.defineProperty(document, 'hidden', {configurable: true, get: () => !v})
+      document.dispatchEvent(new Event('visibilitychange'))
+    }, visible)
+  const tabs: Page[] = []
+  for (let i = 0; i < 7; i++) {
+    const tab = await context.newPage()
+    watch(tab, problems)
+    await tab.goto('/console/sales/8') // would hang once six connections of HTTP/1.1 are held
+    await expect(tab.getByText('Live')).toBeVisible()
+    await expect.poll(() => shop.streamsOpen.size).toBe(1)
+    await show(tab, false)
+    await expect.poll(() => shop.streamsOpen.size).toBe(0)
+    tabs.push(tab)
+  }
+  shop.boards.get('8').units = {total: 10000, left: 7777, held: 1500, sold: 723}
+  const first = tabs[0] as Page
+  await show(first, true)
+  await expect(first.locator('.stat b').getByText('7,777')).toBeVisible()
+  await expect.poll(() => shop.streamsOpen.size).toBe(1)
 })
 
 test('offline is said, and the page goes on afterwards', async ({page, shop, context}) => {

@@ -1,6 +1,6 @@
 // A purchase from the press to the payment, and what may come between.
 
-import {buy, expect, said, signIn, status, test} from './shop.ts'
+import {buy, expect, said, signIn, status, test, watch} from './shop.ts'
 
 test('from the sign-in form to paid', async ({page, shop}) => {
   shop.sale('1')
@@ -28,15 +28,43 @@ test('a failed payment can be repeated', async ({page, shop}) => {
   await expect(page.getByRole('status').first()).toContainText('Paid. Thank you.')
 })
 
-test('cancel gives the unit to another buyer', async ({page, shop}) => {
-  const sale = shop.sale('1', {items: [{sku_id: '11', name: 'A', price: 100, currency: 'EUR', total: 1, left: 1}]})
+test('a second press on Pay, here or in another tab, goes on with the same payment', async ({page, shop, context, problems}) => {
+  shop.sale('1')
   await signIn(page)
   await page.goto('/sales/1')
   await buy(page).click()
+  await page.getByRole('button', {name: 'Pay', exact: true}).dblclick()
+  await page.getByRole('button', {name: 'Payment succeeds'}).waitFor()
+  const second = await context.newPage()
+  watch(second, problems)
+  await second.goto(`/orders/${[...shop.orders.keys()][0]}`)
+  await second.getByRole('button', {name: 'Pay', exact: true}).click()
+  await second.getByRole('button', {name: 'Payment succeeds'}).click()
+  await expect(second.getByRole('status').first()).toContainText('Paid. Thank you.')
+  expect(shop.payments.size).toBe(1)
+  await page.reload()
+  await expect(page.getByText('Paid. Thank you.').first()).toBeVisible()
+  expect(shop.payments.size).toBe(1)
+})
+
+test('cancel gives the unit to another buyer', async ({page, shop, browser, address, problems}) => {
+  shop.sale('1', {items: [{sku_id: '11', name: 'A', price: 100, currency: 'EUR', total: 1, left: 1}]})
+  await signIn(page)
+  await page.goto('/sales/1')
+  await buy(page).click()
+  await expect(status(page)).toContainText('Order created')
+  const context = await browser.newContext({baseURL: address})
+  const other = await context.newPage()
+  watch(other, problems)
+  await signIn(other, '43')
+  await other.goto('/sales/1')
+  await expect(status(other)).toContainText('Sold out.')
   await page.getByRole('button', {name: 'Cancel order'}).click()
   await page.getByRole('dialog').getByRole('button', {name: 'Cancel order'}).click()
   await expect(status(page)).toContainText('You cancelled.')
-  expect((sale as {items: {left: number}[]}).items[0]?.left).toBe(1)
+  await buy(other).and(other.locator('[aria-disabled=false]')).click({timeout: 15_000})
+  await expect(status(other)).toContainText('Order created')
+  await context.close()
 })
 
 const troubles = [
@@ -91,6 +119,34 @@ test('without streams the outcome comes by polling', async ({page, shop}) => {
   await buy(page).click()
   await expect(status(page)).toContainText('Accepted. Your order is being created.')
   await expect(status(page)).toContainText('Order created', {timeout: 15_000})
+})
+
+test('a stream that ended is opened again', async ({page, shop}) => {
+  shop.sale('1')
+  shop.createAfterMs = Infinity
+  await signIn(page)
+  await page.goto('/sales/1')
+  await buy(page).click()
+  await expect.poll(() => shop.streamsOpen.size).toBe(1)
+  for (const s of shop.streamsOpen) s.end()
+  await expect.poll(() => shop.count('GET', /events$/)).toBe(2)
+  await expect.poll(() => shop.streamsOpen.size).toBe(1)
+  shop.created([...shop.reservations.values()][0])
+  await expect(status(page)).toContainText('Order created')
+})
+
+test('a stream whose ticket expired is opened again with a new one', async ({page, shop}) => {
+  shop.sale('1')
+  shop.createAfterMs = Infinity
+  shop.faults = [{match: /events$/, times: 1, status: 401, code: 'unauthenticated'}]
+  await signIn(page)
+  await page.goto('/sales/1')
+  await buy(page).click()
+  await expect.poll(() => shop.streamsOpen.size).toBe(1)
+  const tickets = shop.log.filter((l: {path: string}) => l.path.endsWith('/events')).map((l: {search: string}) => l.search)
+  expect(new Set(tickets).size).toBe(2)
+  shop.created([...shop.reservations.values()][0])
+  await expect(status(page)).toContainText('Order created')
 })
 
 test('sold out, may return, back in stock', async ({page, shop}) => {

@@ -1,30 +1,20 @@
 // The pages against the real services in one process: what the stand-in of the other tests may get wrong shows here.
 
-import {execFileSync, spawn, type ChildProcess} from 'node:child_process'
-import {once} from 'node:events'
-import {mkdtempSync, rmSync} from 'node:fs'
-import {createServer, type AddressInfo} from 'node:net'
-import {tmpdir} from 'node:os'
-import path from 'node:path'
 import {expect, test as base, type Page} from '@playwright/test'
+import {greeting, freePort, start, stop} from './process.ts'
 import {buy, status, watch} from './shop.ts'
-
-const root = path.resolve(import.meta.dirname, '../../..')
 
 const test = base.extend<{problems: string[]}, {url: string}>({
   url: [
     async ({}, use) => {
-      const folder = mkdtempSync(path.join(tmpdir(), 'flashsale-'))
-      const binary = process.env.ALLINONE ?? path.join(folder, 'allinone')
-      if (!process.env.ALLINONE) execFileSync('go', ['build', '-o', binary, './services/allinone/cmd/allinone'], {cwd: root, stdio: 'inherit'})
-      const [http, admin] = [await freePort(), await freePort()]
-      const env = {PATH: process.env.PATH, HOME: folder, DATA_DIR: '', HTTP_ADDR: `127.0.0.1:${http}`, ADMIN_ADDR: `127.0.0.1:${admin}`}
-      const child = spawn(binary, ['serve'], {env, stdio: ['ignore', 'pipe', 'inherit']})
-      await greeting(child)
+      const http = await freePort()
+      const child = await start('ALLINONE', './services/allinone/cmd/allinone', ['serve'], greeting, {
+        DATA_DIR: '',
+        HTTP_ADDR: `127.0.0.1:${http}`,
+        ADMIN_ADDR: `127.0.0.1:${await freePort()}`,
+      })
       await use(`http://127.0.0.1:${http}`)
-      child.kill('SIGTERM')
-      await once(child, 'exit')
-      rmSync(folder, {recursive: true, force: true})
+      await stop(child)
     },
     {scope: 'worker', timeout: 180_000},
   ],
@@ -35,27 +25,6 @@ const test = base.extend<{problems: string[]}, {url: string}>({
     expect(problems).toEqual([])
   },
 })
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const {port} = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
-}
-
-// greeting waits until the process has printed that its sales are open.
-async function greeting(child: ChildProcess): Promise<void> {
-  let text = ''
-  await new Promise<void>((resolve, reject) => {
-    child.once('exit', (code) => reject(new Error(`allinone ended with ${code}: ${text}`)))
-    child.stdout?.on('data', (chunk) => {
-      text += String(chunk)
-      if (/\/sales\/\d+/.test(text) && text.includes('/console')) resolve()
-    })
-  })
-}
 
 async function signIn(page: Page, user: string, role?: string): Promise<void> {
   await page.getByLabel('User').fill(user)
@@ -147,4 +116,50 @@ test('the console: a product, a sale, its history; the operator sees health and 
   await page.goto('/console/operator/reconcile')
   await page.getByRole('button', {name: 'Reconcile'}).click()
   await expect(page.getByText('None: gate and database agree.')).toBeVisible({timeout: 60_000})
+})
+
+test('an order expires and a second person buys its unit', async ({page, browser, url, problems}) => {
+  test.setTimeout(180_000)
+  const soon = {timeout: 30_000}
+  watch(page, problems)
+  // A sale of one unit that is to be paid within 10 s.
+  const merchant = await browser.newContext({baseURL: url})
+  const post = async <T>(path: string, data?: unknown): Promise<T> => {
+    const response = await merchant.request.post(path, {data})
+    expect(response.ok(), `${path}: ${response.status()} ${await response.text()}`).toBe(true)
+    return (response.status() === 204 ? undefined : await response.json()) as T
+  }
+  await post('/auth/dev', {user_id: 'cleo', roles: ['merchant']})
+  const {skus} = await post<{skus: {sku_id: string}[]}>('/v1/merchant/products', {name: 'Teapot', skus: [{name: 'red', list_price: 5000, currency: 'EUR'}]})
+  const starts = Date.now() + 5000
+  const {activity_id} = await post<{activity_id: string}>('/v1/merchant/activities', {
+    title: 'One teapot',
+    starts_at: new Date(starts).toISOString(),
+    ends_at: new Date(starts + 600_000).toISOString(),
+    per_user_limit: 1,
+    pay_within_s: 10,
+    items: [{sku_id: skus[0]?.sku_id, price: 2500, stock: 1}],
+  })
+  await post(`/v1/merchant/activities/${activity_id}/publish`)
+  await merchant.close()
+
+  await page.goto(`/sales/${activity_id}`)
+  await signIn(page, 'first')
+  await expect(status(page)).toContainText('On sale now.', soon)
+  await buy(page).click()
+  await expect(status(page)).toContainText('Order created. Pay by', soon)
+
+  const context = await browser.newContext({baseURL: url})
+  const other = await context.newPage()
+  watch(other, problems)
+  await other.goto(`/sales/${activity_id}`)
+  await signIn(other, 'second')
+  await expect(status(other)).toContainText('Sold out.', soon)
+  await expect(status(page)).toContainText('Time to pay is over.', soon)
+  await buy(other).and(other.locator('[aria-disabled=false]')).click(soon)
+  await expect(status(other)).toContainText('Order created. Pay by', soon)
+  await other.getByRole('button', {name: 'Pay', exact: true}).click()
+  await other.getByRole('button', {name: 'Payment succeeds'}).click(soon)
+  await expect(other.getByRole('status').first()).toContainText('Paid. Thank you.', soon)
+  await context.close()
 })

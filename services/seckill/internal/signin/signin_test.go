@@ -20,6 +20,7 @@ import (
 	"flashsale.internal/pkg/settings"
 	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/seckill/internal/pages"
+	"flashsale.internal/services/seckill/internal/signin/identityprovider"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -42,7 +43,7 @@ func newSite(t *testing.T, change func(s *Settings, a *settings.Auth, redirectUR
 		settings.Auth
 	}
 	require.NoError(t, settings.Load(&cfg, map[string]string{"AUTH_DEV_TOKENS": "true"}))
-	s := Settings{ClientID: clientID, ClientSecret: clientSecret, RedirectURL: redirectURL}
+	s := Settings{ClientID: identityprovider.ClientID, ClientSecret: identityprovider.ClientSecret, RedirectURL: redirectURL}
 	idp := change(&s, &cfg.Auth, redirectURL)
 	tel := telemetry.Discard(t)
 	out := &site{T: t, Server: server, signIn: New(s, cfg.Auth, tel), provider: idp}
@@ -150,7 +151,7 @@ func TestSignInAtAnIdentityProvider(t *testing.T) {
 	done := s.provider.login(t, s.browser, form)
 	require.Equal(t, s.URL+"/v1/merchant?x=1", done.Request.URL.String(), "the browser is where the sign-in began")
 	require.Equal(t, http.StatusOK, done.StatusCode, "by the cookie, with the role of the ID token")
-	require.Len(t, s.provider.users.opaque, 1, "the access token is opaque and lives 60 s; nothing of it is kept")
+	require.NotEmpty(t, s.provider.AccessToken(), "it is opaque and lives 60 s; nothing of it is kept")
 
 	got := s.session()
 	expires, err := time.Parse(time.RFC3339, got["expires_at"].(string))
@@ -163,7 +164,7 @@ func TestSignInAtAnIdentityProvider(t *testing.T) {
 	cookies := s.cookies()
 	require.Len(t, cookies, 1, "that of the attempt is deleted")
 	require.Less(t, len(cookies[auth.PlainSessionCookie]), 1024)
-	require.NotContains(t, cookies[auth.PlainSessionCookie], s.provider.users.opaque[0])
+	require.NotContains(t, cookies[auth.PlainSessionCookie], s.provider.AccessToken())
 
 	require.Equal(t, http.StatusForbidden, s.send(http.MethodGet, "/v1/operator", "").StatusCode)
 	require.Equal(t, http.StatusOK, s.send(http.MethodPost, "/v1/merchant", "{}", "Sec-Fetch-Site", "same-origin").StatusCode)
@@ -207,7 +208,7 @@ func TestLoginUsesPKCEStateAndNonce(t *testing.T) {
 	}
 	require.Equal(t, "S256", first.Query().Get("code_challenge_method"))
 	require.Equal(t, "code", first.Query().Get("response_type"))
-	require.Equal(t, clientID, first.Query().Get("client_id"))
+	require.Equal(t, identityprovider.ClientID, first.Query().Get("client_id"))
 	require.Equal(t, s.URL+CallbackPath, first.Query().Get("redirect_uri"))
 	require.Contains(t, s.cookies(), "flashsale-sign-in")
 }
@@ -274,7 +275,7 @@ func TestWrongNonceVerifierAndClaims(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := withProvider(t)
 			if c.claims != nil {
-				s.provider.users.claims = c.claims
+				s.provider.Claims = c.claims
 			}
 			form, err := s.browser.Get(s.URL + "/auth/login")
 			require.NoError(t, err)

@@ -1,0 +1,60 @@
+// Programs of the project that tests start: built once, on ports of their own, ended with SIGTERM.
+
+import {execFileSync, spawn, type ChildProcess} from 'node:child_process'
+import {once} from 'node:events'
+import {mkdtempSync, rmSync} from 'node:fs'
+import {createServer, type AddressInfo} from 'node:net'
+import {tmpdir} from 'node:os'
+import path from 'node:path'
+
+const root = path.resolve(import.meta.dirname, '../../..')
+
+// Program is a running program; its folder is its home.
+export interface Program {
+  child: ChildProcess
+  folder: string
+}
+
+// start runs the program of a Go package and waits until its output satisfies `ready`. The environment variable `binary`
+// may name a program that is built already.
+export async function start(
+  binary: string,
+  goPackage: string,
+  args: string[],
+  ready: (output: string) => boolean,
+  env: Record<string, string> = {},
+): Promise<Program> {
+  const folder = mkdtempSync(path.join(tmpdir(), 'flashsale-'))
+  const file = process.env[binary] ?? path.join(folder, 'program')
+  if (!process.env[binary]) execFileSync('go', ['build', '-o', file, goPackage], {cwd: root, stdio: 'inherit'})
+  const child = spawn(file, args, {env: {PATH: process.env.PATH, HOME: folder, ...env}, stdio: ['ignore', 'pipe', 'inherit']})
+  let text = ''
+  await new Promise<void>((resolve, reject) => {
+    child.once('exit', (code) => reject(new Error(`${goPackage} ended with ${code}: ${text}`)))
+    child.stdout?.on('data', (chunk) => {
+      text += String(chunk)
+      if (ready(text)) resolve()
+    })
+  })
+  return {child, folder}
+}
+
+export async function stop({child, folder}: Program): Promise<void> {
+  if (child.exitCode === null && child.signalCode === null) {
+    child.kill('SIGTERM')
+    await once(child, 'exit')
+  }
+  rmSync(folder, {recursive: true, force: true})
+}
+
+// greeting is true once allinone has printed its sales and its console.
+export const greeting = (output: string) => /\/sales\/\d+/.test(output) && output.includes('/console')
+
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const {port} = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
+}
