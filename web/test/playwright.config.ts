@@ -6,6 +6,7 @@ const executablePath = process.env.CHROMIUM ?? ['/usr/bin/chromium', '/usr/bin/c
 
 export default defineConfig({
   testDir: 'browser',
+  testIgnore: process.env.INSTALLED_URL ? [] : ['installed.spec.ts'],
   outputDir: 'results',
   snapshotPathTemplate: '{testDir}/../../screenshots/{arg}{ext}',
   timeout: 30_000,

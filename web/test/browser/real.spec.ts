@@ -1,7 +1,8 @@
 // The pages against the real services in one process: what the stand-in of the other tests may get wrong shows here.
 
 import {expect, test as base, type Page} from '@playwright/test'
-import {greeting, freePort, start, stop} from './process.ts'
+import {freePort, greeting, start, stop} from './process.ts'
+import {publish, signInByForm as signIn} from './selling.ts'
 import {buy, status, watch} from './shop.ts'
 
 const test = base.extend<{problems: string[]}, {url: string}>({
@@ -25,12 +26,6 @@ const test = base.extend<{problems: string[]}, {url: string}>({
     expect(problems).toEqual([])
   },
 })
-
-async function signIn(page: Page, user: string, role?: string): Promise<void> {
-  await page.getByLabel('User').fill(user)
-  if (role) await page.getByLabel('Role').selectOption(role)
-  await page.getByRole('button', {name: 'Sign in'}).click()
-}
 
 const stat = (page: Page, name: string) => page.locator('.stat', {has: page.getByText(name, {exact: true})}).locator('b')
 
@@ -122,27 +117,7 @@ test('an order expires and a second person buys its unit', async ({page, browser
   test.setTimeout(180_000)
   const soon = {timeout: 30_000}
   watch(page, problems)
-  // A sale of one unit that is to be paid within 10 s.
-  const merchant = await browser.newContext({baseURL: url})
-  const post = async <T>(path: string, data?: unknown): Promise<T> => {
-    const response = await merchant.request.post(path, {data})
-    expect(response.ok(), `${path}: ${response.status()} ${await response.text()}`).toBe(true)
-    return (response.status() === 204 ? undefined : await response.json()) as T
-  }
-  await post('/auth/dev', {user_id: 'cleo', roles: ['merchant']})
-  const {skus} = await post<{skus: {sku_id: string}[]}>('/v1/merchant/products', {name: 'Teapot', skus: [{name: 'red', list_price: 5000, currency: 'EUR'}]})
-  const starts = Date.now() + 5000
-  const {activity_id} = await post<{activity_id: string}>('/v1/merchant/activities', {
-    title: 'One teapot',
-    starts_at: new Date(starts).toISOString(),
-    ends_at: new Date(starts + 600_000).toISOString(),
-    per_user_limit: 1,
-    pay_within_s: 10,
-    items: [{sku_id: skus[0]?.sku_id, price: 2500, stock: 1}],
-  })
-  await post(`/v1/merchant/activities/${activity_id}/publish`)
-  await merchant.close()
-
+  const activity_id = await publish(browser, url, {title: 'One teapot', stock: 1, pay_within_s: 10})
   await page.goto(`/sales/${activity_id}`)
   await signIn(page, 'first')
   await expect(status(page)).toContainText('On sale now.', soon)
