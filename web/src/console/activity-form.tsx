@@ -21,7 +21,9 @@ interface Row {
 
 const HOUR_MS = 3_600_000
 
-function valuesOf(a?: Activity): Record<'title' | 'description' | 'image_url' | 'starts' | 'ends' | 'limit' | 'pay', string> {
+function valuesOf(
+  a?: Activity,
+): Record<'title' | 'description' | 'image_url' | 'starts' | 'ends' | 'limit' | 'pay', string> {
   const hour = Math.ceil(clock.now() / HOUR_MS) * HOUR_MS
   return {
     title: a?.title ?? '',
@@ -35,10 +37,15 @@ function valuesOf(a?: Activity): Record<'title' | 'description' | 'image_url' | 
 }
 
 const rowsOf = (a?: Activity): Row[] =>
-  a?.items.map((i) => ({sku_id: i.sku_id, price: fromMinor(i.price, a.currency), stock: String(i.stock)})) ?? [{sku_id: '', price: '', stock: ''}]
+  a?.items.map((i) => ({sku_id: i.sku_id, price: fromMinor(i.price, a.currency), stock: String(i.stock)})) ?? [
+    {sku_id: '', price: '', stock: ''},
+  ]
 
 export function ActivityForm({id}: {id?: string}) {
-  const read = useRead(() => (id ? getActivity(id) : Promise.resolve({ok: true as const, data: undefined, etag: ''})), [id])
+  const read = useRead(
+    () => (id ? getActivity(id) : Promise.resolve({ok: true as const, data: undefined, etag: ''})),
+    [id],
+  )
   const products = useRead(() => listProducts(), [])
   if ((id && !read.data) || !products.data) {
     return (
@@ -48,10 +55,24 @@ export function ActivityForm({id}: {id?: string}) {
       </>
     )
   }
-  return <Form activity={read.data as Activity | undefined} products={products.data.items} onChange={read.setData as (a: Activity) => void} />
+  return (
+    <Form
+      activity={read.data as Activity | undefined}
+      products={products.data.items}
+      onChange={read.setData as (a: Activity) => void}
+    />
+  )
 }
 
-function Form({activity, products, onChange}: {activity?: Activity; products: Product[]; onChange: (a: Activity) => void}) {
+function Form({
+  activity,
+  products,
+  onChange,
+}: {
+  activity?: Activity
+  products: Product[]
+  onChange: (a: Activity) => void
+}) {
   const [values, setValues] = useState(() => valuesOf(activity))
   const [rows, setRows] = useState(() => rowsOf(activity))
   const [key] = useState(newKey)
@@ -71,7 +92,8 @@ function Form({activity, products, onChange}: {activity?: Activity; products: Pr
     limit: w('per_user_limit'),
     pay: w('pay_within'),
   }
-  const set = (name: keyof typeof values) => (e: {currentTarget: {value: string}}) => setValues({...values, [name]: e.currentTarget.value})
+  const set = (name: keyof typeof values) => (e: {currentTarget: {value: string}}) =>
+    setValues({...values, [name]: e.currentTarget.value})
   const setRow = (i: number, change: Partial<Row>) => setRows(rows.map((r, j) => (i === j ? {...r, ...change} : r)))
   const submit = async (event: Event) => {
     event.preventDefault()
@@ -104,7 +126,9 @@ function Form({activity, products, onChange}: {activity?: Activity; products: Pr
       if (values.ends !== toLocal(activity.ends_at)) changed.ends_at = rest.ends_at
     }
     // Empty texts are left out of a new sale.
-    const given = Object.fromEntries(Object.entries(text).filter(([name, value]) => activity || value || name === 'title')) as typeof text
+    const given = Object.fromEntries(
+      Object.entries(text).filter(([name, value]) => activity || value || name === 'title'),
+    ) as typeof text
     const r = activity
       ? await patchActivity(activity.activity_id, locked ? changed : {...text, ...rest}, activity.version)
       : await createActivity({...given, ...rest}, key)
@@ -132,19 +156,64 @@ function Form({activity, products, onChange}: {activity?: Activity; products: Pr
         {(ids) => <input {...ids} maxLength={200} value={values.title} onInput={set('title')} />}
       </Field>
       <div class="form-row">
-        <Field label={labels.starts} name="starts_at" hint={w('local_time', {utc: shortUTC(values.starts)})} error={errors.starts_at}>
-          {(ids) => <input {...ids} type="datetime-local" step="1" disabled={locked} value={values.starts} onInput={set('starts')} />}
+        <Field
+          label={labels.starts}
+          name="starts_at"
+          hint={w('local_time', {utc: shortUTC(values.starts)})}
+          error={errors.starts_at}
+        >
+          {(ids) => (
+            <input
+              {...ids}
+              type="datetime-local"
+              step="1"
+              disabled={locked}
+              value={values.starts}
+              onInput={set('starts')}
+            />
+          )}
         </Field>
-        <Field label={labels.ends} name="ends_at" hint={w('local_time', {utc: shortUTC(values.ends)})} error={errors.ends_at}>
+        <Field
+          label={labels.ends}
+          name="ends_at"
+          hint={w('local_time', {utc: shortUTC(values.ends)})}
+          error={errors.ends_at}
+        >
           {(ids) => <input {...ids} type="datetime-local" step="1" value={values.ends} onInput={set('ends')} />}
         </Field>
       </div>
       <div class="form-row">
-        <Field label={labels.limit} name="per_user_limit" hint={w('per_user_limit_hint')} error={errors.per_user_limit}>
-          {(ids) => <input {...ids} type="number" min="1" max="1600" disabled={locked} value={values.limit} onInput={set('limit')} />}
+        <Field
+          label={labels.limit}
+          name="per_user_limit"
+          hint={w('per_user_limit_hint')}
+          error={errors.per_user_limit}
+        >
+          {(ids) => (
+            <input
+              {...ids}
+              type="number"
+              min="1"
+              max="1600"
+              disabled={locked}
+              value={values.limit}
+              onInput={set('limit')}
+            />
+          )}
         </Field>
         <Field label={labels.pay} name="pay_within_s" error={errors.pay_within_s}>
-          {(ids) => <input {...ids} type="number" min="0.1" max="1440" step="any" disabled={locked} value={values.pay} onInput={set('pay')} />}
+          {(ids) => (
+            <input
+              {...ids}
+              type="number"
+              min="0.1"
+              max="1440"
+              step="any"
+              disabled={locked}
+              value={values.pay}
+              onInput={set('pay')}
+            />
+          )}
         </Field>
       </div>
       <fieldset disabled={locked}>
@@ -161,7 +230,9 @@ function Form({activity, products, onChange}: {activity?: Activity; products: Pr
               {(ids) => (
                 <select {...ids} value={row.sku_id} onChange={(e) => setRow(i, {sku_id: e.currentTarget.value})}>
                   <option value="">{w('choose_sku')}</option>
-                  {row.sku_id && !skus.some((s) => s.sku_id === row.sku_id) && <option value={row.sku_id}>{row.sku_id}</option>}
+                  {row.sku_id && !skus.some((s) => s.sku_id === row.sku_id) && (
+                    <option value={row.sku_id}>{row.sku_id}</option>
+                  )}
                   {skus.map((s) => (
                     <option key={s.sku_id} value={s.sku_id}>
                       {s.label} ({fromMinor(s.list_price, s.currency)} {s.currency})
@@ -186,7 +257,14 @@ function Form({activity, products, onChange}: {activity?: Activity; products: Pr
               )}
             </Field>
             <Field label={w('stock')} name={`item-${i}-stock`} error={errors[`items[${i}].stock`]}>
-              {(ids) => <input {...ids} inputMode="numeric" value={row.stock} onInput={(e) => setRow(i, {stock: e.currentTarget.value})} />}
+              {(ids) => (
+                <input
+                  {...ids}
+                  inputMode="numeric"
+                  value={row.stock}
+                  onInput={(e) => setRow(i, {stock: e.currentTarget.value})}
+                />
+              )}
             </Field>
             {rows.length > 1 && (
               <button type="button" class="quiet" onClick={() => setRows(rows.filter((_, j) => j !== i))}>
@@ -200,7 +278,9 @@ function Form({activity, products, onChange}: {activity?: Activity; products: Pr
         </button>
       </fieldset>
       <Field label={labels.description} name="description" hint={w('optional')} error={errors.description}>
-        {(ids) => <textarea {...ids} rows={3} maxLength={5000} value={values.description} onInput={set('description')} />}
+        {(ids) => (
+          <textarea {...ids} rows={3} maxLength={5000} value={values.description} onInput={set('description')} />
+        )}
       </Field>
       <Field label={labels.image_url} name="image_url" hint={w('image_hint')} error={errors.image_url}>
         {(ids) => <input {...ids} type="url" maxLength={500} value={values.image_url} onInput={set('image_url')} />}
@@ -210,7 +290,10 @@ function Form({activity, products, onChange}: {activity?: Activity; products: Pr
         <button class="primary" type="submit" aria-disabled={busy}>
           {w('save')}
         </button>
-        <Link class="button" href={activity ? `/console/sales/${encodeURIComponent(activity.activity_id)}` : '/console/sales'}>
+        <Link
+          class="button"
+          href={activity ? `/console/sales/${encodeURIComponent(activity.activity_id)}` : '/console/sales'}
+        >
           {w('cancel')}
         </Link>
       </div>

@@ -75,7 +75,17 @@ export function ActivityPage({id, tab}: {id: string; tab: string}) {
   )
 }
 
-function Actions({activity, state, board, onChange}: {activity: Activity; state: string; board?: Board; onChange: () => void}) {
+function Actions({
+  activity,
+  state,
+  board,
+  onChange,
+}: {
+  activity: Activity
+  state: string
+  board?: Board
+  onChange: () => void
+}) {
   const {activity_id: id, title} = activity
   const run = (what: Act) => () => act(id, what)
   const units = activity.items.reduce((sum, i) => sum + i.stock, 0)

@@ -77,7 +77,11 @@ function Side() {
       )}
       <div class="side-foot">
         <a href="/">{w('shop')}</a>
-        <button class="plain" lang={lang.value === 'zh' ? 'en' : 'zh-CN'} onClick={() => setLang(lang.value === 'zh' ? 'en' : 'zh')}>
+        <button
+          class="plain"
+          lang={lang.value === 'zh' ? 'en' : 'zh-CN'}
+          onClick={() => setLang(lang.value === 'zh' ? 'en' : 'zh')}
+        >
           {w('language')}
         </button>
         {session.value?.signed_in && (

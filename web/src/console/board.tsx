@@ -174,7 +174,12 @@ function OrderBars({orders}: {orders: Board['orders']}) {
         <li key={key}>
           <span>{w(key)}</span>
           <b class="number">{count(orders[key])}</b>
-          <Bar value={orders[key]} max={all} label={`${w(key)} ${count(orders[key])}`} tone={key === 'paid' ? 'good' : 'quiet'} />
+          <Bar
+            value={orders[key]}
+            max={all}
+            label={`${w(key)} ${count(orders[key])}`}
+            tone={key === 'paid' ? 'good' : 'quiet'}
+          />
         </li>
       ))}
     </ul>
@@ -264,7 +269,16 @@ function Stock({stock, activity}: {stock: StockView; activity: Activity}) {
             {stock.skus.map((s) => (
               <tr key={s.sku_id}>
                 <th scope="row">{activity.items.find((i) => i.sku_id === s.sku_id)?.name ?? s.sku_id}</th>
-                {[s.total, s.mysql.available, s.mysql.reserved, s.mysql.sold, s.gate.left, s.gate.held, s.journal, s.in_flight].map((n, i) => (
+                {[
+                  s.total,
+                  s.mysql.available,
+                  s.mysql.reserved,
+                  s.mysql.sold,
+                  s.gate.left,
+                  s.gate.held,
+                  s.journal,
+                  s.in_flight,
+                ].map((n, i) => (
                   <td key={i} class="number">
                     {count(n)}
                   </td>

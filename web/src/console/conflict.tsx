@@ -10,7 +10,11 @@ export interface Difference {
 }
 
 // differences lists the fields whose typed value is not the stored one.
-export function differences(labels: Record<string, string>, yours: Record<string, string>, theirs: Record<string, string>): Difference[] {
+export function differences(
+  labels: Record<string, string>,
+  yours: Record<string, string>,
+  theirs: Record<string, string>,
+): Difference[] {
   return Object.keys(labels)
     .filter((key) => (yours[key] ?? '') !== (theirs[key] ?? ''))
     .map((key) => ({label: labels[key] as string, yours: yours[key] ?? '', theirs: theirs[key] ?? ''}))

@@ -16,7 +16,9 @@ export function HealthPage() {
       return around(5000)
     }).stop
   }, [])
-  const rows = read.data && [...read.data.items].sort((a, b) => `${a.component} ${a.instance}`.localeCompare(`${b.component} ${b.instance}`))
+  const rows =
+    read.data &&
+    [...read.data.items].sort((a, b) => `${a.component} ${a.instance}`.localeCompare(`${b.component} ${b.instance}`))
   return (
     <>
       <Head title={w('health')} />

@@ -26,9 +26,15 @@ export function HistoryView({activity}: {activity: Activity}) {
           reload={changes.reload}
           columns={[
             {title: w('at'), cell: (c) => at(c.at)},
-            {title: w('actor'), cell: (c) => `${c.actor} (${w(c.role === 'operator' ? 'role_operator' : 'role_merchant')})`},
+            {
+              title: w('actor'),
+              cell: (c) => `${c.actor} (${w(c.role === 'operator' ? 'role_operator' : 'role_merchant')})`,
+            },
             {title: w('what'), cell: (c) => c.what},
-            {title: w('details'), cell: (c) => (c.details === undefined ? '' : <code>{JSON.stringify(c.details)}</code>)},
+            {
+              title: w('details'),
+              cell: (c) => (c.details === undefined ? '' : <code>{JSON.stringify(c.details)}</code>),
+            },
           ]}
         />
       </section>
@@ -80,7 +86,8 @@ export function Repairs({list}: {list: Repair[]}) {
       {list.map((r, i) => (
         <li key={i}>
           {r.sku_id && `${w('sku')} ${r.sku_id} `}
-          <b>{r.delta > 0 ? `+${r.delta}` : r.delta}</b> {r.why} {r.order_sn && <span class="muted tabular">{r.order_sn}</span>}
+          <b>{r.delta > 0 ? `+${r.delta}` : r.delta}</b> {r.why}{' '}
+          {r.order_sn && <span class="muted tabular">{r.order_sn}</span>}
         </li>
       ))}
     </ul>

@@ -11,7 +11,11 @@ const STATES = ['pending', 'paid', 'closed', 'refunded', 'reserved', 'sold', 're
 
 export function HoldingsView({activity}: {activity: Activity}) {
   const q = here.value.searchParams
-  const filter = {state: STATES.find((s) => s === q.get('state')), user_id: q.get('user_id') ?? '', order_sn: q.get('order_sn') ?? ''}
+  const filter = {
+    state: STATES.find((s) => s === q.get('state')),
+    user_id: q.get('user_id') ?? '',
+    order_sn: q.get('order_sn') ?? '',
+  }
   const [counts, setCounts] = useState<HoldingList['counts']>()
   const list = usePages(
     async (cursor) => {
@@ -24,7 +28,9 @@ export function HoldingsView({activity}: {activity: Activity}) {
   const submit = (event: Event) => {
     event.preventDefault()
     const form = new FormData(event.currentTarget as HTMLFormElement)
-    setQuery(Object.fromEntries(['state', 'user_id', 'order_sn'].map((name) => [name, String(form.get(name) ?? '').trim()])))
+    setQuery(
+      Object.fromEntries(['state', 'user_id', 'order_sn'].map((name) => [name, String(form.get(name) ?? '').trim()])),
+    )
   }
   const nameOf = (sku: string) => activity.items.find((i) => i.sku_id === sku)?.name ?? sku
   return (
@@ -73,7 +79,11 @@ export function HoldingsView({activity}: {activity: Activity}) {
         columns={[
           {title: w('order_sn'), cell: (h) => <span class="tabular">{h.order_sn}</span>},
           {title: w('user'), cell: (h) => h.user_id},
-          {title: w('state'), cell: (h) => `${w(h.state)}${h.order_state ? ` · ${w(h.order_state)}` : ''}${h.reason ? ` (${h.reason})` : ''}`},
+          {
+            title: w('state'),
+            cell: (h) =>
+              `${w(h.state)}${h.order_state ? ` · ${w(h.order_state)}` : ''}${h.reason ? ` (${h.reason})` : ''}`,
+          },
           {title: w('lines'), cell: (h) => h.lines.map((l) => `${nameOf(l.sku_id)} × ${l.qty}`).join(', ')},
           {
             title: w('amount'),

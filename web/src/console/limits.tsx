@@ -43,7 +43,12 @@ export function LimitsPage() {
                   {w('edit')}
                 </button>
                 {l.source === 'redis' && (
-                  <Confirm label={w('revert')} title={w('revert_ask', {name: l.name})} run={() => revertLimit(l.name)} done={list.reload}>
+                  <Confirm
+                    label={w('revert')}
+                    title={w('revert_ask', {name: l.name})}
+                    run={() => revertLimit(l.name)}
+                    done={list.reload}
+                  >
                     <p>{w('revert_text')}</p>
                   </Confirm>
                 )}
@@ -52,7 +57,15 @@ export function LimitsPage() {
           },
         ]}
       />
-      {chosen && list.data && <Editor key={`${chosen.name} ${list.data.version}`} limit={chosen} version={list.data.version} close={close} reload={list.reload} />}
+      {chosen && list.data && (
+        <Editor
+          key={`${chosen.name} ${list.data.version}`}
+          limit={chosen}
+          version={list.data.version}
+          close={close}
+          reload={list.reload}
+        />
+      )}
     </>
   )
 }
@@ -64,7 +77,17 @@ function summary(rule: LimitRule): string {
   return parts.filter(Boolean).join(' · ')
 }
 
-function Editor({limit, version, close, reload}: {limit: LimitState; version: number; close: () => void; reload: () => void}) {
+function Editor({
+  limit,
+  version,
+  close,
+  reload,
+}: {
+  limit: LimitState
+  version: number
+  close: () => void
+  reload: () => void
+}) {
   const old = (limit.rule ?? {limit: 0}) as Record<string, unknown>
   const [text, setText] = useState(JSON.stringify(old, null, 2))
   const [message, setMessage] = useState('')
@@ -90,7 +113,16 @@ function Editor({limit, version, close, reload}: {limit: LimitState; version: nu
     <Dialog title={w('edit_limit', {name: limit.name})} onClose={close}>
       <form class="stack" onSubmit={save}>
         <Field label={w('rule_json')} name="rule" error={rule ? '' : w('rule_wrong')}>
-          {(ids) => <textarea {...ids} rows={9} spellcheck={false} class="mono" value={text} onInput={(e) => setText(e.currentTarget.value)} />}
+          {(ids) => (
+            <textarea
+              {...ids}
+              rows={9}
+              spellcheck={false}
+              class="mono"
+              value={text}
+              onInput={(e) => setText(e.currentTarget.value)}
+            />
+          )}
         </Field>
         <h3>{w('diff')}</h3>
         {changes.length ? (
@@ -146,7 +178,10 @@ function Try({name}: {name: string}) {
   const run = async () => {
     const r = await tryLimit(name, key)
     if (!r.ok) setAnswer(sentence(r))
-    else setAnswer(r.data.allowed ? w('try_allowed', {n: r.data.remaining}) : w('try_refused', {n: r.data.retry_after_s ?? 0}))
+    else
+      setAnswer(
+        r.data.allowed ? w('try_allowed', {n: r.data.remaining}) : w('try_refused', {n: r.data.retry_after_s ?? 0}),
+      )
   }
   return (
     <div class="try">

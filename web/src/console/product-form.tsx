@@ -19,14 +19,24 @@ interface Row {
 }
 
 const rowsOf = (p?: Product): Row[] =>
-  p?.skus.map((s) => ({sku_id: s.sku_id, name: s.name, price: fromMinor(s.list_price, s.currency), currency: s.currency})) ?? [
-    {name: '', price: '', currency: 'EUR'},
-  ]
+  p?.skus.map((s) => ({
+    sku_id: s.sku_id,
+    name: s.name,
+    price: fromMinor(s.list_price, s.currency),
+    currency: s.currency,
+  })) ?? [{name: '', price: '', currency: 'EUR'}]
 
-const valuesOf = (p?: Product) => ({name: p?.name ?? '', description: p?.description ?? '', image_url: p?.image_url ?? ''})
+const valuesOf = (p?: Product) => ({
+  name: p?.name ?? '',
+  description: p?.description ?? '',
+  image_url: p?.image_url ?? '',
+})
 
 export function ProductForm({id}: {id?: string}) {
-  const read = useRead(() => (id ? getProduct(id) : Promise.resolve({ok: true as const, data: undefined, etag: ''})), [id])
+  const read = useRead(
+    () => (id ? getProduct(id) : Promise.resolve({ok: true as const, data: undefined, etag: ''})),
+    [id],
+  )
   if (id && !read.data) {
     return (
       <>
@@ -49,7 +59,8 @@ function Form({product, onChange}: {product?: Product; onChange: (p: Product) =>
   const [errors, setErrors] = useState<Record<string, string>>({})
   const [conflict, setConflict] = useState<Difference[]>()
   const labels = {name: w('product_name'), description: w('product_description'), image_url: w('image_url')}
-  const set = (name: keyof typeof values) => (e: {currentTarget: {value: string}}) => setValues({...values, [name]: e.currentTarget.value})
+  const set = (name: keyof typeof values) => (e: {currentTarget: {value: string}}) =>
+    setValues({...values, [name]: e.currentTarget.value})
   const setRow = (i: number, change: Partial<Row>) => setRows(rows.map((r, j) => (i === j ? {...r, ...change} : r)))
   const submit = async (event: Event) => {
     event.preventDefault()
@@ -58,7 +69,12 @@ function Form({product, onChange}: {product?: Product; onChange: (p: Product) =>
     const skus = rows.map((r, i) => {
       const list_price = toMinor(r.price, r.currency)
       if (!list_price) wrong[`skus[${i}].list_price`] = w('invalid_request')
-      return {...(r.sku_id && {sku_id: r.sku_id}), name: r.name.trim(), list_price: list_price ?? 0, ...(!r.sku_id && {currency: r.currency})}
+      return {
+        ...(r.sku_id && {sku_id: r.sku_id}),
+        name: r.name.trim(),
+        list_price: list_price ?? 0,
+        ...(!r.sku_id && {currency: r.currency}),
+      }
     })
     setSaved(false)
     setConflict(undefined)
@@ -99,7 +115,9 @@ function Form({product, onChange}: {product?: Product; onChange: (p: Product) =>
         {(ids) => <input {...ids} maxLength={200} value={values.name} onInput={set('name')} />}
       </Field>
       <Field label={labels.description} name="description" hint={w('optional')} error={errors.description}>
-        {(ids) => <textarea {...ids} rows={3} maxLength={5000} value={values.description} onInput={set('description')} />}
+        {(ids) => (
+          <textarea {...ids} rows={3} maxLength={5000} value={values.description} onInput={set('description')} />
+        )}
       </Field>
       <Field label={labels.image_url} name="image_url" hint={w('image_hint')} error={errors.image_url}>
         {(ids) => <input {...ids} type="url" maxLength={500} value={values.image_url} onInput={set('image_url')} />}
@@ -109,10 +127,24 @@ function Form({product, onChange}: {product?: Product; onChange: (p: Product) =>
         {rows.map((row, i) => (
           <div class="form-row" key={row.sku_id ?? `new-${i}`}>
             <Field label={w('sku_name')} name={`sku-${i}-name`} error={errors[`skus[${i}].name`]}>
-              {(ids) => <input {...ids} maxLength={200} value={row.name} onInput={(e) => setRow(i, {name: e.currentTarget.value})} />}
+              {(ids) => (
+                <input
+                  {...ids}
+                  maxLength={200}
+                  value={row.name}
+                  onInput={(e) => setRow(i, {name: e.currentTarget.value})}
+                />
+              )}
             </Field>
             <Field label={w('list_price')} name={`sku-${i}-price`} error={errors[`skus[${i}].list_price`]}>
-              {(ids) => <input {...ids} inputMode="decimal" value={row.price} onInput={(e) => setRow(i, {price: e.currentTarget.value})} />}
+              {(ids) => (
+                <input
+                  {...ids}
+                  inputMode="decimal"
+                  value={row.price}
+                  onInput={(e) => setRow(i, {price: e.currentTarget.value})}
+                />
+              )}
             </Field>
             <Field label={w('currency')} name={`sku-${i}-currency`} error={errors[`skus[${i}].currency`]}>
               {(ids) => (
@@ -132,7 +164,10 @@ function Form({product, onChange}: {product?: Product; onChange: (p: Product) =>
             )}
           </div>
         ))}
-        <button type="button" onClick={() => setRows([...rows, {name: '', price: '', currency: rows[0]?.currency ?? 'EUR'}])}>
+        <button
+          type="button"
+          onClick={() => setRows([...rows, {name: '', price: '', currency: rows[0]?.currency ?? 'EUR'}])}
+        >
           {w('add_sku')}
         </button>
       </fieldset>

@@ -14,7 +14,11 @@ export function ReconcilePage() {
   const sales = useRead(() => listActivities(), [])
   const published = sales.data?.items.filter((a) => a.state !== 'draft') ?? []
   const id = here.value.searchParams.get('sale') ?? published[0]?.activity_id ?? ''
-  const history = usePages((cursor) => (id ? listReconciliations(id, cursor) : Promise.resolve({ok: true as const, data: {items: []}, etag: ''})), [id])
+  const history = usePages(
+    (cursor) =>
+      id ? listReconciliations(id, cursor) : Promise.resolve({ok: true as const, data: {items: []}, etag: ''}),
+    [id],
+  )
   const [result, setResult] = useState<Reconciliation>()
   const [failure, setFailure] = useState<Failure>()
   const [busy, setBusy] = useState(false)
@@ -38,7 +42,11 @@ export function ReconcilePage() {
       <div class="filter-form">
         <Field label={w('reconcile_sale')} name="sale">
           {(ids) => (
-            <select {...ids} value={id} onChange={(e) => (setResult(undefined), setQuery({sale: e.currentTarget.value}))}>
+            <select
+              {...ids}
+              value={id}
+              onChange={(e) => (setResult(undefined), setQuery({sale: e.currentTarget.value}))}
+            >
               {published.map((a) => (
                 <option key={a.activity_id} value={a.activity_id}>
                   {a.title} ({a.activity_id})
@@ -59,7 +67,11 @@ export function ReconcilePage() {
           <h2>{w('repairs')}</h2>
           {result.repairs.length ? <Repairs list={result.repairs} /> : <p>{w('repairs_none')}</p>}
           <h2>{w('differences')}</h2>
-          {result.differences.length ? <Repairs list={result.differences} /> : <p class="good">✓ {w('differences_none')}</p>}
+          {result.differences.length ? (
+            <Repairs list={result.differences} />
+          ) : (
+            <p class="good">✓ {w('differences_none')}</p>
+          )}
         </section>
       )}
       <section class="section">
