@@ -1,16 +1,16 @@
 import {useState} from 'preact/hooks'
 import {createActivity, getActivity, listProducts, patchActivity} from '../api/merchant.ts'
 import type {Activity, ActivityPatch, Product} from '../api/types.ts'
-import {clock, lost} from '../base/app.ts'
+import {clock} from '../base/app.ts'
 import {digits} from '../base/format.ts'
 import {fromMinor, toMinor} from '../base/minor.ts'
 import {Field, Link, Wrong} from '../base/parts.tsx'
 import {fieldErrors} from '../base/problem.ts'
 import {newKey} from '../base/random.ts'
 import {go} from '../base/route.ts'
-import {Conflict, differences, stale, type Difference} from './conflict.tsx'
+import {Conflict, differences, settle, type Difference} from './conflict.tsx'
 import {fromLocal, shortUTC, toLocal} from './local-time.ts'
-import {Failed, Head, useRead} from './parts.tsx'
+import {Failed, Head, useForm, usePages, useRead, type Pages} from './parts.tsx'
 import {sentence, w} from './words.ts'
 
 interface Row {
@@ -46,8 +46,8 @@ export function ActivityForm({id}: {id?: string}) {
     () => (id ? getActivity(id) : Promise.resolve({ok: true as const, data: undefined, etag: ''})),
     [id],
   )
-  const products = useRead(() => listProducts(), [])
-  if ((id && !read.data) || !products.data) {
+  const products = usePages((cursor) => listProducts(cursor), [])
+  if ((id && !read.data) || !products.items) {
     return (
       <>
         <Head title={id ? w('edit_sale') : w('new_sale')} />
@@ -58,7 +58,7 @@ export function ActivityForm({id}: {id?: string}) {
   return (
     <Form
       activity={read.data as Activity | undefined}
-      products={products.data.items}
+      products={products}
       onChange={read.setData as (a: Activity) => void}
     />
   )
@@ -70,18 +70,21 @@ function Form({
   onChange,
 }: {
   activity?: Activity
-  products: Product[]
+  products: Pages<Product>
   onChange: (a: Activity) => void
 }) {
+  useForm()
   const [values, setValues] = useState(() => valuesOf(activity))
   const [rows, setRows] = useState(() => rowsOf(activity))
-  const [key] = useState(newKey)
+  const [key, setKey] = useState(newKey)
   const [busy, setBusy] = useState(false)
   const [message, setMessage] = useState('')
   const [errors, setErrors] = useState<Record<string, string>>({})
   const [conflict, setConflict] = useState<Difference[]>()
   const locked = !!activity && activity.state !== 'draft'
-  const skus = products.flatMap((p) => p.skus.map((s) => ({...s, label: `${p.name} · ${s.name}`})))
+  const skus = (products.items ?? []).flatMap((p) => p.skus.map((s) => ({...s, label: `${p.name} · ${s.name}`})))
+  const nameOf = (sku: string) =>
+    skus.find((s) => s.sku_id === sku)?.label ?? activity?.items.find((i) => i.sku_id === sku)?.name ?? sku
   const currencyOf = (sku: string) => skus.find((s) => s.sku_id === sku)?.currency ?? activity?.currency ?? 'EUR'
   const labels = {
     title: w('sale_title'),
@@ -92,6 +95,16 @@ function Form({
     limit: w('per_user_limit'),
     pay: w('pay_within'),
   }
+  // The rows as fields of a conflict, one for each SKU.
+  const rowLabels = (list: Row[]) => Object.fromEntries(list.map((r) => [`sku ${r.sku_id}`, nameOf(r.sku_id)]))
+  const rowTexts = (list: Row[]) =>
+    Object.fromEntries(
+      list.map((r) => {
+        const currency = currencyOf(r.sku_id)
+        const price = toMinor(r.price, currency)
+        return [`sku ${r.sku_id}`, `${price ? fromMinor(price, currency) : r.price} × ${r.stock}`]
+      }),
+    )
   const set = (name: keyof typeof values) => (e: {currentTarget: {value: string}}) =>
     setValues({...values, [name]: e.currentTarget.value})
   const setRow = (i: number, change: Partial<Row>) => setRows(rows.map((r, j) => (i === j ? {...r, ...change} : r)))
@@ -133,19 +146,28 @@ function Form({
       ? await patchActivity(activity.activity_id, locked ? changed : {...text, ...rest}, activity.version)
       : await createActivity({...given, ...rest}, key)
     if (r.ok) return go(`/console/sales/${encodeURIComponent(r.data.activity_id)}`)
-    if (r.code === 'unauthenticated') lost()
-    if (stale(r) && activity) {
-      const fresh = await getActivity(activity.activity_id)
-      if (fresh.ok) {
-        setConflict(differences(labels, values, valuesOf(fresh.data)))
-        onChange(fresh.data)
-        setValues(valuesOf(fresh.data))
-        setRows(rowsOf(fresh.data))
+    if (!activity) {
+      // The key is that of an earlier attempt with other values, which was accepted without a response.
+      const before = r.code === 'idempotency_conflict'
+      if (before) setKey(newKey())
+      setMessage(before ? w('saved_before') : sentence(r))
+    } else {
+      const {message, fresh} = await settle(r, activity, () => getActivity(activity.activity_id))
+      setMessage(message)
+      if (fresh) {
+        const theirs = rowsOf(fresh)
+        const names = {...labels, ...rowLabels([...rows, ...theirs])}
+        setConflict(differences(names, {...values, ...rowTexts(rows)}, {...valuesOf(fresh), ...rowTexts(theirs)}))
+        onChange(fresh)
+        setValues(valuesOf(fresh))
+        setRows(theirs)
+      } else if (Number.isInteger(r.problem.version)) {
+        // The change is stored and the gate does not have it yet: the same change is repeated from its new version.
+        onChange({...activity, version: r.problem.version as number})
       }
     }
     setBusy(false)
     setErrors(fieldErrors(r))
-    setMessage(sentence(r))
   }
   return (
     <form class="form" onSubmit={submit} noValidate>
@@ -219,7 +241,7 @@ function Form({
       <fieldset disabled={locked}>
         <legend>{w('items')}</legend>
         <p class="hint">{w('items_hint')}</p>
-        {skus.length === 0 && (
+        {skus.length === 0 && !products.next && (
           <p class="note">
             {w('need_product')} <Link href="/console/products/new">{w('new_product')}</Link>
           </p>
@@ -231,7 +253,7 @@ function Form({
                 <select {...ids} value={row.sku_id} onChange={(e) => setRow(i, {sku_id: e.currentTarget.value})}>
                   <option value="">{w('choose_sku')}</option>
                   {row.sku_id && !skus.some((s) => s.sku_id === row.sku_id) && (
-                    <option value={row.sku_id}>{row.sku_id}</option>
+                    <option value={row.sku_id}>{nameOf(row.sku_id)}</option>
                   )}
                   {skus.map((s) => (
                     <option key={s.sku_id} value={s.sku_id}>
@@ -275,7 +297,13 @@ function Form({
         ))}
         <button type="button" onClick={() => setRows([...rows, {sku_id: '', price: '', stock: ''}])}>
           {w('add_sku')}
-        </button>
+        </button>{' '}
+        {products.next && (
+          <button type="button" class="quiet" onClick={products.more}>
+            {w('more_products')}
+          </button>
+        )}
+        <Failed failure={products.failure} retry={products.more} />
       </fieldset>
       <Field label={labels.description} name="description" hint={w('optional')} error={errors.description}>
         {(ids) => (

@@ -4,7 +4,9 @@ import {useEffect, useRef, useState} from 'preact/hooks'
 import type uPlot from 'uplot'
 import type {Board} from '../api/types.ts'
 import {visible} from '../base/app.ts'
-import {reasons, series, stack, WINDOW_S} from './board-data.ts'
+import {time} from '../base/format.ts'
+import {lang} from '../base/words.ts'
+import {lastSecond, reasons, series, stack, WINDOW_S} from './board-data.ts'
 import {reasonName} from './board.tsx'
 import {w} from './words.ts'
 
@@ -60,8 +62,7 @@ export function Chart({board, kind, label}: {board: Board; kind: 'accepted' | 'r
           {
             ...axis,
             size: 28,
-            values: (_, splits) =>
-              splits.map((s) => new Date(s * 1000).toLocaleTimeString([], {hour: '2-digit', minute: '2-digit'})),
+            values: (_, splits) => splits.map((s) => time(s * 1000, s * 1000)),
           },
           {...axis, size: 48},
         ],
@@ -85,7 +86,7 @@ export function Chart({board, kind, label}: {board: Board; kind: 'accepted' | 'r
       plot.current?.destroy()
       plot.current = null
     }
-  }, [loaded, width, shape, dark])
+  }, [loaded, width, shape, dark, lang.value])
 
   useEffect(() => {
     if (visible.value) plot.current?.setData(data(board, codes, kind))
@@ -110,7 +111,7 @@ export function Chart({board, kind, label}: {board: Board; kind: 'accepted' | 'r
 }
 
 function data(board: Board, codes: string[], kind: 'accepted' | 'refused'): uPlot.AlignedData {
-  const end = Math.floor(Date.parse(board.as_of) / 1000)
+  const end = lastSecond(board)
   const x = Array.from({length: WINDOW_S}, (_, i) => end - WINDOW_S + 1 + i)
   const lists = codes.map((code) =>
     series(board.points, end, (p) => (kind === 'accepted' ? p.accepted : (p.refused[code] ?? 0))),

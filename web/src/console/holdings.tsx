@@ -4,6 +4,7 @@ import type {Activity, HoldingList} from '../api/types.ts'
 import {count, money, stamp} from '../base/format.ts'
 import {Field} from '../base/parts.tsx'
 import {here, setQuery} from '../base/route.ts'
+import {reasonName} from './board.tsx'
 import {Table, usePages} from './parts.tsx'
 import {w} from './words.ts'
 
@@ -81,8 +82,10 @@ export function HoldingsView({activity}: {activity: Activity}) {
           {title: w('user'), cell: (h) => h.user_id},
           {
             title: w('state'),
-            cell: (h) =>
-              `${w(h.state)}${h.order_state ? ` · ${w(h.order_state)}` : ''}${h.reason ? ` (${h.reason})` : ''}`,
+            cell: (h) => {
+              const reason = h.reason ? ` (${reasonName(h.reason)})` : ''
+              return `${w(h.state)}${h.order_state ? ` · ${w(h.order_state)}` : ''}${reason}`
+            },
           },
           {title: w('lines'), cell: (h) => h.lines.map((l) => `${nameOf(l.sku_id)} × ${l.qty}`).join(', ')},
           {

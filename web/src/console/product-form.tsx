@@ -1,14 +1,13 @@
 import {useState} from 'preact/hooks'
 import {createProduct, getProduct, patchProduct} from '../api/merchant.ts'
 import type {Product} from '../api/types.ts'
-import {lost} from '../base/app.ts'
 import {fromMinor, toMinor} from '../base/minor.ts'
 import {Field, Wrong} from '../base/parts.tsx'
 import {fieldErrors} from '../base/problem.ts'
 import {newKey} from '../base/random.ts'
 import {go} from '../base/route.ts'
-import {Conflict, differences, stale, type Difference} from './conflict.tsx'
-import {Failed, Head, useRead} from './parts.tsx'
+import {Conflict, differences, settle, type Difference} from './conflict.tsx'
+import {Failed, Head, useForm, useRead} from './parts.tsx'
 import {sentence, w} from './words.ts'
 
 interface Row {
@@ -25,6 +24,20 @@ const rowsOf = (p?: Product): Row[] =>
     price: fromMinor(s.list_price, s.currency),
     currency: s.currency,
   })) ?? [{name: '', price: '', currency: 'EUR'}]
+
+// The rows as fields of a conflict. A new row is compared with the stored SKU of its name.
+const rowKey = (r: Row, stored: Row[]) =>
+  `sku ${r.sku_id ?? stored.find((s) => s.name === r.name.trim())?.sku_id ?? r.name}`
+const rowLabels = (list: Row[], stored: Row[]) =>
+  Object.fromEntries(list.map((r) => [rowKey(r, stored), `${w('sku')} ${r.name}`]))
+const rowTexts = (list: Row[], stored: Row[]) =>
+  Object.fromEntries(
+    list.map((r) => {
+      const price = toMinor(r.price, r.currency)
+      const text = price === undefined ? r.price : fromMinor(price, r.currency)
+      return [rowKey(r, stored), `${r.name.trim()} · ${text} ${r.currency}`]
+    }),
+  )
 
 const valuesOf = (p?: Product) => ({
   name: p?.name ?? '',
@@ -50,9 +63,10 @@ export function ProductForm({id}: {id?: string}) {
 }
 
 function Form({product, onChange}: {product?: Product; onChange: (p: Product) => void}) {
+  useForm()
   const [values, setValues] = useState(valuesOf(product))
   const [rows, setRows] = useState(rowsOf(product))
-  const [key] = useState(newKey)
+  const [key, setKey] = useState(newKey)
   const [busy, setBusy] = useState(false)
   const [message, setMessage] = useState('')
   const [saved, setSaved] = useState(false)
@@ -93,19 +107,26 @@ function Form({product, onChange}: {product?: Product; onChange: (p: Product) =>
       setSaved(true)
       return
     }
-    if (r.code === 'unauthenticated') lost()
-    if (stale(r) && product) {
-      const fresh = await getProduct(product.product_id)
-      if (fresh.ok) {
-        setConflict(differences(labels, values, valuesOf(fresh.data)))
-        onChange(fresh.data)
-        setValues(valuesOf(fresh.data))
-        setRows(rowsOf(fresh.data))
+    if (!product) {
+      // The key is that of an earlier attempt with other values, which was accepted without a response.
+      const before = r.code === 'idempotency_conflict'
+      if (before) setKey(newKey())
+      setMessage(before ? w('saved_before') : sentence(r))
+    } else {
+      const {message, fresh} = await settle(r, product, () => getProduct(product.product_id))
+      setMessage(message)
+      if (fresh) {
+        const theirs = rowsOf(fresh)
+        const names = {...labels, ...rowLabels(rows, theirs), ...rowLabels(theirs, theirs)}
+        const yours = {...values, ...rowTexts(rows, theirs)}
+        setConflict(differences(names, yours, {...valuesOf(fresh), ...rowTexts(theirs, theirs)}))
+        onChange(fresh)
+        setValues(valuesOf(fresh))
+        setRows(theirs)
       }
     }
     setBusy(false)
     setErrors(fieldErrors(r))
-    setMessage(sentence(r))
   }
   return (
     <form class="form" onSubmit={submit} noValidate>
