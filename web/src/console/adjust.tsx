@@ -44,8 +44,8 @@ interface Attempt {
   key: string
 }
 
-// unanswered holds the attempts whose outcome is unknown, by user and sale. The dialog begins with such an attempt when
-// it is opened again, so that the same change is not made under a second key.
+// unanswered holds the attempts whose outcome is unknown, by user and sale. The dialog begins with such an attempt
+// when it is opened again, so that the same change is not made under a second key.
 const unanswered = new Map<string, Attempt>()
 
 function Form({activity, close, done}: {activity: Activity; close: () => void; done: (text: string) => void}) {

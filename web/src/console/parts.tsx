@@ -182,8 +182,8 @@ interface ConfirmProps {
   done: () => void
 }
 
-// Confirm is a button that says its consequence in a dialog before it acts. While the dialog is open, the button behind
-// it is hidden from assistive technology, as both have the same name.
+// Confirm is a button that says its consequence in a dialog before it acts. While the dialog is open, the button
+// behind it is hidden from assistive technology, as both have the same name.
 export function Confirm({label, title, children, danger, primary, run, done}: ConfirmProps) {
   const [open, setOpen] = useState(false)
   const [busy, setBusy] = useState(false)

@@ -28,7 +28,10 @@ test('an update replaces the point of its second and drops old ones', () => {
 })
 
 test('the latest figures are those of seconds that the server sends: they settle for 3 s', () => {
-  const asOf = (ms: number, points: BoardPoint[]) => ({...board(points), as_of: new Date(t0 + ms).toISOString()}) as Board
+  const asOf = (ms: number, points: BoardPoint[]): Board => ({
+    ...board(points),
+    as_of: new Date(t0 + ms).toISOString(),
+  })
   assert.equal(lastSecond(asOf(10_900, [])), t0 / 1000 + 7)
   assert.equal(latestPoint(asOf(10_000, [point(6, 1), point(7, 5)]))?.accepted, 5)
   assert.equal(latestPoint(asOf(10_999, [point(7, 5)]))?.accepted, 5)
