@@ -1,7 +1,7 @@
 // Settings of both documents, for `npm run dev` and for scripts/build.mjs.
 import {defineConfig} from 'vite'
 
-const target = ['chrome100', 'edge100', 'firefox100', 'safari16.4']
+const target = ['chrome103', 'edge103', 'firefox100', 'safari16.4']
 // The API of a running system, for `npm run dev` only.
 const api = process.env.BASE_URL ?? 'http://127.0.0.1:8080'
 

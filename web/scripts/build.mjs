@@ -27,7 +27,12 @@ const tables = {
   transform(_, id) {
     const file = /\/words\/(\w+)\.(\w+)\.ts$/.exec(id)
     if (!file || file[2] === 'en') return null
-    const read = (text) => new Map([...text.matchAll(/^ {2}(\w+):\s*(['"])(.*)\2,$/gm)].map((m) => [m[1], m[3]]))
+    const read = (text) => {
+      const entries = new Map([...text.matchAll(/^ {2}(\w+): (['"])(.*)\2,$/gm)].map((m) => [m[1], m[3]]))
+      // An entry in another form would be left out here and shift the texts after it.
+      if (entries.size !== [...text.matchAll(/^ {2}\S/gm)].length) this.error(`${id}: each entry needs one line`)
+      return entries
+    }
     const english = [...read(readFileSync(id.replace(`.${file[2]}.ts`, '.en.ts'), 'utf8')).keys()]
     const own = read(readFileSync(id, 'utf8'))
     const texts = english.map((key) => own.get(key))

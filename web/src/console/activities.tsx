@@ -20,7 +20,12 @@ export function ActivitiesPage() {
       </Head>
       <div class="filter" role="group" aria-label={w('state')}>
         {[undefined, ...STATES].map((one) => (
-          <button key={one ?? ''} class="chip" aria-pressed={one === state} onClick={() => setQuery({state: one ?? ''})}>
+          <button
+            key={one ?? ''}
+            class="chip"
+            aria-pressed={one === state}
+            onClick={() => setQuery({state: one ?? ''})}
+          >
             {one ? w(`state_${one}`) : w('all')}
           </button>
         ))}

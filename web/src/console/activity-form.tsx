@@ -1,16 +1,16 @@
 import {useState} from 'preact/hooks'
 import {createActivity, getActivity, listProducts, patchActivity} from '../api/merchant.ts'
 import type {Activity, ActivityPatch, Product} from '../api/types.ts'
-import {clock, lost} from '../base/app.ts'
+import {clock} from '../base/app.ts'
 import {digits} from '../base/format.ts'
 import {fromMinor, toMinor} from '../base/minor.ts'
 import {Field, Link, Wrong} from '../base/parts.tsx'
 import {fieldErrors} from '../base/problem.ts'
 import {newKey} from '../base/random.ts'
 import {go} from '../base/route.ts'
-import {Conflict, differences, stale, type Difference} from './conflict.tsx'
+import {Conflict, differences, settle, type Difference} from './conflict.tsx'
 import {fromLocal, shortUTC, toLocal} from './local-time.ts'
-import {Failed, Head, useRead} from './parts.tsx'
+import {Failed, Head, useForm, usePages, useRead, type Pages} from './parts.tsx'
 import {sentence, w} from './words.ts'
 
 interface Row {
@@ -21,7 +21,9 @@ interface Row {
 
 const HOUR_MS = 3_600_000
 
-function valuesOf(a?: Activity): Record<'title' | 'description' | 'image_url' | 'starts' | 'ends' | 'limit' | 'pay', string> {
+function valuesOf(
+  a?: Activity,
+): Record<'title' | 'description' | 'image_url' | 'starts' | 'ends' | 'limit' | 'pay', string> {
   const hour = Math.ceil(clock.now() / HOUR_MS) * HOUR_MS
   return {
     title: a?.title ?? '',
@@ -35,12 +37,17 @@ function valuesOf(a?: Activity): Record<'title' | 'description' | 'image_url' | 
 }
 
 const rowsOf = (a?: Activity): Row[] =>
-  a?.items.map((i) => ({sku_id: i.sku_id, price: fromMinor(i.price, a.currency), stock: String(i.stock)})) ?? [{sku_id: '', price: '', stock: ''}]
+  a?.items.map((i) => ({sku_id: i.sku_id, price: fromMinor(i.price, a.currency), stock: String(i.stock)})) ?? [
+    {sku_id: '', price: '', stock: ''},
+  ]
 
 export function ActivityForm({id}: {id?: string}) {
-  const read = useRead(() => (id ? getActivity(id) : Promise.resolve({ok: true as const, data: undefined, etag: ''})), [id])
-  const products = useRead(() => listProducts(), [])
-  if ((id && !read.data) || !products.data) {
+  const read = useRead(
+    () => (id ? getActivity(id) : Promise.resolve({ok: true as const, data: undefined, etag: ''})),
+    [id],
+  )
+  const products = usePages((cursor) => listProducts(cursor), [])
+  if ((id && !read.data) || !products.items) {
     return (
       <>
         <Head title={id ? w('edit_sale') : w('new_sale')} />
@@ -48,19 +55,36 @@ export function ActivityForm({id}: {id?: string}) {
       </>
     )
   }
-  return <Form activity={read.data as Activity | undefined} products={products.data.items} onChange={read.setData as (a: Activity) => void} />
+  return (
+    <Form
+      activity={read.data as Activity | undefined}
+      products={products}
+      onChange={read.setData as (a: Activity) => void}
+    />
+  )
 }
 
-function Form({activity, products, onChange}: {activity?: Activity; products: Product[]; onChange: (a: Activity) => void}) {
+function Form({
+  activity,
+  products,
+  onChange,
+}: {
+  activity?: Activity
+  products: Pages<Product>
+  onChange: (a: Activity) => void
+}) {
+  useForm()
   const [values, setValues] = useState(() => valuesOf(activity))
   const [rows, setRows] = useState(() => rowsOf(activity))
-  const [key] = useState(newKey)
+  const [key, setKey] = useState(newKey)
   const [busy, setBusy] = useState(false)
   const [message, setMessage] = useState('')
   const [errors, setErrors] = useState<Record<string, string>>({})
   const [conflict, setConflict] = useState<Difference[]>()
   const locked = !!activity && activity.state !== 'draft'
-  const skus = products.flatMap((p) => p.skus.map((s) => ({...s, label: `${p.name} · ${s.name}`})))
+  const skus = (products.items ?? []).flatMap((p) => p.skus.map((s) => ({...s, label: `${p.name} · ${s.name}`})))
+  const nameOf = (sku: string) =>
+    skus.find((s) => s.sku_id === sku)?.label ?? activity?.items.find((i) => i.sku_id === sku)?.name ?? sku
   const currencyOf = (sku: string) => skus.find((s) => s.sku_id === sku)?.currency ?? activity?.currency ?? 'EUR'
   const labels = {
     title: w('sale_title'),
@@ -71,7 +95,18 @@ function Form({activity, products, onChange}: {activity?: Activity; products: Pr
     limit: w('per_user_limit'),
     pay: w('pay_within'),
   }
-  const set = (name: keyof typeof values) => (e: {currentTarget: {value: string}}) => setValues({...values, [name]: e.currentTarget.value})
+  // The rows as fields of a conflict, one for each SKU.
+  const rowLabels = (list: Row[]) => Object.fromEntries(list.map((r) => [`sku ${r.sku_id}`, nameOf(r.sku_id)]))
+  const rowTexts = (list: Row[]) =>
+    Object.fromEntries(
+      list.map((r) => {
+        const currency = currencyOf(r.sku_id)
+        const price = toMinor(r.price, currency)
+        return [`sku ${r.sku_id}`, `${price ? fromMinor(price, currency) : r.price} × ${r.stock}`]
+      }),
+    )
+  const set = (name: keyof typeof values) => (e: {currentTarget: {value: string}}) =>
+    setValues({...values, [name]: e.currentTarget.value})
   const setRow = (i: number, change: Partial<Row>) => setRows(rows.map((r, j) => (i === j ? {...r, ...change} : r)))
   const submit = async (event: Event) => {
     event.preventDefault()
@@ -104,24 +139,35 @@ function Form({activity, products, onChange}: {activity?: Activity; products: Pr
       if (values.ends !== toLocal(activity.ends_at)) changed.ends_at = rest.ends_at
     }
     // Empty texts are left out of a new sale.
-    const given = Object.fromEntries(Object.entries(text).filter(([name, value]) => activity || value || name === 'title')) as typeof text
+    const given = Object.fromEntries(
+      Object.entries(text).filter(([name, value]) => activity || value || name === 'title'),
+    ) as typeof text
     const r = activity
       ? await patchActivity(activity.activity_id, locked ? changed : {...text, ...rest}, activity.version)
       : await createActivity({...given, ...rest}, key)
     if (r.ok) return go(`/console/sales/${encodeURIComponent(r.data.activity_id)}`)
-    if (r.code === 'unauthenticated') lost()
-    if (stale(r) && activity) {
-      const fresh = await getActivity(activity.activity_id)
-      if (fresh.ok) {
-        setConflict(differences(labels, values, valuesOf(fresh.data)))
-        onChange(fresh.data)
-        setValues(valuesOf(fresh.data))
-        setRows(rowsOf(fresh.data))
+    if (!activity) {
+      // The key is that of an earlier attempt with other values, which was accepted without a response.
+      const before = r.code === 'idempotency_conflict'
+      if (before) setKey(newKey())
+      setMessage(before ? w('saved_before') : sentence(r))
+    } else {
+      const {message, fresh} = await settle(r, activity, () => getActivity(activity.activity_id))
+      setMessage(message)
+      if (fresh) {
+        const theirs = rowsOf(fresh)
+        const names = {...labels, ...rowLabels([...rows, ...theirs])}
+        setConflict(differences(names, {...values, ...rowTexts(rows)}, {...valuesOf(fresh), ...rowTexts(theirs)}))
+        onChange(fresh)
+        setValues(valuesOf(fresh))
+        setRows(theirs)
+      } else if (Number.isInteger(r.problem.version)) {
+        // The change is stored and the gate does not have it yet: the same change is repeated from its new version.
+        onChange({...activity, version: r.problem.version as number})
       }
     }
     setBusy(false)
     setErrors(fieldErrors(r))
-    setMessage(sentence(r))
   }
   return (
     <form class="form" onSubmit={submit} noValidate>
@@ -132,25 +178,70 @@ function Form({activity, products, onChange}: {activity?: Activity; products: Pr
         {(ids) => <input {...ids} maxLength={200} value={values.title} onInput={set('title')} />}
       </Field>
       <div class="form-row">
-        <Field label={labels.starts} name="starts_at" hint={w('local_time', {utc: shortUTC(values.starts)})} error={errors.starts_at}>
-          {(ids) => <input {...ids} type="datetime-local" step="1" disabled={locked} value={values.starts} onInput={set('starts')} />}
+        <Field
+          label={labels.starts}
+          name="starts_at"
+          hint={w('local_time', {utc: shortUTC(values.starts)})}
+          error={errors.starts_at}
+        >
+          {(ids) => (
+            <input
+              {...ids}
+              type="datetime-local"
+              step="1"
+              disabled={locked}
+              value={values.starts}
+              onInput={set('starts')}
+            />
+          )}
         </Field>
-        <Field label={labels.ends} name="ends_at" hint={w('local_time', {utc: shortUTC(values.ends)})} error={errors.ends_at}>
+        <Field
+          label={labels.ends}
+          name="ends_at"
+          hint={w('local_time', {utc: shortUTC(values.ends)})}
+          error={errors.ends_at}
+        >
           {(ids) => <input {...ids} type="datetime-local" step="1" value={values.ends} onInput={set('ends')} />}
         </Field>
       </div>
       <div class="form-row">
-        <Field label={labels.limit} name="per_user_limit" hint={w('per_user_limit_hint')} error={errors.per_user_limit}>
-          {(ids) => <input {...ids} type="number" min="1" max="1600" disabled={locked} value={values.limit} onInput={set('limit')} />}
+        <Field
+          label={labels.limit}
+          name="per_user_limit"
+          hint={w('per_user_limit_hint')}
+          error={errors.per_user_limit}
+        >
+          {(ids) => (
+            <input
+              {...ids}
+              type="number"
+              min="1"
+              max="1600"
+              disabled={locked}
+              value={values.limit}
+              onInput={set('limit')}
+            />
+          )}
         </Field>
         <Field label={labels.pay} name="pay_within_s" error={errors.pay_within_s}>
-          {(ids) => <input {...ids} type="number" min="0.1" max="1440" step="any" disabled={locked} value={values.pay} onInput={set('pay')} />}
+          {(ids) => (
+            <input
+              {...ids}
+              type="number"
+              min="0.1"
+              max="1440"
+              step="any"
+              disabled={locked}
+              value={values.pay}
+              onInput={set('pay')}
+            />
+          )}
         </Field>
       </div>
       <fieldset disabled={locked}>
         <legend>{w('items')}</legend>
         <p class="hint">{w('items_hint')}</p>
-        {skus.length === 0 && (
+        {skus.length === 0 && !products.next && (
           <p class="note">
             {w('need_product')} <Link href="/console/products/new">{w('new_product')}</Link>
           </p>
@@ -161,7 +252,9 @@ function Form({activity, products, onChange}: {activity?: Activity; products: Pr
               {(ids) => (
                 <select {...ids} value={row.sku_id} onChange={(e) => setRow(i, {sku_id: e.currentTarget.value})}>
                   <option value="">{w('choose_sku')}</option>
-                  {row.sku_id && !skus.some((s) => s.sku_id === row.sku_id) && <option value={row.sku_id}>{row.sku_id}</option>}
+                  {row.sku_id && !skus.some((s) => s.sku_id === row.sku_id) && (
+                    <option value={row.sku_id}>{nameOf(row.sku_id)}</option>
+                  )}
                   {skus.map((s) => (
                     <option key={s.sku_id} value={s.sku_id}>
                       {s.label} ({fromMinor(s.list_price, s.currency)} {s.currency})
@@ -186,7 +279,14 @@ function Form({activity, products, onChange}: {activity?: Activity; products: Pr
               )}
             </Field>
             <Field label={w('stock')} name={`item-${i}-stock`} error={errors[`items[${i}].stock`]}>
-              {(ids) => <input {...ids} inputMode="numeric" value={row.stock} onInput={(e) => setRow(i, {stock: e.currentTarget.value})} />}
+              {(ids) => (
+                <input
+                  {...ids}
+                  inputMode="numeric"
+                  value={row.stock}
+                  onInput={(e) => setRow(i, {stock: e.currentTarget.value})}
+                />
+              )}
             </Field>
             {rows.length > 1 && (
               <button type="button" class="quiet" onClick={() => setRows(rows.filter((_, j) => j !== i))}>
@@ -197,10 +297,18 @@ function Form({activity, products, onChange}: {activity?: Activity; products: Pr
         ))}
         <button type="button" onClick={() => setRows([...rows, {sku_id: '', price: '', stock: ''}])}>
           {w('add_sku')}
-        </button>
+        </button>{' '}
+        {products.next && (
+          <button type="button" class="quiet" onClick={products.more}>
+            {w('more_products')}
+          </button>
+        )}
+        <Failed failure={products.failure} retry={products.more} />
       </fieldset>
       <Field label={labels.description} name="description" hint={w('optional')} error={errors.description}>
-        {(ids) => <textarea {...ids} rows={3} maxLength={5000} value={values.description} onInput={set('description')} />}
+        {(ids) => (
+          <textarea {...ids} rows={3} maxLength={5000} value={values.description} onInput={set('description')} />
+        )}
       </Field>
       <Field label={labels.image_url} name="image_url" hint={w('image_hint')} error={errors.image_url}>
         {(ids) => <input {...ids} type="url" maxLength={500} value={values.image_url} onInput={set('image_url')} />}
@@ -210,7 +318,10 @@ function Form({activity, products, onChange}: {activity?: Activity; products: Pr
         <button class="primary" type="submit" aria-disabled={busy}>
           {w('save')}
         </button>
-        <Link class="button" href={activity ? `/console/sales/${encodeURIComponent(activity.activity_id)}` : '/console/sales'}>
+        <Link
+          class="button"
+          href={activity ? `/console/sales/${encodeURIComponent(activity.activity_id)}` : '/console/sales'}
+        >
           {w('cancel')}
         </Link>
       </div>

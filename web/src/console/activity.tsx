@@ -1,7 +1,7 @@
 // One sale: its head with the actions, and the tabs board, orders and history.
 
-import {useState} from 'preact/hooks'
-import {act, getActivity, type Act} from '../api/merchant.ts'
+import {useEffect, useState} from 'preact/hooks'
+import {act, getActivity, getBoard, type Act} from '../api/merchant.ts'
 import type {Activity, Board} from '../api/types.ts'
 import {clock} from '../base/app.ts'
 import {count, money, stamp, time} from '../base/format.ts'
@@ -16,6 +16,9 @@ import {w} from './words.ts'
 export function ActivityPage({id, tab}: {id: string; tab: string}) {
   const read = useRead(() => getActivity(id), [id])
   const [board, setBoard] = useState<Board>()
+  // The state that was read last, with the sale or with its board.
+  const [state, setState] = useState('')
+  useEffect(() => setState(read.data?.state ?? ''), [read.data])
   const activity = read.data
   if (!activity) {
     return (
@@ -27,8 +30,6 @@ export function ActivityPage({id, tab}: {id: string; tab: string}) {
   }
   const base = `/console/sales/${encodeURIComponent(id)}`
   const draft = activity.state === 'draft'
-  // The board knows the state before the sale is read again.
-  const state = !draft && board ? board.state : activity.state
   const tabs = [
     ['board', base, w('board')],
     ['orders', `${base}/orders`, w('orders')],
@@ -37,10 +38,15 @@ export function ActivityPage({id, tab}: {id: string; tab: string}) {
   return (
     <>
       <Head title={activity.title}>
-        <Actions activity={activity} state={state} board={board} onChange={read.reload} />
+        <Actions
+          activity={activity}
+          state={state || activity.state}
+          board={tab === 'board' ? board : undefined}
+          onChange={read.reload}
+        />
       </Head>
       <p class="row facts">
-        <StateBadge state={state} />
+        <StateBadge state={state || activity.state} />
         <span>
           {stamp(activity.starts_at)} – {stamp(activity.ended_at ?? activity.ends_at)}
         </span>
@@ -67,7 +73,7 @@ export function ActivityPage({id, tab}: {id: string; tab: string}) {
           ) : tab === 'history' ? (
             <HistoryView activity={activity} />
           ) : (
-            <BoardView id={id} activity={activity} board={board} onBoard={setBoard} />
+            <BoardView id={id} activity={activity} board={board} onBoard={(b) => (setBoard(b), setState(b.state))} />
           )}
         </>
       )}
@@ -75,11 +81,20 @@ export function ActivityPage({id, tab}: {id: string; tab: string}) {
   )
 }
 
-function Actions({activity, state, board, onChange}: {activity: Activity; state: string; board?: Board; onChange: () => void}) {
+function Actions({
+  activity,
+  state,
+  board,
+  onChange,
+}: {
+  activity: Activity
+  state: string
+  board?: Board
+  onChange: () => void
+}) {
   const {activity_id: id, title} = activity
   const run = (what: Act) => () => act(id, what)
   const units = activity.items.reduce((sum, i) => sum + i.stock, 0)
-  const n = count(board?.orders.pending ?? 0)
   const edit = (
     <Link class="button" href={`/console/sales/${encodeURIComponent(id)}/edit`}>
       {w('edit')}
@@ -103,18 +118,31 @@ function Actions({activity, state, board, onChange}: {activity: Activity; state:
       <AdjustButton activity={activity} done={onChange} />
       {state === 'paused' ? (
         <Confirm label={w('resume')} title={w('resume_ask', {title})} run={run('resume')} done={onChange}>
-          <p>{w('resume_text', {n: count(board?.units.left ?? 0)})}</p>
+          <Consequence id={id} board={board} say={(b) => w('resume_text', {n: b ? count(b.units.left) : w('none')})} />
         </Confirm>
       ) : (
         <Confirm label={w('pause')} title={w('pause_ask', {title})} run={run('pause')} done={onChange}>
-          <p>{w('pause_text', {n})}</p>
+          <Consequence
+            id={id}
+            board={board}
+            say={(b) => w('pause_text', {n: b ? count(b.orders.pending) : w('none')})}
+          />
         </Confirm>
       )}
       <Confirm label={w('end')} title={w('end_ask', {title})} danger run={run('end')} done={onChange}>
-        <p>{w('end_text', {n})}</p>
+        <Consequence id={id} board={board} say={(b) => w('end_text', {n: b ? count(b.orders.pending) : w('none')})} />
       </Confirm>
     </>
   )
+}
+
+// Consequence says what an action means for how many, by the live board, or by one that is read when the dialog opens.
+function Consequence({id, board, say}: {id: string; board?: Board; say: (b?: Board) => string}) {
+  const read = useRead<Board | undefined>(
+    () => (board ? Promise.resolve({ok: true, data: undefined, etag: ''}) : getBoard(id)),
+    [id],
+  )
+  return <p>{say(board ?? read.data)}</p>
 }
 
 function Draft({activity}: {activity: Activity}) {

@@ -1,11 +1,12 @@
 import {useState} from 'preact/hooks'
 import {adjust} from '../api/merchant.ts'
 import type {Activity} from '../api/types.ts'
-import {lost} from '../base/app.ts'
+import {userID} from '../base/app.ts'
 import {Dialog, Field, Wrong} from '../base/parts.tsx'
 import {fieldErrors} from '../base/problem.ts'
 import {newKey} from '../base/random.ts'
 import {retryable} from '../base/retry.ts'
+import {useForm} from './parts.tsx'
 import {sentence, w} from './words.ts'
 
 export function AdjustButton({activity, done}: {activity: Activity; done: () => void}) {
@@ -36,14 +37,28 @@ export function AdjustButton({activity, done}: {activity: Activity; done: () => 
   )
 }
 
+interface Attempt {
+  sku: string
+  delta: string
+  reason: string
+  key: string
+}
+
+// unanswered holds the attempts whose outcome is unknown, by user and sale. The dialog begins with such an attempt
+// when it is opened again, so that the same change is not made under a second key.
+const unanswered = new Map<string, Attempt>()
+
 function Form({activity, close, done}: {activity: Activity; close: () => void; done: (text: string) => void}) {
-  const [sku, setSku] = useState(activity.items[0]?.sku_id ?? '')
-  const [delta, setDelta] = useState('')
-  const [reason, setReason] = useState('')
+  useForm()
+  const [owner] = useState(() => `${userID()} ${activity.activity_id}`)
+  const [before] = useState(() => unanswered.get(owner))
+  const [sku, setSku] = useState(before?.sku ?? activity.items[0]?.sku_id ?? '')
+  const [delta, setDelta] = useState(before?.delta ?? '')
+  const [reason, setReason] = useState(before?.reason ?? '')
   // The key belongs to these values: it is kept over retries, and renewed when one of them changes.
-  const [key, setKey] = useState(newKey)
+  const [key, setKey] = useState(before?.key ?? newKey)
   const [busy, setBusy] = useState(false)
-  const [message, setMessage] = useState('')
+  const [message, setMessage] = useState(before ? w('waiting_retry') : '')
   const [errors, setErrors] = useState<Record<string, string>>({})
   const change = (set: (value: string) => void) => (e: {currentTarget: {value: string}}) => {
     set(e.currentTarget.value)
@@ -59,10 +74,13 @@ function Form({activity, close, done}: {activity: Activity; close: () => void; d
     setErrors(wrong)
     if (Object.keys(wrong).length) return
     setBusy(true)
+    unanswered.set(owner, {sku, delta, reason, key})
     const r = await adjust(activity.activity_id, {sku_id: sku, delta: n, reason: reason.trim()}, key)
     setBusy(false)
+    // A lost session says nothing of an attempt before it.
+    const known = r.ok || !(retryable(r) || r.code === 'unauthenticated')
+    if (known && unanswered.get(owner)?.key === key) unanswered.delete(owner)
     if (r.ok) return done(w('adjusted', {delta: n > 0 ? `+${n}` : n}))
-    if (r.code === 'unauthenticated') lost()
     setErrors(fieldErrors(r))
     setMessage(retryable(r) ? w('waiting_retry') : sentence(r))
   }

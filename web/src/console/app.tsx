@@ -1,8 +1,8 @@
-import {useEffect} from 'preact/hooks'
-import {config, hasRole, online, session, signOut} from '../base/app.ts'
+import {useEffect, useRef} from 'preact/hooks'
+import {config, hasRole, loadSession, online, session, signOut, visible} from '../base/app.ts'
 import {useEffectOf} from '../base/mount.ts'
 import {Link, Skeleton, Wordmark} from '../base/parts.tsx'
-import {here, onMove} from '../base/route.ts'
+import {go, here, onMove} from '../base/route.ts'
 import {SignIn} from '../base/sign-in.tsx'
 import {lang, setLang} from '../base/words.ts'
 import {ActivitiesPage} from './activities.tsx'
@@ -11,7 +11,7 @@ import {ActivityPage} from './activity.tsx'
 import {DeadLettersPage} from './dead-letters.tsx'
 import {HealthPage} from './health.tsx'
 import {LimitsPage} from './limits.tsx'
-import {Head} from './parts.tsx'
+import {forms, Head} from './parts.tsx'
 import {ProductForm} from './product-form.tsx'
 import {ProductsPage} from './products.tsx'
 import {ReconcilePage} from './reconcile.tsx'
@@ -77,11 +77,15 @@ function Side() {
       )}
       <div class="side-foot">
         <a href="/">{w('shop')}</a>
-        <button class="plain" lang={lang.value === 'zh' ? 'en' : 'zh-CN'} onClick={() => setLang(lang.value === 'zh' ? 'en' : 'zh')}>
+        <button
+          class="plain"
+          lang={lang.value === 'zh' ? 'en' : 'zh-CN'}
+          onClick={() => setLang(lang.value === 'zh' ? 'en' : 'zh')}
+        >
           {w('language')}
         </button>
         {session.value?.signed_in && (
-          <button class="plain" title={session.value.user_id} onClick={() => void signOut()}>
+          <button class="plain" title={session.value.user_id} onClick={leave}>
             {w('sign_out')}
           </button>
         )}
@@ -92,8 +96,11 @@ function Side() {
 
 function Allowed() {
   const s = session.value
+  const user = useRef('') // who was signed in last
+  if (s?.signed_in) user.current = s.user_id ?? ''
   if (!s) return <Skeleton label={w('loading')} />
-  if (!s.signed_in) {
+  const kept = !s.signed_in && !!user.current && forms.value > 0
+  if (!s.signed_in && !kept) {
     return (
       <div class="narrow">
         <Head title={w('sign_in')} />
@@ -103,7 +110,7 @@ function Allowed() {
     )
   }
   const needed = here.value.pathname.startsWith('/console/operator') ? 'operator' : 'merchant'
-  if (!hasRole(needed)) {
+  if (!kept && !hasRole(needed)) {
     return (
       <div class="narrow">
         <Head title={w('no_role')} />
@@ -111,7 +118,34 @@ function Allowed() {
       </div>
     )
   }
-  return <Page />
+  return (
+    <>
+      {kept && <Ended />}
+      <Page key={user.current} />
+    </>
+  )
+}
+
+// Ended says above an open form that the session ended, until the session of another tab is there.
+function Ended() {
+  useEffectOf(() => {
+    if (visible.value) void loadSession()
+  })
+  return (
+    <p class="banner" role="alert">
+      <span aria-hidden="true">▲ </span>
+      {w('unauthenticated')}{' '}
+      <a href="/console" target="_blank" rel="noreferrer">
+        {w('sign_in')}
+      </a>
+    </p>
+  )
+}
+
+// leave signs out. An open form is left first: it would keep its page.
+function leave(): void {
+  if (forms.value > 0) go('/console')
+  void signOut()
 }
 
 function Page() {

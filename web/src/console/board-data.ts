@@ -4,6 +4,22 @@ import type {Board, BoardPoint, BoardUpdate} from '../api/types.ts'
 
 export const WINDOW_S = 900
 
+// SETTLE_S is the age from which the server sends a second, as each process of seckill adds its counts a little later:
+// settleAfter in services/inventory/internal/board.
+export const SETTLE_S = 3
+
+// lastSecond is the newest second (s) that is complete in a board as of that moment.
+export const lastSecond = (board: Board) => Math.floor(Date.parse(board.as_of) / 1000) - SETTLE_S
+
+// TOLERANCE_S allows for late samples: a figure that is this much older still counts as the present one.
+const TOLERANCE_S = 2
+
+// latestPoint returns the newest point, or undefined if no purchase was tried in the last complete seconds.
+export function latestPoint(board: Board): BoardPoint | undefined {
+  const last = board.points.at(-1)
+  return last && Date.parse(last.at) / 1000 >= lastSecond(board) - TOLERANCE_S ? last : undefined
+}
+
 // apply adds an update to a snapshot. A point of a second that is there replaces it; old ones are dropped.
 export function apply(board: Board, update: BoardUpdate): Board {
   const {point, ...rest} = update

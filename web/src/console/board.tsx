@@ -8,7 +8,7 @@ import {lost} from '../base/app.ts'
 import {count, stamp, time} from '../base/format.ts'
 import {Badge, Bar} from '../base/parts.tsx'
 import {follow} from '../base/stream.ts'
-import {apply, reasons, total} from './board-data.ts'
+import {apply, latestPoint, reasons, total} from './board-data.ts'
 import {Chart} from './chart.tsx'
 import {Failed} from './parts.tsx'
 import {w, type Word} from './words.ts'
@@ -56,8 +56,7 @@ export function BoardView({id, activity, board, onBoard}: Props) {
   if (!board) return <Failed failure={failure} retry={() => location.reload()} />
   const {units, orders, totals} = board
   const refused = total(totals.refused)
-  const last = board.points.at(-1)
-  const fresh = last && Date.parse(board.as_of) - Date.parse(last.at) < 2500 ? last : undefined
+  const latest = latestPoint(board)
   return (
     <div class="board">
       <p class="row as-of">
@@ -91,7 +90,7 @@ export function BoardView({id, activity, board, onBoard}: Props) {
         <div class="row between">
           <h2>{w('chart_accepted')}</h2>
           <p class="tabular">
-            <b>{count(fresh?.accepted ?? 0)}</b> /s · {count(totals.accepted)} {w('since_publish')}
+            <b>{count(latest?.accepted ?? 0)}</b> /s · {count(totals.accepted)} {w('since_publish')}
           </p>
         </div>
         <Chart board={board} kind="accepted" label={w('chart_accepted')} />
@@ -100,7 +99,7 @@ export function BoardView({id, activity, board, onBoard}: Props) {
         <div class="row between">
           <h2>{w('chart_refused')}</h2>
           <p class="tabular">
-            <b>{count(fresh ? total(fresh.refused) : 0)}</b> /s · {count(refused)} {w('since_publish')}
+            <b>{count(latest ? total(latest.refused) : 0)}</b> /s · {count(refused)} {w('since_publish')}
           </p>
         </div>
         <Chart board={board} kind="refused" label={w('chart_refused')} />
@@ -140,6 +139,7 @@ export function BoardView({id, activity, board, onBoard}: Props) {
   )
 }
 
+// reasonName words the code of a refusal, or the reason of a purchase that failed or ended.
 export function reasonName(code: string): string {
   const known: Partial<Record<string, Word>> = {
     sold_out: 'reason_sold_out',
@@ -149,6 +149,12 @@ export function reasonName(code: string): string {
     activity_not_started: 'reason_activity_not_started',
     activity_ended: 'reason_activity_ended',
     activity_paused: 'reason_activity_paused',
+    expired: 'reason_expired',
+    cancelled: 'reason_cancelled',
+    voided: 'reason_voided',
+    system: 'reason_system',
+    rejected: 'reason_rejected',
+    refunded: 'reason_refunded',
   }
   const key = known[code]
   return key ? w(key) : code
@@ -174,7 +180,12 @@ function OrderBars({orders}: {orders: Board['orders']}) {
         <li key={key}>
           <span>{w(key)}</span>
           <b class="number">{count(orders[key])}</b>
-          <Bar value={orders[key]} max={all} label={`${w(key)} ${count(orders[key])}`} tone={key === 'paid' ? 'good' : 'quiet'} />
+          <Bar
+            value={orders[key]}
+            max={all}
+            label={`${w(key)} ${count(orders[key])}`}
+            tone={key === 'paid' ? 'good' : 'quiet'}
+          />
         </li>
       ))}
     </ul>
@@ -264,7 +275,16 @@ function Stock({stock, activity}: {stock: StockView; activity: Activity}) {
             {stock.skus.map((s) => (
               <tr key={s.sku_id}>
                 <th scope="row">{activity.items.find((i) => i.sku_id === s.sku_id)?.name ?? s.sku_id}</th>
-                {[s.total, s.mysql.available, s.mysql.reserved, s.mysql.sold, s.gate.left, s.gate.held, s.journal, s.in_flight].map((n, i) => (
+                {[
+                  s.total,
+                  s.mysql.available,
+                  s.mysql.reserved,
+                  s.mysql.sold,
+                  s.gate.left,
+                  s.gate.held,
+                  s.journal,
+                  s.in_flight,
+                ].map((n, i) => (
                   <td key={i} class="number">
                     {count(n)}
                   </td>

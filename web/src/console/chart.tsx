@@ -4,7 +4,9 @@ import {useEffect, useRef, useState} from 'preact/hooks'
 import type uPlot from 'uplot'
 import type {Board} from '../api/types.ts'
 import {visible} from '../base/app.ts'
-import {reasons, series, stack, WINDOW_S} from './board-data.ts'
+import {time} from '../base/format.ts'
+import {lang} from '../base/words.ts'
+import {lastSecond, reasons, series, stack, WINDOW_S} from './board-data.ts'
 import {reasonName} from './board.tsx'
 import {w} from './words.ts'
 
@@ -22,7 +24,9 @@ export function Chart({board, kind, label}: {board: Board; kind: 'accepted' | 'r
 
   useEffect(() => {
     let live = true
-    void Promise.all([import('uplot'), import('uplot/dist/uPlot.min.css')]).then(([m]) => live && setLoaded(() => m.default))
+    void Promise.all([import('uplot'), import('uplot/dist/uPlot.min.css')]).then(
+      ([m]) => live && setLoaded(() => m.default),
+    )
     const watch = new ResizeObserver(([entry]) => entry && setWidth(Math.floor(entry.contentRect.width)))
     if (box.current) watch.observe(box.current)
     const scheme = matchMedia('(prefers-color-scheme: dark)')
@@ -55,7 +59,11 @@ export function Chart({board, kind, label}: {board: Board; kind: 'accepted' | 'r
         cursor: {show: false},
         scales: {x: {time: true}, y: {range: (_, __, max) => [0, Math.max(5, max * 1.1)]}},
         axes: [
-          {...axis, size: 28, values: (_, splits) => splits.map((s) => new Date(s * 1000).toLocaleTimeString([], {hour: '2-digit', minute: '2-digit'}))},
+          {
+            ...axis,
+            size: 28,
+            values: (_, splits) => splits.map((s) => time(s * 1000, s * 1000)),
+          },
           {...axis, size: 48},
         ],
         // The last series is the largest sum; the smaller ones are painted over it.
@@ -78,7 +86,7 @@ export function Chart({board, kind, label}: {board: Board; kind: 'accepted' | 'r
       plot.current?.destroy()
       plot.current = null
     }
-  }, [loaded, width, shape, dark])
+  }, [loaded, width, shape, dark, lang.value])
 
   useEffect(() => {
     if (visible.value) plot.current?.setData(data(board, codes, kind))
@@ -103,8 +111,10 @@ export function Chart({board, kind, label}: {board: Board; kind: 'accepted' | 'r
 }
 
 function data(board: Board, codes: string[], kind: 'accepted' | 'refused'): uPlot.AlignedData {
-  const end = Math.floor(Date.parse(board.as_of) / 1000)
+  const end = lastSecond(board)
   const x = Array.from({length: WINDOW_S}, (_, i) => end - WINDOW_S + 1 + i)
-  const lists = codes.map((code) => series(board.points, end, (p) => (kind === 'accepted' ? p.accepted : (p.refused[code] ?? 0))))
+  const lists = codes.map((code) =>
+    series(board.points, end, (p) => (kind === 'accepted' ? p.accepted : (p.refused[code] ?? 0))),
+  )
   return [x, ...stack(lists).reverse()]
 }

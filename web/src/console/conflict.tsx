@@ -1,7 +1,7 @@
-// What a form shows after a refused change: fields, or the values that differ from those of another editor.
+// What a form shows after a change that another editor forestalled, or that the state of the object refused.
 
-import type {Failure} from '../api/client.ts'
-import {w} from './words.ts'
+import type {Failure, Result} from '../api/client.ts'
+import {refusedState, sentence, w} from './words.ts'
 
 export interface Difference {
   label: string
@@ -9,8 +9,10 @@ export interface Difference {
   theirs: string
 }
 
-// differences lists the fields whose typed value is not the stored one.
-export function differences(labels: Record<string, string>, yours: Record<string, string>, theirs: Record<string, string>): Difference[] {
+type Texts = Record<string, string>
+
+// differences lists the fields whose typed value is not the stored one. A field that one side lacks counts as empty.
+export function differences(labels: Texts, yours: Texts, theirs: Texts): Difference[] {
   return Object.keys(labels)
     .filter((key) => (yours[key] ?? '') !== (theirs[key] ?? ''))
     .map((key) => ({label: labels[key] as string, yours: yours[key] ?? '', theirs: theirs[key] ?? ''}))
@@ -39,4 +41,15 @@ export function Conflict({list}: {list: Difference[]}) {
   )
 }
 
-export const stale = (f: Failure) => f.status === 412
+// settle reads an object again after a refused change of it. It returns the message for the form, and the fresh object
+// if another editor changed it meanwhile.
+export async function settle<T extends {version: number}>(
+  f: Failure,
+  known: T,
+  read: () => Promise<Result<T>>,
+): Promise<{message: string; fresh?: T}> {
+  if (f.code !== 'state_conflict') return {message: sentence(f)}
+  const r = await read()
+  if (!r.ok) return {message: w('state_changed')}
+  return r.data.version === known.version ? {message: refusedState(f)} : {message: sentence(f), fresh: r.data}
+}

@@ -72,10 +72,21 @@ export function DeadLettersPage() {
             cell: (d) =>
               d.state === 'open' && (
                 <div class="row">
-                  <Confirm label={w('replay')} title={w('replay_ask')} run={() => replayDeadLetter(d.dead_letter_id)} done={list.reload}>
+                  <Confirm
+                    label={w('replay')}
+                    title={w('replay_ask')}
+                    run={() => replayDeadLetter(d.dead_letter_id)}
+                    done={list.reload}
+                  >
                     <p>{w('replay_text', {topic: d.topic})}</p>
                   </Confirm>
-                  <Confirm label={w('reject')} title={w('reject_ask')} danger run={() => rejectDeadLetter(d.dead_letter_id)} done={list.reload}>
+                  <Confirm
+                    label={w('reject')}
+                    title={w('reject_ask')}
+                    danger
+                    run={() => rejectDeadLetter(d.dead_letter_id)}
+                    done={list.reload}
+                  >
                     <p>{w('reject_text')}</p>
                     {d.order_sn && <p class="muted tabular">{d.order_sn}</p>}
                   </Confirm>

@@ -1,26 +1,36 @@
-import {useEffect} from 'preact/hooks'
+import {useEffect, useRef, useState} from 'preact/hooks'
+import type {Failure} from '../api/client.ts'
 import {getHealth} from '../api/merchant.ts'
-import {around, loop} from '../base/loop.ts'
+import type {Health} from '../api/types.ts'
+import {lost} from '../base/app.ts'
+import {around, loop, type Loop} from '../base/loop.ts'
 import {stamp} from '../base/format.ts'
 import {Badge} from '../base/parts.tsx'
-import {Head, Table, useRead} from './parts.tsx'
+import {Head, Table} from './parts.tsx'
 import {w} from './words.ts'
 
 export function HealthPage() {
-  const read = useRead(() => getHealth(), [])
+  const [data, setData] = useState<Health>()
+  const [failure, setFailure] = useState<Failure>()
+  const reading = useRef<Loop>(null)
+  // One read at a time: a response that takes longer than the interval is shown too.
   useEffect(() => {
-    let first = true
-    return loop(async () => {
-      if (!first) read.reload()
-      first = false
-      return around(5000)
-    }).stop
+    reading.current = loop(async () => {
+      const r = await getHealth()
+      if (r.ok) setData(r.data)
+      else if (r.code === 'unauthenticated') lost()
+      setFailure(r.ok ? undefined : r)
+      return r.ok ? around(5000) : 0
+    })
+    return reading.current.stop
   }, [])
-  const rows = read.data && [...read.data.items].sort((a, b) => `${a.component} ${a.instance}`.localeCompare(`${b.component} ${b.instance}`))
+  const rows =
+    data &&
+    [...data.items].sort((a, b) => `${a.component} ${a.instance}`.localeCompare(`${b.component} ${b.instance}`))
   return (
     <>
       <Head title={w('health')} />
-      {read.data?.source === 'self' && (
+      {data?.source === 'self' && (
         <p class="note">
           <span aria-hidden="true">▲ </span>
           {w('health_self')}
@@ -31,8 +41,8 @@ export function HealthPage() {
         rows={rows}
         rowKey={(c) => `${c.component} ${c.instance}`}
         empty={w('health_none')}
-        failure={read.failure}
-        reload={read.reload}
+        failure={failure}
+        reload={() => reading.current?.again()}
         columns={[
           {
             title: w('component'),
@@ -61,7 +71,10 @@ export function HealthPage() {
               <ul>
                 {c.breakers?.map((b) => (
                   <li key={b.name} class={b.state === 'closed' ? '' : 'warning'}>
-                    {b.name}: {b.state === 'closed' ? b.state : `▲ ${b.state}`}
+                    {b.name}:{' '}
+                    {b.state === 'closed'
+                      ? w('breaker_closed')
+                      : `▲ ${w(b.state === 'open' ? 'breaker_open' : 'breaker_half_open')}`}
                   </li>
                 ))}
               </ul>

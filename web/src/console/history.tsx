@@ -2,7 +2,30 @@ import {listAdjustments, listChanges, listReconciliations} from '../api/merchant
 import type {Activity, Repair} from '../api/types.ts'
 import {count, stamp} from '../base/format.ts'
 import {Table, usePages} from './parts.tsx'
-import {w} from './words.ts'
+import {w, type Word} from './words.ts'
+
+const WHAT: Partial<Record<string, Word>> = {
+  'activity.create': 'what_create',
+  'activity.patch': 'what_patch',
+  'activity.publish': 'what_publish',
+  'activity.pause': 'what_pause',
+  'activity.resume': 'what_resume',
+  'activity.end': 'what_end',
+  'activity.reconcile': 'what_reconcile',
+  'stock.adjust': 'what_adjust',
+}
+
+// whatChanged words an action of the change log; an unknown one is shown as it is.
+export function whatChanged(action: string): string {
+  const key = WHAT[action]
+  return key ? w(key) : action
+}
+
+// actorOf names who made a change. Changes without a role are those of the automatic reconciler.
+export function actorOf({actor, role}: {actor: string; role?: string}): string {
+  const key = ({merchant: 'role_merchant', operator: 'role_operator'} as const)[role ?? '']
+  return key ? `${actor} (${w(key)})` : actor
+}
 
 const at = (moment: string) => <time dateTime={moment}>{stamp(moment)}</time>
 
@@ -26,9 +49,15 @@ export function HistoryView({activity}: {activity: Activity}) {
           reload={changes.reload}
           columns={[
             {title: w('at'), cell: (c) => at(c.at)},
-            {title: w('actor'), cell: (c) => `${c.actor} (${w(c.role === 'operator' ? 'role_operator' : 'role_merchant')})`},
-            {title: w('what'), cell: (c) => c.what},
-            {title: w('details'), cell: (c) => (c.details === undefined ? '' : <code>{JSON.stringify(c.details)}</code>)},
+            {
+              title: w('actor'),
+              cell: actorOf,
+            },
+            {title: w('what'), cell: (c) => whatChanged(c.what)},
+            {
+              title: w('details'),
+              cell: (c) => (c.details === undefined ? '' : <code>{JSON.stringify(c.details)}</code>),
+            },
           ]}
         />
       </section>
@@ -48,7 +77,7 @@ export function HistoryView({activity}: {activity: Activity}) {
             {title: w('sku'), cell: (a) => nameOf(a.sku_id)},
             {title: w('delta'), number: true, cell: (a) => (a.delta > 0 ? `+${a.delta}` : a.delta)},
             {title: w('reason'), cell: (a) => a.reason},
-            {title: w('state'), cell: (a) => a.state},
+            {title: w('state'), cell: (a) => w(`adjustment_${a.state}`)},
           ]}
         />
       </section>
@@ -80,7 +109,8 @@ export function Repairs({list}: {list: Repair[]}) {
       {list.map((r, i) => (
         <li key={i}>
           {r.sku_id && `${w('sku')} ${r.sku_id} `}
-          <b>{r.delta > 0 ? `+${r.delta}` : r.delta}</b> {r.why} {r.order_sn && <span class="muted tabular">{r.order_sn}</span>}
+          <b>{r.delta > 0 ? `+${r.delta}` : r.delta}</b> {r.why}{' '}
+          {r.order_sn && <span class="muted tabular">{r.order_sn}</span>}
         </li>
       ))}
     </ul>

@@ -4,6 +4,7 @@ import type {Activity, HoldingList} from '../api/types.ts'
 import {count, money, stamp} from '../base/format.ts'
 import {Field} from '../base/parts.tsx'
 import {here, setQuery} from '../base/route.ts'
+import {reasonName} from './board.tsx'
 import {Table, usePages} from './parts.tsx'
 import {w} from './words.ts'
 
@@ -11,7 +12,11 @@ const STATES = ['pending', 'paid', 'closed', 'refunded', 'reserved', 'sold', 're
 
 export function HoldingsView({activity}: {activity: Activity}) {
   const q = here.value.searchParams
-  const filter = {state: STATES.find((s) => s === q.get('state')), user_id: q.get('user_id') ?? '', order_sn: q.get('order_sn') ?? ''}
+  const filter = {
+    state: STATES.find((s) => s === q.get('state')),
+    user_id: q.get('user_id') ?? '',
+    order_sn: q.get('order_sn') ?? '',
+  }
   const [counts, setCounts] = useState<HoldingList['counts']>()
   const list = usePages(
     async (cursor) => {
@@ -24,7 +29,9 @@ export function HoldingsView({activity}: {activity: Activity}) {
   const submit = (event: Event) => {
     event.preventDefault()
     const form = new FormData(event.currentTarget as HTMLFormElement)
-    setQuery(Object.fromEntries(['state', 'user_id', 'order_sn'].map((name) => [name, String(form.get(name) ?? '').trim()])))
+    setQuery(
+      Object.fromEntries(['state', 'user_id', 'order_sn'].map((name) => [name, String(form.get(name) ?? '').trim()])),
+    )
   }
   const nameOf = (sku: string) => activity.items.find((i) => i.sku_id === sku)?.name ?? sku
   return (
@@ -73,7 +80,13 @@ export function HoldingsView({activity}: {activity: Activity}) {
         columns={[
           {title: w('order_sn'), cell: (h) => <span class="tabular">{h.order_sn}</span>},
           {title: w('user'), cell: (h) => h.user_id},
-          {title: w('state'), cell: (h) => `${w(h.state)}${h.order_state ? ` · ${w(h.order_state)}` : ''}${h.reason ? ` (${h.reason})` : ''}`},
+          {
+            title: w('state'),
+            cell: (h) => {
+              const reason = h.reason ? ` (${reasonName(h.reason)})` : ''
+              return `${w(h.state)}${h.order_state ? ` · ${w(h.order_state)}` : ''}${reason}`
+            },
+          },
           {title: w('lines'), cell: (h) => h.lines.map((l) => `${nameOf(l.sku_id)} × ${l.qty}`).join(', ')},
           {
             title: w('amount'),

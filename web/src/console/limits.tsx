@@ -1,13 +1,12 @@
 import {useState} from 'preact/hooks'
 import {getLimit, listLimits, putLimit, revertLimit, tryLimit} from '../api/merchant.ts'
 import type {LimitRule, LimitState} from '../api/types.ts'
-import {lost} from '../base/app.ts'
 import {count, stamp} from '../base/format.ts'
 import {Dialog, Field, Wrong} from '../base/parts.tsx'
 import {here, setQuery} from '../base/route.ts'
-import {Confirm, Head, Table, useRead} from './parts.tsx'
+import {Confirm, Head, Table, useForm, useRead} from './parts.tsx'
 import {diff, parseRule} from './rule-diff.ts'
-import {sentence, w} from './words.ts'
+import {refusedState, sentence, w} from './words.ts'
 
 export function LimitsPage() {
   const list = useRead(() => listLimits(), [])
@@ -43,7 +42,12 @@ export function LimitsPage() {
                   {w('edit')}
                 </button>
                 {l.source === 'redis' && (
-                  <Confirm label={w('revert')} title={w('revert_ask', {name: l.name})} run={() => revertLimit(l.name)} done={list.reload}>
+                  <Confirm
+                    label={w('revert')}
+                    title={w('revert_ask', {name: l.name})}
+                    run={() => revertLimit(l.name)}
+                    done={list.reload}
+                  >
                     <p>{w('revert_text')}</p>
                   </Confirm>
                 )}
@@ -52,7 +56,9 @@ export function LimitsPage() {
           },
         ]}
       />
-      {chosen && list.data && <Editor key={`${chosen.name} ${list.data.version}`} limit={chosen} version={list.data.version} close={close} reload={list.reload} />}
+      {chosen && list.data && (
+        <Editor key={chosen.name} limit={chosen} version={list.data.version} close={close} reload={list.reload} />
+      )}
     </>
   )
 }
@@ -64,7 +70,18 @@ function summary(rule: LimitRule): string {
   return parts.filter(Boolean).join(' · ')
 }
 
-function Editor({limit, version, close, reload}: {limit: LimitState; version: number; close: () => void; reload: () => void}) {
+function Editor({
+  limit,
+  version,
+  close,
+  reload,
+}: {
+  limit: LimitState
+  version: number
+  close: () => void
+  reload: () => Promise<boolean>
+}) {
+  useForm()
   const old = (limit.rule ?? {limit: 0}) as Record<string, unknown>
   const [text, setText] = useState(JSON.stringify(old, null, 2))
   const [message, setMessage] = useState('')
@@ -79,19 +96,32 @@ function Editor({limit, version, close, reload}: {limit: LimitState; version: nu
     if (!changes.length) return setMessage(w('diff_none'))
     setBusy(true)
     const r = await putLimit(limit.name, rule as unknown as LimitRule, version)
-    setBusy(false)
     if (r.ok) return close()
-    if (r.code === 'unauthenticated') lost()
+    // The typed rule stays; its differences are then those to the rule that the other editor saved.
+    const reread = r.status !== 412 || (await reload())
+    setBusy(false)
+    if (!reread) return setMessage(w('state_changed'))
     const fields = r.problem.errors?.map((e) => `${e.field}: ${e.message}`).join('; ')
     setMessage(fields ? `${sentence(r)} ${fields}` : sentence(r))
-    if (r.status === 412) reload()
   }
   return (
     <Dialog title={w('edit_limit', {name: limit.name})} onClose={close}>
-      <form class="stack" onSubmit={save}>
-        <Field label={w('rule_json')} name="rule" error={rule ? '' : w('rule_wrong')}>
-          {(ids) => <textarea {...ids} rows={9} spellcheck={false} class="mono" value={text} onInput={(e) => setText(e.currentTarget.value)} />}
-        </Field>
+      <div class="stack">
+        {/* The button to save belongs to this form by its attribute: the form to try a key is between them. */}
+        <form id="rule-form" onSubmit={save}>
+          <Field label={w('rule_json')} name="rule" error={rule ? '' : w('rule_wrong')}>
+            {(ids) => (
+              <textarea
+                {...ids}
+                rows={9}
+                spellcheck={false}
+                class="mono"
+                value={text}
+                onInput={(e) => setText(e.currentTarget.value)}
+              />
+            )}
+          </Field>
+        </form>
         <h3>{w('diff')}</h3>
         {changes.length ? (
           <table class="diff">
@@ -131,11 +161,11 @@ function Editor({limit, version, close, reload}: {limit: LimitState; version: nu
           <button type="button" onClick={close}>
             {w('cancel')}
           </button>
-          <button class="primary" type="submit" aria-disabled={busy || !changes.length}>
+          <button class="primary" type="submit" form="rule-form" aria-disabled={busy || !changes.length}>
             {w('save_limits')}
           </button>
         </div>
-      </form>
+      </div>
     </Dialog>
   )
 }
@@ -143,20 +173,22 @@ function Editor({limit, version, close, reload}: {limit: LimitState; version: nu
 function Try({name}: {name: string}) {
   const [key, setKey] = useState('')
   const [answer, setAnswer] = useState('')
-  const run = async () => {
+  const run = async (event: Event) => {
+    event.preventDefault()
     const r = await tryLimit(name, key)
-    if (!r.ok) setAnswer(sentence(r))
-    else setAnswer(r.data.allowed ? w('try_allowed', {n: r.data.remaining}) : w('try_refused', {n: r.data.retry_after_s ?? 0}))
+    if (!r.ok) setAnswer(r.code === 'state_conflict' ? refusedState(r) : sentence(r))
+    else
+      setAnswer(
+        r.data.allowed ? w('try_allowed', {n: r.data.remaining}) : w('try_refused', {n: r.data.retry_after_s ?? 0}),
+      )
   }
   return (
-    <div class="try">
+    <form class="try" onSubmit={run}>
       <Field label={w('try_key')} name="try-key">
         {(ids) => <input {...ids} maxLength={512} value={key} onInput={(e) => setKey(e.currentTarget.value)} />}
       </Field>
-      <button type="button" onClick={() => void run()}>
-        {w('try')}
-      </button>
+      <button type="submit">{w('try')}</button>
       <p role="status">{answer}</p>
-    </div>
+    </form>
   )
 }

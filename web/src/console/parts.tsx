@@ -6,6 +6,7 @@ import type {Failure, Result} from '../api/client.ts'
 import type {Page} from '../api/types.ts'
 import {config, lost} from '../base/app.ts'
 import {Badge, Dialog, Skeleton, Wrong} from '../base/parts.tsx'
+import {signal, untracked} from '../base/signal.ts'
 import {sentence, w} from './words.ts'
 
 // Head is the heading of a view and the title of the document.
@@ -21,18 +22,19 @@ export function Head({title, children}: {title: string; children?: ComponentChil
   )
 }
 
-// useRead calls read now, and again by reload.
+// useRead calls read now, and again by reload. A newer call takes the place of one that still waits.
 export function useRead<T>(read: () => Promise<Result<T>>, deps: unknown[]) {
   const [data, setData] = useState<T>()
   const [failure, setFailure] = useState<Failure>()
   const turn = useRef(0)
-  const reload = async () => {
+  const reload = async (): Promise<boolean> => {
     const mine = ++turn.current
     const r = await read()
-    if (mine !== turn.current) return
+    if (mine !== turn.current) return r.ok
     if (r.ok) setData(r.data)
     else if (r.code === 'unauthenticated') lost()
     setFailure(r.ok ? undefined : r)
+    return r.ok
   }
   useEffect(() => {
     setData(undefined)
@@ -41,11 +43,20 @@ export function useRead<T>(read: () => Promise<Result<T>>, deps: unknown[]) {
       turn.current++
     }
   }, deps)
-  return {data, setData, failure, reload: () => void reload()}
+  return {data, setData, failure, reload}
+}
+
+// Pages is a list of which the first pages are loaded.
+export interface Pages<T> {
+  items?: T[]
+  next?: string // the cursor of the next page
+  failure?: Failure
+  more: () => void
+  reload: () => void
 }
 
 // usePages reads a list page by page.
-export function usePages<T>(read: (cursor?: string) => Promise<Result<Page<T>>>, deps: unknown[]) {
+export function usePages<T>(read: (cursor?: string) => Promise<Result<Page<T>>>, deps: unknown[]): Pages<T> {
   const [items, setItems] = useState<T[]>()
   const [next, setNext] = useState<string>()
   const [failure, setFailure] = useState<Failure>()
@@ -69,7 +80,7 @@ export function usePages<T>(read: (cursor?: string) => Promise<Result<Page<T>>>,
       turn.current++
     }
   }, deps)
-  return {items, setItems, next, failure, more: () => void load(next), reload: () => void load()}
+  return {items, next, failure, more: () => void load(next), reload: () => void load()}
 }
 
 export function Failed({failure, retry}: {failure?: Failure; retry: () => void}) {
@@ -82,6 +93,20 @@ export function Failed({failure, retry}: {failure?: Failure; retry: () => void})
       </button>
     </p>
   ) : null
+}
+
+// forms is the number of forms that are open. While there is one, the page stays when the session ends: what was typed
+// would be lost.
+export const forms = signal(0)
+
+// useForm counts the form that calls it.
+export function useForm(): void {
+  useEffect(() => {
+    forms.value = untracked(() => forms.value) + 1
+    return () => {
+      forms.value = untracked(() => forms.value) - 1
+    }
+  }, [])
 }
 
 interface TableProps<T> {
@@ -157,8 +182,8 @@ interface ConfirmProps {
   done: () => void
 }
 
-// Confirm is a button that says its consequence in a dialog before it acts. While the dialog is open, the button behind
-// it is hidden from assistive technology, as both have the same name.
+// Confirm is a button that says its consequence in a dialog before it acts. While the dialog is open, the button
+// behind it is hidden from assistive technology, as both have the same name.
 export function Confirm({label, title, children, danger, primary, run, done}: ConfirmProps) {
   const [open, setOpen] = useState(false)
   const [busy, setBusy] = useState(false)

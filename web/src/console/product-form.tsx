@@ -1,14 +1,13 @@
 import {useState} from 'preact/hooks'
 import {createProduct, getProduct, patchProduct} from '../api/merchant.ts'
 import type {Product} from '../api/types.ts'
-import {lost} from '../base/app.ts'
 import {fromMinor, toMinor} from '../base/minor.ts'
 import {Field, Wrong} from '../base/parts.tsx'
 import {fieldErrors} from '../base/problem.ts'
 import {newKey} from '../base/random.ts'
 import {go} from '../base/route.ts'
-import {Conflict, differences, stale, type Difference} from './conflict.tsx'
-import {Failed, Head, useRead} from './parts.tsx'
+import {Conflict, differences, settle, type Difference} from './conflict.tsx'
+import {Failed, Head, useForm, useRead} from './parts.tsx'
 import {sentence, w} from './words.ts'
 
 interface Row {
@@ -19,14 +18,38 @@ interface Row {
 }
 
 const rowsOf = (p?: Product): Row[] =>
-  p?.skus.map((s) => ({sku_id: s.sku_id, name: s.name, price: fromMinor(s.list_price, s.currency), currency: s.currency})) ?? [
-    {name: '', price: '', currency: 'EUR'},
-  ]
+  p?.skus.map((s) => ({
+    sku_id: s.sku_id,
+    name: s.name,
+    price: fromMinor(s.list_price, s.currency),
+    currency: s.currency,
+  })) ?? [{name: '', price: '', currency: 'EUR'}]
 
-const valuesOf = (p?: Product) => ({name: p?.name ?? '', description: p?.description ?? '', image_url: p?.image_url ?? ''})
+// The rows as fields of a conflict. A new row is compared with the stored SKU of its name.
+const rowKey = (r: Row, stored: Row[]) =>
+  `sku ${r.sku_id ?? stored.find((s) => s.name === r.name.trim())?.sku_id ?? r.name}`
+const rowLabels = (list: Row[], stored: Row[]) =>
+  Object.fromEntries(list.map((r) => [rowKey(r, stored), `${w('sku')} ${r.name}`]))
+const rowTexts = (list: Row[], stored: Row[]) =>
+  Object.fromEntries(
+    list.map((r) => {
+      const price = toMinor(r.price, r.currency)
+      const text = price === undefined ? r.price : fromMinor(price, r.currency)
+      return [rowKey(r, stored), `${r.name.trim()} · ${text} ${r.currency}`]
+    }),
+  )
+
+const valuesOf = (p?: Product) => ({
+  name: p?.name ?? '',
+  description: p?.description ?? '',
+  image_url: p?.image_url ?? '',
+})
 
 export function ProductForm({id}: {id?: string}) {
-  const read = useRead(() => (id ? getProduct(id) : Promise.resolve({ok: true as const, data: undefined, etag: ''})), [id])
+  const read = useRead(
+    () => (id ? getProduct(id) : Promise.resolve({ok: true as const, data: undefined, etag: ''})),
+    [id],
+  )
   if (id && !read.data) {
     return (
       <>
@@ -40,16 +63,18 @@ export function ProductForm({id}: {id?: string}) {
 }
 
 function Form({product, onChange}: {product?: Product; onChange: (p: Product) => void}) {
+  useForm()
   const [values, setValues] = useState(valuesOf(product))
   const [rows, setRows] = useState(rowsOf(product))
-  const [key] = useState(newKey)
+  const [key, setKey] = useState(newKey)
   const [busy, setBusy] = useState(false)
   const [message, setMessage] = useState('')
   const [saved, setSaved] = useState(false)
   const [errors, setErrors] = useState<Record<string, string>>({})
   const [conflict, setConflict] = useState<Difference[]>()
   const labels = {name: w('product_name'), description: w('product_description'), image_url: w('image_url')}
-  const set = (name: keyof typeof values) => (e: {currentTarget: {value: string}}) => setValues({...values, [name]: e.currentTarget.value})
+  const set = (name: keyof typeof values) => (e: {currentTarget: {value: string}}) =>
+    setValues({...values, [name]: e.currentTarget.value})
   const setRow = (i: number, change: Partial<Row>) => setRows(rows.map((r, j) => (i === j ? {...r, ...change} : r)))
   const submit = async (event: Event) => {
     event.preventDefault()
@@ -58,7 +83,12 @@ function Form({product, onChange}: {product?: Product; onChange: (p: Product) =>
     const skus = rows.map((r, i) => {
       const list_price = toMinor(r.price, r.currency)
       if (!list_price) wrong[`skus[${i}].list_price`] = w('invalid_request')
-      return {...(r.sku_id && {sku_id: r.sku_id}), name: r.name.trim(), list_price: list_price ?? 0, ...(!r.sku_id && {currency: r.currency})}
+      return {
+        ...(r.sku_id && {sku_id: r.sku_id}),
+        name: r.name.trim(),
+        list_price: list_price ?? 0,
+        ...(!r.sku_id && {currency: r.currency}),
+      }
     })
     setSaved(false)
     setConflict(undefined)
@@ -77,19 +107,26 @@ function Form({product, onChange}: {product?: Product; onChange: (p: Product) =>
       setSaved(true)
       return
     }
-    if (r.code === 'unauthenticated') lost()
-    if (stale(r) && product) {
-      const fresh = await getProduct(product.product_id)
-      if (fresh.ok) {
-        setConflict(differences(labels, values, valuesOf(fresh.data)))
-        onChange(fresh.data)
-        setValues(valuesOf(fresh.data))
-        setRows(rowsOf(fresh.data))
+    if (!product) {
+      // The key is that of an earlier attempt with other values, which was accepted without a response.
+      const before = r.code === 'idempotency_conflict'
+      if (before) setKey(newKey())
+      setMessage(before ? w('saved_before') : sentence(r))
+    } else {
+      const {message, fresh} = await settle(r, product, () => getProduct(product.product_id))
+      setMessage(message)
+      if (fresh) {
+        const theirs = rowsOf(fresh)
+        const names = {...labels, ...rowLabels(rows, theirs), ...rowLabels(theirs, theirs)}
+        const yours = {...values, ...rowTexts(rows, theirs)}
+        setConflict(differences(names, yours, {...valuesOf(fresh), ...rowTexts(theirs, theirs)}))
+        onChange(fresh)
+        setValues(valuesOf(fresh))
+        setRows(theirs)
       }
     }
     setBusy(false)
     setErrors(fieldErrors(r))
-    setMessage(sentence(r))
   }
   return (
     <form class="form" onSubmit={submit} noValidate>
@@ -99,7 +136,9 @@ function Form({product, onChange}: {product?: Product; onChange: (p: Product) =>
         {(ids) => <input {...ids} maxLength={200} value={values.name} onInput={set('name')} />}
       </Field>
       <Field label={labels.description} name="description" hint={w('optional')} error={errors.description}>
-        {(ids) => <textarea {...ids} rows={3} maxLength={5000} value={values.description} onInput={set('description')} />}
+        {(ids) => (
+          <textarea {...ids} rows={3} maxLength={5000} value={values.description} onInput={set('description')} />
+        )}
       </Field>
       <Field label={labels.image_url} name="image_url" hint={w('image_hint')} error={errors.image_url}>
         {(ids) => <input {...ids} type="url" maxLength={500} value={values.image_url} onInput={set('image_url')} />}
@@ -109,10 +148,24 @@ function Form({product, onChange}: {product?: Product; onChange: (p: Product) =>
         {rows.map((row, i) => (
           <div class="form-row" key={row.sku_id ?? `new-${i}`}>
             <Field label={w('sku_name')} name={`sku-${i}-name`} error={errors[`skus[${i}].name`]}>
-              {(ids) => <input {...ids} maxLength={200} value={row.name} onInput={(e) => setRow(i, {name: e.currentTarget.value})} />}
+              {(ids) => (
+                <input
+                  {...ids}
+                  maxLength={200}
+                  value={row.name}
+                  onInput={(e) => setRow(i, {name: e.currentTarget.value})}
+                />
+              )}
             </Field>
             <Field label={w('list_price')} name={`sku-${i}-price`} error={errors[`skus[${i}].list_price`]}>
-              {(ids) => <input {...ids} inputMode="decimal" value={row.price} onInput={(e) => setRow(i, {price: e.currentTarget.value})} />}
+              {(ids) => (
+                <input
+                  {...ids}
+                  inputMode="decimal"
+                  value={row.price}
+                  onInput={(e) => setRow(i, {price: e.currentTarget.value})}
+                />
+              )}
             </Field>
             <Field label={w('currency')} name={`sku-${i}-currency`} error={errors[`skus[${i}].currency`]}>
               {(ids) => (
@@ -132,7 +185,10 @@ function Form({product, onChange}: {product?: Product; onChange: (p: Product) =>
             )}
           </div>
         ))}
-        <button type="button" onClick={() => setRows([...rows, {name: '', price: '', currency: rows[0]?.currency ?? 'EUR'}])}>
+        <button
+          type="button"
+          onClick={() => setRows([...rows, {name: '', price: '', currency: rows[0]?.currency ?? 'EUR'}])}
+        >
           {w('add_sku')}
         </button>
       </fieldset>

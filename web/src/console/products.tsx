@@ -30,7 +30,10 @@ export function ProductsPage() {
               </Link>
             ),
           },
-          {title: w('skus'), cell: (p) => p.skus.map((s) => `${s.name} ${money(s.list_price, s.currency)}`).join(' · ')},
+          {
+            title: w('skus'),
+            cell: (p) => p.skus.map((s) => `${s.name} ${money(s.list_price, s.currency)}`).join(' · '),
+          },
           {title: w('at'), cell: (p) => <time dateTime={p.created_at}>{stamp(p.created_at)}</time>},
         ]}
       />

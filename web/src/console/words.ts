@@ -7,12 +7,16 @@ import {console as zh} from '../words/console.zh.ts'
 export type Word = keyof typeof en
 export const w = words({en, zh})
 
+// refusedState is the wording of a state_conflict that no other editor caused; detail is the server's own text.
+export const refusedState = (f: Failure) => `${w('state_refused')} ${f.problem.detail ?? ''}`.trim()
+
 // sentence is the wording of a refusal in the console, where some codes have their own.
 export function sentence(f: Failure): string {
   switch (f.code) {
     case 'state_conflict':
     case 'invalid_request':
     case 'insufficient_stock':
+    case 'unauthenticated':
       return w(f.code)
     case 'quota_exceeded':
       return w(f.code, {limit: String(f.problem.limit ?? '')})

@@ -66,15 +66,21 @@ test('an adjustment below what is left is refused; a retry keeps its key', async
 
 test('the board shows known counts, live and as a table', async ({page, shop}) => {
   populate(shop)
+  shop.boards.get('8').points.splice(-10) // their seconds come later
   await signIn(page, 'anna', ['merchant'])
   await page.goto('/console/sales/8')
-  for (const n of ['8,204', '1,310', '486']) await expect(page.locator('.stat b').getByText(n, {exact: true}).first()).toBeVisible()
+  for (const n of ['8,204', '1,310', '486']) {
+    await expect(page.locator('.stat b').getByText(n, {exact: true}).first()).toBeVisible()
+  }
   await expect(page.getByText('Live')).toBeVisible()
   shop.boards.get('8').units = {total: 10000, left: 8000, held: 1500, sold: 500}
   await expect(page.locator('.stat b').getByText('8,000')).toBeVisible()
-  const now = Math.ceil(Date.now() / 1000) * 1000
-  const points = [1, 2].map((s) => ({at: new Date(now + s * 1000).toISOString(), accepted: 70 + s, paths: 0, refused: {}}))
+  const now = Math.floor(Date.now() / 1000) * 1000
+  const at = (s: number) => new Date(now + s * 1000).toISOString()
+  const points = [-4, -3].map((s) => ({at: at(s), accepted: 75 + s, paths: 0, refused: {sold_out: 9}}))
   shop.boards.get('8').points.push(...points) // two seconds settle at once, without stock
+  await expect(page.locator('.row.between p').first()).toContainText(/^7[12] \/s/)
+  await expect(page.locator('.row.between p').nth(1)).toContainText(/^9 \/s/)
   await page.getByText('The same as a table').click()
   await expect(page.getByRole('region', {name: 'Per second'}).locator('tbody tr')).toHaveCount(60)
   await expect(page.getByRole('region', {name: 'Per second'}).locator('tbody tr').first()).toContainText('72')
@@ -129,4 +135,224 @@ test('operator: replay, reject, edit a limit and revert it, reconcile', async ({
   await page.goto('/console/operator/reconcile')
   await page.getByRole('button', {name: 'Reconcile'}).click()
   await expect(page.getByText('None: gate and database agree.')).toBeVisible()
+})
+
+test('the state and the numbers of the dialogs are right on each tab of a sale', async ({page, shop}) => {
+  populate(shop)
+  await signIn(page, 'anna', ['merchant'])
+  await page.goto('/console/sales/8/orders')
+  await page.getByRole('button', {name: 'End sale'}).click()
+  await expect(page.getByRole('dialog')).toContainText('1,310 buyers')
+  await page.getByRole('dialog').getByRole('button', {name: 'Cancel'}).click()
+  await page.getByRole('link', {name: 'Board'}).click()
+  await expect(page.getByText('Live')).toBeVisible()
+  await page.getByRole('link', {name: 'Orders', exact: true}).click()
+  await page.getByRole('button', {name: 'Pause'}).click()
+  await page.getByRole('dialog').getByRole('button', {name: 'Pause'}).click()
+  await expect(page.locator('.facts .badge').first()).toContainText('Paused')
+  await expect(page.getByRole('button', {name: 'Resume'})).toBeVisible()
+})
+
+test('two editors of a limit: the typed rule stays; a tried key saves nothing', async ({page, shop}) => {
+  populate(shop)
+  await signIn(page, 'ops-1', ['operator'])
+  await page.goto('/console/operator/limits?limit=path')
+  const rule = page.getByLabel('Rule (JSON)')
+  await rule.fill((await rule.inputValue()).replace('1000', '1500'))
+  await page.getByLabel('Key').fill('42')
+  await page.getByLabel('Key').press('Enter')
+  await expect(page.getByRole('dialog').getByRole('status')).toContainText('Allowed')
+  expect(shop.limits.get('path').rule.limit).toBe(1000)
+  shop.limitsVersion++
+  shop.limits.get('path').rule = {...shop.limits.get('path').rule, burst: 300}
+  await page.getByRole('button', {name: 'Save limits'}).click()
+  await expect(page.getByRole('dialog')).toContainText('Changed meanwhile')
+  await expect(rule).toHaveValue(/1500/)
+  await expect(page.locator('.diff del').first()).toHaveText('300') // the other editor's value
+  await page.getByRole('button', {name: 'Save limits'}).click()
+  await expect(page.getByRole('dialog')).toHaveCount(0)
+  expect(shop.limits.get('path').rule.limit).toBe(1500)
+})
+
+test('health is shown although its responses take longer than the pause between reads', async ({page, shop}) => {
+  populate(shop)
+  await page.addInitScript(() => {
+    const real = setTimeout
+    const short = (run: () => void, ms = 0) => real(run, ms > 4000 && ms < 6000 ? 200 : ms) // the pause of 5 s
+    window.setTimeout = short as typeof setTimeout
+  })
+  shop.faults = [{match: /health/, times: 1000, delayMs: 700}]
+  await signIn(page, 'ops-1', ['operator'])
+  await page.goto('/console/operator/health')
+  await expect(page.getByText('database: time-out')).toBeVisible()
+  shop.components.find((c: {ready: boolean}) => !c.ready).reasons = ['redis: time-out']
+  await expect(page.getByText('redis: time-out')).toBeVisible()
+})
+
+test('products and sales after the first page can be chosen', async ({page, shop}) => {
+  populate(shop)
+  shop.pageSize = 2
+  await signIn(page, 'ops-1', ['operator'])
+  await page.goto('/console/sales/new')
+  const products = page.getByLabel('SKU')
+  await expect(products.locator('option', {hasText: 'Phone X'})).toHaveCount(0)
+  await page.getByRole('button', {name: 'Load more products'}).click()
+  await expect(products.locator('option', {hasText: 'Phone X'})).toHaveCount(2)
+  await expect(page.getByRole('button', {name: 'Load more products'})).toHaveCount(0)
+  await page.goto('/console/operator/reconcile')
+  const sales = page.getByLabel('Sale', {exact: true})
+  await expect(sales.locator('option')).toHaveCount(1) // and a draft
+  await page.getByRole('button', {name: 'Load more sales'}).click()
+  await expect(sales.locator('option')).toHaveCount(3)
+})
+
+test('a session that ends does not take what was typed', async ({page, shop}) => {
+  populate(shop)
+  await signIn(page, 'anna', ['merchant'])
+  const revoke = async () => {
+    for (const {name, value} of await page.context().cookies()) shop.revoked.add(`${name}=${value}`)
+  }
+  await page.goto('/console/sales/new')
+  await page.getByLabel('Title').fill('Typed with care')
+  await page.getByLabel('SKU').selectOption({index: 1})
+  await page.getByLabel('Price').fill('49.50')
+  await page.getByLabel('Stock').fill('100')
+  await revoke()
+  await page.getByRole('button', {name: 'Save'}).click()
+  await expect(page.locator('form .error')).toContainText('Sign in again in another tab')
+  await expect(page.getByLabel('Title')).toHaveValue('Typed with care')
+  await signIn(page, 'anna', ['merchant'])
+  await page.getByRole('button', {name: 'Save'}).click()
+  await expect(page.getByRole('heading', {level: 1})).toHaveText('Typed with care')
+
+  // A read of the board reports the end of the session while a dialog is open.
+  await page.goto('/console/sales/8')
+  await page.getByRole('button', {name: 'Adjust stock'}).click()
+  await page.getByRole('dialog').getByLabel('Reason').fill('damaged')
+  await revoke()
+  shop.streams = false
+  for (const stream of shop.streamsOpen) stream.end()
+  await expect(page.locator('.banner a')).toHaveText('Sign in')
+  await expect(page.getByRole('dialog').getByLabel('Reason')).toHaveValue('damaged')
+  await page.getByRole('dialog').getByRole('button', {name: 'Cancel'}).click()
+  await expect(page.getByRole('heading', {level: 1})).toHaveText('Sign in')
+})
+
+test('a conflict lists prices and stock too; a refusal without one keeps what was typed', async ({page, shop}) => {
+  populate(shop)
+  await signIn(page, 'anna', ['merchant'])
+  await page.goto('/console/sales/7/edit')
+  await page.getByLabel('Stock').fill('555')
+  const sale = shop.sales.get('7')
+  sale.items[0].price = 59900
+  sale.version++
+  await page.getByRole('button', {name: 'Save'}).click()
+  await expect(page.getByRole('alert').first()).toContainText('Winter jacket · Blue, L: 699.00 × 555 (599.00 × 400)')
+  await expect(page.getByLabel('Stock')).toHaveValue('400')
+
+  await page.goto('/console/products/1')
+  await page.getByLabel('List price').first().fill('1')
+  shop.products.get('1').version++
+  await page.getByRole('button', {name: 'Save'}).click()
+  await expect(page.getByRole('alert').first()).toContainText('SKU Black: Black · 1.00 CNY (Black · 4599.00 CNY)')
+
+  await page.goto('/console/sales/8/edit')
+  await page.getByLabel('Title').fill('Mine')
+  await page.getByLabel('End', {exact: true}).fill('2020-01-01T00:00:00')
+  await page.getByRole('button', {name: 'Save'}).click()
+  await expect(page.locator('form .error')).toContainText('Its present state does not allow this.')
+  await expect(page.locator('form .error')).toContainText('ends_at may only become later')
+  await expect(page.getByLabel('Title')).toHaveValue('Mine')
+
+  // Changed by another editor, and the sale cannot be read again.
+  shop.sales.get('8').version++
+  shop.faults = [{match: /activities\/8$/, method: 'GET', times: 1, status: 503, code: 'unavailable'}]
+  await page.getByRole('button', {name: 'Save'}).click()
+  await expect(page.locator('form .error')).toContainText('Load the page again before you save.')
+  await expect(page.getByLabel('Title')).toHaveValue('Mine')
+})
+
+test('a change that is stored but not yet at the gate is repeated from its new version', async ({page, shop}) => {
+  populate(shop)
+  await signIn(page, 'anna', ['merchant'])
+  await page.goto('/console/sales/8/edit')
+  await page.getByLabel('Title').fill('Mine')
+  const fault = {status: 503, code: 'gate_unavailable', more: {version: 2}}
+  shop.faults = [{match: /activities\/8$/, method: 'PATCH', times: 1, before: false, ...fault}]
+  await page.getByRole('button', {name: 'Save'}).click()
+  await expect(page.locator('form .error')).toContainText('No answer right now.')
+  await page.getByRole('button', {name: 'Save'}).click()
+  await expect(page.getByRole('heading', {level: 1})).toHaveText('Mine')
+  expect(shop.sales.get('8').version).toBe(3)
+})
+
+test('an adjustment without a response is the same one after its dialog was closed', async ({page, shop}) => {
+  populate(shop)
+  await signIn(page, 'anna', ['merchant'])
+  await page.goto('/console/sales/1')
+  const dialog = page.getByRole('dialog')
+  await page.getByRole('button', {name: 'Adjust stock'}).click()
+  await dialog.getByLabel('Change').fill('-3')
+  await dialog.getByLabel('Reason').fill('damaged')
+  shop.faults = [{match: /stock-adjustments/, times: 1, status: 503, code: 'unavailable', before: false}]
+  await dialog.getByRole('button', {name: 'Apply'}).click()
+  await expect(dialog).toContainText('Press again: it is the same change')
+  await dialog.getByRole('button', {name: 'Cancel'}).click()
+  await page.getByRole('button', {name: 'Adjust stock'}).click()
+  await expect(dialog.getByLabel('Change')).toHaveValue('-3')
+  await dialog.getByRole('button', {name: 'Apply'}).click()
+  await expect(dialog).toHaveCount(0)
+  expect(shop.sales.get('1').items[0].left).toBe(70)
+  await page.getByRole('button', {name: 'Adjust stock'}).click()
+  await expect(dialog.getByLabel('Change')).toHaveValue('')
+})
+
+test('a new product whose response was lost and whose values changed can still be saved', async ({page, shop}) => {
+  await signIn(page, 'anna', ['merchant'])
+  await page.goto('/console/products/new')
+  await page.getByLabel('Product name').fill('Kettle')
+  await page.getByLabel('SKU name').fill('steel')
+  await page.getByLabel('List price').fill('99.50')
+  shop.faults = [{match: /products/, method: 'POST', times: 1, status: 503, code: 'unavailable', before: false}]
+  await page.getByRole('button', {name: 'Save'}).click()
+  await expect(page.locator('form .error')).toContainText('No answer')
+  await page.getByLabel('Product name').fill('Kettle 2')
+  await page.getByRole('button', {name: 'Save'}).click()
+  await expect(page.locator('form .error')).toContainText('An earlier attempt to save arrived after all')
+  await page.getByRole('button', {name: 'Save'}).click()
+  await expect(page.getByRole('link', {name: 'Kettle 2'})).toBeVisible()
+  expect(shop.products.size).toBe(2)
+})
+
+test('a reconciliation is shown under its own sale only', async ({page, shop}) => {
+  populate(shop)
+  await signIn(page, 'ops-1', ['operator'])
+  await page.goto('/console/operator/reconcile?sale=8')
+  shop.faults = [{match: /reconciliations/, method: 'POST', times: 1, delayMs: 600}]
+  const done = page.waitForResponse((r) => r.request().method() === 'POST')
+  await page.getByRole('button', {name: 'Reconcile'}).click()
+  await expect(page.getByText('Comparing')).toBeVisible()
+  await page.getByLabel('Sale', {exact: true}).selectOption('1')
+  await expect(page.getByText('Comparing')).toHaveCount(0)
+  await done
+  await expect(page.getByRole('button', {name: 'Reconcile'})).toHaveAttribute('aria-disabled', 'false')
+  await expect(page.getByText('None: gate and database agree.')).toHaveCount(0)
+  await page.getByLabel('Sale', {exact: true}).selectOption('8')
+  await expect(page.getByText('None: gate and database agree.')).toBeVisible()
+})
+
+test('the Chinese history words actions and states; an empty role is not shown', async ({page, shop}) => {
+  populate(shop)
+  const at = new Date().toISOString()
+  shop.changes.push({change_id: '0', activity_id: '8', at, actor: 'reconciler', what: 'activity.reconcile'})
+  await signIn(page, 'anna', ['merchant'])
+  await page.goto('/console/sales/8/history')
+  await page.getByRole('button', {name: '中文'}).click()
+  const changes = page.getByRole('region', {name: '变更'})
+  await expect(changes.getByRole('row', {name: /reconciler/})).toContainText('库存修复')
+  await expect(changes.getByRole('row', {name: /reconciler/})).not.toContainText('商户')
+  await expect(changes).not.toContainText('activity.')
+  await expect(page.getByRole('region', {name: '库存调整'})).toContainText('已生效')
+  await page.getByRole('link', {name: '订单'}).click()
+  await expect(page.getByRole('region', {name: '订单'})).toContainText('已关闭 (超时未付)')
 })

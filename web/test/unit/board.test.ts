@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import {test} from 'node:test'
 import type {Board, BoardPoint} from '../../src/api/types.ts'
-import {apply, reasons, series, stack} from '../../src/console/board-data.ts'
+import {apply, lastSecond, latestPoint, reasons, series, stack} from '../../src/console/board-data.ts'
 import {differences} from '../../src/console/conflict.tsx'
 import {fromLocal, toLocal} from '../../src/console/local-time.ts'
 import {diff, parseRule} from '../../src/console/rule-diff.ts'
@@ -25,6 +25,19 @@ test('an update replaces the point of its second and drops old ones', () => {
   b = apply(b, {as_of: '', state: 'open', point: point(900, 9)} as never)
   assert.deepEqual(b.points.map((p) => p.accepted), [5, 9])
   assert.equal(apply(b, {as_of: 'x', state: 'paused', point: null} as never).state, 'paused')
+})
+
+test('the latest figures are those of seconds that the server sends: they settle for 3 s', () => {
+  const asOf = (ms: number, points: BoardPoint[]): Board => ({
+    ...board(points),
+    as_of: new Date(t0 + ms).toISOString(),
+  })
+  assert.equal(lastSecond(asOf(10_900, [])), t0 / 1000 + 7)
+  assert.equal(latestPoint(asOf(10_000, [point(6, 1), point(7, 5)]))?.accepted, 5)
+  assert.equal(latestPoint(asOf(10_999, [point(7, 5)]))?.accepted, 5)
+  assert.equal(latestPoint(asOf(12_500, [point(7, 5)]))?.accepted, 5) // a sample was late
+  assert.equal(latestPoint(asOf(13_000, [point(7, 5)])), undefined)
+  assert.equal(latestPoint(asOf(10_000, [])), undefined)
 })
 
 test('series fill absent seconds with 0 and stack up', () => {
