@@ -89,7 +89,7 @@ func TestBoardAgainstKnownCounts(t *testing.T) {
 		require.Equal(t, []string{id, "Sale", "open", "EUR"}, []string{b.ActivityID, b.Title, b.State, b.Currency})
 		require.Equal(t, struct{ Total, Left, Held, Sold int64 }{10, 8, 1, 1}, b.Units)
 		require.Equal(t, struct{ Pending, Paid, Closed, Rejected int64 }{1, 1, 1, 0}, b.Orders)
-		require.Equal(t, []int64{12, 31, 42}, []int64{b.Totals.Accepted, b.Totals.Paths, b.Totals.Refused["sold_out"]})
+		require.Equal(t, []int64{3, 31, 42}, []int64{b.Totals.Accepted, b.Totals.Paths, b.Totals.Refused["sold_out"]})
 		require.Len(t, b.Points, 3)
 		for n, p := range b.Points {
 			require.Equal(t, second.Add(time.Duration(n)*time.Second), p.At)
