@@ -844,21 +844,28 @@ export interface components {
              */
             rejected: number;
         };
-        /** @description Buyers' requests, over all processes. */
+        /**
+         * @description Purchases and requests of buyers since the publication, over all processes. `accepted` is exact: once all purchases
+         *     have landed, it equals the reservations of the ledger in all states. `paths` and `refused` count responses at best
+         *     effort: a killed process loses those of its last second, and they begin at 0 when Redis loses its data.
+         */
         BoardRequests: {
             /**
              * Format: int64
-             * @description purchases
+             * @description purchases accepted
              */
             accepted: number;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description paths issued
+             */
             paths: number;
-            /** @description by code */
+            /** @description path and purchase requests refused, by code */
             refused: {
                 [key: string]: number;
             };
         };
-        /** @description One second with requests. left, held and sold are absent if no board was open in that second. */
+        /** @description One second with requests, which count responses at best effort. left, held and sold are absent if no board was open in that second. */
         BoardPoint: {
             /** Format: date-time */
             at: string;
