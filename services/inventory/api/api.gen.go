@@ -553,7 +553,7 @@ type BoardUpdate struct {
 	// Orders Purchases in the ledger. They may be some seconds old, in a large sale.
 	Orders BoardOrders `json:"orders"`
 
-	// Point null if no second with requests is new
+	// Point a new or changed second with requests; null if there is none
 	Point *BoardPoint   `json:"point"`
 	State ActivityState `json:"state"`
 

@@ -257,9 +257,10 @@ export interface paths {
         };
         /**
          * The board as server-sent events
-         * @description `event: board` with a Board comes first. Each second follows `event: point` with a BoardUpdate, with each new point
-         *     once, and every 5 s `event: stock` with a StockView. A comment comes every 15 s. After 10 minutes the stream ends with
-         *     `event: end`; the client connects again. A user may have 4 streams open.
+         * @description `event: board` with a Board comes first. Each second follows `event: point` with a BoardUpdate: one for each new
+         *     point, and one for each point of the last 15 s that late counts have changed. It replaces the point of the same
+         *     second. Every 5 s follows `event: stock` with a StockView. A comment comes every 15 s. After 10 minutes the stream ends
+         *     with `event: end`; the client connects again. A user may have 4 streams open.
          */
         get: operations["streamBoard"];
         put?: never;
@@ -956,7 +957,7 @@ export interface components {
             units: components["schemas"]["BoardUnits"];
             orders: components["schemas"]["BoardOrders"];
             totals: components["schemas"]["BoardRequests"];
-            /** @description null if no second with requests is new */
+            /** @description a new or changed second with requests; null if there is none */
             point: components["schemas"]["BoardPoint"] | null;
         };
         HealthItem: {
