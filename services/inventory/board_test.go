@@ -202,8 +202,8 @@ func TestBoardEvents(t *testing.T) {
 
 	// Another process adds its counts late, of a second that was sent and of an earlier one without a point.
 	for n := range 2 {
-		at := second.Add(time.Duration(-n) * time.Second)
-		require.NoError(t, s.gate.AddCounts(t.Context(), id, "late", stockgate.RequestCounts{At: at, Paths: int64(n + 1)}))
+		at := second.Add(time.Duration(n-1) * time.Second)
+		require.NoError(t, s.gate.AddCounts(t.Context(), id, "late", stockgate.RequestCounts{At: at, Paths: int64(2 - n)}))
 	}
 	late := map[time.Time]boardPoint{}
 	for len(late) < 2 {
