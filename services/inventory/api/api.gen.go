@@ -575,13 +575,15 @@ type Change struct {
 
 	// Details new values by field, or what the change is about
 	Details *map[string]interface{} `json:"details,omitempty"`
-	Role    ChangeRole              `json:"role"`
+
+	// Role absent if it was not recorded
+	Role *ChangeRole `json:"role,omitempty"`
 
 	// What such as activity.create, activity.patch, activity.publish, activity.pause, activity.resume, activity.end, activity.reconcile, stock.adjust
 	What string `json:"what"`
 }
 
-// ChangeRole defines model for Change.Role.
+// ChangeRole absent if it was not recorded
 type ChangeRole string
 
 // ChangeList defines model for ChangeList.
@@ -914,7 +916,7 @@ type Problem struct {
 	// Used of quota_exceeded: how many the merchant has
 	Used *int64 `json:"used,omitempty"`
 
-	// Version of state_conflict with 412: the present version
+	// Version of state_conflict with 412: the present version; of gate_unavailable after a change of a sale: the version that the change was saved as, which If-Match of a repeated call names
 	Version *int64 `json:"version,omitempty"`
 }
 

@@ -501,7 +501,7 @@ export interface components {
             used?: number;
             /**
              * Format: int64
-             * @description of state_conflict with 412: the present version
+             * @description of state_conflict with 412: the present version; of gate_unavailable after a change of a sale: the version that the change was saved as, which If-Match of a repeated call names
              */
             version?: number;
         };
@@ -795,8 +795,11 @@ export interface components {
             at: string;
             /** @description user id */
             actor: string;
-            /** @enum {string} */
-            role: "merchant" | "operator";
+            /**
+             * @description absent if it was not recorded
+             * @enum {string}
+             */
+            role?: "merchant" | "operator";
             /** @description such as activity.create, activity.patch, activity.publish, activity.pause, activity.resume, activity.end, activity.reconcile, stock.adjust */
             what: string;
             /** @description new values by field, or what the change is about */
@@ -1454,7 +1457,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description unavailable, or gate_unavailable if the change is not yet in effect at the gate; the outcome may be unknown */
+        /** @description unavailable, or gate_unavailable (version) if the change is not yet in effect at the gate; the outcome may be unknown */
         Unavailable: {
             headers: {
                 "Retry-After"?: number;

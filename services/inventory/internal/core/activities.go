@@ -163,7 +163,7 @@ func (s *Service) PatchActivity(ctx context.Context, by Caller, id string, p Act
 	if err != nil || a.State == ActivityDraft {
 		return a, err
 	}
-	return a, gateRefusal(s.Gates.syncActivity(ctx, a))
+	return a, activityRefusal(s.Gates.syncActivity(ctx, a), a)
 }
 
 // detail returns the new values, by field, for the change log.
@@ -281,7 +281,7 @@ func (s *Service) transition(
 	if err != nil {
 		return nil, err
 	}
-	return a, gateRefusal(s.Gates.syncActivity(ctx, a))
+	return a, activityRefusal(s.Gates.syncActivity(ctx, a), a)
 }
 
 func (a *Activity) validate() error {
