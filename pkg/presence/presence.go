@@ -1,5 +1,5 @@
-// Package presence shows operators every process of the system: each writes its state to the Redis of the limits every 5
-// s, and any of them reads all states. A state expires 20 s after it was written, so a process that died disappears.
+// Package presence shows operators every process of the system: each writes its state to the Redis of the limits every
+// 5 s, and any of them reads all states. A state expires 20 s after it was written, so a process that died disappears.
 package presence
 
 import (
@@ -78,8 +78,8 @@ type Announcer struct {
 	vitals    func(ctx context.Context) Vitals
 }
 
-// Announce returns an announcer of a service, whose Component announces it. rdb is the Redis of the limits; nil for none.
-// ready returns why the service is not ready, nil if it is. vitals must end with its ctx.
+// Announce returns an announcer of a service, whose Component announces it. rdb is the Redis of the limits; nil for
+// none. ready returns why the service is not ready, nil if it is. vitals must end with its ctx.
 func Announce(
 	rdb redis.UniversalClient, component string, ready func() error, vitals func(ctx context.Context) Vitals,
 ) *Announcer {
@@ -117,7 +117,7 @@ func (a *Announcer) State(ctx context.Context) State {
 		s.ClockOffsetMS = map[string]int64{}
 	}
 	if _, known := s.ClockOffsetMS[redisClock]; !known && a.rdb != nil {
-		AddRedisClock(ctx, &s.Vitals, a.rdb)
+		addRedisClock(ctx, &s.Vitals, a.rdb)
 	}
 	if err := a.ready(); err != nil {
 		s.Ready, s.Reasons = false, strings.Split(err.Error(), "\n")
@@ -126,7 +126,8 @@ func (a *Announcer) State(ctx context.Context) State {
 	return s
 }
 
-// Component announces the state every 5 s. At the end it withdraws the state. While Redis is unreachable it keeps trying.
+// Component announces the state every 5 s. At the end it withdraws the state. While Redis is unreachable it keeps
+// trying.
 func (a *Announcer) Component() lifecycle.Component {
 	return lifecycle.Component{Name: a.component + " presence", Run: func(ctx context.Context) error {
 		if a.rdb == nil {
@@ -178,8 +179,8 @@ func (a *Announcer) withdraw(ctx context.Context) {
 // ErrNoRedis is returned by List without a Redis.
 var ErrNoRedis = errors.New("presence: no redis is configured for limits")
 
-// List returns the states of all processes, by component and instance: those that announced themselves in the last 20 s,
-// at most 1000. Two round trips, O(processes).
+// List returns the states of all processes, by component and instance: those that announced themselves in the last 20
+// s, at most 1000. Two round trips, O(processes).
 func List(ctx context.Context, rdb redis.UniversalClient) ([]State, error) {
 	if rdb == nil {
 		return nil, ErrNoRedis
@@ -202,17 +203,17 @@ func List(ctx context.Context, rdb redis.UniversalClient) ([]State, error) {
 	if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return nil, fmt.Errorf("presence: %w", err)
 	}
-	var gone []any
+	var expired []any
 	for i, t := range texts {
 		var s State
 		if json.Unmarshal([]byte(t.Val()), &s) == nil {
 			states = append(states, s)
 		} else if time.Since(time.UnixMilli(int64(members[i].Score))) > forget {
-			gone = append(gone, memberOf(members[i]))
+			expired = append(expired, memberOf(members[i]))
 		}
 	}
-	if len(gone) > 0 { // of processes that died
-		_ = rdb.ZRem(ctx, indexKey, gone...).Err()
+	if len(expired) > 0 { // of processes that died
+		_ = rdb.ZRem(ctx, indexKey, expired...).Err()
 	}
 	slices.SortFunc(states, func(a, b State) int {
 		return cmp.Or(cmp.Compare(a.Component, b.Component), cmp.Compare(a.Instance, b.Instance))

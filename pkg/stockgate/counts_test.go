@@ -113,8 +113,10 @@ func TestAcceptedPurchasesAreCountedOnce(t *testing.T) {
 		e.open(openConfig(), 5)
 		for range 2 { // the second time as a repetition after a lost reply
 			_, err := e.Reserve(ctx, e.ref, []Request{
-				{OrderSN: "1", UserID: "ann", Lines: lines(1)}, {OrderSN: "1", UserID: "ann", Lines: lines(1)},
-				{OrderSN: "2", UserID: "bob", Lines: lines(2)}, {OrderSN: "3", UserID: "bob", Lines: lines(1)}, // over the limit
+				{OrderSN: "1", UserID: "ann", Lines: lines(1)},
+				{OrderSN: "1", UserID: "ann", Lines: lines(1)},
+				{OrderSN: "2", UserID: "bob", Lines: lines(2)},
+				{OrderSN: "3", UserID: "bob", Lines: lines(1)}, // over the limit
 			})
 			require.NoError(t, err)
 			accepted(2)

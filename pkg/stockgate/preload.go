@@ -28,13 +28,13 @@ const preloadChunk = 512
 
 // Preload builds a gate from a snapshot and registers it. It fails with ErrGateExists if the gate exists, and never
 // changes an existing gate. It removes leftovers of an earlier build of the gate, except its journal, sale and counts.
-// The total of accepted purchases becomes the number of Entries and EndedBefore. Until the last step the gate is absent
-// for all other calls. A build that is abandoned leaves nothing that a later one would mix with; of two concurrent
-// builds one fails with ErrSuperseded. After ErrUnavailable the gate may exist or not: the caller repeats the call, and
-// may take ErrGateExists for success only if its own first call can have built the gate.
+// The total of accepted purchases becomes the number of Entries and EndedBefore. Until the last step the gate is
+// absent for all other calls. A build that is abandoned leaves nothing that a later one would mix with; of two
+// concurrent builds one fails with ErrSuperseded. After ErrUnavailable the gate may exist or not: the caller repeats
+// the call, and may take ErrGateExists for success only if its own first call can have built the gate.
 //
-// The snapshot must add up: for each SKU, Stock + units held by its entries = Total. O(entries), in script calls of 512
-// hash fields.
+// The snapshot must add up: for each SKU, Stock + units held by its entries = Total. O(entries), in script calls of
+// 512 hash fields.
 func (g *Gate) Preload(ctx context.Context, ref contract.GateRef, s Snapshot) error {
 	if err := validateRef(ref); err != nil {
 		return err

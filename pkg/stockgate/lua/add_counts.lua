@@ -2,8 +2,8 @@
 -- KEYS    as in prelude.lua, then the points of the minute, see counts.go
 -- ARGV    source, second, then alternating counter and number to add
 -- returns 'ok', or 'no_gate'
--- A source counts each second once and in order: a call with a second that is not later than its last one in that minute
--- is a repetition.
+-- A source counts each second once and in order: a call with a second that is not later than its last one in that
+-- minute is a repetition.
 -- The total of accepted is exact: the scripts that create entries count them, see prelude.lua.
 -- cost    O(counters)
 if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end

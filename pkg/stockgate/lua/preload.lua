@@ -4,8 +4,8 @@
 --         begin     no further arguments: removes leftovers of an earlier gate, except its journal, sale and counts
 --         held, buyers, adjusted   alternating fields and values of that hash
 --         commit    number of fields of held, buyers and adjusted, state, starts, ends, limit, version, number of
---                   purchases that ended before those in held, and for each SKU: SKU, left, held, sold, total, unlanded,
---                   latest deadline or ''
+--                   purchases that ended before those in held, and for each SKU: SKU, left, held, sold, total,
+--                   unlanded, latest deadline or ''
 -- returns 'ok', 'live' when the gate exists already, or 'superseded' when another build began after this one or this
 --         one is incomplete. Each step may be repeated.
 -- cost    O(fields)

@@ -1,5 +1,5 @@
-// Package board follows live sales for their merchants: the units in the gate, the orders in the ledger, and the requests
-// of buyers in each second. All viewers of an activity in this process share one sampler.
+// Package board follows live sales for their merchants: the units in the gate, the orders in the ledger, and the
+// requests of buyers in each second. All viewers of an activity in this process share one sampler.
 package board
 
 import (
@@ -118,8 +118,8 @@ func New(d Deps, c Config) *Board {
 	return &Board{Deps: d, Config: c, watches: map[string]*watch{}, byUser: map[string]int{}}
 }
 
-// Snapshot returns a sample of an activity that is at most an interval old, or as old as the latest one of a sampler. It
-// refuses with not_found if the scope has no such activity, and with gate_unavailable if the gate cannot be read.
+// Snapshot returns a sample of an activity that is at most an interval old, or as old as the latest one of a sampler.
+// It refuses with not_found if the scope has no such activity, and with gate_unavailable if the gate cannot be read.
 func (b *Board) Snapshot(ctx context.Context, in core.Scope, activityID string) (*Sample, error) {
 	a, err := b.Ledger.Activity(ctx, in, activityID)
 	if err != nil {
@@ -212,8 +212,8 @@ func (s *Stream) Updates() <-chan *Sample { return s.updates }
 func (s *Stream) Done() <-chan struct{} { return s.done }
 
 // Follow returns a snapshot of an activity and a stream of the samples that follow. The first viewer starts the
-// activity's sampler. The caller closes the stream. It refuses as Snapshot does, and with overloaded if the user or this
-// process has too many streams.
+// activity's sampler. The caller closes the stream. It refuses as Snapshot does, and with overloaded if the user or
+// this process has too many streams.
 func (b *Board) Follow(ctx context.Context, in core.Scope, user, activityID string) (*Sample, *Stream, error) {
 	a, err := b.Ledger.Activity(ctx, in, activityID)
 	if err != nil {

@@ -50,8 +50,8 @@ type ActivityPatch struct {
 	Items            *[]ActivityDraftItem
 }
 
-// CreateActivity creates a draft. It belongs to the caller's merchant. If an earlier call of the caller had the same key,
-// CreateActivity returns the activity of that call as it is now.
+// CreateActivity creates a draft. It belongs to the caller's merchant. If an earlier call of the caller had the same
+// key, CreateActivity returns the activity of that call as it is now.
 func (s *Service) CreateActivity(ctx context.Context, by Caller, r ActivityDraftRequest) (*Activity, error) {
 	owner, err := by.owner()
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package counts counts path and purchase requests by activity in memory and adds the counts to the gates once a second.
+// Package counts counts path and purchase requests by activity in memory and adds the counts to the gates once a
+// second.
 package counts
 
 import (

@@ -161,7 +161,8 @@ func (p *provider) identity(ctx context.Context, code string, a attempt) (auth.I
 	if raw == "" {
 		return auth.Identity{}, fmt.Errorf("%w: no ID token", errRefused)
 	}
-	// All verifiers of a configuration share its keys. They are read again for an unknown key, and with the configuration.
+	// All verifiers of a configuration share its keys. They are read again for an unknown key, and with the
+	// configuration.
 	idToken, err := c.Verifier(&oidc.Config{ClientID: p.ClientID}).Verify(ctx, raw)
 	if err != nil {
 		return auth.Identity{}, fmt.Errorf("%w: %w", errRefused, err)

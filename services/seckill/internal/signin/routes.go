@@ -1,5 +1,5 @@
-// Package signin signs browsers in and out. After a sign-in at the identity provider it issues a session of its own, in a
-// cookie that scripts cannot read, and keeps no token of the provider.
+// Package signin signs browsers in and out. After a sign-in at the identity provider it issues a session of its own,
+// in a cookie that scripts cannot read, and keeps no token of the provider.
 package signin
 
 import (
