@@ -20,7 +20,7 @@ import (
 //
 // Paths and Refused count responses, and in one second Accepted does as well. Counts that a process has not added when
 // it is killed are lost. The total of Accepted is exact: the script that creates the entry of a purchase counts it. It
-// includes purchases that the gate learns of from the ledger only.
+// includes purchases that the gate adopted from the ledger.
 type RequestCounts struct {
 	At       time.Time        // the second, by Redis time; zero for totals
 	Accepted int64            // purchases accepted, without repeated requests

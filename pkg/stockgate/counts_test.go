@@ -103,7 +103,7 @@ func TestPointsExpireAndAreBounded(t *testing.T) {
 	})
 }
 
-// The total of accepted purchases counts each purchase of the gate once, however the gate learned of it.
+// The total of accepted purchases counts each purchase of the gate once, however its entry was created.
 func TestAcceptedPurchasesAreCountedOnce(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx, accepted := t.Context(), func(n int64) {

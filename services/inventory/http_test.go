@@ -506,7 +506,7 @@ func TestUnreachableGate(t *testing.T) {
 	body := fmt.Sprintf(`{"sku_id":%q,"delta":2,"reason":"r"}`, sku)
 	require.Equal(t, "gate_unavailable", s.do("POST", at+"/stock-adjustments", body, "Idempotency-Key", "k").code())
 	require.Contains(t, string(s.do("GET", at, "").body), `"state":"paused"`)
-	// A change that is saved says as which version, so that the call can be repeated.
+	// The refusal of a saved change has its version, so that the call can be repeated.
 	var saved struct{ Version int64 }
 	version := s.do("GET", at, "").header.Get("ETag")
 	patch := s.do("PATCH", at, `{"title":"Other"}`, "If-Match", version)

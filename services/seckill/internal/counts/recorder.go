@@ -153,7 +153,7 @@ func (r *Recorder) flushOne(ctx context.Context, id string, now time.Time) error
 			return nil
 		}
 		if age := now.Sub(a.pending.At); age >= giveUpAfter {
-			// Redis may have added them before, and no longer know that: see stockgate.AddCounts.
+			// Redis may have added them before, and the record of that may have expired: see stockgate.AddCounts.
 			r.Log.WarnContext(ctx, "request counts dropped", "activity_id", id, "age", age)
 			a.pending = nil
 			continue

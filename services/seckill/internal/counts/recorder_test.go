@@ -168,7 +168,7 @@ func TestCountsOfALostGateAreGivenUp(t *testing.T) {
 	})
 }
 
-// Counts that are too old are not sent: Redis may have added them, and the keys by which it knows that have expired.
+// Counts that are too old are not sent: Redis may have added them, and the record of that may have expired.
 func TestOldCountsAreNotSent(t *testing.T) {
 	record(t, func(t *testing.T, r *Recorder, g *gates, _ func()) {
 		g.set(stockgate.ErrUnavailable, true)
