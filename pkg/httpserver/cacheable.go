@@ -19,7 +19,7 @@ func ETag(body []byte) string {
 func WriteCacheable(w http.ResponseWriter, r *http.Request, contentType, tag string, body []byte) {
 	h := w.Header()
 	h.Set("ETag", tag)
-	if MatchesETag(r.Header.Get("If-None-Match"), tag) {
+	if matchesETag(r.Header.Get("If-None-Match"), tag) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
@@ -31,9 +31,9 @@ func WriteCacheable(w http.ResponseWriter, r *http.Request, contentType, tag str
 	}
 }
 
-// MatchesETag reports whether an If-None-Match header names the tag. It compares weakly (RFC 9110, section 13.1.2), as
+// matchesETag reports whether an If-None-Match header names the tag. It compares weakly (RFC 9110, section 13.1.2), as
 // a proxy that compresses a response makes its tag weak.
-func MatchesETag(header, tag string) bool {
+func matchesETag(header, tag string) bool {
 	for one := range strings.SplitSeq(header, ",") {
 		if one = strings.TrimSpace(one); one == "*" || strings.TrimPrefix(one, "W/") == strings.TrimPrefix(tag, "W/") {
 			return true

@@ -1,5 +1,5 @@
-// Package presence shows operators every process of the system: each writes its state to the Redis of the limits every 5
-// s, and any of them reads all states. A state expires 20 s after it was written, so a process that died disappears.
+// Package presence shows operators every process of the system: each writes its state to the Redis of the limits every
+// 5 s, and any of them reads all states. A state expires 20 s after it was written, so a process that died disappears.
 package presence
 
 import (
@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,7 +25,8 @@ import (
 const (
 	every      = 5 * time.Second  // between two announcements
 	ttl        = 20 * time.Second // of a state
-	forget     = time.Minute      // after which the index drops a process
+	forget     = time.Minute      // after which a reader drops a process from the index
+	dropAfter  = time.Hour        // after which each announcement does so; longer than clocks differ
 	timeout    = 2 * time.Second  // of reading the vitals, and of one exchange with Redis
 	maxListed  = 1000             // processes in a list
 	keyPrefix  = "presence:"
@@ -76,8 +78,8 @@ type Announcer struct {
 	vitals    func(ctx context.Context) Vitals
 }
 
-// Announce returns an announcer of a service, whose Component announces it. rdb is the Redis of the limits; nil for none.
-// ready returns why the service is not ready, nil if it is. vitals must end with its ctx.
+// Announce returns an announcer of a service, whose Component announces it. rdb is the Redis of the limits; nil for
+// none. ready returns why the service is not ready, nil if it is. vitals must end with its ctx.
 func Announce(
 	rdb redis.UniversalClient, component string, ready func() error, vitals func(ctx context.Context) Vitals,
 ) *Announcer {
@@ -115,7 +117,7 @@ func (a *Announcer) State(ctx context.Context) State {
 		s.ClockOffsetMS = map[string]int64{}
 	}
 	if _, known := s.ClockOffsetMS[redisClock]; !known && a.rdb != nil {
-		AddRedisClock(ctx, &s.Vitals, a.rdb)
+		addRedisClock(ctx, &s.Vitals, a.rdb)
 	}
 	if err := a.ready(); err != nil {
 		s.Ready, s.Reasons = false, strings.Split(err.Error(), "\n")
@@ -124,7 +126,8 @@ func (a *Announcer) State(ctx context.Context) State {
 	return s
 }
 
-// Component announces the state every 5 s. At the end it withdraws the state. While Redis is unreachable it keeps trying.
+// Component announces the state every 5 s. At the end it withdraws the state. While Redis is unreachable it keeps
+// trying.
 func (a *Announcer) Component() lifecycle.Component {
 	return lifecycle.Component{Name: a.component + " presence", Run: func(ctx context.Context) error {
 		if a.rdb == nil {
@@ -158,6 +161,7 @@ func (a *Announcer) announce(ctx context.Context) error {
 	p := a.rdb.Pipeline()
 	p.Set(ctx, keyPrefix+a.member(), text, ttl)
 	p.ZAdd(ctx, indexKey, redis.Z{Score: float64(s.At.UnixMilli()), Member: a.member()})
+	p.ZRemRangeByScore(ctx, indexKey, "-inf", strconv.FormatInt(s.At.Add(-dropAfter).UnixMilli(), 10))
 	p.Expire(ctx, indexKey, forget)
 	_, err = p.Exec(ctx)
 	return err
@@ -175,8 +179,8 @@ func (a *Announcer) withdraw(ctx context.Context) {
 // ErrNoRedis is returned by List without a Redis.
 var ErrNoRedis = errors.New("presence: no redis is configured for limits")
 
-// List returns the states of all processes, by component and instance: those that announced themselves in the last 20 s,
-// at most 1000. Two round trips, O(processes).
+// List returns the states of all processes, by component and instance: those that announced themselves in the last 20
+// s, at most 1000. Two round trips, O(processes).
 func List(ctx context.Context, rdb redis.UniversalClient) ([]State, error) {
 	if rdb == nil {
 		return nil, ErrNoRedis
@@ -199,17 +203,17 @@ func List(ctx context.Context, rdb redis.UniversalClient) ([]State, error) {
 	if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return nil, fmt.Errorf("presence: %w", err)
 	}
-	var gone []any
+	var expired []any
 	for i, t := range texts {
 		var s State
 		if json.Unmarshal([]byte(t.Val()), &s) == nil {
 			states = append(states, s)
 		} else if time.Since(time.UnixMilli(int64(members[i].Score))) > forget {
-			gone = append(gone, memberOf(members[i]))
+			expired = append(expired, memberOf(members[i]))
 		}
 	}
-	if len(gone) > 0 { // of processes that died
-		_ = rdb.ZRem(ctx, indexKey, gone...).Err()
+	if len(expired) > 0 { // of processes that died
+		_ = rdb.ZRem(ctx, indexKey, expired...).Err()
 	}
 	slices.SortFunc(states, func(a, b State) int {
 		return cmp.Or(cmp.Compare(a.Component, b.Component), cmp.Compare(a.Instance, b.Instance))

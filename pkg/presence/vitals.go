@@ -29,16 +29,16 @@ func AddRedis(ctx context.Context, v *Vitals, rdb redis.UniversalClient) {
 		p.Max = c.Options().PoolSize
 	}
 	v.Pools = append(v.Pools, p)
-	AddRedisClock(ctx, v, rdb)
+	addRedisClock(ctx, v, rdb)
 }
 
-// AddRedisClock adds the offset to the clock of Redis, unless Redis does not respond.
-func AddRedisClock(ctx context.Context, v *Vitals, rdb redis.UniversalClient) {
+// addRedisClock adds the offset to the clock of Redis, unless Redis does not respond.
+func addRedisClock(ctx context.Context, v *Vitals, rdb redis.UniversalClient) {
 	addClock(v, redisClock, func() (time.Time, error) { return rdb.Time(ctx).Result() })
 }
 
-// AddDatabase adds the pool and the breaker of a database, and the offset to its clock. SQLite runs in the process, so it
-// has only the pool.
+// AddDatabase adds the pool and the breaker of a database, and the offset to its clock. SQLite runs in the process, so
+// it has only the pool.
 func AddDatabase(ctx context.Context, v *Vitals, db *gorm.DB) {
 	pool, err := db.DB()
 	if err != nil {

@@ -148,7 +148,7 @@ func TestHistoryOfAnActivity(t *testing.T) {
 			whats = append(whats, c.What+" "+c.Actor+" "+c.Role)
 		}
 		require.Equal(t, []string{
-			"activity.resume old merchant", "activity.reconcile op operator", "stock.adjust merchant-1 merchant", "stock.adjust merchant-1 merchant",
+			"activity.resume old ", "activity.reconcile op operator", "stock.adjust merchant-1 merchant", "stock.adjust merchant-1 merchant",
 			"stock.adjust merchant-1 merchant", "activity.pause op operator", "activity.patch merchant-1 merchant",
 			"activity.publish merchant-1 merchant", "activity.create merchant-1 merchant",
 		}, whats)

@@ -506,7 +506,16 @@ func TestUnreachableGate(t *testing.T) {
 	body := fmt.Sprintf(`{"sku_id":%q,"delta":2,"reason":"r"}`, sku)
 	require.Equal(t, "gate_unavailable", s.do("POST", at+"/stock-adjustments", body, "Idempotency-Key", "k").code())
 	require.Contains(t, string(s.do("GET", at, "").body), `"state":"paused"`)
+	// The refusal of a saved change has its version, so that the call can be repeated.
+	var saved struct{ Version int64 }
+	version := s.do("GET", at, "").header.Get("ETag")
+	patch := s.do("PATCH", at, `{"title":"Other"}`, "If-Match", version)
+	require.Equal(t, "gate_unavailable", patch.code())
+	patch.into(t, &saved)
 	s.mini.SetError("")
+	require.Equal(t, 412, s.do("PATCH", at, `{"title":"Other"}`, "If-Match", version).status)
+	again := s.do("PATCH", at, `{"title":"Other"}`, "If-Match", fmt.Sprintf("%q", fmt.Sprint(saved.Version)))
+	require.Equal(t, 200, again.status, "%s", again.body)
 	require.Equal(t, 200, s.do("POST", at+"/stock-adjustments", body, "Idempotency-Key", "k").status)
 	left, state, err := s.gate.UnitsLeft(t.Context(), contract.GateRef{ActivityID: id})
 	require.NoError(t, err)

@@ -1,11 +1,12 @@
-// Package board follows live sales for their merchants: the units in the gate, the orders in the ledger, and the requests
-// of buyers in each second. All viewers of an activity in this process share one sampler.
+// Package board follows live sales for their merchants: the units in the gate, the orders in the ledger, and the
+// requests of buyers in each second. All viewers of an activity in this process share one sampler.
 package board
 
 import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -18,9 +19,13 @@ const MaxPoints = 900
 
 // Requests are numbers of buyers' requests, over all processes of seckill.
 type Requests struct {
-	Accepted int64            // purchases accepted
+	Accepted int64            // purchases accepted; exact in totals, a count of responses in a second
 	Paths    int64            // paths issued
 	Refused  map[string]int64 // by code
+}
+
+func (q Requests) equal(o Requests) bool {
+	return q.Accepted == o.Accepted && q.Paths == o.Paths && maps.Equal(q.Refused, o.Refused)
 }
 
 // Second holds the requests of one second.
@@ -35,7 +40,8 @@ type Units struct{ Total, Left, Held, Sold int64 }
 // Point is one second of a sale. Units is nil for a second in which this process did not sample the gate.
 type Point struct {
 	Second
-	Units *Units
+	Units   *Units
+	Changed int64 // the Reading of the sample that first had these requests
 }
 
 // Sample is an activity at one moment. Nothing changes it after it was taken.
@@ -44,11 +50,12 @@ type Sample struct {
 	Activity core.Activity
 	Units    Units // as the gate counts them; as the database does, if the activity has no gate
 	Orders   core.ReservationCounts
-	Totals   Requests // since the publication
+	Totals   Requests // since the publication; if the activity has no gate, Accepted is the database's
 	Stock    *core.StockView
-	// Points holds the seconds with requests, oldest first, up to some seconds ago: all processes have added their counts
-	// of them.
-	Points []Point
+	// Points holds the seconds with requests, oldest first, up to some seconds ago: processes that respond have added
+	// their counts of them. Counts that are added late change a point.
+	Points  []Point
+	Reading int64 // number of this sample's reading of Points; it rises from sample to sample
 }
 
 // Gate is what the board reads in the gate.
@@ -111,8 +118,8 @@ func New(d Deps, c Config) *Board {
 	return &Board{Deps: d, Config: c, watches: map[string]*watch{}, byUser: map[string]int{}}
 }
 
-// Snapshot returns a sample of an activity that is at most an interval old, or as old as the latest one of a sampler. It
-// refuses with not_found if the scope has no such activity, and with gate_unavailable if the gate cannot be read.
+// Snapshot returns a sample of an activity that is at most an interval old, or as old as the latest one of a sampler.
+// It refuses with not_found if the scope has no such activity, and with gate_unavailable if the gate cannot be read.
 func (b *Board) Snapshot(ctx context.Context, in core.Scope, activityID string) (*Sample, error) {
 	a, err := b.Ledger.Activity(ctx, in, activityID)
 	if err != nil {
@@ -205,8 +212,8 @@ func (s *Stream) Updates() <-chan *Sample { return s.updates }
 func (s *Stream) Done() <-chan struct{} { return s.done }
 
 // Follow returns a snapshot of an activity and a stream of the samples that follow. The first viewer starts the
-// activity's sampler. The caller closes the stream. It refuses as Snapshot does, and with overloaded if the user or this
-// process has too many streams.
+// activity's sampler. The caller closes the stream. It refuses as Snapshot does, and with overloaded if the user or
+// this process has too many streams.
 func (b *Board) Follow(ctx context.Context, in core.Scope, user, activityID string) (*Sample, *Stream, error) {
 	a, err := b.Ledger.Activity(ctx, in, activityID)
 	if err != nil {

@@ -50,8 +50,8 @@ type ActivityPatch struct {
 	Items            *[]ActivityDraftItem
 }
 
-// CreateActivity creates a draft. It belongs to the caller's merchant. If an earlier call of the caller had the same key,
-// CreateActivity returns the activity of that call as it is now.
+// CreateActivity creates a draft. It belongs to the caller's merchant. If an earlier call of the caller had the same
+// key, CreateActivity returns the activity of that call as it is now.
 func (s *Service) CreateActivity(ctx context.Context, by Caller, r ActivityDraftRequest) (*Activity, error) {
 	owner, err := by.owner()
 	if err != nil {
@@ -163,7 +163,7 @@ func (s *Service) PatchActivity(ctx context.Context, by Caller, id string, p Act
 	if err != nil || a.State == ActivityDraft {
 		return a, err
 	}
-	return a, gateRefusal(s.Gates.syncActivity(ctx, a))
+	return a, activityRefusal(s.Gates.syncActivity(ctx, a), a)
 }
 
 // detail returns the new values, by field, for the change log.
@@ -281,7 +281,7 @@ func (s *Service) transition(
 	if err != nil {
 		return nil, err
 	}
-	return a, gateRefusal(s.Gates.syncActivity(ctx, a))
+	return a, activityRefusal(s.Gates.syncActivity(ctx, a), a)
 }
 
 func (a *Activity) validate() error {

@@ -10,7 +10,7 @@ type PastChange struct {
 	ID     string
 	At     time.Time
 	Who    string
-	Role   string // RoleMerchant or RoleOperator; "" for repairs of the reconciler
+	Role   string // RoleMerchant or RoleOperator; "" if none was recorded, and for repairs of the reconciler
 	Action string
 	Detail string // JSON; "" without any
 }
@@ -19,11 +19,9 @@ type PastChange struct {
 func (s *Service) ChangesOfActivity(ctx context.Context, in Scope, activityID string, p Page) ([]PastChange, error) {
 	list, err := s.store.ChangesOfActivity(ctx, in, activityID, p)
 	for i := range list {
-		// The previous release recorded no role. Only operators reconcile.
+		// Earlier releases recorded no role. Only operators reconcile; who made other changes is unknown.
 		if list[i].Role == "" && list[i].Action == ActionReconcile {
 			list[i].Role = RoleOperator
-		} else if list[i].Role == "" {
-			list[i].Role = RoleMerchant
 		}
 	}
 	return list, err

@@ -41,6 +41,16 @@ func GateUnreadable(err error) error {
 	return err
 }
 
+// activityRefusal is gateRefusal for a change of an activity. The refusal has the version that the change was saved as:
+// the If-Match of a repeated call needs that one.
+func activityRefusal(err error, a *Activity) error {
+	var r *contract.Refusal
+	if err = gateRefusal(err); errors.As(err, &r) && r.Code == contract.CodeGateUnavailable {
+		return r.With("version", a.Version)
+	}
+	return err
+}
+
 // Unavailable returns the refusal of a call that may be repeated.
 func Unavailable(detail string, err error) error {
 	return contract.Refuse(contract.CodeUnavailable, detail).Because(err).After(retryGateAfter)

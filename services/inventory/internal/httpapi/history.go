@@ -20,7 +20,10 @@ func (m *Merchant) ListChanges(w http.ResponseWriter, r *http.Request, id string
 }
 
 func changeView(c core.PastChange) api.Change {
-	v := api.Change{ChangeId: c.ID, At: c.At, Actor: c.Who, Role: api.ChangeRole(c.Role), What: c.Action}
+	v := api.Change{ChangeId: c.ID, At: c.At, Actor: c.Who, What: c.Action}
+	if role := api.ChangeRole(c.Role); role != "" {
+		v.Role = &role
+	}
 	details := map[string]any{}
 	switch {
 	case c.Action == core.ActionReconcile: // the list of reconciliations has the repairs

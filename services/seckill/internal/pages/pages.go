@@ -84,13 +84,13 @@ func (p *Pages) named(name, caching string) http.HandlerFunc {
 			Error(w, r, http.StatusNotFound)
 			return
 		}
-		secure(w.Header(), noContent)
+		secure(w.Header(), filePolicy)
 		f.serve(w, r, caching)
 	}
 }
 
-// noContent is the policy of files, which a browser may also show as a document, such as an image.
-const noContent = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
+// filePolicy is the policy of files, which a browser may also show as a document, such as an image.
+const filePolicy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 
 // secure sets the security headers of all pages.
 func secure(h http.Header, policy string) {
