@@ -33,7 +33,7 @@ const (
 	LimitReached                    // the buyer would hold more units than the limit: see OrderSNs
 	UnknownSKU                      // a line names a SKU that is not sold here
 	SoldOut                         // fewer units are left than a line requests: see MayReturnUntil
-	JournalFull                     // there is stock, but too many reservations wait for their publication
+	JournalFull                     // there is stock, but too many reservations wait for their publication, or memory is short
 	Accepted                        // the units are taken and the reservation is journaled: see Entry
 )
 
@@ -73,7 +73,8 @@ type Verdict struct {
 // Reserve decides a group of at most MaxGroup requests in one script call, each by itself and in their order. Verdicts
 // have the order of the requests. Each request passes these checks: whether the order_sn is known, whether the sale is
 // open, whether the buyer has allowance left, whether there is stock, and whether the journal has room. If it passes
-// all, the script journals the reservation and takes the units.
+// all, the script journals the reservation and takes the units. The journal has no room either while the Redis master is
+// short of memory, see MeasureMemory.
 //
 // A known order_sn always gets its present state, also after the end of the sale, and takes nothing: if the reply
 // Accepted was lost, the repeated request gets Known. A malformed request fails the whole call before Redis is called.
@@ -86,7 +87,7 @@ func (g *Gate) Reserve(ctx context.Context, ref contract.GateRef, requests []Req
 		return nil, fmt.Errorf("stockgate: %d requests in one group, at most %d are allowed", len(requests), MaxGroup)
 	}
 	args := make([]any, 0, 1+4*len(requests))
-	args = append(args, g.opts.JournalMax)
+	args = append(args, g.journalMax(ctx, ref))
 	for _, r := range requests {
 		if err := validatePurchase(r.OrderSN, r.UserID, r.Lines); err != nil {
 			return nil, err
@@ -94,6 +95,11 @@ func (g *Gate) Reserve(ctx context.Context, ref contract.GateRef, requests []Req
 		args = append(args, r.OrderSN, r.UserID, encodeLines(r.Lines), storableTraceparent(r.Traceparent))
 	}
 	reply, err := g.runStrings(ctx, scriptReserve, ref, args...)
+	if outOfMemory(err) { // it wrote nothing: the first write was refused
+		g.full.Store(g.masterOf(ctx, ref), true)
+		args[0] = g.journalMax(ctx, ref)
+		reply, err = g.runStrings(ctx, scriptReserve, ref, args...)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -107,6 +113,14 @@ func (g *Gate) Reserve(ctx context.Context, ref contract.GateRef, requests []Req
 		}
 	}
 	return verdicts, nil
+}
+
+// journalMax is the length from which the gate's journal is full.
+func (g *Gate) journalMax(ctx context.Context, ref contract.GateRef) int64 {
+	if g.isFull(ctx, ref) {
+		return 0
+	}
+	return g.opts.JournalMax
 }
 
 // decodeVerdict decodes "outcome;payload".
