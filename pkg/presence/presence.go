@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,7 +25,8 @@ import (
 const (
 	every      = 5 * time.Second  // between two announcements
 	ttl        = 20 * time.Second // of a state
-	forget     = time.Minute      // after which the index drops a process
+	forget     = time.Minute      // after which a reader drops a process from the index
+	dropAfter  = time.Hour        // after which each announcement does so; longer than clocks differ
 	timeout    = 2 * time.Second  // of reading the vitals, and of one exchange with Redis
 	maxListed  = 1000             // processes in a list
 	keyPrefix  = "presence:"
@@ -158,6 +160,7 @@ func (a *Announcer) announce(ctx context.Context) error {
 	p := a.rdb.Pipeline()
 	p.Set(ctx, keyPrefix+a.member(), text, ttl)
 	p.ZAdd(ctx, indexKey, redis.Z{Score: float64(s.At.UnixMilli()), Member: a.member()})
+	p.ZRemRangeByScore(ctx, indexKey, "-inf", strconv.FormatInt(s.At.Add(-dropAfter).UnixMilli(), 10))
 	p.Expire(ctx, indexKey, forget)
 	_, err = p.Exec(ctx)
 	return err

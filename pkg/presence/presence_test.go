@@ -79,6 +79,19 @@ func TestProcessesAreListedUntilTheyEndOrDie(t *testing.T) {
 	require.NotContains(t, members, "order:old")
 }
 
+// Each announcement drops processes that were killed long ago from the index, also if no caller lists them.
+func TestKilledProcessesAreDroppedWithoutACaller(t *testing.T) {
+	_, rdb := connect(t)
+	for member, age := range map[string]time.Duration{"order:killed": dropAfter + time.Minute, "order:other-clock": dropAfter - time.Minute} {
+		require.NoError(t, rdb.ZAdd(t.Context(), indexKey, redis.Z{Score: float64(time.Now().Add(-age).UnixMilli()), Member: member}).Err())
+	}
+	a := announcer(rdb, "seckill", nil)
+	require.NoError(t, a.announce(t.Context()))
+	members, err := rdb.ZRange(t.Context(), indexKey, 0, -1).Result()
+	require.NoError(t, err)
+	require.Equal(t, []string{"order:other-clock", a.member()}, members)
+}
+
 // Without Redis a process still reads its own state, and its component waits for the end.
 func TestWithoutRedis(t *testing.T) {
 	a := announcer(nil, "seckill", nil)

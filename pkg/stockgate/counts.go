@@ -17,6 +17,10 @@ import (
 )
 
 // RequestCounts are numbers of buyers' requests to one activity: in one second, or since its publication.
+//
+// Paths and Refused count responses, and in one second Accepted does as well. Counts that a process has not added when it
+// is killed are lost. The total of Accepted is exact: the script that creates the entry of a purchase counts it. It
+// includes purchases that the gate learns of from the ledger only.
 type RequestCounts struct {
 	At       time.Time        // the second, by Redis time; zero for totals
 	Accepted int64            // purchases accepted, without repeated requests
@@ -44,11 +48,11 @@ func pointsKey(ref contract.GateRef, at time.Time) string {
 	return keyOf(ref, "points:"+strconv.FormatInt(at.Unix()/60, 10))
 }
 
-// AddCounts adds the counts of one second of one process to the points and to the totals of an activity. source names
-// the process: 1 to 64 of a-z 0-9 _ -. It counts each second once, in the order of time: a call with a second that is
-// not later than the last one of that source in the same minute changes nothing. So a call may be repeated, but one
-// with other counts needs a later second. It fails with ErrNoGate if the gate does not exist. One script call,
-// O(counters).
+// AddCounts adds the counts of one second of one process to the points and, except Accepted, to the totals of an
+// activity. source names the process: 1 to 64 of a-z 0-9 _ -. It counts each second once, in the order of time: a call
+// with a second that is not later than the last one of that source in the same minute changes nothing. So a call may be
+// repeated, but one with other counts needs a later second. It fails with ErrNoGate if the gate does not exist. One
+// script call, O(counters).
 func (g *Gate) AddCounts(ctx context.Context, activityID, source string, c RequestCounts) error {
 	ref := saleRef(activityID)
 	if err := validateRef(ref); err != nil {
@@ -117,7 +121,9 @@ func (c *RequestCounts) set(name, value string) error {
 }
 
 // Totals returns the counts of an activity since its publication, over all processes. They are zero if there are none.
-// One round trip.
+// Accepted is the number of purchases in the gate, those included whose entries were trimmed: it equals the number of
+// ledger rows once all have landed, also after Redis lost data. An ending that is repeated after its entry was trimmed, a
+// day after the first one, counts again. Paths and Refused begin at 0 after Redis lost them. One round trip.
 func (g *Gate) Totals(ctx context.Context, activityID string) (RequestCounts, error) {
 	ref := saleRef(activityID)
 	if err := validateRef(ref); err != nil {

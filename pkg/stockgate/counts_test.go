@@ -51,7 +51,7 @@ func TestCountsOfAllProcessesAddUp(t *testing.T) {
 		require.Equal(t, []RequestCounts{sum, {At: last, Paths: 7}}, e.pointsSince(first))
 		require.Equal(t, []RequestCounts{{At: last, Paths: 7}}, e.pointsSince(first.Add(time.Second)))
 		require.Empty(t, e.pointsSince(last.Add(time.Hour)))
-		sum.At, sum.Paths = time.Time{}, 10
+		sum.At, sum.Accepted, sum.Paths = time.Time{}, 0, 10
 		require.Equal(t, sum, e.totals())
 	})
 }
@@ -70,7 +70,7 @@ func TestRepeatedCountsAddNothing(t *testing.T) {
 		e.add("a", RequestCounts{At: at.Add(-time.Second), Accepted: 1}) // late
 		e.add("a", RequestCounts{At: at.Add(time.Second), Accepted: 1})
 		e.add("b", RequestCounts{At: at.Add(-time.Second), Accepted: 1})
-		require.Equal(t, RequestCounts{Accepted: 3}, e.totals())
+		require.Zero(t, e.totals(), "responses do not count in the total of accepted purchases")
 		require.Equal(t, []RequestCounts{
 			{At: at.Add(-time.Second), Accepted: 1}, {At: at, Accepted: 1}, {At: at.Add(time.Second), Accepted: 1},
 		}, e.pointsSince(at.Add(-time.Minute)))
@@ -103,19 +103,80 @@ func TestPointsExpireAndAreBounded(t *testing.T) {
 	})
 }
 
-// A lost gate is built again; its totals stay, unless they are lost as well.
+// The total of accepted purchases counts each purchase of the gate once, however the gate learned of it.
+func TestAcceptedPurchasesAreCountedOnce(t *testing.T) {
+	eachServer(t, Options{}, func(t *testing.T, e *env) {
+		ctx, accepted := t.Context(), func(n int64) {
+			t.Helper()
+			require.Equal(t, RequestCounts{Accepted: n}, e.totals())
+		}
+		e.open(openConfig(), 5)
+		for range 2 { // the second time as a repetition after a lost reply
+			_, err := e.Reserve(ctx, e.ref, []Request{
+				{OrderSN: "1", UserID: "ann", Lines: lines(1)}, {OrderSN: "1", UserID: "ann", Lines: lines(1)},
+				{OrderSN: "2", UserID: "bob", Lines: lines(2)}, {OrderSN: "3", UserID: "bob", Lines: lines(1)}, // over the limit
+			})
+			require.NoError(t, err)
+			accepted(2)
+		}
+		ends := func(sn string) []Ending {
+			return []Ending{{OrderSN: sn, UserID: "eve", Lines: lines(1), Reason: "expired"}}
+		}
+		for range 2 {
+			require.NoError(t, e.Settle(ctx, e.ref, []Settlement{
+				{OrderSN: "2", UserID: "bob", Lines: lines(2), Step: StepLanded},
+				{OrderSN: "4", UserID: "eve", Lines: lines(1), Step: StepLanded}, // adopted
+			}))
+			accepted(3)
+		}
+		for range 2 { // unknown: the gate has lost them, and the ledger released and rejected them
+			require.NoError(t, e.Release(ctx, e.ref, ends("5")))
+			require.NoError(t, e.Drop(ctx, e.ref, ends("6")))
+			accepted(5)
+		}
+		require.NoError(t, e.Release(ctx, e.ref, []Ending{{OrderSN: "2", UserID: "bob", Lines: lines(2), Reason: "expired"}}))
+		accepted(5)
+		require.NoError(t, e.rdb.HSet(ctx, keyOf(e.ref, "held"), "4", "?").Err())
+		a, err := e.Audit(ctx, e.ref)
+		require.NoError(t, err)
+		done, err := e.Repair(ctx, e.ref, a.Revision.Build, []Repair{{
+			OrderSN: "4", Seen: "?", To: Entry{OrderSN: "4", UserID: "eve", Lines: lines(1), Status: StatusPaid},
+		}})
+		require.NoError(t, err)
+		require.True(t, done["4"])
+		accepted(5)
+	})
+}
+
+// Counts that are of another type stop neither a purchase nor the building of a gate.
+func TestDamagedCountsStopNoSale(t *testing.T) {
+	eachServer(t, Options{}, func(t *testing.T, e *env) {
+		require.NoError(t, e.rdb.Set(t.Context(), keyOf(e.ref, "counts"), "x", 0).Err())
+		e.open(openConfig(), 5)
+		require.Equal(t, Accepted, e.reserve("1", "ann", lines(1)).Outcome)
+		e.check()
+	})
+}
+
+// A lost gate is built again. Its total of accepted purchases is then that of the ledger; the other totals stay, unless
+// they are lost as well.
 func TestTotalsOutliveTheGate(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx := t.Context()
-		c := RequestCounts{At: time.Now().UTC().Truncate(time.Second), Accepted: 1}
+		c := RequestCounts{At: time.Now().UTC().Truncate(time.Second), Paths: 1}
 		require.ErrorIs(t, e.AddCounts(ctx, e.ref.ActivityID, "a", c), ErrNoGate)
 		require.Zero(t, e.totals())
 		e.open(openConfig(), 5)
 		e.add("a", c)
+		e.reserve("1", "ann", lines(1))
 		require.NoError(t, e.rdb.Del(ctx, keyOf(e.ref, "gate")).Err())
 		require.ErrorIs(t, e.AddCounts(ctx, e.ref.ActivityID, "b", c), ErrNoGate)
-		e.open(openConfig(), 5)
-		require.Equal(t, RequestCounts{Accepted: 1}, e.totals())
+		s := Snapshot{Config: openConfig(), Stock: map[string]int64{"1": 4}, Totals: map[string]int64{"1": 5}, EndedBefore: 7}
+		s.Entries = []Entry{{OrderSN: "2", UserID: "bob", Lines: lines(1), Status: StatusPaid}}
+		require.NoError(t, e.Preload(ctx, e.ref, s))
+		require.Equal(t, RequestCounts{Accepted: 8, Paths: 1}, e.totals())
+		s.EndedBefore = -1
+		require.Error(t, e.Preload(ctx, e.ref, s))
 	})
 }
 

@@ -345,6 +345,7 @@ func (g *gateMachine) Check(t *rapid.T) {
 		require.GreaterOrEqual(t, c.InFlight, int64(0))
 	}
 	require.Equal(t, int64(modelJournalMax-g.m.room), a.JournalLen)
+	require.Equal(t, RequestCounts{Accepted: int64(len(g.m.entries))}, g.e.totals())
 }
 
 // TestAnyOrderOfStepsMatchesTheModel runs all steps in random order, with repetitions and losses of the gate.

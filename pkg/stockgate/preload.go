@@ -19,6 +19,8 @@ type Snapshot struct {
 	Totals   map[string]int64 // units in all, by SKU
 	Entries  []Entry          // all that hold units, and those that ended in the last 24 h
 	Adjusted []string         // ids of decided adjustments: contained in the figures, or never to be applied
+	// EndedBefore is the number of purchases that ended before those in Entries. They are only counted: see Totals.
+	EndedBefore int64
 }
 
 // preloadChunk is the number of hash fields that one script call of a build writes at most.
@@ -26,10 +28,10 @@ const preloadChunk = 512
 
 // Preload builds a gate from a snapshot and registers it. It fails with ErrGateExists if the gate exists, and never
 // changes an existing gate. It removes leftovers of an earlier build of the gate, except its journal, sale and counts.
-// Until the last step the gate is absent for all other calls. A build that is abandoned leaves nothing that a later one
-// would mix with; of two concurrent builds one fails with ErrSuperseded. After ErrUnavailable the gate may exist or
-// not: the caller repeats the call, and may take ErrGateExists for success only if its own first call can have built
-// the gate.
+// The total of accepted purchases becomes the number of Entries and EndedBefore. Until the last step the gate is absent
+// for all other calls. A build that is abandoned leaves nothing that a later one would mix with; of two concurrent
+// builds one fails with ErrSuperseded. After ErrUnavailable the gate may exist or not: the caller repeats the call, and
+// may take ErrGateExists for success only if its own first call can have built the gate.
 //
 // The snapshot must add up: for each SKU, Stock + units held by its entries = Total. O(entries), in script calls of 512
 // hash fields.
@@ -74,7 +76,7 @@ func (g *Gate) Preload(ctx context.Context, ref contract.GateRef, s Snapshot) er
 			}
 		}
 	}
-	return step("commit", b.commit(s.Config))
+	return step("commit", b.commit(s))
 }
 
 // build is a snapshot in the form that the preload script takes.
@@ -178,6 +180,9 @@ func (s Snapshot) validate() error {
 	if err := s.Config.validate(); err != nil {
 		return err
 	}
+	if s.EndedBefore < 0 || s.EndedBefore >= maxExact {
+		return fmt.Errorf("stockgate: %d ended purchases are out of range", s.EndedBefore)
+	}
 	if len(s.Stock) == 0 {
 		return fmt.Errorf("stockgate: a gate needs at least one SKU")
 	}
@@ -214,12 +219,13 @@ func (s Snapshot) validate() error {
 const adjustmentDecided = "m"
 
 // commit returns the arguments of the last step: the number of fields that each hash must have by then, the
-// configuration, and the counters.
-func (b *build) commit(c Config) []string {
+// configuration, the number of purchases that are only counted, and the counters.
+func (b *build) commit(s Snapshot) []string {
 	args := []string{strconv.Itoa(len(b.held) / 2), strconv.Itoa(len(b.buyers) / 2), strconv.Itoa(len(b.adjusted) / 2)}
-	for _, a := range c.args() {
+	for _, a := range s.Config.args() {
 		args = append(args, a.(string))
 	}
+	args = append(args, strconv.FormatInt(s.EndedBefore, 10))
 	for _, sku := range b.skus {
 		c := b.counts[sku]
 		args = append(args, sku)

@@ -111,7 +111,7 @@ func TestBuildsDoNotMix(t *testing.T) {
 		entry, err := Entry{UserID: "ann", Lines: lines(1), Status: StatusPaid}.encode()
 		require.NoError(t, err)
 		commit := func(token string, held int) any {
-			return step("commit", token, held, 0, 0, "open", "1", "2", "1", "1", "1", 1, 0, 0, 1, 0, "")
+			return step("commit", token, held, 0, 0, "open", "1", "2", "1", "1", 0, "1", 1, 0, 0, 1, 0, "")
 		}
 		require.Equal(t, "ok", step("begin", "dead"))
 		require.Equal(t, "ok", step("held", "dead", "1", entry))

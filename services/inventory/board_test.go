@@ -89,7 +89,7 @@ func TestBoardAgainstKnownCounts(t *testing.T) {
 		require.Equal(t, []string{id, "Sale", "open", "EUR"}, []string{b.ActivityID, b.Title, b.State, b.Currency})
 		require.Equal(t, struct{ Total, Left, Held, Sold int64 }{10, 8, 1, 1}, b.Units)
 		require.Equal(t, struct{ Pending, Paid, Closed, Rejected int64 }{1, 1, 1, 0}, b.Orders)
-		require.Equal(t, []int64{12, 31, 42}, []int64{b.Totals.Accepted, b.Totals.Paths, b.Totals.Refused["sold_out"]})
+		require.Equal(t, []int64{3, 31, 42}, []int64{b.Totals.Accepted, b.Totals.Paths, b.Totals.Refused["sold_out"]})
 		require.Len(t, b.Points, 3)
 		for n, p := range b.Points {
 			require.Equal(t, second.Add(time.Duration(n)*time.Second), p.At)
@@ -199,6 +199,25 @@ func TestBoardEvents(t *testing.T) {
 	require.Equal(t, second, points[0].At)
 	require.Equal(t, int64(8), last.Units.Left)
 	require.Equal(t, int64(3), last.Totals.Accepted)
+
+	// Another process adds its counts late, of a second that was sent and of an earlier one without a point.
+	for n := range 2 {
+		at := second.Add(time.Duration(-n) * time.Second)
+		require.NoError(t, s.gate.AddCounts(t.Context(), id, "late", stockgate.RequestCounts{At: at, Paths: int64(n + 1)}))
+	}
+	late := map[time.Time]boardPoint{}
+	for len(late) < 2 {
+		last.Point = nil
+		require.NoError(t, json.Unmarshal([]byte(next("point")), &last))
+		if last.Point != nil {
+			late[last.Point.At] = *last.Point
+		}
+	}
+	require.Equal(t, []int64{1, 1}, []int64{late[second].Accepted, late[second].Paths})
+	require.Equal(t, []int64{0, 2}, []int64{late[second.Add(-time.Second)].Accepted, late[second.Add(-time.Second)].Paths})
+	for range 3 {
+		require.Contains(t, next("point"), `"point":null`, "what is unchanged is sent once")
+	}
 
 	// At the end of the process the stream ends, and the listener does not wait for it.
 	began := time.Now()

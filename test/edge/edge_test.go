@@ -246,7 +246,7 @@ func TestNoResponse(t *testing.T) {
 	for _, s := range []*service{e.seckill, e.order, e.inventory} {
 		s.use(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	}
-	for _, path := range []string{"/", "/sales/7", "/console"} {
+	for _, path := range []string{"/", "/sales/7", "/console", "/auth/login?next=/orders", "/auth/callback?code=x&state=y"} {
 		r := e.get(t, path)
 		require.Equal(t, http.StatusServiceUnavailable, r.status, path)
 		require.Equal(t, "text/html; charset=utf-8", r.header.Get("Content-Type"), path)
@@ -260,6 +260,16 @@ func TestNoResponse(t *testing.T) {
 		require.Contains(t, r.body, `"code":"unavailable"`, path)
 		require.Equal(t, "1", r.header.Get("Retry-After"), path)
 	}
+}
+
+// A provider's code is valid once: a second callback would refuse the buyer. The beginning of a sign-in may be repeated.
+func TestCallbacksAreNotRepeated(t *testing.T) {
+	e := start(t)
+	e.seckill.use(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	e.get(t, "/auth/callback?code=x&state=y")
+	require.Len(t, e.seckill.requests("/auth/callback"), 1)
+	e.get(t, "/auth/login")
+	require.Len(t, e.seckill.requests("/auth/login"), 2)
 }
 
 // Each event reaches the browser when it is sent.

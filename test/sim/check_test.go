@@ -456,6 +456,24 @@ func (w *world) checkLimits(f *findings, b books) {
 	}
 }
 
+// checkAccepted requires that the gate has counted each purchase of the ledger, and no other. Entries that were removed
+// on purpose are adopted, and count again.
+func (w *world) checkAccepted(f *findings, activity string, b books) {
+	if len(w.sale.damages) > 0 {
+		return
+	}
+	var rows int64
+	for _, r := range b.ledger {
+		if strconv.FormatInt(r.ActivityID, 10) == activity && !r.unread() {
+			rows++
+		}
+	}
+	totals, err := w.gate.Totals(context.Background(), activity)
+	if err != nil || totals.Accepted != rows {
+		f.add("", "the gate has counted %d accepted purchases (error: %v), the ledger has %d", totals.Accepted, err, rows)
+	}
+}
+
 func (w *world) checkGate(f *findings, activity string, b books) {
 	ctx := context.Background()
 	ref := contract.GateRef{ActivityID: activity}
@@ -472,6 +490,7 @@ func (w *world) checkGate(f *findings, activity string, b books) {
 			}
 		}
 	}
+	w.checkAccepted(f, activity, b)
 	for _, s := range b.stocks {
 		c := audit.SKUs[strconv.FormatInt(s.SKU, 10)]
 		if c.Left+c.Held+c.Sold != c.Total {

@@ -3,8 +3,9 @@
 -- ARGV    step, token of this build, then by step
 --         begin     no further arguments: removes leftovers of an earlier gate, except its journal, sale and counts
 --         held, buyers, adjusted   alternating fields and values of that hash
---         commit    number of fields of held, buyers and adjusted, state, starts, ends, limit, version, and for each SKU:
---                   SKU, left, held, sold, total, unlanded, latest deadline or ''
+--         commit    number of fields of held, buyers and adjusted, state, starts, ends, limit, version, number of
+--                   purchases that ended before those in held, and for each SKU: SKU, left, held, sold, total, unlanded,
+--                   latest deadline or ''
 -- returns 'ok', 'live' when the gate exists already, or 'superseded' when another build began after this one or this
 --         one is incomplete. Each step may be repeated.
 -- cost    O(fields)
@@ -52,7 +53,8 @@ end
 local held = 0
 redis.call('HSET', GATE, 'life', token, 'state', ARGV[6], 'starts', ARGV[7], 'ends', ARGV[8], 'limit', ARGV[9],
   'version', ARGV[10])
-for i = 11, #ARGV, 7 do
+redis.pcall('HSET', COUNTS, 'accepted', int(tonumber(ARGV[3]) + tonumber(ARGV[11]))) -- damaged counts must not stop it
+for i = 12, #ARGV, 7 do
   local sku = ARGV[i]
   redis.call('HSET', GATE, 's:' .. sku, ARGV[i + 1], 'h:' .. sku, ARGV[i + 2], 'p:' .. sku, ARGV[i + 3], 't:' .. sku,
     ARGV[i + 4], 'u:' .. sku, ARGV[i + 5], 'j:' .. sku, '0')

@@ -16,7 +16,8 @@ local GATE, BUYERS, HELD, JOURNAL, UNLANDED, ENDED, ADJUSTED, SALE, BUILD, TOUCH
 -- SALE      string  JSON
 -- BUILD     string  token of the build in progress
 -- TOUCHED   set     order_sns whose entries changed since the change tracking began, see track_changes.lua
--- COUNTS    hash    counter of buyers' requests since the publication -> number, see counts.go
+-- COUNTS    hash    counter since the publication -> number, see counts.go; accepted is written by the scripts that
+--                   create entries and by preload, the others by add_counts
 --
 -- Ids are strings throughout. Times are Unix milliseconds and quantities are small integers: both are exact as doubles.
 
@@ -117,6 +118,7 @@ end
 -- Entries with the changes of this script: order_sn -> stored form, or false if there is none.
 local entries = {}
 local changed_entries, entry_changed = {}, {}
+local created = 0 -- entries that this script creates: purchases that COUNTS does not have yet
 local removed_from_unlanded = {} -- order_sns
 
 -- read_entries reads the entries of several order_sns with one command.
@@ -255,6 +257,7 @@ end
 -- this is the only function that moves units, so only units that were taken are restored, and only once.
 local function change(sn, old, new)
   touch(sn)
+  if not stored_entry(sn) then created = created + 1 end
   if old then count_entry(old, -1) end
   count_entry(new, 1)
   local same_buyer = old and old.user == new.user and old.lines == new.lines and holds(old) == holds(new)
@@ -306,6 +309,10 @@ local function flush()
   call_with('HSET', BUYERS, put)
   call_with('HDEL', BUYERS, deleted)
   call_with('ZREM', UNLANDED, removed_from_unlanded)
+  if created > 0 then
+    redis.pcall('HINCRBY', COUNTS, 'accepted', int(created)) -- damaged counts must not stop a sale
+    created = 0
+  end
   deltas, latest, changed_entries, entry_changed, changed_buyers, removed_from_unlanded = {}, {}, {}, {}, {}, {}
 end
 

@@ -97,7 +97,8 @@ for _, a in ipairs(accepted) do
   unlanded[#unlanded + 1] = sn
 end
 
--- The sums that count_entry() would add for journaled entries of stage q.
+-- The sums that change() and count_entry() would add for new journaled entries of stage q.
+created = #accepted
 for line, n in pairs(taken) do
   count(line.left, -n)
   count(line.held, n)

@@ -486,7 +486,9 @@ type Board struct {
 	Stock StockView `json:"stock"`
 	Title string    `json:"title"`
 
-	// Totals Buyers' requests, over all processes.
+	// Totals Purchases and requests of buyers since the publication, over all processes. `accepted` is exact: once all purchases
+	// have landed, it equals the reservations of the ledger in all states. `paths` and `refused` count responses at best
+	// effort: a killed process loses those of its last second, and they begin at 0 when Redis loses its data.
 	Totals BoardRequests `json:"totals"`
 
 	// Units Units over all SKUs, as the gate counts them; as the database does, if the sale has no gate (a draft, or long ended).
@@ -508,7 +510,7 @@ type BoardOrders struct {
 	Rejected int64 `json:"rejected"`
 }
 
-// BoardPoint One second with requests. left, held and sold are absent if no board was open in that second.
+// BoardPoint One second with requests, which count responses at best effort. left, held and sold are absent if no board was open in that second.
 type BoardPoint struct {
 	Accepted int64     `json:"accepted"`
 	At       time.Time `json:"at"`
@@ -521,13 +523,17 @@ type BoardPoint struct {
 	Sold    *int64           `json:"sold,omitempty"`
 }
 
-// BoardRequests Buyers' requests, over all processes.
+// BoardRequests Purchases and requests of buyers since the publication, over all processes. `accepted` is exact: once all purchases
+// have landed, it equals the reservations of the ledger in all states. `paths` and `refused` count responses at best
+// effort: a killed process loses those of its last second, and they begin at 0 when Redis loses its data.
 type BoardRequests struct {
-	// Accepted purchases
+	// Accepted purchases accepted
 	Accepted int64 `json:"accepted"`
-	Paths    int64 `json:"paths"`
 
-	// Refused by code
+	// Paths paths issued
+	Paths int64 `json:"paths"`
+
+	// Refused path and purchase requests refused, by code
 	Refused map[string]int64 `json:"refused"`
 }
 
@@ -547,11 +553,13 @@ type BoardUpdate struct {
 	// Orders Purchases in the ledger. They may be some seconds old, in a large sale.
 	Orders BoardOrders `json:"orders"`
 
-	// Point null if no second with requests is new
+	// Point a new or changed second with requests; null if there is none
 	Point *BoardPoint   `json:"point"`
 	State ActivityState `json:"state"`
 
-	// Totals Buyers' requests, over all processes.
+	// Totals Purchases and requests of buyers since the publication, over all processes. `accepted` is exact: once all purchases
+	// have landed, it equals the reservations of the ledger in all states. `paths` and `refused` count responses at best
+	// effort: a killed process loses those of its last second, and they begin at 0 when Redis loses its data.
 	Totals BoardRequests `json:"totals"`
 
 	// Units Units over all SKUs, as the gate counts them; as the database does, if the sale has no gate (a draft, or long ended).

@@ -257,9 +257,10 @@ export interface paths {
         };
         /**
          * The board as server-sent events
-         * @description `event: board` with a Board comes first. Each second follows `event: point` with a BoardUpdate, with each new point
-         *     once, and every 5 s `event: stock` with a StockView. A comment comes every 15 s. After 10 minutes the stream ends with
-         *     `event: end`; the client connects again. A user may have 4 streams open.
+         * @description `event: board` with a Board comes first. Each second follows `event: point` with a BoardUpdate: one for each new
+         *     point, and one for each point of the last 15 s that late counts have changed. It replaces the point of the same
+         *     second. Every 5 s follows `event: stock` with a StockView. A comment comes every 15 s. After 10 minutes the stream ends
+         *     with `event: end`; the client connects again. A user may have 4 streams open.
          */
         get: operations["streamBoard"];
         put?: never;
@@ -844,21 +845,28 @@ export interface components {
              */
             rejected: number;
         };
-        /** @description Buyers' requests, over all processes. */
+        /**
+         * @description Purchases and requests of buyers since the publication, over all processes. `accepted` is exact: once all purchases
+         *     have landed, it equals the reservations of the ledger in all states. `paths` and `refused` count responses at best
+         *     effort: a killed process loses those of its last second, and they begin at 0 when Redis loses its data.
+         */
         BoardRequests: {
             /**
              * Format: int64
-             * @description purchases
+             * @description purchases accepted
              */
             accepted: number;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description paths issued
+             */
             paths: number;
-            /** @description by code */
+            /** @description path and purchase requests refused, by code */
             refused: {
                 [key: string]: number;
             };
         };
-        /** @description One second with requests. left, held and sold are absent if no board was open in that second. */
+        /** @description One second with requests, which count responses at best effort. left, held and sold are absent if no board was open in that second. */
         BoardPoint: {
             /** Format: date-time */
             at: string;
@@ -949,7 +957,7 @@ export interface components {
             units: components["schemas"]["BoardUnits"];
             orders: components["schemas"]["BoardOrders"];
             totals: components["schemas"]["BoardRequests"];
-            /** @description null if no second with requests is new */
+            /** @description a new or changed second with requests; null if there is none */
             point: components["schemas"]["BoardPoint"] | null;
         };
         HealthItem: {

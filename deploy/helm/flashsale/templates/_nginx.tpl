@@ -279,6 +279,25 @@ http {
             error_page 429 = @page_limited;
             proxy_pass http://seckill;
         }
+        # Browsers open these two. A provider's code is valid once, so a callback is not repeated here.
+        location = /auth/login {
+            {{- $page }}
+            error_page 502 504 = @page_unavailable;
+            error_page 429 = @page_limited;
+            proxy_pass http://seckill;
+        }
+        location = /auth/callback {
+            {{- $page }}
+            error_page 502 504 = @page_unavailable;
+            error_page 429 = @page_limited;
+            proxy_pass http://seckill;
+            proxy_next_upstream off;
+        }
+        # Scripts of the pages call the others.
+        location ^~ /auth/ {
+            {{- $page }}
+            proxy_pass http://seckill;
+        }
         location = /v1/time {
             {{- $page }}
             proxy_pass http://seckill;
@@ -314,7 +333,6 @@ http {
             {{- $api }}
             proxy_pass http://inventory;
         }
-        # Sign-in, too: a provider's code is valid once.
         location / {
             {{- $api }}
             proxy_pass http://seckill;

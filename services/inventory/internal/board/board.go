@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -18,9 +19,13 @@ const MaxPoints = 900
 
 // Requests are numbers of buyers' requests, over all processes of seckill.
 type Requests struct {
-	Accepted int64            // purchases accepted
+	Accepted int64            // purchases accepted; exact in totals, a count of responses in a second
 	Paths    int64            // paths issued
 	Refused  map[string]int64 // by code
+}
+
+func (q Requests) equal(o Requests) bool {
+	return q.Accepted == o.Accepted && q.Paths == o.Paths && maps.Equal(q.Refused, o.Refused)
 }
 
 // Second holds the requests of one second.
@@ -35,7 +40,8 @@ type Units struct{ Total, Left, Held, Sold int64 }
 // Point is one second of a sale. Units is nil for a second in which this process did not sample the gate.
 type Point struct {
 	Second
-	Units *Units
+	Units   *Units
+	Changed int64 // the Reading of the sample that first had these requests
 }
 
 // Sample is an activity at one moment. Nothing changes it after it was taken.
@@ -44,11 +50,12 @@ type Sample struct {
 	Activity core.Activity
 	Units    Units // as the gate counts them; as the database does, if the activity has no gate
 	Orders   core.ReservationCounts
-	Totals   Requests // since the publication
+	Totals   Requests // since the publication; if the activity has no gate, Accepted is the database's
 	Stock    *core.StockView
-	// Points holds the seconds with requests, oldest first, up to some seconds ago: all processes have added their counts
-	// of them.
-	Points []Point
+	// Points holds the seconds with requests, oldest first, up to some seconds ago: processes that respond have added
+	// their counts of them. Counts that are added late change a point.
+	Points  []Point
+	Reading int64 // number of this sample's reading of Points; it rises from sample to sample
 }
 
 // Gate is what the board reads in the gate.

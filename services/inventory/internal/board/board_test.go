@@ -298,6 +298,7 @@ func TestAnEndedSaleWithoutAGate(t *testing.T) {
 		got, err := boardOf(s).Snapshot(t.Context(), core.OfMerchant("m1"), "1")
 		require.NoError(t, err)
 		require.Equal(t, Units{Total: 15, Left: 14, Sold: 1}, got.Units)
+		require.Equal(t, int64(3), got.Totals.Accepted, "the rows of the ledger")
 		require.Len(t, got.Stock.SKUs, 2)
 		require.Nil(t, got.Stock.SKUs[0].Gate)
 		for _, in := range []core.Scope{core.OfMerchant("m2"), {}} {

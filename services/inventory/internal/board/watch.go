@@ -40,17 +40,24 @@ type watch struct {
 
 	latest  *Sample
 	taken   time.Time          // when latest was taken
-	points  map[int64]Requests // by second
+	points  map[int64]counted  // by second
 	units   map[int64]Units    // by second, those that were sampled
 	readAt  time.Time          // when points were last read
+	read    int64              // readings of points so far
 	stockAt time.Time          // when database and gate were last compared
 	unequal int                // comparisons in a row in which purchases landed meanwhile
+}
+
+// counted holds the requests of one second, as the latest reading found them.
+type counted struct {
+	Requests
+	changed int64 // number of the reading that found them
 }
 
 func newWatch(b *Board, activityID string) *watch {
 	return &watch{
 		board: b, activityID: activityID, streams: map[*Stream]struct{}{}, turn: make(chan struct{}, 1),
-		points: map[int64]Requests{}, units: map[int64]Units{},
+		points: map[int64]counted{}, units: map[int64]Units{},
 	}
 }
 
@@ -172,7 +179,11 @@ func (w *watch) take(ctx context.Context) (*Sample, error) {
 	if s.Totals, err = b.Gate.Requests(ctx, w.activityID); err != nil {
 		return nil, err
 	}
-	s.Points, err = w.read(ctx, s)
+	if !present { // its counts may have expired
+		s.Totals.Accepted = s.Orders.All()
+	}
+	s.Points, err = w.readPoints(ctx, s)
+	s.Reading = w.read
 	return s, err
 }
 
@@ -214,8 +225,8 @@ func (w *watch) stock(
 	return view, nil
 }
 
-// read reads the requests that are not known yet, and returns the points of a sample.
-func (w *watch) read(ctx context.Context, s *Sample) ([]Point, error) {
+// readPoints reads the requests that are not known yet, and returns the points of a sample.
+func (w *watch) readPoints(ctx context.Context, s *Sample) ([]Point, error) {
 	now := s.AsOf
 	oldest := now.Add(-keepPoints)
 	since := w.readAt.Add(-rereadFor)
@@ -227,8 +238,11 @@ func (w *watch) read(ctx context.Context, s *Sample) ([]Point, error) {
 		return nil, err
 	}
 	w.readAt = now
+	w.read++
 	for _, p := range seconds {
-		w.points[p.At.Unix()] = p.Requests
+		if known, ok := w.points[p.At.Unix()]; !ok || !known.equal(p.Requests) {
+			w.points[p.At.Unix()] = counted{p.Requests, w.read}
+		}
 	}
 	w.units[now.Unix()] = s.Units
 	for second := range w.points {
@@ -247,7 +261,7 @@ func (w *watch) read(ctx context.Context, s *Sample) ([]Point, error) {
 		if second > settled {
 			continue
 		}
-		p := Point{Second: Second{time.Unix(second, 0).UTC(), r}}
+		p := Point{Second: Second{time.Unix(second, 0).UTC(), r.Requests}, Changed: r.changed}
 		if u, ok := w.units[second]; ok {
 			p.Units = &u
 		}

@@ -125,6 +125,7 @@ type LedgerTx interface {
 type Rebuild struct {
 	Activity     Activity
 	Reservations []Reservation // all that are reserved or sold; those released or rejected in the last day
+	EndedBefore  int64         // number of those released or rejected before
 	Adjusted     []string      // ids of the decided adjustments: the stock contains them, or never will
 }
 

@@ -63,6 +63,9 @@ var FilterStates = []string{"pending", "paid", "closed", "refunded", "reserved",
 // ReservationCounts are the numbers of an activity's reservations, by state.
 type ReservationCounts struct{ Reserved, Sold, Released, Rejected int64 }
 
+// All returns the number of reservations in any state.
+func (n ReservationCounts) All() int64 { return n.Reserved + n.Sold + n.Released + n.Rejected }
+
 // ReservationPlace is the position of a reservation in the order of last changes.
 type ReservationPlace struct {
 	ChangedAt time.Time

@@ -78,7 +78,7 @@ func (g *Gate) Preload(ctx context.Context, r contract.GateRef, b core.Rebuild) 
 			State: a.State, StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit, Version: a.Version,
 		}),
 		Stock: make(map[string]int64, len(a.Items)), Totals: make(map[string]int64, len(a.Items)),
-		Adjusted: b.Adjusted,
+		Adjusted: b.Adjusted, EndedBefore: b.EndedBefore,
 	}
 	for _, it := range a.Items {
 		s.Stock[it.SKUID], s.Totals[it.SKUID] = it.Available, it.Total

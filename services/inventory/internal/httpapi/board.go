@@ -97,7 +97,7 @@ func (m *Merchant) StreamBoard(w http.ResponseWriter, r *http.Request, id string
 func (m *Merchant) follow(r *http.Request, out *events, first *board.Sample, stream *board.Stream) {
 	out.printf("retry: %d\n\n", reconnectMS)
 	out.event("board", m.boardView(first))
-	sent := boardProgress{points: lastPoint(first), stock: first.Stock.AsOf}
+	sent := boardProgress{reading: first.Reading, points: lastPoint(first), stock: first.Stock.AsOf}
 	end := time.NewTimer(m.board.StreamFor)
 	defer end.Stop()
 	beat := time.NewTicker(m.board.Heartbeat)
@@ -121,12 +121,13 @@ func (m *Merchant) follow(r *http.Request, out *events, first *board.Sample, str
 
 // boardProgress is what a stream has sent.
 type boardProgress struct {
-	points time.Time // the latest point
-	stock  time.Time // when the latest stock was compared
+	reading int64     // of the latest sample
+	points  time.Time // the latest point
+	stock   time.Time // when the latest stock was compared
 }
 
-// write writes what a sample has and the stream has not sent: an event for each new point, or one without a point; and
-// the stock, if it was compared again.
+// write writes what a sample has and the stream has not sent: an event for each new or changed point, or one without a
+// point; and the stock, if it was compared again.
 func (sent *boardProgress) write(out *events, s *board.Sample) {
 	update := api.BoardUpdate{
 		AsOf: s.AsOf, State: api.ActivityState(s.Activity.Phase(s.AsOf)), Units: unitsView(s.Units), Orders: boardOrders(s),
@@ -134,7 +135,7 @@ func (sent *boardProgress) write(out *events, s *board.Sample) {
 	}
 	written := false
 	for _, p := range s.Points {
-		if p.At.After(sent.points) {
+		if p.At.After(sent.points) || p.Changed > sent.reading {
 			point := pointView(p)
 			update.Point = &point
 			out.event("point", update)
@@ -144,6 +145,7 @@ func (sent *boardProgress) write(out *events, s *board.Sample) {
 	if !written {
 		out.event("point", update)
 	}
+	sent.reading = max(sent.reading, s.Reading)
 	if last := lastPoint(s); last.After(sent.points) {
 		sent.points = last
 	}

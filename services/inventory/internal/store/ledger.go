@@ -271,11 +271,18 @@ func (s *Store) Rebuild(ctx context.Context, activityID string, now time.Time, f
 			return err
 		}
 		r := core.Rebuild{Activity: *a}
+		holding, ended := []core.ReservationState{core.StateReserved, core.StateSold},
+			[]core.ReservationState{core.StateReleased, core.StateRejected}
+		kept := now.Add(-core.GateKept)
+		err = tx.Model(&reservationRow{}).Where("activity_id = ? AND state IN ? AND changed_at < ?", id, ended, kept).
+			Count(&r.EndedBefore).Error
+		if err != nil {
+			return err
+		}
 		for after := int64(0); ; {
 			var page []reservationRow
 			err := tx.Select(reservationColumns).
-				Where("activity_id = ? AND order_sn > ? AND (state IN ? OR changed_at >= ?)", id, after,
-					[]string{string(core.StateReserved), string(core.StateSold)}, now.Add(-core.GateKept)).
+				Where("activity_id = ? AND order_sn > ? AND (state IN ? OR changed_at >= ?)", id, after, holding, kept).
 				Order("order_sn").Limit(2000).Find(&page).Error
 			if err != nil {
 				return err

@@ -117,6 +117,7 @@ func TestARebuildReadsUnderTheLocks(t *testing.T) {
 		}))
 		require.NoError(t, s.Rebuild(t.Context(), a.ID, time.Now(), func(r core.Rebuild) error {
 			require.Len(t, r.Reservations, 1, "reservations that ended more than a day ago are left out")
+			require.Equal(t, int64(1), r.EndedBefore, "and counted")
 			require.Equal(t, int64(4), r.Activity.Items[0].Available)
 			return nil
 		}))

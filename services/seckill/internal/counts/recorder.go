@@ -151,11 +151,16 @@ func (r *Recorder) flushOne(ctx context.Context, id string, now time.Time) error
 			r.removeIdle(id, a)
 			return nil
 		}
+		if age := now.Sub(a.pending.At); age >= giveUpAfter {
+			// Redis may have added them before, and no longer know that: see stockgate.AddCounts.
+			r.Log.WarnContext(ctx, "request counts dropped", "activity_id", id, "age", age)
+			a.pending = nil
+			continue
+		}
 		err := r.gate.AddCounts(ctx, id, r.Source, *a.pending)
 		switch {
 		case err == nil:
-		case (errors.Is(err, stockgate.ErrUnavailable) || errors.Is(err, stockgate.ErrNoGate)) &&
-			now.Sub(a.pending.At) < giveUpAfter:
+		case errors.Is(err, stockgate.ErrUnavailable), errors.Is(err, stockgate.ErrNoGate):
 			return err
 		default:
 			r.Log.WarnContext(ctx, "request counts dropped", "activity_id", id, "error", err)

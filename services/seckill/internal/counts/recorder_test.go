@@ -27,6 +27,13 @@ type gates struct {
 	lost  bool  // the reply: the counts are added, and err is returned
 	last  map[string]time.Time
 	sums  map[string]stockgate.RequestCounts
+	ahead time.Duration // of Redis's clock
+}
+
+func (g *gates) now(context.Context) time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return time.Now().Add(g.ahead)
 }
 
 func (g *gates) AddCounts(_ context.Context, id, source string, c stockgate.RequestCounts) error {
@@ -79,7 +86,7 @@ func record(t *testing.T, test func(t *testing.T, r *Recorder, g *gates, stop fu
 	synctest.Test(t, func(t *testing.T) {
 		g := &gates{last: map[string]time.Time{}, sums: map[string]stockgate.RequestCounts{}}
 		r := NewRecorder(g, Options{
-			Source: "me", Log: slog.New(slog.DiscardHandler), Now: func(context.Context) time.Time { return time.Now() },
+			Source: "me", Log: slog.New(slog.DiscardHandler), Now: g.now,
 			Known: func(id string) bool { return id == "1" || id == "2" },
 		})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -158,6 +165,24 @@ func TestCountsOfALostGateAreGivenUp(t *testing.T) {
 		r.Path("1")
 		time.Sleep(2 * time.Second)
 		require.EqualValues(t, 2, g.sum("1").Paths, "counts that Redis refuses are dropped at once")
+	})
+}
+
+// Counts that are too old are not sent: Redis may have added them, and the keys by which it knows that have expired.
+func TestOldCountsAreNotSent(t *testing.T) {
+	record(t, func(t *testing.T, r *Recorder, g *gates, _ func()) {
+		g.set(stockgate.ErrUnavailable, true)
+		r.Path("1")
+		time.Sleep(1500 * time.Millisecond)
+		require.Equal(t, 1, g.made())
+		r.Path("1")
+		g.mu.Lock()
+		g.ahead, g.err = giveUpAfter, nil
+		clear(g.last)
+		g.mu.Unlock()
+		time.Sleep(time.Second)
+		require.Equal(t, 2, g.made())
+		require.EqualValues(t, 2, g.sum("1").Paths)
 	})
 }
 

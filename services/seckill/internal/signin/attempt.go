@@ -70,7 +70,7 @@ func attemptOf(sessions *auth.Sessions, secrets []string, r *http.Request) (atte
 const maxPath = 500
 
 // safePath returns the path if it leads to a page of this origin, and otherwise /. A browser reads // and /\ as the
-// begin of another host, and ignores tabs and line breaks.
+// beginning of another host, and ignores tabs and line breaks.
 func safePath(next string) string {
 	if len(next) > maxPath || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") ||
 		strings.ContainsFunc(next, func(c rune) bool { return c <= ' ' || c == '\\' || c >= 0x7f }) {

@@ -21,7 +21,7 @@ import (
 // Times of the calls to the provider.
 const (
 	callTimeout  = 5 * time.Second
-	refreshAfter = 10 * time.Minute // of the provider's configuration and its keys
+	refreshAfter = 10 * time.Minute // of the provider's configuration, and of its keys with that
 	retryAfter   = 2 * time.Second  // after a failed call for the configuration
 )
 
@@ -37,6 +37,8 @@ type provider struct {
 	claims settings.Auth
 	client *http.Client
 	flight singleflight.Group
+	ctx    context.Context // of the calls for the configuration; it ends with close
+	stop   context.CancelFunc
 
 	mu     sync.Mutex
 	config *configuration // the last one that was read, nil at first
@@ -59,13 +61,20 @@ func newProvider(s Settings, claims settings.Auth) *provider {
 		Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 16, MaxConnsPerHost: 64, IdleConnTimeout: time.Minute,
 		TLSHandshakeTimeout: callTimeout, ForceAttemptHTTP2: true,
 	}
-	return &provider{Settings: s, claims: claims, client: &http.Client{Transport: transport, Timeout: callTimeout}}
+	ctx, stop := context.WithCancel(context.Background())
+	client := &http.Client{Transport: transport, Timeout: callTimeout}
+	return &provider{Settings: s, claims: claims, client: client, ctx: ctx, stop: stop}
 }
 
-func (p *provider) close() { p.client.CloseIdleConnections() }
+// close ends the call for the configuration in flight and waits for it. No caller of get may remain.
+func (p *provider) close() {
+	p.stop()
+	_, _, _ = p.flight.Do("read", func() (any, error) { return nil, nil })
+	p.client.CloseIdleConnections()
+}
 
-// get returns the provider's configuration. Concurrent callers share one call. An old one stays in use while the
-// provider does not respond.
+// get returns the provider's configuration. Concurrent callers share one call. An old one stays in use until a new one
+// has been read, so no caller waits for that.
 func (p *provider) get(ctx context.Context) (*configuration, error) {
 	p.mu.Lock()
 	c, failed, err := p.config, p.failed, p.err
@@ -78,13 +87,13 @@ func (p *provider) get(ctx context.Context) (*configuration, error) {
 	case time.Since(failed) < retryAfter:
 		return nil, err
 	}
-	read := p.flight.DoChan("read", func() (any, error) { return p.read(context.WithoutCancel(ctx)) })
+	read := p.flight.DoChan("read", func() (any, error) { return p.read() })
+	if c != nil {
+		return c, nil
+	}
 	select {
 	case r := <-read:
 		if r.Err != nil {
-			if c != nil {
-				return c, nil
-			}
 			return nil, r.Err
 		}
 		fresh, _ := r.Val.(*configuration)
@@ -94,9 +103,9 @@ func (p *provider) get(ctx context.Context) (*configuration, error) {
 	}
 }
 
-func (p *provider) read(ctx context.Context) (*configuration, error) {
-	// The client bounds each call. The provider keeps ctx for its later calls, so that must not end.
-	found, err := oidc.NewProvider(oidc.ClientContext(ctx, p.client), p.Issuer)
+func (p *provider) read() (*configuration, error) {
+	// The client bounds each call. oidc.Provider keeps it for its calls for the keys.
+	found, err := oidc.NewProvider(oidc.ClientContext(p.ctx, p.client), p.Issuer)
 	var published struct {
 		EndSession string `json:"end_session_endpoint"`
 	}
@@ -152,7 +161,8 @@ func (p *provider) identity(ctx context.Context, code string, a attempt) (auth.I
 	if raw == "" {
 		return auth.Identity{}, fmt.Errorf("%w: no ID token", errRefused)
 	}
-	idToken, err := c.VerifierContext(ctx, &oidc.Config{ClientID: p.ClientID}).Verify(ctx, raw)
+	// All verifiers of a configuration share its keys. They are read again for an unknown key, and with the configuration.
+	idToken, err := c.Verifier(&oidc.Config{ClientID: p.ClientID}).Verify(ctx, raw)
 	if err != nil {
 		return auth.Identity{}, fmt.Errorf("%w: %w", errRefused, err)
 	}

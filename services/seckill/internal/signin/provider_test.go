@@ -4,7 +4,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -16,6 +18,30 @@ type identityProvider struct {
 	*httptest.Server
 	*identityprovider.Provider
 	issuer string
+
+	mu       sync.Mutex
+	requests map[string]int // by path
+	hang     chan struct{}  // requests for the configuration wait until it is closed; nil: they do not wait
+}
+
+const discoveryPath = "/.well-known/openid-configuration"
+
+// ServeHTTP counts the requests.
+func (p *identityProvider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	p.requests[r.URL.Path]++
+	hang := p.hang
+	p.mu.Unlock()
+	if hang != nil && r.URL.Path == discoveryPath {
+		<-hang
+	}
+	p.Provider.ServeHTTP(w, r)
+}
+
+func (p *identityProvider) requestsFor(path string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.requests[path]
 }
 
 // newIdentityProvider starts a provider whose client may use the redirect URL.
@@ -25,10 +51,55 @@ func newIdentityProvider(t *testing.T, redirectURL string) *identityProvider {
 	issuer := "http://" + server.Listener.Addr().String() + "/"
 	claims := map[string]any{"roles": []string{"merchant", "other"}, "merchant_id": "m1"}
 	provider := identityprovider.New(issuer, redirectURL, claims)
-	server.Config.Handler = provider
+	p := &identityProvider{Server: server, Provider: provider, issuer: issuer, requests: map[string]int{}}
+	server.Config.Handler = p
 	server.Start()
 	t.Cleanup(server.Close)
-	return &identityProvider{server, provider, issuer}
+	return p
+}
+
+// All sign-ins share the keys of one configuration.
+func TestKeysAreReadOnce(t *testing.T) {
+	s := withProvider(t)
+	for range 3 {
+		form, err := s.browser.Get(s.URL + "/auth/login")
+		require.NoError(t, err)
+		s.provider.login(t, s.browser, form)
+		require.NoError(t, form.Body.Close())
+		require.Equal(t, true, s.session()["signed_in"])
+	}
+	require.Equal(t, 1, s.provider.requestsFor(discoveryPath))
+	require.Equal(t, 1, s.provider.requestsFor("/keys"))
+}
+
+// A provider whose configuration cannot be read again does not delay sign-ins: the old one stays in use meanwhile.
+func TestAnOldConfigurationIsUsedWhileItIsRead(t *testing.T) {
+	s := withProvider(t)
+	s.begin("/")
+	p, hang := s.signIn.provider, make(chan struct{})
+	s.provider.mu.Lock()
+	s.provider.hang = hang
+	s.provider.mu.Unlock()
+	release := sync.OnceFunc(func() { close(hang) })
+	defer release()
+	p.mu.Lock()
+	old := p.config
+	old.readAt = time.Now().Add(-refreshAfter)
+	p.mu.Unlock()
+	began := time.Now()
+	for range 5 {
+		c, err := p.get(t.Context())
+		require.NoError(t, err)
+		require.Same(t, old, c)
+	}
+	require.Less(t, time.Since(began), callTimeout)
+	require.Eventually(t, func() bool { return s.provider.requestsFor(discoveryPath) == 2 }, callTimeout, time.Millisecond)
+	release()
+	require.Eventually(t, func() bool {
+		c, err := p.get(t.Context())
+		return err == nil && c != old
+	}, callTimeout, time.Millisecond)
+	require.Equal(t, 2, s.provider.requestsFor(discoveryPath))
 }
 
 // login submits the provider's form, to which the browser was sent, and follows to the page after the sign-in.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"unicode/utf8"
 
 	"github.com/go-chi/chi/v5"
@@ -134,12 +135,12 @@ func (s *SignIn) login(w http.ResponseWriter, r *http.Request) {
 	a := newAttempt(r.URL.Query().Get("next"))
 	to, err := s.provider.loginURL(ctx, a)
 	if err != nil {
-		s.unreachable(w, r, err)
+		s.unreachable(w, r, a.Next, err)
 		return
 	}
 	token, err := a.seal(s.claims.Session.Secrets[0])
 	if err != nil {
-		s.unreachable(w, r, err)
+		s.unreachable(w, r, a.Next, err)
 		return
 	}
 	s.sessions.SetCookie(w, r, attemptCookie, token, attemptTTL)
@@ -157,15 +158,15 @@ func (s *SignIn) callback(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	switch {
 	case err != nil:
-		again("This sign-in took too long, or it began in another browser or tab. 登录已超时，请重试。").
+		again("This sign-in took too long, or it began in another browser or tab. 登录已超时，请重试。", "/").
 			Write(w, r, http.StatusBadRequest)
 		return
 	case q.Get("state") != a.State:
-		again("The answer of the identity provider belongs to another sign-in. 登录状态不符，请重试。").
+		again("The answer of the identity provider belongs to another sign-in. 登录状态不符，请重试。", a.Next).
 			Write(w, r, http.StatusBadRequest)
 		return
 	case q.Get("error") != "":
-		m := again("The identity provider refused this sign-in. 身份提供方拒绝了登录。")
+		m := again("The identity provider refused this sign-in. 身份提供方拒绝了登录。", a.Next)
 		m.Detail = clip(q.Get("error") + ": " + q.Get("error_description"))
 		m.Write(w, r, http.StatusForbidden)
 		return
@@ -179,9 +180,10 @@ func (s *SignIn) callback(w http.ResponseWriter, r *http.Request) {
 		redirect(w, a.Next)
 	case errors.Is(err, errRefused):
 		s.tel.Log.WarnContext(ctx, "sign-in refused", "error", err)
-		again("The identity provider's answer was not accepted. 登录未被接受，请重试。").Write(w, r, http.StatusForbidden)
+		again("The identity provider's answer was not accepted. 登录未被接受，请重试。", a.Next).
+			Write(w, r, http.StatusForbidden)
 	default:
-		s.unreachable(w, r, err)
+		s.unreachable(w, r, a.Next, err)
 	}
 }
 
@@ -190,21 +192,28 @@ func (s *SignIn) call(w http.ResponseWriter, r *http.Request) (ctx context.Conte
 	select {
 	case s.calls <- struct{}{}:
 	default:
-		again("Very many buyers sign in right now. 登录人数过多，请稍后重试。").Write(w, r, http.StatusServiceUnavailable)
+		again("Very many buyers sign in right now. 登录人数过多，请稍后重试。", safePath(r.URL.Query().Get("next"))).
+			Write(w, r, http.StatusServiceUnavailable)
 		return nil, nil, false
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), 3*callTimeout) // configuration, code and keys
 	return ctx, func() { cancel(); <-s.calls }, true
 }
 
-func (s *SignIn) unreachable(w http.ResponseWriter, r *http.Request, err error) {
+// unreachable responds that the provider does not. next is where the attempt goes after the sign-in.
+func (s *SignIn) unreachable(w http.ResponseWriter, r *http.Request, next string, err error) {
 	s.tel.Log.WarnContext(r.Context(), "sign-in failed", "error", err)
-	again("The identity provider does not respond. Please try again soon. 身份提供方无响应，请稍后重试。").
+	again("The identity provider does not respond. Please try again soon. 身份提供方无响应，请稍后重试。", next).
 		Write(w, r, http.StatusServiceUnavailable)
 }
 
-func again(text string) pages.Message {
-	return pages.Message{Title: "You are not signed in", Text: text, Link: "/auth/login", Label: "Sign in again · 重新登录"}
+// again returns a page with a link to another attempt, which goes to the path next.
+func again(text, next string) pages.Message {
+	link := "/auth/login"
+	if next != "/" {
+		link += "?next=" + url.QueryEscape(next)
+	}
+	return pages.Message{Title: "You are not signed in", Text: text, Link: link, Label: "Sign in again · 重新登录"}
 }
 
 // redirect responds 302. The path or URL was checked or made by this package.

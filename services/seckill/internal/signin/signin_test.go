@@ -213,15 +213,18 @@ func TestLoginUsesPKCEStateAndNonce(t *testing.T) {
 	require.Contains(t, s.cookies(), "flashsale-sign-in")
 }
 
-// page requires a page for browsers, and no session.
-func (s *site) page(got answer, status int, says string) {
+// page requires a page for browsers with a link to sign in again, and no session.
+func (s *site) page(got answer, status int, says string) { s.pageTo(got, status, says, "/auth/login") }
+
+// pageTo is page with that link.
+func (s *site) pageTo(got answer, status int, says, link string) {
 	s.Helper()
 	require.Equal(s, status, got.StatusCode, got.text)
 	require.Equal(s, "text/html; charset=utf-8", got.Header.Get("Content-Type"))
 	require.Equal(s, "no-store", got.Header.Get("Cache-Control"))
 	require.Contains(s, got.Header.Get("Content-Security-Policy"), "default-src 'none'")
 	require.Contains(s, got.text, says)
-	require.Contains(s, got.text, `href="/auth/login"`)
+	require.Contains(s, got.text, `href="`+link+`"`)
 	require.Empty(s, s.cookies()[auth.PlainSessionCookie])
 }
 
@@ -241,6 +244,23 @@ func TestBadCallbacks(t *testing.T) {
 	require.Less(t, len(refused.text), 4000)
 	state = s.begin("/").Query().Get("state")
 	s.page(s.send(http.MethodGet, CallbackPath+"?state="+state+"&code=made-up", ""), http.StatusForbidden, "was not accepted")
+}
+
+// The next attempt goes where the failed one was to go.
+func TestErrorPagesKeepTheDestination(t *testing.T) {
+	s := withProvider(t)
+	const link = "/auth/login?next=%2Fsales%2F7%3Fx%3D1"
+	state := s.begin("/sales/7?x=1").Query().Get("state")
+	s.pageTo(s.send(http.MethodGet, CallbackPath+"?state="+state+"&code=made-up", ""), http.StatusForbidden, "was not accepted", link)
+	state = s.begin("/sales/7?x=1").Query().Get("state")
+	s.pageTo(s.send(http.MethodGet, CallbackPath+"?state="+state+"&error=access_denied", ""), http.StatusForbidden, "access_denied", link)
+	s.begin("/sales/7?x=1")
+	s.pageTo(s.send(http.MethodGet, CallbackPath+"?state=x&code=y", ""), http.StatusBadRequest, "belongs to another sign-in", link)
+	for range maxCalls {
+		s.signIn.calls <- struct{}{}
+	}
+	s.pageTo(s.send(http.MethodGet, "/auth/login?next=%2Fsales%2F7%3Fx%3D1", ""), http.StatusServiceUnavailable, "many buyers", link)
+	s.page(s.send(http.MethodGet, "/auth/login?next=//evil.example", ""), http.StatusServiceUnavailable, "many buyers")
 }
 
 // change replaces the attempt in the browser's cookie.
