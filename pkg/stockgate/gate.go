@@ -18,6 +18,9 @@ type Options struct {
 	JournalMax int64
 	// MemoryReserve is the part of maxmemory, in percent, that purchases leave free, see MeasureMemory. Default 10.
 	MemoryReserve int
+	// WaitReplicas is the number of replicas that must have a purchase before Reserve returns Accepted for it. With 0,
+	// an asynchronous failover may lose purchases that were accepted in the last instant.
+	WaitReplicas int
 	// ClaimAfter is the time after which a relay may claim a journal entry that another relay has read but not acked.
 	// Default 15 s.
 	ClaimAfter time.Duration

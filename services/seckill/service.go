@@ -109,6 +109,7 @@ func newGates(cfg Config, deps Deps) (*stockgate.Gate, error) {
 		Timeout:       cfg.GateTimeout,
 		JournalMax:    cfg.JournalMax,
 		MemoryReserve: cfg.MemoryReserve,
+		WaitReplicas:  cfg.WaitReplicas,
 		ClaimAfter:    cfg.JournalClaimAfter,
 		OnBreaker: func(from, to string) {
 			deps.Telemetry.Log.Warn("redis breaker changed state", "from", from, "to", to)

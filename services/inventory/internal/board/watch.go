@@ -39,13 +39,13 @@ type watch struct {
 	turn chan struct{}
 
 	latest  *Sample
-	taken   time.Time          // when latest was taken
-	points  map[int64]counted  // by second
-	units   map[int64]Units    // by second, those that were sampled
-	readAt  time.Time          // when points were last read
-	read    int64              // readings of points so far
-	stockAt time.Time          // when database and gate were last compared
-	unequal int                // comparisons in a row in which purchases landed meanwhile
+	taken   time.Time         // when latest was taken
+	points  map[int64]counted // by second
+	units   map[int64]Units   // by second, those that were sampled
+	readAt  time.Time         // when points were last read
+	read    int64             // readings of points so far
+	stockAt time.Time         // when database and gate were last compared
+	unequal int               // comparisons in a row in which purchases landed meanwhile
 }
 
 // counted holds the requests of one second, as the latest reading found them.
