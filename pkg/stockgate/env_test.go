@@ -123,6 +123,8 @@ type env struct {
 	t   testing.TB
 	rdb redis.UniversalClient
 	ref contract.GateRef
+	// full: the server has reached maxmemory and refuses MULTI, so that image is no snapshot.
+	full bool
 }
 
 func newEnv(t testing.TB, rdb redis.UniversalClient, opts Options) *env {
@@ -276,6 +278,9 @@ func (e *env) image() image {
 	e.t.Helper()
 	ctx := context.Background()
 	p := e.rdb.TxPipeline()
+	if e.full {
+		p = e.rdb.Pipeline()
+	}
 	gate := p.HGetAll(ctx, keyOf(e.ref, "gate"))
 	held := p.HGetAll(ctx, keyOf(e.ref, "held"))
 	buyers := p.HGetAll(ctx, keyOf(e.ref, "buyers"))

@@ -43,6 +43,7 @@ var (
 // notServing lists the error codes by which Redis reports that it cannot serve now. The command itself is valid.
 var notServing = []string{
 	"LOADING", "READONLY", "CLUSTERDOWN", "MASTERDOWN", "NOREPLICAS", "TRYAGAIN", "MISCONF", "OOM", "BUSY",
+	"MOVED", "ASK",
 }
 
 // classify maps an error of the Redis client or the breaker to the errors of this package.

@@ -16,6 +16,11 @@ type Options struct {
 	Timeout time.Duration
 	// JournalMax is the number of journal entries from which Reserve returns JournalFull. Default 500,000.
 	JournalMax int64
+	// MemoryReserve is the part of maxmemory, in percent, that purchases leave free, see MeasureMemory. Default 10.
+	MemoryReserve int
+	// WaitReplicas is the number of replicas that must have a purchase before Reserve returns Accepted for it. With 0,
+	// an asynchronous failover may lose purchases that were accepted in the last instant.
+	WaitReplicas int
 	// ClaimAfter is the time after which a relay may claim a journal entry that another relay has read but not acked.
 	// Default 15 s.
 	ClaimAfter time.Duration
@@ -36,6 +41,9 @@ func (o Options) withDefaults() Options {
 	if o.JournalMax <= 0 {
 		o.JournalMax = 500_000
 	}
+	if o.MemoryReserve <= 0 {
+		o.MemoryReserve = 10
+	}
 	if o.ClaimAfter <= 0 {
 		o.ClaimAfter = 15 * time.Second
 	}
@@ -54,6 +62,7 @@ type Gate struct {
 	rdb     redis.UniversalClient
 	opts    Options
 	breaker *gobreaker.CircuitBreaker[any]
+	full    fullMasters
 }
 
 // New returns a Gate that uses the given Redis client, which should come from Connect. It does not connect to Redis.

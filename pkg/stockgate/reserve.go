@@ -2,7 +2,9 @@ package stockgate
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,7 +35,8 @@ const (
 	LimitReached                    // the buyer would hold more units than the limit: see OrderSNs
 	UnknownSKU                      // a line names a SKU that is not sold here
 	SoldOut                         // fewer units are left than a line requests: see MayReturnUntil
-	JournalFull                     // there is stock, but too many reservations wait for their publication
+	JournalFull                     // there is stock, but too many reservations wait for their publication, or memory is short
+	Unconfirmed                     // accepted or known, but too few replicas have it yet: repeat the request
 	Accepted                        // the units are taken and the reservation is journaled: see Entry
 )
 
@@ -47,7 +50,7 @@ func (o Outcome) String() string {
 
 var outcomeNames = [...]string{
 	"", "known", "conflict", "paused", "ended", "not_started", "limit_reached", "unknown_sku",
-	"sold_out", "journal_full", "accepted",
+	"sold_out", "journal_full", "unconfirmed", "accepted",
 }
 
 var outcomeByName = func() map[string]Outcome {
@@ -73,11 +76,12 @@ type Verdict struct {
 // Reserve decides a group of at most MaxGroup requests in one script call, each by itself and in their order. Verdicts
 // have the order of the requests. Each request passes these checks: whether the order_sn is known, whether the sale is
 // open, whether the buyer has allowance left, whether there is stock, and whether the journal has room. If it passes
-// all, the script journals the reservation and takes the units.
+// all, the script journals the reservation and takes the units. The journal has no room either while the Redis master is
+// short of memory, see MeasureMemory.
 //
 // A known order_sn always gets its present state, also after the end of the sale, and takes nothing: if the reply
 // Accepted was lost, the repeated request gets Known. A malformed request fails the whole call before Redis is called.
-// O(requests).
+// With Options.WaitReplicas, a purchase whose entry a failover could still lose gets Unconfirmed. O(requests).
 func (g *Gate) Reserve(ctx context.Context, ref contract.GateRef, requests []Request) ([]Verdict, error) {
 	if len(requests) == 0 {
 		return nil, nil
@@ -86,14 +90,23 @@ func (g *Gate) Reserve(ctx context.Context, ref contract.GateRef, requests []Req
 		return nil, fmt.Errorf("stockgate: %d requests in one group, at most %d are allowed", len(requests), MaxGroup)
 	}
 	args := make([]any, 0, 1+4*len(requests))
-	args = append(args, g.opts.JournalMax)
+	args = append(args, g.journalMax(ctx, ref))
 	for _, r := range requests {
 		if err := validatePurchase(r.OrderSN, r.UserID, r.Lines); err != nil {
 			return nil, err
 		}
 		args = append(args, r.OrderSN, r.UserID, encodeLines(r.Lines), storableTraceparent(r.Traceparent))
 	}
-	reply, err := g.runStrings(ctx, scriptReserve, ref, args...)
+	raw, confirmed, err := g.runAndWait(ctx, scriptReserve, ref, args...)
+	if outOfMemory(err) { // it wrote nothing: the first write was refused
+		g.full.Store(g.masterOf(ctx, ref), true)
+		args[0] = g.journalMax(ctx, ref)
+		raw, confirmed, err = g.runAndWait(ctx, scriptReserve, ref, args...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	reply, err := stringList(scriptReserve, raw)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +119,42 @@ func (g *Gate) Reserve(ctx context.Context, ref contract.GateRef, requests []Req
 			return nil, err
 		}
 	}
-	return verdicts, nil
+	return verdicts, g.confirmVerdicts(ctx, ref, verdicts, confirmed)
+}
+
+// confirmVerdicts replaces Accepted, and Known of a queued purchase, by Unconfirmed where too few replicas have the
+// purchase. confirmed is whether they have what this call wrote; what it found was written before, and is included if
+// this call wrote anything.
+func (g *Gate) confirmVerdicts(ctx context.Context, ref contract.GateRef, verdicts []Verdict, confirmed bool) error {
+	if g.opts.WaitReplicas == 0 {
+		return nil
+	}
+	has := func(o Outcome) bool {
+		return slices.ContainsFunc(verdicts, func(v Verdict) bool {
+			return v.Outcome == o && v.Entry.Status == StatusQueued && !v.Entry.Landed
+		})
+	}
+	if has(Known) && !has(Accepted) {
+		err := g.Confirm(ctx, ref)
+		if err != nil && !errors.Is(err, ErrUnavailable) {
+			return err
+		}
+		confirmed = err == nil
+	}
+	for i, v := range verdicts {
+		if !confirmed && (v.Outcome == Accepted || v.Outcome == Known) && v.Entry.Status == StatusQueued && !v.Entry.Landed {
+			verdicts[i] = Verdict{Outcome: Unconfirmed}
+		}
+	}
+	return nil
+}
+
+// journalMax is the length from which the gate's journal is full.
+func (g *Gate) journalMax(ctx context.Context, ref contract.GateRef) int64 {
+	if g.isFull(ctx, ref) {
+		return 0
+	}
+	return g.opts.JournalMax
 }
 
 // decodeVerdict decodes "outcome;payload".

@@ -66,6 +66,8 @@ var (
 	luaCollectChanges string
 	//go:embed lua/add_counts.lua
 	luaAddCounts string
+	//go:embed lua/confirm.lua
+	luaConfirm string
 )
 
 // script is a Lua script. Its name appears in errors.
@@ -104,6 +106,7 @@ var (
 	scriptTrackChanges     = newScript("track_changes", luaTrackChanges)
 	scriptCollectChanges   = newScript("collect_changes", luaCollectChanges)
 	scriptAddCounts        = newScript("add_counts", luaAddCounts)
+	scriptConfirm          = newScript("confirm", luaConfirm)
 )
 
 // refusals maps the replies by which a script refuses to their errors.
@@ -131,6 +134,11 @@ func (g *Gate) runWith(ctx context.Context, s *script, keys []string, args ...an
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.name, err)
 	}
+	return refusalOf(reply)
+}
+
+// refusalOf returns the error of a reply that is a refusal, and any other reply as it is.
+func refusalOf(reply any) (any, error) {
 	if word, ok := reply.(string); ok {
 		if refusal := refusals[word]; refusal != nil {
 			return nil, refusal

@@ -30,6 +30,10 @@ type Config struct {
 	// a relay may hold an entry before another relay claims it.
 	JournalMax        int64         `env:"JOURNAL_MAX" envDefault:"500000"`
 	JournalClaimAfter time.Duration `env:"JOURNAL_CLAIM_AFTER" envDefault:"15s"`
+	// WaitReplicas is the number of replicas that must have a purchase before its 202.
+	WaitReplicas int `env:"GATE_WAIT_REPLICAS" envDefault:"0"`
+	// MemoryReserve is the part of Redis's maxmemory, in percent, that purchases leave free for what was accepted.
+	MemoryReserve int `env:"GATE_MEMORY_RESERVE" envDefault:"10"`
 	// StreamsMax is the number of event streams that this process serves.
 	StreamsMax int `env:"STREAMS_MAX" envDefault:"20000"`
 }
@@ -63,6 +67,10 @@ func (c Config) Check() error {
 		return settings.Wrong("JOURNAL_MAX", "is %d and must be 1 to 100000000", c.JournalMax)
 	case c.JournalClaimAfter < 100*time.Millisecond || c.JournalClaimAfter > 10*time.Minute:
 		return settings.Wrong("JOURNAL_CLAIM_AFTER", "is %s and must be 100ms to 10m", c.JournalClaimAfter)
+	case c.WaitReplicas < 0 || c.WaitReplicas > 8:
+		return settings.Wrong("GATE_WAIT_REPLICAS", "is %d and must be 0 to 8", c.WaitReplicas)
+	case c.MemoryReserve < 1 || c.MemoryReserve > 90:
+		return settings.Wrong("GATE_MEMORY_RESERVE", "is %d and must be 1 to 90", c.MemoryReserve)
 	case c.StreamsMax < 1 || c.StreamsMax > 1_000_000:
 		return settings.Wrong("STREAMS_MAX", "is %d and must be 1 to 1000000", c.StreamsMax)
 	}

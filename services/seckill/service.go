@@ -49,6 +49,7 @@ type Service struct {
 	deps     Deps
 	gate     *gate.Gate
 	relay    *relay.Relay
+	memory   *gate.MemoryWatch
 	sales    *core.SaleCache
 	feed     *core.Feed
 	counts   *counts.Recorder
@@ -105,9 +106,11 @@ func New(cfg Config, deps Deps) (*Service, error) {
 // newGates returns the gates in Redis, with a metric and a log message for their breaker.
 func newGates(cfg Config, deps Deps) (*stockgate.Gate, error) {
 	gates := stockgate.New(deps.Redis, stockgate.Options{
-		Timeout:    cfg.GateTimeout,
-		JournalMax: cfg.JournalMax,
-		ClaimAfter: cfg.JournalClaimAfter,
+		Timeout:       cfg.GateTimeout,
+		JournalMax:    cfg.JournalMax,
+		MemoryReserve: cfg.MemoryReserve,
+		WaitReplicas:  cfg.WaitReplicas,
+		ClaimAfter:    cfg.JournalClaimAfter,
 		OnBreaker: func(from, to string) {
 			deps.Telemetry.Log.Warn("redis breaker changed state", "from", from, "to", to)
 		},
@@ -123,6 +126,9 @@ func (s *Service) newLoops(cfg Config, gates *stockgate.Gate) (err error) {
 	tel := s.deps.Telemetry
 	s.relay, err = relay.New(journal{gates}, s.deps.Bus, tel, consumerName(), cfg.JournalMax)
 	if err != nil {
+		return err
+	}
+	if s.memory, err = gate.NewMemoryWatch(gates, tel); err != nil {
 		return err
 	}
 	s.gate, err = gate.New(gates, tel, gate.Options{
@@ -204,6 +210,7 @@ func (s *Service) Components() []lifecycle.Component {
 			return nil
 		}),
 		lifecycle.Component{Name: "journal relay", Run: s.relay.Run},
+		lifecycle.Component{Name: "gate memory", Run: s.memory.Run},
 		lifecycle.Component{Name: "request counts", Run: s.counts.Run},
 		lifecycle.Component{Name: "sale cache", Run: s.sales.Run},
 		lifecycle.AtEnd("gate calls", func(ctx context.Context) error {

@@ -7,6 +7,7 @@
 -- cost    O(entries)
 local ids = every(2, 1)
 if redis.call('EXISTS', GATE) == 1 then
+  run_at_full_memory()
   read_entries(every(2, 2))
   for i = 1, #ARGV, 2 do
     local id, sn = ARGV[i], ARGV[i + 1]

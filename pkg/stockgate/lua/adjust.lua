@@ -7,6 +7,7 @@
 -- never changes anything again, so a late attempt has no effect.
 -- cost    O(1)
 if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end
+run_at_full_memory()
 local id, step, sku, delta, force = unpack(ARGV)
 local stored = redis.call('HGET', ADJUSTED, id)
 if stored == 'm' then return 'ok' end

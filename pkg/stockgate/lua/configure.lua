@@ -10,6 +10,7 @@ if ARGV[6] then
 elseif tonumber(version) > tonumber(ARGV[5]) then
   return 'version'
 end
+run_at_full_memory()
 redis.call('HSET', GATE, 'state', ARGV[1], 'starts', ARGV[2], 'ends', ARGV[3], 'limit', ARGV[4], 'version', ARGV[5])
 expire(now_ms(), false)
 return 'ok'

@@ -8,6 +8,7 @@
 local gate = redis.call('HMGET', GATE, 'life', 'repairs')
 if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end
 if (gate[1] or '') ~= ARGV[1] or (gate[2] or '0') ~= ARGV[2] then return 'superseded' end
+run_at_full_memory()
 for i = 3, #ARGV, 2 do redis.call('HINCRBY', GATE, ARGV[i], ARGV[i + 1]) end
 redis.call('HINCRBY', GATE, 'repairs', '1')
 expire(now_ms(), true)

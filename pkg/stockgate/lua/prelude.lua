@@ -82,6 +82,11 @@ end
 
 local function units_of(lines) return parse_lines(lines).units end
 
+-- run_at_full_memory lets the script write although Redis has reached maxmemory: Redis refuses commands that may need
+-- memory only until the script has written something (scriptVerifyOOM in Redis's script.c), and never refuses HDEL. For
+-- scripts that free memory or change what exists. A script that takes units must not call it.
+local function run_at_full_memory() redis.call('HDEL', GATE, '') end
+
 -- Changes are collected and written once at the end of a script, by flush(), because each redis.call costs more than
 -- the command itself. Scripts therefore read and write entries, buyers and counters with the functions below.
 
@@ -355,6 +360,7 @@ end
 -- finish implements release and drop. It ends the purchases in ARGV (order_sn, user, lines, reason of each) with the
 -- given stage. A paid entry ends only by a release with the reason refunded.
 local function finish(stage)
+  run_at_full_memory()
   local now = now_ms()
   local changed = 0
   read_entries(every(4, 1))

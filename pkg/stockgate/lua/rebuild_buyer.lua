@@ -6,6 +6,7 @@
 -- Uses the entries as they are at this moment, so it moves no units.
 -- cost    O(purchases of the buyer)
 if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end
+run_at_full_memory()
 local user = ARGV[1]
 local record = redis.call('HGET', BUYERS, user)
 local sns, seen = {}, {}

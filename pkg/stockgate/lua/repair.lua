@@ -8,6 +8,7 @@
 local life = redis.call('HGET', GATE, 'life')
 if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end
 if (life or '') ~= ARGV[1] then return 'superseded' end
+run_at_full_memory()
 local now = now_ms()
 local out = {}
 read_entries(every(7, 2))

@@ -85,7 +85,7 @@ for i = 2, #ARGV, 4 do
 end
 if #accepted == 0 then return verdicts end
 
--- The journal is written first, because Lua has no rollback. If the script fails after that, the ledger commits the
+-- The journal is written first, because Lua has no rollback, and because at full memory Redis refuses this first write. If the script fails after that, the ledger commits the
 -- reservation and settles it here. Units that are taken but not journaled would be held for no purchase.
 local unlanded = {}
 for _, a in ipairs(accepted) do

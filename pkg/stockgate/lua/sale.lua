@@ -8,6 +8,7 @@ if type(stored) == 'string' and ARGV[3] ~= 'anyway' then
   local ok, sale = pcall(cjson.decode, stored)
   if ok and type(sale) == 'table' and (tonumber(sale.version) or 0) > tonumber(ARGV[2]) then return 'old' end
 end
+run_at_full_memory()
 redis.call('SET', SALE, ARGV[1])
 local ttl = redis.call('PTTL', GATE)
 if ttl > 0 then redis.call('PEXPIRE', SALE, ttl) end

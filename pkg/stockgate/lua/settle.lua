@@ -5,6 +5,7 @@
 -- An entry that is as far or further, and one that ended, stays as it is. An adoption takes units even below 0.
 -- cost    O(purchases)
 if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end
+run_at_full_memory()
 local changed = 0
 read_entries(every(5, 1))
 for i = 1, #ARGV, 5 do

@@ -15,7 +15,8 @@ import (
 
 // world is a fake of all ports of core.
 type world struct {
-	mu sync.Mutex
+	unconfirmed error // of Confirm
+	mu          sync.Mutex
 
 	sale     Sale
 	state    *GateState // nil means no gate
@@ -92,6 +93,12 @@ func (w *world) Purchases(context.Context, string, string) ([]string, error) {
 		return nil, ErrNoGate
 	}
 	return append([]string(nil), w.buyer...), w.err
+}
+
+func (w *world) Confirm(context.Context, string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.unconfirmed
 }
 
 func (w *world) Sale(context.Context, string) (Sale, error) {

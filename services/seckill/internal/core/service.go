@@ -255,6 +255,11 @@ func (s *Service) repeated(
 	if r.UserID != userID || !contract.SameLines(r.Lines, lines) {
 		return Purchased{}, otherLines()
 	}
+	if r.Status == StatusQueued {
+		if err := s.Gate.Confirm(ctx, activityID); err != nil {
+			return Purchased{}, s.refusal(ctx, activityID, err)
+		}
+	}
 	return s.purchased(ctx, r, false), nil
 }
 

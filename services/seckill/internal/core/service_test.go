@@ -207,6 +207,11 @@ func TestExpiredPathReturnsKnownPurchasesOnly(t *testing.T) {
 	refused(t, err, contract.CodeIdempotencyConflict)
 	require.Len(t, w.requests, 1, "only the first purchase calls Reserve")
 
+	w.change(func() { w.unconfirmed = ErrUnavailable })
+	_, err = s.Purchase(t.Context(), "alice", "7", used.Path, lines)
+	refused(t, err, contract.CodeGateUnavailable)
+	w.change(func() { w.unconfirmed = nil })
+
 	w.change(func() { w.err = ErrUnavailable })
 	_, err = s.Purchase(t.Context(), "alice", "7", unused.Path, lines)
 	refused(t, err, contract.CodeGateUnavailable)

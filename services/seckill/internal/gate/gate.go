@@ -35,6 +35,7 @@ type Redis interface {
 	Reserve(ctx context.Context, ref contract.GateRef, requests []stockgate.Request) ([]stockgate.Verdict, error)
 	Lookup(ctx context.Context, ref contract.GateRef, orderSNs []string) (map[string]stockgate.Entry, error)
 	Purchases(ctx context.Context, ref contract.GateRef, userID string) ([]string, error)
+	Confirm(ctx context.Context, ref contract.GateRef) error
 }
 
 // Options are the options of a Gate.
@@ -134,7 +135,7 @@ func (g *Gate) reserveGroup(
 	verdicts, err = g.redis.Reserve(ctx, refOf(activityID), requests)
 	n := 0
 	for _, v := range verdicts {
-		if v.Outcome == stockgate.Accepted {
+		if v.Outcome == stockgate.Accepted || v.Outcome == stockgate.Unconfirmed { // both may be journaled
 			n++
 		}
 	}
@@ -202,6 +203,11 @@ func (g *Gate) Purchases(ctx context.Context, activityID, userID string) ([]stri
 	return sns, mapError(err)
 }
 
+// Confirm implements core.Gate.
+func (g *Gate) Confirm(ctx context.Context, activityID string) error {
+	return mapError(g.redis.Confirm(ctx, refOf(activityID)))
+}
+
 var outcomes = map[stockgate.Outcome]core.Outcome{
 	stockgate.Accepted:     core.Accepted,
 	stockgate.Known:        core.Known,
@@ -216,6 +222,9 @@ var outcomes = map[stockgate.Outcome]core.Outcome{
 }
 
 func toVerdict(activityID string, v stockgate.Verdict) (core.Verdict, error) {
+	if v.Outcome == stockgate.Unconfirmed {
+		return core.Verdict{}, fmt.Errorf("%w: too few replicas have confirmed the purchase", core.ErrUnavailable)
+	}
 	outcome, ok := outcomes[v.Outcome]
 	if !ok {
 		return core.Verdict{}, fmt.Errorf("unknown outcome %s from the gate", v.Outcome)

@@ -92,6 +92,8 @@ func (s *slow) Purchases(context.Context, contract.GateRef, string) ([]string, e
 	return []string{"1"}, s.err
 }
 
+func (s *slow) Confirm(context.Context, contract.GateRef) error { return nil }
+
 func (s *slow) calls() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

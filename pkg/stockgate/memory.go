@@ -1,0 +1,90 @@
+package stockgate
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"flashsale.internal/pkg/contract"
+)
+
+// fullMasters holds the masters that have too little memory left for more purchases: address -> whether it is so. The
+// address is "" if Redis is no Cluster.
+type fullMasters struct{ sync.Map }
+
+// Memory is the memory of one Redis master, in bytes. Max is 0 without a limit (maxmemory).
+type Memory struct {
+	Addr      string // "" if Redis is no Cluster
+	Used, Max int64
+	Full      bool // less than Options.MemoryReserve is left: its gates accept no purchases
+}
+
+// MeasureMemory asks each master for its memory. Until the next call, Reserve returns JournalFull for the gates of a
+// master that is full, before Redis itself refuses commands: what was accepted needs memory until it has ended. The
+// result has no order, and is empty on a server that does not report its memory (miniredis). One round trip per master.
+func (g *Gate) MeasureMemory(ctx context.Context) ([]Memory, error) {
+	return call(ctx, g, func(ctx context.Context) (all []Memory, err error) {
+		cluster, ok := g.rdb.(*redis.ClusterClient)
+		if !ok {
+			return g.measure(ctx, nil, "", g.rdb)
+		}
+		var mu sync.Mutex
+		err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+			mu.Lock()
+			defer mu.Unlock()
+			all, err = g.measure(ctx, all, node.Options().Addr, node)
+			return err
+		})
+		return all, err
+	})
+}
+
+// measure appends the memory of a master.
+func (g *Gate) measure(ctx context.Context, all []Memory, addr string, node redis.Cmdable) ([]Memory, error) {
+	info, err := node.Info(ctx, "memory").Result()
+	if err != nil {
+		if strings.Contains(err.Error(), "is not supported") { // miniredis
+			return all, nil
+		}
+		return all, err
+	}
+	m := Memory{Addr: addr}
+	for line := range strings.Lines(info) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		switch name {
+		case "used_memory":
+			m.Used, _ = strconv.ParseInt(value, 10, 64)
+		case "maxmemory":
+			m.Max, _ = strconv.ParseInt(value, 10, 64)
+		}
+	}
+	m.Full = m.Max > 0 && m.Used > m.Max-m.Max/100*int64(g.opts.MemoryReserve)
+	g.full.Store(addr, m.Full)
+	return append(all, m), nil
+}
+
+// isFull reports whether the gate's master had too little memory at the last measurement.
+func (g *Gate) isFull(ctx context.Context, ref contract.GateRef) bool {
+	full, _ := g.full.Load(g.masterOf(ctx, ref))
+	return full == true
+}
+
+func (g *Gate) masterOf(ctx context.Context, ref contract.GateRef) string {
+	cluster, ok := g.rdb.(*redis.ClusterClient)
+	if !ok {
+		return ""
+	}
+	node, err := cluster.MasterForKey(ctx, keyOf(ref, "gate"))
+	if err != nil {
+		return "" // no address of a Cluster; the call itself will report the error
+	}
+	return node.Options().Addr
+}
+
+// outOfMemory reports whether Redis refused a command because it has reached maxmemory.
+func outOfMemory(err error) bool {
+	return refused(err) && strings.Contains(err.Error(), "OOM command not allowed")
+}

@@ -1,0 +1,119 @@
+package stockgate
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// setMaxMemory changes the limit of the test's own server until the end of the test.
+func (e *env) setMaxMemory(bytes int64) {
+	e.t.Helper()
+	require.NoError(e.t, e.rdb.ConfigSet(e.t.Context(), "maxmemory", fmt.Sprint(bytes)).Err())
+	e.full = bytes == 1
+}
+
+func fullServer(t *testing.T, opts Options) *env {
+	e := newEnv(t, clusterRedis(t), opts)
+	t.Cleanup(func() {
+		require.NoError(t, e.rdb.ConfigSet(context.Background(), "maxmemory", "0").Err())
+		e.wipe()
+	})
+	return e
+}
+
+func sn(n int) string { return strconv.Itoa(1000 + n) }
+
+// A Redis that is full lets every purchase come to its end, so that it can drain.
+func TestAtFullMemoryEveryPurchaseEnds(t *testing.T) {
+	e := fullServer(t, Options{})
+	e.open(openConfig(), 100)
+	for i := range 6 {
+		require.Equal(t, Accepted, e.reserve(sn(i), fmt.Sprint("u", i), lines(1)).Outcome)
+	}
+	e.setMaxMemory(1)
+	require.ErrorContains(t, e.rdb.HSet(t.Context(), keyOf(e.ref, "gate"), "x", "y").Err(), "OOM", "the server is full")
+
+	journal, err := e.ReadJournal(t.Context(), e.ref, "relay", 10)
+	require.NoError(t, err)
+	require.Len(t, journal, 6)
+	for _, entry := range journal {
+		require.NoError(t, e.Ack(t.Context(), e.ref, []string{entry.ID}))
+	}
+	e.check()
+	for i := range 5 {
+		e.settle(sn(i), fmt.Sprint("u", i), lines(1), StepLanded)
+	}
+	for i := range 4 {
+		e.settle(sn(i), fmt.Sprint("u", i), lines(1), StepCreated)
+	}
+	e.settle(sn(0), "u0", lines(1), StepPaid)
+	e.release(sn(1), "u1", lines(1), "expired")
+	e.release(sn(2), "u2", lines(1), "cancelled")
+	e.drop(sn(5), "u5", lines(1), "sold_out")
+	require.Equal(t, StatusPaid, e.entry(sn(0)).Status)
+	require.Equal(t, StatusClosed, e.entry(sn(1)).Status)
+	require.Equal(t, StatusFailed, e.entry(sn(5)).Status)
+
+	// The merchant and the repairs are not locked out either.
+	require.NoError(t, e.Adjust(t.Context(), e.ref, Adjustment{ID: "1", SKUID: "1", Delta: -3}))
+	c := openConfig()
+	c.State, c.Version = GatePaused, 2
+	require.NoError(t, e.Configure(t.Context(), e.ref, c))
+	e.check()
+}
+
+// A purchase is refused before Redis is full, and a refusal writes nothing.
+func TestPurchasesLeaveAReserveOfMemory(t *testing.T) {
+	e := fullServer(t, Options{MemoryReserve: 50})
+	e.open(openConfig(), 100)
+	require.Equal(t, Accepted, e.reserve(sn(0), "u0", lines(1)).Outcome)
+	e.setMaxMemory(1 << 40)
+	memory := func() Memory {
+		all, err := e.MeasureMemory(t.Context())
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		return all[0]
+	}
+	m := memory()
+	require.False(t, m.Full)
+	require.Equal(t, Accepted, e.reserve(sn(1), "u1", lines(1)).Outcome)
+
+	e.setMaxMemory(m.Used + m.Used/2) // a third is left, and half is to be
+	require.True(t, memory().Full)
+	before := e.image()
+	require.Equal(t, JournalFull, e.reserve(sn(2), "u2", lines(1)).Outcome)
+	require.Equal(t, Known, e.reserve(sn(1), "u1", lines(1)).Outcome, "a repeat is told its state")
+	require.Equal(t, before, e.image())
+
+	e.setMaxMemory(0)
+	require.False(t, memory().Full)
+	require.Equal(t, Accepted, e.reserve(sn(2), "u2", lines(1)).Outcome)
+}
+
+// Memory may run out between two measurements.
+func TestReserveAtFullMemoryIsRefusedAndWritesNothing(t *testing.T) {
+	e := fullServer(t, Options{Timeout: 5 * time.Second})
+	e.open(openConfig(), 100)
+	require.Equal(t, Accepted, e.reserve(sn(0), "u0", lines(1)).Outcome)
+	before := e.image()
+	e.setMaxMemory(1)
+	vs, err := e.Reserve(t.Context(), e.ref, []Request{
+		{OrderSN: sn(0), UserID: "u0", Lines: lines(1)}, {OrderSN: sn(1), UserID: "u1", Lines: lines(1)},
+	})
+	require.NoError(t, err)
+	require.Equal(t, Known, vs[0].Outcome)
+	require.Equal(t, JournalFull, vs[1].Outcome)
+	require.Equal(t, before, e.image())
+}
+
+func TestMemoryOfAServerThatDoesNotReportIt(t *testing.T) {
+	e := newEnv(t, miniRedis(t), Options{})
+	all, err := e.MeasureMemory(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, all)
+}

@@ -1,0 +1,95 @@
+package stockgate
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flashsale.internal/pkg/contract"
+)
+
+// replicaWait bounds the wait for replicas after a script call.
+const replicaWait = 100 * time.Millisecond
+
+// Confirm returns nil once Options.WaitReplicas replicas have everything that the gate's master had written before. It
+// fails with ErrUnavailable if they do not confirm that in time. Without that option it returns nil at once. One round
+// trip.
+func (g *Gate) Confirm(ctx context.Context, ref contract.GateRef) error {
+	if g.opts.WaitReplicas == 0 {
+		return nil
+	}
+	// WAIT covers the writes of its own connection, and those of the master before them. So the script writes.
+	_, confirmed, err := g.runAndWait(ctx, scriptConfirm, ref)
+	if err != nil {
+		return err
+	}
+	if !confirmed {
+		return errUnconfirmed
+	}
+	return nil
+}
+
+var errUnconfirmed = fmt.Errorf("%w: too few replicas have confirmed the write", ErrUnavailable)
+
+// runAndWait runs a script and waits for the replicas, in one pipeline on a connection of the gate's master: a client of
+// a Cluster would send WAIT to any node. confirmed is whether enough replicas have what the script wrote; it is true if
+// Options.WaitReplicas is 0.
+func (g *Gate) runAndWait(ctx context.Context, s *script, ref contract.GateRef, args ...any) (
+	reply any, confirmed bool, err error,
+) {
+	if g.opts.WaitReplicas == 0 {
+		reply, err = g.run(ctx, s, ref, args...)
+		return reply, true, err
+	}
+	if err := validateRef(ref); err != nil {
+		return nil, false, err
+	}
+	reply, err = call(ctx, g, func(ctx context.Context) (any, error) {
+		node, err := g.master(ctx, ref)
+		if err != nil {
+			return nil, err
+		}
+		var script *redis.Cmd
+		attempt := func(queue func(p redis.Pipeliner) *redis.Cmd) error {
+			p := node.Pipeline()
+			script = queue(p)
+			wait := p.Do(ctx, "WAIT", g.opts.WaitReplicas, replicaWait.Milliseconds())
+			_, err := p.Exec(ctx)
+			replicas, _ := wait.Int64() // 0 after an error
+			confirmed = replicas >= int64(g.opts.WaitReplicas)
+			if !hasReplies(err, []redis.Cmder{script, wait}) {
+				return err // no connection
+			}
+			return script.Err()
+		}
+		err = attempt(func(p redis.Pipeliner) *redis.Cmd { return p.EvalSha(ctx, s.Hash(), keysOf(ref), args...) })
+		if redis.HasErrorPrefix(err, "NOSCRIPT") {
+			err = attempt(func(p redis.Pipeliner) *redis.Cmd { return s.Eval(ctx, p, keysOf(ref), args...) })
+		}
+		if cluster, ok := g.rdb.(*redis.ClusterClient); ok && moved(err) {
+			cluster.ReloadState(ctx)
+		}
+		return script.Val(), err
+	})
+	if err != nil {
+		return nil, false, fmt.Errorf("%s: %w", s.name, err)
+	}
+	reply, err = refusalOf(reply)
+	return reply, confirmed, err
+}
+
+// master returns the client of the gate's master.
+func (g *Gate) master(ctx context.Context, ref contract.GateRef) (redis.Cmdable, error) {
+	if cluster, ok := g.rdb.(*redis.ClusterClient); ok {
+		return cluster.MasterForKey(ctx, keyOf(ref, "gate"))
+	}
+	return g.rdb, nil
+}
+
+// moved reports whether the slot belongs to another node than the client thought.
+func moved(err error) bool {
+	return refused(err) && (strings.HasPrefix(err.Error(), "MOVED ") || strings.HasPrefix(err.Error(), "ASK "))
+}
