@@ -19,8 +19,8 @@ import (
 // RequestCounts are numbers of buyers' requests to one activity: in one second, or since its publication.
 //
 // Paths and Refused count responses, and in one second Accepted does as well. Counts that a process has not added when
-// it is killed are lost. The total of Accepted is exact: the script that creates the entry of a purchase counts it. It
-// includes purchases that the gate adopted from the ledger.
+// it is killed are lost. The total of Accepted is exact: it is the number of entries that the gate has and had, those
+// included that it adopted from the ledger.
 type RequestCounts struct {
 	At       time.Time        // the second, by Redis time; zero for totals
 	Accepted int64            // purchases accepted, without repeated requests
@@ -130,16 +130,32 @@ func (g *Gate) Totals(ctx context.Context, activityID string) (RequestCounts, er
 	if err := validateRef(ref); err != nil {
 		return RequestCounts{}, err
 	}
-	hash, err := call(ctx, g, func(ctx context.Context) (map[string]string, error) {
-		return g.rdb.HGetAll(ctx, keyOf(ref, "counts")).Result()
+	var hash *redis.MapStringStringCmd
+	var held *redis.IntCmd
+	var trimmed *redis.StringCmd
+	_, err := call(ctx, g, func(ctx context.Context) (struct{}, error) {
+		p := g.rdb.Pipeline()
+		hash = p.HGetAll(ctx, keyOf(ref, "counts"))
+		held = p.HLen(ctx, keyOf(ref, "held"))
+		trimmed = p.HGet(ctx, keyOf(ref, "gate"), "trimmed")
+		_, err := p.Exec(ctx)
+		if errors.Is(err, redis.Nil) { // of a gate that was built by an earlier release
+			err = nil
+		}
+		return struct{}{}, err
 	})
+	if err != nil {
+		return RequestCounts{}, err
+	}
 	var c RequestCounts
-	for name, value := range hash {
+	for name, value := range hash.Val() {
 		err = errors.Join(err, c.set(name, value))
 	}
 	if err != nil {
 		return RequestCounts{}, err
 	}
+	ended, _ := trimmed.Int64() // 0 if there is no such field
+	c.Accepted = held.Val() + ended
 	return c, nil
 }
 

@@ -4,7 +4,7 @@
 -- returns 'ok', or 'no_gate'
 -- A source counts each second once and in order: a call with a second that is not later than its last one in that
 -- minute is a repetition.
--- The total of accepted is exact: the scripts that create entries count them, see prelude.lua.
+-- The total of accepted needs no counter: it is the number of entries, see Totals.
 -- cost    O(counters)
 if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end
 local points, source, second = KEYS[#KEYS], 'by|' .. ARGV[1], ARGV[2]

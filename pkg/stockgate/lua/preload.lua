@@ -52,8 +52,7 @@ if redis.call('HLEN', HELD) ~= tonumber(ARGV[3]) or redis.call('HLEN', BUYERS) ~
 end
 local held = 0
 redis.call('HSET', GATE, 'life', token, 'state', ARGV[6], 'starts', ARGV[7], 'ends', ARGV[8], 'limit', ARGV[9],
-  'version', ARGV[10])
-redis.pcall('HSET', COUNTS, 'accepted', int(tonumber(ARGV[3]) + tonumber(ARGV[11]))) -- damaged counts must not stop it
+  'version', ARGV[10], 'trimmed', ARGV[11])
 for i = 12, #ARGV, 7 do
   local sku = ARGV[i]
   redis.call('HSET', GATE, 's:' .. sku, ARGV[i + 1], 'h:' .. sku, ARGV[i + 2], 'p:' .. sku, ARGV[i + 3], 't:' .. sku,

@@ -4,7 +4,8 @@ local GATE, BUYERS, HELD, JOURNAL, UNLANDED, ENDED, ADJUSTED, SALE, BUILD, TOUCH
 --
 -- GATE      hash    state, starts, ends, limit, version; life = token of the build that made it; held = units held
 --                   in the whole gate; ttl = 1 while the keys expire; repairs = number of corrections of the counters;
---                   watch = token|deadline of the change tracking; and for each SKU, in units: s: left, h: held,
+--                   watch = token|deadline of the change tracking; trimmed = purchases that ended and are no longer in
+--                   HELD; and for each SKU, in units: s: left, h: held,
 --                   p: sold, t: total, u: of held, not known to be in the ledger, j: of those, in the journal;
 --                   x: latest pay deadline known
 -- BUYERS    hash    user -> units|order_sns that hold them|recently ended order_sns; comma-separated lists, latest last
@@ -16,8 +17,7 @@ local GATE, BUYERS, HELD, JOURNAL, UNLANDED, ENDED, ADJUSTED, SALE, BUILD, TOUCH
 -- SALE      string  JSON
 -- BUILD     string  token of the build in progress
 -- TOUCHED   set     order_sns whose entries changed since the change tracking began, see track_changes.lua
--- COUNTS    hash    counter since the publication -> number, see counts.go; accepted is written by the scripts that
---                   create entries and by preload, the others by add_counts
+-- COUNTS    hash    counter of buyers' requests since the publication -> number, see counts.go
 --
 -- Ids are strings throughout. Times are Unix milliseconds and quantities are small integers: both are exact as doubles.
 
@@ -118,7 +118,6 @@ end
 -- Entries with the changes of this script: order_sn -> stored form, or false if there is none.
 local entries = {}
 local changed_entries, entry_changed = {}, {}
-local created = 0 -- entries that this script creates: purchases that COUNTS does not have yet
 local removed_from_unlanded = {} -- order_sns
 
 -- read_entries reads the entries of several order_sns with one command.
@@ -257,7 +256,6 @@ end
 -- this is the only function that moves units, so only units that were taken are restored, and only once.
 local function change(sn, old, new)
   touch(sn)
-  if not stored_entry(sn) then created = created + 1 end
   if old then count_entry(old, -1) end
   count_entry(new, 1)
   local same_buyer = old and old.user == new.user and old.lines == new.lines and holds(old) == holds(new)
@@ -309,10 +307,6 @@ local function flush()
   call_with('HSET', BUYERS, put)
   call_with('HDEL', BUYERS, deleted)
   call_with('ZREM', UNLANDED, removed_from_unlanded)
-  if created > 0 then
-    redis.pcall('HINCRBY', COUNTS, 'accepted', int(created)) -- damaged counts must not stop a sale
-    created = 0
-  end
   deltas, latest, changed_entries, entry_changed, changed_buyers, removed_from_unlanded = {}, {}, {}, {}, {}, {}
 end
 
@@ -350,6 +344,7 @@ local function trim(now, limit)
   for _, sn in ipairs(sns) do
     local stored = stored_entry(sn)
     local e = stored and parse(stored)
+    if stored then count('trimmed', 1) end
     if rank(e) > 0 then unlist_entry(sn, e) end
     store_entry(sn, false)
   end

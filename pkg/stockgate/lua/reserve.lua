@@ -85,8 +85,9 @@ for i = 2, #ARGV, 4 do
 end
 if #accepted == 0 then return verdicts end
 
--- The journal is written first, because Lua has no rollback, and because at full memory Redis refuses this first write. If the script fails after that, the ledger commits the
--- reservation and settles it here. Units that are taken but not journaled would be held for no purchase.
+-- The journal is written first, because Lua has no rollback, and because Redis refuses the first write at full memory.
+-- If the script fails after that, the ledger commits the reservation and settles it here. Units that are taken but not
+-- journaled would be held for no purchase.
 local unlanded = {}
 for _, a in ipairs(accepted) do
   local sn, user, lines, trace = unpack(a)
@@ -97,8 +98,7 @@ for _, a in ipairs(accepted) do
   unlanded[#unlanded + 1] = sn
 end
 
--- The sums that change() and count_entry() would add for new journaled entries of stage q.
-created = #accepted
+-- The sums that count_entry() would add for journaled entries of stage q.
 for line, n in pairs(taken) do
   count(line.left, -n)
   count(line.held, n)
