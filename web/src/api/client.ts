@@ -33,6 +33,8 @@ async function call(method: string, path: string, options: Options = {}) {
   })
   const text = await response.text()
   const content = text && /json/.test(response.headers.get('Content-Type') ?? '') ? (JSON.parse(text) as unknown) : undefined
+  // The page of a captive portal or a proxy is no answer.
+  if (response.ok && text && content === undefined) throw new Error('not JSON')
   return response.ok ? {data: content, response} : {error: content, response}
 }
 

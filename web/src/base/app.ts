@@ -1,9 +1,11 @@
 // What both documents share while they are open: settings, session, server time, connection.
 
 import {signal} from './signal.ts'
+import type {Failure} from '../api/client.ts'
 import {getConfig, getSession, getTime, signOut as callSignOut} from '../api/session.ts'
 import type {Config, Session} from '../api/types.ts'
 import {Clock} from './clock.ts'
+import {retryable, retryDelay} from './retry.ts'
 import {removeFlights} from './storage.ts'
 import {sleep} from './timer.ts'
 
@@ -19,6 +21,8 @@ export const config = signal<Config>(unknown)
 export const configLoaded = signal(false)
 // session is undefined until the server responded.
 export const session = signal<Session | undefined>(undefined)
+// signOutFailure is set while the latest sign-out is refused: the session still exists.
+export const signOutFailure = signal<Failure | undefined>(undefined)
 export const online = signal(navigator.onLine)
 export const visible = signal(!document.hidden)
 
@@ -38,10 +42,23 @@ export const userID = () => (session.value?.signed_in ? (session.value.user_id ?
 export const hasRole = (role: string) =>
   !!session.value?.signed_in && (session.value.roles ?? []).some((r) => r === role || r === 'operator')
 
+let sessionTurn = 0
+
+// loadSession reads the session, repeatedly until the server responds. A later call, or a sign-out, supersedes it.
 export async function loadSession(): Promise<void> {
-  const r = await getSession()
-  if (r.ok) session.value = r.data
-  else if (r.status !== 0 && !session.value) session.value = {signed_in: false}
+  const turn = ++sessionTurn
+  for (let n = 0; ; n++) {
+    const r = await getSession()
+    if (turn !== sessionTurn) return
+    if (r.ok || !retryable(r)) {
+      const fresh = r.ok ? r.data : (session.value ?? {signed_in: false})
+      // Effects run at each assignment; most reads find the same session.
+      if (JSON.stringify(fresh) !== JSON.stringify(session.value)) session.value = fresh
+      return
+    }
+    await sleep(retryDelay(n, r.retryAfterS))
+    if (turn !== sessionTurn) return
+  }
 }
 
 async function loadConfig(): Promise<void> {
@@ -75,10 +92,13 @@ export function lost(): void {
 
 export async function signOut(): Promise<void> {
   const r = await callSignOut()
+  signOutFailure.value = r.ok ? undefined : r
+  if (!r.ok) return
+  sessionTurn++
   removeFlights()
   session.value = {signed_in: false}
   // The provider's page comes next where there is one; anything but an address is ignored.
-  if (r.ok && r.data && /^(https?:\/\/|\/(?!\/))/.test(r.data.next) && r.data.next !== '/') location.assign(r.data.next)
+  if (r.data && /^(https?:\/\/|\/(?!\/))/.test(r.data.next) && r.data.next !== '/') location.assign(r.data.next)
 }
 
 const MINUTE_MS = 60_000
@@ -91,25 +111,28 @@ export function start(): void {
   void keepTicking()
   addEventListener('online', () => {
     online.value = true
-    if (!session.value) void loadSession()
+    void loadSession()
   })
   addEventListener('offline', () => {
     online.value = false
   })
-  let hiddenAt = 0
   document.addEventListener('visibilitychange', () => {
     visible.value = !document.hidden
     ticked()
-    if (document.hidden) hiddenAt = performance.now()
-    // The monotonic clock may have stopped while the machine slept.
-    else if (performance.now() - hiddenAt > 5000) void clock.sync(2)
-    if (!document.hidden && !session.value) void loadSession()
+    if (document.hidden) return
+    void clock.sync(2)
+    // Another tab may have signed out, or in as another user.
+    void loadSession()
   })
 }
 
 async function keepTicking(): Promise<void> {
   clock.onSync(ticked)
-  for (;;) {
+  for (let gap = 0; ; ) {
+    // The monotonic clock stops in a suspended machine; the device's clock does not.
+    const now = Date.now() - performance.now()
+    if (gap && Math.abs(now - gap) > 1500) void clock.sync(2)
+    gap = now
     ticked()
     await sleep(1000 - (clock.now() % 1000) + 5)
   }

@@ -10,8 +10,16 @@ import {useEffect} from 'preact/hooks'
 export function mount(tree: () => VNode): void {
   const root = document.getElementById('app') as HTMLElement
   let queued = false
+  let last: Element | undefined // that had the focus
+  addEventListener('focusin', (event) => (last = event.target as Element))
   effect(
-    () => render(tree(), root),
+    () => {
+      render(tree(), root)
+      // The focus goes on to what took the place of its element.
+      if (last?.isConnected !== false || document.activeElement !== document.body) return
+      const next = document.querySelector<HTMLElement>('.action button') ?? document.getElementById('main')
+      next?.focus({preventScroll: true})
+    },
     (run) => {
       if (queued) return
       queued = true

@@ -34,8 +34,13 @@ export function Dialog({title, children, onClose}: {title: string; children: Com
   const ref = useRef<HTMLDialogElement>(null)
   useEffect(() => {
     const dialog = ref.current
+    const opener = document.activeElement as HTMLElement | null
     dialog?.showModal()
-    return () => dialog?.close() // which returns the focus
+    return () => {
+      dialog?.close()
+      // close returns the focus only while the dialog is in the document.
+      opener?.focus()
+    }
   }, [])
   return (
     <dialog ref={ref} aria-labelledby="dialog-title" onCancel={(e) => (e.preventDefault(), onClose())}>
