@@ -1,7 +1,8 @@
 import {useEffect} from 'preact/hooks'
-import {config, hasRole, online, session, signOut} from '../base/app.ts'
+import {config, hasRole, online, session, signOut, signOutFailure} from '../base/app.ts'
 import {useEffectOf} from '../base/mount.ts'
 import {Link, Wordmark} from '../base/parts.tsx'
+import {say} from '../base/problem.ts'
 import {here, onMove} from '../base/route.ts'
 import {signInURL} from '../base/sign-in.tsx'
 import {lang, setLang} from '../base/words.ts'
@@ -31,10 +32,10 @@ export function App() {
         {w('skip')}
       </a>
       <Header />
-      {!online.value && (
+      {(!online.value || signOutFailure.value) && (
         <p class="banner" role="alert">
           <span aria-hidden="true">▲ </span>
-          {w('offline')}
+          {signOutFailure.value && online.value ? say(signOutFailure.value) : w('offline')}
         </p>
       )}
       <main id="main" tabIndex={-1}>

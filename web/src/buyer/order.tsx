@@ -2,7 +2,7 @@ import {useEffect, useRef, useState} from 'preact/hooks'
 import type {Failure} from '../api/client.ts'
 import {getOrder} from '../api/orders.ts'
 import type {Order} from '../api/types.ts'
-import {clock, lost, tick} from '../base/app.ts'
+import {clock, config, lost, tick} from '../base/app.ts'
 import {money, time} from '../base/format.ts'
 import {around, loop, type Loop} from '../base/loop.ts'
 import {Bar, Link} from '../base/parts.tsx'
@@ -12,10 +12,11 @@ import {ContactSection} from './contact.tsx'
 import {Countdown, countdownText} from './countdown.tsx'
 import {OrderBadge} from './orders.tsx'
 import {CancelButton, expecting, PayButton} from './paying.tsx'
-import {Account, saleURL, Unread} from './parts.tsx'
+import {Account, saleURL, Unread, useTitle} from './parts.tsx'
 import {w} from './words.ts'
 
 export function OrderPage({order_sn}: {order_sn: string}) {
+  useTitle(() => w('order_of', {sn: order_sn}))
   return <Account text={w('sign_in_why')}>{(user) => <OrderView key={user} order_sn={order_sn} />}</Account>
 }
 
@@ -31,7 +32,7 @@ function useOrder(order_sn: string) {
       setFailure(r.ok ? undefined : r)
       if (!r.ok) {
         if (r.code === 'unauthenticated') lost()
-        return 0
+        return r
       }
       setOrder(r.data)
       if (r.data.state !== 'pending') {
@@ -54,7 +55,7 @@ function OrderView({order_sn}: {order_sn: string}) {
   const left = order ? Date.parse(order.expires_at) - now : 0
   const title = pending && left > 0 ? `${countdownText(left)} ${w('pay')}` : w('order_of', {sn: order_sn})
   useEffect(() => {
-    document.title = `${title} · ${order?.activity_title ?? ''}`
+    document.title = `${title} · ${order?.activity_title ?? config.value.brand.name}`
   }, [title, order?.activity_title])
   if (!order) return <Unread failure={failure} retry={reload} />
   const failed = order.payments?.some((p) => p.state === 'failed') && !order.payments.some((p) => p.state === 'started')

@@ -1,4 +1,4 @@
-import {useEffect, useState} from 'preact/hooks'
+import {useEffect, useRef, useState} from 'preact/hooks'
 import type {Failure} from '../api/client.ts'
 import {listOrders} from '../api/orders.ts'
 import type {Order, OrderState} from '../api/types.ts'
@@ -40,22 +40,33 @@ function OrderList() {
   const [next, setNext] = useState<string>()
   const [failure, setFailure] = useState<Failure>()
   const now = tick.value
+  const turn = useRef(0)
+  const longer = useRef(false) // more than the first page is shown
   const load = async (cursor?: string) => {
+    const mine = ++turn.current
     const r = await listOrders(state, cursor)
+    // A later read, or another filter, has replaced this one.
+    if (mine !== turn.current) return 300_000
+    setFailure(r.ok ? undefined : r)
     if (r.ok) {
+      longer.current = !!cursor
       setOrders((old) => (cursor && old ? [...old, ...r.data.items] : r.data.items))
       setNext(r.data.next_cursor)
-      setFailure(undefined)
-    } else {
-      if (r.code === 'unauthenticated') lost()
-      setFailure(r)
+      return 300_000
     }
-    return r.ok
+    if (r.code === 'unauthenticated') lost()
+    return r
   }
   useEffect(() => {
     setOrders(undefined)
-    const reading = loop(async () => ((await load()) ? 300_000 : 0))
-    return reading.stop
+    setNext(undefined)
+    longer.current = false
+    // A new read of the first page would drop the pages after it.
+    const reading = loop(async () => (longer.current ? 300_000 : load()))
+    return () => {
+      turn.current++
+      reading.stop()
+    }
   }, [state])
   return (
     <>

@@ -23,7 +23,7 @@ export function SalesPage() {
       const r = await listSales()
       if (r.ok) setSales(r.data.items)
       setFailure(r.ok ? undefined : r)
-      return r.ok ? around(5000) : 0
+      return r.ok ? around(5000) : r
     })
     return reading.stop
   }, [])

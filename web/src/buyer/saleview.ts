@@ -55,11 +55,12 @@ export const GREY_MS = 2000
 // LONG_MS is the wait after which the page says that it takes longer than usual.
 export const LONG_MS = 30_000
 
-// stateOf corrects the state of a sale, which may be a second old, by server time.
+// stateOf corrects the state of a sale, which may be a second old, by server time. A sale that the server opened is
+// open: while server time is not known, now is the device's.
 export function stateOf(sale: Pick<Sale, 'state' | 'starts_at' | 'ends_at'>, now: number): SaleState {
   if (sale.state === 'ended' || now >= Date.parse(sale.ends_at)) return 'ended'
   if (sale.state === 'paused') return 'paused'
-  return now >= Date.parse(sale.starts_at) ? 'open' : 'scheduled'
+  return sale.state === 'open' || now >= Date.parse(sale.starts_at) ? 'open' : 'scheduled'
 }
 
 export const leftOf = (sale: Sale, sku?: string): number => {
@@ -88,10 +89,12 @@ export function shown(k: Known): Shown {
 
   const spare = sale.per_user_limit - k.held
   const can = state === 'open' && leftOf(sale, k.sku) > 0
+  const gone = sale.may_return_until ? 'may_return' : 'sold_out'
   if (k.signedIn === false) {
     // The end of the sale and its stock concern a visitor too.
     if (state === 'ended') return {...base, view: 'ended', button: 'none', enabled: false}
-    return {...base, view: 'signed_out', button: 'sign_in', enabled: true}
+    const view = state === 'paused' ? state : state === 'open' && leftOf(sale) <= 0 ? gone : 'signed_out'
+    return {...base, view, button: 'sign_in', enabled: true}
   }
   const buy = {...base, button: 'buy' as const}
   if (own?.status === 'paid' && (spare <= 0 || !can) && !k.refusal) return {...base, view: 'paid', button: 'none', enabled: false}
@@ -99,10 +102,7 @@ export function shown(k: Known): Shown {
   if (state === 'paused') return {...buy, view: 'paused', enabled: false}
   if (state === 'scheduled') return {...buy, view: 'scheduled', enabled: false}
   if (k.refusal?.code === 'limit_reached') return {...base, view: 'refused', button: 'none', enabled: false}
-  if (!can && leftOf(sale) <= 0) {
-    return {...buy, view: sale.may_return_until || k.refusal?.problem.may_return_until ? 'may_return' : 'sold_out', enabled: false}
-  }
-  if (!can) return {...buy, view: 'sold_out', enabled: false}
+  if (!can) return {...buy, view: leftOf(sale) > 0 ? 'sold_out' : gone, enabled: false}
   const enabled = k.signedIn === true
   if (k.refusal && k.refusal.code !== 'sold_out') return {...buy, view: 'refused', enabled}
   if (own) return {...base, view: outcome(own), button: own.status === 'paid' || own.status === 'closed' ? 'buy_again' : 'buy', enabled}
