@@ -141,6 +141,10 @@ async function keepTicking(): Promise<void> {
 async function keepTime(): Promise<void> {
   for (let n = 0; ; n++) {
     await clock.sync(clock.synced ? 1 : 5)
-    await sleep(clock.synced ? MINUTE_MS * (0.9 + Math.random() * 0.2) : Math.min(1000 * 2 ** n, 10_000) * (0.5 + Math.random()))
+    await sleep(
+      clock.synced
+        ? MINUTE_MS * (0.9 + Math.random() * 0.2)
+        : Math.min(1000 * 2 ** n, 10_000) * (0.5 + Math.random()),
+    )
   }
 }

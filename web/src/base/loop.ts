@@ -13,9 +13,9 @@ export interface Loop {
 
 const MISSING_MS = 60_000
 
-// loop calls read, then waits. read returns the wait in ms, or its failure (0 if there is none to return), after which it
-// is called again as Retry-After allows, after MISSING_MS for not_found. While the page is hidden it waits; it reads at
-// once when the page is shown.
+// loop calls read, then waits. read returns the wait in ms, or its failure (0 if there is none to return). After a
+// failure it is called again as Retry-After allows, after not_found in MISSING_MS. While the page is hidden the loop
+// waits; it reads at once when the page is shown.
 export function loop(read: () => Promise<number | Failure>): Loop {
   const end = new AbortController()
   let pause = new AbortController()

@@ -1,7 +1,7 @@
 // Renders a document from signals.
 //
-// The whole tree is rendered again when a signal changes that the last rendering read. The trees are small. It happens in
-// a microtask: a signal may change while Preact renders, and a rendering cannot begin within another.
+// The whole tree is rendered again when a signal changes that the last rendering read. The trees are small. It happens
+// in a microtask: a signal may change while Preact renders, and a rendering cannot begin within another.
 
 import {effect} from './signal.ts'
 import {render, type VNode} from 'preact'

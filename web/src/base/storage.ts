@@ -19,7 +19,8 @@ export function parse(text: string | null): Flight | undefined {
   if (!text) return undefined
   try {
     const f = JSON.parse(text) as Flight
-    const lines = Array.isArray(f.lines) && f.lines.length > 0 && f.lines.every((l) => typeof l.sku_id === 'string' && Number.isInteger(l.qty))
+    const line = (l: Line) => typeof l.sku_id === 'string' && Number.isInteger(l.qty)
+    const lines = Array.isArray(f.lines) && f.lines.length > 0 && f.lines.every(line)
     return typeof f.path === 'string' && typeof f.order_sn === 'string' && lines ? f : undefined
   } catch {
     return undefined

@@ -82,7 +82,9 @@ function Page() {
   if (first === 'orders' && !id) return <OrdersPage />
   if (first === 'orders' && id && !more) {
     const payment = here.value.searchParams.get('payment')
-    return payment ? <SandboxPage key={payment} order_sn={decode(id)} payment_id={payment} /> : <OrderPage key={id} order_sn={decode(id)} />
+    const order_sn = decode(id)
+    if (payment) return <SandboxPage key={payment} order_sn={order_sn} payment_id={payment} />
+    return <OrderPage key={id} order_sn={order_sn} />
   }
   return <Lost />
 }

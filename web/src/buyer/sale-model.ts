@@ -170,7 +170,8 @@ export class SaleModel {
             if (this.phase.value.kind !== 'asking') this.phase.value = {kind: 'asking', since: clock.now()}
           },
           waiting: (failure, ms) => {
-            if (failure.code !== 'activity_not_started') this.phase.value = {kind: 'waiting', failure, until: clock.now() + ms}
+            if (failure.code === 'activity_not_started') return
+            this.phase.value = {kind: 'waiting', failure, until: clock.now() + ms}
           },
           aborted: () => this.stop.signal.aborted || userID() !== user,
         },
@@ -184,7 +185,8 @@ export class SaleModel {
     if (this.stop.signal.aborted) return
     if (outcome.kind === 'accepted') {
       const {order_sn, status, events_url} = outcome.accepted
-      this.update({order_sn, activity_id: this.id, status, events_url, lines: flightStore(user, this.id).read()?.lines ?? lines ?? []})
+      const bought = flightStore(user, this.id).read()?.lines ?? lines ?? []
+      this.update({order_sn, activity_id: this.id, status, events_url, lines: bought})
       this.phase.value = {kind: 'idle'}
       void this.followOwn(user, order_sn)
       return
@@ -303,10 +305,9 @@ export class SaleModel {
       signal: this.stop.signal,
     })
     // An order waits for its payment for minutes: no stream is held for it.
-    for (let n = 0; !ended() && !this.stop.signal.aborted; n++) {
+    while (!ended() && !this.stop.signal.aborted) {
       const deadline = Date.parse(find()?.expires_at ?? '') - clock.now()
-      const wait = deadline > 0 && deadline < 12_000 ? deadline + 500 + Math.random() * 1500 : 10_000 * (0.8 + Math.random() * 0.4)
-      await sleep(Math.min(wait, 12_000), this.stop.signal)
+      await sleep(deadline > 0 && deadline < 12_000 ? deadline + around(1000) : around(10_000), this.stop.signal)
       if (visible.value && !this.stop.signal.aborted && !ended()) await poll()
     }
     this.following = ''

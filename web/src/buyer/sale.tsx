@@ -36,8 +36,9 @@ function title(model: SaleModel): string {
   const now = tick.value
   const own = model.own.value
   const {view} = model.view.value
-  if (view === 'created' && own?.expires_at) return `${countdownText(Date.parse(own.expires_at) - now)} ${w('pay')} · ${sale.title}`
-  if (stateOf(sale, now) === 'scheduled') return `${countdownText(Date.parse(sale.starts_at) - now)} · ${sale.title}`
+  const until = (moment: string) => countdownText(Date.parse(moment) - now)
+  if (view === 'created' && own?.expires_at) return `${until(own.expires_at)} ${w('pay')} · ${sale.title}`
+  if (stateOf(sale, now) === 'scheduled') return `${until(sale.starts_at)} · ${sale.title}`
   if (view === 'lit' || view === 'back') return `● ${sale.title} · ${brand}`
   return `${sale.title} · ${brand}`
 }
@@ -200,7 +201,8 @@ export function statusText(model: SaleModel, sale: Sale): string {
   const own = model.own.value
   const phase = model.phase.value
   const {view} = model.view.value
-  if (session.value?.signed_in === false && (model.kept.value || model.refusal.value?.code === 'unauthenticated')) return code('unauthenticated')
+  const lost = model.kept.value || model.refusal.value?.code === 'unauthenticated'
+  if (lost && session.value?.signed_in === false) return code('unauthenticated')
   switch (view) {
     case 'signed_out':
       return w(stateOf(sale, now) === 'scheduled' ? 'sign_in_early' : 'st_signed_out')

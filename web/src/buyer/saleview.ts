@@ -97,21 +97,21 @@ export function shown(k: Known): Shown {
     return {...base, view, button: 'sign_in', enabled: true}
   }
   const buy = {...base, button: 'buy' as const}
-  if (own?.status === 'paid' && (spare <= 0 || !can) && !k.refusal) return {...base, view: 'paid', button: 'none', enabled: false}
-  if (state === 'ended') return {...base, view: own && !k.refusal ? outcome(own) : 'ended', button: 'none', enabled: false}
+  const none = {...base, button: 'none' as const, enabled: false}
+  if (own?.status === 'paid' && (spare <= 0 || !can) && !k.refusal) return {...none, view: 'paid'}
+  if (state === 'ended') return {...none, view: own && !k.refusal ? outcome(own) : 'ended'}
   if (state === 'paused') return {...buy, view: 'paused', enabled: false}
   if (state === 'scheduled') return {...buy, view: 'scheduled', enabled: false}
-  if (k.refusal?.code === 'limit_reached') return {...base, view: 'refused', button: 'none', enabled: false}
+  if (k.refusal?.code === 'limit_reached') return {...none, view: 'refused'}
   if (!can) return {...buy, view: leftOf(sale) > 0 ? 'sold_out' : gone, enabled: false}
   const enabled = k.signedIn === true
   if (k.refusal && k.refusal.code !== 'sold_out') return {...buy, view: 'refused', enabled}
-  if (own) return {...base, view: outcome(own), button: own.status === 'paid' || own.status === 'closed' ? 'buy_again' : 'buy', enabled}
+  const again = own?.status === 'paid' || own?.status === 'closed'
+  if (own) return {...base, view: outcome(own), button: again ? 'buy_again' : 'buy', enabled}
   return {...buy, view: k.wasSoldOut ? 'back' : 'lit', enabled}
 }
 
-function outcome(own: Reservation): View {
-  return own.status === 'paid' ? 'paid' : own.status === 'closed' ? 'closed' : own.status === 'failed' ? 'failed' : 'queued'
-}
+const outcome = ({status}: Reservation): View => (status === 'created' ? 'queued' : status)
 
 // heldUnits counts the units of purchases that hold some.
 export function heldUnits(list: readonly Reservation[]): number {

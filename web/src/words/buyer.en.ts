@@ -91,7 +91,6 @@ export const buyer = {
   order_of: 'Order {sn}',
   ordered_at: 'Ordered {t}',
   paid_at: 'Paid {t}',
-  closed_at: 'Closed {t}',
   pay_by: 'Pay by {t}',
   time_left: 'Time left to pay',
   amount: 'Amount',

@@ -93,7 +93,6 @@ export const buyer: Record<keyof typeof en, string> = {
   order_of: '订单 {sn}',
   ordered_at: '下单时间 {t}',
   paid_at: '支付时间 {t}',
-  closed_at: '关闭时间 {t}',
   pay_by: '请在 {t} 前支付',
   time_left: '剩余支付时间',
   amount: '金额',
