@@ -12,7 +12,7 @@ import {sleep} from './timer.ts'
 const unknown: Config = {
   sign_in: 'none',
   payment_providers: [],
-  brand: {name: 'Flashsale', logo_url: '', accent: '', accent_ink: '', accent_dark: '', accent_ink_dark: ''},
+  brand: {name: 'Flashsale', logo_url: ''} as Config['brand'], // colours: those of the sheet
   languages: ['en', 'zh'],
   version: '',
 }
@@ -57,7 +57,6 @@ export async function loadSession(): Promise<void> {
       return
     }
     await sleep(retryDelay(n, r.retryAfterS))
-    if (turn !== sessionTurn) return
   }
 }
 
@@ -69,20 +68,18 @@ async function loadConfig(): Promise<void> {
       brand()
       break
     }
-    await sleep(Math.min(1000 * 2 ** n, 15_000) * (1 + Math.random()))
+    await sleep(retryDelay(n, r.retryAfterS))
   }
   configLoaded.value = true
 }
 
 // brand puts the colours of the settings in place of those of the sheet.
 function brand(): void {
-  const b = config.value.brand
-  const root = document.documentElement.style
-  const set = (name: string, value: string) => /^#[0-9a-f]{6}$/i.test(value) && root.setProperty(name, value)
-  set('--brand-accent', b.accent)
-  set('--brand-accent-ink', b.accent_ink)
-  set('--brand-accent-dark', b.accent_dark)
-  set('--brand-accent-ink-dark', b.accent_ink_dark)
+  for (const name of ['accent', 'accent_ink', 'accent_dark', 'accent_ink_dark'] as const) {
+    const value = config.value.brand[name]
+    if (!/^#[0-9a-f]{6}$/i.test(value)) continue
+    document.documentElement.style.setProperty(`--brand-${name.replace(/_/g, '-')}`, value)
+  }
 }
 
 // lost notes that the session ended on the server.
@@ -141,10 +138,6 @@ async function keepTicking(): Promise<void> {
 async function keepTime(): Promise<void> {
   for (let n = 0; ; n++) {
     await clock.sync(clock.synced ? 1 : 5)
-    await sleep(
-      clock.synced
-        ? MINUTE_MS * (0.9 + Math.random() * 0.2)
-        : Math.min(1000 * 2 ** n, 10_000) * (0.5 + Math.random()),
-    )
+    await sleep(clock.synced ? MINUTE_MS * (0.9 + Math.random() * 0.2) : retryDelay(n, 0))
   }
 }

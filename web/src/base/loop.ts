@@ -2,7 +2,7 @@
 
 import {effect} from './signal.ts'
 import type {Failure} from '../api/client.ts'
-import {visible} from './app.ts'
+import {online, visible} from './app.ts'
 import {retryDelay} from './retry.ts'
 import {sleep} from './timer.ts'
 
@@ -15,13 +15,13 @@ const MISSING_MS = 60_000
 
 // loop calls read, then waits. read returns the wait in ms, or its failure (0 if there is none to return). After a
 // failure it is called again as Retry-After allows, after not_found in MISSING_MS. While the page is hidden the loop
-// waits; it reads at once when the page is shown.
+// waits; it reads at once when the page is shown or online again.
 export function loop(read: () => Promise<number | Failure>): Loop {
   const end = new AbortController()
   let pause = new AbortController()
   const again = () => pause.abort()
   const stopWatching = effect(() => {
-    if (visible.value) again()
+    if (visible.value && online.value) again()
   })
   const run = async () => {
     for (let failures = 0; !end.signal.aborted; ) {

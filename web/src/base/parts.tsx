@@ -36,11 +36,8 @@ export function Dialog({title, children, onClose}: {title: string; children: Com
     const dialog = ref.current
     const opener = document.activeElement as HTMLElement | null
     dialog?.showModal()
-    return () => {
-      dialog?.close()
-      // close returns the focus only while the dialog is in the document.
-      opener?.focus()
-    }
+    // The dialog is removed before this is called, and a removed dialog does not return the focus.
+    return () => opener?.focus()
   }, [])
   return (
     <dialog ref={ref} aria-labelledby="dialog-title" onCancel={(e) => (e.preventDefault(), onClose())}>

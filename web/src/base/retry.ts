@@ -12,8 +12,3 @@ export function retryDelay(n: number, retryAfterS: number, random = Math.random)
   const base = Math.max(retryAfterS, WAITS_S[Math.min(n, WAITS_S.length - 1)] as number)
   return base * 1000 * (1 + random() * 0.5)
 }
-
-// pollDelay is the wait in ms before poll n + 1: 1, 2, 3, 5, 5 ... s, 20 % around it.
-export function pollDelay(n: number, random = Math.random): number {
-  return (WAITS_S[Math.min(n, WAITS_S.length - 1)] as number) * 1000 * (0.8 + random() * 0.4)
-}

@@ -16,11 +16,10 @@ export const flightKey = (user: string, activity: string) => `${PREFIX}${user}:$
 
 // parse returns undefined for anything that is not a whole flight, so that damaged storage is no failure.
 export function parse(text: string | null): Flight | undefined {
-  if (!text) return undefined
   try {
-    const f = JSON.parse(text) as Flight
+    const f = JSON.parse(text ?? '') as Flight
     const line = (l: Line) => typeof l.sku_id === 'string' && Number.isInteger(l.qty)
-    const lines = Array.isArray(f.lines) && f.lines.length > 0 && f.lines.every(line)
+    const lines = f.lines.length > 0 && f.lines.every(line)
     return typeof f.path === 'string' && typeof f.order_sn === 'string' && lines ? f : undefined
   } catch {
     return undefined

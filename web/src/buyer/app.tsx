@@ -26,16 +26,17 @@ export function App() {
       }),
     [],
   )
+  const alarm = online.value ? signOutFailure.value && say(signOutFailure.value) : w('offline')
   return (
     <>
       <a class="skip" href="#main">
         {w('skip')}
       </a>
       <Header />
-      {(!online.value || signOutFailure.value) && (
+      {alarm && (
         <p class="banner" role="alert">
           <span aria-hidden="true">▲ </span>
-          {signOutFailure.value && online.value ? say(signOutFailure.value) : w('offline')}
+          {alarm}
         </p>
       )}
       <main id="main" tabIndex={-1}>

@@ -7,16 +7,15 @@ import {money, time} from '../base/format.ts'
 import {around, loop, type Loop} from '../base/loop.ts'
 import {Bar, Link} from '../base/parts.tsx'
 import {code, codeKey} from '../base/problem.ts'
-import {pollDelay} from '../base/retry.ts'
+import {retryDelay} from '../base/retry.ts'
 import {ContactSection} from './contact.tsx'
 import {Countdown, countdownText} from './countdown.tsx'
 import {OrderBadge} from './orders.tsx'
 import {CancelButton, expecting, PayButton} from './paying.tsx'
-import {Account, saleURL, Unread, useTitle} from './parts.tsx'
+import {Account, saleURL, Unread} from './parts.tsx'
 import {w} from './words.ts'
 
 export function OrderPage({order_sn}: {order_sn: string}) {
-  useTitle(() => w('order_of', {sn: order_sn}))
   return <Account text={w('sign_in_why')}>{(user) => <OrderView key={user} order_sn={order_sn} />}</Account>
 }
 
@@ -39,7 +38,7 @@ function useOrder(order_sn: string) {
         expecting.delete(order_sn)
         return 30_000
       }
-      const wait = expecting.has(order_sn) && polls < 30 ? pollDelay(polls++) : around(10_000)
+      const wait = expecting.has(order_sn) && polls < 30 ? retryDelay(polls++, 0) : around(10_000)
       const deadline = Date.parse(r.data.expires_at) - clock.now()
       return deadline > 0 ? Math.min(wait, deadline + around(1000)) : wait
     })

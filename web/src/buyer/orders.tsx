@@ -4,7 +4,7 @@ import {listOrders} from '../api/orders.ts'
 import type {Order, OrderState} from '../api/types.ts'
 import {lost, tick} from '../base/app.ts'
 import {money, time} from '../base/format.ts'
-import {loop} from '../base/loop.ts'
+import {loop, type Loop} from '../base/loop.ts'
 import {Badge, Link, Skeleton} from '../base/parts.tsx'
 import {say} from '../base/problem.ts'
 import {here, setQuery} from '../base/route.ts'
@@ -41,7 +41,7 @@ function OrderList() {
   const [failure, setFailure] = useState<Failure>()
   const now = tick.value
   const turn = useRef(0)
-  const longer = useRef(false) // more than the first page is shown
+  const reading = useRef<Loop>(null)
   const load = async (cursor?: string) => {
     const mine = ++turn.current
     const r = await listOrders(state, cursor)
@@ -49,9 +49,10 @@ function OrderList() {
     if (mine !== turn.current) return 300_000
     setFailure(r.ok ? undefined : r)
     if (r.ok) {
-      longer.current = !!cursor
       setOrders((old) => (cursor && old ? [...old, ...r.data.items] : r.data.items))
       setNext(r.data.next_cursor)
+      // A new read of the first page would drop the pages after it.
+      if (cursor) reading.current?.stop()
       return 300_000
     }
     if (r.code === 'unauthenticated') lost()
@@ -60,12 +61,10 @@ function OrderList() {
   useEffect(() => {
     setOrders(undefined)
     setNext(undefined)
-    longer.current = false
-    // A new read of the first page would drop the pages after it.
-    const reading = loop(async () => (longer.current ? 300_000 : load()))
+    const first = (reading.current = loop(load))
     return () => {
       turn.current++
-      reading.stop()
+      first.stop()
     }
   }, [state])
   return (

@@ -38,14 +38,11 @@ const toSales = () => (
   </Link>
 )
 
-export function Lost() {
-  useTitle(() => w('lost'))
-  return (
-    <Message title={w('lost')} text={w('lost_hint')}>
-      {toSales()}
-    </Message>
-  )
-}
+export const Lost = () => (
+  <Message title={w('lost')} text={w('lost_hint')}>
+    {toSales()}
+  </Message>
+)
 
 export const Empty = ({title, text}: {title: string; text: string}) => (
   <div class="center">

@@ -21,7 +21,7 @@ export interface Purchase {
   asking: () => void
   waiting: (f: Failure, ms: number) => void
   aborted: () => boolean
-  random?: () => number
+  random: () => number // in [0, 1)
 }
 
 export type Outcome =
@@ -70,6 +70,6 @@ export async function buy(p: Purchase, lines?: Line[]): Promise<Outcome> {
 // pause is the wait in ms before a refused call is repeated, 0 if it is not.
 function pause(p: Purchase, f: Failure, n: number): number {
   const early = f.code === 'activity_not_started' ? Date.parse(String(f.problem.starts_at)) - p.now() : Number.NaN
-  if (early < EARLY_MS) return Math.max(early, 50 << Math.min(n, 6)) + (p.random ?? Math.random)() * 100
+  if (early < EARLY_MS) return Math.max(early, 50 << Math.min(n, 6)) + p.random() * 100
   return retryable(f) ? retryDelay(n, f.retryAfterS, p.random) : 0
 }

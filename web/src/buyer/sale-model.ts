@@ -16,6 +16,8 @@ import {heldUnits, latest, leftOf, shown, stateOf, type Phase} from './saleview.
 // REFRESH_MS is the time between two reads of the sale, by its state. Caches in front serve them.
 const REFRESH_MS = {scheduled: 20_000, open: 4000, paused: 3000, ended: 30_000}
 
+const terminal = (status?: string) => !!status && status !== 'queued' && status !== 'created'
+
 export class SaleModel {
   readonly sale = signal<Sale | undefined>(undefined)
   readonly problem = signal<Failure | undefined>(undefined) // of the latest read of the sale
@@ -64,8 +66,7 @@ export class SaleModel {
 
   start(): void {
     this.reading = loop(this.read)
-    addEventListener('storage', this.stored)
-    addEventListener('online', this.refresh)
+    addEventListener('storage', this.stored, {signal: this.stop.signal})
     // A moment that seems past by the device's clock may not be by server time.
     this.ends.push(clock.onSync(() => this.sale.value && this.setLight(this.sale.value)))
     let before = ''
@@ -87,8 +88,6 @@ export class SaleModel {
     for (const end of this.ends) end()
     this.cancelLight()
     this.reading?.stop()
-    removeEventListener('storage', this.stored)
-    removeEventListener('online', this.refresh)
   }
 
   // refresh reads the sale now.
@@ -101,7 +100,8 @@ export class SaleModel {
     const before = this.sale.value
     this.problem.value = undefined
     this.show(sale)
-    if (/^activity_(paused|not_started)$/.test(this.refusal.value?.code ?? '')) this.refusal.value = undefined
+    // The fresh sale has the state that was the reason.
+    if (this.refusal.value?.code.startsWith('activity_')) this.refusal.value = undefined
     // The choice stays on a SKU of this sale; at first it is one that is left.
     if (!sale.items.some((i) => i.sku_id === this.sku.value)) {
       this.sku.value = (sale.items.find((i) => i.left > 0) ?? sale.items[0])?.sku_id ?? ''
@@ -137,7 +137,7 @@ export class SaleModel {
   press(): void {
     const {view, enabled, button} = this.view.value
     if (view === 'scheduled') this.early.value = true
-    if (!enabled || (button !== 'buy' && button !== 'buy_again')) return
+    if (!enabled || !button.startsWith('buy')) return
     this.early.value = false
     void this.run([{sku_id: this.sku.value, qty: Math.min(this.quantity.value, this.most())}])
   }
@@ -153,10 +153,8 @@ export class SaleModel {
     if (this.buying || !user) return
     this.buying = true
     this.refusal.value = undefined
-    const since = clock.now()
     ticked()
-    this.phase.value = {kind: 'asking', since}
-    const grey = setTimeout(ticked, 2050)
+    this.phase.value = {kind: 'asking'}
     let outcome
     try {
       outcome = await buy(
@@ -167,12 +165,13 @@ export class SaleModel {
           sleep: (ms) => sleep(ms, this.stop.signal),
           now: () => clock.now(),
           asking: () => {
-            if (this.phase.value.kind !== 'asking') this.phase.value = {kind: 'asking', since: clock.now()}
+            if (this.phase.value.kind !== 'asking') this.phase.value = {kind: 'asking'}
           },
           waiting: (failure, ms) => {
             if (failure.code === 'activity_not_started') return
-            this.phase.value = {kind: 'waiting', failure, until: clock.now() + ms}
+            this.phase.value = {kind: 'waiting', failure, waitS: Math.ceil(ms / 1000)}
           },
+          random: Math.random,
           aborted: () => this.stop.signal.aborted || userID() !== user,
         },
         lines,
@@ -180,7 +179,6 @@ export class SaleModel {
     } catch {
       outcome = {kind: 'aborted' as const} // the lock request was aborted
     }
-    clearTimeout(grey)
     this.buying = false
     if (this.stop.signal.aborted) return
     if (outcome.kind === 'accepted') {
@@ -252,13 +250,13 @@ export class SaleModel {
     const flight = store.read()
     if (!flight?.accepted) return
     const status = this.reservations.value.find((r) => r.order_sn === flight.order_sn)?.status
-    if (status === 'paid' || status === 'closed' || status === 'failed') store.remove()
+    if (terminal(status)) store.remove()
   }
 
   update(fresh: Reservation): void {
-    const rest = this.reservations.value.filter((r) => r.order_sn !== fresh.order_sn)
-    const old = this.reservations.value.find((r) => r.order_sn === fresh.order_sn)
-    this.reservations.value = [{...old, ...fresh}, ...rest]
+    const same = (r: Reservation) => r.order_sn === fresh.order_sn
+    const list = this.reservations.value
+    this.reservations.value = [{...list.find(same), ...fresh}, ...list.filter((r) => !same(r))]
     this.seen()
   }
 
@@ -277,10 +275,7 @@ export class SaleModel {
     this.following = order_sn
     let gone = false
     const find = () => this.reservations.value.find((r) => r.order_sn === order_sn)
-    const ended = () => {
-      const status = find()?.status
-      return gone || userID() !== user || status === 'paid' || status === 'closed' || status === 'failed'
-    }
+    const ended = () => gone || userID() !== user || terminal(find()?.status)
     const poll = async () => {
       const r = await getReservation(this.id, order_sn)
       if (this.stop.signal.aborted || userID() !== user) return false

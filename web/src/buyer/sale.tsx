@@ -52,7 +52,7 @@ function SaleBody({model, sale}: {model: SaleModel; sale: Sale}) {
   const start = Date.parse(sale.starts_at)
   const end = Date.parse(sale.ends_at)
   const created = view === 'created' && own
-  const choosing = button === 'buy' || button === 'buy_again'
+  const choosing = button.startsWith('buy')
   const most = model.most()
   return (
     <article class={`sale view-${view}`}>
@@ -209,7 +209,7 @@ export function statusText(model: SaleModel, sale: Sale): string {
     case 'scheduled':
       return model.early.value ? code('activity_not_started') : w('st_scheduled', {t: time(sale.starts_at, now, true)})
     case 'waiting':
-      return phase.kind === 'waiting' ? say(phase.failure, waitSeconds(model), now) : ''
+      return phase.kind === 'waiting' ? say(phase.failure, phase.waitS, now) : ''
     case 'created':
       return w('st_created', {t: time(own?.expires_at ?? '', now, true)})
     case 'closed':
@@ -224,19 +224,11 @@ export function statusText(model: SaleModel, sale: Sale): string {
     case 'paused':
     case 'ended':
       return code(`activity_${view}`)
+    case 'loading':
+      return ''
     default:
       return w(`st_${view}`)
   }
-}
-
-// waitSeconds is fixed while the page waits: a number that counts down would be announced each second.
-const waits = new WeakMap<object, number>()
-function waitSeconds(model: SaleModel): number {
-  const phase = model.phase.value
-  if (phase.kind !== 'waiting') return 0
-  let n = waits.get(phase)
-  if (!n) waits.set(phase, (n = Math.max(1, Math.ceil((phase.until - clock.now()) / 1000))))
-  return n
 }
 
 function SeeOrder({model}: {model: SaleModel}) {

@@ -4,7 +4,7 @@ import {best, Clock, jumped} from '../../src/base/clock.ts'
 import {fromMinor, toMinor} from '../../src/base/minor.ts'
 import {getSession} from '../../src/api/session.ts'
 import {loadSession, session, userID} from '../../src/base/app.ts'
-import {pollDelay, retryable, retryDelay} from '../../src/base/retry.ts'
+import {retryable, retryDelay} from '../../src/base/retry.ts'
 import {computed, effect, signal} from '../../src/base/signal.ts'
 import {flightStore, parse, removeFlights} from '../../src/base/storage.ts'
 import {choose, fill} from '../../src/base/words.ts'
@@ -71,7 +71,7 @@ test('waits carry jitter and obey Retry-After', () => {
   assert.equal(retryDelay(9, 0, () => 0), 5000)
   assert.equal(retryDelay(0, 9, () => 0), 9000)
   assert.ok(retryDelay(0, 0, () => 0.99) > 1400)
-  assert.deepEqual([0, 1, 2, 3, 9].map((n) => pollDelay(n, () => 0.5)), [1000, 2000, 3000, 5000, 5000])
+  assert.deepEqual([0, 1, 2, 3, 9].map((n) => retryDelay(n, 0, () => 0)), [1000, 2000, 3000, 5000, 5000])
 })
 
 test('signals run their effects and computed values are fresh', () => {
