@@ -22,7 +22,9 @@ async function call(method: string, path: string, options: Options = {}) {
   const {params, body, headers, signal, cache} = options
   let url = path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params?.path?.[name] ?? ''))
   const query = new URLSearchParams()
-  for (const [name, value] of Object.entries(params?.query ?? {})) if (value !== undefined && value !== '') query.set(name, String(value))
+  for (const [name, value] of Object.entries(params?.query ?? {})) {
+    if (value !== undefined && value !== '') query.set(name, String(value))
+  }
   if (String(query)) url += `?${query}`
   const response = await fetch(url, {
     method,
@@ -32,7 +34,10 @@ async function call(method: string, path: string, options: Options = {}) {
     cache,
   })
   const text = await response.text()
-  const content = text && /json/.test(response.headers.get('Content-Type') ?? '') ? (JSON.parse(text) as unknown) : undefined
+  const isJSON = text && /json/.test(response.headers.get('Content-Type') ?? '')
+  const content = isJSON ? (JSON.parse(text) as unknown) : undefined
+  // The page of a captive portal or a proxy is no answer.
+  if (response.ok && text && content === undefined) throw new Error('not JSON')
   return response.ok ? {data: content, response} : {error: content, response}
 }
 
@@ -71,7 +76,9 @@ export const TIMEOUT_MS = 10_000
 export const within = (ms = TIMEOUT_MS) => AbortSignal.timeout(ms)
 
 // result turns a call of openapi-fetch into a value. It never rejects.
-export async function result<T>(call: Promise<{data?: unknown; error?: unknown; response: Response}>): Promise<Result<T>> {
+export async function result<T>(
+  call: Promise<{data?: unknown; error?: unknown; response: Response}>,
+): Promise<Result<T>> {
   try {
     const {data, error, response} = await call
     if (response.ok) return {ok: true, data: data as T, etag: response.headers.get('ETag') ?? ''}
@@ -95,6 +102,11 @@ function failure(response: Response, error: unknown): Failure {
 
 // codeOf names a response without problem+json, for example one of a proxy.
 function codeOf(status: number): string {
-  const names: Record<number, string> = {401: 'unauthenticated', 403: 'forbidden', 404: 'not_found', 429: 'rate_limited'}
+  const names: Record<number, string> = {
+    401: 'unauthenticated',
+    403: 'forbidden',
+    404: 'not_found',
+    429: 'rate_limited',
+  }
   return names[status] ?? (status > 501 ? 'unavailable' : 'internal')
 }

@@ -1,16 +1,18 @@
 // What both documents share while they are open: settings, session, server time, connection.
 
 import {signal} from './signal.ts'
+import type {Failure} from '../api/client.ts'
 import {getConfig, getSession, getTime, signOut as callSignOut} from '../api/session.ts'
 import type {Config, Session} from '../api/types.ts'
 import {Clock} from './clock.ts'
+import {retryable, retryDelay} from './retry.ts'
 import {removeFlights} from './storage.ts'
 import {sleep} from './timer.ts'
 
 const unknown: Config = {
   sign_in: 'none',
   payment_providers: [],
-  brand: {name: 'Flashsale', logo_url: '', accent: '', accent_ink: '', accent_dark: '', accent_ink_dark: ''},
+  brand: {name: 'Flashsale', logo_url: ''} as Config['brand'], // colours: those of the sheet
   languages: ['en', 'zh'],
   version: '',
 }
@@ -19,6 +21,8 @@ export const config = signal<Config>(unknown)
 export const configLoaded = signal(false)
 // session is undefined until the server responded.
 export const session = signal<Session | undefined>(undefined)
+// signOutFailure is set while the latest sign-out is refused: the session still exists.
+export const signOutFailure = signal<Failure | undefined>(undefined)
 export const online = signal(navigator.onLine)
 export const visible = signal(!document.hidden)
 
@@ -38,10 +42,22 @@ export const userID = () => (session.value?.signed_in ? (session.value.user_id ?
 export const hasRole = (role: string) =>
   !!session.value?.signed_in && (session.value.roles ?? []).some((r) => r === role || r === 'operator')
 
+let sessionTurn = 0
+
+// loadSession reads the session, repeatedly until the server responds. A later call, or a sign-out, supersedes it.
 export async function loadSession(): Promise<void> {
-  const r = await getSession()
-  if (r.ok) session.value = r.data
-  else if (r.status !== 0 && !session.value) session.value = {signed_in: false}
+  const turn = ++sessionTurn
+  for (let n = 0; ; n++) {
+    const r = await getSession()
+    if (turn !== sessionTurn) return
+    if (r.ok || !retryable(r)) {
+      const fresh = r.ok ? r.data : (session.value ?? {signed_in: false})
+      // Effects run at each assignment; most reads find the same session.
+      if (JSON.stringify(fresh) !== JSON.stringify(session.value)) session.value = fresh
+      return
+    }
+    await sleep(retryDelay(n, r.retryAfterS))
+  }
 }
 
 async function loadConfig(): Promise<void> {
@@ -52,20 +68,18 @@ async function loadConfig(): Promise<void> {
       brand()
       break
     }
-    await sleep(Math.min(1000 * 2 ** n, 15_000) * (1 + Math.random()))
+    await sleep(retryDelay(n, r.retryAfterS))
   }
   configLoaded.value = true
 }
 
 // brand puts the colours of the settings in place of those of the sheet.
 function brand(): void {
-  const b = config.value.brand
-  const root = document.documentElement.style
-  const set = (name: string, value: string) => /^#[0-9a-f]{6}$/i.test(value) && root.setProperty(name, value)
-  set('--brand-accent', b.accent)
-  set('--brand-accent-ink', b.accent_ink)
-  set('--brand-accent-dark', b.accent_dark)
-  set('--brand-accent-ink-dark', b.accent_ink_dark)
+  for (const name of ['accent', 'accent_ink', 'accent_dark', 'accent_ink_dark'] as const) {
+    const value = config.value.brand[name]
+    if (!/^#[0-9a-f]{6}$/i.test(value)) continue
+    document.documentElement.style.setProperty(`--brand-${name.replace(/_/g, '-')}`, value)
+  }
 }
 
 // lost notes that the session ended on the server.
@@ -75,10 +89,13 @@ export function lost(): void {
 
 export async function signOut(): Promise<void> {
   const r = await callSignOut()
+  signOutFailure.value = r.ok ? undefined : r
+  if (!r.ok) return
+  sessionTurn++
   removeFlights()
   session.value = {signed_in: false}
   // The provider's page comes next where there is one; anything but an address is ignored.
-  if (r.ok && r.data && /^(https?:\/\/|\/(?!\/))/.test(r.data.next) && r.data.next !== '/') location.assign(r.data.next)
+  if (r.data && /^(https?:\/\/|\/(?!\/))/.test(r.data.next) && r.data.next !== '/') location.assign(r.data.next)
 }
 
 const MINUTE_MS = 60_000
@@ -91,25 +108,28 @@ export function start(): void {
   void keepTicking()
   addEventListener('online', () => {
     online.value = true
-    if (!session.value) void loadSession()
+    void loadSession()
   })
   addEventListener('offline', () => {
     online.value = false
   })
-  let hiddenAt = 0
   document.addEventListener('visibilitychange', () => {
     visible.value = !document.hidden
     ticked()
-    if (document.hidden) hiddenAt = performance.now()
-    // The monotonic clock may have stopped while the machine slept.
-    else if (performance.now() - hiddenAt > 5000) void clock.sync(2)
-    if (!document.hidden && !session.value) void loadSession()
+    if (document.hidden) return
+    void clock.sync(2)
+    // Another tab may have signed out, or in as another user.
+    void loadSession()
   })
 }
 
 async function keepTicking(): Promise<void> {
   clock.onSync(ticked)
-  for (;;) {
+  for (let gap = 0; ; ) {
+    // The monotonic clock stops in a suspended machine; the device's clock does not.
+    const now = Date.now() - performance.now()
+    if (gap && Math.abs(now - gap) > 1500) void clock.sync(2)
+    gap = now
     ticked()
     await sleep(1000 - (clock.now() % 1000) + 5)
   }
@@ -118,6 +138,6 @@ async function keepTicking(): Promise<void> {
 async function keepTime(): Promise<void> {
   for (let n = 0; ; n++) {
     await clock.sync(clock.synced ? 1 : 5)
-    await sleep(clock.synced ? MINUTE_MS * (0.9 + Math.random() * 0.2) : Math.min(1000 * 2 ** n, 10_000) * (0.5 + Math.random()))
+    await sleep(clock.synced ? MINUTE_MS * (0.9 + Math.random() * 0.2) : retryDelay(n, 0))
   }
 }

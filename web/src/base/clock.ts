@@ -37,7 +37,7 @@ export class Clock {
 
   constructor(private source: ClockSource, private fallback: () => number = Date.now) {}
 
-  // synced reports whether server time is known; until then the device's clock is used for display only.
+  // synced reports whether server time is known; until then now returns the device's time.
   get synced(): boolean {
     return this.samples.length > 0
   }
@@ -70,7 +70,6 @@ export class Clock {
       if (known && jumped(known, fresh)) {
         this.samples = []
         n = KEPT
-        i = 0
       }
       this.samples = [...this.samples, fresh].slice(-KEPT)
       for (const listener of this.listeners) listener()

@@ -1,7 +1,7 @@
 // Renders a document from signals.
 //
-// The whole tree is rendered again when a signal changes that the last rendering read. The trees are small. It happens in
-// a microtask: a signal may change while Preact renders, and a rendering cannot begin within another.
+// The whole tree is rendered again when a signal changes that the last rendering read. The trees are small. It happens
+// in a microtask: a signal may change while Preact renders, and a rendering cannot begin within another.
 
 import {effect} from './signal.ts'
 import {render, type VNode} from 'preact'
@@ -10,8 +10,16 @@ import {useEffect} from 'preact/hooks'
 export function mount(tree: () => VNode): void {
   const root = document.getElementById('app') as HTMLElement
   let queued = false
+  let last: Element | undefined // that had the focus
+  addEventListener('focusin', (event) => (last = event.target as Element))
   effect(
-    () => render(tree(), root),
+    () => {
+      render(tree(), root)
+      // The focus goes on to what took the place of its element.
+      if (last?.isConnected !== false || document.activeElement !== document.body) return
+      const next = document.querySelector<HTMLElement>('.action button') ?? document.getElementById('main')
+      next?.focus({preventScroll: true})
+    },
     (run) => {
       if (queued) return
       queued = true

@@ -34,8 +34,10 @@ export function Dialog({title, children, onClose}: {title: string; children: Com
   const ref = useRef<HTMLDialogElement>(null)
   useEffect(() => {
     const dialog = ref.current
+    const opener = document.activeElement as HTMLElement | null
     dialog?.showModal()
-    return () => dialog?.close() // which returns the focus
+    // The dialog is removed before this is called, and a removed dialog does not return the focus.
+    return () => opener?.focus()
   }, [])
   return (
     <dialog ref={ref} aria-labelledby="dialog-title" onCancel={(e) => (e.preventDefault(), onClose())}>

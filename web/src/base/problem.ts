@@ -26,8 +26,10 @@ export const codeKey = (key: string): Code => same[key] ?? (key in en ? (key as 
 export function wordingKey(f: Failure, waiting: boolean): Code {
   if (f.code === 'sold_out' && f.problem.may_return_until) return 'sold_out_until'
   if (f.code === 'not_invited' && f.problem.opens_at) return 'not_invited_until'
-  if (!waiting && retryable(f)) return f.code === 'rate_limited' || f.code === 'overloaded' ? 'rate_limited_now' : 'unavailable_now'
-  return codeKey(f.code)
+  const key = codeKey(f.code)
+  if (waiting) return key === 'internal' ? 'unavailable' : key
+  if (key === 'internal' || !retryable(f)) return key
+  return key === 'rate_limited' ? 'rate_limited_now' : 'unavailable_now'
 }
 
 // say is the sentence shown for a refusal. waitS: seconds until the call is repeated, 0 if it is not.

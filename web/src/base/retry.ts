@@ -3,20 +3,12 @@
 import type {Failure} from '../api/client.ts'
 
 const WAITS_S = [1, 2, 3, 5]
-const POLLS_S = [1, 2, 3, 5]
 
-// retryable reports whether the same call may succeed later: no response, an overloaded server, a rate limit.
-export function retryable(f: Failure): boolean {
-  return f.status === 0 || f.status === 429 || f.status === 502 || f.status === 503 || f.status === 504
-}
+// retryable reports whether the same call may succeed later: no response, a failed server or proxy, a rate limit.
+export const retryable = ({status}: Failure) => !status || status === 429 || (status >= 500 && status !== 501)
 
 // retryDelay is the wait in ms before attempt n + 1, at least what the server requested. random is in [0, 1).
 export function retryDelay(n: number, retryAfterS: number, random = Math.random): number {
   const base = Math.max(retryAfterS, WAITS_S[Math.min(n, WAITS_S.length - 1)] as number)
   return base * 1000 * (1 + random() * 0.5)
-}
-
-// pollDelay is the wait in ms before poll n + 1: 1, 2, 3, 5, 5 ... s, 20 % around it.
-export function pollDelay(n: number, random = Math.random): number {
-  return (POLLS_S[Math.min(n, POLLS_S.length - 1)] as number) * 1000 * (0.8 + random() * 0.4)
 }

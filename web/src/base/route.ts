@@ -4,8 +4,9 @@ import {signal} from './signal.ts'
 
 export const here = signal(new URL(location.href))
 
-// moved is called after each change of the path, for focus and scrolling.
 const listeners = new Set<() => void>()
+
+// onMove calls fn after each change of the path, for the focus.
 export const onMove = (fn: () => void) => void listeners.add(fn)
 
 function changed(): void {
@@ -34,7 +35,8 @@ export function setQuery(values: Record<string, string>): void {
 
 // followLink handles a click on a link of this document.
 export function followLink(event: MouseEvent): void {
-  if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return
+  if (event.defaultPrevented || event.button !== 0) return
+  if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return
   const link = event.currentTarget as HTMLAnchorElement
   if (link.target || link.origin !== location.origin) return
   event.preventDefault()

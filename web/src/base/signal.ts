@@ -1,6 +1,6 @@
-// Values that know who reads them, with the names of @preact/signals (signal, computed, effect, untracked). That package
-// with its core takes 2.7 of the 30 KB that the buyer's document may have; this module takes 0.3. It has no batches: an
-// effect runs at each change. A computed value is evaluated at each read.
+// Values that run the effects that read them when they change, with the names of @preact/signals (signal, computed,
+// effect, untracked). That package with its core takes 2.7 of the 30 KB that the buyer's document may have; this module
+// takes 0.3. It has no batches: an effect runs at each change. A computed value is evaluated at each read.
 
 export interface Signal<T> {
   value: T

@@ -16,10 +16,10 @@ export const flightKey = (user: string, activity: string) => `${PREFIX}${user}:$
 
 // parse returns undefined for anything that is not a whole flight, so that damaged storage is no failure.
 export function parse(text: string | null): Flight | undefined {
-  if (!text) return undefined
   try {
-    const f = JSON.parse(text) as Flight
-    const lines = Array.isArray(f.lines) && f.lines.length > 0 && f.lines.every((l) => typeof l.sku_id === 'string' && Number.isInteger(l.qty))
+    const f = JSON.parse(text ?? '') as Flight
+    const line = (l: Line) => typeof l.sku_id === 'string' && Number.isInteger(l.qty)
+    const lines = f.lines.length > 0 && f.lines.every(line)
     return typeof f.path === 'string' && typeof f.order_sn === 'string' && lines ? f : undefined
   } catch {
     return undefined
@@ -32,28 +32,31 @@ export interface FlightStore {
   remove: () => void
 }
 
-// flightStore keeps the flight in localStorage, and in memory where storage is blocked.
+// memory holds, by key, what could not be stored.
+const memory = new Map<string, string>()
+
+// flightStore keeps the flight in localStorage, or in memory until the page is left where storage is blocked or full.
 export function flightStore(user: string, activity: string): FlightStore {
   const key = flightKey(user, activity)
-  let memory: Flight | undefined
   return {
     read: () => {
       try {
-        return parse(localStorage.getItem(key))
+        return parse(memory.get(key) ?? localStorage.getItem(key))
       } catch {
-        return memory
+        return undefined
       }
     },
     write: (f) => {
-      memory = f
+      const text = JSON.stringify(f)
       try {
-        localStorage.setItem(key, JSON.stringify(f))
+        localStorage.setItem(key, text)
+        memory.delete(key)
       } catch {
-        // A reload loses the flight then; the server still has the reservation.
+        memory.set(key, text)
       }
     },
     remove: () => {
-      memory = undefined
+      memory.delete(key)
       try {
         localStorage.removeItem(key)
       } catch {
@@ -65,6 +68,7 @@ export function flightStore(user: string, activity: string): FlightStore {
 
 // removeFlights drops every purchase in flight, at sign-out.
 export function removeFlights(): void {
+  memory.clear()
   try {
     for (const key of Object.keys(localStorage)) if (key.startsWith(PREFIX)) localStorage.removeItem(key)
   } catch {

@@ -1,7 +1,7 @@
 // Server-sent events with a fall-back to polling. A stream is closed while the page is hidden: HTTP/1.1 allows six
 // connections to one origin, and hidden tabs would use them up.
 
-import {pollDelay} from './retry.ts'
+import {retryDelay} from './retry.ts'
 import {sleep} from './timer.ts'
 
 export interface Following {
@@ -23,31 +23,24 @@ export async function follow(f: Following): Promise<void> {
   let polls = 0
   while (!f.signal.aborted && !f.done()) {
     if (document.hidden) {
-      await visible(f.signal)
-      if (f.signal.aborted) return
-      await f.poll()
+      await sleep(1000, f.signal)
+      if (!document.hidden && !f.signal.aborted) await f.poll()
       continue
     }
     const url = failures < FAILURES ? f.url() : undefined
-    if (url && 'EventSource' in window) {
+    if (url) {
       f.onMode?.('stream')
       const outcome = await stream(url, f)
       if (f.signal.aborted || f.done()) return
-      if (outcome === 'failed') {
-        failures++
-        await sleep(300 + Math.random() * 700, f.signal)
+      failures = outcome === 'failed' ? failures + 1 : 0
+      if (outcome !== 'hidden') {
+        await sleep(Math.random() * 500 + (failures && 300), f.signal)
         if (!f.signal.aborted) await f.poll()
-      } else {
-        failures = 0
-        if (outcome === 'ended') {
-          await sleep(Math.random() * 500, f.signal)
-          if (!f.signal.aborted) await f.poll()
-        }
       }
       continue
     }
     f.onMode?.('poll')
-    await sleep(pollDelay(polls++), f.signal)
+    await sleep(retryDelay(polls++, 0), f.signal)
     if (f.signal.aborted || document.hidden) continue
     await f.poll()
   }
@@ -82,18 +75,5 @@ function stream(url: string, f: Following): Promise<'ended' | 'failed' | 'hidden
         if (f.done()) end('done')
       })
     }
-  })
-}
-
-function visible(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const check = () => {
-      if (document.hidden && !signal.aborted) return
-      document.removeEventListener('visibilitychange', check)
-      signal.removeEventListener('abort', check)
-      resolve()
-    }
-    document.addEventListener('visibilitychange', check)
-    signal.addEventListener('abort', check)
   })
 }

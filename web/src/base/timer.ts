@@ -1,5 +1,6 @@
 // A timer for a moment of server time. Browsers delay timers in hidden tabs and refuse long ones, and the clock may be
-// corrected while a timer runs, so the wait is divided and checked again at each step and each correction.
+// corrected while a timer runs, so the wait is divided and checked again at each step and each correction. The clock is
+// synced when a page is shown again, which checks too.
 
 import type {Clock} from './clock.ts'
 
@@ -21,13 +22,10 @@ export function at(clock: Clock, moment: number, fn: () => void): () => void {
     timer = setTimeout(check, left > STEP_MS + 1000 ? STEP_MS : Math.max(1, Math.ceil(left)))
   }
   const stopSync = clock.onSync(check)
-  const seen = () => check()
-  if (typeof document !== 'undefined') document.addEventListener('visibilitychange', seen)
   const stop = () => {
     done = true
     clearTimeout(timer)
     stopSync()
-    if (typeof document !== 'undefined') document.removeEventListener('visibilitychange', seen)
   }
   check()
   return stop

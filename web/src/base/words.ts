@@ -1,4 +1,4 @@
-// Lookup of wording, and formats of times and money, in the language of the page.
+// The language of the page, and the lookup of wording in it.
 
 import {computed, signal} from './signal.ts'
 
@@ -27,7 +27,9 @@ function initial(): Lang {
 }
 
 export const lang = signal<Lang>(initial())
-export const locale = computed(() => (lang.value === 'zh' ? 'zh-CN' : (navigator.languages.find((l) => l.startsWith('en')) ?? 'en')))
+export const locale = computed(() =>
+  lang.value === 'zh' ? 'zh-CN' : (navigator.languages.find((l) => l.startsWith('en')) ?? 'en'),
+)
 
 export function setLang(to: Lang): void {
   lang.value = to

@@ -1,7 +1,8 @@
 import {useEffect} from 'preact/hooks'
-import {config, hasRole, online, session, signOut} from '../base/app.ts'
+import {config, hasRole, online, session, signOut, signOutFailure} from '../base/app.ts'
 import {useEffectOf} from '../base/mount.ts'
 import {Link, Wordmark} from '../base/parts.tsx'
+import {say} from '../base/problem.ts'
 import {here, onMove} from '../base/route.ts'
 import {signInURL} from '../base/sign-in.tsx'
 import {lang, setLang} from '../base/words.ts'
@@ -25,16 +26,17 @@ export function App() {
       }),
     [],
   )
+  const alarm = online.value ? signOutFailure.value && say(signOutFailure.value) : w('offline')
   return (
     <>
       <a class="skip" href="#main">
         {w('skip')}
       </a>
       <Header />
-      {!online.value && (
+      {alarm && (
         <p class="banner" role="alert">
           <span aria-hidden="true">▲ </span>
-          {w('offline')}
+          {alarm}
         </p>
       )}
       <main id="main" tabIndex={-1}>
@@ -81,7 +83,9 @@ function Page() {
   if (first === 'orders' && !id) return <OrdersPage />
   if (first === 'orders' && id && !more) {
     const payment = here.value.searchParams.get('payment')
-    return payment ? <SandboxPage key={payment} order_sn={decode(id)} payment_id={payment} /> : <OrderPage key={id} order_sn={decode(id)} />
+    const order_sn = decode(id)
+    if (payment) return <SandboxPage key={payment} order_sn={order_sn} payment_id={payment} />
+    return <OrderPage key={id} order_sn={order_sn} />
   }
   return <Lost />
 }

@@ -12,6 +12,8 @@ type Errors = Partial<Record<'name' | 'phone' | 'address_lines' | 'form', string
 
 const wording = {name: 'name_wrong', phone: 'phone_wrong', address_lines: 'field_wrong'} as const
 
+const focus = (id?: string) => requestAnimationFrame(() => document.getElementById(`contact-${id}`)?.focus())
+
 export function ContactSection({order, onSaved}: {order: Order; onSaved: () => void}) {
   const [contact, setContact] = useState<Contact>()
   const [open, setOpen] = useState(false)
@@ -26,9 +28,16 @@ export function ContactSection({order, onSaved}: {order: Order; onSaved: () => v
       const r = await getContact(order.order_sn)
       if (r.ok) setContact(r.data)
       else if (r.code === 'unauthenticated') return lost()
+      // Saved over a contact that could not be read, an empty form would delete it.
+      else if (r.code !== 'not_found') return setErrors({form: say(r)})
     }
     setOpen(true)
-    requestAnimationFrame(() => document.getElementById('contact-name')?.focus())
+    focus('name')
+  }
+  const close = () => {
+    setErrors({})
+    setOpen(false)
+    focus('edit')
   }
   const submit = async (event: Event) => {
     event.preventDefault()
@@ -46,8 +55,8 @@ export function ContactSection({order, onSaved}: {order: Order; onSaved: () => v
     setBusy(false)
     if (r.ok) {
       setContact(r.data)
-      setOpen(false)
       setSaved(true)
+      close()
       onSaved()
       return
     }
@@ -60,19 +69,22 @@ export function ContactSection({order, onSaved}: {order: Order; onSaved: () => v
     const first = Object.keys(refused)[0]
     if (!first) refused.form = r.code === 'state_conflict' ? w('contact_closed') : say(r)
     setErrors(refused)
-    requestAnimationFrame(() => document.getElementById(`contact-${first}`)?.focus())
+    focus(first)
   }
   return (
     <section class="contact">
       <h2>{w('contact')}</h2>
       {!open && (
         <div class="row">
+          <Wrong text={errors.form} />
           <p role="status">
             {saved ? w('contact_saved') : order.contact_given ? w('contact_given') : w('contact_missing')}
             {contact && saved ? ` ${contact.name}, ${contact.phone}` : ''}
           </p>
           {changeable && (
-            <button onClick={() => void edit()}>{w('contact')}</button>
+            <button id="contact-edit" onClick={() => void edit()}>
+              {w('contact')}
+            </button>
           )}
         </div>
       )}
@@ -95,7 +107,7 @@ export function ContactSection({order, onSaved}: {order: Order; onSaved: () => v
             <button class="primary" type="submit" aria-disabled={busy}>
               {w('contact_save')}
             </button>
-            <button type="button" onClick={() => setOpen(false)}>
+            <button type="button" onClick={close}>
               {w('cancel')}
             </button>
           </div>

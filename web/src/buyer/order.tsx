@@ -2,12 +2,12 @@ import {useEffect, useRef, useState} from 'preact/hooks'
 import type {Failure} from '../api/client.ts'
 import {getOrder} from '../api/orders.ts'
 import type {Order} from '../api/types.ts'
-import {clock, lost, tick} from '../base/app.ts'
+import {clock, config, lost, tick} from '../base/app.ts'
 import {money, time} from '../base/format.ts'
 import {around, loop, type Loop} from '../base/loop.ts'
 import {Bar, Link} from '../base/parts.tsx'
 import {code, codeKey} from '../base/problem.ts'
-import {pollDelay} from '../base/retry.ts'
+import {retryDelay} from '../base/retry.ts'
 import {ContactSection} from './contact.tsx'
 import {Countdown, countdownText} from './countdown.tsx'
 import {OrderBadge} from './orders.tsx'
@@ -31,14 +31,14 @@ function useOrder(order_sn: string) {
       setFailure(r.ok ? undefined : r)
       if (!r.ok) {
         if (r.code === 'unauthenticated') lost()
-        return 0
+        return r
       }
       setOrder(r.data)
       if (r.data.state !== 'pending') {
         expecting.delete(order_sn)
         return 30_000
       }
-      const wait = expecting.has(order_sn) && polls < 30 ? pollDelay(polls++) : around(10_000)
+      const wait = expecting.has(order_sn) && polls < 30 ? retryDelay(polls++, 0) : around(10_000)
       const deadline = Date.parse(r.data.expires_at) - clock.now()
       return deadline > 0 ? Math.min(wait, deadline + around(1000)) : wait
     })
@@ -54,7 +54,7 @@ function OrderView({order_sn}: {order_sn: string}) {
   const left = order ? Date.parse(order.expires_at) - now : 0
   const title = pending && left > 0 ? `${countdownText(left)} ${w('pay')}` : w('order_of', {sn: order_sn})
   useEffect(() => {
-    document.title = `${title} · ${order?.activity_title ?? ''}`
+    document.title = `${title} · ${order?.activity_title ?? config.value.brand.name}`
   }, [title, order?.activity_title])
   if (!order) return <Unread failure={failure} retry={reload} />
   const failed = order.payments?.some((p) => p.state === 'failed') && !order.payments.some((p) => p.state === 'started')

@@ -1,10 +1,10 @@
-import {useEffect, useState} from 'preact/hooks'
+import {useEffect, useRef, useState} from 'preact/hooks'
 import type {Failure} from '../api/client.ts'
 import {listOrders} from '../api/orders.ts'
 import type {Order, OrderState} from '../api/types.ts'
 import {lost, tick} from '../base/app.ts'
 import {money, time} from '../base/format.ts'
-import {loop} from '../base/loop.ts'
+import {loop, type Loop} from '../base/loop.ts'
 import {Badge, Link, Skeleton} from '../base/parts.tsx'
 import {say} from '../base/problem.ts'
 import {here, setQuery} from '../base/route.ts'
@@ -40,22 +40,32 @@ function OrderList() {
   const [next, setNext] = useState<string>()
   const [failure, setFailure] = useState<Failure>()
   const now = tick.value
+  const turn = useRef(0)
+  const reading = useRef<Loop>(null)
   const load = async (cursor?: string) => {
+    const mine = ++turn.current
     const r = await listOrders(state, cursor)
+    // A later read, or another filter, has replaced this one.
+    if (mine !== turn.current) return 300_000
+    setFailure(r.ok ? undefined : r)
     if (r.ok) {
       setOrders((old) => (cursor && old ? [...old, ...r.data.items] : r.data.items))
       setNext(r.data.next_cursor)
-      setFailure(undefined)
-    } else {
-      if (r.code === 'unauthenticated') lost()
-      setFailure(r)
+      // A new read of the first page would drop the pages after it.
+      if (cursor) reading.current?.stop()
+      return 300_000
     }
-    return r.ok
+    if (r.code === 'unauthenticated') lost()
+    return r
   }
   useEffect(() => {
     setOrders(undefined)
-    const reading = loop(async () => ((await load()) ? 300_000 : 0))
-    return reading.stop
+    setNext(undefined)
+    const first = (reading.current = loop(load))
+    return () => {
+      turn.current++
+      first.stop()
+    }
   }, [state])
   return (
     <>

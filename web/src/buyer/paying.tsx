@@ -15,7 +15,7 @@ import {w} from './words.ts'
 // memory only; after a reload the payments of the order show what was started.
 const keys = new Map<string, string>()
 
-// expecting holds orders whose payment was just decided, so that their page asks often.
+// expecting holds orders whose payment the buyer just made: their page reads them often until it is confirmed.
 export const expecting = new Set<string>()
 
 // pay starts a payment, or goes on with one that is started, and leaves for its page. It returns what went wrong.

@@ -14,14 +14,14 @@ export interface Shop {
 export interface Purchase {
   shop: Shop
   store: FlightStore
-  lock: <T>(fn: () => Promise<T>) => Promise<T>
+  lock: <T>(fn: () => Promise<T>) => Promise<T> // shared by tabs
   sleep: (ms: number) => Promise<void>
   now: () => number // server time, ms
   // asking is called before each call, waiting before each pause.
   asking: () => void
   waiting: (f: Failure, ms: number) => void
   aborted: () => boolean
-  random?: () => number
+  random: () => number // in [0, 1)
 }
 
 export type Outcome =
@@ -33,49 +33,43 @@ export type Outcome =
 // EARLY_MS: a press that the server finds early by less than this is repeated at the start.
 const EARLY_MS = 5000
 
-// buy makes the purchase in flight, or a new one of `lines` if there is none. Without lines it only continues.
-export function buy(p: Purchase, lines?: Line[]): Promise<Outcome> {
-  return p.lock(async () => {
-    let flight = p.store.read()
-    if (!flight) {
-      if (!lines) return {kind: 'none'}
-      const path = await repeat(p, p.shop.createPath)
-      if (path === 'aborted') return {kind: 'aborted'}
-      if (!path.ok) return {kind: 'refused', failure: path}
-      flight = {path: path.data.path, order_sn: path.data.order_sn, lines, accepted: false}
-      p.store.write(flight)
-    }
-    const {path, lines: wanted} = flight
-    const made = await repeat(p, () => p.shop.reserve(path, wanted))
-    if (made === 'aborted') return {kind: 'aborted'}
-    if (made.ok) {
-      p.store.write({...flight, accepted: true})
-      return {kind: 'accepted', accepted: made.data}
-    }
-    // After any other refusal the path bought nothing. Without a session it may have: it is kept for the next sign-in.
-    if (made.code !== 'unauthenticated') p.store.remove()
-    return {kind: 'refused', failure: made}
-  })
+// buy makes the purchase in flight, or a new one of `lines` if there is none. Without lines it only continues. The lock
+// is held for one attempt, not while it waits: browsers slow the timers of hidden tabs, and another tab would wait too.
+export async function buy(p: Purchase, lines?: Line[]): Promise<Outcome> {
+  for (let n = 0; !p.aborted(); n++) {
+    p.asking()
+    const r = await p.lock(async () => {
+      let flight = p.store.read()
+      if (!flight) {
+        if (!lines) return undefined
+        const made = await p.shop.createPath()
+        if (!made.ok || p.aborted()) return made as Failure
+        flight = {path: made.data.path, order_sn: made.data.order_sn, lines, accepted: false}
+        p.store.write(flight)
+      }
+      // From here on the press has its path: if another tab ends the flight, no second path is made.
+      lines = undefined
+      const made = await p.shop.reserve(flight.path, flight.lines)
+      if (p.aborted()) return made
+      // After a refusal the path bought nothing. Without a session, or after a failure of the server, it may have.
+      if (made.ok) p.store.write({...flight, accepted: true})
+      else if (!pause(p, made, n) && made.status < 500 && made.code !== 'unauthenticated') p.store.remove()
+      return made
+    })
+    if (p.aborted()) break
+    if (!r) return {kind: 'none'}
+    if (r.ok) return {kind: 'accepted', accepted: r.data}
+    const ms = pause(p, r, n)
+    if (!ms) return {kind: 'refused', failure: r}
+    p.waiting(r, ms)
+    await p.sleep(ms)
+  }
+  return {kind: 'aborted'}
 }
 
-async function repeat<T>(p: Purchase, call: () => Promise<Result<T>>): Promise<Result<T> | 'aborted'> {
-  for (let n = 0; ; n++) {
-    if (p.aborted()) return 'aborted'
-    p.asking()
-    const r = await call()
-    if (p.aborted()) return 'aborted'
-    if (r.ok) return r
-    const early = r.code === 'activity_not_started' ? Date.parse(String(r.problem.starts_at)) - p.now() : Number.NaN
-    if (early < EARLY_MS) {
-      const ms = Math.max(early, 50) + (p.random ?? Math.random)() * 100
-      p.waiting(r, ms)
-      await p.sleep(ms)
-    } else if (retryable(r)) {
-      const ms = retryDelay(n, r.retryAfterS, p.random)
-      p.waiting(r, ms)
-      await p.sleep(ms)
-    } else {
-      return r
-    }
-  }
+// pause is the wait in ms before a refused call is repeated, 0 if it is not.
+function pause(p: Purchase, f: Failure, n: number): number {
+  const early = f.code === 'activity_not_started' ? Date.parse(String(f.problem.starts_at)) - p.now() : Number.NaN
+  if (early < EARLY_MS) return Math.max(early, 50 << Math.min(n, 6)) + p.random() * 100
+  return retryable(f) ? retryDelay(n, f.retryAfterS, p.random) : 0
 }

@@ -6,7 +6,7 @@ import type {Failure} from '../api/client.ts'
 import type {Reservation, Sale} from '../api/types.ts'
 import {clock, lost, session, tick, ticked, userID, visible} from '../base/app.ts'
 import {around, loop, type Loop} from '../base/loop.ts'
-import {pollDelay} from '../base/retry.ts'
+import {retryDelay} from '../base/retry.ts'
 import {flightKey, flightStore, locked} from '../base/storage.ts'
 import {follow} from '../base/stream.ts'
 import {at, sleep} from '../base/timer.ts'
@@ -16,12 +16,15 @@ import {heldUnits, latest, leftOf, shown, stateOf, type Phase} from './saleview.
 // REFRESH_MS is the time between two reads of the sale, by its state. Caches in front serve them.
 const REFRESH_MS = {scheduled: 20_000, open: 4000, paused: 3000, ended: 30_000}
 
+const terminal = (status?: string) => !!status && status !== 'queued' && status !== 'created'
+
 export class SaleModel {
   readonly sale = signal<Sale | undefined>(undefined)
   readonly problem = signal<Failure | undefined>(undefined) // of the latest read of the sale
   readonly phase = signal<Phase>({kind: 'idle'})
   readonly reservations = signal<Reservation[]>([])
-  readonly refusal = signal<Failure | undefined>(undefined)
+  readonly refusal = signal<Failure | undefined>(undefined) // of the latest press
+  readonly kept = signal(false) // the session was lost, and a purchase waits for the next sign-in
   readonly early = signal(false) // the button was pressed before the start
   readonly sku = signal('')
   readonly quantity = signal(1)
@@ -32,14 +35,15 @@ export class SaleModel {
   private buying = false
   private following = ''
   private cancelLight = () => {}
+  private readonly ends: (() => void)[] = []
   private reading?: Loop
 
   private readonly read = async () => {
     const r = await getSale(this.id)
-    if (r.ok) this.received(r.data)
-    else this.problem.value = r
-    const sale = this.sale.value
-    return r.ok && sale ? around(REFRESH_MS[stateOf(sale, clock.now())]) : 0
+    if (this.stop.signal.aborted) return 0
+    if (!r.ok) return (this.problem.value = r)
+    this.received(r.data)
+    return around(REFRESH_MS[stateOf(r.data, clock.now())])
   }
 
   readonly own = computed(() => latest(this.reservations.value))
@@ -62,25 +66,28 @@ export class SaleModel {
 
   start(): void {
     this.reading = loop(this.read)
-    addEventListener('storage', this.stored)
-    addEventListener('online', this.refresh)
-    const unsubscribe = effect(() => {
-      const user = userID()
-      const known = session.value !== undefined
-      untracked(() => {
-        if (user) void this.resume(user)
-        else if (known) this.reservations.value = []
-      })
-    })
-    this.stop.signal.addEventListener('abort', unsubscribe)
+    addEventListener('storage', this.stored, {signal: this.stop.signal})
+    // A moment that seems past by the device's clock may not be by server time.
+    this.ends.push(clock.onSync(() => this.sale.value && this.setLight(this.sale.value)))
+    let before = ''
+    this.ends.push(
+      effect(() => {
+        const user = userID()
+        untracked(() => {
+          if (user !== before) this.reservations.value = []
+          if (before || user) this.kept.value = !user && !!flightStore(before, this.id).read()
+          before = user
+          if (user) void this.resume(user)
+        })
+      }),
+    )
   }
 
   close(): void {
     this.stop.abort()
+    for (const end of this.ends) end()
     this.cancelLight()
     this.reading?.stop()
-    removeEventListener('storage', this.stored)
-    removeEventListener('online', this.refresh)
   }
 
   // refresh reads the sale now.
@@ -91,18 +98,21 @@ export class SaleModel {
 
   private received(sale: Sale): void {
     const before = this.sale.value
-    this.sale.value = sale
     this.problem.value = undefined
-    ticked()
-    if (stateOf(sale, clock.now()) === 'open' && leftOf(sale) <= 0) this.wasSoldOut.value = true
-    if (this.refusal.value && (this.refusal.value.code === 'activity_paused' || this.refusal.value.code === 'activity_not_started')) {
-      this.refusal.value = undefined
-    }
+    this.show(sale)
+    // The fresh sale has the state that was the reason.
+    if (this.refusal.value?.code.startsWith('activity_')) this.refusal.value = undefined
     // The choice stays on a SKU of this sale; at first it is one that is left.
     if (!sale.items.some((i) => i.sku_id === this.sku.value)) {
       this.sku.value = (sale.items.find((i) => i.left > 0) ?? sale.items[0])?.sku_id ?? ''
     }
     if (before?.starts_at !== sale.starts_at || before.ends_at !== sale.ends_at) this.setLight(sale)
+  }
+
+  private show(sale: Sale): void {
+    this.sale.value = sale
+    if (stateOf(sale, clock.now()) === 'open' && leftOf(sale) <= 0) this.wasSoldOut.value = true
+    ticked()
   }
 
   // setLight sets a timer for the start itself and one for the end.
@@ -127,9 +137,14 @@ export class SaleModel {
   press(): void {
     const {view, enabled, button} = this.view.value
     if (view === 'scheduled') this.early.value = true
-    if (!enabled || (button !== 'buy' && button !== 'buy_again')) return
+    if (!enabled || !button.startsWith('buy')) return
     this.early.value = false
-    void this.run([{sku_id: this.sku.value, qty: this.quantity.value}])
+    void this.run([{sku_id: this.sku.value, qty: Math.min(this.quantity.value, this.most())}])
+  }
+
+  // most is the largest quantity of one press: what the limit leaves to this buyer, at most 100.
+  most(): number {
+    return Math.max(1, Math.min(100, (this.sale.value?.per_user_limit ?? 1) - heldUnits(this.reservations.value)))
   }
 
   // run makes or continues the purchase of this buyer.
@@ -138,10 +153,8 @@ export class SaleModel {
     if (this.buying || !user) return
     this.buying = true
     this.refusal.value = undefined
-    const since = clock.now()
     ticked()
-    this.phase.value = {kind: 'asking', since}
-    const grey = setTimeout(ticked, 2050)
+    this.phase.value = {kind: 'asking'}
     let outcome
     try {
       outcome = await buy(
@@ -152,11 +165,13 @@ export class SaleModel {
           sleep: (ms) => sleep(ms, this.stop.signal),
           now: () => clock.now(),
           asking: () => {
-            if (this.phase.value.kind !== 'asking') this.phase.value = {kind: 'asking', since: clock.now()}
+            if (this.phase.value.kind !== 'asking') this.phase.value = {kind: 'asking'}
           },
           waiting: (failure, ms) => {
-            if (failure.code !== 'activity_not_started') this.phase.value = {kind: 'waiting', failure, until: clock.now() + ms}
+            if (failure.code === 'activity_not_started') return
+            this.phase.value = {kind: 'waiting', failure, waitS: Math.ceil(ms / 1000)}
           },
+          random: Math.random,
           aborted: () => this.stop.signal.aborted || userID() !== user,
         },
         lines,
@@ -164,30 +179,36 @@ export class SaleModel {
     } catch {
       outcome = {kind: 'aborted' as const} // the lock request was aborted
     }
-    clearTimeout(grey)
     this.buying = false
     if (this.stop.signal.aborted) return
     if (outcome.kind === 'accepted') {
       const {order_sn, status, events_url} = outcome.accepted
-      this.update({order_sn, activity_id: this.id, status, events_url, lines: flightStore(user, this.id).read()?.lines ?? lines ?? []})
+      const bought = flightStore(user, this.id).read()?.lines ?? lines ?? []
+      this.update({order_sn, activity_id: this.id, status, events_url, lines: bought})
       this.phase.value = {kind: 'idle'}
       void this.followOwn(user, order_sn)
       return
     }
     this.phase.value = {kind: 'idle'}
+    const now = userID()
     if (outcome.kind === 'refused') this.refused(outcome.failure)
-    if (outcome.kind === 'none' && !this.following) void this.readOwn(user)
+    else if (now !== user) now && void this.resume(now)
+    else void this.readOwn(user)
   }
 
   private refused(failure: Failure): void {
     if (failure.code === 'unauthenticated') lost()
     this.refusal.value = failure
+    if (failure.code === 'limit_reached') void this.readOwn(userID())
     const sale = this.sale.value
     if (failure.code === 'sold_out' && sale) {
-      // The sale on the page may be older than this answer.
-      this.wasSoldOut.value = true
-      const may_return_until = typeof failure.problem.may_return_until === 'string' ? failure.problem.may_return_until : sale.may_return_until
-      this.sale.value = {...sale, may_return_until, items: sale.items.map((i) => ({...i, left: 0}))}
+      // The sale on the page may be older than this answer, which is about the chosen SKU.
+      const until = failure.problem.may_return_until as string | undefined
+      this.show({
+        ...sale,
+        may_return_until: until ?? sale.may_return_until,
+        items: sale.items.map((i) => (i.sku_id === this.sku.value ? {...i, left: 0} : i)),
+      })
     }
     if (failure.code === 'activity_paused' && sale) this.sale.value = {...sale, state: 'paused'}
     if (failure.code === 'activity_ended' && sale) this.sale.value = {...sale, state: 'ended'}
@@ -195,6 +216,7 @@ export class SaleModel {
 
   // resume continues after a reload or a sign-in: the flight in storage first, then what the server has.
   private async resume(user: string): Promise<void> {
+    this.refusal.value = undefined
     const flight = flightStore(user, this.id).read()
     if (flight && !flight.accepted) return this.run()
     await this.readOwn(user)
@@ -207,7 +229,7 @@ export class SaleModel {
   private async readOwn(user: string): Promise<void> {
     for (let n = 0; !this.stop.signal.aborted && userID() === user; n++) {
       const r = await listReservations(this.id)
-      if (this.stop.signal.aborted) return
+      if (this.stop.signal.aborted || userID() !== user) return
       if (r.ok) {
         this.reservations.value = r.data.items
         this.seen()
@@ -218,7 +240,7 @@ export class SaleModel {
       }
       if (r.code === 'unauthenticated') return lost()
       if (r.code === 'not_found') return
-      await sleep(pollDelay(n), this.stop.signal)
+      await sleep(retryDelay(n, r.retryAfterS), this.stop.signal)
     }
   }
 
@@ -228,41 +250,48 @@ export class SaleModel {
     const flight = store.read()
     if (!flight?.accepted) return
     const status = this.reservations.value.find((r) => r.order_sn === flight.order_sn)?.status
-    if (status === 'paid' || status === 'closed' || status === 'failed') store.remove()
+    if (terminal(status)) store.remove()
   }
 
   update(fresh: Reservation): void {
-    const rest = this.reservations.value.filter((r) => r.order_sn !== fresh.order_sn)
-    const old = this.reservations.value.find((r) => r.order_sn === fresh.order_sn)
-    this.reservations.value = [{...old, ...fresh}, ...rest]
+    const same = (r: Reservation) => r.order_sn === fresh.order_sn
+    const list = this.reservations.value
+    this.reservations.value = [{...list.find(same), ...fresh}, ...list.filter((r) => !same(r))]
     this.seen()
   }
 
   private seen(): void {
     const own = this.own.value
     const key = own ? `${own.order_sn} ${own.status}` : ''
-    if (this.ownSeen.value.key !== key) this.ownSeen.value = {key, since: clock.now()}
+    if (this.ownSeen.value.key !== key) {
+      this.ownSeen.value = {key, since: clock.now()}
+      this.refusal.value = undefined // a purchase has moved since
+    }
     ticked()
   }
 
   private async followOwn(user: string, order_sn: string): Promise<void> {
     if (this.following === order_sn) return
     this.following = order_sn
+    let gone = false
     const find = () => this.reservations.value.find((r) => r.order_sn === order_sn)
-    const ended = () => {
-      const status = find()?.status
-      return userID() !== user || status === 'paid' || status === 'closed' || status === 'failed'
-    }
+    const ended = () => gone || userID() !== user || terminal(find()?.status)
     const poll = async () => {
       const r = await getReservation(this.id, order_sn)
+      if (this.stop.signal.aborted || userID() !== user) return false
       if (r.ok) this.update(r.data)
       else if (r.code === 'unauthenticated') lost()
+      else if (r.code === 'not_found') {
+        gone = true
+        this.reservations.value = this.reservations.value.filter((own) => own.order_sn !== order_sn)
+        void this.run() // its path, if it is stored, says what became of it
+      }
       this.checked.value = clock.now()
       return r.ok
     }
     await follow({
       url: () => find()?.events_url,
-      events: {status: (data) => this.update(data as Reservation)},
+      events: {status: (data) => userID() === user && this.update(data as Reservation)},
       poll,
       done: () => ended() || find()?.status === 'created',
       onMode: (mode) => {
@@ -271,10 +300,9 @@ export class SaleModel {
       signal: this.stop.signal,
     })
     // An order waits for its payment for minutes: no stream is held for it.
-    for (let n = 0; !ended() && !this.stop.signal.aborted; n++) {
+    while (!ended() && !this.stop.signal.aborted) {
       const deadline = Date.parse(find()?.expires_at ?? '') - clock.now()
-      const wait = deadline > 0 && deadline < 12_000 ? deadline + 500 + Math.random() * 1500 : 10_000 * (0.8 + Math.random() * 0.4)
-      await sleep(Math.min(wait, 12_000), this.stop.signal)
+      await sleep(deadline > 0 && deadline < 12_000 ? deadline + around(1000) : around(10_000), this.stop.signal)
       if (visible.value && !this.stop.signal.aborted && !ended()) await poll()
     }
     this.following = ''

@@ -1,6 +1,6 @@
 import {useEffect, useMemo} from 'preact/hooks'
 import type {Reservation, Sale, SaleItem} from '../api/types.ts'
-import {clock, config, configLoaded, online, tick} from '../base/app.ts'
+import {clock, config, session, tick} from '../base/app.ts'
 import {count, money, time} from '../base/format.ts'
 import {useEffectOf} from '../base/mount.ts'
 import {Bar, Link, Picture} from '../base/parts.tsx'
@@ -36,8 +36,9 @@ function title(model: SaleModel): string {
   const now = tick.value
   const own = model.own.value
   const {view} = model.view.value
-  if (view === 'created' && own?.expires_at) return `${countdownText(Date.parse(own.expires_at) - now)} ${w('pay')} · ${sale.title}`
-  if (stateOf(sale, now) === 'scheduled') return `${countdownText(Date.parse(sale.starts_at) - now)} · ${sale.title}`
+  const until = (moment: string) => countdownText(Date.parse(moment) - now)
+  if (view === 'created' && own?.expires_at) return `${until(own.expires_at)} ${w('pay')} · ${sale.title}`
+  if (stateOf(sale, now) === 'scheduled') return `${until(sale.starts_at)} · ${sale.title}`
   if (view === 'lit' || view === 'back') return `● ${sale.title} · ${brand}`
   return `${sale.title} · ${brand}`
 }
@@ -51,8 +52,8 @@ function SaleBody({model, sale}: {model: SaleModel; sale: Sale}) {
   const start = Date.parse(sale.starts_at)
   const end = Date.parse(sale.ends_at)
   const created = view === 'created' && own
-  const choosing = button === 'buy' || button === 'buy_again'
-  const most = Math.min(100, sale.per_user_limit)
+  const choosing = button.startsWith('buy')
+  const most = model.most()
   return (
     <article class={`sale view-${view}`}>
       <Picture url={item?.image_url || sale.image_url} name={sale.title} alt={w('image_of', {name: item?.name ?? sale.title})} eager />
@@ -83,7 +84,7 @@ function SaleBody({model, sale}: {model: SaleModel; sale: Sale}) {
               <span>{w('quantity')}</span>
               <select
                 name="quantity"
-                value={String(model.quantity.value)}
+                value={String(Math.min(model.quantity.value, most))}
                 onChange={(e) => (model.quantity.value = Number(e.currentTarget.value))}
               >
                 {Array.from({length: most}, (_, i) => (
@@ -100,7 +101,7 @@ function SaleBody({model, sale}: {model: SaleModel; sale: Sale}) {
               {button === 'sending' ? w('sending') : button === 'buy_again' ? w('buy_again') : w('buy')}
             </button>
           )}
-          {button === 'sign_in' && configLoaded.value && <SignIn w={w} role="buyer" label={w('sign_in_to_buy')} />}
+          {button === 'sign_in' && <SignIn w={w} role="buyer" label={w('sign_in_to_buy')} />}
           {created && (
             <>
               <PayButton order_sn={own.order_sn} onChange={model.refresh} huge />
@@ -187,7 +188,7 @@ function Status({model, sale}: {model: SaleModel; sale: Sale}) {
     <div class={`status ${tone ?? ''}`}>
       <p id="status" role="status">
         {sign && <span aria-hidden="true">{sign} </span>}
-        {online.value ? text : w('offline')}
+        {text}
       </p>
       {checked > 0 && (view === 'queued' || view === 'queued_long') && <small class="muted">{w('last_checked', {t: time(checked, clock.now(), true)})}</small>}
     </div>
@@ -200,15 +201,15 @@ export function statusText(model: SaleModel, sale: Sale): string {
   const own = model.own.value
   const phase = model.phase.value
   const {view} = model.view.value
-  const until = sale.may_return_until ?? model.refusal.value?.problem.may_return_until
+  const lost = model.kept.value || model.refusal.value?.code === 'unauthenticated'
+  if (lost && session.value?.signed_in === false) return code('unauthenticated')
   switch (view) {
     case 'signed_out':
-      if (model.refusal.value?.code === 'unauthenticated') return code('unauthenticated')
       return w(stateOf(sale, now) === 'scheduled' ? 'sign_in_early' : 'st_signed_out')
     case 'scheduled':
       return model.early.value ? code('activity_not_started') : w('st_scheduled', {t: time(sale.starts_at, now, true)})
     case 'waiting':
-      return phase.kind === 'waiting' ? say(phase.failure, waitSeconds(model), now) : ''
+      return phase.kind === 'waiting' ? say(phase.failure, phase.waitS, now) : ''
     case 'created':
       return w('st_created', {t: time(own?.expires_at ?? '', now, true)})
     case 'closed':
@@ -217,25 +218,17 @@ export function statusText(model: SaleModel, sale: Sale): string {
     case 'refused':
       return model.refusal.value ? say(model.refusal.value, 0, now) : ''
     case 'may_return':
-      return typeof until === 'string' ? code('sold_out_until', {t: time(until, now)}) : code('sold_out')
+      return code('sold_out_until', {t: time(sale.may_return_until ?? '', now)})
     case 'sold_out':
       return code(view)
     case 'paused':
     case 'ended':
       return code(`activity_${view}`)
+    case 'loading':
+      return ''
     default:
       return w(`st_${view}`)
   }
-}
-
-// waitSeconds is fixed while the page waits: a number that counts down would be announced each second.
-const waits = new WeakMap<object, number>()
-function waitSeconds(model: SaleModel): number {
-  const phase = model.phase.value
-  if (phase.kind !== 'waiting') return 0
-  let n = waits.get(phase)
-  if (!n) waits.set(phase, (n = Math.max(1, Math.ceil((phase.until - clock.now()) / 1000))))
-  return n
 }
 
 function SeeOrder({model}: {model: SaleModel}) {

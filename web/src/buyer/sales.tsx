@@ -23,7 +23,7 @@ export function SalesPage() {
       const r = await listSales()
       if (r.ok) setSales(r.data.items)
       setFailure(r.ok ? undefined : r)
-      return r.ok ? around(5000) : 0
+      return r.ok ? around(5000) : r
     })
     return reading.stop
   }, [])
@@ -75,6 +75,7 @@ function SaleCard({sale, now}: {sale: Sale; now: number}) {
   const price = Number.isFinite(low) ? money(low, currency) : ''
   const total = sale.items.reduce((sum, i) => sum + i.total, 0)
   const left = leftOf(sale)
+  const stock = w('left_of', {left: count(left), total: count(total)})
   const start = Date.parse(sale.starts_at)
   const end = Date.parse(sale.ends_at)
   return (
@@ -93,8 +94,8 @@ function SaleCard({sale, now}: {sale: Sale; now: number}) {
             <p class="muted">{w('ends', {t: time(end, now)})}</p>
           )}
           <div class="stock">
-            <Bar value={left} max={total} label={w('left_of', {left: count(left), total: count(total)})} />
-            <span aria-hidden="true">{w('left_of', {left: count(left), total: count(total)})}</span>
+            <Bar value={left} max={total} label={stock} />
+            <span aria-hidden="true">{stock}</span>
           </div>
         </div>
       </Link>

@@ -7,8 +7,9 @@ export type SaleState = 'scheduled' | 'open' | 'paused' | 'ended'
 
 export type Phase =
   | {kind: 'idle'}
-  | {kind: 'asking'; since: number} // since: server time of the press, ms
-  | {kind: 'waiting'; failure: Failure; until: number} // until: server time of the repetition, ms
+  | {kind: 'asking'}
+  // waitS does not count down: the status line would be announced each second.
+  | {kind: 'waiting'; failure: Failure; waitS: number}
 
 export interface Known {
   sale?: Sale
@@ -45,21 +46,19 @@ export type View =
 
 export interface Shown {
   view: View
-  sale?: SaleState
   button: 'buy' | 'buy_again' | 'sending' | 'sign_in' | 'pay' | 'none'
   enabled: boolean
 }
 
-// GREY_MS is how long a press greys the button while no response has come.
-export const GREY_MS = 2000
 // LONG_MS is the wait after which the page says that it takes longer than usual.
 export const LONG_MS = 30_000
 
-// stateOf corrects the state of a sale, which may be a second old, by server time.
+// stateOf corrects the state of a sale, which may be a second old, by server time. A sale that the server opened is
+// open: while server time is not known, now is the device's.
 export function stateOf(sale: Pick<Sale, 'state' | 'starts_at' | 'ends_at'>, now: number): SaleState {
   if (sale.state === 'ended' || now >= Date.parse(sale.ends_at)) return 'ended'
   if (sale.state === 'paused') return 'paused'
-  return now >= Date.parse(sale.starts_at) ? 'open' : 'scheduled'
+  return sale.state === 'open' || now >= Date.parse(sale.starts_at) ? 'open' : 'scheduled'
 }
 
 export const leftOf = (sale: Sale, sku?: string): number => {
@@ -72,46 +71,41 @@ export function shown(k: Known): Shown {
   const {sale} = k
   if (!sale) return {view: 'loading', button: 'none', enabled: false}
   const state = stateOf(sale, k.now)
-  const base = {sale: state}
 
   // A purchase that moves comes before the state of the sale.
-  if (k.phase.kind === 'asking') {
-    return {...base, view: 'asking', button: 'sending', enabled: k.now - k.phase.since >= GREY_MS}
-  }
-  if (k.phase.kind === 'waiting') return {...base, view: 'waiting', button: 'sending', enabled: false}
+  if (k.phase.kind !== 'idle') return {view: k.phase.kind, button: 'sending', enabled: false}
   const own = k.own
   if (own?.status === 'queued') {
     const long = k.now - (k.ownSince ?? k.now) > LONG_MS
-    return {...base, view: long ? 'queued_long' : 'queued', button: 'sending', enabled: false}
+    return {view: long ? 'queued_long' : 'queued', button: 'sending', enabled: false}
   }
-  if (own?.status === 'created') return {...base, view: 'created', button: 'pay', enabled: true}
+  if (own?.status === 'created') return {view: 'created', button: 'pay', enabled: true}
 
   const spare = sale.per_user_limit - k.held
   const can = state === 'open' && leftOf(sale, k.sku) > 0
+  const gone = sale.may_return_until ? 'may_return' : 'sold_out'
   if (k.signedIn === false) {
     // The end of the sale and its stock concern a visitor too.
-    if (state === 'ended') return {...base, view: 'ended', button: 'none', enabled: false}
-    return {...base, view: 'signed_out', button: 'sign_in', enabled: true}
+    if (state === 'ended') return {view: 'ended', button: 'none', enabled: false}
+    const view = state === 'paused' ? state : state === 'open' && leftOf(sale) <= 0 ? gone : 'signed_out'
+    return {view, button: 'sign_in', enabled: true}
   }
-  const buy = {...base, button: 'buy' as const}
-  if (own?.status === 'paid' && (spare <= 0 || !can) && !k.refusal) return {...base, view: 'paid', button: 'none', enabled: false}
-  if (state === 'ended') return {...base, view: own && !k.refusal ? outcome(own) : 'ended', button: 'none', enabled: false}
+  const buy = {button: 'buy' as const}
+  const none = {button: 'none' as const, enabled: false}
+  if (own?.status === 'paid' && (spare <= 0 || !can) && !k.refusal) return {...none, view: 'paid'}
+  if (state === 'ended') return {...none, view: own && !k.refusal ? outcome(own) : 'ended'}
   if (state === 'paused') return {...buy, view: 'paused', enabled: false}
   if (state === 'scheduled') return {...buy, view: 'scheduled', enabled: false}
-  if (k.refusal?.code === 'limit_reached') return {...base, view: 'refused', button: 'none', enabled: false}
-  if (!can && leftOf(sale) <= 0) {
-    return {...buy, view: sale.may_return_until || k.refusal?.problem.may_return_until ? 'may_return' : 'sold_out', enabled: false}
-  }
-  if (!can) return {...buy, view: 'sold_out', enabled: false}
+  if (k.refusal?.code === 'limit_reached') return {...none, view: 'refused'}
+  if (!can) return {...buy, view: leftOf(sale) > 0 ? 'sold_out' : gone, enabled: false}
   const enabled = k.signedIn === true
   if (k.refusal && k.refusal.code !== 'sold_out') return {...buy, view: 'refused', enabled}
-  if (own) return {...base, view: outcome(own), button: own.status === 'paid' || own.status === 'closed' ? 'buy_again' : 'buy', enabled}
+  const again = own?.status === 'paid' || own?.status === 'closed'
+  if (own) return {view: outcome(own), button: again ? 'buy_again' : 'buy', enabled}
   return {...buy, view: k.wasSoldOut ? 'back' : 'lit', enabled}
 }
 
-function outcome(own: Reservation): View {
-  return own.status === 'paid' ? 'paid' : own.status === 'closed' ? 'closed' : own.status === 'failed' ? 'failed' : 'queued'
-}
+const outcome = ({status}: Reservation): View => (status === 'created' ? 'queued' : status)
 
 // heldUnits counts the units of purchases that hold some.
 export function heldUnits(list: readonly Reservation[]): number {

@@ -27,15 +27,17 @@ function Sandbox({order_sn, payment_id}: Props) {
   const [payment, setPayment] = useState<Payment>()
   const [failure, setFailure] = useState<Failure>()
   const [busy, setBusy] = useState(false)
+  const order = orderURL(order_sn)
   const load = async () => {
     const r = await getPayment(payment_id)
+    // A payment that was decided, here or in another tab, is shown by its order.
+    if (r.ok && r.data.state !== 'started') return go(order, true)
     if (r.ok) setPayment(r.data)
     else if (r.code === 'unauthenticated') lost()
     setFailure(r.ok ? undefined : r)
   }
   useEffect(() => void load(), [payment_id])
   if (!payment) return <Unread failure={failure} retry={load} />
-  const order = orderURL(order_sn)
   const choose = async (outcome: 'succeeded' | 'failed') => {
     if (busy) return
     setBusy(true)
@@ -50,25 +52,20 @@ function Sandbox({order_sn, payment_id}: Props) {
     if (outcome === 'succeeded') expecting.add(order_sn)
     go(order, true)
   }
-  const open = payment.state === 'started'
   return (
     <section class="card sandbox">
       <h1>{w('sandbox_title')}</h1>
       <p class="price big">{money(payment.amount, payment.currency)}</p>
       <p class="muted">{w('order_of', {sn: order_sn})}</p>
       <p class="note">{w('sandbox_hint')}</p>
-      {open ? (
-        <div class="stack">
-          <button class="primary huge" aria-disabled={busy} onClick={() => void choose('succeeded')}>
-            {w('sandbox_ok')}
-          </button>
-          <button class="huge" aria-disabled={busy} onClick={() => void choose('failed')}>
-            {w('sandbox_fail')}
-          </button>
-        </div>
-      ) : (
-        <p>{payment.state === 'succeeded' ? w('payment_succeeded') : w('payment_failed')}</p>
-      )}
+      <div class="stack">
+        <button class="primary huge" aria-disabled={busy} onClick={() => void choose('succeeded')}>
+          {w('sandbox_ok')}
+        </button>
+        <button class="huge" aria-disabled={busy} onClick={() => void choose('failed')}>
+          {w('sandbox_fail')}
+        </button>
+      </div>
       <p role="status">
         {busy ? w('sandbox_sending') : ''}
         {failure ? say(failure) : ''}

@@ -24,7 +24,6 @@ export const buyer = {
   loading: 'Loading',
   retry: 'Try again',
   more: 'Show more',
-  back: 'Back',
   cancel: 'Cancel',
   offline: 'You are offline. This page goes on when you are back.',
   stale: 'This page could not be refreshed. It tries again by itself.',
@@ -66,7 +65,6 @@ export const buyer = {
   spoken_60: 'One minute until the start.',
   spoken_10: 'Ten seconds until the start.',
 
-  st_loading: 'Loading the sale.',
   st_signed_out: 'Sign in to buy.',
   st_scheduled: 'Starts at {t}.',
   st_lit: 'On sale now.',
@@ -91,7 +89,6 @@ export const buyer = {
   order_of: 'Order {sn}',
   ordered_at: 'Ordered {t}',
   paid_at: 'Paid {t}',
-  closed_at: 'Closed {t}',
   pay_by: 'Pay by {t}',
   time_left: 'Time left to pay',
   amount: 'Amount',

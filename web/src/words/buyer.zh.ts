@@ -26,7 +26,6 @@ export const buyer: Record<keyof typeof en, string> = {
   loading: '加载中',
   retry: '重试',
   more: '查看更多',
-  back: '返回',
   cancel: '取消',
   offline: '网络已断开，恢复后自动继续。',
   stale: '暂时无法刷新，将自动重试。',
@@ -68,7 +67,6 @@ export const buyer: Record<keyof typeof en, string> = {
   spoken_60: '距开抢还有一分钟。',
   spoken_10: '距开抢还有十秒。',
 
-  st_loading: '正在加载活动。',
   st_signed_out: '登录后即可抢购。',
   st_scheduled: '{t} 开抢',
   st_lit: '正在抢购',
@@ -93,7 +91,6 @@ export const buyer: Record<keyof typeof en, string> = {
   order_of: '订单 {sn}',
   ordered_at: '下单时间 {t}',
   paid_at: '支付时间 {t}',
-  closed_at: '关闭时间 {t}',
   pay_by: '请在 {t} 前支付',
   time_left: '剩余支付时间',
   amount: '金额',

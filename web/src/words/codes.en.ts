@@ -23,7 +23,7 @@ export const codes = {
   order_not_payable: 'This order can no longer be paid.',
   state_conflict: 'Already paid.',
   idempotency_conflict: 'This page is out of date. Reload.',
-  invalid_request: 'Reload the page.',
+  invalid_request: 'Reload.',
   internal: 'Something went wrong. Code {trace_id}.',
   failed_voided: 'The seller withdrew this sale; nothing was charged.',
   failed_sold_out: 'Others were faster.',

@@ -24,7 +24,7 @@ export const codes: Record<keyof typeof en, string> = {
   order_not_payable: '该订单已不能付款。',
   state_conflict: '已付款。',
   idempotency_conflict: '页面已过期，请刷新。',
-  invalid_request: '请刷新页面。',
+  invalid_request: '请刷新。',
   internal: '系统出错，编号 {trace_id}。',
   failed_voided: '卖家已撤回此活动，未扣款。',
   failed_sold_out: '已被他人抢先。',

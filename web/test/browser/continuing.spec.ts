@@ -135,3 +135,39 @@ test('sign-out removes what is stored', async ({page, shop}) => {
   await expect(page.getByLabel('User')).toBeVisible()
   expect(await page.evaluate(() => Object.keys(localStorage).filter((k) => k.includes('flight')))).toEqual([])
 })
+
+test('a sign-out that is refused is said, and the session stays', async ({page, shop}) => {
+  shop.sale('1')
+  shop.faults = [{match: /^\/auth\/logout$/, times: 1, status: 503, code: 'unavailable'}]
+  await signIn(page)
+  await page.goto('/sales/1')
+  await page.getByRole('button', {name: 'Sign out'}).click()
+  await expect(page.getByRole('alert')).toContainText('No answer right now.')
+  await expect(buy(page)).toBeVisible()
+  await page.getByRole('button', {name: 'Sign out'}).click()
+  await expect(page.getByLabel('User')).toBeVisible()
+  await expect(page.getByRole('alert')).toHaveCount(0)
+})
+
+test('a refusal is not shown to the next user', async ({page, shop}) => {
+  shop.sale('1')
+  shop.faults = [{match: /\/paths$/, times: 1, status: 403, code: 'forbidden'}]
+  await signIn(page)
+  await page.goto('/sales/1')
+  await buy(page).click()
+  await expect(status(page)).toContainText('Your account may not do this.')
+  await page.getByRole('button', {name: 'Sign out'}).click()
+  await page.getByLabel('User').fill('43')
+  await page.getByRole('button', {name: 'Sign in'}).click()
+  await expect(status(page)).toContainText('On sale now.')
+})
+
+test('a tab that is shown again has the session of now', async ({page, shop}) => {
+  shop.sale('1')
+  await signIn(page)
+  await page.goto('/sales/1')
+  await expect(status(page)).toContainText('On sale now.')
+  await page.request.post('/auth/logout') // as another tab does
+  await page.evaluate(() => document.dispatchEvent(new Event('visibilitychange')))
+  await expect(page.getByLabel('User')).toBeVisible()
+})

@@ -198,3 +198,106 @@ test('script in a title is text', async ({page, shop}) => {
   await page.goto('/sales/1')
   await expect(page.getByRole('heading', {level: 1})).toHaveText('<img src=x onerror=alert(1)><script>alert(2)</script>')
 })
+
+test('a sold-out SKU leaves the others on sale', async ({page, shop}) => {
+  const sku = (sku_id: string, name: string) => ({sku_id, name, price: 100, currency: 'EUR', total: 9, left: 9})
+  const sale = shop.sale('1', {items: [sku('11', 'Red'), sku('12', 'Blue')]}) as {items: {left: number}[]}
+  await signIn(page)
+  await page.goto('/sales/1')
+  await expect(status(page)).toContainText('On sale now.')
+  await page.route('**/v1/activities/1', (route) => route.abort()) // the page keeps the sale that it has
+  Object.assign(sale.items[0] as object, {left: 0})
+  await buy(page).click()
+  await expect(status(page)).toContainText('Sold out.')
+  await page.getByRole('radio', {name: /Blue/}).check()
+  await expect(status(page)).toContainText('On sale now.')
+  await buy(page).click()
+  await expect(status(page)).toContainText('Order created')
+})
+
+test('the quantity is at most what the limit leaves', async ({page, shop}) => {
+  shop.sale('1', {per_user_limit: 3})
+  await signIn(page)
+  await page.goto('/sales/1')
+  await page.getByLabel('Quantity').selectOption('2')
+  await buy(page).click()
+  await page.getByRole('button', {name: 'Pay', exact: true}).click()
+  await page.getByRole('button', {name: 'Payment succeeds'}).click()
+  await page.getByRole('link', {name: 'Sale 1'}).click()
+  await expect(page.getByRole('button', {name: 'Buy again'})).toBeVisible()
+  await expect(page.getByLabel('Quantity')).toHaveCount(0) // one is left
+  await page.getByRole('button', {name: 'Buy again'}).click()
+  await expect(status(page)).toContainText('Order created')
+})
+
+test('a limit that was reached elsewhere shows the order that reached it', async ({page, shop, browser, address, problems}) => {
+  shop.sale('1')
+  await signIn(page)
+  await page.goto('/sales/1')
+  await expect(status(page)).toContainText('On sale now.')
+  const context = await browser.newContext({baseURL: address})
+  const elsewhere = await context.newPage()
+  watch(elsewhere, problems)
+  await signIn(elsewhere)
+  await elsewhere.goto('/sales/1')
+  await buy(elsewhere).click()
+  await expect(status(elsewhere)).toContainText('Order created')
+  await context.close()
+  await buy(page).click()
+  await expect(status(page)).toContainText('Order created')
+})
+
+test('a purchase that is no longer found is asked for by its path', async ({page, shop}) => {
+  shop.sale('1')
+  shop.streams = false
+  shop.createAfterMs = Infinity
+  shop.faults = [{match: /\/reservations\/\d+$/, times: 1, status: 404, code: 'not_found'}]
+  await signIn(page)
+  await page.goto('/sales/1')
+  await buy(page).click()
+  await expect.poll(() => shop.count('POST', /\/reservations$/), {timeout: 15_000}).toBe(2)
+  await expect(status(page)).toContainText('Accepted.')
+  expect(shop.paths.size).toBe(1)
+})
+
+test('a contact that cannot be read is not replaced by an empty one', async ({page, shop}) => {
+  shop.sale('1')
+  await signIn(page)
+  await page.goto('/sales/1')
+  await buy(page).click()
+  await expect(status(page)).toContainText('Order created')
+  const [sn] = [...shop.orders.keys()]
+  shop.contacts.set(sn, {name: 'Li Lei', phone: '+8613812345678'})
+  shop.orders.get(sn).contact_given = true
+  shop.faults = [{match: /\/contact$/, method: 'GET', times: 1, status: 503, code: 'unavailable'}]
+  await page.goto(`/orders/${sn}`)
+  await page.getByRole('button', {name: 'Contact'}).click()
+  await expect(page.getByRole('alert')).toContainText('No answer right now.')
+  await expect(page.getByLabel('Name')).toHaveCount(0)
+  await page.getByRole('button', {name: 'Contact'}).click()
+  await expect(page.getByLabel('Name')).toHaveValue('Li Lei')
+  await page.getByRole('button', {name: 'Save contact'}).click()
+  await expect(page.getByText('Contact saved.')).toBeVisible()
+  await expect(page.getByRole('button', {name: 'Contact'})).toBeFocused()
+})
+
+test('a late list of orders does not replace that of another filter', async ({page, shop}) => {
+  shop.sale('1')
+  await signIn(page)
+  await page.goto('/sales/1')
+  await buy(page).click()
+  await expect(status(page)).toContainText('Order created')
+  let late = () => {}
+  await page.route('**/v1/orders?limit=20', async (route) => {
+    await new Promise<void>((resolve) => (late = resolve))
+    await route.continue()
+  })
+  await page.goto('/orders')
+  await page.getByRole('button', {name: 'Refunded'}).click()
+  await expect(page.getByText('No orders here yet.')).toBeVisible()
+  const answered = page.waitForResponse('**/v1/orders?limit=20')
+  late()
+  await (await answered).finished()
+  await page.evaluate(() => new Promise(requestAnimationFrame))
+  await expect(page.getByText('No orders here yet.')).toBeVisible()
+})

@@ -2,9 +2,11 @@ import assert from 'node:assert/strict'
 import {test} from 'node:test'
 import {best, Clock, jumped} from '../../src/base/clock.ts'
 import {fromMinor, toMinor} from '../../src/base/minor.ts'
-import {pollDelay, retryDelay} from '../../src/base/retry.ts'
+import {getSession} from '../../src/api/session.ts'
+import {loadSession, session, userID} from '../../src/base/app.ts'
+import {retryable, retryDelay} from '../../src/base/retry.ts'
 import {computed, effect, signal} from '../../src/base/signal.ts'
-import {parse} from '../../src/base/storage.ts'
+import {flightStore, parse, removeFlights} from '../../src/base/storage.ts'
 import {choose, fill} from '../../src/base/words.ts'
 import {clockFace} from '../../src/base/format.ts'
 import {at} from '../../src/base/timer.ts'
@@ -36,6 +38,21 @@ test('a sample that contradicts the others replaces them', () => {
   assert.equal(best([old, {offset: 1, rtt: 500, at: 1000}], 2000), old)
 })
 
+test('servers whose clocks differ make no endless requests', async () => {
+  let calls = 0
+  let mono = 0
+  const clock = new Clock({
+    now: () => mono,
+    ask: async () => {
+      assert.ok(++calls < 50, 'the run does not end')
+      mono += 2
+      return mono + (calls % 2 ? 5000 : 0)
+    },
+  })
+  await clock.sync(5)
+  assert.ok(calls <= 5, String(calls))
+})
+
 test('a timer waits for server time and follows corrections', async () => {
   let server = 0
   const listeners = new Set<() => void>()
@@ -54,7 +71,7 @@ test('waits carry jitter and obey Retry-After', () => {
   assert.equal(retryDelay(9, 0, () => 0), 5000)
   assert.equal(retryDelay(0, 9, () => 0), 9000)
   assert.ok(retryDelay(0, 0, () => 0.99) > 1400)
-  assert.deepEqual([0, 1, 2, 3, 9].map((n) => pollDelay(n, () => 0.5)), [1000, 2000, 3000, 5000, 5000])
+  assert.deepEqual([0, 1, 2, 3, 9].map((n) => retryDelay(n, 0, () => 0)), [1000, 2000, 3000, 5000, 5000])
 })
 
 test('signals run their effects and computed values are fresh', () => {
@@ -99,4 +116,47 @@ test('language, texts and countdowns', () => {
   assert.deepEqual(clockFace(272_001), {days: 0, face: '04:33'})
   assert.deepEqual(clockFace(90_061_000), {days: 1, face: '01:01:01'})
   assert.deepEqual(clockFace(-5), {days: 0, face: '00:00'})
+})
+
+test('failures that may pass are repeated', () => {
+  const f = (status: number) => ({ok: false as const, status, code: '', problem: {}, retryAfterS: 0})
+  for (const status of [0, 429, 500, 502, 503, 504, 520, 524]) assert.equal(retryable(f(status)), true, String(status))
+  for (const status of [400, 401, 403, 404, 409, 501]) assert.equal(retryable(f(status)), false, String(status))
+})
+
+test('a flight that cannot be stored is kept in memory', () => {
+  const full = {getItem: () => null, removeItem: () => {}, setItem: () => assert.fail('full')}
+  Object.defineProperty(globalThis, 'localStorage', {value: full, configurable: true})
+  const flight = {path: 'a', order_sn: '1', lines: [{sku_id: '1', qty: 1}], accepted: false}
+  flightStore('u', '1').write(flight)
+  assert.deepEqual(flightStore('u', '1').read(), flight)
+  assert.equal(flightStore('v', '1').read(), undefined)
+  flightStore('u', '1').remove()
+  assert.equal(flightStore('u', '1').read(), undefined)
+  flightStore('u', '1').write(flight)
+  removeFlights()
+  assert.equal(flightStore('u', '1').read(), undefined)
+})
+
+test('a page in place of an answer is a failure that is repeated', async (t) => {
+  t.mock.method(globalThis, 'fetch', async () => new Response('<html>', {headers: {'Content-Type': 'text/html'}}))
+  const r = await getSession()
+  assert.equal(r.ok, false)
+  assert.equal(r.ok || retryable(r), true)
+})
+
+test('the session is read until the server responds, and kept meanwhile', async (t) => {
+  t.mock.timers.enable({apis: ['setTimeout']})
+  const answers = [new Response('', {status: 503}), new Response('', {status: 429}), Response.json({signed_in: true, user_id: '42'})]
+  const fetched = t.mock.method(globalThis, 'fetch', async () => answers.shift() as Response)
+  session.value = undefined
+  let done = false
+  void loadSession().then(() => (done = true))
+  for (let i = 0; i < 50 && !done; i++) {
+    await new Promise(setImmediate)
+    assert.ok(done || session.value === undefined, 'signed out without a definite answer')
+    t.mock.timers.tick(500)
+  }
+  assert.equal(userID(), '42')
+  assert.equal(fetched.mock.callCount(), 3)
 })

@@ -82,6 +82,40 @@ test('a refusal drops the flight; a lost session keeps it', async () => {
   assert.equal(lost.flight()?.path, 'secret')
 })
 
+test('a failed server is asked again, and its path kept', async () => {
+  const {p, calls} = purchase([], [refuse(500, 'internal'), refuse(524, 'unavailable')])
+  assert.equal((await buy(p, lines)).kind, 'accepted')
+  assert.deepEqual(calls, ['path', ...Array<string>(3).fill('reserve secret stored')])
+  const odd = purchase([], [refuse(501, 'internal')])
+  assert.equal((await buy(odd.p, lines)).kind, 'refused')
+  assert.equal(odd.flight()?.path, 'secret')
+})
+
+test('the lock is free while a purchase waits', async () => {
+  const {p} = purchase([refuse(503, 'overloaded')], [refuse(503, 'overloaded')])
+  let held = false
+  p.lock = async (fn) => {
+    held = true
+    return fn().finally(() => (held = false))
+  }
+  p.sleep = async () => assert.equal(held, false)
+  assert.equal((await buy(p, lines)).kind, 'accepted')
+})
+
+test('a flight that another tab ended is not made again', async () => {
+  const {p, calls} = purchase([], [refuse(503, 'overloaded')])
+  p.sleep = async () => p.store.remove()
+  assert.equal((await buy(p, lines)).kind, 'none')
+  assert.deepEqual(calls, ['path', 'reserve secret stored'])
+})
+
+test('a press that the server finds early for long is repeated ever less often', async () => {
+  const early = Array.from({length: 5}, () => refuse(409, 'activity_not_started', {starts_at: new Date(900).toISOString()}))
+  const {p, waits} = purchase(early, [])
+  assert.equal((await buy(p, lines)).kind, 'accepted')
+  assert.deepEqual(waits, [50, 100, 200, 400, 800])
+})
+
 test('a press that is early by the server is repeated at the start', async () => {
   const {p, calls, waits} = purchase([refuse(409, 'activity_not_started', {starts_at: new Date(1400).toISOString()})], [])
   assert.equal((await buy(p, lines)).kind, 'accepted')
