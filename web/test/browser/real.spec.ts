@@ -101,7 +101,7 @@ test('the console: a product, a sale, its history; the operator sees health and 
   await page.getByRole('link', {name: 'Products'}).click({timeout: 30_000})
   await expect(page.getByText('Aurora phone').first()).toBeVisible()
   await page.goto('/console/sales/2/history')
-  await expect(page.getByText('activity.publish')).toBeVisible()
+  await expect(page.getByText('Published').first()).toBeVisible()
   await page.goto('/console/sales/2/orders')
   await expect(page.getByRole('link', {name: 'Download CSV'})).toBeVisible()
   await page.goto('/console/operator/health')

@@ -38,7 +38,8 @@ for (const view of views) {
       if (view.path.startsWith('/console')) await page.setViewportSize(desk)
       for (const colorScheme of ['dark', 'light'] as const) {
         await page.emulateMedia({colorScheme})
-        compare(await page.screenshot(), `${view.name}-${locale.slice(0, 2)}-${colorScheme}.png`, browser.version())
+        const name = `${view.name}-${locale.slice(0, 2)}-${colorScheme}.jpg`
+        compare(await page.screenshot({type: 'jpeg', quality: 70}), name, browser.version())
       }
       await context.close()
     }
