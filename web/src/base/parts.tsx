@@ -108,16 +108,13 @@ export function Wrong({text}: {text?: string | false}) {
 
 export function Skeleton({label}: {label: string}) {
   const late = useAfter(300)
+  if (!late) return null
   return (
     <div class="skeleton" aria-busy="true">
       <span class="hidden">{label}</span>
-      {late && (
-        <>
-          <i />
-          <i />
-          <i />
-        </>
-      )}
+      <i />
+      <i />
+      <i />
     </div>
   )
 }
