@@ -197,11 +197,11 @@ func (s *Store) ChangedReservations(
 
 // ReservationsToRepublish implements sweep.Store.
 func (s *Store) ReservationsToRepublish(
-	ctx context.Context, due time.Time, limit int,
+	ctx context.Context, activityID string, due time.Time, limit int,
 ) (rows, broken []core.Reservation, err error) {
 	var list []reservationRow
-	err = s.read(ctx).Select(reservationColumns).Where("republish_at <= ?", due).Order("republish_at").Limit(limit).
-		Find(&list).Error
+	err = s.read(ctx).Select(reservationColumns).Where("activity_id = ? AND republish_at <= ?", number(activityID), due).
+		Order("republish_at").Limit(limit).Find(&list).Error
 	rows, broken = splitBroken(list)
 	return rows, broken, err
 }
