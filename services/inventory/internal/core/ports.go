@@ -254,6 +254,8 @@ type Recorder interface {
 	Closed(ctx context.Context, n int, lateness time.Duration)
 	Rebuilt(ctx context.Context, activityID string)
 	Resettled(ctx context.Context, activityID string, rows int)
+	// Unreadable counts ledger rows that were set aside because they cannot be read.
+	Unreadable(ctx context.Context, rows int)
 	// Incident records a state that must not occur, such as a dead letter. An operator has to examine it.
 	Incident(ctx context.Context, what string, attrs ...any)
 	Info(ctx context.Context, what string, attrs ...any)

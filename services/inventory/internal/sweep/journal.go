@@ -63,10 +63,15 @@ func (w *Journal) sweepGate(ctx context.Context, ref contract.GateRef, redisNow 
 	for i, e := range entries {
 		sns[i] = e.OrderSN
 	}
-	rows, err := w.Store.Reservations(ctx, sns)
+	rows, broken, err := w.Store.ReadableReservations(ctx, sns)
 	if err != nil {
 		return err
 	}
+	w.Alarms.RaiseUnreadable(ctx, broken)
+	// Their purchases have landed, and no gate can be synced with them before an operator corrects the rows.
+	entries = slices.DeleteFunc(entries, func(e core.GateEntry) bool {
+		return slices.ContainsFunc(broken, func(r core.Reservation) bool { return r.OrderSN == e.OrderSN })
+	})
 	open, err := w.Store.OpenDeadLetters(ctx, sns)
 	if err != nil {
 		return err

@@ -15,7 +15,9 @@ import (
 
 // Store is what the sweeps read and write in the tables. broken are reservations whose lines cannot be read.
 type Store interface {
-	Reservations(ctx context.Context, orderSNs []string) (map[string]core.Reservation, error)
+	ReadableReservations(
+		ctx context.Context, orderSNs []string,
+	) (rows map[string]core.Reservation, broken []core.Reservation, err error)
 	OpenDeadLetters(ctx context.Context, orderSNs []string) (map[string]bool, error)
 	// ReservationsToRepublish lists reservations of an activity whose deduction is due again, the longest due first.
 	ReservationsToRepublish(
@@ -67,7 +69,7 @@ type Recorder interface {
 	Info(ctx context.Context, what string, attrs ...any)
 }
 
-// Alarms raises incidents about rows that stay unreadable, each once an hour at most.
+// Alarms counts rows that cannot be read, and raises incidents about them, for each row once an hour at most.
 type Alarms interface {
 	RaiseUnreadable(ctx context.Context, broken []core.Reservation)
 }
