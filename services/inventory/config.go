@@ -37,8 +37,8 @@ type Config struct {
 	// Age from which an unfinished adjustment is resumed; longer than a call may take. The pause after a failed attempt
 	// doubles up to fifteen times this.
 	ResumeAfter time.Duration `env:"INVENTORY_RESUME_AFTER" envDefault:"20s"`
-	// How far back rows are settled again before refused units return to the gate, and after a change of the Redis
-	// master.
+	// How long before the last confirmation of a gate the changes begin that it gets again, before refused units return
+	// to it and after a change of the Redis master.
 	ResettleWindow time.Duration `env:"INVENTORY_RESETTLE_WINDOW" envDefault:"10m"`
 	ReconcileEvery time.Duration `env:"INVENTORY_RECONCILE_EVERY" envDefault:"60s"` // interval of the reconciler
 	// A row that changed more recently counts as in flight to the gate.

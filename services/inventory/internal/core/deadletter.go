@@ -183,8 +183,8 @@ func (s *Service) rejectReservation(ctx context.Context, d *DeadLetter) error {
 // it. The entry ends as failed(system) and its units are released. An entry of a third purchase stays as it is.
 //
 // If row has the same gate, that gate lost row's entry and accepted this purchase since. A gate has one entry for an
-// order_sn. row gets it, as with every later settle: the units of this purchase are released, and the gate does not
-// know it any more.
+// order_sn. row gets it, as with every later settle: the units of this purchase are released, and the gate has no entry
+// of it any more.
 func (s *Service) endConflicting(ctx context.Context, row Reservation, it contract.Reservation, at time.Time) error {
 	if row.ActivityID == it.ActivityID && row.Bucket == it.Bucket {
 		return s.Gates.Sync(ctx, []Reservation{row})
