@@ -39,12 +39,13 @@ type broker struct {
 	messages []bus.Message
 	calls    int
 	down     map[string]bool // topics
+	poison   string          // a message that contains it is refused
 	hold     chan struct{}   // non-nil: Publish waits for it or for the end of ctx
 }
 
 func (b *broker) Publish(ctx context.Context, m bus.Message) error {
 	b.mu.Lock()
-	hold, down := b.hold, b.down[m.Topic]
+	hold, down := b.hold, b.down[m.Topic] || b.poison != "" && strings.Contains(string(m.Body), b.poison)
 	b.calls++
 	b.mu.Unlock()
 	if hold != nil {
@@ -236,6 +237,30 @@ func TestOneTopicDownDoesNotDelayOthers(t *testing.T) {
 		b.setDown("down", false)
 		empty(t, db)
 		require.Len(t, b.seen(t), 1105)
+	})
+}
+
+// The broker refuses every message with one of the rows. The others of its topic are published.
+func TestARefusedRowDoesNotDelayOthers(t *testing.T) {
+	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
+		b := &broker{poison: `"1003"`}
+		add(t, db, "t", 0, 600)
+		r := outbox.NewRelay(db, b, quiet(), outbox.Poll(10*time.Millisecond))
+		run(t, r)
+		require.Eventually(t, func() bool {
+			n, _, err := outbox.Backlog(t.Context(), db)
+			return err == nil && n == 1
+		}, 30*time.Second, 10*time.Millisecond)
+		seen := b.seen(t)
+		require.Len(t, seen, 599)
+		for sn, times := range seen {
+			require.Equal(t, 1, times, sn)
+		}
+		b.mu.Lock()
+		b.poison = ""
+		b.mu.Unlock()
+		empty(t, db)
+		require.Len(t, b.seen(t), 600)
 	})
 }
 

@@ -27,6 +27,7 @@ const (
 	minPause       = 200 * time.Millisecond
 	maxPause       = time.Second // longest pause after failures, so that publishing resumes soon after an outage
 	parkedFor      = time.Hour   // pause for rows that cannot be published
+	refusedPauses  = 3           // pauses of its topic for which a row waits that could not be published by itself
 	// The first row is published immediately. While more rows arrive, those of one gather time share messages, since
 	// each message costs its consumers a transaction. The gather time doubles as long as rows arrive.
 	gatherFirst, gatherLast = 10 * time.Millisecond, 160 * time.Millisecond
@@ -134,9 +135,11 @@ func (r *Relay) pass(ctx context.Context) (published, more bool, err error) {
 	}
 	// The claim may not last for rows not begun by then; they are released.
 	until := time.Now().Add(r.claim / 2)
-	var left, putOff []record // to be claimed again immediately, or after a pause
+	// To be claimed again immediately, after a pause, or after a longer one.
+	var left, putOff, refused []record
 	down := map[string]bool{}
 	for _, g := range groups(rows) {
+		single := min(1, r.down[g.topic]) // rows to be published one by one; after a failure the first is a probe
 		for len(g.rows) > 0 {
 			if ctx.Err() != nil || time.Now().After(until) {
 				left = append(left, g.rows...)
@@ -146,10 +149,25 @@ func (r *Relay) pass(ctx context.Context) (published, more bool, err error) {
 				putOff = append(putOff, g.rows...)
 				break
 			}
-			n, err := r.publish(ctx, g)
-			if errors.Is(err, errUnpublishable) {
+			most := len(g.rows)
+			if single > 0 {
+				most = 1
+			}
+			n, confirmed, err := r.publish(ctx, group{g.topic, g.deliverAt, g.rows[:most]})
+			switch {
+			case errors.Is(err, errUnpublishable):
 				n, err = 1, r.release(ctx, token, g.rows[:1], time.Now().Add(parkedFor))
-			} else if n == 0 && err == nil {
+			case err != nil:
+			case !confirmed && n > 1:
+				// Either the broker is unavailable, or it refuses one of the rows: the others are published without it.
+				single = n
+				continue
+			case !confirmed && len(g.rows) > 1: // the others of the topic have their turn before this one
+				down[g.topic] = true
+				refused = append(refused, g.rows[0])
+				g.rows = g.rows[1:]
+				continue
+			case !confirmed:
 				down[g.topic] = true
 				continue
 			}
@@ -158,6 +176,7 @@ func (r *Relay) pass(ctx context.Context) (published, more bool, err error) {
 			}
 			published = true
 			g.rows = g.rows[n:]
+			single -= n
 		}
 	}
 	longest := 1
@@ -166,16 +185,17 @@ func (r *Relay) pass(ctx context.Context) (published, more bool, err error) {
 	}
 	stopping := context.WithoutCancel(ctx)
 	err = errors.Join(r.release(stopping, token, left, unclaimed),
-		r.release(stopping, token, putOff, time.Now().Add(pause(longest))))
+		r.release(stopping, token, putOff, time.Now().Add(pause(longest))),
+		r.release(stopping, token, refused, time.Now().Add(refusedPauses*pause(longest))))
 	return published, published && (full || len(left) > 0), err
 }
 
 // errUnpublishable reports that the first row of a group cannot become a message, for example after a manual change.
 var errUnpublishable = errors.New("outbox: row cannot be published")
 
-// publish sends one message with the first rows of the group and deletes them. It returns their number; 0 means that
-// the broker did not confirm. The error comes from the database, or is errUnpublishable.
-func (r *Relay) publish(ctx context.Context, g group) (int, error) {
+// publish sends one message with the first n rows of the group. If the broker confirms, it deletes them. The error
+// comes from the database, or is errUnpublishable.
+func (r *Relay) publish(ctx context.Context, g group) (n int, confirmed bool, err error) {
 	items := make([]json.RawMessage, len(g.rows))
 	for i, row := range g.rows {
 		items[i] = json.RawMessage(row.Item)
@@ -183,7 +203,7 @@ func (r *Relay) publish(ctx context.Context, g group) (int, error) {
 			if i == 0 {
 				r.log.ErrorContext(ctx, "outbox: row cannot be published, retry in an hour", "id", row.ID, "topic",
 					row.Topic)
-				return 0, errUnpublishable
+				return 0, false, errUnpublishable
 			}
 			items = items[:i]
 			break
@@ -191,7 +211,7 @@ func (r *Relay) publish(ctx context.Context, g group) (int, error) {
 	}
 	body, n, err := contract.Pack(items)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	m := bus.Message{Topic: g.topic, Body: body, DeliverAt: g.deliverAt}
 	for _, row := range g.rows[:n] {
@@ -204,13 +224,13 @@ func (r *Relay) publish(ctx context.Context, g group) (int, error) {
 	cancel()
 	if err != nil {
 		if ctx.Err() != nil { // stopping; the outcome is unknown, so the rows will be published again
-			return 0, nil
+			return n, false, nil
 		}
 		r.down[g.topic]++
 		if r.down[g.topic] == 1 {
 			r.log.WarnContext(ctx, "outbox: publish failed, will retry", "topic", g.topic, "error", err)
 		}
-		return 0, nil
+		return n, false, nil
 	}
 	if failed := r.down[g.topic]; failed > 0 {
 		r.log.InfoContext(ctx, "outbox: publish succeeded after failures", "topic", g.topic, "failures", failed)
@@ -220,9 +240,9 @@ func (r *Relay) publish(ctx context.Context, g group) (int, error) {
 	qctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), queryTimeout)
 	defer cancel()
 	if err := r.db.WithContext(qctx).Where("id IN ?", ids(g.rows[:n])).Delete(&record{}).Error; err != nil {
-		return 0, fmt.Errorf("delete published rows: %w", err)
+		return 0, false, fmt.Errorf("delete published rows: %w", err)
 	}
-	return n, nil
+	return n, true, nil
 }
 
 // takeClaim claims up to passRows rows. full reports that there may be more.

@@ -34,10 +34,11 @@ type Config struct {
 	RejournalAfter time.Duration `env:"INVENTORY_REJOURNAL_AFTER" envDefault:"60s"`
 	// Longest pause between two journalings.
 	RejournalCap time.Duration `env:"INVENTORY_REJOURNAL_CAP" envDefault:"30m"`
-	// Age from which an unfinished adjustment is resumed; longer than a call may take.
+	// Age from which an unfinished adjustment is resumed; longer than a call may take. The pause after a failed attempt
+	// doubles up to fifteen times this.
 	ResumeAfter time.Duration `env:"INVENTORY_RESUME_AFTER" envDefault:"20s"`
-	// How far back rows are settled again before refused units return to the gate, and after a change of the Redis
-	// master.
+	// How long before the last confirmation of a gate the changes begin that it gets again, before refused units return
+	// to it and after a change of the Redis master.
 	ResettleWindow time.Duration `env:"INVENTORY_RESETTLE_WINDOW" envDefault:"10m"`
 	ReconcileEvery time.Duration `env:"INVENTORY_RECONCILE_EVERY" envDefault:"60s"` // interval of the reconciler
 	// A row that changed more recently counts as in flight to the gate.
@@ -151,7 +152,8 @@ func (c Config) sweeps() sweep.Config {
 	return sweep.Config{
 		RepublishAfter: c.RepublishAfter, RepublishCap: c.RepublishCap, AbandonAfter: c.AbandonAfter,
 		AskAfter: c.AskAfter, AskCap: 6 * c.AskAfter,
-		RejournalAfter: c.RejournalAfter, RejournalCap: c.RejournalCap, ResumeAfter: c.ResumeAfter,
+		RejournalAfter: c.RejournalAfter, RejournalCap: c.RejournalCap,
+		ResumeAfter: c.ResumeAfter, ResumeCap: 15 * c.ResumeAfter,
 	}
 }
 

@@ -162,8 +162,10 @@ type lateSweeper struct {
 	meanwhile func()
 }
 
-func (s *lateSweeper) AdjustmentsToResume(ctx context.Context, before time.Time, limit int) ([]core.Adjustment, error) {
-	list, err := s.Store.AdjustmentsToResume(ctx, before, limit)
+func (s *lateSweeper) AdjustmentsToResume(
+	ctx context.Context, activityID string, before, due time.Time, limit int,
+) ([]core.Adjustment, error) {
+	list, err := s.Store.AdjustmentsToResume(ctx, activityID, before, due, limit)
 	s.meanwhile()
 	return list, err
 }

@@ -121,7 +121,12 @@ func TestAnOrderSNOfAnotherBuyerBecomesADeadLetter(t *testing.T) {
 		w.land(r)
 		for _, change := range []func(*contract.Reservation){
 			func(x *contract.Reservation) { x.UserID = "u2" },
-			func(x *contract.Reservation) { x.ActivityID = b.ID },
+			func(x *contract.Reservation) { // the gate of the other activity accepted it
+				x.ActivityID, x.Lines = b.ID, []contract.Line{{SKUID: b.Items[0].SKUID, Qty: 1}}
+				verdicts, err := w.gate.Reserve(w.ctx, ref(b), []stockgate.Request{{OrderSN: x.OrderSN, UserID: x.UserID, Lines: x.Lines}})
+				require.NoError(w.t, err)
+				require.Equal(w.t, stockgate.Accepted, verdicts[0].Outcome)
+			},
 			func(x *contract.Reservation) { x.Lines = []contract.Line{{SKUID: a.Items[0].SKUID, Qty: 2}} },
 			func(x *contract.Reservation) { x.Lines = []contract.Line{{SKUID: a.Items[1].SKUID, Qty: 1}} },
 		} {
@@ -143,6 +148,9 @@ func TestAnOrderSNOfAnotherBuyerBecomesADeadLetter(t *testing.T) {
 		}
 		require.Equal(w.t, core.StateReserved, w.row(r.OrderSN).State)
 		w.agree(a)
+		w.agree(b)
+		e := w.entry(b, r.OrderSN)
+		require.Equal(w.t, []any{stockgate.StatusFailed, "system"}, []any{e.Status, e.Reason})
 		w.follow(event(r, contract.OrderCreated))
 		foreign := event(r, contract.OrderPaid)
 		foreign.UserID = "u2"

@@ -24,12 +24,13 @@ import (
 	"flashsale.internal/services/inventory/internal/record"
 )
 
-// Redis failed over while no inventory ran, and its losses are older than the window of the gate controller. Units of
+// Redis lost effects, and the gate controller has confirmed the gate since: its window does not contain them. Units of
 // closed and refused purchases stay held in the gate, and it lacks landed ones.
 func TestLossesOfAnOldFailoverAreRepaired(t *testing.T) {
 	eachDB(t, func(w *world) {
 		m := w.onMaster()
 		a := w.sale(2, 10)
+		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 		closed, failed := w.buy(a, "u1"), w.buy(a, "u2")
 		w.land(closed, failed)
 		w.follow(event(closed, contract.OrderCreated))
@@ -44,6 +45,7 @@ func TestLossesOfAnOldFailoverAreRepaired(t *testing.T) {
 		w.loses(func() error { return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, unknown)) })
 
 		w.shift = 3 * time.Hour
+		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 		m.id = "second"
 		w.restart()
 		require.NoError(w.t, w.gates.EnsureGates(w.ctx))

@@ -50,6 +50,7 @@ func TestDeductionsArePublishedAgain(t *testing.T) {
 			_, err := w.orderSweep.RunBatch(w.ctx)
 			require.Error(w.t, err)
 			w.broker.setDown(false)
+			now = now.Add(3 * time.Second) // the pause of an activity that failed
 			w.sweepOrders()
 			d := w.deductions()
 			require.Len(w.t, d, 1)

@@ -260,6 +260,18 @@ func (s *faultyStore) FinishAdjustment(ctx context.Context, id string, now time.
 	return out, err
 }
 
+func (s *faultyStore) PostponeAdjustments(ctx context.Context, list []core.Adjustment) error {
+	return s.f.step(func() error { return s.Store.PostponeAdjustments(ctx, list) })
+}
+
+func (s *faultyStore) ConfirmGate(ctx context.Context, activityID string, c core.GateConfirmation) error {
+	return s.f.step(func() error { return s.Store.ConfirmGate(ctx, activityID, c) })
+}
+
+func (s *faultyStore) RenewConfirmations(ctx context.Context, activityIDs []string, c core.GateConfirmation) error {
+	return s.f.step(func() error { return s.Store.RenewConfirmations(ctx, activityIDs, c) })
+}
+
 func (s *faultyStore) ChangeActivity(
 	ctx context.Context, in core.Scope, id string, c core.Change, growth core.Growth, fn func(*core.Activity) (bool, error),
 ) (out *core.Activity, err error) {

@@ -107,8 +107,19 @@ var mutants = []mutant{
 	},
 	{
 		name: "unfinished adjustments are ignored", file: sweepDir + "adjustments.go",
-		old: "for _, a := range unfinished {\n\t\t_, err := w.Inventory.ResumeAdjustment(ctx, a)",
-		now: "for range unfinished {\n\t\tvar err error",
+		old: "_, err := w.Inventory.ResumeAdjustment(ctx, a)", now: "var err error",
+	},
+	{
+		name: "a failed adjustment stays first", file: sweepDir + "adjustments.go",
+		old: "failed = append(failed, a)", now: "",
+		hidden: "a sale has few adjustments",
+		test:   unit{"services/inventory", "^TestAStuckAdjustmentIsTriedAgainAfterGrowingPauses$/^sqlite$"},
+	},
+	{
+		name: "a rejected conflict keeps its units", file: coreDir + "deadletter.go",
+		old: "return s.endConflicting(ctx, row, it, d.FailedAt)", now: "return nil",
+		hidden: "a simulated sale has one activity",
+		test:   unit{"services/inventory", "^TestRejectingAConflictingOrderSNEndsTheEntryThatHoldsItsUnits$"},
 	},
 	{
 		name: "no tombstones", file: orderDir + "core/closing.go",
@@ -134,9 +145,15 @@ var mutants = []mutant{
 	},
 	{
 		name: "a new master is not synced", file: coreDir + "gatecontroller.go",
-		old: "lacks := c.unsynced[ref]; lacks {", now: "lacks := c.unsynced[ref]; false && lacks {",
+		old: "if r.lacks(a.ID) {", now: "if r.lacks(a.ID) && false {",
 		hidden: "the reconciler updates the gate some seconds later",
 		test:   unit{"services/inventory", "^TestANewMasterIsSynced$/^sqlite$"},
+	},
+	{
+		name: "a restart shortens the window of a new master", file: coreDir + "gatecontroller.go",
+		old: "return c.At.Add(-window)", now: "return now.Add(-window)",
+		hidden: "the reconciler updates the gate some seconds later",
+		test:   unit{"services/inventory", "^TestAMasterReplacedAfterALongOutageAndARestartIsSynced$/^sqlite$"},
 	},
 	{
 		name: "failed refunds are not retried", file: orderDir + "core/sweep.go",

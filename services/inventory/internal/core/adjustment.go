@@ -20,6 +20,9 @@ type Adjustment struct {
 	CreatedBy  string
 	CreatedAt  time.Time
 	UpdatedAt  time.Time
+
+	ResumeAt      *time.Time // when the sweep tries it again; nil before the first failed attempt
+	ResumeAttempt int        // failed attempts of the sweep
 }
 
 // States and decisions of adjustments.

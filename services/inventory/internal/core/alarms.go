@@ -37,8 +37,11 @@ func (x *Alarms) RaiseBrokenGate(ctx context.Context, activityID string, err err
 	x.Raise(ctx, "broken "+activityID, "a gate is broken", "activity_id", activityID, "error", err)
 }
 
-// RaiseUnreadable reports ledger rows that cannot be read.
+// RaiseUnreadable counts and reports ledger rows that were set aside because they cannot be read.
 func (x *Alarms) RaiseUnreadable(ctx context.Context, broken []Reservation) {
+	if len(broken) > 0 {
+		x.recorder.Unreadable(ctx, len(broken))
+	}
 	for _, r := range broken {
 		x.Raise(ctx, "unreadable "+r.OrderSN, "ledger row cannot be read", "order_sn", r.OrderSN, "activity_id",
 			r.ActivityID)

@@ -133,8 +133,8 @@ func (s *Service) deadLetterChange(by Caller, action string, d *DeadLetter) Chan
 }
 
 // rejectReservation ends a purchase that never landed. It writes a rejected row first, so that no replay and no late
-// delivery takes units, and then syncs the gate. If the ledger has another purchase under this order_sn, nothing
-// changes: that purchase is valid.
+// delivery takes units, and then syncs the gate. If the ledger has another purchase under this order_sn, that purchase
+// is valid and stays as it is: see endConflicting.
 func (s *Service) rejectReservation(ctx context.Context, d *DeadLetter) error {
 	it, ok := looseReservation(d)
 	if !ok {
@@ -166,13 +166,44 @@ func (s *Service) rejectReservation(ctx context.Context, d *DeadLetter) error {
 		m.Insert = []Reservation{row}
 		return tx.Apply(m)
 	})
-	if err != nil || !mine {
+	switch {
+	case err != nil:
 		return err
-	}
-	if row.State == StateReserved {
+	case !mine:
+		return s.endConflicting(ctx, row, it, d.FailedAt)
+	case row.State == StateReserved:
 		return s.tombstone(ctx, row)
 	}
 	return s.Gates.Sync(ctx, []Reservation{row})
+}
+
+// endConflicting ends a purchase in its gate whose order_sn belongs to another purchase in the ledger, row.
+//
+// If row has another gate, no row of the ledger can ever end this purchase, and its gate has an entry of its own for
+// it. The entry ends as failed(system) and its units are released. An entry of a third purchase stays as it is.
+//
+// If row has the same gate, that gate lost row's entry and accepted this purchase since. A gate has one entry for an
+// order_sn. row gets it, as with every later settle: the units of this purchase are released, and the gate has no entry
+// of it any more.
+func (s *Service) endConflicting(ctx context.Context, row Reservation, it contract.Reservation, at time.Time) error {
+	if row.ActivityID == it.ActivityID && row.Bucket == it.Bucket {
+		return s.Gates.Sync(ctx, []Reservation{row})
+	}
+	if it.Validate() != nil {
+		return nil // completeFromGate found no entry: it holds no units
+	}
+	ref := contract.GateRef{ActivityID: it.ActivityID, Bucket: it.Bucket}
+	e, err := s.gate.Lookup(ctx, ref, it.OrderSN)
+	if err != nil && !errors.Is(err, ErrNoGate) {
+		return err
+	}
+	if e != nil && e.UserID != it.UserID {
+		return nil
+	}
+	return s.Gates.Sync(ctx, []Reservation{{
+		OrderSN: it.OrderSN, ActivityID: it.ActivityID, UserID: it.UserID, Bucket: it.Bucket, Lines: it.Lines,
+		State: StateRejected, Reason: ReasonSystem, ReservedAt: at,
+	}})
 }
 
 // completeFromGate takes buyer and lines from the gate's entry if those of the item are invalid.

@@ -4,93 +4,98 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"flashsale.internal/pkg/contract"
 )
 
-// GateController makes the gates in Redis match the activities in the tables. EnsureGates must not be called
-// concurrently in one process. TrimGates uses no state of the controller and may run concurrently with it. Both may
-// run in several processes at once: every write may be repeated.
+// GateController makes the gates in Redis match the activities in the tables. It has no state, and may run in several
+// processes at once: every write may be repeated.
 type GateController struct {
 	svc    *Service
 	window time.Duration // bounds the replication lag of a replica that becomes the master
-
-	master   *master                        // the Redis master as last seen; nil before the first round
-	unsynced map[contract.GateRef]time.Time // gates of a new master that lack writes, and since when
 }
 
-// master is a Redis master, or all masters of a cluster, by replication id.
-type master struct {
-	id   string
-	seen time.Time // when it was last found as the master
+// GateConfirmation records that at a time a Redis master had every earlier effect on a gate. A new master may lack the
+// effects since then, less the window, as replication may have lagged.
+type GateConfirmation struct {
+	Master string // replication id, or those of all masters of a Cluster
+	At     time.Time
 }
 
 // NewGateController makes the controller.
 func NewGateController(s *Service) *GateController {
-	return &GateController{svc: s, window: s.timing.ResettleWindow, unsynced: map[contract.GateRef]time.Time{}}
+	return &GateController{svc: s, window: s.timing.ResettleWindow}
+}
+
+// round is one round of the gate controller.
+type round struct {
+	seen      GateConfirmation            // the present master, and a time before its id was read
+	confirmed map[string]GateConfirmation // by activity; absent: never confirmed
 }
 
 // EnsureGates checks every gate that has to exist. It builds absent gates, writes newer versions of activities, sale
-// documents and the list of gates, and marks this Redis as filled. After a change of the Redis master it repeats the
-// effects that the old master may not have replicated.
+// documents and the list of gates, and marks this Redis as filled. A gate that was last confirmed on another Redis
+// master gets the effects again that the old master may not have replicated.
+//
+// The confirmations are in the tables. So the effects are repeated from the same time on after an outage and a restart,
+// however long these lasted.
 func (c *GateController) EnsureGates(ctx context.Context) error {
+	began := c.svc.now() // before the id is read: a process that stalls in between must not confirm a replaced master
 	id, err := c.svc.gate.ReplicationID(ctx)
 	if err != nil {
 		return err
 	}
-	now := c.svc.now()
-	activities, err := c.svc.store.GateActivities(ctx, now)
+	activities, err := c.svc.store.GateActivities(ctx, began)
 	if err != nil {
 		return err
 	}
-	refs := make([]contract.GateRef, len(activities))
+	refs, ids := make([]contract.GateRef, len(activities)), make([]string, len(activities))
 	for i, a := range activities {
-		refs[i] = contract.GateRef{ActivityID: a.ID}
+		refs[i], ids[i] = contract.GateRef{ActivityID: a.ID}, a.ID
 	}
 	if err := c.svc.gate.Register(ctx, refs); err != nil {
 		return err
 	}
-	c.noteMaster(id, now, refs)
-	if err := c.ensureEach(ctx, activities); err != nil {
+	r := round{seen: GateConfirmation{Master: id, At: began}}
+	if r.confirmed, err = c.svc.store.GateConfirmations(ctx, ids); err != nil {
+		return err
+	}
+	if err := c.renew(ctx, r); err != nil {
+		return err
+	}
+	if err := c.ensureEach(ctx, activities, r); err != nil {
 		return err
 	}
 	return c.markReady(ctx, len(activities))
 }
 
-// noteMaster records the present master of Redis. After a change of the master, every gate counts as unsynced: it may
-// lack the writes since the old master was last seen, less the window, as replication may have lagged.
-func (c *GateController) noteMaster(id string, now time.Time, refs []contract.GateRef) {
-	seen := now
-	if c.master != nil {
-		seen = c.master.seen
-	}
-	since := seen.Add(-c.window)
-	replaced := c.master == nil || c.master.id != id
-	unsynced := make(map[contract.GateRef]time.Time, len(refs))
-	for _, ref := range refs {
-		at, known := c.unsynced[ref]
-		if replaced && (!known || since.Before(at)) {
-			at, known = since, true
-		}
-		if known {
-			unsynced[ref] = at
+// renew raises the times of confirmations on the present master: it has lost nothing. It writes each tenth of the
+// window only.
+func (c *GateController) renew(ctx context.Context, r round) error {
+	var due []string
+	for id, last := range r.confirmed {
+		if last.Master == r.seen.Master && last.At.Before(r.seen.At.Add(-c.window/10)) {
+			due = append(due, id)
 		}
 	}
-	c.unsynced = unsynced
-	c.master = &master{id: id, seen: now}
+	if len(due) == 0 {
+		return nil
+	}
+	slices.Sort(due)
+	return c.svc.store.RenewConfirmations(ctx, due, r.seen)
 }
 
 // ensureEach ensures the gates one by one. A gate that fails does not hold up the others. A broken gate raises an
 // alarm and fails no round: an operator has to repair it, and its buyers get 503 until then.
-func (c *GateController) ensureEach(ctx context.Context, activities []Activity) error {
+func (c *GateController) ensureEach(ctx context.Context, activities []Activity, r round) error {
 	var errs []error
 	for i := range activities {
 		a := &activities[i]
-		err := c.ensure(ctx, a)
+		err := c.ensure(ctx, a, r)
 		switch {
 		case err == nil:
-			delete(c.unsynced, contract.GateRef{ActivityID: a.ID})
 		case errors.Is(err, ErrGateBroken) || errors.Is(err, ErrBrokenRow):
 			c.svc.Alarms.RaiseBrokenGate(ctx, a.ID, err)
 		default:
@@ -100,12 +105,15 @@ func (c *GateController) ensureEach(ctx context.Context, activities []Activity) 
 	return errors.Join(errs...)
 }
 
-func (c *GateController) ensure(ctx context.Context, a *Activity) error {
+func (c *GateController) ensure(ctx context.Context, a *Activity, r round) error {
 	ref := contract.GateRef{ActivityID: a.ID}
 	audit, err := c.svc.gate.Audit(ctx, ref)
 	switch {
 	case errors.Is(err, ErrNoGate):
-		return c.svc.Gates.Fill(ctx, a.ID)
+		if err := c.svc.Gates.Fill(ctx, a.ID); err != nil {
+			return err
+		}
+		return c.confirm(ctx, a.ID, r)
 	case err != nil:
 		return err
 	case audit.Config.Version < a.Version:
@@ -113,12 +121,40 @@ func (c *GateController) ensure(ctx context.Context, a *Activity) error {
 			return err
 		}
 	}
-	if since, lacks := c.unsynced[ref]; lacks {
-		if err := c.svc.Gates.resync(ctx, ref, since); err != nil {
+	if r.lacks(a.ID) {
+		if err := c.svc.Gates.resync(ctx, ref, r.confirmed[a.ID].since(r.seen.At, c.window)); err != nil {
+			return err
+		}
+		if err := c.confirm(ctx, a.ID, r); err != nil {
 			return err
 		}
 	}
 	return c.svc.gate.ShowSale(ctx, *a)
+}
+
+// lacks reports whether the present master may lack effects on a gate.
+func (r round) lacks(activityID string) bool {
+	last, known := r.confirmed[activityID]
+	return !known || last.Master != r.seen.Master
+}
+
+// confirm records that the present master has every effect on a gate.
+func (c *GateController) confirm(ctx context.Context, activityID string, r round) error {
+	if !r.lacks(activityID) {
+		return nil // renewed
+	}
+	return c.svc.store.ConfirmGate(ctx, activityID, r.seen)
+}
+
+// since returns from when on a new master may lack effects: zero, for all, without a confirmation.
+func (c GateConfirmation) since(now time.Time, window time.Duration) time.Time {
+	if c.At.IsZero() {
+		return time.Time{}
+	}
+	if now.Before(c.At) { // by a process whose clock is ahead
+		return now.Add(-window)
+	}
+	return c.At.Add(-window)
 }
 
 // markReady marks this Redis as filled, if it is not marked yet.

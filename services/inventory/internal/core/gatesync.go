@@ -19,7 +19,7 @@ type GateSync struct {
 	recorder Recorder
 	alarms   *Alarms
 	now      func() time.Time
-	window   time.Duration // how far back rows are settled again before refused units return to a gate
+	window   time.Duration // bounds the replication lag of a replica that becomes the master
 	pause    time.Duration // first pause between attempts
 
 	mu        sync.Mutex
@@ -110,7 +110,7 @@ const clockSkew = 2 * time.Second
 //
 // If the refused purchases are older than the last resettling, it already covered them. If they are newer and the last
 // resettling began less than the window ago, the window was too short: all rows are settled. Otherwise the rows that
-// changed within the window are settled.
+// changed since the gate was last confirmed, less the window, are settled.
 func (g *GateSync) SettleBeforeReturning(ctx context.Context, ref contract.GateRef, refused []Reservation) error {
 	latest := refused[0].ReservedAt
 	for _, r := range refused {
@@ -122,12 +122,16 @@ func (g *GateSync) SettleBeforeReturning(ctx context.Context, ref contract.GateR
 	last, before := g.resettled[ref]
 	g.mu.Unlock()
 	began := g.now()
-	since := began.Add(-g.window)
 	if before && last.After(latest.Add(clockSkew)) {
 		return nil
 	}
-	if before && last.After(since) {
-		since = time.Time{}
+	var since time.Time
+	if !before || !last.After(began.Add(-g.window)) {
+		confirmed, err := g.store.GateConfirmations(ctx, []string{ref.ActivityID})
+		if err != nil {
+			return err
+		}
+		since = confirmed[ref.ActivityID].since(began, g.window)
 	}
 	if err := g.resettle(ctx, ref, since); err != nil {
 		return err

@@ -57,6 +57,12 @@ type Store interface {
 	// AnyActivity returns an activity of any merchant, for internal work; nil when there is none.
 	AnyActivity(ctx context.Context, id string) (*Activity, error)
 	GateActivities(ctx context.Context, now time.Time) ([]Activity, error) // those whose gate is due
+	// GateConfirmations returns the confirmations of gates, by activity.
+	GateConfirmations(ctx context.Context, activityIDs []string) (map[string]GateConfirmation, error)
+	// ConfirmGate replaces the confirmation of a gate.
+	ConfirmGate(ctx context.Context, activityID string, c GateConfirmation) error
+	// RenewConfirmations raises the time of those confirmations that name this master and are older.
+	RenewConfirmations(ctx context.Context, activityIDs []string, c GateConfirmation) error
 	// CreateActivity writes the change too, and the key if it is not nil. If the key is known, it writes nothing and
 	// returns the activity that was made with it.
 	CreateActivity(ctx context.Context, key *IdempotencyKey, a Activity, c Change) (string, error)
@@ -255,6 +261,8 @@ type Recorder interface {
 	Closed(ctx context.Context, n int, lateness time.Duration)
 	Rebuilt(ctx context.Context, activityID string)
 	Resettled(ctx context.Context, activityID string, rows int)
+	// Unreadable counts ledger rows that were set aside because they cannot be read.
+	Unreadable(ctx context.Context, rows int)
 	// Incident records a state that must not occur, such as a dead letter. An operator has to examine it.
 	Incident(ctx context.Context, what string, attrs ...any)
 	Info(ctx context.Context, what string, attrs ...any)

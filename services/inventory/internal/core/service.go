@@ -9,8 +9,8 @@ import (
 // Timing holds the pauses and time windows of the rules.
 type Timing struct {
 	RepublishAfter time.Duration // after the landing, when a deduction without an order is first due again
-	// ResettleWindow is how far back rows are settled again before refused units return to the gate, and how long before
-	// a change of the Redis master the new master may lack writes.
+	// ResettleWindow bounds the replication lag of a replica that becomes the Redis master: the new master may lack
+	// writes from so long before the old one was last confirmed.
 	ResettleWindow time.Duration
 	// PayingAgainAfter is the pause before an order that is being paid is closed again, if the order service returns no
 	// time.

@@ -26,6 +26,7 @@ type Recorder struct {
 	lateness        metric.Float64Histogram
 	rebuilt         metric.Int64Counter
 	resettled       metric.Int64Counter
+	unreadable      metric.Int64Counter
 	incidents       metric.Int64Counter
 	openDeadLetters *telemetry.Reading
 	repairs         metric.Int64Counter
@@ -61,6 +62,8 @@ func New(tel *telemetry.Telemetry, system string) (*Recorder, error) {
 		"Gates built from the tables, the first build included.")
 	counter(&r.resettled, "flashsale.inventory.gate.resettled", "{reservation}",
 		"Ledger rows settled again before a refusal or after a change of the Redis master.")
+	counter(&r.unreadable, "flashsale.inventory.ledger.unreadable", "{row}",
+		"Ledger rows that were set aside because they cannot be read, counted again with each reading.")
 	counter(&r.repairs, "flashsale.inventory.repairs", "{repair}", "Repairs by the reconciler, by kind.")
 	counter(&r.incidents, "flashsale.inventory.incidents", "{incident}",
 		"Incidents: states that must not occur. Each is logged as an error.")
@@ -119,6 +122,9 @@ func (r *Recorder) Resettled(ctx context.Context, activityID string, rows int) {
 	r.resettled.Add(ctx, int64(rows))
 	r.tel.Log.InfoContext(ctx, "gate settled again from the ledger", "activity_id", activityID, "rows", rows)
 }
+
+// Unreadable implements core.Recorder.
+func (r *Recorder) Unreadable(ctx context.Context, rows int) { r.unreadable.Add(ctx, int64(rows)) }
 
 // Repaired implements reconcile.Recorder: in the trace of the purchase, where it has one, else in that of the
 // reconciliation.

@@ -25,19 +25,23 @@ type adjustmentRow struct {
 	CreatedBy  string
 	CreatedAt  time.Time `gorm:"autoCreateTime:false"`
 	UpdatedAt  time.Time `gorm:"autoUpdateTime:false"`
+
+	ResumeAt      *time.Time
+	ResumeAttempt int
 }
 
 func (adjustmentRow) TableName() string { return "adjustments" }
 
 var adjustmentColumns = []string{
 	"id", "activity_id", "sku_id", "delta", "reason", "state", "decision", "created_by", "created_at", "updated_at",
+	"resume_at", "resume_attempt",
 }
 
 func toAdjustment(r adjustmentRow) *core.Adjustment {
 	return &core.Adjustment{
 		ID: text(r.ID), ActivityID: text(r.ActivityID), SKUID: text(r.SKUID), Delta: r.Delta, Reason: r.Reason,
 		State: r.State, Decision: r.Decision, CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt.UTC(),
-		UpdatedAt: r.UpdatedAt.UTC(),
+		UpdatedAt: r.UpdatedAt.UTC(), ResumeAt: utc(r.ResumeAt), ResumeAttempt: r.ResumeAttempt,
 	}
 }
 
@@ -182,12 +186,44 @@ func (s *Store) FinishAdjustment(ctx context.Context, id string, now time.Time) 
 	return out, nil
 }
 
+// ActivitiesToResume implements sweep.Store.
+func (s *Store) ActivitiesToResume(ctx context.Context, before, due time.Time) ([]string, error) {
+	var list []int64
+	err := toResume(s.read(ctx), before, due).Distinct().Order("activity_id").Pluck("activity_id", &list).Error
+	ids := make([]string, len(list))
+	for i, id := range list {
+		ids[i] = text(id)
+	}
+	return ids, err
+}
+
 // AdjustmentsToResume implements sweep.Store.
-func (s *Store) AdjustmentsToResume(ctx context.Context, before time.Time, limit int) ([]core.Adjustment, error) {
+func (s *Store) AdjustmentsToResume(
+	ctx context.Context, activityID string, before, due time.Time, limit int,
+) ([]core.Adjustment, error) {
 	var list []adjustmentRow
-	err := s.read(ctx).Select(adjustmentColumns).Where("state = ? AND updated_at <= ?", core.AdjustmentIntent, before).
+	err := toResume(s.read(ctx), before, due).Select(adjustmentColumns).Where("activity_id = ?", number(activityID)).
 		Order("updated_at, id").Limit(limit).Find(&list).Error
 	return toAdjustments(list), err
+}
+
+func toResume(tx *gorm.DB, before, due time.Time) *gorm.DB {
+	return tx.Model(&adjustmentRow{}).Where("state = ? AND updated_at <= ? AND (resume_at IS NULL OR resume_at <= ?)",
+		core.AdjustmentIntent, before, due)
+}
+
+// PostponeAdjustments implements sweep.Store.
+func (s *Store) PostponeAdjustments(ctx context.Context, list []core.Adjustment) error {
+	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
+		for _, a := range list {
+			err := tx.Exec("UPDATE adjustments SET resume_at = ?, resume_attempt = ? WHERE id = ? AND state = ?",
+				a.ResumeAt, a.ResumeAttempt, number(a.ID), core.AdjustmentIntent).Error
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // DecidedAdjustments implements core.Store.

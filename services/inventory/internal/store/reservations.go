@@ -91,23 +91,45 @@ func (s *Store) Reservations(ctx context.Context, orderSNs []string) (map[string
 	return rowsBySN(s.read(ctx), orderSNs)
 }
 
+// ReadableReservations implements sweep.Store.
+func (s *Store) ReadableReservations(
+	ctx context.Context, orderSNs []string,
+) (rows map[string]core.Reservation, broken []core.Reservation, err error) {
+	rows = make(map[string]core.Reservation, len(orderSNs))
+	err = eachBySN(s.read(ctx), orderSNs, func(row core.Reservation, err error) error {
+		if err != nil {
+			broken = append(broken, row)
+		} else {
+			rows[row.OrderSN] = row
+		}
+		return nil
+	})
+	return rows, broken, err
+}
+
 func rowsBySN(tx *gorm.DB, orderSNs []string) (map[string]core.Reservation, error) {
 	found := make(map[string]core.Reservation, len(orderSNs))
-	err := chunked(orderSNs, func(c []string) error {
+	err := eachBySN(tx, orderSNs, func(row core.Reservation, err error) error {
+		found[row.OrderSN] = row
+		return err
+	})
+	return found, err
+}
+
+// eachBySN calls fn with each row of these order_sns, and with core.ErrBrokenRow if its lines cannot be parsed.
+func eachBySN(tx *gorm.DB, orderSNs []string, fn func(core.Reservation, error) error) error {
+	return chunked(orderSNs, func(c []string) error {
 		var list []reservationRow
 		if err := tx.Select(reservationColumns).Where("order_sn IN ?", numbers(c)).Find(&list).Error; err != nil {
 			return err
 		}
 		for _, r := range list {
-			row, err := toRow(r)
-			if err != nil {
+			if err := fn(toRow(r)); err != nil {
 				return err
 			}
-			found[row.OrderSN] = row
 		}
 		return nil
 	})
-	return found, err
 }
 
 // ReservationsOfActivity implements core.Store.
@@ -197,11 +219,11 @@ func (s *Store) ChangedReservations(
 
 // ReservationsToRepublish implements sweep.Store.
 func (s *Store) ReservationsToRepublish(
-	ctx context.Context, due time.Time, limit int,
+	ctx context.Context, activityID string, due time.Time, limit int,
 ) (rows, broken []core.Reservation, err error) {
 	var list []reservationRow
-	err = s.read(ctx).Select(reservationColumns).Where("republish_at <= ?", due).Order("republish_at").Limit(limit).
-		Find(&list).Error
+	err = s.read(ctx).Select(reservationColumns).Where("activity_id = ? AND republish_at <= ?", number(activityID), due).
+		Order("republish_at").Limit(limit).Find(&list).Error
 	rows, broken = splitBroken(list)
 	return rows, broken, err
 }

@@ -63,15 +63,20 @@ func (w *Journal) sweepGate(ctx context.Context, ref contract.GateRef, redisNow 
 	for i, e := range entries {
 		sns[i] = e.OrderSN
 	}
-	rows, err := w.Store.Reservations(ctx, sns)
+	rows, broken, err := w.Store.ReadableReservations(ctx, sns)
 	if err != nil {
 		return err
 	}
+	w.Alarms.RaiseUnreadable(ctx, broken)
+	// Their purchases have landed, and no gate can be synced with them before an operator corrects the rows.
+	entries = slices.DeleteFunc(entries, func(e core.GateEntry) bool {
+		return slices.ContainsFunc(broken, func(r core.Reservation) bool { return r.OrderSN == e.OrderSN })
+	})
 	open, err := w.Store.OpenDeadLetters(ctx, sns)
 	if err != nil {
 		return err
 	}
-	landed, lost := w.split(entries, rows, open, redisNow)
+	landed, lost := w.split(ref, entries, rows, open, redisNow)
 	if err := w.Gates.Sync(ctx, landed); err != nil {
 		return err
 	}
@@ -100,16 +105,15 @@ func (w *Journal) page(ctx context.Context, ref contract.GateRef, redisNow time.
 }
 
 // split separates the entries that the ledger has from those that were lost and are due to be journaled again. An
-// entry without a row is not journaled again while it has an open dead letter. An entry whose row has another buyer is
-// skipped.
+// entry without a row is not journaled again while it has an open dead letter. An entry whose row is another purchase
+// has none either: its message becomes a dead letter, which an operator rejects.
 func (w *Journal) split(
-	entries []core.GateEntry, rows map[string]core.Reservation, open map[string]bool, redisNow time.Time,
+	ref contract.GateRef, entries []core.GateEntry, rows map[string]core.Reservation, open map[string]bool,
+	redisNow time.Time,
 ) (landed []core.Reservation, lost []string) {
 	for _, e := range entries {
-		if r, ok := rows[e.OrderSN]; ok {
-			if r.UserID == e.UserID {
-				landed = append(landed, r)
-			}
+		if r, ok := rows[e.OrderSN]; ok && r.UserID == e.UserID && r.ActivityID == ref.ActivityID {
+			landed = append(landed, r)
 			continue
 		}
 		if !open[e.OrderSN] && w.journaled.due(e.OrderSN, redisNow) {

@@ -2,7 +2,8 @@ package sweep
 
 import (
 	"context"
-	"maps"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -13,26 +14,76 @@ import (
 // sweepBatch bounds one query of a sweep.
 const sweepBatch = 256
 
+// Pauses between attempts for an activity whose batch failed, and the number of activities in a row that may fail
+// before a round ends: more than one, since a single activity must not end it, and few, since without a broker each
+// attempt takes its time-out.
+const (
+	failedFor    = time.Second
+	failedForCap = time.Minute
+	maxFailed    = 3
+)
+
 // Orders publishes again the deductions of reservations that have no order, and gives up reservations that have had
-// none for AbandonAfter. It has no state: each reservation carries the time of its next attempt.
-type Orders struct{ Deps }
+// none for AbandonAfter. Each reservation carries the time of its next attempt.
+//
+// RunBatch must not be called concurrently in one process.
+type Orders struct {
+	Deps
+	failures *backoffs // by activity
+}
 
 // NewOrders makes the sweep.
-func NewOrders(d Deps) *Orders { return &Orders{Deps: d} }
+func NewOrders(d Deps) *Orders {
+	return &Orders{Deps: d, failures: newBackoffs(failedFor, failedForCap)}
+}
 
-// Run processes all reservations that are due.
+// Run processes all reservations that are due, in turns: one batch of each activity, then the next.
 func (w *Orders) Run(ctx context.Context) error {
+	var errs []error
 	for {
-		if more, err := w.RunBatch(ctx); err != nil || !more {
-			return err
+		more, err := w.RunBatch(ctx)
+		errs = append(errs, err)
+		if !more || ctx.Err() != nil {
+			return errors.Join(errs...)
 		}
 	}
 }
 
-// RunBatch processes one batch. more reports that other reservations may be due.
+// RunBatch processes one batch of each activity that holds reservations. more reports that other reservations may be
+// due. An activity that fails delays no other: it is left out for a growing pause.
 func (w *Orders) RunBatch(ctx context.Context) (more bool, err error) {
+	holding, err := w.Store.HoldingActivities(ctx)
+	if err != nil {
+		return false, err
+	}
 	now := w.now()
-	rows, broken, err := w.Store.ReservationsToRepublish(ctx, now, sweepBatch)
+	w.failures.forgetOld(now)
+	var errs []error
+	inARow := 0
+	for _, a := range holding {
+		if !w.failures.due(a.ID, now) {
+			continue
+		}
+		full, err := w.sweepActivity(ctx, a.ID)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("reservations without an order of activity %s: %w", a.ID, err))
+			w.failures.failed(a.ID, now)
+			if inARow++; inARow == maxFailed {
+				break
+			}
+			continue
+		}
+		inARow = 0
+		w.failures.succeeded(a.ID)
+		more = more || full
+	}
+	return more, errors.Join(errs...)
+}
+
+// sweepActivity processes one batch of an activity's reservations.
+func (w *Orders) sweepActivity(ctx context.Context, activityID string) (more bool, err error) {
+	now := w.now()
+	rows, broken, err := w.Store.ReservationsToRepublish(ctx, activityID, now, sweepBatch)
 	if err != nil || len(rows)+len(broken) == 0 {
 		return false, err
 	}
@@ -46,28 +97,27 @@ func (w *Orders) RunBatch(ctx context.Context) (more bool, err error) {
 	if err := w.Inventory.PublishDeductions(ctx, republish); err != nil {
 		return false, err
 	}
-	if err := w.abandon(ctx, abandoned, now); err != nil {
+	if err := w.abandon(ctx, activityID, abandoned, now); err != nil {
 		return false, err
 	}
 	// Reservations that cannot be read or priced wait as long as all others, so that they block none of them.
-	if err := w.schedule(ctx, append(rows, broken...), now); err != nil {
+	if err := w.schedule(ctx, slices.Concat(rows, broken), now); err != nil {
 		return false, err
 	}
 	return len(rows)+len(broken) == sweepBatch, nil
 }
 
-// split separates the reservations to publish from those to give up, the latter by activity. A reservation with an
-// open dead letter is neither.
+// split separates the reservations to publish from the order_sns to give up. A reservation with an open dead letter is
+// neither.
 func (w *Orders) split(
 	rows []core.Reservation, open map[string]bool, now time.Time,
-) (republish []core.Reservation, abandoned map[string][]string) {
-	abandoned = map[string][]string{}
+) (republish []core.Reservation, abandoned []string) {
 	for _, r := range rows {
 		expired := !r.LandedAt.Add(w.Config.AbandonAfter).After(now)
 		switch {
 		case open[r.OrderSN]:
 		case expired:
-			abandoned[r.ActivityID] = append(abandoned[r.ActivityID], r.OrderSN)
+			abandoned = append(abandoned, r.OrderSN)
 		default:
 			republish = append(republish, r)
 		}
@@ -78,18 +128,13 @@ func (w *Orders) split(
 // abandon publishes closings for reservations without an order. The order service writes a tombstone, and only its
 // response releases units. A message is redelivered until the order service, the ledger and the gate have all changed.
 // A direct call could stop in between, and no sweep finds a reservation that is released already.
-func (w *Orders) abandon(ctx context.Context, abandoned map[string][]string, now time.Time) error {
-	closings := make([]contract.OrderClose, 0, len(abandoned))
-	for _, activityID := range slices.Sorted(maps.Keys(abandoned)) {
-		w.Recorder.Info(ctx, "giving up reservations without an order", "activity_id", activityID, "rows",
-			len(abandoned[activityID]))
-		closings = append(closings,
-			contract.OrderClose{OrderSNs: abandoned[activityID], ActivityID: activityID, DueAt: now})
-	}
-	if len(closings) == 0 {
+func (w *Orders) abandon(ctx context.Context, activityID string, abandoned []string, now time.Time) error {
+	if len(abandoned) == 0 {
 		return nil
 	}
-	return w.Inventory.PublishClosings(ctx, closings)
+	w.Recorder.Info(ctx, "giving up reservations without an order", "activity_id", activityID, "rows", len(abandoned))
+	closing := []contract.OrderClose{{OrderSNs: abandoned, ActivityID: activityID, DueAt: now}}
+	return w.Inventory.PublishClosings(ctx, closing)
 }
 
 // schedule writes when each reservation is due next: after a growing pause, at the latest when it is to be given up.

@@ -15,10 +15,14 @@ import (
 
 // Store is what the sweeps read and write in the tables. broken are reservations whose lines cannot be read.
 type Store interface {
-	Reservations(ctx context.Context, orderSNs []string) (map[string]core.Reservation, error)
+	ReadableReservations(
+		ctx context.Context, orderSNs []string,
+	) (rows map[string]core.Reservation, broken []core.Reservation, err error)
 	OpenDeadLetters(ctx context.Context, orderSNs []string) (map[string]bool, error)
-	// ReservationsToRepublish lists reservations whose deduction is due again, the longest due first.
-	ReservationsToRepublish(ctx context.Context, due time.Time, limit int) (rows, broken []core.Reservation, err error)
+	// ReservationsToRepublish lists reservations of an activity whose deduction is due again, the longest due first.
+	ReservationsToRepublish(
+		ctx context.Context, activityID string, due time.Time, limit int,
+	) (rows, broken []core.Reservation, err error)
 	// ScheduleRepublish writes RepublishAt and RepublishAttempt of those that still have no order.
 	ScheduleRepublish(ctx context.Context, rows []core.Reservation) error
 	// HoldingActivities lists the activities that have reserved units, without their items.
@@ -28,7 +32,15 @@ type Store interface {
 	OverdueReservations(
 		ctx context.Context, activityID string, since time.Time, after *core.ReservationPlace, limit int,
 	) (rows, broken []core.Reservation, next *core.ReservationPlace, err error)
-	AdjustmentsToResume(ctx context.Context, before time.Time, limit int) ([]core.Adjustment, error)
+	// ActivitiesToResume lists the activities with unfinished adjustments that did not change since before and whose
+	// next attempt is due.
+	ActivitiesToResume(ctx context.Context, before, due time.Time) ([]string, error)
+	// AdjustmentsToResume lists such adjustments of an activity, the oldest first.
+	AdjustmentsToResume(
+		ctx context.Context, activityID string, before, due time.Time, limit int,
+	) ([]core.Adjustment, error)
+	// PostponeAdjustments writes ResumeAt and ResumeAttempt of those that are still unfinished.
+	PostponeAdjustments(ctx context.Context, list []core.Adjustment) error
 }
 
 // Gate is what the sweeps read and write in the gates.
@@ -57,7 +69,7 @@ type Recorder interface {
 	Info(ctx context.Context, what string, attrs ...any)
 }
 
-// Alarms raises incidents about rows that stay unreadable, each once an hour at most.
+// Alarms counts rows that cannot be read, and raises incidents about them, for each row once an hour at most.
 type Alarms interface {
 	RaiseUnreadable(ctx context.Context, broken []core.Reservation)
 }
@@ -75,7 +87,9 @@ type Config struct {
 	// Age from which an entry absent from the ledger is journaled again; doubles up to RejournalCap.
 	RejournalAfter time.Duration
 	RejournalCap   time.Duration
-	ResumeAfter    time.Duration // age from which an unfinished adjustment is resumed
+	// Age from which an unfinished adjustment is resumed. The pause after a failed attempt doubles up to ResumeCap.
+	ResumeAfter time.Duration
+	ResumeCap   time.Duration
 }
 
 // DefaultConfig returns the defaults.
@@ -83,7 +97,8 @@ func DefaultConfig() Config {
 	return Config{
 		RepublishAfter: time.Minute, RepublishCap: 30 * time.Minute, AbandonAfter: 24 * time.Hour,
 		AskAfter: 10 * time.Minute, AskCap: time.Hour,
-		RejournalAfter: time.Minute, RejournalCap: 30 * time.Minute, ResumeAfter: 20 * time.Second,
+		RejournalAfter: time.Minute, RejournalCap: 30 * time.Minute,
+		ResumeAfter: 20 * time.Second, ResumeCap: 5 * time.Minute,
 	}
 }
 
