@@ -49,6 +49,8 @@ type Service struct {
 	recorder core.Recorder
 	relay    *outbox.Relay
 	backlog  *telemetry.Reading // of the outbox
+	refused  *telemetry.Reading // refunds that their provider has refused
+	store    *store.Store
 	verifier *auth.Verifier
 	presence *presence.Announcer
 	public   http.Handler
@@ -82,6 +84,12 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
+	refused, err := tel.Reading("flashsale.order.refunds.refused", metric.WithUnit("{refund}"),
+		metric.WithDescription("Refunds that their provider has refused and that wait for an operator. "+
+			"No value while the database does not respond."))
+	if err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
 	if err := errors.Join(
 		tel.ObserveBreaker("flashsale.order.mysql.breaker", "MySQL", func() string { return sqldb.Breaker(deps.DB) }),
 		tel.ObserveRepeats("flashsale.order.mysql.repeats", "MySQL",
@@ -93,7 +101,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{cfg: cfg, deps: deps, recorder: rec, verifier: verifier, backlog: backlog}
+	s := &Service{cfg: cfg, deps: deps, recorder: rec, verifier: verifier, backlog: backlog, refused: refused}
 	s.relay = outbox.NewRelay(deps.DB, deps.Bus, tel.Log)
 
 	var providers []core.Provider
@@ -109,9 +117,10 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		providers, sandboxProvider = append(providers, box), box
 	}
 	orders := store.New(deps.DB, tel, s.relay.Wake)
+	s.store = orders
 	s.core = core.New(orders, publisher.New(deps.Bus, tel), shards.Genes{}, rec, providers, sealer, core.Options{
 		Now: deps.Now, PaymentGrace: cfg.PaymentGrace, OverdueAfter: cfg.SweepAfter,
-		RefundAttempts: cfg.RefundAttempts, ContactKeep: cfg.Contacts.Keep,
+		ContactKeep: cfg.Contacts.Keep,
 	})
 	s.contacts = core.ContactUpkeep{Store: orders, Sealer: sealer, Now: deps.Now, Keep: cfg.Contacts.Keep}
 	limits := deps.Limits
@@ -154,6 +163,11 @@ func (s *Service) Components() []lifecycle.Component {
 		lifecycle.Every("order outbox count", 5*time.Second, log, func(ctx context.Context) error {
 			n, _, err := outbox.Backlog(ctx, s.deps.DB)
 			s.backlog.Record(n, err)
+			return err
+		}),
+		lifecycle.Every("order refused refunds count", 5*time.Second, log, func(ctx context.Context) error {
+			n, err := s.store.RefusedRefunds(ctx)
+			s.refused.Record(n, err)
 			return err
 		}),
 		lifecycle.Every("order closings sweep", s.cfg.SweepEvery, log, func(ctx context.Context) error {

@@ -35,14 +35,20 @@ type Store interface {
 	// ClaimRefund takes the next attempt of a refund in the state that was read, and postpones the following attempt
 	// to next. It returns false when another process has claimed the attempt.
 	ClaimRefund(ctx context.Context, r Refund, next time.Time) (bool, error)
-	// FinishRefund moves a pending refund to its final state. It returns false when the refund was no longer pending.
+	// FinishRefund records the result of an attempt. RefundDone applies to every refund that is not done yet,
+	// RefundFailed only to a pending one. It returns false when the refund was not changed.
 	FinishRefund(ctx context.Context, paymentID string, to RefundState, lastError string, at time.Time) (bool, error)
 	// StoreRefundError stores the error of a failed attempt.
 	StoreRefundError(ctx context.Context, paymentID, lastError string) error
+
+	Refund(ctx context.Context, paymentID string) (Refund, bool, error)
+	// WaitingRefunds returns the refused refunds and the pending ones with at least so many attempts, ascending by
+	// creation and payment_id after the given position.
+	WaitingRefunds(ctx context.Context, attempts int, after Position, limit int) ([]Refund, error)
 }
 
 // Tx is a transaction of the Store. Every transaction locks rows in the same order: orders by shard and order_sn, then
-// payments.
+// payments. Refunds are locked alone.
 type Tx interface {
 	// LockOrders reads and locks the orders that exist, with their lines; tombstones too.
 	LockOrders(orderSNs []string) (map[string]Order, error)
@@ -75,6 +81,11 @@ type Tx interface {
 	InsertPaymentEvent(e PaymentEvent) error
 	UpdatePaymentEvent(provider, eventID string, from, to Handled) (int, error)
 	InsertRefund(r Refund) error
+	LockRefund(paymentID string) (Refund, bool, error)
+	// UpdateRefused updates state, attempts and times from r if the refund is in the state RefundFailed. It returns the
+	// number of refunds that it changed.
+	UpdateRefused(r Refund) (int, error)
+	InsertRefundDecision(d RefundDecision, at time.Time) error
 	FillDetails(o *Order) error // payments and refunds, oldest first, and whether a contact is given
 
 	PutContact(c SealedContact) error // replaces an earlier one
@@ -121,8 +132,11 @@ type Provider interface {
 	// Verify checks the signature of a callback over the unparsed body.
 	Verify(signature string, body []byte, now time.Time) error
 	// Refund returns a payment in full. Calls with the same refundID take effect once. ErrRefundDeclined is final;
-	// after any other error the refund is retried.
+	// after any other error the refund is retried without end.
 	Refund(ctx context.Context, refundID string, amount int64, currency string) error
+	// FindRefund returns the refund that the provider has made under refundID. found is false only if the provider
+	// responded that there is none.
+	FindRefund(ctx context.Context, refundID string) (made ProviderRefund, found bool, err error)
 }
 
 // ErrRefundDeclined is returned by a provider that will never make a refund.

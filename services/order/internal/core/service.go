@@ -15,9 +15,6 @@ type Options struct {
 	// OverdueAfter is the time past its deadline after which the closing of a pending order is published again.
 	// Default 30 s.
 	OverdueAfter time.Duration
-	// RefundAttempts is the number of failed attempts after which a refund becomes refund_failed and an operator has
-	// to return the money. Default 60: about nine hours with the back-off below.
-	RefundAttempts int
 	// RefundTimeout bounds one call to a provider. Default 10 s.
 	RefundTimeout time.Duration
 	// RefundFirstRetry and RefundLastRetry bound the doubling back-off between attempts. Default 2 s and 10 min.
@@ -40,9 +37,6 @@ func (o *Options) setDefaults() {
 	set(&o.ContactKeep, 90*24*time.Hour)
 	if o.MaxPayments <= 0 {
 		o.MaxPayments = 20
-	}
-	if o.RefundAttempts <= 0 {
-		o.RefundAttempts = 60
 	}
 }
 

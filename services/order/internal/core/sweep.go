@@ -17,7 +17,8 @@ const (
 
 	refundBatch   = 64
 	refundWorkers = 4
-	alarmAttempts = 5 // failed attempts after which a pending refund raises an alarm
+	alarmAttempts = 5   // failed attempts after which a pending refund raises an alarm
+	alarmEvery    = 144 // failed attempts from one later alarm to the next: a day with the longest pause
 )
 
 // ResendClosings publishes again the closings of pending orders that are past their deadline by more than
@@ -109,11 +110,10 @@ func (s *Service) attemptRefund(ctx context.Context, r Refund) error {
 		return s.finishRefund(ctx, r, RefundDone, "")
 	case ctx.Err() != nil: // the process is stopping: the provider did not fail
 		return ctx.Err()
-	case errors.Is(refundErr, ErrRefundDeclined),
-		attempts >= s.opts.RefundAttempts && !errors.Is(refundErr, errNoProvider):
+	case errors.Is(refundErr, ErrRefundDeclined):
 		return s.finishRefund(ctx, r, RefundFailed, refundErr.Error())
 	}
-	if attempts == alarmAttempts {
+	if attempts == alarmAttempts || attempts%alarmEvery == 0 {
 		s.rec.Alarm(ctx, "refund_failing", "refund keeps failing and is retried",
 			"payment_id", r.PaymentID, "order_sn", r.OrderSN, "provider", r.Provider, "error", refundErr.Error())
 	}
@@ -140,7 +140,7 @@ func (s *Service) finishRefund(ctx context.Context, r Refund, to RefundState, la
 	}
 	s.rec.Refund(ctx, to)
 	if to == RefundFailed {
-		s.rec.Alarm(ctx, "refund_failed", "refund failed for good: an operator has to return the money",
+		s.rec.Alarm(ctx, "refund_failed", "provider refused a refund: it waits for an operator",
 			"payment_id", r.PaymentID, "order_sn", r.OrderSN, "provider", r.Provider, "error", lastError)
 	}
 	return nil

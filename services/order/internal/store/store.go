@@ -248,8 +248,11 @@ func (s *Store) FinishRefund(
 	if err != nil {
 		return false, err
 	}
-	res := s.db.WithContext(ctx).Model(&refundRow{}).
-		Where("payment_id = ? AND state = ?", pid, string(core.RefundPending)).
+	from := []string{string(core.RefundPending)}
+	if to == core.RefundDone {
+		from = append(from, string(core.RefundFailed))
+	}
+	res := s.db.WithContext(ctx).Model(&refundRow{}).Where("payment_id = ? AND state IN ?", pid, from).
 		Updates(map[string]any{"state": string(to), "last_error": truncate(lastError), "finished_at": at})
 	return res.RowsAffected == 1, refuseTransient(res.Error)
 }
