@@ -35,9 +35,12 @@ type Deps struct {
 	DB        *gorm.DB
 	Bus       bus.Bus
 	Telemetry *telemetry.Telemetry
-	Now       func() time.Time  // nil for time.Now
-	Limits    *admission.Limits // of the public routes; nil for none. The caller runs their components
-	Transport http.RoundTripper // of the sandbox's callbacks; nil for the default
+	Now       func() time.Time // clock of the process; nil for time.Now
+	// DatabaseNow replaces the clock of the database, by which deadlines, claims and sweeps are decided. For tests; nil
+	// for the database's own, which is that of the process with SQLite.
+	DatabaseNow func() time.Time
+	Limits      *admission.Limits // of the public routes; nil for none. The caller runs their components
+	Transport   http.RoundTripper // of the sandbox's callbacks; nil for the default
 }
 
 // Service is the order service.
@@ -116,13 +119,16 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		}, store.NewSandboxRefunds(deps.DB))
 		providers, sandboxProvider = append(providers, box), box
 	}
-	orders := store.New(deps.DB, tel, s.relay.Wake)
+	if deps.DatabaseNow == nil && sqldb.IsSQLite(deps.DB) {
+		deps.DatabaseNow = deps.Now
+	}
+	orders := store.New(deps.DB, tel, s.relay.Wake, store.WithClock(deps.DatabaseNow))
 	s.store = orders
 	s.core = core.New(orders, publisher.New(deps.Bus, tel), shards.Genes{}, rec, providers, sealer, core.Options{
 		Now: deps.Now, PaymentGrace: cfg.PaymentGrace, OverdueAfter: cfg.SweepAfter,
 		ContactKeep: cfg.Contacts.Keep,
 	})
-	s.contacts = core.ContactUpkeep{Store: orders, Sealer: sealer, Now: deps.Now, Keep: cfg.Contacts.Keep}
+	s.contacts = core.ContactUpkeep{Store: orders, Sealer: sealer, Keep: cfg.Contacts.Keep}
 	limits := deps.Limits
 	if limits == nil {
 		limits = admission.None(tel)

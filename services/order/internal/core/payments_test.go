@@ -301,7 +301,7 @@ func (blindStore) Order(context.Context, string) (core.Order, bool, error) {
 func TestACancellationNeedsNoReadAfterItsCommit(t *testing.T) {
 	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
-		blind := w.serviceOn(t, blindStore{store.New(db, telemetry.Discard(t), nil)})
+		blind := w.serviceOn(t, blindStore{store.New(db, telemetry.Discard(t), nil, store.WithClock(w.clock.Now))})
 		d := w.created(t, "u1")
 		p := w.started(t, d, "k")
 		tooLittle := success(p.PaymentID)

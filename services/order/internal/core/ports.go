@@ -15,6 +15,9 @@ type Store interface {
 	// same row first, it rolls back and runs fn again. So fn must not keep results of an earlier run. name is the name
 	// of the span.
 	InTx(ctx context.Context, name string, fn func(tx Tx) error) error
+	// Now returns the time of the database in UTC, in whole milliseconds. Deadlines, claims and sweeps are decided by it,
+	// never by the clock of a process.
+	Now(ctx context.Context) (time.Time, error)
 
 	Order(ctx context.Context, orderSN string) (Order, bool, error) // with all details; tombstones too
 	List(ctx context.Context, q ListQuery) ([]Order, error)         // with all details; never tombstones
@@ -50,6 +53,8 @@ type Store interface {
 // Tx is a transaction of the Store. Every transaction locks rows in the same order: orders by shard and order_sn, then
 // payments. Refunds are locked alone.
 type Tx interface {
+	Now() (time.Time, error) // as Store.Now
+
 	// LockOrders reads and locks the orders that exist, with their lines; tombstones too.
 	LockOrders(orderSNs []string) (map[string]Order, error)
 	InsertOrders(orders []Order) error // ErrOrderExists when one of the keys is taken
@@ -118,9 +123,9 @@ type Position struct {
 // the outcome is unknown, and the caller publishes everything again.
 type Publisher interface {
 	Events(ctx context.Context, events []contract.OrderEvent) error
-	// Close publishes a request to close orders, delivered at deliverAt; the zero time delivers it at once.
+	// Close publishes a request to close orders, delivered after the delay; without a positive one at once.
 	// traceparents are those of the orders.
-	Close(ctx context.Context, c contract.OrderClose, traceparents []string, deliverAt time.Time) error
+	Close(ctx context.Context, c contract.OrderClose, traceparents []string, delay time.Duration) error
 	DeadLetters(ctx context.Context, deadLetters []contract.DeadLetter) error
 }
 

@@ -173,7 +173,10 @@ func lockRefund(tx Tx, refundID string) (Refund, error) {
 
 // decideRefund moves a locked refund out of RefundFailed and stores the decision in the same transaction.
 func (s *Service) decideRefund(tx Tx, r *Refund, to RefundState, action RefundAction, how Settlement) error {
-	now := s.now()
+	now, err := tx.Now()
+	if err != nil {
+		return err
+	}
 	r.State, r.FinishedAt = to, now
 	if to == RefundPending {
 		r.FinishedAt, r.NextAttemptAt, r.Attempts = time.Time{}, now, 0

@@ -15,7 +15,7 @@ import (
 	"flashsale.internal/services/order/internal/core"
 )
 
-var declined = fmt.Errorf("%w: account closed", core.ErrRefundDeclined)
+var errRefused = fmt.Errorf("%w: account closed", core.ErrRefundDeclined)
 
 var settlement = core.Settlement{By: "op", Reference: "transfer 17", Reason: "account closed"}
 
@@ -23,7 +23,7 @@ var settlement = core.Settlement{By: "op", Reference: "transfer 17", Reason: "ac
 func (w *world) refused(t *testing.T, user string) core.Refund {
 	t.Helper()
 	r := w.refundOf(t, user)
-	w.provider.fail = func(string) error { return declined }
+	w.provider.fail = func(string) error { return errRefused }
 	_, err := w.RefundDue(t.Context())
 	require.NoError(t, err)
 	w.provider.fail = nil
@@ -36,7 +36,7 @@ func TestARefusedRefundWaitsForAnOperator(t *testing.T) {
 	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
 		r := w.refused(t, "u1")
-		require.Equal(t, declined.Error(), r.LastError)
+		require.Equal(t, errRefused.Error(), r.LastError)
 		require.Equal(t, 1, w.recorder.count("refund_failed"))
 		w.clock.advance(time.Hour)
 		n, err := w.RefundDue(t.Context())

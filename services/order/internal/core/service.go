@@ -6,7 +6,9 @@ import (
 
 // Options are the parameters of the core. Zero values stand for the defaults, except for Now.
 type Options struct {
-	Now func() time.Time // required
+	// Now is the clock of this process. It is required. It decides how long a process keeps what it has read, and
+	// nothing else: deadlines, claims and sweeps are decided by Store.Now.
+	Now func() time.Time
 
 	// PaymentGrace is the age up to which a payment started before the deadline keeps its order open. Default 120 s.
 	PaymentGrace time.Duration
@@ -65,7 +67,7 @@ func New(
 	return &Service{store: store, pub: pub, shards: shards, rec: rec, providers: byName, sealer: sealer, opts: opts}
 }
 
-// now returns the time in the precision of the tables, milliseconds.
+// now returns the time of this process in the precision of the tables, milliseconds.
 func (s *Service) now() time.Time { return s.opts.Now().UTC().Truncate(time.Millisecond) }
 
 // Provider returns the payment provider with this name.

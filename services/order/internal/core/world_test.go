@@ -53,7 +53,7 @@ func newWorld(t testing.TB, db *gorm.DB) *world {
 
 // service returns a core on the same store, clock and bus, with other providers.
 func (w *world) service(t testing.TB, providers ...core.Provider) *core.Service {
-	return w.serviceOn(t, store.New(w.db, telemetry.Discard(t), nil), providers...)
+	return w.serviceOn(t, store.New(w.db, telemetry.Discard(t), nil, store.WithClock(w.clock.Now)), providers...)
 }
 
 func (w *world) serviceOn(t testing.TB, s core.Store, providers ...core.Provider) *core.Service {
@@ -61,6 +61,15 @@ func (w *world) serviceOn(t testing.TB, s core.Store, providers ...core.Provider
 	return core.New(s, pub, shards.Genes{}, w.recorder, providers, w.sealer, core.Options{
 		Now: w.clock.Now, RefundFirstRetry: time.Second, RefundTimeout: time.Second,
 	})
+}
+
+// process returns a core on the same database and bus, in a process whose clock is wrong by offset.
+func (w *world) process(t testing.TB, offset time.Duration) *core.Service {
+	now := func() time.Time { return w.clock.Now().Add(offset) }
+	return core.New(store.New(w.db, telemetry.Discard(t), nil, store.WithClock(w.clock.Now)), publisher.New(w.bus, telemetry.Discard(t)), shards.Genes{},
+		w.recorder, []core.Provider{w.provider}, w.sealer, core.Options{
+			Now: now, RefundFirstRetry: time.Second, RefundTimeout: time.Second,
+		})
 }
 
 func keys(t testing.TB, encoded ...string) *seal.Keys {
@@ -137,7 +146,7 @@ func (w *world) refundOf(t testing.TB, user string) core.Refund {
 // refund returns the stored refund.
 func (w *world) refund(t testing.TB, r core.Refund) core.Refund {
 	t.Helper()
-	o, found, err := store.New(w.db, telemetry.Discard(t), nil).Order(t.Context(), r.OrderSN)
+	o, found, err := store.New(w.db, telemetry.Discard(t), nil, store.WithClock(w.clock.Now)).Order(t.Context(), r.OrderSN)
 	require.NoError(t, err)
 	require.True(t, found)
 	require.Len(t, o.Refunds, 1)
