@@ -34,10 +34,13 @@ var (
 
 // Message is a message to be published.
 type Message struct {
-	Topic     string
-	Keys      []string  // for operators to search by; the bus does not use them
-	Body      []byte    // must not be changed after the call of Publish
-	DeliverAt time.Time // zero or past: deliver at once; else not before it, and normally within 1 s after it
+	Topic string
+	Keys  []string // for operators to search by; the bus does not use them
+	Body  []byte   // must not be changed after the call of Publish
+	// DeliverAt is a time by the clock of this process, and what is left of it at each send is the delay that the broker
+	// gets. Zero or past: deliver at once; else not before it, and normally within 1 s after it. In a Delivery it is a
+	// time by the clock of the broker, and may be rounded down.
+	DeliverAt time.Time
 }
 
 // Delivery is one delivery of a message to a handler.

@@ -1,6 +1,10 @@
 package ordersn
 
-import "time"
+import (
+	"context"
+	"errors"
+	"time"
+)
 
 // Kill closes the file without writing, like a killed process.
 func Kill(l *FileLease) { _ = l.file.Close() }
@@ -16,4 +20,16 @@ func (l *RedisLease) Window() (worker int, from, high int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.window.worker, l.window.from, l.window.high
+}
+
+// Step makes one attempt of Run: it acquires an id, or renews the lease. It returns false after a failure.
+func (l *RedisLease) Step(ctx context.Context) bool {
+	if !l.holds() {
+		return l.acquire(ctx) == nil
+	}
+	err := l.renew(ctx)
+	if errors.Is(err, errLost) {
+		l.drop()
+	}
+	return err == nil
 }

@@ -20,6 +20,7 @@ const (
 	leasesKey    = "fs:worker:leases"
 	leaseFor     = 5 * time.Second
 	renewEvery   = time.Second
+	clockSlack   = 250 * time.Millisecond // by how much a promoted replica's clock may be behind the lost master's
 	callTimeout  = time.Second
 	acquirePause = 250 * time.Millisecond // first pause between attempts to acquire an id
 	acquireMax   = 2 * time.Second
@@ -38,12 +39,14 @@ var (
 
 // RedisLease leases a worker id in Redis. Every id has a high-water mark there, 5 s ahead of Redis TIME and advanced
 // every second. Order_sns are issued only up to the last mark that Redis confirmed, and the next holder of the id
-// begins after it. So two processes never share a millisecond of an id, however long one of them was paused. A Redis
-// that was empty leases no id for the length of one lease, because an unknown holder may still be issuing.
+// begins after it. Nothing is issued within one lease (5 s) of an acquisition, and nothing before a renewal has
+// confirmed it: a failover, or an emptied Redis, may have lost the acquisition of another holder of the id, whose marks
+// end within that time.
 //
-// Windows are compared in Redis time. If Redis is replaced by an empty one whose clock is more than a lease behind,
-// the guarantee depends on processes that keep running: they remember the highest mark. Hosts are expected to use
-// NTP.
+// So two processes never share a millisecond of an id, however long one of them was paused and whatever a failover
+// lost, on two conditions. Only one master at a time confirms writes: a master that is cut off from its replicas with
+// some of its clients must refuse writes (min-replicas-to-write 1). And the clock of the Redis that takes over is at
+// most 250 ms behind that of the lost one.
 type RedisLease struct {
 	rdb  redis.UniversalClient
 	log  *slog.Logger
@@ -183,7 +186,8 @@ func (l *RedisLease) acquire(ctx context.Context) error {
 	seen := l.seen
 	l.mu.Unlock()
 	first := mathrand.IntN(Workers) //nolint:gosec // no secret depends on it
-	n, err := l.run(ctx, acquireScript, 4, owner, l.term.Milliseconds(), first, Workers, seen)
+	n, err := l.run(ctx, acquireScript, 4, owner, l.term.Milliseconds(), first, Workers, seen,
+		clockSlack.Milliseconds())
 	if err != nil {
 		return err
 	}

@@ -78,25 +78,20 @@ func eventually(t *testing.T, cond func() bool) {
 	require.Eventually(t, cond, 15*time.Second, 5*time.Millisecond)
 }
 
-func TestEmptyRedisIssuesAfterOneLease(t *testing.T) {
+func TestAnAcquiredLeaseIssues(t *testing.T) {
 	each(t, func(t *testing.T, s server) {
 		l := lease(s)
 		require.False(t, l.Held())
 		_, err := ordersn.NewGenerator(l, nil).Next("u")
 		require.ErrorIs(t, err, ordersn.ErrNoLease)
-		begin := time.Now()
 		start(t, l)
 		eventually(t, l.Held)
-		require.GreaterOrEqual(t, time.Since(begin), term)
 		_, err = ordersn.NewGenerator(l, nil).Next("u")
 		require.NoError(t, err)
 
-		// Redis is no longer empty: the next process does not wait.
-		begin = time.Now()
 		second := lease(s)
 		start(t, second)
 		eventually(t, second.Held)
-		require.Less(t, time.Since(begin), term)
 		a, _, _ := l.Window()
 		b, _, _ := second.Window()
 		require.NotEqual(t, a, b)

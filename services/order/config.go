@@ -26,8 +26,6 @@ type Config struct {
 	PaymentGrace time.Duration `env:"ORDER_PAYMENT_GRACE" envDefault:"120s"`
 	// RefundEvery is the interval of the loop that attempts due refunds.
 	RefundEvery time.Duration `env:"ORDER_REFUND_EVERY" envDefault:"1s"`
-	// RefundAttempts is the number of failed attempts after which an operator has to make the refund.
-	RefundAttempts int `env:"ORDER_REFUND_ATTEMPTS" envDefault:"60"`
 	// Consumers is the number of deduction messages handled concurrently.
 	Consumers int `env:"ORDER_CONSUMERS" envDefault:"4"`
 }
@@ -126,8 +124,6 @@ func (c Config) Check() error {
 		}
 	}
 	switch {
-	case c.RefundAttempts < 0 || c.RefundAttempts > 10_000:
-		return settings.Wrong("ORDER_REFUND_ATTEMPTS", "is %d and must be 1 to 10000", c.RefundAttempts)
 	case c.Consumers < 0 || c.Consumers > 64:
 		return settings.Wrong("ORDER_CONSUMERS", "is %d and must be 1 to 64", c.Consumers)
 	}

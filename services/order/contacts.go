@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"time"
 
 	"gorm.io/gorm"
 
@@ -22,7 +21,7 @@ func OpenContacts(db *gorm.DB, cfg Contacts) (StoredContacts, error) {
 		return StoredContacts{}, err
 	}
 	return StoredContacts{core.ContactUpkeep{
-		Store: store.New(db, nil, nil), Sealer: sealer, Now: time.Now, Keep: cfg.Keep,
+		Store: store.New(db, nil, nil), Sealer: sealer, Keep: cfg.Keep,
 	}}, nil
 }
 

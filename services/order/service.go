@@ -35,9 +35,12 @@ type Deps struct {
 	DB        *gorm.DB
 	Bus       bus.Bus
 	Telemetry *telemetry.Telemetry
-	Now       func() time.Time  // nil for time.Now
-	Limits    *admission.Limits // of the public routes; nil for none. The caller runs their components
-	Transport http.RoundTripper // of the sandbox's callbacks; nil for the default
+	Now       func() time.Time // clock of the process; nil for time.Now
+	// DatabaseNow replaces the clock of the database, by which deadlines, claims and sweeps are decided. For tests; nil
+	// for the database's own, which is that of the process with SQLite.
+	DatabaseNow func() time.Time
+	Limits      *admission.Limits // of the public routes; nil for none. The caller runs their components
+	Transport   http.RoundTripper // of the sandbox's callbacks; nil for the default
 }
 
 // Service is the order service.
@@ -49,6 +52,8 @@ type Service struct {
 	recorder core.Recorder
 	relay    *outbox.Relay
 	backlog  *telemetry.Reading // of the outbox
+	refused  *telemetry.Reading // refunds that their provider has refused
+	store    *store.Store
 	verifier *auth.Verifier
 	presence *presence.Announcer
 	public   http.Handler
@@ -82,6 +87,12 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
+	refused, err := tel.Reading("flashsale.order.refunds.refused", metric.WithUnit("{refund}"),
+		metric.WithDescription("Refunds that their provider has refused and that wait for an operator. "+
+			"No value while the database does not respond."))
+	if err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
 	if err := errors.Join(
 		tel.ObserveBreaker("flashsale.order.mysql.breaker", "MySQL", func() string { return sqldb.Breaker(deps.DB) }),
 		tel.ObserveRepeats("flashsale.order.mysql.repeats", "MySQL",
@@ -93,7 +104,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{cfg: cfg, deps: deps, recorder: rec, verifier: verifier, backlog: backlog}
+	s := &Service{cfg: cfg, deps: deps, recorder: rec, verifier: verifier, backlog: backlog, refused: refused}
 	s.relay = outbox.NewRelay(deps.DB, deps.Bus, tel.Log)
 
 	var providers []core.Provider
@@ -108,12 +119,16 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		}, store.NewSandboxRefunds(deps.DB))
 		providers, sandboxProvider = append(providers, box), box
 	}
-	orders := store.New(deps.DB, tel, s.relay.Wake)
+	if deps.DatabaseNow == nil && sqldb.IsSQLite(deps.DB) {
+		deps.DatabaseNow = deps.Now
+	}
+	orders := store.New(deps.DB, tel, s.relay.Wake, store.WithClock(deps.DatabaseNow))
+	s.store = orders
 	s.core = core.New(orders, publisher.New(deps.Bus, tel), shards.Genes{}, rec, providers, sealer, core.Options{
 		Now: deps.Now, PaymentGrace: cfg.PaymentGrace, OverdueAfter: cfg.SweepAfter,
-		RefundAttempts: cfg.RefundAttempts, ContactKeep: cfg.Contacts.Keep,
+		ContactKeep: cfg.Contacts.Keep,
 	})
-	s.contacts = core.ContactUpkeep{Store: orders, Sealer: sealer, Now: deps.Now, Keep: cfg.Contacts.Keep}
+	s.contacts = core.ContactUpkeep{Store: orders, Sealer: sealer, Keep: cfg.Contacts.Keep}
 	limits := deps.Limits
 	if limits == nil {
 		limits = admission.None(tel)
@@ -154,6 +169,11 @@ func (s *Service) Components() []lifecycle.Component {
 		lifecycle.Every("order outbox count", 5*time.Second, log, func(ctx context.Context) error {
 			n, _, err := outbox.Backlog(ctx, s.deps.DB)
 			s.backlog.Record(n, err)
+			return err
+		}),
+		lifecycle.Every("order refused refunds count", 5*time.Second, log, func(ctx context.Context) error {
+			n, err := s.store.RefusedRefunds(ctx)
+			s.refused.Record(n, err)
 			return err
 		}),
 		lifecycle.Every("order closings sweep", s.cfg.SweepEvery, log, func(ctx context.Context) error {

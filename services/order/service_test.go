@@ -37,6 +37,7 @@ import (
 	"flashsale.internal/services/order"
 	"flashsale.internal/services/order/internal/payment"
 	"flashsale.internal/services/order/internal/seal"
+	"flashsale.internal/services/order/internal/store"
 )
 
 func TestMain(m *testing.M) {
@@ -46,6 +47,7 @@ func TestMain(m *testing.M) {
 // running is a whole service on a database and an in-process bus, called over HTTP.
 type running struct {
 	t           *testing.T
+	db          *gorm.DB
 	public      string
 	internal    string
 	bus         *inproc.Bus
@@ -86,7 +88,7 @@ func run(t *testing.T, db *gorm.DB, changes ...change) *running {
 	ended := make(chan error, 1)
 	go func() { ended <- lifecycle.Run(ctx, log, 10*time.Second, svc.Components()...) }()
 	r := &running{
-		t: t, public: public.URL, internal: internal.URL, bus: broker, client: &http.Client{Transport: transport, Timeout: 20 * time.Second},
+		t: t, db: db, public: public.URL, internal: internal.URL, bus: broker, client: &http.Client{Transport: transport, Timeout: 20 * time.Second},
 		events:      collect[contract.OrderEvent](t, broker, contract.TopicOrderEvents),
 		deadLetters: collect[contract.DeadLetter](t, broker, contract.TopicDeadLetters),
 	}
@@ -212,7 +214,12 @@ func (r *running) call(method, path, user, body string, headers ...string) respo
 
 func (r *running) callInternal(path, secret, body string) response {
 	r.t.Helper()
-	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, r.internal+path, strings.NewReader(body))
+	return r.internalCall(http.MethodPost, path, secret, body)
+}
+
+func (r *running) internalCall(method, path, secret, body string) response {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), method, r.internal+path, strings.NewReader(body))
 	require.NoError(r.t, err)
 	auth.SignInternal(req, secret)
 	req.Header.Set("Content-Type", "application/json")
@@ -512,6 +519,52 @@ func TestInternalCalls(t *testing.T) {
 			}
 			return steps[contract.OrderRefunded] == 1 && steps[contract.OrderClosed] == 1 && steps[contract.OrderPaid] == 1
 		}, "each transition is published")
+	})
+}
+
+func TestRefundsThatWaitForAnOperator(t *testing.T) {
+	each(t, func(t *testing.T, r *running) {
+		const refunds, secret = "/internal/v1/refunds", settings.DevelopmentInternalSecret
+		d := r.created("u1")
+		id := r.pay(d, "k")
+		require.Equal(t, 202, r.call("POST", "/v1/payments/"+id+"/sandbox", "u1", `{"outcome":"succeeded"}`).status)
+		eventually(t, func() bool { return r.order(d)["state"] == "paid" }, "paid")
+		// The sandbox refuses a refund whose id it has with another amount.
+		box := store.NewSandboxRefunds(r.db)
+		_, err := box.RecordRefund(t.Context(), id, 1, "EUR", time.Now())
+		require.NoError(t, err)
+		body := fmt.Sprintf(`{"order_sns":[%q],"reason":"no_stock"}`, d.OrderSN)
+		require.Equal(t, 200, r.callInternal("/internal/v1/orders:refund", secret, body).status)
+		list := func(query string) response { return r.internalCall("GET", refunds+query, secret, "") }
+		eventually(t, func() bool { return len(list("").body["items"].([]any)) == 1 }, "it waits")
+		item := list("?limit=1").body["items"].([]any)[0].(map[string]any)
+		require.Equal(t, id, item["refund_id"])
+		require.Equal(t, "refund_failed", item["state"])
+		require.Contains(t, item["last_error"], "another amount")
+
+		for _, wrong := range []string{"?limit=0", "?cursor=x"} {
+			require.Equal(t, 400, list(wrong).status, wrong)
+		}
+		require.Equal(t, 401, r.internalCall("GET", refunds, "x", "").status)
+		for path, status := range map[string]int{"/x:retry": 404, "/42:retry": 404, "/" + id + ":undo": 404} {
+			require.Equal(t, status, r.callInternal(refunds+path, secret, `{"by":"op"}`).status, path)
+		}
+		for _, body := range []string{`{}`, `{"by":"op"}`, `{"by":"op","reference":" ","reason":"r"}`, `{"by":"","reference":"t","reason":"r"}`, `{"by":"op","reference":"t","reason":"r","amount":1}`} {
+			require.Equal(t, 400, r.callInternal(refunds+"/"+id+":settle", secret, body).status, body)
+		}
+
+		a := r.callInternal(refunds+"/"+id+":retry", secret, `{"by":"op"}`)
+		require.Equal(t, 200, a.status, a.raw)
+		require.Equal(t, "refund_pending", a.body["state"])
+		eventually(t, func() bool { return len(list("").body["items"].([]any)) == 1 }, "refused again")
+		for range 2 {
+			a = r.callInternal(refunds+"/"+id+":settle", secret, `{"by":"op","reference":"t1","reason":"closed account"}`)
+			require.Equal(t, 200, a.status, a.raw)
+			require.Equal(t, "refunded", a.body["state"])
+			require.Equal(t, map[string]any{"by": "op", "reference": "t1", "reason": "closed account"}, a.body["settled"])
+		}
+		require.Empty(t, list("").body["items"])
+		require.Equal(t, "refunded", r.order(d)["refunds"].([]any)[0].(map[string]any)["state"], "the buyer reads it")
 	})
 }
 

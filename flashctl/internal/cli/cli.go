@@ -22,6 +22,7 @@ type commands struct {
 	Buy         buyCmd         `cmd:"" help:"Make one purchase and print its states."`
 	Load        loadCmd        `cmd:"" help:"Run load tests."`
 	DeadLetters deadLettersCmd `cmd:"" help:"List, replay or reject dead letters."`
+	Refunds     refundsCmd     `cmd:"" help:"List, retry or settle by hand the refunds that wait for an operator."`
 	Limits      limitsCmd      `cmd:"" help:"Read, try and change the limits of all services."`
 	Reconcile   reconcileCmd   `cmd:"" help:"Compare and repair gate, ledger and allowances; fails if a mismatch remains."`
 	Demo        demoCmd        `cmd:"" help:"Run the sales of two merchants side by side and check every count."`

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -56,6 +57,49 @@ func TestCommandsUseTheGivenToken(t *testing.T) {
 	require.Zero(t, status, errs)
 	require.Equal(t, []string{
 		"GET /v1/merchant/dead-letters Bearer of.an.operator", "POST /v1/merchant/activities/7/reconciliations Bearer of.an.operator",
+	}, requests)
+}
+
+func TestRefunds(t *testing.T) {
+	var requests []string
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		requests = append(requests, strings.TrimSpace(r.Method+" "+r.URL.Path+" "+string(body)))
+		switch {
+		case r.Method == http.MethodGet:
+			_, _ = w.Write([]byte(`{"items":[{"refund_id":"7","state":"refund_failed"}]}`))
+		case strings.HasSuffix(r.URL.Path, "/8/settle"):
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusConflict)
+			_, _ = w.Write([]byte(`{"code":"state_conflict","detail":"The provider has made this refund."}`))
+		default:
+			_, _ = w.Write([]byte(`{"refund_id":"7","state":"refunded"}`))
+		}
+	}))
+	t.Cleanup(srv.Close)
+	t.Setenv("BASE_URL", srv.URL)
+	t.Setenv("FLASHCTL_TOKEN", "of.an.operator")
+	for _, tt := range []struct {
+		args string
+		out  string
+	}{
+		{"refunds list", `{"refund_id":"7","state":"refund_failed"}`},
+		{"refunds retry 7", `{"refund_id":"7","state":"refunded"}`},
+		{"refunds settle-by-hand 7 --reference t1 --reason closed", `{"refund_id":"7","state":"refunded"}`},
+	} {
+		status, out, errs := run(t, strings.Fields(tt.args)...)
+		require.Zero(t, status, errs)
+		require.JSONEq(t, tt.out, out)
+	}
+	status, _, errs := run(t, "refunds", "settle-by-hand", "8", "--reference", "t1", "--reason", "closed")
+	require.Equal(t, 1, status)
+	require.Contains(t, errs, "The provider has made this refund.")
+	status, _, errs = run(t, "refunds", "settle-by-hand", "7")
+	require.Equal(t, 2, status, errs)
+	require.Equal(t, []string{
+		"GET /v1/merchant/refunds", "POST /v1/merchant/refunds/7/retry",
+		`POST /v1/merchant/refunds/7/settle {"reason":"closed","reference":"t1"}`,
+		`POST /v1/merchant/refunds/8/settle {"reason":"closed","reference":"t1"}`,
 	}, requests)
 }
 

@@ -118,9 +118,10 @@ func (s *sender) enter(ctx context.Context) error {
 func message(prefix string, m bus.Message) *primitive.Message {
 	msg := primitive.NewMessage(prefix+m.Topic, m.Body)
 	msg.WithKeys(m.Keys)
-	if m.DeliverAt.After(time.Now()) {
-		ms := m.DeliverAt.Add(time.Millisecond - time.Nanosecond).UnixMilli() // rounded up: never early
-		msg.WithProperty("TIMER_DELIVER_MS", strconv.FormatInt(ms, 10))
+	if left := time.Until(m.DeliverAt); left > 0 {
+		// A delay, not a time: the broker's clock has its own offset.
+		ms := (left + time.Millisecond - time.Nanosecond).Milliseconds() // rounded up: never early
+		msg.WithProperty("TIMER_DELAY_MS", strconv.FormatInt(ms, 10))
 	}
 	return msg
 }

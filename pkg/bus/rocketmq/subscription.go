@@ -299,7 +299,7 @@ func (s *subscription) delivery(m *primitive.MessageExt) bus.Delivery {
 		ID:      m.MsgId,
 		Attempt: int(m.ReconsumeTimes) + 1,
 	}
-	if ms, err := strconv.ParseInt(m.GetProperty("TIMER_DELIVER_MS"), 10, 64); err == nil {
+	if ms, err := strconv.ParseInt(m.GetProperty("TIMER_OUT_MS"), 10, 64); err == nil {
 		d.DeliverAt = time.UnixMilli(ms).UTC()
 	}
 	return d

@@ -4,11 +4,13 @@
 package internalapi
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/oapi-codegen/runtime"
 )
 
 // Defines values for CloseRequestReason.
@@ -86,6 +88,27 @@ func (e LookupResultState) Valid() bool {
 	case LookupResultStateRefunded:
 		return true
 	case LookupResultStateUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RefundState.
+const (
+	RefundStateRefundFailed  RefundState = "refund_failed"
+	RefundStateRefundPending RefundState = "refund_pending"
+	RefundStateRefunded      RefundState = "refunded"
+)
+
+// Valid indicates whether the value is a known member of the RefundState enum.
+func (e RefundState) Valid() bool {
+	switch e {
+	case RefundStateRefundFailed:
+		return true
+	case RefundStateRefundPending:
+		return true
+	case RefundStateRefunded:
 		return true
 	default:
 		return false
@@ -185,6 +208,43 @@ type LookupResults struct {
 // OrderSNs defines model for OrderSNs.
 type OrderSNs = []string
 
+// Refund defines model for Refund.
+type Refund struct {
+	// Amount Minor units
+	Amount int64 `json:"amount"`
+
+	// Attempts Since the last retry by an operator
+	Attempts  int       `json:"attempts"`
+	CreatedAt time.Time `json:"created_at"`
+	Currency  string    `json:"currency"`
+
+	// LastError Of the provider
+	LastError *string `json:"last_error,omitempty"`
+
+	// NextAttemptAt Of refund_pending
+	NextAttemptAt *time.Time `json:"next_attempt_at,omitempty"`
+	OrderSn       string     `json:"order_sn"`
+	Provider      string     `json:"provider"`
+	Reason        string     `json:"reason"`
+
+	// RefundId The payment's id, here and at the provider
+	RefundId   string     `json:"refund_id"`
+	RefundedAt *time.Time `json:"refunded_at,omitempty"`
+
+	// Settled How an operator returned the money. Absent if the provider did.
+	Settled *Settlement `json:"settled,omitempty"`
+	State   RefundState `json:"state"`
+}
+
+// RefundState defines model for Refund.State.
+type RefundState string
+
+// RefundList defines model for RefundList.
+type RefundList struct {
+	Items      []Refund `json:"items"`
+	NextCursor *string  `json:"next_cursor,omitempty"`
+}
+
 // RefundRequest defines model for RefundRequest.
 type RefundRequest struct {
 	OrderSns OrderSNs `json:"order_sns"`
@@ -207,8 +267,43 @@ type RefundResults struct {
 	Results []RefundResult `json:"results"`
 }
 
+// RetryRefundRequest defines model for RetryRefundRequest.
+type RetryRefundRequest struct {
+	// By User id of the operator
+	By string `json:"by"`
+}
+
+// SettleRefundRequest defines model for SettleRefundRequest.
+type SettleRefundRequest struct {
+	// By User id of the operator
+	By string `json:"by"`
+
+	// Reason In characters
+	Reason string `json:"reason"`
+
+	// Reference Of the transfer, in characters
+	Reference string `json:"reference"`
+}
+
+// Settlement How an operator returned the money. Absent if the provider did.
+type Settlement struct {
+	By        string `json:"by"`
+	Reason    string `json:"reason"`
+	Reference string `json:"reference"`
+}
+
+// RefundID defines model for RefundID.
+type RefundID = string
+
 // Problem defines model for Problem.
 type Problem map[string]interface{}
+
+// ListRefundsParams defines parameters for ListRefunds.
+type ListRefundsParams struct {
+	// Limit 1 to 100
+	Limit  *string `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
 
 // CloseOrdersJSONRequestBody defines body for CloseOrders for application/json ContentType.
 type CloseOrdersJSONRequestBody = CloseRequest
@@ -218,6 +313,12 @@ type LookupOrdersJSONRequestBody = LookupRequest
 
 // RefundOrdersJSONRequestBody defines body for RefundOrders for application/json ContentType.
 type RefundOrdersJSONRequestBody = RefundRequest
+
+// RetryRefundJSONRequestBody defines body for RetryRefund for application/json ContentType.
+type RetryRefundJSONRequestBody = RetryRefundRequest
+
+// SettleRefundJSONRequestBody defines body for SettleRefund for application/json ContentType.
+type SettleRefundJSONRequestBody = SettleRefundRequest
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
@@ -230,6 +331,15 @@ type ServerInterface interface {
 	// RefundOrders Refund paid orders for which there are no units
 	// (POST /internal/v1/orders:refund)
 	RefundOrders(w http.ResponseWriter, r *http.Request)
+	// ListRefunds List the refunds that wait for an operator, oldest first
+	// (GET /internal/v1/refunds)
+	ListRefunds(w http.ResponseWriter, r *http.Request, params ListRefundsParams)
+	// RetryRefund Attempt a refused refund again
+	// (POST /internal/v1/refunds/{refund_id}:retry)
+	RetryRefund(w http.ResponseWriter, r *http.Request, refundId RefundID)
+	// SettleRefund Record that the money of a refused refund was returned in another way
+	// (POST /internal/v1/refunds/{refund_id}:settle)
+	SettleRefund(w http.ResponseWriter, r *http.Request, refundId RefundID)
 }
 
 // Unimplemented server implementation that returns http.StatusNotImplemented for each endpoint.
@@ -251,6 +361,24 @@ func (_ Unimplemented) LookupOrders(w http.ResponseWriter, r *http.Request) {
 // RefundOrders Refund paid orders for which there are no units
 // (POST /internal/v1/orders:refund)
 func (_ Unimplemented) RefundOrders(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ListRefunds List the refunds that wait for an operator, oldest first
+// (GET /internal/v1/refunds)
+func (_ Unimplemented) ListRefunds(w http.ResponseWriter, r *http.Request, params ListRefundsParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// RetryRefund Attempt a refused refund again
+// (POST /internal/v1/refunds/{refund_id}:retry)
+func (_ Unimplemented) RetryRefund(w http.ResponseWriter, r *http.Request, refundId RefundID) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// SettleRefund Record that the money of a refused refund was returned in another way
+// (POST /internal/v1/refunds/{refund_id}:settle)
+func (_ Unimplemented) SettleRefund(w http.ResponseWriter, r *http.Request, refundId RefundID) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -296,6 +424,104 @@ func (siw *ServerInterfaceWrapper) RefundOrders(w http.ResponseWriter, r *http.R
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.RefundOrders(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListRefunds operation middleware
+func (siw *ServerInterfaceWrapper) ListRefunds(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListRefundsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListRefunds(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RetryRefund operation middleware
+func (siw *ServerInterfaceWrapper) RetryRefund(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "refund_id" -------------
+	var refundId RefundID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "refund_id", chi.URLParam(r, "refund_id"), &refundId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "refund_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RetryRefund(w, r, refundId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// SettleRefund operation middleware
+func (siw *ServerInterfaceWrapper) SettleRefund(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "refund_id" -------------
+	var refundId RefundID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "refund_id", chi.URLParam(r, "refund_id"), &refundId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "refund_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.SettleRefund(w, r, refundId)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -426,6 +652,15 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/internal/v1/orders:lookup", wrapper.LookupOrders)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/internal/v1/refunds", wrapper.ListRefunds)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/internal/v1/refunds/{refund_id}:retry", wrapper.RetryRefund)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/internal/v1/refunds/{refund_id}:settle", wrapper.SettleRefund)
 	})
 
 	return r

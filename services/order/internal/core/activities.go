@@ -63,10 +63,7 @@ func (s *Service) Describe(ctx context.Context, about []contract.ActivityInfo) e
 	for _, a := range about {
 		now := s.now()
 		a.EndsAt = a.EndsAt.UTC().Truncate(time.Millisecond)
-		// A time in the future would exclude all descriptions until then.
-		if a.AsOf = a.AsOf.UTC().Truncate(time.Millisecond); a.AsOf.After(now) {
-			a.AsOf = now
-		}
+		a.AsOf = a.AsOf.UTC().Truncate(time.Millisecond)
 		known, ok := s.activities.get(a.ActivityID)
 		if now.Before(known.failedUntil) {
 			continue
@@ -78,6 +75,13 @@ func (s *Service) Describe(ctx context.Context, about []contract.ActivityInfo) e
 			stored, found, err := tx.LockActivity(a.ActivityID)
 			if err != nil {
 				return err
+			}
+			latest, err := tx.Now()
+			if err != nil {
+				return err
+			}
+			if a.AsOf.After(latest) { // a time in the future would exclude all descriptions until then
+				a.AsOf = latest
 			}
 			known = knownActivity{ActivityInfo: a, stored: true, readAt: now}
 			if found && (sameActivity(stored, a) || !a.AsOf.After(stored.AsOf)) {

@@ -104,7 +104,10 @@ func (s *Service) StartPayment(
 
 // newPayment returns a new payment of o, which tx has locked. It refuses if o is not payable or has too many payments.
 func (s *Service) newPayment(tx Tx, o Order, provider string) (Payment, error) {
-	now := s.now()
+	now, err := tx.Now()
+	if err != nil {
+		return Payment{}, err
+	}
 	if o.State != Pending {
 		return Payment{}, contract.Refuse(contract.CodeOrderNotPayable, "The order is "+string(o.State)+".").
 			With("state", o.State)
@@ -152,7 +155,10 @@ func (s *Service) Cancel(ctx context.Context, userID, orderSN string) (Order, er
 		case Closed:
 			return nil
 		case Pending:
-			now := s.now()
+			now, err := tx.Now()
+			if err != nil {
+				return err
+			}
 			if err := s.closePending(tx, []Order{o}, ReasonCancelled, now); err != nil {
 				return err
 			}

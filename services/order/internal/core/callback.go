@@ -57,7 +57,10 @@ func (s *Service) Callback(ctx context.Context, e PaymentEvent) (Handled, error)
 		if seen { // stored as unknown before the payment existed
 			return expectOne(tx.UpdatePaymentEvent(e.Provider, e.EventID, EventUnknown, effect.handled))
 		}
-		e.Handled, e.ReceivedAt = effect.handled, s.now()
+		e.Handled = effect.handled
+		if e.ReceivedAt, err = tx.Now(); err != nil {
+			return err
+		}
 		return tx.InsertPaymentEvent(e)
 	})
 	s.reportCallback(ctx, known, e, effect, err)
@@ -75,7 +78,10 @@ type callbackEffect struct {
 
 // applyEvent applies an event to a payment and its order, both locked.
 func (s *Service) applyEvent(tx Tx, o Order, p Payment, e PaymentEvent, done *callbackEffect) error {
-	now := s.now()
+	now, err := tx.Now()
+	if err != nil {
+		return err
+	}
 	done.handled = EventIgnored
 	switch {
 	case p.State == PaymentSucceeded: // final: no later event changes it
@@ -171,7 +177,10 @@ func (s *Service) unknownPayment(ctx context.Context, e PaymentEvent) (Handled, 
 			return nil
 		}
 		first = true
-		e.Handled, e.ReceivedAt = EventUnknown, s.now()
+		e.Handled = EventUnknown
+		if e.ReceivedAt, err = tx.Now(); err != nil {
+			return err
+		}
 		return tx.InsertPaymentEvent(e)
 	})
 	switch {

@@ -49,7 +49,10 @@ func (s *Service) CloseOrders(ctx context.Context, orderSNs []string, reason str
 		if err != nil {
 			return err
 		}
-		now := s.now()
+		now, err := tx.Now()
+		if err != nil {
+			return err
+		}
 		closedAt = now
 		inFlight, err := s.paymentsInFlight(tx, orders, reason, now)
 		if err != nil {
@@ -217,7 +220,10 @@ func (s *Service) RefundOrders(ctx context.Context, orderSNs []string, reason st
 
 // refundPaid moves a paid order to refunded and inserts the refund of the payment that paid it.
 func (s *Service) refundPaid(tx Tx, o Order, reason string) (Refund, error) {
-	now := s.now()
+	now, err := tx.Now()
+	if err != nil {
+		return Refund{}, err
+	}
 	if err := expectOne(tx.Refund(o.OrderSN, now)); err != nil {
 		return Refund{}, err
 	}

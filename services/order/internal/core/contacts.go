@@ -61,7 +61,11 @@ func (s *Service) PutContact(ctx context.Context, userID, orderSN string, c Cont
 	if !known {
 		keptFrom = o.CreatedAt
 	}
-	if !s.now().Before(keptFrom.Add(s.opts.ContactKeep)) {
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	if !now.Before(keptFrom.Add(s.opts.ContactKeep)) {
 		return contract.Refuse(contract.CodeStateConflict, "The time for which contacts are kept has ended.").
 			With("state", o.State)
 	}

@@ -58,7 +58,7 @@ func (w *world) with(t testing.TB, encoded ...string) (*core.Service, core.Conta
 
 func (w *world) upkeep(t testing.TB) core.ContactUpkeep {
 	return core.ContactUpkeep{
-		Store: store.New(w.db, telemetry.Discard(t), nil), Sealer: w.sealer, Now: w.clock.Now, Keep: keep,
+		Store: store.New(w.db, telemetry.Discard(t), nil, store.WithClock(w.clock.Now)), Sealer: w.sealer, Keep: keep,
 	}
 }
 

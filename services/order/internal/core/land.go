@@ -104,7 +104,10 @@ func (s *Service) insertOrders(ctx context.Context, valid []contract.Deduction) 
 // insertMissing inserts an order for each deduction that is not in existing, by order_sn.
 func (s *Service) insertMissing(tx Tx, valid []contract.Deduction, existing map[string]Order) (landing, error) {
 	var landed landing
-	now := s.now()
+	now, err := tx.Now()
+	if err != nil {
+		return landing{}, err
+	}
 	for _, d := range valid {
 		o, found := existing[d.OrderSN]
 		switch {
@@ -144,10 +147,8 @@ func (s *Service) publishLanded(ctx context.Context, fresh, known []Order, deadL
 			return fmt.Errorf("publish order events: %w", err)
 		}
 	}
-	for _, c := range closings(pending) {
-		if err := s.pub.Close(ctx, c.OrderClose, c.traceparents, c.DueAt); err != nil {
-			return fmt.Errorf("publish closing: %w", err)
-		}
+	if err := s.publishClosings(ctx, pending); err != nil {
+		return err
 	}
 	if len(deadLetters) > 0 {
 		if err := s.pub.DeadLetters(ctx, deadLetters); err != nil {
@@ -156,6 +157,26 @@ func (s *Service) publishLanded(ctx context.Context, fresh, known []Order, deadL
 		for _, d := range deadLetters {
 			s.rec.Alarm(ctx, "dead_letter", "deduction can never become an order", "order_sn", d.OrderSN,
 				"activity_id", d.ActivityID, "why", d.Why)
+		}
+	}
+	return nil
+}
+
+// publishClosings publishes the delayed closings of pending orders. The delays are those that are left by the time of
+// the database.
+func (s *Service) publishClosings(ctx context.Context, pending []Order) error {
+	if len(pending) == 0 {
+		return nil
+	}
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	began := s.opts.Now()
+	for _, c := range closings(pending) {
+		left := c.DueAt.Sub(now) - s.opts.Now().Sub(began)
+		if err := s.pub.Close(ctx, c.OrderClose, c.traceparents, left); err != nil {
+			return fmt.Errorf("publish closing: %w", err)
 		}
 	}
 	return nil

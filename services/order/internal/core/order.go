@@ -86,7 +86,8 @@ type Payment struct {
 // RefundState is the state of a refund.
 type RefundState string
 
-// The states of a refund.
+// The states of a refund. It is pending until it was made, or until its provider has refused it for good; a time-out
+// never ends it. A refused one waits for an operator, who makes it pending again or returns the money in another way.
 const (
 	RefundPending RefundState = "refund_pending"
 	RefundDone    RefundState = "refunded"
@@ -117,6 +118,9 @@ type Refund struct {
 	LastError     string
 	CreatedAt     time.Time
 	FinishedAt    time.Time
+
+	// Settled is how an operator returned the money; zero if the provider did. Set by Store.Refund and Tx.LockRefund.
+	Settled Settlement
 }
 
 // Outcome is the result of a payment as reported by a provider.

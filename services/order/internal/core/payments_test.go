@@ -301,7 +301,7 @@ func (blindStore) Order(context.Context, string) (core.Order, bool, error) {
 func TestACancellationNeedsNoReadAfterItsCommit(t *testing.T) {
 	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
 		w := newWorld(t, db)
-		blind := w.serviceOn(t, blindStore{store.New(db, telemetry.Discard(t), nil)})
+		blind := w.serviceOn(t, blindStore{store.New(db, telemetry.Discard(t), nil, store.WithClock(w.clock.Now))})
 		d := w.created(t, "u1")
 		p := w.started(t, d, "k")
 		tooLittle := success(p.PaymentID)
@@ -356,28 +356,31 @@ func TestRefundsAreRetriedUntilTheySucceed(t *testing.T) {
 	})
 }
 
-func TestARefundThatCannotBeMadeRaisesAnAlarm(t *testing.T) {
-	for name, fail := range map[string]error{"declined": fmt.Errorf("%w: account closed", core.ErrRefundDeclined), "attempts exhausted": errors.New("always down")} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, dbtest.SQLite(t, order.Migrations))
-			d := w.created(t, "u1")
-			p := w.started(t, d, "k")
-			_, err := w.Cancel(t.Context(), "u1", d.OrderSN)
+// A provider that times out for days decides nothing: the refund stays pending and is made once it responds.
+func TestATransientErrorNeverEndsARefund(t *testing.T) {
+	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		r := w.refundOf(t, "u1")
+		w.provider.fail = func(string) error { return errors.New("time-out") }
+		for range 300 { // two days
+			_, err := w.RefundDue(t.Context())
 			require.NoError(t, err)
-			w.succeed(t, p.PaymentID)
-			w.provider.fail = func(string) error { return fail }
-			for range 20 {
-				_, err := w.RefundDue(t.Context())
-				require.NoError(t, err)
-				w.clock.advance(20 * time.Minute)
-			}
-			r := w.get(t, d).Refunds[0]
-			require.Equal(t, core.RefundFailed, r.State)
-			require.Equal(t, fail.Error(), r.LastError)
-			require.Equal(t, 1, w.recorder.count("refund_failed"))
-			require.Equal(t, r.Attempts, w.provider.calls)
-		})
-	}
+			w.clock.advance(10 * time.Minute)
+		}
+		r = w.refund(t, r)
+		require.Equal(t, core.RefundPending, r.State, "after %d attempts", r.Attempts)
+		require.Equal(t, "time-out", r.LastError)
+		require.Greater(t, r.Attempts, 150)
+		require.Equal(t, 1+r.Attempts/144, w.recorder.count("refund_failing"), "at the fifth attempt, then once a day")
+		require.Zero(t, w.recorder.count("refund_failed"))
+
+		w.provider.fail = nil
+		w.clock.advance(15 * time.Minute)
+		_, err := w.RefundDue(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, core.RefundDone, w.refund(t, r).State)
+		require.Equal(t, map[string]int64{r.PaymentID: fullAmount}, w.provider.refunded)
+	})
 }
 
 func TestARefundWaitsForItsProviderToBeConfigured(t *testing.T) {
@@ -389,7 +392,7 @@ func TestARefundWaitsForItsProviderToBeConfigured(t *testing.T) {
 	w.succeed(t, p.PaymentID)
 
 	without := w.service(t)
-	for range 20 { // more than RefundAttempts
+	for range 20 {
 		_, err := without.RefundDue(t.Context())
 		require.NoError(t, err)
 		w.clock.advance(20 * time.Minute)

@@ -15,6 +15,9 @@ type Store interface {
 	// same row first, it rolls back and runs fn again. So fn must not keep results of an earlier run. name is the name
 	// of the span.
 	InTx(ctx context.Context, name string, fn func(tx Tx) error) error
+	// Now returns the time of the database in UTC, in whole milliseconds. Deadlines, claims and sweeps are decided by it,
+	// never by the clock of a process.
+	Now(ctx context.Context) (time.Time, error)
 
 	Order(ctx context.Context, orderSN string) (Order, bool, error) // with all details; tombstones too
 	List(ctx context.Context, q ListQuery) ([]Order, error)         // with all details; never tombstones
@@ -35,15 +38,23 @@ type Store interface {
 	// ClaimRefund takes the next attempt of a refund in the state that was read, and postpones the following attempt
 	// to next. It returns false when another process has claimed the attempt.
 	ClaimRefund(ctx context.Context, r Refund, next time.Time) (bool, error)
-	// FinishRefund moves a pending refund to its final state. It returns false when the refund was no longer pending.
+	// FinishRefund records the result of an attempt. RefundDone applies to every refund that is not done yet,
+	// RefundFailed only to a pending one. It returns false when the refund was not changed.
 	FinishRefund(ctx context.Context, paymentID string, to RefundState, lastError string, at time.Time) (bool, error)
 	// StoreRefundError stores the error of a failed attempt.
 	StoreRefundError(ctx context.Context, paymentID, lastError string) error
+
+	Refund(ctx context.Context, paymentID string) (Refund, bool, error)
+	// WaitingRefunds returns the refused refunds and the pending ones with at least so many attempts, ascending by
+	// creation and payment_id after the given position.
+	WaitingRefunds(ctx context.Context, attempts int, after Position, limit int) ([]Refund, error)
 }
 
 // Tx is a transaction of the Store. Every transaction locks rows in the same order: orders by shard and order_sn, then
-// payments.
+// payments. Refunds are locked alone.
 type Tx interface {
+	Now() (time.Time, error) // as Store.Now
+
 	// LockOrders reads and locks the orders that exist, with their lines; tombstones too.
 	LockOrders(orderSNs []string) (map[string]Order, error)
 	InsertOrders(orders []Order) error // ErrOrderExists when one of the keys is taken
@@ -75,6 +86,11 @@ type Tx interface {
 	InsertPaymentEvent(e PaymentEvent) error
 	UpdatePaymentEvent(provider, eventID string, from, to Handled) (int, error)
 	InsertRefund(r Refund) error
+	LockRefund(paymentID string) (Refund, bool, error)
+	// UpdateRefused updates state, attempts and times from r if the refund is in the state RefundFailed. It returns the
+	// number of refunds that it changed.
+	UpdateRefused(r Refund) (int, error)
+	InsertRefundDecision(d RefundDecision, at time.Time) error
 	FillDetails(o *Order) error // payments and refunds, oldest first, and whether a contact is given
 
 	PutContact(c SealedContact) error // replaces an earlier one
@@ -107,9 +123,9 @@ type Position struct {
 // the outcome is unknown, and the caller publishes everything again.
 type Publisher interface {
 	Events(ctx context.Context, events []contract.OrderEvent) error
-	// Close publishes a request to close orders, delivered at deliverAt; the zero time delivers it at once.
+	// Close publishes a request to close orders, delivered after the delay; without a positive one at once.
 	// traceparents are those of the orders.
-	Close(ctx context.Context, c contract.OrderClose, traceparents []string, deliverAt time.Time) error
+	Close(ctx context.Context, c contract.OrderClose, traceparents []string, delay time.Duration) error
 	DeadLetters(ctx context.Context, deadLetters []contract.DeadLetter) error
 }
 
@@ -121,8 +137,11 @@ type Provider interface {
 	// Verify checks the signature of a callback over the unparsed body.
 	Verify(signature string, body []byte, now time.Time) error
 	// Refund returns a payment in full. Calls with the same refundID take effect once. ErrRefundDeclined is final;
-	// after any other error the refund is retried.
+	// after any other error the refund is retried without end.
 	Refund(ctx context.Context, refundID string, amount int64, currency string) error
+	// FindRefund returns the refund that the provider has made under refundID. found is false only if the provider
+	// responded that there is none.
+	FindRefund(ctx context.Context, refundID string) (made ProviderRefund, found bool, err error)
 }
 
 // ErrRefundDeclined is returned by a provider that will never make a refund.

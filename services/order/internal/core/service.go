@@ -6,7 +6,9 @@ import (
 
 // Options are the parameters of the core. Zero values stand for the defaults, except for Now.
 type Options struct {
-	Now func() time.Time // required
+	// Now is the clock of this process. It is required. It decides how long a process keeps what it has read, and
+	// nothing else: deadlines, claims and sweeps are decided by Store.Now.
+	Now func() time.Time
 
 	// PaymentGrace is the age up to which a payment started before the deadline keeps its order open. Default 120 s.
 	PaymentGrace time.Duration
@@ -15,9 +17,6 @@ type Options struct {
 	// OverdueAfter is the time past its deadline after which the closing of a pending order is published again.
 	// Default 30 s.
 	OverdueAfter time.Duration
-	// RefundAttempts is the number of failed attempts after which a refund becomes refund_failed and an operator has
-	// to return the money. Default 60: about nine hours with the back-off below.
-	RefundAttempts int
 	// RefundTimeout bounds one call to a provider. Default 10 s.
 	RefundTimeout time.Duration
 	// RefundFirstRetry and RefundLastRetry bound the doubling back-off between attempts. Default 2 s and 10 min.
@@ -40,9 +39,6 @@ func (o *Options) setDefaults() {
 	set(&o.ContactKeep, 90*24*time.Hour)
 	if o.MaxPayments <= 0 {
 		o.MaxPayments = 20
-	}
-	if o.RefundAttempts <= 0 {
-		o.RefundAttempts = 60
 	}
 }
 
@@ -71,7 +67,7 @@ func New(
 	return &Service{store: store, pub: pub, shards: shards, rec: rec, providers: byName, sealer: sealer, opts: opts}
 }
 
-// now returns the time in the precision of the tables, milliseconds.
+// now returns the time of this process in the precision of the tables, milliseconds.
 func (s *Service) now() time.Time { return s.opts.Now().UTC().Truncate(time.Millisecond) }
 
 // Provider returns the payment provider with this name.

@@ -17,7 +17,8 @@ const (
 
 	refundBatch   = 64
 	refundWorkers = 4
-	alarmAttempts = 5 // failed attempts after which a pending refund raises an alarm
+	alarmAttempts = 5   // failed attempts after which a pending refund raises an alarm
+	alarmEvery    = 144 // failed attempts from one later alarm to the next: a day with the longest pause
 )
 
 // ResendClosings publishes again the closings of pending orders that are past their deadline by more than
@@ -26,7 +27,10 @@ const (
 func (s *Service) ResendClosings(ctx context.Context) (int, error) {
 	sent := 0
 	for range sweepSteps {
-		now := s.now()
+		now, err := s.store.Now(ctx)
+		if err != nil {
+			return sent, err
+		}
 		overdue, err := s.store.OverdueOrders(ctx, now.Add(-s.opts.OverdueAfter), sweepBatch)
 		if err != nil {
 			return sent, err
@@ -35,7 +39,7 @@ func (s *Service) ResendClosings(ctx context.Context) (int, error) {
 			return sent, nil
 		}
 		for _, c := range closings(overdue) {
-			if err := s.pub.Close(ctx, c.OrderClose, c.traceparents, time.Time{}); err != nil {
+			if err := s.pub.Close(ctx, c.OrderClose, c.traceparents, 0); err != nil {
 				return sent, fmt.Errorf("publish closing: %w", err)
 			}
 		}
@@ -61,7 +65,11 @@ func (s *Service) ResendClosings(ctx context.Context) (int, error) {
 // RefundDue makes one attempt at each due refund and returns their number. If the process is killed at any point, the
 // attempt is repeated later under the same refund id.
 func (s *Service) RefundDue(ctx context.Context) (int, error) {
-	due, err := s.store.DueRefunds(ctx, s.now(), refundBatch)
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return 0, err
+	}
+	due, err := s.store.DueRefunds(ctx, now, refundBatch)
 	if err != nil || len(due) == 0 {
 		return 0, err
 	}
@@ -98,7 +106,11 @@ func (s *Service) attemptRefund(ctx context.Context, r Refund) error {
 	}
 	// The claim lasts longer than the call, so that no other process calls the provider at the same time.
 	pause := s.opts.RefundTimeout + jitter(backoff(s.opts.RefundFirstRetry, s.opts.RefundLastRetry, r.Attempts))
-	claimed, err := s.store.ClaimRefund(ctx, r, s.now().Add(pause))
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	claimed, err := s.store.ClaimRefund(ctx, r, now.Add(pause))
 	if err != nil || !claimed {
 		return err
 	}
@@ -109,11 +121,10 @@ func (s *Service) attemptRefund(ctx context.Context, r Refund) error {
 		return s.finishRefund(ctx, r, RefundDone, "")
 	case ctx.Err() != nil: // the process is stopping: the provider did not fail
 		return ctx.Err()
-	case errors.Is(refundErr, ErrRefundDeclined),
-		attempts >= s.opts.RefundAttempts && !errors.Is(refundErr, errNoProvider):
+	case errors.Is(refundErr, ErrRefundDeclined):
 		return s.finishRefund(ctx, r, RefundFailed, refundErr.Error())
 	}
-	if attempts == alarmAttempts {
+	if attempts == alarmAttempts || attempts%alarmEvery == 0 {
 		s.rec.Alarm(ctx, "refund_failing", "refund keeps failing and is retried",
 			"payment_id", r.PaymentID, "order_sn", r.OrderSN, "provider", r.Provider, "error", refundErr.Error())
 	}
@@ -134,13 +145,17 @@ func (s *Service) callRefund(ctx context.Context, r Refund) error {
 }
 
 func (s *Service) finishRefund(ctx context.Context, r Refund, to RefundState, lastError string) error {
-	finished, err := s.store.FinishRefund(ctx, r.PaymentID, to, lastError, s.now())
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	finished, err := s.store.FinishRefund(ctx, r.PaymentID, to, lastError, now)
 	if err != nil || !finished {
 		return err
 	}
 	s.rec.Refund(ctx, to)
 	if to == RefundFailed {
-		s.rec.Alarm(ctx, "refund_failed", "refund failed for good: an operator has to return the money",
+		s.rec.Alarm(ctx, "refund_failed", "provider refused a refund: it waits for an operator",
 			"payment_id", r.PaymentID, "order_sn", r.OrderSN, "provider", r.Provider, "error", lastError)
 	}
 	return nil

@@ -14,13 +14,13 @@ const (
 // ContactUpkeep deletes and re-encrypts stored contacts, beside running services.
 type ContactUpkeep struct {
 	Store  ContactStore
-	Sealer Sealer // for Reencrypt
-	Now    func() time.Time
+	Sealer Sealer        // for Reencrypt
 	Keep   time.Duration // for Sweep
 }
 
 // ContactStore keeps the encrypted contacts and the descriptions of activities.
 type ContactStore interface {
+	Now(ctx context.Context) (time.Time, error) // as Store.Now
 	// DueContacts returns contacts whose KeptFrom is not after the given time, oldest first, without their text.
 	DueContacts(ctx context.Context, before time.Time, limit int) ([]SealedContact, error)
 	// ActivityEnds returns the known ends of activities.
@@ -46,7 +46,11 @@ type ContactStore interface {
 func (u ContactUpkeep) Sweep(ctx context.Context) (int, error) {
 	deleted := 0
 	for range contactSweepSteps {
-		before := u.Now().UTC().Truncate(time.Millisecond).Add(-u.Keep)
+		now, err := u.Store.Now(ctx)
+		if err != nil {
+			return deleted, err
+		}
+		before := now.Add(-u.Keep)
 		due, err := u.Store.DueContacts(ctx, before, contactBatch)
 		if err != nil || len(due) == 0 {
 			return deleted, err

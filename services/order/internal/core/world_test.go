@@ -53,14 +53,23 @@ func newWorld(t testing.TB, db *gorm.DB) *world {
 
 // service returns a core on the same store, clock and bus, with other providers.
 func (w *world) service(t testing.TB, providers ...core.Provider) *core.Service {
-	return w.serviceOn(t, store.New(w.db, telemetry.Discard(t), nil), providers...)
+	return w.serviceOn(t, store.New(w.db, telemetry.Discard(t), nil, store.WithClock(w.clock.Now)), providers...)
 }
 
 func (w *world) serviceOn(t testing.TB, s core.Store, providers ...core.Provider) *core.Service {
 	pub := publisher.New(w.bus, telemetry.Discard(t))
 	return core.New(s, pub, shards.Genes{}, w.recorder, providers, w.sealer, core.Options{
-		Now: w.clock.Now, RefundFirstRetry: time.Second, RefundTimeout: time.Second, RefundAttempts: 8,
+		Now: w.clock.Now, RefundFirstRetry: time.Second, RefundTimeout: time.Second,
 	})
+}
+
+// process returns a core on the same database and bus, in a process whose clock is wrong by offset.
+func (w *world) process(t testing.TB, offset time.Duration) *core.Service {
+	now := func() time.Time { return w.clock.Now().Add(offset) }
+	return core.New(store.New(w.db, telemetry.Discard(t), nil, store.WithClock(w.clock.Now)), publisher.New(w.bus, telemetry.Discard(t)), shards.Genes{},
+		w.recorder, []core.Provider{w.provider}, w.sealer, core.Options{
+			Now: now, RefundFirstRetry: time.Second, RefundTimeout: time.Second,
+		})
 }
 
 func keys(t testing.TB, encoded ...string) *seal.Keys {
@@ -121,6 +130,27 @@ func (w *world) succeed(t testing.TB, paymentID string) {
 	handled, err := w.Callback(t.Context(), success(paymentID))
 	require.NoError(t, err)
 	require.Equal(t, core.EventApplied, handled)
+}
+
+// refundOf returns the pending refund of a payment that succeeded after its order was cancelled.
+func (w *world) refundOf(t testing.TB, user string) core.Refund {
+	t.Helper()
+	d := w.created(t, user)
+	p := w.started(t, d, "k")
+	_, err := w.Cancel(t.Context(), user, d.OrderSN)
+	require.NoError(t, err)
+	w.succeed(t, p.PaymentID)
+	return w.get(t, d).Refunds[0]
+}
+
+// refund returns the stored refund.
+func (w *world) refund(t testing.TB, r core.Refund) core.Refund {
+	t.Helper()
+	o, found, err := store.New(w.db, telemetry.Discard(t), nil, store.WithClock(w.clock.Now)).Order(t.Context(), r.OrderSN)
+	require.NoError(t, err)
+	require.True(t, found)
+	require.Len(t, o.Refunds, 1)
+	return o.Refunds[0]
 }
 
 func (w *world) state(t testing.TB, d contract.Deduction) core.State {
@@ -319,10 +349,20 @@ type provider struct {
 	calls    int
 	fail     func(refundID string) error // its error prevents the refund
 	late     func(refundID string) error // its error loses the response of a refund that was made
+
+	lookups     int
+	unreachable error // of FindRefund
 }
 
-func (*provider) Name() string                           { return providerName }
-func (*provider) PayURL(p core.Payment) string           { return "/pay/" + p.PaymentID }
+func (*provider) Name() string                 { return providerName }
+func (*provider) PayURL(p core.Payment) string { return "/pay/" + p.PaymentID }
+func (p *provider) FindRefund(_ context.Context, id string) (core.ProviderRefund, bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lookups++
+	amount, found := p.refunded[id]
+	return core.ProviderRefund{Amount: amount, Currency: "EUR"}, found, p.unreachable
+}
 func (*provider) Verify(string, []byte, time.Time) error { return nil }
 func (p *provider) Refund(_ context.Context, id string, amount int64, _ string) error {
 	p.mu.Lock()

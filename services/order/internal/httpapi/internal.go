@@ -23,12 +23,16 @@ var _ internalapi.ServerInterface = (*Internal)(nil)
 
 // NewInternal returns the handler of the internal API. It accepts each of the secrets.
 func NewInternal(svc *core.Service, tel *telemetry.Telemetry, secrets []string) http.Handler {
-	w := internalapi.ServerInterfaceWrapper{Handler: &Internal{core: svc, tel: tel}}
+	a := &Internal{core: svc, tel: tel}
+	w := internalapi.ServerInterfaceWrapper{Handler: a, ErrorHandlerFunc: a.refuseParameter}
 	r := httpserver.NewRouter(tel, httpserver.Trusted())
 	r.Use(httpserver.Timeout(callTimeout), auth.Internal(secrets...))
 	r.Post("/internal/v1/orders:close", w.CloseOrders)
 	r.Post("/internal/v1/orders:refund", w.RefundOrders)
 	r.Post("/internal/v1/orders:lookup", w.LookupOrders)
+	r.Get("/internal/v1/refunds", w.ListRefunds)
+	r.Post("/internal/v1/refunds/{refund_id}:retry", w.RetryRefund)
+	r.Post("/internal/v1/refunds/{refund_id}:settle", w.SettleRefund)
 	return r
 }
 
@@ -144,6 +148,11 @@ func lookupView(o core.LookedUp) internalapi.LookupResult {
 
 func (a *Internal) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	problem.Write(w, r, a.tel.Log, err)
+}
+
+// refuseParameter responds to a request with a parameter that the generated code could not parse.
+func (a *Internal) refuseParameter(w http.ResponseWriter, r *http.Request, _ error) {
+	a.refuse(w, r, contract.Refuse(contract.CodeInvalidRequest, "A parameter is not valid."))
 }
 
 func checkSNs(sns []string) error {

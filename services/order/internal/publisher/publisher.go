@@ -34,8 +34,12 @@ func (p *Publisher) Events(ctx context.Context, events []contract.OrderEvent) er
 // The trace of each sampled order has a span of the publishing. The handling of the message belongs to the trace of
 // the first sampled order.
 func (p *Publisher) Close(
-	ctx context.Context, c contract.OrderClose, traceparents []string, deliverAt time.Time,
+	ctx context.Context, c contract.OrderClose, traceparents []string, delay time.Duration,
 ) (err error) {
+	var deliverAt time.Time
+	if delay > 0 {
+		deliverAt = time.Now().Add(delay) // the bus sends what is left of it, by the same clock
+	}
 	ctx, batch := p.tel.StartBatch(ctx, "publish "+contract.TopicOrderClose, trace.SpanKindProducer, traceparents,
 		telemetry.AttrTopic.String(contract.TopicOrderClose), telemetry.AttrOperation.String("send"))
 	defer func() { batch.End(err) }()

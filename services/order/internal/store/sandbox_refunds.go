@@ -7,6 +7,7 @@ import (
 	"gorm.io/gorm"
 
 	"flashsale.internal/pkg/sqldb"
+	"flashsale.internal/services/order/internal/core"
 )
 
 // SandboxRefunds is the table of the refunds that the sandbox provider has made.
@@ -47,4 +48,18 @@ func (b *SandboxRefunds) RecordRefund(
 		return tx.Create(&sandboxRow{RefundID: rid, Amount: amount, Currency: currency, CreatedAt: at}).Error
 	}, sqldb.RetryDuplicates(), sqldb.RetryUnknownCommit())
 	return same, refuseTransient(err)
+}
+
+// FindRefund returns a refund that RecordRefund has stored.
+func (b *SandboxRefunds) FindRefund(ctx context.Context, refundID string) (core.ProviderRefund, bool, error) {
+	rid, err := id(refundID)
+	if err != nil {
+		return core.ProviderRefund{}, false, err
+	}
+	var known []sandboxRow
+	err = b.db.WithContext(ctx).Where("refund_id = ?", rid).Limit(1).Find(&known).Error
+	if err != nil || len(known) == 0 {
+		return core.ProviderRefund{}, false, refuseTransient(err)
+	}
+	return core.ProviderRefund{Amount: known[0].Amount, Currency: known[0].Currency}, true, nil
 }

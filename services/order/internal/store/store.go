@@ -29,16 +29,28 @@ type Store struct {
 	tel *telemetry.Telemetry
 	// outboxWritten is called after the commit of each transaction that wrote to the outbox.
 	outboxWritten func()
+	clock         func() time.Time // nil: the database's
 }
 
 var _ core.Store = (*Store)(nil)
 
+// Option changes a default of a Store.
+type Option func(*Store)
+
+// WithClock replaces the clock of the database, for tests and for SQLite, which is part of the process. nil stands for
+// the clock of the database.
+func WithClock(now func() time.Time) Option { return func(s *Store) { s.clock = now } }
+
 // New returns a store. outboxWritten is called after each commit that added rows to the outbox; it may be nil.
-func New(db *gorm.DB, tel *telemetry.Telemetry, outboxWritten func()) *Store {
+func New(db *gorm.DB, tel *telemetry.Telemetry, outboxWritten func(), opts ...Option) *Store {
 	if outboxWritten == nil {
 		outboxWritten = func() {}
 	}
-	return &Store{db: db, tel: tel, outboxWritten: outboxWritten}
+	s := &Store{db: db, tel: tel, outboxWritten: outboxWritten}
+	for _, o := range opts {
+		o(s)
+	}
+	return s
 }
 
 // InTx implements core.Store.
@@ -50,7 +62,7 @@ func (s *Store) InTx(ctx context.Context, name string, fn func(core.Tx) error) e
 	ctx, end := s.tel.Span(ctx, name, trace.SpanKindClient, attribute.String("db.system", system))
 	wroteOutbox := false
 	err := sqldb.InTx(ctx, s.db, func(db *gorm.DB) error {
-		t := &tx{db: db}
+		t := &tx{db: db, clock: s.clock}
 		err := fn(t)
 		wroteOutbox = t.wroteOutbox
 		if errors.Is(err, core.ErrRetry) {
@@ -248,8 +260,11 @@ func (s *Store) FinishRefund(
 	if err != nil {
 		return false, err
 	}
-	res := s.db.WithContext(ctx).Model(&refundRow{}).
-		Where("payment_id = ? AND state = ?", pid, string(core.RefundPending)).
+	from := []string{string(core.RefundPending)}
+	if to == core.RefundDone {
+		from = append(from, string(core.RefundFailed))
+	}
+	res := s.db.WithContext(ctx).Model(&refundRow{}).Where("payment_id = ? AND state IN ?", pid, from).
 		Updates(map[string]any{"state": string(to), "last_error": truncate(lastError), "finished_at": at})
 	return res.RowsAffected == 1, refuseTransient(res.Error)
 }

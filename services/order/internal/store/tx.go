@@ -15,8 +15,11 @@ import (
 // tx implements core.Tx.
 type tx struct {
 	db          *gorm.DB
+	clock       func() time.Time
 	wroteOutbox bool
 }
+
+func (t *tx) Now() (time.Time, error) { return now(t.db, t.clock) }
 
 func (t *tx) LockOrders(orderSNs []string) (map[string]core.Order, error) {
 	groups, err := byShard(orderSNs)

@@ -69,6 +69,13 @@ type Refunds interface {
 	RecordRefund(
 		ctx context.Context, refundID string, amount int64, currency string, at time.Time,
 	) (same bool, err error)
+	// FindRefund returns a refund that RecordRefund has stored.
+	FindRefund(ctx context.Context, refundID string) (made core.ProviderRefund, found bool, err error)
+}
+
+// FindRefund implements core.Provider.
+func (p *Provider) FindRefund(ctx context.Context, refundID string) (core.ProviderRefund, bool, error) {
+	return p.refunds.FindRefund(ctx, refundID)
 }
 
 // Refund implements core.Provider. Repeating a refund succeeds; the same id with another amount or currency is

@@ -1,0 +1,188 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"flashsale.internal/pkg/contract"
+)
+
+// ProviderRefund is a refund that a provider has made.
+type ProviderRefund struct {
+	Amount   int64
+	Currency string
+}
+
+// RefundAction is a decision about a refund that its provider has refused.
+type RefundAction string
+
+// The decisions about a refused refund.
+const (
+	RefundRetry  RefundAction = "retry"  // attempt it again
+	RefundSettle RefundAction = "settle" // the money was returned outside of the provider
+	RefundFound  RefundAction = "found"  // the provider had made the refund already
+)
+
+// RefundDecision is a decision of an operator about a refund.
+type RefundDecision struct {
+	PaymentID string
+	Action    RefundAction
+	Settlement
+}
+
+// Settlement identifies an operator and, of RefundSettle, how the money was returned.
+type Settlement struct {
+	By        string
+	Reference string // of the transfer
+	Reason    string
+}
+
+// WaitingRefunds returns the refunds that wait for an operator, oldest first, at most limit, and whether there are
+// more: those that their provider has refused, and pending ones that keep failing. after is the last refund of the
+// previous page, its payment's id in place of an order_sn.
+func (s *Service) WaitingRefunds(ctx context.Context, after Position, limit int) ([]Refund, bool, error) {
+	list, err := s.store.WaitingRefunds(ctx, alarmAttempts, after, limit+1)
+	if err != nil {
+		return nil, false, err
+	}
+	return list[:min(limit, len(list))], len(list) > limit, nil
+}
+
+// RetryRefund makes a refund that its provider has refused pending again. If the provider has made the refund
+// meanwhile, it is recorded as refunded instead. A refund in another state is returned unchanged.
+func (s *Service) RetryRefund(ctx context.Context, refundID, by string) (Refund, error) {
+	made, err := s.madeAlready(ctx, refundID)
+	if err != nil {
+		return Refund{}, err
+	}
+	var r Refund
+	var changed bool
+	err = s.store.InTx(ctx, "refund transaction", func(tx Tx) (err error) {
+		changed = false
+		if r, err = lockRefund(tx, refundID); err != nil || r.State != RefundFailed {
+			return err
+		}
+		changed = true
+		if made {
+			return s.decideRefund(tx, &r, RefundDone, RefundFound, Settlement{By: by})
+		}
+		return s.decideRefund(tx, &r, RefundPending, RefundRetry, Settlement{By: by})
+	})
+	if err != nil {
+		return Refund{}, err
+	}
+	if changed {
+		s.rec.Refund(ctx, r.State)
+	}
+	return r, nil
+}
+
+// SettleRefund records that the money of a refund, which its provider has refused, was returned in another way. A
+// repeated call with the same reference returns the refund. If the provider has made the refund, it is recorded so and
+// the call is refused with state_conflict: the money may have been returned twice.
+func (s *Service) SettleRefund(ctx context.Context, refundID string, how Settlement) (Refund, error) {
+	made, err := s.madeAlready(ctx, refundID)
+	if err != nil {
+		return Refund{}, err
+	}
+	var r Refund
+	var settled, found bool
+	err = s.store.InTx(ctx, "refund transaction", func(tx Tx) (err error) {
+		settled, found = false, false
+		if r, err = lockRefund(tx, refundID); err != nil {
+			return err
+		}
+		switch {
+		case r.State == RefundPending:
+			return contract.Refuse(contract.CodeStateConflict,
+				"The refund is still being attempted. Only a refund that its provider has refused can be settled by hand.")
+		case r.State == RefundDone && r.Settled.Reference == how.Reference:
+			return nil
+		case r.State == RefundDone && r.Settled.Reference != "":
+			return contract.Refuse(contract.CodeStateConflict, "The refund was settled under another reference.")
+		case r.State == RefundDone:
+			return errMadeByProvider
+		case made:
+			found = true
+			return s.decideRefund(tx, &r, RefundDone, RefundFound, how)
+		}
+		settled = true
+		r.Settled = how
+		return s.decideRefund(tx, &r, RefundDone, RefundSettle, how)
+	})
+	if err != nil {
+		return Refund{}, err
+	}
+	if settled || found {
+		s.rec.Refund(ctx, r.State)
+	}
+	if found {
+		s.rec.Alarm(ctx, "refund_twice", "operator settled a refund that its provider had made: the money may have "+
+			"been returned twice", "payment_id", r.PaymentID, "order_sn", r.OrderSN, "provider", r.Provider)
+		return Refund{}, errMadeByProvider
+	}
+	return r, nil
+}
+
+// ErrNoRefund refuses a call for a refund that does not exist.
+var ErrNoRefund = contract.Refuse(contract.CodeNotFound, "There is no such refund.")
+
+var errMadeByProvider = contract.Refuse(contract.CodeStateConflict,
+	"The provider has made this refund. It is recorded as refunded, and the reference was not stored.")
+
+// madeAlready returns whether the provider has made a refund that it has refused before, in full. It calls the
+// provider only for a refund in this state. Without a response of the provider nothing is decided: the call is refused
+// as unavailable.
+func (s *Service) madeAlready(ctx context.Context, refundID string) (made bool, err error) {
+	r, found, err := s.store.Refund(ctx, refundID)
+	switch {
+	case err != nil:
+		return false, err
+	case !found:
+		return false, ErrNoRefund
+	case r.State != RefundFailed:
+		return false, nil
+	}
+	prov, ok := s.providers[r.Provider]
+	if !ok {
+		return false, unanswered(fmt.Errorf("%w: %q", errNoProvider, r.Provider))
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.opts.RefundTimeout)
+	defer cancel()
+	known, found, err := prov.FindRefund(ctx, r.PaymentID)
+	if err != nil {
+		return false, unanswered(err)
+	}
+	return found && known.Amount == r.Amount && known.Currency == r.Currency, nil
+}
+
+func unanswered(cause error) error {
+	return contract.Refuse(contract.CodeUnavailable,
+		"The payment provider did not respond whether it has made this refund. Nothing was changed; try again.").
+		Because(cause)
+}
+
+func lockRefund(tx Tx, refundID string) (Refund, error) {
+	r, found, err := tx.LockRefund(refundID)
+	if err == nil && !found {
+		err = ErrNoRefund
+	}
+	return r, err
+}
+
+// decideRefund moves a locked refund out of RefundFailed and stores the decision in the same transaction.
+func (s *Service) decideRefund(tx Tx, r *Refund, to RefundState, action RefundAction, how Settlement) error {
+	now, err := tx.Now()
+	if err != nil {
+		return err
+	}
+	r.State, r.FinishedAt = to, now
+	if to == RefundPending {
+		r.FinishedAt, r.NextAttemptAt, r.Attempts = time.Time{}, now, 0
+	}
+	if err := expectOne(tx.UpdateRefused(*r)); err != nil {
+		return err
+	}
+	return tx.InsertRefundDecision(RefundDecision{PaymentID: r.PaymentID, Action: action, Settlement: how}, now)
+}
