@@ -310,6 +310,26 @@ func TestFromDeductionToPaid(t *testing.T) {
 	})
 }
 
+// Processes whose clocks are 5 min ahead and behind decide as the database does.
+func TestTheClockOfAProcessDecidesNoDeadline(t *testing.T) {
+	for _, offset := range []time.Duration{5 * time.Minute, -5 * time.Minute} {
+		t.Run(fmt.Sprint(offset), func(t *testing.T) {
+			r := run(t, dbtest.MariaDB(t, order.Migrations), func(_ *order.Config, d *order.Deps) {
+				d.Now = func() time.Time { return time.Now().Add(offset) }
+			})
+			before := time.Now().Truncate(time.Millisecond)
+			d := r.created("u1")
+			at, err := time.Parse(time.RFC3339Nano, r.order(d)["created_at"].(string))
+			require.NoError(t, err)
+			require.False(t, at.Before(before))
+			require.False(t, at.After(time.Now()))
+			id := r.pay(d, "k")
+			require.Equal(t, 202, r.call("POST", "/v1/payments/"+id+"/sandbox", "u1", `{"outcome":"succeeded"}`).status)
+			eventually(t, func() bool { return r.order(d)["state"] == "paid" }, "paid")
+		})
+	}
+}
+
 func TestCancellingAndListing(t *testing.T) {
 	each(t, func(t *testing.T, r *running) {
 		var mine []contract.Deduction

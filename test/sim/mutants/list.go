@@ -102,7 +102,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "lost closings are ignored", file: orderDir + "core/sweep.go",
-		old: "if err := s.pub.Close(ctx, c.OrderClose, c.traceparents, time.Time{}); err != nil {",
+		old: "if err := s.pub.Close(ctx, c.OrderClose, c.traceparents, 0); err != nil {",
 		now: "if err := error(nil); err != nil && c.ActivityID != \"\" {",
 	},
 	{

@@ -8,6 +8,10 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
+// findRefundTimeout bounds the query of a provider for a refund. An operator's call waits for it, and inventory, which
+// forwards the call, waits 8 s.
+const findRefundTimeout = 5 * time.Second
+
 // ProviderRefund is a refund that a provider has made.
 type ProviderRefund struct {
 	Amount   int64
@@ -148,7 +152,7 @@ func (s *Service) madeAlready(ctx context.Context, refundID string) (made bool, 
 	if !ok {
 		return false, unanswered(fmt.Errorf("%w: %q", errNoProvider, r.Provider))
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.opts.RefundTimeout)
+	ctx, cancel := context.WithTimeout(ctx, findRefundTimeout)
 	defer cancel()
 	known, found, err := prov.FindRefund(ctx, r.PaymentID)
 	if err != nil {
