@@ -32,6 +32,7 @@ type Deps struct {
 	Gate     Gate
 	Pub      Publisher
 	Orders   Orders
+	Refunds  Refunds
 	Recorder Recorder
 	Now      func() time.Time
 	Timing   Timing
@@ -48,6 +49,7 @@ type Service struct {
 	gate     Gate
 	pub      Publisher
 	orders   Orders
+	refunds  Refunds
 	recorder Recorder
 	now      func() time.Time // as the tables keep it: UTC, in milliseconds
 	timing   Timing
@@ -61,7 +63,7 @@ func New(d Deps) *Service {
 	alarms := NewAlarms(d.Recorder, now)
 	return &Service{
 		Alarms: alarms, Gates: newGateSync(d, alarms, now), store: d.Store, gate: d.Gate, pub: d.Pub, orders: d.Orders,
-		recorder: d.Recorder, now: now, timing: d.Timing, quotas: d.Quotas,
+		refunds: d.Refunds, recorder: d.Recorder, now: now, timing: d.Timing, quotas: d.Quotas,
 	}
 }
 
