@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -54,7 +55,7 @@ func Migrate(ctx context.Context, db *gorm.DB, migrations fs.FS, log *slog.Logge
 			for _, m := range applied {
 				log.InfoContext(ctx, "migration applied", "file", m.Source.Path, "took", m.Duration)
 			}
-			if err != nil && !isLockWait(err) {
+			if err != nil && !isLockWait(err) && !isBeingCreated(err) {
 				err = backoff.Permanent(err)
 			}
 			return struct{}{}, err
@@ -64,7 +65,7 @@ func Migrate(ctx context.Context, db *gorm.DB, migrations fs.FS, log *slog.Logge
 		}
 		_, err := backoff.Retry(ctx, up, backoff.WithBackOff(pause), backoff.WithMaxElapsedTime(lockPatience),
 			backoff.WithNotify(func(err error, pause time.Duration) {
-				log.WarnContext(ctx, "a table is in use; the migration is repeated", "error", err, "pause", pause)
+				log.WarnContext(ctx, "a table is in use or being created; the migration is repeated", "error", err, "pause", pause)
 			}))
 		if err != nil {
 			return fmt.Errorf("migrate: %w", err)
@@ -72,6 +73,10 @@ func Migrate(ctx context.Context, db *gorm.DB, migrations fs.FS, log *slog.Logge
 		return nil
 	})
 }
+
+// isBeingCreated reports whether goose found its table without the first row: MySQL commits the creation of a table at
+// once, and goose reads it before it takes the lock.
+func isBeingCreated(err error) bool { return strings.Contains(err.Error(), "missing zero version") }
 
 // Status lists all migrations, applied or pending.
 func Status(ctx context.Context, db *gorm.DB, migrations fs.FS) ([]Migration, error) {

@@ -328,6 +328,37 @@ func TestOpenNeverDials(t *testing.T) {
 	}
 }
 
+// goose creates its table and adds the first row in two steps; a process that reads it in between waits for the other.
+func TestMigrateWaitsWhileItsTableIsCreated(t *testing.T) {
+	db, err := sqldb.Open(dbtest.MariaDBDSN(t), sqldb.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = sqldb.Close(db) })
+	require.NoError(t, db.Exec("CREATE TABLE goose_db_version (id SERIAL, version_id BIGINT NOT NULL, "+
+		"is_applied BOOLEAN NOT NULL, tstamp TIMESTAMP NULL DEFAULT NOW(), PRIMARY KEY (id))").Error)
+	repeated := make(chan struct{})
+	var once sync.Once
+	log := slog.New(slog.NewTextHandler(writerFunc(func(line []byte) (int, error) {
+		if bytes.Contains(line, []byte("the migration is repeated")) {
+			once.Do(func() { close(repeated) })
+		}
+		return len(line), nil
+	}), nil))
+	done := make(chan error, 1)
+	go func() { done <- sqldb.Migrate(t.Context(), db, migrations, log) }()
+	select {
+	case err := <-done:
+		require.NoError(t, err)
+		t.Fatal("the migration did not wait")
+	case <-repeated:
+	}
+	require.NoError(t, db.Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (0, TRUE)").Error)
+	require.NoError(t, <-done)
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
 func TestMigrateFromConcurrentProcesses(t *testing.T) {
 	dsns := map[string]string{"mariadb": "", "sqlite": "sqlite:" + filepath.Join(t.TempDir(), "m.db")}
 	for name, dsn := range dsns {
