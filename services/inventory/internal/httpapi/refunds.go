@@ -2,12 +2,8 @@ package httpapi
 
 import (
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
 
-	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/httpserver"
 	"flashsale.internal/services/inventory/api"
 	"flashsale.internal/services/inventory/internal/core"
@@ -51,10 +47,10 @@ func (m *Merchant) SettleRefund(w http.ResponseWriter, r *http.Request, id strin
 	var body api.RefundSettlement
 	err := httpserver.DecodeJSON(w, r, &body)
 	if err == nil {
-		err = checkText("reference", body.Reference, maxRefundReference)
+		err = httpserver.CheckText("reference", body.Reference, maxRefundReference)
 	}
 	if err == nil {
-		err = checkText("reason", body.Reason, maxRefundReason)
+		err = httpserver.CheckText("reason", body.Reason, maxRefundReason)
 	}
 	if err != nil {
 		m.refuse(w, r, err)
@@ -70,14 +66,6 @@ func (m *Merchant) writeRefund(w http.ResponseWriter, r *http.Request, refund co
 		return
 	}
 	httpserver.WriteJSON(w, http.StatusOK, refundView(refund))
-}
-
-// checkText refuses a text that is blank or longer than most characters.
-func checkText(field, s string, most int) error {
-	if strings.TrimSpace(s) == "" || utf8.RuneCountInString(s) > most {
-		return contract.InvalidField(field, "must have 1 to "+strconv.Itoa(most)+" characters, not only white space")
-	}
-	return nil
 }
 
 func refundView(r core.Refund) api.Refund {
