@@ -104,8 +104,11 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
+	if deps.DatabaseNow == nil && sqldb.IsSQLite(deps.DB) {
+		deps.DatabaseNow = deps.Now
+	}
 	s := &Service{cfg: cfg, deps: deps, recorder: rec, verifier: verifier, backlog: backlog, refused: refused}
-	s.relay = outbox.NewRelay(deps.DB, deps.Bus, tel.Log)
+	s.relay = outbox.NewRelay(deps.DB, deps.Bus, tel.Log, outbox.Clock(deps.DatabaseNow))
 
 	var providers []core.Provider
 	var sandboxProvider httpapi.Sandbox // stays nil without the sandbox
@@ -118,9 +121,6 @@ func New(cfg Config, deps Deps) (*Service, error) {
 			Now: deps.Now, Transport: tel.Transport(deps.Transport),
 		}, store.NewSandboxRefunds(deps.DB))
 		providers, sandboxProvider = append(providers, box), box
-	}
-	if deps.DatabaseNow == nil && sqldb.IsSQLite(deps.DB) {
-		deps.DatabaseNow = deps.Now
 	}
 	orders := store.New(deps.DB, tel, s.relay.Wake, store.WithClock(deps.DatabaseNow))
 	s.store = orders
