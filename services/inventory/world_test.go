@@ -334,8 +334,8 @@ func (p *faultyPub) Deductions(ctx context.Context, d []contract.Deduction, abou
 	return p.f.step(func() error { return p.Publisher.Deductions(ctx, d, about) })
 }
 
-func (p *faultyPub) Closings(ctx context.Context, c []contract.OrderClose) error {
-	return p.f.step(func() error { return p.Publisher.Closings(ctx, c) })
+func (p *faultyPub) Closing(ctx context.Context, c contract.OrderClose, delay time.Duration) error {
+	return p.f.step(func() error { return p.Publisher.Closing(ctx, c, delay) })
 }
 
 func (p *faultyPub) Replay(ctx context.Context, l core.DeadLetter) error {
@@ -418,6 +418,7 @@ type orderService struct {
 	url string
 
 	mu       sync.Mutex
+	now      func() time.Time
 	state    map[string]string // pending, paid, closed, cancelled, refunded, tombstone
 	due      map[string]time.Time
 	paying   map[string]time.Time
@@ -427,7 +428,7 @@ type orderService struct {
 }
 
 func newOrderService(t testing.TB) *orderService {
-	o := &orderService{state: map[string]string{}, due: map[string]time.Time{}, paying: map[string]time.Time{}}
+	o := &orderService{now: time.Now, state: map[string]string{}, due: map[string]time.Time{}, paying: map[string]time.Time{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /internal/v1/orders:close", o.close)
 	mux.HandleFunc("POST /internal/v1/orders:refund", o.refund)
@@ -449,6 +450,13 @@ func (o *orderService) setDown(down bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.down = down
+}
+
+// closed returns the number of calls to close orders.
+func (o *orderService) closed() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.closes
 }
 
 func (o *orderService) of(sn string) string {
@@ -489,9 +497,9 @@ func (o *orderService) close(w http.ResponseWriter, r *http.Request) {
 		case body.Reason != "expired":
 			o.state[sn] = "closed"
 			res["outcome"] = "closed"
-		case time.Now().Before(o.due[sn]):
+		case o.now().Before(o.due[sn]):
 			res["outcome"], res["at"] = "not_due", o.due[sn]
-		case time.Now().Before(o.paying[sn]):
+		case o.now().Before(o.paying[sn]):
 			res["outcome"], res["at"] = "paying", o.paying[sn]
 		default:
 			o.state[sn] = "closed"

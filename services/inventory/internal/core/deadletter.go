@@ -257,8 +257,9 @@ func contradicts(d *DeadLetter, row Reservation) bool {
 
 // tombstone makes the order service never create this order, and makes the ledger follow its response.
 func (s *Service) tombstone(ctx context.Context, row Reservation) error {
-	outcomes, err := s.closeOrders(ctx, []string{row.OrderSN}, ReasonRejected, ReasonSystem, row.ActivityID,
-		row.Traceparent)
+	outcomes, err := s.closeOrders(ctx, contract.OrderClose{
+		OrderSNs: []string{row.OrderSN}, ActivityID: row.ActivityID, Traceparent: row.Traceparent,
+	}, ReasonRejected, ReasonSystem)
 	if err != nil {
 		return err
 	}

@@ -222,7 +222,8 @@ type Gate interface {
 type Publisher interface {
 	// Deductions publishes deductions with the descriptions of their activities.
 	Deductions(ctx context.Context, d []contract.Deduction, about []contract.ActivityInfo) error
-	Closings(ctx context.Context, c []contract.OrderClose) error
+	// Closing publishes a closing, delivered after the delay; without a positive one at once.
+	Closing(ctx context.Context, c contract.OrderClose, delay time.Duration) error
 	Replay(ctx context.Context, d DeadLetter) error
 }
 

@@ -12,17 +12,13 @@ type Timing struct {
 	// ResettleWindow bounds the replication lag of a replica that becomes the Redis master: the new master may lack
 	// writes from so long before the old one was last confirmed.
 	ResettleWindow time.Duration
-	// PayingAgainAfter is the pause before an order that is being paid is closed again, if the order service returns no
-	// time.
-	PayingAgainAfter time.Duration
-	Pause            time.Duration // first pause between attempts within one delivery
+	Pause          time.Duration // first pause between attempts within one delivery
 }
 
 // DefaultTiming returns the defaults.
 func DefaultTiming() Timing {
 	return Timing{
-		RepublishAfter: time.Minute, ResettleWindow: 10 * time.Minute, PayingAgainAfter: 5 * time.Second,
-		Pause: 50 * time.Millisecond,
+		RepublishAfter: time.Minute, ResettleWindow: 10 * time.Minute, Pause: 50 * time.Millisecond,
 	}
 }
 
