@@ -86,3 +86,146 @@ func TestThePausesAfterEarlyClosingsGrow(t *testing.T) {
 		require.Empty(w.t, w.broker.take(contract.TopicOrderClose), "left to the sweep of the order service")
 	})
 }
+
+// eachSkew runs a test with a process whose clock is 5 min ahead of database and Redis, and one that is 5 min behind.
+func eachSkew(t *testing.T, fn func(w *world)) {
+	for _, skew := range []time.Duration{5 * time.Minute, -5 * time.Minute} {
+		t.Run(fmt.Sprint(skew), func(t *testing.T) {
+			eachDB(t, func(w *world) {
+				w.skew = skew
+				fn(w)
+			})
+		})
+	}
+}
+
+// databaseNow returns the time of the database, which is that of Redis in these tests.
+func (w *world) databaseNow() time.Time { return time.Now().Add(w.shift) }
+
+func TestSweepsOfRowsDoNotDependOnTheClockOfAProcess(t *testing.T) {
+	eachSkew(t, func(w *world) {
+		a := w.sale(1, 5)
+		lost, overdue := w.buy(a, "u1"), w.buy(a, "u2")
+		began := w.databaseNow().Truncate(time.Millisecond)
+		w.land(lost, overdue)
+		row := w.row(lost.OrderSN)
+		require.WithinRange(w.t, row.LandedAt, began, w.databaseNow())
+		require.Equal(w.t, row.LandedAt, row.ChangedAt)
+		require.Equal(w.t, row.LandedAt.Add(time.Minute), *row.RepublishAt)
+		w.follow(event(overdue, contract.OrderCreated))
+		require.WithinRange(w.t, w.row(overdue.OrderSN).ChangedAt, began, w.databaseNow())
+		w.orders.set("pending", overdue.OrderSN)
+		w.deductions()
+
+		w.shift = 55 * time.Second
+		require.NoError(w.t, w.orderSweep.Run(w.ctx))
+		require.Empty(w.t, w.deductions(), "not before it is due")
+		w.shift = 61 * time.Second
+		require.NoError(w.t, w.orderSweep.Run(w.ctx))
+		require.Contains(w.t, w.deductions(), lost.OrderSN)
+
+		late := 15*time.Minute + w.parts.Sweep.AskAfter
+		w.shift = late - 30*time.Second
+		sns, _ := w.askedAbout()
+		require.Empty(w.t, sns, "not before it is overdue")
+		w.shift = late + time.Second
+		sns, _ = w.askedAbout()
+		require.Equal(w.t, []string{overdue.OrderSN}, sns)
+
+		w.shift = w.parts.Sweep.AbandonAfter - time.Second
+		require.NoError(w.t, w.orderSweep.Run(w.ctx))
+		require.Empty(w.t, w.broker.take(contract.TopicOrderClose), "not given up early")
+		w.shift = w.parts.Sweep.AbandonAfter + time.Second
+		require.NoError(w.t, w.orderSweep.Run(w.ctx))
+		require.Len(w.t, w.broker.take(contract.TopicOrderClose), 1)
+	})
+}
+
+// Another process is in the middle of an adjustment.
+func TestAnAdjustmentInProgressIsNotResumedByAProcessThatIsAhead(t *testing.T) {
+	eachSkew(t, func(w *world) {
+		a := w.sale(1, 5)
+		made, err := w.parts.Store.BeginAdjustment(w.ctx, core.AllMerchants(), adjustmentKey(0), core.Adjustment{
+			ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 5, Reason: "r", State: core.AdjustmentIntent, CreatedBy: "m",
+			CreatedAt: w.databaseNow(), UpdatedAt: w.databaseNow(),
+		}, core.Change{At: w.databaseNow(), Who: "m", Action: "stock.adjust", Object: "activity", ObjectID: a.ID},
+			func(*core.Activity) error { return nil })
+		require.NoError(w.t, err)
+		require.NotEmpty(w.t, made.ID)
+		w.shift = w.parts.Sweep.ResumeAfter - 5*time.Second
+		require.NoError(w.t, w.adjustmentSweep.Run(w.ctx))
+		require.Equal(w.t, int64(5), w.left(a, 0), "its process may still be at it")
+		w.shift = w.parts.Sweep.ResumeAfter + time.Second
+		require.NoError(w.t, w.adjustmentSweep.Run(w.ctx))
+		require.Equal(w.t, int64(10), w.left(a, 0))
+	})
+}
+
+func TestTheDelayOfAClosingDoesNotDependOnTheClockOfAProcess(t *testing.T) {
+	eachSkew(t, func(w *world) {
+		a := w.sale(1, 2)
+		r := w.buy(a, "u")
+		w.land(r)
+		w.orders.set("pending", r.OrderSN)
+		due := time.Now().Add(time.Minute).UTC().Truncate(time.Millisecond)
+		w.orders.due[r.OrderSN] = due
+		require.NoError(w.t, w.consumer.OrderClose(w.ctx, message(w.t, contract.TopicOrderClose,
+			contract.OrderClose{OrderSNs: []string{r.OrderSN}, ActivityID: a.ID, DueAt: due})))
+		sent := w.broker.take(contract.TopicOrderClose)
+		require.Len(w.t, sent, 1)
+		require.WithinDuration(w.t, due, sent[0].DeliverAt, 2*time.Second)
+	})
+}
+
+// The gate sold units because it had lost a reservation. Each time that a purchase which it accepted since is refused,
+// the gate gets the reservations that it lacks before it gets the units back: also after a settling that began earlier.
+func TestRefusedUnitsReturnAfterTheLostReservationWhateverTheClockShows(t *testing.T) {
+	eachSkew(t, func(w *world) {
+		a := w.sale(9, 1)
+		for i := range 3 {
+			if i > 0 {
+				_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
+					ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 1, Reason: "r", Key: adjustmentKey(i),
+				})
+				require.NoError(w.t, err)
+			}
+			lost := contract.Reservation{
+				OrderSN: newSN(), UserID: fmt.Sprint("u", i), ActivityID: a.ID, Lines: []contract.Line{{SKUID: a.Items[0].SKUID, Qty: 1}},
+				ReservedAt: time.Now().UTC().Truncate(time.Millisecond),
+			}
+			w.loses(func() error { return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, lost)) })
+			again := w.buy(a, fmt.Sprint("v", i)) // the unit is sold again
+			w.land(again)
+			require.Equal(w.t, core.StateRejected, w.row(again.OrderSN).State)
+			require.Zero(w.t, w.left(a, 0), "the unit belongs to the lost reservation, purchase %d", i)
+			w.entry(a, lost.OrderSN)
+		}
+	})
+}
+
+func adjustmentKey(n int) core.IdempotencyKey {
+	return core.IdempotencyKey{Caller: "m", Method: "POST", Path: "/adjustments", Value: fmt.Sprint("k", n)}
+}
+
+// An activity ends, and its gate is due, by the time of the database.
+func TestTheEndOfAnActivityDoesNotDependOnTheClockOfAProcess(t *testing.T) {
+	eachSkew(t, func(w *world) {
+		a := w.sale(1, 5)
+		w.shift = time.Until(a.EndsAt) - 10*time.Second
+		_, err := w.core.Pause(w.ctx, seller("m"), a.ID)
+		require.NoError(w.t, err, "not over")
+		w.shift = time.Until(a.EndsAt) + time.Second
+		_, err = w.core.Resume(w.ctx, seller("m"), a.ID)
+		require.Equal(w.t, contract.CodeActivityEnded, contract.CodeOf(err))
+
+		gate := ref(a)
+		w.shift = time.Until(a.EndsAt) + core.GateKept - 10*time.Second
+		due, err := w.core.Gates.Due(w.ctx, gate)
+		require.NoError(w.t, err)
+		require.True(w.t, due)
+		w.shift = time.Until(a.EndsAt) + core.GateKept + time.Second
+		due, err = w.core.Gates.Due(w.ctx, gate)
+		require.NoError(w.t, err)
+		require.False(w.t, due)
+	})
+}

@@ -39,9 +39,12 @@ type Deps struct {
 	Redis     redis.UniversalClient
 	Bus       bus.Bus
 	Telemetry *telemetry.Telemetry
-	Now       func() time.Time  // nil for time.Now
-	Limits    *admission.Limits // of the routes; nil for none. Their owner runs their components
-	Transport http.RoundTripper // of the calls to the order service; nil for the default
+	Now       func() time.Time // clock of the process; nil for time.Now
+	// DatabaseNow replaces the clock of the database, by which claims, sweeps and ages of rows are decided. For tests; nil
+	// for the database's own, which is that of the process with SQLite.
+	DatabaseNow func() time.Time
+	Limits      *admission.Limits // of the routes; nil for none. Their owner runs their components
+	Transport   http.RoundTripper // of the calls to the order service; nil for the default
 }
 
 // Service is the inventory service.
@@ -101,7 +104,10 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	s.store = store.New(deps.DB)
+	if deps.DatabaseNow == nil && sqldb.IsSQLite(deps.DB) {
+		deps.DatabaseNow = deps.Now
+	}
+	s.store = store.New(deps.DB, store.WithClock(deps.DatabaseNow))
 	s.gate = gate.New(gates)
 	s.core = core.New(core.Deps{
 		Store: s.store, Gate: s.gate, Pub: publisher.New(deps.Bus, tel), Orders: orderService,
@@ -175,8 +181,7 @@ func (s *Service) Components() []lifecycle.Component {
 	gates := core.NewGateController(s.core)
 	sweeps := sweep.Deps{
 		Store: s.store, Gate: s.gate, Inventory: s.core, Gates: s.core.Gates, Recorder: s.recorder,
-		Alarms: s.core.Alarms,
-		Now:    s.deps.Now, Config: s.cfg.sweeps(),
+		Alarms: s.core.Alarms, Config: s.cfg.sweeps(),
 	}
 	return []lifecycle.Component{
 		s.verifier.Component(log),

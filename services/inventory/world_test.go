@@ -62,7 +62,8 @@ type world struct {
 	broker   *broker
 	orders   *orderService
 	faults   *faults
-	shift    time.Duration     // how far the service's clock is ahead
+	shift    time.Duration     // how far the clocks of the database and of the service are ahead
+	skew     time.Duration     // how far the service's clock is ahead of the database's
 	shown    map[string]string // order_sn -> the stage codes that a damaged entry showed to its buyer
 	parts    parts
 	tel      *telemetry.Telemetry
@@ -95,11 +96,11 @@ func newWorldOn(t testing.TB, db *gorm.DB, redisAddrs []string, redisDB int) *wo
 	seen, err := record.New(w.tel, "mysql")
 	require.NoError(t, err)
 	w.parts = parts{
-		Store: &faultyStore{store.New(db), w.faults}, Gate: &faultyGate{gate.New(w.gate), w.faults},
+		Store: &faultyStore{store.New(db, store.WithClock(func() time.Time { return time.Now().Add(w.shift) })), w.faults}, Gate: &faultyGate{gate.New(w.gate), w.faults},
 		Pub:    &faultyPub{publisher.New(w.broker, w.tel), w.faults},
 		Orders: &faultyOrders{orders.New(w.orders.url, []string{"a secret for tests only, of length"}, transport), w.faults},
 		Locks:  locks{lock.New(w.rdb, w.tel.Log, lock.TTL(time.Minute))}, Recorder: seen, Timing: core.DefaultTiming(), Quotas: core.Quotas{Activities: 1 << 20, SKUs: 1 << 20}, Sweep: sweep.DefaultConfig(), Reconcile: reconcile.DefaultConfig(),
-		Now: func() time.Time { return time.Now().Add(w.shift) },
+		Now: func() time.Time { return time.Now().Add(w.shift + w.skew) },
 	}
 	w.parts.Timing.Pause = time.Millisecond
 	w.parts.Reconcile.Pause, w.parts.Reconcile.Grace = 5*time.Millisecond, time.Millisecond
@@ -158,7 +159,7 @@ func (p parts) start() process {
 		Quotas: p.Quotas,
 	})
 	sweeps := sweep.Deps{
-		Store: p.Store, Gate: p.Gate, Inventory: svc, Gates: svc.Gates, Recorder: p.Recorder, Alarms: svc.Alarms, Now: p.Now, Config: p.Sweep,
+		Store: p.Store, Gate: p.Gate, Inventory: svc, Gates: svc.Gates, Recorder: p.Recorder, Alarms: svc.Alarms, Config: p.Sweep,
 	}
 	return process{
 		core: svc,

@@ -38,8 +38,12 @@ func (s *Service) closeOrders(
 	if err != nil {
 		return nil, err
 	}
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
 	c := closing{
-		now: s.now(), request: request, reason: reason, tombstoneReason: tombstoneReason,
+		now: now, request: request, reason: reason, tombstoneReason: tombstoneReason,
 		rows: rows, later: map[time.Time][]string{},
 	}
 	for _, o := range outcomes {
@@ -99,7 +103,7 @@ func (s *Service) requestClose(ctx context.Context, sns []string, reason string)
 
 // closing turns the outcomes of one call to the order service into steps for the ledger and closings for later.
 type closing struct {
-	now                     time.Time
+	now                     time.Time           // by the database
 	request                 contract.OrderClose // its activity is that of orders that the ledger does not have
 	reason, tombstoneReason string
 	rows                    map[string]Reservation

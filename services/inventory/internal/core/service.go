@@ -29,7 +29,7 @@ type Deps struct {
 	Pub      Publisher
 	Orders   Orders
 	Recorder Recorder
-	Now      func() time.Time
+	Now      func() time.Time // clock of the process; see Service.clock
 	Timing   Timing
 	Quotas   Quotas
 }
@@ -45,10 +45,12 @@ type Service struct {
 	pub      Publisher
 	orders   Orders
 	recorder Recorder
-	now      func() time.Time // as the tables keep it: UTC, in milliseconds
-	timing   Timing
-	quotas   Quotas
-	counts   countCache
+	// clock is that of the process. It decides how long a process keeps what it has read and when it repeats an alarm,
+	// and it stamps records for operators. Everything else is decided by Store.Now.
+	clock  func() time.Time
+	timing Timing
+	quotas Quotas
+	counts countCache
 }
 
 // New makes the service.
@@ -56,8 +58,8 @@ func New(d Deps) *Service {
 	now := TableTime(d.Now)
 	alarms := NewAlarms(d.Recorder, now)
 	return &Service{
-		Alarms: alarms, Gates: newGateSync(d, alarms, now), store: d.Store, gate: d.Gate, pub: d.Pub, orders: d.Orders,
-		recorder: d.Recorder, now: now, timing: d.Timing, quotas: d.Quotas,
+		Alarms: alarms, Gates: newGateSync(d, alarms), store: d.Store, gate: d.Gate, pub: d.Pub, orders: d.Orders,
+		recorder: d.Recorder, clock: now, timing: d.Timing, quotas: d.Quotas,
 	}
 }
 
