@@ -27,7 +27,7 @@ func until(t *testing.T, db *gorm.DB) time.Time {
 	return list[0]
 }
 
-// The processes' clocks are 5 min ahead of the database, or behind it: a claim lasts as long as the database says.
+// The processes' clocks are 5 min ahead of the database, or behind it: a claim lasts until the database reaches its end.
 func TestAClaimEndsByTheTimeOfTheDatabase(t *testing.T) {
 	for _, ahead := range []time.Duration{5 * time.Minute, -5 * time.Minute} {
 		t.Run(fmt.Sprint(ahead), func(t *testing.T) {

@@ -1,14 +1,21 @@
 package inventory
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"flashsale.internal/pkg/bus"
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/lifecycle"
+	"flashsale.internal/pkg/settings"
+	"flashsale.internal/pkg/sqldb/dbtest"
 	"flashsale.internal/services/inventory/internal/core"
 )
 
@@ -98,9 +105,6 @@ func eachSkew(t *testing.T, fn func(w *world)) {
 		})
 	}
 }
-
-// databaseNow returns the time of the database, which is that of Redis in these tests.
-func (w *world) databaseNow() time.Time { return time.Now().Add(w.shift) }
 
 func TestSweepsOfRowsDoNotDependOnTheClockOfAProcess(t *testing.T) {
 	eachSkew(t, func(w *world) {
@@ -228,4 +232,63 @@ func TestTheEndOfAnActivityDoesNotDependOnTheClockOfAProcess(t *testing.T) {
 		require.NoError(w.t, err)
 		require.False(w.t, due)
 	})
+}
+
+// A process whose clock differs from Redis's by more than 2 s sweeps nothing, reports it in its health, and stays ready.
+func TestAProcessWithAWrongClockSweepsNothing(t *testing.T) {
+	w := newWorld(t, dbtest.SQLite(t, Migrations))
+	a := w.sale(1, 5)
+	r := w.buy(a, "u1")
+	w.land(r)
+	w.deductions()
+	require.NoError(t, w.db.Exec("UPDATE reservations SET republish_at = ?", time.Now().Add(-24*time.Hour)).Error)
+	var skew atomic.Int64
+	svc, err := New(Config{
+		Auth: settings.Auth{Lenient: true, HS256Secrets: []string{testSecret}}, Internal: settings.Internal{Secrets: []string{"x"}},
+		SweepEvery: 10 * time.Millisecond,
+	}, Deps{
+		DB: w.db, Redis: w.rdb, Bus: discardBus{w.broker}, Telemetry: w.tel, DatabaseNow: time.Now,
+		Now: func() time.Time { return time.Now().Add(time.Duration(skew.Load())) },
+	})
+	require.NoError(t, err)
+	skew.Store(int64(5 * time.Minute))
+	svc.clocks.Measure(t.Context())
+	state := svc.presence.State(t.Context())
+	require.True(t, state.Ready)
+	require.Len(t, state.Reasons, 1)
+	require.Contains(t, state.Reasons[0], "nothing is decided by time (redis +")
+	require.Contains(t, state.Reasons[0], "database +")
+
+	var sweep lifecycle.Component
+	for _, c := range svc.Components() {
+		if c.Name == "inventory order sweep" {
+			sweep = c
+		}
+	}
+	run := func(until func() bool) {
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- sweep.Run(ctx) }()
+		require.Eventually(t, until, 30*time.Second, time.Millisecond)
+		stop()
+		require.NoError(t, <-done)
+	}
+	fence := func() int64 { // each round takes its lock first, also one that is left out
+		n, err := w.rdb.Get(t.Context(), "fs:lock:{inventory order sweep}:fence").Int64()
+		if !errors.Is(err, redis.Nil) {
+			require.NoError(t, err)
+		}
+		return n
+	}
+	fences := map[int64]bool{}
+	run(func() bool {
+		fences[fence()] = true
+		return len(fences) >= 5
+	})
+	require.Empty(t, w.deductions(), "nothing is decided by time")
+
+	skew.Store(0)
+	svc.clocks.Measure(t.Context())
+	require.Empty(t, svc.presence.State(t.Context()).Reasons)
+	run(func() bool { return len(w.deductions()) == 1 })
 }

@@ -14,6 +14,7 @@ import (
 	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/bus"
+	"flashsale.internal/pkg/clocks"
 	"flashsale.internal/pkg/lifecycle"
 	"flashsale.internal/pkg/lock"
 	"flashsale.internal/pkg/presence"
@@ -57,6 +58,7 @@ type Service struct {
 	reconciler *reconcile.Reconciler
 	board      *board.Board
 	presence   *presence.Announcer
+	clocks     *clocks.Monitor
 	recorder   *record.Recorder
 	verifier   *auth.Verifier
 	handler    http.Handler
@@ -104,6 +106,17 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
+	measured := []clocks.Clock{{Name: "redis", Read: func(ctx context.Context) (time.Time, error) {
+		return deps.Redis.Time(ctx).Result()
+	}}}
+	if deps.DatabaseNow != nil || !sqldb.IsSQLite(deps.DB) {
+		measured = append(measured, clocks.Clock{Name: "database", Read: func(ctx context.Context) (time.Time, error) {
+			return s.store.Now(ctx)
+		}})
+	}
+	if s.clocks, err = clocks.New("inventory", tel, deps.Now, measured...); err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
 	if deps.DatabaseNow == nil && sqldb.IsSQLite(deps.DB) {
 		deps.DatabaseNow = deps.Now
 	}
@@ -132,6 +145,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		v.AddBreaker("limits", limits.Breaker())
 		presence.AddRedis(ctx, &v, deps.Redis)
 		presence.AddDatabase(ctx, &v, deps.DB)
+		v.AddWarning(s.clocks.Check())
 		return v
 	})
 	s.handler = httpapi.NewMerchant(httpapi.Deps{
@@ -186,16 +200,18 @@ func (s *Service) Components() []lifecycle.Component {
 	return []lifecycle.Component{
 		s.verifier.Component(log),
 		s.presence.Component(),
+		s.clocks.Component("inventory"),
+		// Not gated by the clocks: gates are due by days, and a missing one stops its sale.
 		alone("gate controller", s.cfg.KeepEvery, gates.EnsureGates),
-		alone("order sweep", s.cfg.SweepEvery, sweep.NewOrders(sweeps).Run),
-		alone("overdue sweep", s.cfg.SweepEvery, sweep.NewOverdue(sweeps).Run),
-		alone("journal sweep", s.cfg.SweepEvery, sweep.NewJournal(sweeps).Run),
-		alone("adjustment sweep", s.cfg.SweepEvery, sweep.NewAdjustments(sweeps).Run),
+		alone("order sweep", s.cfg.SweepEvery, s.clocks.Gate(sweep.NewOrders(sweeps).Run)),
+		alone("overdue sweep", s.cfg.SweepEvery, s.clocks.Gate(sweep.NewOverdue(sweeps).Run)),
+		alone("journal sweep", s.cfg.SweepEvery, s.clocks.Gate(sweep.NewJournal(sweeps).Run)),
+		alone("adjustment sweep", s.cfg.SweepEvery, s.clocks.Gate(sweep.NewAdjustments(sweeps).Run)),
 		// each activity under its own lock
-		lifecycle.Every("inventory reconciler", s.cfg.ReconcileEvery, log, s.reconciler.ReconcileAll),
-		alone("tidying", cleanupEvery, func(ctx context.Context) error {
+		lifecycle.Every("inventory reconciler", s.cfg.ReconcileEvery, log, s.clocks.Gate(s.reconciler.ReconcileAll)),
+		alone("tidying", cleanupEvery, s.clocks.Gate(func(ctx context.Context) error {
 			return errors.Join(gates.TrimGates(ctx), s.store.SweepKeys(ctx))
-		}),
+		})),
 		lifecycle.Every("inventory dead letter count", deadLetterCountEvery, log, s.countDeadLetters),
 		{Name: "inventory consumers", Run: s.consume},
 		{Name: "inventory boards", Run: s.board.Run},

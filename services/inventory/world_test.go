@@ -63,6 +63,7 @@ type world struct {
 	orders   *orderService
 	faults   *faults
 	shift    time.Duration     // how far the clocks of the database and of the service are ahead
+	fixed    func() time.Time  // instead of the clock of the database, if not nil
 	skew     time.Duration     // how far the service's clock is ahead of the database's
 	shown    map[string]string // order_sn -> the stage codes that a damaged entry showed to its buyer
 	parts    parts
@@ -96,11 +97,11 @@ func newWorldOn(t testing.TB, db *gorm.DB, redisAddrs []string, redisDB int) *wo
 	seen, err := record.New(w.tel, "mysql")
 	require.NoError(t, err)
 	w.parts = parts{
-		Store: &faultyStore{store.New(db, store.WithClock(func() time.Time { return time.Now().Add(w.shift) })), w.faults}, Gate: &faultyGate{gate.New(w.gate), w.faults},
+		Store: &faultyStore{store.New(db, store.WithClock(w.databaseNow)), w.faults}, Gate: &faultyGate{gate.New(w.gate), w.faults},
 		Pub:    &faultyPub{publisher.New(w.broker, w.tel), w.faults},
 		Orders: &faultyOrders{orders.New(w.orders.url, []string{"a secret for tests only, of length"}, transport), w.faults},
 		Locks:  locks{lock.New(w.rdb, w.tel.Log, lock.TTL(time.Minute))}, Recorder: seen, Timing: core.DefaultTiming(), Quotas: core.Quotas{Activities: 1 << 20, SKUs: 1 << 20}, Sweep: sweep.DefaultConfig(), Reconcile: reconcile.DefaultConfig(),
-		Now: func() time.Time { return time.Now().Add(w.shift + w.skew) },
+		Now: func() time.Time { return w.databaseNow().Add(w.skew) },
 	}
 	w.parts.Timing.Pause = time.Millisecond
 	w.parts.Reconcile.Pause, w.parts.Reconcile.Grace = 5*time.Millisecond, time.Millisecond
@@ -173,6 +174,14 @@ func (p parts) start() process {
 		journalSweep:    sweep.NewJournal(sweeps),
 		adjustmentSweep: sweep.NewAdjustments(sweeps),
 	}
+}
+
+// databaseNow returns the time of the database, which is that of Redis while shift and fixed are not set.
+func (w *world) databaseNow() time.Time {
+	if w.fixed != nil {
+		return w.fixed()
+	}
+	return time.Now().Add(w.shift)
 }
 
 // restart replaces the process of this world by a new one with the same parts.
