@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -54,7 +55,11 @@ func Migrate(ctx context.Context, db *gorm.DB, migrations fs.FS, log *slog.Logge
 			for _, m := range applied {
 				log.InfoContext(ctx, "migration applied", "file", m.Source.Path, "took", m.Duration)
 			}
-			if err != nil && !isLockWait(err) {
+			switch {
+			case err == nil || isLockWait(err):
+			case lacksFirstRow(err) && !IsSQLite(db):
+				err = errors.Join(err, insertFirstRow(ctx, db))
+			default:
 				err = backoff.Permanent(err)
 			}
 			return struct{}{}, err
@@ -64,13 +69,23 @@ func Migrate(ctx context.Context, db *gorm.DB, migrations fs.FS, log *slog.Logge
 		}
 		_, err := backoff.Retry(ctx, up, backoff.WithBackOff(pause), backoff.WithMaxElapsedTime(lockPatience),
 			backoff.WithNotify(func(err error, pause time.Duration) {
-				log.WarnContext(ctx, "a table is in use; the migration is repeated", "error", err, "pause", pause)
+				log.WarnContext(ctx, "a table is in use or was being created; the migration is repeated", "error", err, "pause", pause)
 			}))
 		if err != nil {
 			return fmt.Errorf("migrate: %w", err)
 		}
 		return nil
 	})
+}
+
+// lacksFirstRow reports whether goose found its table without the first row. MySQL commits the creation of a table at
+// once, so another process may be about to insert the row, or was killed before it.
+func lacksFirstRow(err error) bool { return strings.Contains(err.Error(), "missing zero version") }
+
+// insertFirstRow inserts the row of goose's table that stands for an empty database. A second such row changes nothing.
+func insertFirstRow(ctx context.Context, db *gorm.DB) error {
+	return db.WithContext(ctx).Exec("INSERT INTO goose_db_version (version_id, is_applied) SELECT 0, TRUE FROM DUAL " +
+		"WHERE NOT EXISTS (SELECT 1 FROM goose_db_version)").Error
 }
 
 // Status lists all migrations, applied or pending.

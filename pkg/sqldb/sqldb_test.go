@@ -328,6 +328,28 @@ func TestOpenNeverDials(t *testing.T) {
 	}
 }
 
+// goose creates its table and inserts the first row in two steps. A process that was killed in between leaves the table
+// without it, and one that is still there may insert it a second time.
+func TestMigrateWithoutTheFirstRowOfItsTable(t *testing.T) {
+	db, err := sqldb.Open(dbtest.MariaDBDSN(t), sqldb.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = sqldb.Close(db) })
+	require.NoError(t, db.Exec("CREATE TABLE goose_db_version (id SERIAL, version_id BIGINT NOT NULL, "+
+		"is_applied BOOLEAN NOT NULL, tstamp TIMESTAMP NULL DEFAULT NOW(), PRIMARY KEY (id))").Error)
+	require.NoError(t, sqldb.Migrate(t.Context(), db, migrations, discard()))
+	before, err := sqldb.Status(t.Context(), db, migrations)
+	require.NoError(t, err)
+	require.NotEmpty(t, before)
+	for _, m := range before {
+		require.False(t, m.AppliedAt.IsZero(), m.Name)
+	}
+	require.NoError(t, db.Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (0, TRUE)").Error)
+	require.NoError(t, sqldb.Migrate(t.Context(), db, migrations, discard()))
+	after, err := sqldb.Status(t.Context(), db, migrations)
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+}
+
 func TestMigrateFromConcurrentProcesses(t *testing.T) {
 	dsns := map[string]string{"mariadb": "", "sqlite": "sqlite:" + filepath.Join(t.TempDir(), "m.db")}
 	for name, dsn := range dsns {

@@ -22,7 +22,7 @@ type Memory struct {
 	Full      bool // less than Options.MemoryReserve is left: its gates accept no purchases
 }
 
-// MeasureMemory asks each master for its memory. Until the next call, Reserve returns JournalFull for the gates of a
+// MeasureMemory requests the memory of each master. Until the next call, Reserve returns JournalFull for the gates of a
 // master that is full, before Redis itself refuses commands: what was accepted needs memory until it has ended. The
 // result has no order, and is empty on a server that does not report its memory (miniredis). One round trip per master.
 func (g *Gate) MeasureMemory(ctx context.Context) ([]Memory, error) {

@@ -87,7 +87,7 @@ func TestPurchasesLeaveAReserveOfMemory(t *testing.T) {
 	require.True(t, memory().Full)
 	before := e.image()
 	require.Equal(t, JournalFull, e.reserve(sn(2), "u2", lines(1)).Outcome)
-	require.Equal(t, Known, e.reserve(sn(1), "u1", lines(1)).Outcome, "a repeat is told its state")
+	require.Equal(t, Known, e.reserve(sn(1), "u1", lines(1)).Outcome, "a repeat gets its state")
 	require.Equal(t, before, e.image())
 
 	e.setMaxMemory(0)

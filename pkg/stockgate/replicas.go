@@ -3,7 +3,6 @@ package stockgate
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -91,5 +90,6 @@ func (g *Gate) master(ctx context.Context, ref contract.GateRef) (redis.Cmdable,
 
 // moved reports whether the slot belongs to another node than the client thought.
 func moved(err error) bool {
-	return refused(err) && (strings.HasPrefix(err.Error(), "MOVED ") || strings.HasPrefix(err.Error(), "ASK "))
+	_, is := redis.IsMovedError(err)
+	return is
 }

@@ -47,7 +47,7 @@ func TestAPurchaseWaitsForAReplica(t *testing.T) {
 
 	host, port, err := net.SplitHostPort(master)
 	require.NoError(t, err)
-	require.NoError(t, replica.SlaveOf(t.Context(), host, port).Err())
+	require.NoError(t, replica.ReplicaOf(t.Context(), host, port).Err())
 	require.Eventually(t, func() bool { return outcome("1") == Known }, patience, 10*time.Millisecond)
 	require.Equal(t, Accepted, outcome("2"))
 	require.NoError(t, e.Confirm(t.Context(), e.ref))
@@ -56,7 +56,7 @@ func TestAPurchaseWaitsForAReplica(t *testing.T) {
 	}
 	require.True(t, has("1") && has("2"), "at the moment of the verdict")
 
-	// A replica that stands still confirms nothing. What landed is in the database and needs no replica.
+	// A stopped replica confirms nothing. What landed is in the database and needs no replica.
 	e.settle("2", "u2", lines(1), StepLanded)
 	require.NoError(t, process.Signal(syscall.SIGSTOP))
 	require.Equal(t, Unconfirmed, outcome("3"))

@@ -72,6 +72,9 @@ var borderMoves = map[string]func(m *borderWorld, op apitest.Operation, who bord
 	"listDeadLetters":  listDeadLetters,
 	"replayDeadLetter": decideDeadLetter("replay"),
 	"rejectDeadLetter": decideDeadLetter("reject"),
+	"listRefunds":      refundMove,
+	"retryRefund":      refundMove,
+	"settleRefund":     refundMove,
 	"listLimits":       limitMove,
 	"getLimit":         limitMove,
 	"putLimit":         limitMove,
@@ -393,6 +396,21 @@ func decideDeadLetter(action string) func(m *borderWorld, op apitest.Operation, 
 		l.rejected = l.rejected || action == "reject"
 		return o
 	}
+}
+
+// refundMove calls a route of the refunds, which belong to the order service and are for operators only.
+func refundMove(m *borderWorld, op apitest.Operation, who borderCaller) *owner {
+	id := pick(m.r, []string{refundID, unknownID}, "refund")
+	got := m.send(who, op.Method, strings.Replace(op.Path, "{refund_id}", id, 1), borderCases[op.ID].body)
+	switch {
+	case !who.operator:
+		m.refused(got, "forbidden")
+	case op.ID != "listRefunds" && id != refundID:
+		m.refused(got, "not_found")
+	default:
+		require.Equal(m.r, 200, got.status, "%s", got.body)
+	}
+	return nil
 }
 
 // limitMove calls a route of the limits, which belong to no merchant.

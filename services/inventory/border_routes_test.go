@@ -64,6 +64,9 @@ var borderCases = map[string]borderCase{
 	"listDeadLetters":     {operators: true},
 	"replayDeadLetter":    {operators: true},
 	"rejectDeadLetter":    {operators: true},
+	"listRefunds":         {operators: true},
+	"retryRefund":         {operators: true},
+	"settleRefund":        {operators: true, body: `{"reference":"transfer 17","reason":"account closed"}`},
 	"listLimits":          {operators: true},
 	"getLimit":            {operators: true},
 	"putLimit":            {operators: true, body: `{"limit":1000}`},
@@ -127,7 +130,7 @@ func (s *shop) objectsOf(token string, publish bool) (b objects) {
 func (s *shop) call(token string, op apitest.Operation, b objects, query string) response {
 	s.t.Helper()
 	path := strings.NewReplacer("{product_id}", b.product, "{activity_id}", b.activity, "{dead_letter_id}", b.deadLetter,
-		"{limit_name}", limitName).Replace(op.Path)
+		"{limit_name}", limitName, "{refund_id}", refundID).Replace(op.Path)
 	body := strings.ReplaceAll(borderCases[op.ID].body, "{sku}", b.sku)
 	return s.as(token, op.Method, path+query, body, "Idempotency-Key", "k")
 }
@@ -155,7 +158,7 @@ func TestEachOperationHasABorderCase(t *testing.T) {
 // For a merchant, objects of another merchant do not exist, in each operation of the OpenAPI file.
 func TestEachOperationKeepsToItsMerchant(t *testing.T) {
 	dbtest.Each(t, Migrations, func(t *testing.T, db *gorm.DB) {
-		s := newBorderShop(t, db)
+		s := newBorderShop(t, db, func(c *Config) { c.OrderURL = newLookups(t).url })
 		// One user works for both merchants.
 		one, two := s.mintFor("one", "clerk", auth.Merchant), s.mintFor("two", "clerk", auth.Merchant)
 		buyer, operator := s.mintFor("", "clerk"), s.mintFor("", "op", auth.Operator)

@@ -57,6 +57,7 @@ func newLookups(t *testing.T) *lookups {
 		}
 		_, _ = fmt.Fprintf(w, `{"results":[%s]}`, strings.Join(all, ","))
 	})
+	(&refundService{}).serve(mux)
 	srv := httptest.NewServer(auth.Internal("x")(mux))
 	t.Cleanup(srv.Close)
 	l.url = srv.URL

@@ -124,7 +124,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s.gate = gate.New(gates)
 	s.core = core.New(core.Deps{
 		Store: s.store, Gate: s.gate, Pub: publisher.New(deps.Bus, tel), Orders: orderService,
-		Recorder: recorder, Now: deps.Now, Timing: cfg.timing(), Quotas: cfg.quotas(),
+		Refunds: orderService, Recorder: recorder, Now: deps.Now, Timing: cfg.timing(), Quotas: cfg.quotas(),
 	})
 	s.reconciler = reconcile.New(reconcile.Deps{
 		Store: s.store, Gate: s.gate, Gates: s.core.Gates, Locks: locks{lock.New(deps.Redis, tel.Log)},

@@ -12,7 +12,6 @@ await mkdir(folder, {recursive: true})
 const shop = new Shop()
 shop.now = () => moment
 populate(shop)
-shop.streams = false
 const server = await serve(shop)
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
@@ -23,6 +22,7 @@ const schemes = (process.env.SCHEMES ?? 'light,dark').split(',')
 const locales = (process.env.LOCALES ?? 'en-GB').split(',')
 for (const view of views) {
   if (only.length && !only.includes(view.name)) continue
+  shop.streams = view.name === 'console-board'
   for (const width of widths)
     for (const colorScheme of schemes)
       for (const locale of locales) {
@@ -31,7 +31,7 @@ for (const view of views) {
         const page = await context.newPage()
         await still(page)
         await page.goto(view.path)
-        await page.waitForLoadState('networkidle')
+        await page.waitForLoadState(shop.streams ? 'load' : 'networkidle')
         await view.then?.(page)
         await page.waitForTimeout(400)
         await page.screenshot({path: `${folder}/${view.name}-${width}-${colorScheme}${locales.length > 1 ? `-${locale.slice(0, 2)}` : ''}.png`, fullPage: view.full ?? false})

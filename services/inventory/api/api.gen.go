@@ -304,6 +304,27 @@ func (e LimitStateSource) Valid() bool {
 	}
 }
 
+// Defines values for RefundState.
+const (
+	RefundStateRefundFailed  RefundState = "refund_failed"
+	RefundStateRefundPending RefundState = "refund_pending"
+	RefundStateRefunded      RefundState = "refunded"
+)
+
+// Valid indicates whether the value is a known member of the RefundState enum.
+func (e RefundState) Valid() bool {
+	switch e {
+	case RefundStateRefundFailed:
+		return true
+	case RefundStateRefundPending:
+		return true
+	case RefundStateRefunded:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListActivityOrdersParamsState.
 const (
 	ListActivityOrdersParamsStateClosed   ListActivityOrdersParamsState = "closed"
@@ -963,6 +984,51 @@ type ReconciliationList struct {
 	NextCursor *string              `json:"next_cursor,omitempty"`
 }
 
+// Refund Example: {"amount":4900,"attempts":1,"created_at":"2026-11-21T10:05:00Z","currency":"EUR","last_error":"account closed","order_sn":"244837465837465837","provider":"sandbox","reason":"order_closed","refund_id":"4984557191785365628","state":"refund_failed"}
+type Refund struct {
+	// Amount minor units
+	Amount int64 `json:"amount"`
+
+	// Attempts since the last retry by an operator
+	Attempts  int64     `json:"attempts"`
+	CreatedAt time.Time `json:"created_at"`
+	Currency  string    `json:"currency"`
+
+	// LastError of the provider
+	LastError *string `json:"last_error,omitempty"`
+
+	// NextAttemptAt of refund_pending
+	NextAttemptAt *time.Time `json:"next_attempt_at,omitempty"`
+	OrderSn       string     `json:"order_sn"`
+	Provider      string     `json:"provider"`
+	Reason        string     `json:"reason"`
+
+	// RefundId the payment's id, here and at the provider
+	RefundId   string     `json:"refund_id"`
+	RefundedAt *time.Time `json:"refunded_at,omitempty"`
+
+	// Settled How an operator returned the money. Absent if the provider did.
+	Settled *SettledRefund `json:"settled,omitempty"`
+	State   RefundState    `json:"state"`
+}
+
+// RefundState defines model for Refund.State.
+type RefundState string
+
+// RefundList defines model for RefundList.
+type RefundList struct {
+	Items      []Refund `json:"items"`
+	NextCursor *string  `json:"next_cursor,omitempty"`
+}
+
+// RefundSettlement Example: {"reason":"account closed","reference":"transfer 17"}
+type RefundSettlement struct {
+	Reason string `json:"reason"`
+
+	// Reference of the transfer
+	Reference string `json:"reference"`
+}
+
 // Repair defines model for Repair.
 type Repair struct {
 	// Delta Change of the units left in the gate by the repair. Of a difference: the units that the gate counts too few.
@@ -993,6 +1059,14 @@ type SKUPatch struct {
 
 	// SkuId of a SKU of this product; without it a new one is added
 	SkuId *string `json:"sku_id,omitempty"`
+}
+
+// SettledRefund How an operator returned the money. Absent if the provider did.
+type SettledRefund struct {
+	// By user id of the operator
+	By        string `json:"by"`
+	Reason    string `json:"reason"`
+	Reference string `json:"reference"`
 }
 
 // StockGate defines model for StockGate.
@@ -1058,6 +1132,9 @@ type OptionalIdempotencyKey = string
 // ProductID defines model for ProductID.
 type ProductID = string
 
+// RefundID defines model for RefundID.
+type RefundID = string
+
 // BodyTooLarge defines model for BodyTooLarge.
 type BodyTooLarge = Problem
 
@@ -1075,6 +1152,9 @@ type NotFound = Problem
 
 // RateLimited defines model for RateLimited.
 type RateLimited = Problem
+
+// RefundUndecided defines model for RefundUndecided.
+type RefundUndecided = Problem
 
 // Stale defines model for Stale.
 type Stale = Problem
@@ -1206,6 +1286,12 @@ type PatchProductParams struct {
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 
+// ListRefundsParams defines parameters for ListRefunds.
+type ListRefundsParams struct {
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // CreateActivityJSONRequestBody defines body for CreateActivity for application/json ContentType.
 type CreateActivityJSONRequestBody = NewActivity
 
@@ -1226,6 +1312,9 @@ type CreateProductJSONRequestBody = NewProduct
 
 // PatchProductJSONRequestBody defines body for PatchProduct for application/json ContentType.
 type PatchProductJSONRequestBody = ProductPatch
+
+// SettleRefundJSONRequestBody defines body for SettleRefund for application/json ContentType.
+type SettleRefundJSONRequestBody = RefundSettlement
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
@@ -1322,6 +1411,15 @@ type ServerInterface interface {
 	// PatchProduct Change the given fields; SKUs with sku_id are changed, those without are added
 	// (PATCH /v1/merchant/products/{product_id})
 	PatchProduct(w http.ResponseWriter, r *http.Request, productId ProductID, params PatchProductParams)
+	// ListRefunds Refunds that wait for an operator, of all merchants, oldest first (role operator)
+	// (GET /v1/merchant/refunds)
+	ListRefunds(w http.ResponseWriter, r *http.Request, params ListRefundsParams)
+	// RetryRefund Attempt a refused refund again (role operator); may be repeated
+	// (POST /v1/merchant/refunds/{refund_id}/retry)
+	RetryRefund(w http.ResponseWriter, r *http.Request, refundId RefundID)
+	// SettleRefund Record that the money of a refused refund was returned in another way (role operator); may be repeated
+	// (POST /v1/merchant/refunds/{refund_id}/settle)
+	SettleRefund(w http.ResponseWriter, r *http.Request, refundId RefundID)
 }
 
 // Unimplemented server implementation that returns http.StatusNotImplemented for each endpoint.
@@ -1509,6 +1607,24 @@ func (_ Unimplemented) GetProduct(w http.ResponseWriter, r *http.Request, produc
 // PatchProduct Change the given fields; SKUs with sku_id are changed, those without are added
 // (PATCH /v1/merchant/products/{product_id})
 func (_ Unimplemented) PatchProduct(w http.ResponseWriter, r *http.Request, productId ProductID, params PatchProductParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ListRefunds Refunds that wait for an operator, of all merchants, oldest first (role operator)
+// (GET /v1/merchant/refunds)
+func (_ Unimplemented) ListRefunds(w http.ResponseWriter, r *http.Request, params ListRefundsParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// RetryRefund Attempt a refused refund again (role operator); may be repeated
+// (POST /v1/merchant/refunds/{refund_id}/retry)
+func (_ Unimplemented) RetryRefund(w http.ResponseWriter, r *http.Request, refundId RefundID) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// SettleRefund Record that the money of a refused refund was returned in another way (role operator); may be repeated
+// (POST /v1/merchant/refunds/{refund_id}/settle)
+func (_ Unimplemented) SettleRefund(w http.ResponseWriter, r *http.Request, refundId RefundID) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -2758,6 +2874,104 @@ func (siw *ServerInterfaceWrapper) PatchProduct(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
+// ListRefunds operation middleware
+func (siw *ServerInterfaceWrapper) ListRefunds(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListRefundsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListRefunds(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RetryRefund operation middleware
+func (siw *ServerInterfaceWrapper) RetryRefund(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "refund_id" -------------
+	var refundId RefundID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "refund_id", chi.URLParam(r, "refund_id"), &refundId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "refund_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RetryRefund(w, r, refundId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// SettleRefund operation middleware
+func (siw *ServerInterfaceWrapper) SettleRefund(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "refund_id" -------------
+	var refundId RefundID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "refund_id", chi.URLParam(r, "refund_id"), &refundId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "refund_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.SettleRefund(w, r, refundId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 type UnescapedCookieParamError struct {
 	ParamName string
 	Err       error
@@ -2945,6 +3159,15 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/v1/merchant/dead-letters/{dead_letter_id}/reject", wrapper.RejectDeadLetter)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/v1/merchant/refunds", wrapper.ListRefunds)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/v1/merchant/refunds/{refund_id}/retry", wrapper.RetryRefund)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/v1/merchant/refunds/{refund_id}/settle", wrapper.SettleRefund)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/v1/merchant/limits", wrapper.ListLimits)

@@ -93,7 +93,8 @@ func pagesHaveLimitsOfTheirOwn(t *testing.T) {
 		switch {
 		case !strings.Contains(body, "proxy_pass"):
 			require.NotContains(t, body, "limit_req", condition)
-		case strings.Contains(body, "proxy_cache ") || condition == "= /v1/time" || condition == "~ ^/console(/|$)":
+		case strings.Contains(body, "proxy_cache ") || strings.Contains(condition, "/auth/") ||
+			condition == "= /v1/time" || condition == "~ ^/console(/|$)":
 			require.Contains(t, body, "limit_req zone=pages_rate burst=10000 nodelay;", condition)
 			require.Contains(t, body, "limit_conn pages_connections 5000;", condition)
 		default:

@@ -395,6 +395,75 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/merchant/refunds": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Refunds that wait for an operator, of all merchants, oldest first (role operator)
+         * @description Those that their provider has refused (refund_failed), and pending ones that failed five times or more. Pending
+         *     ones are attempted without end.
+         */
+        get: operations["listRefunds"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/merchant/refunds/{refund_id}/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description the payment's id */
+                refund_id: components["parameters"]["RefundID"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Attempt a refused refund again (role operator); may be repeated
+         * @description Queries the provider first. If it has made the refund, the refund becomes refunded; else refund_pending. A refund
+         *     that is not refund_failed is returned unchanged.
+         */
+        post: operations["retryRefund"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/merchant/refunds/{refund_id}/settle": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description the payment's id */
+                refund_id: components["parameters"]["RefundID"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Record that the money of a refused refund was returned in another way (role operator); may be repeated
+         * @description Queries the provider first. If it has made the refund, the refund becomes refunded by the provider, and the call
+         *     is refused: the reference is not stored.
+         */
+        post: operations["settleRefund"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/merchant/limits": {
         parameters: {
             query?: never;
@@ -1265,6 +1334,74 @@ export interface components {
             next_cursor?: string;
         };
         /**
+         * @example {
+         *       "refund_id": "4984557191785365628",
+         *       "order_sn": "244837465837465837",
+         *       "provider": "sandbox",
+         *       "amount": 4900,
+         *       "currency": "EUR",
+         *       "state": "refund_failed",
+         *       "reason": "order_closed",
+         *       "attempts": 1,
+         *       "last_error": "account closed",
+         *       "created_at": "2026-11-21T10:05:00Z"
+         *     }
+         */
+        Refund: {
+            /** @description the payment's id, here and at the provider */
+            refund_id: string;
+            order_sn: string;
+            provider: string;
+            /**
+             * Format: int64
+             * @description minor units
+             */
+            amount: number;
+            currency: string;
+            /** @enum {string} */
+            state: "refund_pending" | "refunded" | "refund_failed";
+            reason: string;
+            /**
+             * Format: int64
+             * @description since the last retry by an operator
+             */
+            attempts: number;
+            /**
+             * Format: date-time
+             * @description of refund_pending
+             */
+            next_attempt_at?: string;
+            /** @description of the provider */
+            last_error?: string;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            refunded_at?: string;
+            settled?: components["schemas"]["SettledRefund"];
+        };
+        RefundList: {
+            items: components["schemas"]["Refund"][];
+            next_cursor?: string;
+        };
+        /** @description How an operator returned the money. Absent if the provider did. */
+        SettledRefund: {
+            /** @description user id of the operator */
+            by: string;
+            reference: string;
+            reason: string;
+        };
+        /**
+         * @example {
+         *       "reference": "transfer 17",
+         *       "reason": "account closed"
+         *     }
+         */
+        RefundSettlement: {
+            /** @description of the transfer */
+            reference: string;
+            reason: string;
+        };
+        /**
          * @description As in the rules' file; docs/limits.md explains the fields.
          * @example {
          *       "algorithm": "token_bucket",
@@ -1467,6 +1604,16 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
+        /** @description unavailable: the payment provider or the order service did not respond; repeat the call */
+        RefundUndecided: {
+            headers: {
+                "Retry-After"?: number;
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
         /** @description internal */
         Failed: {
             headers: {
@@ -1486,6 +1633,8 @@ export interface components {
         ActivityID: string;
         LimitName: string;
         DeadLetterID: string;
+        /** @description the payment's id */
+        RefundID: string;
         /** @description The same key with the same body is the same adjustment for 24 h. The key of a refused call is not kept. */
         IdempotencyKey: string;
         /** @description The same key with the same body returns the object of the first call for 24 h, as it is then. The key of a refused call is not kept. */
@@ -2426,6 +2575,112 @@ export interface operations {
             415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];
             503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    listRefunds: {
+        parameters: {
+            query?: {
+                limit?: components["parameters"]["Limit"];
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RefundList"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    retryRefund: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description the payment's id */
+                refund_id: components["parameters"]["RefundID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The refund */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refund"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["RefundUndecided"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    settleRefund: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description the payment's id */
+                refund_id: components["parameters"]["RefundID"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RefundSettlement"];
+            };
+        };
+        responses: {
+            /** @description The refund */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refund"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            /** @description state_conflict: the refund is still attempted, its provider has made it, or it was settled under another reference */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["RefundUndecided"];
             default: components["responses"]["Failed"];
         };
     };

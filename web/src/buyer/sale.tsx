@@ -11,7 +11,6 @@ import {orderURL, Unread} from './parts.tsx'
 import {CancelButton, PayButton} from './paying.tsx'
 import {SaleModel} from './sale-model.ts'
 import {leftOf, stateOf} from './saleview.ts'
-import {SaleBadge} from './sales.tsx'
 import {w} from './words.ts'
 
 export function SalePage({id}: {id: string}) {
@@ -59,7 +58,6 @@ function SaleBody({model, sale}: {model: SaleModel; sale: Sale}) {
       <Picture url={item?.image_url || sale.image_url} name={sale.title} alt={w('image_of', {name: item?.name ?? sale.title})} eager />
       <div class="sale-body">
         <div class="sale-head">
-          <SaleBadge sale={sale} now={now} />
           <h1>{sale.title}</h1>
           {item && <Price item={item} limit={sale.per_user_limit} alone={sale.items.length === 1} title={sale.title} />}
         </div>
@@ -172,6 +170,11 @@ function Deadline({own, sale, now}: {own: Reservation; sale: Sale; now: number})
   const whole = (sale.pay_within_s ?? 900) * 1000
   return (
     <div class="deadline">
+      {own.lines.map((l) => (
+        <b>
+          {sale.items.find((i) => i.sku_id === l.sku_id)?.name} × {l.qty}
+        </b>
+      ))}
       <Countdown ms={end - now} label={w('time_left')} big />
       <Bar value={end - now} max={whole} label={w('pay_by', {t: time(end, now)})} tone="accent" />
     </div>

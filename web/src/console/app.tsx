@@ -1,6 +1,7 @@
 import {useEffect, useRef} from 'preact/hooks'
-import {config, hasRole, loadSession, online, session, signOut, visible} from '../base/app.ts'
+import {config, hasRole, loadSession, online, session, signOut, signOutFailure, visible} from '../base/app.ts'
 import {useEffectOf} from '../base/mount.ts'
+import {say} from '../base/problem.ts'
 import {Link, Skeleton, Wordmark} from '../base/parts.tsx'
 import {go, here, onMove} from '../base/route.ts'
 import {SignIn} from '../base/sign-in.tsx'
@@ -28,6 +29,7 @@ export function App() {
       }),
     [],
   )
+  const alarm = online.value ? signOutFailure.value && say(signOutFailure.value) : w('offline')
   return (
     <div class="console">
       <a class="skip" href="#main">
@@ -35,10 +37,10 @@ export function App() {
       </a>
       <Side />
       <main id="main" tabIndex={-1}>
-        {!online.value && (
+        {alarm && (
           <p class="banner" role="alert">
             <span aria-hidden="true">▲ </span>
-            {w('offline')}
+            {alarm}
           </p>
         )}
         <Allowed />

@@ -111,7 +111,7 @@ export function BoardView({id, activity, board, onBoard}: Props) {
           <OrderBars orders={orders} />
         </section>
         <section class="card pad">
-          <h2>{w('refused')}</h2>
+          <h2>{w('requests')}</h2>
           <table>
             <tbody>
               {Object.entries(totals.refused)
@@ -259,7 +259,7 @@ function Stock({stock, activity}: {stock: StockView; activity: Activity}) {
     <section class="card pad">
       <h2>{w('three_way')}</h2>
       <p class="hint">{w('three_way_hint')}</p>
-      <div class="scroll" tabIndex={0} role="region" aria-label={w('three_way')}>
+      <div class="scroll pinned" tabIndex={0} role="region" aria-label={w('three_way')}>
         <table>
           <thead>
             <tr>

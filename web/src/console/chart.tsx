@@ -11,7 +11,9 @@ import {reasonName} from './board.tsx'
 import {w} from './words.ts'
 
 const HEIGHT = 160
-const SHADES = [1, 0.62, 0.4, 0.26, 0.16]
+// One colour for each reason, most frequent first; the rest share the last. Each has a contrast of 3 on both themes.
+const HUES = ['#d1491f', '#3d7fc4', '#b08900', '#8a5cc7', '#7b8290']
+const hue = (i: number) => HUES[Math.min(i, HUES.length - 1)] as string
 
 export function Chart({board, kind, label}: {board: Board; kind: 'accepted' | 'refused'; label: string}) {
   const box = useRef<HTMLDivElement>(null)
@@ -43,7 +45,6 @@ export function Chart({board, kind, label}: {board: Board; kind: 'accepted' | 'r
     if (!loaded || !width || !box.current || codes.length === 0) return
     const style = getComputedStyle(document.documentElement)
     const color = (name: string) => style.getPropertyValue(name).trim()
-    const base = color(kind === 'accepted' ? '--good' : '--accent')
     const axis: uPlot.Axis = {
       stroke: color('--muted'),
       font: '12px system-ui',
@@ -70,12 +71,8 @@ export function Chart({board, kind, label}: {board: Board; kind: 'accepted' | 'r
         series: [
           {},
           ...codes
-            .map((_, i) => ({
-              stroke: base,
-              width: 1,
-              fill: `color-mix(in srgb, ${base} ${Math.round((SHADES[i] ?? 0.1) * 100)}%, ${color('--surface')})`,
-              points: {show: false},
-            }))
+            .map((_, i) => kind === 'accepted' ? color('--good') : hue(i))
+            .map((fill) => ({stroke: fill, width: 1, fill, points: {show: false}}))
             .reverse(),
         ],
       },
@@ -101,7 +98,7 @@ export function Chart({board, kind, label}: {board: Board; kind: 'accepted' | 'r
         <p class="legend" aria-hidden="true">
           {codes.map((code, i) => (
             <span key={code}>
-              <i class="swatch accent" style={{opacity: SHADES[i] ?? 0.1}} /> {reasonName(code)}
+              <i class="swatch" style={{background: hue(i)}} /> {reasonName(code)}
             </span>
           ))}
         </p>

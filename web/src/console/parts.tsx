@@ -122,6 +122,7 @@ interface TableProps<T> {
 
 // Table is a list with its count, its empty state and the way to more rows.
 export function Table<T>({label, columns, rows, rowKey, empty, more, failure, reload}: TableProps<T>) {
+  const acts = columns.at(-1)?.title === w('actions')
   return (
     <>
       <Failed failure={failure} retry={reload} />
@@ -131,7 +132,7 @@ export function Table<T>({label, columns, rows, rowKey, empty, more, failure, re
         <p class="empty">{empty}</p>
       ) : (
         <>
-          <div class="scroll card" tabIndex={0} role="region" aria-label={label}>
+          <div class={acts ? 'scroll card pinned' : 'scroll card'} tabIndex={0} role="region" aria-label={label}>
             <table>
               <caption class="hidden">{label}</caption>
               <thead>

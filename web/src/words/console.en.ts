@@ -141,6 +141,7 @@ export const console = {
   per_second: 'Per second',
   accepted: 'Accepted',
   refused: 'Refused',
+  requests: 'Requests since publication',
   paths: 'Paths',
   since_publish: 'since publication',
   chart_accepted: 'Accepted per second, last 15 minutes',

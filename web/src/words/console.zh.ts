@@ -143,6 +143,7 @@ export const console: Record<keyof typeof en, string> = {
   per_second: '每秒',
   accepted: '受理',
   refused: '拒绝',
+  requests: '发布以来的请求',
   paths: '路径',
   since_publish: '发布以来',
   chart_accepted: '每秒受理，最近 15 分钟',

@@ -10,9 +10,10 @@ test('the page opens, and a purchase by clicking is paid', async ({page, browser
   const url = process.env.INSTALLED_URL as string
   const problems: string[] = []
   watch(page, problems)
-  const sale = await publish(browser, url, {title: 'By clicking', stock: 10, pay_within_s: 900})
+  const title = `By clicking ${Date.now()}` // an installation keeps the sales of earlier runs
+  const sale = await publish(browser, url, {title, stock: 10, pay_within_s: 900})
   await page.goto(url)
-  await page.getByRole('link', {name: /By clicking/}).first().click(soon)
+  await page.getByRole('link', {name: new RegExp(title)}).first().click(soon)
   await expect(page).toHaveURL(`${url}/sales/${sale}`)
   await signInByForm(page, 'clicker')
   await expect(status(page)).toContainText('On sale now.', soon)

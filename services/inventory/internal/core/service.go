@@ -28,6 +28,7 @@ type Deps struct {
 	Gate     Gate
 	Pub      Publisher
 	Orders   Orders
+	Refunds  Refunds
 	Recorder Recorder
 	Now      func() time.Time // clock of the process; see Service.clock
 	Timing   Timing
@@ -44,6 +45,7 @@ type Service struct {
 	gate     Gate
 	pub      Publisher
 	orders   Orders
+	refunds  Refunds
 	recorder Recorder
 	// clock is that of the process. It decides how long a process keeps what it has read and when it repeats an alarm,
 	// and it stamps records for operators. Everything else is decided by Store.Now.
@@ -59,7 +61,7 @@ func New(d Deps) *Service {
 	alarms := NewAlarms(d.Recorder, now)
 	return &Service{
 		Alarms: alarms, Gates: newGateSync(d, alarms), store: d.Store, gate: d.Gate, pub: d.Pub, orders: d.Orders,
-		recorder: d.Recorder, clock: now, timing: d.Timing, quotas: d.Quotas,
+		refunds: d.Refunds, recorder: d.Recorder, clock: now, timing: d.Timing, quotas: d.Quotas,
 	}
 }
 

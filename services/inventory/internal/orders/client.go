@@ -30,7 +30,8 @@ const (
 
 // Client implements core.Orders over HTTP. While the order service is unavailable its breakers are open and calls fail
 // at once, so that consumers and sweeps do not spend their time on time-outs. The callers retry. Lookups have a breaker
-// of their own: their failures, on behalf of merchants who read lists, must not stop closings and refunds.
+// of their own: their failures, on behalf of merchants who read lists, must not stop closings and refunds. Calls of
+// operators about refunds have none.
 type Client struct {
 	base    string
 	secrets []string
@@ -145,40 +146,51 @@ func (c *Client) Lookup(ctx context.Context, orderSNs []string) (map[string]core
 	return found, nil
 }
 
-// response is a response of the order service with a status below 500.
+// response is a response of the order service.
 type response struct {
 	status int
 	body   []byte
 }
 
-// send sends a request. Its errors count as failures of the order service for the breaker; a 4xx status does not.
-func (c *Client) send(req *http.Request) (response, error) {
+// exchange sends a request and reads its response, whatever its status is.
+func (c *Client) exchange(req *http.Request) (response, error) {
 	res, err := c.http.Do(req)
 	if err != nil {
 		return response{}, err
 	}
 	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxResponse))
-	switch {
-	case err != nil:
+	if err != nil {
 		return response{}, fmt.Errorf("read response: %w", err)
-	case res.StatusCode >= http.StatusInternalServerError:
-		return response{}, fmt.Errorf("%s: status %d", req.URL.Path, res.StatusCode)
 	}
 	return response{res.StatusCode, body}, nil
 }
 
-// post sends a request. If the response is 401 it repeats the request with the next secret: while the secrets are
-// rotated, the order service may still run with the old one. The order service refuses such a request unread.
-func (c *Client) post(ctx context.Context, b *breaker, path string, body []byte) (got response, err error) {
+// send sends a request. Its errors count as failures of the order service for the breaker; a 4xx status does not.
+func (c *Client) send(req *http.Request) (response, error) {
+	got, err := c.exchange(req)
+	if err == nil && got.status >= http.StatusInternalServerError {
+		return response{}, fmt.Errorf("%s: status %d", req.URL.Path, got.status)
+	}
+	return got, err
+}
+
+// signed makes a request and passes it to send. If the response is 401 it repeats the request with the next secret:
+// while the secrets are rotated, the order service may still run with the old one. The order service refuses such a
+// request unread.
+func (c *Client) signed(
+	ctx context.Context, method, path string, body []byte, send func(*http.Request) (response, error),
+) (got response, err error) {
 	for _, secret := range c.secrets {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, bytes.NewReader(body))
+		req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 		if err != nil {
 			return response{}, err
 		}
-		req.Header.Set("Content-Type", "application/json")
+		if body != nil {
+			req.Header.Set("Content-Type", "application/json")
+		}
 		auth.SignInternal(req, secret)
-		got, err = b.Execute(func() (response, error) { return c.send(req) })
+		got, err = send(req)
 		if err != nil || got.status != http.StatusUnauthorized {
 			return got, err
 		}
@@ -194,7 +206,9 @@ func (c *Client) call(ctx context.Context, b *breaker, path string, body request
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	got, err := c.post(ctx, b, path, raw)
+	got, err := c.signed(ctx, http.MethodPost, path, raw, func(req *http.Request) (response, error) {
+		return b.Execute(func() (response, error) { return c.send(req) })
+	})
 	if err != nil {
 		return nil, fmt.Errorf("order service: %w", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"flashsale.internal/pkg/auth"
+	"flashsale.internal/services/inventory/internal/core"
 )
 
 func TestAnIncompleteResponseIsAnError(t *testing.T) {
@@ -152,4 +153,59 @@ func TestARotationOfTheSecretFailsNoCall(t *testing.T) {
 		require.Equal(t, c.ok, err == nil, "%v: %v", c, err)
 		srv.Close()
 	}
+}
+
+// While a payment provider does not respond, calls about its refunds get 503. They do not stop closings and lookups,
+// and failed closings do not stop them.
+func TestCallsAboutRefundsPassByTheBreakers(t *testing.T) {
+	var closingsFail atomic.Bool
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodGet:
+			_, _ = w.Write([]byte(`{"items":[]}`))
+		case r.URL.Path == "/internal/v1/refunds/7:retry" || closingsFail.Load():
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = w.Write([]byte(`{"code":"unavailable","detail":"provider"}`))
+		default:
+			_, _ = w.Write([]byte(`{"results":[{"order_sn":"1","outcome":"closed"}]}`))
+		}
+	}))
+	t.Cleanup(srv.Close)
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	c := New(srv.URL, []string{"s3cret"}, transport)
+	for range 2 * failures {
+		_, err := c.RetryRefund(t.Context(), "7", "op")
+		require.ErrorContains(t, err, "unavailable: provider")
+	}
+	require.Equal(t, "closed", c.Breaker())
+	require.Equal(t, "closed", c.LookupBreaker())
+	_, err := c.Close(t.Context(), []string{"1"}, "expired")
+	require.NoError(t, err)
+
+	closingsFail.Store(true)
+	for range failures {
+		_, err = c.Close(t.Context(), []string{"1"}, "expired")
+		require.Error(t, err)
+	}
+	require.Equal(t, "open", c.Breaker())
+	_, _, err = c.WaitingRefunds(t.Context(), core.RefundPage{Limit: 1})
+	require.NoError(t, err)
+}
+
+// Calls about refunds also meet processes of order with the next secret.
+func TestCallsAboutRefundsDuringARotationOfTheSecret(t *testing.T) {
+	srv := httptest.NewServer(auth.Internal("new")(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"items":[],"refund_id":"7"}`))
+	})))
+	t.Cleanup(srv.Close)
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	c := New(srv.URL, []string{"old", "new"}, transport)
+	_, _, err := c.WaitingRefunds(t.Context(), core.RefundPage{Limit: 1})
+	require.NoError(t, err)
+	_, err = c.SettleRefund(t.Context(), "7", core.RefundSettlement{By: "op", Reference: "a", Reason: "b"})
+	require.NoError(t, err)
+	_, err = New(srv.URL, []string{"old"}, transport).RetryRefund(t.Context(), "7", "op")
+	require.Error(t, err)
 }

@@ -2,9 +2,6 @@ package httpapi
 
 import (
 	"net/http"
-	"strconv"
-	"strings"
-	"unicode/utf8"
 
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/httpserver"
@@ -50,7 +47,7 @@ func (a *Internal) RetryRefund(w http.ResponseWriter, r *http.Request, refundID 
 		a.refuse(w, r, err)
 		return
 	}
-	if err := checkText("by", body.By, 64); err != nil {
+	if err := httpserver.CheckText("by", body.By, 64); err != nil {
 		a.refuse(w, r, err)
 		return
 	}
@@ -77,7 +74,7 @@ func (a *Internal) SettleRefund(w http.ResponseWriter, r *http.Request, refundID
 		name, value string
 		most        int
 	}{{"by", body.By, 64}, {"reference", body.Reference, 128}, {"reason", body.Reason, 255}} {
-		if err := checkText(field.name, field.value, field.most); err != nil {
+		if err := httpserver.CheckText(field.name, field.value, field.most); err != nil {
 			a.refuse(w, r, err)
 			return
 		}
@@ -93,14 +90,6 @@ func (a *Internal) SettleRefund(w http.ResponseWriter, r *http.Request, refundID
 		return
 	}
 	httpserver.WriteJSON(w, http.StatusOK, refundView(refund))
-}
-
-// checkText refuses a text that is empty, longer than most characters, or not valid UTF-8.
-func checkText(field, s string, most int) error {
-	if strings.TrimSpace(s) == "" || utf8.RuneCountInString(s) > most || !utf8.ValidString(s) {
-		return contract.InvalidField(field, "must be 1 to "+strconv.Itoa(most)+" characters")
-	}
-	return nil
 }
 
 func refundView(r core.Refund) internalapi.Refund {

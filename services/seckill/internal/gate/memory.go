@@ -65,7 +65,7 @@ func (w *MemoryWatch) measure(ctx context.Context) {
 			if m.Full {
 				message = "redis is short of memory, purchases get journal_full"
 			}
-			w.log.Warn(message, "master", m.Addr, "used", m.Used, "maxmemory", m.Max)
+			w.log.WarnContext(ctx, message, "master", m.Addr, "used", m.Used, "maxmemory", m.Max)
 		}
 		if m.Max > 0 {
 			limited = true

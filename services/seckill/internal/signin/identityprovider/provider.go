@@ -17,13 +17,11 @@ import (
 
 // The client, and the user on a provider at 127.0.0.1.
 const (
-	ClientID     = "flashsale-pages"
-	ClientSecret = "secret-of-the-client"
-	Username     = "test-user@127.0.0.1"
-	UserID       = "id1"
-	Password     = "verysecure"
-	// AccessTokenTTL is how long an access token is accepted.
-	AccessTokenTTL = time.Minute
+	ClientID       = "flashsale-pages"
+	ClientSecret   = "secret-of-the-client"
+	Username       = "test-user@127.0.0.1"
+	Password       = "verysecure"
+	accessTokenTTL = time.Minute
 )
 
 // Provider responds to browsers and to the client. ID tokens have the Claims, which may be replaced between sign-ins.
@@ -66,5 +64,5 @@ func (u *users) SetUserinfoFromRequest(
 func (u *users) CreateAccessToken(ctx context.Context, r op.TokenRequest) (string, time.Time, error) {
 	id, _, err := u.Storage.CreateAccessToken(ctx, r)
 	u.provider.newest.Store(id)
-	return id, time.Now().Add(AccessTokenTTL), err
+	return id, time.Now().Add(accessTokenTTL), err
 }

@@ -1,0 +1,89 @@
+package httpapi
+
+import (
+	"net/http"
+	"time"
+
+	"flashsale.internal/pkg/httpserver"
+	"flashsale.internal/services/inventory/api"
+	"flashsale.internal/services/inventory/internal/core"
+)
+
+// Largest lengths of the texts of a settlement in characters; the API description has the same figures.
+const (
+	maxRefundReference = 128
+	maxRefundReason    = 255
+)
+
+// ListRefunds implements api.ServerInterface.
+func (m *Merchant) ListRefunds(w http.ResponseWriter, r *http.Request, _ api.ListRefundsParams) {
+	page, err := httpserver.PageOf(r)
+	if err != nil {
+		m.refuse(w, r, err)
+		return
+	}
+	list, next, err := m.core.WaitingRefunds(r.Context(), core.RefundPage(page))
+	if err != nil {
+		m.refuse(w, r, err)
+		return
+	}
+	httpserver.WriteJSON(w, http.StatusOK, api.RefundList{Items: views(list, refundView), NextCursor: optional(next)})
+}
+
+// RetryRefund implements api.ServerInterface.
+func (m *Merchant) RetryRefund(w http.ResponseWriter, r *http.Request, id string) {
+	if !m.validID(w, r, id) || !m.requireNoFields(w, r) {
+		return
+	}
+	refund, err := m.core.RetryRefund(r.Context(), caller(r), id)
+	m.writeRefund(w, r, refund, err)
+}
+
+// SettleRefund implements api.ServerInterface.
+func (m *Merchant) SettleRefund(w http.ResponseWriter, r *http.Request, id string) {
+	if !m.validID(w, r, id) {
+		return
+	}
+	var body api.RefundSettlement
+	err := httpserver.DecodeJSON(w, r, &body)
+	if err == nil {
+		err = httpserver.CheckText("reference", body.Reference, maxRefundReference)
+	}
+	if err == nil {
+		err = httpserver.CheckText("reason", body.Reason, maxRefundReason)
+	}
+	if err != nil {
+		m.refuse(w, r, err)
+		return
+	}
+	refund, err := m.core.SettleRefund(r.Context(), caller(r), id, body.Reference, body.Reason)
+	m.writeRefund(w, r, refund, err)
+}
+
+func (m *Merchant) writeRefund(w http.ResponseWriter, r *http.Request, refund core.Refund, err error) {
+	if err != nil {
+		m.refuse(w, r, err)
+		return
+	}
+	httpserver.WriteJSON(w, http.StatusOK, refundView(refund))
+}
+
+func refundView(r core.Refund) api.Refund {
+	v := api.Refund{
+		RefundId: r.ID, OrderSn: r.OrderSN, Provider: r.Provider, Amount: r.Amount, Currency: r.Currency,
+		State: api.RefundState(r.State), Reason: r.Reason, Attempts: r.Attempts, NextAttemptAt: inUTC(r.NextAttemptAt),
+		LastError: optional(r.LastError), CreatedAt: r.CreatedAt.UTC(), RefundedAt: inUTC(r.RefundedAt),
+	}
+	if r.Settled != nil {
+		v.Settled = &api.SettledRefund{By: r.Settled.By, Reference: r.Settled.Reference, Reason: r.Settled.Reason}
+	}
+	return v
+}
+
+func inUTC(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	utc := t.UTC()
+	return &utc
+}
