@@ -20,20 +20,18 @@ import (
 const (
 	every      = 5 * time.Second        // between two measurements
 	timeout    = 2 * time.Second        // of reading one clock
-	fresh      = 30 * time.Second       // age up to which a measurement is exported
+	stale      = 15 * time.Second       // since the last measurement: the process was stopped, or its clock was set
+	fresh      = 30 * time.Second       // age up to which an offset is exported
 	alarmOver  = 250 * time.Millisecond // offset from which an alarm is raised
 	stopOver   = 2 * time.Second        // offset from which the process decides nothing by time
 	alarmAgain = time.Hour              // between two alarms about one clock that stays wrong
 )
 
-// ErrOffset is the error of Check.
-var ErrOffset = errors.New("clock offset over 2 s: nothing is decided by time")
-
-// Clock is the clock of a dependency: database or redis.
-type Clock struct {
-	Name string
-	Read func(ctx context.Context) (time.Time, error)
-}
+// The errors of Check.
+var (
+	ErrOffset     = errors.New("clock offset over 2 s: nothing is decided by time")
+	ErrUnmeasured = errors.New("clock offset not measured: nothing is decided by time")
+)
 
 // Monitor measures the offsets of a process to other clocks. It is safe for concurrent use.
 type Monitor struct {
@@ -41,8 +39,11 @@ type Monitor struct {
 	log    *slog.Logger
 	clocks []Clock
 
-	mu      sync.Mutex
-	offsets map[string]offset // the latest measurement, by name of the clock
+	measuring sync.Mutex // held by the caller that measures
+
+	mu       sync.Mutex
+	offsets  map[string]offset // the latest measurement, by name of the clock
+	measured time.Time         // when all clocks were last read, with or without success, by the clock of the process
 }
 
 // level is what an offset amounts to.
@@ -53,6 +54,16 @@ const (
 	alarms       // over 250 ms
 	stops        // over 2 s
 )
+
+func levelOf(ahead time.Duration) level {
+	switch {
+	case ahead > stopOver:
+		return stops
+	case ahead > alarmOver:
+		return alarms
+	}
+	return agrees
+}
 
 type offset struct {
 	ahead   time.Duration // of the process
@@ -72,7 +83,7 @@ func New(service string, tel *telemetry.Telemetry, now func() time.Time, clocks 
 		metric.WithDescription("How far the clock of the process is ahead of that of the dependency; negative: behind. "+
 			"No value while the dependency does not respond."),
 		metric.WithFloat64Callback(func(_ context.Context, o metric.Float64Observer) error {
-			for name, ahead := range m.fresh() {
+			for name, ahead := range m.Offsets() {
 				o.Observe(ahead.Seconds(), metric.WithAttributes(telemetry.AttrDependency.String(name)))
 			}
 			return nil
@@ -83,7 +94,7 @@ func New(service string, tel *telemetry.Telemetry, now func() time.Time, clocks 
 	return m, nil
 }
 
-// Component measures every 5 s. It never fails: a clock that does not respond keeps its last offset for Check.
+// Component measures every 5 s. It never fails.
 func (m *Monitor) Component(name string) lifecycle.Component {
 	return lifecycle.Component{Name: name + " clocks", Run: func(ctx context.Context) error {
 		tick := time.NewTicker(every)
@@ -101,38 +112,56 @@ func (m *Monitor) Component(name string) lifecycle.Component {
 
 // Measure reads every clock once, each with a time-out of 2 s, and raises the alarms that are due.
 func (m *Monitor) Measure(ctx context.Context) {
+	m.measuring.Lock()
+	defer m.measuring.Unlock()
+	m.measureAll(ctx)
+}
+
+func (m *Monitor) measureAll(ctx context.Context) {
 	for _, c := range m.clocks {
 		m.measure(ctx, c)
 	}
+	if ctx.Err() != nil {
+		return // the caller ended, not the dependency
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.measured = m.now()
 }
 
-// measure reads one clock. The time read is that of some moment of the round trip, so half of the round trip is the
-// uncertainty of the offset: a slow dependency must not count as a wrong clock.
+// measure reads one clock. Its servers were read at some moment of the round trip, so half of the round trip is the
+// uncertainty of the offset. What a measurement leaves open stays as it was: a slow dependency neither is a wrong clock
+// nor proves that the clock is right again.
 func (m *Monitor) measure(ctx context.Context, c Clock) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	began := m.now()
-	there, err := c.Read(ctx)
-	if err != nil {
+	servers, err := c.Read(ctx)
+	if err != nil || len(servers) == 0 {
 		return
 	}
-	half := m.now().Sub(began) / 2
-	o := offset{ahead: began.Add(half).Sub(there), at: m.now()}
-	switch certain := o.ahead.Abs() - half.Abs(); {
-	case certain > stopOver:
-		o.level = stops
-	case certain > alarmOver:
-		o.level = alarms
+	half := (m.now().Sub(began) / 2).Abs()
+	here := began.Add(half)
+	var ahead time.Duration // of the server that differs most
+	for _, there := range servers {
+		if d := here.Sub(there); d.Abs() > ahead.Abs() {
+			ahead = d
+		}
 	}
-	m.note(ctx, c.Name, o)
+	m.note(ctx, c.Name, ahead, half)
 }
 
 // note keeps a measurement and raises an alarm if the level changed, or if the last alarm is an hour old.
-func (m *Monitor) note(ctx context.Context, name string, o offset) {
+func (m *Monitor) note(ctx context.Context, name string, ahead, uncertainty time.Duration) {
 	m.mu.Lock()
 	last := m.offsets[name]
-	o.alarmed = last.alarmed
+	o := offset{ahead: ahead, at: m.now(), alarmed: last.alarmed}
+	o.level = min(max(last.level, levelOf(ahead.Abs()-uncertainty)), levelOf(ahead.Abs()+uncertainty))
 	changed := o.level != last.level
+	if uncertainty > alarmOver && ahead.Abs() <= uncertainty+alarmOver && !changed {
+		m.mu.Unlock()
+		return // it says nothing: the offset would be that of the round trip
+	}
 	raise := o.level != agrees && (changed || o.at.Sub(last.alarmed).Abs() >= alarmAgain)
 	if raise {
 		o.alarmed = o.at
@@ -150,9 +179,19 @@ func (m *Monitor) note(ctx context.Context, name string, o offset) {
 	}
 }
 
-// Check returns nil while the process may decide by time. Otherwise the error, which is an ErrOffset, names the clocks
-// that differ by more than 2 s. A clock that does not respond counts as it did before.
-func (m *Monitor) Check() error {
+// Check returns nil while the process may decide by time. Otherwise the error is an ErrOffset, which names the clocks
+// that differ by more than 2 s, or an ErrUnmeasured. A dependency that does not respond counts as it did before; nothing
+// is decided by its clock meanwhile.
+//
+// Check reads the clocks only if the last measurement is older than 15 s: in a process that has just started, or was
+// stopped. Then it takes up to 2 s for each clock.
+func (m *Monitor) Check(ctx context.Context) error {
+	if m.isStale() {
+		m.measureStale(ctx)
+		if m.isStale() {
+			return ErrUnmeasured
+		}
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var list []string
@@ -167,19 +206,36 @@ func (m *Monitor) Check() error {
 	return fmt.Errorf("%w (%s)", ErrOffset, strings.Join(list, ", "))
 }
 
+// measureStale measures unless another caller has done so meanwhile.
+func (m *Monitor) measureStale(ctx context.Context) {
+	m.measuring.Lock()
+	defer m.measuring.Unlock()
+	if m.isStale() {
+		m.measureAll(ctx)
+	}
+}
+
+// isStale reports whether the last measurement is too old to decide by. Without clocks there is nothing to measure. Both
+// times are wall clock times, so that a clock that was set counts too.
+func (m *Monitor) isStale() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.clocks) > 0 && m.now().Round(0).Sub(m.measured.Round(0)).Abs() > stale
+}
+
 // Gate returns a round of work that runs only while Check returns nil. A round that is left out is no failure: the
-// alarm is raised by the measurement.
+// measurement raises the alarm.
 func (m *Monitor) Gate(round func(ctx context.Context) error) func(ctx context.Context) error {
 	return func(ctx context.Context) error {
-		if m.Check() != nil {
+		if m.Check(ctx) != nil {
 			return nil
 		}
 		return round(ctx)
 	}
 }
 
-// fresh returns the offsets that were measured in the last 30 s, by name of the clock.
-func (m *Monitor) fresh() map[string]time.Duration {
+// Offsets returns how far the clock of the process is ahead, by name of the clock, as measured in the last 30 s.
+func (m *Monitor) Offsets() map[string]time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	list := make(map[string]time.Duration, len(m.offsets))

@@ -1,7 +1,10 @@
 package outbox_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -75,4 +78,41 @@ func TestARowIsPutOffByTheTimeOfTheDatabase(t *testing.T) {
 			30*time.Second, time.Millisecond)
 		require.WithinDuration(t, clock().Add(time.Hour), until(t, db), time.Minute)
 	})
+}
+
+// A relay whose process must not decide by time claims nothing, and goes on as soon as it may.
+func TestARelayWithAWrongClockClaimsNothing(t *testing.T) {
+	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
+		var wrong atomic.Bool
+		wrong.Store(true)
+		checks := make(chan struct{}, 1)
+		check := func(context.Context) error {
+			select {
+			case checks <- struct{}{}:
+			default:
+			}
+			if wrong.Load() {
+				return errors.New("clock offset over 2 s")
+			}
+			return nil
+		}
+		b := &broker{}
+		add(t, db, "t", 0, 10)
+		run(t, outbox.NewRelay(db, b, quiet(), outbox.Poll(time.Millisecond), outbox.CheckClocks(check)))
+		for range 5 {
+			<-checks
+		}
+		require.Empty(t, b.seen(t))
+		require.Equal(t, int64(10), unclaimed(t, db))
+		wrong.Store(false)
+		empty(t, db)
+		require.Len(t, b.seen(t), 10)
+	})
+}
+
+// unclaimed returns the number of rows that no relay has claimed.
+func unclaimed(t *testing.T, db *gorm.DB) (n int64) {
+	t.Helper()
+	require.NoError(t, db.Table("outbox").Where("claimed_by = ''").Count(&n).Error)
+	return n
 }

@@ -45,7 +45,8 @@ type Relay struct {
 	wake        chan struct{}
 	poll, claim time.Duration
 	clock       func() time.Time // nil: the database's
-	down        map[string]int   // failed publishes in a row, by topic
+	checkClocks func(ctx context.Context) error
+	down        map[string]int // failed publishes in a row, by topic
 }
 
 // RelayOption changes a default of a Relay.
@@ -60,11 +61,18 @@ func ClaimFor(d time.Duration) RelayOption { return func(r *Relay) { r.claim = d
 // Clock replaces the clock of the database, for tests and for SQLite. nil stands for the clock of the database.
 func Clock(now func() time.Time) RelayOption { return func(r *Relay) { r.clock = now } }
 
+// CheckClocks sets a check that returns an error while this process must not decide by time. Then the relay claims no
+// rows: those of other processes do. The default is a relay that always may.
+func CheckClocks(check func(ctx context.Context) error) RelayOption {
+	return func(r *Relay) { r.checkClocks = check }
+}
+
 // NewRelay returns a relay; Run starts it.
 func NewRelay(db *gorm.DB, pub bus.Publisher, log *slog.Logger, opts ...RelayOption) *Relay {
 	r := &Relay{
 		db: db, pub: pub, log: log, wake: make(chan struct{}, 1),
 		poll: defaultPoll, claim: defaultClaim, down: map[string]int{},
+		checkClocks: func(context.Context) error { return nil },
 	}
 	for _, o := range opts {
 		o(r)
@@ -135,6 +143,9 @@ func pause(failures int) time.Duration {
 // pass claims rows, publishes them and deletes them. published reports that some were published, more that there are
 // rows for another pass.
 func (r *Relay) pass(ctx context.Context) (published, more bool, err error) {
+	if r.checkClocks(ctx) != nil {
+		return false, false, nil // the check raises the alarm
+	}
 	token, rows, full, err := r.takeClaim(ctx)
 	if err != nil || len(rows) == 0 {
 		return false, full && err == nil, err

@@ -106,21 +106,10 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	measured := []clocks.Clock{{Name: "redis", Read: func(ctx context.Context) (time.Time, error) {
-		return deps.Redis.Time(ctx).Result()
-	}}}
-	if deps.DatabaseNow != nil || !sqldb.IsSQLite(deps.DB) {
-		measured = append(measured, clocks.Clock{Name: "database", Read: func(ctx context.Context) (time.Time, error) {
-			return s.store.Now(ctx)
-		}})
-	}
-	if s.clocks, err = clocks.New("inventory", tel, deps.Now, measured...); err != nil {
+	if err := s.newClocks(); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	if deps.DatabaseNow == nil && sqldb.IsSQLite(deps.DB) {
-		deps.DatabaseNow = deps.Now
-	}
-	s.store = store.New(deps.DB, store.WithClock(deps.DatabaseNow))
+	s.store = store.New(deps.DB, store.WithClock(s.deps.DatabaseNow))
 	s.gate = gate.New(gates)
 	s.core = core.New(core.Deps{
 		Store: s.store, Gate: s.gate, Pub: publisher.New(deps.Bus, tel), Orders: orderService,
@@ -143,9 +132,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		v.AddBreaker("orders", orderService.Breaker())
 		v.AddBreaker("order lookups", orderService.LookupBreaker())
 		v.AddBreaker("limits", limits.Breaker())
-		presence.AddRedis(ctx, &v, deps.Redis)
-		presence.AddDatabase(ctx, &v, deps.DB)
-		v.AddWarning(s.clocks.Check())
+		v.AddRedis(deps.Redis)
+		v.AddDatabase(deps.DB)
+		v.AddClocks(ctx, s.clocks)
 		return v
 	})
 	s.handler = httpapi.NewMerchant(httpapi.Deps{
@@ -153,6 +142,20 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		Limits: limits, Transient: sqldb.IsTransient, Now: deps.Now,
 	})
 	return s, nil
+}
+
+// newClocks makes the monitor of the clocks. SQLite is part of the process, and has its clock.
+func (s *Service) newClocks() (err error) {
+	measured := []clocks.Clock{clocks.Redis(s.deps.Redis)}
+	if s.deps.DatabaseNow == nil && sqldb.IsSQLite(s.deps.DB) {
+		s.deps.DatabaseNow = s.deps.Now
+	} else {
+		measured = append(measured, clocks.Database(func(ctx context.Context) (time.Time, error) {
+			return sqldb.Now(s.deps.DB.WithContext(ctx), s.deps.DatabaseNow)
+		}))
+	}
+	s.clocks, err = clocks.New("inventory", s.deps.Telemetry, s.deps.Now, measured...)
+	return err
 }
 
 // observeBoards exports the number of open boards.

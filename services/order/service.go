@@ -74,6 +74,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if deps.Now == nil {
 		deps.Now = time.Now
 	}
+	if deps.Limits == nil {
+		deps.Limits = admission.None(deps.Telemetry)
+	}
 	tel := deps.Telemetry
 	verifier, err := auth.NewVerifier(cfg.Auth, nil)
 	if err != nil {
@@ -106,12 +109,12 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	databaseClock := deps.DatabaseNow != nil || !sqldb.IsSQLite(deps.DB)
-	if deps.DatabaseNow == nil && sqldb.IsSQLite(deps.DB) {
-		deps.DatabaseNow = deps.Now
-	}
 	s := &Service{cfg: cfg, deps: deps, recorder: rec, verifier: verifier, backlog: backlog, refused: refused}
-	s.relay = outbox.NewRelay(deps.DB, deps.Bus, tel.Log, outbox.Clock(deps.DatabaseNow))
+	if err := s.newClocks(); err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	s.relay = outbox.NewRelay(deps.DB, deps.Bus, tel.Log, outbox.Clock(s.deps.DatabaseNow),
+		outbox.CheckClocks(s.clocks.Check))
 
 	var providers []core.Provider
 	var sandboxProvider httpapi.Sandbox // stays nil without the sandbox
@@ -125,38 +128,39 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		}, store.NewSandboxRefunds(deps.DB))
 		providers, sandboxProvider = append(providers, box), box
 	}
-	orders := store.New(deps.DB, tel, s.relay.Wake, store.WithClock(deps.DatabaseNow))
+	orders := store.New(deps.DB, tel, s.relay.Wake, store.WithClock(s.deps.DatabaseNow))
 	s.store = orders
-	limits := deps.Limits
-	if limits == nil {
-		limits = admission.None(tel)
-	}
-	var measured []clocks.Clock
-	if databaseClock {
-		measured = append(measured, clocks.Clock{Name: "database", Read: orders.Now})
-	}
-	if rdb := limits.Redis(); rdb != nil {
-		measured = append(measured, clocks.Clock{Name: "redis", Read: func(ctx context.Context) (time.Time, error) {
-			return rdb.Time(ctx).Result()
-		}})
-	}
-	if s.clocks, err = clocks.New("order", tel, deps.Now, measured...); err != nil {
-		return nil, fmt.Errorf("metrics: %w", err)
-	}
 	s.core = core.New(orders, publisher.New(deps.Bus, tel), shards.Genes{}, rec, providers, sealer, core.Options{
 		Now: deps.Now, PaymentGrace: cfg.PaymentGrace, OverdueAfter: cfg.SweepAfter,
 		ContactKeep: cfg.Contacts.Keep, CheckClocks: s.clocks.Check,
 	})
 	s.contacts = core.ContactUpkeep{Store: orders, Sealer: sealer, Keep: cfg.Contacts.Keep}
-	s.presence = presence.Announce(limits.Redis(), "order", s.Ready, func(ctx context.Context) (v presence.Vitals) {
-		v.AddBreaker("limits", limits.Breaker())
-		presence.AddDatabase(ctx, &v, deps.DB)
-		v.AddWarning(s.clocks.Check())
+	s.presence = presence.Announce(deps.Limits.Redis(), "order", s.Ready, func(ctx context.Context) (v presence.Vitals) {
+		v.AddBreaker("limits", deps.Limits.Breaker())
+		v.AddDatabase(deps.DB)
+		v.AddClocks(ctx, s.clocks)
 		return v
 	})
-	s.public = httpapi.NewPublic(s.core, tel, verifier, sandboxProvider, limits, deps.Now)
+	s.public = httpapi.NewPublic(s.core, tel, verifier, sandboxProvider, deps.Limits, deps.Now)
 	s.internal = httpapi.NewInternal(s.core, tel, cfg.Internal.Secrets)
 	return s, nil
+}
+
+// newClocks makes the monitor of the clocks. SQLite is part of the process, and has its clock.
+func (s *Service) newClocks() (err error) {
+	var measured []clocks.Clock
+	if s.deps.DatabaseNow == nil && sqldb.IsSQLite(s.deps.DB) {
+		s.deps.DatabaseNow = s.deps.Now
+	} else {
+		measured = append(measured, clocks.Database(func(ctx context.Context) (time.Time, error) {
+			return sqldb.Now(s.deps.DB.WithContext(ctx), s.deps.DatabaseNow)
+		}))
+	}
+	if rdb := s.deps.Limits.Redis(); rdb != nil {
+		measured = append(measured, clocks.Redis(rdb))
+	}
+	s.clocks, err = clocks.New("order", s.deps.Telemetry, s.deps.Now, measured...)
+	return err
 }
 
 // Handler returns the public API for buyers and payment providers.

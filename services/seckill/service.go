@@ -93,16 +93,14 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err := s.newLoops(cfg, gates); err != nil {
 		return nil, err
 	}
-	if s.clocks, err = clocks.New("seckill", deps.Telemetry, deps.Now, clocks.Clock{
-		Name: "redis", Read: func(ctx context.Context) (time.Time, error) { return deps.Redis.Time(ctx).Result() },
-	}); err != nil {
+	if s.clocks, err = clocks.New("seckill", deps.Telemetry, deps.Now, clocks.Redis(deps.Redis)); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	s.presence = presence.Announce(deps.Limits.Redis(), "seckill", s.Ready, func(ctx context.Context) (v presence.Vitals) {
 		v.AddBreaker("gate", gates.Breaker())
 		v.AddBreaker("limits", deps.Limits.Breaker())
-		presence.AddRedis(ctx, &v, deps.Redis)
-		v.AddWarning(s.clocks.Check())
+		v.AddRedis(deps.Redis)
+		v.AddClocks(ctx, s.clocks)
 		return v
 	})
 	if s.handler, err = s.newHandler(cfg); err != nil {
