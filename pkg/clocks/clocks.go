@@ -160,7 +160,7 @@ func (m *Monitor) note(ctx context.Context, name string, ahead, uncertainty time
 	changed := o.level != last.level
 	if uncertainty > alarmOver && ahead.Abs() <= uncertainty+alarmOver && !changed {
 		m.mu.Unlock()
-		return // it says nothing: the offset would be that of the round trip
+		return // no result: the offset would be that of the round trip
 	}
 	raise := o.level != agrees && (changed || o.at.Sub(last.alarmed).Abs() >= alarmAgain)
 	if raise {
@@ -180,8 +180,8 @@ func (m *Monitor) note(ctx context.Context, name string, ahead, uncertainty time
 }
 
 // Check returns nil while the process may decide by time. Otherwise the error is an ErrOffset, which names the clocks
-// that differ by more than 2 s, or an ErrUnmeasured. A dependency that does not respond counts as it did before; nothing
-// is decided by its clock meanwhile.
+// that differ by more than 2 s, or an ErrUnmeasured. A dependency that does not respond counts as it did before; its
+// clock decides nothing meanwhile.
 //
 // Check reads the clocks only if the last measurement is older than 15 s: in a process that has just started, or was
 // stopped. Then it takes up to 2 s for each clock.
@@ -215,8 +215,8 @@ func (m *Monitor) measureStale(ctx context.Context) {
 	}
 }
 
-// isStale reports whether the last measurement is too old to decide by. Without clocks there is nothing to measure. Both
-// times are wall clock times, so that a clock that was set counts too.
+// isStale reports whether the last measurement is too old to decide by. Without clocks there is nothing to measure.
+// Both times are wall clock times, so that a clock that was set counts too.
 func (m *Monitor) isStale() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 )
 
 // NowColumn is the expression of Now for a statement that reads rows anyway: the time at which that statement begins.
-// SQLite does not know it.
+// SQLite has no such function.
 const NowColumn = "UTC_TIMESTAMP(3)"
 
 // Now returns the time of the database in UTC, in whole milliseconds, which is the precision of the tables. Claims,
