@@ -39,7 +39,7 @@ type Monitor struct {
 	log    *slog.Logger
 	clocks []Clock
 
-	measuring sync.Mutex // held by the caller that measures
+	measuring chan struct{} // holds one value while a caller measures
 
 	mu       sync.Mutex
 	offsets  map[string]offset // the latest measurement, by name of the clock
@@ -78,7 +78,9 @@ func New(service string, tel *telemetry.Telemetry, now func() time.Time, clocks 
 	if now == nil {
 		now = time.Now
 	}
-	m := &Monitor{now: now, log: tel.Log, clocks: clocks, offsets: map[string]offset{}}
+	m := &Monitor{
+		now: now, log: tel.Log, clocks: clocks, measuring: make(chan struct{}, 1), offsets: map[string]offset{},
+	}
 	_, err := tel.Meter.Float64ObservableGauge("flashsale."+service+".clock.offset", metric.WithUnit("s"),
 		metric.WithDescription("How far the clock of the process is ahead of that of the dependency; negative: behind. "+
 			"No value while the dependency does not respond."),
@@ -111,13 +113,19 @@ func (m *Monitor) Component(name string) lifecycle.Component {
 }
 
 // Measure reads every clock once, each with a time-out of 2 s, and raises the alarms that are due.
-func (m *Monitor) Measure(ctx context.Context) {
-	m.measuring.Lock()
-	defer m.measuring.Unlock()
-	m.measureAll(ctx)
-}
+func (m *Monitor) Measure(ctx context.Context) { m.measureIf(ctx, func() bool { return true }) }
 
-func (m *Monitor) measureAll(ctx context.Context) {
+// measureIf waits until no other caller measures. Then it measures if the condition still holds.
+func (m *Monitor) measureIf(ctx context.Context, condition func() bool) {
+	select {
+	case m.measuring <- struct{}{}:
+		defer func() { <-m.measuring }()
+	case <-ctx.Done():
+		return
+	}
+	if !condition() {
+		return
+	}
 	for _, c := range m.clocks {
 		m.measure(ctx, c)
 	}
@@ -187,7 +195,7 @@ func (m *Monitor) note(ctx context.Context, name string, ahead, uncertainty time
 // stopped. Then it takes up to 2 s for each clock.
 func (m *Monitor) Check(ctx context.Context) error {
 	if m.isStale() {
-		m.measureStale(ctx)
+		m.measureIf(ctx, m.isStale)
 		if m.isStale() {
 			return ErrUnmeasured
 		}
@@ -204,15 +212,6 @@ func (m *Monitor) Check(ctx context.Context) error {
 		return nil
 	}
 	return fmt.Errorf("%w (%s)", ErrOffset, strings.Join(list, ", "))
-}
-
-// measureStale measures unless another caller has done so meanwhile.
-func (m *Monitor) measureStale(ctx context.Context) {
-	m.measuring.Lock()
-	defer m.measuring.Unlock()
-	if m.isStale() {
-		m.measureAll(ctx)
-	}
 }
 
 // isStale reports whether the last measurement is too old to decide by. Without clocks there is nothing to measure.
