@@ -177,14 +177,14 @@ func (c *closing) addOutcome(o CloseOutcome) (incident string) {
 func (c *closing) again(now time.Time) []laterClosing {
 	list := make([]laterClosing, 0, len(c.later))
 	for at, sns := range c.later {
-		list = append(list, c.closeAgain(at, now, sns))
+		list = append(list, c.delayed(at, now, sns))
 	}
 	slices.SortFunc(list, func(a, b laterClosing) int { return a.DueAt.Compare(b.DueAt) })
 	return list
 }
 
-// closeAgain returns the closing of orders that become due at a time, or at an unknown one if it is zero.
-func (c *closing) closeAgain(at, now time.Time, sns []string) laterClosing {
+// delayed returns the closing of orders that become due at a time, or at an unknown one if it is zero.
+func (c *closing) delayed(at, now time.Time, sns []string) laterClosing {
 	attempt := 1
 	if at.IsZero() || at.Equal(c.request.DueAt) { // this closing was meant for the same time and came too early
 		attempt = c.request.Attempt + 1
