@@ -8,7 +8,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -72,6 +71,7 @@ func (b *caller) call(method, url, key string, body any) response {
 	if key != "" {
 		req.Header.Set("Idempotency-Key", key)
 	}
+	began := time.Now()
 	res, err := b.client.Do(req)
 	if err != nil {
 		return response{}
@@ -89,7 +89,7 @@ func (b *caller) call(method, url, key string, body any) response {
 		_ = json.Unmarshal(raw, &problem)
 		a.code = problem.Code
 	}
-	if a.status == http.StatusInternalServerError && !b.w.spoiled() {
+	if a.status == http.StatusInternalServerError && !b.w.unreadableSince(began) {
 		b.w.fail("%s %s: response 500: %s", method, url, raw) // an unavailable dependency is 503
 	}
 	return a
@@ -137,8 +137,7 @@ func (w *world) observe(p *purchase, status string) {
 		w.mu.Unlock()
 		return
 	}
-	healing := slices.ContainsFunc(w.losses, func(l loss) bool { return !l.whole && time.Since(l.to) < heals })
-	if rank[status] < rank[before] && (healing || w.isDamaged(p.orderSN)) {
+	if rank[status] < rank[before] && w.mayFall(p.orderSN, status) {
 		w.mu.Unlock()
 		w.history.note(p.user, "reads an earlier status", p.orderSN, status)
 		return
@@ -369,13 +368,13 @@ func (b *caller) follow(base string, p *purchase, post func()) {
 	for polls := 0; polls < 400; polls++ {
 		b.sleep(300*time.Millisecond, 1500*time.Millisecond)
 		status, found, known := b.reservation(base, p)
-		if known && !found && !w.mayBeLost(p) {
+		if known && !found && !w.mayBeMissing(p.orderSN) {
 			w.concern(p.orderSN)
 			w.fail("order_sn %s: not found after 202", p.orderSN)
 			return
 		}
 		if !found {
-			if w.plan.ended() && known && w.mayBeLost(p) && polls > 60 {
+			if w.plan.ended() && known && w.isLost(p.orderSN) && polls > 60 {
 				return
 			}
 			continue
@@ -478,17 +477,6 @@ func (b *caller) act(p *purchase, behaviour int) {
 			play(id, "succeeded", 0)
 		}
 	}
-}
-
-// mayBeLost reports whether Redis may have lost the purchase: its writes of that time were lost, or the entry was
-// damaged. If a relay had published it before, it is not lost; the checks at the end find out.
-func (w *world) mayBeLost(p *purchase) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	_, damaged := w.damaged[p.orderSN]
-	return damaged || slices.ContainsFunc(w.losses, func(l loss) bool {
-		return !l.to.Before(p.at) && (p.accepted.IsZero() || !p.accepted.Before(l.from))
-	})
 }
 
 func (p *plan) ended() bool { return !time.Now().Before(p.until) }

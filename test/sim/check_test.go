@@ -105,7 +105,7 @@ type books struct {
 	refunds  []refundRow
 	given    []struct{ RefundID, Amount int64 }
 	outbox   int64
-	repairs  []string // kinds of the reconciler's repairs
+	repairs  []repair
 }
 
 func (w *world) read(activity string) (b books, err error) {
@@ -132,13 +132,11 @@ func (w *world) read(activity string) (b books, err error) {
 	var details []string
 	scan("inventory", "SELECT detail FROM changes WHERE action = 'activity.reconcile'", &details)
 	for _, d := range details {
-		var detail struct{ Repairs []struct{ Kind string } }
+		var detail struct{ Repairs []repair }
 		if e := json.Unmarshal([]byte(d), &detail); e != nil {
 			return b, e
 		}
-		for _, r := range detail.Repairs {
-			b.repairs = append(b.repairs, r.Kind)
-		}
+		b.repairs = append(b.repairs, detail.Repairs...)
 	}
 	return b, err
 }
@@ -195,8 +193,8 @@ func (w *world) count(activity string) {
 	for _, a := range b.adjustments {
 		coverage.end("adjustment " + a.Decision)
 	}
-	for _, kind := range b.repairs {
-		coverage.end("repair " + kind)
+	for _, r := range b.repairs {
+		coverage.end("repair " + r.Kind)
 	}
 	if w.history.hasChecked() {
 		coverage.end("overdue reservations checked")
@@ -459,7 +457,10 @@ func (w *world) checkLimits(f *findings, b books) {
 // checkAccepted requires that the gate has counted each purchase of the ledger, and no other. Entries that were removed
 // on purpose are adopted, and count again.
 func (w *world) checkAccepted(f *findings, activity string, b books) {
-	if len(w.sale.damages) > 0 {
+	w.mu.Lock()
+	adopted := w.happened[removed] || w.happened[spoiled]
+	w.mu.Unlock()
+	if adopted {
 		return
 	}
 	var rows int64
@@ -491,6 +492,7 @@ func (w *world) checkGate(f *findings, activity string, b books) {
 		}
 	}
 	w.checkAccepted(f, activity, b)
+	w.checkFinal(f)
 	for _, s := range b.stocks {
 		c := audit.SKUs[strconv.FormatInt(s.SKU, 10)]
 		if c.Left+c.Held+c.Sold != c.Total {
@@ -540,27 +542,6 @@ func (w *world) checkGate(f *findings, activity string, b books) {
 	}
 }
 
-// lateRepairs holds the kinds of repairs that faults or losses in Redis may cause: the reconciler makes the update
-// late.
-var lateRepairs = map[string]bool{
-	"adopted": true, "settled": true, "released": true, "forgotten": true, "adjustment": true, "rebuilt": true, "configured": true,
-}
-
-// checkRepairs requires that the reconciler repairs nothing in a sale without faults and losses, and makes only late
-// repairs in a sale without damage.
-func (w *world) checkRepairs(f *findings, b books) {
-	w.mu.Lock()
-	lost := len(w.losses) > 0
-	w.mu.Unlock()
-	calm := w.plan.calm() && !lost && len(w.sale.damages) == 0 && w.sale.abandonAfter > time.Hour &&
-		!w.sale.garbles && w.sale.forges == 0
-	for _, kind := range b.repairs {
-		if calm || len(w.sale.damages) == 0 && !lateRepairs[kind] {
-			f.add("", "the reconciler made a repair without a cause: %s", kind)
-		}
-	}
-}
-
 // checkBuyers reads the result of every purchase once more, as its buyer.
 func (w *world) checkBuyers(f *findings, activity string, ledger map[string]ledgerRow, orders map[string]orderRow) {
 	w.mu.Lock()
@@ -575,11 +556,10 @@ func (w *world) checkBuyers(f *findings, activity string, ledger map[string]ledg
 		a := buyer.insist(http.MethodGet, "http://seckill/v1/activities/"+activity+"/reservations/"+p.orderSN, "",
 			nil, 5)
 		w.mu.Lock()
-		carried, accepted := w.carried[p.orderSN], !p.accepted.IsZero()
+		accepted := !p.accepted.IsZero()
 		w.mu.Unlock()
 		if a.status == http.StatusNotFound {
-			lost := w.mayBeLost(p) && !carried
-			if accepted && !lost && !ledger[p.orderSN].unread() {
+			if accepted && !w.isLost(p.orderSN) && !ledger[p.orderSN].unread() {
 				f.add(p.orderSN, "order_sn %s was accepted and is not found", p.orderSN)
 			}
 			if r, ok := ledger[p.orderSN]; ok && !r.unread() {

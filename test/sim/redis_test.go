@@ -124,12 +124,7 @@ func (f redisFaults) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		if strings.HasPrefix(cmd.Name(), "eval") {
 			args = args[2:]
 		}
-		carry := func(do func() error) error {
-			err := f.p.w.replicated(writes, cmd.Args(), do)
-			f.p.w.watchFinal(name, cmd.Args())
-			f.p.w.watchSums(name, cmd.Args())
-			return err
-		}
+		carry := func(do func() error) error { return f.p.w.onRedis(name, writes, cmd.Args(), do) }
 		repeat := func() { // the command arrives after its caller has timed out
 			out, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 			defer cancel()
@@ -192,12 +187,11 @@ func newRedis() *miniredis.Miniredis {
 type replica struct {
 	mini *miniredis.Miniredis
 	rdb  redis.UniversalClient
-	one  chan struct{} // one command at a time, in the master's order
 	cut  atomic.Bool
 }
 
 func newReplica() *replica {
-	r := &replica{mini: newRedis(), one: make(chan struct{}, 1)}
+	r := &replica{mini: newRedis()}
 	r.rdb = redis.NewClient(&redis.Options{
 		Dialer:      func(context.Context, string, string) (net.Conn, error) { return r.mini.Dial() },
 		ReadTimeout: -1, WriteTimeout: -1, DisableIdentity: true,
@@ -212,27 +206,34 @@ func (r *replica) close() {
 	r.mini.Close()
 }
 
-// replicated runs a command on the master and the replica.
-func (w *world) replicated(writes bool, args []any, do func() error) error {
-	r := w.replica
-	if r == nil || !writes && !strings.HasPrefix(fmt.Sprint(args[0]), "eval") {
-		return do()
-	}
-	r.one <- struct{}{}
-	defer func() { <-r.one }()
-	err := do()
-	// A command that timed out before it reached the master does not reach the replica.
-	var said redis.Error
-	if !r.cut.Load() && (err == nil || errors.As(err, &said)) {
-		r.rdb.Do(context.Background(), args...)
-	}
+// betweenCommands runs do while no command of a service runs on Redis.
+func (w *world) betweenCommands(do func()) {
+	w.redisTurn <- struct{}{}
+	defer func() { <-w.redisTurn }()
+	do()
+}
+
+// onRedis runs a command of a service on the master, and on the replica until that is cut off, and checks the gate. Only
+// one command runs at a time: so the replica has a prefix of the master's commands, and each loss is between two of
+// them.
+func (w *world) onRedis(name string, writes bool, args []any, do func() error) (err error) {
+	w.betweenCommands(func() {
+		err = do()
+		// A command that timed out before it reached the master does not reach the replica.
+		var said redis.Error
+		if r := w.replica; r != nil && !r.cut.Load() && (writes || strings.HasPrefix(fmt.Sprint(args[0]), "eval")) &&
+			(err == nil || errors.As(err, &said)) {
+			r.rdb.Do(context.Background(), args...)
+		}
+		w.watchFinal(name, args)
+		w.watchSums(name, args)
+	})
 	return err
 }
 
 // failOver cuts off the replica and makes it the master some time later.
 func (w *world) failOver(callers *sync.WaitGroup, behind time.Duration, activity string, skus []string) {
 	r := w.replica
-	from := time.Now()
 	r.cut.Store(true)
 	w.history.note("redis", "! the replica is cut off")
 	point := "redis: failover"
@@ -262,16 +263,16 @@ func (w *world) failOver(callers *sync.WaitGroup, behind time.Duration, activity
 		}
 	}
 	time.Sleep(behind)
-	old := w.mini.Load()
-	w.mu.Lock()
-	w.losses = append(w.losses, loss{from, time.Now(), false})
-	w.mu.Unlock()
 	w.history.note("redis", "! fails over")
 	coverage.pass(point)
 	coverage.add(point, happens)
-	w.redisLife.Add(1)
-	w.final.reset(func() { w.mini.Store(r.mini) })
-	old.Close()
+	w.betweenCommands(func() {
+		old := w.mini.Load()
+		w.redisLife.Add(1)
+		w.mini.Store(r.mini)
+		w.noteFailover(old, r.mini)
+		old.Close()
+	})
 	for _, b := range greedy {
 		callers.Go(func() { b.buy(activity, skus, w.sale.limit) })
 	}

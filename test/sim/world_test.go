@@ -44,7 +44,10 @@ type world struct {
 	running   sync.WaitGroup
 
 	began time.Time
-	final finalEntries
+
+	redisTurn  chan struct{}         // one command of a service at a time; guards the next two
+	final      map[string]finalEntry // by order_sn
+	unbalanced map[string]int64      // by SKU, units that damage added to the total (negative: to what is left)
 
 	mu           sync.Mutex
 	ended        bool
@@ -53,15 +56,15 @@ type world struct {
 	lives        map[string]*process
 	failures     []string
 	concerned    map[string]bool
-	carried      map[string]bool // order_sns in messages that the broker has
-	losses       []loss          // losses in Redis
+	carried      map[string]time.Time // order_sns in readable messages that the broker has, and since when
+	lost         map[string]entryLoss // order_sns whose entries in the gate were lost or damaged
+	happened     map[string]bool      // losses and damage in this sale
+	spoiled      map[string]time.Time // order_sns of spoiled entries, and when they were repaired; zero for not yet
 	purchases    map[string]*purchase
-	played       map[string]int64     // payment_id -> amount of a confirmed payment
-	lostClosings map[string]bool      // order_sns whose closing order's database lost
-	damaged      map[string]time.Time // order_sns whose entries were removed or spoiled, and when
-	nonsense     time.Time            // time since which an entry of the gate is unreadable; zero if none is
-	forged       map[string]bool      // order_sns of forged messages
-	events       map[string]bool      // order_sn and step of events that order gave to the broker
+	played       map[string]int64 // payment_id -> amount of a confirmed payment
+	lostClosings map[string]bool  // order_sns whose closing order's database lost
+	forged       map[string]bool  // order_sns of forged messages
+	events       map[string]bool  // order_sn and step of events that order gave to the broker
 }
 
 // sale holds the parameters of a sale, drawn from the seed.
@@ -220,12 +223,6 @@ func (s *sale) suit(point string, r *rand.Rand, length time.Duration) {
 // repairing holds the points that the reconciler reaches only if the gate is wrong.
 var repairing = []string{"inventory: redis script correct", "inventory: redis script rebuild_buyer", "inventory: redis script repair"}
 
-// loss is a loss in Redis: all writes between from and to.
-type loss struct {
-	from, to time.Time
-	whole    bool // all data is lost; a failover leaves an earlier state, which is repaired
-}
-
 var services = []string{"order", "inventory", "seckill"}
 
 // templates creates migrated databases, which every sale copies.
@@ -254,12 +251,13 @@ func newWorld(seed uint64, dir string, scripts map[string]string) (*world, error
 	w := &world{
 		seed: seed, sale: drawSale(seed), dir: dir, scripts: scripts, downs: rng(seed, "downs"),
 		history: &history{began: time.Now()},
-		lives:   map[string]*process{}, concerned: map[string]bool{}, carried: map[string]bool{}, purchases: map[string]*purchase{},
-		played: map[string]int64{}, lostClosings: map[string]bool{}, forged: map[string]bool{}, damaged: map[string]time.Time{}, events: map[string]bool{}, began: time.Now(), books: map[string]*gorm.DB{}, writers: map[string]chan struct{}{},
+		lives:   map[string]*process{}, concerned: map[string]bool{}, carried: map[string]time.Time{}, purchases: map[string]*purchase{},
+		played: map[string]int64{}, lostClosings: map[string]bool{}, forged: map[string]bool{}, lost: map[string]entryLoss{}, happened: map[string]bool{}, spoiled: map[string]time.Time{}, events: map[string]bool{}, began: time.Now(), books: map[string]*gorm.DB{}, writers: map[string]chan struct{}{},
+		redisTurn: make(chan struct{}, 1), final: map[string]finalEntry{}, unbalanced: map[string]int64{},
 	}
 	w.redisLife.Store(1)
 	w.plan = newPlan(seed, w.sale.window+w.sale.payWithin+9*time.Second)
-	w.final.reset(func() { w.mini.Store(newRedis()) })
+	w.mini.Store(newRedis())
 	if w.sale.failover > 0 {
 		w.replica = newReplica()
 	}
@@ -296,39 +294,51 @@ func (w *world) noteCarried(body []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, it := range good {
-		w.carried[it.OrderSN] = true
+		if w.carried[it.OrderSN].IsZero() {
+			w.carried[it.OrderSN] = time.Now()
+		}
 	}
 }
 
-// loseGate empties Redis (whole), or deletes all keys of the gate.
+// loseGate empties Redis (whole), or deletes all keys of the gates.
 func (w *world) loseGate(whole bool) {
-	w.mu.Lock()
-	w.losses = append(w.losses, loss{time.Time{}, time.Now(), true})
-	w.mu.Unlock()
-	mini := w.mini.Load()
 	w.history.note("redis", "! gate is lost", whole)
+	what := "gate deleted"
 	if whole {
-		w.redisLife.Add(1)
-		w.final.reset(mini.FlushAll)
-		if w.replica != nil {
-			w.replica.mini.FlushAll()
-		}
-		coverage.pass("redis: emptied")
-		coverage.add("redis: emptied", happens)
-		return
+		what = "emptied"
 	}
-	w.final.reset(func() {
-		for _, key := range mini.Keys() {
-			if strings.HasPrefix(key, "fs:{") {
-				mini.Del(key)
-				if w.replica != nil {
-					w.replica.mini.Del(key)
+	w.betweenCommands(func() {
+		mini := w.mini.Load()
+		w.noteLoss(mini)
+		servers := []*miniredis.Miniredis{mini}
+		if w.replica != nil && w.replica.mini != mini {
+			servers = append(servers, w.replica.mini)
+		}
+		for _, m := range servers {
+			if whole {
+				m.FlushAll()
+				continue
+			}
+			for _, key := range m.Keys() {
+				if strings.HasPrefix(key, "fs:{") {
+					m.Del(key)
 				}
 			}
 		}
+		if whole {
+			w.redisLife.Add(1)
+		}
 	})
-	coverage.pass("redis: gate deleted")
-	coverage.add("redis: gate deleted", happens)
+	w.happens(what)
+}
+
+// happens records a loss or damage.
+func (w *world) happens(what string) {
+	w.mu.Lock()
+	w.happened[what] = true
+	w.mu.Unlock()
+	coverage.pass("redis: " + what)
+	coverage.add("redis: "+what, happens)
 }
 
 // end stops everything in order, so that no goroutine of the bubble is left.
