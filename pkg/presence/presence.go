@@ -54,6 +54,9 @@ type Vitals struct {
 	// ClockOffsetMS is how far the clock of the process is ahead of that of a dependency, in ms, by dependency: redis,
 	// database. One that does not respond is left out.
 	ClockOffsetMS map[string]int64 `json:"clock_offset_ms"`
+	// Warnings are what the service does not do at present, although it may be ready. They are among the Reasons of its
+	// state.
+	Warnings []string `json:"-"`
 }
 
 // State is the state of one service in one process.
@@ -62,7 +65,7 @@ type State struct {
 	Instance  string   `json:"instance"`
 	Version   string   `json:"version"`
 	Ready     bool     `json:"ready"`
-	Reasons   []string `json:"reasons"` // why it is not ready
+	Reasons   []string `json:"reasons"` // why it is not ready, and its Warnings
 	Vitals
 	StartedAt time.Time `json:"started_at"`
 	At        time.Time `json:"at"` // when it was read, by the clock of the process
@@ -122,6 +125,7 @@ func (a *Announcer) State(ctx context.Context) State {
 	if err := a.ready(); err != nil {
 		s.Ready, s.Reasons = false, strings.Split(err.Error(), "\n")
 	}
+	s.Reasons = append(s.Reasons, s.Warnings...)
 	s.At = time.Now().UTC()
 	return s
 }

@@ -18,6 +18,13 @@ func (v *Vitals) AddBreaker(name, state string) {
 	}
 }
 
+// AddWarning adds the text of an error; nil for none.
+func (v *Vitals) AddWarning(err error) {
+	if err != nil {
+		v.Warnings = append(v.Warnings, err.Error())
+	}
+}
+
 // AddRedis adds the pool of a client of Redis, and the offset to the clock of Redis.
 func AddRedis(ctx context.Context, v *Vitals, rdb redis.UniversalClient) {
 	stats := rdb.PoolStats()

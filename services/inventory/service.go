@@ -14,6 +14,7 @@ import (
 	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/bus"
+	"flashsale.internal/pkg/clocks"
 	"flashsale.internal/pkg/lifecycle"
 	"flashsale.internal/pkg/lock"
 	"flashsale.internal/pkg/presence"
@@ -39,9 +40,12 @@ type Deps struct {
 	Redis     redis.UniversalClient
 	Bus       bus.Bus
 	Telemetry *telemetry.Telemetry
-	Now       func() time.Time  // nil for time.Now
-	Limits    *admission.Limits // of the routes; nil for none. Their owner runs their components
-	Transport http.RoundTripper // of the calls to the order service; nil for the default
+	Now       func() time.Time // clock of the process; nil for time.Now
+	// DatabaseNow replaces the clock of the database, by which claims, sweeps and ages of rows are decided. For tests; nil
+	// for the database's own, which is that of the process with SQLite.
+	DatabaseNow func() time.Time
+	Limits      *admission.Limits // of the routes; nil for none. Their owner runs their components
+	Transport   http.RoundTripper // of the calls to the order service; nil for the default
 }
 
 // Service is the inventory service.
@@ -54,6 +58,7 @@ type Service struct {
 	reconciler *reconcile.Reconciler
 	board      *board.Board
 	presence   *presence.Announcer
+	clocks     *clocks.Monitor
 	recorder   *record.Recorder
 	verifier   *auth.Verifier
 	handler    http.Handler
@@ -101,7 +106,21 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	s.store = store.New(deps.DB)
+	measured := []clocks.Clock{{Name: "redis", Read: func(ctx context.Context) (time.Time, error) {
+		return deps.Redis.Time(ctx).Result()
+	}}}
+	if deps.DatabaseNow != nil || !sqldb.IsSQLite(deps.DB) {
+		measured = append(measured, clocks.Clock{Name: "database", Read: func(ctx context.Context) (time.Time, error) {
+			return s.store.Now(ctx)
+		}})
+	}
+	if s.clocks, err = clocks.New("inventory", tel, deps.Now, measured...); err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	if deps.DatabaseNow == nil && sqldb.IsSQLite(deps.DB) {
+		deps.DatabaseNow = deps.Now
+	}
+	s.store = store.New(deps.DB, store.WithClock(deps.DatabaseNow))
 	s.gate = gate.New(gates)
 	s.core = core.New(core.Deps{
 		Store: s.store, Gate: s.gate, Pub: publisher.New(deps.Bus, tel), Orders: orderService,
@@ -126,6 +145,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		v.AddBreaker("limits", limits.Breaker())
 		presence.AddRedis(ctx, &v, deps.Redis)
 		presence.AddDatabase(ctx, &v, deps.DB)
+		v.AddWarning(s.clocks.Check())
 		return v
 	})
 	s.handler = httpapi.NewMerchant(httpapi.Deps{
@@ -175,22 +195,23 @@ func (s *Service) Components() []lifecycle.Component {
 	gates := core.NewGateController(s.core)
 	sweeps := sweep.Deps{
 		Store: s.store, Gate: s.gate, Inventory: s.core, Gates: s.core.Gates, Recorder: s.recorder,
-		Alarms: s.core.Alarms,
-		Now:    s.deps.Now, Config: s.cfg.sweeps(),
+		Alarms: s.core.Alarms, Config: s.cfg.sweeps(),
 	}
 	return []lifecycle.Component{
 		s.verifier.Component(log),
 		s.presence.Component(),
+		s.clocks.Component("inventory"),
+		// Not gated by the clocks: gates are due by days, and a missing one stops its sale.
 		alone("gate controller", s.cfg.KeepEvery, gates.EnsureGates),
-		alone("order sweep", s.cfg.SweepEvery, sweep.NewOrders(sweeps).Run),
-		alone("overdue sweep", s.cfg.SweepEvery, sweep.NewOverdue(sweeps).Run),
-		alone("journal sweep", s.cfg.SweepEvery, sweep.NewJournal(sweeps).Run),
-		alone("adjustment sweep", s.cfg.SweepEvery, sweep.NewAdjustments(sweeps).Run),
+		alone("order sweep", s.cfg.SweepEvery, s.clocks.Gate(sweep.NewOrders(sweeps).Run)),
+		alone("overdue sweep", s.cfg.SweepEvery, s.clocks.Gate(sweep.NewOverdue(sweeps).Run)),
+		alone("journal sweep", s.cfg.SweepEvery, s.clocks.Gate(sweep.NewJournal(sweeps).Run)),
+		alone("adjustment sweep", s.cfg.SweepEvery, s.clocks.Gate(sweep.NewAdjustments(sweeps).Run)),
 		// each activity under its own lock
-		lifecycle.Every("inventory reconciler", s.cfg.ReconcileEvery, log, s.reconciler.ReconcileAll),
-		alone("tidying", cleanupEvery, func(ctx context.Context) error {
+		lifecycle.Every("inventory reconciler", s.cfg.ReconcileEvery, log, s.clocks.Gate(s.reconciler.ReconcileAll)),
+		alone("tidying", cleanupEvery, s.clocks.Gate(func(ctx context.Context) error {
 			return errors.Join(gates.TrimGates(ctx), s.store.SweepKeys(ctx))
-		}),
+		})),
 		lifecycle.Every("inventory dead letter count", deadLetterCountEvery, log, s.countDeadLetters),
 		{Name: "inventory consumers", Run: s.consume},
 		{Name: "inventory boards", Run: s.board.Run},

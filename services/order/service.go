@@ -13,6 +13,7 @@ import (
 	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/bus"
+	"flashsale.internal/pkg/clocks"
 	"flashsale.internal/pkg/idempotency"
 	"flashsale.internal/pkg/lifecycle"
 	"flashsale.internal/pkg/outbox"
@@ -56,6 +57,7 @@ type Service struct {
 	store    *store.Store
 	verifier *auth.Verifier
 	presence *presence.Announcer
+	clocks   *clocks.Monitor
 	public   http.Handler
 	internal http.Handler
 }
@@ -104,8 +106,12 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
+	databaseClock := deps.DatabaseNow != nil || !sqldb.IsSQLite(deps.DB)
+	if deps.DatabaseNow == nil && sqldb.IsSQLite(deps.DB) {
+		deps.DatabaseNow = deps.Now
+	}
 	s := &Service{cfg: cfg, deps: deps, recorder: rec, verifier: verifier, backlog: backlog, refused: refused}
-	s.relay = outbox.NewRelay(deps.DB, deps.Bus, tel.Log)
+	s.relay = outbox.NewRelay(deps.DB, deps.Bus, tel.Log, outbox.Clock(deps.DatabaseNow))
 
 	var providers []core.Provider
 	var sandboxProvider httpapi.Sandbox // stays nil without the sandbox
@@ -119,23 +125,33 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		}, store.NewSandboxRefunds(deps.DB))
 		providers, sandboxProvider = append(providers, box), box
 	}
-	if deps.DatabaseNow == nil && sqldb.IsSQLite(deps.DB) {
-		deps.DatabaseNow = deps.Now
-	}
 	orders := store.New(deps.DB, tel, s.relay.Wake, store.WithClock(deps.DatabaseNow))
 	s.store = orders
-	s.core = core.New(orders, publisher.New(deps.Bus, tel), shards.Genes{}, rec, providers, sealer, core.Options{
-		Now: deps.Now, PaymentGrace: cfg.PaymentGrace, OverdueAfter: cfg.SweepAfter,
-		ContactKeep: cfg.Contacts.Keep,
-	})
-	s.contacts = core.ContactUpkeep{Store: orders, Sealer: sealer, Keep: cfg.Contacts.Keep}
 	limits := deps.Limits
 	if limits == nil {
 		limits = admission.None(tel)
 	}
+	var measured []clocks.Clock
+	if databaseClock {
+		measured = append(measured, clocks.Clock{Name: "database", Read: orders.Now})
+	}
+	if rdb := limits.Redis(); rdb != nil {
+		measured = append(measured, clocks.Clock{Name: "redis", Read: func(ctx context.Context) (time.Time, error) {
+			return rdb.Time(ctx).Result()
+		}})
+	}
+	if s.clocks, err = clocks.New("order", tel, deps.Now, measured...); err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	s.core = core.New(orders, publisher.New(deps.Bus, tel), shards.Genes{}, rec, providers, sealer, core.Options{
+		Now: deps.Now, PaymentGrace: cfg.PaymentGrace, OverdueAfter: cfg.SweepAfter,
+		ContactKeep: cfg.Contacts.Keep, CheckClocks: s.clocks.Check,
+	})
+	s.contacts = core.ContactUpkeep{Store: orders, Sealer: sealer, Keep: cfg.Contacts.Keep}
 	s.presence = presence.Announce(limits.Redis(), "order", s.Ready, func(ctx context.Context) (v presence.Vitals) {
 		v.AddBreaker("limits", limits.Breaker())
 		presence.AddDatabase(ctx, &v, deps.DB)
+		v.AddWarning(s.clocks.Check())
 		return v
 	})
 	s.public = httpapi.NewPublic(s.core, tel, verifier, sandboxProvider, limits, deps.Now)
@@ -165,6 +181,7 @@ func (s *Service) Components() []lifecycle.Component {
 	return []lifecycle.Component{
 		s.verifier.Component(log),
 		s.presence.Component(),
+		s.clocks.Component("order"),
 		{Name: "order outbox", Run: s.relay.Run},
 		lifecycle.Every("order outbox count", 5*time.Second, log, func(ctx context.Context) error {
 			n, _, err := outbox.Backlog(ctx, s.deps.DB)
@@ -176,23 +193,23 @@ func (s *Service) Components() []lifecycle.Component {
 			s.refused.Record(n, err)
 			return err
 		}),
-		lifecycle.Every("order closings sweep", s.cfg.SweepEvery, log, func(ctx context.Context) error {
+		lifecycle.Every("order closings sweep", s.cfg.SweepEvery, log, s.clocks.Gate(func(ctx context.Context) error {
 			_, err := s.core.ResendClosings(ctx)
 			return err
-		}),
-		lifecycle.Every("order refunds", s.cfg.RefundEvery, log, func(ctx context.Context) error {
+		})),
+		lifecycle.Every("order refunds", s.cfg.RefundEvery, log, s.clocks.Gate(func(ctx context.Context) error {
 			_, err := s.core.RefundDue(ctx)
 			return err
-		}),
-		lifecycle.Every("order contacts sweep", contactSweepEvery, log, func(ctx context.Context) error {
+		})),
+		lifecycle.Every("order contacts sweep", contactSweepEvery, log, s.clocks.Gate(func(ctx context.Context) error {
 			n, err := s.contacts.Sweep(ctx)
 			s.recorder.ContactsDeleted(ctx, n)
 			return err
-		}),
-		lifecycle.Every("order idempotency keys sweep", 10*time.Minute, log, func(ctx context.Context) error {
+		})),
+		lifecycle.Every("order idempotency keys sweep", 10*time.Minute, log, s.clocks.Gate(func(ctx context.Context) error {
 			_, err := idempotency.Sweep(ctx, s.deps.DB)
 			return err
-		}),
+		})),
 		{Name: "order deductions consumer", Run: s.consume},
 	}
 }

@@ -48,13 +48,16 @@ func (s *Service) applySteps(
 	ctx context.Context, where, topic string, steps []step, deadLetters []contract.DeadLetter,
 ) error {
 	var f following
-	now := s.now()
 	err := inSpan(ctx, s.recorder, "ledger transaction", true, func(ctx context.Context) error {
 		ids := map[string]bool{}
 		for _, st := range steps {
 			ids[st.activityID] = true
 		}
 		return s.store.Ledger(ctx, sortedKeys(ids), func(tx LedgerTx) error {
+			now, err := tx.Now()
+			if err != nil {
+				return err
+			}
 			f = following{now: now, where: where, topic: topic}
 			if err := f.decide(tx, steps); err != nil {
 				return err

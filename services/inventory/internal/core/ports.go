@@ -32,6 +32,9 @@ type Page struct {
 // Store keeps the tables, which are the source of truth. Every method is one transaction. Transactions are repeated
 // after a deadlock, so the functions passed to them must start from nothing each time they run.
 type Store interface {
+	// Now returns the time of the database in UTC, in whole milliseconds. Everything that is compared with times in the
+	// tables is decided by it, never by the clock of a process.
+	Now(ctx context.Context) (time.Time, error)
 	// Ledger locks all stock rows of the activities in (activity, SKU) order and then runs fn. Every transaction that
 	// changes a row's state or units, an allowance, a live stock or an adjustment's decision holds these locks. So none
 	// of these changes while fn runs.
@@ -117,6 +120,8 @@ type Store interface {
 
 // LedgerTx is a ledger transaction.
 type LedgerTx interface {
+	Now() (time.Time, error) // as Store.Now
+
 	Activity(id string) *Activity // nil: unknown; with its locked stock
 	Reservations(orderSNs []string) (map[string]Reservation, error)
 	Allowances(activityID string, userIDs []string) (map[string]int64, error) // by user, in units
@@ -209,6 +214,7 @@ type Gate interface {
 	Lookup(ctx context.Context, ref contract.GateRef, orderSN string) (*GateEntry, error) // nil: the gate has none
 	// Deletes some of the entries that ended long ago.
 	Trim(ctx context.Context, ref contract.GateRef) error
+	Now(ctx context.Context) (time.Time, error) // Redis's clock, which stamps reservations
 	Refs(ctx context.Context) ([]contract.GateRef, error)
 	Register(ctx context.Context, refs []contract.GateRef) error // adds them to Refs
 	Unregister(ctx context.Context, ref contract.GateRef) error
@@ -222,7 +228,8 @@ type Gate interface {
 type Publisher interface {
 	// Deductions publishes deductions with the descriptions of their activities.
 	Deductions(ctx context.Context, d []contract.Deduction, about []contract.ActivityInfo) error
-	Closings(ctx context.Context, c []contract.OrderClose) error
+	// Closing publishes a closing, delivered after the delay; without a positive one at once.
+	Closing(ctx context.Context, c contract.OrderClose, delay time.Duration) error
 	Replay(ctx context.Context, d DeadLetter) error
 }
 

@@ -255,7 +255,10 @@ func (p *pass) repairMismatches(ctx context.Context, c *comparison, list []misma
 	if err != nil {
 		return err
 	}
-	now := p.tableTime()
+	now, err := p.Store.Now(ctx)
+	if err != nil {
+		return err
+	}
 	for _, m := range list {
 		p.decide(ctx, c, b, m, now)
 	}

@@ -18,7 +18,7 @@ func (s *Store) Ledger(ctx context.Context, activityIDs []string, fn func(tx cor
 	ids := numbers(activityIDs)
 	sort.Slice(ids, func(i, j int) bool { return ids[i] < ids[j] })
 	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
-		l := &ledgerTx{tx: tx, activities: map[string]*core.Activity{}}
+		l := &ledgerTx{tx: tx, clock: s.clock, activities: map[string]*core.Activity{}}
 		for _, id := range ids {
 			items, err := itemsOf(tx, id, true)
 			if err != nil {
@@ -38,11 +38,14 @@ func (s *Store) Ledger(ctx context.Context, activityIDs []string, fn func(tx cor
 
 type ledgerTx struct {
 	tx         *gorm.DB
+	clock      func() time.Time
 	activities map[string]*core.Activity
 	// hasAllowance reports, for each buyer whose allowance this transaction has read, whether there is a row. The
 	// locks on the activity's stock keep this valid until the end of the transaction.
 	hasAllowance map[core.Buyer]bool
 }
+
+func (l *ledgerTx) Now() (time.Time, error) { return sqldb.Now(l.tx, l.clock) }
 
 func (l *ledgerTx) Activity(id string) *core.Activity { return l.activities[id] }
 

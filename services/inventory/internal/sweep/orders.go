@@ -56,7 +56,10 @@ func (w *Orders) RunBatch(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	now := w.now()
+	now, err := w.Store.Now(ctx)
+	if err != nil {
+		return false, err
+	}
 	w.failures.forgetOld(now)
 	var errs []error
 	inARow := 0
@@ -82,7 +85,10 @@ func (w *Orders) RunBatch(ctx context.Context) (more bool, err error) {
 
 // sweepActivity processes one batch of an activity's reservations.
 func (w *Orders) sweepActivity(ctx context.Context, activityID string) (more bool, err error) {
-	now := w.now()
+	now, err := w.Store.Now(ctx)
+	if err != nil {
+		return false, err
+	}
 	rows, broken, err := w.Store.ReservationsToRepublish(ctx, activityID, now, sweepBatch)
 	if err != nil || len(rows)+len(broken) == 0 {
 		return false, err

@@ -31,7 +31,10 @@ func NewOverdue(d Deps) *Overdue {
 // Run processes one page of each activity. The next page follows in the next round, so that reservations whose
 // closings change nothing do not block the others.
 func (w *Overdue) Run(ctx context.Context) error {
-	now := w.now()
+	now, err := w.Store.Now(ctx)
+	if err != nil {
+		return err
+	}
 	holding, err := w.Store.HoldingActivities(ctx)
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 
 // Store is what the sweeps read and write in the tables. broken are reservations whose lines cannot be read.
 type Store interface {
+	Now(ctx context.Context) (time.Time, error) // the database's clock, by which ages and pauses of rows are decided
 	ReadableReservations(
 		ctx context.Context, orderSNs []string,
 	) (rows map[string]core.Reservation, broken []core.Reservation, err error)
@@ -110,9 +111,5 @@ type Deps struct {
 	Gates     Gates
 	Recorder  Recorder
 	Alarms    Alarms
-	Now       func() time.Time
 	Config    Config
 }
-
-// now is the time as the tables keep it.
-func (d *Deps) now() time.Time { return core.TableTime(d.Now)() }

@@ -9,10 +9,15 @@ import (
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
+	"flashsale.internal/pkg/clocks"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/sqldb/dbtest"
+	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/order"
 	"flashsale.internal/services/order/internal/core"
+	"flashsale.internal/services/order/internal/publisher"
+	"flashsale.internal/services/order/internal/shards"
+	"flashsale.internal/services/order/internal/store"
 )
 
 // eachClock runs fn with a process whose clock is 5 min ahead, and one whose clock is 5 min behind.
@@ -113,4 +118,20 @@ func TestTheDelayOfAClosingDoesNotDependOnTheClockOfAProcess(t *testing.T) {
 		require.NoError(t, wrong.Land(t.Context(), []contract.Deduction{d}, nil))
 		require.True(t, w.bus.all(contract.TopicOrderClose)[0].DeliverAt.IsZero(), "due: at once")
 	})
+}
+
+// A process whose clock is wrong by more than 2 s closes no expired order: another one does.
+func TestAProcessWithAWrongClockClosesNoExpiredOrder(t *testing.T) {
+	w := newWorld(t, dbtest.SQLite(t, order.Migrations))
+	d := w.created(t, "u1")
+	w.clock.advance(payWithin)
+	wrong := core.New(store.New(w.db, telemetry.Discard(t), nil, store.WithClock(w.clock.Now)),
+		publisher.New(w.bus, telemetry.Discard(t)), shards.Genes{}, w.recorder, []core.Provider{w.provider}, w.sealer,
+		core.Options{Now: w.clock.Now, CheckClocks: func() error { return clocks.ErrOffset }})
+	_, err := wrong.CloseOrders(t.Context(), []string{d.OrderSN}, core.ReasonExpired)
+	require.Equal(t, contract.CodeUnavailable, contract.CodeOf(err))
+	require.Equal(t, core.Pending, w.get(t, d).State)
+	results, err := w.CloseOrders(t.Context(), []string{d.OrderSN}, core.ReasonExpired)
+	require.NoError(t, err)
+	require.Equal(t, core.CloseClosed, results[0].Outcome)
 }

@@ -28,6 +28,9 @@ type CloseResult struct {
 	Reason  string    // of closed: why the order was closed, which can differ from the requested reason
 }
 
+// clocksRetryAfter is the pause that a refusal suggests while the clock of this process differs.
+const clocksRetryAfter = 5 * time.Second
+
 // CloseOrders closes the orders that are pending and due, and returns the state of each order. A repeated call returns
 // the same results.
 //
@@ -38,7 +41,15 @@ type CloseResult struct {
 //
 // An order_sn without an order gets a tombstone and is unknown from then on. This is correct for every closing, since
 // the closing of an order is published only after the order was committed.
+//
+// While the clock of the process is wrong by more than 2 s, CloseOrders refuses ReasonExpired as unavailable.
 func (s *Service) CloseOrders(ctx context.Context, orderSNs []string, reason string) ([]CloseResult, error) {
+	if reason == ReasonExpired && s.opts.CheckClocks != nil {
+		if err := s.opts.CheckClocks(); err != nil {
+			return nil, contract.Refuse(contract.CodeUnavailable,
+				"this process decides nothing by time at present; repeat the call").Because(err).After(clocksRetryAfter)
+		}
+	}
 	orderSNs = distinct(orderSNs)
 	var results []CloseResult
 	var closing []Order

@@ -10,6 +10,10 @@ type Options struct {
 	// nothing else: deadlines, claims and sweeps are decided by Store.Now.
 	Now func() time.Time
 
+	// CheckClocks returns an error while this process must not decide by time. Then it closes no expired order, and the
+	// request is repeated, by another process if there is one. nil: it always may.
+	CheckClocks func() error
+
 	// PaymentGrace is the age up to which a payment started before the deadline keeps its order open. Default 120 s.
 	PaymentGrace time.Duration
 	// MaxPayments bounds the payments that a buyer can start for one order. Default 20.

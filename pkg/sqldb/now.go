@@ -1,0 +1,21 @@
+package sqldb
+
+import (
+	"time"
+
+	"gorm.io/gorm"
+)
+
+// Now returns the time of the database in UTC, in whole milliseconds, which is the precision of the tables. Claims,
+// deadlines and sweeps over rows are decided by it: all processes share it, whatever their own clocks show. SQLite is
+// part of the process and has its clock. A clock other than nil replaces that of the database, for tests.
+func Now(db *gorm.DB, clock func() time.Time) (t time.Time, err error) {
+	if clock == nil && IsSQLite(db) {
+		clock = time.Now
+	}
+	if clock != nil {
+		return clock().UTC().Truncate(time.Millisecond), nil
+	}
+	err = db.Raw("SELECT UTC_TIMESTAMP(3)").Scan(&t).Error
+	return t.UTC(), err
+}
