@@ -69,7 +69,7 @@ func (w *world) damageGate(activity string, r *rand.Rand) {
 		do(w.replica.mini)
 	}
 	if sn != "" {
-		w.lose(sn, mini.HGet(held, sn), what)
+		w.lose(held, sn, mini.HGet(held, sn), what)
 	}
 	for sku, n := range imbalances(mini, gate) {
 		w.unbalanced[sku] = n

@@ -9,7 +9,6 @@ import (
 // finalEntry is what is remembered of an entry of the gate that is terminal or paid, for the rest of the sale. It is
 // checked after each script, because the reconciler would repair a wrong one before the end of the sale.
 type finalEntry struct {
-	held   string // the hash of the gate's entries
 	stage  string // x, f or p
 	stored string // the entry as it is stored; "" after Redis lost it: then only its stage must be the same again
 }
@@ -41,9 +40,10 @@ func (w *world) watchFinal(script string, args []any) {
 func (w *world) watchEntry(script, held, sn, stored string) {
 	w.noteReadable(sn, stored)
 	stage, _, _ := strings.Cut(stored, "|")
-	now := finalEntry{held, stage, stored}
+	now := finalEntry{stage, stored}
 	isFinal := slices.Contains([]string{"x", "f", "p"}, stage)
-	before, known := w.final[sn]
+	key := held + " " + sn
+	before, known := w.final[key]
 	wrong := false
 	switch {
 	case !known:
@@ -59,7 +59,7 @@ func (w *world) watchEntry(script, held, sn, stored string) {
 		w.fail("order_sn %s was %q (%q) in the gate and became %q (%s)", sn, before.stage, before.stored, stored, script)
 	}
 	if isFinal {
-		w.final[sn] = now
+		w.final[key] = now
 	}
 }
 
@@ -67,8 +67,9 @@ func (w *world) watchEntry(script, held, sn, stored string) {
 func (w *world) checkFinal(f *findings) {
 	w.betweenCommands(func() {
 		mini := w.mini.Load()
-		for sn, e := range w.final {
-			stored := mini.HGet(e.held, sn)
+		for key, e := range w.final {
+			held, sn, _ := strings.Cut(key, " ")
+			stored := mini.HGet(held, sn)
 			if stage, _, _ := strings.Cut(stored, "|"); stage != e.stage {
 				f.add(sn, "order_sn %s was %q in the gate and is %q", sn, e.stage, stored)
 			}

@@ -33,10 +33,10 @@ func rankOfEntry(stored string) int {
 }
 
 // lose records that Redis lost an entry and has left that form of it. It is called between commands.
-func (w *world) lose(sn, left, why string) {
-	if e, known := w.final[sn]; known {
+func (w *world) lose(held, sn, left, why string) {
+	if e, known := w.final[held+" "+sn]; known {
 		e.stored = ""
-		w.final[sn] = e
+		w.final[held+" "+sn] = e
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -55,14 +55,17 @@ func (w *world) lose(sn, left, why string) {
 	}
 }
 
-// entriesOf returns the entries of all gates by order_sn.
-func entriesOf(m *miniredis.Miniredis) map[string]string {
-	all := map[string]string{}
+// entryKey names an entry: the hash of its gate, and its order_sn.
+type entryKey struct{ held, sn string }
+
+// entriesOf returns the entries of all gates.
+func entriesOf(m *miniredis.Miniredis) map[entryKey]string {
+	all := map[entryKey]string{}
 	for _, key := range m.Keys() {
 		if strings.HasPrefix(key, "fs:{") && strings.HasSuffix(key, "}:held") {
 			sns, _ := m.HKeys(key)
 			for _, sn := range sns {
-				all[sn] = m.HGet(key, sn)
+				all[entryKey{key, sn}] = m.HGet(key, sn)
 			}
 		}
 	}
@@ -72,8 +75,8 @@ func entriesOf(m *miniredis.Miniredis) map[string]string {
 // noteLoss records that all entries get lost. The new gate has every purchase of the ledger, at least as far as its
 // buyer has read.
 func (w *world) noteLoss(m *miniredis.Miniredis) {
-	for sn, stored := range entriesOf(m) {
-		w.lose(sn, stored, inLoss)
+	for key, stored := range entriesOf(m) {
+		w.lose(key.held, key.sn, stored, inLoss)
 	}
 	clear(w.unbalanced)
 }
@@ -82,14 +85,14 @@ func (w *world) noteLoss(m *miniredis.Miniredis) {
 // written after its offset.
 func (w *world) noteFailover(old, promoted *miniredis.Miniredis) {
 	was, is := entriesOf(old), entriesOf(promoted)
-	for sn := range is {
-		if _, known := was[sn]; !known {
-			was[sn] = ""
+	for key := range is {
+		if _, known := was[key]; !known {
+			was[key] = ""
 		}
 	}
-	for sn, stored := range was {
-		if is[sn] != stored {
-			w.lose(sn, is[sn], inFailover)
+	for key, stored := range was {
+		if is[key] != stored {
+			w.lose(key.held, key.sn, is[key], inFailover)
 		}
 	}
 	clear(w.unbalanced)
@@ -126,7 +129,7 @@ func (w *world) mayBeMissing(orderSN string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l, lost := w.lost[orderSN]
-	if !lost {
+	if !lost || w.waited(orderSN, l) {
 		return false
 	}
 	since, carried := w.carried[orderSN]
@@ -140,9 +143,16 @@ func (w *world) mayBeMissing(orderSN string) bool {
 func (w *world) isLost(orderSN string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	_, lost := w.lost[orderSN]
+	l, lost := w.lost[orderSN]
 	_, carried := w.carried[orderSN]
-	return lost && !carried
+	return lost && !carried && !w.waited(orderSN, l)
+}
+
+// waited reports whether the 202 of a purchase waited for the replica, so that a failover cannot lose it. The caller
+// holds mu.
+func (w *world) waited(orderSN string, l entryLoss) bool {
+	_, carried := w.carried[orderSN]
+	return w.sale.waits && !carried && len(l.why) == 1 && l.why[inFailover] && !w.purchases[orderSN].accepted.IsZero()
 }
 
 // unreadableSince reports whether an entry of a gate was unreadable at any time since then, which may cause responses

@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"gorm.io/gorm"
 
+	"flashsale.internal/pkg/bus"
 	"flashsale.internal/pkg/bus/inproc"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/sqldb"
@@ -40,13 +41,16 @@ type world struct {
 	broker    *inproc.Bus
 	books     map[string]*gorm.DB      // without faults
 	writers   map[string]chan struct{} // one for each database
+	full      atomic.Bool              // Redis has reached maxmemory
+	tight     atomic.Int64             // Redis has reported since then (Unix ns) that little memory is left; 0: it does not
 	redisLife atomic.Int64
 	running   sync.WaitGroup
 
 	began time.Time
 
+	activities []*activity
 	redisTurn  chan struct{}         // one command of a service at a time; guards the next two
-	final      map[string]finalEntry // by order_sn
+	final      map[string]finalEntry // by key of the hash and order_sn
 	unbalanced map[string]int64      // by SKU, units that damage added to the total (negative: to what is left)
 
 	mu           sync.Mutex
@@ -65,6 +69,11 @@ type world struct {
 	lostClosings map[string]bool  // order_sns whose closing order's database lost
 	forged       map[string]bool  // order_sns of forged messages
 	events       map[string]bool  // order_sn and step of events that order gave to the broker
+	issued       map[int][]issue  // order_sns by worker id
+	early        map[string]int   // by order_sn, how often order responded to a closing that it is not due
+	kept         []bus.Message    // what the broker delivers 25 h later
+	confirmed    map[string]bool  // order_sns that a 202 may name, if it waits for the replica
+	over         bool             // the gates have expired, a day after the sale
 }
 
 // sale holds the parameters of a sale, drawn from the seed.
@@ -79,24 +88,35 @@ type sale struct {
 	instances    int
 	abandonAfter time.Duration
 	journalMax   int
-	losses       []time.Duration // of the gate, after the start of the sale
-	failover     time.Duration   // time of a failover to a replica without the last writes; 0 for none
-	behind       time.Duration   // length of time that the replica is cut off before
-	alone        bool            // no inventory process runs during the failover
-	garbles      bool            // some items are unreadable for consumers until `readable`
-	loudest      string          // the topic with the most of them; "" for none
-	readable     time.Duration   // time from which garbled messages are readable
-	forges       time.Duration   // time of a forged message that contradicts the ledger; 0 for none
-	damages      []time.Duration // times at which the gate is damaged
-	losesFresh   bool            // the broker loses confirmed reservations
-	losesTimers  bool            // the broker loses half of the delayed closings
-	losesEvents  bool            // the broker loses many events of orders
-	keepsTimers  bool            // the broker loses no confirmed closing
-	hurries      bool            // half of the delayed closings arrive early
-	behaviour    int             // behaviour of half of the buyers; 0 for a random one each
-	pauses       bool            // the merchant pauses and resumes the sale
-	greedy       bool            // buyers use their whole limit when the replica is cut off, and try again after the failover
-	losesOrders  bool            // all events of an order may be lost: inventory checks overdue reservations after seconds
+	losses       []time.Duration          // of the gate, after the start of the sale
+	failover     time.Duration            // time of a failover to a replica without the last writes; 0 for none
+	behind       time.Duration            // length of time that the replica is cut off before
+	alone        bool                     // no inventory process runs during the failover
+	garbles      bool                     // some items are unreadable for consumers until `readable`
+	loudest      string                   // the topic with the most of them; "" for none
+	readable     time.Duration            // time from which garbled messages are readable
+	twin         bool                     // the forged message uses an order_sn in the other activity
+	forges       time.Duration            // time of a forged message that contradicts the ledger; 0 for none
+	damages      []time.Duration          // times at which the gate is damaged
+	losesFresh   bool                     // the broker loses confirmed reservations
+	losesTimers  bool                     // the broker loses half of the delayed closings
+	losesEvents  bool                     // the broker loses many events of orders
+	keepsTimers  bool                     // the broker loses no confirmed closing
+	hurries      bool                     // half of the delayed closings arrive early
+	behaviour    int                      // behaviour of half of the buyers; 0 for a random one each
+	pauses       bool                     // the merchant pauses and resumes the sale
+	greedy       bool                     // buyers use their whole limit when the replica is cut off, and try again after the failover
+	other        []int64                  // stock of a second activity with the same buyers; nil for none
+	full         time.Duration            // time at which Redis reaches maxmemory; 0 for never
+	fullFor      time.Duration            // until memory is freed
+	tight        time.Duration            // for how long Redis reports that little is left, before it is full
+	waits        bool                     // a 202 waits for the replica
+	acquires     bool                     // the failover loses the acquisition of a worker lease
+	latecomers   bool                     // the broker delivers messages again 25 h after the sale, some for the first time
+	freezes      []freeze                 // processes that are stopped (SIGSTOP) for a while
+	clocks       map[string]time.Duration // by process, how far its clock is ahead while faults happen
+	brokerAhead  time.Duration            // how much earlier the broker delivers delayed messages (negative: later)
+	losesOrders  bool                     // all events of an order may be lost: inventory checks overdue reservations after seconds
 }
 
 func drawSale(seed uint64) sale {
@@ -162,9 +182,16 @@ func drawSale(seed uint64) sale {
 		s.forges = 2*time.Second + time.Duration(r.Int64N(int64(length)))
 	}
 	s.hurries = rng(seed, "hurries").IntN(5) == 0
+	s.drawRare(seed)
 	s.suit(focusOf(seed), r, length)
 	if s.garbles { // one kind of dead letter per sale, as the operator decides each kind in its own way
 		s.forges = 0
+	}
+	if s.garbles || s.forges > 0 { // an operator would have to decide about the same messages once more
+		s.latecomers = false
+	}
+	if s.acquires {
+		s.instances, s.alone, s.behind = 2, false, max(s.behind, 1500*time.Millisecond)
 	}
 	s.losesOrders = s.garbles || s.losesEvents && !s.keepsTimers
 	return s
@@ -182,6 +209,7 @@ func (s *sale) suit(point string, r *rand.Rand, length time.Duration) {
 		}
 	}
 	switch {
+	case s.suitRare(point, soon):
 	case point == "inventory: bus deliver dead-letters", point == "order: bus publish dead-letters":
 		s.garbles, s.readable, s.loudest = true, soon, contract.TopicDeductions
 	case point == "inventory: redis script lookup":
@@ -252,14 +280,14 @@ func newWorld(seed uint64, dir string, scripts map[string]string) (*world, error
 		seed: seed, sale: drawSale(seed), dir: dir, scripts: scripts, downs: rng(seed, "downs"),
 		history: &history{began: time.Now()},
 		lives:   map[string]*process{}, concerned: map[string]bool{}, carried: map[string]time.Time{}, purchases: map[string]*purchase{},
-		played: map[string]int64{}, lostClosings: map[string]bool{}, forged: map[string]bool{}, lost: map[string]entryLoss{}, happened: map[string]bool{}, spoiled: map[string]time.Time{}, events: map[string]bool{}, began: time.Now(), books: map[string]*gorm.DB{}, writers: map[string]chan struct{}{},
+		played: map[string]int64{}, lostClosings: map[string]bool{}, forged: map[string]bool{}, lost: map[string]entryLoss{}, issued: map[int][]issue{}, confirmed: map[string]bool{}, early: map[string]int{}, happened: map[string]bool{}, spoiled: map[string]time.Time{}, events: map[string]bool{}, began: time.Now(), books: map[string]*gorm.DB{}, writers: map[string]chan struct{}{},
 		redisTurn: make(chan struct{}, 1), final: map[string]finalEntry{}, unbalanced: map[string]int64{},
 	}
 	w.redisLife.Store(1)
 	w.plan = newPlan(seed, w.sale.window+w.sale.payWithin+9*time.Second)
-	w.mini.Store(newRedis())
+	w.mini.Store(newRedis(w.full.Load))
 	if w.sale.failover > 0 {
-		w.replica = newReplica()
+		w.replica = newReplica(w.full.Load)
 	}
 	w.rdb = w.dialRedis()
 	w.gate = stockgate.New(w.rdb, stockgate.Options{})
@@ -349,6 +377,7 @@ func (w *world) end() {
 	w.lives = map[string]*process{}
 	w.mu.Unlock()
 	for _, p := range lives {
+		p.thaw()
 		p.cancel()
 	}
 	w.running.Wait()
