@@ -42,6 +42,7 @@ type plan struct {
 	mu     sync.Mutex
 	points map[string]*point
 	deaths int // number of further kills
+	drawn  int // number of faults so far
 }
 
 // point is the state of one fault point.
@@ -136,6 +137,7 @@ func (p *plan) draw(name string, kinds []kind) kind {
 	for _, o := range p.outage {
 		if strings.HasPrefix(name, o.points) && now.After(o.from) && now.Before(o.to) {
 			coverage.add(name, failBefore)
+			p.drawn++
 			return failBefore
 		}
 	}
@@ -153,6 +155,7 @@ func (p *plan) draw(name string, kinds []kind) kind {
 		p.deaths--
 	}
 	coverage.add(name, k)
+	p.drawn++
 	return k
 }
 
@@ -172,6 +175,13 @@ func (p *plan) chance(name string, rate float64) bool {
 	}
 	coverage.add(name, happens)
 	return true
+}
+
+// faults returns the number of faults so far.
+func (p *plan) faults() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.drawn
 }
 
 // calm reports whether no call fails in this sale.
