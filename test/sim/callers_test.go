@@ -491,6 +491,6 @@ func (b *caller) act(p *purchase, behaviour int) {
 	}
 }
 
-func (p *plan) ended() bool { return !time.Now().Before(p.until) }
+func (p *plan) ended() bool { return !time.Now().Before(p.end()) }
 
 func short(raw []byte) string { return strings.TrimSpace(string(raw)) }

@@ -177,6 +177,20 @@ func (p *plan) chance(name string, rate float64) bool {
 	return true
 }
 
+// extend makes faults possible for that long from now on.
+func (p *plan) extend(length time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.until = time.Now().Add(length)
+}
+
+// end returns the time of the last fault.
+func (p *plan) end() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.until
+}
+
 // faults returns the number of faults so far.
 func (p *plan) faults() int {
 	p.mu.Lock()

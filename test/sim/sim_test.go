@@ -142,6 +142,7 @@ func (w *world) run() *findings {
 			}
 		}
 	}
+	time.Sleep(warmUp)
 	for _, stock := range w.sale.stocks() {
 		a, err := w.openSale(stock)
 		for tries := 1; err != nil; tries++ { // with many faults, the sale may end before it is published
@@ -154,6 +155,7 @@ func (w *world) run() *findings {
 		}
 		w.activities = append(w.activities, a)
 	}
+	w.plan.extend(w.sale.length())
 	var callers sync.WaitGroup
 	for n := range w.sale.buyers {
 		callers.Go(func() { w.runBuyer(n) })
@@ -222,7 +224,7 @@ func (w *world) run() *findings {
 		}
 	})
 	callers.Wait()
-	time.Sleep(time.Until(w.plan.until))
+	time.Sleep(time.Until(w.plan.end()))
 
 	f = w.untilAtRest(op, func(*findings) {})
 	if len(f.list) > 0 || len(w.kept) == 0 {

@@ -159,7 +159,7 @@ func drawSale(seed uint64) sale {
 			s.greedy, s.failover = true, 2*time.Second+time.Duration(r.Int64N(int64(2*time.Second)))
 		}
 	}
-	length := s.window + s.payWithin + 9*time.Second
+	length := s.length()
 	switch r.IntN(6) {
 	case 0:
 		s.garbles, s.readable = true, time.Duration(r.Int64N(int64(length*2/3)))
@@ -280,11 +280,11 @@ func newWorld(seed uint64, dir string, scripts map[string]string) (*world, error
 		seed: seed, sale: drawSale(seed), dir: dir, scripts: scripts, downs: rng(seed, "downs"),
 		history: &history{began: time.Now()},
 		lives:   map[string]*process{}, concerned: map[string]bool{}, carried: map[string]time.Time{}, purchases: map[string]*purchase{},
-		played: map[string]int64{}, lostClosings: map[string]bool{}, forged: map[string]bool{}, lost: map[string]entryLoss{}, issued: map[int][]issue{}, confirmed: map[string]bool{}, early: map[string]int{}, happened: map[string]bool{}, spoiled: map[string]time.Time{}, events: map[string]bool{}, began: time.Now(), books: map[string]*gorm.DB{}, writers: map[string]chan struct{}{},
+		played: map[string]int64{}, lostClosings: map[string]bool{}, forged: map[string]bool{}, lost: map[string]entryLoss{}, issued: map[int][]issue{}, confirmed: map[string]bool{}, early: map[string]int{}, happened: map[string]bool{}, spoiled: map[string]time.Time{}, events: map[string]bool{}, began: time.Now().Add(warmUp), books: map[string]*gorm.DB{}, writers: map[string]chan struct{}{},
 		redisTurn: make(chan struct{}, 1), final: map[string]finalEntry{}, unbalanced: map[string]int64{},
 	}
 	w.redisLife.Store(1)
-	w.plan = newPlan(seed, w.sale.window+w.sale.payWithin+9*time.Second)
+	w.plan = newPlan(seed, warmUp+w.sale.length())
 	w.mini.Store(newRedis(w.full.Load))
 	if w.sale.failover > 0 {
 		w.replica = newReplica(w.full.Load)
@@ -302,6 +302,13 @@ func newWorld(seed uint64, dir string, scripts map[string]string) (*world, error
 	}
 	return w, nil
 }
+
+// length is for how long faults happen.
+func (s *sale) length() time.Duration { return s.window + s.payWithin + 9*time.Second }
+
+// warmUp is the time from the start of the processes to that of the sale: a process issues no order_sn within one lease
+// of the acquisition of its worker id.
+const warmUp = 5500 * time.Millisecond
 
 func (w *world) fail(format string, args ...any) {
 	w.mu.Lock()
