@@ -192,6 +192,7 @@ func drawSale(seed uint64) sale {
 	}
 	if s.acquires {
 		s.instances, s.alone, s.behind = 2, false, max(s.behind, 1500*time.Millisecond)
+		s.failover, s.window = 2*time.Second, 12*time.Second // both processes may issue before the sale ends
 	}
 	s.losesOrders = s.garbles || s.losesEvents && !s.keepsTimers
 	return s
