@@ -95,7 +95,8 @@ func (a *outcomes) of(orderSN string) string {
 	return a.byOrder[orderSN]
 }
 
-func (a *outcomes) note(body []byte) {
+// note records the outcomes, and returns the order_sns whose closing came early.
+func (a *outcomes) note(body []byte) (early []string) {
 	var doc struct {
 		Results []struct {
 			OrderSN string `json:"order_sn"`
@@ -103,11 +104,15 @@ func (a *outcomes) note(body []byte) {
 		} `json:"results"`
 	}
 	if json.Unmarshal(body, &doc) != nil {
-		return
+		return nil
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, r := range doc.Results {
 		a.byOrder[r.OrderSN] = r.Outcome
+		if r.Outcome == "not_due" {
+			early = append(early, r.OrderSN)
+		}
 	}
+	return early
 }

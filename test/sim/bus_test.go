@@ -33,7 +33,7 @@ func (b *busFaults) Publish(ctx context.Context, m bus.Message) (err error) {
 			}
 		}()
 	}
-	if b.vanishing(m.Topic, delayed) {
+	if w.vanishing(m.Topic, delayed) {
 		kinds = append(append([]kind(nil), writing...), vanishes)
 	}
 	if m.Topic == contract.TopicDeductions && w.sale.abandonAfter < time.Hour {
@@ -66,6 +66,18 @@ func (b *busFaults) Publish(ctx context.Context, m bus.Message) (err error) {
 		m.Body = garble(m.Body, rng(w.seed, string(m.Body)))
 		w.history.note(b.p.name(), "! garbled "+m.Topic, m.Body)
 	}
+	if delayed && w.sale.brokerAhead != 0 && !w.plan.ended() {
+		point := "broker: clock ahead"
+		if w.sale.brokerAhead < 0 {
+			point = "broker: clock behind"
+		}
+		coverage.pass(point)
+		coverage.add(point, happens)
+		m.DeliverAt = m.DeliverAt.Add(-w.sale.brokerAhead)
+	}
+	if w.keeps(m, delayed) {
+		return nil
+	}
 	send := func(ctx context.Context) error {
 		err := w.broker.Publish(ctx, m)
 		if err == nil && m.Topic == contract.TopicReservations {
@@ -82,6 +94,18 @@ func (b *busFaults) Publish(ctx context.Context, m bus.Message) (err error) {
 		return errors.New("sim: no confirmation by the broker")
 	}
 	return err
+}
+
+// keeps keeps some messages for the next day. It reports whether the message is kept back: its topic may lose messages.
+func (w *world) keeps(m bus.Message, delayed bool) bool {
+	if !w.sale.latecomers || m.Topic == contract.TopicDeadLetters ||
+		!w.plan.chance("broker: delivers "+m.Topic+" after 25 h", 0.3) {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.kept = append(w.kept, m)
+	return len(w.kept)%2 == 0 && (w.vanishing(m.Topic, delayed))
 }
 
 // noise returns the rate of garbled messages of the topic. A garbled dead letter needs a garbled deduction first.
@@ -104,14 +128,14 @@ func (w *world) noteEvents(body []byte) {
 }
 
 // vanishing reports whether confirmed messages of the topic may get lost: a sweeper must recover them.
-func (b *busFaults) vanishing(topic string, delayed bool) bool {
+func (w *world) vanishing(topic string, delayed bool) bool {
 	switch topic {
 	case contract.TopicReservations, contract.TopicDeductions:
 		return true
 	case contract.TopicOrderEvents:
-		return b.p.w.sale.losesEvents
+		return w.sale.losesEvents
 	case contract.TopicOrderClose:
-		return !b.p.w.sale.keepsTimers && (delayed || b.p.w.sale.losesOrders)
+		return !w.sale.keepsTimers && (delayed || w.sale.losesOrders)
 	}
 	return false
 }

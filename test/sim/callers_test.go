@@ -8,7 +8,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -72,6 +71,7 @@ func (b *caller) call(method, url, key string, body any) response {
 	if key != "" {
 		req.Header.Set("Idempotency-Key", key)
 	}
+	began := time.Now()
 	res, err := b.client.Do(req)
 	if err != nil {
 		return response{}
@@ -89,7 +89,7 @@ func (b *caller) call(method, url, key string, body any) response {
 		_ = json.Unmarshal(raw, &problem)
 		a.code = problem.Code
 	}
-	if a.status == http.StatusInternalServerError && !b.w.spoiled() {
+	if a.status == http.StatusInternalServerError && !b.w.unreadableSince(began) {
 		b.w.fail("%s %s: response 500: %s", method, url, raw) // an unavailable dependency is 503
 	}
 	return a
@@ -114,10 +114,10 @@ func (b *caller) sleep(least, most time.Duration) {
 // purchase is one order_sn and the results that its buyer read.
 type purchase struct {
 	orderSN, user string
+	activity      *activity
 	lines         []contract.Line
 	accepted      time.Time // time of the first 202; zero if there was none
 	statuses      []string  // in the order in which they were read, each once
-	at            time.Time
 }
 
 func (p *purchase) last() string {
@@ -137,8 +137,7 @@ func (w *world) observe(p *purchase, status string) {
 		w.mu.Unlock()
 		return
 	}
-	healing := slices.ContainsFunc(w.losses, func(l loss) bool { return !l.whole && time.Since(l.to) < heals })
-	if rank[status] < rank[before] && (healing || w.isDamaged(p.orderSN)) {
+	if rank[status] < rank[before] && w.mayFall(p.orderSN, status) {
 		w.mu.Unlock()
 		w.history.note(p.user, "reads an earlier status", p.orderSN, status)
 		return
@@ -152,19 +151,27 @@ func (w *world) observe(p *purchase, status string) {
 	}
 }
 
-// openSale creates and publishes the sale and returns its ids.
-func (w *world) openSale() (activity string, skus []string, err error) {
+// activity is one activity of the sale.
+type activity struct {
+	id    string
+	skus  []string
+	stock []int64 // units of each SKU at the start
+}
+
+// openSale creates and publishes an activity with that stock.
+func (w *world) openSale(stock []int64) (*activity, error) {
 	m, err := w.newCaller("merchant", "merchant", auth.Merchant)
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
+	act := &activity{stock: stock}
 	type sku struct {
 		Name      string `json:"name"`
 		ListPrice int64  `json:"list_price"`
 		Currency  string `json:"currency"`
 	}
 	var wanted []sku
-	for i := range w.sale.skus {
+	for i := range stock {
 		wanted = append(wanted, sku{fmt.Sprintf("sku %d", i), w.sale.price, "CNY"})
 	}
 	a := m.insist(http.MethodPost, "http://inventory/v1/merchant/products", "",
@@ -175,7 +182,7 @@ func (w *world) openSale() (activity string, skus []string, err error) {
 		} `json:"skus"`
 	}
 	if err := a.into(&product); a.status != http.StatusCreated || err != nil {
-		return "", nil, fmt.Errorf("product: %d %s", a.status, a.raw)
+		return nil, fmt.Errorf("product: %d %s", a.status, a.raw)
 	}
 	type item struct {
 		SKU   string `json:"sku_id"`
@@ -184,8 +191,8 @@ func (w *world) openSale() (activity string, skus []string, err error) {
 	}
 	var items []item
 	for i, s := range product.SKUs {
-		skus = append(skus, s.ID)
-		items = append(items, item{s.ID, w.sale.price, w.sale.stock[i]})
+		act.skus = append(act.skus, s.ID)
+		items = append(items, item{s.ID, w.sale.price, stock[i]})
 	}
 	now := time.Now().UTC()
 	a = m.insist(http.MethodPost, "http://inventory/v1/merchant/activities", "", map[string]any{
@@ -196,23 +203,26 @@ func (w *world) openSale() (activity string, skus []string, err error) {
 		ID string `json:"activity_id"`
 	}
 	if err := a.into(&made); a.status != http.StatusCreated || err != nil {
-		return "", nil, fmt.Errorf("activity: %d %s", a.status, a.raw)
+		return nil, fmt.Errorf("activity: %d %s", a.status, a.raw)
 	}
 	a = m.insist(http.MethodPost, "http://inventory/v1/merchant/activities/"+made.ID+"/publish", "", nil, 50)
 	if a.status != http.StatusOK {
-		return "", nil, fmt.Errorf("publish: %d %s", a.status, a.raw)
+		return nil, fmt.Errorf("publish: %d %s", a.status, a.raw)
 	}
-	return made.ID, skus, nil
+	act.id = made.ID
+	return act, nil
 }
 
-// runMerchant adjusts stock, pauses, resumes and ends the sale while it runs.
-func (w *world) runMerchant(activity string, skus []string) {
-	m, err := w.newCaller("merchant2", "merchant", auth.Merchant)
+// runMerchant adjusts stock, pauses, resumes and ends an activity while it runs.
+func (w *world) runMerchant(n int) {
+	act := w.activities[n]
+	skus := act.skus
+	m, err := w.newCaller("merchant"+strconv.Itoa(2+n), "merchant", auth.Merchant)
 	if err != nil {
 		w.fail("merchant: %v", err)
 		return
 	}
-	base := "http://inventory/v1/merchant/activities/" + activity
+	base := "http://inventory/v1/merchant/activities/" + act.id
 	paused := false
 	actions := m.r.IntN(7)
 	if w.sale.pauses {
@@ -230,11 +240,11 @@ func (w *world) runMerchant(activity string, skus []string) {
 		switch what {
 		case 0, 1, 2, 3:
 			m.insist(http.MethodPost, base+"/stock-adjustments", "adjust-"+strconv.Itoa(n), map[string]any{
-				"sku_id": skus[m.r.IntN(len(skus))], "delta": 1 + m.r.IntN(4), "reason": "more " + strconv.Itoa(n),
+				"sku_id": skus[m.r.IntN(len(skus))], "delta": 1 + m.r.IntN(4), "reason": m.id + " more " + strconv.Itoa(n),
 			}, 1+m.r.IntN(20))
 		case 4, 5, 6:
 			m.insist(http.MethodPost, base+"/stock-adjustments", "adjust-"+strconv.Itoa(n), map[string]any{
-				"sku_id": skus[m.r.IntN(len(skus))], "delta": -1 - m.r.IntN(4), "reason": "less " + strconv.Itoa(n),
+				"sku_id": skus[m.r.IntN(len(skus))], "delta": -1 - m.r.IntN(4), "reason": m.id + " less " + strconv.Itoa(n),
 			}, 1+m.r.IntN(20))
 		case 7, 8:
 			verb := "/pause"
@@ -249,8 +259,8 @@ func (w *world) runMerchant(activity string, skus []string) {
 	}
 }
 
-// runBuyer makes one to three purchases of one buyer.
-func (w *world) runBuyer(n int, activity string, skus []string) {
+// runBuyer makes one to three purchases of one buyer, in any of the activities.
+func (w *world) runBuyer(n int) {
 	b, err := w.newCaller("u"+strconv.Itoa(n), "buyer")
 	if err != nil {
 		w.fail("buyer: %v", err)
@@ -259,14 +269,14 @@ func (w *world) runBuyer(n int, activity string, skus []string) {
 	time.Sleep(time.Second)
 	for range 1 + b.r.IntN(3) {
 		b.sleep(0, w.sale.window*2/3)
-		b.buy(activity, skus, 0)
+		b.buy(w.activities[b.r.IntN(len(w.activities))], 0)
 	}
 }
 
 // buy makes one purchase and follows it to its end. qty 0 means a random quantity.
-func (b *caller) buy(activity string, skus []string, qty int64) {
-	w := b.w
-	base := "http://seckill/v1/activities/" + activity
+func (b *caller) buy(act *activity, qty int64) {
+	w, skus := b.w, act.skus
+	base := "http://seckill/v1/activities/" + act.id
 	a := b.insist(http.MethodPost, base+"/paths", "", map[string]any{}, 12)
 	if a.status != http.StatusCreated {
 		return
@@ -293,7 +303,7 @@ func (b *caller) buy(activity string, skus []string, qty int64) {
 	for _, l := range lines {
 		body = append(body, wire{l.SKUID, l.Qty})
 	}
-	p := &purchase{orderSN: path.OrderSN, user: b.id, lines: lines, at: time.Now()}
+	p := &purchase{orderSN: path.OrderSN, user: b.id, activity: act, lines: lines}
 	w.mu.Lock()
 	other := w.purchases[p.orderSN]
 	w.purchases[p.orderSN] = p
@@ -318,6 +328,7 @@ func (b *caller) buy(activity string, skus []string, qty int64) {
 				p.accepted = time.Now()
 			}
 			w.mu.Unlock()
+			w.watchAccepted(p)
 			w.observe(p, got.Status)
 		}
 		return a
@@ -369,13 +380,13 @@ func (b *caller) follow(base string, p *purchase, post func()) {
 	for polls := 0; polls < 400; polls++ {
 		b.sleep(300*time.Millisecond, 1500*time.Millisecond)
 		status, found, known := b.reservation(base, p)
-		if known && !found && !w.mayBeLost(p) {
+		if known && !found && !w.mayBeMissing(p.orderSN) {
 			w.concern(p.orderSN)
 			w.fail("order_sn %s: not found after 202", p.orderSN)
 			return
 		}
 		if !found {
-			if w.plan.ended() && known && w.mayBeLost(p) && polls > 60 {
+			if w.plan.ended() && known && w.isLost(p.orderSN) && polls > 60 {
 				return
 			}
 			continue
@@ -480,17 +491,6 @@ func (b *caller) act(p *purchase, behaviour int) {
 	}
 }
 
-// mayBeLost reports whether Redis may have lost the purchase: its writes of that time were lost, or the entry was
-// damaged. If a relay had published it before, it is not lost; the checks at the end find out.
-func (w *world) mayBeLost(p *purchase) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	_, damaged := w.damaged[p.orderSN]
-	return damaged || slices.ContainsFunc(w.losses, func(l loss) bool {
-		return !l.to.Before(p.at) && (p.accepted.IsZero() || !p.accepted.Before(l.from))
-	})
-}
-
-func (p *plan) ended() bool { return !time.Now().Before(p.until) }
+func (p *plan) ended() bool { return !time.Now().Before(p.end()) }
 
 func short(raw []byte) string { return strings.TrimSpace(string(raw)) }

@@ -29,7 +29,7 @@ func (f *findings) add(orderSN, format string, args ...any) {
 }
 
 type stockRow struct {
-	SKU                              int64
+	ActivityID, SKU                  int64
 	Total, Available, Reserved, Sold int64
 }
 
@@ -39,6 +39,8 @@ type ledgerRow struct {
 	Reason                   string
 	OrderCreatedAt           *time.Time
 }
+
+func (r ledgerRow) activity() string { return strconv.FormatInt(r.ActivityID, 10) }
 
 func (r ledgerRow) sn() string { return strconv.FormatInt(r.OrderSN, 10) }
 
@@ -87,8 +89,9 @@ type books struct {
 	stocks     []stockRow
 	ledger     []ledgerRow
 	allowances []struct {
-		UserID string
-		Held   int64
+		ActivityID int64
+		UserID     string
+		Held       int64
 	}
 	adjustments []struct {
 		SKU, Delta              int64
@@ -105,18 +108,22 @@ type books struct {
 	refunds  []refundRow
 	given    []struct{ RefundID, Amount int64 }
 	outbox   int64
-	repairs  []string // kinds of the reconciler's repairs
+	repairs  []repair
 }
 
-func (w *world) read(activity string) (b books, err error) {
+func (w *world) read() (b books, err error) {
+	var ids []string
+	for _, a := range w.activities {
+		ids = append(ids, a.id)
+	}
 	scan := func(service, query string, dst any, args ...any) {
 		if err == nil {
 			err = w.books[service].Raw(query, args...).Scan(dst).Error
 		}
 	}
-	scan("inventory", "SELECT sku_id AS sku, total, available, reserved, sold FROM stocks WHERE activity_id = ? ORDER BY sku_id", &b.stocks, activity)
+	scan("inventory", "SELECT activity_id, sku_id AS sku, total, available, reserved, sold FROM stocks WHERE activity_id IN ? ORDER BY sku_id", &b.stocks, ids)
 	scan("inventory", "SELECT order_sn, activity_id, user_id, line_items, state, reason, order_created_at FROM reservations ORDER BY order_sn", &b.ledger)
-	scan("inventory", "SELECT user_id, held FROM allowances WHERE activity_id = ?", &b.allowances, activity)
+	scan("inventory", "SELECT activity_id, user_id, held FROM allowances", &b.allowances)
 	scan("inventory", "SELECT sku_id AS sku, delta, state, decision, reason FROM adjustments", &b.adjustments)
 	scan("inventory", "SELECT origin, topic, why, state, item, order_sn FROM dead_letters", &b.deadLetters)
 	for shard := range 16 {
@@ -132,13 +139,11 @@ func (w *world) read(activity string) (b books, err error) {
 	var details []string
 	scan("inventory", "SELECT detail FROM changes WHERE action = 'activity.reconcile'", &details)
 	for _, d := range details {
-		var detail struct{ Repairs []struct{ Kind string } }
+		var detail struct{ Repairs []repair }
 		if e := json.Unmarshal([]byte(d), &detail); e != nil {
 			return b, e
 		}
-		for _, r := range detail.Repairs {
-			b.repairs = append(b.repairs, r.Kind)
-		}
+		b.repairs = append(b.repairs, detail.Repairs...)
 	}
 	return b, err
 }
@@ -154,28 +159,34 @@ func (b books) rejected(orderSN int64) bool {
 }
 
 // check returns all violations of the promises in a sale at rest.
-func (w *world) check(activity string) *findings {
+func (w *world) check() *findings {
 	f := &findings{concerned: map[string]bool{}}
-	b, err := w.read(activity)
+	b, err := w.read()
 	if err != nil {
 		f.add("", "read: %v", err)
 		return f
 	}
-	w.checkStock(f, activity, b)
+	w.checkStock(f, b)
 	ledger := w.checkLedger(f, b)
 	orders := w.checkOrders(f, b, ledger)
 	w.checkMoney(f, b, orders)
 	w.checkEvents(f, orders)
 	w.checkLimits(f, b)
-	w.checkGate(f, activity, b)
 	w.checkRepairs(f, b)
-	w.checkBuyers(f, activity, ledger, orders)
+	if w.over {
+		return f // the gates have expired
+	}
+	for _, a := range w.activities {
+		w.checkGate(f, a.id, b)
+	}
+	w.checkFinal(f)
+	w.checkBuyers(f, ledger, orders)
 	return f
 }
 
 // count adds the outcomes of the sale to coverage.
-func (w *world) count(activity string) {
-	b, err := w.read(activity)
+func (w *world) count() {
+	b, err := w.read()
 	if err != nil {
 		return
 	}
@@ -195,8 +206,8 @@ func (w *world) count(activity string) {
 	for _, a := range b.adjustments {
 		coverage.end("adjustment " + a.Decision)
 	}
-	for _, kind := range b.repairs {
-		coverage.end("repair " + kind)
+	for _, r := range b.repairs {
+		coverage.end("repair " + r.Kind)
 	}
 	if w.history.hasChecked() {
 		coverage.end("overdue reservations checked")
@@ -209,11 +220,21 @@ func (w *world) count(activity string) {
 	for _, p := range w.purchases {
 		if !p.accepted.IsZero() {
 			coverage.end("purchase accepted")
+			if p.activity != w.activities[0] {
+				coverage.end("purchase in a second activity")
+			}
 		}
 	}
 }
 
-func (w *world) checkStock(f *findings, activity string, b books) {
+func (w *world) checkStock(f *findings, b books) {
+	initial := map[int64]int64{}
+	for _, a := range w.activities {
+		for i, sku := range a.skus {
+			id, _ := strconv.ParseInt(sku, 10, 64)
+			initial[id] = a.stock[i]
+		}
+	}
 	reserved, sold, adjusted := map[int64]int64{}, map[int64]int64{}, map[int64]int64{}
 	held := map[string]int64{}
 	for _, r := range b.ledger {
@@ -222,10 +243,10 @@ func (w *world) checkStock(f *findings, activity string, b books) {
 			switch r.State {
 			case "reserved":
 				reserved[sku] += l.Qty
-				held[r.UserID] += l.Qty
+				held[fmt.Sprint(r.UserID, " in ", r.ActivityID)] += l.Qty
 			case "sold":
 				sold[sku] += l.Qty
-				held[r.UserID] += l.Qty
+				held[fmt.Sprint(r.UserID, " in ", r.ActivityID)] += l.Qty
 			}
 		}
 	}
@@ -244,22 +265,23 @@ func (w *world) checkStock(f *findings, activity string, b books) {
 			adjusted[a.SKU] += a.Delta
 		}
 	}
-	for i, s := range b.stocks {
+	for _, s := range b.stocks {
 		if s.Available+s.Reserved+s.Sold != s.Total || s.Available < 0 {
 			f.add("", "stock of SKU %d does not add up: %+v", s.SKU, s)
 		}
 		if s.Reserved != reserved[s.SKU] || s.Sold != sold[s.SKU] {
 			f.add("", "SKU %d: stock %+v, ledger reserved %d sold %d", s.SKU, s, reserved[s.SKU], sold[s.SKU])
 		}
-		if want := w.sale.stock[i] + adjusted[s.SKU]; s.Total != want {
+		if want := initial[s.SKU] + adjusted[s.SKU]; s.Total != want {
 			f.add("", "SKU %d: total %d, with all adjustments %d", s.SKU, s.Total, want)
 		}
 	}
 	for _, a := range b.allowances {
-		if a.Held != held[a.UserID] {
-			f.add("", "user %s: allowance %d, ledger %d", a.UserID, a.Held, held[a.UserID])
+		buyer := fmt.Sprint(a.UserID, " in ", a.ActivityID)
+		if a.Held != held[buyer] {
+			f.add("", "user %s: allowance %d, ledger %d", buyer, a.Held, held[buyer])
 		}
-		delete(held, a.UserID)
+		delete(held, buyer)
 	}
 	for user, n := range held {
 		f.add("", "user %s holds %d without an allowance", user, n)
@@ -293,9 +315,12 @@ func (w *world) checkLedger(f *findings, b books) map[string]ledgerRow {
 			f.add(r.sn(), "order_sn %s is still reserved", r.sn())
 		}
 		w.mu.Lock()
+		if r.State == "rejected" && r.Reason != "system" && len(w.happened) == 0 {
+			f.add(r.sn(), "the ledger refused %s (%s), and Redis lost nothing", r.sn(), r.Reason)
+		}
 		p := w.purchases[r.sn()]
 		w.mu.Unlock()
-		if p == nil || p.user != r.UserID && !r.unread() {
+		if p == nil || (p.user != r.UserID || p.activity.id != r.activity()) && !r.unread() {
 			f.add(r.sn(), "order_sn %s of user %s is in the ledger, and no buyer requested it", r.sn(), r.UserID)
 		}
 	}
@@ -416,7 +441,7 @@ func (w *world) checkMoney(f *findings, b books, orders map[string]orderRow) {
 	}
 }
 
-// checkLimits requires that no buyer ever had more units in pending and paid orders than the limit.
+// checkLimits requires that no buyer ever had more units of an activity in pending and paid orders than the limit.
 func (w *world) checkLimits(f *findings, b books) {
 	type change struct {
 		at  time.Time
@@ -433,10 +458,17 @@ func (w *world) checkLimits(f *findings, b books) {
 		if o.Tombstone || w.lostClosing(sn) { // an order whose closing was lost may exceed the limit
 			continue
 		}
-		changes[o.UserID] = append(changes[o.UserID], change{o.CreatedAt, sn, units[o.OrderSN]})
+		w.mu.Lock()
+		p := w.purchases[sn]
+		w.mu.Unlock()
+		if p == nil {
+			continue // checkLedger reports it
+		}
+		user := o.UserID + " in " + p.activity.id
+		changes[user] = append(changes[user], change{o.CreatedAt, sn, units[o.OrderSN]})
 		for _, end := range []*time.Time{o.ClosedAt, o.RefundedAt} {
 			if end != nil {
-				changes[o.UserID] = append(changes[o.UserID], change{*end, sn, -units[o.OrderSN]})
+				changes[user] = append(changes[user], change{*end, sn, -units[o.OrderSN]})
 			}
 		}
 	}
@@ -459,12 +491,15 @@ func (w *world) checkLimits(f *findings, b books) {
 // checkAccepted requires that the gate has counted each purchase of the ledger, and no other. Entries that were removed
 // on purpose are adopted, and count again.
 func (w *world) checkAccepted(f *findings, activity string, b books) {
-	if len(w.sale.damages) > 0 {
+	w.mu.Lock()
+	adopted := w.happened[removed] || w.happened[spoiled]
+	w.mu.Unlock()
+	if adopted {
 		return
 	}
 	var rows int64
 	for _, r := range b.ledger {
-		if strconv.FormatInt(r.ActivityID, 10) == activity && !r.unread() {
+		if r.activity() == activity && !r.unread() {
 			rows++
 		}
 	}
@@ -492,6 +527,9 @@ func (w *world) checkGate(f *findings, activity string, b books) {
 	}
 	w.checkAccepted(f, activity, b)
 	for _, s := range b.stocks {
+		if strconv.FormatInt(s.ActivityID, 10) != activity {
+			continue
+		}
 		c := audit.SKUs[strconv.FormatInt(s.SKU, 10)]
 		if c.Left+c.Held+c.Sold != c.Total {
 			f.add("", "gate of SKU %d does not add up: %+v", s.SKU, c)
@@ -502,7 +540,7 @@ func (w *world) checkGate(f *findings, activity string, b books) {
 	}
 	held := map[string][]string{}
 	for _, r := range b.ledger {
-		if r.State == "reserved" || r.State == "sold" {
+		if r.activity() == activity && (r.State == "reserved" || r.State == "sold") {
 			held[r.UserID] = append(held[r.UserID], r.sn())
 		}
 	}
@@ -540,29 +578,8 @@ func (w *world) checkGate(f *findings, activity string, b books) {
 	}
 }
 
-// lateRepairs holds the kinds of repairs that faults or losses in Redis may cause: the reconciler makes the update
-// late.
-var lateRepairs = map[string]bool{
-	"adopted": true, "settled": true, "released": true, "forgotten": true, "adjustment": true, "rebuilt": true, "configured": true,
-}
-
-// checkRepairs requires that the reconciler repairs nothing in a sale without faults and losses, and makes only late
-// repairs in a sale without damage.
-func (w *world) checkRepairs(f *findings, b books) {
-	w.mu.Lock()
-	lost := len(w.losses) > 0
-	w.mu.Unlock()
-	calm := w.plan.calm() && !lost && len(w.sale.damages) == 0 && w.sale.abandonAfter > time.Hour &&
-		!w.sale.garbles && w.sale.forges == 0
-	for _, kind := range b.repairs {
-		if calm || len(w.sale.damages) == 0 && !lateRepairs[kind] {
-			f.add("", "the reconciler made a repair without a cause: %s", kind)
-		}
-	}
-}
-
 // checkBuyers reads the result of every purchase once more, as its buyer.
-func (w *world) checkBuyers(f *findings, activity string, ledger map[string]ledgerRow, orders map[string]orderRow) {
+func (w *world) checkBuyers(f *findings, ledger map[string]ledgerRow, orders map[string]orderRow) {
 	w.mu.Lock()
 	purchases := slices.Collect(maps.Values(w.purchases))
 	w.mu.Unlock()
@@ -572,14 +589,13 @@ func (w *world) checkBuyers(f *findings, activity string, ledger map[string]ledg
 			f.add(p.orderSN, "%v", err)
 			continue
 		}
-		a := buyer.insist(http.MethodGet, "http://seckill/v1/activities/"+activity+"/reservations/"+p.orderSN, "",
+		a := buyer.insist(http.MethodGet, "http://seckill/v1/activities/"+p.activity.id+"/reservations/"+p.orderSN, "",
 			nil, 5)
 		w.mu.Lock()
-		carried, accepted := w.carried[p.orderSN], !p.accepted.IsZero()
+		accepted := !p.accepted.IsZero()
 		w.mu.Unlock()
 		if a.status == http.StatusNotFound {
-			lost := w.mayBeLost(p) && !carried
-			if accepted && !lost && !ledger[p.orderSN].unread() {
+			if accepted && !w.isLost(p.orderSN) && !ledger[p.orderSN].unread() {
 				f.add(p.orderSN, "order_sn %s was accepted and is not found", p.orderSN)
 			}
 			if r, ok := ledger[p.orderSN]; ok && !r.unread() {

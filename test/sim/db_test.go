@@ -156,6 +156,10 @@ func (d *dbPool) BeginTx(ctx context.Context, opts *sql.TxOptions) (gorm.ConnPoo
 	return &dbTx{p: d.p, tx: tx, unlock: sync.OnceFunc(d.unlock)}, nil
 }
 
+func inTransaction(ctx context.Context) context.Context {
+	return context.WithValue(ctx, transaction{}, true)
+}
+
 // dbTx is a transaction of one process.
 type dbTx struct {
 	p  *process
@@ -177,7 +181,7 @@ func (d *dbTx) ExecContext(ctx context.Context, query string, args ...any) (res 
 		_, d.writes, _ = strings.Cut(name, " ")
 	}
 	d.mu.Unlock()
-	err = d.p.at(ctx, "db", "tx: "+name, []kind{failBefore, failAfter, dieBefore}, nil, func() error {
+	err = d.p.at(inTransaction(ctx), "db", "tx: "+name, []kind{failBefore, failAfter, dieBefore}, nil, func() error {
 		res, err = d.tx.ExecContext(ctx, query, args...)
 		return err
 	}, nil)
@@ -185,7 +189,7 @@ func (d *dbTx) ExecContext(ctx context.Context, query string, args ...any) (res 
 }
 
 func (d *dbTx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	return queryFaulty(ctx, d.p, d.tx, query, args)
+	return queryFaulty(inTransaction(ctx), d.p, d.tx, query, args)
 }
 
 func (d *dbTx) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
@@ -197,7 +201,7 @@ func (d *dbTx) Commit() error {
 	d.mu.Lock()
 	name := "commit " + d.writes
 	d.mu.Unlock()
-	err := d.p.at(context.Background(), "db", strings.TrimSpace(name), []kind{failBefore, failAfter, failAfter, late, dieBefore, dieAfter}, nil, d.tx.Commit, nil)
+	err := d.p.at(inTransaction(context.Background()), "db", strings.TrimSpace(name), []kind{failBefore, failAfter, failAfter, late, dieBefore, dieAfter}, nil, d.tx.Commit, nil)
 	if errors.Is(err, errFault) {
 		_ = d.tx.Rollback() // as the server does for a lost connection; no effect after a commit
 		return errLost

@@ -12,6 +12,7 @@ import (
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/bus"
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/stockgate"
 )
 
 // Texts that make a message unreadable, until sale.readable.
@@ -52,8 +53,8 @@ func (w *world) readable(body []byte) []byte {
 }
 
 // forge publishes a message that contradicts a purchase in the ledger.
-func (w *world) forge(activity string) {
-	b, err := w.read(activity)
+func (w *world) forge() {
+	b, err := w.read()
 	if err != nil || len(b.ledger) == 0 {
 		return
 	}
@@ -63,14 +64,18 @@ func (w *world) forge(activity string) {
 	lines := []contract.Line{{SKUID: sku, Qty: 77}}
 	var topic string
 	var bodies [][]byte
+	if w.sale.twin {
+		w.reuse(row)
+		return
+	}
 	switch r.IntN(3) {
 	case 0:
 		topic = contract.TopicReservations
-		bodies, err = contract.Encode([]contract.Reservation{{OrderSN: row.sn(), UserID: row.UserID, ActivityID: activity, Lines: lines, ReservedAt: time.Now()}})
+		bodies, err = contract.Encode([]contract.Reservation{{OrderSN: row.sn(), UserID: row.UserID, ActivityID: row.activity(), Lines: lines, ReservedAt: time.Now()}})
 	case 1:
 		topic = contract.TopicDeductions
 		bodies, err = contract.Encode([]contract.Deduction{{
-			OrderSN: row.sn(), UserID: row.UserID, ActivityID: activity, Lines: []contract.PricedLine{{SKUID: sku, Qty: 77, Price: 1}}, Currency: "CNY", PayWithinS: 5,
+			OrderSN: row.sn(), UserID: row.UserID, ActivityID: row.activity(), Lines: []contract.PricedLine{{SKUID: sku, Qty: 77, Price: 1}}, Currency: "CNY", PayWithinS: 5,
 		}})
 		if row.OrderCreatedAt == nil {
 			return // it would be accepted: it contradicts nothing yet
@@ -79,7 +84,7 @@ func (w *world) forge(activity string) {
 		topic = contract.TopicOrderEvents
 		kinds := []contract.OrderEventType{contract.OrderCreated, contract.OrderPaid, contract.OrderClosed}
 		bodies, err = contract.Encode([]contract.OrderEvent{{
-			OrderSN: row.sn(), UserID: row.UserID, ActivityID: activity, Lines: lines, Type: kinds[r.IntN(3)], At: time.Now(), Reason: "cancelled",
+			OrderSN: row.sn(), UserID: row.UserID, ActivityID: row.activity(), Lines: lines, Type: kinds[r.IntN(3)], At: time.Now(), Reason: "cancelled",
 		}})
 	}
 	if err != nil {
@@ -98,19 +103,48 @@ func (w *world) forge(activity string) {
 	}
 }
 
+// reuse makes a purchase of another user in the other activity, with the order_sn of a purchase in the ledger, as after a
+// reused worker id. It becomes a dead letter, and its rejection releases its units.
+func (w *world) reuse(row ledgerRow) {
+	if len(w.activities) < 2 {
+		return
+	}
+	a := w.activities[0]
+	if a.id == row.activity() {
+		a = w.activities[1]
+	}
+	w.mu.Lock()
+	w.forged[row.sn()] = true
+	w.mu.Unlock()
+	w.betweenCommands(func() {
+		requests := []stockgate.Request{{OrderSN: row.sn(), UserID: "twin", Lines: []contract.Line{{SKUID: a.skus[0], Qty: 1}}}}
+		verdicts, err := w.gate.Reserve(context.Background(), refOf(a.id), requests)
+		if err != nil || verdicts[0].Outcome != stockgate.Accepted {
+			return // sold out, paused or not there
+		}
+		point := "forger: order_sn of the other activity"
+		coverage.pass(point)
+		coverage.add(point, happens)
+		w.history.note("forger", "! reserves in activity "+a.id, row.sn())
+		if r := w.replica; r != nil && !r.cut.Load() {
+			_, _ = stockgate.New(r.rdb, stockgate.Options{}).Reserve(context.Background(), refOf(a.id), requests)
+		}
+	})
+}
+
 // withdraw withdraws all units that the gate has left; after a failover these may be too many.
-func (w *world) withdraw(activity string, skus []string) {
+func (w *world) withdraw(a *activity) {
 	m, err := w.newCaller("merchant3", "merchant", auth.Merchant)
 	if err != nil {
 		w.fail("merchant: %v", err)
 		return
 	}
-	for i, sku := range skus {
-		left, _, err := w.gate.UnitsLeft(context.Background(), refOf(activity))
+	for i, sku := range a.skus {
+		left, _, err := w.gate.UnitsLeft(context.Background(), refOf(a.id))
 		if err != nil || left[sku] < 1 {
 			continue
 		}
-		m.insist(http.MethodPost, "http://inventory/v1/merchant/activities/"+activity+"/stock-adjustments",
+		m.insist(http.MethodPost, "http://inventory/v1/merchant/activities/"+a.id+"/stock-adjustments",
 			"withdraw-"+strconv.Itoa(i), map[string]any{
 				"sku_id": sku, "delta": -left[sku], "reason": "all of SKU " + sku,
 			}, 5)

@@ -2,25 +2,15 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strings"
-	"sync"
 )
 
-// finalEntries records entries of the gate that reached a terminal state, and entries that were paid. Only a loss in
-// Redis may change them afterwards. They are checked after each script, because the reconciler would repair a wrong
-// one before the end of the sale.
-type finalEntries struct {
-	mu    sync.Mutex
-	final map[string]string // order_sn -> the entry as it is stored
-	paid  map[string]bool
-}
-
-// reset runs do, which changes Redis from outside, and drops the records.
-func (e *finalEntries) reset(do func()) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	do()
-	e.final, e.paid = map[string]string{}, map[string]bool{}
+// finalEntry is what is remembered of an entry of the gate that is terminal or paid, for the rest of the sale. It is
+// checked after each script, because the reconciler would repair a wrong one before the end of the sale.
+type finalEntry struct {
+	stage  string // x, f or p
+	stored string // the entry as it is stored; "" after Redis lost it: then only its stage must be the same again
 }
 
 // changing holds the scripts whose arguments name the entries that they change.
@@ -28,38 +18,61 @@ var changing = map[string]bool{
 	"script reserve": true, "script settle": true, "script release": true, "script drop": true, "script rejournal": true, "script repair": true,
 }
 
-// watchFinal checks the entries that a script of the gate named.
+// watchFinal checks the entries that a script of the gate named. It is called between commands.
 func (w *world) watchFinal(script string, args []any) {
 	if !changing[script] {
 		return
 	}
-	gate, held, e := fmt.Sprint(args[3]), fmt.Sprint(args[5]), &w.final // keys as in prelude.lua
+	gate, held := fmt.Sprint(args[3]), fmt.Sprint(args[5]) // keys as in prelude.lua
+	mini := w.mini.Load()
+	if !mini.Exists(gate) { // the gate is being built
+		return
+	}
 	for _, arg := range argvOf(args) {
 		sn, ok := arg.(string)
-		if !ok || len(sn) < 15 || strings.Trim(sn, "0123456789") != "" {
-			continue
+		if ok && len(sn) >= 15 && strings.Trim(sn, "0123456789") == "" {
+			w.watchEntry(script, held, sn, mini.HGet(held, sn))
 		}
-		e.mu.Lock()
-		mini := w.mini.Load()
-		if !mini.Exists(gate) { // the gate is being built
-			e.mu.Unlock()
-			return
-		}
-		stored := mini.HGet(held, sn)
-		before, ended := e.final[sn]
-		stage, _, _ := strings.Cut(stored, "|")
-		switch {
-		case ended && stored != before:
-			w.concern(sn)
-			w.fail("order_sn %s was terminal in the gate as %q and became %q (%s)", sn, before, stored, script)
-		case e.paid[sn] && stage != "p":
-			w.concern(sn)
-			w.fail("order_sn %s was paid in the gate and became %q (%s)", sn, stored, script)
-		case stage == "x" || stage == "f":
-			e.final[sn] = stored
-		case stage == "p":
-			e.paid[sn] = true
-		}
-		e.mu.Unlock()
 	}
+}
+
+// watchEntry compares an entry with what is remembered of it, and remembers it if it is terminal or paid.
+func (w *world) watchEntry(script, held, sn, stored string) {
+	w.noteReadable(sn, stored)
+	stage, _, _ := strings.Cut(stored, "|")
+	now := finalEntry{stage, stored}
+	isFinal := slices.Contains([]string{"x", "f", "p"}, stage)
+	key := held + " " + sn
+	before, known := w.final[key]
+	wrong := false
+	switch {
+	case !known:
+	case before.stored == "":
+		wrong = isFinal && stage != before.stage
+	case before.stage == "p":
+		wrong = stage != "p"
+	default:
+		wrong = stored != before.stored
+	}
+	if wrong {
+		w.concern(sn)
+		w.fail("order_sn %s was %q (%q) in the gate and became %q (%s)", sn, before.stage, before.stored, stored, script)
+	}
+	if isFinal {
+		w.final[key] = now
+	}
+}
+
+// checkFinal requires that the gate has every entry that was ever terminal or paid, also those that Redis lost.
+func (w *world) checkFinal(f *findings) {
+	w.betweenCommands(func() {
+		mini := w.mini.Load()
+		for key, e := range w.final {
+			held, sn, _ := strings.Cut(key, " ")
+			stored := mini.HGet(held, sn)
+			if stage, _, _ := strings.Cut(stored, "|"); stage != e.stage {
+				f.add(sn, "order_sn %s was %q in the gate and is %q", sn, e.stage, stored)
+			}
+		}
+	})
 }

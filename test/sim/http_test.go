@@ -50,12 +50,21 @@ func (t *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		incoming.RequestURI = req.URL.RequestURI()
 		incoming.RemoteAddr = "192.0.2.1:1234"
 		incoming.Host = req.URL.Host
+		if !to.receive(ctx) {
+			return nil, ctx.Err()
+		}
 		recorder := httptest.NewRecorder()
 		handler := to.public
 		if strings.HasPrefix(req.URL.Path, "/internal/") {
 			handler = to.internal
 		}
 		handler.ServeHTTP(recorder, incoming)
+		if !to.receive(ctx) {
+			return nil, ctx.Err()
+		}
+		if recorder.Code == http.StatusCreated && strings.HasSuffix(req.URL.Path, "/paths") {
+			t.w.noteIssued(to, recorder.Body.Bytes())
+		}
 		if to.dead.Load() {
 			return nil, errors.New("sim: connection reset")
 		}
@@ -92,7 +101,9 @@ func (t *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		closed.note(raw)
+		for _, sn := range closed.note(raw) {
+			t.w.noteEarly(sn)
+		}
 		res.Body = io.NopCloser(bytes.NewReader(raw))
 	}
 	return res, nil

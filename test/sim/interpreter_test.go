@@ -47,7 +47,7 @@ func (b both) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // TestScriptsRunAsOnTheEmbeddedRedis makes random calls of the gate on a server that keeps its Lua states and on an
 // unchanged one. Both return the same replies and end with the same keys.
 func TestScriptsRunAsOnTheEmbeddedRedis(t *testing.T) {
-	kept, own := newRedis(), miniredis.RunT(t)
+	kept, own := newRedis(func() bool { return false }), miniredis.RunT(t)
 	defer kept.Close()
 	clock := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	other := redis.NewClient(&redis.Options{Addr: own.Addr(), ReadTimeout: -1, WriteTimeout: -1})

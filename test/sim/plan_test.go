@@ -42,6 +42,7 @@ type plan struct {
 	mu     sync.Mutex
 	points map[string]*point
 	deaths int // number of further kills
+	drawn  int // number of faults so far
 }
 
 // point is the state of one fault point.
@@ -88,7 +89,7 @@ var outages = []string{
 }
 
 // idle matches points that loops call all the time, mostly without work. Their fault rate is lower.
-var idle = regexp.MustCompile(`lock or lease|redis (time|smembers|exists|set|sadd|xlen|pipeline)|script (read|audit|unlanded)|` +
+var idle = regexp.MustCompile(`lock or lease|redis (time|smembers|exists|set|sadd|xlen|pipeline)|script (read|audit|unlanded|renew)|` +
 	`db select (outbox|refunds|orders|reservations|activities|skus|stocks|adjustments|dead_letters)|db begin`)
 
 func newPlan(seed uint64, length time.Duration) *plan {
@@ -136,6 +137,7 @@ func (p *plan) draw(name string, kinds []kind) kind {
 	for _, o := range p.outage {
 		if strings.HasPrefix(name, o.points) && now.After(o.from) && now.Before(o.to) {
 			coverage.add(name, failBefore)
+			p.drawn++
 			return failBefore
 		}
 	}
@@ -153,6 +155,7 @@ func (p *plan) draw(name string, kinds []kind) kind {
 		p.deaths--
 	}
 	coverage.add(name, k)
+	p.drawn++
 	return k
 }
 
@@ -172,6 +175,27 @@ func (p *plan) chance(name string, rate float64) bool {
 	}
 	coverage.add(name, happens)
 	return true
+}
+
+// extend makes faults possible for that long from now on.
+func (p *plan) extend(length time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.until = time.Now().Add(length)
+}
+
+// end returns the time of the last fault.
+func (p *plan) end() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.until
+}
+
+// faults returns the number of faults so far.
+func (p *plan) faults() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.drawn
 }
 
 // calm reports whether no call fails in this sale.

@@ -34,6 +34,9 @@ var endings = []string{
 	"dead letter of order-close rejected",
 	"dead letter of dead-letters replayed",
 	"dead letter of dead-letters rejected",
+	"purchases refused at full memory",
+	"messages after 25 h",
+	"purchase in a second activity",
 }
 
 // rare holds points that have only one or two calls in the sales that reach them.
@@ -61,6 +64,12 @@ var rare = []string{
 // still counted; one that is in the list and has no call is reported as missed. The names and their order decide what
 // each seed does.
 var points = []string{
+	"broker: clock ahead",
+	"broker: clock behind",
+	"broker: delivers inventory-deductions after 25 h",
+	"broker: delivers order-close after 25 h",
+	"broker: delivers order-events after 25 h",
+	"broker: delivers seckill-reservations after 25 h",
 	"broker: loses inventory-deductions",
 	"broker: loses order-close",
 	"broker: loses order-events",
@@ -79,7 +88,11 @@ var points = []string{
 	"buyer: http POST /v1/orders/*/cancel",
 	"buyer: http POST /v1/orders/*/payments",
 	"buyer: http POST /v1/payments/*/sandbox",
+	"clock of inventory",
+	"clock of order",
+	"clock of seckill",
 	"forger: inventory-deductions",
+	"forger: order_sn of the other activity",
 	"forger: order-events",
 	"forger: seckill-reservations",
 	"inventory: bus deliver dead-letters",
@@ -207,7 +220,10 @@ var points = []string{
 	"redis: stock changed",
 	"redis: entry removed",
 	"redis: failover",
+	"redis: failover loses an acquisition",
+	"redis: failover while 202 waits for a replica",
 	"redis: failover while inventory is down",
+	"redis: full",
 	"redis: gate deleted",
 	"seckill: bus publish seckill-reservations",
 	"seckill: redis exists",
@@ -215,10 +231,14 @@ var points = []string{
 	"seckill: redis pipeline of hgetall",
 	"seckill: redis script ack",
 	"seckill: redis script lookup",
-	"seckill: redis script of lock or lease",
+	"seckill: redis script acquire",
+	"seckill: redis script renew",
 	"seckill: redis script read",
 	"seckill: redis script reserve",
 	"seckill: redis smembers",
 	"seckill: redis time",
 	"seckill: redis xlen",
+	"stopped: inventory",
+	"stopped: order",
+	"stopped: seckill",
 }

@@ -35,6 +35,8 @@ type process struct {
 	service  string
 	slot     int
 	dead     atomic.Bool // calls of its goroutines have no effect any more
+	frozen   atomic.Pointer[chan struct{}]
+	done     chan struct{} // closed after its end
 	public   http.Handler
 	internal http.Handler
 	cancel   context.CancelFunc
@@ -52,8 +54,15 @@ func (w *world) settingsOf() map[string]string {
 		"INVENTORY_REJOURNAL_AFTER": "3s", "INVENTORY_REJOURNAL_CAP": "12s", "INVENTORY_RESUME_AFTER": "20s",
 		"INVENTORY_ASK_AFTER": w.checkAfter().String(), "INVENTORY_ABANDON_AFTER": w.sale.abandonAfter.String(), "JOURNAL_MAX": fmt.Sprint(w.sale.journalMax),
 		"INVENTORY_KEEP_EVERY": "3s", "ORDER_REFUND_EVERY": "2s",
-		"INVENTORY_RECONCILE_EVERY": "8s", "INVENTORY_RECONCILE_GRACE": "6s", "INVENTORY_RECONCILE_PAUSE": "1s",
+		"INVENTORY_RECONCILE_EVERY": "8s", "INVENTORY_RECONCILE_GRACE": "6s", "INVENTORY_RECONCILE_PAUSE": "1s", "GATE_WAIT_REPLICAS": w.waitReplicas(),
 	}
+}
+
+func (w *world) waitReplicas() string {
+	if w.sale.waits {
+		return "1"
+	}
+	return "0"
 }
 
 // checkAfter returns INVENTORY_ASK_AFTER. It is long if no message of an order gets lost, since then no check is
@@ -67,7 +76,7 @@ func (w *world) checkAfter() time.Duration {
 
 // start starts a process of the instance.
 func (w *world) start(service string, slot int) error {
-	p := &process{w: w, service: service, slot: slot}
+	p := &process{w: w, service: service, slot: slot, done: make(chan struct{})}
 	tel := telemetry.Discard(nil)
 	tel.Log = slog.New(&logs{h: w.history, who: p.name()})
 	env := w.settingsOf()
@@ -101,7 +110,7 @@ func (w *world) start(service string, slot int) error {
 		if err == nil {
 			var s *seckill.Service
 			if s, err = seckill.New(cfg.Config,
-				seckill.Deps{Redis: rdb, Bus: b, Telemetry: tel, Limits: limits}); err == nil {
+				seckill.Deps{Redis: rdb, Bus: b, Telemetry: tel, Limits: limits, Now: p.now}); err == nil {
 				p.public, comps = s.Handler(), s.Components()
 			}
 		}
@@ -113,7 +122,7 @@ func (w *world) start(service string, slot int) error {
 		if err = settings.Load(&cfg, env); err == nil {
 			var s *order.Service
 			if s, err = order.New(cfg.Config,
-				order.Deps{DB: db, Bus: b, Telemetry: tel, Transport: transport}); err == nil {
+				order.Deps{DB: db, Bus: b, Telemetry: tel, Transport: transport, Now: p.now, DatabaseNow: time.Now}); err == nil {
 				p.public, p.internal, comps = s.Handler(), s.InternalHandler(), s.Components()
 			}
 		}
@@ -125,7 +134,7 @@ func (w *world) start(service string, slot int) error {
 		if err = settings.Load(&cfg, env); err == nil {
 			var s *inventory.Service
 			if s, err = inventory.New(cfg.Config,
-				inventory.Deps{DB: db, Redis: rdb, Bus: b, Telemetry: tel, Transport: transport}); err == nil {
+				inventory.Deps{DB: db, Redis: rdb, Bus: b, Telemetry: tel, Transport: transport, Now: p.now, DatabaseNow: time.Now}); err == nil {
 				p.public, comps = s.Handler(), s.Components()
 			}
 		}
@@ -157,6 +166,7 @@ func (p *process) run(ctx context.Context, member *inproc.Bus, rdb redis.Univers
 	p.dead.Store(true)
 	_ = rdb.Close()
 	_ = closeDB(db)
+	close(p.done)
 }
 
 func closeDB(db *gorm.DB) error {
@@ -182,6 +192,7 @@ func (p *process) die(why string) {
 	delete(w.lives, p.name())
 	down := time.Duration(1+w.downs.IntN(40)) * 100 * time.Millisecond
 	w.mu.Unlock()
+	p.thaw()
 	p.cancel()
 	w.running.Go(func() {
 		time.Sleep(down)
@@ -189,6 +200,26 @@ func (p *process) die(why string) {
 			w.fail("restart: %v", err)
 		}
 	})
+}
+
+// restart ends a process; it starts again at once.
+func (w *world) restart(service string, slot int, why string) {
+	w.mu.Lock()
+	p := w.lives[fmt.Sprintf("%s/%d", service, slot)]
+	w.mu.Unlock()
+	if p == nil || !p.dead.CompareAndSwap(false, true) {
+		return
+	}
+	w.history.note(p.name(), "! is restarted", why)
+	w.mu.Lock()
+	delete(w.lives, p.name())
+	w.mu.Unlock()
+	p.thaw()
+	p.cancel()
+	time.Sleep(100 * time.Millisecond)
+	if err := w.start(service, slot); err != nil {
+		w.fail("restart: %v", err)
+	}
 }
 
 // alive returns a running process of a service, or nil.
@@ -211,6 +242,7 @@ func (p *process) at(ctx context.Context, dependency, name string, kinds []kind,
 // pass runs do at a fault point, with the fault that the plan draws. repeat, if not nil, does the same without a
 // caller that waits.
 func (w *world) pass(ctx context.Context, p *process, who, dependency, name string, kinds []kind, payload []any, do func() error, repeat func()) error {
+	p.hold(ctx)
 	lifeless := func() bool { return p != nil && p.dead.Load() }
 	if lifeless() {
 		return errFault
@@ -224,6 +256,7 @@ func (w *world) pass(ctx context.Context, p *process, who, dependency, name stri
 	w.history.note(actor, dependency+" "+name, append([]any{k}, payload...)...)
 	run := func() error {
 		err := do()
+		p.hold(ctx)
 		if lifeless() {
 			return errFault
 		}

@@ -20,7 +20,10 @@ import (
 	"flashsale.internal/pkg/stockgate"
 )
 
-const luaDir = "../../pkg/stockgate/lua"
+const (
+	luaDir   = "../../pkg/stockgate/lua"
+	leaseDir = "../../pkg/ordersn/lua"
+)
 
 var errLost = errors.New("sim: connection lost")
 
@@ -43,6 +46,13 @@ func scriptNames() (map[string]string, error) {
 		return nil, err
 	}
 	names := map[string]string{}
+	for _, lease := range []string{"acquire", "renew"} {
+		source, err := read(filepath.Join(leaseDir, lease+".lua"))
+		if err != nil {
+			return nil, err
+		}
+		names[hashOf(string(source))] = lease
+	}
 	for _, f := range files {
 		source, err := read(f)
 		if err != nil {
@@ -105,47 +115,57 @@ func argvOf(args []any) []any {
 
 func (f redisFaults) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() == "info" { // the embedded Redis has no identity of its own
-			if c, ok := cmd.(*redis.StringCmd); ok {
-				life := f.p.w.redisLife.Load()
-				c.SetVal(fmt.Sprintf("run_id:%d\r\nmaster_replid:%d\r\n", life, life))
-				return nil
-			}
-		}
-		if cmd.Name() == "hello" || cmd.Name() == "client" {
-			return next(ctx, cmd)
-		}
-		name, writes := f.name(cmd)
-		kinds := reading
-		if writes {
-			kinds = writing
-		}
-		args := cmd.Args()
-		if strings.HasPrefix(cmd.Name(), "eval") {
-			args = args[2:]
-		}
-		carry := func(do func() error) error {
-			err := f.p.w.replicated(writes, cmd.Args(), do)
-			f.p.w.watchFinal(name, cmd.Args())
-			f.p.w.watchSums(name, cmd.Args())
-			return err
-		}
-		repeat := func() { // the command arrives after its caller has timed out
-			out, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-			defer cancel()
-			_ = carry(func() error { return f.p.w.rdb.Do(out, cmd.Args()...).Err() })
-		}
-		err := f.p.at(ctx, "redis", name, kinds, args, func() error {
-			if name == "script adjust undo" {
-				f.p.w.noteUndone(cmd.Args())
-			}
-			return carry(func() error { return next(ctx, cmd) })
-		}, repeat)
-		if errors.Is(err, errFault) {
-			return errLost
-		}
-		return err
+		return f.process(ctx, cmd, next)
 	}
+}
+
+// process runs a command at its fault point.
+func (f redisFaults) process(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+	if cmd.Name() == "info" { // the embedded Redis has no identity of its own
+		if c, ok := cmd.(*redis.StringCmd); ok {
+			life := f.p.w.redisLife.Load()
+			c.SetVal(fmt.Sprintf("run_id:%d\r\nmaster_replid:%d\r\n%s", life, life, f.p.w.memory()))
+			return nil
+		}
+	}
+	if cmd.Name() == "hello" || cmd.Name() == "client" {
+		return next(ctx, cmd)
+	}
+	name, writes := f.name(cmd)
+	if name == "script acquire" { // so that processes compete for the same worker ids
+		argvOf(cmd.Args())[2] = 0
+	}
+	kinds := reading
+	if writes {
+		kinds = writing
+	}
+	args := cmd.Args()
+	if strings.HasPrefix(cmd.Name(), "eval") {
+		args = args[2:]
+	}
+	tight := f.p.w.tightFor()
+	carry := func(do func() error) error { return f.p.w.onRedis(name, writes, cmd.Args(), do) }
+	repeat := func() { // the command arrives after its caller has timed out
+		out, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		_ = carry(func() error { return f.p.w.rdb.Do(out, cmd.Args()...).Err() })
+	}
+	err := f.p.at(ctx, "redis", name, kinds, args, func() error {
+		if name == "script adjust undo" {
+			f.p.w.noteUndone(cmd.Args())
+		}
+		return carry(func() error {
+			err := next(ctx, cmd)
+			if name == "script reserve" && err == nil {
+				f.p.w.watchReserve(cmd, tight)
+			}
+			return err
+		})
+	}, repeat)
+	if errors.Is(err, errFault) {
+		return errLost
+	}
+	return err
 }
 
 // noteUndone counts adjustments that the gate had taken and the database refused.
@@ -161,6 +181,9 @@ func (f redisFaults) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.P
 		if len(cmds) > 0 && (cmds[0].Name() == "hello" || cmds[0].Name() == "client") {
 			return next(ctx, cmds)
 		}
+		if len(cmds) == 2 && cmds[1].Name() == "wait" {
+			return f.processAndWait(ctx, cmds, next)
+		}
 		err := f.p.at(ctx, "redis", "pipeline of "+cmds[0].Name(), reading, nil,
 			func() error { return next(ctx, cmds) }, nil)
 		if errors.Is(err, errFault) {
@@ -173,13 +196,44 @@ func (f redisFaults) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.P
 	}
 }
 
-// newRedis starts an embedded Redis without a socket.
-func newRedis() *miniredis.Miniredis {
+// processAndWait runs a script that is followed by WAIT for a replica.
+func (f redisFaults) processAndWait(ctx context.Context, cmds []redis.Cmder, next redis.ProcessPipelineHook) error {
+	confirmed := false
+	err := f.process(ctx, cmds[0], func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, []redis.Cmder{cmd})
+		r := f.p.w.replica
+		confirmed = r == nil || !r.cut.Load() || f.p.w.mini.Load() == r.mini // a new replica follows the promoted one
+		return err
+	})
+	wait, _ := cmds[1].(*redis.Cmd)
+	if err == nil {
+		name, _ := f.name(cmds[0])
+		f.p.w.noteConfirmed(name, cmds[0], confirmed)
+	}
+	if errors.Is(err, errLost) {
+		cmds[0].SetErr(err)
+		wait.SetErr(err)
+		return err
+	}
+	replicas := int64(1)
+	if !confirmed {
+		replicas = 0
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+	wait.SetVal(replicas)
+	return err
+}
+
+// newRedis starts an embedded Redis without a socket. It refuses commands that need memory while full.
+func newRedis(full func() bool) *miniredis.Miniredis {
 	m := miniredis.NewMiniRedis()
 	m.ClockTTL(true)
 	conn, err := m.Dial()
 	if err == nil {
-		err = errors.Join(conn.Close(), keepStates(m))
+		err = errors.Join(conn.Close(), keepStates(m, full))
 	}
 	if err != nil {
 		panic(err)
@@ -192,12 +246,11 @@ func newRedis() *miniredis.Miniredis {
 type replica struct {
 	mini *miniredis.Miniredis
 	rdb  redis.UniversalClient
-	one  chan struct{} // one command at a time, in the master's order
 	cut  atomic.Bool
 }
 
-func newReplica() *replica {
-	r := &replica{mini: newRedis(), one: make(chan struct{}, 1)}
+func newReplica(full func() bool) *replica {
+	r := &replica{mini: newRedis(full)}
 	r.rdb = redis.NewClient(&redis.Options{
 		Dialer:      func(context.Context, string, string) (net.Conn, error) { return r.mini.Dial() },
 		ReadTimeout: -1, WriteTimeout: -1, DisableIdentity: true,
@@ -212,31 +265,45 @@ func (r *replica) close() {
 	r.mini.Close()
 }
 
-// replicated runs a command on the master and the replica.
-func (w *world) replicated(writes bool, args []any, do func() error) error {
-	r := w.replica
-	if r == nil || !writes && !strings.HasPrefix(fmt.Sprint(args[0]), "eval") {
-		return do()
-	}
-	r.one <- struct{}{}
-	defer func() { <-r.one }()
-	err := do()
-	// A command that timed out before it reached the master does not reach the replica.
-	var said redis.Error
-	if !r.cut.Load() && (err == nil || errors.As(err, &said)) {
-		r.rdb.Do(context.Background(), args...)
-	}
+// betweenCommands runs do while no command of a service runs on Redis.
+func (w *world) betweenCommands(do func()) {
+	w.redisTurn <- struct{}{}
+	defer func() { <-w.redisTurn }()
+	do()
+}
+
+// onRedis runs a command of a service on the master, and on the replica until that is cut off, and checks the gate. Only
+// one command runs at a time: so the replica has a prefix of the master's commands, and each loss is between two of
+// them.
+func (w *world) onRedis(name string, writes bool, args []any, do func() error) (err error) {
+	w.betweenCommands(func() {
+		err = do()
+		// A command that timed out before it reached the master does not reach the replica.
+		var said redis.Error
+		if r := w.replica; r != nil && !r.cut.Load() && (writes || strings.HasPrefix(fmt.Sprint(args[0]), "eval")) &&
+			(err == nil || errors.As(err, &said)) {
+			r.rdb.Do(context.Background(), args...)
+		}
+		w.watchMemory(name, err)
+		w.watchFinal(name, args)
+		w.watchSums(name, args)
+	})
 	return err
 }
 
 // failOver cuts off the replica and makes it the master some time later.
-func (w *world) failOver(callers *sync.WaitGroup, behind time.Duration, activity string, skus []string) {
+func (w *world) failOver(callers *sync.WaitGroup) {
 	r := w.replica
-	from := time.Now()
 	r.cut.Store(true)
 	w.history.note("redis", "! the replica is cut off")
 	point := "redis: failover"
-	if w.sale.alone {
+	switch {
+	case w.sale.acquires:
+		point = "redis: failover loses an acquisition"
+		w.restart("seckill", 1, point)
+	case w.sale.waits:
+		point = "redis: failover while 202 waits for a replica"
+	case w.sale.alone:
 		point = "redis: failover while inventory is down"
 		for slot := range w.sale.instances {
 			w.mu.Lock()
@@ -258,21 +325,25 @@ func (w *world) failOver(callers *sync.WaitGroup, behind time.Duration, activity
 			greedy = append(greedy, b)
 			repeat := *b
 			repeat.r = rng(w.seed, "again "+b.id)
-			callers.Go(func() { repeat.buy(activity, skus, w.sale.limit) })
+			callers.Go(func() { repeat.buy(w.activities[0], w.sale.limit) })
 		}
 	}
-	time.Sleep(behind)
-	old := w.mini.Load()
-	w.mu.Lock()
-	w.losses = append(w.losses, loss{from, time.Now(), false})
-	w.mu.Unlock()
+	time.Sleep(w.sale.behind)
 	w.history.note("redis", "! fails over")
 	coverage.pass(point)
 	coverage.add(point, happens)
-	w.redisLife.Add(1)
-	w.final.reset(func() { w.mini.Store(r.mini) })
-	old.Close()
+	w.betweenCommands(func() {
+		old := w.mini.Load()
+		w.redisLife.Add(1)
+		w.mini.Store(r.mini)
+		w.noteFailover(old, r.mini)
+		old.Close()
+	})
+	if w.sale.acquires {
+		callers.Go(w.requestPaths)
+		w.restart("seckill", 0, point)
+	}
 	for _, b := range greedy {
-		callers.Go(func() { b.buy(activity, skus, w.sale.limit) })
+		callers.Go(func() { b.buy(w.activities[0], w.sale.limit) })
 	}
 }

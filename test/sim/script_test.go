@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"crypto/sha1"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -52,6 +53,8 @@ type interpreter struct {
 	out   bytes.Buffer
 	w     *bufio.Writer
 	r     *bufio.Reader
+	full  bool // the script began at full memory
+	wrote bool
 }
 
 var interpreters = sync.Pool{New: func() any { return newInterpreter() }}
@@ -106,11 +109,7 @@ func (in *interpreter) call(l *lua.LState, raise bool) int {
 			l.RaiseError("Lua redis lib command arguments must be strings or integers")
 		}
 	}
-	in.out.Reset()
-	in.r.Reset(&in.out)
-	in.srv.Dispatch(in.peer, args)
-	in.peer.Flush()
-	reply, err := server.ParseReply(in.r)
+	reply, err := in.dispatch(args)
 	switch {
 	case err != nil && raise:
 		l.RaiseError("%s", err.Error())
@@ -122,6 +121,21 @@ func (in *interpreter) call(l *lua.LState, raise bool) int {
 		l.Push(toLua(l, reply))
 	}
 	return 1
+}
+
+// dispatch runs a command of a script. At full memory Redis refuses commands that may need memory until the script has
+// called a command that writes.
+func (in *interpreter) dispatch(args []string) (any, error) {
+	name := strings.ToUpper(args[0])
+	if in.full && !in.wrote && growing[name] {
+		return nil, errors.New(outOfMemory)
+	}
+	in.wrote = in.wrote || growing[name] || shrinking[name]
+	in.out.Reset()
+	in.r.Reset(&in.out)
+	in.srv.Dispatch(in.peer, args)
+	in.peer.Flush()
+	return server.ParseReply(in.r)
 }
 
 func toLua(l *lua.LState, reply any) lua.LValue {
@@ -195,6 +209,10 @@ func (in *interpreter) run(to *server.Peer, p *lua.FunctionProto, keys, argv []s
 	l.Push(l.NewFunctionFromProto(p))
 	err := l.PCall(0, 1, nil)
 	to.Block(func(w *server.Writer) {
+		if err != nil && strings.Contains(err.Error(), outOfMemory) {
+			w.WriteError(outOfMemory + " script: sim")
+			return
+		}
 		if err != nil {
 			w.WriteError("ERR Error running script: " + strings.ReplaceAll(err.Error(), "\n", " "))
 			return
@@ -204,8 +222,9 @@ func (in *interpreter) run(to *server.Peer, p *lua.FunctionProto, keys, argv []s
 	l.SetTop(0)
 }
 
-// keepStates makes the running embedded Redis handle EVAL and EVALSHA with these interpreters.
-func keepStates(m *miniredis.Miniredis) error {
+// keepStates makes the running embedded Redis handle EVAL and EVALSHA with these interpreters, and refuse commands that
+// may need memory while full.
+func keepStates(m *miniredis.Miniredis, full func() bool) error {
 	srv := m.Server()
 	known := map[string]bool{} // this server's; guarded by its lock
 	var inner any              // marks a command of a script; obtained while the server runs one
@@ -217,6 +236,10 @@ func keepStates(m *miniredis.Miniredis) error {
 		return fmt.Errorf("sim: the embedded Redis does not run scripts: %s", out.String())
 	}
 	srv.SetPreHook(func(c *server.Peer, cmd string, args ...string) bool {
+		if c.Ctx != inner && growing[cmd] && full() {
+			c.WriteError(outOfMemory)
+			return true
+		}
 		if cmd != "EVAL" && cmd != "EVALSHA" || len(args) < 2 {
 			return false
 		}
@@ -244,6 +267,7 @@ func keepStates(m *miniredis.Miniredis) error {
 		defer interpreters.Put(in)
 		in.srv, in.peer = srv, server.NewPeer(in.w)
 		in.peer.Ctx = inner
+		in.full, in.wrote = full(), false
 		in.run(c, p, args[2:2+n], args[2+n:])
 		return true
 	})

@@ -142,20 +142,27 @@ func (w *world) run() *findings {
 			}
 		}
 	}
-	activity, skus, err := w.openSale()
-	for tries := 1; err != nil; tries++ { // with many faults, the sale may end before it is published
-		if tries == 5 {
-			f.add("", "the sale cannot be opened: %v", err)
-			return f
+	time.Sleep(warmUp)
+	for _, stock := range w.sale.stocks() {
+		a, err := w.openSale(stock)
+		for tries := 1; err != nil; tries++ { // with many faults, the sale may end before it is published
+			if tries == 5 {
+				f.add("", "the sale cannot be opened: %v", err)
+				return f
+			}
+			w.plan.rate /= 4
+			a, err = w.openSale(stock)
 		}
-		w.plan.rate /= 4
-		activity, skus, err = w.openSale()
+		w.activities = append(w.activities, a)
 	}
+	w.plan.extend(w.sale.length())
 	var callers sync.WaitGroup
 	for n := range w.sale.buyers {
-		callers.Go(func() { w.runBuyer(n, activity, skus) })
+		callers.Go(func() { w.runBuyer(n) })
 	}
-	callers.Go(func() { w.runMerchant(activity, skus) })
+	for n := range w.activities {
+		callers.Go(func() { w.runMerchant(n) })
+	}
 	callers.Go(func() {
 		began := time.Now()
 		losses := slices.Clone(w.sale.losses)
@@ -168,20 +175,38 @@ func (w *world) run() *findings {
 	if w.replica != nil {
 		callers.Go(func() {
 			time.Sleep(w.sale.failover)
-			w.failOver(&callers, w.sale.behind, activity, skus)
-			w.withdraw(activity, skus)
+			w.failOver(&callers)
+			for _, a := range w.activities {
+				w.withdraw(a)
+			}
 		})
 	}
 	for i, after := range w.sale.damages {
 		callers.Go(func() {
 			time.Sleep(after)
-			w.damage(activity, rng(w.seed+uint64(i), "damage"))
+			w.damage(w.activities[i%len(w.activities)].id, rng(w.seed+uint64(i), "damage"))
 		})
+	}
+	for _, fr := range w.sale.freezes {
+		callers.Go(func() { w.runFreeze(fr) })
+	}
+	if w.sale.full > 0 {
+		callers.Go(func() {
+			time.Sleep(w.sale.full)
+			w.fill()
+		})
+	}
+	for name, ahead := range w.sale.clocks {
+		if ahead != 0 {
+			service, _, _ := strings.Cut(name, "/")
+			coverage.pass("clock of " + service)
+			coverage.add("clock of "+service, happens)
+		}
 	}
 	if w.sale.forges > 0 {
 		callers.Go(func() {
 			time.Sleep(w.sale.forges)
-			w.forge(activity)
+			w.forge()
 		})
 	}
 	op, err := w.operator()
@@ -194,21 +219,41 @@ func (w *world) run() *findings {
 			op.sleep(time.Second, 4*time.Second)
 			op.decide(op.r.IntN(4))
 			if op.r.IntN(16) == 0 {
-				op.reconcile(activity)
+				op.reconcile(w.activities[op.r.IntN(len(w.activities))].id)
 			}
 		}
 	})
 	callers.Wait()
-	time.Sleep(time.Until(w.plan.until))
+	time.Sleep(time.Until(w.plan.end()))
 
-	// Wait until the sale is at rest. The longest pauses are those between repeated closings.
+	f = w.untilAtRest(op, func(*findings) {})
+	if len(f.list) > 0 || len(w.kept) == 0 {
+		return f
+	}
+	before, err := w.read()
+	if err == nil {
+		err = w.nextDay()
+	}
+	if err == nil {
+		op, err = w.operator()
+	}
+	if err != nil {
+		f.add("", "next day: %v", err)
+		return f
+	}
+	return w.untilAtRest(op, func(f *findings) { w.checkUnchanged(f, before) })
+}
+
+// untilAtRest waits until two checks in a row find nothing. The longest pauses are those between repeated closings.
+func (w *world) untilAtRest(op *operator, further func(*findings)) *findings {
 	deadline := time.Now().Add(20 * time.Minute)
 	rested := 0
 	for round := 1; ; round++ {
-		f = w.check(activity)
+		f := w.check()
+		further(f)
 		if len(f.list) == 0 {
 			if rested++; rested == 2 {
-				w.count(activity)
+				w.count()
 				return f
 			}
 		} else {

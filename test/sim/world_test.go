@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"gorm.io/gorm"
 
+	"flashsale.internal/pkg/bus"
 	"flashsale.internal/pkg/bus/inproc"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/sqldb"
@@ -40,11 +41,17 @@ type world struct {
 	broker    *inproc.Bus
 	books     map[string]*gorm.DB      // without faults
 	writers   map[string]chan struct{} // one for each database
+	full      atomic.Bool              // Redis has reached maxmemory
+	tight     atomic.Int64             // Redis has reported since then (Unix ns) that little memory is left; 0: it does not
 	redisLife atomic.Int64
 	running   sync.WaitGroup
 
 	began time.Time
-	final finalEntries
+
+	activities []*activity
+	redisTurn  chan struct{}         // one command of a service at a time; guards the next two
+	final      map[string]finalEntry // by key of the hash and order_sn
+	unbalanced map[string]int64      // by SKU, units that damage added to the total (negative: to what is left)
 
 	mu           sync.Mutex
 	ended        bool
@@ -53,15 +60,20 @@ type world struct {
 	lives        map[string]*process
 	failures     []string
 	concerned    map[string]bool
-	carried      map[string]bool // order_sns in messages that the broker has
-	losses       []loss          // losses in Redis
+	carried      map[string]time.Time // order_sns in readable messages that the broker has, and since when
+	lost         map[string]entryLoss // order_sns whose entries in the gate were lost or damaged
+	happened     map[string]bool      // losses and damage in this sale
+	spoiled      map[string]time.Time // order_sns of spoiled entries, and when they were repaired; zero for not yet
 	purchases    map[string]*purchase
-	played       map[string]int64     // payment_id -> amount of a confirmed payment
-	lostClosings map[string]bool      // order_sns whose closing order's database lost
-	damaged      map[string]time.Time // order_sns whose entries were removed or spoiled, and when
-	nonsense     time.Time            // time since which an entry of the gate is unreadable; zero if none is
-	forged       map[string]bool      // order_sns of forged messages
-	events       map[string]bool      // order_sn and step of events that order gave to the broker
+	played       map[string]int64 // payment_id -> amount of a confirmed payment
+	lostClosings map[string]bool  // order_sns whose closing order's database lost
+	forged       map[string]bool  // order_sns of forged messages
+	events       map[string]bool  // order_sn and step of events that order gave to the broker
+	issued       map[int][]issue  // order_sns by worker id
+	early        map[string]int   // by order_sn, how often order responded to a closing that it is not due
+	kept         []bus.Message    // what the broker delivers 25 h later
+	confirmed    map[string]bool  // order_sns that a 202 may name, if it waits for the replica
+	over         bool             // the gates have expired, a day after the sale
 }
 
 // sale holds the parameters of a sale, drawn from the seed.
@@ -76,24 +88,35 @@ type sale struct {
 	instances    int
 	abandonAfter time.Duration
 	journalMax   int
-	losses       []time.Duration // of the gate, after the start of the sale
-	failover     time.Duration   // time of a failover to a replica without the last writes; 0 for none
-	behind       time.Duration   // length of time that the replica is cut off before
-	alone        bool            // no inventory process runs during the failover
-	garbles      bool            // some items are unreadable for consumers until `readable`
-	loudest      string          // the topic with the most of them; "" for none
-	readable     time.Duration   // time from which garbled messages are readable
-	forges       time.Duration   // time of a forged message that contradicts the ledger; 0 for none
-	damages      []time.Duration // times at which the gate is damaged
-	losesFresh   bool            // the broker loses confirmed reservations
-	losesTimers  bool            // the broker loses half of the delayed closings
-	losesEvents  bool            // the broker loses many events of orders
-	keepsTimers  bool            // the broker loses no confirmed closing
-	hurries      bool            // half of the delayed closings arrive early
-	behaviour    int             // behaviour of half of the buyers; 0 for a random one each
-	pauses       bool            // the merchant pauses and resumes the sale
-	greedy       bool            // buyers use their whole limit when the replica is cut off, and try again after the failover
-	losesOrders  bool            // all events of an order may be lost: inventory checks overdue reservations after seconds
+	losses       []time.Duration          // of the gate, after the start of the sale
+	failover     time.Duration            // time of a failover to a replica without the last writes; 0 for none
+	behind       time.Duration            // length of time that the replica is cut off before
+	alone        bool                     // no inventory process runs during the failover
+	garbles      bool                     // some items are unreadable for consumers until `readable`
+	loudest      string                   // the topic with the most of them; "" for none
+	readable     time.Duration            // time from which garbled messages are readable
+	twin         bool                     // the forged message uses an order_sn in the other activity
+	forges       time.Duration            // time of a forged message that contradicts the ledger; 0 for none
+	damages      []time.Duration          // times at which the gate is damaged
+	losesFresh   bool                     // the broker loses confirmed reservations
+	losesTimers  bool                     // the broker loses half of the delayed closings
+	losesEvents  bool                     // the broker loses many events of orders
+	keepsTimers  bool                     // the broker loses no confirmed closing
+	hurries      bool                     // half of the delayed closings arrive early
+	behaviour    int                      // behaviour of half of the buyers; 0 for a random one each
+	pauses       bool                     // the merchant pauses and resumes the sale
+	greedy       bool                     // buyers use their whole limit when the replica is cut off, and try again after the failover
+	other        []int64                  // stock of a second activity with the same buyers; nil for none
+	full         time.Duration            // time at which Redis reaches maxmemory; 0 for never
+	fullFor      time.Duration            // until memory is freed
+	tight        time.Duration            // for how long Redis reports that little is left, before it is full
+	waits        bool                     // a 202 waits for the replica
+	acquires     bool                     // the failover loses the acquisition of a worker lease
+	latecomers   bool                     // the broker delivers messages again 25 h after the sale, some for the first time
+	freezes      []freeze                 // processes that are stopped (SIGSTOP) for a while
+	clocks       map[string]time.Duration // by process, how far its clock is ahead while faults happen
+	brokerAhead  time.Duration            // how much earlier the broker delivers delayed messages (negative: later)
+	losesOrders  bool                     // all events of an order may be lost: inventory checks overdue reservations after seconds
 }
 
 func drawSale(seed uint64) sale {
@@ -136,7 +159,7 @@ func drawSale(seed uint64) sale {
 			s.greedy, s.failover = true, 2*time.Second+time.Duration(r.Int64N(int64(2*time.Second)))
 		}
 	}
-	length := s.window + s.payWithin + 9*time.Second
+	length := s.length()
 	switch r.IntN(6) {
 	case 0:
 		s.garbles, s.readable = true, time.Duration(r.Int64N(int64(length*2/3)))
@@ -159,9 +182,17 @@ func drawSale(seed uint64) sale {
 		s.forges = 2*time.Second + time.Duration(r.Int64N(int64(length)))
 	}
 	s.hurries = rng(seed, "hurries").IntN(5) == 0
+	s.drawRare(seed)
 	s.suit(focusOf(seed), r, length)
 	if s.garbles { // one kind of dead letter per sale, as the operator decides each kind in its own way
 		s.forges = 0
+	}
+	if s.garbles || s.forges > 0 { // an operator would have to decide about the same messages once more
+		s.latecomers = false
+	}
+	if s.acquires {
+		s.instances, s.alone, s.behind = 2, false, max(s.behind, 1500*time.Millisecond)
+		s.failover, s.window = 2*time.Second, 12*time.Second // both processes may issue before the sale ends
 	}
 	s.losesOrders = s.garbles || s.losesEvents && !s.keepsTimers
 	return s
@@ -179,6 +210,7 @@ func (s *sale) suit(point string, r *rand.Rand, length time.Duration) {
 		}
 	}
 	switch {
+	case s.suitRare(point, soon):
 	case point == "inventory: bus deliver dead-letters", point == "order: bus publish dead-letters":
 		s.garbles, s.readable, s.loudest = true, soon, contract.TopicDeductions
 	case point == "inventory: redis script lookup":
@@ -220,12 +252,6 @@ func (s *sale) suit(point string, r *rand.Rand, length time.Duration) {
 // repairing holds the points that the reconciler reaches only if the gate is wrong.
 var repairing = []string{"inventory: redis script correct", "inventory: redis script rebuild_buyer", "inventory: redis script repair"}
 
-// loss is a loss in Redis: all writes between from and to.
-type loss struct {
-	from, to time.Time
-	whole    bool // all data is lost; a failover leaves an earlier state, which is repaired
-}
-
 var services = []string{"order", "inventory", "seckill"}
 
 // templates creates migrated databases, which every sale copies.
@@ -254,14 +280,15 @@ func newWorld(seed uint64, dir string, scripts map[string]string) (*world, error
 	w := &world{
 		seed: seed, sale: drawSale(seed), dir: dir, scripts: scripts, downs: rng(seed, "downs"),
 		history: &history{began: time.Now()},
-		lives:   map[string]*process{}, concerned: map[string]bool{}, carried: map[string]bool{}, purchases: map[string]*purchase{},
-		played: map[string]int64{}, lostClosings: map[string]bool{}, forged: map[string]bool{}, damaged: map[string]time.Time{}, events: map[string]bool{}, began: time.Now(), books: map[string]*gorm.DB{}, writers: map[string]chan struct{}{},
+		lives:   map[string]*process{}, concerned: map[string]bool{}, carried: map[string]time.Time{}, purchases: map[string]*purchase{},
+		played: map[string]int64{}, lostClosings: map[string]bool{}, forged: map[string]bool{}, lost: map[string]entryLoss{}, issued: map[int][]issue{}, confirmed: map[string]bool{}, early: map[string]int{}, happened: map[string]bool{}, spoiled: map[string]time.Time{}, events: map[string]bool{}, began: time.Now().Add(warmUp), books: map[string]*gorm.DB{}, writers: map[string]chan struct{}{},
+		redisTurn: make(chan struct{}, 1), final: map[string]finalEntry{}, unbalanced: map[string]int64{},
 	}
 	w.redisLife.Store(1)
-	w.plan = newPlan(seed, w.sale.window+w.sale.payWithin+9*time.Second)
-	w.final.reset(func() { w.mini.Store(newRedis()) })
+	w.plan = newPlan(seed, warmUp+w.sale.length())
+	w.mini.Store(newRedis(w.full.Load))
 	if w.sale.failover > 0 {
-		w.replica = newReplica()
+		w.replica = newReplica(w.full.Load)
 	}
 	w.rdb = w.dialRedis()
 	w.gate = stockgate.New(w.rdb, stockgate.Options{})
@@ -276,6 +303,13 @@ func newWorld(seed uint64, dir string, scripts map[string]string) (*world, error
 	}
 	return w, nil
 }
+
+// length is for how long faults happen.
+func (s *sale) length() time.Duration { return s.window + s.payWithin + 9*time.Second }
+
+// warmUp is the time from the start of the processes to that of the sale: a process issues no order_sn within one lease
+// of the acquisition of its worker id.
+const warmUp = 5500 * time.Millisecond
 
 func (w *world) fail(format string, args ...any) {
 	w.mu.Lock()
@@ -296,39 +330,51 @@ func (w *world) noteCarried(body []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, it := range good {
-		w.carried[it.OrderSN] = true
+		if w.carried[it.OrderSN].IsZero() {
+			w.carried[it.OrderSN] = time.Now()
+		}
 	}
 }
 
-// loseGate empties Redis (whole), or deletes all keys of the gate.
+// loseGate empties Redis (whole), or deletes all keys of the gates.
 func (w *world) loseGate(whole bool) {
-	w.mu.Lock()
-	w.losses = append(w.losses, loss{time.Time{}, time.Now(), true})
-	w.mu.Unlock()
-	mini := w.mini.Load()
 	w.history.note("redis", "! gate is lost", whole)
+	what := "gate deleted"
 	if whole {
-		w.redisLife.Add(1)
-		w.final.reset(mini.FlushAll)
-		if w.replica != nil {
-			w.replica.mini.FlushAll()
-		}
-		coverage.pass("redis: emptied")
-		coverage.add("redis: emptied", happens)
-		return
+		what = "emptied"
 	}
-	w.final.reset(func() {
-		for _, key := range mini.Keys() {
-			if strings.HasPrefix(key, "fs:{") {
-				mini.Del(key)
-				if w.replica != nil {
-					w.replica.mini.Del(key)
+	w.betweenCommands(func() {
+		mini := w.mini.Load()
+		w.noteLoss(mini)
+		servers := []*miniredis.Miniredis{mini}
+		if w.replica != nil && w.replica.mini != mini {
+			servers = append(servers, w.replica.mini)
+		}
+		for _, m := range servers {
+			if whole {
+				m.FlushAll()
+				continue
+			}
+			for _, key := range m.Keys() {
+				if strings.HasPrefix(key, "fs:{") {
+					m.Del(key)
 				}
 			}
 		}
+		if whole {
+			w.redisLife.Add(1)
+		}
 	})
-	coverage.pass("redis: gate deleted")
-	coverage.add("redis: gate deleted", happens)
+	w.happens(what)
+}
+
+// happens records a loss or damage.
+func (w *world) happens(what string) {
+	w.mu.Lock()
+	w.happened[what] = true
+	w.mu.Unlock()
+	coverage.pass("redis: " + what)
+	coverage.add("redis: "+what, happens)
 }
 
 // end stops everything in order, so that no goroutine of the bubble is left.
@@ -339,6 +385,7 @@ func (w *world) end() {
 	w.lives = map[string]*process{}
 	w.mu.Unlock()
 	for _, p := range lives {
+		p.thaw()
 		p.cancel()
 	}
 	w.running.Wait()

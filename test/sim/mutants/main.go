@@ -1,8 +1,9 @@
 // Command mutants breaks the services on purpose, one mutant at a time, and prints after how many sales the simulation
 // detects it. Mutants of the border between merchants are detected by the property test of inventory instead. It
-// changes no file: the compiler gets the broken files as an overlay.
+// changes no file: the compiler gets the broken files as an overlay. At the end it prints a table of all mutants with the
+// sale that detected each.
 //
-//	go run ./test/sim/mutants                   all of them, 400 sales each
+//	go run ./test/sim/mutants                   all of them, 1,000 sales each
 //	go run ./test/sim/mutants -set border       those of the border between merchants
 //	go run ./test/sim/mutants -only outbox -seeds 50
 //	go run ./test/sim/mutants -list             check that each of both sets still applies to the code
@@ -26,22 +27,26 @@ import (
 )
 
 func main() {
-	seeds := flag.Int("seeds", 400, "sales per mutant")
+	seeds := flag.Int("seeds", 1000, "sales per mutant")
+	hidden := flag.Int("hidden", 50, "sales per mutant that a unit test must detect, because another component repairs it")
 	set := flag.String("set", "sim", "sim or border")
 	only := flag.String("only", "", "run only the mutants whose names match")
 	list := flag.Bool("list", false, "only check that each still applies to the code")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *set, *seeds, *only, *list); err != nil {
+	if err := run(ctx, *set, *seeds, *hidden, *only, *list); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		stop()
 		os.Exit(1) //nolint:gocritic // stop was called
 	}
 }
 
-func run(ctx context.Context, set string, seeds int, only string, list bool) error {
+func run(ctx context.Context, set string, seeds, hidden int, only string, list bool) error {
 	all, play := mutants, func(m mutant, root, dir string) (string, time.Duration, error) {
+		if m.hidden != "" {
+			return m.play(ctx, root, dir, hidden)
+		}
 		return m.play(ctx, root, dir, seeds)
 	}
 	switch {
@@ -73,7 +78,7 @@ func run(ctx context.Context, set string, seeds int, only string, list bool) err
 			return err
 		}
 	}
-	var undetected []string
+	var undetected, table []string
 	for _, m := range all {
 		if !named.MatchString(m.name) {
 			continue
@@ -104,7 +109,11 @@ func run(ctx context.Context, set string, seeds int, only string, list bool) err
 				found += "; NOT DETECTED by " + m.test.run
 			}
 		}
-		fmt.Printf("%-44s %-7s %s\n", m.name, took.Round(time.Second), found)
+		fmt.Printf("%-52s %-7s %s\n", m.name, took.Round(time.Second), found)
+		table = append(table, fmt.Sprintf("| %s | %s |", m.name, strings.ReplaceAll(found, "|", "/")))
+	}
+	if len(table) > 0 {
+		fmt.Printf("\n| Mutant | Detected |\n|---|---|\n%s\n", strings.Join(table, "\n"))
 	}
 	if len(undetected) > 0 {
 		return fmt.Errorf("not detected: %s", strings.Join(undetected, ", "))

@@ -1,0 +1,82 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// verdictsOf returns the replies of reserve by order_sn.
+func verdictsOf(cmd redis.Cmder) map[string]string {
+	c, ok := cmd.(*redis.Cmd)
+	if !ok {
+		return nil
+	}
+	replies, _ := c.Val().([]any)
+	argv := argvOf(cmd.Args())
+	all := map[string]string{}
+	for i, reply := range replies {
+		if at := 1 + 4*i; at < len(argv) {
+			all[fmt.Sprint(argv[at])] = fmt.Sprint(reply)
+		}
+	}
+	return all
+}
+
+// watchReserve requires that purchases are refused while Redis is full, and while it has reported for some time that
+// little memory is left. tight is for how long it had when the call began. It is called between commands.
+func (w *world) watchReserve(cmd redis.Cmder, tight time.Duration) {
+	for sn, verdict := range verdictsOf(cmd) {
+		if strings.HasPrefix(verdict, "accepted") && (w.full.Load() || tight > measured && len(w.sale.freezes) == 0) {
+			w.concern(sn)
+			w.fail("order_sn %s was accepted although Redis is short of memory", sn)
+		}
+	}
+}
+
+// measured is the time within which every process has measured the memory of Redis.
+const measured = 1100 * time.Millisecond
+
+// noteConfirmed records the purchases that a 202 may name: the replica has them, or the ledger has. It is called with
+// the result of a script that was followed by WAIT.
+func (w *world) noteConfirmed(script string, cmd redis.Cmder, confirmed bool) {
+	var sns []string
+	switch script {
+	case "script reserve":
+		for sn, verdict := range verdictsOf(cmd) {
+			known, landed := strings.CutPrefix(verdict, "known;")
+			if confirmed || landed && known[:1] != "q" {
+				sns = append(sns, sn)
+			}
+		}
+	case "script confirm":
+		if confirmed {
+			for key := range entriesOf(w.mini.Load()) {
+				sns = append(sns, key.sn)
+			}
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, sn := range sns {
+		w.confirmed[sn] = true
+	}
+}
+
+// watchAccepted requires, if a 202 waits for the replica, that the replica or the ledger has the purchase.
+func (w *world) watchAccepted(p *purchase) {
+	if !w.sale.waits {
+		return
+	}
+	held := "fs:{" + refOf(p.activity.id).String() + "}:held"
+	queued := strings.HasPrefix(w.mini.Load().HGet(held, p.orderSN), "q")
+	w.mu.Lock()
+	confirmed := w.confirmed[p.orderSN]
+	w.mu.Unlock()
+	if queued && !confirmed {
+		w.concern(p.orderSN)
+		w.fail("order_sn %s: response 202, and no replica has confirmed the purchase", p.orderSN)
+	}
+}
