@@ -45,6 +45,9 @@ func (g *GateSync) Sync(ctx context.Context, rows []Reservation) error {
 		}
 		byGate[ref].add(r)
 	}
+	if err := g.noteLate(ctx, rows); err != nil {
+		return err
+	}
 	return inSpan(ctx, g.recorder, "gate settle", false, func(ctx context.Context) error {
 		var errs []error
 		for ref, e := range byGate {
@@ -54,6 +57,30 @@ func (g *GateSync) Sync(ctx context.Context, rows []Reservation) error {
 		}
 		return errors.Join(errs...)
 	})
+}
+
+// noteLate lowers the confirmations of gates that get an effect long after its row changed, as from a message that was
+// redelivered. The present master may be lost before it has replicated the effect.
+func (g *GateSync) noteLate(ctx context.Context, rows []Reservation) error {
+	now, err := g.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	late := map[string]time.Time{} // by activity, the oldest change
+	for _, r := range rows {
+		if r.ChangedAt.IsZero() || !r.ChangedAt.Before(now.Add(-g.window/2)) { // zero: the ledger has no row
+			continue
+		}
+		if oldest, ok := late[r.ActivityID]; !ok || r.ChangedAt.Before(oldest) {
+			late[r.ActivityID] = r.ChangedAt
+		}
+	}
+	for _, id := range sortedKeys(late) {
+		if err := g.store.LowerConfirmation(ctx, id, late[id], now); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // apply writes effects into one gate. The gate gets units back only after it has all reservations that hold some.

@@ -62,9 +62,13 @@ type Store interface {
 	GateActivities(ctx context.Context, now time.Time) ([]Activity, error) // those whose gate is due
 	// GateConfirmations returns the confirmations of gates, by activity.
 	GateConfirmations(ctx context.Context, activityIDs []string) (map[string]GateConfirmation, error)
-	// ConfirmGate replaces the confirmation of a gate.
+	// ConfirmGate replaces the confirmation of a gate. Without a time it keeps that of the present one.
 	ConfirmGate(ctx context.Context, activityID string, c GateConfirmation) error
-	// RenewConfirmations raises the time of those confirmations that name this master and are older.
+	// LowerConfirmation lowers the time of a gate's confirmation to that of a change whose effect the master gets only
+	// now. Its master is held since now.
+	LowerConfirmation(ctx context.Context, activityID string, changed, now time.Time) error
+	// RenewConfirmations raises the time of those confirmations that name this master, are older, and whose master is
+	// held at least since c.HeldSince.
 	RenewConfirmations(ctx context.Context, activityIDs []string, c GateConfirmation) error
 	// CreateActivity writes the change too, and the key if it is not nil. If the key is known, it writes nothing and
 	// returns the activity that was made with it.
