@@ -66,7 +66,7 @@ func TestANewMasterIsSynced(t *testing.T) {
 
 // An unreadable row and a damaged sale document do not keep the other effects from the new master.
 func TestANewMasterIsSyncedInSpiteOfUnreadableRows(t *testing.T) {
-	eachDB(t, func(w *world) {
+	eachUnreadable(t, func(w *world, lines string) {
 		alarms := w.alarms()
 		m := w.onMaster()
 		a := w.sale(1, 10)
@@ -74,7 +74,7 @@ func TestANewMasterIsSyncedInSpiteOfUnreadableRows(t *testing.T) {
 		broken, sound := w.buy(a, "u0"), w.buy(a, "u1")
 		w.land(broken)
 		w.loses(func() error { return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, sound)) })
-		require.NoError(w.t, w.db.Exec("UPDATE reservations SET line_items = 'rubbish' WHERE order_sn = ?", broken.OrderSN).Error)
+		w.damage(broken, lines)
 		require.NoError(w.t, w.rdb.Set(w.ctx, "fs:{"+a.ID+":0}:sale", "{", 0).Err())
 		m.id = "second"
 		require.NoError(w.t, w.gates.EnsureGates(w.ctx))

@@ -34,8 +34,12 @@ func newGateSync(d Deps, alarms *Alarms) *GateSync {
 
 // Sync repeats the effect of every reservation's present state on its gate.
 func (g *GateSync) Sync(ctx context.Context, rows []Reservation) error {
+	rows = g.readable(ctx, rows)
 	if len(rows) == 0 {
 		return nil
+	}
+	if err := g.noteLate(ctx, rows); err != nil {
+		return err
 	}
 	byGate := map[contract.GateRef]*effects{}
 	for _, r := range rows {
@@ -44,9 +48,6 @@ func (g *GateSync) Sync(ctx context.Context, rows []Reservation) error {
 			byGate[ref] = &effects{}
 		}
 		byGate[ref].add(r)
-	}
-	if err := g.noteLate(ctx, rows); err != nil {
-		return err
 	}
 	return inSpan(ctx, g.recorder, "gate settle", false, func(ctx context.Context) error {
 		var errs []error
@@ -57,6 +58,24 @@ func (g *GateSync) Sync(ctx context.Context, rows []Reservation) error {
 		}
 		return errors.Join(errs...)
 	})
+}
+
+// readable returns the rows whose purchases the gate can take. The others, as after a manual change, raise an alarm.
+// They are set aside, as the gate refuses a whole call for one of them.
+func (g *GateSync) readable(ctx context.Context, rows []Reservation) []Reservation {
+	var sound, broken []Reservation
+	if !slices.ContainsFunc(rows, Reservation.invalid) {
+		return rows
+	}
+	for _, r := range rows {
+		if r.invalid() {
+			broken = append(broken, r)
+		} else {
+			sound = append(sound, r)
+		}
+	}
+	g.alarms.RaiseUnreadable(ctx, broken)
+	return sound
 }
 
 // noteLate lowers the confirmations of gates that get an effect long after its row changed, as from a message that was
@@ -253,6 +272,7 @@ func (g *GateSync) eachPage(
 		}
 		g.alarms.RaiseUnreadable(ctx, broken)
 		rows = slices.DeleteFunc(rows, func(r Reservation) bool { return r.Bucket != ref.Bucket })
+		rows = g.readable(ctx, rows)
 		if err := fn(rows); err != nil || next == "" {
 			return err
 		}
