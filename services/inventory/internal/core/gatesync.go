@@ -216,12 +216,21 @@ func (g *GateSync) forgetOld(ctx context.Context) error {
 }
 
 // resync repeats the effect of every row that changed since then, whatever its state, for a gate that may have lost
-// it.
+// it. Rows that ended more than GateKept ago only end entries that the gate has: it keeps no others so long, and those
+// of a large activity would fill Redis.
 func (g *GateSync) resync(ctx context.Context, ref contract.GateRef, since time.Time) error {
 	if err := g.resettle(ctx, ref, since); err != nil {
 		return err
 	}
+	now, err := g.store.Now(ctx)
+	if err != nil {
+		return err
+	}
 	return g.eachPage(ctx, ref, []ReservationState{StateReleased, StateRejected}, since, func(rows []Reservation) error {
+		rows, err := g.withoutForgotten(ctx, ref, rows, now.Add(-GateKept))
+		if err != nil {
+			return err
+		}
 		var e effects
 		for _, r := range rows {
 			e.add(r)
@@ -229,6 +238,28 @@ func (g *GateSync) resync(ctx context.Context, ref contract.GateRef, since time.
 		e.refused = nil // the rows that had taken their units have just been settled
 		return g.apply(ctx, ref, &e)
 	})
+}
+
+// withoutForgotten returns the rows that ended since then or have an entry in the gate.
+func (g *GateSync) withoutForgotten(
+	ctx context.Context, ref contract.GateRef, rows []Reservation, since time.Time,
+) ([]Reservation, error) {
+	var old []string
+	for _, r := range rows {
+		if r.ChangedAt.Before(since) {
+			old = append(old, r.OrderSN)
+		}
+	}
+	if len(old) == 0 {
+		return rows, nil
+	}
+	known, err := g.gate.Known(ctx, ref, old)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(rows, func(r Reservation) bool {
+		return r.ChangedAt.Before(since) && !known[r.OrderSN]
+	}), nil
 }
 
 // resettle settles every reserved or sold row that changed since then, and sends the adjustments again. It reads the

@@ -216,6 +216,8 @@ type Gate interface {
 	UndoAdjust(ctx context.Context, ref contract.GateRef, a Adjustment) error
 	Audit(ctx context.Context, ref contract.GateRef) (GateAudit, error)
 	Lookup(ctx context.Context, ref contract.GateRef, orderSN string) (*GateEntry, error) // nil: the gate has none
+	// Known returns which of these order_sns have an entry.
+	Known(ctx context.Context, ref contract.GateRef, orderSNs []string) (map[string]bool, error)
 	// Deletes some of the entries that ended long ago.
 	Trim(ctx context.Context, ref contract.GateRef) error
 	Now(ctx context.Context) (time.Time, error) // Redis's clock, which stamps reservations
