@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -39,13 +40,15 @@ type broker struct {
 	messages []bus.Message
 	calls    int
 	down     map[string]bool // topics
-	poison   string          // a message that contains it is refused
+	poison   []string        // a message that contains one of them is refused
 	hold     chan struct{}   // non-nil: Publish waits for it or for the end of ctx
 }
 
 func (b *broker) Publish(ctx context.Context, m bus.Message) error {
 	b.mu.Lock()
-	hold, down := b.hold, b.down[m.Topic] || b.poison != "" && strings.Contains(string(m.Body), b.poison)
+	hold, down := b.hold, b.down[m.Topic] || slices.ContainsFunc(b.poison, func(p string) bool {
+		return strings.Contains(string(m.Body), p)
+	})
 	b.calls++
 	b.mu.Unlock()
 	if hold != nil {
@@ -243,7 +246,7 @@ func TestOneTopicDownDoesNotDelayOthers(t *testing.T) {
 // The broker refuses every message with one of the rows. The others of its topic are published.
 func TestARefusedRowDoesNotDelayOthers(t *testing.T) {
 	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
-		b := &broker{poison: `"1003"`}
+		b := &broker{poison: []string{`"1003"`}}
 		add(t, db, "t", 0, 600)
 		r := outbox.NewRelay(db, b, quiet(), outbox.Poll(10*time.Millisecond))
 		run(t, r)
@@ -257,10 +260,47 @@ func TestARefusedRowDoesNotDelayOthers(t *testing.T) {
 			require.Equal(t, 1, times, sn)
 		}
 		b.mu.Lock()
-		b.poison = ""
+		b.poison = nil
 		b.mu.Unlock()
 		empty(t, db)
 		require.Len(t, b.seen(t), 600)
+	})
+}
+
+// The broker refuses many rows in front of all others, and rows that have a delivery time of their own. The others of
+// the topic are published.
+func TestManyRefusedRowsDoNotDelayOthers(t *testing.T) {
+	dbtest.Each(t, migrations(t), func(t *testing.T, db *gorm.DB) {
+		b := &broker{}
+		for n := range 10 {
+			b.poison = append(b.poison, fmt.Sprintf("%q", fmt.Sprint(1000+n)))
+		}
+		require.NoError(t, sqldb.InTx(t.Context(), db, func(tx *gorm.DB) error {
+			for n := range 5 {
+				raw, err := json.Marshal(event(n))
+				require.NoError(t, err)
+				row := outbox.Row{Topic: "t", Item: raw, DeliverAt: time.Now().Add(time.Duration(n+1) * time.Hour)}
+				require.NoError(t, outbox.Add(tx, row))
+			}
+			return nil
+		}))
+		add(t, db, "t", 5, 600)
+		run(t, outbox.NewRelay(db, b, quiet(), outbox.Poll(10*time.Millisecond)))
+		require.Eventually(t, func() bool {
+			n, _, err := outbox.Backlog(t.Context(), db)
+			return err == nil && n == 10
+		}, 40*time.Second, 10*time.Millisecond)
+		require.Len(t, b.seen(t), 590)
+		add(t, db, "t", 600, 700) // more rows pass behind the refused ones
+		require.Eventually(t, func() bool { return len(b.seen(t)) == 690 }, 20*time.Second, 10*time.Millisecond)
+		b.mu.Lock()
+		b.poison = nil
+		b.mu.Unlock()
+		empty(t, db)
+		for sn, times := range b.seen(t) {
+			require.Equal(t, 1, times, sn)
+		}
+		require.Len(t, b.seen(t), 700)
 	})
 }
 

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -9,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -29,6 +31,7 @@ const (
 	maxPause       = time.Second // longest pause after failures, so that publishing resumes soon after an outage
 	parkedFor      = time.Hour   // pause for rows that cannot be published
 	refusedPauses  = 3           // pauses of its topic for which a row waits that could not be published by itself
+	maxRefused     = 1 << 16     // rows whose failed publishes are remembered
 	// The first row is published immediately. While more rows arrive, those of one gather time share messages, since
 	// each message costs its consumers a transaction. The gather time doubles as long as rows arrive.
 	gatherFirst, gatherLast = 10 * time.Millisecond, 160 * time.Millisecond
@@ -47,6 +50,7 @@ type Relay struct {
 	clock       func() time.Time // nil: the database's
 	checkClocks func(ctx context.Context) error
 	down        map[string]int // failed publishes in a row, by topic
+	refused     map[int64]int  // failed publishes of a row by itself, by id
 }
 
 // RelayOption changes a default of a Relay.
@@ -71,7 +75,7 @@ func CheckClocks(check func(ctx context.Context) error) RelayOption {
 func NewRelay(db *gorm.DB, pub bus.Publisher, log *slog.Logger, opts ...RelayOption) *Relay {
 	r := &Relay{
 		db: db, pub: pub, log: log, wake: make(chan struct{}, 1),
-		poll: defaultPoll, claim: defaultClaim, down: map[string]int{},
+		poll: defaultPoll, claim: defaultClaim, down: map[string]int{}, refused: map[int64]int{},
 		checkClocks: func(context.Context) error { return nil },
 	}
 	for _, o := range opts {
@@ -156,7 +160,7 @@ func (r *Relay) pass(ctx context.Context) (published, more bool, err error) {
 	// To be claimed again immediately, after a pause, or after a longer one.
 	var left, putOff, refused []record
 	down := map[string]bool{}
-	for _, g := range groups(rows) {
+	for _, g := range r.groups(rows) {
 		single := min(1, r.down[g.topic]) // rows to be published one by one; after a failure the first is a probe
 		for len(g.rows) > 0 {
 			if ctx.Err() != nil || time.Now().After(until) {
@@ -180,13 +184,13 @@ func (r *Relay) pass(ctx context.Context) (published, more bool, err error) {
 				// Either the broker is unavailable, or it refuses one of the rows: the others are published without it.
 				single = n
 				continue
-			case !confirmed && len(g.rows) > 1: // the others of the topic have their turn before this one
-				down[g.topic] = true
-				refused = append(refused, g.rows[0])
-				g.rows = g.rows[1:]
-				continue
 			case !confirmed:
 				down[g.topic] = true
+				r.countRefusal(ctx, g.rows[0].ID)
+				if len(g.rows) > 1 { // the others of the topic have their turn before this one
+					refused = append(refused, g.rows[0])
+					g.rows = g.rows[1:]
+				}
 				continue
 			}
 			if err != nil {
@@ -206,6 +210,17 @@ func (r *Relay) pass(ctx context.Context) (published, more bool, err error) {
 		r.postpone(stopping, token, putOff, pause(longest)),
 		r.postpone(stopping, token, refused, refusedPauses*pause(longest)))
 	return published, published && (full || len(left) > 0), err
+}
+
+// countRefusal remembers that a row could not be published by itself. It forgets all if there are too many.
+func (r *Relay) countRefusal(ctx context.Context, id int64) {
+	if ctx.Err() != nil {
+		return // stopping
+	}
+	if len(r.refused) == maxRefused {
+		clear(r.refused)
+	}
+	r.refused[id]++
 }
 
 // errUnpublishable reports that the first row of a group cannot become a message, for example after a manual change.
@@ -257,6 +272,9 @@ func (r *Relay) publish(ctx context.Context, g group) (n int, confirmed bool, er
 	// Published rows are deleted also while the process is stopping, which saves consumers a redelivery.
 	qctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), queryTimeout)
 	defer cancel()
+	for _, row := range g.rows[:n] {
+		delete(r.refused, row.ID)
+	}
 	if err := r.db.WithContext(qctx).Where("id IN ?", ids(g.rows[:n])).Delete(&record{}).Error; err != nil {
 		return 0, false, fmt.Errorf("delete published rows: %w", err)
 	}
@@ -322,22 +340,26 @@ func (r *Relay) release(ctx context.Context, token string, rows []record, notBef
 	return nil
 }
 
-// group holds rows that may share messages: those with the same topic and delivery time.
+// group holds rows that may share messages: those with the same topic, delivery time and number of refusals.
 type group struct {
 	topic     string
 	deliverAt time.Time
 	rows      []record
 }
 
-func groups(rows []record) []group {
+// groups orders the rows by the number of times that each was refused by itself. So rows that the broker refuses for
+// good, however many, come after all others of their topic, and share no message with rows that it never refused.
+func (r *Relay) groups(rows []record) []group {
 	type key struct {
-		topic string
-		at    int64
+		topic   string
+		at      int64
+		refused int
 	}
+	slices.SortStableFunc(rows, func(a, b record) int { return cmp.Compare(r.refused[a.ID], r.refused[b.ID]) })
 	var list []group
 	index := map[key]int{}
 	for _, row := range rows {
-		k, at := key{topic: row.Topic}, time.Time{}
+		k, at := key{topic: row.Topic, refused: r.refused[row.ID]}, time.Time{}
 		if row.DeliverAt != nil {
 			at = *row.DeliverAt
 			k.at = at.UnixMilli()

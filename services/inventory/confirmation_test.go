@@ -64,6 +64,83 @@ func TestKilledWhileANewMasterIsSynced(t *testing.T) {
 	})
 }
 
+// forgetful is a gate whose master confirms effects and is lost before it has replicated them.
+type forgetful struct {
+	Gate
+	on bool
+}
+
+func (g *forgetful) Settle(ctx context.Context, r contract.GateRef, s []core.Settlement) error {
+	if g.on {
+		return nil
+	}
+	return g.Gate.Settle(ctx, r, s)
+}
+
+func (w *world) onForgetfulMaster() (*master, *forgetful) {
+	f := &forgetful{Gate: w.parts.Gate}
+	w.parts.Gate = f
+	return w.onMaster(), f
+}
+
+// confirmLater confirms the gates once they were on their master for a long time.
+func (w *world) confirmLater() {
+	w.t.Helper()
+	require.NoError(w.t, w.gates.EnsureGates(w.ctx))
+	w.shift += 20 * time.Minute
+	require.NoError(w.t, w.gates.EnsureGates(w.ctx))
+	var n int64
+	since := w.parts.Now().Add(-time.Minute).UTC()
+	require.NoError(w.t, w.db.Table("gate_confirmations").Where("confirmed_at > ?", since).Count(&n).Error)
+	require.Positive(w.t, n)
+}
+
+// A new master got the effects of a long outage and is lost before it has replicated them.
+func TestASecondFailoverAfterAnOutageIsSynced(t *testing.T) {
+	eachDB(t, func(w *world) {
+		m, lost := w.onForgetfulMaster()
+		a := w.sale(1, 10)
+		r := w.buy(a, "u1")
+		w.land(r)
+		w.confirmLater()
+		w.loses(func() error {
+			return w.consumer.OrderEvents(w.ctx, message(w.t, contract.TopicOrderEvents, event(r, contract.OrderPaid)))
+		})
+		w.shift += 2 * time.Hour
+		m.id, lost.on = "second", true
+		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
+		w.shift += 5 * time.Minute
+		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
+		m.id, lost.on = "third", false
+		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
+		w.agree(a)
+		w.confirmLater()
+	})
+}
+
+// A message is redelivered an hour after its transaction. The master gets its effect and is lost soon after.
+func TestALateEffectOnALostMasterIsRepeated(t *testing.T) {
+	eachDB(t, func(w *world) {
+		m, lost := w.onForgetfulMaster()
+		a := w.sale(1, 10)
+		r := w.buy(a, "u1")
+		w.land(r)
+		w.confirmLater()
+		paid := message(w.t, contract.TopicOrderEvents, event(r, contract.OrderPaid))
+		w.loses(func() error { return w.consumer.OrderEvents(w.ctx, paid) })
+		w.shift += time.Hour
+		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
+		lost.on = true
+		require.NoError(w.t, w.consumer.OrderEvents(w.ctx, paid))
+		w.shift += 5 * time.Minute
+		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
+		m.id, lost.on = "second", false
+		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
+		w.agree(a)
+		w.confirmLater()
+	})
+}
+
 // After the outage a purchase is refused before the first round of the gate controller.
 func TestARefusalAfterALongOutageSettlesWhatTheGateLost(t *testing.T) {
 	eachDB(t, func(w *world) {
@@ -107,7 +184,7 @@ func TestAStalledProcessConfirmsNoReplacedMaster(t *testing.T) {
 	eachDB(t, func(w *world) {
 		m := w.onMaster()
 		a := w.sale(1, 10)
-		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
+		w.confirmLater()
 		stored := func() core.GateConfirmation {
 			found, err := w.parts.Store.GateConfirmations(w.ctx, []string{a.ID})
 			require.NoError(w.t, err)

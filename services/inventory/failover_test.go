@@ -66,7 +66,7 @@ func TestANewMasterIsSynced(t *testing.T) {
 
 // An unreadable row and a damaged sale document do not keep the other effects from the new master.
 func TestANewMasterIsSyncedInSpiteOfUnreadableRows(t *testing.T) {
-	eachDB(t, func(w *world) {
+	eachUnreadable(t, func(w *world, lines string) {
 		alarms := w.alarms()
 		m := w.onMaster()
 		a := w.sale(1, 10)
@@ -74,7 +74,7 @@ func TestANewMasterIsSyncedInSpiteOfUnreadableRows(t *testing.T) {
 		broken, sound := w.buy(a, "u0"), w.buy(a, "u1")
 		w.land(broken)
 		w.loses(func() error { return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, sound)) })
-		require.NoError(w.t, w.db.Exec("UPDATE reservations SET line_items = 'rubbish' WHERE order_sn = ?", broken.OrderSN).Error)
+		w.damage(broken, lines)
 		require.NoError(w.t, w.rdb.Set(w.ctx, "fs:{"+a.ID+":0}:sale", "{", 0).Err())
 		m.id = "second"
 		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
@@ -83,6 +83,33 @@ func TestANewMasterIsSyncedInSpiteOfUnreadableRows(t *testing.T) {
 		shown, err := w.gate.Sale(w.ctx, a.ID)
 		require.NoError(w.t, err)
 		require.Equal(w.t, a.Title, shown.Title)
+	})
+}
+
+// A gate is confirmed for the first time, as after an upgrade, or after more than a day. Purchases that ended longer ago
+// than gates keep them get no entry again. Those that the gate still has live are ended.
+func TestANewMasterGetsNoEntriesThatWereTrimmed(t *testing.T) {
+	eachDB(t, func(w *world) {
+		m := w.onMaster()
+		a := w.sale(1, 10)
+		held, trimmed, rejected, lost := w.buy(a, "u1"), w.buy(a, "u2"), w.buy(a, "u3"), w.buy(a, "u4")
+		w.land(held, trimmed, rejected, lost)
+		w.follow(event(trimmed, contract.OrderCreated), event(lost, contract.OrderCreated))
+		w.follow(event(trimmed, contract.OrderClosed))
+		w.loses(func() error {
+			return w.consumer.OrderEvents(w.ctx, message(w.t, contract.TopicOrderEvents, event(lost, contract.OrderClosed)))
+		})
+		require.NoError(w.t, w.db.Exec("UPDATE reservations SET state = 'rejected', reason = 'sold_out' WHERE order_sn = ?", rejected.OrderSN).Error)
+		forgotten := []string{trimmed.OrderSN, rejected.OrderSN}
+		require.NoError(w.t, w.rdb.HDel(w.ctx, gateKey(a, "held"), forgotten...).Err())
+		w.shift = 25 * time.Hour
+		m.id = "second"
+		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
+		found, err := w.gate.Lookup(w.ctx, ref(a), forgotten)
+		require.NoError(w.t, err)
+		require.Empty(w.t, found)
+		require.Equal(w.t, stockgate.StatusClosed, w.entry(a, lost.OrderSN).Status)
+		require.Equal(w.t, stockgate.StatusQueued, w.entry(a, held.OrderSN).Status)
 	})
 }
 

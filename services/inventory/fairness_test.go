@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -110,16 +111,15 @@ func TestAdjustmentsAreFinishedAsSoonAsTheirGateIsBack(t *testing.T) {
 	})
 }
 
-// unreadableActivity is a store that cannot read one activity.
+// unreadableActivity is a store that cannot read one activity, or all before it.
 type unreadableActivity struct {
 	Store
-	id string
+	id     string
+	before bool
 }
 
-func (s *unreadableActivity) DatedActivity(
-	ctx context.Context, id string,
-) (*core.Activity, time.Time, error) {
-	if id == s.id {
+func (s *unreadableActivity) DatedActivity(ctx context.Context, id string) (*core.Activity, time.Time, error) {
+	if id == s.id || s.before && number(id) < number(s.id) {
 		return nil, time.Time{}, errors.New("a broken activity")
 	}
 	return s.Store.DatedActivity(ctx, id)
@@ -148,9 +148,37 @@ func TestAStuckSaleDoesNotStarveTheDeductionsOfOthers(t *testing.T) {
 		r := w.buy(other, "u")
 		w.land(r)
 		w.deductions()
-		w.parts.Store = &unreadableActivity{w.parts.Store, stuck.ID}
+		w.parts.Store = &unreadableActivity{w.parts.Store, stuck.ID, false}
 		w.restart()
 		w.shift = 2 * time.Minute
+		require.Error(w.t, w.orderSweep.Run(w.ctx))
+		require.Contains(w.t, w.deductions(), r.OrderSN)
+	})
+}
+
+func number(id string) int {
+	n, _ := strconv.Atoi(id)
+	return n
+}
+
+// Many stuck sales end the rounds, and each round continues behind the last one.
+func TestManyStuckSalesDoNotStarveTheDeductionsOfOthers(t *testing.T) {
+	eachDB(t, func(w *world) {
+		var last *core.Activity
+		for range 4 {
+			last = w.sale(1, 5)
+			w.landMany(last, 1)
+		}
+		other := w.sale(1, 5)
+		r := w.buy(other, "u")
+		w.land(r)
+		w.deductions()
+		w.parts.Store = &unreadableActivity{w.parts.Store, last.ID, true}
+		w.restart()
+		w.shift = 2 * time.Minute
+		require.Error(w.t, w.orderSweep.Run(w.ctx))
+		require.Empty(w.t, w.deductions(), "three failures end a round")
+		w.shift += 5 * time.Second
 		require.Error(w.t, w.orderSweep.Run(w.ctx))
 		require.Contains(w.t, w.deductions(), r.OrderSN)
 	})

@@ -5,17 +5,76 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/stockgate"
+	"flashsale.internal/services/inventory/internal/core"
 )
+
+// eachUnreadable runs a test with lines that cannot be parsed, and with lines that can but are invalid.
+func eachUnreadable(t *testing.T, fn func(w *world, lines string)) {
+	for name, lines := range map[string]string{
+		"no JSON": `rubbish`, "no quantity": `[{"sku_id":"1","qty":0}]`, "no SKU": `[{"sku_id":"0","qty":1}]`, "none": `[]`,
+	} {
+		t.Run(name, func(t *testing.T) { eachDB(t, func(w *world) { fn(w, lines) }) })
+	}
+}
+
+func (w *world) damage(r contract.Reservation, lines string) {
+	require.NoError(w.t, w.db.Exec("UPDATE reservations SET line_items = ? WHERE order_sn = ?", lines, r.OrderSN).Error)
+}
+
+// A row cannot be read, and another purchase is refused since the gate sold a unit twice. The refusal ends it.
+func TestAnUnreadableRowDoesNotStopARefusal(t *testing.T) {
+	eachUnreadable(t, func(w *world, lines string) {
+		alarms := w.alarms()
+		a := w.sale(1, 2)
+		broken := w.buy(a, "u1")
+		w.land(broken)
+		w.damage(broken, lines)
+		// The ledger has fewer units left than the gate.
+		require.NoError(w.t, w.db.Exec("UPDATE stocks SET available = 0, reserved = 2").Error)
+		refused := w.buy(a, "u2")
+		w.land(refused)
+		require.Equal(w.t, core.StateRejected, w.row(refused.OrderSN).State)
+		require.Equal(w.t, stockgate.StatusFailed, w.entry(a, refused.OrderSN).Status)
+		require.Equal(w.t, []string{"ledger row cannot be read"}, alarms.raised)
+	})
+}
+
+// The gate does not take the purchases that have landed. Those that were lost are journaled again all the same.
+func TestAGateThatCannotBeSyncedGetsLostPurchasesAgain(t *testing.T) {
+	eachDB(t, func(w *world) {
+		w.parts.Sweep.RejournalAfter = time.Millisecond
+		w.restart()
+		a := w.sale(1, 10)
+		lost, landed := w.buy(a, "u1"), w.buy(a, "u2")
+		w.loses(func() error { return w.consumer.Reservations(w.ctx, message(w.t, "t", landed)) })
+		require.Eventually(w.t, func() bool {
+			w.faults.kill(1, false)
+			err := w.journalSweep.Run(w.ctx)
+			return w.faults.heal() && err != nil
+		}, 30*time.Second, 20*time.Millisecond)
+		require.Eventually(w.t, func() bool {
+			w.faults.kill(1, false)
+			_ = w.journalSweep.Run(w.ctx)
+			w.faults.heal()
+			entries, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 10)
+			require.NoError(w.t, err)
+			return len(entries) == 1 && entries[0].OrderSN == lost.OrderSN
+		}, 5*time.Second, 20*time.Millisecond)
+	})
+}
 
 // One row of the ledger cannot be read. The other queued purchases of its gate are journaled again or synced.
 func TestAnUnreadableRowDoesNotStopTheJournalSweep(t *testing.T) {
-	eachDB(t, func(w *world) {
+	eachUnreadable(t, func(w *world, lines string) {
 		w.parts.Sweep.RejournalAfter = time.Millisecond
 		alarms := w.alarms()
 		a := w.sale(1, 10)
 		broken, lost, landed := w.buy(a, "u1"), w.buy(a, "u2"), w.buy(a, "u3")
 		w.loses(func() error { return w.consumer.Reservations(w.ctx, message(w.t, "t", broken, landed)) })
-		require.NoError(w.t, w.db.Exec("UPDATE reservations SET line_items = 'rubbish' WHERE order_sn = ?", broken.OrderSN).Error)
+		w.damage(broken, lines)
 		require.Eventually(w.t, func() bool {
 			require.NoError(w.t, w.journalSweep.Run(w.ctx))
 			entries, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 10)
@@ -32,8 +91,7 @@ func TestAnUnreadableRowDoesNotStopTheJournalSweep(t *testing.T) {
 		require.Equal(w.t, []string{"ledger row cannot be read"}, alarms.raised)
 		w.land(lost)
 
-		require.NoError(w.t, w.db.Exec("UPDATE reservations SET line_items = ? WHERE order_sn = ?",
-			`[{"sku_id":"`+a.Items[0].SKUID+`","qty":1}]`, broken.OrderSN).Error)
+		w.damage(broken, `[{"sku_id":"`+a.Items[0].SKUID+`","qty":1}]`)
 		require.NoError(w.t, w.journalSweep.Run(w.ctx))
 		w.agree(a)
 	})

@@ -18,10 +18,15 @@ type GateController struct {
 }
 
 // GateConfirmation records that at a time a Redis master had every earlier effect on a gate. A new master may lack the
-// effects since then, less the window, as replication may have lagged.
+// effects of the changes since then, less the window, as replication may have lagged.
+//
+// A master that got effects of earlier changes may be lost before it has replicated them. Such effects are those that
+// were repeated when it became the master, and those of late messages. So the time rises again only after the master
+// was held for the window since it got the last of them.
 type GateConfirmation struct {
-	Master string // replication id, or those of all masters of a Cluster
-	At     time.Time
+	Master    string    // replication id, or those of all masters of a Cluster
+	At        time.Time // zero: no effect is confirmed
+	HeldSince time.Time // when the master had got the last effect of an earlier change
 }
 
 // NewGateController makes the controller.
@@ -75,12 +80,14 @@ func (c *GateController) EnsureGates(ctx context.Context) error {
 	return c.markReady(ctx, len(activities))
 }
 
-// renew raises the times of confirmations on the present master: it has lost nothing. It writes each tenth of the
-// window only.
+// renew raises the times of confirmations on the present master, if it is held for the window: it has lost nothing. It
+// writes each tenth of the window only.
 func (c *GateController) renew(ctx context.Context, r round) error {
+	r.seen.HeldSince = r.seen.At.Add(-c.window)
 	var due []string
 	for id, last := range r.confirmed {
-		if last.Master == r.seen.Master && last.At.Before(r.seen.At.Add(-c.window/10)) {
+		if last.Master == r.seen.Master && last.At.Before(r.seen.At.Add(-c.window/10)) &&
+			!last.HeldSince.After(r.seen.HeldSince) {
 			due = append(due, id)
 		}
 	}
@@ -117,7 +124,7 @@ func (c *GateController) ensure(ctx context.Context, a *Activity, r round) error
 		if err := c.svc.Gates.Fill(ctx, a.ID); err != nil {
 			return err
 		}
-		return c.confirm(ctx, a.ID, r)
+		return c.confirm(ctx, a.ID, r, r.seen.At) // a replica has all of a build or no gate
 	case err != nil:
 		return err
 	case audit.Config.Version < a.Version:
@@ -129,7 +136,7 @@ func (c *GateController) ensure(ctx context.Context, a *Activity, r round) error
 		if err := c.svc.Gates.resync(ctx, ref, r.confirmed[a.ID].since(r.seen.At, c.window)); err != nil {
 			return err
 		}
-		if err := c.confirm(ctx, a.ID, r); err != nil {
+		if err := c.confirm(ctx, a.ID, r, time.Time{}); err != nil {
 			return err
 		}
 	}
@@ -142,12 +149,17 @@ func (r round) lacks(activityID string) bool {
 	return !known || last.Master != r.seen.Master
 }
 
-// confirm records that the present master has every effect on a gate.
-func (c *GateController) confirm(ctx context.Context, activityID string, r round) error {
+// confirm records that the present master has every effect on a gate since now. at is the time of the confirmation;
+// zero keeps that of the last one.
+func (c *GateController) confirm(ctx context.Context, activityID string, r round, at time.Time) error {
 	if !r.lacks(activityID) {
 		return nil // renewed
 	}
-	return c.svc.store.ConfirmGate(ctx, activityID, r.seen)
+	now, err := c.svc.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	return c.svc.store.ConfirmGate(ctx, activityID, GateConfirmation{Master: r.seen.Master, At: at, HeldSince: now})
 }
 
 // since returns from when on a new master may lack effects: zero, for all, without a confirmation.

@@ -35,8 +35,12 @@ func newGateSync(d Deps, alarms *Alarms) *GateSync {
 
 // Sync repeats the effect of every reservation's present state on its gate.
 func (g *GateSync) Sync(ctx context.Context, rows []Reservation) error {
+	rows = g.readable(ctx, rows)
 	if len(rows) == 0 {
 		return nil
+	}
+	if err := g.noteLate(ctx, rows); err != nil {
+		return err
 	}
 	byGate := map[contract.GateRef]*effects{}
 	for _, r := range rows {
@@ -55,6 +59,48 @@ func (g *GateSync) Sync(ctx context.Context, rows []Reservation) error {
 		}
 		return errors.Join(errs...)
 	})
+}
+
+// readable returns the rows whose purchases the gate can take. The others, as after a manual change, raise an alarm.
+// They are set aside, as the gate refuses a whole call for one of them.
+func (g *GateSync) readable(ctx context.Context, rows []Reservation) []Reservation {
+	var sound, broken []Reservation
+	if !slices.ContainsFunc(rows, Reservation.invalid) {
+		return rows
+	}
+	for _, r := range rows {
+		if r.invalid() {
+			broken = append(broken, r)
+		} else {
+			sound = append(sound, r)
+		}
+	}
+	g.alarms.RaiseUnreadable(ctx, broken)
+	return sound
+}
+
+// noteLate lowers the confirmations of gates that get an effect long after its row changed, as from a message that was
+// redelivered. The present master may be lost before it has replicated the effect.
+func (g *GateSync) noteLate(ctx context.Context, rows []Reservation) error {
+	now, err := g.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	late := map[string]time.Time{} // by activity, the oldest change
+	for _, r := range rows {
+		if r.ChangedAt.IsZero() || !r.ChangedAt.Before(now.Add(-g.window/2)) { // zero: the ledger has no row
+			continue
+		}
+		if oldest, ok := late[r.ActivityID]; !ok || r.ChangedAt.Before(oldest) {
+			late[r.ActivityID] = r.ChangedAt
+		}
+	}
+	for _, id := range sortedKeys(late) {
+		if err := g.store.LowerConfirmation(ctx, id, late[id], now); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // apply writes effects into one gate. The gate gets units back only after it has all reservations that hold some.
@@ -185,12 +231,21 @@ func (g *GateSync) forgetOld(ctx context.Context) error {
 }
 
 // resync repeats the effect of every row that changed since then, whatever its state, for a gate that may have lost
-// it.
+// it. Rows that ended more than GateKept ago only end entries that the gate has: it keeps no others so long, and those
+// of a large activity would fill Redis.
 func (g *GateSync) resync(ctx context.Context, ref contract.GateRef, since time.Time) error {
 	if err := g.resettle(ctx, ref, since); err != nil {
 		return err
 	}
+	now, err := g.store.Now(ctx)
+	if err != nil {
+		return err
+	}
 	return g.eachPage(ctx, ref, []ReservationState{StateReleased, StateRejected}, since, func(rows []Reservation) error {
+		rows, err := g.withoutForgotten(ctx, ref, rows, now.Add(-GateKept))
+		if err != nil {
+			return err
+		}
 		var e effects
 		for _, r := range rows {
 			e.add(r)
@@ -198,6 +253,28 @@ func (g *GateSync) resync(ctx context.Context, ref contract.GateRef, since time.
 		e.refused = nil // the rows that had taken their units have just been settled
 		return g.apply(ctx, ref, &e)
 	})
+}
+
+// withoutForgotten returns the rows that ended since then or have an entry in the gate.
+func (g *GateSync) withoutForgotten(
+	ctx context.Context, ref contract.GateRef, rows []Reservation, since time.Time,
+) ([]Reservation, error) {
+	var old []string
+	for _, r := range rows {
+		if r.ChangedAt.Before(since) {
+			old = append(old, r.OrderSN)
+		}
+	}
+	if len(old) == 0 {
+		return rows, nil
+	}
+	known, err := g.gate.Known(ctx, ref, old)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(rows, func(r Reservation) bool {
+		return r.ChangedAt.Before(since) && !known[r.OrderSN]
+	}), nil
 }
 
 // resettle settles every reserved or sold row that changed since then, and sends the adjustments again. It reads the
@@ -241,6 +318,7 @@ func (g *GateSync) eachPage(
 		}
 		g.alarms.RaiseUnreadable(ctx, broken)
 		rows = slices.DeleteFunc(rows, func(r Reservation) bool { return r.Bucket != ref.Bucket })
+		rows = g.readable(ctx, rows)
 		if err := fn(rows); err != nil || next == "" {
 			return err
 		}

@@ -64,9 +64,13 @@ type Store interface {
 	GateActivities(ctx context.Context, now time.Time) ([]Activity, error) // those whose gate is due
 	// GateConfirmations returns the confirmations of gates, by activity.
 	GateConfirmations(ctx context.Context, activityIDs []string) (map[string]GateConfirmation, error)
-	// ConfirmGate replaces the confirmation of a gate.
+	// ConfirmGate replaces the confirmation of a gate. Without a time it keeps that of the present one.
 	ConfirmGate(ctx context.Context, activityID string, c GateConfirmation) error
-	// RenewConfirmations raises the time of those confirmations that name this master and are older.
+	// LowerConfirmation lowers the time of a gate's confirmation to that of a change whose effect the master gets only
+	// now. Its master is held since now.
+	LowerConfirmation(ctx context.Context, activityID string, changed, now time.Time) error
+	// RenewConfirmations raises the time of those confirmations that name this master, are older, and whose master is
+	// held at least since c.HeldSince.
 	RenewConfirmations(ctx context.Context, activityIDs []string, c GateConfirmation) error
 	// CreateActivity writes the change too, and the key if it is not nil. If the key is known, it writes nothing and
 	// returns the activity that was made with it.
@@ -215,6 +219,8 @@ type Gate interface {
 	UndoAdjust(ctx context.Context, ref contract.GateRef, a Adjustment) error
 	Audit(ctx context.Context, ref contract.GateRef) (GateAudit, error)
 	Lookup(ctx context.Context, ref contract.GateRef, orderSN string) (*GateEntry, error) // nil: the gate has none
+	// Known returns which of these order_sns have an entry.
+	Known(ctx context.Context, ref contract.GateRef, orderSNs []string) (map[string]bool, error)
 	// Deletes some of the entries that ended long ago.
 	Trim(ctx context.Context, ref contract.GateRef) error
 	Now(ctx context.Context) (time.Time, error) // Redis's clock, which stamps reservations

@@ -88,6 +88,15 @@ func units(lines []contract.Line) int64 {
 	return n
 }
 
+// invalid reports whether the row describes no purchase that can exist. A rejected row may have no lines, since those of
+// a dead letter may be unknown.
+func (r Reservation) invalid() bool {
+	if r.State == StateRejected && len(r.Lines) == 0 {
+		return false
+	}
+	return !contract.ValidUserID(r.UserID) || contract.ValidateLines(r.Lines) != nil
+}
+
 // same reports whether a message describes the purchase of this row.
 func (r Reservation) same(userID, activityID string, bucket int, lines []contract.Line) bool {
 	return r.UserID == userID && r.ActivityID == activityID && r.Bucket == bucket && contract.SameLines(r.Lines, lines)

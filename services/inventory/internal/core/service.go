@@ -9,8 +9,8 @@ import (
 // Timing holds the pauses and time windows of the rules.
 type Timing struct {
 	RepublishAfter time.Duration // after the landing, when a deduction without an order is first due again
-	// ResettleWindow bounds the replication lag of a replica that becomes the Redis master: the new master may lack
-	// writes from so long before the old one was last confirmed.
+	// ResettleWindow is twice the longest replication lag of a replica that becomes the Redis master: the new master
+	// may lack the effects of changes from so long before the old one was last confirmed.
 	ResettleWindow time.Duration
 	Pause          time.Duration // first pause between attempts within one delivery
 }

@@ -226,6 +226,19 @@ func (g *Gate) Lookup(ctx context.Context, r contract.GateRef, orderSN string) (
 	return &core.GateEntry{OrderSN: e.OrderSN, UserID: e.UserID, Lines: e.Lines}, nil
 }
 
+// Known implements core.Gate.
+func (g *Gate) Known(ctx context.Context, r contract.GateRef, orderSNs []string) (map[string]bool, error) {
+	found, err := g.gate.Lookup(ctx, r, orderSNs)
+	if err != nil {
+		return nil, translate(err)
+	}
+	known := make(map[string]bool, len(found))
+	for sn := range found {
+		known[sn] = true
+	}
+	return known, nil
+}
+
 // trimBatch bounds the entries that one call deletes.
 const trimBatch = 500
 

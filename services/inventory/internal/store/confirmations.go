@@ -15,9 +15,13 @@ type confirmationRow struct {
 	ActivityID  int64 `gorm:"primaryKey;autoIncrement:false"`
 	Master      string
 	ConfirmedAt time.Time
+	HeldSince   time.Time
 }
 
 func (confirmationRow) TableName() string { return "gate_confirmations" }
+
+// unconfirmed is a time before all effects.
+var unconfirmed = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // GateConfirmations implements core.Store.
 func (s *Store) GateConfirmations(
@@ -28,7 +32,11 @@ func (s *Store) GateConfirmations(
 		var list []confirmationRow
 		err := s.read(ctx).Where("activity_id IN ?", numbers(c)).Find(&list).Error
 		for _, r := range list {
-			found[text(r.ActivityID)] = core.GateConfirmation{Master: r.Master, At: r.ConfirmedAt.UTC()}
+			confirmed := core.GateConfirmation{Master: r.Master, HeldSince: r.HeldSince.UTC()}
+			if r.ConfirmedAt.After(unconfirmed) {
+				confirmed.At = r.ConfirmedAt.UTC()
+			}
+			found[text(r.ActivityID)] = confirmed
 		}
 		return err
 	})
@@ -38,8 +46,16 @@ func (s *Store) GateConfirmations(
 // ConfirmGate implements core.Store.
 func (s *Store) ConfirmGate(ctx context.Context, activityID string, c core.GateConfirmation) error {
 	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
-		row := confirmationRow{ActivityID: number(activityID), Master: c.Master, ConfirmedAt: c.At}
-		return tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&row).Error
+		row := confirmationRow{
+			ActivityID: number(activityID), Master: c.Master, ConfirmedAt: c.At, HeldSince: c.HeldSince,
+		}
+		replaced := []string{"master", "confirmed_at", "held_since"}
+		if c.At.IsZero() {
+			row.ConfirmedAt, replaced = unconfirmed, []string{"master", "held_since"}
+		}
+		return tx.Clauses(clause.OnConflict{
+			Columns: []clause.Column{{Name: "activity_id"}}, DoUpdates: clause.AssignmentColumns(replaced),
+		}).Create(&row).Error
 	})
 }
 
@@ -48,7 +64,18 @@ func (s *Store) RenewConfirmations(ctx context.Context, activityIDs []string, c 
 	return chunked(activityIDs, func(chunk []string) error {
 		return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
 			return tx.Exec("UPDATE gate_confirmations SET confirmed_at = ? "+
-				"WHERE activity_id IN ? AND master = ? AND confirmed_at < ?", c.At, numbers(chunk), c.Master, c.At).Error
+				"WHERE activity_id IN ? AND master = ? AND confirmed_at < ? AND held_since <= ?",
+				c.At, numbers(chunk), c.Master, c.At, c.HeldSince).Error
 		})
+	})
+}
+
+// LowerConfirmation implements core.Store.
+func (s *Store) LowerConfirmation(ctx context.Context, activityID string, changed, now time.Time) error {
+	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
+		return tx.Exec("UPDATE gate_confirmations SET "+
+			"confirmed_at = CASE WHEN confirmed_at > ? THEN ? ELSE confirmed_at END, "+
+			"held_since = CASE WHEN held_since < ? THEN ? ELSE held_since END WHERE activity_id = ?",
+			changed.UTC(), changed.UTC(), now.UTC(), now.UTC(), number(activityID)).Error
 	})
 }

@@ -77,10 +77,8 @@ func (w *Journal) sweepGate(ctx context.Context, ref contract.GateRef, redisNow 
 		return err
 	}
 	landed, lost := w.split(ref, entries, rows, open, redisNow)
-	if err := w.Gates.Sync(ctx, landed); err != nil {
-		return err
-	}
-	return w.rejournal(ctx, ref, lost, redisNow)
+	// A gate that cannot be synced gets the lost ones again all the same.
+	return errors.Join(w.Gates.Sync(ctx, landed), w.rejournal(ctx, ref, lost, redisNow))
 }
 
 // page reads one page of unlanded entries and moves the cursor behind it. The next page follows in the next round, so

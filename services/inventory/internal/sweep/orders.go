@@ -30,6 +30,7 @@ const (
 type Orders struct {
 	Deps
 	failures *backoffs // by activity
+	last     string    // the activity at which failures ended the last round
 }
 
 // NewOrders makes the sweep.
@@ -50,7 +51,8 @@ func (w *Orders) Run(ctx context.Context) error {
 }
 
 // RunBatch processes one batch of each activity that holds reservations. more reports that other reservations may be
-// due. An activity that fails delays no other: it is left out for a growing pause.
+// due. An activity that fails delays no other: it is left out for a growing pause. A round that failures end is continued
+// by the next one, behind the activity where it ended.
 func (w *Orders) RunBatch(ctx context.Context) (more bool, err error) {
 	holding, err := w.Store.HoldingActivities(ctx)
 	if err != nil {
@@ -63,7 +65,9 @@ func (w *Orders) RunBatch(ctx context.Context) (more bool, err error) {
 	w.failures.forgetOld(now)
 	var errs []error
 	inARow := 0
-	for _, a := range holding {
+	first := slices.IndexFunc(holding, func(a core.Activity) bool { return a.ID == w.last }) + 1
+	w.last = ""
+	for _, a := range slices.Concat(holding[first:], holding[:first]) {
 		if !w.failures.due(a.ID, now) {
 			continue
 		}
@@ -72,6 +76,7 @@ func (w *Orders) RunBatch(ctx context.Context) (more bool, err error) {
 			errs = append(errs, fmt.Errorf("reservations without an order of activity %s: %w", a.ID, err))
 			w.failures.failed(a.ID, now)
 			if inARow++; inARow == maxFailed {
+				w.last = a.ID
 				break
 			}
 			continue
