@@ -25,7 +25,7 @@ import (
 const (
 	replicationDelay = 50 * time.Millisecond
 	leastLost        = 20 // entries; a failover that loses fewer proves nothing and is repeated with another seed
-	failoverTries    = 3
+	failoverTries    = 6
 	failoverHeals    = 5 * time.Minute
 	payingPart       = 40 // one buyer of so many pays
 )
