@@ -295,7 +295,11 @@ func (f *full) pay(ctx context.Context) error {
 		}, func(v client.Reservation) bool { return v.Status == client.Created }); err != nil {
 			return fmt.Errorf("order %s: %w", sn, err)
 		}
-		if err = purchase.Pay(ctx, buyer, sn); err != nil {
+		err = purchase.Pay(ctx, buyer, sn)
+		if client.CodeOf(err) == contract.CodeOrderNotPayable { // this machine was slower than the pay window
+			return nil
+		}
+		if err != nil {
 			return fmt.Errorf("paying for order %s: %w", sn, err)
 		}
 		b.paid = true
