@@ -72,7 +72,7 @@ func TestFailover(t *testing.T) {
 			})
 		}
 	}
-	t.Log("\n| GATE_WAIT_REPLICAS | Seed | Purchases/s | Answered before | Entries lost | Of these answered | Gone | Adopted " +
+	t.Log("\n| GATE_WAIT_REPLICAS | Seed | Purchases/s | Answered before | Entries lost | Of these answered | Absent | Adopted " +
 		"| Rejected | First 202 | Healed | p50 | p99 |\n" + strings.Join(rows, "\n"))
 }
 
@@ -82,7 +82,7 @@ type failoverResult struct {
 	before   int     // purchases answered before the kill
 	lost     int     // entries that the killed master has and the promoted replica had not
 	answered int     // of these, answered with 202 before the kill
-	gone     int     // answered purchases that do not exist afterwards
+	absent   int     // answered purchases that do not exist afterwards
 	adopted  int     // lost entries that the promoted master has afterwards
 	rejected int     // accepted purchases that the ledger rejected, as their units had been sold
 
@@ -93,7 +93,7 @@ type failoverResult struct {
 // String returns the cells of a row of the table.
 func (r failoverResult) String() string {
 	return fmt.Sprintf("| %.0f | %d | %d | %d | %d | %d | %d | %.1f s | %.1f s | %s | %s |", r.rate, r.before, r.lost, r.answered,
-		r.gone, r.adopted, r.rejected, r.available.Seconds(), r.healed.Seconds(), r.p50.Round(100*time.Microsecond),
+		r.absent, r.adopted, r.rejected, r.available.Seconds(), r.healed.Seconds(), r.p50.Round(100*time.Microsecond),
 		r.p99.Round(100*time.Microsecond))
 }
 
@@ -205,7 +205,7 @@ func runFailover(t *testing.T, seed uint64, wait, rate int) failoverResult {
 	r.healed = healed
 	if wait > 0 {
 		require.Zero(t, r.answered, "a replica had confirmed each answered purchase")
-		require.Zero(t, r.gone)
+		require.Zero(t, r.absent)
 	}
 	shop.NoDeadLetters(t, f.rig)
 	f.again(ctx, t, promoted)
@@ -319,7 +319,7 @@ func lostEntries(t *testing.T, killed, promoted map[string]stored) map[string]bo
 }
 
 // heals waits until the buyers are answered and until each purchase that the killed master had is settled: its order
-// exists or the ledger rejected it, and the new master knows that; or it is neither in the ledger nor in the gate. It
+// exists or the ledger rejected it, and the new master has that; or it is neither in the ledger nor in the gate. It
 // returns the time from the kill until the latter was so.
 func (f *failover) heals(
 	ctx context.Context, t *testing.T, master *rig.RedisServer, before map[string]stored, offering <-chan struct{},

@@ -74,7 +74,7 @@ func (f *failover) check(
 			require.True(t, !b.accepted || lost[sn], "purchase %s was answered with 202, and does not exist", sn)
 			if b.accepted {
 				require.True(t, b.answered.Before(f.promoted), "purchase %s was answered by the new master, and does not exist", sn)
-				r.gone++
+				r.absent++
 			}
 		case e.stage() == "c":
 			want, order = ownedState{b.UserID, "reserved"}, ownedState{b.UserID, "pending"}
@@ -126,7 +126,7 @@ func (f *failover) check(
 	return r
 }
 
-// again posts the paths of the purchases that are gone. Each starts anew under its order_sn, or is sold out.
+// again posts the paths of the purchases that no longer exist. Each starts anew under its order_sn, or is sold out.
 func (f *failover) again(ctx context.Context, t *testing.T, master *rig.RedisServer) {
 	t.Helper()
 	gate := entriesIn(ctx, t, master, f.sale)
@@ -136,15 +136,15 @@ func (f *failover) again(ctx context.Context, t *testing.T, master *rig.RedisSer
 			continue
 		}
 		_, err := b.Reservation(ctx, f.sale.ActivityID, sn)
-		require.Equal(t, contract.CodeNotFound, client.CodeOf(err), "the result of a purchase that is gone")
+		require.Equal(t, contract.CodeNotFound, client.CodeOf(err), "the result of a purchase that no longer exists")
 		v, err := b.Reserve(ctx, f.sale.ActivityID, b.path.Path, f.sale.Lines())
 		if err == nil {
 			require.Equal(t, sn, v.OrderSN)
 			accepted++
 			continue
 		}
-		require.Equal(t, contract.CodeSoldOut, client.CodeOf(err), "a purchase that is gone is posted again: %v", err)
+		require.Equal(t, contract.CodeSoldOut, client.CodeOf(err), "a purchase that no longer exists is posted again: %v", err)
 		soldOut++
 	}
-	t.Logf("purchases that were gone, posted again: %d accepted, %d sold out", accepted, soldOut)
+	t.Logf("purchases that no longer existed, posted again: %d accepted, %d sold out", accepted, soldOut)
 }

@@ -203,7 +203,7 @@ func (f *full) report(t *testing.T, took time.Duration, rate int) {
 		lines = append(lines, fmt.Sprintf("%8d %s", n, outcome))
 	}
 	slices.Sort(lines)
-	t.Logf("%d purchases in %s, %.0f/s (%d/s wanted):\n%s", all, took.Round(time.Second), float64(all)/took.Seconds(), rate,
+	t.Logf("%d purchases in %s, %.0f/s (%d/s offered):\n%s", all, took.Round(time.Second), float64(all)/took.Seconds(), rate,
 		strings.Join(lines, "\n"))
 }
 
@@ -309,7 +309,7 @@ func (f *full) pay(ctx context.Context) error {
 
 func (f *full) key(name string) string { return "fs:{" + f.sale.ActivityID + ":0}:" + name }
 
-// lands waits until every accepted purchase is in the ledger and has its order, and the gate knows that.
+// lands waits until every accepted purchase is in the ledger and has its order, and the gate has that.
 func (f *full) lands(ctx context.Context, t *testing.T) {
 	t.Helper()
 	var inLedger time.Duration
