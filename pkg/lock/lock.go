@@ -48,6 +48,9 @@ var (
 	ErrLost = errors.New("lock was lost")
 	// ErrUnavailable reports that Redis is unreachable. Work was not begun.
 	ErrUnavailable = errors.New("locks are unavailable")
+	// ErrFull reports that Redis has reached maxmemory and makes no lock. It is also ErrUnavailable. Work whose lock only
+	// saves work may run without it.
+	ErrFull = errors.New("redis is out of memory")
 )
 
 const (

@@ -187,6 +187,16 @@ func TestRedisUnreachable(t *testing.T) {
 	})
 }
 
+func TestRedisIsFull(t *testing.T) {
+	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
+		l, _ := process(t, m, ttl)
+		m.SetError("OOM command not allowed when used memory > 'maxmemory'.")
+		err := l.Do(t.Context(), "x", func(context.Context, int64) error { t.Error("begun"); return nil })
+		require.ErrorIs(t, err, lock.ErrFull)
+		require.ErrorIs(t, err, lock.ErrUnavailable)
+	})
+}
+
 // If the fencing number cannot be obtained, the lock is released and work does not begin.
 func TestNoFenceNoWork(t *testing.T) {
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {

@@ -189,11 +189,7 @@ func (s *Service) Components() []lifecycle.Component {
 	locker := lock.New(s.deps.Redis, log)
 	alone := func(name string, interval time.Duration, round func(ctx context.Context) error) lifecycle.Component {
 		return lifecycle.Every("inventory "+name, interval, log, func(ctx context.Context) error {
-			err := locker.Do(ctx, "inventory "+name, func(ctx context.Context, _ int64) error { return round(ctx) })
-			if errors.Is(err, lock.ErrNotObtained) {
-				return nil
-			}
-			return err
+			return runAlone(ctx, locker, "inventory "+name, round)
 		})
 	}
 	gates := core.NewGateController(s.core)
@@ -219,6 +215,19 @@ func (s *Service) Components() []lifecycle.Component {
 		{Name: "inventory consumers", Run: s.consume},
 		{Name: "inventory boards", Run: s.board.Run},
 	}
+}
+
+// runAlone runs a round under a lock, or not at all if another process holds the lock. The lock only saves work. A Redis
+// that has reached maxmemory makes no lock, and the round runs without: it may be what frees memory.
+func runAlone(ctx context.Context, locker *lock.Locker, name string, round func(ctx context.Context) error) error {
+	err := locker.Do(ctx, name, func(ctx context.Context, _ int64) error { return round(ctx) })
+	switch {
+	case errors.Is(err, lock.ErrNotObtained):
+		return nil
+	case errors.Is(err, lock.ErrFull):
+		return round(ctx)
+	}
+	return err
 }
 
 func (s *Service) countDeadLetters(ctx context.Context) error {
