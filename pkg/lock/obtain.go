@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -118,6 +119,9 @@ func (l *Locker) try(ctx context.Context, name string) (*hold, error) {
 
 // unavailable does not wrap err: a time-out of this package must not be mistaken for the end of the caller's context.
 func unavailable(name string, err error) error {
+	if strings.Contains(err.Error(), "OOM command not allowed") { // redsync joins the errors of its servers
+		return fmt.Errorf("lock %s: %w: %w: %s", name, ErrUnavailable, errFull, err.Error())
+	}
 	return fmt.Errorf("lock %s: %w: %s", name, ErrUnavailable, err.Error())
 }
 

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/contract"
 )
 
 // setMaxMemory changes the limit of the test's own server until the end of the test.
@@ -45,6 +47,9 @@ func TestAtFullMemoryEveryPurchaseEnds(t *testing.T) {
 		require.NoError(t, e.Ack(t.Context(), e.ref, []string{entry.ID}))
 	}
 	e.check()
+	journaled, err := e.Rejournal(t.Context(), e.ref, []string{sn(0), sn(1)})
+	require.NoError(t, err)
+	require.Equal(t, 2, journaled, "messages that were lost are published again")
 	for i := range 5 {
 		e.settle(sn(i), fmt.Sprint("u", i), lines(1), StepLanded)
 	}
@@ -64,6 +69,15 @@ func TestAtFullMemoryEveryPurchaseEnds(t *testing.T) {
 	c := openConfig()
 	c.State, c.Version = GatePaused, 2
 	require.NoError(t, e.Configure(t.Context(), e.ref, c))
+	require.NoError(t, e.PutSale(t.Context(), Sale{ActivityID: e.ref.ActivityID, Version: 2}))
+	require.NoError(t, e.Register(t.Context(), e.ref))
+	other := contract.GateRef{ActivityID: e.ref.ActivityID, Bucket: 1}
+	require.NoError(t, e.Register(t.Context(), other), "one that was lost")
+	refs, err := e.Refs(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, refs, e.ref)
+	require.Contains(t, refs, other)
+	require.NoError(t, e.Unregister(t.Context(), other))
 	e.check()
 }
 
