@@ -81,6 +81,21 @@ func TestAtFullMemoryEveryPurchaseEnds(t *testing.T) {
 	e.check()
 }
 
+// All units of a sale are paid and nothing has ended: only trim lets its keys expire, which frees them all.
+func TestAtFullMemoryAFinishedGateExpires(t *testing.T) {
+	e := fullServer(t, Options{})
+	e.open(openConfig(), 1)
+	require.Equal(t, Accepted, e.reserve(sn(0), "u0", lines(1)).Outcome)
+	e.settle(sn(0), "u0", lines(1), StepPaid)
+	past := time.Now().Add(-time.Second).UnixMilli()
+	require.NoError(t, e.rdb.HSet(t.Context(), keyOf(e.ref, "gate"), "ends", past).Err())
+	e.setMaxMemory(1)
+	_, err := e.Trim(t.Context(), e.ref, 10)
+	require.NoError(t, err)
+	require.Positive(t, e.rdb.PTTL(t.Context(), keyOf(e.ref, "gate")).Val())
+	require.Positive(t, e.rdb.PTTL(t.Context(), keyOf(e.ref, "held")).Val())
+}
+
 // A purchase is refused before Redis is full, and a refusal writes nothing.
 func TestPurchasesLeaveAReserveOfMemory(t *testing.T) {
 	e := fullServer(t, Options{MemoryReserve: 50})
