@@ -3,10 +3,13 @@ package stockgate
 import (
 	"context"
 	"fmt"
+	"net"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"flashsale.internal/pkg/contract"
@@ -122,6 +125,45 @@ func TestPurchasesLeaveAReserveOfMemory(t *testing.T) {
 	e.setMaxMemory(0)
 	require.False(t, memory().Full)
 	require.Equal(t, Accepted, e.reserve(sn(2), "u2", lines(1)).Outcome)
+}
+
+// A master that does not reply delays the measurement of no other.
+func TestMemoryIsMeasuredThoughAMasterHangs(t *testing.T) {
+	addr, rdb, _ := startServer(t)
+	live := nodeName(t, addr)
+	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	hung, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and never reads
+	require.NoError(t, err)
+	defer hung.Close()
+	dialed := make(chan struct{})
+	var once sync.Once
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{
+		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+			return []redis.ClusterSlot{
+				{Start: 0, End: 8191, Nodes: []redis.ClusterNode{{Addr: live}}},
+				{Start: 8192, End: 16383, Nodes: []redis.ClusterNode{{Addr: nodeName(t, hung.Addr().String())}}},
+			}, nil
+		},
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if addr == live { // its call is made while that to the other master waits
+				select {
+				case <-dialed:
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				}
+			} else {
+				once.Do(func() { close(dialed) })
+			}
+			return new(net.Dialer).DialContext(ctx, network, addr)
+		},
+		ContextTimeoutEnabled: true, MaxRetries: -1, MaxRedirects: -1, ReadTimeout: patience, WriteTimeout: patience,
+	})
+	defer cluster.Close()
+	all, err := New(cluster, Options{Timeout: 3 * time.Second}).MeasureMemory(t.Context())
+	require.ErrorIs(t, err, ErrUnavailable)
+	require.Len(t, all, 1)
+	require.Equal(t, live, all[0].Addr)
+	require.True(t, all[0].Full)
 }
 
 // Memory may run out between two measurements.

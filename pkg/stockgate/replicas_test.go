@@ -35,6 +35,14 @@ func startServer(t *testing.T) (addr string, rdb *redis.Client, process *os.Proc
 	return addr, rdb, cmd.Process
 }
 
+// nodeName returns the address of a local server by name: go-redis replaces the IP addresses of nodes on this machine.
+func nodeName(t *testing.T, addr string) string {
+	t.Helper()
+	_, port, err := net.SplitHostPort(addr)
+	require.NoError(t, err)
+	return "localhost:" + port
+}
+
 // A purchase is Accepted only once a replica has it. Until then it is Unconfirmed, also when it is repeated.
 func TestAPurchaseWaitsForAReplica(t *testing.T) {
 	master, rdb, _ := startServer(t)
