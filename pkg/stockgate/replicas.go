@@ -2,6 +2,7 @@ package stockgate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -82,7 +83,8 @@ func (g *Gate) runAndWait(ctx context.Context, s *script, ref contract.GateRef, 
 		if redis.HasErrorPrefix(err, "NOSCRIPT") {
 			err = attempt(func(p redis.Pipeliner) *redis.Cmd { return s.Eval(ctx, p, keysOf(ref), args...) })
 		}
-		if cluster, ok := g.rdb.(*redis.ClusterClient); ok && moved(err) {
+		// A pipeline of a node bypasses the handling of errors by the client of a Cluster.
+		if cluster, ok := g.rdb.(*redis.ClusterClient); ok && mayBeReplaced(err) {
 			cluster.ReloadState(ctx)
 		}
 		return script.Val(), err
@@ -102,8 +104,8 @@ func (g *Gate) master(ctx context.Context, ref contract.GateRef) (redis.Cmdable,
 	return g.rdb, nil
 }
 
-// moved reports whether the slot belongs to another node than the client thought.
-func moved(err error) bool {
-	_, is := redis.IsMovedError(err)
-	return is
+// mayBeReplaced reports whether a call failed as if its node were no longer the master of the slot: it did not reply, or
+// replied that it cannot serve now. One that has no memory left is still the master.
+func mayBeReplaced(err error) bool {
+	return errors.Is(classify(err), ErrUnavailable) && !outOfMemory(err)
 }

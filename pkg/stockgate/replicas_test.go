@@ -146,3 +146,34 @@ func TestAPurchaseWaitsForAReplicaOfItsMaster(t *testing.T) {
 	require.Equal(t, StatusQueued, e.entry("1").Status, "the purchase is journaled all the same")
 	require.Equal(t, SoldOut, e.reserve("2", "bob", lines(1)).Outcome)
 }
+
+// The client of a Cluster knows a master that is lost. It learns of the new one from the failed call itself, before its
+// own interval of a minute ends, although no other command is made.
+func TestALostMasterReloadsTheTopology(t *testing.T) {
+	lost, _, process := startServer(t)
+	require.NoError(t, process.Kill())
+	fresh, rdb, _ := startServer(t)
+	var replaced atomic.Bool
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{
+		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+			addr := lost
+			if replaced.Load() {
+				addr = fresh
+			}
+			return []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: []redis.ClusterNode{{Addr: nodeName(t, addr)}}}}, nil
+		},
+		ContextTimeoutEnabled: true, MaxRetries: -1, ClusterStateReloadInterval: time.Hour,
+	})
+	t.Cleanup(func() { _ = cluster.Close() })
+	old := newEnv(t, rdb, Options{})
+	old.open(openConfig(), 100)
+	e := newEnv(t, cluster, Options{WaitReplicas: 1, BreakerFailures: 1 << 20})
+	request := []Request{{OrderSN: "1", UserID: "ann", Lines: lines(1)}}
+	_, err := e.Reserve(t.Context(), old.ref, request)
+	require.ErrorIs(t, err, ErrUnavailable)
+	replaced.Store(true)
+	require.Eventually(t, func() bool {
+		verdicts, err := e.Reserve(t.Context(), old.ref, request)
+		return err == nil && verdicts[0].Outcome == Unconfirmed
+	}, patience, 50*time.Millisecond)
+}
