@@ -46,11 +46,11 @@ var (
 	// writes of work may have overlapped with those of another holder. ErrLost is also returned if the response to
 	// the release was lost: the client retries and finds the lock missing.
 	ErrLost = errors.New("lock was lost")
-	// ErrUnavailable reports that Redis is unreachable. Work was not begun.
+	// ErrUnavailable reports that Redis is unreachable or refuses commands. Work was not begun.
 	ErrUnavailable = errors.New("locks are unavailable")
-	// ErrFull reports that Redis has reached maxmemory and makes no lock. It is also ErrUnavailable. Work whose lock only
-	// saves work may run without it.
-	ErrFull = errors.New("redis is out of memory")
+
+	// errFull is part of an ErrUnavailable: Redis has reached maxmemory.
+	errFull = errors.New("redis has reached maxmemory")
 )
 
 const (
@@ -68,6 +68,7 @@ type Locker struct {
 	rs     *redsync.Redsync
 	log    *slog.Logger
 	ttl    time.Duration
+	atFull bool // see RunAtFullMemory
 	queues queues
 }
 
@@ -77,6 +78,11 @@ type Option func(*Locker)
 // TTL sets the time after which the lock of a killed process expires: 10 s by default, at least 100 ms (less is
 // raised to that). Each call to Redis is bounded by a fifth of it. Below 2 s, short delays of Redis can lose locks.
 func TTL(d time.Duration) Option { return func(l *Locker) { l.ttl = max(d, shortestTTL) } }
+
+// RunAtFullMemory lets work run without the lock in Redis while Redis refuses to store it, because it has reached
+// maxmemory. Its fence is then 0. One goroutine of the Locker at a time still has the name. For work that frees memory
+// and may run in several processes at once.
+func RunAtFullMemory() Option { return func(l *Locker) { l.atFull = true } }
 
 // New returns a Locker. The client should respect context deadlines (ContextTimeoutEnabled). Otherwise calls may last
 // as long as the client's own time-outs and retries. A lock that could not be released is logged; everything else is
@@ -169,6 +175,10 @@ func (l *Locker) do(
 	fences := make(map[string]int64, len(names))
 	for _, name := range names {
 		h, err := l.obtain(wctx, name, deadline)
+		if l.atFull && errors.Is(err, errFull) {
+			fences[name] = 0
+			continue
+		}
 		if err != nil {
 			return stopped(ctx, wctx, err)
 		}

@@ -187,13 +187,30 @@ func TestRedisUnreachable(t *testing.T) {
 	})
 }
 
-func TestRedisIsFull(t *testing.T) {
+// At maxmemory Redis stores no lock. Work that asked for it runs without one, and in one goroutine of the process.
+func TestAtFullMemory(t *testing.T) {
 	bubble(t, func(t *testing.T, m *miniredis.Miniredis) {
-		l, _ := process(t, m, ttl)
 		m.SetError("OOM command not allowed when used memory > 'maxmemory'.")
-		err := l.Do(t.Context(), "x", func(context.Context, int64) error { t.Error("begun"); return nil })
-		require.ErrorIs(t, err, lock.ErrFull)
-		require.ErrorIs(t, err, lock.ErrUnavailable)
+		l, _ := process(t, m, ttl)
+		none := func(context.Context, int64) error { t.Error("begun"); return nil }
+		require.ErrorIs(t, l.Do(t.Context(), "x", none), lock.ErrUnavailable)
+
+		l = lock.New(piped(t, m), quiet, lock.TTL(ttl), lock.RunAtFullMemory())
+		begun := 0
+		require.NoError(t, l.Do(t.Context(), "x", func(_ context.Context, fence int64) error {
+			begun++
+			require.Zero(t, fence)
+			require.ErrorIs(t, l.Do(t.Context(), "x", none), lock.ErrNotObtained)
+			return nil
+		}))
+		require.Equal(t, 1, begun)
+		m.SetError("LOADING")
+		require.ErrorIs(t, l.Do(t.Context(), "x", none), lock.ErrUnavailable, "only at full memory")
+		m.SetError("")
+		require.NoError(t, l.Do(t.Context(), "x", func(_ context.Context, fence int64) error {
+			require.Positive(t, fence)
+			return nil
+		}))
 	})
 }
 

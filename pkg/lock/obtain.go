@@ -119,8 +119,8 @@ func (l *Locker) try(ctx context.Context, name string) (*hold, error) {
 
 // unavailable does not wrap err: a time-out of this package must not be mistaken for the end of the caller's context.
 func unavailable(name string, err error) error {
-	if strings.Contains(err.Error(), "OOM command not allowed") {
-		return fmt.Errorf("lock %s: %w: %w", name, ErrUnavailable, ErrFull)
+	if strings.Contains(err.Error(), "OOM command not allowed") { // redsync joins the errors of its servers
+		return fmt.Errorf("lock %s: %w: %w: %s", name, ErrUnavailable, errFull, err.Error())
 	}
 	return fmt.Errorf("lock %s: %w: %s", name, ErrUnavailable, err.Error())
 }

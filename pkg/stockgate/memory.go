@@ -24,22 +24,25 @@ type Memory struct {
 
 // MeasureMemory requests the memory of each master. Until the next call, Reserve returns JournalFull for the gates of a
 // master that is full, before Redis itself refuses commands: what was accepted needs memory until it has ended. The
-// result has no order, and is empty on a server that does not report its memory (miniredis). One round trip per master.
-func (g *Gate) MeasureMemory(ctx context.Context) ([]Memory, error) {
-	return call(ctx, g, func(ctx context.Context) (all []Memory, err error) {
+// result has no order, and is empty on a server that does not report its memory (miniredis). With an error it holds the
+// masters that were measured all the same. One round trip per master, of all masters at once.
+func (g *Gate) MeasureMemory(ctx context.Context) (all []Memory, err error) {
+	_, err = call(ctx, g, func(ctx context.Context) (_ struct{}, err error) {
 		cluster, ok := g.rdb.(*redis.ClusterClient)
 		if !ok {
-			return g.measure(ctx, nil, "", g.rdb)
+			all, err = g.measure(ctx, nil, "", g.rdb)
+			return struct{}{}, err
 		}
 		var mu sync.Mutex
-		err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+		return struct{}{}, cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+			measured, err := g.measure(ctx, nil, node.Options().Addr, node)
 			mu.Lock()
 			defer mu.Unlock()
-			all, err = g.measure(ctx, all, node.Options().Addr, node)
+			all = append(all, measured...)
 			return err
 		})
-		return all, err
 	})
+	return all, err
 }
 
 // measure appends the memory of a master.

@@ -3,11 +3,16 @@ package stockgate
 import (
 	"context"
 	"fmt"
+	"net"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/contract"
 )
 
 // setMaxMemory changes the limit of the test's own server until the end of the test.
@@ -45,6 +50,9 @@ func TestAtFullMemoryEveryPurchaseEnds(t *testing.T) {
 		require.NoError(t, e.Ack(t.Context(), e.ref, []string{entry.ID}))
 	}
 	e.check()
+	journaled, err := e.Rejournal(t.Context(), e.ref, []string{sn(0), sn(1)})
+	require.NoError(t, err)
+	require.Equal(t, 2, journaled, "messages that were lost are published again")
 	for i := range 5 {
 		e.settle(sn(i), fmt.Sprint("u", i), lines(1), StepLanded)
 	}
@@ -64,7 +72,31 @@ func TestAtFullMemoryEveryPurchaseEnds(t *testing.T) {
 	c := openConfig()
 	c.State, c.Version = GatePaused, 2
 	require.NoError(t, e.Configure(t.Context(), e.ref, c))
+	require.NoError(t, e.PutSale(t.Context(), Sale{ActivityID: e.ref.ActivityID, Version: 2}))
+	require.NoError(t, e.Register(t.Context(), e.ref))
+	other := contract.GateRef{ActivityID: e.ref.ActivityID, Bucket: 1}
+	require.NoError(t, e.Register(t.Context(), other), "one that was lost")
+	refs, err := e.Refs(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, refs, e.ref)
+	require.Contains(t, refs, other)
+	require.NoError(t, e.Unregister(t.Context(), other))
 	e.check()
+}
+
+// All units of a sale are paid and nothing has ended: only trim lets its keys expire, which frees them all.
+func TestAtFullMemoryAFinishedGateExpires(t *testing.T) {
+	e := fullServer(t, Options{})
+	e.open(openConfig(), 1)
+	require.Equal(t, Accepted, e.reserve(sn(0), "u0", lines(1)).Outcome)
+	e.settle(sn(0), "u0", lines(1), StepPaid)
+	past := time.Now().Add(-time.Second).UnixMilli()
+	require.NoError(t, e.rdb.HSet(t.Context(), keyOf(e.ref, "gate"), "ends", past).Err())
+	e.setMaxMemory(1)
+	_, err := e.Trim(t.Context(), e.ref, 10)
+	require.NoError(t, err)
+	require.Positive(t, e.rdb.PTTL(t.Context(), keyOf(e.ref, "gate")).Val())
+	require.Positive(t, e.rdb.PTTL(t.Context(), keyOf(e.ref, "held")).Val())
 }
 
 // A purchase is refused before Redis is full, and a refusal writes nothing.
@@ -93,6 +125,45 @@ func TestPurchasesLeaveAReserveOfMemory(t *testing.T) {
 	e.setMaxMemory(0)
 	require.False(t, memory().Full)
 	require.Equal(t, Accepted, e.reserve(sn(2), "u2", lines(1)).Outcome)
+}
+
+// A master that does not reply delays the measurement of no other.
+func TestMemoryIsMeasuredThoughAMasterHangs(t *testing.T) {
+	addr, rdb, _ := startServer(t)
+	live := nodeName(t, addr)
+	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	hung, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and never reads
+	require.NoError(t, err)
+	defer hung.Close()
+	dialed := make(chan struct{})
+	var once sync.Once
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{
+		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+			return []redis.ClusterSlot{
+				{Start: 0, End: 8191, Nodes: []redis.ClusterNode{{Addr: live}}},
+				{Start: 8192, End: 16383, Nodes: []redis.ClusterNode{{Addr: nodeName(t, hung.Addr().String())}}},
+			}, nil
+		},
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if addr == live { // its call is made while that to the other master waits
+				select {
+				case <-dialed:
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				}
+			} else {
+				once.Do(func() { close(dialed) })
+			}
+			return new(net.Dialer).DialContext(ctx, network, addr)
+		},
+		ContextTimeoutEnabled: true, MaxRetries: -1, MaxRedirects: -1, ReadTimeout: patience, WriteTimeout: patience,
+	})
+	defer cluster.Close()
+	all, err := New(cluster, Options{Timeout: 3 * time.Second}).MeasureMemory(t.Context())
+	require.ErrorIs(t, err, ErrUnavailable)
+	require.Len(t, all, 1)
+	require.Equal(t, live, all[0].Addr)
+	require.True(t, all[0].Full)
 }
 
 // Memory may run out between two measurements.

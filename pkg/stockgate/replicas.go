@@ -2,6 +2,7 @@ package stockgate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -13,23 +14,37 @@ import (
 // replicaWait bounds the wait for replicas after a script call.
 const replicaWait = 100 * time.Millisecond
 
-// Confirm returns nil once Options.WaitReplicas replicas have everything that the gate's master had written before. It
-// fails with ErrUnavailable if they do not confirm that in time. Without that option it returns nil at once. One round
-// trip.
-func (g *Gate) Confirm(ctx context.Context, ref contract.GateRef) error {
-	if g.opts.WaitReplicas == 0 {
-		return nil
+// Confirm returns the entries of the given order_sns, at most 256, once Options.WaitReplicas replicas have them. It
+// fails with ErrUnavailable if they do not confirm that in time. An order_sn that the gate's present master lacks is
+// absent from the map, although an earlier call may have read it on a master that was replaced since; an entry that
+// cannot be decoded is marked Broken. One script call, O(order_sns).
+func (g *Gate) Confirm(ctx context.Context, ref contract.GateRef, orderSNs []string) (map[string]Entry, error) {
+	if len(orderSNs) > batchSize {
+		return nil, fmt.Errorf("stockgate: %d order_sns to confirm, at most %d are allowed", len(orderSNs), batchSize)
+	}
+	args, err := idArgs(orderSNs)
+	if err != nil {
+		return nil, err
 	}
 	// WAIT covers the writes of its own connection, and those of the master before them. So the script writes.
-	_, confirmed, err := g.runAndWait(ctx, scriptConfirm, ref)
+	raw, confirmed, err := g.runAndWait(ctx, scriptConfirm, ref, args...)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !confirmed {
-		return errUnconfirmed
+		return nil, errUnconfirmed
 	}
-	return nil
+	reply, err := stringList(scriptConfirm, raw)
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[string]Entry, len(orderSNs))
+	return found, decodePairs(reply, func(e Entry) { found[e.OrderSN] = e })
 }
+
+// WaitsForReplicas reports whether a purchase is accepted only once replicas have it. Without Options.WaitReplicas there
+// is nothing to confirm.
+func (g *Gate) WaitsForReplicas() bool { return g.opts.WaitReplicas > 0 }
 
 var errUnconfirmed = fmt.Errorf("%w: too few replicas have confirmed the write", ErrUnavailable)
 
@@ -68,7 +83,8 @@ func (g *Gate) runAndWait(ctx context.Context, s *script, ref contract.GateRef, 
 		if redis.HasErrorPrefix(err, "NOSCRIPT") {
 			err = attempt(func(p redis.Pipeliner) *redis.Cmd { return s.Eval(ctx, p, keysOf(ref), args...) })
 		}
-		if cluster, ok := g.rdb.(*redis.ClusterClient); ok && moved(err) {
+		// A pipeline of a node bypasses the handling of errors by the client of a Cluster.
+		if cluster, ok := g.rdb.(*redis.ClusterClient); ok && mayBeReplaced(err) {
 			cluster.ReloadState(ctx)
 		}
 		return script.Val(), err
@@ -88,8 +104,8 @@ func (g *Gate) master(ctx context.Context, ref contract.GateRef) (redis.Cmdable,
 	return g.rdb, nil
 }
 
-// moved reports whether the slot belongs to another node than the client thought.
-func moved(err error) bool {
-	_, is := redis.IsMovedError(err)
-	return is
+// mayBeReplaced reports whether a call failed as if its node were no longer the master of the slot: it did not reply, or
+// replied that it cannot serve now. One that has no memory left is still the master.
+func mayBeReplaced(err error) bool {
+	return errors.Is(classify(err), ErrUnavailable) && !outOfMemory(err)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -119,34 +118,53 @@ func (g *Gate) Reserve(ctx context.Context, ref contract.GateRef, requests []Req
 			return nil, err
 		}
 	}
-	return verdicts, g.confirmVerdicts(ctx, ref, verdicts, confirmed)
+	if !g.WaitsForReplicas() {
+		return verdicts, nil
+	}
+	return verdicts, g.confirmVerdicts(ctx, ref, requests, verdicts, confirmed)
 }
 
 // confirmVerdicts replaces Accepted, and Known of a queued purchase, by Unconfirmed where too few replicas have the
 // purchase. confirmed is whether they have what this call wrote; what it found was written before, and is included if
-// this call wrote anything.
-func (g *Gate) confirmVerdicts(ctx context.Context, ref contract.GateRef, verdicts []Verdict, confirmed bool) error {
-	if g.opts.WaitReplicas == 0 {
-		return nil
+// this call wrote anything. If it wrote nothing, another call confirms what it found; that call may reach another
+// master, so its entries replace those of this one.
+func (g *Gate) confirmVerdicts(
+	ctx context.Context, ref contract.GateRef, requests []Request, verdicts []Verdict, confirmed bool,
+) error {
+	var known []string
+	wrote := false
+	for i, v := range verdicts {
+		wrote = wrote || v.Outcome == Accepted
+		if v.Outcome == Known && v.mayBeLost() {
+			known = append(known, requests[i].OrderSN)
+		}
 	}
-	has := func(o Outcome) bool {
-		return slices.ContainsFunc(verdicts, func(v Verdict) bool {
-			return v.Outcome == o && v.Entry.Status == StatusQueued && !v.Entry.Landed
-		})
-	}
-	if has(Known) && !has(Accepted) {
-		err := g.Confirm(ctx, ref)
-		if err != nil && !errors.Is(err, ErrUnavailable) {
+	var found map[string]Entry
+	if !wrote && len(known) > 0 {
+		var err error
+		if found, err = g.Confirm(ctx, ref, known); err != nil && !errors.Is(err, ErrUnavailable) {
 			return err
 		}
-		confirmed = err == nil
 	}
 	for i, v := range verdicts {
-		if !confirmed && (v.Outcome == Accepted || v.Outcome == Known) && v.Entry.Status == StatusQueued && !v.Entry.Landed {
-			verdicts[i] = Verdict{Outcome: Unconfirmed}
+		if !v.mayBeLost() || wrote && confirmed {
+			continue
+		}
+		verdicts[i] = Verdict{Outcome: Unconfirmed}
+		r := requests[i]
+		if e, ok := found[r.OrderSN]; ok {
+			verdicts[i] = Verdict{Outcome: Known, Entry: e}
+			if !e.Broken && (e.UserID != r.UserID || !contract.SameLines(e.Lines, r.Lines)) {
+				verdicts[i] = Verdict{Outcome: Conflict}
+			}
 		}
 	}
 	return nil
+}
+
+// mayBeLost reports whether the verdict tells of a purchase that only the gate has.
+func (v Verdict) mayBeLost() bool {
+	return (v.Outcome == Accepted || v.Outcome == Known) && v.Entry.Status == StatusQueued && !v.Entry.Landed
 }
 
 // journalMax is the length from which the gate's journal is full.

@@ -161,17 +161,16 @@ func (g *Gate) Unregister(ctx context.Context, ref contract.GateRef) error {
 }
 
 // Register adds gates to the registry that Refs reads. On a Cluster the registry is on another node than most gates,
-// so a failover may lose the registration of a gate that still exists. One round trip, O(gates).
+// so a failover may lose the registration of a gate that still exists. One script call for 256 gates, O(gates).
 func (g *Gate) Register(ctx context.Context, refs ...contract.GateRef) error {
-	if len(refs) == 0 {
-		return nil
-	}
 	members := make([]any, len(refs))
 	for i, r := range refs {
 		members[i] = r.String()
 	}
-	_, err := call(ctx, g, func(ctx context.Context) (int64, error) {
-		return g.rdb.SAdd(ctx, keyActivities, members...).Result()
-	})
-	return err
+	for batch := range slices.Chunk(members, batchSize) {
+		if _, err := g.runWith(ctx, scriptRegister, []string{keyActivities}, batch...); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -68,6 +68,8 @@ var (
 	luaAddCounts string
 	//go:embed lua/confirm.lua
 	luaConfirm string
+	//go:embed lua/register.lua
+	luaRegister string
 )
 
 // script is a Lua script. Its name appears in errors.
@@ -107,6 +109,7 @@ var (
 	scriptCollectChanges   = newScript("collect_changes", luaCollectChanges)
 	scriptAddCounts        = newScript("add_counts", luaAddCounts)
 	scriptConfirm          = newScript("confirm", luaConfirm)
+	scriptRegister         = newScript("register", luaRegister)
 )
 
 // refusals maps the replies by which a script refuses to their errors.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -117,7 +118,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		Quotas: cfg.quotas(),
 	})
 	s.reconciler = reconcile.New(reconcile.Deps{
-		Store: s.store, Gate: s.gate, Gates: s.core.Gates, Locks: locks{lock.New(deps.Redis, tel.Log)},
+		Store: s.store, Gate: s.gate, Gates: s.core.Gates, Locks: locks{newLocker(deps.Redis, tel.Log)},
 		Recorder: recorder, Alarms: s.core.Alarms, Now: deps.Now, Config: cfg.reconcile(),
 	})
 	limits := deps.Limits
@@ -183,13 +184,18 @@ const (
 )
 
 // Components returns the background loops. Each survives the absence of database, Redis, broker and order service.
-// The sweeps and the gate controller run in one instance at a time, only to save work.
+// The sweeps and the gate controller run in one instance at a time, only to save work; while Redis has reached
+// maxmemory, they run in each instance.
 func (s *Service) Components() []lifecycle.Component {
 	log := s.deps.Telemetry.Log
-	locker := lock.New(s.deps.Redis, log)
+	locker := newLocker(s.deps.Redis, log)
 	alone := func(name string, interval time.Duration, round func(ctx context.Context) error) lifecycle.Component {
 		return lifecycle.Every("inventory "+name, interval, log, func(ctx context.Context) error {
-			return runAlone(ctx, locker, "inventory "+name, round)
+			err := locker.Do(ctx, "inventory "+name, func(ctx context.Context, _ int64) error { return round(ctx) })
+			if errors.Is(err, lock.ErrNotObtained) {
+				return nil
+			}
+			return err
 		})
 	}
 	gates := core.NewGateController(s.core)
@@ -217,23 +223,16 @@ func (s *Service) Components() []lifecycle.Component {
 	}
 }
 
-// runAlone runs a round under a lock, or not at all if another process holds the lock. The lock only saves work. A Redis
-// that has reached maxmemory makes no lock, and the round runs without: it may be what frees memory.
-func runAlone(ctx context.Context, locker *lock.Locker, name string, round func(ctx context.Context) error) error {
-	err := locker.Do(ctx, name, func(ctx context.Context, _ int64) error { return round(ctx) })
-	switch {
-	case errors.Is(err, lock.ErrNotObtained):
-		return nil
-	case errors.Is(err, lock.ErrFull):
-		return round(ctx)
-	}
-	return err
-}
-
 func (s *Service) countDeadLetters(ctx context.Context) error {
 	n, err := s.store.CountOpenDeadLetters(ctx)
 	s.recorder.OpenDeadLetters(n, err)
 	return err
+}
+
+// newLocker returns the locker of the rounds and reconciliations. They only change what exists or free memory, so they
+// do not end when Redis has no memory for a lock.
+func newLocker(rdb redis.UniversalClient, log *slog.Logger, opts ...lock.Option) *lock.Locker {
+	return lock.New(rdb, log, append(opts, lock.RunAtFullMemory())...)
 }
 
 // locks implements reconcile.Locks.

@@ -100,7 +100,7 @@ func newWorldOn(t testing.TB, db *gorm.DB, redisAddrs []string, redisDB int) *wo
 		Store: &faultyStore{store.New(db, store.WithClock(w.databaseNow)), w.faults}, Gate: &faultyGate{gate.New(w.gate), w.faults},
 		Pub:    &faultyPub{publisher.New(w.broker, w.tel), w.faults},
 		Orders: &faultyOrders{orders.New(w.orders.url, []string{"a secret for tests only, of length"}, transport), w.faults},
-		Locks:  locks{lock.New(w.rdb, w.tel.Log, lock.TTL(time.Minute))}, Recorder: seen, Timing: core.DefaultTiming(), Quotas: core.Quotas{Activities: 1 << 20, SKUs: 1 << 20}, Sweep: sweep.DefaultConfig(), Reconcile: reconcile.DefaultConfig(),
+		Locks:  locks{newLocker(w.rdb, w.tel.Log, lock.TTL(time.Minute))}, Recorder: seen, Timing: core.DefaultTiming(), Quotas: core.Quotas{Activities: 1 << 20, SKUs: 1 << 20}, Sweep: sweep.DefaultConfig(), Reconcile: reconcile.DefaultConfig(),
 		Now: func() time.Time { return w.databaseNow().Add(w.skew) },
 	}
 	w.parts.Timing.Pause = time.Millisecond

@@ -13,6 +13,10 @@ import (
 // developmentPathSecret applies in development if none is set. Production refuses it by its prefix.
 const developmentPathSecret = "development-only-secret-of-the-paths"
 
+// shortestWithReplicas is below every GateTimeout with WaitReplicas. A call waits up to 100 ms for the replicas. If that
+// were a time-out, purchases without a replica would open the breaker, and lookups would fail too.
+const shortestWithReplicas = 250 * time.Millisecond
+
 // Config holds the settings of the service itself. settings.Load fills in the defaults.
 type Config struct {
 	settings.Auth
@@ -69,6 +73,9 @@ func (c Config) Check() error {
 		return settings.Wrong("JOURNAL_CLAIM_AFTER", "is %s and must be 100ms to 10m", c.JournalClaimAfter)
 	case c.WaitReplicas < 0 || c.WaitReplicas > 8:
 		return settings.Wrong("GATE_WAIT_REPLICAS", "is %d and must be 0 to 8", c.WaitReplicas)
+	case c.WaitReplicas > 0 && c.GateTimeout <= shortestWithReplicas:
+		return settings.Wrong("GATE_TIMEOUT", "is %s and must be more than %s with GATE_WAIT_REPLICAS", c.GateTimeout,
+			shortestWithReplicas)
 	case c.MemoryReserve < 1 || c.MemoryReserve > 90:
 		return settings.Wrong("GATE_MEMORY_RESERVE", "is %d and must be 1 to 90", c.MemoryReserve)
 	case c.StreamsMax < 1 || c.StreamsMax > 1_000_000:

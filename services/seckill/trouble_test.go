@@ -453,6 +453,10 @@ func TestInvalidSettings(t *testing.T) {
 	} {
 		require.ErrorContains(t, load(env), name)
 	}
+	// A call must last longer than its wait for the replicas, or each purchase without one would count as a time-out.
+	require.NoError(t, load(map[string]string{"GATE_TIMEOUT": "250ms"}))
+	require.ErrorContains(t, load(map[string]string{"GATE_TIMEOUT": "250ms", "GATE_WAIT_REPLICAS": "1"}), "GATE_TIMEOUT")
+	require.NoError(t, load(map[string]string{"GATE_TIMEOUT": "251ms", "GATE_WAIT_REPLICAS": "1"}))
 	production := map[string]string{"APP_ENV": "production", "AUTH_HS256_SECRET": strings.Repeat("ab", 20)}
 	require.ErrorContains(t, load(production), "PATH_SECRETS")
 	for _, bad := range []string{

@@ -37,6 +37,7 @@ for i = 0, count - 1 do
   if not high or high + lease < now then
     from = math.max(now + lease + behind, seen) + 1
     high = now + lease -- below from: only a renewal permits to issue
+    redis.call('HDEL', KEYS[1], '') -- so that Redis does not refuse the next command at maxmemory
     redis.call('HSET', KEYS[1], text(worker), ARGV[1] .. ' ' .. text(from) .. ' ' .. text(high))
     return {text(worker), text(from), text(high), text(now)}
   end

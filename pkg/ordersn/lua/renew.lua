@@ -20,5 +20,6 @@ if owner ~= ARGV[1] then
   return {'0', text(now)}
 end
 high = math.max(tonumber(high), now + tonumber(ARGV[2]))
+redis.call('HDEL', KEYS[1], '') -- so that Redis does not refuse the next command at maxmemory
 redis.call('HSET', KEYS[1], ARGV[3], owner .. ' ' .. from .. ' ' .. text(high))
 return {text(high), text(now)}

@@ -14,6 +14,7 @@ for i = 2, #ARGV do
   local stored = stored_entry(sn)
   local old = stored and parse(stored) or nil
   if old and old.stage == 'q' and (old.journal == '' or #redis.call('XRANGE', JOURNAL, old.journal, old.journal) == 0) then
+    if journaled == 0 then run_at_full_memory() end
     local new = copy(old)
     new.journal = journal_add(sn, old.user, old.lines, old.reserved, old.trace)
     change(sn, old, new)

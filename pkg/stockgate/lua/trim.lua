@@ -4,6 +4,7 @@
 -- returns the number of entries removed, or 'no_gate'
 -- cost    O(entries)
 if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end
+run_at_full_memory()
 local now = now_ms()
 local removed = trim(now, ARGV[1])
 flush()

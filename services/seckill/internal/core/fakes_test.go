@@ -16,6 +16,7 @@ import (
 // world is a fake of all ports of core.
 type world struct {
 	unconfirmed error // of Confirm
+	lost        bool  // by the gate, between Lookup and Confirm
 	mu          sync.Mutex
 
 	sale     Sale
@@ -95,10 +96,10 @@ func (w *world) Purchases(context.Context, string, string) ([]string, error) {
 	return append([]string(nil), w.buyer...), w.err
 }
 
-func (w *world) Confirm(context.Context, string) error {
+func (w *world) Confirm(_ context.Context, r Reservation) (Reservation, bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.unconfirmed
+	return r, w.unconfirmed == nil && !w.lost, w.unconfirmed
 }
 
 func (w *world) Sale(context.Context, string) (Sale, error) {

@@ -35,9 +35,9 @@ type Gate interface {
 	LookupAll(ctx context.Context, activityID string, orderSNs []string) (map[string]Reservation, error)
 	// Purchases returns the order_sns of a user in an activity, latest last.
 	Purchases(ctx context.Context, activityID, userID string) ([]string, error)
-	// Confirm returns nil once what the gate has cannot be lost in a failover any more, as far as the settings demand
-	// it. Reserve includes it.
-	Confirm(ctx context.Context, activityID string) error
+	// Confirm returns a purchase that Lookup has found, as the gate has it now, once a failover cannot lose it any
+	// more, as far as the settings demand it. It returns false if the gate has lost it since. Reserve includes it.
+	Confirm(ctx context.Context, r Reservation) (Reservation, bool, error)
 }
 
 // Catalogue reads the sales, the states of their gates and the clock of Redis.

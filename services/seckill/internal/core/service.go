@@ -252,13 +252,16 @@ func (s *Service) repeated(
 	if !found {
 		return Purchased{}, refuse()
 	}
-	if r.UserID != userID || !contract.SameLines(r.Lines, lines) {
-		return Purchased{}, otherLines()
-	}
 	if r.Status == StatusQueued {
-		if err := s.Gate.Confirm(ctx, activityID); err != nil {
+		if r, found, err = s.Gate.Confirm(ctx, r); err != nil {
 			return Purchased{}, s.refusal(ctx, activityID, err)
 		}
+		if !found { // in a failover after Lookup
+			return Purchased{}, unknownOutcome(nil)
+		}
+	}
+	if r.UserID != userID || !contract.SameLines(r.Lines, lines) {
+		return Purchased{}, otherLines()
 	}
 	return s.purchased(ctx, r, false), nil
 }

@@ -210,7 +210,10 @@ func TestExpiredPathReturnsKnownPurchasesOnly(t *testing.T) {
 	w.change(func() { w.unconfirmed = ErrUnavailable })
 	_, err = s.Purchase(t.Context(), "alice", "7", used.Path, lines)
 	refused(t, err, contract.CodeGateUnavailable)
-	w.change(func() { w.unconfirmed = nil })
+	w.change(func() { w.unconfirmed, w.lost = nil, true })
+	_, err = s.Purchase(t.Context(), "alice", "7", used.Path, lines)
+	refused(t, err, contract.CodeGateUnavailable)
+	w.change(func() { w.lost = false })
 
 	w.change(func() { w.err = ErrUnavailable })
 	_, err = s.Purchase(t.Context(), "alice", "7", unused.Path, lines)

@@ -35,7 +35,8 @@ type Redis interface {
 	Reserve(ctx context.Context, ref contract.GateRef, requests []stockgate.Request) ([]stockgate.Verdict, error)
 	Lookup(ctx context.Context, ref contract.GateRef, orderSNs []string) (map[string]stockgate.Entry, error)
 	Purchases(ctx context.Context, ref contract.GateRef, userID string) ([]string, error)
-	Confirm(ctx context.Context, ref contract.GateRef) error
+	WaitsForReplicas() bool
+	Confirm(ctx context.Context, ref contract.GateRef, orderSNs []string) (map[string]stockgate.Entry, error)
 }
 
 // Options are the options of a Gate.
@@ -204,8 +205,19 @@ func (g *Gate) Purchases(ctx context.Context, activityID, userID string) ([]stri
 }
 
 // Confirm implements core.Gate.
-func (g *Gate) Confirm(ctx context.Context, activityID string) error {
-	return mapError(g.redis.Confirm(ctx, refOf(activityID)))
+func (g *Gate) Confirm(ctx context.Context, r core.Reservation) (core.Reservation, bool, error) {
+	if !g.redis.WaitsForReplicas() {
+		return r, true, nil
+	}
+	entries, err := g.redis.Confirm(ctx, refOf(r.ActivityID), []string{r.OrderSN})
+	e, ok := entries[r.OrderSN]
+	switch {
+	case err != nil || !ok:
+		return core.Reservation{}, false, mapError(err)
+	case e.Broken:
+		return core.Reservation{}, false, unreadable(r.OrderSN)
+	}
+	return toReservation(r.ActivityID, e), true, nil
 }
 
 var outcomes = map[stockgate.Outcome]core.Outcome{

@@ -29,8 +29,9 @@ type slow struct {
 	mu          sync.Mutex
 	groups      [][]stockgate.Request
 	err         error
-	hold        chan struct{} // calls wait until it is closed; nil means that they do not wait
-	inFlight    atomic.Int32  // calls
+	confirmed   map[string]stockgate.Entry // what Confirm finds; nil: the gate waits for no replicas
+	hold        chan struct{}              // calls wait until it is closed; nil means that they do not wait
+	inFlight    atomic.Int32               // calls
 	maxInFlight atomic.Int32
 }
 
@@ -92,7 +93,19 @@ func (s *slow) Purchases(context.Context, contract.GateRef, string) ([]string, e
 	return []string{"1"}, s.err
 }
 
-func (s *slow) Confirm(context.Context, contract.GateRef) error { return nil }
+func (s *slow) WaitsForReplicas() bool { return s.confirmed != nil }
+
+func (s *slow) Confirm(
+	_ context.Context, _ contract.GateRef, sns []string,
+) (map[string]stockgate.Entry, error) {
+	found := map[string]stockgate.Entry{}
+	for _, sn := range sns {
+		if e, ok := s.confirmed[sn]; ok {
+			found[sn] = e
+		}
+	}
+	return found, s.err
+}
 
 func (s *slow) calls() int {
 	s.mu.Lock()
@@ -313,6 +326,31 @@ func TestLookup(t *testing.T) {
 	_, ok, err = g.Lookup(t.Context(), "7", "404")
 	require.NoError(t, err)
 	require.False(t, ok)
+}
+
+// The purchase as Lookup read it is not returned: another master may have been read since.
+func TestConfirmReturnsWhatTheReplicasHave(t *testing.T) {
+	r := core.Reservation{ActivityID: "7", OrderSN: "1", UserID: "u", Status: core.StatusQueued}
+	got, ok, err := newGate(t, &slow{}, Options{}).Confirm(t.Context(), r)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, r, got, "it waits for no replica")
+
+	redis := &slow{confirmed: map[string]stockgate.Entry{
+		"1": {OrderSN: "1", UserID: "u", Status: stockgate.StatusCreated}, damaged: {OrderSN: damaged, Broken: true},
+	}}
+	g := newGate(t, redis, Options{})
+	got, ok, err = g.Confirm(t.Context(), r)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, core.StatusCreated, got.Status)
+	r.OrderSN = "2"
+	_, ok, err = g.Confirm(t.Context(), r)
+	require.NoError(t, err)
+	require.False(t, ok)
+	r.OrderSN = damaged
+	_, _, err = g.Confirm(t.Context(), r)
+	require.ErrorIs(t, err, core.ErrUnavailable)
 }
 
 // The buyer of a damaged entry gets a retryable error, because the entry will be rewritten. Callers that share the
