@@ -200,7 +200,7 @@ func runFailover(t *testing.T, seed uint64, wait, rate int) failoverResult {
 	stopPaying()
 	f.work.Wait()
 	require.NoError(t, f.err)
-	f.atRest(ctx, t)
+	f.atRest(ctx, t, promoted)
 	r := f.check(ctx, t, promoted, lost)
 	r.healed = healed
 	if wait > 0 {
@@ -396,8 +396,8 @@ func (f *failover) ledgerHolds(t *testing.T, sns []string) int {
 		"SELECT COUNT(*) FROM reservations WHERE state IN ('reserved', 'sold') AND order_sn IN ("+strings.Join(sns, ",")+")"))
 }
 
-// atRest waits until nothing is in flight, and gate and ledger agree.
-func (f *failover) atRest(ctx context.Context, t *testing.T) {
+// atRest waits until nothing is in flight, each accepted purchase has its order, and gate and ledger agree.
+func (f *failover) atRest(ctx context.Context, t *testing.T, master *rig.RedisServer) {
 	t.Helper()
 	paid := int64(0)
 	for _, b := range f.bids {
@@ -412,7 +412,16 @@ func (f *failover) atRest(ctx context.Context, t *testing.T) {
 			return false, err
 		}
 		seen = view.SKUs[0]
-		return seen.MySQL.Sold == paid && seen.Journal == 0 && seen.InFlight == 0 && seen.Difference == 0 &&
-			seen.Gate.Left == seen.MySQL.Available && seen.Gate.Held == seen.MySQL.Reserved, fmt.Errorf("%d paid; stock: %s", paid, seen)
+		agree := seen.MySQL.Sold == paid && seen.Journal == 0 && seen.InFlight == 0 && seen.Difference == 0 &&
+			seen.Gate.Left == seen.MySQL.Available && seen.Gate.Held == seen.MySQL.Reserved
+		if !agree {
+			return false, fmt.Errorf("%d paid; stock: %s", paid, seen)
+		}
+		for sn, e := range entriesIn(ctx, t, master, f.sale) {
+			if e.stage() == "q" || e.stage() == "l" {
+				return false, fmt.Errorf("purchase %s has no order yet", sn)
+			}
+		}
+		return true, nil
 	}))
 }
