@@ -206,10 +206,6 @@ var mutants = []mutant{
 	},
 	// Clocks.
 	{
-		name: "early closings are sent without end", file: coreDir + "closing.go",
-		old: "if again.Attempt > maxCloseAttempts {", now: "if again.Attempt < 0 {",
-	},
-	{
 		name: "order closes by its own clock", file: orderDir + "core/closing.go",
 		old: "now, err := tx.Now()\n\t\tif err != nil {\n\t\t\treturn err\n\t\t}\n\t\tclosedAt = now",
 		now: "now, err := s.now(), error(nil)\n\t\tif err != nil {\n\t\t\treturn err\n\t\t}\n\t\tclosedAt = now",
