@@ -58,6 +58,16 @@ type Order struct {
 	ContactGiven bool      // the buyer has given a contact, and it is still stored
 }
 
+// ChangedAt returns the time of the last change of the order's state.
+func (o Order) ChangedAt() time.Time {
+	for _, at := range []time.Time{o.RefundedAt, o.ClosedAt, o.PaidAt} {
+		if !at.IsZero() {
+			return at
+		}
+	}
+	return o.CreatedAt
+}
+
 // PaymentState is the state of a payment.
 type PaymentState string
 

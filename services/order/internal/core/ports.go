@@ -25,6 +25,9 @@ type Store interface {
 
 	// OrderStates returns the orders that exist, without lines and refunds; tombstones too.
 	OrderStates(ctx context.Context, orderSNs []string) (map[string]Order, error)
+	// ChangedOrders returns the orders after q.After whose state changed at or after q.Since, with their lines, never
+	// tombstones. next is the position of the last one; more reports whether others follow.
+	ChangedOrders(ctx context.Context, q ChangedQuery) (orders []Order, next ChangedPosition, more bool, err error)
 	Contacts(ctx context.Context, orderSNs []string) (map[string]SealedContact, error)
 	Activities(ctx context.Context, ids []string) (map[string]contract.ActivityInfo, error) // those that are known
 	ActivityEnds(ctx context.Context, ids []string) (map[string]time.Time, error)           // those that are known
