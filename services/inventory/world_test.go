@@ -145,6 +145,7 @@ type process struct {
 	core            *core.Service
 	reconciler      *reconcile.Reconciler
 	gates           *core.GateController
+	importer        *core.Importer
 	orderSweep      *sweep.Orders
 	overdueSweep    *sweep.Overdue
 	journalSweep    *sweep.Journal
@@ -163,10 +164,11 @@ func (p parts) start() process {
 	return process{
 		core: svc,
 		reconciler: reconcile.New(reconcile.Deps{
-			Store: p.Store, Gate: p.Gate, Gates: svc.Gates, Locks: p.Locks, Recorder: p.Recorder, Alarms: svc.Alarms,
+			Store: p.Store, Gate: p.Gate, Gates: svc.Gates, Locks: p.Locks, Recorder: p.Recorder, Alarms: svc.Alarms, Epochs: svc,
 			Now: p.Now, Config: p.Reconcile,
 		}),
 		gates:           core.NewGateController(svc),
+		importer:        core.NewImporter(svc),
 		orderSweep:      sweep.NewOrders(sweeps),
 		overdueSweep:    sweep.NewOverdue(sweeps),
 		journalSweep:    sweep.NewJournal(sweeps),
