@@ -30,7 +30,7 @@ func TestAnAdjustmentAfterARestoreReachesTheGate(t *testing.T) {
 		require.NoError(w.t, top("k2", 3), "not a conflict with the lost adjustment")
 		require.Equal(w.t, int64(13), w.stock(a)[0].Total)
 		w.newEpoch()
-		w.imports(a)
+		w.imports()
 		w.agree(a)
 		require.Equal(w.t, int64(13), w.left(a, 0))
 		require.Equal(w.t, int64(1), w.counts().Adjustments, "the lost one is listed")
@@ -143,7 +143,7 @@ func TestARestoredDatabaseGetsBackWhatOrdersAndGateKnow(t *testing.T) {
 		v, err := w.gate.Reserve(w.ctx, ref(x.a), []stockgate.Request{{OrderSN: x.paid.OrderSN, UserID: "p", Lines: x.paid.Lines}})
 		require.NoError(w.t, err)
 		require.Equal(w.t, stockgate.Known, v[0].Outcome, "a known purchase has its status meanwhile")
-		w.imports(x.a)
+		w.imports()
 		x.check(w)
 		c := w.counts()
 		require.Equal(w.t, core.ImportCounts{Released: 2, Paid: 2, Pending: 1, Journaled: 3, Corrected: c.Corrected}, c)
@@ -155,8 +155,12 @@ func TestARestoredDatabaseGetsBackWhatOrdersAndGateKnow(t *testing.T) {
 // buyer reads a lower status at any time.
 func TestKilledDuringAnImport(t *testing.T) {
 	eachDB(t, func(w *world) {
+		empty := w.backup()
 		for _, after := range []bool{false, true} {
 			for at := 1; ; at++ {
+				w.restore(empty)
+				require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
+				w.shift = 0
 				x := w.lost()
 				w.newEpoch()
 				ranks := map[string]int{}
@@ -164,7 +168,7 @@ func TestKilledDuringAnImport(t *testing.T) {
 				died := false
 				for n := 0; w.importing(); n++ {
 					require.Less(w.t, n, 80, "step %d: the import does not end: %+v", at, w.progress())
-					_ = w.importRound(x.a)
+					_ = w.importRound()
 					if w.faults.heal() {
 						died = true
 						w.restart()
@@ -226,7 +230,7 @@ func TestAnEmptyRedisAfterARestore(t *testing.T) {
 		require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
 		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 		require.Equal(w.t, stockgate.Importing, w.sells(x.a))
-		w.imports(x.a)
+		w.imports()
 		w.agree(x.a)
 		require.Equal(w.t, core.StateSold, w.row(x.paid.OrderSN).State)
 		require.Equal(w.t, core.StateReserved, w.row(x.created.OrderSN).State)
@@ -247,7 +251,7 @@ func TestEventsWaitForTheImport(t *testing.T) {
 		require.Len(w.t, w.broker.take(contract.TopicOrderClose), 1, "tried again later")
 		w.sweepOrders()
 		require.Empty(w.t, w.orders.refunded)
-		w.imports(x.a)
+		w.imports()
 		require.NoError(w.t, w.consumer.OrderEvents(w.ctx, paid))
 		x.check(w)
 	})
@@ -277,7 +281,7 @@ func TestOrdersWithoutAUnit(t *testing.T) {
 		}
 		w.restore(b)
 		w.newEpoch()
-		w.imports(a)
+		w.imports()
 		require.Equal(w.t, []string{all[4].OrderSN}, w.orders.refunded)
 		require.Equal(w.t, "closed", w.orders.of(all[0].OrderSN))
 		require.Equal(w.t, "closed", w.orders.of(all[1].OrderSN))
@@ -309,7 +313,7 @@ func TestAnActivityThatTheDatabaseLost(t *testing.T) {
 		w.newEpoch()
 		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 		require.Equal(w.t, stockgate.Importing, w.sells(a))
-		w.imports(kept)
+		w.imports()
 		require.Equal(w.t, "closed", w.orders.of(pending.OrderSN))
 		require.Equal(w.t, []string{paid.OrderSN}, w.orders.refunded)
 		require.Equal(w.t, stockgate.StatusClosed, w.entry(a, pending.OrderSN).Status)
@@ -332,7 +336,7 @@ func TestRowsWithoutAnOrderAfterARestoreOfOrder(t *testing.T) {
 		w.orders.set("tombstone", never.OrderSN)
 		w.broker.take(contract.TopicDeductions)
 		w.newEpoch()
-		w.imports(a)
+		w.imports()
 		require.Equal(w.t, "pending", w.orders.of(created.OrderSN))
 		require.Equal(w.t, "pending", w.orders.of(sold.OrderSN), "`order payments reconcile` makes it paid")
 		require.Equal(w.t, core.StateSold, w.row(sold.OrderSN).State)
@@ -365,7 +369,7 @@ func TestAnEndedPurchaseStaysEnded(t *testing.T) {
 		w.follow(event(again, contract.OrderCreated), event(again, contract.OrderPaid))
 		w.restore(b)
 		w.newEpoch()
-		w.imports(a)
+		w.imports()
 		require.Empty(w.t, w.orders.refunded, "the unit and the allowance are those of the paid order")
 		require.Equal(w.t, stockgate.StatusFailed, w.entry(a, r.OrderSN).Status)
 		require.Equal(w.t, core.StateSold, w.row(again.OrderSN).State)
@@ -381,7 +385,7 @@ func TestAnImportSetsAsideWhatCannotBeRead(t *testing.T) {
 		require.NoError(w.t, w.rdb.HSet(w.ctx, gateKey(x.a, "held"), broken, "nonsense").Err())
 		require.NoError(w.t, w.db.Exec("UPDATE reservations SET line_items = '{' WHERE order_sn = ?", x.paidSince.OrderSN).Error)
 		w.newEpoch()
-		w.imports(x.a)
+		w.imports()
 		require.Equal(w.t, core.FindingUnreadable, w.findings()[broken])
 		require.Equal(w.t, core.FindingUnreadable, w.findings()[x.paidSince.OrderSN])
 		require.Equal(w.t, core.StateSold, w.row(x.paid.OrderSN).State)
@@ -425,13 +429,13 @@ func TestAGateOfAnotherEpoch(t *testing.T) {
 		require.False(w.t, w.importing(), "one reading is no proof")
 		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 		require.True(w.t, w.importing())
-		w.imports(x.a)
+		w.imports()
 		x.check(w)
 
 		require.NoError(w.t, w.rdb.HSet(w.ctx, gateKey(x.a, "gate"), "epoch", first.Value).Err())
 		require.NoError(w.t, w.gates.EnsureGates(w.ctx))
 		require.True(w.t, w.importing())
-		w.imports(x.a)
+		w.imports()
 		w.relay(x.a)
 		require.Equal(w.t, stockgate.Accepted, w.sells(x.a))
 	})
@@ -470,7 +474,7 @@ func TestTheReconcilerProvesALoss(t *testing.T) {
 				require.NoError(w.t, err)
 				require.True(w.t, e.Since.Equal(x.a.StartsAt), "the start of the oldest activity that is not over")
 				require.Len(w.t, w.reconcile(x.a).Differences, 1, "nothing is compared during the import")
-				w.imports(x.a)
+				w.imports()
 				x.check(w)
 				require.Empty(w.t, w.reconcile(x.a).Differences)
 			})
@@ -493,7 +497,7 @@ func TestAnEpochDuringAnImport(t *testing.T) {
 		same, err := w.parts.Store.DrawEpoch(w.ctx, time.Now(), "test", first.Value, time.Now().UTC())
 		require.NoError(w.t, err)
 		require.Equal(w.t, second.Value, same.Value, "another process has drawn it")
-		w.imports(x.a)
+		w.imports()
 		x.check(w)
 	})
 }

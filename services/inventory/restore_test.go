@@ -3,6 +3,7 @@ package inventory
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"sort"
 	"strconv"
@@ -43,7 +44,7 @@ func (w *world) restore(b backup) {
 	for table, rows := range b {
 		require.NoError(w.t, w.db.Exec("DELETE FROM "+table).Error)
 		for _, row := range rows {
-			require.NoError(w.t, w.db.Table(table).Create(row).Error)
+			require.NoError(w.t, w.db.Table(table).Create(maps.Clone(row)).Error)
 		}
 	}
 	w.restart()
@@ -65,8 +66,8 @@ func (w *world) order(r contract.Reservation, state string) {
 }
 
 // relayAndLand publishes what is in the journal, as seckill does, and lands it.
-func (w *world) relayAndLand(a *core.Activity) error {
-	entries, err := w.gate.ReadJournal(w.ctx, ref(a), "test", 256)
+func (w *world) relayAndLand(gate contract.GateRef) error {
+	entries, err := w.gate.ReadJournal(w.ctx, gate, "test", 256)
 	if err != nil || len(entries) == 0 {
 		return err
 	}
@@ -78,7 +79,7 @@ func (w *world) relayAndLand(a *core.Activity) error {
 			items = append(items, e.Reservation)
 		}
 	}
-	if err := w.gate.Ack(w.ctx, ref(a), ids); err != nil {
+	if err := w.gate.Ack(w.ctx, gate, ids); err != nil {
 		return err
 	}
 	return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, items...))
@@ -121,7 +122,7 @@ func (w *world) importing() bool {
 }
 
 // importRound is one round of the loops that take part in an import, and of the other services.
-func (w *world) importRound(activities ...*core.Activity) (err error) {
+func (w *world) importRound() (err error) {
 	w.shift += 5 * time.Second
 	keep := func(e error) {
 		if err == nil {
@@ -130,18 +131,20 @@ func (w *world) importRound(activities ...*core.Activity) (err error) {
 	}
 	keep(w.gates.EnsureGates(w.ctx))
 	keep(w.importer.Run(w.ctx))
-	for _, a := range activities {
-		keep(w.relayAndLand(a))
+	refs, e := w.gate.Refs(w.ctx)
+	keep(e)
+	for _, gate := range refs {
+		keep(w.relayAndLand(gate))
 	}
 	keep(w.ordersFollow())
 	return err
 }
 
 // imports runs rounds until the import is complete.
-func (w *world) imports(activities ...*core.Activity) {
+func (w *world) imports() {
 	w.t.Helper()
 	for n := 0; ; n++ {
-		require.NoError(w.t, w.importRound(activities...))
+		require.NoError(w.t, w.importRound())
 		if !w.importing() {
 			break
 		}
