@@ -518,3 +518,27 @@ func TestEpochsAreStorable(t *testing.T) {
 		require.False(w.t, w.importing())
 	})
 }
+
+func TestEpochCommands(t *testing.T) {
+	eachDB(t, func(w *world) {
+		var out strings.Builder
+		require.NoError(w.t, EpochStatus(w.ctx, w.db, &out))
+		require.Contains(w.t, out.String(), "The import is complete.")
+		require.ErrorContains(w.t, NewEpoch(w.ctx, w.db, time.Now().Add(time.Hour), &out), "in the future")
+		require.False(w.t, w.importing())
+
+		x := w.lost()
+		out.Reset()
+		require.NoError(w.t, NewEpoch(w.ctx, w.db, time.Now().Add(-time.Hour), &out))
+		require.Contains(w.t, out.String(), "Gates sell nothing until that is complete.")
+		out.Reset()
+		require.NoError(w.t, EpochStatus(w.ctx, w.db, &out))
+		require.Contains(w.t, out.String(), "The import is not complete.")
+		w.imports()
+		x.check(w)
+		out.Reset()
+		require.NoError(w.t, EpochStatus(w.ctx, w.db, &out))
+		require.Contains(w.t, out.String(), "3 purchases of the gate journaled again")
+		require.True(w.t, strings.HasSuffix(out.String(), "\nThe import is complete.\n"))
+	})
+}
