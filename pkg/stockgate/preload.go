@@ -21,6 +21,8 @@ type Snapshot struct {
 	Adjusted []string         // ids of decided adjustments: contained in the figures, or never to be applied
 	// EndedBefore is the number of purchases that ended before those in Entries. They are only counted: see Totals.
 	EndedBefore int64
+	Epoch       string // of inventory's database, see epoch.go; "" only in tests
+	Importing   bool   // Reserve accepts nothing until RenewEpoch
 }
 
 // preloadChunk is the number of hash fields that one script call of a build writes at most.
@@ -212,6 +214,9 @@ func (s Snapshot) validate() error {
 			return err
 		}
 	}
+	if s.Epoch != "" {
+		return validateEpoch(s.Epoch)
+	}
 	return nil
 }
 
@@ -225,7 +230,7 @@ func (b *build) commit(s Snapshot) []string {
 	for _, a := range s.Config.args() {
 		args = append(args, a.(string))
 	}
-	args = append(args, strconv.FormatInt(s.EndedBefore, 10))
+	args = append(args, strconv.FormatInt(s.EndedBefore, 10), s.Epoch, importingField(s.Importing))
 	for _, sku := range b.skus {
 		c := b.counts[sku]
 		args = append(args, sku)

@@ -68,6 +68,12 @@ var (
 	luaAddCounts string
 	//go:embed lua/confirm.lua
 	luaConfirm string
+	//go:embed lua/mark_epoch.lua
+	luaMarkEpoch string
+	//go:embed lua/renew_epoch.lua
+	luaRenewEpoch string
+	//go:embed lua/adjustments.lua
+	luaAdjustments string
 )
 
 // script is a Lua script. Its name appears in errors.
@@ -107,6 +113,9 @@ var (
 	scriptCollectChanges   = newScript("collect_changes", luaCollectChanges)
 	scriptAddCounts        = newScript("add_counts", luaAddCounts)
 	scriptConfirm          = newScript("confirm", luaConfirm)
+	scriptMarkEpoch        = newScript("mark_epoch", luaMarkEpoch)
+	scriptRenewEpoch       = newScript("renew_epoch", luaRenewEpoch)
+	scriptAdjustments      = newScript("adjustments", luaAdjustments)
 )
 
 // refusals maps the replies by which a script refuses to their errors.

@@ -109,7 +109,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	})
 	s.reconciler = reconcile.New(reconcile.Deps{
 		Store: s.store, Gate: s.gate, Gates: s.core.Gates, Locks: locks{lock.New(deps.Redis, tel.Log)},
-		Recorder: recorder, Alarms: s.core.Alarms, Now: deps.Now, Config: cfg.reconcile(),
+		Recorder: recorder, Alarms: s.core.Alarms, Epochs: s.core, Now: deps.Now, Config: cfg.reconcile(),
 	})
 	limits := deps.Limits
 	if limits == nil {
@@ -173,6 +173,7 @@ func (s *Service) Components() []lifecycle.Component {
 		})
 	}
 	gates := core.NewGateController(s.core)
+	importer := core.NewImporter(s.core)
 	sweeps := sweep.Deps{
 		Store: s.store, Gate: s.gate, Inventory: s.core, Gates: s.core.Gates, Recorder: s.recorder,
 		Alarms: s.core.Alarms,
@@ -182,6 +183,7 @@ func (s *Service) Components() []lifecycle.Component {
 		s.verifier.Component(log),
 		s.presence.Component(),
 		alone("gate controller", s.cfg.KeepEvery, gates.EnsureGates),
+		alone("import", s.cfg.KeepEvery, importer.Run),
 		alone("order sweep", s.cfg.SweepEvery, sweep.NewOrders(sweeps).Run),
 		alone("overdue sweep", s.cfg.SweepEvery, sweep.NewOverdue(sweeps).Run),
 		alone("journal sweep", s.cfg.SweepEvery, sweep.NewJournal(sweeps).Run),

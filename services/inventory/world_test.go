@@ -145,6 +145,7 @@ type process struct {
 	core            *core.Service
 	reconciler      *reconcile.Reconciler
 	gates           *core.GateController
+	importer        *core.Importer
 	orderSweep      *sweep.Orders
 	overdueSweep    *sweep.Overdue
 	journalSweep    *sweep.Journal
@@ -163,10 +164,11 @@ func (p parts) start() process {
 	return process{
 		core: svc,
 		reconciler: reconcile.New(reconcile.Deps{
-			Store: p.Store, Gate: p.Gate, Gates: svc.Gates, Locks: p.Locks, Recorder: p.Recorder, Alarms: svc.Alarms,
+			Store: p.Store, Gate: p.Gate, Gates: svc.Gates, Locks: p.Locks, Recorder: p.Recorder, Alarms: svc.Alarms, Epochs: svc,
 			Now: p.Now, Config: p.Reconcile,
 		}),
 		gates:           core.NewGateController(svc),
+		importer:        core.NewImporter(svc),
 		orderSweep:      sweep.NewOrders(sweeps),
 		overdueSweep:    sweep.NewOverdue(sweeps),
 		journalSweep:    sweep.NewJournal(sweeps),
@@ -288,6 +290,16 @@ func (s *faultyStore) DecideDeadLetter(ctx context.Context, d core.DeadLetter, s
 	return out, err
 }
 
+func (s *faultyStore) DrawEpoch(ctx context.Context, since time.Time, cause, instead string, now time.Time) (out core.Epoch, err error) {
+	err = s.f.step(func() error { out, err = s.Store.DrawEpoch(ctx, since, cause, instead, now); return err })
+	return out, err
+}
+
+func (s *faultyStore) MoveImport(ctx context.Context, from, to core.Import) (moved bool, err error) {
+	err = s.f.step(func() error { moved, err = s.Store.MoveImport(ctx, from, to); return err })
+	return moved, err
+}
+
 type faultyGate struct {
 	Gate
 	f *faults
@@ -319,6 +331,27 @@ func (g *faultyGate) Adjust(ctx context.Context, r contract.GateRef, a core.Adju
 
 func (g *faultyGate) UndoAdjust(ctx context.Context, r contract.GateRef, a core.Adjustment) error {
 	return g.f.step(func() error { return g.Gate.UndoAdjust(ctx, r, a) })
+}
+
+func (g *faultyGate) MarkForImport(ctx context.Context, r contract.GateRef, epoch string) error {
+	return g.f.step(func() error { return g.Gate.MarkForImport(ctx, r, epoch) })
+}
+
+func (g *faultyGate) RenewEpoch(ctx context.Context, r contract.GateRef, epoch string, a core.Activity, adjusted []string) error {
+	return g.f.step(func() error { return g.Gate.RenewEpoch(ctx, r, epoch, a, adjusted) })
+}
+
+func (g *faultyGate) RejournalHolding(ctx context.Context, r contract.GateRef, sns []string) (n int, err error) {
+	err = g.f.step(func() error { n, err = g.Gate.RejournalHolding(ctx, r, sns); return err })
+	return n, err
+}
+
+func (g *faultyGate) Rewrite(ctx context.Context, r contract.GateRef, build string, list []core.EntryRewrite) error {
+	return g.f.step(func() error { return g.Gate.Rewrite(ctx, r, build, list) })
+}
+
+func (g *faultyGate) ReplaceSale(ctx context.Context, a core.Activity) error {
+	return g.f.step(func() error { return g.Gate.ReplaceSale(ctx, a) })
 }
 
 func (g *faultyGate) ShowSale(ctx context.Context, a core.Activity) error {
@@ -355,6 +388,16 @@ func (o *faultyOrders) Close(ctx context.Context, sns []string, reason string) (
 func (o *faultyOrders) Refund(ctx context.Context, sns []string, reason string) (out map[string]string, err error) {
 	err = o.f.step(func() error { out, err = o.Orders.Refund(ctx, sns, reason); return err })
 	return out, err
+}
+
+func (o *faultyOrders) States(ctx context.Context, sns []string) (out map[string]string, err error) {
+	err = o.f.step(func() error { out, err = o.Orders.States(ctx, sns); return err })
+	return out, err
+}
+
+func (o *faultyOrders) Changed(ctx context.Context, since time.Time, cursor string) (out []core.ChangedOrder, next string, err error) {
+	err = o.f.step(func() error { out, next, err = o.Orders.Changed(ctx, since, cursor); return err })
+	return out, next, err
 }
 
 func (o *faultyOrders) Lookup(ctx context.Context, sns []string) (out map[string]core.OrderDetails, err error) {
@@ -424,13 +467,16 @@ type orderService struct {
 	closes   int
 	refunded []string
 	down     bool
+	items    map[string]contract.Reservation // contents of the orders that since lists
 }
 
 func newOrderService(t testing.TB) *orderService {
-	o := &orderService{state: map[string]string{}, due: map[string]time.Time{}, paying: map[string]time.Time{}}
+	o := &orderService{state: map[string]string{}, due: map[string]time.Time{}, paying: map[string]time.Time{}, items: map[string]contract.Reservation{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /internal/v1/orders:close", o.close)
 	mux.HandleFunc("POST /internal/v1/orders:refund", o.refund)
+	mux.HandleFunc("POST /internal/v1/orders:lookup", o.lookup)
+	mux.HandleFunc("POST /internal/v1/orders:since", o.since)
 	srv := httptest.NewServer(auth.Internal("a secret for tests only, of length")(mux))
 	t.Cleanup(srv.Close)
 	o.url = srv.URL

@@ -4,8 +4,8 @@
 --         begin     no further arguments: removes leftovers of an earlier gate, except its journal, sale and counts
 --         held, buyers, adjusted   alternating fields and values of that hash
 --         commit    number of fields of held, buyers and adjusted, state, starts, ends, limit, version, number of
---                   purchases that ended before those in held, and for each SKU: SKU, left, held, sold, total,
---                   unlanded, latest deadline or ''
+--                   purchases that ended before those in held, epoch, '1' if an import is to follow, else '', and
+--                   for each SKU: SKU, left, held, sold, total, unlanded, latest deadline or ''
 -- returns 'ok', 'live' when the gate exists already, or 'superseded' when another build began after this one or this
 --         one is incomplete. Each step may be repeated.
 -- cost    O(fields)
@@ -53,7 +53,9 @@ end
 local held = 0
 redis.call('HSET', GATE, 'life', token, 'state', ARGV[6], 'starts', ARGV[7], 'ends', ARGV[8], 'limit', ARGV[9],
   'version', ARGV[10], 'trimmed', ARGV[11])
-for i = 12, #ARGV, 7 do
+if ARGV[12] ~= '' then redis.call('HSET', GATE, 'epoch', ARGV[12]) end
+if ARGV[13] ~= '' then redis.call('HSET', GATE, 'importing', ARGV[13]) end
+for i = 14, #ARGV, 7 do
   local sku = ARGV[i]
   redis.call('HSET', GATE, 's:' .. sku, ARGV[i + 1], 'h:' .. sku, ARGV[i + 2], 'p:' .. sku, ARGV[i + 3], 't:' .. sku,
     ARGV[i + 4], 'u:' .. sku, ARGV[i + 5], 'j:' .. sku, '0')

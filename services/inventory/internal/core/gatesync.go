@@ -173,15 +173,7 @@ func (g *GateSync) resync(ctx context.Context, ref contract.GateRef, since time.
 // rows page by page without locks. A row that is released meanwhile is terminal in the gate, and settling changes
 // nothing there.
 func (g *GateSync) resettle(ctx context.Context, ref contract.GateRef, since time.Time) error {
-	n := 0
-	err := g.eachPage(ctx, ref, []ReservationState{StateReserved, StateSold}, since, func(rows []Reservation) error {
-		st := make([]Settlement, len(rows))
-		for i, r := range rows {
-			st[i] = settlement(r)
-		}
-		n += len(st)
-		return chunks(st, gateChunk, func(c []Settlement) error { return g.gate.Settle(ctx, ref, c) })
-	})
+	n, err := g.settleSince(ctx, ref, since)
 	if err != nil {
 		return err
 	}
@@ -196,6 +188,19 @@ func (g *GateSync) resettle(ctx context.Context, ref contract.GateRef, since tim
 	}
 	g.recorder.Resettled(ctx, ref.ActivityID, n)
 	return nil
+}
+
+// settleSince settles every reserved or sold row that changed since then (zero: all), and returns their number.
+func (g *GateSync) settleSince(ctx context.Context, ref contract.GateRef, since time.Time) (n int, err error) {
+	err = g.eachPage(ctx, ref, []ReservationState{StateReserved, StateSold}, since, func(rows []Reservation) error {
+		st := make([]Settlement, len(rows))
+		for i, r := range rows {
+			st[i] = settlement(r)
+		}
+		n += len(st)
+		return chunks(st, gateChunk, func(c []Settlement) error { return g.gate.Settle(ctx, ref, c) })
+	})
+	return n, err
 }
 
 // eachPage calls fn with the gate's rows in these states that changed since then (zero: all), page by page. Rows that
@@ -254,10 +259,18 @@ func (g *GateSync) syncActivity(ctx context.Context, a *Activity) error {
 // Fill builds an absent gate from the tables. Activity and stock are locked while ledger, allowances and adjustments
 // are read and while the gate is written. So every row is either in the new gate or settled later. A gate that is live
 // already keeps its entries; only its configuration and the sale document are refreshed.
+//
+// While an import into the activity is to follow, the new gate has no epoch and sells nothing: the tables may lack
+// purchases that orders and messages still have.
 func (g *GateSync) Fill(ctx context.Context, activityID string) error {
 	var a Activity
-	err := g.store.Rebuild(ctx, activityID, g.now(), func(r Rebuild) error {
+	epoch, importing, err := g.epochFor(ctx, activityID)
+	if err != nil {
+		return err
+	}
+	err = g.store.Rebuild(ctx, activityID, g.now(), func(r Rebuild) error {
 		a = r.Activity
+		r.Epoch, r.Importing = epoch, importing
 		return g.gate.Preload(ctx, contract.GateRef{ActivityID: activityID}, r)
 	})
 	switch {
@@ -275,6 +288,23 @@ func (g *GateSync) Fill(ctx context.Context, activityID string) error {
 	}
 	g.recorder.Rebuilt(ctx, activityID)
 	return g.gate.ShowSale(ctx, a)
+}
+
+// epochFor returns the epoch that a new gate gets. An epoch that is drawn after this reading includes an import of the
+// activity, so the gate controller finds the difference.
+func (g *GateSync) epochFor(ctx context.Context, activityID string) (epoch string, importing bool, err error) {
+	e, err := g.store.PresentEpoch(ctx) // before its imports
+	if err != nil {
+		return "", false, err
+	}
+	pending, err := g.store.PendingImports(ctx)
+	if err != nil {
+		return "", false, err
+	}
+	if pending[activityID] || pending[AllActivities] {
+		return "", true, nil
+	}
+	return e.Value, false, nil
 }
 
 // showSale refreshes the sale document that buyers see. If it fails, the gate controller repeats it.

@@ -32,6 +32,8 @@ type Page struct {
 // Store keeps the tables, which are the source of truth. Every method is one transaction. Transactions are repeated
 // after a deadlock, so the functions passed to them must start from nothing each time they run.
 type Store interface {
+	EpochStore
+
 	// Ledger locks all stock rows of the activities in (activity, SKU) order and then runs fn. Every transaction that
 	// changes a row's state or units, an allowance, a live stock or an adjustment's decision holds these locks. So none
 	// of these changes while fn runs.
@@ -40,6 +42,11 @@ type Store interface {
 	Rebuild(ctx context.Context, activityID string, now time.Time, fn func(Rebuild) error) error
 
 	Reservations(ctx context.Context, orderSNs []string) (map[string]Reservation, error)
+	// ReadableReservations is Reservations without those whose lines cannot be read, which are in broken.
+	ReadableReservations(
+		ctx context.Context, orderSNs []string,
+	) (rows map[string]Reservation, broken []Reservation, err error)
+	OpenDeadLetters(ctx context.Context, orderSNs []string) (map[string]bool, error)
 	// Newest first.
 	ReservationsOfActivity(
 		ctx context.Context, in Scope, activityID string, f ReservationFilter, p Page,
@@ -125,6 +132,7 @@ type LedgerTx interface {
 	// SetAllowance rewrites an allowance that differs from the reservations, whatever the limit is.
 	SetAllowance(b Buyer, held int64) error
 	Apply(m *Moves) error
+	DecidedAdjustments(activityID string) (ids []string, err error)
 }
 
 // Rebuild is the data of a gate, read under the locks.
@@ -133,6 +141,9 @@ type Rebuild struct {
 	Reservations []Reservation // all that are reserved or sold; those released or rejected in the last day
 	EndedBefore  int64         // number of those released or rejected before
 	Adjusted     []string      // ids of the decided adjustments: the stock contains them, or never will
+
+	Epoch     string // the epoch that the gate gets; "" while an import is to follow
+	Importing bool   // the gate sells nothing until the import is complete
 }
 
 // GateStep is the state of a ledger row that holds units, as it is written into the gate.
@@ -179,6 +190,8 @@ type GateAudit struct {
 	Revision   GateRevision
 	Held       int64    // units held in all
 	Incomplete []string // SKUs without a counter of the units left
+	Epoch      string   // "" for a gate of an earlier release, and while an import is to follow
+	Importing  bool     // the gate sells nothing until the import is complete
 }
 
 // GateRevision identifies the build of a gate and the last correction of its counters at the time of a reading.
@@ -192,6 +205,55 @@ type GateEntry struct {
 	OrderSN, UserID string
 	Lines           []contract.Line
 	JournaledAt     time.Time // of unlanded entries only
+}
+
+// EntryStage is the state of a purchase in the gate, as an import reads it.
+type EntryStage string
+
+// The stages of an entry. Buyers see landed as queued. A broken entry cannot be read.
+const (
+	EntryQueued  EntryStage = "queued"
+	EntryLanded  EntryStage = "landed"
+	EntryCreated EntryStage = "created"
+	EntryPaid    EntryStage = "paid"
+	EntryClosed  EntryStage = "closed"
+	EntryFailed  EntryStage = "failed"
+	EntryBroken  EntryStage = "broken"
+)
+
+// Holds reports whether an entry of this stage holds units.
+func (s EntryStage) Holds() bool {
+	return s == EntryQueued || s == EntryLanded || s == EntryCreated || s == EntryPaid
+}
+
+// Ended reports whether a purchase of this stage has ended.
+func (s EntryStage) Ended() bool { return s == EntryClosed || s == EntryFailed }
+
+// StoredEntry is an entry of the gate as an import reads it.
+type StoredEntry struct {
+	OrderSN, UserID string
+	Lines           []contract.Line
+	Stage           EntryStage
+	Reason          string // of an ended one
+	ExpiresAt       time.Time
+	Stored          string // the entry as it is stored
+}
+
+// EntryRewrite replaces an entry that still is as it was read.
+type EntryRewrite struct {
+	OrderSN, Read string
+	Remove        bool // of one that cannot be read; else the fields below
+	UserID        string
+	Lines         []contract.Line
+	Stage         EntryStage
+	Reason        string
+	ExpiresAt     time.Time
+}
+
+// KnownAdjustment is an adjustment that a gate knows. Without a SKU it has no further effect.
+type KnownAdjustment struct {
+	ID, SKUID string
+	Delta     int64 // units
 }
 
 // Gate builds gates and writes the ledger's state into them. Every call may be repeated.
@@ -213,6 +275,30 @@ type Gate interface {
 	Register(ctx context.Context, refs []contract.GateRef) error // adds them to Refs
 	Unregister(ctx context.Context, ref contract.GateRef) error
 	ShowSale(ctx context.Context, a Activity) error // writes the sale document, if it differs
+	// ReplaceSale is ShowSale that also replaces a document of a later version.
+	ReplaceSale(ctx context.Context, a Activity) error
+	// EndSale ends the sale of a gate whose activity the tables do not have, in the gate and in the document.
+	EndSale(ctx context.Context, ref contract.GateRef) error
+
+	// AdoptEpoch gives the epoch to a gate without one.
+	AdoptEpoch(ctx context.Context, ref contract.GateRef, epoch string) error
+	// MarkForImport makes a gate of another epoch, or without one, sell nothing until RenewEpoch.
+	MarkForImport(ctx context.Context, ref contract.GateRef, epoch string) error
+	// RenewEpoch sets configuration, totals and adjustments to those of the tables, the units left to what follows from
+	// them, and the epoch. The caller holds the locks of the activity's stock.
+	RenewEpoch(ctx context.Context, ref contract.GateRef, epoch string, a Activity, adjusted []string) error
+	// StoredEntries pages through all entries; next is 0 after the last page. build identifies the build of the gate.
+	StoredEntries(
+		ctx context.Context, ref contract.GateRef, cursor uint64,
+	) (page []StoredEntry, build string, next uint64, err error)
+	// Rewrite replaces entries that still are as they were read.
+	Rewrite(ctx context.Context, ref contract.GateRef, build string, list []EntryRewrite) error
+	// RejournalHolding journals entries again that hold units, whatever their stage, unless they still are journaled. The
+	// status that buyers read does not change.
+	RejournalHolding(ctx context.Context, ref contract.GateRef, orderSNs []string) (int, error)
+	// AdjustmentsOfGate pages through the adjustments that the gate knows; next is 0 after the last page.
+	AdjustmentsOfGate(ctx context.Context, ref contract.GateRef, cursor uint64) (page []KnownAdjustment, next uint64, err error)
+
 	Ready(ctx context.Context) (bool, error)
 	MarkReady(ctx context.Context) error
 	ReplicationID(ctx context.Context) (string, error) // it changes when a master is restarted or replaced
@@ -250,6 +336,34 @@ type Orders interface {
 	Refund(ctx context.Context, orderSNs []string, reason string) (map[string]string, error)
 	// Lookup returns the orders that exist, at most contract.MaxItems in a call.
 	Lookup(ctx context.Context, orderSNs []string) (map[string]OrderDetails, error)
+	// States returns the state of each order: pending, paid, closed, refunded, OutcomeUnknown, or OrderTombstone. At most
+	// contract.MaxItems in a call.
+	States(ctx context.Context, orderSNs []string) (map[string]string, error)
+	// Changed returns a page of the orders whose state changed since a time. It starts with the cursor "" and is
+	// complete once next is "". An order that changes meanwhile may be missing.
+	Changed(ctx context.Context, since time.Time, cursor string) (page []ChangedOrder, next string, err error)
+}
+
+// OrderTombstone is the state of an order_sn that never gets an order.
+const OrderTombstone = "tombstone"
+
+// States of orders.
+const (
+	OrderPending  = "pending"
+	OrderPaid     = "paid"
+	OrderClosed   = "closed"
+	OrderRefunded = "refunded"
+)
+
+// ChangedOrder is an order as the order service lists it for an import.
+type ChangedOrder struct {
+	OrderSN, UserID, ActivityID string
+	Bucket                      int
+	Lines                       []contract.Line
+	State                       string // OrderPending, OrderPaid, OrderClosed or OrderRefunded
+	Reason                      string // of a closed one
+	CreatedAt, ExpiresAt        time.Time
+	Traceparent                 string
 }
 
 // Recorder records what happened in logs, metrics and traces.

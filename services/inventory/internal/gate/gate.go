@@ -78,7 +78,7 @@ func (g *Gate) Preload(ctx context.Context, r contract.GateRef, b core.Rebuild) 
 			State: a.State, StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit, Version: a.Version,
 		}),
 		Stock: make(map[string]int64, len(a.Items)), Totals: make(map[string]int64, len(a.Items)),
-		Adjusted: b.Adjusted, EndedBefore: b.EndedBefore,
+		Adjusted: b.Adjusted, EndedBefore: b.EndedBefore, Epoch: b.Epoch, Importing: b.Importing,
 	}
 	for _, it := range a.Items {
 		s.Stock[it.SKUID], s.Totals[it.SKUID] = it.Available, it.Total
@@ -179,7 +179,7 @@ func audit(a stockgate.Audit) core.GateAudit {
 			Version: a.Version,
 		},
 		SKUs: make(map[string]core.GateStock, len(a.SKUs)), Revision: revision(a.Revision), Held: a.Held,
-		Incomplete: a.Incomplete,
+		Incomplete: a.Incomplete, Epoch: a.Epoch, Importing: a.Importing,
 	}
 	for sku, c := range a.SKUs {
 		out.SKUs[sku] = core.GateStock{
@@ -253,6 +253,23 @@ func (g *Gate) Unregister(ctx context.Context, r contract.GateRef) error {
 
 // ShowSale implements core.Gate.
 func (g *Gate) ShowSale(ctx context.Context, a core.Activity) error {
+	sale := saleOf(a)
+	shown, err := g.gate.Sale(ctx, a.ID)
+	switch {
+	case err == nil && same(shown, sale):
+		return nil
+	case err != nil && !errors.Is(err, stockgate.ErrNoSale):
+		return translate(err)
+	}
+	return translate(g.gate.PutSale(ctx, sale))
+}
+
+// ReplaceSale implements core.Gate.
+func (g *Gate) ReplaceSale(ctx context.Context, a core.Activity) error {
+	return translate(g.gate.ReplaceSale(ctx, saleOf(a)))
+}
+
+func saleOf(a core.Activity) stockgate.Sale {
 	sale := stockgate.Sale{
 		ActivityID: a.ID, Title: a.Title, Description: a.Description, ImageURL: a.ImageURL, State: state(a.State),
 		StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS, Version: a.Version,
@@ -264,14 +281,7 @@ func (g *Gate) ShowSale(ctx context.Context, a core.Activity) error {
 			Currency: a.Currency, Total: it.Total,
 		})
 	}
-	shown, err := g.gate.Sale(ctx, a.ID)
-	switch {
-	case err == nil && same(shown, sale):
-		return nil
-	case err != nil && !errors.Is(err, stockgate.ErrNoSale):
-		return translate(err)
-	}
-	return translate(g.gate.PutSale(ctx, sale))
+	return sale
 }
 
 func same(a, b stockgate.Sale) bool {

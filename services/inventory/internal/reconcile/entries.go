@@ -172,18 +172,9 @@ func judgeUnknown(e *Entry) finding {
 	case StageQueued:
 		// in flight: in the journal, the broker or a dead letter. sweep.Journal finds those that are lost.
 		return finding{}
-	case StageLanded:
-		// As a queued entry it is journaled again, and the ledger decides.
-		return finding{
-			kind: RepairOverruled, alarm: "gate entry has landed but the ledger has no row",
-			to: EntryRepair{OrderSN: e.OrderSN, Read: e.Stored, UserID: e.UserID, Lines: e.Lines, Stage: StageQueued},
-		}
-	case StageCreated, StagePaid:
-		// There may be an order; the reconciler cannot determine it.
-		return finding{
-			alarm: "gate entry has an order but the ledger has no row",
-			why:   "the gate entry has an order but the ledger has no row",
-		}
+	case StageLanded, StageCreated, StagePaid:
+		// The database has lost the row, and perhaps others: see provesLoss.
+		return finding{alarm: "gate entry has landed but the ledger has no row", why: lostRow}
 	case StageBroken:
 		return finding{
 			kind: RepairRemoved, alarm: "gate entry cannot be read",

@@ -78,6 +78,17 @@ func (l *ledgerTx) Allowances(activityID string, userIDs []string) (map[string]i
 	return held, err
 }
 
+// DecidedAdjustments implements core.LedgerTx.
+func (l *ledgerTx) DecidedAdjustments(activityID string) ([]string, error) {
+	var decided []int64
+	err := decidedOf(l.tx, number(activityID)).Pluck("id", &decided).Error
+	ids := make([]string, len(decided))
+	for i, id := range decided {
+		ids[i] = text(id)
+	}
+	return ids, err
+}
+
 // Apply implements core.LedgerTx.
 func (l *ledgerTx) Apply(m *core.Moves) error {
 	if err := l.insert(m.Insert); err != nil {

@@ -52,7 +52,7 @@ func (w *Orders) Run(ctx context.Context) error {
 // RunBatch processes one batch of each activity that holds reservations. more reports that other reservations may be
 // due. An activity that fails delays no other: it is left out for a growing pause.
 func (w *Orders) RunBatch(ctx context.Context) (more bool, err error) {
-	holding, err := w.Store.HoldingActivities(ctx)
+	holding, err := w.holdingActivities(ctx)
 	if err != nil {
 		return false, err
 	}

@@ -32,7 +32,7 @@ func NewOverdue(d Deps) *Overdue {
 // closings change nothing do not block the others.
 func (w *Overdue) Run(ctx context.Context) error {
 	now := w.now()
-	holding, err := w.Store.HoldingActivities(ctx)
+	holding, err := w.holdingActivities(ctx)
 	if err != nil {
 		return err
 	}
