@@ -40,7 +40,7 @@ type Payments struct {
 	// listener.
 	SandboxCallbackURL string `env:"PAYMENTS_SANDBOX_CALLBACK_URL"`
 	// SandboxDSN is the sandbox's own database, with the book of its charges and refunds. Empty: the book is in the order
-	// database, and a restore of that one changes what the provider knows.
+	// database, and a restore of that one changes the book, too.
 	SandboxDSN string `env:"SANDBOX_DSN" secret:"true"`
 }
 

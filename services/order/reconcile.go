@@ -16,7 +16,7 @@ import (
 )
 
 // ReconcilePayments records the charges and refunds that the payment providers have made since a time and that the order
-// database does not know, and writes what it did to out. keep leaves charges unchanged whose order does not exist. The
+// database lacks, and writes what it did to out. keep leaves charges unchanged whose order does not exist. The
 // running service publishes the events that follow, and makes the refunds.
 func ReconcilePayments(
 	ctx context.Context, cfg Payments, deps Deps, since time.Time, keep bool, out io.Writer,

@@ -50,7 +50,7 @@ func (b backup) restore(t *testing.T) {
 	require.NoError(t, err, "%s", output)
 }
 
-// connection returns the parts of a DSN, and the arguments of MariaDB's programs.
+// connection returns the fields of a DSN, and the arguments of MariaDB's programs.
 func connection(t *testing.T, dsn string) (*mysqldriver.Config, []string) {
 	t.Helper()
 	cfg, err := mysqldriver.ParseDSN(dsn)

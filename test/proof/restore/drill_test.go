@@ -19,7 +19,7 @@ import (
 	"flashsale.internal/test/shop"
 )
 
-// margin is how much earlier than the backup the import and the list of charges begin, as the runbook says.
+// margin is how much earlier than the backup the import and the list of charges begin, as in the runbook.
 const margin = 5 * time.Minute
 
 // payWithin is longer than a drill, so that no order of it expires.
@@ -77,7 +77,7 @@ type drill struct {
 type order struct {
 	purchase.Buyer
 	sn   string
-	paid bool // its buyer was told so
+	paid bool // its buyer paid for it
 }
 
 func newDrill(t *testing.T, units int) *drill {

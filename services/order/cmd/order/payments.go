@@ -19,7 +19,7 @@ func paymentCommands() []command.Subcommand {
 	return []command.Subcommand{{
 		Words: []string{"payments", "reconcile"}, Arguments: "--since <RFC 3339 time> [--keep-missing]",
 		Run:  reconcilePayments,
-		Does: "record charges and refunds of the providers that the database does not know",
+		Does: "record charges and refunds of the providers that the database lacks",
 	}}
 }
 

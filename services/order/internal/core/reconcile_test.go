@@ -17,7 +17,7 @@ import (
 	"flashsale.internal/services/order/internal/shards"
 )
 
-// chargeOf returns a charge for the order of a deduction, of a payment that this database does not know.
+// chargeOf returns a charge for the order of a deduction, of a payment that this database lacks.
 func (w *world) chargeOf(t testing.TB, d contract.Deduction) core.Charge {
 	t.Helper()
 	id, err := shards.Genes{}.NewPaymentID(d.UserID)

@@ -22,7 +22,7 @@ type copyRow struct {
 
 func (copyRow) TableName() string { return "sandbox_copies" }
 
-// CopySandboxBook copies what the order database knows of the sandbox's charges and refunds into the book, once: the
+// CopySandboxBook copies the sandbox's charges and refunds that the order database holds into the book, once: the
 // payments that succeeded before the book had charges and, if the book is another database, the book that was in the
 // order database. A copy that was interrupted continues where it ended. Rows that the book has already are not changed.
 func CopySandboxBook(ctx context.Context, orders, book *gorm.DB, provider string, log *slog.Logger) error {
