@@ -59,7 +59,6 @@ var listed = map[core.ReconcileResult]string{
 	core.ReconcileDiffers:  "recorded here with another amount, currency or provider: not changed",
 	core.ReconcileForeign:  "not a payment of this service: not changed",
 	core.ReconcileNoOrder:  "the order does not exist: recorded, and refunded in full",
-	core.ReconcileKept:     "the order does not exist: not changed",
 	core.ReconcileByHand:   "an operator has settled it by hand, too: the money may have been returned twice",
 	core.ReconcileNoCharge: "the provider has no such charge: not changed",
 }

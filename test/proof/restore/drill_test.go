@@ -223,7 +223,11 @@ func (d *drill) command(p *rig.Process, words ...string) {
 			lines = append(lines, strings.TrimSpace(line))
 		}
 	}
-	d.t.Logf("%s %s: %s", p.Name, strings.Join(words, " "), strings.Join(lines, "; "))
+	const most = 20
+	if more := len(lines) - most; more > 0 {
+		lines = append([]string{fmt.Sprintf("%d lines more", more)}, lines[more:]...)
+	}
+	d.t.Logf("%s %s\n%s", p.Name, strings.Join(words, " "), strings.Join(lines, "\n"))
 }
 
 // quiet waits until nothing is on its way, and database and gate agree.
