@@ -33,6 +33,7 @@ import (
 // Deps are the dependencies of the service. The caller closes them after the components have ended.
 type Deps struct {
 	DB        *gorm.DB
+	SandboxDB *gorm.DB // with the book of the sandbox provider; nil: it is in DB
 	Bus       bus.Bus
 	Telemetry *telemetry.Telemetry
 	Now       func() time.Time // clock of the process; nil for time.Now
@@ -71,6 +72,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	if deps.Now == nil {
 		deps.Now = time.Now
+	}
+	if deps.DatabaseNow == nil && sqldb.IsSQLite(deps.DB) {
+		deps.DatabaseNow = deps.Now
 	}
 	tel := deps.Telemetry
 	verifier, err := auth.NewVerifier(cfg.Auth, nil)
@@ -116,11 +120,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		box := sandbox.New(sandbox.Config{
 			Secrets: cfg.Payments.SandboxSecrets, CallbackURL: cfg.Payments.SandboxCallbackURL,
 			Now: deps.Now, Transport: tel.Transport(deps.Transport),
-		}, store.NewSandboxRefunds(deps.DB))
+		}, sandboxBook(deps))
 		providers, sandboxProvider = append(providers, box), box
-	}
-	if deps.DatabaseNow == nil && sqldb.IsSQLite(deps.DB) {
-		deps.DatabaseNow = deps.Now
 	}
 	orders := store.New(deps.DB, tel, s.relay.Wake, store.WithClock(deps.DatabaseNow))
 	s.store = orders
@@ -141,6 +142,17 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s.public = httpapi.NewPublic(s.core, tel, verifier, sandboxProvider, limits, deps.Now)
 	s.internal = httpapi.NewInternal(s.core, tel, cfg.Internal.Secrets)
 	return s, nil
+}
+
+// sandboxBook returns the book of the sandbox provider. One in its own database has that database's clock.
+func sandboxBook(deps Deps) *store.SandboxBook {
+	switch {
+	case deps.SandboxDB == nil:
+		return store.NewSandboxBook(deps.DB, deps.DatabaseNow)
+	case sqldb.IsSQLite(deps.SandboxDB):
+		return store.NewSandboxBook(deps.SandboxDB, deps.Now)
+	}
+	return store.NewSandboxBook(deps.SandboxDB, nil)
 }
 
 // Handler returns the public API for buyers and payment providers.

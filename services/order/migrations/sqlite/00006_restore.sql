@@ -49,7 +49,30 @@ ALTER TABLE orders_15 ADD COLUMN changed_at DATETIME
   GENERATED ALWAYS AS (COALESCE(refunded_at, closed_at, paid_at, created_at)) VIRTUAL;
 CREATE INDEX orders_15_by_change ON orders_15 (changed_at, order_sn);
 
+-- The book of the sandbox provider: the charges that it has made, by payment id, beside its refunds. order_sn and user_id
+-- are what a real provider keeps as the reference of a charge. sandbox/migrations has the same tables, for SANDBOX_DSN.
+CREATE TABLE sandbox_charges (
+  payment_id INTEGER  NOT NULL PRIMARY KEY,
+  order_sn   INTEGER  NOT NULL,
+  user_id    TEXT     NOT NULL,
+  amount     INTEGER  NOT NULL,
+  currency   TEXT     NOT NULL,
+  created_at DATETIME NOT NULL
+);
+CREATE INDEX sandbox_charges_by_time ON sandbox_charges (created_at, payment_id);
+CREATE INDEX sandbox_refunds_by_time ON sandbox_refunds (created_at, refund_id);
+
+-- How far `order migrate up` has copied an older book: rows up to after_id are done; finished_at: all of them.
+CREATE TABLE sandbox_copies (
+  step        TEXT     NOT NULL PRIMARY KEY,
+  after_id    INTEGER  NOT NULL,
+  finished_at DATETIME NULL
+);
+
 -- +goose Down
+DROP TABLE sandbox_copies;
+DROP INDEX sandbox_refunds_by_time;
+DROP TABLE sandbox_charges;
 DROP INDEX orders_00_by_change;
 ALTER TABLE orders_00 DROP COLUMN changed_at;
 DROP INDEX orders_01_by_change;

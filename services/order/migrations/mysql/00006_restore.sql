@@ -389,7 +389,43 @@ PREPARE migration FROM @change;
 EXECUTE migration;
 DEALLOCATE PREPARE migration;
 
+-- The book of the sandbox provider: the charges that it has made, by payment id, beside its refunds. order_sn and user_id
+-- are what a real provider keeps as the reference of a charge. sandbox/migrations has the same tables, for SANDBOX_DSN.
+CREATE TABLE IF NOT EXISTS sandbox_charges (
+  payment_id BIGINT      NOT NULL,
+  order_sn   BIGINT      NOT NULL,
+  user_id    VARCHAR(64) NOT NULL,
+  amount     BIGINT      NOT NULL,
+  currency   VARCHAR(3)  NOT NULL,
+  created_at DATETIME(3) NOT NULL,
+  PRIMARY KEY (payment_id),
+  KEY by_time (created_at, payment_id)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+SET @change = IF(
+  EXISTS (
+    SELECT 1 FROM information_schema.statistics
+    WHERE table_schema = DATABASE() AND table_name = 'sandbox_refunds' AND index_name = 'by_time'
+  ),
+  'DO 0',
+  'ALTER TABLE sandbox_refunds ADD INDEX by_time (created_at, refund_id)'
+);
+PREPARE migration FROM @change;
+EXECUTE migration;
+DEALLOCATE PREPARE migration;
+
+-- How far `order migrate up` has copied an older book: rows up to after_id are done; finished_at: all of them.
+CREATE TABLE IF NOT EXISTS sandbox_copies (
+  step        VARCHAR(32) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+  after_id    BIGINT      NOT NULL,
+  finished_at DATETIME(3) NULL,
+  PRIMARY KEY (step)
+) ENGINE=InnoDB;
+
 -- +goose Down
+DROP TABLE sandbox_copies;
+ALTER TABLE sandbox_refunds DROP INDEX by_time;
+DROP TABLE sandbox_charges;
 ALTER TABLE orders_00 DROP INDEX by_change;
 ALTER TABLE orders_00 DROP COLUMN changed_at;
 ALTER TABLE orders_01 DROP INDEX by_change;
