@@ -62,8 +62,8 @@ func (g *Gate) markEpoch(ctx context.Context, ref contract.GateRef, epoch, step 
 	return reply[0], reply[1] == "1", nil
 }
 
-// Figures are what the database has of an activity at one moment.
-type Figures struct {
+// Renewal is what the database has of an activity at one moment.
+type Renewal struct {
 	Config
 	Totals   map[string]int64 // units in all, by SKU
 	Adjusted []string         // ids of decided adjustments: contained in Totals, or never to be applied
@@ -73,7 +73,7 @@ type Figures struct {
 // units left to the totals less what the entries hold, and the epoch. Then the gate accepts purchases again. The caller
 // has settled, released or dropped all entries by then, and holds the locks of the stock. A repeated call with the
 // figures of its time is harmless. One script call, O(SKUs + adjustments).
-func (g *Gate) RenewEpoch(ctx context.Context, ref contract.GateRef, epoch string, f Figures) error {
+func (g *Gate) RenewEpoch(ctx context.Context, ref contract.GateRef, epoch string, f Renewal) error {
 	if err := validateEpoch(epoch); err != nil {
 		return err
 	}

@@ -54,6 +54,7 @@ type Service struct {
 	reconciler *reconcile.Reconciler
 	board      *board.Board
 	presence   *presence.Announcer
+	locker     *lock.Locker
 	recorder   *record.Recorder
 	verifier   *auth.Verifier
 	handler    http.Handler
@@ -101,14 +102,16 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
+	s.locker = lock.New(deps.Redis, tel.Log)
 	s.store = store.New(deps.DB)
 	s.gate = gate.New(gates)
 	s.core = core.New(core.Deps{
 		Store: s.store, Gate: s.gate, Pub: publisher.New(deps.Bus, tel), Orders: orderService,
 		Refunds: orderService, Recorder: recorder, Now: deps.Now, Timing: cfg.timing(), Quotas: cfg.quotas(),
+		Locks: locks{s.locker},
 	})
 	s.reconciler = reconcile.New(reconcile.Deps{
-		Store: s.store, Gate: s.gate, Gates: s.core.Gates, Locks: locks{lock.New(deps.Redis, tel.Log)},
+		Store: s.store, Gate: s.gate, Gates: s.core.Gates, Locks: locks{s.locker},
 		Recorder: recorder, Alarms: s.core.Alarms, Epochs: s.core, Now: deps.Now, Config: cfg.reconcile(),
 	})
 	limits := deps.Limits
@@ -162,10 +165,9 @@ const (
 // The sweeps and the gate controller run in one instance at a time, only to save work.
 func (s *Service) Components() []lifecycle.Component {
 	log := s.deps.Telemetry.Log
-	locker := lock.New(s.deps.Redis, log)
 	alone := func(name string, interval time.Duration, round func(ctx context.Context) error) lifecycle.Component {
 		return lifecycle.Every("inventory "+name, interval, log, func(ctx context.Context) error {
-			err := locker.Do(ctx, "inventory "+name, func(ctx context.Context, _ int64) error { return round(ctx) })
+			err := s.locker.Do(ctx, "inventory "+name, func(ctx context.Context, _ int64) error { return round(ctx) })
 			if errors.Is(err, lock.ErrNotObtained) {
 				return nil
 			}
@@ -182,6 +184,7 @@ func (s *Service) Components() []lifecycle.Component {
 	return []lifecycle.Component{
 		s.verifier.Component(log),
 		s.presence.Component(),
+		{Name: "inventory builds of gates", Run: s.core.Gates.Run}, // before the loops that begin them: it ends after them
 		alone("gate controller", s.cfg.KeepEvery, gates.EnsureGates),
 		alone("import", s.cfg.KeepEvery, importer.Run),
 		alone("order sweep", s.cfg.SweepEvery, sweep.NewOrders(sweeps).Run),
@@ -205,7 +208,7 @@ func (s *Service) countDeadLetters(ctx context.Context) error {
 	return err
 }
 
-// locks implements reconcile.Locks.
+// locks implements reconcile.Locks and core.Locks.
 type locks struct{ locker *lock.Locker }
 
 func (l locks) Do(ctx context.Context, name string, work func(ctx context.Context) error) error {
@@ -219,6 +222,20 @@ func (l locks) Do(ctx context.Context, name string, work func(ctx context.Contex
 		return fmt.Errorf("%w: %w", reconcile.ErrLockHeld, err)
 	case err != nil && (!begun || errors.Is(err, lock.ErrLost)):
 		return fmt.Errorf("%w: %w", core.ErrGateUnavailable, err) // the same Redis
+	}
+	return err
+}
+
+// DoWithin implements core.Locks.
+func (l locks) DoWithin(
+	ctx context.Context, wait time.Duration, name string, work func(ctx context.Context) error,
+) error {
+	err := l.locker.DoWithin(ctx, wait, name, func(ctx context.Context, _ int64) error { return work(ctx) })
+	switch {
+	case errors.Is(err, lock.ErrUnavailable):
+		return fmt.Errorf("%w: %w", core.ErrLocksUnavailable, err)
+	case errors.Is(err, lock.ErrNotObtained), errors.Is(err, lock.ErrLost):
+		return fmt.Errorf("%w: %w", core.ErrGateUnavailable, err)
 	}
 	return err
 }

@@ -138,6 +138,9 @@ type parts struct {
 	Quotas    core.Quotas
 	Sweep     sweep.Config
 	Reconcile reconcile.Config
+
+	BuildLocks core.Locks // nil for none
+	Build      core.BuildConfig
 }
 
 // process is what one process of inventory runs, without its loops.
@@ -156,7 +159,7 @@ type process struct {
 func (p parts) start() process {
 	svc := core.New(core.Deps{
 		Store: p.Store, Gate: p.Gate, Pub: p.Pub, Orders: p.Orders, Recorder: p.Recorder, Now: p.Now, Timing: p.Timing,
-		Quotas: p.Quotas,
+		Quotas: p.Quotas, Locks: p.BuildLocks, Build: p.Build,
 	})
 	sweeps := sweep.Deps{
 		Store: p.Store, Gate: p.Gate, Inventory: svc, Gates: svc.Gates, Recorder: p.Recorder, Alarms: svc.Alarms, Now: p.Now, Config: p.Sweep,
@@ -237,6 +240,10 @@ func (s *faultyStore) Ledger(ctx context.Context, ids []string, fn func(core.Led
 	return s.f.step(func() error { return s.Store.Ledger(ctx, ids, fn) })
 }
 
+func (s *faultyStore) Rebuild(ctx context.Context, id string, fn func(core.RebuildTx) error) error {
+	return s.f.step(func() error { return s.Store.Rebuild(ctx, id, fn) })
+}
+
 func (s *faultyStore) AddDeadLetters(ctx context.Context, l []contract.DeadLetter) error {
 	return s.f.step(func() error { return s.Store.AddDeadLetters(ctx, l) })
 }
@@ -305,8 +312,26 @@ type faultyGate struct {
 	f *faults
 }
 
-func (g *faultyGate) Preload(ctx context.Context, r contract.GateRef, b core.Rebuild) error {
-	return g.f.step(func() error { return g.Gate.Preload(ctx, r, b) })
+func (g *faultyGate) BeginBuild(ctx context.Context, r contract.GateRef) (b core.GateBuild, err error) {
+	err = g.f.step(func() error { b, err = g.Gate.BeginBuild(ctx, r); return err })
+	return &faultyBuild{b, g.f}, err
+}
+
+type faultyBuild struct {
+	core.GateBuild
+	f *faults
+}
+
+func (b *faultyBuild) Put(ctx context.Context, rows []core.Reservation) error {
+	return b.f.step(func() error { return b.GateBuild.Put(ctx, rows) })
+}
+
+func (b *faultyBuild) PutAdjusted(ctx context.Context, ids []string) error {
+	return b.f.step(func() error { return b.GateBuild.PutAdjusted(ctx, ids) })
+}
+
+func (b *faultyBuild) Commit(ctx context.Context, a core.Activity, endedBefore int64, epoch core.GateEpoch) error {
+	return b.f.step(func() error { return b.GateBuild.Commit(ctx, a, endedBefore, epoch) })
 }
 
 func (g *faultyGate) Configure(ctx context.Context, r contract.GateRef, c core.GateConfig) error {

@@ -21,6 +21,9 @@ type GateSync struct {
 	now      func() time.Time
 	window   time.Duration // bounds the replication lag of a replica that becomes the master
 	pause    time.Duration // first pause between attempts
+	locks    Locks         // nil: builds of several processes are not serialized
+	limits   BuildConfig
+	builds   *builds
 
 	mu        sync.Mutex
 	resettled map[contract.GateRef]time.Time // when SettleBeforeReturning last began to settle a gate
@@ -29,8 +32,16 @@ type GateSync struct {
 func newGateSync(d Deps, alarms *Alarms, now func() time.Time) *GateSync {
 	return &GateSync{
 		store: d.Store, gate: d.Gate, recorder: d.Recorder, alarms: alarms, now: now,
-		window: d.Timing.ResettleWindow, pause: d.Timing.Pause, resettled: map[contract.GateRef]time.Time{},
+		window: d.Timing.ResettleWindow, pause: d.Timing.Pause, locks: d.Locks, limits: d.Build, builds: newBuilds(),
+		resettled: map[contract.GateRef]time.Time{},
 	}
+}
+
+// Run waits for the end of ctx, and then ends the builds of gates that are in progress.
+func (g *GateSync) Run(ctx context.Context) error {
+	<-ctx.Done()
+	g.builds.stop()
+	return nil
 }
 
 // Sync repeats the effect of every reservation's present state on its gate.
@@ -256,23 +267,39 @@ func (g *GateSync) syncActivity(ctx context.Context, a *Activity) error {
 	return g.gate.ShowSale(ctx, *a)
 }
 
-// Fill builds an absent gate from the tables. Activity and stock are locked while ledger, allowances and adjustments
-// are read and while the gate is written. So every row is either in the new gate or settled later. A gate that is live
-// already keeps its entries; only its configuration and the sale document are refreshed.
+// Fill builds an absent gate from the tables, and waits for it until ctx ends. The build outlives ctx: with a million
+// rows it takes longer than a caller can wait. This process runs one build of a gate at a time, and other processes wait
+// for its lock. A gate that is live already keeps its entries; only its configuration and the sale document are
+// refreshed.
 //
 // While an import into the activity is to follow, the new gate has no epoch and sells nothing: the tables may lack
 // purchases that orders and messages still have.
 func (g *GateSync) Fill(ctx context.Context, activityID string) error {
-	var a Activity
-	epoch, importing, err := g.epochFor(ctx, activityID)
-	if err != nil {
-		return err
-	}
-	err = g.store.Rebuild(ctx, activityID, g.now(), func(r Rebuild) error {
-		a = r.Activity
-		r.Epoch, r.Importing = epoch, importing
-		return g.gate.Preload(ctx, contract.GateRef{ActivityID: activityID}, r)
+	return g.builds.do(ctx, activityID, func(ctx context.Context) error {
+		return inSpan(ctx, g.recorder, "gate build", false, func(ctx context.Context) error {
+			return g.buildAlone(ctx, activityID)
+		})
 	})
+}
+
+// buildAlone builds a gate under its lock. The lock only saves work: of two builds, the one that began first fails. So
+// without locks the gate is built all the same.
+func (g *GateSync) buildAlone(ctx context.Context, activityID string) error {
+	if g.locks == nil {
+		return g.build(ctx, activityID)
+	}
+	err := g.locks.DoWithin(ctx, g.limits.LockWait, "inventory gate build "+activityID, func(ctx context.Context) error {
+		return g.build(ctx, activityID)
+	})
+	if errors.Is(err, ErrLocksUnavailable) && ctx.Err() == nil {
+		return g.build(ctx, activityID)
+	}
+	return err
+}
+
+func (g *GateSync) build(ctx context.Context, activityID string) error {
+	r := rebuild{GateSync: g, activityID: activityID}
+	a, err := r.run(ctx)
 	switch {
 	case errors.Is(err, ErrGateLive):
 		fresh, err := g.store.AnyActivity(ctx, activityID)
@@ -286,25 +313,25 @@ func (g *GateSync) Fill(ctx context.Context, activityID string) error {
 	case err != nil:
 		return err
 	}
-	g.recorder.Rebuilt(ctx, activityID)
-	return g.gate.ShowSale(ctx, a)
+	g.recorder.Rebuilt(ctx, activityID, r.report)
+	return g.gate.ShowSale(ctx, *a)
 }
 
 // epochFor returns the epoch that a new gate gets. An epoch that is drawn after this reading includes an import of the
 // activity, so the gate controller finds the difference.
-func (g *GateSync) epochFor(ctx context.Context, activityID string) (epoch string, importing bool, err error) {
+func (g *GateSync) epochFor(ctx context.Context, activityID string) (GateEpoch, error) {
 	e, err := g.store.PresentEpoch(ctx) // before its imports
 	if err != nil {
-		return "", false, err
+		return GateEpoch{}, err
 	}
 	pending, err := g.store.PendingImports(ctx)
 	if err != nil {
-		return "", false, err
+		return GateEpoch{}, err
 	}
 	if pending[activityID] || pending[AllActivities] {
-		return "", true, nil
+		return GateEpoch{Importing: true}, nil
 	}
-	return e.Value, false, nil
+	return GateEpoch{Value: e.Value}, nil
 }
 
 // showSale refreshes the sale document that buyers see. If it fails, the gate controller repeats it.

@@ -436,7 +436,7 @@ func (m *Importer) renew(ctx context.Context, e Epoch, i Import) (Import, error)
 		return i.to(ImportForeign), nil
 	}
 	i.Counts.Adjustments += int64(len(lost))
-	m.svc.recorder.Rebuilt(ctx, i.ActivityID)
+	m.svc.recorder.Info(ctx, "the gate has the present epoch and sells again", "activity_id", i.ActivityID)
 	return i.to(ImportDone), m.svc.gate.ReplaceSale(ctx, *activity)
 }
 

@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"flashsale.internal/pkg/contract"
@@ -15,10 +16,18 @@ var (
 	ErrGateVersion      = errors.New("the gate has a newer version")
 	ErrGateInsufficient = errors.New("the gate has too few units left")
 	ErrGateLive         = errors.New("the gate is live already")
+	// ErrBuildSuperseded means that another build of the gate began, or that Redis lost a part of this one. It is an
+	// ErrGateUnavailable.
+	ErrBuildSuperseded = fmt.Errorf("%w: the build was superseded", ErrGateUnavailable)
+	// ErrBuildDiffers means that the rows that were put have other units than the stock. The build may go on.
+	ErrBuildDiffers = errors.New("the rows do not add up to the stock")
 	// ErrGateBroken means that the gate responded with an error that no retry can cure. An operator has to repair the
 	// gate or the tables.
 	ErrGateBroken = errors.New("the gate is broken")
 )
+
+// ErrLocksUnavailable means that no lock can be obtained now, whether it is free or not.
+var ErrLocksUnavailable = errors.New("locks are unavailable")
 
 // ErrBrokenRow means that a row of the tables cannot be read, and that no retry can cure it.
 var ErrBrokenRow = errors.New("a row cannot be read")
@@ -38,8 +47,20 @@ type Store interface {
 	// changes a row's state or units, an allowance, a live stock or an adjustment's decision holds these locks. So none
 	// of these changes while fn runs.
 	Ledger(ctx context.Context, activityIDs []string, fn func(tx LedgerTx) error) error
-	// Rebuild locks the activity, then its stock rows, and only then reads the data of a gate.
-	Rebuild(ctx context.Context, activityID string, now time.Time, fn func(Rebuild) error) error
+	// Rebuild locks the activity, then its stock rows, and runs fn. So nothing that a gate is built from changes while
+	// fn runs.
+	Rebuild(ctx context.Context, activityID string, fn func(tx RebuildTx) error) error
+	// GateRows pages by order_sn through the rows that are reserved or sold, or ended at kept or later. It fails with
+	// ErrBrokenRow if one cannot be read, as the next two methods do.
+	GateRows(
+		ctx context.Context, activityID string, kept time.Time, afterSN string, limit int,
+	) ([]Reservation, error)
+	// RowsByChange pages through the rows in a state that changed since then, by the time of their change.
+	RowsByChange(
+		ctx context.Context, activityID string, state ReservationState, since time.Time, after *ReservationPlace, limit int,
+	) ([]Reservation, error)
+	LatestChange(ctx context.Context, activityID string) (time.Time, error)             // of a row; zero: there is none
+	CountEnded(ctx context.Context, activityID string, before time.Time) (int64, error) // rows that ended before
 
 	Reservations(ctx context.Context, orderSNs []string) (map[string]Reservation, error)
 	// ReadableReservations is Reservations without those whose lines cannot be read, which are in broken.
@@ -135,15 +156,48 @@ type LedgerTx interface {
 	DecidedAdjustments(activityID string) (ids []string, err error)
 }
 
-// Rebuild is the data of a gate, read under the locks.
-type Rebuild struct {
-	Activity     Activity
-	Reservations []Reservation // all that are reserved or sold; those released or rejected in the last day
-	EndedBefore  int64         // number of those released or rejected before
-	Adjusted     []string      // ids of the decided adjustments: the stock contains them, or never will
+// RebuildTx reads, under the locks of Store.Rebuild, what the last step of a build needs. Each call has its own ctx,
+// which may end before that of the transaction.
+type RebuildTx interface {
+	Activity() Activity // with its locked stock
+	// Changed returns at most limit rows that changed since then, in no order.
+	Changed(ctx context.Context, since time.Time, limit int) ([]RowVersion, error)
+	Reservations(ctx context.Context, orderSNs []string) ([]Reservation, error)
+	// Adjusted returns the ids of the decided adjustments: the stock contains them, or never will.
+	Adjusted(ctx context.Context) ([]string, error)
+}
 
-	Epoch     string // the epoch that the gate gets; "" while an import is to follow
+// RowVersion tells whether a row has changed since it was read.
+type RowVersion struct {
+	OrderSN   string
+	State     ReservationState
+	ChangedAt time.Time
+}
+
+// GateBuild is a gate in the making: absent for all others. After ErrGateUnavailable the outcome of a call is unknown,
+// and the call may be repeated. It fails with ErrBuildSuperseded once another build of the gate began.
+type GateBuild interface {
+	// Put adds rows. One that was put before is replaced.
+	Put(ctx context.Context, rows []Reservation) error
+	// PutAdjusted adds ids of decided adjustments.
+	PutAdjusted(ctx context.Context, ids []string) error
+	// Commit makes the gate exist. It fails with ErrBuildDiffers if the rows that were put have other units than the
+	// stock of the activity. endedBefore is the number of rows that ended too long ago to be put.
+	Commit(ctx context.Context, a Activity, endedBefore int64, epoch GateEpoch) error
+}
+
+// GateEpoch is the epoch that a new gate gets.
+type GateEpoch struct {
+	Value     string // "" while an import is to follow
 	Importing bool   // the gate sells nothing until the import is complete
+}
+
+// Locks serialize work between processes. They only save work: when a lock is lost, the context of its work is
+// cancelled, and the work may run concurrently with that of the next holder for a moment.
+type Locks interface {
+	// DoWithin waits for the lock and runs work while holding it. It fails with ErrGateUnavailable if the wait was too
+	// short, and with ErrLocksUnavailable if work has not begun for another reason.
+	DoWithin(ctx context.Context, wait time.Duration, name string, work func(ctx context.Context) error) error
 }
 
 // GateStep is the state of a ledger row that holds units, as it is written into the gate.
@@ -258,8 +312,8 @@ type KnownAdjustment struct {
 
 // Gate builds gates and writes the ledger's state into them. Every call may be repeated.
 type Gate interface {
-	// Preload builds an absent gate. It fails with ErrGateLive if there is one.
-	Preload(ctx context.Context, ref contract.GateRef, r Rebuild) error
+	// BeginBuild begins to build an absent gate. It fails with ErrGateLive if there is one.
+	BeginBuild(ctx context.Context, ref contract.GateRef) (GateBuild, error)
 	Configure(ctx context.Context, ref contract.GateRef, c GateConfig) error
 	Settle(ctx context.Context, ref contract.GateRef, s []Settlement) error
 	Release(ctx context.Context, ref contract.GateRef, e []Ending) error // of purchases that had an order
@@ -373,7 +427,7 @@ type Recorder interface {
 	Landed(ctx context.Context, n int, lag []time.Duration)
 	Refused(ctx context.Context, reason string, n int)
 	Closed(ctx context.Context, n int, lateness time.Duration)
-	Rebuilt(ctx context.Context, activityID string)
+	Rebuilt(ctx context.Context, activityID string, b BuildReport)
 	Resettled(ctx context.Context, activityID string, rows int)
 	// Unreadable counts ledger rows that were set aside because they cannot be read.
 	Unreadable(ctx context.Context, rows int)

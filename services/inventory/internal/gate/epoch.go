@@ -25,7 +25,7 @@ func (g *Gate) MarkForImport(ctx context.Context, r contract.GateRef, epoch stri
 func (g *Gate) RenewEpoch(
 	ctx context.Context, r contract.GateRef, epoch string, a core.Activity, adjusted []string,
 ) error {
-	f := stockgate.Figures{Config: config(a.GateConfig()), Totals: make(map[string]int64, len(a.Items)), Adjusted: adjusted}
+	f := stockgate.Renewal{Config: config(a.GateConfig()), Totals: make(map[string]int64, len(a.Items)), Adjusted: adjusted}
 	for _, it := range a.Items {
 		f.Totals[it.SKUID] = it.Total
 	}
