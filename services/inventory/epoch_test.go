@@ -542,3 +542,41 @@ func TestEpochCommands(t *testing.T) {
 		require.True(w.t, strings.HasSuffix(out.String(), "\nThe import is complete.\n"))
 	})
 }
+
+// After a restore of both databases a paid purchase keeps its status until its payment is found at the provider, and
+// follows the order if there is none.
+func TestAPaidPurchaseThatOrderHasLost(t *testing.T) {
+	eachDB(t, func(w *world) {
+		for _, charged := range []bool{true, false} {
+			a := w.sale(1, 5)
+			b := w.backup()
+			r := w.buy(a, "u")
+			w.land(r)
+			w.follow(event(r, contract.OrderCreated), event(r, contract.OrderPaid))
+			w.broker.take(contract.TopicDeductions)
+			w.restore(b)
+			w.newEpoch()
+			w.imports()
+			w.settles()
+			require.Empty(w.t, w.reconcile(a).Repairs)
+			require.Equal(w.t, core.StateReserved, w.row(r.OrderSN).State)
+			require.Equal(w.t, stockgate.StatusPaid, w.entry(a, r.OrderSN).Status)
+			require.Equal(w.t, core.FindingAhead, w.findings()[r.OrderSN])
+			require.Equal(w.t, "pending", w.orders.of(r.OrderSN))
+			if charged {
+				w.order(r, "paid")
+				w.follow(event(r, contract.OrderPaid))
+				require.Equal(w.t, stockgate.StatusPaid, w.entry(a, r.OrderSN).Status)
+			} else {
+				w.order(r, "closed")
+				w.follow(event(r, contract.OrderClosed))
+				w.settles()
+				w.reconcile(a)
+				require.Equal(w.t, stockgate.StatusClosed, w.entry(a, r.OrderSN).Status)
+			}
+			w.agree(a)
+			w.settles()
+			require.Empty(w.t, w.reconcile(a).Differences)
+		}
+	})
+}

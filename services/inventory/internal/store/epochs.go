@@ -277,3 +277,22 @@ func (s *Store) ActivityDrafts(ctx context.Context, ids []string) (map[string]bo
 	})
 	return drafts, err
 }
+
+// LeftAhead implements reconcile.Store.
+func (s *Store) LeftAhead(
+	ctx context.Context, activityID string, orderSNs []string, since time.Time,
+) (map[string]bool, error) {
+	ahead := map[string]bool{}
+	err := chunked(orderSNs, func(c []string) error {
+		var list []string
+		err := s.read(ctx).Model(&findingRow{}).
+			Where("epoch_id = (SELECT MAX(id) FROM epochs) AND activity_id = ? AND kind = ? AND subject IN ? AND found_at >= ?",
+				number(activityID), core.FindingAhead, c, since.UTC()).
+			Pluck("subject", &list).Error
+		for _, sn := range list {
+			ahead[sn] = true
+		}
+		return err
+	})
+	return ahead, err
+}
