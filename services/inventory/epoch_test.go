@@ -13,7 +13,7 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-// An adjustment after a restore never has an id that the gate knows: it reaches the gate.
+// An adjustment after a restore never has an id that the gate has: it reaches the gate.
 func TestAnAdjustmentAfterARestoreReachesTheGate(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 10)
@@ -38,7 +38,7 @@ func TestAnAdjustmentAfterARestoreReachesTheGate(t *testing.T) {
 	})
 }
 
-// A refused buyer is told so after a restore, although the gate has lost an adjustment of the same SKU.
+// A refused buyer reads failed after a restore, although the gate has lost an adjustment of the same SKU.
 func TestARefusedBuyerEndsAfterARestore(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 1)
@@ -353,7 +353,7 @@ func TestRowsWithoutAnOrderAfterARestoreOfOrder(t *testing.T) {
 	})
 }
 
-// A purchase that had ended in the gate stays ended, although the restored row holds units and order knows nothing of it.
+// A purchase that had ended in the gate stays ended, although the restored row holds units and order has no order of it.
 func TestAnEndedPurchaseStaysEnded(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 1)

@@ -73,7 +73,7 @@ type Gate interface {
 	CollectChanges(
 		ctx context.Context, ref contract.GateRef, token string,
 	) (audit core.GateAudit, changed []Entry, ok bool, err error)
-	// AdjustmentsOfGate pages through the adjustments that the gate knows; next is 0 after the last page.
+	// AdjustmentsOfGate pages through the adjustments that the gate has; next is 0 after the last page.
 	AdjustmentsOfGate(
 		ctx context.Context, ref contract.GateRef, cursor uint64,
 	) (page []core.KnownAdjustment, next uint64, err error)

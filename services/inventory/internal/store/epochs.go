@@ -92,8 +92,8 @@ func (s *Store) PresentEpoch(ctx context.Context) (core.Epoch, error) {
 	return toEpoch(row), err
 }
 
-// KnowsEpoch implements core.EpochStore.
-func (s *Store) KnowsEpoch(ctx context.Context, value string) (bool, error) {
+// HasEpoch implements core.EpochStore.
+func (s *Store) HasEpoch(ctx context.Context, value string) (bool, error) {
 	var n int64
 	err := s.read(ctx).Model(&epochRow{}).Where("epoch = ?", value).Count(&n).Error
 	return n > 0, err
