@@ -580,3 +580,48 @@ func TestAPaidPurchaseThatOrderHasLost(t *testing.T) {
 		}
 	})
 }
+
+// Without an operator, too, purchases that only the gate has do not hold units for ever.
+func TestPurchasesAfterTheBackupDoNotHoldUnitsForEver(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a := w.sale(1, 5)
+		b := w.backup()
+		for i := range 2 {
+			r := w.buy(a, fmt.Sprint("u", i))
+			w.land(r)
+			w.follow(event(r, contract.OrderCreated))
+			w.order(r, "pending")
+		}
+		w.restore(b)
+		for range 5 {
+			w.shift += time.Minute
+			require.NoError(w.t, w.gates.EnsureGates(w.ctx))
+			w.reconcile(a)
+			require.NoError(w.t, w.journalSweep.Run(w.ctx))
+			require.NoError(w.t, w.importRound())
+		}
+		require.Equal(w.t, w.stock(a)[0].Available, w.left(a, 0), "units available in the database, left in the gate")
+		w.agree(a)
+	})
+}
+
+// One adjustment that the gate does not take stops nothing else: refused buyers end, and the other adjustments arrive.
+func TestABadAdjustmentStopsNothingElse(t *testing.T) {
+	eachDB(t, func(w *world) {
+		alarms := w.alarms()
+		a := w.sale(1, 1)
+		now := time.Now().UTC().Truncate(time.Millisecond)
+		require.NoError(w.t, w.db.Exec("INSERT INTO adjustments (id, activity_id, sku_id, delta, reason, state, decision, created_by, "+
+			"created_at, updated_at) VALUES (7, ?, ?, -1, 'r', 'applied', 'refused', 'm', ?, ?), (8, ?, ?, 1, 'r', 'applied', 'taken', 'm', ?, ?)",
+			a.ID, a.Items[0].SKUID, now, now, a.ID, a.Items[0].SKUID, now, now).Error)
+		require.NoError(w.t, w.db.Exec("UPDATE stocks SET total = total + 1, available = available + 1 WHERE activity_id = ?", a.ID).Error)
+		require.NoError(w.t, w.gate.Adjust(w.ctx, ref(a), stockgate.Adjustment{ID: "8", SKUID: a.Items[0].SKUID, Delta: 2}))
+		var last contract.Reservation
+		for i := range 3 {
+			last = w.buy(a, fmt.Sprint("u", i))
+			w.land(last)
+		}
+		require.Equal(w.t, stockgate.StatusFailed, w.entry(a, last.OrderSN).Status)
+		require.Equal(w.t, []string{"a gate does not take an adjustment"}, alarms.raised)
+	})
+}

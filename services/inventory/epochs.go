@@ -36,7 +36,7 @@ func NewEpoch(ctx context.Context, db *gorm.DB, since time.Time, out io.Writer) 
 // mostFindings bounds the findings that EpochStatus prints.
 const mostFindings = 1000
 
-// EpochStatus prints the present epoch, the steps and counts of its imports, and what they found. The last line says
+// EpochStatus prints the present epoch, the steps and counts of its imports, and what they found. The last line reports
 // whether the import is complete.
 func EpochStatus(ctx context.Context, db *gorm.DB, out io.Writer) error {
 	s := store.New(db)

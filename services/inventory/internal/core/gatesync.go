@@ -193,7 +193,7 @@ func (g *GateSync) resettle(ctx context.Context, ref contract.GateRef, since tim
 		return err
 	}
 	for _, a := range decided {
-		if err := g.SendAdjustment(ctx, ref, a); err != nil {
+		if err := g.SendAdjustment(ctx, ref, a); err != nil && !errors.Is(err, ErrGateBroken) {
 			return err
 		}
 	}
@@ -235,11 +235,20 @@ func (g *GateSync) eachPage(
 
 // SendAdjustment makes the gate agree with the decision of the database, whatever an earlier attempt took out of the
 // gate: a taken adjustment is applied without a condition, a refused one is undone.
+//
+// One that the gate cannot take raises an alarm. Callers that send many continue with the others after ErrGateBroken.
 func (g *GateSync) SendAdjustment(ctx context.Context, ref contract.GateRef, a Adjustment) error {
+	var err error
 	if a.Decision == DecisionTaken {
-		return g.gate.Adjust(ctx, ref, a, true)
+		err = g.gate.Adjust(ctx, ref, a, true)
+	} else {
+		err = g.gate.UndoAdjust(ctx, ref, a)
 	}
-	return g.gate.UndoAdjust(ctx, ref, a)
+	if errors.Is(err, ErrGateBroken) {
+		g.alarms.Raise(ctx, "adjustment "+a.ID, "a gate does not take an adjustment", "activity_id", a.ActivityID,
+			"adjustment_id", a.ID, "error", err)
+	}
+	return err
 }
 
 // configure writes the activity's state, window and limit into its gate. A gate with a newer version has a later
