@@ -238,17 +238,19 @@ func (g *GateSync) eachPage(
 //
 // One that the gate cannot take raises an alarm. Callers that send many continue with the others after ErrGateBroken.
 func (g *GateSync) SendAdjustment(ctx context.Context, ref contract.GateRef, a Adjustment) error {
-	var err error
-	if a.Decision == DecisionTaken {
-		err = g.gate.Adjust(ctx, ref, a, true)
-	} else {
-		err = g.gate.UndoAdjust(ctx, ref, a)
-	}
+	err := g.sendAdjustment(ctx, ref, a)
 	if errors.Is(err, ErrGateBroken) {
 		g.alarms.Raise(ctx, "adjustment "+a.ID, "a gate does not take an adjustment", "activity_id", a.ActivityID,
 			"adjustment_id", a.ID, "error", err)
 	}
 	return err
+}
+
+func (g *GateSync) sendAdjustment(ctx context.Context, ref contract.GateRef, a Adjustment) error {
+	if a.Decision == DecisionTaken {
+		return g.gate.Adjust(ctx, ref, a, true)
+	}
+	return g.gate.UndoAdjust(ctx, ref, a)
 }
 
 // configure writes the activity's state, window and limit into its gate. A gate with a newer version has a later
