@@ -118,6 +118,7 @@ type OrderClose struct {
 	OrderSNs    []string  `json:"order_sns"`
 	ActivityID  string    `json:"activity_id"`
 	DueAt       time.Time `json:"due_at"`
+	Attempt     int       `json:"attempt,omitempty"` // closings sent before, that came too early for the same due_at
 	Traceparent string    `json:"traceparent,omitempty"`
 }
 
@@ -254,6 +255,9 @@ func (c OrderClose) Validate() error {
 	}
 	if c.DueAt.IsZero() {
 		return errors.New("due_at: missing")
+	}
+	if c.Attempt < 0 {
+		return errors.New("attempt: negative")
 	}
 	return nil
 }

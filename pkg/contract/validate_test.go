@@ -79,6 +79,7 @@ func TestItemsRefuse(t *testing.T) {
 		"order_sn":       func(c *contract.OrderClose) { c.OrderSNs = []string{"x"} },
 		"activity":       func(c *contract.OrderClose) { c.ActivityID = "" },
 		"due_at":         func(c *contract.OrderClose) { c.DueAt = time.Time{} },
+		"attempt":        func(c *contract.OrderClose) { c.Attempt = -1 },
 	} {
 		c := orderClose()
 		change(&c)

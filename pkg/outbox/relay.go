@@ -15,6 +15,7 @@ import (
 
 	"flashsale.internal/pkg/bus"
 	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/sqldb"
 )
 
 const (
@@ -34,14 +35,17 @@ const (
 )
 
 // Relay publishes the rows of one outbox and deletes each after the broker has confirmed it. Any number of relays may
-// work on one table: a claim is a compare-and-swap on claimed_until. If a relay is killed between publishing and
-// deleting, the next relay publishes the row a second time; consumers are idempotent.
+// work on one table: a claim is a compare-and-swap on claimed_until, by the time of the database, so that it ends for
+// all relays at the same moment. If a relay is killed between publishing and deleting, the next relay publishes the row
+// a second time; consumers are idempotent.
 type Relay struct {
 	db          *gorm.DB
 	pub         bus.Publisher
 	log         *slog.Logger
 	wake        chan struct{}
 	poll, claim time.Duration
+	clock       func() time.Time // nil: the database's
+	checkClocks func(ctx context.Context) error
 	down        map[string]int // failed publishes in a row, by topic
 }
 
@@ -54,11 +58,21 @@ func Poll(d time.Duration) RelayOption { return func(r *Relay) { r.poll = d } }
 // ClaimFor sets the duration of a claim (30 s).
 func ClaimFor(d time.Duration) RelayOption { return func(r *Relay) { r.claim = d } }
 
+// Clock replaces the clock of the database, for tests and for SQLite. nil stands for the clock of the database.
+func Clock(now func() time.Time) RelayOption { return func(r *Relay) { r.clock = now } }
+
+// CheckClocks sets a check that returns an error while this process must not decide by time. Then the relay claims no
+// rows: those of other processes do. The default is a relay that always may.
+func CheckClocks(check func(ctx context.Context) error) RelayOption {
+	return func(r *Relay) { r.checkClocks = check }
+}
+
 // NewRelay returns a relay; Run starts it.
 func NewRelay(db *gorm.DB, pub bus.Publisher, log *slog.Logger, opts ...RelayOption) *Relay {
 	r := &Relay{
 		db: db, pub: pub, log: log, wake: make(chan struct{}, 1),
 		poll: defaultPoll, claim: defaultClaim, down: map[string]int{},
+		checkClocks: func(context.Context) error { return nil },
 	}
 	for _, o := range opts {
 		o(r)
@@ -129,11 +143,15 @@ func pause(failures int) time.Duration {
 // pass claims rows, publishes them and deletes them. published reports that some were published, more that there are
 // rows for another pass.
 func (r *Relay) pass(ctx context.Context) (published, more bool, err error) {
+	if r.checkClocks(ctx) != nil {
+		return false, false, nil // the check raises the alarm
+	}
 	token, rows, full, err := r.takeClaim(ctx)
 	if err != nil || len(rows) == 0 {
 		return false, full && err == nil, err
 	}
-	// The claim may not last for rows not begun by then; they are released.
+	// The claim may not last for rows not begun by then; they are released. The time of the database was read before, so
+	// this half of the claim ends before the claim does, whatever the clock of this process shows.
 	until := time.Now().Add(r.claim / 2)
 	// To be claimed again immediately, after a pause, or after a longer one.
 	var left, putOff, refused []record
@@ -156,7 +174,7 @@ func (r *Relay) pass(ctx context.Context) (published, more bool, err error) {
 			n, confirmed, err := r.publish(ctx, group{g.topic, g.deliverAt, g.rows[:most]})
 			switch {
 			case errors.Is(err, errUnpublishable):
-				n, err = 1, r.release(ctx, token, g.rows[:1], time.Now().Add(parkedFor))
+				n, err = 1, r.postpone(ctx, token, g.rows[:1], parkedFor)
 			case err != nil:
 			case !confirmed && n > 1:
 				// Either the broker is unavailable, or it refuses one of the rows: the others are published without it.
@@ -185,8 +203,8 @@ func (r *Relay) pass(ctx context.Context) (published, more bool, err error) {
 	}
 	stopping := context.WithoutCancel(ctx)
 	err = errors.Join(r.release(stopping, token, left, unclaimed),
-		r.release(stopping, token, putOff, time.Now().Add(pause(longest))),
-		r.release(stopping, token, refused, time.Now().Add(refusedPauses*pause(longest))))
+		r.postpone(stopping, token, putOff, pause(longest)),
+		r.postpone(stopping, token, refused, refusedPauses*pause(longest)))
 	return published, published && (full || len(left) > 0), err
 }
 
@@ -250,8 +268,11 @@ func (r *Relay) takeClaim(ctx context.Context) (token string, rows []record, ful
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	db := r.db.WithContext(ctx)
+	now, err := sqldb.Now(db, r.clock)
+	if err != nil {
+		return "", nil, false, err
+	}
 	var free []int64
-	now := time.Now()
 	err = db.Model(&record{}).Where("claimed_until <= ?", now).
 		Order("claimed_until, id").Limit(passRows).Pluck("id", &free).Error
 	if err != nil || len(free) == 0 {
@@ -270,6 +291,20 @@ func (r *Relay) takeClaim(ctx context.Context) (token string, rows []record, ful
 	}
 	err = db.Where("id IN ? AND claimed_by = ?", free, token).Order("id").Find(&rows).Error
 	return token, rows, len(free) == passRows, err
+}
+
+// postpone ends the claim of rows. No relay claims them before the pause has passed by the time of the database.
+func (r *Relay) postpone(ctx context.Context, token string, rows []record, pause time.Duration) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	now, err := sqldb.Now(r.db.WithContext(ctx), r.clock)
+	if err != nil {
+		return fmt.Errorf("release claimed rows: %w", err)
+	}
+	return r.release(ctx, token, rows, now.Add(pause))
 }
 
 // release ends the claim of rows. No relay claims them before notBefore.

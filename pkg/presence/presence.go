@@ -23,15 +23,14 @@ import (
 )
 
 const (
-	every      = 5 * time.Second  // between two announcements
-	ttl        = 20 * time.Second // of a state
-	forget     = time.Minute      // after which a reader drops a process from the index
-	dropAfter  = time.Hour        // after which each announcement does so; longer than clocks differ
-	timeout    = 2 * time.Second  // of reading the vitals, and of one exchange with Redis
-	maxListed  = 1000             // processes in a list
-	keyPrefix  = "presence:"
-	indexKey   = keyPrefix + "index" // sorted set of <component>:<instance>, by the time of the last announcement in ms
-	redisClock = "redis"
+	every     = 5 * time.Second  // between two announcements
+	ttl       = 20 * time.Second // of a state
+	forget    = time.Minute      // after which a reader drops a process from the index
+	dropAfter = time.Hour        // after which each announcement does so; longer than clocks differ
+	timeout   = 2 * time.Second  // of reading the vitals, and of one exchange with Redis
+	maxListed = 1000             // processes in a list
+	keyPrefix = "presence:"
+	indexKey  = keyPrefix + "index" // sorted set of <component>:<instance>, by the time of the last announcement in ms
 )
 
 // Breaker is the state of a circuit breaker: closed, half-open or open.
@@ -52,8 +51,11 @@ type Vitals struct {
 	Breakers []Breaker `json:"breakers"`
 	Pools    []Pool    `json:"pools"`
 	// ClockOffsetMS is how far the clock of the process is ahead of that of a dependency, in ms, by dependency: redis,
-	// database. One that does not respond is left out.
+	// database. One that has not responded for 30 s is left out.
 	ClockOffsetMS map[string]int64 `json:"clock_offset_ms"`
+	// Warnings are what the process does not do at present, although it may be ready. They are among the Reasons of its
+	// state.
+	Warnings []string `json:"-"`
 }
 
 // State is the state of one service in one process.
@@ -62,7 +64,7 @@ type State struct {
 	Instance  string   `json:"instance"`
 	Version   string   `json:"version"`
 	Ready     bool     `json:"ready"`
-	Reasons   []string `json:"reasons"` // why it is not ready
+	Reasons   []string `json:"reasons"` // why it is not ready, and its Warnings
 	Vitals
 	StartedAt time.Time `json:"started_at"`
 	At        time.Time `json:"at"` // when it was read, by the clock of the process
@@ -116,12 +118,10 @@ func (a *Announcer) State(ctx context.Context) State {
 	if s.ClockOffsetMS == nil {
 		s.ClockOffsetMS = map[string]int64{}
 	}
-	if _, known := s.ClockOffsetMS[redisClock]; !known && a.rdb != nil {
-		addRedisClock(ctx, &s.Vitals, a.rdb)
-	}
 	if err := a.ready(); err != nil {
 		s.Ready, s.Reasons = false, strings.Split(err.Error(), "\n")
 	}
+	s.Reasons = append(s.Reasons, s.Warnings...)
 	s.At = time.Now().UTC()
 	return s
 }

@@ -10,6 +10,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"flashsale.internal/pkg/clocks"
+	"flashsale.internal/pkg/telemetry"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -21,24 +24,51 @@ func connect(t *testing.T) (*miniredis.Miniredis, *redis.Client) {
 	return mini, rdb
 }
 
-func announcer(rdb redis.UniversalClient, component string, ready error) *Announcer {
+func announcer(t *testing.T, rdb redis.UniversalClient, component string, ready error) *Announcer {
+	return withClock(t, rdb, component, ready, time.Now)
+}
+
+// withClock is announcer for a process with this clock.
+func withClock(
+	t *testing.T, rdb redis.UniversalClient, component string, ready error, now func() time.Time,
+) *Announcer {
+	var measured []clocks.Clock
+	if rdb != nil {
+		measured = append(measured, clocks.Redis(rdb))
+	}
+	m, err := clocks.New(component, telemetry.Discard(t), now, measured...)
+	require.NoError(t, err)
 	return Announce(rdb, component, func() error { return ready }, func(ctx context.Context) (v Vitals) {
 		v.AddBreaker("gate", "half-open")
 		v.AddBreaker("none", "")
 		if rdb != nil {
-			AddRedis(ctx, &v, rdb)
+			v.AddRedis(rdb)
 		}
+		v.AddClocks(ctx, m)
 		return v
 	})
+}
+
+// A process that decides nothing by time reports that, and stays ready.
+func TestAWrongClockIsAReason(t *testing.T) {
+	_, rdb := connect(t)
+	ahead := func() time.Time { return time.Now().Add(5 * time.Minute) }
+	require.NoError(t, withClock(t, rdb, "order", nil, ahead).announce(t.Context()))
+	list, err := List(t.Context(), rdb)
+	require.NoError(t, err)
+	require.True(t, list[0].Ready)
+	require.Len(t, list[0].Reasons, 1)
+	require.Contains(t, list[0].Reasons[0], "nothing is decided by time (redis +")
+	require.InDelta(t, 300_000, list[0].ClockOffsetMS["redis"], 30_000)
 }
 
 func TestProcessesAreListedUntilTheyEndOrDie(t *testing.T) {
 	mini, rdb := connect(t)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	order := announcer(rdb, "order", nil)
+	order := announcer(t, rdb, "order", nil)
 	go func() { ended <- order.Component().Run(ctx) }()
-	dying := announcer(rdb, "inventory", errors.Join(errors.New("no worker id yet"), errors.New("no database")))
+	dying := announcer(t, rdb, "inventory", errors.Join(errors.New("no worker id yet"), errors.New("no database")))
 	require.NoError(t, dying.announce(t.Context()))
 	require.Eventually(t, func() bool { return mini.Exists(keyPrefix + order.member()) }, 10*time.Second, time.Millisecond)
 
@@ -85,7 +115,7 @@ func TestKilledProcessesAreDroppedWithoutACaller(t *testing.T) {
 	for member, age := range map[string]time.Duration{"order:killed": dropAfter + time.Minute, "order:other-clock": dropAfter - time.Minute} {
 		require.NoError(t, rdb.ZAdd(t.Context(), indexKey, redis.Z{Score: float64(time.Now().Add(-age).UnixMilli()), Member: member}).Err())
 	}
-	a := announcer(rdb, "seckill", nil)
+	a := announcer(t, rdb, "seckill", nil)
 	require.NoError(t, a.announce(t.Context()))
 	members, err := rdb.ZRange(t.Context(), indexKey, 0, -1).Result()
 	require.NoError(t, err)
@@ -94,7 +124,7 @@ func TestKilledProcessesAreDroppedWithoutACaller(t *testing.T) {
 
 // Without Redis a process still reads its own state, and its component waits for the end.
 func TestWithoutRedis(t *testing.T) {
-	a := announcer(nil, "seckill", nil)
+	a := announcer(t, nil, "seckill", nil)
 	s := a.State(t.Context())
 	require.Equal(t, "seckill", s.Component)
 	require.Empty(t, s.ClockOffsetMS)
@@ -109,7 +139,7 @@ func TestWithoutRedis(t *testing.T) {
 func TestWhileRedisIsUnreachable(t *testing.T) {
 	mini, rdb := connect(t)
 	mini.SetError("LOADING Redis is loading the dataset in memory")
-	a := announcer(rdb, "seckill", nil)
+	a := announcer(t, rdb, "seckill", nil)
 	require.Error(t, a.announce(t.Context()))
 	require.Empty(t, a.State(t.Context()).ClockOffsetMS, "a clock that cannot be read is left out")
 	_, err := List(t.Context(), rdb)

@@ -2,12 +2,11 @@ package presence
 
 import (
 	"context"
-	"database/sql"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"gorm.io/gorm"
 
+	"flashsale.internal/pkg/clocks"
 	"flashsale.internal/pkg/sqldb"
 )
 
@@ -18,10 +17,21 @@ func (v *Vitals) AddBreaker(name, state string) {
 	}
 }
 
-// AddRedis adds the pool of a client of Redis, and the offset to the clock of Redis.
-func AddRedis(ctx context.Context, v *Vitals, rdb redis.UniversalClient) {
+// AddClocks adds the measured offsets to other clocks, and a warning while the process decides nothing by time.
+func (v *Vitals) AddClocks(ctx context.Context, m *clocks.Monitor) {
+	if err := m.Check(ctx); err != nil {
+		v.Warnings = append(v.Warnings, err.Error())
+	}
+	v.ClockOffsetMS = map[string]int64{}
+	for name, ahead := range m.Offsets() {
+		v.ClockOffsetMS[name] = ahead.Milliseconds()
+	}
+}
+
+// AddRedis adds the pool of a client of Redis.
+func (v *Vitals) AddRedis(rdb redis.UniversalClient) {
 	stats := rdb.PoolStats()
-	p := Pool{Name: redisClock, InUse: int(stats.TotalConns) - int(stats.IdleConns)}
+	p := Pool{Name: "redis", InUse: int(stats.TotalConns) - int(stats.IdleConns)}
 	switch c := rdb.(type) {
 	case *redis.Client:
 		p.Max = c.Options().PoolSize
@@ -29,46 +39,17 @@ func AddRedis(ctx context.Context, v *Vitals, rdb redis.UniversalClient) {
 		p.Max = c.Options().PoolSize
 	}
 	v.Pools = append(v.Pools, p)
-	addRedisClock(ctx, v, rdb)
 }
 
-// addRedisClock adds the offset to the clock of Redis, unless Redis does not respond.
-func addRedisClock(ctx context.Context, v *Vitals, rdb redis.UniversalClient) {
-	addClock(v, redisClock, func() (time.Time, error) { return rdb.Time(ctx).Result() })
-}
-
-// AddDatabase adds the pool and the breaker of a database, and the offset to its clock. SQLite runs in the process, so
-// it has only the pool.
-func AddDatabase(ctx context.Context, v *Vitals, db *gorm.DB) {
+// AddDatabase adds the pool and the breaker of a database. SQLite runs in the process, so it has only the pool.
+func (v *Vitals) AddDatabase(db *gorm.DB) {
 	pool, err := db.DB()
 	if err != nil {
 		return
 	}
 	stats := pool.Stats()
 	v.Pools = append(v.Pools, Pool{Name: "database", InUse: stats.InUse, Max: stats.MaxOpenConnections})
-	if sqldb.IsSQLite(db) {
-		return
+	if !sqldb.IsSQLite(db) {
+		v.AddBreaker("database", sqldb.Breaker(db))
 	}
-	v.AddBreaker("database", sqldb.Breaker(db))
-	addClock(v, "database", func() (time.Time, error) { return databaseTime(ctx, pool) })
-}
-
-func databaseTime(ctx context.Context, pool *sql.DB) (time.Time, error) {
-	var seconds float64
-	err := pool.QueryRowContext(ctx, "SELECT UNIX_TIMESTAMP(NOW(3))").Scan(&seconds)
-	return time.UnixMilli(int64(seconds * 1000)), err
-}
-
-// addClock reads a clock and adds its offset: the time is taken to be that of the middle of the round trip.
-func addClock(v *Vitals, name string, read func() (time.Time, error)) {
-	began := time.Now()
-	there, err := read()
-	if err != nil {
-		return
-	}
-	here := began.Add(time.Since(began) / 2)
-	if v.ClockOffsetMS == nil {
-		v.ClockOffsetMS = map[string]int64{}
-	}
-	v.ClockOffsetMS[name] = here.Sub(there).Milliseconds()
 }

@@ -18,4 +18,5 @@ const (
 	AttrOperation  = attribute.Key("messaging.operation.type")
 	AttrAttempt    = attribute.Key("flashsale.attempt")
 	AttrErrorCode  = attribute.Key("flashsale.code")
+	AttrDependency = attribute.Key("flashsale.dependency")
 )

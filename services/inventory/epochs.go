@@ -16,11 +16,15 @@ import (
 // is the time of the backup less 5 min. The service imports what orders and gates have since then; until that is
 // complete, no gate sells. NewEpoch refuses a time in the future.
 func NewEpoch(ctx context.Context, db *gorm.DB, since time.Time, out io.Writer) error {
-	now := time.Now().UTC().Truncate(time.Millisecond)
+	s := store.New(db)
+	now, err := s.Now(ctx)
+	if err != nil {
+		return err
+	}
 	if since.After(now) {
 		return fmt.Errorf("--since %s is in the future", since.Format(time.RFC3339))
 	}
-	e, err := store.New(db).DrawEpoch(ctx, since.UTC(), core.CauseOperator, "", now)
+	e, err := s.DrawEpoch(ctx, since.UTC(), core.CauseOperator, "", now)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/bus"
+	"flashsale.internal/pkg/clocks"
 	"flashsale.internal/pkg/lifecycle"
 	"flashsale.internal/pkg/lock"
 	"flashsale.internal/pkg/presence"
@@ -39,9 +40,12 @@ type Deps struct {
 	Redis     redis.UniversalClient
 	Bus       bus.Bus
 	Telemetry *telemetry.Telemetry
-	Now       func() time.Time  // nil for time.Now
-	Limits    *admission.Limits // of the routes; nil for none. Their owner runs their components
-	Transport http.RoundTripper // of the calls to the order service; nil for the default
+	Now       func() time.Time // clock of the process; nil for time.Now
+	// DatabaseNow replaces the clock of the database, by which claims, sweeps and ages of rows are decided. For tests; nil
+	// for the database's own, which is that of the process with SQLite.
+	DatabaseNow func() time.Time
+	Limits      *admission.Limits // of the routes; nil for none. Their owner runs their components
+	Transport   http.RoundTripper // of the calls to the order service; nil for the default
 }
 
 // Service is the inventory service.
@@ -55,6 +59,7 @@ type Service struct {
 	board      *board.Board
 	presence   *presence.Announcer
 	locker     *lock.Locker
+	clocks     *clocks.Monitor
 	recorder   *record.Recorder
 	verifier   *auth.Verifier
 	handler    http.Handler
@@ -102,13 +107,16 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
+	if err := s.newClocks(); err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
 	s.locker = lock.New(deps.Redis, tel.Log)
-	s.store = store.New(deps.DB)
+	s.store = store.New(deps.DB, store.WithClock(s.deps.DatabaseNow))
 	s.gate = gate.New(gates)
 	s.core = core.New(core.Deps{
 		Store: s.store, Gate: s.gate, Pub: publisher.New(deps.Bus, tel), Orders: orderService,
-		Refunds: orderService, Recorder: recorder, Now: deps.Now, Timing: cfg.timing(), Quotas: cfg.quotas(),
-		Locks: locks{s.locker},
+		Refunds: orderService, Recorder: recorder, Now: deps.Now, CheckClocks: s.clocks.Check, Timing: cfg.timing(),
+		Quotas: cfg.quotas(), Locks: locks{s.locker},
 	})
 	s.reconciler = reconcile.New(reconcile.Deps{
 		Store: s.store, Gate: s.gate, Gates: s.core.Gates, Locks: locks{s.locker},
@@ -127,8 +135,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		v.AddBreaker("orders", orderService.Breaker())
 		v.AddBreaker("order lookups", orderService.LookupBreaker())
 		v.AddBreaker("limits", limits.Breaker())
-		presence.AddRedis(ctx, &v, deps.Redis)
-		presence.AddDatabase(ctx, &v, deps.DB)
+		v.AddRedis(deps.Redis)
+		v.AddDatabase(deps.DB)
+		v.AddClocks(ctx, s.clocks)
 		return v
 	})
 	s.handler = httpapi.NewMerchant(httpapi.Deps{
@@ -136,6 +145,20 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		Limits: limits, Transient: sqldb.IsTransient, Now: deps.Now,
 	})
 	return s, nil
+}
+
+// newClocks makes the monitor of the clocks. SQLite is part of the process, and has its clock.
+func (s *Service) newClocks() (err error) {
+	measured := []clocks.Clock{clocks.Redis(s.deps.Redis)}
+	if s.deps.DatabaseNow == nil && sqldb.IsSQLite(s.deps.DB) {
+		s.deps.DatabaseNow = s.deps.Now
+	} else {
+		measured = append(measured, clocks.Database(func(ctx context.Context) (time.Time, error) {
+			return sqldb.Now(s.deps.DB.WithContext(ctx), s.deps.DatabaseNow)
+		}))
+	}
+	s.clocks, err = clocks.New("inventory", s.deps.Telemetry, s.deps.Now, measured...)
+	return err
 }
 
 // observeBoards exports the number of open boards.
@@ -178,24 +201,24 @@ func (s *Service) Components() []lifecycle.Component {
 	importer := core.NewImporter(s.core)
 	sweeps := sweep.Deps{
 		Store: s.store, Gate: s.gate, Inventory: s.core, Gates: s.core.Gates, Recorder: s.recorder,
-		Alarms: s.core.Alarms,
-		Now:    s.deps.Now, Config: s.cfg.sweeps(),
+		Alarms: s.core.Alarms, Config: s.cfg.sweeps(),
 	}
 	return []lifecycle.Component{
 		s.verifier.Component(log),
 		s.presence.Component(),
 		{Name: "inventory builds of gates", Run: s.core.Gates.Run}, // before the loops that begin them: it ends after them
-		alone("gate controller", s.cfg.KeepEvery, gates.EnsureGates),
-		alone("import", s.cfg.KeepEvery, importer.Run),
-		alone("order sweep", s.cfg.SweepEvery, sweep.NewOrders(sweeps).Run),
-		alone("overdue sweep", s.cfg.SweepEvery, sweep.NewOverdue(sweeps).Run),
-		alone("journal sweep", s.cfg.SweepEvery, sweep.NewJournal(sweeps).Run),
-		alone("adjustment sweep", s.cfg.SweepEvery, sweep.NewAdjustments(sweeps).Run),
+		s.clocks.Component("inventory"),
+		alone("gate controller", s.cfg.KeepEvery, s.clocks.Gate(gates.EnsureGates)),
+		alone("import", s.cfg.KeepEvery, s.clocks.Gate(importer.Run)),
+		alone("order sweep", s.cfg.SweepEvery, s.clocks.Gate(sweep.NewOrders(sweeps).Run)),
+		alone("overdue sweep", s.cfg.SweepEvery, s.clocks.Gate(sweep.NewOverdue(sweeps).Run)),
+		alone("journal sweep", s.cfg.SweepEvery, s.clocks.Gate(sweep.NewJournal(sweeps).Run)),
+		alone("adjustment sweep", s.cfg.SweepEvery, s.clocks.Gate(sweep.NewAdjustments(sweeps).Run)),
 		// each activity under its own lock
-		lifecycle.Every("inventory reconciler", s.cfg.ReconcileEvery, log, s.reconciler.ReconcileAll),
-		alone("tidying", cleanupEvery, func(ctx context.Context) error {
+		lifecycle.Every("inventory reconciler", s.cfg.ReconcileEvery, log, s.clocks.Gate(s.reconciler.ReconcileAll)),
+		alone("tidying", cleanupEvery, s.clocks.Gate(func(ctx context.Context) error {
 			return errors.Join(gates.TrimGates(ctx), s.store.SweepKeys(ctx))
-		}),
+		})),
 		lifecycle.Every("inventory dead letter count", deadLetterCountEvery, log, s.countDeadLetters),
 		{Name: "inventory consumers", Run: s.consume},
 		{Name: "inventory boards", Run: s.board.Run},

@@ -38,7 +38,7 @@ func TestDeductionsArePublishedAgain(t *testing.T) {
 		require.Len(w.t, w.deductions(), 2)
 		w.follow(event(ordered, contract.OrderCreated))
 		now := w.row(waiting.OrderSN).LandedAt
-		w.parts.Now = func() time.Time { return now }
+		w.fixed = func() time.Time { return now }
 		w.restart()
 		for _, seconds := range []int{60, 120, 240, 480, 960, 1800, 1800} {
 			pause := time.Duration(seconds) * time.Second

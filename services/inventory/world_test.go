@@ -62,7 +62,9 @@ type world struct {
 	broker   *broker
 	orders   *orderService
 	faults   *faults
-	shift    time.Duration     // how far the service's clock is ahead
+	shift    time.Duration     // how far the clocks of the database and of the service are ahead
+	fixed    func() time.Time  // instead of the clock of the database, if not nil
+	skew     time.Duration     // how far the service's clock is ahead of the database's
 	shown    map[string]string // order_sn -> the stage codes that a damaged entry showed to its buyer
 	parts    parts
 	tel      *telemetry.Telemetry
@@ -95,11 +97,11 @@ func newWorldOn(t testing.TB, db *gorm.DB, redisAddrs []string, redisDB int) *wo
 	seen, err := record.New(w.tel, "mysql")
 	require.NoError(t, err)
 	w.parts = parts{
-		Store: &faultyStore{store.New(db), w.faults}, Gate: &faultyGate{gate.New(w.gate), w.faults},
+		Store: &faultyStore{store.New(db, store.WithClock(w.databaseNow)), w.faults}, Gate: &faultyGate{gate.New(w.gate), w.faults},
 		Pub:    &faultyPub{publisher.New(w.broker, w.tel), w.faults},
 		Orders: &faultyOrders{orders.New(w.orders.url, []string{"a secret for tests only, of length"}, transport), w.faults},
 		Locks:  locks{lock.New(w.rdb, w.tel.Log, lock.TTL(time.Minute))}, Recorder: seen, Timing: core.DefaultTiming(), Quotas: core.Quotas{Activities: 1 << 20, SKUs: 1 << 20}, Sweep: sweep.DefaultConfig(), Reconcile: reconcile.DefaultConfig(),
-		Now: func() time.Time { return time.Now().Add(w.shift) },
+		Now: func() time.Time { return w.databaseNow().Add(w.skew) },
 	}
 	w.parts.Timing.Pause = time.Millisecond
 	w.parts.Reconcile.Pause, w.parts.Reconcile.Grace = 5*time.Millisecond, time.Millisecond
@@ -134,6 +136,7 @@ type parts struct {
 	Locks     reconcile.Locks
 	Recorder  Recorder
 	Now       func() time.Time
+	Clocks    func(ctx context.Context) error // nil: the process may decide by time
 	Timing    core.Timing
 	Quotas    core.Quotas
 	Sweep     sweep.Config
@@ -158,11 +161,11 @@ type process struct {
 // start makes a process, with no memory of any before.
 func (p parts) start() process {
 	svc := core.New(core.Deps{
-		Store: p.Store, Gate: p.Gate, Pub: p.Pub, Orders: p.Orders, Recorder: p.Recorder, Now: p.Now, Timing: p.Timing,
-		Quotas: p.Quotas, Locks: p.BuildLocks, Build: p.Build,
+		Store: p.Store, Gate: p.Gate, Pub: p.Pub, Orders: p.Orders, Recorder: p.Recorder, Now: p.Now, CheckClocks: p.Clocks,
+		Timing: p.Timing, Quotas: p.Quotas, Locks: p.BuildLocks, Build: p.Build,
 	})
 	sweeps := sweep.Deps{
-		Store: p.Store, Gate: p.Gate, Inventory: svc, Gates: svc.Gates, Recorder: p.Recorder, Alarms: svc.Alarms, Now: p.Now, Config: p.Sweep,
+		Store: p.Store, Gate: p.Gate, Inventory: svc, Gates: svc.Gates, Recorder: p.Recorder, Alarms: svc.Alarms, Config: p.Sweep,
 	}
 	return process{
 		core: svc,
@@ -177,6 +180,14 @@ func (p parts) start() process {
 		journalSweep:    sweep.NewJournal(sweeps),
 		adjustmentSweep: sweep.NewAdjustments(sweeps),
 	}
+}
+
+// databaseNow returns the time of the database, which is that of Redis while shift and fixed are not set.
+func (w *world) databaseNow() time.Time {
+	if w.fixed != nil {
+		return w.fixed()
+	}
+	return time.Now().Add(w.shift)
 }
 
 // restart replaces the process of this world by a new one with the same parts.
@@ -392,8 +403,8 @@ func (p *faultyPub) Deductions(ctx context.Context, d []contract.Deduction, abou
 	return p.f.step(func() error { return p.Publisher.Deductions(ctx, d, about) })
 }
 
-func (p *faultyPub) Closings(ctx context.Context, c []contract.OrderClose) error {
-	return p.f.step(func() error { return p.Publisher.Closings(ctx, c) })
+func (p *faultyPub) Closing(ctx context.Context, c contract.OrderClose, delay time.Duration) error {
+	return p.f.step(func() error { return p.Publisher.Closing(ctx, c, delay) })
 }
 
 func (p *faultyPub) Replay(ctx context.Context, l core.DeadLetter) error {
@@ -486,6 +497,7 @@ type orderService struct {
 	url string
 
 	mu       sync.Mutex
+	now      func() time.Time
 	state    map[string]string // pending, paid, closed, cancelled, refunded, tombstone
 	due      map[string]time.Time
 	paying   map[string]time.Time
@@ -496,7 +508,7 @@ type orderService struct {
 }
 
 func newOrderService(t testing.TB) *orderService {
-	o := &orderService{state: map[string]string{}, due: map[string]time.Time{}, paying: map[string]time.Time{}, items: map[string]contract.Reservation{}}
+	o := &orderService{now: time.Now, state: map[string]string{}, due: map[string]time.Time{}, paying: map[string]time.Time{}, items: map[string]contract.Reservation{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /internal/v1/orders:close", o.close)
 	mux.HandleFunc("POST /internal/v1/orders:refund", o.refund)
@@ -520,6 +532,13 @@ func (o *orderService) setDown(down bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.down = down
+}
+
+// closed returns the number of calls to close orders.
+func (o *orderService) closed() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.closes
 }
 
 func (o *orderService) of(sn string) string {
@@ -560,9 +579,9 @@ func (o *orderService) close(w http.ResponseWriter, r *http.Request) {
 		case body.Reason != "expired":
 			o.state[sn] = "closed"
 			res["outcome"] = "closed"
-		case time.Now().Before(o.due[sn]):
+		case o.now().Before(o.due[sn]):
 			res["outcome"], res["at"] = "not_due", o.due[sn]
-		case time.Now().Before(o.paying[sn]):
+		case o.now().Before(o.paying[sn]):
 			res["outcome"], res["at"] = "paying", o.paying[sn]
 		default:
 			o.state[sn] = "closed"

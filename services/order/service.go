@@ -13,6 +13,7 @@ import (
 	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/bus"
+	"flashsale.internal/pkg/clocks"
 	"flashsale.internal/pkg/idempotency"
 	"flashsale.internal/pkg/lifecycle"
 	"flashsale.internal/pkg/outbox"
@@ -57,6 +58,7 @@ type Service struct {
 	store    *store.Store
 	verifier *auth.Verifier
 	presence *presence.Announcer
+	clocks   *clocks.Monitor
 	public   http.Handler
 	internal http.Handler
 }
@@ -73,8 +75,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if deps.Now == nil {
 		deps.Now = time.Now
 	}
-	if deps.DatabaseNow == nil && sqldb.IsSQLite(deps.DB) {
-		deps.DatabaseNow = deps.Now
+	if deps.Limits == nil {
+		deps.Limits = admission.None(deps.Telemetry)
 	}
 	tel := deps.Telemetry
 	verifier, err := auth.NewVerifier(cfg.Auth, nil)
@@ -109,7 +111,11 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{cfg: cfg, deps: deps, recorder: rec, verifier: verifier, backlog: backlog, refused: refused}
-	s.relay = outbox.NewRelay(deps.DB, deps.Bus, tel.Log)
+	if err := s.newClocks(); err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	s.relay = outbox.NewRelay(deps.DB, deps.Bus, tel.Log, outbox.Clock(s.deps.DatabaseNow),
+		outbox.CheckClocks(s.clocks.Check))
 
 	var providers []core.Provider
 	var sandboxProvider httpapi.Sandbox // stays nil without the sandbox
@@ -120,26 +126,23 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		box := sandbox.New(sandbox.Config{
 			Secrets: cfg.Payments.SandboxSecrets, CallbackURL: cfg.Payments.SandboxCallbackURL,
 			Now: deps.Now, Transport: tel.Transport(deps.Transport),
-		}, sandboxBook(deps))
+		}, sandboxBook(s.deps))
 		providers, sandboxProvider = append(providers, box), box
 	}
-	orders := store.New(deps.DB, tel, s.relay.Wake, store.WithClock(deps.DatabaseNow))
+	orders := store.New(deps.DB, tel, s.relay.Wake, store.WithClock(s.deps.DatabaseNow))
 	s.store = orders
 	s.core = core.New(orders, publisher.New(deps.Bus, tel), shards.Genes{}, rec, providers, sealer, core.Options{
 		Now: deps.Now, PaymentGrace: cfg.PaymentGrace, OverdueAfter: cfg.SweepAfter,
-		ContactKeep: cfg.Contacts.Keep,
+		ContactKeep: cfg.Contacts.Keep, CheckClocks: s.clocks.Check,
 	})
 	s.contacts = core.ContactUpkeep{Store: orders, Sealer: sealer, Keep: cfg.Contacts.Keep}
-	limits := deps.Limits
-	if limits == nil {
-		limits = admission.None(tel)
-	}
-	s.presence = presence.Announce(limits.Redis(), "order", s.Ready, func(ctx context.Context) (v presence.Vitals) {
-		v.AddBreaker("limits", limits.Breaker())
-		presence.AddDatabase(ctx, &v, deps.DB)
+	s.presence = presence.Announce(deps.Limits.Redis(), "order", s.Ready, func(ctx context.Context) (v presence.Vitals) {
+		v.AddBreaker("limits", deps.Limits.Breaker())
+		v.AddDatabase(deps.DB)
+		v.AddClocks(ctx, s.clocks)
 		return v
 	})
-	s.public = httpapi.NewPublic(s.core, tel, verifier, sandboxProvider, limits, deps.Now)
+	s.public = httpapi.NewPublic(s.core, tel, verifier, sandboxProvider, deps.Limits, deps.Now)
 	s.internal = httpapi.NewInternal(s.core, tel, cfg.Internal.Secrets)
 	return s, nil
 }
@@ -153,6 +156,23 @@ func sandboxBook(deps Deps) *store.SandboxBook {
 		return store.NewSandboxBook(deps.SandboxDB, deps.Now)
 	}
 	return store.NewSandboxBook(deps.SandboxDB, nil)
+}
+
+// newClocks makes the monitor of the clocks. SQLite is part of the process, and has its clock.
+func (s *Service) newClocks() (err error) {
+	var measured []clocks.Clock
+	if s.deps.DatabaseNow == nil && sqldb.IsSQLite(s.deps.DB) {
+		s.deps.DatabaseNow = s.deps.Now
+	} else {
+		measured = append(measured, clocks.Database(func(ctx context.Context) (time.Time, error) {
+			return sqldb.Now(s.deps.DB.WithContext(ctx), s.deps.DatabaseNow)
+		}))
+	}
+	if rdb := s.deps.Limits.Redis(); rdb != nil {
+		measured = append(measured, clocks.Redis(rdb))
+	}
+	s.clocks, err = clocks.New("order", s.deps.Telemetry, s.deps.Now, measured...)
+	return err
 }
 
 // Handler returns the public API for buyers and payment providers.
@@ -177,6 +197,7 @@ func (s *Service) Components() []lifecycle.Component {
 	return []lifecycle.Component{
 		s.verifier.Component(log),
 		s.presence.Component(),
+		s.clocks.Component("order"),
 		{Name: "order outbox", Run: s.relay.Run},
 		lifecycle.Every("order outbox count", 5*time.Second, log, func(ctx context.Context) error {
 			n, _, err := outbox.Backlog(ctx, s.deps.DB)
@@ -188,23 +209,23 @@ func (s *Service) Components() []lifecycle.Component {
 			s.refused.Record(n, err)
 			return err
 		}),
-		lifecycle.Every("order closings sweep", s.cfg.SweepEvery, log, func(ctx context.Context) error {
+		lifecycle.Every("order closings sweep", s.cfg.SweepEvery, log, s.clocks.Gate(func(ctx context.Context) error {
 			_, err := s.core.ResendClosings(ctx)
 			return err
-		}),
-		lifecycle.Every("order refunds", s.cfg.RefundEvery, log, func(ctx context.Context) error {
+		})),
+		lifecycle.Every("order refunds", s.cfg.RefundEvery, log, s.clocks.Gate(func(ctx context.Context) error {
 			_, err := s.core.RefundDue(ctx)
 			return err
-		}),
-		lifecycle.Every("order contacts sweep", contactSweepEvery, log, func(ctx context.Context) error {
+		})),
+		lifecycle.Every("order contacts sweep", contactSweepEvery, log, s.clocks.Gate(func(ctx context.Context) error {
 			n, err := s.contacts.Sweep(ctx)
 			s.recorder.ContactsDeleted(ctx, n)
 			return err
-		}),
-		lifecycle.Every("order idempotency keys sweep", 10*time.Minute, log, func(ctx context.Context) error {
+		})),
+		lifecycle.Every("order idempotency keys sweep", 10*time.Minute, log, s.clocks.Gate(func(ctx context.Context) error {
 			_, err := idempotency.Sweep(ctx, s.deps.DB)
 			return err
-		}),
+		})),
 		{Name: "order deductions consumer", Run: s.consume},
 	}
 }

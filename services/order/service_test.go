@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -169,6 +170,7 @@ type response struct {
 	header http.Header
 	body   map[string]any
 	raw    string
+	closed bool // the server closes the connection
 }
 
 func (a response) code() string { c, _ := a.body["code"].(string); return c }
@@ -180,7 +182,7 @@ func (r *running) do(req *http.Request) response {
 	defer func() { _ = res.Body.Close() }()
 	raw, err := io.ReadAll(res.Body)
 	require.NoError(r.t, err)
-	a := response{status: res.StatusCode, header: res.Header, raw: string(raw)}
+	a := response{status: res.StatusCode, header: res.Header, raw: string(raw), closed: res.Close}
 	if len(raw) > 0 {
 		require.NoError(r.t, json.Unmarshal(raw, &a.body), string(raw))
 	}
@@ -310,22 +312,44 @@ func TestFromDeductionToPaid(t *testing.T) {
 	})
 }
 
-// Processes whose clocks are 5 min ahead and behind decide as the database does.
-func TestTheClockOfAProcessDecidesNoDeadline(t *testing.T) {
+// Processes whose clocks are 5 min ahead and behind: orders are created by the time of the database. Such a process
+// leaves deadlines, payments and the outbox to the others, and closes the connection so that a caller reaches them.
+func TestAProcessWithAWrongClockLeavesDecisionsToTheOthers(t *testing.T) {
 	for _, offset := range []time.Duration{5 * time.Minute, -5 * time.Minute} {
 		t.Run(fmt.Sprint(offset), func(t *testing.T) {
-			r := run(t, dbtest.MariaDB(t, order.Migrations), func(_ *order.Config, d *order.Deps) {
+			db := dbtest.MariaDB(t, order.Migrations)
+			wrong := run(t, db, func(_ *order.Config, d *order.Deps) {
 				d.Now = func() time.Time { return time.Now().Add(offset) }
 			})
 			before := time.Now().Truncate(time.Millisecond)
-			d := r.created("u1")
-			at, err := time.Parse(time.RFC3339Nano, r.order(d)["created_at"].(string))
+			d := wrong.created("u1")
+			at, err := time.Parse(time.RFC3339Nano, wrong.order(d)["created_at"].(string))
 			require.NoError(t, err)
 			require.False(t, at.Before(before))
 			require.False(t, at.After(time.Now()))
-			id := r.pay(d, "k")
-			require.Equal(t, 202, r.call("POST", "/v1/payments/"+id+"/sandbox", "u1", `{"outcome":"succeeded"}`).status)
-			eventually(t, func() bool { return r.order(d)["state"] == "paid" }, "paid")
+
+			pay := func(r *running) response {
+				return r.call("POST", "/v1/orders/"+d.OrderSN+"/payments", "u1", paySandbox, "Idempotency-Key", "k")
+			}
+			closing := fmt.Sprintf(`{"order_sns":[%q],"reason":"expired"}`, d.OrderSN)
+			for _, got := range []response{
+				pay(wrong), wrong.callInternal("/internal/v1/orders:close", settings.DevelopmentInternalSecret, closing),
+			} {
+				require.Equal(t, 503, got.status, got.raw)
+				require.Equal(t, "unavailable", got.code())
+				require.True(t, got.closed, "over this connection a retry would reach the same process")
+			}
+
+			right := run(t, db)
+			got := pay(right)
+			require.Equal(t, 201, got.status, got.raw)
+			require.Equal(t, 202, wrong.call("POST", got.body["pay_url"].(string), "u1", succeeded).status)
+			eventually(t, func() bool { return right.order(d)["state"] == "paid" }, "paid")
+			paid := func(r *running) bool {
+				return slices.ContainsFunc(r.events.all(), func(e contract.OrderEvent) bool { return e.Type == contract.OrderPaid })
+			}
+			eventually(t, func() bool { return paid(right) }, "published")
+			require.False(t, paid(wrong), "the relay of the other process published it")
 		})
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"flashsale.internal/pkg/admission"
 	"flashsale.internal/pkg/auth"
 	"flashsale.internal/pkg/bus"
+	"flashsale.internal/pkg/clocks"
 	"flashsale.internal/pkg/lifecycle"
 	"flashsale.internal/pkg/ordersn"
 	"flashsale.internal/pkg/presence"
@@ -57,6 +58,7 @@ type Service struct {
 	ownLease *ordersn.RedisLease // nil if Deps.Lease is set
 	verifier *auth.Verifier
 	presence *presence.Announcer
+	clocks   *clocks.Monitor
 	signIn   *signin.SignIn
 	handler  http.Handler
 }
@@ -91,10 +93,14 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err := s.newLoops(cfg, gates); err != nil {
 		return nil, err
 	}
+	if s.clocks, err = clocks.New("seckill", deps.Telemetry, deps.Now, clocks.Redis(deps.Redis)); err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
 	s.presence = presence.Announce(deps.Limits.Redis(), "seckill", s.Ready, func(ctx context.Context) (v presence.Vitals) {
 		v.AddBreaker("gate", gates.Breaker())
 		v.AddBreaker("limits", deps.Limits.Breaker())
-		presence.AddRedis(ctx, &v, deps.Redis)
+		v.AddRedis(deps.Redis)
+		v.AddClocks(ctx, s.clocks)
 		return v
 	})
 	if s.handler, err = s.newHandler(cfg); err != nil {
@@ -205,6 +211,7 @@ func (s *Service) Components() []lifecycle.Component {
 	return append(all,
 		s.verifier.Component(s.deps.Telemetry.Log),
 		s.presence.Component(),
+		s.clocks.Component("seckill"),
 		lifecycle.AtEnd("sign-in", func(context.Context) error {
 			s.signIn.Close()
 			return nil

@@ -57,7 +57,10 @@ func (s *Service) CreateActivity(ctx context.Context, by Caller, r ActivityDraft
 	if err != nil {
 		return nil, err
 	}
-	now := s.now()
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
 	a := Activity{
 		MerchantID: owner, State: ActivityDraft, Title: r.Title, Description: r.Description, ImageURL: r.ImageURL,
 		StartsAt: ms(r.StartsAt), EndsAt: ms(r.EndsAt), PerUserLimit: 1, PayWithinS: defaultWindow, Version: 1,
@@ -96,7 +99,11 @@ func (s *Service) Activity(ctx context.Context, in Scope, id string) (*Activity,
 
 // Activities lists activities, newest first, if phase is not "" only those in this phase.
 func (s *Service) Activities(ctx context.Context, in Scope, phase string, p Page) ([]Activity, error) {
-	return s.store.Activities(ctx, in, phase, s.now(), p)
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.store.Activities(ctx, in, phase, now, p)
 }
 
 // ReservationsOfActivity lists the selected reservations of an activity, newest first.
@@ -119,7 +126,10 @@ func (s *Service) PatchActivity(ctx context.Context, by Caller, id string, p Act
 			return nil, err
 		}
 	}
-	now := s.now()
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
 	c := Change{
 		At: now, Who: by.UserID, Role: by.role(), Action: "activity.patch", Object: "activity", ObjectID: id,
 		Detail: p.detail(),
@@ -266,7 +276,10 @@ func (s *Service) End(ctx context.Context, by Caller, id string) (*Activity, err
 func (s *Service) transition(
 	ctx context.Context, by Caller, id, action string, growth Growth, fn func(a *Activity, now time.Time) (bool, error),
 ) (*Activity, error) {
-	now := s.now()
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
 	c := Change{
 		At: now, Who: by.UserID, Role: by.role(), Action: "activity." + action, Object: "activity", ObjectID: id,
 	}

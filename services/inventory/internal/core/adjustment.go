@@ -58,7 +58,10 @@ func (s *Service) AdjustStock(ctx context.Context, by Caller, r AdjustmentReques
 	case !validText(r.Reason):
 		return nil, contract.InvalidField("reason", "must have 1 to 200 characters, not only white space")
 	}
-	now := s.now()
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
 	a, err := s.store.BeginAdjustment(ctx, by.Scope(), r.Key, Adjustment{
 		ActivityID: r.ActivityID, SKUID: r.SKUID, Delta: r.Delta, Reason: r.Reason, State: AdjustmentIntent,
 		CreatedBy: by.UserID, CreatedAt: now, UpdatedAt: now,
@@ -108,7 +111,11 @@ func (s *Service) ResumeAdjustment(ctx context.Context, a Adjustment) (*Adjustme
 				return nil, err
 			}
 		}
-		decided, err := s.store.DecideAdjustment(ctx, a.ID, refuse, s.now())
+		now, err := s.store.Now(ctx)
+		if err != nil {
+			return nil, err
+		}
+		decided, err := s.store.DecideAdjustment(ctx, a.ID, refuse, now)
 		if err != nil {
 			return nil, err
 		}
@@ -117,7 +124,11 @@ func (s *Service) ResumeAdjustment(ctx context.Context, a Adjustment) (*Adjustme
 	if err := s.Gates.fillIfAbsent(ctx, ref, func() error { return s.Gates.SendAdjustment(ctx, ref, a) }); err != nil {
 		return nil, err
 	}
-	done, err := s.store.FinishAdjustment(ctx, a.ID, s.now())
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	done, err := s.store.FinishAdjustment(ctx, a.ID, now)
 	if err != nil {
 		return nil, err
 	}

@@ -26,33 +26,32 @@ func (s *Service) CloseDue(ctx context.Context, due []contract.OrderClose, deadL
 			return err
 		}
 		if importing { // an order that was lost must not get a tombstone before it is created again
-			c.DueAt = s.now().Add(closeAfterImport)
-			errs = append(errs, s.PublishClosings(ctx, []contract.OrderClose{c}))
+			errs = append(errs, s.publishClosing(ctx, c, closeAfterImport))
 			continue
 		}
-		_, err = s.closeOrders(ctx, c.OrderSNs, ReasonExpired, ReasonExpired, c.ActivityID, c.Traceparent)
+		_, err = s.closeOrders(ctx, c, ReasonExpired, ReasonExpired)
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
-// closeOrders makes the order service close these orders, and makes ledger and gate follow its response. A row whose
-// order is unknown is released with tombstoneReason: the order service wrote a tombstone and never creates this order.
-// closeOrders returns the outcomes.
+// closeOrders makes the order service close the orders of a closing, and makes ledger and gate follow its response. A
+// row whose order is unknown is released with tombstoneReason: the order service wrote a tombstone and never creates
+// this order. closeOrders returns the outcomes.
 func (s *Service) closeOrders(
-	ctx context.Context, sns []string, reason, tombstoneReason, activityID, traceparent string,
+	ctx context.Context, request contract.OrderClose, reason, tombstoneReason string,
 ) ([]CloseOutcome, error) {
-	outcomes, err := s.requestClose(ctx, sns, reason)
+	outcomes, err := s.requestClose(ctx, request.OrderSNs, reason)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.store.Reservations(ctx, sns)
+	rows, err := s.store.Reservations(ctx, request.OrderSNs)
 	if err != nil {
 		return nil, err
 	}
 	c := closing{
-		now: s.now(), payingAgainAfter: s.timing.PayingAgainAfter, reason: reason, tombstoneReason: tombstoneReason,
-		activityID: activityID, rows: rows, later: map[time.Time][]string{},
+		request: request, reason: reason, tombstoneReason: tombstoneReason,
+		rows: rows, later: map[time.Time][]string{},
 	}
 	for _, o := range outcomes {
 		if incident := c.addOutcome(o); incident != "" {
@@ -64,15 +63,39 @@ func (s *Service) closeOrders(
 		errs = append(errs,
 			s.applySteps(ctx, contract.GroupInventoryOrderClose, contract.TopicOrderClose, c.steps, nil))
 	}
-	if again := c.closings(traceparent); len(again) > 0 {
-		errs = append(errs, s.PublishClosings(ctx, again))
-	}
-	return outcomes, errors.Join(errs...)
+	return outcomes, errors.Join(append(errs, s.closeAgain(ctx, c))...)
 }
 
-// PublishClosings publishes closings. It makes up to three attempts.
-func (s *Service) PublishClosings(ctx context.Context, closings []contract.OrderClose) error {
-	return s.retry(ctx, func() error { return s.pub.Closings(ctx, closings) })
+// closeAgain publishes the closings for later. Their delays are what is left by the time of the database.
+func (s *Service) closeAgain(ctx context.Context, c closing) error {
+	if len(c.later) == 0 {
+		return nil
+	}
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, again := range c.again(now) {
+		if again.Attempt > maxCloseAttempts {
+			s.Alarms.Raise(ctx, "early closings", "closings are delivered too early; the order service resends them",
+				"activity_id", again.ActivityID, "due_at", again.DueAt, "attempts", again.Attempt)
+			continue
+		}
+		errs = append(errs, s.publishClosing(ctx, again.OrderClose, again.delay))
+	}
+	return errors.Join(errs...)
+}
+
+// PublishClosing publishes a closing that is due now.
+func (s *Service) PublishClosing(ctx context.Context, c contract.OrderClose) error {
+	return s.publishClosing(ctx, c, 0)
+}
+
+// publishClosing makes up to three attempts, each with what is left of the delay then.
+func (s *Service) publishClosing(ctx context.Context, c contract.OrderClose, delay time.Duration) error {
+	began := time.Now() // measures only how long this takes, also if the clock is set meanwhile
+	return s.retry(ctx, func() error { return s.pub.Closing(ctx, c, delay-time.Since(began)) })
 }
 
 // requestClose calls the order service, with at most contract.MaxItems orders a call.
@@ -90,25 +113,42 @@ func (s *Service) requestClose(ctx context.Context, sns []string, reason string)
 
 // closing turns the outcomes of one call to the order service into steps for the ledger and closings for later.
 type closing struct {
-	now                     time.Time
-	payingAgainAfter        time.Duration
+	request                 contract.OrderClose // its activity is that of orders that the ledger does not have
 	reason, tombstoneReason string
-	activityID              string // of orders that the ledger does not have
 	rows                    map[string]Reservation
 
 	steps []step
-	later map[time.Time][]string // order_sns by when to close them again
+	later map[time.Time][]string // order_sns by when to close them again; the zero time: not known
 }
+
+// The pause before an order that could not be closed is closed again lasts at least firstClosePause. It doubles with
+// each closing that came too early for the same deadline, until lastClosePause.
+//
+// A broker whose clock is ahead by more than the time that is left delivers at once, whatever that time is. So from the
+// second early closing on the delay is a growing multiple of that time, and a broker that is 5 min ahead causes few
+// calls. An order may be closed late by that, but the order service sends the closings of orders past their deadline
+// again. For the same reason none is sent after maxCloseAttempts early closings.
+const (
+	firstClosePause  = time.Second
+	lastClosePause   = 30 * time.Second
+	maxCloseAttempts = 10
+)
 
 // maxCloseDelay bounds how far in the future a closing is published: no pay window is longer, and no broker delays
 // longer.
 const maxCloseDelay = 24 * time.Hour
 
+// laterClosing is a closing that is published with a delay.
+type laterClosing struct {
+	contract.OrderClose
+	delay time.Duration
+}
+
 // addOutcome adds the step and the later closing that follow from one outcome. It returns the text of an incident, or
 // "" for none.
 func (c *closing) addOutcome(o CloseOutcome) (incident string) {
 	row, known := c.rows[o.OrderSN]
-	st := step{orderSN: o.OrderSN, activityID: c.activityID, at: c.now}
+	st := step{orderSN: o.OrderSN, activityID: c.request.ActivityID}
 	if known {
 		st.activityID = row.ActivityID
 	}
@@ -124,7 +164,7 @@ func (c *closing) addOutcome(o CloseOutcome) (incident string) {
 	case OutcomeUnknown:
 		st.kind, st.reason, st.tombstone = contract.OrderClosed, c.tombstoneReason, true
 	case OutcomeNotDue, OutcomePaying:
-		at := c.closeAgainAt(o)
+		at := o.At.UTC()
 		c.later[at] = append(c.later[at], o.OrderSN)
 		// The order exists: its row needs no deduction any more.
 		st.kind = contract.OrderCreated
@@ -144,24 +184,31 @@ func (c *closing) addOutcome(o CloseOutcome) (incident string) {
 	return ""
 }
 
-func (c *closing) closeAgainAt(o CloseOutcome) time.Time {
-	at := o.At.UTC()
-	if at.IsZero() || at.Before(c.now) {
-		at = c.now.Add(c.payingAgainAfter)
+// again returns the closings for later, the earliest first.
+func (c *closing) again(now time.Time) []laterClosing {
+	list := make([]laterClosing, 0, len(c.later))
+	for at, sns := range c.later {
+		list = append(list, c.closeAgain(at, now, sns))
 	}
-	if latest := c.now.Add(maxCloseDelay); at.After(latest) {
-		return latest
-	}
-	return at
+	slices.SortFunc(list, func(a, b laterClosing) int { return a.DueAt.Compare(b.DueAt) })
+	return list
 }
 
-// closings returns the closings for later, the earliest first.
-func (c *closing) closings(traceparent string) []contract.OrderClose {
-	again := make([]contract.OrderClose, 0, len(c.later))
-	for at, sns := range c.later {
-		again = append(again,
-			contract.OrderClose{OrderSNs: sns, ActivityID: c.activityID, DueAt: at, Traceparent: traceparent})
+// closeAgain returns the closing of orders that become due at a time, or at an unknown one if it is zero.
+func (c *closing) closeAgain(at, now time.Time, sns []string) laterClosing {
+	attempt := 1
+	if at.IsZero() || at.Equal(c.request.DueAt) { // this closing was meant for the same time and came too early
+		attempt = c.request.Attempt + 1
 	}
-	slices.SortFunc(again, func(a, b contract.OrderClose) int { return a.DueAt.Compare(b.DueAt) })
-	return again
+	delay := min(firstClosePause<<min(attempt-1, 10), lastClosePause)
+	if at.IsZero() {
+		at = now.Add(delay)
+	}
+	left := min(max(0, at.Sub(now)), maxCloseDelay)
+	if attempt > 1 {
+		left <<= min(2*attempt-3, 16) // 2, 8, 32 times, ...
+	}
+	return laterClosing{OrderClose: contract.OrderClose{
+		OrderSNs: sns, ActivityID: c.request.ActivityID, DueAt: at, Attempt: attempt, Traceparent: c.request.Traceparent,
+	}, delay: min(max(delay, left), maxCloseDelay)}
 }

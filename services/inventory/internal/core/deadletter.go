@@ -47,9 +47,13 @@ func (s *Service) AddDeadLetters(ctx context.Context, list []contract.DeadLetter
 	if len(list) == 0 {
 		return nil
 	}
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return err
+	}
 	list = slices.Clone(list)
 	for i := range list {
-		list[i].At = sanitizeTime(list[i].At, s.now())
+		list[i].At = sanitizeTime(list[i].At, now)
 	}
 	if err := s.store.AddDeadLetters(ctx, list); err != nil {
 		return err
@@ -126,7 +130,7 @@ func (s *Service) rejectPurchase(ctx context.Context, d *DeadLetter) error {
 
 func (s *Service) deadLetterChange(by Caller, action string, d *DeadLetter) Change {
 	return Change{
-		At: s.now(), Who: by.UserID, Role: by.role(), Action: action,
+		At: s.clock(), Who: by.UserID, Role: by.role(), Action: action,
 		Object: "dead_letter", ObjectID: d.ID, MerchantID: d.MerchantID,
 		Detail: map[string]any{"order_sn": d.OrderSN, "topic": d.Topic},
 	}
@@ -145,7 +149,6 @@ func (s *Service) rejectReservation(ctx context.Context, d *DeadLetter) error {
 	}
 	var row Reservation
 	mine := false
-	now := s.now()
 	err := s.store.Ledger(ctx, []string{it.ActivityID}, func(tx LedgerTx) error {
 		rows, err := tx.Reservations([]string{it.OrderSN})
 		if err != nil {
@@ -157,10 +160,14 @@ func (s *Service) rejectReservation(ctx context.Context, d *DeadLetter) error {
 			return nil
 		}
 		mine = true
+		now, err := tx.Now()
+		if err != nil {
+			return err
+		}
 		row = Reservation{
 			OrderSN: it.OrderSN, ActivityID: it.ActivityID, UserID: it.UserID, Bucket: it.Bucket, Lines: it.Lines,
-			State:  StateRejected,
-			Reason: ReasonSystem, ReservedAt: d.FailedAt, LandedAt: now, ChangedAt: now, Traceparent: d.Traceparent,
+			State: StateRejected, Reason: ReasonSystem,
+			ReservedAt: sanitizeTime(it.ReservedAt, now), LandedAt: now, ChangedAt: now, Traceparent: d.Traceparent,
 		}
 		m := newMoves()
 		m.Insert = []Reservation{row}
@@ -257,8 +264,9 @@ func contradicts(d *DeadLetter, row Reservation) bool {
 
 // tombstone makes the order service never create this order, and makes the ledger follow its response.
 func (s *Service) tombstone(ctx context.Context, row Reservation) error {
-	outcomes, err := s.closeOrders(ctx, []string{row.OrderSN}, ReasonRejected, ReasonSystem, row.ActivityID,
-		row.Traceparent)
+	outcomes, err := s.closeOrders(ctx, contract.OrderClose{
+		OrderSNs: []string{row.OrderSN}, ActivityID: row.ActivityID, Traceparent: row.Traceparent,
+	}, ReasonRejected, ReasonSystem)
 	if err != nil {
 		return err
 	}

@@ -131,11 +131,15 @@ var ErrImporting = errors.New("an import after a restore is not complete")
 
 // DrawEpoch draws a new epoch, for the reconciler and the gate controller. instead is the epoch that the caller saw.
 func (s *Service) DrawEpoch(ctx context.Context, instead, cause string) error {
-	since, err := s.store.StartOfOldest(ctx, s.now())
+	now, err := s.store.Now(ctx)
 	if err != nil {
 		return err
 	}
-	e, err := s.store.DrawEpoch(ctx, since, cause, instead, s.now())
+	since, err := s.store.StartOfOldest(ctx, now)
+	if err != nil {
+		return err
+	}
+	e, err := s.store.DrawEpoch(ctx, since, cause, instead, now)
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,6 @@ func (s *Service) applySteps(
 	ctx context.Context, where, topic string, steps []step, deadLetters []contract.DeadLetter,
 ) error {
 	var f following
-	now := s.now()
 	missingChecked := false
 	ledger := func() error {
 		return inSpan(ctx, s.recorder, "ledger transaction", true, func(ctx context.Context) error {
@@ -60,6 +59,10 @@ func (s *Service) applySteps(
 				ids[st.activityID] = true
 			}
 			return s.store.Ledger(ctx, sortedKeys(ids), func(tx LedgerTx) error {
+				now, err := tx.Now()
+				if err != nil {
+					return err
+				}
 				f = following{now: now, where: where, topic: topic}
 				if err := f.decide(tx, steps); err != nil {
 					return err

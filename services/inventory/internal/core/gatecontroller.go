@@ -48,7 +48,11 @@ type round struct {
 // The confirmations are in the tables. So the effects are repeated from the same time on after an outage and a restart,
 // however long these lasted.
 func (c *GateController) EnsureGates(ctx context.Context) error {
-	began := c.svc.now() // before the id is read: a process that stalls in between must not confirm a replaced master
+	// Before the id is read: a process that stalls in between must not confirm a replaced master.
+	began, err := c.svc.store.Now(ctx)
+	if err != nil {
+		return err
+	}
 	id, err := c.svc.gate.ReplicationID(ctx)
 	if err != nil {
 		return err
@@ -171,7 +175,7 @@ func (c GateConfirmation) since(now time.Time, window time.Duration) time.Time {
 	if c.At.IsZero() {
 		return time.Time{}
 	}
-	if now.Before(c.At) { // by a process whose clock is ahead
+	if now.Before(c.At) { // by a database server whose clock is ahead
 		return now.Add(-window)
 	}
 	return c.At.Add(-window)
@@ -200,8 +204,7 @@ func (c *GateController) TrimGates(ctx context.Context) error {
 	for _, ref := range refs {
 		errs = append(errs, c.trim(ctx, ref))
 	}
-	c.svc.Gates.forgetOld()
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.svc.Gates.forgetOld(ctx))...)
 }
 
 func (c *GateController) trim(ctx context.Context, ref contract.GateRef) error {

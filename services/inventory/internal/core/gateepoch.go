@@ -77,7 +77,7 @@ func (c *GateController) ensureEpoch(ctx context.Context, a *Activity, audit Gat
 		if err := c.plan(ctx, a, present); err != nil {
 			return false, err
 		}
-		again := Import{Epoch: present.Number, ActivityID: a.ID, Step: ImportRows, UpdatedAt: c.svc.now()}
+		again := Import{Epoch: present.Number, ActivityID: a.ID, Step: ImportRows, UpdatedAt: c.svc.clock()}
 		if err := c.svc.store.RestartImport(ctx, again); err != nil {
 			return false, err
 		}
@@ -95,7 +95,7 @@ func (c *GateController) ensureEpoch(ctx context.Context, a *Activity, audit Gat
 // plan adds the import of an activity that was created after its epoch was drawn.
 func (c *GateController) plan(ctx context.Context, a *Activity, e Epoch) error {
 	return c.svc.store.AddImport(ctx, Import{
-		Epoch: e.Number, ActivityID: a.ID, Step: ImportRows, UpdatedAt: c.svc.now(),
+		Epoch: e.Number, ActivityID: a.ID, Step: ImportRows, UpdatedAt: c.svc.clock(),
 	})
 }
 

@@ -18,20 +18,20 @@ type GateSync struct {
 	gate     Gate
 	recorder Recorder
 	alarms   *Alarms
-	now      func() time.Time
-	window   time.Duration // bounds the replication lag of a replica that becomes the master
-	pause    time.Duration // first pause between attempts
-	locks    Locks         // nil: builds of several processes are not serialized
+	clocks   func(ctx context.Context) error // as Deps.CheckClocks
+	window   time.Duration                   // bounds the replication lag of a replica that becomes the master
+	pause    time.Duration                   // first pause between attempts
+	locks    Locks                           // nil: builds of several processes are not serialized
 	limits   BuildConfig
 	builds   *builds
 
 	mu        sync.Mutex
-	resettled map[contract.GateRef]time.Time // when SettleBeforeReturning last began to settle a gate
+	resettled map[contract.GateRef]time.Time // when SettleBeforeReturning last began to settle a gate, by Redis's clock
 }
 
-func newGateSync(d Deps, alarms *Alarms, now func() time.Time) *GateSync {
+func newGateSync(d Deps, alarms *Alarms) *GateSync {
 	return &GateSync{
-		store: d.Store, gate: d.Gate, recorder: d.Recorder, alarms: alarms, now: now,
+		store: d.Store, gate: d.Gate, recorder: d.Recorder, alarms: alarms, clocks: d.CheckClocks,
 		window: d.Timing.ResettleWindow, pause: d.Timing.Pause, locks: d.Locks, limits: d.Build, builds: newBuilds(),
 		resettled: map[contract.GateRef]time.Time{},
 	}
@@ -107,13 +107,24 @@ func (g *GateSync) Due(ctx context.Context, ref contract.GateRef) (bool, error) 
 		return false, nil
 	}
 	a, err := g.store.AnyActivity(ctx, ref.ActivityID)
-	if err != nil {
+	if err != nil || a == nil {
 		return false, err
 	}
-	return a != nil && a.GateDue(g.now()), nil
+	return g.due(ctx, a)
 }
 
-// clockSkew bounds the difference between Redis's clock, which stamps reservations, and the clock of this process.
+// due reports whether the gate of an activity has to exist now. While this process must not decide by time, it returns
+// an ErrGateUnavailable: the caller repeats its call, and another process decides.
+func (g *GateSync) due(ctx context.Context, a *Activity) (bool, error) {
+	if err := g.clocks(ctx); err != nil {
+		return false, fmt.Errorf("%w: %w", ErrGateUnavailable, err)
+	}
+	now, err := g.store.Now(ctx)
+	return err == nil && a.GateDue(now), err
+}
+
+// clockSkew bounds the difference between the clocks of Redis servers: the nodes of a Cluster, and a master and the
+// replica that replaces it.
 const clockSkew = 2 * time.Second
 
 // SettleBeforeReturning writes all that the ledger holds to the gate before refused units return to it. The gate sold
@@ -122,7 +133,13 @@ const clockSkew = 2 * time.Second
 // If the refused purchases are older than the last resettling, it already covered them. If they are newer and the last
 // resettling began less than the window ago, the window was too short: all rows are settled. Otherwise the rows that
 // changed since the gate was last confirmed, less the window, are settled.
+//
+// Redis stamps reservations, so their times are compared with Redis's clock. The times of changes and confirmations are
+// the database's. While this process must not decide by time, all rows are settled: that needs no clock.
 func (g *GateSync) SettleBeforeReturning(ctx context.Context, ref contract.GateRef, refused []Reservation) error {
+	if g.clocks(ctx) != nil {
+		return g.resettle(ctx, ref, time.Time{})
+	}
 	latest := refused[0].ReservedAt
 	for _, r := range refused {
 		if r.ReservedAt.After(latest) {
@@ -132,7 +149,12 @@ func (g *GateSync) SettleBeforeReturning(ctx context.Context, ref contract.GateR
 	g.mu.Lock()
 	last, before := g.resettled[ref]
 	g.mu.Unlock()
-	began := g.now()
+	began, err := g.gate.Now(ctx)
+	if err != nil {
+		return err
+	}
+	// Redis's clock goes back when a replica whose clock is behind becomes the master: the last time is void.
+	before = before && !last.After(began.Add(clockSkew))
 	if before && last.After(latest.Add(clockSkew)) {
 		return nil
 	}
@@ -142,7 +164,11 @@ func (g *GateSync) SettleBeforeReturning(ctx context.Context, ref contract.GateR
 		if err != nil {
 			return err
 		}
-		since = confirmed[ref.ActivityID].since(began, g.window)
+		now, err := g.store.Now(ctx)
+		if err != nil {
+			return err
+		}
+		since = confirmed[ref.ActivityID].since(now, g.window)
 	}
 	if err := g.resettle(ctx, ref, since); err != nil {
 		return err
@@ -154,14 +180,19 @@ func (g *GateSync) SettleBeforeReturning(ctx context.Context, ref contract.GateR
 }
 
 // forgetOld deletes the times of settlings that are older than GateKept.
-func (g *GateSync) forgetOld() {
+func (g *GateSync) forgetOld(ctx context.Context) error {
+	now, err := g.gate.Now(ctx)
+	if err != nil {
+		return err
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for ref, began := range g.resettled {
-		if began.Add(GateKept).Before(g.now()) {
+		if began.Add(GateKept).Before(now) {
 			delete(g.resettled, ref)
 		}
 	}
+	return nil
 }
 
 // resync repeats the effect of every row that changed since then, whatever its state, for a gate that may have lost
@@ -267,8 +298,9 @@ func (g *GateSync) configure(ctx context.Context, a *Activity) error {
 func (g *GateSync) syncActivity(ctx context.Context, a *Activity) error {
 	err := g.configure(ctx, a)
 	if errors.Is(err, ErrNoGate) {
-		if !a.GateDue(g.now()) {
-			return nil
+		due, err := g.due(ctx, a)
+		if err != nil || !due {
+			return err
 		}
 		return g.Fill(ctx, a.ID)
 	}

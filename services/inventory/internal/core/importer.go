@@ -124,7 +124,7 @@ func (m *Importer) steps(ctx context.Context, e Epoch, i Import, all map[ImportS
 		if err != nil {
 			return err
 		}
-		next.UpdatedAt = m.svc.now()
+		next.UpdatedAt = m.svc.clock()
 		moved, err := m.svc.store.MoveImport(ctx, i, next)
 		if err != nil {
 			return err
@@ -183,8 +183,12 @@ func (m *Importer) find(ctx context.Context, list []Finding) error {
 	if len(list) == 0 {
 		return nil
 	}
+	now, err := m.svc.store.Now(ctx)
+	if err != nil {
+		return err
+	}
 	for i := range list {
-		list[i].At = m.svc.now()
+		list[i].At = now
 	}
 	return m.svc.store.AddFindings(ctx, list)
 }
@@ -271,7 +275,7 @@ func (m *Importer) endsOfGate(
 	if len(held) == 0 {
 		return 0, next, nil
 	}
-	_, err = m.svc.closeOrders(ctx, held, ReasonRejected, ReasonSystem, ref.ActivityID, "")
+	_, err = m.svc.closeOrders(ctx, contract.OrderClose{OrderSNs: held, ActivityID: ref.ActivityID}, ReasonRejected, ReasonSystem)
 	return int64(len(held)), next, err
 }
 
@@ -287,7 +291,7 @@ func (m *Importer) addForeign(ctx context.Context, e Epoch, refs []contract.Gate
 	}
 	for _, id := range ids {
 		if _, known := drafts[id]; !known {
-			i := Import{Epoch: e.Number, ActivityID: id, Step: ImportForeign, UpdatedAt: m.svc.now()}
+			i := Import{Epoch: e.Number, ActivityID: id, Step: ImportForeign, UpdatedAt: m.svc.clock()}
 			if err := m.svc.store.AddImport(ctx, i); err != nil {
 				return err
 			}

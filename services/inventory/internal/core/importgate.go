@@ -15,11 +15,10 @@ import (
 // was restored. It repeats until the order service has all of them. It never closes one of them, except an order_sn
 // that can never get an order. Position: the last order_sn, after an r if rows were published.
 func (m *Importer) rowsOfLedger(ctx context.Context, e Epoch, i Import) (Import, error) {
-	now := m.svc.now()
-	if w := m.waits[i.ActivityID]; i.Position == "r" && now.Before(w.next) {
+	if w := m.waits[i.ActivityID]; i.Position == "r" && m.svc.clock().Before(w.next) {
 		return i, errImportWaits
 	}
-	a, err := m.svc.store.AnyActivity(ctx, i.ActivityID)
+	a, now, err := m.svc.store.DatedActivity(ctx, i.ActivityID)
 	if err != nil {
 		return i, err
 	}
@@ -40,7 +39,7 @@ func (m *Importer) rowsOfLedger(ctx context.Context, e Epoch, i Import) (Import,
 		return i, err
 	}
 	m.svc.Alarms.RaiseUnreadable(ctx, broken)
-	n, err := m.republishUnknown(ctx, a, rows)
+	n, err := m.republishUnknown(ctx, a, rows, now)
 	if err != nil {
 		return i, err
 	}
@@ -49,7 +48,7 @@ func (m *Importer) rowsOfLedger(ctx context.Context, e Epoch, i Import) (Import,
 	switch {
 	case next == "" && dirty:
 		i.Position = "r"
-		m.waits[i.ActivityID] = wait{next: now.Add(3 * importPause)}
+		m.waits[i.ActivityID] = wait{next: m.svc.clock().Add(3 * importPause)}
 	case next == "":
 		return i.to(ImportEntries), nil
 	case dirty:
@@ -61,7 +60,7 @@ func (m *Importer) rowsOfLedger(ctx context.Context, e Epoch, i Import) (Import,
 }
 
 // republishUnknown publishes the deductions of rows whose order does not exist. It returns their number.
-func (m *Importer) republishUnknown(ctx context.Context, a *Activity, rows []Reservation) (int, error) {
+func (m *Importer) republishUnknown(ctx context.Context, a *Activity, rows []Reservation, asOf time.Time) (int, error) {
 	if len(rows) == 0 {
 		return 0, nil
 	}
@@ -90,14 +89,14 @@ func (m *Importer) republishUnknown(ctx context.Context, a *Activity, rows []Res
 		}
 	}
 	if len(never) > 0 {
-		if _, err := m.svc.closeOrders(ctx, never, ReasonRejected, ReasonSystem, a.ID, ""); err != nil {
+		if _, err := m.svc.closeOrders(ctx, contract.OrderClose{OrderSNs: never, ActivityID: a.ID}, ReasonRejected, ReasonSystem); err != nil {
 			return 0, err
 		}
 	}
 	if len(due) == 0 {
 		return 0, nil
 	}
-	about := []contract.ActivityInfo{a.info(m.svc.now())}
+	about := []contract.ActivityInfo{a.info(asOf)}
 	return len(due), m.svc.retry(ctx, func() error { return m.svc.pub.Deductions(ctx, due, about) })
 }
 
@@ -196,7 +195,10 @@ func (m *Importer) endUnreadable(ctx context.Context, i Import, build string, li
 	if len(list) == 0 {
 		return nil
 	}
-	now := m.svc.now()
+	now, err := m.svc.store.Now(ctx)
+	if err != nil {
+		return err
+	}
 	var findings []Finding
 	for _, it := range list {
 		row := Reservation{
@@ -237,7 +239,7 @@ func (m *Importer) endUnreadable(ctx context.Context, i Import, build string, li
 // waitForLanding waits until the ledger has every purchase that the gate holds, or an operator has to decide about it.
 // It journals those again that do not land. Position: the number of these repetitions.
 func (m *Importer) waitForLanding(ctx context.Context, _ Epoch, i Import) (Import, error) {
-	w, now := m.waits[i.ActivityID], m.svc.now()
+	w, now := m.waits[i.ActivityID], m.svc.clock()
 	if now.Before(w.next) {
 		return i, errImportWaits
 	}

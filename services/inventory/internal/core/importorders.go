@@ -67,7 +67,11 @@ func (m *Importer) importKnown(ctx context.Context, e Epoch, list []ChangedOrder
 	}
 	var x orderImport
 	err := m.svc.store.Ledger(ctx, activitiesOfOrders(list), func(tx LedgerTx) error {
-		x = orderImport{now: m.svc.now(), epoch: e.Number, moves: newMoves()}
+		now, err := tx.Now()
+		if err != nil {
+			return err
+		}
+		x = orderImport{now: now, epoch: e.Number, moves: newMoves()}
 		if err := x.decide(tx, list); err != nil {
 			return err
 		}

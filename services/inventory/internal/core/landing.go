@@ -28,9 +28,12 @@ func (s *Service) Land(ctx context.Context, items []contract.Reservation, deadLe
 func (s *Service) landInLedger(
 	ctx context.Context, items []contract.Reservation, deadLetters []contract.DeadLetter,
 ) (l landing, err error) {
-	now := s.now()
 	err = inSpan(ctx, s.recorder, "ledger transaction", true, func(ctx context.Context) error {
 		return s.store.Ledger(ctx, activitiesOf(items), func(tx LedgerTx) error {
+			now, err := tx.Now()
+			if err != nil {
+				return err
+			}
 			l = landing{now: now, republishAfter: s.timing.RepublishAfter}
 			if err := l.decide(tx, items); err != nil {
 				return err
@@ -225,11 +228,9 @@ func (s *Service) PublishDeductions(ctx context.Context, rows []Reservation) err
 		}
 		a, ok := activities[r.ActivityID]
 		if !ok {
-			// Before the activity is read, so that with one clock a later change has no earlier time. Clocks of pods
-			// differ: of two descriptions within that difference, the older one may win until the next deduction.
-			asOf := s.now()
+			var asOf time.Time // before the activity is read, so that a later change has no earlier time
 			var err error
-			if a, err = s.store.AnyActivity(ctx, r.ActivityID); err != nil {
+			if a, asOf, err = s.store.DatedActivity(ctx, r.ActivityID); err != nil {
 				return err
 			}
 			activities[r.ActivityID] = a

@@ -12,7 +12,7 @@ func (s *Service) ChangeLimit(
 		detail["rule"] = rule
 	}
 	if err := s.store.Record(ctx, Change{
-		At: s.now(), Who: who, Role: RoleOperator, Action: action, Object: "limit", Detail: detail,
+		At: s.clock(), Who: who, Role: RoleOperator, Action: action, Object: "limit", Detail: detail,
 	}); err != nil {
 		return err
 	}

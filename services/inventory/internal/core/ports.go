@@ -43,6 +43,9 @@ type Page struct {
 type Store interface {
 	EpochStore
 
+	// Now returns the time of the database in UTC, in whole milliseconds. Everything that is compared with times in the
+	// tables is decided by it, never by the clock of a process.
+	Now(ctx context.Context) (time.Time, error)
 	// Ledger locks all stock rows of the activities in (activity, SKU) order and then runs fn. Every transaction that
 	// changes a row's state or units, an allowance, a live stock or an adjustment's decision holds these locks. So none
 	// of these changes while fn runs.
@@ -84,6 +87,8 @@ type Store interface {
 	Activities(ctx context.Context, in Scope, phase string, now time.Time, p Page) ([]Activity, error)
 	// AnyActivity returns an activity of any merchant, for internal work; nil when there is none.
 	AnyActivity(ctx context.Context, id string) (*Activity, error)
+	// DatedActivity is AnyActivity with the time of the database before the activity was read.
+	DatedActivity(ctx context.Context, id string) (*Activity, time.Time, error)
 	GateActivities(ctx context.Context, now time.Time) ([]Activity, error) // those whose gate is due
 	// GateConfirmations returns the confirmations of gates, by activity.
 	GateConfirmations(ctx context.Context, activityIDs []string) (map[string]GateConfirmation, error)
@@ -145,6 +150,9 @@ type Store interface {
 
 // LedgerTx is a ledger transaction.
 type LedgerTx interface {
+	// Now returns the time of the database: of the reading of the activities, with their stock locked.
+	Now() (time.Time, error)
+
 	Activity(id string) *Activity // nil: unknown; with its locked stock
 	Reservations(orderSNs []string) (map[string]Reservation, error)
 	Allowances(activityID string, userIDs []string) (map[string]int64, error) // by user, in units
@@ -325,6 +333,7 @@ type Gate interface {
 	Lookup(ctx context.Context, ref contract.GateRef, orderSN string) (*GateEntry, error) // nil: the gate has none
 	// Deletes some of the entries that ended long ago.
 	Trim(ctx context.Context, ref contract.GateRef) error
+	Now(ctx context.Context) (time.Time, error) // Redis's clock, which stamps reservations
 	Refs(ctx context.Context) ([]contract.GateRef, error)
 	Register(ctx context.Context, refs []contract.GateRef) error // adds them to Refs
 	Unregister(ctx context.Context, ref contract.GateRef) error
@@ -362,7 +371,8 @@ type Gate interface {
 type Publisher interface {
 	// Deductions publishes deductions with the descriptions of their activities.
 	Deductions(ctx context.Context, d []contract.Deduction, about []contract.ActivityInfo) error
-	Closings(ctx context.Context, c []contract.OrderClose) error
+	// Closing publishes a closing, delivered after the delay; without a positive one at once.
+	Closing(ctx context.Context, c contract.OrderClose, delay time.Duration) error
 	Replay(ctx context.Context, d DeadLetter) error
 }
 

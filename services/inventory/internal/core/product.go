@@ -56,7 +56,7 @@ func (s *Service) CreateProduct(ctx context.Context, by Caller, p Product, key *
 	if err != nil {
 		return nil, err
 	}
-	p.MerchantID, p.CreatedAt = owner, s.now()
+	p.MerchantID, p.CreatedAt = owner, s.clock()
 	p.UpdatedAt, p.Version = p.CreatedAt, 1
 	if err := p.validate(); err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (s *Service) Products(ctx context.Context, in Scope, p Page) ([]Product, er
 
 // PatchProduct changes a product. Activities keep the prices they were made with.
 func (s *Service) PatchProduct(ctx context.Context, by Caller, id string, patch ProductPatch) (*Product, error) {
-	now := s.now()
+	now := s.clock()
 	c := Change{At: now, Who: by.UserID, Role: by.role(), Action: "product.patch", Object: "product", ObjectID: id}
 	return s.store.ChangeProduct(ctx, by.Scope(), id, c, s.quotas.moreSKUs(patch.added()), func(p *Product) error {
 		if err := requireVersion(patch.IfVersion, p.Version); err != nil {

@@ -79,9 +79,17 @@ func stateOf(state ReservationState, changedAt time.Time) rowState {
 
 // run builds the gate. It returns the activity that the gate was configured with.
 func (r *rebuild) run(ctx context.Context) (*Activity, error) {
-	began := r.now()
-	r.kept, r.adjusted = began.Add(-GateKept), map[string]bool{}
-	err := r.step(ctx, func(ctx context.Context) (err error) {
+	began := time.Now() // measures only how long the build takes
+	r.adjusted = map[string]bool{}
+	err := r.step(ctx, func(ctx context.Context) error {
+		now, err := r.store.Now(ctx)
+		r.kept = now.Add(-GateKept)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = r.step(ctx, func(ctx context.Context) (err error) {
 		r.epoch, err = r.epochFor(ctx, r.activityID)
 		return err
 	})
@@ -103,7 +111,7 @@ func (r *rebuild) run(ctx context.Context) (*Activity, error) {
 		return nil, err
 	}
 	a, err := r.finish(ctx, from)
-	r.report.Took = r.now().Sub(began)
+	r.report.Took = time.Since(began)
 	return a, err
 }
 
@@ -140,7 +148,10 @@ func finalForBuild(err error) bool {
 func (r *rebuild) mark(ctx context.Context) (mark time.Time, err error) {
 	err = r.step(ctx, func(ctx context.Context) error {
 		latest, err := r.store.LatestChange(ctx, r.activityID)
-		if mark = r.now(); latest.Before(mark) {
+		if err != nil {
+			return err
+		}
+		if mark, err = r.store.Now(ctx); latest.Before(mark) {
 			mark = latest
 		}
 		return err
@@ -325,8 +336,8 @@ func (r *rebuild) putChanged(ctx context.Context, since time.Time) (fresh int, e
 func (r *rebuild) commit(ctx context.Context, since time.Time) (*Activity, error) {
 	var out *Activity
 	return out, r.store.Rebuild(ctx, r.activityID, func(tx RebuildTx) error {
-		began := r.now()
-		defer func() { r.report.Locked = max(r.report.Locked, r.now().Sub(began)) }()
+		began := time.Now()
+		defer func() { r.report.Locked = max(r.report.Locked, time.Since(began)) }()
 		ctx, cancel := context.WithTimeout(ctx, r.limits.Locked)
 		defer cancel()
 		rows, err := r.unseen(ctx, tx, since)

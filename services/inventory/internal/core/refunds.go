@@ -70,6 +70,6 @@ func (s *Service) SettleRefund(ctx context.Context, by Caller, id, reference, re
 // cannot be recorded is not made, and a recorded change that failed was an attempt.
 func (s *Service) recordRefund(ctx context.Context, by Caller, action, id string, detail any) error {
 	return s.store.Record(ctx, Change{
-		At: s.now(), Who: by.UserID, Role: by.role(), Action: action, Object: "refund", ObjectID: id, Detail: detail,
+		At: s.clock(), Who: by.UserID, Role: by.role(), Action: action, Object: "refund", ObjectID: id, Detail: detail,
 	})
 }

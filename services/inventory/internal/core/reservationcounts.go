@@ -63,14 +63,14 @@ func (c *countCache) of(key counted, now time.Time) *reservationCount {
 // ReservationCounts counts an activity's reservations by state. The counts may be as old as ten times the time that
 // counting takes, at most a minute.
 func (s *Service) ReservationCounts(ctx context.Context, in Scope, activityID string) (ReservationCounts, error) {
-	e := s.counts.of(counted{in, activityID}, s.now())
+	e := s.counts.of(counted{in, activityID}, s.clock())
 	select {
 	case e.turn <- struct{}{}:
 	case <-ctx.Done():
 		return ReservationCounts{}, ctx.Err()
 	}
 	defer func() { <-e.turn }()
-	began := s.now()
+	began := s.clock()
 	if began.Before(e.until) {
 		return e.counts, nil
 	}
@@ -78,7 +78,7 @@ func (s *Service) ReservationCounts(ctx context.Context, in Scope, activityID st
 	if err != nil {
 		return ReservationCounts{}, err
 	}
-	now := s.now()
+	now := s.clock()
 	e.counts, e.until = counts, now.Add(min(countRest*now.Sub(began), maxCountRest))
 	return counts, nil
 }

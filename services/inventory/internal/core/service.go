@@ -12,17 +12,13 @@ type Timing struct {
 	// ResettleWindow bounds the replication lag of a replica that becomes the Redis master: the new master may lack
 	// writes from so long before the old one was last confirmed.
 	ResettleWindow time.Duration
-	// PayingAgainAfter is the pause before an order that is being paid is closed again, if the order service returns no
-	// time.
-	PayingAgainAfter time.Duration
-	Pause            time.Duration // first pause between attempts within one delivery
+	Pause          time.Duration // first pause between attempts within one delivery
 }
 
 // DefaultTiming returns the defaults.
 func DefaultTiming() Timing {
 	return Timing{
-		RepublishAfter: time.Minute, ResettleWindow: 10 * time.Minute, PayingAgainAfter: 5 * time.Second,
-		Pause: 50 * time.Millisecond,
+		RepublishAfter: time.Minute, ResettleWindow: 10 * time.Minute, Pause: 50 * time.Millisecond,
 	}
 }
 
@@ -34,11 +30,13 @@ type Deps struct {
 	Orders   Orders
 	Refunds  Refunds
 	Recorder Recorder
-	Now      func() time.Time
-	Timing   Timing
-	Quotas   Quotas
-	Locks    Locks       // nil: builds of gates are serialized within this process only
-	Build    BuildConfig // zero for DefaultBuildConfig
+	Now      func() time.Time // clock of the process; see Service.clock
+	// CheckClocks returns an error while this process must not decide by time; nil: it always may.
+	CheckClocks func(ctx context.Context) error
+	Timing      Timing
+	Quotas      Quotas
+	Locks       Locks       // nil: builds of gates are serialized within this process only
+	Build       BuildConfig // zero for DefaultBuildConfig
 }
 
 // Service holds the rules of the inventory: landing, order events, closings, activities, stock and dead letters. The
@@ -53,10 +51,12 @@ type Service struct {
 	orders   Orders
 	refunds  Refunds
 	recorder Recorder
-	now      func() time.Time // as the tables keep it: UTC, in milliseconds
-	timing   Timing
-	quotas   Quotas
-	counts   countCache
+	// clock is that of the process. It decides how long a process keeps what it has read and when it repeats an alarm,
+	// and it stamps records for operators. Everything else is decided by Store.Now.
+	clock  func() time.Time
+	timing Timing
+	quotas Quotas
+	counts countCache
 }
 
 // New makes the service.
@@ -64,11 +64,14 @@ func New(d Deps) *Service {
 	if d.Build == (BuildConfig{}) {
 		d.Build = DefaultBuildConfig()
 	}
+	if d.CheckClocks == nil {
+		d.CheckClocks = func(context.Context) error { return nil }
+	}
 	now := TableTime(d.Now)
 	alarms := NewAlarms(d.Recorder, now)
 	return &Service{
-		Alarms: alarms, Gates: newGateSync(d, alarms, now), store: d.Store, gate: d.Gate, pub: d.Pub, orders: d.Orders,
-		refunds: d.Refunds, recorder: d.Recorder, now: now, timing: d.Timing, quotas: d.Quotas,
+		Alarms: alarms, Gates: newGateSync(d, alarms), store: d.Store, gate: d.Gate, pub: d.Pub, orders: d.Orders,
+		refunds: d.Refunds, recorder: d.Recorder, clock: now, timing: d.Timing, quotas: d.Quotas,
 	}
 }
 

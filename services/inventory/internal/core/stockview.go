@@ -40,7 +40,11 @@ func (s *Service) StockView(ctx context.Context, in Scope, activityID string) (*
 		audit, err := s.gate.Audit(ctx, contract.GateRef{ActivityID: activityID})
 		present := err == nil
 		if errors.Is(err, ErrNoGate) {
-			if before.GateDue(s.now()) {
+			due, dueErr := s.Gates.due(ctx, before)
+			if dueErr != nil {
+				return nil, GateUnreadable(dueErr)
+			}
+			if due {
 				return nil, GateUnreadable(err)
 			}
 			err = nil
@@ -52,7 +56,7 @@ func (s *Service) StockView(ctx context.Context, in Scope, activityID string) (*
 		if err != nil {
 			return nil, err
 		}
-		if view, settled := CompareStock(before, after, audit, present, s.now()); settled || attempt == stockReadings {
+		if view, settled := CompareStock(before, after, audit, present, s.clock()); settled || attempt == stockReadings {
 			return view, nil
 		}
 		before = after

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
@@ -34,17 +35,19 @@ func (p *Publisher) Deductions(
 	return items.PublishDeductions(ctx, p.bus, p.tel, list, about)
 }
 
-// Closings implements core.Publisher. Each message carries exactly one closing, since messages are delayed
+// Closing implements core.Publisher. Each message carries exactly one closing, since messages are delayed
 // individually.
-func (p *Publisher) Closings(ctx context.Context, list []contract.OrderClose) error {
-	for _, c := range list {
-		for chunk := range slices.Chunk(c.OrderSNs, contract.MaxItems) {
-			one := c
-			one.OrderSNs = chunk
-			err := items.Publish(ctx, p.bus, p.tel, contract.TopicOrderClose, c.DueAt, []contract.OrderClose{one})
-			if err != nil {
-				return err
-			}
+func (p *Publisher) Closing(ctx context.Context, c contract.OrderClose, delay time.Duration) error {
+	var deliverAt time.Time
+	if delay > 0 {
+		deliverAt = time.Now().Add(delay) // the bus sends what is left of it, by the same clock
+	}
+	for chunk := range slices.Chunk(c.OrderSNs, contract.MaxItems) {
+		one := c
+		one.OrderSNs = chunk
+		err := items.Publish(ctx, p.bus, p.tel, contract.TopicOrderClose, deliverAt, []contract.OrderClose{one})
+		if err != nil {
+			return err
 		}
 	}
 	return nil

@@ -282,7 +282,10 @@ func (c *comparison) addEntry(d entryDigest, lines *lineSets) {
 
 // readLedger reads all rows and compares them with the entries. Both are sorted by order_sn.
 func (p *pass) readLedger(ctx context.Context, c *comparison, entries []entryDigest) error {
-	now := p.tableTime()
+	now, err := p.Store.Now(ctx)
+	if err != nil {
+		return err
+	}
 	matched := make([]bool, len(entries)) // entries that have a row
 	all := []core.ReservationState{core.StateReserved, core.StateSold, core.StateReleased, core.StateRejected}
 	for after := ""; ; {

@@ -251,7 +251,10 @@ func (p *pass) repairMismatches(ctx context.Context, c *comparison, list []misma
 	if err != nil {
 		return err
 	}
-	now := p.tableTime()
+	now, err := p.Store.Now(ctx)
+	if err != nil {
+		return err
+	}
 	for _, m := range list {
 		p.decide(ctx, c, b, m, now)
 	}
@@ -285,7 +288,11 @@ func (p *pass) reread(ctx context.Context, list []mismatch) (*batch, error) {
 	if b.rows, err = p.Store.Reservations(ctx, sns); err != nil {
 		return nil, err
 	}
-	b.ahead, err = p.Store.LeftAhead(ctx, p.activity.ID, sns, p.tableTime().Add(-leftAheadFor))
+	now, err := p.Store.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b.ahead, err = p.Store.LeftAhead(ctx, p.activity.ID, sns, now.Add(-leftAheadFor))
 	return b, err
 }
 

@@ -52,7 +52,7 @@ func (r *Reconciler) yieldToBuyers(ctx context.Context, x *round, activities []c
 	if ctx.Err() != nil {
 		return true
 	}
-	if r.yields(over, r.tableTime()) {
+	if r.yields(over, r.Now()) {
 		return true
 	}
 	x.forced = over

@@ -20,6 +20,7 @@ type Locks interface {
 
 // Store is what the reconciler reads and writes in the tables.
 type Store interface {
+	Now(ctx context.Context) (time.Time, error) // the database's clock, by which the ages of rows are decided
 	// Activity returns an activity of the scope, nil when there is none. AnyActivity is for the timer.
 	Activity(ctx context.Context, in core.Scope, id string) (*core.Activity, error)
 	AnyActivity(ctx context.Context, id string) (*core.Activity, error)

@@ -48,14 +48,14 @@ type Deps struct {
 	Recorder Recorder
 	Alarms   Alarms
 	Epochs   Epochs
-	Now      func() time.Time
+	Now      func() time.Time // clock of the process: how long comparisons take, and how long it rests
 	Config   Config
 }
 
 // Reconciler compares gate, ledger and allowances of activities, and repairs them. It is safe for concurrent use.
 type Reconciler struct {
 	Deps
-	tableTime func() time.Time
+	tableTime func() time.Time // Now, for records that operators read
 
 	mu            sync.Mutex
 	compared      map[string]compared // by activity, the latest reconciliation
@@ -107,7 +107,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, by core.Caller, activityID s
 // comparison is the oldest. An activity that fails does not hold up the others. The round ends early while a gate is
 // overloaded.
 func (r *Reconciler) ReconcileAll(ctx context.Context) error {
-	activities, err := r.Store.GateActivities(ctx, r.tableTime())
+	now, err := r.Store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	activities, err := r.Store.GateActivities(ctx, now)
 	if err != nil {
 		return err
 	}

@@ -18,18 +18,18 @@ func (s *Store) Ledger(ctx context.Context, activityIDs []string, fn func(tx cor
 	ids := numbers(activityIDs)
 	sort.Slice(ids, func(i, j int) bool { return ids[i] < ids[j] })
 	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
-		l := &ledgerTx{tx: tx, activities: map[string]*core.Activity{}}
+		l := &ledgerTx{tx: tx, clock: s.clock, activities: map[string]*core.Activity{}}
 		for _, id := range ids {
 			items, err := itemsOf(tx, id, true)
 			if err != nil {
 				return err
 			}
-			a, err := activityOf(tx, id, items)
+			a, at, err := datedActivityOf(tx, id, items, s.clock)
 			if err != nil {
 				return err
 			}
 			if a != nil {
-				l.activities[a.ID] = a
+				l.activities[a.ID], l.now = a, at
 			}
 		}
 		return fn(l)
@@ -38,10 +38,20 @@ func (s *Store) Ledger(ctx context.Context, activityIDs []string, fn func(tx cor
 
 type ledgerTx struct {
 	tx         *gorm.DB
+	clock      func() time.Time
+	now        time.Time // when the last activity was read, by the time of the database; zero: none was read
 	activities map[string]*core.Activity
 	// hasAllowance reports, for each buyer whose allowance this transaction has read, whether there is a row. The
 	// locks on the activity's stock keep this valid until the end of the transaction.
 	hasAllowance map[core.Buyer]bool
+}
+
+// Now implements core.LedgerTx. It makes no statement while the locks are held if an activity was read.
+func (l *ledgerTx) Now() (time.Time, error) {
+	if !l.now.IsZero() {
+		return l.now, nil
+	}
+	return sqldb.Now(l.tx, l.clock)
 }
 
 func (l *ledgerTx) Activity(id string) *core.Activity { return l.activities[id] }

@@ -28,7 +28,10 @@ import (
 const chunkSize = 500
 
 // Store implements core.Store, reconcile.Store and sweep.Store.
-type Store struct{ db *gorm.DB }
+type Store struct {
+	db    *gorm.DB
+	clock func() time.Time // nil: the database's
+}
 
 var (
 	_ core.Store      = (*Store)(nil)
@@ -36,8 +39,24 @@ var (
 	_ sweep.Store     = (*Store)(nil)
 )
 
+// Option changes a default of a Store.
+type Option func(*Store)
+
+// WithClock replaces the clock of the database, for tests and for SQLite, which is part of the process. nil stands for
+// the clock of the database.
+func WithClock(now func() time.Time) Option { return func(s *Store) { s.clock = now } }
+
 // New returns a Store on an open database.
-func New(db *gorm.DB) *Store { return &Store{db: db} }
+func New(db *gorm.DB, opts ...Option) *Store {
+	s := &Store{db: db}
+	for _, o := range opts {
+		o(s)
+	}
+	return s
+}
+
+// Now implements core.Store.
+func (s *Store) Now(ctx context.Context) (time.Time, error) { return sqldb.Now(s.read(ctx), s.clock) }
 
 // errGuard reports that a guarded UPDATE did not match the rows that the decision was based on. The locks should
 // prevent this. The transaction is rolled back and run again.

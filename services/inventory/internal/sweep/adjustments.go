@@ -18,7 +18,10 @@ func NewAdjustments(d Deps) *Adjustments { return &Adjustments{Deps: d} }
 // Run resumes one batch of each activity's adjustments that are older than ResumeAfter. What fails in one activity
 // delays no other.
 func (w *Adjustments) Run(ctx context.Context) error {
-	now := w.now()
+	now, err := w.Store.Now(ctx)
+	if err != nil {
+		return err
+	}
 	activities, err := w.Store.ActivitiesToResume(ctx, now.Add(-w.Config.ResumeAfter), now)
 	if err != nil {
 		return err
@@ -35,7 +38,10 @@ func (w *Adjustments) Run(ctx context.Context) error {
 // resume resumes one batch of an activity's adjustments. One that fails moves back, and the next follow. A gate that
 // cannot be reached ends the batch, and nothing moves back: all are due as soon as the gate responds.
 func (w *Adjustments) resume(ctx context.Context, activityID string) error {
-	now := w.now()
+	now, err := w.Store.Now(ctx)
+	if err != nil {
+		return err
+	}
 	due, err := w.Store.AdjustmentsToResume(ctx, activityID, now.Add(-w.Config.ResumeAfter), now, sweepBatch)
 	if err != nil {
 		return err

@@ -56,7 +56,10 @@ func (w *Orders) RunBatch(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	now := w.now()
+	now, err := w.Store.Now(ctx)
+	if err != nil {
+		return false, err
+	}
 	w.failures.forgetOld(now)
 	var errs []error
 	inARow := 0
@@ -82,7 +85,10 @@ func (w *Orders) RunBatch(ctx context.Context) (more bool, err error) {
 
 // sweepActivity processes one batch of an activity's reservations.
 func (w *Orders) sweepActivity(ctx context.Context, activityID string) (more bool, err error) {
-	now := w.now()
+	now, err := w.Store.Now(ctx)
+	if err != nil {
+		return false, err
+	}
 	rows, broken, err := w.Store.ReservationsToRepublish(ctx, activityID, now, sweepBatch)
 	if err != nil || len(rows)+len(broken) == 0 {
 		return false, err
@@ -133,8 +139,7 @@ func (w *Orders) abandon(ctx context.Context, activityID string, abandoned []str
 		return nil
 	}
 	w.Recorder.Info(ctx, "giving up reservations without an order", "activity_id", activityID, "rows", len(abandoned))
-	closing := []contract.OrderClose{{OrderSNs: abandoned, ActivityID: activityID, DueAt: now}}
-	return w.Inventory.PublishClosings(ctx, closing)
+	return w.Inventory.PublishClosing(ctx, contract.OrderClose{OrderSNs: abandoned, ActivityID: activityID, DueAt: now})
 }
 
 // schedule writes when each reservation is due next: after a growing pause, at the latest when it is to be given up.

@@ -31,7 +31,10 @@ func NewOverdue(d Deps) *Overdue {
 // Run processes one page of each activity. The next page follows in the next round, so that reservations whose
 // closings change nothing do not block the others.
 func (w *Overdue) Run(ctx context.Context) error {
-	now := w.now()
+	now, err := w.Store.Now(ctx)
+	if err != nil {
+		return err
+	}
 	holding, err := w.holdingActivities(ctx)
 	if err != nil {
 		return err
@@ -89,8 +92,8 @@ func (w *Overdue) resend(ctx context.Context, activityID string, due []string, n
 		return nil
 	}
 	w.Recorder.Info(ctx, "resending closings of overdue reservations", "activity_id", activityID, "rows", len(due))
-	closing := []contract.OrderClose{{OrderSNs: due, ActivityID: activityID, DueAt: now}}
-	if err := w.Inventory.PublishClosings(ctx, closing); err != nil {
+	closing := contract.OrderClose{OrderSNs: due, ActivityID: activityID, DueAt: now}
+	if err := w.Inventory.PublishClosing(ctx, closing); err != nil {
 		return err
 	}
 	w.resent.attempted(due, now)

@@ -16,6 +16,7 @@ import (
 
 // Store is what the sweeps read and write in the tables. broken are reservations whose lines cannot be read.
 type Store interface {
+	Now(ctx context.Context) (time.Time, error) // the database's clock, by which ages and pauses of rows are decided
 	ReadableReservations(
 		ctx context.Context, orderSNs []string,
 	) (rows map[string]core.Reservation, broken []core.Reservation, err error)
@@ -58,7 +59,7 @@ type Gate interface {
 // Inventory is the part of core.Service that the sweeps need.
 type Inventory interface {
 	PublishDeductions(ctx context.Context, rows []core.Reservation) error
-	PublishClosings(ctx context.Context, closings []contract.OrderClose) error
+	PublishClosing(ctx context.Context, c contract.OrderClose) error
 	ResumeAdjustment(ctx context.Context, a core.Adjustment) (*core.Adjustment, error)
 }
 
@@ -113,12 +114,8 @@ type Deps struct {
 	Gates     Gates
 	Recorder  Recorder
 	Alarms    Alarms
-	Now       func() time.Time
 	Config    Config
 }
-
-// now is the time as the tables keep it.
-func (d *Deps) now() time.Time { return core.TableTime(d.Now)() }
 
 // holdingActivities lists the activities that have reserved units, except those that wait for an import: it publishes
 // the deductions again that are missing, and a closing might meet an order that a restore has lost.

@@ -61,7 +61,8 @@ type StartedPayment struct {
 }
 
 // StartPayment starts a payment of a pending order before its deadline. The deadline does not change. A repeated call
-// (call.Key) returns the same response.
+// (call.Key) returns the same response. While this process must not decide by time, StartPayment refuses a new payment
+// as unavailable, with ErrClocks.
 func (s *Service) StartPayment(
 	ctx context.Context, userID, orderSN, provider string, call Call,
 ) (StartedPayment, error) {
@@ -73,6 +74,7 @@ func (s *Service) StartPayment(
 	if !ok {
 		return started, contract.InvalidField("provider", "is not a configured payment provider")
 	}
+	undecidable := s.requireClocks(ctx) // before the transaction: it may read the clocks
 	err := s.store.InTx(ctx, "payment transaction", func(tx Tx) error {
 		stored, found, err := tx.StoredResponse(call)
 		if err != nil {
@@ -84,6 +86,9 @@ func (s *Service) StartPayment(
 		o, err := lockOwnOrder(tx, userID, orderSN)
 		if err != nil {
 			return err
+		}
+		if o.State == Pending && undecidable != nil {
+			return undecidable
 		}
 		p, err := s.newPayment(tx, o, provider)
 		if err != nil {

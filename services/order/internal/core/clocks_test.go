@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -9,10 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
+	"flashsale.internal/pkg/clocks"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/sqldb/dbtest"
+	"flashsale.internal/pkg/telemetry"
 	"flashsale.internal/services/order"
 	"flashsale.internal/services/order/internal/core"
+	"flashsale.internal/services/order/internal/publisher"
+	"flashsale.internal/services/order/internal/shards"
+	"flashsale.internal/services/order/internal/store"
 )
 
 // eachClock runs fn with a process whose clock is 5 min ahead, and one whose clock is 5 min behind.
@@ -113,4 +119,46 @@ func TestTheDelayOfAClosingDoesNotDependOnTheClockOfAProcess(t *testing.T) {
 		require.NoError(t, wrong.Land(t.Context(), []contract.Deduction{d}, nil))
 		require.True(t, w.bus.all(contract.TopicOrderClose)[0].DeliverAt.IsZero(), "due: at once")
 	})
+}
+
+// A process that must not decide by time closes no expired order and starts no payment: another one does. What needs no
+// clock goes on.
+func TestAProcessWithAWrongClockDecidesNothingByTime(t *testing.T) {
+	w := newWorld(t, dbtest.SQLite(t, order.Migrations))
+	wrong := core.New(store.New(w.db, telemetry.Discard(t), nil, store.WithClock(w.clock.Now)),
+		publisher.New(w.bus, telemetry.Discard(t)), shards.Genes{}, w.recorder, []core.Provider{w.provider}, w.sealer,
+		core.Options{Now: w.clock.Now, CheckClocks: func(context.Context) error { return clocks.ErrOffset }})
+	refused := func(err error) {
+		t.Helper()
+		require.Equal(t, contract.CodeUnavailable, contract.CodeOf(err))
+		require.ErrorIs(t, err, core.ErrClocks)
+		require.Equal(t, 5*time.Second, contract.RefusalOf(err).RetryAfter)
+	}
+	d := w.created(t, "u1")
+	_, err := wrong.StartPayment(t.Context(), "u1", d.OrderSN, providerName, call(d, "k"))
+	refused(err)
+	require.Empty(t, w.get(t, d).Payments)
+	started, err := w.StartPayment(t.Context(), "u1", d.OrderSN, providerName, call(d, "k"))
+	require.NoError(t, err)
+	repeated, err := wrong.StartPayment(t.Context(), "u1", d.OrderSN, providerName, call(d, "k"))
+	require.NoError(t, err, "decided already")
+	require.Equal(t, started, repeated)
+	_, err = wrong.Callback(t.Context(), success(started.PaymentID))
+	require.NoError(t, err)
+	require.Equal(t, core.Paid, w.get(t, d).State)
+	_, err = wrong.StartPayment(t.Context(), "u1", d.OrderSN, providerName, call(d, "k2"))
+	require.Equal(t, contract.CodeOrderNotPayable, contract.CodeOf(err))
+
+	d = w.created(t, "u2")
+	w.clock.advance(payWithin)
+	_, err = wrong.CloseOrders(t.Context(), []string{d.OrderSN}, core.ReasonExpired)
+	refused(err)
+	require.Equal(t, core.Pending, w.get(t, d).State)
+	results, err := w.CloseOrders(t.Context(), []string{d.OrderSN}, core.ReasonExpired)
+	require.NoError(t, err)
+	require.Equal(t, core.CloseClosed, results[0].Outcome)
+	d = w.created(t, "u3")
+	results, err = wrong.CloseOrders(t.Context(), []string{d.OrderSN}, core.ReasonRejected)
+	require.NoError(t, err)
+	require.Equal(t, core.CloseClosed, results[0].Outcome)
 }

@@ -38,7 +38,14 @@ type CloseResult struct {
 //
 // An order_sn without an order gets a tombstone and is unknown from then on. This is correct for every closing, since
 // the closing of an order is published only after the order was committed.
+//
+// While this process must not decide by time, CloseOrders refuses ReasonExpired as unavailable, with ErrClocks.
 func (s *Service) CloseOrders(ctx context.Context, orderSNs []string, reason string) ([]CloseResult, error) {
+	if reason == ReasonExpired {
+		if err := s.requireClocks(ctx); err != nil {
+			return nil, err
+		}
+	}
 	orderSNs = distinct(orderSNs)
 	var results []CloseResult
 	var closing []Order

@@ -1,7 +1,12 @@
 package core
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"time"
+
+	"flashsale.internal/pkg/contract"
 )
 
 // Options are the parameters of the core. Zero values stand for the defaults, except for Now.
@@ -9,6 +14,10 @@ type Options struct {
 	// Now is the clock of this process. It is required. It decides how long a process keeps what it has read, and
 	// nothing else: deadlines, claims and sweeps are decided by Store.Now.
 	Now func() time.Time
+
+	// CheckClocks returns an error while this process must not decide by time. Then it neither closes expired orders
+	// nor starts payments, and the call is repeated, by another process if there is one. Default: it always may.
+	CheckClocks func(ctx context.Context) error
 
 	// PaymentGrace is the age up to which a payment started before the deadline keeps its order open. Default 120 s.
 	PaymentGrace time.Duration
@@ -40,6 +49,9 @@ func (o *Options) setDefaults() {
 	if o.MaxPayments <= 0 {
 		o.MaxPayments = 20
 	}
+	if o.CheckClocks == nil {
+		o.CheckClocks = func(context.Context) error { return nil }
+	}
 }
 
 // Service applies the rules of orders, payments and refunds.
@@ -69,6 +81,23 @@ func New(
 
 // now returns the time of this process in the precision of the tables, milliseconds.
 func (s *Service) now() time.Time { return s.opts.Now().UTC().Truncate(time.Millisecond) }
+
+// ErrClocks is in the chain of the refusals of a process that must not decide by time. Another process may accept the
+// same call.
+var ErrClocks = errors.New("clocks disagree")
+
+// clocksRetryAfter is the pause that such a refusal suggests: a process measures its clock so often.
+const clocksRetryAfter = 5 * time.Second
+
+// requireClocks refuses as unavailable while this process must not decide by time.
+func (s *Service) requireClocks(ctx context.Context) error {
+	err := s.opts.CheckClocks(ctx)
+	if err == nil {
+		return nil
+	}
+	return contract.Refuse(contract.CodeUnavailable, "This process decides nothing by time at present. Repeat the call.").
+		Because(fmt.Errorf("%w: %w", ErrClocks, err)).After(clocksRetryAfter)
+}
 
 // Provider returns the payment provider with this name.
 func (s *Service) Provider(name string) (Provider, bool) {

@@ -152,6 +152,7 @@ func lookupView(o core.LookedUp) internalapi.LookupResult {
 }
 
 func (a *Internal) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	leave(w, err)
 	problem.Write(w, r, a.tel.Log, err)
 }
 

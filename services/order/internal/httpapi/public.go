@@ -5,6 +5,7 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"time"
 
@@ -69,7 +70,16 @@ func NewPublic(
 }
 
 func (p *Public) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	leave(w, err)
 	problem.Write(w, r, p.tel.Log, err)
+}
+
+// leave closes the connection of a caller whom another process may serve: over the same one each retry would reach this
+// process again.
+func leave(w http.ResponseWriter, err error) {
+	if errors.Is(err, core.ErrClocks) {
+		w.Header().Set("Connection", "close")
+	}
 }
 
 // refuseParameter responds to a request with a parameter that the generated code could not parse.

@@ -71,7 +71,7 @@ func (b *SandboxBook) RecordCharge(ctx context.Context, c core.Charge) error {
 		if err := tx.Where("payment_id = ?", pid).Limit(1).Find(&known).Error; err != nil || len(known) == 1 {
 			return err
 		}
-		at, err := now(tx, b.clock)
+		at, err := sqldb.Now(tx, b.clock)
 		if err != nil {
 			return err
 		}
@@ -138,7 +138,7 @@ func (b *SandboxBook) RecordRefund(
 			same = known[0].Amount == amount && known[0].Currency == currency
 			return nil
 		}
-		at, err := now(tx, b.clock)
+		at, err := sqldb.Now(tx, b.clock)
 		if err != nil {
 			return err
 		}

@@ -66,7 +66,7 @@ func (c bookCopy) run(step string, batch func(tx *gorm.DB, after int64) (last in
 				next.AfterID = last
 			}
 			if n < copyBatch {
-				done, err := now(tx, nil)
+				done, err := sqldb.Now(tx, nil)
 				if err != nil {
 					return err
 				}

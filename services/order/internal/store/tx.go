@@ -19,7 +19,7 @@ type tx struct {
 	wroteOutbox bool
 }
 
-func (t *tx) Now() (time.Time, error) { return now(t.db, t.clock) }
+func (t *tx) Now() (time.Time, error) { return sqldb.Now(t.db, t.clock) }
 
 func (t *tx) LockOrders(orderSNs []string) (map[string]core.Order, error) {
 	groups, err := byShard(orderSNs)
