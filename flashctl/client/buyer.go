@@ -105,17 +105,27 @@ func (c *Caller) Reservation(ctx context.Context, activityID, orderSN string) (R
 
 // Order is an order as its buyer sees it.
 type Order struct {
-	OrderSN     string    `json:"order_sn"`
-	ActivityID  string    `json:"activity_id"`
-	UserID      string    `json:"user_id"`
-	State       string    `json:"state"` // pending, paid, closed, refunded
-	Amount      int64     `json:"amount"`
-	Currency    string    `json:"currency"`
-	CreatedAt   time.Time `json:"created_at"`
-	ExpiresAt   time.Time `json:"expires_at"`
-	PaidAt      time.Time `json:"paid_at"`
-	ClosedAt    time.Time `json:"closed_at"`
-	CloseReason string    `json:"close_reason"`
+	OrderSN     string     `json:"order_sn"`
+	ActivityID  string     `json:"activity_id"`
+	UserID      string     `json:"user_id"`
+	State       string     `json:"state"` // pending, paid, closed, refunded
+	Amount      int64      `json:"amount"`
+	Currency    string     `json:"currency"`
+	CreatedAt   time.Time  `json:"created_at"`
+	ExpiresAt   time.Time  `json:"expires_at"`
+	PaidAt      time.Time  `json:"paid_at"`
+	ClosedAt    time.Time  `json:"closed_at"`
+	CloseReason string     `json:"close_reason"`
+	Refunds     []Refunded `json:"refunds"`
+}
+
+// Refunded is a refund of an order as its buyer sees it.
+type Refunded struct {
+	PaymentID string `json:"payment_id"`
+	Amount    int64  `json:"amount"`
+	Currency  string `json:"currency"`
+	State     string `json:"state"` // refund_pending, refunded, refund_failed
+	Reason    string `json:"reason"`
 }
 
 // Order returns an order.

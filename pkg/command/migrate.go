@@ -31,71 +31,88 @@ func (c migrateConfig) Validate() error {
 	return nil
 }
 
-func openForMigrations(log *slog.Logger) (*gorm.DB, migrateConfig, error) {
+func migrateSettings() (migrateConfig, error) {
 	var c migrateConfig
 	if err := settings.Load(&c, nil); err != nil {
-		return nil, c, err
+		return c, err
 	}
-	if err := CheckDSN(c.MySQL); err != nil {
-		return nil, c, err
-	}
-	db, err := sqldb.Open(c.MySQL.DSN, sqldb.Options{Log: log})
-	return db, c, err
+	return c, CheckDSN(c.MySQL)
 }
 
 // Migrate returns the migrate command of a service with these migrations, for the database of MYSQL_DSN.
 func Migrate(migrations fs.FS) func(ctx context.Context, log *slog.Logger, up bool) error {
 	return func(ctx context.Context, log *slog.Logger, up bool) error {
-		db, c, err := openForMigrations(log)
+		c, err := migrateSettings()
 		if err != nil {
 			return err
 		}
-		defer func() { _ = sqldb.Close(db) }()
-		if up {
-			if c.Patience > 0 {
-				if err := reach(ctx, db, c.Patience, log); err != nil {
-					return err
-				}
-			}
-			return sqldb.Migrate(ctx, db, migrations, log)
-		}
-		list, err := sqldb.Status(ctx, db, migrations)
-		if err != nil {
-			return err
-		}
-		for _, m := range list {
-			state := "pending"
-			if !m.AppliedAt.IsZero() {
-				state = "applied " + m.AppliedAt.UTC().Format(time.RFC3339)
-			}
-			fmt.Printf("%05d  %-32s  %s\n", m.Version, m.Name, state)
-		}
-		return nil
+		return MigrateAt(ctx, log, c.DSN, migrations, c.Patience, up)
 	}
+}
+
+// MigrateAt runs the migrate command for the database of a checked DSN, which the service has beside that of MYSQL_DSN.
+// patience is the time to wait for the database.
+func MigrateAt(
+	ctx context.Context, log *slog.Logger, dsn string, migrations fs.FS, patience time.Duration, up bool,
+) error {
+	db, err := sqldb.Open(dsn, sqldb.Options{Log: log})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = sqldb.Close(db) }()
+	if up {
+		if patience > 0 {
+			if err := reach(ctx, db, patience, log); err != nil {
+				return err
+			}
+		}
+		return sqldb.Migrate(ctx, db, migrations, log)
+	}
+	list, err := sqldb.Status(ctx, db, migrations)
+	if err != nil {
+		return err
+	}
+	for _, m := range list {
+		state := "pending"
+		if !m.AppliedAt.IsZero() {
+			state = "applied " + m.AppliedAt.UTC().Format(time.RFC3339)
+		}
+		fmt.Printf("%05d  %-32s  %s\n", m.Version, m.Name, state)
+	}
+	return nil
 }
 
 // AwaitMigrations returns the command that succeeds as soon as the database of MYSQL_DSN is reachable and has all of
 // these migrations. It waits without a limit until its context ends: the caller sets the time-out.
 func AwaitMigrations(migrations fs.FS) func(ctx context.Context, log *slog.Logger) error {
 	return func(ctx context.Context, log *slog.Logger) error {
-		db, _, err := openForMigrations(log)
+		c, err := migrateSettings()
 		if err != nil {
 			return err
 		}
-		defer func() { _ = sqldb.Close(db) }()
-		return retry(ctx, log, "waiting for the migrations", func(ctx context.Context) error {
-			list, err := sqldb.Status(ctx, db, migrations)
-			if err != nil {
-				return err
-			}
-			for _, m := range list {
-				if m.AppliedAt.IsZero() {
-					return fmt.Errorf("%s is not applied yet", m.Name)
-				}
-			}
-			return nil
-		})
+		return AwaitMigrationsAt(ctx, log, c.DSN, migrations)
 	}
+}
+
+// AwaitMigrationsAt waits as AwaitMigrations does, for the database of a checked DSN.
+func AwaitMigrationsAt(ctx context.Context, log *slog.Logger, dsn string, migrations fs.FS) error {
+	db, err := sqldb.Open(dsn, sqldb.Options{Log: log})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = sqldb.Close(db) }()
+	return retry(ctx, log, "waiting for the migrations", func(ctx context.Context) error {
+		list, err := sqldb.Status(ctx, db, migrations)
+		if err != nil {
+			return err
+		}
+		for _, m := range list {
+			if m.AppliedAt.IsZero() {
+				return fmt.Errorf("%s is not applied yet", m.Name)
+			}
+		}
+		return nil
+	})
 }
 
 // reach returns as soon as the database is reachable.

@@ -29,6 +29,8 @@ type Audit struct {
 	Config
 	SKUs        map[string]Counts
 	Revision    Revision
+	Epoch       string   // of inventory's database; "" for a gate of an earlier release
+	Importing   bool     // Reserve accepts nothing until RenewEpoch
 	Held        int64    // sum of the held units of all SKUs, as the gate keeps it
 	Incomplete  []string // SKUs without a counter of the units left; only damage leaves them
 	JournalLen  int64    // journal entries not yet acked
@@ -64,6 +66,7 @@ func (a *Audit) decode(values []string) (err error) {
 		return err
 	}
 	a.Revision.Build = hash["life"]
+	a.Epoch, a.Importing = hash["epoch"], hash["importing"] != ""
 	if a.Revision.Corrections, err = decodeCount(hash["repairs"]); err != nil {
 		return err
 	}

@@ -264,6 +264,9 @@ func (e *env) counts(sku string) Counts {
 	return a.SKUs[sku]
 }
 
+// maxEnded bounds the ended purchases that a buyer's record lists. lua/prelude.lua has the same number.
+const maxEnded = 16
+
 // image is the content of a gate, read key by key without the scripts.
 type image struct {
 	gate     map[string]string

@@ -26,9 +26,9 @@ var (
 	ErrStaleVersion = errors.New("stockgate: gate has a later version")
 	// ErrInsufficient means that fewer units are left than the adjustment removes.
 	ErrInsufficient = errors.New("stockgate: too few units left")
-	// ErrGateExists means that the gate exists already, and Preload does not overwrite it.
+	// ErrGateExists means that the gate exists already, and a Build does not overwrite it.
 	ErrGateExists = errors.New("stockgate: gate exists already")
-	// ErrSuperseded means that the call refers to an outdated state of the gate. Preload: another build of the gate
+	// ErrSuperseded means that the call refers to an outdated state of the gate. Build: another build of the gate
 	// began, or Redis lost a part of this one. Repair and Correct: the gate was rebuilt or corrected since the caller
 	// read it. CollectChanges: the tracking ended early.
 	ErrSuperseded = errors.New("stockgate: superseded by a later change")

@@ -72,13 +72,23 @@ func (g *Gate) JournalLen(ctx context.Context, ref contract.GateRef) (int64, err
 // was acked or lost. It stops when the journal is full, and returns how many it journaled. It takes any number of
 // order_sns, 256 to a script call, O(order_sns).
 func (g *Gate) Rejournal(ctx context.Context, ref contract.GateRef, orderSNs []string) (int, error) {
+	return g.rejournal(ctx, ref, "lost", orderSNs)
+}
+
+// RejournalHolding is Rejournal of every purchase that holds units, whatever its status, for a ledger that has lost it.
+// The status that its buyer reads does not change. A created or paid entry stays so until a Release or Drop.
+func (g *Gate) RejournalHolding(ctx context.Context, ref contract.GateRef, orderSNs []string) (int, error) {
+	return g.rejournal(ctx, ref, "any", orderSNs)
+}
+
+func (g *Gate) rejournal(ctx context.Context, ref contract.GateRef, which string, orderSNs []string) (int, error) {
 	journaled := 0
 	for batch := range slices.Chunk(orderSNs, batchSize) {
 		args, err := idArgs(batch)
 		if err != nil {
 			return journaled, err
 		}
-		n, err := g.runInt(ctx, scriptRejournal, ref, append([]any{g.opts.JournalMax}, args...)...)
+		n, err := g.runInt(ctx, scriptRejournal, ref, append([]any{g.opts.JournalMax, which}, args...)...)
 		if err != nil {
 			return journaled, err
 		}

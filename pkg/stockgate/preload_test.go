@@ -43,7 +43,7 @@ func soldSale(n int) Snapshot {
 func TestPreloadBuildsTheSnapshot(t *testing.T) {
 	eachServer(t, Options{}, func(t *testing.T, e *env) {
 		ctx := t.Context()
-		const n = 3*preloadChunk + 5
+		const n = 3*buildChunk + 5
 		s := soldSale(n)
 		require.NoError(t, e.Preload(ctx, e.ref, s))
 		e.check()
@@ -96,41 +96,6 @@ func TestPreloadRemovesLeftoversExceptJournal(t *testing.T) {
 		e.ack(journal...)
 		e.settle("1", "ann", lines(1), StepLanded) // as the message lands
 		require.Equal(t, Counts{Left: 3, Held: 1, Total: 4}, e.counts("1"))
-	})
-}
-
-// TestBuildsDoNotMix interleaves the steps of two builds.
-func TestBuildsDoNotMix(t *testing.T) {
-	eachServer(t, Options{}, func(t *testing.T, e *env) {
-		ctx := t.Context()
-		step := func(args ...any) any {
-			reply, err := e.run(ctx, scriptPreload, e.ref, args...)
-			require.NoError(t, err)
-			return reply
-		}
-		entry, err := Entry{UserID: "ann", Lines: lines(1), Status: StatusPaid}.encode()
-		require.NoError(t, err)
-		commit := func(token string, held int) any {
-			return step("commit", token, held, 0, 0, "open", "1", "2", "1", "1", 0, "1", 1, 0, 0, 1, 0, "")
-		}
-		require.Equal(t, "ok", step("begin", "dead"))
-		require.Equal(t, "ok", step("held", "dead", "1", entry))
-		require.Equal(t, "ok", step("begin", "dead"), "a repeated step")
-		require.Len(t, e.image().entries, 1)
-		_, err = e.Lookup(ctx, e.ref, []string{"1"})
-		require.ErrorIs(t, err, ErrNoGate, "not visible yet")
-
-		require.Equal(t, "ok", step("begin", "new"))
-		require.Empty(t, e.image().entries)
-		require.Equal(t, "superseded", step("held", "dead", "1", entry))
-		require.Equal(t, "superseded", commit("dead", 1))
-		require.Equal(t, "superseded", commit("new", 1), "a part of it was lost")
-		require.Equal(t, "ok", commit("new", 0))
-		require.Equal(t, "ok", commit("new", 0), "a repeated step")
-		require.Equal(t, "live", step("begin", "late"))
-		require.Equal(t, "live", step("held", "dead", "1", entry))
-		require.Equal(t, "live", commit("dead", 0))
-		require.Empty(t, e.image().entries)
 	})
 }
 

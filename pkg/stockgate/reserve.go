@@ -36,6 +36,7 @@ const (
 	SoldOut                         // fewer units are left than a line requests: see MayReturnUntil
 	JournalFull                     // there is stock, but too many reservations wait for their publication, or memory is short
 	Unconfirmed                     // accepted or known, but too few replicas have it yet: repeat the request
+	Importing                       // the gate takes no new purchases until inventory has imported what a restore lost
 	Accepted                        // the units are taken and the reservation is journaled: see Entry
 )
 
@@ -49,7 +50,7 @@ func (o Outcome) String() string {
 
 var outcomeNames = [...]string{
 	"", "known", "conflict", "paused", "ended", "not_started", "limit_reached", "unknown_sku",
-	"sold_out", "journal_full", "unconfirmed", "accepted",
+	"sold_out", "journal_full", "unconfirmed", "importing", "accepted",
 }
 
 var outcomeByName = func() map[string]Outcome {
@@ -194,7 +195,7 @@ func decodeVerdict(r Request, reply string) (v Verdict, err error) {
 		v.StartsAt, err = decodeTime(payload)
 	case SoldOut:
 		v.MayReturnUntil, err = decodeTime(payload)
-	case Conflict, Paused, Ended, UnknownSKU, JournalFull:
+	case Conflict, Paused, Ended, UnknownSKU, JournalFull, Importing:
 	default:
 		err = fmt.Errorf("stockgate: verdict %q is unknown", name)
 	}

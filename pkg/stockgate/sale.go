@@ -65,6 +65,18 @@ func (g *Gate) PutSale(ctx context.Context, s Sale) error {
 	return g.Register(ctx, saleRef(s.ActivityID))
 }
 
+// ReplaceSale is PutSale that also replaces a sale of a higher version: that of a database which was restored since.
+func (g *Gate) ReplaceSale(ctx context.Context, s Sale) error {
+	body, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("stockgate: sale: %w", err)
+	}
+	if _, err := g.run(ctx, scriptSale, saleRef(s.ActivityID), body, s.Version, "anyway"); err != nil {
+		return err
+	}
+	return g.Register(ctx, saleRef(s.ActivityID))
+}
+
 // Sale reads one sale. It fails with ErrNoSale if the sale is absent or cannot be decoded; PutSale replaces the latter.
 // One round trip.
 func (g *Gate) Sale(ctx context.Context, activityID string) (Sale, error) {

@@ -70,6 +70,12 @@ var (
 	luaConfirm string
 	//go:embed lua/register.lua
 	luaRegister string
+	//go:embed lua/mark_epoch.lua
+	luaMarkEpoch string
+	//go:embed lua/renew_epoch.lua
+	luaRenewEpoch string
+	//go:embed lua/adjustments.lua
+	luaAdjustments string
 )
 
 // script is a Lua script. Its name appears in errors.
@@ -110,6 +116,9 @@ var (
 	scriptAddCounts        = newScript("add_counts", luaAddCounts)
 	scriptConfirm          = newScript("confirm", luaConfirm)
 	scriptRegister         = newScript("register", luaRegister)
+	scriptMarkEpoch        = newScript("mark_epoch", luaMarkEpoch)
+	scriptRenewEpoch       = newScript("renew_epoch", luaRenewEpoch)
+	scriptAdjustments      = newScript("adjustments", luaAdjustments)
 )
 
 // refusals maps the replies by which a script refuses to their errors.

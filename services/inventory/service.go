@@ -59,6 +59,7 @@ type Service struct {
 	reconciler *reconcile.Reconciler
 	board      *board.Board
 	presence   *presence.Announcer
+	locker     *lock.Locker
 	clocks     *clocks.Monitor
 	recorder   *record.Recorder
 	verifier   *auth.Verifier
@@ -110,16 +111,17 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err := s.newClocks(); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
+	s.locker = newLocker(deps.Redis, tel.Log)
 	s.store = store.New(deps.DB, store.WithClock(s.deps.DatabaseNow))
 	s.gate = gate.New(gates)
 	s.core = core.New(core.Deps{
 		Store: s.store, Gate: s.gate, Pub: publisher.New(deps.Bus, tel), Orders: orderService,
 		Refunds: orderService, Recorder: recorder, Now: deps.Now, CheckClocks: s.clocks.Check, Timing: cfg.timing(),
-		Quotas: cfg.quotas(),
+		Quotas: cfg.quotas(), Locks: locks{s.locker},
 	})
 	s.reconciler = reconcile.New(reconcile.Deps{
-		Store: s.store, Gate: s.gate, Gates: s.core.Gates, Locks: locks{newLocker(deps.Redis, tel.Log)},
-		Recorder: recorder, Alarms: s.core.Alarms, Now: deps.Now, Config: cfg.reconcile(),
+		Store: s.store, Gate: s.gate, Gates: s.core.Gates, Locks: locks{s.locker},
+		Recorder: recorder, Alarms: s.core.Alarms, Epochs: s.core, Now: deps.Now, Config: cfg.reconcile(),
 	})
 	limits := deps.Limits
 	if limits == nil {
@@ -188,10 +190,9 @@ const (
 // maxmemory, they run in each instance.
 func (s *Service) Components() []lifecycle.Component {
 	log := s.deps.Telemetry.Log
-	locker := newLocker(s.deps.Redis, log)
 	alone := func(name string, interval time.Duration, round func(ctx context.Context) error) lifecycle.Component {
 		return lifecycle.Every("inventory "+name, interval, log, func(ctx context.Context) error {
-			err := locker.Do(ctx, "inventory "+name, func(ctx context.Context, _ int64) error { return round(ctx) })
+			err := s.locker.Do(ctx, "inventory "+name, func(ctx context.Context, _ int64) error { return round(ctx) })
 			if errors.Is(err, lock.ErrNotObtained) {
 				return nil
 			}
@@ -199,6 +200,7 @@ func (s *Service) Components() []lifecycle.Component {
 		})
 	}
 	gates := core.NewGateController(s.core)
+	importer := core.NewImporter(s.core)
 	sweeps := sweep.Deps{
 		Store: s.store, Gate: s.gate, Inventory: s.core, Gates: s.core.Gates, Recorder: s.recorder,
 		Alarms: s.core.Alarms, Config: s.cfg.sweeps(),
@@ -206,8 +208,10 @@ func (s *Service) Components() []lifecycle.Component {
 	return []lifecycle.Component{
 		s.verifier.Component(log),
 		s.presence.Component(),
+		{Name: "inventory builds of gates", Run: s.core.Gates.Run}, // before the loops that begin them: it ends after them
 		s.clocks.Component("inventory"),
 		alone("gate controller", s.cfg.KeepEvery, s.clocks.Gate(gates.EnsureGates)),
+		alone("import", s.cfg.KeepEvery, s.clocks.Gate(importer.Run)),
 		alone("order sweep", s.cfg.SweepEvery, s.clocks.Gate(sweep.NewOrders(sweeps).Run)),
 		alone("overdue sweep", s.cfg.SweepEvery, s.clocks.Gate(sweep.NewOverdue(sweeps).Run)),
 		alone("journal sweep", s.cfg.SweepEvery, s.clocks.Gate(sweep.NewJournal(sweeps).Run)),
@@ -235,7 +239,7 @@ func newLocker(rdb redis.UniversalClient, log *slog.Logger, opts ...lock.Option)
 	return lock.New(rdb, log, append(opts, lock.RunAtFullMemory())...)
 }
 
-// locks implements reconcile.Locks.
+// locks implements reconcile.Locks and core.Locks.
 type locks struct{ locker *lock.Locker }
 
 func (l locks) Do(ctx context.Context, name string, work func(ctx context.Context) error) error {
@@ -249,6 +253,20 @@ func (l locks) Do(ctx context.Context, name string, work func(ctx context.Contex
 		return fmt.Errorf("%w: %w", reconcile.ErrLockHeld, err)
 	case err != nil && (!begun || errors.Is(err, lock.ErrLost)):
 		return fmt.Errorf("%w: %w", core.ErrGateUnavailable, err) // the same Redis
+	}
+	return err
+}
+
+// DoWithin implements core.Locks.
+func (l locks) DoWithin(
+	ctx context.Context, wait time.Duration, name string, work func(ctx context.Context) error,
+) error {
+	err := l.locker.DoWithin(ctx, wait, name, func(ctx context.Context, _ int64) error { return work(ctx) })
+	switch {
+	case errors.Is(err, lock.ErrUnavailable):
+		return fmt.Errorf("%w: %w", core.ErrLocksUnavailable, err)
+	case errors.Is(err, lock.ErrNotObtained), errors.Is(err, lock.ErrLost):
+		return fmt.Errorf("%w: %w", core.ErrGateUnavailable, err)
 	}
 	return err
 }

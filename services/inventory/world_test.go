@@ -141,6 +141,9 @@ type parts struct {
 	Quotas    core.Quotas
 	Sweep     sweep.Config
 	Reconcile reconcile.Config
+
+	BuildLocks core.Locks // nil for none
+	Build      core.BuildConfig
 }
 
 // process is what one process of inventory runs, without its loops.
@@ -148,6 +151,7 @@ type process struct {
 	core            *core.Service
 	reconciler      *reconcile.Reconciler
 	gates           *core.GateController
+	importer        *core.Importer
 	orderSweep      *sweep.Orders
 	overdueSweep    *sweep.Overdue
 	journalSweep    *sweep.Journal
@@ -158,7 +162,7 @@ type process struct {
 func (p parts) start() process {
 	svc := core.New(core.Deps{
 		Store: p.Store, Gate: p.Gate, Pub: p.Pub, Orders: p.Orders, Recorder: p.Recorder, Now: p.Now, CheckClocks: p.Clocks,
-		Timing: p.Timing, Quotas: p.Quotas,
+		Timing: p.Timing, Quotas: p.Quotas, Locks: p.BuildLocks, Build: p.Build,
 	})
 	sweeps := sweep.Deps{
 		Store: p.Store, Gate: p.Gate, Inventory: svc, Gates: svc.Gates, Recorder: p.Recorder, Alarms: svc.Alarms, Config: p.Sweep,
@@ -166,10 +170,11 @@ func (p parts) start() process {
 	return process{
 		core: svc,
 		reconciler: reconcile.New(reconcile.Deps{
-			Store: p.Store, Gate: p.Gate, Gates: svc.Gates, Locks: p.Locks, Recorder: p.Recorder, Alarms: svc.Alarms,
+			Store: p.Store, Gate: p.Gate, Gates: svc.Gates, Locks: p.Locks, Recorder: p.Recorder, Alarms: svc.Alarms, Epochs: svc,
 			Now: p.Now, Config: p.Reconcile,
 		}),
 		gates:           core.NewGateController(svc),
+		importer:        core.NewImporter(svc),
 		orderSweep:      sweep.NewOrders(sweeps),
 		overdueSweep:    sweep.NewOverdue(sweeps),
 		journalSweep:    sweep.NewJournal(sweeps),
@@ -246,6 +251,10 @@ func (s *faultyStore) Ledger(ctx context.Context, ids []string, fn func(core.Led
 	return s.f.step(func() error { return s.Store.Ledger(ctx, ids, fn) })
 }
 
+func (s *faultyStore) Rebuild(ctx context.Context, id string, fn func(core.RebuildTx) error) error {
+	return s.f.step(func() error { return s.Store.Rebuild(ctx, id, fn) })
+}
+
 func (s *faultyStore) AddDeadLetters(ctx context.Context, l []contract.DeadLetter) error {
 	return s.f.step(func() error { return s.Store.AddDeadLetters(ctx, l) })
 }
@@ -299,13 +308,41 @@ func (s *faultyStore) DecideDeadLetter(ctx context.Context, d core.DeadLetter, s
 	return out, err
 }
 
+func (s *faultyStore) DrawEpoch(ctx context.Context, since time.Time, cause, instead string, now time.Time) (out core.Epoch, err error) {
+	err = s.f.step(func() error { out, err = s.Store.DrawEpoch(ctx, since, cause, instead, now); return err })
+	return out, err
+}
+
+func (s *faultyStore) MoveImport(ctx context.Context, from, to core.Import) (moved bool, err error) {
+	err = s.f.step(func() error { moved, err = s.Store.MoveImport(ctx, from, to); return err })
+	return moved, err
+}
+
 type faultyGate struct {
 	Gate
 	f *faults
 }
 
-func (g *faultyGate) Preload(ctx context.Context, r contract.GateRef, b core.Rebuild) error {
-	return g.f.step(func() error { return g.Gate.Preload(ctx, r, b) })
+func (g *faultyGate) BeginBuild(ctx context.Context, r contract.GateRef) (b core.GateBuild, err error) {
+	err = g.f.step(func() error { b, err = g.Gate.BeginBuild(ctx, r); return err })
+	return &faultyBuild{b, g.f}, err
+}
+
+type faultyBuild struct {
+	core.GateBuild
+	f *faults
+}
+
+func (b *faultyBuild) Put(ctx context.Context, rows []core.Reservation) error {
+	return b.f.step(func() error { return b.GateBuild.Put(ctx, rows) })
+}
+
+func (b *faultyBuild) PutAdjusted(ctx context.Context, ids []string) error {
+	return b.f.step(func() error { return b.GateBuild.PutAdjusted(ctx, ids) })
+}
+
+func (b *faultyBuild) Commit(ctx context.Context, a core.Activity, endedBefore int64, epoch core.GateEpoch) error {
+	return b.f.step(func() error { return b.GateBuild.Commit(ctx, a, endedBefore, epoch) })
 }
 
 func (g *faultyGate) Configure(ctx context.Context, r contract.GateRef, c core.GateConfig) error {
@@ -330,6 +367,27 @@ func (g *faultyGate) Adjust(ctx context.Context, r contract.GateRef, a core.Adju
 
 func (g *faultyGate) UndoAdjust(ctx context.Context, r contract.GateRef, a core.Adjustment) error {
 	return g.f.step(func() error { return g.Gate.UndoAdjust(ctx, r, a) })
+}
+
+func (g *faultyGate) MarkForImport(ctx context.Context, r contract.GateRef, epoch string) error {
+	return g.f.step(func() error { return g.Gate.MarkForImport(ctx, r, epoch) })
+}
+
+func (g *faultyGate) RenewEpoch(ctx context.Context, r contract.GateRef, epoch string, a core.Activity, adjusted []string) error {
+	return g.f.step(func() error { return g.Gate.RenewEpoch(ctx, r, epoch, a, adjusted) })
+}
+
+func (g *faultyGate) RejournalHolding(ctx context.Context, r contract.GateRef, sns []string) (n int, err error) {
+	err = g.f.step(func() error { n, err = g.Gate.RejournalHolding(ctx, r, sns); return err })
+	return n, err
+}
+
+func (g *faultyGate) Rewrite(ctx context.Context, r contract.GateRef, build string, list []core.EntryRewrite) error {
+	return g.f.step(func() error { return g.Gate.Rewrite(ctx, r, build, list) })
+}
+
+func (g *faultyGate) ReplaceSale(ctx context.Context, a core.Activity) error {
+	return g.f.step(func() error { return g.Gate.ReplaceSale(ctx, a) })
 }
 
 func (g *faultyGate) ShowSale(ctx context.Context, a core.Activity) error {
@@ -366,6 +424,16 @@ func (o *faultyOrders) Close(ctx context.Context, sns []string, reason string) (
 func (o *faultyOrders) Refund(ctx context.Context, sns []string, reason string) (out map[string]string, err error) {
 	err = o.f.step(func() error { out, err = o.Orders.Refund(ctx, sns, reason); return err })
 	return out, err
+}
+
+func (o *faultyOrders) States(ctx context.Context, sns []string) (out map[string]string, err error) {
+	err = o.f.step(func() error { out, err = o.Orders.States(ctx, sns); return err })
+	return out, err
+}
+
+func (o *faultyOrders) Changed(ctx context.Context, since time.Time, cursor string) (out []core.ChangedOrder, next string, err error) {
+	err = o.f.step(func() error { out, next, err = o.Orders.Changed(ctx, since, cursor); return err })
+	return out, next, err
 }
 
 func (o *faultyOrders) Lookup(ctx context.Context, sns []string) (out map[string]core.OrderDetails, err error) {
@@ -436,13 +504,16 @@ type orderService struct {
 	closes   int
 	refunded []string
 	down     bool
+	items    map[string]contract.Reservation // contents of the orders that since lists
 }
 
 func newOrderService(t testing.TB) *orderService {
-	o := &orderService{now: time.Now, state: map[string]string{}, due: map[string]time.Time{}, paying: map[string]time.Time{}}
+	o := &orderService{now: time.Now, state: map[string]string{}, due: map[string]time.Time{}, paying: map[string]time.Time{}, items: map[string]contract.Reservation{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /internal/v1/orders:close", o.close)
 	mux.HandleFunc("POST /internal/v1/orders:refund", o.refund)
+	mux.HandleFunc("POST /internal/v1/orders:lookup", o.lookup)
+	mux.HandleFunc("POST /internal/v1/orders:since", o.since)
 	srv := httptest.NewServer(auth.Internal("a secret for tests only, of length")(mux))
 	t.Cleanup(srv.Close)
 	o.url = srv.URL

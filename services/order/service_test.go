@@ -574,8 +574,8 @@ func TestRefundsThatWaitForAnOperator(t *testing.T) {
 		require.Equal(t, 202, r.call("POST", "/v1/payments/"+id+"/sandbox", "u1", `{"outcome":"succeeded"}`).status)
 		eventually(t, func() bool { return r.order(d)["state"] == "paid" }, "paid")
 		// The sandbox refuses a refund whose id it has with another amount.
-		box := store.NewSandboxRefunds(r.db)
-		_, err := box.RecordRefund(t.Context(), id, 1, "EUR", time.Now())
+		box := store.NewSandboxBook(r.db, nil)
+		_, err := box.RecordRefund(t.Context(), id, 1, "EUR")
 		require.NoError(t, err)
 		body := fmt.Sprintf(`{"order_sns":[%q],"reason":"no_stock"}`, d.OrderSN)
 		require.Equal(t, 200, r.callInternal("/internal/v1/orders:refund", secret, body).status)

@@ -68,11 +68,11 @@ func (s *DependencySet) Try(verb string, names ...string) error {
 
 // Option makes a rig use the set.
 func (s *DependencySet) Option() Option {
-	return On(s.address(16379), s.address(19876), "root@tcp("+s.address(13306)+")/flashsale_order",
-		"root@tcp("+s.address(13306)+")/flashsale_inventory")
+	at := "root@tcp(" + s.address(13306) + ")/"
+	return On(s.address(16379), s.address(19876), at+"flashsale_order", at+"flashsale_inventory", at+"flashsale_sandbox")
 }
 
-// MakeDatabases creates the two databases, empty.
+// MakeDatabases creates the databases, empty.
 func (s *DependencySet) MakeDatabases(t testing.TB) {
 	t.Helper()
 	db, err := sql.Open("mysql", "root@tcp("+s.address(13306)+")/")
@@ -80,7 +80,7 @@ func (s *DependencySet) MakeDatabases(t testing.TB) {
 	defer func() { _ = db.Close() }()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	for _, name := range []string{"flashsale_order", "flashsale_inventory"} {
+	for _, name := range []string{"flashsale_order", "flashsale_inventory", "flashsale_sandbox"} {
 		_, err := db.ExecContext(ctx, "CREATE DATABASE IF NOT EXISTS "+name+" CHARACTER SET utf8mb4")
 		require.NoError(t, err)
 	}

@@ -59,10 +59,16 @@ func (p *Process) Command(t testing.TB, words ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
+	out, err := p.Output(ctx, words...)
+	require.NoError(t, err, "%s %s:\n%s", p.Name, strings.Join(words, " "), out)
+}
+
+// Output runs another command of the service as Command does, and returns what it prints.
+func (p *Process) Output(ctx context.Context, words ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, p.binary, words...)
 	cmd.Env = p.env
 	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s %s:\n%s", p.Name, strings.Join(words, " "), out)
+	return string(out), err
 }
 
 // Kill ends the process with SIGKILL.

@@ -33,6 +33,7 @@ const redisDB = 5
 type Dependencies struct {
 	RedisAddr, NameServer  string
 	OrderDSN, InventoryDSN string
+	SandboxDSN             string // the book of the sandbox payment provider
 	TopicPrefix            string
 	extra                  []string // further settings of every service
 	absent                 bool     // the test creates topics and tables and empties Redis
@@ -54,9 +55,10 @@ func Twice() Option {
 
 // On uses these dependencies instead of those of the environment. They need not run yet: the test creates topics and
 // tables.
-func On(redisAddr, nameServer, orderDSN, inventoryDSN string) Option {
+func On(redisAddr, nameServer, orderDSN, inventoryDSN, sandboxDSN string) Option {
 	return func(p *Dependencies) {
 		p.RedisAddr, p.NameServer, p.OrderDSN, p.InventoryDSN = redisAddr, nameServer, orderDSN, inventoryDSN
+		p.SandboxDSN = sandboxDSN
 		p.absent = true
 	}
 }
@@ -86,7 +88,7 @@ func New(t testing.TB, opts ...Option) *Rig {
 		o(&p)
 	}
 	if p.OrderDSN == "" {
-		p.OrderDSN, p.InventoryDSN = dbtest.MariaDBDSN(t), dbtest.MariaDBDSN(t)
+		p.OrderDSN, p.InventoryDSN, p.SandboxDSN = dbtest.MariaDBDSN(t), dbtest.MariaDBDSN(t), dbtest.MariaDBDSN(t)
 	}
 	r := &Rig{Dependencies: p}
 	logs := logFolder(t)
@@ -110,7 +112,8 @@ func New(t testing.TB, opts ...Option) *Rig {
 	for i := range p.instances {
 		internals = append(internals, porttest.Free(t))
 		seckills = append(seckills, process("seckill", i))
-		orders = append(orders, process("order", i, "MYSQL_DSN="+p.OrderDSN, "INTERNAL_ADDR="+internals[i]))
+		orders = append(orders, process("order", i, "MYSQL_DSN="+p.OrderDSN, "SANDBOX_DSN="+p.SandboxDSN,
+			"INTERNAL_ADDR="+internals[i]))
 	}
 	internal := oneAddress(t, orders, internals)
 	for i := range p.instances {

@@ -13,7 +13,7 @@ if redis.call('EXISTS', GATE) == 1 then
     local id, sn = ARGV[i], ARGV[i + 1]
     local stored = stored_entry(sn)
     local old = stored and parse(stored) or nil
-    if old and old.stage == 'q' and old.journal == id then
+    if holds(old) and old.journal == id then
       local new = copy(old)
       new.journal = ''
       change(sn, old, new)

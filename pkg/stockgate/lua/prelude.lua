@@ -1,13 +1,15 @@
 -- Functions and key names that all scripts of a gate share. This file is prepended to each script and changes nothing.
 -- Every script receives the keys in this order:
-local GATE, BUYERS, HELD, JOURNAL, UNLANDED, ENDED, ADJUSTED, SALE, BUILD, TOUCHED, COUNTS = unpack(KEYS)
+local GATE, BUYERS, HELD, JOURNAL, UNLANDED, ENDED, ADJUSTED, SALE, BUILD, TOUCHED, COUNTS, BUILDING = unpack(KEYS)
 --
 -- GATE      hash    state, starts, ends, limit, version; life = token of the build that made it; held = units held
 --                   in the whole gate; ttl = 1 while the keys expire; repairs = number of corrections of the counters;
 --                   watch = token|deadline of the change tracking; trimmed = purchases that ended and are no longer in
 --                   HELD; and for each SKU, in units: s: left, h: held,
 --                   p: sold, t: total, u: of held, not known to be in the ledger, j: of those, in the journal;
---                   x: latest pay deadline known
+--                   x: latest pay deadline known;
+--                   epoch = epoch of inventory's database that the gate belongs to, absent in a gate of an earlier
+--                   release; importing = 1 while inventory imports what orders and gate have: see mark_epoch.lua
 -- BUYERS    hash    user -> units|order_sns that hold them|recently ended order_sns; comma-separated lists, latest last
 -- HELD      hash    order_sn -> entry, see parse()
 -- JOURNAL   stream  one field r = order_sn|user|lines|reserved|trace
@@ -18,6 +20,7 @@ local GATE, BUYERS, HELD, JOURNAL, UNLANDED, ENDED, ADJUSTED, SALE, BUILD, TOUCH
 -- BUILD     string  token of the build in progress
 -- TOUCHED   set     order_sns whose entries changed since the change tracking began, see track_changes.lua
 -- COUNTS    hash    counter of buyers' requests since the publication -> number, see counts.go
+-- BUILDING  hash    the counters of the gate that the build in progress makes; step = number of its last step
 --
 -- Ids are strings throughout. Times are Unix milliseconds and quantities are small integers: both are exact as doubles.
 

@@ -5,8 +5,9 @@
 -- returns 'no_gate', or for each purchase one string 'outcome;payload':
 --         known;entry  conflict  paused  ended  not_started;starts  limit_reached;order_sns  unknown_sku
 --         sold_out;ms until which unpaid units may return, or ''  journal_full  accepted;ms of the reservation
+--         importing: the gate takes no new purchases until its epoch is renewed
 -- cost    O(purchases): at most one XADD per purchase; everything else once per group
-local gate = redis.call('HMGET', GATE, 'state', 'starts', 'ends', 'limit')
+local gate = redis.call('HMGET', GATE, 'state', 'starts', 'ends', 'limit', 'importing')
 if not gate[1] then return 'no_gate' end
 local state, starts, ends, limit = gate[1], tonumber(gate[2]), tonumber(gate[3]), tonumber(gate[4])
 local now = now_ms()
@@ -45,6 +46,7 @@ local function decide(sn, user, lines, trace)
     if e.user ~= user or e.lines ~= lines then return 'conflict' end
     return 'known;' .. known
   end
+  if gate[5] then return 'importing' end
   if state == 'paused' then return 'paused' end
   if state ~= 'open' or now >= ends then return 'ended' end
   if now < starts then return 'not_started;' .. int(starts) end

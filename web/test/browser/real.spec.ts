@@ -44,6 +44,8 @@ test('two purchases by clicking, one paid and one cancelled, with the board open
 
   await page.goto('/')
   await page.getByRole('link', {name: /Coffee week/}).click(soon)
+  await page.waitForURL(/\/sales\/\d+/, soon)
+  const id = /\/sales\/(\d+)/.exec(page.url())?.[1] ?? ''
   await signIn(page, '42')
   await buy(page).click(soon)
   await expect(status(page)).toContainText('Order created. Pay by', soon)
@@ -53,7 +55,7 @@ test('two purchases by clicking, one paid and one cancelled, with the board open
   await expect(page.getByRole('status').first()).toContainText('Paid. Thank you.', soon)
   await expect(stat(board, 'Sold')).toHaveText('1', soon)
 
-  await page.goto('/sales/2')
+  await page.goto(`/sales/${id}`)
   await page.getByRole('button', {name: 'Buy again'}).click(soon)
   await expect(status(page)).toContainText('Order created. Pay by', soon)
   await expect(stat(board, 'Left')).toHaveText('798', soon)
@@ -69,10 +71,10 @@ test('two purchases by clicking, one paid and one cancelled, with the board open
   const row = (name: string) => board.getByRole('row').filter({has: board.getByRole('rowheader', {name, exact: true})}).getByRole('cell')
   await expect(row('Accepted')).toHaveText('2', soon)
   await expect(board.locator('.order-bars li', {hasText: 'Closed'}).locator('b')).toHaveText('1', soon)
-  const {counts, items} = (await (await board.request.get('/v1/merchant/activities/2/orders')).json()) as {counts: unknown; items: unknown[]}
+  const {counts, items} = (await (await board.request.get(`/v1/merchant/activities/${id}/orders`)).json()) as {counts: unknown; items: unknown[]}
   expect(counts).toEqual({reserved: 0, sold: 1, released: 1, rejected: 0})
   expect(items).toHaveLength(2)
-  const sale = (await (await page.request.get('/v1/activities/2')).json()) as {items: {left: number}[]}
+  const sale = (await (await page.request.get(`/v1/activities/${id}`)).json()) as {items: {left: number}[]}
   expect(sale.items.reduce((sum, i) => sum + i.left, 0)).toBe(799)
 
   // Nothing secret is where scripts can read it.

@@ -10,5 +10,6 @@ func main() {
 	command.Main(command.Spec{
 		Name: "inventory", Serve: serve, CheckConfig: checkConfig,
 		Migrate: command.Migrate(inventory.Migrations), Await: command.AwaitMigrations(inventory.Migrations),
+		More: epochCommands(),
 	})
 }

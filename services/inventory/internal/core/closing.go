@@ -10,6 +10,9 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
+// closeAfterImport is the pause after which a closing is tried again that has met an import.
+const closeAfterImport = 30 * time.Second
+
 // CloseDue makes the order service close orders whose pay window has ended, and makes the ledger follow its response.
 // deadLetters are items of the message that could not be read.
 func (s *Service) CloseDue(ctx context.Context, due []contract.OrderClose, deadLetters []contract.DeadLetter) error {
@@ -18,7 +21,15 @@ func (s *Service) CloseDue(ctx context.Context, due []contract.OrderClose, deadL
 	}
 	var errs []error
 	for _, c := range due {
-		_, err := s.closeOrders(ctx, c, ReasonExpired, ReasonExpired)
+		importing, err := s.importing(ctx, c.ActivityID)
+		if err != nil {
+			return err
+		}
+		if importing { // an order that was lost must not get a tombstone before it is created again
+			errs = append(errs, s.publishClosing(ctx, c, closeAfterImport))
+			continue
+		}
+		_, err = s.closeOrders(ctx, c, ReasonExpired, ReasonExpired)
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)

@@ -42,30 +42,51 @@ type step struct {
 	tombstone  bool // closed: the order service has no such order and never creates it
 }
 
+// errMissingRow rolls a ledger transaction back, in which a step has no row, until it is known that no import brings it.
+var errMissingRow = errors.New("the ledger has no row of a step")
+
 // applySteps changes the rows in one ledger transaction. Then it syncs their gates and refunds payments that came too
-// late.
+// late. It fails with ErrImporting if a row is missing that an import may bring.
 func (s *Service) applySteps(
 	ctx context.Context, where, topic string, steps []step, deadLetters []contract.DeadLetter,
 ) error {
 	var f following
-	err := inSpan(ctx, s.recorder, "ledger transaction", true, func(ctx context.Context) error {
-		ids := map[string]bool{}
-		for _, st := range steps {
-			ids[st.activityID] = true
-		}
-		return s.store.Ledger(ctx, sortedKeys(ids), func(tx LedgerTx) error {
-			now, err := tx.Now()
-			if err != nil {
-				return err
+	missingChecked := false
+	ledger := func() error {
+		return inSpan(ctx, s.recorder, "ledger transaction", true, func(ctx context.Context) error {
+			ids := map[string]bool{}
+			for _, st := range steps {
+				ids[st.activityID] = true
 			}
-			f = following{now: now, where: where, topic: topic}
-			if err := f.decide(tx, steps); err != nil {
-				return err
-			}
-			f.moves.DeadLetters = append(f.moves.DeadLetters, deadLetters...)
-			return tx.Apply(f.moves)
+			return s.store.Ledger(ctx, sortedKeys(ids), func(tx LedgerTx) error {
+				now, err := tx.Now()
+				if err != nil {
+					return err
+				}
+				f = following{now: now, where: where, topic: topic}
+				if err := f.decide(tx, steps); err != nil {
+					return err
+				}
+				if f.missing != "" && !missingChecked {
+					return errMissingRow
+				}
+				f.moves.DeadLetters = append(f.moves.DeadLetters, deadLetters...)
+				return tx.Apply(f.moves)
+			})
 		})
-	})
+	}
+	err := ledger()
+	if errors.Is(err, errMissingRow) {
+		importing, ierr := s.importing(ctx, f.missing)
+		switch {
+		case ierr != nil:
+			return ierr
+		case importing:
+			return ErrImporting
+		}
+		missingChecked = true
+		err = ledger()
+	}
 	if err != nil {
 		return err
 	}
@@ -111,6 +132,7 @@ type following struct {
 	contradicted []string
 	closed       int
 	lateness     time.Duration
+	missing      string // activity of a step without a row
 }
 
 func (f *following) decide(tx LedgerTx, steps []step) error {
@@ -131,6 +153,9 @@ func (f *following) decide(tx LedgerTx, steps []step) error {
 	var order []string
 	for _, st := range steps {
 		row, ok := rows[st.orderSN]
+		if !ok {
+			f.missing = st.activityID
+		}
 		switch {
 		case ok && st.event != nil && !row.same(st.event.UserID, st.event.ActivityID, st.event.Bucket, st.event.Lines):
 			f.addDeadLetter(st, "order_sn is known with another user, activity or lines")
@@ -193,6 +218,10 @@ func (f *following) applyStep(row Reservation, st step) Reservation {
 			}
 		case StateSold:
 			f.contradicted = append(f.contradicted, row.OrderSN)
+			if st.event == nil { // the order service was restored: its response is its present state, and final
+				f.moves.release(row)
+				row.State, row.Reason = StateReleased, ReasonRefunded
+			}
 		}
 	case contract.OrderRefunded:
 		if row.Holds() {

@@ -5,16 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"flashsale.internal/pkg/contract"
 )
 
-// GateController makes the gates in Redis match the activities in the tables. It has no state, and may run in several
-// processes at once: every write may be repeated.
+// GateController makes the gates in Redis match the activities in the tables. It may run in several processes at once:
+// every write may be repeated.
 type GateController struct {
 	svc    *Service
 	window time.Duration // bounds the replication lag of a replica that becomes the master
+
+	mu      sync.Mutex
+	unknown map[string]string // by activity, the epoch of its gate that the database did not have in the last round
 }
 
 // GateConfirmation records that at a time a Redis master had every earlier effect on a gate. A new master may lack the
@@ -31,13 +35,15 @@ type GateConfirmation struct {
 
 // NewGateController makes the controller.
 func NewGateController(s *Service) *GateController {
-	return &GateController{svc: s, window: s.timing.ResettleWindow}
+	return &GateController{svc: s, window: s.timing.ResettleWindow, unknown: map[string]string{}}
 }
 
 // round is one round of the gate controller.
 type round struct {
 	seen      GateConfirmation            // the present master, and a time before its id was read
 	confirmed map[string]GateConfirmation // by activity; absent: never confirmed
+	epoch     Epoch
+	pending   map[string]bool // activities whose import is not complete
 }
 
 // EnsureGates checks every gate that has to exist. It builds absent gates, writes newer versions of activities, sale
@@ -69,6 +75,15 @@ func (c *GateController) EnsureGates(ctx context.Context) error {
 	}
 	r := round{seen: GateConfirmation{Master: id, At: began}}
 	if r.confirmed, err = c.svc.store.GateConfirmations(ctx, ids); err != nil {
+		return err
+	}
+	if r.epoch, err = c.svc.store.PresentEpoch(ctx); err != nil {
+		return err
+	}
+	if r.pending, err = c.svc.store.PendingImports(ctx); err != nil {
+		return err
+	}
+	if err := c.markForImports(ctx, r); err != nil {
 		return err
 	}
 	if err := c.renew(ctx, r); err != nil {
@@ -127,6 +142,11 @@ func (c *GateController) ensure(ctx context.Context, a *Activity, r round) error
 		return c.confirm(ctx, a.ID, r, r.seen.At) // a replica has all of a build or no gate
 	case err != nil:
 		return err
+	}
+	if ready, err := c.ensureEpoch(ctx, a, audit, r); err != nil || !ready {
+		return err
+	}
+	switch {
 	case audit.Config.Version < a.Version:
 		if err := c.svc.Gates.configure(ctx, a); err != nil {
 			return err

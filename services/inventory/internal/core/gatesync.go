@@ -21,6 +21,9 @@ type GateSync struct {
 	clocks   func(ctx context.Context) error // as Deps.CheckClocks
 	window   time.Duration                   // bounds the replication lag of a replica that becomes the master
 	pause    time.Duration                   // first pause between attempts
+	locks    Locks                           // nil: builds of several processes are not serialized
+	limits   BuildConfig
+	builds   *builds
 
 	mu        sync.Mutex
 	resettled map[contract.GateRef]time.Time // when SettleBeforeReturning last began to settle a gate, by Redis's clock
@@ -29,8 +32,16 @@ type GateSync struct {
 func newGateSync(d Deps, alarms *Alarms) *GateSync {
 	return &GateSync{
 		store: d.Store, gate: d.Gate, recorder: d.Recorder, alarms: alarms, clocks: d.CheckClocks,
-		window: d.Timing.ResettleWindow, pause: d.Timing.Pause, resettled: map[contract.GateRef]time.Time{},
+		window: d.Timing.ResettleWindow, pause: d.Timing.Pause, locks: d.Locks, limits: d.Build, builds: newBuilds(),
+		resettled: map[contract.GateRef]time.Time{},
 	}
+}
+
+// Run waits for the end of ctx, and then ends the builds of gates that are in progress.
+func (g *GateSync) Run(ctx context.Context) error {
+	<-ctx.Done()
+	g.builds.stop()
+	return nil
 }
 
 // Sync repeats the effect of every reservation's present state on its gate.
@@ -281,15 +292,7 @@ func (g *GateSync) withoutForgotten(
 // rows page by page without locks. A row that is released meanwhile is terminal in the gate, and settling changes
 // nothing there.
 func (g *GateSync) resettle(ctx context.Context, ref contract.GateRef, since time.Time) error {
-	n := 0
-	err := g.eachPage(ctx, ref, []ReservationState{StateReserved, StateSold}, since, func(rows []Reservation) error {
-		st := make([]Settlement, len(rows))
-		for i, r := range rows {
-			st[i] = settlement(r)
-		}
-		n += len(st)
-		return chunks(st, gateChunk, func(c []Settlement) error { return g.gate.Settle(ctx, ref, c) })
-	})
+	n, err := g.settleSince(ctx, ref, since)
 	if err != nil {
 		return err
 	}
@@ -298,12 +301,25 @@ func (g *GateSync) resettle(ctx context.Context, ref contract.GateRef, since tim
 		return err
 	}
 	for _, a := range decided {
-		if err := g.SendAdjustment(ctx, ref, a); err != nil {
+		if err := g.SendAdjustment(ctx, ref, a); err != nil && !errors.Is(err, ErrGateBroken) {
 			return err
 		}
 	}
 	g.recorder.Resettled(ctx, ref.ActivityID, n)
 	return nil
+}
+
+// settleSince settles every reserved or sold row that changed since then (zero: all), and returns their number.
+func (g *GateSync) settleSince(ctx context.Context, ref contract.GateRef, since time.Time) (n int, err error) {
+	err = g.eachPage(ctx, ref, []ReservationState{StateReserved, StateSold}, since, func(rows []Reservation) error {
+		st := make([]Settlement, len(rows))
+		for i, r := range rows {
+			st[i] = settlement(r)
+		}
+		n += len(st)
+		return chunks(st, gateChunk, func(c []Settlement) error { return g.gate.Settle(ctx, ref, c) })
+	})
+	return n, err
 }
 
 // eachPage calls fn with the gate's rows in these states that changed since then (zero: all), page by page. Rows that
@@ -328,7 +344,18 @@ func (g *GateSync) eachPage(
 
 // SendAdjustment makes the gate agree with the decision of the database, whatever an earlier attempt took out of the
 // gate: a taken adjustment is applied without a condition, a refused one is undone.
+//
+// One that the gate cannot take raises an alarm. Callers that send many continue with the others after ErrGateBroken.
 func (g *GateSync) SendAdjustment(ctx context.Context, ref contract.GateRef, a Adjustment) error {
+	err := g.sendAdjustment(ctx, ref, a)
+	if errors.Is(err, ErrGateBroken) {
+		g.alarms.Raise(ctx, "adjustment "+a.ID, "a gate does not take an adjustment", "activity_id", a.ActivityID,
+			"adjustment_id", a.ID, "error", err)
+	}
+	return err
+}
+
+func (g *GateSync) sendAdjustment(ctx context.Context, ref contract.GateRef, a Adjustment) error {
 	if a.Decision == DecisionTaken {
 		return g.gate.Adjust(ctx, ref, a, true)
 	}
@@ -361,19 +388,39 @@ func (g *GateSync) syncActivity(ctx context.Context, a *Activity) error {
 	return g.gate.ShowSale(ctx, *a)
 }
 
-// Fill builds an absent gate from the tables. Activity and stock are locked while ledger, allowances and adjustments
-// are read and while the gate is written. So every row is either in the new gate or settled later. A gate that is live
-// already keeps its entries; only its configuration and the sale document are refreshed.
+// Fill builds an absent gate from the tables, and waits for it until ctx ends. The build outlives ctx: with a million
+// rows it takes longer than a caller can wait. This process runs one build of a gate at a time, and other processes wait
+// for its lock. A gate that is live already keeps its entries; only its configuration and the sale document are
+// refreshed.
+//
+// While an import into the activity is to follow, the new gate has no epoch and sells nothing: the tables may lack
+// purchases that orders and messages still have.
 func (g *GateSync) Fill(ctx context.Context, activityID string) error {
-	now, err := g.store.Now(ctx)
-	if err != nil {
-		return err
-	}
-	var a Activity
-	err = g.store.Rebuild(ctx, activityID, now, func(r Rebuild) error {
-		a = r.Activity
-		return g.gate.Preload(ctx, contract.GateRef{ActivityID: activityID}, r)
+	return g.builds.do(ctx, activityID, func(ctx context.Context) error {
+		return inSpan(ctx, g.recorder, "gate build", false, func(ctx context.Context) error {
+			return g.buildAlone(ctx, activityID)
+		})
 	})
+}
+
+// buildAlone builds a gate under its lock. The lock only saves work: of two builds, the one that began first fails. So
+// without locks the gate is built all the same.
+func (g *GateSync) buildAlone(ctx context.Context, activityID string) error {
+	if g.locks == nil {
+		return g.build(ctx, activityID)
+	}
+	err := g.locks.DoWithin(ctx, g.limits.LockWait, "inventory gate build "+activityID, func(ctx context.Context) error {
+		return g.build(ctx, activityID)
+	})
+	if errors.Is(err, ErrLocksUnavailable) && ctx.Err() == nil {
+		return g.build(ctx, activityID)
+	}
+	return err
+}
+
+func (g *GateSync) build(ctx context.Context, activityID string) error {
+	r := rebuild{GateSync: g, activityID: activityID}
+	a, err := r.run(ctx)
 	switch {
 	case errors.Is(err, ErrGateLive):
 		fresh, err := g.store.AnyActivity(ctx, activityID)
@@ -387,8 +434,25 @@ func (g *GateSync) Fill(ctx context.Context, activityID string) error {
 	case err != nil:
 		return err
 	}
-	g.recorder.Rebuilt(ctx, activityID)
-	return g.gate.ShowSale(ctx, a)
+	g.recorder.Rebuilt(ctx, activityID, r.report)
+	return g.gate.ShowSale(ctx, *a)
+}
+
+// epochFor returns the epoch that a new gate gets. An epoch that is drawn after this reading includes an import of the
+// activity, so the gate controller finds the difference.
+func (g *GateSync) epochFor(ctx context.Context, activityID string) (GateEpoch, error) {
+	e, err := g.store.PresentEpoch(ctx) // before its imports
+	if err != nil {
+		return GateEpoch{}, err
+	}
+	pending, err := g.store.PendingImports(ctx)
+	if err != nil {
+		return GateEpoch{}, err
+	}
+	if pending[activityID] || pending[AllActivities] {
+		return GateEpoch{Importing: true}, nil
+	}
+	return GateEpoch{Value: e.Value}, nil
 }
 
 // showSale refreshes the sale document that buyers see. If it fails, the gate controller repeats it.

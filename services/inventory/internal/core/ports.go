@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"flashsale.internal/pkg/contract"
@@ -15,10 +16,18 @@ var (
 	ErrGateVersion      = errors.New("the gate has a newer version")
 	ErrGateInsufficient = errors.New("the gate has too few units left")
 	ErrGateLive         = errors.New("the gate is live already")
+	// ErrBuildSuperseded means that another build of the gate began, or that Redis lost a part of this one. It is an
+	// ErrGateUnavailable.
+	ErrBuildSuperseded = fmt.Errorf("%w: the build was superseded", ErrGateUnavailable)
+	// ErrBuildDiffers means that the rows that were put have other units than the stock. The build may go on.
+	ErrBuildDiffers = errors.New("the rows do not add up to the stock")
 	// ErrGateBroken means that the gate responded with an error that no retry can cure. An operator has to repair the
 	// gate or the tables.
 	ErrGateBroken = errors.New("the gate is broken")
 )
+
+// ErrLocksUnavailable means that no lock can be obtained now, whether it is free or not.
+var ErrLocksUnavailable = errors.New("locks are unavailable")
 
 // ErrBrokenRow means that a row of the tables cannot be read, and that no retry can cure it.
 var ErrBrokenRow = errors.New("a row cannot be read")
@@ -32,6 +41,8 @@ type Page struct {
 // Store keeps the tables, which are the source of truth. Every method is one transaction. Transactions are repeated
 // after a deadlock, so the functions passed to them must start from nothing each time they run.
 type Store interface {
+	EpochStore
+
 	// Now returns the time of the database in UTC, in whole milliseconds. Everything that is compared with times in the
 	// tables is decided by it, never by the clock of a process.
 	Now(ctx context.Context) (time.Time, error)
@@ -39,10 +50,27 @@ type Store interface {
 	// changes a row's state or units, an allowance, a live stock or an adjustment's decision holds these locks. So none
 	// of these changes while fn runs.
 	Ledger(ctx context.Context, activityIDs []string, fn func(tx LedgerTx) error) error
-	// Rebuild locks the activity, then its stock rows, and only then reads the data of a gate.
-	Rebuild(ctx context.Context, activityID string, now time.Time, fn func(Rebuild) error) error
+	// Rebuild locks the activity, then its stock rows, and runs fn. So nothing that a gate is built from changes while
+	// fn runs.
+	Rebuild(ctx context.Context, activityID string, fn func(tx RebuildTx) error) error
+	// GateRows pages by order_sn through the rows that are reserved or sold, or ended at kept or later. It fails with
+	// ErrBrokenRow if one cannot be read, as the next two methods do.
+	GateRows(
+		ctx context.Context, activityID string, kept time.Time, afterSN string, limit int,
+	) ([]Reservation, error)
+	// RowsByChange pages through the rows in a state that changed since then, by the time of their change.
+	RowsByChange(
+		ctx context.Context, activityID string, state ReservationState, since time.Time, after *ReservationPlace, limit int,
+	) ([]Reservation, error)
+	LatestChange(ctx context.Context, activityID string) (time.Time, error)             // of a row; zero: there is none
+	CountEnded(ctx context.Context, activityID string, before time.Time) (int64, error) // rows that ended before
 
 	Reservations(ctx context.Context, orderSNs []string) (map[string]Reservation, error)
+	// ReadableReservations is Reservations without those whose lines cannot be read, which are in broken.
+	ReadableReservations(
+		ctx context.Context, orderSNs []string,
+	) (rows map[string]Reservation, broken []Reservation, err error)
+	OpenDeadLetters(ctx context.Context, orderSNs []string) (map[string]bool, error)
 	// Newest first.
 	ReservationsOfActivity(
 		ctx context.Context, in Scope, activityID string, f ReservationFilter, p Page,
@@ -137,14 +165,51 @@ type LedgerTx interface {
 	// SetAllowance rewrites an allowance that differs from the reservations, whatever the limit is.
 	SetAllowance(b Buyer, held int64) error
 	Apply(m *Moves) error
+	DecidedAdjustments(activityID string) (ids []string, err error)
 }
 
-// Rebuild is the data of a gate, read under the locks.
-type Rebuild struct {
-	Activity     Activity
-	Reservations []Reservation // all that are reserved or sold; those released or rejected in the last day
-	EndedBefore  int64         // number of those released or rejected before
-	Adjusted     []string      // ids of the decided adjustments: the stock contains them, or never will
+// RebuildTx reads, under the locks of Store.Rebuild, what the last step of a build needs. Each call has its own ctx,
+// which may end before that of the transaction.
+type RebuildTx interface {
+	Activity() Activity // with its locked stock
+	// Changed returns at most limit rows that changed since then, in no order.
+	Changed(ctx context.Context, since time.Time, limit int) ([]RowVersion, error)
+	Reservations(ctx context.Context, orderSNs []string) ([]Reservation, error)
+	// Adjusted returns the ids of the decided adjustments: the stock contains them, or never will.
+	Adjusted(ctx context.Context) ([]string, error)
+}
+
+// RowVersion shows whether a row has changed since it was read.
+type RowVersion struct {
+	OrderSN   string
+	State     ReservationState
+	ChangedAt time.Time
+}
+
+// GateBuild is a gate in the making: absent for all others. After ErrGateUnavailable the outcome of a call is unknown,
+// and the call may be repeated. It fails with ErrBuildSuperseded once another build of the gate began.
+type GateBuild interface {
+	// Put adds rows. One that was put before is replaced.
+	Put(ctx context.Context, rows []Reservation) error
+	// PutAdjusted adds ids of decided adjustments.
+	PutAdjusted(ctx context.Context, ids []string) error
+	// Commit makes the gate exist. It fails with ErrBuildDiffers if the rows that were put have other units than the
+	// stock of the activity. endedBefore is the number of rows that ended too long ago to be put.
+	Commit(ctx context.Context, a Activity, endedBefore int64, epoch GateEpoch) error
+}
+
+// GateEpoch is the epoch that a new gate gets.
+type GateEpoch struct {
+	Value     string // "" while an import is to follow
+	Importing bool   // the gate sells nothing until the import is complete
+}
+
+// Locks serialize work between processes. They only save work: when a lock is lost, the context of its work is
+// cancelled, and the work may run concurrently with that of the next holder for a moment.
+type Locks interface {
+	// DoWithin waits for the lock and runs work while holding it. It fails with ErrGateUnavailable if the wait was too
+	// short, and with ErrLocksUnavailable if work has not begun for another reason.
+	DoWithin(ctx context.Context, wait time.Duration, name string, work func(ctx context.Context) error) error
 }
 
 // GateStep is the state of a ledger row that holds units, as it is written into the gate.
@@ -191,6 +256,8 @@ type GateAudit struct {
 	Revision   GateRevision
 	Held       int64    // units held in all
 	Incomplete []string // SKUs without a counter of the units left
+	Epoch      string   // "" for a gate of an earlier release, and while an import is to follow
+	Importing  bool     // the gate sells nothing until the import is complete
 }
 
 // GateRevision identifies the build of a gate and the last correction of its counters at the time of a reading.
@@ -206,10 +273,59 @@ type GateEntry struct {
 	JournaledAt     time.Time // of unlanded entries only
 }
 
+// EntryStage is the state of a purchase in the gate, as an import reads it.
+type EntryStage string
+
+// The stages of an entry. Buyers see landed as queued. A broken entry cannot be read.
+const (
+	EntryQueued  EntryStage = "queued"
+	EntryLanded  EntryStage = "landed"
+	EntryCreated EntryStage = "created"
+	EntryPaid    EntryStage = "paid"
+	EntryClosed  EntryStage = "closed"
+	EntryFailed  EntryStage = "failed"
+	EntryBroken  EntryStage = "broken"
+)
+
+// Holds reports whether an entry of this stage holds units.
+func (s EntryStage) Holds() bool {
+	return s == EntryQueued || s == EntryLanded || s == EntryCreated || s == EntryPaid
+}
+
+// Ended reports whether a purchase of this stage has ended.
+func (s EntryStage) Ended() bool { return s == EntryClosed || s == EntryFailed }
+
+// StoredEntry is an entry of the gate as an import reads it.
+type StoredEntry struct {
+	OrderSN, UserID string
+	Lines           []contract.Line
+	Stage           EntryStage
+	Reason          string // of an ended one
+	ExpiresAt       time.Time
+	Stored          string // the entry as it is stored
+}
+
+// EntryRewrite replaces an entry that still is as it was read.
+type EntryRewrite struct {
+	OrderSN, Read string
+	Remove        bool // of one that cannot be read; else the fields below
+	UserID        string
+	Lines         []contract.Line
+	Stage         EntryStage
+	Reason        string
+	ExpiresAt     time.Time
+}
+
+// KnownAdjustment is an adjustment that a gate has. Without a SKU it has no further effect.
+type KnownAdjustment struct {
+	ID, SKUID string
+	Delta     int64 // units
+}
+
 // Gate builds gates and writes the ledger's state into them. Every call may be repeated.
 type Gate interface {
-	// Preload builds an absent gate. It fails with ErrGateLive if there is one.
-	Preload(ctx context.Context, ref contract.GateRef, r Rebuild) error
+	// BeginBuild begins to build an absent gate. It fails with ErrGateLive if there is one.
+	BeginBuild(ctx context.Context, ref contract.GateRef) (GateBuild, error)
 	Configure(ctx context.Context, ref contract.GateRef, c GateConfig) error
 	Settle(ctx context.Context, ref contract.GateRef, s []Settlement) error
 	Release(ctx context.Context, ref contract.GateRef, e []Ending) error // of purchases that had an order
@@ -228,6 +344,30 @@ type Gate interface {
 	Register(ctx context.Context, refs []contract.GateRef) error // adds them to Refs
 	Unregister(ctx context.Context, ref contract.GateRef) error
 	ShowSale(ctx context.Context, a Activity) error // writes the sale document, if it differs
+	// ReplaceSale is ShowSale that also replaces a document of a later version.
+	ReplaceSale(ctx context.Context, a Activity) error
+	// EndSale ends the sale of a gate whose activity the tables do not have, in the gate and in the document.
+	EndSale(ctx context.Context, ref contract.GateRef) error
+
+	// AdoptEpoch gives the epoch to a gate without one.
+	AdoptEpoch(ctx context.Context, ref contract.GateRef, epoch string) error
+	// MarkForImport makes a gate of another epoch, or without one, sell nothing until RenewEpoch.
+	MarkForImport(ctx context.Context, ref contract.GateRef, epoch string) error
+	// RenewEpoch sets configuration, totals and adjustments to those of the tables, the units left to what follows from
+	// them, and the epoch. The caller holds the locks of the activity's stock.
+	RenewEpoch(ctx context.Context, ref contract.GateRef, epoch string, a Activity, adjusted []string) error
+	// StoredEntries pages through all entries; next is 0 after the last page. build identifies the build of the gate.
+	StoredEntries(
+		ctx context.Context, ref contract.GateRef, cursor uint64,
+	) (page []StoredEntry, build string, next uint64, err error)
+	// Rewrite replaces entries that still are as they were read.
+	Rewrite(ctx context.Context, ref contract.GateRef, build string, list []EntryRewrite) error
+	// RejournalHolding journals entries again that hold units, whatever their stage, unless they still are journaled. The
+	// status that buyers read does not change.
+	RejournalHolding(ctx context.Context, ref contract.GateRef, orderSNs []string) (int, error)
+	// AdjustmentsOfGate pages through the adjustments that the gate has; next is 0 after the last page.
+	AdjustmentsOfGate(ctx context.Context, ref contract.GateRef, cursor uint64) (page []KnownAdjustment, next uint64, err error)
+
 	Ready(ctx context.Context) (bool, error)
 	MarkReady(ctx context.Context) error
 	ReplicationID(ctx context.Context) (string, error) // it changes when a master is restarted or replaced
@@ -266,6 +406,34 @@ type Orders interface {
 	Refund(ctx context.Context, orderSNs []string, reason string) (map[string]string, error)
 	// Lookup returns the orders that exist, at most contract.MaxItems in a call.
 	Lookup(ctx context.Context, orderSNs []string) (map[string]OrderDetails, error)
+	// States returns the state of each order: pending, paid, closed, refunded, OutcomeUnknown, or OrderTombstone. At most
+	// contract.MaxItems in a call.
+	States(ctx context.Context, orderSNs []string) (map[string]string, error)
+	// Changed returns a page of the orders whose state changed since a time. It starts with the cursor "" and is
+	// complete once next is "". An order that changes meanwhile may be missing.
+	Changed(ctx context.Context, since time.Time, cursor string) (page []ChangedOrder, next string, err error)
+}
+
+// OrderTombstone is the state of an order_sn that never gets an order.
+const OrderTombstone = "tombstone"
+
+// States of orders.
+const (
+	OrderPending  = "pending"
+	OrderPaid     = "paid"
+	OrderClosed   = "closed"
+	OrderRefunded = "refunded"
+)
+
+// ChangedOrder is an order as the order service lists it for an import.
+type ChangedOrder struct {
+	OrderSN, UserID, ActivityID string
+	Bucket                      int
+	Lines                       []contract.Line
+	State                       string // OrderPending, OrderPaid, OrderClosed or OrderRefunded
+	Reason                      string // of a closed one
+	CreatedAt, ExpiresAt        time.Time
+	Traceparent                 string
 }
 
 // Recorder records what happened in logs, metrics and traces.
@@ -275,7 +443,7 @@ type Recorder interface {
 	Landed(ctx context.Context, n int, lag []time.Duration)
 	Refused(ctx context.Context, reason string, n int)
 	Closed(ctx context.Context, n int, lateness time.Duration)
-	Rebuilt(ctx context.Context, activityID string)
+	Rebuilt(ctx context.Context, activityID string, b BuildReport)
 	Resettled(ctx context.Context, activityID string, rows int)
 	// Unreadable counts ledger rows that were set aside because they cannot be read.
 	Unreadable(ctx context.Context, rows int)

@@ -35,6 +35,8 @@ type Deps struct {
 	CheckClocks func(ctx context.Context) error
 	Timing      Timing
 	Quotas      Quotas
+	Locks       Locks       // nil: builds of gates are serialized within this process only
+	Build       BuildConfig // zero for DefaultBuildConfig
 }
 
 // Service holds the rules of the inventory: landing, order events, closings, activities, stock and dead letters. The
@@ -59,6 +61,9 @@ type Service struct {
 
 // New makes the service.
 func New(d Deps) *Service {
+	if d.Build == (BuildConfig{}) {
+		d.Build = DefaultBuildConfig()
+	}
 	if d.CheckClocks == nil {
 		d.CheckClocks = func(context.Context) error { return nil }
 	}

@@ -34,6 +34,7 @@ var translations = []struct{ theirs, ours error }{
 	{stockgate.ErrStaleVersion, core.ErrGateVersion},
 	{stockgate.ErrInsufficient, core.ErrGateInsufficient},
 	{stockgate.ErrGateExists, core.ErrGateLive},
+	{stockgate.ErrBuildDiffers, core.ErrBuildDiffers},
 }
 
 // translate maps the errors of stockgate to those of core. All others are permanent: ErrGateBroken.
@@ -68,54 +69,6 @@ func config(c core.GateConfig) stockgate.Config {
 	return stockgate.Config{
 		State: state(c.State), StartsAt: c.StartsAt, EndsAt: c.EndsAt, PerUserLimit: c.PerUserLimit, Version: c.Version,
 	}
-}
-
-// Preload implements core.Gate.
-func (g *Gate) Preload(ctx context.Context, r contract.GateRef, b core.Rebuild) error {
-	a := b.Activity
-	s := stockgate.Snapshot{
-		Config: config(core.GateConfig{
-			State: a.State, StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit, Version: a.Version,
-		}),
-		Stock: make(map[string]int64, len(a.Items)), Totals: make(map[string]int64, len(a.Items)),
-		Adjusted: b.Adjusted, EndedBefore: b.EndedBefore,
-	}
-	for _, it := range a.Items {
-		s.Stock[it.SKUID], s.Totals[it.SKUID] = it.Available, it.Total
-	}
-	for _, row := range b.Reservations {
-		if row.Bucket == r.Bucket && contract.ValidUserID(row.UserID) && contract.ValidateLines(row.Lines) == nil {
-			s.Entries = append(s.Entries, entry(row))
-		}
-	}
-	return translate(g.gate.Preload(ctx, r, s))
-}
-
-// entry returns the entry that a ledger row has in a new gate.
-func entry(r core.Reservation) stockgate.Entry {
-	e := stockgate.Entry{
-		OrderSN: r.OrderSN, UserID: r.UserID, Lines: r.Lines, ReservedAt: r.ReservedAt, Traceparent: r.Traceparent,
-	}
-	switch r.State {
-	case core.StateReserved:
-		e.Status, e.Landed = stockgate.StatusQueued, true
-		if r.OrderCreatedAt != nil {
-			e.Status = stockgate.StatusCreated
-			if r.ExpiresAt != nil {
-				e.ExpiresAt = *r.ExpiresAt
-			}
-		}
-	case core.StateSold:
-		e.Status, e.Landed = stockgate.StatusPaid, true
-	case core.StateReleased:
-		e.Status, e.Reason, e.EndedAt = stockgate.StatusClosed, r.Reason, r.ChangedAt
-		if r.OrderCreatedAt == nil {
-			e.Status = stockgate.StatusFailed
-		}
-	case core.StateRejected:
-		e.Status, e.Reason, e.EndedAt = stockgate.StatusFailed, r.Reason, r.ChangedAt
-	}
-	return e
 }
 
 // Configure implements core.Gate.
@@ -179,7 +132,7 @@ func audit(a stockgate.Audit) core.GateAudit {
 			Version: a.Version,
 		},
 		SKUs: make(map[string]core.GateStock, len(a.SKUs)), Revision: revision(a.Revision), Held: a.Held,
-		Incomplete: a.Incomplete,
+		Incomplete: a.Incomplete, Epoch: a.Epoch, Importing: a.Importing,
 	}
 	for sku, c := range a.SKUs {
 		out.SKUs[sku] = core.GateStock{
@@ -266,6 +219,23 @@ func (g *Gate) Unregister(ctx context.Context, r contract.GateRef) error {
 
 // ShowSale implements core.Gate.
 func (g *Gate) ShowSale(ctx context.Context, a core.Activity) error {
+	sale := saleOf(a)
+	shown, err := g.gate.Sale(ctx, a.ID)
+	switch {
+	case err == nil && same(shown, sale):
+		return nil
+	case err != nil && !errors.Is(err, stockgate.ErrNoSale):
+		return translate(err)
+	}
+	return translate(g.gate.PutSale(ctx, sale))
+}
+
+// ReplaceSale implements core.Gate.
+func (g *Gate) ReplaceSale(ctx context.Context, a core.Activity) error {
+	return translate(g.gate.ReplaceSale(ctx, saleOf(a)))
+}
+
+func saleOf(a core.Activity) stockgate.Sale {
 	sale := stockgate.Sale{
 		ActivityID: a.ID, Title: a.Title, Description: a.Description, ImageURL: a.ImageURL, State: state(a.State),
 		StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit, PayWithinS: a.PayWithinS, Version: a.Version,
@@ -277,14 +247,7 @@ func (g *Gate) ShowSale(ctx context.Context, a core.Activity) error {
 			Currency: a.Currency, Total: it.Total,
 		})
 	}
-	shown, err := g.gate.Sale(ctx, a.ID)
-	switch {
-	case err == nil && same(shown, sale):
-		return nil
-	case err != nil && !errors.Is(err, stockgate.ErrNoSale):
-		return translate(err)
-	}
-	return translate(g.gate.PutSale(ctx, sale))
+	return sale
 }
 
 func same(a, b stockgate.Sale) bool {

@@ -85,6 +85,8 @@ type result struct {
 	Amount   int64    `json:"amount"`
 	Currency string   `json:"currency"`
 	Contact  *contact `json:"contact"`
+	// Tombstone of an unknown one: no order ever gets this order_sn.
+	Tombstone bool `json:"tombstone"`
 }
 
 type contact struct {

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -211,7 +212,8 @@ func (p *pass) resendAdjustments(ctx context.Context, f counterErrors) (changed 
 		return false, err
 	}
 	for _, a := range decided {
-		if err := p.Gates.SendAdjustment(ctx, p.ref, a); err != nil {
+		// One that the gate does not take raises an alarm, and the others are sent.
+		if err := p.Gates.SendAdjustment(ctx, p.ref, a); err != nil && !errors.Is(err, core.ErrGateBroken) {
 			return false, err
 		}
 	}

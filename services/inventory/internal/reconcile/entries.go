@@ -28,6 +28,10 @@ func (f finding) ordinary() bool { return f.kind == RepairSettled || f.kind == R
 // end by its own clock. The hour allows for clocks that differ, and for ends that reached the gate late.
 const trimmedAfter = core.GateKept - time.Hour
 
+// leftAheadFor is the time for which an entry may stay ahead of its row after an import: until an operator has
+// reconciled the payments with the provider.
+const leftAheadFor = core.GateKept
+
 // endedRank is the rank of the stages that hold nothing.
 const endedRank = 5
 
@@ -172,18 +176,9 @@ func judgeUnknown(e *Entry) finding {
 	case StageQueued:
 		// in flight: in the journal, the broker or a dead letter. sweep.Journal finds those that are lost.
 		return finding{}
-	case StageLanded:
-		// As a queued entry it is journaled again, and the ledger decides.
-		return finding{
-			kind: RepairOverruled, alarm: "gate entry has landed but the ledger has no row",
-			to: EntryRepair{OrderSN: e.OrderSN, Read: e.Stored, UserID: e.UserID, Lines: e.Lines, Stage: StageQueued},
-		}
-	case StageCreated, StagePaid:
-		// There may be an order; the reconciler cannot determine it.
-		return finding{
-			alarm: "gate entry has an order but the ledger has no row",
-			why:   "the gate entry has an order but the ledger has no row",
-		}
+	case StageLanded, StageCreated, StagePaid:
+		// The database has lost the row, and perhaps others: see provesLoss.
+		return finding{alarm: "gate entry has landed but the ledger has no row", why: lostRow}
 	case StageBroken:
 		return finding{
 			kind: RepairRemoved, alarm: "gate entry cannot be read",
@@ -245,6 +240,7 @@ type batch struct {
 	entries  map[string]Entry            // by order_sn, as the two below
 	rows     map[string]core.Reservation //
 	findings map[string]finding          // what is repaired
+	ahead    map[string]bool             // left so by an import
 
 	holding, ended, refused []EntryRepair
 	refusedRows             []core.Reservation
@@ -289,7 +285,14 @@ func (p *pass) reread(ctx context.Context, list []mismatch) (*batch, error) {
 	if b.entries, err = p.Gate.Inspect(ctx, p.ref, sns); err != nil {
 		return nil, err
 	}
-	b.rows, err = p.Store.Reservations(ctx, sns)
+	if b.rows, err = p.Store.Reservations(ctx, sns); err != nil {
+		return nil, err
+	}
+	now, err := p.Store.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b.ahead, err = p.Store.LeftAhead(ctx, p.activity.ID, sns, now.Add(-leftAheadFor))
 	return b, err
 }
 
@@ -324,6 +327,8 @@ func (p *pass) decide(ctx context.Context, c *comparison, b *batch, m mismatch, 
 	f := judge(row, e, now)
 	switch {
 	case f.agrees():
+	case b.ahead[m.orderSN] && f.kind == RepairOverruled && row != nil && row.Holds() && e.holds():
+		c.inFlight++ // the status that its buyer reads does not fall before the payments are reconciled
 	case m.moved(e, row) || row != nil && now.Sub(row.ChangedAt) < p.Config.Grace:
 		if f.ordinary() {
 			c.inFlight++

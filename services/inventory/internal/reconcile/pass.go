@@ -35,6 +35,9 @@ func (p *pass) run(ctx context.Context) error {
 		p.result.ComparedAt = p.tableTime()
 		return nil
 	}
+	if waits, err := p.waitsForImport(ctx); waits || err != nil {
+		return err
+	}
 	if err := p.repairAllowances(ctx); err != nil {
 		return p.reportBroken(ctx, err)
 	}
@@ -77,6 +80,13 @@ func (p *pass) compareAndRepair(ctx context.Context, n int) (done bool, err erro
 	}
 	if err != nil {
 		return true, p.reportBroken(ctx, err)
+	}
+	if c.audit.Importing {
+		p.addImporting()
+		return true, nil
+	}
+	if lost, err := p.provesLoss(ctx, c); lost || err != nil {
+		return true, err
 	}
 	repairs := len(p.result.Repairs)
 	for _, repair := range []func(context.Context, *comparison) error{

@@ -41,6 +41,14 @@ type Store interface {
 	// CountAdjustments counts all adjustments, and those of them that the gate may lack in whole or in part.
 	CountAdjustments(ctx context.Context, activityID string) (all, open int64, err error)
 	OpenDeadLetters(ctx context.Context, orderSNs []string) (map[string]bool, error)
+	PresentEpoch(ctx context.Context) (core.Epoch, error)
+	// PendingImports returns the activities whose import after a restore is not complete.
+	PendingImports(ctx context.Context) (map[string]bool, error)
+	// LeftAhead returns which of these purchases an import has left with a status above that of their row, at this time
+	// or later: `order payments reconcile` may still raise the row.
+	LeftAhead(ctx context.Context, activityID string, orderSNs []string, since time.Time) (map[string]bool, error)
+	// KnownAdjustments returns which of these ids the database has.
+	KnownAdjustments(ctx context.Context, ids []string) (map[string]bool, error)
 	Record(ctx context.Context, c core.Change) error
 }
 
@@ -66,6 +74,10 @@ type Gate interface {
 	CollectChanges(
 		ctx context.Context, ref contract.GateRef, token string,
 	) (audit core.GateAudit, changed []Entry, ok bool, err error)
+	// AdjustmentsOfGate pages through the adjustments that the gate has; next is 0 after the last page.
+	AdjustmentsOfGate(
+		ctx context.Context, ref contract.GateRef, cursor uint64,
+	) (page []core.KnownAdjustment, next uint64, err error)
 	Inspect(ctx context.Context, ref contract.GateRef, orderSNs []string) (map[string]Entry, error)
 	// MismatchedBuyers pages through the buyers whose record does not match their entries.
 	MismatchedBuyers(ctx context.Context, ref contract.GateRef, cursor uint64) (users []string, next uint64, err error)
@@ -87,6 +99,11 @@ type Gates interface {
 	Fill(ctx context.Context, activityID string) error
 	SettleBeforeReturning(ctx context.Context, ref contract.GateRef, refused []core.Reservation) error
 	SendAdjustment(ctx context.Context, ref contract.GateRef, a core.Adjustment) error
+}
+
+// Epochs draws an epoch if the present one is still instead. The imports that follow are those of core.Importer.
+type Epochs interface {
+	DrawEpoch(ctx context.Context, instead, cause string) error
 }
 
 // Recorder records repairs in logs, metrics and traces.

@@ -47,6 +47,7 @@ type Deps struct {
 	Locks    Locks
 	Recorder Recorder
 	Alarms   Alarms
+	Epochs   Epochs
 	Now      func() time.Time // clock of the process: how long comparisons take, and how long it rests
 	Config   Config
 }
@@ -58,6 +59,7 @@ type Reconciler struct {
 
 	mu            sync.Mutex
 	compared      map[string]compared // by activity, the latest reconciliation
+	proofs        map[string]proof    // by activity, what the last reconciliation found
 	yieldingSince time.Time           // since when rounds yield to buyers; zero: they do not
 }
 
@@ -74,7 +76,7 @@ func (c compared) rests(now time.Time) bool {
 
 // New makes a reconciler.
 func New(d Deps) *Reconciler {
-	return &Reconciler{Deps: d, tableTime: core.TableTime(d.Now), compared: map[string]compared{}}
+	return &Reconciler{Deps: d, tableTime: core.TableTime(d.Now), compared: map[string]compared{}, proofs: map[string]proof{}}
 }
 
 // Reconcile compares and repairs an activity now, on an operator's request. It refuses with not_found if there is no

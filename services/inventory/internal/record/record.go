@@ -109,9 +109,10 @@ func (r *Recorder) Closed(ctx context.Context, n int, lateness time.Duration) {
 }
 
 // Rebuilt implements core.Recorder.
-func (r *Recorder) Rebuilt(ctx context.Context, activityID string) {
+func (r *Recorder) Rebuilt(ctx context.Context, activityID string, b core.BuildReport) {
 	r.rebuilt.Add(ctx, 1)
-	r.tel.Log.InfoContext(ctx, "gate built from the tables", "activity_id", activityID)
+	r.tel.Log.InfoContext(ctx, "gate built from the tables", "activity_id", activityID, "rows", b.Rows,
+		"took", b.Took.String(), "locked", b.Locked.String())
 }
 
 // Resettled implements core.Recorder.

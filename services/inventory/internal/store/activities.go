@@ -300,8 +300,8 @@ func (s *Store) CreateActivity(
 			return err
 		}
 		row := fromActivity(a)
-		row.ID = 0
-		if err := tx.Create(&row).Error; err != nil {
+		row.ID = drawID()
+		if err := create(tx, &row); err != nil {
 			return err
 		}
 		id = text(row.ID)

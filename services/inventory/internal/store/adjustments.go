@@ -98,10 +98,10 @@ func (s *Store) BeginAdjustment(
 			return err
 		}
 		row := adjustmentRow{
-			ActivityID: number(a.ActivityID), SKUID: number(a.SKUID), Delta: a.Delta, Reason: a.Reason, State: a.State,
+			ID: drawID(), ActivityID: number(a.ActivityID), SKUID: number(a.SKUID), Delta: a.Delta, Reason: a.Reason, State: a.State,
 			CreatedBy: a.CreatedBy, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
 		}
-		if err := tx.Create(&row).Error; err != nil {
+		if err := create(tx, &row); err != nil {
 			return err
 		}
 		out = toAdjustment(row)

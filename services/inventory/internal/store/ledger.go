@@ -88,6 +88,17 @@ func (l *ledgerTx) Allowances(activityID string, userIDs []string) (map[string]i
 	return held, err
 }
 
+// DecidedAdjustments implements core.LedgerTx.
+func (l *ledgerTx) DecidedAdjustments(activityID string) ([]string, error) {
+	var decided []int64
+	err := decidedOf(l.tx, number(activityID)).Pluck("id", &decided).Error
+	ids := make([]string, len(decided))
+	for i, id := range decided {
+		ids[i] = text(id)
+	}
+	return ids, err
+}
+
 // Apply implements core.LedgerTx.
 func (l *ledgerTx) Apply(m *core.Moves) error {
 	if err := l.insert(m.Insert); err != nil {
@@ -258,62 +269,4 @@ func changeStock(tx *gorm.DB, activityID, skuID int64, d core.StockDelta) error 
 		"WHERE activity_id = ? AND sku_id = ? AND available + ? >= 0 AND reserved + ? >= 0 AND sold + ? >= 0",
 		d.Available+d.Reserved+d.Sold, d.Available, d.Reserved, d.Sold,
 		activityID, skuID, d.Available, d.Reserved, d.Sold), 1)
-}
-
-// Rebuild implements core.Store.
-func (s *Store) Rebuild(ctx context.Context, activityID string, now time.Time, fn func(core.Rebuild) error) error {
-	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
-		id := number(activityID)
-		var locked []int64
-		err := sqldb.ForUpdate(tx).Model(&activityRow{}).Where("id = ?", id).Pluck("id", &locked).Error
-		if err != nil {
-			return err
-		}
-		if len(locked) == 0 {
-			return notFound()
-		}
-		items, err := itemsOf(tx, id, true)
-		if err != nil {
-			return err
-		}
-		a, err := activityOf(tx, id, items)
-		if err != nil {
-			return err
-		}
-		r := core.Rebuild{Activity: *a}
-		holding, ended := []core.ReservationState{core.StateReserved, core.StateSold},
-			[]core.ReservationState{core.StateReleased, core.StateRejected}
-		kept := now.Add(-core.GateKept)
-		err = tx.Model(&reservationRow{}).Where("activity_id = ? AND state IN ? AND changed_at < ?", id, ended, kept).
-			Count(&r.EndedBefore).Error
-		if err != nil {
-			return err
-		}
-		for after := int64(0); ; {
-			var page []reservationRow
-			err := tx.Select(reservationColumns).
-				Where("activity_id = ? AND order_sn > ? AND (state IN ? OR changed_at >= ?)", id, after, holding, kept).
-				Order("order_sn").Limit(2000).Find(&page).Error
-			if err != nil {
-				return err
-			}
-			if len(page) == 0 {
-				break
-			}
-			rows, err := toRows(page)
-			if err != nil {
-				return err
-			}
-			r.Reservations = append(r.Reservations, rows...)
-			after = page[len(page)-1].OrderSN
-		}
-		var decided []int64
-		if err := decidedOf(tx, id).Pluck("id", &decided).Error; err != nil {
-			return err
-		}
-		for _, n := range decided {
-			r.Adjusted = append(r.Adjusted, text(n))
-		}
-		return fn(r)
-	})
 }

@@ -96,10 +96,10 @@ func (s *Store) CreateProduct(
 			return err
 		}
 		row := productRow{
-			MerchantID: p.MerchantID, Name: p.Name, Description: p.Description, ImageURL: p.ImageURL, Version: p.Version,
+			ID: drawID(), MerchantID: p.MerchantID, Name: p.Name, Description: p.Description, ImageURL: p.ImageURL, Version: p.Version,
 			CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt,
 		}
-		if err := tx.Create(&row).Error; err != nil {
+		if err := create(tx, &row); err != nil {
 			return err
 		}
 		skus, err := addSKUs(tx, row.ID, p.SKUs, p.UpdatedAt)
@@ -118,9 +118,9 @@ func (s *Store) CreateProduct(
 
 func addSKUs(tx *gorm.DB, productID int64, skus []core.SKU, now time.Time) ([]core.SKU, error) {
 	out := make([]core.SKU, len(skus))
-	for i, k := range skus { // one by one: the driver returns only the first id of a multi-row insert
-		row := skuRow{ProductID: productID, Name: k.Name, ListPrice: k.ListPrice, Currency: k.Currency, CreatedAt: now}
-		if err := tx.Create(&row).Error; err != nil {
+	for i, k := range skus {
+		row := skuRow{ID: drawID(), ProductID: productID, Name: k.Name, ListPrice: k.ListPrice, Currency: k.Currency, CreatedAt: now}
+		if err := create(tx, &row); err != nil {
 			return nil, err
 		}
 		out[i] = toSKU(row)

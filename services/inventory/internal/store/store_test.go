@@ -110,21 +110,63 @@ func TestUsersDifferByCase(t *testing.T) {
 
 func TestARebuildReadsUnderTheLocks(t *testing.T) {
 	each(t, func(t *testing.T, _ *gorm.DB, s *store.Store, a *core.Activity) {
-		ended := reservation(a, "2", "v")
-		ended.State, ended.RepublishAt, ended.ChangedAt = core.StateRejected, nil, time.Now().Add(-25*time.Hour).UTC().Truncate(time.Millisecond)
-		require.NoError(t, s.Ledger(t.Context(), []string{a.ID}, func(tx core.LedgerTx) error {
-			return tx.Apply(&core.Moves{Insert: []core.Reservation{reservation(a, "1", "u"), ended}, Stocks: map[core.Shelf]core.StockDelta{{ActivityID: a.ID, SKUID: a.Items[0].SKUID}: {Available: -1, Reserved: 1}}})
+		ctx, now := t.Context(), time.Now().UTC().Truncate(time.Millisecond)
+		latest, err := s.LatestChange(ctx, a.ID)
+		require.NoError(t, err)
+		require.Zero(t, latest)
+		long, short := reservation(a, "2", "v"), reservation(a, "3", "w")
+		long.State, long.RepublishAt, long.ChangedAt = core.StateRejected, nil, now.Add(-25*time.Hour)
+		short.State, short.RepublishAt, short.ChangedAt = core.StateRejected, nil, now.Add(-time.Hour)
+		held := reservation(a, "1", "u")
+		held.ChangedAt = now
+		require.NoError(t, s.Ledger(ctx, []string{a.ID}, func(tx core.LedgerTx) error {
+			return tx.Apply(&core.Moves{Insert: []core.Reservation{held, long, short}, Stocks: map[core.Shelf]core.StockDelta{{ActivityID: a.ID, SKUID: a.Items[0].SKUID}: {Available: -1, Reserved: 1}}})
 		}))
-		require.NoError(t, s.Rebuild(t.Context(), a.ID, time.Now(), func(r core.Rebuild) error {
-			require.Len(t, r.Reservations, 1, "reservations that ended more than a day ago are left out")
-			require.Equal(t, int64(1), r.EndedBefore, "and counted")
-			require.Equal(t, int64(4), r.Activity.Items[0].Available)
+		kept := now.Add(-24 * time.Hour)
+		rows, err := s.GateRows(ctx, a.ID, kept, "", 9)
+		require.NoError(t, err)
+		require.Equal(t, []string{"1", "3"}, numbersOf(rows), "reservations that ended more than a day ago are left out")
+		ended, err := s.CountEnded(ctx, a.ID, kept)
+		require.NoError(t, err)
+		require.Equal(t, int64(1), ended, "and counted")
+		rows, err = s.GateRows(ctx, a.ID, kept, "1", 1)
+		require.NoError(t, err)
+		require.Equal(t, []string{"3"}, numbersOf(rows))
+		latest, err = s.LatestChange(ctx, a.ID)
+		require.NoError(t, err)
+		require.Equal(t, now, latest)
+		rows, err = s.RowsByChange(ctx, a.ID, core.StateRejected, time.Time{}, nil, 1)
+		require.NoError(t, err)
+		require.Equal(t, []string{"2"}, numbersOf(rows))
+		rows, err = s.RowsByChange(ctx, a.ID, core.StateRejected, time.Time{}, &core.ReservationPlace{ChangedAt: rows[0].ChangedAt, OrderSN: "2"}, 9)
+		require.NoError(t, err)
+		require.Equal(t, []string{"3"}, numbersOf(rows))
+
+		require.NoError(t, s.Rebuild(ctx, a.ID, func(tx core.RebuildTx) error {
+			require.Equal(t, int64(4), tx.Activity().Items[0].Available)
+			changed, err := tx.Changed(ctx, now.Add(-2*time.Hour), 9)
+			require.NoError(t, err)
+			require.ElementsMatch(t, []core.RowVersion{{OrderSN: "1", State: core.StateReserved, ChangedAt: now}, {OrderSN: "3", State: core.StateRejected, ChangedAt: short.ChangedAt}}, changed)
+			changed, err = tx.Changed(ctx, time.Time{}, 2)
+			require.NoError(t, err)
+			require.Len(t, changed, 2)
+			rows, err := tx.Reservations(ctx, []string{"1", "4242"})
+			require.NoError(t, err)
+			require.Equal(t, []string{"1"}, numbersOf(rows))
 			return nil
 		}))
 		stop := errors.New("stop")
-		require.ErrorIs(t, s.Rebuild(t.Context(), a.ID, time.Now(), func(core.Rebuild) error { return stop }), stop)
-		require.Equal(t, contract.CodeNotFound, contract.CodeOf(s.Rebuild(t.Context(), "4242", time.Now(), nil)))
+		require.ErrorIs(t, s.Rebuild(ctx, a.ID, func(core.RebuildTx) error { return stop }), stop)
+		require.Equal(t, contract.CodeNotFound, contract.CodeOf(s.Rebuild(ctx, "4242", nil)))
 	})
+}
+
+func numbersOf(rows []core.Reservation) []string {
+	sns := make([]string, len(rows))
+	for i, r := range rows {
+		sns[i] = r.OrderSN
+	}
+	return sns
 }
 
 func TestAnAdjustmentIsDecidedOnce(t *testing.T) {

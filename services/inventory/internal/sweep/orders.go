@@ -54,7 +54,7 @@ func (w *Orders) Run(ctx context.Context) error {
 // due. An activity that fails delays no other: it is left out for a growing pause. A round that failures end is continued
 // by the next one, behind the activity where it ended.
 func (w *Orders) RunBatch(ctx context.Context) (more bool, err error) {
-	holding, err := w.Store.HoldingActivities(ctx)
+	holding, err := w.holdingActivities(ctx)
 	if err != nil {
 		return false, err
 	}

@@ -35,7 +35,7 @@ func (w *Overdue) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	holding, err := w.Store.HoldingActivities(ctx)
+	holding, err := w.holdingActivities(ctx)
 	if err != nil {
 		return err
 	}

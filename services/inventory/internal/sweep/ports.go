@@ -7,6 +7,7 @@ package sweep
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"flashsale.internal/pkg/contract"
@@ -26,6 +27,8 @@ type Store interface {
 	) (rows, broken []core.Reservation, err error)
 	// ScheduleRepublish writes RepublishAt and RepublishAttempt of those that still have no order.
 	ScheduleRepublish(ctx context.Context, rows []core.Reservation) error
+	// PendingImports returns the activities whose import after a restore is not complete.
+	PendingImports(ctx context.Context) (map[string]bool, error)
 	// HoldingActivities lists the activities that have reserved units, without their items.
 	HoldingActivities(ctx context.Context) ([]core.Activity, error)
 	// OverdueReservations pages through the reserved rows that have an order and did not change since then, in the
@@ -112,4 +115,15 @@ type Deps struct {
 	Recorder  Recorder
 	Alarms    Alarms
 	Config    Config
+}
+
+// holdingActivities lists the activities that have reserved units, except those that wait for an import: it publishes
+// the deductions again that are missing, and a closing might meet an order that a restore has lost.
+func (d *Deps) holdingActivities(ctx context.Context) ([]core.Activity, error) {
+	pending, err := d.Store.PendingImports(ctx)
+	if err != nil || pending[core.AllActivities] {
+		return nil, err
+	}
+	holding, err := d.Store.HoldingActivities(ctx)
+	return slices.DeleteFunc(holding, func(a core.Activity) bool { return pending[a.ID] }), err
 }

@@ -13,6 +13,30 @@ import (
 	"github.com/oapi-codegen/runtime"
 )
 
+// Defines values for ChangedOrderState.
+const (
+	ChangedOrderStateClosed   ChangedOrderState = "closed"
+	ChangedOrderStatePaid     ChangedOrderState = "paid"
+	ChangedOrderStatePending  ChangedOrderState = "pending"
+	ChangedOrderStateRefunded ChangedOrderState = "refunded"
+)
+
+// Valid indicates whether the value is a known member of the ChangedOrderState enum.
+func (e ChangedOrderState) Valid() bool {
+	switch e {
+	case ChangedOrderStateClosed:
+		return true
+	case ChangedOrderStatePaid:
+		return true
+	case ChangedOrderStatePending:
+		return true
+	case ChangedOrderStateRefunded:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for CloseRequestReason.
 const (
 	Cancelled CloseRequestReason = "cancelled"
@@ -136,6 +160,50 @@ func (e RefundResultOutcome) Valid() bool {
 	}
 }
 
+// ChangedOrder defines model for ChangedOrder.
+type ChangedOrder struct {
+	ActivityId string `json:"activity_id"`
+
+	// Amount Minor units
+	Amount int64 `json:"amount"`
+	Bucket int   `json:"bucket"`
+
+	// ChangedAt The latest of the four
+	ChangedAt time.Time    `json:"changed_at"`
+	ClosedAt  *time.Time   `json:"closed_at,omitempty"`
+	CreatedAt time.Time    `json:"created_at"`
+	Currency  string       `json:"currency"`
+	ExpiresAt time.Time    `json:"expires_at"`
+	Lines     []PricedLine `json:"lines"`
+	OrderSn   string       `json:"order_sn"`
+
+	// PaidAt Of paid and refunded
+	PaidAt *time.Time `json:"paid_at,omitempty"`
+
+	// Reason Of closed: expired, cancelled or rejected
+	Reason     *string           `json:"reason,omitempty"`
+	RefundedAt *time.Time        `json:"refunded_at,omitempty"`
+	State      ChangedOrderState `json:"state"`
+
+	// Traceparent Of the deduction that created the order; absent if it was not sampled
+	Traceparent *string `json:"traceparent,omitempty"`
+	UserId      string  `json:"user_id"`
+}
+
+// ChangedOrderState defines model for ChangedOrder.State.
+type ChangedOrderState string
+
+// ChangedOrders defines model for ChangedOrders.
+type ChangedOrders struct {
+	Items []ChangedOrder `json:"items"`
+
+	// NextCursor Absent on the last page
+	NextCursor *string `json:"next_cursor,omitempty"`
+
+	// NextSince The database's time when the listing began, less one minute for transactions in flight
+	NextSince time.Time `json:"next_since"`
+}
+
 // CloseRequest defines model for CloseRequest.
 type CloseRequest struct {
 	OrderSns OrderSNs           `json:"order_sns"`
@@ -193,11 +261,14 @@ type LookupResult struct {
 	OrderSn     string     `json:"order_sn"`
 	PaidAt      *time.Time `json:"paid_at,omitempty"`
 
-	// State unknown: there is no such order, and no other member
+	// State unknown: there is no such order, and no other member except tombstone
 	State LookupResultState `json:"state"`
+
+	// Tombstone Of unknown: true if no order can get this order_sn any more
+	Tombstone *bool `json:"tombstone,omitempty"`
 }
 
-// LookupResultState unknown: there is no such order, and no other member
+// LookupResultState unknown: there is no such order, and no other member except tombstone
 type LookupResultState string
 
 // LookupResults defines model for LookupResults.
@@ -207,6 +278,14 @@ type LookupResults struct {
 
 // OrderSNs defines model for OrderSNs.
 type OrderSNs = []string
+
+// PricedLine defines model for PricedLine.
+type PricedLine struct {
+	// Price Of one unit
+	Price int64  `json:"price"`
+	Qty   int64  `json:"qty"`
+	SkuId string `json:"sku_id"`
+}
 
 // Refund defines model for Refund.
 type Refund struct {
@@ -292,6 +371,25 @@ type Settlement struct {
 	Reference string `json:"reference"`
 }
 
+// SinceRequest defines model for SinceRequest.
+type SinceRequest struct {
+	// ActivityId Only orders of this activity
+	//
+	// Example: 7
+	ActivityId *string `json:"activity_id,omitempty"`
+
+	// Cursor next_cursor of the previous page
+	//
+	// Example:
+	Cursor *string `json:"cursor,omitempty"`
+
+	// Limit Orders in a page: 1 to 1000, default 256
+	//
+	// Example: 256
+	Limit *int      `json:"limit,omitempty"`
+	Since time.Time `json:"since"`
+}
+
 // RefundID defines model for RefundID.
 type RefundID = string
 
@@ -314,6 +412,9 @@ type LookupOrdersJSONRequestBody = LookupRequest
 // RefundOrdersJSONRequestBody defines body for RefundOrders for application/json ContentType.
 type RefundOrdersJSONRequestBody = RefundRequest
 
+// OrdersSinceJSONRequestBody defines body for OrdersSince for application/json ContentType.
+type OrdersSinceJSONRequestBody = SinceRequest
+
 // RetryRefundJSONRequestBody defines body for RetryRefund for application/json ContentType.
 type RetryRefundJSONRequestBody = RetryRefundRequest
 
@@ -331,6 +432,9 @@ type ServerInterface interface {
 	// RefundOrders Refund paid orders for which there are no units
 	// (POST /internal/v1/orders:refund)
 	RefundOrders(w http.ResponseWriter, r *http.Request)
+	// OrdersSince List every order whose state changed since a time, for a restore of inventory's database
+	// (POST /internal/v1/orders:since)
+	OrdersSince(w http.ResponseWriter, r *http.Request)
 	// ListRefunds List the refunds that wait for an operator, oldest first
 	// (GET /internal/v1/refunds)
 	ListRefunds(w http.ResponseWriter, r *http.Request, params ListRefundsParams)
@@ -361,6 +465,12 @@ func (_ Unimplemented) LookupOrders(w http.ResponseWriter, r *http.Request) {
 // RefundOrders Refund paid orders for which there are no units
 // (POST /internal/v1/orders:refund)
 func (_ Unimplemented) RefundOrders(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// OrdersSince List every order whose state changed since a time, for a restore of inventory's database
+// (POST /internal/v1/orders:since)
+func (_ Unimplemented) OrdersSince(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -424,6 +534,20 @@ func (siw *ServerInterfaceWrapper) RefundOrders(w http.ResponseWriter, r *http.R
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.RefundOrders(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// OrdersSince operation middleware
+func (siw *ServerInterfaceWrapper) OrdersSince(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.OrdersSince(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -652,6 +776,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/internal/v1/orders:lookup", wrapper.LookupOrders)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/internal/v1/orders:since", wrapper.OrdersSince)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/internal/v1/refunds", wrapper.ListRefunds)

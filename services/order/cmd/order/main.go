@@ -1,15 +1,12 @@
 // Command order runs the order service.
 package main
 
-import (
-	"flashsale.internal/pkg/command"
-	"flashsale.internal/services/order"
-)
+import "flashsale.internal/pkg/command"
 
 func main() {
 	command.Main(command.Spec{
 		Name: "order", Serve: serve, CheckConfig: checkConfig,
-		Migrate: command.Migrate(order.Migrations), Await: command.AwaitMigrations(order.Migrations),
-		More: contactCommands(),
+		Migrate: migrate, Await: awaitMigrations,
+		More: append(contactCommands(), paymentCommands()...),
 	})
 }

@@ -23,9 +23,14 @@ func (s *Service) Callback(ctx context.Context, e PaymentEvent) (Handled, error)
 	if !found || known.Provider != e.Provider {
 		return s.unknownPayment(ctx, e)
 	}
+	effect, err := s.handleEvent(ctx, known, e)
+	return effect.handled, err
+}
 
+// handleEvent handles an event of the payment known.
+func (s *Service) handleEvent(ctx context.Context, known Payment, e PaymentEvent) (callbackEffect, error) {
 	var effect callbackEffect
-	err = s.store.InTx(ctx, "payment transaction", func(tx Tx) error {
+	err := s.store.InTx(ctx, "payment transaction", func(tx Tx) error {
 		effect = callbackEffect{}
 		stored, seen, err := tx.PaymentEvent(e.Provider, e.EventID)
 		if err != nil {
@@ -64,7 +69,7 @@ func (s *Service) Callback(ctx context.Context, e PaymentEvent) (Handled, error)
 		return tx.InsertPaymentEvent(e)
 	})
 	s.reportCallback(ctx, known, e, effect, err)
-	return effect.handled, err
+	return effect, err
 }
 
 // callbackEffect records what the transaction of a callback did, for metrics and alarms after its commit.

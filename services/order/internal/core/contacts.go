@@ -122,7 +122,7 @@ func (s *Service) alarmUnreadable(ctx context.Context, n int, orderSN string, er
 		"error", err.Error())
 }
 
-// LookedUp is an order in the result of Lookup. If Found is false, only OrderSN has a meaning. Contact is nil if there
+// LookedUp is an order in the result of Lookup. If Found is false, only OrderSN and Tombstone have a meaning. Contact is nil if there
 // is none, and if it cannot be read.
 type LookedUp struct {
 	Order
@@ -147,7 +147,7 @@ func (s *Service) Lookup(ctx context.Context, orderSNs []string) ([]LookedUp, er
 	for i, sn := range orderSNs {
 		o, found := orders[sn]
 		if !found || o.Tombstone {
-			results[i] = LookedUp{Order: Order{OrderSN: sn}}
+			results[i] = LookedUp{Order: Order{OrderSN: sn, Tombstone: o.Tombstone}}
 			continue
 		}
 		results[i] = LookedUp{Order: o, Found: true}

@@ -58,6 +58,16 @@ type Order struct {
 	ContactGiven bool      // the buyer has given a contact, and it is still stored
 }
 
+// ChangedAt returns the time of the last change of the order's state.
+func (o Order) ChangedAt() time.Time {
+	for _, at := range []time.Time{o.RefundedAt, o.ClosedAt, o.PaidAt} {
+		if !at.IsZero() {
+			return at
+		}
+	}
+	return o.CreatedAt
+}
+
 // PaymentState is the state of a payment.
 type PaymentState string
 
@@ -102,6 +112,8 @@ const (
 	RefundRejected    = "rejected"     // an operator closed the order
 	RefundWrongAmount = "wrong_amount" // amount or currency differs from the requested one
 	RefundNoStock     = "no_stock"     // inventory has no unit for the paid order
+	RefundNoOrder     = "no_order"     // the order does not exist any more
+	RefundByProvider  = "provider"     // the provider had made it; found by ReconcilePayments
 )
 
 // Refund is the refund of one payment in full. A payment has at most one refund, so the refund's id is the payment's.

@@ -25,6 +25,9 @@ type Store interface {
 
 	// OrderStates returns the orders that exist, without lines and refunds; tombstones too.
 	OrderStates(ctx context.Context, orderSNs []string) (map[string]Order, error)
+	// ChangedOrders returns the orders after q.After whose state changed at or after q.Since, with their lines, never
+	// tombstones. next is the position of the last one; more reports whether others follow.
+	ChangedOrders(ctx context.Context, q ChangedQuery) (orders []Order, next ChangedPosition, more bool, err error)
 	Contacts(ctx context.Context, orderSNs []string) (map[string]SealedContact, error)
 	Activities(ctx context.Context, ids []string) (map[string]contract.ActivityInfo, error) // those that are known
 	ActivityEnds(ctx context.Context, ids []string) (map[string]time.Time, error)           // those that are known
@@ -142,6 +145,13 @@ type Provider interface {
 	// FindRefund returns the refund that the provider has made under refundID. found is false only if the provider
 	// responded that there is none.
 	FindRefund(ctx context.Context, refundID string) (made ProviderRefund, found bool, err error)
+	// FindCharge returns the charge of a payment. found is false only if the provider responded that there is none.
+	FindCharge(ctx context.Context, paymentID string) (c Charge, found bool, err error)
+	// Charges returns a page of the charges that the provider has made since a time, by its clock, oldest first. cursor
+	// is next of the previous page, empty for the first; next is empty after the last page.
+	Charges(ctx context.Context, since time.Time, cursor string, limit int) (page []Charge, next string, err error)
+	// Refunds returns a page of the refunds that the provider has made since a time, as Charges.
+	Refunds(ctx context.Context, since time.Time, cursor string, limit int) (page []ProviderRefund, next string, err error)
 }
 
 // ErrRefundDeclined is returned by a provider that will never make a refund.

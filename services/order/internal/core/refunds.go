@@ -14,8 +14,20 @@ const findRefundTimeout = 5 * time.Second
 
 // ProviderRefund is a refund that a provider has made.
 type ProviderRefund struct {
+	RefundID string
 	Amount   int64
 	Currency string
+	At       time.Time // by the provider's clock
+}
+
+// Charge is a payment that a provider has taken. OrderSN and UserID are the reference that it keeps with the charge.
+type Charge struct {
+	PaymentID string
+	OrderSN   string
+	UserID    string
+	Amount    int64
+	Currency  string
+	At        time.Time // by the provider's clock
 }
 
 // RefundAction is a decision about a refund that its provider has refused.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -352,6 +353,11 @@ type provider struct {
 
 	lookups     int
 	unreachable error // of FindRefund
+
+	charges []core.Charge         // oldest first
+	made    []core.ProviderRefund // oldest first, as refunded
+	broken  func(page int) error  // of Charges
+	pages   int
 }
 
 func (*provider) Name() string                 { return providerName }
@@ -363,6 +369,57 @@ func (p *provider) FindRefund(_ context.Context, id string) (core.ProviderRefund
 	amount, found := p.refunded[id]
 	return core.ProviderRefund{Amount: amount, Currency: "EUR"}, found, p.unreachable
 }
+
+// charge takes the money of a payment without a callback.
+func (p *provider) charge(c core.Charge) core.Charge {
+	p.charges = append(p.charges, c)
+	return c
+}
+
+// giveBack refunds a payment without any request.
+func (p *provider) giveBack(c core.Charge) {
+	p.made = append(p.made, core.ProviderRefund{RefundID: c.PaymentID, Amount: c.Amount, Currency: c.Currency, At: c.At})
+	p.refunded[c.PaymentID] = c.Amount
+}
+
+func (p *provider) FindCharge(_ context.Context, id string) (core.Charge, bool, error) {
+	for _, c := range p.charges {
+		if c.PaymentID == id {
+			return c, true, nil
+		}
+	}
+	return core.Charge{}, false, nil
+}
+
+func (p *provider) Charges(_ context.Context, since time.Time, cursor string, limit int) ([]core.Charge, string, error) {
+	p.pages++
+	if p.broken != nil {
+		if err := p.broken(p.pages); err != nil {
+			return nil, "", err
+		}
+	}
+	return pageOf(p.charges, func(c core.Charge) bool { return !c.At.Before(since) }, cursor, limit)
+}
+
+func (p *provider) Refunds(
+	_ context.Context, since time.Time, cursor string, limit int,
+) ([]core.ProviderRefund, string, error) {
+	return pageOf(p.made, func(r core.ProviderRefund) bool { return !r.At.Before(since) }, cursor, limit)
+}
+
+func pageOf[T any](all []T, wanted func(T) bool, cursor string, limit int) (page []T, next string, err error) {
+	first, _ := strconv.Atoi(cursor)
+	for i := first; i < len(all); i++ {
+		if len(page) == limit {
+			return page, strconv.Itoa(i), nil
+		}
+		if wanted(all[i]) {
+			page = append(page, all[i])
+		}
+	}
+	return page, "", nil
+}
+
 func (*provider) Verify(string, []byte, time.Time) error { return nil }
 func (p *provider) Refund(_ context.Context, id string, amount int64, _ string) error {
 	p.mu.Lock()

@@ -30,6 +30,7 @@ func NewInternal(svc *core.Service, tel *telemetry.Telemetry, secrets []string) 
 	r.Post("/internal/v1/orders:close", w.CloseOrders)
 	r.Post("/internal/v1/orders:refund", w.RefundOrders)
 	r.Post("/internal/v1/orders:lookup", w.LookupOrders)
+	r.Post("/internal/v1/orders:since", w.OrdersSince)
 	r.Get("/internal/v1/refunds", w.ListRefunds)
 	r.Post("/internal/v1/refunds/{refund_id}:retry", w.RetryRefund)
 	r.Post("/internal/v1/refunds/{refund_id}:settle", w.SettleRefund)
@@ -127,7 +128,11 @@ func (a *Internal) LookupOrders(w http.ResponseWriter, r *http.Request) {
 
 func lookupView(o core.LookedUp) internalapi.LookupResult {
 	if !o.Found {
-		return internalapi.LookupResult{OrderSn: o.OrderSN, State: internalapi.LookupResultStateUnknown}
+		v := internalapi.LookupResult{OrderSn: o.OrderSN, State: internalapi.LookupResultStateUnknown}
+		if o.Tombstone {
+			v.Tombstone = &o.Tombstone
+		}
+		return v
 	}
 	v := internalapi.LookupResult{
 		OrderSn: o.OrderSN, State: internalapi.LookupResultState(o.State), Amount: &o.Amount, Currency: &o.Currency,

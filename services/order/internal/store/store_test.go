@@ -297,12 +297,12 @@ func TestAFailedTransactionWritesNothing(t *testing.T) {
 
 func TestTheSandboxRecordsARefundOnce(t *testing.T) {
 	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
-		b := store.NewSandboxRefunds(db)
+		b := store.NewSandboxBook(db, nil)
 		for _, tt := range []struct {
 			amount int64
 			same   bool
 		}{{5, true}, {5, true}, {6, false}} {
-			same, err := b.RecordRefund(t.Context(), "9", tt.amount, "EUR", start)
+			same, err := b.RecordRefund(t.Context(), "9", tt.amount, "EUR")
 			require.NoError(t, err)
 			require.Equal(t, tt.same, same)
 		}

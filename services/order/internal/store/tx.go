@@ -273,6 +273,7 @@ func (t *tx) InsertRefund(r core.Refund) error {
 	return t.db.Create(&refundRow{
 		PaymentID: pid, OrderSN: sn, Provider: r.Provider, Amount: r.Amount, Currency: r.Currency,
 		State: string(r.State), Reason: r.Reason, NextAttemptAt: r.NextAttemptAt, CreatedAt: r.CreatedAt,
+		FinishedAt: nullableTime(r.FinishedAt),
 	}).Error
 }
 

@@ -237,6 +237,10 @@ func toVerdict(activityID string, v stockgate.Verdict) (core.Verdict, error) {
 	if v.Outcome == stockgate.Unconfirmed {
 		return core.Verdict{}, fmt.Errorf("%w: too few replicas have confirmed the purchase", core.ErrUnavailable)
 	}
+	if v.Outcome == stockgate.Importing {
+		return core.Verdict{}, fmt.Errorf("%w: the gate waits until inventory has imported what a restore lost",
+			core.ErrUnavailable)
+	}
 	outcome, ok := outcomes[v.Outcome]
 	if !ok {
 		return core.Verdict{}, fmt.Errorf("unknown outcome %s from the gate", v.Outcome)

@@ -1,6 +1,6 @@
 // Package sandbox is a payment provider for development and demonstrations. It takes no money: the buyer chooses the
-// outcome of a payment. Like those of a real provider, its callbacks are signed and sent over HTTP. Its refunds are
-// stored in a table, so that a repeated refund takes effect once, also after a restart.
+// outcome of a payment. Like those of a real provider, its callbacks are signed and sent over HTTP. It has a
+// book of its charges and refunds, so that each takes effect once, also after a restart, and can be listed.
 package sandbox
 
 import (
@@ -36,16 +36,16 @@ type Config struct {
 
 // Provider is the sandbox payment provider.
 type Provider struct {
-	cfg     Config
-	refunds Refunds
-	client  *http.Client
+	cfg    Config
+	book   Book
+	client *http.Client
 }
 
 var _ core.Provider = (*Provider)(nil)
 
-// New returns a provider that records its refunds in refunds.
-func New(cfg Config, refunds Refunds) *Provider {
-	return &Provider{cfg: cfg, refunds: refunds, client: &http.Client{
+// New returns a provider that records its charges and refunds in book.
+func New(cfg Config, book Book) *Provider {
+	return &Provider{cfg: cfg, book: book, client: &http.Client{
 		Transport: cfg.Transport, Timeout: callTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -62,26 +62,52 @@ func (p *Provider) Verify(signature string, body []byte, now time.Time) error {
 	return payment.Verify(p.cfg.Secrets, signature, body, now)
 }
 
-// Refunds stores the refunds that the sandbox has made.
-type Refunds interface {
+// Book stores the charges and the refunds that the sandbox has made, with the time of each by its own clock.
+type Book interface {
+	// RecordCharge stores a charge once; repeating it is no error and changes nothing.
+	RecordCharge(ctx context.Context, c core.Charge) error
+	FindCharge(ctx context.Context, paymentID string) (c core.Charge, found bool, err error)
+	// Charges returns a page of the charges since a time, oldest first.
+	Charges(ctx context.Context, since time.Time, cursor string, limit int) (page []core.Charge, next string, err error)
+
 	// RecordRefund stores a refund once; repeating it is no error. It returns false when the id is stored with another
 	// amount or currency.
-	RecordRefund(
-		ctx context.Context, refundID string, amount int64, currency string, at time.Time,
-	) (same bool, err error)
-	// FindRefund returns a refund that RecordRefund has stored.
+	RecordRefund(ctx context.Context, refundID string, amount int64, currency string) (same bool, err error)
 	FindRefund(ctx context.Context, refundID string) (made core.ProviderRefund, found bool, err error)
+	// Refunds returns a page of the refunds since a time, oldest first.
+	Refunds(
+		ctx context.Context, since time.Time, cursor string, limit int,
+	) (page []core.ProviderRefund, next string, err error)
+}
+
+// FindCharge implements core.Provider.
+func (p *Provider) FindCharge(ctx context.Context, paymentID string) (core.Charge, bool, error) {
+	return p.book.FindCharge(ctx, paymentID)
+}
+
+// Charges implements core.Provider.
+func (p *Provider) Charges(
+	ctx context.Context, since time.Time, cursor string, limit int,
+) ([]core.Charge, string, error) {
+	return p.book.Charges(ctx, since, cursor, limit)
+}
+
+// Refunds implements core.Provider.
+func (p *Provider) Refunds(
+	ctx context.Context, since time.Time, cursor string, limit int,
+) ([]core.ProviderRefund, string, error) {
+	return p.book.Refunds(ctx, since, cursor, limit)
 }
 
 // FindRefund implements core.Provider.
 func (p *Provider) FindRefund(ctx context.Context, refundID string) (core.ProviderRefund, bool, error) {
-	return p.refunds.FindRefund(ctx, refundID)
+	return p.book.FindRefund(ctx, refundID)
 }
 
 // Refund implements core.Provider. Repeating a refund succeeds; the same id with another amount or currency is
 // declined.
 func (p *Provider) Refund(ctx context.Context, refundID string, amount int64, currency string) error {
-	same, err := p.refunds.RecordRefund(ctx, refundID, amount, currency, p.cfg.Now())
+	same, err := p.book.RecordRefund(ctx, refundID, amount, currency)
 	if err != nil {
 		return err
 	}
@@ -99,9 +125,17 @@ type event struct {
 	Currency  string       `json:"currency"`
 }
 
-// SendCallback sends the callback that reports the outcome of a payment. It returns nil once the response was 204. The
-// event_id is derived from payment, outcome, amount and currency, so that a repeated call sends the same event.
+// SendCallback records the charge of a payment that succeeds, and sends the callback that reports the outcome. It
+// returns nil once the response was 204. A payment is charged once, also if its callback is sent again. The event_id is derived from payment, outcome, amount and currency, so that a repeated call sends the same event.
 func (p *Provider) SendCallback(ctx context.Context, pay core.Payment, outcome core.Outcome, amount int64) error {
+	if outcome == core.OutcomeSucceeded {
+		err := p.book.RecordCharge(ctx, core.Charge{
+			PaymentID: pay.PaymentID, OrderSN: pay.OrderSN, UserID: pay.UserID, Amount: amount, Currency: pay.Currency,
+		})
+		if err != nil {
+			return err
+		}
+	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s|%s|%d|%s", pay.PaymentID, outcome, amount, pay.Currency))
 	body, err := json.Marshal(event{
 		EventID: "sbx_" + hex.EncodeToString(sum[:16]), PaymentID: pay.PaymentID, Outcome: outcome, Amount: amount,

@@ -1,0 +1,158 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"flashsale.internal/pkg/contract"
+)
+
+// Epoch identifies one history of the database. Gates carry it. After a restore of the database its history is another
+// one, so another epoch is drawn: by an operator, or by the reconciler when it proves that a gate has more.
+type Epoch struct {
+	Number  int64 // the highest is the present one
+	Value   string
+	Since   time.Time // from when on orders are imported; zero for the first epoch, which imports nothing
+	Cause   string
+	DrawnAt time.Time
+}
+
+// Causes of epochs. Operators give their own.
+const (
+	CauseOperator = "an operator has drawn it"
+	CauseProof    = "a gate has what this database does not have"
+	CauseGate     = "a gate has an epoch that this database does not have"
+)
+
+// ImportStep is a step of an import. The orders of all activities come first, then each activity by itself.
+type ImportStep string
+
+// The steps. All but the first four, which concern the orders of all activities, belong to one activity.
+const (
+	ImportEnded   ImportStep = "ended"   // closed and refunded orders release their rows
+	ImportEnds    ImportStep = "ends"    // purchases that ended in a gate release their rows
+	ImportPaid    ImportStep = "paid"    // paid orders get their rows
+	ImportPending ImportStep = "pending" // unpaid orders get their rows
+
+	ImportRows    ImportStep = "rows"    // rows without an order get one
+	ImportEntries ImportStep = "entries" // purchases that only the gate has are journaled again
+	ImportWait    ImportStep = "wait"    // until they have landed, or were refused
+	ImportGate    ImportStep = "gate"    // the entries of the gate follow the ledger
+	ImportRenew   ImportStep = "renew"   // the gate gets the figures and the epoch
+	ImportForeign ImportStep = "foreign" // of an activity that the database does not have: its purchases end
+
+	ImportDone ImportStep = "done"
+)
+
+// AllActivities is the activity id of the import of all orders.
+const AllActivities = "0"
+
+// Import is the progress of one import: of the orders of all activities (AllActivities), or of one activity.
+type Import struct {
+	Epoch      int64 // Epoch.Number
+	ActivityID string
+	Step       ImportStep
+	Position   string // where the step goes on
+	Counts     ImportCounts
+	UpdatedAt  time.Time
+}
+
+// ImportCounts is the report of an import. A step that is killed and repeated may count some items twice.
+type ImportCounts struct {
+	Released    int64 `json:"released,omitempty"`     // rows that closed and refunded orders released
+	Ended       int64 `json:"ended,omitempty"`        // rows of purchases that had ended in their gate
+	Paid        int64 `json:"paid,omitempty"`         // rows of paid orders, written or raised
+	Pending     int64 `json:"pending,omitempty"`      // rows of unpaid orders, written or raised
+	Closed      int64 `json:"closed,omitempty"`       // orders that were closed: no unit is left for them
+	Refunded    int64 `json:"refunded,omitempty"`     // orders that were refunded: no unit is left for them
+	Foreign     int64 `json:"foreign,omitempty"`      // orders of unknown activities, closed or refunded
+	Republished int64 `json:"republished,omitempty"`  // rows without an order, whose deduction was published again
+	Journaled   int64 `json:"journaled,omitempty"`    // purchases of the gate that were journaled again
+	Unreadable  int64 `json:"unreadable,omitempty"`   // entries that ended as failed(system)
+	SetAside    int64 `json:"set_aside,omitempty"`    // orders and rows that contradict or cannot be read
+	Adjustments int64 `json:"adjustments,omitempty"`  // adjustments that only the gate had; see the findings
+	Ahead       int64 `json:"gate_ahead,omitempty"`   // entries that keep a status above that of their row
+	Corrected   int64 `json:"gate_changed,omitempty"` // entries that followed the ledger
+}
+
+// Finding is something for the operator, from an import.
+type Finding struct {
+	Epoch      int64
+	ActivityID string
+	Kind       string
+	Subject    string // order_sn, or id of an adjustment
+	Detail     string
+	At         time.Time
+}
+
+// Kinds of findings.
+const (
+	FindingForeign    = "unknown_activity" // order or purchase of an activity that the database does not have
+	FindingNoUnit     = "no_unit"          // order that was closed or refunded
+	FindingConflict   = "conflict"         // order whose order_sn is another purchase in the ledger
+	FindingUnreadable = "unreadable"       // entry or row that cannot be read
+	FindingAdjustment = "lost_adjustment"  // adjustment that only the gate had
+	FindingAhead      = "gate_ahead"       // entry with a status above that of its row
+)
+
+// EpochStore keeps epochs and imports. Every method is one transaction.
+type EpochStore interface {
+	PresentEpoch(ctx context.Context) (Epoch, error)
+	// HasEpoch reports whether the database has drawn this epoch.
+	HasEpoch(ctx context.Context, value string) (bool, error)
+	// DrawEpoch draws a new epoch and plans its imports: of all orders, and of each activity. If an import of the
+	// present epoch is not complete, the new one starts from the earlier time of both. If the present epoch is not
+	// instead ("" for any), another process has drawn one, which DrawEpoch returns.
+	DrawEpoch(ctx context.Context, since time.Time, cause, instead string, now time.Time) (Epoch, error)
+	// PendingImports returns the activities whose import into the present epoch is not complete; AllActivities too.
+	PendingImports(ctx context.Context) (map[string]bool, error)
+	Imports(ctx context.Context, epoch int64) ([]Import, error)
+	// MoveImport replaces from by to. It returns false if another process has moved it meanwhile.
+	MoveImport(ctx context.Context, from, to Import) (bool, error)
+	// AddImport adds an import; it changes nothing if the activity has one.
+	AddImport(ctx context.Context, i Import) error
+	// RestartImport sets a complete import back to a step.
+	RestartImport(ctx context.Context, i Import) error
+	// AddFindings ignores those that it has.
+	AddFindings(ctx context.Context, list []Finding) error
+	Findings(ctx context.Context, epoch int64, limit int) ([]Finding, error)
+	// KnownAdjustments returns which of these ids the database has.
+	KnownAdjustments(ctx context.Context, ids []string) (map[string]bool, error)
+	// StartOfOldest returns when the oldest activity began that is not over, or whose units are held; now without one.
+	StartOfOldest(ctx context.Context, now time.Time) (time.Time, error)
+	// ActivityIDs returns the ids of these activities that exist, and whether each is a draft.
+	ActivityDrafts(ctx context.Context, ids []string) (map[string]bool, error)
+}
+
+// ErrImporting means that a purchase may be one that a restore has lost. The caller repeats the work: the import
+// brings it, or ends.
+var ErrImporting = errors.New("an import after a restore is not complete")
+
+// DrawEpoch draws a new epoch, for the reconciler and the gate controller. instead is the epoch that the caller saw.
+func (s *Service) DrawEpoch(ctx context.Context, instead, cause string) error {
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	since, err := s.store.StartOfOldest(ctx, now)
+	if err != nil {
+		return err
+	}
+	e, err := s.store.DrawEpoch(ctx, since, cause, instead, now)
+	if err != nil {
+		return err
+	}
+	s.recorder.Incident(ctx, "a new epoch of the database: gates sell nothing until their import is complete", "cause", e.Cause,
+		"since", e.Since)
+	return nil
+}
+
+// importing reports whether the import of an activity is not complete.
+func (s *Service) importing(ctx context.Context, activityID string) (bool, error) {
+	pending, err := s.store.PendingImports(ctx)
+	return pending[activityID] || pending[AllActivities], err
+}
+
+// refOf returns the gate of an activity.
+func refOf(activityID string) contract.GateRef { return contract.GateRef{ActivityID: activityID} }

@@ -1,0 +1,301 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"flashsale.internal/pkg/contract"
+)
+
+// Importer runs the imports that follow a new epoch of the database: it brings back into the ledger what the order
+// service and the gates have, in the order of the steps, and renews the gates. Until then the gates sell nothing.
+//
+// Each step works page by page. The page's position is stored after its work, so a process that is killed repeats one
+// page, and each page may be repeated. Two processes may run at once: one of them finds its position moved and stops.
+type Importer struct {
+	svc *Service
+
+	waits map[string]wait // by activity
+}
+
+// wait is the pause of an import that waits for messages.
+type wait struct {
+	next      time.Time // of the next reading of the gate or the ledger
+	journaled time.Time // when its purchases were last journaled
+}
+
+// Pauses of an import.
+const (
+	importPause    = time.Second      // between two readings of what it waits for, at least
+	rejournalPause = 30 * time.Second // before a purchase that has not landed is journaled once more
+)
+
+// errImportWaits means that an import waits for messages. It goes on in a later round.
+var errImportWaits = errors.New("the import waits")
+
+// NewImporter makes an importer.
+func NewImporter(s *Service) *Importer { return &Importer{svc: s, waits: map[string]wait{}} }
+
+// Run works until all imports are complete or wait, or one fails. The orders of all activities come first. After that an
+// activity that fails does not hold up the others.
+func (m *Importer) Run(ctx context.Context) error {
+	pending, err := m.svc.store.PendingImports(ctx)
+	if err != nil || len(pending) == 0 {
+		return err
+	}
+	e, err := m.svc.store.PresentEpoch(ctx)
+	if err != nil {
+		return err
+	}
+	imports, err := m.svc.store.Imports(ctx, e.Number)
+	if err != nil {
+		return err
+	}
+	if pending[AllActivities] {
+		for _, i := range imports {
+			if i.ActivityID == AllActivities {
+				if err := m.runAll(ctx, e, i); err != nil {
+					return ignoreWait(err)
+				}
+			}
+		}
+		if imports, err = m.svc.store.Imports(ctx, e.Number); err != nil {
+			return err
+		}
+	}
+	var errs []error
+	for _, i := range imports {
+		if i.ActivityID != AllActivities && i.Step != ImportDone {
+			if err := ignoreWait(m.runOne(ctx, e, i)); err != nil {
+				errs = append(errs, fmt.Errorf("import of activity %s: %w", i.ActivityID, err))
+			}
+		}
+	}
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	return m.report(ctx, e)
+}
+
+func ignoreWait(err error) error {
+	if errors.Is(err, errImportWaits) {
+		return nil
+	}
+	return err
+}
+
+// runAll runs the import of the orders of all activities.
+func (m *Importer) runAll(ctx context.Context, e Epoch, i Import) error {
+	return m.steps(ctx, e, i, map[ImportStep]stepFunc{
+		ImportEnded:   m.ordersStep(ImportEnds, OrderClosed, OrderRefunded),
+		ImportEnds:    m.endsOfGates,
+		ImportPaid:    m.ordersStep(ImportPending, OrderClosed, OrderRefunded, OrderPaid),
+		ImportPending: m.ordersStep(ImportDone, OrderClosed, OrderRefunded, OrderPaid, OrderPending),
+	})
+}
+
+// runOne runs the import of one activity.
+func (m *Importer) runOne(ctx context.Context, e Epoch, i Import) error {
+	return m.steps(ctx, e, i, map[ImportStep]stepFunc{
+		ImportRows: m.rowsOfLedger, ImportEntries: m.entriesOfGate, ImportWait: m.waitForLanding,
+		ImportGate: m.followLedger, ImportRenew: m.renew, ImportForeign: m.endForeign,
+	})
+}
+
+// stepFunc works on one page and returns the import as it is then.
+type stepFunc func(ctx context.Context, e Epoch, i Import) (Import, error)
+
+// steps runs the steps of an import, page by page.
+func (m *Importer) steps(ctx context.Context, e Epoch, i Import, all map[ImportStep]stepFunc) error {
+	for i.Step != ImportDone {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		do := all[i.Step]
+		if do == nil {
+			return fmt.Errorf("unknown step %q", i.Step)
+		}
+		next, err := do(ctx, e, i)
+		if err != nil {
+			return err
+		}
+		next.UpdatedAt = m.svc.clock()
+		moved, err := m.svc.store.MoveImport(ctx, i, next)
+		if err != nil {
+			return err
+		}
+		if !moved {
+			return errImportWaits // another process goes on, or another epoch was drawn
+		}
+		i = next
+	}
+	delete(m.waits, i.ActivityID)
+	return nil
+}
+
+// to returns the import at the start of another step.
+func (i Import) to(step ImportStep) Import {
+	i.Step, i.Position = step, ""
+	return i
+}
+
+// report logs a complete import.
+func (m *Importer) report(ctx context.Context, e Epoch) error {
+	imports, err := m.svc.store.Imports(ctx, e.Number)
+	if err != nil || slices.ContainsFunc(imports, func(i Import) bool { return i.Step != ImportDone }) {
+		return err
+	}
+	total := SumOfImports(imports)
+	m.svc.recorder.Info(ctx, "the import into the new epoch is complete", "cause", e.Cause, "since", e.Since,
+		"activities", len(imports)-1, "counts", fmt.Sprintf("%+v", total))
+	return nil
+}
+
+// SumOfImports adds up the counts of imports.
+func SumOfImports(imports []Import) (sum ImportCounts) {
+	for _, i := range imports {
+		c := i.Counts
+		sum.Released += c.Released
+		sum.Ended += c.Ended
+		sum.Paid += c.Paid
+		sum.Pending += c.Pending
+		sum.Closed += c.Closed
+		sum.Refunded += c.Refunded
+		sum.Foreign += c.Foreign
+		sum.Republished += c.Republished
+		sum.Journaled += c.Journaled
+		sum.Unreadable += c.Unreadable
+		sum.SetAside += c.SetAside
+		sum.Adjustments += c.Adjustments
+		sum.Ahead += c.Ahead
+		sum.Corrected += c.Corrected
+	}
+	return sum
+}
+
+// find stores findings of a page.
+func (m *Importer) find(ctx context.Context, list []Finding) error {
+	if len(list) == 0 {
+		return nil
+	}
+	now, err := m.svc.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		list[i].At = now
+	}
+	return m.svc.store.AddFindings(ctx, list)
+}
+
+// rowsOf returns the rows of a page of order_sns. Rows that cannot be read are in broken; they raise an alarm.
+func (m *Importer) rowsOf(ctx context.Context, sns []string) (rows map[string]Reservation, broken map[string]bool, err error) {
+	rows, list, err := m.svc.store.ReadableReservations(ctx, sns)
+	if err != nil {
+		return nil, nil, err
+	}
+	m.svc.Alarms.RaiseUnreadable(ctx, list)
+	broken = make(map[string]bool, len(list))
+	for _, r := range list {
+		broken[r.OrderSN] = true
+	}
+	return rows, broken, nil
+}
+
+// endsOfGates closes the orders of purchases that ended in their gate although the restored ledger holds units for them:
+// their buyers have read the end, and the units were on sale again. It precedes the orders that may have these units.
+// Position: activity and cursor of its gate.
+func (m *Importer) endsOfGates(ctx context.Context, e Epoch, i Import) (Import, error) {
+	refs, err := m.svc.gate.Refs(ctx)
+	if err != nil {
+		return i, err
+	}
+	slices.SortFunc(refs, func(a, b contract.GateRef) int { return CompareIDs(a.ActivityID, b.ActivityID) })
+	activity, position, _ := strings.Cut(i.Position, "|")
+	for _, ref := range refs {
+		if ref.Bucket != 0 || CompareIDs(ref.ActivityID, activity) < 0 {
+			continue
+		}
+		cursor := uint64(0)
+		if ref.ActivityID == activity {
+			if position == "end" {
+				continue
+			}
+			cursor, _ = strconv.ParseUint(position, 10, 64)
+		}
+		ended, next, err := m.endsOfGate(ctx, e, ref, cursor)
+		if err != nil {
+			return i, fmt.Errorf("gate of activity %s: %w", ref.ActivityID, err)
+		}
+		i.Counts.Ended += ended
+		i.Position = ref.ActivityID + "|" + strconv.FormatUint(next, 10)
+		if next == 0 {
+			i.Position = ref.ActivityID + "|end"
+		}
+		return i, nil
+	}
+	return i.to(ImportPaid), m.addForeign(ctx, e, refs)
+}
+
+func (m *Importer) endsOfGate(
+	ctx context.Context, e Epoch, ref contract.GateRef, cursor uint64,
+) (n int64, next uint64, err error) {
+	audit, err := m.svc.gate.Audit(ctx, ref)
+	if errors.Is(err, ErrNoGate) || errors.Is(err, ErrGateBroken) || err == nil && audit.Epoch == e.Value {
+		return 0, 0, nil
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	page, _, next, err := m.svc.gate.StoredEntries(ctx, ref, cursor)
+	if err != nil {
+		return 0, 0, err
+	}
+	var sns []string
+	for _, it := range page {
+		if it.Stage.Ended() {
+			sns = append(sns, it.OrderSN)
+		}
+	}
+	rows, _, err := m.rowsOf(ctx, sns)
+	if err != nil {
+		return 0, 0, err
+	}
+	held := sns[:0]
+	for _, sn := range sns {
+		if r, ok := rows[sn]; ok && r.Holds() && r.ActivityID == ref.ActivityID {
+			held = append(held, sn)
+		}
+	}
+	if len(held) == 0 {
+		return 0, next, nil
+	}
+	_, err = m.svc.closeOrders(ctx, contract.OrderClose{OrderSNs: held, ActivityID: ref.ActivityID}, ReasonRejected, ReasonSystem)
+	return int64(len(held)), next, err
+}
+
+// addForeign adds an import for each gate whose activity the database does not have.
+func (m *Importer) addForeign(ctx context.Context, e Epoch, refs []contract.GateRef) error {
+	ids := make([]string, len(refs))
+	for n, ref := range refs {
+		ids[n] = ref.ActivityID
+	}
+	drafts, err := m.svc.store.ActivityDrafts(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if _, known := drafts[id]; !known {
+			i := Import{Epoch: e.Number, ActivityID: id, Step: ImportForeign, UpdatedAt: m.svc.clock()}
+			if err := m.svc.store.AddImport(ctx, i); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,395 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"flashsale.internal/pkg/contract"
+)
+
+// BuildConfig bounds the build of a gate.
+type BuildConfig struct {
+	Page         int           // rows in memory at a time
+	StepTimeout  time.Duration // of one page, or of one call of the gate
+	LockWait     time.Duration // for another process that builds the gate
+	Locked       time.Duration // how long the stock rows may be locked
+	LockedRows   int           // rows that the locked step writes at most
+	LockedChecks int           // rows whose version the locked step compares at most
+	// Overlap is by how much each reading of changed rows begins before the one before it. It covers clocks that differ,
+	// and rows whose transaction commits some time after it has stamped them.
+	Overlap time.Duration
+	// WideOverlap is the overlap once the rows did not add up to the stock. After it, all rows are read again.
+	WideOverlap time.Duration
+}
+
+// DefaultBuildConfig returns the defaults.
+func DefaultBuildConfig() BuildConfig {
+	return BuildConfig{
+		Page: 2000, StepTimeout: 10 * time.Second, LockWait: 2 * time.Minute, Locked: time.Second, LockedRows: 1000,
+		LockedChecks: 100_000, Overlap: 10 * time.Second, WideOverlap: 15 * time.Minute,
+	}
+}
+
+const (
+	stepAttempts = 6  // of one page or call, with pauses that double
+	longestPause = 40 // between attempts, in first pauses
+	readings     = 10 // of the rows that changed, before a locked step is tried all the same
+	lockedSteps  = 20 // attempts of the locked step
+)
+
+// BuildReport describes a finished build.
+type BuildReport struct {
+	Rows   int64         // written, repetitions included
+	Took   time.Duration // from its begin to its end
+	Locked time.Duration // the longest time for which the stock rows were locked
+}
+
+var errTooManyChanges = errors.New("too many rows changed since they were read")
+
+// rebuild builds one gate from the tables. It reads the rows page by page without locks, then those that changed
+// meanwhile, until few are left. Then it locks the stock rows, so that no row changes, reads those few, and lets the
+// gate exist if its units are those of the stock rows. If they are not, it reads more: rows may have committed long
+// after they were stamped.
+//
+// Whatever it missed would be a row of a transaction that committed while the gate was absent. The process of that
+// transaction waits for the gate and writes the row then, or the redelivered message does.
+type rebuild struct {
+	*GateSync
+	activityID string
+	build      GateBuild
+	epoch      GateEpoch
+	kept       time.Time // entries that ended before are left out
+	endedUntil int64     // number of these
+	adjusted   map[string]bool
+	seen       map[string]rowState // rows that the last reading of changed rows has put or found unchanged
+	report     BuildReport
+}
+
+// rowState distinguishes two states of a row.
+type rowState struct {
+	state   ReservationState
+	changed int64 // Unix ms
+}
+
+func stateOf(state ReservationState, changedAt time.Time) rowState {
+	return rowState{state, changedAt.UnixMilli()}
+}
+
+// run builds the gate. It returns the activity that the gate was configured with.
+func (r *rebuild) run(ctx context.Context) (*Activity, error) {
+	began := time.Now() // measures only how long the build takes
+	r.adjusted = map[string]bool{}
+	err := r.step(ctx, func(ctx context.Context) error {
+		now, err := r.store.Now(ctx)
+		r.kept = now.Add(-GateKept)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = r.step(ctx, func(ctx context.Context) (err error) {
+		r.epoch, err = r.epochFor(ctx, r.activityID)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = r.step(ctx, func(ctx context.Context) (err error) {
+		r.build, err = r.gate.BeginBuild(ctx, contract.GateRef{ActivityID: r.activityID})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	from, err := r.mark(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.putAll(ctx); err != nil {
+		return nil, err
+	}
+	a, err := r.finish(ctx, from)
+	r.report.Took = time.Since(began)
+	return a, err
+}
+
+// step runs work with a time-out of its own. It is repeated after errors that may be transient.
+func (r *rebuild) step(ctx context.Context, work func(ctx context.Context) error) error {
+	pause := r.pause
+	for attempt := 1; ; attempt++ {
+		bounded, cancel := context.WithTimeout(ctx, r.limits.StepTimeout)
+		err := work(bounded)
+		cancel()
+		if err == nil || attempt == stepAttempts || finalForBuild(err) {
+			return err
+		}
+		if sleep(ctx, pause) != nil {
+			return err
+		}
+		pause = min(2*pause, longestPause*r.pause)
+	}
+}
+
+// finalForBuild reports whether the repetition of a step is useless.
+func finalForBuild(err error) bool {
+	for _, final := range []error{ErrBuildSuperseded, ErrBuildDiffers, ErrGateLive, ErrGateBroken, ErrBrokenRow} {
+		if errors.Is(err, final) {
+			return true
+		}
+	}
+	var refusal *contract.Refusal
+	return errors.As(err, &refusal)
+}
+
+// mark returns a time before which no transaction stamps rows from now on, apart from the overlap: the present time, or
+// that of the latest change, in case this process's clock is ahead.
+func (r *rebuild) mark(ctx context.Context) (mark time.Time, err error) {
+	err = r.step(ctx, func(ctx context.Context) error {
+		latest, err := r.store.LatestChange(ctx, r.activityID)
+		if err != nil {
+			return err
+		}
+		if mark, err = r.store.Now(ctx); latest.Before(mark) {
+			mark = latest
+		}
+		return err
+	})
+	return mark, err
+}
+
+// putAll puts all rows that belong into the gate, and the decided adjustments.
+func (r *rebuild) putAll(ctx context.Context) error {
+	err := r.step(ctx, func(ctx context.Context) (err error) {
+		r.endedUntil, err = r.store.CountEnded(ctx, r.activityID, r.kept)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for after := ""; ; {
+		var rows []Reservation
+		if err := r.step(ctx, func(ctx context.Context) (err error) {
+			rows, err = r.store.GateRows(ctx, r.activityID, r.kept, after, r.limits.Page)
+			return err
+		}); err != nil {
+			return err
+		}
+		if err := r.put(ctx, rows); err != nil {
+			return err
+		}
+		if len(rows) < r.limits.Page {
+			break
+		}
+		after = rows[len(rows)-1].OrderSN
+	}
+	return r.step(ctx, func(ctx context.Context) error {
+		decided, err := r.store.DecidedAdjustments(ctx, r.activityID)
+		if err != nil {
+			return err
+		}
+		ids := make([]string, len(decided))
+		for i, a := range decided {
+			ids[i] = a.ID
+		}
+		return r.putAdjusted(ctx, ids)
+	})
+}
+
+// put writes rows into the gate.
+func (r *rebuild) put(ctx context.Context, rows []Reservation) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	r.report.Rows += int64(len(rows))
+	return r.step(ctx, func(ctx context.Context) error { return r.build.Put(ctx, rows) })
+}
+
+// putAdjusted writes those of the ids that have not been written.
+func (r *rebuild) putAdjusted(ctx context.Context, ids []string) error {
+	var fresh []string
+	for _, id := range ids {
+		if !r.adjusted[id] {
+			fresh = append(fresh, id)
+		}
+	}
+	if err := r.build.PutAdjusted(ctx, fresh); err != nil {
+		return err
+	}
+	for _, id := range fresh {
+		r.adjusted[id] = true
+	}
+	return nil
+}
+
+// finish follows the rows that have changed since from, and lets the gate exist.
+func (r *rebuild) finish(ctx context.Context, from time.Time) (*Activity, error) {
+	overlap, differed, pause := r.limits.Overlap, 0, r.pause
+	for attempt := 1; ; attempt++ {
+		since, next, err := r.follow(ctx, from, overlap)
+		if err != nil {
+			return nil, err
+		}
+		a, err := r.commit(ctx, since)
+		switch {
+		case err == nil:
+			return a, nil
+		case attempt == lockedSteps, ctx.Err() != nil:
+			return nil, err
+		case errors.Is(err, ErrBuildDiffers):
+			differed++
+			overlap = r.limits.Overlap
+			if from, err = r.readMore(ctx, next, differed, err); err != nil {
+				return nil, err
+			}
+			continue
+		case errors.Is(err, errTooManyChanges):
+			overlap /= 2 // so that fewer rows remain; the units are compared all the same
+		case finalForBuild(err):
+			return nil, err
+		}
+		from = next
+		if sleep(ctx, pause) != nil {
+			return nil, err
+		}
+		pause = min(2*pause, longestPause*r.pause)
+	}
+}
+
+// readMore reads rows that may have been missed, after the units of the gate differed from the stock for so many times.
+// It returns the time from which on changes are to be followed.
+func (r *rebuild) readMore(ctx context.Context, from time.Time, differed int, cause error) (time.Time, error) {
+	r.seen = nil
+	switch differed {
+	case 1:
+		return from.Add(-r.limits.WideOverlap), nil
+	case 2:
+		from, err := r.mark(ctx)
+		if err != nil {
+			return from, err
+		}
+		return from, r.putAll(ctx)
+	}
+	return from, fmt.Errorf("%w: %w", ErrGateBroken, cause)
+}
+
+// follow puts the rows that have changed since from, less the overlap, again and again until few have. It returns the
+// time from which on a change may have been missed, and a time from which on the next reading has to begin.
+func (r *rebuild) follow(ctx context.Context, from time.Time, overlap time.Duration) (since, next time.Time, err error) {
+	for n := 1; ; n++ {
+		if next, err = r.mark(ctx); err != nil {
+			return since, next, err
+		}
+		fresh, err := r.putChanged(ctx, from.Add(-overlap))
+		if err != nil {
+			return since, next, err
+		}
+		since, from = next.Add(-overlap), next
+		if fresh <= r.limits.LockedRows/4 || n == readings {
+			return since, next, nil
+		}
+	}
+}
+
+// putChanged puts the rows that changed since then and are not as they were at the last reading. It returns their
+// number. States only rise, in this order, so a row that moves meanwhile is read in its later state too, or by the next
+// reading.
+func (r *rebuild) putChanged(ctx context.Context, since time.Time) (fresh int, err error) {
+	seen := map[string]rowState{}
+	for _, state := range []ReservationState{StateReserved, StateSold, StateReleased, StateRejected} {
+		for after := (*ReservationPlace)(nil); ; {
+			var rows []Reservation
+			if err := r.step(ctx, func(ctx context.Context) (err error) {
+				rows, err = r.store.RowsByChange(ctx, r.activityID, state, since, after, r.limits.Page)
+				return err
+			}); err != nil {
+				return fresh, err
+			}
+			var changed []Reservation
+			for _, row := range rows {
+				now := stateOf(row.State, row.ChangedAt)
+				if r.seen[row.OrderSN] != now {
+					changed = append(changed, row)
+				}
+				if len(seen) < r.limits.LockedChecks {
+					seen[row.OrderSN] = now
+				}
+			}
+			if err := r.put(ctx, changed); err != nil {
+				return fresh, err
+			}
+			fresh += len(changed)
+			if len(rows) < r.limits.Page {
+				break
+			}
+			last := rows[len(rows)-1]
+			after = &ReservationPlace{ChangedAt: last.ChangedAt, OrderSN: last.OrderSN}
+		}
+	}
+	r.seen = seen
+	return fresh, nil
+}
+
+// commit locks the activity and its stock rows, puts the rows and adjustments that are still missing, and lets the gate
+// exist. It does not repeat a call that fails: the locks must end in time.
+func (r *rebuild) commit(ctx context.Context, since time.Time) (*Activity, error) {
+	var out *Activity
+	return out, r.store.Rebuild(ctx, r.activityID, func(tx RebuildTx) error {
+		began := time.Now()
+		defer func() { r.report.Locked = max(r.report.Locked, time.Since(began)) }()
+		ctx, cancel := context.WithTimeout(ctx, r.limits.Locked)
+		defer cancel()
+		rows, err := r.unseen(ctx, tx, since)
+		if err != nil {
+			return err
+		}
+		r.report.Rows += int64(len(rows))
+		if err := r.build.Put(ctx, rows); err != nil {
+			return err
+		}
+		ids, err := tx.Adjusted(ctx)
+		if err != nil {
+			return err
+		}
+		if err := r.putAdjusted(ctx, ids); err != nil {
+			return err
+		}
+		a := tx.Activity()
+		out = &a
+		return r.build.Commit(ctx, a, r.endedUntil, r.epoch)
+	})
+}
+
+// unseen reads the rows that changed since then and are not as they were at the last reading.
+func (r *rebuild) unseen(ctx context.Context, tx RebuildTx, since time.Time) ([]Reservation, error) {
+	versions, err := tx.Changed(ctx, since, r.limits.LockedChecks+1)
+	if err != nil {
+		return nil, err
+	}
+	var sns []string
+	for _, v := range versions {
+		if r.seen[v.OrderSN] != stateOf(v.State, v.ChangedAt) {
+			sns = append(sns, v.OrderSN)
+		}
+	}
+	if len(versions) > r.limits.LockedChecks || len(sns) > r.limits.LockedRows {
+		return nil, errTooManyChanges
+	}
+	if len(sns) == 0 {
+		return nil, nil
+	}
+	return tx.Reservations(ctx, sns)
+}
+
+// sleep waits for d. It returns the error of ctx if that ends first.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

@@ -1,0 +1,88 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/stockgate"
+	"flashsale.internal/services/inventory/internal/core"
+)
+
+// build implements core.GateBuild.
+type build struct {
+	build  *stockgate.Build
+	bucket int
+}
+
+// BeginBuild implements core.Gate.
+func (g *Gate) BeginBuild(ctx context.Context, r contract.GateRef) (core.GateBuild, error) {
+	b, err := g.gate.BeginBuild(ctx, r)
+	if err != nil {
+		return nil, translateBuild(err)
+	}
+	return &build{b, r.Bucket}, nil
+}
+
+func translateBuild(err error) error {
+	if errors.Is(err, stockgate.ErrSuperseded) {
+		return fmt.Errorf("%w: %w", core.ErrBuildSuperseded, err)
+	}
+	return translate(err)
+}
+
+// Put implements core.GateBuild. It leaves out rows of other buckets, and rejected rows that no gate can have.
+func (b *build) Put(ctx context.Context, rows []core.Reservation) error {
+	entries := make([]stockgate.Entry, 0, len(rows))
+	for _, row := range rows {
+		if row.Bucket == b.bucket && contract.ValidUserID(row.UserID) && contract.ValidateLines(row.Lines) == nil {
+			entries = append(entries, entry(row))
+		}
+	}
+	return translateBuild(b.build.Put(ctx, entries))
+}
+
+// PutAdjusted implements core.GateBuild.
+func (b *build) PutAdjusted(ctx context.Context, ids []string) error {
+	return translateBuild(b.build.PutAdjusted(ctx, ids))
+}
+
+// Commit implements core.GateBuild.
+func (b *build) Commit(ctx context.Context, a core.Activity, endedBefore int64, epoch core.GateEpoch) error {
+	f := stockgate.Figures{
+		Config: config(a.GateConfig()), SKUs: make(map[string]stockgate.Shelf, len(a.Items)), EndedBefore: endedBefore,
+		Epoch: epoch.Value, Importing: epoch.Importing,
+	}
+	for _, it := range a.Items {
+		f.SKUs[it.SKUID] = stockgate.Shelf{Left: it.Available, Held: it.Reserved, Sold: it.Sold, Total: it.Total}
+	}
+	return translateBuild(b.build.Commit(ctx, f))
+}
+
+// entry returns the entry that a ledger row has in a new gate.
+func entry(r core.Reservation) stockgate.Entry {
+	e := stockgate.Entry{
+		OrderSN: r.OrderSN, UserID: r.UserID, Lines: r.Lines, ReservedAt: r.ReservedAt, Traceparent: r.Traceparent,
+	}
+	switch r.State {
+	case core.StateReserved:
+		e.Status, e.Landed = stockgate.StatusQueued, true
+		if r.OrderCreatedAt != nil {
+			e.Status = stockgate.StatusCreated
+			if r.ExpiresAt != nil {
+				e.ExpiresAt = *r.ExpiresAt
+			}
+		}
+	case core.StateSold:
+		e.Status, e.Landed = stockgate.StatusPaid, true
+	case core.StateReleased:
+		e.Status, e.Reason, e.EndedAt = stockgate.StatusClosed, r.Reason, r.ChangedAt
+		if r.OrderCreatedAt == nil {
+			e.Status = stockgate.StatusFailed
+		}
+	case core.StateRejected:
+		e.Status, e.Reason, e.EndedAt = stockgate.StatusFailed, r.Reason, r.ChangedAt
+	}
+	return e
+}

@@ -1,0 +1,111 @@
+package gate
+
+import (
+	"context"
+	"errors"
+
+	"flashsale.internal/pkg/contract"
+	"flashsale.internal/pkg/stockgate"
+	"flashsale.internal/services/inventory/internal/core"
+)
+
+// AdoptEpoch implements core.Gate.
+func (g *Gate) AdoptEpoch(ctx context.Context, r contract.GateRef, epoch string) error {
+	_, err := g.gate.AdoptEpoch(ctx, r, epoch)
+	return translate(err)
+}
+
+// MarkForImport implements core.Gate.
+func (g *Gate) MarkForImport(ctx context.Context, r contract.GateRef, epoch string) error {
+	_, err := g.gate.MarkForImport(ctx, r, epoch)
+	return translate(err)
+}
+
+// RenewEpoch implements core.Gate.
+func (g *Gate) RenewEpoch(
+	ctx context.Context, r contract.GateRef, epoch string, a core.Activity, adjusted []string,
+) error {
+	f := stockgate.Renewal{Config: config(a.GateConfig()), Totals: make(map[string]int64, len(a.Items)), Adjusted: adjusted}
+	for _, it := range a.Items {
+		f.Totals[it.SKUID] = it.Total
+	}
+	return translate(g.gate.RenewEpoch(ctx, r, epoch, f))
+}
+
+// StoredEntries implements core.Gate.
+func (g *Gate) StoredEntries(
+	ctx context.Context, r contract.GateRef, cursor uint64,
+) ([]core.StoredEntry, string, uint64, error) {
+	page, build, next, err := g.gate.Survey(ctx, r, cursor, surveyPage)
+	list := make([]core.StoredEntry, len(page))
+	for i, s := range page {
+		e := core.StoredEntry{
+			OrderSN: s.OrderSN, UserID: s.UserID, Lines: s.Lines, Reason: s.Reason, ExpiresAt: s.ExpiresAt, Stored: s.Stored,
+			Stage: core.EntryStage(s.Status),
+		}
+		switch {
+		case s.Broken:
+			e.Stage = core.EntryBroken
+		case s.Status == stockgate.StatusQueued && s.Landed:
+			e.Stage = core.EntryLanded
+		}
+		list[i] = e
+	}
+	return list, build, next, translate(err)
+}
+
+// Rewrite implements core.Gate.
+func (g *Gate) Rewrite(ctx context.Context, r contract.GateRef, build string, list []core.EntryRewrite) error {
+	items := make([]stockgate.Repair, len(list))
+	for i, it := range list {
+		to := stockgate.Entry{UserID: it.UserID, Lines: it.Lines, Reason: it.Reason, ExpiresAt: it.ExpiresAt}
+		if to.Status = stockgate.Status(it.Stage); it.Stage == core.EntryLanded {
+			to.Status, to.Landed = stockgate.StatusQueued, true
+		}
+		items[i] = stockgate.Repair{OrderSN: it.OrderSN, Seen: it.Read, Remove: it.Remove, To: to}
+	}
+	_, err := g.gate.Repair(ctx, r, build, items)
+	return translate(err)
+}
+
+// RejournalHolding implements core.Gate.
+func (g *Gate) RejournalHolding(ctx context.Context, r contract.GateRef, orderSNs []string) (int, error) {
+	n, err := g.gate.RejournalHolding(ctx, r, orderSNs)
+	return n, translate(err)
+}
+
+// AdjustmentsOfGate implements core.Gate and reconcile.Gate.
+func (g *Gate) AdjustmentsOfGate(
+	ctx context.Context, r contract.GateRef, cursor uint64,
+) ([]core.KnownAdjustment, uint64, error) {
+	page, next, err := g.gate.KnownAdjustments(ctx, r, cursor, surveyPage)
+	list := make([]core.KnownAdjustment, len(page))
+	for i, a := range page {
+		list[i] = core.KnownAdjustment{ID: a.ID, SKUID: a.SKUID, Delta: a.Delta}
+	}
+	return list, next, translate(err)
+}
+
+// EndSale implements core.Gate.
+func (g *Gate) EndSale(ctx context.Context, r contract.GateRef) error {
+	a, err := g.gate.Audit(ctx, r)
+	if err != nil {
+		return translate(err)
+	}
+	if a.State != stockgate.GateEnded {
+		c := a.Config
+		c.State = stockgate.GateEnded
+		if err := g.gate.OverrideConfig(ctx, r, a.Version, c); err != nil {
+			return translate(err)
+		}
+	}
+	sale, err := g.gate.Sale(ctx, r.ActivityID)
+	if errors.Is(err, stockgate.ErrNoSale) || err == nil && sale.State == stockgate.GateEnded {
+		return nil
+	}
+	if err != nil {
+		return translate(err)
+	}
+	sale.State = stockgate.GateEnded
+	return translate(g.gate.ReplaceSale(ctx, sale))
+}

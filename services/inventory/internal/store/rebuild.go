@@ -1,0 +1,161 @@
+package store
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+
+	"flashsale.internal/pkg/sqldb"
+	"flashsale.internal/services/inventory/internal/core"
+)
+
+// Rebuild implements core.Store.
+func (s *Store) Rebuild(ctx context.Context, activityID string, fn func(tx core.RebuildTx) error) error {
+	return sqldb.InTx(ctx, s.db, func(tx *gorm.DB) error {
+		id := number(activityID)
+		var locked []int64
+		err := sqldb.ForUpdate(tx).Model(&activityRow{}).Where("id = ?", id).Pluck("id", &locked).Error
+		if err != nil {
+			return err
+		}
+		if len(locked) == 0 {
+			return notFound()
+		}
+		items, err := itemsOf(tx, id, true)
+		if err != nil {
+			return err
+		}
+		a, err := activityOf(tx, id, items)
+		if err != nil {
+			return err
+		}
+		return fn(&rebuildTx{tx, id, *a})
+	})
+}
+
+type rebuildTx struct {
+	tx       *gorm.DB
+	id       int64
+	activity core.Activity
+}
+
+func (r *rebuildTx) Activity() core.Activity { return r.activity }
+
+// Changed implements core.RebuildTx. The index by activity, state and time of change has all columns.
+func (r *rebuildTx) Changed(ctx context.Context, since time.Time, limit int) ([]core.RowVersion, error) {
+	rows, err := r.tx.WithContext(ctx).Model(&reservationRow{}).Select("order_sn", "state", "changed_at").
+		Where("activity_id = ? AND state IN ? AND changed_at >= ?", r.id, gateStates, storable(since)).
+		Limit(limit).Rows()
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close() //nolint:errcheck // Err reports what matters
+	var list []core.RowVersion
+	for rows.Next() {
+		var sn int64
+		var state string
+		var at time.Time
+		if err := rows.Scan(&sn, &state, &at); err != nil {
+			return nil, err
+		}
+		list = append(list, core.RowVersion{
+			OrderSN: text(sn), State: core.ReservationState(state), ChangedAt: at.UTC(),
+		})
+	}
+	return list, rows.Err()
+}
+
+// Reservations implements core.RebuildTx.
+func (r *rebuildTx) Reservations(ctx context.Context, orderSNs []string) ([]core.Reservation, error) {
+	list := make([]core.Reservation, 0, len(orderSNs))
+	err := eachBySN(r.tx.WithContext(ctx), orderSNs, func(row core.Reservation, err error) error {
+		list = append(list, row)
+		return err
+	})
+	return list, err
+}
+
+// Adjusted implements core.RebuildTx.
+func (r *rebuildTx) Adjusted(ctx context.Context) ([]string, error) {
+	var ids []int64
+	if err := decidedOf(r.tx.WithContext(ctx), r.id).Pluck("id", &ids).Error; err != nil {
+		return nil, err
+	}
+	out := make([]string, len(ids))
+	for i, n := range ids {
+		out[i] = text(n)
+	}
+	return out, nil
+}
+
+var (
+	endedStates = []string{string(core.StateReleased), string(core.StateRejected)}
+	gateStates  = slices.Concat(holdingStates, endedStates)
+)
+
+// storable returns t, or 1970 if t is before: no row is older, and the databases do not take every time.
+func storable(t time.Time) time.Time {
+	if t.Unix() < 0 {
+		return time.Unix(0, 0).UTC()
+	}
+	return t.UTC()
+}
+
+// GateRows implements core.Store.
+func (s *Store) GateRows(
+	ctx context.Context, activityID string, kept time.Time, afterSN string, limit int,
+) ([]core.Reservation, error) {
+	var page []reservationRow
+	err := s.read(ctx).Select(reservationColumns).
+		Where("activity_id = ? AND order_sn > ? AND (state IN ? OR changed_at >= ?)", number(activityID), number(afterSN),
+			holdingStates, storable(kept)).
+		Order("order_sn").Limit(limit).Find(&page).Error
+	if err != nil {
+		return nil, err
+	}
+	return toRows(page)
+}
+
+// RowsByChange implements core.Store. It reads in the order of the index by activity, state and time of change.
+func (s *Store) RowsByChange(
+	ctx context.Context, activityID string, state core.ReservationState, since time.Time, after *core.ReservationPlace,
+	limit int,
+) ([]core.Reservation, error) {
+	q := s.read(ctx).Select(reservationColumns).
+		Where("activity_id = ? AND state = ? AND changed_at >= ?", number(activityID), string(state), storable(since))
+	if after != nil {
+		at := after.ChangedAt.UTC()
+		q = q.Where("changed_at >= ? AND (changed_at > ? OR order_sn > ?)", at, at, number(after.OrderSN))
+	}
+	var page []reservationRow
+	if err := q.Order("changed_at, order_sn").Limit(limit).Find(&page).Error; err != nil {
+		return nil, err
+	}
+	return toRows(page)
+}
+
+// LatestChange implements core.Store. It reads one row of the index for each state.
+func (s *Store) LatestChange(ctx context.Context, activityID string) (latest time.Time, err error) {
+	for _, state := range gateStates {
+		var at []time.Time
+		err := s.read(ctx).Model(&reservationRow{}).Where("activity_id = ? AND state = ?", number(activityID), state).
+			Order("changed_at DESC").Limit(1).Pluck("changed_at", &at).Error
+		if err != nil {
+			return latest, err
+		}
+		if len(at) > 0 && at[0].After(latest) {
+			latest = at[0].UTC()
+		}
+	}
+	return latest, nil
+}
+
+// CountEnded implements core.Store.
+func (s *Store) CountEnded(ctx context.Context, activityID string, before time.Time) (n int64, err error) {
+	err = s.read(ctx).Model(&reservationRow{}).
+		Where("activity_id = ? AND state IN ? AND changed_at < ?", number(activityID), endedStates, before.UTC()).
+		Count(&n).Error
+	return n, err
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"io"
+	"log/slog"
+	"time"
+
+	"flashsale.internal/pkg/command"
+	"flashsale.internal/pkg/settings"
+	"flashsale.internal/pkg/telemetry"
+	"flashsale.internal/services/order"
+)
+
+// paymentCommands returns the commands for payments. They run beside the service.
+func paymentCommands() []command.Subcommand {
+	return []command.Subcommand{{
+		Words: []string{"payments", "reconcile"}, Arguments: "--since <RFC 3339 time> [--keep-missing]",
+		Run:  reconcilePayments,
+		Does: "record charges and refunds of the providers that the database lacks",
+	}}
+}
+
+func reconcilePayments(ctx context.Context, log *slog.Logger, args []string, out io.Writer) (err error) {
+	flags := flag.NewFlagSet("payments reconcile", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	from := flags.String("since", "", "")
+	keep := flags.Bool("keep-missing", false, "")
+	if flags.Parse(args) != nil || flags.NArg() > 0 {
+		return command.ErrUsage
+	}
+	since, err := time.Parse(time.RFC3339, *from)
+	if err != nil {
+		return command.ErrUsage
+	}
+	d, err := loadDatabases()
+	if err != nil {
+		return err
+	}
+	if !d.Sandbox {
+		return settings.Wrong("PAYMENTS_SANDBOX", "is not true, so no payment provider is configured")
+	}
+	tel, err := telemetry.Setup(ctx, "order", command.Version(),
+		telemetry.Options{Production: d.Production(), LogLevel: d.LogLevel})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, tel.Shutdown(context.WithoutCancel(ctx))) }()
+	orders, book, shut, err := d.open(log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, shut()) }()
+	return order.ReconcilePayments(ctx, d.Payments, order.Deps{DB: orders, SandboxDB: book, Telemetry: tel}, since.UTC(),
+		*keep, out)
+}

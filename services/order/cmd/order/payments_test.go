@@ -1,0 +1,77 @@
+package main
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"flashsale.internal/pkg/command"
+	"flashsale.internal/pkg/sqldb"
+	"flashsale.internal/pkg/sqldb/dbtest"
+)
+
+func TestAWrongSandboxDSNStopsTheStart(t *testing.T) {
+	for _, variable := range []string{"REDIS_ADDRS", "ROCKETMQ_NAMESRV"} {
+		t.Setenv(variable, "")
+	}
+	t.Setenv("APP_ENV", "development")
+	t.Setenv("MYSQL_DSN", "root@tcp(127.0.0.1:1)/x")
+	for dsn, sentence := range map[string]string{
+		"root:secret@nowhere":           "SANDBOX_DSN is malformed",
+		"root:secret@tcp(127.0.0.1:1)/": "SANDBOX_DSN names no database",
+		"a:secret@tcp(127.0.0.1:1)/x":   "SANDBOX_DSN names the database of MYSQL_DSN",
+	} {
+		t.Setenv("SANDBOX_DSN", dsn)
+		_, err := load()
+		require.ErrorContains(t, err, sentence)
+		require.NotContains(t, err.Error(), "secret")
+		require.ErrorContains(t, migrate(t.Context(), slog.New(slog.DiscardHandler), true), sentence)
+	}
+	t.Setenv("SANDBOX_DSN", "root@tcp(127.0.0.1:1)/book")
+	_, err := load()
+	require.NoError(t, err)
+}
+
+func TestPaymentsAreReconciledByTheCommand(t *testing.T) {
+	dsn, book, log := dbtest.MariaDBDSN(t), dbtest.MariaDBDSN(t), slog.New(slog.DiscardHandler)
+	t.Setenv("APP_ENV", "development")
+	t.Setenv("MYSQL_DSN", dsn)
+	t.Setenv("SANDBOX_DSN", book)
+	for range 2 {
+		require.NoError(t, migrate(t.Context(), log, true))
+	}
+	require.NoError(t, awaitMigrations(t.Context(), log))
+	db, err := sqldb.Open(book, sqldb.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = sqldb.Close(db) })
+	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	require.NoError(t, db.Table("sandbox_charges").Create(map[string]any{
+		"payment_id": 513, "order_sn": 257, "user_id": "u1", "amount": 5, "currency": "EUR", "created_at": at,
+	}).Error)
+	reconcile := func(args ...string) (string, error) {
+		var out strings.Builder
+		err := reconcilePayments(t.Context(), log, args, &out)
+		return out.String(), err
+	}
+	_, err = reconcile("--since", at.Format(time.RFC3339))
+	require.ErrorContains(t, err, "PAYMENTS_SANDBOX")
+	t.Setenv("PAYMENTS_SANDBOX", "true")
+	for _, args := range [][]string{nil, {"--since", "yesterday"}, {"--since", at.Format(time.RFC3339), "now"}, {"--all"}} {
+		_, err := reconcile(args...)
+		require.ErrorIs(t, err, command.ErrUsage, "%q", args)
+	}
+	const refunds = "refunds since 2026-11-21T10:00:00Z: total=0\n"
+	for _, tt := range []struct{ arg, out string }{
+		{"--keep-missing", "charges since 2026-11-21T10:00:00Z: total=1, kept=1\n" + refunds},
+		{"--keep-missing=false", "charge 513 of sandbox: order 257, 5 EUR: the order does not exist: recorded, and refunded in full\n" +
+			"charges since 2026-11-21T10:00:00Z: total=1, no_order=1\n" + refunds},
+		{"--keep-missing=false", "charges since 2026-11-21T10:00:00Z: total=1, known=1\n" + refunds},
+	} {
+		out, err := reconcile("--since", at.Format(time.RFC3339), tt.arg)
+		require.NoError(t, err)
+		require.Equal(t, tt.out, out)
+	}
+}

@@ -1,0 +1,55 @@
+package core
+
+import (
+	"context"
+	"time"
+)
+
+// ChangedQuery selects the orders whose state changed at or after Since.
+type ChangedQuery struct {
+	Since      time.Time
+	ActivityID string // empty for all
+	Limit      int
+	After      ChangedPosition // of the previous page; zero for the first
+}
+
+// ChangedPosition is the place of an order in the listing of changed orders: by table, then by the time of its last
+// change, then by order_sn. Began is the database's time at which the listing began.
+type ChangedPosition struct {
+	Began     time.Time
+	Shard     int
+	ChangedAt time.Time // zero: before the first order of the table
+	OrderSN   string
+}
+
+// ChangedPage is one page of the listing of changed orders.
+type ChangedPage struct {
+	Orders []Order // with their lines
+	More   bool
+	Next   ChangedPosition // of the last order, if there are more
+	// NextSince is the time from which another listing returns the orders that changed during this one.
+	NextSince time.Time
+}
+
+// transactionMargin is more than the time from the moment at which a transaction reads its time to its commit.
+const transactionMargin = time.Minute
+
+// ChangedOrders returns one page of the orders whose state changed since a time. An order that changes during the
+// listing moves towards its end, so no position ever skips it within its table.
+func (s *Service) ChangedOrders(ctx context.Context, q ChangedQuery) (ChangedPage, error) {
+	if q.After.Began.IsZero() {
+		now, err := s.store.Now(ctx)
+		if err != nil {
+			return ChangedPage{}, err
+		}
+		q.After.Began = now
+	}
+	orders, next, more, err := s.store.ChangedOrders(ctx, q)
+	if err != nil {
+		return ChangedPage{}, err
+	}
+	next.Began = q.After.Began
+	return ChangedPage{
+		Orders: orders, More: more, Next: next, NextSince: q.After.Began.Add(-transactionMargin),
+	}, nil
+}

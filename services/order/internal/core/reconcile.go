@@ -1,0 +1,348 @@
+package core
+
+import (
+	"context"
+	"time"
+
+	"flashsale.internal/pkg/contract"
+)
+
+const (
+	reconcileBatch   = 100
+	reconcileTimeout = 30 * time.Second // of one call to a provider
+)
+
+// ReconcileResult is what ReconcilePayments found or did about a charge or a refund of a provider.
+type ReconcileResult string
+
+// The results for a charge or a refund.
+const (
+	ReconcileKnown    ReconcileResult = "known"     // recorded here already
+	ReconcileDiffers  ReconcileResult = "differs"   // recorded here with another amount, currency or provider; unchanged
+	ReconcileForeign  ReconcileResult = "foreign"   // its id is none of this service; unchanged
+	ReconcileNoOrder  ReconcileResult = "no_order"  // its order does not exist: recorded, and refunded in full
+	ReconcileKept     ReconcileResult = "kept"      // its order does not exist; unchanged, as requested
+	ReconcilePaid     ReconcileResult = "paid"      // of a charge: recorded, and its order is paid
+	ReconcileRefunded ReconcileResult = "refunded"  // of a charge: recorded; its order cannot become paid; refunded in full
+	ReconcileReturned ReconcileResult = "returned"  // of a charge: recorded; the provider had refunded it in full
+	ReconcileRecorded ReconcileResult = "recorded"  // of a refund: recorded
+	ReconcileByHand   ReconcileResult = "by_hand"   // of a refund: an operator has settled it, too
+	ReconcileNoCharge ReconcileResult = "no_charge" // of a refund: the provider has no such charge; unchanged
+)
+
+// Reconciled is a charge or a refund of a provider, and what was done about it.
+type Reconciled struct {
+	Provider  string
+	Refund    bool // else a charge
+	PaymentID string
+	OrderSN   string // empty if it is not known
+	Amount    int64
+	Currency  string
+	Result    ReconcileResult
+}
+
+// ReconcilePayments compares all charges and refunds that the providers have made since a time with those recorded
+// here, and records what is missing, for example after a restore of this database. A charge that is recorded makes its
+// order paid if the order is pending, else it is refunded in full, as in Callback. A charge whose order does not exist
+// is refunded, too, or left unchanged if keep is set. A charge that its provider has refunded pays no order.
+//
+// Each charge and refund is one transaction or two that can be repeated, so that a call that was interrupted is repeated
+// from its beginning. each is called once for each of them.
+func (s *Service) ReconcilePayments(ctx context.Context, since time.Time, keep bool, each func(Reconciled)) error {
+	for _, prov := range s.providers {
+		if err := s.reconcileCharges(ctx, prov, since, keep, each); err != nil {
+			return err
+		}
+		if err := s.reconcileRefunds(ctx, prov, since, keep, each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Service) reconcileCharges(
+	ctx context.Context, prov Provider, since time.Time, keep bool, each func(Reconciled),
+) error {
+	for cursor := ""; ; {
+		call, cancel := context.WithTimeout(ctx, reconcileTimeout)
+		page, next, err := prov.Charges(call, since, cursor, reconcileBatch)
+		cancel()
+		if err != nil {
+			return err
+		}
+		for _, c := range page {
+			result, err := s.reconcileCharge(ctx, prov, c, keep)
+			if err != nil {
+				return err
+			}
+			each(Reconciled{
+				Provider: prov.Name(), PaymentID: c.PaymentID, OrderSN: c.OrderSN, Amount: c.Amount, Currency: c.Currency,
+				Result: result,
+			})
+		}
+		if cursor = next; cursor == "" {
+			return nil
+		}
+	}
+}
+
+func (s *Service) reconcileRefunds(
+	ctx context.Context, prov Provider, since time.Time, keep bool, each func(Reconciled),
+) error {
+	for cursor := ""; ; {
+		call, cancel := context.WithTimeout(ctx, reconcileTimeout)
+		page, next, err := prov.Refunds(call, since, cursor, reconcileBatch)
+		cancel()
+		if err != nil {
+			return err
+		}
+		for _, r := range page {
+			result, orderSN, err := s.reconcileRefund(ctx, prov, r, keep)
+			if err != nil {
+				return err
+			}
+			each(Reconciled{
+				Provider: prov.Name(), Refund: true, PaymentID: r.RefundID, OrderSN: orderSN, Amount: r.Amount,
+				Currency: r.Currency, Result: result,
+			})
+		}
+		if cursor = next; cursor == "" {
+			return nil
+		}
+	}
+}
+
+// reconcileCharge records a charge that is not recorded yet.
+func (s *Service) reconcileCharge(ctx context.Context, prov Provider, c Charge, keep bool) (ReconcileResult, error) {
+	if !contract.ValidID(c.PaymentID) || c.Amount < 1 {
+		return ReconcileForeign, nil
+	}
+	p, found, err := s.store.Payment(ctx, c.PaymentID)
+	switch {
+	case err != nil:
+		return "", err
+	case found && p.Provider != prov.Name():
+		return ReconcileDiffers, nil
+	case found && p.State == PaymentSucceeded && (p.PaidAmount != c.Amount || p.PaidCurrency != c.Currency):
+		return ReconcileDiffers, nil
+	case found && p.State == PaymentSucceeded:
+		return ReconcileKnown, nil
+	}
+	returned, err := s.returned(ctx, prov, c)
+	if err != nil {
+		return "", err
+	}
+	if !found {
+		var ended ReconcileResult
+		if p, ended, err = s.insertCharged(ctx, prov, c, returned, keep); err != nil || ended != "" {
+			return ended, err
+		}
+	}
+	if returned {
+		return ReconcileReturned, s.recordReturned(ctx, p, c)
+	}
+	effect, err := s.handleEvent(ctx, p, PaymentEvent{
+		Provider: prov.Name(), EventID: "reconcile-" + c.PaymentID, PaymentID: c.PaymentID, Outcome: OutcomeSucceeded,
+		Amount: c.Amount, Currency: c.Currency,
+	})
+	switch {
+	case err != nil:
+		return "", err
+	case effect.paid:
+		return ReconcilePaid, nil
+	case effect.refund != nil:
+		return ReconcileRefunded, nil
+	}
+	return ReconcileKnown, nil // a callback was faster
+}
+
+// returned returns whether the provider has refunded a charge in full.
+func (s *Service) returned(ctx context.Context, prov Provider, c Charge) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, reconcileTimeout)
+	defer cancel()
+	made, found, err := prov.FindRefund(ctx, c.PaymentID)
+	return found && made.Amount == c.Amount && made.Currency == c.Currency, err
+}
+
+// insertCharged inserts the payment of a charge that is not known here. If the order exists, the payment is started and
+// ended is empty. Otherwise it has succeeded and is refunded, or nothing is inserted if keep is set.
+func (s *Service) insertCharged(
+	ctx context.Context, prov Provider, c Charge, returned, keep bool,
+) (p Payment, ended ReconcileResult, err error) {
+	hasOrder := contract.ValidID(c.OrderSN)
+	if !hasOrder {
+		c.OrderSN = "0"
+	}
+	var refund *Refund
+	err = s.store.InTx(ctx, "reconcile transaction", func(tx Tx) error {
+		refund, ended = nil, ""
+		var o Order
+		exists := false
+		if hasOrder {
+			locked, err := tx.LockOrders([]string{c.OrderSN})
+			if err != nil {
+				return err
+			}
+			o, exists = locked[c.OrderSN]
+			exists = exists && !o.Tombstone
+		}
+		known, found, err := tx.LockPayment(c.PaymentID)
+		if err != nil || found { // another process was faster
+			p = known
+			return err
+		}
+		p = Payment{
+			PaymentID: c.PaymentID, OrderSN: c.OrderSN, UserID: c.UserID, Provider: prov.Name(), State: PaymentStarted,
+			Amount: c.Amount, Currency: c.Currency, CreatedAt: c.At,
+		}
+		if exists {
+			p.UserID, p.Amount, p.Currency = o.UserID, o.Amount, o.Currency
+			return tx.InsertPayment(p)
+		}
+		if ended = ReconcileKept; keep {
+			return nil
+		}
+		now, err := tx.Now()
+		if err != nil {
+			return err
+		}
+		p.State, p.PaidAmount, p.PaidCurrency, p.FinishedAt = PaymentSucceeded, c.Amount, c.Currency, now
+		r := newRefund(p, RefundNoOrder, now)
+		ended = ReconcileNoOrder
+		if returned {
+			r.State, r.Reason, r.FinishedAt = RefundDone, RefundByProvider, now
+			ended = ReconcileReturned
+		}
+		refund = &r
+		if err := tx.InsertPayment(p); err != nil {
+			return err
+		}
+		return tx.InsertRefund(r)
+	})
+	if err != nil {
+		return p, "", err
+	}
+	if refund != nil {
+		s.rec.Refund(ctx, refund.State)
+	}
+	if ended == ReconcileNoOrder {
+		s.rec.Alarm(ctx, "charge_without_order", "provider has charged an order that does not exist; it is refunded",
+			"provider", prov.Name(), "payment_id", c.PaymentID, "order_sn", c.OrderSN)
+	}
+	return p, ended, nil
+}
+
+// recordReturned records that the charge of a payment was taken and refunded by the provider. Its order stays as it is.
+func (s *Service) recordReturned(ctx context.Context, p Payment, c Charge) error {
+	recorded := false
+	err := s.store.InTx(ctx, "reconcile transaction", func(tx Tx) error {
+		recorded = false
+		if _, err := tx.LockOrders([]string{p.OrderSN}); err != nil {
+			return err
+		}
+		locked, found, err := tx.LockPayment(p.PaymentID)
+		if err != nil || !found || locked.State == PaymentSucceeded {
+			return err
+		}
+		now, err := tx.Now()
+		if err != nil {
+			return err
+		}
+		locked.State, locked.FinishedAt, locked.PaidAmount, locked.PaidCurrency = PaymentSucceeded, now, c.Amount, c.Currency
+		if err := expectOne(tx.UpdatePayment(locked, PaymentStarted, PaymentFailed)); err != nil {
+			return err
+		}
+		recorded = true
+		return tx.InsertRefund(refundMade(locked, now))
+	})
+	if err == nil && recorded {
+		s.rec.Refund(ctx, RefundDone)
+	}
+	return err
+}
+
+// refundMade returns the refund of all that payment p took, made by its provider.
+func refundMade(p Payment, now time.Time) Refund {
+	r := newRefund(p, RefundByProvider, now)
+	r.State, r.FinishedAt = RefundDone, now
+	return r
+}
+
+// reconcileRefund records a refund that is not recorded as made yet. orderSN is empty if it is not known.
+func (s *Service) reconcileRefund(
+	ctx context.Context, prov Provider, r ProviderRefund, keep bool,
+) (result ReconcileResult, orderSN string, err error) {
+	if !contract.ValidID(r.RefundID) {
+		return ReconcileForeign, "", nil
+	}
+	known, found, err := s.store.Refund(ctx, r.RefundID)
+	switch {
+	case err != nil:
+		return "", "", err
+	case found && (known.Provider != prov.Name() || known.Amount != r.Amount || known.Currency != r.Currency):
+		return ReconcileDiffers, known.OrderSN, nil
+	case found && known.State == RefundDone && known.Settled.Reference != "":
+		return ReconcileByHand, known.OrderSN, nil
+	case found && known.State == RefundDone:
+		return ReconcileKnown, known.OrderSN, nil
+	case found:
+		return ReconcileRecorded, known.OrderSN, s.finishRefund(ctx, known, RefundDone, "")
+	}
+	p, found, err := s.store.Payment(ctx, r.RefundID)
+	if err != nil {
+		return "", "", err
+	}
+	if !found || p.State != PaymentSucceeded {
+		return s.reconcileUnpaidRefund(ctx, prov, r, keep)
+	}
+	if p.Provider != prov.Name() || p.PaidAmount != r.Amount || p.PaidCurrency != r.Currency {
+		return ReconcileDiffers, p.OrderSN, nil
+	}
+	return ReconcileRecorded, p.OrderSN, s.recordRefund(ctx, p)
+}
+
+// reconcileUnpaidRefund records a refund whose charge is not recorded: the provider made the charge earlier than the
+// time from which it was listed.
+func (s *Service) reconcileUnpaidRefund(
+	ctx context.Context, prov Provider, r ProviderRefund, keep bool,
+) (ReconcileResult, string, error) {
+	call, cancel := context.WithTimeout(ctx, reconcileTimeout)
+	defer cancel()
+	c, found, err := prov.FindCharge(call, r.RefundID)
+	if err != nil || !found {
+		return ReconcileNoCharge, "", err
+	}
+	result, err := s.reconcileCharge(ctx, prov, c, keep)
+	if result == ReconcileReturned {
+		result = ReconcileRecorded
+	}
+	return result, c.OrderSN, err
+}
+
+// recordRefund records that the provider has refunded payment p in full. The order that it paid becomes refunded.
+func (s *Service) recordRefund(ctx context.Context, p Payment) error {
+	err := s.store.InTx(ctx, "reconcile transaction", func(tx Tx) error {
+		locked, err := tx.LockOrders([]string{p.OrderSN})
+		if err != nil {
+			return err
+		}
+		now, err := tx.Now()
+		if err != nil {
+			return err
+		}
+		if o := locked[p.OrderSN]; o.State == Paid && o.PaidBy == p.PaymentID {
+			if err := expectOne(tx.Refund(o.OrderSN, now)); err != nil {
+				return err
+			}
+			o.State, o.RefundedAt = Refunded, now
+			if err := tx.AddEvents([]contract.OrderEvent{o.event(contract.OrderRefunded, now)}); err != nil {
+				return err
+			}
+		}
+		return tx.InsertRefund(refundMade(p, now))
+	})
+	if err == nil {
+		s.rec.Refund(ctx, RefundDone)
+	}
+	return err
+}

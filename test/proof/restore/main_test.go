@@ -1,0 +1,9 @@
+package restore
+
+import (
+	"testing"
+
+	"flashsale.internal/test/rig"
+)
+
+func TestMain(m *testing.M) { rig.Main(m) }
