@@ -351,7 +351,7 @@ func TestABuildFollowsRowsThatChange(t *testing.T) {
 				r := w.everyState(a)
 				fresh := w.buy(a, "fresh")
 				w.loseGate()
-				quiet := w.parts // a process that writes the tables, and whose gate stays away
+				quiet := w.parts // a process that writes the tables, and whose calls of the gate fail
 				quiet.Gate = &faultyGate{w.parts.Gate, &faults{dead: true}}
 				other := quiet.start()
 				events := consumer.New(other.core, w.tel, w.parts.Now)
