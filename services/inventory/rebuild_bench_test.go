@@ -59,16 +59,18 @@ func BenchmarkRebuild(b *testing.B) {
 	b.ReportMetric(b.Elapsed().Seconds()/float64(b.N), "s/build")
 }
 
-// fillMixed inserts n rows: of ten, four are sold, four reserved with an order, one is reserved and one released.
+// fillMixed inserts n rows that changed in the last hour: of ten, four are sold, four reserved with an order, one is
+// reserved and one released.
 func (w *world) fillMixed(a *core.Activity, n int) {
 	w.t.Helper()
 	require.Zero(w.t, n%10)
-	changed := long()
+	began := long()
 	lines := fmt.Sprintf(`[{"sku_id":%q,"qty":1}]`, a.Items[0].SKUID)
 	const batch = 2000
 	for from := 0; from < n; from += batch {
 		rows := make([]map[string]any, 0, batch)
 		for i := from; i < min(n, from+batch); i++ {
+			changed := began.Add(time.Hour / time.Duration(n) * time.Duration(i))
 			row := map[string]any{
 				"order_sn": 7_000_000_000_000_000 + i*1009, "activity_id": a.ID, "user_id": fmt.Sprint("u", i), "bucket": 0, "line_items": lines,
 				"state": "sold", "reason": "", "reserved_at": changed, "landed_at": changed, "order_created_at": changed, "expires_at": changed.Add(time.Hour),

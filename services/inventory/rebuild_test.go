@@ -97,7 +97,7 @@ func TestASlowBuildIsBegunOnce(t *testing.T) {
 	w.fillLedger(a, 2600, long())
 	waiting := w.buy(a, "new")
 	w.loseGate()
-	slow := &slowBuilds{delay: 100 * time.Millisecond} // six steps
+	slow := &slowBuilds{delay: 100 * time.Millisecond} // in eleven steps
 	w.rdb.AddHook(slow)
 	deliver := func(c *consumer.Consumer) error {
 		ctx, cancel := context.WithTimeout(w.ctx, 200*time.Millisecond)
