@@ -13,8 +13,9 @@ import (
 	"flashsale.internal/pkg/contract"
 )
 
-// buildChunk is the number of entries or ids that one script call of a build writes at most.
-const buildChunk = 512
+// buildChunk is the number of entries or ids that one script call of a build writes at most. It takes some milliseconds,
+// in which Redis serves no one else.
+const buildChunk = 256
 
 // ErrBuildDiffers means that the units of the entries that were put are not those that Commit expects. The gate is
 // still absent, and the build may go on.
@@ -61,7 +62,7 @@ func (g *Gate) BeginBuild(ctx context.Context, ref contract.GateRef) (*Build, er
 }
 
 // Put adds entries. One that was put before is replaced. Buyers, indexes and counters follow. It takes any number of
-// entries, 512 to a script call, O(entries).
+// entries, 256 to a script call, O(entries).
 func (b *Build) Put(ctx context.Context, entries []Entry) error {
 	for chunk := range slices.Chunk(entries, buildChunk) {
 		args := make([]any, 0, 2*len(chunk))
@@ -84,7 +85,7 @@ func (b *Build) Put(ctx context.Context, entries []Entry) error {
 }
 
 // PutAdjusted adds ids of decided adjustments: contained in the figures of Commit, or never to be applied. It takes
-// any number of ids, 512 to a script call, O(ids).
+// any number of ids, 256 to a script call, O(ids).
 func (b *Build) PutAdjusted(ctx context.Context, ids []string) error {
 	for chunk := range slices.Chunk(ids, buildChunk) {
 		args := make([]any, len(chunk))

@@ -257,11 +257,15 @@ func (l locks) Do(ctx context.Context, name string, work func(ctx context.Contex
 	return err
 }
 
-// DoWithin implements core.Locks.
+// DoWithin implements core.Locks. It waits for a lock that is held, and not for locks that are unavailable.
 func (l locks) DoWithin(
 	ctx context.Context, wait time.Duration, name string, work func(ctx context.Context) error,
 ) error {
-	err := l.locker.DoWithin(ctx, wait, name, func(ctx context.Context, _ int64) error { return work(ctx) })
+	run := func(ctx context.Context, _ int64) error { return work(ctx) }
+	err := l.locker.Do(ctx, name, run)
+	if errors.Is(err, lock.ErrNotObtained) {
+		err = l.locker.DoWithin(ctx, wait, name, run)
+	}
 	switch {
 	case errors.Is(err, lock.ErrUnavailable):
 		return fmt.Errorf("%w: %w", core.ErrLocksUnavailable, err)

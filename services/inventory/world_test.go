@@ -103,6 +103,7 @@ func newWorldOn(t testing.TB, db *gorm.DB, redisAddrs []string, redisDB int) *wo
 		Locks:  locks{newLocker(w.rdb, w.tel.Log, lock.TTL(time.Minute))}, Recorder: seen, Timing: core.DefaultTiming(), Quotas: core.Quotas{Activities: 1 << 20, SKUs: 1 << 20}, Sweep: sweep.DefaultConfig(), Reconcile: reconcile.DefaultConfig(),
 		Now: func() time.Time { return w.databaseNow().Add(w.skew) },
 	}
+	w.parts.BuildLocks, w.parts.Build = locks{lock.New(w.rdb, w.tel.Log)}, core.DefaultBuildConfig()
 	w.parts.Timing.Pause = time.Millisecond
 	w.parts.Reconcile.Pause, w.parts.Reconcile.Grace = 5*time.Millisecond, time.Millisecond
 	w.restart()

@@ -172,6 +172,37 @@ func TestSaleWithLostDataIsUnavailable(t *testing.T) {
 	r.call("POST", "/v1/activities/12345/paths", p.token, nil).is(t, http.StatusNotFound, contract.CodeNotFound)
 }
 
+// While inventory builds a lost gate, buyers get 503 and nothing is taken. The same path sells once the gate exists.
+func TestAGateThatIsBeingBuiltIsUnavailable(t *testing.T) {
+	r := newRig(t, setup{})
+	activity := r.sale(10)
+	p := r.path("alice", activity)
+	r.mini.Del("fs:{" + activity + ":0}:gate")
+	b, err := r.gate.BeginBuild(r.Context(), contract.GateRef{ActivityID: activity})
+	require.NoError(t, err)
+	unavailable := func() {
+		t.Helper()
+		r.buy(p, oneOf("1")).is(t, http.StatusServiceUnavailable, contract.CodeGateUnavailable)
+		a := r.call("GET", "/v1/activities/"+activity+"/reservations/"+p.orderSN, p.token, nil).
+			is(t, http.StatusServiceUnavailable, contract.CodeGateUnavailable)
+		require.NotEmpty(t, a.Header.Get("Retry-After"))
+	}
+	unavailable()
+	require.NoError(t, b.Put(r.Context(), []stockgate.Entry{{
+		OrderSN: "1", UserID: "bob", Lines: []stockgate.Line{{SKUID: "1", Qty: 1}}, Status: stockgate.StatusPaid,
+	}}))
+	unavailable()
+	now := r.now()
+	require.NoError(t, b.Commit(r.Context(), stockgate.Figures{
+		Config: stockgate.Config{State: stockgate.GateOpen, StartsAt: now.Add(-time.Minute), EndsAt: now.Add(time.Hour), PerUserLimit: 1, Version: 1},
+		SKUs:   map[string]stockgate.Shelf{"1": {Left: 9, Sold: 1, Total: 10}, "2": {Left: 10, Total: 10}},
+	}))
+	require.Equal(t, http.StatusAccepted, r.buy(p, oneOf("1")).StatusCode)
+	left, _, err := r.gate.UnitsLeft(r.Context(), contract.GateRef{ActivityID: activity})
+	require.NoError(t, err)
+	require.Equal(t, int64(8), left["1"])
+}
+
 // withRules returns a setup with these limit rules only.
 func withRules(t *testing.T, rules string) setup {
 	t.Helper()

@@ -61,6 +61,7 @@ func TestScriptsRunAsOnTheEmbeddedRedis(t *testing.T) {
 	gate, ref, ctx := stockgate.New(rdb,
 		stockgate.Options{Timeout: time.Hour}), contract.GateRef{ActivityID: "1"}, t.Context()
 	r := rand.New(rand.NewPCG(1, 2))
+	var build *stockgate.Build
 	for step := range 3000 {
 		clock = clock.Add(time.Duration(r.IntN(40)) * time.Millisecond)
 		kept.SetTime(clock)
@@ -68,7 +69,7 @@ func TestScriptsRunAsOnTheEmbeddedRedis(t *testing.T) {
 		sn, user := strconv.Itoa(100+r.IntN(40)), "u"+strconv.Itoa(r.IntN(6))
 		lines := []contract.Line{{SKUID: strconv.Itoa(1 + r.IntN(3)), Qty: 1 + r.Int64N(2)}} // SKU 3 is not sold
 		var err error
-		switch r.IntN(13) {
+		switch r.IntN(15) {
 		case 0:
 			err = gate.Preload(ctx, ref, stockgate.Snapshot{
 				Config: stockgate.Config{State: "open", StartsAt: clock.Add(-time.Second), EndsAt: clock.Add(time.Minute), PerUserLimit: 2, Version: 1},
@@ -102,6 +103,29 @@ func TestScriptsRunAsOnTheEmbeddedRedis(t *testing.T) {
 		case 12:
 			if _, err = gate.Audit(ctx, ref); err == nil && r.IntN(20) == 0 {
 				err = rdb.Del(ctx, "fs:{1:0}:gate").Err()
+			}
+		case 13:
+			if build == nil || r.IntN(8) == 0 {
+				build, err = gate.BeginBuild(ctx, ref)
+				break
+			}
+			err = build.Put(ctx, []stockgate.Entry{{
+				OrderSN: sn, UserID: user, Lines: []contract.Line{{SKUID: "1", Qty: lines[0].Qty}}, ExpiresAt: clock.Add(time.Second),
+				Reason: "expired", EndedAt: clock,
+				Status: []stockgate.Status{stockgate.StatusQueued, stockgate.StatusCreated, stockgate.StatusPaid, stockgate.StatusClosed}[r.IntN(4)],
+			}})
+		case 14:
+			if build == nil {
+				break
+			}
+			if err = build.PutAdjusted(ctx, []string{strconv.Itoa(r.IntN(30))}); err == nil {
+				held, sold := r.Int64N(5), r.Int64N(5)
+				err = build.Commit(ctx, stockgate.Figures{
+					Config: stockgate.Config{State: "open", StartsAt: clock.Add(-time.Second), EndsAt: clock.Add(time.Minute), PerUserLimit: 2, Version: 1},
+					SKUs: map[string]stockgate.Shelf{
+						"1": {Left: 20, Held: held, Sold: sold, Total: 20 + held + sold}, "2": {Left: 5, Total: 5},
+					},
+				})
 			}
 		}
 		require.NotErrorIs(t, err, stockgate.ErrUnavailable, "step %d", step)

@@ -112,3 +112,11 @@ func (a *Activity) GateConfig() GateConfig {
 		State: a.State, StartsAt: a.StartsAt, EndsAt: a.EndsAt, PerUserLimit: a.PerUserLimit, Version: a.Version,
 	}
 }
+
+// taken returns the number of units that reservations hold or have bought.
+func (a *Activity) taken() (n int64) {
+	for _, it := range a.Items {
+		n += it.Reserved + it.Sold
+	}
+	return n
+}

@@ -49,13 +49,16 @@ func (b *builds) join(ctx context.Context, activityID string, work func(ctx cont
 	run := &buildRun{done: make(chan struct{})}
 	ctx, run.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	b.running[activityID] = run
+	run.err = ErrGateUnavailable // if work ends its goroutine
 	b.done.Go(func() {
+		defer func() {
+			run.cancel()
+			b.mu.Lock()
+			delete(b.running, activityID)
+			b.mu.Unlock()
+			close(run.done)
+		}()
 		run.err = work(ctx)
-		run.cancel()
-		b.mu.Lock()
-		delete(b.running, activityID)
-		b.mu.Unlock()
-		close(run.done)
 	})
 	return run
 }

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,6 +117,8 @@ func (c *GateController) renew(ctx context.Context, r round) error {
 // ensureEach ensures the gates one by one. A gate that fails does not hold up the others. A broken gate raises an
 // alarm and fails no round: an operator has to repair it, and its buyers get 503 until then.
 func (c *GateController) ensureEach(ctx context.Context, activities []Activity, r round) error {
+	// After Redis has lost its data, the gates with few purchases do not wait for the build of a large one.
+	slices.SortStableFunc(activities, func(a, b Activity) int { return cmp.Compare(a.taken(), b.taken()) })
 	var errs []error
 	for i := range activities {
 		a := &activities[i]

@@ -53,15 +53,15 @@ type Store interface {
 	// Rebuild locks the activity, then its stock rows, and runs fn. So nothing that a gate is built from changes while
 	// fn runs.
 	Rebuild(ctx context.Context, activityID string, fn func(tx RebuildTx) error) error
-	// GateRows pages by order_sn through the rows that are reserved or sold, or ended at kept or later. It fails with
-	// ErrBrokenRow if one cannot be read, as the next two methods do.
+	// GateRows pages by order_sn through the rows that are reserved or sold, or ended at kept or later. limit counts those
+	// that are left out too; next is "" after the last page. It fails with ErrBrokenRow if one cannot be read.
 	GateRows(
 		ctx context.Context, activityID string, kept time.Time, afterSN string, limit int,
-	) ([]Reservation, error)
-	// RowsByChange pages through the rows in a state that changed since then, by the time of their change.
-	RowsByChange(
+	) (rows []Reservation, next string, err error)
+	// RowVersions pages through the rows in a state that changed since then, by the time of their change.
+	RowVersions(
 		ctx context.Context, activityID string, state ReservationState, since time.Time, after *ReservationPlace, limit int,
-	) ([]Reservation, error)
+	) ([]RowVersion, error)
 	LatestChange(ctx context.Context, activityID string) (time.Time, error)             // of a row; zero: there is none
 	CountEnded(ctx context.Context, activityID string, before time.Time) (int64, error) // rows that ended before
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"flashsale.internal/pkg/contract"
@@ -35,6 +37,7 @@ func DefaultBuildConfig() BuildConfig {
 const (
 	stepAttempts = 6  // of one page or call, with pauses that double
 	longestPause = 40 // between attempts, in first pauses
+	versionPages = 10 // versions of rows that are read at a time, in pages
 	readings     = 10 // of the rows that changed, before a locked step is tried all the same
 	lockedSteps  = 20 // attempts of the locked step
 )
@@ -170,8 +173,9 @@ func (r *rebuild) putAll(ctx context.Context) error {
 	}
 	for after := ""; ; {
 		var rows []Reservation
+		var next string
 		if err := r.step(ctx, func(ctx context.Context) (err error) {
-			rows, err = r.store.GateRows(ctx, r.activityID, r.kept, after, r.limits.Page)
+			rows, next, err = r.store.GateRows(ctx, r.activityID, r.kept, after, r.limits.Page)
 			return err
 		}); err != nil {
 			return err
@@ -179,10 +183,10 @@ func (r *rebuild) putAll(ctx context.Context) error {
 		if err := r.put(ctx, rows); err != nil {
 			return err
 		}
-		if len(rows) < r.limits.Page {
+		if next == "" {
 			break
 		}
-		after = rows[len(rows)-1].OrderSN
+		after = next
 	}
 	return r.step(ctx, func(ctx context.Context) error {
 		decided, err := r.store.DecidedAdjustments(ctx, r.activityID)
@@ -293,42 +297,65 @@ func (r *rebuild) follow(ctx context.Context, from time.Time, overlap time.Durat
 }
 
 // putChanged puts the rows that changed since then and are not as they were at the last reading. It returns their
-// number. States only rise, in this order, so a row that moves meanwhile is read in its later state too, or by the next
-// reading.
+// number. States only rise, in this order, so a row that moves meanwhile is found in its later state too, or by the
+// next reading.
 func (r *rebuild) putChanged(ctx context.Context, since time.Time) (fresh int, err error) {
 	seen := map[string]rowState{}
 	for _, state := range []ReservationState{StateReserved, StateSold, StateReleased, StateRejected} {
 		for after := (*ReservationPlace)(nil); ; {
-			var rows []Reservation
+			var page []RowVersion
 			if err := r.step(ctx, func(ctx context.Context) (err error) {
-				rows, err = r.store.RowsByChange(ctx, r.activityID, state, since, after, r.limits.Page)
+				page, err = r.store.RowVersions(ctx, r.activityID, state, since, after, versionPages*r.limits.Page)
 				return err
 			}); err != nil {
 				return fresh, err
 			}
-			var changed []Reservation
-			for _, row := range rows {
-				now := stateOf(row.State, row.ChangedAt)
-				if r.seen[row.OrderSN] != now {
-					changed = append(changed, row)
-				}
-				if len(seen) < r.limits.LockedChecks {
-					seen[row.OrderSN] = now
-				}
-			}
-			if err := r.put(ctx, changed); err != nil {
+			changed := r.changed(page, seen)
+			fresh += len(changed)
+			if err := r.putRows(ctx, changed, seen); err != nil {
 				return fresh, err
 			}
-			fresh += len(changed)
-			if len(rows) < r.limits.Page {
+			if len(page) < versionPages*r.limits.Page {
 				break
 			}
-			last := rows[len(rows)-1]
+			last := page[len(page)-1]
 			after = &ReservationPlace{ChangedAt: last.ChangedAt, OrderSN: last.OrderSN}
 		}
 	}
 	r.seen = seen
 	return fresh, nil
+}
+
+// changed returns the order_sns of the rows that are not as they were at the last reading. It notes the others.
+func (r *rebuild) changed(page []RowVersion, seen map[string]rowState) (sns []string) {
+	for _, v := range page {
+		if now := stateOf(v.State, v.ChangedAt); r.seen[v.OrderSN] != now {
+			sns = append(sns, v.OrderSN)
+		} else if len(seen) < r.limits.LockedChecks {
+			seen[v.OrderSN] = now
+		}
+	}
+	return sns
+}
+
+// putRows reads and puts rows, and notes their versions.
+func (r *rebuild) putRows(ctx context.Context, sns []string, seen map[string]rowState) error {
+	return chunks(sns, r.limits.Page, func(c []string) error {
+		var rows []Reservation
+		if err := r.step(ctx, func(ctx context.Context) error {
+			found, err := r.store.Reservations(ctx, c)
+			rows = slices.Collect(maps.Values(found))
+			return err
+		}); err != nil {
+			return err
+		}
+		for _, row := range rows {
+			if len(seen) < r.limits.LockedChecks {
+				seen[row.OrderSN] = stateOf(row.State, row.ChangedAt)
+			}
+		}
+		return r.put(ctx, rows)
+	})
 }
 
 // commit locks the activity and its stock rows, puts the rows and adjustments that are still missing, and lets the gate

@@ -43,28 +43,10 @@ type rebuildTx struct {
 
 func (r *rebuildTx) Activity() core.Activity { return r.activity }
 
-// Changed implements core.RebuildTx. The index by activity, state and time of change has all columns.
+// Changed implements core.RebuildTx.
 func (r *rebuildTx) Changed(ctx context.Context, since time.Time, limit int) ([]core.RowVersion, error) {
-	rows, err := r.tx.WithContext(ctx).Model(&reservationRow{}).Select("order_sn", "state", "changed_at").
-		Where("activity_id = ? AND state IN ? AND changed_at >= ?", r.id, gateStates, storable(since)).
-		Limit(limit).Rows()
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close() //nolint:errcheck // Err reports what matters
-	var list []core.RowVersion
-	for rows.Next() {
-		var sn int64
-		var state string
-		var at time.Time
-		if err := rows.Scan(&sn, &state, &at); err != nil {
-			return nil, err
-		}
-		list = append(list, core.RowVersion{
-			OrderSN: text(sn), State: core.ReservationState(state), ChangedAt: at.UTC(),
-		})
-	}
-	return list, rows.Err()
+	return versions(r.tx.WithContext(ctx).
+		Where("activity_id = ? AND state IN ? AND changed_at >= ?", r.id, gateStates, storable(since)).Limit(limit))
 }
 
 // Reservations implements core.RebuildTx.
@@ -103,37 +85,70 @@ func storable(t time.Time) time.Time {
 	return t.UTC()
 }
 
-// GateRows implements core.Store.
+// GateRows implements core.Store. It reads the numbers of a page from the index by activity, and then the rows by their
+// primary key. With one statement for both, MariaDB reads that index from the activity's first row for each page.
 func (s *Store) GateRows(
 	ctx context.Context, activityID string, kept time.Time, afterSN string, limit int,
-) ([]core.Reservation, error) {
-	var page []reservationRow
-	err := s.read(ctx).Select(reservationColumns).
-		Where("activity_id = ? AND order_sn > ? AND (state IN ? OR changed_at >= ?)", number(activityID), number(afterSN),
-			holdingStates, storable(kept)).
-		Order("order_sn").Limit(limit).Find(&page).Error
+) (rows []core.Reservation, next string, err error) {
+	var sns []int64
+	err = s.read(ctx).Model(&reservationRow{}).
+		Where("activity_id = ? AND order_sn > ?", number(activityID), number(afterSN)).
+		Order("order_sn").Limit(limit).Pluck("order_sn", &sns).Error
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return toRows(page)
+	err = chunked(sns, func(c []int64) error {
+		var list []reservationRow
+		err := s.read(ctx).Select(reservationColumns).
+			Where("order_sn IN ? AND (state IN ? OR changed_at >= ?)", c, holdingStates, storable(kept)).
+			Order("order_sn").Find(&list).Error
+		if err != nil {
+			return err
+		}
+		page, err := toRows(list)
+		rows = append(rows, page...)
+		return err
+	})
+	if len(sns) == limit {
+		next = text(sns[limit-1])
+	}
+	return rows, next, err
 }
 
-// RowsByChange implements core.Store. It reads in the order of the index by activity, state and time of change.
-func (s *Store) RowsByChange(
+// RowVersions implements core.Store. The index by activity, state and time of change has all columns, in this order.
+func (s *Store) RowVersions(
 	ctx context.Context, activityID string, state core.ReservationState, since time.Time, after *core.ReservationPlace,
 	limit int,
-) ([]core.Reservation, error) {
-	q := s.read(ctx).Select(reservationColumns).
+) ([]core.RowVersion, error) {
+	q := s.read(ctx).
 		Where("activity_id = ? AND state = ? AND changed_at >= ?", number(activityID), string(state), storable(since))
 	if after != nil {
 		at := after.ChangedAt.UTC()
 		q = q.Where("changed_at >= ? AND (changed_at > ? OR order_sn > ?)", at, at, number(after.OrderSN))
 	}
-	var page []reservationRow
-	if err := q.Order("changed_at, order_sn").Limit(limit).Find(&page).Error; err != nil {
+	return versions(q.Order("changed_at, order_sn").Limit(limit))
+}
+
+// versions reads the versions of the rows of a query.
+func versions(q *gorm.DB) ([]core.RowVersion, error) {
+	rows, err := q.Model(&reservationRow{}).Select("order_sn", "state", "changed_at").Rows()
+	if err != nil {
 		return nil, err
 	}
-	return toRows(page)
+	defer rows.Close() //nolint:errcheck // Err reports what matters
+	var list []core.RowVersion
+	for rows.Next() {
+		var sn int64
+		var state string
+		var at time.Time
+		if err := rows.Scan(&sn, &state, &at); err != nil {
+			return nil, err
+		}
+		list = append(list, core.RowVersion{
+			OrderSN: text(sn), State: core.ReservationState(state), ChangedAt: at.UTC(),
+		})
+	}
+	return list, rows.Err()
 }
 
 // LatestChange implements core.Store. It reads one row of the index for each state.
