@@ -11,8 +11,8 @@ import (
 )
 
 // A gate carries the epoch of inventory's database. After a restore of that database inventory draws another epoch.
-// The gate then knows purchases and adjustments that the database has lost. It refuses new purchases (MarkForImport)
-// until inventory has imported what orders and gate know, and has renewed its epoch (RenewEpoch). All other calls work
+// The gate then has purchases and adjustments that the database has lost. It refuses new purchases (MarkForImport)
+// until inventory has imported what orders and gate have, and has renewed its epoch (RenewEpoch). All other calls work
 // meanwhile.
 
 // maxEpoch is the length of an epoch at most.
@@ -103,7 +103,7 @@ func (g *Gate) RenewEpoch(ctx context.Context, ref contract.GateRef, epoch strin
 	return err
 }
 
-// KnownAdjustment is an adjustment that a gate knows.
+// KnownAdjustment is an adjustment that a gate has.
 type KnownAdjustment struct {
 	ID      string
 	Applied bool // with SKUID and Delta; else it has no further effect
@@ -111,7 +111,7 @@ type KnownAdjustment struct {
 	Delta   int64 // units
 }
 
-// KnownAdjustments reads one page of the adjustments that a gate knows. It starts with cursor 0 and is complete once
+// KnownAdjustments reads one page of the adjustments that a gate has. It starts with cursor 0 and is complete once
 // next is 0, like Entries. One script call, O(count).
 func (g *Gate) KnownAdjustments(ctx context.Context, ref contract.GateRef, cursor uint64, count int) (
 	list []KnownAdjustment, next uint64, err error,

@@ -13,7 +13,7 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-// An adjustment after a restore never has an id that the gate knows: it reaches the gate.
+// An adjustment after a restore never has an id that the gate has: it reaches the gate.
 func TestAnAdjustmentAfterARestoreReachesTheGate(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 10)
@@ -38,7 +38,7 @@ func TestAnAdjustmentAfterARestoreReachesTheGate(t *testing.T) {
 	})
 }
 
-// A refused buyer is told so after a restore, although the gate has lost an adjustment of the same SKU.
+// A refused buyer reads failed after a restore, although the gate has lost an adjustment of the same SKU.
 func TestARefusedBuyerEndsAfterARestore(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 1)
@@ -353,7 +353,7 @@ func TestRowsWithoutAnOrderAfterARestoreOfOrder(t *testing.T) {
 	})
 }
 
-// A purchase that had ended in the gate stays ended, although the restored row holds units and order knows nothing of it.
+// A purchase that had ended in the gate stays ended, although the restored row holds units and order has no order of it.
 func TestAnEndedPurchaseStaysEnded(t *testing.T) {
 	eachDB(t, func(w *world) {
 		a := w.sale(1, 1)
@@ -540,5 +540,43 @@ func TestEpochCommands(t *testing.T) {
 		require.NoError(w.t, EpochStatus(w.ctx, w.db, &out))
 		require.Contains(w.t, out.String(), "3 purchases of the gate journaled again")
 		require.True(w.t, strings.HasSuffix(out.String(), "\nThe import is complete.\n"))
+	})
+}
+
+// After a restore of both databases a paid purchase keeps its status until its payment is found at the provider, and
+// follows the order if there is none.
+func TestAPaidPurchaseThatOrderHasLost(t *testing.T) {
+	eachDB(t, func(w *world) {
+		for _, charged := range []bool{true, false} {
+			a := w.sale(1, 5)
+			b := w.backup()
+			r := w.buy(a, "u")
+			w.land(r)
+			w.follow(event(r, contract.OrderCreated), event(r, contract.OrderPaid))
+			w.broker.take(contract.TopicDeductions)
+			w.restore(b)
+			w.newEpoch()
+			w.imports()
+			w.settles()
+			require.Empty(w.t, w.reconcile(a).Repairs)
+			require.Equal(w.t, core.StateReserved, w.row(r.OrderSN).State)
+			require.Equal(w.t, stockgate.StatusPaid, w.entry(a, r.OrderSN).Status)
+			require.Equal(w.t, core.FindingAhead, w.findings()[r.OrderSN])
+			require.Equal(w.t, "pending", w.orders.of(r.OrderSN))
+			if charged {
+				w.order(r, "paid")
+				w.follow(event(r, contract.OrderPaid))
+				require.Equal(w.t, stockgate.StatusPaid, w.entry(a, r.OrderSN).Status)
+			} else {
+				w.order(r, "closed")
+				w.follow(event(r, contract.OrderClosed))
+				w.settles()
+				w.reconcile(a)
+				require.Equal(w.t, stockgate.StatusClosed, w.entry(a, r.OrderSN).Status)
+			}
+			w.agree(a)
+			w.settles()
+			require.Empty(w.t, w.reconcile(a).Differences)
+		}
 	})
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // NewEpoch draws a new epoch of the database, after it or that of the order service was restored from a backup. since
-// is the time of the backup less 5 min. The service imports what orders and gates know since then; until that is
+// is the time of the backup less 5 min. The service imports what orders and gates have since then; until that is
 // complete, no gate sells. NewEpoch refuses a time in the future.
 func NewEpoch(ctx context.Context, db *gorm.DB, since time.Time, out io.Writer) error {
 	now := time.Now().UTC().Truncate(time.Millisecond)

@@ -1,4 +1,4 @@
--- adjustments: one page of the adjustments that the gate knows.
+-- adjustments: one page of the adjustments that the gate has.
 -- KEYS    as in prelude.lua
 -- ARGV    cursor ('0' at first), number of adjustments
 -- returns 'no_gate', or the next cursor ('0' at the end), then alternating ids and stored values, see adjust.lua

@@ -9,7 +9,7 @@ local GATE, BUYERS, HELD, JOURNAL, UNLANDED, ENDED, ADJUSTED, SALE, BUILD, TOUCH
 --                   p: sold, t: total, u: of held, not known to be in the ledger, j: of those, in the journal;
 --                   x: latest pay deadline known;
 --                   epoch = epoch of inventory's database that the gate belongs to, absent in a gate of an earlier
---                   release; importing = 1 while inventory imports what orders and gate know: see mark_epoch.lua
+--                   release; importing = 1 while inventory imports what orders and gate have: see mark_epoch.lua
 -- BUYERS    hash    user -> units|order_sns that hold them|recently ended order_sns; comma-separated lists, latest last
 -- HELD      hash    order_sn -> entry, see parse()
 -- JOURNAL   stream  one field r = order_sn|user|lines|reserved|trace

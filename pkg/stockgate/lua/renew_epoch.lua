@@ -4,7 +4,7 @@
 --         adjustments, which the totals contain or never will
 -- returns 'ok', or 'no_gate'
 -- The units left follow from the totals and from what the entries hold at this moment. Adjustments that the database
--- does not know are forgotten. Corrections of counters that were decided before fail.
+-- does not have are dropped. Corrections of counters that were decided before fail.
 -- cost    O(SKUs + adjustments)
 if redis.call('EXISTS', GATE) == 0 then return 'no_gate' end
 run_at_full_memory()

@@ -9,7 +9,7 @@ import (
 )
 
 // Epoch identifies one history of the database. Gates carry it. After a restore of the database its history is another
-// one, so another epoch is drawn: by an operator, or by the reconciler when it proves that a gate knows more.
+// one, so another epoch is drawn: by an operator, or by the reconciler when it proves that a gate has more.
 type Epoch struct {
 	Number  int64 // the highest is the present one
 	Value   string
@@ -21,7 +21,7 @@ type Epoch struct {
 // Causes of epochs. Operators give their own.
 const (
 	CauseOperator = "an operator has drawn it"
-	CauseProof    = "a gate knows what this database does not have"
+	CauseProof    = "a gate has what this database does not have"
 	CauseGate     = "a gate has an epoch that this database does not have"
 )
 
@@ -76,7 +76,7 @@ type ImportCounts struct {
 	Corrected   int64 `json:"gate_changed,omitempty"` // entries that followed the ledger
 }
 
-// Finding is something that an operator has to know about an import.
+// Finding is something for the operator, from an import.
 type Finding struct {
 	Epoch      int64
 	ActivityID string
@@ -99,8 +99,8 @@ const (
 // EpochStore keeps epochs and imports. Every method is one transaction.
 type EpochStore interface {
 	PresentEpoch(ctx context.Context) (Epoch, error)
-	// KnowsEpoch reports whether the database has drawn this epoch.
-	KnowsEpoch(ctx context.Context, value string) (bool, error)
+	// HasEpoch reports whether the database has drawn this epoch.
+	HasEpoch(ctx context.Context, value string) (bool, error)
 	// DrawEpoch draws a new epoch and plans its imports: of all orders, and of each activity. If an import of the
 	// present epoch is not complete, the new one starts from the earlier time of both. If the present epoch is not
 	// instead ("" for any), another process has drawn one, which DrawEpoch returns.

@@ -69,7 +69,7 @@ func (c *GateController) ensureEpoch(ctx context.Context, a *Activity, audit Gat
 	}
 	known := audit.Epoch == "" || audit.Epoch == present.Value
 	if !known {
-		if known, err = c.svc.store.KnowsEpoch(ctx, audit.Epoch); err != nil {
+		if known, err = c.svc.store.HasEpoch(ctx, audit.Epoch); err != nil {
 			return false, err
 		}
 	}

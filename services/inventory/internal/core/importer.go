@@ -13,7 +13,7 @@ import (
 )
 
 // Importer runs the imports that follow a new epoch of the database: it brings back into the ledger what the order
-// service and the gates know, in the order of the steps, and renews the gates. Until then the gates sell nothing.
+// service and the gates have, in the order of the steps, and renews the gates. Until then the gates sell nothing.
 //
 // Each step works page by page. The page's position is stored after its work, so a process that is killed repeats one
 // page, and each page may be repeated. Two processes may run at once: one of them finds its position moved and stops.

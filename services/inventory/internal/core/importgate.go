@@ -447,7 +447,7 @@ func (a KnownAdjustment) detail() string {
 	return "SKU " + a.SKUID + ", " + strconv.FormatInt(a.Delta, 10) + " units: the stock does not contain it any more"
 }
 
-// lostAdjustments returns the adjustments that the gate knows and the database does not have.
+// lostAdjustments returns the adjustments that the gate has and the database does not have.
 func (m *Importer) lostAdjustments(ctx context.Context, ref contract.GateRef) (lost []KnownAdjustment, err error) {
 	for cursor := uint64(0); ; {
 		page, next, err := m.svc.gate.AdjustmentsOfGate(ctx, ref, cursor)

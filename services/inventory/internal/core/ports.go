@@ -167,7 +167,7 @@ type RebuildTx interface {
 	Adjusted(ctx context.Context) ([]string, error)
 }
 
-// RowVersion tells whether a row has changed since it was read.
+// RowVersion shows whether a row has changed since it was read.
 type RowVersion struct {
 	OrderSN   string
 	State     ReservationState
@@ -304,7 +304,7 @@ type EntryRewrite struct {
 	ExpiresAt     time.Time
 }
 
-// KnownAdjustment is an adjustment that a gate knows. Without a SKU it has no further effect.
+// KnownAdjustment is an adjustment that a gate has. Without a SKU it has no further effect.
 type KnownAdjustment struct {
 	ID, SKUID string
 	Delta     int64 // units
@@ -350,7 +350,7 @@ type Gate interface {
 	// RejournalHolding journals entries again that hold units, whatever their stage, unless they still are journaled. The
 	// status that buyers read does not change.
 	RejournalHolding(ctx context.Context, ref contract.GateRef, orderSNs []string) (int, error)
-	// AdjustmentsOfGate pages through the adjustments that the gate knows; next is 0 after the last page.
+	// AdjustmentsOfGate pages through the adjustments that the gate has; next is 0 after the last page.
 	AdjustmentsOfGate(ctx context.Context, ref contract.GateRef, cursor uint64) (page []KnownAdjustment, next uint64, err error)
 
 	Ready(ctx context.Context) (bool, error)

@@ -67,7 +67,7 @@ type rebuild struct {
 	report     BuildReport
 }
 
-// rowState tells two states of a row apart.
+// rowState distinguishes two states of a row.
 type rowState struct {
 	state   ReservationState
 	changed int64 // Unix ms

@@ -28,6 +28,10 @@ func (f finding) ordinary() bool { return f.kind == RepairSettled || f.kind == R
 // end by its own clock. The hour allows for clocks that differ, and for ends that reached the gate late.
 const trimmedAfter = core.GateKept - time.Hour
 
+// leftAheadFor is the time for which an entry may stay ahead of its row after an import: until an operator has
+// reconciled the payments with the provider.
+const leftAheadFor = core.GateKept
+
 // endedRank is the rank of the stages that hold nothing.
 const endedRank = 5
 
@@ -236,6 +240,7 @@ type batch struct {
 	entries  map[string]Entry            // by order_sn, as the two below
 	rows     map[string]core.Reservation //
 	findings map[string]finding          // what is repaired
+	ahead    map[string]bool             // left so by an import
 
 	holding, ended, refused []EntryRepair
 	refusedRows             []core.Reservation
@@ -277,7 +282,10 @@ func (p *pass) reread(ctx context.Context, list []mismatch) (*batch, error) {
 	if b.entries, err = p.Gate.Inspect(ctx, p.ref, sns); err != nil {
 		return nil, err
 	}
-	b.rows, err = p.Store.Reservations(ctx, sns)
+	if b.rows, err = p.Store.Reservations(ctx, sns); err != nil {
+		return nil, err
+	}
+	b.ahead, err = p.Store.LeftAhead(ctx, p.activity.ID, sns, p.tableTime().Add(-leftAheadFor))
 	return b, err
 }
 
@@ -312,6 +320,8 @@ func (p *pass) decide(ctx context.Context, c *comparison, b *batch, m mismatch, 
 	f := judge(row, e, now)
 	switch {
 	case f.agrees():
+	case b.ahead[m.orderSN] && f.kind == RepairOverruled && row != nil && row.Holds() && e.holds():
+		c.inFlight++ // the status that its buyer reads does not fall before the payments are reconciled
 	case m.moved(e, row) || row != nil && now.Sub(row.ChangedAt) < p.Config.Grace:
 		if f.ordinary() {
 			c.inFlight++

@@ -43,6 +43,9 @@ type Store interface {
 	PresentEpoch(ctx context.Context) (core.Epoch, error)
 	// PendingImports returns the activities whose import after a restore is not complete.
 	PendingImports(ctx context.Context) (map[string]bool, error)
+	// LeftAhead returns which of these purchases an import has left with a status above that of their row, at this time
+	// or later: `order payments reconcile` may still raise the row.
+	LeftAhead(ctx context.Context, activityID string, orderSNs []string, since time.Time) (map[string]bool, error)
 	// KnownAdjustments returns which of these ids the database has.
 	KnownAdjustments(ctx context.Context, ids []string) (map[string]bool, error)
 	Record(ctx context.Context, c core.Change) error
@@ -70,7 +73,7 @@ type Gate interface {
 	CollectChanges(
 		ctx context.Context, ref contract.GateRef, token string,
 	) (audit core.GateAudit, changed []Entry, ok bool, err error)
-	// AdjustmentsOfGate pages through the adjustments that the gate knows; next is 0 after the last page.
+	// AdjustmentsOfGate pages through the adjustments that the gate has; next is 0 after the last page.
 	AdjustmentsOfGate(
 		ctx context.Context, ref contract.GateRef, cursor uint64,
 	) (page []core.KnownAdjustment, next uint64, err error)

@@ -7,14 +7,14 @@ import (
 	"flashsale.internal/services/inventory/internal/core"
 )
 
-// The differences of a gate that knows more than the database.
+// The differences of a gate that has more than the database.
 const (
 	lostRow        = "the gate entry has landed but the ledger has no row: the database has lost it"
 	lostAdjustment = "the gate has an adjustment that the database has lost"
 	beingImported  = "an import after a restore is not complete; nothing is compared until then"
 )
 
-// proof is what a gate knows although only a commit of this database can have made it, and the database does not have
+// proof is what a gate has although only a commit of this database can have made it, and the database does not have
 // it: ids of adjustments, and order_sns of entries that have landed. The process that made a commit writes it into the
 // gate afterwards, and no row of either table is ever deleted. The gate is read first. So the database has lost commits:
 // it was restored, or a failover lost them.
@@ -46,7 +46,7 @@ func (p *pass) addImporting() {
 	p.result.Differences = append(p.result.Differences, Difference{Why: beingImported})
 }
 
-// provesLoss looks for a proof that the database has lost commits. If there is one, nothing is repaired: a repair would
+// provesLoss searches for a proof that the database has lost commits. If there is one, nothing is repaired: a repair would
 // make buyers and stock follow a ledger that is incomplete. The second reconciliation in a row with the same proof draws
 // a new epoch.
 func (p *pass) provesLoss(ctx context.Context, c *comparison) (bool, error) {
@@ -72,7 +72,7 @@ func (p *pass) provesLoss(ctx context.Context, c *comparison) (bool, error) {
 	if len(found.subjects) == 0 {
 		return false, nil
 	}
-	p.Alarms.Raise(ctx, "lost "+p.activity.ID, "the database has lost what a gate knows", "activity_id", p.activity.ID,
+	p.Alarms.Raise(ctx, "lost "+p.activity.ID, "the database has lost what a gate has", "activity_id", p.activity.ID,
 		"subjects", len(found.subjects))
 	if again && found.confirms(before) {
 		return true, p.Epochs.DrawEpoch(ctx, epoch.Value, core.CauseProof)
@@ -80,7 +80,7 @@ func (p *pass) provesLoss(ctx context.Context, c *comparison) (bool, error) {
 	return true, nil
 }
 
-// findLostAdjustments adds the adjustments that the gate knows and the database does not have.
+// findLostAdjustments adds the adjustments that the gate has and the database does not have.
 func (p *pass) findLostAdjustments(ctx context.Context, found *proof) error {
 	for cursor := uint64(0); ; {
 		page, next, err := p.Gate.AdjustmentsOfGate(ctx, p.ref, cursor)

@@ -92,8 +92,8 @@ func (s *Store) PresentEpoch(ctx context.Context) (core.Epoch, error) {
 	return toEpoch(row), err
 }
 
-// KnowsEpoch implements core.EpochStore.
-func (s *Store) KnowsEpoch(ctx context.Context, value string) (bool, error) {
+// HasEpoch implements core.EpochStore.
+func (s *Store) HasEpoch(ctx context.Context, value string) (bool, error) {
 	var n int64
 	err := s.read(ctx).Model(&epochRow{}).Where("epoch = ?", value).Count(&n).Error
 	return n > 0, err
@@ -276,4 +276,23 @@ func (s *Store) ActivityDrafts(ctx context.Context, ids []string) (map[string]bo
 		return err
 	})
 	return drafts, err
+}
+
+// LeftAhead implements reconcile.Store.
+func (s *Store) LeftAhead(
+	ctx context.Context, activityID string, orderSNs []string, since time.Time,
+) (map[string]bool, error) {
+	ahead := map[string]bool{}
+	err := chunked(orderSNs, func(c []string) error {
+		var list []string
+		err := s.read(ctx).Model(&findingRow{}).
+			Where("epoch_id = (SELECT MAX(id) FROM epochs) AND activity_id = ? AND kind = ? AND subject IN ? AND found_at >= ?",
+				number(activityID), core.FindingAhead, c, since.UTC()).
+			Pluck("subject", &list).Error
+		for _, sn := range list {
+			ahead[sn] = true
+		}
+		return err
+	})
+	return ahead, err
 }

@@ -24,7 +24,7 @@ CREATE TABLE IF NOT EXISTS imports (
   KEY imports_of_activity (activity_id, step)
 ) DEFAULT CHARSET = utf8mb4;
 
--- What an import found that an operator has to know. subject is an order_sn or the id of an adjustment.
+-- What an import found, for the operator. subject is an order_sn or the id of an adjustment.
 CREATE TABLE IF NOT EXISTS import_findings (
   epoch_id    BIGINT       NOT NULL,
   activity_id BIGINT       NOT NULL,

@@ -23,7 +23,7 @@ CREATE TABLE imports (
 );
 CREATE INDEX imports_of_activity ON imports (activity_id, step);
 
--- What an import found that an operator has to know. subject is an order_sn or the id of an adjustment.
+-- What an import found, for the operator. subject is an order_sn or the id of an adjustment.
 CREATE TABLE import_findings (
   epoch_id BIGINT NOT NULL,
   activity_id BIGINT NOT NULL,
