@@ -69,9 +69,9 @@ type drill struct {
 	since  time.Time // of the import and of the list of charges
 	bought []*order
 
-	honoured, refunded, unpaid, closed, failed int
-	took                                       time.Duration
-	difference                                 int64
+	honoured, refunded, unpaid, closed, failed, twice int
+	took                                              time.Duration
+	difference                                        int64
 }
 
 // order is an accepted purchase.
@@ -334,7 +334,7 @@ const heading = "accepted | charged | honoured | refunded | unpaid | closed | fa
 
 func (d *drill) counts() string {
 	return fmt.Sprintf("%8d | %7d | %8d | %8d | %6d | %6d | %6d | %10d | %10d | %7.0fs |", len(d.bought),
-		d.honoured+d.refunded, d.honoured, d.refunded, d.unpaid, d.closed, d.failed, 0, d.difference, d.took.Seconds())
+		d.honoured+d.refunded, d.honoured, d.refunded, d.unpaid, d.closed, d.failed, d.twice, d.difference, d.took.Seconds())
 }
 
 // check requires that the system kept its promises.
@@ -410,8 +410,12 @@ func (d *drill) check(ordersRestored bool) {
 	// Nothing is sold twice.
 	require.LessOrEqual(t, len(live), d.units)
 	for user, n := range live {
-		require.Equal(t, 1, n, "units of user %s", user)
+		if n > 1 {
+			d.twice++
+			t.Logf("user %s holds %d units", user, n)
+		}
 	}
+	require.Zero(t, d.twice)
 	var total, available, reserved, sold int64
 	shop.Query(t, deps.InventoryDSN, "SELECT total, available, reserved, sold FROM stocks WHERE activity_id = ?",
 		func(rows *sql.Rows) { require.NoError(t, rows.Scan(&total, &available, &reserved, &sold)) }, d.sale.ActivityID)
