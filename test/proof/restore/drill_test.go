@@ -69,9 +69,9 @@ type drill struct {
 	since  time.Time // of the import and of the list of charges
 	bought []*order
 
-	honoured, refunded, unpaid, closed, failed, twice int
-	took                                              time.Duration
-	difference                                        int64
+	accepted, honoured, refunded, unpaid, closed, failed, twice int
+	took                                                        time.Duration
+	difference                                                  int64
 }
 
 // order is an accepted purchase.
@@ -333,7 +333,7 @@ func (d *drill) unequal() (n int) {
 const heading = "accepted | charged | honoured | refunded | unpaid | closed | failed | sold twice | difference | recovery |"
 
 func (d *drill) counts() string {
-	return fmt.Sprintf("%8d | %7d | %8d | %8d | %6d | %6d | %6d | %10d | %10d | %7.0fs |", len(d.bought),
+	return fmt.Sprintf("%8d | %7d | %8d | %8d | %6d | %6d | %6d | %10d | %10d | %7.0fs |", d.accepted,
 		d.honoured+d.refunded, d.honoured, d.refunded, d.unpaid, d.closed, d.failed, d.twice, d.difference, d.took.Seconds())
 }
 
@@ -368,6 +368,7 @@ func (d *drill) check(ordersRestored bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
+	d.accepted = len(d.bought)
 	live := map[string]int{} // by user
 	for _, o := range d.bought {
 		require.Equal(t, o.paid, len(byOrder[o.sn]) > 0, "order %s: what its buyer did and the provider's book", o.sn)
