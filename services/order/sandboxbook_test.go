@@ -46,11 +46,11 @@ func TestTheSandboxKeepsItsBookInItsOwnDatabase(t *testing.T) {
 		before := time.Now().Add(-time.Second)
 		r := run(t, orders, func(_ *order.Config, d *order.Deps) { d.SandboxDB = book })
 		d := r.created("u1")
-		paid, second := r.paid(d), ""
+		paid := r.paid(d)
 		a := r.call("POST", "/v1/payments/"+paid+"/sandbox", "u1", succeeded)
 		require.Equal(t, 202, a.status, "repeated")
 		other := r.created("u2")
-		second = r.pay(other, "k")
+		second := r.pay(other, "k")
 		require.Equal(t, 202, r.call("POST", "/v1/payments/"+second+"/sandbox", "u2", `{"outcome":"failed"}`).status)
 		a = r.callInternal("/internal/v1/orders:refund", settings.DevelopmentInternalSecret,
 			`{"order_sns":["`+d.OrderSN+`"],"reason":"no_stock"}`)

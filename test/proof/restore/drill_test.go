@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -68,9 +69,9 @@ type drill struct {
 	since  time.Time // of the import and of the list of charges
 	bought []*order
 
-	honoured, refunded, unpaid, closed, failed int
-	took                                       time.Duration
-	difference                                 int64
+	accepted, honoured, refunded, unpaid, closed, failed, twice int
+	took                                                        time.Duration
+	difference                                                  int64
 }
 
 // order is an accepted purchase.
@@ -95,18 +96,30 @@ func newDrill(t *testing.T, units int) *drill {
 // buy lets n buyers buy a unit each.
 func (d *drill) buy(n int) []*order {
 	d.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	orders, err := d.tryBuy(n)
+	require.NoError(d.t, err)
+	return orders
+}
+
+// tryBuy is buy with an error instead of a failed test, for goroutines.
+func (d *drill) tryBuy(n int) ([]*order, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	buyers, err := purchase.NewBuyers(ctx, d.rig.Client, n)
-	require.NoError(d.t, err)
-	won, by, lost := d.sale.BuyAll(d.t, buyers, width)
-	require.Empty(d.t, lost)
-	orders := make([]*order, n)
-	for i, a := range won {
-		orders[i] = &order{Buyer: by[i], sn: a.OrderSN}
+	if err != nil {
+		return nil, err
 	}
+	orders := make([]*order, n)
+	err = purchase.Each(ctx, width, n, func(ctx context.Context, i int) error {
+		a := purchase.Buy(ctx, buyers[i].Caller, buyers[i].UserID, d.sale.ActivityID, d.sale.Lines())
+		if a.Outcome != purchase.Accepted {
+			return fmt.Errorf("buyer %s: %s: %w", a.UserID, a.Outcome, a.Err)
+		}
+		orders[i] = &order{Buyer: buyers[i], sn: a.OrderSN}
+		return nil
+	})
 	d.bought = append(d.bought, orders...)
-	return orders
+	return orders, err
 }
 
 // each does something with all of these orders once they exist.
@@ -153,21 +166,19 @@ func (d *drill) disaster(orders, inventory bool) {
 
 	began := time.Now()
 	d.since = began.Add(-margin)
-	var during []*order
-	buying := make(chan struct{})
+	buying := make(chan error, 1)
 	go func() {
-		defer close(buying)
-		during = d.buy(2 * part)
+		_, err := d.tryBuy(2 * part)
+		buying <- err
 	}()
 	deps := d.rig.Dependencies
 	backups := map[string]backup{"order": dump(t, deps.OrderDSN), "inventory": dump(t, deps.InventoryDSN)}
-	<-buying
+	require.NoError(t, <-buying)
 	second := d.buy(16 * part)
 	d.pay(first[6*part : 8*part])
 	d.pay(second[:3*part])
 	d.cancel(first[8*part : 9*part])
 	d.cancel(second[3*part : 4*part])
-	require.Len(t, during, 2*part)
 	d.buy(2 * part)
 
 	// Pause. What was accepted is still on its way through the journal and the broker.
@@ -203,10 +214,10 @@ func (d *drill) recover() {
 		status, err = d.rig.Inventory.Output(ctx, "epoch", "status")
 		return strings.Contains(status, "The import is complete."), err
 	}), "%s", status)
-	t.Logf("inventory epoch status:\n%s", status)
-	d.quiet()
+	t.Logf("inventory epoch status\n%s", shorten(status))
+	d.quiet("rows without an order", d.withoutOrder)
 	d.command(d.rig.Order, "payments", "reconcile", "--since", since)
-	d.quiet()
+	d.quiet("rows whose order is in another state", d.unequal)
 	d.took = time.Since(began)
 }
 
@@ -217,21 +228,26 @@ func (d *drill) command(p *rig.Process, words ...string) {
 	defer cancel()
 	out, err := p.Output(ctx, words...)
 	require.NoError(d.t, err, "%s %s:\n%s", p.Name, strings.Join(words, " "), out)
-	var lines []string
-	for line := range strings.Lines(out) {
-		if !strings.HasPrefix(line, "{") { // a line of the log
-			lines = append(lines, strings.TrimSpace(line))
-		}
-	}
-	const most = 20
-	if more := len(lines) - most; more > 0 {
-		lines = append([]string{fmt.Sprintf("%d lines more", more)}, lines[more:]...)
-	}
-	d.t.Logf("%s %s\n%s", p.Name, strings.Join(words, " "), strings.Join(lines, "\n"))
+	d.t.Logf("%s %s\n%s", p.Name, strings.Join(words, " "), shorten(out))
 }
 
-// quiet waits until nothing is on its way, and database and gate agree.
-func (d *drill) quiet() {
+// shorten removes lines of the log, and all but the first and the last lines of a long text.
+func shorten(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "{") {
+			lines = append(lines, line)
+		}
+	}
+	const some = 12
+	if more := len(lines) - 2*some; more > 0 {
+		lines = slices.Concat(lines[:some], []string{fmt.Sprintf("(%d lines)", more)}, lines[len(lines)-some:])
+	}
+	return strings.Join(lines, "\n")
+}
+
+// quiet waits until nothing is on its way, database and gate agree, and there are no such rows.
+func (d *drill) quiet(what string, rows func() int) {
 	t := d.t
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
@@ -248,8 +264,8 @@ func (d *drill) quiet() {
 			seen.MySQL.Available == seen.Gate.Left &&
 			shop.Count(t, orderDSN, "SELECT COUNT(*) FROM outbox") == 0 &&
 			shop.Count(t, orderDSN, "SELECT COUNT(*) FROM refunds WHERE state = 'refund_pending'") == 0 &&
-			d.unequal() == 0, nil
-	}), "%s; %d reserved or sold rows whose order is another", seen, d.unequal())
+			rows() == 0, nil
+	}), "%s; %d %s", seen, rows(), what)
 	d.difference = seen.Difference
 }
 
@@ -283,6 +299,18 @@ func (d *drill) ledger() map[string]string {
 	return states
 }
 
+// withoutOrder returns the number of rows that hold a unit and have no order.
+func (d *drill) withoutOrder() (n int) {
+	d.t.Helper()
+	orders := d.orders()
+	for sn, state := range d.ledger() {
+		if (state == "reserved" || state == "sold") && orders[sn] == "" {
+			n++
+		}
+	}
+	return n
+}
+
 // unequal returns the number of rows that hold a unit and whose order is in another state, and of paid orders without
 // a row. An order that its buyer cancelled after the backup may be pending without a unit until its deadline.
 func (d *drill) unequal() (n int) {
@@ -305,8 +333,8 @@ func (d *drill) unequal() (n int) {
 const heading = "accepted | charged | honoured | refunded | unpaid | closed | failed | sold twice | difference | recovery |"
 
 func (d *drill) counts() string {
-	return fmt.Sprintf("%8d | %7d | %8d | %8d | %6d | %6d | %6d | %10d | %10d | %7.0fs |", len(d.bought),
-		d.honoured+d.refunded, d.honoured, d.refunded, d.unpaid, d.closed, d.failed, 0, d.difference, d.took.Seconds())
+	return fmt.Sprintf("%8d | %7d | %8d | %8d | %6d | %6d | %6d | %10d | %10d | %7.0fs |", d.accepted,
+		d.honoured+d.refunded, d.honoured, d.refunded, d.unpaid, d.closed, d.failed, d.twice, d.difference, d.took.Seconds())
 }
 
 // check requires that the system kept its promises.
@@ -340,6 +368,7 @@ func (d *drill) check(ordersRestored bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
+	d.accepted = len(d.bought)
 	live := map[string]int{} // by user
 	for _, o := range d.bought {
 		require.Equal(t, o.paid, len(byOrder[o.sn]) > 0, "order %s: what its buyer did and the provider's book", o.sn)
@@ -372,7 +401,8 @@ func (d *drill) check(ordersRestored bool) {
 		default:
 			d.closed++
 			require.True(t, state == "closed" || ordersRestored && (state == "" || state == "pending"), "order %s is %s", o.sn, state)
-			require.Equal(t, "released", ledger[o.sn], "order %s", o.sn)
+			require.Contains(t, []string{"released", ""}, ledger[o.sn], "order %s holds no unit", o.sn)
+			require.Equal(t, client.Closed, result.Status, "order %s", o.sn)
 		}
 		if s := ledger[o.sn]; s == "reserved" || s == "sold" {
 			live[o.UserID]++
@@ -382,8 +412,12 @@ func (d *drill) check(ordersRestored bool) {
 	// Nothing is sold twice.
 	require.LessOrEqual(t, len(live), d.units)
 	for user, n := range live {
-		require.Equal(t, 1, n, "units of user %s", user)
+		if n > 1 {
+			d.twice++
+			t.Logf("user %s holds %d units", user, n)
+		}
 	}
+	require.Zero(t, d.twice)
 	var total, available, reserved, sold int64
 	shop.Query(t, deps.InventoryDSN, "SELECT total, available, reserved, sold FROM stocks WHERE activity_id = ?",
 		func(rows *sql.Rows) { require.NoError(t, rows.Scan(&total, &available, &reserved, &sold)) }, d.sale.ActivityID)
