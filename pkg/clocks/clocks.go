@@ -39,7 +39,7 @@ type Monitor struct {
 	log    *slog.Logger
 	clocks []Clock
 
-	measuring sync.Mutex // held by the caller that measures
+	measuring chan struct{} // holds one value while a caller measures
 
 	mu       sync.Mutex
 	offsets  map[string]offset // the latest measurement, by name of the clock
@@ -78,7 +78,9 @@ func New(service string, tel *telemetry.Telemetry, now func() time.Time, clocks 
 	if now == nil {
 		now = time.Now
 	}
-	m := &Monitor{now: now, log: tel.Log, clocks: clocks, offsets: map[string]offset{}}
+	m := &Monitor{
+		now: now, log: tel.Log, clocks: clocks, measuring: make(chan struct{}, 1), offsets: map[string]offset{},
+	}
 	_, err := tel.Meter.Float64ObservableGauge("flashsale."+service+".clock.offset", metric.WithUnit("s"),
 		metric.WithDescription("How far the clock of the process is ahead of that of the dependency; negative: behind. "+
 			"No value while the dependency does not respond."),
@@ -111,13 +113,19 @@ func (m *Monitor) Component(name string) lifecycle.Component {
 }
 
 // Measure reads every clock once, each with a time-out of 2 s, and raises the alarms that are due.
-func (m *Monitor) Measure(ctx context.Context) {
-	m.measuring.Lock()
-	defer m.measuring.Unlock()
-	m.measureAll(ctx)
-}
+func (m *Monitor) Measure(ctx context.Context) { m.measureIf(ctx, func() bool { return true }) }
 
-func (m *Monitor) measureAll(ctx context.Context) {
+// measureIf waits until no other caller measures. Then it measures if the condition still holds.
+func (m *Monitor) measureIf(ctx context.Context, condition func() bool) {
+	select {
+	case m.measuring <- struct{}{}:
+		defer func() { <-m.measuring }()
+	case <-ctx.Done():
+		return
+	}
+	if !condition() {
+		return
+	}
 	for _, c := range m.clocks {
 		m.measure(ctx, c)
 	}
@@ -160,7 +168,7 @@ func (m *Monitor) note(ctx context.Context, name string, ahead, uncertainty time
 	changed := o.level != last.level
 	if uncertainty > alarmOver && ahead.Abs() <= uncertainty+alarmOver && !changed {
 		m.mu.Unlock()
-		return // it says nothing: the offset would be that of the round trip
+		return // no result: the offset would be that of the round trip
 	}
 	raise := o.level != agrees && (changed || o.at.Sub(last.alarmed).Abs() >= alarmAgain)
 	if raise {
@@ -180,14 +188,14 @@ func (m *Monitor) note(ctx context.Context, name string, ahead, uncertainty time
 }
 
 // Check returns nil while the process may decide by time. Otherwise the error is an ErrOffset, which names the clocks
-// that differ by more than 2 s, or an ErrUnmeasured. A dependency that does not respond counts as it did before; nothing
-// is decided by its clock meanwhile.
+// that differ by more than 2 s, or an ErrUnmeasured. A dependency that does not respond counts as it did before; its
+// clock decides nothing meanwhile.
 //
 // Check reads the clocks only if the last measurement is older than 15 s: in a process that has just started, or was
 // stopped. Then it takes up to 2 s for each clock.
 func (m *Monitor) Check(ctx context.Context) error {
 	if m.isStale() {
-		m.measureStale(ctx)
+		m.measureIf(ctx, m.isStale)
 		if m.isStale() {
 			return ErrUnmeasured
 		}
@@ -206,17 +214,8 @@ func (m *Monitor) Check(ctx context.Context) error {
 	return fmt.Errorf("%w (%s)", ErrOffset, strings.Join(list, ", "))
 }
 
-// measureStale measures unless another caller has done so meanwhile.
-func (m *Monitor) measureStale(ctx context.Context) {
-	m.measuring.Lock()
-	defer m.measuring.Unlock()
-	if m.isStale() {
-		m.measureAll(ctx)
-	}
-}
-
-// isStale reports whether the last measurement is too old to decide by. Without clocks there is nothing to measure. Both
-// times are wall clock times, so that a clock that was set counts too.
+// isStale reports whether the last measurement is too old to decide by. Without clocks there is nothing to measure.
+// Both times are wall clock times, so that a clock that was set counts too.
 func (m *Monitor) isStale() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

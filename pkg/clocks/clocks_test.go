@@ -195,3 +195,22 @@ func TestTheClockOfRedisIsRead(t *testing.T) {
 	_, err = clocks.Redis(rdb).Read(t.Context())
 	require.Error(t, err)
 }
+
+// A caller does not wait longer than its context while another one reads a clock that hangs.
+func TestACallerThatEndsDoesNotWaitForAMeasurement(t *testing.T) {
+	reading, release := make(chan struct{}), make(chan struct{})
+	m, err := clocks.New("test", telemetry.Discard(t), nil, clocks.Database(func(context.Context) (time.Time, error) {
+		close(reading)
+		<-release
+		return time.Now(), nil
+	}))
+	require.NoError(t, err)
+	first := make(chan error, 1)
+	go func() { first <- m.Check(t.Context()) }()
+	<-reading
+	ended, end := context.WithCancel(t.Context())
+	end()
+	require.ErrorIs(t, m.Check(ended), clocks.ErrUnmeasured)
+	close(release)
+	require.NoError(t, <-first)
+}

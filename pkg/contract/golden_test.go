@@ -68,6 +68,9 @@ func TestGoldenMessages(t *testing.T) {
 	golden(t, "deduction", []contract.Deduction{deduction()})
 	golden(t, "order_event", []contract.OrderEvent{orderEvent(), closedEvent()})
 	golden(t, "order_close", []contract.OrderClose{orderClose()})
+	again := orderClose()
+	again.Attempt = 3
+	golden(t, "order_close_again", []contract.OrderClose{again})
 	golden(t, "dead_letter", []contract.DeadLetter{deadLetter()})
 }
 

@@ -53,7 +53,7 @@ type Vitals struct {
 	// ClockOffsetMS is how far the clock of the process is ahead of that of a dependency, in ms, by dependency: redis,
 	// database. One that has not responded for 30 s is left out.
 	ClockOffsetMS map[string]int64 `json:"clock_offset_ms"`
-	// Warnings say what the process does not do at present, although it may be ready. They are among the Reasons of its
+	// Warnings are what the process does not do at present, although it may be ready. They are among the Reasons of its
 	// state.
 	Warnings []string `json:"-"`
 }

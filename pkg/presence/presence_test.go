@@ -49,7 +49,7 @@ func withClock(
 	})
 }
 
-// A process that decides nothing by time says so, and stays ready.
+// A process that decides nothing by time reports that, and stays ready.
 func TestAWrongClockIsAReason(t *testing.T) {
 	_, rdb := connect(t)
 	ahead := func() time.Time { return time.Now().Add(5 * time.Minute) }

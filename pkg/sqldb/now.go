@@ -6,6 +6,10 @@ import (
 	"gorm.io/gorm"
 )
 
+// NowColumn is the expression of Now for a statement that reads rows anyway: the time at which that statement begins.
+// SQLite has no such function.
+const NowColumn = "UTC_TIMESTAMP(3)"
+
 // Now returns the time of the database in UTC, in whole milliseconds, which is the precision of the tables. Claims,
 // deadlines and sweeps over rows are decided by it: all processes share it, whatever their own clocks show. SQLite is
 // part of the process and has its clock. A clock other than nil replaces that of the database, for tests.
@@ -16,6 +20,6 @@ func Now(db *gorm.DB, clock func() time.Time) (t time.Time, err error) {
 	if clock != nil {
 		return clock().UTC().Truncate(time.Millisecond), nil
 	}
-	err = db.Raw("SELECT UTC_TIMESTAMP(3)").Scan(&t).Error
+	err = db.Raw("SELECT " + NowColumn).Scan(&t).Error
 	return t.UTC(), err
 }

@@ -198,15 +198,17 @@ func (m *borderWorld) addCaller(c borderCaller, roles ...auth.Role) {
 	m.callers = append(m.callers, c)
 }
 
-// prepare gives a merchant a published activity with a purchase, and a dead letter.
+// prepare gives a merchant a published activity with a purchase, and a dead letter. The first merchant also gets a
+// second one, and so has as many live ones as the quota allows, and a draft: few calls would meet the quota otherwise.
 func (m *borderWorld) prepare(i int) {
 	o, who := m.owners[i], m.callers[i]
 	p := m.newProduct(who, 2)
 	require.NotNil(m.r, p)
-	a := m.newActivity(who, p.skus[0])
-	require.NotNil(m.r, a)
-	require.Equal(m.r, 200, m.send(who, "POST", "/v1/merchant/activities/"+a.id+"/publish", "").status)
-	a.state = "published"
+	a := m.newPublished(who, p.skus[0])
+	if i == 0 {
+		m.newPublished(who, p.skus[1])
+		require.NotNil(m.r, m.newActivity(who, p.skus[1]))
+	}
 	line := contract.Line{SKUID: a.sku, Qty: 1}
 	a.order = newSN()
 	it := contract.Reservation{
@@ -221,6 +223,14 @@ func (m *borderWorld) prepare(i int) {
 	require.Equal(m.r, stockgate.Accepted, verdicts[0].Outcome)
 	require.NoError(m.r, consumerOf(m.svc).Reservations(ctx, message(m.r, contract.TopicReservations, it)))
 	o.deadLetters = append(o.deadLetters, &modelDeadLetter{id: m.addDeadLetter(a.id, o.merchant)})
+}
+
+func (m *borderWorld) newPublished(who borderCaller, sku string) *modelActivity {
+	a := m.newActivity(who, sku)
+	require.NotNil(m.r, a)
+	require.Equal(m.r, 200, m.send(who, "POST", "/v1/merchant/activities/"+a.id+"/publish", "").status)
+	a.state = "published"
+	return a
 }
 
 // addDeadLetter adds a dead letter that holds no units.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"flashsale.internal/pkg/bus"
+	"flashsale.internal/pkg/clocks"
 	"flashsale.internal/pkg/contract"
 	"flashsale.internal/pkg/lifecycle"
 	"flashsale.internal/pkg/settings"
@@ -27,7 +29,7 @@ func (w *world) closeLater(early time.Duration, first contract.OrderClose) (call
 	next := []bus.Delivery{message(w.t, contract.TopicOrderClose, first)}
 	for len(next) > 0 && w.orders.closed()-before < 100 {
 		d := next[0]
-		w.shift += max(0, time.Until(d.DeliverAt)-early)
+		w.shift += max(0, max(0, time.Until(d.DeliverAt))-early)
 		require.NoError(w.t, w.consumer.OrderClose(w.ctx, d))
 		next = next[1:]
 		for _, m := range w.broker.take(contract.TopicOrderClose) {
@@ -37,35 +39,39 @@ func (w *world) closeLater(early time.Duration, first contract.OrderClose) (call
 	return w.orders.closed() - before
 }
 
-// A bus whose clock is ahead delivers delayed messages early: order answers not_due.
+// A bus whose clock is ahead delivers delayed messages early: order responds not_due, or paying.
 func TestABusThatIsAheadCausesFewCalls(t *testing.T) {
 	for _, c := range []struct {
-		early time.Duration
-		most  int
-	}{{0, 2}, {5 * time.Second, 5}, {5 * time.Minute, 11}} {
-		t.Run(fmt.Sprint(c.early), func(t *testing.T) {
-			eachDB(t, func(w *world) {
+		early, left time.Duration // by which the bus is ahead; until the deadline, when the first closing is delivered
+		most        int
+	}{
+		{0, 0, 1},
+		{5 * time.Second, 5 * time.Second, 6},
+		{5 * time.Minute, 290 * time.Second, 8},
+		{5 * time.Minute, 10 * time.Second, 8},
+		{5 * time.Minute, time.Second, 8},
+	} {
+		for _, paying := range []time.Duration{0, 2 * time.Minute, time.Second} {
+			t.Run(fmt.Sprint(c.early, c.left, paying), func(t *testing.T) {
+				w := newWorld(t, dbtest.SQLite(t, Migrations))
 				w.orders.now = w.parts.Now
 				a := w.sale(1, 2)
 				r := w.buy(a, "u")
 				w.land(r)
 				w.follow(event(r, contract.OrderCreated))
 				w.orders.set("pending", r.OrderSN)
-				due := w.parts.Now().Add(290 * time.Second).UTC().Truncate(time.Millisecond)
-				w.orders.due[r.OrderSN] = due
-				closing := contract.OrderClose{OrderSNs: []string{r.OrderSN}, ActivityID: a.ID, DueAt: due}
+				due := w.parts.Now().Add(c.left).UTC().Truncate(time.Millisecond)
+				w.orders.due[r.OrderSN], w.orders.paying[r.OrderSN] = due, due.Add(paying)
 
-				calls := w.closeLater(c.early, closing)
-				require.LessOrEqual(w.t, calls, c.most)
-				if w.orders.of(r.OrderSN) == "pending" { // order sends it again 30 s after the deadline
-					w.shift = time.Until(due) + 30*time.Second
-					calls += w.closeLater(c.early, closing)
+				calls := w.closeLater(c.early, contract.OrderClose{OrderSNs: []string{r.OrderSN}, ActivityID: a.ID, DueAt: due})
+				if paying == 0 {
+					require.LessOrEqual(t, calls, c.most)
 				}
-				require.LessOrEqual(w.t, calls, 12)
-				require.Equal(w.t, core.StateReleased, w.row(r.OrderSN).State)
+				require.LessOrEqual(t, calls, 12)
+				require.Equal(t, core.StateReleased, w.row(r.OrderSN).State)
 				w.agree(a)
 			})
-		})
+		}
 	}
 }
 
@@ -181,29 +187,93 @@ func TestTheDelayOfAClosingDoesNotDependOnTheClockOfAProcess(t *testing.T) {
 	})
 }
 
-// The gate sold units because it had lost a reservation. Each time that a purchase which it accepted since is refused,
-// the gate gets the reservations that it lacks before it gets the units back: also after a settling that began earlier.
-func TestRefusedUnitsReturnAfterTheLostReservationWhateverTheClockShows(t *testing.T) {
-	eachSkew(t, func(w *world) {
-		a := w.sale(9, 1)
-		for i := range 3 {
-			if i > 0 {
-				_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
-					ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 1, Reason: "r", Key: adjustmentKey(i),
-				})
-				require.NoError(w.t, err)
-			}
-			lost := contract.Reservation{
-				OrderSN: newSN(), UserID: fmt.Sprint("u", i), ActivityID: a.ID, Lines: []contract.Line{{SKUID: a.Items[0].SKUID, Qty: 1}},
-				ReservedAt: time.Now().UTC().Truncate(time.Millisecond),
-			}
-			w.loses(func() error { return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, lost)) })
-			again := w.buy(a, fmt.Sprint("v", i)) // the unit is sold again
-			w.land(again)
-			require.Equal(w.t, core.StateRejected, w.row(again.OrderSN).State)
-			require.Zero(w.t, w.left(a, 0), "the unit belongs to the lost reservation, purchase %d", i)
-			w.entry(a, lost.OrderSN)
+// sellsLostUnits lets the gate sell a unit again because it has lost a reservation, n times. Each time that the purchase
+// which it accepted since is refused, the gate gets the reservation that it lacks before it gets the unit back: also
+// after a settling that began earlier.
+func (w *world) sellsLostUnits(n int, before func(i int)) {
+	w.t.Helper()
+	a := w.sale(9, 1)
+	for i := range n {
+		before(i)
+		if i > 0 {
+			_, err := w.core.AdjustStock(w.ctx, seller("m"), core.AdjustmentRequest{
+				ActivityID: a.ID, SKUID: a.Items[0].SKUID, Delta: 1, Reason: "r", Key: adjustmentKey(i),
+			})
+			require.NoError(w.t, err)
 		}
+		lost := contract.Reservation{
+			OrderSN: newSN(), UserID: fmt.Sprint("u", i), ActivityID: a.ID, Lines: []contract.Line{{SKUID: a.Items[0].SKUID, Qty: 1}},
+			ReservedAt: time.Now().UTC().Truncate(time.Millisecond),
+		}
+		w.loses(func() error { return w.consumer.Reservations(w.ctx, message(w.t, contract.TopicReservations, lost)) })
+		again := w.buy(a, fmt.Sprint("v", i)) // the unit is sold again
+		w.land(again)
+		require.Equal(w.t, core.StateRejected, w.row(again.OrderSN).State)
+		require.Zero(w.t, w.left(a, 0), "the unit belongs to the lost reservation, purchase %d", i)
+		w.entry(a, lost.OrderSN)
+	}
+}
+
+func TestRefusedUnitsReturnAfterTheLostReservationWhateverTheClockShows(t *testing.T) {
+	eachSkew(t, func(w *world) { w.sellsLostUnits(3, func(int) {}) })
+}
+
+// shiftedGate is a gate whose Redis server has a clock that differs from the one that stamps reservations.
+type shiftedGate struct {
+	Gate
+	ahead time.Duration
+}
+
+func (g *shiftedGate) Now(ctx context.Context) (time.Time, error) {
+	now, err := g.Gate.Now(ctx)
+	return now.Add(g.ahead), err
+}
+
+// A replica whose clock is behind that of the old master becomes the master.
+func TestRefusedUnitsReturnAfterTheLostReservationWhenRedisTimeGoesBack(t *testing.T) {
+	eachDB(t, func(w *world) {
+		g := &shiftedGate{Gate: w.parts.Gate, ahead: 5 * time.Minute}
+		w.parts.Gate = g
+		w.restart()
+		w.sellsLostUnits(3, func(i int) {
+			if i > 0 {
+				g.ahead = 0
+			}
+		})
+	})
+}
+
+// A process that must not decide by time settles all rows instead.
+func TestRefusedUnitsReturnAfterTheLostReservationWithoutAClock(t *testing.T) {
+	eachDB(t, func(w *world) {
+		w.parts.Gate = &shiftedGate{Gate: w.parts.Gate, ahead: 5 * time.Minute}
+		w.sellsLostUnits(3, func(i int) {
+			if i == 0 { // the gate exists
+				w.parts.Clocks = func(context.Context) error { return clocks.ErrOffset }
+				w.restart()
+			}
+		})
+	})
+}
+
+// A process that must not decide by time does not take an absent gate for one that is not due any more.
+func TestAProcessWithAWrongClockLeavesNoEffectOut(t *testing.T) {
+	eachDB(t, func(w *world) {
+		a := w.sale(1, 5)
+		r := w.buy(a, "u")
+		w.land(r)
+		w.follow(event(r, contract.OrderCreated), event(r, contract.OrderPaid))
+		w.shift = time.Until(a.EndsAt) + core.GateKept + time.Hour
+		require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
+		paid := message(w.t, contract.TopicOrderEvents, event(r, contract.OrderPaid))
+		w.parts.Clocks = func(context.Context) error { return clocks.ErrOffset }
+		w.restart()
+		require.ErrorIs(w.t, w.consumer.OrderEvents(w.ctx, paid), core.ErrGateUnavailable, "the message returns")
+		_, err := w.core.StockView(w.ctx, core.AllMerchants(), a.ID)
+		require.Equal(w.t, contract.CodeGateUnavailable, contract.CodeOf(err))
+		w.parts.Clocks = nil
+		w.restart()
+		require.NoError(w.t, w.consumer.OrderEvents(w.ctx, paid))
 	})
 }
 
@@ -234,7 +304,8 @@ func TestTheEndOfAnActivityDoesNotDependOnTheClockOfAProcess(t *testing.T) {
 	})
 }
 
-// A process whose clock differs from Redis's by more than 2 s sweeps nothing, reports it in its health, and stays ready.
+// A process whose clock differs from Redis's by more than 2 s sweeps nothing and builds no gate, reports it in its
+// health, and stays ready.
 func TestAProcessWithAWrongClockSweepsNothing(t *testing.T) {
 	w := newWorld(t, dbtest.SQLite(t, Migrations))
 	a := w.sale(1, 5)
@@ -242,53 +313,58 @@ func TestAProcessWithAWrongClockSweepsNothing(t *testing.T) {
 	w.land(r)
 	w.deductions()
 	require.NoError(t, w.db.Exec("UPDATE reservations SET republish_at = ?", time.Now().Add(-24*time.Hour)).Error)
+	require.NoError(t, w.rdb.FlushAll(t.Context()).Err())
 	var skew atomic.Int64
 	svc, err := New(Config{
 		Auth: settings.Auth{Lenient: true, HS256Secrets: []string{testSecret}}, Internal: settings.Internal{Secrets: []string{"x"}},
-		SweepEvery: 10 * time.Millisecond,
+		SweepEvery: 10 * time.Millisecond, KeepEvery: 10 * time.Millisecond,
 	}, Deps{
 		DB: w.db, Redis: w.rdb, Bus: discardBus{w.broker}, Telemetry: w.tel, DatabaseNow: time.Now,
 		Now: func() time.Time { return time.Now().Add(time.Duration(skew.Load())) },
 	})
 	require.NoError(t, err)
 	skew.Store(int64(5 * time.Minute))
-	svc.clocks.Measure(t.Context())
 	state := svc.presence.State(t.Context())
 	require.True(t, state.Ready)
 	require.Len(t, state.Reasons, 1)
 	require.Contains(t, state.Reasons[0], "nothing is decided by time (redis +")
 	require.Contains(t, state.Reasons[0], "database +")
+	require.InDelta(t, 300_000, state.ClockOffsetMS["database"], 30_000)
 
-	var sweep lifecycle.Component
-	for _, c := range svc.Components() {
-		if c.Name == "inventory order sweep" {
-			sweep = c
-		}
-	}
-	run := func(until func() bool) {
+	run := func(name string, until func() bool) {
+		t.Helper()
+		all := svc.Components()
+		i := slices.IndexFunc(all, func(c lifecycle.Component) bool { return c.Name == name })
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- sweep.Run(ctx) }()
+		go func() { done <- all[i].Run(ctx) }()
 		require.Eventually(t, until, 30*time.Second, time.Millisecond)
 		stop()
 		require.NoError(t, <-done)
 	}
-	fence := func() int64 { // each round takes its lock first, also one that is left out
-		n, err := w.rdb.Get(t.Context(), "fs:lock:{inventory order sweep}:fence").Int64()
-		if !errors.Is(err, redis.Nil) {
-			require.NoError(t, err)
+	rounds := func(name string) func() bool { // each round takes its lock first, also one that is left out
+		fences := map[int64]bool{}
+		return func() bool {
+			n, err := w.rdb.Get(t.Context(), "fs:lock:{"+name+"}:fence").Int64()
+			if !errors.Is(err, redis.Nil) {
+				require.NoError(t, err)
+			}
+			fences[n] = true
+			return len(fences) >= 5
 		}
-		return n
 	}
-	fences := map[int64]bool{}
-	run(func() bool {
-		fences[fence()] = true
-		return len(fences) >= 5
-	})
-	require.Empty(t, w.deductions(), "nothing is decided by time")
+	const sweep, controller = "inventory order sweep", "inventory gate controller"
+	built := func() bool {
+		_, err := w.gate.Audit(t.Context(), ref(a))
+		return err == nil
+	}
+	run(sweep, rounds(sweep))
+	require.Empty(t, w.deductions())
+	run(controller, rounds(controller))
+	require.False(t, built())
 
 	skew.Store(0)
-	svc.clocks.Measure(t.Context())
 	require.Empty(t, svc.presence.State(t.Context()).Reasons)
-	run(func() bool { return len(w.deductions()) == 1 })
+	run(sweep, func() bool { return len(w.deductions()) == 1 })
+	run(controller, built)
 }

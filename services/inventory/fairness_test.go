@@ -118,11 +118,13 @@ type unreadableActivity struct {
 	before bool
 }
 
-func (s *unreadableActivity) AnyActivity(ctx context.Context, id string) (*core.Activity, error) {
+func (s *unreadableActivity) DatedActivity(
+	ctx context.Context, id string,
+) (*core.Activity, time.Time, error) {
 	if id == s.id || s.before && number(id) < number(s.id) {
-		return nil, errors.New("a broken activity")
+		return nil, time.Time{}, errors.New("a broken activity")
 	}
-	return s.Store.AnyActivity(ctx, id)
+	return s.Store.DatedActivity(ctx, id)
 }
 
 // landMany lands a purchase of each of n buyers.

@@ -113,7 +113,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s.gate = gate.New(gates)
 	s.core = core.New(core.Deps{
 		Store: s.store, Gate: s.gate, Pub: publisher.New(deps.Bus, tel), Orders: orderService,
-		Refunds: orderService, Recorder: recorder, Now: deps.Now, Timing: cfg.timing(), Quotas: cfg.quotas(),
+		Refunds: orderService, Recorder: recorder, Now: deps.Now, CheckClocks: s.clocks.Check, Timing: cfg.timing(),
+		Quotas: cfg.quotas(),
 	})
 	s.reconciler = reconcile.New(reconcile.Deps{
 		Store: s.store, Gate: s.gate, Gates: s.core.Gates, Locks: locks{lock.New(deps.Redis, tel.Log)},
@@ -204,8 +205,7 @@ func (s *Service) Components() []lifecycle.Component {
 		s.verifier.Component(log),
 		s.presence.Component(),
 		s.clocks.Component("inventory"),
-		// Not gated by the clocks: gates are due by days, and a missing one stops its sale.
-		alone("gate controller", s.cfg.KeepEvery, gates.EnsureGates),
+		alone("gate controller", s.cfg.KeepEvery, s.clocks.Gate(gates.EnsureGates)),
 		alone("order sweep", s.cfg.SweepEvery, s.clocks.Gate(sweep.NewOrders(sweeps).Run)),
 		alone("overdue sweep", s.cfg.SweepEvery, s.clocks.Gate(sweep.NewOverdue(sweeps).Run)),
 		alone("journal sweep", s.cfg.SweepEvery, s.clocks.Gate(sweep.NewJournal(sweeps).Run)),

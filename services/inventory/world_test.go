@@ -136,6 +136,7 @@ type parts struct {
 	Locks     reconcile.Locks
 	Recorder  Recorder
 	Now       func() time.Time
+	Clocks    func(ctx context.Context) error // nil: the process may decide by time
 	Timing    core.Timing
 	Quotas    core.Quotas
 	Sweep     sweep.Config
@@ -156,8 +157,8 @@ type process struct {
 // start makes a process, with no memory of any before.
 func (p parts) start() process {
 	svc := core.New(core.Deps{
-		Store: p.Store, Gate: p.Gate, Pub: p.Pub, Orders: p.Orders, Recorder: p.Recorder, Now: p.Now, Timing: p.Timing,
-		Quotas: p.Quotas,
+		Store: p.Store, Gate: p.Gate, Pub: p.Pub, Orders: p.Orders, Recorder: p.Recorder, Now: p.Now, CheckClocks: p.Clocks,
+		Timing: p.Timing, Quotas: p.Quotas,
 	})
 	sweeps := sweep.Deps{
 		Store: p.Store, Gate: p.Gate, Inventory: svc, Gates: svc.Gates, Recorder: p.Recorder, Alarms: svc.Alarms, Config: p.Sweep,

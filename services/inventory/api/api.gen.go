@@ -689,7 +689,7 @@ type HealthItem struct {
 	} `json:"pools"`
 	Ready bool `json:"ready"`
 
-	// Reasons why it is not ready
+	// Reasons why it is not ready, or what it does not do at present although it is ready
 	Reasons   []string  `json:"reasons"`
 	StartedAt time.Time `json:"started_at"`
 	Version   string    `json:"version"`

@@ -150,7 +150,7 @@ var borderMutants = []mutant{
 	},
 	{
 		name: "products get another owner", file: coreDir + "product.go",
-		old: "p.MerchantID, p.CreatedAt = owner, s.now()", now: "p.MerchantID, p.CreatedAt = owner[:1], s.now()",
+		old: "p.MerchantID, p.CreatedAt = owner, s.clock()", now: "p.MerchantID, p.CreatedAt = owner[:1], s.clock()",
 	},
 	{
 		name: "activities get another owner", file: coreDir + "activities.go",

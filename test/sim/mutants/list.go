@@ -97,8 +97,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "overdue reservations are ignored", file: sweepDir + "overdue.go",
-		old: "if err := w.Inventory.PublishClosings(ctx, closing); err != nil {",
-		now: "if err := error(nil); err != nil && len(closing) > 0 {",
+		old: "if err := w.Inventory.PublishClosing(ctx, closing); err != nil {",
+		now: "if err := error(nil); err != nil && len(closing.OrderSNs) > 0 {",
 	},
 	{
 		name: "lost closings are ignored", file: orderDir + "core/sweep.go",

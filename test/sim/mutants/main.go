@@ -234,7 +234,7 @@ func (m mutant) playBorder(ctx context.Context, root, dir string) (found string,
 	if at == nil || n == nil && !bytes.Contains(out, flaky) || unrelated.Match(out) {
 		return "", took, fmt.Errorf("fails for another reason: %s", out)
 	}
-	return fmt.Sprintf("after %s worlds of 300 calls, %s", count, at[1]), took, nil
+	return fmt.Sprintf("after %s worlds, %s", count, at[1]), took, nil
 }
 
 // asserted reports whether the unit test of the rule fails.

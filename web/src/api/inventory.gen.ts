@@ -1039,7 +1039,7 @@ export interface components {
             instance: string;
             version: string;
             ready: boolean;
-            /** @description why it is not ready */
+            /** @description why it is not ready, or what it does not do at present although it is ready */
             reasons: string[];
             breakers: {
                 name: string;

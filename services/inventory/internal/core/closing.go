@@ -38,12 +38,8 @@ func (s *Service) closeOrders(
 	if err != nil {
 		return nil, err
 	}
-	now, err := s.store.Now(ctx)
-	if err != nil {
-		return nil, err
-	}
 	c := closing{
-		now: now, request: request, reason: reason, tombstoneReason: tombstoneReason,
+		request: request, reason: reason, tombstoneReason: tombstoneReason,
 		rows: rows, later: map[time.Time][]string{},
 	}
 	for _, o := range outcomes {
@@ -59,10 +55,17 @@ func (s *Service) closeOrders(
 	return outcomes, errors.Join(append(errs, s.closeAgain(ctx, c))...)
 }
 
-// closeAgain publishes the closings for later.
+// closeAgain publishes the closings for later. Their delays are what is left by the time of the database.
 func (s *Service) closeAgain(ctx context.Context, c closing) error {
+	if len(c.later) == 0 {
+		return nil
+	}
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return err
+	}
 	var errs []error
-	for _, again := range c.again() {
+	for _, again := range c.again(now) {
 		if again.Attempt > maxCloseAttempts {
 			s.Alarms.Raise(ctx, "early closings", "closings are delivered too early; the order service resends them",
 				"activity_id", again.ActivityID, "due_at", again.DueAt, "attempts", again.Attempt)
@@ -73,18 +76,14 @@ func (s *Service) closeAgain(ctx context.Context, c closing) error {
 	return errors.Join(errs...)
 }
 
-// PublishClosings publishes closings that are due now.
-func (s *Service) PublishClosings(ctx context.Context, closings []contract.OrderClose) error {
-	var errs []error
-	for _, c := range closings {
-		errs = append(errs, s.publishClosing(ctx, c, 0))
-	}
-	return errors.Join(errs...)
+// PublishClosing publishes a closing that is due now.
+func (s *Service) PublishClosing(ctx context.Context, c contract.OrderClose) error {
+	return s.publishClosing(ctx, c, 0)
 }
 
 // publishClosing makes up to three attempts, each with what is left of the delay then.
 func (s *Service) publishClosing(ctx context.Context, c contract.OrderClose, delay time.Duration) error {
-	began := time.Now()
+	began := time.Now() // measures only how long this takes, also if the clock is set meanwhile
 	return s.retry(ctx, func() error { return s.pub.Closing(ctx, c, delay-time.Since(began)) })
 }
 
@@ -103,7 +102,6 @@ func (s *Service) requestClose(ctx context.Context, sns []string, reason string)
 
 // closing turns the outcomes of one call to the order service into steps for the ledger and closings for later.
 type closing struct {
-	now                     time.Time           // by the database
 	request                 contract.OrderClose // its activity is that of orders that the ledger does not have
 	reason, tombstoneReason string
 	rows                    map[string]Reservation
@@ -113,11 +111,12 @@ type closing struct {
 }
 
 // The pause before an order that could not be closed is closed again lasts at least firstClosePause. It doubles with
-// each closing that came too early for the same deadline, until lastClosePause. So a broker that delivers some seconds
-// early causes few calls.
+// each closing that came too early for the same deadline, until lastClosePause.
 //
-// After maxCloseAttempts such closings none is sent: a broker that delivers early by minutes would cause calls until
-// the deadline. The order service sends the closings of orders past their deadline again.
+// A broker whose clock is ahead by more than the time that is left delivers at once, whatever that time is. So from the
+// second early closing on the delay is a growing multiple of that time, and a broker that is 5 min ahead causes few
+// calls. An order may be closed late by that, but the order service sends the closings of orders past their deadline
+// again. For the same reason none is sent after maxCloseAttempts early closings.
 const (
 	firstClosePause  = time.Second
 	lastClosePause   = 30 * time.Second
@@ -138,7 +137,7 @@ type laterClosing struct {
 // "" for none.
 func (c *closing) addOutcome(o CloseOutcome) (incident string) {
 	row, known := c.rows[o.OrderSN]
-	st := step{orderSN: o.OrderSN, activityID: c.request.ActivityID, at: c.now}
+	st := step{orderSN: o.OrderSN, activityID: c.request.ActivityID}
 	if known {
 		st.activityID = row.ActivityID
 	}
@@ -175,26 +174,30 @@ func (c *closing) addOutcome(o CloseOutcome) (incident string) {
 }
 
 // again returns the closings for later, the earliest first.
-func (c *closing) again() []laterClosing {
+func (c *closing) again(now time.Time) []laterClosing {
 	list := make([]laterClosing, 0, len(c.later))
 	for at, sns := range c.later {
-		list = append(list, c.closeAgain(at, sns))
+		list = append(list, c.delayed(at, now, sns))
 	}
 	slices.SortFunc(list, func(a, b laterClosing) int { return a.DueAt.Compare(b.DueAt) })
 	return list
 }
 
-// closeAgain returns the closing of orders that become due at a time, or at an unknown one if it is zero.
-func (c *closing) closeAgain(at time.Time, sns []string) laterClosing {
+// delayed returns the closing of orders that become due at a time, or at an unknown one if it is zero.
+func (c *closing) delayed(at, now time.Time, sns []string) laterClosing {
 	attempt := 1
 	if at.IsZero() || at.Equal(c.request.DueAt) { // this closing was meant for the same time and came too early
 		attempt = c.request.Attempt + 1
 	}
 	delay := min(firstClosePause<<min(attempt-1, 10), lastClosePause)
 	if at.IsZero() {
-		at = c.now.Add(delay)
+		at = now.Add(delay)
+	}
+	left := min(max(0, at.Sub(now)), maxCloseDelay)
+	if attempt > 1 {
+		left <<= min(2*attempt-3, 16) // 2, 8, 32 times, ...
 	}
 	return laterClosing{OrderClose: contract.OrderClose{
 		OrderSNs: sns, ActivityID: c.request.ActivityID, DueAt: at, Attempt: attempt, Traceparent: c.request.Traceparent,
-	}, delay: min(max(delay, at.Sub(c.now)), maxCloseDelay)}
+	}, delay: min(max(delay, left), maxCloseDelay)}
 }

@@ -166,8 +166,8 @@ func (s *Service) rejectReservation(ctx context.Context, d *DeadLetter) error {
 		}
 		row = Reservation{
 			OrderSN: it.OrderSN, ActivityID: it.ActivityID, UserID: it.UserID, Bucket: it.Bucket, Lines: it.Lines,
-			State:  StateRejected,
-			Reason: ReasonSystem, ReservedAt: sanitizeTime(it.ReservedAt, now), LandedAt: now, ChangedAt: now, Traceparent: d.Traceparent,
+			State: StateRejected, Reason: ReasonSystem,
+			ReservedAt: sanitizeTime(it.ReservedAt, now), LandedAt: now, ChangedAt: now, Traceparent: d.Traceparent,
 		}
 		m := newMoves()
 		m.Insert = []Reservation{row}

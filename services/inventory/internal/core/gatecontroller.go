@@ -167,7 +167,7 @@ func (c GateConfirmation) since(now time.Time, window time.Duration) time.Time {
 	if c.At.IsZero() {
 		return time.Time{}
 	}
-	if now.Before(c.At) { // by a process whose clock is ahead
+	if now.Before(c.At) { // by a database server whose clock is ahead
 		return now.Add(-window)
 	}
 	return c.At.Add(-window)

@@ -18,8 +18,9 @@ type GateSync struct {
 	gate     Gate
 	recorder Recorder
 	alarms   *Alarms
-	window   time.Duration // bounds the replication lag of a replica that becomes the master
-	pause    time.Duration // first pause between attempts
+	clocks   func(ctx context.Context) error // as Deps.CheckClocks
+	window   time.Duration                   // bounds the replication lag of a replica that becomes the master
+	pause    time.Duration                   // first pause between attempts
 
 	mu        sync.Mutex
 	resettled map[contract.GateRef]time.Time // when SettleBeforeReturning last began to settle a gate, by Redis's clock
@@ -27,7 +28,7 @@ type GateSync struct {
 
 func newGateSync(d Deps, alarms *Alarms) *GateSync {
 	return &GateSync{
-		store: d.Store, gate: d.Gate, recorder: d.Recorder, alarms: alarms,
+		store: d.Store, gate: d.Gate, recorder: d.Recorder, alarms: alarms, clocks: d.CheckClocks,
 		window: d.Timing.ResettleWindow, pause: d.Timing.Pause, resettled: map[contract.GateRef]time.Time{},
 	}
 }
@@ -144,6 +145,15 @@ func (g *GateSync) Due(ctx context.Context, ref contract.GateRef) (bool, error) 
 	if err != nil || a == nil {
 		return false, err
 	}
+	return g.due(ctx, a)
+}
+
+// due reports whether the gate of an activity has to exist now. While this process must not decide by time, it returns
+// an ErrGateUnavailable: the caller repeats its call, and another process decides.
+func (g *GateSync) due(ctx context.Context, a *Activity) (bool, error) {
+	if err := g.clocks(ctx); err != nil {
+		return false, fmt.Errorf("%w: %w", ErrGateUnavailable, err)
+	}
 	now, err := g.store.Now(ctx)
 	return err == nil && a.GateDue(now), err
 }
@@ -160,8 +170,11 @@ const clockSkew = 2 * time.Second
 // changed since the gate was last confirmed, less the window, are settled.
 //
 // Redis stamps reservations, so their times are compared with Redis's clock. The times of changes and confirmations are
-// the database's.
+// the database's. While this process must not decide by time, all rows are settled: that needs no clock.
 func (g *GateSync) SettleBeforeReturning(ctx context.Context, ref contract.GateRef, refused []Reservation) error {
+	if g.clocks(ctx) != nil {
+		return g.resettle(ctx, ref, time.Time{})
+	}
 	latest := refused[0].ReservedAt
 	for _, r := range refused {
 		if r.ReservedAt.After(latest) {
@@ -175,6 +188,8 @@ func (g *GateSync) SettleBeforeReturning(ctx context.Context, ref contract.GateR
 	if err != nil {
 		return err
 	}
+	// Redis's clock goes back when a replica whose clock is behind becomes the master: the last time is void.
+	before = before && !last.After(began.Add(clockSkew))
 	if before && last.After(latest.Add(clockSkew)) {
 		return nil
 	}
@@ -334,8 +349,8 @@ func (g *GateSync) configure(ctx context.Context, a *Activity) error {
 func (g *GateSync) syncActivity(ctx context.Context, a *Activity) error {
 	err := g.configure(ctx, a)
 	if errors.Is(err, ErrNoGate) {
-		now, err := g.store.Now(ctx)
-		if err != nil || !a.GateDue(now) {
+		due, err := g.due(ctx, a)
+		if err != nil || !due {
 			return err
 		}
 		return g.Fill(ctx, a.ID)

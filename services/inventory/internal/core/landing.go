@@ -228,12 +228,9 @@ func (s *Service) PublishDeductions(ctx context.Context, rows []Reservation) err
 		}
 		a, ok := activities[r.ActivityID]
 		if !ok {
-			// Before the activity is read, so that a later change has no earlier time.
-			asOf, err := s.store.Now(ctx)
-			if err != nil {
-				return err
-			}
-			if a, err = s.store.AnyActivity(ctx, r.ActivityID); err != nil {
+			var asOf time.Time // before the activity is read, so that a later change has no earlier time
+			var err error
+			if a, asOf, err = s.store.DatedActivity(ctx, r.ActivityID); err != nil {
 				return err
 			}
 			activities[r.ActivityID] = a

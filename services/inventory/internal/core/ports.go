@@ -59,6 +59,8 @@ type Store interface {
 	Activities(ctx context.Context, in Scope, phase string, now time.Time, p Page) ([]Activity, error)
 	// AnyActivity returns an activity of any merchant, for internal work; nil when there is none.
 	AnyActivity(ctx context.Context, id string) (*Activity, error)
+	// DatedActivity is AnyActivity with the time of the database before the activity was read.
+	DatedActivity(ctx context.Context, id string) (*Activity, time.Time, error)
 	GateActivities(ctx context.Context, now time.Time) ([]Activity, error) // those whose gate is due
 	// GateConfirmations returns the confirmations of gates, by activity.
 	GateConfirmations(ctx context.Context, activityIDs []string) (map[string]GateConfirmation, error)
@@ -124,7 +126,8 @@ type Store interface {
 
 // LedgerTx is a ledger transaction.
 type LedgerTx interface {
-	Now() (time.Time, error) // as Store.Now
+	// Now returns the time of the database: of the reading of the activities, with their stock locked.
+	Now() (time.Time, error)
 
 	Activity(id string) *Activity // nil: unknown; with its locked stock
 	Reservations(orderSNs []string) (map[string]Reservation, error)

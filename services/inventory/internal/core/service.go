@@ -31,8 +31,10 @@ type Deps struct {
 	Refunds  Refunds
 	Recorder Recorder
 	Now      func() time.Time // clock of the process; see Service.clock
-	Timing   Timing
-	Quotas   Quotas
+	// CheckClocks returns an error while this process must not decide by time; nil: it always may.
+	CheckClocks func(ctx context.Context) error
+	Timing      Timing
+	Quotas      Quotas
 }
 
 // Service holds the rules of the inventory: landing, order events, closings, activities, stock and dead letters. The
@@ -57,6 +59,9 @@ type Service struct {
 
 // New makes the service.
 func New(d Deps) *Service {
+	if d.CheckClocks == nil {
+		d.CheckClocks = func(context.Context) error { return nil }
+	}
 	now := TableTime(d.Now)
 	alarms := NewAlarms(d.Recorder, now)
 	return &Service{

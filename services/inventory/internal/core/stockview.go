@@ -40,11 +40,11 @@ func (s *Service) StockView(ctx context.Context, in Scope, activityID string) (*
 		audit, err := s.gate.Audit(ctx, contract.GateRef{ActivityID: activityID})
 		present := err == nil
 		if errors.Is(err, ErrNoGate) {
-			now, nowErr := s.store.Now(ctx)
-			if nowErr != nil {
-				return nil, nowErr
+			due, dueErr := s.Gates.due(ctx, before)
+			if dueErr != nil {
+				return nil, GateUnreadable(dueErr)
 			}
-			if before.GateDue(now) {
+			if due {
 				return nil, GateUnreadable(err)
 			}
 			err = nil

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -135,6 +136,35 @@ func activityOf(tx *gorm.DB, id int64, items []core.Stock) (*core.Activity, erro
 	return toActivity(list[0], items), nil
 }
 
+// datedActivityRow is an activity with the time of the database at the beginning of the statement that reads it.
+type datedActivityRow struct {
+	Activity activityRow `gorm:"embedded"`
+	ReadAt   time.Time
+}
+
+func (datedActivityRow) TableName() string { return "activities" }
+
+// datedActivityOf is activityOf with the time of the database, before the activity is read. It needs no further
+// statement. The time is zero if there is no such activity.
+func datedActivityOf(
+	tx *gorm.DB, id int64, items []core.Stock, clock func() time.Time,
+) (a *core.Activity, at time.Time, err error) {
+	if clock != nil || sqldb.IsSQLite(tx) {
+		if at, err = sqldb.Now(tx, clock); err != nil {
+			return nil, at, err
+		}
+		a, err = activityOf(tx, id, items)
+		return a, at, err
+	}
+	var list []datedActivityRow
+	err = tx.Select(append(slices.Clip(activityColumns), sqldb.NowColumn+" AS read_at")).Where("id = ?", id).Limit(1).
+		Find(&list).Error
+	if err != nil || len(list) == 0 {
+		return nil, at, err
+	}
+	return toActivity(list[0].Activity, items), list[0].ReadAt.UTC(), nil
+}
+
 // Activity implements core.Store.
 func (s *Store) Activity(ctx context.Context, in core.Scope, id string) (*core.Activity, error) {
 	a, err := activityOf(within(s.read(ctx), in), number(id), nil)
@@ -148,6 +178,16 @@ func (s *Store) Activity(ctx context.Context, in core.Scope, id string) (*core.A
 // AnyActivity implements core.Store and reconcile.Store.
 func (s *Store) AnyActivity(ctx context.Context, id string) (*core.Activity, error) {
 	return s.Activity(ctx, core.AllMerchants(), id)
+}
+
+// DatedActivity implements core.Store.
+func (s *Store) DatedActivity(ctx context.Context, id string) (a *core.Activity, at time.Time, err error) {
+	a, at, err = datedActivityOf(s.read(ctx), number(id), nil, s.clock)
+	if err != nil || a == nil {
+		return nil, at, err
+	}
+	a.Items, err = itemsOf(s.read(ctx), number(id), false)
+	return a, at, err
 }
 
 // Activities implements core.Store.

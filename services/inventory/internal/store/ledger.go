@@ -24,12 +24,12 @@ func (s *Store) Ledger(ctx context.Context, activityIDs []string, fn func(tx cor
 			if err != nil {
 				return err
 			}
-			a, err := activityOf(tx, id, items)
+			a, at, err := datedActivityOf(tx, id, items, s.clock)
 			if err != nil {
 				return err
 			}
 			if a != nil {
-				l.activities[a.ID] = a
+				l.activities[a.ID], l.now = a, at
 			}
 		}
 		return fn(l)
@@ -39,13 +39,20 @@ func (s *Store) Ledger(ctx context.Context, activityIDs []string, fn func(tx cor
 type ledgerTx struct {
 	tx         *gorm.DB
 	clock      func() time.Time
+	now        time.Time // when the last activity was read, by the time of the database; zero: none was read
 	activities map[string]*core.Activity
 	// hasAllowance reports, for each buyer whose allowance this transaction has read, whether there is a row. The
 	// locks on the activity's stock keep this valid until the end of the transaction.
 	hasAllowance map[core.Buyer]bool
 }
 
-func (l *ledgerTx) Now() (time.Time, error) { return sqldb.Now(l.tx, l.clock) }
+// Now implements core.LedgerTx. It makes no statement while the locks are held if an activity was read.
+func (l *ledgerTx) Now() (time.Time, error) {
+	if !l.now.IsZero() {
+		return l.now, nil
+	}
+	return sqldb.Now(l.tx, l.clock)
+}
 
 func (l *ledgerTx) Activity(id string) *core.Activity { return l.activities[id] }
 

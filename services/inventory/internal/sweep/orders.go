@@ -144,8 +144,7 @@ func (w *Orders) abandon(ctx context.Context, activityID string, abandoned []str
 		return nil
 	}
 	w.Recorder.Info(ctx, "giving up reservations without an order", "activity_id", activityID, "rows", len(abandoned))
-	closing := []contract.OrderClose{{OrderSNs: abandoned, ActivityID: activityID, DueAt: now}}
-	return w.Inventory.PublishClosings(ctx, closing)
+	return w.Inventory.PublishClosing(ctx, contract.OrderClose{OrderSNs: abandoned, ActivityID: activityID, DueAt: now})
 }
 
 // schedule writes when each reservation is due next: after a growing pause, at the latest when it is to be given up.

@@ -92,8 +92,8 @@ func (w *Overdue) resend(ctx context.Context, activityID string, due []string, n
 		return nil
 	}
 	w.Recorder.Info(ctx, "resending closings of overdue reservations", "activity_id", activityID, "rows", len(due))
-	closing := []contract.OrderClose{{OrderSNs: due, ActivityID: activityID, DueAt: now}}
-	if err := w.Inventory.PublishClosings(ctx, closing); err != nil {
+	closing := contract.OrderClose{OrderSNs: due, ActivityID: activityID, DueAt: now}
+	if err := w.Inventory.PublishClosing(ctx, closing); err != nil {
 		return err
 	}
 	w.resent.attempted(due, now)

@@ -56,7 +56,7 @@ type Gate interface {
 // Inventory is the part of core.Service that the sweeps need.
 type Inventory interface {
 	PublishDeductions(ctx context.Context, rows []core.Reservation) error
-	PublishClosings(ctx context.Context, closings []contract.OrderClose) error
+	PublishClosing(ctx context.Context, c contract.OrderClose) error
 	ResumeAdjustment(ctx context.Context, a core.Adjustment) (*core.Adjustment, error)
 }
 
