@@ -80,7 +80,7 @@ func (s *Service) RetryRefund(ctx context.Context, refundID, by string) (Refund,
 			return err
 		}
 		changed = true
-		if made {
+		if made.of(r) {
 			return s.decideRefund(tx, &r, RefundDone, RefundFound, Settlement{By: by})
 		}
 		return s.decideRefund(tx, &r, RefundPending, RefundRetry, Settlement{By: by})
@@ -96,7 +96,8 @@ func (s *Service) RetryRefund(ctx context.Context, refundID, by string) (Refund,
 
 // SettleRefund records that the money of a refund, which its provider has refused, was returned in another way. A
 // repeated call with the same reference returns the refund. If the provider has made the refund, it is recorded so and
-// the call is refused with state_conflict: the money may have been returned twice.
+// the call is refused with state_conflict: the money may have been returned twice. If it has refunded another amount,
+// that is recorded beside the settlement, and raises an alarm.
 func (s *Service) SettleRefund(ctx context.Context, refundID string, how Settlement) (Refund, error) {
 	made, err := s.madeAlready(ctx, refundID)
 	if err != nil {
@@ -119,13 +120,20 @@ func (s *Service) SettleRefund(ctx context.Context, refundID string, how Settlem
 			return contract.Refuse(contract.CodeStateConflict, "The refund was settled under another reference.")
 		case r.State == RefundDone:
 			return errMadeByProvider
-		case made:
+		case made.of(r):
 			found = true
 			return s.decideRefund(tx, &r, RefundDone, RefundFound, how)
 		}
 		settled = true
 		r.Settled = how
-		return s.decideRefund(tx, &r, RefundDone, RefundSettle, how)
+		if err := s.decideRefund(tx, &r, RefundDone, RefundSettle, how); err != nil || made == nil {
+			return err
+		}
+		return tx.InsertRefundDecision(RefundDecision{
+			PaymentID: r.PaymentID, Action: RefundFound, Settlement: Settlement{
+				By: how.By, Reason: fmt.Sprintf("provider has refunded %d %s", made.Amount, made.Currency),
+			},
+		}, r.FinishedAt)
 	})
 	if err != nil {
 		return Refund{}, err
@@ -138,6 +146,11 @@ func (s *Service) SettleRefund(ctx context.Context, refundID string, how Settlem
 			"been returned twice", "payment_id", r.PaymentID, "order_sn", r.OrderSN, "provider", r.Provider)
 		return Refund{}, errMadeByProvider
 	}
+	if settled && made != nil {
+		s.rec.Alarm(ctx, "refund_twice", "operator settled a refund of which its provider had refunded another amount: "+
+			"more money may have been returned than was paid", "payment_id", r.PaymentID, "order_sn", r.OrderSN,
+			"provider", r.Provider, "found_amount", made.Amount, "found_currency", made.Currency)
+	}
 	return r, nil
 }
 
@@ -147,30 +160,38 @@ var ErrNoRefund = contract.Refuse(contract.CodeNotFound, "There is no such refun
 var errMadeByProvider = contract.Refuse(contract.CodeStateConflict,
 	"The provider has made this refund. It is recorded as refunded, and the reference was not stored.")
 
-// madeAlready returns whether the provider has made a refund that it has refused before, in full. It calls the
-// provider only for a refund in this state. Without a response of the provider nothing is decided: the call is refused
-// as unavailable.
-func (s *Service) madeAlready(ctx context.Context, refundID string) (made bool, err error) {
+// of reports whether the provider has made this refund in full. p is nil if it has made none.
+func (p *ProviderRefund) of(r Refund) bool {
+	return p != nil && p.Amount == r.Amount && p.Currency == r.Currency
+}
+
+// madeAlready returns what the provider has refunded under the id of a refund that it has refused before, nil for
+// nothing. It calls the provider only for a refund in this state. Without a response of the provider nothing is
+// decided: the call is refused as unavailable.
+func (s *Service) madeAlready(ctx context.Context, refundID string) (made *ProviderRefund, err error) {
 	r, found, err := s.store.Refund(ctx, refundID)
 	switch {
 	case err != nil:
-		return false, err
+		return nil, err
 	case !found:
-		return false, ErrNoRefund
+		return nil, ErrNoRefund
 	case r.State != RefundFailed:
-		return false, nil
+		return nil, nil
 	}
 	prov, ok := s.providers[r.Provider]
 	if !ok {
-		return false, unanswered(fmt.Errorf("%w: %q", errNoProvider, r.Provider))
+		return nil, unanswered(fmt.Errorf("%w: %q", errNoProvider, r.Provider))
 	}
 	ctx, cancel := context.WithTimeout(ctx, findRefundTimeout)
 	defer cancel()
 	known, found, err := prov.FindRefund(ctx, r.PaymentID)
 	if err != nil {
-		return false, unanswered(err)
+		return nil, unanswered(err)
 	}
-	return found && known.Amount == r.Amount && known.Currency == r.Currency, nil
+	if !found {
+		return nil, nil
+	}
+	return &known, nil
 }
 
 func unanswered(cause error) error {

@@ -126,11 +126,19 @@ func TestSettlingARefusedRefundByHand(t *testing.T) {
 		require.Equal(t, []string{"found op"}, w.decisions(t, r))
 		require.Equal(t, 1, w.recorder.count("refund_twice"))
 
-		// It has made another one under this id: the operator has returned the rest.
+		// It has refunded another amount under this id. The operator may not have known it.
 		r = w.refused(t, "u3")
 		w.provider.refunded[r.PaymentID] = 1
-		_, err = w.SettleRefund(t.Context(), r.PaymentID, settlement)
-		require.NoError(t, err)
+		for range 2 {
+			got, err := w.SettleRefund(t.Context(), r.PaymentID, settlement)
+			require.NoError(t, err)
+			require.Equal(t, settlement, got.Settled)
+		}
+		require.Equal(t, []string{"settle op", "found op"}, w.decisions(t, r))
+		require.Equal(t, 2, w.recorder.count("refund_twice"))
+		var reason string
+		require.NoError(t, w.db.Table("refund_decisions").Where("payment_id = ? AND action = 'found'", r.PaymentID).Pluck("reason", &reason).Error)
+		require.Equal(t, "provider has refunded 1 EUR", reason)
 
 		pending := w.refundOf(t, "u4")
 		_, err = w.SettleRefund(t.Context(), pending.PaymentID, settlement)
@@ -138,6 +146,27 @@ func TestSettlingARefusedRefundByHand(t *testing.T) {
 		require.Equal(t, core.RefundPending, w.refund(t, pending).State)
 		_, err = w.SettleRefund(t.Context(), "42", settlement)
 		require.Equal(t, contract.CodeNotFound, contract.CodeOf(err))
+	})
+}
+
+// A call of the provider hangs. Meanwhile another attempt is declined and an operator returns the money. Then the
+// provider makes the refund of the first call.
+func TestARefundMadeAfterItWasSettledByHandRaisesAnAlarm(t *testing.T) {
+	dbtest.Each(t, order.Migrations, func(t *testing.T, db *gorm.DB) {
+		w := newWorld(t, db)
+		r := w.refundOf(t, "u1")
+		w.provider.fail = func(string) error {
+			w.provider.mu.Unlock()
+			defer w.provider.mu.Lock()
+			require.NoError(t, w.db.Exec("UPDATE refunds SET state = 'refund_failed' WHERE payment_id = ?", r.PaymentID).Error)
+			_, err := w.SettleRefund(t.Context(), r.PaymentID, settlement)
+			require.NoError(t, err)
+			return nil
+		}
+		_, err := w.RefundDue(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, core.RefundDone, w.refund(t, r).State)
+		require.Equal(t, 1, w.recorder.count("refund_twice"))
 	})
 }
 

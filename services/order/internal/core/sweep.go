@@ -150,14 +150,31 @@ func (s *Service) finishRefund(ctx context.Context, r Refund, to RefundState, la
 		return err
 	}
 	finished, err := s.store.FinishRefund(ctx, r.PaymentID, to, lastError, now)
-	if err != nil || !finished {
+	if err != nil {
 		return err
+	}
+	if !finished {
+		return s.checkSettled(ctx, r.PaymentID, to)
 	}
 	s.rec.Refund(ctx, to)
 	if to == RefundFailed {
 		s.rec.Alarm(ctx, "refund_failed", "provider refused a refund: it waits for an operator",
 			"payment_id", r.PaymentID, "order_sn", r.OrderSN, "provider", r.Provider, "error", lastError)
 	}
+	return nil
+}
+
+// checkSettled raises an alarm if an operator settled a refund by hand while the provider made it.
+func (s *Service) checkSettled(ctx context.Context, refundID string, to RefundState) error {
+	if to != RefundDone {
+		return nil
+	}
+	r, found, err := s.store.Refund(ctx, refundID)
+	if err != nil || !found || r.Settled.Reference == "" {
+		return err
+	}
+	s.rec.Alarm(ctx, "refund_twice", "provider made a refund that an operator had settled: the money may have been "+
+		"returned twice", "payment_id", r.PaymentID, "order_sn", r.OrderSN, "provider", r.Provider)
 	return nil
 }
 
