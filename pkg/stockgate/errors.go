@@ -19,6 +19,8 @@ var (
 	// ErrUnavailable means that Redis did not reply, replied that it cannot serve now, or the breaker is open. The
 	// outcome is unknown, and the same call may be repeated.
 	ErrUnavailable = errors.New("stockgate: redis is unavailable")
+	// ErrUnconfirmed is an ErrUnavailable: Redis replied, and too few replicas have what it has.
+	ErrUnconfirmed = fmt.Errorf("%w: too few replicas have confirmed the write", ErrUnavailable)
 	// ErrBroken means that Redis rejected the command, usually because of the stored data, or the stored data cannot
 	// be decoded. The same call fails again until the data is repaired.
 	ErrBroken = errors.New("stockgate: stored data is unusable")

@@ -15,7 +15,7 @@ import (
 const replicaWait = 100 * time.Millisecond
 
 // Confirm returns the entries of the given order_sns, at most 256, once Options.WaitReplicas replicas have them. It
-// fails with ErrUnavailable if they do not confirm that in time. An order_sn that the gate's present master lacks is
+// fails with ErrUnconfirmed if they do not confirm that in time. An order_sn that the gate's present master lacks is
 // absent from the map, although an earlier call may have read it on a master that was replaced since; an entry that
 // cannot be decoded is marked Broken. One script call, O(order_sns).
 func (g *Gate) Confirm(ctx context.Context, ref contract.GateRef, orderSNs []string) (map[string]Entry, error) {
@@ -32,7 +32,7 @@ func (g *Gate) Confirm(ctx context.Context, ref contract.GateRef, orderSNs []str
 		return nil, err
 	}
 	if !confirmed {
-		return nil, errUnconfirmed
+		return nil, ErrUnconfirmed
 	}
 	reply, err := stringList(scriptConfirm, raw)
 	if err != nil {
@@ -45,8 +45,6 @@ func (g *Gate) Confirm(ctx context.Context, ref contract.GateRef, orderSNs []str
 // WaitsForReplicas reports whether a purchase is accepted only once replicas have it. Without Options.WaitReplicas there
 // is nothing to confirm.
 func (g *Gate) WaitsForReplicas() bool { return g.opts.WaitReplicas > 0 }
-
-var errUnconfirmed = fmt.Errorf("%w: too few replicas have confirmed the write", ErrUnavailable)
 
 // runAndWait runs a script and waits for the replicas, in one pipeline on a connection of the gate's master: a client of
 // a Cluster would send WAIT to any node. confirmed is whether enough replicas have what the script wrote; it is true if

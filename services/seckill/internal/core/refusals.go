@@ -69,15 +69,15 @@ func (s *Service) refusal(ctx context.Context, activityID string, err error) err
 			"too many requests at once; no units were taken").After(time.Second)
 	case errors.Is(err, ErrUnavailable), errors.Is(err, context.Canceled):
 		return unknownOutcome(err)
-	case errors.Is(err, ErrBreakerOpen), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, ErrBreakerOpen), errors.Is(err, ErrUnconfirmed), errors.Is(err, context.DeadlineExceeded):
 		return unknownOutcome(nil)
 	}
 	return err
 }
 
 // unknownOutcome returns the refusal of a read or purchase that got no usable response; the purchase may have been
-// accepted. The refusal is logged with its cause err. Callers pass nil for an open breaker and for a time-out: during
-// an outage there are too many of these to log each.
+// accepted. The refusal is logged with its cause err. Callers pass nil for an open breaker, a time-out and a purchase
+// that no replica has: during an outage there are too many of these to log each.
 func unknownOutcome(err error) error {
 	return contract.Refuse(contract.CodeGateUnavailable,
 		"no usable response in time; repeat the same request: a purchase may have been accepted and is never made twice").

@@ -266,6 +266,7 @@ func TestErrorsOfTheGateHaveTheirCodes(t *testing.T) {
 		code   contract.Code
 	}{
 		"redis unavailable": {func(w *world) { w.err = fmt.Errorf("%w: x", ErrUnavailable) }, contract.CodeGateUnavailable},
+		"unconfirmed":       {func(w *world) { w.err = ErrUnconfirmed }, contract.CodeGateUnavailable},
 		"breaker open":      {func(w *world) { w.err = ErrBreakerOpen }, contract.CodeGateUnavailable},
 		"time-out":          {func(w *world) { w.err = context.DeadlineExceeded }, contract.CodeGateUnavailable},
 		"queue full":        {func(w *world) { w.err = ErrOverloaded }, contract.CodeOverloaded},
@@ -283,6 +284,17 @@ func TestErrorsOfTheGateHaveTheirCodes(t *testing.T) {
 			_, err = s.Reservation(t.Context(), "alice", "7", "1")
 			require.Equal(t, c.code, contract.CodeOf(err))
 		})
+	}
+}
+
+// A refusal with a cause is logged. During an outage these are too many.
+func TestRefusalsOfAnOutageHaveNoCause(t *testing.T) {
+	for _, cause := range []error{ErrUnconfirmed, ErrBreakerOpen, context.DeadlineExceeded} {
+		w, s := newWorld(t)
+		p := mustPath(t, s, "alice")
+		w.change(func() { w.err = cause })
+		_, err := s.Purchase(t.Context(), "alice", "7", p.Path, lines)
+		require.NoError(t, contract.RefusalOf(err).Cause, "%v", cause)
 	}
 }
 

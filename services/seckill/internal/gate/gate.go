@@ -52,12 +52,13 @@ type Options struct {
 
 // Gate implements core.Gate.
 type Gate struct {
-	redis    Redis
-	tel      *telemetry.Telemetry
-	accepted func(ref contract.GateRef, n int)
-	size     metric.Int64Histogram
-	reserves grouper[stockgate.Request, stockgate.Verdict]
-	lookups  grouper[string, found]
+	redis       Redis
+	tel         *telemetry.Telemetry
+	accepted    func(ref contract.GateRef, n int)
+	size        metric.Int64Histogram
+	unconfirmed metric.Int64Counter
+	reserves    grouper[stockgate.Request, stockgate.Verdict]
+	lookups     grouper[string, found]
 }
 
 type found struct {
@@ -75,7 +76,12 @@ func New(redis Redis, tel *telemetry.Telemetry, o Options) (*Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gate{redis: redis, tel: tel, accepted: o.Accepted, size: size}
+	unconfirmed, err := tel.Meter.Int64Counter("flashsale.seckill.gate.unconfirmed", metric.WithUnit("{purchase}"),
+		metric.WithDescription("Purchases refused as too few replicas of Redis confirmed them in time; their buyers repeat"))
+	if err != nil {
+		return nil, err
+	}
+	g := &Gate{redis: redis, tel: tel, accepted: o.Accepted, size: size, unconfirmed: unconfirmed}
 	if g.accepted == nil {
 		g.accepted = func(contract.GateRef, int) {}
 	}
@@ -134,11 +140,17 @@ func (g *Gate) reserveGroup(
 	defer func() { batch.End(err) }()
 	g.size.Record(ctx, int64(len(requests)))
 	verdicts, err = g.redis.Reserve(ctx, refOf(activityID), requests)
-	n := 0
+	n, unconfirmed := 0, 0
 	for _, v := range verdicts {
 		if v.Outcome == stockgate.Accepted || v.Outcome == stockgate.Unconfirmed { // both may be journaled
 			n++
 		}
+		if v.Outcome == stockgate.Unconfirmed {
+			unconfirmed++
+		}
+	}
+	if unconfirmed > 0 {
+		g.unconfirmed.Add(ctx, int64(unconfirmed))
 	}
 	if n > 0 {
 		g.accepted(refOf(activityID), n)
@@ -211,6 +223,9 @@ func (g *Gate) Confirm(ctx context.Context, r core.Reservation) (core.Reservatio
 	}
 	entries, err := g.redis.Confirm(ctx, refOf(r.ActivityID), []string{r.OrderSN})
 	e, ok := entries[r.OrderSN]
+	if errors.Is(err, stockgate.ErrUnconfirmed) || err == nil && !ok {
+		g.unconfirmed.Add(ctx, 1)
+	}
 	switch {
 	case err != nil || !ok:
 		return core.Reservation{}, false, mapError(err)
@@ -235,7 +250,7 @@ var outcomes = map[stockgate.Outcome]core.Outcome{
 
 func toVerdict(activityID string, v stockgate.Verdict) (core.Verdict, error) {
 	if v.Outcome == stockgate.Unconfirmed {
-		return core.Verdict{}, fmt.Errorf("%w: too few replicas have confirmed the purchase", core.ErrUnavailable)
+		return core.Verdict{}, core.ErrUnconfirmed
 	}
 	if v.Outcome == stockgate.Importing {
 		return core.Verdict{}, fmt.Errorf("%w: the gate waits until inventory has imported what a restore lost",
@@ -270,6 +285,8 @@ func mapError(err error) error {
 		return fmt.Errorf("%w: %w", core.ErrNoSale, err)
 	case errors.Is(err, gobreaker.ErrOpenState), errors.Is(err, gobreaker.ErrTooManyRequests):
 		return core.ErrBreakerOpen
+	case errors.Is(err, stockgate.ErrUnconfirmed):
+		return core.ErrUnconfirmed
 	case errors.Is(err, stockgate.ErrUnavailable), errors.Is(err, stockgate.ErrBroken):
 		return fmt.Errorf("%w: %w", core.ErrUnavailable, err)
 	}

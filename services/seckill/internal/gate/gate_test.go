@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"sync"
@@ -38,6 +40,9 @@ type slow struct {
 // damaged is the order_sn of an entry that cannot be read.
 const damaged = "100000"
 
+// unconfirmed is the order_sn of a purchase that no replica has.
+const unconfirmed = "100002"
+
 func (s *slow) Reserve(ctx context.Context, ref contract.GateRef, requests []stockgate.Request) ([]stockgate.Verdict, error) {
 	s.maxInFlight.Store(max(s.maxInFlight.Load(), s.inFlight.Add(1)))
 	defer s.inFlight.Add(-1)
@@ -60,6 +65,10 @@ func (s *slow) Reserve(ctx context.Context, ref contract.GateRef, requests []sto
 		verdicts[i] = stockgate.Verdict{Outcome: stockgate.SoldOut}
 		if r.OrderSN == damaged {
 			verdicts[i] = stockgate.Verdict{Outcome: stockgate.Known, Entry: stockgate.Entry{OrderSN: r.OrderSN, Broken: true}}
+			continue
+		}
+		if r.OrderSN == unconfirmed {
+			verdicts[i] = stockgate.Verdict{Outcome: stockgate.Unconfirmed}
 			continue
 		}
 		// An even order_sn is accepted.
@@ -326,6 +335,27 @@ func TestLookup(t *testing.T) {
 	_, ok, err = g.Lookup(t.Context(), "7", "404")
 	require.NoError(t, err)
 	require.False(t, ok)
+}
+
+// While replicas are lost every purchase is unconfirmed. These are counted, and as a cause of their own not logged.
+func TestUnconfirmedPurchasesAreCounted(t *testing.T) {
+	tel, _ := telemetry.Recording()
+	redis := &slow{confirmed: map[string]stockgate.Entry{}}
+	g, err := New(redis, tel, Options{CallTimeout: time.Minute, CallerWait: 2 * time.Minute, Queue: 10})
+	require.NoError(t, err)
+	defer g.Close(context.Background())
+	_, err = g.Reserve(t.Context(), "7", purchase(100_002))
+	require.ErrorIs(t, err, core.ErrUnconfirmed)
+	require.NotErrorIs(t, err, core.ErrUnavailable)
+	_, _, err = g.Confirm(t.Context(), core.Reservation{ActivityID: "7", OrderSN: "1"}) // lost in a failover
+	require.NoError(t, err)
+	redis.err = stockgate.ErrUnconfirmed
+	_, _, err = g.Confirm(t.Context(), core.Reservation{ActivityID: "7", OrderSN: "1"})
+	require.ErrorIs(t, err, core.ErrUnconfirmed)
+	require.NotErrorIs(t, err, core.ErrUnavailable)
+	w := httptest.NewRecorder()
+	tel.Metrics.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	require.Contains(t, w.Body.String(), "\nflashsale_seckill_gate_unconfirmed_total 3\n")
 }
 
 // The purchase as Lookup read it is not returned: another master may have been read since.
