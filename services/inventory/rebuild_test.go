@@ -306,9 +306,9 @@ func (b *watchedBuild) PutAdjusted(ctx context.Context, ids []string) error {
 	return b.GateBuild.PutAdjusted(ctx, ids)
 }
 
-func (b *watchedBuild) Commit(ctx context.Context, a core.Activity, endedBefore int64) error {
+func (b *watchedBuild) Commit(ctx context.Context, a core.Activity, endedBefore int64, e core.GateEpoch) error {
 	b.g.before("commit")
-	return b.GateBuild.Commit(ctx, a, endedBefore)
+	return b.GateBuild.Commit(ctx, a, endedBefore, e)
 }
 
 // inBuild makes the process of this world call fn once, before the n-th step of the next build with this name. SQLite
@@ -419,9 +419,9 @@ type stuckBuild struct {
 	held  *[]time.Duration
 }
 
-func (b *stuckBuild) Commit(ctx context.Context, a core.Activity, endedBefore int64) error {
+func (b *stuckBuild) Commit(ctx context.Context, a core.Activity, endedBefore int64, e core.GateEpoch) error {
 	if *b.times--; *b.times < 0 {
-		return b.GateBuild.Commit(ctx, a, endedBefore)
+		return b.GateBuild.Commit(ctx, a, endedBefore, e)
 	}
 	began := time.Now()
 	<-ctx.Done()
