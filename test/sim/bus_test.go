@@ -105,7 +105,7 @@ func (w *world) keeps(m bus.Message, delayed bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.kept = append(w.kept, m)
-	return len(w.kept)%2 == 0 && (w.vanishing(m.Topic, delayed))
+	return len(w.kept)%2 == 0 && w.vanishing(m.Topic, delayed)
 }
 
 // noise returns the rate of garbled messages of the topic. A garbled dead letter needs a garbled deduction first.

@@ -168,8 +168,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "purchases are taken at full memory", file: luaDir + "reserve.lua",
-		old: "local gate = redis.call('HMGET', GATE, 'state', 'starts', 'ends', 'limit')",
-		now: "run_at_full_memory()\nlocal gate = redis.call('HMGET', GATE, 'state', 'starts', 'ends', 'limit')",
+		old: "local gate = redis.call('HMGET', GATE, 'state', 'starts', 'ends', 'limit', 'importing')",
+		now: "run_at_full_memory()\nlocal gate = redis.call('HMGET', GATE, 'state', 'starts', 'ends', 'limit', 'importing')",
 	},
 	{
 		name: "the reserve of memory is used up", file: gateDir + "memory.go",

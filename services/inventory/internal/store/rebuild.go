@@ -135,7 +135,7 @@ func versions(q *gorm.DB) ([]core.RowVersion, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close() //nolint:errcheck // Err reports what matters
+	defer rows.Close()
 	var list []core.RowVersion
 	for rows.Next() {
 		var sn int64
