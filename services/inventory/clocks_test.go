@@ -128,25 +128,28 @@ func TestSweepsOfRowsDoNotDependOnTheClockOfAProcess(t *testing.T) {
 		w.orders.set("pending", overdue.OrderSN)
 		w.deductions()
 
-		w.shift = 55 * time.Second
+		after := func(from time.Time, d time.Duration) {
+			w.fixed = func() time.Time { return from.Add(d) }
+		}
+		after(row.LandedAt, 59*time.Second)
 		require.NoError(w.t, w.orderSweep.Run(w.ctx))
 		require.Empty(w.t, w.deductions(), "not before it is due")
-		w.shift = 61 * time.Second
+		after(row.LandedAt, 61*time.Second)
 		require.NoError(w.t, w.orderSweep.Run(w.ctx))
 		require.Contains(w.t, w.deductions(), lost.OrderSN)
 
-		late := 15*time.Minute + w.parts.Sweep.AskAfter
-		w.shift = late - 30*time.Second
+		late, created := 15*time.Minute+w.parts.Sweep.AskAfter, w.row(overdue.OrderSN).ChangedAt
+		after(created, late-time.Second)
 		sns, _ := w.askedAbout()
 		require.Empty(w.t, sns, "not before it is overdue")
-		w.shift = late + time.Second
+		after(created, late+time.Second)
 		sns, _ = w.askedAbout()
 		require.Equal(w.t, []string{overdue.OrderSN}, sns)
 
-		w.shift = w.parts.Sweep.AbandonAfter - time.Second
+		after(row.LandedAt, w.parts.Sweep.AbandonAfter-time.Second)
 		require.NoError(w.t, w.orderSweep.Run(w.ctx))
 		require.Empty(w.t, w.broker.take(contract.TopicOrderClose), "not given up early")
-		w.shift = w.parts.Sweep.AbandonAfter + time.Second
+		after(row.LandedAt, w.parts.Sweep.AbandonAfter+time.Second)
 		require.NoError(w.t, w.orderSweep.Run(w.ctx))
 		require.Len(w.t, w.broker.take(contract.TopicOrderClose), 1)
 	})
