@@ -101,7 +101,7 @@ func (b *Build) PutAdjusted(ctx context.Context, ids []string) error {
 }
 
 // Commit makes the gate exist. It fails with ErrBuildDiffers if the entries hold or have bought other units than the
-// figures say. A repeated Commit of a gate that it has made returns nil. So the caller repeats it after
+// figures hold. A repeated Commit of a gate that it has made returns nil. So the caller repeats it after
 // ErrUnavailable, also with other figures: after more entries were put, a late first attempt has no effect. One script
 // call, O(SKUs).
 func (b *Build) Commit(ctx context.Context, f Figures) error {

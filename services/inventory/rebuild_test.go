@@ -490,7 +490,7 @@ func (s *eagerStore) Rebuild(ctx context.Context, id string, fn func(core.Rebuil
 	return s.Store.Rebuild(ctx, id, fn)
 }
 
-// uncommittedNow lands a purchase that the gate does not know.
+// uncommittedNow lands a purchase that the gate does not have.
 func (w *world) uncommittedNow(a *core.Activity, user string) {
 	w.t.Helper()
 	it := contract.Reservation{OrderSN: newSN(), UserID: user, ActivityID: a.ID, Lines: []contract.Line{{SKUID: a.Items[0].SKUID, Qty: 1}}, ReservedAt: w.parts.Now()}

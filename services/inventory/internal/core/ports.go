@@ -159,7 +159,7 @@ type RebuildTx interface {
 	Adjusted(ctx context.Context) ([]string, error)
 }
 
-// RowVersion tells whether a row has changed since it was read.
+// RowVersion shows whether a row has changed since it was read.
 type RowVersion struct {
 	OrderSN   string
 	State     ReservationState
