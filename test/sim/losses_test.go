@@ -14,7 +14,7 @@ type entryLoss struct {
 	why  map[string]bool
 }
 
-// heals is the time within which the entry of a purchase that inventory has must be in the gate again, and its buyer
+// heals is the time within which the entry of a purchase that the ledger has must be in the gate again, and its buyer
 // must read the status from before the loss.
 const heals = 30 * time.Second
 
@@ -123,7 +123,7 @@ func (w *world) mayFall(orderSN, status string) bool {
 	return lost && time.Since(l.at) < heals && rank[status] >= l.left
 }
 
-// mayBeMissing reports whether the gate may have no entry of a purchase: Redis lost it, and inventory does not have it,
+// mayBeMissing reports whether the gate may have no entry of a purchase: Redis lost it, and the ledger does not have it,
 // or only since a short time.
 func (w *world) mayBeMissing(orderSN string) bool {
 	w.mu.Lock()
