@@ -4,6 +4,7 @@ local GATE, BUYERS, HELD, JOURNAL, UNLANDED, ENDED, ADJUSTED, SALE, BUILD, TOUCH
 --
 -- GATE      hash    state, starts, ends, limit, version; life = token of the build that made it; held = units held
 --                   in the whole gate; ttl = 1 while the keys expire; repairs = number of corrections of the counters;
+--                   confirms = number of calls of confirm.lua;
 --                   watch = token|deadline of the change tracking; trimmed = purchases that ended and are no longer in
 --                   HELD; and for each SKU, in units: s: left, h: held,
 --                   p: sold, t: total, u: of held, not known to be in the ledger, j: of those, in the journal;

@@ -197,12 +197,12 @@ var mutants = []mutant{
 	// A 202 that waits for a replica.
 	{
 		name: "a 202 does not wait for the replica", file: gateDir + "reserve.go",
-		old: "return verdicts, g.confirmVerdicts(ctx, ref, verdicts, confirmed)",
+		old: "return verdicts, g.confirmVerdicts(ctx, ref, requests, verdicts, confirmed)",
 		now: "_ = confirmed\n\treturn verdicts, nil",
 	},
 	{
 		name: "a repeated purchase does not wait for the replica", file: gateDir + "reserve.go",
-		old: "err := g.Confirm(ctx, ref)", now: "err := error(nil)",
+		old: "if !v.mayBeLost() || wrote && confirmed {", now: "if !v.mayBeLost() || wrote && confirmed || v.Outcome == Known {",
 	},
 	// Clocks.
 	{
