@@ -212,7 +212,7 @@ func (r *Relay) pass(ctx context.Context) (published, more bool, err error) {
 	return published, published && (full || len(left) > 0), err
 }
 
-// countRefusal remembers that a row could not be published by itself. It forgets all if there are too many.
+// countRefusal remembers that a row could not be published by itself. It drops all if there are too many.
 func (r *Relay) countRefusal(ctx context.Context, id int64) {
 	if ctx.Err() != nil {
 		return // stopping
