@@ -37,6 +37,7 @@ type Store interface {
 	// PostponeClosingCheck records that the closing of these orders was published again, and sets their next check.
 	PostponeClosingCheck(ctx context.Context, orderSNs []string, at time.Time) error
 
+	// DueRefunds returns at most limit due refunds. The providers take turns, so that one that hangs delays no other.
 	DueRefunds(ctx context.Context, now time.Time, limit int) ([]Refund, error)
 	// ClaimRefund takes the next attempt of a refund in the state that was read, and postpones the following attempt
 	// to next. It returns false when another process has claimed the attempt.

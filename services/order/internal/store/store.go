@@ -227,17 +227,32 @@ func (s *Store) PostponeClosingCheck(ctx context.Context, orderSNs []string, at 
 
 // DueRefunds implements core.Store.
 func (s *Store) DueRefunds(ctx context.Context, now time.Time, limit int) ([]core.Refund, error) {
-	var rows []refundRow
-	err := s.db.WithContext(ctx).Where("state = ? AND next_attempt_at <= ?", string(core.RefundPending), now).
-		Order("next_attempt_at").Limit(limit).Find(&rows).Error
-	if err != nil {
+	due := s.db.WithContext(ctx).Model(&refundRow{}).
+		Where("state = ? AND next_attempt_at <= ?", string(core.RefundPending), now).Session(&gorm.Session{})
+	var providers []string
+	if err := due.Distinct().Order("provider").Pluck("provider", &providers).Error; err != nil {
 		return nil, refuseTransient(err)
 	}
-	due := make([]core.Refund, len(rows))
-	for i, r := range rows {
-		due[i] = r.refund()
+	turns := make([][]refundRow, len(providers))
+	for i, p := range providers {
+		share := max(1, limit/len(providers))
+		err := due.Where("provider = ?", p).Order("next_attempt_at").Limit(share).Find(&turns[i]).Error
+		if err != nil {
+			return nil, refuseTransient(err)
+		}
 	}
-	return due, nil
+	var list []core.Refund
+	for turn := 0; ; turn++ {
+		before := len(list)
+		for _, rows := range turns {
+			if turn < len(rows) && len(list) < limit {
+				list = append(list, rows[turn].refund())
+			}
+		}
+		if len(list) == before {
+			return list, nil
+		}
+	}
 }
 
 // ClaimRefund implements core.Store.

@@ -3,6 +3,7 @@ package store_test
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -222,6 +223,33 @@ func TestOverdueOrdersAndTheirNextCheck(t *testing.T) {
 		for _, o := range found {
 			require.Equal(t, map[bool]int{true: 1}[o.OrderSN == all[2].OrderSN], o.CloseResends)
 		}
+	})
+}
+
+// Many refunds of one provider are due before those of another.
+func TestProvidersOfDueRefundsTakeTurns(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store, _ *gorm.DB) {
+		o := newOrder("u1", 1)
+		do(t, s, func(tx core.Tx) {
+			require.NoError(t, tx.InsertOrders([]core.Order{o}))
+			for n := range 22 {
+				r := core.Refund{
+					PaymentID: strconv.Itoa(100 + n), OrderSN: o.OrderSN, Provider: "hangs", Amount: 5, Currency: "EUR",
+					State: core.RefundPending, Reason: core.RefundLate, CreatedAt: start, NextAttemptAt: start,
+				}
+				if n >= 20 {
+					r.Provider, r.NextAttemptAt = "responds", start.Add(time.Minute)
+				}
+				require.NoError(t, tx.InsertRefund(r))
+			}
+		})
+		due, err := s.DueRefunds(t.Context(), start.Add(time.Hour), 8)
+		require.NoError(t, err)
+		var turns []string
+		for _, r := range due {
+			turns = append(turns, r.Provider)
+		}
+		require.Equal(t, []string{"hangs", "responds", "hangs", "responds", "hangs", "hangs"}, turns)
 	})
 }
 
