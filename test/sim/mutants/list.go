@@ -225,7 +225,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a stuck activity ends the sweep", file: sweepDir + "orders.go",
-		old:    "if inARow++; inARow == maxFailed {\n\t\t\t\tbreak\n\t\t\t}\n\t\t\tcontinue",
+		old:    "if inARow++; inARow == maxFailed {\n\t\t\t\tw.last = a.ID\n\t\t\t\tbreak\n\t\t\t}\n\t\t\tcontinue",
 		now:    "_ = inARow\n\t\t\tbreak",
 		hidden: "no simulated activity fails for long",
 		test:   unit{"services/inventory", "^TestAStuckSaleDoesNotStarveTheDeductionsOfOthers$/^sqlite$"},

@@ -269,7 +269,7 @@ func (m *Importer) waitForLanding(ctx context.Context, _ Epoch, i Import) (Impor
 		return i.to(ImportGate), nil
 	}
 	w.next = now.Add(max(importPause, 10*time.Since(began))) //nolint:forbidigo // as above
-	if w.journaled.IsZero() { // entriesOfGate has journaled them
+	if w.journaled.IsZero() {                                // entriesOfGate has journaled them
 		w.journaled = now
 	}
 	defer func() { m.waits[i.ActivityID] = w }()
