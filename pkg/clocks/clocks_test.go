@@ -66,14 +66,14 @@ func (w *world) metrics() string {
 }
 
 func TestOffsetsRaiseAlarmsAndStopDecisions(t *testing.T) {
-	for _, sign := range []time.Duration{1, -1} {
+	for _, sign := range []int{1, -1} {
 		w := newWorld(t)
 		ran := 0
 		round := w.Gate(func(context.Context) error { ran++; return nil })
-		w.ahead = sign * 200 * time.Millisecond
+		w.ahead = time.Duration(sign*200) * time.Millisecond
 		require.Empty(t, w.measure(t))
 		require.NoError(t, w.Check(t.Context()))
-		w.ahead = sign * 300 * time.Millisecond
+		w.ahead = time.Duration(sign*300) * time.Millisecond
 		require.Contains(t, w.measure(t), "clock offset over 250 ms")
 		require.NoError(t, w.Check(t.Context()))
 		require.Empty(t, w.measure(t), "an alarm once an hour")
@@ -82,7 +82,7 @@ func TestOffsetsRaiseAlarmsAndStopDecisions(t *testing.T) {
 		require.NoError(t, round(t.Context()))
 		require.Equal(t, 1, ran)
 
-		w.ahead = sign * 5 * time.Minute
+		w.ahead = time.Duration(sign*5) * time.Minute
 		require.Contains(t, w.measure(t), "level=ERROR")
 		require.ErrorIs(t, w.Check(t.Context()), clocks.ErrOffset)
 		require.ErrorContains(t, w.Check(t.Context()), "database")
