@@ -66,14 +66,14 @@ func (w *world) metrics() string {
 }
 
 func TestOffsetsRaiseAlarmsAndStopDecisions(t *testing.T) {
-	for _, sign := range []float64{1, -1} {
+	for _, sign := range []int{1, -1} {
 		w := newWorld(t)
 		ran := 0
 		round := w.Gate(func(context.Context) error { ran++; return nil })
-		w.ahead = times(sign, 200*time.Millisecond)
+		w.ahead = time.Duration(sign*200) * time.Millisecond
 		require.Empty(t, w.measure(t))
 		require.NoError(t, w.Check(t.Context()))
-		w.ahead = times(sign, 300*time.Millisecond)
+		w.ahead = time.Duration(sign*300) * time.Millisecond
 		require.Contains(t, w.measure(t), "clock offset over 250 ms")
 		require.NoError(t, w.Check(t.Context()))
 		require.Empty(t, w.measure(t), "an alarm once an hour")
@@ -82,7 +82,7 @@ func TestOffsetsRaiseAlarmsAndStopDecisions(t *testing.T) {
 		require.NoError(t, round(t.Context()))
 		require.Equal(t, 1, ran)
 
-		w.ahead = times(sign, 5*time.Minute)
+		w.ahead = time.Duration(sign*5) * time.Minute
 		require.Contains(t, w.measure(t), "level=ERROR")
 		require.ErrorIs(t, w.Check(t.Context()), clocks.ErrOffset)
 		require.ErrorContains(t, w.Check(t.Context()), "database")
@@ -214,5 +214,3 @@ func TestACallerThatEndsDoesNotWaitForAMeasurement(t *testing.T) {
 	close(release)
 	require.NoError(t, <-first)
 }
-
-func times(sign float64, d time.Duration) time.Duration { return time.Duration(sign * float64(d)) }
