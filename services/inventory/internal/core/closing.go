@@ -94,8 +94,10 @@ func (s *Service) PublishClosing(ctx context.Context, c contract.OrderClose) err
 
 // publishClosing makes up to three attempts, each with what is left of the delay then.
 func (s *Service) publishClosing(ctx context.Context, c contract.OrderClose, delay time.Duration) error {
-	began := time.Now() // measures only how long this takes, also if the clock is set meanwhile
-	return s.retry(ctx, func() error { return s.pub.Closing(ctx, c, delay-time.Since(began)) })
+	began := time.Now() //nolint:forbidigo // measures only how long this takes, also if the clock is set meanwhile
+	return s.retry(ctx, func() error {
+		return s.pub.Closing(ctx, c, delay-time.Since(began)) //nolint:forbidigo // as above
+	})
 }
 
 // requestClose calls the order service, with at most contract.MaxItems orders a call.

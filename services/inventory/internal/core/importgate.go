@@ -111,7 +111,7 @@ func (m *Importer) entriesOfGate(ctx context.Context, _ Epoch, i Import) (Import
 	if err != nil {
 		return i, err
 	}
-	lost, broken, err := m.lostEntries(ctx, i.ActivityID, page)
+	lost, broken, err := m.lostEntries(ctx, page)
 	if err != nil {
 		return i, err
 	}
@@ -151,7 +151,7 @@ func (m *Importer) withoutGate(ctx context.Context, i Import) (Import, error) {
 // lostEntries returns the purchases of a page that hold units although the ledger does not have them and no operator has
 // to decide about them, and the entries without a row that cannot be read.
 func (m *Importer) lostEntries(
-	ctx context.Context, activityID string, page []StoredEntry,
+	ctx context.Context, page []StoredEntry,
 ) (lost []string, broken []StoredEntry, err error) {
 	sns := make([]string, 0, len(page))
 	for _, it := range page {
@@ -243,7 +243,6 @@ func (m *Importer) waitForLanding(ctx context.Context, _ Epoch, i Import) (Impor
 	if now.Before(w.next) {
 		return i, errImportWaits
 	}
-	began := time.Now()
 	var lost []string
 	for cursor := uint64(0); ; {
 		page, _, next, err := m.svc.gate.StoredEntries(ctx, refOf(i.ActivityID), cursor)
@@ -253,7 +252,7 @@ func (m *Importer) waitForLanding(ctx context.Context, _ Epoch, i Import) (Impor
 		if err != nil {
 			return i, err
 		}
-		part, broken, err := m.lostEntries(ctx, i.ActivityID, page)
+		part, broken, err := m.lostEntries(ctx, page)
 		if err != nil {
 			return i, err
 		}
@@ -268,7 +267,7 @@ func (m *Importer) waitForLanding(ctx context.Context, _ Epoch, i Import) (Impor
 	if len(lost) == 0 {
 		return i.to(ImportGate), nil
 	}
-	w.next = now.Add(max(importPause, 10*time.Since(began)))
+	w.next = now.Add(max(importPause, 10*m.svc.clock().Sub(now)))
 	if w.journaled.IsZero() { // entriesOfGate has journaled them
 		w.journaled = now
 	}

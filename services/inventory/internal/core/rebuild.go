@@ -79,7 +79,7 @@ func stateOf(state ReservationState, changedAt time.Time) rowState {
 
 // run builds the gate. It returns the activity that the gate was configured with.
 func (r *rebuild) run(ctx context.Context) (*Activity, error) {
-	began := time.Now() // measures only how long the build takes
+	began := time.Now() //nolint:forbidigo // measures only how long the build takes
 	r.adjusted = map[string]bool{}
 	err := r.step(ctx, func(ctx context.Context) error {
 		now, err := r.store.Now(ctx)
@@ -111,7 +111,7 @@ func (r *rebuild) run(ctx context.Context) (*Activity, error) {
 		return nil, err
 	}
 	a, err := r.finish(ctx, from)
-	r.report.Took = time.Since(began)
+	r.report.Took = time.Since(began) //nolint:forbidigo // as above
 	return a, err
 }
 
@@ -336,8 +336,10 @@ func (r *rebuild) putChanged(ctx context.Context, since time.Time) (fresh int, e
 func (r *rebuild) commit(ctx context.Context, since time.Time) (*Activity, error) {
 	var out *Activity
 	return out, r.store.Rebuild(ctx, r.activityID, func(tx RebuildTx) error {
-		began := time.Now()
-		defer func() { r.report.Locked = max(r.report.Locked, time.Since(began)) }()
+		began := time.Now() //nolint:forbidigo // measures only how long the locks are held
+		defer func() {
+			r.report.Locked = max(r.report.Locked, time.Since(began)) //nolint:forbidigo // as above
+		}()
 		ctx, cancel := context.WithTimeout(ctx, r.limits.Locked)
 		defer cancel()
 		rows, err := r.unseen(ctx, tx, since)
